@@ -1,0 +1,17 @@
+// half.h - bfloat16 and IEEE binary16 as bit patterns; conversions round to nearest, ties to even; NaN stays NaN.
+#ifndef LS_BASE_HALF_H
+#define LS_BASE_HALF_H
+
+#include <stdint.h>
+#include "base/shape.h"
+
+float ls_float_from_bf16(uint16_t bits);
+uint16_t ls_bf16_from_float(float value);
+float ls_float_from_f16(uint16_t bits);
+uint16_t ls_f16_from_float(float value);
+
+// Element i of an array of dtype F32, BF16 or F16 (others: assert).
+float ls_load_float(const void *array, ls_dtype dtype, int64_t i);
+void ls_store_float(void *array, ls_dtype dtype, int64_t i, float value);
+
+#endif

@@ -1,0 +1,12 @@
+// hash.h - 64-bit XXH3 of memory and files (xxHash); for fingerprints, not for security.
+#ifndef LS_BASE_HASH_H
+#define LS_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t ls_hash(const void *data, size_t bytes);
+uint64_t ls_hash_more(uint64_t so_far, const void *data, size_t bytes); // order-dependent combination; start with 0
+void ls_hash_text(uint64_t hash, char text[17]);                       // 16 hex digits and the terminator
+
+#endif

@@ -1,0 +1,27 @@
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+static char ring[LS_STATUS_RING][LS_STATUS_TEXT_BYTES];
+static atomic_uint next_text;
+
+ls_status ls_fail(ls_code code, const char *format, ...) {
+    char *text = ring[atomic_fetch_add(&next_text, 1) % LS_STATUS_RING];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, LS_STATUS_TEXT_BYTES, format, args);
+    va_end(args);
+    return (ls_status){ code, text };
+}
+
+const char *ls_code_meaning(ls_code code) {
+    switch (code) {
+#define LS_CODE_CASE(name, exit_code, meaning) \
+    case LS_##name: return meaning;
+        LS_CODES(LS_CODE_CASE)
+#undef LS_CODE_CASE
+    }
+    return ls_code_meaning(LS_INTERNAL);
+}

@@ -1,0 +1,67 @@
+// status.h - what a function returns that can fail: a code, which is also the program's exit code, and one message.
+//
+// The message is written once, where the cause is known: what happened, where, what was expected, what to do. It lives in a
+// static ring of LS_STATUS_RING texts (so it needs no memory, may cross threads, and stays valid until that many later
+// failures); callers pass it on unchanged.
+#ifndef LS_BASE_STATUS_H
+#define LS_BASE_STATUS_H
+
+//    name      exit  meaning
+#define LS_CODES(X) \
+    X(OK,         0, "completed") \
+    X(INTERNAL,   1, "internal error (a bug in Lockstep)") \
+    X(USAGE,      2, "usage or configuration") \
+    X(DATA,       3, "data set missing, damaged or inconsistent") \
+    X(DEVICE,     4, "device, driver, library or memory") \
+    X(COMM,       5, "communication: a peer lost, timed out or different") \
+    X(NUMERIC,    6, "numerical failure: non-finite beyond the limit, or replicas diverged") \
+    X(STORAGE,    7, "storage: cannot write or read a run or checkpoint") \
+    X(STOPPED,   75, "stopped on request with a checkpoint written: start again to go on")
+
+typedef enum {
+#define LS_CODE_ENUM(name, exit_code, meaning) LS_##name = exit_code,
+    LS_CODES(LS_CODE_ENUM)
+#undef LS_CODE_ENUM
+} ls_code;
+
+enum { LS_STATUS_RING = 32, LS_STATUS_TEXT_BYTES = 4096 };
+
+typedef struct {
+    ls_code code;
+    const char *text; // NULL when code is LS_OK
+} ls_status;
+
+#define LS_CHECKED __attribute__((warn_unused_result))
+#define LS_PRINTF(format_at, first_at) __attribute__((format(printf, format_at, first_at)))
+#define LS_SUCCESS ((ls_status){ LS_OK, 0 })
+
+ls_status ls_fail(ls_code code, const char *format, ...) LS_PRINTF(2, 3);
+const char *ls_code_meaning(ls_code code); // "internal error..." for a number that is no code
+static inline int ls_failed(ls_status status) {
+    return status.code != LS_OK;
+}
+// *first keeps the earlier failure: for clean-up that may fail too.
+static inline void ls_keep_first(ls_status *first, ls_status next) {
+    if (first->code == LS_OK) *first = next;
+}
+
+#define LS_TRY(expr) \
+    do { \
+        ls_status ls_try_status_ = (expr); \
+        if (ls_try_status_.code != LS_OK) return ls_try_status_; \
+    } while (0)
+
+// For functions that hold something: sets `status` and jumps to `done`.
+#define LS_TRY_GOTO(expr) \
+    do { \
+        status = (expr); \
+        if (status.code != LS_OK) goto done; \
+    } while (0)
+
+#define LS_TRY_LIB(code, explain, call) \
+    do { \
+        int ls_try_rc_ = (int)(call); \
+        if (ls_try_rc_ != 0) return ls_fail(code, "%s: %s (%d)", #call, explain(ls_try_rc_), ls_try_rc_); \
+    } while (0)
+
+#endif

@@ -1,0 +1,20 @@
+// text.h - small things with strings.
+#ifndef LS_BASE_TEXT_H
+#define LS_BASE_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+// Edits (insert, delete, replace, swap of neighbours) from a to b; for "did you mean".
+int ls_text_distance(const char *a, const char *b);
+// The candidate nearest to word, or NULL when none is near (more than a third of its letters differ).
+const char *ls_text_nearest(const char *word, const char *const *candidates, int count);
+int ls_text_glob(const char *pattern, const char *text); // '*' any run, '?' one character; 1 when it matches
+char *ls_text_trim(char *text);                          // in place: without white space at both ends
+// "12.3 MiB" into dst (at least 24 bytes); returns dst.
+char *ls_text_bytes(char *dst, uint64_t bytes);
+// "1.23 G" with unit prefix k, M, G, T into dst (at least 24 bytes); returns dst.
+char *ls_text_si(char *dst, double value);
+
+#endif

@@ -1,0 +1,1 @@
+typedef int ls_room_is_empty_yet;

@@ -1,0 +1,57 @@
+// config.h - the run's options: one typed struct made from options.def, filled from an INI file and --set.
+//
+// Every error is LS_USAGE with file:line (or "--set"), section.key, the value, what is allowed, and the nearest valid name.
+#ifndef LS_CONFIG_CONFIG_H
+#define LS_CONFIG_CONFIG_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include "base/status.h"
+
+enum { LS_TEXT_BYTES = 1024 };
+
+#define LS_OPTION_C_INT int64_t
+#define LS_OPTION_C_REAL double
+#define LS_OPTION_C_BOOL int
+#define LS_OPTION_C_CHOICE int
+#define LS_OPTION_ARRAY_INT
+#define LS_OPTION_ARRAY_REAL
+#define LS_OPTION_ARRAY_BOOL
+#define LS_OPTION_ARRAY_CHOICE
+#define LS_OPTION_C_TEXT char
+#define LS_OPTION_ARRAY_TEXT [LS_TEXT_BYTES]
+
+// cfg->train_micro_batch is option train.micro_batch.
+typedef struct {
+#define X(section, key, TYPE, def, min, max, unit, what) LS_OPTION_C_##TYPE section##_##key LS_OPTION_ARRAY_##TYPE;
+#include "config/options.def"
+#undef X
+    char file[LS_TEXT_BYTES];   // the configuration file, as given
+    char folder[LS_TEXT_BYTES]; // its folder, "" for none: relative paths in it start there
+} ls_config;
+
+// The words of CHOICE options, in the order of their values. tests/config/test_config.c checks them against options.def.
+enum { LS_DEVICE_TYPE_AUTO, LS_DEVICE_TYPE_CPU, LS_DEVICE_TYPE_REF, LS_DEVICE_TYPE_CUDA, LS_DEVICE_TYPE_NULL };
+enum { LS_DATASET_MNIST, LS_DATASET_FASHION_MNIST, LS_DATASET_CIFAR10, LS_DATASET_CIFAR100, LS_DATASET_FOLDER, LS_DATASET_SYNTHETIC };
+enum { LS_PRECISION_FP32, LS_PRECISION_BF16, LS_PRECISION_FP16 };
+enum { LS_LOSS_MEAN, LS_LOSS_SUM };
+enum { LS_OPTIMIZER_SGD, LS_OPTIMIZER_ADAMW };
+enum { LS_SCHEDULE_CONSTANT, LS_SCHEDULE_LINEAR, LS_SCHEDULE_COSINE, LS_SCHEDULE_STEP, LS_SCHEDULE_ONE_CYCLE };
+enum { LS_PROGRESS_AUTO, LS_PROGRESS_BAR, LS_PROGRESS_LINES, LS_PROGRESS_OFF };
+enum { LS_PAD_MODE_ZERO, LS_PAD_MODE_REFLECT };
+
+void ls_config_defaults(ls_config *cfg);
+LS_CHECKED ls_status ls_config_read_file(ls_config *cfg, const char *path); // sets file and folder too
+LS_CHECKED ls_status ls_config_set(ls_config *cfg, const char *assignment); // "section.key=value", from --set
+// What one option cannot know: combinations that are impossible for any number of ranks (rank-dependent ones: ls_batches_plan).
+LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
+const char *ls_config_choice(const char *name, int value); // ("train.precision", 1) -> "bf16"
+// The effective configuration as an INI file that reads back to the same values; with_help adds units, ranges and explanations
+// as comments (configs/reference.ini is this of the defaults).
+void ls_config_write(const ls_config *cfg, FILE *file, int with_help);
+void ls_config_list(FILE *file); // the table for --list
+// The text of one option's value, as ls_config_write prints it, into dst; 0 when there is no option `index`. For comparing
+// configurations over ranks: index 0, 1, 2, ...
+int ls_config_value(const ls_config *cfg, int index, const char **name, char *dst, size_t bytes);
+
+#endif

@@ -1,0 +1,37 @@
+// ini.h - an INI file as a list of assignments with their lines; options and networks are read from it.
+//
+// Syntax: [section], key = value, comments start with ';' or '#' at the start of a line or after white space. A repeated section
+// or key, an assignment outside a section, and a line that is neither are errors: LS_USAGE with file:line and the line's text.
+#ifndef LS_CONFIG_INI_H
+#define LS_CONFIG_INI_H
+
+#include <stdint.h>
+#include "base/status.h"
+
+typedef struct {
+    const char *section, *key, *value; // trimmed, owned by the file
+    int line;
+} ls_ini_entry;
+
+typedef struct {
+    const char *name;
+    int line, first_entry, entry_count; // entries of a section are consecutive; a section may be empty
+} ls_ini_section;
+
+typedef struct {
+    char *path;
+    ls_ini_section *sections;
+    int section_count;
+    ls_ini_entry *entries;
+    int entry_count;
+} ls_ini;
+
+LS_CHECKED ls_status ls_ini_read(const char *path, ls_ini **out); // LS_USAGE when the file cannot be read, too
+void ls_ini_free(ls_ini *ini);
+
+// Typed values: whole text must be consumed. LS_USAGE with file:line, section.key, value and what is allowed.
+LS_CHECKED ls_status ls_ini_int(const ls_ini *ini, const ls_ini_entry *entry, int64_t minimum, int64_t maximum, int64_t *out);
+LS_CHECKED ls_status ls_ini_real(const ls_ini *ini, const ls_ini_entry *entry, double minimum, double maximum, double *out);
+LS_CHECKED ls_status ls_ini_bool(const ls_ini *ini, const ls_ini_entry *entry, int *out);
+
+#endif

@@ -1,0 +1,167 @@
+// device.h - the device interface: descriptor -> plan -> run.
+//
+// A descriptor (ls_op_desc) is plain data. A plan is made from it once per device, before step 0, and may fail, naming the layer.
+// Running a plan takes buffers and a queue; it cannot fail for shape reasons and allocates nothing. On a GPU it only enqueues:
+// a launch error stays in the queue and ls_queue_sync returns it.
+//
+// Layouts belong to the device. An activation is known by its logical shape (N,C,H,W) and storage type; how its elements lie in
+// memory is the device's own choice, a function of shape and type only, so that every operator of a device agrees on it. The
+// same holds for parameters. Import and export convert from and to the canonical layout (PyTorch's NCHW and OIHW, fp32).
+// Padding elements of activations and parameters are zero before and after every operator.
+//
+// Devices: ref (oracle), cpu (oneDNN and own kernels), null (does nothing), cuda (a plugin, opened behind the same table).
+#ifndef LS_DEVICE_DEVICE_H
+#define LS_DEVICE_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "base/shape.h"
+#include "base/status.h"
+#include "device/op_augment.h"
+#include "device/op_conv.h"
+#include "device/op_linear.h"
+#include "device/op_loss.h"
+#include "device/op_map.h"
+#include "device/op_norm.h"
+#include "device/op_pool.h"
+#include "device/op_update.h"
+
+enum { LS_DEVICE_ABI = 1, LS_OP_ARGS_MAX = 10 };
+
+typedef struct ls_device ls_device;
+typedef struct ls_slab ls_slab;
+typedef struct ls_queue ls_queue;
+typedef struct ls_event ls_event;
+typedef struct ls_plan ls_plan;
+
+typedef enum { LS_MEMORY_DEVICE, LS_MEMORY_PINNED } ls_memory_kind; // pinned: host memory that the device copies from at full speed
+
+// A range of a slab. {0} is an absent argument. A buffer of device memory has no host pointer: ls_buffer_host checks.
+typedef struct {
+    ls_slab *slab;
+    size_t offset, bytes;
+} ls_buffer;
+
+struct ls_slab {
+    ls_device *device;
+    ls_memory_kind kind;
+    int host_visible; // address may be dereferenced by the host
+    char *address;
+    size_t bytes;
+};
+
+typedef enum {
+#define X(name, text, type, field) LS_OP_##name,
+#include "device/ops.def"
+#undef X
+    LS_OP_COUNT
+} ls_op;
+
+typedef struct {
+    ls_op op;
+    const char *layer; // for messages and tables; borrowed, must outlive the plan
+    union {
+        ls_augment_attr augment;
+        ls_conv_attr conv;
+        ls_linear_attr linear;
+        ls_norm_attr norm;
+        ls_pool_attr pool;
+        ls_map_attr map;
+        ls_loss_attr loss;
+        ls_flat_attr flat;
+        ls_control_attr control;
+        ls_optimizer_attr optimizer;
+    } attr;
+} ls_op_desc;
+
+// What every device's plan begins with.
+struct ls_plan {
+    // args in the order of the operator's enum; workspace: at least workspace_bytes, 128-byte aligned, contents arbitrary
+    void (*run)(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue);
+    ls_op_desc desc;
+    size_t workspace_bytes;
+    const char *algorithm; // "onednn jit:avx2", "winograd f(4,3)", ...: for tables and logs
+};
+
+typedef struct {
+    int threads;         // cpu, ref: threads of this rank, >= 1
+    int index;           // cuda: which GPU
+    int vector_width;    // cpu: 8 or 16 floats; 0: what the processor has (tests ask for both)
+    const char *winograd; // cpu: "auto" | "f2" | "off"
+    size_t workspace_limit_bytes; // 0: the device's own default
+} ls_device_options;
+
+typedef struct {
+    char name[96];      // "AMD EPYC, 2 threads, AVX2"
+    char libraries[160]; // "oneDNN 2.6.3"
+    size_t memory_bytes; // 0: unknown
+} ls_device_facts;
+
+typedef struct {
+    uint32_t abi;  // LS_DEVICE_ABI
+    uint32_t size; // sizeof(ls_device_api): newer tables only grow at the end
+    const char *name;
+
+    ls_status (*open)(const ls_device_options *options, ls_device **out);
+    void (*close)(ls_device *device);
+    void (*facts)(const ls_device *device, ls_device_facts *facts);
+    // LS_USAGE when this device cannot train in that storage type, saying why and what can
+    ls_status (*check_precision)(const ls_device *device, ls_dtype storage);
+
+    ls_status (*slab_new)(ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out); // zeroed
+    void (*slab_free)(ls_slab *slab);
+
+    // Queues run in order; events order one queue after another. On a device without queues these do nothing.
+    ls_status (*queue_new)(ls_device *device, const char *name, ls_queue **out);
+    void (*queue_free)(ls_queue *queue);
+    ls_status (*queue_sync)(ls_queue *queue); // waits; the first error of anything enqueued
+    ls_status (*event_new)(ls_device *device, ls_event **out);
+    void (*event_free)(ls_event *event);
+    void (*event_record)(ls_event *event, ls_queue *queue);
+    void (*event_wait)(ls_event *event, ls_queue *queue); // queue waits for event
+    ls_status (*event_sync)(ls_event *event);             // the host waits for event
+    void (*copy)(ls_buffer dst, ls_buffer src, size_t bytes, ls_queue *queue);
+    void (*zero)(ls_buffer dst, size_t bytes, ls_queue *queue);
+
+    // Layouts. Sizes include padding. Host arrays are canonical fp32.
+    size_t (*activation_bytes)(const ls_device *device, ls_nchw shape, ls_dtype storage);
+    void (*activation_import)(ls_device *device, ls_nchw shape, ls_dtype storage, const float *host, ls_buffer dst);
+    void (*activation_export)(ls_device *device, ls_nchw shape, ls_dtype storage, ls_buffer src, float *host);
+    size_t (*param_elements)(const ls_device *device, const ls_param_shape *shape);
+    // Between canonical host arrays and fp32 device memory (a tensor's range of the master or gradient arena).
+    void (*param_import)(ls_device *device, const ls_param_shape *shape, const float *host, ls_buffer dst);
+    void (*param_export)(ls_device *device, const ls_param_shape *shape, ls_buffer src, float *host);
+
+    ls_status (*plan_new)(ls_device *device, const ls_op_desc *desc, ls_plan **out);
+    void (*plan_free)(ls_plan *plan);
+} ls_device_api;
+
+struct ls_device { // what every device's own struct begins with
+    const ls_device_api *api;
+};
+
+extern const ls_device_api ls_device_ref, ls_device_cpu, ls_device_null;
+
+// Opens the device for a name of `device.type`: "ref", "cpu", "null", "cuda" or "auto". For auto, *why_not_cuda is set to one line
+// that says why the GPU is not used (or to NULL).
+LS_CHECKED ls_status ls_device_open(const char *type, const ls_device_options *options, ls_device **out, const char **why_not_cuda);
+void ls_device_close(ls_device *device); // NULL is allowed
+
+// Checks the geometry of a descriptor: LS_USAGE naming the layer and the shapes. Every plan_new calls it first.
+LS_CHECKED ls_status ls_op_check(const ls_op_desc *desc);
+const char *ls_op_name(ls_op op);
+int ls_op_args(ls_op op);
+size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements); // dst_elements: as laid out by the device
+
+// Floating-point operations of one run (2 for a multiply-add; convolutions as direct convolution, padding included).
+double ls_op_flops(const ls_op_desc *desc);
+
+static inline ls_buffer ls_buffer_at(ls_slab *slab, size_t offset, size_t bytes) {
+    return (ls_buffer){ slab, offset, bytes };
+}
+void *ls_buffer_host(ls_buffer buffer); // NULL for an absent one; assert: host-visible
+static inline void ls_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    plan->run(plan, args, workspace, queue);
+}
+
+#endif

@@ -1,0 +1,28 @@
+// op_linear.h - fully connected layer (torch.nn.Linear) and its gradients, over a feature map read as one vector.
+//   forward          dst[n,o] = bias[o] + sum_{c,h,w} src[n,c,h,w] * weight[o,c,h,w]
+//   backward data    grad_src (overwrites)      backward weight  grad_weight += ..., grad_bias += ..., fp32
+// Shapes  src (N,C,H,W); weight (O,C,H,W), which is PyTorch's (O, C*H*W); bias (O); dst (N,O,1,1)
+// Types   src, dst, their gradients and weight: storage; bias, grad_weight, grad_bias: fp32
+#ifndef LS_DEVICE_OP_LINEAR_H
+#define LS_DEVICE_OP_LINEAR_H
+
+#include "base/shape.h"
+
+typedef struct {
+    ls_nchw src;
+    int out_features;
+    int has_bias;
+    ls_dtype storage;
+} ls_linear_attr;
+
+enum { LS_LINEAR_FORWARD_SRC, LS_LINEAR_FORWARD_WEIGHT, LS_LINEAR_FORWARD_BIAS, LS_LINEAR_FORWARD_DST, LS_LINEAR_FORWARD_ARGS };
+enum {
+    LS_LINEAR_BACKWARD_DATA_GRAD_DST, LS_LINEAR_BACKWARD_DATA_WEIGHT, LS_LINEAR_BACKWARD_DATA_GRAD_SRC,
+    LS_LINEAR_BACKWARD_DATA_ARGS
+};
+enum {
+    LS_LINEAR_BACKWARD_WEIGHT_SRC, LS_LINEAR_BACKWARD_WEIGHT_GRAD_DST, LS_LINEAR_BACKWARD_WEIGHT_GRAD_WEIGHT,
+    LS_LINEAR_BACKWARD_WEIGHT_GRAD_BIAS, LS_LINEAR_BACKWARD_WEIGHT_ARGS
+};
+
+#endif

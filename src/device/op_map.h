@@ -1,0 +1,30 @@
+// op_map.h - element-wise operators on activations of one shape.
+//   relu forward   dst = max(src, 0)            relu backward  grad_src = dst > 0 ? grad_dst : 0
+//   add            dst = a + b
+//   scale          dst = src * factor           (its own backward)
+//   dropout        dst = keep ? src / (1 - p) : 0, keep when ls_unit_float(word) >= p;  (its own backward: same mask)
+//                  word = ls_random_word(seed, LS_PURPOSE_DROPOUT, layer, update, position * C*H*W + i), where i is the element's
+//                  canonical (c,h,w) index in its sample and position the sample's place in the window; update and the position
+//                  of sample 0 come from the micro-batch record (ls_micro_input in op_loss.h)
+// In place is allowed (dst the same buffer as src).
+#ifndef LS_DEVICE_OP_MAP_H
+#define LS_DEVICE_OP_MAP_H
+
+#include "base/shape.h"
+
+typedef struct {
+    ls_nchw shape;
+    ls_dtype storage;
+    float factor;  // scale
+    float p;       // dropout: probability of zero, 0 <= p < 1
+    int layer;     // dropout: the layer's index in its network
+    uint64_t seed; // dropout
+} ls_map_attr;
+
+enum { LS_RELU_FORWARD_SRC, LS_RELU_FORWARD_DST, LS_RELU_FORWARD_ARGS };
+enum { LS_RELU_BACKWARD_DST, LS_RELU_BACKWARD_GRAD_DST, LS_RELU_BACKWARD_GRAD_SRC, LS_RELU_BACKWARD_ARGS };
+enum { LS_ADD_A, LS_ADD_B, LS_ADD_DST, LS_ADD_ARGS };
+enum { LS_SCALE_SRC, LS_SCALE_DST, LS_SCALE_ARGS };
+enum { LS_DROPOUT_SRC, LS_DROPOUT_MICRO, LS_DROPOUT_DST, LS_DROPOUT_ARGS };
+
+#endif

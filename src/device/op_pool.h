@@ -1,0 +1,32 @@
+// op_pool.h - max and average pooling, a preceding ReLU fused into max pooling.
+//   max      dst = max over the window of src (relu: and 0); index = the winner's number r*kernel_w + s in its window (the first of
+//            equals, as PyTorch), LS_POOL_NONE where relu clipped the winner (winner <= 0): no gradient passes
+//   average  dst = sum over the window / (kernel_h*kernel_w): padding counts as zeros (PyTorch's count_include_pad = True)
+//   backward grad_src (overwrites): each dst gradient to its winner, or spread evenly
+// A global pool is one with the kernel as large as the map. Windows outside the map never win; pad <= kernel/2.
+// Shapes  src (N,C,H,W), dst (N,C,P,Q), P = (H + 2*pad - kernel_h)/stride + 1 (floor); index: device's own size and type
+//         (ls_op_index_bytes), absent for average and for inference (attribute training = 0)
+// Types   src, dst, gradients: storage; sums fp32
+#ifndef LS_DEVICE_OP_POOL_H
+#define LS_DEVICE_OP_POOL_H
+
+#include "base/shape.h"
+
+typedef enum { LS_POOL_MAX, LS_POOL_AVERAGE } ls_pool_kind;
+
+typedef struct {
+    ls_pool_kind kind;
+    ls_nchw src, dst;
+    int kernel_h, kernel_w, stride, pad;
+    int relu;     // max only
+    int training; // forward: write the index
+    ls_dtype storage;
+} ls_pool_attr;
+
+// The index is uint8 for windows of up to 254 elements (255 = none), else uint16 (65535 = none); one for each element of dst.
+enum { LS_POOL_NONE_U8 = 255, LS_POOL_NONE_U16 = 65535, LS_POOL_WINDOW_MAX = 65534 };
+
+enum { LS_POOL_FORWARD_SRC, LS_POOL_FORWARD_DST, LS_POOL_FORWARD_INDEX, LS_POOL_FORWARD_ARGS };
+enum { LS_POOL_BACKWARD_GRAD_DST, LS_POOL_BACKWARD_INDEX, LS_POOL_BACKWARD_GRAD_SRC, LS_POOL_BACKWARD_ARGS };
+
+#endif

@@ -1,0 +1,85 @@
+// op_update.h - the second half of an update: flat operators over the arenas, whose tensors' layout does not matter to them.
+//
+// Every arena has the same element offsets: weights (fp32 master), gradients (fp32), momentum, second moment, 16-bit copy.
+// A flat operator covers `count` elements from the start of its buffers. Gaps between tensors are zero and stay zero.
+//
+//   GRAD_FIX      fixed[i] += round(grad[i] * 2^fraction_bits / loss_scale) as int64 (to nearest, ties to even). Where the element
+//                 is not finite or the sum would reach 2^(62 - LS_FIXED_RANK_BITS) in size, nothing is added and
+//                 state.bad_gradient = 1, which is then reduced over ranks by maximum
+//   GRAD_UNFIX    grad[i] = fixed[i] / 2^fraction_bits * loss_scale, fp32 rounded once from double
+//   GRAD_STATS    partial[0] = sum of grad[i]^2 in double, partial[1] = number of elements not finite; summed in an order that
+//                 depends on count only; `slot` says which partial
+//   CONTROL       the decision of this update, one thread: from all partials and ls_window_input
+//                   skip = any element not finite, or bad_gradient
+//                   multiplier = 1/(loss_scale * samples), samples as a double (1 for a summed loss)
+//                   grad_norm = sqrt(sum of squares) * multiplier; if clip_norm > 0: multiplier *= min(1, clip_norm/(grad_norm + 1e-6))
+//                   not skip: applied++, skipped_in_row = 0; dynamic: finite_in_row++, at growth_interval: loss_scale =
+//                     min(loss_scale*growth, maximum), finite_in_row = 0
+//                   skip: skipped_in_row++, skipped++, finite_in_row = 0; dynamic: loss_scale = max(loss_scale*backoff, minimum)
+//   SGD           nothing when skip; g = grad*multiplier + decay*w;  v = momentum*v + g (v = g at applied == 1);
+//                 d = nesterov ? g + momentum*v : v;  w -= lr*d                       (torch.optim.SGD, dampening 0)
+//   ADAMW         nothing when skip; t = applied; w *= 1 - lr*decay; m = beta1*m + (1-beta1)*g; s = beta2*s + (1-beta2)*g*g;
+//                 w -= lr * (m/(1-beta1^t)) / (sqrt(s/(1-beta2^t)) + eps)              (torch.optim.AdamW)
+//                 both: lr = state.lr * lr_factor; copy[i] = w in 16 bits where the working copy is a 16-bit one
+//   RUNNING_STATS nothing when skip; running[i] = (1-share)*running[i] + share*sum[i]/micro_batches
+//   CAST          dst[i] = src[i], fp32 -> storage
+#ifndef LS_DEVICE_OP_UPDATE_H
+#define LS_DEVICE_OP_UPDATE_H
+
+#include "base/shape.h"
+
+enum { LS_FIXED_RANK_BITS = 12 }; // up to 4096 ranks can be added without overflow
+
+typedef struct { // host -> device with every update
+    double samples;       // true number of samples in the window over all ranks; 1 when the loss is summed
+    double micro_batches; // of the window, over all ranks
+    float lr;             // scheduled rate
+    uint32_t update;
+} ls_window_input;
+
+typedef struct { // lives on the device, part of every checkpoint
+    int64_t applied;  // updates applied: Adam's t
+    int64_t skipped;  // updates skipped, in all
+    float loss_scale; // 1 where none is needed
+    int32_t finite_in_row, skipped_in_row;
+    // of the last update
+    int32_t skip;
+    float lr, multiplier, grad_norm;
+    int32_t bad_gradient; // set by GRAD_FIX, cleared by CONTROL
+} ls_train_state;
+
+typedef struct {
+    int64_t count;     // elements
+    int fraction_bits; // GRAD_FIX, GRAD_UNFIX
+    int slot;          // GRAD_STATS
+    float share;       // RUNNING_STATS: weight of the new value (PyTorch's momentum)
+    ls_dtype storage;  // CAST
+} ls_flat_attr;
+
+typedef struct {
+    int slots; // partials to sum
+    float clip_norm;
+    int dynamic; // the loss scale moves
+    float growth, backoff, minimum, maximum;
+    int growth_interval;
+} ls_control_attr;
+
+typedef struct {
+    int64_t count;
+    float lr_factor, decay;
+    float momentum; // SGD
+    int nesterov;   // SGD
+    float beta1, beta2, eps; // ADAMW
+    ls_dtype storage; // of the working copy; LS_F32: there is none, the master is used
+} ls_optimizer_attr;
+
+enum { LS_GRAD_FIX_GRAD, LS_GRAD_FIX_STATE, LS_GRAD_FIX_FIXED, LS_GRAD_FIX_ARGS };
+enum { LS_GRAD_UNFIX_FIXED, LS_GRAD_UNFIX_STATE, LS_GRAD_UNFIX_GRAD, LS_GRAD_UNFIX_ARGS };
+enum { LS_GRAD_STATS_GRAD, LS_GRAD_STATS_PARTIALS, LS_GRAD_STATS_ARGS }; // partials: double[slots][2]
+enum { LS_CONTROL_WINDOW, LS_CONTROL_PARTIALS, LS_CONTROL_STATE, LS_CONTROL_ARGS };
+enum { LS_SGD_STATE, LS_SGD_GRAD, LS_SGD_MOMENTUM, LS_SGD_WEIGHT, LS_SGD_COPY, LS_SGD_ARGS };
+enum { LS_ADAMW_STATE, LS_ADAMW_GRAD, LS_ADAMW_MOMENT1, LS_ADAMW_MOMENT2, LS_ADAMW_WEIGHT, LS_ADAMW_COPY, LS_ADAMW_ARGS };
+enum { LS_RUNNING_STATS_WINDOW, LS_RUNNING_STATS_STATE, LS_RUNNING_STATS_SUM, LS_RUNNING_STATS_RUNNING, LS_RUNNING_STATS_ARGS };
+enum { LS_CAST_SRC, LS_CAST_DST, LS_CAST_ARGS };
+
+#endif

@@ -1,0 +1,46 @@
+// comm.h - the ranks of a run and what they say to each other.
+//
+// `self` is one rank without MPI; `mpi` is MPI 3.1. mpi.h appears in comm_mpi.c only. Collectives must be called by all ranks in
+// the same order. A peer that is silent for longer than the timeout ends the run: the watchdog thread of every rank writes one
+// line (who waits, in which phase, since when) and ends the whole job with exit code 5; it never returns an error for that.
+#ifndef LS_DIST_COMM_H
+#define LS_DIST_COMM_H
+
+#include <stdint.h>
+#include "base/shape.h"
+#include "base/status.h"
+
+typedef struct ls_comm ls_comm;
+typedef enum { LS_REDUCE_SUM, LS_REDUCE_MAX, LS_REDUCE_MIN } ls_reduce;
+
+typedef struct {
+    int rank, world_size;
+    int local_rank, local_size; // among the ranks of this host
+    char host[64];
+    const char *backend; // "self" | "mpi"
+    char library[128];   // "Open MPI v4.1.4, ..." or ""
+} ls_comm_facts;
+
+// Under mpirun or srun (OMPI_COMM_WORLD_SIZE or PMIX_RANK is set) starts MPI, else `self`.
+LS_CHECKED ls_status ls_comm_start(int *argc, char ***argv, ls_comm **out);
+const ls_comm_facts *ls_comm_about(const ls_comm *comm);
+void ls_comm_set_timeout(ls_comm *comm, double timeout_s); // 0: none (as it starts)
+// What this rank is doing, for the watchdog's line; a string constant. Shows life, too.
+void ls_comm_phase(ls_comm *comm, const char *phase, int64_t update);
+
+// Host memory. LS_F32, LS_F64, LS_I32, LS_I64, LS_U8.
+LS_CHECKED ls_status ls_comm_allreduce(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, ls_reduce op);
+LS_CHECKED ls_status ls_comm_broadcast(ls_comm *comm, void *data, int64_t bytes, int root);
+LS_CHECKED ls_status ls_comm_allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes_each);
+LS_CHECKED ls_status ls_comm_barrier(ls_comm *comm);
+
+// All ranks pass their own status; all get the failure of the lowest failing rank (its code and text), and *failed_rank says whose
+// it is (-1: none). For errors that only some ranks see, at start and at agreed points.
+ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank);
+
+// Orderly end: all ranks have called it. Frees comm.
+void ls_comm_finish(ls_comm *comm);
+// Ends all ranks at once with this exit code, under any launcher; never returns. Print the message before.
+_Noreturn void ls_comm_abort(ls_comm *comm, int exit_code);
+
+#endif

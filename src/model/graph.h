@@ -1,0 +1,114 @@
+// graph.h - a network: layers in order, with shapes, parameters and their initial values. Data only; no device, no memory for
+// tensors.
+//
+// File format (configs/models/*.ini): section [network] with `input = CxHxW`; every further section is a layer, its name the
+// section's, in order. `layer = kind`; `inputs = a, b` names earlier layers (default: the section before; the first: "input");
+// the other keys are the layer's own. The last layer is the output: logits of shape (classes, 1, 1).
+#ifndef LS_MODEL_GRAPH_H
+#define LS_MODEL_GRAPH_H
+
+#include <stdio.h>
+#include "base/shape.h"
+#include "base/status.h"
+
+enum { LS_NAME_BYTES = 96, LS_INPUTS_MAX = 2 };
+
+typedef enum {
+#define X(NAME, name, type, field) LS_LAYER_##NAME,
+#include "model/layers.def"
+#undef X
+    LS_LAYER_COUNT
+} ls_layer_kind;
+
+typedef struct {
+    int unused;
+} ls_layer_none;
+typedef struct {
+    int out_channels, kernel, stride, padding, dilation, groups, bias;
+} ls_layer_conv2d;
+typedef struct {
+    int out_features, bias;
+} ls_layer_linear;
+typedef struct {
+    double eps, momentum; // momentum: share of the new value in the running estimate, as PyTorch's
+} ls_layer_norm;
+typedef struct {
+    int kernel, stride, padding; // stride 0 in the file: the kernel
+} ls_layer_pool;
+typedef struct {
+    double p;
+} ls_layer_dropout;
+typedef struct {
+    double factor;
+} ls_layer_scale;
+
+typedef enum {
+    LS_ROLE_WEIGHT, // of a convolution or linear layer: decays
+    LS_ROLE_BIAS,
+    LS_ROLE_NORM_WEIGHT,
+    LS_ROLE_NORM_BIAS,
+    LS_ROLE_RUNNING_MEAN, // a statistic: not trained, but saved and evaluated with
+    LS_ROLE_RUNNING_VAR
+} ls_param_role;
+
+typedef enum { LS_INIT_UNIFORM, LS_INIT_CONSTANT } ls_init_kind;
+
+typedef struct {
+    char name[LS_NAME_BYTES]; // "<layer>.weight", ".bias", ".running_mean", ".running_var"
+    int layer;                // index of its layer
+    ls_param_role role;
+    ls_param_shape shape;
+    int rank, file_dim[4]; // shape in weight files, PyTorch's: a linear weight is (O, I)
+    ls_init_kind init;
+    double init_value; // uniform: the bound b of U(-b, b); constant: the value
+} ls_param;
+
+typedef struct {
+    char name[LS_NAME_BYTES];
+    ls_layer_kind kind;
+    int inputs[LS_INPUTS_MAX]; // indices of layers; -1: the network's input
+    int input_count;
+    ls_chw in, out; // in: of the first input
+    int first_param, param_count;
+    int line; // in the network file
+    union {
+#define X(NAME, name, type, field) type name;
+#include "model/layers.def"
+#undef X
+    } attr;
+} ls_layer;
+
+typedef struct {
+    char path[1024];
+    ls_chw input;
+    int classes;
+    ls_layer *layers; // topologically ordered as in the file; the last is the output
+    int layer_count;
+    ls_param *params; // in layer order
+    int param_count;
+} ls_graph;
+
+// LS_USAGE with file:line, layer, shapes and the nearest valid name. A missing file, too.
+LS_CHECKED ls_status ls_graph_read(const char *path, ls_graph **out);
+void ls_graph_free(ls_graph *graph);
+const char *ls_layer_kind_name(ls_layer_kind kind);
+int64_t ls_graph_trained_parameters(const ls_graph *graph); // statistics not counted
+static inline int ls_role_is_statistic(ls_param_role role) {
+    return role == LS_ROLE_RUNNING_MEAN || role == LS_ROLE_RUNNING_VAR;
+}
+
+// Initial values of parameter `index` (canonical layout, ls_param_count floats): uniform element i is
+//   (2 * ls_unit_float(ls_random_word(seed, LS_PURPOSE_INIT, index, 0, i)) - 1) * bound, in fp32.
+// Bounds are PyTorch's defaults: conv and linear weight and bias 1/sqrt(fan_in) (kaiming_uniform with a = sqrt(5)); norm 1 and 0.
+void ls_graph_init_param(const ls_graph *graph, int index, uint64_t seed, float *values);
+
+// Cost of a layer for one sample, in floating-point operations (2 for a multiply-add): forward, and the backward pass's share
+// (data gradient, unless the layer reads the network's input; weight gradient).
+typedef struct {
+    double forward, backward_data, backward_weight;
+} ls_cost;
+ls_cost ls_layer_cost(const ls_graph *graph, int layer);
+// The table of --dry-run: layer, kind, inputs, output shape, parameters, MFLOP forward and in training; totals.
+void ls_graph_print(const ls_graph *graph, FILE *file);
+
+#endif
