@@ -51,6 +51,7 @@ typedef struct { // lives on the device, part of every checkpoint
 typedef struct {
     int64_t count;     // elements
     int fraction_bits; // GRAD_FIX, GRAD_UNFIX
+    int unscaled;      // GRAD_FIX, GRAD_UNFIX: loss_scale is taken as 1 (statistics of batch norm are not scaled)
     int slot;          // GRAD_STATS
     float share;       // RUNNING_STATS: weight of the new value (PyTorch's momentum)
     ls_dtype storage;  // CAST

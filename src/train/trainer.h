@@ -32,7 +32,9 @@ typedef struct {
     double flops_per_sample;    // of training
 } ls_train_facts;
 
-typedef struct { // after an update, at most every log.every updates or when asked
+typedef struct { // after an update
+    int record;           // 1: every log.every updates and at the end of an epoch, exact over all ranks: goes into metrics.jsonl;
+                          // 0: in between, at most ten a second, to refresh a display: losses are those of the last record
     int64_t update;       // updates done, from 1
     int64_t epoch;        // from 0
     double epoch_progress; // 0..1 within the epoch
@@ -70,7 +72,6 @@ typedef struct {
 
 typedef struct {
     void *context;
-    // Every log.every updates, at the end of an epoch, and every log.every_seconds.
     void (*progress)(void *context, const ls_train_progress *progress);
     void (*evaluated)(void *context, const ls_train_evaluation *evaluation);
     void (*warning)(void *context, const char *text);
