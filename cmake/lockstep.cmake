@@ -12,6 +12,34 @@ function(lockstep_room name)
   target_link_libraries(lockstep_${name} PUBLIC ${ROOM_USES} ${ROOM_LIBRARIES})
 endfunction()
 
+# lockstep_version(ROOM)
+#   build/generated/lockstep_version.h for ROOM: git's description of the tree, renewed at every build but rewritten only when it
+#   changed, so that nothing is compiled again without need; compiler and library versions as configure found them.
+function(lockstep_version room)
+  pkg_search_module(LOCKSTEP_MPI_PC QUIET ompi-c ompi mpich)
+  if(LOCKSTEP_MPI_PC_MODULE_NAME MATCHES "^ompi")
+    set(mpi "Open MPI ${LOCKSTEP_MPI_PC_VERSION}")
+  elseif(LOCKSTEP_MPI_PC_MODULE_NAME)
+    set(mpi "MPICH ${LOCKSTEP_MPI_PC_VERSION}")
+  else()
+    set(mpi "MPI ${MPI_C_VERSION}")
+  endif()
+  set(dnnl "")
+  foreach(part MAJOR MINOR PATCH)
+    file(STRINGS "${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" line REGEX "^#define +DNNL_VERSION_${part} +[0-9]+")
+    string(REGEX MATCH "[0-9]+$" number "${line}")
+    list(APPEND dnnl "${number}")
+  endforeach()
+  list(JOIN dnnl "." dnnl)
+  set(command ${CMAKE_COMMAND} "-DSOURCE=${CMAKE_SOURCE_DIR}" "-DOUT=${CMAKE_BINARY_DIR}/generated/lockstep_version.h"
+    "-DVERSION=${PROJECT_VERSION}" "-DCOMPILER=${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}"
+    "-DLIBRARIES=oneDNN ${dnnl}, ${mpi}, zlib ${ZLIB_VERSION_STRING}" -P "${CMAKE_SOURCE_DIR}/cmake/version.cmake")
+  add_custom_target(lockstep_describe COMMAND ${command} VERBATIM
+    BYPRODUCTS "${CMAKE_BINARY_DIR}/generated/lockstep_version.h" COMMENT "")
+  add_dependencies(lockstep_${room} lockstep_describe)
+  target_include_directories(lockstep_${room} PRIVATE "${CMAKE_BINARY_DIR}/generated")
+endfunction()
+
 # lockstep_vector_kernels(ROOM FOLDER)
 #   Every .c file of FOLDER is compiled twice into the room: for 8 floats a vector (AVX2) and for 16 (AVX-512).
 #   LS_VL is the width; LS_KERNEL(name) in kernels.h appends it to the symbol. The processor decides at run time.

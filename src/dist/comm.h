@@ -23,6 +23,8 @@ typedef struct {
 
 // Under mpirun or srun (OMPI_COMM_WORLD_SIZE or PMIX_RANK is set) starts MPI, else `self`.
 LS_CHECKED ls_status ls_comm_start(int *argc, char ***argv, ls_comm **out);
+// One rank by itself, whatever the launch: `bench` trains on rank 0 alone with it while the others wait. Free by ls_comm_finish.
+LS_CHECKED ls_status ls_comm_self(ls_comm **out);
 const ls_comm_facts *ls_comm_about(const ls_comm *comm);
 void ls_comm_set_timeout(ls_comm *comm, double timeout_s); // 0: none (as it starts)
 // What this rank is doing, for the watchdog's line; a string constant. Shows life, too.
@@ -33,6 +35,9 @@ LS_CHECKED ls_status ls_comm_allreduce(ls_comm *comm, void *data, int64_t count,
 LS_CHECKED ls_status ls_comm_broadcast(ls_comm *comm, void *data, int64_t bytes, int root);
 LS_CHECKED ls_status ls_comm_allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes_each);
 LS_CHECKED ls_status ls_comm_barrier(ls_comm *comm);
+// The same for long waits: polls with naps of about 1 ms, so that waiting ranks leave their cores to those that work, and shows
+// the watchdog life, so that the wait may be long.
+LS_CHECKED ls_status ls_comm_barrier_napping(ls_comm *comm);
 
 // All ranks pass their own status; all get the failure of the lowest failing rank (its code and text), and *failed_rank says whose
 // it is (-1: none). For errors that only some ranks see, at start and at agreed points.

@@ -1,0 +1,9 @@
+// version.h - which program this is. Part of the fingerprint that all ranks compare, of --version and of summary.json.
+#ifndef LS_BASE_VERSION_H
+#define LS_BASE_VERSION_H
+
+const char *ls_version(void);           // "0.1.0 (f641fe6-dirty)": release and git's description of the tree
+const char *ls_version_compiler(void);  // "GNU 12.2.0"
+const char *ls_version_libraries(void); // "oneDNN 2.6.3, Open MPI 4.1.4, zlib 1.2.13", as found when it was built
+
+#endif
