@@ -7,7 +7,8 @@
 // Layouts belong to the device. An activation is known by its logical shape (N,C,H,W) and storage type; how its elements lie in
 // memory is the device's own choice, a function of shape and type only, so that every operator of a device agrees on it. The
 // same holds for parameters. Import and export convert from and to the canonical layout (PyTorch's NCHW and OIHW, fp32).
-// Padding elements of activations and parameters are zero before and after every operator.
+// Padding elements of activations and parameters are zero in every input, and every operator leaves them zero in its outputs:
+// an output that is overwritten may hold anything before. No argument overlaps another unless the operator's header allows it.
 //
 // Devices: ref (oracle), cpu (oneDNN and own kernels), null (does nothing), cuda (a plugin, opened behind the same table).
 #ifndef LS_DEVICE_DEVICE_H
@@ -153,7 +154,7 @@ const char *ls_op_name(ls_op op);
 int ls_op_args(ls_op op);
 size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements); // dst_elements: as laid out by the device
 
-// Floating-point operations of one run (2 for a multiply-add; convolutions as direct convolution, padding included).
+// Floating-point operations of one run (2 for a multiply-add; convolutions as direct convolution, padding included, bias not).
 double ls_op_flops(const ls_op_desc *desc);
 
 static inline ls_buffer ls_buffer_at(ls_slab *slab, size_t offset, size_t bytes) {

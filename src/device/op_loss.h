@@ -4,7 +4,8 @@
 //   grad_logits[n,k] = (p[k] - t[k]) * loss_scale          for n < micro.count, else 0 (the mean over the window comes later)
 //   result.loss_sum += sum of loss[n] over n < count;  result.correct += argmax == label (the lowest index wins a tie);
 //   result.count += count;  result.bad += loss[n] is not finite
-// Shapes  logits (N,K,1,1) activation; labels int32[N]; micro: one ls_micro_input; state: one ls_train_state (loss_scale is read);
+//   labels of samples from count on are not read
+// Shapes  logits (N,K,1,1) activation; labels int32[N], 0..K-1 (checked by the loader); micro: one ls_micro_input; state: one ls_train_state (loss_scale is read);
 //         result: one ls_micro_result, accumulated; grad_logits (N,K,1,1) activation, absent when training = 0
 // Types   logits, grad_logits: storage; exponentials and sums fp32 (ref: double); loss_sum double in order of n
 #ifndef LS_DEVICE_OP_LOSS_H

@@ -8,7 +8,11 @@
 //              grad_beta += sum g;  grad_gamma += sum g * xhat, xhat = (src - m) * r
 //              grad_src = gamma * r * (g - sum(g)/count - xhat * sum(g*xhat)/count)
 // Shapes  src, residual, dst and their gradients (N,C,H,W), storage; all per-channel arrays fp32 (C); saved float[2][C] in the
-//         device's vector layout: two vectors of ls_param_elements(vector C) each
+//         device's vector layout: two vectors of param_elements(vector C) each, the second right behind the first; its padding
+//         is the device's own business
+//         backward: DST is read only with relu, GRAD_DST2 only with two_grads, GRAD_RESIDUAL is written only with residual:
+//         absent otherwise. No argument overlaps another.
+// Types   arithmetic fp32 (ref: double); saved, and sum_* and grad_* before adding, are rounded to fp32
 // Errors  LS_USAGE count == 1 in training: the variance is undefined (describe)
 // Source  torch.nn.BatchNorm2d; Ioffe and Szegedy 2015
 #ifndef LS_DEVICE_OP_NORM_H

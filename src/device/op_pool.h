@@ -3,9 +3,11 @@
 //            equals, as PyTorch), LS_POOL_NONE where relu clipped the winner (winner <= 0): no gradient passes
 //   average  dst = sum over the window / (kernel_h*kernel_w): padding counts as zeros (PyTorch's count_include_pad = True)
 //   backward grad_src (overwrites): each dst gradient to its winner, or spread evenly
-// A global pool is one with the kernel as large as the map. Windows outside the map never win; pad <= kernel/2.
-// Shapes  src (N,C,H,W), dst (N,C,P,Q), P = (H + 2*pad - kernel_h)/stride + 1 (floor); index: device's own size and type
-//         (ls_op_index_bytes), absent for average and for inference (attribute training = 0)
+// A global pool is one with the kernel as large as the map. Elements outside the map never win; 2*pad <= kernel_h and kernel_w, so
+// that every window has an element inside. A NaN wins (as in PyTorch) on ref; other devices need not.
+// Shapes  src (N,C,H,W), dst (N,C,P,Q), P = (H + 2*pad - kernel_h)/stride + 1 (floor); index: one uint8 or uint16
+//         for each element of dst in the device's own layout (ls_pool_index_bytes), absent for average and for inference
+//         (attribute training = 0); backward takes the attributes of its forward, relu included
 // Types   src, dst, gradients: storage; sums fp32
 #ifndef LS_DEVICE_OP_POOL_H
 #define LS_DEVICE_OP_POOL_H
