@@ -1,0 +1,177 @@
+#include "base/atomic_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct ls_atomic_file {
+    int fd;
+    ls_status status; // the first failure
+    char *path, *temporary;
+};
+
+static ls_status fail_io(const char *action, const char *path, const char *call) {
+    return ls_fail(LS_STORAGE, "%s: cannot %s: %s: %s", path, action, call, strerror(errno));
+}
+
+static void free_file(ls_atomic_file *file) {
+    free(file->path);
+    free(file->temporary);
+    free(file);
+}
+
+ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out) {
+    ls_atomic_file *file = calloc(1, sizeof *file);
+    if (!file) return ls_fail(LS_STORAGE, "%s: no memory to write it", path);
+    file->path = strdup(path);
+    if (!file->path || asprintf(&file->temporary, "%s.tmp-%ld", path, (long)getpid()) < 0) {
+        file->temporary = NULL;
+        free_file(file);
+        return ls_fail(LS_STORAGE, "%s: no memory to write it", path);
+    }
+    // No O_EXCL: what an earlier process of the same number left after a crash may go.
+    file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file->fd < 0) {
+        ls_status status = fail_io("create", path, "open");
+        free_file(file);
+        return status;
+    }
+    *out = file;
+    return LS_SUCCESS;
+}
+
+void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes) {
+    const char *at = data;
+    while (bytes && !ls_failed(file->status)) {
+        ssize_t written = write(file->fd, at, bytes);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) {
+            file->status = fail_io("write", file->path, "write");
+            return;
+        }
+        at += written;
+        bytes -= (size_t)written;
+    }
+}
+
+// The folder's entry must reach the disk too, or a crash may bring the old file back.
+static ls_status sync_folder(const char *path) {
+    char *folder = strdup(path);
+    if (!folder) return ls_fail(LS_STORAGE, "%s: no memory to finish writing", path);
+    char *slash = strrchr(folder, '/');
+    if (slash) slash[slash == folder] = 0; // "/name" is in "/"
+    int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(folder);
+    if (fd < 0) return fail_io("finish", path, "open of its folder");
+    // Some network file systems cannot sync folders and say EINVAL: they keep no more than this.
+    ls_status status = fsync(fd) == 0 || errno == EINVAL ? LS_SUCCESS : fail_io("finish", path, "fsync of its folder");
+    close(fd);
+    return status;
+}
+
+ls_status ls_atomic_file_commit(ls_atomic_file *file) {
+    ls_status status = file->status;
+    if (!ls_failed(status) && fsync(file->fd) != 0) status = fail_io("write", file->path, "fsync");
+    if (close(file->fd) != 0 && !ls_failed(status)) status = fail_io("write", file->path, "close");
+    if (!ls_failed(status) && rename(file->temporary, file->path) != 0)
+        status = fail_io("finish", file->path, "rename");
+    if (ls_failed(status)) {
+        unlink(file->temporary);
+    } else {
+        status = sync_folder(file->path);
+    }
+    free_file(file);
+    return status;
+}
+
+void ls_atomic_file_abandon(ls_atomic_file *file) {
+    if (!file) return;
+    close(file->fd);
+    unlink(file->temporary);
+    free_file(file);
+}
+
+ls_status ls_write_file(const char *path, const void *data, size_t bytes) {
+    ls_atomic_file *file = NULL;
+    LS_TRY(ls_atomic_file_open(path, &file));
+    ls_atomic_file_write(file, data, bytes);
+    return ls_atomic_file_commit(file);
+}
+
+// Reads to the end, growing: the size that stat gives is only a first guess (pipes, /proc, a file that grows).
+static ls_status read_all(int fd, const char *path, size_t guess, char **data, size_t *bytes) {
+    size_t capacity = guess + 1, length = 0;
+    char *text = malloc(capacity + 1);
+    while (text) {
+        ssize_t got = read(fd, text + length, capacity - length);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            ls_status status = fail_io("read", path, "read");
+            free(text);
+            return status;
+        }
+        if (got == 0) {
+            text[length] = 0;
+            *data = text;
+            *bytes = length;
+            return LS_SUCCESS;
+        }
+        length += (size_t)got;
+        if (length < capacity) continue;
+        capacity *= 2;
+        char *larger = realloc(text, capacity + 1);
+        if (!larger) free(text);
+        text = larger;
+    }
+    return ls_fail(LS_STORAGE, "%s: cannot read: no memory for %zu bytes", path, capacity);
+}
+
+ls_status ls_read_file(const char *path, char **data, size_t *bytes) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail_io("read", path, "open");
+    struct stat info;
+    size_t guess = fstat(fd, &info) == 0 && info.st_size > 0 ? (size_t)info.st_size : 4096;
+    ls_status status = read_all(fd, path, guess, data, bytes);
+    close(fd);
+    return status;
+}
+
+ls_status ls_make_folders(const char *path) {
+    char *partial = strdup(path);
+    if (!partial) return ls_fail(LS_STORAGE, "%s: no memory to create it", path);
+    ls_status status = LS_SUCCESS;
+    for (char *end = partial; !ls_failed(status) && *end;) {
+        end += strspn(end, "/");
+        end += strcspn(end, "/");
+        char kept = *end;
+        *end = 0;
+        if (*partial && mkdir(partial, 0777) != 0) {
+            int error = errno;
+            struct stat info; // what exists may also be refused with EACCES or EROFS instead of EEXIST
+            if (stat(partial, &info) != 0 || !S_ISDIR(info.st_mode)) {
+                errno = error == EEXIST ? ENOTDIR : error;
+                status = fail_io("create the folder", partial, "mkdir");
+            }
+        }
+        *end = kept;
+    }
+    free(partial);
+    return status;
+}
+
+int ls_path_exists(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+ls_status ls_path_join(char *dst, size_t bytes, const char *folder, const char *name) {
+    int alone = name[0] == '/' || folder[0] == 0;
+    const char *slash = alone || folder[strlen(folder) - 1] == '/' ? "" : "/";
+    int length = snprintf(dst, bytes, "%s%s%s", alone ? "" : folder, slash, name);
+    if (length >= 0 && (size_t)length < bytes) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "path too long (%d characters, at most %zu): %s%s%s", length, bytes - 1,
+        alone ? "" : folder, slash, name);
+}

@@ -1,0 +1,200 @@
+#include "base/cpus.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+enum { MAX_CPUS = 8192, PATH_BYTES = 4352 };
+
+// The file's text, cut to bytes - 1; 0 when it cannot be read.
+static int read_text(const char *path, char *text, size_t bytes) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    size_t length = 0;
+    ssize_t got;
+    while (length < bytes - 1 && (got = read(fd, text + length, bytes - 1 - length)) > 0) length += (size_t)got;
+    close(fd);
+    text[length] = 0;
+    return length > 0;
+}
+
+// "0-3,8" -> 5; calls visit for each number where given.
+static int parse_list(const char *text, void (*visit)(void *, int), void *context) {
+    int count = 0;
+    while (*text >= '0' && *text <= '9') {
+        char *end;
+        long first = strtol(text, &end, 10), last = first;
+        if (*end == '-') last = strtol(end + 1, &end, 10);
+        for (long i = first; i <= last && i < MAX_CPUS; i++, count++)
+            if (visit) visit(context, (int)i);
+        text = *end == ',' ? end + 1 : end;
+    }
+    return count;
+}
+
+// The path of this process in a cgroup hierarchy: `controller` of version 1, or NULL for version 2. 0 when there is
+// none.
+static int cgroup_path(const char *root, const char *controller, char *path, size_t bytes) {
+    char file[PATH_BYTES], text[8192];
+    snprintf(file, sizeof file, "%s/proc/self/cgroup", root);
+    if (!read_text(file, text, sizeof text)) return 0;
+    for (char *rest = text, *line;
+         (line = strsep(&rest, "\n")) && *line;) { // "4:cpu,cpuacct:/docker/ab12" or "0::/user.slice"
+        char *names = strchr(line, ':'), *where = names ? strchr(names + 1, ':') : NULL;
+        if (!where) continue;
+        *names++ = 0;
+        *where++ = 0;
+        int found = !controller && !*names;
+        for (char *name; controller && !found && (name = strsep(&names, ","));) found = !strcmp(name, controller);
+        if (!found) continue;
+        snprintf(path, bytes, "%s", strcmp(where, "/") ? where : "");
+        return 1;
+    }
+    return 0;
+}
+
+// The limit at one level, in processors; 0 when there is none.
+static double quota_at(const char *folder, int version) {
+    char file[PATH_BYTES + 32], text[128];
+    double quota = 0, period = 0;
+    snprintf(file, sizeof file, "%s/%s", folder, version == 2 ? "cpu.max" : "cpu.cfs_quota_us");
+    if (!read_text(file, text, sizeof text)) return 0;
+    if (version == 2) {
+        if (sscanf(text, "%lf %lf", &quota, &period) != 2) return 0; // "max 100000"
+    } else {
+        quota = strtod(text, NULL); // -1: none
+        snprintf(file, sizeof file, "%s/cpu.cfs_period_us", folder);
+        if (!read_text(file, text, sizeof text)) return 0;
+        period = strtod(text, NULL);
+    }
+    return quota > 0 && period > 0 ? quota / period : 0;
+}
+
+// Visits the process's cgroup and every one above it. In a container /proc may name a path of the host that is not
+// mounted here: then only the mounted root is found, which is the container's own group.
+static double smallest_quota(const char *root, const char *controller, const char *mount, int version) {
+    char path[PATH_BYTES / 2], folder[PATH_BYTES];
+    double smallest = 0;
+    if (!cgroup_path(root, controller, path, sizeof path)) return 0;
+    for (;;) {
+        snprintf(folder, sizeof folder, "%.1024s/sys/fs/cgroup%s%s", root, mount, path);
+        double quota = quota_at(folder, version);
+        if (quota > 0 && (smallest == 0 || quota < smallest)) smallest = quota;
+        char *slash = strrchr(path, '/');
+        if (!slash) return smallest;
+        *slash = 0;
+    }
+}
+
+double ls_cpus_quota(const char *root) {
+    const double found[] = { smallest_quota(root, NULL, "", 2), smallest_quota(root, "cpu", "/cpu", 1),
+        smallest_quota(root, "cpu", "/cpu,cpuacct", 1) };
+    double smallest = 0;
+    for (int i = 0; i < 3; i++)
+        if (found[i] > 0 && (smallest == 0 || found[i] < smallest)) smallest = found[i];
+    return smallest;
+}
+
+int ls_cpus_cpuset_count(const char *root) {
+    static const struct {
+        const char *controller, *mount, *file;
+    } kinds[] = { { NULL, "", "cpuset.cpus.effective" }, { "cpuset", "/cpuset", "cpuset.effective_cpus" },
+        { "cpuset", "/cpuset", "cpuset.cpus" } };
+    for (int i = 0; i < 3; i++) {
+        char path[PATH_BYTES / 2], file[PATH_BYTES], text[4096];
+        if (!cgroup_path(root, kinds[i].controller, path, sizeof path)) continue;
+        for (;;) { // the nearest level that is mounted and says it
+            snprintf(file, sizeof file, "%.1024s/sys/fs/cgroup%s%s/%s", root, kinds[i].mount, path, kinds[i].file);
+            if (read_text(file, text, sizeof text) && parse_list(text, NULL, NULL) > 0)
+                return parse_list(text, NULL, NULL);
+            char *slash = strrchr(path, '/');
+            if (!slash) break;
+            *slash = 0;
+        }
+    }
+    return 0;
+}
+
+typedef struct {
+    const cpu_set_t *mask;
+    size_t bytes;
+    int cpu, is_first;
+} sibling_search;
+
+static void look_at_sibling(void *context, int sibling) {
+    sibling_search *search = context;
+    if (sibling < search->cpu && CPU_ISSET_S((size_t)sibling, search->bytes, search->mask)) search->is_first = 0;
+}
+
+// Counts the mask's processors and, among them, those that are their core's first.
+static void count_mask(ls_cpus *cpus) {
+    cpu_set_t mask[MAX_CPUS / CPU_SETSIZE];
+    memset(mask, 0, sizeof mask);
+    if (sched_getaffinity(0, sizeof mask, mask) != 0) {
+        cpus->mask_cpus = cpus->mask_cores = cpus->online_cpus;
+        return;
+    }
+    for (int cpu = 0; cpu < MAX_CPUS; cpu++) {
+        if (!CPU_ISSET_S((size_t)cpu, sizeof mask, mask)) continue;
+        char file[96], text[512];
+        sibling_search search = { mask, sizeof mask, cpu, 1 };
+        snprintf(file, sizeof file, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+        if (read_text(file, text, sizeof text)) parse_list(text, look_at_sibling, &search);
+        cpus->mask_cpus++;
+        cpus->mask_cores += search.is_first;
+    }
+}
+
+static void detect_instructions(ls_cpus *cpus) {
+#if defined(__x86_64__)
+    cpus->has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    cpus->has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    unsigned a, b, c, d; // cpuid leaf 7: AMX-BF16 is EDX bit 22, AVX512-BF16 is EAX bit 5 of subleaf 1
+    if (cpus->has_avx512 && __get_cpuid_count(7, 0, &a, &b, &c, &d)) cpus->has_amx_bf16 = (int)(d >> 22 & 1);
+    if (cpus->has_avx512 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) cpus->has_avx512_bf16 = (int)(a >> 5 & 1);
+#else
+    (void)cpus;
+#endif
+}
+
+static void read_model(char *model, size_t bytes) {
+    char text[4096];
+    snprintf(model, bytes, "unknown processor");
+    if (!read_text("/proc/cpuinfo", text, sizeof text)) return;
+    const char *line = strstr(text, "model name"), *value = line ? strchr(line, ':') : NULL;
+    if (!value) return;
+    value += 1 + strspn(value + 1, " \t");
+    snprintf(model, bytes, "%.*s", (int)strcspn(value, "\n"), value);
+}
+
+void ls_cpus_detect(ls_cpus *cpus) {
+    memset(cpus, 0, sizeof *cpus);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    cpus->online_cpus = online > 0 ? (int)online : 1;
+    count_mask(cpus);
+    cpus->quota_cpus = ls_cpus_quota("");
+    cpus->host_cpus = ls_cpus_cpuset_count("");
+    if (cpus->host_cpus < cpus->mask_cpus) cpus->host_cpus = cpus->online_cpus;
+    if (cpus->host_cpus < cpus->mask_cpus) cpus->host_cpus = cpus->mask_cpus;
+    detect_instructions(cpus);
+    read_model(cpus->model, sizeof cpus->model);
+}
+
+int ls_cpus_threads_per_rank(const ls_cpus *cpus, int ranks_here) {
+    if (ranks_here < 1) ranks_here = 1;
+    // Cores of the host by the mask's own share of SMT siblings; the 1e-9 keeps exact divisions exact.
+    double host_cores = (double)cpus->host_cpus * cpus->mask_cores / (cpus->mask_cpus > 0 ? cpus->mask_cpus : 1);
+    double share = host_cores / ranks_here + 1e-9;
+    double threads = cpus->mask_cores < share ? cpus->mask_cores : share;
+    double quota = cpus->quota_cpus / ranks_here + 0.5;
+    if (cpus->quota_cpus > 0 && quota < threads) threads = quota;
+    return threads < 1 ? 1 : (int)threads;
+}

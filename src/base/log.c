@@ -1,0 +1,48 @@
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+// Process-wide on purpose: who this process is and how much it says does not differ between its parts.
+static struct {
+    int rank, world_size;
+    ls_log_level level;
+} self = { 0, 1, LS_LOG_INFO };
+
+void ls_log_setup(int rank, int world_size, ls_log_level level) {
+    self.rank = rank;
+    self.world_size = world_size;
+    self.level = level;
+}
+
+static void write_line(const char *line, size_t bytes) {
+    while (bytes) {
+        ssize_t written = write(STDERR_FILENO, line, bytes);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return; // nowhere left to say it
+        line += written;
+        bytes -= (size_t)written;
+    }
+}
+
+void ls_log(ls_log_level level, const char *format, ...) {
+    static const char *const prefix[] = { "error: ", "warning: ", "", "" };
+    if (level > self.level || (self.rank != 0 && level > LS_LOG_WARNING)) return;
+    char line[LS_STATUS_TEXT_BYTES + 64]; // an error's text fits whole
+    const int room = (int)sizeof line - 2;
+    int length = self.rank ? snprintf(line, sizeof line, "rank %d: ", self.rank) : 0;
+    length += snprintf(line + length, sizeof line - (size_t)length, "%s", prefix[level]);
+    va_list args;
+    va_start(args, format);
+    int wanted = vsnprintf(line + length, (size_t)(room + 1 - length), format, args);
+    va_end(args);
+    length = wanted < 0 ? length : wanted > room - length ? room : length + wanted;
+    line[length++] = '\n';
+    write_line(line, (size_t)length);
+}
+
+void ls_log_status(ls_status status) {
+    if (ls_failed(status)) ls_log(LS_LOG_ERROR, "%s", status.text ? status.text : ls_code_meaning(status.code));
+}

@@ -1,0 +1,197 @@
+#include "base/pool.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+#if defined(__x86_64__)
+#define spin_pause() __builtin_ia32_pause()
+#else
+#define spin_pause() atomic_signal_fence(memory_order_seq_cst)
+#endif
+
+static const double spin_s = 50e-6;
+
+typedef struct {
+    ls_pool *pool;
+    int thread;
+} worker;
+
+// `state` holds the run's number in its upper half and the tasks not yet handed out in its lower half, so a task is
+// claimed by one compare-and-swap that fails when the run is over: a thread that wakes late neither delays the run nor
+// touches the next. Successful claim of run g means that a task of g was open, so job, context and tasks, read before
+// it, were those of g.
+struct ls_pool {
+    _Alignas(64) _Atomic uint64_t state;
+    _Atomic(ls_pool_task *) job;
+    _Atomic(void *) context;
+    atomic_int tasks;
+    _Alignas(64) atomic_int tasks_done;
+    _Alignas(64) atomic_int sleeping_workers;
+    atomic_int caller_sleeps, stop;
+    pthread_mutex_t lock; // only for sleeping
+    pthread_cond_t work, finished;
+    int threads, started;
+    pthread_t *handles;
+    worker *workers;
+};
+
+static void run_tasks(ls_pool *pool, int thread) {
+    int count = 0;
+    uint64_t state = atomic_load_explicit(&pool->state, memory_order_acquire);
+    ls_pool_task *job = NULL;
+    void *context = NULL;
+    int tasks = 0;
+    while ((uint32_t)state > 0) {
+        job = atomic_load_explicit(&pool->job, memory_order_relaxed);
+        context = atomic_load_explicit(&pool->context, memory_order_relaxed);
+        tasks = atomic_load_explicit(&pool->tasks, memory_order_relaxed);
+        int task = tasks - (int)(uint32_t)state;
+        if (!atomic_compare_exchange_weak_explicit(
+                &pool->state, &state, state - 1, memory_order_acq_rel, memory_order_acquire))
+            continue;
+        job(context, task, thread);
+        count++;
+        state = atomic_load_explicit(&pool->state, memory_order_acquire);
+    }
+    if (!count) return;
+    // All tasks counted here are of one run: the next starts only after this addition.
+    if (atomic_fetch_add(&pool->tasks_done, count) + count == tasks && atomic_load(&pool->caller_sleeps)) {
+        pthread_mutex_lock(&pool->lock);
+        pthread_cond_signal(&pool->finished);
+        pthread_mutex_unlock(&pool->lock);
+    }
+}
+
+static int has_work(ls_pool *pool) {
+    return (uint32_t)atomic_load(&pool->state) > 0 || atomic_load(&pool->stop);
+}
+
+static int is_finished(ls_pool *pool) {
+    return atomic_load(&pool->tasks_done) == atomic_load_explicit(&pool->tasks, memory_order_relaxed);
+}
+
+static int spin_until(int (*condition)(ls_pool *), ls_pool *pool) {
+    double end = 0; // the clock is read only when the first look fails
+    for (;;) {
+        for (int i = 0; i < 32; i++) {
+            if (condition(pool)) return 1;
+            spin_pause();
+        }
+        double now = ls_clock_seconds();
+        if (end == 0) end = now + spin_s;
+        if (now > end) return 0;
+    }
+}
+
+// Announces the sleeper, then looks again: whoever makes the condition true looks for sleepers after it (both seq_cst).
+static void sleep_until(int (*condition)(ls_pool *), ls_pool *pool, pthread_cond_t *signal, atomic_int *sleepers) {
+    pthread_mutex_lock(&pool->lock);
+    atomic_fetch_add(sleepers, 1);
+    while (!condition(pool)) pthread_cond_wait(signal, &pool->lock);
+    atomic_fetch_sub(sleepers, 1);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void *worker_main(void *argument) {
+    worker *self = argument;
+    ls_pool *pool = self->pool;
+    while (!atomic_load(&pool->stop)) {
+        run_tasks(pool, self->thread);
+        if (!spin_until(has_work, pool)) sleep_until(has_work, pool, &pool->work, &pool->sleeping_workers);
+    }
+    return NULL;
+}
+
+static int start_workers(ls_pool *pool) {
+    sigset_t all, before; // signals are for the main thread
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = 0;
+    for (int i = 1; i < pool->threads && !error; i++) {
+        pool->workers[i] = (worker){ pool, i };
+        error = pthread_create(&pool->handles[i], NULL, worker_main, &pool->workers[i]);
+        if (error) break;
+        pool->started = i;
+        pthread_setname_np(pool->handles[i], "ls-pool"); // as top and gdb show it
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+ls_status ls_pool_new(int threads, ls_pool **out) {
+    assert(threads >= 1);
+    ls_pool *pool = NULL;
+    if (posix_memalign((void **)&pool, _Alignof(ls_pool), sizeof *pool) != 0)
+        return ls_fail(LS_DEVICE, "no host memory for a pool of %d threads", threads);
+    memset(pool, 0, sizeof *pool);
+    pool->threads = threads;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    pthread_cond_init(&pool->finished, NULL);
+    pool->handles = calloc((size_t)threads, sizeof *pool->handles);
+    pool->workers = calloc((size_t)threads, sizeof *pool->workers);
+    int error = pool->handles && pool->workers ? start_workers(pool) : ENOMEM;
+    if (error) {
+        ls_pool_free(pool);
+        return ls_fail(LS_DEVICE,
+            "cannot start %d threads: %s; set device.threads lower, or raise the limit of processes", threads,
+            strerror(error));
+    }
+    *out = pool;
+    return LS_SUCCESS;
+}
+
+void ls_pool_free(ls_pool *pool) {
+    if (!pool) return;
+    atomic_store(&pool->stop, 1);
+    pthread_mutex_lock(&pool->lock);
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
+    for (int i = 1; i <= pool->started; i++) pthread_join(pool->handles[i], NULL);
+    pthread_mutex_destroy(&pool->lock);
+    pthread_cond_destroy(&pool->work);
+    pthread_cond_destroy(&pool->finished);
+    free(pool->handles);
+    free(pool->workers);
+    free(pool);
+}
+
+int ls_pool_threads(const ls_pool *pool) {
+    return pool->threads;
+}
+
+static void wake_workers(ls_pool *pool, int wanted) {
+    if (atomic_load(&pool->sleeping_workers) == 0) return;
+    pthread_mutex_lock(&pool->lock);
+    if (wanted >= pool->threads - 1) {
+        pthread_cond_broadcast(&pool->work);
+    } else {
+        for (int i = 0; i < wanted; i++) pthread_cond_signal(&pool->work);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void ls_pool_run(ls_pool *pool, ls_pool_task *job, void *context, int tasks) {
+    if (pool->threads == 1 || tasks <= 1) {
+        for (int i = 0; i < tasks; i++) job(context, i, 0);
+        return;
+    }
+    atomic_store_explicit(&pool->job, job, memory_order_relaxed);
+    atomic_store_explicit(&pool->context, context, memory_order_relaxed);
+    atomic_store_explicit(&pool->tasks, tasks, memory_order_relaxed);
+    atomic_store_explicit(&pool->tasks_done, 0, memory_order_relaxed);
+    uint64_t run = (atomic_load_explicit(&pool->state, memory_order_relaxed) >> 32) + 1;
+    atomic_store(&pool->state, run << 32 | (uint32_t)tasks);
+    wake_workers(pool, tasks - 1);
+    run_tasks(pool, 0);
+    if (!spin_until(is_finished, pool)) sleep_until(is_finished, pool, &pool->finished, &pool->caller_sleeps);
+}

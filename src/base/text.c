@@ -1,0 +1,90 @@
+#include "base/text.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+enum { LONGEST_WORD = 127 };
+
+static int smaller(int a, int b) {
+    return a < b ? a : b;
+}
+
+// Optimal string alignment distance, three rows of the table.
+int ls_text_distance(const char *a, const char *b) {
+    int length_a = (int)strlen(a), length_b = (int)strlen(b);
+    if (length_a > LONGEST_WORD || length_b > LONGEST_WORD) return length_a > length_b ? length_a : length_b;
+    int rows[3][LONGEST_WORD + 1];
+    int *before = rows[0], *last = rows[1], *row = rows[2];
+    for (int j = 0; j <= length_b; j++) last[j] = j;
+    for (int i = 1; i <= length_a; i++) {
+        row[0] = i;
+        for (int j = 1; j <= length_b; j++) {
+            row[j] = smaller(smaller(last[j], row[j - 1]) + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = smaller(row[j], before[j - 2] + 1);
+        }
+        int *free_row = before;
+        before = last, last = row, row = free_row;
+    }
+    return last[length_b];
+}
+
+const char *ls_text_nearest(const char *word, const char *const *candidates, int count) {
+    const char *nearest = NULL;
+    int best = 0;
+    for (int i = 0; i < count; i++) {
+        int length = (int)strlen(candidates[i] ? candidates[i] : "");
+        if (length == 0) continue;
+        int edits = ls_text_distance(word, candidates[i]);
+        if (edits * 3 > length + 2) continue; // a third, rounded up
+        if (!nearest || edits < best) nearest = candidates[i], best = edits;
+    }
+    return nearest;
+}
+
+int ls_text_glob(const char *pattern, const char *text) {
+    const char *star = NULL, *resume = NULL; // the last '*', and where in text it was tried to end
+    while (*text) {
+        if (*pattern == '*') {
+            star = pattern++;
+            resume = text;
+        } else if (*pattern == '?' || *pattern == *text) {
+            pattern++, text++;
+        } else if (star) {
+            pattern = star + 1;
+            text = ++resume;
+        } else {
+            return 0;
+        }
+    }
+    while (*pattern == '*') pattern++;
+    return *pattern == 0;
+}
+
+char *ls_text_trim(char *text) {
+    while (isspace((unsigned char)*text)) text++;
+    size_t length = strlen(text);
+    while (length && isspace((unsigned char)text[length - 1])) text[--length] = 0;
+    return text;
+}
+
+char *ls_text_bytes(char *dst, uint64_t bytes) {
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+    double value = (double)bytes;
+    int unit = 0;
+    while (value >= 1023.95 && unit < 6) value /= 1024, unit++;
+    snprintf(dst, 24, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return dst;
+}
+
+char *ls_text_si(char *dst, double value) {
+    static const char *const units[] = { "", "k", "M", "G", "T", "P" };
+    int unit = 0;
+    while (fabs(value) >= 999.5 && unit < 5) value /= 1000, unit++;
+    double size = fabs(value);
+    int decimals = size < 9.995 ? 2 : size < 99.95 ? 1 : 0;
+    if (!unit && value == floor(value)) decimals = 0;
+    snprintf(dst, 24, "%.*f%s%s", decimals, value, unit ? " " : "", units[unit]);
+    return dst;
+}
