@@ -1,0 +1,308 @@
+// op_check.c - what is known of every operator without a device: name, number of arguments, legal geometry, cost.
+#include "device/device.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { SHAPE_BYTES = 64 };
+
+static const char *shape_text(char text[SHAPE_BYTES], ls_nchw s) {
+    snprintf(text, SHAPE_BYTES, "%dx%dx%dx%d", s.n, s.c, s.h, s.w);
+    return text;
+}
+
+#define FAIL(desc, format, ...) \
+    ls_fail(LS_USAGE, "layer %s: %s: " format, (desc)->layer ? (desc)->layer : "(unnamed)", ls_op_name((desc)->op), \
+        __VA_ARGS__)
+
+static ls_status check_shape(const ls_op_desc *desc, const char *what, ls_nchw s) {
+    char text[SHAPE_BYTES];
+    if (s.n >= 1 && s.c >= 1 && s.h >= 1 && s.w >= 1) return LS_SUCCESS;
+    return FAIL(desc, "%s is %s; every dimension must be at least 1", what, shape_text(text, s));
+}
+
+static ls_status check_storage(const ls_op_desc *desc, ls_dtype storage) {
+    if (storage == LS_F32 || storage == LS_BF16 || storage == LS_F16) return LS_SUCCESS;
+    return FAIL(desc, "storage type %s; it must be fp32, bf16 or fp16", ls_dtype_name(storage));
+}
+
+// One output dimension of a sliding window; 0 or less when the window does not fit.
+static int out_size(int size, int window, int stride, int pad) {
+    int span = size + 2 * pad - window;
+    return span < 0 ? 0 : span / stride + 1;
+}
+
+static ls_status check_conv(const ls_op_desc *desc) {
+    const ls_conv_attr *a = &desc->attr.conv;
+    char src[SHAPE_BYTES], dst[SHAPE_BYTES], want[SHAPE_BYTES];
+    LS_TRY(check_storage(desc, a->storage));
+    LS_TRY(check_shape(desc, "src", a->src));
+    if (a->kernel < 1 || a->stride < 1 || a->pad < 0 || a->dilation < 1) {
+        return FAIL(desc, "kernel %d, stride %d, padding %d, dilation %d; at least 1, 1, 0, 1", a->kernel, a->stride,
+            a->pad, a->dilation);
+    }
+    if (a->groups < 1 || a->src.c % a->groups || a->dst.c % a->groups) {
+        return FAIL(
+            desc, "%d groups do not divide %d input channels and %d output channels", a->groups, a->src.c, a->dst.c);
+    }
+    int window = a->dilation * (a->kernel - 1) + 1;
+    ls_nchw expected = { a->src.n, a->dst.c, out_size(a->src.h, window, a->stride, a->pad),
+        out_size(a->src.w, window, a->stride, a->pad) };
+    if (expected.h < 1 || expected.w < 1) {
+        return FAIL(desc, "src %s is smaller than the kernel: %d with dilation %d covers %d, and padding is %d",
+            shape_text(src, a->src), a->kernel, a->dilation, window, a->pad);
+    }
+    LS_TRY(check_shape(desc, "dst", a->dst));
+    if (a->dst.n != expected.n || a->dst.h != expected.h || a->dst.w != expected.w) {
+        return FAIL(desc, "src %s with kernel %d, stride %d, padding %d, dilation %d makes %s, but dst is %s",
+            shape_text(src, a->src), a->kernel, a->stride, a->pad, a->dilation, shape_text(want, expected),
+            shape_text(dst, a->dst));
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status check_linear(const ls_op_desc *desc) {
+    const ls_linear_attr *a = &desc->attr.linear;
+    LS_TRY(check_storage(desc, a->storage));
+    LS_TRY(check_shape(desc, "src", a->src));
+    if (a->out_features < 1) return FAIL(desc, "out_features is %d; at least 1", a->out_features);
+    return LS_SUCCESS;
+}
+
+static ls_status check_norm(const ls_op_desc *desc) {
+    const ls_norm_attr *a = &desc->attr.norm;
+    char shape[SHAPE_BYTES];
+    LS_TRY(check_storage(desc, a->storage));
+    LS_TRY(check_shape(desc, "src", a->shape));
+    if (!(a->eps > 0)) return FAIL(desc, "eps is %g; it must be positive", (double)a->eps);
+    if (desc->op != LS_OP_NORM_INFERENCE && (int64_t)a->shape.n * a->shape.h * a->shape.w < 2) {
+        return FAIL(desc, "src %s has one value per channel, whose variance is undefined; use a larger micro-batch",
+            shape_text(shape, a->shape));
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status check_pool(const ls_op_desc *desc) {
+    const ls_pool_attr *a = &desc->attr.pool;
+    char src[SHAPE_BYTES], dst[SHAPE_BYTES], want[SHAPE_BYTES];
+    LS_TRY(check_storage(desc, a->storage));
+    LS_TRY(check_shape(desc, "src", a->src));
+    if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride < 1 || a->pad < 0) {
+        return FAIL(desc, "kernel %dx%d, stride %d, padding %d; at least 1x1, 1, 0", a->kernel_h, a->kernel_w,
+            a->stride, a->pad);
+    }
+    if (2 * a->pad > a->kernel_h || 2 * a->pad > a->kernel_w) {
+        return FAIL(desc, "padding %d is more than half of the %dx%d kernel", a->pad, a->kernel_h, a->kernel_w);
+    }
+    if ((int64_t)a->kernel_h * a->kernel_w > LS_POOL_WINDOW_MAX) {
+        return FAIL(desc, "the %dx%d window has more than %d elements", a->kernel_h, a->kernel_w, LS_POOL_WINDOW_MAX);
+    }
+    if (desc->op == LS_OP_POOL_BACKWARD && a->kind == LS_POOL_MAX && !a->training) {
+        return FAIL(desc, "%s", "max pooling has gradients only where its forward was planned with training = 1");
+    }
+    if (a->relu && a->kind != LS_POOL_MAX) return FAIL(desc, "%s", "a fused relu goes with max pooling only");
+    ls_nchw expected = { a->src.n, a->src.c, out_size(a->src.h, a->kernel_h, a->stride, a->pad),
+        out_size(a->src.w, a->kernel_w, a->stride, a->pad) };
+    if (expected.h < 1 || expected.w < 1) {
+        return FAIL(desc, "src %s is smaller than the %dx%d window with padding %d", shape_text(src, a->src),
+            a->kernel_h, a->kernel_w, a->pad);
+    }
+    if (a->dst.n != expected.n || a->dst.c != expected.c || a->dst.h != expected.h || a->dst.w != expected.w) {
+        return FAIL(desc, "src %s with a %dx%d window, stride %d, padding %d makes %s, but dst is %s",
+            shape_text(src, a->src), a->kernel_h, a->kernel_w, a->stride, a->pad, shape_text(want, expected),
+            shape_text(dst, a->dst));
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status check_map(const ls_op_desc *desc) {
+    const ls_map_attr *a = &desc->attr.map;
+    LS_TRY(check_storage(desc, a->storage));
+    LS_TRY(check_shape(desc, "src", a->shape));
+    if (desc->op == LS_OP_SCALE && !isfinite(a->factor)) return FAIL(desc, "factor is %g", (double)a->factor);
+    if (desc->op == LS_OP_DROPOUT && !(a->p >= 0 && a->p < 1)) {
+        return FAIL(desc, "p is %g; it must be at least 0 and below 1", (double)a->p);
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status check_augment(const ls_op_desc *desc) {
+    const ls_augment_attr *a = &desc->attr.augment;
+    char shape[SHAPE_BYTES];
+    LS_TRY(check_storage(desc, a->storage));
+    LS_TRY(check_shape(desc, "pixels", a->shape));
+    if (a->pad < 0 || a->pad > 127) return FAIL(desc, "padding is %d; 0 to 127", a->pad);
+    if (a->mode == LS_PAD_REFLECT && (a->pad >= a->shape.h || a->pad >= a->shape.w)) {
+        return FAIL(desc, "pictures %s cannot be mirrored by a padding of %d; it must be below height and width",
+            shape_text(shape, a->shape), a->pad);
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status check_loss(const ls_op_desc *desc) {
+    const ls_loss_attr *a = &desc->attr.loss;
+    char shape[SHAPE_BYTES];
+    LS_TRY(check_storage(desc, a->storage));
+    LS_TRY(check_shape(desc, "logits", a->logits));
+    if (a->logits.h != 1 || a->logits.w != 1) {
+        return FAIL(desc, "logits are %s; they must be one vector per sample (height and width 1)",
+            shape_text(shape, a->logits));
+    }
+    if (!(a->smoothing >= 0 && a->smoothing <= 1)) {
+        return FAIL(desc, "label smoothing is %g; 0 to 1", (double)a->smoothing);
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status check_flat(const ls_op_desc *desc) {
+    const ls_flat_attr *a = &desc->attr.flat;
+    if (a->count < 1) return FAIL(desc, "%lld elements; at least 1", (long long)a->count);
+    if (desc->op == LS_OP_CAST) LS_TRY(check_storage(desc, a->storage));
+    if ((desc->op == LS_OP_GRAD_FIX || desc->op == LS_OP_GRAD_UNFIX) &&
+        (a->fraction_bits < 0 || a->fraction_bits > 62 - LS_FIXED_RANK_BITS)) {
+        return FAIL(desc, "%d fraction bits; 0 to %d", a->fraction_bits, 62 - LS_FIXED_RANK_BITS);
+    }
+    if (desc->op == LS_OP_GRAD_STATS && a->slot < 0) return FAIL(desc, "slot %d; at least 0", a->slot);
+    if (desc->op == LS_OP_RUNNING_STATS && !(a->share >= 0 && a->share <= 1)) {
+        return FAIL(desc, "share of the new value is %g; 0 to 1", (double)a->share);
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status check_control(const ls_op_desc *desc) {
+    const ls_control_attr *a = &desc->attr.control;
+    if (a->slots < 0) return FAIL(desc, "%d partials; at least 0", a->slots);
+    if (!(a->clip_norm >= 0)) return FAIL(desc, "clip_norm is %g; at least 0", (double)a->clip_norm);
+    if (!a->dynamic) return LS_SUCCESS;
+    if (!(a->growth >= 1 && a->backoff > 0 && a->backoff <= 1 && a->growth_interval >= 1)) {
+        return FAIL(desc, "loss scale growth %g, backoff %g, interval %d; at least 1, in (0, 1], at least 1",
+            (double)a->growth, (double)a->backoff, a->growth_interval);
+    }
+    if (!(a->minimum > 0 && a->minimum <= a->maximum)) {
+        return FAIL(desc, "loss scale from %g to %g; 0 < minimum <= maximum", (double)a->minimum, (double)a->maximum);
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status check_optimizer(const ls_op_desc *desc) {
+    const ls_optimizer_attr *a = &desc->attr.optimizer;
+    LS_TRY(check_storage(desc, a->storage));
+    if (a->count < 1) return FAIL(desc, "%lld elements; at least 1", (long long)a->count);
+    if (desc->op == LS_OP_SGD) {
+        if (a->momentum >= 0 && a->momentum < 1) return LS_SUCCESS;
+        return FAIL(desc, "momentum is %g; at least 0 and below 1", (double)a->momentum);
+    }
+    if (a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1 && a->eps > 0) return LS_SUCCESS;
+    return FAIL(desc, "beta1 %g, beta2 %g, eps %g; betas at least 0 and below 1, eps positive", (double)a->beta1,
+        (double)a->beta2, (double)a->eps);
+}
+
+static double conv_flops(const ls_op_desc *desc) {
+    const ls_conv_attr *a = &desc->attr.conv;
+    return 2.0 * (double)ls_nchw_count(a->dst) * (a->src.c / a->groups) * a->kernel * a->kernel;
+}
+
+static double linear_flops(const ls_op_desc *desc) {
+    const ls_linear_attr *a = &desc->attr.linear;
+    return 2.0 * (double)ls_nchw_count(a->src) * a->out_features;
+}
+
+static double pool_flops(const ls_op_desc *desc) {
+    const ls_pool_attr *a = &desc->attr.pool;
+    return (double)ls_nchw_count(a->dst) * a->kernel_h * a->kernel_w;
+}
+
+static double norm_elements(const ls_op_desc *desc) {
+    return (double)ls_nchw_count(desc->attr.norm.shape);
+}
+
+static double map_elements(const ls_op_desc *desc) {
+    return (double)ls_nchw_count(desc->attr.map.shape);
+}
+
+static double loss_elements(const ls_op_desc *desc) {
+    return (double)ls_nchw_count(desc->attr.loss.logits);
+}
+
+static double flat_elements(const ls_op_desc *desc) {
+    return (double)desc->attr.flat.count;
+}
+
+static double optimizer_elements(const ls_op_desc *desc) {
+    return (double)desc->attr.optimizer.count;
+}
+
+static double no_elements(const ls_op_desc *desc) {
+    (void)desc;
+    return 0;
+}
+
+// Work: what one run counts, times operations for each. Element-wise operators: additions and multiplications as the
+// header's formula writes them; comparisons, conversions and divisions by constants count nothing.
+static const struct {
+    ls_status (*check)(const ls_op_desc *desc);
+    double (*work)(const ls_op_desc *desc);
+    double flops_each;
+} rows[LS_OP_COUNT] = {
+    [LS_OP_AUGMENT] = { check_augment, no_elements, 0 },
+    [LS_OP_CONV_FORWARD] = { check_conv, conv_flops, 1 },
+    [LS_OP_CONV_BACKWARD_DATA] = { check_conv, conv_flops, 1 },
+    [LS_OP_CONV_BACKWARD_WEIGHT] = { check_conv, conv_flops, 1 },
+    [LS_OP_LINEAR_FORWARD] = { check_linear, linear_flops, 1 },
+    [LS_OP_LINEAR_BACKWARD_DATA] = { check_linear, linear_flops, 1 },
+    [LS_OP_LINEAR_BACKWARD_WEIGHT] = { check_linear, linear_flops, 1 },
+    [LS_OP_NORM_FORWARD] = { check_norm, norm_elements, 7 },
+    [LS_OP_NORM_INFERENCE] = { check_norm, norm_elements, 4 },
+    [LS_OP_NORM_BACKWARD] = { check_norm, norm_elements, 10 },
+    [LS_OP_POOL_FORWARD] = { check_pool, pool_flops, 1 },
+    [LS_OP_POOL_BACKWARD] = { check_pool, pool_flops, 1 },
+    [LS_OP_RELU_FORWARD] = { check_map, map_elements, 0 },
+    [LS_OP_RELU_BACKWARD] = { check_map, map_elements, 0 },
+    [LS_OP_ADD] = { check_map, map_elements, 1 },
+    [LS_OP_SCALE] = { check_map, map_elements, 1 },
+    [LS_OP_DROPOUT] = { check_map, map_elements, 1 },
+    [LS_OP_LOSS] = { check_loss, loss_elements, 5 },
+    [LS_OP_GRAD_FIX] = { check_flat, flat_elements, 2 },
+    [LS_OP_GRAD_UNFIX] = { check_flat, flat_elements, 1 },
+    [LS_OP_GRAD_STATS] = { check_flat, flat_elements, 2 },
+    [LS_OP_CONTROL] = { check_control, no_elements, 0 },
+    [LS_OP_SGD] = { check_optimizer, optimizer_elements, 7 },
+    [LS_OP_ADAMW] = { check_optimizer, optimizer_elements, 14 },
+    [LS_OP_RUNNING_STATS] = { check_flat, flat_elements, 3 },
+    [LS_OP_CAST] = { check_flat, flat_elements, 0 },
+};
+
+static const struct {
+    const char *name;
+    int args;
+} names[LS_OP_COUNT] = {
+#define X(name, text, type, field) [LS_OP_##name] = { text, LS_##name##_ARGS },
+#include "device/ops.def"
+#undef X
+};
+
+#define X(name, text, type, field) \
+    _Static_assert((int)LS_##name##_ARGS <= (int)LS_OP_ARGS_MAX, text " has too many arguments");
+#include "device/ops.def"
+#undef X
+
+ls_status ls_op_check(const ls_op_desc *desc) {
+    return rows[desc->op].check(desc);
+}
+
+const char *ls_op_name(ls_op op) {
+    return names[op].name;
+}
+
+int ls_op_args(ls_op op) {
+    return names[op].args;
+}
+
+double ls_op_flops(const ls_op_desc *desc) {
+    return rows[desc->op].work(desc) * rows[desc->op].flops_each;
+}
+
+size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements) {
+    if (attr->kind != LS_POOL_MAX || !attr->training) return 0;
+    return attr->kernel_h * attr->kernel_w < LS_POOL_NONE_U8 ? dst_elements : 2 * dst_elements;
+}
