@@ -1,0 +1,224 @@
+#include "cli/args.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/text.h"
+
+enum { FOR_TRAIN = 1 << LS_COMMAND_TRAIN, FOR_BENCH = 1 << LS_COMMAND_BENCH, FOR_EVAL = 1 << LS_COMMAND_EVAL };
+enum { FOR_ALL = FOR_TRAIN | FOR_BENCH | FOR_EVAL };
+enum { NAME_BYTES = 64 };
+
+static const struct {
+    const char *word; // the first argument; NULL: no word needed
+    const char *files;
+    const char *help;
+} commands[] = {
+    [LS_COMMAND_TRAIN] = { NULL, "CONFIG.ini", "train the network that CONFIG.ini describes" },
+    [LS_COMMAND_BENCH] = { "bench", "CONFIG.ini",
+        "measure training throughput: on one rank, and on all ranks started; writes bench.json and bench.csv\n"
+        "      into the --run-dir folder, or else into the current one, replacing older ones" },
+    [LS_COMMAND_EVAL] = { "eval", "CONFIG.ini WEIGHTS.safetensors",
+        "accuracy and loss of saved weights on the test data" },
+};
+enum { COMMANDS_WITH_FILES = sizeof commands / sizeof commands[0] };
+
+typedef enum { SET, RUN_DIR, PRINT_CONFIG, DRY_RUN, QUIET, SECONDS, REPEATS, LIST, HELP, VERSION } option_id;
+
+// An option without an argument name is a switch. `commands`: those that know it.
+static const struct {
+    const char *name, *argument;
+    option_id id;
+    int commands;
+    const char *help;
+} options[] = {
+    { "--set", "section.key=value", SET, FOR_ALL, "override an option of CONFIG.ini; may be repeated" },
+    { "--run-dir", "DIR", RUN_DIR, FOR_TRAIN | FOR_BENCH,
+        "folder for the results (else runs/<run.name>, or a new number)" },
+    { "--print-config", NULL, PRINT_CONFIG, FOR_TRAIN, "print the effective configuration and stop" },
+    { "--dry-run", NULL, DRY_RUN, FOR_TRAIN,
+        "check everything, print layers, memory and plan, and stop; creates nothing" },
+    { "--quiet", NULL, QUIET, FOR_ALL, "print errors only (eval and bench: and the result)" },
+    { "--seconds", "S", SECONDS, FOR_BENCH, "of one measurement (default 3)" },
+    { "--repeats", "N", REPEATS, FOR_BENCH, "measurements of each arrangement (default 5)" },
+    { "--list", NULL, LIST, FOR_ALL, "print every option of the configuration, with default and range" },
+    { "--help", NULL, HELP, FOR_ALL, "print this" },
+    { "--version", NULL, VERSION, FOR_ALL, "print version, compiler and libraries" },
+};
+enum { OPTION_COUNT = sizeof options / sizeof options[0] };
+
+static const char *command_text(ls_command command) {
+    switch (command) {
+    case LS_COMMAND_BENCH:
+        return "train bench";
+    case LS_COMMAND_EVAL:
+        return "train eval";
+    default:
+        return "train";
+    }
+}
+
+static ls_status unknown_option(const char *name, ls_command command) {
+    const char *known[OPTION_COUNT];
+    int count = 0;
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (options[i].commands & 1 << command) known[count++] = options[i].name;
+    const char *nearest = ls_text_nearest(name, known, count);
+    if (nearest) return ls_fail(LS_USAGE, "unknown option %s; did you mean %s?", name, nearest);
+    return ls_fail(LS_USAGE, "unknown option %s; 'train --help' lists all", name);
+}
+
+static ls_status parse_seconds(const char *text, double *out) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= 0.1 && value <= 3600))
+        return ls_fail(LS_USAGE, "--seconds %s: a number from 0.1 to 3600 is allowed", text);
+    *out = value;
+    return LS_SUCCESS;
+}
+
+static ls_status parse_repeats(const char *text, int *out) {
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (end == text || *end || errno || value < 1 || value > 1000)
+        return ls_fail(LS_USAGE, "--repeats %s: a whole number from 1 to 1000 is allowed", text);
+    *out = (int)value;
+    return LS_SUCCESS;
+}
+
+static ls_status apply_option(ls_args *args, option_id id, const char *value) {
+    switch (id) {
+    case SET:
+        if (args->set_count == LS_ARGS_SETS_MAX)
+            return ls_fail(LS_USAGE, "--set: more than %d times; write them into the configuration", LS_ARGS_SETS_MAX);
+        args->sets[args->set_count++] = value;
+        break;
+    case RUN_DIR:
+        if (args->run_dir) return ls_fail(LS_USAGE, "--run-dir given twice: %s and %s", args->run_dir, value);
+        args->run_dir = value;
+        break;
+    case PRINT_CONFIG:
+        args->print_config = 1;
+        break;
+    case DRY_RUN:
+        args->dry_run = 1;
+        break;
+    case QUIET:
+        args->quiet = 1;
+        break;
+    case SECONDS:
+        return parse_seconds(value, &args->seconds);
+    case REPEATS:
+        return parse_repeats(value, &args->repeats);
+    case LIST:
+        args->command = LS_COMMAND_LIST;
+        break;
+    case HELP:
+        args->command = LS_COMMAND_HELP;
+        break;
+    case VERSION:
+        args->command = LS_COMMAND_VERSION;
+        break;
+    }
+    return LS_SUCCESS;
+}
+
+// argv[*at] is an option, "--name" or "--name=value"; *at moves to the last argument used.
+static ls_status parse_option(int argc, char *const *argv, int *at, ls_command command, ls_args *args) {
+    const char *word = argv[*at], *equals = strchr(word, '=');
+    char name[NAME_BYTES];
+    size_t length = equals ? (size_t)(equals - word) : strlen(word);
+    if (length >= sizeof name) return ls_fail(LS_USAGE, "unknown option %s; 'train --help' lists all", word);
+    memcpy(name, word, length);
+    name[length] = '\0';
+
+    int i = 0;
+    while (i < OPTION_COUNT && strcmp(options[i].name, name) != 0) i++;
+    if (strcmp(name, "-h") == 0) return apply_option(args, HELP, NULL);
+    if (i == OPTION_COUNT) return unknown_option(name, command);
+    if (!(options[i].commands & 1 << command))
+        return ls_fail(LS_USAGE, "%s: not an option of '%s'; 'train --help' lists them", name, command_text(command));
+
+    const char *value = equals ? equals + 1 : NULL;
+    if (!options[i].argument && value) return ls_fail(LS_USAGE, "%s: takes no value, but got '%s'", name, value);
+    if (options[i].argument && !value && *at + 1 < argc) value = argv[++*at];
+    if (options[i].argument && (!value || !*value))
+        return ls_fail(LS_USAGE, "%s: needs a value: %s %s", name, name, options[i].argument);
+    return apply_option(args, options[i].id, value);
+}
+
+static int is_answered_at_once(ls_command command) {
+    return command == LS_COMMAND_LIST || command == LS_COMMAND_HELP || command == LS_COMMAND_VERSION;
+}
+
+// A configuration's name has a dot or a slash: a bare word is a command, right or misspelt.
+static ls_status unknown_command(const char *word) {
+    const char *words[COMMANDS_WITH_FILES];
+    int count = 0;
+    for (int i = 0; i < COMMANDS_WITH_FILES; i++)
+        if (commands[i].word) words[count++] = commands[i].word;
+    const char *nearest = ls_text_nearest(word, words, count);
+    if (nearest) return ls_fail(LS_USAGE, "unknown command '%s'; did you mean '%s'?", word, nearest);
+    return ls_fail(LS_USAGE,
+        "unknown command '%s'; commands are bench and eval (if it is a configuration file, write ./%s)", word, word);
+}
+
+static ls_status take_file(ls_args *args, const char *word) {
+    if (!args->config) {
+        if (!strpbrk(word, "./")) return unknown_command(word);
+        args->config = word;
+    } else if (args->command == LS_COMMAND_EVAL && !args->weights) {
+        args->weights = word;
+    } else if (args->command == LS_COMMAND_EVAL) {
+        return ls_fail(LS_USAGE, "'%s' is one file too many: train eval CONFIG.ini WEIGHTS.safetensors", word);
+    } else {
+        return ls_fail(LS_USAGE,
+            "two configuration files, %s and %s: a run has one (single options: --set section.key=value)", args->config,
+            word);
+    }
+    return LS_SUCCESS;
+}
+
+ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
+    *args = (ls_args){ .command = LS_COMMAND_TRAIN, .seconds = 3, .repeats = 5 };
+    int at = 1;
+    for (int i = 0; argc > 1 && i < COMMANDS_WITH_FILES; i++) {
+        if (commands[i].word && strcmp(argv[1], commands[i].word) == 0) {
+            args->command = (ls_command)i;
+            at = 2;
+        }
+    }
+    const ls_command command = args->command;
+    for (; at < argc; at++) {
+        if (argv[at][0] == '-' && argv[at][1]) {
+            LS_TRY(parse_option(argc, argv, &at, command, args));
+        } else {
+            LS_TRY(take_file(args, argv[at]));
+        }
+        if (is_answered_at_once(args->command)) return LS_SUCCESS;
+    }
+    if (!args->config || (command == LS_COMMAND_EVAL && !args->weights))
+        return ls_fail(LS_USAGE, "no %s file: %s %s ('train --help' says more)",
+            args->config ? "weights" : "configuration", command_text(command), commands[command].files);
+    return LS_SUCCESS;
+}
+
+void ls_args_help(FILE *file) {
+    fputs("Lockstep trains convolutional networks in step on many devices: one process (rank) per device.\n\n"
+          "  mpirun -np N ./train CONFIG.ini     N ranks; alone, ./train CONFIG.ini is one\n\n"
+          "Commands\n",
+        file);
+    for (int i = 0; i < COMMANDS_WITH_FILES; i++)
+        fprintf(file, "  %s %s\n      %s\n", command_text((ls_command)i), commands[i].files, commands[i].help);
+    fputs("\nOptions\n", file);
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        char left[NAME_BYTES];
+        snprintf(left, sizeof left, "%s %s", options[i].name, options[i].argument ? options[i].argument : "");
+        fprintf(file, "  %-26s %s\n", left, options[i].help);
+    }
+    fputs("\nExit codes\n", file);
+#define EXIT_LINE(name, exit_code, meaning) fprintf(file, "  %2d  %s\n", exit_code, meaning);
+    LS_CODES(EXIT_LINE)
+#undef EXIT_LINE
+}

@@ -1,0 +1,34 @@
+// args.h - the command line: strict, one table of options for parsing and --help.
+#ifndef LS_CLI_ARGS_H
+#define LS_CLI_ARGS_H
+
+#include <stdio.h>
+#include "base/status.h"
+
+typedef enum {
+    LS_COMMAND_TRAIN,
+    LS_COMMAND_BENCH,
+    LS_COMMAND_EVAL,
+    LS_COMMAND_LIST,
+    LS_COMMAND_HELP,
+    LS_COMMAND_VERSION,
+} ls_command;
+
+enum { LS_ARGS_SETS_MAX = 64 };
+
+typedef struct { // texts are borrowed from argv
+    ls_command command;
+    const char *config, *weights; // weights: eval
+    const char *sets[LS_ARGS_SETS_MAX];
+    int set_count;
+    const char *run_dir; // NULL: not given
+    int print_config, dry_run, quiet;
+    double seconds; // bench: of one measurement
+    int repeats;    // bench
+} ls_args;
+
+// LS_USAGE: unknown option (with the nearest valid one), missing argument, wrong number of files.
+LS_CHECKED ls_status ls_args_parse(int argc, char *const *argv, ls_args *args);
+void ls_args_help(FILE *file);
+
+#endif

@@ -1,0 +1,92 @@
+#include "cli/bench_peak.h"
+
+#include <stdlib.h>
+#include "base/clock.h"
+
+enum { SIZE = 1024 };
+enum { SRC, WEIGHT, DST, WORKSPACE, BUFFERS };
+
+struct ls_bench_peak {
+    ls_device *device;
+    ls_queue *queue;
+    ls_plan *plan;
+    ls_slab *slab[BUFFERS];
+    ls_buffer args[LS_LINEAR_FORWARD_ARGS], workspace;
+};
+
+static ls_status new_buffer(ls_bench_peak *peak, int which, size_t bytes, const char *what, ls_buffer *out) {
+    if (bytes == 0) return LS_SUCCESS;
+    LS_TRY(peak->device->api->slab_new(peak->device, LS_MEMORY_DEVICE, bytes, what, &peak->slab[which]));
+    *out = ls_buffer_at(peak->slab[which], 0, bytes);
+    return LS_SUCCESS;
+}
+
+// Ones everywhere, weights in fp32 only: the arithmetic's speed does not depend on the values.
+static ls_status fill(ls_bench_peak *peak, ls_nchw shape, const ls_param_shape *weight, ls_dtype storage) {
+    float *ones = malloc(sizeof *ones * SIZE * SIZE);
+    if (!ones) return ls_fail(LS_DEVICE, "matmul peak: out of host memory");
+    for (int i = 0; i < SIZE * SIZE; i++) ones[i] = 1;
+    peak->device->api->activation_import(peak->device, shape, storage, ones, peak->args[LS_LINEAR_FORWARD_SRC]);
+    if (storage == LS_F32)
+        peak->device->api->param_import(peak->device, weight, ones, peak->args[LS_LINEAR_FORWARD_WEIGHT]);
+    free(ones);
+    return LS_SUCCESS;
+}
+
+static ls_status plan(ls_bench_peak *peak, ls_dtype storage) {
+    const ls_device_api *api = peak->device->api;
+    ls_nchw shape = { SIZE, SIZE, 1, 1 };
+    ls_param_shape weight = { .kind = LS_PARAM_LINEAR, .dim = { SIZE, SIZE, 1, 1 }, .groups = 1 };
+    ls_op_desc desc = { .op = LS_OP_LINEAR_FORWARD,
+        .layer = "matmul peak",
+        .attr.linear = { .src = shape, .out_features = SIZE, .has_bias = 0, .storage = storage } };
+    size_t activation = api->activation_bytes(peak->device, shape, storage);
+    size_t weights = api->param_elements(peak->device, &weight) * ls_dtype_bytes(storage);
+    LS_TRY(api->queue_new(peak->device, "matmul peak", &peak->queue));
+    LS_TRY(new_buffer(peak, SRC, activation, "matmul peak: source", &peak->args[LS_LINEAR_FORWARD_SRC]));
+    LS_TRY(new_buffer(peak, WEIGHT, weights, "matmul peak: weight", &peak->args[LS_LINEAR_FORWARD_WEIGHT]));
+    LS_TRY(new_buffer(peak, DST, activation, "matmul peak: result", &peak->args[LS_LINEAR_FORWARD_DST]));
+    LS_TRY(api->plan_new(peak->device, &desc, &peak->plan));
+    LS_TRY(new_buffer(peak, WORKSPACE, peak->plan->workspace_bytes, "matmul peak: workspace", &peak->workspace));
+    return fill(peak, shape, &weight, storage);
+}
+
+ls_status ls_bench_peak_new(const char *type, const ls_device_options *options, ls_dtype storage, ls_bench_peak **out) {
+    const char *why_not_cuda = NULL;
+    ls_bench_peak *peak = calloc(1, sizeof *peak);
+    if (!peak) return ls_fail(LS_DEVICE, "matmul peak: out of host memory");
+    ls_status status = ls_device_open(type, options, &peak->device, &why_not_cuda);
+    if (!ls_failed(status)) status = plan(peak, storage);
+    if (ls_failed(status)) {
+        ls_bench_peak_free(peak);
+        return status;
+    }
+    *out = peak;
+    return LS_SUCCESS;
+}
+
+void ls_bench_peak_free(ls_bench_peak *peak) {
+    if (!peak) return;
+    if (peak->plan) peak->device->api->plan_free(peak->plan);
+    for (int i = 0; i < BUFFERS; i++)
+        if (peak->slab[i]) peak->device->api->slab_free(peak->slab[i]);
+    if (peak->queue) peak->device->api->queue_free(peak->queue);
+    ls_device_close(peak->device);
+    free(peak);
+}
+
+ls_status ls_bench_peak_measure(ls_bench_peak *peak, double seconds, double *gflops) {
+    const ls_device_api *api = peak->device->api;
+    ls_plan_run(peak->plan, peak->args, peak->workspace, peak->queue); // threads awake, caches filled
+    LS_TRY(api->queue_sync(peak->queue));
+    double start = ls_clock_seconds(), elapsed = 0;
+    int64_t runs = 0;
+    while (elapsed < seconds) {
+        for (int i = 0; i < 4; i++) ls_plan_run(peak->plan, peak->args, peak->workspace, peak->queue);
+        LS_TRY(api->queue_sync(peak->queue));
+        runs += 4;
+        elapsed = ls_clock_seconds() - start;
+    }
+    *gflops = ls_op_flops(&peak->plan->desc) * (double)runs / elapsed * 1e-9;
+    return LS_SUCCESS;
+}

@@ -1,0 +1,30 @@
+// cmd_eval.c - `train eval CONFIG.ini WEIGHTS.safetensors`: exact accuracy and loss of saved weights on the test split,
+// to stdout.
+
+#include <stdio.h>
+#include "cli/commands.h"
+#include "train/trainer.h"
+
+static ls_status print_result(const ls_train_evaluation *e, int rank) {
+    if (rank == 0)
+        printf("test_accuracy %.6f\ntest_loss %.6f\ntest_samples %lld\n", e->test_accuracy, e->test_loss,
+            (long long)e->test_samples);
+    return fflush(stdout) == 0 ? LS_SUCCESS : ls_fail(LS_STORAGE, "standard output: cannot be written");
+}
+
+static ls_status evaluate(const ls_args *args, ls_comm *comm, ls_trainer *trainer) {
+    ls_train_evaluation evaluation;
+    LS_TRY(ls_command_agree(comm, ls_trainer_load_weights(trainer, args->weights)));
+    LS_TRY(ls_command_agree_or_abort(comm, ls_trainer_evaluate(trainer, &evaluation)));
+    return ls_command_agree(comm, print_result(&evaluation, ls_comm_about(comm)->rank));
+}
+
+ls_status ls_cmd_eval(const ls_args *args, ls_comm *comm) {
+    ls_config cfg;
+    LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
+    ls_trainer *trainer = NULL;
+    LS_TRY(ls_command_agree(comm, ls_trainer_new(&cfg, comm, &trainer)));
+    ls_status status = evaluate(args, comm, trainer);
+    ls_trainer_free(trainer);
+    return status;
+}

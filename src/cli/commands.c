@@ -1,0 +1,25 @@
+#include "cli/commands.h"
+
+#include "base/log.h"
+
+ls_status ls_command_agree(ls_comm *comm, ls_status mine) {
+    int failed_rank = -1;
+    ls_status agreed = ls_comm_agree(comm, mine, &failed_rank);
+    if (ls_failed(agreed) && ls_comm_about(comm)->rank == (failed_rank < 0 ? 0 : failed_rank)) ls_log_status(agreed);
+    return agreed;
+}
+
+ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine) {
+    if (!ls_failed(mine) || mine.code == LS_NUMERIC) return ls_command_agree(comm, mine);
+    ls_log_status(mine);
+    ls_comm_abort(comm, mine.code);
+}
+
+ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cfg) {
+    ls_config_defaults(cfg);
+    LS_TRY(ls_config_read_file(cfg, args->config));
+    for (int i = 0; i < args->set_count; i++) LS_TRY(ls_config_set(cfg, args->sets[i]));
+    LS_TRY(ls_config_check(cfg));
+    ls_comm_set_timeout(comm, cfg->dist_timeout);
+    return LS_SUCCESS;
+}

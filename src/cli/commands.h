@@ -1,0 +1,27 @@
+// commands.h - what main hands over to: one function a command, called on all ranks with the communicator already
+// started.
+//
+// They return the same status on all ranks, agreed, with its message already printed by one of them.
+#ifndef LS_CLI_COMMANDS_H
+#define LS_CLI_COMMANDS_H
+
+#include "base/status.h"
+#include "cli/args.h"
+#include "config/config.h"
+#include "dist/comm.h"
+
+LS_CHECKED ls_status ls_cmd_train(const ls_args *args, ls_comm *comm);
+LS_CHECKED ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm);
+LS_CHECKED ls_status ls_cmd_eval(const ls_args *args, ls_comm *comm);
+
+// Steps that commands share. All ranks call them.
+
+// One outcome for all ranks: that of the lowest failing rank, whose message it alone prints.
+LS_CHECKED ls_status ls_command_agree(ls_comm *comm, ls_status mine);
+// Defaults, the file, --set in order, checks; not agreed yet.
+LS_CHECKED ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cfg);
+// For failures in mid-training, when the other ranks may be waiting for this one. Numerical failures are decided alike
+// on all ranks and are agreed; for all else this rank prints and ends the job, and does not return.
+LS_CHECKED ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine);
+
+#endif

@@ -1,0 +1,203 @@
+#include "cli/progress.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+
+enum { BAR_COLUMNS_MAX = 40, BAR_COLUMNS_MIN = 5, COLUMNS_DEFAULT = 80 };
+
+// ---- what stderr is ----
+
+// Open MPI forks the ranks of its own host from mpirun, whose stderr is where our lines come out in the end. Through a
+// shell, or on another host, the parent is somebody else: then no terminal is assumed.
+static int launcher_has_terminal(void) {
+    static const char *const launchers[] = { "mpirun", "mpiexec", "orterun", "prterun" };
+    char path[64], name[32] = "", target[64];
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)getppid());
+    FILE *file = fopen(path, "re");
+    if (!file) return 0;
+    if (!fgets(name, sizeof name, file)) name[0] = '\0';
+    fclose(file);
+
+    int launched = 0;
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
+        launched |= strncmp(name, launchers[i], strlen(launchers[i])) == 0;
+    snprintf(path, sizeof path, "/proc/%d/fd/2", (int)getppid());
+    ssize_t length = readlink(path, target, sizeof target - 1);
+    if (!launched || length < 0) return 0;
+    target[length] = '\0';
+    return strncmp(target, "/dev/pts/", 9) == 0 || strncmp(target, "/dev/tty", 8) == 0 ||
+           strcmp(target, "/dev/console") == 0;
+}
+
+static int terminal_columns(void) {
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    const char *columns = getenv("COLUMNS");
+    int value = columns ? atoi(columns) : 0;
+    return value > 0 ? value : COLUMNS_DEFAULT;
+}
+
+static int speaks_utf8(void) {
+    static const char *const variables[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *value = getenv(variables[i]);
+        if (value && value[0]) return strstr(value, "UTF-8") || strstr(value, "utf8");
+    }
+    return 0;
+}
+
+ls_progress_style ls_progress_choose(const ls_config *cfg, const ls_comm_facts *comm, int quiet) {
+    const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+    int capable = term && strcmp(term, "dumb") != 0 && isatty(STDERR_FILENO);
+    int terminal = capable && (strcmp(comm->backend, "self") == 0 || launcher_has_terminal());
+    ls_progress_style style = {
+        .display = terminal ? LS_DISPLAY_BAR : LS_DISPLAY_LINES,
+        .width = terminal_columns(),
+        .colour = terminal && !(no_colour && no_colour[0]),
+        .unicode = speaks_utf8(),
+        .every_seconds = cfg->log_every_seconds,
+    };
+    if (cfg->log_progress == LS_PROGRESS_BAR) style.display = LS_DISPLAY_BAR;
+    if (cfg->log_progress == LS_PROGRESS_LINES) style.display = LS_DISPLAY_LINES;
+    if (cfg->log_progress == LS_PROGRESS_OFF || quiet) style.display = LS_DISPLAY_OFF;
+    return style;
+}
+
+// ---- texts ----
+
+char *ls_progress_duration(char *dst, size_t bytes, double seconds) {
+    if (!isfinite(seconds) || seconds < 0 || seconds > 1e9) {
+        snprintf(dst, bytes, "-");
+        return dst;
+    }
+    long long s = llround(seconds);
+    if (s >= 3600) {
+        snprintf(dst, bytes, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+    } else {
+        snprintf(dst, bytes, "%lld:%02lld", s / 60, s % 60);
+    }
+    return dst;
+}
+
+// "loss 0.4213  accuracy 84.92 %  10321 images/s  left 2:31"; what is not known yet (before the first record) is "-".
+static void state_text(char *dst, size_t bytes, const ls_train_progress *p) {
+    char loss[32] = "-", accuracy[32] = "-", rate[32] = "-", left[32];
+    if (isfinite(p->train_loss)) snprintf(loss, sizeof loss, "%.4f", p->train_loss);
+    if (isfinite(p->train_accuracy)) snprintf(accuracy, sizeof accuracy, "%.2f %%", 100 * p->train_accuracy);
+    if (isfinite(p->images_per_second) && p->images_per_second > 0)
+        snprintf(rate, sizeof rate, "%.0f", p->images_per_second);
+    ls_progress_duration(left, sizeof left, p->seconds_left);
+    snprintf(dst, bytes, "loss %s  accuracy %s  %s images/s  left %s", loss, accuracy, rate, left);
+}
+
+static long long shown_epoch(const ls_progress *progress, const ls_train_progress *p) {
+    long long epoch = p->epoch + 1;
+    return epoch < progress->epochs ? epoch : progress->epochs;
+}
+
+char *ls_progress_line(char *dst, const ls_progress *progress, const ls_train_progress *p) {
+    char state[256];
+    state_text(state, sizeof state, p);
+    snprintf(dst, LS_PROGRESS_TEXT_BYTES, "epoch %lld/%lld  update %lld/%lld  %s", shown_epoch(progress, p),
+        (long long)progress->epochs, (long long)p->update, (long long)progress->updates_planned, state);
+    return dst;
+}
+
+char *ls_progress_bar(char *dst, const ls_progress *progress, const ls_train_progress *p) {
+    char head[64], state[256], bar[BAR_COLUMNS_MAX * 3 + 32] = "";
+    double done = progress->updates_planned > 0 ? (double)p->update / (double)progress->updates_planned : 0;
+    done = fmin(fmax(done, 0), 1);
+    int head_columns =
+        snprintf(head, sizeof head, "epoch %lld/%lld", shown_epoch(progress, p), (long long)progress->epochs);
+    state_text(state, sizeof state, p);
+
+    // two spaces twice, " 100 %", and the last column free: writing there makes some terminals wrap
+    int columns = progress->style.width - head_columns - (int)strlen(state) - 2 - 2 - 6 - 1;
+    if (columns > BAR_COLUMNS_MAX) columns = BAR_COLUMNS_MAX;
+    if (columns >= BAR_COLUMNS_MIN) {
+        int full = (int)(done * columns);
+        if (progress->style.colour) strcat(bar, "\033[32m");
+        for (int i = 0; i < full; i++) strcat(bar, progress->style.unicode ? "\u2501" : "=");
+        if (progress->style.colour) strcat(bar, "\033[0m\033[2m");
+        for (int i = full; i < columns; i++) strcat(bar, progress->style.unicode ? "\u2500" : "-");
+        if (progress->style.colour) strcat(bar, "\033[0m");
+    }
+    snprintf(
+        dst, LS_PROGRESS_TEXT_BYTES, "%s  %s%s%3.0f %%  %s", head, bar, bar[0] ? " " : "", floor(100 * done), state);
+    if (!bar[0] && (int)strlen(dst) >= progress->style.width) dst[progress->style.width - 1] = '\0'; // ASCII only here
+    return dst;
+}
+
+char *ls_progress_evaluation(char *dst, const ls_progress *progress, const ls_train_evaluation *e) {
+    char took[32];
+    snprintf(dst, LS_PROGRESS_TEXT_BYTES, "epoch %lld/%lld  test accuracy %.2f %%  loss %.4f  (%lld samples in %s)",
+        (long long)e->epoch, (long long)progress->epochs, 100 * e->test_accuracy, e->test_loss,
+        (long long)e->test_samples, ls_progress_duration(took, sizeof took, e->seconds));
+    return dst;
+}
+
+// ---- display ----
+
+// One write, so that lines of other ranks do not come between.
+static void put(const char *text) {
+    size_t left = strlen(text);
+    while (left > 0) {
+        ssize_t wrote = write(STDERR_FILENO, text, left);
+        if (wrote <= 0) return; // a display that is gone is no reason to stop a run
+        text += wrote;
+        left -= (size_t)wrote;
+    }
+}
+
+static void clear_bar(ls_progress *progress) {
+    if (progress->bar_shown) put("\r\033[K");
+    progress->bar_shown = 0;
+}
+
+static void on_progress(void *context, const ls_train_progress *p) {
+    ls_progress *progress = context;
+    char text[LS_PROGRESS_TEXT_BYTES], shown[LS_PROGRESS_TEXT_BYTES + 16];
+    if (progress->style.display == LS_DISPLAY_OFF) return;
+    if (progress->style.display == LS_DISPLAY_BAR) {
+        snprintf(shown, sizeof shown, "\r%s\033[K", ls_progress_bar(text, progress, p));
+        put(shown);
+        progress->bar_shown = 1;
+        return;
+    }
+    double now = ls_clock_seconds();
+    if (progress->last_line > 0 && now - progress->last_line < progress->style.every_seconds) return;
+    if (!isfinite(p->train_loss)) return; // nothing is known before the first record
+    progress->last_line = now;
+    ls_info("%s", ls_progress_line(text, progress, p));
+}
+
+static void on_evaluated(void *context, const ls_train_evaluation *e) {
+    ls_progress *progress = context;
+    char text[LS_PROGRESS_TEXT_BYTES];
+    if (progress->style.display == LS_DISPLAY_OFF) return;
+    clear_bar(progress);
+    ls_info("%s", ls_progress_evaluation(text, progress, e));
+}
+
+static void on_warning(void *context, const char *text) {
+    clear_bar(context);
+    ls_warn("%s", text);
+}
+
+void ls_progress_start(ls_progress *progress, ls_progress_style style, const ls_train_facts *facts) {
+    *progress =
+        (ls_progress){ .style = style, .epochs = facts->cfg->train_epochs, .updates_planned = facts->updates_planned };
+}
+
+ls_train_observer ls_progress_observer(ls_progress *progress) {
+    return (ls_train_observer){ progress, on_progress, on_evaluated, on_warning };
+}
+
+void ls_progress_end(ls_progress *progress) {
+    clear_bar(progress);
+}

@@ -1,0 +1,41 @@
+// progress.h - a run's progress for a person, on stderr: a bar on a terminal, else plain lines as a batch system's log
+// wants them.
+#ifndef LS_CLI_PROGRESS_H
+#define LS_CLI_PROGRESS_H
+
+#include "train/trainer.h"
+
+typedef enum { LS_DISPLAY_OFF, LS_DISPLAY_LINES, LS_DISPLAY_BAR } ls_display;
+
+typedef struct {
+    ls_display display;
+    int width;            // of the terminal, in columns
+    int colour;           // escape sequences for colour are wanted
+    int unicode;          // the terminal shows UTF-8
+    double every_seconds; // between lines
+} ls_progress_style;
+
+typedef struct {
+    ls_progress_style style;
+    int64_t epochs, updates_planned;
+    double last_line; // clock at the last line; 0: none yet
+    int bar_shown;    // the cursor stands behind a bar
+} ls_progress;
+
+enum { LS_PROGRESS_TEXT_BYTES = 512 };
+
+// log.progress and --quiet, or by what stderr is. Under a launcher it is a pseudo-terminal even when the launcher
+// writes into a file, so there the launcher's own stderr decides.
+ls_progress_style ls_progress_choose(const ls_config *cfg, const ls_comm_facts *comm, int quiet);
+
+void ls_progress_start(ls_progress *progress, ls_progress_style style, const ls_train_facts *facts);
+ls_train_observer ls_progress_observer(ls_progress *progress);
+void ls_progress_end(ls_progress *progress); // takes the bar away
+
+// The texts, without line end, into dst of LS_PROGRESS_TEXT_BYTES; for tests. Return dst.
+char *ls_progress_line(char *dst, const ls_progress *progress, const ls_train_progress *p);
+char *ls_progress_bar(char *dst, const ls_progress *progress, const ls_train_progress *p);
+char *ls_progress_evaluation(char *dst, const ls_progress *progress, const ls_train_evaluation *e);
+char *ls_progress_duration(char *dst, size_t bytes, double seconds); // "0:07", "12:34", "1:02:03"; "-" if not finite
+
+#endif

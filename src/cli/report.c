@@ -1,0 +1,82 @@
+#include "cli/report.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/log.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "cli/progress.h"
+
+ls_status ls_table_new(int columns, int rows, ls_table *out) {
+    *out = (ls_table){ columns, rows, calloc((size_t)(columns * rows), LS_TABLE_CELL_BYTES) };
+    if (!out->cell) return ls_fail(LS_DEVICE, "table of %d x %d cells: out of host memory", columns, rows);
+    return LS_SUCCESS;
+}
+
+void ls_table_free(ls_table *table) {
+    free(table->cell);
+    table->cell = NULL;
+}
+
+static char *cell_at(const ls_table *table, int row, int column) {
+    return table->cell[row * table->columns + column];
+}
+
+void ls_table_put(ls_table *table, int row, int column, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(cell_at(table, row, column), LS_TABLE_CELL_BYTES, format, args);
+    va_end(args);
+}
+
+static int column_width(const ls_table *table, int column) {
+    int width = 0;
+    for (int row = 0; row < table->rows; row++) {
+        int length = (int)strlen(cell_at(table, row, column));
+        if (length > width) width = length;
+    }
+    return width;
+}
+
+void ls_table_print(const ls_table *table, FILE *file) {
+    for (int row = 0; row < table->rows; row++) {
+        for (int column = 0; column < table->columns; column++) {
+            int width = column_width(table, column);
+            fprintf(file, "%s%*s", column ? "  " : "", column ? width : -width, cell_at(table, row, column));
+        }
+        fputc('\n', file);
+    }
+}
+
+static const char *plural(int64_t count) {
+    return count == 1 ? "" : "s";
+}
+
+void ls_report_start(const ls_train_facts *facts, const char *run_folder) {
+    const ls_batches *batches = &facts->batches;
+    int world_size = facts->comm->world_size;
+    ls_info("lockstep %s", ls_version());
+    if (facts->why_not_cuda) ls_info("%s", facts->why_not_cuda);
+    ls_info("network   %s, %lld parameters", facts->graph->path, (long long)facts->parameters);
+    ls_info("data      %s, %lld to train on, %lld to test on", facts->train_data->name,
+        (long long)facts->train_data->count, (long long)facts->test_data->count);
+    ls_info("device    %s (%s), %d rank%s of %d thread%s, %s", facts->device, facts->device_facts.name, world_size,
+        plural(world_size), facts->threads, plural(facts->threads),
+        ls_config_choice("train.precision", facts->cfg->train_precision));
+    ls_info("batch     %d = %d x %d accumulated x %d rank%s; %lld updates", batches->global_batch, batches->micro_batch,
+        batches->per_rank, world_size, plural(world_size), (long long)facts->updates_planned);
+    ls_info("run       %s", run_folder);
+}
+
+void ls_report_end(const ls_train_facts *facts, const ls_train_summary *summary, const char *run_folder) {
+    char took[32], memory[32];
+    ls_info("%s: test accuracy %.2f %% of %lld, after %lld update%s in %s (%.0f images/s in training, %s a rank)",
+        summary->status, 100 * summary->test_accuracy, (long long)summary->test_samples, (long long)summary->updates,
+        plural(summary->updates), ls_progress_duration(took, sizeof took, summary->wall_seconds),
+        summary->train_images_per_second, ls_text_bytes(memory, summary->peak_host_bytes));
+    if (summary->skipped > 0)
+        ls_info("%lld update%s skipped: overflow in %s", (long long)summary->skipped, plural(summary->skipped),
+            ls_config_choice("train.precision", facts->cfg->train_precision));
+    ls_info("weights   %s/weights.safetensors, results %s/summary.json", run_folder, run_folder);
+}

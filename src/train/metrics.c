@@ -1,0 +1,130 @@
+#include "train/metrics.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/version.h"
+
+struct ls_metrics {
+    FILE *file;
+    char *path;
+    int64_t update, epoch; // of the last event
+    double started;
+    ls_status first_failure;
+};
+
+static cJSON *new_event(const ls_metrics *metrics, const char *name) {
+    cJSON *event = cJSON_CreateObject();
+    cJSON_AddStringToObject(event, "event", name);
+    ls_json_add_int(event, "update", metrics->update);
+    ls_json_add_int(event, "epoch", metrics->epoch);
+    ls_json_add_real(event, "time", ls_clock_unix_seconds());
+    return event;
+}
+
+// Takes event. The first failure is told at once, as the end of the run may be far.
+static void put(ls_metrics *metrics, cJSON *event) {
+    ls_status status = ls_json_write_line(metrics->file, metrics->path, event);
+    cJSON_Delete(event);
+    if (ls_failed(status) && !ls_failed(metrics->first_failure)) ls_warn("%s; training goes on", status.text);
+    ls_keep_first(&metrics->first_failure, status);
+}
+
+static void put_start(ls_metrics *metrics, const ls_train_facts *facts) {
+    const ls_config *cfg = facts->cfg;
+    cJSON *event = new_event(metrics, "start");
+    cJSON_AddStringToObject(event, "version", ls_version());
+    cJSON_AddStringToObject(event, "config", cfg->file);
+    cJSON_AddStringToObject(event, "device", facts->device);
+    cJSON_AddStringToObject(event, "device_name", facts->device_facts.name);
+    cJSON_AddStringToObject(event, "precision", ls_config_choice("train.precision", cfg->train_precision));
+    ls_json_add_int(event, "world_size", facts->comm->world_size);
+    ls_json_add_int(event, "threads_per_rank", facts->threads);
+    cJSON_AddStringToObject(event, "dataset", facts->train_data->name);
+    cJSON_AddStringToObject(event, "model", facts->graph->path);
+    ls_json_add_int(event, "parameters", facts->parameters);
+    ls_json_add_int(event, "global_batch", facts->batches.global_batch);
+    ls_json_add_int(event, "micro_batch", facts->batches.micro_batch);
+    ls_json_add_int(event, "accumulation_steps", facts->batches.per_rank);
+    ls_json_add_int(event, "seed", cfg->run_seed);
+    ls_json_add_int(event, "updates_planned", facts->updates_planned);
+    put(metrics, event);
+}
+
+ls_status ls_metrics_open(const char *path, const ls_train_facts *facts, ls_metrics **out) {
+    ls_metrics *metrics = calloc(1, sizeof *metrics);
+    char *copy = strdup(path);
+    FILE *file = fopen(path, "we");
+    if (!metrics || !copy || !file) {
+        int reason = file ? ENOMEM : errno;
+        if (file) fclose(file);
+        free(copy);
+        free(metrics);
+        return ls_fail(LS_STORAGE, "%s: cannot be written: %s", path, strerror(reason));
+    }
+    *metrics = (ls_metrics){ .file = file, .path = copy, .started = ls_clock_seconds() };
+    put_start(metrics, facts);
+    *out = metrics;
+    return LS_SUCCESS;
+}
+
+static void on_progress(void *context, const ls_train_progress *p) {
+    ls_metrics *metrics = context;
+    if (!p->record) return;
+    metrics->update = p->update;
+    metrics->epoch = p->epoch_progress >= 1.0 ? p->epoch + 1 : p->epoch;
+    cJSON *event = new_event(metrics, "train");
+    ls_json_add_real(event, "train_loss", p->train_loss);
+    ls_json_add_real(event, "train_accuracy", p->train_accuracy);
+    ls_json_add_real(event, "learning_rate", p->learning_rate);
+    ls_json_add_real(event, "loss_scale", p->loss_scale);
+    ls_json_add_real(event, "grad_norm", p->grad_norm);
+    ls_json_add_int(event, "skipped", p->skipped);
+    ls_json_add_real(event, "images_per_second", p->images_per_second);
+    ls_json_add_int(event, "samples_seen", p->samples_seen);
+    ls_json_add_real(event, "seconds", p->seconds);
+    ls_json_add_real(event, "loader_wait_seconds", p->loader_wait_seconds);
+    ls_json_add_real(event, "comm_seconds_exposed", p->comm_seconds_exposed);
+    put(metrics, event);
+}
+
+static void on_evaluated(void *context, const ls_train_evaluation *e) {
+    ls_metrics *metrics = context;
+    metrics->update = e->update;
+    metrics->epoch = e->epoch;
+    cJSON *event = new_event(metrics, "eval");
+    ls_json_add_real(event, "test_loss", e->test_loss);
+    ls_json_add_real(event, "test_accuracy", e->test_accuracy);
+    ls_json_add_int(event, "test_samples", e->test_samples);
+    ls_json_add_real(event, "seconds", e->seconds);
+    put(metrics, event);
+}
+
+static void on_warning(void *context, const char *text) {
+    ls_metrics *metrics = context;
+    cJSON *event = new_event(metrics, "warning");
+    cJSON_AddStringToObject(event, "message", text);
+    put(metrics, event);
+}
+
+ls_train_observer ls_metrics_observer(ls_metrics *metrics) {
+    return (ls_train_observer){ metrics, on_progress, on_evaluated, on_warning };
+}
+
+ls_status ls_metrics_close(ls_metrics *metrics, ls_status run) {
+    cJSON *event = new_event(metrics, "end");
+    cJSON_AddStringToObject(event, "status", ls_failed(run) ? "failed" : "completed");
+    ls_json_add_int(event, "exit_code", run.code);
+    if (ls_failed(run)) cJSON_AddStringToObject(event, "message", run.text);
+    ls_json_add_real(event, "seconds", ls_clock_seconds() - metrics->started);
+    put(metrics, event);
+    ls_status status = metrics->first_failure;
+    if (fclose(metrics->file) != 0)
+        ls_keep_first(&status, ls_fail(LS_STORAGE, "%s: close: %s", metrics->path, strerror(errno)));
+    free(metrics->path);
+    free(metrics);
+    return status;
+}

@@ -1,0 +1,27 @@
+// metrics.h - metrics.jsonl: what happened in a run, one JSON object a line, for programs.
+//
+// Every line has `event`, `update` (done so far), `epoch` (completed ones), `time` (seconds since 1970).
+//   start    version, device, precision, world_size, threads_per_rank, dataset, model, parameters, batches, seed,
+//   updates_planned train    train_loss, train_accuracy, learning_rate, loss_scale, grad_norm, skipped,
+//   images_per_second, samples_seen, seconds,
+//            loader_wait_seconds, comm_seconds_exposed
+//   eval     test_loss, test_accuracy, test_samples, seconds
+//   warning  message
+//   end      status ("completed" | "failed"), exit_code, message (of a failure), seconds
+// Numbers that are not finite are null.
+#ifndef LS_TRAIN_METRICS_H
+#define LS_TRAIN_METRICS_H
+
+#include "base/status.h"
+#include "train/trainer.h"
+
+typedef struct ls_metrics ls_metrics;
+
+// LS_STORAGE: cannot be made. facts are borrowed until close.
+LS_CHECKED ls_status ls_metrics_open(const char *path, const ls_train_facts *facts, ls_metrics **out);
+ls_train_observer ls_metrics_observer(ls_metrics *metrics);
+// Writes the end event and frees metrics. Returns the first failure of any write: a run whose metrics are incomplete
+// says so at its end, but a full disk does not stop the training.
+LS_CHECKED ls_status ls_metrics_close(ls_metrics *metrics, ls_status run);
+
+#endif

@@ -1,0 +1,56 @@
+#include "train/summary.h"
+
+#include "base/json.h"
+#include "base/version.h"
+
+static void add_setting(cJSON *tree, const ls_train_facts *facts) {
+    const ls_config *cfg = facts->cfg;
+    cJSON_AddStringToObject(tree, "version", ls_version());
+    cJSON_AddStringToObject(tree, "config", cfg->file);
+    cJSON_AddStringToObject(tree, "device", facts->device);
+    cJSON_AddStringToObject(tree, "device_name", facts->device_facts.name);
+    cJSON_AddStringToObject(tree, "libraries", facts->device_facts.libraries);
+    cJSON_AddStringToObject(tree, "precision", ls_config_choice("train.precision", cfg->train_precision));
+    cJSON_AddBoolToObject(tree, "deterministic", cfg->run_deterministic);
+    cJSON_AddStringToObject(tree, "communicator", facts->comm->backend);
+    ls_json_add_int(tree, "world_size", facts->comm->world_size);
+    ls_json_add_int(tree, "threads_per_rank", facts->threads);
+    cJSON_AddStringToObject(tree, "dataset", facts->train_data->name);
+    ls_json_add_int(tree, "train_samples", facts->train_data->count);
+    cJSON_AddStringToObject(tree, "model", facts->graph->path);
+    ls_json_add_int(tree, "parameters", facts->parameters);
+    ls_json_add_int(tree, "seed", cfg->run_seed);
+    ls_json_add_int(tree, "global_batch", facts->batches.global_batch);
+    ls_json_add_int(tree, "micro_batch", facts->batches.micro_batch);
+    ls_json_add_int(tree, "accumulation_steps", facts->batches.per_rank);
+}
+
+static void add_result(cJSON *tree, const ls_train_summary *s) {
+    ls_json_add_int(tree, "epochs", s->epochs);
+    ls_json_add_int(tree, "updates", s->updates);
+    ls_json_add_int(tree, "skipped_updates", s->skipped);
+    ls_json_add_int(tree, "samples_seen", s->samples_seen);
+    ls_json_add_real(tree, "train_loss", s->train_loss);
+    ls_json_add_real(tree, "test_loss", s->test_loss);
+    ls_json_add_real(tree, "test_accuracy", s->test_accuracy);
+    ls_json_add_int(tree, "test_samples", s->test_samples);
+    ls_json_add_real(tree, "train_images_per_second", s->train_images_per_second);
+    ls_json_add_real(tree, "wall_seconds", s->wall_seconds);
+    ls_json_add_real(tree, "time_to_first_update_seconds", s->time_to_first_update_seconds);
+    ls_json_add_real(tree, "comm_seconds_exposed", s->comm_seconds_exposed);
+    ls_json_add_real(tree, "loader_wait_seconds", s->loader_wait_seconds);
+    cJSON *peak = cJSON_AddObjectToObject(tree, "peak_memory_bytes");
+    ls_json_add_int(peak, "device", (int64_t)s->peak_device_bytes);
+    ls_json_add_int(peak, "host", (int64_t)s->peak_host_bytes);
+    ls_json_add_hash(tree, "weights_hash", s->weights_hash);
+}
+
+ls_status ls_summary_write(const char *path, const ls_train_facts *facts, const ls_train_summary *summary) {
+    cJSON *tree = cJSON_CreateObject();
+    cJSON_AddStringToObject(tree, "status", summary->status);
+    add_setting(tree, facts);
+    add_result(tree, summary);
+    ls_status status = ls_json_write_file(path, tree);
+    cJSON_Delete(tree);
+    return status;
+}
