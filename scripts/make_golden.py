@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""Makes tests/golden/<network>.json: 20 updates of training in PyTorch, for the training tests to be compared with.
+
+    python3 scripts/make_golden.py [lenet resnet9 resnet20] [--reference models.py] [--out tests/golden]
+
+The files hold no weights and no pixels: both follow from the seed by the generator that src/base/philox.h describes, which is
+written down here a second time. Needs numpy and PyTorch (any version from 1.13 on); the tests need neither.
+--reference names a Python file with build(name): its networks must have our parameter names and compute the same.
+"""
+import argparse
+import configparser
+import importlib.util
+import json
+import math
+import os
+import sys
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+UPDATES = 20
+PURPOSE_INIT, PURPOSE_SYNTHETIC = 1, 5  # src/base/philox.h
+LABEL_WORD = 1 << 20                    # src/data/synthetic.c: the word of a sample's stream that decides its label
+
+#                 batch  rate
+NETWORKS = {
+    "lenet":    {"batch": 64, "rate": 0.02},
+    "resnet9":  {"batch": 32, "rate": 0.02},
+    "resnet20": {"batch": 32, "rate": 0.02},
+}
+COMMON = {"seed": 1, "momentum": 0.9, "weight_decay": 5e-4, "classes": 10, "mean": 0.5, "std": 0.25}
+
+
+# The generator -----------------------------------------------------------------------------------------------------------
+
+def philox(counter, key):
+    """Philox 4x32-10. counter: uint64 array (n, 4) of 32-bit words, key: 2 words -> (n, 4)."""
+    low = np.uint64(0xFFFFFFFF)
+    c0, c1, c2, c3 = (counter[:, i].astype(np.uint64) for i in range(4))
+    k0, k1 = key
+    for _ in range(10):
+        p0, p1 = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
+        c0, c1, c2, c3 = ((p1 >> np.uint64(32)) ^ c1 ^ np.uint64(k0), p1 & low,
+                          (p0 >> np.uint64(32)) ^ c3 ^ np.uint64(k1), p0 & low)
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return np.stack([c0, c1, c2, c3], axis=1)
+
+
+def words(seed, purpose, a, b, first, count):
+    """Words first..first+count-1 (first a multiple of 4) of stream (seed, purpose, a, b), as uint32."""
+    index = np.arange(first // 4, (first + count + 3) // 4, dtype=np.uint64)
+    counter = np.zeros((len(index), 4), np.uint64)
+    counter[:, 0], counter[:, 1] = index & np.uint64(0xFFFFFFFF), index >> np.uint64(32)
+    counter[:, 2], counter[:, 3] = a, b
+    key = (seed & 0xFFFFFFFF, (seed >> 32) ^ (purpose * 0x9E3779B9 & 0xFFFFFFFF))
+    return philox(counter, key).reshape(-1)[:count].astype(np.uint32)
+
+
+def check_philox():
+    """The known answers of the generator's authors (Random123, kat_vectors)."""
+    pi = [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]
+    for counter, key, want in (
+            ([0] * 4, (0, 0), [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
+            ([0xFFFFFFFF] * 4, (0xFFFFFFFF, 0xFFFFFFFF), [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
+            (pi, (0xA4093822, 0x299F31D0), [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1])):
+        got = philox(np.array([counter], np.uint64), key)[0]
+        assert [int(v) for v in got] == want, "Philox disagrees with its published vectors"
+
+
+def uniform(seed, index, count, bound):
+    """ls_graph_init_param: (2u - 1) * bound in fp32, u the upper 24 bits of a word."""
+    u = (words(seed, PURPOSE_INIT, index, 0, 0, count) >> np.uint32(8)).astype(np.float32) * np.float32(2.0 ** -24)
+    return (np.float32(2) * u - np.float32(1)) * np.float32(bound)
+
+
+def sample(seed, index, pixels, classes):
+    """One synthetic picture of the training split (bytes) and its label."""
+    stream = words(seed, PURPOSE_SYNTHETIC, 0, index, 0, (pixels + 3) // 4)
+    noise = stream.astype("<u4").view(np.uint8)[:pixels].astype(np.int32)
+    label = int(words(seed, PURPOSE_SYNTHETIC, 0, index, LABEL_WORD, 1)[0]) * classes >> 32
+    return ((noise + 16 * (label % 8)) // 2).astype(np.uint8), label
+
+
+def batch_of(setup, shape, update):
+    """Pixels (n, C, H, W) as bytes and labels of the samples [update * batch, (update + 1) * batch)."""
+    pixels, labels = [], []
+    for i in range(update * setup["batch"], (update + 1) * setup["batch"]):
+        picture, label = sample(setup["seed"], i, int(np.prod(shape)), setup["classes"])
+        pixels.append(picture.reshape(shape))
+        labels.append(label)
+    return np.stack(pixels), labels
+
+
+def normalise(pixels, setup):
+    """In double, rounded to fp32 once."""
+    return ((pixels.astype(np.float64) / 255 - setup["mean"]) / setup["std"]).astype(np.float32)
+
+
+# Networks ----------------------------------------------------------------------------------------------------------------
+
+class Network(nn.Module):
+    """A network file in PyTorch. Parameters are called <section>.weight and so on, as in the file of weights."""
+
+    def __init__(self, path):
+        super().__init__()
+        ini = configparser.ConfigParser(delimiters=("=",), comment_prefixes=(";", "#"), interpolation=None)
+        with open(path) as file:
+            ini.read_file(file)
+        self.shape = tuple(int(d) for d in ini["network"]["input"].split("x"))
+        self.plan, shapes, before = [], {"input": self.shape}, "input"
+        for name in ini.sections()[1:]:
+            keys = dict(ini[name])
+            kind = keys.pop("layer")
+            inputs = [i.strip() for i in keys.pop("inputs", before).split(",")]
+            module, run = self.layer(kind, keys, shapes[inputs[0]])
+            if module is not None:
+                self.put(name, module)
+            with torch.no_grad():
+                probe = [torch.zeros((2,) + shapes[i]) for i in inputs]
+                shapes[name] = tuple(run(*probe).shape[1:])
+            self.plan.append((name, inputs, run))
+            before = name
+
+    def put(self, name, module):
+        """res1.0.conv: modules within modules, so that state_dict has the dotted name."""
+        *path, leaf = name.split(".")
+        parent = self
+        for part in path:
+            if part not in parent._modules:
+                parent.add_module(part, nn.Module())
+            parent = parent._modules[part]
+        parent.add_module(leaf, module)
+
+    @staticmethod
+    def layer(kind, keys, shape):
+        """(module with parameters or None, function)"""
+        bias = keys.get("bias", "true") == "true"
+        number = lambda key, preset: int(keys.get(key, preset))
+        if kind == "conv2d":
+            m = nn.Conv2d(shape[0], number("out_channels", 0), number("kernel", 0), number("stride", 1), number("padding", 0),
+                          number("dilation", 1), number("groups", 1), bias)
+            return m, m
+        if kind == "linear":
+            m = nn.Linear(int(np.prod(shape)), number("out_features", 0), bias)
+            return m, lambda x: m(x.flatten(1))
+        if kind == "batchnorm2d":
+            m = nn.BatchNorm2d(shape[0], float(keys.get("eps", 1e-5)), float(keys.get("momentum", 0.1)))
+            return m, m
+        kernel = number("kernel", 0)
+        factor = float(keys.get("factor", 1))
+        return None, {
+            "relu": F.relu,
+            "maxpool2d": lambda x: F.max_pool2d(x, kernel, number("stride", kernel), number("padding", 0)),
+            "avgpool2d": lambda x: F.avg_pool2d(x, kernel, number("stride", kernel), number("padding", 0)),
+            "globalavgpool": lambda x: x.mean((2, 3), keepdim=True),
+            "globalmaxpool": lambda x: x.amax((2, 3), keepdim=True),
+            "add": torch.add,
+            "flatten": lambda x: x.flatten(1),
+            "scale": lambda x: x * factor,
+        }[kind]
+
+    def forward(self, x):
+        values = {"input": x}
+        for name, inputs, run in self.plan:
+            x = values[name] = run(*(values[i] for i in inputs))
+        return x.flatten(1)
+
+    def tensors(self):
+        """(name, tensor, module) in the order of the network file: the index is the one that the generator sees."""
+        modules = dict(self.named_modules())
+        for name, _, _ in self.plan:
+            module = modules.get(name)
+            for leaf in ("weight", "bias", "running_mean", "running_var"):
+                tensor = getattr(module, leaf, None)
+                if tensor is not None:
+                    yield f"{name}.{leaf}", tensor, module
+
+
+def initialise(net, seed):
+    with torch.no_grad():
+        for index, (name, tensor, module) in enumerate(net.tensors()):
+            if isinstance(module, nn.BatchNorm2d):
+                tensor.fill_(1.0 if name.endswith((".weight", ".running_var")) else 0.0)
+            else:
+                bound = 1 / math.sqrt(module.weight[0].numel())
+                tensor.copy_(torch.from_numpy(uniform(seed, index, tensor.numel(), bound)).reshape(tensor.shape))
+
+
+def check_reference(path, name, net, images, labels):
+    """The same weights in the reference's class: same names, same loss and gradients (in double, to rounding)."""
+    spec = importlib.util.spec_from_file_location("reference", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    other = module.build(name).double()
+    net = copy_of(net, torch.float64)
+    other.load_state_dict(net.state_dict(), strict=True)
+    results = []
+    for model in (net, other):
+        loss = F.cross_entropy(model(images.double()), labels)
+        loss.backward()
+        results.append((loss.item(), {n: p.grad for n, p in model.named_parameters()}))
+    (a, grads), (b, other_grads) = results
+    worst = max(float((grads[n] - other_grads[n]).norm() / other_grads[n].norm()) for n in other_grads)
+    assert set(grads) == set(other_grads) and abs(a - b) < 1e-12 * abs(b) and worst < 1e-9, (name, a, b, worst)
+    print(f"{name}: as {os.path.basename(path)}: loss {a:.15g} and {b:.15g}, gradients within {worst:.1e}")
+
+
+# Training ----------------------------------------------------------------------------------------------------------------
+
+def copy_of(net, dtype):
+    copy = Network(net.path)
+    copy.path = net.path
+    copy.load_state_dict(net.state_dict())
+    return copy.to(dtype)
+
+
+def train(net, batches, setup, dtype):
+    net = copy_of(net, dtype).train()
+    decayed = {n for n, _, m in net.tensors() if n.endswith(".weight") and not isinstance(m, nn.BatchNorm2d)}
+    params = dict(net.named_parameters())
+    optimizer = torch.optim.SGD(
+        [{"params": [p for n, p in params.items() if n in decayed], "weight_decay": setup["weight_decay"]},
+         {"params": [p for n, p in params.items() if n not in decayed], "weight_decay": 0.0}],
+        lr=setup["rate"], momentum=setup["momentum"])
+    losses, grad_norms = [], {}
+    for update, (images, labels) in enumerate(batches):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(images.to(dtype)), labels)
+        loss.backward()
+        losses.append(loss.item())
+        if update == 0:
+            grad_norms = {n: float(params[n].grad.double().norm()) for n, _, _ in net.tensors() if n in params}
+        optimizer.step()
+    return losses, grad_norms
+
+
+def describe_initial(net, grad_norms):
+    """What tells a wrong initial value from a wrong gradient: sums in double in element order, and a few values."""
+    rows = []
+    for name, tensor, _ in net.tensors():
+        values = tensor.detach().numpy().reshape(-1)
+        wide = values.astype(np.float64)
+        picks = sorted({0, 1, 2, 3, len(values) // 2, len(values) - 1})
+        row = {"name": name, "shape": list(tensor.shape), "sum": math.fsum(wide), "sum_squares": math.fsum(wide * wide),
+               "values": {str(i): float(values[i]) for i in picks if i < len(values)}}
+        if name in grad_norms:
+            row["grad_norm"] = grad_norms[name]
+        rows.append(row)
+    return rows
+
+
+def make(name, options):
+    setup = {**COMMON, **NETWORKS[name]}
+    model_file = f"configs/models/{name}.ini"
+    net = Network(os.path.join(ROOT, model_file))
+    net.path = os.path.join(ROOT, model_file)
+    initialise(net, setup["seed"])
+    raw = [batch_of(setup, net.shape, u) for u in range(UPDATES)]
+    batches = [(torch.from_numpy(normalise(p, setup)), torch.tensor(l)) for p, l in raw]
+    if options.reference:
+        check_reference(options.reference, name, net, *batches[0])
+    loss64, norms64 = train(net, batches, setup, torch.float64)
+    loss32, norms32 = train(net, batches, setup, torch.float32)
+    relative = [abs(a - b) / abs(b) for a, b in zip(loss32, loss64)]
+    first_pixels, first_labels = raw[0]
+    golden = {
+        "about": f"scripts/make_golden.py {name}; PyTorch {torch.__version__.split('+')[0]}, CPU, {options.threads} thread(s). "
+                 "Losses are means over the batch, before the update.",
+        "network": name, "model_file": model_file, "input": list(net.shape), "updates": UPDATES, **setup,
+        "data": {"first_label_counts": [first_labels.count(c) for c in range(setup["classes"])],
+                 "first_labels": first_labels[:8],
+                 "first_pixel_sum": int(first_pixels.astype(np.int64).sum()),
+                 "first_pixels": [int(v) for v in first_pixels[0].reshape(-1)[:8]]},
+        "loss_fp32": loss32, "loss_fp64": loss64, "relative_fp32_to_fp64": relative,
+        "grad_norm_fp32": math.sqrt(sum(v * v for v in norms32.values())),
+        "grad_norm_fp64": math.sqrt(sum(v * v for v in norms64.values())),
+        "parameters": describe_initial(net, norms64),
+    }
+    path = os.path.join(options.out, name + ".json")
+    with open(path, "w") as file:
+        json.dump(golden, file, indent=1)
+        file.write("\n")
+    print(f"{path}: loss {loss64[0]:.4f} -> {loss64[-1]:.4f}, fp32 differs by {max(relative[:10]):.1e} (first 10), "
+          f"{max(relative):.1e} (all)")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", default=list(NETWORKS))
+    parser.add_argument("--reference", help="Python file with build(name), to compare the networks with")
+    parser.add_argument("--out", default=os.path.join(ROOT, "tests", "golden"))
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    check_philox()
+    os.makedirs(options.out, exist_ok=True)
+    for name in options.networks:
+        if name not in NETWORKS:
+            sys.exit(f"make_golden.py: no network '{name}'; one of {', '.join(NETWORKS)}")
+        make(name, options)
+
+
+if __name__ == "__main__":
+    main()

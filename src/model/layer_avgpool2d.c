@@ -1,0 +1,11 @@
+// layer_avgpool2d.c - mean over a sliding window, padding counted as zeros, as torch.nn.AvgPool2d.
+#include "model/layer.h"
+
+const ls_layer_type ls_layer_type_avgpool2d = {
+    .name = "avgpool2d",
+    .keys = ls_pool_keys,
+    .key_count = sizeof ls_pool_keys / sizeof ls_pool_keys[0],
+    .input_count = 1,
+    .domain = LS_TAKES_MAP,
+    .infer = ls_pool_infer,
+};

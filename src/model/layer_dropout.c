@@ -1,0 +1,14 @@
+// layer_dropout.c - in training an element is 0 with probability p, else divided by 1 - p; as torch.nn.Dropout.
+#include "model/layer.h"
+
+static const ls_layer_key keys[] = {
+    { "p", LS_KEY_REAL, offsetof(ls_layer, attr.dropout.p), 0, 0.5, 0, 0.999 },
+};
+
+const ls_layer_type ls_layer_type_dropout = {
+    .name = "dropout",
+    .keys = keys,
+    .key_count = sizeof keys / sizeof keys[0],
+    .input_count = 1,
+    .domain = LS_TAKES_ANY,
+};

@@ -1,0 +1,16 @@
+// layer_flatten.c - (C,H,W) read as a vector of C*H*W features, in that order. Nothing moves: the physical shape stays.
+#include "model/layer.h"
+
+static ls_status infer(const ls_graph *graph, ls_layer *layer) {
+    (void)graph;
+    layer->out = (ls_chw){ (int)ls_chw_count(layer->in), 1, 1 }; // fits: ls_graph_infer limits every map
+    layer->flat = 1;
+    return LS_SUCCESS;
+}
+
+const ls_layer_type ls_layer_type_flatten = {
+    .name = "flatten",
+    .input_count = 1,
+    .domain = LS_TAKES_ANY,
+    .infer = infer,
+};

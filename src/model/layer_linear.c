@@ -1,0 +1,50 @@
+// layer_linear.c - fully connected, as torch.nn.Linear; its weight keeps the shape of the map that a flatten made into
+// a vector.
+#include "model/layer.h"
+
+#define AT(field) offsetof(ls_layer, attr.linear.field)
+static const ls_layer_key keys[] = {
+    { "out_features", LS_KEY_INT, AT(out_features), 1, 0, 1, LS_SIZE_MAX },
+    { "bias", LS_KEY_BOOL, AT(bias), 0, 1, 0, 1 },
+};
+
+static ls_status infer(const ls_graph *graph, ls_layer *layer) {
+    (void)graph;
+    layer->out = (ls_chw){ layer->attr.linear.out_features, 1, 1 };
+    layer->physical = layer->out;
+    layer->flat = 1;
+    return LS_SUCCESS;
+}
+
+static void add_params(ls_graph *graph, int index) {
+    const ls_layer *layer = &graph->layers[index];
+    const int features = layer->attr.linear.out_features;
+    const ls_chw map = ls_graph_physical(graph, layer->inputs[0]);
+    const double fan_in = (double)ls_chw_count(map);
+    ls_graph_add_param(graph, index,
+        (ls_param_wish){ .name = "weight",
+            .role = LS_ROLE_WEIGHT,
+            .shape = { LS_PARAM_LINEAR, { features, map.c, map.h, map.w }, 1 },
+            .fan_in = fan_in });
+    if (!layer->attr.linear.bias) return;
+    ls_graph_add_param(graph, index,
+        (ls_param_wish){ .name = "bias",
+            .role = LS_ROLE_BIAS,
+            .shape = { LS_PARAM_VECTOR, { features, 1, 1, 1 }, 1 },
+            .fan_in = fan_in });
+}
+
+static double multiply_adds(const ls_layer *layer) {
+    return (double)ls_chw_count(layer->in) * layer->attr.linear.out_features;
+}
+
+const ls_layer_type ls_layer_type_linear = {
+    .name = "linear",
+    .keys = keys,
+    .key_count = sizeof keys / sizeof keys[0],
+    .input_count = 1,
+    .domain = LS_TAKES_VECTOR,
+    .infer = infer,
+    .add_params = add_params,
+    .multiply_adds = multiply_adds,
+};

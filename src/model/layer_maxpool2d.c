@@ -1,0 +1,43 @@
+// layer_maxpool2d.c - maximum over a sliding window, as torch.nn.MaxPool2d (rounding down); and what all poolings
+// share.
+#include "model/layer.h"
+
+#define AT(field) offsetof(ls_layer, attr.maxpool2d.field)
+const ls_layer_key ls_pool_keys[3] = {
+    { "kernel", LS_KEY_INT, AT(kernel), 1, 0, 1, 255 },  // the device numbers a window's elements with 16 bits
+    { "stride", LS_KEY_INT, AT(stride), 0, 0, 1, 1024 }, // preset 0: the kernel
+    { "padding", LS_KEY_INT, AT(padding), 0, 0, 0, LS_PADDING_MAX },
+};
+
+ls_status ls_pool_infer(const ls_graph *graph, ls_layer *layer) {
+    ls_layer_pool *a = &layer->attr.maxpool2d; // avgpool2d lies at the same place
+    if (a->stride == 0) a->stride = a->kernel;
+    if (2 * a->padding > a->kernel) { // else a window could lie outside the map
+        return ls_layer_fail(graph, layer, "padding = %d is more than half of kernel = %d: at most %d is possible",
+            a->padding, a->kernel, a->kernel / 2);
+    }
+    const ls_window window = { a->kernel, a->stride, a->padding, 1 };
+    LS_TRY(ls_layer_slide(graph, layer, window, &layer->out));
+    layer->physical = layer->out;
+    return LS_SUCCESS;
+}
+
+ls_status ls_global_pool_infer(const ls_graph *graph, ls_layer *layer) {
+    const ls_chw in = layer->in;
+    if ((int64_t)in.h * in.w > 65534) { // LS_POOL_WINDOW_MAX of the devices
+        return ls_layer_fail(
+            graph, layer, "a window of %dx%d is larger than 65534 elements: reduce the map before", in.h, in.w);
+    }
+    layer->out = (ls_chw){ in.c, 1, 1 };
+    layer->physical = layer->out;
+    return LS_SUCCESS;
+}
+
+const ls_layer_type ls_layer_type_maxpool2d = {
+    .name = "maxpool2d",
+    .keys = ls_pool_keys,
+    .key_count = sizeof ls_pool_keys / sizeof ls_pool_keys[0],
+    .input_count = 1,
+    .domain = LS_TAKES_MAP,
+    .infer = ls_pool_infer,
+};

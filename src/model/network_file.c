@@ -1,0 +1,280 @@
+// network_file.c - reads a network file: sections to layers, keys to attributes, names to indices.
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/text.h"
+#include "config/ini.h"
+#include "model/layer.h"
+
+// Room for the longest parameter: ".running_mean".
+enum { LAYER_NAME_MAX = LS_NAME_BYTES - 16, KEYS_MAX = 16 };
+
+typedef struct {
+    const ls_ini *ini;
+    ls_graph *graph;
+    const char **names; // "input", then the layers' names in order
+} reader;
+
+// " (did you mean 'x'?)", or nothing.
+static const char *suggest(char *dst, size_t bytes, const char *word, const char *const *candidates, int count) {
+    const char *nearest = ls_text_nearest(word, candidates, count);
+    dst[0] = 0;
+    if (nearest) snprintf(dst, bytes, "; did you mean '%s'?", nearest);
+    return dst;
+}
+
+// "CxHxW", each 1..LS_SIZE_MAX, nothing before or after.
+static int parse_shape(const char *text, ls_chw *shape) {
+    int *dims[3] = { &shape->c, &shape->h, &shape->w };
+    for (int i = 0; i < 3; i++) {
+        if (!isdigit((unsigned char)*text)) return 0;
+        char *end;
+        const long value = strtol(text, &end, 10);
+        if (value < 1 || value > LS_SIZE_MAX) return 0;
+        *dims[i] = (int)value;
+        if (*end != (i < 2 ? 'x' : '\0')) return 0;
+        text = end + 1;
+    }
+    return ls_chw_count(*shape) <= INT32_MAX;
+}
+
+static ls_status read_network_section(const reader *r, const ls_ini_section *section) {
+    static const char *const known[] = { "input" };
+    char hint[160];
+    int seen = 0;
+    for (int i = section->first_entry; i < section->first_entry + section->entry_count; i++) {
+        const ls_ini_entry *entry = &r->ini->entries[i];
+        if (strcmp(entry->key, "input") != 0) {
+            return ls_fail(LS_USAGE, "%s:%d: [network] has no key '%s', only 'input'%s", r->ini->path, entry->line,
+                entry->key, suggest(hint, sizeof hint, entry->key, known, 1));
+        }
+        if (!parse_shape(entry->value, &r->graph->input)) {
+            return ls_fail(LS_USAGE,
+                "%s:%d: network.input = '%s': expected channels x height x width of a sample, such as 3x32x32, each "
+                "from 1 to %d",
+                r->ini->path, entry->line, entry->value, LS_SIZE_MAX);
+        }
+        seen = 1;
+    }
+    if (seen) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "%s:%d: [network] lacks 'input', the shape of a sample, such as input = 3x32x32",
+        r->ini->path, section->line);
+}
+
+static ls_status check_name(const reader *r, const ls_ini_section *section) {
+    const char *name = section->name;
+    const size_t length = strlen(name);
+    if (length == 0 || length > LAYER_NAME_MAX) {
+        return ls_fail(LS_USAGE, "%s:%d: layer name '%s' has %zu characters; 1 to %d are possible", r->ini->path,
+            section->line, name, length, LAYER_NAME_MAX);
+    }
+    if (strcmp(name, "input") == 0 || strcmp(name, "network") == 0) {
+        return ls_fail(LS_USAGE, "%s:%d: a layer cannot be called '%s': %s", r->ini->path, section->line, name,
+            name[0] == 'i' ? "that is the network's input" : "[network] comes once, first");
+    }
+    for (const char *at = name; *at; at++) {
+        if (isalnum((unsigned char)*at) || strchr("._-", *at)) continue;
+        return ls_fail(LS_USAGE, "%s:%d: layer name '%s' contains '%c'; letters, digits, '.', '_' and '-' are possible",
+            r->ini->path, section->line, name, *at);
+    }
+    return LS_SUCCESS;
+}
+
+static const ls_ini_entry *find_entry(const reader *r, const ls_ini_section *section, const char *key) {
+    for (int i = section->first_entry; i < section->first_entry + section->entry_count; i++) {
+        if (strcmp(r->ini->entries[i].key, key) == 0) return &r->ini->entries[i];
+    }
+    return NULL;
+}
+
+static ls_status read_kind(const reader *r, const ls_ini_section *section, ls_layer *layer) {
+    const char *names[LS_LAYER_COUNT];
+    char list[512] = "", hint[160];
+    for (int k = 0; k < LS_LAYER_COUNT; k++) {
+        names[k] = ls_layer_kind_name((ls_layer_kind)k);
+        const size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", k ? ", " : "", names[k]);
+    }
+    const ls_ini_entry *entry = find_entry(r, section, "layer");
+    if (!entry) {
+        return ls_fail(LS_USAGE, "%s:%d: layer '%s' lacks the key 'layer', its kind: one of %s", r->ini->path,
+            section->line, section->name, list);
+    }
+    for (int k = 0; k < LS_LAYER_COUNT; k++) {
+        if (strcmp(entry->value, names[k]) != 0) continue;
+        layer->kind = (ls_layer_kind)k;
+        return LS_SUCCESS;
+    }
+    return ls_fail(LS_USAGE, "%s:%d: layer '%s': there is no kind '%s'%s (kinds: %s)", r->ini->path, entry->line,
+        section->name, entry->value, suggest(hint, sizeof hint, entry->value, names, LS_LAYER_COUNT), list);
+}
+
+// Index of the earlier layer `name` for layer `index`; -1: the network's input.
+static ls_status find_input(const reader *r, int index, int line, const char *name, int *found) {
+    const char *own = r->names[index + 1];
+    for (int i = 0; i <= index; i++) {
+        if (strcmp(r->names[i], name) != 0) continue;
+        *found = i - 1;
+        return LS_SUCCESS;
+    }
+    if (strcmp(own, name) == 0)
+        return ls_fail(LS_USAGE, "%s:%d: layer '%s' names itself as its input", r->ini->path, line, own);
+    for (int i = index + 1; i < r->graph->layer_count; i++) {
+        if (strcmp(r->names[i + 1], name) != 0) continue;
+        return ls_fail(LS_USAGE, "%s:%d: layer '%s': its input '%s' comes later (line %d); inputs must come before",
+            r->ini->path, line, own, name, r->ini->sections[i + 1].line);
+    }
+    char hint[160];
+    return ls_fail(LS_USAGE, "%s:%d: layer '%s': there is no layer '%s' for its input%s", r->ini->path, line, own, name,
+        suggest(hint, sizeof hint, name, r->names, index + 1));
+}
+
+static ls_status read_inputs(const reader *r, const ls_ini_section *section, int index) {
+    ls_layer *layer = &r->graph->layers[index];
+    const int wanted = ls_layer_type_of(layer->kind)->input_count;
+    const ls_ini_entry *entry = find_entry(r, section, "inputs");
+    if (!entry) {
+        if (wanted != 1)
+            return ls_layer_fail(
+                r->graph, layer, "it needs the key 'inputs' with %d names, such as inputs = a, b", wanted);
+        layer->inputs[0] = index - 1;
+        layer->input_count = 1;
+        return LS_SUCCESS;
+    }
+    int count = 1;
+    for (const char *at = entry->value; *at; at++) count += *at == ',';
+    if (count != wanted) {
+        return ls_fail(LS_USAGE, "%s:%d: layer '%s' (%s): inputs = '%s' has %d name%s; it takes %d", r->ini->path,
+            entry->line, layer->name, ls_layer_kind_name(layer->kind), entry->value, count, count == 1 ? "" : "s",
+            wanted);
+    }
+    const char *at = entry->value;
+    for (int i = 0; i < count; i++) {
+        char name[LS_NAME_BYTES];
+        const size_t length = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        LS_TRY(find_input(r, index, entry->line, ls_text_trim(name), &layer->inputs[i]));
+        at += length + 1;
+    }
+    layer->input_count = count;
+    return LS_SUCCESS;
+}
+
+static void store(ls_layer *layer, const ls_layer_key *key, double value) {
+    void *at = (char *)layer + key->offset;
+    if (key->type == LS_KEY_REAL) {
+        *(double *)at = value;
+    } else {
+        *(int *)at = (int)value;
+    }
+}
+
+static ls_status read_value(const reader *r, const ls_ini_entry *entry, const ls_layer_key *key, ls_layer *layer) {
+    int64_t whole = 0;
+    int yes = 0;
+    double real = 0;
+    if (key->type == LS_KEY_INT) {
+        LS_TRY(ls_ini_int(r->ini, entry, (int64_t)key->minimum, (int64_t)key->maximum, &whole));
+        real = (double)whole;
+    } else if (key->type == LS_KEY_BOOL) {
+        LS_TRY(ls_ini_bool(r->ini, entry, &yes));
+        real = yes;
+    } else {
+        LS_TRY(ls_ini_real(r->ini, entry, key->minimum, key->maximum, &real));
+    }
+    store(layer, key, real);
+    return LS_SUCCESS;
+}
+
+static ls_status refuse_key(const reader *r, const ls_ini_entry *entry, const ls_layer *layer) {
+    const ls_layer_type *type = ls_layer_type_of(layer->kind);
+    const char *names[KEYS_MAX] = { "layer", "inputs" };
+    char list[512] = "layer, inputs", hint[160];
+    for (int i = 0; i < type->key_count; i++) {
+        names[2 + i] = type->keys[i].name;
+        const size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, ", %s", type->keys[i].name);
+    }
+    return ls_fail(LS_USAGE, "%s:%d: layer '%s' (%s) has no key '%s'%s (keys: %s)", r->ini->path, entry->line,
+        layer->name, type->name, entry->key, suggest(hint, sizeof hint, entry->key, names, 2 + type->key_count), list);
+}
+
+static ls_status read_keys(const reader *r, const ls_ini_section *section, ls_layer *layer) {
+    const ls_layer_type *type = ls_layer_type_of(layer->kind);
+    for (int i = section->first_entry; i < section->first_entry + section->entry_count; i++) {
+        const ls_ini_entry *entry = &r->ini->entries[i];
+        int known = strcmp(entry->key, "layer") == 0 || strcmp(entry->key, "inputs") == 0;
+        for (int k = 0; k < type->key_count && !known; k++) known = strcmp(entry->key, type->keys[k].name) == 0;
+        if (!known) return refuse_key(r, entry, layer);
+    }
+    for (int k = 0; k < type->key_count; k++) {
+        const ls_layer_key *key = &type->keys[k];
+        const ls_ini_entry *entry = find_entry(r, section, key->name);
+        if (entry) {
+            LS_TRY(read_value(r, entry, key, layer));
+        } else if (key->required) {
+            return ls_layer_fail(r->graph, layer, "it lacks the key '%s' (%s from %g to %g)", key->name,
+                key->type == LS_KEY_REAL ? "a number" : "a whole number", key->minimum, key->maximum);
+        } else {
+            store(layer, key, key->preset);
+        }
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status read_layers(const reader *r) {
+    for (int i = 0; i < r->graph->layer_count; i++) {
+        const ls_ini_section *section = &r->ini->sections[i + 1];
+        ls_layer *layer = &r->graph->layers[i];
+        LS_TRY(check_name(r, section));
+        snprintf(layer->name, sizeof layer->name, "%s", section->name);
+        layer->line = section->line;
+        LS_TRY(read_kind(r, section, layer));
+        LS_TRY(read_keys(r, section, layer));
+        LS_TRY(read_inputs(r, section, i));
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status read_sections(reader *r) {
+    const ls_ini *ini = r->ini;
+    if (ini->section_count == 0 || strcmp(ini->sections[0].name, "network") != 0) {
+        return ls_fail(LS_USAGE,
+            "%s:%d: a network file begins with the section [network], with input = CxHxW; found %s%s%s", ini->path,
+            ini->section_count ? ini->sections[0].line : 1, ini->section_count ? "[" : "no section",
+            ini->section_count ? ini->sections[0].name : "", ini->section_count ? "]" : "");
+    }
+    LS_TRY(read_network_section(r, &ini->sections[0]));
+    r->graph->layer_count = ini->section_count - 1;
+    if (r->graph->layer_count == 0) {
+        return ls_fail(LS_USAGE, "%s: the network has no layers: every section after [network] is one", ini->path);
+    }
+    r->graph->layers = calloc((size_t)r->graph->layer_count, sizeof *r->graph->layers);
+    r->names = calloc((size_t)ini->section_count, sizeof *r->names);
+    if (!r->graph->layers || !r->names)
+        return ls_fail(LS_DEVICE, "%s: no memory for %d layers", ini->path, r->graph->layer_count);
+    r->names[0] = "input";
+    for (int i = 1; i < ini->section_count; i++) r->names[i] = ini->sections[i].name;
+    LS_TRY(read_layers(r));
+    return ls_graph_infer(r->graph);
+}
+
+ls_status ls_graph_read(const char *path, ls_graph **out) {
+    ls_ini *ini = NULL;
+    LS_TRY(ls_ini_read(path, &ini));
+    ls_status status = LS_SUCCESS;
+    reader r = { .ini = ini, .graph = calloc(1, sizeof(ls_graph)) };
+    if (!r.graph) {
+        status = ls_fail(LS_DEVICE, "%s: no memory for the network", path);
+        goto done;
+    }
+    snprintf(r.graph->path, sizeof r.graph->path, "%s", path);
+    LS_TRY_GOTO(read_sections(&r));
+    *out = r.graph;
+    r.graph = NULL; // ownership moved to *out
+done:
+    ls_graph_free(r.graph);
+    free(r.names);
+    ls_ini_free(ini);
+    return status;
+}

@@ -1,0 +1,115 @@
+// shape_infer.c - from layers with keys and inputs to shapes and parameters, in one pass in file order.
+#include <limits.h>
+#include <stdlib.h>
+#include "model/layer.h"
+
+ls_status ls_layer_slide(const ls_graph *graph, const ls_layer *layer, ls_window window, ls_chw *out) {
+    const ls_chw in = layer->in;
+    const int64_t extent = (int64_t)window.dilation * (window.kernel - 1) + 1;
+    const int64_t h = (int64_t)in.h + 2 * window.padding, w = (int64_t)in.w + 2 * window.padding;
+    if (extent > h || extent > w) {
+        return ls_layer_fail(graph, layer,
+            "kernel = %d with dilation = %d covers %lldx%lld, more than its input %dx%dx%d with padding = %d on each "
+            "side "
+            "(%lldx%lld): a smaller kernel or more padding is needed",
+            window.kernel, window.dilation, (long long)extent, (long long)extent, in.c, in.h, in.w, window.padding,
+            (long long)h, (long long)w);
+    }
+    const int64_t p = (h - extent) / window.stride + 1, q = (w - extent) / window.stride + 1;
+    if (p > INT_MAX || q > INT_MAX)
+        return ls_layer_fail(graph, layer, "its output %lldx%lld is too large", (long long)p, (long long)q);
+    *out = (ls_chw){ in.c, (int)p, (int)q };
+    return LS_SUCCESS;
+}
+
+static ls_status check_domain(const ls_graph *graph, const ls_layer *layer, ls_layer_domain domain) {
+    const int first = layer->inputs[0];
+    const char *name = first < 0 ? "input" : graph->layers[first].name;
+    const ls_chw in = layer->in;
+    if (domain == LS_TAKES_MAP && layer->flat) {
+        return ls_layer_fail(graph, layer,
+            "it works on channels x height x width, but its input '%s' is a vector of %d features "
+            "(behind a flatten or linear layer): put it before the flatten",
+            name, in.c);
+    }
+    if (domain == LS_TAKES_VECTOR && (in.h != 1 || in.w != 1)) {
+        return ls_layer_fail(graph, layer,
+            "it works on a vector, but its input '%s' is %dx%dx%d: put a layer of kind flatten (to "
+            "%lld features) or a global pool (to %d) before it",
+            name, in.c, in.h, in.w, (long long)ls_chw_count(in), in.c);
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status infer_layer(ls_graph *graph, int index) {
+    ls_layer *layer = &graph->layers[index];
+    const ls_layer_type *type = ls_layer_type_of(layer->kind);
+    const int first = layer->inputs[0];
+    layer->in = first < 0 ? graph->input : graph->layers[first].out;
+    layer->out = layer->in;
+    layer->physical = ls_graph_physical(graph, first);
+    layer->flat = first < 0 ? 0 : graph->layers[first].flat;
+    for (int i = 0; i < layer->input_count; i++) {
+        const ls_layer *from = layer->inputs[i] < 0 ? NULL : &graph->layers[layer->inputs[i]];
+        if (from && (from->needs_input_grad || from->param_count > 0)) layer->needs_input_grad = 1;
+    }
+    LS_TRY(check_domain(graph, layer, type->domain));
+    if (type->infer) LS_TRY(type->infer(graph, layer));
+    if (ls_chw_count(layer->out) > INT_MAX) { // sizes of one sample are ints everywhere
+        return ls_layer_fail(graph, layer, "its output %dx%dx%d has more than %d elements", layer->out.c, layer->out.h,
+            layer->out.w, INT_MAX);
+    }
+    layer->first_param = graph->param_count;
+    if (type->add_params) type->add_params(graph, index);
+    layer->param_count = graph->param_count - layer->first_param;
+    return LS_SUCCESS;
+}
+
+// Every output but the last must be read: a branch that leads nowhere is a mistake in the file.
+static ls_status check_uses(const ls_graph *graph) {
+    const ls_layer *last = &graph->layers[graph->layer_count - 1];
+    for (int i = 0; i < graph->layer_count - 1; i++) {
+        const ls_layer *layer = &graph->layers[i];
+        int uses = 0;
+        for (int j = i + 1; j < graph->layer_count; j++) {
+            for (int k = 0; k < graph->layers[j].input_count; k++) uses += graph->layers[j].inputs[k] == i;
+        }
+        if (uses == 0) {
+            return ls_layer_fail(graph, layer,
+                "no later layer uses its output %dx%dx%d, and the network's output is its last layer '%s': name it in "
+                "the "
+                "'inputs' of a later layer, or remove it",
+                layer->out.c, layer->out.h, layer->out.w, last->name);
+        }
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status check_output(const ls_graph *graph) {
+    const ls_layer *last = &graph->layers[graph->layer_count - 1];
+    const ls_chw out = last->out, lies = last->physical;
+    if (out.h != 1 || out.w != 1 || out.c < 2) {
+        return ls_layer_fail(graph, last,
+            "the last layer's output is %dx%dx%d, but must be one number a class, (classes)x1x1 with at least 2 "
+            "classes: end "
+            "with a global pool or a flatten, and a linear layer",
+            out.c, out.h, out.w);
+    }
+    if (!ls_chw_equal(out, lies)) {
+        return ls_layer_fail(graph, last,
+            "the last layer's output is a flattened map of %dx%dx%d, not one number a class: end with "
+            "a linear layer",
+            lies.c, lies.h, lies.w);
+    }
+    return LS_SUCCESS;
+}
+
+ls_status ls_graph_infer(ls_graph *graph) {
+    graph->params = calloc((size_t)graph->layer_count * LS_LAYER_PARAMS_MAX, sizeof *graph->params);
+    if (!graph->params) return ls_fail(LS_DEVICE, "%s: no memory for %d layers", graph->path, graph->layer_count);
+    for (int i = 0; i < graph->layer_count; i++) LS_TRY(infer_layer(graph, i));
+    LS_TRY(check_uses(graph));
+    LS_TRY(check_output(graph));
+    graph->classes = graph->layers[graph->layer_count - 1].out.c;
+    return LS_SUCCESS;
+}
