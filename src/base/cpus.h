@@ -3,19 +3,22 @@
 #define LS_BASE_CPUS_H
 
 typedef struct {
-    int mask_cpus;      // logical processors in the affinity mask
-    int mask_cores;     // physical cores among them (SMT siblings counted once)
-    double quota_cpus;  // cgroup v1 or v2 limit, the smallest on the way to the root; 0 = none
-    int online_cpus;    // of the machine
-    int host_cpus;      // what all ranks of this host share: the cgroup's cpuset, or online_cpus where it names none
-    int has_avx2, has_avx512, has_avx512_bf16, has_amx_bf16; // has_avx512: F, BW, DQ, VL, and the system saves the registers
-    char model[64];     // "AMD EPYC ..."
+    int mask_cpus;     // logical processors in the affinity mask
+    int mask_cores;    // physical cores among them (SMT siblings counted once)
+    double quota_cpus; // cgroup v1 or v2 limit, the smallest on the way to the root; 0 = none
+    int online_cpus;   // of the machine
+    int host_cpus;     // what all ranks of this host share: the cgroup's cpuset, or online_cpus where it names none
+    int has_avx2, has_avx512, has_avx512_bf16,
+        has_amx_bf16; // has_avx512: F, BW, DQ, VL, and the system saves the registers
+    char model[64];   // "AMD EPYC ..."
 } ls_cpus;
 
 void ls_cpus_detect(ls_cpus *cpus);
 // Threads for one of `ranks_here` ranks on this host, at least 1: the smallest of
-//   mask_cores; this rank's share of the host's cores, host_cpus / ranks_here; its share of the quota, rounded to nearest.
-// So ranks that the launcher bound to different cores get what they are bound to, and ranks that share a mask divide it.
+//   mask_cores; this rank's share of the host's cores, host_cpus / ranks_here; its share of the quota, rounded to
+//   nearest.
+// So ranks that the launcher bound to different cores get what they are bound to, and ranks that share a mask divide
+// it.
 int ls_cpus_threads_per_rank(const ls_cpus *cpus, int ranks_here);
 
 // The parts that read the system's files, which are looked for below `root` ("" outside tests).

@@ -4,6 +4,7 @@
 #ifndef LS_CONFIG_CONFIG_H
 #define LS_CONFIG_CONFIG_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include "base/status.h"
@@ -21,13 +22,22 @@ enum { LS_TEXT_BYTES = 1024 };
 #define LS_OPTION_C_TEXT char
 #define LS_OPTION_ARRAY_TEXT [LS_TEXT_BYTES]
 
-// cfg->train_micro_batch is option train.micro_batch.
+// LS_OPTION_train_micro_batch is the index of option train.micro_batch, from 0 in the order of options.def.
+enum {
+#define X(section, key, TYPE, def, min, max, unit, what) LS_OPTION_##section##_##key,
+#include "config/options.def"
+#undef X
+    LS_OPTION_COUNT
+};
+
+// cfg->train_micro_batch is the value of option train.micro_batch.
 typedef struct {
 #define X(section, key, TYPE, def, min, max, unit, what) LS_OPTION_C_##TYPE section##_##key LS_OPTION_ARRAY_##TYPE;
 #include "config/options.def"
 #undef X
     char file[LS_TEXT_BYTES];   // the configuration file, as given
     char folder[LS_TEXT_BYTES]; // its folder, "" for none: relative paths in it start there
+    int line[LS_OPTION_COUNT];  // where each value is from: line of the file, 0 default, -1 --set
 } ls_config;
 
 // The words of CHOICE options, in the order of their values. tests/config/test_config.c checks them against options.def.
@@ -43,6 +53,9 @@ enum { LS_PAD_MODE_ZERO, LS_PAD_MODE_REFLECT };
 void ls_config_defaults(ls_config *cfg);
 LS_CHECKED ls_status ls_config_read_file(ls_config *cfg, const char *path); // sets file and folder too
 LS_CHECKED ls_status ls_config_set(ls_config *cfg, const char *assignment); // "section.key=value", from --set
+// "configs/x.ini:12: train.epochs = 5", "--set train.epochs=5" or "train.epochs = 5 (default)" into dst, the start of a message
+// about option `index`; returns dst. LS_TEXT_BYTES * 3 are always enough.
+char *ls_config_where(const ls_config *cfg, int index, char *dst, size_t bytes);
 // What one option cannot know: combinations that are impossible for any number of ranks (rank-dependent ones: ls_batches_plan).
 LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
 const char *ls_config_choice(const char *name, int value); // ("train.precision", 1) -> "bf16"

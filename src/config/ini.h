@@ -2,9 +2,13 @@
 //
 // Syntax: [section], key = value, comments start with ';' or '#' at the start of a line or after white space. A repeated section
 // or key, an assignment outside a section, and a line that is neither are errors: LS_USAGE with file:line and the line's text.
+//
+// Own code and not inih, which (as distributions build it) truncates names to 49 characters and lines to 199 without a word, does
+// not tell line numbers or empty sections, and takes "key: value" and indented lines to mean more than they say here.
 #ifndef LS_CONFIG_INI_H
 #define LS_CONFIG_INI_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include "base/status.h"
 
@@ -20,6 +24,7 @@ typedef struct {
 
 typedef struct {
     char *path;
+    char *text; // the file, cut into the strings that the entries point to
     ls_ini_section *sections;
     int section_count;
     ls_ini_entry *entries;
@@ -28,6 +33,9 @@ typedef struct {
 
 LS_CHECKED ls_status ls_ini_read(const char *path, ls_ini **out); // LS_USAGE when the file cannot be read, too
 void ls_ini_free(ls_ini *ini);
+
+// "configs/x.ini:12: train.epochs = 5" into dst, the start of a message about an entry; returns dst.
+char *ls_ini_where(const ls_ini *ini, const ls_ini_entry *entry, char *dst, size_t bytes);
 
 // Typed values: whole text must be consumed. LS_USAGE with file:line, section.key, value and what is allowed.
 LS_CHECKED ls_status ls_ini_int(const ls_ini *ini, const ls_ini_entry *entry, int64_t minimum, int64_t maximum, int64_t *out);

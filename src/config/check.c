@@ -1,0 +1,172 @@
+// What one option cannot know: combinations that cannot work for any number of ranks, and texts with a form of their
+// own.
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/atomic_file.h"
+#include "config/config.h"
+#include "config/values.h"
+
+enum { MAX_NUMBERS = 1024 }; // in a list: more than the digits of LS_TEXT_BYTES can hold
+
+// Fails about one option; the text goes on after "configs/x.ini:12: train.epochs = 5: ".
+static LS_PRINTF(3, 4) ls_status refuse(const ls_config *cfg, int index, const char *format, ...) {
+    char where[LS_STATUS_TEXT_BYTES / 2], text[LS_STATUS_TEXT_BYTES / 2];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return ls_fail(LS_USAGE, "%s: %s", ls_config_where(cfg, index, where, sizeof where), text);
+}
+
+static ls_status parse_reals(const ls_config *cfg, int index, const char *text, double *out, int *count) {
+    char where[LS_STATUS_TEXT_BYTES / 2];
+    return ls_parse_reals(ls_config_where(cfg, index, where, sizeof where), text, out, MAX_NUMBERS, count);
+}
+
+// The shape of one picture, as far as the configuration decides it.
+static ls_status picture_shape(const ls_config *cfg, ls_chw *shape) {
+    char where[LS_STATUS_TEXT_BYTES / 2];
+    ls_chw synthetic, folder = { 3, 0, 0 };
+    LS_TRY(ls_parse_chw(ls_config_where(cfg, LS_OPTION_data_shape, where, sizeof where), cfg->data_shape, &synthetic));
+    ls_config_where(cfg, LS_OPTION_data_image_size, where, sizeof where);
+    LS_TRY(ls_parse_hw(where, cfg->data_image_size, &folder.h, &folder.w));
+    switch (cfg->data_dataset) {
+    case LS_DATASET_MNIST:
+    case LS_DATASET_FASHION_MNIST:
+        *shape = (ls_chw){ 1, 28, 28 };
+        break;
+    case LS_DATASET_CIFAR10:
+    case LS_DATASET_CIFAR100:
+        *shape = (ls_chw){ 3, 32, 32 };
+        break;
+    case LS_DATASET_FOLDER:
+        *shape = folder;
+        break;
+    default:
+        *shape = synthetic;
+        break;
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status check_data(const ls_config *cfg) {
+    ls_chw shape;
+    LS_TRY(picture_shape(cfg, &shape));
+    if (cfg->data_pad_mode == LS_PAD_MODE_REFLECT && (cfg->data_pad >= shape.h || cfg->data_pad >= shape.w))
+        return refuse(cfg, LS_OPTION_data_pad,
+            "pictures of %d x %d reflect at most %d pixels; lower it, or data.pad_mode = zero", shape.h, shape.w,
+            (shape.h < shape.w ? shape.h : shape.w) - 1);
+    double number[MAX_NUMBERS];
+    int count;
+    LS_TRY(parse_reals(cfg, LS_OPTION_data_mean, cfg->data_mean, number, &count));
+    if (count && count != shape.c)
+        return refuse(cfg, LS_OPTION_data_mean, "%d numbers; expected %d, one a channel of %s", count, shape.c,
+            ls_config_choice("data.dataset", cfg->data_dataset));
+    LS_TRY(parse_reals(cfg, LS_OPTION_data_std, cfg->data_std, number, &count));
+    if (count && count != shape.c)
+        return refuse(cfg, LS_OPTION_data_std, "%d numbers; expected %d, one a channel of %s", count, shape.c,
+            ls_config_choice("data.dataset", cfg->data_dataset));
+    for (int i = 0; i < count; i++)
+        if (!(number[i] > 0)) return refuse(cfg, LS_OPTION_data_std, "it divides; expected numbers above 0");
+    if (cfg->data_drop_last && cfg->data_train_samples && cfg->data_train_samples < cfg->train_global_batch)
+        return refuse(cfg, LS_OPTION_data_drop_last,
+            "an epoch of data.train_samples = %" PRId64 " samples has no full window of train.global_batch = %" PRId64
+            "; lower train.global_batch, or data.drop_last = false",
+            cfg->data_train_samples, cfg->train_global_batch);
+    return LS_SUCCESS;
+}
+
+static ls_status check_batches(const ls_config *cfg) {
+    int64_t micro = cfg->train_micro_batch, global = cfg->train_global_batch;
+    if (micro > global)
+        return refuse(cfg, LS_OPTION_train_micro_batch,
+            "larger than train.global_batch = %" PRId64 ", of which it is a part", global);
+    if (micro && global % micro)
+        return refuse(cfg, LS_OPTION_train_micro_batch,
+            "does not divide train.global_batch = %" PRId64 "; expected one of its divisors", global);
+    return LS_SUCCESS;
+}
+
+static ls_status check_optimizer(const ls_config *cfg) {
+    char where[LS_STATUS_TEXT_BYTES / 2];
+    ls_groups groups;
+    ls_config_where(cfg, LS_OPTION_optimizer_groups, where, sizeof where);
+    LS_TRY(ls_parse_groups(where, cfg->optimizer_groups, &groups));
+    if (!cfg->optimizer_nesterov) return LS_SUCCESS;
+    if (cfg->optimizer_kind != LS_OPTIMIZER_SGD)
+        return refuse(cfg, LS_OPTION_optimizer_nesterov, "only optimizer.kind = sgd has it, this is %s",
+            ls_config_choice("optimizer.kind", cfg->optimizer_kind));
+    if (cfg->optimizer_momentum == 0)
+        return refuse(
+            cfg, LS_OPTION_optimizer_nesterov, "needs a momentum; set optimizer.momentum, for example to 0.9");
+    return LS_SUCCESS;
+}
+
+static ls_status check_schedule(const ls_config *cfg) {
+    double epochs = (double)cfg->train_epochs, milestone[MAX_NUMBERS];
+    int count;
+    LS_TRY(parse_reals(cfg, LS_OPTION_schedule_milestones, cfg->schedule_milestones, milestone, &count));
+    for (int i = 0; i < count; i++)
+        if (milestone[i] <= (i ? milestone[i - 1] : 0))
+            return refuse(
+                cfg, LS_OPTION_schedule_milestones, "expected numbers above 0, each larger than the one before");
+    if (cfg->schedule_kind == LS_SCHEDULE_STEP && count == 0)
+        return refuse(
+            cfg, LS_OPTION_schedule_kind, "needs schedule.milestones, the epochs at which the factor drops, as 30, 60");
+    if (count && cfg->schedule_kind != LS_SCHEDULE_STEP)
+        return refuse(cfg, LS_OPTION_schedule_milestones, "only schedule.kind = step has them, this is %s",
+            ls_config_choice("schedule.kind", cfg->schedule_kind));
+    if (cfg->schedule_warmup_epochs > 0 && cfg->schedule_kind == LS_SCHEDULE_ONE_CYCLE)
+        return refuse(
+            cfg, LS_OPTION_schedule_warmup_epochs, "one-cycle has its own warm-up; set schedule.peak instead");
+    if (cfg->schedule_warmup_epochs > epochs)
+        return refuse(
+            cfg, LS_OPTION_schedule_warmup_epochs, "longer than the run of train.epochs = %" PRId64, cfg->train_epochs);
+    return LS_SUCCESS;
+}
+
+static ls_status check_power_of_two(const ls_config *cfg, int index, double value) {
+    int exponent;
+    if (frexp(value, &exponent) == 0.5) return LS_SUCCESS;
+    return refuse(cfg, index, "expected a power of two: other factors would round the gradients");
+}
+
+static ls_status check_loss_scale(const ls_config *cfg) {
+    LS_TRY(check_power_of_two(cfg, LS_OPTION_loss_scale_initial, cfg->loss_scale_initial));
+    LS_TRY(check_power_of_two(cfg, LS_OPTION_loss_scale_growth, cfg->loss_scale_growth));
+    LS_TRY(check_power_of_two(cfg, LS_OPTION_loss_scale_backoff, cfg->loss_scale_backoff));
+    LS_TRY(check_power_of_two(cfg, LS_OPTION_loss_scale_minimum, cfg->loss_scale_minimum));
+    LS_TRY(check_power_of_two(cfg, LS_OPTION_loss_scale_maximum, cfg->loss_scale_maximum));
+    if (cfg->loss_scale_minimum > cfg->loss_scale_initial)
+        return refuse(cfg, LS_OPTION_loss_scale_minimum, "above loss_scale.initial = %g", cfg->loss_scale_initial);
+    if (cfg->loss_scale_maximum < cfg->loss_scale_initial)
+        return refuse(cfg, LS_OPTION_loss_scale_maximum, "below loss_scale.initial = %g", cfg->loss_scale_initial);
+    return LS_SUCCESS;
+}
+
+static ls_status check_paths(const ls_config *cfg) {
+    char path[LS_TEXT_BYTES];
+    if (strchr(cfg->run_name, '/') || !strcmp(cfg->run_name, ".") || !strcmp(cfg->run_name, ".."))
+        return refuse(cfg, LS_OPTION_run_name, "expected a name, not a path; --run-dir takes a path");
+    if (!*cfg->model_file) return refuse(cfg, LS_OPTION_model_file, "expected a network file, as models/lenet.ini");
+    if (ls_failed(ls_path_join(path, sizeof path, cfg->folder, cfg->model_file)))
+        return refuse(
+            cfg, LS_OPTION_model_file, "with its folder, a path of more than %d characters", LS_TEXT_BYTES - 1);
+    if (ls_failed(ls_path_join(path, sizeof path, cfg->folder, cfg->data_path)))
+        return refuse(
+            cfg, LS_OPTION_data_path, "with its folder, a path of more than %d characters", LS_TEXT_BYTES - 1);
+    return LS_SUCCESS;
+}
+
+ls_status ls_config_check(const ls_config *cfg) {
+    LS_TRY(check_paths(cfg));
+    LS_TRY(check_data(cfg));
+    LS_TRY(check_batches(cfg));
+    LS_TRY(check_optimizer(cfg));
+    LS_TRY(check_schedule(cfg));
+    return check_loss_scale(cfg);
+}

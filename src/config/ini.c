@@ -1,0 +1,136 @@
+#include "config/ini.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic_file.h"
+#include "base/text.h"
+#include "config/values.h"
+
+static ls_status fail_memory(const ls_ini *ini) {
+    return ls_fail(LS_USAGE, "%s: no memory to read it", ini->path);
+}
+
+// Ends the line where a comment starts: ';' or '#' at its start or after white space.
+static void cut_comment(char *line) {
+    for (char *at = line; *at; at++) {
+        if ((*at == ';' || *at == '#') && (at == line || isspace((unsigned char)at[-1]))) {
+            *at = 0;
+            return;
+        }
+    }
+}
+
+// Room for one more element in an array that grows by doubling: true when count is 0 or a power of two, the moments to
+// grow.
+static int grow(void **array, int count, size_t element_bytes) {
+    if (count & (count - 1)) return 1;
+    void *larger = realloc(*array, (size_t)(count ? 2 * count : 1) * element_bytes);
+    if (larger) *array = larger;
+    return larger != NULL;
+}
+
+static ls_status add_section(ls_ini *ini, char *line, int number) {
+    size_t length = strlen(line);
+    char *name = line + 1;
+    if (line[length - 1] == ']')
+        line[length - 1] = 0;
+    else
+        return ls_fail(LS_USAGE, "%s:%d: '%s': expected [section], the ']' is missing", ini->path, number, line);
+    name = ls_text_trim(name);
+    if (!*name || strpbrk(name, "[]"))
+        return ls_fail(LS_USAGE, "%s:%d: '[%s]': expected a section's name", ini->path, number, name);
+    for (int i = 0; i < ini->section_count; i++) {
+        if (strcmp(ini->sections[i].name, name) != 0) continue;
+        return ls_fail(LS_USAGE, "%s:%d: [%s]: this section is already at line %d; put its keys together", ini->path,
+            number, name, ini->sections[i].line);
+    }
+    if (!grow((void **)&ini->sections, ini->section_count, sizeof *ini->sections)) return fail_memory(ini);
+    ini->sections[ini->section_count++] =
+        (ls_ini_section){ .name = name, .line = number, .first_entry = ini->entry_count };
+    return LS_SUCCESS;
+}
+
+static ls_status add_entry(ls_ini *ini, char *line, int number) {
+    char *equals = strchr(line, '=');
+    if (!equals || equals == line)
+        return ls_fail(LS_USAGE, "%s:%d: '%s': expected [section] or key = value", ini->path, number, line);
+    if (ini->section_count == 0)
+        return ls_fail(
+            LS_USAGE, "%s:%d: '%s': outside any section; put a [section] line before it", ini->path, number, line);
+    *equals = 0;
+    ls_ini_section *section = &ini->sections[ini->section_count - 1];
+    ls_ini_entry entry = { section->name, ls_text_trim(line), ls_text_trim(equals + 1), number };
+    for (int i = section->first_entry; i < ini->entry_count; i++) {
+        if (strcmp(ini->entries[i].key, entry.key) != 0) continue;
+        return ls_fail(LS_USAGE, "%s:%d: %s.%s = %s: this key is already set at line %d; keep one of them", ini->path,
+            number, entry.section, entry.key, entry.value, ini->entries[i].line);
+    }
+    if (!grow((void **)&ini->entries, ini->entry_count, sizeof *ini->entries)) return fail_memory(ini);
+    ini->entries[ini->entry_count++] = entry;
+    section->entry_count++;
+    return LS_SUCCESS;
+}
+
+static ls_status parse(ls_ini *ini, size_t bytes) {
+    const char *zero = memchr(ini->text, 0, bytes);
+    if (zero) return ls_fail(LS_USAGE, "%s: a zero byte at offset %td: not a text file", ini->path, zero - ini->text);
+    char *rest = ini->text;
+    if (strncmp(rest, "\xEF\xBB\xBF", 3) == 0) rest += 3; // the byte order mark of some editors
+    int number = 0;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        number++;
+        cut_comment(line);
+        line = ls_text_trim(line);
+        if (*line) LS_TRY(*line == '[' ? add_section(ini, line, number) : add_entry(ini, line, number));
+    }
+    return LS_SUCCESS;
+}
+
+ls_status ls_ini_read(const char *path, ls_ini **out) {
+    ls_ini *ini = calloc(1, sizeof *ini);
+    if (!ini || !(ini->path = strdup(path))) {
+        free(ini);
+        return ls_fail(LS_USAGE, "%s: no memory to read it", path);
+    }
+    size_t bytes = 0;
+    ls_status status = ls_read_file(path, &ini->text, &bytes);
+    status = ls_failed(status) ? ls_fail(LS_USAGE, "%s", status.text) : parse(ini, bytes);
+    if (ls_failed(status)) {
+        ls_ini_free(ini);
+        return status;
+    }
+    *out = ini;
+    return LS_SUCCESS;
+}
+
+void ls_ini_free(ls_ini *ini) {
+    if (!ini) return;
+    free(ini->path);
+    free(ini->text);
+    free(ini->sections);
+    free(ini->entries);
+    free(ini);
+}
+
+char *ls_ini_where(const ls_ini *ini, const ls_ini_entry *entry, char *dst, size_t bytes) {
+    snprintf(dst, bytes, "%s:%d: %s.%s = %s", ini->path, entry->line, entry->section, entry->key, entry->value);
+    return dst;
+}
+
+ls_status ls_ini_int(const ls_ini *ini, const ls_ini_entry *entry, int64_t minimum, int64_t maximum, int64_t *out) {
+    char where[LS_STATUS_TEXT_BYTES / 2];
+    return ls_parse_int(ls_ini_where(ini, entry, where, sizeof where), entry->value, minimum, maximum, out);
+}
+
+ls_status ls_ini_real(const ls_ini *ini, const ls_ini_entry *entry, double minimum, double maximum, double *out) {
+    char where[LS_STATUS_TEXT_BYTES / 2];
+    return ls_parse_real(ls_ini_where(ini, entry, where, sizeof where), entry->value, minimum, maximum, out);
+}
+
+ls_status ls_ini_bool(const ls_ini *ini, const ls_ini_entry *entry, int *out) {
+    char where[LS_STATUS_TEXT_BYTES / 2];
+    return ls_parse_bool(ls_ini_where(ini, entry, where, sizeof where), entry->value, out);
+}

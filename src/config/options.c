@@ -1,0 +1,295 @@
+#include "config/options.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/atomic_file.h"
+#include "base/text.h"
+#include "config/ini.h"
+#include "config/values.h"
+
+#define UNPACK(...) __VA_ARGS__
+#define ROW_INT(def_, min_, max_, unit_) \
+    .type = TYPE_INT, .number = (double)(def_), .least = min_, .most = max_, .unit = unit_
+#define ROW_REAL(def_, min_, max_, unit_) \
+    .type = TYPE_REAL, .number = def_, .minimum = min_, .maximum = max_, .unit = unit_
+#define ROW_BOOL(def_, min_, max_, unit_) .type = TYPE_BOOL, .number = def_
+#define ROW_TEXT(def_, min_, max_, unit_) .type = TYPE_TEXT, .text = def_, .unit = unit_
+#define ROW_CHOICE(def_, min_, max_, unit_) \
+    .type = TYPE_CHOICE, .text = def_, .words = (const char *const[]) { \
+        UNPACK unit_, NULL \
+    }
+
+#define true 1
+#define false 0
+static const ls_option options[LS_OPTION_COUNT] = {
+#define X(section_, key_, TYPE_, def_, min_, max_, unit_, what_) \
+    { .section = #section_, \
+        .key = #key_, \
+        .name = #section_ "." #key_, \
+        .what = what_, \
+        .offset = offsetof(ls_config, section_##_##key_), \
+        ROW_##TYPE_(def_, min_, max_, unit_) },
+#include "config/options.def"
+#undef X
+};
+#undef true
+#undef false
+
+const ls_option *ls_option_at(int index) {
+    return &options[index];
+}
+
+static void *field_of(ls_config *cfg, int index) {
+    return (char *)cfg + options[index].offset;
+}
+
+static const void *const_field_of(const ls_config *cfg, int index) {
+    return (const char *)cfg + options[index].offset;
+}
+
+static int is_first_of_section(int index) {
+    return index == 0 || strcmp(options[index - 1].section, options[index].section) != 0;
+}
+
+static int find_word(const ls_option *option, const char *word) {
+    for (int i = 0; option->words[i]; i++)
+        if (!strcmp(option->words[i], word)) return i;
+    return -1;
+}
+
+void ls_config_defaults(ls_config *cfg) {
+    memset(cfg, 0, sizeof *cfg);
+    for (int i = 0; i < LS_OPTION_COUNT; i++) {
+        const ls_option *option = &options[i];
+        void *field = field_of(cfg, i);
+        switch (option->type) {
+        case TYPE_INT:
+            *(int64_t *)field = (int64_t)option->number;
+            break;
+        case TYPE_REAL:
+            *(double *)field = option->number;
+            break;
+        case TYPE_BOOL:
+            *(int *)field = (int)option->number;
+            break;
+        case TYPE_CHOICE:
+            *(int *)field = find_word(option, option->text);
+            break;
+        case TYPE_TEXT:
+            snprintf(field, LS_TEXT_BYTES, "%s", option->text);
+            break;
+        }
+    }
+}
+
+const char *ls_config_choice(const char *name, int value) {
+    for (int i = 0; i < LS_OPTION_COUNT; i++) {
+        if (options[i].type != TYPE_CHOICE || strcmp(options[i].name, name) != 0) continue;
+        for (int word = 0; options[i].words[word]; word++)
+            if (word == value) return options[i].words[word];
+    }
+    return "?";
+}
+
+int ls_config_value(const ls_config *cfg, int index, const char **name, char *dst, size_t bytes) {
+    if (index < 0 || index >= LS_OPTION_COUNT) return 0;
+    const ls_option *option = &options[index];
+    const void *field = const_field_of(cfg, index);
+    char digits[32];
+    if (name) *name = option->name;
+    switch (option->type) {
+    case TYPE_INT:
+        snprintf(dst, bytes, "%" PRId64, *(const int64_t *)field);
+        break;
+    case TYPE_REAL:
+        snprintf(dst, bytes, "%s", ls_real_text(digits, *(const double *)field));
+        break;
+    case TYPE_BOOL:
+        snprintf(dst, bytes, "%s", *(const int *)field ? "true" : "false");
+        break;
+    case TYPE_CHOICE:
+        snprintf(dst, bytes, "%s", ls_config_choice(option->name, *(const int *)field));
+        break;
+    case TYPE_TEXT:
+        snprintf(dst, bytes, "%s", (const char *)field);
+        break;
+    }
+    return 1;
+}
+
+char *ls_config_where(const ls_config *cfg, int index, char *dst, size_t bytes) {
+    char value[LS_TEXT_BYTES];
+    const char *name = "?";
+    ls_config_value(cfg, index, &name, value, sizeof value);
+    if (cfg->line[index] > 0)
+        snprintf(dst, bytes, "%s:%d: %s = %s", cfg->file, cfg->line[index], name, value);
+    else if (cfg->line[index] < 0)
+        snprintf(dst, bytes, "--set %s=%s", name, value);
+    else
+        snprintf(dst, bytes, "%s = %s (default)", name, value);
+    return dst;
+}
+
+static ls_status fail_choice(const ls_option *option, const char *where, const char *value) {
+    char all[512] = "";
+    int count = 0;
+    for (; option->words[count]; count++) {
+        size_t length = strlen(all);
+        snprintf(all + length, sizeof all - length, "%s%s", count ? " | " : "", option->words[count]);
+    }
+    const char *near = ls_text_nearest(value, option->words, count);
+    if (near) return ls_fail(LS_USAGE, "%s: expected %s; did you mean %s?", where, all, near);
+    return ls_fail(LS_USAGE, "%s: expected %s", where, all);
+}
+
+// A text must come back from an INI file as it was: no control characters, nothing that starts a comment there.
+static ls_status check_text(const char *where, const char *value) {
+    if (strlen(value) >= LS_TEXT_BYTES)
+        return ls_fail(
+            LS_USAGE, "%.100s...: %zu characters; expected at most %d", where, strlen(value), LS_TEXT_BYTES - 1);
+    for (const char *at = value; *at; at++) {
+        if ((unsigned char)*at < 32 && *at != '\t')
+            return ls_fail(
+                LS_USAGE, "%s: character %td is a control character; expected text of one line", where, at - value + 1);
+        int starts_comment = (*at == ';' || *at == '#') && (at == value || at[-1] == ' ' || at[-1] == '\t');
+        if (starts_comment)
+            return ls_fail(
+                LS_USAGE, "%s: '%c' would start a comment; write it without white space before it", where, *at);
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status assign(ls_config *cfg, int index, const char *where, const char *value) {
+    const ls_option *option = &options[index];
+    void *field = field_of(cfg, index);
+    switch (option->type) {
+    case TYPE_INT:
+        return ls_parse_int(where, value, option->least, option->most, field);
+    case TYPE_REAL:
+        return ls_parse_real(where, value, option->minimum, option->maximum, field);
+    case TYPE_BOOL:
+        return ls_parse_bool(where, value, field);
+    case TYPE_CHOICE: {
+        int word = find_word(option, value);
+        if (word < 0) return fail_choice(option, where, value);
+        *(int *)field = word;
+        return LS_SUCCESS;
+    }
+    case TYPE_TEXT:
+        LS_TRY(check_text(where, value));
+        strcpy(field, value);
+        return LS_SUCCESS;
+    }
+    return ls_fail(LS_INTERNAL, "%s: option of no known type", where);
+}
+
+static int find_option(const char *section, const char *key) {
+    for (int i = 0; i < LS_OPTION_COUNT; i++)
+        if (!strcmp(options[i].section, section) && !strcmp(options[i].key, key)) return i;
+    return -1;
+}
+
+static int is_section(const char *name) {
+    for (int i = 0; i < LS_OPTION_COUNT; i++)
+        if (!strcmp(options[i].section, name)) return 1;
+    return 0;
+}
+
+static const char *nearest_section(const char *word) {
+    const char *sections[LS_OPTION_COUNT];
+    int count = 0;
+    for (int i = 0; i < LS_OPTION_COUNT; i++)
+        if (is_first_of_section(i)) sections[count++] = options[i].section;
+    return ls_text_nearest(word, sections, count);
+}
+
+// The option that was probably meant: a near key of the same section, else the same or a near key of any section, else
+// NULL.
+static const char *nearest_option(const char *section, const char *key) {
+    const char *here[LS_OPTION_COUNT], *all[LS_OPTION_COUNT];
+    for (int i = 0; i < LS_OPTION_COUNT; i++) {
+        all[i] = options[i].key;
+        here[i] = strcmp(options[i].section, section) ? NULL : options[i].key;
+    }
+    const char *near = ls_text_nearest(key, here, LS_OPTION_COUNT);
+    if (!near) near = ls_text_nearest(key, all, LS_OPTION_COUNT);
+    for (int pass = 0; near && pass < 2; pass++) // the section's own key before a namesake's
+        for (int i = 0; i < LS_OPTION_COUNT; i++)
+            if ((pass || here[i]) && !strcmp(options[i].key, near)) return options[i].name;
+    return NULL;
+}
+
+static ls_status fail_key(const char *where, const char *section, const char *key) {
+    const char *near = nearest_option(section, key);
+    if (near)
+        return ls_fail(
+            LS_USAGE, "%s: no such key in [%s]; did you mean %s? (train --list shows all)", where, section, near);
+    return ls_fail(LS_USAGE, "%s: no such key in [%s] (train --list shows all)", where, section);
+}
+
+static ls_status fail_section(const char *where, const char *section) {
+    const char *near = nearest_section(section);
+    if (near) return ls_fail(LS_USAGE, "%s: no such section; did you mean [%s]? (train --list shows all)", where, near);
+    return ls_fail(LS_USAGE, "%s: no such section (train --list shows all)", where);
+}
+
+static ls_status read_entries(ls_config *cfg, const ls_ini *ini) {
+    char where[LS_STATUS_TEXT_BYTES / 2];
+    for (int s = 0; s < ini->section_count; s++) {
+        const ls_ini_section *section = &ini->sections[s];
+        snprintf(where, sizeof where, "%s:%d: [%s]", ini->path, section->line, section->name);
+        if (!is_section(section->name)) return fail_section(where, section->name);
+        for (int e = section->first_entry; e < section->first_entry + section->entry_count; e++) {
+            const ls_ini_entry *entry = &ini->entries[e];
+            ls_ini_where(ini, entry, where, sizeof where);
+            int index = find_option(entry->section, entry->key);
+            if (index < 0) return fail_key(where, entry->section, entry->key);
+            LS_TRY(assign(cfg, index, where, entry->value));
+            cfg->line[index] = entry->line;
+        }
+    }
+    return LS_SUCCESS;
+}
+
+ls_status ls_config_read_file(ls_config *cfg, const char *path) {
+    if (strlen(path) >= LS_TEXT_BYTES)
+        return ls_fail(LS_USAGE, "%.100s...: a path of %zu characters; expected at most %d", path, strlen(path),
+            LS_TEXT_BYTES - 1);
+    strcpy(cfg->file, path);
+    strcpy(cfg->folder, path);
+    char *slash = strrchr(cfg->folder, '/');
+    if (slash == cfg->folder) slash++; // the root folder keeps its name
+    *(slash ? slash : cfg->folder) = 0;
+    ls_ini *ini = NULL;
+    LS_TRY(ls_ini_read(path, &ini));
+    ls_status status = read_entries(cfg, ini);
+    ls_ini_free(ini);
+    return status;
+}
+
+ls_status ls_config_set(ls_config *cfg, const char *assignment) {
+    char copy[2 * LS_TEXT_BYTES], where[2 * LS_TEXT_BYTES + 16];
+    if (strlen(assignment) >= sizeof copy)
+        return ls_fail(LS_USAGE, "--set %.100s...: %zu characters; expected at most %zu", assignment,
+            strlen(assignment), sizeof copy - 1);
+    strcpy(copy, assignment);
+    char *equals = strchr(copy, '='), *value = equals ? equals + 1 : copy;
+    if (equals) *equals = 0;
+    char *name = ls_text_trim(copy), *dot = strchr(name, '.');
+    value = ls_text_trim(value);
+    if (!equals || !dot) {
+        const char *near = nearest_option("", name);
+        return ls_fail(LS_USAGE, "--set %s: expected section.key=value%s%s", assignment, near ? ", perhaps " : "",
+            near ? near : "");
+    }
+    snprintf(where, sizeof where, "--set %s=%s", name, value);
+    *dot = 0;
+    const char *section = name, *key = dot + 1;
+    int index = find_option(section, key);
+    if (index < 0) return is_section(section) ? fail_key(where, section, key) : fail_section(where, section);
+    LS_TRY(assign(cfg, index, where, value));
+    cfg->line[index] = -1;
+    return LS_SUCCESS;
+}

@@ -1,0 +1,162 @@
+#include "config/values.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+enum { LONGEST_SIDE = 65535 };
+
+// Digits of a decimal integer with an optional '-', nothing else: strtoll alone would take "+5", " 5" and "5x".
+static int read_int(const char *text, int64_t *out) {
+    const char *digits = text + (*text == '-');
+    if (!*digits || digits[strspn(digits, "0123456789")]) return 0;
+    errno = 0;
+    *out = strtoll(text, NULL, 10);
+    return errno == 0;
+}
+
+static int read_real(const char *text, double *out) {
+    if (!*text || text[strspn(text, "0123456789+-.eE")]) return 0; // no hexadecimal, no inf, no nan
+    char *end;
+    *out = strtod(text, &end);
+    return *end == 0 && isfinite(*out);
+}
+
+char *ls_real_text(char *dst, double value) {
+    for (int precision = 1; precision <= 17; precision++) {
+        snprintf(dst, 32, "%.*g", precision, value);
+        if (strtod(dst, NULL) == value && !strstr(dst, "e+0")) break; // 65536 rather than 6.5536e+04
+    }
+    char *exponent = strchr(dst, 'e');
+    if (!exponent) return dst;
+    char *from = exponent + 1, *to = from; // e-08 to e-8, e+30 to e30
+    if (*from == '-')
+        from++, to++;
+    else if (*from == '+')
+        from++;
+    while (*from == '0' && from[1]) from++;
+    memmove(to, from, strlen(from) + 1);
+    return dst;
+}
+
+ls_status ls_parse_int(const char *where, const char *text, int64_t minimum, int64_t maximum, int64_t *out) {
+    if (read_int(text, out) && *out >= minimum && *out <= maximum) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "%s: expected an integer from %" PRId64 " to %" PRId64, where, minimum, maximum);
+}
+
+ls_status ls_parse_real(const char *where, const char *text, double minimum, double maximum, double *out) {
+    if (read_real(text, out) && *out >= minimum && *out <= maximum) return LS_SUCCESS;
+    char low[32], high[32];
+    return ls_fail(LS_USAGE, "%s: expected a number from %s to %s", where, ls_real_text(low, minimum),
+        ls_real_text(high, maximum));
+}
+
+ls_status ls_parse_bool(const char *where, const char *text, int *out) {
+    *out = strcmp(text, "true") == 0;
+    if (*out || strcmp(text, "false") == 0) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "%s: expected true or false", where);
+}
+
+// "AxBxC" into out[0..count).
+static int read_sides(const char *text, int count, int *out) {
+    for (int i = 0; i < count; i++) {
+        size_t length = strspn(text, "0123456789");
+        if (length < 1 || length > 5) return 0;
+        long side = strtol(text, NULL, 10);
+        if (side < 1 || side > LONGEST_SIDE) return 0;
+        out[i] = (int)side;
+        text += length;
+        if (*text != (i < count - 1 ? 'x' : 0)) return 0;
+        text++;
+    }
+    return 1;
+}
+
+ls_status ls_parse_chw(const char *where, const char *text, ls_chw *out) {
+    int side[3];
+    if (!read_sides(text, 3, side))
+        return ls_fail(
+            LS_USAGE, "%s: expected channels x height x width, each from 1 to %d, as 3x32x32", where, LONGEST_SIDE);
+    *out = (ls_chw){ side[0], side[1], side[2] };
+    if (ls_chw_count(*out) <= INT32_MAX) return LS_SUCCESS;
+    return ls_fail(
+        LS_USAGE, "%s: expected at most %d elements, these are %" PRId64, where, INT32_MAX, ls_chw_count(*out));
+}
+
+ls_status ls_parse_hw(const char *where, const char *text, int *h, int *w) {
+    int side[2];
+    if (!read_sides(text, 2, side))
+        return ls_fail(LS_USAGE, "%s: expected height x width, each from 1 to %d, as 64x64", where, LONGEST_SIDE);
+    *h = side[0];
+    *w = side[1];
+    return LS_SUCCESS;
+}
+
+ls_status ls_parse_reals(const char *where, const char *text, double *out, int capacity, int *count) {
+    *count = 0;
+    if (!*text) return LS_SUCCESS;
+    for (;;) {
+        char number[64];
+        size_t length = strcspn(text, ",");
+        snprintf(number, sizeof number, "%.*s", (int)length, text);
+        const char *trimmed = ls_text_trim(number);
+        double value;
+        if (length >= sizeof number || !read_real(trimmed, &value))
+            return ls_fail(LS_USAGE, "%s: '%s' is no number; expected numbers with commas between, as 0.5, 1, 2e-3",
+                where, trimmed);
+        if (*count == capacity) return ls_fail(LS_USAGE, "%s: expected at most %d numbers", where, capacity);
+        out[(*count)++] = value;
+        if (!text[length]) return LS_SUCCESS;
+        text += length + 1;
+    }
+}
+
+// One group, "pattern rate=factor decay=value", in `text`, which is cut up.
+static ls_status parse_group(const char *where, char *text, ls_group *out) {
+    char *rest = text, *word = strsep(&rest, " \t");
+    *out = (ls_group){ .rate_factor = 1, .decay = NAN };
+    if (strchr(word, '=') || strlen(word) >= sizeof out->pattern)
+        return ls_fail(LS_USAGE,
+            "%s: '%s': expected a name pattern of at most %d characters, as *.bias, before rate= and decay=", where,
+            word, LS_GROUP_PATTERN_BYTES - 1);
+    strcpy(out->pattern, word);
+    int given = 0;
+    while ((word = strsep(&rest, " \t"))) {
+        if (!*word) continue;
+        double *target = !strncmp(word, "rate=", 5)    ? &out->rate_factor
+                         : !strncmp(word, "decay=", 6) ? &out->decay
+                                                       : NULL;
+        if (!target || !read_real(strchr(word, '=') + 1, target) || *target < 0 || *target > 1e6)
+            return ls_fail(LS_USAGE, "%s: '%s' after '%s': expected rate=factor or decay=value, from 0 to 1e6", where,
+                word, out->pattern);
+        given++;
+    }
+    if (given) return LS_SUCCESS;
+    return ls_fail(
+        LS_USAGE, "%s: '%s': expected rate=factor, decay=value or both after the pattern", where, out->pattern);
+}
+
+ls_status ls_parse_groups(const char *where, const char *text, ls_groups *out) {
+    out->count = 0;
+    for (;;) {
+        char one[256];
+        size_t length = strcspn(text, ";");
+        if (length >= sizeof one)
+            return ls_fail(LS_USAGE, "%s: a group of more than %zu characters", where, sizeof one - 1);
+        snprintf(one, sizeof one, "%.*s", (int)length, text);
+        char *trimmed = ls_text_trim(one);
+        if (*trimmed) {
+            if (out->count == LS_GROUP_LIMIT)
+                return ls_fail(LS_USAGE, "%s: expected at most %d groups", where, LS_GROUP_LIMIT);
+            LS_TRY(parse_group(where, trimmed, &out->group[out->count]));
+            out->count++;
+        }
+        if (!text[length]) return LS_SUCCESS;
+        text += length + 1;
+    }
+}

@@ -1,0 +1,36 @@
+// values.h - values from text, as options and network files write them. The whole text must be consumed.
+//
+// `where` is the start of the message: "configs/x.ini:12: data.shape = 3x32"; the message goes on ": expected ...".
+// LS_USAGE.
+#ifndef LS_CONFIG_VALUES_H
+#define LS_CONFIG_VALUES_H
+
+#include <stdint.h>
+#include "base/shape.h"
+#include "base/status.h"
+
+LS_CHECKED ls_status ls_parse_int(const char *where, const char *text, int64_t minimum, int64_t maximum, int64_t *out);
+LS_CHECKED ls_status ls_parse_real(const char *where, const char *text, double minimum, double maximum, double *out);
+LS_CHECKED ls_status ls_parse_bool(const char *where, const char *text, int *out);     // true | false
+LS_CHECKED ls_status ls_parse_chw(const char *where, const char *text, ls_chw *out);   // "3x32x32", each 1 to 65535
+LS_CHECKED ls_status ls_parse_hw(const char *where, const char *text, int *h, int *w); // "64x64"
+// "0.5, 1, 2e-3" into out[0..*count), at most `capacity`; "" is none.
+LS_CHECKED ls_status ls_parse_reals(const char *where, const char *text, double *out, int capacity, int *count);
+
+// Parameter groups: "*.bias decay=0; head.* rate=10 decay=1e-4".
+enum { LS_GROUP_LIMIT = 32, LS_GROUP_PATTERN_BYTES = 64 };
+typedef struct {
+    char pattern[LS_GROUP_PATTERN_BYTES]; // for ls_text_glob on a parameter's name
+    double rate_factor;                   // times the scheduled rate; 1 when not given
+    double decay;                         // weight decay; NAN when not given: the default
+} ls_group;
+typedef struct {
+    ls_group group[LS_GROUP_LIMIT];
+    int count;
+} ls_groups;
+LS_CHECKED ls_status ls_parse_groups(const char *where, const char *text, ls_groups *out);
+
+// The shortest decimal text that reads back to value, as 0.1, 1e-8, 65536, into dst (at least 32 bytes); returns dst.
+char *ls_real_text(char *dst, double value);
+
+#endif
