@@ -1,0 +1,132 @@
+#include "dist/comm.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include "dist/comm_backend.h"
+
+// Open MPI's launcher forks the ranks of a host from its main thread up to this many, else from helper threads
+// (odls_base_cutoff); the death of a helper thread would count as the parent's.
+enum { FORKED_BY_MAIN_THREAD = 32 };
+
+static int env_number(const char *name) {
+    const char *text = getenv(name);
+    return text ? atoi(text) : 0;
+}
+
+// No rank survives its launcher: an orphan would go on alone, or keep its device busy.
+static void die_with_launcher(void) {
+    int local = env_number("OMPI_COMM_WORLD_LOCAL_SIZE");
+    if (local >= FORKED_BY_MAIN_THREAD) return;
+    pid_t parent = getppid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(LS_COMM); // it died in between
+}
+
+// Must happen before MPI_Init. What the user has set, for mpirun or in the environment, stays.
+static void prepare_environment(void) {
+    // An MPI call that waits gives its core to who has work: ranks, their loaders and compute threads share cores.
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    // On one host no fabric is needed; probing for one takes 200 ms of MPI_Init's 260 (Open MPI 4.1.4, 2 ranks). All
+    // ranks see the same two numbers, so all decide alike.
+    int size = env_number("OMPI_COMM_WORLD_SIZE");
+    if (size > 0 && size == env_number("OMPI_COMM_WORLD_LOCAL_SIZE")) setenv("OMPI_MCA_pml", "ob1", 0);
+}
+
+ls_status ls_comm_start(int *argc, char ***argv, ls_comm **out) {
+    int launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
+    if (!launched) return ls_comm_self_new(out);
+    die_with_launcher();
+    // One rank under mpirun: launchers take a program without MPI as well as one with it, and MPI would cost 0.1 s.
+    if (env_number("OMPI_COMM_WORLD_SIZE") == 1) return ls_comm_self_new(out);
+    prepare_environment();
+    return ls_comm_mpi_new(argc, argv, out);
+}
+
+ls_status ls_comm_self(ls_comm **out) {
+    return ls_comm_self_new(out);
+}
+
+void ls_comm_init(ls_comm *comm, const ls_comm_backend *backend) {
+    comm->backend = backend;
+    comm->facts = (ls_comm_facts){ .world_size = 1, .local_size = 1, .backend = backend->name };
+    if (gethostname(comm->facts.host, sizeof comm->facts.host - 1) != 0) strcpy(comm->facts.host, "?");
+    atomic_store(&comm->life.phase, "start");
+    atomic_store(&comm->life.what, "");
+    atomic_store(&comm->life.bucket, -1);
+    atomic_store(&comm->life.update, -1);
+}
+
+const ls_comm_facts *ls_comm_about(const ls_comm *comm) {
+    return &comm->facts;
+}
+
+void ls_comm_set_timeout(ls_comm *comm, double timeout_s) {
+    if (comm->watchdog) ls_watchdog_set_timeout(comm->watchdog, timeout_s);
+}
+
+void ls_comm_phase(ls_comm *comm, const char *phase, int64_t update) {
+    atomic_store(&comm->life.phase, phase);
+    atomic_store(&comm->life.update, update);
+    atomic_fetch_add(&comm->life.sequence, 2);
+}
+
+// One collective, watched.
+#define WATCHED(comm, what, call) \
+    do { \
+        ls_life_wait_begins(&(comm)->life, what, -1); \
+        ls_status watched_status_ = (call); \
+        ls_life_wait_ends(&(comm)->life); \
+        return watched_status_; \
+    } while (0)
+
+ls_status ls_comm_allreduce(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, ls_reduce op) {
+    WATCHED(comm, "all-reduce", comm->backend->allreduce(comm, data, count, dtype, op));
+}
+
+ls_status ls_comm_broadcast(ls_comm *comm, void *data, int64_t bytes, int root) {
+    WATCHED(comm, "broadcast", comm->backend->broadcast(comm, data, bytes, root));
+}
+
+ls_status ls_comm_allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes_each) {
+    WATCHED(comm, "all-gather", comm->backend->allgather(comm, mine, all, bytes_each));
+}
+
+ls_status ls_comm_barrier(ls_comm *comm) {
+    WATCHED(comm, "barrier", comm->backend->barrier(comm, 0));
+}
+
+ls_status ls_comm_barrier_napping(ls_comm *comm) {
+    return comm->backend->barrier(comm, 1); // unwatched: it may be long
+}
+
+ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank) {
+    int rank = comm->facts.rank, world_size = comm->facts.world_size;
+    int32_t lowest = ls_failed(mine) ? rank : world_size;
+    int unused;
+    if (!failed_rank) failed_rank = &unused;
+    *failed_rank = rank;
+    ls_status status = ls_comm_allreduce(comm, &lowest, 1, LS_I32, LS_REDUCE_MIN);
+    if (ls_failed(status)) return ls_failed(mine) ? mine : status;
+    *failed_rank = lowest < world_size ? lowest : -1;
+    if (*failed_rank < 0) return LS_SUCCESS;
+
+    struct {
+        int32_t code;
+        char text[LS_STATUS_TEXT_BYTES];
+    } failure = { (int32_t)mine.code, "" };
+    if (rank == lowest) snprintf(failure.text, sizeof failure.text, "%s", mine.text);
+    LS_TRY(ls_comm_broadcast(comm, &failure, sizeof failure, lowest));
+    return rank == lowest ? mine : ls_fail((ls_code)failure.code, "%s", failure.text);
+}
+
+void ls_comm_finish(ls_comm *comm) {
+    comm->backend->finish(comm);
+}
+
+_Noreturn void ls_comm_abort(ls_comm *comm, int exit_code) {
+    comm->backend->abort(comm, exit_code);
+}

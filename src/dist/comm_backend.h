@@ -1,0 +1,42 @@
+// comm_backend.h - what stands behind ls_comm: a table of functions per backend. Private to dist/.
+//
+// comm.c does what is the same for all backends: phases, waits, agreement. A further backend (nccl, in the CUDA plugin)
+// fills one more table. A backend's own state begins with ls_comm.
+#ifndef LS_DIST_COMM_BACKEND_H
+#define LS_DIST_COMM_BACKEND_H
+
+#include <stdatomic.h>
+#include "dist/comm.h"
+#include "dist/watchdog.h"
+
+// Sums of several ranges in the background, for the reducer. One thread at a time uses it.
+typedef struct ls_channel ls_channel;
+
+typedef struct {
+    const char *name;
+    ls_status (*allreduce)(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, ls_reduce op);
+    ls_status (*broadcast)(ls_comm *comm, void *data, int64_t bytes, int root);
+    ls_status (*allgather)(ls_comm *comm, const void *mine, void *all, int64_t bytes_each);
+    ls_status (*barrier)(ls_comm *comm, int napping);
+    // All ranks call channel_new and channel_free. A slot is one sum in flight; data must stay until test says done.
+    // NULL functions: the backend has one rank only.
+    ls_status (*channel_new)(ls_comm *comm, int slots, ls_channel **out);
+    void (*channel_free)(ls_channel *channel);
+    ls_status (*channel_start)(ls_channel *channel, int slot, void *data, int64_t count, ls_dtype dtype);
+    ls_status (*channel_test)(ls_channel *channel, int slot, int *done);   // progresses all slots
+    void (*finish)(ls_comm *comm);                                         // frees comm
+    void (*abort)(ls_comm *comm, int exit_code) __attribute__((noreturn)); // from any thread
+} ls_comm_backend;
+
+struct ls_comm {
+    const ls_comm_backend *backend;
+    ls_comm_facts facts;
+    ls_life life;
+    ls_watchdog *watchdog; // NULL: one rank
+};
+
+ls_status ls_comm_self_new(ls_comm **out);
+ls_status ls_comm_mpi_new(int *argc, char ***argv, ls_comm **out);
+void ls_comm_init(ls_comm *comm, const ls_comm_backend *backend); // one rank on this host
+
+#endif

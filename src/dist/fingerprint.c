@@ -1,0 +1,203 @@
+#include "dist/fingerprint.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/hash.h"
+
+// Columns that fit a message: further groups of ranks are counted. LAST_LINES: room for the lines that say what was
+// left out.
+enum { GROUPS_MAX = 6, COLUMN_GAP = 2, LAST_LINES = 128 };
+
+void ls_fingerprint_add(ls_fingerprint *fingerprint, const char *name, const char *format, ...) {
+    assert(fingerprint->count < LS_FINGERPRINT_FACTS);
+    if (fingerprint->count >= LS_FINGERPRINT_FACTS) return;
+    int i = fingerprint->count++;
+    snprintf(fingerprint->fact[i].name, LS_FINGERPRINT_TEXT, "%s", name);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(fingerprint->fact[i].value, LS_FINGERPRINT_TEXT, format, args);
+    va_end(args);
+}
+
+static uint64_t hash_of(const ls_fingerprint *f) {
+    uint64_t hash = 0;
+    for (int i = 0; i < f->count; i++) {
+        hash = ls_hash_more(hash, f->fact[i].name, strlen(f->fact[i].name) + 1);
+        hash = ls_hash_more(hash, f->fact[i].value, strlen(f->fact[i].value) + 1);
+    }
+    return hash;
+}
+
+static const char *value_of(const ls_fingerprint *f, const char *name) {
+    for (int i = 0; i < f->count; i++) {
+        if (strcmp(f->fact[i].name, name) == 0) return f->fact[i].value;
+    }
+    return "(none)";
+}
+
+static int same_facts(const ls_fingerprint *a, const ls_fingerprint *b) {
+    for (int i = 0; i < a->count; i++) {
+        if (strcmp(value_of(b, a->fact[i].name), a->fact[i].value) != 0) return 0;
+    }
+    for (int i = 0; i < b->count; i++) {
+        if (strcmp(value_of(a, b->fact[i].name), b->fact[i].value) != 0) return 0;
+    }
+    return 1;
+}
+
+// Ranks with equal facts, numbered by their lowest rank.
+typedef struct {
+    const ls_fingerprint *all; // [world_size]
+    int world_size;
+    int *group_of; // [world_size]
+    int groups;    // all of them
+    int columns;   // of the table: the first GROUPS_MAX
+    int lowest[GROUPS_MAX];
+    char title[GROUPS_MAX][LS_FINGERPRINT_TEXT];
+    size_t width[GROUPS_MAX + 1]; // of the names, then of the columns
+} table;
+
+typedef struct {
+    char *at;
+    size_t left;
+    int left_out; // rows that found no room
+} text;
+
+static void put(text *t, const char *format, ...) LS_PRINTF(2, 3);
+static void put(text *t, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int bytes = vsnprintf(t->at, t->left, format, args);
+    va_end(args);
+    size_t moved = bytes < 0 ? 0 : (size_t)bytes < t->left ? (size_t)bytes : t->left - 1;
+    t->at += moved;
+    t->left -= moved;
+}
+
+static void group_ranks(table *t) {
+    int *lowest = t->group_of + t->world_size; // of every group
+    for (int r = 0; r < t->world_size; r++) {
+        int g = 0;
+        while (g < t->groups && !same_facts(&t->all[lowest[g]], &t->all[r])) g++;
+        if (g == t->groups) lowest[t->groups++] = r;
+        t->group_of[r] = g;
+    }
+    t->columns = t->groups < GROUPS_MAX ? t->groups : GROUPS_MAX;
+    memcpy(t->lowest, lowest, (size_t)t->columns * sizeof *lowest);
+}
+
+// "rank 0", "ranks 1-3, 6"
+static void title_group(table *t, int g) {
+    text title = { t->title[g], sizeof t->title[g], 0 };
+    int members = 0;
+    for (int r = 0; r < t->world_size; r++) members += t->group_of[r] == g;
+    put(&title, members == 1 ? "rank" : "ranks");
+    const char *comma = " ";
+    for (int r = 0; r < t->world_size; r++) {
+        if (t->group_of[r] != g) continue;
+        int last = r;
+        while (last + 1 < t->world_size && t->group_of[last + 1] == g) last++;
+        if (last > r + 1)
+            put(&title, "%s%d-%d", comma, r, last);
+        else
+            put(&title, "%s%d", comma, r), last = r;
+        comma = ", ";
+        r = last;
+    }
+    t->width[g + 1] = strlen(t->title[g]);
+}
+
+static int differs(const table *t, const char *name) {
+    for (int r = 1; r < t->world_size; r++) {
+        if (strcmp(value_of(&t->all[r], name), value_of(&t->all[0], name)) != 0) return 1;
+    }
+    return 0;
+}
+
+static void widen(size_t *width, const char *cell) {
+    if (strlen(cell) > *width) *width = strlen(cell);
+}
+
+// Calls row for every name that differs, each once: first as rank 0 has them, then what only others have.
+static int for_each_difference(table *t, text *out, void (*row)(table *t, text *out, const char *name)) {
+    int count = 0;
+    for (int g = 0; g < t->columns; g++) {
+        const ls_fingerprint *f = &t->all[t->lowest[g]];
+        for (int i = 0; i < f->count; i++) {
+            const char *name = f->fact[i].name;
+            int seen = 0;
+            for (int earlier = 0; earlier < g; earlier++) {
+                seen |= strcmp(value_of(&t->all[t->lowest[earlier]], name), "(none)") != 0;
+            }
+            if (seen || !differs(t, name)) continue;
+            row(t, out, name);
+            count++;
+        }
+    }
+    return count;
+}
+
+static void measure_row(table *t, text *out, const char *name) {
+    (void)out;
+    widen(&t->width[0], name);
+    for (int g = 0; g < t->columns; g++) widen(&t->width[g + 1], value_of(&t->all[t->lowest[g]], name));
+}
+
+static void put_row(table *t, text *out, const char *name) {
+    size_t bytes = 3 + t->width[0];
+    for (int g = 0; g < t->columns; g++) bytes += COLUMN_GAP + t->width[g + 1];
+    if (out->left_out > 0 || out->left <= bytes + LAST_LINES) {
+        out->left_out++;
+        return;
+    }
+    put(out, "\n  %-*s", (int)t->width[0], name);
+    for (int g = 0; g < t->columns; g++) {
+        const char *value = value_of(&t->all[t->lowest[g]], name);
+        int width = g + 1 < t->columns ? (int)t->width[g + 1] : 0; // nothing is padded at a line's end
+        put(out, "%*s%-*s", COLUMN_GAP, "", width, value);
+    }
+}
+
+static ls_status describe(table *t) {
+    char message[LS_STATUS_TEXT_BYTES];
+    text out = { message, sizeof message, 0 };
+    group_ranks(t);
+    widen(&t->width[0], "fact");
+    for (int g = 0; g < t->columns; g++) title_group(t, g);
+    for_each_difference(t, &out, measure_row);
+    put(&out, "ranks differ before the first update:\n  %-*s", (int)t->width[0], "fact");
+    for (int g = 0; g < t->columns; g++) {
+        put(&out, "%*s%-*s", COLUMN_GAP, "", g + 1 < t->columns ? (int)t->width[g + 1] : 0, t->title[g]);
+    }
+    int rows = for_each_difference(t, &out, put_row);
+    if (out.left_out > 0) put(&out, "\n  and %d more facts differ", out.left_out);
+    if (t->groups > t->columns) put(&out, "\n  and %d more groups of ranks", t->groups - t->columns);
+    if (rows == 0) put(&out, "\n  (the same facts in another order)");
+    return ls_fail(LS_COMM, "%s", message);
+}
+
+ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine) {
+    const ls_comm_facts *facts = ls_comm_about(comm);
+    if (facts->world_size == 1) return LS_SUCCESS;
+    // The minimum of h and of -1-h: equal to one's own on all ranks, or on none.
+    int64_t hash = (int64_t)hash_of(mine), bound[2] = { hash, -1 - hash };
+    LS_TRY(ls_comm_allreduce(comm, bound, 2, LS_I64, LS_REDUCE_MIN));
+    if (bound[0] == -1 - bound[1]) return LS_SUCCESS;
+
+    size_t ranks = (size_t)facts->world_size;
+    ls_fingerprint *all = calloc(ranks, sizeof *all);
+    int *groups = calloc(ranks, 2 * sizeof *groups);
+    ls_status status = all && groups ? LS_SUCCESS : ls_fail(LS_DEVICE, "fingerprints of %zu ranks: no memory", ranks);
+    ls_keep_first(&status, ls_comm_agree(comm, status, NULL));
+    if (!ls_failed(status)) status = ls_comm_allgather(comm, mine, all, sizeof *mine);
+    if (!ls_failed(status)) {
+        table t = { .all = all, .world_size = facts->world_size, .group_of = groups };
+        status = describe(&t);
+    }
+    free(all);
+    free(groups);
+    return status;
+}

@@ -1,0 +1,37 @@
+# Collectives, sums, agreement and fingerprints on 1 to 4 ranks.
+. "$(dirname "$0")/../support/mpi.sh"
+program=$1/test_dist_ranks
+
+for n in 1 2 3 4; do
+    ranks $n 60 "$program"
+    check "collectives and sums, $n ranks" $? 0
+done
+
+for failing in -1 0 2; do
+    text=$(ranks 3 20 "$program" agree $failing 2>&1)
+    rc=$?
+    if [ "$failing" = -1 ]; then
+        check "nobody has failed: exit" "$rc" 0
+        check "nobody has failed: text" "$text" ""
+    else
+        check "rank $failing has failed: exit" "$rc" 3
+        check "rank $failing has failed: text" "$text" "rank $failing cannot read %s train.gz"
+    fi
+done
+
+ranks 4 20 "$program" fingerprint same
+check "same facts" $? 0
+text=$(ranks 4 20 "$program" fingerprint global_batch 2>&1)
+check "facts differ: exit" $? 5
+check "facts differ: table" "$text" "ranks differ before the first update:
+  fact                ranks 0, 2                        ranks 1, 3
+  train.global_batch  128                               64
+  train.epochs        an even rank's much longer value  five
+  only.odd            (none)                            here"
+text=$(ranks 3 20 "$program" fingerprint many 2>&1)
+check "more differences than fit: exit" $? 5
+case $text in
+*"more facts differ") check "more differences than fit: says so" 1 1 ;;
+*) check "more differences than fit: says so" "$text" "..." ;;
+esac
+finish

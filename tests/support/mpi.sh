@@ -1,0 +1,58 @@
+# mpi.sh - for test scripts: sourced by them.
+#   ranks N SECONDS PROGRAM ARGS...   runs PROGRAM on N ranks of this host, ended by force after SECONDS (then rc 124)
+#   none_left PID_FILE...             fails when a process whose number stands in one of the files still exists
+#   check WHAT ACTUAL EXPECTED        one comparison; fails the script at its end
+# Environment: MPI_FLAGS, further flags for mpirun. Exits 77 when there is no Open MPI launcher.
+MPIRUN=$(command -v mpirun.openmpi || command -v mpirun) || MPIRUN=
+if [ -z "$MPIRUN" ]; then
+    echo "skipped: no mpirun (Debian, Ubuntu: apt-get install openmpi-bin)"
+    exit 77
+fi
+case $("$MPIRUN" --version 2>&1) in
+*"Open MPI"* | *OpenRTE*) ;;
+*)
+    echo "skipped: $MPIRUN is not Open MPI's"
+    exit 77
+    ;;
+esac
+mpi_root=
+[ "$(id -u)" = 0 ] && mpi_root=--allow-run-as-root
+checks=0 failures=0
+
+ranks() {
+    local n=$1 seconds=$2
+    shift 2
+    # shellcheck disable=SC2086 # flags are several words
+    timeout -k 2 "$seconds" "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none $MPI_FLAGS -np "$n" "$@" </dev/null
+}
+
+check() {
+    checks=$((checks + 1))
+    if [ "$2" != "$3" ]; then
+        failures=$((failures + 1))
+        printf 'FAILED %s: is "%s", expected "%s"\n' "$1" "$2" "$3"
+    else
+        printf 'ok     %s\n' "$1"
+    fi
+}
+
+# Processes that still run, of the numbers in these files. A zombie no longer runs.
+none_left() {
+    local pid state
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        local left=
+        for pid in $(cat "$@" 2>/dev/null); do
+            state=$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null | cut -c1)
+            [ -n "$state" ] && [ "$state" != Z ] && left="$left $pid"
+        done
+        [ -z "$left" ] && break
+        sleep 0.1
+    done
+    check "no process left" "$left" ""
+}
+
+finish() {
+    echo "$checks checks, $failures failed"
+    [ "$failures" = 0 ]
+    exit
+}
