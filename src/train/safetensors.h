@@ -1,0 +1,51 @@
+// safetensors.h - tensors by name in one file, as PyTorch's and other tools' safetensors read and write them.
+//   8 bytes      length N of the header, little-endian
+//   N bytes      JSON: {"name": {"dtype": "F32", "shape": [..], "data_offsets": [begin, end]}, .., "__metadata__":
+//   {"key": "text"}},
+//                padded with spaces
+//   the rest     row-major little-endian values; offsets count from here; every byte belongs to exactly one tensor
+// Source  github.com/huggingface/safetensors, README, "Format". Written here: F32 only, data at a multiple of 64 bytes,
+// tensors in
+//         the order given. Read: any dtype of the format may be there, so that a state_dict's integer counters do no
+//         harm; fp32 is what can be taken out.
+// Errors  LS_STORAGE: path, tensor or byte, what was found, what was expected
+#ifndef LS_TRAIN_SAFETENSORS_H
+#define LS_TRAIN_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "base/status.h"
+
+enum { LS_SAFETENSORS_RANK_MAX = 8 };
+
+typedef struct {
+    const char *name;
+    int rank;
+    int64_t dim[LS_SAFETENSORS_RANK_MAX];
+    const float *data; // product of dim[0..rank-1] values (rank 0: one)
+} ls_safetensors_tensor;
+
+typedef struct {
+    const char *key, *text;
+} ls_safetensors_note;
+
+// The file appears whole or not at all. Names must differ (else LS_INTERNAL: they are ours).
+LS_CHECKED ls_status ls_safetensors_write(const char *path, const ls_safetensors_tensor *tensors, int tensor_count,
+    const ls_safetensors_note *notes, int note_count);
+
+typedef struct ls_safetensors ls_safetensors;
+
+// Reads the whole file and checks all of it: lengths, JSON, types, shapes, that offsets cover the data once, duplicate
+// names.
+LS_CHECKED ls_status ls_safetensors_read(const char *path, ls_safetensors **out);
+void ls_safetensors_free(ls_safetensors *file);
+// The fp32 tensor `name` of exactly this shape; *data is borrowed from file. Refusals name the nearest name, or both
+// shapes.
+LS_CHECKED ls_status ls_safetensors_find(
+    const ls_safetensors *file, const char *name, int rank, const int64_t *dim, const float **data);
+int ls_safetensors_count(const ls_safetensors *file);
+const char *ls_safetensors_name(const ls_safetensors *file, int index); // in the order of their data
+// Text of __metadata__, or NULL.
+const char *ls_safetensors_note_of(const ls_safetensors *file, const char *key);
+
+#endif
