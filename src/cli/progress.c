@@ -12,26 +12,40 @@ enum { BAR_COLUMNS_MAX = 40, BAR_COLUMNS_MIN = 5, COLUMNS_DEFAULT = 80 };
 
 // ---- what stderr is ----
 
-// Open MPI forks the ranks of its own host from mpirun, whose stderr is where our lines come out in the end. Through a
-// shell, or on another host, the parent is somebody else: then no terminal is assumed.
-static int launcher_has_terminal(void) {
+// Open MPI forks the ranks of its own host from mpirun, whose stderr is where our lines come out in the end. Ranks on
+// another host, and those that a shell stands before, have somebody else as their parent.
+static int is_launcher(const char *name) {
     static const char *const launchers[] = { "mpirun", "mpiexec", "orterun", "prterun" };
-    char path[64], name[32] = "", target[64];
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
+        if (strncmp(name, launchers[i], strlen(launchers[i])) == 0) return 1;
+    return 0;
+}
+
+static int parent_is_launcher(void) {
+    char path[64], name[32] = "";
     snprintf(path, sizeof path, "/proc/%d/comm", (int)getppid());
     FILE *file = fopen(path, "re");
     if (!file) return 0;
-    if (!fgets(name, sizeof name, file)) name[0] = '\0';
+    int known = fgets(name, sizeof name, file) && is_launcher(name);
     fclose(file);
+    return known;
+}
 
-    int launched = 0;
-    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
-        launched |= strncmp(name, launchers[i], strlen(launchers[i])) == 0;
+static int parent_has_terminal(void) {
+    char path[64], target[64];
     snprintf(path, sizeof path, "/proc/%d/fd/2", (int)getppid());
     ssize_t length = readlink(path, target, sizeof target - 1);
-    if (!launched || length < 0) return 0;
+    if (length < 0) return 0;
     target[length] = '\0';
     return strncmp(target, "/dev/pts/", 9) == 0 || strncmp(target, "/dev/tty", 8) == 0 ||
            strcmp(target, "/dev/console") == 0;
+}
+
+static int stderr_is_terminal(const ls_comm_facts *comm) {
+    const char *term = getenv("TERM");
+    if (!term || strcmp(term, "dumb") == 0 || !isatty(STDERR_FILENO)) return 0;
+    if (parent_is_launcher()) return parent_has_terminal();
+    return strcmp(comm->backend, "self") == 0; // started in some other way by a launcher: nobody knows
 }
 
 static int terminal_columns(void) {
@@ -52,9 +66,8 @@ static int speaks_utf8(void) {
 }
 
 ls_progress_style ls_progress_choose(const ls_config *cfg, const ls_comm_facts *comm, int quiet) {
-    const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
-    int capable = term && strcmp(term, "dumb") != 0 && isatty(STDERR_FILENO);
-    int terminal = capable && (strcmp(comm->backend, "self") == 0 || launcher_has_terminal());
+    const char *no_colour = getenv("NO_COLOR");
+    int terminal = stderr_is_terminal(comm);
     ls_progress_style style = {
         .display = terminal ? LS_DISPLAY_BAR : LS_DISPLAY_LINES,
         .width = terminal_columns(),

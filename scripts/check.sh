@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# check.sh - everything that must hold before a change goes in; continuous integration runs this.
+#
+#   scripts/check.sh [STAGE]...     stages (default: all): test, asan, tsan, lint
+#
+#   test   build with warnings as errors, and every test
+#   asan   the same tests under the address and undefined-behaviour sanitizers
+#   tsan   what has threads of its own (pool, loader, reducer, watchdog) under the thread sanitizer
+#   lint   formatting, includes, shell scripts, cppcheck
+#
+# Installs the packages that it needs. Neither GPU nor CUDA are needed. The last line adds up all stages.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+readonly sanitized_threads='^(base\.pool|base\.status|data\.loader|data\.prefetch|dist\.reducer|dist\.watchdog)'
+passed=0 failed=0 skipped=0
+started=$SECONDS
+[ $# -gt 0 ] || set -- test asan tsan lint
+for stage in "$@"; do
+  case $stage in
+  test | asan | tsan | lint) ;;
+  *)
+    echo "check.sh: unknown stage '$stage'; stages are test, asan, tsan and lint" >&2
+    exit 2
+    ;;
+  esac
+done
+
+step() { printf '\n== %s\n' "$*"; }
+took() { printf -- '-- %s: %d s\n' "$1" $((SECONDS - $2)); }
+
+summary() {
+  printf '\n-- all stages: %d s\n' $((SECONDS - started))
+  printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+  [ "$failed" = 0 ]
+}
+
+# check NAME COMMAND...: one check that is no test of ctest's. Its output is shown if it fails.
+check() {
+  local name=$1 output rc
+  shift
+  output=$("$@" 2>&1)
+  rc=$?
+  if [ $rc = 0 ]; then
+    passed=$((passed + 1))
+    echo "ok      $name"
+  else
+    failed=$((failed + 1))
+    printf '%s\nFAILED  %s (exit %d)\n' "$output" "$name" $rc
+  fi
+  return $rc
+}
+
+skip() { # NAME REASON
+  skipped=$((skipped + 1))
+  echo "skipped $1: $2"
+}
+
+build() { # PRESET
+  check "$1: configure" cmake --preset "$1" -G Ninja -Wno-dev && check "$1: build" cmake --build --preset "$1"
+}
+
+# run_tests PRESET [CTEST ARGUMENTS]: adds the outcome up from ctest's own report, and says why tests were skipped.
+run_tests() {
+  local report=$PWD/build/$1/tests.xml log=build/$1/Testing/Temporary/LastTest.log jobs
+  local folder=build/$1
+  shift
+  jobs=$(nproc)
+  rm -f "$report"
+  "${wrapper[@]}" ctest --test-dir "$folder" -j "$jobs" --output-on-failure --no-tests=error --output-junit "$report" "$@" |
+    grep -vE '^( *Start +[0-9]+:|Internal ctest changing|Test project|$)'
+  if [ ! -s "$report" ]; then
+    failed=$((failed + 1))
+    echo "FAILED  ctest wrote no report"
+    return
+  fi
+  count() { grep -oE "$1=\"[0-9]+\"" "$report" | head -n 1 | grep -oE '[0-9]+'; }
+  local all bad left_out
+  all=$(count tests) bad=$(count failures) left_out=$(($(count skipped) + $(count disabled)))
+  passed=$((passed + all - bad - left_out)) failed=$((failed + bad)) skipped=$((skipped + left_out))
+  [ "$left_out" = 0 ] || grep -hoE '^skipped: .*' "$log" | sort | uniq -c
+}
+wrapper=()
+
+stage_test() {
+  step "build with warnings as errors, all tests"
+  build check && run_tests check
+}
+
+stage_asan() {
+  step "address and undefined-behaviour sanitizers, all tests"
+  # What the MPI library never frees is not ours to report.
+  export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0"
+  build asan && run_tests asan
+  unset LSAN_OPTIONS
+}
+
+stage_tsan() {
+  step "thread sanitizer, tests of what has threads"
+  # gcc 12's runtime cannot place its shadow memory under strong address randomisation.
+  if setarch "$(uname -m)" -R true 2>/dev/null; then wrapper=(setarch "$(uname -m)" -R); fi
+  build tsan && run_tests tsan -R "$sanitized_threads"
+  wrapper=()
+}
+
+stage_lint() {
+  step "linters"
+  local sources version
+  mapfile -t sources < <(git ls-files 'src/*.c' 'src/*.h' 'tests/*.c' 'tests/*.h')
+  version=$(clang-format --version 2>/dev/null | grep -oE 'version [0-9]+' | grep -oE '[0-9]+')
+  if [ "$version" = 14 ]; then
+    check "clang-format" clang-format --dry-run -Werror "${sources[@]}"
+  else
+    skip "clang-format" "version 14 decides (others format differently); here is ${version:-none}"
+  fi
+  check "includes" scripts/check_includes.sh
+  local scripts
+  mapfile -t scripts < <(git ls-files '*.sh' .ci/run)
+  check "shellcheck" shellcheck "${scripts[@]}"
+  # the two left out take a macro's early return for an escape, and a sum for its initial value
+  check "cppcheck" cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
+    --suppress=missingIncludeSystem --suppress=returnDanglingLifetime --suppress=invalidFunctionArg \
+    --library=posix -D_GNU_SOURCE -DLS_VL=8 -Isrc -j "$(nproc)" src
+}
+
+step "system packages"
+if ! check "packages" scripts/install-packages.sh run test; then
+  summary
+  exit 1
+fi
+for stage in "$@"; do
+  begin=$SECONDS
+  "stage_$stage"
+  took "$stage" "$begin"
+done
+summary

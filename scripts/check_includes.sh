@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# check_includes.sh - every room of src/ includes only the rooms above it, and every library's header appears only where that
+# library is wrapped. The table of rooms is that of CMakeLists.txt.
+#
+#   scripts/check_includes.sh [ROOT]     ROOT: a tree with src/ (default: this repository)
+set -euo pipefail
+cd "${1:-$(dirname "$0")/..}"
+
+grep -rnE '^[[:space:]]*#[[:space:]]*include' src --include='*.c' --include='*.h' --include='*.def' --include='*.cu' |
+  awk '
+    BEGIN {
+      allow("base", "base")
+      allow("config", "base config")
+      allow("model", "base config model")
+      allow("data", "base config data")
+      allow("device", "base device")
+      allow("dist", "base config device dist")
+      allow("train", "base config model data device dist train")
+      allow("cli", "base config model data device dist train cli")
+      # header, and the files that may include it: regular expressions
+      wrap("^mpi\\.h", "^src/dist/comm_mpi\\.c$")
+      wrap("^(oneapi/)?dnnl", "^src/device/cpu/")
+      wrap("^(cuda|cudnn|cublas|nvrtc|nvml)", "^src/(device/cuda/|dist/comm_nccl\\.)")
+      wrap("^nccl", "^src/(device/cuda/|dist/comm_nccl\\.)")
+      wrap("^zlib\\.h", "^src/data/")
+      wrap("^stb", "^src/data/")
+      wrap("^ini\\.h", "^src/config/")
+      wrap("^cjson/|^cJSON", "^src/base/json\\.[ch]$")
+      wrap("^xxhash", "^src/base/hash\\.c$")
+      wrap("^hwloc", "^src/(base|device/cpu)/")
+      wrap("^(omp|immintrin)\\.h", "^src/device/cpu/")
+    }
+    function allow(room, rooms,   list, count, i) {
+      uses[room] = rooms
+      count = split(rooms, list, " ")
+      for (i = 1; i <= count; i++) allowed[room, list[i]] = 1
+    }
+    function wrap(header, files) { wrapped[++wraps] = header; keepers[wraps] = files }
+    function complain(text) { print file ":" line ": " text; bad = 1 }
+    {
+      split($0, part, ":"); file = part[1]; line = part[2]
+      header = $0
+      sub(/^[^"<]*["<]/, "", header); sub(/[">].*$/, "", header)
+      split(file, folders, "/"); room = folders[2]
+      target = header; sub(/\/.*$/, "", target)
+      if (!(room in uses)) complain("unknown room \"" room "\": add it to scripts/check_includes.sh")
+      else if (target != header && target in uses && !((room, target) in allowed))
+        complain("room " room " must not include " header ": it may use " uses[room])
+      for (i = 1; i <= wraps; i++)
+        if (header ~ wrapped[i] && file !~ keepers[i]) complain("<" header "> belongs into " keepers[i] " only")
+    }
+    END {
+      if (!bad) print NR " includes: every room keeps to its table"
+      exit bad
+    }'
