@@ -9,7 +9,7 @@ function(lockstep_room name)
   target_include_directories(lockstep_${name} PUBLIC "${CMAKE_SOURCE_DIR}/src")
   target_include_directories(lockstep_${name} SYSTEM PRIVATE ${ROOM_INCLUDES})
   list(TRANSFORM ROOM_USES PREPEND lockstep_)
-  target_link_libraries(lockstep_${name} PUBLIC ${ROOM_USES} ${ROOM_LIBRARIES})
+  target_link_libraries(lockstep_${name} PUBLIC ${ROOM_USES} PRIVATE ${ROOM_LIBRARIES})
 endfunction()
 
 # lockstep_version(ROOM)

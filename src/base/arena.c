@@ -114,3 +114,7 @@ size_t ls_arena_offset(const ls_arena *arena, int number) {
     assert(arena->fixed && number >= 0 && number < arena->count);
     return arena->slots[number].offset;
 }
+
+size_t ls_arena_slot_bytes(const ls_arena *arena, int number) {
+    return arena->slots[number].bytes;
+}

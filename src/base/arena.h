@@ -20,5 +20,6 @@ void ls_arena_fix(ls_arena *arena);
 size_t ls_arena_bytes(const ls_arena *arena);            // the slab's size, a multiple of LS_ARENA_ALIGN
 size_t ls_arena_unshared_bytes(const ls_arena *arena);   // the sum of all slots: what it would be without sharing
 size_t ls_arena_offset(const ls_arena *arena, int slot); // after fix
+size_t ls_arena_slot_bytes(const ls_arena *arena, int slot); // as booked, rounded up to LS_ARENA_ALIGN
 
 #endif

@@ -15,7 +15,8 @@ typedef struct {
     int64_t *offset;   // by parameter index of the graph: first element
     int64_t *elements; // with the device's padding, rounded to 64-byte lines
     int64_t trained_elements, statistic_elements; // trained come first
-    int *order;          // parameter indices in arena order
+    int *order;          // parameter indices in arena order: trained_params trained ones, then the statistics
+    int trained_params;
     int state_arenas;    // optimizer state per trained element: 1 (sgd) or 2 (adamw)
     ls_dtype storage;    // of the working copy
     ls_slab *weight, *grad, *state, *copy, *fixed; // copy: 16-bit storage only; fixed: ordered mode only
@@ -28,7 +29,9 @@ LS_CHECKED ls_status ls_arenas_init(ls_arenas *arenas, uint64_t seed); // initia
 ls_buffer ls_arenas_weight(const ls_arenas *a, int param);  // fp32 master (or the statistic)
 ls_buffer ls_arenas_working(const ls_arenas *a, int param); // what operators read: the 16-bit copy, or the master
 ls_buffer ls_arenas_grad(const ls_arenas *a, int param);    // fp32 gradient (or the statistic's sum of this update)
-uint64_t ls_arenas_hash(ls_arenas *arenas); // of canonical weights and statistics, in graph order: device-independent
+// Of canonical weights and statistics, in graph order: independent of device and layout.
+LS_CHECKED ls_status ls_arenas_hash(ls_arenas *arenas, uint64_t *hash);
+ls_buffer ls_arenas_range(ls_slab *slab, int64_t first, int64_t count, size_t element_bytes); // of elements
 size_t ls_arenas_bytes(const ls_arenas *arenas);
 
 #endif

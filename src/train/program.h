@@ -1,55 +1,68 @@
 // program.h - a network compiled for (device, micro-batch, precision): a flat list of instructions over one activation slab.
 //
-// The list is data: --dry-run prints it, the profiler times it per row, tests replay it.
+// The list is data: --dry-run prints it, a profiler times it per row, tests replay it. compile.h makes it; then it is bound to
+// slabs, which several programs that never run at the same time share; then it is run, over and over, allocating nothing.
 #ifndef LS_TRAIN_PROGRAM_H
 #define LS_TRAIN_PROGRAM_H
 
 #include <stdio.h>
+#include "base/arena.h"
 #include "device/device.h"
-#include "model/graph.h"
-#include "train/arenas.h"
+
+// What changes from run to run, in memory that the device can read.
+typedef enum {
+    LS_INPUT_NONE,
+    LS_INPUT_PIXELS,    // uint8 (N,C,H,W)
+    LS_INPUT_LABELS,    // int32[N]
+    LS_INPUT_PLACEMENT, // ls_placement[N]
+    LS_INPUT_MICRO,     // ls_micro_input
+    LS_INPUT_TABLE,     // augment's float[C][256]
+    LS_INPUT_STATE,     // ls_train_state
+    LS_INPUT_RESULT,    // ls_micro_result
+    LS_INPUT_COUNT
+} ls_program_input;
+
+typedef struct {
+    ls_buffer buffer[LS_INPUT_COUNT];
+} ls_program_inputs;
+
+typedef enum { LS_REF_NONE, LS_REF_INPUT, LS_REF_SLOT, LS_REF_ARENA } ls_ref_kind;
+
+// An argument before memory is placed.
+typedef struct {
+    ls_ref_kind kind;
+    int index;        // input, or activation slot
+    ls_buffer buffer; // arena: fixed from the start
+} ls_ref;
 
 typedef struct {
     ls_plan *plan;
-    ls_buffer args[LS_OP_ARGS_MAX];
-    int completes_param; // arena position up to which gradients are complete after it, exclusive; -1: none
+    int arg_count;
+    ls_ref refs[LS_OP_ARGS_MAX];
+    ls_buffer args[LS_OP_ARGS_MAX]; // by ls_program_bind; inputs stay empty until the run
+    int completes; // trained gradients complete after it: the first `completes` of the arena's order; 0: no news
 } ls_instruction;
-
-typedef struct {
-    ls_nchw shape;     // micro_batch and the network's input
-    int training;
-    ls_dtype storage;
-    float label_smoothing;
-    uint64_t seed;     // dropout
-    int pad;
-    ls_pad_mode pad_mode;
-} ls_program_options;
-
-// What changes from run to run, in memory that the device can read.
-typedef struct {
-    ls_buffer pixels, labels, placement; // the batch
-    ls_buffer micro;                     // ls_micro_input
-    ls_buffer table;                     // augment's
-    ls_buffer state;                     // ls_train_state
-    ls_buffer result;                    // ls_micro_result
-} ls_program_inputs;
 
 typedef struct {
     ls_device *device;
     ls_instruction *instructions;
-    int count;
-    ls_slab *activations; // shared: the largest program of a device owns it
-    size_t activation_bytes, unshared_bytes, workspace_bytes;
-    ls_buffer workspace, logits;
+    int count, capacity;
+    ls_arena *arena; // lifetimes of activations and their gradients, by instruction number
     ls_nchw logits_shape;
+    ls_ref logits;
     ls_dtype storage;
+    size_t activation_bytes, workspace_bytes;
+    ls_buffer workspace;
 } ls_program;
 
-// compile: see compile.h. Runs all instructions; after each one that completes parameters, calls complete (may be NULL).
+void ls_program_free(ls_program *program); // NULL is allowed
+// Slabs of at least activation_bytes and workspace_bytes; borrowed.
+void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace);
+// Runs all instructions in order on one queue. Where gradients become complete, complete(context, up_to) is called (may be NULL).
 void ls_program_run(const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue,
     void (*complete)(void *context, int up_to), void *context);
-void ls_program_free(ls_program *program);
 double ls_program_flops(const ls_program *program);
-void ls_program_print(const ls_program *program, FILE *file); // instruction table: operator, layer, algorithm, bytes
+// The instruction table: number, operator, layer, algorithm, MFLOP.
+void ls_program_print(const ls_program *program, FILE *file);
 
 #endif

@@ -94,5 +94,6 @@ LS_CHECKED ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *pa
 // Counters since new, for bench.
 double ls_trainer_loader_wait_seconds(const ls_trainer *trainer);
 double ls_trainer_comm_seconds_exposed(const ls_trainer *trainer);
+size_t ls_trainer_device_bytes(const ls_trainer *trainer); // of all slabs of this rank
 
 #endif

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Training throughput of Lockstep beside PyTorch on this machine's CPU, interleaved in one run.
+
+Every round runs each arrangement once: Lockstep as one rank with all cores and as one rank a core, and every PyTorch given.
+The ratio of a round is the best Lockstep over the best PyTorch of that round, so that a slow minute of a shared machine hits both sides;
+reported are the median and the range of the rounds' ratios, time to the first update and peak memory.
+
+  bench/compare_pytorch.py --python newest=/path/to/venv/bin/python --python debian=/usr/bin/python3 \\
+      [--models lenet,resnet20,resnet9] [--rounds 5] [--seconds 4] [--out bench/results/NAME.json]
+
+PyTorch runs as cpu-bench practice has it best: channels_last and contiguous, the allocator told not to return memory, and
+torch.compile where --compile is given. Lockstep runs configs/bench-cpu.ini, the whole program: loader, augmentation, update.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PEER = ROOT / "bench/peers/torch_throughput.py"
+SHAPE = {"lenet": "1x28x28", "resnet9": "3x32x32", "resnet20": "3x32x32"}
+ALLOCATOR = {  # glibc: keep freed memory, use huge pages
+    "MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592", "MALLOC_TOP_PAD_": "268435456",
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
+
+
+def arguments():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--python", action="append", default=[], metavar="NAME=PATH", help="an interpreter that has torch; repeat")
+    ap.add_argument("--compile", action="append", default=[], metavar="NAME", help="also with torch.compile on this interpreter")
+    ap.add_argument("--models", default="lenet,resnet20,resnet9")
+    ap.add_argument("--batch", type=int, default=128)
+    ap.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
+    ap.add_argument("--rounds", type=int, default=5)
+    ap.add_argument("--seconds", type=float, default=4.0, help="timed, per run")
+    ap.add_argument("--out", help="JSON file; a table is written beside it")
+    return ap.parse_args()
+
+
+def run(command, env=None):
+    done = subprocess.run(command, env={**os.environ, **(env or {})}, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\nexit {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def lockstep(model, ranks, threads, updates, a):
+    """One training run of the program; its own summary."""
+    with tempfile.TemporaryDirectory() as folder:
+        launcher = [] if ranks == 1 else ["mpirun", "-np", str(ranks), "--bind-to", "core", "-quiet"]
+        if ranks > 1 and os.getuid() == 0:
+            launcher.append("--allow-run-as-root")
+        run([*launcher, str(ROOT / "train"), str(ROOT / "configs/bench-cpu.ini"), "--quiet", "--run-dir", f"{folder}/run",
+             "--set", f"model.file=models/{model}.ini", "--set", f"data.shape={SHAPE[model]}",
+             "--set", f"train.global_batch={a.batch}", "--set", f"device.threads={threads}",
+             "--set", f"train.max_updates={updates}", "--set", f"data.test_samples={a.batch}"])
+        s = json.loads(pathlib.Path(folder, "run/summary.json").read_text())
+    return {"images_per_s": s["train_images_per_second"], "first_update_s": s["time_to_first_update_seconds"],
+            "peak_mib": ranks * s["peak_memory_bytes"]["host"] / 2**20}
+
+
+def torch(python, model, flags, a):
+    out = run([python, str(PEER), "--model", model, "--batch", str(a.batch), "--threads", str(a.cores), "--repeats", "1",
+               "--seconds", str(a.seconds), "--json", *flags], ALLOCATOR)
+    r = json.loads(out.strip().splitlines()[-1])
+    return {"images_per_s": r["images_per_s"], "first_update_s": r["first_update_s"], "peak_mib": r["peak_rss_mib"],
+            "version": r["torch"]}
+
+
+def arrangements(a):
+    ours = {f"1 rank x {a.cores} threads": (1, a.cores), f"{a.cores} ranks x 1 thread": (a.cores, 1)}
+    theirs = {}
+    for entry in a.python:
+        name, path = entry.split("=", 1)
+        theirs[f"torch {name}"] = (path, [])
+        theirs[f"torch {name} channels_last"] = (path, ["--channels-last"])
+        if name in a.compile:
+            theirs[f"torch {name} compiled"] = (path, ["--channels-last", "--compile"])
+    return ours, theirs
+
+
+def spread(values):
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def measure(model, a):
+    ours, theirs = arrangements(a)
+    probe = lockstep(model, 1, a.cores, 12, a)
+    updates = max(12, round(a.seconds * probe["images_per_s"] / a.batch))
+    runs, ratios = {name: [] for name in [*ours, *theirs]}, []
+    for n in range(a.rounds):
+        for name, (ranks, threads) in ours.items():
+            runs[name].append(lockstep(model, ranks, threads, updates, a))
+        for name, (python, flags) in theirs.items():
+            runs[name].append(torch(python, model, flags, a))
+        best = max(runs[name][n]["images_per_s"] for name in ours)
+        peer = max((runs[name][n]["images_per_s"] for name in theirs), default=float("nan"))
+        ratios.append(best / peer)
+        print(f"{model} round {n + 1}: {best:.0f} / {peer:.0f} images/s = {best / peer:.2f}", file=sys.stderr, flush=True)
+    result = {"ratio": spread(ratios), "arrangements": {}}
+    for name, rows in runs.items():
+        result["arrangements"][name] = {key: spread([r[key] for r in rows]) for key in ("images_per_s", "first_update_s", "peak_mib")}
+        if "version" in rows[0]:
+            result["arrangements"][name]["version"] = rows[0]["version"]
+    return result
+
+
+def table(report):
+    lines = [f"Lockstep {report['commit']} beside PyTorch, {report['date']}",
+             f"{report['cpu']}, {report['cores']} cores, batch {report['batch']}, fp32, {report['rounds']} rounds, load before {report['load']}", ""]
+    for model, r in report["models"].items():
+        ratio = r["ratio"]
+        lines += [f"## {model}: {ratio['median']:.2f} times the best PyTorch of the round ({ratio['min']:.2f} to {ratio['max']:.2f})", "",
+                  "| arrangement | images/s (range) | first update, s | peak memory, MiB |", "| --- | --- | --- | --- |"]
+        for name, m in r["arrangements"].items():
+            i, f, p = m["images_per_s"], m["first_update_s"], m["peak_mib"]
+            label = name + (f" ({m['version']})" if "version" in m else "")
+            lines.append(f"| {label} | {i['median']:.0f} ({i['min']:.0f} to {i['max']:.0f}) | {f['median']:.2f} | {p['median']:.0f} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main():
+    a = arguments()
+    cpu = next((l.split(":", 1)[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "unknown")
+    report = {
+        "date": datetime.date.today().isoformat(), "commit": run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]).strip(),
+        "cpu": cpu, "cores": a.cores, "batch": a.batch, "rounds": a.rounds, "seconds": a.seconds, "load": os.getloadavg()[0],
+        "models": {model: measure(model, a) for model in a.models.split(",")},
+    }
+    print(table(report))
+    if a.out:
+        pathlib.Path(a.out).write_text(json.dumps(report, indent=1) + "\n")
+        pathlib.Path(a.out).with_suffix(".md").write_text(table(report))
+
+
+main()

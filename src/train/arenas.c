@@ -1,0 +1,153 @@
+#include "train/arenas.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include "base/hash.h"
+
+enum { LINE_ELEMENTS = 16 }; // a 64-byte line of floats: tensors do not share lines
+
+static int64_t round_up(int64_t n) {
+    return (n + LINE_ELEMENTS - 1) / LINE_ELEMENTS * LINE_ELEMENTS;
+}
+
+// Arena order: trained parameters from the last layer to the first, as the backward pass completes them; then the statistics.
+static int order_params(const ls_graph *graph, int *order) {
+    int count = 0;
+    for (int layer = graph->layer_count - 1; layer >= 0; layer--) {
+        const ls_layer *l = &graph->layers[layer];
+        for (int p = l->first_param; p < l->first_param + l->param_count; p++)
+            if (!ls_role_is_statistic(graph->params[p].role)) order[count++] = p;
+    }
+    int trained = count;
+    for (int p = 0; p < graph->param_count; p++)
+        if (ls_role_is_statistic(graph->params[p].role)) order[count++] = p;
+    assert(count == graph->param_count);
+    return trained;
+}
+
+static void place(ls_arenas *a, int first, int end) {
+    const ls_device_api *api = a->device->api;
+    int64_t at = first == 0 ? 0 : a->trained_elements;
+    for (int i = first; i < end; i++) {
+        int p = a->order[i];
+        a->offset[p] = at;
+        a->elements[p] = round_up((int64_t)api->param_elements(a->device, &a->graph->params[p].shape));
+        at += a->elements[p];
+    }
+    if (first == 0)
+        a->trained_elements = at;
+    else
+        a->statistic_elements = at - a->trained_elements;
+}
+
+static ls_status new_slabs(ls_arenas *a, int ordered) {
+    const ls_device_api *api = a->device->api;
+    size_t all = (size_t)(a->trained_elements + a->statistic_elements), trained = (size_t)a->trained_elements;
+    LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, all * sizeof(float), "weights", &a->weight));
+    LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, all * sizeof(float), "gradients", &a->grad));
+    if (a->state_arenas > 0)
+        LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, (size_t)a->state_arenas * trained * sizeof(float), "optimizer state",
+            &a->state));
+    if (a->storage != LS_F32)
+        LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, trained * ls_dtype_bytes(a->storage), "working weights", &a->copy));
+    if (ordered)
+        LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, all * sizeof(int64_t), "fixed-point gradients", &a->fixed));
+    return LS_SUCCESS;
+}
+
+ls_status ls_arenas_new(
+    ls_device *device, const ls_graph *graph, ls_dtype storage, int state_arenas, int ordered, ls_arenas **out) {
+    ls_arenas *a = calloc(1, sizeof *a);
+    if (!a) return ls_fail(LS_DEVICE, "out of host memory for the arenas' tables");
+    *a = (ls_arenas){ .device = device, .graph = graph, .storage = storage, .state_arenas = state_arenas };
+    size_t count = (size_t)graph->param_count;
+    a->offset = calloc(count, sizeof *a->offset);
+    a->elements = calloc(count, sizeof *a->elements);
+    a->order = calloc(count, sizeof *a->order);
+    if (!a->offset || !a->elements || !a->order) {
+        ls_arenas_free(a);
+        return ls_fail(LS_DEVICE, "out of host memory for the arenas' tables");
+    }
+    a->trained_params = order_params(graph, a->order);
+    place(a, 0, a->trained_params);
+    place(a, a->trained_params, graph->param_count);
+    ls_status status = new_slabs(a, ordered);
+    if (ls_failed(status)) {
+        ls_arenas_free(a);
+        return status;
+    }
+    *out = a;
+    return LS_SUCCESS;
+}
+
+void ls_arenas_free(ls_arenas *a) {
+    if (!a) return;
+    ls_slab *slabs[] = { a->weight, a->grad, a->state, a->copy, a->fixed };
+    for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
+        if (slabs[i]) a->device->api->slab_free(slabs[i]);
+    free(a->offset);
+    free(a->elements);
+    free(a->order);
+    free(a);
+}
+
+ls_buffer ls_arenas_range(ls_slab *slab, int64_t first, int64_t count, size_t element_bytes) {
+    return ls_buffer_at(slab, (size_t)first * element_bytes, (size_t)count * element_bytes);
+}
+
+ls_buffer ls_arenas_weight(const ls_arenas *a, int param) {
+    return ls_arenas_range(a->weight, a->offset[param], a->elements[param], sizeof(float));
+}
+
+ls_buffer ls_arenas_working(const ls_arenas *a, int param) {
+    if (a->storage == LS_F32) return ls_arenas_weight(a, param);
+    return ls_arenas_range(a->copy, a->offset[param], a->elements[param], ls_dtype_bytes(a->storage));
+}
+
+ls_buffer ls_arenas_grad(const ls_arenas *a, int param) {
+    return ls_arenas_range(a->grad, a->offset[param], a->elements[param], sizeof(float));
+}
+
+// Calls visit with every parameter's canonical values, in graph order.
+static ls_status visit_params(ls_arenas *a, void (*visit)(ls_arenas *, int, float *, void *), void *context) {
+    int64_t largest = 0;
+    for (int p = 0; p < a->graph->param_count; p++) {
+        int64_t count = ls_param_count(&a->graph->params[p].shape);
+        if (count > largest) largest = count;
+    }
+    float *values = malloc((size_t)(largest ? largest : 1) * sizeof *values);
+    if (!values) return ls_fail(LS_DEVICE, "out of host memory for a parameter of %lld elements", (long long)largest);
+    for (int p = 0; p < a->graph->param_count; p++) visit(a, p, values, context);
+    free(values);
+    return LS_SUCCESS;
+}
+
+static void init_one(ls_arenas *a, int p, float *values, void *context) {
+    const ls_param *param = &a->graph->params[p];
+    ls_graph_init_param(a->graph, p, *(const uint64_t *)context, values);
+    a->device->api->param_import(a->device, &param->shape, values, ls_arenas_weight(a, p));
+}
+
+ls_status ls_arenas_init(ls_arenas *a, uint64_t seed) {
+    return visit_params(a, init_one, &seed);
+}
+
+static void hash_one(ls_arenas *a, int p, float *values, void *context) {
+    const ls_param *param = &a->graph->params[p];
+    uint64_t *hash = context;
+    a->device->api->param_export(a->device, &param->shape, ls_arenas_weight(a, p), values);
+    *hash = ls_hash_more(*hash, values, (size_t)ls_param_count(&param->shape) * sizeof *values);
+}
+
+ls_status ls_arenas_hash(ls_arenas *a, uint64_t *hash) {
+    *hash = 0;
+    return visit_params(a, hash_one, hash);
+}
+
+size_t ls_arenas_bytes(const ls_arenas *a) {
+    const ls_slab *slabs[] = { a->weight, a->grad, a->state, a->copy, a->fixed };
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
+        if (slabs[i]) bytes += slabs[i]->bytes;
+    return bytes;
+}

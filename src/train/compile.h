@@ -1,0 +1,25 @@
+// compile.h - from a network to a program: fuses layers into operators, adds the backward pass, places activations by lifetime.
+//
+// Fusions: batchnorm2d (+ add of an earlier value) (+ relu) becomes one batch norm operator; relu before max pooling joins it;
+// flatten, and dropout in evaluation, become nothing. Gradients of a value with two readers are added by batch norm's backward
+// operator where it is the producer, else by an add.
+#ifndef LS_TRAIN_COMPILE_H
+#define LS_TRAIN_COMPILE_H
+
+#include "model/graph.h"
+#include "train/arenas.h"
+#include "train/program.h"
+
+typedef struct {
+    int micro_batch;
+    int training; // 0: forward and loss only, with running statistics
+    float label_smoothing; // training
+    uint64_t seed; // dropout
+    int pad;
+    ls_pad_mode pad_mode;
+} ls_compile_options;
+
+// LS_USAGE or LS_DEVICE naming the layer. The program must be bound (ls_program_bind) before it runs.
+LS_CHECKED ls_status ls_compile(const ls_arenas *arenas, const ls_compile_options *options, ls_program **out);
+
+#endif

@@ -1,0 +1,47 @@
+// describe.c - the plan of a run as a person reads it (--dry-run).
+#include "base/text.h"
+#include "train/trainer_internal.h"
+
+static void print_bytes(FILE *file, const char *what, size_t bytes) {
+    char text[32];
+    fprintf(file, "  %-28s %12s\n", what, ls_text_bytes(text, bytes));
+}
+
+static void print_memory(const ls_trainer *t, FILE *file) {
+    const ls_train_facts *f = &t->facts;
+    char unshared[32];
+    fprintf(file, "memory of one rank\n");
+    print_bytes(file, "weights", f->weight_bytes);
+    print_bytes(file, "gradients", f->gradient_bytes);
+    print_bytes(file, "optimizer state", f->optimizer_bytes);
+    print_bytes(file, "activations", f->activation_bytes);
+    print_bytes(file, "workspace", f->workspace_bytes);
+    print_bytes(file, "prefetch ring", f->ring_bytes);
+    print_bytes(file, "total", ls_trainer_device_bytes(t));
+    fprintf(file, "  (activations would be %s if no two shared memory)\n",
+        ls_text_bytes(unshared, ls_arena_unshared_bytes(t->full->arena)));
+}
+
+static void print_batches(const ls_trainer *t, FILE *file) {
+    const ls_train_facts *f = &t->facts;
+    const ls_batches *b = &f->batches;
+    fprintf(file, "run\n");
+    fprintf(file, "  device        %s: %s (%s)\n", f->device, f->device_facts.name, f->device_facts.libraries);
+    fprintf(file, "  data          %s: %lld training and %lld test samples, %d classes\n", f->train_data->name,
+        (long long)f->train_data->count, (long long)f->test_data->count, f->train_data->classes);
+    fprintf(file, "  batch         %d = %d (micro-batch) x %d (accumulation) x %d (ranks)\n", b->global_batch, b->micro_batch,
+        b->per_rank, b->world_size);
+    fprintf(file, "  updates       %lld an epoch, %lld in all\n", (long long)b->windows, (long long)f->updates_planned);
+}
+
+void ls_trainer_print_plan(const ls_trainer *t, FILE *file) {
+    ls_graph_print(t->graph, file);
+    fprintf(file, "\n");
+    print_batches(t, file);
+    fprintf(file, "\n");
+    ls_optimizer_print(ls_update_optimizer(t->update), file);
+    fprintf(file, "\nprogram of one micro-batch\n");
+    ls_program_print(t->full, file);
+    fprintf(file, "\n");
+    print_memory(t, file);
+}

@@ -1,0 +1,341 @@
+// lower.c - the operators that each kind of layer becomes, forward and backward.
+#include "train/compile_internal.h"
+
+static ls_nchw input_shape(const ls_builder *b, const ls_node *node) {
+    return b->values[node->input[0]].shape;
+}
+
+static ls_ref input_ref(const ls_builder *b, const ls_node *node) {
+    return b->values[node->input[0]].ref;
+}
+
+// Gives the node's output a shape and a buffer of its own.
+static ls_status new_output(ls_builder *b, const ls_node *node, ls_nchw shape) {
+    ls_value *value = &b->values[node->output];
+    value->shape = shape;
+    return ls_builder_activation(b, node->layer->name, shape, &value->ref);
+}
+
+// A buffer for the gradient of the node's input, given to that value.
+static ls_status new_input_grad(ls_builder *b, const ls_node *node, ls_ref *out) {
+    LS_TRY(ls_builder_activation(b, node->layer->name, input_shape(b, node), out));
+    return ls_builder_give_grad(b, node->input[0], *out);
+}
+
+static int input_needs_grad(const ls_builder *b, const ls_node *node) {
+    return b->values[node->input[0]].needs_grad;
+}
+
+// --- conv2d ---------------------------------------------------------------------------------------------------------------
+
+static ls_op_desc conv_desc(const ls_builder *b, const ls_node *node, ls_op op) {
+    const ls_layer_conv2d *c = &node->layer->attr.conv2d;
+    ls_nchw src = input_shape(b, node);
+    return (ls_op_desc){ .op = op, .layer = node->layer->name, .attr.conv = {
+        .src = src, .dst = ls_batch_of(src.n, node->layer->out), .kernel = c->kernel, .stride = c->stride, .pad = c->padding,
+        .dilation = c->dilation, .groups = c->groups, .has_bias = c->bias, .storage = b->arenas->storage } };
+}
+
+static ls_status conv_forward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = conv_desc(b, node, LS_OP_CONV_FORWARD);
+    LS_TRY(new_output(b, node, desc.attr.conv.dst));
+    ls_ref refs[LS_CONV_FORWARD_ARGS] = {
+        [LS_CONV_FORWARD_SRC] = input_ref(b, node),
+        [LS_CONV_FORWARD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
+        [LS_CONV_FORWARD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_MASTER),
+        [LS_CONV_FORWARD_DST] = b->values[node->output].ref,
+    };
+    return ls_builder_emit(b, &desc, refs, LS_CONV_FORWARD_ARGS);
+}
+
+// The weight gradient first: its bucket can be reduced while the data gradient is computed.
+static ls_status conv_backward(ls_builder *b, ls_node *node) {
+    ls_ref grad;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    ls_op_desc desc = conv_desc(b, node, LS_OP_CONV_BACKWARD_WEIGHT);
+    ls_ref weight_refs[LS_CONV_BACKWARD_WEIGHT_ARGS] = {
+        [LS_CONV_BACKWARD_WEIGHT_SRC] = input_ref(b, node),
+        [LS_CONV_BACKWARD_WEIGHT_GRAD_DST] = grad,
+        [LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_GRAD),
+        [LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_GRAD),
+    };
+    LS_TRY(ls_builder_emit(b, &desc, weight_refs, LS_CONV_BACKWARD_WEIGHT_ARGS));
+    ls_builder_completes(b, node);
+    if (!input_needs_grad(b, node)) return LS_SUCCESS;
+    desc = conv_desc(b, node, LS_OP_CONV_BACKWARD_DATA);
+    ls_ref data_refs[LS_CONV_BACKWARD_DATA_ARGS] = {
+        [LS_CONV_BACKWARD_DATA_GRAD_DST] = grad,
+        [LS_CONV_BACKWARD_DATA_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
+    };
+    LS_TRY(new_input_grad(b, node, &data_refs[LS_CONV_BACKWARD_DATA_GRAD_SRC]));
+    return ls_builder_emit(b, &desc, data_refs, LS_CONV_BACKWARD_DATA_ARGS);
+}
+
+// --- linear ---------------------------------------------------------------------------------------------------------------
+
+static ls_op_desc linear_desc(const ls_builder *b, const ls_node *node, ls_op op) {
+    const ls_layer_linear *l = &node->layer->attr.linear;
+    return (ls_op_desc){ .op = op, .layer = node->layer->name, .attr.linear = { .src = input_shape(b, node),
+        .out_features = l->out_features, .has_bias = l->bias, .storage = b->arenas->storage } };
+}
+
+static ls_status linear_forward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = linear_desc(b, node, LS_OP_LINEAR_FORWARD);
+    LS_TRY(new_output(b, node, (ls_nchw){ desc.attr.linear.src.n, desc.attr.linear.out_features, 1, 1 }));
+    ls_ref refs[LS_LINEAR_FORWARD_ARGS] = {
+        [LS_LINEAR_FORWARD_SRC] = input_ref(b, node),
+        [LS_LINEAR_FORWARD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
+        [LS_LINEAR_FORWARD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_MASTER),
+        [LS_LINEAR_FORWARD_DST] = b->values[node->output].ref,
+    };
+    return ls_builder_emit(b, &desc, refs, LS_LINEAR_FORWARD_ARGS);
+}
+
+static ls_status linear_backward(ls_builder *b, ls_node *node) {
+    ls_ref grad;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    ls_op_desc desc = linear_desc(b, node, LS_OP_LINEAR_BACKWARD_WEIGHT);
+    ls_ref weight_refs[LS_LINEAR_BACKWARD_WEIGHT_ARGS] = {
+        [LS_LINEAR_BACKWARD_WEIGHT_SRC] = input_ref(b, node),
+        [LS_LINEAR_BACKWARD_WEIGHT_GRAD_DST] = grad,
+        [LS_LINEAR_BACKWARD_WEIGHT_GRAD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_GRAD),
+        [LS_LINEAR_BACKWARD_WEIGHT_GRAD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_GRAD),
+    };
+    LS_TRY(ls_builder_emit(b, &desc, weight_refs, LS_LINEAR_BACKWARD_WEIGHT_ARGS));
+    ls_builder_completes(b, node);
+    if (!input_needs_grad(b, node)) return LS_SUCCESS;
+    desc = linear_desc(b, node, LS_OP_LINEAR_BACKWARD_DATA);
+    ls_ref data_refs[LS_LINEAR_BACKWARD_DATA_ARGS] = {
+        [LS_LINEAR_BACKWARD_DATA_GRAD_DST] = grad,
+        [LS_LINEAR_BACKWARD_DATA_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
+    };
+    LS_TRY(new_input_grad(b, node, &data_refs[LS_LINEAR_BACKWARD_DATA_GRAD_SRC]));
+    return ls_builder_emit(b, &desc, data_refs, LS_LINEAR_BACKWARD_DATA_ARGS);
+}
+
+// --- batchnorm2d, with the residual and the relu that fusion gave it ------------------------------------------------------
+
+static ls_op_desc norm_desc(const ls_builder *b, const ls_node *node, ls_op op) {
+    return (ls_op_desc){ .op = op, .layer = node->layer->name, .attr.norm = { .shape = input_shape(b, node),
+        .eps = (float)node->layer->attr.batchnorm2d.eps, .relu = node->relu, .residual = node->residual,
+        .storage = b->arenas->storage } };
+}
+
+static ls_status norm_inference(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = norm_desc(b, node, LS_OP_NORM_INFERENCE);
+    ls_ref refs[LS_NORM_INFERENCE_ARGS] = {
+        [LS_NORM_INFERENCE_SRC] = input_ref(b, node),
+        [LS_NORM_INFERENCE_RESIDUAL] = node->residual ? b->values[node->input[1]].ref : (ls_ref){ 0 },
+        [LS_NORM_INFERENCE_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
+        [LS_NORM_INFERENCE_BETA] = ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_MASTER),
+        [LS_NORM_INFERENCE_MEAN] = ls_builder_param(b, node, LS_ROLE_RUNNING_MEAN, LS_PARAM_MASTER),
+        [LS_NORM_INFERENCE_VAR] = ls_builder_param(b, node, LS_ROLE_RUNNING_VAR, LS_PARAM_MASTER),
+        [LS_NORM_INFERENCE_DST] = b->values[node->output].ref,
+    };
+    return ls_builder_emit(b, &desc, refs, LS_NORM_INFERENCE_ARGS);
+}
+
+static ls_status norm_forward(ls_builder *b, ls_node *node) {
+    ls_nchw shape = input_shape(b, node);
+    LS_TRY(new_output(b, node, shape));
+    if (!b->options->training) return norm_inference(b, node);
+    ls_param_shape vector = { LS_PARAM_VECTOR, { shape.c, 1, 1, 1 }, 1 };
+    size_t elements = b->device->api->param_elements(b->device, &vector);
+    LS_TRY(ls_builder_slot(b, "saved statistics", 2 * elements * sizeof(float), &node->kept));
+    ls_op_desc desc = norm_desc(b, node, LS_OP_NORM_FORWARD);
+    ls_ref refs[LS_NORM_FORWARD_ARGS] = {
+        [LS_NORM_FORWARD_SRC] = input_ref(b, node),
+        [LS_NORM_FORWARD_RESIDUAL] = node->residual ? b->values[node->input[1]].ref : (ls_ref){ 0 },
+        [LS_NORM_FORWARD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
+        [LS_NORM_FORWARD_BETA] = ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_MASTER),
+        [LS_NORM_FORWARD_SAVED] = node->kept,
+        [LS_NORM_FORWARD_SUM_MEAN] = ls_builder_param(b, node, LS_ROLE_RUNNING_MEAN, LS_PARAM_GRAD),
+        [LS_NORM_FORWARD_SUM_VAR] = ls_builder_param(b, node, LS_ROLE_RUNNING_VAR, LS_PARAM_GRAD),
+        [LS_NORM_FORWARD_DST] = b->values[node->output].ref,
+    };
+    return ls_builder_emit(b, &desc, refs, LS_NORM_FORWARD_ARGS);
+}
+
+static ls_status norm_backward(ls_builder *b, ls_node *node) {
+    ls_value *output = &b->values[node->output];
+    ls_op_desc desc = norm_desc(b, node, LS_OP_NORM_BACKWARD);
+    desc.attr.norm.two_grads = output->grad_count == 2;
+    int residual = node->residual && b->values[node->input[1]].needs_grad;
+    // Without relu and with one gradient, the residual's gradient is that gradient itself.
+    int residual_is_grad = residual && !node->relu && output->grad_count == 1;
+    desc.attr.norm.residual = residual && !residual_is_grad;
+    ls_ref refs[LS_NORM_BACKWARD_ARGS] = {
+        [LS_NORM_BACKWARD_SRC] = input_ref(b, node),
+        [LS_NORM_BACKWARD_DST] = node->relu ? output->ref : (ls_ref){ 0 },
+        [LS_NORM_BACKWARD_GRAD_DST] = output->grads[0],
+        [LS_NORM_BACKWARD_GRAD_DST2] = output->grad_count == 2 ? output->grads[1] : (ls_ref){ 0 },
+        [LS_NORM_BACKWARD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
+        [LS_NORM_BACKWARD_SAVED] = node->kept,
+        [LS_NORM_BACKWARD_GRAD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_GRAD),
+        [LS_NORM_BACKWARD_GRAD_BETA] = ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_GRAD),
+    };
+    if (residual_is_grad) LS_TRY(ls_builder_give_grad(b, node->input[1], output->grads[0]));
+    if (desc.attr.norm.residual) {
+        LS_TRY(ls_builder_activation(b, node->layer->name, output->shape, &refs[LS_NORM_BACKWARD_GRAD_RESIDUAL]));
+        LS_TRY(ls_builder_give_grad(b, node->input[1], refs[LS_NORM_BACKWARD_GRAD_RESIDUAL]));
+    }
+    LS_TRY(new_input_grad(b, node, &refs[LS_NORM_BACKWARD_GRAD_SRC]));
+    LS_TRY(ls_builder_emit(b, &desc, refs, LS_NORM_BACKWARD_ARGS));
+    ls_builder_completes(b, node);
+    return LS_SUCCESS;
+}
+
+// --- pooling --------------------------------------------------------------------------------------------------------------
+
+// maxpool2d and avgpool2d have the same attributes.
+static ls_op_desc pool_desc(const ls_builder *b, const ls_node *node, ls_op op) {
+    const ls_layer *layer = node->layer;
+    ls_nchw src = input_shape(b, node);
+    int global = layer->kind == LS_LAYER_GLOBALAVGPOOL || layer->kind == LS_LAYER_GLOBALMAXPOOL;
+    int max = layer->kind == LS_LAYER_MAXPOOL2D || layer->kind == LS_LAYER_GLOBALMAXPOOL;
+    return (ls_op_desc){ .op = op, .layer = layer->name, .attr.pool = {
+        .kind = max ? LS_POOL_MAX : LS_POOL_AVERAGE,
+        .src = src,
+        .dst = ls_batch_of(src.n, layer->out),
+        .kernel_h = global ? src.h : layer->attr.maxpool2d.kernel,
+        .kernel_w = global ? src.w : layer->attr.maxpool2d.kernel,
+        .stride = global ? 1 : layer->attr.maxpool2d.stride,
+        .pad = global ? 0 : layer->attr.maxpool2d.padding,
+        .relu = node->relu,
+        .training = b->options->training,
+        .storage = b->arenas->storage } };
+}
+
+static ls_status pool_forward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = pool_desc(b, node, LS_OP_POOL_FORWARD);
+    const ls_pool_attr *attr = &desc.attr.pool;
+    LS_TRY(new_output(b, node, attr->dst));
+    if (attr->training && attr->kind == LS_POOL_MAX) {
+        size_t elements = b->device->api->activation_bytes(b->device, attr->dst, attr->storage) / ls_dtype_bytes(attr->storage);
+        LS_TRY(ls_builder_slot(b, "pooling index", ls_pool_index_bytes(attr, elements), &node->kept));
+    }
+    ls_ref refs[LS_POOL_FORWARD_ARGS] = {
+        [LS_POOL_FORWARD_SRC] = input_ref(b, node),
+        [LS_POOL_FORWARD_DST] = b->values[node->output].ref,
+        [LS_POOL_FORWARD_INDEX] = node->kept,
+    };
+    return ls_builder_emit(b, &desc, refs, LS_POOL_FORWARD_ARGS);
+}
+
+static ls_status pool_backward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = pool_desc(b, node, LS_OP_POOL_BACKWARD);
+    ls_ref refs[LS_POOL_BACKWARD_ARGS] = { [LS_POOL_BACKWARD_INDEX] = node->kept };
+    LS_TRY(ls_builder_grad(b, node, &refs[LS_POOL_BACKWARD_GRAD_DST]));
+    LS_TRY(new_input_grad(b, node, &refs[LS_POOL_BACKWARD_GRAD_SRC]));
+    return ls_builder_emit(b, &desc, refs, LS_POOL_BACKWARD_ARGS);
+}
+
+// --- element-wise ---------------------------------------------------------------------------------------------------------
+
+static ls_op_desc map_desc(const ls_builder *b, const ls_node *node, ls_op op) {
+    return (ls_op_desc){ .op = op, .layer = node->layer->name,
+        .attr.map = { .shape = input_shape(b, node), .storage = b->arenas->storage } };
+}
+
+// After a convolution or linear layer that nothing else reads, relu works in place: their backward passes do not read their output.
+static int relu_in_place(const ls_builder *b, const ls_node *node) {
+    int input = node->layer->inputs[0];
+    if (input < 0 || b->readers[input] != 1) return 0;
+    ls_layer_kind kind = b->graph->layers[input].kind;
+    return kind == LS_LAYER_CONV2D || kind == LS_LAYER_LINEAR;
+}
+
+static ls_status relu_forward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = map_desc(b, node, LS_OP_RELU_FORWARD);
+    ls_value *output = &b->values[node->output];
+    if (relu_in_place(b, node)) {
+        output->shape = input_shape(b, node);
+        output->ref = input_ref(b, node);
+    } else {
+        LS_TRY(new_output(b, node, input_shape(b, node)));
+    }
+    ls_ref refs[LS_RELU_FORWARD_ARGS] = { [LS_RELU_FORWARD_SRC] = input_ref(b, node), [LS_RELU_FORWARD_DST] = output->ref };
+    return ls_builder_emit(b, &desc, refs, LS_RELU_FORWARD_ARGS);
+}
+
+static ls_status relu_backward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = map_desc(b, node, LS_OP_RELU_BACKWARD);
+    ls_ref refs[LS_RELU_BACKWARD_ARGS] = { [LS_RELU_BACKWARD_DST] = b->values[node->output].ref };
+    LS_TRY(ls_builder_grad(b, node, &refs[LS_RELU_BACKWARD_GRAD_DST]));
+    LS_TRY(new_input_grad(b, node, &refs[LS_RELU_BACKWARD_GRAD_SRC]));
+    return ls_builder_emit(b, &desc, refs, LS_RELU_BACKWARD_ARGS);
+}
+
+static ls_status add_forward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = map_desc(b, node, LS_OP_ADD);
+    LS_TRY(new_output(b, node, input_shape(b, node)));
+    ls_ref refs[LS_ADD_ARGS] = { [LS_ADD_A] = input_ref(b, node), [LS_ADD_B] = b->values[node->input[1]].ref,
+        [LS_ADD_DST] = b->values[node->output].ref };
+    return ls_builder_emit(b, &desc, refs, LS_ADD_ARGS);
+}
+
+static ls_status add_backward(ls_builder *b, ls_node *node) {
+    ls_ref grad;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    LS_TRY(ls_builder_give_grad(b, node->input[0], grad));
+    return ls_builder_give_grad(b, node->input[1], grad);
+}
+
+static ls_status emit_scale(ls_builder *b, const ls_node *node, ls_ref src, ls_ref dst) {
+    ls_op_desc desc = map_desc(b, node, LS_OP_SCALE);
+    desc.attr.map.factor = (float)node->layer->attr.scale.factor;
+    ls_ref refs[LS_SCALE_ARGS] = { [LS_SCALE_SRC] = src, [LS_SCALE_DST] = dst };
+    return ls_builder_emit(b, &desc, refs, LS_SCALE_ARGS);
+}
+
+static ls_status scale_forward(ls_builder *b, ls_node *node) {
+    LS_TRY(new_output(b, node, input_shape(b, node)));
+    return emit_scale(b, node, input_ref(b, node), b->values[node->output].ref);
+}
+
+static ls_status scale_backward(ls_builder *b, ls_node *node) {
+    ls_ref grad, grad_src;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    LS_TRY(new_input_grad(b, node, &grad_src));
+    return emit_scale(b, node, grad, grad_src);
+}
+
+static ls_status emit_dropout(ls_builder *b, const ls_node *node, ls_ref src, ls_ref dst) {
+    ls_op_desc desc = map_desc(b, node, LS_OP_DROPOUT);
+    desc.attr.map.p = (float)node->layer->attr.dropout.p;
+    desc.attr.map.layer = node->layer_index;
+    desc.attr.map.seed = b->options->seed;
+    ls_ref refs[LS_DROPOUT_ARGS] = {
+        [LS_DROPOUT_SRC] = src,
+        [LS_DROPOUT_MICRO] = ls_ref_input(LS_INPUT_MICRO),
+        [LS_DROPOUT_DST] = dst,
+    };
+    return ls_builder_emit(b, &desc, refs, LS_DROPOUT_ARGS);
+}
+
+static ls_status dropout_forward(ls_builder *b, ls_node *node) {
+    LS_TRY(new_output(b, node, input_shape(b, node)));
+    return emit_dropout(b, node, input_ref(b, node), b->values[node->output].ref);
+}
+
+static ls_status dropout_backward(ls_builder *b, ls_node *node) {
+    ls_ref grad, grad_src;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    LS_TRY(new_input_grad(b, node, &grad_src));
+    return emit_dropout(b, node, grad, grad_src);
+}
+
+const ls_lowering ls_lowerings[LS_LAYER_COUNT] = {
+    [LS_LAYER_CONV2D] = { conv_forward, conv_backward },
+    [LS_LAYER_LINEAR] = { linear_forward, linear_backward },
+    [LS_LAYER_RELU] = { relu_forward, relu_backward },
+    [LS_LAYER_BATCHNORM2D] = { norm_forward, norm_backward },
+    [LS_LAYER_MAXPOOL2D] = { pool_forward, pool_backward },
+    [LS_LAYER_AVGPOOL2D] = { pool_forward, pool_backward },
+    [LS_LAYER_GLOBALAVGPOOL] = { pool_forward, pool_backward },
+    [LS_LAYER_GLOBALMAXPOOL] = { pool_forward, pool_backward },
+    [LS_LAYER_DROPOUT] = { dropout_forward, dropout_backward },
+    [LS_LAYER_ADD] = { add_forward, add_backward },
+    [LS_LAYER_FLATTEN] = { 0 }, // becomes nothing: compile.c
+    [LS_LAYER_SCALE] = { scale_forward, scale_backward },
+};

@@ -1,0 +1,56 @@
+#include "train/program.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void ls_program_free(ls_program *program) {
+    if (!program) return;
+    for (int i = 0; i < program->count; i++) program->device->api->plan_free(program->instructions[i].plan);
+    ls_arena_free(program->arena);
+    free(program->instructions);
+    free(program);
+}
+
+void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace) {
+    assert(activations->bytes >= program->activation_bytes);
+    program->workspace = workspace ? ls_buffer_at(workspace, 0, workspace->bytes) : (ls_buffer){ 0 };
+    for (int i = 0; i < program->count; i++) {
+        ls_instruction *instruction = &program->instructions[i];
+        for (int a = 0; a < instruction->arg_count; a++) {
+            const ls_ref *ref = &instruction->refs[a];
+            if (ref->kind == LS_REF_SLOT)
+                instruction->args[a] = ls_buffer_at(
+                    activations, ls_arena_offset(program->arena, ref->index), ls_arena_slot_bytes(program->arena, ref->index));
+            else if (ref->kind == LS_REF_ARENA)
+                instruction->args[a] = ref->buffer;
+        }
+    }
+}
+
+void ls_program_run(const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue,
+    void (*complete)(void *context, int up_to), void *context) {
+    for (int i = 0; i < program->count; i++) {
+        const ls_instruction *instruction = &program->instructions[i];
+        ls_buffer args[LS_OP_ARGS_MAX];
+        for (int a = 0; a < instruction->arg_count; a++)
+            args[a] = instruction->refs[a].kind == LS_REF_INPUT ? inputs->buffer[instruction->refs[a].index]
+                                                                 : instruction->args[a];
+        ls_plan_run(instruction->plan, args, program->workspace, queue);
+        if (instruction->completes && complete) complete(context, instruction->completes);
+    }
+}
+
+double ls_program_flops(const ls_program *program) {
+    double flops = 0;
+    for (int i = 0; i < program->count; i++) flops += ls_op_flops(&program->instructions[i].plan->desc);
+    return flops;
+}
+
+void ls_program_print(const ls_program *program, FILE *file) {
+    fprintf(file, "%4s  %-24s %-20s %-32s %10s\n", "", "operator", "layer", "algorithm", "MFLOP");
+    for (int i = 0; i < program->count; i++) {
+        const ls_plan *plan = program->instructions[i].plan;
+        fprintf(file, "%4d  %-24s %-20s %-32s %10.2f\n", i, ls_op_name(plan->desc.op), plan->desc.layer,
+            plan->algorithm ? plan->algorithm : "", ls_op_flops(&plan->desc) / 1e6);
+    }
+}

@@ -1,0 +1,335 @@
+// trainer.c - planning a run: data, network, device, memory, programs; everything that can fail before step 0.
+#include "train/trainer.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include "base/atomic_file.h"
+#include "base/cpus.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "dist/fingerprint.h"
+#include "train/trainer_internal.h"
+
+enum { EVAL_SLOTS = 3, PATH_BYTES = 2048 };
+
+// --- data: read by threads of their own, while the network and the device are opened ---------------------------------------
+
+typedef struct {
+    const ls_config *cfg;
+    ls_split split;
+    ls_dataset *dataset;
+    ls_status status;
+    pthread_t thread;
+    int started;
+} data_opening;
+
+static void *open_data(void *context) {
+    data_opening *o = context;
+    o->status = ls_dataset_open(o->cfg, o->split, &o->dataset);
+    return NULL;
+}
+
+static void start_opening(data_opening *o) {
+    o->started = pthread_create(&o->thread, NULL, open_data, o) == 0;
+    if (!o->started) open_data(o); // slower, not wrong
+}
+
+static ls_status finish_opening(data_opening *o, ls_dataset **out) {
+    if (o->started) pthread_join(o->thread, NULL);
+    o->started = 0;
+    *out = o->dataset;
+    return o->status;
+}
+
+static ls_status check_data(const ls_trainer *t) {
+    const ls_dataset_facts *train = t->facts.train_data, *test = t->facts.test_data;
+    const ls_graph *g = t->graph;
+    if (!ls_chw_equal(train->shape, g->input))
+        return ls_fail(LS_USAGE, "%s: the network's input is %dx%dx%d, but pictures of data.dataset = %s are %dx%dx%d; choose another "
+            "model.file, or change `input` in [network]", g->path, g->input.c, g->input.h, g->input.w, train->name, train->shape.c,
+            train->shape.h, train->shape.w);
+    if (train->classes != g->classes)
+        return ls_fail(LS_USAGE, "%s: the network has %d outputs, but data.dataset = %s has %d classes; change the last layer", g->path,
+            g->classes, train->name, train->classes);
+    if (!ls_chw_equal(test->shape, train->shape) || test->classes != train->classes)
+        return ls_fail(LS_DATA, "data.dataset = %s: the training and the test split differ in shape or classes", train->name);
+    return LS_SUCCESS;
+}
+
+// --- device ---------------------------------------------------------------------------------------------------------------
+
+static int choose_threads(const ls_trainer *t) {
+    ls_cpus cpus;
+    ls_cpus_detect(&cpus);
+    const ls_comm_facts *comm = t->facts.comm;
+    int fair = ls_cpus_threads_per_rank(&cpus, comm->local_size);
+    int threads = t->cfg->device_threads ? (int)t->cfg->device_threads : fair;
+    double limit = cpus.quota_cpus > 0 && cpus.quota_cpus < cpus.mask_cpus ? cpus.quota_cpus : cpus.mask_cpus;
+    int unbound = cpus.mask_cpus == cpus.online_cpus;
+    int sharing = unbound ? comm->local_size : 1;
+    if (comm->rank == 0 && threads * sharing > limit + 0.01)
+        ls_warn("%d ranks of %d threads share %.4g cores on %s: expect less than full speed; start fewer ranks, or set device.threads",
+            sharing, threads, limit, comm->host);
+    if (comm->rank == 0 && comm->world_size == 1 && !unbound && cpus.mask_cores < cpus.online_cpus && !t->cfg->device_threads)
+        ls_info("this rank is bound to %d of %d processors; mpirun --bind-to none (or a wider binding) lets it use more",
+            cpus.mask_cpus, cpus.online_cpus);
+    return threads;
+}
+
+static ls_dtype storage_of(const ls_config *cfg) {
+    return cfg->train_precision == LS_PRECISION_BF16 ? LS_BF16 : cfg->train_precision == LS_PRECISION_FP16 ? LS_F16 : LS_F32;
+}
+
+static ls_status open_device(ls_trainer *t) {
+    t->facts.threads = choose_threads(t);
+    ls_device_options options = {
+        .threads = t->facts.threads,
+        .index = t->facts.comm->local_rank,
+        .winograd = ls_config_choice("device.winograd", t->cfg->device_winograd),
+    };
+    LS_TRY(ls_device_open(
+        ls_config_choice("device.type", t->cfg->device_type), &options, &t->device, &t->facts.why_not_cuda));
+    t->facts.device = t->device->api->name;
+    t->device->api->facts(t->device, &t->facts.device_facts);
+    LS_TRY(t->device->api->check_precision(t->device, storage_of(t->cfg)));
+    return t->device->api->queue_new(t->device, "compute", &t->queue);
+}
+
+// --- memory and programs --------------------------------------------------------------------------------------------------
+
+static size_t align(size_t bytes) {
+    return (bytes + 127) / 128 * 128;
+}
+
+ls_status ls_ring_new(ls_trainer *t, int slots, int micro_batch, ls_ring *ring) {
+    size_t n = (size_t)micro_batch, pixels = n * (size_t)ls_chw_count(t->graph->input);
+    size_t labels = n * sizeof(int32_t), placement = n * sizeof(ls_placement);
+    size_t stride = align(pixels) + align(labels) + align(placement);
+    LS_TRY(t->device->api->slab_new(t->device, LS_MEMORY_PINNED, (size_t)slots * stride, "prefetch ring", &ring->slab));
+    ring->slots = calloc((size_t)slots, sizeof *ring->slots);
+    ring->pixels = calloc(3 * (size_t)slots, sizeof *ring->pixels);
+    if (!ring->slots || !ring->pixels) return ls_fail(LS_DEVICE, "out of host memory for the prefetch ring");
+    ring->labels = ring->pixels + slots;
+    ring->placement = ring->labels + slots;
+    ring->count = slots;
+    for (int s = 0; s < slots; s++) {
+        size_t at = (size_t)s * stride;
+        ring->pixels[s] = ls_buffer_at(ring->slab, at, pixels);
+        ring->labels[s] = ls_buffer_at(ring->slab, at + align(pixels), labels);
+        ring->placement[s] = ls_buffer_at(ring->slab, at + align(pixels) + align(labels), placement);
+        ring->slots[s] = (ls_slot){ .pixels = ls_buffer_host(ring->pixels[s]), .labels = ls_buffer_host(ring->labels[s]),
+            .placement = ls_buffer_host(ring->placement[s]) };
+    }
+    return LS_SUCCESS;
+}
+
+void ls_ring_free(ls_trainer *t, ls_ring *ring) {
+    if (ring->slab) t->device->api->slab_free(ring->slab);
+    free(ring->slots);
+    free(ring->pixels);
+    *ring = (ls_ring){ 0 };
+}
+
+// The size of the one short micro-batch of an epoch if it falls to this rank; else 0.
+static int tail_size(const ls_batches *b) {
+    for (int j = b->rank * b->per_rank; j < (b->rank + 1) * b->per_rank; j++) {
+        int samples = ls_batches_micro_samples(b, b->windows - 1, j);
+        if (samples > 0 && samples < b->micro_batch) return samples;
+    }
+    return 0;
+}
+
+static ls_status compile_programs(ls_trainer *t) {
+    const ls_config *cfg = t->cfg;
+    ls_compile_options options = {
+        .micro_batch = t->facts.batches.micro_batch,
+        .training = 1,
+        .label_smoothing = (float)cfg->train_label_smoothing,
+        .seed = (uint64_t)cfg->run_seed,
+        .pad = (int)cfg->data_pad,
+        .pad_mode = cfg->data_pad_mode == LS_PAD_MODE_REFLECT ? LS_PAD_REFLECT : LS_PAD_ZERO,
+    };
+    LS_TRY(ls_compile(t->arenas, &options, &t->full));
+    options.micro_batch = tail_size(&t->facts.batches);
+    if (options.micro_batch) LS_TRY(ls_compile(t->arenas, &options, &t->tail));
+    options.micro_batch = t->eval_batches.micro_batch;
+    options.training = 0;
+    return ls_compile(t->arenas, &options, &t->eval);
+}
+
+// The programs never run at the same time: they share one slab of activations and one workspace.
+static ls_status bind_programs(ls_trainer *t) {
+    ls_program *programs[] = { t->full, t->tail, t->eval };
+    size_t activations = 0, workspace = 0;
+    for (int i = 0; i < 3; i++) {
+        if (!programs[i]) continue;
+        if (programs[i]->activation_bytes > activations) activations = programs[i]->activation_bytes;
+        if (programs[i]->workspace_bytes > workspace) workspace = programs[i]->workspace_bytes;
+    }
+    const ls_device_api *api = t->device->api;
+    LS_TRY(api->slab_new(t->device, LS_MEMORY_DEVICE, activations, "activations", &t->activations));
+    if (workspace) LS_TRY(api->slab_new(t->device, LS_MEMORY_DEVICE, workspace, "workspace", &t->workspace));
+    for (int i = 0; i < 3; i++)
+        if (programs[i]) ls_program_bind(programs[i], t->activations, t->workspace);
+    t->facts.activation_bytes = activations;
+    t->facts.workspace_bytes = workspace;
+    return LS_SUCCESS;
+}
+
+static ls_status upload_table(ls_trainer *t) {
+    const ls_device_api *api = t->device->api;
+    size_t bytes = (size_t)t->graph->input.c * 256 * sizeof(float);
+    ls_slab *host;
+    LS_TRY(api->slab_new(t->device, LS_MEMORY_DEVICE, bytes, "normalisation table", &t->table));
+    LS_TRY(api->slab_new(t->device, LS_MEMORY_PINNED, bytes, "normalisation table (host)", &host));
+    ls_dataset_table(t->train_data, ls_buffer_host(ls_buffer_at(host, 0, bytes)));
+    api->copy(ls_buffer_at(t->table, 0, bytes), ls_buffer_at(host, 0, bytes), bytes, t->queue);
+    ls_status status = api->queue_sync(t->queue);
+    api->slab_free(host);
+    return status;
+}
+
+static void plan_evaluation(ls_trainer *t) {
+    const ls_comm_facts *comm = t->facts.comm;
+    int micro = t->facts.batches.micro_batch, global = micro * comm->world_size;
+    int64_t samples = t->facts.test_data->count;
+    t->eval_batches = (ls_batches){ .samples = samples, .windows = (samples + global - 1) / global, .global_batch = global,
+        .micro_batch = micro, .micro_batches = comm->world_size, .per_rank = 1, .rank = comm->rank,
+        .world_size = comm->world_size };
+}
+
+static int64_t planned_updates(const ls_trainer *t) {
+    int64_t updates = t->cfg->train_epochs * t->facts.batches.windows;
+    return t->cfg->train_max_updates && t->cfg->train_max_updates < updates ? t->cfg->train_max_updates : updates;
+}
+
+static ls_status plan_training(ls_trainer *t) {
+    const ls_config *cfg = t->cfg;
+    LS_TRY(ls_batches_plan(
+        cfg, t->facts.train_data->count, t->facts.comm->rank, t->facts.comm->world_size, &t->facts.batches));
+    t->facts.updates_planned = planned_updates(t);
+    plan_evaluation(t);
+    LS_TRY(ls_schedule_new(cfg, t->facts.batches.samples, &t->schedule));
+    LS_TRY(ls_arenas_new(t->device, t->graph, storage_of(cfg), ls_optimizer_state_arenas(cfg), cfg->run_deterministic, &t->arenas));
+    LS_TRY(ls_arenas_init(t->arenas, (uint64_t)cfg->run_seed));
+    LS_TRY(ls_update_new(cfg, t->arenas, t->comm, t->queue, t->facts.batches.per_rank, &t->update));
+    ls_update_weights_changed(t->update);
+    LS_TRY(compile_programs(t));
+    LS_TRY(bind_programs(t));
+    LS_TRY(upload_table(t));
+    LS_TRY(ls_ring_new(t, (int)cfg->data_prefetch, t->facts.batches.micro_batch, &t->ring));
+    return ls_ring_new(t, EVAL_SLOTS, t->eval_batches.micro_batch, &t->eval_ring);
+}
+
+// --- the whole ------------------------------------------------------------------------------------------------------------
+
+static ls_status open_network(ls_trainer *t) {
+    char path[PATH_BYTES];
+    LS_TRY(ls_path_join(path, sizeof path, t->cfg->folder, t->cfg->model_file));
+    return ls_graph_read(path, &t->graph);
+}
+
+static void fill_facts(ls_trainer *t) {
+    ls_train_facts *f = &t->facts;
+    f->graph = t->graph;
+    f->parameters = ls_graph_trained_parameters(t->graph);
+    f->weight_bytes = t->arenas->weight->bytes + (t->arenas->copy ? t->arenas->copy->bytes : 0);
+    f->gradient_bytes = t->arenas->grad->bytes + (t->arenas->fixed ? t->arenas->fixed->bytes : 0);
+    f->optimizer_bytes = t->arenas->state ? t->arenas->state->bytes : 0;
+    f->ring_bytes = t->ring.slab->bytes + t->eval_ring.slab->bytes;
+    for (int l = 0; l < t->graph->layer_count; l++) {
+        ls_cost cost = ls_layer_cost(t->graph, l);
+        f->flops_per_sample += cost.forward + cost.backward_data + cost.backward_weight;
+    }
+}
+
+// Everything that needs no other rank. Data is read meanwhile; its errors come after those of configuration and device.
+static ls_status prepare(ls_trainer *t) {
+    data_opening train = { .cfg = t->cfg, .split = LS_SPLIT_TRAIN }, test = { .cfg = t->cfg, .split = LS_SPLIT_TEST };
+    start_opening(&train);
+    start_opening(&test);
+    ls_status status = open_network(t);
+    if (!ls_failed(status)) status = open_device(t);
+    ls_keep_first(&status, finish_opening(&train, &t->train_data));
+    ls_keep_first(&status, finish_opening(&test, &t->test_data));
+    if (ls_failed(status)) return status;
+    t->facts.train_data = ls_dataset_about(t->train_data);
+    t->facts.test_data = ls_dataset_about(t->test_data);
+    LS_TRY(check_data(t));
+    LS_TRY(plan_training(t));
+    fill_facts(t);
+    return LS_SUCCESS;
+}
+
+static ls_status compare_ranks(ls_trainer *t) {
+    if (t->facts.comm->world_size == 1) return LS_SUCCESS;
+    ls_fingerprint *mine = calloc(1, sizeof *mine);
+    if (!mine) return ls_fail(LS_DEVICE, "out of host memory for the ranks' fingerprint");
+    uint64_t hash = 0;
+    ls_status status = ls_arenas_hash(t->arenas, &hash);
+    ls_fingerprint_add(mine, "program", "%s", ls_version());
+    ls_fingerprint_add(mine, "device", "%s", t->facts.device);
+    ls_fingerprint_add(mine, "libraries", "%s", t->facts.device_facts.libraries);
+    ls_fingerprint_add(mine, "training data", "%016llx", (unsigned long long)t->facts.train_data->checksum);
+    ls_fingerprint_add(mine, "test data", "%016llx", (unsigned long long)t->facts.test_data->checksum);
+    ls_fingerprint_add(mine, "initial weights", "%016llx", (unsigned long long)hash);
+    const char *name;
+    char value[LS_TEXT_BYTES];
+    for (int i = 0; ls_config_value(t->cfg, i, &name, value, sizeof value); i++) ls_fingerprint_add(mine, name, "%s", value);
+    int failed_rank;
+    status = ls_comm_agree(t->comm, status, &failed_rank);
+    if (!ls_failed(status)) status = ls_fingerprint_compare(t->comm, mine);
+    free(mine);
+    return status;
+}
+
+ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) {
+    ls_trainer *t = calloc(1, sizeof *t);
+    if (!t) return ls_fail(LS_DEVICE, "out of host memory for the trainer");
+    t->cfg = cfg;
+    t->comm = comm;
+    t->facts.cfg = cfg;
+    t->facts.comm = ls_comm_about(comm);
+    ls_comm_phase(comm, "start-up", 0);
+    int failed_rank;
+    ls_status status = ls_comm_agree(comm, prepare(t), &failed_rank);
+    if (!ls_failed(status)) status = compare_ranks(t);
+    if (ls_failed(status)) {
+        ls_trainer_free(t);
+        return status;
+    }
+    *out = t;
+    return LS_SUCCESS;
+}
+
+void ls_trainer_free(ls_trainer *t) {
+    if (!t) return;
+    ls_loader_free(t->loader);
+    ls_program_free(t->full);
+    ls_program_free(t->tail);
+    ls_program_free(t->eval);
+    ls_update_free(t->update);
+    ls_arenas_free(t->arenas);
+    if (t->device) {
+        ls_ring_free(t, &t->ring);
+        ls_ring_free(t, &t->eval_ring);
+        ls_slab *slabs[] = { t->activations, t->workspace, t->table };
+        for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
+            if (slabs[s]) t->device->api->slab_free(slabs[s]);
+        if (t->queue) t->device->api->queue_free(t->queue);
+    }
+    ls_device_close(t->device);
+    ls_dataset_free(t->train_data);
+    ls_dataset_free(t->test_data);
+    ls_graph_free(t->graph);
+    free(t);
+}
+
+const ls_train_facts *ls_trainer_about(const ls_trainer *t) {
+    return &t->facts;
+}
+
+size_t ls_trainer_device_bytes(const ls_trainer *t) {
+    const ls_train_facts *f = &t->facts;
+    return f->weight_bytes + f->gradient_bytes + f->optimizer_bytes + f->activation_bytes + f->workspace_bytes + f->ring_bytes;
+}

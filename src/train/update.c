@@ -1,0 +1,402 @@
+#include "train/update.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { RECORD_BYTES = 128 }; // every control record begins on a line of its own
+
+typedef struct {
+    ls_range range;
+    int end_param; // complete when the first end_param parameters of the arena's order are
+    ls_plan *fix, *unfix, *stats;
+} bucket;
+
+typedef struct {
+    ls_plan *plan;
+    ls_buffer args[LS_RUNNING_STATS_ARGS];
+} running_step;
+
+struct ls_update {
+    ls_device *device;
+    ls_arenas *arenas;
+    ls_comm *comm;
+    ls_queue *queue;
+    int ordered, loss_is_sum;
+    ls_optimizer *optimizer;
+    ls_reducer *reducer;
+    bucket *buckets; // trained ones, then at most one of statistics
+    int bucket_count, trained_buckets;
+    running_step *running;
+    int running_count;
+    ls_plan *control, *cast;
+    ls_slab *device_control, *host_control, *workspace;
+    ls_buffer state, window, micro, result, partials;        // on the device
+    ls_buffer host_state, host_window, host_result; // pinned
+    size_t host_micro_offset;
+    size_t workspace_bytes;
+    // of the update in progress
+    int micros_left, micros_done, launched;
+};
+
+// --- making ---------------------------------------------------------------------------------------------------------------
+
+static ls_status new_plan(ls_update *u, const ls_op_desc *desc, ls_plan **out) {
+    LS_TRY(u->device->api->plan_new(u->device, desc, out));
+    if ((*out)->workspace_bytes > u->workspace_bytes) u->workspace_bytes = (*out)->workspace_bytes;
+    return LS_SUCCESS;
+}
+
+static ls_status new_control_memory(ls_update *u, int per_rank) {
+    const ls_device_api *api = u->device->api;
+    size_t partial_bytes = (size_t)u->trained_buckets * 2 * sizeof(double);
+    LS_TRY(api->slab_new(u->device, LS_MEMORY_DEVICE, 4 * RECORD_BYTES + partial_bytes, "update control", &u->device_control));
+    u->state = ls_buffer_at(u->device_control, 0, sizeof(ls_train_state));
+    u->window = ls_buffer_at(u->device_control, RECORD_BYTES, sizeof(ls_window_input));
+    u->micro = ls_buffer_at(u->device_control, 2 * RECORD_BYTES, sizeof(ls_micro_input));
+    u->result = ls_buffer_at(u->device_control, 3 * RECORD_BYTES, sizeof(ls_micro_result));
+    u->partials = ls_buffer_at(u->device_control, 4 * RECORD_BYTES, partial_bytes);
+    u->host_micro_offset = 3 * RECORD_BYTES;
+    LS_TRY(api->slab_new(u->device, LS_MEMORY_PINNED, u->host_micro_offset + (size_t)per_rank * RECORD_BYTES,
+        "update control (host)", &u->host_control));
+    u->host_state = ls_buffer_at(u->host_control, 0, sizeof(ls_train_state));
+    u->host_window = ls_buffer_at(u->host_control, RECORD_BYTES, sizeof(ls_window_input));
+    u->host_result = ls_buffer_at(u->host_control, 2 * RECORD_BYTES, sizeof(ls_micro_result));
+    return LS_SUCCESS;
+}
+
+// Buckets of trained tensors in completion order; the statistics are one more, complete when the backward pass ends.
+static ls_status cut_buckets(ls_update *u, size_t bucket_bytes) {
+    const ls_arenas *a = u->arenas;
+    size_t trained = (size_t)a->trained_params;
+    int64_t *offsets = malloc((trained + 1) * sizeof *offsets), *elements = malloc((trained + 1) * sizeof *elements);
+    ls_range *ranges = malloc((trained + 1) * sizeof *ranges);
+    u->buckets = calloc(trained + 1, sizeof *u->buckets);
+    ls_status status = LS_SUCCESS;
+    if (!offsets || !elements || !ranges || !u->buckets) {
+        status = ls_fail(LS_DEVICE, "out of host memory for the gradient buckets");
+        goto done;
+    }
+    for (size_t i = 0; i < trained; i++) {
+        offsets[i] = a->offset[a->order[i]];
+        elements[i] = a->elements[a->order[i]];
+    }
+    u->trained_buckets = ls_buckets_cut(
+        offsets, elements, (int)trained, u->ordered ? sizeof(int64_t) : sizeof(float), bucket_bytes, ranges);
+    int param = 0;
+    for (int b = 0; b < u->trained_buckets; b++) {
+        int64_t end = ranges[b].first + ranges[b].count;
+        while (param < (int)trained && offsets[param] < end) param++;
+        u->buckets[b] = (bucket){ .range = ranges[b], .end_param = param };
+    }
+    u->bucket_count = u->trained_buckets;
+    if (a->statistic_elements)
+        u->buckets[u->bucket_count++] = (bucket){ .range = { a->trained_elements, a->statistic_elements }, .end_param = -1 };
+done:
+    free(offsets);
+    free(elements);
+    free(ranges);
+    return status;
+}
+
+static ls_status plan_bucket(ls_update *u, int index) {
+    bucket *b = &u->buckets[index];
+    int statistics = index >= u->trained_buckets;
+    ls_op_desc desc = { .layer = "gradients", .attr.flat = { .count = b->range.count, .slot = index, .unscaled = statistics,
+        .fraction_bits = statistics ? LS_STATISTIC_FRACTION_BITS : LS_GRADIENT_FRACTION_BITS } };
+    if (!statistics) {
+        desc.op = LS_OP_GRAD_STATS;
+        LS_TRY(new_plan(u, &desc, &b->stats));
+    }
+    if (!u->ordered) return LS_SUCCESS;
+    desc.op = LS_OP_GRAD_FIX;
+    LS_TRY(new_plan(u, &desc, &b->fix));
+    desc.op = LS_OP_GRAD_UNFIX;
+    return new_plan(u, &desc, &b->unfix);
+}
+
+static ls_status plan_control(ls_update *u, const ls_config *cfg) {
+    ls_op_desc desc = { .op = LS_OP_CONTROL, .layer = "update", .attr.control = {
+        .slots = u->trained_buckets,
+        .clip_norm = (float)cfg->train_clip_norm,
+        .dynamic = u->arenas->storage == LS_F16,
+        .growth = (float)cfg->loss_scale_growth,
+        .backoff = (float)cfg->loss_scale_backoff,
+        .minimum = (float)cfg->loss_scale_minimum,
+        .maximum = (float)cfg->loss_scale_maximum,
+        .growth_interval = (int)cfg->loss_scale_growth_interval } };
+    LS_TRY(new_plan(u, &desc, &u->control));
+    if (u->arenas->storage == LS_F32) return LS_SUCCESS;
+    desc = (ls_op_desc){ .op = LS_OP_CAST, .layer = "working weights",
+        .attr.flat = { .count = u->arenas->trained_elements, .storage = u->arenas->storage } };
+    return new_plan(u, &desc, &u->cast);
+}
+
+static double share_of(const ls_arenas *a, int position) {
+    return a->graph->layers[a->graph->params[a->order[position]].layer].attr.batchnorm2d.momentum;
+}
+
+// One running-statistics operator for each run of neighbours with the same momentum.
+static ls_status plan_running(ls_update *u) {
+    const ls_arenas *a = u->arenas;
+    int end = a->graph->param_count;
+    u->running = calloc((size_t)(end - a->trained_params) + 1, sizeof *u->running);
+    if (!u->running) return ls_fail(LS_DEVICE, "out of host memory for the statistics' table");
+    for (int first = a->trained_params, i = first + 1; first < end; i++) {
+        if (i < end && share_of(a, i) == share_of(a, first)) continue;
+        int64_t from = a->offset[a->order[first]], count = a->offset[a->order[i - 1]] + a->elements[a->order[i - 1]] - from;
+        ls_op_desc desc = { .op = LS_OP_RUNNING_STATS, .layer = "running statistics",
+            .attr.flat = { .count = count, .share = (float)share_of(a, first) } };
+        running_step *step = &u->running[u->running_count];
+        LS_TRY(new_plan(u, &desc, &step->plan));
+        u->running_count++;
+        step->args[LS_RUNNING_STATS_WINDOW] = u->window;
+        step->args[LS_RUNNING_STATS_STATE] = u->state;
+        step->args[LS_RUNNING_STATS_SUM] = ls_arenas_range(a->grad, from, count, sizeof(float));
+        step->args[LS_RUNNING_STATS_RUNNING] = ls_arenas_range(a->weight, from, count, sizeof(float));
+        first = i;
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
+    ls_range *ranges = malloc((size_t)u->bucket_count * sizeof *ranges);
+    if (!ranges) return ls_fail(LS_DEVICE, "out of host memory for the reducer's ranges");
+    for (int b = 0; b < u->bucket_count; b++) ranges[b] = u->buckets[b].range;
+    ls_slab *slab = u->ordered ? u->arenas->fixed : u->arenas->grad;
+    ls_status status = ls_reducer_new(u->comm, ls_buffer_at(slab, 0, slab->bytes), u->ordered ? LS_I64 : LS_F32, ranges,
+        u->bucket_count, cfg->dist_overlap, &u->reducer);
+    free(ranges);
+    return status;
+}
+
+static void start_state(ls_update *u, const ls_config *cfg) {
+    ls_train_state *state = ls_buffer_host(u->host_state);
+    *state = (ls_train_state){ .loss_scale = u->arenas->storage == LS_F16 ? (float)cfg->loss_scale_initial : 1.0f };
+    u->device->api->copy(u->state, u->host_state, sizeof *state, u->queue);
+}
+
+static ls_status make(ls_update *u, const ls_config *cfg, int per_rank) {
+    LS_TRY(cut_buckets(u, (size_t)cfg->dist_bucket_bytes));
+    LS_TRY(new_control_memory(u, per_rank));
+    for (int b = 0; b < u->bucket_count; b++) LS_TRY(plan_bucket(u, b));
+    LS_TRY(plan_control(u, cfg));
+    LS_TRY(plan_running(u));
+    LS_TRY(ls_optimizer_new(cfg, u->arenas, u->state, &u->optimizer));
+    LS_TRY(new_reducer(u, cfg));
+    if (u->workspace_bytes)
+        LS_TRY(u->device->api->slab_new(u->device, LS_MEMORY_DEVICE, u->workspace_bytes, "update workspace", &u->workspace));
+    start_state(u, cfg);
+    return u->device->api->queue_sync(u->queue);
+}
+
+ls_status ls_update_new(
+    const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, ls_queue *queue, int per_rank, ls_update **out) {
+    ls_update *u = calloc(1, sizeof *u);
+    if (!u) return ls_fail(LS_DEVICE, "out of host memory for the update");
+    *u = (ls_update){ .device = arenas->device, .arenas = arenas, .comm = comm, .queue = queue,
+        .ordered = cfg->run_deterministic, .loss_is_sum = cfg->train_loss_reduction == LS_LOSS_SUM };
+    ls_status status = make(u, cfg, per_rank);
+    if (ls_failed(status)) {
+        ls_update_free(u);
+        return status;
+    }
+    *out = u;
+    return LS_SUCCESS;
+}
+
+static void free_plan(ls_update *u, ls_plan *plan) {
+    if (plan) u->device->api->plan_free(plan);
+}
+
+void ls_update_free(ls_update *u) {
+    if (!u) return;
+    ls_reducer_free(u->reducer);
+    ls_optimizer_free(u->optimizer);
+    for (int b = 0; b < u->bucket_count; b++) {
+        free_plan(u, u->buckets[b].fix);
+        free_plan(u, u->buckets[b].unfix);
+        free_plan(u, u->buckets[b].stats);
+    }
+    for (int r = 0; r < u->running_count; r++) free_plan(u, u->running[r].plan);
+    free_plan(u, u->control);
+    free_plan(u, u->cast);
+    ls_slab *slabs[] = { u->device_control, u->host_control, u->workspace };
+    for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
+        if (slabs[s]) u->device->api->slab_free(slabs[s]);
+    free(u->buckets);
+    free(u->running);
+    free(u);
+}
+
+const ls_optimizer *ls_update_optimizer(const ls_update *u) {
+    return u->optimizer;
+}
+
+void ls_update_inputs(const ls_update *u, ls_program_inputs *inputs) {
+    inputs->buffer[LS_INPUT_STATE] = u->state;
+    inputs->buffer[LS_INPUT_MICRO] = u->micro;
+    inputs->buffer[LS_INPUT_RESULT] = u->result;
+}
+
+// --- one update -----------------------------------------------------------------------------------------------------------
+
+static ls_buffer workspace_of(const ls_update *u) {
+    return u->workspace ? ls_buffer_at(u->workspace, 0, u->workspace->bytes) : (ls_buffer){ 0 };
+}
+
+static void zero_slab(ls_update *u, ls_slab *slab) {
+    u->device->api->zero(ls_buffer_at(slab, 0, slab->bytes), slab->bytes, u->queue);
+}
+
+static ls_buffer grad_range(const ls_update *u, const bucket *b) {
+    return ls_arenas_range(u->arenas->grad, b->range.first, b->range.count, sizeof(float));
+}
+
+static ls_buffer fixed_range(const ls_update *u, const bucket *b) {
+    return ls_arenas_range(u->arenas->fixed, b->range.first, b->range.count, sizeof(int64_t));
+}
+
+void ls_update_begin(ls_update *u, const ls_window *window) {
+    ls_window_input *input = ls_buffer_host(u->host_window);
+    *input = (ls_window_input){ .samples = u->loss_is_sum ? 1.0 : window->samples, .micro_batches = window->micro_batches,
+        .lr = window->lr, .update = (uint32_t)window->number };
+    u->device->api->copy(u->window, u->host_window, sizeof *input, u->queue);
+    zero_slab(u, u->ordered ? u->arenas->fixed : u->arenas->grad);
+    u->micros_left = window->mine;
+    u->micros_done = 0;
+    u->launched = 0;
+}
+
+// Gradients of the first up_to parameters of the arena's order are complete in this micro-batch: round them in ordered mode, and
+// let the reducer have them when it was the last micro-batch. up_to < 0: everything is.
+static void buckets_complete(ls_update *u, int up_to) {
+    while (u->launched < u->bucket_count) {
+        bucket *b = &u->buckets[u->launched];
+        if (up_to >= 0 && (b->end_param < 0 || b->end_param > up_to)) return;
+        if (u->ordered && u->micros_left > 0) {
+            ls_buffer args[LS_GRAD_FIX_ARGS] = { [LS_GRAD_FIX_GRAD] = grad_range(u, b), [LS_GRAD_FIX_STATE] = u->state,
+                [LS_GRAD_FIX_FIXED] = fixed_range(u, b) };
+            ls_plan_run(b->fix, args, workspace_of(u), u->queue);
+        }
+        if (u->micros_left <= 1) ls_reducer_launch(u->reducer, u->launched);
+        u->launched++;
+    }
+}
+
+static void on_complete(void *context, int up_to) {
+    ls_update *u = context;
+    if (u->ordered || u->micros_left == 1) buckets_complete(u, up_to);
+}
+
+static void put_micro(ls_update *u, int record, const ls_micro_input *micro) {
+    ls_buffer host = ls_buffer_at(u->host_control, u->host_micro_offset + (size_t)record * RECORD_BYTES, sizeof *micro);
+    *(ls_micro_input *)ls_buffer_host(host) = *micro;
+    u->device->api->copy(u->micro, host, sizeof *micro, u->queue);
+}
+
+void ls_update_set_micro(ls_update *u, const ls_micro_input *micro) {
+    put_micro(u, 0, micro);
+}
+
+void ls_update_micro(
+    ls_update *u, const ls_program *program, const ls_program_inputs *inputs, const ls_micro_input *micro) {
+    put_micro(u, u->micros_done, micro); // a record of its own: the device may still read the last one's
+    if (u->ordered) zero_slab(u, u->arenas->grad);
+    u->launched = 0;
+    ls_program_run(program, inputs, u->queue, on_complete, u);
+    if (u->ordered || u->micros_left == 1) buckets_complete(u, -1); // the statistics
+    u->micros_left--;
+    u->micros_done++;
+}
+
+// Did any rank meet a gradient that fixed point cannot hold? All ranks get the same answer.
+static ls_status agree_on_bad(ls_update *u, int32_t *bad) {
+    const ls_device_api *api = u->device->api;
+    api->copy(u->host_state, u->state, sizeof(ls_train_state), u->queue);
+    LS_TRY(api->queue_sync(u->queue));
+    ls_train_state *state = ls_buffer_host(u->host_state);
+    LS_TRY(ls_comm_allreduce(u->comm, &state->bad_gradient, 1, LS_I32, LS_REDUCE_MAX));
+    *bad = state->bad_gradient;
+    api->copy(u->state, u->host_state, sizeof *state, u->queue);
+    return LS_SUCCESS;
+}
+
+// Sums come back to the fp32 arena. With a bad gradient they do not: the arena keeps what ls_update_first_bad looks for.
+static ls_status unfix_buckets(ls_update *u) {
+    int32_t bad;
+    LS_TRY(agree_on_bad(u, &bad));
+    if (bad) return LS_SUCCESS;
+    for (int i = 0; i < u->bucket_count; i++) {
+        bucket *b = &u->buckets[i];
+        ls_buffer args[LS_GRAD_UNFIX_ARGS] = { [LS_GRAD_UNFIX_FIXED] = fixed_range(u, b), [LS_GRAD_UNFIX_STATE] = u->state,
+            [LS_GRAD_UNFIX_GRAD] = grad_range(u, b) };
+        ls_plan_run(b->unfix, args, workspace_of(u), u->queue);
+    }
+    return LS_SUCCESS;
+}
+
+static void run_control(ls_update *u) {
+    for (int i = 0; i < u->trained_buckets; i++) {
+        ls_buffer args[LS_GRAD_STATS_ARGS] = { [LS_GRAD_STATS_GRAD] = grad_range(u, &u->buckets[i]),
+            [LS_GRAD_STATS_PARTIALS] = u->partials };
+        ls_plan_run(u->buckets[i].stats, args, workspace_of(u), u->queue);
+    }
+    ls_buffer args[LS_CONTROL_ARGS] = { [LS_CONTROL_WINDOW] = u->window, [LS_CONTROL_PARTIALS] = u->partials,
+        [LS_CONTROL_STATE] = u->state };
+    ls_plan_run(u->control, args, workspace_of(u), u->queue);
+}
+
+ls_status ls_update_end(ls_update *u, ls_train_state *state) {
+    const ls_device_api *api = u->device->api;
+    buckets_complete(u, -1); // a rank without a micro-batch in this window contributes zeros
+    LS_TRY(ls_reducer_wait(u->reducer));
+    if (u->ordered) LS_TRY(unfix_buckets(u));
+    run_control(u);
+    ls_optimizer_run(u->optimizer, u->queue);
+    for (int r = 0; r < u->running_count; r++)
+        ls_plan_run(u->running[r].plan, u->running[r].args, workspace_of(u), u->queue);
+    api->copy(u->host_state, u->state, sizeof *state, u->queue);
+    LS_TRY(api->queue_sync(u->queue));
+    *state = *(ls_train_state *)ls_buffer_host(u->host_state);
+    return LS_SUCCESS;
+}
+
+// --- results --------------------------------------------------------------------------------------------------------------
+
+ls_status ls_update_take_result(ls_update *u, ls_micro_result *result) {
+    const ls_device_api *api = u->device->api;
+    api->copy(u->host_result, u->result, sizeof *result, u->queue);
+    api->zero(u->result, sizeof *result, u->queue);
+    LS_TRY(api->queue_sync(u->queue));
+    *result = *(ls_micro_result *)ls_buffer_host(u->host_result);
+    return LS_SUCCESS;
+}
+
+double ls_update_comm_seconds_exposed(const ls_update *u) {
+    return ls_reducer_exposed_seconds(u->reducer);
+}
+
+int ls_update_first_bad(ls_update *u) {
+    const ls_arenas *a = u->arenas;
+    for (int p = 0; p < a->graph->param_count; p++) {
+        const ls_param *param = &a->graph->params[p];
+        if (ls_role_is_statistic(param->role)) continue;
+        int64_t count = ls_param_count(&param->shape);
+        float *values = malloc((size_t)count * sizeof *values);
+        if (!values) return -1; // only a message is poorer for it
+        a->device->api->param_export(a->device, &param->shape, ls_arenas_grad(a, p), values);
+        int64_t i = 0;
+        while (i < count && isfinite(values[i])) i++;
+        free(values);
+        if (i < count) return p;
+    }
+    return -1;
+}
+
+void ls_update_weights_changed(ls_update *u) {
+    if (!u->cast) return;
+    const ls_arenas *a = u->arenas;
+    ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] = ls_arenas_range(a->weight, 0, a->trained_elements, sizeof(float)),
+        [LS_CAST_DST] = ls_arenas_range(a->copy, 0, a->trained_elements, ls_dtype_bytes(a->storage)) };
+    ls_plan_run(u->cast, args, workspace_of(u), u->queue);
+}

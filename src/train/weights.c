@@ -1,0 +1,69 @@
+// weights.c - the network's weights in a file, as a PyTorch state_dict.
+#include <stdlib.h>
+#include "train/safetensors.h"
+#include "train/trainer_internal.h"
+
+static void describe(const ls_param *param, ls_safetensors_tensor *tensor) {
+    *tensor = (ls_safetensors_tensor){ .name = param->name, .rank = param->rank };
+    for (int d = 0; d < param->rank; d++) tensor->dim[d] = param->file_dim[d];
+}
+
+static ls_status write_weights(ls_trainer *t, const char *path) {
+    const ls_graph *g = t->graph;
+    int64_t total = 0;
+    for (int p = 0; p < g->param_count; p++) total += ls_param_count(&g->params[p].shape);
+    ls_safetensors_tensor *tensors = calloc((size_t)g->param_count, sizeof *tensors);
+    float *values = malloc((size_t)total * sizeof *values), *at = values;
+    ls_status status;
+    if (tensors && values) {
+        for (int p = 0; p < g->param_count; p++) {
+            const ls_param *param = &g->params[p];
+            describe(param, &tensors[p]);
+            tensors[p].data = at;
+            t->device->api->param_export(t->device, &param->shape, ls_arenas_weight(t->arenas, p), at);
+            at += ls_param_count(&param->shape);
+        }
+        ls_safetensors_note note = { "format", "pt" }; // the key by which PyTorch's loaders know their own
+        status = ls_safetensors_write(path, tensors, g->param_count, &note, 1);
+    } else {
+        status = ls_fail(LS_DEVICE, "out of host memory for %lld weights", (long long)total);
+    }
+    free(tensors);
+    free(values);
+    return status;
+}
+
+ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
+    int failed_rank;
+    return ls_comm_agree(t->comm, t->facts.comm->rank == 0 ? write_weights(t, path) : LS_SUCCESS, &failed_rank);
+}
+
+// All or nothing: every tensor is found before the first is taken over.
+static ls_status take_weights(ls_trainer *t, const ls_safetensors *file) {
+    const ls_graph *g = t->graph;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int p = 0; p < g->param_count; p++) {
+            const ls_param *param = &g->params[p];
+            ls_safetensors_tensor wanted;
+            const float *data;
+            describe(param, &wanted);
+            LS_TRY(ls_safetensors_find(file, wanted.name, wanted.rank, wanted.dim, &data));
+            if (pass == 1) t->device->api->param_import(t->device, &param->shape, data, ls_arenas_weight(t->arenas, p));
+        }
+    }
+    ls_update_weights_changed(t->update);
+    return LS_SUCCESS;
+}
+
+static ls_status read_weights(ls_trainer *t, const char *path) {
+    ls_safetensors *file;
+    LS_TRY(ls_safetensors_read(path, &file));
+    ls_status status = take_weights(t, file);
+    ls_safetensors_free(file);
+    return status;
+}
+
+ls_status ls_trainer_load_weights(ls_trainer *t, const char *path) {
+    int failed_rank;
+    return ls_comm_agree(t->comm, read_weights(t, path), &failed_rank);
+}

@@ -1,0 +1,110 @@
+// fixture.h - a network written to a temporary file, compiled on a device, with one batch: for tests that look inside an update.
+#ifndef LS_TESTS_TRAIN_FIXTURE_H
+#define LS_TESTS_TRAIN_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "base/philox.h"
+#include "train/compile.h"
+
+#define must(expr) \
+    do { \
+        ls_status must_status_ = (expr); \
+        if (ls_failed(must_status_)) fail_msg("%s: %s", #expr, must_status_.text); \
+    } while (0)
+
+typedef struct {
+    ls_device *device;
+    ls_queue *queue;
+    ls_graph *graph;
+    ls_arenas *arenas;
+    ls_program *program;
+    ls_slab *activations, *workspace, *memory; // memory: batch, table and records
+    ls_program_inputs inputs;
+    ls_micro_result *result;
+    int batch;
+} fixture;
+
+static inline ls_graph *fixture_graph(const char *text) {
+    char path[] = "/tmp/lockstep_network_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    ls_graph *graph;
+    must(ls_graph_read(path, &graph));
+    unlink(path);
+    return graph;
+}
+
+static inline void fixture_batch(fixture *f) {
+    size_t pixels = (size_t)(f->batch * ls_chw_count(f->graph->input)), labels = (size_t)f->batch * sizeof(int32_t);
+    size_t placement = (size_t)f->batch * sizeof(ls_placement), table = (size_t)f->graph->input.c * 256 * sizeof(float);
+    size_t sizes[LS_INPUT_COUNT] = { [LS_INPUT_PIXELS] = pixels, [LS_INPUT_LABELS] = labels, [LS_INPUT_PLACEMENT] = placement,
+        [LS_INPUT_MICRO] = sizeof(ls_micro_input), [LS_INPUT_TABLE] = table, [LS_INPUT_STATE] = sizeof(ls_train_state),
+        [LS_INPUT_RESULT] = sizeof(ls_micro_result) };
+    size_t total = 0;
+    for (int i = 1; i < LS_INPUT_COUNT; i++) total += (sizes[i] + 127) / 128 * 128;
+    must(f->device->api->slab_new(f->device, LS_MEMORY_PINNED, total, "test batch", &f->memory));
+    size_t at = 0;
+    for (int i = 1; i < LS_INPUT_COUNT; i++) {
+        f->inputs.buffer[i] = ls_buffer_at(f->memory, at, sizes[i]);
+        at += (sizes[i] + 127) / 128 * 128;
+    }
+    uint8_t *p = ls_buffer_host(f->inputs.buffer[LS_INPUT_PIXELS]);
+    for (size_t i = 0; i < pixels; i++) p[i] = (uint8_t)(ls_random_word(7, LS_PURPOSE_SYNTHETIC, 0, 0, i) & 255);
+    int32_t *l = ls_buffer_host(f->inputs.buffer[LS_INPUT_LABELS]);
+    for (int i = 0; i < f->batch; i++) l[i] = i % f->graph->classes;
+    float *t = ls_buffer_host(f->inputs.buffer[LS_INPUT_TABLE]);
+    for (int i = 0; i < f->graph->input.c * 256; i++) t[i] = ((float)(i % 256) / 255.0f - 0.5f) / 0.25f;
+    *(ls_micro_input *)ls_buffer_host(f->inputs.buffer[LS_INPUT_MICRO]) = (ls_micro_input){ .count = f->batch };
+    *(ls_train_state *)ls_buffer_host(f->inputs.buffer[LS_INPUT_STATE]) = (ls_train_state){ .loss_scale = 1 };
+    f->result = ls_buffer_host(f->inputs.buffer[LS_INPUT_RESULT]);
+}
+
+static inline void fixture_new(fixture *f, const char *device, const char *network, int batch, int training) {
+    *f = (fixture){ .batch = batch };
+    ls_device_options options = { .threads = 2, .winograd = "auto" };
+    const char *why;
+    must(ls_device_open(device, &options, &f->device, &why));
+    must(f->device->api->queue_new(f->device, "test", &f->queue));
+    f->graph = fixture_graph(network);
+    must(ls_arenas_new(f->device, f->graph, LS_F32, 1, 0, &f->arenas));
+    must(ls_arenas_init(f->arenas, 3));
+    ls_compile_options compile = { .micro_batch = batch, .training = training, .seed = 5 };
+    must(ls_compile(f->arenas, &compile, &f->program));
+    must(f->device->api->slab_new(f->device, LS_MEMORY_DEVICE, f->program->activation_bytes, "activations", &f->activations));
+    must(f->device->api->slab_new(f->device, LS_MEMORY_DEVICE, f->program->workspace_bytes + 128, "workspace", &f->workspace));
+    ls_program_bind(f->program, f->activations, f->workspace);
+    fixture_batch(f);
+}
+
+// Loss summed over the batch; gradients start from zero.
+static inline double fixture_run(fixture *f) {
+    *f->result = (ls_micro_result){ 0 };
+    f->device->api->zero(ls_buffer_at(f->arenas->grad, 0, f->arenas->grad->bytes), f->arenas->grad->bytes, f->queue);
+    ls_program_run(f->program, &f->inputs, f->queue, NULL, NULL);
+    must(f->device->api->queue_sync(f->queue));
+    return f->result->loss_sum;
+}
+
+static inline void fixture_free(fixture *f) {
+    ls_program_free(f->program);
+    ls_arenas_free(f->arenas);
+    const ls_device_api *api = f->device->api;
+    api->slab_free(f->activations);
+    api->slab_free(f->workspace);
+    api->slab_free(f->memory);
+    api->queue_free(f->queue);
+    ls_device_close(f->device);
+    ls_graph_free(f->graph);
+}
+
+#endif

@@ -1,0 +1,160 @@
+// The compiler: what is fused, in what order gradients complete, and that the gradients of whole networks are right.
+#include <math.h>
+#include "train/fixture.h"
+
+// Every kind of layer, with the branches that fusion and the sums of gradients have to get right: a value read three times, an
+// identity residual, a projected one, an add without relu, relu into pooling, relu alone, dropout, scale.
+static const char network[] = "[network]\ninput = 3x8x8\n"
+                              "[c1]\nlayer = conv2d\nout_channels = 8\nkernel = 3\npadding = 1\nbias = false\n"
+                              "[n1]\nlayer = batchnorm2d\n[r1]\nlayer = relu\n"
+                              "[c2]\nlayer = conv2d\nout_channels = 8\nkernel = 3\npadding = 1\nbias = false\n"
+                              "[n2]\nlayer = batchnorm2d\n[a2]\nlayer = add\ninputs = n2, r1\n[r2]\nlayer = relu\n"
+                              "[c3]\nlayer = conv2d\nout_channels = 12\nkernel = 3\nstride = 2\npadding = 1\n"
+                              "[n3]\nlayer = batchnorm2d\n"
+                              "[s3]\nlayer = conv2d\ninputs = r2\nout_channels = 12\nkernel = 1\nstride = 2\n"
+                              "[m3]\nlayer = batchnorm2d\n[a3]\nlayer = add\ninputs = n3, m3\n"
+                              "[c4]\nlayer = conv2d\nout_channels = 12\nkernel = 3\npadding = 1\n"
+                              "[a4]\nlayer = add\ninputs = c4, a3\n[b4]\nlayer = add\ninputs = a4, a3\n[r4]\nlayer = relu\n"
+                              "[p4]\nlayer = maxpool2d\nkernel = 2\n"
+                              "[c5]\nlayer = conv2d\nout_channels = 10\nkernel = 3\npadding = 1\n[r5]\nlayer = relu\n"
+                              "[d5]\nlayer = dropout\np = 0.3\n[p5]\nlayer = globalavgpool\n"
+                              "[f]\nlayer = flatten\n[l1]\nlayer = linear\nout_features = 9\n[r6]\nlayer = relu\n"
+                              "[l2]\nlayer = linear\nout_features = 5\n[out]\nlayer = scale\nfactor = 0.5\n";
+
+static int count_ops(const ls_program *program, ls_op op) {
+    int count = 0;
+    for (int i = 0; i < program->count; i++) count += program->instructions[i].plan->desc.op == op;
+    return count;
+}
+
+static void fusion(void **state) {
+    (void)state;
+    fixture f;
+    fixture_new(&f, "ref", network, 4, 1);
+    const ls_program *p = f.program;
+    assert_int_equal(count_ops(p, LS_OP_NORM_FORWARD), 4);
+    // forward adds: a2 and a3 join n2 and m3; a4 and b4 stay. Backward: sums of gradients that no batch norm can take in.
+    int adds_before_loss = 0, loss_at = -1;
+    for (int i = 0; i < p->count; i++) {
+        if (p->instructions[i].plan->desc.op == LS_OP_LOSS) loss_at = i;
+        if (p->instructions[i].plan->desc.op == LS_OP_ADD && loss_at < 0) adds_before_loss++;
+    }
+    assert_int_equal(adds_before_loss, 2);
+    assert_int_equal(count_ops(p, LS_OP_RELU_FORWARD), 2); // r5, r6: r1, r2 are in norms, r4 in the pooling
+    assert_int_equal(count_ops(p, LS_OP_POOL_FORWARD), 2);
+    for (int i = 0; i < p->count; i++) {
+        const ls_op_desc *desc = &p->instructions[i].plan->desc;
+        if (desc->op == LS_OP_NORM_FORWARD && strcmp(desc->layer, "n2") == 0) assert_true(desc->attr.norm.residual && desc->attr.norm.relu);
+        if (desc->op == LS_OP_NORM_FORWARD && strcmp(desc->layer, "m3") == 0) assert_true(desc->attr.norm.residual && !desc->attr.norm.relu);
+        if (desc->op == LS_OP_POOL_FORWARD && strcmp(desc->layer, "p4") == 0) assert_true(desc->attr.pool.relu);
+    }
+    assert_int_equal(count_ops(p, LS_OP_CONV_BACKWARD_DATA), 5); // c1 reads the network's input
+    fixture_free(&f);
+}
+
+static void gradients_complete_in_arena_order(void **state) {
+    (void)state;
+    fixture f;
+    fixture_new(&f, "ref", network, 4, 1);
+    int last = 0;
+    for (int i = 0; i < f.program->count; i++) {
+        int completes = f.program->instructions[i].completes;
+        if (!completes) continue;
+        assert_true(completes > last);
+        last = completes;
+    }
+    assert_int_equal(last, f.arenas->trained_params);
+    fixture_free(&f);
+}
+
+static void evaluation_has_no_backward(void **state) {
+    (void)state;
+    fixture f;
+    fixture_new(&f, "ref", network, 4, 0);
+    assert_int_equal(count_ops(f.program, LS_OP_NORM_INFERENCE), 4);
+    assert_int_equal(count_ops(f.program, LS_OP_DROPOUT), 0);
+    assert_int_equal(f.program->instructions[f.program->count - 1].plan->desc.op, LS_OP_LOSS);
+    assert_true(isfinite(fixture_run(&f)));
+    fixture_free(&f);
+}
+
+// One element of a parameter, as the device holds it: ref keeps the canonical order.
+static float *element(ls_buffer buffer, int64_t i) {
+    return (float *)ls_buffer_host(buffer) + i;
+}
+
+// Central differences of the summed loss. Activations are stored in fp32, so a difference of 2*step carries about 1e-6 of noise in
+// the loss; relu, pooling and batch norm bend it: the tolerance is for both. A lost, doubled or misplaced gradient is off by far more.
+static void whole_network_gradients(void **state) {
+    (void)state;
+    fixture f;
+    fixture_new(&f, "ref", network, 4, 1);
+    fixture_run(&f);
+    size_t bytes = f.arenas->grad->bytes;
+    float *grads = malloc(bytes);
+    memcpy(grads, f.arenas->grad->address, bytes);
+    int checked = 0;
+    for (int p = 0; p < f.graph->param_count; p++) {
+        const ls_param *param = &f.graph->params[p];
+        if (ls_role_is_statistic(param->role)) continue;
+        int64_t count = ls_param_count(&param->shape);
+        double worst = 0, norm = 0;
+        for (int64_t s = 0; s < 6; s++) {
+            int64_t i = (s * 7919 + 3) % count;
+            float *w = element(ls_arenas_weight(f.arenas, p), i), kept = *w;
+            const float step = 2e-3f;
+            *w = kept + step;
+            double up = fixture_run(&f);
+            *w = kept - step;
+            double down = fixture_run(&f);
+            *w = kept;
+            double numeric = (up - down) / (2.0 * (double)step), analytic = (double)grads[f.arenas->offset[p] + i];
+            double error = fabs(numeric - analytic);
+            if (error > worst) worst = error;
+            if (fabs(analytic) > norm) norm = fabs(analytic);
+            checked++;
+        }
+        if (worst > 0.05 * norm + 4e-3) fail_msg("%s: analytic and numeric gradient differ by %g (largest %g)", param->name, worst, norm);
+    }
+    assert_true(checked > 100);
+    free(grads);
+    fixture_free(&f);
+}
+
+// The same program on the cpu device: the compiler makes no assumption about layouts.
+static void cpu_agrees_with_ref(void **state) {
+    (void)state;
+    fixture ref, cpu;
+    fixture_new(&ref, "ref", network, 4, 1);
+    fixture_new(&cpu, "cpu", network, 4, 1);
+    double a = fixture_run(&ref), b = fixture_run(&cpu);
+    assert_true(fabs(a - b) < 1e-5 * fabs(a));
+    for (int p = 0; p < ref.graph->param_count; p++) {
+        const ls_param *param = &ref.graph->params[p];
+        int64_t count = ls_param_count(&param->shape);
+        float *x = malloc((size_t)count * sizeof *x), *y = malloc((size_t)count * sizeof *y);
+        ref.device->api->param_export(ref.device, &param->shape, ls_arenas_grad(ref.arenas, p), x);
+        cpu.device->api->param_export(cpu.device, &param->shape, ls_arenas_grad(cpu.arenas, p), y);
+        double largest = 0, worst = 0;
+        for (int64_t i = 0; i < count; i++) {
+            largest = fmax(largest, fabs((double)x[i]));
+            worst = fmax(worst, fabs((double)x[i] - (double)y[i]));
+        }
+        if (worst > 2e-4 * largest + 2e-5) fail_msg("%s: cpu and ref differ by %g of %g", param->name, worst, largest);
+        free(x);
+        free(y);
+    }
+    fixture_free(&ref);
+    fixture_free(&cpu);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fusion),
+        cmocka_unit_test(gradients_complete_in_arena_order),
+        cmocka_unit_test(evaluation_has_no_backward),
+        cmocka_unit_test(whole_network_gradients),
+        cmocka_unit_test(cpu_agrees_with_ref),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
