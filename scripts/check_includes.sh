@@ -24,7 +24,6 @@ grep -rnE '^[[:space:]]*#[[:space:]]*include' src --include='*.c' --include='*.h
       wrap("^nccl", "^src/(device/cuda/|dist/comm_nccl\\.)")
       wrap("^zlib\\.h", "^src/data/")
       wrap("^stb", "^src/data/")
-      wrap("^ini\\.h", "^src/config/")
       wrap("^cjson/|^cJSON", "^src/base/json\\.[ch]$")
       wrap("^xxhash", "^src/base/hash\\.c$")
       wrap("^hwloc", "^src/(base|device/cpu)/")

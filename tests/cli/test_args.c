@@ -1,0 +1,162 @@
+// The command line: what is accepted, and every refusal with its exact message and exit code.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli/args.h"
+
+enum { WORDS_MAX = 12 };
+
+static const struct {
+    const char *words[WORDS_MAX]; // after the program's name
+    const char *message;
+} refused[] = {
+    { { NULL }, "no configuration file: train CONFIG.ini ('train --help' says more)" },
+    { { "--quiet" }, "no configuration file: train CONFIG.ini ('train --help' says more)" },
+    { { "bench" }, "no configuration file: train bench CONFIG.ini ('train --help' says more)" },
+    { { "eval" }, "no configuration file: train eval CONFIG.ini WEIGHTS.safetensors ('train --help' says more)" },
+    { { "eval", "a.ini" }, "no weights file: train eval CONFIG.ini WEIGHTS.safetensors ('train --help' says more)" },
+    { { "eval", "a.ini", "w", "x" }, "'x' is one file too many: train eval CONFIG.ini WEIGHTS.safetensors" },
+    { { "a.ini", "b.ini" },
+        "two configuration files, a.ini and b.ini: a run has one (single options: --set section.key=value)" },
+    { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
+    { { "resume", "a.ini" },
+        "unknown command 'resume'; commands are bench and eval (if it is a configuration file, write ./resume)" },
+    { { "--rundir", "x", "a.ini" }, "unknown option --rundir; did you mean --run-dir?" },
+    { { "--rundir=x", "a.ini" }, "unknown option --rundir; did you mean --run-dir?" },
+    { { "--verbosity", "a.ini" }, "unknown option --verbosity; 'train --help' lists all" },
+    { { "-q", "a.ini" }, "unknown option -q; 'train --help' lists all" },
+    { { "bench", "a.ini", "--dry-run" }, "--dry-run: not an option of 'train bench'; 'train --help' lists them" },
+    { { "a.ini", "--seconds", "3" }, "--seconds: not an option of 'train'; 'train --help' lists them" },
+    { { "eval", "a.ini", "w", "--run-dir", "d" },
+        "--run-dir: not an option of 'train eval'; 'train --help' lists them" },
+    { { "a.ini", "--set" }, "--set: needs a value: --set section.key=value" },
+    { { "a.ini", "--run-dir" }, "--run-dir: needs a value: --run-dir DIR" },
+    { { "a.ini", "--run-dir=" }, "--run-dir: needs a value: --run-dir DIR" },
+    { { "a.ini", "--run-dir", "d", "--run-dir", "e" }, "--run-dir given twice: d and e" },
+    { { "a.ini", "--dry-run=yes" }, "--dry-run: takes no value, but got 'yes'" },
+    { { "bench", "a.ini", "--seconds", "fast" }, "--seconds fast: a number from 0.1 to 3600 is allowed" },
+    { { "bench", "a.ini", "--seconds", "nan" }, "--seconds nan: a number from 0.1 to 3600 is allowed" },
+    { { "bench", "a.ini", "--seconds=0" }, "--seconds 0: a number from 0.1 to 3600 is allowed" },
+    { { "bench", "a.ini", "--repeats", "2.5" }, "--repeats 2.5: a whole number from 1 to 1000 is allowed" },
+    { { "bench", "a.ini", "--repeats", "1001" }, "--repeats 1001: a whole number from 1 to 1000 is allowed" },
+};
+
+static ls_status parse(const char *const *words, ls_args *args) {
+    char *argv[WORDS_MAX + 2] = { (char *)"train" };
+    int argc = 1;
+    for (; words[argc - 1]; argc++) argv[argc] = (char *)(uintptr_t)words[argc - 1];
+    return ls_args_parse(argc, argv, args);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        ls_args args;
+        ls_status status = parse(refused[i].words, &args);
+        if (status.code == LS_USAGE && strcmp(status.text, refused[i].message) == 0) continue;
+        fail_msg("row %zu: code %d, text '%s'; expected code 2, text '%s'", i, status.code,
+            status.text ? status.text : "", refused[i].message);
+    }
+}
+
+static const struct {
+    const char *words[WORDS_MAX];
+    ls_args expected;
+} accepted[] = {
+    { { "a.ini" }, { .command = LS_COMMAND_TRAIN, .config = "a.ini", .seconds = 3, .repeats = 5 } },
+    { { "./bench" }, { .command = LS_COMMAND_TRAIN, .config = "./bench", .seconds = 3, .repeats = 5 } },
+    { { "--set", "a.b=c", "a.ini", "--set=d.e=f=g", "--run-dir", "r", "--quiet" }, { .command = LS_COMMAND_TRAIN,
+                                                                                       .config = "a.ini",
+                                                                                       .sets = { "a.b=c", "d.e=f=g" },
+                                                                                       .set_count = 2,
+                                                                                       .run_dir = "r",
+                                                                                       .quiet = 1,
+                                                                                       .seconds = 3,
+                                                                                       .repeats = 5 } },
+    { { "a.ini", "--print-config", "--dry-run" }, { .command = LS_COMMAND_TRAIN,
+                                                      .config = "a.ini",
+                                                      .print_config = 1,
+                                                      .dry_run = 1,
+                                                      .seconds = 3,
+                                                      .repeats = 5 } },
+    { { "bench", "a.ini", "--seconds=0.5", "--repeats", "7" },
+        { .command = LS_COMMAND_BENCH, .config = "a.ini", .seconds = 0.5, .repeats = 7 } },
+    { { "eval", "a.ini", "weights" },
+        { .command = LS_COMMAND_EVAL, .config = "a.ini", .weights = "weights", .seconds = 3, .repeats = 5 } },
+    { { "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
+    { { "-h" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
+    { { "bench", "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
+    { { "--list" }, { .command = LS_COMMAND_LIST, .seconds = 3, .repeats = 5 } },
+    { { "--version" }, { .command = LS_COMMAND_VERSION, .seconds = 3, .repeats = 5 } },
+};
+
+static int same_text(const char *a, const char *b) {
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static int same_args(const ls_args *a, const ls_args *b) {
+    int same = a->command == b->command && same_text(a->config, b->config) && same_text(a->weights, b->weights) &&
+               a->set_count == b->set_count && same_text(a->run_dir, b->run_dir) &&
+               a->print_config == b->print_config && a->dry_run == b->dry_run && a->quiet == b->quiet &&
+               a->seconds == b->seconds && a->repeats == b->repeats;
+    for (int i = 0; same && i < a->set_count; i++) same = same_text(a->sets[i], b->sets[i]);
+    return same;
+}
+
+static void acceptance(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof accepted / sizeof accepted[0]; i++) {
+        ls_args args;
+        ls_status status = parse(accepted[i].words, &args);
+        if (ls_failed(status)) fail_msg("row %zu: refused: %s", i, status.text);
+        if (!same_args(&args, &accepted[i].expected)) fail_msg("row %zu: arguments taken otherwise than expected", i);
+    }
+}
+
+static void too_many_sets(void **state) {
+    (void)state;
+    char *argv[2 * LS_ARGS_SETS_MAX + 4] = { (char *)"train", (char *)"a.ini" };
+    int argc = 2;
+    for (int i = 0; i < LS_ARGS_SETS_MAX + 1; i++) {
+        argv[argc++] = (char *)"--set";
+        argv[argc++] = (char *)"a.b=c";
+    }
+    ls_args args;
+    assert_false(ls_failed(ls_args_parse(argc - 2, argv, &args)));
+    ls_status status = ls_args_parse(argc, argv, &args);
+    assert_int_equal(status.code, LS_USAGE);
+    assert_string_equal(status.text, "--set: more than 64 times; write them into the configuration");
+}
+
+// Every option and every exit code is in the help, and no line is wider than a screen that people have.
+static void help(void **state) {
+    (void)state;
+    static const char *const needed[] = { "--set section.key=value", "--run-dir DIR", "--print-config", "--dry-run",
+        "--quiet", "--seconds S", "--repeats N", "--list", "--help", "--version", "train bench CONFIG.ini",
+        "train eval CONFIG.ini WEIGHTS.safetensors", "\n  75  stopped" };
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    assert_non_null(file);
+    ls_args_help(file);
+    fclose(file);
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        if (!strstr(text, needed[i])) fail_msg("'%s' is not in the help", needed[i]);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        if (strlen(line) > 110) fail_msg("line of %zu columns: %s", strlen(line), line);
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(acceptance),
+        cmocka_unit_test(too_many_sets),
+        cmocka_unit_test(help),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
