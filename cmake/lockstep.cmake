@@ -41,21 +41,34 @@ function(lockstep_version room)
 endfunction()
 
 # lockstep_vector_kernels(ROOM FOLDER)
-#   Every .c file of FOLDER is compiled twice into the room: for 8 floats a vector (AVX2) and for 16 (AVX-512).
-#   LS_VL is the width; LS_KERNEL(name) in kernels.h appends it to the symbol. The processor decides at run time.
+#   Every .c file of FOLDER is compiled several times into the room; LS_VL is the number of floats in a vector and LS_KERNEL(name) in
+#   kernels.h appends it to the symbol. v8: AVX2. v16: AVX-512. v16e: 16 floats on AVX2 (LS_EMULATED), so that tests cover the
+#   layouts of AVX-512 on any machine. v1: tensors of few channels. The processor decides at run time.
+#   winograd*.c are left out of v1: few channels have no Winograd kernels.
 function(lockstep_vector_kernels room folder)
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.c")
   if(NOT sources)
     return()
   endif()
-  foreach(width 8 16)
-    add_library(lockstep_kernels_v${width} OBJECT ${sources})
-    target_include_directories(lockstep_kernels_v${width} PRIVATE "${CMAKE_SOURCE_DIR}/src")
-    target_compile_definitions(lockstep_kernels_v${width} PRIVATE LS_VL=${width})
+  set(options_1 LS_VL=1 -march=haswell)
+  set(options_8 LS_VL=8 -march=haswell)
+  set(options_16 LS_VL=16 -march=skylake-avx512 -mprefer-vector-width=512)
+  set(options_16e LS_VL=16 -march=haswell -DLS_EMULATED=1)
+  foreach(variant 1 8 16 16e)
+    set(variant_sources ${sources})
+    if(variant EQUAL 1)
+      list(FILTER variant_sources EXCLUDE REGEX "/winograd[^/]*$")
+    endif()
+    if(NOT variant_sources)
+      continue()
+    endif()
+    add_library(lockstep_kernels_v${variant} OBJECT ${variant_sources})
+    list(POP_FRONT options_${variant} width)
+    target_include_directories(lockstep_kernels_v${variant} PRIVATE "${CMAKE_SOURCE_DIR}/src")
+    target_compile_definitions(lockstep_kernels_v${variant} PRIVATE ${width})
     # ISO mode turns contraction off; the kernels want fused multiply-add
-    target_compile_options(lockstep_kernels_v${width} PRIVATE -O3 -ffp-contract=fast -Wno-psabi
-      $<IF:$<EQUAL:${width},8>,-march=haswell,-march=skylake-avx512;-mprefer-vector-width=512>)
-    target_sources(lockstep_${room} PRIVATE $<TARGET_OBJECTS:lockstep_kernels_v${width}>)
+    target_compile_options(lockstep_kernels_v${variant} PRIVATE -O3 -ffp-contract=fast -Wno-psabi ${options_${variant}})
+    target_sources(lockstep_${room} PRIVATE $<TARGET_OBJECTS:lockstep_kernels_v${variant}>)
   endforeach()
 endfunction()
 

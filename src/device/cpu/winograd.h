@@ -1,0 +1,56 @@
+// winograd.h - convolutions of stride 1 with 3x3 and 5x5 filters by Winograd's minimal filtering, fp32.
+//
+// Computes exactly the operators of op_conv.h (forward overwrites dst and adds the bias, backward data overwrites
+// grad_src, backward weight adds to grad_weight and grad_bias) with 4 (F(4,3)), 2.25 (F(2,3)) or 2.8 (F(2,5)) times
+// fewer multiplications. F(m,r): tiles of m x m outputs, filters of r x r taps, (m+r-1)^2 positions at which channels
+// are multiplied as matrices. Layouts  activations nChw{B}c, channels zero-padded to B = the kernels' vector width (8
+// or 16); weight and grad_weight
+//          OIhwBiBo: [O/B][I/B][R][S][B i][B o]; bias, grad_bias: K floats, padded to B. All 64-byte aligned.
+//          Channel padding of the results is zero where that of the inputs is (weight, bias: zero for padded outputs).
+// Threads  results are the same bits for any number of threads: a task's arithmetic depends on the shape only.
+// Accuracy RMS error relative to RMS output, normal inputs: F(2,3) 4e-7, F(4,3) 1 to 2e-6, F(2,5) 1 to 2e-6 (direct: 4
+// to 10e-7). Source   Lavin and Gray 2016; interpolation points 0, +-5/8, +-3/2, infinity: 2.4 times less error than 0,
+// +-1, +-2, infinity.
+#ifndef LS_DEVICE_CPU_WINOGRAD_H
+#define LS_DEVICE_CPU_WINOGRAD_H
+
+#include <stddef.h>
+#include "base/pool.h"
+#include "device/cpu/kernels/winograd.h"
+#include "device/device.h"
+
+// The arithmetic for one vector width, 8 or 16; emulated: 16 wide on a processor with AVX2 only, for tests.
+const ls_winograd_kernels *ls_winograd_kernels_for(int vector_width, int emulated);
+
+// Whether the operator can be computed here and is expected to gain. mode: "auto" (F(4,3), F(2,5)), "f2" (F(2,3), more
+// accurate than direct convolution; 5x5 refused), "off". The caller falls back to direct convolution.
+int ls_winograd_supports(const ls_conv_attr *attr, ls_op op, const char *mode, int vector_width);
+
+// Plain data, made only by ls_winograd_plan_make. For the caller: workspace_bytes and algorithm.
+typedef struct {
+    size_t workspace_bytes; // 64-byte aligned memory that run may overwrite
+    const char *algorithm;  // "winograd f(4,3)", ...
+
+    const ls_winograd_kernels *kernels;
+    ls_op op;
+    int variant, side;       // ls_winograd_variant; m + r - 1
+    ls_winograd_map in, out; // the maps that become V, and M or Z: backward data reads grad_dst and writes grad_src
+    int n, tiles;            // images; tiles of the batch
+    int slab_tiles;          // tiles transformed and multiplied at a time, padded
+    int shared;              // all threads work on one slab at a time (large filters); else each on its own
+    int parts;               // backward weight: partial sums, a function of the shape only
+    size_t in_block, in_pos, out_block, out_pos; // strides of V, and M or Z, in floats
+    size_t matrix_pos, matrix_part;              // strides of U or A: position, partial sum
+    size_t slabs_at, slab_floats;                // where V, M or Z begin in the workspace, and for one thread
+} ls_winograd_plan;
+
+// For a shape with stride, dilation and groups of 1, kernel 3 (or 5, mode "auto") and pad < kernel.
+// threads: those of the pool that run will be given.
+void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_op op, const char *mode,
+    const ls_winograd_kernels *kernels, int threads);
+
+// args: host pointers in the order of the operator's enum in op_conv.h; bias and grad_bias may be NULL. Allocates
+// nothing.
+void ls_winograd_run(const ls_winograd_plan *plan, float *const *args, float *workspace, ls_pool *pool);
+
+#endif

@@ -1,0 +1,444 @@
+// test_winograd.c - Winograd convolution against plain loops in double: every variant, operator and vector width,
+// awkward shapes, any number of threads. The 16-wide source is also compiled here for the build's own processor, so
+// that it is tested where there is no AVX-512.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <math.h>
+#include <stdio.h>
+#include <cmocka.h>
+#include "base/memory.h"
+#include "base/pool.h"
+#include "device/cpu/winograd.h"
+
+typedef struct {
+    const char *name;
+    int n, c, h, w, k;
+    int kernel, pad;
+} shape;
+
+static const shape shapes[] = {
+    { "1x1 map", 1, 8, 1, 1, 8, 3, 1 },
+    { "2x2 map, batch 3", 3, 8, 2, 2, 16, 3, 1 },
+    { "3x3 map", 3, 16, 3, 3, 24, 3, 1 },
+    { "4x4 map, one whole tile without pad", 1, 24, 4, 4, 8, 3, 0 },
+    { "5x5 map, pad 2", 3, 40, 5, 5, 16, 3, 2 },
+    { "6x6 map, pad 0", 3, 16, 6, 6, 40, 3, 0 },
+    { "7x7 map", 1, 40, 7, 7, 40, 3, 1 },
+    { "wide map", 3, 8, 3, 19, 24, 3, 1 },
+    { "tall map, pad 0", 1, 24, 17, 3, 8, 3, 0 },
+    { "padded channels", 3, 13, 9, 10, 21, 3, 1 },
+    { "one channel in, three out", 1, 1, 8, 8, 3, 3, 1 },
+    { "many tiles, several partial sums", 5, 16, 33, 31, 16, 3, 1 },
+    { "partial slabs", 7, 8, 29, 30, 8, 3, 2 },
+    { "filters for shared slabs", 3, 264, 5, 4, 272, 3, 1 },
+    { "shared slabs, several", 2, 72, 49, 47, 80, 3, 1 },
+    { "5x5, 1x1 map", 1, 8, 1, 1, 8, 5, 2 },
+    { "5x5, pad 0", 3, 16, 7, 7, 24, 5, 0 },
+    { "5x5, pad 1, odd", 1, 40, 9, 6, 8, 5, 1 },
+    { "5x5, as lenet", 3, 32, 14, 14, 64, 5, 2 },
+    { "5x5, pad 3, padded channels", 3, 5, 6, 11, 9, 5, 3 },
+    { "5x5, pad 4", 1, 8, 5, 5, 16, 5, 4 },
+};
+
+static ls_conv_attr attr_of(const shape *s) {
+    return (ls_conv_attr){ .src = { s->n, s->c, s->h, s->w },
+        .dst = { s->n, s->k, s->h + 2 * s->pad - s->kernel + 1, s->w + 2 * s->pad - s->kernel + 1 },
+        .kernel = s->kernel,
+        .stride = 1,
+        .pad = s->pad,
+        .dilation = 1,
+        .groups = 1,
+        .has_bias = 1,
+        .storage = LS_F32 };
+}
+
+// ---- Canonical and blocked arrays
+
+static float *new_floats(size_t count) { // exactly that many: the address sanitizer sees any access beyond
+    void *memory = NULL;
+    assert_int_equal(posix_memalign(&memory, 64, count * sizeof(float)), 0);
+    return memory;
+}
+
+static float *new_normal(size_t count, uint32_t seed) { // sum of 12 uniform numbers
+    float *x = new_floats(count);
+    for (size_t i = 0; i < count; i++) {
+        float sum = -6;
+        for (int j = 0; j < 12; j++) sum += (float)((seed = seed * 1664525u + 1013904223u) >> 8) / 16777216.0f;
+        x[i] = sum;
+    }
+    return x;
+}
+
+static size_t padded(int channels, int width) {
+    return (size_t)((channels + width - 1) / width * width);
+}
+
+static size_t map_at(ls_nchw s, int width, int n, int c, int y, int x) {
+    size_t blocks = padded(s.c, width) / (size_t)width;
+    return (((((size_t)n * blocks + (size_t)(c / width)) * (size_t)s.h + (size_t)y) * (size_t)s.w) + (size_t)x) *
+               (size_t)width +
+           (size_t)(c % width);
+}
+
+static size_t weight_at(const shape *s, int width, int o, int i, int tap) {
+    size_t blocks = padded(s->c, width) / (size_t)width, taps = (size_t)(s->kernel * s->kernel), w = (size_t)width;
+    return ((((size_t)(o / width) * blocks + (size_t)(i / width)) * taps + (size_t)tap) * w + (size_t)(i % width)) * w +
+           (size_t)(o % width);
+}
+
+static float *pack_map(ls_nchw s, int width, const float *canonical, size_t *count) {
+    *count = (size_t)s.n * padded(s.c, width) * (size_t)s.h * (size_t)s.w;
+    float *blocked = new_floats(*count);
+    memset(blocked, 0, *count * sizeof(float));
+    for (int n = 0; n < s.n; n++)
+        for (int c = 0; c < s.c; c++)
+            for (int y = 0; y < s.h; y++)
+                for (int x = 0; x < s.w; x++) blocked[map_at(s, width, n, c, y, x)] = *canonical++;
+    return blocked;
+}
+
+static float *pack_weight(const shape *s, int width, const float *canonical, size_t *count) {
+    *count = padded(s->k, width) * padded(s->c, width) * (size_t)(s->kernel * s->kernel);
+    float *blocked = new_floats(*count);
+    memset(blocked, 0, *count * sizeof(float));
+    for (int o = 0; o < s->k; o++)
+        for (int i = 0; i < s->c; i++)
+            for (int t = 0; t < s->kernel * s->kernel; t++) blocked[weight_at(s, width, o, i, t)] = *canonical++;
+    return blocked;
+}
+
+// ---- The reference: one loop nest, called for each pair (output position, input position) that a tap connects
+
+typedef struct {
+    const float *src, *weight, *grad_dst;
+    double *dst, *grad_src, *grad_weight, *grad_bias;
+} reference;
+
+static void reference_tap(const ls_conv_attr *a, const reference *r, int n, int k, int c, int tap, double bias) {
+    const int dy = tap / a->kernel - a->pad, dx = tap % a->kernel - a->pad;
+    const ls_nchw s = a->src, d = a->dst;
+    const size_t w = ((size_t)k * (size_t)s.c + (size_t)c) * (size_t)(a->kernel * a->kernel) + (size_t)tap;
+    double grad = 0;
+    for (int p = 0; p < d.h; p++) {
+        for (int q = 0; q < d.w; q++) {
+            const size_t at_dst =
+                (((size_t)n * (size_t)d.c + (size_t)k) * (size_t)d.h + (size_t)p) * (size_t)d.w + (size_t)q;
+            r->dst[at_dst] += bias;
+            const int y = p + dy, x = q + dx;
+            if (y < 0 || y >= s.h || x < 0 || x >= s.w) continue;
+            const size_t at_src =
+                (((size_t)n * (size_t)s.c + (size_t)c) * (size_t)s.h + (size_t)y) * (size_t)s.w + (size_t)x;
+            r->dst[at_dst] += (double)r->src[at_src] * r->weight[w];
+            r->grad_src[at_src] += (double)r->grad_dst[at_dst] * r->weight[w];
+            grad += (double)r->grad_dst[at_dst] * r->src[at_src];
+        }
+    }
+    r->grad_weight[w] += grad;
+}
+
+static void reference_run(const ls_conv_attr *a, const float *bias, const reference *r) {
+    for (int n = 0; n < a->src.n; n++)
+        for (int k = 0; k < a->dst.c; k++)
+            for (int c = 0; c < a->src.c; c++)
+                for (int t = 0; t < a->kernel * a->kernel; t++)
+                    reference_tap(a, r, n, k, c, t, c == 0 && t == 0 ? (double)bias[k] : 0);
+    const size_t pixels = (size_t)a->dst.h * (size_t)a->dst.w;
+    for (int n = 0; n < a->dst.n; n++)
+        for (int k = 0; k < a->dst.c; k++)
+            for (size_t p = 0; p < pixels; p++)
+                r->grad_bias[k] += (double)r->grad_dst[((size_t)n * (size_t)a->dst.c + (size_t)k) * pixels + p];
+}
+
+// ---- Comparison: RMS of the error relative to the RMS of the expected values
+
+typedef struct {
+    const char *row, *algorithm, *what;
+    int width;
+    double bound;
+    double error, norm, worst, got, expected;
+    size_t count, at;
+} comparison;
+
+static void compare(comparison *cmp, double got, double expected) {
+    const double error = isfinite(got) ? fabs(got - expected) : 1e30;
+    cmp->error += error * error, cmp->norm += expected * expected;
+    if (error > cmp->worst) cmp->worst = error, cmp->at = cmp->count, cmp->got = got, cmp->expected = expected;
+    cmp->count++;
+}
+
+static void conclude(const comparison *cmp) {
+    const double rms = sqrt(cmp->error / cmp->norm), worst = cmp->worst / sqrt(cmp->norm / (double)cmp->count);
+    if (getenv("LOCKSTEP_TEST_FIGURES"))
+        printf("%-38s %s width %2d %-12s rms %.2e worst %.2e\n", cmp->row, cmp->algorithm, cmp->width, cmp->what, rms,
+            worst);
+    if (rms <= cmp->bound && worst <= 12 * cmp->bound) return;
+    fail_msg("%s, %s, width %d, %s: RMS error %.3g (bound %.3g); worst at %zu: got %.9g, expected %.9g", cmp->row,
+        cmp->algorithm, cmp->width, cmp->what, rms, cmp->bound, cmp->at, cmp->got, cmp->expected);
+}
+
+static void check_map(comparison cmp, ls_nchw s, const float *blocked, const double *canonical) {
+    for (int n = 0; n < s.n; n++)
+        for (int c = 0; c < (int)padded(s.c, cmp.width); c++)
+            for (int y = 0; y < s.h; y++)
+                for (int x = 0; x < s.w; x++) {
+                    const float got = blocked[map_at(s, cmp.width, n, c, y, x)];
+                    if (c < s.c)
+                        compare(&cmp, (double)got, *canonical++);
+                    else if (got != 0)
+                        fail_msg("%s, width %d, %s: padding channel %d holds %g", cmp.row, cmp.width, cmp.what, c,
+                            (double)got);
+                }
+    conclude(&cmp);
+}
+
+static void check_weight(comparison cmp, const shape *s, const float *blocked, const double *canonical) {
+    const int taps = s->kernel * s->kernel;
+    for (int o = 0; o < (int)padded(s->k, cmp.width); o++)
+        for (int i = 0; i < (int)padded(s->c, cmp.width); i++)
+            for (int t = 0; t < taps; t++) {
+                const float got = blocked[weight_at(s, cmp.width, o, i, t)];
+                if (o < s->k && i < s->c)
+                    compare(&cmp, (double)got, *canonical++);
+                else if (got != 0)
+                    fail_msg(
+                        "%s, width %d, %s: padding %d,%d holds %g", cmp.row, cmp.width, cmp.what, o, i, (double)got);
+            }
+    conclude(&cmp);
+}
+
+// ---- One shape, all operators, variants, widths and thread counts
+
+typedef struct {
+    const shape *shape;
+    ls_conv_attr attr;
+    float *src, *weight, *bias, *grad_dst; // canonical
+    reference expected;
+} test_case;
+
+static double *new_doubles(int64_t count) {
+    double *x = calloc((size_t)count, sizeof *x);
+    assert_non_null(x);
+    return x;
+}
+
+static test_case new_case(const shape *s) {
+    test_case t = { .shape = s, .attr = attr_of(s) };
+    const size_t src = (size_t)ls_nchw_count(t.attr.src), dst = (size_t)ls_nchw_count(t.attr.dst);
+    const size_t weight = (size_t)(s->k * s->c * s->kernel * s->kernel);
+    t.src = new_normal(src, 1), t.weight = new_normal(weight, 2), t.bias = new_normal((size_t)s->k, 3);
+    t.grad_dst = new_normal(dst, 4);
+    t.expected = (reference){ t.src, t.weight, t.grad_dst, new_doubles((int64_t)dst), new_doubles((int64_t)src),
+        new_doubles((int64_t)weight), new_doubles(s->k) };
+    reference_run(&t.attr, t.bias, &t.expected);
+    return t;
+}
+
+static void free_case(test_case *t) {
+    free(t->src), free(t->weight), free(t->bias), free(t->grad_dst);
+    free(t->expected.dst), free(t->expected.grad_src), free(t->expected.grad_weight), free(t->expected.grad_bias);
+}
+
+// Runs with 1 thread, then with 2 and 3: `out` (and `out2`) must come out with the same bits.
+static void run_all(const test_case *t, ls_op op, const char *mode, const ls_winograd_kernels *kernels, float **args,
+    float *out, size_t out_count, float *out2, size_t out2_count, const char **algorithm) {
+    float *first = new_floats(out_count + out2_count), *before = new_floats(out_count + out2_count);
+    memcpy(before, out, out_count * sizeof(float));
+    if (out2) memcpy(before + out_count, out2, out2_count * sizeof(float));
+    for (int threads = 1; threads <= 3; threads++) {
+        memcpy(out, before, out_count * sizeof(float));
+        if (out2) memcpy(out2, before + out_count, out2_count * sizeof(float));
+        ls_pool *pool = NULL;
+        assert_int_equal(ls_pool_new(threads, &pool).code, LS_OK);
+        ls_winograd_plan plan;
+        ls_winograd_plan_make(&plan, &t->attr, op, mode, kernels, threads);
+        float *workspace = new_floats(plan.workspace_bytes / sizeof(float));
+        memset(workspace, 0xff, plan.workspace_bytes); // NaN
+        ls_winograd_run(&plan, args, workspace, pool);
+        free(workspace);
+        ls_pool_free(pool);
+        if (threads == 1) {
+            memcpy(first, out, out_count * sizeof(float));
+            if (out2) memcpy(first + out_count, out2, out2_count * sizeof(float));
+        } else if (memcmp(first, out, out_count * sizeof(float)) != 0 ||
+                   (out2 && memcmp(first + out_count, out2, out2_count * sizeof(float)) != 0)) {
+            fail_msg("%s, %s, width %d, operator %d: %d threads give other bits than one", t->shape->name,
+                plan.algorithm, kernels->width, (int)op, threads);
+        }
+        *algorithm = plan.algorithm;
+    }
+    free(first), free(before);
+}
+
+static void check_products(const test_case *t, const char *mode, const ls_winograd_kernels *kernels, comparison cmp) {
+    size_t src_count, weight_count, dst_count;
+    float *src = pack_map(t->attr.src, kernels->width, t->src, &src_count);
+    float *dst = pack_map(t->attr.dst, kernels->width, t->grad_dst, &dst_count);
+    float *weight = pack_weight(t->shape, kernels->width, t->weight, &weight_count);
+    float *bias = new_floats(padded(t->shape->k, kernels->width));
+    memset(bias, 0, padded(t->shape->k, kernels->width) * sizeof(float));
+    memcpy(bias, t->bias, (size_t)t->shape->k * sizeof(float));
+    float *out = new_floats(dst_count), *grad = new_floats(src_count);
+    memset(out, 0xff, dst_count * sizeof(float)),
+        memset(grad, 0xff, src_count * sizeof(float)); // overwritten, not read
+
+    run_all(t, LS_OP_CONV_FORWARD, mode, kernels, (float *[]){ src, weight, bias, out }, out, dst_count, NULL, 0,
+        &cmp.algorithm);
+    cmp.what = "dst";
+    check_map(cmp, t->attr.dst, out, t->expected.dst);
+    run_all(t, LS_OP_CONV_BACKWARD_DATA, mode, kernels, (float *[]){ dst, weight, grad }, grad, src_count, NULL, 0,
+        &cmp.algorithm);
+    cmp.what = "grad_src";
+    check_map(cmp, t->attr.src, grad, t->expected.grad_src);
+    free(src), free(dst), free(weight), free(bias), free(out), free(grad);
+}
+
+// grad_weight and grad_bias start with values to which the gradient is added.
+static void check_sum(const test_case *t, const char *mode, const ls_winograd_kernels *kernels, comparison cmp) {
+    size_t src_count, weight_count, dst_count;
+    const size_t bias_count = padded(t->shape->k, kernels->width);
+    float *src = pack_map(t->attr.src, kernels->width, t->src, &src_count);
+    float *dst = pack_map(t->attr.dst, kernels->width, t->grad_dst, &dst_count);
+    float *grad_weight = pack_weight(t->shape, kernels->width, t->weight, &weight_count);
+    float *grad_bias = new_floats(bias_count);
+    for (size_t i = 0; i < bias_count; i++) grad_bias[i] = i < (size_t)t->shape->k ? t->bias[i] : 0;
+    run_all(t, LS_OP_CONV_BACKWARD_WEIGHT, mode, kernels, (float *[]){ src, dst, grad_weight, grad_bias }, grad_weight,
+        weight_count, grad_bias, bias_count, &cmp.algorithm);
+
+    const int weights = t->shape->k * t->shape->c * t->shape->kernel * t->shape->kernel;
+    double *expected = new_doubles(weights);
+    for (int i = 0; i < weights; i++) expected[i] = (double)t->weight[i] + t->expected.grad_weight[i];
+    cmp.what = "grad_weight";
+    check_weight(cmp, t->shape, grad_weight, expected);
+    cmp.what = "grad_bias";
+    for (size_t i = 0; i < bias_count; i++) {
+        if (i < (size_t)t->shape->k)
+            compare(&cmp, (double)grad_bias[i], (double)t->bias[i] + t->expected.grad_bias[i]);
+        else
+            assert_true(grad_bias[i] == 0);
+    }
+    conclude(&cmp);
+    free(src), free(dst), free(grad_weight), free(grad_bias), free(expected);
+}
+
+static void check_kernels(const ls_winograd_kernels *kernels) {
+    static const struct {
+        const char *mode;
+        int kernel;
+        double bound;
+    } modes[] = { { "auto", 3, 2e-6 }, { "f2", 3, 7e-7 }, { "auto", 5, 2.5e-6 } };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        test_case t = new_case(&shapes[i]);
+        for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+            if (modes[m].kernel != shapes[i].kernel) continue;
+            const comparison cmp = { .row = shapes[i].name, .width = kernels->width, .bound = modes[m].bound };
+            check_products(&t, modes[m].mode, kernels, cmp);
+            check_sum(&t, modes[m].mode, kernels, cmp);
+        }
+        free_case(&t);
+    }
+}
+
+static int has_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static void test_width_8(void **state) {
+    (void)state;
+    if (!has_avx2()) skip();
+    check_kernels(ls_winograd_kernels_for(8, 0));
+}
+
+static void test_width_16(void **state) {
+    (void)state;
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
+        !__builtin_cpu_supports("avx512vl"))
+        skip();
+    check_kernels(ls_winograd_kernels_for(16, 0));
+}
+
+static void test_width_16_emulated(void **state) {
+    (void)state;
+    if (!has_avx2()) skip();
+    check_kernels(ls_winograd_kernels_for(16, 1));
+}
+
+static void test_absent_bias(void **state) {
+    (void)state;
+    if (!has_avx2()) skip();
+    const shape s = { "no bias", 2, 16, 8, 8, 16, 3, 1 };
+    test_case t = new_case(&s);
+    const ls_winograd_kernels *kernels = ls_winograd_kernels_for(16, 1);
+    size_t count, weight_count;
+    float *src = pack_map(t.attr.src, 16, t.src, &count), *dst = pack_map(t.attr.dst, 16, t.grad_dst, &count);
+    float *weight = pack_weight(&s, 16, t.weight, &weight_count), *out = new_floats(count);
+    memset(t.bias, 0, 16 * sizeof(float));
+    memset(t.expected.dst, 0, count * sizeof(double));
+    reference_run(&t.attr, t.bias, &t.expected);
+    memset(out, 0xff, count * sizeof(float));
+    comparison cmp = { .row = s.name, .width = 16, .bound = 3e-6, .what = "dst" };
+    run_all(&t, LS_OP_CONV_FORWARD, "auto", kernels, (float *[]){ src, weight, NULL, out }, out, count, NULL, 0,
+        &cmp.algorithm);
+    check_map(cmp, t.attr.dst, out, t.expected.dst);
+    run_all(&t, LS_OP_CONV_BACKWARD_WEIGHT, "auto", kernels, (float *[]){ src, dst, weight, NULL }, weight,
+        weight_count, NULL, 0, &cmp.algorithm);
+    free(src), free(dst), free(weight), free(out);
+    free_case(&t);
+}
+
+static void test_supports(void **state) {
+    (void)state;
+    static const struct {
+        shape shape;
+        int stride, dilation, groups;
+        ls_dtype storage;
+        ls_op op;
+        const char *mode;
+        int width, expected;
+    } rows[] = {
+        { { "resnet9", 128, 64, 32, 32, 128, 3, 1 }, 1, 1, 1, LS_F32, LS_OP_CONV_FORWARD, "auto", 8, 1 },
+        { { "resnet9, 16 wide", 128, 64, 32, 32, 128, 3, 1 }, 1, 1, 1, LS_F32, LS_OP_CONV_BACKWARD_WEIGHT, "auto", 16,
+            1 },
+        { { "f2", 128, 64, 32, 32, 128, 3, 1 }, 1, 1, 1, LS_F32, LS_OP_CONV_BACKWARD_DATA, "f2", 8, 1 },
+        { { "off", 128, 64, 32, 32, 128, 3, 1 }, 1, 1, 1, LS_F32, LS_OP_CONV_FORWARD, "off", 8, 0 },
+        { { "lenet conv2", 128, 32, 14, 14, 64, 5, 2 }, 1, 1, 1, LS_F32, LS_OP_CONV_FORWARD, "auto", 8, 1 },
+        { { "lenet conv2, f2", 128, 32, 14, 14, 64, 5, 2 }, 1, 1, 1, LS_F32, LS_OP_CONV_FORWARD, "f2", 8, 0 },
+        { { "first layer", 128, 3, 32, 32, 16, 3, 1 }, 1, 1, 1, LS_F32, LS_OP_CONV_FORWARD, "auto", 8, 0 },
+        { { "3x3 maps", 128, 256, 3, 3, 256, 3, 1 }, 1, 1, 1, LS_F32, LS_OP_CONV_FORWARD, "auto", 8, 1 },
+        { { "2x2 maps", 128, 256, 2, 2, 256, 3, 1 }, 1, 1, 1, LS_F32, LS_OP_CONV_FORWARD, "auto", 8, 0 },
+        { { "2x2 maps, f2", 128, 256, 2, 2, 256, 3, 1 }, 1, 1, 1, LS_F32, LS_OP_CONV_FORWARD, "f2", 8, 1 },
+        { { "mostly padding", 128, 9, 32, 32, 9, 3, 1 }, 1, 1, 1, LS_F32, LS_OP_CONV_FORWARD, "auto", 8, 0 },
+        { { "1x1 filter", 128, 64, 32, 32, 64, 1, 0 }, 1, 1, 1, LS_F32, LS_OP_CONV_FORWARD, "auto", 8, 0 },
+        { { "7x7 filter", 128, 64, 32, 32, 64, 7, 3 }, 1, 1, 1, LS_F32, LS_OP_CONV_FORWARD, "auto", 8, 0 },
+        { { "pad as large as the filter", 128, 64, 32, 32, 64, 3, 3 }, 1, 1, 1, LS_F32, LS_OP_CONV_FORWARD, "auto", 8,
+            0 },
+        { { "stride 2", 128, 64, 32, 32, 64, 3, 1 }, 2, 1, 1, LS_F32, LS_OP_CONV_FORWARD, "auto", 8, 0 },
+        { { "dilation 2", 128, 64, 32, 32, 64, 3, 1 }, 1, 2, 1, LS_F32, LS_OP_CONV_FORWARD, "auto", 8, 0 },
+        { { "groups 2", 128, 64, 32, 32, 64, 3, 1 }, 1, 1, 2, LS_F32, LS_OP_CONV_FORWARD, "auto", 8, 0 },
+        { { "bf16", 128, 64, 32, 32, 64, 3, 1 }, 1, 1, 1, LS_BF16, LS_OP_CONV_FORWARD, "auto", 8, 0 },
+        { { "not a convolution", 128, 64, 32, 32, 64, 3, 1 }, 1, 1, 1, LS_F32, LS_OP_ADD, "auto", 8, 0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_conv_attr attr = attr_of(&rows[i].shape);
+        attr.stride = rows[i].stride, attr.dilation = rows[i].dilation, attr.groups = rows[i].groups;
+        attr.storage = rows[i].storage;
+        const int got = ls_winograd_supports(&attr, rows[i].op, rows[i].mode, rows[i].width);
+        if (got != rows[i].expected)
+            fail_msg("%s: supports gives %d, expected %d", rows[i].shape.name, got, rows[i].expected);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_supports),
+        cmocka_unit_test(test_absent_bias),
+        cmocka_unit_test(test_width_8),
+        cmocka_unit_test(test_width_16),
+        cmocka_unit_test(test_width_16_emulated),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
