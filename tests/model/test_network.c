@@ -1,0 +1,415 @@
+// Network files: shapes, parameters and cost of every kind of layer, and every refusal with its message.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "base/atomic_file.h"
+#include "model/graph.h"
+
+static char path[64] = "/tmp/lockstep-network-XXXXXX";
+
+static int make_file(void **state) {
+    (void)state;
+    const int fd = mkstemp(path);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_file(void **state) {
+    (void)state;
+    return unlink(path);
+}
+
+static ls_status read_text(const char *text, ls_graph **graph) {
+    const ls_status status = ls_write_file(path, text, strlen(text));
+    return ls_failed(status) ? status : ls_graph_read(path, graph);
+}
+
+static int find_layer(const ls_graph *graph, const char *name) {
+    for (int i = 0; i < graph->layer_count; i++) {
+        if (strcmp(graph->layers[i].name, name) == 0) return i;
+    }
+    fail_msg("no layer '%s'", name);
+    return -1;
+}
+
+static const ls_param *find_param(const ls_graph *graph, const char *name) {
+    for (int i = 0; i < graph->param_count; i++) {
+        if (strcmp(graph->params[i].name, name) == 0) return &graph->params[i];
+    }
+    fail_msg("no parameter '%s'", name);
+    return NULL;
+}
+
+// One layer [x] between the input and a linear layer; out as PyTorch's documentation computes it.
+static const struct {
+    const char *row, *input, *layer;
+    ls_chw out;
+    int64_t parameters;   // trained
+    double multiply_adds; // of one sample
+} shapes[] = {
+    { "conv", "3x8x8", "layer=conv2d\nout_channels=4\nkernel=3", { 4, 6, 6 }, 112, 3888 },
+    { "conv, padded", "3x8x8", "layer=conv2d\nout_channels=4\nkernel=3\npadding=1", { 4, 8, 8 }, 112, 6912 },
+    { "conv, stride rounds down", "3x8x8", "layer=conv2d\nout_channels=4\nkernel=3\nstride=2\npadding=1", { 4, 4, 4 },
+        112, 1728 },
+    { "conv, rectangular", "3x7x10", "layer=conv2d\nout_channels=2\nkernel=2\nstride=3", { 2, 2, 3 }, 26, 144 },
+    { "conv, dilated", "2x9x11", "layer=conv2d\nout_channels=5\nkernel=3\ndilation=3\npadding=1", { 5, 5, 7 }, 95,
+        3150 },
+    { "conv, groups", "6x5x5", "layer=conv2d\nout_channels=4\nkernel=3\ngroups=2", { 4, 3, 3 }, 112, 972 },
+    { "conv, depthwise, no bias", "6x5x5", "layer=conv2d\nout_channels=6\nkernel=5\ngroups=6\nbias=false", { 6, 1, 1 },
+        150, 150 },
+    { "conv, kernel as large as the padded map", "1x3x3", "layer=conv2d\nout_channels=1\nkernel=7\npadding=2",
+        { 1, 1, 1 }, 50, 49 },
+    { "linear on a vector", "20x1x1", "layer=linear\nout_features=7", { 7, 1, 1 }, 147, 140 },
+    { "linear, no bias", "20x1x1", "layer=linear\nout_features=7\nbias=false", { 7, 1, 1 }, 140, 140 },
+    { "relu", "3x4x5", "layer=relu", { 3, 4, 5 }, 0, 0 },
+    { "batchnorm2d", "3x4x5", "layer=batchnorm2d\neps=1e-3\nmomentum=0.2", { 3, 4, 5 }, 6, 0 },
+    { "maxpool", "3x8x8", "layer=maxpool2d\nkernel=2", { 3, 4, 4 }, 0, 0 },
+    { "maxpool, odd map rounds down", "3x7x9", "layer=maxpool2d\nkernel=2", { 3, 3, 4 }, 0, 0 },
+    { "maxpool, overlapping", "3x8x8", "layer=maxpool2d\nkernel=3\nstride=2\npadding=1", { 3, 4, 4 }, 0, 0 },
+    { "avgpool, stride 1", "2x5x4", "layer=avgpool2d\nkernel=3\nstride=1", { 2, 3, 2 }, 0, 0 },
+    { "globalavgpool", "5x7x3", "layer=globalavgpool", { 5, 1, 1 }, 0, 0 },
+    { "globalmaxpool", "5x7x3", "layer=globalmaxpool", { 5, 1, 1 }, 0, 0 },
+    { "dropout", "3x4x5", "layer=dropout\np=0.25", { 3, 4, 5 }, 0, 0 },
+    { "add", "3x4x5", "layer=add\ninputs=input, input", { 3, 4, 5 }, 0, 0 },
+    { "flatten", "3x4x5", "layer=flatten", { 60, 1, 1 }, 0, 0 },
+    { "scale", "3x4x5", "layer=scale\nfactor=-0.125", { 3, 4, 5 }, 0, 0 },
+};
+
+static void every_kind(void **state) {
+    (void)state;
+    int seen[LS_LAYER_COUNT] = { 0 };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+            "[network]\ninput=%s\n[x]\n%s\n[f]\nlayer=flatten\n[head]\nlayer=linear\nout_features=2\n", shapes[i].input,
+            shapes[i].layer);
+        ls_graph *graph = NULL;
+        const ls_status status = read_text(text, &graph);
+        if (ls_failed(status)) fail_msg("%s: %s", shapes[i].row, status.text);
+        const ls_layer *x = &graph->layers[0];
+        if (!ls_chw_equal(x->out, shapes[i].out)) {
+            fail_msg("%s: output %dx%dx%d, expected %dx%dx%d", shapes[i].row, x->out.c, x->out.h, x->out.w,
+                shapes[i].out.c, shapes[i].out.h, shapes[i].out.w);
+        }
+        const int64_t head = 2 * ls_chw_count(shapes[i].out) + 2,
+                      parameters = ls_graph_trained_parameters(graph) - head;
+        if (parameters != shapes[i].parameters) {
+            fail_msg("%s: %lld parameters, expected %lld", shapes[i].row, (long long)parameters,
+                (long long)shapes[i].parameters);
+        }
+        const ls_cost cost = ls_layer_cost(graph, 0), head_cost = ls_layer_cost(graph, 2);
+        if (cost.forward != 2 * shapes[i].multiply_adds || cost.backward_weight != cost.forward ||
+            cost.backward_data != 0) {
+            fail_msg("%s: cost %g, expected %g, and no data gradient", shapes[i].row, cost.forward,
+                2 * shapes[i].multiply_adds);
+        }
+        const int trained = parameters > 0; // only then the head's gradient is wanted before it
+        assert_int_equal(graph->layers[2].needs_input_grad, trained);
+        assert_true(head_cost.backward_data == (trained ? head_cost.forward : 0));
+        assert_int_equal(graph->classes, 2);
+        seen[x->kind] = 1;
+        ls_graph_free(graph);
+    }
+    for (int k = 0; k < LS_LAYER_COUNT; k++) {
+        if (!seen[k]) fail_msg("no row for layer kind '%s'", ls_layer_kind_name((ls_layer_kind)k));
+    }
+}
+
+static void keys_are_kept(void **state) {
+    (void)state;
+    ls_graph *graph = NULL;
+    const ls_status status =
+        read_text("[network]\ninput=4x9x9\n"
+                  "[c]\nlayer=conv2d\nout_channels=6\nkernel=3\nstride=2\npadding=1\ndilation=2\ngroups=2\nbias=false\n"
+                  "[n]\nlayer=batchnorm2d\neps=0.25\nmomentum=0.75\n[n2]\nlayer=batchnorm2d\n"
+                  "[p]\nlayer=maxpool2d\nkernel=2\n[a]\nlayer=avgpool2d\nkernel=2\nstride=1\npadding=1\n"
+                  "[d]\nlayer=dropout\n[s]\nlayer=scale\nfactor=1e-3\n[f]\nlayer=flatten\n"
+                  "[l]\nlayer=linear\nout_features=3\n",
+            &graph);
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    const ls_layer *l = graph->layers;
+    assert_memory_equal(&l[0].attr.conv2d, (&(ls_layer_conv2d){ 6, 3, 2, 1, 2, 2, 0 }), sizeof(ls_layer_conv2d));
+    assert_true(l[1].attr.batchnorm2d.eps == 0.25 && l[1].attr.batchnorm2d.momentum == 0.75);
+    assert_true(l[2].attr.batchnorm2d.eps == 1e-5 && l[2].attr.batchnorm2d.momentum == 0.1);
+    assert_memory_equal(&l[3].attr.maxpool2d, (&(ls_layer_pool){ 2, 2, 0 }), sizeof(ls_layer_pool));
+    assert_memory_equal(&l[4].attr.avgpool2d, (&(ls_layer_pool){ 2, 1, 1 }), sizeof(ls_layer_pool));
+    assert_true(l[5].attr.dropout.p == 0.5 && l[6].attr.scale.factor == 1e-3);
+    assert_memory_equal(&l[8].attr.linear, (&(ls_layer_linear){ 3, 1 }), sizeof(ls_layer_linear));
+    ls_graph_free(graph);
+}
+
+// Behind a flatten the map's shape is kept, through relu, dropout, scale and add, up to the linear layer's weight.
+static void physical_shapes(void **state) {
+    (void)state;
+    ls_graph *graph = NULL;
+    const ls_status status =
+        read_text("[network]\ninput=3x4x5\n[f]\nlayer=flatten\n[r]\nlayer=relu\n[d]\nlayer=dropout\n"
+                  "[s]\nlayer=scale\nfactor=2\n[a]\nlayer=add\ninputs=s,r\n[f2]\nlayer=flatten\n"
+                  "[l]\nlayer=linear\nout_features=7\n[r2]\nlayer=relu\n[l2]\nlayer=linear\nout_features=2\n",
+            &graph);
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    for (int i = 0; i < 6; i++) {
+        const ls_layer *layer = &graph->layers[i];
+        if (!ls_chw_equal(layer->out, (ls_chw){ 60, 1, 1 }) || !ls_chw_equal(layer->physical, (ls_chw){ 3, 4, 5 }) ||
+            !layer->flat) {
+            fail_msg("layer '%s': out %dx%dx%d, physical %dx%dx%d", layer->name, layer->out.c, layer->out.h,
+                layer->out.w, layer->physical.c, layer->physical.h, layer->physical.w);
+        }
+    }
+    const ls_param *weight = find_param(graph, "l.weight"), *second = find_param(graph, "l2.weight");
+    assert_memory_equal(weight->shape.dim, ((int[]){ 7, 3, 4, 5 }), sizeof weight->shape.dim);
+    assert_int_equal(weight->shape.kind, LS_PARAM_LINEAR);
+    assert_int_equal(weight->rank, 2);
+    assert_memory_equal(weight->file_dim, ((int[]){ 7, 60 }), 2 * sizeof(int));
+    assert_memory_equal(second->shape.dim, ((int[]){ 2, 7, 1, 1 }), sizeof second->shape.dim);
+    assert_true(ls_chw_equal(ls_graph_physical(graph, -1), (ls_chw){ 3, 4, 5 }));
+    assert_true(ls_chw_equal(ls_graph_physical(graph, 6), (ls_chw){ 7, 1, 1 }));
+    ls_graph_free(graph);
+}
+
+#define IN "[network]\ninput=3x8x8\n"
+#define CONV "layer=conv2d\nout_channels=4\nkernel=3\n"
+#define END "[f]\nlayer=flatten\n[head]\nlayer=linear\nout_features=10\n"
+static const struct {
+    const char *row, *text;
+    int line;               // named by the message; 0: none
+    const char *message[3]; // all must be in it
+} refusals[] = {
+    { "empty file", "", 1, { "begins with the section [network]", "found no section" } },
+    { "layer first", "[conv1]\n" CONV, 1, { "begins with the section [network]", "found [conv1]" } },
+    { "no input", "[network]\n[f]\nlayer=flatten\n", 1, { "[network] lacks 'input'" } },
+    { "key of network", "[network]\nimput=1x2x3\n", 2, { "no key 'imput'", "did you mean 'input'?" } },
+    { "input, two numbers", "[network]\ninput=8x8\n" END, 2, { "'8x8'", "such as 3x32x32" } },
+    { "input, four numbers", "[network]\ninput=1x3x8x8\n" END, 2, { "'1x3x8x8'" } },
+    { "input, zero", "[network]\ninput=0x8x8\n" END, 2, { "each from 1 to 65536" } },
+    { "input, huge", "[network]\ninput=3x65537x8\n" END, 2, { "each from 1 to 65536" } },
+    { "input, too many elements", "[network]\ninput=65536x65536x2\n" END, 2, { "'65536x65536x2'" } },
+    { "input, signs", "[network]\ninput=+3x8x-8\n" END, 2, { "'+3x8x-8'" } },
+    { "no layers", IN, 0, { "the network has no layers" } },
+    { "section twice", IN "[a]\nlayer=relu\n[a]\nlayer=relu\n", 5, { "[a]" } },
+    { "layer called input", IN "[input]\nlayer=relu\n" END, 3, { "cannot be called 'input'" } },
+    { "a name with a comma", IN "[a,b]\nlayer=relu\n" END, 3, { "'a,b' contains ','" } },
+    { "a long name",
+        IN "[aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa]\nlayer=relu\n" END, 3,
+        { "has 81 characters; 1 to 80" } },
+    { "no kind", IN "[a]\nkernel=3\n" END, 3, { "layer 'a' lacks the key 'layer'", "conv2d, linear, relu" } },
+    { "unknown kind", IN "[a]\nkernel=3\nlayer=cnov2d\n" END, 5,
+        { "layer 'a': there is no kind 'cnov2d'", "did you mean 'conv2d'?" } },
+    { "unlike any kind", IN "[a]\nlayer=transformer\n" END, 4, { "no kind 'transformer' (kinds: conv2d, linear" } },
+    { "unknown key", IN "[a]\n" CONV "paddign=1\n" END, 7,
+        { "layer 'a' (conv2d) has no key 'paddign'", "did you mean 'padding'?", "keys: layer, inputs, out_channels" } },
+    { "key of another kind", IN "[a]\nlayer=relu\nkernel=3\n" END, 5,
+        { "layer 'a' (relu) has no key 'kernel'", "keys: layer, inputs)" } },
+    { "missing key", IN "[a]\nlayer=conv2d\nkernel=3\n" END, 3,
+        { "layer 'a' (conv2d): it lacks the key 'out_channels'", "from 1 to 65536" } },
+    { "missing number", IN "[a]\nlayer=scale\n" END, 3, { "it lacks the key 'factor' (a number" } },
+    { "no number", IN "[a]\nlayer=conv2d\nout_channels=four\nkernel=3\n" END, 5, { "a.out_channels", "four" } },
+    { "fraction", IN "[a]\nlayer=maxpool2d\nkernel=2.5\n" END, 5, { "a.kernel", "2.5" } },
+    { "out of range", IN "[a]\nlayer=conv2d\nout_channels=4\nkernel=0\n" END, 6, { "a.kernel", "from 1 to 1024" } },
+    { "stride zero", IN "[a]\nlayer=maxpool2d\nkernel=2\nstride=0\n" END, 6, { "a.stride", "from 1" } },
+    { "probability one", IN "[a]\nlayer=dropout\np=1\n" END, 5, { "a.p" } },
+    { "no truth", IN "[a]\n" CONV "bias=maybe\n" END, 7, { "a.bias", "true or false" } },
+    { "unknown input", IN "[first]\nlayer=relu\n[b]\nlayer=relu\ninputs=frist\n" END, 7,
+        { "layer 'b': there is no layer 'frist'", "did you mean 'first'?" } },
+    { "later input", IN "[a]\nlayer=relu\ninputs=b\n[b]\nlayer=relu\n" END, 5,
+        { "layer 'a': its input 'b' comes later (line 6)" } },
+    { "own input", IN "[a]\nlayer=relu\ninputs=a\n" END, 5, { "layer 'a' names itself" } },
+    { "empty input", IN "[a]\nlayer=relu\n[s]\nlayer=add\ninputs=a,\n" END, 7, { "there is no layer ''" } },
+    { "add without inputs", IN "[a]\nlayer=relu\n[s]\nlayer=add\n" END, 5,
+        { "layer 's' (add): it needs the key 'inputs' with 2 names" } },
+    { "add of one", IN "[a]\nlayer=relu\n[s]\nlayer=add\ninputs=a\n" END, 7,
+        { "inputs = 'a' has 1 name; it takes 2" } },
+    { "relu of two", IN "[a]\nlayer=relu\ninputs=input,input\n" END, 5, { "has 2 names; it takes 1" } },
+    { "add, shapes", IN "[a]\n" CONV "[s]\nlayer=add\ninputs=a,input\n" END, 7,
+        { "layer 's' (add): its inputs must have one shape, but 'a' is 4x6x6 and 'input' is 3x8x8" } },
+    { "add, maps behind flatten",
+        "[network]\ninput=4x3x2\n[c]\nlayer=conv2d\nout_channels=12\nkernel=2\n[a]\nlayer=flatten\n"
+        "[b]\nlayer=flatten\ninputs=input\n[s]\nlayer=add\ninputs=a,b\n[h]\nlayer=linear\nout_features=2\n",
+        12, { "'a' from 12x2x1 and 'b' from 4x3x2: add before flattening" } },
+    { "kernel too large", IN "[a]\nlayer=conv2d\nout_channels=4\nkernel=11\npadding=1\n" END, 3,
+        { "layer 'a' (conv2d): kernel = 11 with dilation = 1 covers 11x11, more than its input 3x8x8 with padding = 1",
+            "(10x10)" } },
+    { "dilated too far", IN "[a]\n" CONV "dilation=4\n" END, 3, { "kernel = 3 with dilation = 4 covers 9x9" } },
+    { "pool too large", "[network]\ninput=3x8x2\n[a]\nlayer=maxpool2d\nkernel=3\n" END, 3,
+        { "layer 'a' (maxpool2d)", "input 3x8x2" } },
+    { "pool, padding", IN "[a]\nlayer=avgpool2d\nkernel=3\npadding=2\n" END, 3,
+        { "padding = 2 is more than half of kernel = 3: at most 1" } },
+    { "groups, input", IN "[a]\n" CONV "groups=2\n" END, 3,
+        { "groups = 2 must divide both the 3 channels of its input (3x8x8) and out_channels = 4" } },
+    { "groups, output", IN "[a]\n" CONV "groups=3\n" END, 3, { "groups = 3 must divide", "out_channels = 4" } },
+    { "linear on a map", IN "[a]\nlayer=linear\nout_features=10\n", 3,
+        { "layer 'a' (linear): it works on a vector, but its input 'input' is 3x8x8", "flatten (to 192 features)" } },
+    { "norm behind flatten", IN "[flat]\nlayer=flatten\n[n]\nlayer=batchnorm2d\n" END, 5,
+        { "layer 'n' (batchnorm2d)", "its input 'flat' is a vector of 192 features", "before the flatten" } },
+    { "conv behind linear", IN END "[r]\nlayer=relu\n[c]\nlayer=conv2d\nout_channels=2\nkernel=1\n", 10,
+        { "'r' is a vector of 10" } },
+    { "pool behind flatten", IN "[flat]\nlayer=flatten\n[n]\nlayer=globalavgpool\n" END, 5,
+        { "is a vector of 192 features" } },
+    { "dead layer", IN "[a]\nlayer=relu\n[b]\nlayer=relu\n[c]\nlayer=relu\ninputs=a\n" END, 5,
+        { "layer 'b' (relu): no later layer uses its output 3x8x8", "last layer 'head'" } },
+    { "output a map", IN "[a]\n" CONV, 3, { "layer 'a' (conv2d): the last layer's output is 4x6x6", "(classes)x1x1" } },
+    { "output of one class", IN "[f]\nlayer=flatten\n[h]\nlayer=linear\nout_features=1\n", 5,
+        { "output is 1x1x1", "at least 2 classes" } },
+    { "output flattened", IN "[f]\nlayer=flatten\n", 3, { "a flattened map of 3x8x8" } },
+    { "output too large", "[network]\ninput=1x2048x2048\n[a]\nlayer=conv2d\nout_channels=65536\nkernel=1\n" END, 3,
+        { "its output 65536x2048x2048 has more than 2147483647 elements" } },
+    { "window too large", "[network]\ninput=1x400x400\n[a]\nlayer=globalmaxpool\n" END, 3, { "a window of 400x400" } },
+};
+
+static void every_refusal(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        ls_graph *graph = NULL;
+        const ls_status status = read_text(refusals[i].text, &graph);
+        if (status.code != LS_USAGE)
+            fail_msg("%s: code %d, expected %d", refusals[i].row, (int)status.code, (int)LS_USAGE);
+        char where[96];
+        snprintf(where, sizeof where, refusals[i].line ? "%s:%d:" : "%s:", path, refusals[i].line);
+        if (strncmp(status.text, where, strlen(where)) != 0)
+            fail_msg("%s: '%s' does not begin with '%s'", refusals[i].row, status.text, where);
+        for (int k = 0; k < 3 && refusals[i].message[k]; k++) {
+            if (!strstr(status.text, refusals[i].message[k])) {
+                fail_msg("%s: '%s' lacks '%s'", refusals[i].row, status.text, refusals[i].message[k]);
+            }
+        }
+        assert_null(graph);
+    }
+    ls_graph *graph = NULL;
+    const ls_status status = ls_graph_read("/nonexistent/net.ini", &graph);
+    assert_int_equal(status.code, LS_USAGE);
+    assert_non_null(strstr(status.text, "/nonexistent/net.ini"));
+}
+
+// The shipped networks. resnet20 as published, without projections, has 269722 parameters and 81.1 / 242.4 MFLOP: the
+// two projections add 2752 and 0.5 / 1.6.
+static const struct {
+    const char *file;
+    ls_chw input;
+    int64_t parameters;
+    double forward_mflop, training_mflop; // rounded
+    int tensors;                          // statistics included
+} shipped[] = {
+    { "configs/models/lenet.ini", { 1, 28, 28 }, 454922, 22.1, 65.1, 8 },
+    { "configs/models/resnet9.ini", { 3, 32, 32 }, 6573120, 758.5, 2272, 8 * 5 + 1 },
+    { "configs/models/resnet20.ini", { 3, 32, 32 }, 272474, 81.6, 244.0, 21 * 5 + 2 },
+};
+
+static void shipped_networks(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof shipped / sizeof shipped[0]; i++) {
+        ls_graph *graph = NULL;
+        const ls_status status = ls_graph_read(shipped[i].file, &graph);
+        if (ls_failed(status)) fail_msg("%s", status.text);
+        assert_true(ls_chw_equal(graph->input, shipped[i].input));
+        assert_int_equal(graph->classes, 10);
+        assert_int_equal(ls_graph_trained_parameters(graph), shipped[i].parameters);
+        assert_int_equal(graph->param_count, shipped[i].tensors);
+        double forward = 0, training = 0;
+        for (int k = 0; k < graph->layer_count; k++) {
+            const ls_cost cost = ls_layer_cost(graph, k);
+            forward += cost.forward;
+            training += cost.forward + cost.backward_data + cost.backward_weight;
+        }
+        if (fabs(forward * 1e-6 - shipped[i].forward_mflop) > 0.05 ||
+            fabs(training * 1e-6 - shipped[i].training_mflop) > (training > 1e9 ? 0.5 : 0.05)) {
+            fail_msg("%s: MFLOP %.3f / %.3f, expected %.1f / %.1f", shipped[i].file, forward * 1e-6, training * 1e-6,
+                shipped[i].forward_mflop, shipped[i].training_mflop);
+        }
+        ls_graph_free(graph);
+    }
+}
+
+// Names and shapes as in PyTorch's state_dict; all of them are compared when golden files are made (--reference).
+static const struct {
+    const char *file, *name;
+    ls_param_role role;
+    int rank, dim[4];
+} names[] = {
+    { "lenet", "conv1.weight", LS_ROLE_WEIGHT, 4, { 32, 1, 5, 5 } },
+    { "lenet", "conv2.bias", LS_ROLE_BIAS, 1, { 64 } },
+    { "lenet", "fc1.weight", LS_ROLE_WEIGHT, 2, { 128, 3136 } },
+    { "resnet9", "prep.conv.weight", LS_ROLE_WEIGHT, 4, { 64, 3, 3, 3 } },
+    { "resnet9", "prep.bn.running_mean", LS_ROLE_RUNNING_MEAN, 1, { 64 } },
+    { "resnet9", "res1.0.conv.weight", LS_ROLE_WEIGHT, 4, { 128, 128, 3, 3 } },
+    { "resnet9", "head.weight", LS_ROLE_WEIGHT, 2, { 10, 512 } },
+    { "resnet20", "stem.bn.bias", LS_ROLE_NORM_BIAS, 1, { 16 } },
+    { "resnet20", "blocks.0.a.conv.weight", LS_ROLE_WEIGHT, 4, { 16, 16, 3, 3 } },
+    { "resnet20", "blocks.3.short.conv.weight", LS_ROLE_WEIGHT, 4, { 32, 16, 1, 1 } },
+    { "resnet20", "blocks.3.short.bn.weight", LS_ROLE_NORM_WEIGHT, 1, { 32 } },
+    { "resnet20", "blocks.8.b.bn.running_var", LS_ROLE_RUNNING_VAR, 1, { 64 } },
+    { "resnet20", "head.bias", LS_ROLE_BIAS, 1, { 10 } },
+};
+
+static void parameter_names(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char file[64];
+        snprintf(file, sizeof file, "configs/models/%s.ini", names[i].file);
+        ls_graph *graph = NULL;
+        const ls_status status = ls_graph_read(file, &graph);
+        if (ls_failed(status)) fail_msg("%s", status.text);
+        const ls_param *param = find_param(graph, names[i].name);
+        assert_int_equal(param->role, names[i].role);
+        assert_int_equal(param->rank, names[i].rank);
+        assert_memory_equal(param->file_dim, names[i].dim, (size_t)param->rank * sizeof(int));
+        assert_int_equal(param - graph->params >= graph->layers[param->layer].first_param, 1);
+        ls_graph_free(graph);
+    }
+}
+
+static void residual_branches(void **state) {
+    (void)state;
+    ls_graph *graph = NULL;
+    const ls_status status = ls_graph_read("configs/models/resnet20.ini", &graph);
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    const ls_layer *same = &graph->layers[find_layer(graph, "blocks.1.add")],
+                   *projected = &graph->layers[find_layer(graph, "blocks.3.add")];
+    assert_int_equal(same->inputs[0], find_layer(graph, "blocks.1.b.bn"));
+    assert_int_equal(same->inputs[1], find_layer(graph, "blocks.0.relu"));
+    assert_int_equal(projected->inputs[1], find_layer(graph, "blocks.3.short.bn"));
+    assert_int_equal(
+        graph->layers[find_layer(graph, "blocks.3.short.conv")].inputs[0], find_layer(graph, "blocks.2.relu"));
+    ls_graph_free(graph);
+}
+
+static void printed_table(void **state) {
+    (void)state;
+    ls_graph *graph = NULL;
+    const ls_status status = ls_graph_read("configs/models/lenet.ini", &graph);
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    ls_graph_print(graph, file);
+    fclose(file);
+    static const char *const lines[] = {
+        "configs/models/lenet.ini: input 1x28x28, 10 classes\n",
+        "conv1    conv2d         input       32x28x28          832      1.254      2.509\n",
+        "fc1      linear         flatten      128x1x1       401536      0.803      2.408\n",
+        "all                                                454922     22.130     65.136\n",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        if (!strstr(text, lines[i])) fail_msg("table lacks '%s':\n%s", lines[i], text);
+    }
+    free(text);
+    ls_graph_free(graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind),
+        cmocka_unit_test(keys_are_kept),
+        cmocka_unit_test(physical_shapes),
+        cmocka_unit_test(every_refusal),
+        cmocka_unit_test(shipped_networks),
+        cmocka_unit_test(parameter_names),
+        cmocka_unit_test(residual_branches),
+        cmocka_unit_test(printed_table),
+    };
+    return cmocka_run_group_tests(tests, make_file, remove_file);
+}
