@@ -1,0 +1,420 @@
+// op_cases.h - the shapes on which every operator is compared, and the cases made of them. A new shape is a row; a new
+// operator is a table, a function that visits its cases, and a line in each_case.
+#ifndef TESTS_DEVICE_OP_CASES_H
+#define TESTS_DEVICE_OP_CASES_H
+
+#include "op_case.h"
+
+typedef void case_visit(void *context, op_case *c);
+
+static inline void visit_and_free(case_visit *visit, void *context, op_case *c) {
+    visit(context, c);
+    case_free(c);
+}
+
+// ---- convolution
+
+typedef struct {
+    const char *name;
+    ls_nchw src;
+    int out_channels, kernel, stride, pad, dilation, groups, bias;
+} conv_row;
+
+// clang-format off
+static const conv_row conv_rows[] = {
+    //                             src                  K   R  s  p  d  g  bias
+    { "lenet conv1",               { 4, 1, 28, 28 },   32,  5, 1, 2, 1, 1, 1 },
+    { "lenet conv2",               { 4, 32, 14, 14 },  64,  5, 1, 2, 1, 1, 1 },
+    { "resnet9 prep",              { 2, 3, 32, 32 },   64,  3, 1, 1, 1, 1, 0 },
+    { "resnet9 layer1",            { 1, 64, 32, 32 }, 128,  3, 1, 1, 1, 1, 0 },
+    { "resnet9 res1",              { 1, 128, 16, 16 }, 128, 3, 1, 1, 1, 1, 0 },
+    { "resnet9 layer2",            { 1, 128, 16, 16 }, 256, 3, 1, 1, 1, 1, 0 },
+    { "resnet9 layer3",            { 1, 256, 8, 8 },  512,  3, 1, 1, 1, 1, 0 },
+    { "resnet9 res3",              { 2, 512, 4, 4 },  512,  3, 1, 1, 1, 1, 0 },
+    { "resnet20 stem",             { 3, 3, 32, 32 },   16,  3, 1, 1, 1, 1, 0 },
+    { "resnet20 stage 1",          { 3, 16, 32, 32 },  16,  3, 1, 1, 1, 1, 0 },
+    { "resnet20 stage 2 first",    { 3, 16, 32, 32 },  32,  3, 2, 1, 1, 1, 0 },
+    { "resnet20 stage 2 shortcut", { 3, 16, 32, 32 },  32,  1, 2, 0, 1, 1, 0 },
+    { "resnet20 stage 2",          { 3, 32, 16, 16 },  32,  3, 1, 1, 1, 1, 0 },
+    { "resnet20 stage 3 first",    { 3, 32, 16, 16 },  64,  3, 2, 1, 1, 1, 0 },
+    { "resnet20 stage 3 shortcut", { 3, 32, 16, 16 },  64,  1, 2, 0, 1, 1, 0 },
+    { "resnet20 stage 3",          { 3, 64, 8, 8 },    64,  3, 1, 1, 1, 1, 0 },
+    { "one of everything",         { 1, 1, 1, 1 },      1,  1, 1, 0, 1, 1, 1 },
+    { "1x1 map, padded",           { 5, 10, 1, 1 },    17,  3, 1, 1, 1, 1, 1 },
+    { "odd, no padding",           { 2, 3, 7, 9 },      5,  3, 1, 0, 1, 1, 1 },
+    { "odd, stride 2",             { 3, 5, 7, 9 },      3,  3, 2, 1, 1, 1, 0 },
+    { "odd, stride 2, padding 2",  { 2, 10, 9, 5 },    17,  5, 2, 2, 1, 1, 1 },
+    { "stride 3",                  { 2, 3, 11, 10 },    8,  2, 3, 0, 1, 1, 1 },
+    { "even kernel",               { 2, 17, 6, 7 },    10,  4, 1, 1, 1, 1, 1 },
+    { "dilation 2",                { 2, 8, 9, 11 },    16,  3, 1, 2, 2, 1, 1 },
+    { "dilation 2, stride 2",      { 1, 5, 13, 10 },    3,  3, 2, 1, 2, 1, 0 },
+    { "groups 2",                  { 2, 16, 8, 8 },    32,  3, 1, 1, 1, 2, 1 },
+    { "groups 2, odd channels",    { 2, 10, 7, 5 },     6,  3, 2, 1, 1, 2, 1 },
+    { "depthwise",                 { 2, 16, 9, 9 },    16,  3, 1, 1, 1, 16, 1 },
+    { "depthwise, stride 2",       { 1, 17, 8, 7 },    17,  3, 2, 1, 1, 17, 0 },
+    { "depthwise, two each",       { 2, 5, 6, 6 },     10,  3, 1, 1, 1, 5, 1 },
+    { "1x1",                       { 2, 17, 5, 6 },    10,  1, 1, 0, 1, 1, 1 },
+    { "1x1, padded",               { 2, 8, 4, 4 },      8,  1, 1, 1, 1, 1, 1 },
+    { "7x7, stride 2",             { 1, 3, 21, 19 },   16,  7, 2, 3, 1, 1, 1 },
+    { "kernel as large as map",    { 3, 16, 4, 4 },    10,  4, 1, 0, 1, 1, 1 },
+    { "one channel in and out",    { 4, 1, 12, 12 },    1,  3, 1, 1, 1, 1, 1 },
+    { "taps only in padding",      { 1, 3, 2, 2 },      8,  5, 1, 4, 2, 1, 0 }
+};
+// clang-format on
+
+static inline ls_conv_attr conv_attr(const conv_row *r, ls_dtype storage) {
+    int window = r->dilation * (r->kernel - 1) + 1;
+    ls_conv_attr a = { .src = r->src,
+        .kernel = r->kernel,
+        .stride = r->stride,
+        .pad = r->pad,
+        .dilation = r->dilation,
+        .groups = r->groups,
+        .has_bias = r->bias,
+        .storage = storage };
+    a.dst = (ls_nchw){ r->src.n, r->out_channels, (r->src.h + 2 * a.pad - window) / r->stride + 1,
+        (r->src.w + 2 * a.pad - window) / r->stride + 1 };
+    return a;
+}
+
+static inline void conv_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof conv_rows / sizeof *conv_rows; i++) {
+        const conv_row *r = &conv_rows[i];
+        ls_conv_attr a = conv_attr(r, storage);
+        int taps = a.kernel * a.kernel, group_in = a.src.c / a.groups, group_out = a.dst.c / a.groups;
+        ls_param_shape weight = { LS_PARAM_CONV, { a.dst.c, group_in, a.kernel, a.kernel }, a.groups };
+        double pixels = (double)a.dst.n * a.dst.h * a.dst.w;
+
+        op_case *c = case_new(LS_OP_CONV_FORWARD, storage, r->name, "");
+        c->desc.attr.conv = a;
+        case_activation(c, LS_CONV_FORWARD_SRC, USE_IN, a.src, 0);
+        case_param(c, LS_CONV_FORWARD_WEIGHT, ARG_WORKING, USE_IN, weight, 0);
+        if (a.has_bias) case_vector(c, LS_CONV_FORWARD_BIAS, USE_IN, a.dst.c, 0);
+        case_activation(c, LS_CONV_FORWARD_DST, USE_OUT, a.dst, sum_tolerance(taps * group_in + 1));
+        visit_and_free(visit, context, c);
+
+        c = case_new(LS_OP_CONV_BACKWARD_DATA, storage, r->name, "");
+        c->desc.attr.conv = a;
+        case_activation(c, LS_CONV_BACKWARD_DATA_GRAD_DST, USE_IN, a.dst, 0);
+        case_param(c, LS_CONV_BACKWARD_DATA_WEIGHT, ARG_WORKING, USE_IN, weight, 0);
+        case_activation(c, LS_CONV_BACKWARD_DATA_GRAD_SRC, USE_OUT, a.src, sum_tolerance(taps * group_out));
+        visit_and_free(visit, context, c);
+
+        c = case_new(LS_OP_CONV_BACKWARD_WEIGHT, storage, r->name, "");
+        c->desc.attr.conv = a;
+        case_activation(c, LS_CONV_BACKWARD_WEIGHT_SRC, USE_IN, a.src, 0);
+        case_activation(c, LS_CONV_BACKWARD_WEIGHT_GRAD_DST, USE_IN, a.dst, 0);
+        case_param(c, LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT, ARG_PARAM, USE_UPDATE, weight, sum_tolerance(pixels + 1));
+        if (a.has_bias)
+            case_vector(c, LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS, USE_UPDATE, a.dst.c, sum_tolerance(pixels + 1));
+        visit_and_free(visit, context, c);
+    }
+}
+
+// ---- linear
+
+static const struct {
+    const char *name;
+    ls_nchw src;
+    int outputs, bias;
+} linear_rows[] = {
+    { "lenet fc1", { 4, 64, 7, 7 }, 128, 1 },
+    { "lenet fc2", { 4, 128, 1, 1 }, 10, 1 },
+    { "resnet9 head", { 4, 512, 1, 1 }, 10, 0 },
+    { "resnet20 head", { 4, 64, 1, 1 }, 10, 1 },
+    { "one of everything", { 1, 1, 1, 1 }, 1, 1 },
+    { "batch 1, odd", { 1, 17, 1, 1 }, 5, 1 },
+    { "odd map", { 3, 5, 3, 7 }, 17, 1 },
+    { "odd map, no bias", { 7, 10, 2, 1 }, 3, 0 },
+    { "many samples", { 130, 20, 1, 1 }, 33, 1 },
+};
+
+static inline void linear_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof linear_rows / sizeof *linear_rows; i++) {
+        ls_linear_attr a = { linear_rows[i].src, linear_rows[i].outputs, linear_rows[i].bias, storage };
+        const char *name = linear_rows[i].name;
+        ls_param_shape weight = { LS_PARAM_LINEAR, { a.out_features, a.src.c, a.src.h, a.src.w }, 1 };
+        ls_nchw dst = { a.src.n, a.out_features, 1, 1 };
+        double inputs = (double)a.src.c * a.src.h * a.src.w;
+
+        op_case *c = case_new(LS_OP_LINEAR_FORWARD, storage, name, "");
+        c->desc.attr.linear = a;
+        case_activation(c, LS_LINEAR_FORWARD_SRC, USE_IN, a.src, 0);
+        case_param(c, LS_LINEAR_FORWARD_WEIGHT, ARG_WORKING, USE_IN, weight, 0);
+        if (a.has_bias) case_vector(c, LS_LINEAR_FORWARD_BIAS, USE_IN, a.out_features, 0);
+        case_activation(c, LS_LINEAR_FORWARD_DST, USE_OUT, dst, sum_tolerance(inputs + 1));
+        visit_and_free(visit, context, c);
+
+        c = case_new(LS_OP_LINEAR_BACKWARD_DATA, storage, name, "");
+        c->desc.attr.linear = a;
+        case_activation(c, LS_LINEAR_BACKWARD_DATA_GRAD_DST, USE_IN, dst, 0);
+        case_param(c, LS_LINEAR_BACKWARD_DATA_WEIGHT, ARG_WORKING, USE_IN, weight, 0);
+        case_activation(c, LS_LINEAR_BACKWARD_DATA_GRAD_SRC, USE_OUT, a.src, sum_tolerance(a.out_features));
+        visit_and_free(visit, context, c);
+
+        c = case_new(LS_OP_LINEAR_BACKWARD_WEIGHT, storage, name, "");
+        c->desc.attr.linear = a;
+        case_activation(c, LS_LINEAR_BACKWARD_WEIGHT_SRC, USE_IN, a.src, 0);
+        case_activation(c, LS_LINEAR_BACKWARD_WEIGHT_GRAD_DST, USE_IN, dst, 0);
+        case_param(c, LS_LINEAR_BACKWARD_WEIGHT_GRAD_WEIGHT, ARG_PARAM, USE_UPDATE, weight, sum_tolerance(a.src.n + 1));
+        if (a.has_bias) {
+            case_vector(c, LS_LINEAR_BACKWARD_WEIGHT_GRAD_BIAS, USE_UPDATE, a.out_features, sum_tolerance(a.src.n + 1));
+        }
+        visit_and_free(visit, context, c);
+    }
+}
+
+// ---- batch norm
+
+static const struct {
+    const char *name;
+    ls_nchw shape;
+} norm_rows[] = {
+    { "resnet9 prep", { 2, 64, 32, 32 } },
+    { "resnet9 layer1", { 2, 128, 32, 32 } },
+    { "resnet9 layer2", { 2, 256, 16, 16 } },
+    { "resnet9 layer3", { 2, 512, 8, 8 } },
+    { "resnet9 res3", { 2, 512, 4, 4 } },
+    { "resnet20 stage 1", { 3, 16, 32, 32 } },
+    { "resnet20 stage 2", { 3, 32, 16, 16 } },
+    { "resnet20 stage 3", { 3, 64, 8, 8 } },
+    { "1x1 map", { 4, 10, 1, 1 } },
+    { "two values", { 2, 3, 1, 1 } },
+    { "batch 1, one channel", { 1, 1, 3, 5 } },
+    { "odd", { 3, 17, 5, 7 } },
+    { "odd channels", { 2, 5, 4, 1 } },
+};
+
+// Values of both signs around +1 and -1, so that no variance is near 0, where the division would enlarge every
+// rounding.
+static inline void fill_spread(op_case *c, op_arg *arg) {
+    float *values = arg->host;
+    size_t plane = (size_t)arg->shape.h * (size_t)arg->shape.w, channels = (size_t)arg->shape.c;
+    for (size_t i = 0; i < arg->count; i++) {
+        size_t at = i / plane / channels * plane + i % plane, channel = i / plane % channels;
+        values[i] = 0.5F * case_random(c) + (at % 2 ? 1.0F : -1.0F) + 0.25F * (float)(channel % 4);
+    }
+}
+
+// Single-pass sums of squares, all of one sign, lose up to sqrt(count) * 2^-24 of themselves; values are up to 4 in
+// size.
+static inline double norm_tolerance(double count) {
+    return 4 * EPS32 * (16 + sqrt(count));
+}
+
+static inline void norm_variant(char text[64], const char *what, const ls_norm_attr *a) {
+    snprintf(
+        text, 64, "%s%s%s%s", what, a->relu ? " relu" : "", a->residual ? " residual" : "", a->two_grads ? " two" : "");
+}
+
+static inline void norm_forward_cases(const char *name, ls_norm_attr a, case_visit *visit, void *context) {
+    char variant[64];
+    double tolerance = norm_tolerance((double)a.shape.n * a.shape.h * a.shape.w);
+    norm_variant(variant, "", &a);
+
+    op_case *c = case_new(LS_OP_NORM_FORWARD, a.storage, name, variant);
+    c->desc.attr.norm = a;
+    fill_spread(c, case_activation(c, LS_NORM_FORWARD_SRC, USE_IN, a.shape, 0));
+    if (a.residual) case_activation(c, LS_NORM_FORWARD_RESIDUAL, USE_IN, a.shape, 0);
+    fill_uniform(c, case_vector(c, LS_NORM_FORWARD_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
+    case_vector(c, LS_NORM_FORWARD_BETA, USE_IN, a.shape.c, 0);
+    case_param(c, LS_NORM_FORWARD_SAVED, ARG_SAVED, USE_OUT, vector_shape(a.shape.c), tolerance);
+    case_vector(c, LS_NORM_FORWARD_SUM_MEAN, USE_UPDATE, a.shape.c, tolerance);
+    case_vector(c, LS_NORM_FORWARD_SUM_VAR, USE_UPDATE, a.shape.c, tolerance);
+    case_activation(c, LS_NORM_FORWARD_DST, USE_OUT, a.shape, tolerance);
+    visit_and_free(visit, context, c);
+
+    c = case_new(LS_OP_NORM_INFERENCE, a.storage, name, variant);
+    c->desc.attr.norm = a;
+    case_activation(c, LS_NORM_INFERENCE_SRC, USE_IN, a.shape, 0);
+    if (a.residual) case_activation(c, LS_NORM_INFERENCE_RESIDUAL, USE_IN, a.shape, 0);
+    fill_uniform(c, case_vector(c, LS_NORM_INFERENCE_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
+    case_vector(c, LS_NORM_INFERENCE_BETA, USE_IN, a.shape.c, 0);
+    case_vector(c, LS_NORM_INFERENCE_MEAN, USE_IN, a.shape.c, 0);
+    fill_uniform(c, case_vector(c, LS_NORM_INFERENCE_VAR, USE_IN, a.shape.c, 0), 0.25F, 2.0F);
+    case_activation(c, LS_NORM_INFERENCE_DST, USE_OUT, a.shape, norm_tolerance(1));
+    visit_and_free(visit, context, c);
+}
+
+static inline void norm_backward_case(const char *name, ls_norm_attr a, case_visit *visit, void *context) {
+    char variant[64];
+    double count = (double)a.shape.n * a.shape.h * a.shape.w;
+    norm_variant(variant, "", &a);
+    op_case *c = case_new(LS_OP_NORM_BACKWARD, a.storage, name, variant);
+    c->desc.attr.norm = a;
+    fill_spread(c, case_activation(c, LS_NORM_BACKWARD_SRC, USE_IN, a.shape, 0));
+    if (a.relu) {
+        op_arg *dst = case_activation(c, LS_NORM_BACKWARD_DST, USE_IN, a.shape, 0);
+        float *values = dst->host; // as a ReLU leaves them: exact zeros and positive values
+        for (size_t i = 0; i < dst->count; i++) values[i] = values[i] > 0 ? values[i] : 0;
+    }
+    case_activation(c, LS_NORM_BACKWARD_GRAD_DST, USE_IN, a.shape, 0);
+    if (a.two_grads) case_activation(c, LS_NORM_BACKWARD_GRAD_DST2, USE_IN, a.shape, 0);
+    fill_uniform(c, case_vector(c, LS_NORM_BACKWARD_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
+    float *saved = case_param(c, LS_NORM_BACKWARD_SAVED, ARG_SAVED, USE_IN, vector_shape(a.shape.c), 0)->host;
+    for (int k = 0; k < a.shape.c; k++) saved[a.shape.c + k] = 0.9F + 0.2F * saved[a.shape.c + k];
+    case_activation(c, LS_NORM_BACKWARD_GRAD_SRC, USE_OUT, a.shape, norm_tolerance(count));
+    if (a.residual) case_activation(c, LS_NORM_BACKWARD_GRAD_RESIDUAL, USE_OUT, a.shape, EPS32);
+    // terms are up to 2 (two gradients) times 2.9 (normalised values)
+    case_vector(c, LS_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, a.shape.c, 6 * sum_tolerance(count + 1));
+    case_vector(c, LS_NORM_BACKWARD_GRAD_BETA, USE_UPDATE, a.shape.c, 2 * sum_tolerance(count + 1));
+    visit_and_free(visit, context, c);
+}
+
+static inline void norm_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof norm_rows / sizeof *norm_rows; i++) {
+        for (int flags = 0; flags < 8; flags++) {
+            ls_norm_attr a = { .shape = norm_rows[i].shape,
+                .eps = 1e-5F,
+                .relu = flags & 1,
+                .residual = flags >> 1 & 1,
+                .two_grads = flags >> 2 & 1,
+                .storage = storage };
+            if (!a.two_grads) norm_forward_cases(norm_rows[i].name, a, visit, context);
+            norm_backward_case(norm_rows[i].name, a, visit, context);
+        }
+    }
+}
+
+// ---- pooling
+
+static const struct {
+    const char *name;
+    ls_pool_kind kind;
+    ls_nchw src;
+    int kernel_h, kernel_w, stride, pad;
+} pool_rows[] = {
+    { "lenet pool1", LS_POOL_MAX, { 4, 32, 28, 28 }, 2, 2, 2, 0 },
+    { "lenet pool2", LS_POOL_MAX, { 4, 64, 14, 14 }, 2, 2, 2, 0 },
+    { "resnet9 layer1", LS_POOL_MAX, { 2, 128, 32, 32 }, 2, 2, 2, 0 },
+    { "resnet9 layer2", LS_POOL_MAX, { 2, 256, 16, 16 }, 2, 2, 2, 0 },
+    { "resnet9 layer3", LS_POOL_MAX, { 2, 512, 8, 8 }, 2, 2, 2, 0 },
+    { "resnet9 global", LS_POOL_MAX, { 3, 512, 4, 4 }, 4, 4, 4, 0 },
+    { "resnet20 global", LS_POOL_AVERAGE, { 3, 64, 8, 8 }, 8, 8, 8, 0 },
+    { "one of everything", LS_POOL_MAX, { 1, 1, 1, 1 }, 1, 1, 1, 0 },
+    { "overlapping", LS_POOL_MAX, { 2, 5, 9, 7 }, 3, 3, 1, 1 },
+    { "overlapping, stride 2", LS_POOL_MAX, { 2, 17, 8, 11 }, 3, 3, 2, 1 },
+    { "rest left over", LS_POOL_MAX, { 2, 3, 7, 9 }, 2, 2, 2, 0 },
+    { "2x2 padded", LS_POOL_MAX, { 1, 10, 5, 5 }, 2, 2, 2, 1 },
+    { "stride beyond kernel", LS_POOL_MAX, { 2, 3, 9, 9 }, 2, 2, 3, 0 },
+    { "oblong window", LS_POOL_MAX, { 2, 3, 6, 10 }, 2, 5, 2, 1 },
+    { "global of an oblong map", LS_POOL_MAX, { 2, 17, 3, 5 }, 3, 5, 1, 0 },
+    { "254 elements", LS_POOL_MAX, { 1, 3, 3, 130 }, 2, 127, 1, 0 },
+    { "255 elements", LS_POOL_MAX, { 1, 3, 4, 90 }, 3, 85, 1, 0 },
+    { "16-bit index", LS_POOL_MAX, { 2, 10, 20, 20 }, 20, 20, 1, 0 },
+    { "average 2x2", LS_POOL_AVERAGE, { 2, 3, 8, 6 }, 2, 2, 2, 0 },
+    { "average, padded", LS_POOL_AVERAGE, { 2, 5, 7, 9 }, 3, 3, 2, 1 },
+    { "average, overlapping", LS_POOL_AVERAGE, { 1, 17, 6, 5 }, 5, 5, 1, 2 },
+    { "average, rest left over", LS_POOL_AVERAGE, { 2, 1, 5, 5 }, 2, 2, 2, 0 },
+    { "average, 1x1 map", LS_POOL_AVERAGE, { 3, 10, 1, 1 }, 1, 1, 1, 0 },
+    { "average, oblong", LS_POOL_AVERAGE, { 2, 10, 3, 4 }, 3, 4, 1, 0 },
+};
+
+static inline void pool_case(const char *name, ls_pool_attr a, case_visit *visit, void *context) {
+    int window = a.kernel_h * a.kernel_w, has_index = a.kind == LS_POOL_MAX && a.training;
+    op_case *c = case_new(LS_OP_POOL_FORWARD, a.storage, name, a.relu ? "relu" : "");
+    if (!a.training) strncat(c->name, ", inference", sizeof c->name - strlen(c->name) - 1);
+    c->desc.attr.pool = a;
+    case_activation(c, LS_POOL_FORWARD_SRC, USE_IN, a.src, 0);
+    case_activation(c, LS_POOL_FORWARD_DST, USE_OUT, a.dst, a.kind == LS_POOL_MAX ? 0 : sum_tolerance(window) / window);
+    if (has_index) case_set(c, LS_POOL_FORWARD_INDEX, ARG_INDEX, USE_OUT, 1, 1);
+    if (a.kind == LS_POOL_MAX) c->args[LS_POOL_FORWARD_DST].relative = 0;
+    visit_and_free(visit, context, c);
+    if (!a.training) return;
+
+    c = case_new(LS_OP_POOL_BACKWARD, a.storage, name, a.relu ? "relu" : "");
+    c->desc.attr.pool = a;
+    case_activation(c, LS_POOL_BACKWARD_GRAD_DST, USE_IN, a.dst, 0);
+    if (has_index) {
+        size_t count = (size_t)ls_nchw_count(a.src);
+        case_set(c, LS_POOL_BACKWARD_INDEX, ARG_INDEX, USE_OUT, 1, 1); // made by a forward run, see op_harness.h
+        c->pool_src = case_memory(count * sizeof(float));
+        // few different values: equal ones are frequent, and the first of them must win
+        for (size_t i = 0; i < count; i++) c->pool_src[i] = floorf(4 * case_random(c)) / 4;
+    }
+    case_activation(c, LS_POOL_BACKWARD_GRAD_SRC, USE_OUT, a.src, sum_tolerance(window));
+    visit_and_free(visit, context, c);
+}
+
+static inline void pool_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof pool_rows / sizeof *pool_rows; i++) {
+        ls_pool_attr a = { .kind = pool_rows[i].kind,
+            .src = pool_rows[i].src,
+            .kernel_h = pool_rows[i].kernel_h,
+            .kernel_w = pool_rows[i].kernel_w,
+            .stride = pool_rows[i].stride,
+            .pad = pool_rows[i].pad,
+            .storage = storage };
+        a.dst = (ls_nchw){ a.src.n, a.src.c, (a.src.h + 2 * a.pad - a.kernel_h) / a.stride + 1,
+            (a.src.w + 2 * a.pad - a.kernel_w) / a.stride + 1 };
+        for (a.training = 0; a.training < 2; a.training++) {
+            for (a.relu = 0; a.relu <= (a.kind == LS_POOL_MAX); a.relu++) {
+                pool_case(pool_rows[i].name, a, visit, context);
+            }
+        }
+    }
+}
+
+// ---- element-wise
+
+static const struct {
+    const char *name;
+    ls_nchw shape;
+} map_rows[] = {
+    { "lenet relu1", { 4, 32, 28, 28 } },
+    { "lenet relu3", { 4, 128, 1, 1 } },
+    { "lenet logits", { 4, 10, 1, 1 } },
+    { "resnet9 sum", { 1, 128, 16, 16 } },
+    { "resnet20 sum", { 2, 16, 32, 32 } },
+    { "one of everything", { 1, 1, 1, 1 } },
+    { "odd", { 3, 17, 5, 7 } },
+    { "odd channels", { 2, 3, 4, 4 } },
+};
+
+// src -> dst for RELU_FORWARD, SCALE (dst is argument 1) and DROPOUT (argument 2).
+static inline void map_case(ls_op op, const char *name, ls_map_attr a, int in_place, case_visit *visit, void *context) {
+    int inputs = op == LS_OP_ADD || op == LS_OP_RELU_BACKWARD ? 2 : 1, dst = ls_op_args(op) - 1;
+    op_case *c = case_new(op, a.storage, name, "");
+    c->desc.attr.map = a;
+    for (int i = 0; i < inputs; i++) case_activation(c, i, USE_IN, a.shape, 0);
+    if (op == LS_OP_DROPOUT) case_micro(c, LS_DROPOUT_MICRO, a.shape.n);
+    op_arg *out = case_activation(c, dst, USE_OUT, a.shape, 0);
+    // the others round once, or not at all; division by 1 - p may be a multiplication by its reciprocal
+    if (op != LS_OP_DROPOUT) out->relative = 0;
+    if (op == LS_OP_DROPOUT && a.storage == LS_F32) out->relative = 3 * EPS32;
+    if (in_place) case_alias(c, dst, inputs - 1);
+    visit_and_free(visit, context, c);
+}
+
+static inline void map_cases(ls_dtype storage, case_visit *visit, void *context) {
+    static const ls_op ops[] = { LS_OP_RELU_FORWARD, LS_OP_RELU_BACKWARD, LS_OP_ADD, LS_OP_SCALE, LS_OP_DROPOUT };
+    for (size_t i = 0; i < sizeof map_rows / sizeof *map_rows; i++) {
+        ls_map_attr a = { .shape = map_rows[i].shape,
+            .storage = storage,
+            .factor = 0.3F,
+            .p = 0.4F,
+            .layer = 5,
+            .seed = 0x123456789abcdef };
+        for (size_t op = 0; op < sizeof ops / sizeof *ops; op++) {
+            map_case(ops[op], map_rows[i].name, a, 0, visit, context);
+            map_case(ops[op], map_rows[i].name, a, 1, visit, context);
+        }
+    }
+}
+
+#include "op_cases_update.h"
+
+static inline void each_case(ls_dtype storage, case_visit *visit, void *context) {
+    conv_cases(storage, visit, context);
+    linear_cases(storage, visit, context);
+    norm_cases(storage, visit, context);
+    pool_cases(storage, visit, context);
+    map_cases(storage, visit, context);
+    augment_cases(storage, visit, context);
+    loss_cases(storage, visit, context);
+    flat_cases(storage, visit, context);
+    control_cases(storage, visit, context);
+    optimizer_cases(storage, visit, context);
+}
+
+#endif

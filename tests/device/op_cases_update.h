@@ -1,0 +1,280 @@
+// op_cases_update.h - cases of the operators at the ends of a step: augment, loss, and the flat operators of the
+// update.
+#ifndef TESTS_DEVICE_OP_CASES_UPDATE_H
+#define TESTS_DEVICE_OP_CASES_UPDATE_H
+
+#include "op_cases.h"
+
+// ---- augment
+
+static const struct {
+    const char *name;
+    ls_nchw shape;
+    int pad;
+    ls_pad_mode mode;
+} augment_rows[] = {
+    { "fashion-mnist", { 4, 1, 28, 28 }, 0, LS_PAD_ZERO },
+    { "cifar zero", { 4, 3, 32, 32 }, 4, LS_PAD_ZERO },
+    { "cifar reflect", { 4, 3, 32, 32 }, 4, LS_PAD_REFLECT },
+    { "odd zero", { 3, 5, 7, 9 }, 6, LS_PAD_ZERO },
+    { "odd reflect", { 3, 5, 7, 9 }, 6, LS_PAD_REFLECT },
+    { "padding beyond the picture", { 5, 1, 3, 2 }, 9, LS_PAD_ZERO },
+    { "many channels", { 2, 17, 4, 5 }, 1, LS_PAD_REFLECT },
+    { "one pixel", { 1, 1, 1, 1 }, 0, LS_PAD_REFLECT },
+};
+
+static inline void augment_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof augment_rows / sizeof *augment_rows; i++) {
+        ls_nchw s = augment_rows[i].shape;
+        op_case *c = case_new(LS_OP_AUGMENT, storage, augment_rows[i].name, "");
+        c->desc.attr.augment = (ls_augment_attr){ s, storage, augment_rows[i].pad, augment_rows[i].mode };
+        op_arg *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)ls_nchw_count(s), 0);
+        for (size_t k = 0; k < pixels->count; k++) ((uint8_t *)pixels->host)[k] = (uint8_t)(128 + 128 * case_random(c));
+        op_arg *placement = case_raw(c, LS_AUGMENT_PLACEMENT, USE_IN, LS_U8, (size_t)s.n * sizeof(ls_placement), 0);
+        uint32_t places = 2 * (uint32_t)augment_rows[i].pad + 1;
+        for (int n = 0; n < s.n; n++) { // the corners first, then anywhere
+            uint32_t dy = n == 0 ? 0 : n == 1 ? places - 1 : c->next_random++ * 7 % places;
+            uint32_t dx = n == 0 ? places - 1 : n == 1 ? 0 : c->next_random++ * 5 % places;
+            ((ls_placement *)placement->host)[n] = (ls_placement){ (uint8_t)dy, (uint8_t)dx, n % 2 == 1, 0 };
+        }
+        case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, (size_t)s.c * 256, 0);
+        case_activation(c, LS_AUGMENT_DST, USE_OUT, s, 0)->relative = 0;
+        visit_and_free(visit, context, c);
+    }
+}
+
+// ---- loss
+
+static const struct {
+    const char *name;
+    int samples, classes, count;
+    float smoothing;
+    int training;
+} loss_rows[] = {
+    { "10 classes", 16, 10, 16, 0, 1 },
+    { "10 classes, smoothed", 16, 10, 16, 0.1F, 1 },
+    { "short batch", 16, 10, 5, 0.1F, 1 },
+    { "empty batch", 4, 10, 0, 0, 1 },
+    { "100 classes", 7, 100, 7, 0.2F, 1 },
+    { "17 classes, inference", 9, 17, 8, 0, 0 },
+    { "one class", 3, 1, 3, 0, 1 },
+    { "1000 classes", 2, 1000, 2, 0, 1 },
+};
+
+static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof loss_rows / sizeof *loss_rows; i++) {
+        int samples = loss_rows[i].samples, classes = loss_rows[i].classes;
+        op_case *c = case_new(LS_OP_LOSS, storage, loss_rows[i].name, "");
+        ls_loss_attr a = { { samples, classes, 1, 1 }, loss_rows[i].smoothing, loss_rows[i].training, storage };
+        c->desc.attr.loss = a;
+        op_arg *logits = case_activation(c, LS_LOSS_LOGITS, USE_IN, a.logits, 0);
+        fill_uniform(c, logits, -8, 8);
+        float *first = logits->host; // a tie at the top: the lowest index wins
+        if (classes > 4) first[2] = first[4] = 9;
+        op_arg *labels = case_raw(c, LS_LOSS_LABELS, USE_IN, LS_I32, (size_t)samples, 0);
+        for (int n = 0; n < samples; n++) {
+            ((int32_t *)labels->host)[n] = n >= loss_rows[i].count ? -1 : n == 0 && classes > 4 ? 2 : n * 7 % classes;
+        }
+        case_micro(c, LS_LOSS_MICRO, loss_rows[i].count);
+        case_state(c, LS_LOSS_STATE, USE_IN);
+        op_arg *result = case_set(c, LS_LOSS_RESULT, ARG_RESULT, USE_UPDATE, 1, sizeof(ls_micro_result));
+        *(ls_micro_result *)result->host = (ls_micro_result){ 2.5, 3, 7, 1 };
+        // fp32 exponentials of arguments down to -17, whose rounding is 17 * 2^-24, and a sum over the classes
+        result->absolute = samples * EPS32 * (32 + classes);
+        // gradients are up to the loss scale, 1024
+        if (a.training) case_activation(c, LS_LOSS_GRAD_LOGITS, USE_OUT, a.logits, 1024 * EPS32 * 32);
+        visit_and_free(visit, context, c);
+    }
+}
+
+// ---- flat operators
+
+static const int64_t flat_counts[] = { 1, 7, 64, 1000, 16384 + 33 };
+
+static inline op_case *flat_case(ls_op op, ls_flat_attr a, const char *variant) {
+    char row[32];
+    snprintf(row, sizeof row, "%lld elements", (long long)a.count);
+    op_case *c = case_new(op, a.storage, "flat", row);
+    if (*variant) {
+        strncat(c->name, ", ", sizeof c->name - strlen(c->name) - 1);
+        strncat(c->name, variant, sizeof c->name - strlen(c->name) - 1);
+    }
+    c->desc.attr.flat = a;
+    return c;
+}
+
+static inline void grad_fix_case(int64_t count, int unscaled, int bad, case_visit *visit, void *context) {
+    op_case *c = flat_case(LS_OP_GRAD_FIX, (ls_flat_attr){ .count = count, .fraction_bits = 30, .unscaled = unscaled },
+        bad        ? "bad elements"
+        : unscaled ? "unscaled"
+                   : "");
+    float *grad = case_raw(c, LS_GRAD_FIX_GRAD, USE_IN, LS_F32, (size_t)count, 0)->host;
+    case_state(c, LS_GRAD_FIX_STATE, USE_UPDATE)->loss_scale = 768; // no power of two: the division rounds
+    if (bad) grad[0] = INFINITY;
+    if (bad && count > 3) {
+        grad[1] = NAN;
+        grad[2] = 0x1p30F; // out of range
+        grad[3] = -0x1p30F;
+    }
+    int64_t *fixed = case_raw(c, LS_GRAD_FIX_FIXED, USE_UPDATE, LS_I64, (size_t)count, 0)->host;
+    for (int64_t i = 0; i < count; i++) fixed[i] = (int64_t)(case_random(c) * 0x1p40F);
+    visit_and_free(visit, context, c);
+}
+
+static inline void grad_unfix_case(int64_t count, int unscaled, case_visit *visit, void *context) {
+    op_case *c = flat_case(LS_OP_GRAD_UNFIX,
+        (ls_flat_attr){ .count = count, .fraction_bits = 30, .unscaled = unscaled }, unscaled ? "unscaled" : "");
+    int64_t *fixed = case_raw(c, LS_GRAD_UNFIX_FIXED, USE_IN, LS_I64, (size_t)count, 0)->host;
+    for (int64_t i = 0; i < count; i++) fixed[i] = (int64_t)(case_random(c) * 0x1p40F) + i;
+    case_state(c, LS_GRAD_UNFIX_STATE, USE_IN)->loss_scale = 768;
+    case_raw(c, LS_GRAD_UNFIX_GRAD, USE_OUT, LS_F32, (size_t)count, 0);
+    visit_and_free(visit, context, c);
+}
+
+static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof flat_counts / sizeof *flat_counts; i++) {
+        int64_t count = flat_counts[i];
+        for (int variant = 0; variant < 3; variant++) grad_fix_case(count, variant == 1, variant == 2, visit, context);
+        for (int unscaled = 0; unscaled < 2; unscaled++) grad_unfix_case(count, unscaled, visit, context);
+
+        for (int bad = 0; bad < 2; bad++) {
+            op_case *c =
+                flat_case(LS_OP_GRAD_STATS, (ls_flat_attr){ .count = count, .slot = 1 }, bad ? "bad elements" : "");
+            float *grad = case_raw(c, LS_GRAD_STATS_GRAD, USE_IN, LS_F32, (size_t)count, 0)->host;
+            if (bad) grad[0] = NAN;
+            if (bad) grad[count - 1] = -INFINITY;
+            // three slots, of which the middle one is written; doubles in any order
+            case_raw(c, LS_GRAD_STATS_PARTIALS, USE_UPDATE, LS_F64, 6, 1e-12);
+            visit_and_free(visit, context, c);
+        }
+
+        op_case *c = flat_case(LS_OP_RUNNING_STATS, (ls_flat_attr){ .count = count, .share = 0.1F }, "");
+        op_arg *window = case_set(c, LS_RUNNING_STATS_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_window_input));
+        *(ls_window_input *)window->host = (ls_window_input){ .samples = 96, .micro_batches = 3, .lr = 0.1F };
+        case_state(c, LS_RUNNING_STATS_STATE, USE_IN);
+        case_raw(c, LS_RUNNING_STATS_SUM, USE_IN, LS_F32, (size_t)count, 0);
+        case_raw(c, LS_RUNNING_STATS_RUNNING, USE_UPDATE, LS_F32, (size_t)count, EPS32)->absolute = 2 * EPS32;
+        visit_and_free(visit, context, c);
+
+        c = flat_case(LS_OP_CAST, (ls_flat_attr){ .count = count, .storage = storage }, "");
+        case_raw(c, LS_CAST_SRC, USE_IN, LS_F32, (size_t)count, 0);
+        case_raw(c, LS_CAST_DST, USE_OUT, storage, (size_t)count, 0);
+        visit_and_free(visit, context, c);
+    }
+}
+
+static const struct {
+    const char *name;
+    double squares, bad; // of the second of two partials
+    int32_t bad_gradient, finite_in_row, skipped_in_row;
+    float loss_scale, clip_norm;
+    int dynamic;
+} control_rows[] = {
+    { "plain", 4.0, 0, 0, 0, 0, 1, 0, 0 },
+    { "clipped", 4.0e4, 0, 0, 0, 0, 1, 0.5F, 0 },
+    { "below the clip", 4.0, 0, 0, 0, 0, 1, 5.0F, 0 },
+    { "scaled", 4.0e9, 0, 0, 3, 2, 65536, 1.0F, 1 },
+    { "grows", 4.0e9, 0, 0, 9, 0, 65536, 0, 1 },
+    { "grows to the ceiling", 4.0e9, 0, 0, 9, 0, 16777216, 0, 1 },
+    { "overflow", NAN, 2, 0, 5, 0, 65536, 1.0F, 1 },
+    { "overflow at the floor", INFINITY, 1, 0, 5, 3, 1, 0, 1 },
+    { "bad fixed point", 4.0, 0, 1, 5, 1, 1024, 0, 1 },
+    { "bad without scaling", NAN, 1, 0, 0, 0, 1, 0, 0 },
+};
+
+static inline void control_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof control_rows / sizeof *control_rows; i++) {
+        op_case *c = case_new(LS_OP_CONTROL, storage, control_rows[i].name, "");
+        c->desc.attr.control = (ls_control_attr){ .slots = 2,
+            .clip_norm = control_rows[i].clip_norm,
+            .dynamic = control_rows[i].dynamic,
+            .growth = 2,
+            .backoff = 0.5F,
+            .minimum = 1,
+            .maximum = 16777216,
+            .growth_interval = 10 };
+        op_arg *window = case_set(c, LS_CONTROL_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_window_input));
+        *(ls_window_input *)window->host = (ls_window_input){ .samples = 96, .micro_batches = 3, .lr = 0.1F };
+        double *partials = case_raw(c, LS_CONTROL_PARTIALS, USE_IN, LS_F64, 4, 0)->host;
+        partials[0] = 7;
+        partials[2] = control_rows[i].squares;
+        partials[3] = control_rows[i].bad;
+        ls_train_state *state = case_state(c, LS_CONTROL_STATE, USE_UPDATE);
+        state->loss_scale = control_rows[i].loss_scale;
+        state->finite_in_row = control_rows[i].finite_in_row;
+        state->skipped_in_row = control_rows[i].skipped_in_row;
+        state->bad_gradient = control_rows[i].bad_gradient;
+        visit_and_free(visit, context, c);
+    }
+}
+
+// ---- optimizers
+
+static inline void sgd_case(ls_optimizer_attr a, int applied, int skip, case_visit *visit, void *context) {
+    char row[64];
+    snprintf(row, sizeof row, "%lld elements%s%s%s%s", (long long)a.count, a.nesterov ? ", nesterov" : "",
+        a.decay > 0 ? ", decay" : "", applied == 1 ? ", first" : "", skip ? ", skipped" : "");
+    op_case *c = case_new(LS_OP_SGD, a.storage, "flat", row);
+    size_t count = (size_t)a.count;
+    c->desc.attr.optimizer = a;
+    ls_train_state *state = case_state(c, LS_SGD_STATE, USE_IN);
+    state->applied = applied;
+    state->skip = skip;
+    fill_uniform(c, case_raw(c, LS_SGD_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
+    // a handful of fp32 operations on values up to 2
+    case_raw(c, LS_SGD_MOMENTUM, USE_UPDATE, LS_F32, count, 0)->absolute = 8 * EPS32;
+    case_raw(c, LS_SGD_WEIGHT, USE_UPDATE, LS_F32, count, 0)->absolute = 8 * EPS32;
+    if (a.storage != LS_F32) {
+        op_arg *copy = case_raw(c, LS_SGD_COPY, USE_UPDATE, a.storage, count, storage_ulp(a.storage));
+        copy->absolute = 8 * EPS32;
+    }
+    visit_and_free(visit, context, c);
+}
+
+static inline void adamw_case(ls_optimizer_attr a, int applied, int skip, case_visit *visit, void *context) {
+    char row[64];
+    snprintf(row, sizeof row, "%lld elements, update %d%s", (long long)a.count, applied, skip ? ", skipped" : "");
+    op_case *c = case_new(LS_OP_ADAMW, a.storage, "flat", row);
+    size_t count = (size_t)a.count;
+    c->desc.attr.optimizer = a;
+    ls_train_state *state = case_state(c, LS_ADAMW_STATE, USE_IN);
+    state->applied = applied;
+    state->skip = skip;
+    fill_uniform(c, case_raw(c, LS_ADAMW_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
+    case_raw(c, LS_ADAMW_MOMENT1, USE_UPDATE, LS_F32, count, 0)->absolute = 8 * EPS32;
+    op_arg *moment2 = case_raw(c, LS_ADAMW_MOMENT2, USE_UPDATE, LS_F32, count, 0);
+    fill_uniform(c, moment2, 0, 1);
+    moment2->absolute = 8 * EPS32;
+    // the update is up to lr * 1/sqrt(1e-3) here; its relative error is that of 1 - beta^t in fp32, some 2^-23 / 0.001
+    case_raw(c, LS_ADAMW_WEIGHT, USE_UPDATE, LS_F32, count, 0)->absolute = 64 * EPS32;
+    if (a.storage != LS_F32) {
+        op_arg *copy = case_raw(c, LS_ADAMW_COPY, USE_UPDATE, a.storage, count, storage_ulp(a.storage));
+        copy->absolute = 64 * EPS32;
+    }
+    visit_and_free(visit, context, c);
+}
+
+static inline void optimizer_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof flat_counts / sizeof *flat_counts; i++) {
+        ls_optimizer_attr a = { .count = flat_counts[i], .lr_factor = 0.5F, .storage = storage };
+        for (int variant = 0; variant < 4; variant++) {
+            ls_optimizer_attr sgd = a;
+            sgd.momentum = 0.9F;
+            sgd.nesterov = variant & 1;
+            sgd.decay = variant & 2 ? 5e-4F : 0;
+            sgd_case(sgd, 1, 0, visit, context);
+            sgd_case(sgd, 4, 0, visit, context);
+        }
+        sgd_case(a, 4, 1, visit, context);
+        sgd_case(a, 4, 0, visit, context); // no momentum
+        a.beta1 = 0.9F;
+        a.beta2 = 0.999F;
+        a.eps = 1e-8F;
+        a.decay = 0.01F;
+        adamw_case(a, 1, 0, visit, context);
+        adamw_case(a, 20, 0, visit, context);
+        adamw_case(a, 3, 1, visit, context);
+    }
+}
+
+#endif

@@ -1,0 +1,432 @@
+// op_harness.h - runs operators on two devices with the same canonical inputs and compares what they write.
+//
+//   failed = ls_ops_compare(ref, device, (ls_ops_options){ .storage = LS_F32 });     // all operators, all shapes of
+//   op_cases.h
+//
+// Beside the values it checks, on the device under test, that inputs are left alone, that nothing is written beyond the
+// arguments and the workspace, that outputs do not depend on what stood in them or in the workspace (both are filled
+// with NaN), and that padding elements come out zero: what is exported and imported again is the same bytes, padding
+// included.
+#ifndef TESTS_DEVICE_OP_HARNESS_H
+#define TESTS_DEVICE_OP_HARNESS_H
+
+#include "op_case.h"
+#include "op_cases.h"
+
+typedef struct {
+    ls_dtype storage;
+    double tolerance_factor; // 0: 1; times the absolute tolerance of convolutions, for algorithms that trade accuracy
+                             // (Winograd)
+    double flops_max;        // skips what costs more, for tests that must be short; 0: no limit
+    int exact;               // outputs must be equal
+    const char *only;        // cases whose name contains it; NULL: all
+} ls_ops_options;
+
+enum { GUARD = 256, GUARD_BYTE = 0xA5, POISON_BYTE = 0xFF }; // 0xFF in every byte is a NaN in fp32, bf16 and fp16
+
+// A run's memory: each argument in a slab of its own, between guards.
+typedef struct {
+    ls_device *device;
+    ls_queue *queue;
+    ls_slab *slab[LS_OP_ARGS_MAX + 1], *staging; // the last: workspace; staging: host memory for copies
+    ls_buffer args[LS_OP_ARGS_MAX], workspace;
+    char *before[LS_OP_ARGS_MAX]; // bytes of the inputs
+} op_run;
+
+static inline size_t arg_bytes(ls_device *device, const op_case *c, const op_arg *arg) {
+    size_t element = ls_dtype_bytes(c->storage);
+    switch (arg->kind) {
+    case ARG_ABSENT:
+        return 0;
+    case ARG_ACTIVATION:
+        return device->api->activation_bytes(device, arg->shape, c->storage);
+    case ARG_PARAM:
+        return device->api->param_elements(device, &arg->param) * sizeof(float);
+    case ARG_WORKING:
+        return device->api->param_elements(device, &arg->param) * element;
+    case ARG_SAVED:
+        return 2 * device->api->param_elements(device, &arg->param) * sizeof(float);
+    case ARG_INDEX: {
+        const ls_pool_attr *a = &c->desc.attr.pool;
+        return ls_pool_index_bytes(a, device->api->activation_bytes(device, a->dst, a->storage) / element);
+    }
+    case ARG_RAW:
+        return arg->count * ls_dtype_bytes(arg->type);
+    case ARG_STATE:
+        return sizeof(ls_train_state);
+    case ARG_RESULT:
+        return sizeof(ls_micro_result);
+    case ARG_MICRO:
+        return sizeof(ls_micro_input);
+    case ARG_WINDOW:
+        return sizeof(ls_window_input);
+    }
+    return 0;
+}
+
+static inline void put_bytes(op_run *run, ls_buffer dst, const void *bytes, size_t count) {
+    memcpy(run->staging->address, bytes, count);
+    run->device->api->copy(dst, ls_buffer_at(run->staging, 0, run->staging->bytes), count, run->queue);
+    (void)run->device->api->queue_sync(run->queue);
+}
+
+static inline void get_bytes(op_run *run, void *bytes, ls_buffer src, size_t count) {
+    run->device->api->copy(ls_buffer_at(run->staging, 0, run->staging->bytes), src, count, run->queue);
+    (void)run->device->api->queue_sync(run->queue);
+    memcpy(bytes, run->staging->address, count);
+}
+
+// A slab of guard, `bytes` of poison, guard.
+static inline ls_status guarded_new(op_run *run, size_t bytes, ls_slab **slab, ls_buffer *buffer) {
+    LS_TRY(run->device->api->slab_new(run->device, LS_MEMORY_DEVICE, bytes + 2 * GUARD, "a test's argument", slab));
+    char *fill = case_memory(bytes + 2 * GUARD);
+    memset(fill, GUARD_BYTE, bytes + 2 * GUARD);
+    memset(fill + GUARD, POISON_BYTE, bytes);
+    put_bytes(run, ls_buffer_at(*slab, 0, bytes + 2 * GUARD), fill, bytes + 2 * GUARD);
+    free(fill);
+    *buffer = ls_buffer_at(*slab, GUARD, bytes);
+    return LS_SUCCESS;
+}
+
+static inline int guards_are_whole(op_run *run, ls_slab *slab) {
+    int whole = 1;
+    char *bytes = case_memory(slab->bytes);
+    get_bytes(run, bytes, ls_buffer_at(slab, 0, slab->bytes), slab->bytes);
+    for (size_t i = 0; i < GUARD; i++) {
+        whole &= (unsigned char)bytes[i] == GUARD_BYTE && (unsigned char)bytes[slab->bytes - 1 - i] == GUARD_BYTE;
+    }
+    free(bytes);
+    return whole;
+}
+
+static inline ls_status run_plan(op_run *run, const ls_op_desc *desc, const ls_buffer *args) {
+    const ls_device_api *api = run->device->api;
+    ls_plan *plan;
+    ls_slab *slab = NULL;
+    ls_buffer workspace = { 0 };
+    LS_TRY(api->plan_new(run->device, desc, &plan));
+    ls_status status = LS_SUCCESS;
+    if (plan->workspace_bytes) status = guarded_new(run, plan->workspace_bytes, &slab, &workspace);
+    if (!ls_failed(status)) {
+        ls_plan_run(plan, args, workspace, run->queue);
+        status = api->queue_sync(run->queue);
+        if (!ls_failed(status) && slab && !guards_are_whole(run, slab)) {
+            status = ls_fail(LS_INTERNAL, "writes outside of its workspace of %zu bytes", plan->workspace_bytes);
+        }
+    }
+    if (slab) api->slab_free(slab);
+    api->plan_free(plan);
+    return status;
+}
+
+// A parameter in 16 bits: imported as fp32, then cast on the device, as the optimizer's working copy is made.
+static inline ls_status put_working(op_run *run, const op_case *c, const op_arg *arg, ls_buffer dst) {
+    const ls_device_api *api = run->device->api;
+    if (c->storage == LS_F32) {
+        api->param_import(run->device, &arg->param, arg->host, dst);
+        return LS_SUCCESS;
+    }
+    size_t elements = api->param_elements(run->device, &arg->param);
+    ls_slab *slab;
+    LS_TRY(api->slab_new(run->device, LS_MEMORY_DEVICE, elements * sizeof(float), "a test's parameter", &slab));
+    ls_buffer full = ls_buffer_at(slab, 0, elements * sizeof(float));
+    api->param_import(run->device, &arg->param, arg->host, full);
+    ls_op_desc cast = {
+        .op = LS_OP_CAST, .layer = "test", .attr.flat = { .count = (int64_t)elements, .storage = c->storage }
+    };
+    ls_status status = run_plan(run, &cast, (ls_buffer[]){ full, dst });
+    api->slab_free(slab);
+    return status;
+}
+
+static inline ls_status put_arg(op_run *run, const op_case *c, const op_arg *arg, ls_buffer dst) {
+    const ls_device_api *api = run->device->api;
+    if (arg->use == USE_OUT) return LS_SUCCESS; // stays poisoned
+    switch (arg->kind) {
+    case ARG_ACTIVATION:
+        api->activation_import(run->device, arg->shape, c->storage, arg->host, dst);
+        break;
+    case ARG_PARAM:
+        api->param_import(run->device, &arg->param, arg->host, dst);
+        break;
+    case ARG_WORKING:
+        return put_working(run, c, arg, dst);
+    case ARG_SAVED: {
+        size_t half = dst.bytes / 2;
+        const float *values = arg->host;
+        api->param_import(run->device, &arg->param, values, ls_buffer_at(dst.slab, dst.offset, half));
+        api->param_import(
+            run->device, &arg->param, values + arg->count / 2, ls_buffer_at(dst.slab, dst.offset + half, half));
+        break;
+    }
+    default:
+        put_bytes(run, dst, arg->host, dst.bytes);
+    }
+    return LS_SUCCESS;
+}
+
+// The index of a max pooling's backward comes from the device's own forward.
+static inline ls_status put_pool_index(op_run *run, const op_case *c) {
+    const ls_device_api *api = run->device->api;
+    const ls_pool_attr *a = &c->desc.attr.pool;
+    ls_slab *src_slab = NULL, *dst_slab = NULL;
+    ls_buffer args[LS_POOL_FORWARD_ARGS] = { [LS_POOL_FORWARD_INDEX] = run->args[LS_POOL_BACKWARD_INDEX] };
+    ls_op_desc forward = c->desc;
+    forward.op = LS_OP_POOL_FORWARD;
+    LS_TRY(guarded_new(
+        run, api->activation_bytes(run->device, a->src, a->storage), &src_slab, &args[LS_POOL_FORWARD_SRC]));
+    ls_status status =
+        guarded_new(run, api->activation_bytes(run->device, a->dst, a->storage), &dst_slab, &args[LS_POOL_FORWARD_DST]);
+    if (!ls_failed(status)) {
+        api->activation_import(run->device, a->src, a->storage, c->pool_src, args[LS_POOL_FORWARD_SRC]);
+        status = run_plan(run, &forward, args);
+        api->slab_free(dst_slab);
+    }
+    api->slab_free(src_slab);
+    return status;
+}
+
+static inline ls_status run_prepare(op_run *run, const op_case *c) {
+    const ls_device_api *api = run->device->api;
+    size_t largest = 1;
+    for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
+        size_t bytes = arg_bytes(run->device, c, &c->args[i]);
+        if (bytes > largest) largest = bytes;
+    }
+    ls_plan *plan; // its workspace passes through staging, too
+    LS_TRY(api->plan_new(run->device, &c->desc, &plan));
+    if (plan->workspace_bytes > largest) largest = plan->workspace_bytes;
+    api->plan_free(plan);
+    size_t extra = c->pool_src ? api->activation_bytes(run->device, c->desc.attr.pool.src, c->storage) : 0;
+    LS_TRY(api->queue_new(run->device, "test", &run->queue));
+    // 16-bit parameters and the pooling forward may need a little more than the arguments themselves
+    size_t staging = 2 * (largest + extra) + ((size_t)1 << 20);
+    LS_TRY(api->slab_new(run->device, LS_MEMORY_PINNED, staging, "a test's staging", &run->staging));
+    for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
+        const op_arg *arg = &c->args[i];
+        size_t bytes = arg_bytes(run->device, c, arg);
+        if (arg->kind == ARG_ABSENT || arg->alias || !bytes) continue;
+        LS_TRY(guarded_new(run, bytes, &run->slab[i], &run->args[i]));
+        LS_TRY(put_arg(run, c, arg, run->args[i]));
+    }
+    for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
+        if (c->args[i].alias) run->args[i] = run->args[c->args[i].alias - 1];
+    }
+    if (c->pool_src) LS_TRY(put_pool_index(run, c));
+    for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
+        if (!run->slab[i] || c->args[i].use != USE_IN) continue;
+        run->before[i] = case_memory(run->args[i].bytes);
+        get_bytes(run, run->before[i], run->args[i], run->args[i].bytes);
+    }
+    return LS_SUCCESS;
+}
+
+static inline void run_free(op_run *run) {
+    const ls_device_api *api = run->device->api;
+    for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
+        if (run->slab[i]) api->slab_free(run->slab[i]);
+        free(run->before[i]);
+    }
+    if (run->staging) api->slab_free(run->staging);
+    if (run->queue) api->queue_free(run->queue);
+}
+
+// The values of an argument after the run, as doubles; their number is *count.
+static inline double *get_values(op_run *run, const op_case *c, int at, size_t *count) {
+    const ls_device_api *api = run->device->api;
+    const op_arg *arg = &c->args[at];
+    ls_buffer src = run->args[at];
+    float *floats = case_memory(arg->count * sizeof *floats);
+    double *values = case_memory((arg->count + 16) * sizeof *values);
+    *count = arg->count;
+    if (arg->kind == ARG_ACTIVATION) {
+        api->activation_export(run->device, arg->shape, c->storage, src, floats);
+    } else if (arg->kind == ARG_PARAM) {
+        api->param_export(run->device, &arg->param, src, floats);
+    } else if (arg->kind == ARG_SAVED) {
+        size_t half = src.bytes / 2;
+        api->param_export(run->device, &arg->param, ls_buffer_at(src.slab, src.offset, half), floats);
+        api->param_export(
+            run->device, &arg->param, ls_buffer_at(src.slab, src.offset + half, half), floats + arg->count / 2);
+    }
+    for (size_t i = 0; i < arg->count; i++) values[i] = (double)floats[i];
+    free(floats);
+    char *bytes = case_memory(src.bytes);
+    get_bytes(run, bytes, src, src.bytes);
+    for (size_t i = 0; arg->kind == ARG_RAW && i < arg->count; i++) {
+        switch (arg->type) {
+        case LS_F64:
+            values[i] = ((double *)(void *)bytes)[i];
+            break;
+        case LS_I64:
+            values[i] = (double)((int64_t *)(void *)bytes)[i];
+            break;
+        default:
+            values[i] = (double)ls_load_float(bytes, arg->type, (int64_t)i);
+        }
+    }
+    if (arg->kind == ARG_STATE) {
+        const ls_train_state *s = (const void *)bytes;
+        double fields[] = { (double)s->applied, (double)s->skipped, (double)s->loss_scale, s->finite_in_row,
+            s->skipped_in_row, s->skip, (double)s->lr, (double)s->multiplier, (double)s->grad_norm, s->bad_gradient };
+        *count = sizeof fields / sizeof *fields - (s->skip ? 2 : 0); // multiplier, norm: no meaning when skipped
+        if (s->skip) fields[7] = s->bad_gradient;
+        memcpy(values, fields, sizeof fields);
+    } else if (arg->kind == ARG_RESULT) {
+        const ls_micro_result *r = (const void *)bytes;
+        double fields[] = { r->loss_sum, (double)r->correct, (double)r->count, (double)r->bad };
+        *count = sizeof fields / sizeof *fields;
+        memcpy(values, fields, sizeof fields);
+    }
+    free(bytes);
+    return values;
+}
+
+// Exported and imported again, an output is the same bytes: its padding is zero.
+static inline ls_status check_padding(op_run *run, const op_case *c, int at) {
+    const ls_device_api *api = run->device->api;
+    const op_arg *arg = &c->args[at];
+    ls_buffer src = run->args[at], again;
+    ls_slab *slab;
+    if (arg->use == USE_IN || (arg->kind != ARG_ACTIVATION && arg->kind != ARG_PARAM)) return LS_SUCCESS;
+    LS_TRY(guarded_new(run, src.bytes, &slab, &again));
+    float *values = case_memory(arg->count * sizeof *values);
+    char *bytes = case_memory(2 * src.bytes);
+    if (arg->kind == ARG_ACTIVATION) {
+        api->activation_export(run->device, arg->shape, c->storage, src, values);
+        api->activation_import(run->device, arg->shape, c->storage, values, again);
+    } else {
+        api->param_export(run->device, &arg->param, src, values);
+        api->param_import(run->device, &arg->param, values, again);
+    }
+    get_bytes(run, bytes, src, src.bytes);
+    get_bytes(run, bytes + src.bytes, again, src.bytes);
+    ls_status status = LS_SUCCESS;
+    for (size_t i = 0; i < src.bytes && !ls_failed(status); i++) {
+        if (bytes[i] == bytes[src.bytes + i]) continue;
+        status = ls_fail(LS_INTERNAL,
+            "argument %d: byte %zu of %zu is 0x%02x, but imported again it is 0x%02x: padding is not zero", at, i,
+            src.bytes, (unsigned)(unsigned char)bytes[i], (unsigned)(unsigned char)bytes[src.bytes + i]);
+    }
+    free(values);
+    free(bytes);
+    api->slab_free(slab);
+    return status;
+}
+
+static inline ls_status check_memory(op_run *run, const op_case *c) {
+    for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
+        if (!run->slab[i]) continue;
+        if (!guards_are_whole(run, run->slab[i])) {
+            return ls_fail(LS_INTERNAL, "argument %d: writes outside of its %zu bytes", i, run->args[i].bytes);
+        }
+        LS_TRY(check_padding(run, c, i));
+        int shared = 0;
+        for (int j = 0; j < LS_OP_ARGS_MAX; j++) shared |= c->args[j].alias == 1 + i;
+        if (!run->before[i] || shared) continue;
+        char *after = case_memory(run->args[i].bytes);
+        get_bytes(run, after, run->args[i], run->args[i].bytes);
+        int same = memcmp(after, run->before[i], run->args[i].bytes) == 0;
+        free(after);
+        if (!same) return ls_fail(LS_INTERNAL, "argument %d: an input was changed", i);
+    }
+    return LS_SUCCESS;
+}
+
+// Runs the case; values[i] receives what argument i holds afterwards (NULL for inputs), to be freed by the caller.
+static inline ls_status case_run(ls_device *device, const op_case *c, double *values[], size_t counts[]) {
+    op_run run = { .device = device };
+    ls_status status = run_prepare(&run, c);
+    if (!ls_failed(status)) status = run_plan(&run, &c->desc, run.args);
+    if (!ls_failed(status)) status = check_memory(&run, c);
+    for (int i = 0; !ls_failed(status) && i < LS_OP_ARGS_MAX; i++) {
+        const op_arg *arg = &c->args[i];
+        if (arg->kind == ARG_ABSENT || arg->kind == ARG_INDEX || arg->use == USE_IN) continue;
+        values[i] = get_values(&run, c, i, &counts[i]);
+    }
+    run_free(&run);
+    return status;
+}
+
+typedef struct {
+    ls_device *oracle, *device;
+    ls_ops_options options;
+    int run, failed, skipped;
+    double worst; // largest share of a tolerance that was used up
+    char worst_name[160];
+} ops_comparison;
+
+static inline int is_conv(ls_op op) {
+    return op == LS_OP_CONV_FORWARD || op == LS_OP_CONV_BACKWARD_DATA || op == LS_OP_CONV_BACKWARD_WEIGHT;
+}
+
+static inline int compare_values(
+    ops_comparison *comparison, const op_case *c, int at, const double *expected, const double *got, size_t count) {
+    const op_arg *arg = &c->args[at];
+    double factor =
+        is_conv(c->desc.op) && comparison->options.tolerance_factor > 0 ? comparison->options.tolerance_factor : 1;
+    for (size_t i = 0; i < count; i++) {
+        double tolerance = factor * arg->absolute + arg->relative * fabs(expected[i]);
+        double difference = fabs(got[i] - expected[i]);
+        if (comparison->options.exact) tolerance = 0;
+        int same_special = isnan(expected[i]) ? isnan(got[i]) : isinf(expected[i]) && got[i] == expected[i];
+        if (!(difference <= tolerance) && !same_special) {
+            fprintf(stderr,
+                "FAILED %s: argument %d, element %zu of %zu: %.9g, expected %.9g (difference %.3g, allowed %.3g)\n",
+                c->name, at, i, count, got[i], expected[i], difference, tolerance);
+            return 0;
+        }
+        if (tolerance > 0 && difference / tolerance > comparison->worst) {
+            comparison->worst = difference / tolerance;
+            memcpy(comparison->worst_name, c->name, sizeof c->name);
+        }
+    }
+    return 1;
+}
+
+static inline void compare_case(void *context, op_case *c) {
+    ops_comparison *comparison = context;
+    const ls_ops_options *options = &comparison->options;
+    double *expected[LS_OP_ARGS_MAX] = { 0 }, *got[LS_OP_ARGS_MAX] = { 0 };
+    size_t counts[LS_OP_ARGS_MAX] = { 0 }, got_counts[LS_OP_ARGS_MAX] = { 0 };
+    if (options->only && !strstr(c->name, options->only)) return;
+    if (options->flops_max > 0 && ls_op_flops(&c->desc) > options->flops_max) {
+        comparison->skipped++;
+        return;
+    }
+    int good = 1;
+    ls_status status = case_run(comparison->oracle, c, expected, counts);
+    if (ls_failed(status)) {
+        fprintf(stderr, "FAILED %s: oracle %s: %s\n", c->name, comparison->oracle->api->name, status.text);
+        good = 0;
+    }
+    status = case_run(comparison->device, c, got, got_counts);
+    if (ls_failed(status)) {
+        fprintf(stderr, "FAILED %s: %s: %s\n", c->name, comparison->device->api->name, status.text);
+        good = 0;
+    }
+    for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
+        if (good && expected[i]) {
+            size_t count = counts[i] < got_counts[i] ? counts[i] : got_counts[i];
+            good &= compare_values(comparison, c, i, expected[i], got[i], count);
+        }
+        free(expected[i]);
+        free(got[i]);
+    }
+    comparison->run++;
+    comparison->failed += !good;
+}
+
+// Compares device with oracle in all cases of op_cases.h; every failure is a line on stderr. Returns the number of
+// cases failed.
+static inline int ls_ops_compare(ls_device *oracle, ls_device *device, ls_ops_options options) {
+    ops_comparison comparison = { .oracle = oracle, .device = device, .options = options };
+    each_case(options.storage, compare_case, &comparison);
+    fprintf(stderr,
+        "%s against %s, %s: %d cases, %d failed, %d too large for this test; largest share of a tolerance: %.2f (%s)\n",
+        device->api->name, oracle->api->name, ls_dtype_name(options.storage), comparison.run, comparison.failed,
+        comparison.skipped, comparison.worst, comparison.worst_name);
+    return comparison.run ? comparison.failed : 1; // a comparison of nothing is no success
+}
+
+#endif
