@@ -176,17 +176,20 @@ static void on_progress(void *context, const ls_train_progress *p) {
     ls_progress *progress = context;
     char text[LS_PROGRESS_TEXT_BYTES], shown[LS_PROGRESS_TEXT_BYTES + 16];
     if (progress->style.display == LS_DISPLAY_OFF) return;
+    progress->loss_known |= p->record;
+    ls_train_progress shown_state = *p;
+    if (!progress->loss_known) shown_state.train_loss = shown_state.train_accuracy = NAN;
     if (progress->style.display == LS_DISPLAY_BAR) {
-        snprintf(shown, sizeof shown, "\r%s\033[K", ls_progress_bar(text, progress, p));
+        snprintf(shown, sizeof shown, "\r%s\033[K", ls_progress_bar(text, progress, &shown_state));
         put(shown);
         progress->bar_shown = 1;
         return;
     }
     double now = ls_clock_seconds();
     if (progress->last_line > 0 && now - progress->last_line < progress->style.every_seconds) return;
-    if (!isfinite(p->train_loss)) return; // nothing is known before the first record
+    if (!progress->loss_known) return;
     progress->last_line = now;
-    ls_info("%s", ls_progress_line(text, progress, p));
+    ls_info("%s", ls_progress_line(text, progress, &shown_state));
 }
 
 static void on_evaluated(void *context, const ls_train_evaluation *e) {

@@ -20,6 +20,7 @@ typedef struct {
     int64_t epochs, updates_planned;
     double last_line; // clock at the last line; 0: none yet
     int bar_shown;    // the cursor stands behind a bar
+    int loss_known;   // a record was seen: before it there is no loss to show
 } ls_progress;
 
 enum { LS_PROGRESS_TEXT_BYTES = 512 };
