@@ -1,7 +1,8 @@
 // dataset.h - a set of labelled uint8 pictures, held in memory or decoded on demand.
 //
-// Formats: IDX (MNIST, Fashion-MNIST; raw or .gz), CIFAR binary (10 and 100), image folder (JPEG and PNG by stb_image), synthetic.
-// Everything that a header promises is checked against the file. Errors are LS_DATA: path, offset or record, expected, found, fix.
+// Formats: IDX (MNIST, Fashion-MNIST; raw or .gz), CIFAR binary (10 and 100), image folder (JPEG and PNG by stb_image),
+// synthetic. Everything that a header promises is checked against the file. Errors are LS_DATA: path, offset or record,
+// expected, found, fix.
 #ifndef LS_DATA_DATASET_H
 #define LS_DATA_DATASET_H
 
@@ -14,11 +15,11 @@ typedef enum { LS_SPLIT_TRAIN, LS_SPLIT_TEST } ls_split;
 
 typedef struct ls_dataset ls_dataset;
 typedef struct {
-    char name[32];      // "cifar10"
-    ls_chw shape;       // of a picture; pixels are planar (C,H,W)
+    char name[32]; // "cifar10"
+    ls_chw shape;  // of a picture; pixels are planar (C,H,W)
     int classes;
     int64_t count;
-    uint64_t checksum;  // of all pixels and labels (folder: names, sizes and labels)
+    uint64_t checksum;       // of all pixels and labels (folder: names, sizes and labels)
     float mean[16], std[16]; // one a channel, of pixel/255
 } ls_dataset_facts;
 
@@ -27,9 +28,11 @@ LS_CHECKED ls_status ls_dataset_open(const ls_config *cfg, ls_split split, ls_da
 void ls_dataset_free(ls_dataset *dataset);
 const ls_dataset_facts *ls_dataset_about(const ls_dataset *dataset);
 const char *ls_dataset_class(const ls_dataset *dataset, int label); // name, or its number as text
-// Sample `index`: C*H*W bytes into pixels, its label. Only `folder` can fail here (a broken image: path and stb's reason).
+// Sample `index`: C*H*W bytes into pixels, its label. Only `folder` can fail here (a broken image: path and stb's
+// reason).
 LS_CHECKED ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
-// table[c][v] = (v/255 - mean[c]) / std[c], computed in double, rounded once: what the augment operator looks pixels up in.
+// table[c][v] = (v/255 - mean[c]) / std[c], computed in double, rounded once: what the augment operator looks pixels up
+// in.
 void ls_dataset_table(const ls_dataset *dataset, float *table);
 
 #endif

@@ -1,7 +1,8 @@
 // loader.h - the prefetch ring: worker threads fill slots with uint8 batches ahead of the consumer, in its order.
 //
-// The ring's memory is the caller's (pinned, where the device has such a thing). The consumer acquires slots in order and releases
-// them when the device has read them. A worker's error is returned by the acquire that would have given the broken batch.
+// The ring's memory is the caller's (pinned, where the device has such a thing). The consumer acquires slots in order
+// and releases them when the device has read them. A worker's error is returned by the acquire that would have given
+// the broken batch.
 #ifndef LS_DATA_LOADER_H
 #define LS_DATA_LOADER_H
 
@@ -16,10 +17,10 @@ typedef struct {
 } ls_slot;
 
 typedef struct {
-    int slot;         // index into the caller's slots
-    int count;        // true samples; the rest of the slot is zero
+    int slot;  // index into the caller's slots
+    int count; // true samples; the rest of the slot is zero
     int64_t epoch, window;
-    int micro;        // number of the micro-batch in its window
+    int micro;         // number of the micro-batch in its window
     uint64_t position; // of its first sample in the window
 } ls_batch;
 
@@ -27,24 +28,25 @@ typedef struct {
     const ls_dataset *dataset;
     ls_batches batches;
     uint64_t seed;
-    int shuffle;      // 0: samples in file order (evaluation)
-    int pad, flip;    // augmentation; 0 for evaluation: placement is {pad, pad, 0}
+    int shuffle;                       // 0: samples in file order (evaluation)
+    int pad, flip;                     // augmentation; 0 for evaluation: placement is {pad, pad, 0}
     int64_t first_epoch, first_window; // where to begin
-    int64_t epochs;   // acquire fails with LS_INTERNAL beyond the last
+    int64_t epochs;                    // acquire fails with LS_INTERNAL beyond the last
     int workers;
-    ls_slot *slots;   // borrowed until free
+    ls_slot *slots; // borrowed until free
     int slot_count;
 } ls_loader_options;
 
 typedef struct ls_loader ls_loader;
 
-// Placement of sample i in epoch e: word k = ls_random_word(seed, LS_PURPOSE_AUGMENT, e, i, k): dy = ls_below(word 0, 2*pad+1),
-// dx = ls_below(word 1, 2*pad+1), flip = top bit of word 2 where flip is on.
+// Placement of sample i in epoch e: word k = ls_random_word(seed, LS_PURPOSE_AUGMENT, e, i, k): dy = ls_below(word 0,
+// 2*pad+1), dx = ls_below(word 1, 2*pad+1), flip = top bit of word 2 where flip is on.
 ls_placement ls_place_sample(uint64_t seed, int64_t epoch, int64_t sample, int pad, int flip);
 
 LS_CHECKED ls_status ls_loader_new(const ls_loader_options *options, ls_loader **out);
 void ls_loader_free(ls_loader *loader); // stops the workers, also in mid-epoch
-// Next micro-batch of this rank, in order (empty ones are skipped). Waits until it is filled; the time waited is added up.
+// Next micro-batch of this rank, in order (empty ones are skipped). Waits until it is filled; the time waited is added
+// up.
 LS_CHECKED ls_status ls_loader_acquire(ls_loader *loader, ls_batch *batch);
 void ls_loader_release(ls_loader *loader, const ls_batch *batch);
 double ls_loader_wait_seconds(const ls_loader *loader);

@@ -1,0 +1,103 @@
+// cifar.c - the binary version of CIFAR-10 and CIFAR-100: records of labels and 3072 pixel bytes (planes R, G, B),
+// nothing else.
+//
+// CIFAR-10: one label byte, five training files and a test file. CIFAR-100: coarse label, fine label (the one that is
+// used), one file each. A file may hold any number of records, for extracts exist; the published ones hold 10000, 50000
+// and 10000. Source: https://www.cs.toronto.edu/~kriz/cifar.html
+#include "data/format.h"
+
+#include "base/atomic_file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "data/data_file.h"
+
+enum { PIXEL_BYTES = 3 * 32 * 32, MAX_FILES = 5, COARSE_CLASSES = 20 };
+
+typedef struct {
+    const char *files[2][MAX_FILES + 1]; // of LS_SPLIT_TRAIN and LS_SPLIT_TEST, ending with NULL
+    int label_bytes;                     // before the pixels; the last one is the label
+} layout;
+
+// The records of all files, one after the other, into dataset->memory[0]; count[i] of file i.
+static ls_status read_records(
+    ls_dataset *dataset, size_t record_bytes, char (*paths)[LS_TEXT_BYTES], int files, int64_t *count) {
+    ls_data_file file[MAX_FILES];
+    ls_status status = LS_SUCCESS;
+    int opened = 0;
+    size_t total = 0, at = 0;
+    for (; opened < files; opened++) {
+        LS_TRY_GOTO(ls_data_file_open(paths[opened], &file[opened]));
+        size_t bytes = file[opened].bytes, whole = bytes / record_bytes, rest = bytes % record_bytes;
+        if (rest != 0) {
+            status = ls_fail(LS_DATA,
+                "%s: has %zu bytes: %zu records of %zu bytes and %zu bytes over, from byte %zu; expected "
+                "whole records: fetch the file again",
+                paths[opened], bytes, whole, record_bytes, rest, whole * record_bytes);
+            opened++;
+            goto done;
+        }
+        count[opened] = (int64_t)whole;
+        total += bytes;
+    }
+    LS_TRY_GOTO(ls_memory_new(total, dataset->facts.name, &dataset->memory[0]));
+    for (int i = 0; i < files; i++) {
+        LS_TRY_GOTO(ls_data_file_read(&file[i], 0, (uint8_t *)dataset->memory[0] + at, file[i].bytes));
+        at += file[i].bytes;
+    }
+done:
+    for (int i = 0; i < opened; i++) ls_data_file_close(&file[i]);
+    return status;
+}
+
+static ls_status check_coarse_labels(const uint8_t *records, size_t record_bytes, int64_t count, const char *path) {
+    for (int64_t i = 0; i < count; i++) {
+        uint8_t label = records[(size_t)i * record_bytes];
+        if (label >= COARSE_CLASSES) {
+            return ls_fail(LS_DATA, "%s: record %lld has coarse label %d, expected 0 to %d; fetch the file again", path,
+                (long long)i, label, COARSE_CLASSES - 1);
+        }
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status open_layout(const ls_config *cfg, ls_dataset *dataset, const layout *set) {
+    const char *const *names = set->files[dataset->split == LS_SPLIT_TEST];
+    int files = 0;
+    while (names[files]) files++;
+    char folder[LS_TEXT_BYTES], paths[MAX_FILES][LS_TEXT_BYTES];
+    LS_TRY(ls_dataset_find(cfg, dataset, names, files, folder));
+    for (int i = 0; i < files; i++) LS_TRY(ls_path_join(paths[i], LS_TEXT_BYTES, folder, names[i]));
+
+    size_t label_bytes = (size_t)set->label_bytes, record_bytes = label_bytes + PIXEL_BYTES;
+    int64_t count[MAX_FILES] = { 0 }, total = 0;
+    LS_TRY(read_records(dataset, record_bytes, paths, files, count));
+    const uint8_t *records = dataset->memory[0];
+    dataset->facts.shape = (ls_chw){ 3, 32, 32 };
+    dataset->pixels = records + label_bytes;
+    dataset->labels = records + label_bytes - 1;
+    dataset->pixel_stride = dataset->label_stride = record_bytes;
+    for (int i = 0; i < files; i++) {
+        LS_TRY(ls_dataset_check_labels(dataset, paths[i], total, count[i]));
+        if (label_bytes == 2) {
+            LS_TRY(check_coarse_labels(records + (size_t)total * record_bytes, record_bytes, count[i], paths[i]));
+        }
+        total += count[i];
+    }
+    LS_TRY(ls_dataset_limit(cfg, dataset, total));
+    dataset->facts.checksum = ls_hash(records, (size_t)dataset->facts.count * record_bytes);
+    return LS_SUCCESS;
+}
+
+ls_status ls_cifar10_open(const ls_config *cfg, ls_dataset *dataset) {
+    static const layout cifar10 = {
+        { { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin" },
+            { "test_batch.bin" } },
+        1,
+    };
+    return open_layout(cfg, dataset, &cifar10);
+}
+
+ls_status ls_cifar100_open(const ls_config *cfg, ls_dataset *dataset) {
+    static const layout cifar100 = { { { "train.bin" }, { "test.bin" } }, 2 };
+    return open_layout(cfg, dataset, &cifar100);
+}

@@ -1,0 +1,56 @@
+#include "data/data_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+ls_status ls_data_file_open(const char *path, ls_data_file *file) {
+    *file = (ls_data_file){ path, -1, 0 };
+    // O_NONBLOCK: opening a pipe that nobody writes must not wait; regular files ignore it.
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        const char *hint = errno == EACCES ? "; make it readable for this user" : "";
+        return ls_fail(LS_DATA, "%s: cannot open: %s%s", path, strerror(errno), hint);
+    }
+    struct stat info;
+    ls_status status = LS_SUCCESS;
+    if (fstat(fd, &info) != 0) {
+        status = ls_fail(LS_DATA, "%s: cannot read its size: %s", path, strerror(errno));
+    } else if (S_ISDIR(info.st_mode)) {
+        status = ls_fail(LS_DATA, "%s: is a folder, expected a file; remove it and fetch the data set again", path);
+    } else if (!S_ISREG(info.st_mode)) {
+        status = ls_fail(LS_DATA, "%s: is a device or a pipe, expected a regular file", path);
+    } else if (info.st_size == 0) {
+        status = ls_fail(LS_DATA, "%s: is empty (0 bytes); fetch the file again", path);
+    }
+    if (ls_failed(status)) {
+        close(fd);
+        return status;
+    }
+    file->fd = fd;
+    file->bytes = (size_t)info.st_size;
+    return LS_SUCCESS;
+}
+
+ls_status ls_data_file_read(const ls_data_file *file, size_t offset, void *dst, size_t bytes) {
+    char *to = dst;
+    for (size_t done = 0; done < bytes;) {
+        ssize_t got = pread(file->fd, to + done, bytes - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0)
+            return ls_fail(LS_DATA, "%s: read failed at byte %zu: %s", file->path, offset + done, strerror(errno));
+        if (got == 0) {
+            return ls_fail(LS_DATA, "%s: ends at byte %zu, expected %zu bytes; fetch the file again", file->path,
+                offset + done, offset + bytes);
+        }
+        done += (size_t)got;
+    }
+    return LS_SUCCESS;
+}
+
+void ls_data_file_close(ls_data_file *file) {
+    if (file->fd >= 0) close(file->fd);
+    file->fd = -1;
+}

@@ -1,0 +1,186 @@
+#include "data/dataset.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "data/format.h"
+
+#define LS_GRAY(a) \
+    { a }
+#define LS_RGB(a, b, c) \
+    { a, b, c }
+static const ls_format formats[] = {
+#define X(ENUM, name, open, classes, mean, std, subfolder, system_folder, class_names) \
+    [LS_DATASET_##ENUM] = { name, open, classes, mean, std, subfolder, system_folder, class_names },
+#include "data/formats.def"
+#undef X
+};
+
+const char *ls_split_name(ls_split split) {
+    return split == LS_SPLIT_TEST ? "test" : "training";
+}
+
+// One number a channel from the option's text, or the format's own, the last one repeated.
+static ls_status fill_channels(
+    const char *option, const char *text, const double defaults[3], int channels, float *out) {
+    if (text[0] == 0) {
+        for (int c = 0, from = 0; c < channels; c++) {
+            if (c < 3 && defaults[c] > 0) from = c;
+            out[c] = (float)defaults[from];
+        }
+        return LS_SUCCESS;
+    }
+    const char *at = text;
+    for (int c = 0; c < channels; c++) {
+        char *end;
+        errno = 0;
+        double value = strtod(at, &end);
+        while (end != at && *end == ' ') end++;
+        int last = c == channels - 1;
+        if (end == at || errno != 0 || !(value > -1e6 && value < 1e6) || *end != (last ? 0 : ',')) {
+            return ls_fail(LS_USAGE,
+                "%s = %s: expected %d number%s separated by commas, one a channel, between 0 and 1; an "
+                "empty value takes the data set's own",
+                option, text, channels, channels == 1 ? "" : "s");
+        }
+        out[c] = (float)value;
+        at = end + 1;
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status fill_normalisation(const ls_config *cfg, ls_dataset *dataset) {
+    ls_dataset_facts *facts = &dataset->facts;
+    LS_TRY(fill_channels("data.mean", cfg->data_mean, dataset->format->mean, facts->shape.c, facts->mean));
+    LS_TRY(fill_channels("data.std", cfg->data_std, dataset->format->std, facts->shape.c, facts->std));
+    for (int c = 0; c < facts->shape.c; c++) {
+        if (!(facts->std[c] > 0)) {
+            return ls_fail(LS_USAGE, "data.std = %s: number %d is %g, expected more than 0", cfg->data_std, c + 1,
+                (double)facts->std[c]);
+        }
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status name_classes(ls_dataset *dataset) {
+    if (!dataset->class_names) dataset->class_names = dataset->format->class_names;
+    if (dataset->class_names) return LS_SUCCESS;
+    size_t classes = (size_t)dataset->facts.classes;
+    dataset->class_numbers = malloc(classes * LS_CLASS_NUMBER_BYTES);
+    if (!dataset->class_numbers) return ls_fail(LS_DEVICE, "no memory for the names of %zu classes", classes);
+    for (int i = 0; i < dataset->facts.classes; i++) {
+        snprintf(dataset->class_numbers + (size_t)i * LS_CLASS_NUMBER_BYTES, LS_CLASS_NUMBER_BYTES, "%d", i);
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status open_format(const ls_config *cfg, ls_dataset *dataset) {
+    LS_TRY(dataset->format->open(cfg, dataset));
+    LS_TRY(fill_normalisation(cfg, dataset));
+    return name_classes(dataset);
+}
+
+ls_status ls_dataset_open(const ls_config *cfg, ls_split split, ls_dataset **out) {
+    ls_dataset *dataset = calloc(1, sizeof *dataset);
+    if (!dataset) return ls_fail(LS_DEVICE, "no memory for a data set");
+    dataset->format = &formats[cfg->data_dataset];
+    dataset->split = split;
+    dataset->facts.classes = dataset->format->classes;
+    snprintf(dataset->facts.name, sizeof dataset->facts.name, "%s", dataset->format->name);
+    ls_status status = open_format(cfg, dataset);
+    if (ls_failed(status)) {
+        ls_dataset_free(dataset);
+        return status;
+    }
+    *out = dataset;
+    return status;
+}
+
+void ls_dataset_free(ls_dataset *dataset) {
+    if (!dataset) return;
+    if (dataset->free_state) dataset->free_state(dataset->state);
+    ls_memory_free(dataset->memory[0]);
+    ls_memory_free(dataset->memory[1]);
+    free(dataset->class_numbers);
+    free(dataset);
+}
+
+const ls_dataset_facts *ls_dataset_about(const ls_dataset *dataset) {
+    return &dataset->facts;
+}
+
+const char *ls_dataset_class(const ls_dataset *dataset, int label) {
+    if (label < 0 || label >= dataset->facts.classes) return "?";
+    return dataset->class_names ? dataset->class_names[label]
+                                : dataset->class_numbers + (size_t)label * LS_CLASS_NUMBER_BYTES;
+}
+
+ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
+    if (index < 0 || index >= dataset->facts.count) {
+        return ls_fail(LS_INTERNAL, "%s: sample %lld of %lld asked for", dataset->facts.name, (long long)index,
+            (long long)dataset->facts.count);
+    }
+    if (dataset->read) return dataset->read(dataset, index, pixels, label);
+    memcpy(pixels, dataset->pixels + (size_t)index * dataset->pixel_stride, (size_t)ls_chw_count(dataset->facts.shape));
+    *label = dataset->labels[(size_t)index * dataset->label_stride];
+    return LS_SUCCESS;
+}
+
+void ls_dataset_table(const ls_dataset *dataset, float *table) {
+    for (int c = 0; c < dataset->facts.shape.c; c++) {
+        double mean = (double)dataset->facts.mean[c], std = (double)dataset->facts.std[c];
+        for (int v = 0; v < 256; v++) table[256 * c + v] = (float)((v / 255.0 - mean) / std);
+    }
+}
+
+ls_status ls_dataset_limit(const ls_config *cfg, ls_dataset *dataset, int64_t available) {
+    int test = dataset->split == LS_SPLIT_TEST;
+    int64_t wanted = test ? cfg->data_test_samples : cfg->data_train_samples;
+    if (wanted > available) {
+        return ls_fail(LS_USAGE, "data.%s_samples = %lld, but %s has %lld %s samples; 0 takes all",
+            test ? "test" : "train", (long long)wanted, dataset->facts.name, (long long)available,
+            ls_split_name(dataset->split));
+    }
+    if (available > UINT32_MAX) {
+        return ls_fail(LS_DATA, "%s: %lld samples, at most %u can be numbered", dataset->facts.name,
+            (long long)available, (unsigned)UINT32_MAX);
+    }
+    dataset->facts.count = wanted > 0 ? wanted : available;
+    return LS_SUCCESS;
+}
+
+ls_status ls_dataset_check_labels(const ls_dataset *dataset, const char *path, int64_t first, int64_t count) {
+    int classes = dataset->facts.classes;
+    const uint8_t *label = dataset->labels + (size_t)first * dataset->label_stride;
+    for (int64_t i = 0; i < count; i++, label += dataset->label_stride) {
+        if (*label >= classes) {
+            return ls_fail(LS_DATA, "%s: record %lld has label %d, expected 0 to %d (%s); fetch the file again", path,
+                (long long)i, *label, classes - 1, dataset->facts.name);
+        }
+    }
+    return LS_SUCCESS;
+}
+
+ls_status ls_shape_parse(const char *option, const char *text, int numbers, ls_chw *shape) {
+    int *sides[3] = { &shape->c, &shape->h, &shape->w };
+    const char *at = text;
+    int good = 1;
+    shape->c = 3;
+    for (int i = 3 - numbers; i < 3 && good; i++) {
+        char *end;
+        errno = 0;
+        long value = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : 0;
+        int limit = i == 0 ? LS_MAX_CHANNELS : LS_MAX_SIDE;
+        good = value >= 1 && value <= limit && *end == (i == 2 ? 0 : 'x');
+        if (good) at = end + 1;
+        *sides[i] = (int)value;
+    }
+    if (good && ls_chw_count(*shape) <= INT32_MAX) return LS_SUCCESS;
+    return ls_fail(LS_USAGE,
+        "%s = %s: expected %s, such as %s: channels 1 to %d, height and width 1 to %d, at most 2^31-1 bytes", option,
+        text, numbers == 3 ? "CxHxW" : "HxW", numbers == 3 ? "3x32x32" : "64x64", LS_MAX_CHANNELS, LS_MAX_SIDE);
+}

@@ -1,0 +1,75 @@
+// dataset_find.c - in which folder a data set's files are.
+#include "data/format.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic_file.h"
+
+enum { MAX_CANDIDATES = 6, MAX_LIST = 1536 };
+
+typedef struct {
+    char folder[MAX_CANDIDATES][LS_TEXT_BYTES];
+    int count;
+} candidates;
+
+static ls_status add_candidate(candidates *list, const ls_dataset *dataset, const char *base, const char *name) {
+    char folder[LS_TEXT_BYTES];
+    LS_TRY(ls_path_join(folder, sizeof folder, base, name));
+    for (int i = 0; i < list->count; i++) {
+        if (strcmp(list->folder[i], folder) == 0) return LS_SUCCESS;
+    }
+    memcpy(list->folder[list->count++], folder, sizeof folder);
+    const char *subfolder = dataset->format->subfolder;
+    if (subfolder[0] == 0) return LS_SUCCESS;
+    return ls_path_join(list->folder[list->count++], LS_TEXT_BYTES, folder, subfolder);
+}
+
+static ls_status list_candidates(const ls_config *cfg, const ls_dataset *dataset, candidates *list) {
+    list->count = 0;
+    if (cfg->data_path[0] != 0) {
+        LS_TRY(add_candidate(list, dataset, cfg->folder, cfg->data_path));
+        return add_candidate(list, dataset, "", cfg->data_path);
+    }
+    LS_TRY(add_candidate(list, dataset, "data", dataset->format->name));
+    if (dataset->format->system_folder[0] == 0) return LS_SUCCESS;
+    return add_candidate(list, dataset, "", dataset->format->system_folder);
+}
+
+// 1 when folder/name is there, also when it cannot be reached for another reason than not being there: opening it will
+// tell.
+static int is_there(const char *folder, const char *name) {
+    char path[LS_TEXT_BYTES];
+    if (ls_failed(ls_path_join(path, sizeof path, folder, name))) return 0;
+    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+static void append(char *list, const char *separator, const char *text) {
+    size_t length = strlen(list);
+    snprintf(list + length, MAX_LIST - length, "%s%s", length ? separator : "", text);
+}
+
+ls_status ls_dataset_find(
+    const ls_config *cfg, const ls_dataset *dataset, const char *const *wanted, int count, char *folder) {
+    candidates list;
+    LS_TRY(list_candidates(cfg, dataset, &list));
+    for (int i = 0; i < list.count; i++) {
+        for (int k = 0; k < count; k++) {
+            if (!is_there(list.folder[i], wanted[k])) continue;
+            memcpy(folder, list.folder[i], LS_TEXT_BYTES);
+            return LS_SUCCESS;
+        }
+    }
+    char folders[MAX_LIST] = "", files[MAX_LIST] = "";
+    for (int i = 0; i < list.count; i++) append(folders, " or ", list.folder[i]);
+    if (cfg->data_dataset == LS_DATASET_FOLDER) {
+        return ls_fail(LS_DATA, "folder: no folder %s; set data.path to the one that has the class folders", folders);
+    }
+    for (int k = 0; k < count; k++) append(files, ", ", wanted[k]);
+    return ls_fail(LS_DATA,
+        "%s: no %s set found: looked in %s for %s; run scripts/fetch-data.sh %s, or set data.path to the folder "
+        "that has the files",
+        dataset->facts.name, ls_split_name(dataset->split), folders, files, dataset->facts.name);
+}

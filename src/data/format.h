@@ -1,0 +1,64 @@
+// format.h - what the kinds of data set share, inside this room: the struct behind ls_dataset, the table of formats,
+// and where files are looked for. A new kind is a row in formats.def, one open function here, and its file.
+//
+// An open function gets a zeroed data set with .format, .split and .facts.name filled. It sets facts.shape, classes,
+// count (after data.train_samples or data.test_samples) and checksum, and either `read` or the four fields of a set in
+// memory. What it puts into memory[] and state, ls_dataset_free releases, also when it fails half-way.
+#ifndef LS_DATA_FORMAT_H
+#define LS_DATA_FORMAT_H
+
+#include "data/dataset.h"
+
+enum { LS_MAX_CHANNELS = 16, LS_MAX_SIDE = 65535 };
+
+typedef struct {
+    const char *name;
+    ls_status (*open)(const ls_config *cfg, ls_dataset *dataset);
+    int classes;
+    double mean[3], std[3]; // 0 after the last
+    const char *subfolder, *system_folder;
+    const char *const *class_names;
+} ls_format;
+
+struct ls_dataset {
+    ls_dataset_facts facts;
+    const ls_format *format;
+    ls_split split;
+    // In memory: sample i has its pixels at pixels + i * pixel_stride, its label in the byte at labels + i *
+    // label_stride.
+    const uint8_t *pixels, *labels;
+    size_t pixel_stride, label_stride;
+    void *memory[2]; // of ls_memory_new
+    // Made or decoded on demand, where `read` is set.
+    ls_status (*read)(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
+    void (*free_state)(void *state);
+    void *state;
+    const char *const *class_names; // NULL: numbers
+    char *class_numbers;            // LS_CLASS_NUMBER_BYTES a class, where there are no names
+};
+enum { LS_CLASS_NUMBER_BYTES = 12 };
+
+LS_CHECKED ls_status ls_idx_open(const ls_config *cfg, ls_dataset *dataset);
+LS_CHECKED ls_status ls_cifar10_open(const ls_config *cfg, ls_dataset *dataset);
+LS_CHECKED ls_status ls_cifar100_open(const ls_config *cfg, ls_dataset *dataset);
+LS_CHECKED ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset);
+LS_CHECKED ls_status ls_synthetic_open(const ls_config *cfg, ls_dataset *dataset);
+
+extern const char *const ls_fashion_classes[10], *const ls_cifar10_classes[10], *const ls_cifar100_classes[100];
+
+const char *ls_split_name(ls_split split); // "training", "test"
+// The first of the candidate folders in which one of `wanted` (`count` names; at most 16) exists, into folder
+// (LS_TEXT_BYTES). Candidates: data.path (relative: below the configuration file's folder, then below the current one),
+// or data/<name> and the system's folder; each with its subfolder. LS_DATA names the folders, the files and how to get
+// them.
+LS_CHECKED ls_status ls_dataset_find(
+    const ls_config *cfg, const ls_dataset *dataset, const char *const *wanted, int count, char *folder);
+// facts.count = available, or what data.train_samples or data.test_samples leaves of it. LS_USAGE when they ask for
+// more.
+LS_CHECKED ls_status ls_dataset_limit(const ls_config *cfg, ls_dataset *dataset, int64_t available);
+// Are the labels of records first..first+count-1 below facts.classes? LS_DATA naming the path and the record in it.
+LS_CHECKED ls_status ls_dataset_check_labels(const ls_dataset *dataset, const char *path, int64_t first, int64_t count);
+// "CxHxW" or "HxW" (channels == 3 then) strictly; LS_USAGE naming the option.
+LS_CHECKED ls_status ls_shape_parse(const char *option, const char *text, int numbers, ls_chw *shape);
+
+#endif

@@ -1,0 +1,107 @@
+#include "data/image_decode.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#define STBI_NO_STDIO
+#include <stb/stb_image.h>
+
+#include "data/data_file.h"
+#include "data/image_resize.h"
+
+enum { MAX_PIXELS = 1 << 28, PNG_SIGNATURE = 8, PNG_CHUNK = 12 }; // a chunk: length, type, content, CRC
+
+static uint32_t big_endian(const uint8_t *p) {
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+// stb checks neither the CRCs of chunks nor that the end is there. Source: PNG specification, sections 5.3 and 11.2.
+static ls_status check_png(const char *path, const uint8_t *bytes, size_t count) {
+    for (size_t at = PNG_SIGNATURE; at + PNG_CHUNK <= count;) {
+        size_t length = big_endian(bytes + at), whole = length + PNG_CHUNK;
+        if (whole > count - at) break;
+        uint32_t found = (uint32_t)crc32(0, bytes + at + 4, (uInt)length + 4),
+                 wanted = big_endian(bytes + at + 8 + length);
+        if (found != wanted) {
+            return ls_fail(LS_DATA,
+                "%s: broken PNG: the chunk at byte %zu has CRC %08x, its content gives %08x; replace or remove "
+                "the file",
+                path, at, wanted, found);
+        }
+        if (memcmp(bytes + at + 4, "IEND", 4) == 0) return LS_SUCCESS;
+        at += whole;
+    }
+    return ls_fail(LS_DATA,
+        "%s: broken PNG: the file is cut off at byte %zu, before its end chunk; replace or remove the file", path,
+        count);
+}
+
+// stb fills up what a cut-off JPEG lacks with gray. A whole one has an end marker after its first scan: inside a scan
+// the bytes ff d9 cannot stand. Source: ITU-T T.81, annex B.
+static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count) {
+    enum { SCAN = 0xda, END = 0xd9 };
+    size_t at = 2;
+    while (at + 4 <= count && bytes[at] == 0xff && bytes[at + 1] != SCAN) {
+        if (bytes[at + 1] == 0xff) { // fill byte
+            at++;
+            continue;
+        }
+        at += 2 + ((size_t)bytes[at + 2] << 8 | bytes[at + 3]);
+    }
+    for (; at + 2 <= count; at++) {
+        if (bytes[at] == 0xff && bytes[at + 1] == END) return LS_SUCCESS;
+    }
+    return ls_fail(LS_DATA,
+        "%s: broken JPEG: the file is cut off at byte %zu, before its end marker; replace or remove the file", path,
+        count);
+}
+
+static ls_status check_container(const char *path, const uint8_t *bytes, size_t count) {
+    static const uint8_t png[PNG_SIGNATURE] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };
+    if (count >= PNG_SIGNATURE && memcmp(bytes, png, PNG_SIGNATURE) == 0) return check_png(path, bytes, count);
+    if (count >= 2 && bytes[0] == 0xff && bytes[1] == 0xd8) return check_jpeg(path, bytes, count);
+    return ls_fail(LS_DATA,
+        "%s: neither JPEG nor PNG: it begins with bytes %02x %02x, expected ff d8 or 89 50; replace or remove "
+        "the file",
+        path, bytes[0], count > 1 ? bytes[1] : 0);
+}
+
+static ls_status decode_bytes(const char *path, const uint8_t *bytes, size_t count, ls_chw size, uint8_t *dst) {
+    LS_TRY(check_container(path, bytes, count));
+    int width = 0, height = 0, channels = 0;
+    if (!stbi_info_from_memory(bytes, (int)count, &width, &height, &channels)) {
+        return ls_fail(
+            LS_DATA, "%s: broken image: %s (stb_image); replace or remove the file", path, stbi_failure_reason());
+    }
+    if ((int64_t)width * height > MAX_PIXELS) {
+        return ls_fail(LS_DATA, "%s: picture of %d x %d pixels, at most %d pixels in all; scale it down", path, width,
+            height, MAX_PIXELS);
+    }
+    stbi_uc *picture = stbi_load_from_memory(bytes, (int)count, &width, &height, &channels, 3);
+    if (!picture) {
+        return ls_fail(
+            LS_DATA, "%s: broken image: %s (stb_image); replace or remove the file", path, stbi_failure_reason());
+    }
+    ls_status status = ls_image_resize(picture, height, width, size, dst);
+    stbi_image_free(picture);
+    return status;
+}
+
+ls_status ls_image_decode(const char *path, ls_chw size, uint8_t *dst) {
+    ls_data_file file;
+    LS_TRY(ls_data_file_open(path, &file));
+    if (file.bytes > INT_MAX) {
+        size_t bytes = file.bytes;
+        ls_data_file_close(&file);
+        return ls_fail(LS_DATA, "%s: has %zu bytes, at most %d for an image", path, bytes, INT_MAX);
+    }
+    uint8_t *bytes = malloc(file.bytes);
+    ls_status status = bytes ? ls_data_file_read(&file, 0, bytes, file.bytes)
+                             : ls_fail(LS_DEVICE, "%s: no memory for %zu bytes", path, file.bytes);
+    ls_data_file_close(&file);
+    if (!ls_failed(status)) status = decode_bytes(path, bytes, file.bytes, size, dst);
+    free(bytes);
+    return status;
+}

@@ -1,0 +1,293 @@
+// image_folder.c - class-named folders of JPEG and PNG files, decoded when they are read.
+//
+// Either root/train/<class>/<file> and root/test/<class>/<file>, or root/<class>/<file>, of which data.test_fraction of
+// each class is the test set: the files of a class whose names have the smallest hashes, so that the split neither
+// depends on the order of listing nor puts one end of a sorted series aside. Classes are sorted by name (bytes). Sample
+// k is the (k / classes)-th file of its class, classes in turn, so that the first n samples (data.train_samples) hold
+// all classes alike.
+#include "data/format.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/hash.h"
+#include "data/image_decode.h"
+
+enum { MAX_CLASSES = 65536, PATH_BYTES = 4096 };
+
+typedef struct {
+    char *name; // of the file in its class folder
+    int64_t bytes;
+    uint64_t hash;   // of the name
+    int label, rank; // rank: place among the files of its class and split
+} image;
+
+typedef struct {
+    char root[LS_TEXT_BYTES + 8]; // holds the class folders
+    char **classes;
+    int class_count;
+    image *images;
+    int64_t image_count, image_room;
+} folder;
+
+static void free_folder(void *state) {
+    folder *f = state;
+    for (int i = 0; i < f->class_count; i++) free(f->classes[i]);
+    for (int64_t i = 0; i < f->image_count; i++) free(f->images[i].name);
+    free(f->classes);
+    free(f->images);
+    free(f);
+}
+
+static ls_status no_memory(const char *path) {
+    return ls_fail(LS_DEVICE, "%s: no memory for the list of files", path);
+}
+
+static int is_image(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".png") == 0);
+}
+
+static int is_folder(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static ls_status join(char *dst, const char *a, const char *b) {
+    if (snprintf(dst, PATH_BYTES, "%s/%s", a, b) < PATH_BYTES) return LS_SUCCESS;
+    return ls_fail(LS_DATA, "%s/%s: path longer than %d characters", a, b, PATH_BYTES - 1);
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+// The names in a folder but hidden ones, sorted by bytes; free each and the list.
+static ls_status list_names(const char *path, char ***names, int *count) {
+    *names = NULL;
+    *count = 0;
+    struct dirent **entries;
+    int found = scandir(path, &entries, NULL, NULL);
+    if (found < 0) return ls_fail(LS_DATA, "%s: cannot list the folder: %s", path, strerror(errno));
+    char **list = calloc((size_t)found + 1, sizeof *list);
+    int kept = 0, failed = !list;
+    for (int i = 0; i < found; i++) {
+        if (!failed && entries[i]->d_name[0] != '.') {
+            list[kept] = strdup(entries[i]->d_name);
+            failed = !list[kept++];
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    *names = list;
+    *count = kept;
+    if (!failed) qsort(list, (size_t)kept, sizeof *list, compare_names);
+    return failed ? no_memory(path) : LS_SUCCESS;
+}
+
+static void free_names(char **names, int count) {
+    for (int i = 0; i < count; i++) free(names[i]);
+    free(names);
+}
+
+static int compare_hashes(const void *a, const void *b) {
+    const image *x = a, *y = b;
+    if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static int compare_image_names(const void *a, const void *b) {
+    return strcmp(((const image *)a)->name, ((const image *)b)->name);
+}
+
+static int compare_samples(const void *a, const void *b) {
+    const image *x = a, *y = b;
+    return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : (x->label > y->label) - (x->label < y->label);
+}
+
+static ls_status add_image(folder *f, const char *path, const char *name, int label) {
+    struct stat info;
+    if (stat(path, &info) != 0) return ls_fail(LS_DATA, "%s: %s; replace or remove it", path, strerror(errno));
+    if (!S_ISREG(info.st_mode) || !is_image(name)) {
+        return ls_fail(LS_DATA, "%s: %s, expected only .jpg, .jpeg and .png files in a class folder; move it away",
+            path, S_ISDIR(info.st_mode) ? "is a folder" : "is no image");
+    }
+    if (info.st_size == 0) return ls_fail(LS_DATA, "%s: is empty (0 bytes); replace or remove it", path);
+    if (f->image_count == f->image_room) {
+        int64_t room = f->image_room ? 2 * f->image_room : 1024;
+        image *grown = realloc(f->images, (size_t)room * sizeof *grown);
+        if (!grown) return no_memory(path);
+        f->images = grown;
+        f->image_room = room;
+    }
+    char *copy = strdup(name);
+    if (!copy) return no_memory(path);
+    f->images[f->image_count++] = (image){ copy, info.st_size, ls_hash(name, strlen(name)), label, 0 };
+    return LS_SUCCESS;
+}
+
+static ls_status list_class(folder *f, const char *class_name, int label) {
+    char path[PATH_BYTES], file[PATH_BYTES], **names;
+    int count = 0;
+    LS_TRY(join(path, f->root, class_name));
+    ls_status status = list_names(path, &names, &count);
+    for (int i = 0; i < count && !ls_failed(status); i++) {
+        status = join(file, path, names[i]);
+        if (!ls_failed(status)) status = add_image(f, file, names[i], label);
+    }
+    free_names(names, count);
+    LS_TRY(status);
+    if (count == 0) return ls_fail(LS_DATA, "%s: class folder without images; add some or remove it", path);
+    return LS_SUCCESS;
+}
+
+// The class folders below root. Other files may stand beside them (a README), but no images, which would be left out
+// silently.
+static ls_status list_classes(const char *root, char ***classes, int *count) {
+    char path[PATH_BYTES], **names;
+    int found = 0, kept = 0;
+    ls_status status = list_names(root, &names, &found);
+    for (int i = 0; i < found && !ls_failed(status); i++) {
+        status = join(path, root, names[i]);
+        if (!ls_failed(status) && is_folder(path)) {
+            char *name = names[i];
+            names[i] = names[kept];
+            names[kept++] = name;
+        } else if (!ls_failed(status) && is_image(names[i])) {
+            status = ls_fail(LS_DATA, "%s: image outside a class folder; move it into the folder of its class", path);
+        }
+    }
+    if (!ls_failed(status) && (kept < 2 || kept > MAX_CLASSES)) {
+        status = ls_fail(LS_DATA,
+            "%s: %d class folder%s, expected 2 to %d: root/<class>/<image>, or root/train/<class>/<image> and "
+            "root/test/<class>/<image>",
+            root, kept, kept == 1 ? "" : "s", MAX_CLASSES);
+    }
+    if (ls_failed(status)) {
+        free_names(names, found);
+        return status;
+    }
+    for (int i = kept; i < found; i++) free(names[i]);
+    qsort(names, (size_t)kept, sizeof *names, compare_names);
+    *classes = names;
+    *count = kept;
+    return LS_SUCCESS;
+}
+
+// Keeps of one class's files, images[first..], those of this split. Rounded to the nearest; a class of two or more is
+// in both splits.
+static int64_t split_class(folder *f, int64_t first, double test_fraction, ls_split split) {
+    int64_t count = f->image_count - first, test = (int64_t)((double)count * test_fraction + 0.5);
+    if (test_fraction > 0 && count >= 2) {
+        if (test < 1) test = 1;
+        if (test > count - 1) test = count - 1;
+    } else if (test >= count) {
+        test = count - 1; // a class of one is for training
+    }
+    image *images = f->images + first;
+    qsort(images, (size_t)count, sizeof *images, compare_hashes);
+    int64_t from = split == LS_SPLIT_TEST ? 0 : test, end = split == LS_SPLIT_TEST ? test : count, kept = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (i >= from && i < end) {
+            images[kept++] = images[i];
+        } else {
+            free(images[i].name);
+        }
+    }
+    f->image_count = first + kept;
+    return kept;
+}
+
+static ls_status list_images(folder *f, int is_split, double test_fraction, ls_split split) {
+    for (int label = 0; label < f->class_count; label++) {
+        int64_t first = f->image_count;
+        char path[PATH_BYTES];
+        LS_TRY(join(path, f->root, f->classes[label]));
+        if (is_split && split == LS_SPLIT_TEST && !is_folder(path)) continue; // a class need not be tested
+        LS_TRY(list_class(f, f->classes[label], label));
+        if (!is_split) split_class(f, first, test_fraction, split);
+        qsort(f->images + first, (size_t)(f->image_count - first), sizeof *f->images, compare_image_names);
+        for (int64_t i = first; i < f->image_count; i++) f->images[i].rank = (int)(i - first);
+    }
+    qsort(f->images, (size_t)f->image_count, sizeof *f->images, compare_samples);
+    return LS_SUCCESS;
+}
+
+// The training folder's classes number the labels of both splits.
+static ls_status check_test_classes(const folder *f, const char *train_root) {
+    char **classes;
+    int count = 0;
+    LS_TRY(list_classes(f->root, &classes, &count));
+    ls_status status = LS_SUCCESS;
+    for (int i = 0; i < count && !ls_failed(status); i++) {
+        if (bsearch(&classes[i], f->classes, (size_t)f->class_count, sizeof *f->classes, compare_names)) continue;
+        status = ls_fail(
+            LS_DATA, "%s/%s: class that %s does not have; rename or remove it", f->root, classes[i], train_root);
+    }
+    free_names(classes, count);
+    return status;
+}
+
+static ls_status find_layout(const ls_config *cfg, ls_dataset *dataset, char *root, int *is_split) {
+    static const char *const anything[] = { "." };
+    LS_TRY(ls_dataset_find(cfg, dataset, anything, 1, root));
+    char train[PATH_BYTES], test[PATH_BYTES];
+    LS_TRY(join(train, root, "train"));
+    LS_TRY(join(test, root, "test"));
+    *is_split = is_folder(train) && is_folder(test);
+    return LS_SUCCESS;
+}
+
+static ls_status read_image(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
+    const folder *f = dataset->state;
+    const image *from = &f->images[index];
+    char folder_path[PATH_BYTES], path[PATH_BYTES];
+    LS_TRY(join(folder_path, f->root, f->classes[from->label]));
+    LS_TRY(join(path, folder_path, from->name));
+    *label = from->label;
+    return ls_image_decode(path, dataset->facts.shape, pixels);
+}
+
+static uint64_t checksum(const folder *f, int64_t count) {
+    uint64_t hash = 0;
+    for (int i = 0; i < f->class_count; i++) hash = ls_hash_more(hash, f->classes[i], strlen(f->classes[i]) + 1);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t facts[] = { f->images[i].bytes, f->images[i].label };
+        hash = ls_hash_more(hash, f->images[i].name, strlen(f->images[i].name) + 1);
+        hash = ls_hash_more(hash, facts, sizeof facts);
+    }
+    return hash;
+}
+
+ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
+    LS_TRY(ls_shape_parse("data.image_size", cfg->data_image_size, 2, &dataset->facts.shape));
+    char root[LS_TEXT_BYTES], train_root[PATH_BYTES];
+    int is_split = 0;
+    LS_TRY(find_layout(cfg, dataset, root, &is_split));
+    folder *f = calloc(1, sizeof *f);
+    if (!f) return no_memory(root);
+    dataset->state = f;
+    dataset->free_state = free_folder;
+    dataset->read = read_image;
+    int test = dataset->split == LS_SPLIT_TEST;
+    snprintf(f->root, sizeof f->root, "%s%s", root, !is_split ? "" : test ? "/test" : "/train");
+    snprintf(train_root, sizeof train_root, "%s%s", root, is_split ? "/train" : "");
+    LS_TRY(list_classes(train_root, &f->classes, &f->class_count));
+    if (is_split && test) LS_TRY(check_test_classes(f, train_root));
+    dataset->facts.classes = f->class_count;
+    dataset->class_names = (const char *const *)f->classes;
+    LS_TRY(list_images(f, is_split, cfg->data_test_fraction, dataset->split));
+    if (f->image_count == 0) {
+        return ls_fail(LS_USAGE,
+            "data.test_fraction = %g leaves no %s pictures in %s; raise it, or give the set train/ and test/ folders",
+            cfg->data_test_fraction, ls_split_name(dataset->split), root);
+    }
+    LS_TRY(ls_dataset_limit(cfg, dataset, f->image_count));
+    dataset->facts.checksum = checksum(f, dataset->facts.count);
+    return LS_SUCCESS;
+}

@@ -1,1 +1,0 @@
-typedef int ls_room_is_empty_yet;
