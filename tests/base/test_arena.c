@@ -1,0 +1,110 @@
+#include "base/arena.h"
+#include "base/philox.h"
+#include "support/cmocka.h"
+
+enum { MAX_SLOTS = 200, USES = 120 };
+
+typedef struct {
+    size_t bytes;
+    int first, last;
+} lifetime;
+
+static uint32_t word(uint32_t plan, uint32_t what, uint32_t i) {
+    return ls_random_word(7, LS_PURPOSE_SYNTHETIC, plan, what, i);
+}
+
+static void check_plan(const ls_arena *arena, const lifetime *slot, int count, uint32_t plan, double *worst) {
+    size_t end = 0, peak = 0;
+    for (int i = 0; i < count; i++) {
+        size_t a = ls_arena_offset(arena, i);
+        if (a % LS_ARENA_ALIGN) fail_msg("plan %u, slot %d: offset %zu is not aligned", plan, i, a);
+        if (a + slot[i].bytes > end) end = a + slot[i].bytes;
+        for (int j = 0; j < i; j++) {
+            size_t b = ls_arena_offset(arena, j);
+            int together = slot[i].first <= slot[j].last && slot[j].first <= slot[i].last;
+            if (together && a < b + slot[j].bytes && b < a + slot[i].bytes)
+                fail_msg("plan %u: slot %d at %zu+%zu (uses %d..%d) overlaps slot %d at %zu+%zu (uses %d..%d)", plan, i,
+                    a, slot[i].bytes, slot[i].first, slot[i].last, j, b, slot[j].bytes, slot[j].first, slot[j].last);
+        }
+    }
+    for (int use = 0; use < USES + 10; use++) { // no plan can be smaller than what lives at one time
+        size_t live = 0;
+        for (int i = 0; i < count; i++)
+            if (slot[i].first <= use && use <= slot[i].last)
+                live += (slot[i].bytes + LS_ARENA_ALIGN - 1) / LS_ARENA_ALIGN * LS_ARENA_ALIGN;
+        if (live > peak) peak = live;
+    }
+    size_t bytes = ls_arena_bytes(arena);
+    if (bytes < end || bytes >= end + LS_ARENA_ALIGN || bytes % LS_ARENA_ALIGN || bytes < peak ||
+        bytes > ls_arena_unshared_bytes(arena))
+        fail_msg("plan %u: %zu bytes, slots end at %zu, live at most %zu, unshared %zu", plan, bytes, end, peak,
+            ls_arena_unshared_bytes(arena));
+    double ratio = peak ? (double)bytes / (double)peak : 1;
+    if (ratio > *worst) *worst = ratio;
+}
+
+static void random_lifetimes_never_overlap(void **state) {
+    (void)state;
+    double worst = 0;
+    for (uint32_t plan = 0; plan < 100; plan++) {
+        lifetime slot[MAX_SLOTS];
+        int count = (int)ls_below(word(plan, 0, 0), MAX_SLOTS + 1);
+        ls_arena *arena;
+        assert_int_equal(ls_arena_new(&arena).code, LS_OK);
+        for (int i = 0; i < count; i++) {
+            slot[i].bytes = ls_below(word(plan, 1, (uint32_t)i), plan % 2 ? 1000000 : 400);
+            slot[i].first = (int)ls_below(word(plan, 2, (uint32_t)i), USES);
+            slot[i].last = slot[i].first + (int)ls_below(word(plan, 3, (uint32_t)i), 10);
+            int number = -1;
+            assert_int_equal(
+                ls_arena_book(arena, "x", slot[i].bytes, slot[i].first, slot[i].last, &number).code, LS_OK);
+            assert_int_equal(number, i);
+        }
+        for (int i = 0; i < count; i += 5) {
+            int use = (int)ls_below(word(plan, 4, (uint32_t)i), USES);
+            ls_arena_extend(arena, i, use);
+            if (use < slot[i].first) slot[i].first = use;
+            if (use > slot[i].last) slot[i].last = use;
+        }
+        ls_arena_fix(arena);
+        check_plan(arena, slot, count, plan, &worst);
+        ls_arena_free(arena);
+    }
+    print_message("largest plan: %.3f of what lives at one time\n", worst);
+    assert_true(worst < 1.3);
+}
+
+static void a_chain_shares(void **state) {
+    (void)state;
+    ls_arena *arena;
+    int slot[4];
+    assert_int_equal(ls_arena_new(&arena).code, LS_OK);
+    for (int i = 0; i < 4; i++) assert_int_equal(ls_arena_book(arena, "x", 1024, i, i + 1, &slot[i]).code, LS_OK);
+    ls_arena_fix(arena);
+    assert_int_equal(ls_arena_bytes(arena), 2048);
+    assert_int_equal(ls_arena_unshared_bytes(arena), 4096);
+    assert_int_equal(ls_arena_offset(arena, slot[0]), ls_arena_offset(arena, slot[2]));
+    ls_arena_free(arena);
+}
+
+static void too_large_is_refused(void **state) {
+    (void)state;
+    ls_arena *arena;
+    int slot;
+    assert_int_equal(ls_arena_new(&arena).code, LS_OK);
+    ls_status status = ls_arena_book(arena, "conv1.out", SIZE_MAX, 0, 0, &slot);
+    assert_int_equal(status.code, LS_DEVICE);
+    assert_string_equal(status.text, "conv1.out: 18446744073709551615 bytes are more than can be addressed");
+    ls_arena_fix(arena);
+    assert_int_equal(ls_arena_bytes(arena), 0);
+    ls_arena_free(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_lifetimes_never_overlap),
+        cmocka_unit_test(a_chain_shares),
+        cmocka_unit_test(too_large_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

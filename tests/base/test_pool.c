@@ -1,0 +1,117 @@
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/pool.h"
+#include "support/alloc_count.c"
+#include "support/cmocka.h"
+
+enum { MAX_TASKS = 300, MAX_THREADS = 7 };
+
+typedef struct {
+    int threads;
+    int ran[MAX_TASKS];       // plain, so that the thread sanitizer sees a missing happens-before
+    int scratch[MAX_THREADS]; // plain too: two tasks at once with one thread number would race
+    atomic_int busy[MAX_THREADS];
+    atomic_int collisions, wrong_thread;
+    atomic_int threads_seen[MAX_THREADS];
+    double nap_s;
+} job_state;
+
+static void count_task(void *context, int task, int thread) {
+    job_state *job = context;
+    if (thread < 0 || thread >= job->threads) {
+        atomic_fetch_add(&job->wrong_thread, 1);
+        return;
+    }
+    if (atomic_exchange(&job->busy[thread], 1)) atomic_fetch_add(&job->collisions, 1);
+    job->ran[task]++;
+    job->scratch[thread] += task;
+    if (job->nap_s > 0) ls_clock_sleep(job->nap_s);
+    atomic_store(&job->threads_seen[thread], 1);
+    atomic_store(&job->busy[thread], 0);
+}
+
+static const int thread_counts[] = { 1, 2, 4, 7 };
+
+static void every_task_once(void **state) {
+    (void)state;
+    for (int t = 0; t < 4; t++) {
+        ls_pool *pool;
+        assert_int_equal(ls_pool_new(thread_counts[t], &pool).code, LS_OK);
+        assert_int_equal(ls_pool_threads(pool), thread_counts[t]);
+        for (int run = 0; run < 2000; run++) {
+            int tasks = run % 3 == 0 ? run % 5 : run % (MAX_TASKS + 1);
+            job_state job = { .threads = thread_counts[t] };
+            ls_pool_run(pool, count_task, &job, tasks);
+            for (int i = 0; i < MAX_TASKS; i++)
+                if (job.ran[i] != (i < tasks))
+                    fail_msg("%d threads, run %d, %d tasks: task %d ran %d times", thread_counts[t], run, tasks, i,
+                        job.ran[i]);
+            int sum = 0;
+            for (int i = 0; i < MAX_THREADS; i++) sum += job.scratch[i];
+            if (sum != tasks * (tasks - 1) / 2 || job.collisions || job.wrong_thread)
+                fail_msg("%d threads, run %d: sum %d, %d collisions, %d wrong threads", thread_counts[t], run, sum,
+                    job.collisions, job.wrong_thread);
+            if (run % 100 == 0) ls_clock_sleep(300e-6); // the workers fall asleep in between
+        }
+        ls_pool_free(pool);
+    }
+}
+
+static void sleeping_workers_wake(void **state) {
+    (void)state;
+    ls_pool *pool;
+    assert_int_equal(ls_pool_new(4, &pool).code, LS_OK);
+    for (int run = 0; run < 20; run++) {
+        ls_clock_sleep(1e-3);
+        job_state job = { .threads = 4, .nap_s = 2e-3 };
+        ls_pool_run(pool, count_task, &job, 4);
+        int seen = 0;
+        for (int i = 0; i < 4; i++) seen += job.threads_seen[i];
+        if (run > 0 && seen < 2) fail_msg("run %d: only %d of 4 threads took a task", run, seen);
+    }
+    ls_pool_free(pool);
+}
+
+static void unused_pool_ends(void **state) {
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        ls_pool *pool;
+        assert_int_equal(ls_pool_new(3, &pool).code, LS_OK);
+        ls_pool_free(pool);
+    }
+    ls_pool_free(NULL);
+}
+
+static void empty_task(void *context, int task, int thread) {
+    (void)context, (void)task, (void)thread;
+}
+
+static void allocates_nothing_and_is_quick(void **state) {
+    (void)state;
+    enum { RUNS = 5000 };
+    ls_pool *pool;
+    assert_int_equal(ls_pool_new(2, &pool).code, LS_OK);
+    uint64_t before = ls_allocation_count();
+    double start = ls_clock_seconds();
+    for (int i = 0; i < RUNS; i++) ls_pool_run(pool, empty_task, NULL, 2);
+    double each = (ls_clock_seconds() - start) / RUNS;
+    assert_int_equal(ls_allocation_count(), before);
+    print_message("dispatch of 2 empty tasks to 2 threads: %.2f us\n", each * 1e6);
+    ls_pool_free(pool);
+#if LS_COUNTS_ALLOCATIONS
+    free(malloc(1));
+    assert_true(ls_allocation_count() > before); // the counter counts
+#endif
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_task_once),
+        cmocka_unit_test(sleeping_workers_wake),
+        cmocka_unit_test(unused_pool_ends),
+        cmocka_unit_test(allocates_nothing_and_is_quick),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,143 @@
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "support/cmocka.h"
+
+static void distances(void **state) {
+    (void)state;
+    static const struct {
+        const char *a, *b;
+        int expected;
+    } rows[] = {
+        { "", "", 0 },
+        { "abc", "", 3 },
+        { "", "abc", 3 },
+        { "epochs", "epochs", 0 },
+        { "epohcs", "epochs", 1 },
+        { "epoch", "epochs", 1 },
+        { "epochss", "epochs", 1 },
+        { "epachs", "epochs", 1 },
+        { "kitten", "sitting", 3 },
+        { "ab", "ba", 1 },
+        { "abcd", "badc", 2 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int got = ls_text_distance(rows[i].a, rows[i].b), back = ls_text_distance(rows[i].b, rows[i].a);
+        if (got != rows[i].expected || back != got)
+            fail_msg("%s, %s: %d and back %d, expected %d", rows[i].a, rows[i].b, got, back, rows[i].expected);
+    }
+    char longer[300];
+    memset(longer, 'a', sizeof longer);
+    longer[299] = 0;
+    assert_int_equal(ls_text_distance(longer, "a"), 299); // not computed, but far
+}
+
+static void nearest(void **state) {
+    (void)state;
+    static const char *const words[] = { "epochs", "rate", NULL, "", "micro_batch", "max_updates" };
+    static const struct {
+        const char *word, *expected;
+    } rows[] = {
+        { "epohcs", "epochs" },
+        { "epoch", "epochs" },
+        { "microbatch", "micro_batch" },
+        { "max_update", "max_updates" },
+        { "rte", "rate" },
+        { "momentum", NULL },
+        { "", NULL },
+        { "xyz", NULL },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *got = ls_text_nearest(rows[i].word, words, 6);
+        if (got != rows[i].expected && (!got || !rows[i].expected || strcmp(got, rows[i].expected) != 0))
+            fail_msg("'%s': %s, expected %s", rows[i].word, got ? got : "none",
+                rows[i].expected ? rows[i].expected : "none");
+    }
+}
+
+static void globs(void **state) {
+    (void)state;
+    static const struct {
+        const char *pattern, *text;
+        int expected;
+    } rows[] = {
+        { "", "", 1 },
+        { "", "a", 0 },
+        { "*", "", 1 },
+        { "*", "conv1.weight", 1 },
+        { "*.bias", "conv1.bias", 1 },
+        { "*.bias", "conv1.bias2", 0 },
+        { "conv?.*", "conv1.weight", 1 },
+        { "conv?.*", "conv10.weight", 0 },
+        { "*a*b", "aXbXab", 1 },
+        { "*ab", "aab", 1 },
+        { "a*", "ba", 0 },
+        { "**a", "bba", 1 },
+        { "?", "", 0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int got = ls_text_glob(rows[i].pattern, rows[i].text);
+        if (got != rows[i].expected) fail_msg("'%s' on '%s': %d", rows[i].pattern, rows[i].text, got);
+    }
+}
+
+static void sizes(void **state) {
+    (void)state;
+    char text[24];
+    static const struct {
+        uint64_t bytes;
+        const char *expected;
+    } bytes[] = {
+        { 0, "0 B" },
+        { 1023, "1023 B" },
+        { 1024, "1.0 KiB" },
+        { 1536, "1.5 KiB" },
+        { 1048575, "1.0 MiB" },
+        { 12897485, "12.3 MiB" },
+        { UINT64_MAX, "16.0 EiB" },
+    };
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
+        assert_string_equal(ls_text_bytes(text, bytes[i].bytes), bytes[i].expected);
+    static const struct {
+        double value;
+        const char *expected;
+    } si[] = {
+        { 0, "0" },
+        { 7, "7" },
+        { 0.5, "0.50" },
+        { 999, "999" },
+        { 999.6, "1.00 k" },
+        { 1234, "1.23 k" },
+        { 12345, "12.3 k" },
+        { 123456, "123 k" },
+        { 1.234e9, "1.23 G" },
+        { -5e12, "-5.00 T" },
+        { 1e20, "100000 P" },
+    };
+    for (size_t i = 0; i < sizeof si / sizeof *si; i++)
+        assert_string_equal(ls_text_si(text, si[i].value), si[i].expected);
+    char padded[] = " \t a b \r\n", empty[] = "  ";
+    assert_string_equal(ls_text_trim(padded), "a b");
+    assert_string_equal(ls_text_trim(empty), "");
+}
+
+static void hashes(void **state) {
+    (void)state;
+    char text[17];
+    ls_hash_text(ls_hash("", 0), text);
+    assert_string_equal(text, "2d06800538d394c2"); // XXH3_64bits of nothing, from xxHash's own specification
+    assert_true(ls_hash_more(0, "ab", 2) == ls_hash("ab", 2));
+    assert_true(ls_hash_more(ls_hash("a", 1), "b", 1) != ls_hash_more(ls_hash("b", 1), "a", 1));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(distances),
+        cmocka_unit_test(nearest),
+        cmocka_unit_test(globs),
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(hashes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
