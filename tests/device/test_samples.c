@@ -1,0 +1,169 @@
+// What is random or placed by sample - dropout and augment - against plain statements of its definition.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "op_harness.h"
+
+static ls_device *ref;
+
+// Dropout of samples position..position+n-1 of a window, all values 1.
+static double *dropout(int n, uint64_t position, uint32_t update, int layer, uint64_t seed) {
+    double *values[LS_OP_ARGS_MAX] = { 0 };
+    size_t counts[LS_OP_ARGS_MAX];
+    ls_nchw shape = { n, 3, 5, 7 };
+    op_case *c = case_new(LS_OP_DROPOUT, LS_F32, "dropout", "");
+    c->desc.attr.map = (ls_map_attr){ .shape = shape, .storage = LS_F32, .p = 0.25F, .layer = layer, .seed = seed };
+    fill_uniform(c, case_activation(c, LS_DROPOUT_SRC, USE_IN, shape, 0), 1, 1);
+    case_micro(c, LS_DROPOUT_MICRO, n);
+    *(ls_micro_input *)c->args[LS_DROPOUT_MICRO].host = (ls_micro_input){ n, update, position };
+    case_activation(c, LS_DROPOUT_DST, USE_OUT, shape, 0);
+    assert_int_equal(case_run(ref, c, values, counts).code, LS_OK);
+    case_free(c);
+    return values[LS_DROPOUT_DST];
+}
+
+enum { SAMPLE = 3 * 5 * 7, WINDOW = 12 };
+
+static void a_samples_dropout_does_not_depend_on_its_micro_batch(void **unused) {
+    (void)unused;
+    double *whole = dropout(WINDOW, 0, 3, 2, 99);
+    for (int n = 1; n < WINDOW; n++) {
+        for (int first = 0; first + n <= WINDOW; first += n) {
+            double *part = dropout(n, (uint64_t)first, 3, 2, 99);
+            assert_memory_equal(part, whole + first * SAMPLE, (size_t)n * SAMPLE * sizeof *part);
+            free(part);
+        }
+    }
+    int dropped = 0;
+    for (int i = 0; i < WINDOW * SAMPLE; i++) {
+        uint32_t word = ls_random_word(99, LS_PURPOSE_DROPOUT, 2, 3, (uint64_t)i);
+        double expected = ls_unit_float(word) >= 0.25F ? (double)(float)(1 / 0.75) : 0;
+        if (whole[i] != expected) fail_msg("element %d: %.9g, expected %.9g", i, whole[i], expected);
+        dropped += whole[i] == 0;
+    }
+    // 1260 elements, a quarter dropped: 315, standard deviation 15
+    assert_in_range(dropped, 315 - 75, 315 + 75);
+    free(whole);
+}
+
+static void dropout_differs_by_update_layer_seed_and_position(void **unused) {
+    (void)unused;
+    const struct {
+        uint64_t position;
+        uint32_t update;
+        int layer;
+        uint64_t seed;
+    } rows[] = { { 0, 0, 0, 0 }, { 1, 0, 0, 0 }, { 0, 1, 0, 0 }, { 0, 0, 1, 0 }, { 0, 0, 0, 1 },
+        { 0, 0, 0, (uint64_t)1 << 40 }, { (uint64_t)1 << 33, 0, 0, 0 } };
+    enum { ROWS = sizeof rows / sizeof *rows };
+    double *masks[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        masks[i] = dropout(1, rows[i].position, rows[i].update, rows[i].layer, rows[i].seed);
+        for (int j = 0; j < i; j++) {
+            if (memcmp(masks[i], masks[j], SAMPLE * sizeof(double)) == 0)
+                fail_msg("rows %d and %d drop the same", i, j);
+        }
+    }
+    for (int i = 0; i < ROWS; i++) free(masks[i]);
+}
+
+// ---- augment, the long way: pad the whole picture, cut out, mirror
+
+static const struct {
+    const char *name;
+    ls_chw shape;
+    int pad;
+    ls_pad_mode mode;
+} augment_tests[] = {
+    { "no padding", { 1, 4, 5 }, 0, LS_PAD_ZERO },
+    { "zero", { 3, 5, 4 }, 2, LS_PAD_ZERO },
+    { "zero, padding beyond the picture", { 2, 2, 3 }, 5, LS_PAD_ZERO },
+    { "reflect", { 3, 5, 4 }, 2, LS_PAD_REFLECT },
+    { "reflect, as far as it goes", { 1, 4, 6 }, 3, LS_PAD_REFLECT },
+};
+
+enum { PADDED_MAX = 16 };
+
+static void pad_picture(
+    const uint8_t *picture, ls_chw s, int pad, ls_pad_mode mode, uint8_t padded[PADDED_MAX][PADDED_MAX]) {
+    memset(padded, 0, PADDED_MAX * PADDED_MAX);
+    for (int y = 0; y < s.h; y++) memcpy(&padded[y + pad][pad], picture + y * s.w, (size_t)s.w);
+    if (mode == LS_PAD_ZERO) return;
+    for (int k = 1; k <= pad; k++) { // columns first, then whole rows, as numpy.pad(mode = "reflect")
+        for (int y = pad; y < pad + s.h; y++) {
+            padded[y][pad - k] = padded[y][pad + k];
+            padded[y][pad + s.w - 1 + k] = padded[y][pad + s.w - 1 - k];
+        }
+    }
+    for (int k = 1; k <= pad; k++) {
+        memcpy(padded[pad - k], padded[pad + k], PADDED_MAX);
+        memcpy(padded[pad + s.h - 1 + k], padded[pad + s.h - 1 - k], PADDED_MAX);
+    }
+}
+
+static void augment_test(const char *name, ls_chw s, int pad, ls_pad_mode mode) {
+    int places = 2 * pad + 1, samples = places * places * 2;
+    ls_nchw shape = ls_batch_of(samples, s);
+    double *values[LS_OP_ARGS_MAX] = { 0 };
+    size_t counts[LS_OP_ARGS_MAX];
+    op_case *c = case_new(LS_OP_AUGMENT, LS_F32, name, "");
+    c->desc.attr.augment = (ls_augment_attr){ shape, LS_F32, pad, mode };
+    uint8_t *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)ls_nchw_count(shape), 0)->host;
+    for (int64_t i = 0; i < ls_nchw_count(shape); i++) pixels[i] = (uint8_t)(i * 37 % 251 + 1);
+    ls_placement *placement =
+        case_raw(c, LS_AUGMENT_PLACEMENT, USE_IN, LS_U8, (size_t)samples * sizeof *placement, 0)->host;
+    for (int n = 0; n < samples; n++) {
+        placement[n] = (ls_placement){ (uint8_t)(n / 2 / places), (uint8_t)(n / 2 % places), (uint8_t)(n % 2), 0 };
+    }
+    float *table = case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, (size_t)s.c * 256, 0)->host;
+    for (int i = 0; i < s.c * 256; i++) table[i] = (float)(i % 256) + 1000 * (float)(i / 256);
+    case_activation(c, LS_AUGMENT_DST, USE_OUT, shape, 0);
+    assert_int_equal(case_run(ref, c, values, counts).code, LS_OK);
+    const double *got = values[LS_AUGMENT_DST];
+    for (int plane = 0; plane < samples * s.c; plane++) {
+        int n = plane / s.c, channel = plane % s.c;
+        uint8_t padded[PADDED_MAX][PADDED_MAX];
+        pad_picture(pixels + (int64_t)plane * s.h * s.w, s, pad, mode, padded);
+        for (int i = 0; i < s.h * s.w; i++) {
+            int y = i / s.w, x = placement[n].flip ? s.w - 1 - i % s.w : i % s.w;
+            double expected = padded[y + placement[n].dy][x + placement[n].dx] + 1000.0 * channel;
+            double value = got[(int64_t)plane * s.h * s.w + i];
+            if (value != expected)
+                fail_msg("%s: sample %d, channel %d, pixel %d: %g, expected %g", name, n, channel, i, value, expected);
+        }
+    }
+    free(values[LS_AUGMENT_DST]);
+    case_free(c);
+}
+
+static void augment_places_and_mirrors(void **unused) {
+    (void)unused;
+    for (size_t i = 0; i < sizeof augment_tests / sizeof *augment_tests; i++) {
+        augment_test(augment_tests[i].name, augment_tests[i].shape, augment_tests[i].pad, augment_tests[i].mode);
+    }
+}
+
+static int open_ref(void **unused) {
+    (void)unused;
+    return ls_failed(ls_device_open("ref", &(ls_device_options){ .threads = 1 }, &ref, NULL));
+}
+
+static int close_ref(void **unused) {
+    (void)unused;
+    ls_device_close(ref);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_samples_dropout_does_not_depend_on_its_micro_batch),
+        cmocka_unit_test(dropout_differs_by_update_layer_seed_and_position),
+        cmocka_unit_test(augment_places_and_mirrors),
+    };
+    return cmocka_run_group_tests(tests, open_ref, close_ref);
+}
