@@ -37,7 +37,7 @@ const char *ls_text_nearest(const char *word, const char *const *candidates, int
         int length = (int)strlen(candidates[i] ? candidates[i] : "");
         if (length == 0) continue;
         int edits = ls_text_distance(word, candidates[i]);
-        if (edits * 3 > length + 2) continue; // a third, rounded up
+        if (edits * 3 >= length) continue; // gpu is not cpu
         if (!nearest || edits < best) nearest = candidates[i], best = edits;
     }
     return nearest;

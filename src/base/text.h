@@ -8,7 +8,7 @@
 
 // Edits (insert, delete, replace, swap of neighbours) from a to b; for "did you mean".
 int ls_text_distance(const char *a, const char *b);
-// The candidate nearest to word, or NULL when none is near (more than a third of its letters differ).
+// The candidate nearest to word, or NULL when none is near (a third or more of its letters differ).
 const char *ls_text_nearest(const char *word, const char *const *candidates, int count);
 int ls_text_glob(const char *pattern, const char *text); // '*' any run, '?' one character; 1 when it matches
 char *ls_text_trim(char *text);                          // in place: without white space at both ends

@@ -42,7 +42,7 @@ static int starts_section(int index) {
 void ls_config_write(const ls_config *cfg, FILE *file, int with_help) {
     if (with_help)
         fputs("; Every option of Lockstep with its default. A configuration names only what differs.\n"
-              "; Generated from src/config/options.def: train --print-config without a file.\n",
+              "; Generated from src/config/options.def; tests/config/test_config.c checks it and renews it.\n",
             file);
     for (int i = 0; i < LS_OPTION_COUNT; i++) {
         const ls_option *option = ls_option_at(i);

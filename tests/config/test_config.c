@@ -1,0 +1,224 @@
+// To renew configs/reference.ini after a change of options.def: LOCKSTEP_UPDATE=1 build/.../test_config_config, in the
+// root.
+#include "config/config.h"
+#include "config/options.h"
+#include "support/cmocka.h"
+#include "support/temp.h"
+
+static char *written(const ls_config *cfg, int with_help) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    ls_config_write(cfg, file, with_help);
+    fclose(file);
+    return text;
+}
+
+static void choices_match_the_enums(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int value;
+        const char *word;
+    } rows[] = {
+        { "device.type", LS_DEVICE_TYPE_AUTO, "auto" },
+        { "device.type", LS_DEVICE_TYPE_CPU, "cpu" },
+        { "device.type", LS_DEVICE_TYPE_REF, "ref" },
+        { "device.type", LS_DEVICE_TYPE_CUDA, "cuda" },
+        { "device.type", LS_DEVICE_TYPE_NULL, "null" },
+        { "data.dataset", LS_DATASET_MNIST, "mnist" },
+        { "data.dataset", LS_DATASET_FASHION_MNIST, "fashion-mnist" },
+        { "data.dataset", LS_DATASET_CIFAR10, "cifar10" },
+        { "data.dataset", LS_DATASET_CIFAR100, "cifar100" },
+        { "data.dataset", LS_DATASET_FOLDER, "folder" },
+        { "data.dataset", LS_DATASET_SYNTHETIC, "synthetic" },
+        { "data.pad_mode", LS_PAD_MODE_ZERO, "zero" },
+        { "data.pad_mode", LS_PAD_MODE_REFLECT, "reflect" },
+        { "train.precision", LS_PRECISION_FP32, "fp32" },
+        { "train.precision", LS_PRECISION_BF16, "bf16" },
+        { "train.precision", LS_PRECISION_FP16, "fp16" },
+        { "train.loss_reduction", LS_LOSS_MEAN, "mean" },
+        { "train.loss_reduction", LS_LOSS_SUM, "sum" },
+        { "optimizer.kind", LS_OPTIMIZER_SGD, "sgd" },
+        { "optimizer.kind", LS_OPTIMIZER_ADAMW, "adamw" },
+        { "schedule.kind", LS_SCHEDULE_CONSTANT, "constant" },
+        { "schedule.kind", LS_SCHEDULE_LINEAR, "linear" },
+        { "schedule.kind", LS_SCHEDULE_COSINE, "cosine" },
+        { "schedule.kind", LS_SCHEDULE_STEP, "step" },
+        { "schedule.kind", LS_SCHEDULE_ONE_CYCLE, "one-cycle" },
+        { "log.progress", LS_PROGRESS_AUTO, "auto" },
+        { "log.progress", LS_PROGRESS_BAR, "bar" },
+        { "log.progress", LS_PROGRESS_LINES, "lines" },
+        { "log.progress", LS_PROGRESS_OFF, "off" },
+        { "device.winograd", 0, "auto" },
+        { "device.winograd", 1, "f2" },
+        { "device.winograd", 2, "off" },
+    };
+    int words = 0;
+    for (int i = 0; i < LS_OPTION_COUNT; i++)
+        for (int w = 0; ls_option_at(i)->words && ls_option_at(i)->words[w]; w++) words++;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(ls_config_choice(rows[i].name, rows[i].value), rows[i].word) != 0)
+            fail_msg("%s %d: %s, expected %s", rows[i].name, rows[i].value,
+                ls_config_choice(rows[i].name, rows[i].value), rows[i].word);
+    assert_int_equal(words, sizeof rows / sizeof *rows); // none is missing above
+    assert_string_equal(ls_config_choice("device.type", 99), "?");
+    assert_string_equal(ls_config_choice("device.typo", 0), "?");
+}
+
+static void defaults_are_valid(void **state) {
+    (void)state;
+    ls_config cfg;
+    ls_config_defaults(&cfg);
+    ls_status status = ls_config_check(&cfg);
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    assert_int_equal(cfg.data_dataset, LS_DATASET_FASHION_MNIST);
+    assert_true(cfg.train_global_batch == 128 && cfg.optimizer_eps == 1e-8 && cfg.dist_overlap == 1);
+    assert_string_equal(cfg.data_shape, "3x32x32");
+    for (int i = 0; i < LS_OPTION_COUNT;
+         i++) { // each default is allowed, each option is explained and sections are together
+        char assignment[2 * LS_TEXT_BYTES], value[LS_TEXT_BYTES];
+        const char *name;
+        assert_true(ls_config_value(&cfg, i, &name, value, sizeof value));
+        snprintf(assignment, sizeof assignment, "%s=%s", name, value);
+        status = ls_config_set(&cfg, assignment);
+        if (ls_failed(status)) fail_msg("%s", status.text);
+        if (!ls_option_at(i)->what[0]) fail_msg("%s: no explanation", name);
+        for (int j = 0; j < i - 1; j++)
+            if (!strcmp(ls_option_at(i)->section, ls_option_at(j)->section) &&
+                strcmp(ls_option_at(i)->section, ls_option_at(i - 1)->section) != 0)
+                fail_msg("%s: its section is in two places", name);
+    }
+    assert_false(ls_config_value(&cfg, LS_OPTION_COUNT, NULL, NULL, 0));
+}
+
+static void reference_is_current(void **state) {
+    (void)state;
+    ls_config cfg;
+    ls_config_defaults(&cfg);
+    char *text = written(&cfg, 1), *committed = NULL;
+    size_t bytes = 0;
+    if (getenv("LOCKSTEP_UPDATE"))
+        assert_int_equal(ls_write_file("configs/reference.ini", text, strlen(text)).code, LS_OK);
+    ls_status status = ls_read_file("configs/reference.ini", &committed, &bytes);
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    if (strcmp(text, committed) != 0)
+        fail_msg("configs/reference.ini is not what options.def says; LOCKSTEP_UPDATE=1 and this program in the root "
+                 "renew it");
+    free(text);
+    free(committed);
+}
+
+// A value for option i that is not its default, `which` being 0 or 1 for its least and its most.
+static void other_value(int i, int which, char *dst, size_t bytes) {
+    const ls_option *option = ls_option_at(i);
+    switch (option->type) {
+    case TYPE_INT:
+        snprintf(dst, bytes, "%lld", (long long)(which ? option->most : option->least));
+        break;
+    case TYPE_REAL:
+        snprintf(
+            dst, bytes, "%.17g", which ? option->maximum : option->minimum + 0.1 * (option->maximum - option->minimum));
+        break;
+    case TYPE_BOOL:
+        snprintf(dst, bytes, which ? "true" : "false");
+        break;
+    case TYPE_CHOICE:
+        snprintf(dst, bytes, "%s", option->words[which]);
+        break;
+    case TYPE_TEXT:
+        memset(dst, 'a' + i % 26, LS_TEXT_BYTES - 1); // as long as it may be
+        memcpy(dst, which ? "x;y#z = [a] " : "\xC3\xA4 b;", 5);
+        dst[which ? LS_TEXT_BYTES - 1 : 12] = 0;
+        break;
+    }
+}
+
+static void every_option_survives_writing(void **state) {
+    (void)state;
+    temp_folder folder = temp_folder_new();
+    for (int which = 0; which < 2; which++) {
+        for (int with_help = 0; with_help < 2; with_help++) {
+            ls_config cfg, back;
+            ls_config_defaults(&cfg);
+            ls_config_defaults(&back);
+            for (int i = 0; i < LS_OPTION_COUNT; i++) {
+                char value[LS_TEXT_BYTES], assignment[2 * LS_TEXT_BYTES];
+                other_value(i, which, value, sizeof value);
+                snprintf(assignment, sizeof assignment, "%s=%s", ls_option_at(i)->name, value);
+                ls_status status = ls_config_set(&cfg, assignment);
+                if (ls_failed(status)) fail_msg("%s", status.text);
+            }
+            char *text = written(&cfg, with_help);
+            ls_status status = ls_config_read_file(&back, temp_file(&folder, "x.ini", text));
+            free(text);
+            if (ls_failed(status)) fail_msg("%s", status.text);
+            for (int i = 0; i < LS_OPTION_COUNT; i++) {
+                const ls_option *option = ls_option_at(i);
+                char a[LS_TEXT_BYTES], b[LS_TEXT_BYTES];
+                ls_config_value(&cfg, i, NULL, a, sizeof a);
+                ls_config_value(&back, i, NULL, b, sizeof b);
+                size_t bytes = option->type == TYPE_TEXT                               ? strlen(a) + 1
+                               : option->type == TYPE_INT || option->type == TYPE_REAL ? 8
+                                                                                       : sizeof(int);
+                if (strcmp(a, b) != 0 ||
+                    memcmp((char *)&cfg + option->offset, (char *)&back + option->offset, bytes) != 0)
+                    fail_msg("%s: %s came back as %s", option->name, a, b);
+                assert_true(back.line[i] > 0);
+            }
+        }
+    }
+    temp_folder_remove(&folder);
+}
+
+static void knows_where_values_are_from(void **state) {
+    (void)state;
+    ls_config cfg;
+    ls_config_defaults(&cfg);
+    temp_folder folder = temp_folder_new();
+    const char *path = temp_file(&folder, "x.ini", "[train]\nepochs = 7\n");
+    char where[3 * LS_TEXT_BYTES], expected[3 * LS_TEXT_BYTES];
+    assert_int_equal(ls_config_read_file(&cfg, path).code, LS_OK);
+    assert_int_equal(ls_config_set(&cfg, " run.seed = 5 ").code, LS_OK);
+    assert_string_equal(cfg.file, path);
+    assert_string_equal(cfg.folder, folder.path);
+    assert_int_equal(cfg.train_epochs, 7);
+    assert_int_equal(cfg.run_seed, 5);
+    snprintf(expected, sizeof expected, "%s:2: train.epochs = 7", path);
+    assert_string_equal(ls_config_where(&cfg, LS_OPTION_train_epochs, where, sizeof where), expected);
+    assert_string_equal(ls_config_where(&cfg, LS_OPTION_run_seed, where, sizeof where), "--set run.seed=5");
+    assert_string_equal(ls_config_where(&cfg, LS_OPTION_data_pad, where, sizeof where), "data.pad = 0 (default)");
+    temp_folder_remove(&folder);
+    assert_int_equal(ls_config_read_file(&cfg, "none.ini").code, LS_USAGE);
+    assert_string_equal(cfg.folder, "");
+    assert_int_equal(ls_config_read_file(&cfg, "/none.ini").code, LS_USAGE);
+    assert_string_equal(cfg.folder, "/");
+}
+
+static void lists(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    ls_config_list(file);
+    fclose(file);
+    for (int i = 0; i < LS_OPTION_COUNT; i++) {
+        assert_non_null(strstr(text, ls_option_at(i)->key));
+        assert_non_null(strstr(text, ls_option_at(i)->what));
+    }
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+        if (strcspn(line, "\n") > 120) fail_msg("longer than a terminal's line: %.130s", line);
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(choices_match_the_enums),
+        cmocka_unit_test(defaults_are_valid),
+        cmocka_unit_test(reference_is_current),
+        cmocka_unit_test(every_option_survives_writing),
+        cmocka_unit_test(knows_where_values_are_from),
+        cmocka_unit_test(lists),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+// Every class of configuration error: what the file or --set says, and the whole message.
+#include "config/config.h"
+#include "support/cmocka.h"
+#include "support/temp.h"
+
+typedef struct {
+    const char *text;    // of the file; or NULL
+    const char *set;     // of --set; or NULL
+    const char *message; // "@" stands for the file's path
+} refusal;
+
+static const refusal rows[] = {
+    // names
+    { "[train]\nepohcs = 5\n", NULL,
+        "@:2: train.epohcs = 5: no such key in [train]; did you mean train.epochs? (train --list shows all)" },
+    { "[train]\nrate = 5\n", NULL,
+        "@:2: train.rate = 5: no such key in [train]; did you mean optimizer.rate? (train --list shows all)" },
+    { "[schedule]\nkinds = step\n", NULL,
+        "@:2: schedule.kinds = step: no such key in [schedule]; did you mean schedule.kind? (train --list shows all)" },
+    { "[train]\nxyzzy = 5\n", NULL, "@:2: train.xyzzy = 5: no such key in [train] (train --list shows all)" },
+    { "\n[trian]\nepochs = 5\n", NULL,
+        "@:2: [trian]: no such section; did you mean [train]? (train --list shows all)" },
+    { "[xyzzy]\n", NULL, "@:1: [xyzzy]: no such section (train --list shows all)" },
+    { NULL, "train.epohcs=5",
+        "--set train.epohcs=5: no such key in [train]; did you mean train.epochs? (train --list shows all)" },
+    { NULL, "trian.epochs=5", "--set trian.epochs=5: no such section; did you mean [train]? (train --list shows all)" },
+    { NULL, "epochs=5", "--set epochs=5: expected section.key=value, perhaps train.epochs" },
+    { NULL, "train.epochs", "--set train.epochs: expected section.key=value" },
+    { NULL, "", "--set : expected section.key=value" },
+    // form of the file
+    { "epochs = 5\n", NULL, "@:1: 'epochs = 5': outside any section; put a [section] line before it" },
+    { "[train]\nepochs 5\n", NULL, "@:2: 'epochs 5': expected [section] or key = value" },
+    { "[train]\nepochs = 5\nepochs = 6\n", NULL,
+        "@:3: train.epochs = 6: this key is already set at line 2; keep one of them" },
+    { "[train]\n[run]\n[train]\n", NULL, "@:3: [train]: this section is already at line 1; put its keys together" },
+    // types and ranges
+    { "[train]\nepochs = five\n", NULL, "@:2: train.epochs = five: expected an integer from 1 to 1000000" },
+    { "[train]\nepochs = 0\n", NULL, "@:2: train.epochs = 0: expected an integer from 1 to 1000000" },
+    { "[train]\nepochs = 5.0\n", NULL, "@:2: train.epochs = 5.0: expected an integer from 1 to 1000000" },
+    { "[train]\nepochs =\n", NULL, "@:2: train.epochs = : expected an integer from 1 to 1000000" },
+    { NULL, "train.epochs=1000001", "--set train.epochs=1000001: expected an integer from 1 to 1000000" },
+    { "[optimizer]\nrate = fast\n", NULL, "@:2: optimizer.rate = fast: expected a number from 0 to 1000" },
+    { "[optimizer]\nrate = -1\n", NULL, "@:2: optimizer.rate = -1: expected a number from 0 to 1000" },
+    { "[train]\nlabel_smoothing = 1\n", NULL, "@:2: train.label_smoothing = 1: expected a number from 0 to 0.999" },
+    { "[dist]\ntimeout = inf\n", NULL, "@:2: dist.timeout = inf: expected a number from 1 to 86400" },
+    { "[data]\nflip = yes\n", NULL, "@:2: data.flip = yes: expected true or false" },
+    { "[train]\nprecision = fp61\n", NULL,
+        "@:2: train.precision = fp61: expected fp32 | bf16 | fp16; did you mean fp16?" },
+    { "[train]\nprecision = double\n", NULL, "@:2: train.precision = double: expected fp32 | bf16 | fp16" },
+    { NULL, "device.type=gpu", "--set device.type=gpu: expected auto | cpu | ref | cuda | null" },
+    { NULL, "data.path=a #b",
+        "--set data.path=a #b: '#' would start a comment; write it without white space before it" },
+    { NULL, "data.path=;b", "--set data.path=;b: ';' would start a comment; write it without white space before it" },
+    { NULL, "data.path=a\nb", "--set data.path=a\nb: character 2 is a control character; expected text of one line" },
+    // texts with a form
+    { "[data]\nshape = 3x32\n", NULL,
+        "@:2: data.shape = 3x32: expected channels x height x width, each from 1 to 65535, as 3x32x32" },
+    { "[data]\nimage_size = 64\n", NULL,
+        "@:2: data.image_size = 64: expected height x width, each from 1 to 65535, as 64x64" },
+    { "[data]\nmean = 0.1; 0.2\n", NULL,
+        "@:2: data.mean = 0.1; 0.2: '0.1; 0.2' is no number; expected numbers with commas between, as 0.5, 1, 2e-3" },
+    { "[data]\nmean = 0.1, 0.2\n", NULL,
+        "@:2: data.mean = 0.1, 0.2: 2 numbers; expected 1, one a channel of fashion-mnist" },
+    { "[data]\nstd = 0.1, 0.2\ndataset = cifar10\n", NULL,
+        "@:2: data.std = 0.1, 0.2: 2 numbers; expected 3, one a channel of cifar10" },
+    { "[data]\nstd = 0\n", NULL, "@:2: data.std = 0: it divides; expected numbers above 0" },
+    { "[schedule]\nkind = step\nmilestones = 1, x\n", NULL,
+        "@:3: schedule.milestones = 1, x: 'x' is no number; expected numbers with commas between, as 0.5, 1, 2e-3" },
+    { "[schedule]\nkind = step\nmilestones = 2, 2\n", NULL,
+        "@:3: schedule.milestones = 2, 2: expected numbers above 0, each larger than the one before" },
+    { "[schedule]\nkind = step\nmilestones = 0, 2\n", NULL,
+        "@:3: schedule.milestones = 0, 2: expected numbers above 0, each larger than the one before" },
+    { "[optimizer]\ngroups = *.bias rate\n", NULL,
+        "@:2: optimizer.groups = *.bias rate: 'rate' after '*.bias': expected rate=factor or decay=value, from 0 to "
+        "1e6" },
+    { "[run]\nname = a/b\n", NULL, "@:2: run.name = a/b: expected a name, not a path; --run-dir takes a path" },
+    { "[run]\nname = ..\n", NULL, "@:2: run.name = ..: expected a name, not a path; --run-dir takes a path" },
+    { "[model]\nfile =\n", NULL, "@:2: model.file = : expected a network file, as models/lenet.ini" },
+    // combinations
+    { "[schedule]\nkind = step\n", NULL,
+        "@:2: schedule.kind = step: needs schedule.milestones, the epochs at which the factor drops, as 30, 60" },
+    { "[schedule]\nmilestones = 1, 2\n", NULL,
+        "@:2: schedule.milestones = 1, 2: only schedule.kind = step has them, this is constant" },
+    { "[schedule]\nwarmup_epochs = 6\n", NULL,
+        "@:2: schedule.warmup_epochs = 6: longer than the run of train.epochs = 5" },
+    { "[schedule]\nkind = one-cycle\nwarmup_epochs = 1\n", NULL,
+        "@:3: schedule.warmup_epochs = 1: one-cycle has its own warm-up; set schedule.peak instead" },
+    { "[train]\nmicro_batch = 256\n", NULL,
+        "@:2: train.micro_batch = 256: larger than train.global_batch = 128, of which it is a part" },
+    { "[train]\nmicro_batch = 48\n", NULL,
+        "@:2: train.micro_batch = 48: does not divide train.global_batch = 128; expected one of its divisors" },
+    { "[data]\npad = 28\npad_mode = reflect\n", NULL,
+        "@:2: data.pad = 28: pictures of 28 x 28 reflect at most 27 pixels; lower it, or data.pad_mode = zero" },
+    { "[data]\ndataset = synthetic\nshape = 1x8x4\npad_mode = reflect\n", "data.pad=4",
+        "--set data.pad=4: pictures of 8 x 4 reflect at most 3 pixels; lower it, or data.pad_mode = zero" },
+    { "[data]\ntrain_samples = 100\ndrop_last = true\n", NULL,
+        "@:3: data.drop_last = true: an epoch of data.train_samples = 100 samples has no full window of "
+        "train.global_batch = "
+        "128; lower train.global_batch, or data.drop_last = false" },
+    { "[optimizer]\nkind = adamw\nnesterov = true\n", NULL,
+        "@:3: optimizer.nesterov = true: only optimizer.kind = sgd has it, this is adamw" },
+    { "[optimizer]\nmomentum = 0\nnesterov = true\n", NULL,
+        "@:3: optimizer.nesterov = true: needs a momentum; set optimizer.momentum, for example to 0.9" },
+    { "[loss_scale]\ninitial = 1000\n", NULL,
+        "@:2: loss_scale.initial = 1000: expected a power of two: other factors would round the gradients" },
+    { "[loss_scale]\ngrowth = 3\n", NULL,
+        "@:2: loss_scale.growth = 3: expected a power of two: other factors would round the gradients" },
+    { "[loss_scale]\nbackoff = 0.3\n", NULL,
+        "@:2: loss_scale.backoff = 0.3: expected a power of two: other factors would round the gradients" },
+    { "[loss_scale]\nminimum = 131072\n", NULL, "@:2: loss_scale.minimum = 131072: above loss_scale.initial = 65536" },
+    { "[loss_scale]\nmaximum = 1024\n", NULL, "@:2: loss_scale.maximum = 1024: below loss_scale.initial = 65536" },
+};
+
+static ls_status apply(const refusal *row, const char *path) {
+    ls_config cfg;
+    ls_config_defaults(&cfg);
+    if (row->text) LS_TRY(ls_config_read_file(&cfg, path));
+    if (row->set) LS_TRY(ls_config_set(&cfg, row->set));
+    return ls_config_check(&cfg);
+}
+
+static void each_has_its_message(void **state) {
+    (void)state;
+    temp_folder folder = temp_folder_new();
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *path = rows[i].text ? temp_file(&folder, "x.ini", rows[i].text) : "";
+        ls_status status = apply(&rows[i], path);
+        char expected[1024];
+        int at = rows[i].message[0] == '@';
+        snprintf(expected, sizeof expected, "%s%s", at ? path : "", rows[i].message + at);
+        if (status.code == LS_USAGE && !strcmp(status.text, expected)) continue;
+        print_error("row %zu, %s\n  got      %s\n  expected %s\n", i, rows[i].set ? rows[i].set : rows[i].text,
+            status.text ? status.text : "accepted", expected);
+        wrong++;
+    }
+    temp_folder_remove(&folder);
+    assert_int_equal(wrong, 0);
+}
+
+static void too_long(void **state) {
+    (void)state;
+    char longer[3 * LS_TEXT_BYTES], expected[512], begin[101] = "";
+    ls_config cfg;
+    ls_config_defaults(&cfg);
+    memset(longer, 'p', sizeof longer);
+    longer[LS_TEXT_BYTES] = 0;
+    memset(begin, 'p', 100);
+    ls_status status = ls_config_read_file(&cfg, longer);
+    snprintf(expected, sizeof expected, "%s...: a path of 1024 characters; expected at most 1023", begin);
+    assert_int_equal(status.code, LS_USAGE);
+    assert_string_equal(status.text, expected);
+
+    memcpy(longer, "data.path=", 10);
+    longer[LS_TEXT_BYTES] = 'p';
+    longer[10 + LS_TEXT_BYTES] = 0;
+    status = ls_config_set(&cfg, longer);
+    snprintf(expected, sizeof expected, "--set %.94s...: 1024 characters; expected at most 1023", longer);
+    assert_string_equal(status.text, expected);
+    longer[9 + LS_TEXT_BYTES] = 0;
+    assert_int_equal(ls_config_set(&cfg, longer).code, LS_OK);
+    strcpy(cfg.folder, "folder");
+    status = ls_config_check(&cfg);
+    assert_int_equal(status.code, LS_USAGE);
+    assert_non_null(strstr(status.text, "p: with its folder, a path of more than 1023 characters"));
+    memset(longer + 10, 'p', sizeof longer - 11);
+    longer[3 * LS_TEXT_BYTES - 1] = 0;
+    status = ls_config_set(&cfg, longer);
+    snprintf(expected, sizeof expected, "--set %.100s...: 3071 characters; expected at most 2047", longer);
+    assert_string_equal(status.text, expected);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_has_its_message),
+        cmocka_unit_test(too_long),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

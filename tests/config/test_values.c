@@ -1,0 +1,153 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/values.h"
+#include "support/cmocka.h"
+
+static void expect_message(ls_status status, const char *text, const char *message) {
+    char expected[512];
+    snprintf(expected, sizeof expected, "x: %s", message ? message : "");
+    if (message ? status.code != LS_USAGE || strcmp(status.text, expected) != 0 : ls_failed(status))
+        fail_msg("'%s': %s", text, status.text ? status.text : "accepted");
+}
+
+#define CHW_MESSAGE "expected channels x height x width, each from 1 to 65535, as 3x32x32"
+#define HW_MESSAGE "expected height x width, each from 1 to 65535, as 64x64"
+
+static void shapes(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        ls_chw expected;
+        const char *message;
+    } rows[] = {
+        { "3x32x32", { 3, 32, 32 }, NULL },
+        { "1x1x65535", { 1, 1, 65535 }, NULL },
+        { "", { 0 }, CHW_MESSAGE },
+        { "3x32", { 0 }, CHW_MESSAGE },
+        { "3x32x32x1", { 0 }, CHW_MESSAGE },
+        { "0x32x32", { 0 }, CHW_MESSAGE },
+        { "3x32x65536", { 0 }, CHW_MESSAGE },
+        { "3 x 32 x 32", { 0 }, CHW_MESSAGE },
+        { "-3x32x32", { 0 }, CHW_MESSAGE },
+        { "3X32X32", { 0 }, CHW_MESSAGE },
+        { "3x32x99999999999", { 0 }, CHW_MESSAGE },
+        { "9x65535x65535", { 0 }, "expected at most 2147483647 elements, these are 38653526025" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_chw shape = { 0 };
+        expect_message(ls_parse_chw("x", rows[i].text, &shape), rows[i].text, rows[i].message);
+        if (!rows[i].message && !ls_chw_equal(shape, rows[i].expected)) fail_msg("%s", rows[i].text);
+    }
+    int h = 0, w = 0;
+    expect_message(ls_parse_hw("x", "64x48", &h, &w), "64x48", NULL);
+    assert_true(h == 64 && w == 48);
+    static const char *const bad[] = { "", "64", "64x", "64x48x3", "0x5", "ax5" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        expect_message(ls_parse_hw("x", bad[i], &h, &w), bad[i], HW_MESSAGE);
+}
+
+static void reals(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int count;
+        double expected[3];
+        const char *message;
+    } rows[] = {
+        { "", 0, { 0 }, NULL },
+        { "1", 1, { 1 }, NULL },
+        { "0.5, 1,2e-3", 3, { 0.5, 1, 2e-3 }, NULL },
+        { " -1 ,\t2 ", 2, { -1, 2 }, NULL },
+        { "1,,2", 0, { 0 }, "'' is no number; expected numbers with commas between, as 0.5, 1, 2e-3" },
+        { "1,", 0, { 0 }, "'' is no number; expected numbers with commas between, as 0.5, 1, 2e-3" },
+        { "1 2", 0, { 0 }, "'1 2' is no number; expected numbers with commas between, as 0.5, 1, 2e-3" },
+        { "1, nan", 0, { 0 }, "'nan' is no number; expected numbers with commas between, as 0.5, 1, 2e-3" },
+        { "1, 2, 3, 4", 0, { 0 }, "expected at most 3 numbers" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double got[3];
+        int count = -1;
+        expect_message(ls_parse_reals("x", rows[i].text, got, 3, &count), rows[i].text, rows[i].message);
+        if (rows[i].message) continue;
+        assert_int_equal(count, rows[i].count);
+        for (int j = 0; j < count; j++) assert_true(got[j] == rows[i].expected[j]);
+    }
+}
+
+static void groups(void **state) {
+    (void)state;
+    ls_groups got;
+    assert_int_equal(ls_parse_groups("x", "", &got).code, LS_OK);
+    assert_int_equal(got.count, 0);
+    assert_int_equal(
+        ls_parse_groups("x", "*.bias decay=0;  head.* rate=10   decay=1e-4 ; conv? rate=0.5;", &got).code, LS_OK);
+    assert_int_equal(got.count, 3);
+    assert_string_equal(got.group[0].pattern, "*.bias");
+    assert_true(got.group[0].rate_factor == 1 && got.group[0].decay == 0);
+    assert_string_equal(got.group[1].pattern, "head.*");
+    assert_true(got.group[1].rate_factor == 10 && got.group[1].decay == 1e-4);
+    assert_string_equal(got.group[2].pattern, "conv?");
+    assert_true(got.group[2].rate_factor == 0.5 && isnan(got.group[2].decay));
+
+    char longer[1024], many[1024] = "", pattern_message[256];
+    memset(longer, 'p', sizeof longer);
+    longer[64] = 0;
+    snprintf(pattern_message, sizeof pattern_message,
+        "'%.64s': expected a name pattern of at most 63 characters, as *.bias, before rate= and decay=", longer);
+    for (int i = 0; i < 33; i++) strcat(many, "a rate=1;");
+    const struct {
+        const char *text, *message;
+    } rows[] = {
+        { longer, pattern_message },
+        { many, "expected at most 32 groups" },
+        { "*.bias", "'*.bias': expected rate=factor, decay=value or both after the pattern" },
+        { "rate=1", "'rate=1': expected a name pattern of at most 63 characters, as *.bias, before rate= and decay=" },
+        { "a rate=x", "'rate=x' after 'a': expected rate=factor or decay=value, from 0 to 1e6" },
+        { "a rate=-1", "'rate=-1' after 'a': expected rate=factor or decay=value, from 0 to 1e6" },
+        { "a lr=1", "'lr=1' after 'a': expected rate=factor or decay=value, from 0 to 1e6" },
+        { "a decay", "'decay' after 'a': expected rate=factor or decay=value, from 0 to 1e6" },
+        { "a decay=", "'decay=' after 'a': expected rate=factor or decay=value, from 0 to 1e6" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        expect_message(ls_parse_groups("x", rows[i].text, &got), rows[i].text, rows[i].message);
+}
+
+static void real_texts(void **state) {
+    (void)state;
+    static const struct {
+        double value;
+        const char *expected;
+    } rows[] = {
+        { 0, "0" },
+        { 1, "1" },
+        { 0.1, "0.1" },
+        { 65536, "65536" },
+        { 16777216, "16777216" },
+        { 1e-8, "1e-8" },
+        { 1e30, "1e30" },
+        { -2.5, "-2.5" },
+        { 1.0 / 3, "0.3333333333333333" },
+        { 1e6, "1000000" },
+        { 0.0001, "0.0001" },
+        { 1.5e-10, "1.5e-10" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[32];
+        assert_string_equal(ls_real_text(text, rows[i].value), rows[i].expected);
+        double back = 0;
+        assert_int_equal(ls_parse_real("x", text, -1e300, 1e300, &back).code, LS_OK);
+        assert_true(back == rows[i].value);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shapes),
+        cmocka_unit_test(reals),
+        cmocka_unit_test(groups),
+        cmocka_unit_test(real_texts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
