@@ -16,7 +16,7 @@ static ls_status start_loader(ls_trainer *t) {
         .dataset = t->train_data,
         .batches = t->facts.batches,
         .seed = (uint64_t)cfg->run_seed,
-        .shuffle = 1,
+        .shuffle = cfg->data_shuffle,
         .pad = (int)cfg->data_pad,
         .flip = cfg->data_flip,
         .first_epoch = t->epoch,
@@ -42,7 +42,7 @@ static int all_micro_batches(const ls_batches *b, int64_t window) {
     return all;
 }
 
-void ls_trainer_slot_inputs(const ls_trainer *t, const ls_ring *ring, int slot, ls_program_inputs *inputs) {
+void ls_trainer_slot_inputs(const ls_trainer *t, const ls_trainer_ring *ring, int slot, ls_program_inputs *inputs) {
     inputs->buffer[LS_INPUT_PIXELS] = ring->pixels[slot];
     inputs->buffer[LS_INPUT_LABELS] = ring->labels[slot];
     inputs->buffer[LS_INPUT_PLACEMENT] = ring->placement[slot];

@@ -101,7 +101,7 @@ static size_t align(size_t bytes) {
     return (bytes + 127) / 128 * 128;
 }
 
-ls_status ls_ring_new(ls_trainer *t, int slots, int micro_batch, ls_ring *ring) {
+ls_status ls_trainer_ring_new(ls_trainer *t, int slots, int micro_batch, ls_trainer_ring *ring) {
     size_t n = (size_t)micro_batch, pixels = n * (size_t)ls_chw_count(t->graph->input);
     size_t labels = n * sizeof(int32_t), placement = n * sizeof(ls_placement);
     size_t stride = align(pixels) + align(labels) + align(placement);
@@ -123,11 +123,11 @@ ls_status ls_ring_new(ls_trainer *t, int slots, int micro_batch, ls_ring *ring) 
     return LS_SUCCESS;
 }
 
-void ls_ring_free(ls_trainer *t, ls_ring *ring) {
+void ls_trainer_ring_free(ls_trainer *t, ls_trainer_ring *ring) {
     if (ring->slab) t->device->api->slab_free(ring->slab);
     free(ring->slots);
     free(ring->pixels);
-    *ring = (ls_ring){ 0 };
+    *ring = (ls_trainer_ring){ 0 };
 }
 
 // The size of the one short micro-batch of an epoch if it falls to this rank; else 0.
@@ -217,8 +217,8 @@ static ls_status plan_training(ls_trainer *t) {
     LS_TRY(compile_programs(t));
     LS_TRY(bind_programs(t));
     LS_TRY(upload_table(t));
-    LS_TRY(ls_ring_new(t, (int)cfg->data_prefetch, t->facts.batches.micro_batch, &t->ring));
-    return ls_ring_new(t, EVAL_SLOTS, t->eval_batches.micro_batch, &t->eval_ring);
+    LS_TRY(ls_trainer_ring_new(t, (int)cfg->data_prefetch, t->facts.batches.micro_batch, &t->ring));
+    return ls_trainer_ring_new(t, EVAL_SLOTS, t->eval_batches.micro_batch, &t->eval_ring);
 }
 
 // --- the whole ------------------------------------------------------------------------------------------------------------
@@ -311,8 +311,8 @@ void ls_trainer_free(ls_trainer *t) {
     ls_update_free(t->update);
     ls_arenas_free(t->arenas);
     if (t->device) {
-        ls_ring_free(t, &t->ring);
-        ls_ring_free(t, &t->eval_ring);
+        ls_trainer_ring_free(t, &t->ring);
+        ls_trainer_ring_free(t, &t->eval_ring);
         ls_slab *slabs[] = { t->activations, t->workspace, t->table };
         for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
             if (slabs[s]) t->device->api->slab_free(slabs[s]);

@@ -14,7 +14,7 @@ typedef struct {
     ls_slot *slots;
     ls_buffer *pixels, *labels, *placement; // by slot
     int count;
-} ls_ring;
+} ls_trainer_ring;
 
 struct ls_trainer {
     const ls_config *cfg;
@@ -28,7 +28,7 @@ struct ls_trainer {
     ls_update *update;
     ls_program *full, *tail, *eval; // tail: the one short micro-batch of an epoch, where this rank has one; else NULL
     ls_slab *activations, *workspace, *table;
-    ls_ring ring, eval_ring;
+    ls_trainer_ring ring, eval_ring;
     ls_loader *loader; // NULL until the first update
     ls_batches eval_batches;
     ls_schedule schedule;
@@ -42,8 +42,8 @@ struct ls_trainer {
 
 // One update at the current position, which moves on. LS_NUMERIC on all ranks alike when too many updates in a row were skipped.
 LS_CHECKED ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state);
-LS_CHECKED ls_status ls_ring_new(ls_trainer *t, int slots, int micro_batch, ls_ring *ring);
-void ls_ring_free(ls_trainer *t, ls_ring *ring);
-void ls_trainer_slot_inputs(const ls_trainer *t, const ls_ring *ring, int slot, ls_program_inputs *inputs);
+LS_CHECKED ls_status ls_trainer_ring_new(ls_trainer *t, int slots, int micro_batch, ls_trainer_ring *ring);
+void ls_trainer_ring_free(ls_trainer *t, ls_trainer_ring *ring);
+void ls_trainer_slot_inputs(const ls_trainer *t, const ls_trainer_ring *ring, int slot, ls_program_inputs *inputs);
 
 #endif

@@ -1,0 +1,150 @@
+// Loss curves against PyTorch's: the same initial weights and batches, 20 updates in fp32 (tests/golden/, scripts/make_golden.py).
+//
+// Rounding differs between any two implementations and grows with every update: PyTorch's own fp32 and fp64 curves part at the rate
+// that the golden files record. 1e-4 over the first ten updates and 1e-3 up to the twentieth is what two correct ones keep.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+#include <math.h>
+#include "base/json.h"
+#include "train/trainer_internal.h"
+
+#define must(expr) \
+    do { \
+        ls_status must_status_ = (expr); \
+        if (ls_failed(must_status_)) fail_msg("%s: %s", #expr, must_status_.text); \
+    } while (0)
+
+typedef struct {
+    const char *network, *device, *winograd;
+    int updates;
+} row;
+
+static const row rows[] = {
+    { "lenet", "ref", "off", 3 }, // plain loops: slow
+    { "lenet", "cpu", "off", 20 },
+    { "lenet", "cpu", "auto", 20 },
+    { "resnet20", "cpu", "off", 20 },
+    { "resnet20", "cpu", "f2", 20 },
+    { "resnet20", "cpu", "auto", 20 },
+    { "resnet9", "cpu", "off", 20 },
+    { "resnet9", "cpu", "auto", 20 },
+};
+
+static double number(const cJSON *object, const char *name) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    if (!cJSON_IsNumber(item)) fail_msg("golden file: no number '%s'", name);
+    return item->valuedouble;
+}
+
+static void set(ls_config *cfg, const char *key, const char *format, ...) LS_PRINTF(3, 4);
+static void set(ls_config *cfg, const char *key, const char *format, ...) {
+    char value[512], assignment[640];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(value, sizeof value, format, args);
+    va_end(args);
+    snprintf(assignment, sizeof assignment, "%s=%s", key, value);
+    must(ls_config_set(cfg, assignment));
+}
+
+static void configure(ls_config *cfg, const cJSON *golden, const row *r) {
+    const cJSON *input = cJSON_GetObjectItem(golden, "input");
+    ls_config_defaults(cfg);
+    set(cfg, "model.file", "%s", cJSON_GetObjectItem(golden, "model_file")->valuestring);
+    set(cfg, "data.dataset", "synthetic");
+    set(cfg, "data.shape", "%dx%dx%d", cJSON_GetArrayItem(input, 0)->valueint, cJSON_GetArrayItem(input, 1)->valueint,
+        cJSON_GetArrayItem(input, 2)->valueint);
+    set(cfg, "data.classes", "%.0f", number(golden, "classes"));
+    set(cfg, "data.train_samples", "%.0f", number(golden, "batch") * number(golden, "updates"));
+    set(cfg, "data.test_samples", "10");
+    set(cfg, "data.shuffle", "false");
+    set(cfg, "data.mean", "%s", cJSON_GetArrayItem(input, 0)->valueint == 1 ? "0.5" : "0.5, 0.5, 0.5");
+    set(cfg, "data.std", "%s", cJSON_GetArrayItem(input, 0)->valueint == 1 ? "0.25" : "0.25, 0.25, 0.25");
+    set(cfg, "run.seed", "%.0f", number(golden, "seed"));
+    set(cfg, "train.global_batch", "%.0f", number(golden, "batch"));
+    set(cfg, "optimizer.rate", "%.17g", number(golden, "rate"));
+    set(cfg, "optimizer.momentum", "%.17g", number(golden, "momentum"));
+    set(cfg, "optimizer.weight_decay", "%.17g", number(golden, "weight_decay"));
+    set(cfg, "device.type", "%s", r->device);
+    set(cfg, "device.winograd", "%s", r->winograd);
+    set(cfg, "device.threads", "2");
+    must(ls_config_check(cfg));
+}
+
+// The sum of each parameter's initial values: a difference here is the generator's fault, not the training's.
+static void compare_initial(const ls_trainer *t, const cJSON *golden) {
+    const cJSON *wanted;
+    cJSON_ArrayForEach(wanted, cJSON_GetObjectItem(golden, "parameters")) {
+        const char *name = cJSON_GetObjectItem(wanted, "name")->valuestring;
+        int p = 0;
+        while (p < t->graph->param_count && strcmp(t->graph->params[p].name, name) != 0) p++;
+        if (p == t->graph->param_count) fail_msg("no parameter %s", name);
+        const ls_param *param = &t->graph->params[p];
+        int64_t count = ls_param_count(&param->shape);
+        float *values = malloc((size_t)count * sizeof *values);
+        t->device->api->param_export(t->device, &param->shape, ls_arenas_weight(t->arenas, p), values);
+        double sum = 0;
+        for (int64_t i = 0; i < count; i++) sum += (double)values[i];
+        free(values);
+        double expected = number(wanted, "sum");
+        if (fabs(sum - expected) > 1e-9 * (double)count + 1e-6 * fabs(expected))
+            fail_msg("initial %s: sum %.12g, expected %.12g", name, sum, expected);
+    }
+}
+
+static void compare_curve(ls_trainer *t, const cJSON *golden, const row *r) {
+    const cJSON *curve = cJSON_GetObjectItem(golden, "loss_fp32");
+    for (int u = 0; u < r->updates; u++) {
+        ls_train_state state;
+        t->since_report = (ls_micro_result){ 0 };
+        must(ls_trainer_update(t, &state));
+        double loss = t->since_report.loss_sum / (double)t->since_report.count;
+        double expected = cJSON_GetArrayItem(curve, u)->valuedouble, limit = u < 10 ? 1e-4 : 1e-3;
+        if (!(fabs(loss - expected) <= limit * expected))
+            fail_msg("%s on %s, winograd %s: update %d: loss %.9g, PyTorch %.9g (relative difference %.2g, limit %g)", r->network,
+                r->device, r->winograd, u + 1, loss, expected, fabs(loss - expected) / expected, limit);
+        if (u > 0) continue;
+        double norm = (double)state.grad_norm, wanted = number(golden, "grad_norm_fp64");
+        if (fabs(norm - wanted) > 1e-4 * wanted)
+            fail_msg("%s on %s: gradient norm of the first update %.9g, PyTorch %.9g", r->network, r->device, norm, wanted);
+    }
+}
+
+static void run_row(const row *r) {
+    char path[128];
+    snprintf(path, sizeof path, "tests/golden/%s.json", r->network);
+    cJSON *golden;
+    must(ls_json_read_file(path, &golden));
+    ls_config cfg;
+    configure(&cfg, golden, r);
+    ls_comm *comm;
+    must(ls_comm_self(&comm));
+    ls_trainer *trainer;
+    must(ls_trainer_new(&cfg, comm, &trainer));
+    compare_initial(trainer, golden);
+    compare_curve(trainer, golden, r);
+    ls_trainer_free(trainer);
+    ls_comm_finish(comm);
+    cJSON_Delete(golden);
+}
+
+static void lenet_on_ref(void **state) {
+    (void)state;
+    run_row(&rows[0]);
+}
+
+static void all_on_cpu(void **state) {
+    (void)state;
+    for (size_t r = 1; r < sizeof rows / sizeof *rows; r++) run_row(&rows[r]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(lenet_on_ref), cmocka_unit_test(all_on_cpu) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,104 @@
+# Ordered mode: the same weights, bit for bit, for 1, 2, 3 and 4 ranks, and on a second run; with a short last window, batch norm,
+# dropout, augmentation, on ref (fp32, fp16) and cpu. Fast mode with several ranks: near, and exact in its counts.
+# Argument: the folder of the built programs.
+set -u
+bin=$1
+# shellcheck source=tests/support/mpi.sh
+. tests/support/mpi.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cat >"$work/net.ini" <<'EOF'
+[network]
+input = 3x8x8
+[c1]
+layer = conv2d
+out_channels = 8
+kernel = 3
+padding = 1
+bias = false
+[n1]
+layer = batchnorm2d
+[r1]
+layer = relu
+[c2]
+layer = conv2d
+out_channels = 8
+kernel = 3
+padding = 1
+bias = false
+[n2]
+layer = batchnorm2d
+[a2]
+layer = add
+inputs = n2, r1
+[r2]
+layer = relu
+[d2]
+layer = dropout
+p = 0.2
+[p]
+layer = globalavgpool
+[f]
+layer = flatten
+[l]
+layer = linear
+out_features = 10
+EOF
+cat >"$work/run.ini" <<EOF
+[data]
+dataset = synthetic
+shape = 3x8x8
+train_samples = 203
+test_samples = 37
+pad = 1
+flip = true
+[model]
+file = net.ini
+[train]
+epochs = 2
+global_batch = 48
+micro_batch = 4
+label_smoothing = 0.1
+clip_norm = 1.0
+[optimizer]
+rate = 0.1
+weight_decay = 0.001
+EOF
+
+# train NAME RANKS OPTIONS...: a run; its weights_hash in hash_NAME, its summary in $work/NAME/summary.json
+field() { grep -oE "\"$2\": *[^,}]*" "$work/$1/summary.json" | head -n 1 | sed 's/.*: *//; s/"//g'; }
+train() {
+  local name=$1 n=$2 launch
+  shift 2
+  if [ "$n" = 1 ]; then launch=; else launch="ranks $n 120"; fi
+  # shellcheck disable=SC2086 # several words
+  if ! $launch "$bin/train" "$work/run.ini" --quiet --run-dir "$work/$name" "$@" >"$work/$name.log" 2>&1; then
+    cat "$work/$name.log"
+    check "$name: exit status" 1 0
+  fi
+}
+same() { check "$1: weights_hash" "$(field "$1" weights_hash)" "$(field "$2" weights_hash)"; }
+
+for device in ref cpu; do
+  options="--set device.type=$device --set run.deterministic=true"
+  # shellcheck disable=SC2086
+  for n in 1 2 3 4; do train $device-$n $n $options; done
+  # shellcheck disable=SC2086
+  train $device-again 2 $options
+  for n in 2 3 4 again; do same $device-$n $device-1; done
+  check "$device: samples seen" "$(field $device-4 samples_seen)" 406
+  check "$device: test samples, each once" "$(field $device-3 test_samples)" 37
+  check "$device: test accuracy on 4 ranks" "$(field $device-4 test_accuracy)" "$(field $device-1 test_accuracy)"
+done
+for n in 1 2; do train fp16-$n $n --set device.type=ref --set train.precision=fp16 --set run.deterministic=true; done
+same fp16-2 fp16-1
+check "another seed gives other weights" "$(train seed 1 --set device.type=cpu --set run.deterministic=true --set run.seed=2
+  [ "$(field seed weights_hash)" != "$(field cpu-1 weights_hash)" ] && echo yes)" yes
+
+# Fast mode sums floats in an order of the library's own: the loss agrees to rounding, the counts exactly.
+for n in 1 4; do train fast-$n $n --set device.type=cpu; done
+check "fast mode: samples seen" "$(field fast-4 samples_seen)" "$(field fast-1 samples_seen)"
+check "fast mode: loss on 4 ranks within 1 %" "$(awk -v a="$(field fast-4 train_loss)" -v b="$(field fast-1 train_loss)" \
+  'BEGIN { d = a - b; if (d < 0) d = -d; print (b > 0 && d < 0.01 * b) ? "yes" : "no: " a " and " b }')" yes
+finish

@@ -1,0 +1,284 @@
+// Whole runs in one process, on synthetic data: learning, accumulation, ordered mode, loss scaling, failures, memory.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+#include <math.h>
+#include <unistd.h>
+#include "train/trainer_internal.h"
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#include "support/alloc_count.c"
+#define COUNTS_ALLOCATIONS 1
+#else
+#define COUNTS_ALLOCATIONS 0
+#endif
+
+#define must(expr) \
+    do { \
+        ls_status must_status_ = (expr); \
+        if (ls_failed(must_status_)) fail_msg("%s: %s", #expr, must_status_.text); \
+    } while (0)
+
+// Small, with all that matters to an update: batch norm, residual, dropout.
+static const char network[] = "[network]\ninput = 3x8x8\n"
+                              "[c1]\nlayer = conv2d\nout_channels = 8\nkernel = 3\npadding = 1\nbias = false\n"
+                              "[n1]\nlayer = batchnorm2d\n[r1]\nlayer = relu\n"
+                              "[c2]\nlayer = conv2d\nout_channels = 8\nkernel = 3\npadding = 1\nbias = false\n"
+                              "[n2]\nlayer = batchnorm2d\n[a2]\nlayer = add\ninputs = n2, r1\n[r2]\nlayer = relu\n"
+                              "[p]\nlayer = globalavgpool\n[f]\nlayer = flatten\n[d]\nlayer = dropout\np = 0.2\n"
+                              "[l]\nlayer = linear\nout_features = 10\n";
+
+static char network_path[] = "/tmp/lockstep_trainer_XXXXXX";
+
+static int write_network(void **state) {
+    (void)state;
+    int fd = mkstemp(network_path);
+    if (fd < 0 || write(fd, network, sizeof network - 1) != (ssize_t)sizeof network - 1) return -1;
+    return close(fd);
+}
+
+static int remove_network(void **state) {
+    (void)state;
+    return unlink(network_path);
+}
+
+typedef struct {
+    ls_config cfg;
+    ls_comm *comm;
+    ls_trainer *trainer;
+} run;
+
+static ls_status open_run(run *r, const char *const *options) {
+    static const char *const common[] = { "data.dataset=synthetic", "data.shape=3x8x8", "data.train_samples=300",
+        "data.test_samples=50", "train.global_batch=64", "device.threads=2", "optimizer.rate=0.1", NULL };
+    ls_config_defaults(&r->cfg);
+    snprintf(r->cfg.model_file, sizeof r->cfg.model_file, "%s", network_path);
+    for (int i = 0; common[i]; i++) must(ls_config_set(&r->cfg, common[i]));
+    for (int i = 0; options && options[i]; i++) must(ls_config_set(&r->cfg, options[i]));
+    must(ls_config_check(&r->cfg));
+    must(ls_comm_self(&r->comm));
+    return ls_trainer_new(&r->cfg, r->comm, &r->trainer);
+}
+
+static void close_run(run *r) {
+    ls_trainer_free(r->trainer);
+    ls_comm_finish(r->comm);
+}
+
+static ls_train_summary whole_run(const char *const *options) {
+    run r = { 0 };
+    must(open_run(&r, options));
+    ls_train_summary summary;
+    must(ls_trainer_run(r.trainer, NULL, 0, &summary));
+    close_run(&r);
+    return summary;
+}
+
+// 300 samples in windows of 64: the last one is short, and so is its last micro-batch.
+static void learns_and_counts(void **state) {
+    (void)state;
+    static const char *const devices[] = { "device.type=ref", "device.type=cpu" };
+    for (int d = 0; d < 2; d++) {
+        const char *options[] = { devices[d], "train.epochs=30", "train.micro_batch=16", NULL };
+        ls_train_summary s = whole_run(options);
+        assert_int_equal(s.updates, 30 * 5);
+        assert_int_equal(s.samples_seen, 30 * 300);
+        assert_int_equal(s.test_samples, 50);
+        assert_string_equal(s.status, "completed");
+        if (s.train_loss > 1.9) fail_msg("%s: the loss of the last epoch is %g; guessing gives 2.3", devices[d], s.train_loss);
+    }
+}
+
+static void the_same_run_twice(void **state) {
+    (void)state;
+    const char *options[] = { "device.type=cpu", "train.epochs=2", "data.flip=true", "data.pad=1", NULL };
+    uint64_t first = whole_run(options).weights_hash;
+    assert_true(first == whole_run(options).weights_hash);
+    const char *other_seed[] = { "device.type=cpu", "train.epochs=2", "data.flip=true", "data.pad=1", "run.seed=2", NULL };
+    assert_true(first != whole_run(other_seed).weights_hash);
+}
+
+// The number of threads and of loader workers changes nothing.
+static void threads_do_not_matter(void **state) {
+    (void)state;
+    static const char *const devices[] = { "device.type=ref", "device.type=cpu" };
+    for (int d = 0; d < 2; d++) {
+        const char *one[] = { devices[d], "train.epochs=2", "device.threads=1", "data.workers=1", NULL };
+        const char *three[] = { devices[d], "train.epochs=2", "device.threads=3", "data.workers=3", "data.prefetch=7", NULL };
+        assert_true(whole_run(one).weights_hash == whole_run(three).weights_hash);
+    }
+}
+
+// Without batch norm and dropout, one micro-batch of 64 and four of 16 are the same sum, but for rounding; in ordered mode as well.
+static void accumulation_is_a_sum(void **state) {
+    (void)state;
+    static const char plain[] = "[network]\ninput = 3x8x8\n[c]\nlayer = conv2d\nout_channels = 8\nkernel = 3\n[r]\nlayer = relu\n"
+                                "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 10\n";
+    char path[] = "/tmp/lockstep_plain_XXXXXX", option[64];
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, plain, sizeof plain - 1), (ssize_t)sizeof plain - 1);
+    close(fd);
+    snprintf(option, sizeof option, "model.file=%s", path);
+    const char *variants[][4] = {
+        { option, "train.micro_batch=64", NULL },
+        { option, "train.micro_batch=16", NULL },
+        { option, "train.micro_batch=16", "run.deterministic=true", NULL },
+    };
+    double loss[3][8];
+    for (int v = 0; v < 3; v++) {
+        run r = { 0 };
+        must(open_run(&r, variants[v]));
+        must(ls_trainer_updates(r.trainer, 8, loss[v]));
+        close_run(&r);
+    }
+    for (int v = 1; v < 3; v++)
+        for (int u = 0; u < 8; u++)
+            if (fabs(loss[v][u] - loss[0][u]) > 1e-5 * loss[0][u])
+                fail_msg("variant %d, update %d: loss %.9g, expected %.9g", v, u, loss[v][u], loss[0][u]);
+    unlink(path);
+}
+
+static void sum_and_mean_loss(void **state) {
+    (void)state;
+    const char *mean[] = { "device.type=ref", "data.train_samples=256", NULL };
+    const char *sum[] = { "device.type=ref", "data.train_samples=256", "train.loss_reduction=sum", "optimizer.rate=0.0015625", NULL };
+    double a[6], b[6];
+    run r = { 0 };
+    must(open_run(&r, mean));
+    must(ls_trainer_updates(r.trainer, 6, a));
+    close_run(&r);
+    must(open_run(&r, sum));
+    must(ls_trainer_updates(r.trainer, 6, b));
+    close_run(&r);
+    for (int u = 0; u < 6; u++) assert_true(fabs(a[u] - b[u]) < 1e-4 * a[u]); // rate 0.1 / 64
+}
+
+// fp16: a scale that must overflow is halved until updates pass; skipped ones leave weights and momentum alone.
+static void loss_scale_recovers(void **state) {
+    (void)state;
+    const char *options[] = { "device.type=ref", "train.precision=fp16", "loss_scale.initial=16777216", "train.global_batch=32",
+        "train.micro_batch=16", NULL };
+    run r = { 0 };
+    must(open_run(&r, options));
+    uint64_t before, after;
+    must(ls_arenas_hash(r.trainer->arenas, &before));
+    ls_train_state s;
+    must(ls_trainer_update(r.trainer, &s));
+    assert_int_equal(s.skip, 1);
+    assert_true(s.loss_scale == 8388608.0f);
+    assert_int_equal(s.applied, 0);
+    must(ls_arenas_hash(r.trainer->arenas, &after));
+    assert_true(before == after);
+    for (int u = 0; u < 30; u++) must(ls_trainer_update(r.trainer, &s));
+    assert_int_equal(s.skip, 0);
+    assert_int_equal(s.applied + s.skipped, 31);
+    assert_true(s.skipped < 20 && s.loss_scale < 8388608.0f);
+    must(ls_arenas_hash(r.trainer->arenas, &after));
+    assert_true(before != after);
+    close_run(&r);
+}
+
+static void half_precisions_learn_as_fp32(void **state) {
+    (void)state;
+    const char *names[] = { "train.precision=fp32", "train.precision=bf16", "train.precision=fp16" };
+    double loss[3];
+    for (int p = 0; p < 3; p++) {
+        const char *options[] = { "device.type=ref", names[p], "train.epochs=8", NULL };
+        loss[p] = whole_run(options).train_loss;
+    }
+    assert_true(fabs(loss[1] - loss[0]) < 0.05 * loss[0]);
+    assert_true(fabs(loss[2] - loss[0]) < 0.05 * loss[0]);
+}
+
+static const struct {
+    const char *name, *options[6];
+    ls_code code;
+    const char *says[3];
+} failures[] = {
+    { "diverges", { "device.type=ref", "optimizer.rate=1000", "optimizer.momentum=0.99", "train.epochs=60" }, LS_NUMERIC,
+        { "not finite", "optimizer.rate" } },
+    { "diverges in ordered mode", { "device.type=ref", "optimizer.rate=1000", "optimizer.momentum=0.99", "train.epochs=60",
+        "run.deterministic=true" }, LS_NUMERIC, { "not finite", "optimizer.rate" } },
+    { "fp16 at its floor", { "device.type=ref", "train.precision=fp16", "loss_scale.initial=16777216",
+        "loss_scale.minimum=16777216" }, LS_NUMERIC, { "overflowed in fp16", "first gradient", "loss_scale.max_skips" } },
+    { "fp16 on cpu", { "device.type=cpu", "train.precision=fp16" }, LS_USAGE, { "fp16" } },
+    { "wrong shape", { "data.shape=3x16x16" }, LS_USAGE, { "3x8x8", "3x16x16", "model.file" } },
+    { "wrong classes", { "data.classes=7" }, LS_USAGE, { "10 outputs", "7 classes" } },
+    { "no network file", { "model.file=/tmp/lockstep/no/such.ini" }, LS_USAGE, { "/tmp/lockstep/no/such.ini" } },
+    { "a group that matches nothing", { "optimizer.groups=nosuch* decay=0" }, LS_USAGE, { "nosuch*" } },
+    { "cuda", { "device.type=cuda" }, LS_DEVICE, { "CUDA" } },
+};
+
+static void failures_say_why(void **state) {
+    (void)state;
+    for (size_t f = 0; f < sizeof failures / sizeof *failures; f++) {
+        run r = { 0 };
+        ls_train_summary summary;
+        ls_status status = open_run(&r, failures[f].options);
+        if (!ls_failed(status)) status = ls_trainer_run(r.trainer, NULL, 0, &summary);
+        if (status.code != failures[f].code)
+            fail_msg("%s: code %d (%s), expected %d", failures[f].name, status.code, status.text ? status.text : "", failures[f].code);
+        for (int s = 0; s < 3 && failures[f].says[s]; s++)
+            if (!strstr(status.text, failures[f].says[s]))
+                fail_msg("%s: the message lacks '%s': %s", failures[f].name, failures[f].says[s], status.text);
+        close_run(&r);
+    }
+}
+
+static void updates_allocate_nothing(void **state) {
+    (void)state;
+    if (!COUNTS_ALLOCATIONS) skip(); // sanitizers have their own allocator
+    static const char *const devices[] = { "device.type=ref", "device.type=cpu" };
+    for (int d = 0; d < 2; d++) {
+        const char *options[] = { devices[d], "train.epochs=3", "train.micro_batch=16", "data.flip=true", "data.pad=1", NULL };
+        uint64_t before = ls_allocation_count();
+        ls_train_summary s = whole_run(options);
+        assert_true(ls_allocation_count() > before); // the counter counts
+        if (s.allocations_in_updates) fail_msg("%s: %llu allocations", devices[d], (unsigned long long)s.allocations_in_updates);
+    }
+}
+
+static void weights_survive_a_file(void **state) {
+    (void)state;
+    char path[] = "/tmp/lockstep_weights_XXXXXX";
+    close(mkstemp(path));
+    const char *options[] = { "device.type=cpu", "train.epochs=2", NULL };
+    run a = { 0 }, b = { 0 };
+    ls_train_summary summary;
+    must(open_run(&a, options));
+    must(ls_trainer_run(a.trainer, NULL, 0, &summary));
+    must(ls_trainer_save_weights(a.trainer, path));
+    const char *other[] = { "device.type=ref", NULL };
+    must(open_run(&b, other));
+    must(ls_trainer_load_weights(b.trainer, path));
+    uint64_t hash;
+    must(ls_arenas_hash(b.trainer->arenas, &hash));
+    assert_true(hash == summary.weights_hash);
+    ls_train_evaluation e;
+    must(ls_trainer_evaluate(b.trainer, &e));
+    assert_true(fabs(e.test_loss - summary.test_loss) < 1e-4 * summary.test_loss);
+    close_run(&a);
+    close_run(&b);
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(learns_and_counts),
+        cmocka_unit_test(the_same_run_twice),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(accumulation_is_a_sum),
+        cmocka_unit_test(sum_and_mean_loss),
+        cmocka_unit_test(loss_scale_recovers),
+        cmocka_unit_test(half_precisions_learn_as_fp32),
+        cmocka_unit_test(failures_say_why),
+        cmocka_unit_test(updates_allocate_nothing),
+        cmocka_unit_test(weights_survive_a_file),
+    };
+    return cmocka_run_group_tests(tests, write_network, remove_network);
+}
