@@ -1,4 +1,5 @@
 // What belongs to the process: log lines, clocks, memory.
+#include <malloc.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,6 +67,8 @@ static void clocks(void **state) {
 
 static void memory(void **state) {
     (void)state;
+    mallopt(M_MMAP_THRESHOLD, 1 << 28); // large blocks from the heap too, so that freed ones come back dirty
+    mallopt(M_TRIM_THRESHOLD, 1 << 28);
     static const size_t sizes[] = { 0, 1, 63, 64, 65, 4097, 1 << 20, (1 << 20) + 1, 5000001 };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int again = 0; again < 2; again++) { // the second may get the first's used pages

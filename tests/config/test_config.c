@@ -1,5 +1,7 @@
 // To renew configs/reference.ini after a change of options.def: LOCKSTEP_UPDATE=1 build/.../test_config_config, in the
 // root.
+#include <glob.h>
+
 #include "config/config.h"
 #include "config/options.h"
 #include "support/cmocka.h"
@@ -195,6 +197,20 @@ static void knows_where_values_are_from(void **state) {
     assert_string_equal(cfg.folder, "/");
 }
 
+static void shipped_files_are_valid(void **state) {
+    (void)state;
+    glob_t found;
+    assert_int_equal(glob("configs/*.ini", 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        ls_config cfg;
+        ls_config_defaults(&cfg);
+        ls_status status = ls_config_read_file(&cfg, found.gl_pathv[i]);
+        if (!ls_failed(status)) status = ls_config_check(&cfg);
+        if (ls_failed(status)) fail_msg("%s", status.text);
+    }
+    globfree(&found);
+}
+
 static void lists(void **state) {
     (void)state;
     char *text = NULL;
@@ -218,6 +234,7 @@ int main(void) {
         cmocka_unit_test(reference_is_current),
         cmocka_unit_test(every_option_survives_writing),
         cmocka_unit_test(knows_where_values_are_from),
+        cmocka_unit_test(shipped_files_are_valid),
         cmocka_unit_test(lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
