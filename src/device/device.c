@@ -6,7 +6,6 @@
 
 static const char no_cuda[] = "this build has no CUDA device: it was made without the plugin lockstep_cuda.so";
 
-#pragma weak ls_device_cpu // until src/device/cpu/ is there
 static const ls_device_api *const built_in[] = { &ls_device_cpu, &ls_device_ref, &ls_device_null };
 
 ls_status ls_device_open(

@@ -21,7 +21,9 @@ typedef struct {
     char library[128];   // "Open MPI v4.1.4, ..." or ""
 } ls_comm_facts;
 
-// Under mpirun or srun (OMPI_COMM_WORLD_SIZE or PMIX_RANK is set) starts MPI, else `self`.
+// Under mpirun or srun (OMPI_COMM_WORLD_SIZE or PMIX_RANK is set) starts MPI, else `self`; `mpirun -np 1` is `self`, too. Sets Open
+// MPI's parameters for the environment before (see prepare_environment in comm.c; what the user has set stays), so: before any
+// thread. From here on no rank outlives its launcher.
 LS_CHECKED ls_status ls_comm_start(int *argc, char ***argv, ls_comm **out);
 // One rank by itself, whatever the launch: `bench` trains on rank 0 alone with it while the others wait. Free by ls_comm_finish.
 LS_CHECKED ls_status ls_comm_self(ls_comm **out);

@@ -27,7 +27,7 @@ struct ls_channel {
 
 enum { CHUNK = 1 << 30, ABORT_GUARD_S = 2 }; // CHUNK: MPI 3.1 counts are int
 
-static const double spin_s = 1e-3, nap_first_s = 50e-6, nap_last_s = 1e-3;
+static const double spin_s = 1e-3, nap_max_s = 1e-3;
 
 static const char *explain(int rc) {
     static _Thread_local char text[MPI_MAX_ERROR_STRING];
@@ -59,18 +59,19 @@ static MPI_Op op_of(ls_reduce op) {
     return op == LS_REDUCE_MAX ? MPI_MAX : MPI_MIN;
 }
 
+// A nap is at most a twentieth of the time already waited, so that it delays the end by no more.
 static ls_status complete(MPI_Request *request, int napping) {
-    double start = ls_clock_seconds(), nap_s = napping ? nap_last_s : nap_first_s;
+    double start_s = ls_clock_seconds();
     for (;;) {
         int done;
         TRY_MPI(MPI_Test(request, &done, MPI_STATUS_IGNORE));
         if (done) return LS_SUCCESS;
-        if (!napping && ls_clock_seconds() - start < spin_s) {
+        double waited_s = ls_clock_seconds() - start_s, nap_s = waited_s / 20;
+        if (napping || nap_s > nap_max_s) nap_s = nap_max_s;
+        if (!napping && waited_s < spin_s)
             sched_yield();
-            continue;
-        }
-        ls_clock_sleep(nap_s);
-        nap_s = nap_s * 1.25 < nap_last_s ? nap_s * 1.25 : nap_last_s;
+        else
+            ls_clock_sleep(nap_s);
     }
 }
 

@@ -45,7 +45,7 @@ typedef struct {
     unsigned char *complete; // by position
 } flight;
 
-static const double nap_first_s = 30e-6, nap_last_s = 500e-6, nap_growth = 1.3, yield_s = 500e-6;
+static const double nap_first_s = 50e-6, nap_last_s = 500e-6, nap_growth = 1.3, yield_s = 1e-3;
 
 static ls_status start_launched(ls_reducer *reducer, flight *f, int64_t launched) {
     for (; f->started < launched; f->started++) {

@@ -20,11 +20,11 @@ typedef struct {
 typedef struct ls_reducer ls_reducer;
 
 // arena: what is summed, LS_F32 gradients or the LS_I64 fixed-point arena of ordered mode; host-visible (staging: a later matter of
-// the cuda device). ranges in launch order; copied.
+// the cuda device). ranges in launch order; copied. All ranks call it; so too free.
 LS_CHECKED ls_status ls_reducer_new(
     ls_comm *comm, ls_buffer arena, ls_dtype dtype, const ls_range *ranges, int range_count, int overlap, ls_reducer **out);
 void ls_reducer_free(ls_reducer *reducer);
-// The next bucket of this update is complete. Does not wait, with overlap; without it, reduces now.
+// The next bucket of this update is complete; each once per update. Does not wait, with overlap; without it, reduces now.
 void ls_reducer_launch(ls_reducer *reducer, int bucket);
 // Waits until all buckets of this update are reduced. The time waited counts as exposed.
 LS_CHECKED ls_status ls_reducer_wait(ls_reducer *reducer);

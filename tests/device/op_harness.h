@@ -316,11 +316,11 @@ static inline ls_status check_padding(op_run *run, const op_case *c, int at) {
 
 static inline ls_status check_memory(op_run *run, const op_case *c) {
     for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
+        if (run->args[i].slab) LS_TRY(check_padding(run, c, i)); // of an output in place, too
         if (!run->slab[i]) continue;
         if (!guards_are_whole(run, run->slab[i])) {
             return ls_fail(LS_INTERNAL, "argument %d: writes outside of its %zu bytes", i, run->args[i].bytes);
         }
-        LS_TRY(check_padding(run, c, i));
         int shared = 0;
         for (int j = 0; j < LS_OP_ARGS_MAX; j++) shared |= c->args[j].alias == 1 + i;
         if (!run->before[i] || shared) continue;

@@ -9,17 +9,16 @@
 //                                        each rank's process number
 //   test_dist_ranks cost BYTES BUCKET_BYTES OVERLAP MS UPDATES
 //                                        exposed time of sums beside MS of computation
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "dist/comm.h"
 #include "dist/fingerprint.h"
@@ -353,55 +352,81 @@ static int run_fault(ls_comm *comm, char **argv) {
     return end(comm, LS_SUCCESS);
 }
 
-static double compute(double seconds) {
-    // this thread's own time: what another thread on the core takes makes it later
+static double cpu_seconds(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void compute(int64_t steps) {
     static volatile double x = 1;
-    double start = ls_clock_seconds();
-    for (int64_t i = 0; i < (int64_t)(seconds * 1e9 / 4); i++) x = x * 1.0000001 + 1e-9;
-    return ls_clock_seconds() - start;
+    for (int64_t i = 0; i < steps; i++) x = x * 1.0000001 + 1e-9;
+}
+
+// By this thread's own time, so that other load does not count.
+static double steps_per_ms(void) {
+    compute(10000000);
+    double start = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+    compute(20000000);
+    return 20000000 / (1e3 * (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - start));
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count) {
+    qsort(values, (size_t)count, sizeof *values, by_size);
+    return values[count / 2];
 }
 
 static int run_cost(ls_comm *comm, char **argv) {
-    size_t bytes = (size_t)atoll(argv[0]), bucket_bytes = (size_t)atoll(argv[1]), each = 4096;
-    int overlap = atoi(argv[2]), updates = atoi(argv[4]), tensors = (int)(bytes / each);
-    double ms = strtod(argv[3], NULL), per_ms;
+    enum { TENSOR = 1024, UPDATES_MAX = 2000 };
+    static double wall[UPDATES_MAX], exposed[UPDATES_MAX], busy[UPDATES_MAX], other[UPDATES_MAX];
+    size_t bytes = (size_t)atoll(argv[0]), bucket_bytes = (size_t)atoll(argv[1]);
+    int overlap = atoi(argv[2]), updates = atoi(argv[4]), tensors = (int)(bytes / 4 / TENSOR);
+    if (updates > UPDATES_MAX) updates = UPDATES_MAX;
     void *memory;
     must(comm, ls_memory_new(bytes, "sums", &memory));
     int64_t *offsets = calloc((size_t)tensors, 8), *elements = calloc((size_t)tensors, 8);
     ls_range *ranges = calloc((size_t)tensors, sizeof *ranges);
-    assert(offsets && elements && ranges);
-    for (int i = 0; i < tensors; i++) offsets[i] = i * 1024, elements[i] = 1024;
+    if (!offsets || !elements || !ranges) abort();
+    for (int i = 0; i < tensors; i++) offsets[i] = i * TENSOR, elements[i] = TENSOR;
     int buckets = ls_buckets_cut(offsets, elements, tensors, 4, bucket_bytes, ranges);
     ls_slab slab = { .host_visible = 1, .address = memory, .bytes = bytes };
     ls_reducer *reducer;
     must(comm, ls_reducer_new(comm, (ls_buffer){ &slab, 0, bytes }, LS_F32, ranges, buckets, overlap, &reducer));
+    double ms = strtod(argv[3], NULL);
+    int64_t steps = (int64_t)(ms * steps_per_ms());
     must(comm, ls_comm_barrier(comm));
-    per_ms = 1e3 * compute(0.2) / 200;
-    for (int i = 0; i < 3; i++) {
-        double again = 1e3 * compute(0.2) / 200;
-        per_ms = again < per_ms ? again : per_ms;
-    }
-    must(comm, ls_comm_barrier(comm));
-    double start = ls_clock_seconds(), computing = 0, first_exposed = 0;
     for (int update = -5; update < updates; update++) {
-        if (update == 0) start = ls_clock_seconds(), computing = 0, first_exposed = ls_reducer_exposed_seconds(reducer);
-        computing += compute(ms / per_ms / 1e3 / 3); // forward
+        int u = update < 0 ? 0 : update;
+        exposed[u] = -ls_reducer_exposed_seconds(reducer), busy[u] = -ls_reducer_busy_seconds(reducer);
+        wall[u] = -ls_clock_seconds(),
+        other[u] = cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
+        compute(steps / 3); // forward
         for (int b = 0; b < buckets; b++) {
-            computing += compute(ms / per_ms / 1e3 * 2 / 3 / buckets);
+            compute(steps * 2 / 3 / buckets);
             ls_reducer_launch(reducer, b);
         }
         must(comm, ls_reducer_wait(reducer));
+        wall[u] += ls_clock_seconds(), exposed[u] += ls_reducer_exposed_seconds(reducer);
+        busy[u] += ls_reducer_busy_seconds(reducer);
+        other[u] += cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
     }
-    double n = updates, wall = 1e3 * (ls_clock_seconds() - start) / n, exposed = ls_reducer_exposed_seconds(reducer);
     if (ls_comm_about(comm)->rank == 0) {
-        printf("%8zu bytes, %2d buckets, overlap %d: update %.2f ms, compute %.2f (undisturbed %.2f), exposed %.2f, "
-               "busy %.2f\n",
-            bytes, buckets, overlap, wall, 1e3 * computing / n, ms, 1e3 * (exposed - first_exposed) / n,
-            1e3 * ls_reducer_busy_seconds(reducer) / (n + 5));
+        printf("%8zu bytes, %2d buckets, overlap %d, compute %g ms; medians: update %.2f, exposed %.2f, busy %.2f, "
+               "other threads' cpu "
+               "%.2f ms\n",
+            bytes, buckets, overlap, ms, 1e3 * median(wall, updates), 1e3 * median(exposed, updates),
+            1e3 * median(busy, updates), 1e3 * median(other, updates));
     }
     ls_reducer_free(reducer);
     ls_memory_free(memory);
-    free(offsets), free(elements), free(ranges);
+    free(offsets);
+    free(elements);
+    free(ranges);
     return end(comm, LS_SUCCESS);
 }
 

@@ -1,9 +1,117 @@
-// kernels.h - what the kernels of this folder share. Each file is compiled several times; LS_VL is the floats in a
-// vector:
+// kernels.h - the inner loops of the cpu device, written once for vectors of LS_VL floats and compiled for several of
+// them:
+//   1   plain tensors (few channels, NCHW) are blocked tensors with blocks of one channel
 //   8   AVX2
 //   16  AVX-512; and once more for AVX2 (LS_EMULATED), so that the 16-wide layouts are tested on any machine
+// A table of function pointers per width is picked when the device is opened. Kernels know nothing of threads: callers
+// hand them independent pieces. Tensors are blocked: [n][channel block][h][w][LS_VL]; a plane is one [h][w][LS_VL].
 #ifndef LS_DEVICE_CPU_KERNELS_H
 #define LS_DEVICE_CPU_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "device/op_update.h"
+
+// A range of samples of one channel block: sample i is at pointer + i * stride floats.
+typedef struct {
+    size_t stride;
+    int samples, pixels;
+    int stream; // write around the cache: for tensors that will not stay in it
+} ls_kernel_span;
+
+typedef struct { // NULL: absent
+    const float *src, *dst, *grad_dst, *grad_dst2;
+    float *grad_src, *grad_residual;
+    int relu;
+} ls_kernel_norm_grad;
+
+typedef struct {
+    int h, w, p, q, kernel_h, kernel_w, stride, pad;
+    int relu;
+    int wide_index; // uint16 instead of uint8
+} ls_kernel_pool;
+
+// C[m][n] = (or +=) sum_k A[m][k] * B[k][n], for one piece of C. A(m,k) is at a + m*a_m + k*a_k; B is packed.
+typedef struct {
+    const float *a;
+    size_t a_m, a_k;
+    const float *b; // panels of LS_GEMM_COLS columns: [panel][k][LS_GEMM_COLS]
+    size_t panel_stride;
+    float *c;
+    size_t c_m;
+    const float *bias; // of column 0, or NULL
+    int m, n, k;
+    int accumulate;
+} ls_kernel_gemm;
+
+// Direct convolution of one sample: dst block = bias + sum over source blocks. src is a padded copy
+// [block][height][width][depth], depth channels to a pixel; weights [source block][r][s][depth][LS_VL].
+typedef struct {
+    const float *src;
+    const float *weight;
+    const float *bias; // or NULL
+    float *dst;
+    int blocks, depth, height, width; // of the padded source
+    int p, q, kernel, stride, dilation;
+} ls_kernel_conv;
+
+// Weight gradient of one sample, one source block, one destination block: grad_weight[r][s][depth][LS_VL] += ...
+typedef struct {
+    const float *src;      // padded copy of one block [height][width][depth]
+    const float *grad_dst; // [p][q][LS_VL]
+    float *grad_weight;
+    int depth, width;
+    int p, q, kernel, stride, dilation;
+} ls_kernel_conv_grad;
+
+typedef struct {
+    float multiplier, lr, decay, momentum, beta1, beta2, eps, correction1, correction2;
+    int nesterov, first;
+} ls_kernel_step;
+
+typedef struct {
+    int width;
+    int gemm_rows, gemm_cols; // of the register tile
+    // map.c: n floats
+    void (*relu_forward)(const float *src, float *dst, size_t n);
+    void (*relu_backward)(const float *dst, const float *grad_dst, float *grad_src, size_t n);
+    void (*add)(const float *a, const float *b, float *dst, size_t n);
+    void (*scale)(const float *src, float factor, float *dst, size_t n);
+    // norm.c: sums is double[2][width]: of x, and of x^2 (exact to double); of g, and of g * (x - mean)
+    void (*norm_stats)(const ls_kernel_span *span, const float *src, double *sums);
+    void (*norm_apply)(const ls_kernel_span *span, const float *src, const float *residual, int relu,
+        const float *constants,
+        float *dst); // constants: mean, factor, offset, each [width]
+    void (*norm_grad_sums)(
+        const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *mean, double *sums);
+    void (*norm_grad_apply)(const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants);
+    // pool.c: whole planes, one after another
+    void (*pool_max_forward)(const ls_kernel_pool *pool, int planes, const float *src, float *dst, void *index);
+    void (*pool_max_backward)(
+        const ls_kernel_pool *pool, int planes, const float *grad_dst, const void *index, float *grad_src);
+    void (*pool_average_forward)(const ls_kernel_pool *pool, int planes, const float *src, float *dst);
+    void (*pool_average_backward)(const ls_kernel_pool *pool, int planes, const float *grad_dst, float *grad_src);
+    // gemm.c
+    void (*gemm_pack)(
+        const float *b, size_t b_k, size_t b_n, int k, int n, float *panel); // one panel, n <= gemm_cols, rest 0
+    void (*gemm)(const ls_kernel_gemm *gemm);
+    void (*column_sums)(const float *a, size_t stride, int rows, int columns, float *sums); // sums[j] += sum_i a[i][j]
+    // conv.c
+    void (*conv)(const ls_kernel_conv *conv);
+    void (*conv_grad)(const ls_kernel_conv_grad *conv);
+    // update.c
+    int (*grad_fix)(
+        const float *grad, double factor, double divisor, int64_t *fixed, size_t n); // 1: something did not fit
+    void (*grad_unfix)(const int64_t *fixed, double divisor, double factor, float *grad, size_t n);
+    void (*grad_stats)(const float *grad, size_t n, double partial[2]);
+    void (*sgd)(const ls_kernel_step *step, const float *grad, float *momentum, float *weight, size_t n);
+    void (*adamw)(
+        const ls_kernel_step *step, const float *grad, float *moment1, float *moment2, float *weight, size_t n);
+} ls_kernels;
+
+extern const ls_kernels ls_kernels_v1, ls_kernels_v8, ls_kernels_v16, ls_kernels_v16e;
+
+#ifdef LS_VL // inside a kernel's file
 
 #define LS_JOIN2(a, b) a##b
 #define LS_JOIN(a, b) LS_JOIN2(a, b)
@@ -13,9 +121,20 @@
 #define LS_KERNEL(name) LS_JOIN(name##_v, LS_VL)
 #endif
 
+#if (LS_VL == 8 || LS_VL == 16) && !defined(LS_EMULATED)
+#include <immintrin.h>
+#endif
+
+enum { LS_SEGMENT = 256 }; // pixels that are summed in fp32 before the sum goes on in double
+
 typedef float vf __attribute__((vector_size(LS_VL * 4)));
+typedef int32_t vi __attribute__((vector_size(LS_VL * 4)));
+typedef uint8_t vb __attribute__((vector_size(LS_VL)));
+typedef uint16_t vh __attribute__((vector_size(LS_VL * 2)));
 // the same in memory that is aligned to single elements, and may alias
 typedef float vfu __attribute__((vector_size(LS_VL * 4), aligned(4), may_alias));
+typedef uint8_t vbu __attribute__((vector_size(LS_VL), aligned(1), may_alias));
+typedef uint16_t vhu __attribute__((vector_size(LS_VL * 2), aligned(2), may_alias));
 
 static inline vf load(const float *p) {
     return *(const vfu *)p;
@@ -23,5 +142,50 @@ static inline vf load(const float *p) {
 static inline void store(float *p, vf v) {
     *(vfu *)p = v;
 }
+static inline vf broadcast(float x) {
+    return x - (vf){ 0 };
+}
+static inline vf pick(vi mask, vf yes, vf no) { // mask: all ones or zero
+#if LS_VL == 8
+    return _mm256_blendv_ps(no, yes, (__m256)mask);
+#else
+    return (vf)((mask & (vi)yes) | (~mask & (vi)no));
+#endif
+}
+static inline vf positive(vf v) { // max(v, 0), NaN stays
+#if LS_VL == 8
+    return _mm256_max_ps(_mm256_setzero_ps(), v);
+#elif LS_VL == 16 && !defined(LS_EMULATED)
+    return _mm512_max_ps(_mm512_setzero_ps(), v);
+#else
+    return (vf)(~(vi)(v < (vf){ 0 }) & (vi)v);
+#endif
+}
+// p aligned to the vector
+static inline void store_around(float *p, vf v) {
+#if LS_VL == 8
+    _mm256_stream_ps(p, v);
+#elif LS_VL == 16 && !defined(LS_EMULATED)
+    _mm512_stream_ps(p, v);
+#else
+    store(p, v);
+#endif
+}
+static inline void store_fence(void) {
+#if (LS_VL == 8 || LS_VL == 16) && !defined(LS_EMULATED)
+    _mm_sfence();
+#endif
+}
 
+#define LS_KERNEL_LIST(X) \
+    X(relu_forward) \
+    X(relu_backward) X(add) X(scale) X(norm_stats) X(norm_apply) X(norm_grad_sums) X(norm_grad_apply) \
+        X(pool_max_forward) X(pool_max_backward) X(pool_average_forward) X(pool_average_backward) X(gemm_pack) X(gemm) \
+            X(column_sums) X(conv) X(conv_grad) X(grad_fix) X(grad_unfix) X(grad_stats) X(sgd) X(adamw)
+
+#define LS_KERNEL_DECLARE(name) extern __typeof__(*((ls_kernels *)0)->name) LS_KERNEL(name);
+LS_KERNEL_LIST(LS_KERNEL_DECLARE)
+#undef LS_KERNEL_DECLARE
+
+#endif
 #endif

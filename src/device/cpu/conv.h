@@ -1,0 +1,53 @@
+// conv.h - what the files of convolution share.
+//
+// Every engine works on dense blocked weights [dst block][src block][r][s][depth][B], depth = B, or the number of
+// channels of a plain source (then there is one source block). Grouped weights are expanded to that first: zeros where
+// groups do not meet.
+#ifndef LS_DEVICE_CPU_CONV_H
+#define LS_DEVICE_CPU_CONV_H
+
+#include "device/cpu/cpu.h"
+#include "device/cpu/winograd.h"
+
+typedef struct {
+    ls_cpu_plan base;
+    int block;                        // B
+    int depth, dst_depth;             // channels side by side in memory: B, or C of a plain tensor
+    int src_blocks, dst_blocks;       // of weights: a plain tensor counts as one
+    size_t weight_floats;             // dense
+    ls_onednn_conv *longer, *shorter; // for tasks of one sample more and of the rest; NULL: own kernels
+    ls_winograd_plan winograd;        // used when it has kernels
+    int tasks;                        // ranges of samples
+    size_t dense_at, turned_at, partial_at, bias_at, scratch_at; // bytes into the workspace
+    size_t scratch_bytes;                                        // of one thread
+} ls_conv_plan;
+
+typedef struct {
+    const ls_conv_plan *plan;
+    float *src, *dst; // activations or their gradients
+    float *weight;    // as the engine reads them
+    float *bias;      // forward: or NULL
+    float *grad_weight, *grad_bias;
+    char *workspace;
+} ls_conv_run;
+
+static inline size_t ls_conv_bias_floats(const ls_conv_plan *plan) {
+    return (size_t)(plan->dst_blocks * plan->block);
+}
+
+// conv_weights.c
+void ls_conv_expand(const ls_conv_run *run, const float *grouped, float *dense);
+// Exchanges the two innermost dimensions (for oneDNN's backward data).
+void ls_conv_exchange(const ls_conv_run *run, const float *dense, float *exchanged);
+// [src block][dst block][r][s][dst_depth][B], taps in reverse order: the weights of the convolution that is the
+// backward pass.
+void ls_conv_turn(const ls_conv_run *run, const float *dense, float *turned);
+// grad_weight += the tasks' partial sums, in order; the same for grad_bias.
+void ls_conv_reduce(const ls_conv_run *run);
+
+// conv_direct.c: own kernels
+size_t ls_conv_direct_scratch(const ls_conv_plan *plan);           // bytes for one thread
+ls_pool_task ls_conv_direct_forward, ls_conv_direct_backward_data; // a task is a sample
+ls_pool_task ls_conv_direct_backward_weight;                       // a task is a range of samples
+
+#endif

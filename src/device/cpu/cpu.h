@@ -1,0 +1,97 @@
+// cpu.h - what the files of the cpu device share.
+//
+// Layouts, all fp32. B is the block: the width of the processor's vectors, 8 or 16 floats.
+//   activation (N,C,H,W)  C <= LS_CPU_FEW: plain [N][C][H][W]; else blocked [N][C/B][H][W][B], C rounded up to B
+//   vector (C)            [C rounded up to B]
+//   linear weight         [O][K], K the elements of one sample of the source as laid out above
+//   conv weight           C <= LS_CPU_FEW: [K/B][R][S][C][B of K]; else [K/B][C/B][R][S][B of C][B of K]; with groups:
+//   plain OIHW
+// What rounding adds is zero.
+//
+// Threads: an operator is cut into tasks by its shape alone, each task writes its own part, and partial sums are added
+// in the order of their numbers; so results do not depend on the number of threads.
+#ifndef LS_DEVICE_CPU_CPU_H
+#define LS_DEVICE_CPU_CPU_H
+
+#include "base/cpus.h"
+#include "base/pool.h"
+#include "device/cpu/kernels/kernels.h"
+#include "device/cpu/onednn.h"
+#include "device/device.h"
+
+enum { LS_CPU_FEW = 4, LS_CPU_ALIGN = 128 };
+
+typedef struct {
+    ls_device base;
+    const ls_kernels *kernels; // for blocked tensors
+    const ls_kernels *plain;   // for tensors of few channels
+    int block;
+    ls_pool *pool;
+    int threads;
+    ls_onednn *onednn;
+    ls_cpus cpus;
+    char winograd[8]; // "auto", "f2" or "off"
+    size_t workspace_limit_bytes;
+} ls_cpu;
+
+typedef struct ls_cpu_plan ls_cpu_plan;
+struct ls_cpu_plan { // what every plan of this device begins with
+    ls_plan base;
+    ls_cpu *cpu;
+    void (*release)(ls_cpu_plan *plan); // of what the plan holds; NULL: nothing
+};
+typedef void ls_cpu_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue);
+
+static inline int ls_cpu_block(const ls_cpu *cpu, int channels) {
+    return channels <= LS_CPU_FEW ? 1 : cpu->block;
+}
+static inline int ls_cpu_blocks(const ls_cpu *cpu, int channels) {
+    int block = ls_cpu_block(cpu, channels);
+    return (channels + block - 1) / block;
+}
+static inline int ls_cpu_channels(const ls_cpu *cpu, int channels) { // with padding
+    return ls_cpu_blocks(cpu, channels) * ls_cpu_block(cpu, channels);
+}
+static inline int ls_cpu_vector(const ls_cpu *cpu, int channels) { // elements of a per-channel parameter
+    return (channels + cpu->block - 1) / cpu->block * cpu->block;
+}
+static inline size_t ls_cpu_sample(const ls_cpu *cpu, ls_nchw shape) { // floats of one sample
+    return (size_t)ls_cpu_channels(cpu, shape.c) * (size_t)shape.h * (size_t)shape.w;
+}
+static inline size_t ls_cpu_floats(const ls_cpu *cpu, ls_nchw shape) {
+    return (size_t)shape.n * ls_cpu_sample(cpu, shape);
+}
+static inline const ls_kernels *ls_cpu_kernels(const ls_cpu *cpu, int channels) {
+    return channels <= LS_CPU_FEW ? cpu->plain : cpu->kernels;
+}
+static inline float *ls_cpu_floats_at(ls_buffer buffer) { // NULL for an absent one
+    return buffer.slab ? (float *)(void *)(buffer.slab->address + buffer.offset) : NULL;
+}
+static inline size_t ls_cpu_round(size_t bytes) { // so that the next thing behind it is aligned
+    return (bytes + LS_CPU_ALIGN - 1) / LS_CPU_ALIGN * LS_CPU_ALIGN;
+}
+static inline int ls_cpu_share(int total, int part, int parts) { // where part begins
+    return (int)((int64_t)total * part / parts);
+}
+
+// layout.c: the entries of the device's table
+size_t ls_cpu_activation_bytes(const ls_device *device, ls_nchw shape, ls_dtype storage);
+void ls_cpu_activation_import(ls_device *device, ls_nchw shape, ls_dtype storage, const float *host, ls_buffer dst);
+void ls_cpu_activation_export(ls_device *device, ls_nchw shape, ls_dtype storage, ls_buffer src, float *host);
+size_t ls_cpu_param_elements(const ls_device *device, const ls_param_shape *shape);
+void ls_cpu_param_import(ls_device *device, const ls_param_shape *shape, const float *host, ls_buffer dst);
+void ls_cpu_param_export(ls_device *device, const ls_param_shape *shape, ls_buffer src, float *host);
+
+// plan.c: memory for a plan of `bytes`, zeroed and filled in as far as ls_plan goes
+LS_CHECKED ls_status ls_cpu_plan_make(
+    ls_cpu *cpu, const ls_op_desc *desc, size_t bytes, ls_cpu_run *run, const char *algorithm, void *out);
+LS_CHECKED ls_status ls_cpu_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out);
+void ls_cpu_plan_free(ls_plan *plan);
+
+// One maker per attribute type; desc->op says which operator.
+typedef ls_status ls_cpu_maker(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);
+ls_cpu_maker ls_cpu_augment_plan, ls_cpu_conv_plan, ls_cpu_linear_plan, ls_cpu_norm_plan, ls_cpu_pool_plan,
+    ls_cpu_map_plan, ls_cpu_dropout_plan, ls_cpu_loss_plan, ls_cpu_flat_plan, ls_cpu_control_plan,
+    ls_cpu_optimizer_plan;
+
+#endif

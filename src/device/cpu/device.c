@@ -1,0 +1,91 @@
+// device.c - the cpu device: opening and facts.
+#include <stdio.h>
+#include <stdlib.h>
+#include "device/cpu/cpu.h"
+#include "device/host.h"
+
+static void cpu_close(ls_device *device) {
+    ls_cpu *cpu = (ls_cpu *)device;
+    if (!cpu) return;
+    ls_onednn_free(cpu->onednn);
+    ls_pool_free(cpu->pool);
+    free(cpu);
+}
+
+// Which compiled kernels: what the processor has, or the width that a test asks for.
+static ls_status choose_kernels(ls_cpu *cpu, int width) {
+    if (!cpu->cpus.has_avx2)
+        return ls_fail(LS_DEVICE,
+            "the cpu device needs a processor with AVX2 and FMA; this one (%s) has not; use device.type = ref",
+            cpu->cpus.model);
+    if (width == 0) width = cpu->cpus.has_avx512 ? 16 : 8;
+    if (width != 8 && width != 16)
+        return ls_fail(LS_USAGE, "vector width %d: the cpu device has kernels for 8 and 16 floats", width);
+    cpu->plain = &ls_kernels_v1;
+    cpu->kernels = width == 8 ? &ls_kernels_v8 : cpu->cpus.has_avx512 ? &ls_kernels_v16 : &ls_kernels_v16e;
+    cpu->block = width;
+    return LS_SUCCESS;
+}
+
+static ls_status cpu_open(const ls_device_options *options, ls_device **out) {
+    ls_cpu *cpu = calloc(1, sizeof *cpu);
+    if (!cpu) return ls_fail(LS_DEVICE, "no memory to open the cpu device");
+    ls_status status;
+    cpu->base.api = &ls_device_cpu;
+    ls_cpus_detect(&cpu->cpus);
+    LS_TRY_GOTO(choose_kernels(cpu, options->vector_width));
+    cpu->threads = options->threads > 0 ? options->threads : 1;
+    cpu->workspace_limit_bytes = options->workspace_limit_bytes;
+    snprintf(cpu->winograd, sizeof cpu->winograd, "%s", options->winograd ? options->winograd : "auto");
+    LS_TRY_GOTO(ls_pool_new(cpu->threads, &cpu->pool));
+    LS_TRY_GOTO(ls_onednn_new(cpu->threads, &cpu->onednn));
+    *out = &cpu->base;
+    cpu = NULL;
+done:
+    cpu_close((ls_device *)cpu);
+    return status;
+}
+
+static void cpu_facts(const ls_device *device, ls_device_facts *facts) {
+    const ls_cpu *cpu = (const ls_cpu *)device;
+    const char *isa = cpu->block == 8 ? "AVX2" : cpu->cpus.has_avx512 ? "AVX-512" : "AVX2, 16-wide layouts";
+    *facts = (ls_device_facts){ .memory_bytes = 0 };
+    snprintf(facts->name, sizeof facts->name, "%.45s, %d thread%s, %s", cpu->cpus.model, cpu->threads,
+        cpu->threads == 1 ? "" : "s", isa);
+    ls_onednn_describe(facts->libraries, sizeof facts->libraries);
+}
+
+static ls_status cpu_check_precision(const ls_device *device, ls_dtype storage) {
+    const ls_cpu *cpu = (const ls_cpu *)device;
+    if (storage == LS_F32) return LS_SUCCESS;
+    if (storage == LS_F16)
+        return ls_fail(LS_USAGE,
+            "fp16 is not for the cpu device: use device.type = cuda, or ref (slow), or train.precision = fp32");
+    if (storage != LS_BF16)
+        return ls_fail(
+            LS_USAGE, "the cpu device cannot train in %s; use train.precision = fp32", ls_dtype_name(storage));
+    if (cpu->cpus.has_avx512_bf16 || cpu->cpus.has_amx_bf16)
+        return ls_fail(LS_USAGE, "bf16 on the cpu device is not in this version; use train.precision = fp32");
+    return ls_fail(LS_USAGE,
+        "bf16 on the cpu device needs AVX512-BF16 or AMX; this processor (%s) has neither; use train.precision = fp32",
+        cpu->cpus.model);
+}
+
+const ls_device_api ls_device_cpu = {
+    .abi = LS_DEVICE_ABI,
+    .size = sizeof(ls_device_api),
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .facts = cpu_facts,
+    .check_precision = cpu_check_precision,
+    LS_HOST_MEMORY_ROWS,
+    .activation_bytes = ls_cpu_activation_bytes,
+    .activation_import = ls_cpu_activation_import,
+    .activation_export = ls_cpu_activation_export,
+    .param_elements = ls_cpu_param_elements,
+    .param_import = ls_cpu_param_import,
+    .param_export = ls_cpu_param_export,
+    .plan_new = ls_cpu_plan_new,
+    .plan_free = ls_cpu_plan_free,
+};

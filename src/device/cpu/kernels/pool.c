@@ -1,0 +1,196 @@
+// pool.c - pooling of whole planes, LS_VL channels at a time.
+#include "device/cpu/kernels/kernels.h"
+
+static inline void put_index(const ls_kernel_pool *pool, void *index, size_t at, vi winner) {
+    if (pool->wide_index)
+        *(vhu *)((uint16_t *)index + at) = __builtin_convertvector(winner, vh);
+    else
+        *(vbu *)((uint8_t *)index + at) = __builtin_convertvector(winner, vb);
+}
+
+static inline vi get_index(const ls_kernel_pool *pool, const void *index, size_t at) {
+    if (pool->wide_index) return __builtin_convertvector((vh) * (const vhu *)((const uint16_t *)index + at), vi);
+    return __builtin_convertvector((vb) * (const vbu *)((const uint8_t *)index + at), vi);
+}
+
+// The part of window (p,q) that lies inside the map: rows r0..r1, columns s0..s1.
+typedef struct {
+    int y, x, r0, r1, s0, s1;
+} window;
+
+static inline window window_at(const ls_kernel_pool *pool, int p, int q) {
+    window w = { .y = p * pool->stride - pool->pad, .x = q * pool->stride - pool->pad };
+    w.r0 = w.y < 0 ? -w.y : 0;
+    w.s0 = w.x < 0 ? -w.x : 0;
+    w.r1 = w.y + pool->kernel_h > pool->h ? pool->h - w.y : pool->kernel_h;
+    w.s1 = w.x + pool->kernel_w > pool->w ? pool->w - w.x : pool->kernel_w;
+    return w;
+}
+
+static int none(const ls_kernel_pool *pool) {
+    return pool->wide_index ? 65535 : 255;
+}
+
+static void max_general(const ls_kernel_pool *pool, const float *src, float *dst, void *index, size_t index_at) {
+    for (int p = 0; p < pool->p; p++) {
+        for (int q = 0; q < pool->q; q++) {
+            window w = window_at(pool, p, q);
+            const float *x = src + ((ptrdiff_t)w.y * pool->w + w.x) * LS_VL;
+            vf best = load(x + ((ptrdiff_t)w.r0 * pool->w + w.s0) * LS_VL);
+            vi winner = w.r0 * pool->kernel_w + w.s0 - (vi){ 0 };
+            for (int r = w.r0; r < w.r1; r++) {
+                for (int s = w.s0; s < w.s1; s++) {
+                    vf v = load(x + ((ptrdiff_t)r * pool->w + s) * LS_VL);
+                    vi better = v > best;
+                    best = pick(better, v, best);
+                    winner = (better & (r * pool->kernel_w + s)) | (~better & winner);
+                }
+            }
+            if (pool->relu) {
+                vi open = ~(vi)(best <= (vf){ 0 });
+                best = (vf)(open & (vi)best);
+                winner = (open & winner) | (~open & none(pool));
+            }
+            size_t at = ((size_t)p * (size_t)pool->q + (size_t)q) * LS_VL;
+            store(dst + at, best);
+            if (index) put_index(pool, index, index_at + at, winner);
+        }
+    }
+}
+
+// 2x2 windows side by side, as most networks have them.
+static void max_two(const ls_kernel_pool *pool, const float *src, float *dst, uint8_t *index) {
+    for (int p = 0; p < pool->p; p++) {
+        const float *x = src + (size_t)(2 * p) * (size_t)pool->w * LS_VL, *y = x + (size_t)pool->w * LS_VL;
+        for (int q = 0; q < pool->q; q++, x += 2 * LS_VL, y += 2 * LS_VL, dst += LS_VL) {
+            vf a = load(x), b = load(x + LS_VL), c = load(y), d = load(y + LS_VL);
+            vi right = b > a, lower_right = d > c;
+            vf upper = pick(right, b, a), lower = pick(lower_right, d, c);
+            vi below = lower > upper;
+            vf best = pick(below, lower, upper);
+            // numbers: 0 1 above 2 3
+            vi winner = (vi)pick(below, (vf)(2 - lower_right), (vf)(-right));
+            if (pool->relu) {
+                vi closed = best <= (vf){ 0 };
+                best = (vf)(~closed & (vi)best);
+                winner = (winner | closed) & 255;
+            }
+            store(dst, best);
+            if (index) {
+                *(vbu *)index = __builtin_convertvector(winner, vb);
+                index += LS_VL;
+            }
+        }
+    }
+}
+
+static int side_by_side(const ls_kernel_pool *pool) {
+    return pool->kernel_h == 2 && pool->kernel_w == 2 && pool->stride == 2 && pool->pad == 0;
+}
+
+void LS_KERNEL(pool_max_forward)(const ls_kernel_pool *pool, int planes, const float *src, float *dst, void *index) {
+    size_t in = (size_t)pool->h * (size_t)pool->w * LS_VL, out = (size_t)pool->p * (size_t)pool->q * LS_VL;
+    for (size_t i = 0; i < (size_t)planes; i++) {
+        if (side_by_side(pool))
+            max_two(pool, src + i * in, dst + i * out, index ? (uint8_t *)index + i * out : NULL);
+        else
+            max_general(pool, src + i * in, dst + i * out, index, i * out);
+    }
+}
+
+static void clear(float *x, size_t floats) {
+    for (size_t i = 0; i < floats; i += LS_VL) store(x + i, (vf){ 0 });
+}
+
+static void max_grad_general(
+    const ls_kernel_pool *pool, const float *grad_dst, const void *index, size_t index_at, float *grad_src) {
+    for (int p = 0; p < pool->p; p++) {
+        for (int q = 0; q < pool->q; q++) {
+            window w = window_at(pool, p, q);
+            float *x = grad_src + ((ptrdiff_t)w.y * pool->w + w.x) * LS_VL;
+            size_t at = ((size_t)p * (size_t)pool->q + (size_t)q) * LS_VL;
+            vf g = load(grad_dst + at);
+            vi winner = get_index(pool, index, index_at + at);
+            for (int r = w.r0; r < w.r1; r++) {
+                for (int s = w.s0; s < w.s1; s++) {
+                    float *to = x + ((ptrdiff_t)r * pool->w + s) * LS_VL;
+                    vi won = winner == (r * pool->kernel_w + s);
+                    store(to, load(to) + (vf)(won & (vi)g));
+                }
+            }
+        }
+    }
+}
+
+static void max_grad_two(const ls_kernel_pool *pool, const float *grad_dst, const uint8_t *index, float *grad_src) {
+    for (int p = 0; p < pool->p; p++) {
+        float *x = grad_src + (size_t)(2 * p) * (size_t)pool->w * LS_VL, *y = x + (size_t)pool->w * LS_VL;
+        for (int q = 0; q < pool->q; q++, x += 2 * LS_VL, y += 2 * LS_VL, grad_dst += LS_VL, index += LS_VL) {
+            vi g = (vi)load(grad_dst), winner = __builtin_convertvector((vb) * (const vbu *)index, vi);
+            store(x, (vf)((winner == 0) & g));
+            store(x + LS_VL, (vf)((winner == 1) & g));
+            store(y, (vf)((winner == 2) & g));
+            store(y + LS_VL, (vf)((winner == 3) & g));
+        }
+        if (pool->w & 1) {
+            store(x, (vf){ 0 });
+            store(y, (vf){ 0 });
+        }
+    }
+    size_t row = (size_t)pool->w * LS_VL;
+    if (pool->h & 1) clear(grad_src + (size_t)(2 * pool->p) * row, row);
+}
+
+void LS_KERNEL(pool_max_backward)(
+    const ls_kernel_pool *pool, int planes, const float *grad_dst, const void *index, float *grad_src) {
+    size_t in = (size_t)pool->h * (size_t)pool->w * LS_VL, out = (size_t)pool->p * (size_t)pool->q * LS_VL;
+    for (size_t i = 0; i < (size_t)planes; i++) {
+        if (side_by_side(pool)) {
+            max_grad_two(pool, grad_dst + i * out, (const uint8_t *)index + i * out, grad_src + i * in);
+        } else {
+            clear(grad_src + i * in, in);
+            max_grad_general(pool, grad_dst + i * out, index, i * out, grad_src + i * in);
+        }
+    }
+}
+
+void LS_KERNEL(pool_average_forward)(const ls_kernel_pool *pool, int planes, const float *src, float *dst) {
+    size_t in = (size_t)pool->h * (size_t)pool->w * LS_VL;
+    float share = 1.0f / (float)(pool->kernel_h * pool->kernel_w);
+    for (int i = 0; i < planes; i++, src += in) {
+        for (int p = 0; p < pool->p; p++) {
+            for (int q = 0; q < pool->q; q++, dst += LS_VL) {
+                window w = window_at(pool, p, q);
+                const float *x = src + ((ptrdiff_t)w.y * pool->w + w.x) * LS_VL;
+                vf sum = { 0 };
+                for (int r = w.r0; r < w.r1; r++) {
+                    vf row = { 0 }; // row by row: shorter chains, smaller error
+                    for (int s = w.s0; s < w.s1; s++) row += load(x + ((ptrdiff_t)r * pool->w + s) * LS_VL);
+                    sum += row;
+                }
+                store(dst, sum * share);
+            }
+        }
+    }
+}
+
+void LS_KERNEL(pool_average_backward)(const ls_kernel_pool *pool, int planes, const float *grad_dst, float *grad_src) {
+    size_t in = (size_t)pool->h * (size_t)pool->w * LS_VL;
+    float share = 1.0f / (float)(pool->kernel_h * pool->kernel_w);
+    for (int i = 0; i < planes; i++, grad_src += in) {
+        clear(grad_src, in);
+        for (int p = 0; p < pool->p; p++) {
+            for (int q = 0; q < pool->q; q++, grad_dst += LS_VL) {
+                window w = window_at(pool, p, q);
+                float *x = grad_src + ((ptrdiff_t)w.y * pool->w + w.x) * LS_VL;
+                vf g = load(grad_dst) * share;
+                for (int r = w.r0; r < w.r1; r++) {
+                    for (int s = w.s0; s < w.s1; s++) {
+                        float *to = x + ((ptrdiff_t)r * pool->w + s) * LS_VL;
+                        store(to, load(to) + g);
+                    }
+                }
+            }
+        }
+    }
+}

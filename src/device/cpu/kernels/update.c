@@ -1,0 +1,70 @@
+// update.c - flat operators over the arenas. Plain loops: the compiler makes vectors of them.
+#include <math.h>
+#include "device/cpu/kernels/kernels.h"
+
+// Adding and subtracting 1.5 * 2^52 rounds a double below 2^51 to an integer, ties to even, and leaves it in the low
+// bits.
+static const double ROUNDER = 6755399441055744.0;
+
+int LS_KERNEL(grad_fix)(const float *grad, double factor, double divisor, int64_t *fixed, size_t n) {
+    const double limit = (double)((int64_t)1 << (62 - LS_FIXED_RANK_BITS));
+    int64_t bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        union {
+            double d;
+            int64_t i;
+        } bits, zero = { .d = ROUNDER };
+        bits.d = (double)grad[i] * factor / divisor + ROUNDER;
+        int64_t fits = fabs(bits.d - ROUNDER) < limit ? -1 : 0; // false for NaN
+        fixed[i] += (bits.i - zero.i) & fits;
+        bad |= ~fits;
+    }
+    return bad != 0;
+}
+
+void LS_KERNEL(grad_unfix)(const int64_t *fixed, double divisor, double factor, float *grad, size_t n) {
+    for (size_t i = 0; i < n; i++) grad[i] = (float)((double)fixed[i] / divisor * factor);
+}
+
+void LS_KERNEL(grad_stats)(const float *grad, size_t n, double partial[2]) {
+    enum { LANES = 8 };
+    double sum[LANES] = { 0 };
+    int64_t bad[LANES] = { 0 };
+    for (size_t i = 0; i < n; i += LANES) {
+        size_t lanes = n - i < LANES ? n - i : LANES;
+        for (size_t j = 0; j < lanes; j++) {
+            double g = (double)grad[i + j];
+            sum[j] += g * g;
+            bad[j] += fabsf(grad[i + j]) <= 0x1.fffffep127f ? 0 : 1;
+        }
+    }
+    partial[0] = partial[1] = 0;
+    for (int j = 0; j < LANES; j++) {
+        partial[0] += sum[j];
+        partial[1] += (double)bad[j];
+    }
+}
+
+void LS_KERNEL(sgd)(const ls_kernel_step *step, const float *grad, float *momentum, float *weight, size_t n) {
+    const ls_kernel_step s = *step;
+    for (size_t i = 0; i < n; i++) {
+        float g = grad[i] * s.multiplier + s.decay * weight[i];
+        float v = s.first ? g : s.momentum * momentum[i] + g;
+        momentum[i] = v;
+        weight[i] -= s.lr * (s.nesterov ? g + s.momentum * v : v);
+    }
+}
+
+// correction1 = 1/(1 - beta1^t), correction2 = 1/sqrt(1 - beta2^t)
+void LS_KERNEL(adamw)(
+    const ls_kernel_step *step, const float *grad, float *moment1, float *moment2, float *weight, size_t n) {
+    const ls_kernel_step s = *step;
+    const float keep = 1 - s.lr * s.decay, new1 = 1 - s.beta1, new2 = 1 - s.beta2;
+    for (size_t i = 0; i < n; i++) {
+        float g = grad[i] * s.multiplier;
+        float m = s.beta1 * moment1[i] + new1 * g, v = s.beta2 * moment2[i] + new2 * g * g;
+        moment1[i] = m;
+        moment2[i] = v;
+        weight[i] = weight[i] * keep - s.lr * (m * s.correction1) / (sqrtf(v) * s.correction2 + s.eps);
+    }
+}

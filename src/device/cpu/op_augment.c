@@ -1,0 +1,79 @@
+// op_augment.c - uint8 pictures to normalised activations; a sample is a task.
+#include <string.h>
+#include "device/cpu/cpu.h"
+
+typedef struct {
+    const ls_cpu_plan *plan;
+    const uint8_t *pixels;
+    const ls_placement *placement;
+    const float *table; // [C][256]
+    float *dst;
+} augment_run;
+
+// Where index i of a side of `size` reads: -1 is outside (value 0).
+static int source_index(int i, int size, ls_pad_mode mode) {
+    if (i >= 0 && i < size) return i;
+    if (mode == LS_PAD_ZERO) return -1;
+    return i < 0 ? -i : 2 * (size - 1) - i;
+}
+
+// One row of one channel; step: floats between neighbours in dst.
+static void augment_row(
+    const ls_augment_attr *attr, const uint8_t *row, const float *table, int shift, int flip, float *dst, size_t step) {
+    int w = attr->shape.w;
+    // x in [begin, end) reads inside the picture
+    int begin = flip ? shift : -shift, end = flip ? w + shift : w - shift;
+    if (begin < 0) begin = 0;
+    if (end > w) end = w;
+    for (int x = 0; x < w; x++) {
+        if (x == begin) {
+            const uint8_t *from = row + (flip ? w - 1 - x + shift : x + shift);
+            int direction = flip ? -1 : 1;
+            for (; x < end; x++, from += direction) dst[(size_t)x * step] = table[*from];
+            if (x == w) break;
+        }
+        int i = source_index((flip ? w - 1 - x : x) + shift, w, attr->mode);
+        dst[(size_t)x * step] = table[i < 0 ? 0 : row[i]];
+    }
+}
+
+static void augment_task(void *context, int n, int thread) {
+    (void)thread;
+    const augment_run *run = context;
+    const ls_cpu *cpu = run->plan->cpu;
+    const ls_augment_attr *attr = &run->plan->base.desc.attr.augment;
+    const ls_nchw s = attr->shape;
+    const ls_placement place = run->placement[n];
+    size_t block = (size_t)ls_cpu_block(cpu, s.c), sample = ls_cpu_sample(cpu, s), picture = (size_t)s.h * (size_t)s.w;
+    float *dst = run->dst + (size_t)n * sample;
+    if (s.c % (int)block != 0) memset(dst, 0, sample * sizeof(float));
+    for (int c = 0; c < s.c; c++) {
+        const uint8_t *pixels = run->pixels + ((size_t)n * (size_t)s.c + (size_t)c) * picture;
+        const float *table = run->table + (size_t)c * 256;
+        float *plane = dst + (size_t)c / block * picture * block + (size_t)c % block;
+        for (int y = 0; y < s.h; y++) {
+            int from = source_index(y + place.dy - attr->pad, s.h, attr->mode);
+            float *row = plane + (size_t)y * (size_t)s.w * block;
+            if (from >= 0)
+                augment_row(
+                    attr, pixels + (size_t)from * (size_t)s.w, table, place.dx - attr->pad, place.flip, row, block);
+            else
+                for (int x = 0; x < s.w; x++) row[(size_t)x * block] = table[0];
+        }
+    }
+}
+
+static void augment_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    augment_run run = { .plan = (const ls_cpu_plan *)plan,
+        .pixels = ls_buffer_host(args[LS_AUGMENT_PIXELS]),
+        .placement = ls_buffer_host(args[LS_AUGMENT_PLACEMENT]),
+        .table = ls_cpu_floats_at(args[LS_AUGMENT_TABLE]),
+        .dst = ls_cpu_floats_at(args[LS_AUGMENT_DST]) };
+    ls_pool_run(run.plan->cpu->pool, augment_task, &run, plan->desc.attr.augment.shape.n);
+}
+
+ls_status ls_cpu_augment_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), augment_plan_run, "own", out);
+}

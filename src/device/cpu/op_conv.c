@@ -1,0 +1,219 @@
+// op_conv.c - convolution: which engine computes it, and in which pieces.
+//
+// Winograd where it gains, else oneDNN's generated code where it has some for the device's layouts, else own kernels.
+// The batch is cut into tasks by shape alone; each weight gradient's task has its own partial sum.
+#include <stdio.h>
+#include "device/cpu/conv.h"
+
+enum { TASKS = 16, TASKS_LARGE = 8, LARGE_WEIGHTS = 2 << 20, PARTIAL_BYTES = 32 << 20 };
+
+static int first_sample(const ls_conv_plan *plan, int task) {
+    return ls_cpu_share(plan->base.base.desc.attr.conv.src.n, task, plan->tasks);
+}
+
+static void onednn_task(void *context, int task, int thread) {
+    const ls_conv_run *run = context;
+    const ls_conv_plan *plan = run->plan;
+    const ls_op_desc *desc = &plan->base.base.desc;
+    const ls_cpu *cpu = plan->base.cpu;
+    int begin = first_sample(plan, task), samples = first_sample(plan, task + 1) - begin;
+    int most = (desc->attr.conv.src.n + plan->tasks - 1) / plan->tasks;
+    ls_onednn_conv_args args = { .src = run->src + (size_t)begin * ls_cpu_sample(cpu, desc->attr.conv.src),
+        .dst = run->dst + (size_t)begin * ls_cpu_sample(cpu, desc->attr.conv.dst),
+        .weight = run->weight,
+        .bias = run->bias,
+        .scratch = run->workspace + plan->scratch_at + (size_t)thread * plan->scratch_bytes };
+    if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT) {
+        args.weight = (float *)(void *)(run->workspace + plan->partial_at) + (size_t)task * plan->weight_floats;
+        args.bias = (float *)(void *)(run->workspace + plan->bias_at) + (size_t)task * ls_conv_bias_floats(plan);
+    }
+    ls_onednn_conv_run(samples == most ? plan->longer : plan->shorter, thread, &args);
+}
+
+// Weights as the engine wants them: expanded from groups, then exchanged or turned for backward data.
+static float *prepare_weights(const ls_conv_run *run, float *weight) {
+    const ls_conv_plan *plan = run->plan;
+    const ls_op_desc *desc = &plan->base.base.desc;
+    if (desc->attr.conv.groups > 1) {
+        float *dense = (float *)(void *)(run->workspace + plan->dense_at);
+        ls_conv_expand(run, weight, dense);
+        weight = dense;
+    }
+    if (desc->op == LS_OP_CONV_FORWARD) return weight;
+    float *turned = (float *)(void *)(run->workspace + plan->turned_at);
+    if (!plan->longer)
+        ls_conv_turn(run, weight, turned);
+    else if (ls_onednn_conv_exchanged(plan->longer))
+        ls_conv_exchange(run, weight, turned);
+    else
+        return weight;
+    return turned;
+}
+
+static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    ls_conv_run run = { .plan = (const ls_conv_plan *)plan,
+        .src = ls_cpu_floats_at(args[LS_CONV_FORWARD_SRC]),
+        .dst = ls_cpu_floats_at(args[LS_CONV_FORWARD_DST]),
+        .workspace = ls_buffer_host(workspace) };
+    if (plan->desc.attr.conv.has_bias) run.bias = ls_cpu_floats_at(args[LS_CONV_FORWARD_BIAS]);
+    run.weight = prepare_weights(&run, ls_cpu_floats_at(args[LS_CONV_FORWARD_WEIGHT]));
+    ls_pool_run(
+        run.plan->base.cpu->pool, run.plan->longer ? onednn_task : ls_conv_direct_forward, &run, run.plan->tasks);
+}
+
+static void backward_data_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    ls_conv_run run = { .plan = (const ls_conv_plan *)plan,
+        .src = ls_cpu_floats_at(args[LS_CONV_BACKWARD_DATA_GRAD_SRC]),
+        .dst = ls_cpu_floats_at(args[LS_CONV_BACKWARD_DATA_GRAD_DST]),
+        .workspace = ls_buffer_host(workspace) };
+    run.weight = prepare_weights(&run, ls_cpu_floats_at(args[LS_CONV_BACKWARD_DATA_WEIGHT]));
+    ls_pool_run(
+        run.plan->base.cpu->pool, run.plan->longer ? onednn_task : ls_conv_direct_backward_data, &run, run.plan->tasks);
+}
+
+static void backward_weight_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    ls_conv_run run = { .plan = (const ls_conv_plan *)plan,
+        .src = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_SRC]),
+        .dst = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_DST]),
+        .grad_weight = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT]),
+        .workspace = ls_buffer_host(workspace) };
+    if (plan->desc.attr.conv.has_bias) run.grad_bias = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS]);
+    ls_pool_run(run.plan->base.cpu->pool, run.plan->longer ? onednn_task : ls_conv_direct_backward_weight, &run,
+        run.plan->tasks);
+    ls_conv_reduce(&run);
+}
+
+static void winograd_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    const ls_conv_plan *own = (const ls_conv_plan *)plan;
+    float *pointers[LS_OP_ARGS_MAX] = { NULL };
+    for (int i = 0; i < ls_op_args(plan->desc.op); i++) pointers[i] = ls_cpu_floats_at(args[i]);
+    ls_winograd_run(&own->winograd, pointers, ls_buffer_host(workspace), own->base.cpu->pool);
+}
+
+static int use_winograd(ls_conv_plan *plan) {
+    const ls_op_desc *desc = &plan->base.base.desc;
+    const ls_cpu *cpu = plan->base.cpu;
+    if (plan->depth < plan->block || plan->dst_depth < plan->block) return 0; // plain tensors
+    if (!ls_winograd_supports(&desc->attr.conv, desc->op, cpu->winograd, cpu->block)) return 0;
+    const ls_winograd_kernels *kernels = ls_winograd_kernels_for(cpu->block, cpu->kernels == &ls_kernels_v16e);
+    ls_winograd_plan_make(&plan->winograd, &desc->attr.conv, desc->op, cpu->winograd, kernels, cpu->threads);
+    plan->base.base.run = winograd_run;
+    plan->base.base.algorithm = plan->winograd.algorithm;
+    plan->base.base.workspace_bytes = plan->winograd.workspace_bytes;
+    return 1;
+}
+
+static void conv_release(ls_cpu_plan *plan) {
+    ls_conv_plan *own = (ls_conv_plan *)plan;
+    if (own->shorter != own->longer) ls_onednn_conv_free(own->shorter);
+    ls_onednn_conv_free(own->longer);
+}
+
+static ls_status ask_onednn(ls_conv_plan *plan) {
+    const ls_op_desc *desc = &plan->base.base.desc;
+    const ls_conv_attr *a = &desc->attr.conv;
+    int few = plan->depth < plan->block;
+    if (plan->dst_depth < plan->block || (few && desc->op == LS_OP_CONV_BACKWARD_DATA)) return LS_SUCCESS;
+    ls_onednn_conv_attr ask = { .pass = desc->op == LS_OP_CONV_FORWARD         ? LS_ONEDNN_FORWARD
+                                        : desc->op == LS_OP_CONV_BACKWARD_DATA ? LS_ONEDNN_BACKWARD_DATA
+                                                                               : LS_ONEDNN_BACKWARD_WEIGHT,
+        .samples = (a->src.n + plan->tasks - 1) / plan->tasks,
+        .src_channels = plan->src_blocks * plan->depth,
+        .dst_channels = plan->dst_blocks * plan->block,
+        .h = a->src.h,
+        .w = a->src.w,
+        .p = a->dst.h,
+        .q = a->dst.w,
+        .kernel = a->kernel,
+        .stride = a->stride,
+        .pad = a->pad,
+        .dilation = a->dilation,
+        .block = plan->block,
+        .few = few,
+        .has_bias = a->has_bias && desc->op != LS_OP_CONV_BACKWARD_DATA };
+    LS_TRY(ls_onednn_conv_new(plan->base.cpu->onednn, &ask, &plan->longer));
+    plan->shorter = plan->longer;
+    if (!plan->longer || a->src.n % plan->tasks == 0) return LS_SUCCESS;
+    ask.samples--;
+    LS_TRY(ls_onednn_conv_new(plan->base.cpu->onednn, &ask, &plan->shorter));
+    if (plan->shorter && ls_onednn_conv_exchanged(plan->shorter) == ls_onednn_conv_exchanged(plan->longer))
+        return LS_SUCCESS;
+    ls_onednn_conv_free(plan->shorter);
+    ls_onednn_conv_free(plan->longer);
+    plan->longer = plan->shorter = NULL;
+    return LS_SUCCESS;
+}
+
+static void describe_geometry(ls_conv_plan *plan) {
+    const ls_op_desc *desc = &plan->base.base.desc;
+    const ls_conv_attr *a = &desc->attr.conv;
+    const ls_cpu *cpu = plan->base.cpu;
+    plan->block = cpu->block;
+    plan->depth = a->src.c <= LS_CPU_FEW ? a->src.c : cpu->block;
+    plan->dst_depth = a->dst.c <= LS_CPU_FEW ? a->dst.c : cpu->block;
+    plan->src_blocks = a->src.c <= LS_CPU_FEW ? 1 : ls_cpu_blocks(cpu, a->src.c);
+    plan->dst_blocks = ls_cpu_vector(cpu, a->dst.c) / cpu->block;
+    plan->weight_floats = (size_t)(plan->dst_blocks * plan->block) * (size_t)(plan->src_blocks * plan->depth) *
+                          (size_t)(a->kernel * a->kernel);
+    size_t bytes = plan->weight_floats * sizeof(float);
+    plan->tasks = bytes >= LARGE_WEIGHTS ? TASKS_LARGE : TASKS;
+    if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT && (size_t)plan->tasks * bytes > PARTIAL_BYTES)
+        plan->tasks = PARTIAL_BYTES / bytes < 4 ? 4 : (int)(PARTIAL_BYTES / bytes);
+    if (plan->tasks > a->src.n) plan->tasks = a->src.n;
+}
+
+static void lay_out_workspace(ls_conv_plan *plan) {
+    const ls_op_desc *desc = &plan->base.base.desc;
+    size_t weights = ls_cpu_round(plan->weight_floats * sizeof(float)), at = 0;
+    if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT) {
+        plan->partial_at = at;
+        at += ls_cpu_round((size_t)plan->tasks * plan->weight_floats * sizeof(float));
+        plan->bias_at = at;
+        at += ls_cpu_round((size_t)plan->tasks * ls_conv_bias_floats(plan) * sizeof(float));
+    } else {
+        plan->dense_at = at;
+        if (desc->attr.conv.groups > 1) at += weights;
+        plan->turned_at = at;
+        // turned weights have whole blocks of source channels
+        if (desc->op == LS_OP_CONV_BACKWARD_DATA)
+            at += weights / (size_t)plan->depth * (size_t)plan->block + LS_CPU_ALIGN;
+    }
+    at = ls_cpu_round(at);
+    if (plan->longer) {
+        plan->scratch_bytes = ls_onednn_conv_scratch_bytes(plan->longer);
+        size_t other = ls_onednn_conv_scratch_bytes(plan->shorter);
+        if (other > plan->scratch_bytes) plan->scratch_bytes = other;
+    } else {
+        plan->scratch_bytes = ls_conv_direct_scratch(plan);
+    }
+    plan->scratch_bytes = ls_cpu_round(plan->scratch_bytes);
+    plan->scratch_at = at;
+    plan->base.base.workspace_bytes = at + (size_t)plan->base.cpu->threads * plan->scratch_bytes;
+}
+
+ls_status ls_cpu_conv_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    ls_conv_plan *plan;
+    ls_cpu_run *run = desc->op == LS_OP_CONV_FORWARD         ? forward_run
+                      : desc->op == LS_OP_CONV_BACKWARD_DATA ? backward_data_run
+                                                             : backward_weight_run;
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, "own direct", &plan));
+    plan->base.release = conv_release;
+    describe_geometry(plan);
+    *out = &plan->base.base;
+    if (use_winograd(plan)) return LS_SUCCESS;
+    ls_status status = ask_onednn(plan);
+    if (ls_failed(status)) {
+        ls_cpu_plan_free(&plan->base.base);
+        return status;
+    }
+    if (plan->longer)
+        plan->base.base.algorithm = ls_onednn_conv_name(plan->longer);
+    else if (desc->op != LS_OP_CONV_BACKWARD_WEIGHT)
+        plan->tasks = desc->attr.conv.src.n;
+    lay_out_workspace(plan);
+    return LS_SUCCESS;
+}

@@ -1,0 +1,81 @@
+// op_loss.c - softmax cross-entropy: rows are tasks, their losses are added in order.
+#include <math.h>
+#include "device/cpu/cpu.h"
+
+enum { LOSS_ROWS = 16 }; // to a task
+
+typedef struct {
+    double loss;
+    int correct;
+} loss_row;
+
+typedef struct {
+    const ls_cpu_plan *plan;
+    const float *logits;
+    const int32_t *labels;
+    float *grad; // NULL: not training
+    float loss_scale;
+    int count;
+    loss_row *rows;
+} loss_run;
+
+static loss_row one_row(const loss_run *run, const float *logits, int label, float *grad) {
+    const ls_loss_attr *attr = &run->plan->base.desc.attr.loss;
+    int classes = attr->logits.c, best = 0;
+    float spread = attr->smoothing / (float)classes, sum = 0;
+    for (int k = 1; k < classes; k++)
+        if (logits[k] > logits[best]) best = k;
+    for (int k = 0; k < classes; k++) sum += expf(logits[k] - logits[best]);
+    float log_sum = logf(sum);
+    double loss = 0;
+    for (int k = 0; k < classes; k++) {
+        float log_p = logits[k] - logits[best] - log_sum, target = (k == label ? 1 - attr->smoothing : 0) + spread;
+        if (target > 0)
+            loss -= (double)target * (double)log_p; // a target of 0 takes no part, even where log p is infinite
+        if (grad) grad[k] = (expf(log_p) - target) * run->loss_scale;
+    }
+    return (loss_row){ loss, best == label };
+}
+
+static void loss_task(void *context, int task, int thread) {
+    (void)thread;
+    const loss_run *run = context;
+    const ls_nchw shape = run->plan->base.desc.attr.loss.logits;
+    int stride = ls_cpu_channels(run->plan->cpu, shape.c), end = (task + 1) * LOSS_ROWS;
+    for (int n = task * LOSS_ROWS; n < end && n < shape.n; n++) {
+        float *grad = run->grad ? run->grad + (size_t)n * (size_t)stride : NULL;
+        int from = n < run->count ? shape.c : 0; // what is left is padding, or a sample that does not count
+        for (int k = from; grad && k < stride; k++) grad[k] = 0;
+        if (n < run->count) run->rows[n] = one_row(run, run->logits + (size_t)n * (size_t)stride, run->labels[n], grad);
+    }
+}
+
+static void loss_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    const ls_loss_attr *attr = &plan->desc.attr.loss;
+    const ls_train_state *state = ls_buffer_host(args[LS_LOSS_STATE]);
+    const ls_micro_input *micro = ls_buffer_host(args[LS_LOSS_MICRO]);
+    ls_micro_result *result = ls_buffer_host(args[LS_LOSS_RESULT]);
+    loss_run run = { .plan = (const ls_cpu_plan *)plan,
+        .logits = ls_cpu_floats_at(args[LS_LOSS_LOGITS]),
+        .labels = ls_buffer_host(args[LS_LOSS_LABELS]),
+        .loss_scale = attr->training ? state->loss_scale : 1,
+        .count = micro->count,
+        .rows = ls_buffer_host(workspace) };
+    if (attr->training) run.grad = ls_cpu_floats_at(args[LS_LOSS_GRAD_LOGITS]);
+    ls_pool_run(run.plan->cpu->pool, loss_task, &run, (attr->logits.n + LOSS_ROWS - 1) / LOSS_ROWS);
+    for (int n = 0; n < run.count; n++) {
+        result->loss_sum += run.rows[n].loss;
+        result->correct += run.rows[n].correct;
+        result->bad += !isfinite(run.rows[n].loss);
+    }
+    result->count += run.count;
+}
+
+ls_status ls_cpu_loss_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    ls_cpu_plan *plan;
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, loss_plan_run, "own", &plan));
+    plan->base.workspace_bytes = (size_t)desc->attr.loss.logits.n * sizeof(loss_row);
+    *out = &plan->base;
+    return LS_SUCCESS;
+}

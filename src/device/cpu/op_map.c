@@ -1,0 +1,101 @@
+// op_map.c - element-wise operators: the layout does not matter, but for dropout, whose random numbers go by canonical
+// index.
+#include "base/philox.h"
+#include "device/cpu/cpu.h"
+
+enum { MAP_TASK = 32768 }; // floats to a task
+
+typedef struct {
+    const ls_cpu_plan *plan;
+    const float *a, *b;
+    float *dst;
+    size_t count;
+} map_run;
+
+static void map_task(void *context, int task, int thread) {
+    (void)thread;
+    const map_run *run = context;
+    const ls_kernels *k = run->plan->cpu->kernels;
+    size_t at = (size_t)task * MAP_TASK, n = run->count - at < MAP_TASK ? run->count - at : MAP_TASK;
+    const float *a = run->a + at, *b = run->b ? run->b + at : NULL;
+    float *dst = run->dst + at;
+    switch (run->plan->base.desc.op) {
+    case LS_OP_RELU_FORWARD:
+        k->relu_forward(a, dst, n);
+        break;
+    case LS_OP_RELU_BACKWARD:
+        k->relu_backward(a, b, dst, n);
+        break;
+    case LS_OP_ADD:
+        k->add(a, b, dst, n);
+        break;
+    default:
+        k->scale(a, run->plan->base.desc.attr.map.factor, dst, n);
+    }
+}
+
+static void map_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    const ls_cpu_plan *own = (const ls_cpu_plan *)plan;
+    // relu forward and scale are (src, dst), the others (a, b, dst)
+    int inputs = plan->desc.op == LS_OP_RELU_BACKWARD || plan->desc.op == LS_OP_ADD ? 2 : 1;
+    map_run run = { .plan = own,
+        .a = ls_cpu_floats_at(args[0]),
+        .dst = ls_cpu_floats_at(args[inputs]),
+        .count = ls_cpu_floats(own->cpu, plan->desc.attr.map.shape) };
+    if (inputs == 2) run.b = ls_cpu_floats_at(args[1]);
+    ls_pool_run(own->cpu->pool, map_task, &run, (int)((run.count + MAP_TASK - 1) / MAP_TASK));
+}
+
+ls_status ls_cpu_map_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), map_plan_run, "own", out);
+}
+
+typedef struct {
+    const ls_cpu_plan *plan;
+    const float *src;
+    float *dst;
+    const ls_micro_input *micro;
+} dropout_run;
+
+static void dropout_task(void *context, int task, int thread) {
+    (void)thread;
+    const dropout_run *run = context;
+    const ls_cpu *cpu = run->plan->cpu;
+    const ls_map_attr *attr = &run->plan->base.desc.attr.map;
+    const int block = ls_cpu_block(cpu, attr->shape.c), pixels = attr->shape.h * attr->shape.w;
+    const size_t sample = ls_cpu_sample(cpu, attr->shape);
+    const float *src = run->src + (size_t)task * sample;
+    float *dst = run->dst + (size_t)task * sample, keep = 1 - attr->p;
+    uint64_t word = (run->micro->position + (uint64_t)task) * (uint64_t)attr->shape.c * (uint64_t)pixels;
+    ls_philox_block random =
+        ls_random_block(attr->seed, LS_PURPOSE_DROPOUT, (uint32_t)attr->layer, run->micro->update, word / 4);
+    for (int c = 0; c < attr->shape.c; c++) {
+        size_t at = (size_t)(c / block) * (size_t)pixels * (size_t)block + (size_t)(c % block);
+        for (int i = 0; i < pixels; i++, word++, at += (size_t)block) {
+            if (word % 4 == 0)
+                random = ls_random_block(
+                    attr->seed, LS_PURPOSE_DROPOUT, (uint32_t)attr->layer, run->micro->update, word / 4);
+            dst[at] = ls_unit_float(random.v[word % 4]) >= attr->p ? src[at] / keep : 0;
+        }
+    }
+    if (block == 1) return;
+    for (int c = attr->shape.c; c < ls_cpu_channels(cpu, attr->shape.c); c++) // padding
+        for (int i = 0; i < pixels; i++)
+            dst[((size_t)(c / block) * (size_t)pixels + (size_t)i) * (size_t)block + (size_t)(c % block)] = 0;
+}
+
+static void dropout_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    dropout_run run = { .plan = (const ls_cpu_plan *)plan,
+        .src = ls_cpu_floats_at(args[LS_DROPOUT_SRC]),
+        .dst = ls_cpu_floats_at(args[LS_DROPOUT_DST]),
+        .micro = ls_buffer_host(args[LS_DROPOUT_MICRO]) };
+    ls_pool_run(run.plan->cpu->pool, dropout_task, &run, plan->desc.attr.map.shape.n);
+}
+
+ls_status ls_cpu_dropout_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), dropout_plan_run, "own", out);
+}

@@ -1,0 +1,235 @@
+// op_norm.c - batch norm in two passes over one wave of channel blocks at a time, so that the second pass finds the
+// data in the last cache. Each channel block is cut into GROUPS ranges of samples, by shape alone; their sums are added
+// in order.
+#include <math.h>
+#include "device/cpu/cpu.h"
+
+enum { GROUPS_MAX = 8, GROUP_BYTES = 65536, WAVE_BYTES = 6 << 20, STREAM_BYTES = 16 << 20, WIDTH_MAX = 16 };
+
+typedef struct {
+    ls_cpu_plan base;
+    const ls_kernels *kernels;
+    int blocks, block, groups, wave; // wave: channel blocks per wave
+    size_t plane, sample;            // floats
+    int stream;
+} norm_plan;
+
+typedef struct {
+    const norm_plan *plan;
+    int first; // channel block of the wave
+    const float *src, *residual, *gamma, *beta;
+    const float *mean, *var; // inference
+    float *dst, *saved, *sum_mean, *sum_var;
+    ls_kernel_norm_grad grad; // backward: of the whole tensors
+    float *grad_gamma, *grad_beta;
+    double *sums; // [blocks][groups][2][block]
+    int stream;
+} norm_run;
+
+typedef struct {
+    int cb, group;
+    size_t at; // floats to the first sample's plane
+    ls_kernel_span span;
+} norm_piece;
+
+static norm_piece piece_of(const norm_run *run, int task) {
+    const norm_plan *plan = run->plan;
+    ls_nchw shape = plan->base.base.desc.attr.norm.shape;
+    norm_piece piece = { .cb = run->first + task / plan->groups, .group = task % plan->groups };
+    int begin = ls_cpu_share(shape.n, piece.group, plan->groups),
+        end = ls_cpu_share(shape.n, piece.group + 1, plan->groups);
+    piece.at = (size_t)begin * plan->sample + (size_t)piece.cb * plan->plane;
+    piece.span = (ls_kernel_span){
+        .stride = plan->sample, .samples = end - begin, .pixels = shape.h * shape.w, .stream = run->stream
+    };
+    return piece;
+}
+
+static double *sums_of(const norm_run *run, int cb, int group) {
+    size_t pair = 2 * (size_t)run->plan->block;
+    return run->sums + ((size_t)cb * (size_t)run->plan->groups + (size_t)group) * pair;
+}
+
+static void total(const norm_run *run, int cb, double sums[2 * WIDTH_MAX]) {
+    int values = 2 * run->plan->block;
+    for (int i = 0; i < values; i++) sums[i] = 0;
+    for (int g = 0; g < run->plan->groups; g++)
+        for (int i = 0; i < values; i++) sums[i] += sums_of(run, cb, g)[i];
+}
+
+static void stats_task(void *context, int task, int thread) {
+    (void)thread;
+    const norm_run *run = context;
+    norm_piece piece = piece_of(run, task);
+    run->plan->kernels->norm_stats(&piece.span, run->src + piece.at, sums_of(run, piece.cb, piece.group));
+}
+
+// Mean, factor and offset of one channel block; group 0 also hands the statistics on.
+static void forward_constants(const norm_run *run, int cb, int group, float *constants) {
+    const norm_plan *plan = run->plan;
+    const ls_norm_attr *attr = &plan->base.base.desc.attr.norm;
+    int b = plan->block;
+    double sums[2 * WIDTH_MAX], count = (double)attr->shape.n * attr->shape.h * attr->shape.w;
+    if (!run->mean) total(run, cb, sums);
+    for (int i = 0; i < b; i++) {
+        int c = cb * b + i;
+        double mean = run->mean ? run->mean[c] : sums[i] / count;
+        double var = run->var ? run->var[c] : sums[b + i] / count - mean * mean;
+        if (var < 0) var = 0;
+        double r = 1 / sqrt(var + attr->eps);
+        constants[i] = (float)mean;
+        constants[b + i] = (float)r * run->gamma[c];
+        constants[2 * b + i] = run->beta[c];
+        if (run->mean || group > 0) continue;
+        run->saved[c] = (float)mean;
+        run->saved[ls_cpu_vector(plan->base.cpu, attr->shape.c) + c] = (float)r;
+        run->sum_mean[c] += (float)mean;
+        run->sum_var[c] += (float)(var * count / (count - 1));
+    }
+}
+
+static void apply_task(void *context, int task, int thread) {
+    (void)thread;
+    const norm_run *run = context;
+    norm_piece piece = piece_of(run, task);
+    float constants[3 * WIDTH_MAX];
+    forward_constants(run, piece.cb, piece.group, constants);
+    run->plan->kernels->norm_apply(&piece.span, run->src + piece.at, run->residual ? run->residual + piece.at : NULL,
+        run->plan->base.base.desc.attr.norm.relu, constants, run->dst + piece.at);
+}
+
+static ls_kernel_norm_grad grad_at(const norm_run *run, size_t at) {
+    ls_kernel_norm_grad g = run->grad;
+    g.src += at;
+    g.grad_dst += at;
+    g.grad_src += at;
+    if (g.dst) g.dst += at;
+    if (g.grad_dst2) g.grad_dst2 += at;
+    if (g.grad_residual) g.grad_residual += at;
+    return g;
+}
+
+static void grad_sums_task(void *context, int task, int thread) {
+    (void)thread;
+    const norm_run *run = context;
+    norm_piece piece = piece_of(run, task);
+    ls_kernel_norm_grad grad = grad_at(run, piece.at);
+    run->plan->kernels->norm_grad_sums(
+        &piece.span, &grad, run->saved + piece.cb * run->plan->block, sums_of(run, piece.cb, piece.group));
+}
+
+static void grad_apply_task(void *context, int task, int thread) {
+    (void)thread;
+    const norm_run *run = context;
+    const norm_plan *plan = run->plan;
+    const ls_norm_attr *attr = &plan->base.base.desc.attr.norm;
+    norm_piece piece = piece_of(run, task);
+    int b = plan->block;
+    double sums[2 * WIDTH_MAX], count = (double)attr->shape.n * attr->shape.h * attr->shape.w;
+    total(run, piece.cb, sums);
+    float constants[4 * WIDTH_MAX];
+    for (int i = 0; i < b; i++) {
+        int c = piece.cb * b + i;
+        float mean = run->saved[c], r = run->saved[ls_cpu_vector(plan->base.cpu, attr->shape.c) + c];
+        constants[i] = mean;
+        constants[b + i] = run->gamma[c] * r;
+        constants[2 * b + i] = (float)(sums[i] / count);
+        constants[3 * b + i] = (float)((double)r * r * sums[b + i] / count);
+        if (piece.group > 0) continue;
+        run->grad_beta[c] += (float)sums[i];
+        run->grad_gamma[c] += (float)(sums[b + i] * r);
+    }
+    ls_kernel_norm_grad grad = grad_at(run, piece.at);
+    plan->kernels->norm_grad_apply(&piece.span, &grad, constants);
+}
+
+static int aligned(const void *p) {
+    return ((uintptr_t)p & 63) == 0;
+}
+
+// first: the pass that makes sums, or NULL; second: the pass that uses them.
+static void run_waves(norm_run *run, ls_pool_task *first, ls_pool_task *second) {
+    const norm_plan *plan = run->plan;
+    for (run->first = 0; run->first < plan->blocks; run->first += plan->wave) {
+        int blocks = plan->blocks - run->first < plan->wave ? plan->blocks - run->first : plan->wave;
+        if (first) ls_pool_run(plan->base.cpu->pool, first, run, blocks * plan->groups);
+        ls_pool_run(plan->base.cpu->pool, second, run, blocks * plan->groups);
+    }
+}
+
+static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    norm_run run = { .plan = (const norm_plan *)plan,
+        .src = ls_cpu_floats_at(args[LS_NORM_FORWARD_SRC]),
+        .gamma = ls_cpu_floats_at(args[LS_NORM_FORWARD_GAMMA]),
+        .beta = ls_cpu_floats_at(args[LS_NORM_FORWARD_BETA]),
+        .saved = ls_cpu_floats_at(args[LS_NORM_FORWARD_SAVED]),
+        .sum_mean = ls_cpu_floats_at(args[LS_NORM_FORWARD_SUM_MEAN]),
+        .sum_var = ls_cpu_floats_at(args[LS_NORM_FORWARD_SUM_VAR]),
+        .dst = ls_cpu_floats_at(args[LS_NORM_FORWARD_DST]),
+        .sums = ls_buffer_host(workspace) };
+    if (plan->desc.attr.norm.residual) run.residual = ls_cpu_floats_at(args[LS_NORM_FORWARD_RESIDUAL]);
+    run.stream = run.plan->stream && aligned(run.dst);
+    run_waves(&run, stats_task, apply_task);
+}
+
+static void inference_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    norm_run run = { .plan = (const norm_plan *)plan,
+        .src = ls_cpu_floats_at(args[LS_NORM_INFERENCE_SRC]),
+        .gamma = ls_cpu_floats_at(args[LS_NORM_INFERENCE_GAMMA]),
+        .beta = ls_cpu_floats_at(args[LS_NORM_INFERENCE_BETA]),
+        .mean = ls_cpu_floats_at(args[LS_NORM_INFERENCE_MEAN]),
+        .var = ls_cpu_floats_at(args[LS_NORM_INFERENCE_VAR]),
+        .dst = ls_cpu_floats_at(args[LS_NORM_INFERENCE_DST]) };
+    if (plan->desc.attr.norm.residual) run.residual = ls_cpu_floats_at(args[LS_NORM_INFERENCE_RESIDUAL]);
+    run.stream = run.plan->stream && aligned(run.dst);
+    run_waves(&run, NULL, apply_task);
+}
+
+static void backward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    const ls_norm_attr *attr = &plan->desc.attr.norm;
+    norm_run run = { .plan = (const norm_plan *)plan,
+        .gamma = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GAMMA]),
+        .saved = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SAVED]),
+        .grad_gamma = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_GAMMA]),
+        .grad_beta = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_BETA]),
+        .sums = ls_buffer_host(workspace) };
+    run.grad = (ls_kernel_norm_grad){ .src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SRC]),
+        .grad_dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_DST]),
+        .grad_src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_SRC]),
+        .relu = attr->relu };
+    if (attr->relu) run.grad.dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_DST]);
+    if (attr->two_grads) run.grad.grad_dst2 = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_DST2]);
+    if (attr->residual) run.grad.grad_residual = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]);
+    run.stream = run.plan->stream && aligned(run.grad.grad_src) && aligned(run.grad.grad_residual);
+    run_waves(&run, grad_sums_task, grad_apply_task);
+}
+
+ls_status ls_cpu_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    const ls_norm_attr *attr = &desc->attr.norm;
+    norm_plan *plan;
+    ls_cpu_run *run = desc->op == LS_OP_NORM_FORWARD     ? forward_run
+                      : desc->op == LS_OP_NORM_INFERENCE ? inference_run
+                                                         : backward_run;
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, "own", &plan));
+    plan->kernels = ls_cpu_kernels(cpu, attr->shape.c);
+    plan->blocks = ls_cpu_blocks(cpu, attr->shape.c);
+    plan->block = ls_cpu_block(cpu, attr->shape.c);
+    plan->sample = ls_cpu_sample(cpu, attr->shape);
+    plan->plane = plan->sample / (size_t)plan->blocks;
+    size_t block_bytes = (size_t)attr->shape.n * plan->plane * sizeof(float);
+    size_t groups = block_bytes / GROUP_BYTES + 1;
+    if (groups > GROUPS_MAX) groups = GROUPS_MAX;
+    plan->groups = (int)groups < attr->shape.n ? (int)groups : attr->shape.n;
+    int tensors = desc->op == LS_OP_NORM_BACKWARD ? 2 + attr->relu + attr->two_grads : 1;
+    size_t wave = WAVE_BYTES / (block_bytes * (size_t)tensors);
+    plan->wave = wave < 1 || plan->block == 1 ? 1 : (int)wave;
+    plan->stream = plan->block > 1 && block_bytes * (size_t)plan->blocks >= STREAM_BYTES;
+    plan->base.base.workspace_bytes =
+        (size_t)plan->blocks * (size_t)plan->groups * 2 * (size_t)plan->block * sizeof(double);
+    *out = &plan->base.base;
+    return LS_SUCCESS;
+}

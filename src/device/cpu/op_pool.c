@@ -1,0 +1,85 @@
+// op_pool.c - pooling, plane by plane.
+#include "device/cpu/cpu.h"
+
+enum { POOL_TASK_BYTES = 65536 };
+
+typedef struct {
+    ls_cpu_plan base;
+    const ls_kernels *kernels;
+    ls_kernel_pool pool;
+    int planes, planes_per_task;
+    size_t src_plane, dst_plane; // floats
+} pool_plan;
+
+typedef struct {
+    const pool_plan *plan;
+    const float *in; // src, or grad_dst
+    float *out;      // dst, or grad_src
+    char *index;
+} pool_run;
+
+static void pool_task(void *context, int task, int thread) {
+    (void)thread;
+    const pool_run *run = context;
+    const pool_plan *plan = run->plan;
+    const ls_op_desc *desc = &plan->base.base.desc;
+    int first = task * plan->planes_per_task;
+    int planes = plan->planes - first < plan->planes_per_task ? plan->planes - first : plan->planes_per_task;
+    size_t at_src = (size_t)first * plan->src_plane, at_dst = (size_t)first * plan->dst_plane;
+    char *index = run->index ? run->index + at_dst * (plan->pool.wide_index ? 2 : 1) : NULL;
+    int max = desc->attr.pool.kind == LS_POOL_MAX;
+    if (desc->op == LS_OP_POOL_FORWARD) {
+        if (max)
+            plan->kernels->pool_max_forward(&plan->pool, planes, run->in + at_src, run->out + at_dst, index);
+        else
+            plan->kernels->pool_average_forward(&plan->pool, planes, run->in + at_src, run->out + at_dst);
+    } else {
+        if (max)
+            plan->kernels->pool_max_backward(&plan->pool, planes, run->in + at_dst, index, run->out + at_src);
+        else
+            plan->kernels->pool_average_backward(&plan->pool, planes, run->in + at_dst, run->out + at_src);
+    }
+}
+
+static void pool_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    const pool_plan *own = (const pool_plan *)plan;
+    const ls_pool_attr *attr = &plan->desc.attr.pool;
+    pool_run run = { .plan = own };
+    if (plan->desc.op == LS_OP_POOL_FORWARD) {
+        run.in = ls_cpu_floats_at(args[LS_POOL_FORWARD_SRC]);
+        run.out = ls_cpu_floats_at(args[LS_POOL_FORWARD_DST]);
+        if (attr->kind == LS_POOL_MAX && attr->training) run.index = ls_buffer_host(args[LS_POOL_FORWARD_INDEX]);
+    } else {
+        run.in = ls_cpu_floats_at(args[LS_POOL_BACKWARD_GRAD_DST]);
+        run.out = ls_cpu_floats_at(args[LS_POOL_BACKWARD_GRAD_SRC]);
+        if (attr->kind == LS_POOL_MAX) run.index = ls_buffer_host(args[LS_POOL_BACKWARD_INDEX]);
+    }
+    ls_pool_run(own->base.cpu->pool, pool_task, &run, (own->planes + own->planes_per_task - 1) / own->planes_per_task);
+}
+
+ls_status ls_cpu_pool_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    const ls_pool_attr *attr = &desc->attr.pool;
+    pool_plan *plan;
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, pool_plan_run, "own", &plan));
+    plan->kernels = ls_cpu_kernels(cpu, attr->src.c);
+    plan->pool = (ls_kernel_pool){ .h = attr->src.h,
+        .w = attr->src.w,
+        .p = attr->dst.h,
+        .q = attr->dst.w,
+        .kernel_h = attr->kernel_h,
+        .kernel_w = attr->kernel_w,
+        .stride = attr->stride,
+        .pad = attr->pad,
+        .relu = attr->relu,
+        .wide_index = attr->kernel_h * attr->kernel_w >= LS_POOL_NONE_U8 };
+    int blocks = ls_cpu_blocks(cpu, attr->src.c);
+    plan->planes = attr->src.n * blocks;
+    plan->src_plane = ls_cpu_sample(cpu, attr->src) / (size_t)blocks;
+    plan->dst_plane = ls_cpu_sample(cpu, attr->dst) / (size_t)blocks;
+    size_t per_task = POOL_TASK_BYTES / (plan->src_plane * sizeof(float));
+    plan->planes_per_task = per_task < 1 ? 1 : (int)per_task;
+    *out = &plan->base.base;
+    return LS_SUCCESS;
+}

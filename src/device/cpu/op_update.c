@@ -1,0 +1,154 @@
+// op_update.c - flat operators over the arenas, in ranges of a fixed length. What is done once an update, or on a few
+// numbers only (control, running statistics, cast), is the reference device's.
+#include <math.h>
+#include <stdatomic.h>
+#include "device/cpu/cpu.h"
+#include "device/ref/ref.h"
+
+enum { FLAT_TASK = 65536 }; // elements to a task
+
+typedef struct {
+    const ls_cpu_plan *plan;
+    size_t count;
+    const float *grad;
+    float *grad_out, *moment1, *moment2, *weight;
+    int64_t *fixed;
+    double factor, divisor;
+    double (*partials)[2];
+    atomic_int bad;
+    ls_kernel_step step;
+} flat_run;
+
+static void flat_task(void *context, int task, int thread) {
+    (void)thread;
+    flat_run *run = context;
+    const ls_kernels *kernels = run->plan->cpu->kernels;
+    size_t at = (size_t)task * FLAT_TASK, n = run->count - at < FLAT_TASK ? run->count - at : FLAT_TASK;
+    switch (run->plan->base.desc.op) {
+    case LS_OP_GRAD_FIX:
+        if (kernels->grad_fix(run->grad + at, run->factor, run->divisor, run->fixed + at, n))
+            atomic_store(&run->bad, 1);
+        break;
+    case LS_OP_GRAD_UNFIX:
+        kernels->grad_unfix(run->fixed + at, run->divisor, run->factor, run->grad_out + at, n);
+        break;
+    case LS_OP_GRAD_STATS:
+        kernels->grad_stats(run->grad + at, n, run->partials[task]);
+        break;
+    case LS_OP_SGD:
+        kernels->sgd(&run->step, run->grad + at, run->moment1 + at, run->weight + at, n);
+        break;
+    default:
+        kernels->adamw(&run->step, run->grad + at, run->moment1 + at, run->moment2 + at, run->weight + at, n);
+    }
+}
+
+static int flat_tasks(int64_t count) {
+    return (int)((count + FLAT_TASK - 1) / FLAT_TASK);
+}
+
+static void run_flat(flat_run *run, const ls_plan *plan, int64_t count) {
+    run->plan = (const ls_cpu_plan *)plan;
+    run->count = (size_t)count;
+    ls_pool_run(run->plan->cpu->pool, flat_task, run, flat_tasks(count));
+}
+
+static double loss_scale_of(const ls_plan *plan, const ls_train_state *state) {
+    return plan->desc.attr.flat.unscaled ? 1 : (double)state->loss_scale;
+}
+
+static void grad_fix_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    const ls_flat_attr *attr = &plan->desc.attr.flat;
+    ls_train_state *state = ls_buffer_host(args[LS_GRAD_FIX_STATE]);
+    flat_run run = { .grad = ls_cpu_floats_at(args[LS_GRAD_FIX_GRAD]),
+        .fixed = ls_buffer_host(args[LS_GRAD_FIX_FIXED]),
+        .factor = ldexp(1, attr->fraction_bits),
+        .divisor = loss_scale_of(plan, state) };
+    run_flat(&run, plan, attr->count);
+    if (run.bad) state->bad_gradient = 1;
+}
+
+static void grad_unfix_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    const ls_flat_attr *attr = &plan->desc.attr.flat;
+    flat_run run = { .fixed = ls_buffer_host(args[LS_GRAD_UNFIX_FIXED]),
+        .grad_out = ls_cpu_floats_at(args[LS_GRAD_UNFIX_GRAD]),
+        .divisor = ldexp(1, attr->fraction_bits),
+        .factor = loss_scale_of(plan, ls_buffer_host(args[LS_GRAD_UNFIX_STATE])) };
+    run_flat(&run, plan, attr->count);
+}
+
+static void grad_stats_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    const ls_flat_attr *attr = &plan->desc.attr.flat;
+    double(*total)[2] = (double(*)[2])ls_buffer_host(args[LS_GRAD_STATS_PARTIALS]) + attr->slot;
+    flat_run run = { .grad = ls_cpu_floats_at(args[LS_GRAD_STATS_GRAD]), .partials = ls_buffer_host(workspace) };
+    run_flat(&run, plan, attr->count);
+    (*total)[0] = (*total)[1] = 0;
+    for (int i = 0; i < flat_tasks(attr->count); i++) {
+        (*total)[0] += run.partials[i][0];
+        (*total)[1] += run.partials[i][1];
+    }
+}
+
+ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    static ls_cpu_run *const runs[LS_OP_COUNT] = {
+        [LS_OP_GRAD_FIX] = grad_fix_run,
+        [LS_OP_GRAD_UNFIX] = grad_unfix_run,
+        [LS_OP_GRAD_STATS] = grad_stats_run,
+        [LS_OP_RUNNING_STATS] = ls_ref_running_stats,
+        [LS_OP_CAST] = ls_ref_cast,
+    };
+    ls_cpu_plan *plan;
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, runs[desc->op], "own", &plan));
+    if (desc->op == LS_OP_GRAD_STATS)
+        plan->base.workspace_bytes = (size_t)flat_tasks(desc->attr.flat.count) * sizeof(double[2]);
+    *out = &plan->base;
+    return LS_SUCCESS;
+}
+
+ls_status ls_cpu_control_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), ls_ref_control, "scalar", out);
+}
+
+static ls_kernel_step step_of(const ls_optimizer_attr *attr, const ls_train_state *state) {
+    double t = (double)state->applied;
+    return (ls_kernel_step){ .multiplier = state->multiplier,
+        .lr = state->lr * attr->lr_factor,
+        .decay = attr->decay,
+        .momentum = attr->momentum,
+        .beta1 = attr->beta1,
+        .beta2 = attr->beta2,
+        .eps = attr->eps,
+        .correction1 = (float)(1 / (1 - pow((double)attr->beta1, t))),
+        .correction2 = (float)(1 / sqrt(1 - pow((double)attr->beta2, t))),
+        .nesterov = attr->nesterov,
+        .first = state->applied == 1 };
+}
+
+static void optimizer_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    const ls_optimizer_attr *attr = &plan->desc.attr.optimizer;
+    const ls_train_state *state = ls_buffer_host(args[LS_SGD_STATE]);
+    if (state->skip) return;
+    flat_run run = { .grad = ls_cpu_floats_at(args[LS_SGD_GRAD]),
+        .moment1 = ls_cpu_floats_at(args[LS_SGD_MOMENTUM]),
+        .weight = ls_cpu_floats_at(args[LS_SGD_WEIGHT]),
+        .step = step_of(attr, state) };
+    if (plan->desc.op == LS_OP_ADAMW) {
+        run.moment2 = ls_cpu_floats_at(args[LS_ADAMW_MOMENT2]);
+        run.weight = ls_cpu_floats_at(args[LS_ADAMW_WEIGHT]);
+    }
+    run_flat(&run, plan, attr->count);
+}
+_Static_assert((int)LS_SGD_STATE == (int)LS_ADAMW_STATE && (int)LS_SGD_GRAD == (int)LS_ADAMW_GRAD &&
+                   (int)LS_SGD_MOMENTUM == (int)LS_ADAMW_MOMENT1,
+    "both optimizers begin with the same arguments");
+
+ls_status ls_cpu_optimizer_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), optimizer_run, "own", out);
+}

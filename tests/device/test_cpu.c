@@ -1,0 +1,68 @@
+// The cpu device: every operator in every shape of the tables against ref, for both vector widths; and the same bits
+// for any number of threads.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "op_harness.h"
+
+static ls_device *device_open(const char *type, ls_device_options options) {
+    ls_device *device = NULL;
+    ls_status status = ls_device_open(type, &options, &device, NULL);
+    if (ls_failed(status)) {
+        fprintf(stderr, "%s\n", status.text);
+        fail();
+    }
+    return device;
+}
+
+static void compare_with_ref(int width, const char *winograd, double tolerance_factor, const char *only) {
+    ls_device *ref = device_open("ref", (ls_device_options){ .threads = 2 });
+    ls_device *cpu =
+        device_open("cpu", (ls_device_options){ .threads = 2, .vector_width = width, .winograd = winograd });
+    assert_int_equal(
+        ls_ops_compare(ref, cpu, (ls_ops_options){ .tolerance_factor = tolerance_factor, .only = only }), 0);
+    ls_device_close(cpu);
+    ls_device_close(ref);
+}
+
+// Factors: a direct convolution adds hundreds of terms in one chain, whose error may exceed the tables' tolerance (for
+// sums in any order) a little; Winograd's is up to four times as large (winograd.h).
+static void width_8_agrees_with_ref(void **unused) {
+    (void)unused;
+    compare_with_ref(8, "off", 1.5, NULL);
+    compare_with_ref(8, "auto", 4, "conv ");
+}
+
+static void width_16_agrees_with_ref(void **unused) {
+    (void)unused;
+    compare_with_ref(16, "off", 1.5, NULL);
+    compare_with_ref(16, "f2", 4, "conv ");
+}
+
+static void compare_threads(int width, const char *winograd, int threads, const char *only) {
+    ls_device *one =
+        device_open("cpu", (ls_device_options){ .threads = 1, .vector_width = width, .winograd = winograd });
+    ls_device *more =
+        device_open("cpu", (ls_device_options){ .threads = threads, .vector_width = width, .winograd = winograd });
+    assert_int_equal(ls_ops_compare(one, more, (ls_ops_options){ .exact = 1, .only = only }), 0);
+    ls_device_close(more);
+    ls_device_close(one);
+}
+
+static void threads_do_not_change_a_bit(void **unused) {
+    (void)unused;
+    compare_threads(8, "off", 2, NULL);
+    compare_threads(8, "auto", 3, "conv ");
+    compare_threads(16, "off", 3, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(width_8_agrees_with_ref),
+        cmocka_unit_test(width_16_agrees_with_ref),
+        cmocka_unit_test(threads_do_not_change_a_bit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

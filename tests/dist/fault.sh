@@ -1,0 +1,23 @@
+# fault.sh - for test_faults.sh and test_watchdog.sh: runs one fault on 3 ranks and checks how the job ends.
+. "$(dirname "$0")/../support/mpi.sh"
+program=$1/test_dist_ranks
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# fault WHAT KIND RANK WAIT TIMEOUT_S RC SECONDS LINES TEXT   LINES: of output; TEXT: must be in it
+fault() {
+    rm -f "$folder"/*
+    local start now text rc
+    start=$(date +%s%N)
+    text=$(ranks 3 30 "$program" fault "$2" "$3" "$4" "$5" "$folder" 2>&1)
+    rc=$?
+    now=$(date +%s%N)
+    check "$1: exit" $rc "$6"
+    check "$1: within $7 s" $(((now - start) / 1000000 < $7 * 1000 ? $7 : (now - start) / 1000000000)) "$7"
+    check "$1: lines of output: $text" "$(printf '%s' "$text" | grep -c .)" "$8"
+    case $text in
+    *"$9"*) ;;
+    *) check "$1: text" "$text" "...$9..." ;;
+    esac
+    none_left "$folder"/pid.*
+}
