@@ -26,90 +26,103 @@ INLINE float power(float base, int exponent) {
     return p;
 }
 
-// ---- One-dimensional transforms; strides in floats, `side`, `taps` and `outs` constants.
+// ---- Lines of up to SIDE_MAX vectors. Members, not an array: they stay in registers. `count` is always a constant.
 
-// B^T: `side` values -> as many positions.
-INLINE void data_1d(int side, const float *x, size_t xs, float *y, size_t ys) {
-    vf x0 = load(x), x1 = load(x + xs), x2 = load(x + 2 * xs), x3 = load(x + 3 * xs);
-    if (side == 4) {
-        store(y, x2 - x0);
-        store(y + ys, x2 + x1);
-        store(y + 2 * ys, x2 - x1);
-        store(y + 3 * ys, x3 - x1);
-        return;
-    }
-    vf x4 = load(x + 4 * xs), x5 = load(x + 5 * xs);
-    store(y, AA * BB * x0 - (AA + BB) * x2 + x4);
-    vf even = x4 - BB * x2, odd = PA * (x3 - BB * x1);
-    store(y + ys, even + odd);
-    store(y + 2 * ys, even - odd);
-    even = x4 - AA * x2, odd = PB * (x3 - AA * x1);
-    store(y + 3 * ys, even + odd);
-    store(y + 4 * ys, even - odd);
-    store(y + 5 * ys, AA * BB * x1 - (AA + BB) * x3 + x5);
+typedef struct {
+    vf x0, x1, x2, x3, x4, x5;
+} line;
+
+INLINE line read_line(int count, const float *x, size_t stride) {
+    const vf none = { 0 };
+    return (line){ load(x), load(x + stride), count > 2 ? load(x + 2 * stride) : none,
+        count > 3 ? load(x + 3 * stride) : none, count > 4 ? load(x + 4 * stride) : none,
+        count > 5 ? load(x + 5 * stride) : none };
 }
 
-// One pair of points +-p of G, scaled by n.
-INLINE void taps_pair(int taps, float p, float n, const float *x, size_t xs, float *y, size_t ys) {
-    vf even = n * load(x), odd = (n * p) * load(x + xs);
-    if (taps > 2) even += (n * power(p, 2)) * load(x + 2 * xs);
-    if (taps > 3) odd += (n * power(p, 3)) * load(x + 3 * xs);
-    if (taps > 4) even += (n * power(p, 4)) * load(x + 4 * xs);
-    store(y, even + odd);
-    store(y + ys, even - odd);
+INLINE line read_column(int count, const float *const *rows, size_t at) {
+    const vf none = { 0 };
+    return (line){ load(rows[0] + at), load(rows[1] + at), count > 2 ? load(rows[2] + at) : none,
+        count > 3 ? load(rows[3] + at) : none, count > 4 ? load(rows[4] + at) : none,
+        count > 5 ? load(rows[5] + at) : none };
+}
+
+INLINE void write_line(int count, line l, float *y, size_t stride) {
+    store(y, l.x0);
+    store(y + stride, l.x1);
+    if (count > 2) store(y + 2 * stride, l.x2);
+    if (count > 3) store(y + 3 * stride, l.x3);
+    if (count > 4) store(y + 4 * stride, l.x4);
+    if (count > 5) store(y + 5 * stride, l.x5);
+}
+
+INLINE void write_column(int count, line l, float *const *rows, size_t at) {
+    store(rows[0] + at, l.x0);
+    store(rows[1] + at, l.x1);
+    if (count > 2) store(rows[2] + at, l.x2);
+    if (count > 3) store(rows[3] + at, l.x3);
+}
+
+INLINE void add_line(int count, line l, float *y, size_t stride) {
+    line old = read_line(count, y, stride);
+    l.x0 += old.x0, l.x1 += old.x1, l.x2 += old.x2, l.x3 += old.x3, l.x4 += old.x4;
+    write_line(count, l, y, stride);
+}
+
+// ---- One-dimensional transforms; `side`, `taps` and `outs` are constants.
+
+// B^T: `side` values -> as many positions.
+INLINE line data_1d(int side, line l) {
+    if (side == 4) return (line){ .x0 = l.x2 - l.x0, .x1 = l.x2 + l.x1, .x2 = l.x2 - l.x1, .x3 = l.x3 - l.x1 };
+    const vf even_a = l.x4 - BB * l.x2, odd_a = PA * (l.x3 - BB * l.x1);
+    const vf even_b = l.x4 - AA * l.x2, odd_b = PB * (l.x3 - AA * l.x1);
+    return (line){ l.x4 - (AA + BB) * l.x2 + AA * BB * l.x0, even_a + odd_a, even_a - odd_a, even_b + odd_b,
+        even_b - odd_b, l.x5 - (AA + BB) * l.x3 + AA * BB * l.x1 };
+}
+
+// The even and the odd part of G's rows for a pair of points +-p, scaled by n.
+INLINE vf taps_even(int taps, float p, float n, line l) {
+    vf sum = n * l.x0;
+    if (taps > 2) sum += (n * power(p, 2)) * l.x2;
+    if (taps > 4) sum += (n * power(p, 4)) * l.x4;
+    return sum;
+}
+
+INLINE vf taps_odd(int taps, float p, float n, line l) {
+    vf sum = (n * p) * l.x1;
+    if (taps > 3) sum += (n * power(p, 3)) * l.x3;
+    return sum;
 }
 
 // G: `taps` values -> `side` positions.
-INLINE void taps_1d(int side, int taps, const float *x, size_t xs, float *y, size_t ys) {
+INLINE line taps_1d(int side, int taps, line l) {
+    const vf last = taps == 2 ? l.x1 : taps == 3 ? l.x2 : taps == 4 ? l.x3 : l.x4;
     if (side == 4) {
-        store(y, -load(x));
-        taps_pair(taps, 1, 0.5f, x, xs, y + ys, ys);
-    } else {
-        store(y, (1 / (AA * BB)) * load(x));
-        taps_pair(taps, PA, NA, x, xs, y + ys, ys);
-        taps_pair(taps, PB, NB, x, xs, y + 3 * ys, ys);
+        const vf even = taps_even(taps, 1, 0.5f, l), odd = taps_odd(taps, 1, 0.5f, l);
+        return (line){ .x0 = -l.x0, .x1 = even + odd, .x2 = even - odd, .x3 = last };
     }
-    store(y + (size_t)(side - 1) * ys, load(x + (size_t)(taps - 1) * xs));
+    const vf even_a = taps_even(taps, PA, NA, l), odd_a = taps_odd(taps, PA, NA, l);
+    const vf even_b = taps_even(taps, PB, NB, l), odd_b = taps_odd(taps, PB, NB, l);
+    return (line){ (1 / (AA * BB)) * l.x0, even_a + odd_a, even_a - odd_a, even_b + odd_b, even_b - odd_b, last };
+}
+
+// One row of A^T without the points 0 and infinity: sums of even or odd pairs, weighted by the points' powers.
+INLINE vf outs_row(int side, int exponent, vf a, vf b, vf begin) {
+    if (side == 4) return begin + a;
+    return begin + power(PA, exponent) * a + power(PB, exponent) * b;
 }
 
 // A^T: `side` positions -> `outs` values.
-INLINE void outs_1d(int side, int outs, const float *x, size_t xs, float *y, size_t ys) {
-    vf x1 = load(x + xs), x2 = load(x + 2 * xs), last = load(x + (size_t)(side - 1) * xs);
-    vf even_a = x1 + x2, odd_a = x1 - x2, even_b = { 0 }, odd_b = { 0 };
-    if (side == 6) {
-        vf x3 = load(x + 3 * xs), x4 = load(x + 4 * xs);
-        even_b = x3 + x4, odd_b = x3 - x4;
-    }
-    const float a = side == 6 ? PA : 1;
-    for (int i = 0; i < outs; i++) {
-        vf sum = power(a, i) * (i % 2 ? odd_a : even_a);
-        if (side == 6) sum += power(PB, i) * (i % 2 ? odd_b : even_b);
-        if (i == 0) sum += load(x);
-        if (i == outs - 1) sum += last;
-        store(y + (size_t)i * ys, sum);
-    }
+INLINE line outs_1d(int side, int outs, line l) {
+    const vf none = { 0 }, last = side == 4 ? l.x3 : l.x5;
+    const vf even_a = l.x1 + l.x2, odd_a = l.x1 - l.x2, even_b = l.x3 + l.x4, odd_b = l.x3 - l.x4;
+    return (line){ outs_row(side, 0, even_a, even_b, l.x0), outs_row(side, 1, odd_a, odd_b, outs == 2 ? last : none),
+        outs_row(side, 2, even_a, even_b, outs == 3 ? last : none),
+        outs_row(side, 3, odd_a, odd_b, outs == 4 ? last : none),
+        outs_row(side, 4, even_a, even_b, outs == 5 ? last : none), none };
 }
 
-// ---- Two-dimensional transforms
-
-INLINE void data_2d(int side, const float *x, size_t row, float *y, size_t pos_stride) {
-    float t[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
-    for (int j = 0; j < side; j++) data_1d(side, x + j * B, row, t + j * B, (size_t)side * B);
-    for (int i = 0; i < side; i++) data_1d(side, t + i * side * B, B, y + (size_t)(i * side) * pos_stride, pos_stride);
-}
-
-INLINE void taps_2d(int side, int taps, const float *x, size_t row, float *y, size_t pos_stride) {
-    float t[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
-    for (int j = 0; j < taps; j++) taps_1d(side, taps, x + j * B, row, t + j * B, (size_t)taps * B);
-    for (int i = 0; i < side; i++)
-        taps_1d(side, taps, t + i * taps * B, B, y + (size_t)(i * side) * pos_stride, pos_stride);
-}
-
-INLINE void outs_2d(int side, int outs, const float *x, size_t pos_stride, float *y, size_t row) {
-    float t[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
-    for (int i = 0; i < side; i++)
-        outs_1d(side, outs, x + (size_t)(i * side) * pos_stride, pos_stride, t + i * outs * B, B);
-    for (int j = 0; j < outs; j++) outs_1d(side, outs, t + j * B, (size_t)outs * B, y + j * B, row);
+INLINE line transform_in(int side, int taps, line l) { // taps > 0: a filter
+    return taps > 0 ? taps_1d(side, taps, l) : data_1d(side, l);
 }
 
 // ---- Tiles of feature maps
@@ -139,68 +152,66 @@ static int at_most(int value, int bound) {
     return value < bound ? value : bound;
 }
 
-// The part [y0,y1) x [x0,x1) of a size x size tile that lies inside of the map; top, left: where the tile begins.
+// Columns [begin,end) of a tile lie inside of the map; its first element would be at row top, column left of the plane.
 typedef struct {
-    int top, left, y0, y1, x0, x1;
-    int whole;
+    const float *plane;
+    int top, left, begin, end;
 } tile_part;
 
-INLINE tile_part tile_inside(const ls_winograd_map *map, tile_at at, int size) {
+INLINE tile_part tile_inside(const ls_winograd_map *map, const float *data, int block, tile_at at, int size) {
     tile_part p = { .top = at.y * map->step - map->pad, .left = at.x * map->step - map->pad };
-    p.y0 = at_least(-p.top, 0), p.y1 = at_most(map->h - p.top, size);
-    p.x0 = at_least(-p.left, 0), p.x1 = at_most(map->w - p.left, size);
-    p.whole = p.y1 - p.y0 == size && p.x1 - p.x0 == size;
+    p.begin = at_least(-p.left, 0), p.end = at_most(map->w - p.left, size);
+    p.plane = data + ((size_t)at.image * (size_t)map->blocks + (size_t)block) * (size_t)(map->h * map->w * B);
     return p;
 }
 
 INLINE void read_tiles(int side, int taps, const ls_winograd_map *map, const float *data, int block, int first,
     int tiles, int padded_tiles, float *v, size_t pos_stride) {
-    const int size = taps > 0 ? taps : side; // taps > 0: a tile is a filter
-    const size_t row = (size_t)map->w * B;
-    float patch[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
+    static const float zeros[SIDE_MAX * B] __attribute__((aligned(64)));
+    const int size = taps > 0 ? taps : side;
+    float t[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
     tile_at at = tile_first(map, first);
-    for (int t = 0; t < tiles; t++, v += B, tile_next(map, &at)) {
-        const tile_part p = tile_inside(map, at, size);
-        const float *plane = data + ((size_t)at.image * (size_t)map->blocks + (size_t)block) * (size_t)map->h * row;
-        const float *from = patch;
-        size_t from_row = (size_t)size * B;
-        if (p.whole) {
-            from = plane + (size_t)p.top * row + (size_t)p.left * B, from_row = row;
-        } else {
-            memset(patch, 0, sizeof patch);
-            for (int y = p.y0; y < p.y1; y++)
-                for (int x = p.x0; x < p.x1; x++)
-                    store(patch + (y * size + x) * B,
-                        load(plane + (size_t)(p.top + y) * row + (size_t)((p.left + x) * B)));
+    for (int n = 0; n < tiles; n++, v += B, tile_next(map, &at)) {
+        const tile_part p = tile_inside(map, data, block, at, size);
+        const float *rows[SIDE_MAX]; // of the tile, beginning at column p.begin
+        for (int i = 0; i < size; i++) {
+            const int y = p.top + i;
+            rows[i] = y < 0 || y >= map->h ? zeros : p.plane + (size_t)((y * map->w + p.left + p.begin) * B);
         }
-        if (taps > 0)
-            taps_2d(side, taps, from, from_row, v, pos_stride);
-        else
-            data_2d(side, from, from_row, v, pos_stride);
+        if (p.end - p.begin < size) memset(t, 0, sizeof t);
+#pragma GCC unroll 2
+        for (int j = p.begin; j < p.end; j++)
+            write_line(side, transform_in(side, taps, read_column(size, rows, (size_t)((j - p.begin) * B))), t + j * B,
+                (size_t)(size * B));
+#pragma GCC unroll 2
+        for (int i = 0; i < side; i++)
+            write_line(side, transform_in(side, taps, read_line(size, t + i * size * B, B)),
+                v + (size_t)(i * side) * pos_stride, pos_stride);
     }
-    for (int t = tiles; t < padded_tiles; t++, v += B)
+    for (int n = tiles; n < padded_tiles; n++, v += B)
         for (int i = 0; i < side * side; i++) store(v + (size_t)i * pos_stride, (vf){ 0 });
 }
 
 INLINE void write_tiles(int side, int outs, const ls_winograd_map *map, float *data, int block, int first, int tiles,
     const float *m, size_t pos_stride, const float *bias) {
-    const size_t row = (size_t)map->w * B;
     const vf add = bias ? load(bias) : (vf){ 0 };
-    float patch[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
+    float t[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
+    float outside[SIDE_MAX * B] __attribute__((aligned(64))); // for rows below the map
     tile_at at = tile_first(map, first);
-    for (int t = 0; t < tiles; t++, m += B, tile_next(map, &at)) {
-        const tile_part p = tile_inside(map, at, outs);
-        float *plane = data + ((size_t)at.image * (size_t)map->blocks + (size_t)block) * (size_t)map->h * row;
-        float *to = plane + (size_t)p.top * row + (size_t)p.left * B;
-        outs_2d(side, outs, m, pos_stride, patch, (size_t)outs * B);
-        if (p.whole) {
-            for (int y = 0; y < outs; y++)
-                for (int x = 0; x < outs; x++)
-                    store(to + (size_t)y * row + x * B, load(patch + (y * outs + x) * B) + add);
-        } else {
-            for (int y = 0; y < p.y1; y++)
-                for (int x = 0; x < p.x1; x++)
-                    store(to + (size_t)y * row + x * B, load(patch + (y * outs + x) * B) + add);
+    for (int n = 0; n < tiles; n++, m += B, tile_next(map, &at)) {
+        const tile_part p = tile_inside(map, data, block, at, outs);
+        float *rows[SIDE_MAX];
+        for (int i = 0; i < outs; i++)
+            rows[i] = p.top + i >= map->h ? outside : data + (p.plane - data) + ((p.top + i) * map->w + p.left) * B;
+#pragma GCC unroll 2
+        for (int i = 0; i < side; i++)
+            write_line(outs, outs_1d(side, outs, read_line(side, m + (size_t)(i * side) * pos_stride, pos_stride)),
+                t + i * outs * B, B);
+#pragma GCC unroll 2
+        for (int j = 0; j < p.end; j++) {
+            line l = outs_1d(side, outs, read_line(side, t + j * B, (size_t)(outs * B)));
+            l.x0 += add, l.x1 += add, l.x2 += add, l.x3 += add;
+            write_column(outs, l, rows, (size_t)(j * B));
         }
     }
 }
@@ -241,6 +252,17 @@ INLINE void transpose(const float *from, float *to, size_t to_row) {
         for (int o = 0; o < B; o++) to[(size_t)o * to_row + (size_t)i] = from[i * B + o];
 }
 
+// One filter of vectors: taps B*B floats apart -> positions.
+INLINE void filter_2d(int side, int taps, const float *filter, float *u, size_t pos_stride) {
+    float t[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
+    for (int j = 0; j < taps; j++)
+        write_line(side, taps_1d(side, taps, read_line(taps, filter + j * B * B, (size_t)(taps * B * B))), t + j * B,
+            (size_t)(taps * B));
+    for (int i = 0; i < side; i++)
+        write_line(side, taps_1d(side, taps, read_line(taps, t + i * taps * B, B)), u + (size_t)(i * side) * pos_stride,
+            pos_stride);
+}
+
 // Forward: weight[o block][i block][r][s][i][o] is a filter of vectors over o for each i. Backward: the block
 // transposed and the taps in reverse order, so that again the vector runs over the outputs of the product (i) for each
 // of its inputs (o).
@@ -262,9 +284,7 @@ INLINE void read_filters(int side, int taps, int backward, const float *weight, 
                 block = turned;
             }
             for (int c = 0; c < B; c++) {
-                float filter[TAPS_MAX * B] __attribute__((aligned(64)));
-                for (int t = 0; t < taps * taps; t++) store(filter + t * B, load(block + (t * B + c) * B));
-                taps_2d(side, taps, filter, (size_t)taps * B, u + (size_t)((k * B + c) * width + j) * B, pos_stride);
+                filter_2d(side, taps, block + c * B, u + (size_t)((k * B + c) * width + j) * B, pos_stride);
             }
         }
     }
@@ -289,7 +309,7 @@ INLINE void write_filters(int side, int outs, const float *sums, size_t pos_stri
         float *to = grad_weight + ((size_t)block * (size_t)in_blocks + (size_t)i) * (size_t)(outs * outs * B * B);
         for (int c = 0; c < B; c++) {
             float total[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
-            float taps[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
+            float t[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
             const float *from = sums + (size_t)((i * B + c) * width + block - first) * B;
             for (int p = 0; p < side * side; p++) {
                 vf sum = load(from + (size_t)p * pos_stride);
@@ -297,9 +317,11 @@ INLINE void write_filters(int side, int outs, const float *sums, size_t pos_stri
                     sum += load(from + (size_t)p * pos_stride + (size_t)part * part_stride);
                 store(total + p * B, sum);
             }
-            outs_2d(side, outs, total, B, taps, (size_t)outs * B);
-            for (int t = 0; t < outs * outs; t++)
-                store(to + (t * B + c) * B, load(to + (t * B + c) * B) + load(taps + t * B));
+            for (int r = 0; r < side; r++)
+                write_line(outs, outs_1d(side, outs, read_line(side, total + r * side * B, B)), t + r * outs * B, B);
+            for (int j = 0; j < outs; j++)
+                add_line(outs, outs_1d(side, outs, read_line(side, t + j * B, (size_t)(outs * B))),
+                    to + (j * B + c) * B, (size_t)(outs * B * B));
         }
     }
 }
