@@ -7,6 +7,7 @@
 #include "device/cpu/kernels/winograd.h"
 #include "device/cpu/kernels/kernels.h"
 #include "device/cpu/kernels/winograd_gemm.h"
+#include <stdint.h>
 #include <string.h>
 
 enum { SIDE_MAX = 6 };
@@ -165,6 +166,16 @@ INLINE tile_part tile_inside(const ls_winograd_map *map, const float *data, int 
     return p;
 }
 
+// Prefetches what the tile below adds to this one: the hardware sees no pattern in rows as short as a tile. The address
+// may lie outside of the map; a prefetch does not mind.
+INLINE void prefetch_below(const ls_winograd_map *map, tile_part p, int size) {
+    const ptrdiff_t element = (ptrdiff_t)((p.top + size) * map->w + p.left) * B;
+    uintptr_t row = (uintptr_t)p.plane + (uintptr_t)(element * (ptrdiff_t)sizeof(float));
+    for (int i = 0; i < map->step; i++, row += (size_t)(map->w * B) * sizeof(float))
+        for (uintptr_t at = row; at < row + (size_t)(map->step * B) * sizeof(float); at += 64)
+            __builtin_prefetch((const void *)at);
+}
+
 INLINE void read_tiles(int side, int taps, const ls_winograd_map *map, const float *data, int block, int first,
     int tiles, int padded_tiles, float *v, size_t pos_stride) {
     static const float zeros[SIDE_MAX * B] __attribute__((aligned(64)));
@@ -173,6 +184,7 @@ INLINE void read_tiles(int side, int taps, const ls_winograd_map *map, const flo
     tile_at at = tile_first(map, first);
     for (int n = 0; n < tiles; n++, v += B, tile_next(map, &at)) {
         const tile_part p = tile_inside(map, data, block, at, size);
+        prefetch_below(map, p, size);
         const float *rows[SIDE_MAX]; // of the tile, beginning at column p.begin
         for (int i = 0; i < size; i++) {
             const int y = p.top + i;
