@@ -1,15 +1,16 @@
-// graph.h - a network: layers in order, with shapes, parameters and their initial values. Data only; no device, no memory for
-// tensors.
+// graph.h - a network: layers in order, with shapes, parameters and their initial values. Data only; no device, no
+// memory for tensors.
 //
-// File format (configs/models/*.ini): section [network] with `input = CxHxW`; every further section is a layer, its name the
-// section's, in order. `layer = kind`; `inputs = a, b` names earlier layers (default: the section before; the first: "input");
-// the other keys are the layer's own. The last layer is the output: logits of shape (classes, 1, 1).
+// File format (configs/models/*.ini): section [network] with `input = CxHxW`; every further section is a layer, its
+// name the section's, in order. `layer = kind`; `inputs = a, b` names earlier layers (default: the section before; the
+// first: "input"); the other keys are the layer's own. The last layer is the output: logits of shape (classes, 1, 1).
 //
-// Logical and physical shape. A tensor has a logical shape (what the layer says: flatten makes (C*H*W, 1, 1)) and a physical one
-// (the map as which it lies in memory, which a device may block or permute). They differ only behind a flatten, up to the next
-// linear layer: flatten moves nothing, relu, dropout and scale work on the map as it lies, and a linear layer has its weight as
-// {O, C, H, W} of its input's physical shape. So the compiler takes operators' shapes from ls_graph_physical; layers that mix
-// positions (convolution, pooling, batch norm) are refused behind a flatten, and add wants two inputs that lie alike.
+// Logical and physical shape. A tensor has a logical shape (what the layer says: flatten makes (C*H*W, 1, 1)) and a
+// physical one (the map as which it lies in memory, which a device may block or permute). They differ only behind a
+// flatten, up to the next linear layer: flatten moves nothing, relu, dropout and scale work on the map as it lies, and
+// a linear layer has its weight as {O, C, H, W} of its input's physical shape. So the compiler takes operators' shapes
+// from ls_graph_physical; layers that mix positions (convolution, pooling, batch norm) are refused behind a flatten,
+// and add wants two inputs that lie alike.
 #ifndef LS_MODEL_GRAPH_H
 #define LS_MODEL_GRAPH_H
 
@@ -74,9 +75,9 @@ typedef struct {
     ls_layer_kind kind;
     int inputs[LS_INPUTS_MAX]; // indices of layers; -1: the network's input
     int input_count;
-    ls_chw in, out; // logical; in: of the first input
-    ls_chw physical; // of the output: see above
-    int flat;        // the output is a vector: behind a flatten or a linear layer
+    ls_chw in, out;       // logical; in: of the first input
+    ls_chw physical;      // of the output: see above
+    int flat;             // the output is a vector: behind a flatten or a linear layer
     int needs_input_grad; // a layer before it is trained, so the backward pass goes on through it
     int first_param, param_count;
     int line; // in the network file
@@ -108,7 +109,8 @@ static inline int ls_role_is_statistic(ls_param_role role) {
 
 // Initial values of parameter `index` (canonical layout, ls_param_count floats): uniform element i is
 //   (2 * ls_unit_float(ls_random_word(seed, LS_PURPOSE_INIT, index, 0, i)) - 1) * bound, in fp32.
-// Bounds are PyTorch's defaults: conv and linear weight and bias 1/sqrt(fan_in) (kaiming_uniform with a = sqrt(5)); norm 1 and 0.
+// Bounds are PyTorch's defaults: conv and linear weight and bias 1/sqrt(fan_in) (kaiming_uniform with a = sqrt(5));
+// norm 1 and 0.
 void ls_graph_init_param(const ls_graph *graph, int index, uint64_t seed, float *values);
 
 // The physical shape of layer's output; of the network's input for -1.
@@ -116,9 +118,9 @@ static inline ls_chw ls_graph_physical(const ls_graph *graph, int layer) {
     return layer < 0 ? graph->input : graph->layers[layer].physical;
 }
 
-// Cost of a layer for one sample, in floating-point operations (2 for a multiply-add): forward, and the backward pass's share
-// (data gradient, where needs_input_grad; weight gradient). Convolutions and linear layers count, without their biases; the
-// others are bound by memory and count as 0, as in the published figures.
+// Cost of a layer for one sample, in floating-point operations (2 for a multiply-add): forward, and the backward pass's
+// share (data gradient, where needs_input_grad; weight gradient). Convolutions and linear layers count, without their
+// biases; the others are bound by memory and count as 0, as in the published figures.
 typedef struct {
     double forward, backward_data, backward_weight;
 } ls_cost;
