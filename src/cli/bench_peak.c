@@ -1,9 +1,10 @@
 #include "cli/bench_peak.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include "base/clock.h"
 
-enum { SIZE = 1024 };
+enum { SIZE = 1024, SIZE_REF = 128, BURST = 4 };
 enum { SRC, WEIGHT, DST, WORKSPACE, BUFFERS };
 
 struct ls_bench_peak {
@@ -23,9 +24,10 @@ static ls_status new_buffer(ls_bench_peak *peak, int which, size_t bytes, const 
 
 // Ones everywhere, weights in fp32 only: the arithmetic's speed does not depend on the values.
 static ls_status fill(ls_bench_peak *peak, ls_nchw shape, const ls_param_shape *weight, ls_dtype storage) {
-    float *ones = malloc(sizeof *ones * SIZE * SIZE);
+    int64_t count = ls_nchw_count(shape);
+    float *ones = malloc(sizeof *ones * (size_t)count);
     if (!ones) return ls_fail(LS_DEVICE, "matmul peak: out of host memory");
-    for (int i = 0; i < SIZE * SIZE; i++) ones[i] = 1;
+    for (int64_t i = 0; i < count; i++) ones[i] = 1;
     peak->device->api->activation_import(peak->device, shape, storage, ones, peak->args[LS_LINEAR_FORWARD_SRC]);
     if (storage == LS_F32)
         peak->device->api->param_import(peak->device, weight, ones, peak->args[LS_LINEAR_FORWARD_WEIGHT]);
@@ -35,11 +37,12 @@ static ls_status fill(ls_bench_peak *peak, ls_nchw shape, const ls_param_shape *
 
 static ls_status plan(ls_bench_peak *peak, ls_dtype storage) {
     const ls_device_api *api = peak->device->api;
-    ls_nchw shape = { SIZE, SIZE, 1, 1 };
-    ls_param_shape weight = { .kind = LS_PARAM_LINEAR, .dim = { SIZE, SIZE, 1, 1 }, .groups = 1 };
+    int size = strcmp(api->name, "ref") == 0 ? SIZE_REF : SIZE;
+    ls_nchw shape = { size, size, 1, 1 };
+    ls_param_shape weight = { .kind = LS_PARAM_LINEAR, .dim = { size, size, 1, 1 }, .groups = 1 };
     ls_op_desc desc = { .op = LS_OP_LINEAR_FORWARD,
         .layer = "matmul peak",
-        .attr.linear = { .src = shape, .out_features = SIZE, .has_bias = 0, .storage = storage } };
+        .attr.linear = { .src = shape, .out_features = size, .has_bias = 0, .storage = storage } };
     size_t activation = api->activation_bytes(peak->device, shape, storage);
     size_t weights = api->param_elements(peak->device, &weight) * ls_dtype_bytes(storage);
     LS_TRY(api->queue_new(peak->device, "matmul peak", &peak->queue));
@@ -82,9 +85,9 @@ ls_status ls_bench_peak_measure(ls_bench_peak *peak, double seconds, double *gfl
     double start = ls_clock_seconds(), elapsed = 0;
     int64_t runs = 0;
     while (elapsed < seconds) {
-        for (int i = 0; i < 4; i++) ls_plan_run(peak->plan, peak->args, peak->workspace, peak->queue);
+        for (int i = 0; i < BURST; i++) ls_plan_run(peak->plan, peak->args, peak->workspace, peak->queue);
         LS_TRY(api->queue_sync(peak->queue));
-        runs += 4;
+        runs += BURST;
         elapsed = ls_clock_seconds() - start;
     }
     *gflops = ls_op_flops(&peak->plan->desc) * (double)runs / elapsed * 1e-9;

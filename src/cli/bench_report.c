@@ -131,7 +131,7 @@ static void print_csv(const ls_bench *bench, FILE *file) {
     INT_COLUMNS(NAME)
     REAL_COLUMNS(NAME)
 #undef NAME
-        fputc('\n', file);
+    fputc('\n', file);
     for (int i = 0; i < bench->count; i++) {
         const ls_bench_arrangement *a = &bench->arrangement[i];
         const ls_batches *b = &a->facts->batches;

@@ -1,3 +1,69 @@
-int main(void) {
-    return 0;
+// main.c - reads the command line, starts the ranks' communicator, hands over to a command, ends all ranks with its
+// exit code.
+
+#include <stdio.h>
+#include "base/log.h"
+#include "base/version.h"
+#include "cli/args.h"
+#include "cli/commands.h"
+#include "dist/comm.h"
+
+static ls_status print_list(void) {
+    ls_config_list(stdout);
+    return LS_SUCCESS;
+}
+
+static ls_status print_help(void) {
+    ls_args_help(stdout);
+    return LS_SUCCESS;
+}
+
+static ls_status print_version(void) {
+    printf("lockstep %s\ncompiler   %s\nlibraries  %s\n", ls_version(), ls_version_compiler(), ls_version_libraries());
+    return LS_SUCCESS;
+}
+
+// A command either works on all ranks, or only prints something on rank 0.
+static const struct {
+    ls_status (*run)(const ls_args *args, ls_comm *comm);
+    ls_status (*print)(void);
+} commands[] = {
+    [LS_COMMAND_TRAIN] = { ls_cmd_train, NULL },
+    [LS_COMMAND_BENCH] = { ls_cmd_bench, NULL },
+    [LS_COMMAND_EVAL] = { ls_cmd_eval, NULL },
+    [LS_COMMAND_LIST] = { NULL, print_list },
+    [LS_COMMAND_HELP] = { NULL, print_help },
+    [LS_COMMAND_VERSION] = { NULL, print_version },
+};
+
+static ls_status print_once(ls_status (*print)(void), int rank) {
+    if (rank != 0) return LS_SUCCESS;
+    ls_status status = print();
+    // A full disk or a closed pipe shows only when the text is flushed.
+    if (fflush(stdout) != 0) ls_keep_first(&status, ls_fail(LS_STORAGE, "standard output: cannot be written"));
+    return status;
+}
+
+int main(int argc, char **argv) {
+    ls_args args;
+    ls_status parsed = ls_args_parse(argc, argv, &args);
+    ls_comm *comm = NULL;
+    ls_status status = ls_comm_start(&argc, &argv, &comm);
+    if (ls_failed(status)) {
+        ls_log_status(ls_failed(parsed) ? parsed : status);
+        return ls_failed(parsed) ? (int)parsed.code : (int)status.code;
+    }
+    const ls_comm_facts *about = ls_comm_about(comm);
+    ls_log_setup(about->rank, about->world_size, args.quiet ? LS_LOG_ERROR : LS_LOG_INFO);
+
+    status = ls_command_agree(comm, parsed);
+    if (!ls_failed(status)) {
+        if (commands[args.command].run) {
+            status = commands[args.command].run(&args, comm);
+        } else {
+            status = ls_command_agree(comm, print_once(commands[args.command].print, about->rank));
+        }
+    }
+    ls_comm_finish(comm);
+    return status.code;
 }

@@ -43,9 +43,10 @@ static int parent_has_terminal(void) {
 
 static int stderr_is_terminal(const ls_comm_facts *comm) {
     const char *term = getenv("TERM");
-    if (!term || strcmp(term, "dumb") == 0 || !isatty(STDERR_FILENO)) return 0;
+    if (!term || strcmp(term, "dumb") == 0) return 0;
     if (parent_is_launcher()) return parent_has_terminal();
-    return strcmp(comm->backend, "self") == 0; // started in some other way by a launcher: nobody knows
+    // started by a launcher in some other way: nobody knows
+    return strcmp(comm->backend, "self") == 0 && isatty(STDERR_FILENO);
 }
 
 static int terminal_columns(void) {

@@ -1,0 +1,43 @@
+# Progress: a bar on a terminal, lines elsewhere, also under mpirun, whose ranks always see a terminal.
+. "$(dirname "$0")/common.sh" "$1"
+if ! command -v script >/dev/null; then
+    echo "skipped: no script command (Debian: bsdutils) to make a terminal with"
+    exit 77
+fi
+export TERM=xterm LANG=C.UTF-8
+unset NO_COLOR LC_ALL LC_CTYPE COLUMNS
+escape=$(printf '\033')
+return=$(printf '\r')
+
+# on_terminal FILE COMMAND: what the command writes to a terminal
+on_terminal() { script -qec "$2" /dev/null </dev/null >"$1" 2>&1; }
+bars() { tr '\r' '\n' <"$1" | grep -c '^epoch .* %  loss .*left'; }
+has() { grep -qF "$2" "$1" && echo yes || echo no; }
+
+on_terminal out "$train tiny.ini --run-dir r1"
+check "terminal: bars" "$([ "$(bars out)" -ge 2 ] && echo yes)" yes
+check "terminal: colour" "$(has out "${escape}[32m")" yes
+check "terminal: the bar is taken away" "$(has out "$return${escape}[K")" yes
+check "terminal: evaluations" "$(grep -c 'test accuracy .* samples in' out)" 2
+NO_COLOR=1 on_terminal out "$train tiny.ini --run-dir r2"
+check "NO_COLOR: bars" "$([ "$(bars out)" -ge 2 ] && echo yes)" yes
+check "NO_COLOR: no colour" "$(has out "${escape}[32m")" no
+on_terminal out "$train tiny.ini --run-dir r3 --set log.progress=lines"
+check "lines on a terminal" "$(bars out) $(has out "${escape}[K")" "0 no"
+
+"$train" tiny.ini --run-dir r4 --set log.every_seconds=0.1 >out 2>&1
+check "file: no bar" "$(bars out) $(has out "$return")" "0 no"
+check "file: a line" "$([ "$(grep -c '^epoch .* update .* loss .* left' out)" -ge 1 ] && echo yes)" yes
+"$train" tiny.ini --run-dir r5 --set log.progress=bar >out 2>&1
+check "file, bar wanted" "$([ "$(bars out)" -ge 2 ] && echo yes) $(has out "${escape}[32m")" "yes no"
+"$train" tiny.ini --run-dir r6 --set log.progress=off >out 2>&1
+check "off: no progress" "$(grep -c '^epoch' out)" 0
+
+for n in 1 2; do
+    ranks $n 60 "$train" tiny.ini --run-dir "m$n" >out 2>&1
+    check "mpirun -np $n into a file: no bar" "$(bars out) $(has out "$escape")" "0 no"
+    check "mpirun -np $n into a file: evaluations" "$(grep -c 'test accuracy .* samples in' out)" 2
+    on_terminal out "$MPIRUN $mpi_root -quiet --oversubscribe --bind-to none -np $n $train tiny.ini --run-dir t$n"
+    check "mpirun -np $n on a terminal: bars" "$([ "$(bars out)" -ge 2 ] && echo yes)" yes
+done
+finish

@@ -1,0 +1,65 @@
+# What must be refused at start: one message from one rank, the documented exit code, nothing created. Alone and on two ranks.
+. "$(dirname "$0")/common.sh" "$1"
+
+alone() { "$train" "$@"; }
+two() { ranks 2 60 "$train" "$@"; }
+
+sed 's/^epochs/epoch/' tiny.ini >misspelt.ini
+sed 's/^global_batch = .*/global_batch = many/' tiny.ini >type.ini
+sed 's/^file = .*/file = nowhere.ini/' tiny.ini >network.ini
+sed 's/^out_features = 4/out_features = 5/' net.ini >net5.ini
+mkdir used && cp tiny.ini used/config.ini
+touch file
+touch before
+find . | sort >before
+
+refused "no configuration" 2 "no configuration file" alone
+refused "unknown option" 2 "unknown option --quit; did you mean --quiet?" alone tiny.ini --quit
+refused "two configurations" 2 "two configuration files" alone tiny.ini tiny.ini
+refused "missing configuration" 2 "missing.ini" alone missing.ini
+refused "misspelt key" 2 "epochs" alone misspelt.ini
+refused "wrong type" 2 "many" alone type.ini
+refused "--set of an unknown key" 2 "train.epochs" alone tiny.ini --set train.epoch=1
+refused "--set without '='" 2 "--set" alone tiny.ini --set train.epochs
+refused "missing network" 2 "nowhere.ini" alone network.ini
+refused "network of other classes" 2 "net5.ini" alone tiny.ini --set model.file=net5.ini
+refused "missing data" 3 "$here/nodata" alone tiny.ini --set data.dataset=cifar10 --set data.path="$here/nodata"
+refused "fp16 on cpu" 2 "fp16" alone tiny.ini --set device.type=cpu --set train.precision=fp16
+refused "no cuda here" 4 "cuda" alone tiny.ini --set device.type=cuda
+refused "run folder holds a run" 2 "used holds a run already" alone tiny.ini --run-dir used
+refused "run folder is a file" 2 "is a file" alone tiny.ini --run-dir file
+refused "run folder below a file" 7 "file" alone tiny.ini --run-dir file/run
+refused "run folder on /proc" 7 "/proc/lockstep" alone tiny.ini --run-dir /proc/lockstep
+refused "eval without weights" 2 "no weights file" alone eval tiny.ini
+refused "eval of missing weights" 7 "nothing.safetensors" alone eval tiny.ini nothing.safetensors
+refused "eval of what are no weights" 7 "tiny.ini" alone eval tiny.ini tiny.ini
+refused "bench into a file" 7 "file" alone bench tiny.ini --run-dir file
+# On two ranks: one for every step of the start.
+refused "two ranks: unknown option" 2 "unknown option --quit; did you mean --quiet?" two tiny.ini --quit
+refused "two ranks: misspelt key" 2 "epochs" two misspelt.ini
+refused "two ranks: missing data" 3 "$here/nodata" two tiny.ini --set data.dataset=cifar10 --set data.path="$here/nodata"
+refused "two ranks: run folder holds a run" 2 "used holds a run already" two tiny.ini --run-dir used
+refused "two ranks: eval of missing weights" 7 "nothing.safetensors" two eval tiny.ini nothing.safetensors
+refused "global batch smaller than the ranks" 2 "global_batch" ranks 4 60 "$train" tiny.ini --set train.global_batch=2
+refused "global batch that the ranks do not divide" 2 "global_batch" ranks 3 60 "$train" tiny.ini
+check "nothing was created" "$(find . | sort | diff before - && echo same)" same
+
+# Ranks with different configurations: rank 1 reads another file. A table of the differences, once.
+cat >wrapper.sh <<'END'
+#!/bin/sh
+[ "${OMPI_COMM_WORLD_RANK:-0}" = 1 ] && set -- "$@" --set run.seed=2
+exec "$TRAIN" "$@"
+END
+chmod +x wrapper.sh
+TRAIN=$train refused "ranks with different configurations" 5 "run.seed" ranks 2 60 ./wrapper.sh tiny.ini --run-dir different
+check "no folder of the refused run" "$(ls -d different 2>/dev/null)" ""
+
+if [ "$(id -u)" = 0 ]; then # root may write into any folder: as somebody else, where that is possible
+    if command -v setpriv >/dev/null && chmod 755 "$here" && setpriv --reuid=65534 --clear-groups test -x "$train"; then
+        refused "run folder not writable" 7 "error" setpriv --reuid=65534 --regid=65534 --clear-groups "$train" tiny.ini
+    fi
+else
+    mkdir locked && chmod 555 locked
+    refused "run folder not writable" 7 "locked" alone tiny.ini --run-dir locked
+fi
+finish

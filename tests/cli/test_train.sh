@@ -1,0 +1,83 @@
+# A run from configuration to summary, alone and on two ranks: the files of the run folder and what they say; evaluation of its
+# weights; repetition from its own configuration; what prints only.
+. "$(dirname "$0")/common.sh" "$1"
+
+summary_fields="status device precision world_size threads_per_rank dataset model parameters seed epochs updates samples_seen
+global_batch micro_batch accumulation_steps train_loss test_accuracy test_samples train_images_per_second wall_seconds
+time_to_first_update_seconds peak_memory_bytes comm_seconds_exposed loader_wait_seconds weights_hash"
+
+# run WHAT FOLDER RANKS ARGS...
+run() {
+    local what=$1 folder=$2 n=$3 text rc name
+    shift 3
+    if [ "$n" = 1 ]; then text=$("$train" "$@" --run-dir "$folder" 2>&1); else text=$(ranks "$n" 60 "$train" "$@" --run-dir "$folder" 2>&1); fi
+    rc=$?
+    check "$what: exit" $rc 0
+    [ $rc = 0 ] || echo "$text"
+    check "$what: files" "$(ls "$folder" | tr '\n' ' ')" "config.ini metrics.jsonl network.ini summary.json weights.safetensors "
+    for name in $summary_fields; do
+        grep -q "\"$name\":" "$folder/summary.json" || check "$what: summary.json has $name" no yes
+    done
+    check "$what: status" "$(field "$folder/summary.json" status)" completed
+    check "$what: ranks" "$(field "$folder/summary.json" world_size)" "$n"
+    check "$what: updates" "$(field "$folder/summary.json" updates)" 16
+    check "$what: samples" "$(field "$folder/summary.json" samples_seen)" 480
+    check "$what: test samples" "$(field "$folder/summary.json" test_samples)" 100
+    check "$what: parameters" "$(field "$folder/summary.json" parameters)" 1236
+    check "$what: first event" "$(head -n 1 "$folder/metrics.jsonl" | grep -c '"event":"start"')" 1
+    check "$what: train events" "$(grep -c '"event":"train"' "$folder/metrics.jsonl")" 4
+    check "$what: eval events" "$(grep -c '"event":"eval"' "$folder/metrics.jsonl")" 2
+    check "$what: last event" "$(tail -n 1 "$folder/metrics.jsonl" | grep -c '"event":"end".*"status":"completed"')" 1
+    check "$what: events with update, epoch and time" "$(grep -c '"update":.*"epoch":.*"time":' "$folder/metrics.jsonl")" \
+        "$(wc -l <"$folder/metrics.jsonl")"
+}
+
+run "alone" one 1 tiny.ini
+run "two ranks" two 2 tiny.ini
+run "ordered, alone" ordered1 1 tiny.ini --set run.deterministic=true
+run "ordered, two ranks" ordered2 2 tiny.ini --set run.deterministic=true
+check "ordered mode: same weights on 1 and 2 ranks" "$(field ordered2/summary.json weights_hash)" "$(field ordered1/summary.json weights_hash)"
+run "from the run's own configuration" again 1 ordered1/config.ini
+check "repeated: same weights" "$(field again/summary.json weights_hash)" "$(field ordered1/summary.json weights_hash)"
+check "repeated: same weights file" "$(cmp again/weights.safetensors ordered1/weights.safetensors && echo same)" same
+
+for n in 1 2; do
+    accuracy=$(printf '%.6f' "$(field one/summary.json test_accuracy)")
+    text=$(ranks $n 60 "$train" eval tiny.ini one/weights.safetensors 2>/dev/null)
+    check "eval on $n rank(s): exit" $? 0
+    check "eval on $n rank(s): accuracy" "$(sed -n 's/^test_accuracy //p' <<<"$text")" "$accuracy"
+    check "eval on $n rank(s): samples" "$(sed -n 's/^test_samples //p' <<<"$text")" 100
+    check "eval on $n rank(s): lines" "$(wc -l <<<"$text")" 3
+done
+
+# Numbered folders: the configuration's name and the next free number.
+"$train" tiny.ini --quiet --set train.max_updates=1 && "$train" tiny.ini --quiet --set train.max_updates=1
+check "numbered run folders" "$(ls runs | tr '\n' ' ')" "tiny-001 tiny-002 "
+text=$("$train" tiny.ini --quiet --set train.max_updates=1 --set run.name=named 2>&1)
+check "run.name" "$? $(ls runs/named/summary.json)" "0 runs/named/summary.json"
+check "--quiet says nothing" "$text" ""
+
+# What prints and creates nothing.
+touch before
+find . | sort >before
+text=$("$train" tiny.ini --dry-run --run-dir none 2>/dev/null)
+check "--dry-run: exit" $? 0
+check "--dry-run: layers" "$(grep -cE '^ *(conv1|fc) ' <<<"$text" | awk '{ print ($1 >= 2) }')" 1
+ranks 2 60 "$train" tiny.ini --dry-run >plan 2>/dev/null
+check "--dry-run on 2 ranks: exit" $? 0
+check "--dry-run on 2 ranks: printed once" "$(grep -c '^memory of one rank' plan)" "$(grep -c '^memory of one rank' <<<"$text")"
+rm -f plan
+"$train" tiny.ini --print-config --set train.clip_norm=0.1 >effective.ini
+check "--print-config: exit" $? 0
+"$train" effective.ini --print-config >again.ini
+check "--print-config reads back to itself" "$(cmp effective.ini again.ini && echo same)" same
+check "--print-config: --set is in it" "$(grep -c '^clip_norm = 0.1$' effective.ini)" 1
+check "--print-config on 2 ranks" "$(ranks 2 60 "$train" effective.ini --print-config | cmp - again.ini && echo same)" same
+rm -f effective.ini again.ini
+check "nothing was created" "$(find . | sort | diff before - && echo same)" same
+
+for word in --help --list --version; do
+    check "$word on 2 ranks prints once" "$(ranks 2 60 "$train" $word | cmp - <("$train" $word) && echo same)" same
+done
+check "a full device is told" "$("$train" --help 2>/dev/null >/dev/full; echo $?)" 7
+finish
