@@ -37,7 +37,10 @@ static void prepare_environment(void) {
     // On one host no fabric is needed; probing for one takes 200 ms of MPI_Init's 260 (Open MPI 4.1.4, 2 ranks). All
     // ranks see the same two numbers, so all decide alike.
     int size = env_number("OMPI_COMM_WORLD_SIZE");
-    if (size > 0 && size == env_number("OMPI_COMM_WORLD_LOCAL_SIZE")) setenv("OMPI_MCA_pml", "ob1", 0);
+    if (size > 0 && size == env_number("OMPI_COMM_WORLD_LOCAL_SIZE")) {
+        setenv("OMPI_MCA_pml", "ob1", 0);
+        setenv("OMPI_MCA_btl", "^openib,ofi", 0); // ob1 would try them where there is a fabric, and openib warns
+    }
 }
 
 ls_status ls_comm_start(int *argc, char ***argv, ls_comm **out) {

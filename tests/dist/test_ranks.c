@@ -4,9 +4,9 @@
 //   test_dist_ranks agree RANK           rank RANK has failed (-1: none)
 //   test_dist_ranks fingerprint CASE     same | global_batch | many
 //   test_dist_ranks fault KIND RANK WAIT TIMEOUT_S FOLDER
-//                                        rank RANK does KIND (kill | stop | exit | abort | none | sleep) in update 17,
-//                                        the others WAIT (allreduce | reducer | blocking | nap); FOLDER/pid.RANK gets
-//                                        each rank's process number
+//                                        rank RANK does KIND (kill | stop | exit | abort | none | sleep | slow |
+//                                        forever) in update 17, the others WAIT (allreduce | reducer | blocking | nap);
+//                                        FOLDER/pid.RANK gets each rank's process number
 //   test_dist_ranks cost BYTES BUCKET_BYTES OVERLAP MS UPDATES
 //                                        exposed time of sums beside MS of computation
 #include <inttypes.h>
@@ -304,14 +304,17 @@ static int run_fingerprint(ls_comm *comm, const char *which) {
     return end(comm, ls_failed(again) ? again : status);
 }
 
-static void wait_for_peers(ls_comm *comm, const char *how, ls_reducer *reducer) {
+static void wait_for_peers(ls_comm *comm, const char *how, ls_reducer *reducer, double slow_s) {
     int32_t sum = 1;
     if (strcmp(how, "allreduce") == 0)
         must(comm, ls_comm_allreduce(comm, &sum, 1, LS_I32, LS_REDUCE_SUM));
     else if (strcmp(how, "nap") == 0)
         must(comm, ls_comm_barrier_napping(comm));
     else {
-        for (int b = 0; b < 4; b++) ls_reducer_launch(reducer, b);
+        for (int b = 0; b < 4; b++) {
+            if (slow_s > 0) ls_clock_sleep(slow_s);
+            ls_reducer_launch(reducer, b);
+        }
         must(comm, ls_reducer_wait(reducer));
     }
 }
@@ -346,7 +349,8 @@ static int run_fault(ls_comm *comm, char **argv) {
             if (strcmp(kind, "sleep") == 0) ls_clock_sleep(2 * timeout_s);
             if (strcmp(kind, "forever") == 0) ls_clock_sleep(1e4);
         }
-        wait_for_peers(comm, wait, reducer);
+        int slow = update == 17 && rank == victim && strcmp(kind, "slow") == 0;
+        wait_for_peers(comm, wait, reducer, slow ? 0.6 * timeout_s : 0);
     }
     ls_reducer_free(reducer);
     return end(comm, LS_SUCCESS);

@@ -10,5 +10,6 @@ fault "rank 0 stopped"                       stop  0    allreduce 1   5 10 1 "ra
 fault "stopped, no overlap"                  stop  2    blocking  1   5 10 1 "$rank0 (all-reduce of bucket 0)"
 fault "one computes longer than the timeout" sleep 1    reducer   1   5 10 1 "$lost"
 fault "all compute longer than the timeout"  sleep -1   reducer   1   0 10 0 ""
+fault "slow, but a bucket comes now and then" slow 1   reducer   1   0 10 0 ""
 fault "the others nap meanwhile"             sleep 1    nap       1   0 10 0 ""
 finish
