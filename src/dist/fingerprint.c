@@ -149,7 +149,7 @@ static void measure_row(table *t, text *out, const char *name) {
 static void put_row(table *t, text *out, const char *name) {
     size_t bytes = 3 + t->width[0];
     for (int g = 0; g < t->columns; g++) bytes += COLUMN_GAP + t->width[g + 1];
-    if (out->left_out > 0 || out->left <= bytes + LAST_LINES) {
+    if (out->left <= bytes + LAST_LINES) {
         out->left_out++;
         return;
     }
