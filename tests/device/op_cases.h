@@ -58,6 +58,10 @@ static const conv_row conv_rows[] = {
     { "7x7, stride 2",             { 1, 3, 21, 19 },   16,  7, 2, 3, 1, 1, 1 },
     { "kernel as large as map",    { 3, 16, 4, 4 },    10,  4, 1, 0, 1, 1, 1 },
     { "one channel in and out",    { 4, 1, 12, 12 },    1,  3, 1, 1, 1, 1, 1 },
+    { "many samples",              { 37, 16, 6, 5 },   24,  3, 1, 1, 1, 1, 1 },
+    { "many samples, 1x1",         { 19, 24, 5, 4 },   16,  1, 2, 0, 1, 1, 1 },
+    { "many samples, one channel", { 21, 1, 9, 9 },    16,  5, 1, 2, 1, 1, 1 },
+    { "many samples, groups",      { 18, 12, 5, 5 },   12,  3, 1, 1, 1, 3, 1 },
     { "taps only in padding",      { 1, 3, 2, 2 },      8,  5, 1, 4, 2, 1, 0 }
 };
 // clang-format on
@@ -180,6 +184,7 @@ static const struct {
     { "resnet20 stage 3", { 3, 64, 8, 8 } },
     { "1x1 map", { 4, 10, 1, 1 } },
     { "two values", { 2, 3, 1, 1 } },
+    { "many samples", { 41, 20, 13, 13 } },
     { "batch 1, one channel", { 1, 1, 3, 5 } },
     { "odd", { 3, 17, 5, 7 } },
     { "odd channels", { 2, 5, 4, 1 } },

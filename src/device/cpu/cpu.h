@@ -70,6 +70,9 @@ static inline float *ls_cpu_floats_at(ls_buffer buffer) { // NULL for an absent 
 static inline size_t ls_cpu_round(size_t bytes) { // so that the next thing behind it is aligned
     return (bytes + LS_CPU_ALIGN - 1) / LS_CPU_ALIGN * LS_CPU_ALIGN;
 }
+static inline int ls_cpu_aligned(const void *address) { // to a cache line, as writing around the cache needs; NULL is
+    return ((uintptr_t)address & 63) == 0;
+}
 static inline int ls_cpu_share(int total, int part, int parts) { // where part begins
     return (int)((int64_t)total * part / parts);
 }

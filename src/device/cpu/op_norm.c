@@ -143,10 +143,6 @@ static void grad_apply_task(void *context, int task, int thread) {
     plan->kernels->norm_grad_apply(&piece.span, &grad, constants);
 }
 
-static int aligned(const void *p) {
-    return ((uintptr_t)p & 63) == 0;
-}
-
 // first: the pass that makes sums, or NULL; second: the pass that uses them.
 static void run_waves(norm_run *run, ls_pool_task *first, ls_pool_task *second) {
     const norm_plan *plan = run->plan;
@@ -169,7 +165,7 @@ static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
         .dst = ls_cpu_floats_at(args[LS_NORM_FORWARD_DST]),
         .sums = ls_buffer_host(workspace) };
     if (plan->desc.attr.norm.residual) run.residual = ls_cpu_floats_at(args[LS_NORM_FORWARD_RESIDUAL]);
-    run.stream = run.plan->stream && aligned(run.dst);
+    run.stream = run.plan->stream && ls_cpu_aligned(run.dst);
     run_waves(&run, stats_task, apply_task);
 }
 
@@ -184,7 +180,7 @@ static void inference_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
         .var = ls_cpu_floats_at(args[LS_NORM_INFERENCE_VAR]),
         .dst = ls_cpu_floats_at(args[LS_NORM_INFERENCE_DST]) };
     if (plan->desc.attr.norm.residual) run.residual = ls_cpu_floats_at(args[LS_NORM_INFERENCE_RESIDUAL]);
-    run.stream = run.plan->stream && aligned(run.dst);
+    run.stream = run.plan->stream && ls_cpu_aligned(run.dst);
     run_waves(&run, NULL, apply_task);
 }
 
@@ -204,7 +200,7 @@ static void backward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     if (attr->relu) run.grad.dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_DST]);
     if (attr->two_grads) run.grad.grad_dst2 = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_DST2]);
     if (attr->residual) run.grad.grad_residual = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]);
-    run.stream = run.plan->stream && aligned(run.grad.grad_src) && aligned(run.grad.grad_residual);
+    run.stream = run.plan->stream && ls_cpu_aligned(run.grad.grad_src) && ls_cpu_aligned(run.grad.grad_residual);
     run_waves(&run, grad_sums_task, grad_apply_task);
 }
 

@@ -1,7 +1,7 @@
 // op_pool.c - pooling, plane by plane.
 #include "device/cpu/cpu.h"
 
-enum { POOL_TASK_BYTES = 65536 };
+enum { POOL_TASK_BYTES = 65536, STREAM_BYTES = 16 << 20 };
 
 typedef struct {
     ls_cpu_plan base;
@@ -13,6 +13,7 @@ typedef struct {
 
 typedef struct {
     const pool_plan *plan;
+    ls_kernel_pool pool;
     const float *in; // src, or grad_dst
     float *out;      // dst, or grad_src
     char *index;
@@ -30,14 +31,14 @@ static void pool_task(void *context, int task, int thread) {
     int max = desc->attr.pool.kind == LS_POOL_MAX;
     if (desc->op == LS_OP_POOL_FORWARD) {
         if (max)
-            plan->kernels->pool_max_forward(&plan->pool, planes, run->in + at_src, run->out + at_dst, index);
+            plan->kernels->pool_max_forward(&run->pool, planes, run->in + at_src, run->out + at_dst, index);
         else
-            plan->kernels->pool_average_forward(&plan->pool, planes, run->in + at_src, run->out + at_dst);
+            plan->kernels->pool_average_forward(&run->pool, planes, run->in + at_src, run->out + at_dst);
     } else {
         if (max)
-            plan->kernels->pool_max_backward(&plan->pool, planes, run->in + at_dst, index, run->out + at_src);
+            plan->kernels->pool_max_backward(&run->pool, planes, run->in + at_dst, index, run->out + at_src);
         else
-            plan->kernels->pool_average_backward(&plan->pool, planes, run->in + at_dst, run->out + at_src);
+            plan->kernels->pool_average_backward(&run->pool, planes, run->in + at_dst, run->out + at_src);
     }
 }
 
@@ -46,7 +47,7 @@ static void pool_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     (void)queue;
     const pool_plan *own = (const pool_plan *)plan;
     const ls_pool_attr *attr = &plan->desc.attr.pool;
-    pool_run run = { .plan = own };
+    pool_run run = { .plan = own, .pool = own->pool };
     if (plan->desc.op == LS_OP_POOL_FORWARD) {
         run.in = ls_cpu_floats_at(args[LS_POOL_FORWARD_SRC]);
         run.out = ls_cpu_floats_at(args[LS_POOL_FORWARD_DST]);
@@ -56,6 +57,7 @@ static void pool_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
         run.out = ls_cpu_floats_at(args[LS_POOL_BACKWARD_GRAD_SRC]);
         if (attr->kind == LS_POOL_MAX) run.index = ls_buffer_host(args[LS_POOL_BACKWARD_INDEX]);
     }
+    run.pool.stream = own->pool.stream && ls_cpu_aligned(run.out);
     ls_pool_run(own->base.cpu->pool, pool_task, &run, (own->planes + own->planes_per_task - 1) / own->planes_per_task);
 }
 
@@ -80,6 +82,8 @@ ls_status ls_cpu_pool_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     plan->dst_plane = ls_cpu_sample(cpu, attr->dst) / (size_t)blocks;
     size_t per_task = POOL_TASK_BYTES / (plan->src_plane * sizeof(float));
     plan->planes_per_task = per_task < 1 ? 1 : (int)per_task;
+    plan->pool.stream =
+        ls_cpu_block(cpu, attr->src.c) > 1 && (size_t)plan->planes * plan->src_plane * sizeof(float) >= STREAM_BYTES;
     *out = &plan->base.base;
     return LS_SUCCESS;
 }

@@ -30,7 +30,7 @@ static void flat_task(void *context, int task, int thread) {
             atomic_store(&run->bad, 1);
         break;
     case LS_OP_GRAD_UNFIX:
-        kernels->grad_unfix(run->fixed + at, run->divisor, run->factor, run->grad_out + at, n);
+        kernels->grad_unfix(run->fixed + at, run->factor, run->divisor, run->grad_out + at, n);
         break;
     case LS_OP_GRAD_STATS:
         kernels->grad_stats(run->grad + at, n, run->partials[task]);
@@ -76,8 +76,8 @@ static void grad_unfix_run(const ls_plan *plan, const ls_buffer *args, ls_buffer
     const ls_flat_attr *attr = &plan->desc.attr.flat;
     flat_run run = { .fixed = ls_buffer_host(args[LS_GRAD_UNFIX_FIXED]),
         .grad_out = ls_cpu_floats_at(args[LS_GRAD_UNFIX_GRAD]),
-        .divisor = ldexp(1, attr->fraction_bits),
-        .factor = loss_scale_of(plan, ls_buffer_host(args[LS_GRAD_UNFIX_STATE])) };
+        .factor = ldexp(1, -attr->fraction_bits),
+        .divisor = loss_scale_of(plan, ls_buffer_host(args[LS_GRAD_UNFIX_STATE])) };
     run_flat(&run, plan, attr->count);
 }
 

@@ -29,6 +29,7 @@ typedef struct {
     int h, w, p, q, kernel_h, kernel_w, stride, pad;
     int relu;
     int wide_index; // uint16 instead of uint8
+    int stream;     // write around the cache (2x2 windows only)
 } ls_kernel_pool;
 
 // C[m][n] = (or +=) sum_k A[m][k] * B[k][n], for one piece of C. A(m,k) is at a + m*a_m + k*a_k; B is packed.
@@ -102,7 +103,7 @@ typedef struct {
     // update.c
     int (*grad_fix)(
         const float *grad, double factor, double divisor, int64_t *fixed, size_t n); // 1: something did not fit
-    void (*grad_unfix)(const int64_t *fixed, double divisor, double factor, float *grad, size_t n);
+    void (*grad_unfix)(const int64_t *fixed, double share, double factor, float *grad, size_t n);
     void (*grad_stats)(const float *grad, size_t n, double partial[2]);
     void (*sgd)(const ls_kernel_step *step, const float *grad, float *momentum, float *weight, size_t n);
     void (*adamw)(

@@ -127,10 +127,19 @@ static void max_grad_two(const ls_kernel_pool *pool, const float *grad_dst, cons
         float *x = grad_src + (size_t)(2 * p) * (size_t)pool->w * LS_VL, *y = x + (size_t)pool->w * LS_VL;
         for (int q = 0; q < pool->q; q++, x += 2 * LS_VL, y += 2 * LS_VL, grad_dst += LS_VL, index += LS_VL) {
             vi g = (vi)load(grad_dst), winner = __builtin_convertvector((vb) * (const vbu *)index, vi);
-            store(x, (vf)((winner == 0) & g));
-            store(x + LS_VL, (vf)((winner == 1) & g));
-            store(y, (vf)((winner == 2) & g));
-            store(y + LS_VL, (vf)((winner == 3) & g));
+            vf a = (vf)((winner == 0) & g), b = (vf)((winner == 1) & g), c = (vf)((winner == 2) & g),
+               d = (vf)((winner == 3) & g);
+            if (pool->stream) {
+                store_around(x, a);
+                store_around(x + LS_VL, b);
+                store_around(y, c);
+                store_around(y + LS_VL, d);
+            } else {
+                store(x, a);
+                store(x + LS_VL, b);
+                store(y, c);
+                store(y + LS_VL, d);
+            }
         }
         if (pool->w & 1) {
             store(x, (vf){ 0 });
@@ -152,6 +161,7 @@ void LS_KERNEL(pool_max_backward)(
             max_grad_general(pool, grad_dst + i * out, index, i * out, grad_src + i * in);
         }
     }
+    if (pool->stream) store_fence();
 }
 
 void LS_KERNEL(pool_average_forward)(const ls_kernel_pool *pool, int planes, const float *src, float *dst) {

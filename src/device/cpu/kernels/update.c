@@ -1,4 +1,5 @@
 // update.c - flat operators over the arenas. Plain loops: the compiler makes vectors of them.
+#include <float.h>
 #include <math.h>
 #include "device/cpu/kernels/kernels.h"
 
@@ -22,22 +23,36 @@ int LS_KERNEL(grad_fix)(const float *grad, double factor, double divisor, int64_
     return bad != 0;
 }
 
-void LS_KERNEL(grad_unfix)(const int64_t *fixed, double divisor, double factor, float *grad, size_t n) {
-    for (size_t i = 0; i < n; i++) grad[i] = (float)((double)fixed[i] / divisor * factor);
+// int64 to double, rounded once, in operations that AVX2 has vector forms of: the halves become mantissas of doubles
+// with fixed exponents (2^84 and 2^52), and what they brought along is subtracted exactly.
+static inline double from_fixed(int64_t fixed) {
+    union {
+        uint64_t i;
+        double d;
+    } high = { .i = (uint64_t)fixed >> 32 ^ 0x4530000080000000 },
+      low = { .i = ((uint64_t)fixed & 0xFFFFFFFF) | 0x4330000000000000 };
+    return (high.d - (0x1p84 + 0x1p63 + 0x1p52)) + low.d;
+}
+
+void LS_KERNEL(grad_unfix)(const int64_t *fixed, double share, double factor, float *grad, size_t n) {
+    for (size_t i = 0; i < n; i++) grad[i] = (float)(from_fixed(fixed[i]) * share * factor);
+}
+
+enum { LANES = 16 };
+
+static inline void add_lane(float grad, double *sum, int64_t *bad) {
+    double g = (double)grad;
+    *sum += g * g;
+    *bad += fabsf(grad) <= FLT_MAX ? 0 : 1;
 }
 
 void LS_KERNEL(grad_stats)(const float *grad, size_t n, double partial[2]) {
-    enum { LANES = 8 };
     double sum[LANES] = { 0 };
     int64_t bad[LANES] = { 0 };
-    for (size_t i = 0; i < n; i += LANES) {
-        size_t lanes = n - i < LANES ? n - i : LANES;
-        for (size_t j = 0; j < lanes; j++) {
-            double g = (double)grad[i + j];
-            sum[j] += g * g;
-            bad[j] += fabsf(grad[i + j]) <= 0x1.fffffep127f ? 0 : 1;
-        }
-    }
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t j = 0; j < LANES; j++) add_lane(grad[i + j], &sum[j], &bad[j]);
+    for (size_t j = 0; i + j < n; j++) add_lane(grad[i + j], &sum[j], &bad[j]);
     partial[0] = partial[1] = 0;
     for (int j = 0; j < LANES; j++) {
         partial[0] += sum[j];
