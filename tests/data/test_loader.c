@@ -216,8 +216,8 @@ static void failure_comes_with_its_batch(void **state) {
             ls_loader_release(loader, &batch);
         }
         const char *const parts[MAX_PARTS] = { "b/10.png", "broken PNG", "byte 40" };
-        for (int i = 0; i < 40; i++) ls_fail(LS_INTERNAL, "the ring of messages turns");
         require_failure("broken", ls_loader_acquire(loader, &batch), LS_DATA, parts);
+        for (int i = 0; i < 40; i++) ls_fail(LS_INTERNAL, "the ring of messages turns");
         require_failure("broken, again", ls_loader_acquire(loader, &batch), LS_DATA, parts);
         ls_loader_free(loader);
         free_rig(&r);
