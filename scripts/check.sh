@@ -89,10 +89,7 @@ stage_test() {
 
 stage_asan() {
   step "address and undefined-behaviour sanitizers, all tests"
-  # What the MPI library never frees is not ours to report.
-  export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0"
   build asan && run_tests asan
-  unset LSAN_OPTIONS
 }
 
 stage_tsan() {

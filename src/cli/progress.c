@@ -109,15 +109,14 @@ static void state_text(char *dst, size_t bytes, const ls_train_progress *p) {
     snprintf(dst, bytes, "loss %s  accuracy %s  %s images/s  left %s", loss, accuracy, rate, left);
 }
 
-static long long shown_epoch(const ls_progress *progress, const ls_train_progress *p) {
-    long long epoch = p->epoch + 1;
-    return epoch < progress->epochs ? epoch : progress->epochs;
+static int64_t shown_epoch(const ls_progress *progress, const ls_train_progress *p) {
+    return p->epoch + 1 < progress->epochs ? p->epoch + 1 : progress->epochs;
 }
 
 char *ls_progress_line(char *dst, const ls_progress *progress, const ls_train_progress *p) {
     char state[256];
     state_text(state, sizeof state, p);
-    snprintf(dst, LS_PROGRESS_TEXT_BYTES, "epoch %lld/%lld  update %lld/%lld  %s", shown_epoch(progress, p),
+    snprintf(dst, LS_PROGRESS_TEXT_BYTES, "epoch %lld/%lld  update %lld/%lld  %s", (long long)shown_epoch(progress, p),
         (long long)progress->epochs, (long long)p->update, (long long)progress->updates_planned, state);
     return dst;
 }
@@ -126,8 +125,8 @@ char *ls_progress_bar(char *dst, const ls_progress *progress, const ls_train_pro
     char head[64], state[256], bar[BAR_COLUMNS_MAX * 3 + 32] = "";
     double done = progress->updates_planned > 0 ? (double)p->update / (double)progress->updates_planned : 0;
     done = fmin(fmax(done, 0), 1);
-    int head_columns =
-        snprintf(head, sizeof head, "epoch %lld/%lld", shown_epoch(progress, p), (long long)progress->epochs);
+    int head_columns = snprintf(
+        head, sizeof head, "epoch %lld/%lld", (long long)shown_epoch(progress, p), (long long)progress->epochs);
     state_text(state, sizeof state, p);
 
     // two spaces twice, " 100 %", and the last column free: writing there makes some terminals wrap
@@ -150,7 +149,7 @@ char *ls_progress_bar(char *dst, const ls_progress *progress, const ls_train_pro
 char *ls_progress_evaluation(char *dst, const ls_progress *progress, const ls_train_evaluation *e) {
     char took[32];
     snprintf(dst, LS_PROGRESS_TEXT_BYTES, "epoch %lld/%lld  test accuracy %.2f %%  loss %.4f  (%lld samples in %s)",
-        (long long)e->epoch, (long long)progress->epochs, 100 * e->test_accuracy, e->test_loss,
+        (long long)progress->epoch, (long long)progress->epochs, 100 * e->test_accuracy, e->test_loss,
         (long long)e->test_samples, ls_progress_duration(took, sizeof took, e->seconds));
     return dst;
 }
@@ -178,6 +177,7 @@ static void on_progress(void *context, const ls_train_progress *p) {
     char text[LS_PROGRESS_TEXT_BYTES], shown[LS_PROGRESS_TEXT_BYTES + 16];
     if (progress->style.display == LS_DISPLAY_OFF) return;
     progress->loss_known |= p->record;
+    progress->epoch = shown_epoch(progress, p);
     ls_train_progress shown_state = *p;
     if (!progress->loss_known) shown_state.train_loss = shown_state.train_accuracy = NAN;
     if (progress->style.display == LS_DISPLAY_BAR) {

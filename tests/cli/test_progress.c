@@ -94,7 +94,7 @@ static void no_bar_wraps(void **state) {
 
 static void evaluation(void **state) {
     (void)state;
-    ls_progress progress = { .epochs = 5 };
+    ls_progress progress = { .epochs = 5, .epoch = 2 };
     ls_train_evaluation e = {
         .epoch = 2, .test_loss = 0.26789, .test_accuracy = 0.9057, .test_samples = 10000, .seconds = 1.6
     };
