@@ -15,7 +15,7 @@ ls_status ls_device_open(
     if (strcmp(type, "cuda") == 0) return ls_fail(LS_DEVICE, "%s; use device.type = cpu or auto", no_cuda);
     const char *name = is_auto ? "cpu" : type;
     for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++) {
-        if (built_in[i] && strcmp(built_in[i]->name, name) == 0) return built_in[i]->open(options, out);
+        if (strcmp(built_in[i]->name, name) == 0) return built_in[i]->open(options, out);
     }
     return ls_fail(LS_USAGE, "device.type = %s: no such device; there are auto, cpu, cuda, ref and null", type);
 }

@@ -163,6 +163,16 @@ static void devices_open_by_name(void **unused) {
     ls_device_close(NULL);
 }
 
+static void auto_is_the_cpu_and_says_why(void **unused) {
+    (void)unused;
+    const char *why = NULL;
+    ls_device *device = NULL;
+    assert_int_equal(ls_device_open("auto", &(ls_device_options){ .threads = 1 }, &device, &why).code, LS_OK);
+    assert_string_equal(device->api->name, "cpu");
+    assert_non_null(strstr(why, "this build has no CUDA device"));
+    ls_device_close(device);
+}
+
 // The null device has real memory and does nothing.
 static void null_leaves_everything_alone(void **unused) {
     (void)unused;
@@ -208,6 +218,7 @@ int main(void) {
         cmocka_unit_test(costs),
         cmocka_unit_test(pool_index_is_as_wide_as_the_window_needs),
         cmocka_unit_test(devices_open_by_name),
+        cmocka_unit_test(auto_is_the_cpu_and_says_why),
         cmocka_unit_test(null_leaves_everything_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -357,6 +357,29 @@ static void a_loss_that_is_not_finite_is_counted(void **unused) {
     assert_int_equal(result.count, 3);
 }
 
+static void the_lowest_class_wins_a_tie(void **unused) {
+    (void)unused;
+    float logits[6] = { 1, 2, 2, 3, 1, 3 };
+    int32_t labels[2] = { 1, 0 };
+    ls_micro_input micro = { .count = 2 };
+    ls_train_state state = { .loss_scale = 1 };
+    ls_micro_result result = { 0 };
+    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 2, 3, 1, 1 }, 0, 0, LS_F32 } };
+    run(&desc, (void *[]){ logits, labels, &micro, &state, &result, NULL });
+    assert_int_equal(result.correct, 2);
+}
+
+// multiplier = clip / (norm + 1e-6): where the norm is small itself, the 1e-6 shows
+static void clipping_adds_to_the_norm(void **unused) {
+    (void)unused;
+    ls_train_state state = { .loss_scale = 1 };
+    ls_window_input window = { .samples = 1, .micro_batches = 1, .lr = 1 };
+    double partial[2] = { 1e-12, 0 };
+    ls_op_desc desc = { .op = LS_OP_CONTROL, .layer = "control", .attr.control = { .slots = 1, .clip_norm = 1e-6F } };
+    run(&desc, (void *[]){ &window, partial, &state });
+    expect_near("multiplier", 0, 0, (double)state.multiplier, 0.5, 1e-6);
+}
+
 static int open_ref(void **unused) {
     (void)unused;
     return ls_failed(ls_device_open("ref", &(ls_device_options){ .threads = 1 }, &ref, NULL));
@@ -379,6 +402,8 @@ int main(void) {
         cmocka_unit_test(cast_rounds_to_nearest_even_and_overflows_to_infinity),
         cmocka_unit_test(fp16_gradients_overflow_to_infinity),
         cmocka_unit_test(a_loss_that_is_not_finite_is_counted),
+        cmocka_unit_test(the_lowest_class_wins_a_tie),
+        cmocka_unit_test(clipping_adds_to_the_norm),
     };
     return cmocka_run_group_tests(tests, open_ref, close_ref);
 }
