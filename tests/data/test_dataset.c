@@ -283,6 +283,21 @@ static void missing_set_says_where_and_how(void **state) {
     assert_int_equal(0, chdir(here));
 }
 
+static void locked_folder_is_not_a_missing_set(void **state) {
+    (void)state;
+    const char *folder = new_folder();
+    put_sets(folder);
+    ls_config cfg = config_for(M, folder);
+    ls_dataset *dataset;
+    assert_int_equal(0, chmod(folder, 0));
+    int change = geteuid() == 0; // root may go everywhere
+    if (change) assert_int_equal(0, seteuid(65534));
+    ls_status status = ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &dataset);
+    if (change) assert_int_equal(0, seteuid(0));
+    assert_int_equal(0, chmod(folder, 0755));
+    require_failure("locked folder", status, LS_DATA, (const char *[MAX_PARTS]){ train_labels, "Permission denied" });
+}
+
 static void folders_are_searched_in_order(void **state) {
     (void)state;
     char here[1024];
@@ -410,6 +425,7 @@ int main(void) {
         cmocka_unit_test_teardown(idx_files_raw_and_packed, remove_folders),
         cmocka_unit_test_teardown(cifar_files, remove_folders),
         cmocka_unit_test_teardown(missing_set_says_where_and_how, remove_folders),
+        cmocka_unit_test_teardown(locked_folder_is_not_a_missing_set, remove_folders),
         cmocka_unit_test_teardown(folders_are_searched_in_order, remove_folders),
         cmocka_unit_test_teardown(limits, remove_folders),
         cmocka_unit_test_teardown(checksum_sees_every_byte, remove_folders),
