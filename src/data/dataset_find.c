@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/atomic_file.h"
 
@@ -43,7 +43,8 @@ static ls_status list_candidates(const ls_config *cfg, const ls_dataset *dataset
 static int is_there(const char *folder, const char *name) {
     char path[LS_TEXT_BYTES];
     if (ls_failed(ls_path_join(path, sizeof path, folder, name))) return 0;
-    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+    struct stat info; // stat and not access, which asks for the real user and not the effective one
+    return stat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 static void append(char *list, const char *separator, const char *text) {

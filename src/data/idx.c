@@ -7,7 +7,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/atomic_file.h"
 #include "base/hash.h"
@@ -93,6 +93,11 @@ done:
     return status;
 }
 
+static int is_missing(const char *path) {
+    struct stat info;
+    return stat(path, &info) != 0 && errno == ENOENT;
+}
+
 // folder/name, or folder/name.gz where only that exists.
 static ls_status read_idx(const char *folder, const char *name, int dims, idx_file *idx) {
     idx->dims = dims;
@@ -100,10 +105,10 @@ static ls_status read_idx(const char *folder, const char *name, int dims, idx_fi
     char packed[64];
     snprintf(packed, sizeof packed, "%s.gz", name);
     LS_TRY(ls_path_join(idx->path, sizeof idx->path, folder, name));
-    int gzip = access(idx->path, F_OK) != 0 && errno == ENOENT;
+    int gzip = is_missing(idx->path);
     if (gzip) {
         LS_TRY(ls_path_join(idx->path, sizeof idx->path, folder, packed));
-        if (access(idx->path, F_OK) != 0 && errno == ENOENT) {
+        if (is_missing(idx->path)) {
             return ls_fail(LS_DATA,
                 "%s: no file %s or %s, though other files of the set are there; fetch the set again", folder, name,
                 packed);
