@@ -58,3 +58,7 @@ size_t ls_memory_peak_bytes(void) {
 __attribute__((weak)) uint64_t ls_allocation_count(void) {
     return 0;
 }
+
+__attribute__((weak)) void ls_allocation_of_library(int inside) {
+    (void)inside;
+}

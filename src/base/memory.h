@@ -14,5 +14,8 @@ size_t ls_memory_peak_bytes(void); // peak resident set of this process
 // Allocations (malloc family) of the calling process so far. 0 unless the counting allocator of tests/support/ is linked, which
 // overrides this weak function: the training loop uses it to show that an update allocates nothing.
 uint64_t ls_allocation_count(void);
+// Brackets a call into a library that allocates by itself (oneDNN puts the arguments of every call on the heap): what this thread
+// allocates between ls_allocation_of_library(1) and (0) is not counted as ours. Does nothing without the counting allocator.
+void ls_allocation_of_library(int inside);
 
 #endif

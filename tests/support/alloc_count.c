@@ -1,4 +1,5 @@
-// alloc_count.c - counts every allocation of the process, the libraries' too. A test includes this file (#include
+// alloc_count.c - counts every allocation of the process, the libraries' too but for calls that say they are a library's own
+// (ls_allocation_of_library). A test includes this file (#include
 // "support/alloc_count.c") and reads ls_allocation_count() before and after. Not with sanitizers, which bring their own
 // malloc: there the count stays 0, and LS_COUNTS_ALLOCATIONS is 0.
 #include "base/memory.h"
@@ -20,6 +21,12 @@ uint64_t ls_allocation_count(void) {
     return atomic_load(&allocation_count);
 }
 
+static _Thread_local int in_library;
+
+void ls_allocation_of_library(int inside) {
+    in_library = inside;
+}
+
 // glibc's own functions below the names that are replaced here; its free() takes what they return.
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
@@ -27,7 +34,7 @@ extern void *__libc_realloc(void *old, size_t bytes);
 extern void *__libc_memalign(size_t alignment, size_t bytes);
 
 static void count_one(void) {
-    atomic_fetch_add_explicit(&allocation_count, 1, memory_order_relaxed);
+    if (!in_library) atomic_fetch_add_explicit(&allocation_count, 1, memory_order_relaxed);
 }
 
 void *malloc(size_t bytes) {

@@ -11,12 +11,7 @@
 #include <unistd.h>
 #include "train/trainer_internal.h"
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include "support/alloc_count.c"
-#define COUNTS_ALLOCATIONS 1
-#else
-#define COUNTS_ALLOCATIONS 0
-#endif
 
 #define must(expr) \
     do { \
@@ -232,7 +227,7 @@ static void failures_say_why(void **state) {
 
 static void updates_allocate_nothing(void **state) {
     (void)state;
-    if (!COUNTS_ALLOCATIONS) skip(); // sanitizers have their own allocator
+    if (!LS_COUNTS_ALLOCATIONS) skip(); // sanitizers have their own allocator
     static const char *const devices[] = { "device.type=ref", "device.type=cpu" };
     for (int d = 0; d < 2; d++) {
         const char *options[] = { devices[d], "train.epochs=3", "train.micro_batch=16", "data.flip=true", "data.pad=1", NULL };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <oneapi/dnnl/dnnl.h>
+#include "base/memory.h"
 #include "device/cpu/onednn.h"
 
 struct ls_onednn {
@@ -298,6 +299,8 @@ void ls_onednn_conv_run(const ls_onednn_conv *conv, int thread, const ls_onednn_
     void *address[CONV_MEMORIES] = { args->src, args->weight, args->scratch, args->dst, args->bias };
     // Neither call can fail: the shapes were checked when the primitive was made, and the tensors have no padding of
     // the library's.
+    ls_allocation_of_library(1);
     for (int i = 0; i < t->count; i++) dnnl_memory_set_data_handle(t->memory[i], address[i]);
     dnnl_primitive_execute(conv->primitive, conv->onednn->streams[thread], t->count, t->args);
+    ls_allocation_of_library(0);
 }
