@@ -10,7 +10,7 @@ run=(
   gcc libc6-dev cmake ninja-build pkg-config git ca-certificates # the build
   libopenmpi-dev openmpi-bin                                    # processes
   libdnnl-dev                                                   # CPU operators: oneDNN
-  libcjson-dev libxxhash-dev zlib1g-dev libstb-dev  # JSON, hashes, gzip, images
+  libcjson-dev libxxhash-dev zlib1g-dev libdeflate-dev libstb-dev # JSON, hashes, gzip, images
 )
 test=(libcmocka-dev clang-format shellcheck cppcheck)
 data=(dataset-fashion-mnist)

@@ -1,9 +1,7 @@
 #include "data/gzip.h"
 
-#include <zlib.h>
-#ifdef LS_HAVE_LIBDEFLATE
 #include <libdeflate.h>
-#endif
+#include <zlib.h>
 
 enum {
     CHUNK = 1 << 30, // zlib counts in 32 bits
@@ -76,7 +74,6 @@ ls_status ls_gzip_peek(const char *path, const uint8_t *src, size_t src_bytes, u
     return explain(path, &o, src_bytes, dst_bytes);
 }
 
-#ifdef LS_HAVE_LIBDEFLATE
 // 1 when all is well; anything else is left to zlib, which says what and where.
 static int inflate_fast(const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes) {
     struct libdeflate_decompressor *decompressor = libdeflate_alloc_decompressor();
@@ -87,12 +84,6 @@ static int inflate_fast(const uint8_t *src, size_t src_bytes, uint8_t *dst, size
     libdeflate_free_decompressor(decompressor);
     return result == LIBDEFLATE_SUCCESS && used == src_bytes && made == dst_bytes;
 }
-#else
-static int inflate_fast(const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes) {
-    (void)src, (void)src_bytes, (void)dst, (void)dst_bytes;
-    return 0;
-}
-#endif
 
 ls_status ls_gzip_inflate(const char *path, const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes) {
     if (!is_gzip(src, src_bytes)) return not_gzip(path, src, src_bytes);

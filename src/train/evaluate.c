@@ -22,7 +22,6 @@ static ls_status evaluate_mine(ls_trainer *t, ls_micro_result *result) {
     ls_loader_options options = {
         .dataset = t->test_data,
         .batches = t->eval_batches,
-        .pad = (int)t->cfg->data_pad,
         .epochs = 1,
         .workers = (int)t->cfg->data_workers,
         .slots = t->eval_ring.slots,

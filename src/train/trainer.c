@@ -154,6 +154,7 @@ static ls_status compile_programs(ls_trainer *t) {
     if (options.micro_batch) LS_TRY(ls_compile(t->arenas, &options, &t->tail));
     options.micro_batch = t->eval_batches.micro_batch;
     options.training = 0;
+    options.pad = 0; // test pictures are taken as they are
     return ls_compile(t->arenas, &options, &t->eval);
 }
 
@@ -203,10 +204,19 @@ static int64_t planned_updates(const ls_trainer *t) {
     return t->cfg->train_max_updates && t->cfg->train_max_updates < updates ? t->cfg->train_max_updates : updates;
 }
 
+// Ordered mode adds one fixed-point term for each micro-batch: so many fit (op_update.h).
+static ls_status check_fixed_point(const ls_config *cfg, const ls_batches *b) {
+    const int limit = 1 << LS_FIXED_RANK_BITS;
+    if (!cfg->run_deterministic || b->micro_batches <= limit) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "%s: run.deterministic allows %d micro-batches an update, but train.global_batch = %d in micro-batches of "
+        "%d are %d; set a larger train.micro_batch", cfg->file, limit, b->global_batch, b->micro_batch, b->micro_batches);
+}
+
 static ls_status plan_training(ls_trainer *t) {
     const ls_config *cfg = t->cfg;
     LS_TRY(ls_batches_plan(
         cfg, t->facts.train_data->count, t->facts.comm->rank, t->facts.comm->world_size, &t->facts.batches));
+    LS_TRY(check_fixed_point(cfg, &t->facts.batches));
     t->facts.updates_planned = planned_updates(t);
     plan_evaluation(t);
     LS_TRY(ls_schedule_new(cfg, t->facts.batches.samples, &t->schedule));
