@@ -35,6 +35,8 @@ static ls_status report(const ls_bench *bench, const char *folder) {
     printf("%s on %s, %s, batch %d, %s\n", facts->graph->path, facts->device_facts.name, facts->train_data->name,
         facts->batches.global_batch, ls_config_choice("train.precision", facts->cfg->train_precision));
     LS_TRY(ls_bench_print(bench, stdout));
+    puts("GFLOP/s as direct convolution counts them: Winograd needs fewer, so the share of the matmul rate may pass "
+         "100 %");
     if (fflush(stdout) != 0) return ls_fail(LS_STORAGE, "standard output: cannot be written");
     return ls_bench_write(bench, folder);
 }
