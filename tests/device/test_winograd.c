@@ -35,7 +35,8 @@ static const shape shapes[] = {
     { "many tiles, several partial sums", 5, 16, 33, 31, 16, 3, 1 },
     { "partial slabs", 7, 8, 29, 30, 8, 3, 2 },
     { "filters for shared slabs", 3, 264, 5, 4, 272, 3, 1 },
-    { "shared slabs, several", 2, 72, 49, 47, 80, 3, 1 },
+    { "shared slabs, several", 2, 72, 33, 31, 80, 3, 1 },
+    { "shared slabs of products, several", 170, 528, 1, 1, 120, 3, 1 },
     { "5x5, 1x1 map", 1, 8, 1, 1, 8, 5, 2 },
     { "5x5, pad 0", 3, 16, 7, 7, 24, 5, 0 },
     { "5x5, pad 1, odd", 1, 40, 9, 6, 8, 5, 1 },
@@ -119,7 +120,7 @@ typedef struct {
     double *dst, *grad_src, *grad_weight, *grad_bias;
 } reference;
 
-static void reference_tap(const ls_conv_attr *a, const reference *r, int n, int k, int c, int tap, double bias) {
+static void reference_tap(const ls_conv_attr *a, const reference *r, int n, int k, int c, int tap) {
     const int dy = tap / a->kernel - a->pad, dx = tap % a->kernel - a->pad;
     const ls_nchw s = a->src, d = a->dst;
     const size_t w = ((size_t)k * (size_t)s.c + (size_t)c) * (size_t)(a->kernel * a->kernel) + (size_t)tap;
@@ -128,7 +129,6 @@ static void reference_tap(const ls_conv_attr *a, const reference *r, int n, int 
         for (int q = 0; q < d.w; q++) {
             const size_t at_dst =
                 (((size_t)n * (size_t)d.c + (size_t)k) * (size_t)d.h + (size_t)p) * (size_t)d.w + (size_t)q;
-            r->dst[at_dst] += bias;
             const int y = p + dy, x = q + dx;
             if (y < 0 || y >= s.h || x < 0 || x >= s.w) continue;
             const size_t at_src =
@@ -141,17 +141,24 @@ static void reference_tap(const ls_conv_attr *a, const reference *r, int n, int 
     r->grad_weight[w] += grad;
 }
 
+static int tap_connects(const ls_conv_attr *a, int tap) {
+    const int dy = tap / a->kernel - a->pad, dx = tap % a->kernel - a->pad;
+    return dy > -a->dst.h && dy < a->src.h && dx > -a->dst.w && dx < a->src.w;
+}
+
 static void reference_run(const ls_conv_attr *a, const float *bias, const reference *r) {
-    for (int n = 0; n < a->src.n; n++)
-        for (int k = 0; k < a->dst.c; k++)
-            for (int c = 0; c < a->src.c; c++)
-                for (int t = 0; t < a->kernel * a->kernel; t++)
-                    reference_tap(a, r, n, k, c, t, c == 0 && t == 0 ? (double)bias[k] : 0);
+    for (int t = 0; t < a->kernel * a->kernel; t++)
+        for (int n = 0; tap_connects(a, t) && n < a->src.n; n++)
+            for (int k = 0; k < a->dst.c; k++)
+                for (int c = 0; c < a->src.c; c++) reference_tap(a, r, n, k, c, t);
     const size_t pixels = (size_t)a->dst.h * (size_t)a->dst.w;
     for (int n = 0; n < a->dst.n; n++)
         for (int k = 0; k < a->dst.c; k++)
-            for (size_t p = 0; p < pixels; p++)
-                r->grad_bias[k] += (double)r->grad_dst[((size_t)n * (size_t)a->dst.c + (size_t)k) * pixels + p];
+            for (size_t p = 0; p < pixels; p++) {
+                const size_t at = ((size_t)n * (size_t)a->dst.c + (size_t)k) * pixels + p;
+                r->dst[at] += (double)bias[k];
+                r->grad_bias[k] += (double)r->grad_dst[at];
+            }
 }
 
 // ---- Comparison: RMS of the error relative to the RMS of the expected values
@@ -176,7 +183,7 @@ static void conclude(const comparison *cmp) {
     if (getenv("LOCKSTEP_TEST_FIGURES"))
         printf("%-38s %s width %2d %-12s rms %.2e worst %.2e\n", cmp->row, cmp->algorithm, cmp->width, cmp->what, rms,
             worst);
-    if (rms <= cmp->bound && worst <= 12 * cmp->bound) return;
+    if (rms <= cmp->bound && worst <= 16 * cmp->bound) return;
     fail_msg("%s, %s, width %d, %s: RMS error %.3g (bound %.3g); worst at %zu: got %.9g, expected %.9g", cmp->row,
         cmp->algorithm, cmp->width, cmp->what, rms, cmp->bound, cmp->at, cmp->got, cmp->expected);
 }

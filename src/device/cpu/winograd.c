@@ -1,11 +1,12 @@
 // winograd.c - plans and runs Winograd convolution: transform the filters, then slab by slab of tiles transform,
 // multiply at each position, transform back. kernels/winograd.h defines the matrices V, U, M, Z and A.
 //
-// Two ways to split the work, each with results that do not depend on the number of threads:
+// Three ways to split the work, each with results that do not depend on the number of threads:
 //   own slabs     a task is a slab from its input to its output. The filters pass through the cache once per slab.
 //   shared slabs  for filters too large for that: all threads work on one larger slab, a task being some channels
-//   (transforms)
-//                 or a position and some panels (products).
+//                 (transforms) or a panel of outputs (products and what follows them).
+//   whole batch   a shared slab that holds all tiles (small maps, large filters): a task transforms the filters of its
+//                 panel into its own memory: U or A as a whole would be written to and read from main memory.
 // The weight gradient sums over tiles in order; with own slabs into `parts` partial sums that are then added in order.
 #include "device/cpu/winograd.h"
 #include <assert.h>
@@ -92,28 +93,72 @@ static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
     plan->tiles = in->n * tiles_y * tiles_x;
 }
 
-// Own slabs of about 48 tiles, as many for each thread; a result does not depend on its slab.
-static int choose_product_slab(const ls_winograd_plan *plan, int threads) {
-    enum { OWN_TILES = 66, SHARED_TILES = 258 };
-    const int slabs =
-        plan->shared ? divide_up(plan->tiles, SHARED_TILES) : divide_up(plan->tiles, OWN_TILES * threads) * threads;
-    return round_up(divide_up(plan->tiles, slabs), plan->kernels->product_tiles);
+enum {
+    OWN_TILES = 66,
+    SHARED_TILES = 258,
+    SUM_TILES = 192,
+    OWN_PRODUCT_BYTES = 8 << 20, // of U, in the cache that threads share
+    OWN_SUM_BYTES = 640 << 10,   // of A, in a thread's cache
+    PARTS = 64,
+    PART_TILES = 96,
+    PARTS_BYTES = 8 << 20,
+    WHOLE_PRODUCT_BYTES = 12 << 20, // of V of a whole batch, in the cache that threads share
+    WHOLE_SUM_BYTES = 24 << 20,     // of V and Z
+};
+
+static size_t positions_of(const ls_winograd_plan *plan) {
+    return (size_t)(plan->side * plan->side);
 }
 
-static void plan_product(ls_winograd_plan *plan, size_t matrix_bytes, int threads) {
-    enum { OWN_MATRIX_BYTES = 8 << 20 };
-    plan->shared = matrix_bytes > OWN_MATRIX_BYTES;
-    plan->slab_tiles = choose_product_slab(plan, threads);
+// Slabs, strides and workspace of forward and backward data. Results do not depend on slabs, so threads may.
+static void plan_product(ls_winograd_plan *plan, int threads) {
+    const size_t width = (size_t)plan->kernels->width, positions = positions_of(plan);
+    const size_t in_channels = (size_t)plan->in.blocks * width, out_channels = (size_t)plan->out.blocks * width;
     plan->parts = 1;
+    plan->shared = positions * in_channels * out_channels * sizeof(float) > OWN_PRODUCT_BYTES;
+    plan->whole = plan->shared && positions * in_channels * (size_t)plan->tiles * sizeof(float) <= WHOLE_PRODUCT_BYTES;
+    int slabs = divide_up(plan->tiles, OWN_TILES * threads) * threads;
+    if (plan->shared) slabs = plan->whole ? 1 : divide_up(plan->tiles, SHARED_TILES);
+    plan->slab_tiles = round_up(divide_up(plan->tiles, slabs), plan->kernels->product_tiles);
+
+    const int task_blocks = plan->shared ? smaller(LS_WINOGRAD_PANEL, plan->out.blocks) : plan->out.blocks;
+    const size_t matrix_blocks = (size_t)(plan->whole ? task_blocks : plan->out.blocks);
+    plan->in_block = plan->out_block = odd_lines((size_t)plan->slab_tiles * width);
+    plan->in_pos = odd_lines((size_t)plan->in.blocks * plan->in_block);
+    plan->out_pos = odd_lines((size_t)task_blocks * plan->out_block);
+    plan->matrix_pos = odd_lines(in_channels * matrix_blocks * width);
+    plan->matrix_part = positions * plan->matrix_pos;
+    plan->slab_at = plan->whole ? 0 : plan->matrix_part;
+    plan->threads_at = plan->slab_at + (plan->shared ? positions * plan->in_pos : 0);
+    plan->thread_floats = positions * (plan->out_pos + (plan->shared ? 0 : plan->in_pos));
+    if (plan->whole) plan->thread_floats += plan->matrix_part;
 }
 
-static void plan_sum(ls_winograd_plan *plan, size_t matrix_bytes) {
-    enum { OWN_MATRIX_BYTES = 640 << 10, PARTS_BYTES = 8 << 20, PART_TILES = 96, PARTS = 64, SLAB_TILES = 192 };
-    plan->parts = larger(1, smaller(PARTS, plan->tiles / PART_TILES));
-    while (plan->parts > 1 && (size_t)plan->parts * matrix_bytes > PARTS_BYTES) plan->parts--;
-    plan->shared = matrix_bytes > OWN_MATRIX_BYTES;
-    if (plan->shared) plan->parts = 1;
-    plan->slab_tiles = smaller(SLAB_TILES, round_up(plan->tiles, LS_WINOGRAD_SUM_TILES));
+// The same for backward weight: M is Z, U is A.
+static void plan_sum(ls_winograd_plan *plan) {
+    const size_t width = (size_t)plan->kernels->width, positions = positions_of(plan);
+    const size_t in_channels = (size_t)plan->in.blocks * width, out_channels = (size_t)plan->out.blocks * width;
+    const size_t sums_bytes = positions * in_channels * out_channels * sizeof(float);
+    plan->shared = sums_bytes > OWN_SUM_BYTES;
+    plan->parts = plan->shared ? 1 : larger(1, smaller(PARTS, plan->tiles / PART_TILES));
+    while (plan->parts > 1 && (size_t)plan->parts * sums_bytes > PARTS_BYTES) plan->parts--;
+    plan->whole = sums_bytes > OWN_PRODUCT_BYTES &&
+                  positions * (in_channels + out_channels) * (size_t)plan->tiles * sizeof(float) <= WHOLE_SUM_BYTES;
+    plan->slab_tiles = round_up(plan->tiles, LS_WINOGRAD_SUM_TILES);
+    if (!plan->whole) plan->slab_tiles = smaller(SUM_TILES, plan->slab_tiles);
+
+    const int task_blocks = smaller(LS_WINOGRAD_SUM_PANEL, plan->out.blocks);
+    const size_t matrix_blocks = (size_t)(plan->whole ? task_blocks : plan->out.blocks);
+    plan->in_block = plan->out_block = odd_lines((size_t)plan->slab_tiles * width);
+    plan->in_pos = odd_lines((size_t)plan->in.blocks * plan->in_block);
+    plan->out_pos = odd_lines((size_t)plan->out.blocks * plan->out_block);
+    plan->matrix_pos = odd_lines(in_channels * matrix_blocks * width);
+    plan->matrix_part = positions * plan->matrix_pos;
+    plan->slab_at = plan->whole ? 0 : (size_t)plan->parts * plan->matrix_part;
+    const size_t slab_floats = positions * (plan->in_pos + plan->out_pos);
+    plan->threads_at = plan->slab_at + (plan->shared ? slab_floats : 0);
+    plan->thread_floats = plan->shared ? 0 : slab_floats;
+    if (plan->whole) plan->thread_floats = plan->matrix_part;
 }
 
 void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_op op, const char *mode,
@@ -124,22 +169,11 @@ void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_
     plan->algorithm = variants[variant].algorithm;
     plan->side = variants[variant].side;
     set_maps(plan, attr);
-
-    const size_t width = (size_t)kernels->width, positions = (size_t)(plan->side * plan->side);
-    const size_t matrix = (size_t)plan->in.blocks * width * (size_t)plan->out.blocks * width;
     if (op == LS_OP_CONV_BACKWARD_WEIGHT)
-        plan_sum(plan, positions * matrix * sizeof(float));
+        plan_sum(plan);
     else
-        plan_product(plan, positions * matrix * sizeof(float), threads);
-    plan->in_block = plan->out_block = odd_lines((size_t)plan->slab_tiles * width);
-    plan->in_pos = odd_lines((size_t)plan->in.blocks * plan->in_block);
-    plan->out_pos = odd_lines((size_t)plan->out.blocks * plan->out_block);
-    plan->matrix_pos = odd_lines(matrix);
-    plan->matrix_part = positions * plan->matrix_pos;
-    plan->slabs_at = (size_t)plan->parts * plan->matrix_part;
-    plan->slab_floats = positions * (plan->in_pos + plan->out_pos);
-    const size_t slabs = plan->shared ? 1 : (size_t)threads;
-    plan->workspace_bytes = (plan->slabs_at + slabs * plan->slab_floats) * sizeof(float);
+        plan_product(plan, threads);
+    plan->workspace_bytes = (plan->threads_at + (size_t)threads * plan->thread_floats) * sizeof(float);
 }
 
 // ---- Run: what a task knows
@@ -149,131 +183,174 @@ typedef struct {
     const float *in, *weight, *bias; // in: the map that becomes V
     float *out;                      // the map that is written; grad_dst in backward weight
     float *grad_weight, *grad_bias;
-    float *matrix, *slabs; // of the workspace
-    int first, tiles;      // the shared slab
+    float *workspace; // begins with U or A
+    int first, tiles; // the shared slab
 } job;
 
-enum { PANELS_PER_TASK = 8 };
-
-static void filter_task(void *context, int panel, int thread) {
-    const job *j = context;
-    const ls_winograd_plan *plan = j->plan;
-    (void)thread;
-    const int backward = plan->op == LS_OP_CONV_BACKWARD_DATA;
-    plan->kernels->filters_in(plan->variant, backward, j->weight, backward ? plan->out.blocks : plan->in.blocks,
-        backward ? plan->in.blocks : plan->out.blocks, panel, j->matrix, plan->matrix_pos);
+static float *own_memory(const job *j, int thread) {
+    return j->workspace + j->plan->threads_at + (size_t)thread * j->plan->thread_floats;
 }
 
-static void tiles_in(const job *j, int block, int first, int tiles, int pad_to, float *slab) {
+// Where output block `block` begins in U or A, at each position.
+static size_t panel_at(const ls_winograd_plan *plan, int block) {
+    const size_t width = (size_t)plan->kernels->width;
+    return (size_t)block * width * (size_t)plan->in.blocks * width;
+}
+
+static void tiles_in(const job *j, int block, int first, int tiles, int pad_to, float *v) {
     const ls_winograd_plan *plan = j->plan;
     plan->kernels->tiles_in(plan->variant, &plan->in, j->in, block, first, tiles, round_up(tiles, pad_to),
-        slab + (size_t)block * plan->in_block, plan->in_pos);
+        v + (size_t)block * plan->in_block, plan->in_pos);
 }
 
-static void gradients_in(const job *j, int block, int first, int tiles, float *slab) {
+static void gradients_in(const job *j, int block, int first, int tiles, float *z) {
     const ls_winograd_plan *plan = j->plan;
-    float *z = slab + (size_t)(plan->side * plan->side) * plan->in_pos;
     plan->kernels->gradients_in(plan->variant, &plan->out, j->out, block, first, tiles,
         round_up(tiles, LS_WINOGRAD_SUM_TILES), z + (size_t)block * plan->out_block, plan->out_pos);
 }
 
-static void tiles_out(const job *j, int block, int first, int tiles, const float *slab) {
+static void filters_in(const job *j, int panel, float *u) {
     const ls_winograd_plan *plan = j->plan;
-    const float *m = slab + (size_t)(plan->side * plan->side) * plan->in_pos;
-    plan->kernels->tiles_out(plan->variant, &plan->out, j->out, block, first, tiles,
-        m + (size_t)block * plan->out_block, plan->out_pos, j->bias ? j->bias + block * plan->kernels->width : NULL);
+    const int backward = plan->op == LS_OP_CONV_BACKWARD_DATA;
+    plan->kernels->filters_in(plan->variant, backward, j->weight, backward ? plan->out.blocks : plan->in.blocks,
+        backward ? plan->in.blocks : plan->out.blocks, panel, u, plan->matrix_pos);
 }
 
-// M = V * U at one position for `blocks` output blocks from `block` on (at the beginning of a panel).
-static void multiply(const job *j, int position, int block, int blocks, int tiles, float *slab) {
+// a: A from the panel of `block` on.
+static void filters_out(const job *j, int block, const float *a) {
     const ls_winograd_plan *plan = j->plan;
-    const size_t p = (size_t)position, width = (size_t)plan->kernels->width;
-    float *m = slab + (size_t)(plan->side * plan->side) * plan->in_pos;
-    const float *u = j->matrix + p * plan->matrix_pos + (size_t)block * width * (size_t)plan->in.blocks * width;
-    plan->kernels->product(slab + p * plan->in_pos, plan->in_block, plan->in.blocks, u, blocks,
-        m + p * plan->out_pos + (size_t)block * plan->out_block, plan->out_block,
-        round_up(tiles, plan->kernels->product_tiles));
+    plan->kernels->filters_out(plan->variant, a, plan->matrix_pos, plan->parts, plan->matrix_part, plan->in.blocks,
+        plan->out.blocks, block, j->grad_weight);
 }
 
-// A (+)= V^T * Z, likewise; sums: the partial sum that is meant.
-static void add_up(const job *j, int position, int block, int blocks, int tiles, int add, float *slab, float *sums) {
+// M = V * U for `blocks` output blocks from `block` on, whose U and M begin at u and m; then M -> the map.
+static void multiply(
+    const job *j, int block, int blocks, int first, int tiles, const float *v, const float *u, float *m) {
     const ls_winograd_plan *plan = j->plan;
-    const size_t p = (size_t)position, width = (size_t)plan->kernels->width;
-    const float *z = slab + (size_t)(plan->side * plan->side) * plan->in_pos;
-    float *a = sums + p * plan->matrix_pos + (size_t)block * width * (size_t)plan->in.blocks * width;
-    plan->kernels->sum(slab + p * plan->in_pos, plan->in_block, plan->in.blocks,
-        z + p * plan->out_pos + (size_t)block * plan->out_block, plan->out_block, blocks, add, a,
-        round_up(tiles, LS_WINOGRAD_SUM_TILES));
+    const ls_winograd_kernels *kernels = plan->kernels;
+    for (size_t p = 0; p < positions_of(plan); p++)
+        kernels->product(v + p * plan->in_pos, plan->in_block, plan->in.blocks, u + p * plan->matrix_pos, blocks,
+            m + p * plan->out_pos, plan->out_block, round_up(tiles, kernels->product_tiles));
+    for (int b = 0; b < blocks; b++)
+        kernels->tiles_out(plan->variant, &plan->out, j->out, block + b, first, tiles, m + (size_t)b * plan->out_block,
+            plan->out_pos, j->bias ? j->bias + (block + b) * kernels->width : NULL);
+}
+
+// A (+)= V^T * Z at one position for `blocks` output blocks, whose Z and A begin at z and a; SUM_TILES at a time for
+// the cache.
+static void add_up(
+    const job *j, size_t position, int blocks, int tiles, int add, const float *v, const float *z, float *a) {
+    const ls_winograd_plan *plan = j->plan;
+    const int width = plan->kernels->width;
+    v += position * plan->in_pos, z += position * plan->out_pos, a += position * plan->matrix_pos;
+    for (int t = 0; t < tiles; t += SUM_TILES)
+        plan->kernels->sum(v + t * width, plan->in_block, plan->in.blocks, z + t * width, plan->out_block, blocks,
+            add || t > 0, a, round_up(smaller(tiles - t, SUM_TILES), LS_WINOGRAD_SUM_TILES));
 }
 
 // ---- Own slabs
 
+static void filter_task(void *context, int panel, int thread) {
+    const job *j = context;
+    (void)thread;
+    filters_in(j, panel, j->workspace + panel_at(j->plan, panel * LS_WINOGRAD_PANEL));
+}
+
 static void own_product_task(void *context, int task, int thread) {
     const job *j = context;
     const ls_winograd_plan *plan = j->plan;
-    float *slab = j->slabs + (size_t)thread * plan->slab_floats;
+    float *v = own_memory(j, thread), *m = v + positions_of(plan) * plan->in_pos;
     const int first = task * plan->slab_tiles, tiles = smaller(plan->slab_tiles, plan->tiles - first);
-    for (int b = 0; b < plan->in.blocks; b++) tiles_in(j, b, first, tiles, plan->kernels->product_tiles, slab);
-    for (int p = 0; p < plan->side * plan->side; p++) multiply(j, p, 0, plan->out.blocks, tiles, slab);
-    for (int b = 0; b < plan->out.blocks; b++) tiles_out(j, b, first, tiles, slab);
+    for (int b = 0; b < plan->in.blocks; b++) tiles_in(j, b, first, tiles, plan->kernels->product_tiles, v);
+    multiply(j, 0, plan->out.blocks, first, tiles, v, j->workspace, m);
 }
 
 static void own_sum_task(void *context, int part, int thread) {
     const job *j = context;
     const ls_winograd_plan *plan = j->plan;
-    float *slab = j->slabs + (size_t)thread * plan->slab_floats, *sums = j->matrix + (size_t)part * plan->matrix_part;
+    float *v = own_memory(j, thread), *z = v + positions_of(plan) * plan->in_pos;
+    float *sums = j->workspace + (size_t)part * plan->matrix_part;
     const int begin = (int)((int64_t)plan->tiles * part / plan->parts);
     const int end = (int)((int64_t)plan->tiles * (part + 1) / plan->parts);
     for (int first = begin; first < end; first += plan->slab_tiles) {
         const int tiles = smaller(plan->slab_tiles, end - first);
-        for (int b = 0; b < plan->in.blocks; b++) tiles_in(j, b, first, tiles, LS_WINOGRAD_SUM_TILES, slab);
-        for (int b = 0; b < plan->out.blocks; b++) gradients_in(j, b, first, tiles, slab);
-        for (int p = 0; p < plan->side * plan->side; p++)
-            add_up(j, p, 0, plan->out.blocks, tiles, first > begin, slab, sums);
+        for (int b = 0; b < plan->in.blocks; b++) tiles_in(j, b, first, tiles, LS_WINOGRAD_SUM_TILES, v);
+        for (int b = 0; b < plan->out.blocks; b++) gradients_in(j, b, first, tiles, z);
+        for (size_t p = 0; p < positions_of(plan); p++)
+            add_up(j, p, plan->out.blocks, tiles, first > begin, v, z, sums);
     }
+}
+
+static void weight_task(void *context, int block, int thread) {
+    const job *j = context;
+    (void)thread;
+    filters_out(j, block, j->workspace + panel_at(j->plan, block / LS_WINOGRAD_SUM_PANEL * LS_WINOGRAD_SUM_PANEL));
+}
+
+static void bias_task(void *context, int block, int thread) {
+    const job *j = context;
+    const ls_winograd_map *map = &j->plan->out;
+    (void)thread;
+    j->plan->kernels->bias_out(j->out, j->plan->n, map->blocks, (size_t)map->h * (size_t)map->w, block,
+        j->grad_bias + block * j->plan->kernels->width);
 }
 
 // ---- Shared slabs
 
 static void shared_in_task(void *context, int task, int thread) {
     const job *j = context;
+    const ls_winograd_plan *plan = j->plan;
+    const int sums = plan->op == LS_OP_CONV_BACKWARD_WEIGHT;
+    float *v = j->workspace + plan->slab_at;
     (void)thread;
-    const int sums = j->plan->op == LS_OP_CONV_BACKWARD_WEIGHT;
-    if (task < j->plan->in.blocks)
-        tiles_in(j, task, j->first, j->tiles, sums ? LS_WINOGRAD_SUM_TILES : j->plan->kernels->product_tiles, j->slabs);
+    if (task < plan->in.blocks)
+        tiles_in(j, task, j->first, j->tiles, sums ? LS_WINOGRAD_SUM_TILES : plan->kernels->product_tiles, v);
     else
-        gradients_in(j, task - j->plan->in.blocks, j->first, j->tiles, j->slabs);
+        gradients_in(j, task - plan->in.blocks, j->first, j->tiles, v + positions_of(plan) * plan->in_pos);
 }
 
-static void shared_product_task(void *context, int task, int thread) {
+static void shared_product_task(void *context, int panel, int thread) {
     const job *j = context;
-    (void)thread;
-    const int blocks = PANELS_PER_TASK * LS_WINOGRAD_PANEL, groups = divide_up(j->plan->out.blocks, blocks);
-    const int block = task % groups * blocks;
-    multiply(j, task / groups, block, smaller(blocks, j->plan->out.blocks - block), j->tiles, j->slabs);
+    const ls_winograd_plan *plan = j->plan;
+    const int block = panel * LS_WINOGRAD_PANEL, blocks = smaller(LS_WINOGRAD_PANEL, plan->out.blocks - block);
+    float *m = own_memory(j, thread), *u = j->workspace + panel_at(plan, block);
+    if (plan->whole) {
+        u = m + positions_of(plan) * plan->out_pos;
+        filters_in(j, panel, u);
+    }
+    multiply(j, block, blocks, j->first, j->tiles, j->workspace + plan->slab_at, u, m);
 }
 
+// A task is a panel at one position: V and Z of a position stay in the cache.
 static void shared_sum_task(void *context, int task, int thread) {
     const job *j = context;
+    const ls_winograd_plan *plan = j->plan;
     (void)thread;
-    const int blocks = PANELS_PER_TASK * LS_WINOGRAD_SUM_PANEL, groups = divide_up(j->plan->out.blocks, blocks);
-    const int block = task % groups * blocks;
-    add_up(j, task / groups, block, smaller(blocks, j->plan->out.blocks - block), j->tiles, j->first > 0, j->slabs,
-        j->matrix);
+    const int panels = divide_up(plan->out.blocks, LS_WINOGRAD_SUM_PANEL),
+              block = task % panels * LS_WINOGRAD_SUM_PANEL;
+    const float *v = j->workspace + plan->slab_at, *z = v + positions_of(plan) * plan->in_pos;
+    add_up(j, (size_t)(task / panels), smaller(LS_WINOGRAD_SUM_PANEL, plan->out.blocks - block), j->tiles, j->first > 0,
+        v, z + (size_t)block * plan->out_block, j->workspace + panel_at(plan, block));
 }
 
-static void shared_out_task(void *context, int block, int thread) {
+// A task is a panel from the sums at all positions to grad_weight.
+static void whole_sum_task(void *context, int panel, int thread) {
     const job *j = context;
-    (void)thread;
-    tiles_out(j, block, j->first, j->tiles, j->slabs);
+    const ls_winograd_plan *plan = j->plan;
+    const int block = panel * LS_WINOGRAD_SUM_PANEL, blocks = smaller(LS_WINOGRAD_SUM_PANEL, plan->out.blocks - block);
+    const float *v = j->workspace + plan->slab_at, *z = v + positions_of(plan) * plan->in_pos;
+    float *a = own_memory(j, thread);
+    for (size_t p = 0; p < positions_of(plan); p++)
+        add_up(j, p, blocks, j->tiles, 0, v, z + (size_t)block * plan->out_block, a);
+    for (int b = 0; b < blocks; b++) filters_out(j, block + b, a);
 }
 
 // ---- Operators
 
 static void run_product(job *j, ls_pool *pool) {
     const ls_winograd_plan *plan = j->plan;
-    const int out_blocks = plan->out.blocks, positions = plan->side * plan->side;
-    ls_pool_run(pool, filter_task, j, divide_up(out_blocks, LS_WINOGRAD_PANEL));
+    const int panels = divide_up(plan->out.blocks, LS_WINOGRAD_PANEL);
+    if (!plan->whole) ls_pool_run(pool, filter_task, j, panels);
     if (!plan->shared) {
         ls_pool_run(pool, own_product_task, j, divide_up(plan->tiles, plan->slab_tiles));
         return;
@@ -281,41 +358,28 @@ static void run_product(job *j, ls_pool *pool) {
     for (j->first = 0; j->first < plan->tiles; j->first += plan->slab_tiles) {
         j->tiles = smaller(plan->slab_tiles, plan->tiles - j->first);
         ls_pool_run(pool, shared_in_task, j, plan->in.blocks);
-        ls_pool_run(
-            pool, shared_product_task, j, positions * divide_up(out_blocks, PANELS_PER_TASK * LS_WINOGRAD_PANEL));
-        ls_pool_run(pool, shared_out_task, j, out_blocks);
+        ls_pool_run(pool, shared_product_task, j, panels);
     }
-}
-
-static void weight_task(void *context, int block, int thread) {
-    const job *j = context;
-    const ls_winograd_plan *plan = j->plan;
-    (void)thread;
-    plan->kernels->filters_out(plan->variant, j->matrix, plan->matrix_pos, plan->parts, plan->matrix_part,
-        plan->in.blocks, plan->out.blocks, block, j->grad_weight);
-    if (j->grad_bias)
-        plan->kernels->bias_out(j->out, plan->n, plan->out.blocks, (size_t)plan->out.h * (size_t)plan->out.w, block,
-            j->grad_bias + block * plan->kernels->width);
 }
 
 static void run_sum(job *j, ls_pool *pool) {
     const ls_winograd_plan *plan = j->plan;
-    const int out_blocks = plan->out.blocks, positions = plan->side * plan->side;
-    if (!plan->shared) {
-        ls_pool_run(pool, own_sum_task, j, plan->parts);
-    } else {
-        for (j->first = 0; j->first < plan->tiles; j->first += plan->slab_tiles) {
-            j->tiles = smaller(plan->slab_tiles, plan->tiles - j->first);
-            ls_pool_run(pool, shared_in_task, j, plan->in.blocks + out_blocks);
-            ls_pool_run(
-                pool, shared_sum_task, j, positions * divide_up(out_blocks, PANELS_PER_TASK * LS_WINOGRAD_SUM_PANEL));
-        }
+    const int panels = divide_up(plan->out.blocks, LS_WINOGRAD_SUM_PANEL);
+    if (!plan->shared) ls_pool_run(pool, own_sum_task, j, plan->parts);
+    for (j->first = 0; plan->shared && j->first < plan->tiles; j->first += plan->slab_tiles) {
+        j->tiles = smaller(plan->slab_tiles, plan->tiles - j->first);
+        ls_pool_run(pool, shared_in_task, j, plan->in.blocks + plan->out.blocks);
+        if (plan->whole)
+            ls_pool_run(pool, whole_sum_task, j, panels);
+        else
+            ls_pool_run(pool, shared_sum_task, j, (int)positions_of(plan) * panels);
     }
-    ls_pool_run(pool, weight_task, j, out_blocks);
+    if (!plan->whole) ls_pool_run(pool, weight_task, j, plan->out.blocks);
+    if (j->grad_bias) ls_pool_run(pool, bias_task, j, plan->out.blocks);
 }
 
 void ls_winograd_run(const ls_winograd_plan *plan, float *const *args, float *workspace, ls_pool *pool) {
-    job j = { .plan = plan, .matrix = workspace, .slabs = workspace + plan->slabs_at };
+    job j = { .plan = plan, .workspace = workspace };
     if (plan->op == LS_OP_CONV_FORWARD) {
         j.in = args[LS_CONV_FORWARD_SRC], j.out = args[LS_CONV_FORWARD_DST];
         j.weight = args[LS_CONV_FORWARD_WEIGHT], j.bias = args[LS_CONV_FORWARD_BIAS];

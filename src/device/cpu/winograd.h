@@ -38,10 +38,11 @@ typedef struct {
     int n, tiles;            // images; tiles of the batch
     int slab_tiles;          // tiles transformed and multiplied at a time, padded
     int shared;              // all threads work on one slab at a time (large filters); else each on its own
+    int whole;               // shared, and the slab is the whole batch: U or A exist only a panel at a time
     int parts;               // backward weight: partial sums, a function of the shape only
     size_t in_block, in_pos, out_block, out_pos; // strides of V, and M or Z, in floats
     size_t matrix_pos, matrix_part;              // strides of U or A: position, partial sum
-    size_t slabs_at, slab_floats;                // where V, M or Z begin in the workspace, and for one thread
+    size_t slab_at, threads_at, thread_floats;   // the workspace: U or A, the shared slab, each thread's own
 } ls_winograd_plan;
 
 // For a shape with stride, dilation and groups of 1, kernel 3 (or 5, mode "auto") and pad < kernel.

@@ -285,7 +285,6 @@ INLINE void read_filters(int side, int taps, int backward, const float *weight, 
     const int first = panel * LS_WINOGRAD_PANEL, width = at_most(panel_blocks - first, LS_WINOGRAD_PANEL);
     const size_t block_floats = (size_t)(taps * taps * B * B);
     float turned[TAPS_MAX * B * B] __attribute__((aligned(64)));
-    u += (size_t)(first * B) * (size_t)(reduced_blocks * B);
     for (int k = 0; k < reduced_blocks; k++) {
         for (int j = 0; j < width; j++) {
             const int o = backward ? k : first + j, i = backward ? first + j : k;
@@ -316,7 +315,6 @@ INLINE void write_filters(int side, int outs, const float *sums, size_t pos_stri
     int in_blocks, int out_blocks, int block, float *grad_weight) {
     const int panel = block / LS_WINOGRAD_SUM_PANEL, first = panel * LS_WINOGRAD_SUM_PANEL;
     const int width = at_most(out_blocks - first, LS_WINOGRAD_SUM_PANEL);
-    sums += (size_t)(first * B) * (size_t)(in_blocks * B);
     for (int i = 0; i < in_blocks; i++) {
         float *to = grad_weight + ((size_t)block * (size_t)in_blocks + (size_t)i) * (size_t)(outs * outs * B * B);
         for (int c = 0; c < B; c++) {

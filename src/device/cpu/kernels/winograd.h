@@ -39,11 +39,12 @@ struct ls_winograd_kernels {
     // M -> tiles of one channel block, plus bias (B floats; NULL: none).
     void (*tiles_out)(int variant, const ls_winograd_map *map, float *data, int block, int first, int tiles,
         const float *m, size_t pos_stride, const float *bias);
-    // weight -> one panel of U. backward: the filter of the data gradient, rotated and with inputs and outputs
-    // exchanged.
+    // weight -> panel `panel` of U, at u. backward: the filter of the data gradient, rotated and with inputs and
+    // outputs exchanged.
     void (*filters_in)(int variant, int backward, const float *weight, int in_blocks, int out_blocks, int panel,
         float *u, size_t pos_stride);
-    // grad_weight of output block `block` += the sum of A over `parts` partial sums, in their order.
+    // grad_weight of output block `block` += the sum of A over `parts` partial sums, in their order. sums: the panel of
+    // A that holds the block.
     void (*filters_out)(int variant, const float *sums, size_t pos_stride, int parts, size_t part_stride, int in_blocks,
         int out_blocks, int block, float *grad_weight);
 
