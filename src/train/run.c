@@ -69,12 +69,11 @@ static void add_result(ls_micro_result *sum, const ls_micro_result *more) {
     sum->bad += more->bad;
 }
 
-// Says which tensor went wrong first, for all ranks alike; whether the loss itself was not finite, too.
+// Says which tensor went wrong first, for all ranks alike; whether the loss itself was not finite, too. All ranks call it.
 static ls_status numeric_failure(ls_trainer *t, const ls_train_state *state, int64_t bad_losses) {
     int32_t first = ls_update_first_bad(t->update);
     if (first < 0) first = INT32_MAX;
     LS_TRY(ls_comm_allreduce(t->comm, &first, 1, LS_I32, LS_REDUCE_MIN));
-    LS_TRY(ls_comm_allreduce(t->comm, &bad_losses, 1, LS_I64, LS_REDUCE_SUM));
     const char *name = first == INT32_MAX ? "unknown" : t->graph->params[first].name;
     if (bad_losses)
         return ls_fail(LS_NUMERIC,
@@ -94,7 +93,8 @@ static ls_status numeric_failure(ls_trainer *t, const ls_train_state *state, int
 }
 
 static ls_status judge_skip(ls_trainer *t, const ls_train_state *state, int64_t bad_losses) {
-    if (!state->skip) return LS_SUCCESS;
+    if (!state->skip) return LS_SUCCESS; // decided on the reduced gradient: all ranks are here, or none
+    LS_TRY(ls_comm_allreduce(t->comm, &bad_losses, 1, LS_I64, LS_REDUCE_SUM));
     int scaled = t->arenas->storage == LS_F16;
     int at_floor = (double)state->loss_scale <= t->cfg->loss_scale_minimum && state->skipped_in_row > 1;
     if (!scaled || at_floor || state->skipped_in_row >= t->cfg->loss_scale_max_skips || bad_losses)

@@ -10,10 +10,10 @@ static void describe(const ls_param *param, ls_safetensors_tensor *tensor) {
 
 static ls_status write_weights(ls_trainer *t, const char *path) {
     const ls_graph *g = t->graph;
-    int64_t total = 0;
-    for (int p = 0; p < g->param_count; p++) total += ls_param_count(&g->params[p].shape);
+    size_t total = 0;
+    for (int p = 0; p < g->param_count; p++) total += (size_t)ls_param_count(&g->params[p].shape);
     ls_safetensors_tensor *tensors = calloc((size_t)g->param_count, sizeof *tensors);
-    float *values = malloc((size_t)total * sizeof *values), *at = values;
+    float *values = calloc(total, sizeof *values), *at = values;
     ls_status status;
     if (tensors && values) {
         for (int p = 0; p < g->param_count; p++) {
@@ -26,7 +26,7 @@ static ls_status write_weights(ls_trainer *t, const char *path) {
         ls_safetensors_note note = { "format", "pt" }; // the key by which PyTorch's loaders know their own
         status = ls_safetensors_write(path, tensors, g->param_count, &note, 1);
     } else {
-        status = ls_fail(LS_DEVICE, "out of host memory for %lld weights", (long long)total);
+        status = ls_fail(LS_DEVICE, "out of host memory for %zu weights", total);
     }
     free(tensors);
     free(values);

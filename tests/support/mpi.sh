@@ -29,7 +29,7 @@ ranks() {
     # In a sanitizer build: what MPI's modules never free is not ours. Leaks are looked for where a rank is alone, without MPI.
     local -x ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
     # shellcheck disable=SC2086 # flags are several words
-    timeout -k 2 "$seconds" "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none $MPI_FLAGS -np "$n" "$@" </dev/null
+    timeout -k 2 "$seconds" "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none ${MPI_FLAGS-} -np "$n" "$@" </dev/null
 }
 
 check() {

@@ -67,7 +67,7 @@ weight_decay = 0.001
 EOF
 
 # train NAME RANKS OPTIONS...: a run; its weights_hash in hash_NAME, its summary in $work/NAME/summary.json
-field() { grep -oE "\"$2\": *[^,}]*" "$work/$1/summary.json" | head -n 1 | sed 's/.*: *//; s/"//g'; }
+field() { grep -oE "\"$2\": *[^,}]*" "$work/$1/summary.json" | head -n 1 | sed 's/.*:[[:space:]]*//; s/"//g'; }
 train() {
   local name=$1 n=$2 launch
   shift 2

@@ -294,12 +294,12 @@ size_t ls_onednn_conv_scratch_bytes(const ls_onednn_conv *conv) {
 }
 
 void ls_onednn_conv_run(const ls_onednn_conv *conv, int thread, const ls_onednn_conv_args *args) {
+    ls_allocation_of_library(1);
     use_one_thread();
     thread_args *t = &conv->threads[thread];
     void *address[CONV_MEMORIES] = { args->src, args->weight, args->scratch, args->dst, args->bias };
     // Neither call can fail: the shapes were checked when the primitive was made, and the tensors have no padding of
     // the library's.
-    ls_allocation_of_library(1);
     for (int i = 0; i < t->count; i++) dnnl_memory_set_data_handle(t->memory[i], address[i]);
     dnnl_primitive_execute(conv->primitive, conv->onednn->streams[thread], t->count, t->args);
     ls_allocation_of_library(0);
