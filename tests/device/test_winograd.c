@@ -35,7 +35,7 @@ static const shape shapes[] = {
     { "many tiles, several partial sums", 5, 16, 33, 31, 16, 3, 1 },
     { "partial slabs", 7, 8, 29, 30, 8, 3, 2 },
     { "filters for shared slabs", 3, 264, 5, 4, 272, 3, 1 },
-    { "shared slabs, several", 2, 72, 33, 31, 80, 3, 1 },
+    { "shared slabs of sums, several", 3, 72, 33, 31, 80, 3, 1 },
     { "shared slabs of products, several", 170, 528, 1, 1, 120, 3, 1 },
     { "5x5, 1x1 map", 1, 8, 1, 1, 8, 5, 2 },
     { "5x5, pad 0", 3, 16, 7, 7, 24, 5, 0 },
