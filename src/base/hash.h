@@ -7,6 +7,6 @@
 
 uint64_t ls_hash(const void *data, size_t bytes);
 uint64_t ls_hash_more(uint64_t so_far, const void *data, size_t bytes); // order-dependent combination; start with 0
-void ls_hash_text(uint64_t hash, char text[17]);                       // 16 hex digits and the terminator
+void ls_hash_text(uint64_t hash, char text[17]);                        // 16 hex digits and the terminator
 
 #endif

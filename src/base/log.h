@@ -1,7 +1,7 @@
 // log.h - lines for a person, on stderr; data goes to stdout or files.
 //
-// One line is one write(), so lines of different ranks do not mix. Only rank 0 prints info lines; warnings and errors of other
-// ranks carry "rank N: ". LS_LOG_QUIET prints errors only.
+// One line is one write(), so lines of different ranks do not mix. Only rank 0 prints info lines; warnings and errors
+// of other ranks carry "rank N: ". LS_LOG_QUIET prints errors only.
 #ifndef LS_BASE_LOG_H
 #define LS_BASE_LOG_H
 

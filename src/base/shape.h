@@ -19,7 +19,7 @@ typedef enum {
 #define LS_DTYPE_ENUM(name, bytes, text) LS_##name,
     LS_DTYPES(LS_DTYPE_ENUM)
 #undef LS_DTYPE_ENUM
-    LS_DTYPE_COUNT
+        LS_DTYPE_COUNT
 } ls_dtype;
 
 size_t ls_dtype_bytes(ls_dtype dtype);
@@ -55,8 +55,8 @@ typedef struct {
 } ls_placement;
 
 // The network's parameters and their statistics, as the rest of the program sees them: canonical layout is PyTorch's,
-// row-major over dim[0..3]. A vector has dim = {C, 1, 1, 1}; a linear weight is {O, C, H, W}, where (C,H,W) is the physical
-// shape of its input (a flattened feature map, or {O, I, 1, 1}); a convolution's is {K, C/groups, R, S}.
+// row-major over dim[0..3]. A vector has dim = {C, 1, 1, 1}; a linear weight is {O, C, H, W}, where (C,H,W) is the
+// physical shape of its input (a flattened feature map, or {O, I, 1, 1}); a convolution's is {K, C/groups, R, S}.
 typedef enum { LS_PARAM_VECTOR, LS_PARAM_LINEAR, LS_PARAM_CONV } ls_param_kind;
 typedef struct {
     ls_param_kind kind;

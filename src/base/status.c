@@ -19,7 +19,8 @@ ls_status ls_fail(ls_code code, const char *format, ...) {
 const char *ls_code_meaning(ls_code code) {
     switch (code) {
 #define LS_CODE_CASE(name, exit_code, meaning) \
-    case LS_##name: return meaning;
+    case LS_##name: \
+        return meaning;
         LS_CODES(LS_CODE_CASE)
 #undef LS_CODE_CASE
     }

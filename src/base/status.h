@@ -1,22 +1,22 @@
 // status.h - what a function returns that can fail: a code, which is also the program's exit code, and one message.
 //
-// The message is written once, where the cause is known: what happened, where, what was expected, what to do. It lives in a
-// static ring of LS_STATUS_RING texts (so it needs no memory, may cross threads, and stays valid until that many later
-// failures); callers pass it on unchanged.
+// The message is written once, where the cause is known: what happened, where, what was expected, what to do. It lives
+// in a static ring of LS_STATUS_RING texts (so it needs no memory, may cross threads, and stays valid until that many
+// later failures); callers pass it on unchanged.
 #ifndef LS_BASE_STATUS_H
 #define LS_BASE_STATUS_H
 
 //    name      exit  meaning
 #define LS_CODES(X) \
-    X(OK,         0, "completed") \
-    X(INTERNAL,   1, "internal error (a bug in Lockstep)") \
-    X(USAGE,      2, "usage or configuration") \
-    X(DATA,       3, "data set missing, damaged or inconsistent") \
-    X(DEVICE,     4, "device, driver, library or memory") \
-    X(COMM,       5, "communication: a peer lost, timed out or different") \
-    X(NUMERIC,    6, "numerical failure: non-finite beyond the limit, or replicas diverged") \
-    X(STORAGE,    7, "storage: cannot write or read a run or checkpoint") \
-    X(STOPPED,   75, "stopped on request with a checkpoint written: start again to go on")
+    X(OK, 0, "completed") \
+    X(INTERNAL, 1, "internal error (a bug in Lockstep)") \
+    X(USAGE, 2, "usage or configuration") \
+    X(DATA, 3, "data set missing, damaged or inconsistent") \
+    X(DEVICE, 4, "device, driver, library or memory") \
+    X(COMM, 5, "communication: a peer lost, timed out or different") \
+    X(NUMERIC, 6, "numerical failure: non-finite beyond the limit, or replicas diverged") \
+    X(STORAGE, 7, "storage: cannot write or read a run or checkpoint") \
+    X(STOPPED, 75, "stopped on request with a checkpoint written: start again to go on")
 
 typedef enum {
 #define LS_CODE_ENUM(name, exit_code, meaning) LS_##name = exit_code,

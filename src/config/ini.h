@@ -1,10 +1,12 @@
 // ini.h - an INI file as a list of assignments with their lines; options and networks are read from it.
 //
-// Syntax: [section], key = value, comments start with ';' or '#' at the start of a line or after white space. A repeated section
-// or key, an assignment outside a section, and a line that is neither are errors: LS_USAGE with file:line and the line's text.
+// Syntax: [section], key = value, comments start with ';' or '#' at the start of a line or after white space. A
+// repeated section or key, an assignment outside a section, and a line that is neither are errors: LS_USAGE with
+// file:line and the line's text.
 //
-// Own code and not inih, which (as distributions build it) truncates names to 49 characters and lines to 199 without a word, does
-// not tell line numbers or empty sections, and takes "key: value" and indented lines to mean more than they say here.
+// Own code and not inih, which (as distributions build it) truncates names to 49 characters and lines to 199 without a
+// word, does not tell line numbers or empty sections, and takes "key: value" and indented lines to mean more than they
+// say here.
 #ifndef LS_CONFIG_INI_H
 #define LS_CONFIG_INI_H
 
@@ -38,8 +40,10 @@ void ls_ini_free(ls_ini *ini);
 char *ls_ini_where(const ls_ini *ini, const ls_ini_entry *entry, char *dst, size_t bytes);
 
 // Typed values: whole text must be consumed. LS_USAGE with file:line, section.key, value and what is allowed.
-LS_CHECKED ls_status ls_ini_int(const ls_ini *ini, const ls_ini_entry *entry, int64_t minimum, int64_t maximum, int64_t *out);
-LS_CHECKED ls_status ls_ini_real(const ls_ini *ini, const ls_ini_entry *entry, double minimum, double maximum, double *out);
+LS_CHECKED ls_status ls_ini_int(
+    const ls_ini *ini, const ls_ini_entry *entry, int64_t minimum, int64_t maximum, int64_t *out);
+LS_CHECKED ls_status ls_ini_real(
+    const ls_ini *ini, const ls_ini_entry *entry, double minimum, double maximum, double *out);
 LS_CHECKED ls_status ls_ini_bool(const ls_ini *ini, const ls_ini_entry *entry, int *out);
 
 #endif

@@ -1,16 +1,18 @@
 // device.h - the device interface: descriptor -> plan -> run.
 //
-// A descriptor (ls_op_desc) is plain data. A plan is made from it once per device, before step 0, and may fail, naming the layer.
-// Running a plan takes buffers and a queue; it cannot fail for shape reasons and allocates nothing. On a GPU it only enqueues:
-// a launch error stays in the queue and ls_queue_sync returns it.
+// A descriptor (ls_op_desc) is plain data. A plan is made from it once per device, before step 0, and may fail, naming
+// the layer. Running a plan takes buffers and a queue; it cannot fail for shape reasons and allocates nothing. On a GPU
+// it only enqueues: a launch error stays in the queue and ls_queue_sync returns it.
 //
-// Layouts belong to the device. An activation is known by its logical shape (N,C,H,W) and storage type; how its elements lie in
-// memory is the device's own choice, a function of shape and type only, so that every operator of a device agrees on it. The
-// same holds for parameters. Import and export convert from and to the canonical layout (PyTorch's NCHW and OIHW, fp32).
-// Padding elements of activations and parameters are zero in every input, and every operator leaves them zero in its outputs:
-// an output that is overwritten may hold anything before. No argument overlaps another unless the operator's header allows it.
+// Layouts belong to the device. An activation is known by its logical shape (N,C,H,W) and storage type; how its
+// elements lie in memory is the device's own choice, a function of shape and type only, so that every operator of a
+// device agrees on it. The same holds for parameters. Import and export convert from and to the canonical layout
+// (PyTorch's NCHW and OIHW, fp32). Padding elements of activations and parameters are zero in every input, and every
+// operator leaves them zero in its outputs: an output that is overwritten may hold anything before. No argument
+// overlaps another unless the operator's header allows it.
 //
-// Devices: ref (oracle), cpu (oneDNN and own kernels), null (does nothing), cuda (a plugin, opened behind the same table).
+// Devices: ref (oracle), cpu (oneDNN and own kernels), null (does nothing), cuda (a plugin, opened behind the same
+// table).
 #ifndef LS_DEVICE_DEVICE_H
 #define LS_DEVICE_DEVICE_H
 
@@ -35,7 +37,10 @@ typedef struct ls_queue ls_queue;
 typedef struct ls_event ls_event;
 typedef struct ls_plan ls_plan;
 
-typedef enum { LS_MEMORY_DEVICE, LS_MEMORY_PINNED } ls_memory_kind; // pinned: host memory that the device copies from at full speed
+typedef enum {
+    LS_MEMORY_DEVICE,
+    LS_MEMORY_PINNED
+} ls_memory_kind; // pinned: host memory that the device copies from at full speed
 
 // A range of a slab. {0} is an absent argument. A buffer of device memory has no host pointer: ls_buffer_host checks.
 typedef struct {
@@ -77,7 +82,8 @@ typedef struct {
 
 // What every device's plan begins with.
 struct ls_plan {
-    // args in the order of the operator's enum; workspace: at least workspace_bytes, 128-byte aligned, contents arbitrary
+    // args in the order of the operator's enum; workspace: at least workspace_bytes, 128-byte aligned, contents
+    // arbitrary
     void (*run)(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue);
     ls_op_desc desc;
     size_t workspace_bytes;
@@ -85,15 +91,15 @@ struct ls_plan {
 };
 
 typedef struct {
-    int threads;         // cpu, ref: threads of this rank, >= 1
-    int index;           // cuda: which GPU
-    int vector_width;    // cpu: 8 or 16 floats; 0: what the processor has (tests ask for both)
-    const char *winograd; // cpu: "auto" | "f2" | "off"
+    int threads;                  // cpu, ref: threads of this rank, >= 1
+    int index;                    // cuda: which GPU
+    int vector_width;             // cpu: 8 or 16 floats; 0: what the processor has (tests ask for both)
+    const char *winograd;         // cpu: "auto" | "f2" | "off"
     size_t workspace_limit_bytes; // 0: the device's own default
 } ls_device_options;
 
 typedef struct {
-    char name[96];      // "AMD EPYC, 2 threads, AVX2"
+    char name[96];       // "AMD EPYC, 2 threads, AVX2"
     char libraries[160]; // "oneDNN 2.6.3"
     size_t memory_bytes; // 0: unknown
 } ls_device_facts;
@@ -109,7 +115,8 @@ typedef struct {
     // LS_USAGE when this device cannot train in that storage type, saying why and what can
     ls_status (*check_precision)(const ls_device *device, ls_dtype storage);
 
-    ls_status (*slab_new)(ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out); // zeroed
+    ls_status (*slab_new)(
+        ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out); // zeroed
     void (*slab_free)(ls_slab *slab);
 
     // Queues run in order; events order one queue after another. On a device without queues these do nothing.
@@ -143,9 +150,10 @@ struct ls_device { // what every device's own struct begins with
 
 extern const ls_device_api ls_device_ref, ls_device_cpu, ls_device_null;
 
-// Opens the device for a name of `device.type`: "ref", "cpu", "null", "cuda" or "auto". For auto, *why_not_cuda is set to one line
-// that says why the GPU is not used (or to NULL).
-LS_CHECKED ls_status ls_device_open(const char *type, const ls_device_options *options, ls_device **out, const char **why_not_cuda);
+// Opens the device for a name of `device.type`: "ref", "cpu", "null", "cuda" or "auto". For auto, *why_not_cuda is set
+// to one line that says why the GPU is not used (or to NULL).
+LS_CHECKED ls_status ls_device_open(
+    const char *type, const ls_device_options *options, ls_device **out, const char **why_not_cuda);
 void ls_device_close(ls_device *device); // NULL is allowed
 
 // Checks the geometry of a descriptor: LS_USAGE naming the layer and the shapes. Every plan_new calls it first.
@@ -154,7 +162,8 @@ const char *ls_op_name(ls_op op);
 int ls_op_args(ls_op op);
 size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements); // dst_elements: as laid out by the device
 
-// Floating-point operations of one run (2 for a multiply-add; convolutions as direct convolution, padding included, bias not).
+// Floating-point operations of one run (2 for a multiply-add; convolutions as direct convolution, padding included,
+// bias not).
 double ls_op_flops(const ls_op_desc *desc);
 
 static inline ls_buffer ls_buffer_at(ls_slab *slab, size_t offset, size_t bytes) {

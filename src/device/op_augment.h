@@ -1,11 +1,11 @@
 // op_augment.h - a batch of uint8 pictures, placed, mirrored and normalised.
 //   dst[n,c,y,x] = table[c][ p(n, c, y + dy[n] - pad, (flip[n] ? W-1-x : x) + dx[n] - pad) ]
-//   where p is the pixel, and outside the picture: pixel value 0, so table[c][0] (LS_PAD_ZERO), or mirrored without repeating the edge (LS_PAD_REFLECT:
-//   index -1 is pixel 1, index W is pixel W-2).
+//   where p is the pixel, and outside the picture: pixel value 0, so table[c][0] (LS_PAD_ZERO), or mirrored without
+//   repeating the edge (LS_PAD_REFLECT: index -1 is pixel 1, index W is pixel W-2).
 // Shapes  pixels uint8 (N,C,H,W) row-major in host or device memory; dst (N,C,H,W) activation
 //         placement ls_placement[N]; dx, dy in 0..2*pad (pad, pad is the middle)
-//         table float[C][256]: the normalised value of every pixel value, made once on the host, so that all devices agree bit
-//         for bit
+//         table float[C][256]: the normalised value of every pixel value, made once on the host, so that all devices
+//         agree bit for bit
 // Source  torchvision RandomCrop(padding), RandomHorizontalFlip, ToTensor, Normalize
 #ifndef LS_DEVICE_OP_AUGMENT_H
 #define LS_DEVICE_OP_AUGMENT_H

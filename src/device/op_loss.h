@@ -1,11 +1,12 @@
 // op_loss.h - softmax cross-entropy of the logits, and its gradient.
 //   p = softmax(logits[n]);  target t[k] = (1 - smoothing) * [k == label] + smoothing / K
-//   loss[n] = -sum_k t[k] * log p[k]                       (torch.nn.CrossEntropyLoss(label_smoothing), summed, not averaged)
-//   grad_logits[n,k] = (p[k] - t[k]) * loss_scale          for n < micro.count, else 0 (the mean over the window comes later)
-//   result.loss_sum += sum of loss[n] over n < count;  result.correct += argmax == label (the lowest index wins a tie);
-//   result.count += count;  result.bad += loss[n] is not finite
-//   labels of samples from count on are not read
-// Shapes  logits (N,K,1,1) activation; labels int32[N], 0..K-1 (checked by the loader); micro: one ls_micro_input; state: one ls_train_state (loss_scale is read);
+//   loss[n] = -sum_k t[k] * log p[k]                       (torch.nn.CrossEntropyLoss(label_smoothing), summed, not
+//   averaged) grad_logits[n,k] = (p[k] - t[k]) * loss_scale          for n < micro.count, else 0 (the mean over the
+//   window comes later) result.loss_sum += sum of loss[n] over n < count;  result.correct += argmax == label (the
+//   lowest index wins a tie); result.count += count;  result.bad += loss[n] is not finite labels of samples from count
+//   on are not read
+// Shapes  logits (N,K,1,1) activation; labels int32[N], 0..K-1 (checked by the loader); micro: one ls_micro_input;
+// state: one ls_train_state (loss_scale is read);
 //         result: one ls_micro_result, accumulated; grad_logits (N,K,1,1) activation, absent when training = 0
 // Types   logits, grad_logits: storage; exponentials and sums fp32 (ref: double); loss_sum double in order of n
 #ifndef LS_DEVICE_OP_LOSS_H
@@ -20,9 +21,9 @@ typedef struct {
     ls_dtype storage;
 } ls_loss_attr;
 
-typedef struct { // host -> device with every micro-batch
-    int32_t count;    // samples that are real; the rest of the batch is ignored
-    uint32_t update;  // number of this update, from 0
+typedef struct {       // host -> device with every micro-batch
+    int32_t count;     // samples that are real; the rest of the batch is ignored
+    uint32_t update;   // number of this update, from 0
     uint64_t position; // of sample 0 in its window, counted over all ranks
 } ls_micro_input;
 
@@ -31,6 +32,14 @@ typedef struct { // device -> host, sums since it was zeroed
     int64_t correct, count, bad;
 } ls_micro_result;
 
-enum { LS_LOSS_LOGITS, LS_LOSS_LABELS, LS_LOSS_MICRO, LS_LOSS_STATE, LS_LOSS_RESULT, LS_LOSS_GRAD_LOGITS, LS_LOSS_ARGS };
+enum {
+    LS_LOSS_LOGITS,
+    LS_LOSS_LABELS,
+    LS_LOSS_MICRO,
+    LS_LOSS_STATE,
+    LS_LOSS_RESULT,
+    LS_LOSS_GRAD_LOGITS,
+    LS_LOSS_ARGS
+};
 
 #endif

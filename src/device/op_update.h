@@ -1,28 +1,36 @@
-// op_update.h - the second half of an update: flat operators over the arenas, whose tensors' layout does not matter to them.
+// op_update.h - the second half of an update: flat operators over the arenas, whose tensors' layout does not matter to
+// them.
 //
-// Every arena has the same element offsets: weights (fp32 master), gradients (fp32), momentum, second moment, 16-bit copy.
-// A flat operator covers `count` elements from the start of its buffers. Gaps between tensors are zero and stay zero.
+// Every arena has the same element offsets: weights (fp32 master), gradients (fp32), momentum, second moment, 16-bit
+// copy. A flat operator covers `count` elements from the start of its buffers. Gaps between tensors are zero and stay
+// zero.
 //
-//   GRAD_FIX      t = grad[i] * 2^fraction_bits / loss_scale in double, rounded to an integer (to nearest, ties to even);
-//                 fixed[i] += t as int64. Where the element is not finite or |t| >= 2^(62 - LS_FIXED_RANK_BITS), nothing is added
-//                 and state.bad_gradient = 1, which is then reduced over ranks by maximum. The limit is on each term, not on
-//                 the sum, so that the flag depends neither on the order nor on who adds: a window of up to
-//                 2^LS_FIXED_RANK_BITS micro-batches (over all ranks) cannot overflow
+//   GRAD_FIX      t = grad[i] * 2^fraction_bits / loss_scale in double, rounded to an integer (to nearest, ties to
+//   even);
+//                 fixed[i] += t as int64. Where the element is not finite or |t| >= 2^(62 - LS_FIXED_RANK_BITS),
+//                 nothing is added and state.bad_gradient = 1, which is then reduced over ranks by maximum. The limit
+//                 is on each term, not on the sum, so that the flag depends neither on the order nor on who adds: a
+//                 window of up to 2^LS_FIXED_RANK_BITS micro-batches (over all ranks) cannot overflow
 //   GRAD_UNFIX    grad[i] = fixed[i] / 2^fraction_bits * loss_scale, computed in double, rounded once to fp32
-//   GRAD_STATS    partial[0] = sum of grad[i]^2 in double, partial[1] = number of elements not finite; summed in an order that
+//   GRAD_STATS    partial[0] = sum of grad[i]^2 in double, partial[1] = number of elements not finite; summed in an
+//   order that
 //                 depends on count only; overwrites partials[slot]. With elements not finite, partial[0] means nothing
-//   CONTROL       the decision of this update, one thread: from all partials and ls_window_input; in double, stored as fp32.
-//                 Sets state.skip, lr = window.lr, multiplier, grad_norm (before clipping; means nothing when skip), and
-//                 clears bad_gradient. The loss scale moves last: multiplier uses the one of this update
+//   CONTROL       the decision of this update, one thread: from all partials and ls_window_input; in double, stored as
+//   fp32.
+//                 Sets state.skip, lr = window.lr, multiplier, grad_norm (before clipping; means nothing when skip),
+//                 and clears bad_gradient. The loss scale moves last: multiplier uses the one of this update
 //                   skip = any element not finite, or bad_gradient
 //                   multiplier = 1/(loss_scale * samples), samples as a double (1 for a summed loss)
-//                   grad_norm = sqrt(sum of squares) * multiplier; if clip_norm > 0: multiplier *= min(1, clip_norm/(grad_norm + 1e-6))
-//                   not skip: applied++, skipped_in_row = 0; dynamic: finite_in_row++, at growth_interval: loss_scale =
+//                   grad_norm = sqrt(sum of squares) * multiplier; if clip_norm > 0: multiplier *= min(1,
+//                   clip_norm/(grad_norm + 1e-6)) not skip: applied++, skipped_in_row = 0; dynamic: finite_in_row++, at
+//                   growth_interval: loss_scale =
 //                     min(loss_scale*growth, maximum), finite_in_row = 0
-//                   skip: skipped_in_row++, skipped++, finite_in_row = 0; dynamic: loss_scale = max(loss_scale*backoff, minimum)
+//                   skip: skipped_in_row++, skipped++, finite_in_row = 0; dynamic: loss_scale = max(loss_scale*backoff,
+//                   minimum)
 //   SGD           nothing when skip; g = grad*multiplier + decay*w;  v = momentum*v + g (v = g at applied == 1);
 //                 d = nesterov ? g + momentum*v : v;  w -= lr*d                       (torch.optim.SGD, dampening 0)
-//   ADAMW         nothing when skip; t = applied; w *= 1 - lr*decay; m = beta1*m + (1-beta1)*g; s = beta2*s + (1-beta2)*g*g;
+//   ADAMW         nothing when skip; t = applied; w *= 1 - lr*decay; m = beta1*m + (1-beta1)*g; s = beta2*s +
+//   (1-beta2)*g*g;
 //                 w -= lr * (m/(1-beta1^t)) / (sqrt(s/(1-beta2^t)) + eps)              (torch.optim.AdamW)
 //                 both: lr = state.lr * lr_factor; copy[i] = w in 16 bits where the working copy is a 16-bit one
 //                 No MOMENTUM argument is absent, even at momentum 0; COPY is absent when storage is LS_F32
@@ -35,14 +43,14 @@
 
 enum { LS_FIXED_RANK_BITS = 12 }; // up to 4096 micro-batches of a window can be added without overflow
 
-typedef struct { // host -> device with every update
+typedef struct {          // host -> device with every update
     double samples;       // true number of samples in the window over all ranks; 1 when the loss is summed
     double micro_batches; // of the window, over all ranks
     float lr;             // scheduled rate
     uint32_t update;
 } ls_window_input;
 
-typedef struct { // lives on the device, part of every checkpoint
+typedef struct {      // lives on the device, part of every checkpoint
     int64_t applied;  // updates applied: Adam's t
     int64_t skipped;  // updates skipped, in all
     float loss_scale; // 1 where none is needed
@@ -73,10 +81,10 @@ typedef struct {
 typedef struct {
     int64_t count;
     float lr_factor, decay;
-    float momentum; // SGD
-    int nesterov;   // SGD
+    float momentum;          // SGD
+    int nesterov;            // SGD
     float beta1, beta2, eps; // ADAMW
-    ls_dtype storage; // of the working copy; LS_F32: there is none, the master is used
+    ls_dtype storage;        // of the working copy; LS_F32: there is none, the master is used
 } ls_optimizer_attr;
 
 enum { LS_GRAD_FIX_GRAD, LS_GRAD_FIX_STATE, LS_GRAD_FIX_FIXED, LS_GRAD_FIX_ARGS };
@@ -84,8 +92,22 @@ enum { LS_GRAD_UNFIX_FIXED, LS_GRAD_UNFIX_STATE, LS_GRAD_UNFIX_GRAD, LS_GRAD_UNF
 enum { LS_GRAD_STATS_GRAD, LS_GRAD_STATS_PARTIALS, LS_GRAD_STATS_ARGS }; // partials: double[slots][2]
 enum { LS_CONTROL_WINDOW, LS_CONTROL_PARTIALS, LS_CONTROL_STATE, LS_CONTROL_ARGS };
 enum { LS_SGD_STATE, LS_SGD_GRAD, LS_SGD_MOMENTUM, LS_SGD_WEIGHT, LS_SGD_COPY, LS_SGD_ARGS };
-enum { LS_ADAMW_STATE, LS_ADAMW_GRAD, LS_ADAMW_MOMENT1, LS_ADAMW_MOMENT2, LS_ADAMW_WEIGHT, LS_ADAMW_COPY, LS_ADAMW_ARGS };
-enum { LS_RUNNING_STATS_WINDOW, LS_RUNNING_STATS_STATE, LS_RUNNING_STATS_SUM, LS_RUNNING_STATS_RUNNING, LS_RUNNING_STATS_ARGS };
+enum {
+    LS_ADAMW_STATE,
+    LS_ADAMW_GRAD,
+    LS_ADAMW_MOMENT1,
+    LS_ADAMW_MOMENT2,
+    LS_ADAMW_WEIGHT,
+    LS_ADAMW_COPY,
+    LS_ADAMW_ARGS
+};
+enum {
+    LS_RUNNING_STATS_WINDOW,
+    LS_RUNNING_STATS_STATE,
+    LS_RUNNING_STATS_SUM,
+    LS_RUNNING_STATS_RUNNING,
+    LS_RUNNING_STATS_ARGS
+};
 enum { LS_CAST_SRC, LS_CAST_DST, LS_CAST_ARGS };
 
 #endif

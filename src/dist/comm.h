@@ -1,8 +1,9 @@
 // comm.h - the ranks of a run and what they say to each other.
 //
-// `self` is one rank without MPI; `mpi` is MPI 3.1. mpi.h appears in comm_mpi.c only. Collectives must be called by all ranks in
-// the same order. A peer that is silent for longer than the timeout ends the run: the watchdog thread of every rank writes one
-// line (who waits, in which phase, since when) and ends the whole job with exit code 5; it never returns an error for that.
+// `self` is one rank without MPI; `mpi` is MPI 3.1. mpi.h appears in comm_mpi.c only. Collectives must be called by all
+// ranks in the same order. A peer that is silent for longer than the timeout ends the run: the watchdog thread of every
+// rank writes one line (who waits, in which phase, since when) and ends the whole job with exit code 5; it never
+// returns an error for that.
 #ifndef LS_DIST_COMM_H
 #define LS_DIST_COMM_H
 
@@ -21,11 +22,12 @@ typedef struct {
     char library[128];   // "Open MPI v4.1.4, ..." or ""
 } ls_comm_facts;
 
-// Under mpirun or srun (OMPI_COMM_WORLD_SIZE or PMIX_RANK is set) starts MPI, else `self`; `mpirun -np 1` is `self`, too. Sets Open
-// MPI's parameters for the environment before (see prepare_environment in comm.c; what the user has set stays), so: before any
-// thread. From here on no rank outlives its launcher.
+// Under mpirun or srun (OMPI_COMM_WORLD_SIZE or PMIX_RANK is set) starts MPI, else `self`; `mpirun -np 1` is `self`,
+// too. Sets Open MPI's parameters for the environment before (see prepare_environment in comm.c; what the user has set
+// stays), so: before any thread. From here on no rank outlives its launcher.
 LS_CHECKED ls_status ls_comm_start(int *argc, char ***argv, ls_comm **out);
-// One rank by itself, whatever the launch: `bench` trains on rank 0 alone with it while the others wait. Free by ls_comm_finish.
+// One rank by itself, whatever the launch: `bench` trains on rank 0 alone with it while the others wait. Free by
+// ls_comm_finish.
 LS_CHECKED ls_status ls_comm_self(ls_comm **out);
 const ls_comm_facts *ls_comm_about(const ls_comm *comm);
 void ls_comm_set_timeout(ls_comm *comm, double timeout_s); // 0: none (as it starts)
@@ -37,12 +39,12 @@ LS_CHECKED ls_status ls_comm_allreduce(ls_comm *comm, void *data, int64_t count,
 LS_CHECKED ls_status ls_comm_broadcast(ls_comm *comm, void *data, int64_t bytes, int root);
 LS_CHECKED ls_status ls_comm_allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes_each);
 LS_CHECKED ls_status ls_comm_barrier(ls_comm *comm);
-// The same for long waits: polls with naps of about 1 ms, so that waiting ranks leave their cores to those that work, and shows
-// the watchdog life, so that the wait may be long.
+// The same for long waits: polls with naps of about 1 ms, so that waiting ranks leave their cores to those that work,
+// and shows the watchdog life, so that the wait may be long.
 LS_CHECKED ls_status ls_comm_barrier_napping(ls_comm *comm);
 
-// All ranks pass their own status; all get the failure of the lowest failing rank (its code and text), and *failed_rank says whose
-// it is (-1: none). For errors that only some ranks see, at start and at agreed points.
+// All ranks pass their own status; all get the failure of the lowest failing rank (its code and text), and *failed_rank
+// says whose it is (-1: none). For errors that only some ranks see, at start and at agreed points.
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank);
 
 // Orderly end: all ranks have called it. Frees comm.

@@ -15,7 +15,8 @@ typedef struct {
 } ls_fingerprint;
 
 void ls_fingerprint_add(ls_fingerprint *fingerprint, const char *name, const char *format, ...) LS_PRINTF(3, 4);
-// All ranks call it. The same everywhere: success. Else LS_COMM on all ranks with a table: fact, and the values with their ranks.
+// All ranks call it. The same everywhere: success. Else LS_COMM on all ranks with a table: fact, and the values with
+// their ranks.
 LS_CHECKED ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine);
 
 #endif

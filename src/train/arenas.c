@@ -10,7 +10,8 @@ static int64_t round_up(int64_t n) {
     return (n + LINE_ELEMENTS - 1) / LINE_ELEMENTS * LINE_ELEMENTS;
 }
 
-// Arena order: trained parameters from the last layer to the first, as the backward pass completes them; then the statistics.
+// Arena order: trained parameters from the last layer to the first, as the backward pass completes them; then the
+// statistics.
 static int order_params(const ls_graph *graph, int *order) {
     int count = 0;
     for (int layer = graph->layer_count - 1; layer >= 0; layer--) {
@@ -46,10 +47,11 @@ static ls_status new_slabs(ls_arenas *a, int ordered) {
     LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, all * sizeof(float), "weights", &a->weight));
     LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, all * sizeof(float), "gradients", &a->grad));
     if (a->state_arenas > 0)
-        LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, (size_t)a->state_arenas * trained * sizeof(float), "optimizer state",
-            &a->state));
+        LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, (size_t)a->state_arenas * trained * sizeof(float),
+            "optimizer state", &a->state));
     if (a->storage != LS_F32)
-        LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, trained * ls_dtype_bytes(a->storage), "working weights", &a->copy));
+        LS_TRY(api->slab_new(
+            a->device, LS_MEMORY_DEVICE, trained * ls_dtype_bytes(a->storage), "working weights", &a->copy));
     if (ordered)
         LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, all * sizeof(int64_t), "fixed-point gradients", &a->fixed));
     return LS_SUCCESS;

@@ -1,8 +1,8 @@
 // arenas.h - the flat memory of a network on a device: master weights, gradients, optimizer state, statistics.
 //
-// All arenas share one element offset per tensor. Trained tensors come first, in the order in which the backward pass completes
-// them (the network's last layer first), so that a gradient bucket is a contiguous range; then the statistics (running mean and
-// variance), whose per-update sums are reduced like gradients.
+// All arenas share one element offset per tensor. Trained tensors come first, in the order in which the backward pass
+// completes them (the network's last layer first), so that a gradient bucket is a contiguous range; then the statistics
+// (running mean and variance), whose per-update sums are reduced like gradients.
 #ifndef LS_TRAIN_ARENAS_H
 #define LS_TRAIN_ARENAS_H
 
@@ -12,13 +12,13 @@
 typedef struct {
     ls_device *device;
     const ls_graph *graph;
-    int64_t *offset;   // by parameter index of the graph: first element
-    int64_t *elements; // with the device's padding, rounded to 64-byte lines
+    int64_t *offset;                              // by parameter index of the graph: first element
+    int64_t *elements;                            // with the device's padding, rounded to 64-byte lines
     int64_t trained_elements, statistic_elements; // trained come first
-    int *order;          // parameter indices in arena order: trained_params trained ones, then the statistics
+    int *order; // parameter indices in arena order: trained_params trained ones, then the statistics
     int trained_params;
-    int state_arenas;    // optimizer state per trained element: 1 (sgd) or 2 (adamw)
-    ls_dtype storage;    // of the working copy
+    int state_arenas;                              // optimizer state per trained element: 1 (sgd) or 2 (adamw)
+    ls_dtype storage;                              // of the working copy
     ls_slab *weight, *grad, *state, *copy, *fixed; // copy: 16-bit storage only; fixed: ordered mode only
 } ls_arenas;
 
@@ -26,7 +26,7 @@ LS_CHECKED ls_status ls_arenas_new(
     ls_device *device, const ls_graph *graph, ls_dtype storage, int state_arenas, int ordered, ls_arenas **out);
 void ls_arenas_free(ls_arenas *arenas);
 LS_CHECKED ls_status ls_arenas_init(ls_arenas *arenas, uint64_t seed); // initial weights; statistics 0 and 1
-ls_buffer ls_arenas_weight(const ls_arenas *a, int param);  // fp32 master (or the statistic)
+ls_buffer ls_arenas_weight(const ls_arenas *a, int param);             // fp32 master (or the statistic)
 ls_buffer ls_arenas_working(const ls_arenas *a, int param); // what operators read: the 16-bit copy, or the master
 ls_buffer ls_arenas_grad(const ls_arenas *a, int param);    // fp32 gradient (or the statistic's sum of this update)
 // Of canonical weights and statistics, in graph order: independent of device and layout.

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include "train/compile_internal.h"
 
-// --- values, slots, instructions ------------------------------------------------------------------------------------------
+// --- values, slots, instructions
+// ------------------------------------------------------------------------------------------
 
 ls_ref ls_ref_input(ls_program_input input) {
     return (ls_ref){ .kind = LS_REF_INPUT, .index = (int)input };
@@ -61,12 +62,15 @@ ls_status ls_builder_emit(ls_builder *b, const ls_op_desc *desc, const ls_ref *r
     return LS_SUCCESS;
 }
 
-// --- gradients of values --------------------------------------------------------------------------------------------------
+// --- gradients of values
+// --------------------------------------------------------------------------------------------------
 
 static ls_status add_grads(ls_builder *b, ls_value *value, const char *layer) {
     ls_ref sum;
     LS_TRY(ls_builder_activation(b, layer, value->shape, &sum));
-    ls_op_desc desc = { .op = LS_OP_ADD, .layer = layer, .attr.map = { .shape = value->shape, .storage = b->arenas->storage } };
+    ls_op_desc desc = {
+        .op = LS_OP_ADD, .layer = layer, .attr.map = { .shape = value->shape, .storage = b->arenas->storage }
+    };
     ls_ref refs[LS_ADD_ARGS] = { [LS_ADD_A] = value->grads[0], [LS_ADD_B] = value->grads[1], [LS_ADD_DST] = sum };
     LS_TRY(ls_builder_emit(b, &desc, refs, LS_ADD_ARGS));
     value->grads[0] = sum;
@@ -90,7 +94,8 @@ ls_status ls_builder_grad(ls_builder *b, const ls_node *node, ls_ref *out) {
     return LS_SUCCESS;
 }
 
-// --- fusion ---------------------------------------------------------------------------------------------------------------
+// --- fusion
+// ---------------------------------------------------------------------------------------------------------------
 
 static void count_readers(ls_builder *b) {
     for (int l = 0; l < b->graph->layer_count; l++)
@@ -157,7 +162,7 @@ static void add_layer(ls_builder *b, int l) {
     }
     int input = value_of_input(b, layer->inputs[0]);
     int vanishes = layer->kind == LS_LAYER_FLATTEN || (layer->kind == LS_LAYER_DROPOUT && !b->options->training) ||
-        (layer->kind == LS_LAYER_RELU && joins_pooling(b, l));
+                   (layer->kind == LS_LAYER_RELU && joins_pooling(b, l));
     if (vanishes) {
         b->value_of[l] = input;
         return;
@@ -168,7 +173,7 @@ static void add_layer(ls_builder *b, int l) {
     if (layer->kind == LS_LAYER_BATCHNORM2D) fuse_norm(b, l, node);
     if (is_max_pool(layer->kind) && layer->inputs[0] >= 0)
         node->relu = b->graph->layers[layer->inputs[0]].kind == LS_LAYER_RELU && b->absorbed_by[layer->inputs[0]] < 0 &&
-            joins_pooling(b, layer->inputs[0]);
+                     joins_pooling(b, layer->inputs[0]);
     node->output = b->value_count++;
     b->value_of[l] = node->output;
 }
@@ -182,14 +187,19 @@ static void mark_needs_grad(ls_builder *b) {
     }
 }
 
-// --- the whole ------------------------------------------------------------------------------------------------------------
+// --- the whole
+// ------------------------------------------------------------------------------------------------------------
 
 static ls_status emit_augment(ls_builder *b) {
     ls_value *input = &b->values[0];
     input->shape = ls_batch_of(b->options->micro_batch, b->graph->input);
     LS_TRY(ls_builder_activation(b, "input", input->shape, &input->ref));
-    ls_op_desc desc = { .op = LS_OP_AUGMENT, .layer = "input", .attr.augment = { .shape = input->shape,
-        .storage = b->arenas->storage, .pad = b->options->pad, .mode = b->options->pad_mode } };
+    ls_op_desc desc = { .op = LS_OP_AUGMENT,
+        .layer = "input",
+        .attr.augment = { .shape = input->shape,
+            .storage = b->arenas->storage,
+            .pad = b->options->pad,
+            .mode = b->options->pad_mode } };
     ls_ref refs[LS_AUGMENT_ARGS] = {
         [LS_AUGMENT_PIXELS] = ls_ref_input(LS_INPUT_PIXELS),
         [LS_AUGMENT_PLACEMENT] = ls_ref_input(LS_INPUT_PLACEMENT),
@@ -203,9 +213,12 @@ static ls_status emit_loss(ls_builder *b) {
     ls_value *logits = &b->values[b->value_of[b->graph->layer_count - 1]];
     b->program->logits = logits->ref;
     b->program->logits_shape = logits->shape;
-    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { .logits = logits->shape,
-        .smoothing = b->options->training ? b->options->label_smoothing : 0.0f, .training = b->options->training,
-        .storage = b->arenas->storage } };
+    ls_op_desc desc = { .op = LS_OP_LOSS,
+        .layer = "loss",
+        .attr.loss = { .logits = logits->shape,
+            .smoothing = b->options->training ? b->options->label_smoothing : 0.0f,
+            .training = b->options->training,
+            .storage = b->arenas->storage } };
     ls_ref grad = { 0 };
     if (b->options->training) LS_TRY(ls_builder_activation(b, "loss gradient", logits->shape, &grad));
     ls_ref refs[LS_LOSS_ARGS] = {

@@ -1,8 +1,9 @@
-// compile.h - from a network to a program: fuses layers into operators, adds the backward pass, places activations by lifetime.
+// compile.h - from a network to a program: fuses layers into operators, adds the backward pass, places activations by
+// lifetime.
 //
-// Fusions: batchnorm2d (+ add of an earlier value) (+ relu) becomes one batch norm operator; relu before max pooling joins it;
-// flatten, and dropout in evaluation, become nothing. Gradients of a value with two readers are added by batch norm's backward
-// operator where it is the producer, else by an add.
+// Fusions: batchnorm2d (+ add of an earlier value) (+ relu) becomes one batch norm operator; relu before max pooling
+// joins it; flatten, and dropout in evaluation, become nothing. Gradients of a value with two readers are added by
+// batch norm's backward operator where it is the producer, else by an add.
 #ifndef LS_TRAIN_COMPILE_H
 #define LS_TRAIN_COMPILE_H
 
@@ -12,9 +13,9 @@
 
 typedef struct {
     int micro_batch;
-    int training; // 0: forward and loss only, with running statistics
+    int training;          // 0: forward and loss only, with running statistics
     float label_smoothing; // training
-    uint64_t seed; // dropout
+    uint64_t seed;         // dropout
     int pad;
     ls_pad_mode pad_mode;
 } ls_compile_options;

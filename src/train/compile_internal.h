@@ -31,11 +31,11 @@ typedef struct {
     const ls_compile_options *options;
     ls_device *device;
     ls_program *program;
-    ls_value *values;   // 0: the network's input; then one a node
+    ls_value *values; // 0: the network's input; then one a node
     int value_count;
-    int *value_of;      // by layer: its value
-    int *readers;       // by layer: how many layers read it
-    int *absorbed_by;   // by layer: the layer that it is fused into, or -1
+    int *value_of;    // by layer: its value
+    int *readers;     // by layer: how many layers read it
+    int *absorbed_by; // by layer: the layer that it is fused into, or -1
     ls_node *nodes;
     int node_count;
     int completed; // trained parameters whose gradients the instructions so far complete

@@ -29,8 +29,8 @@ static void print_batches(const ls_trainer *t, FILE *file) {
     fprintf(file, "  device        %s: %s (%s)\n", f->device, f->device_facts.name, f->device_facts.libraries);
     fprintf(file, "  data          %s: %lld training and %lld test samples, %d classes\n", f->train_data->name,
         (long long)f->train_data->count, (long long)f->test_data->count, f->train_data->classes);
-    fprintf(file, "  batch         %d = %d (micro-batch) x %d (accumulation) x %d (ranks)\n", b->global_batch, b->micro_batch,
-        b->per_rank, b->world_size);
+    fprintf(file, "  batch         %d = %d (micro-batch) x %d (accumulation) x %d (ranks)\n", b->global_batch,
+        b->micro_batch, b->per_rank, b->world_size);
     fprintf(file, "  updates       %lld an epoch, %lld in all\n", (long long)b->windows, (long long)f->updates_planned);
 }
 

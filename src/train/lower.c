@@ -26,14 +26,23 @@ static int input_needs_grad(const ls_builder *b, const ls_node *node) {
     return b->values[node->input[0]].needs_grad;
 }
 
-// --- conv2d ---------------------------------------------------------------------------------------------------------------
+// --- conv2d
+// ---------------------------------------------------------------------------------------------------------------
 
 static ls_op_desc conv_desc(const ls_builder *b, const ls_node *node, ls_op op) {
     const ls_layer_conv2d *c = &node->layer->attr.conv2d;
     ls_nchw src = input_shape(b, node);
-    return (ls_op_desc){ .op = op, .layer = node->layer->name, .attr.conv = {
-        .src = src, .dst = ls_batch_of(src.n, node->layer->out), .kernel = c->kernel, .stride = c->stride, .pad = c->padding,
-        .dilation = c->dilation, .groups = c->groups, .has_bias = c->bias, .storage = b->arenas->storage } };
+    return (ls_op_desc){ .op = op,
+        .layer = node->layer->name,
+        .attr.conv = { .src = src,
+            .dst = ls_batch_of(src.n, node->layer->out),
+            .kernel = c->kernel,
+            .stride = c->stride,
+            .pad = c->padding,
+            .dilation = c->dilation,
+            .groups = c->groups,
+            .has_bias = c->bias,
+            .storage = b->arenas->storage } };
 }
 
 static ls_status conv_forward(ls_builder *b, ls_node *node) {
@@ -71,12 +80,17 @@ static ls_status conv_backward(ls_builder *b, ls_node *node) {
     return ls_builder_emit(b, &desc, data_refs, LS_CONV_BACKWARD_DATA_ARGS);
 }
 
-// --- linear ---------------------------------------------------------------------------------------------------------------
+// --- linear
+// ---------------------------------------------------------------------------------------------------------------
 
 static ls_op_desc linear_desc(const ls_builder *b, const ls_node *node, ls_op op) {
     const ls_layer_linear *l = &node->layer->attr.linear;
-    return (ls_op_desc){ .op = op, .layer = node->layer->name, .attr.linear = { .src = input_shape(b, node),
-        .out_features = l->out_features, .has_bias = l->bias, .storage = b->arenas->storage } };
+    return (ls_op_desc){ .op = op,
+        .layer = node->layer->name,
+        .attr.linear = { .src = input_shape(b, node),
+            .out_features = l->out_features,
+            .has_bias = l->bias,
+            .storage = b->arenas->storage } };
 }
 
 static ls_status linear_forward(ls_builder *b, ls_node *node) {
@@ -113,12 +127,17 @@ static ls_status linear_backward(ls_builder *b, ls_node *node) {
     return ls_builder_emit(b, &desc, data_refs, LS_LINEAR_BACKWARD_DATA_ARGS);
 }
 
-// --- batchnorm2d, with the residual and the relu that fusion gave it ------------------------------------------------------
+// --- batchnorm2d, with the residual and the relu that fusion gave it
+// ------------------------------------------------------
 
 static ls_op_desc norm_desc(const ls_builder *b, const ls_node *node, ls_op op) {
-    return (ls_op_desc){ .op = op, .layer = node->layer->name, .attr.norm = { .shape = input_shape(b, node),
-        .eps = (float)node->layer->attr.batchnorm2d.eps, .relu = node->relu, .residual = node->residual,
-        .storage = b->arenas->storage } };
+    return (ls_op_desc){ .op = op,
+        .layer = node->layer->name,
+        .attr.norm = { .shape = input_shape(b, node),
+            .eps = (float)node->layer->attr.batchnorm2d.eps,
+            .relu = node->relu,
+            .residual = node->residual,
+            .storage = b->arenas->storage } };
 }
 
 static ls_status norm_inference(ls_builder *b, ls_node *node) {
@@ -185,7 +204,8 @@ static ls_status norm_backward(ls_builder *b, ls_node *node) {
     return LS_SUCCESS;
 }
 
-// --- pooling --------------------------------------------------------------------------------------------------------------
+// --- pooling
+// --------------------------------------------------------------------------------------------------------------
 
 // maxpool2d and avgpool2d have the same attributes.
 static ls_op_desc pool_desc(const ls_builder *b, const ls_node *node, ls_op op) {
@@ -193,17 +213,18 @@ static ls_op_desc pool_desc(const ls_builder *b, const ls_node *node, ls_op op) 
     ls_nchw src = input_shape(b, node);
     int global = layer->kind == LS_LAYER_GLOBALAVGPOOL || layer->kind == LS_LAYER_GLOBALMAXPOOL;
     int max = layer->kind == LS_LAYER_MAXPOOL2D || layer->kind == LS_LAYER_GLOBALMAXPOOL;
-    return (ls_op_desc){ .op = op, .layer = layer->name, .attr.pool = {
-        .kind = max ? LS_POOL_MAX : LS_POOL_AVERAGE,
-        .src = src,
-        .dst = ls_batch_of(src.n, layer->out),
-        .kernel_h = global ? src.h : layer->attr.maxpool2d.kernel,
-        .kernel_w = global ? src.w : layer->attr.maxpool2d.kernel,
-        .stride = global ? 1 : layer->attr.maxpool2d.stride,
-        .pad = global ? 0 : layer->attr.maxpool2d.padding,
-        .relu = node->relu,
-        .training = b->options->training,
-        .storage = b->arenas->storage } };
+    return (ls_op_desc){ .op = op,
+        .layer = layer->name,
+        .attr.pool = { .kind = max ? LS_POOL_MAX : LS_POOL_AVERAGE,
+            .src = src,
+            .dst = ls_batch_of(src.n, layer->out),
+            .kernel_h = global ? src.h : layer->attr.maxpool2d.kernel,
+            .kernel_w = global ? src.w : layer->attr.maxpool2d.kernel,
+            .stride = global ? 1 : layer->attr.maxpool2d.stride,
+            .pad = global ? 0 : layer->attr.maxpool2d.padding,
+            .relu = node->relu,
+            .training = b->options->training,
+            .storage = b->arenas->storage } };
 }
 
 static ls_status pool_forward(ls_builder *b, ls_node *node) {
@@ -211,7 +232,8 @@ static ls_status pool_forward(ls_builder *b, ls_node *node) {
     const ls_pool_attr *attr = &desc.attr.pool;
     LS_TRY(new_output(b, node, attr->dst));
     if (attr->training && attr->kind == LS_POOL_MAX) {
-        size_t elements = b->device->api->activation_bytes(b->device, attr->dst, attr->storage) / ls_dtype_bytes(attr->storage);
+        size_t elements =
+            b->device->api->activation_bytes(b->device, attr->dst, attr->storage) / ls_dtype_bytes(attr->storage);
         LS_TRY(ls_builder_slot(b, "pooling index", ls_pool_index_bytes(attr, elements), &node->kept));
     }
     ls_ref refs[LS_POOL_FORWARD_ARGS] = {
@@ -230,14 +252,17 @@ static ls_status pool_backward(ls_builder *b, ls_node *node) {
     return ls_builder_emit(b, &desc, refs, LS_POOL_BACKWARD_ARGS);
 }
 
-// --- element-wise ---------------------------------------------------------------------------------------------------------
+// --- element-wise
+// ---------------------------------------------------------------------------------------------------------
 
 static ls_op_desc map_desc(const ls_builder *b, const ls_node *node, ls_op op) {
-    return (ls_op_desc){ .op = op, .layer = node->layer->name,
+    return (ls_op_desc){ .op = op,
+        .layer = node->layer->name,
         .attr.map = { .shape = input_shape(b, node), .storage = b->arenas->storage } };
 }
 
-// After a convolution or linear layer that nothing else reads, relu works in place: their backward passes do not read their output.
+// After a convolution or linear layer that nothing else reads, relu works in place: their backward passes do not read
+// their output.
 static int relu_in_place(const ls_builder *b, const ls_node *node) {
     int input = node->layer->inputs[0];
     if (input < 0 || b->readers[input] != 1) return 0;
@@ -254,7 +279,9 @@ static ls_status relu_forward(ls_builder *b, ls_node *node) {
     } else {
         LS_TRY(new_output(b, node, input_shape(b, node)));
     }
-    ls_ref refs[LS_RELU_FORWARD_ARGS] = { [LS_RELU_FORWARD_SRC] = input_ref(b, node), [LS_RELU_FORWARD_DST] = output->ref };
+    ls_ref refs[LS_RELU_FORWARD_ARGS] = {
+        [LS_RELU_FORWARD_SRC] = input_ref(b, node), [LS_RELU_FORWARD_DST] = output->ref
+    };
     return ls_builder_emit(b, &desc, refs, LS_RELU_FORWARD_ARGS);
 }
 
@@ -269,7 +296,8 @@ static ls_status relu_backward(ls_builder *b, ls_node *node) {
 static ls_status add_forward(ls_builder *b, ls_node *node) {
     ls_op_desc desc = map_desc(b, node, LS_OP_ADD);
     LS_TRY(new_output(b, node, input_shape(b, node)));
-    ls_ref refs[LS_ADD_ARGS] = { [LS_ADD_A] = input_ref(b, node), [LS_ADD_B] = b->values[node->input[1]].ref,
+    ls_ref refs[LS_ADD_ARGS] = { [LS_ADD_A] = input_ref(b, node),
+        [LS_ADD_B] = b->values[node->input[1]].ref,
         [LS_ADD_DST] = b->values[node->output].ref };
     return ls_builder_emit(b, &desc, refs, LS_ADD_ARGS);
 }

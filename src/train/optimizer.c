@@ -36,7 +36,8 @@ static ls_status constants_of_all(const ls_config *cfg, const ls_arenas *a, cons
     for (int g = 0; g < groups.count; g++)
         if (!used[g])
             return ls_fail(LS_USAGE,
-                "%s: optimizer.groups: the pattern '%s' matches no parameter of %s (or only ones that an earlier pattern takes); "
+                "%s: optimizer.groups: the pattern '%s' matches no parameter of %s (or only ones that an earlier "
+                "pattern takes); "
                 "train --dry-run lists the parameters",
                 cfg->file, groups.group[g].pattern, a->graph->path);
     return LS_SUCCESS;
@@ -44,16 +45,17 @@ static ls_status constants_of_all(const ls_config *cfg, const ls_arenas *a, cons
 
 static ls_op_desc step_desc(const ls_config *cfg, const ls_arenas *a, constants c, int64_t count) {
     int adamw = cfg->optimizer_kind == LS_OPTIMIZER_ADAMW;
-    return (ls_op_desc){ .op = adamw ? LS_OP_ADAMW : LS_OP_SGD, .layer = "optimizer", .attr.optimizer = {
-        .count = count,
-        .lr_factor = (float)c.rate_factor,
-        .decay = (float)c.decay,
-        .momentum = (float)cfg->optimizer_momentum,
-        .nesterov = cfg->optimizer_nesterov,
-        .beta1 = (float)cfg->optimizer_beta1,
-        .beta2 = (float)cfg->optimizer_beta2,
-        .eps = (float)cfg->optimizer_eps,
-        .storage = a->storage } };
+    return (ls_op_desc){ .op = adamw ? LS_OP_ADAMW : LS_OP_SGD,
+        .layer = "optimizer",
+        .attr.optimizer = { .count = count,
+            .lr_factor = (float)c.rate_factor,
+            .decay = (float)c.decay,
+            .momentum = (float)cfg->optimizer_momentum,
+            .nesterov = cfg->optimizer_nesterov,
+            .beta1 = (float)cfg->optimizer_beta1,
+            .beta2 = (float)cfg->optimizer_beta2,
+            .eps = (float)cfg->optimizer_eps,
+            .storage = a->storage } };
 }
 
 static void step_args(const ls_arenas *a, int kind, ls_buffer state, int64_t first, int64_t count, ls_buffer *args) {
@@ -77,8 +79,7 @@ static void step_args(const ls_arenas *a, int kind, ls_buffer state, int64_t fir
     }
 }
 
-static ls_status add_step(
-    ls_optimizer *o, const ls_config *cfg, ls_buffer state, constants c, int first, int end) {
+static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state, constants c, int first, int end) {
     const ls_arenas *a = o->arenas;
     int last_param = a->order[end - 1];
     int64_t from = a->offset[a->order[first]], count = a->offset[last_param] + a->elements[last_param] - from;
@@ -105,7 +106,7 @@ ls_status ls_optimizer_new(const ls_config *cfg, const ls_arenas *arenas, ls_buf
     LS_TRY_GOTO(constants_of_all(cfg, arenas, all));
     for (int first = 0, i = 1; i <= arenas->trained_params; i++) {
         int ends = i == arenas->trained_params || all[i].decay != all[first].decay ||
-            all[i].rate_factor != all[first].rate_factor;
+                   all[i].rate_factor != all[first].rate_factor;
         if (!ends) continue;
         LS_TRY_GOTO(add_step(o, cfg, state, all[first], first, i));
         first = i;
@@ -146,7 +147,7 @@ void ls_optimizer_print(const ls_optimizer *o, FILE *file) {
                 elements += ls_param_count(&o->arenas->graph->params[o->arenas->order[i]].shape);
         }
         if (!seen)
-            fprintf(file, "  rate x %-8g weight decay %-10g %3d tensors, %9lld parameters (%s, ...)\n", (double)attr->lr_factor,
-                (double)attr->decay, tensors, (long long)elements, example);
+            fprintf(file, "  rate x %-8g weight decay %-10g %3d tensors, %9lld parameters (%s, ...)\n",
+                (double)attr->lr_factor, (double)attr->decay, tensors, (long long)elements, example);
     }
 }

@@ -1,5 +1,5 @@
-// optimizer.h - parameter groups, and the optimizer's pass over the flat arenas: one operator for each run of neighbours whose
-// constants agree.
+// optimizer.h - parameter groups, and the optimizer's pass over the flat arenas: one operator for each run of
+// neighbours whose constants agree.
 #ifndef LS_TRAIN_OPTIMIZER_H
 #define LS_TRAIN_OPTIMIZER_H
 
@@ -22,9 +22,10 @@ typedef struct {
 } ls_optimizer;
 
 int ls_optimizer_state_arenas(const ls_config *cfg); // per trained element: what ls_arenas_new wants
-// state: one ls_train_state. Decay is on weights of convolutions and linear layers only, unless the configuration says otherwise.
-// LS_USAGE for a group whose pattern matches no parameter.
-LS_CHECKED ls_status ls_optimizer_new(const ls_config *cfg, const ls_arenas *arenas, ls_buffer state, ls_optimizer **out);
+// state: one ls_train_state. Decay is on weights of convolutions and linear layers only, unless the configuration says
+// otherwise. LS_USAGE for a group whose pattern matches no parameter.
+LS_CHECKED ls_status ls_optimizer_new(
+    const ls_config *cfg, const ls_arenas *arenas, ls_buffer state, ls_optimizer **out);
 void ls_optimizer_free(ls_optimizer *optimizer); // NULL is allowed
 void ls_optimizer_run(const ls_optimizer *optimizer, ls_queue *queue);
 // Groups as printed at start: constants, and how many tensors and elements each holds.

@@ -19,8 +19,8 @@ void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspa
         for (int a = 0; a < instruction->arg_count; a++) {
             const ls_ref *ref = &instruction->refs[a];
             if (ref->kind == LS_REF_SLOT)
-                instruction->args[a] = ls_buffer_at(
-                    activations, ls_arena_offset(program->arena, ref->index), ls_arena_slot_bytes(program->arena, ref->index));
+                instruction->args[a] = ls_buffer_at(activations, ls_arena_offset(program->arena, ref->index),
+                    ls_arena_slot_bytes(program->arena, ref->index));
             else if (ref->kind == LS_REF_ARENA)
                 instruction->args[a] = ref->buffer;
         }
@@ -34,7 +34,7 @@ void ls_program_run(const ls_program *program, const ls_program_inputs *inputs, 
         ls_buffer args[LS_OP_ARGS_MAX];
         for (int a = 0; a < instruction->arg_count; a++)
             args[a] = instruction->refs[a].kind == LS_REF_INPUT ? inputs->buffer[instruction->refs[a].index]
-                                                                 : instruction->args[a];
+                                                                : instruction->args[a];
         ls_plan_run(instruction->plan, args, program->workspace, queue);
         if (instruction->completes && complete) complete(context, instruction->completes);
     }

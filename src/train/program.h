@@ -1,7 +1,9 @@
-// program.h - a network compiled for (device, micro-batch, precision): a flat list of instructions over one activation slab.
+// program.h - a network compiled for (device, micro-batch, precision): a flat list of instructions over one activation
+// slab.
 //
-// The list is data: --dry-run prints it, a profiler times it per row, tests replay it. compile.h makes it; then it is bound to
-// slabs, which several programs that never run at the same time share; then it is run, over and over, allocating nothing.
+// The list is data: --dry-run prints it, a profiler times it per row, tests replay it. compile.h makes it; then it is
+// bound to slabs, which several programs that never run at the same time share; then it is run, over and over,
+// allocating nothing.
 #ifndef LS_TRAIN_PROGRAM_H
 #define LS_TRAIN_PROGRAM_H
 
@@ -58,7 +60,8 @@ typedef struct {
 void ls_program_free(ls_program *program); // NULL is allowed
 // Slabs of at least activation_bytes and workspace_bytes; borrowed.
 void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace);
-// Runs all instructions in order on one queue. Where gradients become complete, complete(context, up_to) is called (may be NULL).
+// Runs all instructions in order on one queue. Where gradients become complete, complete(context, up_to) is called (may
+// be NULL).
 void ls_program_run(const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue,
     void (*complete)(void *context, int up_to), void *context);
 double ls_program_flops(const ls_program *program);

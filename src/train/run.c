@@ -8,7 +8,8 @@
 
 static const double REFRESH_SECONDS = 0.1; // between refreshes of a display
 
-// --- one update -----------------------------------------------------------------------------------------------------------
+// --- one update
+// -----------------------------------------------------------------------------------------------------------
 
 static ls_status start_loader(ls_trainer *t) {
     const ls_config *cfg = t->cfg;
@@ -32,7 +33,8 @@ static ls_status start_loader(ls_trainer *t) {
 // How many of the window's micro-batches fall to this rank: fewer, or none, in a short last window.
 static int my_micro_batches(const ls_batches *b, int64_t window) {
     int mine = 0;
-    for (int j = b->rank * b->per_rank; j < (b->rank + 1) * b->per_rank; j++) mine += ls_batches_micro_samples(b, window, j) > 0;
+    for (int j = b->rank * b->per_rank; j < (b->rank + 1) * b->per_rank; j++)
+        mine += ls_batches_micro_samples(b, window, j) > 0;
     return mine;
 }
 
@@ -69,7 +71,8 @@ static void add_result(ls_micro_result *sum, const ls_micro_result *more) {
     sum->bad += more->bad;
 }
 
-// Says which tensor went wrong first, for all ranks alike; whether the loss itself was not finite, too. All ranks call it.
+// Says which tensor went wrong first, for all ranks alike; whether the loss itself was not finite, too. All ranks call
+// it.
 static ls_status numeric_failure(ls_trainer *t, const ls_train_state *state, int64_t bad_losses) {
     int32_t first = ls_update_first_bad(t->update);
     if (first < 0) first = INT32_MAX;
@@ -77,17 +80,22 @@ static ls_status numeric_failure(ls_trainer *t, const ls_train_state *state, int
     const char *name = first == INT32_MAX ? "unknown" : t->graph->params[first].name;
     if (bad_losses)
         return ls_fail(LS_NUMERIC,
-            "update %lld (epoch %lld): the loss of %lld samples is not finite, and so are gradients, first that of %s: the network "
-            "diverged (this is no overflow of the loss scale); lower optimizer.rate, or set train.clip_norm or a warm-up",
+            "update %lld (epoch %lld): the loss of %lld samples is not finite, and so are gradients, first that of %s: "
+            "the network "
+            "diverged (this is no overflow of the loss scale); lower optimizer.rate, or set train.clip_norm or a "
+            "warm-up",
             (long long)t->updates, (long long)t->epoch, (long long)bad_losses, name);
     if (t->arenas->storage != LS_F16)
         return ls_fail(LS_NUMERIC,
-            "update %lld (epoch %lld): the gradient is not finite, first that of %s; lower optimizer.rate, or set train.clip_norm or "
+            "update %lld (epoch %lld): the gradient is not finite, first that of %s; lower optimizer.rate, or set "
+            "train.clip_norm or "
             "a warm-up",
             (long long)t->updates, (long long)t->epoch, name);
     return ls_fail(LS_NUMERIC,
-        "update %lld (epoch %lld): %d updates in a row overflowed in fp16 (loss_scale.max_skips = %lld), the loss scale is down to %g; "
-        "the first gradient that is not finite is that of %s; try train.precision = bf16 or fp32, or a lower optimizer.rate",
+        "update %lld (epoch %lld): %d updates in a row overflowed in fp16 (loss_scale.max_skips = %lld), the loss "
+        "scale is down to %g; "
+        "the first gradient that is not finite is that of %s; try train.precision = bf16 or fp32, or a lower "
+        "optimizer.rate",
         (long long)t->updates, (long long)t->epoch, state->skipped_in_row, (long long)t->cfg->loss_scale_max_skips,
         (double)state->loss_scale, name);
 }
@@ -137,7 +145,8 @@ ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state) {
     return LS_SUCCESS;
 }
 
-// --- reports --------------------------------------------------------------------------------------------------------------
+// --- reports
+// --------------------------------------------------------------------------------------------------------------
 
 // Sums over all ranks.
 static ls_status reduce_result(ls_trainer *t, ls_micro_result *result) {
@@ -158,9 +167,9 @@ typedef struct {
     int observer_count;
     double start, last_report, last_refresh;
     int64_t samples_at_report;
-    double training_seconds;  // steady state: updates after the first, without evaluation
+    double training_seconds; // steady state: updates after the first, without evaluation
     int64_t training_samples;
-    double first_update;      // since process start
+    double first_update; // since process start
     uint64_t allocations;
     ls_train_progress progress;
     ls_train_evaluation evaluation;
@@ -186,9 +195,9 @@ static void measure(ls_trainer *t, run_state *run, const ls_train_state *state, 
     p->skipped = t->skipped;
     p->seconds = now - run->start;
     p->seconds_left = run->training_samples
-        ? run->training_seconds / (double)run->training_samples * (double)t->facts.batches.samples *
-            (double)(t->facts.updates_planned - t->updates) / (double)windows
-        : 0;
+                          ? run->training_seconds / (double)run->training_samples * (double)t->facts.batches.samples *
+                                (double)(t->facts.updates_planned - t->updates) / (double)windows
+                          : 0;
     double since = now - run->last_report;
     if (since > 0 && t->samples > run->samples_at_report)
         p->images_per_second = (double)(t->samples - run->samples_at_report) / since;
@@ -270,7 +279,8 @@ static ls_status summarise(ls_trainer *t, const run_state *run, ls_train_summary
         .test_loss = run->evaluation.test_loss,
         .test_accuracy = run->evaluation.test_accuracy,
         .test_samples = run->evaluation.test_samples,
-        .train_images_per_second = run->training_seconds > 0 ? (double)run->training_samples / run->training_seconds : 0,
+        .train_images_per_second =
+            run->training_seconds > 0 ? (double)run->training_samples / run->training_seconds : 0,
         .wall_seconds = ls_clock_seconds() - run->start,
         .time_to_first_update_seconds = peaks[2],
         .comm_seconds_exposed = sums[0] / world,

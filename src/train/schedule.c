@@ -28,15 +28,18 @@ static double after_warmup(const ls_schedule *s, double epoch) {
     double rest = s->epochs - s->warmup_epochs;
     double t = rest > 0 ? clamp01((epoch - s->warmup_epochs) / rest) : 1;
     switch (s->kind) {
-    case LS_SCHEDULE_LINEAR: return 1 - t * (1 - s->final_factor);
-    case LS_SCHEDULE_COSINE: return s->final_factor + (1 - s->final_factor) * 0.5 * (1 + cos(3.14159265358979323846 * t));
+    case LS_SCHEDULE_LINEAR:
+        return 1 - t * (1 - s->final_factor);
+    case LS_SCHEDULE_COSINE:
+        return s->final_factor + (1 - s->final_factor) * 0.5 * (1 + cos(3.14159265358979323846 * t));
     case LS_SCHEDULE_STEP: {
         double factor = 1;
         for (int i = 0; i < s->milestone_count; i++)
             if (epoch >= s->milestones[i]) factor *= s->gamma;
         return factor;
     }
-    default: return 1;
+    default:
+        return 1;
     }
 }
 

@@ -12,7 +12,8 @@
 
 enum { EVAL_SLOTS = 3, PATH_BYTES = 2048 };
 
-// --- data: read by threads of their own, while the network and the device are opened ---------------------------------------
+// --- data: read by threads of their own, while the network and the device are opened
+// ---------------------------------------
 
 typedef struct {
     const ls_config *cfg;
@@ -45,18 +46,22 @@ static ls_status check_data(const ls_trainer *t) {
     const ls_dataset_facts *train = t->facts.train_data, *test = t->facts.test_data;
     const ls_graph *g = t->graph;
     if (!ls_chw_equal(train->shape, g->input))
-        return ls_fail(LS_USAGE, "%s: the network's input is %dx%dx%d, but pictures of data.dataset = %s are %dx%dx%d; choose another "
-            "model.file, or change `input` in [network]", g->path, g->input.c, g->input.h, g->input.w, train->name, train->shape.c,
-            train->shape.h, train->shape.w);
+        return ls_fail(LS_USAGE,
+            "%s: the network's input is %dx%dx%d, but pictures of data.dataset = %s are %dx%dx%d; choose another "
+            "model.file, or change `input` in [network]",
+            g->path, g->input.c, g->input.h, g->input.w, train->name, train->shape.c, train->shape.h, train->shape.w);
     if (train->classes != g->classes)
-        return ls_fail(LS_USAGE, "%s: the network has %d outputs, but data.dataset = %s has %d classes; change the last layer", g->path,
+        return ls_fail(LS_USAGE,
+            "%s: the network has %d outputs, but data.dataset = %s has %d classes; change the last layer", g->path,
             g->classes, train->name, train->classes);
     if (!ls_chw_equal(test->shape, train->shape) || test->classes != train->classes)
-        return ls_fail(LS_DATA, "data.dataset = %s: the training and the test split differ in shape or classes", train->name);
+        return ls_fail(
+            LS_DATA, "data.dataset = %s: the training and the test split differ in shape or classes", train->name);
     return LS_SUCCESS;
 }
 
-// --- device ---------------------------------------------------------------------------------------------------------------
+// --- device
+// ---------------------------------------------------------------------------------------------------------------
 
 static int choose_threads(const ls_trainer *t) {
     ls_cpus cpus;
@@ -68,16 +73,21 @@ static int choose_threads(const ls_trainer *t) {
     int unbound = cpus.mask_cpus == cpus.online_cpus;
     int sharing = unbound ? comm->local_size : 1;
     if (comm->rank == 0 && threads * sharing > limit + 0.01)
-        ls_warn("%d ranks of %d threads share %.4g cores on %s: expect less than full speed; start fewer ranks, or set device.threads",
+        ls_warn("%d ranks of %d threads share %.4g cores on %s: expect less than full speed; start fewer ranks, or set "
+                "device.threads",
             sharing, threads, limit, comm->host);
-    if (comm->rank == 0 && comm->world_size == 1 && !unbound && cpus.mask_cores < cpus.online_cpus && !t->cfg->device_threads)
-        ls_info("this rank is bound to %d of %d processors; mpirun --bind-to none (or a wider binding) lets it use more",
+    if (comm->rank == 0 && comm->world_size == 1 && !unbound && cpus.mask_cores < cpus.online_cpus &&
+        !t->cfg->device_threads)
+        ls_info(
+            "this rank is bound to %d of %d processors; mpirun --bind-to none (or a wider binding) lets it use more",
             cpus.mask_cpus, cpus.online_cpus);
     return threads;
 }
 
 static ls_dtype storage_of(const ls_config *cfg) {
-    return cfg->train_precision == LS_PRECISION_BF16 ? LS_BF16 : cfg->train_precision == LS_PRECISION_FP16 ? LS_F16 : LS_F32;
+    return cfg->train_precision == LS_PRECISION_BF16   ? LS_BF16
+           : cfg->train_precision == LS_PRECISION_FP16 ? LS_F16
+                                                       : LS_F32;
 }
 
 static ls_status open_device(ls_trainer *t) {
@@ -95,7 +105,8 @@ static ls_status open_device(ls_trainer *t) {
     return t->device->api->queue_new(t->device, "compute", &t->queue);
 }
 
-// --- memory and programs --------------------------------------------------------------------------------------------------
+// --- memory and programs
+// --------------------------------------------------------------------------------------------------
 
 static size_t align(size_t bytes) {
     return (bytes + 127) / 128 * 128;
@@ -117,7 +128,8 @@ ls_status ls_trainer_ring_new(ls_trainer *t, int slots, int micro_batch, ls_trai
         ring->pixels[s] = ls_buffer_at(ring->slab, at, pixels);
         ring->labels[s] = ls_buffer_at(ring->slab, at + align(pixels), labels);
         ring->placement[s] = ls_buffer_at(ring->slab, at + align(pixels) + align(labels), placement);
-        ring->slots[s] = (ls_slot){ .pixels = ls_buffer_host(ring->pixels[s]), .labels = ls_buffer_host(ring->labels[s]),
+        ring->slots[s] = (ls_slot){ .pixels = ls_buffer_host(ring->pixels[s]),
+            .labels = ls_buffer_host(ring->labels[s]),
             .placement = ls_buffer_host(ring->placement[s]) };
     }
     return LS_SUCCESS;
@@ -194,8 +206,13 @@ static void plan_evaluation(ls_trainer *t) {
     const ls_comm_facts *comm = t->facts.comm;
     int micro = t->facts.batches.micro_batch, global = micro * comm->world_size;
     int64_t samples = t->facts.test_data->count;
-    t->eval_batches = (ls_batches){ .samples = samples, .windows = (samples + global - 1) / global, .global_batch = global,
-        .micro_batch = micro, .micro_batches = comm->world_size, .per_rank = 1, .rank = comm->rank,
+    t->eval_batches = (ls_batches){ .samples = samples,
+        .windows = (samples + global - 1) / global,
+        .global_batch = global,
+        .micro_batch = micro,
+        .micro_batches = comm->world_size,
+        .per_rank = 1,
+        .rank = comm->rank,
         .world_size = comm->world_size };
 }
 
@@ -208,8 +225,10 @@ static int64_t planned_updates(const ls_trainer *t) {
 static ls_status check_fixed_point(const ls_config *cfg, const ls_batches *b) {
     const int limit = 1 << LS_FIXED_RANK_BITS;
     if (!cfg->run_deterministic || b->micro_batches <= limit) return LS_SUCCESS;
-    return ls_fail(LS_USAGE, "%s: run.deterministic allows %d micro-batches an update, but train.global_batch = %d in micro-batches of "
-        "%d are %d; set a larger train.micro_batch", cfg->file, limit, b->global_batch, b->micro_batch, b->micro_batches);
+    return ls_fail(LS_USAGE,
+        "%s: run.deterministic allows %d micro-batches an update, but train.global_batch = %d in micro-batches of "
+        "%d are %d; set a larger train.micro_batch",
+        cfg->file, limit, b->global_batch, b->micro_batch, b->micro_batches);
 }
 
 static ls_status plan_training(ls_trainer *t) {
@@ -220,7 +239,8 @@ static ls_status plan_training(ls_trainer *t) {
     t->facts.updates_planned = planned_updates(t);
     plan_evaluation(t);
     LS_TRY(ls_schedule_new(cfg, t->facts.batches.samples, &t->schedule));
-    LS_TRY(ls_arenas_new(t->device, t->graph, storage_of(cfg), ls_optimizer_state_arenas(cfg), cfg->run_deterministic, &t->arenas));
+    LS_TRY(ls_arenas_new(
+        t->device, t->graph, storage_of(cfg), ls_optimizer_state_arenas(cfg), cfg->run_deterministic, &t->arenas));
     LS_TRY(ls_arenas_init(t->arenas, (uint64_t)cfg->run_seed));
     LS_TRY(ls_update_new(cfg, t->arenas, t->comm, t->queue, t->facts.batches.per_rank, &t->update));
     ls_update_weights_changed(t->update);
@@ -231,7 +251,8 @@ static ls_status plan_training(ls_trainer *t) {
     return ls_trainer_ring_new(t, EVAL_SLOTS, t->eval_batches.micro_batch, &t->eval_ring);
 }
 
-// --- the whole ------------------------------------------------------------------------------------------------------------
+// --- the whole
+// ------------------------------------------------------------------------------------------------------------
 
 static ls_status open_network(ls_trainer *t) {
     char path[PATH_BYTES];
@@ -285,7 +306,8 @@ static ls_status compare_ranks(ls_trainer *t) {
     ls_fingerprint_add(mine, "initial weights", "%016llx", (unsigned long long)hash);
     const char *name;
     char value[LS_TEXT_BYTES];
-    for (int i = 0; ls_config_value(t->cfg, i, &name, value, sizeof value); i++) ls_fingerprint_add(mine, name, "%s", value);
+    for (int i = 0; ls_config_value(t->cfg, i, &name, value, sizeof value); i++)
+        ls_fingerprint_add(mine, name, "%s", value);
     int failed_rank;
     status = ls_comm_agree(t->comm, status, &failed_rank);
     if (!ls_failed(status)) status = ls_fingerprint_compare(t->comm, mine);
@@ -341,5 +363,6 @@ const ls_train_facts *ls_trainer_about(const ls_trainer *t) {
 
 size_t ls_trainer_device_bytes(const ls_trainer *t) {
     const ls_train_facts *f = &t->facts;
-    return f->weight_bytes + f->gradient_bytes + f->optimizer_bytes + f->activation_bytes + f->workspace_bytes + f->ring_bytes;
+    return f->weight_bytes + f->gradient_bytes + f->optimizer_bytes + f->activation_bytes + f->workspace_bytes +
+           f->ring_bytes;
 }

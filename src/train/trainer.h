@@ -1,7 +1,7 @@
 // trainer.h - a whole training run on one rank of many: everything planned in new, then updates until done.
 //
-// new opens data, network, device and programs and plans all memory; it creates no file. The caller hears of progress through
-// observers (metrics file, progress bar), called on rank 0 only and outside of timed work.
+// new opens data, network, device and programs and plans all memory; it creates no file. The caller hears of progress
+// through observers (metrics file, progress bar), called on rank 0 only and outside of timed work.
 #ifndef LS_TRAIN_TRAINER_H
 #define LS_TRAIN_TRAINER_H
 
@@ -22,30 +22,31 @@ typedef struct {
     const ls_dataset_facts *train_data, *test_data;
     const ls_comm_facts *comm;
     ls_batches batches;
-    const char *device;         // "cpu"
+    const char *device; // "cpu"
     ls_device_facts device_facts;
-    const char *why_not_cuda;   // one line, or NULL
-    int threads;                // per rank
-    int64_t parameters;         // trained
-    int64_t updates_planned;    // of the whole run
-    size_t weight_bytes, gradient_bytes, optimizer_bytes, activation_bytes, workspace_bytes, ring_bytes; // by slab, this rank
-    double flops_per_sample;    // of training
+    const char *why_not_cuda; // one line, or NULL
+    int threads;              // per rank
+    int64_t parameters;       // trained
+    int64_t updates_planned;  // of the whole run
+    size_t weight_bytes, gradient_bytes, optimizer_bytes, activation_bytes, workspace_bytes,
+        ring_bytes;          // by slab, this rank
+    double flops_per_sample; // of training
 } ls_train_facts;
 
 typedef struct { // after an update
-    int record;           // 1: every log.every updates and at the end of an epoch, exact over all ranks: goes into metrics.jsonl;
-                          // 0: in between, at most ten a second, to refresh a display: losses are those of the last record
-    int64_t update;       // updates done, from 1
-    int64_t epoch;        // from 0
+    int record; // 1: every log.every updates and at the end of an epoch, exact over all ranks: goes into metrics.jsonl;
+                // 0: in between, at most ten a second, to refresh a display: losses are those of the last record
+    int64_t update;        // updates done, from 1
+    int64_t epoch;         // from 0
     double epoch_progress; // 0..1 within the epoch
-    int64_t samples_seen; // over all ranks
-    double train_loss;    // mean over the samples since the last report
+    int64_t samples_seen;  // over all ranks
+    double train_loss;     // mean over the samples since the last report
     double train_accuracy;
     double learning_rate, loss_scale, grad_norm;
-    int64_t skipped;      // updates skipped so far
-    double images_per_second; // since the last report, over all ranks
-    double seconds;       // since the run's start
-    double seconds_left;  // estimate
+    int64_t skipped;                                  // updates skipped so far
+    double images_per_second;                         // since the last report, over all ranks
+    double seconds;                                   // since the run's start
+    double seconds_left;                              // estimate
     double loader_wait_seconds, comm_seconds_exposed; // since the start, this rank
 } ls_train_progress;
 
@@ -53,13 +54,13 @@ typedef struct {
     int64_t update, epoch; // epoch: completed ones
     double test_loss, test_accuracy;
     int64_t test_samples;
-    double seconds;        // that the evaluation took
+    double seconds; // that the evaluation took
 } ls_train_evaluation;
 
 typedef struct {
     const char *status; // "completed"
     int64_t epochs, updates, skipped, samples_seen;
-    double train_loss;  // mean over the last epoch (or what was run of it)
+    double train_loss; // mean over the last epoch (or what was run of it)
     double test_loss, test_accuracy;
     int64_t test_samples;
     double train_images_per_second; // steady state: evaluation and the first window excluded
@@ -81,14 +82,18 @@ typedef struct {
 LS_CHECKED ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out);
 void ls_trainer_free(ls_trainer *trainer);
 const ls_train_facts *ls_trainer_about(const ls_trainer *trainer);
-void ls_trainer_print_plan(const ls_trainer *trainer, FILE *file); // --dry-run: network table, groups, programs, memory by slab
+void ls_trainer_print_plan(
+    const ls_trainer *trainer, FILE *file); // --dry-run: network table, groups, programs, memory by slab
 
-LS_CHECKED ls_status ls_trainer_run(ls_trainer *trainer, const ls_train_observer *observers, int observer_count, ls_train_summary *summary);
-// Runs `updates` further updates without evaluation, for benchmarks and tests; loss[i] (may be NULL) is the mean loss of the window.
+LS_CHECKED ls_status ls_trainer_run(
+    ls_trainer *trainer, const ls_train_observer *observers, int observer_count, ls_train_summary *summary);
+// Runs `updates` further updates without evaluation, for benchmarks and tests; loss[i] (may be NULL) is the mean loss
+// of the window.
 LS_CHECKED ls_status ls_trainer_updates(ls_trainer *trainer, int64_t updates, double *loss);
 // Exact over the test split, on all ranks.
 LS_CHECKED ls_status ls_trainer_evaluate(ls_trainer *trainer, ls_train_evaluation *evaluation);
-// weights.safetensors: parameters and statistics under their names, canonical layout, fp32. Rank 0 writes; all ranks read.
+// weights.safetensors: parameters and statistics under their names, canonical layout, fp32. Rank 0 writes; all ranks
+// read.
 LS_CHECKED ls_status ls_trainer_save_weights(ls_trainer *trainer, const char *path);
 LS_CHECKED ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *path);
 // Counters since new, for bench.

@@ -1,4 +1,5 @@
-// trainer_internal.h - a trainer's parts, shared by trainer.c (planning), run.c (updates), evaluate.c, weights.c, describe.c.
+// trainer_internal.h - a trainer's parts, shared by trainer.c (planning), run.c (updates), evaluate.c, weights.c,
+// describe.c.
 #ifndef LS_TRAIN_TRAINER_INTERNAL_H
 #define LS_TRAIN_TRAINER_INTERNAL_H
 
@@ -40,7 +41,8 @@ struct ls_trainer {
     ls_micro_result since_report, of_epoch;
 };
 
-// One update at the current position, which moves on. LS_NUMERIC on all ranks alike when too many updates in a row were skipped.
+// One update at the current position, which moves on. LS_NUMERIC on all ranks alike when too many updates in a row were
+// skipped.
 LS_CHECKED ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state);
 LS_CHECKED ls_status ls_trainer_ring_new(ls_trainer *t, int slots, int micro_batch, ls_trainer_ring *ring);
 void ls_trainer_ring_free(ls_trainer *t, ls_trainer_ring *ring);

@@ -30,15 +30,16 @@ struct ls_update {
     int running_count;
     ls_plan *control, *cast;
     ls_slab *device_control, *host_control, *workspace;
-    ls_buffer state, window, micro, result, partials;        // on the device
-    ls_buffer host_state, host_window, host_result; // pinned
+    ls_buffer state, window, micro, result, partials; // on the device
+    ls_buffer host_state, host_window, host_result;   // pinned
     size_t host_micro_offset;
     size_t workspace_bytes;
     // of the update in progress
     int micros_left, micros_done, launched;
 };
 
-// --- making ---------------------------------------------------------------------------------------------------------------
+// --- making
+// ---------------------------------------------------------------------------------------------------------------
 
 static ls_status new_plan(ls_update *u, const ls_op_desc *desc, ls_plan **out) {
     LS_TRY(u->device->api->plan_new(u->device, desc, out));
@@ -49,7 +50,8 @@ static ls_status new_plan(ls_update *u, const ls_op_desc *desc, ls_plan **out) {
 static ls_status new_control_memory(ls_update *u, int per_rank) {
     const ls_device_api *api = u->device->api;
     size_t partial_bytes = (size_t)u->trained_buckets * 2 * sizeof(double);
-    LS_TRY(api->slab_new(u->device, LS_MEMORY_DEVICE, 4 * RECORD_BYTES + partial_bytes, "update control", &u->device_control));
+    LS_TRY(api->slab_new(
+        u->device, LS_MEMORY_DEVICE, 4 * RECORD_BYTES + partial_bytes, "update control", &u->device_control));
     u->state = ls_buffer_at(u->device_control, 0, sizeof(ls_train_state));
     u->window = ls_buffer_at(u->device_control, RECORD_BYTES, sizeof(ls_window_input));
     u->micro = ls_buffer_at(u->device_control, 2 * RECORD_BYTES, sizeof(ls_micro_input));
@@ -90,7 +92,8 @@ static ls_status cut_buckets(ls_update *u, size_t bucket_bytes) {
     }
     u->bucket_count = u->trained_buckets;
     if (a->statistic_elements)
-        u->buckets[u->bucket_count++] = (bucket){ .range = { a->trained_elements, a->statistic_elements }, .end_param = -1 };
+        u->buckets[u->bucket_count++] =
+            (bucket){ .range = { a->trained_elements, a->statistic_elements }, .end_param = -1 };
 done:
     free(offsets);
     free(elements);
@@ -101,8 +104,11 @@ done:
 static ls_status plan_bucket(ls_update *u, int index) {
     bucket *b = &u->buckets[index];
     int statistics = index >= u->trained_buckets;
-    ls_op_desc desc = { .layer = "gradients", .attr.flat = { .count = b->range.count, .slot = index, .unscaled = statistics,
-        .fraction_bits = statistics ? LS_STATISTIC_FRACTION_BITS : LS_GRADIENT_FRACTION_BITS } };
+    ls_op_desc desc = { .layer = "gradients",
+        .attr.flat = { .count = b->range.count,
+            .slot = index,
+            .unscaled = statistics,
+            .fraction_bits = statistics ? LS_STATISTIC_FRACTION_BITS : LS_GRADIENT_FRACTION_BITS } };
     if (!statistics) {
         desc.op = LS_OP_GRAD_STATS;
         LS_TRY(new_plan(u, &desc, &b->stats));
@@ -115,18 +121,20 @@ static ls_status plan_bucket(ls_update *u, int index) {
 }
 
 static ls_status plan_control(ls_update *u, const ls_config *cfg) {
-    ls_op_desc desc = { .op = LS_OP_CONTROL, .layer = "update", .attr.control = {
-        .slots = u->trained_buckets,
-        .clip_norm = (float)cfg->train_clip_norm,
-        .dynamic = u->arenas->storage == LS_F16,
-        .growth = (float)cfg->loss_scale_growth,
-        .backoff = (float)cfg->loss_scale_backoff,
-        .minimum = (float)cfg->loss_scale_minimum,
-        .maximum = (float)cfg->loss_scale_maximum,
-        .growth_interval = (int)cfg->loss_scale_growth_interval } };
+    ls_op_desc desc = { .op = LS_OP_CONTROL,
+        .layer = "update",
+        .attr.control = { .slots = u->trained_buckets,
+            .clip_norm = (float)cfg->train_clip_norm,
+            .dynamic = u->arenas->storage == LS_F16,
+            .growth = (float)cfg->loss_scale_growth,
+            .backoff = (float)cfg->loss_scale_backoff,
+            .minimum = (float)cfg->loss_scale_minimum,
+            .maximum = (float)cfg->loss_scale_maximum,
+            .growth_interval = (int)cfg->loss_scale_growth_interval } };
     LS_TRY(new_plan(u, &desc, &u->control));
     if (u->arenas->storage == LS_F32) return LS_SUCCESS;
-    desc = (ls_op_desc){ .op = LS_OP_CAST, .layer = "working weights",
+    desc = (ls_op_desc){ .op = LS_OP_CAST,
+        .layer = "working weights",
         .attr.flat = { .count = u->arenas->trained_elements, .storage = u->arenas->storage } };
     return new_plan(u, &desc, &u->cast);
 }
@@ -143,8 +151,10 @@ static ls_status plan_running(ls_update *u) {
     if (!u->running) return ls_fail(LS_DEVICE, "out of host memory for the statistics' table");
     for (int first = a->trained_params, i = first + 1; first < end; i++) {
         if (i < end && share_of(a, i) == share_of(a, first)) continue;
-        int64_t from = a->offset[a->order[first]], count = a->offset[a->order[i - 1]] + a->elements[a->order[i - 1]] - from;
-        ls_op_desc desc = { .op = LS_OP_RUNNING_STATS, .layer = "running statistics",
+        int64_t from = a->offset[a->order[first]],
+                count = a->offset[a->order[i - 1]] + a->elements[a->order[i - 1]] - from;
+        ls_op_desc desc = { .op = LS_OP_RUNNING_STATS,
+            .layer = "running statistics",
             .attr.flat = { .count = count, .share = (float)share_of(a, first) } };
         running_step *step = &u->running[u->running_count];
         LS_TRY(new_plan(u, &desc, &step->plan));
@@ -184,7 +194,8 @@ static ls_status make(ls_update *u, const ls_config *cfg, int per_rank) {
     LS_TRY(ls_optimizer_new(cfg, u->arenas, u->state, &u->optimizer));
     LS_TRY(new_reducer(u, cfg));
     if (u->workspace_bytes)
-        LS_TRY(u->device->api->slab_new(u->device, LS_MEMORY_DEVICE, u->workspace_bytes, "update workspace", &u->workspace));
+        LS_TRY(u->device->api->slab_new(
+            u->device, LS_MEMORY_DEVICE, u->workspace_bytes, "update workspace", &u->workspace));
     start_state(u, cfg);
     return u->device->api->queue_sync(u->queue);
 }
@@ -193,8 +204,12 @@ ls_status ls_update_new(
     const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, ls_queue *queue, int per_rank, ls_update **out) {
     ls_update *u = calloc(1, sizeof *u);
     if (!u) return ls_fail(LS_DEVICE, "out of host memory for the update");
-    *u = (ls_update){ .device = arenas->device, .arenas = arenas, .comm = comm, .queue = queue,
-        .ordered = cfg->run_deterministic, .loss_is_sum = cfg->train_loss_reduction == LS_LOSS_SUM };
+    *u = (ls_update){ .device = arenas->device,
+        .arenas = arenas,
+        .comm = comm,
+        .queue = queue,
+        .ordered = cfg->run_deterministic,
+        .loss_is_sum = cfg->train_loss_reduction == LS_LOSS_SUM };
     ls_status status = make(u, cfg, per_rank);
     if (ls_failed(status)) {
         ls_update_free(u);
@@ -238,7 +253,8 @@ void ls_update_inputs(const ls_update *u, ls_program_inputs *inputs) {
     inputs->buffer[LS_INPUT_RESULT] = u->result;
 }
 
-// --- one update -----------------------------------------------------------------------------------------------------------
+// --- one update
+// -----------------------------------------------------------------------------------------------------------
 
 static ls_buffer workspace_of(const ls_update *u) {
     return u->workspace ? ls_buffer_at(u->workspace, 0, u->workspace->bytes) : (ls_buffer){ 0 };
@@ -258,8 +274,10 @@ static ls_buffer fixed_range(const ls_update *u, const bucket *b) {
 
 void ls_update_begin(ls_update *u, const ls_window *window) {
     ls_window_input *input = ls_buffer_host(u->host_window);
-    *input = (ls_window_input){ .samples = u->loss_is_sum ? 1.0 : window->samples, .micro_batches = window->micro_batches,
-        .lr = window->lr, .update = (uint32_t)window->number };
+    *input = (ls_window_input){ .samples = u->loss_is_sum ? 1.0 : window->samples,
+        .micro_batches = window->micro_batches,
+        .lr = window->lr,
+        .update = (uint32_t)window->number };
     u->device->api->copy(u->window, u->host_window, sizeof *input, u->queue);
     zero_slab(u, u->ordered ? u->arenas->fixed : u->arenas->grad);
     u->micros_left = window->mine;
@@ -267,14 +285,15 @@ void ls_update_begin(ls_update *u, const ls_window *window) {
     u->launched = 0;
 }
 
-// Gradients of the first up_to parameters of the arena's order are complete in this micro-batch: round them in ordered mode, and
-// let the reducer have them when it was the last micro-batch. up_to < 0: everything is.
+// Gradients of the first up_to parameters of the arena's order are complete in this micro-batch: round them in ordered
+// mode, and let the reducer have them when it was the last micro-batch. up_to < 0: everything is.
 static void buckets_complete(ls_update *u, int up_to) {
     while (u->launched < u->bucket_count) {
         bucket *b = &u->buckets[u->launched];
         if (up_to >= 0 && (b->end_param < 0 || b->end_param > up_to)) return;
         if (u->ordered && u->micros_left > 0) {
-            ls_buffer args[LS_GRAD_FIX_ARGS] = { [LS_GRAD_FIX_GRAD] = grad_range(u, b), [LS_GRAD_FIX_STATE] = u->state,
+            ls_buffer args[LS_GRAD_FIX_ARGS] = { [LS_GRAD_FIX_GRAD] = grad_range(u, b),
+                [LS_GRAD_FIX_STATE] = u->state,
                 [LS_GRAD_FIX_FIXED] = fixed_range(u, b) };
             ls_plan_run(b->fix, args, workspace_of(u), u->queue);
         }
@@ -321,14 +340,16 @@ static ls_status agree_on_bad(ls_update *u, int32_t *bad) {
     return LS_SUCCESS;
 }
 
-// Sums come back to the fp32 arena. With a bad gradient they do not: the arena keeps what ls_update_first_bad looks for.
+// Sums come back to the fp32 arena. With a bad gradient they do not: the arena keeps what ls_update_first_bad looks
+// for.
 static ls_status unfix_buckets(ls_update *u) {
     int32_t bad;
     LS_TRY(agree_on_bad(u, &bad));
     if (bad) return LS_SUCCESS;
     for (int i = 0; i < u->bucket_count; i++) {
         bucket *b = &u->buckets[i];
-        ls_buffer args[LS_GRAD_UNFIX_ARGS] = { [LS_GRAD_UNFIX_FIXED] = fixed_range(u, b), [LS_GRAD_UNFIX_STATE] = u->state,
+        ls_buffer args[LS_GRAD_UNFIX_ARGS] = { [LS_GRAD_UNFIX_FIXED] = fixed_range(u, b),
+            [LS_GRAD_UNFIX_STATE] = u->state,
             [LS_GRAD_UNFIX_GRAD] = grad_range(u, b) };
         ls_plan_run(b->unfix, args, workspace_of(u), u->queue);
     }
@@ -337,12 +358,14 @@ static ls_status unfix_buckets(ls_update *u) {
 
 static void run_control(ls_update *u) {
     for (int i = 0; i < u->trained_buckets; i++) {
-        ls_buffer args[LS_GRAD_STATS_ARGS] = { [LS_GRAD_STATS_GRAD] = grad_range(u, &u->buckets[i]),
-            [LS_GRAD_STATS_PARTIALS] = u->partials };
+        ls_buffer args[LS_GRAD_STATS_ARGS] = {
+            [LS_GRAD_STATS_GRAD] = grad_range(u, &u->buckets[i]), [LS_GRAD_STATS_PARTIALS] = u->partials
+        };
         ls_plan_run(u->buckets[i].stats, args, workspace_of(u), u->queue);
     }
-    ls_buffer args[LS_CONTROL_ARGS] = { [LS_CONTROL_WINDOW] = u->window, [LS_CONTROL_PARTIALS] = u->partials,
-        [LS_CONTROL_STATE] = u->state };
+    ls_buffer args[LS_CONTROL_ARGS] = {
+        [LS_CONTROL_WINDOW] = u->window, [LS_CONTROL_PARTIALS] = u->partials, [LS_CONTROL_STATE] = u->state
+    };
     ls_plan_run(u->control, args, workspace_of(u), u->queue);
 }
 
@@ -361,7 +384,8 @@ ls_status ls_update_end(ls_update *u, ls_train_state *state) {
     return LS_SUCCESS;
 }
 
-// --- results --------------------------------------------------------------------------------------------------------------
+// --- results
+// --------------------------------------------------------------------------------------------------------------
 
 ls_status ls_update_take_result(ls_update *u, ls_micro_result *result) {
     const ls_device_api *api = u->device->api;

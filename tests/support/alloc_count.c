@@ -1,7 +1,7 @@
-// alloc_count.c - counts every allocation of the process, the libraries' too but for calls that say they are a library's own
-// (ls_allocation_of_library). A test includes this file (#include
-// "support/alloc_count.c") and reads ls_allocation_count() before and after. Not with sanitizers, which bring their own
-// malloc: there the count stays 0, and LS_COUNTS_ALLOCATIONS is 0.
+// alloc_count.c - counts every allocation of the process, the libraries' too but for calls that say they are a
+// library's own (ls_allocation_of_library). A test includes this file (#include "support/alloc_count.c") and reads
+// ls_allocation_count() before and after. Not with sanitizers, which bring their own malloc: there the count stays 0,
+// and LS_COUNTS_ALLOCATIONS is 0.
 #include "base/memory.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)

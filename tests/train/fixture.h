@@ -1,4 +1,5 @@
-// fixture.h - a network written to a temporary file, compiled on a device, with one batch: for tests that look inside an update.
+// fixture.h - a network written to a temporary file, compiled on a device, with one batch: for tests that look inside
+// an update.
 #ifndef LS_TESTS_TRAIN_FIXTURE_H
 #define LS_TESTS_TRAIN_FIXTURE_H
 
@@ -47,8 +48,12 @@ static inline ls_graph *fixture_graph(const char *text) {
 static inline void fixture_batch(fixture *f) {
     size_t pixels = (size_t)(f->batch * ls_chw_count(f->graph->input)), labels = (size_t)f->batch * sizeof(int32_t);
     size_t placement = (size_t)f->batch * sizeof(ls_placement), table = (size_t)f->graph->input.c * 256 * sizeof(float);
-    size_t sizes[LS_INPUT_COUNT] = { [LS_INPUT_PIXELS] = pixels, [LS_INPUT_LABELS] = labels, [LS_INPUT_PLACEMENT] = placement,
-        [LS_INPUT_MICRO] = sizeof(ls_micro_input), [LS_INPUT_TABLE] = table, [LS_INPUT_STATE] = sizeof(ls_train_state),
+    size_t sizes[LS_INPUT_COUNT] = { [LS_INPUT_PIXELS] = pixels,
+        [LS_INPUT_LABELS] = labels,
+        [LS_INPUT_PLACEMENT] = placement,
+        [LS_INPUT_MICRO] = sizeof(ls_micro_input),
+        [LS_INPUT_TABLE] = table,
+        [LS_INPUT_STATE] = sizeof(ls_train_state),
         [LS_INPUT_RESULT] = sizeof(ls_micro_result) };
     size_t total = 0;
     for (int i = 1; i < LS_INPUT_COUNT; i++) total += (sizes[i] + 127) / 128 * 128;
@@ -80,8 +85,10 @@ static inline void fixture_new(fixture *f, const char *device, const char *netwo
     must(ls_arenas_init(f->arenas, 3));
     ls_compile_options compile = { .micro_batch = batch, .training = training, .seed = 5 };
     must(ls_compile(f->arenas, &compile, &f->program));
-    must(f->device->api->slab_new(f->device, LS_MEMORY_DEVICE, f->program->activation_bytes, "activations", &f->activations));
-    must(f->device->api->slab_new(f->device, LS_MEMORY_DEVICE, f->program->workspace_bytes + 128, "workspace", &f->workspace));
+    must(f->device->api->slab_new(
+        f->device, LS_MEMORY_DEVICE, f->program->activation_bytes, "activations", &f->activations));
+    must(f->device->api->slab_new(
+        f->device, LS_MEMORY_DEVICE, f->program->workspace_bytes + 128, "workspace", &f->workspace));
     ls_program_bind(f->program, f->activations, f->workspace);
     fixture_batch(f);
 }

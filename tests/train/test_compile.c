@@ -2,24 +2,25 @@
 #include <math.h>
 #include "train/fixture.h"
 
-// Every kind of layer, with the branches that fusion and the sums of gradients have to get right: a value read three times, an
-// identity residual, a projected one, an add without relu, relu into pooling, relu alone, dropout, scale.
-static const char network[] = "[network]\ninput = 3x8x8\n"
-                              "[c1]\nlayer = conv2d\nout_channels = 8\nkernel = 3\npadding = 1\nbias = false\n"
-                              "[n1]\nlayer = batchnorm2d\n[r1]\nlayer = relu\n"
-                              "[c2]\nlayer = conv2d\nout_channels = 8\nkernel = 3\npadding = 1\nbias = false\n"
-                              "[n2]\nlayer = batchnorm2d\n[a2]\nlayer = add\ninputs = n2, r1\n[r2]\nlayer = relu\n"
-                              "[c3]\nlayer = conv2d\nout_channels = 12\nkernel = 3\nstride = 2\npadding = 1\n"
-                              "[n3]\nlayer = batchnorm2d\n"
-                              "[s3]\nlayer = conv2d\ninputs = r2\nout_channels = 12\nkernel = 1\nstride = 2\n"
-                              "[m3]\nlayer = batchnorm2d\n[a3]\nlayer = add\ninputs = n3, m3\n"
-                              "[c4]\nlayer = conv2d\nout_channels = 12\nkernel = 3\npadding = 1\n"
-                              "[a4]\nlayer = add\ninputs = c4, a3\n[b4]\nlayer = add\ninputs = a4, a3\n[r4]\nlayer = relu\n"
-                              "[p4]\nlayer = maxpool2d\nkernel = 2\n"
-                              "[c5]\nlayer = conv2d\nout_channels = 10\nkernel = 3\npadding = 1\n[r5]\nlayer = relu\n"
-                              "[d5]\nlayer = dropout\np = 0.3\n[p5]\nlayer = globalavgpool\n"
-                              "[f]\nlayer = flatten\n[l1]\nlayer = linear\nout_features = 9\n[r6]\nlayer = relu\n"
-                              "[l2]\nlayer = linear\nout_features = 5\n[out]\nlayer = scale\nfactor = 0.5\n";
+// Every kind of layer, with the branches that fusion and the sums of gradients have to get right: a value read three
+// times, an identity residual, a projected one, an add without relu, relu into pooling, relu alone, dropout, scale.
+static const char network[] =
+    "[network]\ninput = 3x8x8\n"
+    "[c1]\nlayer = conv2d\nout_channels = 8\nkernel = 3\npadding = 1\nbias = false\n"
+    "[n1]\nlayer = batchnorm2d\n[r1]\nlayer = relu\n"
+    "[c2]\nlayer = conv2d\nout_channels = 8\nkernel = 3\npadding = 1\nbias = false\n"
+    "[n2]\nlayer = batchnorm2d\n[a2]\nlayer = add\ninputs = n2, r1\n[r2]\nlayer = relu\n"
+    "[c3]\nlayer = conv2d\nout_channels = 12\nkernel = 3\nstride = 2\npadding = 1\n"
+    "[n3]\nlayer = batchnorm2d\n"
+    "[s3]\nlayer = conv2d\ninputs = r2\nout_channels = 12\nkernel = 1\nstride = 2\n"
+    "[m3]\nlayer = batchnorm2d\n[a3]\nlayer = add\ninputs = n3, m3\n"
+    "[c4]\nlayer = conv2d\nout_channels = 12\nkernel = 3\npadding = 1\n"
+    "[a4]\nlayer = add\ninputs = c4, a3\n[b4]\nlayer = add\ninputs = a4, a3\n[r4]\nlayer = relu\n"
+    "[p4]\nlayer = maxpool2d\nkernel = 2\n"
+    "[c5]\nlayer = conv2d\nout_channels = 10\nkernel = 3\npadding = 1\n[r5]\nlayer = relu\n"
+    "[d5]\nlayer = dropout\np = 0.3\n[p5]\nlayer = globalavgpool\n"
+    "[f]\nlayer = flatten\n[l1]\nlayer = linear\nout_features = 9\n[r6]\nlayer = relu\n"
+    "[l2]\nlayer = linear\nout_features = 5\n[out]\nlayer = scale\nfactor = 0.5\n";
 
 static int count_ops(const ls_program *program, ls_op op) {
     int count = 0;
@@ -33,7 +34,8 @@ static void fusion(void **state) {
     fixture_new(&f, "ref", network, 4, 1);
     const ls_program *p = f.program;
     assert_int_equal(count_ops(p, LS_OP_NORM_FORWARD), 4);
-    // forward adds: a2 and a3 join n2 and m3; a4 and b4 stay. Backward: sums of gradients that no batch norm can take in.
+    // forward adds: a2 and a3 join n2 and m3; a4 and b4 stay. Backward: sums of gradients that no batch norm can take
+    // in.
     int adds_before_loss = 0, loss_at = -1;
     for (int i = 0; i < p->count; i++) {
         if (p->instructions[i].plan->desc.op == LS_OP_LOSS) loss_at = i;
@@ -44,8 +46,10 @@ static void fusion(void **state) {
     assert_int_equal(count_ops(p, LS_OP_POOL_FORWARD), 2);
     for (int i = 0; i < p->count; i++) {
         const ls_op_desc *desc = &p->instructions[i].plan->desc;
-        if (desc->op == LS_OP_NORM_FORWARD && strcmp(desc->layer, "n2") == 0) assert_true(desc->attr.norm.residual && desc->attr.norm.relu);
-        if (desc->op == LS_OP_NORM_FORWARD && strcmp(desc->layer, "m3") == 0) assert_true(desc->attr.norm.residual && !desc->attr.norm.relu);
+        if (desc->op == LS_OP_NORM_FORWARD && strcmp(desc->layer, "n2") == 0)
+            assert_true(desc->attr.norm.residual && desc->attr.norm.relu);
+        if (desc->op == LS_OP_NORM_FORWARD && strcmp(desc->layer, "m3") == 0)
+            assert_true(desc->attr.norm.residual && !desc->attr.norm.relu);
         if (desc->op == LS_OP_POOL_FORWARD && strcmp(desc->layer, "p4") == 0) assert_true(desc->attr.pool.relu);
     }
     assert_int_equal(count_ops(p, LS_OP_CONV_BACKWARD_DATA), 5); // c1 reads the network's input
@@ -83,8 +87,9 @@ static float *element(ls_buffer buffer, int64_t i) {
     return (float *)ls_buffer_host(buffer) + i;
 }
 
-// Central differences of the summed loss. Activations are stored in fp32, so a difference of 2*step carries about 1e-6 of noise in
-// the loss; relu, pooling and batch norm bend it: the tolerance is for both. A lost, doubled or misplaced gradient is off by far more.
+// Central differences of the summed loss. Activations are stored in fp32, so a difference of 2*step carries about 1e-6
+// of noise in the loss; relu, pooling and batch norm bend it: the tolerance is for both. A lost, doubled or misplaced
+// gradient is off by far more.
 static void whole_network_gradients(void **state) {
     (void)state;
     fixture f;
@@ -114,7 +119,8 @@ static void whole_network_gradients(void **state) {
             if (fabs(analytic) > norm) norm = fabs(analytic);
             checked++;
         }
-        if (worst > 0.05 * norm + 4e-3) fail_msg("%s: analytic and numeric gradient differ by %g (largest %g)", param->name, worst, norm);
+        if (worst > 0.05 * norm + 4e-3)
+            fail_msg("%s: analytic and numeric gradient differ by %g (largest %g)", param->name, worst, norm);
     }
     assert_true(checked > 100);
     free(grads);

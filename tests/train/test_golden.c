@@ -1,7 +1,9 @@
-// Loss curves against PyTorch's: the same initial weights and batches, 20 updates in fp32 (tests/golden/, scripts/make_golden.py).
+// Loss curves against PyTorch's: the same initial weights and batches, 20 updates in fp32 (tests/golden/,
+// scripts/make_golden.py).
 //
-// Rounding differs between any two implementations and grows with every update: PyTorch's own fp32 and fp64 curves part at the rate
-// that the golden files record. 1e-4 over the first ten updates and 1e-3 up to the twentieth is what two correct ones keep.
+// Rounding differs between any two implementations and grows with every update: PyTorch's own fp32 and fp64 curves part
+// at the rate that the golden files record. 1e-4 over the first ten updates and 1e-3 up to the twentieth is what two
+// correct ones keep.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -107,12 +109,13 @@ static void compare_curve(ls_trainer *t, const cJSON *golden, const row *r) {
         double loss = t->since_report.loss_sum / (double)t->since_report.count;
         double expected = cJSON_GetArrayItem(curve, u)->valuedouble, limit = u < 10 ? 1e-4 : 1e-3;
         if (!(fabs(loss - expected) <= limit * expected))
-            fail_msg("%s on %s, winograd %s: update %d: loss %.9g, PyTorch %.9g (relative difference %.2g, limit %g)", r->network,
-                r->device, r->winograd, u + 1, loss, expected, fabs(loss - expected) / expected, limit);
+            fail_msg("%s on %s, winograd %s: update %d: loss %.9g, PyTorch %.9g (relative difference %.2g, limit %g)",
+                r->network, r->device, r->winograd, u + 1, loss, expected, fabs(loss - expected) / expected, limit);
         if (u > 0) continue;
         double norm = (double)state.grad_norm, wanted = number(golden, "grad_norm_fp64");
         if (fabs(norm - wanted) > 1e-4 * wanted)
-            fail_msg("%s on %s: gradient norm of the first update %.9g, PyTorch %.9g", r->network, r->device, norm, wanted);
+            fail_msg(
+                "%s on %s: gradient norm of the first update %.9g, PyTorch %.9g", r->network, r->device, norm, wanted);
     }
 }
 

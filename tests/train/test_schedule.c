@@ -41,12 +41,14 @@ static void factors(void **state) {
         ls_config cfg;
         ls_config_defaults(&cfg);
         assert_int_equal(ls_config_set(&cfg, "train.epochs=10").code, LS_OK);
-        for (int o = 0; o < 6 && rows[r].options[o]; o++) assert_int_equal(ls_config_set(&cfg, rows[r].options[o]).code, LS_OK);
+        for (int o = 0; o < 6 && rows[r].options[o]; o++)
+            assert_int_equal(ls_config_set(&cfg, rows[r].options[o]).code, LS_OK);
         ls_schedule schedule;
         assert_int_equal(ls_schedule_new(&cfg, 1000, &schedule).code, LS_OK);
         double factor = ls_schedule_factor(&schedule, rows[r].epoch * 1000);
         if (fabs(factor - rows[r].factor) > 1e-9)
-            fail_msg("%s: factor at epoch %g is %.12g, expected %.12g", rows[r].name, rows[r].epoch, factor, rows[r].factor);
+            fail_msg(
+                "%s: factor at epoch %g is %.12g, expected %.12g", rows[r].name, rows[r].epoch, factor, rows[r].factor);
     }
 }
 

@@ -85,7 +85,8 @@ static void learns_and_counts(void **state) {
         assert_int_equal(s.samples_seen, 30 * 300);
         assert_int_equal(s.test_samples, 50);
         assert_string_equal(s.status, "completed");
-        if (s.train_loss > 1.9) fail_msg("%s: the loss of the last epoch is %g; guessing gives 2.3", devices[d], s.train_loss);
+        if (s.train_loss > 1.9)
+            fail_msg("%s: the loss of the last epoch is %g; guessing gives 2.3", devices[d], s.train_loss);
     }
 }
 
@@ -94,7 +95,8 @@ static void the_same_run_twice(void **state) {
     const char *options[] = { "device.type=cpu", "train.epochs=2", "data.flip=true", "data.pad=1", NULL };
     uint64_t first = whole_run(options).weights_hash;
     assert_true(first == whole_run(options).weights_hash);
-    const char *other_seed[] = { "device.type=cpu", "train.epochs=2", "data.flip=true", "data.pad=1", "run.seed=2", NULL };
+    const char *other_seed[] = { "device.type=cpu", "train.epochs=2", "data.flip=true", "data.pad=1", "run.seed=2",
+        NULL };
     assert_true(first != whole_run(other_seed).weights_hash);
 }
 
@@ -104,16 +106,19 @@ static void threads_do_not_matter(void **state) {
     static const char *const devices[] = { "device.type=ref", "device.type=cpu" };
     for (int d = 0; d < 2; d++) {
         const char *one[] = { devices[d], "train.epochs=2", "device.threads=1", "data.workers=1", NULL };
-        const char *three[] = { devices[d], "train.epochs=2", "device.threads=3", "data.workers=3", "data.prefetch=7", NULL };
+        const char *three[] = { devices[d], "train.epochs=2", "device.threads=3", "data.workers=3", "data.prefetch=7",
+            NULL };
         assert_true(whole_run(one).weights_hash == whole_run(three).weights_hash);
     }
 }
 
-// Without batch norm and dropout, one micro-batch of 64 and four of 16 are the same sum, but for rounding; in ordered mode as well.
+// Without batch norm and dropout, one micro-batch of 64 and four of 16 are the same sum, but for rounding; in ordered
+// mode as well.
 static void accumulation_is_a_sum(void **state) {
     (void)state;
-    static const char plain[] = "[network]\ninput = 3x8x8\n[c]\nlayer = conv2d\nout_channels = 8\nkernel = 3\n[r]\nlayer = relu\n"
-                                "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 10\n";
+    static const char plain[] =
+        "[network]\ninput = 3x8x8\n[c]\nlayer = conv2d\nout_channels = 8\nkernel = 3\n[r]\nlayer = relu\n"
+        "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 10\n";
     char path[] = "/tmp/lockstep_plain_XXXXXX", option[64];
     int fd = mkstemp(path);
     assert_int_equal(write(fd, plain, sizeof plain - 1), (ssize_t)sizeof plain - 1);
@@ -141,7 +146,8 @@ static void accumulation_is_a_sum(void **state) {
 static void sum_and_mean_loss(void **state) {
     (void)state;
     const char *mean[] = { "device.type=ref", "data.train_samples=256", NULL };
-    const char *sum[] = { "device.type=ref", "data.train_samples=256", "train.loss_reduction=sum", "optimizer.rate=0.0015625", NULL };
+    const char *sum[] = { "device.type=ref", "data.train_samples=256", "train.loss_reduction=sum",
+        "optimizer.rate=0.0015625", NULL };
     double a[6], b[6];
     run r = { 0 };
     must(open_run(&r, mean));
@@ -156,8 +162,8 @@ static void sum_and_mean_loss(void **state) {
 // fp16: a scale that must overflow is halved until updates pass; skipped ones leave weights and momentum alone.
 static void loss_scale_recovers(void **state) {
     (void)state;
-    const char *options[] = { "device.type=ref", "train.precision=fp16", "loss_scale.initial=16777216", "train.global_batch=32",
-        "train.micro_batch=16", NULL };
+    const char *options[] = { "device.type=ref", "train.precision=fp16", "loss_scale.initial=16777216",
+        "train.global_batch=32", "train.micro_batch=16", NULL };
     run r = { 0 };
     must(open_run(&r, options));
     uint64_t before, after;
@@ -195,12 +201,15 @@ static const struct {
     ls_code code;
     const char *says[3];
 } failures[] = {
-    { "diverges", { "device.type=ref", "optimizer.rate=1000", "optimizer.momentum=0.99", "train.epochs=60" }, LS_NUMERIC,
-        { "not finite", "optimizer.rate" } },
-    { "diverges in ordered mode", { "device.type=ref", "optimizer.rate=1000", "optimizer.momentum=0.99", "train.epochs=60",
-        "run.deterministic=true" }, LS_NUMERIC, { "not finite", "optimizer.rate" } },
-    { "fp16 at its floor", { "device.type=ref", "train.precision=fp16", "loss_scale.initial=16777216",
-        "loss_scale.minimum=16777216" }, LS_NUMERIC, { "overflowed in fp16", "first gradient", "loss_scale.max_skips" } },
+    { "diverges", { "device.type=ref", "optimizer.rate=1000", "optimizer.momentum=0.99", "train.epochs=60" },
+        LS_NUMERIC, { "not finite", "optimizer.rate" } },
+    { "diverges in ordered mode",
+        { "device.type=ref", "optimizer.rate=1000", "optimizer.momentum=0.99", "train.epochs=60",
+            "run.deterministic=true" },
+        LS_NUMERIC, { "not finite", "optimizer.rate" } },
+    { "fp16 at its floor",
+        { "device.type=ref", "train.precision=fp16", "loss_scale.initial=16777216", "loss_scale.minimum=16777216" },
+        LS_NUMERIC, { "overflowed in fp16", "first gradient", "loss_scale.max_skips" } },
     { "fp16 on cpu", { "device.type=cpu", "train.precision=fp16" }, LS_USAGE, { "fp16" } },
     { "wrong shape", { "data.shape=3x16x16" }, LS_USAGE, { "3x8x8", "3x16x16", "model.file" } },
     { "wrong classes", { "data.classes=7" }, LS_USAGE, { "10 outputs", "7 classes" } },
@@ -217,7 +226,8 @@ static void failures_say_why(void **state) {
         ls_status status = open_run(&r, failures[f].options);
         if (!ls_failed(status)) status = ls_trainer_run(r.trainer, NULL, 0, &summary);
         if (status.code != failures[f].code)
-            fail_msg("%s: code %d (%s), expected %d", failures[f].name, status.code, status.text ? status.text : "", failures[f].code);
+            fail_msg("%s: code %d (%s), expected %d", failures[f].name, status.code, status.text ? status.text : "",
+                failures[f].code);
         for (int s = 0; s < 3 && failures[f].says[s]; s++)
             if (!strstr(status.text, failures[f].says[s]))
                 fail_msg("%s: the message lacks '%s': %s", failures[f].name, failures[f].says[s], status.text);
@@ -230,11 +240,13 @@ static void updates_allocate_nothing(void **state) {
     if (!LS_COUNTS_ALLOCATIONS) skip(); // sanitizers have their own allocator
     static const char *const devices[] = { "device.type=ref", "device.type=cpu" };
     for (int d = 0; d < 2; d++) {
-        const char *options[] = { devices[d], "train.epochs=3", "train.micro_batch=16", "data.flip=true", "data.pad=1", NULL };
+        const char *options[] = { devices[d], "train.epochs=3", "train.micro_batch=16", "data.flip=true", "data.pad=1",
+            NULL };
         uint64_t before = ls_allocation_count();
         ls_train_summary s = whole_run(options);
         assert_true(ls_allocation_count() > before); // the counter counts
-        if (s.allocations_in_updates) fail_msg("%s: %llu allocations", devices[d], (unsigned long long)s.allocations_in_updates);
+        if (s.allocations_in_updates)
+            fail_msg("%s: %llu allocations", devices[d], (unsigned long long)s.allocations_in_updates);
     }
 }
 
