@@ -16,17 +16,26 @@ static size_t padded_floats(const padded *p) {
     return (size_t)p->blocks * (size_t)p->height * (size_t)p->width * (size_t)p->depth;
 }
 
+// Pixels x0..x1 of a row fall inside of the copy.
 static void copy_row(const padded *p, const float *from, int block, int y, float *to) {
-    size_t depth = (size_t)p->depth, pixels = (size_t)p->h * (size_t)p->w;
-    for (int x = 0; x < p->w; x++) {
-        int at = p->left + x * p->spread;
-        if (at < 0 || at >= p->width) continue;
-        size_t pixel = (size_t)y * (size_t)p->w + (size_t)x;
-        if (p->plain)
-            for (size_t c = 0; c < depth; c++) to[(size_t)at * depth + c] = from[c * pixels + pixel];
-        else
-            memcpy(to + (size_t)at * depth, from + ((size_t)block * pixels + pixel) * depth, depth * sizeof(float));
+    size_t depth = (size_t)p->depth, pixels = (size_t)p->h * (size_t)p->w, pixel = (size_t)y * (size_t)p->w;
+    int x0 = 0, x1 = p->w;
+    while (x0 < x1 && p->left + x0 * p->spread < 0) x0++;
+    while (x0 < x1 && p->left + (x1 - 1) * p->spread >= p->width) x1--;
+    size_t step = depth * (size_t)p->spread, count = (size_t)(x1 - x0);
+    if (!count) return;
+    to += (size_t)(p->left + x0 * p->spread) * depth;
+    pixel += (size_t)x0;
+    if (p->plain) {
+        for (size_t c = 0; c < depth; c++)
+            for (size_t x = 0; x < count; x++) to[x * step + c] = from[c * pixels + pixel + x];
+        return;
     }
+    from += ((size_t)block * pixels + pixel) * depth;
+    if (p->spread == 1)
+        memcpy(to, from, count * depth * sizeof(float));
+    else
+        for (size_t x = 0; x < count; x++) memcpy(to + x * step, from + x * depth, depth * sizeof(float));
 }
 
 static void copy_padded(const padded *p, const float *from, float *to) {
@@ -106,11 +115,15 @@ static void plain_to_block(const ls_conv_plan *plan, const float *plain, int cha
 static void all_blocks(
     const ls_conv_plan *plan, ls_kernel_conv conv, int blocks, int depth, ls_nchw shape, float *dst, float *map) {
     size_t weights = (size_t)(conv.blocks * conv.kernel * conv.kernel * conv.depth * plan->block);
-    for (int b = 0; b < blocks; b++, conv.weight += weights) {
-        conv.dst = depth < plan->block ? map : dst + (size_t)b * map_floats(plan, shape);
+    conv.weight_next = weights;
+    conv.dst_next = map_floats(plan, shape);
+    for (int b = 0; b < blocks; b += 1 + conv.pair) {
+        conv.pair = blocks - b >= 2;
+        conv.dst = depth < plan->block ? map : dst + (size_t)b * conv.dst_next;
         plan->base.cpu->kernels->conv(&conv);
         if (depth < plan->block) block_to_plain(plan, map, depth, shape, dst);
-        if (conv.bias) conv.bias += plan->block;
+        conv.weight += weights * (size_t)(1 + conv.pair);
+        if (conv.bias) conv.bias += plan->block * (1 + conv.pair);
     }
 }
 

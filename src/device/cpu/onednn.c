@@ -121,15 +121,13 @@ typedef struct {
 } conv_descs;
 
 static dnnl_format_tag_t weight_tag(const ls_onednn_conv_attr *attr, int exchanged) {
-    if (attr->few) return attr->block == 8 ? dnnl_Ohwi8o : dnnl_Ohwi16o;
     if (exchanged) return attr->block == 8 ? dnnl_OIhw8o8i : dnnl_OIhw16o16i;
     return attr->block == 8 ? dnnl_OIhw8i8o : dnnl_OIhw16i16o;
 }
 
 static ls_status conv_descs_init(const ls_onednn_conv_attr *a, int exchanged, conv_descs *d) {
     dnnl_format_tag_t blocked = a->block == 8 ? dnnl_nChw8c : dnnl_nChw16c;
-    LS_TRY(memory_desc_init(
-        &d->src, 4, (dnnl_dims_t){ a->samples, a->src_channels, a->h, a->w }, a->few ? dnnl_nchw : blocked));
+    LS_TRY(memory_desc_init(&d->src, 4, (dnnl_dims_t){ a->samples, a->src_channels, a->h, a->w }, blocked));
     LS_TRY(memory_desc_init(&d->weight, 4, (dnnl_dims_t){ a->dst_channels, a->src_channels, a->kernel, a->kernel },
         weight_tag(a, exchanged)));
     LS_TRY(memory_desc_init(&d->bias, 1, (dnnl_dims_t){ a->dst_channels }, dnnl_a));
@@ -268,7 +266,7 @@ ls_status ls_onednn_conv_new(ls_onednn *onednn, const ls_onednn_conv_attr *attr,
     use_one_thread();
     *out = NULL;
     LS_TRY(try_layout(onednn, attr, 0, out));
-    if (!*out && attr->pass == LS_ONEDNN_BACKWARD_DATA && !attr->few) LS_TRY(try_layout(onednn, attr, 1, out));
+    if (!*out && attr->pass == LS_ONEDNN_BACKWARD_DATA) LS_TRY(try_layout(onednn, attr, 1, out));
     return LS_SUCCESS;
 }
 

@@ -14,14 +14,13 @@ typedef struct ls_onednn_conv ls_onednn_conv;
 
 typedef enum { LS_ONEDNN_FORWARD, LS_ONEDNN_BACKWARD_DATA, LS_ONEDNN_BACKWARD_WEIGHT } ls_onednn_pass;
 
-// src_channels, dst_channels: with padding. few: src is plain NCHW and weights [K/B][R][S][C][B]; else src is blocked
-// and weights [K/B][C/B][R][S][B of C][B of K], or for backward data with the last two exchanged, see
-// ls_onednn_conv_exchanged.
+// src_channels, dst_channels: with padding; src and dst blocked; weights [K/B][C/B][R][S][B of C][B of K], or for
+// backward data with the last two exchanged, see ls_onednn_conv_exchanged.
 typedef struct {
     ls_onednn_pass pass;
     int samples, src_channels, dst_channels, h, w, p, q;
     int kernel, stride, pad, dilation;
-    int block, few, has_bias;
+    int block, has_bias;
 } ls_onednn_conv_attr;
 
 // Which tensors a run touches: forward reads src, weight, bias and writes dst; backward data reads dst, weight and

@@ -116,8 +116,8 @@ static void conv_release(ls_cpu_plan *plan) {
 static ls_status ask_onednn(ls_conv_plan *plan) {
     const ls_op_desc *desc = &plan->base.base.desc;
     const ls_conv_attr *a = &desc->attr.conv;
-    int few = plan->depth < plan->block;
-    if (plan->dst_depth < plan->block || (few && desc->op == LS_OP_CONV_BACKWARD_DATA)) return LS_SUCCESS;
+    // Plain tensors: own kernels are as fast forward, up to five times as fast for the weight gradient of one channel
+    if (plan->depth < plan->block || plan->dst_depth < plan->block) return LS_SUCCESS;
     ls_onednn_conv_attr ask = { .pass = desc->op == LS_OP_CONV_FORWARD         ? LS_ONEDNN_FORWARD
                                         : desc->op == LS_OP_CONV_BACKWARD_DATA ? LS_ONEDNN_BACKWARD_DATA
                                                                                : LS_ONEDNN_BACKWARD_WEIGHT,
@@ -133,7 +133,6 @@ static ls_status ask_onednn(ls_conv_plan *plan) {
         .pad = a->pad,
         .dilation = a->dilation,
         .block = plan->block,
-        .few = few,
         .has_bias = a->has_bias && desc->op != LS_OP_CONV_BACKWARD_DATA };
     LS_TRY(ls_onednn_conv_new(plan->base.cpu->onednn, &ask, &plan->longer));
     plan->shorter = plan->longer;

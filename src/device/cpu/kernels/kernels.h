@@ -54,6 +54,8 @@ typedef struct {
     float *dst;
     int blocks, depth, height, width; // of the padded source
     int p, q, kernel, stride, dilation;
+    int pair;                     // two dst blocks at once, the second so many floats behind the first:
+    size_t weight_next, dst_next; // (its bias follows directly)
 } ls_kernel_conv;
 
 // Weight gradient of one sample, one source block, one destination block: grad_weight[r][s][depth][LS_VL] += ...
@@ -180,9 +182,10 @@ static inline void store_fence(void) {
 
 #define LS_KERNEL_LIST(X) \
     X(relu_forward) \
-    X(relu_backward) X(add) X(scale) X(norm_stats) X(norm_apply) X(norm_grad_sums) X(norm_grad_apply) \
-        X(pool_max_forward) X(pool_max_backward) X(pool_average_forward) X(pool_average_backward) X(gemm_pack) X(gemm) \
-            X(column_sums) X(conv) X(conv_grad) X(grad_fix) X(grad_unfix) X(grad_stats) X(sgd) X(adamw)
+    X(relu_backward) \
+    X(add) X(scale) X(norm_stats) X(norm_apply) X(norm_grad_sums) X(norm_grad_apply) X(pool_max_forward) \
+        X(pool_max_backward) X(pool_average_forward) X(pool_average_backward) X(gemm_pack) X(gemm) X(column_sums) \
+            X(conv) X(conv_grad) X(grad_fix) X(grad_unfix) X(grad_stats) X(sgd) X(adamw)
 
 #define LS_KERNEL_DECLARE(name) extern __typeof__(*((ls_kernels *)0)->name) LS_KERNEL(name);
 LS_KERNEL_LIST(LS_KERNEL_DECLARE)
