@@ -100,7 +100,7 @@ enum {
     OWN_PRODUCT_BYTES = 8 << 20, // of U, in the cache that threads share
     OWN_SUM_BYTES = 640 << 10,   // of A, in a thread's cache
     PARTS = 64,
-    PART_TILES = 96,
+    PART_TILES = 64,
     PARTS_BYTES = 8 << 20,
     WHOLE_PRODUCT_BYTES = 12 << 20, // of V of a whole batch, in the cache that threads share
     WHOLE_SUM_BYTES = 24 << 20,     // of V and Z
