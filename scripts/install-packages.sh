@@ -7,12 +7,12 @@
 set -euo pipefail
 
 run=(
-  gcc libc6-dev cmake ninja-build pkg-config git ca-certificates # the build
+  gcc libc6-dev cmake ninja-build pkg-config git ca-certificates curl # the build, data
   libopenmpi-dev openmpi-bin                                    # processes
   libdnnl-dev                                                   # CPU operators: oneDNN
   libcjson-dev libxxhash-dev zlib1g-dev libdeflate-dev libstb-dev # JSON, hashes, gzip, images
 )
-test=(libcmocka-dev clang-format shellcheck cppcheck)
+test=(libcmocka-dev python3 clang-format shellcheck cppcheck)
 data=(dataset-fashion-mnist)
 
 [ $# -gt 0 ] || set -- run

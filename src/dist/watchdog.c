@@ -67,7 +67,7 @@ static struct timespec after(double seconds) {
 static void *watch(void *context) {
     ls_watchdog *watchdog = context;
     ls_life *life = &watchdog->comm->life;
-    double waited_s = 0, rank = watchdog->comm->facts.rank, later_s = rank < 8 ? rank / 2 : 4;
+    double waited_s = 0, rank = watchdog->comm->facts.rank, later_s = rank < 4 ? 2 * rank : 8;
     uint_fast64_t last = 0;
     pthread_mutex_lock(&watchdog->mutex);
     while (!watchdog->stop) {

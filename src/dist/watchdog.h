@@ -3,7 +3,7 @@
 // It watches waiting, not computing: a rank that computes for an hour is not ended by its own watchdog (its peers' may
 // be, they wait for it). Time is counted in ticks of at most a quarter second in which the same wait went on without
 // progress, not by the clock: a job that was stopped as a whole (SIGTSTP to the launcher) and goes on is not late. Of
-// all ranks that wait, rank 0 fires first, rank r r/2 s later (at most 4 s), so that a job ends with one line; where
+// all ranks that wait, rank 0 fires first, rank r 2r s later (at most 8 s), so that a job ends with one line; where
 // the launcher no longer reaches the ranks, each says its own.
 #ifndef LS_DIST_WATCHDOG_H
 #define LS_DIST_WATCHDOG_H
