@@ -184,9 +184,25 @@ static inline void store_fence(void) {
     X(relu_forward) \
     X(relu_backward) \
     X(add) \
-    X(scale) X(norm_stats) X(norm_apply) X(norm_grad_sums) X(norm_grad_apply) X(pool_max_forward) X(pool_max_backward) \
-        X(pool_average_forward) X(pool_average_backward) X(gemm_pack) X(gemm) X(column_sums) X(conv) X(conv_grad) \
-            X(grad_fix) X(grad_unfix) X(grad_stats) X(sgd) X(adamw)
+    X(scale) \
+    X(norm_stats) \
+    X(norm_apply) \
+    X(norm_grad_sums) \
+    X(norm_grad_apply) \
+    X(pool_max_forward) \
+    X(pool_max_backward) \
+    X(pool_average_forward) \
+    X(pool_average_backward) \
+    X(gemm_pack) \
+    X(gemm) \
+    X(column_sums) \
+    X(conv) \
+    X(conv_grad) \
+    X(grad_fix) \
+    X(grad_unfix) \
+    X(grad_stats) \
+    X(sgd) \
+    X(adamw)
 
 #define LS_KERNEL_DECLARE(name) extern __typeof__(*((ls_kernels *)0)->name) LS_KERNEL(name);
 LS_KERNEL_LIST(LS_KERNEL_DECLARE)

@@ -1,0 +1,45 @@
+# A training run that loses a rank in its middle: killed (the launcher says so, exit 137), or stopped (the watchdog says so, exit 5).
+# No process is left. Argument: the folder of the built programs.
+set -u
+bin=$(cd "$1" && pwd)
+# shellcheck source=tests/support/mpi.sh
+. tests/support/mpi.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# rank.sh: the program, leaving its process number behind
+cat >"$work/rank.sh" <<EOF
+echo \$\$ >"$work/pid.\$OMPI_COMM_WORLD_RANK"
+exec "$bin/train" "\$@"
+EOF
+
+# lose SIGNAL RUN: starts 2 ranks, sends SIGNAL to rank 1 when a few updates are done; sets rc, text, seconds
+lose() {
+  local metrics=$work/$2/metrics.jsonl start
+  (
+    for _ in $(seq 200); do
+      [ "$(grep -c '"train"' "$metrics" 2>/dev/null)" -ge 2 ] 2>/dev/null && break
+      sleep 0.1
+    done
+    kill "-$1" "$(cat "$work/pid.1")"
+    date +%s >"$work/when"
+  ) &
+  text=$(ranks 2 60 sh "$work/rank.sh" configs/bench-cpu.ini --quiet --run-dir "$work/$2" --set train.epochs=100000 \
+    --set dist.timeout=2 --set log.every=5 2>&1)
+  rc=$?
+  wait
+  start=$(cat "$work/when")
+  seconds=$(($(date +%s) - start))
+}
+
+lose KILL killed
+check "killed: exit" "$rc" 137
+check "killed: ends within 10 s (took $seconds)" "$((seconds <= 10))" 1
+none_left "$work"/pid.*
+
+lose STOP stopped
+check "stopped: exit" "$rc" 5
+check "stopped: ends within 15 s (took $seconds)" "$((seconds <= 15))" 1
+check "stopped: says who waits: $text" "$(printf '%s' "$text" | grep -c 'rank 0 .*no answer from its peers')" 1
+none_left "$work"/pid.*
+finish
