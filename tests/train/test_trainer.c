@@ -90,6 +90,14 @@ static void learns_and_counts(void **state) {
     }
 }
 
+static void adamw_learns(void **state) {
+    (void)state;
+    const char *options[] = { "device.type=cpu", "train.epochs=20", "optimizer.kind=adamw", "optimizer.rate=0.01",
+        "optimizer.weight_decay=0.01", "optimizer.groups=l.* rate=0.5; n1.* decay=0.001", NULL };
+    ls_train_summary s = whole_run(options);
+    if (s.train_loss > 1.9) fail_msg("the loss of the last epoch is %g; guessing gives 2.3", s.train_loss);
+}
+
 static void the_same_run_twice(void **state) {
     (void)state;
     const char *options[] = { "device.type=cpu", "train.epochs=2", "data.flip=true", "data.pad=1", NULL };
@@ -277,6 +285,7 @@ static void weights_survive_a_file(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learns_and_counts),
+        cmocka_unit_test(adamw_learns),
         cmocka_unit_test(the_same_run_twice),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(accumulation_is_a_sum),
