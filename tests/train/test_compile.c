@@ -3,7 +3,8 @@
 #include "train/fixture.h"
 
 // Every kind of layer, with the branches that fusion and the sums of gradients have to get right: a value read three
-// times, an identity residual, a projected one, an add without relu, relu into pooling, relu alone, dropout, scale.
+// times, an identity residual, a projected one, an add without relu, relu into pooling, relu alone and beside another
+// reader, a pooled map that two convolutions read, dropout, scale.
 static const char network[] =
     "[network]\ninput = 3x8x8\n"
     "[c1]\nlayer = conv2d\nout_channels = 8\nkernel = 3\npadding = 1\nbias = false\n"
@@ -18,6 +19,9 @@ static const char network[] =
     "[a4]\nlayer = add\ninputs = c4, a3\n[b4]\nlayer = add\ninputs = a4, a3\n[r4]\nlayer = relu\n"
     "[p4]\nlayer = maxpool2d\nkernel = 2\n"
     "[c5]\nlayer = conv2d\nout_channels = 10\nkernel = 3\npadding = 1\n[r5]\nlayer = relu\n"
+    "[a5]\nlayer = add\ninputs = r5, c5\n"
+    "[c6]\nlayer = conv2d\ninputs = p4\nout_channels = 10\nkernel = 1\n"
+    "[a6]\nlayer = add\ninputs = a5, c6\n"
     "[d5]\nlayer = dropout\np = 0.3\n[p5]\nlayer = globalavgpool\n"
     "[f]\nlayer = flatten\n[l1]\nlayer = linear\nout_features = 9\n[r6]\nlayer = relu\n"
     "[l2]\nlayer = linear\nout_features = 5\n[out]\nlayer = scale\nfactor = 0.5\n";
@@ -34,14 +38,14 @@ static void fusion(void **state) {
     fixture_new(&f, "ref", network, 4, 1);
     const ls_program *p = f.program;
     assert_int_equal(count_ops(p, LS_OP_NORM_FORWARD), 4);
-    // forward adds: a2 and a3 join n2 and m3; a4 and b4 stay. Backward: sums of gradients that no batch norm can take
-    // in.
+    // forward adds: a2 and a3 join n2 and m3; a4, b4, a5 and a6 stay. Backward: sums of gradients that no batch norm
+    // can take in.
     int adds_before_loss = 0, loss_at = -1;
     for (int i = 0; i < p->count; i++) {
         if (p->instructions[i].plan->desc.op == LS_OP_LOSS) loss_at = i;
         if (p->instructions[i].plan->desc.op == LS_OP_ADD && loss_at < 0) adds_before_loss++;
     }
-    assert_int_equal(adds_before_loss, 2);
+    assert_int_equal(adds_before_loss, 4);
     assert_int_equal(count_ops(p, LS_OP_RELU_FORWARD), 2); // r5, r6: r1, r2 are in norms, r4 in the pooling
     assert_int_equal(count_ops(p, LS_OP_POOL_FORWARD), 2);
     for (int i = 0; i < p->count; i++) {
@@ -52,7 +56,7 @@ static void fusion(void **state) {
             assert_true(desc->attr.norm.residual && !desc->attr.norm.relu);
         if (desc->op == LS_OP_POOL_FORWARD && strcmp(desc->layer, "p4") == 0) assert_true(desc->attr.pool.relu);
     }
-    assert_int_equal(count_ops(p, LS_OP_CONV_BACKWARD_DATA), 5); // c1 reads the network's input
+    assert_int_equal(count_ops(p, LS_OP_CONV_BACKWARD_DATA), 6); // c1 reads the network's input
     fixture_free(&f);
 }
 
