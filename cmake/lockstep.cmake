@@ -3,7 +3,8 @@
 function(lockstep_room name)
   cmake_parse_arguments(ROOM "" "" "USES;LIBRARIES;INCLUDES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${name}/*.c")
-  list(FILTER sources EXCLUDE REGEX "/kernels/") # compiled once per vector width, see below
+  list(FILTER sources EXCLUDE REGEX "/kernels/")      # compiled once per vector width, see below
+  list(FILTER sources EXCLUDE REGEX "src/device/cuda/") # the plugin: cuda.cmake
   add_library(lockstep_${name} STATIC ${sources})
   set_target_properties(lockstep_${name} PROPERTIES LINKER_LANGUAGE C)
   target_include_directories(lockstep_${name} PUBLIC "${CMAKE_SOURCE_DIR}/src")
@@ -95,6 +96,7 @@ function(lockstep_tests folder)
     return()
   endif()
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*/test_*.c")
+  list(FILTER sources EXCLUDE REGEX "/emulation/") # needs the emulation: cuda.cmake
   foreach(source ${sources})
     get_filename_component(room_folder "${source}" DIRECTORY)
     get_filename_component(room "${room_folder}" NAME)

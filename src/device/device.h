@@ -29,12 +29,13 @@
 #include "device/op_pool.h"
 #include "device/op_update.h"
 
-enum { LS_DEVICE_ABI = 1, LS_OP_ARGS_MAX = 10 };
+enum { LS_DEVICE_ABI = 2, LS_OP_ARGS_MAX = 12 };
 
 typedef struct ls_device ls_device;
 typedef struct ls_slab ls_slab;
 typedef struct ls_queue ls_queue;
 typedef struct ls_event ls_event;
+typedef struct ls_recording ls_recording;
 typedef struct ls_plan ls_plan;
 
 typedef enum {
@@ -93,6 +94,9 @@ struct ls_plan {
 typedef struct {
     int threads;                  // cpu, ref: threads of this rank, >= 1
     int index;                    // cuda: which GPU
+    int tf32;                     // cuda: fp32 convolutions and products may round their inputs to TF32
+    int autotune;                 // cuda: time the best plans of each convolution instead of trusting the heuristics
+    const char *plan_cache;       // cuda: folder of the timed choices; NULL: none is kept
     int vector_width;             // cpu: 8 or 16 floats; 0: what the processor has (tests ask for both)
     const char *winograd;         // cpu: "auto" | "f2" | "off"
     size_t workspace_limit_bytes; // 0: the device's own default
@@ -128,6 +132,16 @@ typedef struct {
     void (*event_record)(ls_event *event, ls_queue *queue);
     void (*event_wait)(ls_event *event, ls_queue *queue); // queue waits for event
     ls_status (*event_sync)(ls_event *event);             // the host waits for event
+
+    // Recording (on a GPU: a CUDA graph). What is enqueued on the queue between begin and end is not run but kept, with
+    // the buffers it was given; launch enqueues it whole, as often as wanted, and gives the same bits. All NULL on a
+    // device whose operators run at once. Between begin and end: no sync, no slab, no plan. Free before the slabs.
+    ls_status (*record_begin)(ls_queue *queue);
+    ls_status (*record_end)(ls_queue *queue, ls_recording **out);
+    void (*recording_launch)(ls_recording *recording, ls_queue *queue);
+    void (*recording_free)(ls_recording *recording);
+    // Device memory of this GPU that is free now and in all; NULL on devices in host memory.
+    ls_status (*memory)(ls_device *device, size_t *free_bytes, size_t *all_bytes);
     void (*copy)(ls_buffer dst, ls_buffer src, size_t bytes, ls_queue *queue);
     void (*zero)(ls_buffer dst, size_t bytes, ls_queue *queue);
 
@@ -142,7 +156,12 @@ typedef struct {
 
     ls_status (*plan_new)(ls_device *device, const ls_op_desc *desc, ls_plan **out);
     void (*plan_free)(ls_plan *plan);
+    unsigned fusions; // what plan_new accepts beyond every device's operators: a set of ls_fusion
 } ls_device_api;
+
+typedef enum {
+    LS_FUSES_NORM_POOL = 1 // batch norm with the max pooling that follows it (op_norm.h)
+} ls_fusion;
 
 struct ls_device { // what every device's own struct begins with
     const ls_device_api *api;

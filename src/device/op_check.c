@@ -69,6 +69,26 @@ static ls_status check_linear(const ls_op_desc *desc) {
     return LS_SUCCESS;
 }
 
+static ls_status check_norm_pool(const ls_op_desc *desc) {
+    const ls_norm_attr *a = &desc->attr.norm;
+    char shape[SHAPE_BYTES], want[SHAPE_BYTES], pooled[SHAPE_BYTES];
+    int k = a->pool_kernel;
+    if (k < 1 || a->pool_stride < 1 || a->pool_pad < 0 || 2 * a->pool_pad > k || k * k >= LS_POOL_NONE_U8 || !a->relu) {
+        return FAIL(desc,
+            "pooling of kernel %d, stride %d, padding %d%s; it needs a relu, a window of at most 254 elements "
+            "and a padding of at most half the kernel",
+            k, a->pool_stride, a->pool_pad, a->relu ? "" : " without relu");
+    }
+    ls_nchw expected = { a->shape.n, a->shape.c, out_size(a->shape.h, k, a->pool_stride, a->pool_pad),
+        out_size(a->shape.w, k, a->pool_stride, a->pool_pad) };
+    if (expected.h >= 1 && expected.w >= 1 && a->pooled.n == expected.n && a->pooled.c == expected.c &&
+        a->pooled.h == expected.h && a->pooled.w == expected.w)
+        return LS_SUCCESS;
+    return FAIL(desc, "src %s pooled by %d, stride %d, padding %d makes %s, but the pooled shape is %s",
+        shape_text(shape, a->shape), k, a->pool_stride, a->pool_pad, shape_text(want, expected),
+        shape_text(pooled, a->pooled));
+}
+
 static ls_status check_norm(const ls_op_desc *desc) {
     const ls_norm_attr *a = &desc->attr.norm;
     char shape[SHAPE_BYTES];
@@ -79,7 +99,7 @@ static ls_status check_norm(const ls_op_desc *desc) {
         return FAIL(desc, "src %s has one value per channel, whose variance is undefined; use a larger micro-batch",
             shape_text(shape, a->shape));
     }
-    return LS_SUCCESS;
+    return a->pool_kernel ? check_norm_pool(desc) : LS_SUCCESS;
 }
 
 static ls_status check_pool(const ls_op_desc *desc) {

@@ -8,22 +8,26 @@
 //   GRAD_FIX      t = grad[i] * 2^fraction_bits / loss_scale in double, rounded to an integer (to nearest, ties to
 //   even);
 //                 fixed[i] += t as int64. Where the element is not finite or |t| >= 2^(62 - LS_FIXED_RANK_BITS),
-//                 nothing is added and state.bad_gradient = 1, which is then reduced over ranks by maximum. The limit
-//                 is on each term, not on the sum, so that the flag depends neither on the order nor on who adds: a
-//                 window of up to 2^LS_FIXED_RANK_BITS micro-batches (over all ranks) cannot overflow
+//                 nothing is added, and state.bad_gradient becomes 1 + the element's number in the arena (first + i)
+//                 where that is higher, which is then reduced over ranks by maximum. The limit is on each term, not on
+//                 the sum, so that the flag depends neither on the order nor on who adds: a window of up to
+//                 2^LS_FIXED_RANK_BITS micro-batches (over all ranks) cannot overflow
 //   GRAD_UNFIX    grad[i] = fixed[i] / 2^fraction_bits * loss_scale, computed in double, rounded once to fp32
-//   GRAD_STATS    partial[0] = sum of grad[i]^2 in double, partial[1] = number of elements not finite; summed in an
-//   order that
-//                 depends on count only; overwrites partials[slot]. With elements not finite, partial[0] means nothing
+//   GRAD_STATS    partial[0] = sum of grad[i]^2 in double, partial[1] = number of elements not finite, partial[2] =
+//   number
+//                 in the arena (first + i) of the last of them, or -1; summed in an order that depends on count only;
+//                 overwrites partials[slot]. With elements not finite, partial[0] means nothing
 //   CONTROL       the decision of this update, one thread: from all partials and ls_window_input; in double, stored as
-//   fp32.
-//                 Sets state.skip, lr = window.lr, multiplier, grad_norm (before clipping; means nothing when skip),
-//                 and clears bad_gradient. The loss scale moves last: multiplier uses the one of this update
-//                   skip = any element not finite, or bad_gradient
-//                   multiplier = 1/(loss_scale * samples), samples as a double (1 for a summed loss)
-//                   grad_norm = sqrt(sum of squares) * multiplier; if clip_norm > 0: multiplier *= min(1,
-//                   clip_norm/(grad_norm + 1e-6)) not skip: applied++, skipped_in_row = 0; dynamic: finite_in_row++, at
-//                   growth_interval: loss_scale =
+//                 fp32. Once halted, an update changes nothing but skip = 1: the host may look at the state some
+//                 updates later and finds the one that ended the run. Sets state.skip, lr = window.lr, multiplier,
+//                 grad_norm (before clipping; means nothing when skip), and clears bad_gradient. The loss scale moves
+//                 last: multiplier uses the one of this update
+//                   skip = any element not finite, or bad_gradient;  bad_element = the highest of bad_gradient - 1 and
+//                   all partials halted = skip, and: not dynamic, or skipped_in_row >= max_skips, or skipped_in_row > 1
+//                   with the loss scale at the minimum even before it moved multiplier = 1/(loss_scale * samples),
+//                   samples as a double (1 for a summed loss) grad_norm = sqrt(sum of squares) * multiplier; if
+//                   clip_norm > 0: multiplier *= min(1, clip_norm/(grad_norm + 1e-6)) not skip: applied++,
+//                   skipped_in_row = 0; dynamic: finite_in_row++, at growth_interval: loss_scale =
 //                     min(loss_scale*growth, maximum), finite_in_row = 0
 //                   skip: skipped_in_row++, skipped++, finite_in_row = 0; dynamic: loss_scale = max(loss_scale*backoff,
 //                   minimum)
@@ -41,7 +45,7 @@
 
 #include "base/shape.h"
 
-enum { LS_FIXED_RANK_BITS = 12 }; // up to 4096 micro-batches of a window can be added without overflow
+enum { LS_PARTIALS = 3, LS_FIXED_RANK_BITS = 12 }; // up to 4096 micro-batches of a window can be added without overflow
 
 typedef struct {          // host -> device with every update
     double samples;       // true number of samples in the window over all ranks; 1 when the loss is summed
@@ -59,6 +63,8 @@ typedef struct {      // lives on the device, part of every checkpoint
     int32_t skip;
     float lr, multiplier, grad_norm;
     int32_t bad_gradient; // set by GRAD_FIX, cleared by CONTROL
+    int32_t halted;
+    int64_t bad_element; // in the arena: the last element that was not finite; -1: none
 } ls_train_state;
 
 typedef struct {
@@ -66,6 +72,7 @@ typedef struct {
     int fraction_bits; // GRAD_FIX, GRAD_UNFIX
     int unscaled;      // GRAD_FIX, GRAD_UNFIX: loss_scale is taken as 1 (statistics of batch norm are not scaled)
     int slot;          // GRAD_STATS
+    int64_t first;     // GRAD_FIX, GRAD_STATS: number in the arena of element 0
     float share;       // RUNNING_STATS: weight of the new value (PyTorch's momentum)
     ls_dtype storage;  // CAST
 } ls_flat_attr;
@@ -76,6 +83,7 @@ typedef struct {
     int dynamic; // the loss scale moves
     float growth, backoff, minimum, maximum;
     int growth_interval;
+    int max_skips; // in a row, that halt the run (dynamic)
 } ls_control_attr;
 
 typedef struct {
@@ -89,7 +97,7 @@ typedef struct {
 
 enum { LS_GRAD_FIX_GRAD, LS_GRAD_FIX_STATE, LS_GRAD_FIX_FIXED, LS_GRAD_FIX_ARGS };
 enum { LS_GRAD_UNFIX_FIXED, LS_GRAD_UNFIX_STATE, LS_GRAD_UNFIX_GRAD, LS_GRAD_UNFIX_ARGS };
-enum { LS_GRAD_STATS_GRAD, LS_GRAD_STATS_PARTIALS, LS_GRAD_STATS_ARGS }; // partials: double[slots][2]
+enum { LS_GRAD_STATS_GRAD, LS_GRAD_STATS_PARTIALS, LS_GRAD_STATS_ARGS }; // partials: double[slots][LS_PARTIALS]
 enum { LS_CONTROL_WINDOW, LS_CONTROL_PARTIALS, LS_CONTROL_STATE, LS_CONTROL_ARGS };
 enum { LS_SGD_STATE, LS_SGD_GRAD, LS_SGD_MOMENTUM, LS_SGD_WEIGHT, LS_SGD_COPY, LS_SGD_ARGS };
 enum {

@@ -49,7 +49,7 @@ static ls_status new_plan(ls_update *u, const ls_op_desc *desc, ls_plan **out) {
 
 static ls_status new_control_memory(ls_update *u, int per_rank) {
     const ls_device_api *api = u->device->api;
-    size_t partial_bytes = (size_t)u->trained_buckets * 2 * sizeof(double);
+    size_t partial_bytes = (size_t)u->trained_buckets * LS_PARTIALS * sizeof(double);
     LS_TRY(api->slab_new(
         u->device, LS_MEMORY_DEVICE, 4 * RECORD_BYTES + partial_bytes, "update control", &u->device_control));
     u->state = ls_buffer_at(u->device_control, 0, sizeof(ls_train_state));
@@ -106,6 +106,7 @@ static ls_status plan_bucket(ls_update *u, int index) {
     int statistics = index >= u->trained_buckets;
     ls_op_desc desc = { .layer = "gradients",
         .attr.flat = { .count = b->range.count,
+            .first = b->range.first,
             .slot = index,
             .unscaled = statistics,
             .fraction_bits = statistics ? LS_STATISTIC_FRACTION_BITS : LS_GRADIENT_FRACTION_BITS } };
@@ -130,7 +131,8 @@ static ls_status plan_control(ls_update *u, const ls_config *cfg) {
             .backoff = (float)cfg->loss_scale_backoff,
             .minimum = (float)cfg->loss_scale_minimum,
             .maximum = (float)cfg->loss_scale_maximum,
-            .growth_interval = (int)cfg->loss_scale_growth_interval } };
+            .growth_interval = (int)cfg->loss_scale_growth_interval,
+            .max_skips = (int)cfg->loss_scale_max_skips } };
     LS_TRY(new_plan(u, &desc, &u->control));
     if (u->arenas->storage == LS_F32) return LS_SUCCESS;
     desc = (ls_op_desc){ .op = LS_OP_CAST,

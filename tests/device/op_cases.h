@@ -212,11 +212,11 @@ static inline void norm_variant(char text[64], const char *what, const ls_norm_a
         text, 64, "%s%s%s%s", what, a->relu ? " relu" : "", a->residual ? " residual" : "", a->two_grads ? " two" : "");
 }
 
-static inline void norm_forward_cases(const char *name, ls_norm_attr a, case_visit *visit, void *context) {
+// again: the forward pass for the second time, whose statistics were handed on by the first
+static inline void norm_forward_case(const char *name, ls_norm_attr a, int again, case_visit *visit, void *context) {
     char variant[64];
     double tolerance = norm_tolerance((double)a.shape.n * a.shape.h * a.shape.w);
-    norm_variant(variant, "", &a);
-
+    norm_variant(variant, again ? " again" : "", &a);
     op_case *c = case_new(LS_OP_NORM_FORWARD, a.storage, name, variant);
     c->desc.attr.norm = a;
     fill_spread(c, case_activation(c, LS_NORM_FORWARD_SRC, USE_IN, a.shape, 0));
@@ -224,12 +224,16 @@ static inline void norm_forward_cases(const char *name, ls_norm_attr a, case_vis
     fill_uniform(c, case_vector(c, LS_NORM_FORWARD_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
     case_vector(c, LS_NORM_FORWARD_BETA, USE_IN, a.shape.c, 0);
     case_param(c, LS_NORM_FORWARD_SAVED, ARG_SAVED, USE_OUT, vector_shape(a.shape.c), tolerance);
-    case_vector(c, LS_NORM_FORWARD_SUM_MEAN, USE_UPDATE, a.shape.c, tolerance);
-    case_vector(c, LS_NORM_FORWARD_SUM_VAR, USE_UPDATE, a.shape.c, tolerance);
+    if (!again) case_vector(c, LS_NORM_FORWARD_SUM_MEAN, USE_UPDATE, a.shape.c, tolerance);
+    if (!again) case_vector(c, LS_NORM_FORWARD_SUM_VAR, USE_UPDATE, a.shape.c, tolerance);
     case_activation(c, LS_NORM_FORWARD_DST, USE_OUT, a.shape, tolerance);
     visit_and_free(visit, context, c);
+}
 
-    c = case_new(LS_OP_NORM_INFERENCE, a.storage, name, variant);
+static inline void norm_inference_case(const char *name, ls_norm_attr a, case_visit *visit, void *context) {
+    char variant[64];
+    norm_variant(variant, "", &a);
+    op_case *c = case_new(LS_OP_NORM_INFERENCE, a.storage, name, variant);
     c->desc.attr.norm = a;
     case_activation(c, LS_NORM_INFERENCE_SRC, USE_IN, a.shape, 0);
     if (a.residual) case_activation(c, LS_NORM_INFERENCE_RESIDUAL, USE_IN, a.shape, 0);
@@ -275,7 +279,9 @@ static inline void norm_cases(ls_dtype storage, case_visit *visit, void *context
                 .residual = flags >> 1 & 1,
                 .two_grads = flags >> 2 & 1,
                 .storage = storage };
-            if (!a.two_grads) norm_forward_cases(norm_rows[i].name, a, visit, context);
+            if (!a.two_grads) norm_forward_case(norm_rows[i].name, a, 0, visit, context);
+            if (!a.two_grads && a.relu) norm_forward_case(norm_rows[i].name, a, 1, visit, context);
+            if (!a.two_grads) norm_inference_case(norm_rows[i].name, a, visit, context);
             norm_backward_case(norm_rows[i].name, a, visit, context);
         }
     }

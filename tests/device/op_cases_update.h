@@ -12,23 +12,29 @@ static const struct {
     ls_nchw shape;
     int pad;
     ls_pad_mode mode;
+    int pictures; // indexed: of the whole set
 } augment_rows[] = {
-    { "fashion-mnist", { 4, 1, 28, 28 }, 0, LS_PAD_ZERO },
-    { "cifar zero", { 4, 3, 32, 32 }, 4, LS_PAD_ZERO },
-    { "cifar reflect", { 4, 3, 32, 32 }, 4, LS_PAD_REFLECT },
-    { "odd zero", { 3, 5, 7, 9 }, 6, LS_PAD_ZERO },
-    { "odd reflect", { 3, 5, 7, 9 }, 6, LS_PAD_REFLECT },
-    { "padding beyond the picture", { 5, 1, 3, 2 }, 9, LS_PAD_ZERO },
-    { "many channels", { 2, 17, 4, 5 }, 1, LS_PAD_REFLECT },
-    { "one pixel", { 1, 1, 1, 1 }, 0, LS_PAD_REFLECT },
+    { "fashion-mnist", { 4, 1, 28, 28 }, 0, LS_PAD_ZERO, 0 },
+    { "cifar zero", { 4, 3, 32, 32 }, 4, LS_PAD_ZERO, 0 },
+    { "cifar reflect", { 4, 3, 32, 32 }, 4, LS_PAD_REFLECT, 0 },
+    { "odd zero", { 3, 5, 7, 9 }, 6, LS_PAD_ZERO, 0 },
+    { "odd reflect", { 3, 5, 7, 9 }, 6, LS_PAD_REFLECT, 0 },
+    { "padding beyond the picture", { 5, 1, 3, 2 }, 9, LS_PAD_ZERO, 0 },
+    { "many channels", { 2, 17, 4, 5 }, 1, LS_PAD_REFLECT, 0 },
+    { "one pixel", { 1, 1, 1, 1 }, 0, LS_PAD_REFLECT, 0 },
+    { "indexed", { 4, 3, 9, 7 }, 2, LS_PAD_ZERO, 11 },
+    { "indexed, one picture", { 5, 1, 28, 28 }, 0, LS_PAD_ZERO, 1 },
 };
 
 static inline void augment_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof augment_rows / sizeof *augment_rows; i++) {
         ls_nchw s = augment_rows[i].shape;
         op_case *c = case_new(LS_OP_AUGMENT, storage, augment_rows[i].name, "");
-        c->desc.attr.augment = (ls_augment_attr){ s, storage, augment_rows[i].pad, augment_rows[i].mode };
-        op_arg *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)ls_nchw_count(s), 0);
+        c->desc.attr.augment =
+            (ls_augment_attr){ s, storage, augment_rows[i].pad, augment_rows[i].mode, augment_rows[i].pictures > 0 };
+        int pictures = augment_rows[i].pictures ? augment_rows[i].pictures : s.n;
+        size_t picture = (size_t)s.c * (size_t)s.h * (size_t)s.w;
+        op_arg *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)pictures * picture, 0);
         for (size_t k = 0; k < pixels->count; k++) ((uint8_t *)pixels->host)[k] = (uint8_t)(128 + 128 * case_random(c));
         op_arg *placement = case_raw(c, LS_AUGMENT_PLACEMENT, USE_IN, LS_U8, (size_t)s.n * sizeof(ls_placement), 0);
         uint32_t places = 2 * (uint32_t)augment_rows[i].pad + 1;
@@ -39,6 +45,10 @@ static inline void augment_cases(ls_dtype storage, case_visit *visit, void *cont
         }
         case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, (size_t)s.c * 256, 0);
         case_activation(c, LS_AUGMENT_DST, USE_OUT, s, 0)->relative = 0;
+        if (augment_rows[i].pictures) {
+            int32_t *index = case_raw(c, LS_AUGMENT_INDEX, USE_IN, LS_I32, (size_t)s.n, 0)->host;
+            for (int n = 0; n < s.n; n++) index[n] = (pictures - 1 + n * 7) % pictures; // the last one first
+        }
         visit_and_free(visit, context, c);
     }
 }
@@ -104,7 +114,8 @@ static inline op_case *flat_case(ls_op op, ls_flat_attr a, const char *variant) 
 }
 
 static inline void grad_fix_case(int64_t count, int unscaled, int bad, case_visit *visit, void *context) {
-    op_case *c = flat_case(LS_OP_GRAD_FIX, (ls_flat_attr){ .count = count, .fraction_bits = 30, .unscaled = unscaled },
+    op_case *c = flat_case(LS_OP_GRAD_FIX,
+        (ls_flat_attr){ .count = count, .fraction_bits = 30, .unscaled = unscaled, .first = 5000 },
         bad        ? "bad elements"
         : unscaled ? "unscaled"
                    : "");
@@ -138,13 +149,13 @@ static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context
         for (int unscaled = 0; unscaled < 2; unscaled++) grad_unfix_case(count, unscaled, visit, context);
 
         for (int bad = 0; bad < 2; bad++) {
-            op_case *c =
-                flat_case(LS_OP_GRAD_STATS, (ls_flat_attr){ .count = count, .slot = 1 }, bad ? "bad elements" : "");
+            op_case *c = flat_case(LS_OP_GRAD_STATS, (ls_flat_attr){ .count = count, .slot = 1, .first = 5000 },
+                bad ? "bad elements" : "");
             float *grad = case_raw(c, LS_GRAD_STATS_GRAD, USE_IN, LS_F32, (size_t)count, 0)->host;
             if (bad) grad[0] = NAN;
             if (bad) grad[count - 1] = -INFINITY;
             // three slots, of which the middle one is written; doubles in any order
-            case_raw(c, LS_GRAD_STATS_PARTIALS, USE_UPDATE, LS_F64, 6, 1e-12);
+            case_raw(c, LS_GRAD_STATS_PARTIALS, USE_UPDATE, LS_F64, 3 * LS_PARTIALS, 1e-12);
             visit_and_free(visit, context, c);
         }
 
@@ -168,18 +179,20 @@ static const struct {
     double squares, bad; // of the second of two partials
     int32_t bad_gradient, finite_in_row, skipped_in_row;
     float loss_scale, clip_norm;
-    int dynamic;
+    int dynamic, halted;
 } control_rows[] = {
-    { "plain", 4.0, 0, 0, 0, 0, 1, 0, 0 },
-    { "clipped", 4.0e4, 0, 0, 0, 0, 1, 0.5F, 0 },
-    { "below the clip", 4.0, 0, 0, 0, 0, 1, 5.0F, 0 },
-    { "scaled", 4.0e9, 0, 0, 3, 2, 65536, 1.0F, 1 },
-    { "grows", 4.0e9, 0, 0, 9, 0, 65536, 0, 1 },
-    { "grows to the ceiling", 4.0e9, 0, 0, 9, 0, 16777216, 0, 1 },
-    { "overflow", NAN, 2, 0, 5, 0, 65536, 1.0F, 1 },
-    { "overflow at the floor", INFINITY, 1, 0, 5, 3, 1, 0, 1 },
-    { "bad fixed point", 4.0, 0, 1, 5, 1, 1024, 0, 1 },
-    { "bad without scaling", NAN, 1, 0, 0, 0, 1, 0, 0 },
+    { "plain", 4.0, 0, 0, 0, 0, 1, 0, 0, 0 },
+    { "clipped", 4.0e4, 0, 0, 0, 0, 1, 0.5F, 0, 0 },
+    { "below the clip", 4.0, 0, 0, 0, 0, 1, 5.0F, 0, 0 },
+    { "scaled", 4.0e9, 0, 0, 3, 2, 65536, 1.0F, 1, 0 },
+    { "grows", 4.0e9, 0, 0, 9, 0, 65536, 0, 1, 0 },
+    { "grows to the ceiling", 4.0e9, 0, 0, 9, 0, 16777216, 0, 1, 0 },
+    { "overflow", NAN, 2, 0, 5, 0, 65536, 1.0F, 1, 0 },
+    { "overflow at the floor", INFINITY, 1, 0, 5, 3, 1, 0, 1, 0 },
+    { "bad fixed point", 4.0, 0, 1, 5, 1, 1024, 0, 1, 0 },
+    { "bad without scaling", NAN, 1, 0, 0, 0, 1, 0, 0, 0 },
+    { "one skip too many", NAN, 1, 0, 0, 6, 1024, 0, 1, 0 },
+    { "halted", 4.0, 0, 0, 0, 7, 1024, 0, 1, 1 },
 };
 
 static inline void control_cases(ls_dtype storage, case_visit *visit, void *context) {
@@ -192,18 +205,22 @@ static inline void control_cases(ls_dtype storage, case_visit *visit, void *cont
             .backoff = 0.5F,
             .minimum = 1,
             .maximum = 16777216,
-            .growth_interval = 10 };
+            .growth_interval = 10,
+            .max_skips = 7 };
         op_arg *window = case_set(c, LS_CONTROL_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_window_input));
         *(ls_window_input *)window->host = (ls_window_input){ .samples = 96, .micro_batches = 3, .lr = 0.1F };
-        double *partials = case_raw(c, LS_CONTROL_PARTIALS, USE_IN, LS_F64, 4, 0)->host;
+        double *partials = case_raw(c, LS_CONTROL_PARTIALS, USE_IN, LS_F64, 2 * LS_PARTIALS, 0)->host;
         partials[0] = 7;
-        partials[2] = control_rows[i].squares;
-        partials[3] = control_rows[i].bad;
+        partials[2] = -1;
+        partials[LS_PARTIALS] = control_rows[i].squares;
+        partials[LS_PARTIALS + 1] = control_rows[i].bad;
+        partials[LS_PARTIALS + 2] = control_rows[i].bad > 0 ? 123 : -1;
         ls_train_state *state = case_state(c, LS_CONTROL_STATE, USE_UPDATE);
         state->loss_scale = control_rows[i].loss_scale;
         state->finite_in_row = control_rows[i].finite_in_row;
         state->skipped_in_row = control_rows[i].skipped_in_row;
         state->bad_gradient = control_rows[i].bad_gradient;
+        state->halted = state->skip = control_rows[i].halted;
         visit_and_free(visit, context, c);
     }
 }

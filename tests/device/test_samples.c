@@ -112,7 +112,7 @@ static void augment_test(const char *name, ls_chw s, int pad, ls_pad_mode mode) 
     double *values[LS_OP_ARGS_MAX] = { 0 };
     size_t counts[LS_OP_ARGS_MAX];
     op_case *c = case_new(LS_OP_AUGMENT, LS_F32, name, "");
-    c->desc.attr.augment = (ls_augment_attr){ shape, LS_F32, pad, mode };
+    c->desc.attr.augment = (ls_augment_attr){ shape, LS_F32, pad, mode, 0 };
     uint8_t *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)ls_nchw_count(shape), 0)->host;
     for (int64_t i = 0; i < ls_nchw_count(shape); i++) pixels[i] = (uint8_t)(i * 37 % 251 + 1);
     ls_placement *placement =

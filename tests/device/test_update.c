@@ -142,7 +142,8 @@ static const ls_control_attr control_attr = { .slots = 2,
     .backoff = 0.25F,
     .minimum = 1,
     .maximum = 64,
-    .growth_interval = 3 };
+    .growth_interval = 3,
+    .max_skips = 5 };
 
 // Starts at a scale of 32; 4 samples in the window: the multiplier without clipping is 1/(4 * scale).
 static const control_step control_steps[] = {
@@ -168,12 +169,17 @@ static void control_decides(void **unused) {
         ls_window_input window = {
             .samples = 4, .micro_batches = 2, .lr = 0.125F * (float)(i + 1), .update = (uint32_t)i
         };
-        double partials[2][2] = { { s->squares / 4, 0 }, { s->squares * 3 / 4, s->bad } };
+        double partials[2][LS_PARTIALS] = { { s->squares / 4, 0, -1 },
+            { s->squares * 3 / 4, s->bad, s->bad > 0 ? 77 : -1 } };
         state.bad_gradient = s->bad_gradient;
+        int at_floor = state.loss_scale <= control_attr.minimum;
         run(&desc, (void *[]){ &window, partials, &state });
         int skip = s->bad > 0 || s->bad_gradient;
         assert_int_equal(state.skip, skip);
         assert_int_equal(state.bad_gradient, 0);
+        assert_int_equal(state.bad_element, s->bad > 0 ? 77 : s->bad_gradient - 1);
+        assert_int_equal(state.halted, skip && at_floor && state.skipped_in_row > 1);
+        state.halted = 0;
         expect_near("applied", i, 0, (double)state.applied, s->applied, 0);
         expect_near("skipped", i, 0, (double)state.skipped, s->skipped, 0);
         expect_near("finite_in_row", i, 0, state.finite_in_row, s->finite_in_row, 0);
@@ -188,19 +194,21 @@ static void control_decides(void **unused) {
     }
 }
 
-static void a_fixed_loss_scale_stays(void **unused) {
+static void a_fixed_loss_scale_stays_and_a_skip_ends_the_run(void **unused) {
     (void)unused;
     ls_train_state state = { .loss_scale = 8 };
     ls_window_input window = { .samples = 1, .micro_batches = 1, .lr = 1 };
     ls_op_desc desc = { .op = LS_OP_CONTROL, .layer = "control", .attr.control = { .slots = 1 } };
     for (int i = 0; i < 5; i++) {
-        double partial[2] = { 64, i == 2 };
+        double partial[LS_PARTIALS] = { 64, i == 2, i == 2 ? 5 : -1 };
         run(&desc, (void *[]){ &window, partial, &state });
-        assert_int_equal(state.skip, i == 2);
+        assert_int_equal(state.skip, i >= 2); // halted: no later update changes anything
+        assert_int_equal(state.halted, i >= 2);
+        assert_int_equal(state.bad_element, i >= 2 ? 5 : -1);
         assert_true(state.loss_scale == 8 && state.finite_in_row == 0);
-        if (i != 2) assert_true(state.grad_norm == 1 && state.multiplier == 0.125F);
+        if (i < 2) assert_true(state.grad_norm == 1 && state.multiplier == 0.125F);
     }
-    assert_int_equal(state.applied, 4);
+    assert_int_equal(state.applied, 2);
     assert_int_equal(state.skipped, 1);
 }
 
@@ -396,7 +404,7 @@ int main(void) {
         cmocka_unit_test(sgd_is_pytorchs),
         cmocka_unit_test(adamw_is_pytorchs),
         cmocka_unit_test(control_decides),
-        cmocka_unit_test(a_fixed_loss_scale_stays),
+        cmocka_unit_test(a_fixed_loss_scale_stays_and_a_skip_ends_the_run),
         cmocka_unit_test(fixed_sums_do_not_depend_on_the_order),
         cmocka_unit_test(fixed_point_of_single_values),
         cmocka_unit_test(cast_rounds_to_nearest_even_and_overflows_to_infinity),

@@ -6,7 +6,8 @@ typedef struct {
     const ls_cpu_plan *plan;
     const uint8_t *pixels;
     const ls_placement *placement;
-    const float *table; // [C][256]
+    const int32_t *index; // NULL: picture n is sample n
+    const float *table;   // [C][256]
     float *dst;
 } augment_run;
 
@@ -46,9 +47,10 @@ static void augment_task(void *context, int n, int thread) {
     const ls_placement place = run->placement[n];
     size_t block = (size_t)ls_cpu_block(cpu, s.c), sample = ls_cpu_sample(cpu, s), picture = (size_t)s.h * (size_t)s.w;
     float *dst = run->dst + (size_t)n * sample;
+    const uint8_t *pictures = run->pixels + (size_t)(run->index ? run->index[n] : n) * (size_t)s.c * picture;
     if (s.c % (int)block != 0) memset(dst, 0, sample * sizeof(float));
     for (int c = 0; c < s.c; c++) {
-        const uint8_t *pixels = run->pixels + ((size_t)n * (size_t)s.c + (size_t)c) * picture;
+        const uint8_t *pixels = pictures + (size_t)c * picture;
         const float *table = run->table + (size_t)c * 256;
         float *plane = dst + (size_t)c / block * picture * block + (size_t)c % block;
         for (int y = 0; y < s.h; y++) {
@@ -69,6 +71,7 @@ static void augment_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buff
     augment_run run = { .plan = (const ls_cpu_plan *)plan,
         .pixels = ls_buffer_host(args[LS_AUGMENT_PIXELS]),
         .placement = ls_buffer_host(args[LS_AUGMENT_PLACEMENT]),
+        .index = plan->desc.attr.augment.indexed ? ls_buffer_host(args[LS_AUGMENT_INDEX]) : NULL,
         .table = ls_cpu_floats_at(args[LS_AUGMENT_TABLE]),
         .dst = ls_cpu_floats_at(args[LS_AUGMENT_DST]) };
     ls_pool_run(run.plan->cpu->pool, augment_task, &run, plan->desc.attr.augment.shape.n);

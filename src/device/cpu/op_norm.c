@@ -83,6 +83,7 @@ static void forward_constants(const norm_run *run, int cb, int group, float *con
         if (run->mean || group > 0) continue;
         run->saved[c] = (float)mean;
         run->saved[ls_cpu_vector(plan->base.cpu, attr->shape.c) + c] = (float)r;
+        if (!run->sum_mean) continue;
         run->sum_mean[c] += (float)mean;
         run->sum_var[c] += (float)(var * count / (count - 1));
     }

@@ -15,9 +15,22 @@ typedef struct {
     int64_t *fixed;
     double factor, divisor;
     double (*partials)[2];
-    atomic_int bad;
+    atomic_int bad; // 1 + the highest element that does not fit
     ls_kernel_step step;
 } flat_run;
+
+// 1 + the number of the last element of [at, at + n) that fixed point cannot hold: the kernel said that there is one.
+static int last_misfit(const flat_run *run, size_t at, size_t n) {
+    const double limit = (double)((int64_t)1 << (62 - LS_FIXED_RANK_BITS));
+    for (size_t i = at + n; i-- > at;)
+        if (!(fabs(nearbyint((double)run->grad[i] * run->factor / run->divisor)) < limit)) return (int)i + 1;
+    return 0;
+}
+
+static void raise_to(atomic_int *highest, int value) {
+    int seen = atomic_load(highest);
+    while (value > seen && !atomic_compare_exchange_weak(highest, &seen, value)) continue;
+}
 
 static void flat_task(void *context, int task, int thread) {
     (void)thread;
@@ -27,7 +40,7 @@ static void flat_task(void *context, int task, int thread) {
     switch (run->plan->base.desc.op) {
     case LS_OP_GRAD_FIX:
         if (kernels->grad_fix(run->grad + at, run->factor, run->divisor, run->fixed + at, n))
-            atomic_store(&run->bad, 1);
+            raise_to(&run->bad, last_misfit(run, at, n));
         break;
     case LS_OP_GRAD_UNFIX:
         kernels->grad_unfix(run->fixed + at, run->factor, run->divisor, run->grad_out + at, n);
@@ -67,7 +80,8 @@ static void grad_fix_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
         .factor = ldexp(1, attr->fraction_bits),
         .divisor = loss_scale_of(plan, state) };
     run_flat(&run, plan, attr->count);
-    if (run.bad) state->bad_gradient = 1;
+    int32_t number = run.bad ? (int32_t)attr->first + run.bad : 0;
+    if (number > state->bad_gradient) state->bad_gradient = number;
 }
 
 static void grad_unfix_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
@@ -84,14 +98,17 @@ static void grad_unfix_run(const ls_plan *plan, const ls_buffer *args, ls_buffer
 static void grad_stats_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)queue;
     const ls_flat_attr *attr = &plan->desc.attr.flat;
-    double(*total)[2] = (double(*)[2])ls_buffer_host(args[LS_GRAD_STATS_PARTIALS]) + attr->slot;
+    double *total = (double *)ls_buffer_host(args[LS_GRAD_STATS_PARTIALS]) + LS_PARTIALS * attr->slot;
     flat_run run = { .grad = ls_cpu_floats_at(args[LS_GRAD_STATS_GRAD]), .partials = ls_buffer_host(workspace) };
     run_flat(&run, plan, attr->count);
-    (*total)[0] = (*total)[1] = 0;
+    total[0] = total[1] = 0;
     for (int i = 0; i < flat_tasks(attr->count); i++) {
-        (*total)[0] += run.partials[i][0];
-        (*total)[1] += run.partials[i][1];
+        total[0] += run.partials[i][0];
+        total[1] += run.partials[i][1];
     }
+    int64_t last = total[1] > 0 ? attr->count - 1 : -1;
+    while (last >= 0 && isfinite(run.grad[last])) last--;
+    total[2] = last < 0 ? -1 : (double)(attr->first + last);
 }
 
 ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {

@@ -4,6 +4,7 @@ typedef struct {
     const ls_augment_attr *attr;
     const uint8_t *pixels;
     const ls_placement *placement;
+    const int32_t *index;
     const float *table;
     void *out;
 } augment_job;
@@ -21,6 +22,7 @@ static void place_sample(void *context, int n, int thread) {
     ls_nchw s = a->shape;
     ls_placement placement = job->placement[n];
     int64_t sample = (int64_t)s.c * s.h * s.w;
+    const uint8_t *picture = job->pixels + (a->indexed ? job->index[n] : n) * sample;
     for (int64_t i = 0; i < sample; i++) {
         int c = (int)(i / ((int64_t)s.h * s.w)), y = (int)(i / s.w % s.h), x = (int)(i % s.w);
         int from_y = y + placement.dy - a->pad, from_x = (placement.flip ? s.w - 1 - x : x) + placement.dx - a->pad;
@@ -30,7 +32,7 @@ static void place_sample(void *context, int n, int thread) {
             from_x = mirrored(from_x, s.w);
         }
         if (from_y >= 0 && from_y < s.h && from_x >= 0 && from_x < s.w) {
-            pixel = job->pixels[n * sample + ((int64_t)c * s.h + from_y) * s.w + from_x];
+            pixel = picture[((int64_t)c * s.h + from_y) * s.w + from_x];
         }
         ls_store_float(job->out, a->storage, n * sample + i, job->table[c * 256 + pixel]);
     }
@@ -43,6 +45,7 @@ void ls_ref_augment(const ls_plan *plan, const ls_buffer *args, ls_buffer worksp
         .attr = &plan->desc.attr.augment,
         .pixels = ls_buffer_host(args[LS_AUGMENT_PIXELS]),
         .placement = ls_buffer_host(args[LS_AUGMENT_PLACEMENT]),
+        .index = ls_buffer_host(args[LS_AUGMENT_INDEX]),
         .table = ls_buffer_host(args[LS_AUGMENT_TABLE]),
         .out = ls_buffer_host(args[LS_AUGMENT_DST]),
     };

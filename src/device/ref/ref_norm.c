@@ -48,8 +48,10 @@ static void forward_channel(void *context, int c, int thread) {
     double var = squares / (double)count, scale = 1 / sqrt(var + (double)a->eps);
     job->saved[c] = (float)mean;
     job->saved[a->shape.c + c] = (float)scale;
-    job->sum_mean[c] = (float)((double)job->sum_mean[c] + mean);
-    job->sum_var[c] = (float)((double)job->sum_var[c] + squares / (double)(count - 1));
+    if (job->sum_mean) {
+        job->sum_mean[c] = (float)((double)job->sum_mean[c] + mean);
+        job->sum_var[c] = (float)((double)job->sum_var[c] + squares / (double)(count - 1));
+    }
     normalise_channel(job, c, mean, scale);
 }
 

@@ -19,7 +19,8 @@ void ls_ref_grad_fix(const ls_plan *plan, const ls_buffer *args, ls_buffer works
         if (fabs(term) < limit) { // false for NaN
             fixed[i] += (int64_t)term;
         } else {
-            state->bad_gradient = 1;
+            int32_t number = (int32_t)(a->first + i) + 1;
+            if (number > state->bad_gradient) state->bad_gradient = number;
         }
     }
 }
@@ -39,13 +40,24 @@ void ls_ref_grad_stats(const ls_plan *plan, const ls_buffer *args, ls_buffer wor
     (void)queue;
     const ls_flat_attr *a = &plan->desc.attr.flat;
     const float *grad = ls_buffer_host(args[LS_GRAD_STATS_GRAD]);
-    double squares = 0, bad = 0, *partial = (double *)ls_buffer_host(args[LS_GRAD_STATS_PARTIALS]) + 2 * a->slot;
+    double *partial = (double *)ls_buffer_host(args[LS_GRAD_STATS_PARTIALS]) + LS_PARTIALS * a->slot;
+    double squares = 0, bad = 0, last = -1;
     for (int64_t i = 0; i < a->count; i++) {
         squares += (double)grad[i] * (double)grad[i];
-        bad += !isfinite(grad[i]);
+        if (isfinite(grad[i])) continue;
+        bad++;
+        last = (double)(a->first + i);
     }
     partial[0] = squares;
     partial[1] = bad;
+    partial[2] = last;
+}
+
+// What no later update can mend: every skip where no loss scale moves; else too many, or one more at the floor.
+static int is_lost(const ls_control_attr *a, const ls_train_state *state, int at_floor) {
+    if (!state->skip) return 0;
+    if (!a->dynamic || state->skipped_in_row >= a->max_skips) return 1;
+    return state->skipped_in_row > 1 && at_floor;
 }
 
 static void move_loss_scale(const ls_control_attr *a, ls_train_state *state) {
@@ -65,22 +77,28 @@ void ls_ref_control(const ls_plan *plan, const ls_buffer *args, ls_buffer worksp
     const ls_window_input *window = ls_buffer_host(args[LS_CONTROL_WINDOW]);
     const double *partials = ls_buffer_host(args[LS_CONTROL_PARTIALS]);
     ls_train_state *state = ls_buffer_host(args[LS_CONTROL_STATE]);
-    double squares = 0, bad = 0;
+    if (state->halted) return; // with skip = 1
+    double squares = 0, bad = 0, last = state->bad_gradient - 1;
     for (int i = 0; i < a->slots; i++) {
-        squares += partials[2 * i];
-        bad += partials[2 * i + 1];
+        const double *partial = partials + LS_PARTIALS * i;
+        squares += partial[0];
+        bad += partial[1];
+        last = fmax(last, partial[2]);
     }
     double multiplier = 1 / ((double)state->loss_scale * window->samples), norm = sqrt(squares) * multiplier;
     if (a->clip_norm > 0) multiplier *= fmin(1, (double)a->clip_norm / (norm + 1e-6));
     state->skip = bad > 0 || state->bad_gradient;
     state->bad_gradient = 0;
+    state->bad_element = (int64_t)last;
     state->lr = window->lr;
     state->multiplier = (float)multiplier;
     state->grad_norm = (float)norm;
     state->applied += !state->skip;
     state->skipped += state->skip;
     state->skipped_in_row = state->skip ? state->skipped_in_row + 1 : 0;
+    int at_floor = state->loss_scale <= a->minimum;
     move_loss_scale(a, state);
+    state->halted = is_lost(a, state, at_floor);
 }
 
 void ls_ref_sgd(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {

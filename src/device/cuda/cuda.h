@@ -1,0 +1,89 @@
+// cuda.h - the CUDA device's own parts. It is a plugin (plugin.c): the program opens it at run time, so nothing here is
+// linked into `train`, and nothing here may call a function of the program but those of base/ and device/op_check.c,
+// which are built into the plugin a second time.
+//
+// Layout. Activations are NHWC with the channels rounded up to a multiple of LS_CUDA_CHANNELS, whatever the storage
+// type; a vector parameter is rounded up in the same way; a convolution's weight is [K rounded up][R][S][C rounded up]
+// (of a grouped one: [K rounded up][R][S][C/groups], no rounding inside a group); a linear weight is [O rounded up]
+// [H][W][C rounded up]. Padding is zero and stays zero, so every kernel may treat it as data, 16 bytes at a time.
+//
+// Two worlds share this code: the real one (CUDA runtime, cuDNN, cuBLASLt), and tests/emulation, which compiles the
+// same files for the processor. The libraries have a seam of their own (library.h); the emulation has none of them and
+// takes the direct kernels.
+#ifndef LS_DEVICE_CUDA_CUDA_H
+#define LS_DEVICE_CUDA_CUDA_H
+
+#include <cuda_runtime_api.h>
+#include "device/device.h"
+
+enum { LS_CUDA_CHANNELS = 8 };
+
+typedef struct ls_cuda_libraries ls_cuda_libraries; // library.h
+
+typedef struct {
+    ls_device base;
+    int index;
+    char name[96];
+    int capability;      // 90 for 9.0
+    int multiprocessors; // sizes the grids of kernels that loop
+    size_t memory_bytes;
+    int tf32, autotune;
+    const char *plan_cache; // owned; NULL: none
+    size_t workspace_limit;
+    ls_cuda_libraries *libraries; // NULL: direct kernels only
+    const ls_op_desc *last;       // the operator that was enqueued last: named when an error shows up later
+    ls_status error;              // the first that could not be returned where it happened
+} ls_cuda_device;
+
+struct ls_queue {
+    ls_cuda_device *device;
+    cudaStream_t stream;
+    char name[32];
+};
+
+// What every plan of this device begins with; an operator's own plan struct begins with this one.
+typedef struct {
+    ls_plan base;
+    ls_cuda_device *device;
+    void (*free_parts)(ls_plan *plan); // NULL: nothing but the struct
+} ls_cuda_plan;
+
+typedef void ls_cuda_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue);
+
+// A zeroed plan struct of `bytes`, with desc, run and algorithm filled in.
+LS_CHECKED ls_status ls_cuda_plan_make(ls_cuda_device *device, const ls_op_desc *desc, size_t bytes, ls_cuda_run *run,
+    const char *algorithm, void *out /* address of a pointer to the plan struct */);
+
+// One for each group of operators; plan.c has the table from ls_op to these. ls_op_check has passed.
+ls_status ls_cuda_augment_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
+ls_status ls_cuda_conv_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
+ls_status ls_cuda_linear_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
+ls_status ls_cuda_norm_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
+ls_status ls_cuda_pool_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
+ls_status ls_cuda_map_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
+ls_status ls_cuda_loss_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
+ls_status ls_cuda_flat_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
+ls_status ls_cuda_control_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
+ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
+
+static inline int ls_cuda_channels(int c) {
+    return (c + LS_CUDA_CHANNELS - 1) / LS_CUDA_CHANNELS * LS_CUDA_CHANNELS;
+}
+static inline int64_t ls_cuda_elements(ls_nchw s) { // of an activation, padding included
+    return (int64_t)s.n * s.h * s.w * ls_cuda_channels(s.c);
+}
+static inline void *ls_cuda_at(ls_buffer buffer) { // device address; NULL for an absent argument
+    return buffer.slab ? buffer.slab->address + buffer.offset : NULL;
+}
+
+// Every run function ends with this, after its last launch: remembers the operator and keeps a launch error.
+void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue);
+// A CUDA call's outcome as a status: LS_DEVICE with the call, CUDA's own words and number.
+#define LS_TRY_CUDA(call) \
+    do { \
+        cudaError_t ls_cuda_rc_ = (call); \
+        if (ls_cuda_rc_ != cudaSuccess) return ls_cuda_fail(#call, ls_cuda_rc_); \
+    } while (0)
+ls_status ls_cuda_fail(const char *call, cudaError_t rc);
+
+#endif

@@ -1,0 +1,92 @@
+// kernels.cuh - what all kernels share: launching, shared memory, 16-byte packs, storage types, reductions in a block.
+//
+// The same files are compiled by nvcc and, for tests without a GPU, as C++ against tests/emulation. So: no inline PTX, no
+// asynchronous copies, shared memory only by LS_SHARED, warp operations with the full mask, launches only by LS_LAUNCH
+// and LS_LAUNCH_BLOCK. No float atomics: every sum has one order.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <stdint.h>
+#include "base/shape.h"
+
+// LS_LAUNCH: threads that never wait for each other (no barrier, no shuffle). LS_LAUNCH_BLOCK: threads that may.
+//   LS_LAUNCH((relu_forward<T>), blocks, threads, stream, src, dst, packs);
+// LS_SHARED(float, sums, 256): an array in shared memory, contents arbitrary.
+#ifdef LS_EMULATED_CUDA
+#define LS_LAUNCH(kernel, grid, block, stream, ...) emu::launch(false, #kernel, grid, block, stream, kernel, __VA_ARGS__)
+#define LS_LAUNCH_BLOCK(kernel, grid, block, stream, ...) \
+    emu::launch(true, #kernel, grid, block, stream, kernel, __VA_ARGS__)
+#define LS_SHARED(type, name, count) \
+    type *name = static_cast<type *>(emu::shared(__COUNTER__, sizeof(type) * static_cast<size_t>(count)))
+#else
+#define LS_LAUNCH(kernel, grid, block, stream, ...) (kernel)<<<grid, block, 0, stream>>>(__VA_ARGS__)
+#define LS_LAUNCH_BLOCK(kernel, grid, block, stream, ...) (kernel)<<<grid, block, 0, stream>>>(__VA_ARGS__)
+#define LS_SHARED(type, name, count) __shared__ type name[count]
+#endif
+
+enum { LS_BLOCK = 256 }; // threads, where nothing else matters
+
+// Runs the statement with T bound to the element type of `storage`.
+#define LS_BY_STORAGE(storage, ...) \
+    do { \
+        if ((storage) == LS_F32) { \
+            using T = float; \
+            __VA_ARGS__; \
+        } else if ((storage) == LS_F16) { \
+            using T = __half; \
+            __VA_ARGS__; \
+        } else { \
+            using T = __nv_bfloat16; \
+            __VA_ARGS__; \
+        } \
+    } while (0)
+
+__device__ inline float ls_float(float v) { return v; }
+__device__ inline float ls_float(__half v) { return __half2float(v); }
+__device__ inline float ls_float(__nv_bfloat16 v) { return __bfloat162float(v); }
+template <typename T> __device__ inline T ls_store(float v);
+template <> __device__ inline float ls_store<float>(float v) { return v; }
+template <> __device__ inline __half ls_store<__half>(float v) { return __float2half_rn(v); }
+template <> __device__ inline __nv_bfloat16 ls_store<__nv_bfloat16>(float v) { return __float2bfloat16_rn(v); }
+
+// 16 bytes of elements: 4 floats or 8 halves. Channels are padded to 8, so every pixel is a whole number of packs.
+template <typename T> struct ls_pack {
+    static constexpr int size = 16 / sizeof(T);
+    float v[size];
+};
+
+template <typename T> __device__ inline ls_pack<T> ls_pack_load(const T *from) {
+    uint4 raw = *reinterpret_cast<const uint4 *>(from);
+    T elements[ls_pack<T>::size];
+    memcpy(elements, &raw, sizeof raw);
+    ls_pack<T> pack;
+    for (int i = 0; i < ls_pack<T>::size; i++) pack.v[i] = ls_float(elements[i]);
+    return pack;
+}
+
+template <typename T> __device__ inline void ls_pack_store(T *to, const ls_pack<T> &pack) {
+    T elements[ls_pack<T>::size];
+    for (int i = 0; i < ls_pack<T>::size; i++) elements[i] = ls_store<T>(pack.v[i]);
+    uint4 raw;
+    memcpy(&raw, elements, sizeof raw);
+    *reinterpret_cast<uint4 *>(to) = raw;
+}
+
+// Sum over a block of `threads` (a power of two, 32 or more), in one order; the result in thread 0. `room`: LS_SHARED of
+// `threads` elements. All threads of the block call it; room may be used again afterwards.
+template <typename T> __device__ inline T ls_block_sum(T value, T *room, int threads) {
+    int t = static_cast<int>(threadIdx.x);
+    room[t] = value;
+    __syncthreads();
+    for (int half = threads / 2; half > 0; half /= 2) {
+        if (t < half) room[t] += room[t + half];
+        __syncthreads();
+    }
+    T sum = room[0];
+    __syncthreads();
+    return sum;
+}
+
+inline int ls_blocks(int64_t items, int threads) { return static_cast<int>((items + threads - 1) / threads); }
