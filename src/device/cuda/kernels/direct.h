@@ -1,0 +1,56 @@
+// direct.h - convolution without a library: the last resort, the oracle for the libraries' plans, and what the
+// emulation computes with. Three passes, any stride, padding, dilation, groups and number of channels; the linear layer
+// is the 1x1 convolution of a 1x1 map, and takes the same kernels. And what the libraries' convolutions need beside
+// them: bias, its gradient, and the sum of 16-bit weight gradients.
+//
+// Layouts are those of cuda.h. Padding channels of results are written zero, whatever the inputs hold (a library would
+// write 0 * inf); padded rows and columns of weight gradients are left as they are. All arrays are 16-byte aligned.
+// Accumulation is fp32, in an order that depends on the geometry only.
+#ifndef LS_DEVICE_CUDA_KERNELS_DIRECT_H
+#define LS_DEVICE_CUDA_KERNELS_DIRECT_H
+
+#include <cuda_runtime_api.h>
+#include "base/shape.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    int n, h, w, c, p, q, k; // src (n,h,w,c), dst (n,p,q,k), true numbers of channels
+    int padded_c, padded_k;  // as laid out: ls_cuda_channels(c), ls_cuda_channels(k)
+    int kernel, stride, pad, dilation, groups;
+    ls_dtype storage; // of src, weight, dst
+} ls_cuda_conv_geometry;
+
+// The linear layer: `inputs` elements a sample, padding included (h * w * padded channels; padding meets zero weights).
+static inline ls_cuda_conv_geometry ls_cuda_linear_geometry(
+    int n, int inputs, int outputs, int padded_outputs, ls_dtype storage) {
+    ls_cuda_conv_geometry g = { n, 1, 1, inputs, 1, 1, outputs, inputs, padded_outputs, 1, 1, 0, 1, 1, storage };
+    return g;
+}
+
+// bias: fp32 [padded_k] or NULL
+void ls_cuda_direct_forward(const ls_cuda_conv_geometry *g, const void *src, const void *weight, const float *bias,
+    void *dst, cudaStream_t stream);
+void ls_cuda_direct_backward_data(
+    const ls_cuda_conv_geometry *g, const void *grad_dst, const void *weight, void *grad_src, cudaStream_t stream);
+// grad_weight += gradient. workspace: as many bytes as the function below says (0: may be NULL)
+void ls_cuda_direct_backward_weight(const ls_cuda_conv_geometry *g, const void *src, const void *grad_dst,
+    float *grad_weight, void *workspace, cudaStream_t stream);
+size_t ls_cuda_direct_workspace(const ls_cuda_conv_geometry *g);
+
+// rows: n*p*q; channels: padded, a multiple of 8, at most 2^20. In place: dst[row][k] += bias[k], rounded once.
+void ls_cuda_bias_add(int64_t rows, int channels, ls_dtype storage, const float *bias, void *dst, cudaStream_t stream);
+// grad_bias[k] += sum of grad_dst[row][k] over the rows
+void ls_cuda_bias_gradient(int64_t rows, int channels, ls_dtype storage, const void *grad_dst, float *grad_bias,
+    void *workspace, cudaStream_t stream);
+size_t ls_cuda_bias_gradient_workspace(int64_t rows, int channels, ls_dtype storage);
+// grad_weight[i] += from[i], which is a 16-bit type; count: a multiple of 8
+void ls_cuda_weight_accumulate(
+    int64_t count, ls_dtype storage, const void *from, float *grad_weight, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
