@@ -59,6 +59,48 @@ function(lockstep_cuda_plugin)
     CUDA_RUNTIME_LIBRARY None BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
 endfunction()
 
+# lockstep_cuda_versions(ROOM)
+#   build/generated/lockstep_cuda_build.h for ROOM: the versions that the plugin was built with, as their libraries number them, and
+#   the folders of its libraries; without a plugin the versions that this program knows.
+function(lockstep_cuda_versions room)
+  set(runtime 13000)
+  set(cudnn 90800)
+  set(nccl 21800)
+  set(folders "")
+  if(TARGET lockstep_cuda)
+    set(pattern "^#define +(CUDART_VERSION|CUDNN_MAJOR|CUDNN_MINOR|CUDNN_PATCHLEVEL|NCCL_VERSION_CODE) +([0-9]+)")
+    find_file(LOCKSTEP_CUDART_HEADER cuda_runtime_api.h HINTS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} NO_DEFAULT_PATH)
+    set(headers "${LOCKSTEP_CUDART_HEADER}" "${LOCKSTEP_CUDNN_INCLUDE}/cudnn_version.h" "${LOCKSTEP_CUDNN_INCLUDE}/cudnn_version_v9.h")
+    foreach(header ${headers})
+      if(EXISTS "${header}")
+        file(STRINGS "${header}" lines REGEX "${pattern}")
+        foreach(line ${lines})
+          string(REGEX MATCH "${pattern}" matched "${line}")
+          set(${CMAKE_MATCH_1} ${CMAKE_MATCH_2})
+        endforeach()
+      endif()
+    endforeach()
+    if(CUDART_VERSION)
+      set(runtime ${CUDART_VERSION})
+    endif()
+    if(CUDNN_MAJOR)
+      math(EXPR cudnn "${CUDNN_MAJOR} * 10000 + ${CUDNN_MINOR} * 100 + ${CUDNN_PATCHLEVEL}")
+    endif()
+    foreach(library "${LOCKSTEP_CUDART}" "${LOCKSTEP_CUDNN}" "${LOCKSTEP_CUBLASLT}")
+      get_filename_component(folder "${library}" DIRECTORY)
+      list(APPEND folders "${folder}")
+    endforeach()
+    list(REMOVE_DUPLICATES folders)
+    list(JOIN folders ":" folders)
+  endif()
+  file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/lockstep_cuda_build.h" CONTENT "#define LS_CUDA_BUILD_RUNTIME ${runtime}
+#define LS_CUDA_BUILD_CUDNN ${cudnn}
+#define LS_CUDA_BUILD_NCCL ${nccl}
+#define LS_CUDA_BUILD_FOLDERS \"${folders}\"
+")
+  target_include_directories(lockstep_${room} PRIVATE "${CMAKE_BINARY_DIR}/generated")
+endfunction()
+
 # lockstep_cuda_emulation()
 #   bin/emulated/lockstep_cuda.so: the plugin's own files, without NVIDIA's libraries, against tests/emulation; and the emulation's
 #   tests. Needs a C++ compiler, no CUDA.
