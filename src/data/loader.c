@@ -73,12 +73,18 @@ static ls_status fill_slot(const ls_loader *loader, const ls_batch *batch, const
     int64_t first = batch->window * o->batches.global_batch + (int64_t)batch->position;
     for (int k = 0; k < batch->count; k++) {
         int64_t sample = order ? order[first + k] : first + k;
-        LS_TRY(ls_dataset_read(o->dataset, sample, slot->pixels + (size_t)k * bytes, &slot->labels[k]));
+        if (slot->pixels) {
+            LS_TRY(ls_dataset_read(o->dataset, sample, slot->pixels + (size_t)k * bytes, &slot->labels[k]));
+        } else {
+            slot->index[k] = (int32_t)sample;
+            slot->labels[k] = o->labels[sample];
+        }
         slot->placement[k] = ls_place_sample(o->seed, batch->epoch, sample, o->pad, o->flip);
     }
     size_t rest = (size_t)(o->batches.micro_batch - batch->count), used = (size_t)batch->count;
     if (rest > 0) {
-        memset(slot->pixels + used * bytes, 0, rest * bytes);
+        if (slot->pixels) memset(slot->pixels + used * bytes, 0, rest * bytes);
+        if (slot->index) memset(slot->index + used, 0, rest * sizeof *slot->index);
         memset(slot->labels + used, 0, rest * sizeof *slot->labels);
         memset(slot->placement + used, 0, rest * sizeof *slot->placement);
     }

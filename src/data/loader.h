@@ -11,9 +11,10 @@
 #include "base/shape.h"
 
 typedef struct {
-    uint8_t *pixels;         // micro_batch * C*H*W
+    uint8_t *pixels;         // micro_batch * C*H*W; NULL: the consumer has the pixels and wants index
     int32_t *labels;         // micro_batch
     ls_placement *placement; // micro_batch
+    int32_t *index;          // micro_batch: numbers of the samples in the data set; NULL with pixels
 } ls_slot;
 
 typedef struct {
@@ -26,6 +27,7 @@ typedef struct {
 
 typedef struct {
     const ls_dataset *dataset;
+    const int32_t *labels; // of all samples, where slots have no pixels; borrowed
     ls_batches batches;
     uint64_t seed;
     int shuffle;                       // 0: samples in file order (evaluation)

@@ -199,12 +199,14 @@ static ls_status emit_augment(ls_builder *b) {
         .attr.augment = { .shape = input->shape,
             .storage = b->arenas->storage,
             .pad = b->options->pad,
-            .mode = b->options->pad_mode } };
+            .mode = b->options->pad_mode,
+            .indexed = b->options->indexed } };
     ls_ref refs[LS_AUGMENT_ARGS] = {
         [LS_AUGMENT_PIXELS] = ls_ref_input(LS_INPUT_PIXELS),
         [LS_AUGMENT_PLACEMENT] = ls_ref_input(LS_INPUT_PLACEMENT),
         [LS_AUGMENT_TABLE] = ls_ref_input(LS_INPUT_TABLE),
         [LS_AUGMENT_DST] = input->ref,
+        [LS_AUGMENT_INDEX] = b->options->indexed ? ls_ref_input(LS_INPUT_INDEX) : (ls_ref){ 0 },
     };
     return ls_builder_emit(b, &desc, refs, LS_AUGMENT_ARGS);
 }

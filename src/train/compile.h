@@ -18,6 +18,7 @@ typedef struct {
     uint64_t seed;         // dropout
     int pad;
     ls_pad_mode pad_mode;
+    int indexed; // pixels are the whole data set's, and the batch is told by numbers
 } ls_compile_options;
 
 // LS_USAGE or LS_DEVICE naming the layer. The program must be bound (ls_program_bind) before it runs.

@@ -11,23 +11,20 @@ static const double REFRESH_SECONDS = 0.1; // between refreshes of a display
 // --- one update
 // -----------------------------------------------------------------------------------------------------------
 
-static ls_status start_loader(ls_trainer *t) {
+static ls_status start_feed(ls_trainer *t) {
     const ls_config *cfg = t->cfg;
     ls_loader_options options = {
-        .dataset = t->train_data,
         .batches = t->facts.batches,
         .seed = (uint64_t)cfg->run_seed,
         .shuffle = cfg->data_shuffle,
         .pad = (int)cfg->data_pad,
         .flip = cfg->data_flip,
-        .first_epoch = t->epoch,
-        .first_window = t->window,
+        .first_epoch = t->next.epoch,
+        .first_window = t->next.window,
         .epochs = INT32_MAX, // the run decides when it ends, not the loader
         .workers = (int)cfg->data_workers,
-        .slots = t->ring.slots,
-        .slot_count = t->ring.count,
     };
-    return ls_loader_new(&options, &t->loader);
+    return ls_feed_start(t->feed, &options, -1);
 }
 
 // How many of the window's micro-batches fall to this rank: fewer, or none, in a short last window.
@@ -44,24 +41,14 @@ static int all_micro_batches(const ls_batches *b, int64_t window) {
     return all;
 }
 
-void ls_trainer_slot_inputs(const ls_trainer *t, const ls_trainer_ring *ring, int slot, ls_program_inputs *inputs) {
-    inputs->buffer[LS_INPUT_PIXELS] = ring->pixels[slot];
-    inputs->buffer[LS_INPUT_LABELS] = ring->labels[slot];
-    inputs->buffer[LS_INPUT_PLACEMENT] = ring->placement[slot];
-    inputs->buffer[LS_INPUT_TABLE] = ls_buffer_at(t->table, 0, t->table->bytes);
-}
-
-static ls_status run_micro_batch(ls_trainer *t) {
-    ls_batch batch;
-    LS_TRY(ls_loader_acquire(t->loader, &batch));
-    ls_program_inputs inputs;
-    ls_trainer_slot_inputs(t, &t->ring, batch.slot, &inputs);
+static ls_status give_micro_batch(ls_trainer *t) {
+    ls_program_inputs inputs = { .buffer[LS_INPUT_TABLE] = ls_buffer_at(t->table, 0, t->table->bytes) };
     ls_update_inputs(t->update, &inputs);
+    ls_batch batch;
+    LS_TRY(ls_feed_next(t->feed, &inputs, &batch));
     const ls_program *program = batch.count == t->facts.batches.micro_batch ? t->full : t->tail;
-    ls_micro_input micro = { .count = batch.count, .update = (uint32_t)t->updates, .position = batch.position };
-    ls_update_micro(t->update, program, &inputs, &micro);
-    ls_loader_release(t->loader, &batch);
-    return LS_SUCCESS;
+    LS_TRY(ls_update_micro(t->update, program, &inputs));
+    return ls_feed_done(t->feed);
 }
 
 static void add_result(ls_micro_result *sum, const ls_micro_result *more) {
@@ -71,78 +58,95 @@ static void add_result(ls_micro_result *sum, const ls_micro_result *more) {
     sum->bad += more->bad;
 }
 
-// Says which tensor went wrong first, for all ranks alike; whether the loss itself was not finite, too. All ranks call
-// it.
+// The parameter that holds this element of the arenas.
+static const char *name_of(const ls_trainer *t, int64_t element) {
+    const ls_arenas *a = t->arenas;
+    for (int p = 0; p < t->graph->param_count && element >= 0; p++) {
+        if (element >= a->offset[p] && element < a->offset[p] + a->elements[p]) return t->graph->params[p].name;
+    }
+    return "unknown";
+}
+
+// Says which tensor went wrong, for all ranks alike; whether the loss itself was not finite, too. The arenas begin with
+// the network's last layer, so the highest element that was not finite is in its first bad layer. All ranks call it.
 static ls_status numeric_failure(ls_trainer *t, const ls_train_state *state, int64_t bad_losses) {
-    int32_t first = ls_update_first_bad(t->update);
-    if (first < 0) first = INT32_MAX;
-    LS_TRY(ls_comm_allreduce(t->comm, &first, 1, LS_I32, LS_REDUCE_MIN));
-    const char *name = first == INT32_MAX ? "unknown" : t->graph->params[first].name;
+    int64_t element = state->bad_element;
+    LS_TRY(ls_comm_allreduce(t->comm, &element, 1, LS_I64, LS_REDUCE_MAX));
+    const char *name = name_of(t, element);
     if (bad_losses)
         return ls_fail(LS_NUMERIC,
             "update %lld (epoch %lld): the loss of %lld samples is not finite, and so are gradients, first that of %s: "
             "the network "
             "diverged (this is no overflow of the loss scale); lower optimizer.rate, or set train.clip_norm or a "
             "warm-up",
-            (long long)t->updates, (long long)t->epoch, (long long)bad_losses, name);
+            (long long)t->done.updates, (long long)t->done.epoch, (long long)bad_losses, name);
     if (t->arenas->storage != LS_F16)
         return ls_fail(LS_NUMERIC,
             "update %lld (epoch %lld): the gradient is not finite, first that of %s; lower optimizer.rate, or set "
             "train.clip_norm or "
             "a warm-up",
-            (long long)t->updates, (long long)t->epoch, name);
+            (long long)t->done.updates, (long long)t->done.epoch, name);
     return ls_fail(LS_NUMERIC,
         "update %lld (epoch %lld): %d updates in a row overflowed in fp16 (loss_scale.max_skips = %lld), the loss "
         "scale is down to %g; "
         "the first gradient that is not finite is that of %s; try train.precision = bf16 or fp32, or a lower "
         "optimizer.rate",
-        (long long)t->updates, (long long)t->epoch, state->skipped_in_row, (long long)t->cfg->loss_scale_max_skips,
-        (double)state->loss_scale, name);
+        (long long)t->done.updates, (long long)t->done.epoch, state->skipped_in_row,
+        (long long)t->cfg->loss_scale_max_skips, (double)state->loss_scale, name);
 }
 
 static ls_status judge_skip(ls_trainer *t, const ls_train_state *state, int64_t bad_losses) {
     if (!state->skip) return LS_SUCCESS; // decided on the reduced gradient: all ranks are here, or none
     LS_TRY(ls_comm_allreduce(t->comm, &bad_losses, 1, LS_I64, LS_REDUCE_SUM));
-    int scaled = t->arenas->storage == LS_F16;
-    int at_floor = (double)state->loss_scale <= t->cfg->loss_scale_minimum && state->skipped_in_row > 1;
-    if (!scaled || at_floor || state->skipped_in_row >= t->cfg->loss_scale_max_skips || bad_losses)
-        return numeric_failure(t, state, bad_losses);
+    return state->halted || bad_losses ? numeric_failure(t, state, bad_losses) : LS_SUCCESS;
+}
+
+static void move_on(ls_position *p, const ls_batches *b) {
+    p->samples += ls_batches_window_samples(b, p->window);
+    p->updates++;
+    if (++p->window < b->windows) return;
+    p->window = 0;
+    p->epoch++;
+}
+
+static ls_status give_update(ls_trainer *t) {
+    const ls_batches *b = &t->facts.batches;
+    const ls_position *p = &t->next;
+    if (!ls_feed_started(t->feed)) LS_TRY(start_feed(t));
+    ls_window window = {
+        .samples = ls_batches_window_samples(b, p->window),
+        .micro_batches = all_micro_batches(b, p->window),
+        .mine = my_micro_batches(b, p->window),
+        .lr = (float)(t->cfg->optimizer_rate * ls_schedule_factor(&t->schedule, (double)p->samples)),
+        .number = p->updates,
+    };
+    ls_comm_phase(t->comm, "forward and backward", p->updates);
+    ls_update_begin(t->update, &window);
+    for (int m = 0; m < window.mine; m++) LS_TRY(give_micro_batch(t));
+    ls_comm_phase(t->comm, "reducing gradients", p->updates);
+    LS_TRY(ls_update_end(t->update));
+    move_on(&t->next, b);
     return LS_SUCCESS;
 }
 
-static void move_on(ls_trainer *t, int samples) {
-    t->samples += samples;
-    t->updates++;
-    if (++t->window == t->facts.batches.windows) {
-        t->window = 0;
-        t->epoch++;
-    }
-}
-
-ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state) {
-    const ls_batches *b = &t->facts.batches;
-    if (!t->loader) LS_TRY(start_loader(t));
-    int samples = ls_batches_window_samples(b, t->window);
-    ls_window window = {
-        .samples = samples,
-        .micro_batches = all_micro_batches(b, t->window),
-        .mine = my_micro_batches(b, t->window),
-        .lr = (float)(t->cfg->optimizer_rate * ls_schedule_factor(&t->schedule, (double)t->samples)),
-        .number = t->updates,
-    };
-    ls_comm_phase(t->comm, "forward and backward", t->updates);
-    ls_update_begin(t->update, &window);
-    for (int m = 0; m < window.mine; m++) LS_TRY(run_micro_batch(t));
-    ls_comm_phase(t->comm, "reducing gradients", t->updates);
-    LS_TRY(ls_update_end(t->update, state));
-    t->skipped = state->skipped;
+static ls_status retire_update(ls_trainer *t, ls_train_state *state) {
     ls_micro_result result;
-    LS_TRY(ls_update_take_result(t->update, &result));
+    LS_TRY(ls_update_retire(t->update, state, &result));
+    t->skipped = state->skipped;
     add_result(&t->since_report, &result);
     add_result(&t->of_epoch, &result);
     LS_TRY(judge_skip(t, state, result.bad));
-    move_on(t, samples);
+    move_on(&t->done, &t->facts.batches);
     return LS_SUCCESS;
+}
+
+ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state) {
+    while (t->next.updates < end && t->next.updates - t->done.updates < t->depth) LS_TRY(give_update(t));
+    return retire_update(t, state);
+}
+
+ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state) {
+    return ls_trainer_advance(t, t->done.updates + 1, state);
 }
 
 // --- reports
@@ -185,10 +189,10 @@ static void show(const ls_trainer *t, const run_state *run) {
 static void measure(ls_trainer *t, run_state *run, const ls_train_state *state, double now) {
     ls_train_progress *p = &run->progress;
     int64_t windows = t->facts.batches.windows;
-    p->update = t->updates;
-    p->epoch = (t->updates - 1) / windows;
-    p->epoch_progress = (double)(t->updates - p->epoch * windows) / (double)windows;
-    p->samples_seen = t->samples;
+    p->update = t->done.updates;
+    p->epoch = (t->done.updates - 1) / windows;
+    p->epoch_progress = (double)(t->done.updates - p->epoch * windows) / (double)windows;
+    p->samples_seen = t->done.samples;
     p->learning_rate = (double)state->lr;
     p->loss_scale = (double)state->loss_scale;
     p->grad_norm = (double)state->grad_norm;
@@ -196,11 +200,11 @@ static void measure(ls_trainer *t, run_state *run, const ls_train_state *state, 
     p->seconds = now - run->start;
     p->seconds_left = run->training_samples
                           ? run->training_seconds / (double)run->training_samples * (double)t->facts.batches.samples *
-                                (double)(t->facts.updates_planned - t->updates) / (double)windows
+                                (double)(t->facts.updates_planned - t->done.updates) / (double)windows
                           : 0;
     double since = now - run->last_report;
-    if (since > 0 && t->samples > run->samples_at_report)
-        p->images_per_second = (double)(t->samples - run->samples_at_report) / since;
+    if (since > 0 && t->done.samples > run->samples_at_report)
+        p->images_per_second = (double)(t->done.samples - run->samples_at_report) / since;
     p->loader_wait_seconds = ls_trainer_loader_wait_seconds(t);
     p->comm_seconds_exposed = ls_trainer_comm_seconds_exposed(t);
 }
@@ -208,8 +212,8 @@ static void measure(ls_trainer *t, run_state *run, const ls_train_state *state, 
 // A record is due at the same updates on all ranks; a refresh is rank 0's own affair.
 static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *state, int epoch_ended) {
     double now = ls_clock_seconds();
-    int last = t->updates == t->facts.updates_planned;
-    run->progress.record = t->updates % t->cfg->log_every == 0 || epoch_ended || last;
+    int last = t->done.updates == t->facts.updates_planned;
+    run->progress.record = t->done.updates % t->cfg->log_every == 0 || epoch_ended || last;
     if (!run->progress.record && now - run->last_refresh < REFRESH_SECONDS) return LS_SUCCESS;
     measure(t, run, state, now);
     run->last_refresh = now;
@@ -222,7 +226,7 @@ static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *sta
     show(t, run);
     if (run->progress.record) {
         run->last_report = now;
-        run->samples_at_report = t->samples;
+        run->samples_at_report = t->done.samples;
     }
     return LS_SUCCESS;
 }
@@ -232,7 +236,7 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     run->epoch_loss = mean(t->of_epoch.loss_sum, t->of_epoch.count);
     t->of_epoch = (ls_micro_result){ 0 };
     int64_t every = t->cfg->train_eval_every;
-    if (!last && (every == 0 || t->epoch % every != 0)) return LS_SUCCESS;
+    if (!last && (every == 0 || t->done.epoch % every != 0)) return LS_SUCCESS;
     double before = ls_clock_seconds();
     LS_TRY(ls_trainer_evaluate(t, &run->evaluation));
     for (int i = 0; t->facts.comm->rank == 0 && i < run->observer_count; i++)
@@ -241,23 +245,29 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     return LS_SUCCESS;
 }
 
+// Where the device must have come to an end: evaluation wants the weights of that moment.
+static int64_t next_stop(const ls_trainer *t) {
+    int64_t epoch_end = (t->done.epoch + 1) * t->facts.batches.windows;
+    return epoch_end < t->facts.updates_planned ? epoch_end : t->facts.updates_planned;
+}
+
 static ls_status run_updates(ls_trainer *t, run_state *run) {
-    while (t->updates < t->facts.updates_planned) {
+    while (t->done.updates < t->facts.updates_planned) {
         double before = ls_clock_seconds();
-        int64_t samples = t->samples, epoch = t->epoch;
+        int64_t samples = t->done.samples, epoch = t->done.epoch;
         uint64_t allocations = ls_allocation_count();
         ls_train_state state;
-        LS_TRY(ls_trainer_update(t, &state));
+        LS_TRY(ls_trainer_advance(t, next_stop(t), &state));
         if (run->first_update > 0) {
             run->training_seconds += ls_clock_seconds() - before;
-            run->training_samples += t->samples - samples;
-            if (t->updates > 2) run->allocations += ls_allocation_count() - allocations;
+            run->training_samples += t->done.samples - samples;
+            if (t->done.updates > 2) run->allocations += ls_allocation_count() - allocations;
         } else {
             run->first_update = ls_clock_since_process_start();
         }
-        int last = t->updates == t->facts.updates_planned;
-        LS_TRY(report(t, run, &state, t->epoch != epoch));
-        if (t->epoch != epoch || last) LS_TRY(end_epoch(t, run, last));
+        int last = t->done.updates == t->facts.updates_planned;
+        LS_TRY(report(t, run, &state, t->done.epoch != epoch));
+        if (t->done.epoch != epoch || last) LS_TRY(end_epoch(t, run, last));
     }
     return LS_SUCCESS;
 }
@@ -271,10 +281,10 @@ static ls_status summarise(ls_trainer *t, const run_state *run, ls_train_summary
     LS_TRY(ls_comm_allreduce(t->comm, peaks, 3, LS_F64, LS_REDUCE_MAX));
     *s = (ls_train_summary){
         .status = "completed",
-        .epochs = t->epoch,
-        .updates = t->updates,
+        .epochs = t->done.epoch,
+        .updates = t->done.updates,
         .skipped = t->skipped,
-        .samples_seen = t->samples,
+        .samples_seen = t->done.samples,
         .train_loss = run->epoch_loss,
         .test_loss = run->evaluation.test_loss,
         .test_accuracy = run->evaluation.test_accuracy,
@@ -301,10 +311,11 @@ ls_status ls_trainer_run(
 }
 
 ls_status ls_trainer_updates(ls_trainer *t, int64_t updates, double *loss) {
+    int64_t end = t->done.updates + updates;
     for (int64_t i = 0; i < updates; i++) {
         ls_train_state state;
         t->since_report = (ls_micro_result){ 0 };
-        LS_TRY(ls_trainer_update(t, &state));
+        LS_TRY(ls_trainer_advance(t, end, &state));
         if (!loss) continue;
         LS_TRY(reduce_result(t, &t->since_report));
         loss[i] = mean(t->since_report.loss_sum, t->since_report.count);
@@ -313,7 +324,7 @@ ls_status ls_trainer_updates(ls_trainer *t, int64_t updates, double *loss) {
 }
 
 double ls_trainer_loader_wait_seconds(const ls_trainer *t) {
-    return t->loader_wait_seconds + (t->loader ? ls_loader_wait_seconds(t->loader) : 0);
+    return ls_feed_wait_seconds(t->feed);
 }
 
 double ls_trainer_comm_seconds_exposed(const ls_trainer *t) {

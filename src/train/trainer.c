@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/atomic_file.h"
 #include "base/cpus.h"
 #include "base/log.h"
@@ -10,7 +11,7 @@
 #include "dist/fingerprint.h"
 #include "train/trainer_internal.h"
 
-enum { EVAL_SLOTS = 3, PATH_BYTES = 2048 };
+enum { EVAL_SLOTS = 3, PATH_BYTES = 2048, DEPTH = 8 };
 
 // --- data: read by threads of their own, while the network and the device are opened
 // ---------------------------------------
@@ -96,9 +97,22 @@ static ls_status open_device(ls_trainer *t) {
         .threads = t->facts.threads,
         .index = t->facts.comm->local_rank,
         .winograd = ls_config_choice("device.winograd", t->cfg->device_winograd),
+        .tf32 = t->cfg->device_tf32,
+        .autotune = t->cfg->device_autotune,
     };
-    LS_TRY(ls_device_open(
-        ls_config_choice("device.type", t->cfg->device_type), &options, &t->device, &t->facts.why_not_cuda));
+    const char *type = ls_config_choice("device.type", t->cfg->device_type);
+    if (t->facts.comm->world_size > 1 && strcmp(type, "cuda") == 0)
+        return ls_fail(LS_USAGE,
+            "device.type = cuda trains with one rank, and this run has %d; start it without mpirun, or "
+            "set device.type = cpu",
+            t->facts.comm->world_size);
+    if (t->facts.comm->world_size > 1 && strcmp(type, "auto") == 0) {
+        type = "cpu";
+        t->facts.why_not_cuda = "a GPU trains with one rank, and this run has several";
+        LS_TRY(ls_device_open(type, &options, &t->device, NULL));
+    } else {
+        LS_TRY(ls_device_open(type, &options, &t->device, &t->facts.why_not_cuda));
+    }
     t->facts.device = t->device->api->name;
     t->device->api->facts(t->device, &t->facts.device_facts);
     LS_TRY(t->device->api->check_precision(t->device, storage_of(t->cfg)));
@@ -107,40 +121,6 @@ static ls_status open_device(ls_trainer *t) {
 
 // --- memory and programs
 // --------------------------------------------------------------------------------------------------
-
-static size_t align(size_t bytes) {
-    return (bytes + 127) / 128 * 128;
-}
-
-ls_status ls_trainer_ring_new(ls_trainer *t, int slots, int micro_batch, ls_trainer_ring *ring) {
-    size_t n = (size_t)micro_batch, pixels = n * (size_t)ls_chw_count(t->graph->input);
-    size_t labels = n * sizeof(int32_t), placement = n * sizeof(ls_placement);
-    size_t stride = align(pixels) + align(labels) + align(placement);
-    LS_TRY(t->device->api->slab_new(t->device, LS_MEMORY_PINNED, (size_t)slots * stride, "prefetch ring", &ring->slab));
-    ring->slots = calloc((size_t)slots, sizeof *ring->slots);
-    ring->pixels = calloc(3 * (size_t)slots, sizeof *ring->pixels);
-    if (!ring->slots || !ring->pixels) return ls_fail(LS_DEVICE, "out of host memory for the prefetch ring");
-    ring->labels = ring->pixels + slots;
-    ring->placement = ring->labels + slots;
-    ring->count = slots;
-    for (int s = 0; s < slots; s++) {
-        size_t at = (size_t)s * stride;
-        ring->pixels[s] = ls_buffer_at(ring->slab, at, pixels);
-        ring->labels[s] = ls_buffer_at(ring->slab, at + align(pixels), labels);
-        ring->placement[s] = ls_buffer_at(ring->slab, at + align(pixels) + align(labels), placement);
-        ring->slots[s] = (ls_slot){ .pixels = ls_buffer_host(ring->pixels[s]),
-            .labels = ls_buffer_host(ring->labels[s]),
-            .placement = ls_buffer_host(ring->placement[s]) };
-    }
-    return LS_SUCCESS;
-}
-
-void ls_trainer_ring_free(ls_trainer *t, ls_trainer_ring *ring) {
-    if (ring->slab) t->device->api->slab_free(ring->slab);
-    free(ring->slots);
-    free(ring->pixels);
-    *ring = (ls_trainer_ring){ 0 };
-}
 
 // The size of the one short micro-batch of an epoch if it falls to this rank; else 0.
 static int tail_size(const ls_batches *b) {
@@ -160,6 +140,7 @@ static ls_status compile_programs(ls_trainer *t) {
         .seed = (uint64_t)cfg->run_seed,
         .pad = (int)cfg->data_pad,
         .pad_mode = cfg->data_pad_mode == LS_PAD_MODE_REFLECT ? LS_PAD_REFLECT : LS_PAD_ZERO,
+        .indexed = cfg->data_loader == LS_LOADER_RESIDENT,
     };
     LS_TRY(ls_compile(t->arenas, &options, &t->full));
     options.micro_batch = tail_size(&t->facts.batches);
@@ -231,6 +212,19 @@ static ls_status check_fixed_point(const ls_config *cfg, const ls_batches *b) {
         cfg->file, limit, b->global_batch, b->micro_batch, b->micro_batches);
 }
 
+static ls_status new_feeds(ls_trainer *t) {
+    ls_feed_options options = { .queue = t->queue,
+        .dataset = t->train_data,
+        .micro_batch = t->facts.batches.micro_batch,
+        .prefetch = (int)t->cfg->data_prefetch,
+        .resident = t->cfg->data_loader == LS_LOADER_RESIDENT };
+    LS_TRY(ls_feed_new(t->device, &options, &t->feed));
+    options.dataset = t->test_data;
+    options.micro_batch = t->eval_batches.micro_batch;
+    options.prefetch = EVAL_SLOTS;
+    return ls_feed_new(t->device, &options, &t->eval_feed);
+}
+
 static ls_status plan_training(ls_trainer *t) {
     const ls_config *cfg = t->cfg;
     LS_TRY(ls_batches_plan(
@@ -242,13 +236,13 @@ static ls_status plan_training(ls_trainer *t) {
     LS_TRY(ls_arenas_new(
         t->device, t->graph, storage_of(cfg), ls_optimizer_state_arenas(cfg), cfg->run_deterministic, &t->arenas));
     LS_TRY(ls_arenas_init(t->arenas, (uint64_t)cfg->run_seed));
-    LS_TRY(ls_update_new(cfg, t->arenas, t->comm, t->queue, t->facts.batches.per_rank, &t->update));
+    t->depth = t->device->api->record_begin && t->facts.comm->world_size == 1 ? DEPTH : 1;
+    LS_TRY(ls_update_new(cfg, t->arenas, t->comm, t->queue, t->depth, &t->update));
     ls_update_weights_changed(t->update);
     LS_TRY(compile_programs(t));
     LS_TRY(bind_programs(t));
     LS_TRY(upload_table(t));
-    LS_TRY(ls_trainer_ring_new(t, (int)cfg->data_prefetch, t->facts.batches.micro_batch, &t->ring));
-    return ls_trainer_ring_new(t, EVAL_SLOTS, t->eval_batches.micro_batch, &t->eval_ring);
+    return new_feeds(t);
 }
 
 // --- the whole
@@ -267,7 +261,7 @@ static void fill_facts(ls_trainer *t) {
     f->weight_bytes = t->arenas->weight->bytes + (t->arenas->copy ? t->arenas->copy->bytes : 0);
     f->gradient_bytes = t->arenas->grad->bytes + (t->arenas->fixed ? t->arenas->fixed->bytes : 0);
     f->optimizer_bytes = t->arenas->state ? t->arenas->state->bytes : 0;
-    f->ring_bytes = t->ring.slab->bytes + t->eval_ring.slab->bytes;
+    f->ring_bytes = ls_feed_bytes(t->feed) + ls_feed_bytes(t->eval_feed);
     for (int l = 0; l < t->graph->layer_count; l++) {
         ls_cost cost = ls_layer_cost(t->graph, l);
         f->flops_per_sample += cost.forward + cost.backward_data + cost.backward_weight;
@@ -336,15 +330,15 @@ ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) 
 
 void ls_trainer_free(ls_trainer *t) {
     if (!t) return;
-    ls_loader_free(t->loader);
+    if (t->queue) (void)t->device->api->queue_sync(t->queue); // what a failed run left under way
+    ls_feed_free(t->feed);
+    ls_feed_free(t->eval_feed);
+    ls_update_free(t->update); // its recordings hold the programs' buffers
     ls_program_free(t->full);
     ls_program_free(t->tail);
     ls_program_free(t->eval);
-    ls_update_free(t->update);
     ls_arenas_free(t->arenas);
     if (t->device) {
-        ls_trainer_ring_free(t, &t->ring);
-        ls_trainer_ring_free(t, &t->eval_ring);
         ls_slab *slabs[] = { t->activations, t->workspace, t->table };
         for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
             if (slabs[s]) t->device->api->slab_free(slabs[s]);

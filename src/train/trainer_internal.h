@@ -3,19 +3,16 @@
 #ifndef LS_TRAIN_TRAINER_INTERNAL_H
 #define LS_TRAIN_TRAINER_INTERNAL_H
 
-#include "data/loader.h"
 #include "train/compile.h"
+#include "train/feed.h"
 #include "train/schedule.h"
 #include "train/trainer.h"
 #include "train/update.h"
 
-// A prefetch ring in pinned memory, and the device's view of each slot.
+// Where a run stands: the update that comes next.
 typedef struct {
-    ls_slab *slab;
-    ls_slot *slots;
-    ls_buffer *pixels, *labels, *placement; // by slot
-    int count;
-} ls_trainer_ring;
+    int64_t epoch, window, updates, samples;
+} ls_position;
 
 struct ls_trainer {
     const ls_config *cfg;
@@ -29,23 +26,20 @@ struct ls_trainer {
     ls_update *update;
     ls_program *full, *tail, *eval; // tail: the one short micro-batch of an epoch, where this rank has one; else NULL
     ls_slab *activations, *workspace, *table;
-    ls_trainer_ring ring, eval_ring;
-    ls_loader *loader; // NULL until the first update
+    ls_feed *feed, *eval_feed;
     ls_batches eval_batches;
     ls_schedule schedule;
-    // where the run stands
-    int64_t epoch, window, updates, samples;
+    int depth;              // updates that may be under way: 1 on a device in host memory
+    ls_position done, next; // updates that are retired; those that the device was given
     int64_t skipped;
-    double loader_wait_seconds; // of loaders that are gone
     // since the last report, and of this epoch: sums over this rank's micro-batches
     ls_micro_result since_report, of_epoch;
 };
 
-// One update at the current position, which moves on. LS_NUMERIC on all ranks alike when too many updates in a row were
-// skipped.
+// Gives the device updates while fewer than `depth` are under way and before update number `end`; then retires the
+// oldest. LS_NUMERIC on all ranks alike when too many updates in a row were skipped.
+LS_CHECKED ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state);
+// One update, given and retired.
 LS_CHECKED ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state);
-LS_CHECKED ls_status ls_trainer_ring_new(ls_trainer *t, int slots, int micro_batch, ls_trainer_ring *ring);
-void ls_trainer_ring_free(ls_trainer *t, ls_trainer_ring *ring);
-void ls_trainer_slot_inputs(const ls_trainer *t, const ls_trainer_ring *ring, int slot, ls_program_inputs *inputs);
 
 #endif

@@ -1,14 +1,18 @@
 #include "train/update.h"
 
-#include <math.h>
+#include <assert.h>
 #include <stdlib.h>
+#include "train/recorder.h"
 
 enum { RECORD_BYTES = 128 }; // every control record begins on a line of its own
+_Static_assert(sizeof(ls_train_state) <= RECORD_BYTES && sizeof(ls_micro_result) <= RECORD_BYTES &&
+                   sizeof(ls_window_input) <= RECORD_BYTES,
+    "a record is one line");
 
 typedef struct {
     ls_range range;
-    int end_param; // complete when the first end_param parameters of the arena's order are
-    ls_plan *fix, *unfix, *stats;
+    int end_param;        // complete when the first end_param parameters of the arena's order are
+    ls_plan *fix, *unfix; // ordered mode
 } bucket;
 
 typedef struct {
@@ -23,16 +27,20 @@ struct ls_update {
     ls_queue *queue;
     int ordered, loss_is_sum;
     ls_optimizer *optimizer;
-    ls_reducer *reducer;
+    ls_reducer *reducer; // NULL with one rank
+    ls_recorder *recorder;
     bucket *buckets; // trained ones, then at most one of statistics
     int bucket_count, trained_buckets;
     running_step *running;
     int running_count;
-    ls_plan *control, *cast;
+    ls_plan *stats, *control, *cast;
     ls_slab *device_control, *host_control, *workspace;
-    ls_buffer state, window, micro, result, partials; // on the device
-    ls_buffer host_state, host_window, host_result;   // pinned
-    size_t host_micro_offset;
+    ls_buffer state, result, window, partials; // on the device; result right behind state: a report is one copy
+    ls_buffer host_state, host_result;         // pinned; what the host writes, and reads outside of updates
+    size_t host_windows, host_reports;         // offsets of the rings of pinned records, `depth` each
+    ls_event *reported[LS_UPDATE_DEPTH_MAX];
+    int depth;
+    int64_t begun, retired; // updates
     size_t workspace_bytes;
     // of the update in progress
     int micros_left, micros_done, launched;
@@ -47,22 +55,22 @@ static ls_status new_plan(ls_update *u, const ls_op_desc *desc, ls_plan **out) {
     return LS_SUCCESS;
 }
 
-static ls_status new_control_memory(ls_update *u, int per_rank) {
+static ls_status new_control_memory(ls_update *u) {
     const ls_device_api *api = u->device->api;
-    size_t partial_bytes = (size_t)u->trained_buckets * LS_PARTIALS * sizeof(double);
+    size_t partial_bytes = LS_PARTIALS * sizeof(double), depth = (size_t)u->depth;
     LS_TRY(api->slab_new(
-        u->device, LS_MEMORY_DEVICE, 4 * RECORD_BYTES + partial_bytes, "update control", &u->device_control));
+        u->device, LS_MEMORY_DEVICE, 3 * RECORD_BYTES + partial_bytes, "update control", &u->device_control));
     u->state = ls_buffer_at(u->device_control, 0, sizeof(ls_train_state));
-    u->window = ls_buffer_at(u->device_control, RECORD_BYTES, sizeof(ls_window_input));
-    u->micro = ls_buffer_at(u->device_control, 2 * RECORD_BYTES, sizeof(ls_micro_input));
-    u->result = ls_buffer_at(u->device_control, 3 * RECORD_BYTES, sizeof(ls_micro_result));
-    u->partials = ls_buffer_at(u->device_control, 4 * RECORD_BYTES, partial_bytes);
-    u->host_micro_offset = 3 * RECORD_BYTES;
-    LS_TRY(api->slab_new(u->device, LS_MEMORY_PINNED, u->host_micro_offset + (size_t)per_rank * RECORD_BYTES,
+    u->result = ls_buffer_at(u->device_control, RECORD_BYTES, sizeof(ls_micro_result));
+    u->window = ls_buffer_at(u->device_control, 2 * RECORD_BYTES, sizeof(ls_window_input));
+    u->partials = ls_buffer_at(u->device_control, 3 * RECORD_BYTES, partial_bytes);
+    u->host_windows = 2 * RECORD_BYTES;
+    u->host_reports = u->host_windows + depth * RECORD_BYTES;
+    LS_TRY(api->slab_new(u->device, LS_MEMORY_PINNED, u->host_reports + depth * 2 * RECORD_BYTES,
         "update control (host)", &u->host_control));
     u->host_state = ls_buffer_at(u->host_control, 0, sizeof(ls_train_state));
-    u->host_window = ls_buffer_at(u->host_control, RECORD_BYTES, sizeof(ls_window_input));
-    u->host_result = ls_buffer_at(u->host_control, 2 * RECORD_BYTES, sizeof(ls_micro_result));
+    u->host_result = ls_buffer_at(u->host_control, RECORD_BYTES, sizeof(ls_micro_result));
+    for (int i = 0; i < u->depth; i++) LS_TRY(api->event_new(u->device, &u->reported[i]));
     return LS_SUCCESS;
 }
 
@@ -104,27 +112,27 @@ done:
 static ls_status plan_bucket(ls_update *u, int index) {
     bucket *b = &u->buckets[index];
     int statistics = index >= u->trained_buckets;
+    if (!u->ordered) return LS_SUCCESS;
     ls_op_desc desc = { .layer = "gradients",
         .attr.flat = { .count = b->range.count,
             .first = b->range.first,
-            .slot = index,
             .unscaled = statistics,
             .fraction_bits = statistics ? LS_STATISTIC_FRACTION_BITS : LS_GRADIENT_FRACTION_BITS } };
-    if (!statistics) {
-        desc.op = LS_OP_GRAD_STATS;
-        LS_TRY(new_plan(u, &desc, &b->stats));
-    }
-    if (!u->ordered) return LS_SUCCESS;
     desc.op = LS_OP_GRAD_FIX;
     LS_TRY(new_plan(u, &desc, &b->fix));
     desc.op = LS_OP_GRAD_UNFIX;
     return new_plan(u, &desc, &b->unfix);
 }
 
+// Statistics are of the whole gradient at once: they must not depend on how it was cut for the reduction.
 static ls_status plan_control(ls_update *u, const ls_config *cfg) {
-    ls_op_desc desc = { .op = LS_OP_CONTROL,
+    ls_op_desc desc = {
+        .op = LS_OP_GRAD_STATS, .layer = "gradients", .attr.flat = { .count = u->arenas->trained_elements }
+    };
+    LS_TRY(new_plan(u, &desc, &u->stats));
+    desc = (ls_op_desc){ .op = LS_OP_CONTROL,
         .layer = "update",
-        .attr.control = { .slots = u->trained_buckets,
+        .attr.control = { .slots = 1,
             .clip_norm = (float)cfg->train_clip_norm,
             .dynamic = u->arenas->storage == LS_F16,
             .growth = (float)cfg->loss_scale_growth,
@@ -171,6 +179,7 @@ static ls_status plan_running(ls_update *u) {
 }
 
 static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
+    if (ls_comm_about(u->comm)->world_size == 1) return LS_SUCCESS;
     ls_range *ranges = malloc((size_t)u->bucket_count * sizeof *ranges);
     if (!ranges) return ls_fail(LS_DEVICE, "out of host memory for the reducer's ranges");
     for (int b = 0; b < u->bucket_count; b++) ranges[b] = u->buckets[b].range;
@@ -183,18 +192,20 @@ static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
 
 static void start_state(ls_update *u, const ls_config *cfg) {
     ls_train_state *state = ls_buffer_host(u->host_state);
-    *state = (ls_train_state){ .loss_scale = u->arenas->storage == LS_F16 ? (float)cfg->loss_scale_initial : 1.0f };
+    *state = (ls_train_state){ .loss_scale = u->arenas->storage == LS_F16 ? (float)cfg->loss_scale_initial : 1.0f,
+        .bad_element = -1 };
     u->device->api->copy(u->state, u->host_state, sizeof *state, u->queue);
 }
 
-static ls_status make(ls_update *u, const ls_config *cfg, int per_rank) {
+static ls_status make(ls_update *u, const ls_config *cfg) {
     LS_TRY(cut_buckets(u, (size_t)cfg->dist_bucket_bytes));
-    LS_TRY(new_control_memory(u, per_rank));
+    LS_TRY(new_control_memory(u));
     for (int b = 0; b < u->bucket_count; b++) LS_TRY(plan_bucket(u, b));
     LS_TRY(plan_control(u, cfg));
     LS_TRY(plan_running(u));
     LS_TRY(ls_optimizer_new(cfg, u->arenas, u->state, &u->optimizer));
     LS_TRY(new_reducer(u, cfg));
+    LS_TRY(ls_recorder_new(u->queue, u->device->api, cfg->device_graphs, &u->recorder));
     if (u->workspace_bytes)
         LS_TRY(u->device->api->slab_new(
             u->device, LS_MEMORY_DEVICE, u->workspace_bytes, "update workspace", &u->workspace));
@@ -203,16 +214,18 @@ static ls_status make(ls_update *u, const ls_config *cfg, int per_rank) {
 }
 
 ls_status ls_update_new(
-    const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, ls_queue *queue, int per_rank, ls_update **out) {
+    const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, ls_queue *queue, int depth, ls_update **out) {
+    assert(depth >= 1 && depth <= LS_UPDATE_DEPTH_MAX);
     ls_update *u = calloc(1, sizeof *u);
     if (!u) return ls_fail(LS_DEVICE, "out of host memory for the update");
     *u = (ls_update){ .device = arenas->device,
         .arenas = arenas,
         .comm = comm,
         .queue = queue,
+        .depth = depth,
         .ordered = cfg->run_deterministic,
         .loss_is_sum = cfg->train_loss_reduction == LS_LOSS_SUM };
-    ls_status status = make(u, cfg, per_rank);
+    ls_status status = make(u, cfg);
     if (ls_failed(status)) {
         ls_update_free(u);
         return status;
@@ -227,14 +240,17 @@ static void free_plan(ls_update *u, ls_plan *plan) {
 
 void ls_update_free(ls_update *u) {
     if (!u) return;
+    ls_recorder_free(u->recorder);
+    for (int i = 0; i < u->depth; i++)
+        if (u->reported[i]) u->device->api->event_free(u->reported[i]);
     ls_reducer_free(u->reducer);
     ls_optimizer_free(u->optimizer);
     for (int b = 0; b < u->bucket_count; b++) {
         free_plan(u, u->buckets[b].fix);
         free_plan(u, u->buckets[b].unfix);
-        free_plan(u, u->buckets[b].stats);
     }
     for (int r = 0; r < u->running_count; r++) free_plan(u, u->running[r].plan);
+    free_plan(u, u->stats);
     free_plan(u, u->control);
     free_plan(u, u->cast);
     ls_slab *slabs[] = { u->device_control, u->host_control, u->workspace };
@@ -251,7 +267,6 @@ const ls_optimizer *ls_update_optimizer(const ls_update *u) {
 
 void ls_update_inputs(const ls_update *u, ls_program_inputs *inputs) {
     inputs->buffer[LS_INPUT_STATE] = u->state;
-    inputs->buffer[LS_INPUT_MICRO] = u->micro;
     inputs->buffer[LS_INPUT_RESULT] = u->result;
 }
 
@@ -275,16 +290,19 @@ static ls_buffer fixed_range(const ls_update *u, const bucket *b) {
 }
 
 void ls_update_begin(ls_update *u, const ls_window *window) {
-    ls_window_input *input = ls_buffer_host(u->host_window);
+    assert(u->begun - u->retired < u->depth);
+    size_t record = u->host_windows + (size_t)(u->begun % u->depth) * RECORD_BYTES;
+    ls_buffer host = ls_buffer_at(u->host_control, record, sizeof(ls_window_input));
+    ls_window_input *input = ls_buffer_host(host);
     *input = (ls_window_input){ .samples = u->loss_is_sum ? 1.0 : window->samples,
         .micro_batches = window->micro_batches,
         .lr = window->lr,
         .update = (uint32_t)window->number };
-    u->device->api->copy(u->window, u->host_window, sizeof *input, u->queue);
-    zero_slab(u, u->ordered ? u->arenas->fixed : u->arenas->grad);
+    u->device->api->copy(u->window, host, sizeof *input, u->queue);
     u->micros_left = window->mine;
     u->micros_done = 0;
     u->launched = 0;
+    if (window->mine == 0) zero_slab(u, u->ordered ? u->arenas->fixed : u->arenas->grad);
 }
 
 // Gradients of the first up_to parameters of the arena's order are complete in this micro-batch: round them in ordered
@@ -299,7 +317,7 @@ static void buckets_complete(ls_update *u, int up_to) {
                 [LS_GRAD_FIX_FIXED] = fixed_range(u, b) };
             ls_plan_run(b->fix, args, workspace_of(u), u->queue);
         }
-        if (u->micros_left <= 1) ls_reducer_launch(u->reducer, u->launched);
+        if (u->micros_left <= 1 && u->reducer) ls_reducer_launch(u->reducer, u->launched);
         u->launched++;
     }
 }
@@ -309,45 +327,18 @@ static void on_complete(void *context, int up_to) {
     if (u->ordered || u->micros_left == 1) buckets_complete(u, up_to);
 }
 
-static void put_micro(ls_update *u, int record, const ls_micro_input *micro) {
-    ls_buffer host = ls_buffer_at(u->host_control, u->host_micro_offset + (size_t)record * RECORD_BYTES, sizeof *micro);
-    *(ls_micro_input *)ls_buffer_host(host) = *micro;
-    u->device->api->copy(u->micro, host, sizeof *micro, u->queue);
-}
-
-void ls_update_set_micro(ls_update *u, const ls_micro_input *micro) {
-    put_micro(u, 0, micro);
-}
-
-void ls_update_micro(
-    ls_update *u, const ls_program *program, const ls_program_inputs *inputs, const ls_micro_input *micro) {
-    put_micro(u, u->micros_done, micro); // a record of its own: the device may still read the last one's
-    if (u->ordered) zero_slab(u, u->arenas->grad);
-    u->launched = 0;
-    ls_program_run(program, inputs, u->queue, on_complete, u);
-    if (u->ordered || u->micros_left == 1) buckets_complete(u, -1); // the statistics
-    u->micros_left--;
-    u->micros_done++;
-}
-
 // Did any rank meet a gradient that fixed point cannot hold? All ranks get the same answer.
-static ls_status agree_on_bad(ls_update *u, int32_t *bad) {
+static ls_status agree_on_bad(ls_update *u) {
     const ls_device_api *api = u->device->api;
     api->copy(u->host_state, u->state, sizeof(ls_train_state), u->queue);
     LS_TRY(api->queue_sync(u->queue));
     ls_train_state *state = ls_buffer_host(u->host_state);
     LS_TRY(ls_comm_allreduce(u->comm, &state->bad_gradient, 1, LS_I32, LS_REDUCE_MAX));
-    *bad = state->bad_gradient;
     api->copy(u->state, u->host_state, sizeof *state, u->queue);
     return LS_SUCCESS;
 }
 
-// Sums come back to the fp32 arena. With a bad gradient they do not: the arena keeps what ls_update_first_bad looks
-// for.
-static ls_status unfix_buckets(ls_update *u) {
-    int32_t bad;
-    LS_TRY(agree_on_bad(u, &bad));
-    if (bad) return LS_SUCCESS;
+static void unfix_buckets(ls_update *u) {
     for (int i = 0; i < u->bucket_count; i++) {
         bucket *b = &u->buckets[i];
         ls_buffer args[LS_GRAD_UNFIX_ARGS] = { [LS_GRAD_UNFIX_FIXED] = fixed_range(u, b),
@@ -355,34 +346,89 @@ static ls_status unfix_buckets(ls_update *u) {
             [LS_GRAD_UNFIX_GRAD] = grad_range(u, b) };
         ls_plan_run(b->unfix, args, workspace_of(u), u->queue);
     }
-    return LS_SUCCESS;
 }
 
 static void run_control(ls_update *u) {
-    for (int i = 0; i < u->trained_buckets; i++) {
-        ls_buffer args[LS_GRAD_STATS_ARGS] = {
-            [LS_GRAD_STATS_GRAD] = grad_range(u, &u->buckets[i]), [LS_GRAD_STATS_PARTIALS] = u->partials
-        };
-        ls_plan_run(u->buckets[i].stats, args, workspace_of(u), u->queue);
-    }
+    ls_buffer stats_args[LS_GRAD_STATS_ARGS] = { [LS_GRAD_STATS_GRAD] = ls_arenas_range(
+                                                     u->arenas->grad, 0, u->arenas->trained_elements, sizeof(float)),
+        [LS_GRAD_STATS_PARTIALS] = u->partials };
+    ls_plan_run(u->stats, stats_args, workspace_of(u), u->queue);
     ls_buffer args[LS_CONTROL_ARGS] = {
         [LS_CONTROL_WINDOW] = u->window, [LS_CONTROL_PARTIALS] = u->partials, [LS_CONTROL_STATE] = u->state
     };
     ls_plan_run(u->control, args, workspace_of(u), u->queue);
 }
 
-ls_status ls_update_end(ls_update *u, ls_train_state *state) {
-    const ls_device_api *api = u->device->api;
-    buckets_complete(u, -1); // a rank without a micro-batch in this window contributes zeros
-    LS_TRY(ls_reducer_wait(u->reducer));
-    if (u->ordered) LS_TRY(unfix_buckets(u));
+// Everything from the reduced gradient on.
+static void step(ls_update *u) {
+    if (u->ordered) unfix_buckets(u);
     run_control(u);
     ls_optimizer_run(u->optimizer, u->queue);
     for (int r = 0; r < u->running_count; r++)
         ls_plan_run(u->running[r].plan, u->running[r].args, workspace_of(u), u->queue);
-    api->copy(u->host_state, u->state, sizeof *state, u->queue);
-    LS_TRY(api->queue_sync(u->queue));
-    *state = *(ls_train_state *)ls_buffer_host(u->host_state);
+}
+
+typedef struct {
+    ls_update *update;
+    const ls_program *program;
+    const ls_program_inputs *inputs;
+} micro_work;
+
+static void enqueue_micro(void *context) {
+    const micro_work *work = context;
+    ls_update *u = work->update;
+    if (u->micros_done == 0) zero_slab(u, u->ordered ? u->arenas->fixed : u->arenas->grad);
+    if (u->ordered) zero_slab(u, u->arenas->grad);
+    u->launched = 0;
+    ls_program_run(work->program, work->inputs, u->queue, on_complete, u);
+    if (u->ordered || u->micros_left == 1) buckets_complete(u, -1); // the statistics
+    if (u->micros_left == 1 && !u->reducer) step(u);
+}
+
+ls_status ls_update_micro(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {
+    micro_work work = { u, program, inputs };
+    ls_recorder_key key = { .program = program,
+        .input = inputs->buffer[LS_INPUT_MICRO],
+        .variant = (u->micros_done == 0) + 2 * (u->micros_left == 1) };
+    if (u->reducer) // ranks meet in the middle of it
+        enqueue_micro(&work);
+    else
+        LS_TRY(ls_recorder_run(u->recorder, key, enqueue_micro, &work));
+    u->micros_left--;
+    u->micros_done++;
+    return LS_SUCCESS;
+}
+
+static ls_status reduce_and_step(ls_update *u) {
+    buckets_complete(u, -1); // a rank without a micro-batch in this window contributes zeros
+    LS_TRY(ls_reducer_wait(u->reducer));
+    if (u->ordered) LS_TRY(agree_on_bad(u));
+    step(u);
+    return LS_SUCCESS;
+}
+
+static ls_buffer report_of(const ls_update *u, int64_t number) {
+    return ls_buffer_at(
+        u->host_control, u->host_reports + (size_t)(number % u->depth) * 2 * RECORD_BYTES, 2 * RECORD_BYTES);
+}
+
+ls_status ls_update_end(ls_update *u) {
+    const ls_device_api *api = u->device->api;
+    if (u->reducer) LS_TRY(reduce_and_step(u));
+    api->copy(report_of(u, u->begun), ls_buffer_at(u->device_control, 0, 2 * RECORD_BYTES), 2 * RECORD_BYTES, u->queue);
+    api->zero(u->result, sizeof(ls_micro_result), u->queue);
+    api->event_record(u->reported[u->begun % u->depth], u->queue);
+    u->begun++;
+    return LS_SUCCESS;
+}
+
+ls_status ls_update_retire(ls_update *u, ls_train_state *state, ls_micro_result *result) {
+    assert(u->retired < u->begun);
+    LS_TRY(u->device->api->event_sync(u->reported[u->retired % u->depth]));
+    const char *report = ls_buffer_host(report_of(u, u->retired));
+    *state = *(const ls_train_state *)(const void *)report;
+    *result = *(const ls_micro_result *)(const void *)(report + RECORD_BYTES);
+    u->retired++;
     return LS_SUCCESS;
 }
 
@@ -398,25 +444,19 @@ ls_status ls_update_take_result(ls_update *u, ls_micro_result *result) {
     return LS_SUCCESS;
 }
 
-double ls_update_comm_seconds_exposed(const ls_update *u) {
-    return ls_reducer_exposed_seconds(u->reducer);
+static void enqueue_evaluation(void *context) {
+    const micro_work *work = context;
+    ls_program_run(work->program, work->inputs, work->update->queue, NULL, NULL);
 }
 
-int ls_update_first_bad(ls_update *u) {
-    const ls_arenas *a = u->arenas;
-    for (int p = 0; p < a->graph->param_count; p++) {
-        const ls_param *param = &a->graph->params[p];
-        if (ls_role_is_statistic(param->role)) continue;
-        int64_t count = ls_param_count(&param->shape);
-        float *values = malloc((size_t)count * sizeof *values);
-        if (!values) return -1; // only a message is poorer for it
-        a->device->api->param_export(a->device, &param->shape, ls_arenas_grad(a, p), values);
-        int64_t i = 0;
-        while (i < count && isfinite(values[i])) i++;
-        free(values);
-        if (i < count) return p;
-    }
-    return -1;
+ls_status ls_update_evaluate(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {
+    micro_work work = { u, program, inputs };
+    ls_recorder_key key = { .program = program, .input = inputs->buffer[LS_INPUT_MICRO] };
+    return ls_recorder_run(u->recorder, key, enqueue_evaluation, &work);
+}
+
+double ls_update_comm_seconds_exposed(const ls_update *u) {
+    return u->reducer ? ls_reducer_exposed_seconds(u->reducer) : 0;
 }
 
 void ls_update_weights_changed(ls_update *u) {

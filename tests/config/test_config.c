@@ -52,6 +52,8 @@ static void choices_match_the_enums(void **state) {
         { "log.progress", LS_PROGRESS_BAR, "bar" },
         { "log.progress", LS_PROGRESS_LINES, "lines" },
         { "log.progress", LS_PROGRESS_OFF, "off" },
+        { "data.loader", LS_LOADER_RING, "ring" },
+        { "data.loader", LS_LOADER_RESIDENT, "resident" },
         { "device.winograd", 0, "auto" },
         { "device.winograd", 1, "f2" },
         { "device.winograd", 2, "off" },

@@ -135,6 +135,21 @@ static void threads_do_not_matter(void **state) {
     }
 }
 
+// A resident data set gives the same batches as the ring, in training and in evaluation.
+static void resident_data_are_the_same(void **state) {
+    (void)state;
+    static const char *const devices[] = { "device.type=ref", "device.type=cpu" };
+    for (int d = 0; d < 2; d++) {
+        const char *ring[] = { devices[d], "train.epochs=2", "train.micro_batch=16", "data.flip=true", "data.pad=2",
+            NULL };
+        const char *resident[] = { devices[d], "train.epochs=2", "train.micro_batch=16", "data.flip=true", "data.pad=2",
+            "data.loader=resident", NULL };
+        ls_train_summary a = whole_run(ring), b = whole_run(resident);
+        assert_true(a.weights_hash == b.weights_hash);
+        assert_true(a.train_loss == b.train_loss && a.test_loss == b.test_loss && a.test_accuracy == b.test_accuracy);
+    }
+}
+
 // Without batch norm and dropout, one micro-batch of 64 and four of 16 are the same sum, but for rounding; in ordered
 // mode as well.
 static void accumulation_is_a_sum(void **state) {
@@ -303,6 +318,7 @@ int main(void) {
         cmocka_unit_test(adamw_learns),
         cmocka_unit_test(the_same_run_twice),
         cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(resident_data_are_the_same),
         cmocka_unit_test(accumulation_is_a_sum),
         cmocka_unit_test(sum_and_mean_loss),
         cmocka_unit_test(loss_scale_recovers),

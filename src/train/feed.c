@@ -1,0 +1,266 @@
+#include "train/feed.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { DEVICE_SLOTS = LS_FEED_AHEAD + 1, ALIGN = 128 };
+
+// Where the parts of a slot begin.
+typedef struct {
+    size_t pixels, labels, placement, index, micro, bytes;
+} slot_layout;
+
+// A micro-batch on its way: copied to this slot of the device, from the ring's slot batch.slot.
+typedef struct {
+    ls_batch batch;
+    ls_event *copied, *read; // recorded by the copy queue, by the compute queue
+    int used;                // both events have been recorded
+} device_slot;
+
+struct ls_feed {
+    ls_device *device;
+    ls_feed_options options;
+    slot_layout layout;
+    ls_slab *ring, *staged, *resident; // staged: the device's slots, NULL where the device reads the ring
+    ls_slot *slots;                    // of the ring
+    int slot_count;
+    int32_t *labels; // resident: of all samples
+    ls_queue *copies;
+    device_slot on_device[DEVICE_SLOTS];
+    ls_loader *loader;
+    ls_batches batches;
+    int64_t left;                      // that may still be acquired
+    int64_t acquired, taken, released; // micro-batches since start; on a device in host memory: all the same
+    double wait_seconds;               // of loaders that are gone
+};
+
+static size_t align(size_t bytes) {
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static slot_layout layout_of(const ls_feed_options *o) {
+    size_t n = (size_t)o->micro_batch, picture = (size_t)ls_chw_count(ls_dataset_about(o->dataset)->shape);
+    slot_layout l = { .pixels = 0 };
+    l.labels = o->resident ? 0 : align(n * picture);
+    l.placement = l.labels + align(n * sizeof(int32_t));
+    l.index = l.placement + align(n * sizeof(ls_placement));
+    l.micro = l.index + (o->resident ? align(n * sizeof(int32_t)) : 0);
+    l.bytes = l.micro + align(sizeof(ls_micro_input));
+    return l;
+}
+
+static int on_host(const ls_device *device) {
+    return !device->api->record_begin; // operators run at once, in host memory
+}
+
+// --- making
+// ---------------------------------------------------------------------------------------------------------------
+
+static ls_status make_ring(ls_feed *f) {
+    const slot_layout *l = &f->layout;
+    f->slot_count = f->options.prefetch + (on_host(f->device) ? 0 : DEVICE_SLOTS);
+    LS_TRY(f->device->api->slab_new(
+        f->device, LS_MEMORY_PINNED, (size_t)f->slot_count * l->bytes, "prefetch ring", &f->ring));
+    f->slots = calloc((size_t)f->slot_count, sizeof *f->slots);
+    if (!f->slots) return ls_fail(LS_DEVICE, "out of host memory for the prefetch ring");
+    for (int s = 0; s < f->slot_count; s++) {
+        char *at = f->ring->address + (size_t)s * l->bytes;
+        f->slots[s] = (ls_slot){ .pixels = f->options.resident ? NULL : (uint8_t *)(at + l->pixels),
+            .labels = (int32_t *)(void *)(at + l->labels),
+            .placement = (ls_placement *)(void *)(at + l->placement),
+            .index = f->options.resident ? (int32_t *)(void *)(at + l->index) : NULL };
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status make_device_slots(ls_feed *f) {
+    const ls_device_api *api = f->device->api;
+    if (on_host(f->device)) return LS_SUCCESS;
+    LS_TRY(api->slab_new(f->device, LS_MEMORY_DEVICE, DEVICE_SLOTS * f->layout.bytes, "input slots", &f->staged));
+    LS_TRY(api->queue_new(f->device, "input copies", &f->copies));
+    for (int s = 0; s < DEVICE_SLOTS; s++) {
+        LS_TRY(api->event_new(f->device, &f->on_device[s].copied));
+        LS_TRY(api->event_new(f->device, &f->on_device[s].read));
+    }
+    return LS_SUCCESS;
+}
+
+// Samples [first, first + count) to the device, through pinned memory.
+static ls_status upload(ls_feed *f, ls_slab *through, int64_t first, int64_t count, size_t picture) {
+    const ls_device_api *api = f->device->api;
+    for (int64_t i = 0; i < count; i++) {
+        uint8_t *pixels = (uint8_t *)through->address + (size_t)i * picture;
+        LS_TRY(ls_dataset_read(f->options.dataset, first + i, pixels, &f->labels[first + i]));
+    }
+    size_t bytes = (size_t)count * picture;
+    api->copy(ls_buffer_at(f->resident, (size_t)first * picture, bytes), ls_buffer_at(through, 0, bytes), bytes,
+        f->options.queue);
+    return api->queue_sync(f->options.queue);
+}
+
+static ls_status make_resident(ls_feed *f) {
+    if (!f->options.resident) return LS_SUCCESS;
+    const ls_device_api *api = f->device->api;
+    const ls_dataset_facts *facts = ls_dataset_about(f->options.dataset);
+    size_t picture = (size_t)ls_chw_count(facts->shape), samples = (size_t)facts->count;
+    if (facts->count > INT32_MAX)
+        return ls_fail(LS_USAGE,
+            "data.loader = resident holds up to %d samples, but data.dataset = %s has %lld; use ring", INT32_MAX,
+            facts->name, (long long)facts->count);
+    int64_t chunk = (int64_t)((16u << 20) / picture) + 1;
+    f->labels = malloc(samples * sizeof *f->labels);
+    if (!f->labels) return ls_fail(LS_DEVICE, "out of host memory for the labels of %zu samples", samples);
+    LS_TRY(api->slab_new(f->device, LS_MEMORY_DEVICE, samples * picture, "resident data set", &f->resident));
+    ls_slab *through;
+    LS_TRY(api->slab_new(
+        f->device, LS_MEMORY_PINNED, (size_t)chunk * picture, "resident data set (on its way)", &through));
+    ls_status status = LS_SUCCESS;
+    for (int64_t first = 0; first < facts->count && !ls_failed(status); first += chunk)
+        status = upload(f, through, first, facts->count - first < chunk ? facts->count - first : chunk, picture);
+    api->slab_free(through);
+    return status;
+}
+
+ls_status ls_feed_new(ls_device *device, const ls_feed_options *options, ls_feed **out) {
+    ls_feed *f = calloc(1, sizeof *f);
+    if (!f) return ls_fail(LS_DEVICE, "out of host memory for the input feed");
+    *f = (ls_feed){ .device = device, .options = *options, .layout = layout_of(options) };
+    ls_status status = make_ring(f);
+    if (!ls_failed(status)) status = make_device_slots(f);
+    if (!ls_failed(status)) status = make_resident(f);
+    if (ls_failed(status)) {
+        ls_feed_free(f);
+        return status;
+    }
+    *out = f;
+    return LS_SUCCESS;
+}
+
+void ls_feed_free(ls_feed *f) {
+    if (!f) return;
+    const ls_device_api *api = f->device->api;
+    ls_feed_stop(f);
+    for (int s = 0; s < DEVICE_SLOTS; s++) {
+        if (f->on_device[s].copied) api->event_free(f->on_device[s].copied);
+        if (f->on_device[s].read) api->event_free(f->on_device[s].read);
+    }
+    if (f->copies) api->queue_free(f->copies);
+    ls_slab *slabs[] = { f->ring, f->staged, f->resident };
+    for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
+        if (slabs[s]) api->slab_free(slabs[s]);
+    free(f->slots);
+    free(f->labels);
+    free(f);
+}
+
+size_t ls_feed_bytes(const ls_feed *f) {
+    return f->ring->bytes + (f->staged ? f->staged->bytes : 0) + (f->resident ? f->resident->bytes : 0);
+}
+
+size_t ls_feed_device_bytes(ls_device *device, const ls_feed_options *options) {
+    const ls_dataset_facts *facts = ls_dataset_about(options->dataset);
+    size_t bytes = options->resident ? (size_t)(facts->count * ls_chw_count(facts->shape)) : 0;
+    return on_host(device) ? bytes : bytes + DEVICE_SLOTS * layout_of(options).bytes;
+}
+
+// --- running
+// --------------------------------------------------------------------------------------------------------------
+
+ls_status ls_feed_start(ls_feed *f, const ls_loader_options *options, int64_t last) {
+    assert(!f->loader);
+    ls_loader_options o = *options;
+    o.dataset = f->options.dataset;
+    o.slots = f->slots;
+    o.slot_count = f->slot_count;
+    o.labels = f->labels;
+    f->batches = o.batches;
+    f->left = last < 0 ? INT64_MAX : last;
+    f->acquired = f->taken = f->released = 0;
+    return ls_loader_new(&o, &f->loader);
+}
+
+int ls_feed_started(const ls_feed *f) {
+    return f->loader != NULL;
+}
+
+void ls_feed_stop(ls_feed *f) {
+    if (!f->loader) return;
+    // Copies that are under way read the ring, whose slots the next loader fills. An error shows on the compute queue.
+    if (f->copies) (void)f->device->api->queue_sync(f->copies);
+    f->wait_seconds += ls_loader_wait_seconds(f->loader);
+    ls_loader_free(f->loader);
+    f->loader = NULL;
+}
+
+double ls_feed_wait_seconds(const ls_feed *f) {
+    return f->wait_seconds + (f->loader ? ls_loader_wait_seconds(f->loader) : 0);
+}
+
+static ls_status acquire(ls_feed *f, ls_batch *batch) {
+    LS_TRY(ls_loader_acquire(f->loader, batch));
+    ls_micro_input *micro = (void *)(f->ring->address + (size_t)batch->slot * f->layout.bytes + f->layout.micro);
+    *micro = (ls_micro_input){ .count = batch->count,
+        .update = (uint32_t)(batch->epoch * f->batches.windows + batch->window),
+        .position = batch->position };
+    f->acquired++;
+    f->left--;
+    return LS_SUCCESS;
+}
+
+// Copies one more micro-batch to the device. Its slot there is free once the compute queue has read what was in it; the
+// ring's slot of that earlier micro-batch goes back to the loader, for it was copied long ago.
+static ls_status stage(ls_feed *f) {
+    const ls_device_api *api = f->device->api;
+    device_slot *slot = &f->on_device[f->acquired % DEVICE_SLOTS];
+    if (f->acquired - f->released == DEVICE_SLOTS) {
+        LS_TRY(api->event_sync(slot->copied));
+        ls_loader_release(f->loader, &slot->batch);
+        f->released++;
+    }
+    if (slot->used) api->event_wait(slot->read, f->copies);
+    size_t to = (size_t)(f->acquired % DEVICE_SLOTS) * f->layout.bytes;
+    LS_TRY(acquire(f, &slot->batch));
+    size_t from = (size_t)slot->batch.slot * f->layout.bytes;
+    api->copy(ls_buffer_at(f->staged, to, f->layout.bytes), ls_buffer_at(f->ring, from, f->layout.bytes),
+        f->layout.bytes, f->copies);
+    api->event_record(slot->copied, f->copies);
+    return LS_SUCCESS;
+}
+
+static void set_inputs(const ls_feed *f, ls_slab *slab, size_t at, ls_program_inputs *inputs) {
+    const slot_layout *l = &f->layout;
+    inputs->buffer[LS_INPUT_PIXELS] =
+        f->resident ? ls_buffer_at(f->resident, 0, f->resident->bytes) : ls_buffer_at(slab, at, l->labels);
+    inputs->buffer[LS_INPUT_LABELS] = ls_buffer_at(slab, at + l->labels, l->placement - l->labels);
+    inputs->buffer[LS_INPUT_PLACEMENT] = ls_buffer_at(slab, at + l->placement, l->index - l->placement);
+    inputs->buffer[LS_INPUT_INDEX] =
+        f->resident ? ls_buffer_at(slab, at + l->index, l->micro - l->index) : (ls_buffer){ 0 };
+    inputs->buffer[LS_INPUT_MICRO] = ls_buffer_at(slab, at + l->micro, sizeof(ls_micro_input));
+}
+
+ls_status ls_feed_next(ls_feed *f, ls_program_inputs *inputs, ls_batch *batch) {
+    device_slot *slot = &f->on_device[f->taken % DEVICE_SLOTS];
+    if (!f->staged) {
+        LS_TRY(acquire(f, &slot->batch));
+        set_inputs(f, f->ring, (size_t)slot->batch.slot * f->layout.bytes, inputs);
+    } else {
+        if (f->acquired == f->taken) LS_TRY(stage(f));
+        f->device->api->event_wait(slot->copied, f->options.queue);
+        set_inputs(f, f->staged, (size_t)(f->taken % DEVICE_SLOTS) * f->layout.bytes, inputs);
+    }
+    *batch = slot->batch;
+    return LS_SUCCESS;
+}
+
+ls_status ls_feed_done(ls_feed *f) {
+    device_slot *slot = &f->on_device[f->taken++ % DEVICE_SLOTS];
+    if (!f->staged) {
+        ls_loader_release(f->loader, &slot->batch);
+        return LS_SUCCESS;
+    }
+    f->device->api->event_record(slot->read, f->options.queue);
+    slot->used = 1;
+    // Only now, when the device has work, is it time to wait for the loader.
+    while (f->left > 0 && f->acquired - f->taken < LS_FEED_AHEAD) LS_TRY(stage(f));
+    return LS_SUCCESS;
+}
