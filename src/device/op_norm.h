@@ -10,8 +10,9 @@
 //              grad_src = gamma * r * (g - sum(g)/count - xhat * sum(g*xhat)/count)
 //   With pool_kernel > 0 (where the device's table has LS_FUSES_NORM_POOL; relu is required) a max pooling follows:
 //   dst, grad_dst and grad_dst2 have the pooled shape, the activation itself is never stored, and index says of each
-//   window which element won, as op_pool.h does (LS_POOL_NONE_U8 where relu clipped the winner); forward writes it,
-//   backward reads it instead of dst and gives each gradient to its winner. Inference has no index.
+//   window which element won, as op_pool.h does (LS_POOL_NONE_U8 where relu clipped the winner); windows compare
+//   y before it is rounded to storage. The index is a uint8 for each element of dst in the device's own layout: forward
+//   writes it, backward reads it instead of dst and gives each gradient to its winner. Inference has no index.
 // Shapes  src, residual, dst and their gradients (N,C,H,W), storage; all per-channel arrays fp32 (C); saved float[2][C]
 // in the
 //         device's vector layout: two vectors of param_elements(vector C) each, the second right behind the first; its

@@ -49,7 +49,8 @@ typedef struct {
     ls_op_desc desc;
     ls_dtype storage;
     op_arg args[LS_OP_ARGS_MAX];
-    float *pool_src; // POOL_BACKWARD: what the forward run that makes the index reads; owned
+    float *pool_src; // POOL_BACKWARD: what the forward run that makes the index reads; owned. NORM_BACKWARD with
+                     // pooling and a residual: that run's residual
     uint32_t next_random;
 } op_case;
 

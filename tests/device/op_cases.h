@@ -207,9 +207,18 @@ static inline double norm_tolerance(double count) {
     return 4 * EPS32 * (16 + sqrt(count));
 }
 
+// Few different values, at each channel's own distance: equal ones in a window are frequent, and the first of them must
+// win; different ones are so far apart that no rounding changes the winner.
+static inline void fill_steps(op_case *c, op_arg *arg) {
+    float *values = arg->host;
+    size_t plane = (size_t)arg->shape.h * (size_t)arg->shape.w, channels = (size_t)arg->shape.c;
+    for (size_t i = 0; i < arg->count; i++)
+        values[i] = floorf(4 * case_random(c)) / 4 + (float)(i / plane % channels % 4);
+}
+
 static inline void norm_variant(char text[64], const char *what, const ls_norm_attr *a) {
-    snprintf(
-        text, 64, "%s%s%s%s", what, a->relu ? " relu" : "", a->residual ? " residual" : "", a->two_grads ? " two" : "");
+    snprintf(text, 64, "%s%s%s%s%s", what, a->relu ? " relu" : "", a->pool_kernel ? " pool" : "",
+        a->residual ? " residual" : "", a->two_grads ? " two" : "");
 }
 
 // again: the forward pass for the second time, whose statistics were handed on by the first
@@ -226,7 +235,8 @@ static inline void norm_forward_case(const char *name, ls_norm_attr a, int again
     case_param(c, LS_NORM_FORWARD_SAVED, ARG_SAVED, USE_OUT, vector_shape(a.shape.c), tolerance);
     if (!again) case_vector(c, LS_NORM_FORWARD_SUM_MEAN, USE_UPDATE, a.shape.c, tolerance);
     if (!again) case_vector(c, LS_NORM_FORWARD_SUM_VAR, USE_UPDATE, a.shape.c, tolerance);
-    case_activation(c, LS_NORM_FORWARD_DST, USE_OUT, a.shape, tolerance);
+    case_activation(c, LS_NORM_FORWARD_DST, USE_OUT, a.pool_kernel ? a.pooled : a.shape, tolerance);
+    if (a.pool_kernel) case_set(c, LS_NORM_FORWARD_INDEX, ARG_INDEX, USE_OUT, 1, 1);
     visit_and_free(visit, context, c);
 }
 
@@ -241,7 +251,7 @@ static inline void norm_inference_case(const char *name, ls_norm_attr a, case_vi
     case_vector(c, LS_NORM_INFERENCE_BETA, USE_IN, a.shape.c, 0);
     case_vector(c, LS_NORM_INFERENCE_MEAN, USE_IN, a.shape.c, 0);
     fill_uniform(c, case_vector(c, LS_NORM_INFERENCE_VAR, USE_IN, a.shape.c, 0), 0.25F, 2.0F);
-    case_activation(c, LS_NORM_INFERENCE_DST, USE_OUT, a.shape, norm_tolerance(1));
+    case_activation(c, LS_NORM_INFERENCE_DST, USE_OUT, a.pool_kernel ? a.pooled : a.shape, norm_tolerance(1));
     visit_and_free(visit, context, c);
 }
 
@@ -251,22 +261,31 @@ static inline void norm_backward_case(const char *name, ls_norm_attr a, case_vis
     norm_variant(variant, "", &a);
     op_case *c = case_new(LS_OP_NORM_BACKWARD, a.storage, name, variant);
     c->desc.attr.norm = a;
-    fill_spread(c, case_activation(c, LS_NORM_BACKWARD_SRC, USE_IN, a.shape, 0));
-    if (a.relu) {
+    ls_nchw dst_shape = a.pool_kernel ? a.pooled : a.shape;
+    op_arg *src = case_activation(c, LS_NORM_BACKWARD_SRC, USE_IN, a.shape, 0);
+    a.pool_kernel ? fill_steps(c, src) : fill_spread(c, src);
+    if (a.relu && !a.pool_kernel) {
         op_arg *dst = case_activation(c, LS_NORM_BACKWARD_DST, USE_IN, a.shape, 0);
         float *values = dst->host; // as a ReLU leaves them: exact zeros and positive values
         for (size_t i = 0; i < dst->count; i++) values[i] = values[i] > 0 ? values[i] : 0;
     }
-    case_activation(c, LS_NORM_BACKWARD_GRAD_DST, USE_IN, a.shape, 0);
-    if (a.two_grads) case_activation(c, LS_NORM_BACKWARD_GRAD_DST2, USE_IN, a.shape, 0);
+    case_activation(c, LS_NORM_BACKWARD_GRAD_DST, USE_IN, dst_shape, 0);
+    if (a.two_grads) case_activation(c, LS_NORM_BACKWARD_GRAD_DST2, USE_IN, dst_shape, 0);
     fill_uniform(c, case_vector(c, LS_NORM_BACKWARD_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
     float *saved = case_param(c, LS_NORM_BACKWARD_SAVED, ARG_SAVED, USE_IN, vector_shape(a.shape.c), 0)->host;
     for (int k = 0; k < a.shape.c; k++) saved[a.shape.c + k] = 0.9F + 0.2F * saved[a.shape.c + k];
-    case_activation(c, LS_NORM_BACKWARD_GRAD_SRC, USE_OUT, a.shape, norm_tolerance(count));
-    if (a.residual) case_activation(c, LS_NORM_BACKWARD_GRAD_RESIDUAL, USE_OUT, a.shape, EPS32);
+    // windows: how many gradients an element can be given
+    double steps = a.pool_kernel ? ceil((double)a.pool_kernel / a.pool_stride) : 1, windows = steps * steps;
+    case_activation(c, LS_NORM_BACKWARD_GRAD_SRC, USE_OUT, a.shape, windows * norm_tolerance(count));
+    if (a.residual) case_activation(c, LS_NORM_BACKWARD_GRAD_RESIDUAL, USE_OUT, a.shape, windows * EPS32);
     // terms are up to 2 (two gradients) times 2.9 (normalised values)
-    case_vector(c, LS_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, a.shape.c, 6 * sum_tolerance(count + 1));
-    case_vector(c, LS_NORM_BACKWARD_GRAD_BETA, USE_UPDATE, a.shape.c, 2 * sum_tolerance(count + 1));
+    case_vector(c, LS_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, a.shape.c, 6 * windows * sum_tolerance(count + 1));
+    case_vector(c, LS_NORM_BACKWARD_GRAD_BETA, USE_UPDATE, a.shape.c, 2 * windows * sum_tolerance(count + 1));
+    if (a.pool_kernel) { // the index is made by a forward run, see op_harness.h
+        case_set(c, LS_NORM_BACKWARD_INDEX, ARG_INDEX, USE_OUT, 1, 1);
+        c->pool_src = case_memory(src->count * sizeof(float));
+        for (size_t i = 0; i < src->count; i++) c->pool_src[i] = floorf(4 * case_random(c)) / 4;
+    }
     visit_and_free(visit, context, c);
 }
 
@@ -283,6 +302,50 @@ static inline void norm_cases(ls_dtype storage, case_visit *visit, void *context
             if (!a.two_grads && a.relu) norm_forward_case(norm_rows[i].name, a, 1, visit, context);
             if (!a.two_grads) norm_inference_case(norm_rows[i].name, a, visit, context);
             norm_backward_case(norm_rows[i].name, a, visit, context);
+        }
+    }
+}
+
+// ---- batch norm with the max pooling that follows it (devices with LS_FUSES_NORM_POOL)
+
+static const struct {
+    const char *name;
+    ls_nchw shape;
+    int kernel, stride, pad;
+} norm_pool_rows[] = {
+    { "resnet9 layer1", { 2, 128, 32, 32 }, 2, 2, 0 },
+    { "resnet9 layer3", { 2, 512, 8, 8 }, 2, 2, 0 },
+    { "one channel", { 5, 1, 14, 14 }, 2, 2, 0 },
+    { "rest left over", { 3, 17, 7, 9 }, 2, 2, 0 },
+    { "overlapping", { 2, 5, 9, 7 }, 3, 1, 1 },
+    { "overlapping, stride 2", { 2, 20, 8, 11 }, 3, 2, 1 },
+    { "2x2, stride 1", { 2, 9, 5, 6 }, 2, 1, 0 },
+    { "2x2 padded", { 1, 10, 5, 5 }, 2, 2, 1 },
+    { "stride beyond kernel", { 2, 3, 9, 9 }, 2, 3, 0 },
+    { "global", { 4, 24, 4, 4 }, 4, 4, 0 },
+    { "225 elements", { 2, 3, 16, 15 }, 15, 1, 0 },
+    { "window of one", { 2, 10, 3, 3 }, 1, 1, 0 },
+};
+
+static inline void norm_pool_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof norm_pool_rows / sizeof *norm_pool_rows; i++) {
+        for (int flags = 0; flags < 4; flags++) {
+            ls_nchw s = norm_pool_rows[i].shape;
+            int kernel = norm_pool_rows[i].kernel, stride = norm_pool_rows[i].stride, pad = norm_pool_rows[i].pad;
+            ls_norm_attr a = { .shape = s,
+                .eps = 1e-5F,
+                .relu = 1,
+                .residual = flags & 1,
+                .two_grads = flags >> 1 & 1,
+                .pool_kernel = kernel,
+                .pool_stride = stride,
+                .pool_pad = pad,
+                .pooled = { s.n, s.c, (s.h + 2 * pad - kernel) / stride + 1, (s.w + 2 * pad - kernel) / stride + 1 },
+                .storage = storage };
+            if (!a.two_grads) norm_forward_case(norm_pool_rows[i].name, a, 0, visit, context);
+            if (!flags) norm_forward_case(norm_pool_rows[i].name, a, 1, visit, context);
+            if (!a.two_grads) norm_inference_case(norm_pool_rows[i].name, a, visit, context);
+            norm_backward_case(norm_pool_rows[i].name, a, visit, context);
         }
     }
 }
@@ -419,6 +482,7 @@ static inline void each_case(ls_dtype storage, case_visit *visit, void *context)
     conv_cases(storage, visit, context);
     linear_cases(storage, visit, context);
     norm_cases(storage, visit, context);
+    norm_pool_cases(storage, visit, context);
     pool_cases(storage, visit, context);
     map_cases(storage, visit, context);
     augment_cases(storage, visit, context);

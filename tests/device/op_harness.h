@@ -33,6 +33,16 @@ typedef struct {
     char *before[LS_OP_ARGS_MAX]; // bytes of the inputs
 } op_run;
 
+static inline int pools_norm(const ls_op_desc *desc) {
+    return (desc->op == LS_OP_NORM_FORWARD || desc->op == LS_OP_NORM_INFERENCE || desc->op == LS_OP_NORM_BACKWARD) &&
+           desc->attr.norm.pool_kernel > 0;
+}
+
+// The shape of a case's pool_src.
+static inline ls_nchw pool_src_shape(const op_case *c) {
+    return pools_norm(&c->desc) ? c->desc.attr.norm.shape : c->desc.attr.pool.src;
+}
+
 static inline size_t arg_bytes(ls_device *device, const op_case *c, const op_arg *arg) {
     size_t element = ls_dtype_bytes(c->storage);
     switch (arg->kind) {
@@ -47,6 +57,8 @@ static inline size_t arg_bytes(ls_device *device, const op_case *c, const op_arg
     case ARG_SAVED:
         return 2 * device->api->param_elements(device, &arg->param) * sizeof(float);
     case ARG_INDEX: {
+        if (pools_norm(&c->desc))
+            return device->api->activation_bytes(device, c->desc.attr.norm.pooled, c->storage) / element;
         const ls_pool_attr *a = &c->desc.attr.pool;
         return ls_pool_index_bytes(a, device->api->activation_bytes(device, a->dst, a->storage) / element);
     }
@@ -186,6 +198,38 @@ static inline ls_status put_pool_index(op_run *run, const op_case *c) {
     return status;
 }
 
+// That of a batch norm with pooling, too: from the backward run's SRC and GAMMA, with what stands in GRAD_BETA as BETA.
+static inline ls_status put_norm_index(op_run *run, const op_case *c) {
+    const ls_device_api *api = run->device->api;
+    const ls_norm_attr *a = &c->desc.attr.norm;
+    enum { DST, SAVED, RESIDUAL, SLABS };
+    ls_slab *slabs[SLABS] = { 0 };
+    ls_buffer made[SLABS];
+    ls_param_shape vector = vector_shape(a->shape.c);
+    const size_t bytes[SLABS] = { api->activation_bytes(run->device, a->pooled, a->storage),
+        2 * sizeof(float) * api->param_elements(run->device, &vector),
+        api->activation_bytes(run->device, a->shape, a->storage) };
+    ls_status status = LS_SUCCESS;
+    for (int i = 0; i < SLABS && !ls_failed(status); i++) status = guarded_new(run, bytes[i], &slabs[i], &made[i]);
+    if (!ls_failed(status)) {
+        ls_op_desc forward = c->desc;
+        forward.op = LS_OP_NORM_FORWARD;
+        api->activation_import(run->device, a->shape, a->storage, c->pool_src, made[RESIDUAL]);
+        ls_buffer args[LS_NORM_FORWARD_ARGS] = { [LS_NORM_FORWARD_SRC] = run->args[LS_NORM_BACKWARD_SRC],
+            [LS_NORM_FORWARD_GAMMA] = run->args[LS_NORM_BACKWARD_GAMMA],
+            [LS_NORM_FORWARD_BETA] = run->args[LS_NORM_BACKWARD_GRAD_BETA],
+            [LS_NORM_FORWARD_SAVED] = made[SAVED],
+            [LS_NORM_FORWARD_DST] = made[DST],
+            [LS_NORM_FORWARD_INDEX] = run->args[LS_NORM_BACKWARD_INDEX] };
+        if (a->residual) args[LS_NORM_FORWARD_RESIDUAL] = made[RESIDUAL];
+        status = run_plan(run, &forward, args);
+    }
+    for (int i = 0; i < SLABS; i++) {
+        if (slabs[i]) api->slab_free(slabs[i]);
+    }
+    return status;
+}
+
 static inline ls_status run_prepare(op_run *run, const op_case *c) {
     const ls_device_api *api = run->device->api;
     size_t largest = 1;
@@ -197,7 +241,7 @@ static inline ls_status run_prepare(op_run *run, const op_case *c) {
     LS_TRY(api->plan_new(run->device, &c->desc, &plan));
     if (plan->workspace_bytes > largest) largest = plan->workspace_bytes;
     api->plan_free(plan);
-    size_t extra = c->pool_src ? api->activation_bytes(run->device, c->desc.attr.pool.src, c->storage) : 0;
+    size_t extra = c->pool_src ? api->activation_bytes(run->device, pool_src_shape(c), c->storage) : 0;
     LS_TRY(api->queue_new(run->device, "test", &run->queue));
     // 16-bit parameters and the pooling forward may need a little more than the arguments themselves
     size_t staging = 2 * (largest + extra) + ((size_t)1 << 20);
@@ -212,7 +256,7 @@ static inline ls_status run_prepare(op_run *run, const op_case *c) {
     for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
         if (c->args[i].alias) run->args[i] = run->args[c->args[i].alias - 1];
     }
-    if (c->pool_src) LS_TRY(put_pool_index(run, c));
+    if (c->pool_src) LS_TRY(pools_norm(&c->desc) ? put_norm_index(run, c) : put_pool_index(run, c));
     for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
         if (!run->slab[i] || c->args[i].use != USE_IN) continue;
         run->before[i] = case_memory(run->args[i].bytes);
@@ -391,6 +435,7 @@ static inline void compare_case(void *context, op_case *c) {
     double *expected[LS_OP_ARGS_MAX] = { 0 }, *got[LS_OP_ARGS_MAX] = { 0 };
     size_t counts[LS_OP_ARGS_MAX] = { 0 }, got_counts[LS_OP_ARGS_MAX] = { 0 };
     if (options->only && !strstr(c->name, options->only)) return;
+    if (pools_norm(&c->desc) && !(comparison->device->api->fusions & LS_FUSES_NORM_POOL)) return;
     if (options->flops_max > 0 && ls_op_flops(&c->desc) > options->flops_max) {
         comparison->skipped++;
         return;

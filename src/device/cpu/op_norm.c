@@ -208,6 +208,10 @@ static void backward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
 ls_status ls_cpu_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const ls_norm_attr *attr = &desc->attr.norm;
     norm_plan *plan;
+    if (attr->pool_kernel)
+        return ls_fail(LS_INTERNAL,
+            "layer %s: the cpu device has no batch norm with pooling; LS_FUSES_NORM_POOL is not among its fusions",
+            desc->layer);
     ls_cpu_run *run = desc->op == LS_OP_NORM_FORWARD     ? forward_run
                       : desc->op == LS_OP_NORM_INFERENCE ? inference_run
                                                          : backward_run;

@@ -31,7 +31,7 @@ typedef struct {
     X(LINEAR_BACKWARD_WEIGHT, ls_ref_linear_backward_weight, ls_ref_linear_workspace) \
     X(NORM_FORWARD, ls_ref_norm_forward, NULL) \
     X(NORM_INFERENCE, ls_ref_norm_inference, NULL) \
-    X(NORM_BACKWARD, ls_ref_norm_backward, NULL) \
+    X(NORM_BACKWARD, ls_ref_norm_backward, ls_ref_norm_workspace) \
     X(POOL_FORWARD, ls_ref_pool_forward, NULL) \
     X(POOL_BACKWARD, ls_ref_pool_backward, ls_ref_pool_workspace) \
     X(RELU_FORWARD, ls_ref_relu_forward, NULL) \
@@ -55,6 +55,7 @@ LS_REF_OPS(X)
 #undef X
 size_t ls_ref_conv_workspace(const ls_op_desc *desc);
 size_t ls_ref_linear_workspace(const ls_op_desc *desc);
+size_t ls_ref_norm_workspace(const ls_op_desc *desc);
 size_t ls_ref_pool_workspace(const ls_op_desc *desc);
 
 // Elements 0..count-1 of an array in storage type, as doubles.

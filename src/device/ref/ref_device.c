@@ -83,4 +83,5 @@ const ls_device_api ls_device_ref = {
     LS_HOST_LAYOUT_ROWS,
     .plan_new = ref_plan_new,
     .plan_free = ref_plan_free,
+    .fusions = LS_FUSES_NORM_POOL,
 };

@@ -8,6 +8,8 @@ typedef struct {
     void *out, *grad_residual;                               // activations written
     const float *gamma, *beta, *mean, *var;
     float *saved, *sum_mean, *sum_var, *grad_gamma, *grad_beta;
+    uint8_t *index;  // with pooling
+    double *pooling; // backward with pooling: gradient of the activation that is not stored
 } norm_job;
 
 // Element i of channel c, i counting samples and pixels.
@@ -20,14 +22,54 @@ static int64_t channel_count(ls_nchw s) {
     return (int64_t)s.n * s.h * s.w;
 }
 
-// dst = relu((src - mean) * scale * gamma + beta + residual), for one channel
+// (src - mean) * scale * gamma + beta + residual, of one element of channel c
+static double normalised(const norm_job *job, int c, int64_t at, double mean, double scale) {
+    const ls_norm_attr *a = job->attr;
+    double y = ((double)ls_load_float(job->src, a->storage, at) - mean) * scale;
+    y = y * (double)job->gamma[c] + (double)job->beta[c];
+    return a->residual ? y + (double)ls_load_float(job->residual, a->storage, at) : y;
+}
+
+// Where element t of the window of element i of the pooled channel lies in the channel (counted as i is in element());
+// -1: in the padding.
+static int64_t window_element(const ls_norm_attr *a, int64_t i, int t) {
+    int64_t plane = (int64_t)a->pooled.h * a->pooled.w;
+    int y = (int)(i % plane / a->pooled.w) * a->pool_stride - a->pool_pad + t / a->pool_kernel;
+    int x = (int)(i % a->pooled.w) * a->pool_stride - a->pool_pad + t % a->pool_kernel;
+    if (y < 0 || y >= a->shape.h || x < 0 || x >= a->shape.w) return -1;
+    return (i / plane * a->shape.h + y) * a->shape.w + x;
+}
+
+// dst = the largest of each window, and 0; winners are those of the normalised values before any rounding
+static void pool_channel(const norm_job *job, int c, double mean, double scale) {
+    const ls_norm_attr *a = job->attr;
+    for (int64_t i = 0; i < channel_count(a->pooled); i++) {
+        double best = 0;
+        int winner = -1;
+        for (int t = 0; t < a->pool_kernel * a->pool_kernel; t++) {
+            int64_t inside = window_element(a, i, t);
+            if (inside < 0) continue;
+            double y = normalised(job, c, element(a->shape, c, inside), mean, scale);
+            if (winner >= 0 && !(y > best) && !isnan(y)) continue;
+            best = y;
+            winner = t;
+        }
+        int64_t at = element(a->pooled, c, i);
+        ls_store_float(job->out, a->storage, at, best <= 0 ? 0 : (float)best);
+        if (job->index) job->index[at] = best <= 0 ? LS_POOL_NONE_U8 : (uint8_t)winner;
+    }
+}
+
+// dst = relu(normalised), for one channel
 static void normalise_channel(const norm_job *job, int c, double mean, double scale) {
     const ls_norm_attr *a = job->attr;
+    if (a->pool_kernel) {
+        pool_channel(job, c, mean, scale);
+        return;
+    }
     for (int64_t i = 0; i < channel_count(a->shape); i++) {
         int64_t at = element(a->shape, c, i);
-        double y = ((double)ls_load_float(job->src, a->storage, at) - mean) * scale;
-        y = y * (double)job->gamma[c] + (double)job->beta[c];
-        if (a->residual) y += (double)ls_load_float(job->residual, a->storage, at);
+        double y = normalised(job, c, at, mean, scale);
         if (a->relu && y < 0) y = 0;
         ls_store_float(job->out, a->storage, at, (float)y);
     }
@@ -68,6 +110,7 @@ void ls_ref_norm_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer w
         .sum_mean = ls_buffer_host(args[LS_NORM_FORWARD_SUM_MEAN]),
         .sum_var = ls_buffer_host(args[LS_NORM_FORWARD_SUM_VAR]),
         .out = ls_buffer_host(args[LS_NORM_FORWARD_DST]),
+        .index = ls_buffer_host(args[LS_NORM_FORWARD_INDEX]),
     };
     ls_ref_run_tasks(plan, forward_channel, &job, job.attr->shape.c);
 }
@@ -96,9 +139,23 @@ void ls_ref_norm_inference(const ls_plan *plan, const ls_buffer *args, ls_buffer
 
 static double gradient_at(const norm_job *job, int64_t at) {
     const ls_norm_attr *a = job->attr;
+    if (a->pool_kernel) return job->pooling[at];
     if (a->relu && !(ls_load_float(job->dst, a->storage, at) > 0)) return 0;
     double g = (double)ls_load_float(job->grad_dst, a->storage, at);
     return a->two_grads ? g + (double)ls_load_float(job->grad_dst2, a->storage, at) : g;
+}
+
+// Each gradient of the pooled map to the winner of its window.
+static void unpool_channel(const norm_job *job, int c) {
+    const ls_norm_attr *a = job->attr;
+    for (int64_t i = 0; i < channel_count(a->shape); i++) job->pooling[element(a->shape, c, i)] = 0;
+    for (int64_t i = 0; i < channel_count(a->pooled); i++) {
+        int64_t at = element(a->pooled, c, i);
+        if (job->index[at] == LS_POOL_NONE_U8) continue;
+        double g = (double)ls_load_float(job->grad_dst, a->storage, at);
+        if (a->two_grads) g += (double)ls_load_float(job->grad_dst2, a->storage, at);
+        job->pooling[element(a->shape, c, window_element(a, i, job->index[at]))] += g;
+    }
 }
 
 static void backward_channel(void *context, int c, int thread) {
@@ -107,6 +164,7 @@ static void backward_channel(void *context, int c, int thread) {
     const ls_norm_attr *a = job->attr;
     int64_t count = channel_count(a->shape);
     double mean = (double)job->saved[c], scale = (double)job->saved[a->shape.c + c], sum = 0, sum_xhat = 0;
+    if (a->pool_kernel) unpool_channel(job, c);
     for (int64_t i = 0; i < count; i++) {
         int64_t at = element(a->shape, c, i);
         double g = gradient_at(job, at);
@@ -125,8 +183,12 @@ static void backward_channel(void *context, int c, int thread) {
     }
 }
 
+size_t ls_ref_norm_workspace(const ls_op_desc *desc) {
+    const ls_norm_attr *a = &desc->attr.norm;
+    return a->pool_kernel ? (size_t)ls_nchw_count(a->shape) * sizeof(double) : 0;
+}
+
 void ls_ref_norm_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
     (void)queue;
     norm_job job = {
         .attr = &plan->desc.attr.norm,
@@ -140,6 +202,8 @@ void ls_ref_norm_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer 
         .grad_residual = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]),
         .grad_gamma = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_GAMMA]),
         .grad_beta = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_BETA]),
+        .index = ls_buffer_host(args[LS_NORM_BACKWARD_INDEX]),
+        .pooling = ls_buffer_host(workspace_buffer),
     };
     ls_ref_run_tasks(plan, backward_channel, &job, job.attr->shape.c);
 }
