@@ -8,6 +8,11 @@ set(LOCKSTEP_CUDA_ROOT "" CACHE PATH "CUDA toolkit, as scripts/fetch-cuda.sh mak
 function(lockstep_cuda_link target)
   target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src")
   target_sources(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src/device/op_check.c")
+  string(REGEX MATCHALL "[0-9]+" built_for "${LOCKSTEP_CUDA_ARCHITECTURES}") # for the message that a GPU is too old
+  list(SORT built_for COMPARE NATURAL)
+  list(GET built_for 0 lowest)
+  list(JOIN built_for ", sm_" built_for)
+  target_compile_definitions(${target} PRIVATE LS_CUDA_LOWEST=${lowest} LS_CUDA_BUILT_FOR="sm_${built_for}")
   target_link_libraries(${target} PRIVATE lockstep_base)
   target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME lockstep_cuda C_VISIBILITY_PRESET hidden

@@ -4,15 +4,26 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char no_cuda[] = "this build has no CUDA device: it was made without the plugin lockstep_cuda.so";
+#include "device/cuda_plugin.h"
 
 static const ls_device_api *const built_in[] = { &ls_device_cpu, &ls_device_ref, &ls_device_null };
+
+static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
+    const ls_cuda_plugin *plugin;
+    LS_TRY(ls_cuda_plugin_open(&plugin));
+    return plugin->device->open(options, out);
+}
 
 ls_status ls_device_open(
     const char *type, const ls_device_options *options, ls_device **out, const char **why_not_cuda) {
     int is_auto = strcmp(type, "auto") == 0;
-    if (why_not_cuda) *why_not_cuda = is_auto ? no_cuda : NULL;
-    if (strcmp(type, "cuda") == 0) return ls_fail(LS_DEVICE, "%s; use device.type = cpu or auto", no_cuda);
+    if (why_not_cuda) *why_not_cuda = NULL;
+    if (is_auto || strcmp(type, "cuda") == 0) {
+        ls_status status = cuda_open(options, out);
+        if (!ls_failed(status)) return status;
+        if (!is_auto) return ls_fail(status.code, "device.type = cuda: %s", status.text);
+        if (why_not_cuda) *why_not_cuda = ls_fail(LS_DEVICE, "no GPU is used: %s", status.text).text;
+    }
     const char *name = is_auto ? "cpu" : type;
     for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++) {
         if (strcmp(built_in[i]->name, name) == 0) return built_in[i]->open(options, out);

@@ -32,7 +32,8 @@ typedef struct {
     size_t workspace_limit;
     ls_cuda_libraries *libraries; // NULL: direct kernels only
     const ls_op_desc *last;       // the operator that was enqueued last: named when an error shows up later
-    ls_status error;              // the first that could not be returned where it happened
+    int last_recorded;            // it is the last of a recording
+    ls_status error;              // the first that could not be returned where it happened; stays
 } ls_cuda_device;
 
 struct ls_queue {
@@ -85,5 +86,40 @@ void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue);
         if (ls_cuda_rc_ != cudaSuccess) return ls_cuda_fail(#call, ls_cuda_rc_); \
     } while (0)
 ls_status ls_cuda_fail(const char *call, cudaError_t rc);
+// Keeps the outcome of a call that cannot return it, in device->error. `while_doing`: "a copy of 12 bytes".
+void ls_cuda_keep(ls_cuda_device *device, const char *while_doing, cudaError_t rc);
+
+// The entries of the device's table: device.h says what each does.
+// memory.c
+ls_status ls_cuda_slab_new(ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out);
+void ls_cuda_slab_free(ls_slab *slab);
+ls_status ls_cuda_memory(ls_device *device, size_t *free_bytes, size_t *all_bytes);
+// queue.c
+ls_status ls_cuda_queue_new(ls_device *device, const char *name, ls_queue **out);
+void ls_cuda_queue_free(ls_queue *queue);
+ls_status ls_cuda_queue_sync(ls_queue *queue);
+ls_status ls_cuda_event_new(ls_device *device, ls_event **out);
+void ls_cuda_event_free(ls_event *event);
+void ls_cuda_event_record(ls_event *event, ls_queue *queue);
+void ls_cuda_event_wait(ls_event *event, ls_queue *queue);
+ls_status ls_cuda_event_sync(ls_event *event);
+void ls_cuda_copy(ls_buffer dst, ls_buffer src, size_t bytes, ls_queue *queue);
+void ls_cuda_zero(ls_buffer dst, size_t bytes, ls_queue *queue);
+ls_status ls_cuda_record_begin(ls_queue *queue);
+ls_status ls_cuda_record_end(ls_queue *queue, ls_recording **out);
+void ls_cuda_recording_launch(ls_recording *recording, ls_queue *queue);
+void ls_cuda_recording_free(ls_recording *recording);
+// layout.c; imports and exports wait for everything enqueued before, and have finished when they return
+size_t ls_cuda_activation_bytes(const ls_device *device, ls_nchw shape, ls_dtype storage);
+void ls_cuda_activation_import(ls_device *device, ls_nchw shape, ls_dtype storage, const float *host, ls_buffer dst);
+void ls_cuda_activation_export(ls_device *device, ls_nchw shape, ls_dtype storage, ls_buffer src, float *host);
+size_t ls_cuda_param_elements(const ls_device *device, const ls_param_shape *shape);
+void ls_cuda_param_import(ls_device *device, const ls_param_shape *shape, const float *host, ls_buffer dst);
+void ls_cuda_param_export(ls_device *device, const ls_param_shape *shape, ls_buffer src, float *host);
+// plan.c
+ls_status ls_cuda_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out);
+void ls_cuda_plan_free(ls_plan *plan);
+
+extern const ls_device_api ls_device_cuda; // device.c
 
 #endif

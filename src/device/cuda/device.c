@@ -1,0 +1,137 @@
+// device.c - opening a GPU, what it is called, what it can do; the device's table.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cuda/cuda.h"
+
+enum { WORKSPACE_LIMIT = 64 << 20 };
+
+static void cuda_close(ls_device *device) {
+    ls_cuda_device *cuda = (ls_cuda_device *)device;
+    if (!cuda) return;
+    free((char *)cuda->plan_cache);
+    free(cuda);
+}
+
+// The first call into CUDA: what a machine without a working driver answers, in words that help.
+static ls_status explain_start(cudaError_t rc) {
+    int driver = 0;
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaGetLastError();
+    switch (rc) {
+    case cudaErrorInsufficientDriver:
+        if (driver == 0) return ls_fail(LS_DEVICE, "there is no NVIDIA driver: libcuda.so.1 was not found");
+        return ls_fail(LS_DEVICE,
+            "the NVIDIA driver is too old: it runs CUDA up to %d.%d, this build needs %d.%d; install a newer driver",
+            driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    case cudaErrorNoDevice:
+        return ls_fail(LS_DEVICE, "the NVIDIA driver sees no GPU%s%s%s", visible ? " (CUDA_VISIBLE_DEVICES is \"" : "",
+            visible ? visible : "", visible ? "\")" : "; nvidia-smi shows what there is");
+    case cudaErrorStubLibrary:
+        return ls_fail(LS_DEVICE, "the CUDA toolkit's stub of libcuda.so was loaded in place of the driver's: take the "
+                                  "folder stubs out of LD_LIBRARY_PATH");
+    default:
+        return ls_fail(LS_DEVICE, "CUDA cannot start: error %d (%s); nvidia-smi shows the state of driver and GPUs",
+            (int)rc, cudaGetErrorString(rc));
+    }
+}
+
+static ls_status look_at_gpu(ls_cuda_device *cuda) {
+    int count = 0;
+    struct cudaDeviceProp properties;
+    cudaError_t rc = cudaGetDeviceCount(&count);
+    if (rc != cudaSuccess) return explain_start(rc);
+    if (cuda->index < 0 || cuda->index >= count)
+        return ls_fail(LS_DEVICE,
+            "GPU %d is wanted, but %d GPU%s visible, numbered from 0; use as many ranks on a host as it has GPUs",
+            cuda->index, count, count == 1 ? " is" : "s are");
+    rc = cudaGetDeviceProperties(&properties, cuda->index);
+    if (rc != cudaSuccess) return explain_start(rc);
+    snprintf(cuda->name, sizeof cuda->name, "%.95s", properties.name);
+    cuda->capability = 10 * properties.major + properties.minor;
+    cuda->multiprocessors = properties.multiProcessorCount;
+    cuda->memory_bytes = properties.totalGlobalMem;
+    if (cuda->capability < LS_CUDA_LOWEST)
+        return ls_fail(LS_DEVICE,
+            "GPU %d (%s) has compute capability %d.%d, which is too old: this build is for " LS_CUDA_BUILT_FOR
+            ", and what is newer",
+            cuda->index, cuda->name, properties.major, properties.minor);
+    rc = cudaSetDevice(cuda->index);
+    if (rc == cudaSuccess) rc = cudaFree(NULL); // makes the context: a GPU that is broken or taken says so here
+    return rc == cudaSuccess ? LS_SUCCESS : explain_start(rc);
+}
+
+static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
+    ls_status status;
+    ls_cuda_device *cuda = calloc(1, sizeof *cuda);
+    if (!cuda) return ls_fail(LS_DEVICE, "no memory to open the cuda device");
+    cuda->base.api = &ls_device_cuda;
+    cuda->index = options->index;
+    cuda->tf32 = options->tf32;
+    cuda->autotune = options->autotune;
+    cuda->workspace_limit = options->workspace_limit_bytes ? options->workspace_limit_bytes : WORKSPACE_LIMIT;
+    if (options->plan_cache) {
+        cuda->plan_cache = strdup(options->plan_cache);
+        if (!cuda->plan_cache) LS_TRY_GOTO(ls_fail(LS_DEVICE, "no memory to open the cuda device"));
+    }
+    LS_TRY_GOTO(look_at_gpu(cuda));
+    *out = &cuda->base;
+    cuda = NULL;
+done:
+    cuda_close((ls_device *)cuda);
+    return status;
+}
+
+static void cuda_facts(const ls_device *device, ls_device_facts *facts) {
+    const ls_cuda_device *cuda = (const ls_cuda_device *)device;
+    *facts = (ls_device_facts){ .memory_bytes = cuda->memory_bytes };
+    snprintf(facts->name, sizeof facts->name, "%.60s, compute capability %d.%d", cuda->name, cuda->capability / 10,
+        cuda->capability % 10);
+    int runtime = 0;
+    (void)cudaRuntimeGetVersion(&runtime);
+    snprintf(facts->libraries, sizeof facts->libraries, "CUDA %d.%d", runtime / 1000, runtime % 1000 / 10);
+}
+
+static ls_status cuda_check_precision(const ls_device *device, ls_dtype storage) {
+    (void)device; // open refuses cards without bf16
+    if (storage == LS_F32 || storage == LS_BF16 || storage == LS_F16) return LS_SUCCESS;
+    return ls_fail(
+        LS_USAGE, "the cuda device stores activations in fp32, bf16 or fp16, not in %s", ls_dtype_name(storage));
+}
+
+const ls_device_api ls_device_cuda = {
+    .abi = LS_DEVICE_ABI,
+    .size = sizeof(ls_device_api),
+    .name = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .facts = cuda_facts,
+    .check_precision = cuda_check_precision,
+    .slab_new = ls_cuda_slab_new,
+    .slab_free = ls_cuda_slab_free,
+    .queue_new = ls_cuda_queue_new,
+    .queue_free = ls_cuda_queue_free,
+    .queue_sync = ls_cuda_queue_sync,
+    .event_new = ls_cuda_event_new,
+    .event_free = ls_cuda_event_free,
+    .event_record = ls_cuda_event_record,
+    .event_wait = ls_cuda_event_wait,
+    .event_sync = ls_cuda_event_sync,
+    .record_begin = ls_cuda_record_begin,
+    .record_end = ls_cuda_record_end,
+    .recording_launch = ls_cuda_recording_launch,
+    .recording_free = ls_cuda_recording_free,
+    .memory = ls_cuda_memory,
+    .copy = ls_cuda_copy,
+    .zero = ls_cuda_zero,
+    .activation_bytes = ls_cuda_activation_bytes,
+    .activation_import = ls_cuda_activation_import,
+    .activation_export = ls_cuda_activation_export,
+    .param_elements = ls_cuda_param_elements,
+    .param_import = ls_cuda_param_import,
+    .param_export = ls_cuda_param_export,
+    .plan_new = ls_cuda_plan_new,
+    .plan_free = ls_cuda_plan_free,
+};

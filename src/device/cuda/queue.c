@@ -1,0 +1,174 @@
+// queue.c - streams, events, recordings, and errors that show up later than their cause.
+//
+// A GPU reports a kernel's fault at some later call, and from then on at every call. So what cannot return a status
+// keeps the first error in the device, and ls_queue_sync returns it with the operator that was enqueued last.
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "device/cuda/cuda.h"
+
+struct ls_event {
+    ls_cuda_device *device;
+    cudaEvent_t event;
+};
+
+struct ls_recording {
+    ls_cuda_device *device;
+    cudaGraphExec_t graph;
+    const ls_op_desc *last; // the last operator in it
+};
+
+// --- errors
+
+ls_status ls_cuda_fail(const char *call, cudaError_t rc) {
+    (void)cudaGetLastError(); // reported here: the next launch must not find it
+    return ls_fail(LS_DEVICE, "%s: CUDA error %d (%s)", call, (int)rc, cudaGetErrorString(rc));
+}
+
+void ls_cuda_keep(ls_cuda_device *device, const char *while_doing, cudaError_t rc) {
+    if (rc == cudaSuccess) return;
+    (void)cudaGetLastError();
+    if (ls_failed(device->error)) return; // only the first tells something
+    char last[256] = "no operator had been given to the GPU";
+    if (device->last)
+        snprintf(last, sizeof last, "the last operator given to the GPU was %s of layer %s%s",
+            ls_op_name(device->last->op), device->last->layer,
+            device->last_recorded ? ", the end of a recorded update" : "");
+    device->error = ls_fail(LS_DEVICE,
+        "CUDA error %d (%s), noticed at %s; %s; run again with CUDA_LAUNCH_BLOCKING=1 and device.graphs = off to find "
+        "the one at fault",
+        (int)rc, cudaGetErrorString(rc), while_doing, last);
+}
+
+void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue) {
+    ls_cuda_device *device = queue->device;
+    cudaError_t rc = cudaPeekAtLastError();
+    if (rc != cudaSuccess) {
+        char where[192];
+        snprintf(where, sizeof where, "the launch of %s of layer %s", ls_op_name(plan->desc.op), plan->desc.layer);
+        ls_cuda_keep(device, where, rc);
+    }
+    device->last = &plan->desc;
+    device->last_recorded = 0;
+}
+
+// --- queues
+
+ls_status ls_cuda_queue_new(ls_device *device, const char *name, ls_queue **out) {
+    ls_cuda_device *cuda = (ls_cuda_device *)device;
+    LS_TRY_CUDA(cudaSetDevice(cuda->index));
+    ls_queue *queue = calloc(1, sizeof *queue);
+    if (!queue) return ls_fail(LS_DEVICE, "no memory for queue %s", name);
+    queue->device = cuda;
+    snprintf(queue->name, sizeof queue->name, "%s", name);
+    cudaError_t rc = cudaStreamCreateWithFlags(&queue->stream, cudaStreamNonBlocking);
+    if (rc != cudaSuccess) {
+        free(queue);
+        return ls_cuda_fail("cudaStreamCreateWithFlags", rc);
+    }
+    *out = queue;
+    return LS_SUCCESS;
+}
+
+void ls_cuda_queue_free(ls_queue *queue) {
+    if (!queue) return;
+    ls_cuda_keep(queue->device, "the end of a queue", cudaStreamDestroy(queue->stream));
+    free(queue);
+}
+
+ls_status ls_cuda_queue_sync(ls_queue *queue) {
+    char where[64];
+    snprintf(where, sizeof where, "the synchronisation of queue %s", queue->name);
+    ls_cuda_keep(queue->device, where, cudaStreamSynchronize(queue->stream));
+    return queue->device->error;
+}
+
+void ls_cuda_copy(ls_buffer dst, ls_buffer src, size_t bytes, ls_queue *queue) {
+    assert(bytes <= dst.bytes && bytes <= src.bytes);
+    cudaError_t rc = cudaMemcpyAsync(ls_cuda_at(dst), ls_cuda_at(src), bytes, cudaMemcpyDefault, queue->stream);
+    ls_cuda_keep(queue->device, "a copy", rc);
+}
+
+void ls_cuda_zero(ls_buffer dst, size_t bytes, ls_queue *queue) {
+    assert(bytes <= dst.bytes);
+    ls_cuda_keep(queue->device, "setting memory to zero", cudaMemsetAsync(ls_cuda_at(dst), 0, bytes, queue->stream));
+}
+
+// --- events
+
+ls_status ls_cuda_event_new(ls_device *device, ls_event **out) {
+    ls_cuda_device *cuda = (ls_cuda_device *)device;
+    LS_TRY_CUDA(cudaSetDevice(cuda->index));
+    ls_event *event = calloc(1, sizeof *event);
+    if (!event) return ls_fail(LS_DEVICE, "no memory for an event");
+    event->device = cuda;
+    cudaError_t rc = cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming);
+    if (rc != cudaSuccess) {
+        free(event);
+        return ls_cuda_fail("cudaEventCreateWithFlags", rc);
+    }
+    *out = event;
+    return LS_SUCCESS;
+}
+
+void ls_cuda_event_free(ls_event *event) {
+    if (!event) return;
+    ls_cuda_keep(event->device, "the end of an event", cudaEventDestroy(event->event));
+    free(event);
+}
+
+void ls_cuda_event_record(ls_event *event, ls_queue *queue) {
+    ls_cuda_keep(event->device, "the recording of an event", cudaEventRecord(event->event, queue->stream));
+}
+
+void ls_cuda_event_wait(ls_event *event, ls_queue *queue) {
+    ls_cuda_keep(event->device, "a wait for an event", cudaStreamWaitEvent(queue->stream, event->event, 0));
+}
+
+ls_status ls_cuda_event_sync(ls_event *event) {
+    ls_cuda_keep(event->device, "the host's wait for an event", cudaEventSynchronize(event->event));
+    return event->device->error;
+}
+
+// --- recordings
+
+ls_status ls_cuda_record_begin(ls_queue *queue) {
+    LS_TRY(queue->device->error);
+    // thread-local: what the loader's threads call meanwhile does not disturb
+    LS_TRY_CUDA(cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeThreadLocal));
+    return LS_SUCCESS;
+}
+
+ls_status ls_cuda_record_end(ls_queue *queue, ls_recording **out) {
+    ls_cuda_device *device = queue->device;
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t runnable = NULL;
+    cudaError_t rc = cudaStreamEndCapture(queue->stream, &graph);
+    LS_TRY(device->error); // of something enqueued meanwhile, which is the cause of what rc says
+    if (rc != cudaSuccess) return ls_cuda_fail("cudaStreamEndCapture", rc);
+    rc = cudaGraphInstantiate(&runnable, graph, 0);
+    cudaGraphDestroy(graph);
+    if (rc != cudaSuccess) return ls_cuda_fail("cudaGraphInstantiate", rc);
+    ls_recording *recording = malloc(sizeof *recording);
+    if (!recording) {
+        cudaGraphExecDestroy(runnable);
+        return ls_fail(LS_DEVICE, "no memory for a recording");
+    }
+    *recording = (ls_recording){ device, runnable, device->last };
+    *out = recording;
+    return LS_SUCCESS;
+}
+
+void ls_cuda_recording_launch(ls_recording *recording, ls_queue *queue) {
+    ls_cuda_device *device = recording->device;
+    ls_cuda_keep(device, "the launch of a recorded update", cudaGraphLaunch(recording->graph, queue->stream));
+    device->last = recording->last;
+    device->last_recorded = 1;
+}
+
+void ls_cuda_recording_free(ls_recording *recording) {
+    if (!recording) return;
+    ls_cuda_keep(recording->device, "the end of a recording", cudaGraphExecDestroy(recording->graph));
+    free(recording);
+}
