@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/atomic_file.h"
+#include "device/cuda_libraries.h"
 
 static const char symbol[] = "lockstep_cuda_plugin";
 
@@ -46,6 +47,8 @@ ls_status ls_cuda_plugin_open(const ls_cuda_plugin **out) {
                 "this build has no CUDA device: %s is not there; it is made where nvcc, cuDNN and cuBLASLt are found "
                 "(scripts/fetch-cuda.sh fetches them)",
                 path);
+        const char *missing = ls_cuda_missing();
+        if (missing) return ls_fail(LS_DEVICE, "%s", missing);
     }
     void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!file) return ls_fail(LS_DEVICE, "cannot load the CUDA device: %s", dlerror());

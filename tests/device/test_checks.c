@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 #include <string.h>
@@ -153,23 +154,29 @@ static void devices_open_by_name(void **unused) {
         assert_int_equal(device->api->check_precision(device, LS_F16).code, LS_OK);
         ls_device_close(device);
     }
-    ls_status status = ls_device_open("cuda", &options, &device, &why);
-    assert_int_equal(status.code, LS_DEVICE);
-    assert_non_null(strstr(status.text, "this build has no CUDA device: "));
-    assert_null(strchr(status.text, '\n'));
-    status = ls_device_open("gpu", &options, &device, &why);
+    ls_status status = ls_device_open("gpu", &options, &device, &why);
     assert_int_equal(status.code, LS_USAGE);
     assert_non_null(strstr(status.text, "device.type = gpu"));
     ls_device_close(NULL);
 }
 
-static void auto_is_the_cpu_and_says_why(void **unused) {
+static void without_a_plugin_auto_is_the_cpu_and_says_why(void **unused) {
     (void)unused;
     const char *why = NULL;
     ls_device *device = NULL;
+    setenv("LOCKSTEP_CUDA_PLUGIN", "no-such-folder/lockstep_cuda.so", 1); // this machine may have a GPU
+    ls_status status = ls_device_open("cuda", &(ls_device_options){ .threads = 1 }, &device, &why);
+    assert_int_equal(status.code, LS_DEVICE);
+    assert_non_null(strstr(status.text, "device.type = cuda: "));
+    assert_non_null(strstr(status.text, "no-such-folder/lockstep_cuda.so"));
+    assert_null(strchr(status.text, '\n'));
+    assert_null(why);
     assert_int_equal(ls_device_open("auto", &(ls_device_options){ .threads = 1 }, &device, &why).code, LS_OK);
     assert_string_equal(device->api->name, "cpu");
-    assert_non_null(strstr(why, "this build has no CUDA device"));
+    assert_non_null(strstr(why, "no GPU is used: "));
+    assert_non_null(strstr(why, "no-such-folder/lockstep_cuda.so"));
+    assert_null(strchr(why, '\n'));
+    unsetenv("LOCKSTEP_CUDA_PLUGIN");
     ls_device_close(device);
 }
 
@@ -218,7 +225,7 @@ int main(void) {
         cmocka_unit_test(costs),
         cmocka_unit_test(pool_index_is_as_wide_as_the_window_needs),
         cmocka_unit_test(devices_open_by_name),
-        cmocka_unit_test(auto_is_the_cpu_and_says_why),
+        cmocka_unit_test(without_a_plugin_auto_is_the_cpu_and_says_why),
         cmocka_unit_test(null_leaves_everything_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
