@@ -6,12 +6,13 @@
 #include "base/text.h"
 
 enum { FOR_TRAIN = 1 << LS_COMMAND_TRAIN, FOR_BENCH = 1 << LS_COMMAND_BENCH, FOR_EVAL = 1 << LS_COMMAND_EVAL };
-enum { FOR_ALL = FOR_TRAIN | FOR_BENCH | FOR_EVAL };
+enum { FOR_DEVICES = 1 << LS_COMMAND_DEVICES };
+enum { FOR_CONFIGURED = FOR_TRAIN | FOR_BENCH | FOR_EVAL, FOR_ALL = FOR_CONFIGURED | FOR_DEVICES };
 enum { NAME_BYTES = 64 };
 
 static const struct {
-    const char *word; // the first argument; NULL: no word needed
-    const char *files;
+    const char *word;  // the first argument; NULL: no word needed
+    const char *files; // "": takes none
     const char *help;
 } commands[] = {
     [LS_COMMAND_TRAIN] = { NULL, "CONFIG.ini", "train the network that CONFIG.ini describes" },
@@ -20,10 +21,14 @@ static const struct {
         "      into the --run-dir folder, or else into the current one, replacing older ones" },
     [LS_COMMAND_EVAL] = { "eval", "CONFIG.ini WEIGHTS.safetensors",
         "accuracy and loss of saved weights on the test data" },
+    [LS_COMMAND_DEVICES] = { "devices", "",
+        "devices of this machine, versions and paths of CUDA's libraries, what is missing, and what device.type = "
+        "auto\n"
+        "      takes" },
 };
-enum { COMMANDS_WITH_FILES = sizeof commands / sizeof commands[0] };
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
-typedef enum { SET, RUN_DIR, PRINT_CONFIG, DRY_RUN, QUIET, SECONDS, REPEATS, LIST, HELP, VERSION } option_id;
+typedef enum { SET, RUN_DIR, PRINT_CONFIG, DRY_RUN, QUIET, SECONDS, REPEATS, JSON, LIST, HELP, VERSION } option_id;
 
 // An option without an argument name is a switch. `commands`: those that know it.
 static const struct {
@@ -32,15 +37,16 @@ static const struct {
     int commands;
     const char *help;
 } options[] = {
-    { "--set", "section.key=value", SET, FOR_ALL, "override an option of CONFIG.ini; may be repeated" },
+    { "--set", "section.key=value", SET, FOR_CONFIGURED, "override an option of CONFIG.ini; may be repeated" },
     { "--run-dir", "DIR", RUN_DIR, FOR_TRAIN | FOR_BENCH,
         "folder for the results (else runs/<run.name>, or a new number)" },
     { "--print-config", NULL, PRINT_CONFIG, FOR_TRAIN, "print the effective configuration and stop" },
     { "--dry-run", NULL, DRY_RUN, FOR_TRAIN,
         "check everything, print layers, memory and plan, and stop; creates nothing" },
-    { "--quiet", NULL, QUIET, FOR_ALL, "print errors only (eval and bench: and the result)" },
+    { "--quiet", NULL, QUIET, FOR_CONFIGURED, "print errors only (eval and bench: and the result)" },
     { "--seconds", "S", SECONDS, FOR_BENCH, "of one measurement (default 3)" },
     { "--repeats", "N", REPEATS, FOR_BENCH, "measurements of each arrangement (default 5)" },
+    { "--json", NULL, JSON, FOR_DEVICES, "print the devices as one JSON object" },
     { "--list", NULL, LIST, FOR_ALL, "print every option of the configuration, with default and range" },
     { "--help", NULL, HELP, FOR_ALL, "print this" },
     { "--version", NULL, VERSION, FOR_ALL, "print version, compiler and libraries" },
@@ -53,6 +59,8 @@ static const char *command_text(ls_command command) {
         return "train bench";
     case LS_COMMAND_EVAL:
         return "train eval";
+    case LS_COMMAND_DEVICES:
+        return "train devices";
     default:
         return "train";
     }
@@ -111,6 +119,9 @@ static ls_status apply_option(ls_args *args, option_id id, const char *value) {
         return parse_seconds(value, &args->seconds);
     case REPEATS:
         return parse_repeats(value, &args->repeats);
+    case JSON:
+        args->json = 1;
+        break;
     case LIST:
         args->command = LS_COMMAND_LIST;
         break;
@@ -154,17 +165,20 @@ static int is_answered_at_once(ls_command command) {
 
 // A configuration's name has a dot or a slash: a bare word is a command, right or misspelt.
 static ls_status unknown_command(const char *word) {
-    const char *words[COMMANDS_WITH_FILES];
+    const char *words[COMMAND_COUNT];
     int count = 0;
-    for (int i = 0; i < COMMANDS_WITH_FILES; i++)
+    for (int i = 0; i < COMMAND_COUNT; i++)
         if (commands[i].word) words[count++] = commands[i].word;
     const char *nearest = ls_text_nearest(word, words, count);
     if (nearest) return ls_fail(LS_USAGE, "unknown command '%s'; did you mean '%s'?", word, nearest);
     return ls_fail(LS_USAGE,
-        "unknown command '%s'; commands are bench and eval (if it is a configuration file, write ./%s)", word, word);
+        "unknown command '%s'; commands are bench, eval and devices (if it is a configuration file, write ./%s)", word,
+        word);
 }
 
 static ls_status take_file(ls_args *args, const char *word) {
+    if (args->command == LS_COMMAND_DEVICES)
+        return ls_fail(LS_USAGE, "'%s' is one file too many: train devices takes none", word);
     if (!args->config) {
         if (!strpbrk(word, "./")) return unknown_command(word);
         args->config = word;
@@ -183,7 +197,7 @@ static ls_status take_file(ls_args *args, const char *word) {
 ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
     *args = (ls_args){ .command = LS_COMMAND_TRAIN, .seconds = 3, .repeats = 5 };
     int at = 1;
-    for (int i = 0; argc > 1 && i < COMMANDS_WITH_FILES; i++) {
+    for (int i = 0; argc > 1 && i < COMMAND_COUNT; i++) {
         if (commands[i].word && strcmp(argv[1], commands[i].word) == 0) {
             args->command = (ls_command)i;
             at = 2;
@@ -198,6 +212,7 @@ ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
         }
         if (is_answered_at_once(args->command)) return LS_SUCCESS;
     }
+    if (!commands[command].files[0]) return LS_SUCCESS;
     if (!args->config || (command == LS_COMMAND_EVAL && !args->weights))
         return ls_fail(LS_USAGE, "no %s file: %s %s ('train --help' says more)",
             args->config ? "weights" : "configuration", command_text(command), commands[command].files);
@@ -209,7 +224,7 @@ void ls_args_help(FILE *file) {
           "  mpirun -np N ./train CONFIG.ini     N ranks; alone, ./train CONFIG.ini is one\n\n"
           "Commands\n",
         file);
-    for (int i = 0; i < COMMANDS_WITH_FILES; i++)
+    for (int i = 0; i < COMMAND_COUNT; i++)
         fprintf(file, "  %s %s\n      %s\n", command_text((ls_command)i), commands[i].files, commands[i].help);
     fputs("\nOptions\n", file);
     for (int i = 0; i < OPTION_COUNT; i++) {

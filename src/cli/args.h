@@ -9,6 +9,7 @@ typedef enum {
     LS_COMMAND_TRAIN,
     LS_COMMAND_BENCH,
     LS_COMMAND_EVAL,
+    LS_COMMAND_DEVICES,
     LS_COMMAND_LIST,
     LS_COMMAND_HELP,
     LS_COMMAND_VERSION,
@@ -25,6 +26,7 @@ typedef struct { // texts are borrowed from argv
     int print_config, dry_run, quiet;
     double seconds; // bench: of one measurement
     int repeats;    // bench
+    int json;       // devices
 } ls_args;
 
 // LS_USAGE: unknown option (with the nearest valid one), missing argument, wrong number of files.

@@ -31,6 +31,7 @@ static const struct {
     [LS_COMMAND_TRAIN] = { ls_cmd_train, NULL },
     [LS_COMMAND_BENCH] = { ls_cmd_bench, NULL },
     [LS_COMMAND_EVAL] = { ls_cmd_eval, NULL },
+    [LS_COMMAND_DEVICES] = { ls_cmd_devices, NULL },
     [LS_COMMAND_LIST] = { NULL, print_list },
     [LS_COMMAND_HELP] = { NULL, print_help },
     [LS_COMMAND_VERSION] = { NULL, print_version },

@@ -257,8 +257,8 @@ static void check_driver_age(int runtime_cuda, ls_cuda_machine *machine) {
 static void look_at_driver(const search *where, ls_cuda_machine *machine) {
     opened file;
     driver_api api;
-    char needed[64];
-    driver_needed(LS_CUDA_BUILD_RUNTIME / 1000, needed, sizeof needed);
+    const char *needed =
+        driver_needed(LS_CUDA_BUILD_RUNTIME / 1000, machine->driver_needed, sizeof machine->driver_needed);
     if (!open_library(where, "libcuda.so.1", 1, &file)) {
         if (file.error[0])
             say(machine->driver_problem, sizeof machine->driver_problem,

@@ -40,6 +40,7 @@ typedef struct {
 typedef struct {
     char driver_path[LS_CUDA_PATH_BYTES]; // of libcuda.so.1; "": none
     char driver_release[32];              // "580.65.06"; "": unknown
+    char driver_needed[64];               // "580.65.06 or later (CUDA 13)"
     int driver_cuda;                      // newest CUDA it runs, 13000 for 13.0; 0: unknown
     char driver_problem[LS_CUDA_TEXT_BYTES];
     int card_count;

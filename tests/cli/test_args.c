@@ -23,8 +23,12 @@ static const struct {
     { { "a.ini", "b.ini" },
         "two configuration files, a.ini and b.ini: a run has one (single options: --set section.key=value)" },
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
-    { { "resume", "a.ini" },
-        "unknown command 'resume'; commands are bench and eval (if it is a configuration file, write ./resume)" },
+    { { "resume", "a.ini" }, "unknown command 'resume'; commands are bench, eval and devices (if it is a configuration "
+                             "file, write ./resume)" },
+    { { "device" }, "unknown command 'device'; did you mean 'devices'?" },
+    { { "devices", "a.ini" }, "'a.ini' is one file too many: train devices takes none" },
+    { { "devices", "--set", "a.b=c" }, "--set: not an option of 'train devices'; 'train --help' lists them" },
+    { { "a.ini", "--json" }, "--json: not an option of 'train'; 'train --help' lists them" },
     { { "--rundir", "x", "a.ini" }, "unknown option --rundir; did you mean --run-dir?" },
     { { "--rundir=x", "a.ini" }, "unknown option --rundir; did you mean --run-dir?" },
     { { "--verbosity", "a.ini" }, "unknown option --verbosity; 'train --help' lists all" },
@@ -87,6 +91,9 @@ static const struct {
         { .command = LS_COMMAND_BENCH, .config = "a.ini", .seconds = 0.5, .repeats = 7 } },
     { { "eval", "a.ini", "weights" },
         { .command = LS_COMMAND_EVAL, .config = "a.ini", .weights = "weights", .seconds = 3, .repeats = 5 } },
+    { { "devices" }, { .command = LS_COMMAND_DEVICES, .seconds = 3, .repeats = 5 } },
+    { { "devices", "--json" }, { .command = LS_COMMAND_DEVICES, .json = 1, .seconds = 3, .repeats = 5 } },
+    { { "devices", "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
     { { "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
     { { "-h" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
     { { "bench", "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
@@ -102,7 +109,7 @@ static int same_args(const ls_args *a, const ls_args *b) {
     int same = a->command == b->command && same_text(a->config, b->config) && same_text(a->weights, b->weights) &&
                a->set_count == b->set_count && same_text(a->run_dir, b->run_dir) &&
                a->print_config == b->print_config && a->dry_run == b->dry_run && a->quiet == b->quiet &&
-               a->seconds == b->seconds && a->repeats == b->repeats;
+               a->seconds == b->seconds && a->repeats == b->repeats && a->json == b->json;
     for (int i = 0; same && i < a->set_count; i++) same = same_text(a->sets[i], b->sets[i]);
     return same;
 }
@@ -137,7 +144,7 @@ static void help(void **state) {
     (void)state;
     static const char *const needed[] = { "--set section.key=value", "--run-dir DIR", "--print-config", "--dry-run",
         "--quiet", "--seconds S", "--repeats N", "--list", "--help", "--version", "train bench CONFIG.ini",
-        "train eval CONFIG.ini WEIGHTS.safetensors", "\n  75  stopped" };
+        "train eval CONFIG.ini WEIGHTS.safetensors", "train devices", "--json", "\n  75  stopped" };
     char *text = NULL;
     size_t bytes = 0;
     FILE *file = open_memstream(&text, &bytes);

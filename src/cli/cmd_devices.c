@@ -1,0 +1,209 @@
+// cmd_devices.c - `train devices [--json]`: every device of this machine, CUDA's libraries, what is missing or does not
+// fit together and the fix, and what device.type = auto takes; to stdout.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/cpus.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "device/cuda_libraries.h"
+#include "device/device.h"
+
+enum { FEATURES_MAX = 4 };
+
+typedef struct {
+    ls_cpus cpus;
+    int threads;
+    size_t memory_bytes;
+    const char *features[FEATURES_MAX]; // up to NULL
+    ls_cuda_machine cuda;
+    // device.type = auto
+    const char *chosen; // "cpu"; NULL: none opens
+    ls_device_facts facts;
+    const char *why; // "": nothing is missing
+} findings;
+
+static void list_features(const ls_cpus *cpus, const char *features[FEATURES_MAX]) {
+    const struct {
+        int has;
+        const char *name;
+    } rows[FEATURES_MAX] = { { cpus->has_avx2, "AVX2" }, { cpus->has_avx512, "AVX-512" },
+        { cpus->has_avx512_bf16, "AVX512-BF16" }, { cpus->has_amx_bf16, "AMX-BF16" } };
+    int count = 0;
+    for (int i = 0; i < FEATURES_MAX; i++)
+        if (rows[i].has) features[count++] = rows[i].name;
+}
+
+static void look(findings *f) {
+    ls_cpus_detect(&f->cpus);
+    f->threads = ls_cpus_threads_per_rank(&f->cpus, 1);
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    f->memory_bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
+    list_features(&f->cpus, f->features);
+    ls_cuda_machine_look(&f->cuda);
+
+    // Not a guess: the device is opened as a run would open it.
+    ls_device *device = NULL;
+    const char *why = NULL;
+    ls_status status = ls_device_open("auto", &(ls_device_options){ .threads = f->threads }, &device, &why);
+    f->why = ls_failed(status) ? status.text : why ? why : "";
+    if (ls_failed(status)) return;
+    f->chosen = device->api->name;
+    device->api->facts(device, &f->facts);
+    ls_device_close(device);
+}
+
+// --- for a person
+
+static void print_devices(const findings *f) {
+    char memory[24];
+    printf("devices\n  cpu     %s, %d core%s, %d thread%s a rank", f->cpus.model, f->cpus.mask_cores,
+        f->cpus.mask_cores == 1 ? "" : "s", f->threads, f->threads == 1 ? "" : "s");
+    for (int i = 0; i < FEATURES_MAX && f->features[i]; i++) printf(", %s", f->features[i]);
+    printf(", %s\n", ls_text_bytes(memory, f->memory_bytes));
+    for (int i = 0; i < f->cuda.card_count; i++) {
+        const ls_cuda_card *card = &f->cuda.cards[i];
+        printf("  cuda %-2d %s, compute capability %d.%d%s, %s, driver %s, %s, %s\n", i, card->name,
+            card->capability / 10, card->capability % 10, card->capability < LS_CUDA_CAPABILITY_MIN ? " (too old)" : "",
+            ls_text_bytes(memory, card->memory_bytes), f->cuda.driver_release[0] ? f->cuda.driver_release : "unknown",
+            card->uuid[0] ? card->uuid : "no UUID", card->pci[0] ? card->pci : "no PCI address");
+    }
+}
+
+static void print_library(
+    const char *name, const char *version, const char *needed, const char *use, const char *path) {
+    printf("  %-13s %-11s %-29s %-13s %s\n", name, version[0] ? version : "-", needed[0] ? needed : "any", use,
+        path[0] ? path : "not found");
+}
+
+static void print_libraries(const ls_cuda_machine *cuda) {
+    char version[32] = "";
+    if (cuda->driver_cuda)
+        snprintf(version, sizeof version, "CUDA %d.%d", cuda->driver_cuda / 1000, cuda->driver_cuda % 1000 / 10);
+    printf("\n%-15s %-11s %-29s %-13s %s\n", "for CUDA", "found", "needed", "use", "path");
+    print_library("driver", cuda->driver_release[0] ? cuda->driver_release : version, cuda->driver_needed, "required",
+        cuda->driver_path);
+    for (int i = 0; i < LS_CUDA_LIBRARY_COUNT; i++) {
+        const ls_cuda_library *library = &cuda->libraries[i];
+        print_library(library->name, library->version, library->needed, library->use, library->path);
+    }
+}
+
+static void print_problems(const ls_cuda_machine *cuda) {
+    const char *title = "\nto be done before CUDA can be used\n";
+    const char *lines[LS_CUDA_LIBRARY_COUNT + 2] = { cuda->driver_problem, cuda->card_problem };
+    for (int i = 0; i < LS_CUDA_LIBRARY_COUNT; i++) lines[i + 2] = cuda->libraries[i].problem;
+    for (int i = 0; i < LS_CUDA_LIBRARY_COUNT + 2; i++) {
+        if (!lines[i][0]) continue;
+        printf("%s  %s\n", title, lines[i]);
+        title = "";
+    }
+}
+
+static void print_all(const findings *f) {
+    print_devices(f);
+    print_libraries(&f->cuda);
+    print_problems(&f->cuda);
+    if (f->chosen)
+        printf("\ndevice.type = auto takes %s (%s)%s%s\n", f->chosen, f->facts.name, f->why[0] ? ": " : "", f->why);
+    else
+        printf("\ndevice.type = auto takes nothing: %s\n", f->why);
+}
+
+// --- for a program
+
+static void add_text(cJSON *object, const char *name, const char *text) {
+    if (text[0])
+        cJSON_AddStringToObject(object, name, text);
+    else
+        cJSON_AddNullToObject(object, name);
+}
+
+static void add_cpu(cJSON *devices, const findings *f) {
+    cJSON *device = cJSON_CreateObject();
+    cJSON_AddItemToArray(devices, device);
+    add_text(device, "type", "cpu");
+    add_text(device, "name", f->cpus.model);
+    ls_json_add_int(device, "cores", f->cpus.mask_cores);
+    ls_json_add_int(device, "threads", f->threads);
+    ls_json_add_int(device, "memory_bytes", (int64_t)f->memory_bytes);
+    cJSON *features = cJSON_AddArrayToObject(device, "features");
+    for (int i = 0; i < FEATURES_MAX && f->features[i]; i++)
+        cJSON_AddItemToArray(features, cJSON_CreateString(f->features[i]));
+}
+
+static void add_card(cJSON *devices, const ls_cuda_machine *cuda, int index) {
+    const ls_cuda_card *card = &cuda->cards[index];
+    char capability[16];
+    snprintf(capability, sizeof capability, "%d.%d", card->capability / 10, card->capability % 10);
+    cJSON *device = cJSON_CreateObject();
+    cJSON_AddItemToArray(devices, device);
+    add_text(device, "type", "cuda");
+    ls_json_add_int(device, "index", index);
+    add_text(device, "name", card->name);
+    add_text(device, "compute_capability", capability);
+    cJSON_AddBoolToObject(device, "new_enough", card->capability >= LS_CUDA_CAPABILITY_MIN);
+    ls_json_add_int(device, "memory_bytes", (int64_t)card->memory_bytes);
+    add_text(device, "driver", cuda->driver_release);
+    add_text(device, "uuid", card->uuid);
+    add_text(device, "pci", card->pci);
+}
+
+static void add_libraries(cJSON *tree, const ls_cuda_machine *cuda) {
+    cJSON *driver = cJSON_AddObjectToObject(tree, "driver");
+    add_text(driver, "version", cuda->driver_release);
+    ls_json_add_int(driver, "cuda", cuda->driver_cuda);
+    add_text(driver, "needed", cuda->driver_needed);
+    add_text(driver, "path", cuda->driver_path);
+    add_text(driver, "problem", cuda->driver_problem);
+    add_text(driver, "card_problem", cuda->card_problem);
+    cJSON *libraries = cJSON_AddArrayToObject(tree, "libraries");
+    for (int i = 0; i < LS_CUDA_LIBRARY_COUNT; i++) {
+        const ls_cuda_library *from = &cuda->libraries[i];
+        cJSON *library = cJSON_CreateObject();
+        cJSON_AddItemToArray(libraries, library);
+        add_text(library, "name", from->name);
+        add_text(library, "version", from->version);
+        add_text(library, "needed", from->needed);
+        add_text(library, "use", from->use);
+        add_text(library, "path", from->path);
+        add_text(library, "problem", from->problem);
+    }
+}
+
+static ls_status print_json(const findings *f) {
+    cJSON *tree = cJSON_CreateObject();
+    cJSON *devices = cJSON_AddArrayToObject(tree, "devices");
+    add_cpu(devices, f);
+    for (int i = 0; i < f->cuda.card_count; i++) add_card(devices, &f->cuda, i);
+    add_libraries(tree, &f->cuda);
+    cJSON *chosen = cJSON_AddObjectToObject(tree, "auto");
+    add_text(chosen, "device", f->chosen ? f->chosen : "");
+    add_text(chosen, "name", f->facts.name);
+    add_text(chosen, "why_not_cuda", f->why);
+    ls_status status = ls_json_write_line(stdout, "standard output", tree);
+    cJSON_Delete(tree);
+    return status;
+}
+
+static ls_status print_devices_of_host(int as_json) {
+    findings *f = calloc(1, sizeof *f);
+    if (!f) return ls_fail(LS_DEVICE, "no memory to list devices");
+    ls_status status = LS_SUCCESS;
+    look(f);
+    if (as_json)
+        status = print_json(f);
+    else
+        print_all(f);
+    free(f);
+    if (fflush(stdout) != 0) ls_keep_first(&status, ls_fail(LS_STORAGE, "standard output: cannot be written"));
+    return status;
+}
+
+ls_status ls_cmd_devices(const ls_args *args, ls_comm *comm) {
+    int is_first = ls_comm_about(comm)->rank == 0;
+    return ls_command_agree(comm, is_first ? print_devices_of_host(args->json) : LS_SUCCESS);
+}
