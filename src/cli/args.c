@@ -22,9 +22,8 @@ static const struct {
     [LS_COMMAND_EVAL] = { "eval", "CONFIG.ini WEIGHTS.safetensors",
         "accuracy and loss of saved weights on the test data" },
     [LS_COMMAND_DEVICES] = { "devices", "",
-        "devices of this machine, versions and paths of CUDA's libraries, what is missing, and what device.type = "
-        "auto\n"
-        "      takes" },
+        "this machine's devices, the CUDA libraries and their versions, what is missing and how to get it,\n"
+        "      and what device.type = auto takes" },
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
