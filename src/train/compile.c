@@ -11,23 +11,16 @@ ls_ref ls_ref_input(ls_program_input input) {
     return (ls_ref){ .kind = LS_REF_INPUT, .index = (int)input };
 }
 
-ls_ref ls_ref_arena(ls_buffer buffer) {
-    return (ls_ref){ .kind = LS_REF_ARENA, .buffer = buffer };
-}
-
-ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role role, int what) {
-    for (int p = node->layer->first_param; p < node->layer->first_param + node->layer->param_count; p++) {
-        if (b->graph->params[p].role != role) continue;
-        if (what == LS_PARAM_WORKING) return ls_ref_arena(ls_arenas_working(b->arenas, p));
-        return ls_ref_arena(what == LS_PARAM_GRAD ? ls_arenas_grad(b->arenas, p) : ls_arenas_weight(b->arenas, p));
-    }
+ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role role, ls_param_copy copy) {
+    for (int p = node->layer->first_param; p < node->layer->first_param + node->layer->param_count; p++)
+        if (b->graph->params[p].role == role) return (ls_ref){ .kind = LS_REF_PARAM, .index = p, .copy = copy };
     return (ls_ref){ 0 };
 }
 
 ls_status ls_builder_slot(ls_builder *b, const char *name, size_t bytes, ls_ref *out) {
     *out = (ls_ref){ .kind = LS_REF_SLOT };
-    int now = b->program->count; // the instruction that is emitted next writes it
-    return ls_arena_book(b->program->arena, name, bytes, now, now, &out->index);
+    // the instruction that is emitted next writes it
+    return ls_arena_book(b->program->arena, name, bytes, b->emitted, b->emitted, &out->index);
 }
 
 ls_status ls_builder_activation(ls_builder *b, const char *name, ls_nchw shape, ls_ref *out) {
@@ -44,22 +37,37 @@ static ls_status make_room(ls_program *program) {
     return LS_SUCCESS;
 }
 
-ls_status ls_builder_emit(ls_builder *b, const ls_op_desc *desc, const ls_ref *refs, int count) {
+// What is computed again has the plan of the first time: a layer has at most one operator of a kind.
+static ls_plan *plan_of_first_time(const ls_program *program, const ls_op_desc *desc) {
+    int i = 0;
+    while (
+        program->instructions[i].plan->desc.op != desc->op || program->instructions[i].plan->desc.layer != desc->layer)
+        i++;
+    return program->instructions[i].plan;
+}
+
+static ls_status add_instruction(ls_builder *b, const ls_op_desc *desc, const ls_ref *refs, int count) {
     ls_program *program = b->program;
     LS_TRY(make_room(program));
     ls_instruction *instruction = &program->instructions[program->count];
-    *instruction = (ls_instruction){ 0 };
-    LS_TRY(b->device->api->plan_new(b->device, desc, &instruction->plan));
+    *instruction = (ls_instruction){ .plan_is_shared = b->again, .arg_count = count };
+    if (b->again)
+        instruction->plan = plan_of_first_time(program, desc);
+    else
+        LS_TRY(b->device->api->plan_new(b->device, desc, &instruction->plan));
     if (instruction->plan->workspace_bytes > program->workspace_bytes)
         program->workspace_bytes = instruction->plan->workspace_bytes;
-    assert(count == ls_op_args(desc->op));
-    instruction->arg_count = count;
-    for (int a = 0; a < count; a++) {
-        instruction->refs[a] = refs[a];
-        if (refs[a].kind == LS_REF_SLOT) ls_arena_extend(program->arena, refs[a].index, program->count);
-    }
+    for (int a = 0; a < count; a++) instruction->refs[a] = refs[a];
     program->count++;
     return LS_SUCCESS;
+}
+
+ls_status ls_builder_emit(ls_builder *b, const ls_op_desc *desc, const ls_ref *refs, int count) {
+    assert(count == ls_op_args(desc->op));
+    for (int a = 0; a < count; a++)
+        if (refs[a].kind == LS_REF_SLOT) ls_arena_extend(b->program->arena, refs[a].index, b->emitted);
+    b->emitted++;
+    return b->measuring ? LS_SUCCESS : add_instruction(b, desc, refs, count);
 }
 
 // --- gradients of values
@@ -119,7 +127,13 @@ static int anchor(const ls_builder *b, int l) {
     return l;
 }
 
-// batchnorm2d at l takes in the add that reads it, where the other operand is there already, and a relu after that.
+// The index of a fused pooling is one byte.
+static int window_fits(const ls_layer *pool) {
+    return pool->attr.maxpool2d.kernel * pool->attr.maxpool2d.kernel < LS_POOL_NONE_U8;
+}
+
+// batchnorm2d at l takes in the add that reads it, where the other operand is there already, a relu after that, and a
+// max pooling after the relu, where the device can.
 static void fuse_norm(ls_builder *b, int l, ls_node *node) {
     const ls_layer *layers = b->graph->layers;
     int last = l;
@@ -137,6 +151,11 @@ static void fuse_norm(ls_builder *b, int l, ls_node *node) {
     if (relu >= 0) {
         node->relu = 1;
         b->absorbed_by[relu] = l;
+        int pool = b->device->api->fusions & LS_FUSES_NORM_POOL ? only_reader(b, relu, LS_LAYER_MAXPOOL2D) : -1;
+        if (pool >= 0 && window_fits(&layers[pool])) {
+            node->pool = &layers[pool];
+            b->absorbed_by[pool] = l;
+        }
     }
 }
 
@@ -239,24 +258,39 @@ static ls_status emit_loss(ls_builder *b) {
 void ls_builder_completes(ls_builder *b, const ls_node *node) {
     for (int p = node->layer->first_param; p < node->layer->first_param + node->layer->param_count; p++)
         b->completed += !ls_role_is_statistic(b->graph->params[p].role);
-    b->program->instructions[b->program->count - 1].completes = b->completed;
+    if (!b->measuring) b->program->instructions[b->program->count - 1].completes = b->completed;
 }
 
 static ls_status emit_backward(ls_builder *b) {
-    for (int n = b->node_count - 1; n >= 0; n--) {
-        ls_node *node = &b->nodes[n];
-        if (b->values[node->output].needs_grad) LS_TRY(ls_lowerings[node->layer->kind].backward(b, node));
+    for (int block = b->block_count - 1; block >= 0; block--) {
+        int first = block ? b->block_end[block - 1] : 0, end = b->block_end[block];
+        if (block < b->block_count - 1) LS_TRY(ls_builder_recompute(b, first, end)); // the last one is still there
+        for (int n = end - 1; n >= first; n--) {
+            ls_node *node = &b->nodes[n];
+            if (b->values[node->output].needs_grad) LS_TRY(ls_lowerings[node->layer->kind].backward(b, node));
+        }
     }
     assert(b->completed == b->arenas->trained_params);
     return LS_SUCCESS;
 }
 
-static ls_status build(ls_builder *b) {
+static void make_nodes(ls_builder *b) {
     count_readers(b);
     for (int l = 0; l < b->graph->layer_count; l++) b->absorbed_by[l] = -1;
     b->value_count = 1;
     for (int l = 0; l < b->graph->layer_count; l++) add_layer(b, l);
     mark_needs_grad(b);
+    b->block_end[0] = b->node_count;
+    b->block_count = 1;
+}
+
+ls_status ls_builder_emit_program(ls_builder *b) {
+    ls_arena_free(b->program->arena);
+    b->program->arena = NULL;
+    LS_TRY(ls_arena_new(&b->program->arena));
+    b->emitted = 0;
+    b->completed = 0;
+    for (int v = 0; v < b->value_count; v++) b->values[v].grad_count = 0;
     LS_TRY(emit_augment(b));
     for (int n = 0; n < b->node_count; n++) {
         ls_node *node = &b->nodes[n];
@@ -269,7 +303,18 @@ static ls_status build(ls_builder *b) {
     return LS_SUCCESS;
 }
 
-ls_status ls_compile(const ls_arenas *arenas, const ls_compile_options *options, ls_program **out) {
+static ls_status build(ls_builder *b, int with_plans) {
+    make_nodes(b);
+    b->measuring = 1;
+    LS_TRY(ls_builder_emit_program(b));
+    b->program->all_kept_bytes = b->program->activation_bytes;
+    if (b->options->training && b->options->recompute) LS_TRY(ls_builder_choose_blocks(b));
+    b->program->blocks = b->block_count;
+    b->measuring = !with_plans;
+    return ls_builder_emit_program(b);
+}
+
+static ls_status compile(const ls_arenas *arenas, const ls_compile_options *options, int with_plans, ls_program **out) {
     size_t layers = (size_t)arenas->graph->layer_count;
     ls_builder b = { .arenas = arenas, .graph = arenas->graph, .options = options, .device = arenas->device };
     b.program = calloc(1, sizeof *b.program);
@@ -278,15 +323,16 @@ ls_status ls_compile(const ls_arenas *arenas, const ls_compile_options *options,
     b.readers = calloc(layers, sizeof *b.readers);
     b.absorbed_by = calloc(layers, sizeof *b.absorbed_by);
     b.nodes = calloc(layers, sizeof *b.nodes);
+    b.block_end = calloc(layers, sizeof *b.block_end);
     ls_status status = LS_SUCCESS;
-    if (!b.program || !b.values || !b.value_of || !b.readers || !b.absorbed_by || !b.nodes) {
+    if (!b.program || !b.values || !b.value_of || !b.readers || !b.absorbed_by || !b.nodes || !b.block_end) {
         status = ls_fail(LS_DEVICE, "out of host memory for compiling %s", arenas->graph->path);
         goto done;
     }
     b.program->device = arenas->device;
+    b.program->arenas = arenas;
     b.program->storage = arenas->storage;
-    LS_TRY_GOTO(ls_arena_new(&b.program->arena));
-    LS_TRY_GOTO(build(&b));
+    LS_TRY_GOTO(build(&b, with_plans));
     *out = b.program;
     b.program = NULL; // ownership moved to *out
 done:
@@ -296,5 +342,18 @@ done:
     free(b.readers);
     free(b.absorbed_by);
     free(b.nodes);
+    free(b.block_end);
     return status;
+}
+
+ls_status ls_compile(const ls_arenas *arenas, const ls_compile_options *options, ls_program **out) {
+    return compile(arenas, options, 1, out);
+}
+
+ls_status ls_compile_measure(const ls_arenas *arenas, const ls_compile_options *options, size_t *activation_bytes) {
+    ls_program *program;
+    LS_TRY(compile(arenas, options, 0, &program));
+    *activation_bytes = program->activation_bytes;
+    ls_program_free(program);
+    return LS_SUCCESS;
 }

@@ -2,7 +2,8 @@
 // lifetime.
 //
 // Fusions: batchnorm2d (+ add of an earlier value) (+ relu) becomes one batch norm operator; relu before max pooling
-// joins it; flatten, and dropout in evaluation, become nothing. Gradients of a value with two readers are added by
+// joins it; where the device can (LS_FUSES_NORM_POOL), max pooling joins batch norm with relu; flatten, and dropout in
+// evaluation, become nothing. Gradients of a value with two readers are added by
 // batch norm's backward operator where it is the producer, else by an add.
 #ifndef LS_TRAIN_COMPILE_H
 #define LS_TRAIN_COMPILE_H
@@ -19,9 +20,15 @@ typedef struct {
     int pad;
     ls_pad_mode pad_mode;
     int indexed; // pixels are the whole data set's, and the batch is told by numbers
+    int recompute; // training: activations inside of blocks are computed a second time in the backward pass
+                   // (recompute.c)
 } ls_compile_options;
 
-// LS_USAGE or LS_DEVICE naming the layer. The program must be bound (ls_program_bind) before it runs.
+// LS_USAGE or LS_DEVICE naming the layer. The arenas need not have memory yet. The program must be bound
+// (ls_program_bind) before it runs.
 LS_CHECKED ls_status ls_compile(const ls_arenas *arenas, const ls_compile_options *options, ls_program **out);
+// The program's activation_bytes, without making its plans: cheap.
+LS_CHECKED ls_status ls_compile_measure(
+    const ls_arenas *arenas, const ls_compile_options *options, size_t *activation_bytes);
 
 #endif

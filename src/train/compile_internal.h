@@ -1,4 +1,5 @@
-// compile_internal.h - what compile.c (values, fusion, gradients) and lower.c (a layer's operators) share.
+// compile_internal.h - what compile.c (values, fusion, gradients), lower.c (a layer's operators) and recompute.c
+// (blocks) share.
 #ifndef LS_TRAIN_COMPILE_INTERNAL_H
 #define LS_TRAIN_COMPILE_INTERNAL_H
 
@@ -13,6 +14,7 @@ typedef struct {
     int needs_grad;
     ls_ref grads[LS_GRADS_MAX];
     int grad_count;
+    int wanted; // by the backward pass of the block that is being recomputed
 } ls_value;
 
 // One node = one layer with the layers that are fused into it.
@@ -22,7 +24,8 @@ typedef struct {
     int input[LS_INPUTS_MAX], input_count; // values; the residual of a fused batch norm is input[1]
     int output;                            // value
     int relu, residual;                    // fused
-    ls_ref kept;                           // batch norm's saved statistics, pooling's index
+    const ls_layer *pool;                  // fused: the max pooling behind a batch norm's relu; else NULL
+    ls_ref saved, index;                   // for the backward pass: batch norm's statistics, max pooling's index
 } ls_node;
 
 typedef struct {
@@ -38,7 +41,12 @@ typedef struct {
     int *absorbed_by; // by layer: the layer that it is fused into, or -1
     ls_node *nodes;
     int node_count;
-    int completed; // trained parameters whose gradients the instructions so far complete
+    int *block_end;  // by block of recomputation: the node behind its last one
+    int block_count; // 1: nothing is computed a second time
+    int emitted;     // instructions so far
+    int measuring;   // no plans are made and no instructions kept: only the arena is wanted
+    int again;       // the forward pass of a block is emitted a second time
+    int completed;   // trained parameters whose gradients the instructions so far complete
 } ls_builder;
 
 // A new activation slot.
@@ -55,14 +63,28 @@ LS_CHECKED ls_status ls_builder_give_grad(ls_builder *b, int value, ls_ref grad)
 void ls_builder_completes(ls_builder *b, const ls_node *node);
 
 ls_ref ls_ref_input(ls_program_input input);
-ls_ref ls_ref_arena(ls_buffer buffer);
-ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role role, int what);
-enum { LS_PARAM_MASTER, LS_PARAM_WORKING, LS_PARAM_GRAD }; // what
+ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role role, ls_param_copy copy);
+// Does the node's operator write its output over its input?
+int ls_node_in_place(const ls_builder *b, const ls_node *node);
+
+// Emits the whole program, with the blocks that the builder has, into a new arena.
+LS_CHECKED ls_status ls_builder_emit_program(ls_builder *b);
+// Cuts the nodes into the blocks that need the least activation memory (recompute.c).
+LS_CHECKED ls_status ls_builder_choose_blocks(ls_builder *b);
+// Emits what the backward pass of nodes first..end-1 reads and the forward pass did not keep.
+LS_CHECKED ls_status ls_builder_recompute(ls_builder *b, int first, int end);
+
+typedef enum {
+    LS_READS_INPUT = 1,
+    LS_READS_OUTPUT = 2,
+    LS_READS_RELU = 4 // its output where a relu is fused, and no pooling (which has its index)
+} ls_backward_reads;
 
 // A layer kind's operators, by ls_layer_kind (lower.c).
 typedef struct {
     ls_status (*forward)(ls_builder *b, ls_node *node);
     ls_status (*backward)(ls_builder *b, ls_node *node);
+    int reads; // what backward reads of the forward pass: a set of ls_backward_reads
 } ls_lowering;
 extern const ls_lowering ls_lowerings[LS_LAYER_COUNT];
 

@@ -20,6 +20,12 @@ static void print_memory(const ls_trainer *t, FILE *file) {
     print_bytes(file, "total", ls_trainer_device_bytes(t));
     fprintf(file, "  (activations would be %s if no two shared memory)\n",
         ls_text_bytes(unshared, ls_arena_unshared_bytes(t->full->arena)));
+    if (f->cfg->train_recompute == LS_RECOMPUTE_BLOCKS) {
+        char kept[32], recomputed[32];
+        fprintf(file, "  (train.recompute: %d block%s; a micro-batch needs %s, without %s)\n", t->full->blocks,
+            t->full->blocks == 1 ? ", as more would not need less" : "s",
+            ls_text_bytes(recomputed, t->full->activation_bytes), ls_text_bytes(kept, t->full->all_kept_bytes));
+    }
 }
 
 static void print_batches(const ls_trainer *t, FILE *file) {

@@ -9,6 +9,12 @@ static ls_ref input_ref(const ls_builder *b, const ls_node *node) {
     return b->values[node->input[0]].ref;
 }
 
+// Elements of an activation as the device lays it out.
+static size_t elements_of(const ls_builder *b, ls_nchw shape) {
+    ls_dtype storage = b->arenas->storage;
+    return b->device->api->activation_bytes(b->device, shape, storage) / ls_dtype_bytes(storage);
+}
+
 // Gives the node's output a shape and a buffer of its own.
 static ls_status new_output(ls_builder *b, const ls_node *node, ls_nchw shape) {
     ls_value *value = &b->values[node->output];
@@ -137,6 +143,10 @@ static ls_op_desc norm_desc(const ls_builder *b, const ls_node *node, ls_op op) 
             .eps = (float)node->layer->attr.batchnorm2d.eps,
             .relu = node->relu,
             .residual = node->residual,
+            .pool_kernel = node->pool ? node->pool->attr.maxpool2d.kernel : 0,
+            .pool_stride = node->pool ? node->pool->attr.maxpool2d.stride : 0,
+            .pool_pad = node->pool ? node->pool->attr.maxpool2d.padding : 0,
+            .pooled = node->pool ? ls_batch_of(input_shape(b, node).n, node->pool->out) : (ls_nchw){ 0 },
             .storage = b->arenas->storage } };
 }
 
@@ -155,22 +165,27 @@ static ls_status norm_inference(ls_builder *b, ls_node *node) {
 }
 
 static ls_status norm_forward(ls_builder *b, ls_node *node) {
-    ls_nchw shape = input_shape(b, node);
-    LS_TRY(new_output(b, node, shape));
-    if (!b->options->training) return norm_inference(b, node);
-    ls_param_shape vector = { LS_PARAM_VECTOR, { shape.c, 1, 1, 1 }, 1 };
-    size_t elements = b->device->api->param_elements(b->device, &vector);
-    LS_TRY(ls_builder_slot(b, "saved statistics", 2 * elements * sizeof(float), &node->kept));
     ls_op_desc desc = norm_desc(b, node, LS_OP_NORM_FORWARD);
+    const ls_norm_attr *attr = &desc.attr.norm;
+    LS_TRY(new_output(b, node, node->pool ? attr->pooled : attr->shape));
+    if (!b->options->training) return norm_inference(b, node);
+    ls_param_shape vector = { LS_PARAM_VECTOR, { attr->shape.c, 1, 1, 1 }, 1 };
+    size_t elements = b->device->api->param_elements(b->device, &vector);
+    LS_TRY(ls_builder_slot(b, "saved statistics", 2 * elements * sizeof(float), &node->saved));
+    if (node->pool) LS_TRY(ls_builder_slot(b, "pooling index", elements_of(b, attr->pooled), &node->index)); // uint8
+    // The second time is for the backward pass only: the statistics of this micro-batch were handed on the first time.
+    ls_ref sum_mean = ls_builder_param(b, node, LS_ROLE_RUNNING_MEAN, LS_PARAM_GRAD);
+    ls_ref sum_var = ls_builder_param(b, node, LS_ROLE_RUNNING_VAR, LS_PARAM_GRAD);
     ls_ref refs[LS_NORM_FORWARD_ARGS] = {
         [LS_NORM_FORWARD_SRC] = input_ref(b, node),
         [LS_NORM_FORWARD_RESIDUAL] = node->residual ? b->values[node->input[1]].ref : (ls_ref){ 0 },
         [LS_NORM_FORWARD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
         [LS_NORM_FORWARD_BETA] = ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_MASTER),
-        [LS_NORM_FORWARD_SAVED] = node->kept,
-        [LS_NORM_FORWARD_SUM_MEAN] = ls_builder_param(b, node, LS_ROLE_RUNNING_MEAN, LS_PARAM_GRAD),
-        [LS_NORM_FORWARD_SUM_VAR] = ls_builder_param(b, node, LS_ROLE_RUNNING_VAR, LS_PARAM_GRAD),
+        [LS_NORM_FORWARD_SAVED] = node->saved,
+        [LS_NORM_FORWARD_SUM_MEAN] = b->again ? (ls_ref){ 0 } : sum_mean,
+        [LS_NORM_FORWARD_SUM_VAR] = b->again ? (ls_ref){ 0 } : sum_var,
         [LS_NORM_FORWARD_DST] = b->values[node->output].ref,
+        [LS_NORM_FORWARD_INDEX] = node->index,
     };
     return ls_builder_emit(b, &desc, refs, LS_NORM_FORWARD_ARGS);
 }
@@ -185,17 +200,19 @@ static ls_status norm_backward(ls_builder *b, ls_node *node) {
     desc.attr.norm.residual = residual && !residual_is_grad;
     ls_ref refs[LS_NORM_BACKWARD_ARGS] = {
         [LS_NORM_BACKWARD_SRC] = input_ref(b, node),
-        [LS_NORM_BACKWARD_DST] = node->relu ? output->ref : (ls_ref){ 0 },
+        [LS_NORM_BACKWARD_DST] = node->relu && !node->pool ? output->ref : (ls_ref){ 0 },
         [LS_NORM_BACKWARD_GRAD_DST] = output->grads[0],
         [LS_NORM_BACKWARD_GRAD_DST2] = output->grad_count == 2 ? output->grads[1] : (ls_ref){ 0 },
         [LS_NORM_BACKWARD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
-        [LS_NORM_BACKWARD_SAVED] = node->kept,
+        [LS_NORM_BACKWARD_SAVED] = node->saved,
+        [LS_NORM_BACKWARD_INDEX] = node->index,
         [LS_NORM_BACKWARD_GRAD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_GRAD),
         [LS_NORM_BACKWARD_GRAD_BETA] = ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_GRAD),
     };
     if (residual_is_grad) LS_TRY(ls_builder_give_grad(b, node->input[1], output->grads[0]));
     if (desc.attr.norm.residual) {
-        LS_TRY(ls_builder_activation(b, node->layer->name, output->shape, &refs[LS_NORM_BACKWARD_GRAD_RESIDUAL]));
+        LS_TRY(
+            ls_builder_activation(b, node->layer->name, desc.attr.norm.shape, &refs[LS_NORM_BACKWARD_GRAD_RESIDUAL]));
         LS_TRY(ls_builder_give_grad(b, node->input[1], refs[LS_NORM_BACKWARD_GRAD_RESIDUAL]));
     }
     LS_TRY(new_input_grad(b, node, &refs[LS_NORM_BACKWARD_GRAD_SRC]));
@@ -232,21 +249,20 @@ static ls_status pool_forward(ls_builder *b, ls_node *node) {
     const ls_pool_attr *attr = &desc.attr.pool;
     LS_TRY(new_output(b, node, attr->dst));
     if (attr->training && attr->kind == LS_POOL_MAX) {
-        size_t elements =
-            b->device->api->activation_bytes(b->device, attr->dst, attr->storage) / ls_dtype_bytes(attr->storage);
-        LS_TRY(ls_builder_slot(b, "pooling index", ls_pool_index_bytes(attr, elements), &node->kept));
+        size_t bytes = ls_pool_index_bytes(attr, elements_of(b, attr->dst));
+        LS_TRY(ls_builder_slot(b, "pooling index", bytes, &node->index));
     }
     ls_ref refs[LS_POOL_FORWARD_ARGS] = {
         [LS_POOL_FORWARD_SRC] = input_ref(b, node),
         [LS_POOL_FORWARD_DST] = b->values[node->output].ref,
-        [LS_POOL_FORWARD_INDEX] = node->kept,
+        [LS_POOL_FORWARD_INDEX] = node->index,
     };
     return ls_builder_emit(b, &desc, refs, LS_POOL_FORWARD_ARGS);
 }
 
 static ls_status pool_backward(ls_builder *b, ls_node *node) {
     ls_op_desc desc = pool_desc(b, node, LS_OP_POOL_BACKWARD);
-    ls_ref refs[LS_POOL_BACKWARD_ARGS] = { [LS_POOL_BACKWARD_INDEX] = node->kept };
+    ls_ref refs[LS_POOL_BACKWARD_ARGS] = { [LS_POOL_BACKWARD_INDEX] = node->index };
     LS_TRY(ls_builder_grad(b, node, &refs[LS_POOL_BACKWARD_GRAD_DST]));
     LS_TRY(new_input_grad(b, node, &refs[LS_POOL_BACKWARD_GRAD_SRC]));
     return ls_builder_emit(b, &desc, refs, LS_POOL_BACKWARD_ARGS);
@@ -263,9 +279,9 @@ static ls_op_desc map_desc(const ls_builder *b, const ls_node *node, ls_op op) {
 
 // After a convolution or linear layer that nothing else reads, relu works in place: their backward passes do not read
 // their output.
-static int relu_in_place(const ls_builder *b, const ls_node *node) {
+int ls_node_in_place(const ls_builder *b, const ls_node *node) {
     int input = node->layer->inputs[0];
-    if (input < 0 || b->readers[input] != 1) return 0;
+    if (node->layer->kind != LS_LAYER_RELU || input < 0 || b->readers[input] != 1) return 0;
     ls_layer_kind kind = b->graph->layers[input].kind;
     return kind == LS_LAYER_CONV2D || kind == LS_LAYER_LINEAR;
 }
@@ -273,7 +289,7 @@ static int relu_in_place(const ls_builder *b, const ls_node *node) {
 static ls_status relu_forward(ls_builder *b, ls_node *node) {
     ls_op_desc desc = map_desc(b, node, LS_OP_RELU_FORWARD);
     ls_value *output = &b->values[node->output];
-    if (relu_in_place(b, node)) {
+    if (ls_node_in_place(b, node)) {
         output->shape = input_shape(b, node);
         output->ref = input_ref(b, node);
     } else {
@@ -354,16 +370,16 @@ static ls_status dropout_backward(ls_builder *b, ls_node *node) {
 }
 
 const ls_lowering ls_lowerings[LS_LAYER_COUNT] = {
-    [LS_LAYER_CONV2D] = { conv_forward, conv_backward },
-    [LS_LAYER_LINEAR] = { linear_forward, linear_backward },
-    [LS_LAYER_RELU] = { relu_forward, relu_backward },
-    [LS_LAYER_BATCHNORM2D] = { norm_forward, norm_backward },
-    [LS_LAYER_MAXPOOL2D] = { pool_forward, pool_backward },
-    [LS_LAYER_AVGPOOL2D] = { pool_forward, pool_backward },
-    [LS_LAYER_GLOBALAVGPOOL] = { pool_forward, pool_backward },
-    [LS_LAYER_GLOBALMAXPOOL] = { pool_forward, pool_backward },
-    [LS_LAYER_DROPOUT] = { dropout_forward, dropout_backward },
-    [LS_LAYER_ADD] = { add_forward, add_backward },
+    [LS_LAYER_CONV2D] = { conv_forward, conv_backward, LS_READS_INPUT },
+    [LS_LAYER_LINEAR] = { linear_forward, linear_backward, LS_READS_INPUT },
+    [LS_LAYER_RELU] = { relu_forward, relu_backward, LS_READS_OUTPUT },
+    [LS_LAYER_BATCHNORM2D] = { norm_forward, norm_backward, LS_READS_INPUT | LS_READS_RELU },
+    [LS_LAYER_MAXPOOL2D] = { pool_forward, pool_backward, 0 },
+    [LS_LAYER_AVGPOOL2D] = { pool_forward, pool_backward, 0 },
+    [LS_LAYER_GLOBALAVGPOOL] = { pool_forward, pool_backward, 0 },
+    [LS_LAYER_GLOBALMAXPOOL] = { pool_forward, pool_backward, 0 },
+    [LS_LAYER_DROPOUT] = { dropout_forward, dropout_backward, 0 },
+    [LS_LAYER_ADD] = { add_forward, add_backward, 0 },
     [LS_LAYER_FLATTEN] = { 0 }, // becomes nothing: compile.c
-    [LS_LAYER_SCALE] = { scale_forward, scale_backward },
+    [LS_LAYER_SCALE] = { scale_forward, scale_backward, 0 },
 };

@@ -5,10 +5,16 @@
 
 void ls_program_free(ls_program *program) {
     if (!program) return;
-    for (int i = 0; i < program->count; i++) program->device->api->plan_free(program->instructions[i].plan);
+    for (int i = 0; i < program->count; i++)
+        if (!program->instructions[i].plan_is_shared) program->device->api->plan_free(program->instructions[i].plan);
     ls_arena_free(program->arena);
     free(program->instructions);
     free(program);
+}
+
+static ls_buffer param_buffer(const ls_arenas *arenas, const ls_ref *ref) {
+    if (ref->copy == LS_PARAM_WORKING) return ls_arenas_working(arenas, ref->index);
+    return ref->copy == LS_PARAM_GRAD ? ls_arenas_grad(arenas, ref->index) : ls_arenas_weight(arenas, ref->index);
 }
 
 void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace) {
@@ -21,8 +27,8 @@ void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspa
             if (ref->kind == LS_REF_SLOT)
                 instruction->args[a] = ls_buffer_at(activations, ls_arena_offset(program->arena, ref->index),
                     ls_arena_slot_bytes(program->arena, ref->index));
-            else if (ref->kind == LS_REF_ARENA)
-                instruction->args[a] = ref->buffer;
+            else if (ref->kind == LS_REF_PARAM)
+                instruction->args[a] = param_buffer(program->arenas, ref);
         }
     }
 }
@@ -47,10 +53,13 @@ double ls_program_flops(const ls_program *program) {
 }
 
 void ls_program_print(const ls_program *program, FILE *file) {
-    fprintf(file, "%4s  %-24s %-20s %-32s %10s\n", "", "operator", "layer", "algorithm", "MFLOP");
+    fprintf(file, "%4s  %-26s %-20s %-32s %10s\n", "", "operator", "layer", "algorithm", "MFLOP");
     for (int i = 0; i < program->count; i++) {
         const ls_plan *plan = program->instructions[i].plan;
-        fprintf(file, "%4d  %-24s %-20s %-32s %10.2f\n", i, ls_op_name(plan->desc.op), plan->desc.layer,
+        char op[32];
+        snprintf(
+            op, sizeof op, "%s%s", ls_op_name(plan->desc.op), program->instructions[i].plan_is_shared ? " again" : "");
+        fprintf(file, "%4d  %-26s %-20s %-32s %10.2f\n", i, op, plan->desc.layer,
             plan->algorithm ? plan->algorithm : "", ls_op_flops(&plan->desc) / 1e6);
     }
 }

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 #include "base/arena.h"
-#include "device/device.h"
+#include "train/arenas.h"
 
 // What changes from run to run, in memory that the device can read.
 typedef enum {
@@ -29,17 +29,19 @@ typedef struct {
     ls_buffer buffer[LS_INPUT_COUNT];
 } ls_program_inputs;
 
-typedef enum { LS_REF_NONE, LS_REF_INPUT, LS_REF_SLOT, LS_REF_ARENA } ls_ref_kind;
+typedef enum { LS_REF_NONE, LS_REF_INPUT, LS_REF_SLOT, LS_REF_PARAM } ls_ref_kind;
+typedef enum { LS_PARAM_MASTER, LS_PARAM_WORKING, LS_PARAM_GRAD } ls_param_copy;
 
 // An argument before memory is placed.
 typedef struct {
     ls_ref_kind kind;
-    int index;        // input, or activation slot
-    ls_buffer buffer; // arena: fixed from the start
+    int index;          // input, activation slot, or parameter of the graph
+    ls_param_copy copy; // parameter: which of its arrays
 } ls_ref;
 
 typedef struct {
     ls_plan *plan;
+    int plan_is_shared; // recomputed: the plan is that of the first time
     int arg_count;
     ls_ref refs[LS_OP_ARGS_MAX];
     ls_buffer args[LS_OP_ARGS_MAX]; // by ls_program_bind; inputs stay empty until the run
@@ -48,6 +50,7 @@ typedef struct {
 
 typedef struct {
     ls_device *device;
+    const ls_arenas *arenas; // borrowed
     ls_instruction *instructions;
     int count, capacity;
     ls_arena *arena; // lifetimes of activations and their gradients, by instruction number
@@ -55,18 +58,20 @@ typedef struct {
     ls_ref logits;
     ls_dtype storage;
     size_t activation_bytes, workspace_bytes;
+    int blocks;            // of recomputation (recompute.c); 1: nothing is computed a second time
+    size_t all_kept_bytes; // activations if nothing were computed a second time
     ls_buffer workspace;
 } ls_program;
 
 void ls_program_free(ls_program *program); // NULL is allowed
-// Slabs of at least activation_bytes and workspace_bytes; borrowed.
+// Slabs of at least activation_bytes and workspace_bytes; borrowed, as are the arenas, which have their memory by now.
 void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace);
 // Runs all instructions in order on one queue. Where gradients become complete, complete(context, up_to) is called (may
 // be NULL).
 void ls_program_run(const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue,
     void (*complete)(void *context, int up_to), void *context);
 double ls_program_flops(const ls_program *program);
-// The instruction table: number, operator, layer, algorithm, MFLOP.
+// The instruction table: number, operator, layer, algorithm, MFLOP; what is computed a second time says "again".
 void ls_program_print(const ls_program *program, FILE *file);
 
 #endif

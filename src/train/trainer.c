@@ -141,6 +141,7 @@ static ls_status compile_programs(ls_trainer *t) {
         .pad = (int)cfg->data_pad,
         .pad_mode = cfg->data_pad_mode == LS_PAD_MODE_REFLECT ? LS_PAD_REFLECT : LS_PAD_ZERO,
         .indexed = cfg->data_loader == LS_LOADER_RESIDENT,
+        .recompute = cfg->train_recompute == LS_RECOMPUTE_BLOCKS,
     };
     LS_TRY(ls_compile(t->arenas, &options, &t->full));
     options.micro_batch = tail_size(&t->facts.batches);

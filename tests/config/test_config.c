@@ -39,6 +39,8 @@ static void choices_match_the_enums(void **state) {
         { "train.precision", LS_PRECISION_FP32, "fp32" },
         { "train.precision", LS_PRECISION_BF16, "bf16" },
         { "train.precision", LS_PRECISION_FP16, "fp16" },
+        { "train.recompute", LS_RECOMPUTE_OFF, "off" },
+        { "train.recompute", LS_RECOMPUTE_BLOCKS, "blocks" },
         { "train.loss_reduction", LS_LOSS_MEAN, "mean" },
         { "train.loss_reduction", LS_LOSS_SUM, "sum" },
         { "optimizer.kind", LS_OPTIMIZER_SGD, "sgd" },

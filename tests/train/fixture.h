@@ -22,6 +22,13 @@
     } while (0)
 
 typedef struct {
+    const char *device, *network; // network: the text of a network file
+    int batch, training, recompute;
+    unsigned fusions; // a set of ls_fusion
+} fixture_setup;
+
+typedef struct {
+    ls_device_api api; // the device's own but for its fusions
     ls_device *device;
     ls_queue *queue;
     ls_graph *graph;
@@ -74,16 +81,22 @@ static inline void fixture_batch(fixture *f) {
     f->result = ls_buffer_host(f->inputs.buffer[LS_INPUT_RESULT]);
 }
 
-static inline void fixture_new(fixture *f, const char *device, const char *network, int batch, int training) {
-    *f = (fixture){ .batch = batch };
+// f must not move afterwards: it holds the device's table.
+static inline void fixture_make(fixture *f, const fixture_setup *setup) {
+    *f = (fixture){ .batch = setup->batch };
     ls_device_options options = { .threads = 2, .winograd = "auto" };
     const char *why;
-    must(ls_device_open(device, &options, &f->device, &why));
+    must(ls_device_open(setup->device, &options, &f->device, &why));
+    f->api = *f->device->api;
+    f->api.fusions = setup->fusions;
+    f->device->api = &f->api;
     must(f->device->api->queue_new(f->device, "test", &f->queue));
-    f->graph = fixture_graph(network);
+    f->graph = fixture_graph(setup->network);
     must(ls_arenas_new(f->device, f->graph, LS_F32, 1, 0, &f->arenas));
     must(ls_arenas_init(f->arenas, 3));
-    ls_compile_options compile = { .micro_batch = batch, .training = training, .seed = 5 };
+    ls_compile_options compile = {
+        .micro_batch = setup->batch, .training = setup->training, .seed = 5, .recompute = setup->recompute
+    };
     must(ls_compile(f->arenas, &compile, &f->program));
     must(f->device->api->slab_new(
         f->device, LS_MEMORY_DEVICE, f->program->activation_bytes, "activations", &f->activations));
@@ -91,6 +104,10 @@ static inline void fixture_new(fixture *f, const char *device, const char *netwo
         f->device, LS_MEMORY_DEVICE, f->program->workspace_bytes + 128, "workspace", &f->workspace));
     ls_program_bind(f->program, f->activations, f->workspace);
     fixture_batch(f);
+}
+
+static inline void fixture_new(fixture *f, const char *device, const char *network, int batch, int training) {
+    fixture_make(f, &(fixture_setup){ .device = device, .network = network, .batch = batch, .training = training });
 }
 
 // Loss summed over the batch; gradients start from zero.

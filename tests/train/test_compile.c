@@ -60,6 +60,55 @@ static void fusion(void **state) {
     fixture_free(&f);
 }
 
+// Which batch norms take in the max pooling behind them, where the device can: n1 with an overlapping pooling that two
+// layers read, n2 with a residual. Not n3, whose window has no index of one byte, n4, whose relu has another reader,
+// and n5 without relu.
+static const char pooled_network[] =
+    "[network]\ninput = 3x20x20\n"
+    "[c1]\nlayer = conv2d\nout_channels = 6\nkernel = 3\npadding = 1\n"
+    "[n1]\nlayer = batchnorm2d\n[r1]\nlayer = relu\n[p1]\nlayer = maxpool2d\nkernel = 3\nstride = 1\npadding = 1\n"
+    "[c2]\nlayer = conv2d\nout_channels = 6\nkernel = 3\npadding = 1\n"
+    "[n2]\nlayer = batchnorm2d\n[a2]\nlayer = add\ninputs = n2, p1\n[r2]\nlayer = relu\n"
+    "[p2]\nlayer = maxpool2d\nkernel = 2\nstride = 1\npadding = 1\n"
+    "[c4]\nlayer = conv2d\nout_channels = 4\nkernel = 3\npadding = 1\n"
+    "[n4]\nlayer = batchnorm2d\n[r4]\nlayer = relu\n[p4]\nlayer = maxpool2d\nkernel = 3\nstride = 1\npadding = 1\n"
+    "[a4]\nlayer = add\ninputs = p4, r4\n"
+    "[n5]\nlayer = batchnorm2d\n[p5]\nlayer = maxpool2d\nkernel = 2\nstride = 1\n"
+    "[n3]\nlayer = batchnorm2d\n[r3]\nlayer = relu\n[p3]\nlayer = maxpool2d\nkernel = 16\nstride = 4\n"
+    "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 5\n";
+
+static void norm_takes_in_pooling(void **state) {
+    (void)state;
+    for (int training = 0; training < 2; training++) {
+        fixture f;
+        fixture_setup setup = { .device = "null", .network = pooled_network, .batch = 4, .training = training };
+        setup.fusions = LS_FUSES_NORM_POOL;
+        fixture_make(&f, &setup);
+        const ls_program *p = f.program;
+        assert_int_equal(count_ops(p, training ? LS_OP_NORM_FORWARD : LS_OP_NORM_INFERENCE), 5);
+        assert_int_equal(count_ops(p, LS_OP_POOL_FORWARD), 3);
+        assert_int_equal(count_ops(p, LS_OP_POOL_BACKWARD), training ? 3 : 0);
+        for (int i = 0; i < p->count; i++) {
+            const ls_instruction *at = &p->instructions[i];
+            const ls_op_desc *desc = &at->plan->desc;
+            int backward = desc->op == LS_OP_NORM_BACKWARD, forward = desc->op == LS_OP_NORM_FORWARD;
+            if (!forward && !backward && desc->op != LS_OP_NORM_INFERENCE) continue;
+            int fused = strcmp(desc->layer, "n1") == 0 || strcmp(desc->layer, "n2") == 0;
+            if ((desc->attr.norm.pool_kernel > 0) != fused)
+                fail_msg("%s: pool_kernel %d", desc->layer, desc->attr.norm.pool_kernel);
+            if (!fused) continue;
+            assert_int_equal(desc->attr.norm.pooled.h, desc->layer[1] == '1' ? 20 : 21);
+            assert_int_equal(desc->attr.norm.residual, desc->layer[1] == '2');
+            if (forward) assert_int_equal(at->refs[LS_NORM_FORWARD_INDEX].kind, LS_REF_SLOT);
+            if (!backward) continue;
+            assert_int_equal(at->refs[LS_NORM_BACKWARD_INDEX].kind, LS_REF_SLOT);
+            assert_int_equal(at->refs[LS_NORM_BACKWARD_DST].kind, LS_REF_NONE);
+            assert_int_equal(desc->attr.norm.two_grads, desc->layer[1] == '1');
+        }
+        fixture_free(&f);
+    }
+}
+
 static void gradients_complete_in_arena_order(void **state) {
     (void)state;
     fixture f;
@@ -161,6 +210,7 @@ static void cpu_agrees_with_ref(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fusion),
+        cmocka_unit_test(norm_takes_in_pooling),
         cmocka_unit_test(gradients_complete_in_arena_order),
         cmocka_unit_test(evaluation_has_no_backward),
         cmocka_unit_test(whole_network_gradients),
