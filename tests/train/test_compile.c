@@ -109,6 +109,37 @@ static void norm_takes_in_pooling(void **state) {
     }
 }
 
+// On ref, fused and not: the same loss, bit for bit, because rounding to storage commutes with the maximum; gradients
+// within rounding, because an overlapping pooling adds gradients and stores their sum, which the fused one need not.
+static void pooling_fused_is_pooling_alone(void **state) {
+    (void)state;
+    assert_true(ls_device_ref.fusions & LS_FUSES_NORM_POOL);
+    for (int recompute = 0; recompute < 2; recompute++) {
+        fixture alone, fused;
+        fixture_setup setup = { .device = "ref", .network = pooled_network, .batch = 4, .training = 1 };
+        setup.recompute = recompute;
+        fixture_make(&alone, &setup);
+        setup.fusions = LS_FUSES_NORM_POOL;
+        fixture_make(&fused, &setup);
+        double want = fixture_run(&alone), got = fixture_run(&fused);
+        if (want != got) fail_msg("recompute %d: loss %.17g fused, %.17g alone", recompute, got, want);
+        for (int p = 0; p < fused.graph->param_count; p++) {
+            const ls_param *param = &fused.graph->params[p];
+            const float *x = ls_buffer_host(ls_arenas_grad(alone.arenas, p));
+            const float *y = ls_buffer_host(ls_arenas_grad(fused.arenas, p));
+            int64_t count = ls_param_count(&param->shape);
+            float largest = 0;
+            for (int64_t i = 0; i < count; i++) largest = fmaxf(largest, fabsf(x[i]));
+            for (int64_t i = 0; i < count; i++)
+                if (!(fabsf(x[i] - y[i]) <= 1e-5f * largest + 1e-6f))
+                    fail_msg("%s[%lld]: %g fused, %g alone (largest %g)", param->name, (long long)i, (double)y[i],
+                        (double)x[i], (double)largest);
+        }
+        fixture_free(&alone);
+        fixture_free(&fused);
+    }
+}
+
 static void gradients_complete_in_arena_order(void **state) {
     (void)state;
     fixture f;
@@ -211,6 +242,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fusion),
         cmocka_unit_test(norm_takes_in_pooling),
+        cmocka_unit_test(pooling_fused_is_pooling_alone),
         cmocka_unit_test(gradients_complete_in_arena_order),
         cmocka_unit_test(evaluation_has_no_backward),
         cmocka_unit_test(whole_network_gradients),
