@@ -208,6 +208,16 @@ static ls_status check_optimizer(const ls_op_desc *desc) {
     const ls_optimizer_attr *a = &desc->attr.optimizer;
     LS_TRY(check_storage(desc, a->storage));
     if (a->count < 1) return FAIL(desc, "%lld elements; at least 1", (long long)a->count);
+    int64_t covered = 0;
+    for (int s = 0; s < a->segment_count; s++) {
+        int64_t count = a->segments[s].count;
+        if (count < 1 || (s + 1 < a->segment_count && count % LS_SEGMENT_ELEMENTS))
+            return FAIL(desc, "segment %d has %lld elements; a multiple of %d is wanted, but for the last", s,
+                (long long)count, LS_SEGMENT_ELEMENTS);
+        covered += count;
+    }
+    if (covered != a->count)
+        return FAIL(desc, "the segments cover %lld of %lld elements", (long long)covered, (long long)a->count);
     if (desc->op == LS_OP_SGD) {
         if (a->momentum >= 0 && a->momentum < 1) return LS_SUCCESS;
         return FAIL(desc, "momentum is %g; at least 0 and below 1", (double)a->momentum);

@@ -36,8 +36,9 @@
 //   ADAMW         nothing when skip; t = applied; w *= 1 - lr*decay; m = beta1*m + (1-beta1)*g; s = beta2*s +
 //   (1-beta2)*g*g;
 //                 w -= lr * (m/(1-beta1^t)) / (sqrt(s/(1-beta2^t)) + eps)              (torch.optim.AdamW)
-//                 both: lr = state.lr * lr_factor; copy[i] = w in 16 bits where the working copy is a 16-bit one
-//                 No MOMENTUM argument is absent, even at momentum 0; COPY is absent when storage is LS_F32
+//                 both: lr = state.lr * lr_factor, lr_factor and decay being the element's segment's; copy[i] = w in 16
+//                 bits where the working copy is a 16-bit one No MOMENTUM argument is absent, even at momentum 0; COPY
+//                 is absent when storage is LS_F32
 //   RUNNING_STATS nothing when skip; running[i] = (1-share)*running[i] + share*sum[i]/micro_batches
 //   CAST          dst[i] = src[i], fp32 -> storage, rounded to nearest even
 #ifndef LS_DEVICE_OP_UPDATE_H
@@ -45,7 +46,11 @@
 
 #include "base/shape.h"
 
-enum { LS_PARTIALS = 3, LS_FIXED_RANK_BITS = 12 }; // up to 4096 micro-batches of a window can be added without overflow
+enum {
+    LS_SEGMENT_ELEMENTS = 16,
+    LS_PARTIALS = 3,
+    LS_FIXED_RANK_BITS = 12
+}; // up to 4096 micro-batches of a window can be added without overflow
 
 typedef struct {          // host -> device with every update
     double samples;       // true number of samples in the window over all ranks; 1 when the loss is summed
@@ -86,9 +91,15 @@ typedef struct {
     int max_skips; // in a row, that halt the run (dynamic)
 } ls_control_attr;
 
+typedef struct {   // neighbours in the arena that share their constants
+    int64_t count; // elements: a multiple of LS_SEGMENT_ELEMENTS, but for the last segment
+    float lr_factor, decay;
+} ls_step_segment;
+
 typedef struct {
     int64_t count;
-    float lr_factor, decay;
+    const ls_step_segment *segments; // in the arena's order, all `count` elements; borrowed until the plan is freed
+    int segment_count;
     float momentum;          // SGD
     int nesterov;            // SGD
     float beta1, beta2, eps; // ADAMW

@@ -43,53 +43,56 @@ static ls_status constants_of_all(const ls_config *cfg, const ls_arenas *a, cons
     return LS_SUCCESS;
 }
 
-static ls_op_desc step_desc(const ls_config *cfg, const ls_arenas *a, constants c, int64_t count) {
-    int adamw = cfg->optimizer_kind == LS_OPTIMIZER_ADAMW;
+// Segments of neighbours, from the constants of each parameter in the arena's order.
+static void cut_segments(ls_optimizer *o, const constants *all) {
+    const ls_arenas *a = o->arenas;
+    int64_t begin = 0;
+    for (int i = 1; i <= a->trained_params; i++) {
+        const constants *c = &all[i - 1];
+        if (i < a->trained_params && all[i].decay == c->decay && all[i].rate_factor == c->rate_factor) continue;
+        int64_t end = a->offset[a->order[i - 1]] + a->elements[a->order[i - 1]];
+        o->ends[o->segment_count] = i;
+        o->segments[o->segment_count++] = (ls_step_segment){ end - begin, (float)c->rate_factor, (float)c->decay };
+        begin = end;
+    }
+}
+
+static ls_op_desc step_desc(const ls_config *cfg, const ls_optimizer *o) {
+    int adamw = o->kind == LS_OPTIMIZER_ADAMW;
     return (ls_op_desc){ .op = adamw ? LS_OP_ADAMW : LS_OP_SGD,
         .layer = "optimizer",
-        .attr.optimizer = { .count = count,
-            .lr_factor = (float)c.rate_factor,
-            .decay = (float)c.decay,
+        .attr.optimizer = { .count = o->arenas->trained_elements,
+            .segments = o->segments,
+            .segment_count = o->segment_count,
             .momentum = (float)cfg->optimizer_momentum,
             .nesterov = cfg->optimizer_nesterov,
             .beta1 = (float)cfg->optimizer_beta1,
             .beta2 = (float)cfg->optimizer_beta2,
             .eps = (float)cfg->optimizer_eps,
-            .storage = a->storage } };
+            .storage = o->arenas->storage } };
 }
 
-static void step_args(const ls_arenas *a, int kind, ls_buffer state, int64_t first, int64_t count, ls_buffer *args) {
-    ls_buffer grad = ls_arenas_range(a->grad, first, count, sizeof(float));
-    ls_buffer weight = ls_arenas_range(a->weight, first, count, sizeof(float));
-    ls_buffer state1 = ls_arenas_range(a->state, first, count, sizeof(float));
-    ls_buffer copy = a->copy ? ls_arenas_range(a->copy, first, count, ls_dtype_bytes(a->storage)) : (ls_buffer){ 0 };
-    if (kind == LS_OPTIMIZER_ADAMW) {
-        args[LS_ADAMW_STATE] = state;
-        args[LS_ADAMW_GRAD] = grad;
-        args[LS_ADAMW_MOMENT1] = state1;
-        args[LS_ADAMW_MOMENT2] = ls_arenas_range(a->state, a->trained_elements + first, count, sizeof(float));
-        args[LS_ADAMW_WEIGHT] = weight;
-        args[LS_ADAMW_COPY] = copy;
-    } else {
-        args[LS_SGD_STATE] = state;
-        args[LS_SGD_GRAD] = grad;
-        args[LS_SGD_MOMENTUM] = state1;
-        args[LS_SGD_WEIGHT] = weight;
-        args[LS_SGD_COPY] = copy;
-    }
-}
-
-static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state, constants c, int first, int end) {
+static void set_args(ls_optimizer *o, ls_buffer state) {
     const ls_arenas *a = o->arenas;
-    int last_param = a->order[end - 1];
-    int64_t from = a->offset[a->order[first]], count = a->offset[last_param] + a->elements[last_param] - from;
-    ls_optimizer_step *step = &o->steps[o->count];
-    *step = (ls_optimizer_step){ .first = first, .end = end };
-    ls_op_desc desc = step_desc(cfg, a, c, count);
-    LS_TRY(a->device->api->plan_new(a->device, &desc, &step->plan));
-    o->count++;
-    step_args(a, o->kind, state, from, count, step->args);
-    return LS_SUCCESS;
+    int64_t count = a->trained_elements;
+    ls_buffer grad = ls_arenas_range(a->grad, 0, count, sizeof(float));
+    ls_buffer weight = ls_arenas_range(a->weight, 0, count, sizeof(float));
+    ls_buffer state1 = ls_arenas_range(a->state, 0, count, sizeof(float));
+    ls_buffer copy = a->copy ? ls_arenas_range(a->copy, 0, count, ls_dtype_bytes(a->storage)) : (ls_buffer){ 0 };
+    if (o->kind == LS_OPTIMIZER_ADAMW) {
+        o->args[LS_ADAMW_STATE] = state;
+        o->args[LS_ADAMW_GRAD] = grad;
+        o->args[LS_ADAMW_MOMENT1] = state1;
+        o->args[LS_ADAMW_MOMENT2] = ls_arenas_range(a->state, count, count, sizeof(float));
+        o->args[LS_ADAMW_WEIGHT] = weight;
+        o->args[LS_ADAMW_COPY] = copy;
+    } else {
+        o->args[LS_SGD_STATE] = state;
+        o->args[LS_SGD_GRAD] = grad;
+        o->args[LS_SGD_MOMENTUM] = state1;
+        o->args[LS_SGD_WEIGHT] = weight;
+        o->args[LS_SGD_COPY] = copy;
+    }
 }
 
 ls_status ls_optimizer_new(const ls_config *cfg, const ls_arenas *arenas, ls_buffer state, ls_optimizer **out) {
@@ -97,20 +100,20 @@ ls_status ls_optimizer_new(const ls_config *cfg, const ls_arenas *arenas, ls_buf
     ls_optimizer *o = calloc(1, sizeof *o);
     constants *all = calloc(trained + 1, sizeof *all);
     ls_status status = LS_SUCCESS;
-    if (o) *o = (ls_optimizer){ .arenas = arenas, .kind = cfg->optimizer_kind, .rate = cfg->optimizer_rate };
-    if (o) o->steps = calloc(trained + 1, sizeof *o->steps);
-    if (!o || !all || !o->steps) {
+    if (o) {
+        *o = (ls_optimizer){ .arenas = arenas, .kind = cfg->optimizer_kind, .rate = cfg->optimizer_rate };
+        o->segments = calloc(trained + 1, sizeof *o->segments);
+        o->ends = calloc(trained + 1, sizeof *o->ends);
+    }
+    if (!o || !all || !o->segments || !o->ends) {
         status = ls_fail(LS_DEVICE, "out of host memory for the optimizer's tables");
         goto done;
     }
     LS_TRY_GOTO(constants_of_all(cfg, arenas, all));
-    for (int first = 0, i = 1; i <= arenas->trained_params; i++) {
-        int ends = i == arenas->trained_params || all[i].decay != all[first].decay ||
-                   all[i].rate_factor != all[first].rate_factor;
-        if (!ends) continue;
-        LS_TRY_GOTO(add_step(o, cfg, state, all[first], first, i));
-        first = i;
-    }
+    cut_segments(o, all);
+    ls_op_desc desc = step_desc(cfg, o);
+    LS_TRY_GOTO(arenas->device->api->plan_new(arenas->device, &desc, &o->plan));
+    set_args(o, state);
     *out = o;
     o = NULL;
 done:
@@ -121,33 +124,40 @@ done:
 
 void ls_optimizer_free(ls_optimizer *o) {
     if (!o) return;
-    for (int s = 0; s < o->count; s++) o->arenas->device->api->plan_free(o->steps[s].plan);
-    free(o->steps);
+    if (o->plan) o->arenas->device->api->plan_free(o->plan);
+    free(o->segments);
+    free(o->ends);
     free(o);
 }
 
 void ls_optimizer_run(const ls_optimizer *o, ls_queue *queue) {
-    for (int s = 0; s < o->count; s++) ls_plan_run(o->steps[s].plan, o->steps[s].args, (ls_buffer){ 0 }, queue);
+    ls_plan_run(o->plan, o->args, (ls_buffer){ 0 }, queue);
 }
 
-// Steps with the same constants are one group for a reader, wherever they lie.
+static int first_param(const ls_optimizer *o, int segment) {
+    return segment ? o->ends[segment - 1] : 0;
+}
+
+// Segments with the same constants are one group for a reader, wherever they lie.
 void ls_optimizer_print(const ls_optimizer *o, FILE *file) {
+    const ls_graph *graph = o->arenas->graph;
+    const int *order = o->arenas->order;
     fprintf(file, "parameter groups (%s, rate %g)\n", o->kind == LS_OPTIMIZER_ADAMW ? "adamw" : "sgd", o->rate);
-    for (int s = 0; s < o->count; s++) {
-        const ls_optimizer_attr *attr = &o->steps[s].plan->desc.attr.optimizer;
+    for (int s = 0; s < o->segment_count; s++) {
+        const ls_step_segment *segment = &o->segments[s];
         int seen = 0, tensors = 0;
         int64_t elements = 0;
-        const char *example = o->arenas->graph->params[o->arenas->order[o->steps[s].first]].name;
-        for (int t = 0; t < o->count; t++) {
-            const ls_optimizer_attr *other = &o->steps[t].plan->desc.attr.optimizer;
-            if (other->decay != attr->decay || other->lr_factor != attr->lr_factor) continue;
+        for (int t = 0; t < o->segment_count; t++) {
+            const ls_step_segment *other = &o->segments[t];
+            if (other->decay != segment->decay || other->lr_factor != segment->lr_factor) continue;
             if (t < s) seen = 1;
-            tensors += o->steps[t].end - o->steps[t].first;
-            for (int i = o->steps[t].first; i < o->steps[t].end; i++)
-                elements += ls_param_count(&o->arenas->graph->params[o->arenas->order[i]].shape);
+            tensors += o->ends[t] - first_param(o, t);
+            for (int i = first_param(o, t); i < o->ends[t]; i++)
+                elements += ls_param_count(&graph->params[order[i]].shape);
         }
         if (!seen)
             fprintf(file, "  rate x %-8g weight decay %-10g %3d tensors, %9lld parameters (%s, ...)\n",
-                (double)attr->lr_factor, (double)attr->decay, tensors, (long long)elements, example);
+                (double)segment->lr_factor, (double)segment->decay, tensors, (long long)elements,
+                graph->params[order[first_param(o, s)]].name);
     }
 }

@@ -1,5 +1,4 @@
-// optimizer.h - parameter groups, and the optimizer's pass over the flat arenas: one operator for each run of
-// neighbours whose constants agree.
+// optimizer.h - parameter groups, and the optimizer's one pass over the flat arenas.
 #ifndef LS_TRAIN_OPTIMIZER_H
 #define LS_TRAIN_OPTIMIZER_H
 
@@ -8,15 +7,12 @@
 #include "train/arenas.h"
 
 typedef struct {
+    const ls_arenas *arenas;
     ls_plan *plan;
     ls_buffer args[LS_OP_ARGS_MAX];
-    int first, end; // in the arena's order
-} ls_optimizer_step;
-
-typedef struct {
-    const ls_arenas *arenas;
-    ls_optimizer_step *steps;
-    int count;
+    ls_step_segment *segments; // neighbours of the arena's order whose constants agree
+    int *ends;                 // by segment: the first parameter of the arena's order behind it
+    int segment_count;
     int kind; // LS_OPTIMIZER_*
     double rate;
 } ls_optimizer;

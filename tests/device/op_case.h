@@ -52,6 +52,7 @@ typedef struct {
     float *pool_src; // POOL_BACKWARD: what the forward run that makes the index reads; owned. NORM_BACKWARD with
                      // pooling and a residual: that run's residual
     uint32_t next_random;
+    ls_step_segment segments[3]; // of an optimizer
 } op_case;
 
 #define EPS32 0x1p-23

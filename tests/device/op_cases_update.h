@@ -227,13 +227,25 @@ static inline void control_cases(ls_dtype storage, case_visit *visit, void *cont
 
 // ---- optimizers
 
-static inline void sgd_case(ls_optimizer_attr a, int applied, int skip, case_visit *visit, void *context) {
+// One segment, or three where there is room: of 16 elements, of 48, the rest.
+static inline void case_segments(op_case *c, float decay) {
+    ls_optimizer_attr *a = &c->desc.attr.optimizer;
+    a->segments = c->segments;
+    a->segment_count = a->count > 100 ? 3 : 1;
+    int64_t rest = a->count - (a->count > 100 ? 64 : 0);
+    c->segments[0] = (ls_step_segment){ a->count > 100 ? 16 : rest, 0.5F, decay };
+    c->segments[1] = (ls_step_segment){ 48, 2, 0 };
+    c->segments[2] = (ls_step_segment){ rest, 0.25F, 2 * decay };
+}
+
+static inline void sgd_case(ls_optimizer_attr a, float decay, int applied, int skip, case_visit *visit, void *context) {
     char row[64];
     snprintf(row, sizeof row, "%lld elements%s%s%s%s", (long long)a.count, a.nesterov ? ", nesterov" : "",
-        a.decay > 0 ? ", decay" : "", applied == 1 ? ", first" : "", skip ? ", skipped" : "");
+        decay > 0 ? ", decay" : "", applied == 1 ? ", first" : "", skip ? ", skipped" : "");
     op_case *c = case_new(LS_OP_SGD, a.storage, "flat", row);
     size_t count = (size_t)a.count;
     c->desc.attr.optimizer = a;
+    case_segments(c, decay);
     ls_train_state *state = case_state(c, LS_SGD_STATE, USE_IN);
     state->applied = applied;
     state->skip = skip;
@@ -254,6 +266,7 @@ static inline void adamw_case(ls_optimizer_attr a, int applied, int skip, case_v
     op_case *c = case_new(LS_OP_ADAMW, a.storage, "flat", row);
     size_t count = (size_t)a.count;
     c->desc.attr.optimizer = a;
+    case_segments(c, 0.01F);
     ls_train_state *state = case_state(c, LS_ADAMW_STATE, USE_IN);
     state->applied = applied;
     state->skip = skip;
@@ -273,21 +286,20 @@ static inline void adamw_case(ls_optimizer_attr a, int applied, int skip, case_v
 
 static inline void optimizer_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof flat_counts / sizeof *flat_counts; i++) {
-        ls_optimizer_attr a = { .count = flat_counts[i], .lr_factor = 0.5F, .storage = storage };
+        ls_optimizer_attr a = { .count = flat_counts[i], .storage = storage };
         for (int variant = 0; variant < 4; variant++) {
             ls_optimizer_attr sgd = a;
             sgd.momentum = 0.9F;
             sgd.nesterov = variant & 1;
-            sgd.decay = variant & 2 ? 5e-4F : 0;
-            sgd_case(sgd, 1, 0, visit, context);
-            sgd_case(sgd, 4, 0, visit, context);
+            float decay = variant & 2 ? 5e-4F : 0;
+            sgd_case(sgd, decay, 1, 0, visit, context);
+            sgd_case(sgd, decay, 4, 0, visit, context);
         }
-        sgd_case(a, 4, 1, visit, context);
-        sgd_case(a, 4, 0, visit, context); // no momentum
+        sgd_case(a, 0, 4, 1, visit, context);
+        sgd_case(a, 0, 4, 0, visit, context); // no momentum
         a.beta1 = 0.9F;
         a.beta2 = 0.999F;
         a.eps = 1e-8F;
-        a.decay = 0.01F;
         adamw_case(a, 1, 0, visit, context);
         adamw_case(a, 20, 0, visit, context);
         adamw_case(a, 3, 1, visit, context);

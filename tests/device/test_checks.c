@@ -10,6 +10,8 @@
 
 #include "device/device.h"
 
+static const ls_step_segment five[2] = { { 5, 1, 0 }, { 5, 1, 0 } };
+
 static const struct {
     ls_op_desc desc;
     const char *expected[3]; // parts of the message
@@ -75,8 +77,19 @@ static const struct {
               .maximum = 2,
               .growth_interval = 1 } },
         { "loss scale from 4 to 2" } },
-    { { LS_OP_SGD, "sgd", .attr.optimizer = { .count = 5, .momentum = 1 } }, { "momentum is 1" } },
-    { { LS_OP_ADAMW, "adamw", .attr.optimizer = { .count = 5, .beta1 = 0.9F, .beta2 = 1, .eps = 1e-8F } },
+    { { LS_OP_SGD, "sgd", .attr.optimizer = { .count = 5, .segments = five, .segment_count = 1, .momentum = 1 } },
+        { "momentum is 1" } },
+    { { LS_OP_SGD, "sgd", .attr.optimizer = { .count = 6, .segments = five, .segment_count = 1 } },
+        { "cover 5 of 6 elements" } },
+    { { LS_OP_SGD, "sgd", .attr.optimizer = { .count = 10, .segments = five, .segment_count = 2 } },
+        { "segment 0 has 5 elements", "multiple of 16" } },
+    { { LS_OP_ADAMW, "adamw",
+          .attr.optimizer = { .count = 5,
+              .segments = five,
+              .segment_count = 1,
+              .beta1 = 0.9F,
+              .beta2 = 1,
+              .eps = 1e-8F } },
         { "beta2 1" } },
 };
 

@@ -65,8 +65,8 @@ static void sgd_is_pytorchs(void **unused) {
         ls_op_desc desc = { .op = LS_OP_SGD,
             .layer = "sgd",
             .attr.optimizer = { .count = 3,
-                .lr_factor = 0.5F,
-                .decay = sgd_rows[i].decay,
+                .segments = &(ls_step_segment){ 3, 0.5F, sgd_rows[i].decay },
+                .segment_count = 1,
                 .momentum = sgd_rows[i].momentum,
                 .nesterov = sgd_rows[i].nesterov } };
         for (int s = 0; s < 3; s++) {
@@ -106,8 +106,8 @@ static void adamw_is_pytorchs(void **unused) {
     ls_op_desc desc = { .op = LS_OP_ADAMW,
         .layer = "adamw",
         .attr.optimizer = { .count = 3,
-            .lr_factor = 1,
-            .decay = 0.1F,
+            .segments = &(ls_step_segment){ 3, 1, 0.1F },
+            .segment_count = 1,
             .beta1 = 0.9F,
             .beta2 = 0.999F,
             .eps = 1e-8F,
@@ -382,7 +382,7 @@ static void clipping_adds_to_the_norm(void **unused) {
     (void)unused;
     ls_train_state state = { .loss_scale = 1 };
     ls_window_input window = { .samples = 1, .micro_batches = 1, .lr = 1 };
-    double partial[2] = { 1e-12, 0 };
+    double partial[LS_PARTIALS] = { 1e-12, 0, -1 };
     ls_op_desc desc = { .op = LS_OP_CONTROL, .layer = "control", .attr.control = { .slots = 1, .clip_norm = 1e-6F } };
     run(&desc, (void *[]){ &window, partial, &state });
     expect_near("multiplier", 0, 0, (double)state.multiplier, 0.5, 1e-6);

@@ -131,11 +131,12 @@ ls_status ls_cpu_control_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out
     return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), ls_ref_control, "scalar", out);
 }
 
-static ls_kernel_step step_of(const ls_optimizer_attr *attr, const ls_train_state *state) {
+static ls_kernel_step step_of(
+    const ls_optimizer_attr *attr, const ls_step_segment *segment, const ls_train_state *state) {
     double t = (double)state->applied;
     return (ls_kernel_step){ .multiplier = state->multiplier,
-        .lr = state->lr * attr->lr_factor,
-        .decay = attr->decay,
+        .lr = state->lr * segment->lr_factor,
+        .decay = segment->decay,
         .momentum = attr->momentum,
         .beta1 = attr->beta1,
         .beta2 = attr->beta2,
@@ -154,13 +155,19 @@ static void optimizer_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     if (state->skip) return;
     flat_run run = { .grad = ls_cpu_floats_at(args[LS_SGD_GRAD]),
         .moment1 = ls_cpu_floats_at(args[LS_SGD_MOMENTUM]),
-        .weight = ls_cpu_floats_at(args[LS_SGD_WEIGHT]),
-        .step = step_of(attr, state) };
+        .weight = ls_cpu_floats_at(args[LS_SGD_WEIGHT]) };
     if (plan->desc.op == LS_OP_ADAMW) {
         run.moment2 = ls_cpu_floats_at(args[LS_ADAMW_MOMENT2]);
         run.weight = ls_cpu_floats_at(args[LS_ADAMW_WEIGHT]);
     }
-    run_flat(&run, plan, attr->count);
+    for (const ls_step_segment *segment = attr->segments; segment < attr->segments + attr->segment_count; segment++) {
+        run.step = step_of(attr, segment, state);
+        run_flat(&run, plan, segment->count);
+        run.grad += segment->count;
+        run.moment1 += segment->count;
+        if (run.moment2) run.moment2 += segment->count;
+        run.weight += segment->count;
+    }
 }
 _Static_assert((int)LS_SGD_STATE == (int)LS_ADAMW_STATE && (int)LS_SGD_GRAD == (int)LS_ADAMW_GRAD &&
                    (int)LS_SGD_MOMENTUM == (int)LS_ADAMW_MOMENT1,

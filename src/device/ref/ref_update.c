@@ -109,10 +109,13 @@ void ls_ref_sgd(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_
     const float *grad = ls_buffer_host(args[LS_SGD_GRAD]);
     float *velocity = ls_buffer_host(args[LS_SGD_MOMENTUM]), *weight = ls_buffer_host(args[LS_SGD_WEIGHT]);
     void *copy = a->storage == LS_F32 ? NULL : ls_buffer_host(args[LS_SGD_COPY]);
-    double lr = (double)state->lr * (double)a->lr_factor, momentum = (double)a->momentum;
+    double momentum = (double)a->momentum;
     if (state->skip) return;
-    for (int64_t i = 0; i < a->count; i++) {
-        double w = (double)weight[i], g = (double)grad[i] * (double)state->multiplier + (double)a->decay * w;
+    const ls_step_segment *segment = a->segments;
+    for (int64_t i = 0, end = segment->count; i < a->count; i++) {
+        if (i == end) end += (++segment)->count;
+        double lr = (double)state->lr * (double)segment->lr_factor;
+        double w = (double)weight[i], g = (double)grad[i] * (double)state->multiplier + (double)segment->decay * w;
         double v = state->applied == 1 ? g : momentum * (double)velocity[i] + g;
         velocity[i] = (float)v;
         weight[i] = (float)(w - lr * (a->nesterov ? g + momentum * v : v));
@@ -129,11 +132,15 @@ void ls_ref_adamw(const ls_plan *plan, const ls_buffer *args, ls_buffer workspac
     float *moment1 = ls_buffer_host(args[LS_ADAMW_MOMENT1]), *moment2 = ls_buffer_host(args[LS_ADAMW_MOMENT2]);
     float *weight = ls_buffer_host(args[LS_ADAMW_WEIGHT]);
     void *copy = a->storage == LS_F32 ? NULL : ls_buffer_host(args[LS_ADAMW_COPY]);
-    double lr = (double)state->lr * (double)a->lr_factor, beta1 = (double)a->beta1, beta2 = (double)a->beta2;
+    double beta1 = (double)a->beta1, beta2 = (double)a->beta2;
     double correction1 = 1 - pow(beta1, (double)state->applied), correction2 = 1 - pow(beta2, (double)state->applied);
     if (state->skip) return;
-    for (int64_t i = 0; i < a->count; i++) {
-        double g = (double)grad[i] * (double)state->multiplier, w = (double)weight[i] * (1 - lr * (double)a->decay);
+    const ls_step_segment *segment = a->segments;
+    for (int64_t i = 0, end = segment->count; i < a->count; i++) {
+        if (i == end) end += (++segment)->count;
+        double lr = (double)state->lr * (double)segment->lr_factor;
+        double g = (double)grad[i] * (double)state->multiplier;
+        double w = (double)weight[i] * (1 - lr * (double)segment->decay);
         double m = beta1 * (double)moment1[i] + (1 - beta1) * g, s = beta2 * (double)moment2[i] + (1 - beta2) * g * g;
         moment1[i] = (float)m;
         moment2[i] = (float)s;
