@@ -1,0 +1,346 @@
+// update.cu - the flat operators: one pass over the arenas, four elements (16 bytes of fp32) a thread, one thread for
+// every four; the last thread takes what is left one by one. All are bound by memory bandwidth: bytes per element are
+// given with each.
+#include "device/cuda/kernels/update.h"
+
+#include <math.h>
+#include "device/cuda/kernels/kernels.cuh"
+
+enum { QUAD = 4, STATS_BLOCKS_MAX = 1024, STATS_QUADS = 4 }; // STATS_QUADS: a thread's share, below the most blocks
+
+static int quad_blocks(int64_t count) { return ls_blocks((count + QUAD - 1) / QUAD, LS_BLOCK); }
+
+static __device__ inline int64_t first_element() {
+    return QUAD * (static_cast<int64_t>(blockIdx.x) * LS_BLOCK + threadIdx.x);
+}
+static __device__ inline int quad_size(int64_t first, int64_t count) {
+    return count - first < QUAD ? static_cast<int>(count - first) : QUAD;
+}
+
+// Elements beyond `size` are read as zero and not written. Four elements are one or two whole 16-byte accesses (8 bytes
+// of a 16-bit type).
+template <typename T> static __device__ inline void load_quad(const T *from, int size, T out[QUAD]) {
+    struct alignas(sizeof(T) * QUAD < 16 ? sizeof(T) * QUAD : 16) quad {
+        T v[QUAD];
+    };
+    if (size == QUAD) {
+        quad all = *reinterpret_cast<const quad *>(from);
+        for (int i = 0; i < QUAD; i++) out[i] = all.v[i];
+    } else {
+        for (int i = 0; i < QUAD; i++) out[i] = i < size ? from[i] : T(0);
+    }
+}
+
+template <typename T> static __device__ inline void store_quad(T *to, int size, const T in[QUAD]) {
+    struct alignas(sizeof(T) * QUAD < 16 ? sizeof(T) * QUAD : 16) quad {
+        T v[QUAD];
+    };
+    if (size == QUAD) {
+        quad all;
+        for (int i = 0; i < QUAD; i++) all.v[i] = in[i];
+        *reinterpret_cast<quad *>(to) = all;
+    } else {
+        for (int i = 0; i < QUAD; i++) {
+            if (i < size) to[i] = in[i];
+        }
+    }
+}
+
+// The 16-bit working copy; none where it is NULL.
+template <typename T> static __device__ inline void store_copy(T *to, int size, const float weight[QUAD]) {
+    if (!to) return;
+    T rounded[QUAD];
+    for (int i = 0; i < QUAD; i++) rounded[i] = ls_store<T>(weight[i]);
+    store_quad(to, size, rounded);
+}
+
+// ---- fixed point: the same bits as ref, whose operations these are, in double. 4 + 16 bytes.
+
+static double power_of_two(int exponent) { return ldexp(1, exponent); }
+
+static __global__ void grad_fix(
+    ls_flat_attr a, double factor, const float *grad, ls_train_state *state, int64_t *fixed) {
+    int64_t first = first_element();
+    if (first >= a.count) return;
+    int size = quad_size(first, a.count), last_bad = -1;
+    double scale = a.unscaled ? 1 : static_cast<double>(state->loss_scale);
+    const double limit = static_cast<double>(int64_t{ 1 } << (62 - LS_FIXED_RANK_BITS));
+    float in[QUAD];
+    int64_t sum[QUAD];
+    load_quad(grad + first, size, in);
+    load_quad(fixed + first, size, sum);
+    for (int i = 0; i < QUAD; i++) {
+        double term = rint(static_cast<double>(in[i]) * factor / scale);
+        if (fabs(term) < limit) { // false for NaN
+            sum[i] += static_cast<int64_t>(term);
+        } else {
+            last_bad = i;
+        }
+    }
+    store_quad(fixed + first, size, sum);
+    if (last_bad >= 0) atomicMax(&state->bad_gradient, static_cast<int>(a.first + first + last_bad) + 1);
+}
+
+static __global__ void grad_unfix(
+    ls_flat_attr a, double factor, const int64_t *fixed, const ls_train_state *state, float *grad) {
+    int64_t first = first_element();
+    if (first >= a.count) return;
+    int size = quad_size(first, a.count);
+    double scale = a.unscaled ? 1 : static_cast<double>(state->loss_scale);
+    int64_t in[QUAD];
+    float out[QUAD];
+    load_quad(fixed + first, size, in);
+    for (int i = 0; i < QUAD; i++) out[i] = static_cast<float>(static_cast<double>(in[i]) * factor * scale);
+    store_quad(grad + first, size, out);
+}
+
+void ls_cuda_grad_fix(
+    const ls_flat_attr *attr, const float *grad, ls_train_state *state, int64_t *fixed, cudaStream_t stream) {
+    double factor = power_of_two(attr->fraction_bits);
+    LS_LAUNCH(grad_fix, quad_blocks(attr->count), LS_BLOCK, stream, *attr, factor, grad, state, fixed);
+}
+
+void ls_cuda_grad_unfix(
+    const ls_flat_attr *attr, const int64_t *fixed, const ls_train_state *state, float *grad, cudaStream_t stream) {
+    double factor = power_of_two(-attr->fraction_bits);
+    LS_LAUNCH(grad_unfix, quad_blocks(attr->count), LS_BLOCK, stream, *attr, factor, fixed, state, grad);
+}
+
+// ---- statistics, in two stages: every block sums its share of the gradient, then one block sums the blocks. Which
+// element goes where depends on count only. 4 bytes.
+
+typedef struct {
+    double squares;
+    int64_t bad, last; // how many are not finite; the last of them, or -1
+} grad_stats;
+
+static __device__ inline grad_stats stats_join(grad_stats a, grad_stats b) {
+    return { a.squares + b.squares, a.bad + b.bad, a.last > b.last ? a.last : b.last };
+}
+
+// As ls_block_sum: the result is thread 0's.
+static __device__ inline grad_stats stats_of_block(grad_stats mine, grad_stats *room) {
+    int t = static_cast<int>(threadIdx.x);
+    room[t] = mine;
+    for (int half = LS_BLOCK / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t < half) room[t] = stats_join(room[t], room[t + half]);
+    }
+    return room[0];
+}
+
+static int stats_blocks(int64_t count) {
+    int blocks = ls_blocks((count + QUAD - 1) / QUAD, LS_BLOCK * STATS_QUADS);
+    return blocks < STATS_BLOCKS_MAX ? blocks : STATS_BLOCKS_MAX;
+}
+
+static __global__ void grad_stats_of_parts(ls_flat_attr a, const float *grad, grad_stats *parts) {
+    LS_SHARED(grad_stats, room, LS_BLOCK);
+    grad_stats mine = { 0, 0, -1 };
+    int64_t stride = static_cast<int64_t>(QUAD) * LS_BLOCK * gridDim.x;
+    for (int64_t first = first_element(); first < a.count; first += stride) {
+        float in[QUAD];
+        load_quad(grad + first, quad_size(first, a.count), in);
+        for (int i = 0; i < QUAD; i++) {
+            mine.squares += static_cast<double>(in[i]) * static_cast<double>(in[i]);
+            if (isfinite(in[i])) continue;
+            mine.bad++;
+            mine.last = a.first + first + i; // elements come in rising order
+        }
+    }
+    mine = stats_of_block(mine, room);
+    if (threadIdx.x == 0) parts[blockIdx.x] = mine;
+}
+
+static __global__ void grad_stats_of_all(const grad_stats *parts, int count, double *partial) {
+    LS_SHARED(grad_stats, room, LS_BLOCK);
+    grad_stats mine = { 0, 0, -1 };
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += LS_BLOCK) mine = stats_join(mine, parts[i]);
+    mine = stats_of_block(mine, room);
+    if (threadIdx.x > 0) return;
+    partial[0] = mine.squares;
+    partial[1] = static_cast<double>(mine.bad);
+    partial[2] = static_cast<double>(mine.last);
+}
+
+size_t ls_cuda_grad_stats_workspace(int64_t count) {
+    return static_cast<size_t>(stats_blocks(count)) * sizeof(grad_stats);
+}
+
+void ls_cuda_grad_stats(
+    const ls_flat_attr *attr, const float *grad, double *partials, void *workspace, cudaStream_t stream) {
+    int blocks = stats_blocks(attr->count);
+    grad_stats *parts = static_cast<grad_stats *>(workspace);
+    LS_LAUNCH_BLOCK(grad_stats_of_parts, blocks, LS_BLOCK, stream, *attr, grad, parts);
+    LS_LAUNCH_BLOCK(grad_stats_of_all, 1, LS_BLOCK, stream, parts, blocks, partials + LS_PARTIALS * attr->slot);
+}
+
+// ---- the decision: one thread, in double, as ref does it
+
+// What no later update can mend: every skip where no loss scale moves; else too many, or one more at the floor.
+static __device__ inline int is_lost(const ls_control_attr &a, const ls_train_state &state, bool at_floor) {
+    if (!state.skip) return 0;
+    if (!a.dynamic || state.skipped_in_row >= a.max_skips) return 1;
+    return state.skipped_in_row > 1 && at_floor;
+}
+
+static __device__ inline void move_loss_scale(const ls_control_attr &a, ls_train_state &state) {
+    if (state.skip) {
+        state.finite_in_row = 0;
+        if (a.dynamic) state.loss_scale = fmaxf(state.loss_scale * a.backoff, a.minimum);
+    } else if (a.dynamic && ++state.finite_in_row >= a.growth_interval) {
+        state.loss_scale = fminf(state.loss_scale * a.growth, a.maximum);
+        state.finite_in_row = 0;
+    }
+}
+
+static __global__ void control(
+    ls_control_attr a, const ls_window_input *window, const double *partials, ls_train_state *kept) {
+    ls_train_state state = *kept;
+    if (state.halted) return; // with skip = 1
+    double squares = 0, bad = 0, last = state.bad_gradient - 1;
+    for (int i = 0; i < a.slots; i++) {
+        const double *partial = partials + LS_PARTIALS * i;
+        squares += partial[0];
+        bad += partial[1];
+        last = fmax(last, partial[2]);
+    }
+    double multiplier = 1 / (static_cast<double>(state.loss_scale) * window->samples);
+    double norm = sqrt(squares) * multiplier;
+    // the two factors are rounded to a product before the sum, as on ref: no fused multiply-add here
+    if (a.clip_norm > 0) multiplier *= fmin(1.0, static_cast<double>(a.clip_norm) / __dadd_rn(norm, 1e-6));
+    state.skip = bad > 0 || state.bad_gradient;
+    state.bad_gradient = 0;
+    state.bad_element = static_cast<int64_t>(last);
+    state.lr = window->lr;
+    state.multiplier = static_cast<float>(multiplier);
+    state.grad_norm = static_cast<float>(norm);
+    state.applied += !state.skip;
+    state.skipped += state.skip;
+    state.skipped_in_row = state.skip ? state.skipped_in_row + 1 : 0;
+    bool at_floor = state.loss_scale <= a.minimum;
+    move_loss_scale(a, state);
+    state.halted = is_lost(a, state, at_floor);
+    *kept = state;
+}
+
+void ls_cuda_control(const ls_control_attr *attr, const ls_window_input *window, const double *partials,
+    ls_train_state *state, cudaStream_t stream) {
+    LS_LAUNCH(control, 1, 1, stream, *attr, window, partials, state);
+}
+
+// ---- optimizers, in fp32
+
+// 12 + 8 bytes, and 2 of the copy.
+template <typename T>
+static __global__ void sgd(ls_optimizer_attr a, const ls_train_state *state, const float *grad, float *velocity,
+    float *weight, T *copy) {
+    int64_t first = first_element();
+    if (first >= a.count || state->skip) return;
+    int size = quad_size(first, a.count);
+    bool starts = state->applied == 1; // velocity holds nothing yet
+    float multiplier = state->multiplier, lr = state->lr * a.lr_factor;
+    float g[QUAD], v[QUAD], w[QUAD];
+    load_quad(grad + first, size, g);
+    load_quad(velocity + first, size, v);
+    load_quad(weight + first, size, w);
+    for (int i = 0; i < QUAD; i++) {
+        float step = g[i] * multiplier + a.decay * w[i];
+        v[i] = starts ? step : a.momentum * v[i] + step;
+        w[i] -= lr * (a.nesterov ? step + a.momentum * v[i] : v[i]);
+    }
+    store_quad(velocity + first, size, v);
+    store_quad(weight + first, size, w);
+    store_copy(copy ? copy + first : copy, size, w);
+}
+
+// What the host knows of AdamW, each rounded once from double.
+typedef struct {
+    float beta1, beta2, rest1, rest2; // rest: 1 - beta
+    float log1, log2;                 // of beta: 1 - beta^t = -expm1(t * log beta), without the loss of digits
+    float lr_factor, decay, eps;
+} adamw_constants;
+
+// 16 + 12 bytes, and 2 of the copy.
+template <typename T>
+static __global__ void adamw(int64_t count, adamw_constants c, const ls_train_state *state, const float *grad,
+    float *moment1, float *moment2, float *weight, T *copy) {
+    int64_t first = first_element();
+    if (first >= count || state->skip) return;
+    int size = quad_size(first, count);
+    float multiplier = state->multiplier, lr = state->lr * c.lr_factor, updates = static_cast<float>(state->applied);
+    float correction1 = -expm1f(updates * c.log1), correction2 = -expm1f(updates * c.log2);
+    float step = lr / correction1, keep = 1 - lr * c.decay;
+    float g[QUAD], m[QUAD], s[QUAD], w[QUAD];
+    load_quad(grad + first, size, g);
+    load_quad(moment1 + first, size, m);
+    load_quad(moment2 + first, size, s);
+    load_quad(weight + first, size, w);
+    for (int i = 0; i < QUAD; i++) {
+        g[i] *= multiplier;
+        m[i] = c.beta1 * m[i] + c.rest1 * g[i];
+        s[i] = c.beta2 * s[i] + c.rest2 * g[i] * g[i];
+        w[i] = w[i] * keep - step * m[i] / (sqrtf(s[i] / correction2) + c.eps);
+    }
+    store_quad(moment1 + first, size, m);
+    store_quad(moment2 + first, size, s);
+    store_quad(weight + first, size, w);
+    store_copy(copy ? copy + first : copy, size, w);
+}
+
+void ls_cuda_sgd(const ls_optimizer_attr *attr, const ls_train_state *state, const float *grad, float *momentum,
+    float *weight, void *copy, cudaStream_t stream) {
+    int blocks = quad_blocks(attr->count);
+    LS_BY_STORAGE(attr->storage,
+        LS_LAUNCH((sgd<T>), blocks, LS_BLOCK, stream, *attr, state, grad, momentum, weight, static_cast<T *>(copy)));
+}
+
+void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_train_state *state, const float *grad, float *moment1,
+    float *moment2, float *weight, void *copy, cudaStream_t stream) {
+    double beta1 = static_cast<double>(attr->beta1), beta2 = static_cast<double>(attr->beta2);
+    adamw_constants c = { attr->beta1, attr->beta2, static_cast<float>(1 - beta1), static_cast<float>(1 - beta2),
+        static_cast<float>(log(beta1)), static_cast<float>(log(beta2)), attr->lr_factor, attr->decay, attr->eps };
+    int blocks = quad_blocks(attr->count);
+    LS_BY_STORAGE(attr->storage, LS_LAUNCH((adamw<T>), blocks, LS_BLOCK, stream, attr->count, c, state, grad, moment1,
+                                     moment2, weight, static_cast<T *>(copy)));
+}
+
+// ---- running statistics, and the cast
+
+// 8 + 4 bytes; in double, of which there are few.
+static __global__ void running_stats(ls_flat_attr a, const ls_window_input *window, const ls_train_state *state,
+    const float *sum, float *running) {
+    int64_t first = first_element();
+    if (first >= a.count || state->skip) return;
+    int size = quad_size(first, a.count);
+    double share = static_cast<double>(a.share), micro_batches = window->micro_batches;
+    float in[QUAD], out[QUAD];
+    load_quad(sum + first, size, in);
+    load_quad(running + first, size, out);
+    for (int i = 0; i < QUAD; i++) {
+        out[i] = static_cast<float>((1 - share) * static_cast<double>(out[i]) +
+            share * (static_cast<double>(in[i]) / micro_batches));
+    }
+    store_quad(running + first, size, out);
+}
+
+// 4 + 2 bytes.
+template <typename T> static __global__ void cast(int64_t count, const float *src, T *dst) {
+    int64_t first = first_element();
+    if (first >= count) return;
+    int size = quad_size(first, count);
+    float in[QUAD];
+    load_quad(src + first, size, in);
+    store_copy(dst + first, size, in);
+}
+
+void ls_cuda_running_stats(const ls_flat_attr *attr, const ls_window_input *window, const ls_train_state *state,
+    const float *sum, float *running, cudaStream_t stream) {
+    LS_LAUNCH(running_stats, quad_blocks(attr->count), LS_BLOCK, stream, *attr, window, state, sum, running);
+}
+
+void ls_cuda_cast(const ls_flat_attr *attr, const float *src, void *dst, cudaStream_t stream) {
+    int blocks = quad_blocks(attr->count);
+    LS_BY_STORAGE(attr->storage,
+        LS_LAUNCH((cast<T>), blocks, LS_BLOCK, stream, attr->count, src, static_cast<T *>(dst)));
+}

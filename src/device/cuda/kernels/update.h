@@ -1,0 +1,35 @@
+// update.h - the flat operators of op_update.h. All arrays are 16-byte aligned device memory; `state` and `window` too
+// live there. One launch each, but GRAD_STATS, which has two.
+#ifndef LS_DEVICE_CUDA_KERNELS_UPDATE_H
+#define LS_DEVICE_CUDA_KERNELS_UPDATE_H
+
+#include <cuda_runtime_api.h>
+#include "device/op_update.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void ls_cuda_grad_fix(
+    const ls_flat_attr *attr, const float *grad, ls_train_state *state, int64_t *fixed, cudaStream_t stream);
+void ls_cuda_grad_unfix(
+    const ls_flat_attr *attr, const int64_t *fixed, const ls_train_state *state, float *grad, cudaStream_t stream);
+// partials: all slots; workspace: ls_cuda_grad_stats_workspace(count) bytes
+void ls_cuda_grad_stats(
+    const ls_flat_attr *attr, const float *grad, double *partials, void *workspace, cudaStream_t stream);
+size_t ls_cuda_grad_stats_workspace(int64_t count);
+void ls_cuda_control(const ls_control_attr *attr, const ls_window_input *window, const double *partials,
+    ls_train_state *state, cudaStream_t stream);
+// copy: NULL where storage is LS_F32
+void ls_cuda_sgd(const ls_optimizer_attr *attr, const ls_train_state *state, const float *grad, float *momentum,
+    float *weight, void *copy, cudaStream_t stream);
+void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_train_state *state, const float *grad, float *moment1,
+    float *moment2, float *weight, void *copy, cudaStream_t stream);
+void ls_cuda_running_stats(const ls_flat_attr *attr, const ls_window_input *window, const ls_train_state *state,
+    const float *sum, float *running, cudaStream_t stream);
+void ls_cuda_cast(const ls_flat_attr *attr, const float *src, void *dst, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,96 @@
+// op_update.c - the flat operators of the update on CUDA; the work is in kernels/update.cu.
+#include "device/cuda/cuda.h"
+#include "device/cuda/kernels/update.h"
+
+static void run_grad_fix(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    ls_cuda_grad_fix(&plan->desc.attr.flat, ls_cuda_at(args[LS_GRAD_FIX_GRAD]), ls_cuda_at(args[LS_GRAD_FIX_STATE]),
+        ls_cuda_at(args[LS_GRAD_FIX_FIXED]), queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
+static void run_grad_unfix(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    ls_cuda_grad_unfix(&plan->desc.attr.flat, ls_cuda_at(args[LS_GRAD_UNFIX_FIXED]),
+        ls_cuda_at(args[LS_GRAD_UNFIX_STATE]), ls_cuda_at(args[LS_GRAD_UNFIX_GRAD]), queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
+static void run_grad_stats(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    ls_cuda_grad_stats(&plan->desc.attr.flat, ls_cuda_at(args[LS_GRAD_STATS_GRAD]),
+        ls_cuda_at(args[LS_GRAD_STATS_PARTIALS]), ls_cuda_at(workspace), queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
+static void run_running_stats(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    ls_cuda_running_stats(&plan->desc.attr.flat, ls_cuda_at(args[LS_RUNNING_STATS_WINDOW]),
+        ls_cuda_at(args[LS_RUNNING_STATS_STATE]), ls_cuda_at(args[LS_RUNNING_STATS_SUM]),
+        ls_cuda_at(args[LS_RUNNING_STATS_RUNNING]), queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
+static void run_cast(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    ls_cuda_cast(&plan->desc.attr.flat, ls_cuda_at(args[LS_CAST_SRC]), ls_cuda_at(args[LS_CAST_DST]), queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
+static void run_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    ls_cuda_control(&plan->desc.attr.control, ls_cuda_at(args[LS_CONTROL_WINDOW]),
+        ls_cuda_at(args[LS_CONTROL_PARTIALS]), ls_cuda_at(args[LS_CONTROL_STATE]), queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
+static void run_sgd(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    const ls_optimizer_attr *a = &plan->desc.attr.optimizer;
+    void *copy = a->storage == LS_F32 ? NULL : ls_cuda_at(args[LS_SGD_COPY]);
+    ls_cuda_sgd(a, ls_cuda_at(args[LS_SGD_STATE]), ls_cuda_at(args[LS_SGD_GRAD]), ls_cuda_at(args[LS_SGD_MOMENTUM]),
+        ls_cuda_at(args[LS_SGD_WEIGHT]), copy, queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
+static void run_adamw(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    const ls_optimizer_attr *a = &plan->desc.attr.optimizer;
+    void *copy = a->storage == LS_F32 ? NULL : ls_cuda_at(args[LS_ADAMW_COPY]);
+    ls_cuda_adamw(a, ls_cuda_at(args[LS_ADAMW_STATE]), ls_cuda_at(args[LS_ADAMW_GRAD]),
+        ls_cuda_at(args[LS_ADAMW_MOMENT1]), ls_cuda_at(args[LS_ADAMW_MOMENT2]), ls_cuda_at(args[LS_ADAMW_WEIGHT]), copy,
+        queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
+static ls_status plan_with(ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_run *run, ls_plan **out) {
+    ls_cuda_plan *plan;
+    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *plan, run, "own kernel", &plan));
+    if (desc->op == LS_OP_GRAD_STATS) {
+        plan->base.workspace_bytes = ls_cuda_grad_stats_workspace(desc->attr.flat.count);
+    }
+    *out = &plan->base;
+    return LS_SUCCESS;
+}
+
+ls_status ls_cuda_flat_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
+    switch (desc->op) {
+    case LS_OP_GRAD_FIX:
+        return plan_with(device, desc, run_grad_fix, out);
+    case LS_OP_GRAD_UNFIX:
+        return plan_with(device, desc, run_grad_unfix, out);
+    case LS_OP_GRAD_STATS:
+        return plan_with(device, desc, run_grad_stats, out);
+    case LS_OP_RUNNING_STATS:
+        return plan_with(device, desc, run_running_stats, out);
+    default:
+        return plan_with(device, desc, run_cast, out);
+    }
+}
+
+ls_status ls_cuda_control_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
+    return plan_with(device, desc, run_control, out);
+}
+
+ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
+    return plan_with(device, desc, desc->op == LS_OP_SGD ? run_sgd : run_adamw, out);
+}
