@@ -1,0 +1,134 @@
+// bias.cu - what convolutions by a library need beside it: bias, its gradient, and the sum of 16-bit weight gradients.
+#include "device/cuda/kernels/direct.h"
+#include "device/cuda/kernels/kernels.cuh"
+
+enum {
+    COLUMNS_MAX = 32,       // packs of channels in a block of the bias gradient
+    ROWS_OF_THREAD = 8,     // the least that a thread of it sums before there are more blocks,
+    BIAS_PARTS_MAX = 128,   // up to so many
+    PACK_MAX = 8
+};
+
+static __device__ inline int64_t thread_number() {
+    return static_cast<int64_t>(blockIdx.x) * LS_BLOCK + threadIdx.x;
+}
+
+// grid: one thread for a pack of channels of a row
+template <typename T> static __global__ void bias_add(int64_t threads, int packs, const float *bias, T *dst) {
+    constexpr int size = ls_pack<T>::size, quad = ls_pack<float>::size;
+    int64_t at = thread_number();
+    if (at >= threads) return;
+    ls_pack<T> value = ls_pack_load(dst + at * size);
+    bias += at % packs * size;
+    for (int i = 0; i < size; i += quad) {
+        ls_pack<float> add = ls_pack_load(bias + i);
+        for (int k = 0; k < quad; k++) value.v[i + k] += add.v[k];
+    }
+    ls_pack_store(dst + at * size, value);
+}
+
+template <typename T>
+static void bias_add_launch(int64_t rows, int channels, const float *bias, T *dst, cudaStream_t stream) {
+    int packs = channels / ls_pack<T>::size;
+    int64_t threads = rows * packs;
+    LS_LAUNCH((bias_add<T>), ls_blocks(threads, LS_BLOCK), LS_BLOCK, stream, threads, packs, bias, dst);
+}
+
+void ls_cuda_bias_add(
+    int64_t rows, int channels, ls_dtype storage, const float *bias, void *dst, cudaStream_t stream) {
+    LS_BY_STORAGE(storage, bias_add_launch(rows, channels, bias, static_cast<T *>(dst), stream));
+}
+
+// ---- the bias gradient. A block sums a part of the rows of up to COLUMNS_MAX packs of channels: `lanes` rows at a
+// time, each thread its pack, then the lanes. A second launch sums the parts. The order depends on the shape only.
+
+typedef struct {
+    int packs, columns, lanes, groups, parts; // groups of columns; blocks: groups * parts
+} column_layout;
+
+static column_layout layout_of(int64_t rows, int channels, int pack) {
+    column_layout l;
+    l.packs = channels / pack;
+    l.columns = l.packs < COLUMNS_MAX ? l.packs : COLUMNS_MAX;
+    l.lanes = LS_BLOCK / l.columns;
+    l.groups = (l.packs + l.columns - 1) / l.columns;
+    int64_t parts = (rows + l.lanes * ROWS_OF_THREAD - 1) / (l.lanes * ROWS_OF_THREAD);
+    l.parts = parts < BIAS_PARTS_MAX ? static_cast<int>(parts) : BIAS_PARTS_MAX;
+    return l;
+}
+
+// out: [parts][packs][pack]
+template <typename T>
+static __global__ void bias_gradient_parts(column_layout l, int64_t rows, const T *grad_dst, float *out) {
+    constexpr int size = ls_pack<T>::size;
+    LS_SHARED(float, room, LS_BLOCK * PACK_MAX);
+    int t = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x), part = block / l.groups;
+    int first_pack = block % l.groups * l.columns, column = t % l.columns, lane = t / l.columns;
+    ls_pack<T> sum = {};
+    if (lane < l.lanes && first_pack + column < l.packs) {
+        int64_t step = static_cast<int64_t>(l.parts) * l.lanes;
+        for (int64_t row = static_cast<int64_t>(part) * l.lanes + lane; row < rows; row += step) {
+            ls_pack<T> in = ls_pack_load(grad_dst + (row * l.packs + first_pack + column) * size);
+            for (int i = 0; i < size; i++) sum.v[i] += in.v[i];
+        }
+    }
+    for (int i = 0; i < size; i++) room[t * size + i] = sum.v[i];
+    __syncthreads();
+    if (t >= l.columns * size || first_pack * size + t >= l.packs * size) return;
+    float all = 0;
+    for (int i = 0; i < l.lanes; i++) all += room[i * l.columns * size + t];
+    out[(static_cast<int64_t>(part) * l.packs + first_pack) * size + t] = all;
+}
+
+// grid: one thread for a channel
+static __global__ void bias_gradient_sum(int channels, int parts, const float *from, float *grad_bias) {
+    int64_t at = thread_number();
+    if (at >= channels) return;
+    float sum = 0;
+    for (int part = 0; part < parts; part++) sum += from[static_cast<int64_t>(part) * channels + at];
+    grad_bias[at] += sum;
+}
+
+template <typename T>
+static void bias_gradient_launch(
+    int64_t rows, int channels, const T *grad_dst, float *grad_bias, float *parts, cudaStream_t stream) {
+    column_layout l = layout_of(rows, channels, ls_pack<T>::size);
+    LS_LAUNCH_BLOCK((bias_gradient_parts<T>), l.groups * l.parts, LS_BLOCK, stream, l, rows, grad_dst, parts);
+    LS_LAUNCH(
+        bias_gradient_sum, ls_blocks(channels, LS_BLOCK), LS_BLOCK, stream, channels, l.parts, parts, grad_bias);
+}
+
+void ls_cuda_bias_gradient(int64_t rows, int channels, ls_dtype storage, const void *grad_dst, float *grad_bias,
+    void *workspace, cudaStream_t stream) {
+    LS_BY_STORAGE(storage, bias_gradient_launch(rows, channels, static_cast<const T *>(grad_dst), grad_bias,
+                               static_cast<float *>(workspace), stream));
+}
+
+size_t ls_cuda_bias_gradient_workspace(int64_t rows, int channels, ls_dtype storage) {
+    int pack = 0;
+    LS_BY_STORAGE(storage, pack = ls_pack<T>::size);
+    return static_cast<size_t>(layout_of(rows, channels, pack).parts) * static_cast<size_t>(channels) * sizeof(float);
+}
+
+// ---- grad_weight += a library's 16-bit weight gradient
+
+// grid: one thread for a pack
+template <typename T> static __global__ void weight_accumulate(int64_t packs, const T *from, float *grad_weight) {
+    constexpr int size = ls_pack<T>::size, quad = ls_pack<float>::size;
+    int64_t at = thread_number();
+    if (at >= packs) return;
+    ls_pack<T> add = ls_pack_load(from + at * size);
+    for (int i = 0; i < size; i += quad) {
+        ls_pack<float> all = ls_pack_load(grad_weight + at * size + i);
+        for (int k = 0; k < quad; k++) all.v[k] += add.v[i + k];
+        ls_pack_store(grad_weight + at * size + i, all);
+    }
+}
+
+void ls_cuda_weight_accumulate(
+    int64_t count, ls_dtype storage, const void *from, float *grad_weight, cudaStream_t stream) {
+    LS_BY_STORAGE(storage, int64_t packs = count / ls_pack<T>::size; LS_LAUNCH((weight_accumulate<T>),
+                                                                         ls_blocks(packs, LS_BLOCK), LS_BLOCK, stream,
+                                                                         packs, static_cast<const T *>(from),
+                                                                         grad_weight));
+}

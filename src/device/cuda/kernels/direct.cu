@@ -1,0 +1,398 @@
+// direct.cu - direct convolution by threads that never wait for each other. A thread owns a small tile of the result
+// and keeps it in registers: a pack of channels times a few samples (which share every bound check), or, of the weight
+// gradient, a pack by a pack. Reads are 16 bytes along the channels. Grouped convolutions, whose channels begin
+// anywhere, have simple kernels of their own, one value at a time.
+#include "device/cuda/kernels/direct.h"
+
+#include "device/cuda/kernels/kernels.cuh"
+
+typedef ls_cuda_conv_geometry geometry;
+
+enum {
+    FORWARD_SAMPLES = 2,     // samples and
+    FORWARD_CHANNELS = 4,    // output channels of a forward tile
+    DATA_SAMPLES = 4,        // samples of a tile of the data gradient
+    WEIGHT_THREADS = 8192,   // the weight gradient is cut into slices of samples until it has as many threads,
+    WEIGHT_SLICES_MAX = 64   // or as many slices
+};
+
+static __device__ inline int64_t thread_number() {
+    return static_cast<int64_t>(blockIdx.x) * LS_BLOCK + threadIdx.x;
+}
+
+// The next digit of a mixed-radix number, lowest first.
+static __device__ inline int digit(int64_t *number, int radix) {
+    int64_t rest = *number / radix;
+    int value = static_cast<int>(*number - rest * radix);
+    *number = rest;
+    return value;
+}
+
+static __device__ inline int64_t pixel(int n, int height, int width, int y, int x, int channels) {
+    return ((static_cast<int64_t>(n) * height + y) * width + x) * channels;
+}
+static __device__ inline int64_t src_at(const geometry &g, int n, int y, int x) {
+    return pixel(n, g.h, g.w, y, x, g.padded_c);
+}
+static __device__ inline int64_t dst_at(const geometry &g, int n, int p, int q) {
+    return pixel(n, g.p, g.q, p, q, g.padded_k);
+}
+static __host__ __device__ inline int weight_channels(const geometry &g) {
+    return g.groups == 1 ? g.padded_c : g.c / g.groups;
+}
+// Elements of one filter: from w[k] to w[k + 1].
+static __host__ __device__ inline int64_t filter_size(const geometry &g) {
+    return static_cast<int64_t>(g.kernel) * g.kernel * weight_channels(g);
+}
+
+// The output p whose tap r meets input y, or -1.
+static __device__ inline int output_of(const geometry &g, int y, int r, int outputs) {
+    int at = y + g.pad - r * g.dilation;
+    if (at < 0 || at % g.stride) return -1;
+    at /= g.stride;
+    return at < outputs ? at : -1;
+}
+
+// The outputs first..end-1 whose tap r lies inside 0..size-1.
+static __device__ inline void outputs_inside(const geometry &g, int r, int size, int outputs, int *first, int *end) {
+    int offset = r * g.dilation - g.pad, last_tap = size - 1 - offset;
+    *first = offset < 0 ? (-offset + g.stride - 1) / g.stride : 0;
+    *end = last_tap < 0 ? 0 : last_tap / g.stride + 1;
+    if (*end > outputs) *end = outputs;
+}
+
+template <typename T> static __device__ inline float sum_of(const float lanes[ls_pack<T>::size]) {
+    float sum = 0;
+    for (int i = 0; i < ls_pack<T>::size; i++) sum += lanes[i];
+    return sum;
+}
+
+// ---- forward
+
+// Adds one tap of FORWARD_CHANNELS filters, over all channels: the lanes of `sum` are channels modulo the pack.
+template <typename T>
+static __device__ inline void forward_tap(const T *const src[FORWARD_SAMPLES], const T *weight, int64_t filter,
+    int channels, float sum[FORWARD_SAMPLES][FORWARD_CHANNELS][ls_pack<T>::size]) {
+    for (int c = 0; c < channels; c += ls_pack<T>::size) {
+        ls_pack<T> in[FORWARD_SAMPLES];
+        for (int s = 0; s < FORWARD_SAMPLES; s++) in[s] = ls_pack_load(src[s] + c);
+        for (int k = 0; k < FORWARD_CHANNELS; k++) {
+            ls_pack<T> w = ls_pack_load(weight + k * filter + c);
+            for (int s = 0; s < FORWARD_SAMPLES; s++) {
+                for (int i = 0; i < ls_pack<T>::size; i++) sum[s][k][i] += in[s].v[i] * w.v[i];
+            }
+        }
+    }
+}
+
+// grid: one thread for FORWARD_SAMPLES samples, one pixel, one pack of output channels
+template <typename T>
+static __global__ void forward(geometry g, int64_t threads, const T *src, const T *weight, const float *bias, T *dst) {
+    constexpr int size = ls_pack<T>::size;
+    int64_t rest = thread_number();
+    if (rest >= threads) return;
+    int first_k = digit(&rest, g.padded_k / size) * size, q = digit(&rest, g.q), p = digit(&rest, g.p);
+    int n = static_cast<int>(rest) * FORWARD_SAMPLES, channels = (g.c + size - 1) / size * size;
+    ls_pack<T> out[FORWARD_SAMPLES];
+    for (int part = 0; part < size; part += FORWARD_CHANNELS) {
+        float sum[FORWARD_SAMPLES][FORWARD_CHANNELS][size] = {};
+        for (int tap = 0; tap < g.kernel * g.kernel; tap++) {
+            int y = p * g.stride - g.pad + tap / g.kernel * g.dilation;
+            int x = q * g.stride - g.pad + tap % g.kernel * g.dilation;
+            if (y < 0 || y >= g.h || x < 0 || x >= g.w) continue;
+            const T *in[FORWARD_SAMPLES];
+            for (int s = 0; s < FORWARD_SAMPLES; s++) in[s] = src + src_at(g, n + s < g.n ? n + s : n, y, x);
+            const T *filters = weight + (first_k + part) * filter_size(g) + tap * static_cast<int64_t>(g.padded_c);
+            forward_tap(in, filters, filter_size(g), channels, sum);
+        }
+        for (int k = 0; k < FORWARD_CHANNELS; k++) {
+            float start = bias ? bias[first_k + part + k] : 0;
+            bool real = first_k + part + k < g.k;
+            for (int s = 0; s < FORWARD_SAMPLES; s++) out[s].v[part + k] = real ? start + sum_of<T>(sum[s][k]) : 0;
+        }
+    }
+    for (int s = 0; s < FORWARD_SAMPLES; s++) {
+        if (n + s < g.n) ls_pack_store(dst + dst_at(g, n + s, p, q) + first_k, out[s]);
+    }
+}
+
+template <typename T>
+static __device__ inline float forward_grouped_value(
+    const geometry &g, const T *src, const T *weight, int n, int p, int q, int k) {
+    int inputs = g.c / g.groups, first_c = k / (g.k / g.groups) * inputs;
+    float sum = 0;
+    for (int tap = 0; tap < g.kernel * g.kernel; tap++) {
+        int y = p * g.stride - g.pad + tap / g.kernel * g.dilation;
+        int x = q * g.stride - g.pad + tap % g.kernel * g.dilation;
+        if (y < 0 || y >= g.h || x < 0 || x >= g.w) continue;
+        const T *in = src + src_at(g, n, y, x) + first_c;
+        const T *w = weight + k * filter_size(g) + static_cast<int64_t>(tap) * inputs;
+        for (int c = 0; c < inputs; c++) sum += ls_float(in[c]) * ls_float(w[c]);
+    }
+    return sum;
+}
+
+// grid: one thread for one pixel, one pack of output channels
+template <typename T>
+static __global__ void forward_grouped(
+    geometry g, int64_t threads, const T *src, const T *weight, const float *bias, T *dst) {
+    int64_t rest = thread_number();
+    if (rest >= threads) return;
+    int first_k = digit(&rest, g.padded_k / ls_pack<T>::size) * ls_pack<T>::size;
+    int q = digit(&rest, g.q), p = digit(&rest, g.p), n = static_cast<int>(rest);
+    ls_pack<T> out;
+    for (int i = 0; i < ls_pack<T>::size; i++) {
+        int k = first_k + i;
+        out.v[i] = k < g.k ? forward_grouped_value(g, src, weight, n, p, q, k) + (bias ? bias[k] : 0) : 0;
+    }
+    ls_pack_store(dst + dst_at(g, n, p, q) + first_k, out);
+}
+
+template <typename T>
+static void forward_launch(
+    const geometry &g, const T *src, const T *weight, const float *bias, T *dst, cudaStream_t stream) {
+    int64_t pixels = static_cast<int64_t>(g.p) * g.q * (g.padded_k / ls_pack<T>::size);
+    if (g.groups == 1) {
+        int64_t threads = (g.n + FORWARD_SAMPLES - 1) / FORWARD_SAMPLES * pixels;
+        LS_LAUNCH((forward<T>), ls_blocks(threads, LS_BLOCK), LS_BLOCK, stream, g, threads, src, weight, bias, dst);
+    } else {
+        int64_t threads = g.n * pixels;
+        LS_LAUNCH(
+            (forward_grouped<T>), ls_blocks(threads, LS_BLOCK), LS_BLOCK, stream, g, threads, src, weight, bias, dst);
+    }
+}
+
+void ls_cuda_direct_forward(const ls_cuda_conv_geometry *g, const void *src, const void *weight, const float *bias,
+    void *dst, cudaStream_t stream) {
+    LS_BY_STORAGE(g->storage, forward_launch(*g, static_cast<const T *>(src), static_cast<const T *>(weight), bias,
+                                  static_cast<T *>(dst), stream));
+}
+
+// ---- backward data: a gather, so that every element of grad_src is written once
+
+// Adds one tap of all filters; the lanes of `sum` are the input channels of the tile.
+template <typename T>
+static __device__ inline void data_tap(const T *const grad[DATA_SAMPLES], const T *weight, int64_t filter, int outputs,
+    float sum[DATA_SAMPLES][ls_pack<T>::size]) {
+    constexpr int size = ls_pack<T>::size;
+    for (int k = 0; k < outputs; k += size) {
+        ls_pack<T> in[DATA_SAMPLES];
+        for (int s = 0; s < DATA_SAMPLES; s++) in[s] = ls_pack_load(grad[s] + k);
+        for (int j = 0; j < size; j++) {
+            ls_pack<T> w = ls_pack_load(weight + (k + j) * filter);
+            for (int s = 0; s < DATA_SAMPLES; s++) {
+                for (int i = 0; i < size; i++) sum[s][i] += in[s].v[j] * w.v[i];
+            }
+        }
+    }
+}
+
+// grid: one thread for DATA_SAMPLES samples, one pixel, one pack of input channels
+template <typename T>
+static __global__ void backward_data(geometry g, int64_t threads, const T *grad_dst, const T *weight, T *grad_src) {
+    constexpr int size = ls_pack<T>::size;
+    int64_t rest = thread_number();
+    if (rest >= threads) return;
+    int first_c = digit(&rest, g.padded_c / size) * size, x = digit(&rest, g.w), y = digit(&rest, g.h);
+    int n = static_cast<int>(rest) * DATA_SAMPLES, outputs = (g.k + size - 1) / size * size;
+    float sum[DATA_SAMPLES][size] = {};
+    for (int r = 0; r < g.kernel; r++) {
+        int p = output_of(g, y, r, g.p);
+        for (int s = 0; p >= 0 && s < g.kernel; s++) {
+            int q = output_of(g, x, s, g.q);
+            if (q < 0) continue;
+            const T *in[DATA_SAMPLES];
+            for (int i = 0; i < DATA_SAMPLES; i++) in[i] = grad_dst + dst_at(g, n + i < g.n ? n + i : n, p, q);
+            const T *tap = weight + (static_cast<int64_t>(r) * g.kernel + s) * g.padded_c + first_c;
+            data_tap(in, tap, filter_size(g), outputs, sum);
+        }
+    }
+    for (int s = 0; s < DATA_SAMPLES; s++) {
+        ls_pack<T> out;
+        for (int i = 0; i < size; i++) out.v[i] = first_c + i < g.c ? sum[s][i] : 0;
+        if (n + s < g.n) ls_pack_store(grad_src + src_at(g, n + s, y, x) + first_c, out);
+    }
+}
+
+template <typename T>
+static __device__ inline float data_grouped_value(
+    const geometry &g, const T *grad_dst, const T *weight, int n, int y, int x, int c) {
+    int inputs = g.c / g.groups, outputs = g.k / g.groups, first_k = c / inputs * outputs;
+    float sum = 0;
+    for (int r = 0; r < g.kernel; r++) {
+        int p = output_of(g, y, r, g.p);
+        for (int s = 0; p >= 0 && s < g.kernel; s++) {
+            int q = output_of(g, x, s, g.q);
+            if (q < 0) continue;
+            const T *in = grad_dst + dst_at(g, n, p, q) + first_k;
+            const T *w = weight + first_k * filter_size(g) + (r * g.kernel + s) * inputs + c % inputs;
+            for (int k = 0; k < outputs; k++) sum += ls_float(in[k]) * ls_float(w[k * filter_size(g)]);
+        }
+    }
+    return sum;
+}
+
+// grid: one thread for one pixel, one pack of input channels
+template <typename T>
+static __global__ void backward_data_grouped(
+    geometry g, int64_t threads, const T *grad_dst, const T *weight, T *grad_src) {
+    int64_t rest = thread_number();
+    if (rest >= threads) return;
+    int first_c = digit(&rest, g.padded_c / ls_pack<T>::size) * ls_pack<T>::size;
+    int x = digit(&rest, g.w), y = digit(&rest, g.h), n = static_cast<int>(rest);
+    ls_pack<T> out;
+    for (int i = 0; i < ls_pack<T>::size; i++) {
+        out.v[i] = first_c + i < g.c ? data_grouped_value(g, grad_dst, weight, n, y, x, first_c + i) : 0;
+    }
+    ls_pack_store(grad_src + src_at(g, n, y, x) + first_c, out);
+}
+
+template <typename T>
+static void backward_data_launch(
+    const geometry &g, const T *grad_dst, const T *weight, T *grad_src, cudaStream_t stream) {
+    int64_t pixels = static_cast<int64_t>(g.h) * g.w * (g.padded_c / ls_pack<T>::size);
+    if (g.groups == 1) {
+        int64_t threads = (g.n + DATA_SAMPLES - 1) / DATA_SAMPLES * pixels;
+        LS_LAUNCH((backward_data<T>), ls_blocks(threads, LS_BLOCK), LS_BLOCK, stream, g, threads, grad_dst, weight,
+            grad_src);
+    } else {
+        int64_t threads = g.n * pixels;
+        LS_LAUNCH((backward_data_grouped<T>), ls_blocks(threads, LS_BLOCK), LS_BLOCK, stream, g, threads, grad_dst,
+            weight, grad_src);
+    }
+}
+
+void ls_cuda_direct_backward_data(const ls_cuda_conv_geometry *g, const void *grad_dst, const void *weight,
+    void *grad_src, cudaStream_t stream) {
+    LS_BY_STORAGE(g->storage, backward_data_launch(*g, static_cast<const T *>(grad_dst),
+                                  static_cast<const T *>(weight), static_cast<T *>(grad_src), stream));
+}
+
+// ---- backward weight: the samples are cut into slices, summed one by one; more than one slice goes through the
+// workspace, [slices][weight], and is then added up in order
+
+static int64_t weight_tiles(const geometry &g) { // threads of one slice
+    int pack = g.storage == LS_F32 ? ls_pack<float>::size : ls_pack<__half>::size;
+    if (g.groups > 1) return g.padded_k * filter_size(g);
+    return static_cast<int64_t>(g.padded_k / pack) * (g.padded_c / pack) * g.kernel * g.kernel;
+}
+
+static int weight_slices(const geometry &g) {
+    int64_t slices = (WEIGHT_THREADS + weight_tiles(g) - 1) / weight_tiles(g);
+    if (slices > WEIGHT_SLICES_MAX) slices = WEIGHT_SLICES_MAX;
+    return slices < g.n ? static_cast<int>(slices) : g.n;
+}
+
+size_t ls_cuda_direct_workspace(const ls_cuda_conv_geometry *g) {
+    int slices = weight_slices(*g);
+    return slices == 1 ? 0 : static_cast<size_t>(g->padded_k * filter_size(*g)) * slices * sizeof(float);
+}
+
+// First sample of a slice; of slice `slices`: g.n.
+static __device__ inline int slice_start(const geometry &g, int slice, int slices) {
+    return static_cast<int>(static_cast<int64_t>(g.n) * slice / slices);
+}
+
+// grid: one thread for one slice, one tap, one pack of output by one pack of input channels
+// add: `out` is the gradient itself, else the workspace
+template <typename T>
+static __global__ void backward_weight(
+    geometry g, int64_t threads, int slices, const T *src, const T *grad_dst, bool add, float *out) {
+    constexpr int size = ls_pack<T>::size;
+    int64_t rest = thread_number();
+    if (rest >= threads) return;
+    int first_c = digit(&rest, g.padded_c / size) * size, tap = digit(&rest, g.kernel * g.kernel);
+    int first_k = digit(&rest, g.padded_k / size) * size, slice = static_cast<int>(rest);
+    int r = tap / g.kernel, s = tap % g.kernel, p_first, p_end, q_first, q_end;
+    outputs_inside(g, r, g.h, g.p, &p_first, &p_end);
+    outputs_inside(g, s, g.w, g.q, &q_first, &q_end);
+    float sum[size][size] = {};
+    for (int n = slice_start(g, slice, slices); n < slice_start(g, slice + 1, slices); n++) {
+        for (int p = p_first; p < p_end; p++) {
+            int y = p * g.stride - g.pad + r * g.dilation, x = q_first * g.stride - g.pad + s * g.dilation;
+            const T *in = src + src_at(g, n, y, x) + first_c, *grad = grad_dst + dst_at(g, n, p, q_first) + first_k;
+            for (int q = q_first; q < q_end; q++, in += g.stride * g.padded_c, grad += g.padded_k) {
+                ls_pack<T> a = ls_pack_load(in), b = ls_pack_load(grad);
+                for (int k = 0; k < size; k++) {
+                    for (int c = 0; c < size; c++) sum[k][c] += b.v[k] * a.v[c];
+                }
+            }
+        }
+    }
+    out += slice * (g.padded_k * filter_size(g)) + first_k * filter_size(g) + tap * static_cast<int64_t>(g.padded_c) +
+        first_c;
+    for (int k = 0; k < size; k++) {
+        for (int c = 0; c < size; c += ls_pack<float>::size) {
+            ls_pack<float> all = {};
+            if (add) all = ls_pack_load(out + k * filter_size(g) + c);
+            for (int i = 0; i < ls_pack<float>::size; i++) {
+                if (first_k + k < g.k && first_c + c + i < g.c) all.v[i] += sum[k][c + i];
+            }
+            ls_pack_store(out + k * filter_size(g) + c, all);
+        }
+    }
+}
+
+// grid: one thread for one slice, one element of the weight
+template <typename T>
+static __global__ void backward_weight_grouped(
+    geometry g, int64_t threads, int slices, const T *src, const T *grad_dst, bool add, float *out) {
+    int64_t rest = thread_number();
+    if (rest >= threads) return;
+    out += rest;
+    int inputs = g.c / g.groups, c = digit(&rest, inputs), s = digit(&rest, g.kernel), r = digit(&rest, g.kernel);
+    int k = digit(&rest, g.padded_k), slice = static_cast<int>(rest), p_first, p_end, q_first, q_end;
+    outputs_inside(g, r, g.h, g.p, &p_first, &p_end);
+    outputs_inside(g, s, g.w, g.q, &q_first, &q_end);
+    if (k >= g.k) p_end = p_first; // a row of padding
+    c += k / (g.k / g.groups) * inputs;
+    float sum = 0;
+    for (int n = slice_start(g, slice, slices); n < slice_start(g, slice + 1, slices); n++) {
+        for (int p = p_first; p < p_end; p++) {
+            for (int q = q_first; q < q_end; q++) {
+                int y = p * g.stride - g.pad + r * g.dilation, x = q * g.stride - g.pad + s * g.dilation;
+                sum += ls_float(grad_dst[dst_at(g, n, p, q) + k]) * ls_float(src[src_at(g, n, y, x) + c]);
+            }
+        }
+    }
+    *out = add ? *out + sum : sum;
+}
+
+// grid: one thread for four elements (weights have a multiple of eight)
+static __global__ void weight_sum(int64_t count, int slices, const float *parts, float *grad_weight) {
+    int64_t at = thread_number() * ls_pack<float>::size;
+    if (at >= count) return;
+    ls_pack<float> sum = ls_pack_load(parts + at);
+    for (int slice = 1; slice < slices; slice++) {
+        ls_pack<float> part = ls_pack_load(parts + slice * count + at);
+        for (int i = 0; i < ls_pack<float>::size; i++) sum.v[i] += part.v[i];
+    }
+    ls_pack<float> all = ls_pack_load(grad_weight + at);
+    for (int i = 0; i < ls_pack<float>::size; i++) all.v[i] += sum.v[i];
+    ls_pack_store(grad_weight + at, all);
+}
+
+template <typename T>
+static void backward_weight_launch(
+    const geometry &g, const T *src, const T *grad_dst, float *grad_weight, float *parts, cudaStream_t stream) {
+    int slices = weight_slices(g);
+    int64_t threads = weight_tiles(g) * slices, count = g.padded_k * filter_size(g);
+    bool add = slices == 1;
+    float *out = add ? grad_weight : parts;
+    if (g.groups == 1) {
+        LS_LAUNCH((backward_weight<T>), ls_blocks(threads, LS_BLOCK), LS_BLOCK, stream, g, threads, slices, src,
+            grad_dst, add, out);
+    } else {
+        LS_LAUNCH((backward_weight_grouped<T>), ls_blocks(threads, LS_BLOCK), LS_BLOCK, stream, g, threads, slices, src,
+            grad_dst, add, out);
+    }
+    if (add) return;
+    int blocks = ls_blocks(count / ls_pack<float>::size, LS_BLOCK);
+    LS_LAUNCH(weight_sum, blocks, LS_BLOCK, stream, count, slices, parts, grad_weight);
+}
+
+void ls_cuda_direct_backward_weight(const ls_cuda_conv_geometry *g, const void *src, const void *grad_dst,
+    float *grad_weight, void *workspace, cudaStream_t stream) {
+    LS_BY_STORAGE(g->storage, backward_weight_launch(*g, static_cast<const T *>(src), static_cast<const T *>(grad_dst),
+                                  grad_weight, static_cast<float *>(workspace), stream));
+}
