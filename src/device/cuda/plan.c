@@ -37,14 +37,14 @@ static maker *const makers[LS_OP_COUNT] = {
     //[LS_OP_SCALE] = ls_cuda_map_plan,
     //[LS_OP_DROPOUT] = ls_cuda_map_plan,
     //[LS_OP_LOSS] = ls_cuda_loss_plan,
-    //[LS_OP_GRAD_FIX] = ls_cuda_flat_plan,
-    //[LS_OP_GRAD_UNFIX] = ls_cuda_flat_plan,
-    //[LS_OP_GRAD_STATS] = ls_cuda_flat_plan,
-    //[LS_OP_CONTROL] = ls_cuda_control_plan,
-    //[LS_OP_SGD] = ls_cuda_optimizer_plan,
-    //[LS_OP_ADAMW] = ls_cuda_optimizer_plan,
-    //[LS_OP_RUNNING_STATS] = ls_cuda_flat_plan,
-    //[LS_OP_CAST] = ls_cuda_flat_plan,
+    [LS_OP_GRAD_FIX] = ls_cuda_flat_plan,
+    [LS_OP_GRAD_UNFIX] = ls_cuda_flat_plan,
+    [LS_OP_GRAD_STATS] = ls_cuda_flat_plan,
+    [LS_OP_CONTROL] = ls_cuda_control_plan,
+    [LS_OP_SGD] = ls_cuda_optimizer_plan,
+    [LS_OP_ADAMW] = ls_cuda_optimizer_plan,
+    [LS_OP_RUNNING_STATS] = ls_cuda_flat_plan,
+    [LS_OP_CAST] = ls_cuda_flat_plan,
 };
 
 ls_status ls_cuda_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out) {

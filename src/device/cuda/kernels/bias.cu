@@ -3,10 +3,10 @@
 #include "device/cuda/kernels/kernels.cuh"
 
 enum {
-    COLUMNS_MAX = 32,       // packs of channels in a block of the bias gradient
-    ROWS_OF_THREAD = 8,     // the least that a thread of it sums before there are more blocks,
-    BIAS_PARTS_MAX = 128,   // up to so many
-    PACK_MAX = 8
+    COLUMNS_MAX = 32,     // packs of channels in a block of the bias gradient
+    ROWS_OF_THREAD = 8,   // the least that a thread of it sums before there are more blocks,
+    BIAS_PARTS_MAX = 128, // up to so many
+    PACK_MAX = 8          // of all storage types
 };
 
 static __device__ inline int64_t thread_number() {
@@ -125,10 +125,13 @@ template <typename T> static __global__ void weight_accumulate(int64_t packs, co
     }
 }
 
+template <typename T>
+static void weight_accumulate_launch(int64_t count, const T *from, float *grad_weight, cudaStream_t stream) {
+    int64_t packs = count / ls_pack<T>::size;
+    LS_LAUNCH((weight_accumulate<T>), ls_blocks(packs, LS_BLOCK), LS_BLOCK, stream, packs, from, grad_weight);
+}
+
 void ls_cuda_weight_accumulate(
     int64_t count, ls_dtype storage, const void *from, float *grad_weight, cudaStream_t stream) {
-    LS_BY_STORAGE(storage, int64_t packs = count / ls_pack<T>::size; LS_LAUNCH((weight_accumulate<T>),
-                                                                         ls_blocks(packs, LS_BLOCK), LS_BLOCK, stream,
-                                                                         packs, static_cast<const T *>(from),
-                                                                         grad_weight));
+    LS_BY_STORAGE(storage, weight_accumulate_launch(count, static_cast<const T *>(from), grad_weight, stream));
 }

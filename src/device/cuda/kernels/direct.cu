@@ -9,11 +9,11 @@
 typedef ls_cuda_conv_geometry geometry;
 
 enum {
-    FORWARD_SAMPLES = 2,     // samples and
-    FORWARD_CHANNELS = 4,    // output channels of a forward tile
-    DATA_SAMPLES = 4,        // samples of a tile of the data gradient
-    WEIGHT_THREADS = 8192,   // the weight gradient is cut into slices of samples until it has as many threads,
-    WEIGHT_SLICES_MAX = 64   // or as many slices
+    FORWARD_SAMPLES = 2,   // samples and
+    FORWARD_CHANNELS = 4,  // output channels of a forward tile
+    DATA_SAMPLES = 4,      // samples of a tile of the data gradient
+    WEIGHT_THREADS = 8192, // the weight gradient is cut into slices of samples until it has as many threads,
+    WEIGHT_SLICES_MAX = 64 // or as many slices
 };
 
 static __device__ inline int64_t thread_number() {
