@@ -224,7 +224,8 @@ void ls_args_help(FILE *file) {
           "Commands\n",
         file);
     for (int i = 0; i < COMMAND_COUNT; i++)
-        fprintf(file, "  %s %s\n      %s\n", command_text((ls_command)i), commands[i].files, commands[i].help);
+        fprintf(file, "  %s%s%s\n      %s\n", command_text((ls_command)i), commands[i].files[0] ? " " : "",
+            commands[i].files, commands[i].help);
     fputs("\nOptions\n", file);
     for (int i = 0; i < OPTION_COUNT; i++) {
         char left[NAME_BYTES];

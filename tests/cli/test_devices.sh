@@ -1,0 +1,91 @@
+# What a run says on machines whose driver, card or libraries do not serve: `device.type = cuda` ends with exit code 4 and one line,
+# `auto` trains on the cpu and says the same line. And `train devices`. By fake libraries (support/fake_cuda.c) in LD_LIBRARY_PATH.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$(dirname "$0")/common.sh" "$1"
+
+unset LOCKSTEP_CUDA_PLUGIN CUDA_VISIBLE_DEVICES
+mkdir bin fake
+if ! cc -shared -fPIC -o fake.so "$root/tests/support/fake_cuda.c" ||
+    ! cc -shared -fPIC -I "$root/src" -o bin/lockstep_cuda.so "$root/tests/support/fake_plugin.c"; then
+    echo "skipped: no C compiler for the fake libraries"
+    exit 77
+fi
+cp "$train" bin/train # beside a plugin that only says that it was reached
+train=$here/bin/train
+major=$("$train" devices | awk '/CUDA runtime/ { for (i = 1; i <= NF; i++) if ($i == "or") print int($(i - 1)) }')
+before=$((major - 1))
+here_too=$(ldconfig -p 2>/dev/null || /sbin/ldconfig -p)
+
+for name in cuda.so.1 "cudart.so.$major" cudnn.so.9 "cublasLt.so.$major" nccl.so.2 nvidia-ml.so.1; do
+    cp fake.so "fake/lib$name"
+done
+
+# says WHAT TEXT [NAME=VALUE]...: the line of both device types, with these answers of the fake libraries
+says() {
+    local what=$1 text=$2 output
+    shift 2
+    runs=$((runs + 1))
+    refused "$what, cuda" 4 "$text" env LD_LIBRARY_PATH="$libraries" "$@" "$train" tiny.ini --set device.type=cuda
+    output=$(env LD_LIBRARY_PATH="$libraries" "$@" "$train" tiny.ini --set train.epochs=1 --run-dir "run-$runs" 2>&1)
+    check "$what, auto: exit" $? 0
+    check "$what, auto: lines that say it" "$(grep -cF "no GPU is used: $text" <<<"$output")" 1
+    check "$what, auto: trained on" "$(field "run-$runs/summary.json" device)" cpu
+}
+
+libraries=$here/fake runs=0
+says "everything right" "the plugin was reached"
+says "the toolkit's stub" "no NVIDIA driver: found the CUDA toolkit's stub, $here/fake/libcuda.so.1; needed is driver" FAKE_INIT=34
+says "no card" "no GPU: the NVIDIA driver" FAKE_CARDS=0
+says "a card too old" "no GPU that is new enough: found Fake GPU 0 of compute capability 7.5; needed is 8.0" FAKE_CAPABILITY=75
+says "a driver too old" "the NVIDIA driver is too old: found" "FAKE_DRIVER=${before}020"
+says "cuDNN too old" "cuDNN is too old: found 9.1.1, $here/fake/libcudnn.so.9; needed is 9.8.0 or later" FAKE_CUDNN=90101
+says "cuDNN for another CUDA" "cuDNN 9.19.0 is made for another CUDA: found $here/fake/libcudnn.so.9 for CUDA $before" "FAKE_CUDNN_CUDA=${before}080"
+# Without a library, where none of the same name is installed; device.cuda_libraries tests it everywhere.
+missing() { # WHAT FILE TEXT
+    if grep -q "$2" <<<"$here_too" || [ -e "/usr/local/cuda/lib64/$2" ]; then
+        echo "left out: $1: this machine has $2"
+    else
+        mv "fake/$2" .
+        says "$1" "$3"
+        mv "$2" fake/
+    fi
+}
+missing "no driver" libcuda.so.1 "no NVIDIA driver: libcuda.so.1 not found; needed is driver"
+missing "no cuDNN" libcudnn.so.9 "cuDNN is missing: libcudnn.so.9 not found; needed is 9.8.0 or later"
+missing "no cuBLASLt" "libcublasLt.so.$major" "cuBLASLt is missing: libcublasLt.so.$major not found; needed is $major.0.0 or later"
+rm bin/lockstep_cuda.so
+says "no plugin" "this build has no CUDA device: $here/bin/lockstep_cuda.so is not there"
+
+# train devices
+json() { # TEXT: it is JSON
+    if command -v python3 >/dev/null; then
+        python3 -m json.tool <<<"$1" >/dev/null
+    elif command -v jq >/dev/null; then
+        jq . <<<"$1" >/dev/null
+    else
+        grep -qE '^\{.*\}$' <<<"$1"
+    fi
+}
+value() { sed -nE "s/.*\"$1\":\"?([^\",}]*)\"?[,}].*/\1/p" <<<"$text"; }
+
+text=$("$train" devices 2>errors)
+check "devices: exit" $? 0
+check "devices: nothing on stderr" "$(cat errors)" ""
+check "devices: the cpu" "$(grep -cE '^  cpu  +.*[0-9]+ threads? a rank' <<<"$text")" 1
+check "devices: rows" "$(grep -cE '^  (driver|CUDA runtime|cuDNN|cuBLASLt|NCCL|NVML) ' <<<"$text")" 6
+check "devices: the last line" "$(tail -n 1 <<<"$text" | cut -d ' ' -f 1-5)" "device.type = auto takes cpu"
+text=$(LD_LIBRARY_PATH=$libraries FAKE_CARDS=2 FAKE_CUDNN=90101 "$train" devices)
+check "devices: two cards" "$(grep -cE '^  cuda [01] +Fake GPU [01], compute capability 9.0, 80.0 GiB, driver [0-9.]+, GPU-[0-9a-f-]{36}, 0000:3[bc]:00.0$' <<<"$text")" 2
+check "devices: a problem" "$(grep -c "^  cuDNN is too old: found 9.1.1" <<<"$text")" 1
+text=$(LD_LIBRARY_PATH=$libraries FAKE_CAPABILITY=75 "$train" devices --json 2>errors)
+check "devices --json: exit" $? 0
+check "devices --json: nothing on stderr" "$(cat errors)" ""
+check "devices --json: one line" "$(wc -l <<<"$text")" 1
+check "devices --json: parses" "$(json "$text" && echo yes)" yes
+check "devices --json: capability" "$(value compute_capability)" 7.5
+check "devices --json: new enough" "$(value new_enough)" false
+check "devices --json: PCI" "$(value pci)" 0000:3b:00.0
+check "devices --json: auto" "$(sed -nE 's/.*"auto":\{"device":"([^"]*)".*/\1/p' <<<"$text")" cpu
+check "devices on 2 ranks: printed once" "$(ranks 2 60 "$train" devices | grep -c '^device.type = auto')" 1
+check "devices to a full disk" "$("$train" devices --json 2>/dev/null >/dev/full; echo $?)" 7
+finish

@@ -1,0 +1,91 @@
+// fake_cuda.c - NVIDIA's driver and libraries for tests, as far as device/cuda_libraries.c asks them: one file that is
+// compiled by the test and copied to every name. The environment says how it answers: FAKE_<what>=number.
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int answer(const char *name, int otherwise) {
+    const char *text = getenv(name);
+    return text ? atoi(text) : otherwise;
+}
+
+// --- driver: cuda.h
+int cuInit(unsigned flags) {
+    (void)flags;
+    return answer("FAKE_INIT", 0);
+}
+int cuDriverGetVersion(int *version) {
+    *version = answer("FAKE_DRIVER", 13000);
+    return 0;
+}
+int cuDeviceGetCount(int *count) {
+    *count = answer("FAKE_CARDS", 1);
+    return 0;
+}
+int cuDeviceGet(int *device, int index) {
+    *device = index;
+    return 0;
+}
+int cuDeviceGetName(char *name, int bytes, int device) {
+    snprintf(name, (size_t)bytes, "Fake GPU %d", device);
+    return 0;
+}
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    (void)device;
+    int capability = answer("FAKE_CAPABILITY", 90);
+    if (attribute != 75 && attribute != 76) return 1;
+    *value = attribute == 75 ? capability / 10 : capability % 10;
+    return 0;
+}
+int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    (void)device;
+    *bytes = (size_t)80 << 30;
+    return 0;
+}
+int cuDeviceGetUuid_v2(unsigned char uuid[16], int device) {
+    for (int i = 0; i < 16; i++) uuid[i] = (unsigned char)(i + 16 * device);
+    return 0;
+}
+int cuDeviceGetPCIBusId(char *text, int bytes, int device) {
+    snprintf(text, (size_t)bytes, "0000:%02x:00.0", 0x3b + device);
+    return 0;
+}
+int cuGetErrorString(int error, const char **text) {
+    (void)error;
+    *text = "fake words";
+    return 0;
+}
+
+// --- libraries
+int cudaRuntimeGetVersion(int *version) {
+    *version = answer("FAKE_RUNTIME", 13000);
+    return 0;
+}
+size_t cudnnGetVersion(void) {
+    return (size_t)answer("FAKE_CUDNN", 91900);
+}
+size_t cudnnGetCudartVersion(void) {
+    return (size_t)answer("FAKE_CUDNN_CUDA", 13000);
+}
+size_t cublasLtGetVersion(void) {
+    return (size_t)answer("FAKE_CUBLASLT", 130100);
+}
+int ncclGetVersion(int *version) {
+    *version = answer("FAKE_NCCL", 22809);
+    return 0;
+}
+int nvmlInit_v2(void) {
+    return answer("FAKE_NVML", 0);
+}
+int nvmlShutdown(void) {
+    return 0;
+}
+int nvmlSystemGetNVMLVersion(char *text, unsigned bytes) {
+    snprintf(text, bytes, "13.580.65.06");
+    return 0;
+}
+int nvmlSystemGetDriverVersion(char *text, unsigned bytes) {
+    snprintf(text, bytes, "580.65.06");
+    return 0;
+}

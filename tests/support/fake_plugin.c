@@ -1,0 +1,14 @@
+// fake_plugin.c - a lockstep_cuda.so that only says that it was reached: compiled by tests/cli/test_devices.sh.
+#include "device/cuda_plugin.h"
+
+static const char reached[] = "the plugin was reached";
+
+static ls_status fake_open(const ls_device_options *options, ls_device **out) {
+    (void)options, (void)out;
+    return (ls_status){ LS_DEVICE, reached };
+}
+
+static const ls_device_api device = {
+    .abi = LS_DEVICE_ABI, .size = sizeof(ls_device_api), .name = "cuda", .open = fake_open
+};
+const ls_cuda_plugin lockstep_cuda_plugin = { LS_DEVICE_ABI, sizeof lockstep_cuda_plugin, &device };
