@@ -26,6 +26,16 @@ static void die_with_launcher(void) {
     if (getppid() != parent) _exit(LS_COMM); // it died in between
 }
 
+#ifdef LOCKSTEP_WITHOUT_MPI
+static ls_status start_mpi(int *argc, char ***argv, ls_comm **out) {
+    (void)argc;
+    (void)argv;
+    (void)out;
+    return ls_fail(LS_USAGE,
+        "this program was built without MPI (LOCKSTEP_MPI=OFF) and is one rank alone, but a launcher "
+        "started several; start it without the launcher, or build it with MPI");
+}
+#else
 // Must happen before MPI_Init. What the user has set, for mpirun or in the environment, stays.
 static void prepare_environment(void) {
     // An MPI call that waits gives its core to who has work: ranks, their loaders and compute threads share cores.
@@ -43,14 +53,19 @@ static void prepare_environment(void) {
     }
 }
 
+static ls_status start_mpi(int *argc, char ***argv, ls_comm **out) {
+    prepare_environment();
+    return ls_comm_mpi_new(argc, argv, out);
+}
+#endif
+
 ls_status ls_comm_start(int *argc, char ***argv, ls_comm **out) {
     int launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
     if (!launched) return ls_comm_self_new(out);
     die_with_launcher();
     // One rank under mpirun: launchers take a program without MPI as well as one with it, and MPI would cost 0.1 s.
     if (env_number("OMPI_COMM_WORLD_SIZE") == 1) return ls_comm_self_new(out);
-    prepare_environment();
-    return ls_comm_mpi_new(argc, argv, out);
+    return start_mpi(argc, argv, out);
 }
 
 ls_status ls_comm_self(ls_comm **out) {
