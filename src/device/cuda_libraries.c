@@ -78,8 +78,8 @@ static int open_library(const search *where, const char *soname, int is_driver, 
     *out = (opened){ .handle = NULL };
     if (where->folders) return open_in_folders(where->folders, soname, out);
     if (open_in_folders(getenv("LD_LIBRARY_PATH"), soname, out)) return 1;
-    if (!is_driver && open_in_folders(LS_CUDA_BUILD_FOLDERS, soname, out)) return 1;
     if (!is_driver && open_beside_program(soname, out)) return 1;
+    if (!is_driver && open_in_folders(LS_CUDA_BUILD_FOLDERS, soname, out)) return 1;
     return open_file(soname, out);
 }
 

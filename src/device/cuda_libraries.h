@@ -1,9 +1,9 @@
 // cuda_libraries.h - what this machine has of NVIDIA's: driver, cards, libraries. It asks by dlopen, so the program
 // needs neither headers nor libraries of CUDA to be built or started.
 //
-// A library is looked for in the folders of LD_LIBRARY_PATH, in those where the build found it, in cuda/lib beside the
-// program and above it (made by scripts/fetch-cuda.sh), and in the system's cache; the driver in the first and the
-// last. What was found stays open: the plugin needs libraries by the same names, and the loader gives it these files.
+// A library is looked for in the folders of LD_LIBRARY_PATH, in cuda/lib beside the program or above it (made by
+// scripts/fetch-cuda.sh), in the folders where the build found it, and in the system's cache; the driver in the first
+// and the last. What was found stays open: the plugin needs libraries by the same names, and the loader gives it these.
 #ifndef LS_DEVICE_CUDA_LIBRARIES_H
 #define LS_DEVICE_CUDA_LIBRARIES_H
 

@@ -76,6 +76,12 @@ check "devices: rows" "$(grep -cE '^  (driver|CUDA runtime|cuDNN|cuBLASLt|NCCL|N
 check "devices: the last line" "$(tail -n 1 <<<"$text" | cut -d ' ' -f 1-5)" "device.type = auto takes cpu"
 text=$(LD_LIBRARY_PATH=$libraries FAKE_CARDS=2 FAKE_CUDNN=90101 "$train" devices)
 check "devices: two cards" "$(grep -cE '^  cuda [01] +Fake GPU [01], compute capability 9.0, 80.0 GiB, driver [0-9.]+, GPU-[0-9a-f-]{36}, 0000:3[bc]:00.0$' <<<"$text")" 2
+mkdir -p bin/cuda/lib driver && cp fake/libcud[nar]*.so.* bin/cuda/lib && cp fake/libcuda.so.1 driver # but no cuBLASLt
+beside=$(LD_LIBRARY_PATH=$here/driver "$train" devices)
+check "devices: cuda/lib beside the program" "$(grep -cE "^  (CUDA runtime|cuDNN) .* $here/bin/cuda/lib/lib" <<<"$beside")" 2
+beside=$(LD_LIBRARY_PATH=$libraries "$train" devices)
+check "devices: LD_LIBRARY_PATH before it" "$(grep -cE "^  (CUDA runtime|cuDNN) .* $here/fake/lib" <<<"$beside")" 2
+rm -r bin/cuda
 check "devices: a problem" "$(grep -c "^  cuDNN is too old: found 9.1.1" <<<"$text")" 1
 text=$(LD_LIBRARY_PATH=$libraries FAKE_CAPABILITY=75 "$train" devices --json 2>errors)
 check "devices --json: exit" $? 0
