@@ -78,6 +78,7 @@ macro(lockstep_cuda_plugin)
     set(CMAKE_CUDA_ARCHITECTURES "${LOCKSTEP_CUDA_ARCHITECTURES}")
     enable_language(CUDA)
     lockstep_cuda_add_plugin()
+    lockstep_cuda_add_plans()
   endif()
 endmacro()
 
@@ -85,12 +86,20 @@ function(lockstep_cuda_add_plugin)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/device/cuda/*.c" "${CMAKE_SOURCE_DIR}/src/device/cuda/kernels/*.cu")
   add_library(lockstep_cuda MODULE ${sources})
   lockstep_cuda_link(lockstep_cuda)
+  target_sources(lockstep_cuda PRIVATE "${CMAKE_SOURCE_DIR}/src/device/plan_cache.c")
   target_include_directories(lockstep_cuda SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} "${LOCKSTEP_CUDNN_INCLUDE}" "${LOCKSTEP_CUBLAS_INCLUDE}")
   target_link_libraries(lockstep_cuda PRIVATE ${LOCKSTEP_CUDART} ${LOCKSTEP_CUDNN} ${LOCKSTEP_CUBLASLT})
   target_link_options(lockstep_cuda PRIVATE -Wl,-z,defs)
   lockstep_cuda_folders(folders)
   set_target_properties(lockstep_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin" CUDA_STANDARD 17
     CUDA_RUNTIME_LIBRARY None BUILD_RPATH "$ORIGIN;${folders}" INSTALL_RPATH "$ORIGIN")
+endfunction()
+
+# bin/cuda_plans: cuDNN's plans for described GPUs, which tests/device/test_cuda_plans.sh calls. Needs no driver.
+function(lockstep_cuda_add_plans)
+  add_executable(cuda_plans "${CMAKE_SOURCE_DIR}/tests/device/cuda_plans.c" "${CMAKE_SOURCE_DIR}/src/device/cuda/libraries_plans.c")
+  target_include_directories(cuda_plans SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} "${LOCKSTEP_CUDNN_INCLUDE}" "${LOCKSTEP_CUBLAS_INCLUDE}")
+  target_link_libraries(cuda_plans PRIVATE lockstep_model ${LOCKSTEP_CUDNN})
 endfunction()
 
 function(lockstep_cuda_folders out) # of the libraries that the build found

@@ -1,6 +1,6 @@
 // cuda.h - the CUDA device's own parts. It is a plugin (plugin.c): the program opens it at run time, so nothing here is
-// linked into `train`, and nothing here may call a function of the program but those of base/ and device/op_check.c,
-// which are built into the plugin a second time.
+// linked into `train`, and nothing here may call a function of the program but those of base/, device/op_check.c and
+// device/plan_cache.c, which are built into the plugin a second time.
 //
 // Layout. Activations are NHWC with the channels rounded up to a multiple of LS_CUDA_CHANNELS, whatever the storage
 // type; a vector parameter is rounded up in the same way; a convolution's weight is [K rounded up][R][S][C rounded up]
@@ -17,6 +17,9 @@
 #include "device/device.h"
 
 enum { LS_CUDA_CHANNELS = 8 };
+// Bytes of workspace for one operator, where the device's options have no limit. cuDNN's fp32 algorithms copy picture
+// and result of a large layer into another layout: 384 MiB for resnet9's widest at batch 512.
+#define LS_CUDA_WORKSPACE_LIMIT ((size_t)512 << 20)
 
 typedef struct ls_cuda_libraries ls_cuda_libraries; // library.h
 

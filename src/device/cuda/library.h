@@ -25,10 +25,10 @@ size_t ls_cuda_conv_workspace(const ls_cuda_conv_algorithm *algorithm);
 const char *ls_cuda_conv_name(const ls_cuda_conv_algorithm *algorithm); // "cudnn engine 12, tensor cores"
 // image: x or dx; weight: w or dw; result: y or dy
 void ls_cuda_conv_execute(
-    const ls_cuda_conv_algorithm *algorithm, void *image, void *weight, void *result, void *workspace, ls_queue *queue);
+    ls_cuda_conv_algorithm *algorithm, void *image, void *weight, void *result, void *workspace, ls_queue *queue);
 
 // --- matrix products: row-major C[m][n] = alpha * op(A) * op(B) + beta * C, A and B in `storage`, C in `result`, fp32
-// accumulation
+// accumulation. *out is NULL when the library has no algorithm.
 typedef struct {
     int m, n, k;
     int transpose_a, transpose_b; // A is stored [k][m], B is stored [n][k]
