@@ -145,15 +145,18 @@ ls_status ls_cuda_record_end(ls_queue *queue, ls_recording **out) {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t runnable = NULL;
     cudaError_t rc = cudaStreamEndCapture(queue->stream, &graph);
-    LS_TRY(device->error); // of something enqueued meanwhile, which is the cause of what rc says
-    if (rc != cudaSuccess) return ls_cuda_fail("cudaStreamEndCapture", rc);
-    rc = cudaGraphInstantiate(&runnable, graph, 0);
-    cudaGraphDestroy(graph);
-    if (rc != cudaSuccess) return ls_cuda_fail("cudaGraphInstantiate", rc);
+    if (rc == cudaSuccess) {
+        rc = cudaGraphInstantiate(&runnable, graph, 0);
+        cudaGraphDestroy(graph);
+    }
+    ls_status status = device->error; // of something enqueued meanwhile, which is the cause of what rc says
+    if (rc != cudaSuccess) ls_keep_first(&status, ls_cuda_fail("the end of a recording", rc));
     ls_recording *recording = malloc(sizeof *recording);
-    if (!recording) {
-        cudaGraphExecDestroy(runnable);
-        return ls_fail(LS_DEVICE, "no memory for a recording");
+    if (!recording) ls_keep_first(&status, ls_fail(LS_DEVICE, "no memory for a recording"));
+    if (ls_failed(status)) {
+        if (runnable) cudaGraphExecDestroy(runnable);
+        free(recording);
+        return status;
     }
     *recording = (ls_recording){ device, runnable, device->last };
     *out = recording;
