@@ -62,7 +62,9 @@ static const conv_row conv_rows[] = {
     { "many samples, 1x1",         { 19, 24, 5, 4 },   16,  1, 2, 0, 1, 1, 1 },
     { "many samples, one channel", { 21, 1, 9, 9 },    16,  5, 1, 2, 1, 1, 1 },
     { "many samples, groups",      { 18, 12, 5, 5 },   12,  3, 1, 1, 1, 3, 1 },
-    { "taps only in padding",      { 1, 3, 2, 2 },      8,  5, 1, 4, 2, 1, 0 }
+    { "taps only in padding",      { 1, 3, 2, 2 },      8,  5, 1, 4, 2, 1, 0 },
+    { "many pixels and outputs",   { 1, 1, 92, 92 },  256,  1, 1, 0, 1, 1, 1 }, // the bias gradient in most parts
+    { "dilation 3, groups",        { 5, 6, 9, 8 },      9,  3, 2, 3, 3, 3, 1 }
 };
 // clang-format on
 
@@ -131,6 +133,7 @@ static const struct {
     { "odd map", { 3, 5, 3, 7 }, 17, 1 },
     { "odd map, no bias", { 7, 10, 2, 1 }, 3, 0 },
     { "many samples", { 130, 20, 1, 1 }, 33, 1 },
+    { "many outputs", { 3, 9, 1, 1 }, 300, 1 },
 };
 
 static inline void linear_cases(ls_dtype storage, case_visit *visit, void *context) {

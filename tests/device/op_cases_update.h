@@ -120,13 +120,16 @@ static inline void grad_fix_case(int64_t count, int unscaled, int bad, case_visi
         : unscaled ? "unscaled"
                    : "");
     float *grad = case_raw(c, LS_GRAD_FIX_GRAD, USE_IN, LS_F32, (size_t)count, 0)->host;
-    case_state(c, LS_GRAD_FIX_STATE, USE_UPDATE)->loss_scale = 768; // no power of two: the division rounds
+    ls_train_state *state = case_state(c, LS_GRAD_FIX_STATE, USE_UPDATE);
+    state->loss_scale = 768; // no power of two: the division rounds
+    if (bad) state->bad_gradient = 5003; // of an earlier bucket: lower than this one's, but for a single element
     if (bad) grad[0] = INFINITY;
     if (bad && count > 3) {
         grad[1] = NAN;
         grad[2] = 0x1p30F; // out of range
         grad[3] = -0x1p30F;
     }
+    if (bad && count > 8) grad[count / 2] = grad[count - 2] = NAN; // elements that another thread sees
     int64_t *fixed = case_raw(c, LS_GRAD_FIX_FIXED, USE_UPDATE, LS_I64, (size_t)count, 0)->host;
     for (int64_t i = 0; i < count; i++) fixed[i] = (int64_t)(case_random(c) * 0x1p40F);
     visit_and_free(visit, context, c);
@@ -142,22 +145,27 @@ static inline void grad_unfix_case(int64_t count, int unscaled, case_visit *visi
     visit_and_free(visit, context, c);
 }
 
+static inline void grad_stats_case(int64_t count, int bad, case_visit *visit, void *context) {
+    op_case *c = flat_case(LS_OP_GRAD_STATS, (ls_flat_attr){ .count = count, .slot = 1, .first = 5000 },
+        bad ? "bad elements" : "");
+    float *grad = case_raw(c, LS_GRAD_STATS_GRAD, USE_IN, LS_F32, (size_t)count, 0)->host;
+    if (bad) grad[0] = NAN;
+    if (bad) grad[count - 1] = -INFINITY;
+    if (bad) grad[count / 2] = INFINITY;
+    // three slots, of which the middle one is written; doubles in any order
+    case_raw(c, LS_GRAD_STATS_PARTIALS, USE_UPDATE, LS_F64, 3 * LS_PARTIALS, 1e-12);
+    visit_and_free(visit, context, c);
+}
+
 static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context) {
+    // more than a device sums in one go
+    for (int bad = 0; storage == LS_F32 && bad < 2; bad++) grad_stats_case(2200003, bad, visit, context);
     for (size_t i = 0; i < sizeof flat_counts / sizeof *flat_counts; i++) {
         int64_t count = flat_counts[i];
         for (int variant = 0; variant < 3; variant++) grad_fix_case(count, variant == 1, variant == 2, visit, context);
         for (int unscaled = 0; unscaled < 2; unscaled++) grad_unfix_case(count, unscaled, visit, context);
 
-        for (int bad = 0; bad < 2; bad++) {
-            op_case *c = flat_case(LS_OP_GRAD_STATS, (ls_flat_attr){ .count = count, .slot = 1, .first = 5000 },
-                bad ? "bad elements" : "");
-            float *grad = case_raw(c, LS_GRAD_STATS_GRAD, USE_IN, LS_F32, (size_t)count, 0)->host;
-            if (bad) grad[0] = NAN;
-            if (bad) grad[count - 1] = -INFINITY;
-            // three slots, of which the middle one is written; doubles in any order
-            case_raw(c, LS_GRAD_STATS_PARTIALS, USE_UPDATE, LS_F64, 3 * LS_PARTIALS, 1e-12);
-            visit_and_free(visit, context, c);
-        }
+        for (int bad = 0; bad < 2; bad++) grad_stats_case(count, bad, visit, context);
 
         op_case *c = flat_case(LS_OP_RUNNING_STATS, (ls_flat_attr){ .count = count, .share = 0.1F }, "");
         op_arg *window = case_set(c, LS_RUNNING_STATS_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_window_input));

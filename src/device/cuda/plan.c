@@ -20,12 +20,12 @@ typedef ls_status maker(ls_cuda_device *device, const ls_op_desc *desc, ls_plan 
 // A row is taken out of its comment when the file with its function lands.
 static maker *const makers[LS_OP_COUNT] = {
     //[LS_OP_AUGMENT] = ls_cuda_augment_plan,
-    //[LS_OP_CONV_FORWARD] = ls_cuda_conv_plan,
-    //[LS_OP_CONV_BACKWARD_DATA] = ls_cuda_conv_plan,
-    //[LS_OP_CONV_BACKWARD_WEIGHT] = ls_cuda_conv_plan,
-    //[LS_OP_LINEAR_FORWARD] = ls_cuda_linear_plan,
-    //[LS_OP_LINEAR_BACKWARD_DATA] = ls_cuda_linear_plan,
-    //[LS_OP_LINEAR_BACKWARD_WEIGHT] = ls_cuda_linear_plan,
+    [LS_OP_CONV_FORWARD] = ls_cuda_conv_plan,
+    [LS_OP_CONV_BACKWARD_DATA] = ls_cuda_conv_plan,
+    [LS_OP_CONV_BACKWARD_WEIGHT] = ls_cuda_conv_plan,
+    [LS_OP_LINEAR_FORWARD] = ls_cuda_linear_plan,
+    [LS_OP_LINEAR_BACKWARD_DATA] = ls_cuda_linear_plan,
+    [LS_OP_LINEAR_BACKWARD_WEIGHT] = ls_cuda_linear_plan,
     //[LS_OP_NORM_FORWARD] = ls_cuda_norm_plan,
     //[LS_OP_NORM_INFERENCE] = ls_cuda_norm_plan,
     //[LS_OP_NORM_BACKWARD] = ls_cuda_norm_plan,
