@@ -1,5 +1,4 @@
-// The CUDA device but for its operators: opening and its refusals, precisions, layouts, memory, queues, recordings,
-// errors that show up later.
+// The CUDA device but for its operators and queues: opening and its refusals, precisions, layouts, memory.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -299,100 +298,6 @@ static void too_much_memory_is_refused_with_figures(void **unused) {
     says_what_it_is(NULL);
 }
 
-// --- queues, events, recordings
-
-enum { ROUNDS = 40, COUNT = 512 };
-
-typedef struct { // numbers travel host -> first -> second -> third -> host
-    ls_queue *compute, *copy;
-    ls_event *there, *done;
-    ls_slab *numbers, *first, *second, *third, *results;
-} relay;
-
-static relay relay_new(void) {
-    relay r = { 0 };
-    must(api->queue_new(cuda, "compute", &r.compute));
-    must(api->queue_new(cuda, "copy", &r.copy));
-    must(api->event_new(cuda, &r.there));
-    must(api->event_new(cuda, &r.done));
-    r.numbers = slab_of(LS_MEMORY_PINNED, ROUNDS * COUNT);
-    r.results = slab_of(LS_MEMORY_PINNED, ROUNDS * COUNT);
-    r.first = slab_of(LS_MEMORY_DEVICE, COUNT);
-    r.second = slab_of(LS_MEMORY_DEVICE, COUNT);
-    r.third = slab_of(LS_MEMORY_DEVICE, COUNT);
-    for (size_t i = 0; i < ROUNDS * COUNT; i++) r.numbers->address[i] = (char)(1 + i % 101 + i / COUNT % 20);
-    return r;
-}
-
-static void relay_free(relay *r) {
-    ls_slab *slabs[] = { r->numbers, r->first, r->second, r->third, r->results };
-    for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++) api->slab_free(slabs[i]);
-    api->event_free(r->there);
-    api->event_free(r->done);
-    api->queue_free(r->compute);
-    api->queue_free(r->copy);
-}
-
-static void check_results(const relay *r) {
-    for (size_t i = 0; i < ROUNDS * COUNT; i++) {
-        if (r->results->address[i] != r->numbers->address[i])
-            fail_msg("round %zu, byte %zu: %d, expected %d", i / COUNT, i % COUNT, r->results->address[i],
-                r->numbers->address[i]);
-    }
-}
-
-// What happens between the two queues in a round: first -> second on compute, second -> third on copy, and compute
-// clears second when that is through.
-static void relay_middle(const relay *r) {
-    api->copy(whole(r->second), whole(r->first), COUNT, r->compute);
-    api->event_record(r->there, r->compute);
-    api->event_wait(r->there, r->copy);
-    api->copy(whole(r->third), whole(r->second), COUNT, r->copy);
-    api->event_record(r->done, r->copy);
-    api->event_wait(r->done, r->compute);
-    api->zero(whole(r->second), COUNT, r->compute);
-}
-
-static void relay_round(const relay *r, size_t round, ls_recording *middle) {
-    ls_buffer from = ls_buffer_at(r->numbers, round * COUNT, COUNT),
-              to = ls_buffer_at(r->results, round * COUNT, COUNT);
-    api->copy(whole(r->first), from, COUNT, r->compute);
-    if (middle)
-        api->recording_launch(middle, r->compute);
-    else
-        relay_middle(r);
-    api->copy(to, whole(r->third), COUNT, r->compute);
-}
-
-static void events_order_two_queues(void **unused) {
-    (void)unused;
-    relay r = relay_new();
-    for (size_t round = 0; round < ROUNDS; round++) relay_round(&r, round, NULL);
-    api->event_record(r.there, r.compute);
-    must(api->event_sync(r.there));
-    check_results(&r);
-    must(api->queue_sync(r.compute));
-    must(api->queue_sync(r.copy));
-    relay_free(&r);
-}
-
-static void a_recording_of_two_queues_is_launched_often(void **unused) {
-    (void)unused;
-    relay r = relay_new();
-    ls_recording *middle;
-    must(api->record_begin(r.compute));
-    relay_middle(&r);
-    must(api->record_end(r.compute, &middle));
-    void *third = fetched(whole(r.third)); // nothing has run
-    for (int i = 0; i < COUNT; i++) assert_int_equal(((char *)third)[i], 0);
-    free(third);
-    for (size_t round = 0; round < ROUNDS; round++) relay_round(&r, round, round % 3 ? middle : NULL);
-    must(api->queue_sync(r.compute));
-    check_results(&r);
-    api->recording_free(middle);
-    relay_free(&r);
-}
-
 static int open_cuda(void **unused) {
     (void)unused;
     cuda = cuda_open();
@@ -420,8 +325,6 @@ int main(void) {
         cmocka_unit_test(parameters_are_padded_outside_of_groups),
         cmocka_unit_test(slabs_are_zeroed),
         cmocka_unit_test(too_much_memory_is_refused_with_figures),
-        cmocka_unit_test(events_order_two_queues),
-        cmocka_unit_test(a_recording_of_two_queues_is_launched_often),
     };
     return cmocka_run_group_tests(tests, open_cuda, close_cuda);
 }
