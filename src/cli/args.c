@@ -27,7 +27,20 @@ static const struct {
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
-typedef enum { SET, RUN_DIR, PRINT_CONFIG, DRY_RUN, QUIET, SECONDS, REPEATS, JSON, LIST, HELP, VERSION } option_id;
+typedef enum {
+    SET,
+    RUN_DIR,
+    PRINT_CONFIG,
+    DRY_RUN,
+    QUIET,
+    SECONDS,
+    REPEATS,
+    LAYERS,
+    JSON,
+    LIST,
+    HELP,
+    VERSION
+} option_id;
 
 // An option without an argument name is a switch. `commands`: those that know it.
 static const struct {
@@ -45,6 +58,8 @@ static const struct {
     { "--quiet", NULL, QUIET, FOR_CONFIGURED, "print errors only (eval and bench: and the result)" },
     { "--seconds", "S", SECONDS, FOR_BENCH, "of one measurement (default 3)" },
     { "--repeats", "N", REPEATS, FOR_BENCH, "measurements of each arrangement (default 5)" },
+    { "--layers", NULL, LAYERS, FOR_BENCH,
+        "time each instruction of an update instead, for a thirtieth of --seconds each" },
     { "--json", NULL, JSON, FOR_DEVICES, "print the devices as one JSON object" },
     { "--list", NULL, LIST, FOR_ALL, "print every option of the configuration, with default and range" },
     { "--help", NULL, HELP, FOR_ALL, "print this" },
@@ -118,6 +133,9 @@ static ls_status apply_option(ls_args *args, option_id id, const char *value) {
         return parse_seconds(value, &args->seconds);
     case REPEATS:
         return parse_repeats(value, &args->repeats);
+    case LAYERS:
+        args->layers = 1;
+        break;
     case JSON:
         args->json = 1;
         break;

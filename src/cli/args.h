@@ -26,6 +26,7 @@ typedef struct { // texts are borrowed from argv
     int print_config, dry_run, quiet;
     double seconds; // bench: of one measurement
     int repeats;    // bench
+    int layers;     // bench
     int json;       // devices
 } ls_args;
 

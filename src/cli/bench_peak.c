@@ -4,7 +4,8 @@
 #include <string.h>
 #include "base/clock.h"
 
-enum { SIZE = 1024, SIZE_REF = 128, BURST = 4 };
+enum { SIZE = 1024, SIZE_REF = 128, SIZE_GPU = 8192, BURST = 4 };
+static const ls_nchw LARGE = { 64, 64, 64, 64 }; // 64 MiB of fp32
 enum { SRC, WEIGHT, DST, WORKSPACE, BUFFERS };
 
 struct ls_bench_peak {
@@ -37,7 +38,7 @@ static ls_status fill(ls_bench_peak *peak, ls_nchw shape, const ls_param_shape *
 
 static ls_status plan(ls_bench_peak *peak, ls_dtype storage) {
     const ls_device_api *api = peak->device->api;
-    int size = strcmp(api->name, "ref") == 0 ? SIZE_REF : SIZE;
+    int size = strcmp(api->name, "ref") == 0 ? SIZE_REF : api->memory ? SIZE_GPU : SIZE;
     ls_nchw shape = { size, size, 1, 1 };
     ls_param_shape weight = { .kind = LS_PARAM_LINEAR, .dim = { size, size, 1, 1 }, .groups = 1 };
     ls_op_desc desc = { .op = LS_OP_LINEAR_FORWARD,
@@ -78,18 +79,45 @@ void ls_bench_peak_free(ls_bench_peak *peak) {
     free(peak);
 }
 
-ls_status ls_bench_peak_measure(ls_bench_peak *peak, double seconds, double *gflops) {
+// Runs of the plan a second.
+static ls_status rate_of(ls_bench_peak *peak, const ls_plan *plan, const ls_buffer *args, ls_buffer workspace,
+    double seconds, double *rate) {
     const ls_device_api *api = peak->device->api;
-    ls_plan_run(peak->plan, peak->args, peak->workspace, peak->queue); // threads awake, caches filled
+    ls_plan_run(plan, args, workspace, peak->queue); // threads awake, caches filled
     LS_TRY(api->queue_sync(peak->queue));
     double start = ls_clock_seconds(), elapsed = 0;
     int64_t runs = 0;
     while (elapsed < seconds) {
-        for (int i = 0; i < BURST; i++) ls_plan_run(peak->plan, peak->args, peak->workspace, peak->queue);
+        for (int i = 0; i < BURST; i++) ls_plan_run(plan, args, workspace, peak->queue);
         LS_TRY(api->queue_sync(peak->queue));
         runs += BURST;
         elapsed = ls_clock_seconds() - start;
     }
-    *gflops = ls_op_flops(&peak->plan->desc) * (double)runs / elapsed * 1e-9;
+    *rate = (double)runs / elapsed;
     return LS_SUCCESS;
+}
+
+ls_status ls_bench_peak_measure(ls_bench_peak *peak, double seconds, double *gflops) {
+    LS_TRY(rate_of(peak, peak->plan, peak->args, peak->workspace, seconds, gflops));
+    *gflops *= ls_op_flops(&peak->plan->desc) * 1e-9;
+    return LS_SUCCESS;
+}
+
+ls_status ls_bench_peak_bandwidth(ls_bench_peak *peak, double seconds, double *gbytes) {
+    const ls_device_api *api = peak->device->api;
+    ls_op_desc desc = { .op = LS_OP_ADD, .layer = "bandwidth", .attr.map = { .shape = LARGE, .storage = LS_F32 } };
+    size_t bytes = api->activation_bytes(peak->device, LARGE, LS_F32);
+    ls_slab *slab;
+    ls_plan *plan;
+    LS_TRY(api->slab_new(peak->device, LS_MEMORY_DEVICE, LS_ADD_ARGS * bytes, "bandwidth", &slab));
+    ls_status status = api->plan_new(peak->device, &desc, &plan);
+    if (!ls_failed(status)) {
+        ls_buffer args[LS_ADD_ARGS];
+        for (size_t i = 0; i < LS_ADD_ARGS; i++) args[i] = ls_buffer_at(slab, i * bytes, bytes);
+        status = rate_of(peak, plan, args, (ls_buffer){ 0 }, seconds, gbytes);
+        *gbytes *= LS_ADD_ARGS * (double)bytes * 1e-9;
+        api->plan_free(plan);
+    }
+    api->slab_free(slab);
+    return status;
 }

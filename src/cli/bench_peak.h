@@ -1,5 +1,5 @@
-// bench_peak.h - the matrix multiplication rate of this rank's threads, measured: what training rates are compared
-// with.
+// bench_peak.h - what this rank's device can do at most, measured: the rate of matrix multiplication and of moving
+// bytes, which training is compared with.
 #ifndef LS_CLI_BENCH_PEAK_H
 #define LS_CLI_BENCH_PEAK_H
 
@@ -7,12 +7,14 @@
 
 typedef struct ls_bench_peak ls_bench_peak;
 
-// A linear layer of 1024 inputs and outputs on a batch of 1024 (ref: of 128, its plain loops would take seconds), on a
-// device of its own with as many threads. type, options: as for ls_device_open, borrowed during the call.
+// A linear layer of 1024 inputs and outputs on a batch of 1024 (ref: 128, its plain loops would take seconds; a GPU:
+// 8192), on a device of its own with as many threads. type, options: as for ls_device_open, borrowed during the call.
 LS_CHECKED ls_status ls_bench_peak_new(
     const char *type, const ls_device_options *options, ls_dtype storage, ls_bench_peak **out);
 void ls_bench_peak_free(ls_bench_peak *peak); // NULL is allowed
 // GFLOP/s over about `seconds`.
 LS_CHECKED ls_status ls_bench_peak_measure(ls_bench_peak *peak, double seconds, double *gflops);
+// GB/s, read and written, of adding two arrays that no cache holds.
+LS_CHECKED ls_status ls_bench_peak_bandwidth(ls_bench_peak *peak, double seconds, double *gbytes);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/atomic_file.h"
 #include "base/log.h"
 #include "cli/bench.h"
+#include "cli/bench_layers.h"
 #include "cli/commands.h"
 
 // Before minutes of measuring, not after.
@@ -46,6 +47,7 @@ ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm) {
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
     LS_TRY(ls_command_agree(comm, check_folder(folder, ls_comm_about(comm)->rank)));
+    if (args->layers) return ls_command_agree(comm, ls_bench_layers(&cfg, comm, args->seconds / 30, folder));
     ls_bench bench;
     ls_status status = ls_bench_open(&bench, &cfg, comm);
     if (!ls_failed(status)) status = measure_all(args, &bench);

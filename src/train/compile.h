@@ -19,7 +19,7 @@ typedef struct {
     uint64_t seed;         // dropout
     int pad;
     ls_pad_mode pad_mode;
-    int indexed; // pixels are the whole data set's, and the batch is told by numbers
+    int indexed;   // pixels are the whole data set's, and the batch is told by numbers
     int recompute; // training: activations inside of blocks are computed a second time in the backward pass
                    // (recompute.c)
 } ls_compile_options;

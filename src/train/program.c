@@ -33,14 +33,18 @@ void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspa
     }
 }
 
+void ls_instruction_args(const ls_instruction *instruction, const ls_program_inputs *inputs, ls_buffer *args) {
+    for (int a = 0; a < instruction->arg_count; a++)
+        args[a] = instruction->refs[a].kind == LS_REF_INPUT ? inputs->buffer[instruction->refs[a].index]
+                                                            : instruction->args[a];
+}
+
 void ls_program_run(const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue,
     void (*complete)(void *context, int up_to), void *context) {
     for (int i = 0; i < program->count; i++) {
         const ls_instruction *instruction = &program->instructions[i];
         ls_buffer args[LS_OP_ARGS_MAX];
-        for (int a = 0; a < instruction->arg_count; a++)
-            args[a] = instruction->refs[a].kind == LS_REF_INPUT ? inputs->buffer[instruction->refs[a].index]
-                                                                : instruction->args[a];
+        ls_instruction_args(instruction, inputs, args);
         ls_plan_run(instruction->plan, args, program->workspace, queue);
         if (instruction->completes && complete) complete(context, instruction->completes);
     }

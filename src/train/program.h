@@ -70,6 +70,8 @@ void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspa
 // be NULL).
 void ls_program_run(const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue,
     void (*complete)(void *context, int up_to), void *context);
+// The arguments of one instruction in a run with these inputs.
+void ls_instruction_args(const ls_instruction *instruction, const ls_program_inputs *inputs, ls_buffer *args);
 double ls_program_flops(const ls_program *program);
 // The instruction table: number, operator, layer, algorithm, MFLOP; what is computed a second time says "again".
 void ls_program_print(const ls_program *program, FILE *file);

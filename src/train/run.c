@@ -11,7 +11,7 @@ static const double REFRESH_SECONDS = 0.1; // between refreshes of a display
 // --- one update
 // -----------------------------------------------------------------------------------------------------------
 
-static ls_status start_feed(ls_trainer *t) {
+ls_status ls_trainer_start_feed(ls_trainer *t) {
     const ls_config *cfg = t->cfg;
     ls_loader_options options = {
         .batches = t->facts.batches,
@@ -112,7 +112,7 @@ static void move_on(ls_position *p, const ls_batches *b) {
 static ls_status give_update(ls_trainer *t) {
     const ls_batches *b = &t->facts.batches;
     const ls_position *p = &t->next;
-    if (!ls_feed_started(t->feed)) LS_TRY(start_feed(t));
+    if (!ls_feed_started(t->feed)) LS_TRY(ls_trainer_start_feed(t));
     ls_window window = {
         .samples = ls_batches_window_samples(b, p->window),
         .micro_batches = all_micro_batches(b, p->window),

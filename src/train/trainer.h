@@ -90,6 +90,14 @@ LS_CHECKED ls_status ls_trainer_run(
 // Runs `updates` further updates without evaluation, for benchmarks and tests; loss[i] (may be NULL) is the mean loss
 // of the window.
 LS_CHECKED ls_status ls_trainer_updates(ls_trainer *trainer, int64_t updates, double *loss);
+// How long each instruction of a micro-batch takes, run by itself for about `seconds` on one batch. It spoils the
+// weights' gradients, not the weights. *rows: to be freed by the caller; texts belong to the trainer.
+typedef struct {
+    const char *op, *layer, *algorithm;
+    double seconds, flops; // of one run; operations as direct convolution counts them
+    size_t bytes;          // of all arguments: what must be read or written at least once
+} ls_layer_time;
+LS_CHECKED ls_status ls_trainer_layer_times(ls_trainer *trainer, double seconds, ls_layer_time **rows, int *count);
 // Exact over the test split, on all ranks.
 LS_CHECKED ls_status ls_trainer_evaluate(ls_trainer *trainer, ls_train_evaluation *evaluation);
 // weights.safetensors: parameters and statistics under their names, canonical layout, fp32. Rank 0 writes; all ranks

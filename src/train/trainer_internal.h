@@ -36,6 +36,7 @@ struct ls_trainer {
     ls_micro_result since_report, of_epoch;
 };
 
+LS_CHECKED ls_status ls_trainer_start_feed(ls_trainer *t); // at the next update's place
 // Gives the device updates while fewer than `depth` are under way and before update number `end`; then retires the
 // oldest. LS_NUMERIC on all ranks alike when too many updates in a row were skipped.
 LS_CHECKED ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state);

@@ -91,6 +91,8 @@ static const struct {
         { .command = LS_COMMAND_BENCH, .config = "a.ini", .seconds = 0.5, .repeats = 7 } },
     { { "eval", "a.ini", "weights" },
         { .command = LS_COMMAND_EVAL, .config = "a.ini", .weights = "weights", .seconds = 3, .repeats = 5 } },
+    { { "bench", "a.ini", "--layers" },
+        { .command = LS_COMMAND_BENCH, .config = "a.ini", .layers = 1, .seconds = 3, .repeats = 5 } },
     { { "devices" }, { .command = LS_COMMAND_DEVICES, .seconds = 3, .repeats = 5 } },
     { { "devices", "--json" }, { .command = LS_COMMAND_DEVICES, .json = 1, .seconds = 3, .repeats = 5 } },
     { { "devices", "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
@@ -109,7 +111,7 @@ static int same_args(const ls_args *a, const ls_args *b) {
     int same = a->command == b->command && same_text(a->config, b->config) && same_text(a->weights, b->weights) &&
                a->set_count == b->set_count && same_text(a->run_dir, b->run_dir) &&
                a->print_config == b->print_config && a->dry_run == b->dry_run && a->quiet == b->quiet &&
-               a->seconds == b->seconds && a->repeats == b->repeats && a->json == b->json;
+               a->seconds == b->seconds && a->repeats == b->repeats && a->layers == b->layers && a->json == b->json;
     for (int i = 0; same && i < a->set_count; i++) same = same_text(a->sets[i], b->sets[i]);
     return same;
 }
