@@ -1,4 +1,6 @@
 // op_update.c - the flat operators of the update on CUDA; the work is in kernels/update.cu.
+#include <stdlib.h>
+
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/update.h"
 
@@ -43,12 +45,21 @@ static void run_control(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
     ls_cuda_enqueued(plan, queue);
 }
 
+typedef struct {
+    ls_cuda_plan base;
+    ls_cuda_segment *segments; // device memory
+} optimizer_plan;
+
+static const ls_cuda_segment *segments_of(const ls_plan *plan) {
+    return ((const optimizer_plan *)plan)->segments;
+}
+
 static void run_sgd(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     const ls_optimizer_attr *a = &plan->desc.attr.optimizer;
     void *copy = a->storage == LS_F32 ? NULL : ls_cuda_at(args[LS_SGD_COPY]);
-    ls_cuda_sgd(a, ls_cuda_at(args[LS_SGD_STATE]), ls_cuda_at(args[LS_SGD_GRAD]), ls_cuda_at(args[LS_SGD_MOMENTUM]),
-        ls_cuda_at(args[LS_SGD_WEIGHT]), copy, queue->stream);
+    ls_cuda_sgd(a, segments_of(plan), ls_cuda_at(args[LS_SGD_STATE]), ls_cuda_at(args[LS_SGD_GRAD]),
+        ls_cuda_at(args[LS_SGD_MOMENTUM]), ls_cuda_at(args[LS_SGD_WEIGHT]), copy, queue->stream);
     ls_cuda_enqueued(plan, queue);
 }
 
@@ -56,7 +67,7 @@ static void run_adamw(const ls_plan *plan, const ls_buffer *args, ls_buffer work
     (void)workspace;
     const ls_optimizer_attr *a = &plan->desc.attr.optimizer;
     void *copy = a->storage == LS_F32 ? NULL : ls_cuda_at(args[LS_ADAMW_COPY]);
-    ls_cuda_adamw(a, ls_cuda_at(args[LS_ADAMW_STATE]), ls_cuda_at(args[LS_ADAMW_GRAD]),
+    ls_cuda_adamw(a, segments_of(plan), ls_cuda_at(args[LS_ADAMW_STATE]), ls_cuda_at(args[LS_ADAMW_GRAD]),
         ls_cuda_at(args[LS_ADAMW_MOMENT1]), ls_cuda_at(args[LS_ADAMW_MOMENT2]), ls_cuda_at(args[LS_ADAMW_WEIGHT]), copy,
         queue->stream);
     ls_cuda_enqueued(plan, queue);
@@ -91,6 +102,35 @@ ls_status ls_cuda_control_plan(ls_cuda_device *device, const ls_op_desc *desc, l
     return plan_with(device, desc, run_control, out);
 }
 
+static void free_segments(ls_plan *plan) {
+    cudaFree(((optimizer_plan *)plan)->segments);
+}
+
+static ls_status upload_segments(const ls_optimizer_attr *attr, const char *layer, ls_cuda_segment **out) {
+    size_t bytes = (size_t)attr->segment_count * sizeof **out;
+    ls_cuda_segment *host = malloc(bytes);
+    if (!host) return ls_fail(LS_DEVICE, "layer %s: out of host memory for %d segments", layer, attr->segment_count);
+    int64_t end = 0;
+    for (int s = 0; s < attr->segment_count; s++) {
+        end += attr->segments[s].count;
+        host[s] = (ls_cuda_segment){ end, attr->segments[s].lr_factor, attr->segments[s].decay };
+    }
+    cudaError_t rc = cudaMalloc((void **)out, bytes);
+    if (rc == cudaSuccess) rc = cudaMemcpy(*out, host, bytes, cudaMemcpyHostToDevice);
+    free(host);
+    return rc == cudaSuccess ? LS_SUCCESS : ls_cuda_fail("upload of the optimizer's segments", rc);
+}
+
 ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
-    return plan_with(device, desc, desc->op == LS_OP_SGD ? run_sgd : run_adamw, out);
+    optimizer_plan *plan;
+    LS_TRY(ls_cuda_plan_make(
+        device, desc, sizeof *plan, desc->op == LS_OP_SGD ? run_sgd : run_adamw, "own kernel", &plan));
+    plan->base.free_parts = free_segments;
+    ls_status status = upload_segments(&desc->attr.optimizer, desc->layer, &plan->segments);
+    if (ls_failed(status)) {
+        ls_cuda_plan_free(&plan->base.base);
+        return status;
+    }
+    *out = &plan->base.base;
+    return LS_SUCCESS;
 }

@@ -231,21 +231,46 @@ void ls_cuda_control(const ls_control_attr *attr, const ls_window_input *window,
 
 // ---- optimizers, in fp32
 
+typedef struct {
+    const ls_cuda_segment *at;
+    int count;
+} segment_table;
+
+// The segment of an element; the table is small, and neighbours ask for the same entries.
+static __device__ ls_cuda_segment segment_of(segment_table table, int64_t element) {
+    int low = 0, high = table.count - 1;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (element < table.at[middle].end)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return table.at[low];
+}
+
+typedef struct {
+    int64_t count;
+    float momentum;
+    int nesterov;
+} sgd_constants;
+
 // 12 + 8 bytes, and 2 of the copy.
 template <typename T>
-static __global__ void sgd(ls_optimizer_attr a, const ls_train_state *state, const float *grad, float *velocity,
+static __global__ void sgd(sgd_constants a, segment_table segments, const ls_train_state *state, const float *grad, float *velocity,
     float *weight, T *copy) {
     int64_t first = first_element();
     if (first >= a.count || state->skip) return;
+    const ls_cuda_segment segment = segment_of(segments, first); // it ends with a whole line of elements
     int size = quad_size(first, a.count);
     bool starts = state->applied == 1; // velocity holds nothing yet
-    float multiplier = state->multiplier, lr = state->lr * a.lr_factor;
+    float multiplier = state->multiplier, lr = state->lr * segment.lr_factor;
     float g[QUAD], v[QUAD], w[QUAD];
     load_quad(grad + first, size, g);
     load_quad(velocity + first, size, v);
     load_quad(weight + first, size, w);
     for (int i = 0; i < QUAD; i++) {
-        float step = g[i] * multiplier + a.decay * w[i];
+        float step = g[i] * multiplier + segment.decay * w[i];
         v[i] = starts ? step : a.momentum * v[i] + step;
         w[i] -= lr * (a.nesterov ? step + a.momentum * v[i] : v[i]);
     }
@@ -258,19 +283,20 @@ static __global__ void sgd(ls_optimizer_attr a, const ls_train_state *state, con
 typedef struct {
     float beta1, beta2, rest1, rest2; // rest: 1 - beta
     float log1, log2;                 // of beta: 1 - beta^t = -expm1(t * log beta), without the loss of digits
-    float lr_factor, decay, eps;
+    float eps;
 } adamw_constants;
 
 // 16 + 12 bytes, and 2 of the copy.
 template <typename T>
-static __global__ void adamw(int64_t count, adamw_constants c, const ls_train_state *state, const float *grad,
-    float *moment1, float *moment2, float *weight, T *copy) {
+static __global__ void adamw(int64_t count, adamw_constants c, segment_table segments, const ls_train_state *state,
+    const float *grad, float *moment1, float *moment2, float *weight, T *copy) {
     int64_t first = first_element();
     if (first >= count || state->skip) return;
+    const ls_cuda_segment segment = segment_of(segments, first);
     int size = quad_size(first, count);
-    float multiplier = state->multiplier, lr = state->lr * c.lr_factor, updates = static_cast<float>(state->applied);
+    float multiplier = state->multiplier, lr = state->lr * segment.lr_factor, updates = static_cast<float>(state->applied);
     float correction1 = -expm1f(updates * c.log1), correction2 = -expm1f(updates * c.log2);
-    float step = lr / correction1, keep = 1 - lr * c.decay;
+    float step = lr / correction1, keep = 1 - lr * segment.decay;
     float g[QUAD], m[QUAD], s[QUAD], w[QUAD];
     load_quad(grad + first, size, g);
     load_quad(moment1 + first, size, m);
@@ -288,20 +314,23 @@ static __global__ void adamw(int64_t count, adamw_constants c, const ls_train_st
     store_copy(copy ? copy + first : copy, size, w);
 }
 
-void ls_cuda_sgd(const ls_optimizer_attr *attr, const ls_train_state *state, const float *grad, float *momentum,
-    float *weight, void *copy, cudaStream_t stream) {
+void ls_cuda_sgd(const ls_optimizer_attr *attr, const ls_cuda_segment *segments, const ls_train_state *state,
+    const float *grad, float *momentum, float *weight, void *copy, cudaStream_t stream) {
     int blocks = quad_blocks(attr->count);
+    sgd_constants c = { attr->count, attr->momentum, attr->nesterov };
+    segment_table table = { segments, attr->segment_count };
     LS_BY_STORAGE(attr->storage,
-        LS_LAUNCH((sgd<T>), blocks, LS_BLOCK, stream, *attr, state, grad, momentum, weight, static_cast<T *>(copy)));
+        LS_LAUNCH((sgd<T>), blocks, LS_BLOCK, stream, c, table, state, grad, momentum, weight, static_cast<T *>(copy)));
 }
 
-void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_train_state *state, const float *grad, float *moment1,
-    float *moment2, float *weight, void *copy, cudaStream_t stream) {
+void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_segment *segments, const ls_train_state *state,
+    const float *grad, float *moment1, float *moment2, float *weight, void *copy, cudaStream_t stream) {
     double beta1 = static_cast<double>(attr->beta1), beta2 = static_cast<double>(attr->beta2);
     adamw_constants c = { attr->beta1, attr->beta2, static_cast<float>(1 - beta1), static_cast<float>(1 - beta2),
-        static_cast<float>(log(beta1)), static_cast<float>(log(beta2)), attr->lr_factor, attr->decay, attr->eps };
+        static_cast<float>(log(beta1)), static_cast<float>(log(beta2)), attr->eps };
+    segment_table table = { segments, attr->segment_count };
     int blocks = quad_blocks(attr->count);
-    LS_BY_STORAGE(attr->storage, LS_LAUNCH((adamw<T>), blocks, LS_BLOCK, stream, attr->count, c, state, grad, moment1,
+    LS_BY_STORAGE(attr->storage, LS_LAUNCH((adamw<T>), blocks, LS_BLOCK, stream, attr->count, c, table, state, grad, moment1,
                                      moment2, weight, static_cast<T *>(copy)));
 }
 
