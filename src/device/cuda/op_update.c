@@ -45,13 +45,16 @@ static void run_control(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
     ls_cuda_enqueued(plan, queue);
 }
 
+// ---- optimizers: the segments lie on the device, as long as the plan does
+
 typedef struct {
-    ls_cuda_plan base;
-    ls_cuda_segment *segments; // device memory
+    ls_cuda_plan plan;
+    ls_slab *segments;
 } optimizer_plan;
 
 static const ls_cuda_segment *segments_of(const ls_plan *plan) {
-    return ((const optimizer_plan *)plan)->segments;
+    const ls_slab *slab = ((const optimizer_plan *)plan)->segments;
+    return (const void *)slab->address;
 }
 
 static void run_sgd(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
@@ -72,6 +75,43 @@ static void run_adamw(const ls_plan *plan, const ls_buffer *args, ls_buffer work
         queue->stream);
     ls_cuda_enqueued(plan, queue);
 }
+
+static ls_status upload_segments(ls_cuda_device *device, const ls_optimizer_attr *a, ls_slab **out) {
+    size_t bytes = (size_t)a->segment_count * sizeof(ls_cuda_segment);
+    LS_TRY(ls_cuda_slab_new(&device->base, LS_MEMORY_DEVICE, bytes, "the optimizer's constants", out));
+    ls_cuda_segment *host = malloc(bytes);
+    if (!host) return ls_fail(LS_DEVICE, "no memory for %d optimizer segments", a->segment_count);
+    int64_t end = 0;
+    for (int s = 0; s < a->segment_count; s++) {
+        end += a->segments[s].count;
+        host[s] = (ls_cuda_segment){ end, a->segments[s].lr_factor, a->segments[s].decay };
+    }
+    cudaError_t rc = cudaMemcpy((*out)->address, host, bytes, cudaMemcpyHostToDevice);
+    if (rc == cudaSuccess) rc = cudaDeviceSynchronize(); // queues do not wait for the default stream
+    free(host);
+    return rc == cudaSuccess ? LS_SUCCESS : ls_cuda_fail("copy of the optimizer's constants", rc);
+}
+
+static void free_segments(ls_plan *plan) {
+    ls_slab *slab = ((optimizer_plan *)plan)->segments;
+    if (slab) ls_cuda_slab_free(slab);
+}
+
+ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
+    optimizer_plan *own;
+    ls_cuda_run *run = desc->op == LS_OP_SGD ? run_sgd : run_adamw;
+    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *own, run, "own kernel", &own));
+    own->plan.free_parts = free_segments;
+    ls_status status = upload_segments(device, &desc->attr.optimizer, &own->segments);
+    if (ls_failed(status)) {
+        ls_cuda_plan_free(&own->plan.base);
+        return status;
+    }
+    *out = &own->plan.base;
+    return LS_SUCCESS;
+}
+
+// ---- the others
 
 static ls_status plan_with(ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_run *run, ls_plan **out) {
     ls_cuda_plan *plan;
@@ -100,37 +140,4 @@ ls_status ls_cuda_flat_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
 
 ls_status ls_cuda_control_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
     return plan_with(device, desc, run_control, out);
-}
-
-static void free_segments(ls_plan *plan) {
-    cudaFree(((optimizer_plan *)plan)->segments);
-}
-
-static ls_status upload_segments(const ls_optimizer_attr *attr, const char *layer, ls_cuda_segment **out) {
-    size_t bytes = (size_t)attr->segment_count * sizeof **out;
-    ls_cuda_segment *host = malloc(bytes);
-    if (!host) return ls_fail(LS_DEVICE, "layer %s: out of host memory for %d segments", layer, attr->segment_count);
-    int64_t end = 0;
-    for (int s = 0; s < attr->segment_count; s++) {
-        end += attr->segments[s].count;
-        host[s] = (ls_cuda_segment){ end, attr->segments[s].lr_factor, attr->segments[s].decay };
-    }
-    cudaError_t rc = cudaMalloc((void **)out, bytes);
-    if (rc == cudaSuccess) rc = cudaMemcpy(*out, host, bytes, cudaMemcpyHostToDevice);
-    free(host);
-    return rc == cudaSuccess ? LS_SUCCESS : ls_cuda_fail("upload of the optimizer's segments", rc);
-}
-
-ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
-    optimizer_plan *plan;
-    LS_TRY(ls_cuda_plan_make(
-        device, desc, sizeof *plan, desc->op == LS_OP_SGD ? run_sgd : run_adamw, "own kernel", &plan));
-    plan->base.free_parts = free_segments;
-    ls_status status = upload_segments(&desc->attr.optimizer, desc->layer, &plan->segments);
-    if (ls_failed(status)) {
-        ls_cuda_plan_free(&plan->base.base);
-        return status;
-    }
-    *out = &plan->base.base;
-    return LS_SUCCESS;
 }

@@ -232,47 +232,44 @@ void ls_cuda_control(const ls_control_attr *attr, const ls_window_input *window,
 // ---- optimizers, in fp32
 
 typedef struct {
-    const ls_cuda_segment *at;
-    int count;
-} segment_table;
+    int64_t count;
+    const ls_cuda_segment *segments;
+    int segment_count;
+} arena_range;
 
-// The segment of an element; the table is small, and neighbours ask for the same entries.
-static __device__ ls_cuda_segment segment_of(segment_table table, int64_t element) {
-    int low = 0, high = table.count - 1;
+// The segment of an element: the first that ends behind it. A segment has whole lines of LS_SEGMENT_ELEMENTS, so all
+// four elements of a thread are of one.
+static __device__ inline ls_cuda_segment segment_of(arena_range range, int64_t element) {
+    int low = 0, high = range.segment_count - 1;
     while (low < high) {
         int middle = (low + high) / 2;
-        if (element < table.at[middle].end)
-            high = middle;
-        else
+        if (range.segments[middle].end <= element) {
             low = middle + 1;
+        } else {
+            high = middle;
+        }
     }
-    return table.at[low];
+    return range.segments[low];
 }
-
-typedef struct {
-    int64_t count;
-    float momentum;
-    int nesterov;
-} sgd_constants;
 
 // 12 + 8 bytes, and 2 of the copy.
 template <typename T>
-static __global__ void sgd(sgd_constants a, segment_table segments, const ls_train_state *state, const float *grad, float *velocity,
-    float *weight, T *copy) {
+static __global__ void sgd(arena_range range, float momentum, bool nesterov, const ls_train_state *state,
+    const float *grad, float *velocity, float *weight, T *copy) {
     int64_t first = first_element();
-    if (first >= a.count || state->skip) return;
-    const ls_cuda_segment segment = segment_of(segments, first); // it ends with a whole line of elements
-    int size = quad_size(first, a.count);
+    if (first >= range.count || state->skip) return;
+    int size = quad_size(first, range.count);
     bool starts = state->applied == 1; // velocity holds nothing yet
-    float multiplier = state->multiplier, lr = state->lr * segment.lr_factor;
     float g[QUAD], v[QUAD], w[QUAD];
     load_quad(grad + first, size, g);
     load_quad(velocity + first, size, v);
     load_quad(weight + first, size, w);
+    ls_cuda_segment segment = segment_of(range, first);
+    float multiplier = state->multiplier, lr = state->lr * segment.lr_factor;
     for (int i = 0; i < QUAD; i++) {
         float step = g[i] * multiplier + segment.decay * w[i];
-        v[i] = starts ? step : a.momentum * v[i] + step;
-        w[i] -= lr * (a.nesterov ? step + a.momentum * v[i] : v[i]);
+        v[i] = starts ? step : momentum * v[i] + step;
+        w[i] -= lr * (nesterov ? step + momentum * v[i] : v[i]);
     }
     store_quad(velocity + first, size, v);
     store_quad(weight + first, size, w);
@@ -288,20 +285,20 @@ typedef struct {
 
 // 16 + 12 bytes, and 2 of the copy.
 template <typename T>
-static __global__ void adamw(int64_t count, adamw_constants c, segment_table segments, const ls_train_state *state,
-    const float *grad, float *moment1, float *moment2, float *weight, T *copy) {
+static __global__ void adamw(arena_range range, adamw_constants c, const ls_train_state *state, const float *grad,
+    float *moment1, float *moment2, float *weight, T *copy) {
     int64_t first = first_element();
-    if (first >= count || state->skip) return;
-    const ls_cuda_segment segment = segment_of(segments, first);
-    int size = quad_size(first, count);
-    float multiplier = state->multiplier, lr = state->lr * segment.lr_factor, updates = static_cast<float>(state->applied);
-    float correction1 = -expm1f(updates * c.log1), correction2 = -expm1f(updates * c.log2);
-    float step = lr / correction1, keep = 1 - lr * segment.decay;
+    if (first >= range.count || state->skip) return;
+    int size = quad_size(first, range.count);
     float g[QUAD], m[QUAD], s[QUAD], w[QUAD];
     load_quad(grad + first, size, g);
     load_quad(moment1 + first, size, m);
     load_quad(moment2 + first, size, s);
     load_quad(weight + first, size, w);
+    ls_cuda_segment segment = segment_of(range, first);
+    float multiplier = state->multiplier, lr = state->lr * segment.lr_factor;
+    float updates = static_cast<float>(state->applied), keep = 1 - lr * segment.decay;
+    float correction1 = -expm1f(updates * c.log1), correction2 = -expm1f(updates * c.log2), step = lr / correction1;
     for (int i = 0; i < QUAD; i++) {
         g[i] *= multiplier;
         m[i] = c.beta1 * m[i] + c.rest1 * g[i];
@@ -316,11 +313,10 @@ static __global__ void adamw(int64_t count, adamw_constants c, segment_table seg
 
 void ls_cuda_sgd(const ls_optimizer_attr *attr, const ls_cuda_segment *segments, const ls_train_state *state,
     const float *grad, float *momentum, float *weight, void *copy, cudaStream_t stream) {
+    arena_range range = { attr->count, segments, attr->segment_count };
     int blocks = quad_blocks(attr->count);
-    sgd_constants c = { attr->count, attr->momentum, attr->nesterov };
-    segment_table table = { segments, attr->segment_count };
-    LS_BY_STORAGE(attr->storage,
-        LS_LAUNCH((sgd<T>), blocks, LS_BLOCK, stream, c, table, state, grad, momentum, weight, static_cast<T *>(copy)));
+    LS_BY_STORAGE(attr->storage, LS_LAUNCH((sgd<T>), blocks, LS_BLOCK, stream, range, attr->momentum,
+                                     attr->nesterov != 0, state, grad, momentum, weight, static_cast<T *>(copy)));
 }
 
 void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_segment *segments, const ls_train_state *state,
@@ -328,9 +324,9 @@ void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_segment *segment
     double beta1 = static_cast<double>(attr->beta1), beta2 = static_cast<double>(attr->beta2);
     adamw_constants c = { attr->beta1, attr->beta2, static_cast<float>(1 - beta1), static_cast<float>(1 - beta2),
         static_cast<float>(log(beta1)), static_cast<float>(log(beta2)), attr->eps };
-    segment_table table = { segments, attr->segment_count };
+    arena_range range = { attr->count, segments, attr->segment_count };
     int blocks = quad_blocks(attr->count);
-    LS_BY_STORAGE(attr->storage, LS_LAUNCH((adamw<T>), blocks, LS_BLOCK, stream, attr->count, c, table, state, grad, moment1,
+    LS_BY_STORAGE(attr->storage, LS_LAUNCH((adamw<T>), blocks, LS_BLOCK, stream, range, c, state, grad, moment1,
                                      moment2, weight, static_cast<T *>(copy)));
 }
 

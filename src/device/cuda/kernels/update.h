@@ -20,12 +20,13 @@ void ls_cuda_grad_stats(
 size_t ls_cuda_grad_stats_workspace(int64_t count);
 void ls_cuda_control(const ls_control_attr *attr, const ls_window_input *window, const double *partials,
     ls_train_state *state, cudaStream_t stream);
-// A segment of the arena in device memory: elements before `end` that no earlier segment has.
-typedef struct {
-    int64_t end;
+
+typedef struct { // ls_step_segment, as the device looks it up
+    int64_t end; // elements before the next segment: rises
     float lr_factor, decay;
 } ls_cuda_segment;
-// segments: attr->segment_count in device memory; copy: NULL where storage is LS_F32
+
+// segments: device memory, attr->segment_count of them; copy: NULL where storage is LS_F32
 void ls_cuda_sgd(const ls_optimizer_attr *attr, const ls_cuda_segment *segments, const ls_train_state *state,
     const float *grad, float *momentum, float *weight, void *copy, cudaStream_t stream);
 void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_segment *segments, const ls_train_state *state,
