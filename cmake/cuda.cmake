@@ -171,7 +171,7 @@ endmacro()
 
 function(lockstep_cuda_add_emulation)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/device/cuda/*.c" "${CMAKE_SOURCE_DIR}/src/device/cuda/kernels/*.cu")
-  file(GLOB emulation CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/emulation/*.cc")
+  file(GLOB emulation CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/emulation/*.cc" "${CMAKE_SOURCE_DIR}/tests/emulation/*.c")
   list(FILTER emulation EXCLUDE REGEX "/test_")
   list(FILTER sources EXCLUDE REGEX "/libraries[^/]*\\.c$")
   if(NOT sources OR NOT emulation)

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "device/cuda/cuda.h"
-
-enum { WORKSPACE_LIMIT = 64 << 20 };
+#include "device/cuda/library.h"
 
 static void cuda_close(ls_device *device) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
     if (!cuda) return;
+    ls_cuda_libraries_close(cuda->libraries);
     free((char *)cuda->plan_cache);
     free(cuda);
 }
@@ -71,12 +71,13 @@ static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
     cuda->index = options->index;
     cuda->tf32 = options->tf32;
     cuda->autotune = options->autotune;
-    cuda->workspace_limit = options->workspace_limit_bytes ? options->workspace_limit_bytes : WORKSPACE_LIMIT;
+    cuda->workspace_limit = options->workspace_limit_bytes ? options->workspace_limit_bytes : LS_CUDA_WORKSPACE_LIMIT;
     if (options->plan_cache) {
         cuda->plan_cache = strdup(options->plan_cache);
         if (!cuda->plan_cache) LS_TRY_GOTO(ls_fail(LS_DEVICE, "no memory to open the cuda device"));
     }
     LS_TRY_GOTO(look_at_gpu(cuda));
+    LS_TRY_GOTO(ls_cuda_libraries_open(cuda, &cuda->libraries));
     *out = &cuda->base;
     cuda = NULL;
 done:
@@ -90,8 +91,11 @@ static void cuda_facts(const ls_device *device, ls_device_facts *facts) {
     snprintf(facts->name, sizeof facts->name, "%.60s, compute capability %d.%d", cuda->name, cuda->capability / 10,
         cuda->capability % 10);
     int runtime = 0;
+    char libraries[96];
     (void)cudaRuntimeGetVersion(&runtime);
-    snprintf(facts->libraries, sizeof facts->libraries, "CUDA %d.%d", runtime / 1000, runtime % 1000 / 10);
+    ls_cuda_libraries_text(cuda->libraries, libraries, sizeof libraries);
+    snprintf(
+        facts->libraries, sizeof facts->libraries, "CUDA %d.%d, %s", runtime / 1000, runtime % 1000 / 10, libraries);
 }
 
 static ls_status cuda_check_precision(const ls_device *device, ls_dtype storage) {
