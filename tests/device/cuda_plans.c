@@ -24,14 +24,15 @@ typedef struct {
     int version, multiprocessors, shared_optin, blocks, threads;
     int64_t memory;
     int clock_khz, memory_khz, l2;
+    int half_mib; // workspace that 16-bit plans may have; more means that cuDNN copies into another layout
 } device_row;
 
 static const device_row devices[] = {
-    { "H100", 900, 132, 232448, 32, 2048, 85520809984, 1980000, 2619000, 52428800 },
-    { "H200", 900, 132, 232448, 32, 2048, 150754820096, 1980000, 3201000, 62914560 },
-    { "A100", 800, 108, 166912, 32, 2048, 85031714816, 1410000, 1593000, 41943040 },
-    { "B200", 1000, 148, 232448, 32, 2048, 191514804224, 1965000, 3996000, 132120576 },
-    { "RTX 4090", 890, 128, 101376, 24, 1536, 25393692672, 2520000, 10501000, 75497472 },
+    { "H100", 900, 132, 232448, 32, 2048, 85520809984, 1980000, 2619000, 52428800, 32 },
+    { "H200", 900, 132, 232448, 32, 2048, 150754820096, 1980000, 3201000, 62914560, 32 },
+    { "A100", 800, 108, 166912, 32, 2048, 85031714816, 1410000, 1593000, 41943040, 32 },
+    { "B200", 1000, 148, 232448, 32, 2048, 191514804224, 1965000, 3996000, 132120576, 32 },
+    { "RTX 4090", 890, 128, 101376, 24, 1536, 25393692672, 2520000, 10501000, 75497472, 160 },
 };
 
 static const struct {
@@ -170,7 +171,9 @@ static const char *fault_of(const ls_cudnn_plans *plans, size_t limit, int tenso
 }
 
 static void plan_all(const ls_cudnn_target *target, const network_case *of, const shape *shapes, int count,
-    const char *device, int precision, outcome *out) {
+    const device_row *device, int precision, outcome *out) {
+    int half = precisions[precision].storage != LS_F32;
+    size_t limit = half ? (size_t)device->half_mib << 20 : target->workspace_limit;
     for (int i = 0; i < count; i++) {
         for (size_t p = 0; p < sizeof passes / sizeof passes[0]; p++) {
             if (passes[p].op == LS_OP_CONV_BACKWARD_DATA && !shapes[i].needs_input_grad) continue;
@@ -178,14 +181,13 @@ static void plan_all(const ls_cudnn_target *target, const network_case *of, cons
             attr.storage = precisions[precision].storage;
             ls_cudnn_plans plans;
             ls_status status = ls_cudnn_plans_make(target, passes[p].op, &attr, shapes[i].layer, 1, &plans);
-            const char *fault = ls_failed(status)
-                                    ? status.text
-                                    : fault_of(&plans, target->workspace_limit, precisions[precision].tensor_cores);
+            const char *fault =
+                ls_failed(status) ? status.text : fault_of(&plans, limit, precisions[precision].tensor_cores);
             out->plans++;
             if (fault) {
                 out->failures++;
                 printf("FAILED: %s, batch %d, layer %s, %s, %s on %s: %s\n", of->model, of->batch, shapes[i].layer,
-                    passes[p].name, precisions[precision].name, device, fault);
+                    passes[p].name, precisions[precision].name, device->name, fault);
             } else if (plans.plans[0].workspace > out->workspace) {
                 out->workspace = plans.plans[0].workspace;
             }
@@ -203,11 +205,42 @@ static int plan_network(const network_case *of, const cudnnBackendDescriptor_t *
                 .described = described[d], .tf32 = precisions[p].tf32, .workspace_limit = LS_CUDA_WORKSPACE_LIMIT
             };
             outcome row = { 0 };
-            plan_all(&target, of, shapes, count, devices[d].name, p, &row);
+            plan_all(&target, of, shapes, count, &devices[d], p, &row);
             printf("%-28s %5d  %-8s  %-4s  %5d  %7d  %9.1f MiB\n", of->model, of->batch, devices[d].name,
                 precisions[p].name, row.plans, row.failures, (double)row.workspace / (1 << 20));
             failures += row.failures;
         }
+    }
+    return failures;
+}
+
+// What timing relies on: all plans of a list keep to a limit that leaves out the first ones, and have names of their
+// own.
+static int check_lists(const network_case *of, cudnnBackendDescriptor_t described) {
+    static shape shapes[SHAPES_MAX];
+    char tags[LS_CUDNN_PLANS_MAX][LS_CUDNN_TAG_BYTES];
+    int count = find_shapes(of, shapes), failures = 0, made = 0;
+    ls_cudnn_target target = { .described = described, .workspace_limit = 1 << 20 };
+    for (int i = 0; i < count; i++) {
+        ls_cudnn_plans plans;
+        TRY(ls_cudnn_plans_make(
+            &target, LS_OP_CONV_FORWARD, &shapes[i].attr, shapes[i].layer, LS_CUDNN_PLANS_MAX, &plans));
+        made += plans.count;
+        for (int p = 0; p < plans.count; p++) {
+            const char *fault = plans.plans[p].workspace > target.workspace_limit ? "is beyond the limit" : NULL;
+            ls_cudnn_plan_tag(&plans.plans[p], tags[p], sizeof tags[p]);
+            for (int q = 0; q < p; q++)
+                if (strcmp(tags[p], tags[q]) == 0) fault = "has the name of another";
+            if (!fault) continue;
+            failures++;
+            printf("FAILED: %s, layer %s: plan %d (%s, %zu bytes) %s\n", of->model, shapes[i].layer, p, tags[p],
+                plans.plans[p].workspace, fault);
+        }
+        ls_cudnn_plans_free(&plans);
+    }
+    if (made <= count) {
+        failures++;
+        printf("FAILED: %s: %d plans for %d layers: no lists to choose from\n", of->model, made, count);
     }
     return failures;
 }
@@ -229,6 +262,7 @@ int main(void) {
     printf("cuDNN %zu\n%-28s %5s  %-8s  %-4s  %5s  %7s  %s\n", cudnnGetVersion(), "network", "batch", "device", "type",
         "plans", "failed", "largest workspace");
     for (int i = 0; i < count; i++) failures += plan_network(&cases[i], described);
+    for (int i = 0; i < count; i++) failures += check_lists(&cases[i], described[0]);
     for (size_t d = 0; d < sizeof devices / sizeof devices[0]; d++) cudnnBackendDestroyDescriptor(described[d]);
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);

@@ -12,6 +12,7 @@ enum {
     LS_CUDNN_PLANS_MAX = 8,
     LS_CUDNN_PARTS_MAX = 6, // three tensors, convolution, operation, graph
     LS_CUDNN_ALIGNMENT = 16,
+    LS_CUDNN_TAG_BYTES = 384,
     LS_LIBRARY_ALIGNMENT = 256 // of a workspace: cuBLASLt demands it
 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "base/half.h"
 
-enum { KEY_BYTES = 512, TAG_BYTES = 384, POINTERS = 3 };
+enum { KEY_BYTES = 512, POINTERS = 3 };
 
 // What one run is told: where the three tensors and the workspace lie. Made when a run has other addresses than the
 // last one, which after the first update never happens: a plan has its place in the program.
@@ -166,7 +166,7 @@ static void make_key(const ls_cuda_libraries *libraries, ls_op op, const ls_conv
 static int find_choice(const ls_cuda_libraries *libraries, const char *key, const ls_cudnn_plans *plans) {
     const char *choice = libraries->choices ? ls_plan_cache_find(libraries->choices, key) : NULL;
     for (int i = 0; choice && i < plans->count; i++) {
-        char tag[TAG_BYTES];
+        char tag[LS_CUDNN_TAG_BYTES];
         ls_cudnn_plan_tag(&plans->plans[i], tag, sizeof tag);
         if (strcmp(tag, choice) == 0) return i;
     }
@@ -176,7 +176,7 @@ static int find_choice(const ls_cuda_libraries *libraries, const char *key, cons
 // The index of the plan to take; *timed: it was chosen by time, now or by an earlier run.
 static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr, const ls_cudnn_plans *plans,
     int *best, int *timed) {
-    char key[KEY_BYTES], tag[TAG_BYTES];
+    char key[KEY_BYTES], tag[LS_CUDNN_TAG_BYTES];
     make_key(libraries, op, attr, key);
     *best = find_choice(libraries, key, plans);
     *timed = *best >= 0;

@@ -222,6 +222,17 @@ static cudnnStatus_t finalize_plan(const search *s, descriptor config, descripto
     return rc;
 }
 
+// The two heuristics name some configurations both.
+static int is_there(const ls_cudnn_plans *plans, const ls_cudnn_plan *plan) {
+    char tag[LS_CUDNN_TAG_BYTES], other[LS_CUDNN_TAG_BYTES];
+    if (plans->count > 0) ls_cudnn_plan_tag(plan, tag, sizeof tag);
+    for (int i = 0; i < plans->count; i++) {
+        ls_cudnn_plan_tag(&plans->plans[i], other, sizeof other);
+        if (strcmp(tag, other) == 0) return 1;
+    }
+    return 0;
+}
+
 // Takes the configuration, if it makes a plan that is wanted: 1 when out owns it now.
 static int consider(search *s, descriptor config) {
     ls_cudnn_plan made = { .config = config };
@@ -229,7 +240,7 @@ static int consider(search *s, descriptor config) {
     cudnnStatus_t rc = inspect(config, &made.engine, &made.notes, &behaviour);
     if (rc == CUDNN_STATUS_SUCCESS) {
         if ((made.notes & s->required) != s->required || made.notes & s->forbidden) return 0;
-        if (behaviour & 1U << CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) return 0;
+        if (behaviour & 1U << CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION || is_there(s->out, &made)) return 0;
         rc = finalize_plan(s, config, &made.plan, &made.workspace);
     }
     if (rc != CUDNN_STATUS_SUCCESS) {
