@@ -1,0 +1,388 @@
+// blocks.cc - runs a kernel: blocks in a random order, the threads of a block as fibers that are left only at barriers and
+// warp operations; kernels without those as plain loops.
+#include "emulation.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <vector>
+#ifdef EMU_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
+#if !defined(__x86_64__) || defined(EMU_UCONTEXT)
+#include <ucontext.h>
+#ifndef EMU_UCONTEXT
+#define EMU_UCONTEXT
+#endif
+#endif
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+namespace emu {
+
+enum class lane_state { READY, AT_BARRIER, IN_WARP, ENDED };
+
+struct fiber {
+    char *stack;
+    lane_state state;
+    uint3 thread;
+    long barriers; // that this thread has passed
+#ifdef EMU_UCONTEXT
+    ucontext_t context;
+#else
+    void *sp;
+#endif
+    void *fake_stack; // ASan's
+    void *tsan;
+};
+
+// Of two exchanges that follow each other, one can be read while the next is being filled: a lane of the second waits for
+// all lanes, so none is two behind.
+struct warp {
+    unsigned alive, arrived, mask;
+    const char *what;
+    int phase;
+    alignas(16) unsigned char slots[2][32 * 16];
+};
+
+struct shared_array {
+    int key;
+    size_t bytes;
+    unsigned char *address;
+};
+
+static struct {
+    const kernel_work *work; // NULL: none runs
+    std::vector<fiber *> fibers;
+    std::vector<warp> warps;
+    std::vector<shared_array> arrays;
+    size_t threads, ended, at_barrier, now; // now: the thread that runs
+    bool barriers_ignored;
+    long barrier_dropped; // the number, counted in each thread; 0: none
+} block;
+
+static long kernels_with_barriers; // counted for skip_barrier
+static const size_t SHARED_LIMIT = 48 << 10;
+#ifdef EMU_ASAN
+static const size_t CANARY = 0, STACK = 256 << 10;
+#else
+static const size_t CANARY = 32, STACK = 128 << 10;
+#endif
+
+static std::string where() {
+    char text[400];
+    snprintf(text, sizeof text, "kernel %.200s, grid (%u,%u,%u), block (%u,%u,%u) of (%u,%u,%u), thread (%u,%u,%u)",
+        block.work->name, gridDim.x, gridDim.y, gridDim.z, blockIdx.x, blockIdx.y, blockIdx.z, blockDim.x, blockDim.y,
+        blockDim.z, threadIdx.x, threadIdx.y, threadIdx.z);
+    return text;
+}
+
+// ---- switching stacks
+
+static void fiber_main();
+
+#ifdef EMU_UCONTEXT
+static ucontext_t scheduler;
+static void prepare_stack(fiber *f) {
+    getcontext(&f->context);
+    f->context.uc_stack.ss_sp = f->stack;
+    f->context.uc_stack.ss_size = STACK;
+    f->context.uc_link = nullptr;
+    makecontext(&f->context, fiber_main, 0);
+}
+static void switch_to(fiber *f) { swapcontext(&scheduler, &f->context); }
+static void switch_from(fiber *f) { swapcontext(&f->context, &scheduler); }
+#else
+// Saves the registers that a called function must keep on the running stack, and takes those of the other.
+extern "C" __attribute__((visibility("hidden"))) void emu_switch_stack(void **save_sp, void *load_sp);
+asm(R"(
+    .text
+    .p2align 4
+    .globl emu_switch_stack
+    .hidden emu_switch_stack
+    .type emu_switch_stack, @function
+emu_switch_stack:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+    .size emu_switch_stack, . - emu_switch_stack
+)");
+static void *scheduler;
+static void prepare_stack(fiber *f) {
+    void **top = reinterpret_cast<void **>(f->stack + STACK); // aligned to pages
+    top[-1] = nullptr;                                        // no return address: fiber_main never returns
+    top[-2] = reinterpret_cast<void *>(fiber_main);
+    for (int i = 3; i <= 8; i++) top[-i] = nullptr;
+    f->sp = top - 8;
+}
+static void switch_to(fiber *f) { emu_switch_stack(&scheduler, f->sp); }
+static void switch_from(fiber *f) { emu_switch_stack(&f->sp, scheduler); }
+#endif
+
+#ifdef __SANITIZE_THREAD__
+static void *scheduler_tsan;
+#endif
+#ifdef EMU_ASAN
+static const void *scheduler_stack;
+static size_t scheduler_bytes;
+#endif
+
+static void resume(size_t thread) {
+    fiber *f = block.fibers[thread];
+    block.now = thread;
+    threadIdx = f->thread;
+#ifdef EMU_ASAN
+    void *fake = nullptr;
+    __sanitizer_start_switch_fiber(&fake, f->stack, STACK);
+#endif
+#ifdef __SANITIZE_THREAD__
+    scheduler_tsan = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(f->tsan, 0);
+#endif
+    switch_to(f);
+#ifdef EMU_ASAN
+    __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+}
+
+static void leave(lane_state state) {
+    fiber *f = block.fibers[block.now];
+    f->state = state;
+#ifdef EMU_ASAN
+    __sanitizer_start_switch_fiber(&f->fake_stack, scheduler_stack, scheduler_bytes);
+#endif
+#ifdef __SANITIZE_THREAD__
+    __tsan_switch_to_fiber(scheduler_tsan, 0);
+#endif
+    switch_from(f);
+#ifdef EMU_ASAN
+    __sanitizer_finish_switch_fiber(f->fake_stack, &scheduler_stack, &scheduler_bytes);
+#endif
+}
+
+static void lane_ended();
+
+static void fiber_main() {
+#ifdef EMU_ASAN
+    __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack, &scheduler_bytes);
+#endif
+    for (;;) { // a thread of each block that needs this many
+        block.work->thread();
+        lane_ended();
+        leave(lane_state::ENDED);
+    }
+}
+
+static fiber *new_fiber() {
+    size_t guard = 4096;
+    void *pages = mmap(nullptr, guard + STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED || mprotect(pages, guard, PROT_NONE) != 0) die("no memory for the stack of a thread");
+    fiber *f = new fiber();
+    f->stack = static_cast<char *>(pages) + guard;
+#ifdef __SANITIZE_THREAD__
+    f->tsan = __tsan_create_fiber(0);
+#endif
+    prepare_stack(f);
+    return f;
+}
+
+// ---- waiting for each other
+
+static void needs_cooperation(const char *what) {
+    if (!block.work) die("%s outside of a kernel", what);
+    if (!block.work->cooperating) die("%s in a kernel launched with LS_LAUNCH: it needs LS_LAUNCH_BLOCK\n  %s", what,
+        where().c_str());
+}
+
+void barrier() {
+    needs_cooperation("__syncthreads");
+    fiber *f = block.fibers[block.now];
+    f->barriers++;
+    if (block.barriers_ignored || f->barriers == block.barrier_dropped) return;
+    block.at_barrier++;
+    leave(lane_state::AT_BARRIER);
+}
+
+unsigned lane() {
+    needs_cooperation("a warp operation");
+    return static_cast<unsigned>(block.now % 32);
+}
+
+// When every lane of the mask that still lives has arrived: on to the next phase, and all of them may go on.
+static bool release_if_complete(warp *w, size_t first) {
+    if (w->mask & w->alive & ~w->arrived) return false;
+    unsigned char *slots = w->slots[w->phase];
+    for (size_t i = 0; i < 32; i++) {
+        if (w->arrived >> i & 1u)
+            block.fibers[first + i]->state = lane_state::READY;
+        else
+            memset(slots + 16 * i, 0xFF, 16);
+    }
+    w->arrived = 0;
+    w->phase ^= 1;
+    return true;
+}
+
+const unsigned char *exchange(const char *what, unsigned mask, const void *value, size_t bytes) {
+    needs_cooperation(what);
+    size_t me = block.now % 32, first = block.now - me;
+    warp *w = &block.warps[block.now / 32];
+    if (!(mask >> me & 1u)) die("%s: lane %zu is not in its own mask %08x\n  %s", what, me, mask, where().c_str());
+    if (w->arrived && (w->mask != mask || strcmp(w->what, what) != 0))
+        die("lanes of a warp wait in different operations: %s with mask %08x and %s with mask %08x\n  %s", w->what,
+            w->mask, what, mask, where().c_str());
+    w->mask = mask;
+    w->what = what;
+    w->arrived |= 1u << me;
+    unsigned char *slots = w->slots[w->phase];
+    memcpy(slots + 16 * me, value, bytes);
+    if (!release_if_complete(w, first)) leave(lane_state::IN_WARP);
+    return slots;
+}
+
+static void lane_ended() {
+    size_t me = block.now % 32;
+    warp *w = &block.warps[block.now / 32];
+    block.ended++;
+    w->alive &= ~(1u << me);
+    if (w->arrived) release_if_complete(w, block.now - me);
+}
+
+// ---- shared memory
+
+void *shared(int key, size_t bytes) {
+    needs_cooperation("shared memory");
+    size_t used = bytes;
+    for (const shared_array &a : block.arrays) {
+        if (a.key == key && a.bytes == bytes) return a.address;
+        used += a.bytes;
+    }
+    if (used > SHARED_LIMIT) die("%zu bytes of shared memory, %zu is the limit\n  %s", used, SHARED_LIMIT, where().c_str());
+    shared_array a = { key, bytes, static_cast<unsigned char *>(malloc(bytes + CANARY)) };
+    memset(a.address, 0xFF, bytes + CANARY); // floating-point: NaN
+    block.arrays.push_back(a);
+    return a.address;
+}
+
+static void free_shared() {
+    for (const shared_array &a : block.arrays) {
+        for (size_t i = a.bytes; i < a.bytes + CANARY; i++)
+            if (a.address[i] != 0xFF)
+                die("a write %zu bytes behind an array of %zu bytes in shared memory\n  %s", i - a.bytes, a.bytes,
+                    where().c_str());
+        free(a.address);
+    }
+    block.arrays.clear();
+}
+
+// ---- blocks
+
+static uint3 unflatten(size_t i, dim3 size) {
+    return { static_cast<unsigned>(i % size.x), static_cast<unsigned>(i / size.x % size.y),
+        static_cast<unsigned>(i / size.x / size.y) };
+}
+
+static void run_threads_alone() {
+    shuffled order(block.threads);
+    for (size_t i = 0; i < block.threads; i++) {
+        threadIdx = unflatten(order.next(), blockDim);
+        block.work->thread();
+    }
+}
+
+static void start_block() {
+    while (block.fibers.size() < block.threads) block.fibers.push_back(new_fiber());
+    for (size_t t = 0; t < block.threads; t++) {
+        block.fibers[t]->state = lane_state::READY;
+        block.fibers[t]->thread = unflatten(t, blockDim);
+        block.fibers[t]->barriers = 0;
+    }
+    block.warps.resize((block.threads + 31) / 32);
+    for (size_t i = 0; i < block.warps.size(); i++) {
+        size_t lanes = std::min<size_t>(32, block.threads - 32 * i);
+        block.warps[i].alive = lanes == 32 ? ~0u : (1u << lanes) - 1;
+        block.warps[i].arrived = 0;
+        block.warps[i].phase = 0;
+    }
+    block.ended = block.at_barrier = 0;
+}
+
+static void run_threads_together() {
+    start_block();
+    while (block.ended < block.threads) {
+        bool progress = false;
+        shuffled order(block.threads);
+        for (size_t i = 0; i < block.threads; i++) {
+            size_t t = order.next();
+            if (block.fibers[t]->state != lane_state::READY) continue;
+            resume(t);
+            progress = true;
+        }
+        if (block.at_barrier == block.threads) {
+            for (size_t t = 0; t < block.threads; t++) block.fibers[t]->state = lane_state::READY;
+            block.at_barrier = 0;
+        } else if (!progress) {
+            die("%zu of %zu threads wait at a barrier, %zu have ended, %zu wait in a warp operation: none can go on\n  %s",
+                block.at_barrier, block.threads, block.ended, block.threads - block.at_barrier - block.ended,
+                where().c_str());
+        }
+    }
+    free_shared();
+}
+
+// skip_barrier = N: the barriers of the N-th kernel that may have some; NAME or NAME:K: of every kernel whose name has
+// NAME in it, all or the K-th.
+static void plant_missing_barrier() {
+    block.barriers_ignored = false;
+    block.barrier_dropped = 0;
+    const std::string &fault = config.skip_barrier;
+    if (fault.empty() || !block.work->cooperating) return;
+    kernels_with_barriers++;
+    if (fault.find_first_not_of("0123456789") == std::string::npos) {
+        block.barriers_ignored = kernels_with_barriers == atol(fault.c_str());
+        return;
+    }
+    size_t colon = fault.find(':');
+    if (!strstr(block.work->name, fault.substr(0, colon).c_str())) return;
+    if (colon == std::string::npos)
+        block.barriers_ignored = true;
+    else
+        block.barrier_dropped = atol(fault.c_str() + colon + 1);
+}
+
+void blocks_forget_all() { kernels_with_barriers = 0; }
+
+void run_kernel(const kernel_work &work) {
+    block.work = &work;
+    blockDim = work.block;
+    gridDim = work.grid;
+    block.threads = static_cast<size_t>(blockDim.x) * blockDim.y * blockDim.z;
+    plant_missing_barrier();
+    size_t blocks = static_cast<size_t>(gridDim.x) * gridDim.y * gridDim.z;
+    shuffled order(blocks);
+    for (size_t i = 0; i < blocks; i++) {
+        blockIdx = unflatten(order.next(), gridDim);
+        if (work.cooperating)
+            run_threads_together();
+        else
+            run_threads_alone();
+    }
+    block.work = nullptr;
+}
+
+} // namespace emu
