@@ -85,7 +85,10 @@ static ls_status check_batches(const ls_config *cfg) {
     if (micro > global)
         return refuse(cfg, LS_OPTION_train_micro_batch,
             "larger than train.global_batch = %" PRId64 ", of which it is a part", global);
-    if (micro && global % micro)
+    if (micro == LS_AUTO && cfg->run_deterministic)
+        return refuse(cfg, LS_OPTION_train_micro_batch,
+            "it would depend on what memory is free, and run.deterministic = true on it; expected a number, or 0");
+    if (micro > 0 && global % micro)
         return refuse(cfg, LS_OPTION_train_micro_batch,
             "does not divide train.global_batch = %" PRId64 "; expected one of its divisors", global);
     return LS_SUCCESS;

@@ -10,13 +10,15 @@
 #include <stdio.h>
 #include "base/status.h"
 
-enum { LS_TEXT_BYTES = 1024 };
+enum { LS_TEXT_BYTES = 1024, LS_AUTO = -1 };
 
 #define LS_OPTION_C_INT int64_t
+#define LS_OPTION_C_INT_AUTO int64_t
 #define LS_OPTION_C_REAL double
 #define LS_OPTION_C_BOOL int
 #define LS_OPTION_C_CHOICE int
 #define LS_OPTION_ARRAY_INT
+#define LS_OPTION_ARRAY_INT_AUTO
 #define LS_OPTION_ARRAY_REAL
 #define LS_OPTION_ARRAY_BOOL
 #define LS_OPTION_ARRAY_CHOICE

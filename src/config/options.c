@@ -12,6 +12,7 @@
 #define UNPACK(...) __VA_ARGS__
 #define ROW_INT(def_, min_, max_, unit_) \
     .type = TYPE_INT, .number = (double)(def_), .least = min_, .most = max_, .unit = unit_
+#define ROW_INT_AUTO(def_, min_, max_, unit_) ROW_INT(def_, min_, max_, unit_), .allows_auto = 1
 #define ROW_REAL(def_, min_, max_, unit_) \
     .type = TYPE_REAL, .number = def_, .minimum = min_, .maximum = max_, .unit = unit_
 #define ROW_BOOL(def_, min_, max_, unit_) .type = TYPE_BOOL, .number = def_
@@ -101,7 +102,10 @@ int ls_config_value(const ls_config *cfg, int index, const char **name, char *ds
     if (name) *name = option->name;
     switch (option->type) {
     case TYPE_INT:
-        snprintf(dst, bytes, "%" PRId64, *(const int64_t *)field);
+        if (option->allows_auto && *(const int64_t *)field == LS_AUTO)
+            snprintf(dst, bytes, "auto");
+        else
+            snprintf(dst, bytes, "%" PRId64, *(const int64_t *)field);
         break;
     case TYPE_REAL:
         snprintf(dst, bytes, "%s", ls_real_text(digits, *(const double *)field));
@@ -166,6 +170,7 @@ static ls_status assign(ls_config *cfg, int index, const char *where, const char
     void *field = field_of(cfg, index);
     switch (option->type) {
     case TYPE_INT:
+        if (option->allows_auto) return ls_parse_int_or_auto(where, value, option->least, option->most, field);
         return ls_parse_int(where, value, option->least, option->most, field);
     case TYPE_REAL:
         return ls_parse_real(where, value, option->minimum, option->maximum, field);

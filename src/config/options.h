@@ -16,6 +16,7 @@ typedef struct {
     double number;            // default of INT, REAL and BOOL
     const char *text;         // default of TEXT and CHOICE
     int64_t least, most;      // INT
+    int allows_auto;          // INT: or the word auto, which is LS_AUTO
     double minimum, maximum;  // REAL
     const char *const *words; // CHOICE: its words and NULL
 } ls_option;

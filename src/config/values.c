@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "config/config.h"
 
 enum { LONGEST_SIDE = 65535 };
 
@@ -47,6 +48,16 @@ char *ls_real_text(char *dst, double value) {
 ls_status ls_parse_int(const char *where, const char *text, int64_t minimum, int64_t maximum, int64_t *out) {
     if (read_int(text, out) && *out >= minimum && *out <= maximum) return LS_SUCCESS;
     return ls_fail(LS_USAGE, "%s: expected an integer from %" PRId64 " to %" PRId64, where, minimum, maximum);
+}
+
+ls_status ls_parse_int_or_auto(const char *where, const char *text, int64_t minimum, int64_t maximum, int64_t *out) {
+    if (strcmp(text, "auto") == 0) {
+        *out = LS_AUTO;
+        return LS_SUCCESS;
+    }
+    if (read_int(text, out) && *out >= minimum && *out <= maximum) return LS_SUCCESS;
+    return ls_fail(
+        LS_USAGE, "%s: expected an integer from %" PRId64 " to %" PRId64 ", or auto", where, minimum, maximum);
 }
 
 ls_status ls_parse_real(const char *where, const char *text, double minimum, double maximum, double *out) {

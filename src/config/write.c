@@ -12,7 +12,8 @@ static char *describe(const ls_option *option, char *dst, size_t bytes) {
     char low[32], high[32];
     switch (option->type) {
     case TYPE_INT:
-        snprintf(dst, bytes, "%s%sinteger from %" PRId64 " to %" PRId64, unit, comma, option->least, option->most);
+        snprintf(dst, bytes, "%s%sinteger from %" PRId64 " to %" PRId64 "%s", unit, comma, option->least, option->most,
+            option->allows_auto ? ", or auto" : "");
         break;
     case TYPE_REAL:
         snprintf(dst, bytes, "%s%snumber from %s to %s", unit, comma, ls_real_text(low, option->minimum),

@@ -82,6 +82,15 @@ ls_status ls_batches_plan(const ls_config *cfg, int64_t train_samples, int rank,
     return LS_SUCCESS;
 }
 
+int ls_batches_shrink(ls_batches *b) {
+    int share = b->global_batch / b->world_size;
+    if (b->micro_batch <= 1) return 0;
+    b->micro_batch = largest_divisor(share, b->micro_batch - 1);
+    b->micro_batches = b->global_batch / b->micro_batch;
+    b->per_rank = share / b->micro_batch;
+    return 1;
+}
+
 int ls_batches_window_samples(const ls_batches *b, int64_t window) {
     int64_t left = b->samples - window * b->global_batch;
     if (left < 0) return 0;

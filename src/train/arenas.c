@@ -41,19 +41,30 @@ static void place(ls_arenas *a, int first, int end) {
         a->statistic_elements = at - a->trained_elements;
 }
 
-static ls_status new_slabs(ls_arenas *a, int ordered) {
-    const ls_device_api *api = a->device->api;
+static ls_arenas_sizes sizes_of(const ls_arenas *a, int ordered) {
     size_t all = (size_t)(a->trained_elements + a->statistic_elements), trained = (size_t)a->trained_elements;
-    LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, all * sizeof(float), "weights", &a->weight));
-    LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, all * sizeof(float), "gradients", &a->grad));
-    if (a->state_arenas > 0)
-        LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, (size_t)a->state_arenas * trained * sizeof(float),
-            "optimizer state", &a->state));
-    if (a->storage != LS_F32)
-        LS_TRY(api->slab_new(
-            a->device, LS_MEMORY_DEVICE, trained * ls_dtype_bytes(a->storage), "working weights", &a->copy));
-    if (ordered)
-        LS_TRY(api->slab_new(a->device, LS_MEMORY_DEVICE, all * sizeof(int64_t), "fixed-point gradients", &a->fixed));
+    return (ls_arenas_sizes){ .weight = all * sizeof(float),
+        .grad = all * sizeof(float),
+        .state = (size_t)a->state_arenas * trained * sizeof(float),
+        .copy = a->storage == LS_F32 ? 0 : trained * ls_dtype_bytes(a->storage),
+        .fixed = ordered ? all * sizeof(int64_t) : 0 };
+}
+
+ls_status ls_arenas_allocate(ls_arenas *a) {
+    const struct {
+        const char *name;
+        size_t bytes;
+        ls_slab **slab;
+    } slabs[] = {
+        { "weights", a->sizes.weight, &a->weight },
+        { "gradients", a->sizes.grad, &a->grad },
+        { "optimizer state", a->sizes.state, &a->state },
+        { "working weights", a->sizes.copy, &a->copy },
+        { "fixed-point gradients", a->sizes.fixed, &a->fixed },
+    };
+    for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
+        if (slabs[s].bytes || s < 2) // weights and gradients are always there, even of a network that has none
+            LS_TRY(a->device->api->slab_new(a->device, LS_MEMORY_DEVICE, slabs[s].bytes, slabs[s].name, slabs[s].slab));
     return LS_SUCCESS;
 }
 
@@ -73,11 +84,7 @@ ls_status ls_arenas_new(
     a->trained_params = order_params(graph, a->order);
     place(a, 0, a->trained_params);
     place(a, a->trained_params, graph->param_count);
-    ls_status status = new_slabs(a, ordered);
-    if (ls_failed(status)) {
-        ls_arenas_free(a);
-        return status;
-    }
+    a->sizes = sizes_of(a, ordered);
     *out = a;
     return LS_SUCCESS;
 }
@@ -144,12 +151,4 @@ static void hash_one(ls_arenas *a, int p, float *values, void *context) {
 ls_status ls_arenas_hash(ls_arenas *a, uint64_t *hash) {
     *hash = 0;
     return visit_params(a, hash_one, hash);
-}
-
-size_t ls_arenas_bytes(const ls_arenas *a) {
-    const ls_slab *slabs[] = { a->weight, a->grad, a->state, a->copy, a->fixed };
-    size_t bytes = 0;
-    for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
-        if (slabs[i]) bytes += slabs[i]->bytes;
-    return bytes;
 }

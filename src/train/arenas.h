@@ -9,6 +9,10 @@
 #include "device/device.h"
 #include "model/graph.h"
 
+typedef struct { // of each slab; 0: there is none
+    size_t weight, grad, state, copy, fixed;
+} ls_arenas_sizes;
+
 typedef struct {
     ls_device *device;
     const ls_graph *graph;
@@ -17,13 +21,16 @@ typedef struct {
     int64_t trained_elements, statistic_elements; // trained come first
     int *order; // parameter indices in arena order: trained_params trained ones, then the statistics
     int trained_params;
-    int state_arenas;                              // optimizer state per trained element: 1 (sgd) or 2 (adamw)
-    ls_dtype storage;                              // of the working copy
+    int state_arenas; // optimizer state per trained element: 1 (sgd) or 2 (adamw)
+    ls_dtype storage; // of the working copy
+    ls_arenas_sizes sizes;
     ls_slab *weight, *grad, *state, *copy, *fixed; // copy: 16-bit storage only; fixed: ordered mode only
 } ls_arenas;
 
+// Decides where everything lies and how much memory it takes; the memory comes with ls_arenas_allocate.
 LS_CHECKED ls_status ls_arenas_new(
     ls_device *device, const ls_graph *graph, ls_dtype storage, int state_arenas, int ordered, ls_arenas **out);
+LS_CHECKED ls_status ls_arenas_allocate(ls_arenas *arenas);
 void ls_arenas_free(ls_arenas *arenas);
 LS_CHECKED ls_status ls_arenas_init(ls_arenas *arenas, uint64_t seed); // initial weights; statistics 0 and 1
 ls_buffer ls_arenas_weight(const ls_arenas *a, int param);             // fp32 master (or the statistic)
@@ -32,6 +39,5 @@ ls_buffer ls_arenas_grad(const ls_arenas *a, int param);    // fp32 gradient (or
 // Of canonical weights and statistics, in graph order: independent of device and layout.
 LS_CHECKED ls_status ls_arenas_hash(ls_arenas *arenas, uint64_t *hash);
 ls_buffer ls_arenas_range(ls_slab *slab, int64_t first, int64_t count, size_t element_bytes); // of elements
-size_t ls_arenas_bytes(const ls_arenas *arenas);
 
 #endif

@@ -2,22 +2,10 @@
 #include "base/text.h"
 #include "train/trainer_internal.h"
 
-static void print_bytes(FILE *file, const char *what, size_t bytes) {
-    char text[32];
-    fprintf(file, "  %-28s %12s\n", what, ls_text_bytes(text, bytes));
-}
-
 static void print_memory(const ls_trainer *t, FILE *file) {
     const ls_train_facts *f = &t->facts;
     char unshared[32];
-    fprintf(file, "memory of one rank\n");
-    print_bytes(file, "weights", f->weight_bytes);
-    print_bytes(file, "gradients", f->gradient_bytes);
-    print_bytes(file, "optimizer state", f->optimizer_bytes);
-    print_bytes(file, "activations", f->activation_bytes);
-    print_bytes(file, "workspace", f->workspace_bytes);
-    print_bytes(file, "prefetch ring", f->ring_bytes);
-    print_bytes(file, "total", ls_trainer_device_bytes(t));
+    ls_memory_plan_print(&f->memory, file);
     fprintf(file, "  (activations would be %s if no two shared memory)\n",
         ls_text_bytes(unshared, ls_arena_unshared_bytes(t->full->arena)));
     if (f->cfg->train_recompute == LS_RECOMPUTE_BLOCKS) {

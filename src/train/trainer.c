@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/cpus.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "dist/fingerprint.h"
 #include "train/trainer_internal.h"
@@ -131,43 +132,67 @@ static int tail_size(const ls_batches *b) {
     return 0;
 }
 
-static ls_status compile_programs(ls_trainer *t) {
+enum { FULL, TAIL, EVAL, PROGRAMS };
+
+// What the program is compiled for; micro_batch 0: this rank does not need it.
+static ls_compile_options options_of(const ls_trainer *t, int program) {
     const ls_config *cfg = t->cfg;
-    ls_compile_options options = {
-        .micro_batch = t->facts.batches.micro_batch,
-        .training = 1,
+    int training = program != EVAL;
+    return (ls_compile_options){ .micro_batch = program == FULL   ? t->facts.batches.micro_batch
+                                                : program == TAIL ? tail_size(&t->facts.batches)
+                                                                  : t->eval_batches.micro_batch,
+        .training = training,
         .label_smoothing = (float)cfg->train_label_smoothing,
         .seed = (uint64_t)cfg->run_seed,
-        .pad = (int)cfg->data_pad,
+        .pad = training ? (int)cfg->data_pad : 0, // test pictures are taken as they are
         .pad_mode = cfg->data_pad_mode == LS_PAD_MODE_REFLECT ? LS_PAD_REFLECT : LS_PAD_ZERO,
         .indexed = cfg->data_loader == LS_LOADER_RESIDENT,
-        .recompute = cfg->train_recompute == LS_RECOMPUTE_BLOCKS,
-    };
-    LS_TRY(ls_compile(t->arenas, &options, &t->full));
-    options.micro_batch = tail_size(&t->facts.batches);
-    if (options.micro_batch) LS_TRY(ls_compile(t->arenas, &options, &t->tail));
-    options.micro_batch = t->eval_batches.micro_batch;
-    options.training = 0;
-    options.pad = 0; // test pictures are taken as they are
-    return ls_compile(t->arenas, &options, &t->eval);
+        .recompute = cfg->train_recompute == LS_RECOMPUTE_BLOCKS };
+}
+
+static void grow(size_t *most, size_t bytes) {
+    if (bytes > *most) *most = bytes;
+}
+
+static ls_status measure_programs(ls_trainer *t) {
+    for (int p = 0; p < PROGRAMS; p++) {
+        ls_compile_options options = options_of(t, p);
+        size_t bytes = 0;
+        if (options.micro_batch) LS_TRY(ls_compile_measure(t->arenas, &options, &bytes));
+        grow(&t->facts.memory.activations, bytes);
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status compile_programs(ls_trainer *t) {
+    ls_program **programs[PROGRAMS] = { &t->full, &t->tail, &t->eval };
+    for (int p = 0; p < PROGRAMS; p++) {
+        ls_compile_options options = options_of(t, p);
+        if (!options.micro_batch) continue;
+        LS_TRY(ls_compile(t->arenas, &options, programs[p]));
+        grow(&t->facts.memory.activations, (*programs[p])->activation_bytes);
+        grow(&t->facts.memory.workspace, (*programs[p])->workspace_bytes);
+    }
+    return LS_SUCCESS;
+}
+
+static void free_programs(ls_trainer *t) {
+    ls_program **programs[PROGRAMS] = { &t->full, &t->tail, &t->eval };
+    for (int p = 0; p < PROGRAMS; p++) {
+        ls_program_free(*programs[p]);
+        *programs[p] = NULL;
+    }
 }
 
 // The programs never run at the same time: they share one slab of activations and one workspace.
 static ls_status bind_programs(ls_trainer *t) {
-    ls_program *programs[] = { t->full, t->tail, t->eval };
-    size_t activations = 0, workspace = 0;
-    for (int i = 0; i < 3; i++) {
-        if (!programs[i]) continue;
-        if (programs[i]->activation_bytes > activations) activations = programs[i]->activation_bytes;
-        if (programs[i]->workspace_bytes > workspace) workspace = programs[i]->workspace_bytes;
-    }
+    ls_program *programs[PROGRAMS] = { t->full, t->tail, t->eval };
     const ls_device_api *api = t->device->api;
+    size_t activations = t->facts.memory.activations, workspace = t->facts.memory.workspace;
     LS_TRY(api->slab_new(t->device, LS_MEMORY_DEVICE, activations, "activations", &t->activations));
     if (workspace) LS_TRY(api->slab_new(t->device, LS_MEMORY_DEVICE, workspace, "workspace", &t->workspace));
-    for (int i = 0; i < 3; i++)
-        if (programs[i]) ls_program_bind(programs[i], t->activations, t->workspace);
-    t->facts.activation_bytes = activations;
-    t->facts.workspace_bytes = workspace;
+    for (int p = 0; p < PROGRAMS; p++)
+        if (programs[p]) ls_program_bind(programs[p], t->activations, t->workspace);
     return LS_SUCCESS;
 }
 
@@ -213,36 +238,93 @@ static ls_status check_fixed_point(const ls_config *cfg, const ls_batches *b) {
         cfg->file, limit, b->global_batch, b->micro_batch, b->micro_batches);
 }
 
-static ls_status new_feeds(ls_trainer *t) {
-    ls_feed_options options = { .queue = t->queue,
-        .dataset = t->train_data,
-        .micro_batch = t->facts.batches.micro_batch,
-        .prefetch = (int)t->cfg->data_prefetch,
+static ls_feed_options feed_options(const ls_trainer *t, int training) {
+    return (ls_feed_options){ .queue = t->queue,
+        .dataset = training ? t->train_data : t->test_data,
+        .micro_batch = training ? t->facts.batches.micro_batch : t->eval_batches.micro_batch,
+        .prefetch = training ? (int)t->cfg->data_prefetch : EVAL_SLOTS,
         .resident = t->cfg->data_loader == LS_LOADER_RESIDENT };
-    LS_TRY(ls_feed_new(t->device, &options, &t->feed));
-    options.dataset = t->test_data;
-    options.micro_batch = t->eval_batches.micro_batch;
-    options.prefetch = EVAL_SLOTS;
-    return ls_feed_new(t->device, &options, &t->eval_feed);
 }
 
+static ls_status new_feeds(ls_trainer *t) {
+    ls_feed_options training = feed_options(t, 1), evaluation = feed_options(t, 0);
+    LS_TRY(ls_feed_new(t->device, &training, &t->feed));
+    LS_TRY(ls_feed_new(t->device, &evaluation, &t->eval_feed));
+    t->facts.memory.ring = ls_feed_bytes(t->feed) + ls_feed_bytes(t->eval_feed) - t->facts.memory.inputs;
+    return LS_SUCCESS;
+}
+
+// Plans the run with the micro-batch of t->facts.batches, up to its programs, as far as it fits into the device's
+// memory. Activations are measured first, which is cheap; workspaces are known when there are plans.
+static ls_status try_micro_batch(ls_trainer *t, int32_t *fits) {
+    const ls_arenas_sizes *sizes = &t->arenas->sizes;
+    free_programs(t);
+    plan_evaluation(t);
+    ls_feed_options training = feed_options(t, 1), evaluation = feed_options(t, 0);
+    ls_memory_plan *memory = &t->facts.memory;
+    *memory = (ls_memory_plan){ .weights = sizes->weight + sizes->copy,
+        .gradients = sizes->grad + sizes->fixed,
+        .optimizer = sizes->state,
+        .inputs = ls_feed_device_bytes(t->device, &training) + ls_feed_device_bytes(t->device, &evaluation) };
+    LS_TRY(ls_memory_plan_look(memory, t->device));
+    if (memory->own_memory) LS_TRY(measure_programs(t));
+    *fits = ls_memory_plan_fits(memory);
+    if (!*fits) return LS_SUCCESS;
+    LS_TRY(compile_programs(t));
+    LS_TRY(ls_memory_plan_look(memory, t->device)); // plans may hold some of it
+    *fits = ls_memory_plan_fits(memory);
+    return LS_SUCCESS;
+}
+
+// All ranks take the same micro-batch: the largest that fits on each of them. All ranks call it; `status` is this
+// rank's so far.
+static ls_status choose_micro_batch(ls_trainer *t, ls_status status) {
+    ls_batches *batches = &t->facts.batches;
+    const int wanted = batches->micro_batch;
+    ls_memory_plan first = { 0 };
+    for (;;) {
+        int32_t mine = 0, all;
+        if (!ls_failed(status)) status = try_micro_batch(t, &mine);
+        LS_TRY(ls_comm_agree(t->comm, status, NULL));
+        if (batches->micro_batch == wanted) first = t->facts.memory;
+        all = mine;
+        LS_TRY(ls_comm_allreduce(t->comm, &all, 1, LS_I32, LS_REDUCE_MIN));
+        if (all) break;
+        if (t->cfg->train_micro_batch == LS_AUTO && ls_batches_shrink(batches)) continue;
+        if (!mine) status = ls_memory_plan_refuse(&t->facts.memory, t->cfg, batches->micro_batch);
+        return ls_comm_agree(t->comm, status, NULL);
+    }
+    if (batches->micro_batch == wanted) return LS_SUCCESS;
+    char needs[32], needed[32], unused[32];
+    ls_info("memory    train.micro_batch = auto: %d samples and %d accumulation steps need %s; %d samples would need "
+            "at least %s of the %s that are free",
+        batches->micro_batch, batches->per_rank, ls_text_bytes(needs, ls_memory_plan_bytes(&t->facts.memory)), wanted,
+        ls_text_bytes(needed, ls_memory_plan_bytes(&first)), ls_text_bytes(unused, first.free_bytes));
+    return LS_SUCCESS;
+}
+
+// Needs no memory of the device, and no other rank.
 static ls_status plan_training(ls_trainer *t) {
     const ls_config *cfg = t->cfg;
     LS_TRY(ls_batches_plan(
         cfg, t->facts.train_data->count, t->facts.comm->rank, t->facts.comm->world_size, &t->facts.batches));
     LS_TRY(check_fixed_point(cfg, &t->facts.batches));
     t->facts.updates_planned = planned_updates(t);
-    plan_evaluation(t);
     LS_TRY(ls_schedule_new(cfg, t->facts.batches.samples, &t->schedule));
-    LS_TRY(ls_arenas_new(
-        t->device, t->graph, storage_of(cfg), ls_optimizer_state_arenas(cfg), cfg->run_deterministic, &t->arenas));
-    LS_TRY(ls_arenas_init(t->arenas, (uint64_t)cfg->run_seed));
+    return ls_arenas_new(
+        t->device, t->graph, storage_of(cfg), ls_optimizer_state_arenas(cfg), cfg->run_deterministic, &t->arenas);
+}
+
+// All slabs, for the programs that choose_micro_batch left.
+static ls_status allocate(ls_trainer *t) {
+    LS_TRY(ls_arenas_allocate(t->arenas));
+    LS_TRY(ls_arenas_init(t->arenas, (uint64_t)t->cfg->run_seed));
     t->depth = t->device->api->record_begin && t->facts.comm->world_size == 1 ? DEPTH : 1;
-    LS_TRY(ls_update_new(cfg, t->arenas, t->comm, t->queue, t->depth, &t->update));
+    LS_TRY(ls_update_new(t->cfg, t->arenas, t->comm, t->queue, t->depth, &t->update));
     ls_update_weights_changed(t->update);
-    LS_TRY(compile_programs(t));
     LS_TRY(bind_programs(t));
     LS_TRY(upload_table(t));
+    t->facts.memory.control = ls_update_device_bytes(t->update) + t->table->bytes;
     return new_feeds(t);
 }
 
@@ -259,17 +341,14 @@ static void fill_facts(ls_trainer *t) {
     ls_train_facts *f = &t->facts;
     f->graph = t->graph;
     f->parameters = ls_graph_trained_parameters(t->graph);
-    f->weight_bytes = t->arenas->weight->bytes + (t->arenas->copy ? t->arenas->copy->bytes : 0);
-    f->gradient_bytes = t->arenas->grad->bytes + (t->arenas->fixed ? t->arenas->fixed->bytes : 0);
-    f->optimizer_bytes = t->arenas->state ? t->arenas->state->bytes : 0;
-    f->ring_bytes = ls_feed_bytes(t->feed) + ls_feed_bytes(t->eval_feed);
     for (int l = 0; l < t->graph->layer_count; l++) {
         ls_cost cost = ls_layer_cost(t->graph, l);
         f->flops_per_sample += cost.forward + cost.backward_data + cost.backward_weight;
     }
 }
 
-// Everything that needs no other rank. Data is read meanwhile; its errors come after those of configuration and device.
+// Everything that needs no other rank, up to the memory of the device. Data is read meanwhile; its errors come after
+// those of configuration and device.
 static ls_status prepare(ls_trainer *t) {
     data_opening train = { .cfg = t->cfg, .split = LS_SPLIT_TRAIN }, test = { .cfg = t->cfg, .split = LS_SPLIT_TEST };
     start_opening(&train);
@@ -282,9 +361,8 @@ static ls_status prepare(ls_trainer *t) {
     t->facts.train_data = ls_dataset_about(t->train_data);
     t->facts.test_data = ls_dataset_about(t->test_data);
     LS_TRY(check_data(t));
-    LS_TRY(plan_training(t));
     fill_facts(t);
-    return LS_SUCCESS;
+    return plan_training(t);
 }
 
 static ls_status compare_ranks(ls_trainer *t) {
@@ -318,8 +396,8 @@ ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) 
     t->facts.cfg = cfg;
     t->facts.comm = ls_comm_about(comm);
     ls_comm_phase(comm, "start-up", 0);
-    int failed_rank;
-    ls_status status = ls_comm_agree(comm, prepare(t), &failed_rank);
+    ls_status status = choose_micro_batch(t, prepare(t));
+    if (!ls_failed(status)) status = ls_comm_agree(comm, allocate(t), NULL);
     if (!ls_failed(status)) status = compare_ranks(t);
     if (ls_failed(status)) {
         ls_trainer_free(t);
@@ -335,9 +413,7 @@ void ls_trainer_free(ls_trainer *t) {
     ls_feed_free(t->feed);
     ls_feed_free(t->eval_feed);
     ls_update_free(t->update); // its recordings hold the programs' buffers
-    ls_program_free(t->full);
-    ls_program_free(t->tail);
-    ls_program_free(t->eval);
+    free_programs(t);
     ls_arenas_free(t->arenas);
     if (t->device) {
         ls_slab *slabs[] = { t->activations, t->workspace, t->table };
@@ -357,7 +433,5 @@ const ls_train_facts *ls_trainer_about(const ls_trainer *t) {
 }
 
 size_t ls_trainer_device_bytes(const ls_trainer *t) {
-    const ls_train_facts *f = &t->facts;
-    return f->weight_bytes + f->gradient_bytes + f->optimizer_bytes + f->activation_bytes + f->workspace_bytes +
-           f->ring_bytes;
+    return ls_memory_plan_bytes(&t->facts.memory);
 }

@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "dist/comm.h"
 #include "model/graph.h"
+#include "train/memory_plan.h"
 
 typedef struct ls_trainer ls_trainer;
 
@@ -28,9 +29,8 @@ typedef struct {
     int threads;              // per rank
     int64_t parameters;       // trained
     int64_t updates_planned;  // of the whole run
-    size_t weight_bytes, gradient_bytes, optimizer_bytes, activation_bytes, workspace_bytes,
-        ring_bytes;          // by slab, this rank
-    double flops_per_sample; // of training
+    ls_memory_plan memory;    // of this rank
+    double flops_per_sample;  // of training
 } ls_train_facts;
 
 typedef struct { // after an update
@@ -107,6 +107,6 @@ LS_CHECKED ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *pa
 // Counters since new, for bench.
 double ls_trainer_loader_wait_seconds(const ls_trainer *trainer);
 double ls_trainer_comm_seconds_exposed(const ls_trainer *trainer);
-size_t ls_trainer_device_bytes(const ls_trainer *trainer); // of all slabs of this rank
+size_t ls_trainer_device_bytes(const ls_trainer *trainer); // of this rank, on its device
 
 #endif

@@ -265,6 +265,10 @@ const ls_optimizer *ls_update_optimizer(const ls_update *u) {
     return u->optimizer;
 }
 
+size_t ls_update_device_bytes(const ls_update *u) {
+    return u->device_control->bytes + (u->workspace ? u->workspace->bytes : 0);
+}
+
 void ls_update_inputs(const ls_update *u, ls_program_inputs *inputs) {
     inputs->buffer[LS_INPUT_STATE] = u->state;
     inputs->buffer[LS_INPUT_RESULT] = u->result;

@@ -121,6 +121,7 @@ static void other_value(int i, int which, char *dst, size_t bytes) {
     switch (option->type) {
     case TYPE_INT:
         snprintf(dst, bytes, "%lld", (long long)(which ? option->most : option->least));
+        if (option->allows_auto && which) snprintf(dst, bytes, "auto");
         break;
     case TYPE_REAL:
         snprintf(

@@ -76,7 +76,14 @@ static const refusal rows[] = {
     { "[run]\nname = a/b\n", NULL, "@:2: run.name = a/b: expected a name, not a path; --run-dir takes a path" },
     { "[run]\nname = ..\n", NULL, "@:2: run.name = ..: expected a name, not a path; --run-dir takes a path" },
     { "[model]\nfile =\n", NULL, "@:2: model.file = : expected a network file, as models/lenet.ini" },
+    { "[train]\nmicro_batch = automatic\n", NULL,
+        "@:2: train.micro_batch = automatic: expected an integer from 0 to 65536, or auto" },
+    { NULL, "train.micro_batch=-1", "--set train.micro_batch=-1: expected an integer from 0 to 65536, or auto" },
+    { NULL, "data.pad=auto", "--set data.pad=auto: expected an integer from 0 to 127" },
     // combinations
+    { "[run]\ndeterministic = true\n[train]\nmicro_batch = auto\n", NULL,
+        "@:4: train.micro_batch = auto: it would depend on what memory is free, and run.deterministic = true on it; "
+        "expected a number, or 0" },
     { "[schedule]\nkind = step\n", NULL,
         "@:2: schedule.kind = step: needs schedule.milestones, the epochs at which the factor drops, as 30, 60" },
     { "[schedule]\nmilestones = 1, 2\n", NULL,

@@ -93,6 +93,31 @@ static void refusals(void **state) {
     assert_int_equal(LS_INTERNAL, ls_batches_plan(&cfg, 100, 2, 2, &b).code);
 }
 
+static void shrinks(void **state) {
+    (void)state;
+    static const struct {
+        int global_batch, ranks, micro[8]; // from the derived one down; 0: the end
+    } rows[] = {
+        { 64, 1, { 64, 32, 16, 8, 4, 2, 1 } },
+        { 60, 2, { 30, 15, 10, 6, 5, 3, 2, 1 } },
+        { 4096, 4, { 512, 256, 128, 64, 32, 16, 8, 4 } },
+        { 7, 7, { 1 } },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ls_config cfg = batch_config(rows[i].global_batch, LS_AUTO, 0, 0);
+        ls_batches b;
+        require_ok(ls_batches_plan(&cfg, 5000, 0, rows[i].ranks, &b), "plan");
+        for (int k = 0; k < 8 && rows[i].micro[k]; k++) {
+            if (k && !ls_batches_shrink(&b)) fail_msg("row %zu: no micro-batch below %d", i, b.micro_batch);
+            if (b.micro_batch != rows[i].micro[k] || b.per_rank * b.micro_batch * rows[i].ranks != b.global_batch ||
+                b.micro_batches != b.per_rank * rows[i].ranks)
+                fail_msg("row %zu, step %d: micro_batch %d, per_rank %d, micro_batches %d", i, k, b.micro_batch,
+                    b.per_rank, b.micro_batches);
+        }
+        if (b.micro_batch == 1) assert_false(ls_batches_shrink(&b));
+    }
+}
+
 static void order_is_the_defined_shuffle(void **state) {
     (void)state;
     static const int counts[] = { 1, 2, 3, 7, 1000 };
@@ -159,6 +184,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans),
         cmocka_unit_test(refusals),
+        cmocka_unit_test(shrinks),
         cmocka_unit_test(order_is_the_defined_shuffle),
         cmocka_unit_test(every_sample_once),
     };

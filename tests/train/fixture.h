@@ -93,6 +93,7 @@ static inline void fixture_make(fixture *f, const fixture_setup *setup) {
     must(f->device->api->queue_new(f->device, "test", &f->queue));
     f->graph = fixture_graph(setup->network);
     must(ls_arenas_new(f->device, f->graph, LS_F32, 1, 0, &f->arenas));
+    must(ls_arenas_allocate(f->arenas));
     must(ls_arenas_init(f->arenas, 3));
     ls_compile_options compile = {
         .micro_batch = setup->batch, .training = setup->training, .seed = 5, .recompute = setup->recompute
