@@ -11,6 +11,7 @@ if ! cc -shared -fPIC -o fake.so "$root/tests/support/fake_cuda.c" ||
     exit 77
 fi
 cp "$train" bin/train # beside a plugin that only says that it was reached
+emulated=$(dirname "$train")/emulated/lockstep_cuda.so
 train=$here/bin/train
 major=$("$train" devices | awk '/CUDA runtime/ { for (i = 1; i <= NF; i++) if ($i == "or") print int($(i - 1)) }')
 before=$((major - 1))
@@ -53,6 +54,12 @@ missing() { # WHAT FILE TEXT
 missing "no driver" libcuda.so.1 "no NVIDIA driver: libcuda.so.1 not found; needed is driver"
 missing "no cuDNN" libcudnn.so.9 "cuDNN is missing: libcudnn.so.9 not found; needed is 9.8.0 or later"
 missing "no cuBLASLt" "libcublasLt.so.$major" "cuBLASLt is missing: libcublasLt.so.$major not found; needed is $major.0.0 or later"
+# The emulated device in the plugin's place, on a machine where everything is right.
+if [ -e "$emulated" ]; then
+    cp "$emulated" bin/lockstep_cuda.so
+    check "the emulated device in its place: the last line" "$(LD_LIBRARY_PATH=$libraries "$train" devices | tail -n 1 | cut -d ' ' -f 1-5)" \
+        "device.type = auto takes cuda"
+fi
 rm bin/lockstep_cuda.so
 says "no plugin" "this build has no CUDA device: $here/bin/lockstep_cuda.so is not there"
 
