@@ -159,7 +159,7 @@ static inline void grad_stats_case(int64_t count, int bad, case_visit *visit, vo
 
 static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context) {
     // more than a device sums in one go
-    for (int bad = 0; storage == LS_F32 && bad < 2; bad++) grad_stats_case(2200003, bad, visit, context);
+    for (int bad = 0; storage == LS_F32 && bad < 2; bad++) grad_stats_case(1100003, bad, visit, context);
     for (size_t i = 0; i < sizeof flat_counts / sizeof *flat_counts; i++) {
         int64_t count = flat_counts[i];
         for (int variant = 0; variant < 3; variant++) grad_fix_case(count, variant == 1, variant == 2, visit, context);

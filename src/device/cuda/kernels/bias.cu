@@ -4,7 +4,7 @@
 
 enum {
     COLUMNS_MAX = 32,     // packs of channels in a block of the bias gradient
-    ROWS_OF_THREAD = 8,   // the least that a thread of it sums before there are more blocks,
+    ROWS_OF_THREAD = 4,   // the least that a thread of it sums before there are more blocks,
     BIAS_PARTS_MAX = 128, // up to so many
     PACK_MAX = 8          // of all storage types
 };

@@ -6,7 +6,7 @@
 #include <math.h>
 #include "device/cuda/kernels/kernels.cuh"
 
-enum { QUAD = 4, STATS_BLOCKS_MAX = 512, STATS_QUADS = 4 }; // STATS_QUADS: a thread's share, below the most blocks
+enum { QUAD = 4, STATS_BLOCKS_MAX = 512, STATS_QUADS = 2 }; // STATS_QUADS: a thread's share, below the most blocks
 
 static int quad_blocks(int64_t count) { return ls_blocks((count + QUAD - 1) / QUAD, LS_BLOCK); }
 
