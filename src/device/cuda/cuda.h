@@ -76,6 +76,14 @@ static inline int ls_cuda_channels(int c) {
 static inline int64_t ls_cuda_elements(ls_nchw s) { // of an activation, padding included
     return (int64_t)s.n * s.h * s.w * ls_cuda_channels(s.c);
 }
+static inline int ls_cuda_pack(ls_dtype storage) { // elements in 16 bytes
+    return 16 / (int)ls_dtype_bytes(storage);
+}
+static inline int64_t ls_cuda_packs(ls_nchw s, ls_dtype storage) { // of an activation
+    return ls_cuda_elements(s) / ls_cuda_pack(storage);
+}
+// Kernels that find a pack's pixel count packs in 31 bits. LS_USAGE: the activation has more.
+LS_CHECKED ls_status ls_cuda_check_packs(const ls_op_desc *desc, ls_nchw shape, ls_dtype storage);
 static inline void *ls_cuda_at(ls_buffer buffer) { // device address; NULL for an absent argument
     return buffer.slab ? buffer.slab->address + buffer.offset : NULL;
 }

@@ -138,4 +138,5 @@ const ls_device_api ls_device_cuda = {
     .param_export = ls_cuda_param_export,
     .plan_new = ls_cuda_plan_new,
     .plan_free = ls_cuda_plan_free,
+    .fusions = LS_FUSES_NORM_POOL,
 };

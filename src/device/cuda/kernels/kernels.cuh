@@ -13,16 +13,22 @@
 
 // LS_LAUNCH: threads that never wait for each other (no barrier, no shuffle). LS_LAUNCH_BLOCK: threads that may.
 //   LS_LAUNCH((relu_forward<T>), blocks, threads, stream, src, dst, packs);
+// LS_UNROLL, LS_UNROLL_BY(4): before a loop.
 // LS_SHARED(float, sums, 256): an array in shared memory, contents arbitrary.
 #ifdef LS_EMULATED_CUDA
 #define LS_LAUNCH(kernel, grid, block, stream, ...) emu::launch(false, #kernel, grid, block, stream, kernel, __VA_ARGS__)
 #define LS_LAUNCH_BLOCK(kernel, grid, block, stream, ...) \
     emu::launch(true, #kernel, grid, block, stream, kernel, __VA_ARGS__)
+#define LS_UNROLL
+#define LS_UNROLL_BY(times)
 #define LS_SHARED(type, name, count) \
     type *name = static_cast<type *>(emu::shared(__COUNTER__, sizeof(type) * static_cast<size_t>(count)))
 #else
 #define LS_LAUNCH(kernel, grid, block, stream, ...) (kernel)<<<grid, block, 0, stream>>>(__VA_ARGS__)
 #define LS_LAUNCH_BLOCK(kernel, grid, block, stream, ...) (kernel)<<<grid, block, 0, stream>>>(__VA_ARGS__)
+#define LS_UNROLL _Pragma("unroll")
+#define LS_UNROLL_BY(times) LS_PRAGMA(unroll times)
+#define LS_PRAGMA(text) _Pragma(#text)
 #define LS_SHARED(type, name, count) __shared__ type name[count]
 #endif
 
@@ -57,13 +63,18 @@ template <typename T> struct ls_pack {
     float v[size];
 };
 
-template <typename T> __device__ inline ls_pack<T> ls_pack_load(const T *from) {
-    uint4 raw = *reinterpret_cast<const uint4 *>(from);
+template <typename T> __device__ inline ls_pack<T> ls_pack_unpack(uint4 raw) {
     T elements[ls_pack<T>::size];
     memcpy(elements, &raw, sizeof raw);
     ls_pack<T> pack;
     for (int i = 0; i < ls_pack<T>::size; i++) pack.v[i] = ls_float(elements[i]);
     return pack;
+}
+
+template <typename T> __device__ inline uint4 ls_pack_raw(const T *from) { return *reinterpret_cast<const uint4 *>(from); }
+
+template <typename T> __device__ inline ls_pack<T> ls_pack_load(const T *from) {
+    return ls_pack_unpack<T>(ls_pack_raw(from));
 }
 
 template <typename T> __device__ inline void ls_pack_store(T *to, const ls_pack<T> &pack) {
@@ -90,3 +101,19 @@ template <typename T> __device__ inline T ls_block_sum(T value, T *room, int thr
 }
 
 inline int ls_blocks(int64_t items, int threads) { return static_cast<int>((items + threads - 1) / threads); }
+
+// Division by a number that is known when the kernel is launched, of numerators below 2^31: one multiplication.
+// Source: Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.
+struct ls_divider {
+    uint32_t divisor, multiplier, shift;
+};
+inline ls_divider ls_divider_of(int divisor) {
+    uint32_t d = static_cast<uint32_t>(divisor), shift = 0;
+    while ((1ull << shift) < d) shift++;
+    uint64_t multiplier = ((1ull << 32) * ((1ull << shift) - d)) / d + 1;
+    return { d, static_cast<uint32_t>(multiplier), shift };
+}
+__device__ inline uint32_t ls_divide(uint32_t numerator, ls_divider by) {
+    uint32_t high = static_cast<uint32_t>(static_cast<uint64_t>(numerator) * by.multiplier >> 32);
+    return (high + numerator) >> by.shift;
+}

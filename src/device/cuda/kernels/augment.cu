@@ -1,0 +1,50 @@
+// augment.cu - one thread writes one pixel of dst, all channels of it: neighbouring threads read neighbouring bytes of
+// each plane and write neighbouring packs. The table (1 KiB a channel) stays in the first cache.
+#include "device/cuda/kernels/augment.h"
+#include "device/cuda/kernels/kernels.cuh"
+
+namespace {
+
+enum { THREADS = 128 };
+
+// A coordinate outside 0..size-1 mirrored at the edge pixel; pad < size, so once is enough.
+__device__ inline int mirrored(int at, int size) {
+    if (at < 0) return -at;
+    return at >= size ? 2 * (size - 1) - at : at;
+}
+
+// blocks: of a picture
+template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda_augment_args a, int blocks) {
+    ls_nchw s = a.attr.shape;
+    int n = static_cast<int>(blockIdx.x) / blocks, plane = s.h * s.w;
+    int pixel = (static_cast<int>(blockIdx.x) - n * blocks) * THREADS + static_cast<int>(threadIdx.x);
+    if (pixel >= plane) return;
+    int y = pixel / s.w, x = pixel - y * s.w;
+    ls_placement placement = a.placement[n];
+    int from_y = y + placement.dy - a.attr.pad, from_x = (placement.flip ? s.w - 1 - x : x) + placement.dx - a.attr.pad;
+    if (a.attr.mode == LS_PAD_REFLECT) {
+        from_y = mirrored(from_y, s.h);
+        from_x = mirrored(from_x, s.w);
+    }
+    bool inside = from_y >= 0 && from_y < s.h && from_x >= 0 && from_x < s.w;
+    int64_t picture = a.index ? a.index[n] : n;
+    const uint8_t *from = a.pixels + picture * s.c * plane + (inside ? from_y * s.w + from_x : 0);
+    T *to = static_cast<T *>(a.dst) + (static_cast<int64_t>(n) * plane + pixel) * a.channels;
+    for (int first = 0; first < a.channels; first += ls_pack<T>::size) {
+        ls_pack<T> pack;
+        LS_UNROLL
+        for (int k = 0; k < pack.size; k++) {
+            int c = first + k, value = inside && c < s.c ? from[static_cast<int64_t>(c) * plane] : 0;
+            pack.v[k] = c < s.c ? a.table[c * 256 + value] : 0;
+        }
+        ls_pack_store(to + first, pack);
+    }
+}
+
+} // namespace
+
+extern "C" void ls_cuda_augment(const ls_cuda_augment_args *args, cudaStream_t stream) {
+    ls_nchw s = args->attr.shape;
+    int blocks = ls_blocks(static_cast<int64_t>(s.h) * s.w, THREADS);
+    LS_BY_STORAGE(args->attr.storage, LS_LAUNCH((augment<T>), s.n * blocks, THREADS, stream, *args, blocks));
+}

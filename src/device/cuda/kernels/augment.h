@@ -1,0 +1,28 @@
+// augment.h - uint8 planes to normalised NHWC.
+#ifndef LS_DEVICE_CUDA_KERNELS_AUGMENT_H
+#define LS_DEVICE_CUDA_KERNELS_AUGMENT_H
+
+#include <cuda_runtime_api.h>
+#include "device/op_augment.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    ls_augment_attr attr;
+    int channels; // of dst, as laid out
+    const uint8_t *pixels;
+    const ls_placement *placement;
+    const int32_t *index; // NULL unless indexed
+    const float *table;
+    void *dst;
+} ls_cuda_augment_args;
+
+void ls_cuda_augment(const ls_cuda_augment_args *args, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,127 @@
+// loss.cu - one launch. A power of two of neighbouring threads (lanes) has a sample; the last block that finishes adds up
+// the losses of all samples in their order, as a single thread would.
+#include <float.h>
+#include "device/cuda/kernels/kernels.cuh"
+#include "device/cuda/kernels/loss.h"
+
+namespace {
+
+constexpr unsigned ALL_LANES = 0xFFFFFFFFu;
+
+struct top {
+    float value;
+    int k;
+};
+
+__device__ inline top higher(top a, top b) { return b.value > a.value || (b.value == a.value && b.k < a.k) ? b : a; }
+
+template <typename T>
+__device__ inline top find_top(const T *logits, const ls_cuda_loss_args &a, int lane, int lanes) {
+    constexpr int size = ls_pack<T>::size;
+    top best = { -INFINITY, a.channels };
+    for (int first = lane * size; first < a.attr.logits.c; first += lanes * size) {
+        ls_pack<T> z = ls_pack_load(logits + first);
+        LS_UNROLL
+        for (int j = 0; j < size; j++) {
+            if (first + j < a.attr.logits.c) best = higher(best, { z.v[j], first + j });
+        }
+    }
+    for (int step = lanes / 2; step > 0; step /= 2) {
+        top other = { __shfl_xor_sync(ALL_LANES, best.value, step), __shfl_xor_sync(ALL_LANES, best.k, step) };
+        best = higher(best, other);
+    }
+    return best;
+}
+
+__device__ inline float lanes_sum(float value, int lanes) {
+    for (int step = lanes / 2; step > 0; step /= 2) value += __shfl_xor_sync(ALL_LANES, value, step);
+    return value;
+}
+
+// The last block of all: result += losses and counts, in the order of samples, 256 at a time through shared memory.
+__device__ inline void add_up(const ls_cuda_loss_args &a, int count, float *losses, int *correct) {
+    int t = static_cast<int>(threadIdx.x);
+    ls_micro_result sum = {};
+    if (t == 0) sum = *a.result;
+    for (int first = 0; first < count; first += LS_BLOCK) {
+        int some = count - first < LS_BLOCK ? count - first : LS_BLOCK;
+        if (t < some) {
+            losses[t] = a.losses[first + t];
+            correct[t] = a.correct[first + t];
+        }
+        __syncthreads();
+        for (int n = 0; t == 0 && n < some; n++) {
+            sum.loss_sum += static_cast<double>(losses[n]);
+            sum.correct += correct[n];
+            sum.bad += !(fabsf(losses[n]) <= FLT_MAX);
+        }
+        __syncthreads();
+    }
+    if (t > 0) return;
+    sum.count += count;
+    *a.result = sum;
+}
+
+template <typename T> __global__ void __launch_bounds__(LS_BLOCK) loss(ls_cuda_loss_args a, int lanes) {
+    constexpr int size = ls_pack<T>::size;
+    LS_SHARED(float, losses, LS_BLOCK);
+    LS_SHARED(int, correct, LS_BLOCK);
+    LS_SHARED(int, last, 1);
+    int t = static_cast<int>(threadIdx.x), lane = t & (lanes - 1), classes = a.attr.logits.c, count = a.micro->count;
+    int n = static_cast<int>(blockIdx.x) * (LS_BLOCK / lanes) + t / lanes;
+    int row = n < a.attr.logits.n ? n : 0; // threads without a sample take part in the shuffles
+    const T *logits = static_cast<const T *>(a.logits) + static_cast<int64_t>(row) * a.channels;
+    bool real = n < count;
+    float smoothing = a.attr.smoothing, spread = smoothing / static_cast<float>(classes);
+    top best = find_top(logits, a, lane, lanes);
+    float sum = 0, below = 0; // below: sum of max - logit
+    for (int first = lane * size; first < classes; first += lanes * size) {
+        ls_pack<T> z = ls_pack_load(logits + first);
+        LS_UNROLL
+        for (int j = 0; j < size; j++) {
+            if (first + j >= classes) continue;
+            sum += expf(z.v[j] - best.value);
+            below += best.value - z.v[j];
+        }
+    }
+    sum = lanes_sum(sum, lanes);
+    below = lanes_sum(below, lanes);
+    int label = real ? a.labels[n] : 0;
+    if (real && lane == 0) {
+        float log_sum = logf(sum), value = 0; // a target of 0 takes no part, even where log p is infinite
+        if (smoothing < 1) value = (1 - smoothing) * (log_sum + (best.value - ls_float(logits[label])));
+        if (smoothing > 0) value += spread * (static_cast<float>(classes) * log_sum + below);
+        a.losses[n] = value;
+        a.correct[n] = best.k == label;
+    }
+    if (a.grad && n < a.attr.logits.n) {
+        float scale = a.state->loss_scale;
+        for (int first = lane * size; first < a.channels; first += lanes * size) {
+            ls_pack<T> z = ls_pack_load(logits + first), g = {};
+            LS_UNROLL
+            for (int j = 0; j < size; j++) {
+                if (!real || first + j >= classes) continue;
+                float target = spread + (first + j == label ? 1 - smoothing : 0);
+                g.v[j] = (expf(z.v[j] - best.value) / sum - target) * scale;
+            }
+            ls_pack_store(static_cast<T *>(a.grad) + static_cast<int64_t>(n) * a.channels + first, g);
+        }
+    }
+    __threadfence();
+    __syncthreads();
+    if (t == 0) last[0] = atomicAdd(a.done, 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (!last[0]) return;
+    if (t == 0) *a.done = 0; // for the next launch
+    __threadfence();
+    add_up(a, count, losses, correct);
+}
+
+} // namespace
+
+extern "C" void ls_cuda_loss(const ls_cuda_loss_args *args, cudaStream_t stream) {
+    int packs = args->channels / (args->attr.storage == LS_F32 ? 4 : 8), lanes = 1;
+    while (lanes < 32 && lanes * 4 <= packs) lanes *= 2; // two packs a thread, at least
+    int blocks = ls_blocks(static_cast<int64_t>(args->attr.logits.n) * lanes, LS_BLOCK);
+    LS_BY_STORAGE(args->attr.storage, LS_LAUNCH_BLOCK((loss<T>), blocks, LS_BLOCK, stream, *args, lanes));
+}

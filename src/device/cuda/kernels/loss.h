@@ -1,0 +1,33 @@
+// loss.h - softmax cross-entropy, its gradient, and what a micro-batch adds to the results.
+#ifndef LS_DEVICE_CUDA_KERNELS_LOSS_H
+#define LS_DEVICE_CUDA_KERNELS_LOSS_H
+
+#include <cuda_runtime_api.h>
+#include "device/op_loss.h"
+#include "device/op_update.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    ls_loss_attr attr;
+    int channels; // classes as laid out
+    const void *logits;
+    const int32_t *labels;
+    const ls_micro_input *micro;
+    const ls_train_state *state;
+    ls_micro_result *result;
+    void *grad;     // NULL: none
+    float *losses;  // workspace, N
+    int *correct;   // workspace, N
+    unsigned *done; // 0, and 0 again afterwards: counts the blocks that have finished
+} ls_cuda_loss_args;
+
+void ls_cuda_loss(const ls_cuda_loss_args *args, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,148 @@
+// map.cu - one thread, one 16-byte pack; bound by memory.
+#include "base/philox_core.h"
+#include "device/cuda/kernels/kernels.cuh"
+#include "device/cuda/kernels/map.h"
+
+namespace {
+
+// The pack of this thread, or -1 behind the last one.
+__device__ inline int64_t own_pack(int64_t packs) {
+    int64_t i = static_cast<int64_t>(blockIdx.x) * LS_BLOCK + threadIdx.x;
+    return i < packs ? i : -1;
+}
+
+template <typename T> __global__ void __launch_bounds__(LS_BLOCK) relu(const T *src, T *dst, int64_t packs) {
+    int64_t i = own_pack(packs);
+    if (i < 0) return;
+    ls_pack<T> x = ls_pack_load(src + i * x.size);
+    for (int k = 0; k < x.size; k++) x.v[k] = x.v[k] < 0 ? 0 : x.v[k]; // NaN stays
+    ls_pack_store(dst + i * x.size, x);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK) relu_backward(const T *dst, const T *grad_dst, T *grad_src, int64_t packs) {
+    int64_t i = own_pack(packs);
+    if (i < 0) return;
+    ls_pack<T> y = ls_pack_load(dst + i * y.size), grad = ls_pack_load(grad_dst + i * y.size);
+    for (int k = 0; k < y.size; k++) grad.v[k] = y.v[k] > 0 ? grad.v[k] : 0;
+    ls_pack_store(grad_src + i * y.size, grad);
+}
+
+template <typename T> __global__ void __launch_bounds__(LS_BLOCK) add(const T *a, const T *b, T *dst, int64_t packs) {
+    int64_t i = own_pack(packs);
+    if (i < 0) return;
+    ls_pack<T> x = ls_pack_load(a + i * x.size), y = ls_pack_load(b + i * x.size);
+    for (int k = 0; k < x.size; k++) x.v[k] += y.v[k];
+    ls_pack_store(dst + i * x.size, x);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK) scale(const T *src, float factor, T *dst, int64_t packs) {
+    int64_t i = own_pack(packs);
+    if (i < 0) return;
+    ls_pack<T> x = ls_pack_load(src + i * x.size);
+    for (int k = 0; k < x.size; k++) x.v[k] *= factor;
+    ls_pack_store(dst + i * x.size, x);
+}
+
+} // namespace
+
+#define LAUNCH(kernel, ...) \
+    LS_BY_STORAGE(storage, LS_LAUNCH((kernel<T>), ls_blocks(packs, LS_BLOCK), LS_BLOCK, stream, __VA_ARGS__))
+
+extern "C" void ls_cuda_map_relu(ls_dtype storage, const void *src, void *dst, int64_t packs, cudaStream_t stream) {
+    LAUNCH(relu, static_cast<const T *>(src), static_cast<T *>(dst), packs);
+}
+
+extern "C" void ls_cuda_map_relu_backward(
+    ls_dtype storage, const void *dst, const void *grad_dst, void *grad_src, int64_t packs, cudaStream_t stream) {
+    LAUNCH(relu_backward, static_cast<const T *>(dst), static_cast<const T *>(grad_dst), static_cast<T *>(grad_src), packs);
+}
+
+extern "C" void ls_cuda_map_add(
+    ls_dtype storage, const void *a, const void *b, void *dst, int64_t packs, cudaStream_t stream) {
+    LAUNCH(add, static_cast<const T *>(a), static_cast<const T *>(b), static_cast<T *>(dst), packs);
+}
+
+extern "C" void ls_cuda_map_scale(
+    ls_dtype storage, const void *src, float factor, void *dst, int64_t packs, cudaStream_t stream) {
+    LAUNCH(scale, static_cast<const T *>(src), factor, static_cast<T *>(dst), packs);
+}
+
+namespace {
+
+// A thread has one pack of channels of `group` pixels that follow each other: the words of neighbouring pixels (of
+// neighbouring channels, where the map is one pixel) come from one block of the generator, which costs far more than the
+// memory does.
+struct dropout_geometry {
+    uint32_t items, plane; // items: threads with work
+    int c, channels, group;
+    ls_divider by_packs, by_groups; // packs of a pixel; groups of pixels of a map
+    uint64_t seed;
+    uint32_t layer;
+    float p, factor;
+};
+
+__device__ inline uint32_t word_of(const ls_philox_block &block, uint32_t k) {
+    uint32_t low = k & 1 ? block.v[1] : block.v[0], high = k & 1 ? block.v[3] : block.v[2];
+    return k & 2 ? high : low;
+}
+
+template <typename T, int GROUP>
+__global__ void __launch_bounds__(LS_BLOCK)
+    dropout(dropout_geometry g, const T *src, const ls_micro_input *micro, T *dst) {
+    uint32_t i = blockIdx.x * LS_BLOCK + threadIdx.x;
+    if (i >= g.items) return;
+    uint32_t at = ls_divide(i, g.by_packs), n = ls_divide(at, g.by_groups);
+    uint32_t first_channel = (i - at * g.by_packs.divisor) * ls_pack<T>::size;
+    uint32_t pixel = (at - n * g.by_groups.divisor) * GROUP;
+    int64_t offset = (static_cast<int64_t>(n) * g.plane + pixel) * g.channels + first_channel;
+    ls_pack<T> x[GROUP];
+    LS_UNROLL
+    for (int k = 0; k < GROUP; k++) x[k] = ls_pack_load(src + offset + static_cast<int64_t>(k) * g.channels);
+    uint64_t sample = (micro->position + n) * (static_cast<uint64_t>(g.c) * g.plane);
+    uint32_t update = micro->update;
+    uint64_t have = ~0ull;
+    ls_philox_block block = {};
+    LS_UNROLL
+    for (int c = 0; c < ls_pack<T>::size; c++) {
+        uint64_t word = sample + static_cast<uint64_t>(first_channel + c) * g.plane + pixel;
+        LS_UNROLL
+        for (int k = 0; k < GROUP; k++, word++) {
+            if (word / 4 != have) {
+                have = word / 4;
+                block = ls_philox_core_block(g.seed, LS_PURPOSE_DROPOUT, g.layer, update, have);
+            }
+            float unit = ls_philox_core_unit(word_of(block, static_cast<uint32_t>(word) & 3));
+            x[k].v[c] = unit >= g.p ? x[k].v[c] * g.factor : 0;
+        }
+    }
+    LS_UNROLL
+    for (int k = 0; k < GROUP; k++) ls_pack_store(dst + offset + static_cast<int64_t>(k) * g.channels, x[k]);
+}
+
+} // namespace
+
+extern "C" void ls_cuda_map_dropout(const ls_map_attr *attr, int channels, const void *src, const ls_micro_input *micro,
+    void *dst, cudaStream_t stream) {
+    dropout_geometry g = {};
+    ls_nchw s = attr->shape;
+    int plane = s.h * s.w, packs = channels / (attr->storage == LS_F32 ? 4 : 8);
+    g.plane = static_cast<uint32_t>(plane);
+    g.group = plane % 4 ? 1 : 4;
+    g.items = static_cast<uint32_t>(s.n * packs) * static_cast<uint32_t>(plane / g.group);
+    g.c = s.c;
+    g.channels = channels;
+    g.by_packs = ls_divider_of(packs);
+    g.by_groups = ls_divider_of(plane / g.group);
+    g.seed = attr->seed;
+    g.layer = static_cast<uint32_t>(attr->layer);
+    g.p = attr->p;
+    g.factor = static_cast<float>(1 / (1 - static_cast<double>(attr->p)));
+    int blocks = ls_blocks(g.items, LS_BLOCK);
+    LS_BY_STORAGE(
+        attr->storage, if (g.group == 4) LS_LAUNCH((dropout<T, 4>), blocks, LS_BLOCK, stream, g,
+                           static_cast<const T *>(src), micro, static_cast<T *>(dst));
+        else LS_LAUNCH((dropout<T, 1>), blocks, LS_BLOCK, stream, g, static_cast<const T *>(src), micro,
+            static_cast<T *>(dst)));
+}

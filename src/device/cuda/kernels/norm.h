@@ -1,0 +1,49 @@
+// norm.h - batch norm with what follows it (op_norm.h): statistics or sums over all pixels in one launch, then one
+// launch that applies them.
+#ifndef LS_DEVICE_CUDA_KERNELS_NORM_H
+#define LS_DEVICE_CUDA_KERNELS_NORM_H
+
+#include <cuda_runtime_api.h>
+#include "device/op_norm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { LS_CUDA_NORM_SUM_THREADS = 512, LS_CUDA_NORM_APPLY_THREADS = 256, LS_CUDA_NORM_LANES_MAX = 32 };
+
+// How pixels and channels are shared out. A block has `lanes` neighbouring packs of channels of as many pixels as its
+// threads allow; `columns` blocks side by side cover the channels.
+typedef struct {
+    int channels, packs;      // of a pixel, as laid out
+    int lanes, columns;       // lanes: a power of two
+    int pixels;               // N*H*W
+    int slices, slice_pixels; // sums: blocks below each other, by shape alone, as they decide the order of addition
+    int apply_blocks;         // apply: blocks below each other
+} ls_cuda_norm_grid;
+
+typedef struct {
+    ls_norm_attr attr;
+    ls_cuda_norm_grid grid;
+    // activations; NULL where the attributes have none
+    const void *src, *residual, *dst, *grad_dst, *grad_dst2; // read; dst: backward
+    void *out, *grad_residual;                               // written: dst or grad_src
+    uint8_t *index;                                          // forward writes, backward reads
+    // per channel
+    const float *gamma, *beta, *mean, *var; // mean, var: inference only
+    float *saved, *sum_mean, *sum_var, *grad_gamma, *grad_beta;
+    float *sums;    // workspace: [slices][2][channels]
+    float *factors; // workspace, backward: [3][channels]
+    unsigned *done; // [columns]; 0, and 0 again afterwards: counts the blocks that have finished
+} ls_cuda_norm_args;
+
+void ls_cuda_norm_statistics(const ls_cuda_norm_args *args, cudaStream_t stream);     // saved, sum_mean, sum_var
+void ls_cuda_norm_apply(const ls_cuda_norm_args *args, cudaStream_t stream);          // out, index
+void ls_cuda_norm_backward_sums(const ls_cuda_norm_args *args, cudaStream_t stream);  // grad_gamma, grad_beta, factors
+void ls_cuda_norm_backward_apply(const ls_cuda_norm_args *args, cudaStream_t stream); // out, grad_residual
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,127 @@
+// pool.cuh - windows and winners' numbers: what pooling (pool.cu) and batch norm with pooling (norm.cu) share.
+#pragma once
+
+#include "device/cuda/kernels/kernels.cuh"
+#include "device/op_pool.h"
+
+// Square or oblong windows over (n,h,w,channels) give (n,p,q,channels).
+struct ls_windows {
+    int h, w, p, q, channels; // channels: as laid out
+    int kernel_h, kernel_w, stride, pad;
+    ls_divider by_w, by_h, by_q, by_p, by_stride;
+};
+
+inline ls_windows ls_windows_of(
+    ls_nchw src, ls_nchw dst, int channels, int kernel_h, int kernel_w, int stride, int pad) {
+    return { src.h, src.w, dst.h, dst.w, channels, kernel_h, kernel_w, stride, pad, ls_divider_of(src.w),
+        ls_divider_of(src.h), ls_divider_of(dst.w), ls_divider_of(dst.h), ls_divider_of(stride) };
+}
+
+// A pixel's number in a tensor to sample, row and column, and back.
+struct ls_pixel {
+    uint32_t n;
+    int y, x;
+};
+__device__ inline ls_pixel ls_pixel_at(uint32_t number, ls_divider by_w, ls_divider by_h) {
+    uint32_t row = ls_divide(number, by_w), n = ls_divide(row, by_h);
+    return { n, static_cast<int>(row - n * by_h.divisor), static_cast<int>(number - row * by_w.divisor) };
+}
+__device__ inline int64_t ls_pixel_offset(uint32_t n, int y, int x, int h, int w, int channels) {
+    return ((static_cast<int64_t>(n) * h + y) * w + x) * channels;
+}
+
+// N winners' numbers of type I, of neighbouring channels, in one access.
+template <typename I, int N> __device__ inline void ls_winners_store(I *to, const int *winners) {
+    constexpr int in_word = 4 / sizeof(I), words = N / in_word;
+    uint32_t word[words];
+    LS_UNROLL
+    for (int k = 0; k < words; k++) {
+        word[k] = 0;
+        LS_UNROLL
+        for (int j = 0; j < in_word; j++) {
+            uint32_t bits = static_cast<uint32_t>(winners[k * in_word + j]) & (sizeof(I) == 1 ? 0xFFu : 0xFFFFu);
+            word[k] |= bits << (8 * sizeof(I) * j);
+        }
+    }
+    if constexpr (words == 4) {
+        *reinterpret_cast<uint4 *>(to) = { word[0], word[1], word[2], word[3] };
+    } else if constexpr (words == 2) {
+        *reinterpret_cast<uint2 *>(to) = { word[0], word[1] };
+    } else {
+        *reinterpret_cast<uint32_t *>(to) = word[0];
+    }
+}
+
+template <typename I, int N> __device__ inline void ls_winners_load(const I *from, int *winners) {
+    constexpr int in_word = 4 / sizeof(I), words = N / in_word;
+    uint32_t word[words];
+    if constexpr (words == 4) {
+        uint4 raw = *reinterpret_cast<const uint4 *>(from);
+        word[0] = raw.x, word[1] = raw.y, word[2] = raw.z, word[3] = raw.w;
+    } else if constexpr (words == 2) {
+        uint2 raw = *reinterpret_cast<const uint2 *>(from);
+        word[0] = raw.x, word[1] = raw.y;
+    } else {
+        word[0] = *reinterpret_cast<const uint32_t *>(from);
+    }
+    LS_UNROLL
+    for (int k = 0; k < N; k++) {
+        winners[k] = static_cast<int>(word[k / in_word] >> (8 * sizeof(I) * (k % in_word)) &
+            (sizeof(I) == 1 ? 0xFFu : 0xFFFFu));
+    }
+}
+
+template <typename I> __device__ inline constexpr int ls_no_winner() {
+    return sizeof(I) == 1 ? LS_POOL_NONE_U8 : LS_POOL_NONE_U16;
+}
+
+// The windows that cover an element: from (p, q), as long as p * stride <= y and q * stride <= x.
+struct ls_window_range {
+    int y, x, p, q; // y, x: from the first window's corner
+};
+__device__ inline ls_window_range ls_window_range_of(const ls_windows &g, ls_pixel at) {
+    int y = at.y + g.pad, x = at.x + g.pad;
+    return { y, x, y < g.kernel_h ? 0 : static_cast<int>(ls_divide(static_cast<uint32_t>(y - g.kernel_h), g.by_stride)) + 1,
+        x < g.kernel_w ? 0 : static_cast<int>(ls_divide(static_cast<uint32_t>(x - g.kernel_w), g.by_stride)) + 1 };
+}
+
+// Adds one window's gradient to the channels that it won as its element `number`.
+template <typename T, typename I>
+__device__ inline void ls_window_add(
+    ls_pack<T> &sum, const T *grad, const T *grad2, const I *index, int64_t offset, int number) {
+    constexpr int size = ls_pack<T>::size;
+    int winners[size];
+    ls_winners_load<I, size>(index + offset, winners);
+    ls_pack<T> g = ls_pack_load(grad + offset);
+    if (grad2) {
+        ls_pack<T> more = ls_pack_load(grad2 + offset);
+        LS_UNROLL
+        for (int k = 0; k < size; k++) g.v[k] += more.v[k];
+    }
+    LS_UNROLL
+    for (int k = 0; k < size; k++) sum.v[k] += winners[k] == number ? g.v[k] : 0;
+}
+
+// What the element `at` of the source is given by the windows that it won, of the pack of channels from `channel`.
+// grad, grad2 (or NULL), index: as dst. HALVES: windows are 2x2, stride 2, without padding. Windows are added in order.
+template <typename T, typename I, bool HALVES>
+__device__ inline ls_pack<T> ls_window_gather(
+    const ls_windows &g, ls_pixel at, int channel, const T *grad, const T *grad2, const I *index) {
+    ls_pack<T> sum = {};
+    if (HALVES) {
+        int p = at.y >> 1, q = at.x >> 1;
+        if (p < g.p && q < g.q) {
+            int64_t offset = ls_pixel_offset(at.n, p, q, g.p, g.q, g.channels) + channel;
+            ls_window_add(sum, grad, grad2, index, offset, (at.y & 1) * 2 + (at.x & 1));
+        }
+        return sum;
+    }
+    ls_window_range r = ls_window_range_of(g, at);
+    for (int p = r.p; p < g.p && p * g.stride <= r.y; p++) {
+        for (int q = r.q; q < g.q && q * g.stride <= r.x; q++) {
+            int number = (r.y - p * g.stride) * g.kernel_w + (r.x - q * g.stride);
+            ls_window_add(sum, grad, grad2, index, ls_pixel_offset(at.n, p, q, g.p, g.q, g.channels) + channel, number);
+        }
+    }
+    return sum;
+}

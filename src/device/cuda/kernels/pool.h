@@ -1,0 +1,27 @@
+// pool.h - max and average pooling.
+#ifndef LS_DEVICE_CUDA_KERNELS_POOL_H
+#define LS_DEVICE_CUDA_KERNELS_POOL_H
+
+#include <cuda_runtime_api.h>
+#include "device/op_pool.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+    LS_CUDA_POOL_WINDOW, // a thread has a window
+    LS_CUDA_POOL_SHARED  // the threads of a block share a few windows: large ones, or few
+} ls_cuda_pool_kernel;
+
+// channels: as laid out. index: NULL where none is wanted, or for average
+void ls_cuda_pool_forward(const ls_pool_attr *attr, int channels, ls_cuda_pool_kernel kernel, const void *src,
+    void *dst, void *index, cudaStream_t stream);
+void ls_cuda_pool_backward(const ls_pool_attr *attr, int channels, const void *grad_dst, const void *index,
+    void *grad_src, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

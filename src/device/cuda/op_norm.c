@@ -1,0 +1,118 @@
+// op_norm.c - batch norm: two launches forward (statistics, apply), one for inference, two backward (sums, apply).
+#include "device/cuda/cuda.h"
+#include "device/cuda/kernels/norm.h"
+
+typedef struct {
+    ls_cuda_plan base;
+    ls_cuda_norm_grid grid;
+    ls_slab *done; // a counter for each column of the grid; NULL for inference
+} norm_plan;
+
+static ls_cuda_norm_args args_of(const ls_plan *plan, ls_buffer workspace) {
+    const norm_plan *own = (const norm_plan *)plan;
+    ls_cuda_norm_args k = { .attr = plan->desc.attr.norm, .grid = own->grid };
+    k.sums = ls_cuda_at(workspace);
+    if (k.sums) k.factors = k.sums + (size_t)own->grid.slices * 2 * (size_t)own->grid.channels;
+    if (own->done) k.done = (unsigned *)own->done->address;
+    return k;
+}
+
+static void run_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    ls_cuda_norm_args k = args_of(plan, workspace);
+    k.src = ls_cuda_at(args[LS_NORM_FORWARD_SRC]);
+    if (k.attr.residual) k.residual = ls_cuda_at(args[LS_NORM_FORWARD_RESIDUAL]);
+    k.gamma = ls_cuda_at(args[LS_NORM_FORWARD_GAMMA]);
+    k.beta = ls_cuda_at(args[LS_NORM_FORWARD_BETA]);
+    k.saved = ls_cuda_at(args[LS_NORM_FORWARD_SAVED]);
+    k.sum_mean = ls_cuda_at(args[LS_NORM_FORWARD_SUM_MEAN]);
+    k.sum_var = ls_cuda_at(args[LS_NORM_FORWARD_SUM_VAR]);
+    k.out = ls_cuda_at(args[LS_NORM_FORWARD_DST]);
+    if (k.attr.pool_kernel) k.index = ls_cuda_at(args[LS_NORM_FORWARD_INDEX]);
+    ls_cuda_norm_statistics(&k, queue->stream);
+    ls_cuda_norm_apply(&k, queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
+static void run_inference(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    ls_cuda_norm_args k = args_of(plan, workspace);
+    k.src = ls_cuda_at(args[LS_NORM_INFERENCE_SRC]);
+    if (k.attr.residual) k.residual = ls_cuda_at(args[LS_NORM_INFERENCE_RESIDUAL]);
+    k.gamma = ls_cuda_at(args[LS_NORM_INFERENCE_GAMMA]);
+    k.beta = ls_cuda_at(args[LS_NORM_INFERENCE_BETA]);
+    k.mean = ls_cuda_at(args[LS_NORM_INFERENCE_MEAN]);
+    k.var = ls_cuda_at(args[LS_NORM_INFERENCE_VAR]);
+    k.out = ls_cuda_at(args[LS_NORM_INFERENCE_DST]);
+    ls_cuda_norm_apply(&k, queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
+static void run_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    ls_cuda_norm_args k = args_of(plan, workspace);
+    k.src = ls_cuda_at(args[LS_NORM_BACKWARD_SRC]);
+    if (k.attr.pool_kernel) {
+        k.index = ls_cuda_at(args[LS_NORM_BACKWARD_INDEX]);
+    } else if (k.attr.relu) {
+        k.dst = ls_cuda_at(args[LS_NORM_BACKWARD_DST]);
+    }
+    k.grad_dst = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_DST]);
+    if (k.attr.two_grads) k.grad_dst2 = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_DST2]);
+    k.gamma = ls_cuda_at(args[LS_NORM_BACKWARD_GAMMA]);
+    k.saved = ls_cuda_at(args[LS_NORM_BACKWARD_SAVED]);
+    k.out = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_SRC]);
+    if (k.attr.residual) k.grad_residual = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]);
+    k.grad_gamma = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_GAMMA]);
+    k.grad_beta = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_BETA]);
+    ls_cuda_norm_backward_sums(&k, queue->stream);
+    ls_cuda_norm_backward_apply(&k, queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
+static int at_most(int64_t value, int limit) {
+    return value < limit ? (int)value : limit;
+}
+
+// Blocks that add up: two for each multiprocessor of an H100, and no fewer than SUM_PIXELS pixels to a thread, as the
+// last block reads what every other one has written. On another GPU the number is the same, and so are the bits.
+enum { SUM_BLOCKS = 264, SUM_PIXELS = 4, APPLY_BLOCKS_EACH = 8, APPLY_PIXELS = 4 };
+
+static ls_cuda_norm_grid grid_of(const ls_norm_attr *a, ls_op op, int multiprocessors) {
+    ls_cuda_norm_grid g = { .channels = ls_cuda_channels(a->shape.c), .lanes = 1 };
+    g.packs = g.channels / ls_cuda_pack(a->storage);
+    while (g.lanes < g.packs && g.lanes < LS_CUDA_NORM_LANES_MAX) g.lanes *= 2;
+    g.columns = (g.packs + g.lanes - 1) / g.lanes;
+    g.pixels = a->shape.n * a->shape.h * a->shape.w;
+    int rows = LS_CUDA_NORM_SUM_THREADS / g.lanes, most = SUM_BLOCKS / g.columns;
+    int slices = at_most(((int64_t)g.pixels + rows * SUM_PIXELS - 1) / (rows * SUM_PIXELS), most > 1 ? most : 1);
+    g.slice_pixels = (g.pixels + slices - 1) / slices;
+    g.slices = (g.pixels + g.slice_pixels - 1) / g.slice_pixels;
+    ls_nchw written = a->pool_kernel && op != LS_OP_NORM_BACKWARD ? a->pooled : a->shape;
+    int each = LS_CUDA_NORM_APPLY_THREADS / g.lanes * (a->pool_kernel && op != LS_OP_NORM_BACKWARD ? 1 : APPLY_PIXELS);
+    int64_t blocks = ((int64_t)written.n * written.h * written.w + each - 1) / each;
+    most = APPLY_BLOCKS_EACH * multiprocessors / g.columns;
+    g.apply_blocks = at_most(blocks, most > 1 ? most : 1);
+    return g;
+}
+
+static void free_counters(ls_plan *plan) {
+    ls_cuda_slab_free(((norm_plan *)plan)->done);
+}
+
+ls_status ls_cuda_norm_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
+    const ls_norm_attr *a = &desc->attr.norm;
+    norm_plan *plan;
+    LS_TRY(ls_cuda_check_packs(desc, a->shape, a->storage));
+    if (a->pool_kernel) LS_TRY(ls_cuda_check_packs(desc, a->pooled, a->storage));
+    int forward = desc->op == LS_OP_NORM_FORWARD, backward = desc->op == LS_OP_NORM_BACKWARD;
+    ls_cuda_run *run = forward ? run_forward : backward ? run_backward : run_inference;
+    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *plan, run, forward || backward ? "own, 2 passes" : "own", &plan));
+    plan->grid = grid_of(a, desc->op, device->multiprocessors);
+    plan->base.free_parts = free_counters;
+    *out = &plan->base.base;
+    if (!forward && !backward) return LS_SUCCESS;
+    size_t rows = (size_t)plan->grid.slices * 2 + (backward ? 3 : 0);
+    plan->base.base.workspace_bytes = rows * (size_t)plan->grid.channels * sizeof(float);
+    ls_status status = ls_cuda_slab_new(&device->base, LS_MEMORY_DEVICE, (size_t)plan->grid.columns * sizeof(unsigned),
+        "a batch norm's counters", &plan->done);
+    if (ls_failed(status)) ls_cuda_plan_free(&plan->base.base);
+    return status;
+}
