@@ -44,7 +44,7 @@ void ls_memory_plan_print(const ls_memory_plan *p, FILE *file) {
     if (!p->own_memory) return;
     print_row(file, "kept for the driver", p->reserve);
     print_row(file, "free on the device", p->free_bytes);
-    print_row(file, "prefetch ring (host memory)", p->ring);
+    if (p->ring) print_row(file, "prefetch ring (host memory)", p->ring);
 }
 
 // "a smaller train.micro_batch (or auto), train.recompute = blocks or train.precision = bf16": what this configuration

@@ -10,7 +10,7 @@ typedef struct {
     size_t weights, gradients, optimizer, activations, workspace;
     size_t inputs;              // the device's input slots, and the resident data set
     size_t control;             // the update's records and workspace, the normalisation table; 0: not made yet, small
-    size_t ring;                // in host memory, which the device reads or copies
+    size_t ring;                // in host memory, which the device reads or copies; 0: not made yet
     int own_memory;             // the device's memory is not the host's; then these are known:
     size_t free_bytes, reserve; // free before the first slab; of that kept free for driver and libraries
 } ls_memory_plan;
