@@ -19,7 +19,9 @@ typedef struct {
                              // (Winograd)
     double flops_max;        // skips what costs more, for tests that must be short; 0: no limit
     int exact;               // outputs must be equal
-    const char *only;        // cases whose name contains it; NULL: all
+    int library_rounds; // in 16 bits convolutions and linear layers are rounded once more than need be: before their
+                        // bias, and weight gradients before they are added (cuDNN knows no fp32 sums)
+    const char *only;   // cases whose name contains it; NULL: all
 } ls_ops_options;
 
 enum { GUARD = 256, GUARD_BYTE = 0xA5, POISON_BYTE = 0xFF }; // 0xFF in every byte is a NaN in fp32, bf16 and fp16
@@ -405,13 +407,26 @@ static inline int is_conv(ls_op op) {
     return op == LS_OP_CONV_FORWARD || op == LS_OP_CONV_BACKWARD_DATA || op == LS_OP_CONV_BACKWARD_WEIGHT;
 }
 
+// What rounding once more may add: a unit in the last place of the largest value.
+static inline double rounding_of(
+    const ops_comparison *comparison, const op_case *c, const double *expected, size_t count) {
+    ls_op op = c->desc.op;
+    int rounded = op == LS_OP_CONV_FORWARD || op == LS_OP_CONV_BACKWARD_WEIGHT || op == LS_OP_LINEAR_FORWARD;
+    if (!comparison->options.library_rounds || c->storage == LS_F32 || !rounded) return 0;
+    double largest = 0;
+    for (size_t i = 0; i < count; i++)
+        if (isfinite(expected[i]) && fabs(expected[i]) > largest) largest = fabs(expected[i]);
+    return largest * (c->storage == LS_BF16 ? 0x1p-7 : 0x1p-10);
+}
+
 static inline int compare_values(
     ops_comparison *comparison, const op_case *c, int at, const double *expected, const double *got, size_t count) {
     const op_arg *arg = &c->args[at];
     double factor =
         is_conv(c->desc.op) && comparison->options.tolerance_factor > 0 ? comparison->options.tolerance_factor : 1;
+    double rounding = rounding_of(comparison, c, expected, count);
     for (size_t i = 0; i < count; i++) {
-        double tolerance = factor * arg->absolute + arg->relative * fabs(expected[i]);
+        double tolerance = factor * arg->absolute + arg->relative * fabs(expected[i]) + rounding;
         double difference = fabs(got[i] - expected[i]);
         if (comparison->options.exact) tolerance = 0;
         int same_special = isnan(expected[i]) ? isnan(got[i]) : isinf(expected[i]) && got[i] == expected[i];

@@ -11,7 +11,9 @@ static void compare_with_ref(ls_dtype storage) {
     ls_device *ref = NULL;
     assert_int_equal(ls_device_open("ref", &(ls_device_options){ .threads = 2 }, &ref, NULL).code, LS_OK);
     ls_device *cuda = cuda_open();
-    ls_ops_options options = { .storage = storage, .flops_max = cuda_is_real() ? 0 : 3e6 };
+    ls_ops_options options = {
+        .storage = storage, .flops_max = cuda_is_real() ? 0 : 3e6, .library_rounds = cuda_is_real()
+    };
     assert_int_equal(ls_ops_compare(ref, cuda, options), 0);
     ls_device_close(cuda);
     ls_device_close(ref);

@@ -1,69 +1,157 @@
-// libraries.c - the seam to NVIDIA's libraries, where there are none: nothing opens, so nothing else is called.
+// libraries.c - the seam to NVIDIA's libraries in the emulation. There are none: nothing opens, and the operators take
+// the direct kernels. With LOCKSTEP_EMULATED_LIBRARIES=1 in the environment there are stand-ins, so that tests see how
+// the operators use a library: they compute with the direct kernels too, but know of no bias, round weight gradients to
+// 16 bits where the storage type has them, and fill all of the workspace that they asked for with NaN first.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "device/cuda/kernels/direct.h"
+#include "device/cuda/kernels/update.h"
 #include "device/cuda/library.h"
 
+enum { ODD_BYTES = 208 }; // workspace that is asked for beyond need, a multiple of 16 and of nothing larger
+
+struct ls_cuda_libraries {
+    ls_cuda_device *device;
+};
+
+struct ls_cuda_conv_algorithm {
+    ls_op op;
+    ls_cuda_conv_geometry geometry;
+    size_t weights; // elements
+};
+
+struct ls_cuda_gemm {
+    ls_op op; // of the linear layer that this product is
+    ls_cuda_conv_geometry geometry;
+};
+
 ls_status ls_cuda_libraries_open(ls_cuda_device *device, ls_cuda_libraries **out) {
-    (void)device;
+    const char *wanted = getenv("LOCKSTEP_EMULATED_LIBRARIES");
     *out = NULL;
+    if (!wanted || strcmp(wanted, "1") != 0) return LS_SUCCESS;
+    *out = malloc(sizeof **out);
+    if (!*out) return ls_fail(LS_DEVICE, "no memory for the emulated libraries");
+    (*out)->device = device;
     return LS_SUCCESS;
 }
 
 void ls_cuda_libraries_close(ls_cuda_libraries *libraries) {
-    (void)libraries;
+    free(libraries);
 }
 
 void ls_cuda_libraries_text(const ls_cuda_libraries *libraries, char *text, size_t bytes) {
-    (void)libraries;
-    snprintf(text, bytes, "emulated");
+    snprintf(text, bytes, "%s", libraries ? "emulated libraries" : "emulated");
 }
 
 ls_status ls_cuda_conv_algorithm_new(
-    ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr, const char *layer, ls_cuda_conv_algorithm **out) {
-    (void)libraries, (void)op, (void)attr, (void)layer;
+    ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *a, const char *layer, ls_cuda_conv_algorithm **out) {
+    (void)libraries;
     *out = NULL;
+    if (a->groups > 1) return LS_SUCCESS; // as cuDNN where a group's channels are not padded: the direct kernels
+    ls_cuda_conv_algorithm *made = malloc(sizeof *made);
+    if (!made) return ls_fail(LS_DEVICE, "layer %s: no memory for a plan", layer);
+    int c = ls_cuda_channels(a->src.c), k = ls_cuda_channels(a->dst.c);
+    *made = (ls_cuda_conv_algorithm){ .op = op,
+        .geometry = { a->src.n, a->src.h, a->src.w, a->src.c, a->dst.h, a->dst.w, a->dst.c, c, k, a->kernel, a->stride,
+            a->pad, a->dilation, a->groups, a->storage },
+        .weights = (size_t)k * (size_t)(a->kernel * a->kernel) * (size_t)c };
+    *out = made;
     return LS_SUCCESS;
 }
 
 void ls_cuda_conv_algorithm_free(ls_cuda_conv_algorithm *algorithm) {
-    (void)algorithm;
+    free(algorithm);
+}
+
+// Weight gradients in 16 bits: the fp32 sums, then the direct kernel's own.
+static size_t sums_bytes(const ls_cuda_conv_algorithm *algorithm) {
+    int rounds = algorithm->op == LS_OP_CONV_BACKWARD_WEIGHT && algorithm->geometry.storage != LS_F32;
+    return rounds ? algorithm->weights * sizeof(float) : 0;
 }
 
 size_t ls_cuda_conv_workspace(const ls_cuda_conv_algorithm *algorithm) {
-    (void)algorithm;
-    return 0;
+    return sums_bytes(algorithm) + ls_cuda_direct_workspace(&algorithm->geometry) + ODD_BYTES;
 }
 
 const char *ls_cuda_conv_name(const ls_cuda_conv_algorithm *algorithm) {
     (void)algorithm;
-    return "";
+    return "emulated library";
+}
+
+static void enqueue_memset(void *at, int value, size_t bytes, ls_queue *queue) {
+    cudaError_t rc = cudaMemsetAsync(at, value, bytes, queue->stream);
+    if (rc != cudaSuccess) ls_keep_first(&queue->device->error, ls_cuda_fail("cudaMemsetAsync", rc));
+}
+
+static void weight_gradient(
+    const ls_cuda_conv_algorithm *a, void *image, void *weight, void *result, char *workspace, ls_queue *queue) {
+    const ls_cuda_conv_geometry *g = &a->geometry;
+    void *rest = workspace + sums_bytes(a);
+    if (g->storage == LS_F32) {
+        ls_cuda_direct_backward_weight(g, image, result, weight, rest, queue->stream);
+        return;
+    }
+    ls_flat_attr all = { .count = (int64_t)a->weights, .storage = g->storage };
+    enqueue_memset(workspace, 0, sums_bytes(a), queue);
+    ls_cuda_direct_backward_weight(g, image, result, (float *)(void *)workspace, rest, queue->stream);
+    ls_cuda_cast(&all, (const float *)(const void *)workspace, weight, queue->stream);
 }
 
 void ls_cuda_conv_execute(
     ls_cuda_conv_algorithm *algorithm, void *image, void *weight, void *result, void *workspace, ls_queue *queue) {
-    (void)algorithm, (void)image, (void)weight, (void)result, (void)workspace, (void)queue;
-    abort();
+    const ls_cuda_conv_geometry *g = &algorithm->geometry;
+    enqueue_memset(workspace, 0xFF, ls_cuda_conv_workspace(algorithm), queue);
+    if (algorithm->op == LS_OP_CONV_FORWARD) {
+        ls_cuda_direct_forward(g, image, weight, NULL, result, queue->stream);
+    } else if (algorithm->op == LS_OP_CONV_BACKWARD_DATA) {
+        ls_cuda_direct_backward_data(g, result, weight, image, queue->stream);
+    } else {
+        weight_gradient(algorithm, image, weight, result, workspace, queue);
+    }
 }
 
+// Which pass of a linear layer has this form of product; the others are not there.
 ls_status ls_cuda_gemm_new(
-    ls_cuda_libraries *libraries, const ls_cuda_gemm_attr *attr, const char *layer, ls_cuda_gemm **out) {
-    (void)libraries, (void)attr, (void)layer;
+    ls_cuda_libraries *libraries, const ls_cuda_gemm_attr *a, const char *layer, ls_cuda_gemm **out) {
+    (void)libraries;
     *out = NULL;
+    ls_cuda_gemm made;
+    if (!a->transpose_a && a->transpose_b && a->result == a->storage && a->beta == 0) {
+        made = (ls_cuda_gemm){ LS_OP_LINEAR_FORWARD, ls_cuda_linear_geometry(a->m, a->k, a->n, a->n, a->storage) };
+    } else if (!a->transpose_a && !a->transpose_b && a->result == a->storage && a->beta == 0) {
+        made =
+            (ls_cuda_gemm){ LS_OP_LINEAR_BACKWARD_DATA, ls_cuda_linear_geometry(a->m, a->n, a->k, a->k, a->storage) };
+    } else if (a->transpose_a && !a->transpose_b && a->result == LS_F32 && a->beta == 1) {
+        made =
+            (ls_cuda_gemm){ LS_OP_LINEAR_BACKWARD_WEIGHT, ls_cuda_linear_geometry(a->k, a->n, a->m, a->m, a->storage) };
+    } else {
+        return ls_fail(LS_INTERNAL, "layer %s: no such product in the emulated library", layer);
+    }
+    *out = malloc(sizeof **out);
+    if (!*out) return ls_fail(LS_DEVICE, "layer %s: no memory for a plan", layer);
+    **out = made;
     return LS_SUCCESS;
 }
 
 void ls_cuda_gemm_free(ls_cuda_gemm *gemm) {
-    (void)gemm;
+    free(gemm);
 }
 
 size_t ls_cuda_gemm_workspace(const ls_cuda_gemm *gemm) {
-    (void)gemm;
-    return 0;
+    return ls_cuda_direct_workspace(&gemm->geometry) + ODD_BYTES;
 }
 
 void ls_cuda_gemm_execute(
     const ls_cuda_gemm *gemm, const void *a, const void *b, void *c, void *workspace, ls_queue *queue) {
-    (void)gemm, (void)a, (void)b, (void)c, (void)workspace, (void)queue;
-    abort();
+    const ls_cuda_conv_geometry *g = &gemm->geometry;
+    enqueue_memset(workspace, 0xFF, ls_cuda_gemm_workspace(gemm), queue);
+    if (gemm->op == LS_OP_LINEAR_FORWARD) {
+        ls_cuda_direct_forward(g, a, b, NULL, c, queue->stream);
+    } else if (gemm->op == LS_OP_LINEAR_BACKWARD_DATA) {
+        ls_cuda_direct_backward_data(g, a, b, c, queue->stream);
+    } else {
+        ls_cuda_direct_backward_weight(g, b, a, c, workspace, queue->stream);
+    }
 }
