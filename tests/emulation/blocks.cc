@@ -54,7 +54,8 @@ struct shared_array {
     unsigned char *address;
 };
 
-static struct {
+// Made once and never freed, as all that lives as long as the process: the end of the program may still use the device.
+static struct running_block {
     const kernel_work *work; // NULL: none runs
     std::vector<fiber *> fibers;
     std::vector<warp> warps;
@@ -62,7 +63,7 @@ static struct {
     size_t threads, ended, at_barrier, now; // now: the thread that runs
     bool barriers_ignored;
     long barrier_dropped; // the number, counted in each thread; 0: none
-} block;
+} &block = *new running_block();
 
 static long kernels_with_barriers; // counted for skip_barrier
 static const size_t SHARED_LIMIT = 48 << 10;

@@ -6,12 +6,11 @@
 
 namespace emu {
 
-settings config;
-
+settings &config = *new settings; // never freed: the program's end may still use the device
+static auto &settings_read = *new std::string;
+static auto &world = *new std::recursive_mutex;
 static uint64_t random_state;
-static std::recursive_mutex world;
 static bool started;
-static std::string settings_read;
 static cudaError_t sticky_error = cudaSuccess;
 static thread_local cudaError_t last_error = cudaSuccess;
 static thread_local int device_of_thread = 0;

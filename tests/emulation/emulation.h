@@ -29,7 +29,7 @@ struct settings {
     long backlog = 1024;
     long protect = 1;
 };
-extern settings config;
+extern settings &config;
 
 [[noreturn]] __attribute__((format(printf, 1, 2))) void die(const char *format, ...);
 uint64_t random_bits();

@@ -25,8 +25,9 @@ struct allocation {
 
 static const size_t PAGE = 4096, RESERVED = size_t{ 16 } << 30;
 static const unsigned char UNUSED = 0xC5;
-static std::map<char *, allocation> device_memory, pinned_memory;
-static std::map<int, size_t> used; // by device
+static auto &device_memory = *new std::map<char *, allocation>; // never freed: the program's end may still use them
+static auto &pinned_memory = *new std::map<char *, allocation>;
+static auto &used = *new std::map<int, size_t>; // by device
 static char *free_address, *reserved_end;
 static long allocations; // of both kinds, counted for malloc_fail
 static int opened;

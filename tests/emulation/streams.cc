@@ -83,11 +83,11 @@ struct CUgraphExec_st {
 namespace emu {
 
 static CUstream_st *legacy; // the default stream
-static std::vector<CUstream_st *> streams;
-static std::set<CUevent_st *> events;
-static std::set<CUgraph_st *> graphs;
-static std::set<CUgraphExec_st *> execs;
-static std::vector<std::shared_ptr<capture>> captures; // open ones
+static auto &streams = *new std::vector<CUstream_st *>; // never freed: the program's end may still use them
+static auto &events = *new std::set<CUevent_st *>;
+static auto &graphs = *new std::set<CUgraph_st *>;
+static auto &execs = *new std::set<CUgraphExec_st *>;
+static auto &captures = *new std::vector<std::shared_ptr<capture>>; // open ones
 const char *now_running = "";
 static long kernels_run, waits_called;                 // counted for the planted faults
 
