@@ -78,13 +78,27 @@ static inline size_t arg_bytes(ls_device *device, const op_case *c, const op_arg
     return 0;
 }
 
+// Makes the staging memory large enough; what is in it is lost.
+static inline void stage(op_run *run, size_t bytes) {
+    const ls_device_api *api = run->device->api;
+    if (run->staging && run->staging->bytes >= bytes) return;
+    if (run->staging) api->slab_free(run->staging);
+    run->staging = NULL;
+    ls_status status = api->slab_new(run->device, LS_MEMORY_PINNED, bytes, "a test's staging", &run->staging);
+    if (!ls_failed(status)) return;
+    fprintf(stderr, "%s\n", status.text);
+    abort();
+}
+
 static inline void put_bytes(op_run *run, ls_buffer dst, const void *bytes, size_t count) {
+    stage(run, count);
     memcpy(run->staging->address, bytes, count);
     run->device->api->copy(dst, ls_buffer_at(run->staging, 0, run->staging->bytes), count, run->queue);
     (void)run->device->api->queue_sync(run->queue);
 }
 
 static inline void get_bytes(op_run *run, void *bytes, ls_buffer src, size_t count) {
+    stage(run, count);
     run->device->api->copy(ls_buffer_at(run->staging, 0, run->staging->bytes), src, count, run->queue);
     (void)run->device->api->queue_sync(run->queue);
     memcpy(bytes, run->staging->address, count);
@@ -239,15 +253,8 @@ static inline ls_status run_prepare(op_run *run, const op_case *c) {
         size_t bytes = arg_bytes(run->device, c, &c->args[i]);
         if (bytes > largest) largest = bytes;
     }
-    ls_plan *plan; // its workspace passes through staging, too
-    LS_TRY(api->plan_new(run->device, &c->desc, &plan));
-    if (plan->workspace_bytes > largest) largest = plan->workspace_bytes;
-    api->plan_free(plan);
-    size_t extra = c->pool_src ? api->activation_bytes(run->device, pool_src_shape(c), c->storage) : 0;
     LS_TRY(api->queue_new(run->device, "test", &run->queue));
-    // 16-bit parameters and the pooling forward may need a little more than the arguments themselves
-    size_t staging = 2 * (largest + extra) + ((size_t)1 << 20);
-    LS_TRY(api->slab_new(run->device, LS_MEMORY_PINNED, staging, "a test's staging", &run->staging));
+    stage(run, largest + 2 * GUARD);
     for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
         const op_arg *arg = &c->args[i];
         size_t bytes = arg_bytes(run->device, c, arg);
