@@ -307,6 +307,10 @@ static inline void norm_cases(ls_dtype storage, case_visit *visit, void *context
             norm_backward_case(norm_rows[i].name, a, visit, context);
         }
     }
+    // more pixels than a GPU's threads take at once, so that each of them has several
+    ls_norm_attr a = { .shape = { 17, 1, 180, 180 }, .eps = 1e-5F, .relu = 1, .storage = storage };
+    norm_forward_case("long slices", a, 0, visit, context);
+    norm_backward_case("long slices", a, visit, context);
 }
 
 // ---- batch norm with the max pooling that follows it (devices with LS_FUSES_NORM_POOL)

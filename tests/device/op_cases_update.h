@@ -69,6 +69,7 @@ static const struct {
     { "17 classes, inference", 9, 17, 8, 0, 0 },
     { "one class", 3, 1, 3, 0, 1 },
     { "1000 classes", 2, 1000, 2, 0, 1 },
+    { "many samples", 600, 10, 590, 0.1F, 1 },
 };
 
 static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context) {

@@ -23,6 +23,8 @@ static void compare_with_ref(ls_dtype storage, const char *emulation, double flo
         .storage = storage, .flops_max = cuda_is_real() ? 0 : flops_max / SLOW, .library_rounds = cuda_is_real()
     };
     assert_int_equal(ls_ops_compare(ref, cuda, options), 0);
+    // beyond the limit, and yet not to be left out
+    assert_int_equal(ls_ops_compare(ref, cuda, (ls_ops_options){ .storage = storage, .only = "long slices" }), 0);
     ls_device_close(cuda);
     ls_device_close(ref);
 }
