@@ -158,6 +158,34 @@ static void what_is_recorded_does_not_run(void **unused) {
     ls_device_close(cuda);
 }
 
+// No sync in between: an export sees what was enqueued before it, an import comes after it.
+static void imports_and_exports_wait_for_the_queues(void **unused) {
+    (void)unused;
+    enum { FLOATS = 64 };
+    const ls_param_shape shape = { LS_PARAM_VECTOR, { FLOATS, 1, 1, 1 }, 1 };
+    for (int seed = 1; seed <= SEEDS; seed++) {
+        open_with("", seed);
+        ls_queue *queue;
+        float got[FLOATS], other[FLOATS];
+        must(api->queue_new(cuda, "test", &queue));
+        ls_slab *pinned = slab_of(LS_MEMORY_PINNED, sizeof got), *device = slab_of(LS_MEMORY_DEVICE, sizeof got);
+        for (int i = 0; i < FLOATS; i++) ((float *)ls_buffer_host(whole(pinned)))[i] = (float)i + 1;
+        for (int i = 0; i < FLOATS; i++) other[i] = -(float)i;
+        api->copy(whole(device), whole(pinned), sizeof got, queue);
+        api->param_export(cuda, &shape, whole(device), got);
+        assert_memory_equal(got, pinned->address, sizeof got);
+        api->zero(whole(device), sizeof got, queue);
+        api->param_import(cuda, &shape, other, whole(device));
+        api->copy(whole(pinned), whole(device), sizeof got, queue);
+        must(api->queue_sync(queue));
+        assert_memory_equal(pinned->address, other, sizeof other);
+        api->slab_free(pinned);
+        api->slab_free(device);
+        api->queue_free(queue);
+        ls_device_close(cuda);
+    }
+}
+
 // The tests above see what they are there for: without one of the waits, results are wrong for some seed.
 static void a_missing_wait_is_seen(void **unused) {
     (void)unused;
@@ -183,6 +211,7 @@ int main(void) {
         cmocka_unit_test(events_order_two_queues),
         cmocka_unit_test(what_is_recorded_does_not_run),
         cmocka_unit_test(a_recording_of_two_queues_is_launched_often),
+        cmocka_unit_test(imports_and_exports_wait_for_the_queues),
         cmocka_unit_test(a_missing_wait_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
