@@ -43,12 +43,12 @@ static void protect(int rights) {
 
 static void check_ends() {
 #ifndef EMU_ASAN
+    static const std::string untouched(PAGE, static_cast<char>(UNUSED));
     for (const auto &a : device_memory) {
-        size_t all = pages_of(a.second.bytes);
-        for (size_t i = a.second.bytes; i < all; i++)
-            if (static_cast<unsigned char>(a.first[i]) != UNUSED)
-                die("a write %zu bytes behind an allocation of %zu bytes of device memory", i - a.second.bytes,
-                    a.second.bytes);
+        size_t rest = pages_of(a.second.bytes) - a.second.bytes;
+        if (memcmp(a.first + a.second.bytes, untouched.data(), rest) != 0)
+            die("a write behind an allocation of %zu bytes of device memory, by %s or before it", a.second.bytes,
+                now_running);
     }
 #endif
 }
