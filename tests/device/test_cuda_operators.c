@@ -44,6 +44,45 @@ static void fp16_agrees_with_ref(void **unused) {
     compare_with_ref(LS_F16, "seed=3,protect=0", 1e6);
 }
 
+// What a plan keeps on the device between two runs (counters of blocks that have finished) is as before the first.
+static void run_twice(void *context, op_case *c) {
+    ls_device *cuda = context;
+    int is_loss = c->desc.op == LS_OP_LOSS, out = is_loss ? LS_LOSS_RESULT : LS_NORM_FORWARD_SAVED;
+    if ((!is_loss && c->desc.op != LS_OP_NORM_FORWARD) || strncmp(c->desc.layer, "many samples", 12) != 0) return;
+    op_run run = { .device = cuda };
+    ls_plan *plan = NULL;
+    ls_slab *slab = NULL;
+    ls_buffer workspace = { 0 };
+    ls_status status = run_prepare(&run, c);
+    if (!ls_failed(status)) status = cuda->api->plan_new(cuda, &c->desc, &plan);
+    if (!ls_failed(status)) status = guarded_new(&run, plan->workspace_bytes, &slab, &workspace);
+    size_t bytes = run.args[out].bytes;
+    char *before = case_memory(bytes), *results[2] = { case_memory(bytes), case_memory(bytes) };
+    get_bytes(&run, before, run.args[out], bytes);
+    for (int k = 0; k < 2 && !ls_failed(status); k++) {
+        put_bytes(&run, run.args[out], before, bytes);
+        ls_plan_run(plan, run.args, workspace, run.queue);
+        get_bytes(&run, results[k], run.args[out], bytes);
+        status = cuda->api->queue_sync(run.queue);
+    }
+    if (ls_failed(status)) fail_msg("%s: %s", c->name, status.text);
+    if (memcmp(before, results[0], bytes) == 0) fail_msg("%s: the first run did nothing", c->name);
+    if (memcmp(results[0], results[1], bytes) != 0) fail_msg("%s: the second run has another result", c->name);
+    for (int k = 0; k < 2; k++) free(results[k]);
+    free(before);
+    cuda->api->plan_free(plan);
+    cuda->api->slab_free(slab);
+    run_free(&run);
+}
+
+static void a_plan_runs_again(void **unused) {
+    (void)unused;
+    ls_device *cuda = cuda_open();
+    norm_cases(LS_F32, run_twice, cuda);
+    loss_cases(LS_F32, run_twice, cuda);
+    ls_device_close(cuda);
+}
+
 int main(void) {
     int skipped = cuda_choose();
     if (skipped) return skipped;
@@ -51,6 +90,7 @@ int main(void) {
         cmocka_unit_test(fp32_agrees_with_ref),
         cmocka_unit_test(bf16_agrees_with_ref),
         cmocka_unit_test(fp16_agrees_with_ref),
+        cmocka_unit_test(a_plan_runs_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
