@@ -1,0 +1,261 @@
+#!/usr/bin/env bash
+# gpu-check.sh - builds Lockstep on a machine with an NVIDIA GPU, checks it on the card and measures it.
+#
+#   scripts/gpu-check.sh [PART]...      (default: all, in this order; each takes less than ten minutes)
+#
+#   build      a release build for this card
+#   tests      the operator suite, queues, recordings and whole training, on the card instead of the emulation
+#   sanitizer  compute-sanitizer: memcheck, racecheck and initcheck over training and operators
+#   graphs     recorded updates against eager ones, ring against resident data: the same weights bit for bit
+#   accuracy   lenet on Fashion-MNIST in fp32, bf16 and fp16: as accurate as on the cpu
+#   profile    time from start to the first update; how long the host waits for the device in an update
+#   layers     every instruction of the shipped networks beside the card's measured limits
+#   peers      training throughput beside PyTorch (eager, compiled, recorded), where python3 has it
+#
+# Needs nvcc, cuDNN and cuBLASLt (installed, or as Python packages of python3) and the packages of install-packages.sh; without
+# those, carry/ as scripts/carry.sh makes it. MPI is used if it is there. Needs no network. Every item is one line with a verdict;
+# results go to build/gpu/results/ and, as one JSON file and a table, to bench/results/gpu-CARD.{json,md}.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+readonly root=$PWD build=$PWD/build/gpu
+readonly results=$build/results
+python=${PYTHON:-python3}
+[ $# -gt 0 ] || set -- build tests sanitizer graphs accuracy profile layers peers
+mkdir -p "$results"
+bad=0
+
+# item PART NAME VERDICT DETAIL: one line for a reader, one for the report.
+item() {
+  printf '%-8s %-10s %-44s %s\n' "$3" "$1" "$2" "$4"
+  [ "$3" != failed ] || bad=$((bad + 1))
+  "$python" - "$@" >>"$results/items.jsonl" <<'PY'
+import json, sys
+print(json.dumps(dict(zip(("part", "item", "verdict", "detail"), sys.argv[1:5]))))
+PY
+}
+
+# try PART NAME LIMIT_S COMMAND...: its output goes to a file, whose end is shown when it fails.
+try() {
+  local part=$1 name=$2 limit=$3 log rc started=$SECONDS
+  shift 3
+  log=$results/$part-${name//[^A-Za-z0-9]/_}.log
+  timeout "$limit" "$@" >"$log" 2>&1
+  rc=$?
+  if [ $rc = 0 ]; then
+    item "$part" "$name" ok "$((SECONDS - started)) s"
+  elif [ $rc = 77 ]; then
+    item "$part" "$name" skipped "$(grep -m1 '^skipped: ' "$log")"
+  else
+    item "$part" "$name" failed "exit $rc; $(tail -n 3 "$log" | tr '\n' ' ' | cut -c1-300)"
+    tail -n 25 "$log" | sed 's/^/    /'
+  fi
+  return $rc
+}
+
+value() { "$python" -c 'import json,sys
+v = json.load(open(sys.argv[1]))
+for k in sys.argv[2].split("."): v = v[k]
+print(v)' "$1" "$2"; }
+
+# --- build
+
+# Headers and libraries of the packages in carry/, where the system has none.
+unpack_carried() {
+  export DEPS=$build/deps
+  if [ -d carry ] && [ ! -e "$DEPS/done" ]; then
+    mkdir -p "$DEPS"
+    for package in carry/*.deb; do dpkg -x "$package" "$DEPS" || return 1; done
+    touch "$DEPS/done"
+  fi
+  [ -e "$DEPS/done" ] || return 0
+  export PATH=$PATH:$DEPS/usr/bin PKG_CONFIG_SYSROOT_DIR=$DEPS
+  export PKG_CONFIG_PATH=$DEPS/usr/lib/x86_64-linux-gnu/pkgconfig:$DEPS/usr/share/pkgconfig
+  export LD_LIBRARY_PATH=$DEPS/usr/lib/x86_64-linux-gnu:$DEPS/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export CMAKE_PREFIX_PATH=$DEPS/usr
+}
+
+# cuDNN and cuBLASLt of Python packages, as one folder of links: include/ and lib/.
+link_python_toolkit() {
+  local nvcc
+  nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+  if [ -e "$(dirname "$nvcc")/../include/cudnn.h" ] || [ -e /usr/include/cudnn.h ]; then return 0; fi
+  "$python" - "$build/toolkit" <<'PY'
+import pathlib, site, sys, sysconfig
+out = pathlib.Path(sys.argv[1])
+folders = {pathlib.Path(p) / "nvidia" for p in [*site.getsitepackages(), sysconfig.get_paths()["purelib"]]}
+for kind in ("include", "lib"):
+    (out / kind).mkdir(parents=True, exist_ok=True)
+    for folder in folders:
+        for entry in folder.glob(f"*/{kind}/*"):
+            link = out / kind / entry.name
+            if not link.exists(): link.symlink_to(entry)
+print(f"{out}: {len(list((out / 'lib').iterdir()))} libraries")
+PY
+}
+
+part_build() {
+  local mpi=OFF capability
+  command -v mpicc >/dev/null && mpi=ON
+  nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv,noheader || true
+  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+  link_python_toolkit || return 1
+  try build configure 120 cmake -S . -B "$build" -G Ninja -Wno-dev -DCMAKE_BUILD_TYPE=Release -DLOCKSTEP_CUDA=on \
+    -DLOCKSTEP_MPI=$mpi -DLOCKSTEP_CUDA_ARCHITECTURES="${capability:-90}" -DLOCKSTEP_CUDA_ROOT="$build/toolkit" || return 1
+  try build compile 590 cmake --build "$build" || return 1
+  try build devices 60 "$build/bin/train" devices --json
+  cp "$results/build-devices.log" "$results/devices.json"
+}
+
+# --- checks
+
+part_tests() {
+  local program
+  export LOCKSTEP_TEST_GPU=1
+  for program in device_cuda device_cuda_operators device_cuda_queues train_cuda; do
+    try tests "$program" 300 "$build/bin/test_$program"
+  done
+  unset LOCKSTEP_TEST_GPU
+}
+
+readonly short=(--set train.max_updates=4 --set data.train_samples=512 --set data.test_samples=64 --set train.global_batch=32)
+
+part_sanitizer() {
+  local tool
+  command -v compute-sanitizer >/dev/null || {
+    item sanitizer compute-sanitizer skipped "it is not on the PATH"
+    return
+  }
+  for tool in memcheck racecheck initcheck; do
+    for model in lenet resnet20; do
+      try sanitizer "$tool, training of $model" 280 compute-sanitizer --tool $tool --error-exitcode 9 "$build/bin/train" \
+        configs/bench-cpu.ini --quiet --run-dir "$results/$tool-$model" "${short[@]}" --set device.type=cuda \
+        --set device.graphs=false --set model.file=models/$model.ini --set "data.shape=$(shape $model)"
+    done
+  done
+  LOCKSTEP_TEST_GPU=1 try sanitizer "memcheck, queues and recordings" 200 compute-sanitizer --tool memcheck --error-exitcode 9 \
+    "$build/bin/test_device_cuda_queues"
+}
+
+shape() { case $1 in lenet) echo 1x28x28 ;; *) echo 3x32x32 ;; esac; }
+
+# train_once NAME OPTIONS...: a run of its own; prints nothing.
+train_once() {
+  local name=$1
+  shift
+  rm -rf "$results/runs/$name"
+  "$build/bin/train" "$@" --quiet --run-dir "$results/runs/$name" --set device.type=cuda
+}
+
+part_graphs() {
+  local model precision name first hash variant
+  for model in lenet resnet9; do
+    for precision in fp32 bf16 fp16; do
+      first=
+      for variant in "true ring" "false ring" "true resident"; do
+        name=graphs-$model-$precision-${variant// /-}
+        train_once "$name" configs/bench-cpu.ini --set model.file=models/$model.ini --set "data.shape=$(shape $model)" \
+          --set train.precision=$precision --set train.max_updates=60 --set device.graphs="${variant% *}" \
+          --set data.loader="${variant#* }" >"$results/$name.log" 2>&1 || {
+          item graphs "$model $precision" failed "$(tail -n 1 "$results/$name.log")"
+          continue 2
+        }
+        hash=$(value "$results/runs/$name/summary.json" weights_hash)
+        : "${first:=$hash}"
+        [ "$hash" = "$first" ] || {
+          item graphs "$model $precision" failed "graphs=${variant% *}, loader=${variant#* }: weights $hash, not $first"
+          continue 2
+        }
+      done
+      item graphs "$model $precision" ok "eager, recorded and resident: weights $first after 60 updates"
+    done
+  done
+}
+
+readonly least_accuracy=0.910 # five epochs on the cpu: 0.9175 to 0.9216
+
+fashion() {
+  local folder
+  for folder in data/fashion-mnist "$build/deps/usr/share/dataset-fashion-mnist" /usr/share/dataset-fashion-mnist; do
+    [ -d "$folder" ] && realpath "$folder" && return
+  done
+}
+
+part_accuracy() {
+  local precision summary accuracy folder
+  folder=$(fashion)
+  [ -n "$folder" ] || {
+    item accuracy lenet skipped "no Fashion-MNIST: scripts/fetch-data.sh fashion-mnist, or carry/"
+    return
+  }
+  for precision in fp32 bf16 fp16; do
+    summary=$results/runs/accuracy-$precision/summary.json
+    if train_once accuracy-$precision configs/fashion-mnist.ini --set "data.path=$folder" --set train.precision=$precision \
+      >"$results/accuracy-$precision.log" 2>&1; then
+      accuracy=$(value "$summary" test_accuracy)
+      item accuracy "lenet, 5 epochs, $precision" \
+        "$("$python" -c "print('ok' if $accuracy >= $least_accuracy else 'failed')")" \
+        "$accuracy, at least $least_accuracy; $(value "$summary" train_images_per_second) images/s"
+    else
+      item accuracy "lenet, $precision" failed "$(tail -n 1 "$results/accuracy-$precision.log")"
+    fi
+  done
+}
+
+# --- measurements
+
+part_profile() {
+  local model summary
+  cc -shared -fPIC -O2 -o "$build/sync_time.so" tests/support/sync_time.c -ldl ||
+    { item profile "host waits" failed "tests/support/sync_time.c does not compile"; return; }
+  for model in lenet resnet9; do
+    summary=$results/runs/profile-$model/summary.json
+    LD_PRELOAD=$build/sync_time.so train_once profile-$model configs/bench-cpu.ini --set model.file=models/$model.ini \
+      --set "data.shape=$(shape $model)" --set train.precision=bf16 --set train.max_updates=2000 --set train.epochs=100 \
+      --set log.every=1000 --set data.loader=resident >"$results/profile-$model.log" 2>&1 ||
+      { item profile "$model" failed "$(tail -n 1 "$results/profile-$model.log")"; continue; }
+    item profile "$model, first update" ok "$(value "$summary" time_to_first_update_seconds) s after the start"
+    item profile "$model, host waits for the device" ok "$(grep -h '^sync_time' "$results/profile-$model.log")"
+  done
+}
+
+readonly networks=("lenet 128 fp32" "lenet 128 bf16" "resnet20 128 bf16" "resnet9 512 bf16" "resnet9 512 fp16")
+
+part_layers() {
+  local model batch precision
+  for network in "${networks[@]}"; do
+    read -r model batch precision <<<"$network"
+    mkdir -p "$results/layers-$model-$precision"
+    try layers "$model $batch $precision" 120 "$build/bin/train" bench configs/bench-cpu.ini --layers \
+      --run-dir "$results/layers-$model-$precision" --seconds 1 --set device.type=cuda --set model.file=models/$model.ini \
+      --set "data.shape=$(shape $model)" --set train.global_batch="$batch" --set train.micro_batch="$batch" \
+      --set train.precision="$precision" && tail -n 1 "$results/layers-${model}_${batch}_$precision.log"
+  done
+}
+
+part_peers() {
+  "$python" -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null || {
+    item peers PyTorch skipped "$python has no PyTorch that sees the GPU"
+    return
+  }
+  try peers "lenet, resnet20, resnet9" 590 "$python" bench/compare_pytorch_gpu.py --train "$build/bin/train" \
+    --out "$results/peers.json" ${PEERS_ARGS:-} && cat "$results/peers.md"
+}
+
+# --- all
+
+unpack_carried || exit 1
+for part in "$@"; do
+  case $part in
+  build | tests | sanitizer | graphs | accuracy | profile | layers | peers)
+    started=$SECONDS
+    "part_$part"
+    printf -- '-- %s: %d s\n' "$part" $((SECONDS - started))
+    ;;
+  *)
+    echo "gpu-check.sh: unknown part '$part'" >&2
+    exit 2
+    ;;
+  esac
+done
+"$python" bench/gpu_report.py "$results" "$root/bench/results"
+[ $bad = 0 ]
