@@ -220,15 +220,15 @@ static const struct {
     const char *name, *options[OPTIONS_MAX];
     const char *says[3];
 } failures[] = {
-    { "diverges", { "optimizer.rate=1000", "optimizer.momentum=0.99", "train.epochs=60" },
+    { "diverges", { "optimizer.rate=1000", "optimizer.weight_decay=1", "train.epochs=60" },
         { "not finite", "optimizer.rate" } },
     { "diverges in ordered mode",
-        { "optimizer.rate=1000", "optimizer.momentum=0.99", "train.epochs=60", "run.deterministic=true" },
+        { "optimizer.rate=1000", "optimizer.weight_decay=1", "train.epochs=60", "run.deterministic=true" },
         { "not finite", "optimizer.rate" } },
     { "fp16 at its floor",
         { "train.precision=fp16", "loss_scale.initial=16777216", "loss_scale.minimum=16777216", "train.epochs=60" },
         { "overflowed in fp16", "loss_scale.max_skips" } },
-    { "input that is not finite", { "data.std=1e-40, 1e-40, 1e-40" }, { "loss of", "not finite", "update 0 " } },
+    { "input that is not finite", { "data.std=1e-40, 1e-40, 1e-40" }, { "not finite", "update 0 " } },
 };
 
 // The same message as on ref, at the same update, although the host was ahead of the device.
