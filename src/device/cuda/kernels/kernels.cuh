@@ -71,7 +71,9 @@ template <typename T> __device__ inline ls_pack<T> ls_pack_unpack(uint4 raw) {
     return pack;
 }
 
-template <typename T> __device__ inline uint4 ls_pack_raw(const T *from) { return *reinterpret_cast<const uint4 *>(from); }
+template <typename T> __device__ inline uint4 ls_pack_raw(const T *from) {
+    return *reinterpret_cast<const uint4 *>(from);
+}
 
 template <typename T> __device__ inline ls_pack<T> ls_pack_load(const T *from) {
     return ls_pack_unpack<T>(ls_pack_raw(from));

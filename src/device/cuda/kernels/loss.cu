@@ -1,5 +1,5 @@
-// loss.cu - one launch. A power of two of neighbouring threads (lanes) has a sample; the last block that finishes adds up
-// the losses of all samples in their order, as a single thread would.
+// loss.cu - one launch. A power of two of neighbouring threads (lanes) has a sample; the last block that finishes adds
+// up the losses of all samples in their order, as a single thread would.
 #include <float.h>
 #include "device/cuda/kernels/kernels.cuh"
 #include "device/cuda/kernels/loss.h"

@@ -56,7 +56,8 @@ extern "C" void ls_cuda_map_relu(ls_dtype storage, const void *src, void *dst, i
 
 extern "C" void ls_cuda_map_relu_backward(
     ls_dtype storage, const void *dst, const void *grad_dst, void *grad_src, int64_t packs, cudaStream_t stream) {
-    LAUNCH(relu_backward, static_cast<const T *>(dst), static_cast<const T *>(grad_dst), static_cast<T *>(grad_src), packs);
+    LAUNCH(relu_backward, static_cast<const T *>(dst), static_cast<const T *>(grad_dst), static_cast<T *>(grad_src),
+        packs);
 }
 
 extern "C" void ls_cuda_map_add(
@@ -72,8 +73,8 @@ extern "C" void ls_cuda_map_scale(
 namespace {
 
 // A thread has one pack of channels of `group` pixels that follow each other: the words of neighbouring pixels (of
-// neighbouring channels, where the map is one pixel) come from one block of the generator, which costs far more than the
-// memory does.
+// neighbouring channels, where the map is one pixel) come from one block of the generator, which costs far more than
+// the memory does.
 struct dropout_geometry {
     uint32_t items, plane; // items: threads with work
     int c, channels, group;

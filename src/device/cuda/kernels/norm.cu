@@ -3,8 +3,8 @@
 //   apply           reads src, residual; writes dst (p) and index (p)
 //   backward sums   reads src, grad_dst, grad_dst2 and dst (with relu; with pooling p: grad_dst, grad_dst2, index)
 //   backward apply  reads the same; writes grad_src, grad_residual
-// Sums: each block adds up a slice of the pixels; the block of a column of channels that finishes last adds up the slices
-// in double, in their order, so the result depends on shapes only.
+// Sums: each block adds up a slice of the pixels; the block of a column of channels that finishes last adds up the
+// slices in double, in their order, so the result depends on shapes only.
 #include "device/cuda/kernels/norm.h"
 #include "device/cuda/kernels/pool.cuh"
 
@@ -170,7 +170,9 @@ template <typename T> __device__ inline affine<T> affine_of(const ls_cuda_norm_a
     load_floats<size>((a.mean ? a.mean : a.saved) + channel, f.mean);
     load_floats<size>((a.mean ? a.var : a.saved + a.grid.channels) + channel, f.factor);
     LS_UNROLL
-    for (int k = 0; k < size; k++) f.factor[k] = gamma[k] * (a.mean ? 1 / sqrtf(f.factor[k] + a.attr.eps) : f.factor[k]);
+    for (int k = 0; k < size; k++) {
+        f.factor[k] = gamma[k] * (a.mean ? 1 / sqrtf(f.factor[k] + a.attr.eps) : f.factor[k]);
+    }
     return f;
 }
 
@@ -195,7 +197,8 @@ template <typename T, bool RESIDUAL> __global__ void __launch_bounds__(APPLY_THR
     const T *residual = static_cast<const T *>(a.residual) + (RESIDUAL ? at.pack * size : 0);
     T *dst = static_cast<T *>(a.out) + at.pack * size;
     int64_t step = static_cast<int64_t>(at.rows) * gridDim.y;
-    for (int64_t pixel = static_cast<int64_t>(blockIdx.y) * at.rows + at.row; pixel < a.grid.pixels; pixel += AHEAD * step) {
+    int64_t pixel = static_cast<int64_t>(blockIdx.y) * at.rows + at.row;
+    for (; pixel < a.grid.pixels; pixel += AHEAD * step) {
         uint4 raw[AHEAD], more[AHEAD];
         LS_UNROLL
         for (int u = 0; u < AHEAD; u++) {
@@ -218,7 +221,8 @@ template <typename T, bool RESIDUAL> __global__ void __launch_bounds__(APPLY_THR
 
 // The largest of a window, as pool.cu has it; here the elements are made on the way.
 template <typename T, bool RESIDUAL, bool HALVES>
-__device__ inline void pool_one(const ls_cuda_norm_args &a, const ls_windows &g, const affine<T> &f, int64_t pixel, int channel) {
+__device__ inline void pool_one(
+    const ls_cuda_norm_args &a, const ls_windows &g, const affine<T> &f, int64_t pixel, int channel) {
     constexpr int size = ls_pack<T>::size;
     ls_pixel at = ls_pixel_at(static_cast<uint32_t>(pixel), g.by_q, g.by_p);
     int y0 = at.y * g.stride - g.pad, x0 = at.x * g.stride - g.pad;
@@ -299,7 +303,8 @@ __global__ void __launch_bounds__(SUM_THREADS, AFTER == WINDOWS ? 1 : 2)
         load_floats<size>(a.saved + channel, mean);
         LS_UNROLL_BY(AFTER == NOTHING || AFTER == RELU ? 2 : 1)
         for (pixel += at.row; pixel < end; pixel += at.rows) {
-            ls_pack<T> x = ls_pack_load(static_cast<const T *>(a.src) + static_cast<int64_t>(pixel) * a.grid.channels + channel);
+            int64_t offset = static_cast<int64_t>(pixel) * a.grid.channels + channel;
+            ls_pack<T> x = ls_pack_load(static_cast<const T *>(a.src) + offset);
             ls_pack<T> grad = gradient_at<T, AFTER>(a, g, pixel, channel);
             LS_UNROLL
             for (int k = 0; k < size; k++) {
@@ -364,11 +369,11 @@ dim3 blocks_of(const ls_cuda_norm_grid &g, int below) {
 
 template <typename T, bool RESIDUAL> void apply(const ls_cuda_norm_args *a, cudaStream_t stream) {
     dim3 blocks = blocks_of(a->grid, a->grid.apply_blocks);
-    ls_nchw p = a->attr.pooled;
+    int pooled = a->attr.pooled.n * a->attr.pooled.h * a->attr.pooled.w;
     if (follower_of(&a->attr) == HALVES) {
-        LS_LAUNCH((norm_apply_pool<T, RESIDUAL, true>), blocks, APPLY_THREADS, stream, *a, windows_of(a), p.n * p.h * p.w);
+        LS_LAUNCH((norm_apply_pool<T, RESIDUAL, true>), blocks, APPLY_THREADS, stream, *a, windows_of(a), pooled);
     } else if (a->attr.pool_kernel) {
-        LS_LAUNCH((norm_apply_pool<T, RESIDUAL, false>), blocks, APPLY_THREADS, stream, *a, windows_of(a), p.n * p.h * p.w);
+        LS_LAUNCH((norm_apply_pool<T, RESIDUAL, false>), blocks, APPLY_THREADS, stream, *a, windows_of(a), pooled);
     } else {
         LS_LAUNCH((norm_apply<T, RESIDUAL>), blocks, APPLY_THREADS, stream, *a);
     }
@@ -414,7 +419,9 @@ extern "C" void ls_cuda_norm_apply(const ls_cuda_norm_args *args, cudaStream_t s
     }
 }
 
-extern "C" void ls_cuda_norm_backward_sums(const ls_cuda_norm_args *args, cudaStream_t stream) { BY_FOLLOWER(backward_sums); }
+extern "C" void ls_cuda_norm_backward_sums(const ls_cuda_norm_args *args, cudaStream_t stream) {
+    BY_FOLLOWER(backward_sums);
+}
 
 extern "C" void ls_cuda_norm_backward_apply(const ls_cuda_norm_args *args, cudaStream_t stream) {
     BY_FOLLOWER(backward_apply);

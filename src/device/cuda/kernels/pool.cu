@@ -100,7 +100,8 @@ __global__ void __launch_bounds__(LS_BLOCK) pool_window(geometry g, const T *src
         uint4 raw[4]; // all on their way before the first is used
         LS_UNROLL
         for (int t = 0; t < 4; t++) {
-            raw[t] = ls_pack_raw(src + static_cast<int64_t>((w.y + t / 2) * g.windows.w + w.x + t % 2) * g.windows.channels);
+            int inside = (w.y + t / 2) * g.windows.w + w.x + t % 2;
+            raw[t] = ls_pack_raw(src + static_cast<int64_t>(inside) * g.windows.channels);
         }
         LS_UNROLL
         for (int t = 0; t < 4; t++) partial_add<T, MAX>(p, ls_pack_unpack<T>(raw[t]), t);
@@ -115,8 +116,8 @@ __global__ void __launch_bounds__(LS_BLOCK) pool_window(geometry g, const T *src
     finish<T, I, MAX>(g, p, static_cast<int64_t>(pixel) * g.windows.channels + channel, dst, index);
 }
 
-// A block has `lanes` packs of one window (a power of two, at most 32); the rows of threads share its elements, and their
-// partial results are combined in one order.
+// A block has `lanes` packs of one window (a power of two, at most 32); the rows of threads share its elements, and
+// their partial results are combined in one order.
 template <typename T, typename I, bool MAX>
 __global__ void __launch_bounds__(LS_BLOCK)
     pool_shared(geometry g, int lanes, int columns, const T *src, T *dst, I *index) {
@@ -150,14 +151,16 @@ __global__ void __launch_bounds__(LS_BLOCK)
             int other = k * LS_BLOCK + t + half * lanes;
             if (!MAX) {
                 p.value.v[k] += values[other];
-            } else if (values[other] > p.value.v[k] || (values[other] == p.value.v[k] && winners[other] < p.winner[k])) {
+            } else if (values[other] > p.value.v[k] ||
+                (values[other] == p.value.v[k] && winners[other] < p.winner[k])) {
                 p.value.v[k] = values[other];
                 p.winner[k] = winners[other];
             }
         }
         __syncthreads();
     }
-    if (row == 0 && inside) finish<T, I, MAX>(g, p, static_cast<int64_t>(pixel) * g.windows.channels + pack * size, dst, index);
+    int64_t offset = static_cast<int64_t>(pixel) * g.windows.channels + pack * size;
+    if (row == 0 && inside) finish<T, I, MAX>(g, p, offset, dst, index);
 }
 
 // Average: an equal share of the gradient of every window that covers the element.
@@ -217,7 +220,8 @@ void forward(const ls_pool_attr *a, int channels, ls_cuda_pool_kernel kernel, co
 }
 
 template <typename T, typename I, bool MAX>
-void backward(const ls_pool_attr *a, int channels, const T *grad_dst, const I *index, T *grad_src, cudaStream_t stream) {
+void backward(
+    const ls_pool_attr *a, int channels, const T *grad_dst, const I *index, T *grad_src, cudaStream_t stream) {
     geometry g = geometry_of(a, channels, a->src);
     int blocks = ls_blocks(g.items, LS_BLOCK);
     if (MAX && halves(a)) {
@@ -247,14 +251,16 @@ void backward(const ls_pool_attr *a, int channels, const T *grad_dst, const I *i
         } \
     } while (0)
 
-extern "C" void ls_cuda_pool_forward(const ls_pool_attr *attr, int channels, ls_cuda_pool_kernel kernel, const void *src,
-    void *dst, void *index, cudaStream_t stream) {
-    LS_BY_STORAGE(attr->storage, BY_INDEX(attr, forward<T, I, MAX>(attr, channels, kernel, static_cast<const T *>(src),
-                                                    static_cast<T *>(dst), static_cast<I *>(index), stream)));
+extern "C" void ls_cuda_pool_forward(const ls_pool_attr *attr, int channels, ls_cuda_pool_kernel kernel,
+    const void *src, void *dst, void *index, cudaStream_t stream) {
+    LS_BY_STORAGE(attr->storage,
+        BY_INDEX(attr, forward<T, I, MAX>(attr, channels, kernel, static_cast<const T *>(src), static_cast<T *>(dst),
+                           static_cast<I *>(index), stream)));
 }
 
 extern "C" void ls_cuda_pool_backward(const ls_pool_attr *attr, int channels, const void *grad_dst, const void *index,
     void *grad_src, cudaStream_t stream) {
-    LS_BY_STORAGE(attr->storage, BY_INDEX(attr, backward<T, I, MAX>(attr, channels, static_cast<const T *>(grad_dst),
-                                                    static_cast<const I *>(index), static_cast<T *>(grad_src), stream)));
+    LS_BY_STORAGE(attr->storage,
+        BY_INDEX(attr, backward<T, I, MAX>(attr, channels, static_cast<const T *>(grad_dst),
+                           static_cast<const I *>(index), static_cast<T *>(grad_src), stream)));
 }

@@ -81,8 +81,9 @@ struct ls_window_range {
 };
 __device__ inline ls_window_range ls_window_range_of(const ls_windows &g, ls_pixel at) {
     int y = at.y + g.pad, x = at.x + g.pad;
-    return { y, x, y < g.kernel_h ? 0 : static_cast<int>(ls_divide(static_cast<uint32_t>(y - g.kernel_h), g.by_stride)) + 1,
-        x < g.kernel_w ? 0 : static_cast<int>(ls_divide(static_cast<uint32_t>(x - g.kernel_w), g.by_stride)) + 1 };
+    uint32_t p = y < g.kernel_h ? 0 : ls_divide(static_cast<uint32_t>(y - g.kernel_h), g.by_stride) + 1;
+    uint32_t q = x < g.kernel_w ? 0 : ls_divide(static_cast<uint32_t>(x - g.kernel_w), g.by_stride) + 1;
+    return { y, x, static_cast<int>(p), static_cast<int>(q) };
 }
 
 // Adds one window's gradient to the channels that it won as its element `number`.
