@@ -1,26 +1,29 @@
 #!/usr/bin/env bash
 # check.sh - everything that must hold before a change goes in; continuous integration runs this.
 #
-#   scripts/check.sh [STAGE]...     stages (default: all): test, asan, tsan, lint
+#   scripts/check.sh [STAGE]...     stages (default: all): test, cuda, asan, tsan, lint
 #
 #   test   build with warnings as errors, and every test
+#   cuda   registers and spills of every CUDA kernel
 #   asan   the same tests under the address and undefined-behaviour sanitizers
 #   tsan   what has threads of its own (pool, loader, reducer, watchdog) under the thread sanitizer
 #   lint   formatting, includes, shell scripts, cppcheck
 #
-# Installs the packages that it needs. Neither GPU nor CUDA are needed. The last line adds up all stages.
+# Installs the packages that it needs. No GPU is needed: the CUDA device is tested on an emulated one. Where no CUDA toolkit is
+# installed, scripts/fetch-cuda.sh fetches one, to compile the kernels and to ask cuDNN for its plans; LOCKSTEP_CHECK_CUDA=off leaves
+# that out. The last line adds up all stages.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 readonly sanitized_threads='^(base\.pool|data\.loader|dist\.(ranks|mpi|watchdog))$'
 passed=0 failed=0 skipped=0
 started=$SECONDS
-[ $# -gt 0 ] || set -- test asan tsan lint
+[ $# -gt 0 ] || set -- test cuda asan tsan lint
 for stage in "$@"; do
   case $stage in
-  test | asan | tsan | lint) ;;
+  test | cuda | asan | tsan | lint) ;;
   *)
-    echo "check.sh: unknown stage '$stage'; stages are test, asan, tsan and lint" >&2
+    echo "check.sh: unknown stage '$stage'; stages are test, cuda, asan, tsan and lint" >&2
     exit 2
     ;;
   esac
@@ -56,8 +59,20 @@ skip() { # NAME REASON
   echo "skipped $1: $2"
 }
 
+# Sets nvcc, and toolkit: options for cmake where it is the fetched one.
+nvcc='' toolkit=()
+find_toolkit() {
+  [ "${LOCKSTEP_CHECK_CUDA:-on}" != off ] || return 0
+  nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+  [ -z "$nvcc" ] || return 0
+  step "CUDA toolkit"
+  if check "fetch-cuda" scripts/fetch-cuda.sh; then
+    nvcc=$PWD/cuda/bin/nvcc toolkit=(-DLOCKSTEP_CUDA_ROOT="$PWD/cuda")
+  fi
+}
+
 build() { # PRESET
-  check "$1: configure" cmake --preset "$1" -G Ninja -Wno-dev && check "$1: build" cmake --build --preset "$1"
+  check "$1: configure" cmake --preset "$1" -G Ninja -Wno-dev "${toolkit[@]}" && check "$1: build" cmake --build --preset "$1"
 }
 
 # run_tests PRESET [CTEST ARGUMENTS]: adds the outcome up from ctest's own report, and says why tests were skipped.
@@ -85,6 +100,15 @@ wrapper=()
 stage_test() {
   step "build with warnings as errors, all tests"
   build check && run_tests check
+}
+
+stage_cuda() {
+  step "CUDA kernels: registers and spills"
+  if [ -n "$nvcc" ]; then
+    check "registers and spills" python3 scripts/kernel_report.py --nvcc "$nvcc"
+  else
+    skip "registers and spills" "no nvcc: LOCKSTEP_CHECK_CUDA=off, or it could not be fetched"
+  fi
 }
 
 stage_asan() {
@@ -130,6 +154,7 @@ if ! check "packages" scripts/install-packages.sh run test; then
   summary
   exit 1
 fi
+find_toolkit
 for stage in "$@"; do
   begin=$SECONDS
   "stage_$stage"

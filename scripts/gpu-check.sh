@@ -71,7 +71,6 @@ unpack_carried() {
   export PATH=$PATH:$DEPS/usr/bin PKG_CONFIG_SYSROOT_DIR=$DEPS
   export PKG_CONFIG_PATH=$DEPS/usr/lib/x86_64-linux-gnu/pkgconfig:$DEPS/usr/share/pkgconfig
   export LD_LIBRARY_PATH=$DEPS/usr/lib/x86_64-linux-gnu:$DEPS/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-  export CMAKE_PREFIX_PATH=$DEPS/usr
 }
 
 # cuDNN and cuBLASLt of Python packages, as one folder of links: include/ and lib/.
@@ -100,7 +99,8 @@ part_build() {
   capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
   link_python_toolkit || return 1
   try build configure 120 cmake -S . -B "$build" -G Ninja -Wno-dev -DCMAKE_BUILD_TYPE=Release -DLOCKSTEP_CUDA=on \
-    -DLOCKSTEP_MPI=$mpi -DLOCKSTEP_CUDA_ARCHITECTURES="${capability:-90}" -DLOCKSTEP_CUDA_ROOT="$build/toolkit" || return 1
+    -DLOCKSTEP_MPI=$mpi -DLOCKSTEP_CUDA_ARCHITECTURES="${capability:-90}" \
+    -DCMAKE_PREFIX_PATH="$build/deps/usr;$build/toolkit" || return 1
   try build compile 590 cmake --build "$build" || return 1
   try build devices 60 "$build/bin/train" devices --json
   cp "$results/build-devices.log" "$results/devices.json"
