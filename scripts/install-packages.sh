@@ -12,7 +12,7 @@ run=(
   libdnnl-dev                                                   # CPU operators: oneDNN
   libcjson-dev libxxhash-dev zlib1g-dev libdeflate-dev libstb-dev # JSON, hashes, gzip, images
 )
-test=(g++ libcmocka-dev python3 clang-format shellcheck cppcheck)
+test=(python3-venv g++ libcmocka-dev python3 clang-format shellcheck cppcheck)
 data=(dataset-fashion-mnist)
 
 [ $# -gt 0 ] || set -- run
