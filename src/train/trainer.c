@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "device/cuda_libraries.h"
 #include "dist/fingerprint.h"
 #include "train/trainer_internal.h"
 
@@ -92,7 +93,38 @@ static ls_dtype storage_of(const ls_config *cfg) {
                                                        : LS_F32;
 }
 
+// Where choices that took time to measure are kept for the next run: the user's cache folder; NULL where there is none.
+static const char *cache_folder(char path[PATH_BYTES]) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && cache[0] == '/')
+        snprintf(path, PATH_BYTES, "%s/lockstep", cache);
+    else if (home && home[0] == '/')
+        snprintf(path, PATH_BYTES, "%s/.cache/lockstep", home);
+    else
+        return NULL;
+    return path;
+}
+
+// A GPU trains with one rank only: with several, auto is the cpu device.
+static ls_status open_chosen(ls_trainer *t, const ls_device_options *options) {
+    const char *type = ls_config_choice("device.type", t->cfg->device_type);
+    int ranks = t->facts.comm->world_size;
+    if (ranks == 1 || (strcmp(type, "cuda") != 0 && strcmp(type, "auto") != 0))
+        return ls_device_open(type, options, &t->device, &t->facts.why_not_cuda);
+    if (strcmp(type, "cuda") == 0)
+        return ls_fail(LS_USAGE,
+            "device.type = cuda trains with one rank, and this run has %d; start it without mpirun, or set device.type "
+            "= "
+            "cpu",
+            ranks);
+    LS_TRY(ls_device_open("cpu", options, &t->device, NULL));
+    t->facts.why_not_cuda = ls_cuda_missing();
+    if (!t->facts.why_not_cuda) t->facts.why_not_cuda = "a GPU trains with one rank, and this run has several";
+    return LS_SUCCESS;
+}
+
 static ls_status open_device(ls_trainer *t) {
+    char cache[PATH_BYTES];
     t->facts.threads = choose_threads(t);
     ls_device_options options = {
         .threads = t->facts.threads,
@@ -100,20 +132,9 @@ static ls_status open_device(ls_trainer *t) {
         .winograd = ls_config_choice("device.winograd", t->cfg->device_winograd),
         .tf32 = t->cfg->device_tf32,
         .autotune = t->cfg->device_autotune,
+        .plan_cache = cache_folder(cache),
     };
-    const char *type = ls_config_choice("device.type", t->cfg->device_type);
-    if (t->facts.comm->world_size > 1 && strcmp(type, "cuda") == 0)
-        return ls_fail(LS_USAGE,
-            "device.type = cuda trains with one rank, and this run has %d; start it without mpirun, or "
-            "set device.type = cpu",
-            t->facts.comm->world_size);
-    if (t->facts.comm->world_size > 1 && strcmp(type, "auto") == 0) {
-        type = "cpu";
-        t->facts.why_not_cuda = "a GPU trains with one rank, and this run has several";
-        LS_TRY(ls_device_open(type, &options, &t->device, NULL));
-    } else {
-        LS_TRY(ls_device_open(type, &options, &t->device, &t->facts.why_not_cuda));
-    }
+    LS_TRY(open_chosen(t, &options));
     t->facts.device = t->device->api->name;
     t->device->api->facts(t->device, &t->facts.device_facts);
     LS_TRY(t->device->api->check_precision(t->device, storage_of(t->cfg)));
