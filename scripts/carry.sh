@@ -4,12 +4,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly packages=(libdnnl-dev libdnnl2 libgomp1 libcjson-dev libcjson1 libxxhash-dev libxxhash0 zlib1g-dev zlib1g libdeflate-dev
+readonly packages=(libdnnl-dev libdnnl2 ocl-icd-libopencl1 libgomp1 libcjson-dev libcjson1 libxxhash-dev libxxhash0 zlib1g-dev zlib1g libdeflate-dev
   libdeflate0 libstb-dev libstb0 libcmocka-dev libcmocka0 pkgconf pkgconf-bin pkg-config libpkgconf3 ninja-build dataset-fashion-mnist)
 
 mkdir -p carry
 cd carry
 for package in "${packages[@]}"; do
-  compgen -G "${package}_*.deb" >/dev/null || apt-get download -q "$package"
+  compgen -G "${package}_*.deb" >/dev/null || apt-get download -qq "$package" 2>/dev/null
 done
 du -sh . | cut -f1

@@ -95,8 +95,8 @@ PY
 part_build() {
   local mpi=OFF capability
   command -v mpicc >/dev/null && mpi=ON
-  nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv,noheader || true
-  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+  nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv,noheader 2>/dev/null
+  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .)
   link_python_toolkit || return 1
   try build configure 120 cmake -S . -B "$build" -G Ninja -Wno-dev -DCMAKE_BUILD_TYPE=Release -DLOCKSTEP_CUDA=on \
     -DLOCKSTEP_MPI=$mpi -DLOCKSTEP_CUDA_ARCHITECTURES="${capability:-90}" \
@@ -179,7 +179,7 @@ readonly least_accuracy=0.910 # five epochs on the cpu: 0.9175 to 0.9216
 
 fashion() {
   local folder
-  for folder in data/fashion-mnist "$build/deps/usr/share/dataset-fashion-mnist" /usr/share/dataset-fashion-mnist; do
+  for folder in data/fashion-mnist "$build/deps/usr/share/datasets/fashion-mnist" /usr/share/datasets/fashion-mnist; do
     [ -d "$folder" ] && realpath "$folder" && return
   done
 }
@@ -248,6 +248,10 @@ part_peers() {
 # --- all
 
 unpack_carried || exit 1
+if [ "$*" != build ] && [ -z "${LOCKSTEP_CUDA_PLUGIN:-}" ] && ! nvidia-smi -L 2>/dev/null | grep -q .; then
+  echo "gpu-check.sh: nvidia-smi lists no GPU here; only the part 'build' works without one" >&2
+  exit 4
+fi
 for part in "$@"; do
   case $part in
   build | tests | sanitizer | graphs | accuracy | profile | layers | peers)
@@ -261,5 +265,5 @@ for part in "$@"; do
     ;;
   esac
 done
-"$python" bench/gpu_report.py "$results" "$root/bench/results"
+[ "$*" = build ] || "$python" bench/gpu_report.py "$results" "$root/bench/results"
 [ $bad = 0 ]
