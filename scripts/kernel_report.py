@@ -88,7 +88,8 @@ def read_record():
     version = lines[0].rsplit(" ", 1)[1]
     record = {}
     for line in lines[2:]:
-        file, kernel, *registers = line.split()
+        file, rest = line.split(maxsplit=1)
+        kernel, *registers = rest.rsplit(maxsplit=len(ARCHITECTURES))  # a kernel's name may have blanks: unsigned char
         record.update({(file, kernel, a): int(r) for a, r in zip(ARCHITECTURES, registers)})
     return version, record
 
