@@ -14,12 +14,14 @@ static __device__ inline int64_t thread_number() {
 }
 
 // grid: one thread for a pack of channels of a row
-template <typename T> static __global__ void bias_add(int64_t threads, int packs, const float *bias, T *dst) {
+template <typename T>
+static __global__ void bias_add(int64_t threads, ls_divider by_packs, const float *bias, T *dst) {
     constexpr int size = ls_pack<T>::size, quad = ls_pack<float>::size;
     int64_t at = thread_number();
     if (at >= threads) return;
     ls_pack<T> value = ls_pack_load(dst + at * size);
-    bias += at % packs * size;
+    int64_t row = threads > INT32_MAX ? at / by_packs.divisor : ls_divide(static_cast<uint32_t>(at), by_packs);
+    bias += (at - row * by_packs.divisor) * size;
     for (int i = 0; i < size; i += quad) {
         ls_pack<float> add = ls_pack_load(bias + i);
         for (int k = 0; k < quad; k++) value.v[i + k] += add.v[k];
@@ -31,7 +33,8 @@ template <typename T>
 static void bias_add_launch(int64_t rows, int channels, const float *bias, T *dst, cudaStream_t stream) {
     int packs = channels / ls_pack<T>::size;
     int64_t threads = rows * packs;
-    LS_LAUNCH((bias_add<T>), ls_blocks(threads, LS_BLOCK), LS_BLOCK, stream, threads, packs, bias, dst);
+    LS_LAUNCH((bias_add<T>), ls_blocks(threads, LS_BLOCK), LS_BLOCK, stream, threads, ls_divider_of(packs), bias,
+        dst);
 }
 
 void ls_cuda_bias_add(
@@ -60,22 +63,33 @@ static column_layout layout_of(int64_t rows, int channels, int pack) {
 // out: [parts][packs][pack]
 template <typename T>
 static __global__ void bias_gradient_parts(column_layout l, int64_t rows, const T *grad_dst, float *out) {
-    constexpr int size = ls_pack<T>::size;
+    constexpr int size = ls_pack<T>::size, AHEAD = 4;
     LS_SHARED(float, room, LS_BLOCK * PACK_MAX);
     int t = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x), part = block / l.groups;
     int first_pack = block % l.groups * l.columns, column = t % l.columns, lane = t / l.columns;
     ls_pack<T> sum = {};
     if (lane < l.lanes && first_pack + column < l.packs) {
+        const T *from = grad_dst + (first_pack + column) * size;
         int64_t step = static_cast<int64_t>(l.parts) * l.lanes;
-        for (int64_t row = static_cast<int64_t>(part) * l.lanes + lane; row < rows; row += step) {
-            ls_pack<T> in = ls_pack_load(grad_dst + (row * l.packs + first_pack + column) * size);
-            for (int i = 0; i < size; i++) sum.v[i] += in.v[i];
+        for (int64_t row = static_cast<int64_t>(part) * l.lanes + lane; row < rows; row += AHEAD * step) {
+            uint4 raw[AHEAD]; // all on their way before the first is used
+            LS_UNROLL
+            for (int u = 0; u < AHEAD; u++) {
+                if (row + u * step < rows) raw[u] = ls_pack_raw(from + (row + u * step) * l.packs * size);
+            }
+            LS_UNROLL
+            for (int u = 0; u < AHEAD; u++) {
+                if (row + u * step >= rows) break;
+                ls_pack<T> in = ls_pack_unpack<T>(raw[u]);
+                for (int i = 0; i < size; i++) sum.v[i] += in.v[i];
+            }
         }
     }
     for (int i = 0; i < size; i++) room[t * size + i] = sum.v[i];
     __syncthreads();
     if (t >= l.columns * size || first_pack * size + t >= l.packs * size) return;
     float all = 0;
+    LS_UNROLL_BY(16) // few threads are left: what counts is how many loads are under way
     for (int i = 0; i < l.lanes; i++) all += room[i * l.columns * size + t];
     out[(static_cast<int64_t>(part) * l.packs + first_pack) * size + t] = all;
 }
@@ -85,6 +99,7 @@ static __global__ void bias_gradient_sum(int channels, int parts, const float *f
     int64_t at = thread_number();
     if (at >= channels) return;
     float sum = 0;
+    LS_UNROLL_BY(16)
     for (int part = 0; part < parts; part++) sum += from[static_cast<int64_t>(part) * channels + at];
     grad_bias[at] += sum;
 }

@@ -50,7 +50,9 @@ __device__ inline void add_up(const ls_cuda_loss_args &a, int count, float *loss
             correct[t] = a.correct[first + t];
         }
         __syncthreads();
-        for (int n = 0; t == 0 && n < some; n++) {
+        int mine = t == 0 ? some : 0;
+        LS_UNROLL_BY(8) // one thread adds: it must not wait for each load
+        for (int n = 0; n < mine; n++) {
             sum.loss_sum += static_cast<double>(losses[n]);
             sum.correct += correct[n];
             sum.bad += !(fabsf(losses[n]) <= FLT_MAX);
