@@ -19,6 +19,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 readonly root=$PWD build=$PWD/build/gpu
 readonly results=$build/results
+PATH=$PATH:/usr/local/cuda/bin # nvcc and compute-sanitizer, where the system does not name them
 python=${PYTHON:-python3}
 [ $# -gt 0 ] || set -- build tests sanitizer graphs accuracy profile layers peers
 mkdir -p "$results"
@@ -218,7 +219,7 @@ part_profile() {
       --set log.every=1000 --set data.loader=resident >"$results/profile-$model.log" 2>&1 ||
       { item profile "$model" failed "$(tail -n 1 "$results/profile-$model.log")"; continue; }
     item profile "$model, first update" ok "$(value "$summary" time_to_first_update_seconds) s after the start"
-    item profile "$model, host waits for the device" ok "$(grep -h '^sync_time' "$results/profile-$model.log")"
+    item profile "$model, host waits for the device" ok "$(grep -h '^sync_time' "$results/profile-$model.log" | tail -n 1)"
   done
 }
 
