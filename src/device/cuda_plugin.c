@@ -53,6 +53,7 @@ ls_status ls_cuda_plugin_open(const ls_cuda_plugin **out) {
     void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!file) return ls_fail(LS_DEVICE, "cannot load the CUDA device: %s", dlerror());
     const ls_cuda_plugin *plugin = dlsym(file, symbol);
+    // cppcheck-suppress resourceLeak ; never closed: CUDA's libraries do not survive that
     if (!plugin) return ls_fail(LS_DEVICE, "%s is not Lockstep's CUDA device: it has no symbol %s", path, symbol);
     LS_TRY(ls_cuda_plugin_check(plugin, path));
     *out = plugin;

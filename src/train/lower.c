@@ -176,14 +176,15 @@ static ls_status norm_forward(ls_builder *b, ls_node *node) {
     // The second time is for the backward pass only: the statistics of this micro-batch were handed on the first time.
     ls_ref sum_mean = ls_builder_param(b, node, LS_ROLE_RUNNING_MEAN, LS_PARAM_GRAD);
     ls_ref sum_var = ls_builder_param(b, node, LS_ROLE_RUNNING_VAR, LS_PARAM_GRAD);
+    if (b->again) sum_mean = sum_var = (ls_ref){ 0 };
     ls_ref refs[LS_NORM_FORWARD_ARGS] = {
         [LS_NORM_FORWARD_SRC] = input_ref(b, node),
         [LS_NORM_FORWARD_RESIDUAL] = node->residual ? b->values[node->input[1]].ref : (ls_ref){ 0 },
         [LS_NORM_FORWARD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
         [LS_NORM_FORWARD_BETA] = ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_MASTER),
         [LS_NORM_FORWARD_SAVED] = node->saved,
-        [LS_NORM_FORWARD_SUM_MEAN] = b->again ? (ls_ref){ 0 } : sum_mean,
-        [LS_NORM_FORWARD_SUM_VAR] = b->again ? (ls_ref){ 0 } : sum_var,
+        [LS_NORM_FORWARD_SUM_MEAN] = sum_mean,
+        [LS_NORM_FORWARD_SUM_VAR] = sum_var,
         [LS_NORM_FORWARD_DST] = b->values[node->output].ref,
         [LS_NORM_FORWARD_INDEX] = node->index,
     };

@@ -1,5 +1,6 @@
-// sync_time.c - preloaded (LD_PRELOAD) into a run on a GPU: counts the CUDA calls in which the host waits for the device,
-// and the time spent in them, and prints one line at the end. It stands between the plugin and the CUDA runtime.
+// sync_time.c - preloaded (LD_PRELOAD) into a run on a GPU: counts the CUDA calls in which the host waits for the
+// device, and the time spent in them, and prints one line at the end. It stands between the plugin and the CUDA
+// runtime.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -41,5 +42,6 @@ int cudaEventSynchronize(void *event) {
 }
 
 __attribute__((destructor)) static void print(void) {
-    fprintf(stderr, "sync_time: %ld calls that may wait, %ld of them did (over 20 us), %.3f s in all\n", calls, waits, seconds);
+    fprintf(stderr, "sync_time: %ld calls that may wait, %ld of them did (over 20 us), %.3f s in all\n", calls, waits,
+        seconds);
 }

@@ -19,7 +19,7 @@ static void run_loss(const ls_plan *plan, const ls_buffer *args, ls_buffer works
         .result = ls_cuda_at(args[LS_LOSS_RESULT]),
         .grad = a->training ? ls_cuda_at(args[LS_LOSS_GRAD_LOGITS]) : NULL,
         .losses = losses,
-        .correct = (int *)(losses + a->logits.n),
+        .correct = (int *)(void *)(losses + a->logits.n),
         .done = (unsigned *)((const loss_plan *)plan)->done->address };
     ls_cuda_loss(&k, queue->stream);
     ls_cuda_enqueued(plan, queue);
