@@ -5,12 +5,12 @@
 #
 #   build      a release build for this card
 #   tests      the operator suite, queues, recordings and whole training, on the card instead of the emulation
-#   sanitizer  compute-sanitizer: memcheck, racecheck and initcheck over training and operators
 #   graphs     recorded updates against eager ones, ring against resident data: the same weights bit for bit
 #   accuracy   lenet on Fashion-MNIST in fp32, bf16 and fp16: as accurate as on the cpu
 #   profile    time from start to the first update; how long the host waits for the device in an update
 #   layers     every instruction of the shipped networks beside the card's measured limits
 #   peers      training throughput beside PyTorch (eager, compiled, recorded), where python3 has it
+#   sanitizer  compute-sanitizer: memcheck, racecheck and initcheck over training and operators
 #
 # Needs nvcc, cuDNN and cuBLASLt (installed, or as Python packages of python3) and the packages of install-packages.sh; without
 # those, carry/ as scripts/carry.sh makes it. MPI is used if it is there. Needs no network. Every item is one line with a verdict;
@@ -21,7 +21,7 @@ readonly root=$PWD build=$PWD/build/gpu
 readonly results=$build/results
 PATH=$PATH:/usr/local/cuda/bin # nvcc and compute-sanitizer, where the system does not name them
 python=${PYTHON:-python3}
-[ $# -gt 0 ] || set -- build tests sanitizer graphs accuracy profile layers peers
+[ $# -gt 0 ] || set -- build tests graphs accuracy profile layers peers sanitizer
 mkdir -p "$results"
 bad=0
 
