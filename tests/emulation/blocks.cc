@@ -1,5 +1,5 @@
-// blocks.cc - runs a kernel: blocks in a random order, the threads of a block as fibers that are left only at barriers and
-// warp operations; kernels without those as plain loops.
+// blocks.cc - runs a kernel: blocks in a random order, a few of them at a time, their threads as fibers that are left only at
+// barriers and warp operations; kernels without those as plain loops.
 #include "emulation.h"
 
 #include <string.h>
@@ -54,16 +54,31 @@ struct shared_array {
     unsigned char *address;
 };
 
-// Made once and never freed, as all that lives as long as the process: the end of the program may still use the device.
-static struct running_block {
-    const kernel_work *work; // NULL: none runs
+// The kernel that runs.
+static struct {
+    const kernel_work *work; // NULL: none
+    size_t threads;          // of a block
+    bool barriers_ignored;
+    long barrier_dropped; // the number, counted in each thread; 0: none
+} launched;
+
+struct running_block {
+    uint3 index;
     std::vector<fiber *> fibers;
     std::vector<warp> warps;
     std::vector<shared_array> arrays;
-    size_t threads, ended, at_barrier, now; // now: the thread that runs
-    bool barriers_ignored;
-    long barrier_dropped; // the number, counted in each thread; 0: none
-} &block = *new running_block();
+    size_t ended, at_barrier, now; // now: the thread that runs
+    // A round: every thread has one turn.
+    shuffled order{ 1 };
+    size_t left; // of the round
+    bool progress;
+};
+
+// Blocks that take turns. Made once and never freed, as all that lives as long as the process: the end of the program may still
+// use the device.
+static const size_t RESIDENT = 3;
+static running_block *residents[RESIDENT] = { new running_block(), new running_block(), new running_block() };
+static running_block *block = residents[0]; // the one that runs
 
 static long kernels_with_barriers; // counted for skip_barrier
 static const size_t SHARED_LIMIT = 48 << 10;
@@ -76,7 +91,7 @@ static const size_t CANARY = 32, STACK = 128 << 10;
 static std::string where() {
     char text[400];
     snprintf(text, sizeof text, "kernel %.200s, grid (%u,%u,%u), block (%u,%u,%u) of (%u,%u,%u), thread (%u,%u,%u)",
-        block.work->name, gridDim.x, gridDim.y, gridDim.z, blockIdx.x, blockIdx.y, blockIdx.z, blockDim.x, blockDim.y,
+        launched.work->name, gridDim.x, gridDim.y, gridDim.z, blockIdx.x, blockIdx.y, blockIdx.z, blockDim.x, blockDim.y,
         blockDim.z, threadIdx.x, threadIdx.y, threadIdx.z);
     return text;
 }
@@ -144,9 +159,10 @@ static size_t scheduler_bytes;
 #endif
 
 static void resume(size_t thread) {
-    fiber *f = block.fibers[thread];
-    block.now = thread;
+    fiber *f = block->fibers[thread];
+    block->now = thread;
     threadIdx = f->thread;
+    blockIdx = block->index;
 #ifdef EMU_ASAN
     void *fake = nullptr;
     __sanitizer_start_switch_fiber(&fake, f->stack, STACK);
@@ -162,7 +178,7 @@ static void resume(size_t thread) {
 }
 
 static void leave(lane_state state) {
-    fiber *f = block.fibers[block.now];
+    fiber *f = block->fibers[block->now];
     f->state = state;
 #ifdef EMU_ASAN
     __sanitizer_start_switch_fiber(&f->fake_stack, scheduler_stack, scheduler_bytes);
@@ -183,7 +199,7 @@ static void fiber_main() {
     __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack, &scheduler_bytes);
 #endif
     for (;;) { // a thread of each block that needs this many
-        block.work->thread();
+        launched.work->thread();
         lane_ended();
         leave(lane_state::ENDED);
     }
@@ -205,23 +221,23 @@ static fiber *new_fiber() {
 // ---- waiting for each other
 
 static void needs_cooperation(const char *what) {
-    if (!block.work) die("%s outside of a kernel", what);
-    if (!block.work->cooperating) die("%s in a kernel launched with LS_LAUNCH: it needs LS_LAUNCH_BLOCK\n  %s", what,
+    if (!launched.work) die("%s outside of a kernel", what);
+    if (!launched.work->cooperating) die("%s in a kernel launched with LS_LAUNCH: it needs LS_LAUNCH_BLOCK\n  %s", what,
         where().c_str());
 }
 
 void barrier() {
     needs_cooperation("__syncthreads");
-    fiber *f = block.fibers[block.now];
+    fiber *f = block->fibers[block->now];
     f->barriers++;
-    if (block.barriers_ignored || f->barriers == block.barrier_dropped) return;
-    block.at_barrier++;
+    if (launched.barriers_ignored || f->barriers == launched.barrier_dropped) return;
+    block->at_barrier++;
     leave(lane_state::AT_BARRIER);
 }
 
 unsigned lane() {
     needs_cooperation("a warp operation");
-    return static_cast<unsigned>(block.now % 32);
+    return static_cast<unsigned>(block->now % 32);
 }
 
 // When every lane of the mask that still lives has arrived: on to the next phase, and all of them may go on.
@@ -230,7 +246,7 @@ static bool release_if_complete(warp *w, size_t first) {
     unsigned char *slots = w->slots[w->phase];
     for (size_t i = 0; i < 32; i++) {
         if (w->arrived >> i & 1u)
-            block.fibers[first + i]->state = lane_state::READY;
+            block->fibers[first + i]->state = lane_state::READY;
         else
             memset(slots + 16 * i, 0xFF, 16);
     }
@@ -241,8 +257,8 @@ static bool release_if_complete(warp *w, size_t first) {
 
 const unsigned char *exchange(const char *what, unsigned mask, const void *value, size_t bytes) {
     needs_cooperation(what);
-    size_t me = block.now % 32, first = block.now - me;
-    warp *w = &block.warps[block.now / 32];
+    size_t me = block->now % 32, first = block->now - me;
+    warp *w = &block->warps[block->now / 32];
     if (!(mask >> me & 1u)) die("%s: lane %zu is not in its own mask %08x\n  %s", what, me, mask, where().c_str());
     if (w->arrived && (w->mask != mask || strcmp(w->what, what) != 0))
         die("lanes of a warp wait in different operations: %s with mask %08x and %s with mask %08x\n  %s", w->what,
@@ -257,11 +273,11 @@ const unsigned char *exchange(const char *what, unsigned mask, const void *value
 }
 
 static void lane_ended() {
-    size_t me = block.now % 32;
-    warp *w = &block.warps[block.now / 32];
-    block.ended++;
+    size_t me = block->now % 32;
+    warp *w = &block->warps[block->now / 32];
+    block->ended++;
     w->alive &= ~(1u << me);
-    if (w->arrived) release_if_complete(w, block.now - me);
+    if (w->arrived) release_if_complete(w, block->now - me);
 }
 
 // ---- shared memory
@@ -269,26 +285,26 @@ static void lane_ended() {
 void *shared(int key, size_t bytes) {
     needs_cooperation("shared memory");
     size_t used = bytes;
-    for (const shared_array &a : block.arrays) {
+    for (const shared_array &a : block->arrays) {
         if (a.key == key && a.bytes == bytes) return a.address;
         used += a.bytes;
     }
     if (used > SHARED_LIMIT) die("%zu bytes of shared memory, %zu is the limit\n  %s", used, SHARED_LIMIT, where().c_str());
     shared_array a = { key, bytes, static_cast<unsigned char *>(malloc(bytes + CANARY)) };
     memset(a.address, 0xFF, bytes + CANARY); // floating-point: NaN
-    block.arrays.push_back(a);
+    block->arrays.push_back(a);
     return a.address;
 }
 
 static void free_shared() {
-    for (const shared_array &a : block.arrays) {
+    for (const shared_array &a : block->arrays) {
         for (size_t i = a.bytes; i < a.bytes + CANARY; i++)
             if (a.address[i] != 0xFF)
                 die("a write %zu bytes behind an array of %zu bytes in shared memory\n  %s", i - a.bytes, a.bytes,
                     where().c_str());
         free(a.address);
     }
-    block.arrays.clear();
+    block->arrays.clear();
 }
 
 // ---- blocks
@@ -299,91 +315,120 @@ static uint3 unflatten(size_t i, dim3 size) {
 }
 
 static void run_threads_alone() {
-    shuffled order(block.threads);
-    for (size_t i = 0; i < block.threads; i++) {
+    shuffled order(launched.threads);
+    for (size_t i = 0; i < launched.threads; i++) {
         threadIdx = unflatten(order.next(), blockDim);
-        block.work->thread();
+        launched.work->thread();
     }
 }
 
-static void start_block() {
-    while (block.fibers.size() < block.threads) block.fibers.push_back(new_fiber());
-    for (size_t t = 0; t < block.threads; t++) {
-        block.fibers[t]->state = lane_state::READY;
-        block.fibers[t]->thread = unflatten(t, blockDim);
-        block.fibers[t]->barriers = 0;
+static void start_block(uint3 index) {
+    block->index = index;
+    block->left = 0;
+    while (block->fibers.size() < launched.threads) block->fibers.push_back(new_fiber());
+    for (size_t t = 0; t < launched.threads; t++) {
+        block->fibers[t]->state = lane_state::READY;
+        block->fibers[t]->thread = unflatten(t, blockDim);
+        block->fibers[t]->barriers = 0;
     }
-    block.warps.resize((block.threads + 31) / 32);
-    for (size_t i = 0; i < block.warps.size(); i++) {
-        size_t lanes = std::min<size_t>(32, block.threads - 32 * i);
-        block.warps[i].alive = lanes == 32 ? ~0u : (1u << lanes) - 1;
-        block.warps[i].arrived = 0;
-        block.warps[i].phase = 0;
+    block->warps.resize((launched.threads + 31) / 32);
+    for (size_t i = 0; i < block->warps.size(); i++) {
+        size_t lanes = std::min<size_t>(32, launched.threads - 32 * i);
+        block->warps[i].alive = lanes == 32 ? ~0u : (1u << lanes) - 1;
+        block->warps[i].arrived = 0;
+        block->warps[i].phase = 0;
     }
-    block.ended = block.at_barrier = 0;
+    block->ended = block->at_barrier = 0;
 }
 
-static void run_threads_together() {
-    start_block();
-    while (block.ended < block.threads) {
-        bool progress = false;
-        shuffled order(block.threads);
-        for (size_t i = 0; i < block.threads; i++) {
-            size_t t = order.next();
-            if (block.fibers[t]->state != lane_state::READY) continue;
+// After the last turn of a round: a barrier that all have reached opens.
+static void end_round() {
+    if (block->at_barrier == launched.threads) {
+        for (size_t t = 0; t < launched.threads; t++) block->fibers[t]->state = lane_state::READY;
+        block->at_barrier = 0;
+    } else if (!block->progress) {
+        die("%zu of %zu threads wait at a barrier, %zu have ended, %zu wait in a warp operation: none can go on\n  %s",
+            block->at_barrier, launched.threads, block->ended, launched.threads - block->at_barrier - block->ended,
+            where().c_str());
+    }
+}
+
+// So many turns for the block, in the middle of a round perhaps.
+static void take_turns(size_t turns) {
+    for (; turns > 0 && block->ended < launched.threads; turns--) {
+        if (block->left == 0) {
+            block->order = shuffled(launched.threads);
+            block->left = launched.threads;
+            block->progress = false;
+        }
+        size_t t = block->order.next();
+        if (block->fibers[t]->state == lane_state::READY) {
             resume(t);
-            progress = true;
+            block->progress = true;
         }
-        if (block.at_barrier == block.threads) {
-            for (size_t t = 0; t < block.threads; t++) block.fibers[t]->state = lane_state::READY;
-            block.at_barrier = 0;
-        } else if (!progress) {
-            die("%zu of %zu threads wait at a barrier, %zu have ended, %zu wait in a warp operation: none can go on\n  %s",
-                block.at_barrier, block.threads, block.ended, block.threads - block.at_barrier - block.ended,
-                where().c_str());
-        }
+        if (--block->left == 0) end_round();
     }
-    free_shared();
+}
+
+static void run_blocks_together(size_t blocks) {
+    shuffled order(blocks);
+    size_t live = 0; // the first of the residents
+    while (blocks > 0 || live > 0) {
+        for (; blocks > 0 && live < RESIDENT; blocks--, live++) {
+            block = residents[live];
+            start_block(unflatten(order.next(), gridDim));
+        }
+        size_t pick = random_below(live);
+        block = residents[pick];
+        take_turns(1 + random_below(4 * launched.threads));
+        if (block->ended < launched.threads) continue;
+        free_shared();
+        std::swap(residents[pick], residents[--live]);
+    }
+}
+
+static void run_blocks_alone(size_t blocks) {
+    shuffled order(blocks);
+    for (size_t i = 0; i < blocks; i++) {
+        blockIdx = unflatten(order.next(), gridDim);
+        run_threads_alone();
+    }
 }
 
 // skip_barrier = N: the barriers of the N-th kernel that may have some; NAME or NAME:K: of every kernel whose name has
 // NAME in it, all or the K-th.
 static void plant_missing_barrier() {
-    block.barriers_ignored = false;
-    block.barrier_dropped = 0;
+    launched.barriers_ignored = false;
+    launched.barrier_dropped = 0;
     const std::string &fault = config.skip_barrier;
-    if (fault.empty() || !block.work->cooperating) return;
+    if (fault.empty() || !launched.work->cooperating) return;
     kernels_with_barriers++;
     if (fault.find_first_not_of("0123456789") == std::string::npos) {
-        block.barriers_ignored = kernels_with_barriers == atol(fault.c_str());
+        launched.barriers_ignored = kernels_with_barriers == atol(fault.c_str());
         return;
     }
     size_t colon = fault.find(':');
-    if (!strstr(block.work->name, fault.substr(0, colon).c_str())) return;
+    if (!strstr(launched.work->name, fault.substr(0, colon).c_str())) return;
     if (colon == std::string::npos)
-        block.barriers_ignored = true;
+        launched.barriers_ignored = true;
     else
-        block.barrier_dropped = atol(fault.c_str() + colon + 1);
+        launched.barrier_dropped = atol(fault.c_str() + colon + 1);
 }
 
 void blocks_forget_all() { kernels_with_barriers = 0; }
 
 void run_kernel(const kernel_work &work) {
-    block.work = &work;
+    launched.work = &work;
     blockDim = work.block;
     gridDim = work.grid;
-    block.threads = static_cast<size_t>(blockDim.x) * blockDim.y * blockDim.z;
+    launched.threads = static_cast<size_t>(blockDim.x) * blockDim.y * blockDim.z;
     plant_missing_barrier();
     size_t blocks = static_cast<size_t>(gridDim.x) * gridDim.y * gridDim.z;
-    shuffled order(blocks);
-    for (size_t i = 0; i < blocks; i++) {
-        blockIdx = unflatten(order.next(), gridDim);
-        if (work.cooperating)
-            run_threads_together();
-        else
-            run_threads_alone();
-    }
-    block.work = nullptr;
+    if (work.cooperating)
+        run_blocks_together(blocks);
+    else
+        run_blocks_alone(blocks);
+    launched.work = nullptr;
 }
 
 } // namespace emu

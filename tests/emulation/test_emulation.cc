@@ -209,6 +209,39 @@ static void test_votes() {
     expect(got[33] == 0x92u + (1u << 30) + (1u << 29), "the second warp's votes: %08x", got[33]);
 }
 
+// The block that is counted last takes what all others left; without the barrier some of it is not there yet.
+static __global__ void last_adds_up(bool waits, int *left, unsigned *count, int *sum) {
+    int t = static_cast<int>(threadIdx.x), at = static_cast<int>(blockIdx.x) * 64 + t;
+    LS_SHARED(int, last, 1);
+    left[at] = 1;
+    __threadfence();
+    if (waits) __syncthreads();
+    if (t == 0) last[0] = atomicAdd(count, 1u) == gridDim.x - 1;
+    __syncthreads();
+    for (int i = 0; last[0] && t == 0 && i < static_cast<int>(gridDim.x) * 64; i++) *sum += left[i];
+}
+
+static int wrong_sums(bool waits) {
+    const int blocks = 8;
+    int wrong = 0;
+    for (int seed = 0; seed < 20; seed++) {
+        use("seed=" + std::to_string(seed));
+        int *left = device_array<int>(blocks * 64), *sum = device_array<int>(1);
+        unsigned *count = device_array<unsigned>(1);
+        OK(cudaMemset(left, 0, blocks * 64 * sizeof(int)));
+        OK(cudaMemset(sum, 0, sizeof(int)));
+        OK(cudaMemset(count, 0, sizeof(unsigned)));
+        LS_LAUNCH_BLOCK(last_adds_up, blocks, 64, nullptr, waits, left, count, sum);
+        wrong += fetch(sum, 1)[0] != blocks * 64;
+    }
+    return wrong;
+}
+
+static void test_blocks() {
+    expect(wrong_sums(true) == 0, "%d of 20 seeds: the last block misses something", wrong_sums(true));
+    expect(wrong_sums(false) > 0, "a block that is counted before it has finished is not seen");
+}
+
 static __global__ void divergent(int) {
     if (threadIdx.x < 40) __syncthreads();
 }
@@ -743,6 +776,7 @@ int main(int count, char **names) { // names of tests: these alone
         { "barriers", test_barriers },
         { "shuffles", test_shuffles },
         { "votes", test_votes },
+        { "blocks", test_blocks },
         { "threads that cannot go on", test_threads_that_cannot_go_on },
         { "order", test_order },
         { "launches", test_launches },
