@@ -380,7 +380,7 @@ static void run_blocks_together(size_t blocks) {
         }
         size_t pick = random_below(live);
         block = residents[pick];
-        take_turns(1 + random_below(4 * launched.threads));
+        take_turns(1 + random_below((random_below(2) ? 1 : 8) * launched.threads)); // a part of a round, or several
         if (block->ended < launched.threads) continue;
         free_shared();
         std::swap(residents[pick], residents[--live]);

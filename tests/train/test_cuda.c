@@ -153,12 +153,12 @@ static void first_losses(
     close_run(&r);
 }
 
-// More than one piece of the set travels to the device.
+// More pixels than travel to the device at once (16 MiB).
 static void a_large_resident_set_is_the_rings(void **state) {
     (void)state;
     enum { UPDATES = 3 };
-    static const char *const ring[] = { "data.train_samples=100000", "data.loader=ring", NULL }, *const resident[] = {
-        "data.train_samples=100000", "data.loader=resident", NULL
+    static const char *const ring[] = { "data.train_samples=200000", "data.loader=ring", NULL }, *const resident[] = {
+        "data.train_samples=200000", "data.loader=resident", NULL
     };
     double expected[UPDATES], got[UPDATES];
     first_losses("device.type=cuda", small, ring, UPDATES, expected);

@@ -1,0 +1,378 @@
+#!/usr/bin/env python3
+"""Plants faults in the CUDA device and in what drives it, one at a time, and runs the tests of the emulated device on each.
+
+  tests/emulation/planted_faults.py [--list] [--only NAME ...] [--out docs/planted-faults.md] [--folder FOLDER] [--jobs N]
+
+A fault is a piece of source text and what replaces it; the text must be there exactly once. The tracked files are copied to a folder
+(a temporary one, or --folder, which is kept, so that the next run builds less), built without the fault, which must pass, and then
+once for each fault. Caught: one of the fault's test programs fails, dies, or does not end. Exit 1 if a fault was not caught and has no
+reason given in the table. Takes some 15 minutes on two cores; it is no part of the test suite.
+"""
+import argparse
+import dataclasses
+import datetime
+import os
+import pathlib
+import re
+import selectors
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+KERNELS = "src/device/cuda/kernels"
+CUDA = "src/device/cuda"
+TRAIN = "src/train"
+LIMIT_S = 240  # of a test program; far above what it takes
+
+OPERATORS, SEAM, QUEUES, TRAINING = "test_device_cuda_operators", "test_device_cuda_seam", "test_device_cuda_queues", "test_train_cuda"
+
+
+@dataclasses.dataclass
+class Fault:
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple
+    unseen: str = ""  # why no test can see it, where that is so
+
+
+FAULTS = [
+    # ---- dropped event waits, and events that say too much
+    Fault("compute does not wait for the copied batch", f"{TRAIN}/feed.c",
+          "        f->device->api->event_wait(slot->copied, f->options.queue);\n", "", (TRAINING,)),
+    Fault("a copy does not wait until its slot has been read", f"{TRAIN}/feed.c",
+          "    if (slot->used) api->event_wait(slot->read, f->copies);\n", "", (TRAINING,)),
+    Fault("a batch is called copied before its copy", f"{TRAIN}/feed.c",
+          """    api->copy(ls_buffer_at(f->staged, to, f->layout.bytes), ls_buffer_at(f->ring, from, f->layout.bytes),
+        f->layout.bytes, f->copies);
+    api->event_record(slot->copied, f->copies);
+""",
+          """    api->event_record(slot->copied, f->copies);
+    api->copy(ls_buffer_at(f->staged, to, f->layout.bytes), ls_buffer_at(f->ring, from, f->layout.bytes),
+        f->layout.bytes, f->copies);
+""", (TRAINING,)),
+    Fault("'read' is recorded on the copies' queue", f"{TRAIN}/feed.c",
+          "event_record(slot->read, f->options.queue)", "event_record(slot->read, f->copies)", (TRAINING,)),
+    Fault("the ring's slot goes back before it was copied", f"{TRAIN}/feed.c",
+          "        LS_TRY(api->event_sync(slot->copied));\n", "", (TRAINING,)),
+    Fault("a loader ends while copies read its ring", f"{TRAIN}/feed.c",
+          "    if (f->copies) (void)f->device->api->queue_sync(f->copies);\n", "", (TRAINING,),
+          "has no effect: what such copies bring to the device's slots is overwritten, by copies of the same queue, before anything reads it"),
+    Fault("a report is read before it has come", f"{TRAIN}/update.c",
+          "    LS_TRY(u->device->api->event_sync(u->reported[u->retired % u->depth]));\n", "", (TRAINING,)),
+    Fault("waits for events do nothing", f"{CUDA}/queue.c",
+          'ls_cuda_keep(event->device, "a wait for an event", cudaStreamWaitEvent(queue->stream, event->event, 0));',
+          "(void)event, (void)queue;", (QUEUES, TRAINING)),
+    Fault("the host does not wait for an event", f"{CUDA}/queue.c",
+          """    ls_cuda_keep(event->device, "the host's wait for an event", cudaEventSynchronize(event->event));\n""", "", (TRAINING,)),
+    Fault("a synchronised queue has not finished", f"{CUDA}/queue.c", "cudaStreamSynchronize(queue->stream)", "cudaSuccess",
+          (QUEUES, OPERATORS)),
+    Fault("an export does not wait for the queues", f"{CUDA}/layout.c",
+          "        cudaError_t rc = cudaDeviceSynchronize();\n        if (rc == cudaSuccess) rc = cudaMemcpy(laid_out",
+          "        cudaError_t rc = cudaSuccess;\n        if (rc == cudaSuccess) rc = cudaMemcpy(laid_out", (QUEUES,)),
+
+    # ---- recordings
+    Fault("a recording is launched with another slot's buffers", f"{TRAIN}/recorder.c",
+          " && a->input.offset == b->input.offset &&", " &&", (TRAINING,)),
+    Fault("a recording of another micro-step", f"{TRAIN}/recorder.c", "\n           a->variant == b->variant;", " 1;", (TRAINING,)),
+    Fault("a recording of another program", f"{TRAIN}/recorder.c", "a->program == b->program && ", "", (TRAINING,)),
+    Fault("the first micro-step's recording is the later ones', too", f"{TRAIN}/update.c",
+          ".variant = (u->micros_done == 0) + 2 *", ".variant = 2 *", (TRAINING,)),
+    Fault("what was just recorded is not launched", f"{TRAIN}/recorder.c",
+          "        LS_TRY(r->api->record_end(r->queue, &e->recording));\n",
+          "        LS_TRY(r->api->record_end(r->queue, &e->recording));\n        return LS_SUCCESS;\n", (TRAINING,)),
+
+    # ---- stale state of an update
+    Fault("gradients are not set to zero", f"{TRAIN}/update.c",
+          "    if (u->micros_done == 0) zero_slab(", "    if (0) zero_slab(", (TRAINING,)),
+    Fault("gradients are set to zero at each micro-step", f"{TRAIN}/update.c",
+          "    if (u->micros_done == 0) zero_slab(", "    zero_slab(", (TRAINING,)),
+    Fault("an ordered micro-step adds to the last one's gradient", f"{TRAIN}/update.c",
+          "    if (u->ordered) zero_slab(u, u->arenas->grad);\n", "", (TRAINING,)),
+    Fault("the result is not set to zero after an update", f"{TRAIN}/update.c",
+          "    api->zero(u->result, sizeof(ls_micro_result), u->queue);\n", "", (TRAINING,)),
+    Fault("all updates in flight share a window record", f"{TRAIN}/update.c",
+          "u->host_windows + (size_t)(u->begun % u->depth) * RECORD_BYTES", "u->host_windows", (TRAINING,)),
+    Fault("all updates in flight share a report", f"{TRAIN}/update.c",
+          "u->host_reports + (size_t)(number % u->depth) * 2 * RECORD_BYTES", "u->host_reports", (TRAINING,)),
+    Fault("a gradient that fixed point cannot hold is never forgotten", f"{KERNELS}/update.cu",
+          "    state.bad_gradient = 0;\n", "", (OPERATORS,)),
+    Fault("the loss's counter of blocks is not reset", f"{KERNELS}/loss.cu",
+          "    if (t == 0) *a.done = 0; // for the next launch\n", "", (OPERATORS,)),
+    Fault("batch norm's counters of blocks are not reset", f"{KERNELS}/norm.cu",
+          "    if (t == 0) a.done[blockIdx.x] = 0; // for the next launch\n", "", (OPERATORS,)),
+    Fault("a halted run goes on", f"{KERNELS}/update.cu", "    if (state.halted) return; // with skip = 1\n", "", (OPERATORS, TRAINING)),
+
+    # ---- the input's slots
+    Fault("labels and placement overlap in a slot", f"{TRAIN}/feed.c",
+          "    l.placement = l.labels + align(n * sizeof(int32_t));\n", "    l.placement = l.labels;\n", (TRAINING,)),
+    Fault("the micro record is not copied with its slot", f"{TRAIN}/feed.c",
+          "        f->layout.bytes, f->copies);\n", "        f->layout.micro, f->copies);\n", (TRAINING,)),
+    Fault("the slot of the batch copied last is read", f"{TRAIN}/feed.c",
+          "set_inputs(f, f->staged, (size_t)(f->taken % DEVICE_SLOTS)", "set_inputs(f, f->staged, (size_t)((f->acquired - 1) % DEVICE_SLOTS)",
+          (TRAINING,)),
+    Fault("resident: every part of the set goes to its beginning", f"{TRAIN}/feed.c",
+          "api->copy(ls_buffer_at(f->resident, (size_t)first * picture, bytes)", "api->copy(ls_buffer_at(f->resident, 0, bytes)",
+          (TRAINING,)),
+    Fault("resident: the next sample's picture", f"{KERNELS}/augment.cu", "a.index ? a.index[n] : n", "a.index ? a.index[n] + 1 : n",
+          (OPERATORS,)),
+
+    # ---- off by one
+    Fault("augment: a mirrored coordinate", f"{KERNELS}/augment.cu", "2 * (size - 1) - at", "2 * size - 1 - at", (OPERATORS,)),
+    Fault("augment: a mirrored column", f"{KERNELS}/augment.cu", "placement.flip ? s.w - 1 - x", "placement.flip ? s.w - x", (OPERATORS,)),
+    Fault("augment: the edge of the picture", f"{KERNELS}/augment.cu", "from_y < s.h &&", "from_y < s.h - 1 &&", (OPERATORS,)),
+    Fault("batch norm: the last pixel of a slice", f"{KERNELS}/norm.cu",
+          "pixel < end; pixel += AHEAD * at.rows)", "pixel < end - 1; pixel += AHEAD * at.rows)", (OPERATORS,)),
+    Fault("batch norm: the last slice", f"{KERNELS}/norm.cu", "slice < a.grid.slices; slice += parts", "slice < a.grid.slices - 1; slice += parts",
+          (OPERATORS,)),
+    Fault("batch norm: variance over n instead of n - 1", f"{KERNELS}/norm.cu", "var * count / (count - 1)", "var", (OPERATORS,)),
+    Fault("pooling: the last column of a window", f"{KERNELS}/pool.cu", "x < w.x_end; x++", "x < w.x_end - 1; x++", (OPERATORS,)),
+    Fault("pooling: the first window over an element", f"{KERNELS}/pool.cuh",
+          "ls_divide(static_cast<uint32_t>(y - g.kernel_h), g.by_stride) + 1;", "ls_divide(static_cast<uint32_t>(y - g.kernel_h), g.by_stride);",
+          (OPERATORS,)),
+    Fault("pooling: which of equals wins", f"{KERNELS}/pool.cu", "winners[other] < p.winner[k])) {", "winners[other] > p.winner[k])) {",
+          (OPERATORS,)),
+    Fault("loss: a class of padding", f"{KERNELS}/loss.cu", "if (first + j < a.attr.logits.c) best", "if (first + j <= a.attr.logits.c) best",
+          (OPERATORS,)),
+    Fault("loss: the last sample's loss", f"{KERNELS}/loss.cu", "bool real = n < count;", "bool real = n < count - 1;", (OPERATORS,)),
+    Fault("dropout: the sample's number", f"{KERNELS}/map.cu", "(micro->position + n)", "(micro->position + n + 1)", (OPERATORS,)),
+    Fault("convolution: a row beyond the map", f"{KERNELS}/direct.cu", "return at < outputs ? at : -1;", "return at <= outputs ? at : -1;",
+          (OPERATORS,)),
+    Fault("convolution: the last output of a tap", f"{KERNELS}/direct.cu", "last_tap / g.stride + 1;", "last_tap / g.stride;", (OPERATORS,)),
+    Fault("convolution: the first slice of samples twice", f"{KERNELS}/direct.cu", "for (int slice = 1; slice < slices; slice++)",
+          "for (int slice = 0; slice < slices; slice++)", (OPERATORS,)),
+    Fault("bias gradient: the last row", f"{KERNELS}/bias.cu", "row < rows; row += step", "row < rows - 1; row += step", (OPERATORS,)),
+    Fault("update: the tail of an arena", f"{KERNELS}/update.cu", "if (i < size) to[i] = in[i];", "if (i <= size) to[i] = in[i];", (OPERATORS,)),
+    Fault("update: the first element of a segment", f"{KERNELS}/update.cu", "range.segments[middle].end <= element",
+          "range.segments[middle].end < element", (OPERATORS,)),
+    Fault("update: segments end one line early", f"{CUDA}/op_update.c", "(ls_cuda_segment){ end, a->segments[s]",
+          "(ls_cuda_segment){ end - 16, a->segments[s]",
+          (OPERATORS,)),
+    Fault("statistics: the last block's part", f"{KERNELS}/update.cu", "i < count; i += LS_BLOCK) mine", "i < count - 1; i += LS_BLOCK) mine",
+          (OPERATORS,)),
+
+    # ---- missing barriers
+    Fault("batch norm: rows are added before they are there", f"{KERNELS}/norm.cu",
+          "        __syncthreads();\n        if (at.row < half) {", "        if (at.row < half) {", (OPERATORS,)),
+    Fault("batch norm: a block counts as finished too early", f"{KERNELS}/norm.cu",
+          "    __syncthreads();\n    if (t == 0) last[0]", "    if (t == 0) last[0]", (OPERATORS,)),
+    Fault("batch norm: 'last' is read before it is written", f"{KERNELS}/norm.cu",
+          "    __syncthreads();\n    if (!last[0])", "    if (!last[0])", (OPERATORS,)),
+    Fault("batch norm: slices are added before they are there", f"{KERNELS}/norm.cu",
+          "        __syncthreads();\n        if (part >= half) continue;", "        if (part >= half) continue;", (OPERATORS,)),
+    Fault("batch norm: sums are used before they are there", f"{KERNELS}/norm.cu",
+          "room[(t + half * quads) * 4 + k];\n    }\n    __syncthreads();\n", "room[(t + half * quads) * 4 + k];\n    }\n", (OPERATORS,)),
+    Fault("pooling: parts of a window are combined before they are there", f"{KERNELS}/pool.cu",
+          "        __syncthreads();\n        for (int k = 0; row < half", "        for (int k = 0; row < half", (OPERATORS,)),
+    Fault("loss: a block counts as finished too early", f"{KERNELS}/loss.cu",
+          "    __syncthreads();\n    if (t == 0) last[0]", "    if (t == 0) last[0]", (OPERATORS,)),
+    Fault("loss: 'last' is read before it is written", f"{KERNELS}/loss.cu",
+          "    __syncthreads();\n    if (!last[0])", "    if (!last[0])", (OPERATORS,)),
+    Fault("loss: losses are added before they are fetched", f"{KERNELS}/loss.cu",
+          "        __syncthreads();\n        for (int n = 0; t == 0", "        for (int n = 0; t == 0", (OPERATORS,)),
+    Fault("loss: losses are fetched before the last ones are added", f"{KERNELS}/loss.cu",
+          "        }\n        __syncthreads();\n    }\n    if (t > 0) return;", "        }\n    }\n    if (t > 0) return;", (OPERATORS,)),
+    Fault("bias gradient: lanes are added before they are there", f"{KERNELS}/bias.cu",
+          "    __syncthreads();\n", "", (OPERATORS,)),
+    Fault("statistics: halves are joined before they are there", f"{KERNELS}/update.cu",
+          "        __syncthreads();\n        if (t < half) room[t] = stats_join", "        if (t < half) room[t] = stats_join", (OPERATORS,)),
+
+    # ---- swapped buffers
+    Fault("batch norm: the two sums", f"{KERNELS}/norm.cu", "finish(channel, room[t], room[width + t])",
+          "finish(channel, room[width + t], room[t])", (OPERATORS,)),
+    Fault("batch norm: mean and variance", f"{CUDA}/op_norm.c",
+          "    k.mean = ls_cuda_at(args[LS_NORM_INFERENCE_MEAN]);\n    k.var = ls_cuda_at(args[LS_NORM_INFERENCE_VAR]);\n",
+          "    k.mean = ls_cuda_at(args[LS_NORM_INFERENCE_VAR]);\n    k.var = ls_cuda_at(args[LS_NORM_INFERENCE_MEAN]);\n", (OPERATORS,)),
+    Fault("batch norm: the gradients of gamma and beta", f"{KERNELS}/norm.cu",
+          "        a.grad_beta[channel] += static_cast<float>(sum);\n        a.grad_gamma[channel] += static_cast<float>(product * r);\n",
+          "        a.grad_gamma[channel] += static_cast<float>(sum);\n        a.grad_beta[channel] += static_cast<float>(product * r);\n",
+          (OPERATORS,)),
+    Fault("convolution: x and dy in the weight gradient", f"{CUDA}/op_conv.c",
+          "ls_cuda_direct_backward_weight(g, src, grad_dst, grad_weight,", "ls_cuda_direct_backward_weight(g, grad_dst, src, grad_weight,",
+          (OPERATORS,)),
+    Fault("convolution by a library: x and dy in the weight gradient", f"{CUDA}/op_conv.c",
+          "ls_cuda_conv_execute(plan->algorithm, src, room, grad_dst, rest, queue)",
+          "ls_cuda_conv_execute(plan->algorithm, grad_dst, room, src, rest, queue)", (SEAM,)),
+    Fault("sgd: gradient and momentum", f"{CUDA}/op_update.c",
+          "ls_cuda_at(args[LS_SGD_GRAD]),\n        ls_cuda_at(args[LS_SGD_MOMENTUM])",
+          "ls_cuda_at(args[LS_SGD_MOMENTUM]),\n        ls_cuda_at(args[LS_SGD_GRAD])", (OPERATORS,)),
+    Fault("adamw: the two moments", f"{CUDA}/op_update.c",
+          "ls_cuda_at(args[LS_ADAMW_MOMENT1]), ls_cuda_at(args[LS_ADAMW_MOMENT2])",
+          "ls_cuda_at(args[LS_ADAMW_MOMENT2]), ls_cuda_at(args[LS_ADAMW_MOMENT1])", (OPERATORS,)),
+    Fault("sgd: the 16-bit copy keeps old weights", f"{KERNELS}/update.cu",
+          "    store_quad(velocity + first, size, v);\n    store_quad(weight + first, size, w);\n    store_copy(copy ? copy + first : copy, size, w);\n",
+          "    store_quad(velocity + first, size, v);\n    store_quad(weight + first, size, w);\n", (OPERATORS,)),
+    Fault("relu: gradient and output", f"{CUDA}/op_map.c",
+          "ls_cuda_at(args[LS_RELU_BACKWARD_DST]),\n        ls_cuda_at(args[LS_RELU_BACKWARD_GRAD_DST]),",
+          "ls_cuda_at(args[LS_RELU_BACKWARD_GRAD_DST]),\n        ls_cuda_at(args[LS_RELU_BACKWARD_DST]),", (OPERATORS,)),
+]
+
+
+def copy_tree(folder):
+    """The tracked files as they are now; what did not change keeps its time, so that it is not built again."""
+    names = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True).stdout.split(b"\0")
+    for name in filter(None, map(os.fsdecode, names)):
+        source, to = ROOT / name, folder / name
+        if not source.exists() or (to.exists() and to.read_bytes() == source.read_bytes()):
+            continue
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, to)
+
+
+def check_texts(faults, folder):
+    for fault in faults:
+        count = (folder / fault.file).read_text().count(fault.old)
+        if count != 1:
+            sys.exit(f"{fault.name}: its text is {count} times in {fault.file}, not once; adapt the table to the source")
+
+
+def configure(folder):
+    build = folder / "build"
+    command = ["cmake", "-S", folder, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DLOCKSTEP_CUDA=off"]
+    if shutil.which("ninja"):
+        command += ["-G", "Ninja"]
+    if shutil.which("ccache"):
+        command += ["-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"cmake: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return build
+
+
+def compile_tests(build, tests, jobs):
+    command = ["cmake", "--build", build, "-j", str(jobs), "--target", "lockstep_cuda_emulated", *tests]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        errors = [line for line in done.stdout.splitlines() if "error" in line] or done.stdout.splitlines()[-5:]
+        sys.exit("does not build:\n" + "\n".join(errors))
+
+
+TELLS = re.compile(r"^FAILED (.+)|^ERROR: (.+)|ERROR\s+\] --- (?!\[\s+LINE)(.+)|^(kernel .+|\d+ of \d+ threads .+|emulated CUDA: .+|.*AddressSanitizer.+|.*Assertion.+)")
+TIMES = {}
+
+
+def run_test(folder, build, test):
+    """None where the program passes; else the first line that says what failed."""
+    program = [build / "bin" / test]
+    if shutil.which("stdbuf"):
+        program = ["stdbuf", "-oL", *program]
+    start = time.monotonic()
+    process = subprocess.Popen(program, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    os.set_blocking(process.stdout.fileno(), False)
+    text, told, last = b"", None, ""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while told is None:
+            left = start + LIMIT_S - time.monotonic()
+            if left <= 0:
+                told = f"does not end within {LIMIT_S} s"
+                break
+            if not selector.select(left):
+                continue
+            chunk = process.stdout.read()
+            if chunk == b"":
+                break
+            text += chunk or b""
+            *lines, text = text.split(b"\n")
+            for line in (raw.decode(errors="replace").strip() for raw in lines):
+                last = line or last
+                if told is None and (match := TELLS.search(line)):
+                    told = next(group for group in match.groups() if group)
+    if told is not None:
+        process.kill()  # the first failure is enough
+    code = process.wait()
+    process.stdout.close()
+    TIMES[test] = TIMES.get(test, 0) + time.monotonic() - start
+    if told is None and code:
+        told = f"exit {code}: {last}" if code > 0 else f"signal {-code}: {last}"
+    return told
+
+
+def tidy(line):
+    return re.sub(r"\s+", " ", line).replace("|", "\\|").strip()[:150]
+
+
+def try_fault(fault, folder, build, jobs):
+    """-> (test, line), or None where no test saw it."""
+    path = folder / fault.file
+    whole = path.read_text()
+    try:
+        path.write_text(whole.replace(fault.old, fault.new))
+        compile_tests(build, fault.tests, jobs)
+        for test in fault.tests:
+            if line := run_test(folder, build, test):
+                return test, tidy(line)
+    finally:
+        path.write_text(whole)
+    return None
+
+
+def markdown(rows, commit):
+    caught = sum(1 for _, found in rows if found)
+    lines = [
+        "# Planted faults", "",
+        f"Each fault below was put into the source, alone, and the tests of the emulated CUDA device were run: {caught} of {len(rows)} are caught.",
+        f"Commit {commit}, {datetime.date.today().isoformat()}. Again, with the table renewed (about 15 minutes on two cores):", "",
+        "    tests/emulation/planted_faults.py --out docs/planted-faults.md", "",
+        "The texts that were replaced are in the table of that script.", "",
+        "| fault | file | caught by | first failure |", "|---|---|---|---|",
+    ]
+    for fault, found in rows:
+        test, line = found or ("not caught", fault.unseen or "**no reason is known**")
+        lines.append(f"| {fault.name} | {fault.file.removeprefix('src/')} | {test.removeprefix('test_')} | {line} |")
+    return "\n".join(lines) + "\n"
+
+
+def commit_of_tree():
+    def git(*words):
+        return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True).stdout.strip()
+    return git("rev-parse", "--short", "HEAD") + (" with changes" if git("status", "--porcelain", "-uno") else "")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--list", action="store_true", help="print the faults and stop")
+    parser.add_argument("--only", action="append", help="faults whose name or file contains this")
+    parser.add_argument("--out", type=pathlib.Path, help="write the table as Markdown")
+    parser.add_argument("--folder", type=pathlib.Path, help="work here, and keep it")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    faults = [f for f in FAULTS if not options.only or any(word in f.name or word in f.file for word in options.only)]
+    if options.list:
+        for fault in faults:
+            print(f"{fault.name:70} {fault.file.removeprefix('src/'):35} {' '.join(fault.tests)}")
+        return 0
+    if not faults:
+        sys.exit("no such fault; --list shows them")
+    folder = options.folder or pathlib.Path(tempfile.mkdtemp(prefix="lockstep_faults_"))
+    try:
+        copy_tree(folder)
+        check_texts(faults, folder)
+        build = configure(folder)
+        tests = sorted({test for fault in faults for test in fault.tests})
+        compile_tests(build, tests, options.jobs)
+        for test in tests:
+            if line := run_test(folder, build, test):
+                sys.exit(f"{test} fails without a fault: {line}")
+        rows = []
+        for fault in faults:
+            start = time.monotonic()
+            rows.append((fault, try_fault(fault, folder, build, options.jobs)))
+            test, line = rows[-1][1] or ("NOT CAUGHT", fault.unseen)
+            print(f"{fault.name:70} {test:28} {time.monotonic() - start:4.0f} s  {line}", flush=True)
+    finally:
+        if not options.folder:
+            shutil.rmtree(folder, ignore_errors=True)
+    if options.out:
+        options.out.write_text(markdown(rows, commit_of_tree()))
+    missed = [fault.name for fault, found in rows if not found and not fault.unseen]
+    print(f"{sum(1 for _, found in rows if found)} of {len(rows)} caught; missed without a reason: {', '.join(missed) or 'none'}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
