@@ -6,7 +6,7 @@
 A fault is a piece of source text and what replaces it; the text must be there exactly once. The tracked files are copied to a folder
 (a temporary one, or --folder, which is kept, so that the next run builds less), built without the fault, which must pass, and then
 once for each fault. Caught: one of the fault's test programs fails, dies, or does not end. Exit 1 if a fault was not caught and has no
-reason given in the table. Takes some 15 minutes on two cores; it is no part of the test suite.
+reason given in the table. Takes 15 to 20 minutes on two cores; it is no part of the test suite.
 """
 import argparse
 import dataclasses
@@ -316,7 +316,7 @@ def markdown(rows, commit):
     lines = [
         "# Planted faults", "",
         f"Each fault below was put into the source, alone, and the tests of the emulated CUDA device were run: {caught} of {len(rows)} are caught.",
-        f"Commit {commit}, {datetime.date.today().isoformat()}. Again, with the table renewed (about 15 minutes on two cores):", "",
+        f"Commit {commit}, {datetime.date.today().isoformat()}. Again, with the table renewed (15 to 20 minutes on two cores):", "",
         "    tests/emulation/planted_faults.py --out docs/planted-faults.md", "",
         "The texts that were replaced are in the table of that script.", "",
         "| fault | file | caught by | first failure |", "|---|---|---|---|",
