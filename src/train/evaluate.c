@@ -12,6 +12,7 @@ static int64_t batches_of(const ls_batches *b) {
 static ls_status run_batches(ls_trainer *t, int64_t count) {
     ls_program_inputs inputs = { .buffer[LS_INPUT_TABLE] = ls_buffer_at(t->table, 0, t->table->bytes) };
     ls_update_inputs(t->update, &inputs);
+    ls_update_evaluate_begin(t->update);
     for (int64_t i = 0; i < count; i++) {
         ls_batch batch;
         LS_TRY(ls_feed_next(t->eval_feed, &inputs, &batch));

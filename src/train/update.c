@@ -293,6 +293,12 @@ static ls_buffer fixed_range(const ls_update *u, const bucket *b) {
     return ls_arenas_range(u->arenas->fixed, b->range.first, b->range.count, sizeof(int64_t));
 }
 
+// What adds up over the micro-batches of an update begins at zero.
+static void start_sums(ls_update *u) {
+    zero_slab(u, u->ordered ? u->arenas->fixed : u->arenas->grad);
+    u->device->api->zero(u->result, sizeof(ls_micro_result), u->queue);
+}
+
 void ls_update_begin(ls_update *u, const ls_window *window) {
     assert(u->begun - u->retired < u->depth);
     size_t record = u->host_windows + (size_t)(u->begun % u->depth) * RECORD_BYTES;
@@ -306,7 +312,7 @@ void ls_update_begin(ls_update *u, const ls_window *window) {
     u->micros_left = window->mine;
     u->micros_done = 0;
     u->launched = 0;
-    if (window->mine == 0) zero_slab(u, u->ordered ? u->arenas->fixed : u->arenas->grad);
+    if (window->mine == 0) start_sums(u);
 }
 
 // Gradients of the first up_to parameters of the arena's order are complete in this micro-batch: round them in ordered
@@ -381,7 +387,7 @@ typedef struct {
 static void enqueue_micro(void *context) {
     const micro_work *work = context;
     ls_update *u = work->update;
-    if (u->micros_done == 0) zero_slab(u, u->ordered ? u->arenas->fixed : u->arenas->grad);
+    if (u->micros_done == 0) start_sums(u);
     if (u->ordered) zero_slab(u, u->arenas->grad);
     u->launched = 0;
     ls_program_run(work->program, work->inputs, u->queue, on_complete, u);
@@ -420,7 +426,6 @@ ls_status ls_update_end(ls_update *u) {
     const ls_device_api *api = u->device->api;
     if (u->reducer) LS_TRY(reduce_and_step(u));
     api->copy(report_of(u, u->begun), ls_buffer_at(u->device_control, 0, 2 * RECORD_BYTES), 2 * RECORD_BYTES, u->queue);
-    api->zero(u->result, sizeof(ls_micro_result), u->queue);
     api->event_record(u->reported[u->begun % u->depth], u->queue);
     u->begun++;
     return LS_SUCCESS;
@@ -442,7 +447,6 @@ ls_status ls_update_retire(ls_update *u, ls_train_state *state, ls_micro_result 
 ls_status ls_update_take_result(ls_update *u, ls_micro_result *result) {
     const ls_device_api *api = u->device->api;
     api->copy(u->host_result, u->result, sizeof *result, u->queue);
-    api->zero(u->result, sizeof *result, u->queue);
     LS_TRY(api->queue_sync(u->queue));
     *result = *(ls_micro_result *)ls_buffer_host(u->host_result);
     return LS_SUCCESS;
@@ -451,6 +455,10 @@ ls_status ls_update_take_result(ls_update *u, ls_micro_result *result) {
 static void enqueue_evaluation(void *context) {
     const micro_work *work = context;
     ls_program_run(work->program, work->inputs, work->update->queue, NULL, NULL);
+}
+
+void ls_update_evaluate_begin(ls_update *u) {
+    u->device->api->zero(u->result, sizeof(ls_micro_result), u->queue);
 }
 
 ls_status ls_update_evaluate(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {

@@ -47,7 +47,9 @@ LS_CHECKED ls_status ls_update_end(ls_update *update);
 // this rank's micro-batches of it.
 LS_CHECKED ls_status ls_update_retire(ls_update *update, ls_train_state *state, ls_micro_result *result);
 
-// Runs a program outside of an update (evaluation): all updates are retired. Its results add up until they are taken.
+// An evaluation, outside of any update (all are retired), is evaluate_begin, evaluate for each micro-batch,
+// take_result: the sums over its micro-batches.
+void ls_update_evaluate_begin(ls_update *update);
 LS_CHECKED ls_status ls_update_evaluate(ls_update *update, const ls_program *program, const ls_program_inputs *inputs);
 LS_CHECKED ls_status ls_update_take_result(ls_update *update, ls_micro_result *result);
 double ls_update_comm_seconds_exposed(const ls_update *update);

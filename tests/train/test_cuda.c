@@ -1,25 +1,9 @@
 // Whole training on the CUDA device (the emulated one, or this machine's GPU with LOCKSTEP_TEST_GPU=1): recorded
 // updates are the eager ones bit for bit, both loaders feed the same, accumulation, the loss scale, failures noticed
 // while the host is updates ahead; and all of it agrees with ref.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
 #include <math.h>
 #include "device/cuda_device.h"
-#include "train/trainer_internal.h"
-
-#define must(expr) \
-    do { \
-        ls_status must_status_ = (expr); \
-        if (ls_failed(must_status_)) fail_msg("%s: %s", #expr, must_status_.text); \
-    } while (0)
-
-enum { OPTIONS_MAX = 16 };
+#include "whole_run.h"
 
 // Small, with all that matters to an update: batch norm with and without a residual and with pooling, dropout, a bias.
 static const char small_network[] =
@@ -38,21 +22,13 @@ static char network_path[] = "/tmp/lockstep_cuda_XXXXXX";
 
 static int write_network(void **state) {
     (void)state;
-    int fd = mkstemp(network_path);
-    if (fd < 0 || write(fd, small_network, sizeof small_network - 1) != (ssize_t)sizeof small_network - 1) return -1;
-    return close(fd);
+    return run_write_network(network_path, small_network);
 }
 
 static int remove_network(void **state) {
     (void)state;
     return unlink(network_path);
 }
-
-typedef struct {
-    ls_config cfg;
-    ls_comm *comm;
-    ls_trainer *trainer;
-} run;
 
 // 54 samples in windows of 16: the last has 6, which make a short micro-batch. No epoch's micro-batches are a multiple
 // of the device's three slots, so that every slot holds every kind of micro-batch at some time.
@@ -63,26 +39,11 @@ static const char *const small[] = { "data.shape=3x6x6", "data.train_samples=54"
 static const char *const tiny[] = { "data.shape=3x6x6", "data.train_samples=40", "data.test_samples=20",
     "train.global_batch=16", "optimizer.rate=0.1", "train.epochs=3", "data.flip=true", "data.pad=1", NULL };
 
-static void set_all(ls_config *cfg, const char *const *options) {
-    for (int i = 0; options && i < OPTIONS_MAX && options[i]; i++) must(ls_config_set(cfg, options[i]));
-}
-
 static ls_status open_run(run *r, const char *device, const char *const *base, const char *const *options) {
-    static const char *const common[] = { "data.dataset=synthetic", "device.threads=2", "device.tf32=false", NULL };
-    ls_config_defaults(&r->cfg);
-    snprintf(r->cfg.model_file, sizeof r->cfg.model_file, "%s", network_path);
-    set_all(&r->cfg, common);
-    must(ls_config_set(&r->cfg, device));
-    set_all(&r->cfg, base);
-    set_all(&r->cfg, options);
-    must(ls_config_check(&r->cfg));
-    must(ls_comm_self(&r->comm));
-    return ls_trainer_new(&r->cfg, r->comm, &r->trainer);
-}
-
-static void close_run(run *r) {
-    ls_trainer_free(r->trainer);
-    ls_comm_finish(r->comm);
+    static const char *const none[] = { NULL };
+    const char *const common[] = { "data.dataset=synthetic", "device.threads=2", "device.tf32=false", device, NULL };
+    return run_open(
+        r, network_path, (const char *const *const[RUN_LISTS_MAX]){ common, base, options ? options : none });
 }
 
 static ls_train_summary whole_run(const char *device, const char *const *base, const char *const *options) {
@@ -90,12 +51,12 @@ static ls_train_summary whole_run(const char *device, const char *const *base, c
     ls_train_summary summary;
     must(open_run(&r, device, base, options));
     must(ls_trainer_run(r.trainer, NULL, 0, &summary));
-    close_run(&r);
+    run_close(&r);
     return summary;
 }
 
 static const struct {
-    const char *name, *options[OPTIONS_MAX];
+    const char *name, *options[RUN_OPTIONS_MAX];
 } variants[] = {
     { "one micro-batch", { NULL } },
     { "four micro-batches", { "train.micro_batch=4" } },
@@ -110,7 +71,7 @@ static const struct {
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
 static ls_train_summary variant_run(int v, const char *a, const char *b) {
-    const char *options[OPTIONS_MAX + 2];
+    const char *options[RUN_OPTIONS_MAX + 2];
     int count = 0;
     while (variants[v].options[count]) {
         options[count] = variants[v].options[count];
@@ -150,7 +111,7 @@ static void first_losses(
     run r = { 0 };
     must(open_run(&r, device, base, options));
     must(ls_trainer_updates(r.trainer, updates, losses));
-    close_run(&r);
+    run_close(&r);
 }
 
 // More pixels than travel to the device at once (16 MiB).
@@ -184,7 +145,7 @@ static void any_legal_order_gives_the_same(void **state) {
         must(open_run(&r, "device.type=cuda", tiny, options));
         must(ls_trainer_updates(r.trainer, UPDATES, got));
         must(ls_arenas_hash(r.trainer->arenas, &hash));
-        close_run(&r);
+        run_close(&r);
         for (int u = 0; u < UPDATES; u++)
             if (!(fabs(got[u] - expected[u]) <= 2e-5 * expected[u]))
                 fail_msg("seed %d: loss of update %d is %.9g, ref's is %.9g", seed, u, got[u], expected[u]);
@@ -214,7 +175,7 @@ static void compare_first_updates(void) {
         must(open_run(&r, "device.type=cuda", small, variants[v].options));
         must(ls_trainer_updates(r.trainer, UPDATES, got));
         must(ls_trainer_evaluate(r.trainer, &evaluation));
-        close_run(&r);
+        run_close(&r);
         if (evaluation.test_samples != 20)
             fail_msg("%s: evaluated %lld samples of 20", variants[v].name, (long long)evaluation.test_samples);
         for (int u = 0; u < UPDATES; u++)
@@ -244,7 +205,7 @@ static void shipped_networks_agree_with_ref(void **state) {
     (void)state;
     enum { UPDATES_MAX = 7 };
     static const struct {
-        const char *options[OPTIONS_MAX], *micro_batch;
+        const char *options[RUN_OPTIONS_MAX], *micro_batch;
         int updates;
         double tolerance;
     } networks[] = {
@@ -260,7 +221,7 @@ static void shipped_networks_agree_with_ref(void **state) {
     static const char *const base[] = { "data.train_samples=64", "data.test_samples=4", NULL };
     double expected[UPDATES_MAX], got[UPDATES_MAX];
     for (size_t n = 0; n < sizeof networks / sizeof *networks; n++) {
-        const char *options[OPTIONS_MAX] = { networks[n].options[0], networks[n].options[1], networks[n].options[2],
+        const char *options[RUN_OPTIONS_MAX] = { networks[n].options[0], networks[n].options[1], networks[n].options[2],
             networks[n].micro_batch, NULL };
         if (networks[n].options[3]) options[3] = networks[n].options[3];
         first_losses("device.type=cpu", base, networks[n].options, networks[n].updates, expected);
@@ -293,11 +254,11 @@ static void the_loss_scale_recovers(void **state) {
     assert_true(s.skipped < 20 && s.loss_scale < 8388608.0f);
     must(ls_arenas_hash(r.trainer->arenas, &after));
     assert_true(before != after);
-    close_run(&r);
+    run_close(&r);
 }
 
 static const struct {
-    const char *name, *options[OPTIONS_MAX];
+    const char *name, *options[RUN_OPTIONS_MAX];
     const char *says[3];
 } failures[] = {
     { "diverges", { "optimizer.rate=1000", "optimizer.weight_decay=1", "train.epochs=60" },
@@ -321,7 +282,7 @@ static void failures_name_the_update_and_the_tensor(void **state) {
             ls_train_summary summary;
             must(open_run(&r, d ? "device.type=cuda" : "device.type=ref", small, failures[f].options));
             status[d] = ls_trainer_run(r.trainer, NULL, 0, &summary);
-            close_run(&r);
+            run_close(&r);
             if (status[d].code != LS_NUMERIC)
                 fail_msg("%s: code %d (%s), expected %d", failures[f].name, status[d].code,
                     status[d].text ? status[d].text : "", LS_NUMERIC);
@@ -346,7 +307,7 @@ static void a_halted_run_keeps_its_weights(void **state) {
     must(ls_arenas_hash(r.trainer->arenas, &after));
     assert_true(before == after);
     assert_true(r.trainer->next.updates > r.trainer->done.updates + 1); // the host was ahead
-    close_run(&r);
+    run_close(&r);
 }
 
 int main(void) {

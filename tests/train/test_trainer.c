@@ -1,23 +1,8 @@
 // Whole runs in one process, on synthetic data: learning, accumulation, ordered mode, loss scaling, failures, memory.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
 #include <math.h>
-#include <unistd.h>
-#include "train/trainer_internal.h"
+#include "whole_run.h"
 
 #include "support/alloc_count.c"
-
-#define must(expr) \
-    do { \
-        ls_status must_status_ = (expr); \
-        if (ls_failed(must_status_)) fail_msg("%s: %s", #expr, must_status_.text); \
-    } while (0)
 
 // Small, with all that matters to an update: batch norm, residual, dropout.
 static const char network[] = "[network]\ninput = 3x8x8\n"
@@ -32,9 +17,7 @@ static char network_path[] = "/tmp/lockstep_trainer_XXXXXX";
 
 static int write_network(void **state) {
     (void)state;
-    int fd = mkstemp(network_path);
-    if (fd < 0 || write(fd, network, sizeof network - 1) != (ssize_t)sizeof network - 1) return -1;
-    return close(fd);
+    return run_write_network(network_path, network);
 }
 
 static int remove_network(void **state) {
@@ -42,27 +25,11 @@ static int remove_network(void **state) {
     return unlink(network_path);
 }
 
-typedef struct {
-    ls_config cfg;
-    ls_comm *comm;
-    ls_trainer *trainer;
-} run;
-
 static ls_status open_run(run *r, const char *const *options) {
+    static const char *const none[] = { NULL };
     static const char *const common[] = { "data.dataset=synthetic", "data.shape=3x8x8", "data.train_samples=300",
         "data.test_samples=50", "train.global_batch=64", "device.threads=2", "optimizer.rate=0.1", NULL };
-    ls_config_defaults(&r->cfg);
-    snprintf(r->cfg.model_file, sizeof r->cfg.model_file, "%s", network_path);
-    for (int i = 0; common[i]; i++) must(ls_config_set(&r->cfg, common[i]));
-    for (int i = 0; options && options[i]; i++) must(ls_config_set(&r->cfg, options[i]));
-    must(ls_config_check(&r->cfg));
-    must(ls_comm_self(&r->comm));
-    return ls_trainer_new(&r->cfg, r->comm, &r->trainer);
-}
-
-static void close_run(run *r) {
-    ls_trainer_free(r->trainer);
-    ls_comm_finish(r->comm);
+    return run_open(r, network_path, (const char *const *const[RUN_LISTS_MAX]){ common, options ? options : none });
 }
 
 static ls_train_summary whole_run(const char *const *options) {
@@ -70,7 +37,7 @@ static ls_train_summary whole_run(const char *const *options) {
     must(open_run(&r, options));
     ls_train_summary summary;
     must(ls_trainer_run(r.trainer, NULL, 0, &summary));
-    close_run(&r);
+    run_close(&r);
     return summary;
 }
 
@@ -110,7 +77,7 @@ static void adamw_learns(void **state) {
         positive += moment2[i] > 0;
     }
     assert_true(negative > 0 && positive > 0);
-    close_run(&r);
+    run_close(&r);
 }
 
 static void the_same_run_twice(void **state) {
@@ -172,7 +139,7 @@ static void accumulation_is_a_sum(void **state) {
         run r = { 0 };
         must(open_run(&r, variants[v]));
         must(ls_trainer_updates(r.trainer, 8, loss[v]));
-        close_run(&r);
+        run_close(&r);
     }
     for (int v = 1; v < 3; v++)
         for (int u = 0; u < 8; u++)
@@ -190,10 +157,10 @@ static void sum_and_mean_loss(void **state) {
     run r = { 0 };
     must(open_run(&r, mean));
     must(ls_trainer_updates(r.trainer, 6, a));
-    close_run(&r);
+    run_close(&r);
     must(open_run(&r, sum));
     must(ls_trainer_updates(r.trainer, 6, b));
-    close_run(&r);
+    run_close(&r);
     for (int u = 0; u < 6; u++) assert_true(fabs(a[u] - b[u]) < 1e-4 * a[u]); // rate 0.1 / 64
 }
 
@@ -219,7 +186,7 @@ static void loss_scale_recovers(void **state) {
     assert_true(s.skipped < 20 && s.loss_scale < 8388608.0f);
     must(ls_arenas_hash(r.trainer->arenas, &after));
     assert_true(before != after);
-    close_run(&r);
+    run_close(&r);
 }
 
 static void half_precisions_learn_as_fp32(void **state) {
@@ -269,7 +236,7 @@ static void failures_say_why(void **state) {
         for (int s = 0; s < 3 && failures[f].says[s]; s++)
             if (!strstr(status.text, failures[f].says[s]))
                 fail_msg("%s: the message lacks '%s': %s", failures[f].name, failures[f].says[s], status.text);
-        close_run(&r);
+        run_close(&r);
     }
 }
 
@@ -307,8 +274,8 @@ static void weights_survive_a_file(void **state) {
     ls_train_evaluation e;
     must(ls_trainer_evaluate(b.trainer, &e));
     assert_true(fabs(e.test_loss - summary.test_loss) < 1e-4 * summary.test_loss);
-    close_run(&a);
-    close_run(&b);
+    run_close(&a);
+    run_close(&b);
     unlink(path);
 }
 
