@@ -13,7 +13,7 @@ fi
 cp "$train" bin/train # beside a plugin that only says that it was reached
 emulated=$(dirname "$train")/emulated/lockstep_cuda.so
 train=$here/bin/train
-major=$("$train" devices | awk '/CUDA runtime/ { for (i = 1; i <= NF; i++) if ($i == "or") print int($(i - 1)) }')
+major=$("$train" devices | awk '/CUDA runtime/ { for (i = 1; i <= NF; i++) if ($i == "or") { print int($(i - 1)); exit } }')
 before=$((major - 1))
 here_too=$(ldconfig -p 2>/dev/null || /sbin/ldconfig -p)
 
@@ -79,7 +79,7 @@ text=$("$train" devices 2>errors)
 check "devices: exit" $? 0
 check "devices: nothing on stderr" "$(cat errors)" ""
 check "devices: the cpu" "$(grep -cE '^  cpu  +.*[0-9]+ threads? a rank' <<<"$text")" 1
-check "devices: rows" "$(grep -cE '^  (driver|CUDA runtime|cuDNN|cuBLASLt|NCCL|NVML) ' <<<"$text")" 6
+check "devices: rows" "$(grep -cE '^  (driver|CUDA runtime|cuDNN|cuBLASLt|NCCL|NVML) .* (required|several GPUs|optional) ' <<<"$text")" 6
 check "devices: the last line" "$(tail -n 1 <<<"$text" | cut -d ' ' -f 1-5)" "device.type = auto takes cpu"
 text=$(LD_LIBRARY_PATH=$libraries FAKE_CARDS=2 FAKE_CUDNN=90101 "$train" devices)
 check "devices: two cards" "$(grep -cE '^  cuda [01] +Fake GPU [01], compute capability 9.0, 80.0 GiB, driver [0-9.]+, GPU-[0-9a-f-]{36}, 0000:3[bc]:00.0$' <<<"$text")" 2
