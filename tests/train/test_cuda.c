@@ -184,6 +184,23 @@ static void compare_first_updates(void) {
     }
 }
 
+// A report is of its own update alone.
+static void an_update_counts_its_own_samples(void **state) {
+    (void)state;
+    const char *options[] = { "train.micro_batch=8", NULL };
+    ls_train_state s;
+    run r = { 0 };
+    must(open_run(&r, "device.type=cuda", small, options));
+    for (int u = 0; u < 8; u++) {
+        int samples = ls_batches_window_samples(&r.trainer->facts.batches, r.trainer->done.window);
+        r.trainer->since_report = (ls_micro_result){ 0 };
+        must(ls_trainer_update(r.trainer, &s));
+        if (r.trainer->since_report.count != samples)
+            fail_msg("update %d: %lld samples, expected %d", u, (long long)r.trainer->since_report.count, samples);
+    }
+    run_close(&r);
+}
+
 static void the_first_updates_are_refs(void **state) {
     (void)state;
     compare_first_updates();
@@ -319,6 +336,7 @@ int main(void) {
         cmocka_unit_test(both_loaders_feed_the_same),
         cmocka_unit_test(a_large_resident_set_is_the_rings),
         cmocka_unit_test(recomputation_changes_nothing),
+        cmocka_unit_test(an_update_counts_its_own_samples),
         cmocka_unit_test(the_first_updates_are_refs),
         cmocka_unit_test(with_libraries_too),
         cmocka_unit_test(shipped_networks_agree_with_ref),
