@@ -15,7 +15,7 @@ emulated=$(dirname "$train")/emulated/lockstep_cuda.so
 train=$here/bin/train
 major=$("$train" devices | awk '/CUDA runtime/ { for (i = 1; i <= NF; i++) if ($i == "or") { print int($(i - 1)); exit } }')
 before=$((major - 1))
-here_too=$(ldconfig -p 2>/dev/null || /sbin/ldconfig -p)
+here_too=$("$train" devices) # with the paths of what is found without the fake libraries
 
 for name in cuda.so.1 "cudart.so.$major" cudnn.so.9 "cublasLt.so.$major" nccl.so.2 nvidia-ml.so.1; do
     cp fake.so "fake/lib$name"
@@ -41,9 +41,9 @@ says "a card too old" "no GPU that is new enough: found Fake GPU 0 of compute ca
 says "a driver too old" "the NVIDIA driver is too old: found" "FAKE_DRIVER=${before}020"
 says "cuDNN too old" "cuDNN is too old: found 9.1.1, $here/fake/libcudnn.so.9; needed is 9.8.0 or later" FAKE_CUDNN=90101
 says "cuDNN for another CUDA" "cuDNN 9.19.0 is made for another CUDA: found $here/fake/libcudnn.so.9 for CUDA $before" "FAKE_CUDNN_CUDA=${before}080"
-# Without a library, where none of the same name is installed; device.cuda_libraries tests it everywhere.
+# Without a library, where none of the same name is found elsewhere; device.cuda_libraries tests it everywhere.
 missing() { # WHAT FILE TEXT
-    if grep -q "$2" <<<"$here_too" || [ -e "/usr/local/cuda/lib64/$2" ]; then
+    if grep -q "/$2" <<<"$here_too"; then
         echo "left out: $1: this machine has $2"
     else
         mv "fake/$2" .
