@@ -131,7 +131,7 @@ static void a_fault_is_reported_with_the_last_operator(void **unused) {
     ls_status status = api->queue_sync(c.queue);
     assert_int_equal(status.code, LS_DEVICE);
     const char *const parts[] = { "CUDA error 700 (an illegal memory access was encountered), noticed at ",
-        "the last operator given to the GPU was cast of layer ", "CUDA_LAUNCH_BLOCKING=1 and device.graphs = off" };
+        "the last operator given to the GPU was cast of layer ", "CUDA_LAUNCH_BLOCKING=1 and device.graphs = false" };
     check_text("launch_fail=2", status.text, parts, 3);
     // it stays, and nothing works any more
     ls_slab *slab;

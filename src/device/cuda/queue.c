@@ -36,7 +36,8 @@ void ls_cuda_keep(ls_cuda_device *device, const char *while_doing, cudaError_t r
             ls_op_name(device->last->op), device->last->layer,
             device->last_recorded ? ", the end of a recorded update" : "");
     device->error = ls_fail(LS_DEVICE,
-        "CUDA error %d (%s), noticed at %s; %s; run again with CUDA_LAUNCH_BLOCKING=1 and device.graphs = off to find "
+        "CUDA error %d (%s), noticed at %s; %s; run again with CUDA_LAUNCH_BLOCKING=1 and device.graphs = false to "
+        "find "
         "the one at fault",
         (int)rc, cudaGetErrorString(rc), while_doing, last);
 }
