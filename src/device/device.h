@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include "base/shape.h"
 #include "base/status.h"
+#include "device/collective.h"
 #include "device/op_augment.h"
 #include "device/op_conv.h"
 #include "device/op_linear.h"
@@ -29,7 +30,7 @@
 #include "device/op_pool.h"
 #include "device/op_update.h"
 
-enum { LS_DEVICE_ABI = 2, LS_OP_ARGS_MAX = 12 };
+enum { LS_DEVICE_ABI = 3, LS_OP_ARGS_MAX = 12 };
 
 typedef struct ls_device ls_device;
 typedef struct ls_slab ls_slab;
@@ -40,11 +41,12 @@ typedef struct ls_plan ls_plan;
 
 typedef enum {
     LS_MEMORY_DEVICE,
-    LS_MEMORY_PINNED
-} ls_memory_kind; // pinned: host memory that the device copies from at full speed
+    LS_MEMORY_PINNED, // host memory that the device copies from at full speed
+    LS_MEMORY_REDUCED // of the device, and summed over ranks: as ls_collective_api.adopt likes it best
+} ls_memory_kind;
 
 // A range of a slab. {0} is an absent argument. A buffer of device memory has no host pointer: ls_buffer_host checks.
-typedef struct {
+typedef struct ls_buffer {
     ls_slab *slab;
     size_t offset, bytes;
 } ls_buffer;
@@ -106,6 +108,8 @@ typedef struct {
     char name[96];       // "AMD EPYC, 2 threads, AVX2"
     char libraries[160]; // "oneDNN 2.6.3"
     size_t memory_bytes; // 0: unknown
+    char uuid[48];       // "GPU-...", as nvidia-smi has it; "": not a GPU
+    char pci[16];        // "0000:3b:00.0"; "": not a GPU
 } ls_device_facts;
 
 typedef struct {
@@ -123,15 +127,20 @@ typedef struct {
         ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out); // zeroed
     void (*slab_free)(ls_slab *slab);
 
-    // Queues run in order; events order one queue after another. On a device without queues these do nothing.
+    // Queues run in order; events order one queue after another. On a device without queues everything has happened
+    // when the call returns. Each queue and event is used by one thread at a time, several of them by several threads.
     ls_status (*queue_new)(ls_device *device, const char *name, ls_queue **out);
     void (*queue_free)(ls_queue *queue);
-    ls_status (*queue_sync)(ls_queue *queue); // waits; the first error of anything enqueued
-    ls_status (*event_new)(ls_device *device, ls_event **out);
+    ls_status (*queue_sync)(ls_queue *queue);                             // waits; the first error of anything enqueued
+    ls_status (*event_new)(ls_device *device, int timed, ls_event **out); // timed: for event_seconds; not in recordings
     void (*event_free)(ls_event *event);
     void (*event_record)(ls_event *event, ls_queue *queue);
-    void (*event_wait)(ls_event *event, ls_queue *queue); // queue waits for event
-    ls_status (*event_sync)(ls_event *event);             // the host waits for event
+    void (*event_wait)(ls_event *event, ls_queue *queue);  // queue waits for event
+    ls_status (*event_sync)(ls_event *event);              // the host waits for event
+    double (*event_seconds)(ls_event *from, ls_event *to); // between two timed events that have happened
+    // A named range of what this thread enqueues, for a profiler (NVTX); NULL where there is no such thing.
+    void (*range_begin)(const char *name);
+    void (*range_end)(void);
 
     // Recording (on a GPU: a CUDA graph). What is enqueued on the queue between begin and end is not run but kept, with
     // the buffers it was given; launch enqueues it whole, as often as wanted, and gives the same bits. All NULL on a
@@ -156,7 +165,8 @@ typedef struct {
 
     ls_status (*plan_new)(ls_device *device, const ls_op_desc *desc, ls_plan **out);
     void (*plan_free)(ls_plan *plan);
-    unsigned fusions; // what plan_new accepts beyond every device's operators: a set of ls_fusion
+    unsigned fusions;                    // what plan_new accepts beyond every device's operators: a set of ls_fusion
+    const ls_collective_api *collective; // sums over ranks on the device's queues; NULL: through host memory only
 } ls_device_api;
 
 typedef enum {

@@ -79,8 +79,8 @@ static ls_status make_device_slots(ls_feed *f) {
     LS_TRY(api->slab_new(f->device, LS_MEMORY_DEVICE, DEVICE_SLOTS * f->layout.bytes, "input slots", &f->staged));
     LS_TRY(api->queue_new(f->device, "input copies", &f->copies));
     for (int s = 0; s < DEVICE_SLOTS; s++) {
-        LS_TRY(api->event_new(f->device, &f->on_device[s].copied));
-        LS_TRY(api->event_new(f->device, &f->on_device[s].read));
+        LS_TRY(api->event_new(f->device, 0, &f->on_device[s].copied));
+        LS_TRY(api->event_new(f->device, 0, &f->on_device[s].read));
     }
     return LS_SUCCESS;
 }

@@ -69,7 +69,8 @@ static size_t bytes_of(const ls_trainer *t, const burst *b) {
 }
 
 static ls_status time_all(ls_trainer *t, const ls_program_inputs *inputs, double seconds, ls_layer_time *rows) {
-    ls_program_run(t->full, inputs, t->queue, NULL, NULL); // every buffer holds what training would put there
+    ls_program_run(
+        t->full, inputs, t->queue, &(ls_program_hooks){ 0 }); // every buffer holds what training would put there
     LS_TRY(t->device->api->queue_sync(t->queue));
     for (int i = 0; i < t->full->count; i++) {
         const ls_plan *plan = t->full->instructions[i].plan;

@@ -39,14 +39,14 @@ void ls_instruction_args(const ls_instruction *instruction, const ls_program_inp
                                                             : instruction->args[a];
 }
 
-void ls_program_run(const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue,
-    void (*complete)(void *context, int up_to), void *context) {
+void ls_program_run(
+    const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue, const ls_program_hooks *hooks) {
     for (int i = 0; i < program->count; i++) {
         const ls_instruction *instruction = &program->instructions[i];
         ls_buffer args[LS_OP_ARGS_MAX];
         ls_instruction_args(instruction, inputs, args);
         ls_plan_run(instruction->plan, args, program->workspace, queue);
-        if (instruction->completes && complete) complete(context, instruction->completes);
+        if (instruction->completes && hooks->complete) hooks->complete(hooks->context, instruction->completes);
     }
 }
 

@@ -66,10 +66,18 @@ typedef struct {
 void ls_program_free(ls_program *program); // NULL is allowed
 // Slabs of at least activation_bytes and workspace_bytes; borrowed, as are the arenas, which have their memory by now.
 void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace);
-// Runs all instructions in order on one queue. Where gradients become complete, complete(context, up_to) is called (may
-// be NULL).
-void ls_program_run(const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue,
-    void (*complete)(void *context, int up_to), void *context);
+// What a run calls between instructions; any of them may be NULL.
+typedef struct {
+    void *context;
+    void (*complete)(void *context, int up_to); // gradients of the first up_to parameters of the arena's order are
+    // Synchronised batch norm: these sums (LS_F64) are to be those over all ranks before the next instruction reads
+    // them.
+    void (*reduce)(void *context, ls_buffer sums, int64_t count);
+} ls_program_hooks;
+
+// Runs all instructions in order on one queue.
+void ls_program_run(
+    const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue, const ls_program_hooks *hooks);
 // The arguments of one instruction in a run with these inputs.
 void ls_instruction_args(const ls_instruction *instruction, const ls_program_inputs *inputs, ls_buffer *args);
 double ls_program_flops(const ls_program *program);

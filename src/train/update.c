@@ -70,7 +70,7 @@ static ls_status new_control_memory(ls_update *u) {
         "update control (host)", &u->host_control));
     u->host_state = ls_buffer_at(u->host_control, 0, sizeof(ls_train_state));
     u->host_result = ls_buffer_at(u->host_control, RECORD_BYTES, sizeof(ls_micro_result));
-    for (int i = 0; i < u->depth; i++) LS_TRY(api->event_new(u->device, &u->reported[i]));
+    for (int i = 0; i < u->depth; i++) LS_TRY(api->event_new(u->device, 0, &u->reported[i]));
     return LS_SUCCESS;
 }
 
@@ -390,7 +390,8 @@ static void enqueue_micro(void *context) {
     if (u->micros_done == 0) start_sums(u);
     if (u->ordered) zero_slab(u, u->arenas->grad);
     u->launched = 0;
-    ls_program_run(work->program, work->inputs, u->queue, on_complete, u);
+    ls_program_hooks hooks = { .context = u, .complete = on_complete };
+    ls_program_run(work->program, work->inputs, u->queue, &hooks);
     if (u->ordered || u->micros_left == 1) buckets_complete(u, -1); // the statistics
     if (u->micros_left == 1 && !u->reducer) step(u);
 }
@@ -454,7 +455,7 @@ ls_status ls_update_take_result(ls_update *u, ls_micro_result *result) {
 
 static void enqueue_evaluation(void *context) {
     const micro_work *work = context;
-    ls_program_run(work->program, work->inputs, work->update->queue, NULL, NULL);
+    ls_program_run(work->program, work->inputs, work->update->queue, &(ls_program_hooks){ 0 });
 }
 
 void ls_update_evaluate_begin(ls_update *u) {

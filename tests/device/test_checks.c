@@ -205,7 +205,7 @@ static void null_leaves_everything_alone(void **unused) {
     const ls_device_api *api = device->api;
     assert_int_equal(api->slab_new(device, LS_MEMORY_DEVICE, 64, "test", &slab).code, LS_OK);
     assert_int_equal(api->queue_new(device, "test", &queue).code, LS_OK);
-    assert_int_equal(api->event_new(device, &event).code, LS_OK);
+    assert_int_equal(api->event_new(device, 0, &event).code, LS_OK);
     float *values = ls_buffer_host(ls_buffer_at(slab, 0, 64)), got[4];
     for (int i = 0; i < 16; i++) assert_true(values[i] == 0);
     ls_nchw shape = { 1, 1, 2, 2 };

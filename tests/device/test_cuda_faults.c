@@ -169,7 +169,7 @@ static void a_recording_that_cannot_be_ended_says_so(void **unused) {
     open_with("");
     casts c = casts_new();
     must(api->queue_new(cuda, "other", &other));
-    must(api->event_new(cuda, &event));
+    must(api->event_new(cuda, 0, &event));
     must(api->record_begin(c.queue));
     casts_run(&c, 1);
     api->event_record(event, c.queue);

@@ -47,8 +47,8 @@ static relay relay_new(void) {
     relay r = { 0 };
     must(api->queue_new(cuda, "compute", &r.compute));
     must(api->queue_new(cuda, "copy", &r.copy));
-    must(api->event_new(cuda, &r.there));
-    must(api->event_new(cuda, &r.done));
+    must(api->event_new(cuda, 0, &r.there));
+    must(api->event_new(cuda, 0, &r.done));
     r.numbers = slab_of(LS_MEMORY_PINNED, ROUNDS * COUNT);
     r.results = slab_of(LS_MEMORY_PINNED, ROUNDS * COUNT);
     r.first = slab_of(LS_MEMORY_DEVICE, COUNT);

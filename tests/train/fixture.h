@@ -115,7 +115,7 @@ static inline void fixture_new(fixture *f, const char *device, const char *netwo
 static inline double fixture_run(fixture *f) {
     *f->result = (ls_micro_result){ 0 };
     f->device->api->zero(ls_buffer_at(f->arenas->grad, 0, f->arenas->grad->bytes), f->arenas->grad->bytes, f->queue);
-    ls_program_run(f->program, &f->inputs, f->queue, NULL, NULL);
+    ls_program_run(f->program, &f->inputs, f->queue, &(ls_program_hooks){ 0 });
     must(f->device->api->queue_sync(f->queue));
     return f->result->loss_sum;
 }

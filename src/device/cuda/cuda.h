@@ -109,11 +109,12 @@ ls_status ls_cuda_memory(ls_device *device, size_t *free_bytes, size_t *all_byte
 ls_status ls_cuda_queue_new(ls_device *device, const char *name, ls_queue **out);
 void ls_cuda_queue_free(ls_queue *queue);
 ls_status ls_cuda_queue_sync(ls_queue *queue);
-ls_status ls_cuda_event_new(ls_device *device, ls_event **out);
+ls_status ls_cuda_event_new(ls_device *device, int timed, ls_event **out);
 void ls_cuda_event_free(ls_event *event);
 void ls_cuda_event_record(ls_event *event, ls_queue *queue);
 void ls_cuda_event_wait(ls_event *event, ls_queue *queue);
 ls_status ls_cuda_event_sync(ls_event *event);
+double ls_cuda_event_seconds(ls_event *from, ls_event *to);
 void ls_cuda_copy(ls_buffer dst, ls_buffer src, size_t bytes, ls_queue *queue);
 void ls_cuda_zero(ls_buffer dst, size_t bytes, ls_queue *queue);
 ls_status ls_cuda_record_begin(ls_queue *queue);

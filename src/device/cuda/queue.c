@@ -98,13 +98,13 @@ void ls_cuda_zero(ls_buffer dst, size_t bytes, ls_queue *queue) {
 
 // --- events
 
-ls_status ls_cuda_event_new(ls_device *device, ls_event **out) {
+ls_status ls_cuda_event_new(ls_device *device, int timed, ls_event **out) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
     LS_TRY_CUDA(cudaSetDevice(cuda->index));
     ls_event *event = calloc(1, sizeof *event);
     if (!event) return ls_fail(LS_DEVICE, "no memory for an event");
     event->device = cuda;
-    cudaError_t rc = cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming);
+    cudaError_t rc = cudaEventCreateWithFlags(&event->event, timed ? cudaEventDefault : cudaEventDisableTiming);
     if (rc != cudaSuccess) {
         free(event);
         return ls_cuda_fail("cudaEventCreateWithFlags", rc);
@@ -130,6 +130,13 @@ void ls_cuda_event_wait(ls_event *event, ls_queue *queue) {
 ls_status ls_cuda_event_sync(ls_event *event) {
     ls_cuda_keep(event->device, "the host's wait for an event", cudaEventSynchronize(event->event));
     return event->device->error;
+}
+
+double ls_cuda_event_seconds(ls_event *from, ls_event *to) {
+    float milliseconds = 0;
+    ls_cuda_keep(
+        from->device, "the time between two events", cudaEventElapsedTime(&milliseconds, from->event, to->event));
+    return milliseconds * 1e-3;
 }
 
 // --- recordings
