@@ -62,6 +62,9 @@ enum { LS_OPTIMIZER_SGD, LS_OPTIMIZER_ADAMW };
 enum { LS_SCHEDULE_CONSTANT, LS_SCHEDULE_LINEAR, LS_SCHEDULE_COSINE, LS_SCHEDULE_STEP, LS_SCHEDULE_ONE_CYCLE };
 enum { LS_PROGRESS_AUTO, LS_PROGRESS_BAR, LS_PROGRESS_LINES, LS_PROGRESS_OFF };
 enum { LS_PAD_MODE_ZERO, LS_PAD_MODE_REFLECT };
+enum { LS_BACKEND_AUTO, LS_BACKEND_NCCL, LS_BACKEND_MPI, LS_BACKEND_SELF }; // dist.backend
+enum { LS_REDUCE_DTYPE_FP32, LS_REDUCE_DTYPE_BF16 };                        // dist.reduce_dtype
+enum { LS_HIERARCHY_AUTO, LS_HIERARCHY_ON, LS_HIERARCHY_OFF };              // dist.hierarchy
 
 void ls_config_defaults(ls_config *cfg);
 LS_CHECKED ls_status ls_config_read_file(ls_config *cfg, const char *path); // sets file and folder too
