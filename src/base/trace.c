@@ -1,0 +1,109 @@
+#include "base/trace.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+typedef struct {
+    ls_span span;
+    atomic_int whole; // it was written to its end
+} place;
+
+// Process-wide on purpose: see trace.h.
+static struct {
+    place *places;
+    int64_t capacity;
+    int64_t from, to; // the window
+    atomic_int on;
+    _Atomic int64_t claimed; // places; beyond capacity: spans that were dropped
+    _Atomic int64_t update;  // that is being given
+} trace = { .update = LS_TRACE_NO_UPDATE };
+
+ls_status ls_trace_open(int spans) {
+    trace.places = calloc((size_t)spans, sizeof *trace.places);
+    if (!trace.places) return ls_fail(LS_DEVICE, "--trace: out of host memory for %d spans", spans);
+    trace.capacity = spans;
+    trace.from = trace.to = 0;
+    atomic_store(&trace.claimed, 0);
+    atomic_store(&trace.update, LS_TRACE_NO_UPDATE);
+    return LS_SUCCESS;
+}
+
+void ls_trace_close(void) {
+    atomic_store(&trace.on, 0);
+    free(trace.places);
+    trace.places = NULL;
+    trace.capacity = 0;
+    atomic_store(&trace.claimed, 0);
+}
+
+int ls_trace_opened(void) {
+    return trace.places != NULL;
+}
+
+void ls_trace_window(int64_t from, int64_t to) {
+    trace.from = from;
+    trace.to = to;
+}
+
+int64_t ls_trace_at(int64_t update) {
+    if (!trace.places || trace.to <= trace.from || update >= trace.to) {
+        atomic_store(&trace.on, 0);
+        return INT64_MAX;
+    }
+    if (update < trace.from) return trace.from;
+    ls_trace_update(update);
+    atomic_store(&trace.on, 1);
+    return trace.to;
+}
+
+int ls_trace_on(void) {
+    return atomic_load_explicit(&trace.on, memory_order_relaxed);
+}
+
+void ls_trace_update(int64_t update) {
+    atomic_store_explicit(&trace.update, update, memory_order_relaxed);
+}
+
+void ls_trace_add(const ls_span *span) {
+    if (!ls_trace_on()) return;
+    int64_t index = atomic_fetch_add(&trace.claimed, 1);
+    if (index >= trace.capacity) return;
+    place *p = &trace.places[index];
+    p->span = *span;
+    if (span->update == LS_TRACE_NO_UPDATE) p->span.update = atomic_load_explicit(&trace.update, memory_order_relaxed);
+    atomic_store_explicit(&p->whole, 1, memory_order_release);
+}
+
+void ls_trace_span(
+    ls_trace_lane lane, const char *name, const char *detail, int64_t number, double start_s, double end_s) {
+    ls_trace_add(&(ls_span){ .lane = lane,
+        .name = name,
+        .detail = detail,
+        .number = number,
+        .update = LS_TRACE_NO_UPDATE,
+        .start_s = start_s,
+        .end_s = end_s });
+}
+
+int ls_trace_count(void) {
+    int64_t claimed = atomic_load(&trace.claimed);
+    return (int)(claimed < trace.capacity ? claimed : trace.capacity);
+}
+
+const ls_span *ls_trace_get(int index) {
+    const place *p = &trace.places[index];
+    return atomic_load_explicit(&p->whole, memory_order_acquire) ? &p->span : NULL;
+}
+
+int64_t ls_trace_dropped(void) {
+    return atomic_load(&trace.claimed) - ls_trace_count();
+}
+
+const char *ls_trace_lane_name(ls_trace_lane lane) {
+    static const char *const texts[] = {
+#define X(name, text) text,
+        LS_TRACE_LANES(X)
+#undef X
+    };
+    return texts[lane];
+}
