@@ -6,7 +6,7 @@ function(lockstep_room name)
   list(FILTER sources EXCLUDE REGEX "/kernels/")      # compiled once per vector width, see below
   list(FILTER sources EXCLUDE REGEX "src/device/cuda/") # the plugin: cuda.cmake
   if(NOT LOCKSTEP_MPI)
-    list(FILTER sources EXCLUDE REGEX "/comm_mpi\\.c$")
+    list(FILTER sources EXCLUDE REGEX "/comm_mpi[a-z_]*\\.c$")
   endif()
   add_library(lockstep_${name} STATIC ${sources})
   set_target_properties(lockstep_${name} PROPERTIES LINKER_LANGUAGE C)

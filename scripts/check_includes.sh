@@ -18,7 +18,7 @@ grep -rnE '^[[:space:]]*#[[:space:]]*include' src --include='*.c' --include='*.h
       allow("train", "base config model data device dist train")
       allow("cli", "base config model data device dist train cli")
       # header, and the files that may include it: regular expressions
-      wrap("^mpi\\.h", "^src/dist/comm_mpi\\.c$")
+      wrap("^mpi\\.h", "^src/dist/comm_mpi[a-z_]*\\.[ch]$")
       wrap("^(oneapi/)?dnnl", "^src/device/cpu/")
       wrap("^(cuda|cudnn|cublas|nvrtc|nvml)", "^src/(device/cuda/|dist/comm_nccl\\.)")
       wrap("^nccl", "^src/(device/cuda/|dist/comm_nccl\\.)")

@@ -74,7 +74,7 @@ ls_status ls_comm_self(ls_comm **out) {
 
 void ls_comm_init(ls_comm *comm, const ls_comm_backend *backend) {
     comm->backend = backend;
-    comm->facts = (ls_comm_facts){ .world_size = 1, .local_size = 1, .backend = backend->name };
+    comm->facts = (ls_comm_facts){ .world_size = 1, .local_size = 1, .hosts = 1, .backend = backend->name };
     if (gethostname(comm->facts.host, sizeof comm->facts.host - 1) != 0) strcpy(comm->facts.host, "?");
     atomic_store(&comm->life.phase, "start");
     atomic_store(&comm->life.what, "");
@@ -87,6 +87,7 @@ const ls_comm_facts *ls_comm_about(const ls_comm *comm) {
 }
 
 void ls_comm_set_timeout(ls_comm *comm, double timeout_s) {
+    comm->timeout_s = timeout_s;
     if (comm->watchdog) ls_watchdog_set_timeout(comm->watchdog, timeout_s);
 }
 
@@ -123,6 +124,20 @@ ls_status ls_comm_barrier(ls_comm *comm) {
 
 ls_status ls_comm_barrier_napping(ls_comm *comm) {
     return comm->backend->barrier(comm, 1); // unwatched: it may be long
+}
+
+ls_status ls_comm_first(ls_comm *comm, int ranks, ls_comm **out) {
+    *out = NULL;
+    int world_size = comm->facts.world_size;
+    if (ranks < 1 || ranks > world_size) {
+        return ls_fail(LS_INTERNAL, "communicator of the first %d of %d ranks", ranks, world_size);
+    }
+    if (ranks == 1) return comm->facts.rank == 0 ? ls_comm_self_new(out) : LS_SUCCESS;
+    ls_life_wait_begins(&comm->life, "communicator of some ranks", -1);
+    ls_status status = comm->backend->first(comm, ranks, out);
+    ls_life_wait_ends(&comm->life);
+    if (*out) ls_comm_set_timeout(*out, comm->timeout_s);
+    return status;
 }
 
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank) {

@@ -1,8 +1,8 @@
 // comm.h - the ranks of a run and what they say to each other.
 //
-// `self` is one rank without MPI; `mpi` is MPI 3.1. mpi.h appears in comm_mpi.c only. Collectives must be called by all
-// ranks in the same order. A peer that is silent for longer than the timeout ends the run: the watchdog thread of every
-// rank writes one line (who waits, in which phase, since when) and ends the whole job with exit code 5; it never
+// `self` is one rank without MPI; `mpi` is MPI 3.1. mpi.h appears in comm_mpi*.[ch] only. Collectives must be called by
+// all ranks in the same order. A peer that is silent for longer than the timeout ends the run: the watchdog thread of
+// every rank writes one line (who waits, in which phase, since when) and ends the whole job with exit code 5; it never
 // returns an error for that.
 #ifndef LS_DIST_COMM_H
 #define LS_DIST_COMM_H
@@ -17,6 +17,7 @@ typedef enum { LS_REDUCE_SUM, LS_REDUCE_MAX, LS_REDUCE_MIN } ls_reduce;
 typedef struct {
     int rank, world_size;
     int local_rank, local_size; // among the ranks of this host
+    int hosts, host_index;      // numbered by their lowest rank
     char host[64];
     const char *backend; // "self" | "mpi"
     char library[128];   // "Open MPI v4.1.4, ..." or ""
@@ -29,6 +30,10 @@ LS_CHECKED ls_status ls_comm_start(int *argc, char ***argv, ls_comm **out);
 // One rank by itself, whatever the launch: `bench` trains on rank 0 alone with it while the others wait. Free by
 // ls_comm_finish.
 LS_CHECKED ls_status ls_comm_self(ls_comm **out);
+// The first `ranks` ranks of comm by themselves, with facts and a watchdog of their own and comm's timeout; *out is
+// NULL on the others. All ranks of comm call it. Its ranks free it by ls_comm_finish, before comm. One rank alone is
+// `self`.
+LS_CHECKED ls_status ls_comm_first(ls_comm *comm, int ranks, ls_comm **out);
 const ls_comm_facts *ls_comm_about(const ls_comm *comm);
 void ls_comm_set_timeout(ls_comm *comm, double timeout_s); // 0: none (as it starts)
 // What this rank is doing, for the watchdog's line; a string constant. Shows life, too.
@@ -47,7 +52,7 @@ LS_CHECKED ls_status ls_comm_barrier_napping(ls_comm *comm);
 // says whose it is (-1: none). For errors that only some ranks see, at start and at agreed points.
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank);
 
-// Orderly end: all ranks have called it. Frees comm.
+// Orderly end: all ranks of comm have called it. Frees comm; that of ls_comm_start ends MPI, too.
 void ls_comm_finish(ls_comm *comm);
 // Ends all ranks at once with this exit code, under any launcher; never returns. Print the message before.
 _Noreturn void ls_comm_abort(ls_comm *comm, int exit_code);

@@ -24,6 +24,7 @@ typedef struct {
     void (*channel_free)(ls_channel *channel);
     ls_status (*channel_start)(ls_channel *channel, int slot, void *data, int64_t count, ls_dtype dtype);
     ls_status (*channel_test)(ls_channel *channel, int slot, int *done);   // progresses all slots
+    ls_status (*first)(ls_comm *comm, int ranks, ls_comm **out);           // 2 <= ranks <= world_size
     void (*finish)(ls_comm *comm);                                         // frees comm
     void (*abort)(ls_comm *comm, int exit_code) __attribute__((noreturn)); // from any thread
 } ls_comm_backend;
@@ -33,6 +34,7 @@ struct ls_comm {
     ls_comm_facts facts;
     ls_life life;
     ls_watchdog *watchdog; // NULL: one rank
+    double timeout_s;
 };
 
 ls_status ls_comm_self_new(ls_comm **out);

@@ -1,9 +1,8 @@
-// comm_mpi.c - ranks as MPI processes; the only file that knows MPI (3.1, threads at level MULTIPLE).
+// comm_mpi.c - ranks as MPI processes; start, facts, collectives and end.
 //
 // Collectives are non-blocking ones that are polled: a rank that waits long (another one evaluates, writes a
 // checkpoint, or shares its core) first yields, then naps, where a blocking MPI call would burn its core.
 #include <limits.h>
-#include <mpi.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,32 +11,20 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "dist/comm_backend.h"
-
-typedef struct {
-    ls_comm base;
-    MPI_Comm comm; // a duplicate of MPI_COMM_WORLD
-} mpi_comm;
-
-struct ls_channel {
-    MPI_Comm comm; // its own: sums in flight never meet the main thread's collectives
-    int slots, broken;
-    MPI_Request request[];
-};
+#include "dist/comm_mpi.h"
 
 enum { CHUNK = 1 << 30, ABORT_GUARD_S = 2 }; // CHUNK: MPI 3.1 counts are int
 
 static const double spin_s = 1e-3, nap_max_s = 1e-3;
 
-static const char *explain(int rc) {
+const char *ls_mpi_explain(int rc) {
     static _Thread_local char text[MPI_MAX_ERROR_STRING];
     int bytes;
     if (MPI_Error_string(rc, text, &bytes) != MPI_SUCCESS) snprintf(text, sizeof text, "unknown MPI error");
     return text;
 }
-#define TRY_MPI(call) LS_TRY_LIB(LS_COMM, explain, call)
 
-static MPI_Datatype type_of(ls_dtype dtype) {
+MPI_Datatype ls_mpi_type(ls_dtype dtype) {
     switch (dtype) {
     case LS_F32:
         return MPI_FLOAT;
@@ -76,13 +63,13 @@ static ls_status complete(MPI_Request *request, int napping) {
 }
 
 static ls_status mpi_allreduce(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, ls_reduce op) {
-    MPI_Comm world = ((mpi_comm *)comm)->comm;
-    if (type_of(dtype) == MPI_DATATYPE_NULL) return ls_fail(LS_INTERNAL, "all-reduce of %s", ls_dtype_name(dtype));
+    MPI_Comm world = ((ls_comm_mpi *)comm)->comm;
+    if (ls_mpi_type(dtype) == MPI_DATATYPE_NULL) return ls_fail(LS_INTERNAL, "all-reduce of %s", ls_dtype_name(dtype));
     for (int64_t i = 0; i < count; i += CHUNK) {
         int part = (int)(count - i < CHUNK ? count - i : CHUNK);
         void *at = (char *)data + (size_t)i * ls_dtype_bytes(dtype);
         MPI_Request request;
-        TRY_MPI(MPI_Iallreduce(MPI_IN_PLACE, at, part, type_of(dtype), op_of(op), world, &request));
+        TRY_MPI(MPI_Iallreduce(MPI_IN_PLACE, at, part, ls_mpi_type(dtype), op_of(op), world, &request));
         LS_TRY(complete(&request, 0));
     }
     return LS_SUCCESS;
@@ -92,7 +79,7 @@ static ls_status mpi_broadcast(ls_comm *comm, void *data, int64_t bytes, int roo
     for (int64_t i = 0; i < bytes; i += CHUNK) {
         int part = (int)(bytes - i < CHUNK ? bytes - i : CHUNK);
         MPI_Request request;
-        TRY_MPI(MPI_Ibcast((char *)data + i, part, MPI_BYTE, root, ((mpi_comm *)comm)->comm, &request));
+        TRY_MPI(MPI_Ibcast((char *)data + i, part, MPI_BYTE, root, ((ls_comm_mpi *)comm)->comm, &request));
         LS_TRY(complete(&request, 0));
     }
     return LS_SUCCESS;
@@ -102,57 +89,26 @@ static ls_status mpi_allgather(ls_comm *comm, const void *mine, void *all, int64
     if (bytes_each > INT_MAX) return ls_fail(LS_INTERNAL, "all-gather of %lld bytes a rank", (long long)bytes_each);
     MPI_Request request;
     TRY_MPI(MPI_Iallgather(mine == all ? MPI_IN_PLACE : mine, (int)bytes_each, MPI_BYTE, all, (int)bytes_each, MPI_BYTE,
-        ((mpi_comm *)comm)->comm, &request));
+        ((ls_comm_mpi *)comm)->comm, &request));
     return complete(&request, 0);
 }
 
 static ls_status mpi_barrier(ls_comm *comm, int napping) {
     MPI_Request request;
-    TRY_MPI(MPI_Ibarrier(((mpi_comm *)comm)->comm, &request));
+    TRY_MPI(MPI_Ibarrier(((ls_comm_mpi *)comm)->comm, &request));
     return complete(&request, napping);
 }
 
-static ls_status mpi_channel_new(ls_comm *comm, int slots, ls_channel **out) {
-    ls_channel *channel = calloc(1, sizeof *channel + (size_t)slots * sizeof channel->request[0]);
-    if (!channel) return ls_fail(LS_DEVICE, "communication channel of %d slots: no memory", slots);
-    channel->slots = slots;
-    for (int i = 0; i < slots; i++) channel->request[i] = MPI_REQUEST_NULL;
-    int rc = MPI_Comm_dup(((mpi_comm *)comm)->comm, &channel->comm);
-    if (rc != MPI_SUCCESS) {
-        free(channel);
-        return ls_fail(LS_COMM, "MPI_Comm_dup: %s (%d)", explain(rc), rc);
-    }
-    *out = channel;
-    return LS_SUCCESS;
-}
-
-static void mpi_channel_free(ls_channel *channel) {
-    int pending = 0;
-    for (int i = 0; i < channel->slots; i++) pending |= channel->request[i] != MPI_REQUEST_NULL;
-    // With a sum in flight the run is failing: freeing would wait for peers that may be gone.
-    if (!pending) MPI_Comm_free(&channel->comm);
-    free(channel);
-}
-
-static ls_status mpi_channel_start(ls_channel *channel, int slot, void *data, int64_t count, ls_dtype dtype) {
-    if (count > INT_MAX) return ls_fail(LS_INTERNAL, "all-reduce of a bucket of %lld elements", (long long)count);
-    TRY_MPI(MPI_Iallreduce(
-        MPI_IN_PLACE, data, (int)count, type_of(dtype), MPI_SUM, channel->comm, &channel->request[slot]));
-    return LS_SUCCESS;
-}
-
-static ls_status mpi_channel_test(ls_channel *channel, int slot, int *done) {
-    TRY_MPI(MPI_Test(&channel->request[slot], done, MPI_STATUS_IGNORE));
-    return LS_SUCCESS;
-}
-
 static void mpi_finish(ls_comm *comm) {
-    ls_comm_phase(comm, "the end of the run", -1);
-    ls_life_wait_begins(&comm->life, "MPI_Finalize", -1);
-    MPI_Comm_free(&((mpi_comm *)comm)->comm);
-    MPI_Finalize();
+    ls_comm_mpi *mpi = (ls_comm_mpi *)comm;
+    ls_comm_phase(comm, mpi->is_world ? "the end of the run" : "the end of a part of the ranks", -1);
+    ls_life_wait_begins(&comm->life, mpi->is_world ? "MPI_Finalize" : "MPI_Comm_free", -1);
+    if (mpi->leaders != MPI_COMM_NULL) MPI_Comm_free(&mpi->leaders);
+    MPI_Comm_free(&mpi->host);
+    MPI_Comm_free(&mpi->comm);
+    if (mpi->is_world) MPI_Finalize();
     ls_watchdog_free(comm->watchdog);
-    free(comm);
+    free(mpi);
 }
 
 // Process-wide, as signal handlers are.
@@ -179,42 +135,90 @@ static _Noreturn void mpi_abort(ls_comm *comm, int exit_code) {
     _exit(exit_code);
 }
 
+// The number of this rank's host as a test wants it, to have several hosts on one machine ("0,0,1": ranks 0 and 1 share
+// one; 0 for those beyond the list); -1: the variable is not set.
+static int host_for_test(int rank) {
+    const char *list = getenv("LOCKSTEP_TEST_HOSTS");
+    if (!list) return -1;
+    for (; rank > 0; rank--) {
+        list = strchr(list, ',');
+        if (!list++) return 0;
+    }
+    return atoi(list);
+}
+
+static ls_status split_by_host(ls_comm_mpi *mpi) {
+    ls_comm_facts *facts = &mpi->base.facts;
+    int host = host_for_test(facts->rank);
+    if (host < 0)
+        TRY_MPI(MPI_Comm_split_type(mpi->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &mpi->host));
+    else
+        TRY_MPI(MPI_Comm_split(mpi->comm, host, 0, &mpi->host));
+    TRY_MPI(MPI_Comm_rank(mpi->host, &facts->local_rank));
+    TRY_MPI(MPI_Comm_size(mpi->host, &facts->local_size));
+    TRY_MPI(MPI_Comm_split(mpi->comm, facts->local_rank == 0 ? 0 : MPI_UNDEFINED, 0, &mpi->leaders));
+    int found[2] = { 0, 0 };
+    if (mpi->leaders != MPI_COMM_NULL) {
+        TRY_MPI(MPI_Comm_size(mpi->leaders, &found[0]));
+        TRY_MPI(MPI_Comm_rank(mpi->leaders, &found[1]));
+    }
+    TRY_MPI(MPI_Bcast(found, 2, MPI_INT, 0, mpi->host));
+    facts->hosts = found[0];
+    facts->host_index = found[1];
+    return LS_SUCCESS;
+}
+
+static ls_status set_up(ls_comm_mpi *mpi) {
+    ls_comm_facts *facts = &mpi->base.facts;
+    TRY_MPI(MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN));
+    TRY_MPI(MPI_Comm_rank(mpi->comm, &facts->rank));
+    TRY_MPI(MPI_Comm_size(mpi->comm, &facts->world_size));
+    LS_TRY(split_by_host(mpi));
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int bytes;
+    TRY_MPI(MPI_Get_library_version(text, &bytes));
+    text[strcspn(text, ",\n")] = 0; // "Open MPI v4.1.4, package: ..."
+    snprintf(facts->library, sizeof facts->library, "%.*s", (int)sizeof facts->library - 1, text);
+    return ls_watchdog_new(&mpi->base, &mpi->base.watchdog);
+}
+
+static ls_status mpi_first(ls_comm *comm, int ranks, ls_comm **out);
+
 static const ls_comm_backend mpi_backend = {
     .name = "mpi",
     .allreduce = mpi_allreduce,
     .broadcast = mpi_broadcast,
     .allgather = mpi_allgather,
     .barrier = mpi_barrier,
-    .channel_new = mpi_channel_new,
-    .channel_free = mpi_channel_free,
-    .channel_start = mpi_channel_start,
-    .channel_test = mpi_channel_test,
+    .channel_new = ls_mpi_channel_new,
+    .channel_free = ls_mpi_channel_free,
+    .channel_start = ls_mpi_channel_start,
+    .channel_test = ls_mpi_channel_test,
+    .first = mpi_first,
     .finish = mpi_finish,
     .abort = mpi_abort,
 };
 
-static ls_status learn_facts(mpi_comm *mpi) {
-    ls_comm_facts *facts = &mpi->base.facts;
-    TRY_MPI(MPI_Comm_rank(mpi->comm, &facts->rank));
-    TRY_MPI(MPI_Comm_size(mpi->comm, &facts->world_size));
-    MPI_Comm host;
-    TRY_MPI(MPI_Comm_split_type(mpi->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host));
-    TRY_MPI(MPI_Comm_rank(host, &facts->local_rank));
-    TRY_MPI(MPI_Comm_size(host, &facts->local_size));
-    TRY_MPI(MPI_Comm_free(&host));
-    char text[MPI_MAX_LIBRARY_VERSION_STRING];
-    int bytes;
-    TRY_MPI(MPI_Get_library_version(text, &bytes));
-    text[strcspn(text, ",\n")] = 0; // "Open MPI v4.1.4, package: ..."
-    snprintf(facts->library, sizeof facts->library, "%.*s", (int)sizeof facts->library - 1, text);
+// Takes over `comm`.
+static ls_status wrap(MPI_Comm comm, int is_world, ls_comm **out) {
+    ls_comm_mpi *mpi = calloc(1, sizeof *mpi);
+    if (!mpi) return ls_fail(LS_DEVICE, "communicator: no memory");
+    ls_comm_init(&mpi->base, &mpi_backend);
+    mpi->comm = comm;
+    mpi->is_world = is_world;
+    ls_status status = set_up(mpi);
+    if (ls_failed(status)) {
+        free(mpi);
+        return status;
+    }
+    *out = &mpi->base;
     return LS_SUCCESS;
 }
 
-static ls_status set_up(mpi_comm *mpi) {
-    TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm));
-    TRY_MPI(MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN));
-    LS_TRY(learn_facts(mpi));
-    return ls_watchdog_new(&mpi->base, &mpi->base.watchdog);
+static ls_status mpi_first(ls_comm *comm, int ranks, ls_comm **out) {
+    MPI_Comm some;
+    TRY_MPI(MPI_Comm_split(((ls_comm_mpi *)comm)->comm, comm->facts.rank < ranks ? 0 : MPI_UNDEFINED, 0, &some));
+    return some == MPI_COMM_NULL ? LS_SUCCESS : wrap(some, 0, out);
 }
 
 ls_status ls_comm_mpi_new(int *argc, char ***argv, ls_comm **out) {
@@ -228,14 +232,7 @@ ls_status ls_comm_mpi_new(int *argc, char ***argv, ls_comm **out) {
             "MPI_THREAD_MULTIPLE (%d): use an Open MPI or MPICH that was built with it",
             provided, MPI_THREAD_MULTIPLE);
     }
-    mpi_comm *mpi = calloc(1, sizeof *mpi);
-    if (!mpi) return ls_fail(LS_DEVICE, "communicator: no memory");
-    ls_comm_init(&mpi->base, &mpi_backend);
-    ls_status status = set_up(mpi);
-    if (ls_failed(status)) {
-        free(mpi);
-        return status;
-    }
-    *out = &mpi->base;
-    return LS_SUCCESS;
+    MPI_Comm all;
+    TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all));
+    return wrap(all, 1, out);
 }
