@@ -76,6 +76,7 @@ void ls_comm_init(ls_comm *comm, const ls_comm_backend *backend) {
     comm->backend = backend;
     comm->facts = (ls_comm_facts){ .world_size = 1, .local_size = 1, .hosts = 1, .backend = backend->name };
     if (gethostname(comm->facts.host, sizeof comm->facts.host - 1) != 0) strcpy(comm->facts.host, "?");
+    ls_journal_init(&comm->journal);
     atomic_store(&comm->life.phase, "start");
     atomic_store(&comm->life.what, "");
     atomic_store(&comm->life.bucket, -1);
@@ -97,33 +98,40 @@ void ls_comm_phase(ls_comm *comm, const char *phase, int64_t update) {
     atomic_fetch_add(&comm->life.sequence, 2);
 }
 
-// One collective, watched.
-#define WATCHED(comm, what, call) \
+// One collective: watched, and in the journal.
+#define WATCHED(comm, what, kind, bytes, call) \
     do { \
+        ls_journal *journal_ = &(comm)->journal; \
+        int64_t number_ = ls_journal_begins(journal_, kind, -1, bytes, (int64_t)atomic_load(&(comm)->life.update)); \
         ls_life_wait_begins(&(comm)->life, what, -1); \
         ls_status watched_status_ = (call); \
         ls_life_wait_ends(&(comm)->life); \
+        ls_journal_ends(journal_, number_); \
         return watched_status_; \
     } while (0)
 
 ls_status ls_comm_allreduce(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, ls_reduce op) {
-    WATCHED(comm, "all-reduce", comm->backend->allreduce(comm, data, count, dtype, op));
+    int64_t bytes = count * (int64_t)ls_dtype_bytes(dtype);
+    WATCHED(comm, "all-reduce", LS_IN_ALLREDUCE, bytes, comm->backend->allreduce(comm, data, count, dtype, op));
 }
 
 ls_status ls_comm_broadcast(ls_comm *comm, void *data, int64_t bytes, int root) {
-    WATCHED(comm, "broadcast", comm->backend->broadcast(comm, data, bytes, root));
+    WATCHED(comm, "broadcast", LS_IN_BROADCAST, bytes, comm->backend->broadcast(comm, data, bytes, root));
 }
 
 ls_status ls_comm_allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes_each) {
-    WATCHED(comm, "all-gather", comm->backend->allgather(comm, mine, all, bytes_each));
+    WATCHED(comm, "all-gather", LS_IN_ALLGATHER, bytes_each, comm->backend->allgather(comm, mine, all, bytes_each));
 }
 
 ls_status ls_comm_barrier(ls_comm *comm) {
-    WATCHED(comm, "barrier", comm->backend->barrier(comm, 0));
+    WATCHED(comm, "barrier", LS_IN_BARRIER, 0, comm->backend->barrier(comm, 0));
 }
 
 ls_status ls_comm_barrier_napping(ls_comm *comm) {
-    return comm->backend->barrier(comm, 1); // unwatched: it may be long
+    int64_t number = ls_journal_begins(&comm->journal, LS_IN_BARRIER, -1, 0, -1);
+    ls_status status = comm->backend->barrier(comm, 1); // unwatched: it may be long
+    ls_journal_ends(&comm->journal, number);
+    return status;
 }
 
 ls_status ls_comm_first(ls_comm *comm, int ranks, ls_comm **out) {

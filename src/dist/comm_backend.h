@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 #include "dist/comm.h"
+#include "dist/journal.h"
 #include "dist/watchdog.h"
 
 // Sums of several ranges in the background, for the reducer. One thread at a time uses it.
@@ -33,6 +34,7 @@ struct ls_comm {
     const ls_comm_backend *backend;
     ls_comm_facts facts;
     ls_life life;
+    ls_journal journal;
     ls_watchdog *watchdog; // NULL: one rank
     double timeout_s;
 };

@@ -1,0 +1,58 @@
+#include "dist/journal.h"
+
+#include <stdio.h>
+#include "base/clock.h"
+
+static const char *const kind_names[] = { [LS_IN_BUCKET] = "bucket",
+    [LS_IN_ALLREDUCE] = "all-reduce",
+    [LS_IN_BROADCAST] = "broadcast",
+    [LS_IN_ALLGATHER] = "all-gather",
+    [LS_IN_BARRIER] = "barrier" };
+
+void ls_journal_init(ls_journal *journal) {
+    atomic_store(&journal->begun, 0);
+    atomic_store(&journal->ended, 0);
+    for (int i = 0; i < LS_JOURNAL_ENTRIES; i++) atomic_store(&journal->slot[i].number, -1);
+}
+
+int64_t ls_journal_begins(ls_journal *journal, ls_collective_kind kind, int bucket, int64_t bytes, int64_t update) {
+    int64_t number = (int64_t)atomic_fetch_add(&journal->begun, 1);
+    ls_journal_slot *slot = &journal->slot[number % LS_JOURNAL_ENTRIES];
+    atomic_store(&slot->number, -1);
+    atomic_store(&slot->kind, (int)kind);
+    atomic_store(&slot->bucket, bucket);
+    atomic_store(&slot->bytes, bytes);
+    atomic_store(&slot->update, update);
+    atomic_store(&slot->launched_s, ls_clock_seconds());
+    atomic_store(&slot->ended_s, 0);
+    atomic_store(&slot->number, number);
+    return number;
+}
+
+void ls_journal_ends(ls_journal *journal, int64_t number) {
+    ls_journal_slot *slot = &journal->slot[number % LS_JOURNAL_ENTRIES];
+    // With more in flight than there is room for, the slot is already another one's: then only the count moves.
+    if ((int64_t)atomic_load(&slot->number) == number) atomic_store(&slot->ended_s, ls_clock_seconds());
+    atomic_fetch_add(&journal->ended, 1);
+}
+
+int ls_journal_read(ls_journal *journal, int64_t number, ls_journal_entry *entry) {
+    if (number < 0) return 0;
+    ls_journal_slot *slot = &journal->slot[number % LS_JOURNAL_ENTRIES];
+    if ((int64_t)atomic_load(&slot->number) != number) return 0;
+    *entry = (ls_journal_entry){ .number = number,
+        .kind = (ls_collective_kind)atomic_load(&slot->kind),
+        .bucket = atomic_load(&slot->bucket),
+        .bytes = (int64_t)atomic_load(&slot->bytes),
+        .update = (int64_t)atomic_load(&slot->update),
+        .launched_s = atomic_load(&slot->launched_s),
+        .ended_s = atomic_load(&slot->ended_s) };
+    return (int64_t)atomic_load(&slot->number) == number; // else it was overwritten meanwhile
+}
+
+const char *ls_journal_describe(char *text, int bytes, int kind, int bucket) {
+    const int kinds = (int)(sizeof kind_names / sizeof kind_names[0]);
+    const char *name = kind >= 0 && kind < kinds ? kind_names[kind] : "?";
+    snprintf(text, (size_t)bytes, kind == LS_IN_BUCKET ? "%s %d" : "%s", name, bucket);
+    return text;
+}

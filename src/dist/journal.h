@@ -1,0 +1,45 @@
+// journal.h - a rank's last collectives, for the table of a job that ends badly. Private to dist/.
+//
+// Filled by the threads that give collectives (the main thread, the reducer's), read by the watchdog while they go on.
+// No locks and no allocation: a collective costs two readings of the clock and some ten stores. Collectives are
+// numbered from 0, on all ranks alike, because all ranks give the same ones: whoever has begun fewer is behind.
+#ifndef LS_DIST_JOURNAL_H
+#define LS_DIST_JOURNAL_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { LS_JOURNAL_ENTRIES = 64 };
+
+typedef enum { LS_IN_BUCKET, LS_IN_ALLREDUCE, LS_IN_BROADCAST, LS_IN_ALLGATHER, LS_IN_BARRIER } ls_collective_kind;
+
+typedef struct {
+    int64_t number;
+    ls_collective_kind kind;
+    int bucket;                 // -1: none
+    int64_t bytes, update;      // update -1: none
+    double launched_s, ended_s; // ls_clock_seconds; ended_s 0: under way
+} ls_journal_entry;
+
+typedef struct {
+    atomic_int_fast64_t number; // -1: none, or being written
+    atomic_int kind, bucket;
+    atomic_int_fast64_t bytes, update;
+    _Atomic(double) launched_s, ended_s;
+} ls_journal_slot;
+
+typedef struct {
+    atomic_int_fast64_t begun, ended; // collectives since the start
+    ls_journal_slot slot[LS_JOURNAL_ENTRIES];
+} ls_journal;
+
+void ls_journal_init(ls_journal *journal);
+// Returns the collective's number, for ends.
+int64_t ls_journal_begins(ls_journal *journal, ls_collective_kind kind, int bucket, int64_t bytes, int64_t update);
+void ls_journal_ends(ls_journal *journal, int64_t number);
+// 0: not there (any more).
+int ls_journal_read(ls_journal *journal, int64_t number, ls_journal_entry *entry);
+// "bucket 3", "all-reduce"; kind may come from another process.
+const char *ls_journal_describe(char *text, int bytes, int kind, int bucket);
+
+#endif
