@@ -9,6 +9,7 @@
 //                                        FOLDER/pid.RANK gets each rank's process number
 //   test_dist_ranks cost BYTES BUCKET_BYTES OVERLAP MS UPDATES
 //                                        exposed time of sums beside MS of computation
+//   test_dist_ranks link                 round trip between ranks 0 and 1, and an all-reduce of 1 MB over all ranks
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -434,6 +435,34 @@ static int run_cost(ls_comm *comm, char **argv) {
     return end(comm, LS_SUCCESS);
 }
 
+static int run_link(ls_comm *comm) {
+    enum { REPEATS = 21 };
+    double trip[REPEATS], sum[REPEATS];
+    size_t bytes = 1 << 20;
+    void *memory;
+    must(comm, ls_memory_new(bytes, "sums", &memory));
+    memset(memory, 0, bytes);
+    for (int i = -3; i < REPEATS; i++) {
+        int at = i < 0 ? 0 : i, token = i;
+        must(comm, ls_comm_barrier(comm));
+        double start_s = ls_clock_seconds();
+        must(comm, ls_comm_broadcast(comm, &token, sizeof token, 0));
+        must(comm, ls_comm_broadcast(comm, &token, sizeof token, 1));
+        trip[at] = ls_clock_seconds() - start_s;
+        must(comm, ls_comm_barrier(comm));
+        start_s = ls_clock_seconds();
+        must(comm, ls_comm_allreduce(comm, memory, (int64_t)(bytes / 4), LS_F32, LS_REDUCE_SUM));
+        sum[at] = ls_clock_seconds() - start_s;
+    }
+    const ls_comm_facts *facts = ls_comm_about(comm);
+    if (facts->rank == 0) {
+        printf("%d ranks, medians: round trip %.3f ms, all-reduce of 1 MiB %.2f ms\n", facts->world_size,
+            1e3 * median(trip, REPEATS), 1e3 * median(sum, REPEATS));
+    }
+    ls_memory_free(memory);
+    return end(comm, LS_SUCCESS);
+}
+
 int main(int argc, char **argv) {
     ls_comm *comm = NULL;
     must(NULL, ls_comm_start(&argc, &argv, &comm));
@@ -445,6 +474,7 @@ int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "fingerprint") == 0) return run_fingerprint(comm, argv[2]);
     if (argc == 7 && strcmp(argv[1], "fault") == 0) return run_fault(comm, argv + 2);
     if (argc == 7 && strcmp(argv[1], "cost") == 0) return run_cost(comm, argv + 2);
+    if (argc == 2 && strcmp(argv[1], "link") == 0 && ls_comm_about(comm)->world_size > 1) return run_link(comm);
     fprintf(stderr, "usage: see the head of %s\n", __FILE__);
     ls_comm_abort(comm, LS_USAGE);
 }
