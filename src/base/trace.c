@@ -15,6 +15,7 @@ static struct {
     int64_t from, to; // the window
     atomic_int on;
     _Atomic int64_t claimed; // places; beyond capacity: spans that were dropped
+    _Atomic int64_t lost;    // that did not even get so far
     _Atomic int64_t update;  // that is being given
 } trace = { .update = LS_TRACE_NO_UPDATE };
 
@@ -23,8 +24,9 @@ ls_status ls_trace_open(int spans) {
     if (!trace.places) return ls_fail(LS_DEVICE, "--trace: out of host memory for %d spans", spans);
     trace.capacity = spans;
     trace.from = trace.to = 0;
-    atomic_store(&trace.claimed, 0);
+    atomic_store(&trace.lost, 0);
     atomic_store(&trace.update, LS_TRACE_NO_UPDATE);
+    atomic_store(&trace.claimed, 0); // last: who claims a place sees the rest
     return LS_SUCCESS;
 }
 
@@ -33,6 +35,7 @@ void ls_trace_close(void) {
     free(trace.places);
     trace.places = NULL;
     trace.capacity = 0;
+    atomic_store(&trace.lost, 0);
     atomic_store(&trace.claimed, 0);
 }
 
@@ -64,6 +67,10 @@ void ls_trace_update(int64_t update) {
     atomic_store_explicit(&trace.update, update, memory_order_relaxed);
 }
 
+int64_t ls_trace_giving(void) {
+    return atomic_load_explicit(&trace.update, memory_order_relaxed);
+}
+
 void ls_trace_add(const ls_span *span) {
     if (!ls_trace_on()) return;
     int64_t index = atomic_fetch_add(&trace.claimed, 1);
@@ -85,6 +92,10 @@ void ls_trace_span(
         .end_s = end_s });
 }
 
+void ls_trace_lose(void) {
+    if (ls_trace_on()) atomic_fetch_add(&trace.lost, 1);
+}
+
 int ls_trace_count(void) {
     int64_t claimed = atomic_load(&trace.claimed);
     return (int)(claimed < trace.capacity ? claimed : trace.capacity);
@@ -96,7 +107,7 @@ const ls_span *ls_trace_get(int index) {
 }
 
 int64_t ls_trace_dropped(void) {
-    return atomic_load(&trace.claimed) - ls_trace_count();
+    return atomic_load(&trace.claimed) - ls_trace_count() + atomic_load(&trace.lost);
 }
 
 const char *ls_trace_lane_name(ls_trace_lane lane) {

@@ -53,12 +53,15 @@ void ls_trace_window(int64_t from, int64_t to); // updates [from, to) are record
 int64_t ls_trace_at(int64_t update);
 int ls_trace_on(void);                // so: if (ls_trace_on()) { look at the clock and record }
 void ls_trace_update(int64_t update); // is being given: spans without an update belong to it
+int64_t ls_trace_giving(void);        // that update
 
 // Records a span. Nothing happens when recording is off.
 void ls_trace_add(const ls_span *span);
 // The same for what is over, with the least to say.
 void ls_trace_span(
     ls_trace_lane lane, const char *name, const char *detail, int64_t number, double start_s, double end_s);
+
+void ls_trace_lose(void); // a span had to be left out: counts as dropped
 
 // What was recorded, in no particular order; for the end, when no thread records.
 int ls_trace_count(void);

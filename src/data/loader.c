@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/trace.h"
 #include "data/prefetch_ring.h"
 
 typedef struct {
@@ -91,6 +92,24 @@ static ls_status fill_slot(const ls_loader *loader, const ls_batch *batch, const
     return LS_SUCCESS;
 }
 
+static double traced_clock(const ls_loader *loader) {
+    return loader->options.traced && ls_trace_on() ? ls_clock_seconds() : 0;
+}
+
+// From start_s, what traced_clock said, until now; 0: not traced.
+static void add_span(
+    const ls_loader *loader, ls_trace_lane lane, const char *name, const ls_batch *batch, double start_s) {
+    if (start_s == 0) return;
+    size_t picture = loader->options.slots[batch->slot].pixels ? loader->sample_bytes : 0;
+    ls_trace_add(&(ls_span){ .lane = lane,
+        .name = name,
+        .number = batch->micro,
+        .update = batch->epoch * loader->options.batches.windows + batch->window,
+        .bytes = (double)batch->count * (double)picture,
+        .start_s = start_s,
+        .end_s = ls_clock_seconds() });
+}
+
 static void keep_failure(ls_loader *loader, uint64_t ticket, ls_status status) {
     if (loader->failed && loader->failed_ticket < ticket) return;
     loader->failed = 1;
@@ -117,7 +136,9 @@ static void fill_next(ls_loader *loader, epoch_order *order) {
         .position = (uint64_t)micro * (uint64_t)b->micro_batch,
     };
     pthread_mutex_unlock(&loader->lock);
+    double start_s = traced_clock(loader);
     ls_status status = fill_slot(loader, batch, loader->options.shuffle ? order->order : NULL);
+    add_span(loader, LS_TRACE_LOADER, "fill", batch, start_s);
     pthread_mutex_lock(&loader->lock);
     order->readers--;
     if (ls_failed(status)) {
@@ -276,8 +297,13 @@ ls_status ls_loader_acquire(ls_loader *loader, ls_batch *batch) {
     if (ticket - loader->released == (uint64_t)loader->ring.slots) {
         return ls_fail(LS_INTERNAL, "loader: all %d slots are acquired and none is released", loader->ring.slots);
     }
-    if (!ls_ring_is_filled(&loader->ring, ticket)) LS_TRY(wait_for(loader, ticket));
-    *batch = loader->batches[ticket % (uint64_t)loader->ring.slots];
+    const ls_batch *next = &loader->batches[ticket % (uint64_t)loader->ring.slots];
+    if (!ls_ring_is_filled(&loader->ring, ticket)) {
+        double start_s = traced_clock(loader);
+        LS_TRY(wait_for(loader, ticket));
+        add_span(loader, LS_TRACE_WAITS, "loader", next, start_s);
+    }
+    *batch = *next;
     loader->acquired++;
     return LS_SUCCESS;
 }

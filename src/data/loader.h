@@ -35,6 +35,7 @@ typedef struct {
     int64_t first_epoch, first_window; // where to begin
     int64_t epochs;                    // acquire fails with LS_INTERNAL beyond the last
     int workers;
+    int traced;     // shown in the trace (base/trace.h), where there is one
     ls_slot *slots; // borrowed until free
     int slot_count;
 } ls_loader_options;

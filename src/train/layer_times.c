@@ -56,16 +56,9 @@ static ls_status time_instruction(const burst *b, double seconds, double *out) {
 }
 
 static size_t bytes_of(const ls_trainer *t, const burst *b) {
-    const ls_instruction *instruction = &t->full->instructions[b->number];
     ls_buffer args[LS_OP_ARGS_MAX];
-    size_t bytes = 0;
-    ls_instruction_args(instruction, b->inputs, args);
-    for (int a = 0; a < instruction->arg_count; a++)
-        if (instruction->plan->desc.op != LS_OP_AUGMENT || a != LS_AUGMENT_PIXELS) bytes += args[a].bytes;
-    // of a resident data set only the batch's pictures are read
-    if (instruction->plan->desc.op == LS_OP_AUGMENT)
-        bytes += (size_t)ls_nchw_count(instruction->plan->desc.attr.augment.shape);
-    return bytes;
+    ls_instruction_args(&t->full->instructions[b->number], b->inputs, args);
+    return ls_instruction_bytes(&t->full->instructions[b->number], args);
 }
 
 static ls_status time_all(ls_trainer *t, const ls_program_inputs *inputs, double seconds, ls_layer_time *rows) {

@@ -39,13 +39,55 @@ void ls_instruction_args(const ls_instruction *instruction, const ls_program_inp
                                                             : instruction->args[a];
 }
 
+size_t ls_instruction_bytes(const ls_instruction *instruction, const ls_buffer *args) {
+    const ls_op_desc *desc = &instruction->plan->desc;
+    size_t bytes = desc->op == LS_OP_AUGMENT ? (size_t)ls_nchw_count(desc->attr.augment.shape) : 0;
+    for (int a = 0; a < instruction->arg_count; a++)
+        if (desc->op != LS_OP_AUGMENT || a != LS_AUGMENT_PIXELS) bytes += args[a].bytes;
+    return bytes;
+}
+
+// Names of what is enqueued, for a profiler: the layer, in it the operator.
+static void begin_ranges(const ls_device_api *api, const ls_op_desc *desc) {
+    if (!api->range_begin) return;
+    api->range_begin(desc->layer);
+    api->range_begin(ls_op_name(desc->op));
+}
+
+static void end_ranges(const ls_device_api *api) {
+    if (!api->range_begin) return;
+    api->range_end();
+    api->range_end();
+}
+
+static void begin_span(
+    ls_timeline *timeline, const ls_program *program, int number, const ls_buffer *args, ls_queue *queue) {
+    const ls_instruction *instruction = &program->instructions[number];
+    const ls_op_desc *desc = &instruction->plan->desc;
+    ls_timeline_begin(timeline,
+        &(ls_span){ .lane = LS_TRACE_COMPUTE,
+            .name = ls_op_name(desc->op),
+            .detail = desc->layer,
+            .algorithm = instruction->plan->algorithm,
+            .number = number,
+            .update = LS_TRACE_NO_UPDATE,
+            .bytes = (double)ls_instruction_bytes(instruction, args),
+            .flops = ls_op_flops(desc) },
+        queue);
+}
+
 void ls_program_run(
     const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue, const ls_program_hooks *hooks) {
+    const int traced = hooks->timeline && ls_trace_on();
     for (int i = 0; i < program->count; i++) {
         const ls_instruction *instruction = &program->instructions[i];
         ls_buffer args[LS_OP_ARGS_MAX];
         ls_instruction_args(instruction, inputs, args);
+        begin_ranges(program->device->api, &instruction->plan->desc);
+        if (traced) begin_span(hooks->timeline, program, i, args, queue);
         ls_plan_run(instruction->plan, args, program->workspace, queue);
+        if (traced) ls_timeline_end(hooks->timeline, LS_TRACE_COMPUTE, queue);
+        end_ranges(program->device->api);
         if (instruction->completes && hooks->complete) hooks->complete(hooks->context, instruction->completes);
     }
 }

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include "base/arena.h"
+#include "device/timeline.h"
 #include "train/arenas.h"
 
 // What changes from run to run, in memory that the device can read.
@@ -66,8 +67,9 @@ typedef struct {
 void ls_program_free(ls_program *program); // NULL is allowed
 // Slabs of at least activation_bytes and workspace_bytes; borrowed, as are the arenas, which have their memory by now.
 void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace);
-// What a run calls between instructions; any of them may be NULL.
+// What a run calls between instructions, and where it shows them; any of them may be NULL.
 typedef struct {
+    ls_timeline *timeline;
     void *context;
     void (*complete)(void *context, int up_to); // gradients of the first up_to parameters of the arena's order are
     // Synchronised batch norm: these sums (LS_F64) are to be those over all ranks before the next instruction reads
@@ -80,6 +82,8 @@ void ls_program_run(
     const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue, const ls_program_hooks *hooks);
 // The arguments of one instruction in a run with these inputs.
 void ls_instruction_args(const ls_instruction *instruction, const ls_program_inputs *inputs, ls_buffer *args);
+// How much these hold, so much is read or written at least once; of a resident data set only the batch counts.
+size_t ls_instruction_bytes(const ls_instruction *instruction, const ls_buffer *args);
 double ls_program_flops(const ls_program *program);
 // The instruction table: number, operator, layer, algorithm, MFLOP; what is computed a second time says "again".
 void ls_program_print(const ls_program *program, FILE *file);

@@ -26,7 +26,7 @@ static rig make_rig(const ls_config *cfg, int rank, int ranks, int workers, int 
         r.slots[i].labels = malloc(micro * sizeof *r.slots[i].labels);
         r.slots[i].placement = malloc(micro * sizeof *r.slots[i].placement);
     }
-    *o = (ls_loader_options){ r.dataset, NULL, o->batches, (uint64_t)cfg->run_seed, 1, 2, 1, 0, 0, 1, workers, NULL,
+    *o = (ls_loader_options){ r.dataset, NULL, o->batches, (uint64_t)cfg->run_seed, 1, 2, 1, 0, 0, 1, workers, 0, NULL,
         slots };
     return r;
 }

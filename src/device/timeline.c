@@ -1,0 +1,157 @@
+#include "device/timeline.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include "base/clock.h"
+
+enum { ALIGN_TRIES = 8 };
+
+typedef struct {
+    ls_span span;
+    ls_event *from, *to;
+} entry;
+
+// Begun by the thread that enqueues, resolved by the one that retires: a ring with one writer and one reader.
+typedef struct {
+    entry *entries;
+    int capacity;
+    int open; // the entry at `begun` is between begin and end
+    _Atomic int64_t begun, resolved;
+    ls_span span; // the open one on a device whose operators run at once
+} lane;
+
+struct ls_timeline {
+    ls_device *device;
+    int at_once; // operators have run when the call returns
+    lane lanes[LS_TRACE_LANE_COUNT];
+    ls_event *reference, *trial;
+    double reference_s, error_s; // when the reference event happened, on the host's clock
+};
+
+static ls_status new_lane(ls_timeline *timeline, lane *l, int spans) {
+    const ls_device_api *api = timeline->device->api;
+    l->entries = calloc((size_t)spans + 1, sizeof *l->entries);
+    if (!l->entries) return ls_fail(LS_DEVICE, "--trace: out of host memory for %d spans under way", spans);
+    for (; l->capacity < spans; l->capacity++) {
+        LS_TRY(api->event_new(timeline->device, 1, &l->entries[l->capacity].from));
+        LS_TRY(api->event_new(timeline->device, 1, &l->entries[l->capacity].to));
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status make(ls_timeline *timeline, const int spans[LS_TRACE_LANE_COUNT]) {
+    const ls_device_api *api = timeline->device->api;
+    LS_TRY(api->event_new(timeline->device, 1, &timeline->reference));
+    LS_TRY(api->event_new(timeline->device, 1, &timeline->trial));
+    for (int i = 0; i < LS_TRACE_LANE_COUNT; i++) LS_TRY(new_lane(timeline, &timeline->lanes[i], spans[i]));
+    return LS_SUCCESS;
+}
+
+ls_status ls_timeline_new(ls_device *device, const int spans[LS_TRACE_LANE_COUNT], ls_timeline **out) {
+    ls_timeline *timeline = calloc(1, sizeof *timeline);
+    if (!timeline) return ls_fail(LS_DEVICE, "--trace: out of host memory for the timeline");
+    timeline->device = device;
+    timeline->at_once = !device->api->record_begin;
+    ls_status status = timeline->at_once ? LS_SUCCESS : make(timeline, spans);
+    if (ls_failed(status)) {
+        ls_timeline_free(timeline);
+        return status;
+    }
+    *out = timeline;
+    return LS_SUCCESS;
+}
+
+static void free_event(const ls_timeline *timeline, ls_event *event) {
+    if (event) timeline->device->api->event_free(event);
+}
+
+void ls_timeline_free(ls_timeline *timeline) {
+    if (!timeline) return;
+    for (int i = 0; i < LS_TRACE_LANE_COUNT; i++) {
+        lane *l = &timeline->lanes[i];
+        for (int e = 0; l->entries && e <= l->capacity; e++) {
+            free_event(timeline, l->entries[e].from);
+            free_event(timeline, l->entries[e].to);
+        }
+        free(l->entries);
+    }
+    free_event(timeline, timeline->reference);
+    free_event(timeline, timeline->trial);
+    free(timeline);
+}
+
+ls_status ls_timeline_align(ls_timeline *timeline, ls_queue *queue) {
+    if (!timeline || timeline->at_once) return LS_SUCCESS;
+    const ls_device_api *api = timeline->device->api;
+    LS_TRY(api->queue_sync(queue));
+    // The event happened between the two looks at the clock: the closest pair says most about when.
+    for (int i = 0; i < ALIGN_TRIES; i++) {
+        double before = ls_clock_seconds();
+        api->event_record(timeline->trial, queue);
+        LS_TRY(api->event_sync(timeline->trial));
+        double after = ls_clock_seconds(), error = (after - before) / 2;
+        if (i > 0 && error >= timeline->error_s) continue;
+        ls_event *best = timeline->trial;
+        timeline->trial = timeline->reference;
+        timeline->reference = best;
+        timeline->reference_s = (before + after) / 2;
+        timeline->error_s = error;
+    }
+    return LS_SUCCESS;
+}
+
+double ls_timeline_error_seconds(const ls_timeline *timeline) {
+    return timeline ? timeline->error_s : 0;
+}
+
+void ls_timeline_begin(ls_timeline *timeline, const ls_span *about, ls_queue *queue) {
+    if (!timeline || !ls_trace_on()) return;
+    lane *l = &timeline->lanes[about->lane];
+    ls_span span = *about;
+    if (span.update == LS_TRACE_NO_UPDATE) span.update = ls_trace_giving();
+    if (timeline->at_once) {
+        l->span = span;
+        l->open = 1;
+        l->span.start_s = ls_clock_seconds();
+        return;
+    }
+    if (l->begun - l->resolved >= l->capacity) {
+        ls_trace_lose();
+        return;
+    }
+    entry *e = &l->entries[l->begun % l->capacity];
+    e->span = span;
+    l->open = 1;
+    timeline->device->api->event_record(e->from, queue);
+}
+
+void ls_timeline_end(ls_timeline *timeline, ls_trace_lane number, ls_queue *queue) {
+    if (!timeline) return;
+    lane *l = &timeline->lanes[number];
+    if (!l->open) return; // the begin fell outside of the window, or was left out
+    l->open = 0;
+    if (timeline->at_once) {
+        l->span.end_s = ls_clock_seconds();
+        ls_trace_add(&l->span);
+        return;
+    }
+    timeline->device->api->event_record(l->entries[l->begun % l->capacity].to, queue);
+    l->begun++;
+}
+
+ls_status ls_timeline_resolve(ls_timeline *timeline, int64_t update) {
+    if (!timeline || timeline->at_once) return LS_SUCCESS;
+    const ls_device_api *api = timeline->device->api;
+    for (int i = 0; i < LS_TRACE_LANE_COUNT; i++) {
+        lane *l = &timeline->lanes[i];
+        for (; l->resolved < l->begun; l->resolved++) {
+            entry *e = &l->entries[l->resolved % l->capacity];
+            if (e->span.update > update) break;
+            LS_TRY(api->event_sync(e->to)); // it may lie behind what the update waited for
+            e->span.start_s = timeline->reference_s + api->event_seconds(timeline->reference, e->from);
+            e->span.end_s = timeline->reference_s + api->event_seconds(timeline->reference, e->to);
+            ls_trace_add(&e->span);
+        }
+    }
+    return LS_SUCCESS;
+}
