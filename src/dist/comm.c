@@ -134,18 +134,29 @@ ls_status ls_comm_barrier_napping(ls_comm *comm) {
     return status;
 }
 
-ls_status ls_comm_first(ls_comm *comm, int ranks, ls_comm **out) {
+static ls_status split(ls_comm *comm, int colour, ls_comm **out) {
     *out = NULL;
-    int world_size = comm->facts.world_size;
-    if (ranks < 1 || ranks > world_size) {
-        return ls_fail(LS_INTERNAL, "communicator of the first %d of %d ranks", ranks, world_size);
-    }
-    if (ranks == 1) return comm->facts.rank == 0 ? ls_comm_self_new(out) : LS_SUCCESS;
     ls_life_wait_begins(&comm->life, "communicator of some ranks", -1);
-    ls_status status = comm->backend->first(comm, ranks, out);
+    ls_status status = comm->backend->split(comm, colour, out);
     ls_life_wait_ends(&comm->life);
     if (*out) ls_comm_set_timeout(*out, comm->timeout_s);
     return status;
+}
+
+ls_status ls_comm_first(ls_comm *comm, int ranks, ls_comm **out) {
+    *out = NULL;
+    if (ranks < 1 || ranks > comm->facts.world_size) {
+        return ls_fail(LS_INTERNAL, "communicator of the first %d of %d ranks", ranks, comm->facts.world_size);
+    }
+    return split(comm, comm->facts.rank < ranks ? 0 : -1, out);
+}
+
+ls_status ls_comm_of_host(ls_comm *comm, ls_comm **out) {
+    return split(comm, comm->facts.host_index, out);
+}
+
+ls_status ls_comm_of_leaders(ls_comm *comm, ls_comm **out) {
+    return split(comm, comm->facts.local_rank == 0 ? 0 : -1, out);
 }
 
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank) {

@@ -16,6 +16,7 @@ typedef enum { LS_REDUCE_SUM, LS_REDUCE_MAX, LS_REDUCE_MIN } ls_reduce;
 
 typedef struct {
     int rank, world_size;
+    int job_rank;               // in the communicator of ls_comm_start: for messages
     int local_rank, local_size; // among the ranks of this host
     int hosts, host_index;      // numbered by their lowest rank
     char host[64];
@@ -34,6 +35,9 @@ LS_CHECKED ls_status ls_comm_self(ls_comm **out);
 // NULL on the others. All ranks of comm call it. Its ranks free it by ls_comm_finish, before comm. One rank alone is
 // `self`.
 LS_CHECKED ls_status ls_comm_first(ls_comm *comm, int ranks, ls_comm **out);
+// Likewise: the ranks of this rank's host; the lowest rank of each host.
+LS_CHECKED ls_status ls_comm_of_host(ls_comm *comm, ls_comm **out);
+LS_CHECKED ls_status ls_comm_of_leaders(ls_comm *comm, ls_comm **out);
 const ls_comm_facts *ls_comm_about(const ls_comm *comm);
 void ls_comm_set_timeout(ls_comm *comm, double timeout_s); // 0: none (as it starts)
 // What this rank is doing, for the watchdog's line; a string constant. Shows life, too.

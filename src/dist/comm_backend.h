@@ -24,8 +24,9 @@ typedef struct {
     ls_status (*channel_new)(ls_comm *comm, int slots, ls_channel **out);
     void (*channel_free)(ls_channel *channel);
     ls_status (*channel_start)(ls_channel *channel, int slot, void *data, int64_t count, ls_dtype dtype);
-    ls_status (*channel_test)(ls_channel *channel, int slot, int *done);   // progresses all slots
-    ls_status (*first)(ls_comm *comm, int ranks, ls_comm **out);           // 2 <= ranks <= world_size
+    ls_status (*channel_test)(ls_channel *channel, int slot, int *done); // progresses all slots
+    // Ranks of the same colour, by rank; colour < 0: none, *out stays NULL.
+    ls_status (*split)(ls_comm *comm, int colour, ls_comm **out);
     void (*finish)(ls_comm *comm);                                         // frees comm
     void (*abort)(ls_comm *comm, int exit_code) __attribute__((noreturn)); // from any thread
 } ls_comm_backend;

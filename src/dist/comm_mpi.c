@@ -149,7 +149,7 @@ static int host_for_test(int rank) {
 
 static ls_status split_by_host(ls_comm_mpi *mpi) {
     ls_comm_facts *facts = &mpi->base.facts;
-    int host = host_for_test(facts->rank);
+    int host = host_for_test(facts->job_rank);
     if (host < 0)
         TRY_MPI(MPI_Comm_split_type(mpi->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &mpi->host));
     else
@@ -173,6 +173,7 @@ static ls_status set_up(ls_comm_mpi *mpi) {
     TRY_MPI(MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN));
     TRY_MPI(MPI_Comm_rank(mpi->comm, &facts->rank));
     TRY_MPI(MPI_Comm_size(mpi->comm, &facts->world_size));
+    TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &facts->job_rank));
     LS_TRY(split_by_host(mpi));
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int bytes;
@@ -182,7 +183,7 @@ static ls_status set_up(ls_comm_mpi *mpi) {
     return ls_watchdog_new(&mpi->base, &mpi->base.watchdog);
 }
 
-static ls_status mpi_first(ls_comm *comm, int ranks, ls_comm **out);
+static ls_status mpi_split(ls_comm *comm, int colour, ls_comm **out);
 
 static const ls_comm_backend mpi_backend = {
     .name = "mpi",
@@ -194,7 +195,7 @@ static const ls_comm_backend mpi_backend = {
     .channel_free = ls_mpi_channel_free,
     .channel_start = ls_mpi_channel_start,
     .channel_test = ls_mpi_channel_test,
-    .first = mpi_first,
+    .split = mpi_split,
     .finish = mpi_finish,
     .abort = mpi_abort,
 };
@@ -215,10 +216,17 @@ static ls_status wrap(MPI_Comm comm, int is_world, ls_comm **out) {
     return LS_SUCCESS;
 }
 
-static ls_status mpi_first(ls_comm *comm, int ranks, ls_comm **out) {
+static ls_status mpi_split(ls_comm *comm, int colour, ls_comm **out) {
     MPI_Comm some;
-    TRY_MPI(MPI_Comm_split(((ls_comm_mpi *)comm)->comm, comm->facts.rank < ranks ? 0 : MPI_UNDEFINED, 0, &some));
-    return some == MPI_COMM_NULL ? LS_SUCCESS : wrap(some, 0, out);
+    TRY_MPI(MPI_Comm_split(((ls_comm_mpi *)comm)->comm, colour < 0 ? MPI_UNDEFINED : colour, 0, &some));
+    if (some == MPI_COMM_NULL) return LS_SUCCESS;
+    int ranks;
+    TRY_MPI(MPI_Comm_size(some, &ranks));
+    if (ranks > 1) return wrap(some, 0, out);
+    TRY_MPI(MPI_Comm_free(&some));
+    LS_TRY(ls_comm_self_new(out));
+    (*out)->facts.job_rank = comm->facts.job_rank;
+    return LS_SUCCESS;
 }
 
 ls_status ls_comm_mpi_new(int *argc, char ***argv, ls_comm **out) {

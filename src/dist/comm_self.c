@@ -26,6 +26,11 @@ static ls_status self_barrier(ls_comm *comm, int napping) {
     return LS_SUCCESS;
 }
 
+static ls_status self_split(ls_comm *comm, int colour, ls_comm **out) {
+    (void)comm;
+    return colour < 0 ? LS_SUCCESS : ls_comm_self_new(out);
+}
+
 static void self_finish(ls_comm *comm) {
     free(comm);
 }
@@ -42,6 +47,7 @@ static const ls_comm_backend self_backend = {
     .broadcast = self_broadcast,
     .allgather = self_allgather,
     .barrier = self_barrier,
+    .split = self_split,
     .finish = self_finish,
     .abort = self_abort,
 };

@@ -10,8 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/hash.h"
 #include "dist/comm.h"
 #include "dist/comm_backend.h"
+#include "dist/link_model.h"
 
 enum { RANKS_MAX = 16 };
 static int failures, world_rank;
@@ -93,9 +95,66 @@ static void check_sums(ls_comm *comm) {
     CHECK(sums[0] == want && sums[1] == 10 * want, "group of %d: %" PRId64 " and %" PRId64, ranks, sums[0], sums[1]);
 }
 
+// The ranks of one host, and the lowest of each: sums of their numbers in the whole.
+static void check_levels(ls_comm *world) {
+    int host[RANKS_MAX], ranks = ls_comm_about(world)->world_size, inside = 0, between = 0, is_leader = 1;
+    hosts_wanted(host);
+    for (int r = 0; r < ranks; r++) {
+        int is_first = 1;
+        for (int q = 0; q < r; q++) is_first &= host[q] != host[r];
+        if (is_first) between += r;
+        if (host[r] == host[world_rank]) inside += r;
+        is_leader &= r >= world_rank || host[r] != host[world_rank];
+    }
+    ls_comm *group;
+    int32_t sum = world_rank;
+    must(world, ls_comm_of_host(world, &group));
+    must(world, ls_comm_allreduce(group, &sum, 1, LS_I32, LS_REDUCE_SUM));
+    CHECK(sum == inside, "inside: sum %d, expected %d", sum, inside);
+    CHECK(ls_comm_about(group)->hosts == 1 && ls_comm_about(group)->job_rank == world_rank, "inside: %d hosts, rank %d",
+        ls_comm_about(group)->hosts, ls_comm_about(group)->job_rank);
+    ls_comm_finish(group);
+    must(world, ls_comm_of_leaders(world, &group));
+    CHECK((group != NULL) == is_leader, "leader: expected %d", is_leader);
+    if (!group) return;
+    sum = world_rank;
+    must(world, ls_comm_allreduce(group, &sum, 1, LS_I32, LS_REDUCE_SUM));
+    CHECK(sum == between, "between: sum %d, expected %d", sum, between);
+    const ls_comm_facts *f = ls_comm_about(group);
+    CHECK(f->local_size == 1 && f->rank == ls_comm_about(world)->host_index && f->job_rank == world_rank,
+        "between: rank %d, rank %d of the job", f->rank, f->job_rank);
+    ls_comm_finish(group);
+}
+
+// What is measured is the same on all ranks, and there is something of each level that there is.
+static void check_measuring(ls_comm *world) {
+    static ls_link_samples samples; // all bytes 0, padding too
+    must(world, ls_link_measure(world, 0.05, &samples));
+    int64_t hash[2] = { (int64_t)ls_hash(&samples, sizeof samples), 0 };
+    hash[1] = -1 - hash[0];
+    must(world, ls_comm_allreduce(world, hash, 2, LS_I64, LS_REDUCE_MIN));
+    CHECK(hash[0] == -1 - hash[1], "ranks measured differently");
+    const ls_comm_facts *f = ls_comm_about(world);
+    int want[3] = { f->hosts<f->world_size, f->hosts> 1, f->hosts < f->world_size && f->hosts > 1 }, seen[3] = { 0 };
+    for (int i = 0; i < samples.count; i++) {
+        const ls_link_sample *s = &samples.sample[i];
+        CHECK(s->seconds > 0 && s->spread >= 0 && s->repeats >= 3 && s->ranks > 1 && s->ranks <= f->world_size,
+            "sample %d: %g s, %d repeats, %d ranks", i, s->seconds, s->repeats, s->ranks);
+        seen[s->level]++;
+    }
+    for (int level = 0; level < 3; level++) {
+        CHECK(want[level] ? seen[level] >= 4 : seen[level] == 0, "level %d: %d samples", level, seen[level]);
+    }
+    ls_link_model model = ls_link_model_fit(&samples);
+    CHECK(model.inside.known == want[0] && model.between.known == want[1], "%d, %d", model.inside.known,
+        model.between.known);
+}
+
 static int run_checks(ls_comm *world) {
     int ranks = ls_comm_about(world)->world_size;
     check_facts(world, ranks);
+    check_levels(world);
+    check_measuring(world);
     ls_comm *group[RANKS_MAX + 1] = { NULL };
     for (int n = 1; n <= ranks; n++) {
         must(world, ls_comm_first(world, n, &group[n]));

@@ -1,0 +1,213 @@
+// The model of all-reduces: formulas, fits to made-up measurements, predictions worked out by hand.
+#include <math.h>
+#include <string.h>
+#include "base/philox.h"
+#include "dist/link_model.h"
+#include "support/cmocka.h"
+
+static int close_to(double is, double want, double tolerance) {
+    return fabs(is - want) <= tolerance * fabs(want);
+}
+
+static const ls_link_model two_levels = {
+    .inside = { .known = 1, .alpha_s = 1e-6, .beta = 1e9 },
+    .between = { .known = 1, .alpha_s = 1e-3, .beta = 1e8 },
+};
+
+static void allreduce_seconds(void **state) {
+    (void)state;
+    static const struct {
+        ls_link_algorithm algorithm;
+        int ranks, hosts;
+        double bytes, want;
+    } rows[] = {
+        { LS_LINK_RING, 1, 1, 1e6, 0 },
+        { LS_LINK_RING, 2, 1, 1e6, 2e-6 + 1e-3 },
+        { LS_LINK_RING, 4, 1, 1e6, 6e-6 + 1.5e-3 },
+        { LS_LINK_HALVING, 4, 1, 1e6, 4e-6 + 1.5e-3 },
+        { LS_LINK_HALVING, 3, 1, 1e6, 4e-6 + 4 / 3.0 * 1e-3 },
+        { LS_LINK_TREE, 4, 1, 1e6, 4e-6 + 2e-3 },
+        { LS_LINK_DOUBLING, 4, 1, 1e6, 2e-6 + 2e-3 },
+        { LS_LINK_DOUBLING, 5, 1, 0, 3e-6 },
+        { LS_LINK_RING, 4, 2, 1e6, 6e-3 + 1.5e-2 },
+        { LS_LINK_HALVING, 4, 2, 1e6, 2e-6 + 1e-3 + 2e-3 + 1e-2 },
+        { LS_LINK_TREE, 4, 2, 1e6, 2e-6 + 2e-3 + 2e-2 },
+        { LS_LINK_DOUBLING, 4, 2, 1e6, 1e-6 + 1e-3 + 1e-3 + 2e-2 },
+        { LS_LINK_HALVING, 5, 2, 0, 4e-6 + 2e-3 },
+        { LS_LINK_RING, 2, 2, 1e6, 2e-3 + 1e-2 },
+        { LS_LINK_TREE, 1024, 128, 0, 6e-6 + 14e-3 },
+        { LS_LINK_RING, 1024, 128, 0, 2046e-3 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double is =
+            ls_link_allreduce_seconds(&two_levels, rows[i].algorithm, rows[i].ranks, rows[i].hosts, rows[i].bytes);
+        if (!close_to(is, rows[i].want, 1e-12)) {
+            fail_msg("row %zu, %s, %d ranks on %d hosts: is %.9g s, expected %.9g", i,
+                ls_link_algorithm_name(rows[i].algorithm), rows[i].ranks, rows[i].hosts, is, rows[i].want);
+        }
+    }
+    ls_link_model one = { .inside = two_levels.inside };
+    assert_true(isnan(ls_link_allreduce_seconds(&one, LS_LINK_RING, 4, 2, 8)));
+    assert_true(ls_link_allreduce_seconds(&one, LS_LINK_RING, 4, 1, 8) > 0);
+    one = (ls_link_model){ .between = two_levels.between };
+    assert_true(isnan(ls_link_allreduce_seconds(&one, LS_LINK_RING, 4, 2, 8)));
+    assert_true(ls_link_allreduce_seconds(&one, LS_LINK_RING, 4, 4, 8) > 0);
+}
+
+// Normal deviates, the same in every run.
+static double deviate(uint32_t i) {
+    ls_philox_block bits = ls_philox((uint32_t[4]){ i, 0, 0, 0 }, (uint32_t[2]){ 1, 2 });
+    double u = (bits.v[0] + 1.0) / 4294967297.0, v = bits.v[1] / 4294967296.0;
+    return sqrt(-2 * log(u)) * cos(2 * 3.14159265358979 * v);
+}
+
+static ls_link_samples made_up(
+    ls_link_algorithm algorithm, double alpha_s, double beta, const int *ranks, int rank_counts, double noise) {
+    ls_link_samples samples = { 0 };
+    ls_link_model model = { .inside = { .known = 1, .alpha_s = alpha_s, .beta = beta } };
+    for (int r = 0; r < rank_counts; r++) {
+        for (int64_t bytes = 8; bytes <= 8 << 20; bytes *= 8) {
+            double seconds = ls_link_allreduce_seconds(&model, algorithm, ranks[r], 1, (double)bytes);
+            seconds *= exp(noise * deviate((uint32_t)samples.count));
+            samples.sample[samples.count++] =
+                (ls_link_sample){ .ranks = ranks[r], .hosts = 1, .bytes = bytes, .seconds = seconds };
+        }
+    }
+    return samples;
+}
+
+static void fit_one_rank_count(void **state) {
+    (void)state;
+    static const struct {
+        double alpha_s, beta, noise, tolerance;
+        int ranks;
+    } rows[] = {
+        { 1e-6, 1e10, 0, 1e-9, 2 },
+        { 1e-3, 1.25e8, 0, 1e-9, 4 },
+        { 20e-6, 2e9, 0, 1e-9, 7 },
+        { 1e-6, 1e10, 0.05, 0.1, 2 },
+        { 1e-3, 1.25e8, 0.05, 0.1, 4 },
+        { 20e-6, 2e9, 0.1, 0.2, 3 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_link_samples samples =
+            made_up(LS_LINK_HALVING, rows[i].alpha_s, rows[i].beta, &rows[i].ranks, 1, rows[i].noise);
+        ls_link_fit fit = ls_link_fit_best(&samples, LS_LINK_INSIDE);
+        if (!fit.known || fit.algorithm != LS_LINK_HALVING ||
+            !close_to(fit.alpha_s, rows[i].alpha_s, rows[i].tolerance) ||
+            !close_to(fit.beta, rows[i].beta, rows[i].tolerance)) {
+            fail_msg("row %zu: %s, alpha %g, beta %g, expected halving, %g, %g", i,
+                ls_link_algorithm_name(fit.algorithm), fit.alpha_s, fit.beta, rows[i].alpha_s, rows[i].beta);
+        }
+        if (fit.rms > 1.5 * rows[i].noise + 1e-9 || fit.worst < fit.rms) {
+            fail_msg("row %zu: rms %g, worst %g, noise %g", i, fit.rms, fit.worst, rows[i].noise);
+        }
+        assert_false(ls_link_fit_best(&samples, LS_LINK_BETWEEN).known);
+    }
+}
+
+// Over several rank counts each algorithm has its own shape.
+static void fit_finds_the_algorithm(void **state) {
+    (void)state;
+    static const int ranks[] = { 2, 4, 8 };
+    for (int a = 0; a < LS_LINK_ALGORITHMS; a++) {
+        for (int noisy = 0; noisy < 2; noisy++) {
+            ls_link_samples samples = made_up((ls_link_algorithm)a, 30e-6, 1e9, ranks, 3, noisy ? 0.05 : 0);
+            ls_link_fit fit = ls_link_fit_best(&samples, LS_LINK_INSIDE);
+            if (fit.algorithm != (ls_link_algorithm)a || !close_to(fit.alpha_s, 30e-6, 0.1) ||
+                !close_to(fit.beta, 1e9, 0.1)) {
+                fail_msg("%s%s: found %s, alpha %g, beta %g", ls_link_algorithm_name((ls_link_algorithm)a),
+                    noisy ? " with noise" : "", ls_link_algorithm_name(fit.algorithm), fit.alpha_s, fit.beta);
+            }
+        }
+    }
+}
+
+static ls_link_samples two_sizes(double small_s, double large_s) {
+    return (ls_link_samples){ 2,
+        { { .ranks = 2, .bytes = 8, .seconds = small_s }, { .ranks = 2, .bytes = 8 << 20, .seconds = large_s } } };
+}
+
+static void fit_at_the_border(void **state) {
+    (void)state;
+    // Larger is faster: no bandwidth can be told. Smaller is slower than nothing: no latency.
+    ls_link_samples samples = two_sizes(1e-3, 1e-4);
+    ls_link_fit fit = ls_link_fit_level(&samples, LS_LINK_INSIDE, LS_LINK_RING);
+    assert_true(fit.known && isinf(fit.beta) && fit.alpha_s > 0);
+    assert_true(ls_link_allreduce_seconds(&(ls_link_model){ .inside = fit }, LS_LINK_RING, 2, 1, 1e6) > 0);
+    samples = two_sizes(1e-12, 1e-3);
+    fit = ls_link_fit_level(&samples, LS_LINK_INSIDE, LS_LINK_RING);
+    assert_true(fit.known && fit.alpha_s >= 0 && fit.beta > 0 && !isinf(fit.beta));
+    samples.count = 1;
+    assert_false(ls_link_fit_level(&samples, LS_LINK_INSIDE, LS_LINK_RING).known);
+    samples.count = 0;
+    assert_false(ls_link_fit_best(&samples, LS_LINK_INSIDE).known);
+}
+
+static void predictions(void **state) {
+    (void)state;
+    // ring, 2 ranks on one host: 2e-6 s, and 1e-9 s a byte
+    static const ls_link_bucket buckets[] = { { 1e6, 0.5 }, { 2e6, 0.75 }, { 1e6, 1 } };
+    static const struct {
+        const char *name;
+        int ranks, hosts, buckets, overlap;
+        double compute_s, comm_s, exposed_s;
+    } rows[] = {
+        { "one rank", 1, 1, 3, 1, 1, 0, 0 },
+        { "no buckets", 2, 1, 0, 1, 1, 0, 0 },
+        { "no overlap", 2, 1, 3, 0, 1, 4e-3 + 6e-6, 4e-3 + 6e-6 },
+        { "all but the last hidden", 2, 1, 3, 1, 1, 4e-3 + 6e-6, 1e-3 + 2e-6 },
+        { "hidden", 2, 1, 2, 1, 1, 3e-3 + 4e-6, 0 },
+        // computation of 1 us: 1e6 and 2e6 and 1e6 bytes one behind the other, the latency once
+        { "the link is the limit", 2, 1, 3, 1, 1e-6, 4e-3 + 6e-6, 0.5e-6 + 4e-3 + 2e-6 - 1e-6 },
+        { "two hosts", 2, 2, 1, 0, 1, 2e-3 + 1e-2, 2e-3 + 1e-2 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_link_workload w = { .model = &two_levels,
+            .algorithm = LS_LINK_RING,
+            .ranks = rows[i].ranks,
+            .hosts = rows[i].hosts,
+            .buckets = buckets,
+            .bucket_count = rows[i].buckets,
+            .compute_s = rows[i].compute_s,
+            .alone_s = rows[i].compute_s / 2,
+            .overlap = rows[i].overlap };
+        ls_link_prediction p = ls_link_predict(&w);
+        double update_s = rows[i].compute_s + rows[i].exposed_s;
+        if (!close_to(p.comm_s, rows[i].comm_s, 1e-9) || fabs(p.exposed_s - rows[i].exposed_s) > 1e-12 ||
+            !close_to(p.update_s, update_s, 1e-9) || !close_to(p.efficiency, rows[i].compute_s / 2 / update_s, 1e-9)) {
+            fail_msg("%s: communication %.9g, exposed %.9g, update %.9g s, efficiency %.9g; expected %.9g, %.9g, %.9g",
+                rows[i].name, p.comm_s, p.exposed_s, p.update_s, p.efficiency, rows[i].comm_s, rows[i].exposed_s,
+                update_s);
+        }
+    }
+    ls_link_model none = { 0 };
+    ls_link_workload w = { .model = &none,
+        .ranks = 2,
+        .hosts = 1,
+        .buckets = buckets,
+        .bucket_count = 3,
+        .compute_s = 1,
+        .alone_s = 1,
+        .overlap = 1 };
+    assert_true(isnan(ls_link_predict(&w).update_s));
+}
+
+static void bus_bandwidth(void **state) {
+    (void)state;
+    assert_true(close_to(ls_link_bus_bandwidth(2, 1e6, 1e-3), 1e9, 1e-12));
+    assert_true(close_to(ls_link_bus_bandwidth(4, 1e6, 1e-3), 1.5e9, 1e-12));
+    assert_true(ls_link_bus_bandwidth(1, 1e6, 1e-3) == 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(allreduce_seconds),
+        cmocka_unit_test(fit_one_rank_count),
+        cmocka_unit_test(fit_finds_the_algorithm),
+        cmocka_unit_test(fit_at_the_border),
+        cmocka_unit_test(predictions),
+        cmocka_unit_test(bus_bandwidth),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
