@@ -436,7 +436,7 @@ static int run_cost(ls_comm *comm, char **argv) {
 }
 
 static int run_link(ls_comm *comm) {
-    enum { REPEATS = 21 };
+    enum { REPEATS = 9 };
     double trip[REPEATS], sum[REPEATS];
     size_t bytes = 1 << 20;
     void *memory;

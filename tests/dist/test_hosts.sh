@@ -1,0 +1,197 @@
+# Training on several hosts over TCP: the same weights as one rank alone on 2 and 4 hosts, over slow links, and after a link that was
+# cut for a while; links that are cut for good, ranks and daemons that are killed: how the job ends. The hosts are network namespaces
+# of this machine. Argument: the folder of the built programs.
+set -u
+bin=$(cd "$1" && pwd)
+# shellcheck source=tests/support/hosts.sh
+. tests/support/hosts.sh
+hosts_or_skip
+work=$(mktemp -d)
+trap 'hosts_down; rm -rf "$work"' EXIT
+
+cat >"$work/net.ini" <<'EOF'
+[network]
+input = 1x12x12
+[conv1]
+layer = conv2d
+out_channels = 8
+kernel = 3
+padding = 1
+[relu1]
+layer = relu
+[pool1]
+layer = maxpool2d
+kernel = 2
+[flat]
+layer = flatten
+[fc]
+layer = linear
+out_features = 4
+EOF
+cat >"$work/run.ini" <<'EOF'
+[run]
+deterministic = true
+[data]
+dataset = synthetic
+shape = 1x12x12
+classes = 4
+train_samples = 240
+test_samples = 100
+[model]
+file = net.ini
+[train]
+epochs = 5
+global_batch = 32
+[dist]
+bucket_bytes = 4096
+[device]
+threads = 1
+[log]
+every = 4
+EOF
+# The program, leaving its process number behind.
+cat >"$work/rank.sh" <<EOF
+echo \$\$ >"$work/pid.\$OMPI_COMM_WORLD_RANK"
+exec "$bin/train" "\$@"
+EOF
+# Host 0 alone has the folder of the run: elsewhere there is an empty one, which must stay empty.
+cat >"$work/only.sh" <<EOF
+[ "\$OMPI_COMM_WORLD_RANK" != 0 ] || exec "$bin/train" "\$@"
+exec unshare --mount sh -c 'mount -t tmpfs none "$work/only" && "$bin/train" "\$@" && ls -A "$work/only" >"$work/elsewhere"' sh "\$@"
+EOF
+
+# train NAME RANKS_PER_HOST OPTIONS...: a run on all hosts (0: alone); its output in $work/NAME.log, its files in $work/NAME; sets rc
+train() {
+  local name=$1 per_host=$2
+  shift 2
+  set -- "$work/run.ini" --run-dir "$work/$name" "$@"
+  rm -f "$work"/pid.*
+  if [ "$per_host" = 0 ]; then
+    "$bin/train" "$@" >"$work/$name.log" 2>&1
+  else
+    hosts_run "$per_host" 60 sh "${script-$work/rank.sh}" "$@" >"$work/$name.log" 2>&1
+  fi
+  rc=$?
+}
+field() { grep -oE "\"$2\": *[^,}]*" "$work/$1/summary.json" 2>/dev/null | head -n 1 | sed 's/.*:[[:space:]]*//; s/"//g'; }
+
+# same NAME AS RANKS: NAME ended well, on so many ranks, with the weights of AS
+same() {
+  check "$1: exit" "$rc" 0
+  [ "$rc" = 0 ] || cat "$work/$1.log"
+  check "$1: ranks" "$(field "$1" world_size)" "$3"
+  check "$1: weights_hash" "$(field "$1" weights_hash)" "$(field "$2" weights_hash)"
+}
+
+# midway NAME COMMAND...: COMMAND as soon as run NAME has done some updates, in the background
+midway() {
+  local metrics=$work/$1/metrics.jsonl
+  shift
+  rm -f "$work/when"
+  (
+    for _ in $(seq 300); do
+      [ "$(grep -c '"train"' "$metrics" 2>/dev/null)" -ge 2 ] 2>/dev/null && break
+      sleep 0.1
+    done
+    date +%s >"$work/when"
+    "$@"
+  ) &
+  midway_job=$!
+}
+
+# ended NAME CODES SECONDS: exit code and end of a run that has lost something
+ended() {
+  local seconds
+  seconds=$(($(date +%s) - $(cat "$work/when")))
+  wait $midway_job
+  case " $2 " in
+  *" $rc "*) check "$1: exit" "$rc" "$rc" ;;
+  *)
+    check "$1: exit" "$rc" "one of $2"
+    cat "$work/$1.log"
+    ;;
+  esac
+  check "$1: ended within $3 s of the fault (took $seconds)" $((seconds <= $3)) 1
+  none_left "$work"/pid.*
+}
+
+train alone 0 --quiet
+hosts_up 2
+hosts_measure "$bin"
+MPI_FLAGS="-x TERM=xterm" train two 1
+same two alone 2
+check "two: lines, no bar and no colours" "$(grep -c $'[\r\033]' "$work/two.log")" 0
+mkdir "$work/only"
+script=$work/only.sh train only/run 1 --quiet
+same only/run alone 2
+check "nothing is written where rank 0 is not" "$(wc -l <"$work/elsewhere")" 0
+train four 2 --quiet
+same four alone 4
+
+# A variable reaches the other hosts' ranks by -x only.
+for pass in "" "-x COLOUR"; do
+  export COLOUR=red
+  # shellcheck disable=SC2016
+  MPI_FLAGS=$pass hosts_run 1 10 sh -c 'echo "$OMPI_COMM_WORLD_RANK $COLOUR"' >"$work/colours"
+  check "environment of ranks, flags '$pass'" "$(sort "$work/colours" | tr '\n' ' ')" "0 red 1 ${pass:+red} "
+done
+
+# Slow links.
+reason=$(hosts_lack latency)
+if [ -z "$reason" ]; then
+  hosts_up 4 1 100
+  hosts_measure "$bin"
+  train slow 1 --quiet
+  same slow alone 4
+else
+  echo "left out: a link with latency: $reason"
+fi
+
+# A link on which an update takes some 20 ms on any machine, so that a run is in its middle when something happens.
+hosts_up 2 0 5
+train long 0 --quiet --set train.epochs=15
+mend_later() { hosts_cut 1 data && sleep 2 && hosts_mend 1; }
+midway mended mend_later
+train mended 1 --quiet --set train.epochs=15 --set dist.timeout=20
+wait $midway_job
+same mended long 2
+
+# lose NAME TIMEOUT_S COMMAND...: a long run that loses something
+lose() {
+  local name=$1 timeout_s=$2
+  shift 2
+  midway "$name" "$@"
+  train "$name" 1 --quiet --set train.epochs=100000 --set dist.timeout="$timeout_s"
+}
+# says NAME: every line of an error names a rank, and no rank says more than one
+says() {
+  local lines
+  lines=$(grep 'error:' "$work/$1.log")
+  check "$1: errors name ranks" "$(grep 'error:' <<<"$lines" | grep -vcE 'error: rank [01] on ')" 0
+  check "$1: a rank has one message: $lines" "$(grep -oE 'rank [0-9]+ on' <<<"$lines" | sort | uniq -d)" ""
+}
+lose data 2 hosts_cut 1 data
+ended data 5 12
+says data
+hosts_mend 1
+
+# The launcher cannot reach host 1 any more either: its ranks end by themselves, the launcher and the daemon when they give their
+# connection up, 4 s after the cut. That must come before the watchdog: Open MPI 4.1.4 waits for a host that was lost in an abort.
+lose both 7 hosts_cut 1 both
+ended both "5 205" 15
+says both
+for _ in $(seq 100); do
+  left=$(hosts_pids)
+  [ -z "$left" ] && break
+  sleep 0.1
+done
+check "both: nothing runs on the hosts" "$left" ""
+hosts_mend 1
+
+kill_rank() { kill -9 "$(cat "$work/pid.1")"; }
+lose rank 30 kill_rank
+ended rank 137 8
+kill_daemon() { kill -9 "$(ps -o ppid= "$(cat "$work/pid.1")")"; }
+lose daemon 30 kill_daemon
+ended daemon 205 8
+finish
