@@ -21,5 +21,6 @@ ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cf
     for (int i = 0; i < args->set_count; i++) LS_TRY(ls_config_set(cfg, args->sets[i]));
     LS_TRY(ls_config_check(cfg));
     ls_comm_set_timeout(comm, cfg->dist_timeout);
+    ls_comm_set_hierarchy(comm, cfg->dist_hierarchy);
     return LS_SUCCESS;
 }

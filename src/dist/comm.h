@@ -31,19 +31,23 @@ LS_CHECKED ls_status ls_comm_start(int *argc, char ***argv, ls_comm **out);
 // One rank by itself, whatever the launch: `bench` trains on rank 0 alone with it while the others wait. Free by
 // ls_comm_finish.
 LS_CHECKED ls_status ls_comm_self(ls_comm **out);
-// The first `ranks` ranks of comm by themselves, with facts and a watchdog of their own and comm's timeout; *out is
-// NULL on the others. All ranks of comm call it. Its ranks free it by ls_comm_finish, before comm. One rank alone is
-// `self`.
+// The first `ranks` ranks of comm by themselves, with facts and a watchdog of their own, comm's timeout and hierarchy;
+// *out is NULL on the others. All ranks of comm call it. Its ranks free it by ls_comm_finish, before comm. One rank
+// alone is `self`.
 LS_CHECKED ls_status ls_comm_first(ls_comm *comm, int ranks, ls_comm **out);
 // Likewise: the ranks of this rank's host; the lowest rank of each host.
 LS_CHECKED ls_status ls_comm_of_host(ls_comm *comm, ls_comm **out);
 LS_CHECKED ls_status ls_comm_of_leaders(ls_comm *comm, ls_comm **out);
 const ls_comm_facts *ls_comm_about(const ls_comm *comm);
 void ls_comm_set_timeout(ls_comm *comm, double timeout_s); // 0: none (as it starts)
+// How large sums are made (dist.hierarchy; a value LS_HIERARCHY_* of config.h, auto as it starts): by hosts, each first
+// summing inside, then their lowest ranks; or by all ranks at once. The same on all ranks, before the first sum.
+void ls_comm_set_hierarchy(ls_comm *comm, int hierarchy);
 // What this rank is doing, for the watchdog's line; a string constant. Shows life, too.
 void ls_comm_phase(ls_comm *comm, const char *phase, int64_t update);
 
-// Host memory. LS_F32, LS_F64, LS_I32, LS_I64, LS_U8.
+// Host memory. LS_F32, LS_F64, LS_I32, LS_I64, LS_U8; sums of LS_BF16, too, each addition rounded to nearest even. The
+// same bits on all ranks.
 LS_CHECKED ls_status ls_comm_allreduce(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, ls_reduce op);
 LS_CHECKED ls_status ls_comm_broadcast(ls_comm *comm, void *data, int64_t bytes, int root);
 LS_CHECKED ls_status ls_comm_allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes_each);

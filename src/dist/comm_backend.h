@@ -38,6 +38,7 @@ struct ls_comm {
     ls_journal journal;
     ls_watchdog *watchdog; // NULL: one rank
     double timeout_s;
+    int hierarchy; // LS_HIERARCHY_*
 };
 
 ls_status ls_comm_self_new(ls_comm **out);

@@ -13,7 +13,9 @@
 #include "base/clock.h"
 #include "dist/comm_mpi.h"
 
-enum { CHUNK = 1 << 30, ABORT_GUARD_S = 2 }; // CHUNK: MPI 3.1 counts are int
+// CHUNK: MPI 3.1 counts are int. PIECE, PIECES: of a sum by hosts, and how many are in flight; below BY_HOSTS a sum is
+// latency only, and has most of it either way.
+enum { CHUNK = 1 << 30, PIECE_BYTES = 1 << 20, PIECES = 4, BY_HOSTS_BYTES = 65536, ABORT_GUARD_S = 2 };
 
 static const double spin_s = 1e-3, nap_max_s = 1e-3;
 
@@ -24,52 +26,63 @@ const char *ls_mpi_explain(int rc) {
     return text;
 }
 
-MPI_Datatype ls_mpi_type(ls_dtype dtype) {
-    switch (dtype) {
-    case LS_F32:
-        return MPI_FLOAT;
-    case LS_F64:
-        return MPI_DOUBLE;
-    case LS_I32:
-        return MPI_INT32_T;
-    case LS_I64:
-        return MPI_INT64_T;
-    case LS_U8:
-        return MPI_UINT8_T;
-    default:
-        return MPI_DATATYPE_NULL;
-    }
+// Gives the core away between two looks. A nap is at most a twentieth of the time already waited, so that it delays the
+// end by no more.
+static void pause_since(double start_s, int napping) {
+    double waited_s = ls_clock_seconds() - start_s, nap_s = waited_s / 20;
+    if (napping || nap_s > nap_max_s) nap_s = nap_max_s;
+    if (!napping && waited_s < spin_s)
+        sched_yield();
+    else
+        ls_clock_sleep(nap_s);
 }
 
-static MPI_Op op_of(ls_reduce op) {
-    if (op == LS_REDUCE_SUM) return MPI_SUM;
-    return op == LS_REDUCE_MAX ? MPI_MAX : MPI_MIN;
-}
-
-// A nap is at most a twentieth of the time already waited, so that it delays the end by no more.
 static ls_status complete(MPI_Request *request, int napping) {
     double start_s = ls_clock_seconds();
     for (;;) {
         int done;
         TRY_MPI(MPI_Test(request, &done, MPI_STATUS_IGNORE));
         if (done) return LS_SUCCESS;
-        double waited_s = ls_clock_seconds() - start_s, nap_s = waited_s / 20;
-        if (napping || nap_s > nap_max_s) nap_s = nap_max_s;
-        if (!napping && waited_s < spin_s)
-            sched_yield();
-        else
-            ls_clock_sleep(nap_s);
+        pause_since(start_s, napping);
     }
 }
 
+// In pieces, so that one is on its way between hosts while the next is summed inside them.
+static ls_status sum_by_hosts(ls_comm_mpi *mpi, char *data, int64_t count, ls_dtype dtype) {
+    if (!mpi->pieces) LS_TRY(ls_mpi_channel_new(&mpi->base, PIECES, &mpi->pieces));
+    int64_t each = PIECE_BYTES / (int64_t)ls_dtype_bytes(dtype), pieces = (count + each - 1) / each, started = 0;
+    double start_s = ls_clock_seconds();
+    for (int64_t ended = 0; ended < pieces;) {
+        for (; started < pieces && started - ended < PIECES; started++) {
+            int64_t first = started * each, part = count - first < each ? count - first : each;
+            void *at = data + (size_t)first * ls_dtype_bytes(dtype);
+            LS_TRY(ls_mpi_channel_start(mpi->pieces, (int)(started % PIECES), at, part, dtype));
+        }
+        int done;
+        LS_TRY(ls_mpi_channel_test(mpi->pieces, (int)(ended % PIECES), &done));
+        ended += done;
+        if (done)
+            start_s = ls_clock_seconds();
+        else
+            pause_since(start_s, 0);
+    }
+    return LS_SUCCESS;
+}
+
 static ls_status mpi_allreduce(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, ls_reduce op) {
-    MPI_Comm world = ((ls_comm_mpi *)comm)->comm;
-    if (ls_mpi_type(dtype) == MPI_DATATYPE_NULL) return ls_fail(LS_INTERNAL, "all-reduce of %s", ls_dtype_name(dtype));
+    ls_comm_mpi *mpi = (ls_comm_mpi *)comm;
+    MPI_Datatype type = ls_mpi_type(dtype);
+    MPI_Op mpi_op = ls_mpi_op(mpi, dtype, op);
+    if (type == MPI_DATATYPE_NULL || mpi_op == MPI_OP_NULL) {
+        return ls_fail(LS_INTERNAL, "all-reduce of %s: operation %d", ls_dtype_name(dtype), (int)op);
+    }
+    int is_large = count * (int64_t)ls_dtype_bytes(dtype) >= BY_HOSTS_BYTES;
+    if (op == LS_REDUCE_SUM && is_large && ls_mpi_by_hosts(mpi)) return sum_by_hosts(mpi, data, count, dtype);
     for (int64_t i = 0; i < count; i += CHUNK) {
         int part = (int)(count - i < CHUNK ? count - i : CHUNK);
         void *at = (char *)data + (size_t)i * ls_dtype_bytes(dtype);
         MPI_Request request;
-        TRY_MPI(MPI_Iallreduce(MPI_IN_PLACE, at, part, ls_mpi_type(dtype), op_of(op), world, &request));
+        TRY_MPI(MPI_Iallreduce(MPI_IN_PLACE, at, part, type, mpi_op, mpi->comm, &request));
         LS_TRY(complete(&request, 0));
     }
     return LS_SUCCESS;
@@ -103,6 +116,8 @@ static void mpi_finish(ls_comm *comm) {
     ls_comm_mpi *mpi = (ls_comm_mpi *)comm;
     ls_comm_phase(comm, mpi->is_world ? "the end of the run" : "the end of a part of the ranks", -1);
     ls_life_wait_begins(&comm->life, mpi->is_world ? "MPI_Finalize" : "MPI_Comm_free", -1);
+    ls_mpi_channel_free(mpi->pieces);
+    MPI_Op_free(&mpi->sum_bf16);
     if (mpi->leaders != MPI_COMM_NULL) MPI_Comm_free(&mpi->leaders);
     MPI_Comm_free(&mpi->host);
     MPI_Comm_free(&mpi->comm);
@@ -174,6 +189,7 @@ static ls_status set_up(ls_comm_mpi *mpi) {
     TRY_MPI(MPI_Comm_rank(mpi->comm, &facts->rank));
     TRY_MPI(MPI_Comm_size(mpi->comm, &facts->world_size));
     TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &facts->job_rank));
+    LS_TRY(ls_mpi_sum_new(&mpi->sum_bf16));
     LS_TRY(split_by_host(mpi));
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int bytes;

@@ -8,20 +8,29 @@
 
 typedef struct {
     ls_comm base;
-    MPI_Comm comm;    // a duplicate of MPI_COMM_WORLD, or its first ranks
-    MPI_Comm host;    // the ranks of this host, by rank
-    MPI_Comm leaders; // the lowest rank of each host; MPI_COMM_NULL on the others
-    int is_world;     // its end is MPI's
+    MPI_Comm comm;      // a duplicate of MPI_COMM_WORLD, or some of its ranks
+    MPI_Comm host;      // the ranks of this host, by rank
+    MPI_Comm leaders;   // the lowest rank of each host; MPI_COMM_NULL on the others
+    MPI_Op sum_bf16;    // on MPI_UINT16_T
+    ls_channel *pieces; // of all-reduces that go by hosts; NULL: there was none
+    int is_world;       // its end is MPI's
 } ls_comm_mpi;
 
 const char *ls_mpi_explain(int rc);
 #define TRY_MPI(call) LS_TRY_LIB(LS_COMM, ls_mpi_explain, call)
 
-MPI_Datatype ls_mpi_type(ls_dtype dtype); // MPI_DATATYPE_NULL: not summed
+// ---- comm_mpi_sum.c ----
 
-ls_status ls_mpi_channel_new(ls_comm *comm, int slots, ls_channel **out);
+MPI_Datatype ls_mpi_type(ls_dtype dtype);                               // MPI_DATATYPE_NULL: not summed
+MPI_Op ls_mpi_op(const ls_comm_mpi *mpi, ls_dtype dtype, ls_reduce op); // MPI_OP_NULL: not of this type
+LS_CHECKED ls_status ls_mpi_sum_new(MPI_Op *out);                       // of bf16; free by MPI_Op_free
+
+// ---- comm_mpi_channel.c ----
+
+int ls_mpi_by_hosts(const ls_comm_mpi *mpi); // sums go through the hosts' lowest ranks
+LS_CHECKED ls_status ls_mpi_channel_new(ls_comm *comm, int slots, ls_channel **out);
 void ls_mpi_channel_free(ls_channel *channel);
-ls_status ls_mpi_channel_start(ls_channel *channel, int slot, void *data, int64_t count, ls_dtype dtype);
-ls_status ls_mpi_channel_test(ls_channel *channel, int slot, int *done);
+LS_CHECKED ls_status ls_mpi_channel_start(ls_channel *channel, int slot, void *data, int64_t count, ls_dtype dtype);
+LS_CHECKED ls_status ls_mpi_channel_test(ls_channel *channel, int slot, int *done);
 
 #endif

@@ -1,44 +1,144 @@
-// comm_mpi_channel.c - sums in the background: several all-reduces in flight, progressed by whoever tests them.
+// comm_mpi_channel.c - sums in the background: several in flight, progressed by whoever tests them.
+//
+// A sum goes through stages, each a non-blocking collective: by hosts it is REDUCE inside each host to its lowest rank,
+// ACROSS those ranks, and BACK inside each host; else it is ACROSS all ranks alone. A rank skips the stages that it has
+// no communicator for. On one communicator all its ranks must start collectives in the same order, but ranks see
+// the end of a stage at different times: so every stage has a communicator of its own, and sums enter it in the
+// order in which they were started.
 #include <limits.h>
 #include <stdlib.h>
+#include "config/config.h"
 #include "dist/comm_mpi.h"
 
+enum { REDUCE, ACROSS, BACK, STAGES };
+
+typedef struct {
+    void *data;
+    int count, stage; // STAGES: done, or never started
+    int64_t number;   // sums started before it
+    MPI_Datatype type;
+    MPI_Op op;
+    MPI_Request request;
+} sum;
+
 struct ls_channel {
-    MPI_Comm comm; // its own: sums in flight never meet the main thread's collectives
-    int slots;
-    MPI_Request request[];
+    const ls_comm_mpi *mpi;
+    MPI_Comm comm[STAGES]; // its own: sums in flight never meet the main thread's collectives. MPI_COMM_NULL: skipped
+    int slots, is_leader;
+    int64_t started, entered[STAGES]; // sums, each stage's in order
+    int *slot_of;                     // [number % slots], for sums that have not entered all their stages
+    sum sum[];
 };
 
+int ls_mpi_by_hosts(const ls_comm_mpi *mpi) {
+    const ls_comm_facts *facts = &mpi->base.facts;
+    if (mpi->base.hierarchy != LS_HIERARCHY_AUTO) return mpi->base.hierarchy == LS_HIERARCHY_ON;
+    return facts->hosts > 1 && facts->hosts < facts->world_size;
+}
+
+// A duplicate, unless there is nothing to sum in it.
+static ls_status duplicate(MPI_Comm comm, MPI_Comm *out) {
+    if (comm == MPI_COMM_NULL) return LS_SUCCESS;
+    int ranks;
+    TRY_MPI(MPI_Comm_size(comm, &ranks));
+    if (ranks > 1) TRY_MPI(MPI_Comm_dup(comm, out));
+    return LS_SUCCESS;
+}
+
+static ls_status open_stages(ls_channel *channel) {
+    const ls_comm_mpi *mpi = channel->mpi;
+    if (!ls_mpi_by_hosts(mpi)) return duplicate(mpi->comm, &channel->comm[ACROSS]);
+    LS_TRY(duplicate(mpi->host, &channel->comm[REDUCE]));
+    LS_TRY(duplicate(mpi->leaders, &channel->comm[ACROSS]));
+    return duplicate(mpi->host, &channel->comm[BACK]);
+}
+
 ls_status ls_mpi_channel_new(ls_comm *comm, int slots, ls_channel **out) {
-    ls_channel *channel = calloc(1, sizeof *channel + (size_t)slots * sizeof channel->request[0]);
-    if (!channel) return ls_fail(LS_DEVICE, "communication channel of %d slots: no memory", slots);
-    channel->slots = slots;
-    for (int i = 0; i < slots; i++) channel->request[i] = MPI_REQUEST_NULL;
-    int rc = MPI_Comm_dup(((ls_comm_mpi *)comm)->comm, &channel->comm);
-    if (rc != MPI_SUCCESS) {
+    ls_channel *channel = calloc(1, sizeof *channel + (size_t)slots * sizeof channel->sum[0]);
+    if (channel) channel->slot_of = calloc((size_t)slots + 1, sizeof(int));
+    if (!channel || !channel->slot_of) {
         free(channel);
-        return ls_fail(LS_COMM, "MPI_Comm_dup: %s (%d)", ls_mpi_explain(rc), rc);
+        return ls_fail(LS_DEVICE, "communication channel of %d slots: no memory", slots);
+    }
+    channel->mpi = (ls_comm_mpi *)comm;
+    channel->slots = slots;
+    channel->is_leader = comm->facts.local_rank == 0;
+    for (int stage = 0; stage < STAGES; stage++) channel->comm[stage] = MPI_COMM_NULL;
+    for (int i = 0; i < slots; i++) channel->sum[i] = (sum){ .stage = STAGES, .request = MPI_REQUEST_NULL };
+    ls_status status = open_stages(channel);
+    if (ls_failed(status)) {
+        ls_mpi_channel_free(channel);
+        return status;
     }
     *out = channel;
     return LS_SUCCESS;
 }
 
 void ls_mpi_channel_free(ls_channel *channel) {
+    if (!channel) return;
     int pending = 0;
-    for (int i = 0; i < channel->slots; i++) pending |= channel->request[i] != MPI_REQUEST_NULL;
+    for (int i = 0; i < channel->slots; i++) pending |= channel->sum[i].stage != STAGES;
     // With a sum in flight the run is failing: freeing would wait for peers that may be gone.
-    if (!pending) MPI_Comm_free(&channel->comm);
+    for (int stage = 0; stage < STAGES && !pending; stage++) {
+        if (channel->comm[stage] != MPI_COMM_NULL) MPI_Comm_free(&channel->comm[stage]);
+    }
+    free(channel->slot_of);
     free(channel);
 }
 
-ls_status ls_mpi_channel_start(ls_channel *channel, int slot, void *data, int64_t count, ls_dtype dtype) {
-    if (count > INT_MAX) return ls_fail(LS_INTERNAL, "all-reduce of a bucket of %lld elements", (long long)count);
-    TRY_MPI(MPI_Iallreduce(
-        MPI_IN_PLACE, data, (int)count, ls_mpi_type(dtype), MPI_SUM, channel->comm, &channel->request[slot]));
+static ls_status enter(ls_channel *channel, sum *s, int stage) {
+    MPI_Comm comm = channel->comm[stage];
+    s->stage = stage;
+    channel->entered[stage]++;
+    if (stage == ACROSS) {
+        TRY_MPI(MPI_Iallreduce(MPI_IN_PLACE, s->data, s->count, s->type, s->op, comm, &s->request));
+    } else if (stage == BACK) {
+        TRY_MPI(MPI_Ibcast(s->data, s->count, s->type, 0, comm, &s->request));
+    } else if (channel->is_leader) {
+        TRY_MPI(MPI_Ireduce(MPI_IN_PLACE, s->data, s->count, s->type, s->op, 0, comm, &s->request));
+    } else {
+        TRY_MPI(MPI_Ireduce(s->data, NULL, s->count, s->type, s->op, 0, comm, &s->request));
+    }
     return LS_SUCCESS;
 }
 
+// As far as it goes without waiting.
+static ls_status advance(ls_channel *channel, sum *s) {
+    while (s->stage < STAGES) {
+        int done, next = s->stage + 1;
+        TRY_MPI(MPI_Test(&s->request, &done, MPI_STATUS_IGNORE));
+        if (!done) return LS_SUCCESS;
+        while (next < STAGES && channel->comm[next] == MPI_COMM_NULL) next++;
+        if (next == STAGES)
+            s->stage = STAGES;
+        else if (channel->entered[next] == s->number)
+            LS_TRY(enter(channel, s, next));
+        else
+            return LS_SUCCESS; // those before it first
+    }
+    return LS_SUCCESS;
+}
+
+ls_status ls_mpi_channel_start(ls_channel *channel, int slot, void *data, int64_t count, ls_dtype dtype) {
+    MPI_Datatype type = ls_mpi_type(dtype);
+    if (type == MPI_DATATYPE_NULL) return ls_fail(LS_INTERNAL, "all-reduce of %s", ls_dtype_name(dtype));
+    if (count > INT_MAX) return ls_fail(LS_INTERNAL, "all-reduce of a bucket of %lld elements", (long long)count);
+    sum *s = &channel->sum[slot];
+    *s = (sum){ data, (int)count, -1, channel->started++, type, ls_mpi_op(channel->mpi, dtype, LS_REDUCE_SUM),
+        MPI_REQUEST_NULL };
+    channel->slot_of[s->number % channel->slots] = slot;
+    return advance(channel, s);
+}
+
 ls_status ls_mpi_channel_test(ls_channel *channel, int slot, int *done) {
-    TRY_MPI(MPI_Test(&channel->request[slot], done, MPI_STATUS_IGNORE));
+    sum *s = &channel->sum[slot];
+    LS_TRY(advance(channel, s));
+    // What it may wait for: the sum whose turn it is.
+    for (int stage = 0; stage < STAGES && s->stage != STAGES; stage++) {
+        int64_t number = channel->entered[stage];
+        if (channel->comm[stage] == MPI_COMM_NULL || number >= s->number) continue;
+        LS_TRY(advance(channel, &channel->sum[channel->slot_of[number % channel->slots]]));
+    }
+    *done = s->stage == STAGES;
     return LS_SUCCESS;
 }
