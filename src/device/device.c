@@ -14,6 +14,13 @@ static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
     return plugin->device->open(options, out);
 }
 
+ls_status ls_device_gpus(ls_device_gpu *gpus, int most, int *count) {
+    const ls_cuda_plugin *plugin;
+    *count = 0;
+    LS_TRY(ls_cuda_plugin_open(&plugin));
+    return plugin->device->list(gpus, most, count);
+}
+
 ls_status ls_device_open(
     const char *type, const ls_device_options *options, ls_device **out, const char **why_not_cuda) {
     int is_auto = strcmp(type, "auto") == 0;

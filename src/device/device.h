@@ -110,7 +110,15 @@ typedef struct {
     size_t memory_bytes; // 0: unknown
     char uuid[48];       // "GPU-...", as nvidia-smi has it; "": not a GPU
     char pci[16];        // "0000:3b:00.0"; "": not a GPU
+    char driver[32];     // "CUDA 13.0": the newest that the driver runs; "": not a GPU
 } ls_device_facts;
+
+// A GPU that could be opened.
+typedef struct {
+    int index;     // ls_device_options.index
+    char name[96]; // "NVIDIA H100 80GB HBM3"
+    char uuid[48], pci[16];
+} ls_device_gpu;
 
 typedef struct {
     uint32_t abi;  // LS_DEVICE_ABI
@@ -167,6 +175,9 @@ typedef struct {
     void (*plan_free)(ls_plan *plan);
     unsigned fusions;                    // what plan_new accepts beyond every device's operators: a set of ls_fusion
     const ls_collective_api *collective; // sums over ranks on the device's queues; NULL: through host memory only
+    // The GPUs that open takes by their index, at most `most` of them, without opening any. LS_DEVICE: none, and why.
+    // NULL: this device is not of a GPU.
+    ls_status (*list)(ls_device_gpu *gpus, int most, int *count);
 } ls_device_api;
 
 typedef enum {
@@ -184,6 +195,8 @@ extern const ls_device_api ls_device_ref, ls_device_cpu, ls_device_null;
 LS_CHECKED ls_status ls_device_open(
     const char *type, const ls_device_options *options, ls_device **out, const char **why_not_cuda);
 void ls_device_close(ls_device *device); // NULL is allowed
+// The GPUs that `cuda` can open here, none opened; fails as opening one would.
+LS_CHECKED ls_status ls_device_gpus(ls_device_gpu *gpus, int most, int *count);
 
 // Checks the geometry of a descriptor: LS_USAGE naming the layer and the shapes. Every plan_new calls it first.
 LS_CHECKED ls_status ls_op_check(const ls_op_desc *desc);

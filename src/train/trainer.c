@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "device/cuda_libraries.h"
 #include "dist/fingerprint.h"
 #include "train/trainer_internal.h"
 
@@ -105,36 +104,21 @@ static const char *cache_folder(char path[PATH_BYTES]) {
     return path;
 }
 
-// A GPU trains with one rank only: with several, auto is the cpu device.
-static ls_status open_chosen(ls_trainer *t, const ls_device_options *options) {
-    const char *type = ls_config_choice("device.type", t->cfg->device_type);
-    int ranks = t->facts.comm->world_size;
-    if (ranks == 1 || (strcmp(type, "cuda") != 0 && strcmp(type, "auto") != 0))
-        return ls_device_open(type, options, &t->device, &t->facts.why_not_cuda);
-    if (strcmp(type, "cuda") == 0)
-        return ls_fail(LS_USAGE,
-            "device.type = cuda trains with one rank, and this run has %d; start it without mpirun, or set device.type "
-            "= "
-            "cpu",
-            ranks);
-    LS_TRY(ls_device_open("cpu", options, &t->device, NULL));
-    t->facts.why_not_cuda = ls_cuda_missing();
-    if (!t->facts.why_not_cuda) t->facts.why_not_cuda = "a GPU trains with one rank, and this run has several";
-    return LS_SUCCESS;
-}
-
-static ls_status open_device(ls_trainer *t) {
+// All ranks call it, with their status so far, and do alike.
+static ls_status open_device(ls_trainer *t, ls_status status) {
+    LS_TRY(ls_placement_new(t->comm, status, t->cfg, &t->placement));
     char cache[PATH_BYTES];
     t->facts.threads = choose_threads(t);
     ls_device_options options = {
         .threads = t->facts.threads,
-        .index = t->facts.comm->local_rank,
         .winograd = ls_config_choice("device.winograd", t->cfg->device_winograd),
         .tf32 = t->cfg->device_tf32,
         .autotune = t->cfg->device_autotune,
         .plan_cache = cache_folder(cache),
     };
-    LS_TRY(open_chosen(t, &options));
+    LS_TRY(ls_placement_open(t->placement, t->comm, &options, &t->device));
+    t->facts.why_not_cuda = ls_placement_why_not_cuda(t->placement);
+    t->facts.places = ls_placement_places(t->placement);
     t->facts.device = t->device->api->name;
     t->device->api->facts(t->device, &t->facts.device_facts);
     LS_TRY(t->device->api->check_precision(t->device, storage_of(t->cfg)));
@@ -368,14 +352,13 @@ static void fill_facts(ls_trainer *t) {
     }
 }
 
-// Everything that needs no other rank, up to the memory of the device. Data is read meanwhile; its errors come after
+// Everything up to the memory of the device. Data is read meanwhile; its errors come after
 // those of configuration and device.
 static ls_status prepare(ls_trainer *t) {
     data_opening train = { .cfg = t->cfg, .split = LS_SPLIT_TRAIN }, test = { .cfg = t->cfg, .split = LS_SPLIT_TEST };
     start_opening(&train);
     start_opening(&test);
-    ls_status status = open_network(t);
-    if (!ls_failed(status)) status = open_device(t);
+    ls_status status = open_device(t, open_network(t));
     ls_keep_first(&status, finish_opening(&train, &t->train_data));
     ls_keep_first(&status, finish_opening(&test, &t->test_data));
     if (ls_failed(status)) return status;
@@ -443,6 +426,7 @@ void ls_trainer_free(ls_trainer *t) {
         if (t->queue) t->device->api->queue_free(t->queue);
     }
     ls_device_close(t->device);
+    ls_placement_free(t->placement);
     ls_dataset_free(t->train_data);
     ls_dataset_free(t->test_data);
     ls_graph_free(t->graph);

@@ -11,6 +11,7 @@
 #include "data/sampler.h"
 #include "device/device.h"
 #include "dist/comm.h"
+#include "dist/placement.h"
 #include "model/graph.h"
 #include "train/memory_plan.h"
 
@@ -26,6 +27,7 @@ typedef struct {
     const char *device; // "cpu"
     ls_device_facts device_facts;
     const char *why_not_cuda; // one line, or NULL
+    const ls_place *places;   // of all ranks
     int threads;              // per rank
     int64_t parameters;       // trained
     int64_t updates_planned;  // of the whole run

@@ -20,6 +20,7 @@ struct ls_trainer {
     ls_train_facts facts;
     ls_graph *graph;
     ls_dataset *train_data, *test_data;
+    ls_placing *placement;
     ls_device *device;
     ls_queue *queue;
     ls_arenas *arenas;

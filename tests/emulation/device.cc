@@ -75,6 +75,7 @@ static void set(settings *into, const std::string &key, const std::string &value
         { "sm", &into->sm },
         { "multiprocessors", &into->multiprocessors },
         { "driver", &into->driver },
+        { "runtime", &into->runtime },
         { "malloc_fail", &into->malloc_fail },
         { "launch_fail", &into->launch_fail },
         { "drop_wait", &into->drop_wait },
@@ -91,11 +92,13 @@ static void set(settings *into, const std::string &key, const std::string &value
         into->seed = static_cast<uint64_t>(number_of(key, value));
     } else if (key == "memory") {
         into->memory = static_cast<size_t>(number_of(key, value));
+    } else if (key == "name") {
+        into->name = value;
     } else if (key == "skip_barrier") {
         into->skip_barrier = value;
     } else {
         die("LOCKSTEP_EMULATION: '%s' is no setting; there are seed, memory, devices, sm, multiprocessors, driver, "
-            "malloc_fail, launch_fail, drop_wait, skip_barrier, backlog, protect",
+            "runtime, name, malloc_fail, launch_fail, drop_wait, skip_barrier, backlog, protect",
             key.c_str());
     }
 }
@@ -111,10 +114,24 @@ static settings parse(const std::string &text) {
     return parsed;
 }
 
+// CUDA_VISIBLE_DEVICES, by numbers: those before the first that names no device.
+static void show_devices(settings *into) {
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    for (int device = 0; !text && device < into->devices; device++) into->visible.push_back(device);
+    while (text && *text) {
+        char *end = nullptr;
+        long device = strtol(text, &end, 10);
+        if (end == text || device < 0 || device >= into->devices) break;
+        into->visible.push_back(static_cast<int>(device));
+        text = *end == ',' ? end + 1 : "";
+    }
+}
+
 void start_anew() {
     const char *text = getenv("LOCKSTEP_EMULATION");
     settings_read = text ? text : "";
     config = parse(settings_read);
+    show_devices(&config);
     random_state = config.seed * 0xD1342543DE82EF95u;
     sticky_error = last_error = cudaSuccess;
     device_of_thread = 0;
@@ -141,7 +158,7 @@ int current_device() { return device_of_thread; }
 
 static cudaError_t driver_error() {
     if (config.driver < 13000) return cudaErrorInsufficientDriver;
-    if (config.devices == 0) return cudaErrorNoDevice;
+    if (config.visible.empty()) return cudaErrorNoDevice;
     return cudaSuccess;
 }
 
@@ -202,14 +219,15 @@ const char *cudaGetErrorName(cudaError_t error) {
 
 // ---- the device
 
-static bool is_device(int device) { return device >= 0 && device < config.devices; }
+static int count_devices() { return static_cast<int>(config.visible.size()); }
+static bool is_device(int device) { return device >= 0 && device < count_devices(); }
 
 cudaError_t cudaGetDeviceCount(int *count) {
     std::lock_guard<std::recursive_mutex> guard(emu::world);
     emu::start_if_unused(); // a program that starts over finds a device that does
     *count = 0; // the real one too sets it when it fails
     return call([=] {
-        *count = static_cast<int>(config.devices);
+        *count = count_devices();
         return cudaSuccess;
     });
 }
@@ -233,9 +251,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
     return call([=] {
         if (!is_device(device)) return cudaErrorInvalidDevice;
         cudaDeviceProp p = {};
-        snprintf(p.name, sizeof p.name, "Emulated GPU %d", device);
+        int card = config.visible[static_cast<size_t>(device)];
+        snprintf(p.name, sizeof p.name, "%s", config.name.c_str());
         memcpy(p.uuid.bytes, "emulated", 8);
-        p.uuid.bytes[15] = static_cast<char>(device);
+        p.uuid.bytes[15] = static_cast<char>(card);
         p.totalGlobalMem = config.memory;
         p.sharedMemPerBlock = 48 << 10;
         p.sharedMemPerBlockOptin = 227 << 10;
@@ -251,7 +270,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
         p.multiProcessorCount = static_cast<int>(config.multiprocessors);
         p.maxThreadsPerMultiProcessor = 2048;
         p.l2CacheSize = 50 << 20;
-        p.pciBusID = 1 + device;
+        p.pciBusID = 1 + card;
         p.asyncEngineCount = 2;
         p.concurrentKernels = p.unifiedAddressing = 1;
         *properties = p;
@@ -292,7 +311,8 @@ cudaError_t cudaDeviceGetPCIBusId(char *text, int bytes, int device) {
     return call([=] {
         if (!is_device(device)) return cudaErrorInvalidDevice;
         if (bytes < 13) return cudaErrorInvalidValue;
-        snprintf(text, static_cast<size_t>(bytes), "0000:%02x:00.0", 1u + static_cast<unsigned>(device));
+        snprintf(text, static_cast<size_t>(bytes), "0000:%02x:00.0",
+            1u + static_cast<unsigned>(config.visible[static_cast<size_t>(device)]));
         return cudaSuccess;
     });
 }
@@ -310,6 +330,7 @@ cudaError_t cudaDriverGetVersion(int *version) {
 }
 
 cudaError_t cudaRuntimeGetVersion(int *version) {
-    *version = CUDART_VERSION;
+    (void)call([] { return cudaSuccess; });
+    *version = static_cast<int>(config.runtime);
     return cudaSuccess;
 }

@@ -24,6 +24,9 @@ struct settings {
     size_t memory = size_t{ 1 } << 30;
     long devices = 1, sm = 90, multiprocessors = 4;
     long driver = 13000; // 0: there is none
+    long runtime = CUDART_VERSION;
+    std::string name = "Emulated GPU"; // of every device
+    std::vector<int> visible;          // devices, in CUDA_VISIBLE_DEVICES' order
     long malloc_fail = 0, launch_fail = 0, drop_wait = 0;
     std::string skip_barrier;
     long backlog = 1024;

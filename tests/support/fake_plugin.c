@@ -8,7 +8,14 @@ static ls_status fake_open(const ls_device_options *options, ls_device **out) {
     return (ls_status){ LS_DEVICE, reached };
 }
 
+static ls_status fake_list(ls_device_gpu *gpus, int most, int *count) {
+    (void)most;
+    gpus[0] = (ls_device_gpu){ .name = "Fake GPU", .uuid = "GPU-0" };
+    *count = 1;
+    return LS_SUCCESS;
+}
+
 static const ls_device_api device = {
-    .abi = LS_DEVICE_ABI, .size = sizeof(ls_device_api), .name = "cuda", .open = fake_open
+    .abi = LS_DEVICE_ABI, .size = sizeof(ls_device_api), .name = "cuda", .open = fake_open, .list = fake_list
 };
 const ls_cuda_plugin lockstep_cuda_plugin = { LS_DEVICE_ABI, sizeof lockstep_cuda_plugin, &device };

@@ -4,6 +4,7 @@
 //   test_train_memory_plan              the tests
 //   test_train_memory_plan ranks SHORT  under mpirun: rank SHORT has less memory than the others; prints the choice
 #include <math.h>
+#include "dist/placement.h"
 #include "train/fixture.h"
 
 // --- the device
@@ -35,10 +36,8 @@ static ls_status small_memory(ls_device *device, size_t *free_bytes, size_t *all
     return LS_SUCCESS;
 }
 
-static ls_status small_open(
-    const char *type, const ls_device_options *options, ls_device **out, const char **why_not_cuda) {
-    (void)type;
-    LS_TRY(ls_device_open("ref", options, out, why_not_cuda));
+static ls_status small_open(ls_placing *placement, ls_comm *comm, const ls_device_options *options, ls_device **out) {
+    LS_TRY(ls_placement_open(placement, comm, options, out));
     small_api = ls_device_ref;
     small_api.slab_new = small_slab_new;
     small_api.slab_free = small_slab_free;
@@ -47,10 +46,10 @@ static ls_status small_open(
     return LS_SUCCESS;
 }
 
-// The trainer, with this device for every name.
-#define ls_device_open small_open
+// The trainer, with this device in place of ref.
+#define ls_placement_open small_open
 #include "../../src/train/trainer.c"
-#undef ls_device_open
+#undef ls_placement_open
 
 // --- runs
 
@@ -87,8 +86,9 @@ typedef struct {
 enum { OPTIONS_MAX = 4 };
 
 static ls_status open_run(run *r, ls_comm *comm, size_t limit, const char *const *options) {
-    static const char *const common[] = { "data.dataset=synthetic", "data.shape=3x8x8", "data.train_samples=256",
-        "data.test_samples=32", "train.global_batch=64", "train.epochs=1", "device.threads=1", "optimizer.rate=0.05" };
+    static const char *const common[] = { "device.type=ref", "data.dataset=synthetic", "data.shape=3x8x8",
+        "data.train_samples=256", "data.test_samples=32", "train.global_batch=64", "train.epochs=1", "device.threads=1",
+        "optimizer.rate=0.05" };
     r->trainer = NULL;
     small.limit = limit;
     ls_config_defaults(&r->cfg);

@@ -26,7 +26,7 @@ typedef struct ls_cuda_libraries ls_cuda_libraries; // library.h
 typedef struct {
     ls_device base;
     int index;
-    char name[96];
+    char name[96], uuid[48], pci[16];
     int capability;      // 90 for 9.0
     int multiprocessors; // sizes the grids of kernels that loop
     size_t memory_bytes;

@@ -1,4 +1,5 @@
 // device.c - opening a GPU, what it is called, what it can do; the device's table.
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,27 +39,66 @@ static ls_status explain_start(cudaError_t rc) {
     }
 }
 
-static ls_status look_at_gpu(ls_cuda_device *cuda) {
-    int count = 0;
-    struct cudaDeviceProp properties;
-    cudaError_t rc = cudaGetDeviceCount(&count);
+static ls_status count_gpus(int *count) {
+    cudaError_t rc = cudaGetDeviceCount(count);
+    return rc == cudaSuccess ? LS_SUCCESS : explain_start(rc);
+}
+
+static ls_status describe_gpu(int index, struct cudaDeviceProp *properties, ls_device_gpu *gpu) {
+    *gpu = (ls_device_gpu){ .index = index };
+    cudaError_t rc = cudaGetDeviceProperties(properties, index);
     if (rc != cudaSuccess) return explain_start(rc);
-    if (cuda->index < 0 || cuda->index >= count)
-        return ls_fail(LS_DEVICE,
-            "GPU %d is wanted, but %d GPU%s visible, numbered from 0; use as many ranks on a host as it has GPUs",
-            cuda->index, count, count == 1 ? " is" : "s are");
-    rc = cudaGetDeviceProperties(&properties, cuda->index);
+    unsigned char id[16];
+    memcpy(id, properties->uuid.bytes, sizeof id);
+    snprintf(gpu->name, sizeof gpu->name, "%.95s", properties->name);
+    snprintf(gpu->uuid, sizeof gpu->uuid, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+        id[0], id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11], id[12], id[13], id[14],
+        id[15]);
+    rc = cudaDeviceGetPCIBusId(gpu->pci, sizeof gpu->pci, index);
     if (rc != cudaSuccess) return explain_start(rc);
-    snprintf(cuda->name, sizeof cuda->name, "%.95s", properties.name);
-    cuda->capability = 10 * properties.major + properties.minor;
-    cuda->multiprocessors = properties.multiProcessorCount;
-    cuda->memory_bytes = properties.totalGlobalMem;
-    if (cuda->capability < LS_CUDA_LOWEST)
+    // lower case, as the kernel has it in /sys
+    for (char *letter = gpu->pci; *letter; letter++) *letter = (char)tolower((unsigned char)*letter);
+    int capability = 10 * properties->major + properties->minor;
+    if (capability < LS_CUDA_LOWEST)
         return ls_fail(LS_DEVICE,
             "GPU %d (%s) has compute capability %d.%d, which is too old: this build is for " LS_CUDA_BUILT_FOR
             ", and what is newer",
-            cuda->index, cuda->name, properties.major, properties.minor);
-    rc = cudaSetDevice(cuda->index);
+            index, gpu->name, properties->major, properties->minor);
+    return LS_SUCCESS;
+}
+
+static ls_status cuda_list(ls_device_gpu *gpus, int most, int *count) {
+    int all = 0;
+    ls_status first = LS_SUCCESS;
+    *count = 0;
+    LS_TRY(count_gpus(&all));
+    for (int i = 0; i < all && *count < most; i++) {
+        struct cudaDeviceProp properties;
+        ls_status status = describe_gpu(i, &properties, &gpus[*count]);
+        *count += !ls_failed(status);
+        ls_keep_first(&first, status);
+    }
+    return *count > 0 ? LS_SUCCESS : first;
+}
+
+static ls_status take_gpu(ls_cuda_device *cuda, int index) {
+    int count = 0;
+    ls_device_gpu gpu;
+    struct cudaDeviceProp properties;
+    LS_TRY(count_gpus(&count));
+    if (index < 0 || index >= count)
+        return ls_fail(LS_DEVICE,
+            "GPU %d is wanted, but %d GPU%s visible, numbered from 0; use as many ranks on a host as it has GPUs",
+            index, count, count == 1 ? " is" : "s are");
+    LS_TRY(describe_gpu(index, &properties, &gpu));
+    cuda->index = index;
+    memcpy(cuda->name, gpu.name, sizeof cuda->name);
+    memcpy(cuda->uuid, gpu.uuid, sizeof cuda->uuid);
+    memcpy(cuda->pci, gpu.pci, sizeof cuda->pci);
+    cuda->capability = 10 * properties.major + properties.minor;
+    cuda->multiprocessors = properties.multiProcessorCount;
+    cuda->memory_bytes = properties.totalGlobalMem;
+    cudaError_t rc = cudaSetDevice(index);
     if (rc == cudaSuccess) rc = cudaFree(NULL); // makes the context: a GPU that is broken or taken says so here
     return rc == cudaSuccess ? LS_SUCCESS : explain_start(rc);
 }
@@ -68,7 +108,6 @@ static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
     ls_cuda_device *cuda = calloc(1, sizeof *cuda);
     if (!cuda) return ls_fail(LS_DEVICE, "no memory to open the cuda device");
     cuda->base.api = &ls_device_cuda;
-    cuda->index = options->index;
     cuda->tf32 = options->tf32;
     cuda->autotune = options->autotune;
     cuda->workspace_limit = options->workspace_limit_bytes ? options->workspace_limit_bytes : LS_CUDA_WORKSPACE_LIMIT;
@@ -76,7 +115,7 @@ static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
         cuda->plan_cache = strdup(options->plan_cache);
         if (!cuda->plan_cache) LS_TRY_GOTO(ls_fail(LS_DEVICE, "no memory to open the cuda device"));
     }
-    LS_TRY_GOTO(look_at_gpu(cuda));
+    LS_TRY_GOTO(take_gpu(cuda, options->index));
     LS_TRY_GOTO(ls_cuda_libraries_open(cuda, &cuda->libraries));
     *out = &cuda->base;
     cuda = NULL;
@@ -90,7 +129,11 @@ static void cuda_facts(const ls_device *device, ls_device_facts *facts) {
     *facts = (ls_device_facts){ .memory_bytes = cuda->memory_bytes };
     snprintf(facts->name, sizeof facts->name, "%.60s, compute capability %d.%d", cuda->name, cuda->capability / 10,
         cuda->capability % 10);
-    int runtime = 0;
+    memcpy(facts->uuid, cuda->uuid, sizeof facts->uuid);
+    memcpy(facts->pci, cuda->pci, sizeof facts->pci);
+    int runtime = 0, driver = 0;
+    (void)cudaDriverGetVersion(&driver);
+    snprintf(facts->driver, sizeof facts->driver, "CUDA %d.%d", driver / 1000, driver % 1000 / 10);
     char libraries[96];
     (void)cudaRuntimeGetVersion(&runtime);
     ls_cuda_libraries_text(cuda->libraries, libraries, sizeof libraries);
@@ -140,4 +183,5 @@ const ls_device_api ls_device_cuda = {
     .plan_new = ls_cuda_plan_new,
     .plan_free = ls_cuda_plan_free,
     .fusions = LS_FUSES_NORM_POOL,
+    .list = cuda_list,
 };

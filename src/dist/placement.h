@@ -1,0 +1,55 @@
+// placement.h - which device each rank takes: one GPU for each rank of a host, chosen by all ranks together.
+//
+// Every rank lists the GPUs that it sees, the ranks exchange the lists, and all choose alike: in the order of ranks,
+// each takes, of those that it sees, a GPU that the fewest ranks of its host have, the first of several. With all GPUs
+// visible rank r of a host so has GPU r; with one visible per task (srun --gpus-per-task) each its own. Two ranks on
+// one GPU are refused, unless device.share allows it, and never summed by NCCL, which refuses it too;
+// LOCKSTEP_NCCL_SHARED_GPU=1 in the environment is for tests that make NCCL take the ranks for different hosts
+// (NCCL_HOSTID).
+//
+// device.type = auto: GPUs on all ranks, or on none: a run never computes on a mixture, and never leaves GPUs idle that
+// some of its ranks have. Nothing here opens a GPU before the choice is made.
+#ifndef LS_DIST_PLACEMENT_H
+#define LS_DIST_PLACEMENT_H
+
+#include "config/config.h"
+#include "device/device.h"
+#include "dist/comm.h"
+
+enum { LS_PLACEMENT_GPUS_MAX = 64, LS_PLACEMENT_TEXT_BYTES = 512 };
+
+// Where a rank is; known on all ranks.
+typedef struct {
+    char host[64];
+    char device[16];        // "cuda"
+    char name[96];          // of the GPU or the processor
+    char uuid[48], pci[16]; // ""; not a GPU
+} ls_place;
+
+typedef struct ls_placing ls_placing;
+
+// All ranks call it, with their status so far: a failure of any is returned on all. LS_USAGE: more ranks than GPUs, two
+// on one; LS_DEVICE: no GPU where one is wanted.
+LS_CHECKED ls_status ls_placement_new(ls_comm *comm, ls_status mine, const ls_config *cfg, ls_placing **out);
+// All ranks call it. Opens the chosen device; options->index is not looked at. auto takes the cpu where no rank can
+// open its GPU. On failure of any rank all fail, and none has a device.
+LS_CHECKED ls_status ls_placement_open(
+    ls_placing *placement, ls_comm *comm, const ls_device_options *options, ls_device **out);
+void ls_placement_free(ls_placing *placement); // NULL is allowed
+
+const char *ls_placement_why_not_cuda(const ls_placing *placement); // one line, or NULL
+int ls_placement_shares(const ls_placing *placement);               // some GPU has several ranks: the same on all ranks
+const ls_place *ls_placement_places(const ls_placing *placement);   // [world_size], after open
+
+// The choice itself, for tests.
+typedef struct {
+    int32_t host;                        // ls_comm_facts.host_index
+    int32_t code;                        // LS_OK: it sees GPUs; else why it has none
+    int32_t count;                       // of GPUs
+    uint64_t gpu[LS_PLACEMENT_GPUS_MAX]; // what tells one from another
+} ls_placement_view;
+
+// taken[rank]: the number of its GPU in its own list; -1: none is left. first[rank]: the lowest rank of that GPU.
+void ls_placement_choose(const ls_placement_view *views, int ranks, int share, int *taken, int *first);
+
+#endif
