@@ -17,8 +17,10 @@ static const struct {
 } commands[] = {
     [LS_COMMAND_TRAIN] = { NULL, "CONFIG.ini", "train the network that CONFIG.ini describes" },
     [LS_COMMAND_BENCH] = { "bench", "CONFIG.ini",
-        "measure training throughput: on one rank, and on all ranks started; writes bench.json and bench.csv\n"
-        "      into the --run-dir folder, or else into the current one, replacing older ones" },
+        "measure training throughput: on one rank, and on all ranks started, on the CPU and on GPUs; writes\n"
+        "      bench.json, bench.csv, bench.svg and bench.html into the --run-dir folder, or else into the current "
+        "one,\n"
+        "      replacing older ones" },
     [LS_COMMAND_EVAL] = { "eval", "CONFIG.ini WEIGHTS.safetensors",
         "accuracy and loss of saved weights on the test data" },
     [LS_COMMAND_DEVICES] = { "devices", "",
@@ -36,6 +38,8 @@ typedef enum {
     SECONDS,
     REPEATS,
     LAYERS,
+    SWEEP,
+    SCALING,
     JSON,
     LIST,
     HELP,
@@ -58,6 +62,10 @@ static const struct {
     { "--quiet", NULL, QUIET, FOR_CONFIGURED, "print errors only (eval and bench: and the result)" },
     { "--seconds", "S", SECONDS, FOR_BENCH, "of one measurement (default 3)" },
     { "--repeats", "N", REPEATS, FOR_BENCH, "measurements of each arrangement (default 5)" },
+    { "--sweep", "key=value,...", SWEEP, FOR_BENCH,
+        "measure these values of an option, or of `ranks`; repeated: all combinations" },
+    { "--scaling", "KIND", SCALING, FOR_BENCH,
+        "train.global_batch is of all ranks (strong, default), of each (weak), or both" },
     { "--layers", NULL, LAYERS, FOR_BENCH,
         "time each instruction of an update instead, for a thirtieth of --seconds each" },
     { "--json", NULL, JSON, FOR_DEVICES, "print the devices as one JSON object" },
@@ -109,6 +117,13 @@ static ls_status parse_repeats(const char *text, int *out) {
     return LS_SUCCESS;
 }
 
+static ls_status parse_scaling(const char *text, ls_args *args) {
+    args->strong = strcmp(text, "strong") == 0 || strcmp(text, "both") == 0;
+    args->weak = strcmp(text, "weak") == 0 || strcmp(text, "both") == 0;
+    if (args->strong || args->weak) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "--scaling %s: strong, weak or both are allowed", text);
+}
+
 static ls_status apply_option(ls_args *args, option_id id, const char *value) {
     switch (id) {
     case SET:
@@ -136,6 +151,13 @@ static ls_status apply_option(ls_args *args, option_id id, const char *value) {
     case LAYERS:
         args->layers = 1;
         break;
+    case SWEEP:
+        if (args->sweep_count == LS_ARGS_SWEEPS_MAX)
+            return ls_fail(LS_USAGE, "--sweep: more than %d times", LS_ARGS_SWEEPS_MAX);
+        args->sweeps[args->sweep_count++] = value;
+        break;
+    case SCALING:
+        return parse_scaling(value, args);
     case JSON:
         args->json = 1;
         break;
@@ -212,7 +234,7 @@ static ls_status take_file(ls_args *args, const char *word) {
 }
 
 ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
-    *args = (ls_args){ .command = LS_COMMAND_TRAIN, .seconds = 3, .repeats = 5 };
+    *args = (ls_args){ .command = LS_COMMAND_TRAIN, .seconds = 3, .repeats = 5, .strong = 1 };
     int at = 1;
     for (int i = 0; argc > 1 && i < COMMAND_COUNT; i++) {
         if (commands[i].word && strcmp(argv[1], commands[i].word) == 0) {

@@ -15,7 +15,7 @@ typedef enum {
     LS_COMMAND_VERSION,
 } ls_command;
 
-enum { LS_ARGS_SETS_MAX = 64 };
+enum { LS_ARGS_SETS_MAX = 64, LS_ARGS_SWEEPS_MAX = 8 };
 
 typedef struct { // texts are borrowed from argv
     ls_command command;
@@ -24,10 +24,13 @@ typedef struct { // texts are borrowed from argv
     int set_count;
     const char *run_dir; // NULL: not given
     int print_config, dry_run, quiet;
-    double seconds; // bench: of one measurement
-    int repeats;    // bench
-    int layers;     // bench
-    int json;       // devices
+    double seconds;                         // bench: of one measurement
+    int repeats;                            // bench
+    int layers;                             // bench
+    const char *sweeps[LS_ARGS_SWEEPS_MAX]; // bench: "KEY=VALUE,VALUE"
+    int sweep_count;
+    int weak, strong; // bench: the kinds of scaling that are measured
+    int json;         // devices
 } ls_args;
 
 // LS_USAGE: unknown option (with the nearest valid one), missing argument, wrong number of files.

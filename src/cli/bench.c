@@ -4,20 +4,114 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/cpus.h"
+#include "base/log.h"
+#include "cli/bench_place.h"
 #include "cli/commands.h"
+#include "device/cuda_libraries.h"
 
-enum { EPOCHS_WITHOUT_END = 1000000 };
-static const double peak_seconds = 0.2;
-static const double warm_up_share = 0.25; // of a measurement's seconds, at least
-
-// What is measured. device: a word of device.type, NULL for the configured one; ranks: 1, or 0 for all that were
-// started.
-static const struct {
-    const char *device;
-    int ranks;
-} rows[] = { { NULL, 1 }, { NULL, 0 } };
+static const double PEAK_SECONDS = 0.2;
+static const double WARM_UP_SHARE = 0.25;   // of a measurement's seconds, at least
+static const double INSTRUCTIONS = 100;     // about so many share a measurement's seconds when they are timed
+static const double MEMORY_HEADROOM = 1.25; // of host memory over what the plans say
 
 // ---- setting up ----
+
+static ls_status ask_for_gpus(const ls_config *cfg, ls_comm *comm, int *has_gpu) {
+    int32_t mine = cfg->device_type == LS_DEVICE_TYPE_AUTO && !ls_cuda_missing();
+    LS_TRY(ls_comm_allreduce(comm, &mine, 1, LS_I32, LS_REDUCE_MIN));
+    *has_gpu = mine;
+    return LS_SUCCESS;
+}
+
+// A rank keeps its number of threads in every arrangement: alone on its host, it would otherwise take its neighbours'
+// cores too.
+static ls_status agree_on_threads(ls_bench *bench) {
+    ls_cpus cpus;
+    ls_cpus_detect(&cpus);
+    int32_t threads = ls_cpus_threads_per_rank(&cpus, ls_comm_about(bench->comm)->local_size);
+    LS_TRY(ls_comm_allreduce(bench->comm, &threads, 1, LS_I32, LS_REDUCE_MIN));
+    bench->threads = threads;
+    for (int i = 0; i < bench->plan.count; i++)
+        if (bench->plan.row[i].cfg.device_threads == 0) bench->plan.row[i].cfg.device_threads = threads;
+    return LS_SUCCESS;
+}
+
+static ls_status look_at_places(ls_bench *bench) {
+    ls_bench_place mine;
+    ls_bench_place_look(ls_comm_about(bench->comm)->host, &mine);
+    return ls_comm_allgather(bench->comm, &mine, bench->place, sizeof mine);
+}
+
+// One communicator for each number of ranks.
+static ls_status make_subsets(ls_bench *bench) {
+    LS_TRY(ls_comm_self(&bench->self));
+    bench->subset[bench->world_size] = bench->comm;
+    for (int i = 0; i < bench->plan.count; i++) {
+        int ranks = bench->plan.row[i].ranks, seen = ranks == bench->world_size;
+        for (int j = 0; j < i; j++) seen |= bench->plan.row[j].ranks == ranks;
+        if (!seen) LS_TRY(ls_comm_first(bench->comm, ranks, &bench->subset[ranks]));
+        bench->arrangement[i].takes_part = bench->rank < ranks;
+        bench->arrangement[i].comm = bench->subset[ranks];
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status allocate(ls_bench *bench) {
+    size_t count = (size_t)bench->plan.count, ranks = (size_t)bench->world_size;
+    bench->arrangement = calloc(count, sizeof *bench->arrangement);
+    bench->result = calloc(count, sizeof *bench->result);
+    bench->subset = calloc(ranks + 1, sizeof(ls_comm *));
+    bench->place = calloc(ranks, sizeof *bench->place);
+    if (!bench->arrangement || !bench->result || !bench->subset || !bench->place)
+        return ls_fail(LS_DEVICE, "arrangements: out of host memory");
+    for (size_t i = 0; i < count; i++) {
+        bench->result[i].sample = calloc((size_t)bench->repeats, sizeof *bench->result[i].sample);
+        if (!bench->result[i].sample) return ls_fail(LS_DEVICE, "measurements: out of host memory");
+    }
+    return LS_SUCCESS;
+}
+
+ls_status ls_bench_open(ls_bench *bench, ls_bench_request request, ls_comm *comm, double seconds, int repeats) {
+    const ls_comm_facts *about = ls_comm_about(comm);
+    *bench = (ls_bench){
+        .comm = comm, .rank = about->rank, .world_size = about->world_size, .seconds = seconds, .repeats = repeats
+    };
+    request.world_size = about->world_size;
+    LS_TRY(ls_command_agree(comm, ask_for_gpus(request.cfg, comm, &request.has_gpu)));
+    LS_TRY(ls_command_agree(comm, ls_bench_plan_new(&request, &bench->plan)));
+    LS_TRY(ls_command_agree(comm, allocate(bench)));
+    ls_status status = agree_on_threads(bench);
+    if (!ls_failed(status)) status = look_at_places(bench);
+    if (!ls_failed(status)) status = make_subsets(bench);
+    return ls_command_agree(comm, status);
+}
+
+// ---- one arrangement, open or not ----
+
+static void close_arrangement(ls_bench_arrangement *a) {
+    ls_bench_peak_free(a->peak);
+    if (a->alone) ls_trainer_free(a->alone);
+    if (a->trainer) ls_trainer_free(a->trainer);
+    a->peak = NULL;
+    a->alone = a->trainer = NULL;
+    a->is_open = 0;
+}
+
+void ls_bench_close(ls_bench *bench) {
+    for (int i = 0; i < bench->plan.count; i++) {
+        if (bench->arrangement) close_arrangement(&bench->arrangement[i]);
+        if (bench->result) free(bench->result[i].sample);
+    }
+    for (int ranks = 1; bench->subset && ranks <= bench->world_size; ranks++)
+        if (bench->subset[ranks] && bench->subset[ranks] != bench->comm) ls_comm_finish(bench->subset[ranks]);
+    if (bench->self) ls_comm_finish(bench->self);
+    free(bench->arrangement);
+    free(bench->result);
+    free(bench->subset);
+    free(bench->place);
+    ls_bench_plan_free(&bench->plan);
+}
 
 static ls_dtype storage_of(const ls_config *cfg) {
     switch (cfg->train_precision) {
@@ -30,134 +124,288 @@ static ls_dtype storage_of(const ls_config *cfg) {
     }
 }
 
-// Updates as in training, without end, all of full windows.
-static ls_status configure(ls_config *cfg, const char *device) {
-    cfg->train_epochs = EPOCHS_WITHOUT_END;
-    cfg->train_max_updates = 0;
-    cfg->data_drop_last = 1;
-    if (!device) return LS_SUCCESS;
-    char assignment[64];
-    snprintf(assignment, sizeof assignment, "device.type=%s", device);
-    return ls_config_set(cfg, assignment);
+// This rank's share by itself. A GPU is not shared, and its neighbours do not slow it down.
+static ls_status open_alone(ls_bench *bench, ls_bench_arrangement *a, const ls_train_facts *facts) {
+    if (facts->comm->world_size == 1 || facts->memory.own_memory) return LS_SUCCESS;
+    a->alone_cfg = *facts->cfg;
+    a->alone_cfg.train_global_batch = facts->batches.global_batch / facts->comm->world_size;
+    a->alone_cfg.train_micro_batch = facts->batches.micro_batch;
+    return ls_trainer_new(&a->alone_cfg, bench->self, &a->alone);
 }
 
-// A rank keeps its number of threads in every arrangement: alone on its host, it would otherwise take its neighbours'
-// cores too.
-static ls_status open_arrangement(ls_bench *bench, ls_bench_arrangement *a, int threads) {
+static ls_status open_peak(ls_bench_arrangement *a, const ls_train_facts *facts) {
+    ls_device_options options = {
+        .threads = facts->threads, .index = facts->comm->local_rank, .winograd = "off", .tf32 = facts->cfg->device_tf32
+    };
+    return ls_bench_peak_new(facts->device, &options, storage_of(facts->cfg), &a->peak);
+}
+
+static ls_status open_arrangement(ls_bench *bench, int index) {
+    ls_bench_arrangement *a = &bench->arrangement[index];
     if (!a->takes_part) return LS_SUCCESS;
-    if (threads > 0) a->cfg.device_threads = threads;
-    if (a->ranks == bench->world_size) {
-        a->comm = bench->comm;
-    } else {
-        LS_TRY(ls_comm_self(&a->comm));
-        a->owns_comm = 1;
-    }
-    LS_TRY(ls_trainer_new(&a->cfg, a->comm, &a->trainer));
-    a->facts = ls_trainer_about(a->trainer);
-    snprintf(a->name, sizeof a->name, "%s x %d", a->facts->device, a->ranks);
-    ls_device_options options = { .threads = a->facts->threads, .winograd = "off" };
-    return ls_bench_peak_new(a->facts->device, &options, storage_of(&a->cfg), &a->peak);
+    LS_TRY(ls_trainer_new(&bench->plan.row[index].cfg, a->comm, &a->trainer));
+    const ls_train_facts *facts = ls_trainer_about(a->trainer);
+    LS_TRY(open_alone(bench, a, facts));
+    return open_peak(a, facts);
 }
 
-ls_status ls_bench_open(ls_bench *bench, const ls_config *cfg, ls_comm *comm) {
-    const ls_comm_facts *about = ls_comm_about(comm);
-    *bench = (ls_bench){ .comm = comm, .rank = about->rank, .world_size = about->world_size };
-    bench->arrangement = calloc(LS_BENCH_ARRANGEMENTS_MAX, sizeof *bench->arrangement);
-    LS_TRY(ls_command_agree(
-        comm, bench->arrangement ? LS_SUCCESS : ls_fail(LS_DEVICE, "arrangements: out of host memory")));
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        int ranks = rows[i].ranks ? rows[i].ranks : bench->world_size;
-        if (!rows[i].ranks && bench->world_size == 1) continue; // the row of one rank says it all
-        ls_bench_arrangement *a = &bench->arrangement[bench->count++];
-        *a = (ls_bench_arrangement){ .ranks = ranks, .takes_part = bench->rank < ranks, .cfg = *cfg };
-        LS_TRY(ls_command_agree(comm, configure(&a->cfg, rows[i].device)));
-    }
-    // The last one has all ranks: it says how many threads a rank has here.
-    int threads = 0;
-    for (int i = bench->count - 1; i >= 0; i--) {
-        ls_bench_arrangement *a = &bench->arrangement[i];
-        LS_TRY(ls_command_agree(comm, open_arrangement(bench, a, threads)));
-        if (i == bench->count - 1) threads = a->facts->threads;
-    }
+// Bytes of this rank's memory, of whatever kind.
+static size_t bytes_of(const ls_bench_arrangement *a) {
+    return (a->trainer ? ls_trainer_device_bytes(a->trainer) : 0) + (a->alone ? ls_trainer_device_bytes(a->alone) : 0);
+}
+
+// ---- failures ----
+
+// What became of a step of arrangement `index`; the ranks that take no part sleep until then. A rank that fails in the
+// midst of training leaves others of the arrangement waiting, so that nothing can be agreed: the job ends. Numerical
+// failures are decided alike on all of them, a rank alone keeps nobody waiting, and failures at opening are agreed by
+// the trainer itself (`agreed`).
+static ls_status settle(ls_bench *bench, int index, ls_status status, int agreed) {
+    const char *name = bench->plan.row[index].name;
+    if (ls_failed(status)) status = ls_fail(status.code, "arrangement %s: %s", name, status.text);
+    if (ls_failed(status) && !agreed && bench->plan.row[index].ranks > 1 && status.code != LS_NUMERIC)
+        return ls_command_agree_or_abort(bench->comm, status);
+    LS_TRY(ls_comm_barrier_napping(bench->comm));
+    int failed_rank;
+    return ls_comm_agree(bench->comm, status, &failed_rank);
+}
+
+// A failure ends the benchmark unless other arrangements may do better: then this one is left out.
+static ls_status leave_out(ls_bench *bench, int index, ls_status status) {
+    if (bench->rank == 0) ls_log_status(status);
+    close_arrangement(&bench->arrangement[index]);
+    ls_bench_result *r = &bench->result[index];
+    snprintf(r->failure, sizeof r->failure, "%s", status.text);
+    r->failure_code = status.code;
+    int may_go_on = status.code == LS_DEVICE || status.code == LS_NUMERIC;
+    return may_go_on && bench->plan.count > 1 ? LS_SUCCESS : status;
+}
+
+ls_status ls_bench_outcome(const ls_bench *bench) {
+    for (int i = 0; i < bench->plan.count; i++)
+        if (bench->result[i].failure[0]) return ls_fail(bench->result[i].failure_code, "%s", bench->result[i].failure);
     return LS_SUCCESS;
-}
-
-void ls_bench_close(ls_bench *bench) {
-    for (int i = 0; i < bench->count; i++) {
-        ls_bench_arrangement *a = &bench->arrangement[i];
-        ls_bench_peak_free(a->peak);
-        if (a->trainer) ls_trainer_free(a->trainer);
-        if (a->owns_comm) ls_comm_finish(a->comm);
-    }
-    free(bench->arrangement);
-    bench->arrangement = NULL;
 }
 
 // ---- measuring ----
 
 // Seconds that the slowest rank needs for `updates`.
-static ls_status time_updates(ls_bench_arrangement *a, int64_t updates, double *seconds) {
-    LS_TRY(ls_comm_barrier(a->comm));
+static ls_status time_updates(ls_trainer *trainer, ls_comm *comm, int64_t updates, double *seconds) {
+    LS_TRY(ls_comm_barrier(comm));
     double start = ls_clock_seconds();
-    LS_TRY(ls_trainer_updates(a->trainer, updates, NULL));
+    LS_TRY(ls_trainer_updates(trainer, updates, NULL));
     *seconds = ls_clock_seconds() - start;
-    return ls_comm_allreduce(a->comm, seconds, 1, LS_F64, LS_REDUCE_MAX);
+    return ls_comm_allreduce(comm, seconds, 1, LS_F64, LS_REDUCE_MAX);
 }
 
 // Doubles until the time is worth measuring. All ranks see the same seconds, so they decide alike.
-static ls_status warm_up(ls_bench_arrangement *a, double seconds) {
+static ls_status find_length(ls_bench_arrangement *a, double seconds) {
     double took = 0;
     int64_t updates = 1;
-    LS_TRY(time_updates(a, 1, &took));
-    for (updates = 1;; updates *= 2) {
-        LS_TRY(time_updates(a, updates, &took));
-        if (took >= seconds * warm_up_share) break;
+    for (;; updates *= 2) {
+        LS_TRY(time_updates(a->trainer, a->comm, updates, &took));
+        if (took >= seconds * WARM_UP_SHARE) break;
     }
     a->updates = llround(seconds * (double)updates / took);
     if (a->updates < 1) a->updates = 1;
     return LS_SUCCESS;
 }
 
-// One update outside the measurement: the arrangement before has taken the caches, and the ring is refilled.
-static ls_status measure(ls_bench_arrangement *a) {
-    double seconds, peak;
-    LS_TRY(time_updates(a, 1, &seconds));
-    double waited[2] = { -ls_trainer_loader_wait_seconds(a->trainer), -ls_trainer_comm_seconds_exposed(a->trainer) };
-    LS_TRY(time_updates(a, a->updates, &seconds));
-    waited[0] += ls_trainer_loader_wait_seconds(a->trainer);
-    waited[1] += ls_trainer_comm_seconds_exposed(a->trainer);
-    LS_TRY(ls_comm_allreduce(a->comm, waited, 2, LS_F64, LS_REDUCE_SUM));
-    LS_TRY(ls_bench_peak_measure(a->peak, peak_seconds, &peak));
-    LS_TRY(ls_comm_allreduce(a->comm, &peak, 1, LS_F64, LS_REDUCE_SUM));
-
-    a->images_per_second[a->count++] = (double)(a->updates * a->facts->batches.global_batch) / seconds;
-    a->train_seconds += seconds;
-    a->loader_wait_seconds += waited[0] / a->ranks;
-    a->comm_exposed_seconds += waited[1] / a->ranks;
-    a->peak_gflops = fmax(a->peak_gflops, peak);
+static ls_status time_instructions(ls_bench_arrangement *a, double seconds, double kind_s[LS_BENCH_KIND_COUNT]) {
+    ls_layer_time *rows;
+    int count;
+    LS_TRY(ls_trainer_layer_times(a->trainer, seconds / INSTRUCTIONS, &rows, &count));
+    memset(kind_s, 0, sizeof *kind_s * LS_BENCH_KIND_COUNT);
+    for (int i = 0; i < count; i++) {
+        int times = rows[i].once ? 1 : ls_trainer_about(a->trainer)->batches.per_rank;
+        kind_s[ls_bench_kind_of(rows[i].op)] += times * rows[i].seconds;
+    }
+    free(rows);
     return LS_SUCCESS;
 }
 
-// Ranks that take no part sleep until the others are done. A failure of an arrangement of all ranks cannot be agreed
-// afterwards, as others may still wait in its midst; one of fewer ranks can, as all meet at the barrier.
-static ls_status settle(ls_bench *bench, const ls_bench_arrangement *a, ls_status status) {
-    if (a->ranks == bench->world_size) return ls_command_agree_or_abort(bench->comm, status);
-    ls_keep_first(&status, ls_comm_barrier_napping(bench->comm));
-    return ls_command_agree(bench->comm, status);
+static void take_facts(const ls_bench *bench, int index, ls_bench_result *r) {
+    const ls_bench_case *row = &bench->plan.row[index];
+    const ls_train_facts *facts = ls_trainer_about(bench->arrangement[index].trainer);
+    snprintf(r->device, sizeof r->device, "%s", facts->device);
+    snprintf(r->device_name, sizeof r->device_name, "%s", facts->device_facts.name);
+    snprintf(r->model, sizeof r->model, "%s", facts->graph->path);
+    snprintf(r->dataset, sizeof r->dataset, "%s", facts->train_data->name);
+    snprintf(r->precision, sizeof r->precision, "%s", ls_config_choice("train.precision", row->cfg.train_precision));
+    r->hosts = ls_bench_place_hosts(bench->place, row->ranks);
+    r->threads = facts->threads;
+    r->global_batch = facts->batches.global_batch;
+    r->micro_batch = facts->batches.micro_batch;
+    r->accumulation = facts->batches.per_rank;
+    r->parameters = facts->parameters;
+    r->flops_per_sample = facts->flops_per_sample;
+    r->reduced_bytes = (double)ls_trainer_reduced_bytes(bench->arrangement[index].trainer);
 }
 
-ls_status ls_bench_warm_up(ls_bench *bench, double seconds) {
-    for (int i = 0; i < bench->count; i++) {
-        ls_bench_arrangement *a = &bench->arrangement[i];
-        LS_TRY(settle(bench, a, a->takes_part ? warm_up(a, seconds) : LS_SUCCESS));
+// Ranks of an arrangement have cores or GPUs: how many, and are there enough for all?
+static ls_status count_units(ls_bench *bench, int index, ls_bench_result *r) {
+    const ls_bench_arrangement *a = &bench->arrangement[index];
+    const ls_train_facts *facts = ls_trainer_about(a->trainer);
+    r->units = ls_bench_place_cores(bench->place, r->ranks, r->threads, &r->shared);
+    if (!facts->memory.own_memory) return LS_SUCCESS;
+    ls_bench_place mine = bench->place[bench->rank];
+    snprintf(mine.gpu, sizeof mine.gpu, "%s", facts->device_facts.uuid);
+    ls_bench_place *all = calloc((size_t)r->ranks, sizeof *all);
+    if (!all) return ls_fail(LS_DEVICE, "the ranks' GPUs: out of host memory");
+    all[0] = mine;
+    ls_status status = ls_comm_allgather(a->comm, &mine, all, sizeof mine);
+    r->units = ls_bench_place_gpus(all, r->ranks);
+    r->shared = r->units < r->ranks;
+    free(all);
+    return status;
+}
+
+// The first updates of a newly opened arrangement. opened: seconds that opening took on this rank.
+static ls_status warm_up(ls_bench *bench, int index, double opened) {
+    ls_bench_arrangement *a = &bench->arrangement[index];
+    ls_bench_result *r = &bench->result[index];
+    double first, times[2];
+    LS_TRY(time_updates(a->trainer, a->comm, 1, &first));
+    take_facts(bench, index, r);
+    LS_TRY(count_units(bench, index, r));
+    times[0] = opened + first;
+    times[1] = (double)ls_trainer_device_bytes(a->trainer);
+    LS_TRY(ls_comm_allreduce(a->comm, times, 2, LS_F64, LS_REDUCE_MAX));
+    r->first_update_s = times[0];
+    r->memory_bytes = (size_t)times[1];
+    LS_TRY(find_length(a, bench->seconds));
+    r->updates = a->updates;
+    if (a->alone) LS_TRY(ls_trainer_updates(a->alone, 1, NULL));
+    return time_instructions(a, bench->seconds, r->kind_s);
+}
+
+// Communication and waiting so far.
+static void read_counters(const ls_trainer *trainer, double sign, double counters[3]) {
+    counters[0] += sign * ls_trainer_loader_wait_seconds(trainer);
+    counters[1] += sign * ls_trainer_comm_seconds_exposed(trainer);
+    counters[2] += sign * ls_trainer_comm_seconds_busy(trainer);
+}
+
+// One update outside the measurement, where it is short against it: the arrangement before has taken the caches, and
+// the ring is refilled.
+static ls_status measure(const ls_bench *bench, const ls_bench_arrangement *a, ls_bench_sample *s) {
+    const int ranks = ls_comm_about(a->comm)->world_size;
+    double unused, counters[3] = { 0 };
+    if (a->updates > 1) LS_TRY(time_updates(a->trainer, a->comm, 1, &unused));
+    read_counters(a->trainer, -1, counters);
+    LS_TRY(time_updates(a->trainer, a->comm, a->updates, &s->seconds));
+    read_counters(a->trainer, 1, counters);
+    LS_TRY(ls_comm_allreduce(a->comm, counters, 3, LS_F64, LS_REDUCE_SUM));
+    s->loader_wait_s = counters[0] / ranks;
+    s->comm_exposed_s = counters[1] / ranks;
+    s->comm_busy_s = counters[2] / ranks;
+    if (a->alone) {
+        if (a->updates > 1) LS_TRY(time_updates(a->alone, a->comm, 1, &unused));
+        LS_TRY(time_updates(a->alone, a->comm, a->updates, &s->alone_s));
     }
+    LS_TRY(ls_bench_peak_measure(a->peak, fmin(PEAK_SECONDS, bench->seconds), &s->peak_gflops));
+    LS_TRY(ls_comm_allreduce(a->comm, &s->peak_gflops, 1, LS_F64, LS_REDUCE_SUM));
+    s->images_per_second = (double)(a->updates * ls_trainer_about(a->trainer)->batches.global_batch) / s->seconds;
+    return LS_SUCCESS;
+}
+
+// ---- all of them ----
+
+static ls_status open_and_settle(ls_bench *bench, int index, double *opened) {
+    double start = ls_clock_seconds();
+    ls_status status = open_arrangement(bench, index);
+    *opened = ls_clock_seconds() - start;
+    status = settle(bench, index, status, 1);
+    bench->arrangement[index].is_open = !ls_failed(status);
+    if (ls_failed(status)) close_arrangement(&bench->arrangement[index]);
+    return status;
+}
+
+static int close_all(ls_bench *bench) {
+    int closed = 0;
+    for (int i = 0; i < bench->plan.count; i++) {
+        closed += bench->arrangement[i].is_open;
+        close_arrangement(&bench->arrangement[i]);
+    }
+    return closed;
+}
+
+// Whether there is room for another one like the largest so far.
+static ls_status look_at_memory(ls_bench *bench, int index) {
+    const ls_bench_arrangement *a = &bench->arrangement[index];
+    const ls_train_facts *facts = a->trainer ? ls_trainer_about(a->trainer) : NULL;
+    int32_t full = 0;
+    if (facts && facts->memory.own_memory) {
+        full = facts->cfg->train_micro_batch == LS_AUTO; // it is chosen by what is free: all must find the same
+    } else if (facts) {
+        double wanted = (double)bytes_of(a) * facts->comm->local_size * MEMORY_HEADROOM;
+        size_t unused = ls_bench_place_free_bytes();
+        full = unused > 0 && (double)unused < wanted;
+    }
+    LS_TRY(ls_comm_allreduce(bench->comm, &full, 1, LS_I32, LS_REDUCE_MAX));
+    bench->in_turns |= full && bench->plan.count > 1;
+    return LS_SUCCESS;
+}
+
+// Opens it beside the others, or, where that is too much for the device, alone.
+static ls_status open_or_make_room(ls_bench *bench, int index, double *opened) {
+    ls_status status = open_and_settle(bench, index, opened);
+    if (status.code != LS_DEVICE || close_all(bench) == 0) return status;
+    bench->in_turns = 1;
+    return open_and_settle(bench, index, opened);
+}
+
+static ls_status warm_up_and_settle(ls_bench *bench, int index) {
+    double opened;
+    LS_TRY(open_or_make_room(bench, index, &opened));
+    int takes_part = bench->arrangement[index].takes_part;
+    LS_TRY(settle(bench, index, takes_part ? warm_up(bench, index, opened) : LS_SUCCESS, 0));
+    LS_TRY(look_at_memory(bench, index));
+    if (bench->in_turns) (void)close_all(bench);
+    return LS_SUCCESS;
+}
+
+static void name_results(ls_bench *bench) {
+    for (int i = 0; i < bench->plan.count; i++) {
+        const ls_bench_case *row = &bench->plan.row[i];
+        ls_bench_result *r = &bench->result[i];
+        memcpy(r->name, row->name, sizeof r->name);
+        memcpy(r->settings, row->settings, sizeof r->settings);
+        r->ranks = row->ranks;
+        r->weak = row->weak;
+        r->base = row->base;
+    }
+}
+
+ls_status ls_bench_warm_up(ls_bench *bench) {
+    name_results(bench);
+    for (int i = 0; i < bench->plan.count; i++) {
+        ls_status status = warm_up_and_settle(bench, i);
+        if (ls_failed(status)) LS_TRY(leave_out(bench, i, status));
+    }
+    if (bench->in_turns)
+        ls_info("the arrangements do not fit into memory together: each is opened anew for every measurement");
+    return LS_SUCCESS;
+}
+
+static ls_status measure_and_settle(ls_bench *bench, int index) {
+    ls_bench_arrangement *a = &bench->arrangement[index];
+    ls_bench_result *r = &bench->result[index];
+    double opened;
+    if (bench->in_turns) LS_TRY(open_and_settle(bench, index, &opened));
+    LS_TRY(settle(bench, index, a->takes_part ? measure(bench, a, &r->sample[r->count]) : LS_SUCCESS, 0));
+    if (a->takes_part) r->count++;
+    if (bench->in_turns) close_arrangement(a);
     return LS_SUCCESS;
 }
 
 ls_status ls_bench_round(ls_bench *bench) {
-    for (int i = 0; i < bench->count; i++) {
-        ls_bench_arrangement *a = &bench->arrangement[i];
-        LS_TRY(settle(bench, a, a->takes_part ? measure(a) : LS_SUCCESS));
+    for (int i = 0; i < bench->plan.count; i++) {
+        int index = (i + bench->rounds) % bench->plan.count;
+        if (bench->result[index].failure[0]) continue;
+        ls_status status = measure_and_settle(bench, index);
+        if (ls_failed(status)) LS_TRY(leave_out(bench, index, status));
     }
+    bench->rounds++;
     return LS_SUCCESS;
 }

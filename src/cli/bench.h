@@ -1,63 +1,58 @@
-// bench.h - training throughput of several arrangements of devices and ranks, measured in turns and put side by side.
+// bench.h - measures training throughput of the arrangements of a plan (bench_plan.h), in turns: every round measures
+// every arrangement once, beginning with another one each time. Ranks that take no part in one sleep.
 //
-// An arrangement is a row of a table in bench.c: a kind of device, and one rank or all. A rank that takes no part in
-// one sleeps.
+// An arrangement on CPU ranks is measured twice a round: as it is, and with every rank training its share by itself at
+// the same time. The second has the same computation on the same shared cores, caches and memory, but no communication.
 #ifndef LS_CLI_BENCH_H
 #define LS_CLI_BENCH_H
 
-#include "base/json.h"
+#include "cli/bench_figures.h"
 #include "cli/bench_peak.h"
-#include "config/config.h"
+#include "cli/bench_plan.h"
 #include "dist/comm.h"
 #include "train/trainer.h"
 
-enum { LS_BENCH_ARRANGEMENTS_MAX = 8, LS_BENCH_REPEATS_MAX = 1000 };
+enum { LS_BENCH_REPEATS_MAX = 1000 };
 
 typedef struct {
-    char name[48]; // "cpu x 2"
-    int ranks;
     int takes_part; // this rank
-    ls_config cfg;
-    ls_comm *comm; // of the ranks that take part; NULL on others
-    int owns_comm;
-    ls_trainer *trainer; // NULL on ranks that do not take part, as are the next two
+    ls_comm *comm;  // of the ranks that take part; NULL on others; borrowed
+    int is_open;
+    ls_trainer *trainer; // while it is open
+    ls_trainer *alone;   // this rank's share by itself; NULL: one rank, or on a device with memory of its own
+    ls_config alone_cfg;
     ls_bench_peak *peak;
-    const ls_train_facts *facts;
     int64_t updates; // of one measurement
-    // results, on rank 0
-    int count;
-    double images_per_second[LS_BENCH_REPEATS_MAX];
-    double train_seconds, loader_wait_seconds, comm_exposed_seconds; // sums over measurements and mean over ranks
-    double peak_gflops;                                              // of its ranks together, the best seen
 } ls_bench_arrangement;
 
 typedef struct {
-    ls_comm *comm;
+    ls_comm *comm, *self;
     int rank, world_size;
-    int count;
-    ls_bench_arrangement *arrangement; // LS_BENCH_ARRANGEMENTS_MAX
+    double seconds; // of one measurement
+    int repeats;
+    ls_bench_plan plan;
+    ls_bench_arrangement *arrangement; // plan.count
+    ls_bench_result *result;           // plan.count; complete on rank 0
+    ls_comm **subset;                  // by number of ranks; NULL: not made, or this rank is not in it
+    struct ls_bench_place *place;      // by rank
+    int threads;                       // of a rank in every arrangement, where the configuration does not say
+    int in_turns;                      // they do not fit into memory together: each is opened anew for every round
+    int rounds;                        // done
 } ls_bench;
 
-// The statuses are agreed, and their messages printed, as those of commands.h.
-LS_CHECKED ls_status ls_bench_open(ls_bench *bench, const ls_config *cfg, ls_comm *comm);
+// Plans, finds out what the ranks have, and makes the communicators of fewer ranks. All ranks call all of these; the
+// statuses are agreed, and their messages printed, as those of commands.h. The request's world_size and has_gpu are
+// filled in here.
+LS_CHECKED ls_status ls_bench_open(
+    ls_bench *bench, ls_bench_request request, ls_comm *comm, double seconds, int repeats);
 void ls_bench_close(ls_bench *bench);
-// Warms every arrangement up and decides how many updates fill `seconds`.
-LS_CHECKED ls_status ls_bench_warm_up(ls_bench *bench, double seconds);
+// Opens every arrangement, does its first updates, decides how many updates fill a measurement, and times its
+// instructions. An arrangement that fails in a way that leaves no rank waiting (memory, numerics) is left out from then
+// on, with its message in the result; everything else ends the benchmark.
+LS_CHECKED ls_status ls_bench_warm_up(ls_bench *bench);
 // Measures every arrangement once.
 LS_CHECKED ls_status ls_bench_round(ls_bench *bench);
-
-// What is derived from the results of an arrangement, beside the first as the base.
-typedef struct {
-    double median, lowest, highest;   // images/s
-    double spread;                    // (highest - lowest) / median
-    double speed_up, efficiency;      // over the first arrangement; divided by the ratio of ranks
-    double loader_wait, comm_exposed; // shares of the time
-    double gflops, share_of_peak;
-} ls_bench_figures;
-
-ls_bench_figures ls_bench_figures_of(const ls_bench *bench, int index);
-LS_CHECKED ls_status ls_bench_print(const ls_bench *bench, FILE *file);
-// bench.json and bench.csv into folder ("" or a path).
-LS_CHECKED ls_status ls_bench_write(const ls_bench *bench, const char *folder);
+// The first failure among the results, as a status.
+LS_CHECKED ls_status ls_bench_outcome(const ls_bench *bench);
 
 #endif

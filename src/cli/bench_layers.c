@@ -46,7 +46,8 @@ static ls_status print_table(const layers *l, FILE *file) {
     ls_table_print(&table, file);
     ls_table_free(&table);
     fprintf(file,
-        "%d instructions, %.3f ms a micro-batch of %d; the measured limits are %.0f GFLOP/s (matrix product) and "
+        "%d instructions, %.3f ms a micro-batch of %d and the optimizer; the measured limits are %.0f GFLOP/s (matrix "
+        "product) and "
         "%.0f GB/s (adding arrays), which alone would take %.3f ms: %.0f %%\n",
         l->count, l->total * 1e3, l->facts->batches.micro_batch, l->gflops, l->gbytes, limits * 1e3,
         100 * limits / l->total);

@@ -1,168 +1,190 @@
-// bench_report.c - the results of a benchmark as a table, bench.json and bench.csv.
+#include "cli/bench_report.h"
 
-#include <errno.h>
-#include <stdlib.h>
+#include <math.h>
+#include <stdarg.h>
 #include <string.h>
-#include "base/atomic_file.h"
-#include "base/clock.h"
-#include "base/version.h"
-#include "cli/bench.h"
-#include "cli/report.h"
+#include "base/text.h"
 
-static int compare_reals(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+enum { THROUGHPUT, TIME, KINDS };
+
+typedef struct {
+    const ls_bench_findings *findings;
+    const ls_bench_result *r;
+    ls_bench_figures f;
+    ls_table *table;
+    int row, column;
+} line;
+
+// ---- cells: the head's word in row 0, the value in its row ----
+
+static ls_table *next_column(line *l, const char *head) {
+    ls_table_put(l->table, 0, l->column, "%s", head);
+    return l->table;
 }
 
-ls_bench_figures ls_bench_figures_of(const ls_bench *bench, int index) {
-    const ls_bench_arrangement *a = &bench->arrangement[index], *base = &bench->arrangement[0];
-    double sorted[LS_BENCH_REPEATS_MAX];
-    memcpy(sorted, a->images_per_second, sizeof sorted[0] * (size_t)a->count);
-    qsort(sorted, (size_t)a->count, sizeof sorted[0], compare_reals);
-    int middle = a->count / 2;
-    ls_bench_figures f = {
-        .median = a->count % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2,
-        .lowest = sorted[0],
-        .highest = sorted[a->count - 1],
-        .loader_wait = a->loader_wait_seconds / a->train_seconds,
-        .comm_exposed = a->comm_exposed_seconds / a->train_seconds,
-    };
-    double base_median = index == 0 ? f.median : ls_bench_figures_of(bench, 0).median;
-    f.spread = (f.highest - f.lowest) / f.median;
-    f.speed_up = f.median / base_median;
-    f.efficiency = f.speed_up * base->ranks / a->ranks;
-    f.gflops = f.median * a->facts->flops_per_sample * 1e-9;
-    f.share_of_peak = f.gflops / a->peak_gflops;
-    return f;
+static void put_text(line *l, const char *head, const char *format, ...) LS_PRINTF(3, 4);
+static void put_text(line *l, const char *head, const char *format, ...) {
+    char text[LS_TABLE_CELL_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    ls_table_put(next_column(l, head), l->row, l->column, "%s", text);
+    l->column++;
 }
 
-ls_status ls_bench_print(const ls_bench *bench, FILE *file) {
-    static const char *const head[] = { "arrangement", "threads", "images/s", "spread", "speed-up", "efficiency",
-        "loader wait", "comm exposed", "GFLOP/s", "matmul", "share" };
-    enum { COLUMNS = sizeof head / sizeof head[0] };
-    ls_table table;
-    LS_TRY(ls_table_new(COLUMNS, bench->count + 1, &table));
-    for (int column = 0; column < COLUMNS; column++) ls_table_put(&table, 0, column, "%s", head[column]);
-    for (int i = 0; i < bench->count; i++) {
-        const ls_bench_arrangement *a = &bench->arrangement[i];
-        ls_bench_figures f = ls_bench_figures_of(bench, i);
-        int column = 0;
-        ls_table_put(&table, i + 1, column++, "%s", a->name);
-        ls_table_put(&table, i + 1, column++, "%d x %d", a->ranks, a->facts->threads);
-        ls_table_put(&table, i + 1, column++, "%.1f", f.median);
-        ls_table_put(&table, i + 1, column++, "%.1f %%", 100 * f.spread);
-        ls_table_put(&table, i + 1, column++, "%.2f", f.speed_up);
-        ls_table_put(&table, i + 1, column++, "%.1f %%", 100 * f.efficiency);
-        ls_table_put(&table, i + 1, column++, "%.1f %%", 100 * f.loader_wait);
-        ls_table_put(&table, i + 1, column++, "%.1f %%", 100 * f.comm_exposed);
-        ls_table_put(&table, i + 1, column++, "%.1f", f.gflops);
-        ls_table_put(&table, i + 1, column++, "%.1f", a->peak_gflops);
-        ls_table_put(&table, i + 1, column++, "%.1f %%", 100 * f.share_of_peak);
+static void put_real(line *l, const char *head, int digits, double value) {
+    if (isfinite(value))
+        put_text(l, head, "%.*f", digits, value);
+    else
+        put_text(l, head, "-");
+}
+
+static void put_share(line *l, const char *head, double share) {
+    if (isfinite(share))
+        put_text(l, head, "%.1f %%", 100 * share);
+    else
+        put_text(l, head, "-");
+}
+
+static void put_range(line *l, const char *head, double low, double high) {
+    if (isfinite(low) && isfinite(high))
+        put_text(l, head, "%.1f to %.1f", low, high);
+    else
+        put_text(l, head, "-");
+}
+
+static void put_bytes(line *l, const char *head, size_t bytes) {
+    char text[24];
+    put_text(l, head, "%s", bytes ? ls_text_bytes(text, bytes) : "-");
+}
+
+static const char *unit_of(const ls_bench_result *r) {
+    return strcmp(r->device, "cuda") == 0 ? "GPU" : "core";
+}
+
+// ---- lines ----
+
+static void put_throughput(line *l) {
+    const ls_bench_spread *rate = &l->f.images_per_second;
+    put_text(l, "arrangement", "%s", l->r->name);
+    put_text(l, "threads", "%d x %d", l->r->ranks, l->r->threads);
+    put_text(l, "cores or GPUs", "%.4g %s%s%s", l->r->units, unit_of(l->r), l->r->units > 1 ? "s" : "",
+        l->r->shared ? ", shared" : "");
+    put_text(l, "batch", "%d", l->r->global_batch);
+    put_real(l, "images/s", 1, rate->median);
+    put_range(l, "lowest to highest", rate->lowest, rate->highest);
+    put_range(l, "95 % interval", rate->low_95, rate->high_95);
+    put_real(l, "speed-up", 2, l->f.speed_up);
+    put_share(l, "efficiency", l->f.efficiency);
+    put_share(l, "by core or GPU", l->f.unit_efficiency);
+}
+
+static void put_time(line *l) {
+    put_text(l, "arrangement", "%s", l->r->name);
+    put_real(l, "update, ms", 2, l->f.update_s * 1e3);
+    put_share(l, "loader wait", l->f.loader_wait);
+    put_share(l, "comm exposed", l->f.comm_exposed);
+    put_share(l, "comm cost", l->f.comm_cost);
+    put_real(l, "bus GB/s", 2, l->f.bus_gbytes);
+    put_real(l, "GFLOP/s", 1, l->f.gflops);
+    put_real(l, "matmul", 1, l->f.peak_gflops);
+    put_share(l, "share", l->f.share_of_peak);
+    put_bytes(l, "memory a rank", l->r->memory_bytes);
+    put_real(l, "first update, s", 2, l->r->first_update_s);
+}
+
+static void put_kinds(line *l) {
+    put_text(l, "arrangement", "%s", l->r->name);
+    for (int k = 0; k < LS_BENCH_KIND_COUNT; k++) put_share(l, ls_bench_kind_name((ls_bench_kind)k), l->f.kind[k]);
+}
+
+// ---- heads ----
+
+static void say_throughput(const ls_bench_findings *b, char *head) {
+    const ls_bench_result *r = b->results;
+    int weak = 0, strong = 0;
+    for (int i = 0; i < b->count; i++) {
+        weak |= r[i].weak;
+        strong |= !r[i].weak && r[i].ranks > 1;
     }
-    ls_table_print(&table, file);
-    ls_table_free(&table);
+    snprintf(head, LS_BENCH_HEAD_BYTES,
+        "Training throughput, medians of %d round%s. Speed-up: over %s. Efficiency: images/s of one rank over that of "
+        "one in the same arrangement of the fewest ranks%s%s%s; by core or GPU: the same over those really given.",
+        b->rounds, b->rounds == 1 ? "" : "s", r[0].name, strong || weak ? ", " : "",
+        strong ? "at the same global batch (strong scaling)" : "",
+        weak ? strong ? ", or for rows that say weak the same batch a rank" : "at the same batch a rank (weak scaling)"
+             : "");
+}
+
+static void (*const put[LS_BENCH_TABLES])(
+    line *l) = { [THROUGHPUT] = put_throughput, [TIME] = put_time, [KINDS] = put_kinds };
+static const int columns[LS_BENCH_TABLES] = { [THROUGHPUT] = 10, [TIME] = 11, [KINDS] = 1 + LS_BENCH_KIND_COUNT };
+static const char *const heads[LS_BENCH_TABLES] = {
+    [TIME] =
+        "Where the time goes. Comm exposed: shares of the time that computation waited for sums over ranks; comm "
+        "cost: what a share of the time is more than the same computation without communication; bus: of the "
+        "gradients' buckets, 2 (p-1)/p bytes / time under way. GFLOP/s as direct convolution counts them: Winograd "
+        "needs fewer, so the share of the measured matrix multiplication rate may pass 100 %.",
+    [KINDS] = "Time of an update's instructions by kind, each timed by itself.",
+};
+
+ls_status ls_bench_tables_new(const ls_bench_findings *findings, ls_bench_table tables[LS_BENCH_TABLES]) {
+    memset(tables, 0, sizeof *tables * LS_BENCH_TABLES);
+    for (int t = 0; t < LS_BENCH_TABLES; t++) {
+        ls_status status = ls_table_new(columns[t], findings->count + 1, &tables[t].table);
+        if (ls_failed(status)) {
+            ls_bench_tables_free(tables);
+            return status;
+        }
+        if (heads[t]) snprintf(tables[t].head, LS_BENCH_HEAD_BYTES, "%s", heads[t]);
+        for (int i = 0; i < findings->count; i++) {
+            line l = { .findings = findings,
+                .r = &findings->results[i],
+                .f = ls_bench_figures_of(findings->results, i),
+                .table = &tables[t].table,
+                .row = i + 1 };
+            put[t](&l);
+        }
+    }
+    say_throughput(findings, tables[THROUGHPUT].head);
     return LS_SUCCESS;
 }
 
-// ---- files ----
-
-// One row a figure, the same in both files. X(name, expression of a (arrangement), f (figures), b (batches))
-#define INT_COLUMNS(X) \
-    X("ranks", a->ranks) \
-    X("threads_per_rank", a->facts->threads) \
-    X("global_batch", b->global_batch) \
-    X("micro_batch", b->micro_batch) \
-    X("accumulation_steps", b->per_rank) \
-    X("updates_per_measurement", a->updates)
-#define REAL_COLUMNS(X) \
-    X("images_per_second", f.median) \
-    X("images_per_second_lowest", f.lowest) \
-    X("images_per_second_highest", f.highest) \
-    X("speed_up", f.speed_up) \
-    X("efficiency", f.efficiency) \
-    X("loader_wait_share", f.loader_wait) \
-    X("comm_exposed_share", f.comm_exposed) \
-    X("gflops", f.gflops) \
-    X("matmul_peak_gflops", a->peak_gflops) \
-    X("share_of_matmul_peak", f.share_of_peak)
-
-static void add_arrangement(const ls_bench *bench, int index, cJSON *list) {
-    const ls_bench_arrangement *a = &bench->arrangement[index];
-    const ls_batches *b = &a->facts->batches;
-    ls_bench_figures f = ls_bench_figures_of(bench, index);
-    cJSON *row = cJSON_CreateObject();
-    cJSON_AddStringToObject(row, "arrangement", a->name);
-    cJSON_AddStringToObject(row, "device", a->facts->device);
-    cJSON_AddStringToObject(row, "device_name", a->facts->device_facts.name);
-#define ADD_INT(name, value) ls_json_add_int(row, name, value);
-    INT_COLUMNS(ADD_INT)
-#undef ADD_INT
-#define ADD_REAL(name, value) ls_json_add_real(row, name, value);
-    REAL_COLUMNS(ADD_REAL)
-#undef ADD_REAL
-    cJSON_AddItemToObject(row, "measurements", cJSON_CreateDoubleArray(a->images_per_second, a->count));
-    cJSON_AddItemToArray(list, row);
+void ls_bench_tables_free(ls_bench_table tables[LS_BENCH_TABLES]) {
+    for (int t = 0; t < LS_BENCH_TABLES; t++) ls_table_free(&tables[t].table);
 }
 
-static ls_status write_json(const ls_bench *bench, const char *path) {
-    const ls_train_facts *facts = bench->arrangement[0].facts;
-    cJSON *tree = cJSON_CreateObject();
-    cJSON_AddStringToObject(tree, "version", ls_version());
-    cJSON_AddStringToObject(tree, "compiler", ls_version_compiler());
-    cJSON_AddStringToObject(tree, "libraries", facts->device_facts.libraries);
-    cJSON_AddStringToObject(tree, "host", ls_comm_about(bench->comm)->host);
-    ls_json_add_real(tree, "time", ls_clock_unix_seconds());
-    cJSON_AddStringToObject(tree, "config", facts->cfg->file);
-    cJSON_AddStringToObject(tree, "model", facts->graph->path);
-    cJSON_AddStringToObject(tree, "dataset", facts->train_data->name);
-    cJSON_AddStringToObject(tree, "precision", ls_config_choice("train.precision", facts->cfg->train_precision));
-    ls_json_add_real(tree, "flops_per_sample", facts->flops_per_sample);
-    ls_json_add_int(tree, "world_size", bench->world_size);
-    cJSON *list = cJSON_AddArrayToObject(tree, "arrangements");
-    for (int i = 0; i < bench->count; i++) add_arrangement(bench, i, list);
-    ls_status status = ls_json_write_file(path, tree);
-    cJSON_Delete(tree);
-    return status;
-}
-
-static void print_csv(const ls_bench *bench, FILE *file) {
-    fputs("arrangement,device", file);
-#define NAME(name, value) fputs("," name, file);
-    INT_COLUMNS(NAME)
-    REAL_COLUMNS(NAME)
-#undef NAME
-    fputc('\n', file);
-    for (int i = 0; i < bench->count; i++) {
-        const ls_bench_arrangement *a = &bench->arrangement[i];
-        const ls_batches *b = &a->facts->batches;
-        ls_bench_figures f = ls_bench_figures_of(bench, i);
-        fprintf(file, "%s,%s", a->name, a->facts->device);
-#define PUT_INT(name, value) fprintf(file, ",%lld", (long long)(value));
-        INT_COLUMNS(PUT_INT)
-#undef PUT_INT
-#define PUT_REAL(name, value) fprintf(file, ",%.6g", value);
-        REAL_COLUMNS(PUT_REAL)
-#undef PUT_REAL
-        fputc('\n', file);
+// Words of a sentence, at most 120 characters a line.
+static void print_wrapped(FILE *file, const char *text) {
+    enum { WIDTH = 120 };
+    size_t column = 0;
+    while (*text) {
+        size_t length = strcspn(text, " ");
+        if (column > 0 && column + 1 + length > WIDTH) {
+            fputc('\n', file);
+            column = 0;
+        }
+        fprintf(file, "%s%.*s", column ? " " : "", (int)length, text);
+        column += length + (column > 0);
+        text += length;
+        text += strspn(text, " ");
     }
+    fputc('\n', file);
 }
 
-static ls_status write_csv(const ls_bench *bench, const char *path) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *memory = open_memstream(&text, &bytes);
-    if (!memory) return ls_fail(LS_STORAGE, "%s: open_memstream: %s", path, strerror(errno));
-    print_csv(bench, memory);
-    ls_status status =
-        fclose(memory) ? ls_fail(LS_STORAGE, "%s: out of memory", path) : ls_write_file(path, text, bytes);
-    free(text);
-    return status;
-}
-
-ls_status ls_bench_write(const ls_bench *bench, const char *folder) {
-    char path[LS_TEXT_BYTES];
-    LS_TRY(ls_path_join(path, sizeof path, folder, "bench.json"));
-    LS_TRY(write_json(bench, path));
-    LS_TRY(ls_path_join(path, sizeof path, folder, "bench.csv"));
-    return write_csv(bench, path);
+ls_status ls_bench_print(const ls_bench_findings *findings, FILE *file) {
+    const ls_bench_result *first = &findings->results[0];
+    ls_bench_table tables[LS_BENCH_TABLES];
+    LS_TRY(ls_bench_tables_new(findings, tables));
+    fprintf(file, "%s on %s, %s, %s\n", first->model, first->device_name, first->dataset, first->precision);
+    for (int t = 0; t < LS_BENCH_TABLES; t++) {
+        fputc('\n', file);
+        print_wrapped(file, tables[t].head);
+        ls_table_print(&tables[t].table, file);
+    }
+    for (int i = 0; i < findings->count; i++)
+        if (findings->results[i].failure[0]) fprintf(file, "\nleft out: %s\n", findings->results[i].failure);
+    ls_bench_tables_free(tables);
+    return fflush(file) == 0 ? LS_SUCCESS : ls_fail(LS_STORAGE, "standard output: cannot be written");
 }

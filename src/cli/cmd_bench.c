@@ -1,12 +1,17 @@
-// cmd_bench.c - `train bench CONFIG.ini`: training throughput of one rank and of all, in turns.
+// cmd_bench.c - `train bench CONFIG.ini`: training throughput of one rank and of all, of the CPU and of GPUs, of swept
+// values, in turns.
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/cpus.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "cli/bench.h"
 #include "cli/bench_layers.h"
+#include "cli/bench_report.h"
 #include "cli/commands.h"
 
 // Before minutes of measuring, not after.
@@ -21,25 +26,36 @@ static ls_status check_folder(const char *folder, int rank) {
 
 static ls_status measure_all(const ls_args *args, ls_bench *bench) {
     ls_info("warming up");
-    LS_TRY(ls_bench_warm_up(bench, args->seconds));
+    LS_TRY(ls_bench_warm_up(bench));
     for (int i = 0; i < args->repeats; i++) {
-        ls_info("measurement %d of %d: %.3g s for each of %d arrangement%s", i + 1, args->repeats, args->seconds,
-            bench->count, bench->count == 1 ? "" : "s");
+        ls_info("round %d of %d: %.3g s for each of %d arrangement%s", i + 1, args->repeats, args->seconds,
+            bench->plan.count, bench->plan.count == 1 ? "" : "s");
         LS_TRY(ls_bench_round(bench));
     }
     return LS_SUCCESS;
 }
 
-static ls_status report(const ls_bench *bench, const char *folder) {
+static ls_status report(const ls_bench *bench, const ls_config *cfg, const char *folder) {
     if (bench->rank != 0) return LS_SUCCESS;
-    const ls_train_facts *facts = bench->arrangement[0].facts;
-    printf("%s on %s, %s, batch %d, %s\n", facts->graph->path, facts->device_facts.name, facts->train_data->name,
-        facts->batches.global_batch, ls_config_choice("train.precision", facts->cfg->train_precision));
-    LS_TRY(ls_bench_print(bench, stdout));
-    puts("GFLOP/s as direct convolution counts them: Winograd needs fewer, so the share of the matmul rate may pass "
-         "100 %");
-    if (fflush(stdout) != 0) return ls_fail(LS_STORAGE, "standard output: cannot be written");
-    return ls_bench_write(bench, folder);
+    const ls_comm_facts *comm = ls_comm_about(bench->comm);
+    ls_cpus cpus;
+    ls_cpus_detect(&cpus);
+    ls_bench_findings findings = { .version = ls_version(),
+        .compiler = ls_version_compiler(),
+        .libraries = ls_version_libraries(),
+        .mpi = comm->library,
+        .host = comm->host,
+        .processor = cpus.model,
+        .config = cfg->file,
+        .time = ls_clock_unix_seconds(),
+        .world_size = bench->world_size,
+        .seconds = bench->seconds,
+        .rounds = bench->rounds,
+        .in_turns = bench->in_turns,
+        .count = bench->plan.count,
+        .results = bench->result };
+    LS_TRY(ls_bench_print(&findings, stdout));
+    return ls_bench_write(&findings, folder);
 }
 
 ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm) {
@@ -48,10 +64,16 @@ ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm) {
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
     LS_TRY(ls_command_agree(comm, check_folder(folder, ls_comm_about(comm)->rank)));
     if (args->layers) return ls_command_agree(comm, ls_bench_layers(&cfg, comm, args->seconds / 30, folder));
+    ls_bench_request request = { .cfg = &cfg,
+        .sweeps = args->sweeps,
+        .sweep_count = args->sweep_count,
+        .strong = args->strong,
+        .weak = args->weak };
     ls_bench bench;
-    ls_status status = ls_bench_open(&bench, &cfg, comm);
+    ls_status status = ls_bench_open(&bench, request, comm, args->seconds, args->repeats);
     if (!ls_failed(status)) status = measure_all(args, &bench);
-    if (!ls_failed(status)) status = ls_command_agree(comm, report(&bench, folder));
+    if (!ls_failed(status)) status = ls_command_agree(comm, report(&bench, &cfg, folder));
+    if (!ls_failed(status)) status = ls_bench_outcome(&bench);
     ls_bench_close(&bench);
     return status;
 }

@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "train/trainer.h"
 
-enum { LS_TABLE_CELL_BYTES = 48 };
+enum { LS_TABLE_CELL_BYTES = 96 };
 
 // A table of text cells, row by row, `columns` cells a row; the first row is the head, its words above the columns. The
 // first column is flush left, the others flush right.

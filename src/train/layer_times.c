@@ -1,4 +1,5 @@
-// layer_times.c - how long each instruction of a training micro-batch takes, one by one on real inputs.
+// layer_times.c - how long each instruction of a training micro-batch takes, one by one on real inputs, and the
+// optimizer's pass at the end of an update.
 #include <stdlib.h>
 #include "base/clock.h"
 #include "train/trainer_internal.h"
@@ -8,19 +9,25 @@ enum { BURST = 8 }; // runs of an instruction that are recorded or enqueued at a
 typedef struct {
     const ls_trainer *trainer;
     const ls_program_inputs *inputs;
-    int number; // of the instruction
+    int number; // of the instruction; OPTIMIZER_PASS
 } burst;
+
+enum { OPTIMIZER_PASS = -1 };
 
 static void run_once(const burst *b) {
     const ls_program *program = b->trainer->full;
+    if (b->number == OPTIMIZER_PASS) {
+        ls_optimizer_run(ls_update_optimizer(b->trainer->update), b->trainer->queue);
+        return;
+    }
     const ls_instruction *instruction = &program->instructions[b->number];
     ls_buffer args[LS_OP_ARGS_MAX];
     ls_instruction_args(instruction, b->inputs, args);
     ls_plan_run(instruction->plan, args, program->workspace, b->trainer->queue);
 }
 
-static void run_burst(const burst *b) {
-    for (int i = 0; i < BURST; i++) run_once(b);
+static void run_burst(const burst *b, int runs) {
+    for (int i = 0; i < runs; i++) run_once(b);
 }
 
 // Seconds of one run. Where the device can record, a burst is one recording: launches of small kernels then cost what
@@ -29,10 +36,11 @@ static ls_status time_instruction(const burst *b, double seconds, double *out) {
     const ls_device_api *api = b->trainer->device->api;
     ls_queue *queue = b->trainer->queue;
     ls_recording *recording = NULL;
+    int runs = api->record_begin ? BURST : 1;
     run_once(b);
     if (api->record_begin) {
         LS_TRY(api->record_begin(queue));
-        run_burst(b);
+        run_burst(b, runs);
         LS_TRY(api->record_end(queue, &recording));
         api->recording_launch(recording, queue);
     }
@@ -44,14 +52,14 @@ static ls_status time_instruction(const burst *b, double seconds, double *out) {
             if (recording)
                 api->recording_launch(recording, queue);
             else
-                run_burst(b);
+                run_burst(b, runs);
         }
         status = api->queue_sync(queue);
         bursts += next;
         elapsed = ls_clock_seconds() - start;
     }
     if (recording) api->recording_free(recording);
-    *out = elapsed / (double)(bursts * BURST);
+    *out = elapsed / (double)(bursts * runs);
     return status;
 }
 
@@ -59,6 +67,48 @@ static size_t bytes_of(const ls_trainer *t, const burst *b) {
     ls_buffer args[LS_OP_ARGS_MAX];
     ls_instruction_args(&t->full->instructions[b->number], b->inputs, args);
     return ls_instruction_bytes(&t->full->instructions[b->number], args);
+}
+
+// What the optimizer must see so that running it over and over changes no weight: gradient 0, rate 0, and a first
+// update behind it (adamw divides by 1 - beta^t). state: as it is, kept for afterwards.
+static void still(ls_trainer *t, ls_buffer state, ls_buffer host, ls_train_state *kept) {
+    const ls_device_api *api = t->device->api;
+    ls_train_state *now = ls_buffer_host(host);
+    *kept = *now;
+    now->lr = 0;
+    now->skip = 0;
+    if (now->applied < 1) now->applied = 1;
+    api->copy(state, host, sizeof *now, t->queue);
+    api->zero(ls_buffer_at(t->arenas->grad, 0, t->arenas->grad->bytes), t->arenas->grad->bytes, t->queue);
+}
+
+static ls_status time_optimizer(ls_trainer *t, const ls_program_inputs *inputs, double seconds, ls_layer_time *row) {
+    const ls_device_api *api = t->device->api;
+    const ls_optimizer *optimizer = ls_update_optimizer(t->update);
+    ls_buffer state = inputs->buffer[LS_INPUT_STATE];
+    ls_train_state kept;
+    ls_slab *slab;
+    LS_TRY(api->slab_new(t->device, LS_MEMORY_PINNED, sizeof kept, "state of the update (host)", &slab));
+    ls_buffer host = ls_buffer_at(slab, 0, sizeof kept);
+    *row = (ls_layer_time){ .op = ls_op_name(optimizer->plan->desc.op),
+        .layer = "all weights",
+        .algorithm = optimizer->plan->algorithm,
+        .flops = ls_op_flops(&optimizer->plan->desc),
+        .once = 1 };
+    for (int a = 0; a < ls_op_args(optimizer->plan->desc.op); a++) row->bytes += optimizer->args[a].bytes;
+    api->copy(host, state, sizeof kept, t->queue);
+    ls_status status = api->queue_sync(t->queue);
+    if (!ls_failed(status)) {
+        burst b = { t, inputs, OPTIMIZER_PASS };
+        still(t, state, host, &kept);
+        status = time_instruction(&b, seconds, &row->seconds);
+        ls_keep_first(&status, api->queue_sync(t->queue));
+        *(ls_train_state *)ls_buffer_host(host) = kept;
+        api->copy(state, host, sizeof kept, t->queue);
+        ls_keep_first(&status, api->queue_sync(t->queue));
+    }
+    api->slab_free(slab);
+    return status;
 }
 
 static ls_status time_all(ls_trainer *t, const ls_program_inputs *inputs, double seconds, ls_layer_time *rows) {
@@ -75,13 +125,13 @@ static ls_status time_all(ls_trainer *t, const ls_program_inputs *inputs, double
             .bytes = bytes_of(t, &b) };
         LS_TRY(time_instruction(&b, seconds, &rows[i].seconds));
     }
-    return LS_SUCCESS;
+    return time_optimizer(t, inputs, seconds, &rows[t->full->count]);
 }
 
 ls_status ls_trainer_layer_times(ls_trainer *t, double seconds, ls_layer_time **rows, int *count) {
     ls_program_inputs inputs = { .buffer[LS_INPUT_TABLE] = ls_buffer_at(t->table, 0, t->table->bytes) };
     ls_batch batch;
-    *count = t->full->count;
+    *count = t->full->count + 1;
     *rows = calloc((size_t)*count, sizeof **rows);
     if (!*rows) return ls_fail(LS_DEVICE, "out of host memory for the layers' times");
     ls_update_inputs(t->update, &inputs);

@@ -330,3 +330,11 @@ double ls_trainer_loader_wait_seconds(const ls_trainer *t) {
 double ls_trainer_comm_seconds_exposed(const ls_trainer *t) {
     return ls_update_comm_seconds_exposed(t->update);
 }
+
+double ls_trainer_comm_seconds_busy(const ls_trainer *t) {
+    return ls_update_comm_seconds_busy(t->update);
+}
+
+size_t ls_trainer_reduced_bytes(const ls_trainer *t) {
+    return ls_update_reduced_bytes(t->update);
+}

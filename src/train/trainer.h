@@ -92,12 +92,14 @@ LS_CHECKED ls_status ls_trainer_run(
 // Runs `updates` further updates without evaluation, for benchmarks and tests; loss[i] (may be NULL) is the mean loss
 // of the window.
 LS_CHECKED ls_status ls_trainer_updates(ls_trainer *trainer, int64_t updates, double *loss);
-// How long each instruction of a micro-batch takes, run by itself for about `seconds` on one batch. It spoils the
-// weights' gradients, not the weights. *rows: to be freed by the caller; texts belong to the trainer.
+// How long each instruction of a micro-batch takes, run by itself for about `seconds` on one batch, and last the
+// optimizer's pass. It spoils gradients and the optimizer's memory of them, not the weights. *rows: to be freed by the
+// caller; texts belong to the trainer.
 typedef struct {
     const char *op, *layer, *algorithm;
     double seconds, flops; // of one run; operations as direct convolution counts them
     size_t bytes;          // of all arguments: what must be read or written at least once
+    int once;              // an update, not a micro-batch
 } ls_layer_time;
 LS_CHECKED ls_status ls_trainer_layer_times(ls_trainer *trainer, double seconds, ls_layer_time **rows, int *count);
 // Exact over the test split, on all ranks.
@@ -109,6 +111,8 @@ LS_CHECKED ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *pa
 // Counters since new, for bench.
 double ls_trainer_loader_wait_seconds(const ls_trainer *trainer);
 double ls_trainer_comm_seconds_exposed(const ls_trainer *trainer);
-size_t ls_trainer_device_bytes(const ls_trainer *trainer); // of this rank, on its device
+double ls_trainer_comm_seconds_busy(const ls_trainer *trainer); // with a sum under way, overlapped or not
+size_t ls_trainer_reduced_bytes(const ls_trainer *trainer);     // summed over ranks in every update; 0: one rank
+size_t ls_trainer_device_bytes(const ls_trainer *trainer);      // of this rank, on its device
 
 #endif

@@ -472,6 +472,17 @@ double ls_update_comm_seconds_exposed(const ls_update *u) {
     return u->reducer ? ls_reducer_exposed_seconds(u->reducer) : 0;
 }
 
+double ls_update_comm_seconds_busy(const ls_update *u) {
+    return u->reducer ? ls_reducer_busy_seconds(u->reducer) : 0;
+}
+
+size_t ls_update_reduced_bytes(const ls_update *u) {
+    size_t bytes = 0;
+    for (int b = 0; u->reducer && b < u->bucket_count; b++)
+        bytes += (size_t)u->buckets[b].range.count * (u->ordered ? sizeof(int64_t) : sizeof(float));
+    return bytes;
+}
+
 void ls_update_weights_changed(ls_update *u) {
     if (!u->cast) return;
     const ls_arenas *a = u->arenas;

@@ -53,6 +53,8 @@ void ls_update_evaluate_begin(ls_update *update);
 LS_CHECKED ls_status ls_update_evaluate(ls_update *update, const ls_program *program, const ls_program_inputs *inputs);
 LS_CHECKED ls_status ls_update_take_result(ls_update *update, ls_micro_result *result);
 double ls_update_comm_seconds_exposed(const ls_update *update);
+double ls_update_comm_seconds_busy(const ls_update *update); // with a sum under way, overlapped or not
+size_t ls_update_reduced_bytes(const ls_update *update);     // summed over ranks in every update; 0: one rank
 // Weights came from elsewhere (initialisation, a file): refreshes the 16-bit copy.
 void ls_update_weights_changed(ls_update *update);
 

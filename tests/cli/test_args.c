@@ -45,6 +45,8 @@ static const struct {
     { { "bench", "a.ini", "--seconds", "fast" }, "--seconds fast: a number from 0.1 to 3600 is allowed" },
     { { "bench", "a.ini", "--seconds", "nan" }, "--seconds nan: a number from 0.1 to 3600 is allowed" },
     { { "bench", "a.ini", "--seconds=0" }, "--seconds 0: a number from 0.1 to 3600 is allowed" },
+    { { "bench", "a.ini", "--scaling", "week" }, "--scaling week: strong, weak or both are allowed" },
+    { { "a.ini", "--sweep", "ranks=1" }, "--sweep: not an option of 'train'; 'train --help' lists them" },
     { { "bench", "a.ini", "--repeats", "2.5" }, "--repeats 2.5: a whole number from 1 to 1000 is allowed" },
     { { "bench", "a.ini", "--repeats", "1001" }, "--repeats 1001: a whole number from 1 to 1000 is allowed" },
 };
@@ -71,8 +73,8 @@ static const struct {
     const char *words[WORDS_MAX];
     ls_args expected;
 } accepted[] = {
-    { { "a.ini" }, { .command = LS_COMMAND_TRAIN, .config = "a.ini", .seconds = 3, .repeats = 5 } },
-    { { "./bench" }, { .command = LS_COMMAND_TRAIN, .config = "./bench", .seconds = 3, .repeats = 5 } },
+    { { "a.ini" }, { .command = LS_COMMAND_TRAIN, .config = "a.ini", .seconds = 3, .repeats = 5, .strong = 1 } },
+    { { "./bench" }, { .command = LS_COMMAND_TRAIN, .config = "./bench", .seconds = 3, .repeats = 5, .strong = 1 } },
     { { "--set", "a.b=c", "a.ini", "--set=d.e=f=g", "--run-dir", "r", "--quiet" }, { .command = LS_COMMAND_TRAIN,
                                                                                        .config = "a.ini",
                                                                                        .sets = { "a.b=c", "d.e=f=g" },
@@ -80,27 +82,44 @@ static const struct {
                                                                                        .run_dir = "r",
                                                                                        .quiet = 1,
                                                                                        .seconds = 3,
-                                                                                       .repeats = 5 } },
+                                                                                       .repeats = 5,
+                                                                                       .strong = 1 } },
     { { "a.ini", "--print-config", "--dry-run" }, { .command = LS_COMMAND_TRAIN,
                                                       .config = "a.ini",
                                                       .print_config = 1,
                                                       .dry_run = 1,
                                                       .seconds = 3,
-                                                      .repeats = 5 } },
+                                                      .repeats = 5,
+                                                      .strong = 1 } },
     { { "bench", "a.ini", "--seconds=0.5", "--repeats", "7" },
-        { .command = LS_COMMAND_BENCH, .config = "a.ini", .seconds = 0.5, .repeats = 7 } },
-    { { "eval", "a.ini", "weights" },
-        { .command = LS_COMMAND_EVAL, .config = "a.ini", .weights = "weights", .seconds = 3, .repeats = 5 } },
+        { .command = LS_COMMAND_BENCH, .config = "a.ini", .seconds = 0.5, .repeats = 7, .strong = 1 } },
+    { { "eval", "a.ini", "weights" }, { .command = LS_COMMAND_EVAL,
+                                          .config = "a.ini",
+                                          .weights = "weights",
+                                          .seconds = 3,
+                                          .repeats = 5,
+                                          .strong = 1 } },
     { { "bench", "a.ini", "--layers" },
-        { .command = LS_COMMAND_BENCH, .config = "a.ini", .layers = 1, .seconds = 3, .repeats = 5 } },
-    { { "devices" }, { .command = LS_COMMAND_DEVICES, .seconds = 3, .repeats = 5 } },
-    { { "devices", "--json" }, { .command = LS_COMMAND_DEVICES, .json = 1, .seconds = 3, .repeats = 5 } },
-    { { "devices", "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
-    { { "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
-    { { "-h" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
-    { { "bench", "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
-    { { "--list" }, { .command = LS_COMMAND_LIST, .seconds = 3, .repeats = 5 } },
-    { { "--version" }, { .command = LS_COMMAND_VERSION, .seconds = 3, .repeats = 5 } },
+        { .command = LS_COMMAND_BENCH, .config = "a.ini", .layers = 1, .seconds = 3, .repeats = 5, .strong = 1 } },
+    { { "bench", "a.ini", "--sweep", "ranks=1,2", "--scaling=both", "--sweep=micro_batch=8" },
+        { .command = LS_COMMAND_BENCH,
+            .config = "a.ini",
+            .sweeps = { "ranks=1,2", "micro_batch=8" },
+            .sweep_count = 2,
+            .strong = 1,
+            .weak = 1,
+            .seconds = 3,
+            .repeats = 5 } },
+    { { "bench", "a.ini", "--scaling", "weak" },
+        { .command = LS_COMMAND_BENCH, .config = "a.ini", .weak = 1, .seconds = 3, .repeats = 5 } },
+    { { "devices" }, { .command = LS_COMMAND_DEVICES, .seconds = 3, .repeats = 5, .strong = 1 } },
+    { { "devices", "--json" }, { .command = LS_COMMAND_DEVICES, .json = 1, .seconds = 3, .repeats = 5, .strong = 1 } },
+    { { "devices", "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5, .strong = 1 } },
+    { { "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5, .strong = 1 } },
+    { { "-h" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5, .strong = 1 } },
+    { { "bench", "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5, .strong = 1 } },
+    { { "--list" }, { .command = LS_COMMAND_LIST, .seconds = 3, .repeats = 5, .strong = 1 } },
+    { { "--version" }, { .command = LS_COMMAND_VERSION, .seconds = 3, .repeats = 5, .strong = 1 } },
 };
 
 static int same_text(const char *a, const char *b) {
@@ -111,7 +130,9 @@ static int same_args(const ls_args *a, const ls_args *b) {
     int same = a->command == b->command && same_text(a->config, b->config) && same_text(a->weights, b->weights) &&
                a->set_count == b->set_count && same_text(a->run_dir, b->run_dir) &&
                a->print_config == b->print_config && a->dry_run == b->dry_run && a->quiet == b->quiet &&
+               a->strong == b->strong && a->weak == b->weak && a->sweep_count == b->sweep_count &&
                a->seconds == b->seconds && a->repeats == b->repeats && a->layers == b->layers && a->json == b->json;
+    for (int i = 0; same && i < a->sweep_count; i++) same = same_text(a->sweeps[i], b->sweeps[i]);
     for (int i = 0; same && i < a->set_count; i++) same = same_text(a->sets[i], b->sets[i]);
     return same;
 }

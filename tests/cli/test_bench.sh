@@ -1,21 +1,55 @@
-# `train bench`: the table and its files, alone and on two ranks.
-. "$(dirname "$0")/common.sh" "$1"
+# `train bench`: the tables and files, alone and on 2 and 4 ranks; sweeps and scaling; refusals; failures of one arrangement.
+tests=$(cd "$(dirname "$0")" && pwd)
+. "$tests/common.sh" "$1"
 
-text=$("$train" bench tiny.ini --seconds 0.1 --repeats 2 2>/dev/null)
+names() { tail -n +2 "$1/bench.csv" | cut -d, -f1 | tr '\n' ';'; }
+column() { # FILE NAME: its values, one after the other
+    awk -F, -v name="$2" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) at = i } NR > 1 { printf "%s ", $at }' "$1"
+}
+consistent() { # WHAT FOLDER TABLE: table, JSON and CSV agree with each other and with the measurements
+    local seen
+    command -v python3 >/dev/null || return
+    seen=$(python3 "$tests/check_bench.py" "$2" "$3" 2>&1)
+    check "$1: files agree" "$seen" ""
+}
+
+"$train" bench tiny.ini --seconds 0.1 --repeats 2 >alone.txt 2>/dev/null
 check "alone: exit" $? 0
-check "alone: rows of the table" "$(grep -cE '^[a-z]+ x [0-9]+ ' <<<"$text")" 1
-check "alone: files in the current folder" "$(ls bench.csv bench.json | tr '\n' ' ')" "bench.csv bench.json "
+check "alone: arrangements" "$(names .)" "cpu x 1;"
+check "alone: files in the current folder" "$(ls bench.* | tr '\n' ' ')" "bench.csv bench.json "
+consistent alone . alone.txt
 
-text=$(ranks 2 60 "$train" bench tiny.ini --seconds 0.1 --repeats 3 --run-dir out --set device.threads=0 2>/dev/null)
+ranks 2 60 "$train" bench tiny.ini --seconds 0.1 --repeats 2 --scaling both --run-dir out --set device.threads=0 >two.txt 2>/dev/null
 check "two ranks: exit" $? 0
-check "two ranks: rows of the table" "$(grep -oE '^[a-z]+ x [0-9]+ ' <<<"$text" | grep -oE '[0-9]+' | tr '\n' ' ')" "1 2 "
-check "two ranks: lines of bench.csv" "$(wc -l <out/bench.csv)" 3
-check "two ranks: columns of bench.csv" "$(awk -F, '{ print NF }' out/bench.csv | sort -u)" 18
-check "two ranks: ranks in bench.csv" "$(cut -d, -f3 out/bench.csv | tr '\n' ' ')" "ranks 1 2 "
-check "two ranks: a rank has the same threads alone" "$(tail -n 2 out/bench.csv | cut -d, -f4 | sort -u | wc -l)" 1
-check "two ranks: micro-batches in bench.csv" "$(cut -d, -f6 out/bench.csv | tr '\n' ' ')" "micro_batch 32 16 "
-check "two ranks: no figure is missing" "$(grep -cE 'nan|inf|,,|,-' out/bench.csv)" 0
-check "two ranks: arrangements in bench.json" "$(grep -c '"arrangement":' out/bench.json)" 2
-check "two ranks: first speed-up" "$(field out/bench.json speed_up)" 1
-check "two ranks: no run was made" "$(ls)" "$(printf '%s\n' bench.csv bench.json net.ini out tiny.ini)"
+check "two ranks: arrangements" "$(names out)" "cpu x 1;cpu x 2;cpu x 2 weak;"
+check "two ranks: batches" "$(column out/bench.csv global_batch)" "32 32 64 "
+check "two ranks: micro-batches" "$(column out/bench.csv micro_batch)" "32 16 32 "
+check "two ranks: a rank has the same threads alone" "$(column out/bench.csv threads_per_rank | tr ' ' '\n' | sort -u | grep -c .)" 1
+check "two ranks: every figure is a number" "$(grep -cE 'nan|inf' out/bench.csv)" 0
+check "two ranks: speed-up is over the first" "$(column out/bench.csv speed_up | cut -d' ' -f1)" 1
+check "two ranks: what is summed over ranks" "$(column out/bench.csv reduced_bytes_per_update)" "0 5056 5056 "
+check "two ranks: computation alone was measured" "$(column out/bench.csv update_seconds_without_communication | wc -w)" 2
+check "two ranks: no run was made" "$(ls -d runs out 2>/dev/null)" out
+consistent "two ranks" out two.txt
+
+ranks 4 60 "$train" bench tiny.ini --seconds 0.1 --repeats 1 --sweep ranks=4,1,2 --sweep loader=resident --quiet --run-dir four >four.txt 2>&1
+check "four ranks: exit" $? 0
+check "four ranks: arrangements" "$(names four)" "cpu x 4 loader=resident;cpu x 1 loader=resident;cpu x 2 loader=resident;"
+check "four ranks: micro-batches" "$(column four/bench.csv micro_batch)" "8 32 16 "
+check "four ranks: efficiency is over one rank, speed-up over the first row" \
+    "$(column four/bench.csv efficiency | cut -d' ' -f2) $(column four/bench.csv speed_up | cut -d' ' -f1)" "1 1"
+consistent "four ranks" four four.txt
+
+refused "a batch that does not divide" 2 "arrangement cpu x 2 micro_batch=32: " \
+    ranks 2 20 "$train" bench tiny.ini --sweep micro_batch=16,32 --run-dir none
+refused "more ranks than there are" 2 "start it with mpirun -np 4" \
+    ranks 2 20 "$train" bench tiny.ini --sweep ranks=2,4 --run-dir none
+refused "an unknown key" 2 "did you mean micro_batch?" "$train" bench tiny.ini --sweep micro_batsh=4 --run-dir none
+# Weights that overflow after a few updates: a numerical failure, which all ranks of the arrangement decide alike.
+ranks 2 60 "$train" bench tiny.ini --seconds 0.1 --repeats 2 --sweep rate=1e-4,1e3 --sweep ranks=2 --run-dir left --quiet \
+    --set optimizer.weight_decay=1000 >left.txt 2>left.err
+check "one arrangement fails: exit" $? 6
+check "one arrangement fails: error lines" "$(grep -c 'error:' left.err)" 1
+check "one arrangement fails: the other one is measured" "$(column left/bench.csv images_per_second | wc -w)" 1
+check "one arrangement fails: the report says so" "$(grep -c '^left out: arrangement cpu x 2 rate=1e3: ' left.txt)" 1
 finish

@@ -1,0 +1,178 @@
+// bench_files.c - bench.json and bench.csv: one table of columns for both. docs/scaling.md explains them.
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic_file.h"
+#include "base/json.h"
+#include "cli/bench_report.h"
+
+enum { SCHEMA = 2 };
+
+// X(name, expression of r (result) and f (figures))
+#define TEXT_COLUMNS(X) \
+    X("arrangement", r->name) \
+    X("device", r->device) \
+    X("precision", r->precision) \
+    X("settings", r->settings) \
+    X("scaling", r->weak ? "weak" : "strong")
+#define INT_COLUMNS(X) \
+    X("ranks", r->ranks) \
+    X("hosts", r->hosts) \
+    X("threads_per_rank", r->threads) \
+    X("shared", r->shared) \
+    X("global_batch", r->global_batch) \
+    X("micro_batch", r->micro_batch) \
+    X("accumulation_steps", r->accumulation) \
+    X("updates_per_measurement", r->updates) \
+    X("parameters", r->parameters) \
+    X("memory_bytes_per_rank", (int64_t)r->memory_bytes)
+#define REAL_COLUMNS(X) \
+    X("units", r->units) \
+    X("images_per_second", f.images_per_second.median) \
+    X("images_per_second_lowest", f.images_per_second.lowest) \
+    X("images_per_second_highest", f.images_per_second.highest) \
+    X("images_per_second_low_95", f.images_per_second.low_95) \
+    X("images_per_second_high_95", f.images_per_second.high_95) \
+    X("speed_up", f.speed_up) \
+    X("efficiency", f.efficiency) \
+    X("unit_efficiency", f.unit_efficiency) \
+    X("update_seconds", f.update_s) \
+    X("update_seconds_without_communication", f.alone_s) \
+    X("loader_wait_share", f.loader_wait) \
+    X("comm_exposed_share", f.comm_exposed) \
+    X("comm_cost_share", f.comm_cost) \
+    X("reduced_bytes_per_update", r->reduced_bytes) \
+    X("bus_gbytes_per_second", f.bus_gbytes) \
+    X("gflops", f.gflops) \
+    X("matmul_peak_gflops", f.peak_gflops) \
+    X("share_of_matmul_peak", f.share_of_peak) \
+    X("first_update_seconds", r->first_update_s)
+
+static cJSON *samples_of(const ls_bench_result *r) {
+    cJSON *list = cJSON_CreateArray();
+    for (int i = 0; i < r->count; i++) {
+        const ls_bench_sample *s = &r->sample[i];
+        cJSON *item = cJSON_CreateObject();
+        ls_json_add_real(item, "seconds", s->seconds);
+        ls_json_add_real(item, "images_per_second", s->images_per_second);
+        ls_json_add_real(item, "loader_wait_seconds", s->loader_wait_s);
+        ls_json_add_real(item, "comm_exposed_seconds", s->comm_exposed_s);
+        ls_json_add_real(item, "comm_busy_seconds", s->comm_busy_s);
+        ls_json_add_real(item, "seconds_without_communication", s->alone_s > 0 ? s->alone_s : NAN);
+        ls_json_add_real(item, "matmul_gflops", s->peak_gflops);
+        cJSON_AddItemToArray(list, item);
+    }
+    return list;
+}
+
+static void add_arrangement(const ls_bench_findings *findings, int index, cJSON *list) {
+    const ls_bench_result *r = &findings->results[index];
+    const ls_bench_figures f = ls_bench_figures_of(findings->results, index);
+    cJSON *row = cJSON_CreateObject();
+#define ADD_TEXT(name, value) cJSON_AddStringToObject(row, name, value);
+    TEXT_COLUMNS(ADD_TEXT)
+#undef ADD_TEXT
+#define ADD_INT(name, value) ls_json_add_int(row, name, value);
+    INT_COLUMNS(ADD_INT)
+#undef ADD_INT
+#define ADD_REAL(name, value) ls_json_add_real(row, name, value);
+    REAL_COLUMNS(ADD_REAL)
+#undef ADD_REAL
+    cJSON_AddStringToObject(row, "device_name", r->device_name);
+    cJSON_AddStringToObject(row, "model", r->model);
+    cJSON_AddStringToObject(row, "dataset", r->dataset);
+    cJSON_AddStringToObject(row, "efficiency_over", findings->results[r->base].name);
+    ls_json_add_real(row, "flops_per_sample", r->flops_per_sample);
+    cJSON *kinds = cJSON_AddObjectToObject(row, "kind_seconds");
+    for (int k = 0; k < LS_BENCH_KIND_COUNT; k++)
+        ls_json_add_real(kinds, ls_bench_kind_name((ls_bench_kind)k), r->kind_s[k]);
+    cJSON_AddItemToObject(row, "measurements", samples_of(r));
+    if (r->failure[0]) cJSON_AddStringToObject(row, "failure", r->failure);
+    cJSON_AddItemToArray(list, row);
+}
+
+static ls_status write_json(const ls_bench_findings *b, const char *path) {
+    cJSON *tree = cJSON_CreateObject();
+    ls_json_add_int(tree, "schema", SCHEMA);
+    cJSON_AddStringToObject(tree, "version", b->version);
+    cJSON_AddStringToObject(tree, "compiler", b->compiler);
+    cJSON_AddStringToObject(tree, "libraries", b->libraries);
+    cJSON_AddStringToObject(tree, "mpi", b->mpi);
+    cJSON_AddStringToObject(tree, "host", b->host);
+    cJSON_AddStringToObject(tree, "processor", b->processor);
+    ls_json_add_real(tree, "time", b->time);
+    cJSON_AddStringToObject(tree, "config", b->config);
+    ls_json_add_int(tree, "world_size", b->world_size);
+    ls_json_add_int(tree, "rounds", b->rounds);
+    ls_json_add_real(tree, "seconds_per_measurement", b->seconds);
+    cJSON_AddBoolToObject(tree, "opened_in_turns", b->in_turns);
+    cJSON *list = cJSON_AddArrayToObject(tree, "arrangements");
+    for (int i = 0; i < b->count; i++) add_arrangement(b, i, list);
+    ls_status status = ls_json_write_file(path, tree);
+    cJSON_Delete(tree);
+    return status;
+}
+
+// ---- bench.csv: empty cells where nothing is known ----
+
+static void put_real(FILE *file, double value) {
+    if (isfinite(value))
+        fprintf(file, ",%.6g", value);
+    else
+        fputc(',', file);
+}
+
+static void print_csv(const ls_bench_findings *findings, FILE *file) {
+    const char *separator = "";
+#define NAME(name, value) \
+    fprintf(file, "%s%s", separator, name); \
+    separator = ",";
+    TEXT_COLUMNS(NAME)
+    INT_COLUMNS(NAME)
+    REAL_COLUMNS(NAME)
+#undef NAME
+    for (int k = 0; k < LS_BENCH_KIND_COUNT; k++) fprintf(file, ",%s_seconds", ls_bench_kind_name((ls_bench_kind)k));
+    fputc('\n', file);
+    for (int i = 0; i < findings->count; i++) {
+        const ls_bench_result *r = &findings->results[i];
+        const ls_bench_figures f = ls_bench_figures_of(findings->results, i);
+        separator = "";
+#define PUT_TEXT(name, value) \
+    fprintf(file, "%s%s", separator, value); \
+    separator = ",";
+        TEXT_COLUMNS(PUT_TEXT)
+#undef PUT_TEXT
+#define PUT_INT(name, value) fprintf(file, ",%lld", (long long)(value));
+        INT_COLUMNS(PUT_INT)
+#undef PUT_INT
+#define PUT_REAL(name, value) put_real(file, value);
+        REAL_COLUMNS(PUT_REAL)
+#undef PUT_REAL
+        for (int k = 0; k < LS_BENCH_KIND_COUNT; k++) put_real(file, r->kind_s[k]);
+        fputc('\n', file);
+    }
+}
+
+// Writes what `print` prints, whole or not at all.
+static ls_status write_text(
+    const ls_bench_findings *findings, const char *path, void (*print)(const ls_bench_findings *findings, FILE *file)) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    if (!memory) return ls_fail(LS_STORAGE, "%s: open_memstream: %s", path, strerror(errno));
+    print(findings, memory);
+    ls_status status =
+        fclose(memory) ? ls_fail(LS_STORAGE, "%s: out of memory", path) : ls_write_file(path, text, bytes);
+    free(text);
+    return status;
+}
+
+ls_status ls_bench_write(const ls_bench_findings *findings, const char *folder) {
+    char path[LS_TEXT_BYTES];
+    LS_TRY(ls_path_join(path, sizeof path, folder, "bench.json"));
+    LS_TRY(write_json(findings, path));
+    LS_TRY(ls_path_join(path, sizeof path, folder, "bench.csv"));
+    return write_text(findings, path, print_csv);
+}

@@ -1,0 +1,109 @@
+"""The files of `train bench` beside each other and beside the table: check_bench.py FOLDER TABLE
+
+Prints one line for every difference, and nothing where there is none."""
+import csv
+import json
+import math
+import sys
+import xml.etree.ElementTree as xml
+from html.parser import HTMLParser
+from pathlib import Path
+
+folder, table = Path(sys.argv[1]), Path(sys.argv[2]).read_text()
+
+
+def differ(what, seen, expected):
+    print(f"{what}: is {seen}, expected {expected}")
+
+
+def close(a, b, digits):
+    return abs(a - b) <= digits * max(abs(a), abs(b), 1e-300)
+
+
+findings = json.loads((folder / "bench.json").read_text())
+rows = list(csv.DictReader((folder / "bench.csv").open()))
+arrangements = findings["arrangements"]
+if [r["arrangement"] for r in rows] != [a["arrangement"] for a in arrangements]:
+    differ("arrangements of bench.csv", [r["arrangement"] for r in rows], [a["arrangement"] for a in arrangements])
+
+for row, a in zip(rows, arrangements):
+    for key, text in row.items():
+        if key.endswith("_seconds") and key[:-8] in a["kind_seconds"]:
+            value = a["kind_seconds"][key[:-8]]
+        else:
+            value = a[key]
+        same = (text == "" if value is None else text == value if isinstance(value, str)
+                else close(float(text), value, 1e-5) or text == str(value))
+        if not same:
+            differ(f"{a['arrangement']}, {key} of bench.csv", text, value)
+
+    # what follows from the measurements
+    name, rates = a["arrangement"], sorted(m["images_per_second"] for m in a["measurements"])
+    half = len(rates) // 2
+    median = rates[half] if len(rates) % 2 else (rates[half - 1] + rates[half]) / 2
+    base = next(b for b in arrangements if b["arrangement"] == a["efficiency_over"])
+    expected = {
+        "images_per_second": median,
+        "images_per_second_lowest": rates[0],
+        "images_per_second_highest": rates[-1],
+        "speed_up": median / arrangements[0]["images_per_second"],
+        "efficiency": median / base["images_per_second"] * base["ranks"] / a["ranks"],
+        "unit_efficiency": median / base["images_per_second"] * base["units"] / a["units"],
+        "update_seconds": a["global_batch"] / median,
+        "gflops": median * a["flops_per_sample"] * 1e-9,
+    }
+    for key, value in expected.items():
+        if not close(a[key], value, 1e-9):
+            differ(f"{name}, {key}", a[key], value)
+    if len(rates) != findings["rounds"]:
+        differ(f"{name}, measurements", len(rates), findings["rounds"])
+    for m in a["measurements"]:
+        images = m["images_per_second"] * m["seconds"]
+        if not close(images, a["updates_per_measurement"] * a["global_batch"], 1e-9):
+            differ(f"{name}, images of a measurement", images, a["updates_per_measurement"] * a["global_batch"])
+    if not all(math.isfinite(v) and v >= 0 for v in a["kind_seconds"].values()):
+        differ(f"{name}, seconds by kind", a["kind_seconds"], "finite")
+
+    # the table's first line of this arrangement
+    line = next((l for l in table.splitlines() if l.startswith(name + "  ")), "")
+    for text in (f"{a['images_per_second']:.1f}", f"{a['speed_up']:.2f}", f"{100 * a['efficiency']:.1f} %"):
+        if text not in line:
+            differ(f"{name}, line of the table", repr(line), text)
+
+
+# every element closed, nothing fetched from elsewhere
+class Page(HTMLParser):
+    void = {"meta", "link", "br", "hr", "img", "col", "input"}
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in self.void:
+            self.open.append(tag)
+        for key, value in attributes:
+            if key in ("src", "href", "xlink:href") and not (value or "").startswith("#"):
+                differ("bench.html", f"{key}={value}", "no reference to elsewhere")
+        if tag == "script":
+            differ("bench.html", "<script>", "none")
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in self.void:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            differ("bench.html", f"</{tag}>", "the end of the innermost open element")
+
+
+if (folder / "bench.html").exists():
+    page = Page()
+    page.feed((folder / "bench.html").read_text())
+    page.close()
+    if page.open:
+        differ("bench.html, elements left open", page.open, [])
+    root = xml.parse(folder / "bench.svg").getroot()
+    if root.tag != "{http://www.w3.org/2000/svg}svg":
+        differ("bench.svg", root.tag, "svg")
