@@ -1,5 +1,6 @@
 #include "cli/args.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,8 @@ typedef enum {
     SWEEP,
     SCALING,
     JSON,
+    TRACE,
+    TRACE_UPDATES,
     LIST,
     HELP,
     VERSION
@@ -69,6 +72,10 @@ static const struct {
     { "--layers", NULL, LAYERS, FOR_BENCH,
         "time each instruction of an update instead, for a thirtieth of --seconds each" },
     { "--json", NULL, JSON, FOR_DEVICES, "print the devices as one JSON object" },
+    { "--trace", "FILE", TRACE, FOR_TRAIN,
+        "write a timeline of some updates on all ranks, for Perfetto or chrome://tracing" },
+    { "--trace-updates", "FROM:TO", TRACE_UPDATES, FOR_TRAIN,
+        "which ones: from number FROM (0 is the first) up to TO - 1 (default: 10:30)" },
     { "--list", NULL, LIST, FOR_ALL, "print every option of the configuration, with default and range" },
     { "--help", NULL, HELP, FOR_ALL, "print this" },
     { "--version", NULL, VERSION, FOR_ALL, "print version, compiler and libraries" },
@@ -124,6 +131,25 @@ static ls_status parse_scaling(const char *text, ls_args *args) {
     return ls_fail(LS_USAGE, "--scaling %s: strong, weak or both are allowed", text);
 }
 
+static ls_status parse_updates(const char *text, ls_args *args) {
+    char *middle, *end;
+    errno = 0;
+    long long from = strtoll(text, &middle, 10), to = 0;
+    int good = isdigit((unsigned char)text[0]) && *middle == ':' && isdigit((unsigned char)middle[1]);
+    if (good) {
+        to = strtoll(middle + 1, &end, 10);
+        good = *end == 0 && errno == 0 && to > from;
+    }
+    if (!good)
+        return ls_fail(LS_USAGE,
+            "--trace-updates %s: two whole numbers FROM:TO are allowed, the first update and the first one left out, "
+            "as in 10:30",
+            text);
+    args->trace_from = from;
+    args->trace_to = to;
+    return LS_SUCCESS;
+}
+
 static ls_status apply_option(ls_args *args, option_id id, const char *value) {
     switch (id) {
     case SET:
@@ -161,6 +187,12 @@ static ls_status apply_option(ls_args *args, option_id id, const char *value) {
     case JSON:
         args->json = 1;
         break;
+    case TRACE:
+        if (args->trace) return ls_fail(LS_USAGE, "--trace given twice: %s and %s", args->trace, value);
+        args->trace = value;
+        break;
+    case TRACE_UPDATES:
+        return parse_updates(value, args);
     case LIST:
         args->command = LS_COMMAND_LIST;
         break;
@@ -251,6 +283,8 @@ ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
         }
         if (is_answered_at_once(args->command)) return LS_SUCCESS;
     }
+    if (args->trace_to && !args->trace)
+        return ls_fail(LS_USAGE, "--trace-updates: only with --trace FILE, where the timeline goes");
     if (!commands[command].files[0]) return LS_SUCCESS;
     if (!args->config || (command == LS_COMMAND_EVAL && !args->weights))
         return ls_fail(LS_USAGE, "no %s file: %s %s ('train --help' says more)",

@@ -2,6 +2,7 @@
 #ifndef LS_CLI_ARGS_H
 #define LS_CLI_ARGS_H
 
+#include <stdint.h>
 #include <stdio.h>
 #include "base/status.h"
 
@@ -29,8 +30,10 @@ typedef struct { // texts are borrowed from argv
     int layers;                             // bench
     const char *sweeps[LS_ARGS_SWEEPS_MAX]; // bench: "KEY=VALUE,VALUE"
     int sweep_count;
-    int weak, strong; // bench: the kinds of scaling that are measured
-    int json;         // devices
+    int weak, strong;             // bench: the kinds of scaling that are measured
+    int json;                     // devices
+    const char *trace;            // file; NULL: not given
+    int64_t trace_from, trace_to; // updates; both 0: not given
 } ls_args;
 
 // LS_USAGE: unknown option (with the nearest valid one), missing argument, wrong number of files.

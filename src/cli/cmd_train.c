@@ -8,6 +8,7 @@
 #include "train/metrics.h"
 #include "train/run_folder.h"
 #include "train/summary.h"
+#include "train/trace_file.h"
 #include "train/trainer.h"
 
 // The folder of this run; metrics exist on rank 0 only.
@@ -58,6 +59,7 @@ static ls_status close_files(
 static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer) {
     const ls_train_facts *facts = ls_trainer_about(trainer);
     run_files files = { .metrics = NULL };
+    if (args->trace) LS_TRY(ls_command_agree(comm, ls_trainer_trace(trainer, args->trace_from, args->trace_to)));
     ls_train_summary summary = { .status = "" };
     ls_status status = ls_command_agree(comm, open_files(args, facts, &files));
     LS_TRY(status); // then there are no metrics: opening them is the last step
@@ -67,11 +69,12 @@ static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer) 
     if (ls_failed(status) && facts->comm->rank == 0) status = close_files(trainer, &files, &summary, status);
     LS_TRY(ls_command_agree_or_abort(comm, status));
 
+    ls_status traced = args->trace ? ls_trainer_write_trace(trainer, args->trace) : LS_SUCCESS;
     LS_TRY(ls_command_agree(comm, ls_comm_broadcast(comm, files.folder.path, sizeof files.folder.path, 0)));
     status = save_weights(trainer, &files);
     LS_TRY(ls_command_agree(comm, close_files(trainer, &files, &summary, status)));
     if (facts->comm->rank == 0) ls_report_end(facts, &summary, files.folder.path);
-    return LS_SUCCESS;
+    return ls_command_agree(comm, traced); // the run is whole in any case
 }
 
 static ls_status print_plan(const ls_trainer *trainer) {
@@ -84,12 +87,18 @@ static ls_status print_config(const ls_config *cfg, int rank) {
     return fflush(stdout) == 0 ? LS_SUCCESS : ls_fail(LS_STORAGE, "standard output: cannot be written");
 }
 
+// Before hours of training, not after.
+static ls_status check_trace(const ls_args *args, int rank) {
+    return args->trace && rank == 0 ? ls_trace_file_check(args->trace) : LS_SUCCESS;
+}
+
 ls_status ls_cmd_train(const ls_args *args, ls_comm *comm) {
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
     if (args->print_config) return ls_command_agree(comm, print_config(&cfg, ls_comm_about(comm)->rank));
 
     ls_trainer *trainer = NULL;
+    LS_TRY(ls_command_agree(comm, check_trace(args, ls_comm_about(comm)->rank)));
     LS_TRY(ls_command_agree(comm, ls_trainer_new(&cfg, comm, &trainer)));
     ls_status status = args->dry_run ? ls_command_agree(comm, print_plan(trainer)) : train(args, comm, trainer);
     ls_trainer_free(trainer);

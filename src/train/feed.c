@@ -32,6 +32,7 @@ struct ls_feed {
     int64_t left;                      // that may still be acquired
     int64_t acquired, taken, released; // micro-batches since start; on a device in host memory: all the same
     double wait_seconds;               // of loaders that are gone
+    ls_timeline *timeline;
 };
 
 static size_t align(size_t bytes) {
@@ -192,6 +193,10 @@ void ls_feed_stop(ls_feed *f) {
     f->loader = NULL;
 }
 
+void ls_feed_trace(ls_feed *f, ls_timeline *timeline) {
+    f->timeline = timeline;
+}
+
 double ls_feed_wait_seconds(const ls_feed *f) {
     return f->wait_seconds + (f->loader ? ls_loader_wait_seconds(f->loader) : 0);
 }
@@ -221,8 +226,16 @@ static ls_status stage(ls_feed *f) {
     size_t to = (size_t)(f->acquired % DEVICE_SLOTS) * f->layout.bytes;
     LS_TRY(acquire(f, &slot->batch));
     size_t from = (size_t)slot->batch.slot * f->layout.bytes;
+    ls_timeline_begin(f->timeline,
+        &(ls_span){ .lane = LS_TRACE_COPIES,
+            .name = "inputs to device",
+            .number = slot->batch.micro,
+            .update = slot->batch.epoch * f->batches.windows + slot->batch.window,
+            .bytes = (double)f->layout.bytes },
+        f->copies);
     api->copy(ls_buffer_at(f->staged, to, f->layout.bytes), ls_buffer_at(f->ring, from, f->layout.bytes),
         f->layout.bytes, f->copies);
+    ls_timeline_end(f->timeline, LS_TRACE_COPIES, f->copies);
     api->event_record(slot->copied, f->copies);
     return LS_SUCCESS;
 }

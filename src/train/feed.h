@@ -9,6 +9,7 @@
 #define LS_TRAIN_FEED_H
 
 #include "data/loader.h"
+#include "device/timeline.h"
 #include "train/program.h"
 
 enum { LS_FEED_AHEAD = 2 };
@@ -36,6 +37,7 @@ int ls_feed_started(const ls_feed *feed);
 // for them. done: what was enqueued since then was all that reads them.
 LS_CHECKED ls_status ls_feed_next(ls_feed *feed, ls_program_inputs *inputs, ls_batch *batch);
 LS_CHECKED ls_status ls_feed_done(ls_feed *feed);
+void ls_feed_trace(ls_feed *feed, ls_timeline *timeline);                       // shows its copies there; borrowed
 double ls_feed_wait_seconds(const ls_feed *feed);                               // for the loader, since new
 size_t ls_feed_bytes(const ls_feed *feed);                                      // ring, slots and resident data set
 size_t ls_feed_device_bytes(ls_device *device, const ls_feed_options *options); // what new would take on the device

@@ -1,6 +1,7 @@
 #include "train/recorder.h"
 
 #include <stdlib.h>
+#include "base/trace.h"
 
 enum { LIMIT = 64 }; // pieces of work; a run has a handful
 
@@ -49,9 +50,10 @@ static entry *find(ls_recorder *r, const ls_recorder_key *key) {
 }
 
 ls_status ls_recorder_run(ls_recorder *r, ls_recorder_key key, void (*enqueue)(void *context), void *context) {
-    entry *e = r->record ? find(r, &key) : NULL;
+    const int record = r->record && !ls_trace_on(); // a trace shows single instructions
+    entry *e = record ? find(r, &key) : NULL;
     if (!e) {
-        if (r->record && r->count < LIMIT) r->entries[r->count++] = (entry){ .key = key };
+        if (record && r->count < LIMIT) r->entries[r->count++] = (entry){ .key = key };
         enqueue(context);
         return LS_SUCCESS;
     }

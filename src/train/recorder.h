@@ -1,6 +1,6 @@
 // recorder.h - runs a piece of work that is enqueued over and over: eagerly the first time, so that plans and libraries
 // settle; recorded the second time; from then on the recording is launched whole. The results are the same bits. On a
-// device that cannot record, or with device.graphs = false, every time is the first.
+// device that cannot record, with device.graphs = false, and while a trace is on, every time is the first.
 #ifndef LS_TRAIN_RECORDER_H
 #define LS_TRAIN_RECORDER_H
 

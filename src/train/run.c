@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/trace.h"
 #include "train/trainer_internal.h"
 
 static const double REFRESH_SECONDS = 0.1; // between refreshes of a display
@@ -23,8 +24,20 @@ ls_status ls_trainer_start_feed(ls_trainer *t) {
         .first_window = t->next.window,
         .epochs = INT32_MAX, // the run decides when it ends, not the loader
         .workers = (int)cfg->data_workers,
+        .traced = 1,
     };
     return ls_feed_start(t->feed, &options, -1);
+}
+
+static double traced_clock(void) {
+    return ls_trace_on() ? ls_clock_seconds() : 0;
+}
+
+// What the host did from start_s, as traced_clock said, until now; 0: not traced.
+static void add_span(ls_trace_lane lane, const char *name, int64_t update, double start_s) {
+    if (start_s == 0) return;
+    ls_trace_add(&(ls_span){
+        .lane = lane, .name = name, .number = -1, .update = update, .start_s = start_s, .end_s = ls_clock_seconds() });
 }
 
 // How many of the window's micro-batches fall to this rank: fewer, or none, in a short last window.
@@ -120,18 +133,27 @@ static ls_status give_update(ls_trainer *t) {
         .lr = (float)(t->cfg->optimizer_rate * ls_schedule_factor(&t->schedule, (double)p->samples)),
         .number = p->updates,
     };
+    double start_s = traced_clock();
+    ls_trace_update(p->updates);
     ls_comm_phase(t->comm, "forward and backward", p->updates);
     ls_update_begin(t->update, &window);
     for (int m = 0; m < window.mine; m++) LS_TRY(give_micro_batch(t));
+    double finish_s = traced_clock();
     ls_comm_phase(t->comm, "reducing gradients", p->updates);
     LS_TRY(ls_update_end(t->update));
+    add_span(LS_TRACE_HOST, "finish", p->updates, finish_s);
+    add_span(LS_TRACE_HOST, "give", p->updates, start_s);
     move_on(&t->next, b);
     return LS_SUCCESS;
 }
 
 static ls_status retire_update(ls_trainer *t, ls_train_state *state) {
     ls_micro_result result;
+    double start_s = traced_clock();
     LS_TRY(ls_update_retire(t->update, state, &result));
+    if (t->device->api->record_begin) add_span(LS_TRACE_WAITS, "device", t->done.updates, start_s);
+    LS_TRY(ls_timeline_resolve(t->tracing.timeline, t->done.updates));
+    add_span(LS_TRACE_HOST, "retire", t->done.updates, start_s);
     t->skipped = state->skipped;
     add_result(&t->since_report, &result);
     add_result(&t->of_epoch, &result);
@@ -141,6 +163,10 @@ static ls_status retire_update(ls_trainer *t, ls_train_state *state) {
 }
 
 ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state) {
+    if (t->tracing.timeline) {
+        if (t->done.updates == t->tracing.next) LS_TRY(ls_trainer_turn_trace(t));
+        if (end > t->tracing.next) end = t->tracing.next;
+    }
     while (t->next.updates < end && t->next.updates - t->done.updates < t->depth) LS_TRY(give_update(t));
     return retire_update(t, state);
 }
@@ -215,6 +241,7 @@ static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *sta
     int last = t->done.updates == t->facts.updates_planned;
     run->progress.record = t->done.updates % t->cfg->log_every == 0 || epoch_ended || last;
     if (!run->progress.record && now - run->last_refresh < REFRESH_SECONDS) return LS_SUCCESS;
+    double start_s = traced_clock();
     measure(t, run, state, now);
     run->last_refresh = now;
     if (run->progress.record) {
@@ -224,6 +251,7 @@ static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *sta
         t->since_report = (ls_micro_result){ 0 };
     }
     show(t, run);
+    add_span(LS_TRACE_HOST, "write", t->done.updates - 1, start_s);
     if (run->progress.record) {
         run->last_report = now;
         run->samples_at_report = t->done.samples;
@@ -239,6 +267,7 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     if (!last && (every == 0 || t->done.epoch % every != 0)) return LS_SUCCESS;
     double before = ls_clock_seconds();
     LS_TRY(ls_trainer_evaluate(t, &run->evaluation));
+    if (ls_trace_on()) add_span(LS_TRACE_HOST, "evaluate", t->done.updates - 1, before);
     for (int i = 0; t->facts.comm->rank == 0 && i < run->observer_count; i++)
         if (run->observers[i].evaluated) run->observers[i].evaluated(run->observers[i].context, &run->evaluation);
     run->last_report += ls_clock_seconds() - before; // evaluation does not count against the rate

@@ -8,6 +8,7 @@
 #include "base/cpus.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/trace.h"
 #include "base/version.h"
 #include "dist/fingerprint.h"
 #include "train/trainer_internal.h"
@@ -416,7 +417,9 @@ void ls_trainer_free(ls_trainer *t) {
     if (t->queue) (void)t->device->api->queue_sync(t->queue); // what a failed run left under way
     ls_feed_free(t->feed);
     ls_feed_free(t->eval_feed);
-    ls_update_free(t->update); // its recordings hold the programs' buffers
+    ls_update_free(t->update);                 // its recordings hold the programs' buffers
+    if (t->tracing.timeline) ls_trace_close(); // nobody records any more
+    ls_timeline_free(t->tracing.timeline);
     free_programs(t);
     ls_arenas_free(t->arenas);
     if (t->device) {

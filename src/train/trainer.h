@@ -108,6 +108,12 @@ LS_CHECKED ls_status ls_trainer_evaluate(ls_trainer *trainer, ls_train_evaluatio
 // read.
 LS_CHECKED ls_status ls_trainer_save_weights(ls_trainer *trainer, const char *path);
 LS_CHECKED ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *path);
+// Traces updates [from, to) of the run that comes (base/trace.h); 0, 0: some 20 after some 10 that warm up, or what
+// a short run has of them. All ranks; once, before the first update. Traced updates are enqueued one instruction after
+// another, not as recordings. LS_USAGE: the run has no such updates.
+LS_CHECKED ls_status ls_trainer_trace(ls_trainer *trainer, int64_t from, int64_t to);
+// The trace of all ranks, after the run; rank 0 writes. All ranks; the status is each rank's own.
+LS_CHECKED ls_status ls_trainer_write_trace(ls_trainer *trainer, const char *path);
 // Counters since new, for bench.
 double ls_trainer_loader_wait_seconds(const ls_trainer *trainer);
 double ls_trainer_comm_seconds_exposed(const ls_trainer *trainer);

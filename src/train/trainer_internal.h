@@ -6,6 +6,7 @@
 #include "train/compile.h"
 #include "train/feed.h"
 #include "train/schedule.h"
+#include "train/trace_events.h"
 #include "train/trainer.h"
 #include "train/update.h"
 
@@ -13,6 +14,15 @@
 typedef struct {
     int64_t epoch, window, updates, samples;
 } ls_position;
+
+// A trace of some updates; nothing in a run without one.
+typedef struct {
+    int64_t from, to;      // updates
+    int64_t next;          // update before which the trace begins or ends; INT64_MAX: none
+    ls_timeline *timeline; // NULL: not traced
+    ls_trace_facts facts;
+    double start_s;
+} ls_trainer_tracing;
 
 struct ls_trainer {
     const ls_config *cfg;
@@ -30,6 +40,7 @@ struct ls_trainer {
     ls_feed *feed, *eval_feed;
     ls_batches eval_batches;
     ls_schedule schedule;
+    ls_trainer_tracing tracing;
     int depth;              // updates that may be under way: 1 on a device in host memory
     ls_position done, next; // updates that are retired; those that the device was given
     int64_t skipped;
@@ -43,5 +54,8 @@ LS_CHECKED ls_status ls_trainer_start_feed(ls_trainer *t); // at the next update
 LS_CHECKED ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state);
 // One update, given and retired.
 LS_CHECKED ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state);
+
+// Update tracing.next comes next and nothing is under way: the trace begins or ends. All ranks.
+LS_CHECKED ls_status ls_trainer_turn_trace(ls_trainer *t);
 
 #endif

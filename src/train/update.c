@@ -42,6 +42,7 @@ struct ls_update {
     int depth;
     int64_t begun, retired; // updates
     size_t workspace_bytes;
+    ls_timeline *timeline;
     // of the update in progress
     int micros_left, micros_done, launched;
 };
@@ -261,6 +262,10 @@ void ls_update_free(ls_update *u) {
     free(u);
 }
 
+void ls_update_trace(ls_update *u, ls_timeline *timeline) {
+    u->timeline = timeline;
+}
+
 const ls_optimizer *ls_update_optimizer(const ls_update *u) {
     return u->optimizer;
 }
@@ -293,10 +298,22 @@ static ls_buffer fixed_range(const ls_update *u, const bucket *b) {
     return ls_arenas_range(u->arenas->fixed, b->range.first, b->range.count, sizeof(int64_t));
 }
 
+// What a trace shows beside the program's instructions.
+static void begin_span(ls_update *u, const char *name) {
+    ls_timeline_begin(u->timeline,
+        &(ls_span){ .lane = LS_TRACE_COMPUTE, .name = name, .number = -1, .update = LS_TRACE_NO_UPDATE }, u->queue);
+}
+
+static void end_span(ls_update *u) {
+    ls_timeline_end(u->timeline, LS_TRACE_COMPUTE, u->queue);
+}
+
 // What adds up over the micro-batches of an update begins at zero.
 static void start_sums(ls_update *u) {
+    begin_span(u, "sums to zero");
     zero_slab(u, u->ordered ? u->arenas->fixed : u->arenas->grad);
     u->device->api->zero(u->result, sizeof(ls_micro_result), u->queue);
+    end_span(u);
 }
 
 void ls_update_begin(ls_update *u, const ls_window *window) {
@@ -325,7 +342,9 @@ static void buckets_complete(ls_update *u, int up_to) {
             ls_buffer args[LS_GRAD_FIX_ARGS] = { [LS_GRAD_FIX_GRAD] = grad_range(u, b),
                 [LS_GRAD_FIX_STATE] = u->state,
                 [LS_GRAD_FIX_FIXED] = fixed_range(u, b) };
+            begin_span(u, "bucket to fixed point");
             ls_plan_run(b->fix, args, workspace_of(u), u->queue);
+            end_span(u);
         }
         if (u->micros_left <= 1 && u->reducer) ls_reducer_launch(u->reducer, u->launched);
         u->launched++;
@@ -371,11 +390,19 @@ static void run_control(ls_update *u) {
 
 // Everything from the reduced gradient on.
 static void step(ls_update *u) {
-    if (u->ordered) unfix_buckets(u);
+    if (u->ordered) {
+        begin_span(u, "gradient from fixed point");
+        unfix_buckets(u);
+        end_span(u);
+    }
+    begin_span(u, "gradient statistics");
     run_control(u);
+    end_span(u);
+    begin_span(u, "optimizer");
     ls_optimizer_run(u->optimizer, u->queue);
     for (int r = 0; r < u->running_count; r++)
         ls_plan_run(u->running[r].plan, u->running[r].args, workspace_of(u), u->queue);
+    end_span(u);
 }
 
 typedef struct {
@@ -388,9 +415,13 @@ static void enqueue_micro(void *context) {
     const micro_work *work = context;
     ls_update *u = work->update;
     if (u->micros_done == 0) start_sums(u);
-    if (u->ordered) zero_slab(u, u->arenas->grad);
+    if (u->ordered) {
+        begin_span(u, "gradient to zero");
+        zero_slab(u, u->arenas->grad);
+        end_span(u);
+    }
     u->launched = 0;
-    ls_program_hooks hooks = { .context = u, .complete = on_complete };
+    ls_program_hooks hooks = { .context = u, .complete = on_complete, .timeline = u->timeline };
     ls_program_run(work->program, work->inputs, u->queue, &hooks);
     if (u->ordered || u->micros_left == 1) buckets_complete(u, -1); // the statistics
     if (u->micros_left == 1 && !u->reducer) step(u);

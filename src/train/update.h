@@ -25,7 +25,8 @@ typedef struct ls_update ls_update;
 // The loss is scaled for fp16 storage.
 LS_CHECKED ls_status ls_update_new(
     const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, ls_queue *queue, int depth, ls_update **out);
-void ls_update_free(ls_update *update); // NULL is allowed
+void ls_update_trace(ls_update *update, ls_timeline *timeline); // shows its work there; borrowed
+void ls_update_free(ls_update *update);                         // NULL is allowed
 const ls_optimizer *ls_update_optimizer(const ls_update *update);
 size_t ls_update_device_bytes(const ls_update *update); // records and workspace on the device
 // Buffers that programs read: state, result.

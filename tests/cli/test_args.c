@@ -42,6 +42,19 @@ static const struct {
     { { "a.ini", "--run-dir=" }, "--run-dir: needs a value: --run-dir DIR" },
     { { "a.ini", "--run-dir", "d", "--run-dir", "e" }, "--run-dir given twice: d and e" },
     { { "a.ini", "--dry-run=yes" }, "--dry-run: takes no value, but got 'yes'" },
+    { { "a.ini", "--trace", "t", "--trace", "u" }, "--trace given twice: t and u" },
+    { { "a.ini", "--trace-updates", "1:2" }, "--trace-updates: only with --trace FILE, where the timeline goes" },
+    { { "a.ini", "--trace", "t", "--trace-updates", "5:5" },
+        "--trace-updates 5:5: two whole numbers FROM:TO are allowed, the first update and the first one left out, as "
+        "in 10:30" },
+    { { "a.ini", "--trace", "t", "--trace-updates", "-1:5" },
+        "--trace-updates -1:5: two whole numbers FROM:TO are allowed, the first update and the first one left out, as "
+        "in 10:30" },
+    { { "a.ini", "--trace", "t", "--trace-updates", "5" }, "--trace-updates 5: two whole numbers FROM:TO are allowed, "
+                                                           "the first update and the first one left out, as in 10:30" },
+    { { "a.ini", "--trace", "t", "--trace-updates", "1:99999999999999999999" },
+        "--trace-updates 1:99999999999999999999: two whole numbers FROM:TO are allowed, the first update and the first "
+        "one left out, as in 10:30" },
     { { "bench", "a.ini", "--seconds", "fast" }, "--seconds fast: a number from 0.1 to 3600 is allowed" },
     { { "bench", "a.ini", "--seconds", "nan" }, "--seconds nan: a number from 0.1 to 3600 is allowed" },
     { { "bench", "a.ini", "--seconds=0" }, "--seconds 0: a number from 0.1 to 3600 is allowed" },
@@ -112,6 +125,27 @@ static const struct {
             .repeats = 5 } },
     { { "bench", "a.ini", "--scaling", "weak" },
         { .command = LS_COMMAND_BENCH, .config = "a.ini", .weak = 1, .seconds = 3, .repeats = 5 } },
+    { { "a.ini", "--trace", "t.json" }, { .command = LS_COMMAND_TRAIN,
+                                            .config = "a.ini",
+                                            .seconds = 3,
+                                            .repeats = 5,
+                                            .strong = 1,
+                                            .trace = "t.json" } },
+    { { "a.ini", "--trace=t.json", "--trace-updates=0:12" }, { .command = LS_COMMAND_TRAIN,
+                                                                 .config = "a.ini",
+                                                                 .seconds = 3,
+                                                                 .repeats = 5,
+                                                                 .strong = 1,
+                                                                 .trace = "t.json",
+                                                                 .trace_to = 12 } },
+    { { "a.ini", "--trace-updates", "3:5", "--trace", "t.json" }, { .command = LS_COMMAND_TRAIN,
+                                                                      .config = "a.ini",
+                                                                      .seconds = 3,
+                                                                      .repeats = 5,
+                                                                      .strong = 1,
+                                                                      .trace = "t.json",
+                                                                      .trace_from = 3,
+                                                                      .trace_to = 5 } },
     { { "devices" }, { .command = LS_COMMAND_DEVICES, .seconds = 3, .repeats = 5, .strong = 1 } },
     { { "devices", "--json" }, { .command = LS_COMMAND_DEVICES, .json = 1, .seconds = 3, .repeats = 5, .strong = 1 } },
     { { "devices", "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5, .strong = 1 } },
@@ -131,7 +165,8 @@ static int same_args(const ls_args *a, const ls_args *b) {
                a->set_count == b->set_count && same_text(a->run_dir, b->run_dir) &&
                a->print_config == b->print_config && a->dry_run == b->dry_run && a->quiet == b->quiet &&
                a->strong == b->strong && a->weak == b->weak && a->sweep_count == b->sweep_count &&
-               a->seconds == b->seconds && a->repeats == b->repeats && a->layers == b->layers && a->json == b->json;
+               a->seconds == b->seconds && a->repeats == b->repeats && a->layers == b->layers && a->json == b->json &&
+               same_text(a->trace, b->trace) && a->trace_from == b->trace_from && a->trace_to == b->trace_to;
     for (int i = 0; same && i < a->sweep_count; i++) same = same_text(a->sweeps[i], b->sweeps[i]);
     for (int i = 0; same && i < a->set_count; i++) same = same_text(a->sets[i], b->sets[i]);
     return same;

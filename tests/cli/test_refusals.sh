@@ -34,12 +34,18 @@ refused "eval without weights" 2 "no weights file" alone eval tiny.ini
 refused "eval of missing weights" 7 "nothing.safetensors" alone eval tiny.ini nothing.safetensors
 refused "eval of what are no weights" 7 "tiny.ini" alone eval tiny.ini tiny.ini
 refused "bench into a file" 7 "file" alone bench tiny.ini --run-dir file
+refused "trace in a folder that is not there" 7 "nowhere/t.json" alone tiny.ini --trace nowhere/t.json
+refused "trace into a folder" 7 "is a folder" alone tiny.ini --trace used
+refused "trace of updates beyond the run" 2 "updates 0 to 15" alone tiny.ini --trace t.json --trace-updates 10:17
+refused "trace of updates that are none" 2 "--trace-updates 7:3" alone tiny.ini --trace t.json --trace-updates 7:3
 # On two ranks: one for every step of the start.
 refused "two ranks: unknown option" 2 "unknown option --quit; did you mean --quiet?" two tiny.ini --quit
 refused "two ranks: misspelt key" 2 "epochs" two misspelt.ini
 refused "two ranks: missing data" 3 "$here/nodata" two tiny.ini --set data.dataset=cifar10 --set data.path="$here/nodata"
 refused "two ranks: run folder holds a run" 2 "used holds a run already" two tiny.ini --run-dir used
 refused "two ranks: eval of missing weights" 7 "nothing.safetensors" two eval tiny.ini nothing.safetensors
+refused "two ranks: trace in a folder that is not there" 7 "nowhere/t.json" two tiny.ini --trace nowhere/t.json
+refused "two ranks: trace of updates beyond the run" 2 "updates 0 to 15" two tiny.ini --trace t.json --trace-updates 10:17
 refused "global batch smaller than the ranks" 2 "global_batch" ranks 4 60 "$train" tiny.ini --set train.global_batch=2
 refused "global batch that the ranks do not divide" 2 "global_batch" ranks 3 60 "$train" tiny.ini
 check "nothing was created" "$(find . | sort | diff before - && echo same)" same
