@@ -1,14 +1,12 @@
 #include "device/cuda_libraries.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "base/status.h"
+#include "device/cuda_search.h"
 #include "lockstep_cuda_build.h" // what the plugin was built with: cmake/cuda.cmake
 
 // snprintf, where a text that is too long is meant to be cut.
@@ -20,75 +18,10 @@ static void say(char *text, size_t bytes, const char *format, ...) {
     va_end(args);
 }
 
-// --- searching
-
 typedef struct {
     const char *folders; // NULL: everywhere
     int whole;
 } search;
-
-typedef struct {
-    void *handle;
-    char path[LS_CUDA_PATH_BYTES];
-    char error[LS_CUDA_PATH_BYTES]; // the loader's words when a file was there and did not open
-} opened;
-
-// Opens `file`, a path or a name for the loader to find; 1 when it opened.
-static int open_file(const char *file, opened *out) {
-    out->handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (!out->handle) {
-        const char *words = dlerror();
-        if (strchr(file, '/') && !out->error[0]) say(out->error, sizeof out->error, "%s", words ? words : file);
-        return 0;
-    }
-    struct link_map *map = NULL;
-    const char *path = dlinfo(out->handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] ? map->l_name : file;
-    say(out->path, sizeof out->path, "%s", path);
-    return 1;
-}
-
-static int open_in_folders(const char *folders, const char *soname, opened *out) {
-    while (folders && *folders) {
-        int length = (int)strcspn(folders, ":");
-        char file[LS_CUDA_PATH_BYTES + 64];
-        say(file, sizeof file, "%.*s/%s", length < LS_CUDA_PATH_BYTES ? length : 0, folders, soname);
-        if (length > 0 && access(file, F_OK) == 0 && open_file(file, out)) return 1;
-        folders += length + (folders[length] == ':');
-    }
-    return 0;
-}
-
-// cuda/lib in the program's folder and the four above it: build/PRESET/bin/train stands three below the repository.
-static int open_beside_program(const char *soname, opened *out) {
-    char folder[LS_CUDA_PATH_BYTES];
-    ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 16);
-    if (length <= 0) return 0;
-    folder[length] = '\0';
-    for (int level = 0; level < 5; level++) {
-        char *slash = strrchr(folder, '/');
-        if (!slash) return 0;
-        say(slash, 16, "/cuda/lib");
-        if (open_in_folders(folder, soname, out)) return 1;
-        *slash = '\0';
-    }
-    return 0;
-}
-
-static int open_library(const search *where, const char *soname, int is_driver, opened *out) {
-    *out = (opened){ .handle = NULL };
-    if (where->folders) return open_in_folders(where->folders, soname, out);
-    if (open_in_folders(getenv("LD_LIBRARY_PATH"), soname, out)) return 1;
-    if (!is_driver && open_beside_program(soname, out)) return 1;
-    if (!is_driver && open_in_folders(LS_CUDA_BUILD_FOLDERS, soname, out)) return 1;
-    return open_file(soname, out);
-}
-
-// A function of an open library into *function, a function pointer; 1 when it is there.
-static int find(void *handle, const char *name, void *function) {
-    void *address = dlsym(handle, name);
-    memcpy(function, &address, sizeof address);
-    return address != NULL;
-}
 
 // --- versions: 13000 is 13.0 in CUDA's own numbers (thousands), 91900 is 9.19.0 in the libraries' (ten thousands)
 
@@ -164,15 +97,18 @@ static const char *init_fix(int error) {
 
 static int driver_open(void *handle, driver_api *api) {
     *api = (driver_api){ .handle = handle };
-    int complete = find(handle, "cuInit", &api->init) && find(handle, "cuDriverGetVersion", &api->version) &&
-                   find(handle, "cuDeviceGetCount", &api->count) && find(handle, "cuDeviceGet", &api->get) &&
-                   find(handle, "cuDeviceGetName", &api->name) &&
-                   find(handle, "cuDeviceGetAttribute", &api->attribute) &&
-                   find(handle, "cuDeviceTotalMem_v2", &api->memory);
+    int complete = ls_cuda_search_find(handle, "cuInit", &api->init) &&
+                   ls_cuda_search_find(handle, "cuDriverGetVersion", &api->version) &&
+                   ls_cuda_search_find(handle, "cuDeviceGetCount", &api->count) &&
+                   ls_cuda_search_find(handle, "cuDeviceGet", &api->get) &&
+                   ls_cuda_search_find(handle, "cuDeviceGetName", &api->name) &&
+                   ls_cuda_search_find(handle, "cuDeviceGetAttribute", &api->attribute) &&
+                   ls_cuda_search_find(handle, "cuDeviceTotalMem_v2", &api->memory);
     // uuid: version 2 tells the slices of a card apart
-    if (!find(handle, "cuDeviceGetUuid_v2", &api->uuid)) find(handle, "cuDeviceGetUuid", &api->uuid);
-    find(handle, "cuDeviceGetPCIBusId", &api->pci);
-    find(handle, "cuGetErrorString", &api->error_text);
+    if (!ls_cuda_search_find(handle, "cuDeviceGetUuid_v2", &api->uuid))
+        ls_cuda_search_find(handle, "cuDeviceGetUuid", &api->uuid);
+    ls_cuda_search_find(handle, "cuDeviceGetPCIBusId", &api->pci);
+    ls_cuda_search_find(handle, "cuGetErrorString", &api->error_text);
     return complete;
 }
 
@@ -255,11 +191,11 @@ static void check_driver_age(int runtime_cuda, ls_cuda_machine *machine) {
 }
 
 static void look_at_driver(const search *where, ls_cuda_machine *machine) {
-    opened file;
+    ls_cuda_opened file;
     driver_api api;
     const char *needed =
         driver_needed(LS_CUDA_BUILD_RUNTIME / 1000, machine->driver_needed, sizeof machine->driver_needed);
-    if (!open_library(where, "libcuda.so.1", 1, &file)) {
+    if (!ls_cuda_search_open(where->folders, "libcuda.so.1", 1, &file)) {
         if (file.error[0])
             say(machine->driver_problem, sizeof machine->driver_problem,
                 "the NVIDIA driver's library does not open: %.200s; needed is driver %s; install it again", file.error,
@@ -327,11 +263,14 @@ static int is_required(int id) {
 
 static void nvml_versions(void *handle, ls_cuda_library *library, ls_cuda_machine *machine) {
     int (*init)(void), (*shutdown)(void), (*text)(char *, unsigned);
-    if (!find(handle, "nvmlInit_v2", &init) || !find(handle, "nvmlShutdown", &shutdown) || init() != 0) return;
-    if (find(handle, "nvmlSystemGetNVMLVersion", &text) && text(library->version, sizeof library->version) != 0)
+    if (!ls_cuda_search_find(handle, "nvmlInit_v2", &init) || !ls_cuda_search_find(handle, "nvmlShutdown", &shutdown) ||
+        init() != 0)
+        return;
+    if (ls_cuda_search_find(handle, "nvmlSystemGetNVMLVersion", &text) &&
+        text(library->version, sizeof library->version) != 0)
         library->version[0] = '\0';
     char *release = machine->driver_release;
-    if (!release[0] && find(handle, "nvmlSystemGetDriverVersion", &text) &&
+    if (!release[0] && ls_cuda_search_find(handle, "nvmlSystemGetDriverVersion", &text) &&
         text(release, sizeof machine->driver_release) != 0)
         release[0] = '\0';
     shutdown();
@@ -341,25 +280,28 @@ static void nvml_versions(void *handle, ls_cuda_library *library, ls_cuda_machin
 static int version_number(int id, void *handle) {
     int (*fill)(int *number), number = 0;
     size_t (*give)(void);
-    if (rows[id].call == RETURNS_SIZE && find(handle, rows[id].version_function, &give)) return (int)give();
-    if (rows[id].call == FILLS_INT && find(handle, rows[id].version_function, &fill) && fill(&number) == 0)
+    if (rows[id].call == RETURNS_SIZE && ls_cuda_search_find(handle, rows[id].version_function, &give))
+        return (int)give();
+    if (rows[id].call == FILLS_INT && ls_cuda_search_find(handle, rows[id].version_function, &fill) &&
+        fill(&number) == 0)
         return number;
     return 0;
 }
 
 // The same library of another major version, if there is one: its path and version as "found".
-static int find_other_major(const search *where, int id, opened *file) {
+static int find_other_major(const search *where, int id, ls_cuda_opened *file) {
     for (int i = 0; i < 4 && rows[id].other_majors[i]; i++) {
         char soname[64];
         say(soname, sizeof soname, "%s.%d", rows[id].stem, rows[id].other_majors[i]);
-        if (rows[id].other_majors[i] != rows[id].major && open_library(where, soname, 0, file)) return 1;
+        if (rows[id].other_majors[i] != rows[id].major && ls_cuda_search_open(where->folders, soname, 0, file))
+            return 1;
     }
     return 0;
 }
 
 static void describe_missing(const search *where, int id, const char *soname, const char *error, ls_cuda_library *out) {
     static const char fix[] = "scripts/fetch-cuda.sh gets it without root, or put its folder into LD_LIBRARY_PATH";
-    opened other;
+    ls_cuda_opened other;
     if (id == LS_CUDA_NVML) return; // comes with the driver; nothing depends on it
     if (error[0]) {
         say(out->problem, sizeof out->problem, "%s does not open: %.200s; needed is %s; %s", out->name, error,
@@ -380,7 +322,7 @@ static void describe_missing(const search *where, int id, const char *soname, co
 static void check_cudnn_cuda(void *handle, ls_cuda_library *out) {
     size_t (*made_for)(void);
     const int major = LS_CUDA_BUILD_RUNTIME / 1000;
-    if (!find(handle, "cudnnGetCudartVersion", &made_for)) return;
+    if (!ls_cuda_search_find(handle, "cudnnGetCudartVersion", &made_for)) return;
     size_t number = made_for();
     if (number == 0 || (int)(number / 1000) == major) return;
     say(out->problem, sizeof out->problem,
@@ -393,9 +335,9 @@ static void check_cudnn_cuda(void *handle, ls_cuda_library *out) {
 static void look_at_library(const search *where, int id, ls_cuda_machine *machine) {
     ls_cuda_library *out = &machine->libraries[id];
     char soname[64];
-    opened file;
+    ls_cuda_opened file;
     say(soname, sizeof soname, "%s.%d", rows[id].stem, rows[id].major);
-    if (!open_library(where, soname, id == LS_CUDA_NVML, &file)) {
+    if (!ls_cuda_search_open(where->folders, soname, id == LS_CUDA_NVML, &file)) {
         describe_missing(where, id, soname, file.error, out);
         return;
     }

@@ -1,15 +1,15 @@
 // cuda_libraries.h - what this machine has of NVIDIA's: driver, cards, libraries. It asks by dlopen, so the program
 // needs neither headers nor libraries of CUDA to be built or started.
 //
-// A library is looked for in the folders of LD_LIBRARY_PATH, in cuda/lib beside the program or above it (made by
-// scripts/fetch-cuda.sh), in the folders where the build found it, and in the system's cache; the driver in the first
-// and the last. What was found stays open: the plugin needs libraries by the same names, and the loader gives it these.
+// A library is looked for where cuda_search.h says. What was found stays open: the plugin needs libraries by the same
+// names, and the loader gives it these.
 #ifndef LS_DEVICE_CUDA_LIBRARIES_H
 #define LS_DEVICE_CUDA_LIBRARIES_H
 
 #include <stddef.h>
+#include "device/cuda_search.h"
 
-enum { LS_CUDA_CARDS_MAX = 64, LS_CUDA_TEXT_BYTES = 512, LS_CUDA_PATH_BYTES = 1024, LS_CUDA_CAPABILITY_MIN = 80 };
+enum { LS_CUDA_CARDS_MAX = 64, LS_CUDA_TEXT_BYTES = 512, LS_CUDA_CAPABILITY_MIN = 80 };
 
 typedef enum {
     LS_CUDA_RUNTIME,

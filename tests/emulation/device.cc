@@ -3,12 +3,16 @@
 
 #include <stdarg.h>
 #include <string.h>
+#include <chrono>
+#include <thread>
 
 namespace emu {
 
 settings &config = *new settings; // never freed: the program's end may still use the device
 static auto &settings_read = *new std::string;
 static auto &world = *new std::recursive_mutex;
+static int world_depth;       // of the thread that holds it
+static double world_left_at;  // when a thread left it last
 static uint64_t random_state;
 static bool started;
 static cudaError_t sticky_error = cudaSuccess;
@@ -25,6 +29,31 @@ void die(const char *format, ...) {
     fflush(stderr);
     abort();
 }
+
+double seconds_now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+world_lock::world_lock(bool host) : host_(host) {
+    world.lock();
+    world_depth++;
+}
+
+world_lock::~world_lock() {
+    if (--world_depth == 0 && host_) world_left_at = seconds_now();
+    world.unlock();
+}
+
+void leave_world_for(double seconds) {
+    int held = world_depth;
+    world_depth = 0;
+    for (int i = 0; i < held; i++) world.unlock();
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    for (int i = 0; i < held; i++) world.lock();
+    world_depth = held;
+}
+
+bool world_is_idle() { return seconds_now() - world_left_at > 1e-3 * static_cast<double>(config.idle); }
 
 uint64_t random_bits() { // splitmix64
     uint64_t z = random_state += 0x9E3779B97F4A7C15u;
@@ -81,6 +110,14 @@ static void set(settings *into, const std::string &key, const std::string &value
         { "drop_wait", &into->drop_wait },
         { "backlog", &into->backlog },
         { "protect", &into->protect },
+        { "collective", &into->collective },
+        { "collective_version", &into->collective_version },
+        { "collective_rank", &into->collective_rank },
+        { "collective_delay", &into->collective_delay },
+        { "collective_fail", &into->collective_fail },
+        { "collective_hang", &into->collective_hang },
+        { "collective_open_fail", &into->collective_open_fail },
+        { "idle", &into->idle },
     };
     for (const auto &row : numbers) {
         if (key == row.key) {
@@ -98,7 +135,8 @@ static void set(settings *into, const std::string &key, const std::string &value
         into->skip_barrier = value;
     } else {
         die("LOCKSTEP_EMULATION: '%s' is no setting; there are seed, memory, devices, sm, multiprocessors, driver, "
-            "runtime, name, malloc_fail, launch_fail, drop_wait, skip_barrier, backlog, protect",
+            "runtime, name, malloc_fail, launch_fail, drop_wait, skip_barrier, backlog, protect, idle, collective, "
+            "collective_version, collective_rank, collective_delay, collective_fail, collective_hang, collective_open_fail",
             key.c_str());
     }
 }
@@ -163,7 +201,7 @@ static cudaError_t driver_error() {
 }
 
 cudaError_t call(const std::function<cudaError_t()> &body) {
-    std::lock_guard<std::recursive_mutex> guard(world);
+    world_lock guard;
     if (!started) {
         start_anew();
     } else {
@@ -223,7 +261,7 @@ static int count_devices() { return static_cast<int>(config.visible.size()); }
 static bool is_device(int device) { return device >= 0 && device < count_devices(); }
 
 cudaError_t cudaGetDeviceCount(int *count) {
-    std::lock_guard<std::recursive_mutex> guard(emu::world);
+    emu::world_lock guard;
     emu::start_if_unused(); // a program that starts over finds a device that does
     *count = 0; // the real one too sets it when it fails
     return call([=] {
@@ -318,7 +356,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *text, int bytes, int device) {
 }
 
 cudaError_t cudaDeviceReset(void) {
-    std::lock_guard<std::recursive_mutex> guard(emu::world);
+    emu::world_lock guard;
     emu::start_anew();
     return emu::driver_error();
 }

@@ -31,6 +31,10 @@ struct settings {
     std::string skip_barrier;
     long backlog = 1024;
     long protect = 1;
+    long collective = 1, collective_version = 22809; // 0: no library; of the library
+    long collective_rank = -1;                       // the faults below are this rank's; -1: every rank's
+    long collective_delay = 0, collective_fail = 0, collective_hang = 0, collective_open_fail = 0;
+    long idle = 5; // ms
 };
 extern settings &config;
 
@@ -47,6 +51,20 @@ class shuffled {
   private:
     size_t n_, at_, step_;
 };
+
+// Every call holds this: one thread at a time is in the emulation.
+class world_lock {
+  public:
+    explicit world_lock(bool host = true); // a host's thread: not idle
+    ~world_lock();
+    world_lock(const world_lock &) = delete;
+
+  private:
+    bool host_;
+};
+void leave_world_for(double seconds); // of whoever holds it: others come in meanwhile
+double seconds_now();
+bool world_is_idle(); // no call since `idle` ms; under the lock
 
 // Every function of the runtime is one call of this: the world's lock, its fresh start where due, the errors that precede
 // the function's own, and the thread's last error.
@@ -77,6 +95,17 @@ void memory_forget_all();
 // streams.cc
 extern const char *now_running; // name of a kernel, or "copy", "memset"
 cudaError_t enqueue(cudaStream_t stream, const char *name, bool kernel, std::function<void()> run);
+// Work that can end only when other processes have come to it, too (ranks.cc). Others may run before it ends.
+class joint {
+  public:
+    virtual ~joint() = default;
+    virtual bool ready() = 0; // asked again and again once its turn has come; the first time begins it. True: end it
+    virtual void end() = 0;
+};
+// make: called at every launch, in the order of launches; recorded: from a graph.
+using joint_maker = std::function<std::shared_ptr<joint>(bool recorded)>;
+cudaError_t enqueue_joint(cudaStream_t stream, const char *name, joint_maker make);
+void run_what_can(); // and return when nothing can
 cudaError_t drain(cudaStream_t stream);          // runs until this stream is empty
 cudaError_t drain_all();                         // and until all are
 cudaError_t unsafe_call();                       // an error where this thread captures: the call is not allowed there

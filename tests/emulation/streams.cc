@@ -4,7 +4,6 @@
 // in a random order that the rules allow, until what was waited for is there.
 #include "emulation.h"
 
-#include <chrono>
 #include <deque>
 #include <set>
 #include <thread>
@@ -22,6 +21,7 @@ struct node {
     const char *name;
     bool kernel;
     std::function<void()> run;
+    joint_maker make; // not empty: a joint in place of run
     std::vector<size_t> before; // nodes that must have run
 };
 
@@ -44,6 +44,7 @@ struct graph_run {
     uint64_t ticket;
     std::vector<size_t> missing; // by node: how many that must run before it have not
     std::vector<size_t> ready;
+    std::vector<std::shared_ptr<joint>> joints; // by node; null: none
     size_t left;
 };
 
@@ -53,6 +54,7 @@ struct work {
     std::function<void()> run;
     std::shared_ptr<marker> record, wait;
     std::shared_ptr<graph_run> graph;
+    std::shared_ptr<emu::joint> joint;
 };
 
 } // namespace emu
@@ -169,13 +171,29 @@ static void begin(graph_run *g) {
     }
 }
 
+// Of g->ready: the places of those that can run now.
+static std::vector<size_t> able_nodes(graph_run *g) {
+    if (g->missing.empty()) begin(g);
+    std::vector<size_t> able;
+    for (size_t i = 0; i < g->ready.size(); i++) {
+        joint *j = g->joints[g->ready[i]].get();
+        if (!j || j->ready()) able.push_back(i);
+    }
+    return able;
+}
+
 static void run_a_node(graph_run *g) {
     const std::vector<node> &nodes = g->graph->nodes;
-    if (g->missing.empty()) begin(g);
-    if (g->left > 0) {
-        size_t pick = random_below(g->ready.size()), chosen = g->ready[pick];
+    std::vector<size_t> able = able_nodes(g);
+    if (g->left > 0 && !able.empty()) {
+        size_t pick = able[random_below(able.size())], chosen = g->ready[pick];
         g->ready.erase(g->ready.begin() + static_cast<std::ptrdiff_t>(pick));
-        run_one(nodes[chosen].name, nodes[chosen].kernel, nodes[chosen].run);
+        now_running = nodes[chosen].name;
+        if (g->joints[chosen])
+            g->joints[chosen]->end();
+        else
+            run_one(nodes[chosen].name, nodes[chosen].kernel, nodes[chosen].run);
+        g->joints[chosen] = nullptr;
         for (size_t i = chosen + 1; i < nodes.size(); i++)
             for (size_t before : nodes[i].before)
                 if (before == chosen && --g->missing[i] == 0) g->ready.push_back(i);
@@ -184,11 +202,25 @@ static void run_a_node(graph_run *g) {
     if (g->left == 0) g->graph->finished = g->ticket;
 }
 
-static bool can_run(const CUstream_st *s) {
+static bool can_run(CUstream_st *s) {
     if (s->queue.empty()) return false;
     const work &front = s->queue.front();
     if (front.wait) return front.wait->reached;
-    return !front.graph || front.graph->graph->finished + 1 == front.graph->ticket;
+    now_running = front.name;
+    if (front.joint) return front.joint->ready();
+    graph_run *g = front.graph.get();
+    return !g || (g->graph->finished + 1 == g->ticket && (!able_nodes(g).empty() || g->left == 0));
+}
+
+// Whether a stream goes on when other processes do.
+static bool awaits_others(const CUstream_st *s) {
+    if (s->queue.empty()) return false;
+    if (s->queue.front().joint) return true;
+    const graph_run *g = s->queue.front().graph.get();
+    bool awaited = false;
+    if (g)
+        for (size_t i : g->ready) awaited = awaited || g->joints[i];
+    return awaited;
 }
 
 static void run_front(CUstream_st *s) {
@@ -198,8 +230,10 @@ static void run_front(CUstream_st *s) {
         if (front->graph->left > 0) return;
     } else if (front->record) {
         front->record->reached = true;
-        front->record->seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+        front->record->seconds = seconds_now();
+    } else if (front->joint) {
+        now_running = front->name;
+        front->joint->end();
     } else if (!front->wait) {
         run_one(front->name, front->kernel, front->run);
     }
@@ -225,22 +259,34 @@ static void sweep() { // streams that were destroyed and have nothing left to do
     }
 }
 
-// Runs work until reached() says so. One stream often gets far ahead of the others, and no one can rely on when.
-static cudaError_t replay(const std::function<bool()> &reached) {
-    if (sticky() == cudaSuccess && !reached()) {
-        device_memory_open open;
-        size_t change = 1 + random_below(16); // one in so many steps looks for another stream
-        CUstream_st *running = nullptr;
-        while (sticky() == cudaSuccess && !reached()) {
-            if (!running || !can_run(running) || random_below(change) == 0) {
-                std::vector<CUstream_st *> able;
-                for (CUstream_st *s : streams)
-                    if (can_run(s)) able.push_back(s);
-                if (able.empty()) die_of_deadlock();
-                running = able[random_below(able.size())];
+// Runs work until reached() says so (true) or nothing can run before other processes have done their part (false). One
+// stream often gets far ahead of the others, and no one can rely on when.
+static bool run_until(const std::function<bool()> &reached) {
+    device_memory_open open;
+    size_t change = 1 + random_below(16); // one in so many steps looks for another stream
+    CUstream_st *running = nullptr;
+    while (sticky() == cudaSuccess && !reached()) {
+        if (!running || !can_run(running) || random_below(change) == 0) {
+            std::vector<CUstream_st *> able;
+            for (CUstream_st *s : streams)
+                if (can_run(s)) able.push_back(s);
+            if (able.empty()) {
+                if (std::any_of(streams.begin(), streams.end(), awaits_others)) return false;
+                die_of_deadlock();
             }
-            run_front(running);
+            running = able[random_below(able.size())];
         }
+        run_front(running);
+    }
+    return true;
+}
+
+// The host waits: while nothing can run, other threads may come in.
+static cudaError_t replay(const std::function<bool()> &reached, bool patient = true) {
+    double nap_s = 20e-6;
+    while (sticky() == cudaSuccess && !reached() && !run_until(reached) && patient) {
+        leave_world_for(nap_s);
+        nap_s = std::min(2 * nap_s, 1e-3);
     }
     if (sticky() != cudaSuccess)
         for (CUstream_st *s : streams) s->queue.clear(); // of a dead context nothing runs any more
@@ -256,8 +302,10 @@ static bool all_empty() {
 
 static void run_a_little(const std::function<bool()> &reached) { // at least one step: who polls gets there
     size_t steps = 1 + random_below(4);
-    replay([&] { return reached() || all_empty() || steps-- == 0; });
+    replay([&] { return reached() || all_empty() || steps-- == 0; }, false);
 }
+
+void run_what_can() { replay(all_empty, false); }
 
 cudaError_t drain(cudaStream_t stream) {
     CUstream_st *s = find(stream);
@@ -310,12 +358,13 @@ static cudaError_t push(CUstream_st *s, work w) {
     for (const CUstream_st *each : streams) all += each->queue.size();
     if (all <= static_cast<size_t>(config.backlog)) return cudaSuccess;
     size_t steps = all / 2;
-    return replay([&] { return all_empty() || steps-- == 0; });
+    return replay([&] { return all_empty() || steps-- == 0; }, false);
 }
 
-static cudaError_t capture_node(CUstream_st *s, const char *name, bool kernel, std::function<void()> run) {
+static cudaError_t capture_node(
+    CUstream_st *s, const char *name, bool kernel, std::function<void()> run, joint_maker make = {}) {
     if (s->capture->broken) return cudaErrorStreamCaptureInvalidated;
-    s->capture->nodes.push_back({ name, kernel, std::move(run), s->last });
+    s->capture->nodes.push_back({ name, kernel, std::move(run), std::move(make), s->last });
     s->last = { s->capture->nodes.size() - 1 };
     return cudaSuccess;
 }
@@ -329,6 +378,17 @@ cudaError_t enqueue(cudaStream_t stream, const char *name, bool kernel, std::fun
     w.name = name;
     w.kernel = kernel;
     w.run = std::move(run);
+    return push(s, std::move(w));
+}
+
+cudaError_t enqueue_joint(cudaStream_t stream, const char *name, joint_maker make) {
+    CUstream_st *s = find(stream);
+    if (!s) return cudaErrorInvalidResourceHandle;
+    if (sticky() != cudaSuccess) return sticky();
+    if (s->capture) return capture_node(s, name, false, {}, std::move(make));
+    work w = {};
+    w.name = name;
+    w.joint = make(false);
     return push(s, std::move(w));
 }
 
@@ -460,6 +520,7 @@ static cudaError_t launch_graph(CUgraphExec_st *exec, CUstream_st *s) {
     w.graph = std::make_shared<graph_run>();
     w.graph->graph = exec->graph;
     w.graph->ticket = ++exec->graph->launched;
+    for (const node &n : exec->graph->nodes) w.graph->joints.push_back(n.make ? n.make(true) : nullptr);
     return push(s, std::move(w));
 }
 
@@ -483,6 +544,14 @@ cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWith
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
     (void)priority;
     return cudaStreamCreateWithFlags(stream, flags);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest) {
+    return call([=] {
+        *lowest = 0;
+        *highest = -5;
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) { // what is in it still runs

@@ -14,6 +14,7 @@
 #define LS_DEVICE_CUDA_CUDA_H
 
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 #include "device/device.h"
 
 enum { LS_CUDA_CHANNELS = 8 };
@@ -34,6 +35,7 @@ typedef struct {
     const char *plan_cache; // owned; NULL: none
     size_t workspace_limit;
     ls_cuda_libraries *libraries; // NULL: direct kernels only
+    pthread_mutex_t lock;         // of what follows, which every thread that enqueues writes
     const ls_op_desc *last;       // the operator that was enqueued last: named when an error shows up later
     int last_recorded;            // it is the last of a recording
     ls_status error;              // the first that could not be returned where it happened; stays
@@ -99,6 +101,13 @@ void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue);
 ls_status ls_cuda_fail(const char *call, cudaError_t rc);
 // Keeps the outcome of a call that cannot return it, in device->error. `while_doing`: "a copy of 12 bytes".
 void ls_cuda_keep(ls_cuda_device *device, const char *while_doing, cudaError_t rc);
+void ls_cuda_keep_status(ls_cuda_device *device, ls_status status);
+ls_status ls_cuda_error(ls_cuda_device *device); // what was kept
+// Which GPU a host thread's calls are for is a setting of that thread. Every entry that a second thread may call first,
+// or that makes something, begins with this.
+static inline cudaError_t ls_cuda_enter(const ls_cuda_device *device) {
+    return cudaSetDevice(device->index);
+}
 
 // The entries of the device's table: device.h says what each does.
 // memory.c
@@ -132,6 +141,7 @@ void ls_cuda_param_export(ls_device *device, const ls_param_shape *shape, ls_buf
 ls_status ls_cuda_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out);
 void ls_cuda_plan_free(ls_plan *plan);
 
-extern const ls_device_api ls_device_cuda; // device.c
+extern const ls_device_api ls_device_cuda;         // device.c
+extern const ls_collective_api ls_cuda_collective; // collective.c
 
 #endif

@@ -11,6 +11,7 @@ static void cuda_close(ls_device *device) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
     if (!cuda) return;
     ls_cuda_libraries_close(cuda->libraries);
+    pthread_mutex_destroy(&cuda->lock);
     free((char *)cuda->plan_cache);
     free(cuda);
 }
@@ -107,6 +108,7 @@ static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
     ls_status status;
     ls_cuda_device *cuda = calloc(1, sizeof *cuda);
     if (!cuda) return ls_fail(LS_DEVICE, "no memory to open the cuda device");
+    pthread_mutex_init(&cuda->lock, NULL);
     cuda->base.api = &ls_device_cuda;
     cuda->tf32 = options->tf32;
     cuda->autotune = options->autotune;
@@ -184,4 +186,5 @@ const ls_device_api ls_device_cuda = {
     .plan_free = ls_cuda_plan_free,
     .fusions = LS_FUSES_NORM_POOL,
     .list = cuda_list,
+    .collective = &ls_cuda_collective,
 };

@@ -33,7 +33,7 @@ static void import(ls_cuda_device *device, shape3 s, ls_dtype storage, const flo
     size_t bytes = elements_of(s) * ls_dtype_bytes(storage);
     void *laid_out = calloc(1, bytes);
     if (!laid_out) {
-        ls_keep_first(&device->error, ls_fail(LS_DEVICE, "no memory to bring %zu bytes to the GPU", bytes));
+        ls_cuda_keep_status(device, ls_fail(LS_DEVICE, "no memory to bring %zu bytes to the GPU", bytes));
         return;
     }
     for (int o = 0; o < s.outer; o++)
@@ -51,7 +51,7 @@ static void import(ls_cuda_device *device, shape3 s, ls_dtype storage, const flo
 static void export(ls_cuda_device *device, shape3 s, ls_dtype storage, ls_buffer src, float *host) {
     size_t bytes = elements_of(s) * ls_dtype_bytes(storage);
     void *laid_out = calloc(1, bytes);
-    if (!laid_out) ls_keep_first(&device->error, ls_fail(LS_DEVICE, "no memory to fetch %zu bytes of the GPU", bytes));
+    if (!laid_out) ls_cuda_keep_status(device, ls_fail(LS_DEVICE, "no memory to fetch %zu bytes of the GPU", bytes));
     if (laid_out) {
         cudaError_t rc = cudaDeviceSynchronize();
         if (rc == cudaSuccess) rc = cudaMemcpy(laid_out, ls_cuda_at(src), bytes, cudaMemcpyDeviceToHost);

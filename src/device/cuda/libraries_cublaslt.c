@@ -146,6 +146,6 @@ void ls_cuda_gemm_execute(
     void *aligned = gemm->workspace ? ls_library_align(workspace) : NULL;
     cublasStatus_t rc = cublasLtMatmul(gemm->libraries->cublaslt, gemm->product, &alpha, b, gemm->left, a, gemm->right,
         &gemm->beta, c, gemm->result, c, gemm->result, &gemm->algorithm, aligned, gemm->workspace, queue->stream);
-    if (rc != CUBLAS_STATUS_SUCCESS && !ls_failed(queue->device->error))
-        queue->device->error = ls_cublaslt_fail(gemm->layer, "cublasLtMatmul", rc);
+    if (rc != CUBLAS_STATUS_SUCCESS)
+        ls_cuda_keep_status(queue->device, ls_cublaslt_fail(gemm->layer, "cublasLtMatmul", rc));
 }

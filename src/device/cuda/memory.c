@@ -3,7 +3,12 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "device/cuda/cuda.h"
+#include "device/cuda/peers.h"
+
+typedef struct {
+    ls_slab base;
+    int of_peers; // its memory came from ls_cuda_peers_malloc
+} cuda_slab;
 
 static ls_status out_of_memory(ls_cuda_device *device, ls_memory_kind kind, size_t bytes, const char *what) {
     char wanted[32], unused[32] = "an unknown amount", all[32];
@@ -22,44 +27,52 @@ static ls_status out_of_memory(ls_cuda_device *device, ls_memory_kind kind, size
         what, wanted, ls_text_bytes(all, device->memory_bytes), device->index, device->name, unused);
 }
 
-static cudaError_t get_memory(ls_memory_kind kind, size_t bytes, void **address) {
-    if (kind == LS_MEMORY_PINNED) {
-        cudaError_t rc = cudaMallocHost(address, bytes);
-        if (rc == cudaSuccess) memset(*address, 0, bytes);
+static cudaError_t free_memory(const cuda_slab *slab) {
+    if (slab->base.kind == LS_MEMORY_PINNED) return cudaFreeHost(slab->base.address);
+    return slab->of_peers ? ls_cuda_peers_free(slab->base.address) : cudaFree(slab->base.address);
+}
+
+static cudaError_t get_memory(cuda_slab *slab) {
+    void *address = NULL;
+    size_t bytes = slab->base.bytes ? slab->base.bytes : 1;
+    cudaError_t rc;
+    if (slab->base.kind == LS_MEMORY_PINNED) {
+        rc = cudaMallocHost(&address, bytes);
+        if (rc == cudaSuccess) memset(address, 0, bytes);
+        slab->base.address = address;
         return rc;
     }
-    cudaError_t rc = cudaMalloc(address, bytes);
+    if (slab->base.kind == LS_MEMORY_REDUCED) address = ls_cuda_peers_malloc(bytes);
+    slab->of_peers = address != NULL;
+    rc = address ? cudaSuccess : cudaMalloc(&address, bytes);
     if (rc != cudaSuccess) return rc;
-    rc = cudaMemset(*address, 0, bytes);
+    slab->base.address = address;
+    rc = cudaMemset(address, 0, bytes);
     if (rc == cudaSuccess) rc = cudaDeviceSynchronize(); // queues do not wait for the default stream
-    if (rc != cudaSuccess) cudaFree(*address);
+    if (rc != cudaSuccess) (void)free_memory(slab);
     return rc;
 }
 
 ls_status ls_cuda_slab_new(ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
-    void *address = NULL;
-    ls_slab *slab = calloc(1, sizeof *slab);
+    cuda_slab *slab = calloc(1, sizeof *slab);
     if (!slab) return ls_fail(LS_DEVICE, "no memory for a record of %s", what);
-    cudaError_t rc = cudaSetDevice(cuda->index); // a setting of each host thread
-    if (rc == cudaSuccess) rc = get_memory(kind, bytes ? bytes : 1, &address);
+    slab->base = (ls_slab){ .device = device, .kind = kind, .host_visible = kind == LS_MEMORY_PINNED, .bytes = bytes };
+    cudaError_t rc = ls_cuda_enter(cuda);
+    if (rc == cudaSuccess) rc = get_memory(slab);
     if (rc != cudaSuccess) {
         free(slab);
         if (rc != cudaErrorMemoryAllocation) return ls_cuda_fail(what, rc);
         (void)cudaGetLastError(); // reported here: the next launch must not find it
         return out_of_memory(cuda, kind, bytes, what);
     }
-    *slab = (ls_slab){
-        .device = device, .kind = kind, .host_visible = kind == LS_MEMORY_PINNED, .address = address, .bytes = bytes
-    };
-    *out = slab;
+    *out = &slab->base;
     return LS_SUCCESS;
 }
 
 void ls_cuda_slab_free(ls_slab *slab) {
     if (!slab) return;
-    cudaError_t rc = slab->kind == LS_MEMORY_PINNED ? cudaFreeHost(slab->address) : cudaFree(slab->address);
-    ls_cuda_keep((ls_cuda_device *)slab->device, "freeing memory", rc);
+    ls_cuda_keep((ls_cuda_device *)slab->device, "freeing memory", free_memory((const cuda_slab *)slab));
     free(slab);
 }
 

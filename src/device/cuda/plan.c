@@ -62,7 +62,9 @@ ls_status ls_cuda_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **
 void ls_cuda_plan_free(ls_plan *plan) {
     ls_cuda_plan *own = (ls_cuda_plan *)plan;
     if (!own) return;
+    pthread_mutex_lock(&own->device->lock);
     if (own->device->last == &plan->desc) own->device->last = NULL;
+    pthread_mutex_unlock(&own->device->lock);
     if (own->free_parts) own->free_parts(plan);
     free(own);
 }

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "device/cuda/cuda.h"
 
@@ -26,9 +27,20 @@ ls_status ls_cuda_fail(const char *call, cudaError_t rc) {
     return ls_fail(LS_DEVICE, "%s: CUDA error %d (%s)", call, (int)rc, cudaGetErrorString(rc));
 }
 
-void ls_cuda_keep(ls_cuda_device *device, const char *while_doing, cudaError_t rc) {
-    if (rc == cudaSuccess) return;
-    (void)cudaGetLastError();
+void ls_cuda_keep_status(ls_cuda_device *device, ls_status status) {
+    pthread_mutex_lock(&device->lock);
+    ls_keep_first(&device->error, status);
+    pthread_mutex_unlock(&device->lock);
+}
+
+ls_status ls_cuda_error(ls_cuda_device *device) {
+    pthread_mutex_lock(&device->lock);
+    ls_status status = device->error;
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+static void keep_first(ls_cuda_device *device, const char *while_doing, cudaError_t rc) { // under the lock
     if (ls_failed(device->error)) return; // only the first tells something
     char last[256] = "no operator had been given to the GPU";
     if (device->last)
@@ -42,6 +54,21 @@ void ls_cuda_keep(ls_cuda_device *device, const char *while_doing, cudaError_t r
         (int)rc, cudaGetErrorString(rc), while_doing, last);
 }
 
+void ls_cuda_keep(ls_cuda_device *device, const char *while_doing, cudaError_t rc) {
+    if (rc == cudaSuccess) return;
+    (void)cudaGetLastError();
+    pthread_mutex_lock(&device->lock);
+    keep_first(device, while_doing, rc);
+    pthread_mutex_unlock(&device->lock);
+}
+
+static void remember(ls_cuda_device *device, const ls_op_desc *last, int recorded) {
+    pthread_mutex_lock(&device->lock);
+    device->last = last;
+    device->last_recorded = recorded;
+    pthread_mutex_unlock(&device->lock);
+}
+
 void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue) {
     ls_cuda_device *device = queue->device;
     cudaError_t rc = cudaPeekAtLastError();
@@ -50,11 +77,21 @@ void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue) {
         snprintf(where, sizeof where, "the launch of %s of layer %s", ls_op_name(plan->desc.op), plan->desc.layer);
         ls_cuda_keep(device, where, rc);
     }
-    device->last = &plan->desc;
-    device->last_recorded = 0;
+    remember(device, &plan->desc, 0);
 }
 
 // --- queues
+
+// Sums over ranks are short and others wait for them: they go before the kernels of the backward pass. The lower
+// number is the higher priority.
+static cudaError_t make_stream(const char *name, cudaStream_t *stream) {
+    int lowest = 0, highest = 0;
+    if (strcmp(name, "gradients") == 0) {
+        cudaError_t rc = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
+        if (rc != cudaSuccess) return rc;
+    }
+    return cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, highest);
+}
 
 ls_status ls_cuda_queue_new(ls_device *device, const char *name, ls_queue **out) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
@@ -63,10 +100,10 @@ ls_status ls_cuda_queue_new(ls_device *device, const char *name, ls_queue **out)
     if (!queue) return ls_fail(LS_DEVICE, "no memory for queue %s", name);
     queue->device = cuda;
     snprintf(queue->name, sizeof queue->name, "%s", name);
-    cudaError_t rc = cudaStreamCreateWithFlags(&queue->stream, cudaStreamNonBlocking);
+    cudaError_t rc = make_stream(name, &queue->stream);
     if (rc != cudaSuccess) {
         free(queue);
-        return ls_cuda_fail("cudaStreamCreateWithFlags", rc);
+        return ls_cuda_fail("cudaStreamCreateWithPriority", rc);
     }
     *out = queue;
     return LS_SUCCESS;
@@ -81,19 +118,25 @@ void ls_cuda_queue_free(ls_queue *queue) {
 ls_status ls_cuda_queue_sync(ls_queue *queue) {
     char where[64];
     snprintf(where, sizeof where, "the synchronisation of queue %s", queue->name);
-    ls_cuda_keep(queue->device, where, cudaStreamSynchronize(queue->stream));
-    return queue->device->error;
+    cudaError_t rc = ls_cuda_enter(queue->device);
+    if (rc == cudaSuccess) rc = cudaStreamSynchronize(queue->stream);
+    ls_cuda_keep(queue->device, where, rc);
+    return ls_cuda_error(queue->device);
 }
 
 void ls_cuda_copy(ls_buffer dst, ls_buffer src, size_t bytes, ls_queue *queue) {
     assert(bytes <= dst.bytes && bytes <= src.bytes);
-    cudaError_t rc = cudaMemcpyAsync(ls_cuda_at(dst), ls_cuda_at(src), bytes, cudaMemcpyDefault, queue->stream);
+    cudaError_t rc = ls_cuda_enter(queue->device);
+    if (rc == cudaSuccess)
+        rc = cudaMemcpyAsync(ls_cuda_at(dst), ls_cuda_at(src), bytes, cudaMemcpyDefault, queue->stream);
     ls_cuda_keep(queue->device, "a copy", rc);
 }
 
 void ls_cuda_zero(ls_buffer dst, size_t bytes, ls_queue *queue) {
     assert(bytes <= dst.bytes);
-    ls_cuda_keep(queue->device, "setting memory to zero", cudaMemsetAsync(ls_cuda_at(dst), 0, bytes, queue->stream));
+    cudaError_t rc = ls_cuda_enter(queue->device);
+    if (rc == cudaSuccess) rc = cudaMemsetAsync(ls_cuda_at(dst), 0, bytes, queue->stream);
+    ls_cuda_keep(queue->device, "setting memory to zero", rc);
 }
 
 // --- events
@@ -120,16 +163,22 @@ void ls_cuda_event_free(ls_event *event) {
 }
 
 void ls_cuda_event_record(ls_event *event, ls_queue *queue) {
-    ls_cuda_keep(event->device, "the recording of an event", cudaEventRecord(event->event, queue->stream));
+    cudaError_t rc = ls_cuda_enter(event->device);
+    if (rc == cudaSuccess) rc = cudaEventRecord(event->event, queue->stream);
+    ls_cuda_keep(event->device, "the recording of an event", rc);
 }
 
 void ls_cuda_event_wait(ls_event *event, ls_queue *queue) {
-    ls_cuda_keep(event->device, "a wait for an event", cudaStreamWaitEvent(queue->stream, event->event, 0));
+    cudaError_t rc = ls_cuda_enter(event->device);
+    if (rc == cudaSuccess) rc = cudaStreamWaitEvent(queue->stream, event->event, 0);
+    ls_cuda_keep(event->device, "a wait for an event", rc);
 }
 
 ls_status ls_cuda_event_sync(ls_event *event) {
-    ls_cuda_keep(event->device, "the host's wait for an event", cudaEventSynchronize(event->event));
-    return event->device->error;
+    cudaError_t rc = ls_cuda_enter(event->device);
+    if (rc == cudaSuccess) rc = cudaEventSynchronize(event->event);
+    ls_cuda_keep(event->device, "the host's wait for an event", rc);
+    return ls_cuda_error(event->device);
 }
 
 double ls_cuda_event_seconds(ls_event *from, ls_event *to) {
@@ -142,7 +191,7 @@ double ls_cuda_event_seconds(ls_event *from, ls_event *to) {
 // --- recordings
 
 ls_status ls_cuda_record_begin(ls_queue *queue) {
-    LS_TRY(queue->device->error);
+    LS_TRY(ls_cuda_error(queue->device));
     // thread-local: what the loader's threads call meanwhile does not disturb
     LS_TRY_CUDA(cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeThreadLocal));
     return LS_SUCCESS;
@@ -157,7 +206,7 @@ ls_status ls_cuda_record_end(ls_queue *queue, ls_recording **out) {
         rc = cudaGraphInstantiate(&runnable, graph, 0);
         cudaGraphDestroy(graph);
     }
-    ls_status status = device->error; // of something enqueued meanwhile, which is the cause of what rc says
+    ls_status status = ls_cuda_error(device); // of something enqueued meanwhile, which is the cause of what rc says
     if (rc != cudaSuccess) ls_keep_first(&status, ls_cuda_fail("the end of a recording", rc));
     ls_recording *recording = malloc(sizeof *recording);
     if (!recording) ls_keep_first(&status, ls_fail(LS_DEVICE, "no memory for a recording"));
@@ -166,7 +215,9 @@ ls_status ls_cuda_record_end(ls_queue *queue, ls_recording **out) {
         free(recording);
         return status;
     }
+    pthread_mutex_lock(&device->lock);
     *recording = (ls_recording){ device, runnable, device->last };
+    pthread_mutex_unlock(&device->lock);
     *out = recording;
     return LS_SUCCESS;
 }
@@ -174,8 +225,7 @@ ls_status ls_cuda_record_end(ls_queue *queue, ls_recording **out) {
 void ls_cuda_recording_launch(ls_recording *recording, ls_queue *queue) {
     ls_cuda_device *device = recording->device;
     ls_cuda_keep(device, "the launch of a recorded update", cudaGraphLaunch(recording->graph, queue->stream));
-    device->last = recording->last;
-    device->last_recorded = 1;
+    remember(device, recording->last, 1);
 }
 
 void ls_cuda_recording_free(ls_recording *recording) {

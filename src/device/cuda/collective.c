@@ -1,0 +1,92 @@
+// collective.c - sums over ranks on the device's queues: what NCCL (peers.h) does not do itself. A kernel of one thread
+// behind each collective counts it, in host memory that the watchdog reads, so that a collective inside a launched
+// recording is known to have ended, too.
+#include <assert.h>
+#include <stdlib.h>
+
+#include "device/cuda/kernels/collective.h"
+#include "device/cuda/peers.h"
+
+struct ls_collective {
+    ls_cuda_device *device;
+    ls_cuda_peers *peers;
+    ls_slab *progress; // pinned: one word, see kernels/collective.h
+};
+
+static ls_status collective_open(ls_device *device, const uint8_t id[LS_COLLECTIVE_ID_BYTES], int rank, int world_size,
+    double timeout_s, ls_collective **out) {
+    ls_cuda_device *cuda = (ls_cuda_device *)device;
+    LS_TRY_CUDA(cudaSetDevice(cuda->index));
+    ls_status status;
+    ls_collective *made = calloc(1, sizeof *made);
+    if (!made) return ls_fail(LS_DEVICE, "no memory for collectives");
+    made->device = cuda;
+    LS_TRY_GOTO(
+        ls_cuda_slab_new(device, LS_MEMORY_PINNED, sizeof(uint64_t), "progress of collectives", &made->progress));
+    LS_TRY_GOTO(ls_cuda_peers_open(cuda, id, rank, world_size, timeout_s, &made->peers));
+    *out = made;
+    made = NULL;
+done:
+    if (made) ls_cuda_slab_free(made->progress);
+    free(made);
+    return status;
+}
+
+static ls_status collective_adopt(ls_collective *collective, ls_slab *slab) {
+    assert(slab->kind == LS_MEMORY_REDUCED);
+    LS_TRY_CUDA(cudaSetDevice(collective->device->index));
+    return ls_cuda_peers_adopt(collective->peers, slab->address, slab->bytes);
+}
+
+static void collective_all_reduce(ls_collective *collective, ls_buffer data, int64_t count, ls_dtype dtype,
+    ls_collect op, int32_t tag, ls_queue *queue) {
+    assert(count >= 0 && (size_t)count * ls_dtype_bytes(dtype) <= data.bytes);
+    ls_cuda_device *device = collective->device;
+    ls_cuda_keep(device, "a collective", cudaSetDevice(device->index)); // a setting of each host thread
+    ls_status status =
+        ls_cuda_peers_all_reduce(collective->peers, ls_cuda_at(data), count, dtype, op, tag, queue->stream);
+    if (ls_failed(status)) {
+        ls_cuda_keep_status(device, status);
+        return;
+    }
+    ls_cuda_count_collective((uint64_t *)(void *)collective->progress->address, tag, queue->stream);
+    ls_cuda_keep(device, "the counting of a collective", cudaPeekAtLastError());
+}
+
+static void collective_stamp(ls_collective *collective, ls_buffer ns, ls_queue *queue) {
+    assert(ns.bytes >= sizeof(int64_t));
+    ls_cuda_stamp(ls_cuda_at(ns), queue->stream);
+    ls_cuda_keep(collective->device, "a time stamp", cudaPeekAtLastError());
+}
+
+static ls_status collective_health(ls_collective *collective) {
+    return ls_cuda_peers_health(collective->peers);
+}
+
+static ls_collective_progress collective_progress(const ls_collective *collective) {
+    const uint64_t *word = (const uint64_t *)(const void *)collective->progress->address;
+    uint64_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    return (ls_collective_progress){ .completed = (int64_t)(seen >> LS_CUDA_PROGRESS_TAG_BITS),
+        .last_tag = (int32_t)(seen & ((1u << LS_CUDA_PROGRESS_TAG_BITS) - 1)) - 1 };
+}
+
+static void collective_close(ls_collective *collective, double timeout_s) {
+    if (!collective) return;
+    (void)cudaSetDevice(collective->device->index);
+    // after a bad end the GPU may still wait for a peer, and freeing memory waits for the GPU: the process ends instead
+    if (ls_cuda_peers_close(collective->peers, timeout_s)) ls_cuda_slab_free(collective->progress);
+    free(collective);
+}
+
+const ls_collective_api ls_cuda_collective = {
+    .name = "nccl",
+    .probe = ls_cuda_peers_probe,
+    .make_id = ls_cuda_peers_make_id,
+    .open = collective_open,
+    .adopt = collective_adopt,
+    .all_reduce = collective_all_reduce,
+    .stamp = collective_stamp,
+    .health = collective_health,
+    .progress = collective_progress,
+    .close = collective_close,
+};

@@ -1,0 +1,22 @@
+// collective.h - kernels of one thread beside the collectives.
+#ifndef LS_DEVICE_CUDA_KERNELS_COLLECTIVE_H
+#define LS_DEVICE_CUDA_KERNELS_COLLECTIVE_H
+
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// How far the queue has come, in one word that host and device read and write whole: collectives completed << 24 |
+// tag + 1 of the last one. 0 at the start.
+enum { LS_CUDA_PROGRESS_TAG_BITS = 24 };
+void ls_cuda_count_collective(uint64_t *progress, int32_t tag, cudaStream_t stream);
+void ls_cuda_stamp(int64_t *ns, cudaStream_t stream); // the device's clock
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
