@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "dist/comm_mpi.h"
+#include "dist/hierarchy.h"
 
 // CHUNK: MPI 3.1 counts are int. PIECE, PIECES: of a sum by hosts, and how many are in flight; below BY_HOSTS a sum is
 // latency only, and has most of it either way.
@@ -183,6 +184,18 @@ static ls_status split_by_host(ls_comm_mpi *mpi) {
     return LS_SUCCESS;
 }
 
+static ls_status choose_hierarchy(ls_comm_mpi *mpi) {
+    const ls_comm_facts *facts = &mpi->base.facts;
+    int *host_of = calloc((size_t)facts->world_size, sizeof *host_of);
+    if (!host_of) return ls_fail(LS_DEVICE, "hosts of %d ranks: no memory", facts->world_size);
+    int rc = MPI_Allgather(&facts->host_index, 1, MPI_INT, host_of, 1, MPI_INT, mpi->comm);
+    ls_status status = rc == MPI_SUCCESS
+                           ? ls_hierarchy_wins(host_of, facts->world_size, facts->hosts, &mpi->hierarchy_wins)
+                           : ls_fail(LS_COMM, "MPI_Allgather: %s (%d)", ls_mpi_explain(rc), rc);
+    free(host_of);
+    return status;
+}
+
 static ls_status set_up(ls_comm_mpi *mpi) {
     ls_comm_facts *facts = &mpi->base.facts;
     TRY_MPI(MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN));
@@ -191,6 +204,7 @@ static ls_status set_up(ls_comm_mpi *mpi) {
     TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &facts->job_rank));
     LS_TRY(ls_mpi_sum_new(&mpi->sum_bf16));
     LS_TRY(split_by_host(mpi));
+    LS_TRY(choose_hierarchy(mpi));
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int bytes;
     TRY_MPI(MPI_Get_library_version(text, &bytes));

@@ -13,6 +13,7 @@ typedef struct {
     MPI_Comm leaders;   // the lowest rank of each host; MPI_COMM_NULL on the others
     MPI_Op sum_bf16;    // on MPI_UINT16_T
     ls_channel *pieces; // of all-reduces that go by hosts; NULL: there was none
+    int hierarchy_wins; // what LS_HIERARCHY_AUTO means here
     int is_world;       // its end is MPI's
 } ls_comm_mpi;
 

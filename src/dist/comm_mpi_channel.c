@@ -31,9 +31,8 @@ struct ls_channel {
 };
 
 int ls_mpi_by_hosts(const ls_comm_mpi *mpi) {
-    const ls_comm_facts *facts = &mpi->base.facts;
-    if (mpi->base.hierarchy != LS_HIERARCHY_AUTO) return mpi->base.hierarchy == LS_HIERARCHY_ON;
-    return facts->hosts > 1 && facts->hosts < facts->world_size;
+    if (mpi->base.hierarchy == LS_HIERARCHY_AUTO) return mpi->hierarchy_wins;
+    return mpi->base.hierarchy == LS_HIERARCHY_ON;
 }
 
 // A duplicate, unless there is nothing to sum in it.
