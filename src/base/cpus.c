@@ -1,7 +1,6 @@
 #include "base/cpus.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 #include <cpuid.h>
 #endif
 
-enum { MAX_CPUS = 8192, PATH_BYTES = 4352 };
+enum { PATH_BYTES = 4352 };
 
 // The file's text, cut to bytes - 1; 0 when it cannot be read.
 static int read_text(const char *path, char *text, size_t bytes) {
@@ -23,20 +22,6 @@ static int read_text(const char *path, char *text, size_t bytes) {
     close(fd);
     text[length] = 0;
     return length > 0;
-}
-
-// "0-3,8" -> 5; calls visit for each number where given.
-static int parse_list(const char *text, void (*visit)(void *, int), void *context) {
-    int count = 0;
-    while (*text >= '0' && *text <= '9') {
-        char *end;
-        long first = strtol(text, &end, 10), last = first;
-        if (*end == '-') last = strtol(end + 1, &end, 10);
-        for (long i = first; i <= last && i < MAX_CPUS; i++, count++)
-            if (visit) visit(context, (int)i);
-        text = *end == ',' ? end + 1 : end;
-    }
-    return count;
 }
 
 // The path of this process in a cgroup hierarchy: `controller` of version 1, or NULL for version 2. 0 when there is
@@ -112,8 +97,10 @@ int ls_cpus_cpuset_count(const char *root) {
         if (!cgroup_path(root, kinds[i].controller, path, sizeof path)) continue;
         for (;;) { // the nearest level that is mounted and says it
             snprintf(file, sizeof file, "%.1024s/sys/fs/cgroup%s%s/%s", root, kinds[i].mount, path, kinds[i].file);
-            if (read_text(file, text, sizeof text) && parse_list(text, NULL, NULL) > 0)
-                return parse_list(text, NULL, NULL);
+            if (read_text(file, text, sizeof text)) {
+                ls_cpu_mask mask = ls_cpu_mask_parse(text);
+                if (ls_cpu_mask_first(&mask) >= 0) return ls_cpu_mask_count(&mask);
+            }
             char *slash = strrchr(path, '/');
             if (!slash) break;
             *slash = 0;
@@ -122,33 +109,26 @@ int ls_cpus_cpuset_count(const char *root) {
     return 0;
 }
 
-typedef struct {
-    const cpu_set_t *mask;
-    size_t bytes;
-    int cpu, is_first;
-} sibling_search;
-
-static void look_at_sibling(void *context, int sibling) {
-    sibling_search *search = context;
-    if (sibling < search->cpu && CPU_ISSET_S((size_t)sibling, search->bytes, search->mask)) search->is_first = 0;
+int ls_cpus_core_of(const char *root, int cpu, const ls_cpu_mask *among) {
+    char file[PATH_BYTES], text[512];
+    snprintf(file, sizeof file, "%.1024s/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", root, cpu);
+    if (!read_text(file, text, sizeof text)) return cpu;
+    ls_cpu_mask siblings = ls_cpu_mask_parse(text);
+    siblings = ls_cpu_mask_both(&siblings, among);
+    return ls_cpu_mask_has(&siblings, cpu) ? ls_cpu_mask_first(&siblings) : cpu;
 }
 
 // Counts the mask's processors and, among them, those that are their core's first.
 static void count_mask(ls_cpus *cpus) {
-    cpu_set_t mask[MAX_CPUS / CPU_SETSIZE];
-    memset(mask, 0, sizeof mask);
-    if (sched_getaffinity(0, sizeof mask, mask) != 0) {
+    ls_cpu_mask mask;
+    if (!ls_cpu_mask_of_thread(&mask)) {
         cpus->mask_cpus = cpus->mask_cores = cpus->online_cpus;
         return;
     }
-    for (int cpu = 0; cpu < MAX_CPUS; cpu++) {
-        if (!CPU_ISSET_S((size_t)cpu, sizeof mask, mask)) continue;
-        char file[96], text[512];
-        sibling_search search = { mask, sizeof mask, cpu, 1 };
-        snprintf(file, sizeof file, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-        if (read_text(file, text, sizeof text)) parse_list(text, look_at_sibling, &search);
+    for (int cpu = 0; cpu < LS_CPU_MASK_CPUS; cpu++) {
+        if (!ls_cpu_mask_has(&mask, cpu)) continue;
         cpus->mask_cpus++;
-        cpus->mask_cores += search.is_first;
+        cpus->mask_cores += ls_cpus_core_of("", cpu, &mask) == cpu;
     }
 }
 

@@ -64,6 +64,12 @@ void ls_report_start(const ls_train_facts *facts, const char *run_folder) {
     ls_info("device    %s (%s), %d rank%s of %d thread%s, %s", facts->device, facts->device_facts.name, world_size,
         plural(world_size), facts->threads, plural(facts->threads),
         ls_config_choice("train.precision", facts->cfg->train_precision));
+    for (int rank = 0; world_size > 1 && rank < world_size;) {
+        char line[LS_PLACES_LINE_BYTES];
+        rank = ls_places_line(facts->places, world_size, rank, line);
+        ls_info("%s", line);
+    }
+    if (facts->warning[0]) ls_warn("%s", facts->warning);
     ls_info("batch     %d = %d x %d accumulated x %d rank%s; %lld updates", batches->global_batch, batches->micro_batch,
         batches->per_rank, world_size, plural(world_size), (long long)facts->updates_planned);
     ls_info("run       %s", run_folder);

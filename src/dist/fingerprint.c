@@ -11,14 +11,26 @@
 // left out.
 enum { GROUPS_MAX = 6, COLUMN_GAP = 2, LAST_LINES = 128 };
 
-void ls_fingerprint_add(ls_fingerprint *fingerprint, const char *name, const char *format, ...) {
+static void add(ls_fingerprint *fingerprint, const char *name, int may_differ, const char *format, va_list args) {
     assert(fingerprint->count < LS_FINGERPRINT_FACTS);
     if (fingerprint->count >= LS_FINGERPRINT_FACTS) return;
     int i = fingerprint->count++;
     snprintf(fingerprint->fact[i].name, LS_FINGERPRINT_TEXT, "%s", name);
+    vsnprintf(fingerprint->fact[i].value, LS_FINGERPRINT_TEXT, format, args);
+    fingerprint->fact[i].may_differ = may_differ;
+}
+
+void ls_fingerprint_add(ls_fingerprint *fingerprint, const char *name, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(fingerprint->fact[i].value, LS_FINGERPRINT_TEXT, format, args);
+    add(fingerprint, name, 0, format, args);
+    va_end(args);
+}
+
+void ls_fingerprint_note(ls_fingerprint *fingerprint, const char *name, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    add(fingerprint, name, 1, format, args);
     va_end(args);
 }
 
@@ -38,14 +50,17 @@ static const char *value_of(const ls_fingerprint *f, const char *name) {
     return "(none)";
 }
 
-static int same_facts(const ls_fingerprint *a, const ls_fingerprint *b) {
+// Whether b has a's facts: all of them, or those that must not differ.
+static int has_facts(const ls_fingerprint *b, const ls_fingerprint *a, int all) {
     for (int i = 0; i < a->count; i++) {
+        if (!all && a->fact[i].may_differ) continue;
         if (strcmp(value_of(b, a->fact[i].name), a->fact[i].value) != 0) return 0;
     }
-    for (int i = 0; i < b->count; i++) {
-        if (strcmp(value_of(a, b->fact[i].name), b->fact[i].value) != 0) return 0;
-    }
     return 1;
+}
+
+static int same_facts(const ls_fingerprint *a, const ls_fingerprint *b, int all) {
+    return has_facts(b, a, all) && has_facts(a, b, all);
 }
 
 // Ranks with equal facts, numbered by their lowest rank.
@@ -81,7 +96,7 @@ static void group_ranks(table *t) {
     int *lowest = t->group_of + t->world_size; // of every group
     for (int r = 0; r < t->world_size; r++) {
         int g = 0;
-        while (g < t->groups && !same_facts(&t->all[lowest[g]], &t->all[r])) g++;
+        while (g < t->groups && !same_facts(&t->all[lowest[g]], &t->all[r], 1)) g++;
         if (g == t->groups) lowest[t->groups++] = r;
         t->group_of[r] = g;
     }
@@ -161,14 +176,13 @@ static void put_row(table *t, text *out, const char *name) {
     }
 }
 
-static ls_status describe(table *t) {
-    char message[LS_STATUS_TEXT_BYTES];
-    text out = { message, sizeof message, 0 };
+static void describe(table *t, const char *title, char message[LS_STATUS_TEXT_BYTES]) {
+    text out = { message, LS_STATUS_TEXT_BYTES, 0 };
     group_ranks(t);
     widen(&t->width[0], "fact");
     for (int g = 0; g < t->columns; g++) title_group(t, g);
     for_each_difference(t, &out, measure_row);
-    put(&out, "ranks differ before the first update:\n  %-*s", (int)t->width[0], "fact");
+    put(&out, "%s:\n  %-*s", title, (int)t->width[0], "fact");
     for (int g = 0; g < t->columns; g++) {
         put(&out, "%*s%-*s", COLUMN_GAP, "", g + 1 < t->columns ? (int)t->width[g + 1] : 0, t->title[g]);
     }
@@ -176,10 +190,25 @@ static ls_status describe(table *t) {
     if (out.left_out > 0) put(&out, "\n  and %d more facts differ", out.left_out);
     if (t->groups > t->columns) put(&out, "\n  and %d more groups of ranks", t->groups - t->columns);
     if (rows == 0) put(&out, "\n  (the same facts in another order)");
+}
+
+// What all ranks' facts lead to; the same on every rank.
+static ls_status judge(table *t, char warning[LS_STATUS_TEXT_BYTES]) {
+    int allowed = 1;
+    for (int r = 1; r < t->world_size; r++) allowed &= same_facts(&t->all[0], &t->all[r], 0);
+    if (allowed) {
+        describe(t,
+            "ranks differ, which is allowed: updates wait for the slowest, and another set of ranks gives other bits",
+            warning);
+        return LS_SUCCESS;
+    }
+    char message[LS_STATUS_TEXT_BYTES];
+    describe(t, "ranks differ before the first update", message);
     return ls_fail(LS_COMM, "%s", message);
 }
 
-ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine) {
+ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine, char warning[LS_STATUS_TEXT_BYTES]) {
+    warning[0] = '\0';
     const ls_comm_facts *facts = ls_comm_about(comm);
     if (facts->world_size == 1) return LS_SUCCESS;
     // The minimum of h and of -1-h: equal to one's own on all ranks, or on none.
@@ -195,7 +224,7 @@ ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine) {
     if (!ls_failed(status)) status = ls_comm_allgather(comm, mine, all, sizeof *mine);
     if (!ls_failed(status)) {
         table t = { .all = all, .world_size = facts->world_size, .group_of = groups };
-        status = describe(&t);
+        status = judge(&t, warning);
     }
     free(all);
     free(groups);

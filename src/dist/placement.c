@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/cpus.h"
 #include "base/hash.h"
+#include "dist/affinity.h"
 
 struct ls_placing {
     int is_auto;
@@ -13,6 +15,7 @@ struct ls_placing {
     ls_device_gpu gpus[LS_PLACEMENT_GPUS_MAX];  // that this rank sees
     char why_not_cuda[LS_PLACEMENT_TEXT_BYTES]; // "": a GPU is used, or not wanted
     ls_place *places;                           // [world_size]
+    ls_cpu_mask before;                         // where this thread ran; empty: it was not moved
 };
 
 // --- choosing
@@ -167,6 +170,35 @@ static ls_status choose(ls_placing *p, ls_comm *comm, const ls_config *cfg) {
     return status;
 }
 
+// --- cores
+
+// Keeps this thread, and those that it will start, near this rank's GPU.
+static ls_status stay_near(ls_placing *p, ls_comm *comm, const ls_config *cfg) {
+    const char *root = getenv("LOCKSTEP_SYS_ROOT");
+    const ls_comm_facts *facts = ls_comm_about(comm);
+    ls_cpu_mask allowed, share;
+    ls_cpus cpus;
+    ls_cpus_detect(&cpus);
+    int bound = !ls_cpu_mask_of_thread(&allowed) || cpus.mask_cpus < cpus.host_cpus || !cfg->device_affinity;
+    ls_affinity_view *views = calloc((size_t)facts->world_size, sizeof *views), mine;
+    ls_status status = views ? LS_SUCCESS : ls_fail(LS_DEVICE, "cores of %d ranks: no memory", facts->world_size);
+    status = ls_comm_agree(comm, status, NULL);
+    if (!root) root = "";
+    mine = ls_affinity_look(root, p->gpu ? p->gpu->pci : "", facts->host_index, bound, &allowed);
+    if (!ls_failed(status)) status = ls_comm_allgather(comm, &mine, views, sizeof mine);
+    if (!ls_failed(status)) {
+        share = ls_affinity_share(root, views, facts->world_size, facts->rank);
+        if (ls_cpu_mask_first(&share) >= 0 && ls_cpu_mask_bind(&share)) p->before = allowed;
+    }
+    free(views);
+    return status;
+}
+
+static void leave_cores(ls_placing *p) {
+    if (ls_placement_moved(p)) (void)ls_cpu_mask_bind(&p->before);
+    p->before = (ls_cpu_mask){ { 0 } };
+}
+
 ls_status ls_placement_new(ls_comm *comm, ls_status mine, const ls_config *cfg, ls_placing **out) {
     ls_placing *p = calloc(1, sizeof *p);
     if (p) p->places = calloc((size_t)ls_comm_about(comm)->world_size, sizeof *p->places);
@@ -176,6 +208,7 @@ ls_status ls_placement_new(ls_comm *comm, ls_status mine, const ls_config *cfg, 
         p->is_auto = cfg->device_type == LS_DEVICE_TYPE_AUTO;
         p->type = ls_config_choice("device.type", cfg->device_type);
         if (p->is_auto || cfg->device_type == LS_DEVICE_TYPE_CUDA) status = choose(p, comm, cfg);
+        if (!ls_failed(status) && strcmp(p->type, "cuda") == 0) status = stay_near(p, comm, cfg);
     }
     if (ls_failed(status)) {
         ls_placement_free(p);
@@ -205,6 +238,8 @@ static void describe(const ls_placing *p, const ls_comm_facts *comm, const ls_de
     snprintf(place->name, sizeof place->name, "%s", p->gpu ? p->gpu->name : facts.name);
     snprintf(place->uuid, sizeof place->uuid, "%s", facts.uuid);
     snprintf(place->pci, sizeof place->pci, "%s", facts.pci);
+    ls_cpu_mask cpus;
+    if (ls_cpu_mask_of_thread(&cpus)) ls_cpu_mask_text(&cpus, place->cpus, sizeof place->cpus);
 }
 
 ls_status ls_placement_open(ls_placing *p, ls_comm *comm, const ls_device_options *options, ls_device **out) {
@@ -217,6 +252,7 @@ ls_status ls_placement_open(ls_placing *p, ls_comm *comm, const ls_device_option
         snprintf(p->why_not_cuda, sizeof p->why_not_cuda, "no GPU is used: %s", cause(status));
         p->type = "cpu";
         p->gpu = NULL;
+        leave_cores(p);
         p->shares = 0;
         status = open_here(p, options, out);
     } else if (ls_failed(status) && p->is_auto && p->gpu) {
@@ -236,6 +272,7 @@ ls_status ls_placement_open(ls_placing *p, ls_comm *comm, const ls_device_option
 
 void ls_placement_free(ls_placing *placement) {
     if (!placement) return;
+    leave_cores(placement);
     free(placement->places);
     free(placement);
 }
@@ -246,6 +283,10 @@ const char *ls_placement_why_not_cuda(const ls_placing *placement) {
 
 int ls_placement_shares(const ls_placing *placement) {
     return placement->shares;
+}
+
+int ls_placement_moved(const ls_placing *placement) {
+    return ls_cpu_mask_first(&placement->before) >= 0;
 }
 
 const ls_place *ls_placement_places(const ls_placing *placement) {

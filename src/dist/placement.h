@@ -9,22 +9,18 @@
 //
 // device.type = auto: GPUs on all ranks, or on none: a run never computes on a mixture, and never leaves GPUs idle that
 // some of its ranks have. Nothing here opens a GPU before the choice is made.
+//
+// Cores (device.affinity): the calling thread, and so all that a run starts after it, stays on cores near the GPU
+// (affinity.h) until the placement is freed. LOCKSTEP_SYS_ROOT in the environment stands before /sys, for tests.
 #ifndef LS_DIST_PLACEMENT_H
 #define LS_DIST_PLACEMENT_H
 
 #include "config/config.h"
 #include "device/device.h"
 #include "dist/comm.h"
+#include "dist/places.h"
 
 enum { LS_PLACEMENT_GPUS_MAX = 64, LS_PLACEMENT_TEXT_BYTES = 512 };
-
-// Where a rank is; known on all ranks.
-typedef struct {
-    char host[64];
-    char device[16];        // "cuda"
-    char name[96];          // of the GPU or the processor
-    char uuid[48], pci[16]; // ""; not a GPU
-} ls_place;
 
 typedef struct ls_placing ls_placing;
 
@@ -39,6 +35,7 @@ void ls_placement_free(ls_placing *placement); // NULL is allowed
 
 const char *ls_placement_why_not_cuda(const ls_placing *placement); // one line, or NULL
 int ls_placement_shares(const ls_placing *placement);               // some GPU has several ranks: the same on all ranks
+int ls_placement_moved(const ls_placing *placement);                // to cores near its GPU
 const ls_place *ls_placement_places(const ls_placing *placement);   // [world_size], after open
 
 // The choice itself, for tests.

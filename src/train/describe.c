@@ -21,6 +21,11 @@ static void print_batches(const ls_trainer *t, FILE *file) {
     const ls_batches *b = &f->batches;
     fprintf(file, "run\n");
     fprintf(file, "  device        %s: %s (%s)\n", f->device, f->device_facts.name, f->device_facts.libraries);
+    for (int rank = 0; b->world_size > 1 && rank < b->world_size;) {
+        char line[LS_PLACES_LINE_BYTES];
+        rank = ls_places_line(f->places, b->world_size, rank, line);
+        fprintf(file, "  %s\n", line);
+    }
     fprintf(file, "  data          %s: %lld training and %lld test samples, %d classes\n", f->train_data->name,
         (long long)f->train_data->count, (long long)f->test_data->count, f->train_data->classes);
     fprintf(file, "  batch         %d = %d (micro-batch) x %d (accumulation) x %d (ranks)\n", b->global_batch,

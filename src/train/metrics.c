@@ -33,6 +33,33 @@ static void put(ls_metrics *metrics, cJSON *event) {
     ls_keep_first(&metrics->first_failure, status);
 }
 
+static void on_warning(void *context, const char *text) {
+    ls_metrics *metrics = context;
+    cJSON *event = new_event(metrics, "warning");
+    cJSON_AddStringToObject(event, "message", text);
+    put(metrics, event);
+}
+
+static void add_text(cJSON *object, const char *name, const char *text) {
+    if (text[0]) cJSON_AddStringToObject(object, name, text);
+}
+
+static void add_places(cJSON *event, const ls_train_facts *facts) {
+    cJSON *ranks = cJSON_AddArrayToObject(event, "ranks");
+    for (int r = 0; r < facts->comm->world_size; r++) {
+        const ls_place *place = &facts->places[r];
+        cJSON *rank = cJSON_CreateObject();
+        cJSON_AddItemToArray(ranks, rank);
+        ls_json_add_int(rank, "rank", r);
+        add_text(rank, "host", place->host);
+        add_text(rank, "device", place->device);
+        add_text(rank, "name", place->name);
+        add_text(rank, "uuid", place->uuid);
+        add_text(rank, "pci", place->pci);
+        add_text(rank, "cpus", place->cpus);
+    }
+}
+
 static void put_start(ls_metrics *metrics, const ls_train_facts *facts) {
     const ls_config *cfg = facts->cfg;
     cJSON *event = new_event(metrics, "start");
@@ -51,7 +78,9 @@ static void put_start(ls_metrics *metrics, const ls_train_facts *facts) {
     ls_json_add_int(event, "accumulation_steps", facts->batches.per_rank);
     ls_json_add_int(event, "seed", cfg->run_seed);
     ls_json_add_int(event, "updates_planned", facts->updates_planned);
+    add_places(event, facts);
     put(metrics, event);
+    if (facts->warning[0]) on_warning(metrics, facts->warning);
 }
 
 ls_status ls_metrics_open(const char *path, const ls_train_facts *facts, ls_metrics **out) {
@@ -100,13 +129,6 @@ static void on_evaluated(void *context, const ls_train_evaluation *e) {
     ls_json_add_real(event, "test_accuracy", e->test_accuracy);
     ls_json_add_int(event, "test_samples", e->test_samples);
     ls_json_add_real(event, "seconds", e->seconds);
-    put(metrics, event);
-}
-
-static void on_warning(void *context, const char *text) {
-    ls_metrics *metrics = context;
-    cJSON *event = new_event(metrics, "warning");
-    cJSON_AddStringToObject(event, "message", text);
     put(metrics, event);
 }
 

@@ -2,9 +2,9 @@
 //
 // Every line has `event`, `update` (done so far), `epoch` (completed ones), `time` (seconds since 1970).
 //   start    version, device, precision, world_size, threads_per_rank, dataset, model, parameters, batches, seed,
-//   updates_planned train    train_loss, train_accuracy, learning_rate, loss_scale, grad_norm, skipped,
-//   images_per_second, samples_seen, seconds,
-//            loader_wait_seconds, comm_seconds_exposed
+//            updates_planned; ranks: for each its rank, host, device, name, uuid, pci (of a GPU), cpus
+//   train    train_loss, train_accuracy, learning_rate, loss_scale, grad_norm, skipped, images_per_second,
+//            samples_seen, seconds, loader_wait_seconds, comm_seconds_exposed
 //   eval     test_loss, test_accuracy, test_samples, seconds
 //   warning  message
 //   end      status ("completed" | "failed"), exit_code, message (of a failure), seconds

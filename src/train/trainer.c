@@ -9,8 +9,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/trace.h"
-#include "base/version.h"
-#include "dist/fingerprint.h"
 #include "train/trainer_internal.h"
 
 enum { EVAL_SLOTS = 3, PATH_BYTES = 2048, DEPTH = 8 };
@@ -79,8 +77,8 @@ static int choose_threads(const ls_trainer *t) {
         ls_warn("%d ranks of %d threads share %.4g cores on %s: expect less than full speed; start fewer ranks, or set "
                 "device.threads",
             sharing, threads, limit, comm->host);
-    if (comm->rank == 0 && comm->world_size == 1 && !unbound && cpus.mask_cores < cpus.online_cpus &&
-        !t->cfg->device_threads)
+    if (comm->rank == 0 && comm->world_size == 1 && !unbound && !ls_placement_moved(t->placement) &&
+        cpus.mask_cores < cpus.online_cpus && !t->cfg->device_threads)
         ls_info(
             "this rank is bound to %d of %d processors; mpirun --bind-to none (or a wider binding) lets it use more",
             cpus.mask_cpus, cpus.online_cpus);
@@ -107,6 +105,7 @@ static const char *cache_folder(char path[PATH_BYTES]) {
 
 // All ranks call it, with their status so far, and do alike.
 static ls_status open_device(ls_trainer *t, ls_status status) {
+    LS_TRY(ls_trainer_compare_programs(t)); // first: what follows depends on the options
     LS_TRY(ls_placement_new(t->comm, status, t->cfg, &t->placement));
     char cache[PATH_BYTES];
     t->facts.threads = choose_threads(t);
@@ -122,6 +121,7 @@ static ls_status open_device(ls_trainer *t, ls_status status) {
     t->facts.places = ls_placement_places(t->placement);
     t->facts.device = t->device->api->name;
     t->device->api->facts(t->device, &t->facts.device_facts);
+    LS_TRY(ls_trainer_compare_devices(t));
     LS_TRY(t->device->api->check_precision(t->device, storage_of(t->cfg)));
     return t->device->api->queue_new(t->device, "compute", &t->queue);
 }
@@ -370,29 +370,6 @@ static ls_status prepare(ls_trainer *t) {
     return plan_training(t);
 }
 
-static ls_status compare_ranks(ls_trainer *t) {
-    if (t->facts.comm->world_size == 1) return LS_SUCCESS;
-    ls_fingerprint *mine = calloc(1, sizeof *mine);
-    if (!mine) return ls_fail(LS_DEVICE, "out of host memory for the ranks' fingerprint");
-    uint64_t hash = 0;
-    ls_status status = ls_arenas_hash(t->arenas, &hash);
-    ls_fingerprint_add(mine, "program", "%s", ls_version());
-    ls_fingerprint_add(mine, "device", "%s", t->facts.device);
-    ls_fingerprint_add(mine, "libraries", "%s", t->facts.device_facts.libraries);
-    ls_fingerprint_add(mine, "training data", "%016llx", (unsigned long long)t->facts.train_data->checksum);
-    ls_fingerprint_add(mine, "test data", "%016llx", (unsigned long long)t->facts.test_data->checksum);
-    ls_fingerprint_add(mine, "initial weights", "%016llx", (unsigned long long)hash);
-    const char *name;
-    char value[LS_TEXT_BYTES];
-    for (int i = 0; ls_config_value(t->cfg, i, &name, value, sizeof value); i++)
-        ls_fingerprint_add(mine, name, "%s", value);
-    int failed_rank;
-    status = ls_comm_agree(t->comm, status, &failed_rank);
-    if (!ls_failed(status)) status = ls_fingerprint_compare(t->comm, mine);
-    free(mine);
-    return status;
-}
-
 ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) {
     ls_trainer *t = calloc(1, sizeof *t);
     if (!t) return ls_fail(LS_DEVICE, "out of host memory for the trainer");
@@ -403,7 +380,7 @@ ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) 
     ls_comm_phase(comm, "start-up", 0);
     ls_status status = choose_micro_batch(t, prepare(t));
     if (!ls_failed(status)) status = ls_comm_agree(comm, allocate(t), NULL);
-    if (!ls_failed(status)) status = compare_ranks(t);
+    if (!ls_failed(status)) status = ls_trainer_compare_state(t);
     if (ls_failed(status)) {
         ls_trainer_free(t);
         return status;

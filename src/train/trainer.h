@@ -26,13 +26,14 @@ typedef struct {
     ls_batches batches;
     const char *device; // "cpu"
     ls_device_facts device_facts;
-    const char *why_not_cuda; // one line, or NULL
-    const ls_place *places;   // of all ranks
-    int threads;              // per rank
-    int64_t parameters;       // trained
-    int64_t updates_planned;  // of the whole run
-    ls_memory_plan memory;    // of this rank
-    double flops_per_sample;  // of training
+    const char *why_not_cuda;           // one line, or NULL
+    const ls_place *places;             // of all ranks
+    char warning[LS_STATUS_TEXT_BYTES]; // in which ranks differ, though they may; "": nothing
+    int threads;                        // per rank
+    int64_t parameters;                 // trained
+    int64_t updates_planned;            // of the whole run
+    ls_memory_plan memory;              // of this rank
+    double flops_per_sample;            // of training
 } ls_train_facts;
 
 typedef struct { // after an update

@@ -1,5 +1,5 @@
-// trainer_internal.h - a trainer's parts, shared by trainer.c (planning), run.c (updates), evaluate.c, weights.c,
-// describe.c.
+// trainer_internal.h - a trainer's parts, shared by trainer.c (planning), compare.c, run.c (updates), evaluate.c,
+// weights.c, describe.c.
 #ifndef LS_TRAIN_TRAINER_INTERNAL_H
 #define LS_TRAIN_TRAINER_INTERNAL_H
 
@@ -47,6 +47,11 @@ struct ls_trainer {
     // since the last report, and of this epoch: sums over this rank's micro-batches
     ls_micro_result since_report, of_epoch;
 };
+
+// All ranks compare what must be the same (compare.c): LS_COMM with a table where it is not.
+LS_CHECKED ls_status ls_trainer_compare_programs(ls_trainer *t); // program and options
+LS_CHECKED ls_status ls_trainer_compare_devices(ls_trainer *t);  // when the device is open
+LS_CHECKED ls_status ls_trainer_compare_state(ls_trainer *t);    // data and initial weights
 
 LS_CHECKED ls_status ls_trainer_start_feed(ls_trainer *t); // at the next update's place
 // Gives the device updates while fewer than `depth` are under way and before update number `end`; then retires the

@@ -28,6 +28,17 @@ check "facts differ: table" "$text" "ranks differ before the first update:
   train.global_batch  128                               64
   train.epochs        an even rank's much longer value  five
   only.odd            (none)                            here"
+text=$(ranks 3 20 "$program" fingerprint gpu 2>&1)
+check "GPUs differ: exit" $? 0
+check "GPUs differ: warning" "$text" "ranks differ, which is allowed: updates wait for the slowest, and another set of ranks gives other bits:
+  fact  ranks 0, 2  rank 1
+  GPU   H100        A100"
+text=$(ranks 3 20 "$program" fingerprint both 2>&1)
+check "GPUs and NCCL differ: exit" $? 5
+check "GPUs and NCCL differ: table" "$text" "ranks differ before the first update:
+  fact  rank 0  rank 1  rank 2
+  GPU   H100    A100    H100
+  NCCL  2.28    2.28    2.27"
 text=$(ranks 3 20 "$program" fingerprint many 2>&1)
 check "more differences than fit: exit" $? 5
 case $text in

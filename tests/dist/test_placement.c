@@ -1,4 +1,5 @@
 // Which GPU each rank takes: situations as tables.
+#include <stdio.h>
 #include <string.h>
 #include "dist/placement.h"
 #include "support/cmocka.h"
@@ -62,7 +63,50 @@ static void choices(void **state) {
     }
 }
 
+// --- the table at the start
+
+static ls_place place(const char *host, const char *device, const char *name, const char *uuid, const char *cpus) {
+    ls_place p = { .host = "" };
+    snprintf(p.host, sizeof p.host, "%s", host);
+    snprintf(p.device, sizeof p.device, "%s", device);
+    snprintf(p.name, sizeof p.name, "%s", name);
+    snprintf(p.uuid, sizeof p.uuid, "%s", uuid);
+    if (uuid[0]) snprintf(p.pci, sizeof p.pci, "0000:01:00.0");
+    snprintf(p.cpus, sizeof p.cpus, "%s", cpus);
+    return p;
+}
+
+static void expect_table(const char *name, const ls_place *places, int ranks, const char *expected) {
+    char text[2048] = "", line[LS_PLACES_LINE_BYTES];
+    for (int rank = 0; rank < ranks;) {
+        rank = ls_places_line(places, ranks, rank, line);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s\n", line);
+    }
+    if (strcmp(text, expected) != 0) fail_msg("%s:\n%sexpected:\n%s", name, text, expected);
+}
+
+static void tables(void **state) {
+    (void)state;
+    ls_place gpus[3] = { place("a", "cuda", "H100", "GPU-0", "0-7"), place("a", "cuda", "H100", "GPU-1", "8-15"),
+        place("b", "cuda", "H200", "GPU-2", "") };
+    expect_table("three GPUs", gpus, 3,
+        "rank 0    a  H100  GPU-0  0000:01:00.0  CPUs 0-7\n"
+        "rank 1    a  H100  GPU-1  0000:01:00.0  CPUs 8-15\n"
+        "rank 2    b  H200  GPU-2  0000:01:00.0\n");
+    ls_place cpus[4] = { place("a", "cpu", "EPYC", "", "0-7"), place("a", "cpu", "EPYC", "", "0-7"),
+        place("a", "cpu", "EPYC", "", "8"), place("b", "cpu", "EPYC", "", "8") };
+    expect_table("processors", cpus, 4,
+        "ranks 0-1 a  EPYC  CPUs 0-7\n"
+        "rank 2    a  EPYC  CPUs 8\n"
+        "rank 3    b  EPYC  CPUs 8\n");
+    ls_place many[20];
+    for (int r = 0; r < 20; r++) many[r] = place(r < 12 ? "a" : "b", "cuda", "H100", r % 2 ? "GPU-1" : "GPU-0", "0-7");
+    expect_table("many ranks", many, 20,
+        "ranks 0-11 a  12 x H100\n"
+        "ranks 12-19 b  8 x H100\n");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(choices) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(choices), cmocka_unit_test(tables) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

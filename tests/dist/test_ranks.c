@@ -2,7 +2,7 @@
 //
 //   test_dist_ranks                      collectives, sums and agreement, against values known beforehand
 //   test_dist_ranks agree RANK           rank RANK has failed (-1: none)
-//   test_dist_ranks fingerprint CASE     same | global_batch | many
+//   test_dist_ranks fingerprint CASE     same | global_batch | gpu | both | many
 //   test_dist_ranks fault KIND RANK WAIT TIMEOUT_S FOLDER
 //                                        rank RANK does KIND (kill | stop | exit | abort | none | sleep | slow |
 //                                        forever) in update 17, the others WAIT (allreduce | reducer | blocking | nap);
@@ -279,12 +279,19 @@ static int run_agree(ls_comm *comm, int failing) {
 
 static int run_fingerprint(ls_comm *comm, const char *which) {
     static ls_fingerprint mine;
+    char warning[LS_STATUS_TEXT_BYTES];
     int rank = ls_comm_about(comm)->rank, odd = rank % 2;
     ls_fingerprint_add(&mine, "version", "%s", "0.1.0");
     if (strcmp(which, "global_batch") == 0) {
         ls_fingerprint_add(&mine, "train.global_batch", "%d", odd ? 64 : 128);
         if (odd) ls_fingerprint_add(&mine, "only.odd", "%s", "here");
         ls_fingerprint_add(&mine, "train.epochs", "%s", odd ? "five" : "an even rank's much longer value");
+    } else if (strcmp(which, "gpu") == 0) {
+        ls_fingerprint_note(&mine, "GPU", "%s", odd ? "A100" : "H100");
+        ls_fingerprint_note(&mine, "driver", "%s", "CUDA 13.0");
+    } else if (strcmp(which, "both") == 0) {
+        ls_fingerprint_note(&mine, "GPU", "%s", odd ? "A100" : "H100");
+        ls_fingerprint_add(&mine, "NCCL", "%s", rank == 2 ? "2.27" : "2.28");
     } else if (strcmp(which, "many") == 0) {
         for (int i = 0; i < 120; i++) {
             char name[64];
@@ -293,7 +300,8 @@ static int run_fingerprint(ls_comm *comm, const char *which) {
         }
     }
     ls_fingerprint_add(&mine, "weights", "%s", "3b5d");
-    ls_status status = ls_fingerprint_compare(comm, &mine);
+    ls_status status = ls_fingerprint_compare(comm, &mine, warning);
+    if (rank == 0 && warning[0]) printf("%s\n", warning);
     ls_status again = LS_SUCCESS; // the same text everywhere
     if (ls_failed(status)) {
         uint64_t hash = ls_hash(status.text, strlen(status.text)), hash0 = hash;
