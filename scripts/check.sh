@@ -15,7 +15,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-readonly sanitized_threads='^(base\.(pool|trace)|data\.loader|dist\.(ranks|mpi|watchdog))$'
+readonly sanitized_threads='^(base\.(pool|trace)|data\.loader|dist\.(ranks|journal|mpi|watchdog|late|leaving))$'
 passed=0 failed=0 skipped=0
 started=$SECONDS
 [ $# -gt 0 ] || set -- test cuda asan tsan lint

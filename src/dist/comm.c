@@ -6,11 +6,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "dist/comm_backend.h"
 
 // Open MPI's launcher forks the ranks of a host from its main thread up to this many, else from helper threads
 // (odls_base_cutoff); the death of a helper thread would count as the parent's.
 enum { FORKED_BY_MAIN_THREAD = 32 };
+enum { SAID_S = 15 }; // for the watchdog to end the job
 
 static int env_number(const char *name) {
     const char *text = getenv(name);
@@ -84,6 +86,8 @@ void ls_comm_init(ls_comm *comm, const ls_comm_backend *backend) {
     atomic_store(&comm->life.what, "");
     atomic_store(&comm->life.bucket, -1);
     atomic_store(&comm->life.update, -1);
+    atomic_store(&comm->life.naps, 0);
+    atomic_store(&comm->life.leaves, 0);
 }
 
 const ls_comm_facts *ls_comm_about(const ls_comm *comm) {
@@ -103,6 +107,18 @@ void ls_comm_phase(ls_comm *comm, const char *phase, int64_t update) {
     atomic_store(&comm->life.phase, phase);
     atomic_store(&comm->life.update, update);
     atomic_fetch_add(&comm->life.sequence, 2);
+}
+
+void ls_comm_wait_begins(ls_comm *comm, const char *what) {
+    ls_life_wait_begins(&comm->life, what, -1);
+}
+
+void ls_comm_wait_ends(ls_comm *comm) {
+    ls_life_wait_ends(&comm->life);
+}
+
+ls_status ls_comm_watch(ls_comm *comm, const ls_collective_api *api, ls_collective *collective) {
+    return comm->watchdog ? ls_watchdog_set_device(comm->watchdog, api, collective) : LS_SUCCESS;
 }
 
 // One collective: watched, and in the journal.
@@ -136,7 +152,9 @@ ls_status ls_comm_barrier(ls_comm *comm) {
 
 ls_status ls_comm_barrier_napping(ls_comm *comm) {
     int64_t number = ls_journal_begins(&comm->journal, LS_IN_BARRIER, -1, 0, -1);
-    ls_status status = comm->backend->barrier(comm, 1); // unwatched: it may be long
+    atomic_store(&comm->life.naps, 1); // it may be long
+    ls_status status = comm->backend->barrier(comm, 1);
+    atomic_store(&comm->life.naps, 0);
     ls_journal_ends(&comm->journal, number);
     return status;
 }
@@ -192,6 +210,13 @@ void ls_comm_finish(ls_comm *comm) {
     comm->backend->finish(comm);
 }
 
+void ls_comm_claim_end(ls_comm *comm) {
+    // The watchdog's message is out, and the job is about to end: another one would only follow from that.
+    if (!ls_life_claim_end(LS_ENDED_BY_PROGRAM)) ls_clock_sleep(SAID_S);
+    if (comm->watchdog) ls_watchdog_tell(comm->watchdog);
+}
+
 _Noreturn void ls_comm_abort(ls_comm *comm, int exit_code) {
+    ls_comm_claim_end(comm);
     comm->backend->abort(comm, exit_code);
 }

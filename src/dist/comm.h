@@ -1,15 +1,16 @@
 // comm.h - the ranks of a run and what they say to each other.
 //
 // `self` is one rank without MPI; `mpi` is MPI 3.1. mpi.h appears in comm_mpi*.[ch] only. Collectives must be called by
-// all ranks in the same order. A peer that is silent for longer than the timeout ends the run: the watchdog thread of
-// every rank writes one line (who waits, in which phase, since when) and ends the whole job with exit code 5; it never
-// returns an error for that.
+// all ranks in the same order. Ranks that wait for each other for longer than the timeout end the run: a watchdog
+// thread writes one line that names the culprit, with a table of what every rank was doing, and ends the whole job with
+// exit code 5; no call returns an error for that.
 #ifndef LS_DIST_COMM_H
 #define LS_DIST_COMM_H
 
 #include <stdint.h>
 #include "base/shape.h"
 #include "base/status.h"
+#include "device/collective.h"
 
 typedef struct ls_comm ls_comm;
 typedef enum { LS_REDUCE_SUM, LS_REDUCE_MAX, LS_REDUCE_MIN } ls_reduce;
@@ -46,6 +47,14 @@ void ls_comm_set_hierarchy(ls_comm *comm, int hierarchy);
 // What this rank is doing, for the watchdog's line; a string constant. Shows life, too.
 void ls_comm_phase(ls_comm *comm, const char *phase, int64_t update);
 
+// This rank waits for what its peers must do, too, elsewhere than in the collectives below: sums on a device's queues.
+// The watchdog counts it as they do theirs; `what` is a string constant. From the thread that calls the collectives.
+void ls_comm_wait_begins(ls_comm *comm, const char *what);
+void ls_comm_wait_ends(ls_comm *comm);
+// The watchdog asks these collectives, too, how they are and how far they have come; NULL, NULL: no longer. Before they
+// are closed.
+LS_CHECKED ls_status ls_comm_watch(ls_comm *comm, const ls_collective_api *api, ls_collective *collective);
+
 // Host memory. LS_F32, LS_F64, LS_I32, LS_I64, LS_U8; sums of LS_BF16, too, each addition rounded to nearest even. The
 // same bits on all ranks.
 LS_CHECKED ls_status ls_comm_allreduce(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, ls_reduce op);
@@ -62,6 +71,9 @@ ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank);
 
 // Orderly end: all ranks of comm have called it. Frees comm; that of ls_comm_start ends MPI, too.
 void ls_comm_finish(ls_comm *comm);
+// Before the message of a failure that ends all ranks by ls_comm_abort: from here on the watchdogs say nothing. Does
+// not return, for as long as it takes the job to end, when the watchdog was first.
+void ls_comm_claim_end(ls_comm *comm);
 // Ends all ranks at once with this exit code, under any launcher; never returns. Print the message before.
 _Noreturn void ls_comm_abort(ls_comm *comm, int exit_code);
 

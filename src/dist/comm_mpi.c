@@ -113,9 +113,15 @@ static ls_status mpi_barrier(ls_comm *comm, int napping) {
     return complete(&request, napping);
 }
 
+// Process-wide, as MPI is: the communicator of all ranks, from start to finish.
+static _Atomic(ls_comm *) running;
+
 static void mpi_finish(ls_comm *comm) {
     ls_comm_mpi *mpi = (ls_comm_mpi *)comm;
     ls_comm_phase(comm, mpi->is_world ? "the end of the run" : "the end of a part of the ranks", -1);
+    ls_journal_begins(&comm->journal, LS_IN_BARRIER, -1, 0, -1); // whoever has not come here is behind
+    atomic_store(&comm->life.leaves, 1);
+    if (mpi->is_world) atomic_store(&running, NULL);
     ls_life_wait_begins(&comm->life, mpi->is_world ? "MPI_Finalize" : "MPI_Comm_free", -1);
     ls_mpi_channel_free(mpi->pieces);
     MPI_Op_free(&mpi->sum_bf16);
@@ -215,6 +221,19 @@ static ls_status set_up(ls_comm_mpi *mpi) {
 
 static ls_status mpi_split(ls_comm *comm, int colour, ls_comm **out);
 
+// A library, or we, called exit() in the middle of a run. The others would wait; the launcher ends them, with an exit
+// code that depends on it.
+static void left_early(int exit_code, void *context) {
+    (void)context;
+    ls_comm *comm = atomic_load(&running);
+    if (!comm || !ls_life_claim_end(LS_ENDED_BY_PROGRAM)) return;
+    if (exit_code == 0) exit_code = LS_INTERNAL;
+    fprintf(stderr,
+        "error: rank %d on %s (pid %d) called exit() in \"%s\", while the other ranks go on; it ends the job\n",
+        comm->facts.rank, comm->facts.host, (int)getpid(), atomic_load(&comm->life.phase));
+    ls_comm_abort(comm, exit_code);
+}
+
 static const ls_comm_backend mpi_backend = {
     .name = "mpi",
     .allreduce = mpi_allreduce,
@@ -272,5 +291,8 @@ ls_status ls_comm_mpi_new(int *argc, char ***argv, ls_comm **out) {
     }
     MPI_Comm all;
     TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all));
-    return wrap(all, 1, out);
+    LS_TRY(wrap(all, 1, out));
+    atomic_store(&running, *out);
+    on_exit(left_early, NULL);
+    return LS_SUCCESS;
 }

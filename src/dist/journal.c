@@ -36,6 +36,17 @@ void ls_journal_ends(ls_journal *journal, int64_t number) {
     atomic_fetch_add(&journal->ended, 1);
 }
 
+void ls_journal_bucket_ends(ls_journal *journal, int bucket) {
+    int64_t begun = (int64_t)atomic_load(&journal->begun);
+    for (int64_t n = begun - 1; n >= 0 && n >= begun - LS_JOURNAL_ENTRIES; n--) {
+        ls_journal_entry e;
+        if (!ls_journal_read(journal, n, &e) || e.kind != LS_IN_BUCKET || e.bucket != bucket || e.ended_s > 0) continue;
+        ls_journal_ends(journal, n);
+        return;
+    }
+    atomic_fetch_add(&journal->ended, 1); // more are in flight than there is room for
+}
+
 int ls_journal_read(ls_journal *journal, int64_t number, ls_journal_entry *entry) {
     if (number < 0) return 0;
     ls_journal_slot *slot = &journal->slot[number % LS_JOURNAL_ENTRIES];

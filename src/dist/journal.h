@@ -37,6 +37,8 @@ void ls_journal_init(ls_journal *journal);
 // Returns the collective's number, for ends.
 int64_t ls_journal_begins(ls_journal *journal, ls_collective_kind kind, int bucket, int64_t bytes, int64_t update);
 void ls_journal_ends(ls_journal *journal, int64_t number);
+// The one under way that has this bucket; for who does not keep the number.
+void ls_journal_bucket_ends(ls_journal *journal, int bucket);
 // 0: not there (any more).
 int ls_journal_read(ls_journal *journal, int64_t number, ls_journal_entry *entry);
 // "bucket 3", "all-reduce"; kind may come from another process.

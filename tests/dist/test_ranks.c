@@ -4,9 +4,10 @@
 //   test_dist_ranks agree RANK           rank RANK has failed (-1: none)
 //   test_dist_ranks fingerprint CASE     same | global_batch | gpu | both | many
 //   test_dist_ranks fault KIND RANK WAIT TIMEOUT_S FOLDER
-//                                        rank RANK does KIND (kill | stop | exit | abort | none | sleep | slow |
-//                                        forever) in update 17, the others WAIT (allreduce | reducer | blocking | nap);
-//                                        FOLDER/pid.RANK gets each rank's process number
+//                                        rank RANK (-1: all) does KIND (kill | crash | stop | exitCODE | quitCODE
+//                                        (without exit handlers) | abort | none | sleep | slow | forever) in update
+//                                        17, the others WAIT (allreduce | reducer | blocking | nap); FOLDER/pid.RANK
+//                                        gets each rank's process number, FOLDER/now is there when it happens
 //   test_dist_ranks cost BYTES BUCKET_BYTES OVERLAP MS UPDATES
 //                                        exposed time of sums beside MS of computation
 //   test_dist_ranks link                 round trip between ranks 0 and 1, and an all-reduce of 1 MB over all ranks
@@ -328,17 +329,38 @@ static void wait_for_peers(ls_comm *comm, const char *how, ls_reducer *reducer, 
     }
 }
 
+static void write_number(ls_comm *comm, const char *folder, const char *name, int number) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    if (!file) must(comm, ls_fail(LS_STORAGE, "cannot write %s", path));
+    if (!file) return;
+    fprintf(file, "%d\n", number);
+    fclose(file);
+}
+
+static void misbehave(ls_comm *comm, const char *kind, double timeout_s) {
+    if (strcmp(kind, "kill") == 0) raise(SIGKILL);
+    if (strcmp(kind, "crash") == 0) raise(SIGSEGV);
+    if (strcmp(kind, "stop") == 0) raise(SIGSTOP);
+    if (strncmp(kind, "exit", 4) == 0) exit(atoi(kind + 4));
+    if (strncmp(kind, "quit", 4) == 0) _exit(atoi(kind + 4));
+    if (strcmp(kind, "sleep") == 0) ls_clock_sleep(2 * timeout_s);
+    if (strcmp(kind, "forever") == 0) ls_clock_sleep(1e4);
+    if (strcmp(kind, "abort") == 0) {
+        ls_comm_claim_end(comm);
+        fprintf(stderr, "error: no room\n");
+        ls_comm_abort(comm, LS_STORAGE);
+    }
+}
+
 static int run_fault(ls_comm *comm, char **argv) {
     const char *kind = argv[0], *wait = argv[2], *folder = argv[4];
     int victim = atoi(argv[1]), rank = ls_comm_about(comm)->rank;
     double timeout_s = strtod(argv[3], NULL);
-    char path[512];
-    snprintf(path, sizeof path, "%s/pid.%d", folder, rank);
-    FILE *file = fopen(path, "w");
-    if (!file)
-        must(comm, ls_fail(LS_STORAGE, "cannot write %s", path));
-    else
-        fprintf(file, "%d\n", (int)getpid()), fclose(file);
+    char name[32];
+    snprintf(name, sizeof name, "pid.%d", rank);
+    write_number(comm, folder, name, (int)getpid());
 
     static float memory[4 * 1000];
     ls_slab slab = { .host_visible = 1, .address = (char *)memory, .bytes = sizeof memory };
@@ -351,12 +373,9 @@ static int run_fault(ls_comm *comm, char **argv) {
     for (int update = 0; update < 20; update++) {
         ls_comm_phase(comm, "training", update);
         if (update == 17 && (rank == victim || victim < 0)) {
-            if (strcmp(kind, "kill") == 0) raise(SIGKILL);
-            if (strcmp(kind, "stop") == 0) raise(SIGSTOP);
-            if (strcmp(kind, "exit") == 0) exit(0);
-            if (strcmp(kind, "abort") == 0) fprintf(stderr, "error: no room\n"), ls_comm_abort(comm, LS_STORAGE);
-            if (strcmp(kind, "sleep") == 0) ls_clock_sleep(2 * timeout_s);
-            if (strcmp(kind, "forever") == 0) ls_clock_sleep(1e4);
+            ls_clock_sleep(0.4); // the monitors hear of update 17
+            write_number(comm, folder, "now", rank);
+            misbehave(comm, kind, timeout_s);
         }
         int slow = update == 17 && rank == victim && strcmp(kind, "slow") == 0;
         wait_for_peers(comm, wait, reducer, slow ? 0.6 * timeout_s : 0);

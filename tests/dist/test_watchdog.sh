@@ -1,15 +1,28 @@
-# A rank that says nothing: its peers end the job with one line and exit code 5; a rank that computes for long is left alone.
+# A rank that is heard no more: the job ends with one line that names it, a table and exit code 5; a job that is stopped as a whole
+# and goes on is left alone.
 . "$(dirname "$0")/fault.sh"
 
-lost="no answer from its peers for 1 s in training of update 17"
-rank0="rank 0 on $(hostname): $lost"
-#     what                                   kind  rank wait      timeout rc s lines text
-fault "stopped while others reduce"          stop  1    reducer   1   5 10 1 "$rank0 (all-reduce of bucket 0)"
-fault "stopped while others all-reduce"      stop  1    allreduce 1   5 10 1 "$rank0 (all-reduce)"
-fault "rank 0 stopped"                       stop  0    allreduce 1   5 10 1 "rank 1 on $(hostname): $lost (all-reduce)"
-fault "stopped, no overlap"                  stop  2    blocking  1   5 10 1 "$rank0 (all-reduce of bucket 0)"
-fault "one computes longer than the timeout" sleep 1    reducer   1   5 10 1 "$lost"
-fault "all compute longer than the timeout"  sleep -1   reducer   1   0 10 0 ""
-fault "slow, but a bucket comes now and then" slow 1   reducer   1   0 10 0 ""
-fault "the others nap meanwhile"             sleep 1    nap       1   0 10 0 ""
+silent="has been silent for * s: stopped, dead, or its host or network is gone; when last heard, it was in \"training\" of update 17"
+#     what                                   kind  rank wait      timeout rc s errors pattern
+fault "stopped while others reduce"          stop  1    reducer   1   5 10 1 "error: rank 1 on $host (pid *) $silent; rank * has waited"
+fault "stopped while others all-reduce"      stop  2    allreduce 1   5 10 1 "error: rank 2 on $host (pid *) $silent"
+fault "rank 0 stopped"                       stop  0    allreduce 1   5 10 1 "error: rank 0 on $host (pid *) $silent"
+fault "stopped, no overlap"                  stop  2    blocking  1   5 10 1 "error: rank 2 on $host (pid *) $silent"
+fault "stopped while the others nap"         stop  1    nap       1   5 10 1 "error: rank 1 on $host (pid *) $silent"
+
+# Stopped as a whole in the middle of a wait, for longer than the timeout.
+rm -f "$folder"/*
+ranks 3 30 "$program" fault slow 1 reducer 1 "$folder" >"$folder/output" 2>&1 &
+for _ in $(seq 100); do
+    [ -e "$folder/now" ] && break
+    sleep 0.1
+done
+# shellcheck disable=SC2046 # numbers
+kill -s STOP $(cat "$folder"/pid.*)
+sleep 2.5
+# shellcheck disable=SC2046
+kill -s CONT $(cat "$folder"/pid.*)
+wait $!
+check "stopped as a whole: exit" $? 0
+check "stopped as a whole: output" "$(cat "$folder/output")" ""
 finish

@@ -1,0 +1,80 @@
+// board.h - what every rank was doing last, as two of the ranks know it. Private to dist/.
+//
+// Each rank's watchdog sends a small record to two monitors, on every tick: rank 0, and the first rank of another host
+// (on one host rank 1), so that somebody knows when rank 0 or its host is the culprit. The records are UDP datagrams:
+// sending one never waits and needs no connection, whatever state the MPI library is in, and they take every network
+// that the monitor's host has, so that ranks which are alive can be told from ranks which are not when the network that
+// carries the data is cut. Where datagrams do not get through (a firewall), a rank is never heard, and nothing is
+// concluded from that. The monitors' ports take records with the job's random key only.
+//
+// A rank also watches the process of the next rank on its host, and tells the monitors at once when it is gone.
+#ifndef LS_DIST_BOARD_H
+#define LS_DIST_BOARD_H
+
+#include <stdint.h>
+#include "base/status.h"
+
+struct ls_comm;
+
+enum { LS_BOARD_TAIL = 4, LS_BOARD_HOST_BYTES = 64, LS_BOARD_ERROR_BYTES = 200 };
+
+typedef enum { LS_RANK_COMPUTES, LS_RANK_WAITS, LS_RANK_NAPS } ls_rank_state;
+// LEAVES: in order; TOLD: its message has said why the job ends.
+typedef enum { LS_RANK_STAYS, LS_RANK_LEAVES, LS_RANK_TOLD } ls_rank_end;
+
+typedef struct { // of the journal
+    int64_t number, bytes, update;
+    int32_t kind, bucket;
+    float age_s, seconds; // since launched; that it took, below 0: under way
+} ls_board_entry;
+
+typedef struct {
+    uint64_t key;  // of the job
+    int32_t bytes; // of this record
+    int32_t rank;
+    int32_t gone; // a rank whose process has ended; -1: none
+    int32_t end;  // ls_rank_end
+    int32_t state, bucket;
+    int32_t device_tag; // of the collective that its device completed last; -1: none
+    int32_t tail_count;
+    int64_t update, begun, ended, device_done;
+    float life_s, phase_s; // since the last sign of life; since it has been in this phase of this update
+    char phase[32], what[40];
+    char error[LS_BOARD_ERROR_BYTES];   // that the device's collectives report
+    ls_board_entry tail[LS_BOARD_TAIL]; // the last ones that it began, oldest first
+} ls_board_record;
+
+typedef struct {
+    ls_board_record last;
+    int heard;              // there is a record
+    int gone;               // its process has ended
+    double silent_s;        // since the last record came
+    double gone_s, error_s; // since that was known
+} ls_board_row;
+
+typedef struct {
+    char host[LS_BOARD_HOST_BYTES];
+    int pid;
+} ls_board_peer;
+
+typedef struct {
+    int rank, world_size; // rank: whose table it is
+    const ls_board_peer *peer;
+    ls_board_row *row;
+} ls_board_table;
+
+typedef struct ls_board ls_board;
+
+// All ranks of the communicator call it. Without a socket there is a board, too: it knows of this rank alone.
+LS_CHECKED ls_status ls_board_open(struct ls_comm *comm, ls_board **out);
+void ls_board_close(ls_board *board); // NULL is allowed
+// What is known; kept up to date by wait.
+ls_board_table *ls_board_known(ls_board *board);
+int ls_board_monitor(const ls_board *board); // 0 or 1: this rank is the first, the second monitor; -1: none
+// Fills in what makes the record this job's, and sends it to the monitors. From any thread.
+void ls_board_send(const ls_board *board, ls_board_record *record);
+// Takes in what comes until `seconds` have passed (below 0: no end), or wake_fd is readable: then returns 1. Counts
+// the seconds, which are not the clock's: a process that was stopped meanwhile has missed nothing.
+int ls_board_wait(ls_board *board, double seconds, int wake_fd);
+
+#endif

@@ -1,0 +1,96 @@
+#include "dist/device_watch.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "dist/watchdog.h"
+
+struct ls_device_watch {
+    const ls_collective_api *api;
+    ls_collective *collective;
+    pthread_t thread;
+    pthread_mutex_t mutex; // guards what follows; not held while the library is asked
+    pthread_cond_t wake;
+    int stop;
+    ls_collective_progress progress;
+    ls_status health;
+};
+
+enum { TICK_NS = 250000000 };
+
+static struct timespec next_tick(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_nsec += TICK_NS;
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
+
+static void *ask(void *context) {
+    ls_device_watch *watch = context;
+    pthread_mutex_lock(&watch->mutex);
+    while (!watch->stop) {
+        pthread_mutex_unlock(&watch->mutex);
+        ls_collective_progress progress = watch->api->progress(watch->collective);
+        ls_status health = watch->api->health(watch->collective);
+        pthread_mutex_lock(&watch->mutex);
+        watch->progress = progress;
+        ls_keep_first(&watch->health, health);
+        struct timespec until = next_tick();
+        while (!watch->stop && pthread_cond_timedwait(&watch->wake, &watch->mutex, &until) != ETIMEDOUT) continue;
+    }
+    pthread_mutex_unlock(&watch->mutex);
+    return NULL;
+}
+
+ls_status ls_device_watch_new(const ls_collective_api *api, ls_collective *collective, ls_device_watch **out) {
+    ls_device_watch *watch = calloc(1, sizeof *watch);
+    if (!watch) return ls_fail(LS_DEVICE, "watchdog of the device's collectives: no memory");
+    watch->api = api;
+    watch->collective = collective;
+    watch->progress.last_tag = -1;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&watch->mutex, NULL);
+    pthread_cond_init(&watch->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    int rc = ls_quiet_thread(&watch->thread, ask, watch);
+    if (rc != 0) {
+        free(watch);
+        return ls_fail(LS_DEVICE, "watchdog of the device's collectives: pthread_create: %s", strerror(rc));
+    }
+    *out = watch;
+    return LS_SUCCESS;
+}
+
+void ls_device_watch_free(ls_device_watch *watch) {
+    if (!watch) return;
+    pthread_mutex_lock(&watch->mutex);
+    watch->stop = 1;
+    pthread_cond_signal(&watch->wake);
+    pthread_mutex_unlock(&watch->mutex);
+    pthread_join(watch->thread, NULL);
+    pthread_cond_destroy(&watch->wake);
+    pthread_mutex_destroy(&watch->mutex);
+    free(watch);
+}
+
+int ls_device_watch_failed(ls_device_watch *watch, char *text, size_t bytes) {
+    pthread_mutex_lock(&watch->mutex);
+    int failed = ls_failed(watch->health);
+    if (failed) snprintf(text, bytes, "%s", watch->health.text);
+    pthread_mutex_unlock(&watch->mutex);
+    return failed;
+}
+
+ls_collective_progress ls_device_watch_progress(ls_device_watch *watch) {
+    pthread_mutex_lock(&watch->mutex);
+    ls_collective_progress progress = watch->progress;
+    pthread_mutex_unlock(&watch->mutex);
+    return progress;
+}

@@ -1,0 +1,21 @@
+// verdict.h - who holds a job up, in words: one error line and a table of the ranks. Private to dist/.
+#ifndef LS_DIST_VERDICT_H
+#define LS_DIST_VERDICT_H
+
+#include <stddef.h>
+#include "dist/board.h"
+
+enum { LS_VERDICT_BYTES = 8192, LS_VERDICT_ROWS = 16 };
+
+typedef struct {
+    double timeout_s; // dist.timeout
+    double silent_s;  // a rank that is heard no more for so long counts as silent
+} ls_verdict_limits;
+
+// Writes the line and the table, with its final newline, and returns its bytes. The culprit is, in this order: a rank
+// whose process has ended, one whose device's collectives report an error, one that is silent, one that is alive but
+// computes while the others wait for it; of several, the one that has been so for longest. The table has the culprits
+// first, then the ranks by how many are alike: those that differ from the others come before them.
+int ls_verdict_write(const ls_board_table *table, ls_verdict_limits limits, char text[LS_VERDICT_BYTES]);
+
+#endif

@@ -1,0 +1,12 @@
+# A rank that is alive and makes the others wait: the job ends with one line that names it, a table and exit code 5; where nobody
+# waits, computing may last.
+. "$(dirname "$0")/fault.sh"
+
+late="is alive but has not joined"
+has="it has been in \"training\" of update 17 for"
+#     what                                   kind  rank wait      timeout rc s errors pattern
+fault "one computes longer than the timeout" sleep 1    allreduce 1   5 10 1 "error: rank 1 on $host (pid *) $late all-reduce of update 17: $has"
+fault "all compute longer than the timeout"  sleep -1   reducer   1   0 10 0 ""
+fault "slow, but a bucket comes now and then" slow 1    reducer   1   0 10 0 ""
+fault "the others nap meanwhile"             sleep 1    nap       1   0 10 0 ""
+finish
