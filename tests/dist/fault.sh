@@ -3,7 +3,8 @@
 program=$1/test_dist_ranks
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-host=$(hostname)
+host=$(hostname) # for the patterns
+export host
 
 # fault WHAT KIND RANK WAIT TIMEOUT_S RC SECONDS ERRORS PATTERN   ERRORS: lines "error: ..."; PATTERN: the output has it
 fault() {

@@ -17,8 +17,8 @@ done
 text=$(ranks 3 30 "$program" stop "$folder" 2>&1)
 check "a rank stops inside a group: exit" $? 5
 case $text in
-*"rank 0 on "*": no answer from its peers for 1 s in training of update 3 (barrier)"*) ;;
-*) check "a rank stops inside a group: text" "$text" "rank 0 ... no answer ... in training of update 3 (barrier)" ;;
+"error: rank 1 on "*" has been silent for "*'in "training" of update 3, waiting for barrier; rank 0 has waited for '*) ;;
+*) check "a rank stops inside a group: text" "$text" "rank 1 ... has been silent ..., waiting for barrier" ;;
 esac
 none_left "$folder"/pid.*
 finish

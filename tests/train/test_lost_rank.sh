@@ -40,6 +40,6 @@ none_left "$work"/pid.*
 lose STOP stopped
 check "stopped: exit" "$rc" 5
 check "stopped: ends within 15 s (took $seconds)" "$((seconds <= 15))" 1
-check "stopped: says who waits: $text" "$(printf '%s' "$text" | grep -c 'rank 0 .*no answer from its peers')" 1
+check "stopped: names it: $text" "$(printf '%s' "$text" | grep -c '^error: rank 1 .* has been silent for .*; rank 0 has waited')" 1
 none_left "$work"/pid.*
 finish
