@@ -13,14 +13,27 @@
 //   window which element won, as op_pool.h does (LS_POOL_NONE_U8 where relu clipped the winner); windows compare
 //   y before it is rounded to storage. The index is a uint8 for each element of dst in the device's own layout: forward
 //   writes it, backward reads it instead of dst and gives each gradient to its winner. Inference has no index.
+//   Forward and backward are also there cut in two at the sums over n,h,w, for batch norm over several ranks: between
+//   the halves whoever runs them adds the sums of all ranks (LS_F64, ls_norm_sums_count values). All else is as above,
+//   with the count that the sums bring:
+//   sums            sums = { sum src, sum src^2, count }
+//   apply           m = sum src / count, v = sum src^2 / count - m^2 (at least 0); from there on as forward
+//   backward sums   sums = { sum g, sum g * (src - m), count }
+//                   grad_beta += sum g;  grad_gamma += r * sum g * (src - m)   (of this rank alone: like all
+//                   gradients they are summed over ranks later)
+//   backward apply  grad_src, grad_residual
+//   Whole sums of squares cancel where |m| is far above sqrt(v). In double that costs 2^-53 * m^2/v of v; fp32 storage
+//   tells values apart by 2^-24 * |m|, so v below 2^-48 * m^2 means nothing, and even there v is right to 2^-5. Unlike
+//   sums about a mean of each rank's own they need one plain sum over ranks, where no samples count as zeros.
 // Shapes  src, residual, dst and their gradients (N,C,H,W), storage; all per-channel arrays fp32 (C); saved float[2][C]
-// in the
-//         device's vector layout: two vectors of param_elements(vector C) each, the second right behind the first; its
-//         padding is the device's own business backward: DST is read only with relu, GRAD_DST2 only with two_grads,
-//         GRAD_RESIDUAL is written only with residual: absent otherwise. No argument overlaps another.
+//         in the device's vector layout: two vectors of param_elements(vector C) each, the second right behind the
+//         first; its padding is the device's own business. sums double[2][C] likewise, its padding 0, and behind it one
+//         more, the count. backward: DST is read only with relu, GRAD_DST2 only with two_grads, GRAD_RESIDUAL is
+//         written only with residual: absent otherwise. No argument overlaps another.
 // Types   arithmetic fp32 (ref: double); saved, and sum_* and grad_* before adding, are rounded to fp32
-// Errors  LS_USAGE count == 1 in training: the variance is undefined (describe)
-// Source  torch.nn.BatchNorm2d; Ioffe and Szegedy 2015
+// Errors  LS_USAGE count == 1 in training: the variance is undefined (describe); of one rank's part, too, as a rank can
+//         be the only one that has samples
+// Source  torch.nn.BatchNorm2d, torch.nn.SyncBatchNorm; Ioffe and Szegedy 2015
 #ifndef LS_DEVICE_OP_NORM_H
 #define LS_DEVICE_OP_NORM_H
 
@@ -73,5 +86,49 @@ enum {
     LS_NORM_BACKWARD_INDEX,
     LS_NORM_BACKWARD_ARGS
 };
+enum { LS_NORM_SUMS_SRC, LS_NORM_SUMS_SUMS, LS_NORM_SUMS_ARGS };
+enum {
+    LS_NORM_APPLY_SRC,
+    LS_NORM_APPLY_RESIDUAL,
+    LS_NORM_APPLY_GAMMA,
+    LS_NORM_APPLY_BETA,
+    LS_NORM_APPLY_SUMS,
+    LS_NORM_APPLY_SAVED,
+    LS_NORM_APPLY_SUM_MEAN,
+    LS_NORM_APPLY_SUM_VAR,
+    LS_NORM_APPLY_DST,
+    LS_NORM_APPLY_INDEX,
+    LS_NORM_APPLY_ARGS
+};
+enum {
+    LS_NORM_BACKWARD_SUMS_SRC,
+    LS_NORM_BACKWARD_SUMS_DST,
+    LS_NORM_BACKWARD_SUMS_GRAD_DST,
+    LS_NORM_BACKWARD_SUMS_GRAD_DST2,
+    LS_NORM_BACKWARD_SUMS_SAVED,
+    LS_NORM_BACKWARD_SUMS_GRAD_GAMMA,
+    LS_NORM_BACKWARD_SUMS_GRAD_BETA,
+    LS_NORM_BACKWARD_SUMS_INDEX,
+    LS_NORM_BACKWARD_SUMS_SUMS,
+    LS_NORM_BACKWARD_SUMS_ARGS
+};
+enum {
+    LS_NORM_BACKWARD_APPLY_SRC,
+    LS_NORM_BACKWARD_APPLY_DST,
+    LS_NORM_BACKWARD_APPLY_GRAD_DST,
+    LS_NORM_BACKWARD_APPLY_GRAD_DST2,
+    LS_NORM_BACKWARD_APPLY_GAMMA,
+    LS_NORM_BACKWARD_APPLY_SAVED,
+    LS_NORM_BACKWARD_APPLY_SUMS,
+    LS_NORM_BACKWARD_APPLY_GRAD_SRC,
+    LS_NORM_BACKWARD_APPLY_GRAD_RESIDUAL,
+    LS_NORM_BACKWARD_APPLY_INDEX,
+    LS_NORM_BACKWARD_APPLY_ARGS
+};
+
+// Doubles of sums; vector: elements of a per-channel array as the device lays it out.
+static inline size_t ls_norm_sums_count(size_t vector) {
+    return 2 * vector + 1;
+}
 
 #endif

@@ -17,6 +17,7 @@ typedef enum {
     ARG_PARAM,      // param, fp32
     ARG_WORKING,    // param in the storage type, as the operators read it
     ARG_SAVED,      // two fp32 vectors, param being the shape of one
+    ARG_SUMS,       // two vectors of doubles and a count (op_norm.h), param being the shape of one
     ARG_INDEX,      // of max pooling: the device's own
     ARG_RAW,        // count elements of type, no layout
     ARG_STATE,      // ls_train_state
@@ -49,8 +50,8 @@ typedef struct {
     ls_op_desc desc;
     ls_dtype storage;
     op_arg args[LS_OP_ARGS_MAX];
-    float *pool_src; // POOL_BACKWARD: what the forward run that makes the index reads; owned. NORM_BACKWARD with
-                     // pooling and a residual: that run's residual
+    float *pool_src; // POOL_BACKWARD: what the forward run that makes the index reads; owned. Batch norm's
+                     // backward with pooling and a residual: that run's residual
     uint32_t next_random;
     ls_step_segment segments[3]; // of an optimizer
 } op_case;
@@ -144,6 +145,15 @@ static inline op_arg *case_raw(op_case *c, int at, arg_use use, ls_dtype type, s
     arg->type = type;
     arg->relative = relative;
     if (type == LS_F32) fill_uniform(c, arg, -1, 1);
+    return arg;
+}
+
+// double[2][channels] and the count; zeros where they are given.
+static inline op_arg *case_sums(op_case *c, int at, arg_use use, int channels, double absolute) {
+    op_arg *arg = case_set(c, at, ARG_SUMS, use, 2 * (size_t)channels + 1, sizeof(double));
+    arg->param = vector_shape(channels);
+    arg->absolute = absolute;
+    arg->relative = EPS32;
     return arg;
 }
 

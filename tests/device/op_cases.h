@@ -334,21 +334,26 @@ static const struct {
     { "window of one", { 2, 10, 3, 3 }, 1, 1, 0 },
 };
 
+// Row i with a residual (flags 1) and two gradients (flags 2).
+static inline ls_norm_attr norm_pool_attr(size_t i, int flags, ls_dtype storage) {
+    ls_nchw s = norm_pool_rows[i].shape;
+    int kernel = norm_pool_rows[i].kernel, stride = norm_pool_rows[i].stride, pad = norm_pool_rows[i].pad;
+    return (ls_norm_attr){ .shape = s,
+        .eps = 1e-5F,
+        .relu = 1,
+        .residual = flags & 1,
+        .two_grads = flags >> 1 & 1,
+        .pool_kernel = kernel,
+        .pool_stride = stride,
+        .pool_pad = pad,
+        .pooled = { s.n, s.c, (s.h + 2 * pad - kernel) / stride + 1, (s.w + 2 * pad - kernel) / stride + 1 },
+        .storage = storage };
+}
+
 static inline void norm_pool_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof norm_pool_rows / sizeof *norm_pool_rows; i++) {
         for (int flags = 0; flags < 4; flags++) {
-            ls_nchw s = norm_pool_rows[i].shape;
-            int kernel = norm_pool_rows[i].kernel, stride = norm_pool_rows[i].stride, pad = norm_pool_rows[i].pad;
-            ls_norm_attr a = { .shape = s,
-                .eps = 1e-5F,
-                .relu = 1,
-                .residual = flags & 1,
-                .two_grads = flags >> 1 & 1,
-                .pool_kernel = kernel,
-                .pool_stride = stride,
-                .pool_pad = pad,
-                .pooled = { s.n, s.c, (s.h + 2 * pad - kernel) / stride + 1, (s.w + 2 * pad - kernel) / stride + 1 },
-                .storage = storage };
+            ls_norm_attr a = norm_pool_attr(i, flags, storage);
             if (!a.two_grads) norm_forward_case(norm_pool_rows[i].name, a, 0, visit, context);
             if (!flags) norm_forward_case(norm_pool_rows[i].name, a, 1, visit, context);
             if (!a.two_grads) norm_inference_case(norm_pool_rows[i].name, a, visit, context);
@@ -483,6 +488,7 @@ static inline void map_cases(ls_dtype storage, case_visit *visit, void *context)
     }
 }
 
+#include "op_cases_norm_parts.h"
 #include "op_cases_update.h"
 
 static inline void each_case(ls_dtype storage, case_visit *visit, void *context) {
@@ -490,6 +496,7 @@ static inline void each_case(ls_dtype storage, case_visit *visit, void *context)
     linear_cases(storage, visit, context);
     norm_cases(storage, visit, context);
     norm_pool_cases(storage, visit, context);
+    norm_part_cases(storage, visit, context);
     pool_cases(storage, visit, context);
     map_cases(storage, visit, context);
     augment_cases(storage, visit, context);

@@ -36,8 +36,7 @@ typedef struct {
 } op_run;
 
 static inline int pools_norm(const ls_op_desc *desc) {
-    return (desc->op == LS_OP_NORM_FORWARD || desc->op == LS_OP_NORM_INFERENCE || desc->op == LS_OP_NORM_BACKWARD) &&
-           desc->attr.norm.pool_kernel > 0;
+    return desc->op >= LS_OP_NORM_FORWARD && desc->op <= LS_OP_NORM_BACKWARD_APPLY && desc->attr.norm.pool_kernel > 0;
 }
 
 // The shape of a case's pool_src.
@@ -58,6 +57,8 @@ static inline size_t arg_bytes(ls_device *device, const op_case *c, const op_arg
         return device->api->param_elements(device, &arg->param) * element;
     case ARG_SAVED:
         return 2 * device->api->param_elements(device, &arg->param) * sizeof(float);
+    case ARG_SUMS:
+        return ls_norm_sums_count(device->api->param_elements(device, &arg->param)) * sizeof(double);
     case ARG_INDEX: {
         if (pools_norm(&c->desc))
             return device->api->activation_bytes(device, c->desc.attr.norm.pooled, c->storage) / element;
@@ -167,6 +168,26 @@ static inline ls_status put_working(op_run *run, const op_case *c, const op_arg 
     return status;
 }
 
+// Between canonical sums and those in the device's layout, whose padding must be zero: 0 where it is not.
+static inline void lay_out_sums(const op_arg *arg, const double *host, double *laid_out, size_t bytes) {
+    size_t channels = arg->count / 2, vector = bytes / sizeof(double) / 2;
+    memset(laid_out, 0, bytes);
+    memcpy(laid_out, host, channels * sizeof(double));
+    memcpy(laid_out + vector, host + channels, channels * sizeof(double));
+    laid_out[2 * vector] = host[2 * channels];
+}
+
+static inline int take_sums(const op_arg *arg, const double *laid_out, size_t bytes, double *host) {
+    size_t channels = arg->count / 2, vector = bytes / sizeof(double) / 2;
+    int padding_is_zero = 1;
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(host + i * channels, laid_out + i * vector, channels * sizeof(double));
+        for (size_t k = channels; k < vector; k++) padding_is_zero &= laid_out[i * vector + k] == 0;
+    }
+    host[2 * channels] = laid_out[2 * vector];
+    return padding_is_zero;
+}
+
 static inline ls_status put_arg(op_run *run, const op_case *c, const op_arg *arg, ls_buffer dst) {
     const ls_device_api *api = run->device->api;
     if (arg->use == USE_OUT) return LS_SUCCESS; // stays poisoned
@@ -185,6 +206,13 @@ static inline ls_status put_arg(op_run *run, const op_case *c, const op_arg *arg
         api->param_import(run->device, &arg->param, values, ls_buffer_at(dst.slab, dst.offset, half));
         api->param_import(
             run->device, &arg->param, values + arg->count / 2, ls_buffer_at(dst.slab, dst.offset + half, half));
+        break;
+    }
+    case ARG_SUMS: {
+        double *sums = case_memory(dst.bytes);
+        lay_out_sums(arg, arg->host, sums, dst.bytes);
+        put_bytes(run, dst, sums, dst.bytes);
+        free(sums);
         break;
     }
     default:
@@ -214,7 +242,23 @@ static inline ls_status put_pool_index(op_run *run, const op_case *c) {
     return status;
 }
 
-// That of a batch norm with pooling, too: from the backward run's SRC and GAMMA, with what stands in GRAD_BETA as BETA.
+// Arguments of a batch norm's backward operator, from which a forward run makes the index.
+typedef struct {
+    int src, gamma, beta, index;
+} norm_index_args;
+
+static inline norm_index_args norm_index_of(ls_op op) {
+    if (op == LS_OP_NORM_BACKWARD_SUMS)
+        return (norm_index_args){ LS_NORM_BACKWARD_SUMS_SRC, LS_NORM_BACKWARD_SUMS_GRAD_GAMMA,
+            LS_NORM_BACKWARD_SUMS_GRAD_BETA, LS_NORM_BACKWARD_SUMS_INDEX };
+    if (op == LS_OP_NORM_BACKWARD_APPLY)
+        return (norm_index_args){ LS_NORM_BACKWARD_APPLY_SRC, LS_NORM_BACKWARD_APPLY_GAMMA,
+            LS_NORM_BACKWARD_APPLY_GAMMA, LS_NORM_BACKWARD_APPLY_INDEX };
+    return (norm_index_args){ LS_NORM_BACKWARD_SRC, LS_NORM_BACKWARD_GAMMA, LS_NORM_BACKWARD_GRAD_BETA,
+        LS_NORM_BACKWARD_INDEX };
+}
+
+// That of a batch norm with pooling, too.
 static inline ls_status put_norm_index(op_run *run, const op_case *c) {
     const ls_device_api *api = run->device->api;
     const ls_norm_attr *a = &c->desc.attr.norm;
@@ -231,12 +275,13 @@ static inline ls_status put_norm_index(op_run *run, const op_case *c) {
         ls_op_desc forward = c->desc;
         forward.op = LS_OP_NORM_FORWARD;
         api->activation_import(run->device, a->shape, a->storage, c->pool_src, made[RESIDUAL]);
-        ls_buffer args[LS_NORM_FORWARD_ARGS] = { [LS_NORM_FORWARD_SRC] = run->args[LS_NORM_BACKWARD_SRC],
-            [LS_NORM_FORWARD_GAMMA] = run->args[LS_NORM_BACKWARD_GAMMA],
-            [LS_NORM_FORWARD_BETA] = run->args[LS_NORM_BACKWARD_GRAD_BETA],
+        norm_index_args from = norm_index_of(c->desc.op);
+        ls_buffer args[LS_NORM_FORWARD_ARGS] = { [LS_NORM_FORWARD_SRC] = run->args[from.src],
+            [LS_NORM_FORWARD_GAMMA] = run->args[from.gamma],
+            [LS_NORM_FORWARD_BETA] = run->args[from.beta],
             [LS_NORM_FORWARD_SAVED] = made[SAVED],
             [LS_NORM_FORWARD_DST] = made[DST],
-            [LS_NORM_FORWARD_INDEX] = run->args[LS_NORM_BACKWARD_INDEX] };
+            [LS_NORM_FORWARD_INDEX] = run->args[from.index] };
         if (a->residual) args[LS_NORM_FORWARD_RESIDUAL] = made[RESIDUAL];
         status = run_plan(run, &forward, args);
     }
@@ -318,6 +363,7 @@ static inline double *get_values(op_run *run, const op_case *c, int at, size_t *
             values[i] = (double)ls_load_float(bytes, arg->type, (int64_t)i);
         }
     }
+    if (arg->kind == ARG_SUMS) take_sums(arg, (const void *)bytes, src.bytes, values);
     if (arg->kind == ARG_STATE) {
         const ls_train_state *s = (const void *)bytes;
         double fields[] = { (double)s->applied, (double)s->skipped, (double)s->loss_scale, s->finite_in_row,
@@ -368,9 +414,21 @@ static inline ls_status check_padding(op_run *run, const op_case *c, int at) {
     return status;
 }
 
+static inline ls_status check_sums_padding(op_run *run, const op_case *c, int at) {
+    const op_arg *arg = &c->args[at];
+    if (arg->kind != ARG_SUMS) return LS_SUCCESS;
+    double *values = case_memory(arg->count * sizeof *values), *bytes = case_memory(run->args[at].bytes);
+    get_bytes(run, bytes, run->args[at], run->args[at].bytes);
+    int zero = take_sums(arg, bytes, run->args[at].bytes, values);
+    free(values);
+    free(bytes);
+    return zero ? LS_SUCCESS : ls_fail(LS_INTERNAL, "argument %d: the sums' padding is not zero", at);
+}
+
 static inline ls_status check_memory(op_run *run, const op_case *c) {
     for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
         if (run->args[i].slab) LS_TRY(check_padding(run, c, i)); // of an output in place, too
+        if (run->args[i].slab) LS_TRY(check_sums_padding(run, c, i));
         if (!run->slab[i]) continue;
         if (!guards_are_whole(run, run->slab[i])) {
             return ls_fail(LS_INTERNAL, "argument %d: writes outside of its %zu bytes", i, run->args[i].bytes);

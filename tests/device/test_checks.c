@@ -34,6 +34,8 @@ static const struct {
         { "layer fc1", "out_features is 0" } },
     { { LS_OP_NORM_FORWARD, "bn1", .attr.norm = { .shape = { 1, 64, 1, 1 }, .eps = 1e-5F } },
         { "layer bn1", "1x64x1x1", "one value per channel" } },
+    { { LS_OP_NORM_SUMS, "bn1", .attr.norm = { .shape = { 1, 64, 1, 1 }, .eps = 1e-5F } },
+        { "layer bn1: batch norm sums", "1x64x1x1", "one value per channel" } },
     { { LS_OP_NORM_INFERENCE, "bn2", .attr.norm = { .shape = { 1, 64, 1, 1 }, .eps = 0 } }, { "bn2", "eps is 0" } },
     { { LS_OP_POOL_FORWARD, "pool1",
           .attr.pool = { LS_POOL_MAX, { 2, 3, 7, 7 }, { 2, 3, 4, 4 }, 2, 2, 2, 0, 0, 1, LS_F32 } },

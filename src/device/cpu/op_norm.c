@@ -1,6 +1,6 @@
 // op_norm.c - batch norm in two passes over one wave of channel blocks at a time, so that the second pass finds the
-// data in the last cache. Each channel block is cut into GROUPS ranges of samples, by shape alone; their sums are added
-// in order.
+// data in the last cache; or, over several ranks, one pass in each of two operators. Each channel block is cut into
+// GROUPS ranges of samples, by shape alone; their sums are added in order.
 #include <math.h>
 #include "device/cpu/cpu.h"
 
@@ -22,7 +22,9 @@ typedef struct {
     float *dst, *saved, *sum_mean, *sum_var;
     ls_kernel_norm_grad grad; // backward: of the whole tensors
     float *grad_gamma, *grad_beta;
-    double *sums; // [blocks][groups][2][block]
+    double *sums;        // [blocks][groups][2][block]
+    double *whole;       // over several ranks: [2][vector], then the count
+    const double *given; // the same, summed over ranks
     int stream;
 } norm_run;
 
@@ -50,11 +52,29 @@ static double *sums_of(const norm_run *run, int cb, int group) {
     return run->sums + ((size_t)cb * (size_t)run->plan->groups + (size_t)group) * pair;
 }
 
-static void total(const norm_run *run, int cb, double sums[2 * WIDTH_MAX]) {
-    int values = 2 * run->plan->block;
-    for (int i = 0; i < values; i++) sums[i] = 0;
+static double count_of(const norm_run *run) {
+    ls_nchw shape = run->plan->base.base.desc.attr.norm.shape;
+    return (double)shape.n * shape.h * shape.w;
+}
+
+static int vector_of(const norm_run *run) {
+    return ls_cpu_vector(run->plan->base.cpu, run->plan->base.base.desc.attr.norm.shape.c);
+}
+
+// The sums of one channel block, and how many values they are of.
+static double total(const norm_run *run, int cb, double sums[2 * WIDTH_MAX]) {
+    int b = run->plan->block, vector = vector_of(run);
+    if (run->given) {
+        for (int i = 0; i < b; i++) {
+            sums[i] = run->given[cb * b + i];
+            sums[b + i] = run->given[vector + cb * b + i];
+        }
+        return run->given[2 * vector];
+    }
+    for (int i = 0; i < 2 * b; i++) sums[i] = 0;
     for (int g = 0; g < run->plan->groups; g++)
-        for (int i = 0; i < values; i++) sums[i] += sums_of(run, cb, g)[i];
+        for (int i = 0; i < 2 * b; i++) sums[i] += sums_of(run, cb, g)[i];
+    return count_of(run);
 }
 
 static void stats_task(void *context, int task, int thread) {
@@ -69,8 +89,8 @@ static void forward_constants(const norm_run *run, int cb, int group, float *con
     const norm_plan *plan = run->plan;
     const ls_norm_attr *attr = &plan->base.base.desc.attr.norm;
     int b = plan->block;
-    double sums[2 * WIDTH_MAX], count = (double)attr->shape.n * attr->shape.h * attr->shape.w;
-    if (!run->mean) total(run, cb, sums);
+    double sums[2 * WIDTH_MAX], count = 0;
+    if (!run->mean) count = total(run, cb, sums);
     for (int i = 0; i < b; i++) {
         int c = cb * b + i;
         double mean = run->mean ? run->mean[c] : sums[i] / count;
@@ -82,7 +102,7 @@ static void forward_constants(const norm_run *run, int cb, int group, float *con
         constants[2 * b + i] = run->beta[c];
         if (run->mean || group > 0) continue;
         run->saved[c] = (float)mean;
-        run->saved[ls_cpu_vector(plan->base.cpu, attr->shape.c) + c] = (float)r;
+        run->saved[vector_of(run) + c] = (float)r;
         if (!run->sum_mean) continue;
         run->sum_mean[c] += (float)mean;
         run->sum_var[c] += (float)(var * count / (count - 1));
@@ -103,7 +123,7 @@ static ls_kernel_norm_grad grad_at(const norm_run *run, size_t at) {
     ls_kernel_norm_grad g = run->grad;
     g.src += at;
     g.grad_dst += at;
-    g.grad_src += at;
+    if (g.grad_src) g.grad_src += at;
     if (g.dst) g.dst += at;
     if (g.grad_dst2) g.grad_dst2 += at;
     if (g.grad_residual) g.grad_residual += at;
@@ -119,38 +139,60 @@ static void grad_sums_task(void *context, int task, int thread) {
         &piece.span, &grad, run->saved + piece.cb * run->plan->block, sums_of(run, piece.cb, piece.group));
 }
 
+static void add_param_grads(const norm_run *run, int cb, const double *sums) {
+    int b = run->plan->block;
+    for (int i = 0; i < b; i++) {
+        int c = cb * b + i;
+        float r = run->saved[vector_of(run) + c];
+        run->grad_beta[c] += (float)sums[i];
+        run->grad_gamma[c] += (float)(sums[b + i] * r);
+    }
+}
+
 static void grad_apply_task(void *context, int task, int thread) {
     (void)thread;
     const norm_run *run = context;
     const norm_plan *plan = run->plan;
-    const ls_norm_attr *attr = &plan->base.base.desc.attr.norm;
     norm_piece piece = piece_of(run, task);
     int b = plan->block;
-    double sums[2 * WIDTH_MAX], count = (double)attr->shape.n * attr->shape.h * attr->shape.w;
-    total(run, piece.cb, sums);
+    double sums[2 * WIDTH_MAX], count = total(run, piece.cb, sums);
+    if (run->grad_gamma && piece.group == 0) add_param_grads(run, piece.cb, sums);
     float constants[4 * WIDTH_MAX];
     for (int i = 0; i < b; i++) {
         int c = piece.cb * b + i;
-        float mean = run->saved[c], r = run->saved[ls_cpu_vector(plan->base.cpu, attr->shape.c) + c];
+        float mean = run->saved[c], r = run->saved[vector_of(run) + c];
         constants[i] = mean;
         constants[b + i] = run->gamma[c] * r;
         constants[2 * b + i] = (float)(sums[i] / count);
         constants[3 * b + i] = (float)((double)r * r * sums[b + i] / count);
-        if (piece.group > 0) continue;
-        run->grad_beta[c] += (float)sums[i];
-        run->grad_gamma[c] += (float)(sums[b + i] * r);
     }
     ls_kernel_norm_grad grad = grad_at(run, piece.at);
     plan->kernels->norm_grad_apply(&piece.span, &grad, constants);
 }
 
-// first: the pass that makes sums, or NULL; second: the pass that uses them.
+// first: the pass that makes sums, or NULL; second: the pass that uses them, or the only one.
 static void run_waves(norm_run *run, ls_pool_task *first, ls_pool_task *second) {
     const norm_plan *plan = run->plan;
     for (run->first = 0; run->first < plan->blocks; run->first += plan->wave) {
         int blocks = plan->blocks - run->first < plan->wave ? plan->blocks - run->first : plan->wave;
         if (first) ls_pool_run(plan->base.cpu->pool, first, run, blocks * plan->groups);
         ls_pool_run(plan->base.cpu->pool, second, run, blocks * plan->groups);
+    }
+}
+
+// Hands the sums of all channels on, for the sum over ranks; those of a channel block are whole when `pass` has run.
+static void hand_on(norm_run *run, ls_pool_task *pass) {
+    int b = run->plan->block, vector = vector_of(run);
+    run_waves(run, NULL, pass);
+    for (int i = 0; i < 2 * vector; i++) run->whole[i] = 0;
+    for (int cb = 0; cb < run->plan->blocks; cb++) {
+        double sums[2 * WIDTH_MAX];
+        run->whole[2 * vector] = total(run, cb, sums);
+        for (int i = 0; i < b; i++) {
+            run->whole[cb * b + i] = sums[i];
+            run->whole[vector + cb * b + i] = sums[b + i];
+        }
+        if (run->grad_gamma) add_param_grads(run, cb, sums);
     }
 }
 
@@ -168,6 +210,32 @@ static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
     if (plan->desc.attr.norm.residual) run.residual = ls_cpu_floats_at(args[LS_NORM_FORWARD_RESIDUAL]);
     run.stream = run.plan->stream && ls_cpu_aligned(run.dst);
     run_waves(&run, stats_task, apply_task);
+}
+
+static void sums_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    norm_run run = { .plan = (const norm_plan *)plan,
+        .src = ls_cpu_floats_at(args[LS_NORM_SUMS_SRC]),
+        .whole = ls_buffer_host(args[LS_NORM_SUMS_SUMS]),
+        .sums = ls_buffer_host(workspace) };
+    hand_on(&run, stats_task);
+}
+
+static void apply_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    norm_run run = { .plan = (const norm_plan *)plan,
+        .src = ls_cpu_floats_at(args[LS_NORM_APPLY_SRC]),
+        .gamma = ls_cpu_floats_at(args[LS_NORM_APPLY_GAMMA]),
+        .beta = ls_cpu_floats_at(args[LS_NORM_APPLY_BETA]),
+        .given = ls_buffer_host(args[LS_NORM_APPLY_SUMS]),
+        .saved = ls_cpu_floats_at(args[LS_NORM_APPLY_SAVED]),
+        .sum_mean = ls_cpu_floats_at(args[LS_NORM_APPLY_SUM_MEAN]),
+        .sum_var = ls_cpu_floats_at(args[LS_NORM_APPLY_SUM_VAR]),
+        .dst = ls_cpu_floats_at(args[LS_NORM_APPLY_DST]) };
+    if (plan->desc.attr.norm.residual) run.residual = ls_cpu_floats_at(args[LS_NORM_APPLY_RESIDUAL]);
+    run.stream = run.plan->stream && ls_cpu_aligned(run.dst);
+    run_waves(&run, NULL, apply_task);
 }
 
 static void inference_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
@@ -205,6 +273,66 @@ static void backward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     run_waves(&run, grad_sums_task, grad_apply_task);
 }
 
+static void backward_sums_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    const ls_norm_attr *attr = &plan->desc.attr.norm;
+    norm_run run = { .plan = (const norm_plan *)plan,
+        .saved = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SUMS_SAVED]),
+        .grad_gamma = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SUMS_GRAD_GAMMA]),
+        .grad_beta = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SUMS_GRAD_BETA]),
+        .whole = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_SUMS]),
+        .sums = ls_buffer_host(workspace) };
+    run.grad = (ls_kernel_norm_grad){ .src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SUMS_SRC]),
+        .grad_dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SUMS_GRAD_DST]),
+        .relu = attr->relu };
+    if (attr->relu) run.grad.dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SUMS_DST]);
+    if (attr->two_grads) run.grad.grad_dst2 = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SUMS_GRAD_DST2]);
+    hand_on(&run, grad_sums_task);
+}
+
+static void backward_apply_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    const ls_norm_attr *attr = &plan->desc.attr.norm;
+    norm_run run = { .plan = (const norm_plan *)plan,
+        .gamma = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_GAMMA]),
+        .saved = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_SAVED]),
+        .given = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_SUMS]) };
+    run.grad = (ls_kernel_norm_grad){ .src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_SRC]),
+        .grad_dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_GRAD_DST]),
+        .grad_src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_GRAD_SRC]),
+        .relu = attr->relu };
+    if (attr->relu) run.grad.dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_DST]);
+    if (attr->two_grads) run.grad.grad_dst2 = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_GRAD_DST2]);
+    if (attr->residual) run.grad.grad_residual = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_GRAD_RESIDUAL]);
+    run.stream = run.plan->stream && ls_cpu_aligned(run.grad.grad_src) && ls_cpu_aligned(run.grad.grad_residual);
+    run_waves(&run, NULL, grad_apply_task);
+}
+
+static ls_cpu_run *run_of(ls_op op) {
+    switch (op) {
+    case LS_OP_NORM_FORWARD:
+        return forward_run;
+    case LS_OP_NORM_INFERENCE:
+        return inference_run;
+    case LS_OP_NORM_SUMS:
+        return sums_run;
+    case LS_OP_NORM_APPLY:
+        return apply_run;
+    case LS_OP_NORM_BACKWARD_SUMS:
+        return backward_sums_run;
+    case LS_OP_NORM_BACKWARD_APPLY:
+        return backward_apply_run;
+    default:
+        return backward_run;
+    }
+}
+
+static int is_half(ls_op op) {
+    return op == LS_OP_NORM_SUMS || op == LS_OP_NORM_APPLY || op == LS_OP_NORM_BACKWARD_SUMS ||
+           op == LS_OP_NORM_BACKWARD_APPLY;
+}
+
 ls_status ls_cpu_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const ls_norm_attr *attr = &desc->attr.norm;
     norm_plan *plan;
@@ -212,10 +340,7 @@ ls_status ls_cpu_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
         return ls_fail(LS_INTERNAL,
             "layer %s: the cpu device has no batch norm with pooling; LS_FUSES_NORM_POOL is not among its fusions",
             desc->layer);
-    ls_cpu_run *run = desc->op == LS_OP_NORM_FORWARD     ? forward_run
-                      : desc->op == LS_OP_NORM_INFERENCE ? inference_run
-                                                         : backward_run;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, "own", &plan));
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run_of(desc->op), "own", &plan));
     plan->kernels = ls_cpu_kernels(cpu, attr->shape.c);
     plan->blocks = ls_cpu_blocks(cpu, attr->shape.c);
     plan->block = ls_cpu_block(cpu, attr->shape.c);
@@ -228,6 +353,7 @@ ls_status ls_cpu_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     int tensors = desc->op == LS_OP_NORM_BACKWARD ? 2 + attr->relu + attr->two_grads : 1;
     size_t wave = WAVE_BYTES / (block_bytes * (size_t)tensors);
     plan->wave = wave < 1 || plan->block == 1 ? 1 : (int)wave;
+    if (is_half(desc->op)) plan->wave = plan->blocks; // one pass: nothing is there to be found in the cache
     plan->stream = plan->block > 1 && block_bytes * (size_t)plan->blocks >= STREAM_BYTES;
     plan->base.base.workspace_bytes =
         (size_t)plan->blocks * (size_t)plan->groups * 2 * (size_t)plan->block * sizeof(double);

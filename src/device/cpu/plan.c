@@ -25,6 +25,10 @@ static ls_cpu_maker *const makers[LS_OP_COUNT] = {
     [LS_OP_NORM_FORWARD] = ls_cpu_norm_plan,
     [LS_OP_NORM_INFERENCE] = ls_cpu_norm_plan,
     [LS_OP_NORM_BACKWARD] = ls_cpu_norm_plan,
+    [LS_OP_NORM_SUMS] = ls_cpu_norm_plan,
+    [LS_OP_NORM_APPLY] = ls_cpu_norm_plan,
+    [LS_OP_NORM_BACKWARD_SUMS] = ls_cpu_norm_plan,
+    [LS_OP_NORM_BACKWARD_APPLY] = ls_cpu_norm_plan,
     [LS_OP_POOL_FORWARD] = ls_cpu_pool_plan,
     [LS_OP_POOL_BACKWARD] = ls_cpu_pool_plan,
     [LS_OP_RELU_FORWARD] = ls_cpu_map_plan,
@@ -58,6 +62,10 @@ static ls_dtype storage_of(const ls_op_desc *desc) {
     case LS_OP_NORM_FORWARD:
     case LS_OP_NORM_INFERENCE:
     case LS_OP_NORM_BACKWARD:
+    case LS_OP_NORM_SUMS:
+    case LS_OP_NORM_APPLY:
+    case LS_OP_NORM_BACKWARD_SUMS:
+    case LS_OP_NORM_BACKWARD_APPLY:
         return desc->attr.norm.storage;
     case LS_OP_POOL_FORWARD:
     case LS_OP_POOL_BACKWARD:

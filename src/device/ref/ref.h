@@ -32,6 +32,10 @@ typedef struct {
     X(NORM_FORWARD, ls_ref_norm_forward, NULL) \
     X(NORM_INFERENCE, ls_ref_norm_inference, NULL) \
     X(NORM_BACKWARD, ls_ref_norm_backward, ls_ref_norm_workspace) \
+    X(NORM_SUMS, ls_ref_norm_sums, NULL) \
+    X(NORM_APPLY, ls_ref_norm_apply, NULL) \
+    X(NORM_BACKWARD_SUMS, ls_ref_norm_backward_sums, ls_ref_norm_workspace) \
+    X(NORM_BACKWARD_APPLY, ls_ref_norm_backward_apply, ls_ref_norm_workspace) \
     X(POOL_FORWARD, ls_ref_pool_forward, NULL) \
     X(POOL_BACKWARD, ls_ref_pool_backward, ls_ref_pool_workspace) \
     X(RELU_FORWARD, ls_ref_relu_forward, NULL) \

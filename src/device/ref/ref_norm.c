@@ -8,6 +8,7 @@ typedef struct {
     void *out, *grad_residual;                               // activations written
     const float *gamma, *beta, *mean, *var;
     float *saved, *sum_mean, *sum_var, *grad_gamma, *grad_beta;
+    double *sums;    // over several ranks: [2][C], then the count
     uint8_t *index;  // with pooling
     double *pooling; // backward with pooling: gradient of the activation that is not stored
 } norm_job;
@@ -75,26 +76,55 @@ static void normalise_channel(const norm_job *job, int c, double mean, double sc
     }
 }
 
-static void forward_channel(void *context, int c, int thread) {
-    (void)thread;
-    const norm_job *job = context;
+typedef struct {
+    double count, sum, spread; // spread: sum of (src - mean)^2
+} moments;
+
+static moments moments_of(const norm_job *job, int c) {
     const ls_norm_attr *a = job->attr;
     int64_t count = channel_count(a->shape);
-    double sum = 0, squares = 0;
+    double sum = 0, spread = 0;
     for (int64_t i = 0; i < count; i++) sum += (double)ls_load_float(job->src, a->storage, element(a->shape, c, i));
     double mean = sum / (double)count;
     for (int64_t i = 0; i < count; i++) {
         double d = (double)ls_load_float(job->src, a->storage, element(a->shape, c, i)) - mean;
-        squares += d * d;
+        spread += d * d;
     }
-    double var = squares / (double)count, scale = 1 / sqrt(var + (double)a->eps);
+    return (moments){ (double)count, sum, spread };
+}
+
+static void forward_with(const norm_job *job, int c, moments m) {
+    const ls_norm_attr *a = job->attr;
+    double mean = m.sum / m.count, var = m.spread / m.count, scale = 1 / sqrt(var + (double)a->eps);
     job->saved[c] = (float)mean;
     job->saved[a->shape.c + c] = (float)scale;
     if (job->sum_mean) {
         job->sum_mean[c] = (float)((double)job->sum_mean[c] + mean);
-        job->sum_var[c] = (float)((double)job->sum_var[c] + squares / (double)(count - 1));
+        job->sum_var[c] = (float)((double)job->sum_var[c] + m.spread / (m.count - 1));
     }
     normalise_channel(job, c, mean, scale);
+}
+
+static void forward_channel(void *context, int c, int thread) {
+    (void)thread;
+    forward_with(context, c, moments_of(context, c));
+}
+
+static void sums_channel(void *context, int c, int thread) {
+    (void)thread;
+    const norm_job *job = context;
+    moments m = moments_of(job, c);
+    job->sums[c] = m.sum;
+    job->sums[job->attr->shape.c + c] = m.spread + m.sum * m.sum / m.count;
+}
+
+static void apply_channel(void *context, int c, int thread) {
+    (void)thread;
+    const norm_job *job = context;
+    int channels = job->attr->shape.c;
+    moments m = { .count = job->sums[2 * channels], .sum = job->sums[c] };
+    m.spread = fmax(job->sums[channels + c] - m.sum * m.sum / m.count, 0);
+    forward_with(job, c, m);
 }
 
 void ls_ref_norm_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
@@ -113,6 +143,37 @@ void ls_ref_norm_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer w
         .index = ls_buffer_host(args[LS_NORM_FORWARD_INDEX]),
     };
     ls_ref_run_tasks(plan, forward_channel, &job, job.attr->shape.c);
+}
+
+void ls_ref_norm_sums(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    norm_job job = {
+        .attr = &plan->desc.attr.norm,
+        .src = ls_buffer_host(args[LS_NORM_SUMS_SRC]),
+        .sums = ls_buffer_host(args[LS_NORM_SUMS_SUMS]),
+    };
+    ls_ref_run_tasks(plan, sums_channel, &job, job.attr->shape.c);
+    job.sums[2 * job.attr->shape.c] = (double)channel_count(job.attr->shape);
+}
+
+void ls_ref_norm_apply(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    norm_job job = {
+        .attr = &plan->desc.attr.norm,
+        .src = ls_buffer_host(args[LS_NORM_APPLY_SRC]),
+        .residual = ls_buffer_host(args[LS_NORM_APPLY_RESIDUAL]),
+        .gamma = ls_buffer_host(args[LS_NORM_APPLY_GAMMA]),
+        .beta = ls_buffer_host(args[LS_NORM_APPLY_BETA]),
+        .sums = ls_buffer_host(args[LS_NORM_APPLY_SUMS]),
+        .saved = ls_buffer_host(args[LS_NORM_APPLY_SAVED]),
+        .sum_mean = ls_buffer_host(args[LS_NORM_APPLY_SUM_MEAN]),
+        .sum_var = ls_buffer_host(args[LS_NORM_APPLY_SUM_VAR]),
+        .out = ls_buffer_host(args[LS_NORM_APPLY_DST]),
+        .index = ls_buffer_host(args[LS_NORM_APPLY_INDEX]),
+    };
+    ls_ref_run_tasks(plan, apply_channel, &job, job.attr->shape.c);
 }
 
 static void inference_channel(void *context, int c, int thread) {
@@ -158,29 +219,65 @@ static void unpool_channel(const norm_job *job, int c) {
     }
 }
 
-static void backward_channel(void *context, int c, int thread) {
-    (void)thread;
-    const norm_job *job = context;
+typedef struct {
+    double count, sum, product; // sum of g, and of g * (src - mean)
+} grad_sums;
+
+static grad_sums grad_sums_of(const norm_job *job, int c) {
     const ls_norm_attr *a = job->attr;
-    int64_t count = channel_count(a->shape);
-    double mean = (double)job->saved[c], scale = (double)job->saved[a->shape.c + c], sum = 0, sum_xhat = 0;
+    grad_sums s = { .count = (double)channel_count(a->shape) };
+    double mean = (double)job->saved[c];
     if (a->pool_kernel) unpool_channel(job, c);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < channel_count(a->shape); i++) {
         int64_t at = element(a->shape, c, i);
         double g = gradient_at(job, at);
-        sum += g;
-        sum_xhat += g * (((double)ls_load_float(job->src, a->storage, at) - mean) * scale);
+        s.sum += g;
+        s.product += g * ((double)ls_load_float(job->src, a->storage, at) - mean);
     }
-    job->grad_beta[c] = (float)((double)job->grad_beta[c] + sum);
-    job->grad_gamma[c] = (float)((double)job->grad_gamma[c] + sum_xhat);
-    for (int64_t i = 0; i < count; i++) {
+    return s;
+}
+
+static void add_param_grads(const norm_job *job, int c, grad_sums s) {
+    double scale = (double)job->saved[job->attr->shape.c + c];
+    job->grad_beta[c] = (float)((double)job->grad_beta[c] + s.sum);
+    job->grad_gamma[c] = (float)((double)job->grad_gamma[c] + s.product * scale);
+}
+
+static void backward_with(const norm_job *job, int c, grad_sums s) {
+    const ls_norm_attr *a = job->attr;
+    double mean = (double)job->saved[c], scale = (double)job->saved[a->shape.c + c], sum_xhat = s.product * scale;
+    for (int64_t i = 0; i < channel_count(a->shape); i++) {
         int64_t at = element(a->shape, c, i);
         double g = gradient_at(job, at);
         double xhat = ((double)ls_load_float(job->src, a->storage, at) - mean) * scale;
-        double grad = (double)job->gamma[c] * scale * (g - sum / (double)count - xhat * sum_xhat / (double)count);
+        double grad = (double)job->gamma[c] * scale * (g - s.sum / s.count - xhat * sum_xhat / s.count);
         if (a->residual) ls_store_float(job->grad_residual, a->storage, at, (float)g);
         ls_store_float(job->out, a->storage, at, (float)grad);
     }
+}
+
+static void backward_channel(void *context, int c, int thread) {
+    (void)thread;
+    grad_sums s = grad_sums_of(context, c);
+    add_param_grads(context, c, s);
+    backward_with(context, c, s);
+}
+
+static void backward_sums_channel(void *context, int c, int thread) {
+    (void)thread;
+    const norm_job *job = context;
+    grad_sums s = grad_sums_of(job, c);
+    add_param_grads(job, c, s);
+    job->sums[c] = s.sum;
+    job->sums[job->attr->shape.c + c] = s.product;
+}
+
+static void backward_apply_channel(void *context, int c, int thread) {
+    (void)thread;
+    const norm_job *job = context;
+    int channels = job->attr->shape.c;
+    if (job->attr->pool_kernel) unpool_channel(job, c);
+    backward_with(job, c, (grad_sums){ job->sums[2 * channels], job->sums[c], job->sums[channels + c] });
 }
 
 size_t ls_ref_norm_workspace(const ls_op_desc *desc) {
@@ -206,4 +303,44 @@ void ls_ref_norm_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer 
         .pooling = ls_buffer_host(workspace_buffer),
     };
     ls_ref_run_tasks(plan, backward_channel, &job, job.attr->shape.c);
+}
+
+void ls_ref_norm_backward_sums(
+    const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)queue;
+    norm_job job = {
+        .attr = &plan->desc.attr.norm,
+        .src = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_SRC]),
+        .dst = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_DST]),
+        .grad_dst = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_GRAD_DST]),
+        .grad_dst2 = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_GRAD_DST2]),
+        .saved = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_SAVED]),
+        .grad_gamma = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_GRAD_GAMMA]),
+        .grad_beta = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_GRAD_BETA]),
+        .index = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_INDEX]),
+        .sums = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_SUMS]),
+        .pooling = ls_buffer_host(workspace_buffer),
+    };
+    ls_ref_run_tasks(plan, backward_sums_channel, &job, job.attr->shape.c);
+    job.sums[2 * job.attr->shape.c] = (double)channel_count(job.attr->shape);
+}
+
+void ls_ref_norm_backward_apply(
+    const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)queue;
+    norm_job job = {
+        .attr = &plan->desc.attr.norm,
+        .src = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_SRC]),
+        .dst = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_DST]),
+        .grad_dst = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_GRAD_DST]),
+        .grad_dst2 = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_GRAD_DST2]),
+        .gamma = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_GAMMA]),
+        .saved = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_SAVED]),
+        .sums = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_SUMS]),
+        .out = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_GRAD_SRC]),
+        .grad_residual = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_GRAD_RESIDUAL]),
+        .index = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_INDEX]),
+        .pooling = ls_buffer_host(workspace_buffer),
+    };
+    ls_ref_run_tasks(plan, backward_apply_channel, &job, job.attr->shape.c);
 }

@@ -3,6 +3,7 @@
 //   apply           reads src, residual; writes dst (p) and index (p)
 //   backward sums   reads src, grad_dst, grad_dst2 and dst (with relu; with pooling p: grad_dst, grad_dst2, index)
 //   backward apply  reads the same; writes grad_src, grad_residual
+//   finish          over several ranks, forward and backward: a thread for each channel, between the two passes
 // Sums: each block adds up a slice of the pixels; the block of a column of channels that finishes last adds up the
 // slices in double, in their order, so the result depends on shapes only.
 #include "device/cuda/kernels/norm.h"
@@ -114,6 +115,32 @@ __device__ inline void reduce(const ls_cuda_norm_args &a, place at, two_sums<T> 
     if (t < width && channel < a.grid.channels) finish(channel, room[t], room[width + t]);
 }
 
+// What the sums of all values of a channel come to, forward.
+__device__ inline void keep_statistics(const ls_cuda_norm_args &a, int channel, double mean, double var, double count) {
+    if (var < 0) var = 0;
+    a.saved[channel] = static_cast<float>(mean);
+    a.saved[a.grid.channels + channel] = static_cast<float>(1 / sqrt(var + static_cast<double>(a.attr.eps)));
+    if (!a.sum_mean) return;
+    a.sum_mean[channel] += static_cast<float>(mean);
+    a.sum_var[channel] += static_cast<float>(var * count / (count - 1));
+}
+
+// And backward: grad_src = factors[0] * g + factors[1] * (src - mean) + factors[2]
+__device__ inline void keep_factors(const ls_cuda_norm_args &a, int channel, double sum, double product, double count) {
+    double r = static_cast<double>(a.saved[a.grid.channels + channel]);
+    double factor = static_cast<double>(a.gamma[channel]) * r;
+    a.factors[channel] = static_cast<float>(factor);
+    a.factors[a.grid.channels + channel] = static_cast<float>(-factor * r * r * product / count);
+    a.factors[2 * a.grid.channels + channel] = static_cast<float>(-factor * sum / count);
+}
+
+// This rank's part of the sums over ranks.
+__device__ inline void hand_on(const ls_cuda_norm_args &a, int channel, double first, double second) {
+    a.whole[channel] = first;
+    a.whole[a.grid.channels + channel] = second;
+    if (channel == 0) a.whole[2 * a.grid.channels] = a.grid.pixels;
+}
+
 template <typename T> __global__ void __launch_bounds__(SUM_THREADS, 2) norm_statistics(ls_cuda_norm_args a) {
     constexpr int size = ls_pack<T>::size, AHEAD = 4;
     place at = place_of(a.grid, SUM_THREADS);
@@ -145,15 +172,21 @@ template <typename T> __global__ void __launch_bounds__(SUM_THREADS, 2) norm_sta
         }
     }
     reduce<T>(a, at, s, [&a](int channel, double sum, double squares) {
-        double count = a.grid.pixels, shift = sum / count, var = squares / count - shift * shift;
-        double mean = static_cast<double>(ls_float(static_cast<const T *>(a.src)[channel])) + shift;
-        if (var < 0) var = 0;
-        a.saved[channel] = static_cast<float>(mean);
-        a.saved[a.grid.channels + channel] = static_cast<float>(1 / sqrt(var + static_cast<double>(a.attr.eps)));
-        if (!a.sum_mean) return;
-        a.sum_mean[channel] += static_cast<float>(mean);
-        a.sum_var[channel] += static_cast<float>(var * count / (count - 1));
+        double count = a.grid.pixels, about = static_cast<double>(ls_float(static_cast<const T *>(a.src)[channel]));
+        if (a.whole) {
+            hand_on(a, channel, about * count + sum, squares + about * (2 * sum + about * count));
+        } else {
+            double shift = sum / count;
+            keep_statistics(a, channel, about + shift, squares / count - shift * shift, count);
+        }
     });
+}
+
+__global__ void norm_finish(ls_cuda_norm_args a) {
+    int channel = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), channels = a.grid.channels;
+    if (channel >= channels) return;
+    double count = a.whole[2 * channels], mean = a.whole[channel] / count;
+    keep_statistics(a, channel, mean, a.whole[channels + channel] / count - mean * mean, count);
 }
 
 // y = (x - mean) * factor + beta, of a pack of channels
@@ -314,15 +347,20 @@ __global__ void __launch_bounds__(SUM_THREADS, AFTER == WINDOWS ? 1 : 2)
         }
     }
     reduce<T>(a, at, s, [&a](int channel, double sum, double product) {
-        double count = a.grid.pixels, r = static_cast<double>(a.saved[a.grid.channels + channel]);
-        double factor = static_cast<double>(a.gamma[channel]) * r;
         a.grad_beta[channel] += static_cast<float>(sum);
-        a.grad_gamma[channel] += static_cast<float>(product * r);
-        // grad_src = factors[0] * g + factors[1] * (src - mean) + factors[2]
-        a.factors[channel] = static_cast<float>(factor);
-        a.factors[a.grid.channels + channel] = static_cast<float>(-factor * r * r * product / count);
-        a.factors[2 * a.grid.channels + channel] = static_cast<float>(-factor * sum / count);
+        a.grad_gamma[channel] += static_cast<float>(product * static_cast<double>(a.saved[a.grid.channels + channel]));
+        if (a.whole) {
+            hand_on(a, channel, sum, product);
+        } else {
+            keep_factors(a, channel, sum, product, a.grid.pixels);
+        }
     });
+}
+
+__global__ void norm_backward_finish(ls_cuda_norm_args a) {
+    int channel = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), channels = a.grid.channels;
+    if (channel >= channels) return;
+    keep_factors(a, channel, a.whole[channel], a.whole[channels + channel], a.whole[2 * channels]);
 }
 
 template <typename T, follower AFTER>
@@ -365,6 +403,10 @@ follower follower_of(const ls_norm_attr *a) {
 
 dim3 blocks_of(const ls_cuda_norm_grid &g, int below) {
     return dim3(static_cast<unsigned>(g.columns), static_cast<unsigned>(below));
+}
+
+unsigned channel_blocks(const ls_cuda_norm_grid &g) {
+    return static_cast<unsigned>((g.channels + LS_BLOCK - 1) / LS_BLOCK);
 }
 
 template <typename T, bool RESIDUAL> void apply(const ls_cuda_norm_args *a, cudaStream_t stream) {
@@ -411,6 +453,10 @@ extern "C" void ls_cuda_norm_statistics(const ls_cuda_norm_args *args, cudaStrea
     LS_BY_STORAGE(args->attr.storage, LS_LAUNCH_BLOCK((norm_statistics<T>), blocks, SUM_THREADS, stream, *args));
 }
 
+extern "C" void ls_cuda_norm_finish(const ls_cuda_norm_args *args, cudaStream_t stream) {
+    LS_LAUNCH(norm_finish, channel_blocks(args->grid), LS_BLOCK, stream, *args);
+}
+
 extern "C" void ls_cuda_norm_apply(const ls_cuda_norm_args *args, cudaStream_t stream) {
     if (args->attr.residual) {
         LS_BY_STORAGE(args->attr.storage, apply<T, true>(args, stream));
@@ -421,6 +467,10 @@ extern "C" void ls_cuda_norm_apply(const ls_cuda_norm_args *args, cudaStream_t s
 
 extern "C" void ls_cuda_norm_backward_sums(const ls_cuda_norm_args *args, cudaStream_t stream) {
     BY_FOLLOWER(backward_sums);
+}
+
+extern "C" void ls_cuda_norm_backward_finish(const ls_cuda_norm_args *args, cudaStream_t stream) {
+    LS_LAUNCH(norm_backward_finish, channel_blocks(args->grid), LS_BLOCK, stream, *args);
 }
 
 extern "C" void ls_cuda_norm_backward_apply(const ls_cuda_norm_args *args, cudaStream_t stream) {

@@ -1,5 +1,6 @@
 // norm.h - batch norm with what follows it (op_norm.h): statistics or sums over all pixels in one launch, then one
-// launch that applies them.
+// launch that applies them. Over several ranks the sums leave the device's hands between the two (args.whole): then a
+// small launch makes of them what the second one reads.
 #ifndef LS_DEVICE_CUDA_KERNELS_NORM_H
 #define LS_DEVICE_CUDA_KERNELS_NORM_H
 
@@ -34,13 +35,17 @@ typedef struct {
     float *saved, *sum_mean, *sum_var, *grad_gamma, *grad_beta;
     float *sums;    // workspace: [slices][2][channels]
     float *factors; // workspace, backward: [3][channels]
+    double *whole;  // over several ranks: [2][channels] and the count, as op_norm.h has SUMS; else NULL
     unsigned *done; // [columns]; 0, and 0 again afterwards: counts the blocks that have finished
 } ls_cuda_norm_args;
 
-void ls_cuda_norm_statistics(const ls_cuda_norm_args *args, cudaStream_t stream);     // saved, sum_mean, sum_var
-void ls_cuda_norm_apply(const ls_cuda_norm_args *args, cudaStream_t stream);          // out, index
-void ls_cuda_norm_backward_sums(const ls_cuda_norm_args *args, cudaStream_t stream);  // grad_gamma, grad_beta, factors
-void ls_cuda_norm_backward_apply(const ls_cuda_norm_args *args, cudaStream_t stream); // out, grad_residual
+// Each says what it writes; statistics and backward sums do what the finish behind them does, where `whole` is NULL.
+void ls_cuda_norm_statistics(const ls_cuda_norm_args *args, cudaStream_t stream);      // whole
+void ls_cuda_norm_finish(const ls_cuda_norm_args *args, cudaStream_t stream);          // saved, sum_mean, sum_var
+void ls_cuda_norm_apply(const ls_cuda_norm_args *args, cudaStream_t stream);           // out, index
+void ls_cuda_norm_backward_sums(const ls_cuda_norm_args *args, cudaStream_t stream);   // grad_gamma, grad_beta, whole
+void ls_cuda_norm_backward_finish(const ls_cuda_norm_args *args, cudaStream_t stream); // factors
+void ls_cuda_norm_backward_apply(const ls_cuda_norm_args *args, cudaStream_t stream);  // out, grad_residual
 
 #ifdef __cplusplus
 }
