@@ -11,7 +11,8 @@
 #
 # Installs the packages that it needs. No GPU is needed: the CUDA device is tested on an emulated one. Where no CUDA toolkit is
 # installed, scripts/fetch-cuda.sh fetches one, to compile the kernels and to ask cuDNN for its plans; LOCKSTEP_CHECK_CUDA=off leaves
-# that out. The last line adds up all stages.
+# that out. SLURM is installed for its test where that starts no services (root, no systemd: a container). The last line adds up all
+# stages.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -137,7 +138,7 @@ stage_lint() {
   fi
   check "includes" scripts/check_includes.sh
   local scripts
-  mapfile -t scripts < <(git ls-files '*.sh' .ci/run)
+  mapfile -t scripts < <(git ls-files '*.sh' '*.sbatch' .ci/run)
   check "shellcheck" shellcheck --severity=warning --shell=bash --external-sources --source-path=SCRIPTDIR "${scripts[@]}"
   # Left out: what it gets wrong here (lifetimes through LS_TRY, values that another branch sets, gcc's attributes); the compiler's
   # own warnings and the sanitizers see those better.
@@ -155,6 +156,13 @@ if ! check "packages" scripts/install-packages.sh run test; then
   summary
   exit 1
 fi
+case " $* " in
+*" test "* | *" asan "*)
+  if [ "$(id -u)" = 0 ] && [ ! -d /run/systemd/system ] && ! output=$(scripts/install-packages.sh cluster 2>&1); then
+    echo "without SLURM, whose test is then skipped: ${output##*$'\n'}"
+  fi
+  ;;
+esac
 find_toolkit
 for stage in "$@"; do
   begin=$SECONDS

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # install-packages.sh - the system packages that Lockstep needs, by apt on Debian and Ubuntu.
 #
-#   scripts/install-packages.sh [GROUP]...      groups: run (default), test, data
+#   scripts/install-packages.sh [GROUP]...      groups: run (default), test, data, cluster
 #
 # Installs only what is missing; needs root or sudo for that alone. This is the one list of packages in the repository.
 set -euo pipefail
@@ -12,8 +12,9 @@ run=(
   libdnnl-dev                                                   # CPU operators: oneDNN
   libcjson-dev libxxhash-dev zlib1g-dev libdeflate-dev libstb-dev # JSON, hashes, gzip, images
 )
-test=(python3-venv g++ libcmocka-dev python3 clang-format shellcheck cppcheck)
+test=(python3-venv g++ libcmocka-dev python3 clang-format shellcheck cppcheck iproute2) # iproute2: hosts as network namespaces
 data=(dataset-fashion-mnist)
+cluster=(slurmctld slurmd slurm-client munge) # SLURM, for its test; they are started as services where there is systemd
 
 [ $# -gt 0 ] || set -- run
 packages=()
@@ -22,8 +23,9 @@ for group in "$@"; do
   run) packages+=("${run[@]}") ;;
   test) packages+=("${test[@]}") ;;
   data) packages+=("${data[@]}") ;;
+  cluster) packages+=("${cluster[@]}") ;;
   *)
-    echo "install-packages.sh: unknown group '$group'; groups are run, test and data" >&2
+    echo "install-packages.sh: unknown group '$group'; groups are run, test, data and cluster" >&2
     exit 2
     ;;
   esac

@@ -125,8 +125,10 @@ mkdir "$work/only"
 script=$work/only.sh train only/run 1 --quiet
 same only/run alone 2
 check "nothing is written where rank 0 is not" "$(wc -l <"$work/elsewhere")" 0
-train four 2 --quiet
-same four alone 4
+for hierarchy in on off; do
+  train $hierarchy 2 --quiet --set dist.hierarchy=$hierarchy
+  same $hierarchy alone 4
+done
 
 # A variable reaches the other hosts' ranks by -x only.
 for pass in "" "-x COLOUR"; do

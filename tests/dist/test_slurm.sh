@@ -172,7 +172,7 @@ ended() { # JOB: prints its state and exit code
   scontrol show job "$1" | grep -oE '(JobState|ExitCode)=[^ ]+' | tr '\n' ' '
 }
 one=$(sbatch --parsable -n2 -c1 "$jobs/one-node.sbatch" run.ini --quiet)
-many=$(sbatch --parsable -N2 --ntasks-per-node=1 -c1 "$jobs/many-nodes.sbatch" run.ini --quiet)
+many=$(DATA_INTERFACE=net0 sbatch --parsable -N2 --ntasks-per-node=1 -c1 "$jobs/many-nodes.sbatch" run.ini --quiet)
 check "one-node.sbatch" "$(ended "$one")" "JobState=COMPLETED ExitCode=0:0 "
 same "runs/lockstep-$one" 0 2
 check "many-nodes.sbatch" "$(ended "$many")" "JobState=COMPLETED ExitCode=0:0 "
