@@ -63,7 +63,8 @@ static ls_status allocate(ls_bench *bench) {
     bench->result = calloc(count, sizeof *bench->result);
     bench->subset = calloc(ranks + 1, sizeof(ls_comm *));
     bench->place = calloc(ranks, sizeof *bench->place);
-    if (!bench->arrangement || !bench->result || !bench->subset || !bench->place)
+    bench->link = calloc(count, sizeof *bench->link);
+    if (!bench->arrangement || !bench->result || !bench->subset || !bench->place || !bench->link)
         return ls_fail(LS_DEVICE, "arrangements: out of host memory");
     for (size_t i = 0; i < count; i++) {
         bench->result[i].sample = calloc((size_t)bench->repeats, sizeof *bench->result[i].sample);
@@ -102,6 +103,7 @@ void ls_bench_close(ls_bench *bench) {
     for (int i = 0; i < bench->plan.count; i++) {
         if (bench->arrangement) close_arrangement(&bench->arrangement[i]);
         if (bench->result) free(bench->result[i].sample);
+        if (bench->result) free(bench->result[i].bucket);
     }
     for (int ranks = 1; bench->subset && ranks <= bench->world_size; ranks++)
         if (bench->subset[ranks] && bench->subset[ranks] != bench->comm) ls_comm_finish(bench->subset[ranks]);
@@ -110,6 +112,7 @@ void ls_bench_close(ls_bench *bench) {
     free(bench->result);
     free(bench->subset);
     free(bench->place);
+    free(bench->link);
     ls_bench_plan_free(&bench->plan);
 }
 
@@ -133,20 +136,13 @@ static ls_status open_alone(ls_bench *bench, ls_bench_arrangement *a, const ls_t
     return ls_trainer_new(&a->alone_cfg, bench->self, &a->alone);
 }
 
-static ls_status open_peak(ls_bench_arrangement *a, const ls_train_facts *facts) {
-    ls_device_options options = {
-        .threads = facts->threads, .index = facts->comm->local_rank, .winograd = "off", .tf32 = facts->cfg->device_tf32
-    };
-    return ls_bench_peak_new(facts->device, &options, storage_of(facts->cfg), &a->peak);
-}
-
 static ls_status open_arrangement(ls_bench *bench, int index) {
     ls_bench_arrangement *a = &bench->arrangement[index];
     if (!a->takes_part) return LS_SUCCESS;
     LS_TRY(ls_trainer_new(&bench->plan.row[index].cfg, a->comm, &a->trainer));
     const ls_train_facts *facts = ls_trainer_about(a->trainer);
     LS_TRY(open_alone(bench, a, facts));
-    return open_peak(a, facts);
+    return ls_bench_peak_new(ls_trainer_device(a->trainer), storage_of(facts->cfg), &a->peak);
 }
 
 // Bytes of this rank's memory, of whatever kind.
@@ -211,17 +207,44 @@ static ls_status find_length(ls_bench_arrangement *a, double seconds) {
     return LS_SUCCESS;
 }
 
-static ls_status time_instructions(ls_bench_arrangement *a, double seconds, double kind_s[LS_BENCH_KIND_COUNT]) {
+// When buckets are complete, in shares of a micro-batch's time.
+static ls_status take_buckets(const ls_trainer *trainer, const ls_layer_time *rows, int count, ls_bench_result *r) {
+    ls_train_bucket *buckets;
+    int instructions = 0;
+    double total = 0;
+    for (; instructions < count && !rows[instructions].once; instructions++) total += rows[instructions].seconds;
+    LS_TRY(ls_trainer_buckets(trainer, &buckets, &r->bucket_count));
+    free(r->bucket);
+    r->bucket = calloc((size_t)r->bucket_count + 1, sizeof *r->bucket);
+    for (int b = 0; r->bucket && b < r->bucket_count; b++) {
+        double until = 0;
+        for (int i = 0; i < buckets[b].after && i < instructions; i++) until += rows[i].seconds;
+        r->bucket[b] = (ls_link_bucket){ (double)buckets[b].bytes, until / total };
+    }
+    free(buckets);
+    return r->bucket ? LS_SUCCESS : ls_fail(LS_DEVICE, "list of buckets: out of host memory");
+}
+
+static ls_status time_instructions(ls_bench_arrangement *a, double seconds, ls_bench_result *r) {
     ls_layer_time *rows;
     int count;
     LS_TRY(ls_trainer_layer_times(a->trainer, seconds / INSTRUCTIONS, &rows, &count));
-    memset(kind_s, 0, sizeof *kind_s * LS_BENCH_KIND_COUNT);
+    memset(r->kind_s, 0, sizeof r->kind_s);
     for (int i = 0; i < count; i++) {
-        int times = rows[i].once ? 1 : ls_trainer_about(a->trainer)->batches.per_rank;
-        kind_s[ls_bench_kind_of(rows[i].op)] += times * rows[i].seconds;
+        int times = rows[i].once ? 1 : r->accumulation;
+        r->kind_s[ls_bench_kind_of(rows[i].op)] += times * rows[i].seconds;
     }
+    ls_status status = take_buckets(a->trainer, rows, count, r);
     free(rows);
-    return LS_SUCCESS;
+    return status;
+}
+
+// Ranks of an arrangement have cores or GPUs: how many, and are there enough for all?
+static void count_units(const ls_bench *bench, const ls_train_facts *facts, ls_bench_result *r) {
+    r->units = ls_bench_place_cores(bench->place, r->ranks, r->threads, &r->shared);
+    if (!facts->memory.own_memory) return;
+    r->units = ls_bench_place_gpus(facts->places, r->ranks);
+    r->shared = r->units < r->ranks;
 }
 
 static void take_facts(const ls_bench *bench, int index, ls_bench_result *r) {
@@ -240,24 +263,9 @@ static void take_facts(const ls_bench *bench, int index, ls_bench_result *r) {
     r->parameters = facts->parameters;
     r->flops_per_sample = facts->flops_per_sample;
     r->reduced_bytes = (double)ls_trainer_reduced_bytes(bench->arrangement[index].trainer);
-}
-
-// Ranks of an arrangement have cores or GPUs: how many, and are there enough for all?
-static ls_status count_units(ls_bench *bench, int index, ls_bench_result *r) {
-    const ls_bench_arrangement *a = &bench->arrangement[index];
-    const ls_train_facts *facts = ls_trainer_about(a->trainer);
-    r->units = ls_bench_place_cores(bench->place, r->ranks, r->threads, &r->shared);
-    if (!facts->memory.own_memory) return LS_SUCCESS;
-    ls_bench_place mine = bench->place[bench->rank];
-    snprintf(mine.gpu, sizeof mine.gpu, "%s", facts->device_facts.uuid);
-    ls_bench_place *all = calloc((size_t)r->ranks, sizeof *all);
-    if (!all) return ls_fail(LS_DEVICE, "the ranks' GPUs: out of host memory");
-    all[0] = mine;
-    ls_status status = ls_comm_allgather(a->comm, &mine, all, sizeof mine);
-    r->units = ls_bench_place_gpus(all, r->ranks);
-    r->shared = r->units < r->ranks;
-    free(all);
-    return status;
+    r->overlap = row->cfg.dist_overlap;
+    r->own_memory = facts->memory.own_memory;
+    count_units(bench, facts, r);
 }
 
 // The first updates of a newly opened arrangement. opened: seconds that opening took on this rank.
@@ -267,7 +275,6 @@ static ls_status warm_up(ls_bench *bench, int index, double opened) {
     double first, times[2];
     LS_TRY(time_updates(a->trainer, a->comm, 1, &first));
     take_facts(bench, index, r);
-    LS_TRY(count_units(bench, index, r));
     times[0] = opened + first;
     times[1] = (double)ls_trainer_device_bytes(a->trainer);
     LS_TRY(ls_comm_allreduce(a->comm, times, 2, LS_F64, LS_REDUCE_MAX));
@@ -276,7 +283,7 @@ static ls_status warm_up(ls_bench *bench, int index, double opened) {
     LS_TRY(find_length(a, bench->seconds));
     r->updates = a->updates;
     if (a->alone) LS_TRY(ls_trainer_updates(a->alone, 1, NULL));
-    return time_instructions(a, bench->seconds, r->kind_s);
+    return time_instructions(a, bench->seconds, r);
 }
 
 // Communication and waiting so far.
@@ -373,6 +380,7 @@ static void name_results(ls_bench *bench) {
         memcpy(r->settings, row->settings, sizeof r->settings);
         r->ranks = row->ranks;
         r->weak = row->weak;
+        r->setting = row->setting;
         r->base = row->base;
     }
 }
@@ -385,6 +393,29 @@ ls_status ls_bench_warm_up(ls_bench *bench) {
     }
     if (bench->in_turns)
         ls_info("the arrangements do not fit into memory together: each is opened anew for every measurement");
+    return LS_SUCCESS;
+}
+
+static ls_status measure_link(ls_bench *bench, ls_bench_link *link) {
+    ls_comm *comm = bench->subset[link->ranks];
+    ls_status status = comm ? ls_link_measure(comm, bench->seconds, &link->samples) : LS_SUCCESS;
+    if (ls_failed(status)) return ls_command_agree_or_abort(bench->comm, status);
+    LS_TRY(ls_comm_barrier_napping(bench->comm));
+    link->model = ls_link_model_fit(&link->samples);
+    return LS_SUCCESS;
+}
+
+ls_status ls_bench_links(ls_bench *bench) {
+    for (int ranks = 2; ranks <= bench->world_size; ranks++) {
+        const ls_bench_result *r = NULL;
+        for (int i = 0; i < bench->plan.count && !r; i++)
+            if (bench->result[i].ranks == ranks) r = &bench->result[i];
+        if (!r) continue;
+        ls_bench_link *link = &bench->link[bench->link_count++];
+        *link = (ls_bench_link){ .ranks = ranks };
+        (void)ls_bench_place_cores(bench->place, ranks, bench->threads, &link->shared);
+        LS_TRY(measure_link(bench, link));
+    }
     return LS_SUCCESS;
 }
 

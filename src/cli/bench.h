@@ -9,6 +9,7 @@
 #include "cli/bench_figures.h"
 #include "cli/bench_peak.h"
 #include "cli/bench_plan.h"
+#include "cli/bench_predict.h"
 #include "dist/comm.h"
 #include "train/trainer.h"
 
@@ -35,9 +36,11 @@ typedef struct {
     ls_bench_result *result;           // plan.count; complete on rank 0
     ls_comm **subset;                  // by number of ranks; NULL: not made, or this rank is not in it
     struct ls_bench_place *place;      // by rank
-    int threads;                       // of a rank in every arrangement, where the configuration does not say
-    int in_turns;                      // they do not fit into memory together: each is opened anew for every round
-    int rounds;                        // done
+    ls_bench_link *link;               // plan.count at most: all-reduces by number of ranks
+    int link_count;
+    int threads;  // of a rank in every arrangement, where the configuration does not say
+    int in_turns; // they do not fit into memory together: each is opened anew for every round
+    int rounds;   // done
 } ls_bench;
 
 // Plans, finds out what the ranks have, and makes the communicators of fewer ranks. All ranks call all of these; the
@@ -52,6 +55,8 @@ void ls_bench_close(ls_bench *bench);
 LS_CHECKED ls_status ls_bench_warm_up(ls_bench *bench);
 // Measures every arrangement once.
 LS_CHECKED ls_status ls_bench_round(ls_bench *bench);
+// Measures all-reduces of host memory for every number of ranks, `seconds` for each.
+LS_CHECKED ls_status ls_bench_links(ls_bench *bench);
 // The first failure among the results, as a status.
 LS_CHECKED ls_status ls_bench_outcome(const ls_bench *bench);
 

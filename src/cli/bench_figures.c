@@ -95,10 +95,6 @@ static double sum_of(const ls_bench_result *r, size_t offset) {
 
 // ---- figures ----
 
-double ls_bench_bus_bandwidth(double bytes, int ranks, double seconds) {
-    return ranks > 1 && seconds > 0 ? 2.0 * (ranks - 1) / ranks * bytes / seconds : NAN;
-}
-
 static double median_rate(const ls_bench_result *r) {
     return r->failure[0] ? NAN : spread_of(r, offsetof(ls_bench_sample, images_per_second)).median;
 }
@@ -131,8 +127,9 @@ ls_bench_figures ls_bench_figures_of(const ls_bench_result *results, int index) 
     f.loader_wait = sum_of(r, offsetof(ls_bench_sample, loader_wait_s)) / seconds;
     f.comm_exposed = sum_of(r, offsetof(ls_bench_sample, comm_exposed_s)) / seconds;
     f.update_s = r->global_batch / rate->median;
-    f.bus_gbytes = 1e-9 * ls_bench_bus_bandwidth(r->reduced_bytes * (double)r->updates * r->count, r->ranks,
-                              sum_of(r, offsetof(ls_bench_sample, comm_busy_s)));
+    double busy = sum_of(r, offsetof(ls_bench_sample, comm_busy_s));
+    double bytes = r->reduced_bytes * (double)r->updates * r->count;
+    f.bus_gbytes = r->ranks > 1 && busy > 0 ? 1e-9 * ls_link_bus_bandwidth(r->ranks, bytes, busy) : NAN;
     f.gflops = rate->median * r->flops_per_sample * 1e-9;
     for (int i = 0; i < r->count; i++) f.peak_gflops = fmax(f.peak_gflops, r->sample[i].peak_gflops);
     f.share_of_peak = f.gflops / f.peak_gflops;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "cli/bench_plan.h"
+#include "dist/link_model.h"
 
 // Kinds of instructions, by the beginning of their operators' names; the last row takes the rest.
 // X(identifier, name)
@@ -44,7 +45,7 @@ typedef struct {
     char name[LS_BENCH_NAME_BYTES], settings[LS_BENCH_NAME_BYTES];
     char device[16], device_name[96], precision[8];
     char model[1024], dataset[64];
-    int ranks, weak, base; // as in ls_bench_case
+    int ranks, weak, setting, base; // as in ls_bench_case
     int hosts;
     int threads;  // of a rank
     double units; // processor cores, or GPUs, that the ranks have together
@@ -57,6 +58,10 @@ typedef struct {
     size_t memory_bytes;                // planned for one rank on its device, the largest
     double first_update_s;              // from the beginning of opening to the end of the first update
     double kind_s[LS_BENCH_KIND_COUNT]; // of one update, instruction by instruction on rank 0
+    int own_memory;                     // of the device: sums do not go through the host's
+    int overlap;                        // dist.overlap
+    int bucket_count;                   // what is summed over ranks, or would be
+    ls_link_bucket *bucket;             // in launch order; ready: share of the computation of a micro-batch
     int count;
     ls_bench_sample *sample; // count; in the order of the rounds
     char failure[256];       // "": none; else its samples count for nothing
@@ -89,9 +94,5 @@ typedef struct {
 
 // Of a row of the results; NAN where there is nothing to compute from.
 ls_bench_figures ls_bench_figures_of(const ls_bench_result *results, int index);
-
-// 2 (p-1)/p bytes / seconds: what every rank's link must carry at least, so comparable over rank counts and with the
-// hardware's. Source: nccl-tests, doc/PERFORMANCE.md.
-double ls_bench_bus_bandwidth(double bytes, int ranks, double seconds);
 
 #endif

@@ -6,11 +6,13 @@
 #include <string.h>
 #include "base/atomic_file.h"
 #include "base/json.h"
+#include "cli/bench_chart.h"
+#include "cli/bench_page.h"
 #include "cli/bench_report.h"
 
 enum { SCHEMA = 2 };
 
-// X(name, expression of r (result) and f (figures))
+// X(name, expression of r (result), f (figures), findings and i (number of the result))
 #define TEXT_COLUMNS(X) \
     X("arrangement", r->name) \
     X("device", r->device) \
@@ -38,6 +40,7 @@ enum { SCHEMA = 2 };
     X("speed_up", f.speed_up) \
     X("efficiency", f.efficiency) \
     X("unit_efficiency", f.unit_efficiency) \
+    X("predicted_efficiency", predicted(findings, i)) \
     X("update_seconds", f.update_s) \
     X("update_seconds_without_communication", f.alone_s) \
     X("loader_wait_share", f.loader_wait) \
@@ -49,6 +52,13 @@ enum { SCHEMA = 2 };
     X("matmul_peak_gflops", f.peak_gflops) \
     X("share_of_matmul_peak", f.share_of_peak) \
     X("first_update_seconds", r->first_update_s)
+
+// What the model says about a result; NAN: nothing.
+static double predicted(const ls_bench_findings *b, int index) {
+    for (int i = 0; i < b->prediction_count; i++)
+        if (b->predictions[i].result == index) return b->predictions[i].efficiency;
+    return NAN;
+}
 
 static cJSON *samples_of(const ls_bench_result *r) {
     cJSON *list = cJSON_CreateArray();
@@ -67,9 +77,9 @@ static cJSON *samples_of(const ls_bench_result *r) {
     return list;
 }
 
-static void add_arrangement(const ls_bench_findings *findings, int index, cJSON *list) {
-    const ls_bench_result *r = &findings->results[index];
-    const ls_bench_figures f = ls_bench_figures_of(findings->results, index);
+static void add_arrangement(const ls_bench_findings *findings, int i, cJSON *list) {
+    const ls_bench_result *r = &findings->results[i];
+    const ls_bench_figures f = ls_bench_figures_of(findings->results, i);
     cJSON *row = cJSON_CreateObject();
 #define ADD_TEXT(name, value) cJSON_AddStringToObject(row, name, value);
     TEXT_COLUMNS(ADD_TEXT)
@@ -93,6 +103,57 @@ static void add_arrangement(const ls_bench_findings *findings, int index, cJSON 
     cJSON_AddItemToArray(list, row);
 }
 
+static cJSON *fit_of(const ls_link_fit *fit) {
+    if (!fit->known) return cJSON_CreateNull();
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddStringToObject(item, "algorithm", ls_link_algorithm_name(fit->algorithm));
+    ls_json_add_real(item, "latency_seconds", fit->alpha_s);
+    ls_json_add_real(item, "bytes_per_second", fit->beta);
+    ls_json_add_real(item, "relative_rms", fit->rms);
+    ls_json_add_real(item, "relative_worst", fit->worst);
+    return item;
+}
+
+static void add_link(const ls_bench_link *link, cJSON *list) {
+    static const char *const levels[] = { "inside", "between", "all" };
+    cJSON *row = cJSON_CreateObject();
+    ls_json_add_int(row, "ranks", link->ranks);
+    ls_json_add_int(row, "shared", link->shared);
+    cJSON_AddItemToObject(row, "inside", fit_of(&link->model.inside));
+    cJSON_AddItemToObject(row, "between", fit_of(&link->model.between));
+    cJSON *samples = cJSON_AddArrayToObject(row, "measurements");
+    for (int i = 0; i < link->samples.count; i++) {
+        const ls_link_sample *s = &link->samples.sample[i];
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddStringToObject(item, "level", levels[s->level]);
+        ls_json_add_int(item, "ranks", s->ranks);
+        ls_json_add_int(item, "hosts", s->hosts);
+        ls_json_add_int(item, "bytes", s->bytes);
+        ls_json_add_int(item, "repeats", s->repeats);
+        ls_json_add_real(item, "seconds", s->seconds);
+        ls_json_add_real(item, "relative_spread", s->spread);
+        cJSON_AddItemToArray(samples, item);
+    }
+    cJSON_AddItemToArray(list, row);
+}
+
+static void add_prediction(const ls_bench_findings *b, const ls_bench_prediction *p, cJSON *list) {
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "over", b->results[p->base].name);
+    cJSON_AddStringToObject(row, "scaling", p->weak ? "weak" : "strong");
+    ls_json_add_int(row, "ranks", p->ranks);
+    ls_json_add_int(row, "hosts", p->hosts);
+    if (p->result >= 0) cJSON_AddStringToObject(row, "arrangement", b->results[p->result].name);
+    ls_json_add_real(row, "update_seconds", p->update_s);
+    ls_json_add_real(row, "efficiency", p->efficiency);
+    ls_json_add_real(row, "efficiency_ring", p->ring);
+    ls_json_add_real(row, "efficiency_tree", p->tree);
+    ls_json_add_real(row, "efficiency_measured", p->measured);
+    ls_json_add_real(row, "difference", p->difference);
+    if (p->notable) cJSON_AddStringToObject(row, "remark", p->remark);
+    cJSON_AddItemToArray(list, row);
+}
+
 static ls_status write_json(const ls_bench_findings *b, const char *path) {
     cJSON *tree = cJSON_CreateObject();
     ls_json_add_int(tree, "schema", SCHEMA);
@@ -103,13 +164,17 @@ static ls_status write_json(const ls_bench_findings *b, const char *path) {
     cJSON_AddStringToObject(tree, "host", b->host);
     cJSON_AddStringToObject(tree, "processor", b->processor);
     ls_json_add_real(tree, "time", b->time);
-    cJSON_AddStringToObject(tree, "config", b->config);
+    cJSON_AddStringToObject(tree, "config", b->cfg->file);
     ls_json_add_int(tree, "world_size", b->world_size);
     ls_json_add_int(tree, "rounds", b->rounds);
     ls_json_add_real(tree, "seconds_per_measurement", b->seconds);
     cJSON_AddBoolToObject(tree, "opened_in_turns", b->in_turns);
     cJSON *list = cJSON_AddArrayToObject(tree, "arrangements");
     for (int i = 0; i < b->count; i++) add_arrangement(b, i, list);
+    list = cJSON_AddArrayToObject(tree, "links");
+    for (int i = 0; i < b->link_count; i++) add_link(&b->links[i], list);
+    list = cJSON_AddArrayToObject(tree, "predictions");
+    for (int i = 0; i < b->prediction_count; i++) add_prediction(b, &b->predictions[i], list);
     ls_status status = ls_json_write_file(path, tree);
     cJSON_Delete(tree);
     return status;
@@ -124,7 +189,7 @@ static void put_real(FILE *file, double value) {
         fputc(',', file);
 }
 
-static void print_csv(const ls_bench_findings *findings, FILE *file) {
+static ls_status print_csv(const ls_bench_findings *findings, FILE *file) {
     const char *separator = "";
 #define NAME(name, value) \
     fprintf(file, "%s%s", separator, name); \
@@ -153,26 +218,39 @@ static void print_csv(const ls_bench_findings *findings, FILE *file) {
         for (int k = 0; k < LS_BENCH_KIND_COUNT; k++) put_real(file, r->kind_s[k]);
         fputc('\n', file);
     }
+    return LS_SUCCESS;
+}
+
+static ls_status print_chart(const ls_bench_findings *findings, FILE *file) {
+    ls_bench_chart_print(findings, file);
+    return LS_SUCCESS;
 }
 
 // Writes what `print` prints, whole or not at all.
-static ls_status write_text(
-    const ls_bench_findings *findings, const char *path, void (*print)(const ls_bench_findings *findings, FILE *file)) {
+static ls_status write_text(const ls_bench_findings *findings, const char *path,
+    ls_status (*print)(const ls_bench_findings *findings, FILE *file)) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
     if (!memory) return ls_fail(LS_STORAGE, "%s: open_memstream: %s", path, strerror(errno));
-    print(findings, memory);
-    ls_status status =
-        fclose(memory) ? ls_fail(LS_STORAGE, "%s: out of memory", path) : ls_write_file(path, text, bytes);
+    ls_status status = print(findings, memory);
+    if (fclose(memory)) ls_keep_first(&status, ls_fail(LS_STORAGE, "%s: out of memory", path));
+    if (!ls_failed(status)) status = ls_write_file(path, text, bytes);
     free(text);
     return status;
 }
 
 ls_status ls_bench_write(const ls_bench_findings *findings, const char *folder) {
+    static const struct {
+        const char *name;
+        ls_status (*print)(const ls_bench_findings *findings, FILE *file);
+    } texts[] = { { "bench.csv", print_csv }, { "bench.svg", print_chart }, { "bench.html", ls_bench_page_print } };
     char path[LS_TEXT_BYTES];
     LS_TRY(ls_path_join(path, sizeof path, folder, "bench.json"));
     LS_TRY(write_json(findings, path));
-    LS_TRY(ls_path_join(path, sizeof path, folder, "bench.csv"));
-    return write_text(findings, path, print_csv);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        LS_TRY(ls_path_join(path, sizeof path, folder, texts[i].name));
+        LS_TRY(write_text(findings, path, texts[i].print));
+    }
+    return LS_SUCCESS;
 }

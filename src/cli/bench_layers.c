@@ -84,14 +84,13 @@ static ls_status write_json(const layers *l, const char *folder) {
     return status;
 }
 
-static ls_status measure_limits(layers *l) {
+static ls_status measure_limits(layers *l, ls_device *device) {
     const ls_config *cfg = l->facts->cfg;
     ls_dtype storage = cfg->train_precision == LS_PRECISION_BF16   ? LS_BF16
                        : cfg->train_precision == LS_PRECISION_FP16 ? LS_F16
                                                                    : LS_F32;
-    ls_device_options options = { .threads = l->facts->threads, .winograd = "off", .tf32 = cfg->device_tf32 };
     ls_bench_peak *peak;
-    LS_TRY(ls_bench_peak_new(l->facts->device, &options, storage, &peak));
+    LS_TRY(ls_bench_peak_new(device, storage, &peak));
     ls_status status = ls_bench_peak_measure(peak, PEAK_SECONDS, &l->gflops);
     if (!ls_failed(status)) status = ls_bench_peak_bandwidth(peak, PEAK_SECONDS, &l->gbytes);
     ls_bench_peak_free(peak);
@@ -104,7 +103,7 @@ ls_status ls_bench_layers(const ls_config *cfg, ls_comm *comm, double seconds, c
     ls_trainer *trainer;
     LS_TRY(ls_trainer_new(cfg, comm, &trainer));
     layers l = { .facts = ls_trainer_about(trainer) };
-    ls_status status = measure_limits(&l);
+    ls_status status = measure_limits(&l, ls_trainer_device(trainer));
     if (!ls_failed(status)) status = ls_trainer_layer_times(trainer, seconds, &l.rows, &l.count);
     for (int i = 0; !ls_failed(status) && i < l.count; i++) l.total += l.rows[i].seconds;
     if (!ls_failed(status)) status = print_table(&l, stdout);

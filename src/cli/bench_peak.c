@@ -63,12 +63,11 @@ static ls_status plan(ls_bench_peak *peak, ls_dtype storage) {
     return fill(peak, shape, &weight, storage);
 }
 
-ls_status ls_bench_peak_new(const char *type, const ls_device_options *options, ls_dtype storage, ls_bench_peak **out) {
-    const char *why_not_cuda = NULL;
+ls_status ls_bench_peak_new(ls_device *device, ls_dtype storage, ls_bench_peak **out) {
     ls_bench_peak *peak = calloc(1, sizeof *peak);
     if (!peak) return ls_fail(LS_DEVICE, "matmul peak: out of host memory");
-    ls_status status = ls_device_open(type, options, &peak->device, &why_not_cuda);
-    if (!ls_failed(status)) status = plan(peak, storage);
+    peak->device = device;
+    ls_status status = plan(peak, storage);
     if (ls_failed(status)) {
         ls_bench_peak_free(peak);
         return status;
@@ -83,7 +82,6 @@ void ls_bench_peak_free(ls_bench_peak *peak) {
     for (int i = 0; i < BUFFERS; i++)
         if (peak->slab[i]) peak->device->api->slab_free(peak->slab[i]);
     if (peak->queue) peak->device->api->queue_free(peak->queue);
-    ls_device_close(peak->device);
     free(peak);
 }
 

@@ -65,12 +65,12 @@ int ls_bench_place_hosts(const ls_bench_place *places, int ranks) {
     return hosts;
 }
 
-int ls_bench_place_gpus(const ls_bench_place *places, int ranks) {
+int ls_bench_place_gpus(const ls_place *places, int ranks) {
     int gpus = 0;
     for (int r = 0; r < ranks; r++) {
         int seen = 0;
-        for (int other = 0; other < r && places[r].gpu[0]; other++)
-            seen |= strcmp(places[other].gpu, places[r].gpu) == 0;
+        for (int other = 0; other < r && places[r].uuid[0]; other++)
+            seen |= strcmp(places[other].uuid, places[r].uuid) == 0;
         gpus += !seen;
     }
     return gpus;

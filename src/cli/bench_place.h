@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "dist/placement.h"
 
 enum { LS_BENCH_MASK_BYTES = 128 };
 
@@ -13,16 +14,15 @@ typedef struct ls_bench_place { // of one rank; plain data, sent between ranks
     uint8_t mask[LS_BENCH_MASK_BYTES]; // logical processors that it may use; all 0: unknown
     double cores_of_cpu;               // 1, or less where siblings share a core
     double quota;                      // processors that the control group allows; 0: no limit
-    char gpu[48];                      // "": none, or unknown
 } ls_bench_place;
 
-void ls_bench_place_look(const char *host, ls_bench_place *place); // gpu stays empty
+void ls_bench_place_look(const char *host, ls_bench_place *place);
 // Of the first `ranks` ranks, with so many threads each: the cores that they can keep busy together, and whether they
 // have more threads than cores on any host.
 double ls_bench_place_cores(const ls_bench_place *places, int ranks, int threads, int *shared);
 int ls_bench_place_hosts(const ls_bench_place *places, int ranks);
 // Different GPUs; a rank whose GPU has no name counts as one of its own.
-int ls_bench_place_gpus(const ls_bench_place *places, int ranks);
+int ls_bench_place_gpus(const ls_place *places, int ranks);
 // Host memory that can be had without swapping; 0: unknown.
 size_t ls_bench_place_free_bytes(void);
 

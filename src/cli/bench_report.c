@@ -5,12 +5,13 @@
 #include <string.h>
 #include "base/text.h"
 
-enum { THROUGHPUT, TIME, KINDS };
+enum { THROUGHPUT, TIME, KINDS, LINKS, PREDICTIONS };
 
 typedef struct {
     const ls_bench_findings *findings;
+    int index; // of what the row is about
     const ls_bench_result *r;
-    ls_bench_figures f;
+    ls_bench_figures f; // of results
     ls_table *table;
     int row, column;
 } line;
@@ -99,6 +100,41 @@ static void put_kinds(line *l) {
     for (int k = 0; k < LS_BENCH_KIND_COUNT; k++) put_share(l, ls_bench_kind_name((ls_bench_kind)k), l->f.kind[k]);
 }
 
+static void put_link(line *l) {
+    const ls_bench_link *link = &l->findings->links[l->index];
+    const struct {
+        const char *name;
+        const ls_link_fit *fit;
+    } levels[] = { { "inside", &link->model.inside }, { "between", &link->model.between } };
+    put_text(l, "ranks", "%d%s", link->ranks, link->shared ? ", shared cores" : "");
+    for (int i = 0; i < 2; i++) {
+        const ls_link_fit *fit = levels[i].fit;
+        char head[4][48];
+        const char *what[] = { "algorithm", "us", "MB/s", "off by" };
+        for (int k = 0; k < 4; k++) snprintf(head[k], sizeof head[k], "%s: %s", levels[i].name, what[k]);
+        put_text(l, head[0], "%s", fit->known ? ls_link_algorithm_name(fit->algorithm) : "-");
+        put_real(l, head[1], 1, fit->known ? fit->alpha_s * 1e6 : NAN);
+        put_real(l, head[2], 1, fit->known ? fit->beta * 1e-6 : NAN);
+        put_share(l, head[3], fit->known ? fit->rms : NAN);
+    }
+}
+
+static void put_prediction(line *l) {
+    const ls_bench_prediction *p = &l->findings->predictions[l->index];
+    const ls_bench_result *base = &l->findings->results[p->base];
+    put_text(l, "over", "%s%s", base->name, p->weak && !base->weak ? ", weak" : "");
+    put_text(l, "ranks", "%d", p->ranks);
+    put_text(l, "hosts", "%d", p->hosts);
+    put_share(l, "measured", p->measured);
+    put_share(l, "predicted", p->efficiency);
+    put_share(l, "by ring", p->ring);
+    put_share(l, "by tree", p->tree);
+    if (isfinite(p->difference))
+        put_text(l, "difference", "%+.1f %%%s", 100 * p->difference, p->notable ? " (!)" : "");
+    else
+        put_text(l, "difference", "-");
+}
+
 // ---- heads ----
 
 static void say_throughput(const ls_bench_findings *b, char *head) {
@@ -117,38 +153,56 @@ static void say_throughput(const ls_bench_findings *b, char *head) {
              : "");
 }
 
-static void (*const put[LS_BENCH_TABLES])(
-    line *l) = { [THROUGHPUT] = put_throughput, [TIME] = put_time, [KINDS] = put_kinds };
-static const int columns[LS_BENCH_TABLES] = { [THROUGHPUT] = 10, [TIME] = 11, [KINDS] = 1 + LS_BENCH_KIND_COUNT };
-static const char *const heads[LS_BENCH_TABLES] = {
-    [TIME] =
-        "Where the time goes. Comm exposed: shares of the time that computation waited for sums over ranks; comm "
-        "cost: what a share of the time is more than the same computation without communication; bus: of the "
-        "gradients' buckets, 2 (p-1)/p bytes / time under way. GFLOP/s as direct convolution counts them: Winograd "
-        "needs fewer, so the share of the measured matrix multiplication rate may pass 100 %.",
-    [KINDS] = "Time of an update's instructions by kind, each timed by itself.",
+static const struct {
+    int columns;
+    void (*put)(line *l);
+    const char *head;
+} kinds_of_table[LS_BENCH_TABLES] = {
+    [THROUGHPUT] = { 10, put_throughput, "" },
+    [TIME] = { 11, put_time,
+        "Where the time goes. Comm exposed: share of the time that computation waited for sums over ranks; comm cost: "
+        "by what share the same computation without communication is shorter; bus: of the gradients' buckets, 2 "
+        "(p-1)/p bytes / time under way. GFLOP/s as direct convolution counts them: Winograd needs fewer, so the share "
+        "of the measured matrix multiplication rate may pass 100 %." },
+    [KINDS] = { 1 + LS_BENCH_KIND_COUNT, put_kinds, "Time of an update's instructions by kind, each timed by itself." },
+    [LINKS] = { 9, put_link,
+        "All-reduces of host memory of 8 bytes to 8 MiB, fitted as latency and bandwidth of the links inside a host "
+        "and "
+        "between hosts; off by: root of the mean square of the relative differences." },
+    [PREDICTIONS] = { 8, put_prediction,
+        "Efficiency predicted from computation as measured and the links as fitted; ring and tree: by these algorithms "
+        "on the same links. Numbers of ranks that were not measured: every rank has cores of its own." },
 };
+
+static int rows_of(const ls_bench_findings *b, int t) {
+    return t == LINKS ? b->link_count : t == PREDICTIONS ? b->prediction_count : b->count;
+}
+
+static ls_status new_table(const ls_bench_findings *findings, int t, ls_bench_table *out) {
+    int rows = rows_of(findings, t);
+    if (rows == 0) return LS_SUCCESS;
+    LS_TRY(ls_table_new(kinds_of_table[t].columns, rows + 1, &out->table));
+    snprintf(out->head, sizeof out->head, "%s", kinds_of_table[t].head);
+    for (int i = 0; i < rows; i++) {
+        line l = { .findings = findings, .index = i, .table = &out->table, .row = i + 1 };
+        if (t <= KINDS) {
+            l.r = &findings->results[i];
+            l.f = ls_bench_figures_of(findings->results, i);
+        }
+        kinds_of_table[t].put(&l);
+    }
+    return LS_SUCCESS;
+}
 
 ls_status ls_bench_tables_new(const ls_bench_findings *findings, ls_bench_table tables[LS_BENCH_TABLES]) {
     memset(tables, 0, sizeof *tables * LS_BENCH_TABLES);
-    for (int t = 0; t < LS_BENCH_TABLES; t++) {
-        ls_status status = ls_table_new(columns[t], findings->count + 1, &tables[t].table);
-        if (ls_failed(status)) {
-            ls_bench_tables_free(tables);
-            return status;
-        }
-        if (heads[t]) snprintf(tables[t].head, LS_BENCH_HEAD_BYTES, "%s", heads[t]);
-        for (int i = 0; i < findings->count; i++) {
-            line l = { .findings = findings,
-                .r = &findings->results[i],
-                .f = ls_bench_figures_of(findings->results, i),
-                .table = &tables[t].table,
-                .row = i + 1 };
-            put[t](&l);
-        }
-    }
-    say_throughput(findings, tables[THROUGHPUT].head);
-    return LS_SUCCESS;
+    ls_status status = LS_SUCCESS;
+    for (int t = 0; t < LS_BENCH_TABLES && !ls_failed(status); t++) status = new_table(findings, t, &tables[t]);
+    if (ls_failed(status))
+        ls_bench_tables_free(tables);
+    else
+        say_throughput(findings, tables[THROUGHPUT].head);
+    return status;
 }
 
 void ls_bench_tables_free(ls_bench_table tables[LS_BENCH_TABLES]) {
@@ -173,15 +227,29 @@ static void print_wrapped(FILE *file, const char *text) {
     fputc('\n', file);
 }
 
+void ls_bench_remark(const ls_bench_findings *findings, int prediction, char *dst, size_t bytes) {
+    const ls_bench_prediction *p = &findings->predictions[prediction];
+    dst[0] = '\0';
+    if (p->notable)
+        snprintf(dst, bytes, "%s: efficiency is %.1f %%, %.1f %% was predicted; %s", findings->results[p->result].name,
+            100 * p->measured, 100 * p->efficiency, p->remark);
+}
+
 ls_status ls_bench_print(const ls_bench_findings *findings, FILE *file) {
     const ls_bench_result *first = &findings->results[0];
     ls_bench_table tables[LS_BENCH_TABLES];
     LS_TRY(ls_bench_tables_new(findings, tables));
     fprintf(file, "%s on %s, %s, %s\n", first->model, first->device_name, first->dataset, first->precision);
     for (int t = 0; t < LS_BENCH_TABLES; t++) {
+        if (!tables[t].head[0]) continue;
         fputc('\n', file);
         print_wrapped(file, tables[t].head);
         ls_table_print(&tables[t].table, file);
+    }
+    for (int i = 0; i < findings->prediction_count; i++) {
+        char remark[LS_BENCH_REMARK_BYTES + LS_BENCH_NAME_BYTES + 80];
+        ls_bench_remark(findings, i, remark, sizeof remark);
+        if (remark[0]) fprintf(file, "(!) %s\n", remark);
     }
     for (int i = 0; i < findings->count; i++)
         if (findings->results[i].failure[0]) fprintf(file, "\nleft out: %s\n", findings->results[i].failure);

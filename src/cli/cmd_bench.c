@@ -2,6 +2,7 @@
 // values, in turns.
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/atomic_file.h"
@@ -27,6 +28,7 @@ static ls_status check_folder(const char *folder, int rank) {
 static ls_status measure_all(const ls_args *args, ls_bench *bench) {
     ls_info("warming up");
     LS_TRY(ls_bench_warm_up(bench));
+    LS_TRY(ls_bench_links(bench));
     for (int i = 0; i < args->repeats; i++) {
         ls_info("round %d of %d: %.3g s for each of %d arrangement%s", i + 1, args->repeats, args->seconds,
             bench->plan.count, bench->plan.count == 1 ? "" : "s");
@@ -46,16 +48,24 @@ static ls_status report(const ls_bench *bench, const ls_config *cfg, const char 
         .mpi = comm->library,
         .host = comm->host,
         .processor = cpus.model,
-        .config = cfg->file,
+        .cfg = cfg,
         .time = ls_clock_unix_seconds(),
         .world_size = bench->world_size,
         .seconds = bench->seconds,
         .rounds = bench->rounds,
         .in_turns = bench->in_turns,
         .count = bench->plan.count,
-        .results = bench->result };
-    LS_TRY(ls_bench_print(&findings, stdout));
-    return ls_bench_write(&findings, folder);
+        .results = bench->result,
+        .link_count = bench->link_count,
+        .links = bench->link };
+    ls_bench_prediction *predictions;
+    ls_status status = ls_bench_predict(findings.results, findings.count, findings.links, findings.link_count,
+        &predictions, &findings.prediction_count);
+    findings.predictions = predictions;
+    if (!ls_failed(status)) status = ls_bench_print(&findings, stdout);
+    if (!ls_failed(status)) status = ls_bench_write(&findings, folder);
+    free(predictions);
+    return status;
 }
 
 ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm) {

@@ -140,3 +140,21 @@ ls_status ls_trainer_layer_times(ls_trainer *t, double seconds, ls_layer_time **
     LS_TRY(time_all(t, &inputs, seconds, *rows));
     return ls_feed_done(t->feed);
 }
+
+static int instructions_until(const ls_program *program, int end_param) {
+    for (int i = 0; end_param >= 0 && i < program->count; i++)
+        if (program->instructions[i].completes >= end_param) return i + 1;
+    return program->count;
+}
+
+ls_status ls_trainer_buckets(const ls_trainer *t, ls_train_bucket **rows, int *count) {
+    int end_param;
+    size_t bytes;
+    *count = 0;
+    while (ls_update_bucket(t->update, *count, &bytes, &end_param)) ++*count;
+    *rows = calloc((size_t)*count + 1, sizeof **rows);
+    if (!*rows) return ls_fail(LS_DEVICE, "out of host memory for the list of buckets");
+    for (int b = 0; ls_update_bucket(t->update, b, &bytes, &end_param); b++)
+        (*rows)[b] = (ls_train_bucket){ bytes, instructions_until(t->full, end_param) };
+    return LS_SUCCESS;
+}

@@ -420,3 +420,7 @@ const ls_train_facts *ls_trainer_about(const ls_trainer *t) {
 size_t ls_trainer_device_bytes(const ls_trainer *t) {
     return ls_memory_plan_bytes(&t->facts.memory);
 }
+
+ls_device *ls_trainer_device(const ls_trainer *t) {
+    return t->device;
+}

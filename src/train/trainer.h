@@ -103,6 +103,12 @@ typedef struct {
     int once;              // an update, not a micro-batch
 } ls_layer_time;
 LS_CHECKED ls_status ls_trainer_layer_times(ls_trainer *trainer, double seconds, ls_layer_time **rows, int *count);
+// The buckets that several ranks would sum, in launch order. *rows: to be freed by the caller.
+typedef struct {
+    size_t bytes;
+    int after; // complete when so many rows of ls_trainer_layer_times are done
+} ls_train_bucket;
+LS_CHECKED ls_status ls_trainer_buckets(const ls_trainer *trainer, ls_train_bucket **rows, int *count);
 // Exact over the test split, on all ranks.
 LS_CHECKED ls_status ls_trainer_evaluate(ls_trainer *trainer, ls_train_evaluation *evaluation);
 // weights.safetensors: parameters and statistics under their names, canonical layout, fp32. Rank 0 writes; all ranks
@@ -115,6 +121,7 @@ LS_CHECKED ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *pa
 LS_CHECKED ls_status ls_trainer_trace(ls_trainer *trainer, int64_t from, int64_t to);
 // The trace of all ranks, after the run; rank 0 writes. All ranks; the status is each rank's own.
 LS_CHECKED ls_status ls_trainer_write_trace(ls_trainer *trainer, const char *path);
+ls_device *ls_trainer_device(const ls_trainer *trainer); // borrowed
 // Counters since new, for bench.
 double ls_trainer_loader_wait_seconds(const ls_trainer *trainer);
 double ls_trainer_comm_seconds_exposed(const ls_trainer *trainer);

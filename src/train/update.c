@@ -507,11 +507,18 @@ double ls_update_comm_seconds_busy(const ls_update *u) {
     return u->reducer ? ls_reducer_busy_seconds(u->reducer) : 0;
 }
 
+int ls_update_bucket(const ls_update *u, int index, size_t *bytes, int *end_param) {
+    if (index >= u->bucket_count) return 0;
+    *bytes = (size_t)u->buckets[index].range.count * (u->ordered ? sizeof(int64_t) : sizeof(float));
+    *end_param = u->buckets[index].end_param;
+    return 1;
+}
+
 size_t ls_update_reduced_bytes(const ls_update *u) {
-    size_t bytes = 0;
-    for (int b = 0; u->reducer && b < u->bucket_count; b++)
-        bytes += (size_t)u->buckets[b].range.count * (u->ordered ? sizeof(int64_t) : sizeof(float));
-    return bytes;
+    size_t all = 0, bytes;
+    int unused;
+    for (int b = 0; u->reducer && ls_update_bucket(u, b, &bytes, &unused); b++) all += bytes;
+    return all;
 }
 
 void ls_update_weights_changed(ls_update *u) {

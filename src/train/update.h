@@ -56,6 +56,9 @@ LS_CHECKED ls_status ls_update_take_result(ls_update *update, ls_micro_result *r
 double ls_update_comm_seconds_exposed(const ls_update *update);
 double ls_update_comm_seconds_busy(const ls_update *update); // with a sum under way, overlapped or not
 size_t ls_update_reduced_bytes(const ls_update *update);     // summed over ranks in every update; 0: one rank
+// Bucket `index`, in launch order: its bytes, and how many parameters of the arena's order must be complete (-1: all
+// instructions done). 0 where there is none. With one rank, too: what would be summed.
+int ls_update_bucket(const ls_update *update, int index, size_t *bytes, int *end_param);
 // Weights came from elsewhere (initialisation, a file): refreshes the 16-bit copy.
 void ls_update_weights_changed(ls_update *update);
 

@@ -16,7 +16,7 @@ consistent() { # WHAT FOLDER TABLE: table, JSON and CSV agree with each other an
 "$train" bench tiny.ini --seconds 0.1 --repeats 2 >alone.txt 2>/dev/null
 check "alone: exit" $? 0
 check "alone: arrangements" "$(names .)" "cpu x 1;"
-check "alone: files in the current folder" "$(ls bench.* | tr '\n' ' ')" "bench.csv bench.json "
+check "alone: files in the current folder" "$(ls bench.* | tr '\n' ' ')" "bench.csv bench.html bench.json bench.svg "
 consistent alone . alone.txt
 
 ranks 2 60 "$train" bench tiny.ini --seconds 0.1 --repeats 2 --scaling both --run-dir out --set device.threads=0 >two.txt 2>/dev/null

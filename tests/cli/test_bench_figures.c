@@ -244,7 +244,7 @@ static void cores(void **state) {
             fail_msg("%s: shared %d, %d hosts; expected %d, %d", places[i].name, shared, hosts, places[i].shared,
                 places[i].hosts);
     }
-    const ls_bench_place gpus[] = { { .gpu = "GPU-1" }, { .gpu = "GPU-2" }, { .gpu = "GPU-1" }, { .gpu = "" } };
+    const ls_place gpus[] = { { .uuid = "GPU-1" }, { .uuid = "GPU-2" }, { .uuid = "GPU-1" }, { .uuid = "" } };
     assert_int_equal(ls_bench_place_gpus(gpus, 2), 2);
     assert_int_equal(ls_bench_place_gpus(gpus, 3), 2);
     assert_int_equal(ls_bench_place_gpus(gpus, 4), 3);
