@@ -27,6 +27,30 @@ static cost cost_of(ls_link_algorithm algorithm, int p) {
     }
 }
 
+// How many of the latencies are of messages of more than `limit` bytes.
+static double long_messages(ls_link_algorithm algorithm, int p, double bytes, double limit) {
+    double count = 0;
+    switch (algorithm) {
+    case LS_LINK_RING:
+        return bytes / p > limit ? 2 * (p - 1.0) : 0;
+    case LS_LINK_TREE:
+    case LS_LINK_DOUBLING:
+        return bytes > limit ? cost_of(algorithm, p).latencies : 0;
+    default:
+        for (int reached = 1; reached < p; reached *= 2) {
+            bytes /= 2;
+            if (bytes > limit) count += 2;
+        }
+        return count;
+    }
+}
+
+// What one latency after the other takes.
+static double latencies_s(const ls_link_fit *link, ls_link_algorithm algorithm, int p, double bytes) {
+    return cost_of(algorithm, p).latencies * link->alpha_s +
+           long_messages(algorithm, p, bytes, link->long_bytes) * link->long_s;
+}
+
 const char *ls_link_algorithm_name(ls_link_algorithm algorithm) {
     static const char *const names[LS_LINK_ALGORITHMS] = { "halving", "ring", "tree", "doubling" };
     return names[algorithm];
@@ -38,19 +62,60 @@ double ls_link_bus_bandwidth(int ranks, double bytes, double seconds) {
 
 // ---- fitting ----
 
-// seconds = latencies alpha + volume/beta, both sides divided by seconds: 1 = x alpha + y /beta.
+// A sample's seconds are a sum of unknowns times what is known of them; divided by the seconds, which weighs relative
+// errors alike, that is 1 = row . unknown.
+enum { ALPHA, LONG, PER_BYTE, UNKNOWNS };
 typedef struct {
-    double xx, xy, yy, x, y;
-} sums;
+    double square[UNKNOWNS][UNKNOWNS], right[UNKNOWNS]; // normal equations
+    int count;
+} equations;
 
-static void solve(const sums *s, ls_link_fit *fit) {
-    double determinant = s->xx * s->yy - s->xy * s->xy;
-    double alpha = (s->yy * s->x - s->xy * s->y) / determinant, per_byte = (s->xx * s->y - s->xy * s->x) / determinant;
-    // On the border of what is possible, the best is that of the other parameter alone.
-    if (alpha < 0) alpha = 0, per_byte = s->y / s->yy;
-    if (per_byte < 0) per_byte = 0, alpha = s->x / s->xx;
-    fit->alpha_s = alpha;
-    fit->beta = per_byte > 0 ? 1 / per_byte : INFINITY;
+static void add_sample(equations *e, const ls_link_sample *sample, ls_link_algorithm algorithm, double limit) {
+    cost c = cost_of(algorithm, sample->ranks);
+    double bytes = (double)sample->bytes;
+    double row[UNKNOWNS] = { c.latencies, long_messages(algorithm, sample->ranks, bytes, limit), c.volumes * bytes };
+    for (int i = 0; i < UNKNOWNS; i++) row[i] /= sample->seconds;
+    for (int i = 0; i < UNKNOWNS; i++) {
+        e->right[i] += row[i];
+        for (int j = 0; j < UNKNOWNS; j++) e->square[i][j] += row[i] * row[j];
+    }
+    e->count++;
+}
+
+// Solves for the unknowns in `set` (a bit each), the others being 0. Returns 0 where they cannot be told apart.
+static int solve(const equations *e, unsigned set, double x[UNKNOWNS]) {
+    double a[UNKNOWNS][UNKNOWNS + 1] = { { 0 } };
+    for (int i = 0; i < UNKNOWNS; i++) {
+        for (int j = 0; j < UNKNOWNS; j++) a[i][j] = (set >> i & set >> j & 1) ? e->square[i][j] : i == j;
+        a[i][UNKNOWNS] = (set >> i & 1) ? e->right[i] : 0;
+    }
+    for (int k = 0; k < UNKNOWNS; k++) { // symmetric and positive: no pivoting
+        if (!(a[k][k] > 1e-12 * ((set >> k & 1) ? e->square[k][k] : 1))) return 0;
+        for (int i = 0; i < UNKNOWNS; i++) {
+            double factor = i == k ? 0 : a[i][k] / a[k][k];
+            for (int j = k; j <= UNKNOWNS; j++) a[i][j] -= factor * a[k][j];
+        }
+    }
+    for (int i = 0; i < UNKNOWNS; i++) x[i] = a[i][UNKNOWNS] / a[i][i];
+    return 1;
+}
+
+// The best of all unknowns >= 0: that of one of the subsets, with the others at the border.
+static int solve_positive(const equations *e, double best[UNKNOWNS]) {
+    double least = INFINITY;
+    for (unsigned set = 1; set < 1u << UNKNOWNS; set++) {
+        double x[UNKNOWNS], squares = e->count;
+        if (!solve(e, set, x)) continue;
+        int is_possible = 1;
+        for (int i = 0; i < UNKNOWNS; i++) {
+            is_possible &= x[i] >= 0;
+            squares -= x[i] * e->right[i];
+        }
+        if (!is_possible || squares >= least) continue;
+        least = squares;
+        for (int i = 0; i < UNKNOWNS; i++) best[i] = x[i];
+    }
+    return least < INFINITY;
 }
 
 static void judge(const ls_link_samples *samples, ls_link_level level, ls_link_fit *fit) {
@@ -59,8 +124,8 @@ static void judge(const ls_link_samples *samples, ls_link_level level, ls_link_f
     for (int i = 0; i < samples->count; i++) {
         const ls_link_sample *sample = &samples->sample[i];
         if (sample->level != level || sample->seconds <= 0) continue;
-        cost c = cost_of(fit->algorithm, sample->ranks);
-        double fitted = c.latencies * fit->alpha_s + c.volumes * (double)sample->bytes / fit->beta;
+        double bytes = (double)sample->bytes, volumes = cost_of(fit->algorithm, sample->ranks).volumes;
+        double fitted = latencies_s(fit, fit->algorithm, sample->ranks, bytes) + volumes * bytes / fit->beta;
         double distance = fabs(fitted / sample->seconds - 1);
         squares += distance * distance;
         if (distance > fit->worst) fit->worst = distance;
@@ -69,35 +134,67 @@ static void judge(const ls_link_samples *samples, ls_link_level level, ls_link_f
     fit->rms = sqrt(squares / count);
 }
 
-ls_link_fit ls_link_fit_level(const ls_link_samples *samples, ls_link_level level, ls_link_algorithm algorithm) {
-    ls_link_fit fit = { .algorithm = algorithm };
-    sums s = { 0 };
-    int64_t smallest = INT64_MAX, largest = 0;
+static ls_link_fit fit_with_limit(
+    const ls_link_samples *samples, ls_link_level level, ls_link_algorithm algorithm, double limit) {
+    ls_link_fit fit = { .algorithm = algorithm, .long_bytes = limit };
+    equations e = { .count = 0 };
+    double x[UNKNOWNS] = { 0 };
     for (int i = 0; i < samples->count; i++) {
         const ls_link_sample *sample = &samples->sample[i];
-        if (sample->level != level || sample->seconds <= 0) continue;
-        cost c = cost_of(algorithm, sample->ranks);
-        double x = c.latencies / sample->seconds, y = c.volumes * (double)sample->bytes / sample->seconds;
-        s.xx += x * x, s.xy += x * y, s.yy += y * y;
-        s.x += x, s.y += y;
-        if (sample->bytes < smallest) smallest = sample->bytes;
-        if (sample->bytes > largest) largest = sample->bytes;
+        if (sample->level == level && sample->seconds > 0) add_sample(&e, sample, algorithm, limit);
     }
-    if (smallest >= largest) return fit;
+    if (!solve_positive(&e, x)) return fit;
     fit.known = 1;
-    solve(&s, &fit);
+    fit.alpha_s = x[ALPHA];
+    fit.long_s = x[LONG];
+    fit.beta = x[PER_BYTE] > 0 ? 1 / x[PER_BYTE] : INFINITY;
     judge(samples, level, &fit);
     return fit;
 }
 
-ls_link_fit ls_link_fit_best(const ls_link_samples *samples, ls_link_level level) {
-    const double clearly = 1e-6; // more than rounding
-    ls_link_fit best = ls_link_fit_level(samples, level, LS_LINK_HALVING);
-    for (int a = 0; a < LS_LINK_ALGORITHMS; a++) {
-        ls_link_fit fit = ls_link_fit_level(samples, level, (ls_link_algorithm)a);
-        if (fit.known && fit.rms < best.rms - clearly) best = fit;
+typedef struct {
+    int samples, several_sizes, several_ranks;
+} variety;
+
+static variety variety_of(const ls_link_samples *samples, ls_link_level level) {
+    variety v = { 0 };
+    const ls_link_sample *first = NULL;
+    for (int i = 0; i < samples->count; i++) {
+        const ls_link_sample *sample = &samples->sample[i];
+        if (sample->level != level || sample->seconds <= 0) continue;
+        if (!first) first = sample;
+        v.samples++;
+        v.several_sizes |= sample->bytes != first->bytes;
+        v.several_ranks |= sample->ranks != first->ranks;
     }
-    return best;
+    return v;
+}
+
+// A more complicated explanation must be better by more than noise and rounding would make it.
+static int is_clearly_better(const ls_link_fit *fit, const ls_link_fit *simple) {
+    return fit->rms < 0.7 * simple->rms - 1e-6;
+}
+
+ls_link_fit ls_link_fit_level(const ls_link_samples *samples, ls_link_level level, ls_link_algorithm algorithm) {
+    enum { LIMIT_FIRST = 1024, LIMIT_LAST = 1 << 20, SAMPLES_MIN = 5 };
+    variety v = variety_of(samples, level);
+    if (!v.several_sizes) return (ls_link_fit){ .algorithm = algorithm, .long_bytes = INFINITY };
+    ls_link_fit plain = fit_with_limit(samples, level, algorithm, INFINITY), best = plain;
+    for (int limit = LIMIT_FIRST; limit <= LIMIT_LAST && v.samples >= SAMPLES_MIN; limit *= 2) {
+        ls_link_fit fit = fit_with_limit(samples, level, algorithm, limit - 1); // a message of 64 KB is a long one
+        if (fit.known && fit.long_s > 0 && fit.rms < best.rms) best = fit;
+    }
+    return is_clearly_better(&best, &plain) ? best : plain;
+}
+
+ls_link_fit ls_link_fit_best(const ls_link_samples *samples, ls_link_level level) {
+    ls_link_fit halving = ls_link_fit_level(samples, level, LS_LINK_HALVING), best = halving;
+    int several = variety_of(samples, level).several_ranks;
+    for (int a = 0; a < LS_LINK_ALGORITHMS && several; a++) {
+        ls_link_fit fit = ls_link_fit_level(samples, level, (ls_link_algorithm)a);
+        if (fit.known && fit.rms < best.rms) best = fit;
+    }
+    return is_clearly_better(&best, &halving) ? best : halving;
 }
 
 ls_link_model ls_link_model_fit(const ls_link_samples *samples) {
@@ -119,21 +216,22 @@ static parts parts_of(const ls_link_model *model, ls_link_algorithm algorithm, i
     const ls_link_fit *in = &model->inside, *out = &model->between;
     if ((local > 1 && !in->known) || (hosts > 1 && !out->known)) return (parts){ NAN, NAN };
     // A level without links takes no part.
-    double alpha_in = local > 1 ? in->alpha_s : 0, alpha_out = hosts > 1 ? out->alpha_s : 0;
     double slow_in = local > 1 ? 1 / in->beta : 0, slow_out = hosts > 1 ? 1 / out->beta : 0; // s/byte
-    cost all = cost_of(algorithm, ranks), inside = cost_of(algorithm, local), between = cost_of(algorithm, hosts);
+    double late_in = local > 1 ? latencies_s(in, algorithm, local, bytes) : 0;
+    double late_out = hosts > 1 ? latencies_s(out, algorithm, hosts, bytes) : 0;
+    double all = cost_of(algorithm, ranks).volumes, inside = cost_of(algorithm, local).volumes,
+           between = cost_of(algorithm, hosts).volumes;
     switch (algorithm) {
     case LS_LINK_RING:
-        return (parts){ all.latencies * fmax(alpha_in, alpha_out), all.volumes * bytes * fmax(slow_in, slow_out) };
+        late_in = local > 1 ? latencies_s(in, algorithm, ranks, bytes) : 0;
+        late_out = hosts > 1 ? latencies_s(out, algorithm, ranks, bytes) : 0;
+        return (parts){ fmax(late_in, late_out), all * bytes * fmax(slow_in, slow_out) };
     case LS_LINK_TREE:
-        return (parts){ inside.latencies * alpha_in + between.latencies * alpha_out,
-            all.volumes * bytes * fmax(slow_in, slow_out) };
+        return (parts){ late_in + late_out, all * bytes * fmax(slow_in, slow_out) };
     case LS_LINK_DOUBLING:
-        return (parts){ inside.latencies * alpha_in + between.latencies * alpha_out,
-            inside.volumes * bytes * slow_in + between.volumes * local * bytes * slow_out };
+        return (parts){ late_in + late_out, inside * bytes * slow_in + between * local * bytes * slow_out };
     default:
-        return (parts){ inside.latencies * alpha_in + between.latencies * alpha_out,
-            inside.volumes * bytes * slow_in + between.volumes * bytes * slow_out };
+        return (parts){ late_in + late_out, inside * bytes * slow_in + between * bytes * slow_out };
     }
 }
 

@@ -10,12 +10,16 @@
 //   tree       reduce and broadcast, pipelined      2 lg p     2
 //   doubling   everything to a partner, lg p times  lg p       lg p
 //
+// Messages of more than a limit take longer to begin (they are announced and asked for before they are sent: 64 KB over
+// TCP, 4 KB in shared memory with Open MPI): `long_s` each, beside alpha. Messages are of n/p bytes (ring), n/2, n/4
+// ... and back (halving), n (tree, doubling).
+//
 // Two levels of links: inside a host, and between hosts. With h hosts of r = p/h ranks (rounded up), neighbours in rank
 // on one host:
 //   ring       every step waits for its slowest link: the larger alpha, the smaller beta
 //   tree       2 (lg r alpha_in + lg h alpha_out) + 2 n / smaller beta
 //   halving    inside, then between: the formula for r with `inside`, plus that for h with `between` (the r ranks of a
-//              host share its link, each with n/r bytes)
+//              host share its link, each with n/r bytes, or their lowest one sends all n, which is the same)
 //   doubling   lg r (alpha_in + n / beta_in) + lg h (alpha_out + r n / beta_out)
 //
 // Additions are part of beta: it is measured with them.
@@ -62,15 +66,17 @@ LS_CHECKED ls_status ls_link_measure(ls_comm *comm, double budget_s, ls_link_sam
 typedef struct {
     int known; // 0: nothing was measured
     ls_link_algorithm algorithm;
-    double alpha_s, beta; // beta in bytes/s; INFINITY: no dependence on size was seen
-    double rms, worst;    // relative distances of the samples from the fit: 0.1 is 10 %
+    double alpha_s, beta;      // beta in bytes/s; INFINITY: no dependence on size was seen
+    double long_s, long_bytes; // messages of more than long_bytes take long_s more; 0, INFINITY: no such limit was seen
+    double rms, worst;         // relative distances of the samples from the fit: 0.1 is 10 %
 } ls_link_fit;
 
-// Weighted least squares over those samples that are of `level` (weights 1/seconds^2: relative errors count alike).
-// alpha >= 0 and beta > 0 always. Without two sizes at that level: known = 0.
+// Weighted least squares over those samples that are of `level` (weights 1/seconds^2: relative errors count alike),
+// with alpha, long, 1/beta >= 0. A limit for long messages is taken where it makes rms clearly smaller (by 30 %).
+// Without two sizes at that level: known = 0.
 ls_link_fit ls_link_fit_level(const ls_link_samples *samples, ls_link_level level, ls_link_algorithm algorithm);
-// The same with the algorithm of the smallest rms. Where all samples are of one number of ranks, all fit equally
-// well: then it is halving, which comm.c asks Open MPI for.
+// The same with the algorithm that fits clearly best. Where all samples are of one number of ranks, that cannot be
+// told: then it is halving, which comm.c asks Open MPI for.
 ls_link_fit ls_link_fit_best(const ls_link_samples *samples, ls_link_level level);
 
 typedef struct {

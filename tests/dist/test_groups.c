@@ -3,6 +3,7 @@
 //   test_dist_groups                  facts and sums of all groups; LOCKSTEP_TEST_HOSTS says who is on which host
 //   test_dist_groups stop FOLDER      rank 1 stops inside a group of two, the third rank waits outside of it;
 //                                     FOLDER/pid.RANK gets each rank's process number
+//   test_dist_groups measure SECONDS  prints measured all-reduces, and what the model fitted to them says instead
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -211,10 +212,44 @@ static int run_stop(ls_comm *world, const char *folder) {
     return 0;
 }
 
+static void print_fit(const char *level, const ls_link_fit *fit) {
+    if (!fit->known) return;
+    printf("%s: %s, latency %.1f us and %.1f us more above %g bytes, %.1f MB/s, rms %.0f %%, worst %.0f %%\n", level,
+        ls_link_algorithm_name(fit->algorithm), 1e6 * fit->alpha_s, 1e6 * fit->long_s, fit->long_bytes,
+        1e-6 * fit->beta, 1e2 * fit->rms, 1e2 * fit->worst);
+}
+
+static int run_measure(ls_comm *world, double budget_s) {
+    static const char *const levels[] = { "inside", "between", "all" };
+    static ls_link_samples samples;
+    double start_s = ls_clock_seconds();
+    must(world, ls_link_measure(world, budget_s, &samples));
+    double took_s = ls_clock_seconds() - start_s;
+    ls_link_model model = ls_link_model_fit(&samples);
+    for (int i = 0; i < samples.count && world_rank == 0; i++) {
+        const ls_link_sample *s = &samples.sample[i];
+        const ls_link_fit *fit = model.between.known ? &model.between : &model.inside;
+        double said_s = ls_link_allreduce_seconds(&model, fit->algorithm, s->ranks, s->hosts, (double)s->bytes);
+        printf("%-7s %d ranks, %d hosts, %7" PRId64 " bytes: %8.3f ms (quartiles %3.0f %%, %3d times), model %8.3f ms, "
+               "bus %.1f MB/s\n",
+            levels[s->level], s->ranks, s->hosts, s->bytes, 1e3 * s->seconds, 1e2 * s->spread, s->repeats, 1e3 * said_s,
+            1e-6 * ls_link_bus_bandwidth(s->ranks, (double)s->bytes, s->seconds));
+    }
+    if (world_rank == 0) {
+        print_fit("inside", &model.inside);
+        print_fit("between", &model.between);
+        printf("took %.1f s of %.1f\n", took_s, budget_s);
+    }
+    fflush(stdout);
+    ls_comm_finish(world);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     ls_comm *world = NULL;
     must(NULL, ls_comm_start(&argc, &argv, &world));
     world_rank = ls_comm_about(world)->rank;
     if (argc == 3 && strcmp(argv[1], "stop") == 0) return run_stop(world, argv[2]);
+    if (argc == 3 && strcmp(argv[1], "measure") == 0) return run_measure(world, strtod(argv[2], NULL));
     return run_checks(world);
 }

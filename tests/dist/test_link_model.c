@@ -10,8 +10,8 @@ static int close_to(double is, double want, double tolerance) {
 }
 
 static const ls_link_model two_levels = {
-    .inside = { .known = 1, .alpha_s = 1e-6, .beta = 1e9 },
-    .between = { .known = 1, .alpha_s = 1e-3, .beta = 1e8 },
+    .inside = { .known = 1, .alpha_s = 1e-6, .beta = 1e9, .long_bytes = INFINITY },
+    .between = { .known = 1, .alpha_s = 1e-3, .beta = 1e8, .long_s = 1, .long_bytes = 2e6 },
 };
 
 static void allreduce_seconds(void **state) {
@@ -37,6 +37,14 @@ static void allreduce_seconds(void **state) {
         { LS_LINK_RING, 2, 2, 1e6, 2e-3 + 1e-2 },
         { LS_LINK_TREE, 1024, 128, 0, 6e-6 + 14e-3 },
         { LS_LINK_RING, 1024, 128, 0, 2046e-3 },
+        // some messages between hosts of more than 2e6 bytes
+        { LS_LINK_RING, 2, 2, 4e6, 2e-3 + 4e-2 },
+        { LS_LINK_RING, 2, 2, 4.1e6, 2 + 2e-3 + 4.1e-2 },
+        { LS_LINK_RING, 4, 2, 1e7, 6 + 6e-3 + 15e-2 },
+        { LS_LINK_HALVING, 4, 4, 6e6, 2 + 4e-3 + 9e-2 },
+        { LS_LINK_HALVING, 4, 4, 9e6, 4 + 4e-3 + 13.5e-2 },
+        { LS_LINK_TREE, 4, 4, 3e6, 4 + 4e-3 + 6e-2 },
+        { LS_LINK_DOUBLING, 4, 4, 3e6, 2 + 2e-3 + 6e-2 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         double is =
@@ -61,12 +69,16 @@ static double deviate(uint32_t i) {
     return sqrt(-2 * log(u)) * cos(2 * 3.14159265358979 * v);
 }
 
+static ls_link_fit link(double alpha_s, double beta) {
+    return (ls_link_fit){ .known = 1, .alpha_s = alpha_s, .beta = beta, .long_bytes = INFINITY };
+}
+
 static ls_link_samples made_up(
-    ls_link_algorithm algorithm, double alpha_s, double beta, const int *ranks, int rank_counts, double noise) {
+    ls_link_algorithm algorithm, ls_link_fit inside, const int *ranks, int rank_counts, double noise) {
     ls_link_samples samples = { 0 };
-    ls_link_model model = { .inside = { .known = 1, .alpha_s = alpha_s, .beta = beta } };
+    ls_link_model model = { .inside = inside };
     for (int r = 0; r < rank_counts; r++) {
-        for (int64_t bytes = 8; bytes <= 8 << 20; bytes *= 8) {
+        for (int64_t bytes = 8; bytes <= 8 << 20; bytes *= 4) {
             double seconds = ls_link_allreduce_seconds(&model, algorithm, ranks[r], 1, (double)bytes);
             seconds *= exp(noise * deviate((uint32_t)samples.count));
             samples.sample[samples.count++] =
@@ -91,7 +103,7 @@ static void fit_one_rank_count(void **state) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ls_link_samples samples =
-            made_up(LS_LINK_HALVING, rows[i].alpha_s, rows[i].beta, &rows[i].ranks, 1, rows[i].noise);
+            made_up(LS_LINK_HALVING, link(rows[i].alpha_s, rows[i].beta), &rows[i].ranks, 1, rows[i].noise);
         ls_link_fit fit = ls_link_fit_best(&samples, LS_LINK_INSIDE);
         if (!fit.known || fit.algorithm != LS_LINK_HALVING ||
             !close_to(fit.alpha_s, rows[i].alpha_s, rows[i].tolerance) ||
@@ -99,10 +111,40 @@ static void fit_one_rank_count(void **state) {
             fail_msg("row %zu: %s, alpha %g, beta %g, expected halving, %g, %g", i,
                 ls_link_algorithm_name(fit.algorithm), fit.alpha_s, fit.beta, rows[i].alpha_s, rows[i].beta);
         }
+        if (fit.long_s != 0 || !isinf(fit.long_bytes)) fail_msg("row %zu: long messages %g s", i, fit.long_s);
         if (fit.rms > 1.5 * rows[i].noise + 1e-9 || fit.worst < fit.rms) {
             fail_msg("row %zu: rms %g, worst %g, noise %g", i, fit.rms, fit.worst, rows[i].noise);
         }
         assert_false(ls_link_fit_best(&samples, LS_LINK_BETWEEN).known);
+    }
+}
+
+// Long messages: the limit is found up to the sizes that were measured, the latencies are.
+static void fit_long_messages(void **state) {
+    (void)state;
+    static const struct {
+        double alpha_s, beta, long_s, long_bytes, noise, tolerance;
+        int ranks;
+    } rows[] = {
+        { 1.7e-3, 1e8, 3e-3, 65535, 0, 1e-6, 2 },
+        { 1.7e-3, 1e8, 3e-3, 65535, 0, 1e-6, 4 },
+        { 1.7e-3, 1e8, 3e-3, 65535, 0.05, 0.15, 4 },
+        { 1e-6, 2e9, 3e-6, 4095, 0, 1e-6, 2 },
+        { 1e-6, 2e9, 3e-6, 4095, 0.03, 0.15, 3 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_link_fit true_one = link(rows[i].alpha_s, rows[i].beta);
+        true_one.long_s = rows[i].long_s, true_one.long_bytes = rows[i].long_bytes;
+        ls_link_samples samples = made_up(LS_LINK_HALVING, true_one, &rows[i].ranks, 1, rows[i].noise);
+        ls_link_fit fit = ls_link_fit_best(&samples, LS_LINK_INSIDE);
+        double ratio = fit.long_bytes / rows[i].long_bytes;
+        if (!close_to(fit.alpha_s, rows[i].alpha_s, rows[i].tolerance) ||
+            !close_to(fit.beta, rows[i].beta, rows[i].tolerance) ||
+            !close_to(fit.long_s, rows[i].long_s, 2 * rows[i].tolerance) || ratio < 0.24 || ratio > 4.1) {
+            fail_msg("row %zu: alpha %g, beta %g, long %g s above %g bytes; expected %g, %g, %g above %g", i,
+                fit.alpha_s, fit.beta, fit.long_s, fit.long_bytes, rows[i].alpha_s, rows[i].beta, rows[i].long_s,
+                rows[i].long_bytes);
+        }
     }
 }
 
@@ -112,7 +154,7 @@ static void fit_finds_the_algorithm(void **state) {
     static const int ranks[] = { 2, 4, 8 };
     for (int a = 0; a < LS_LINK_ALGORITHMS; a++) {
         for (int noisy = 0; noisy < 2; noisy++) {
-            ls_link_samples samples = made_up((ls_link_algorithm)a, 30e-6, 1e9, ranks, 3, noisy ? 0.05 : 0);
+            ls_link_samples samples = made_up((ls_link_algorithm)a, link(30e-6, 1e9), ranks, 3, noisy ? 0.05 : 0);
             ls_link_fit fit = ls_link_fit_best(&samples, LS_LINK_INSIDE);
             if (fit.algorithm != (ls_link_algorithm)a || !close_to(fit.alpha_s, 30e-6, 0.1) ||
                 !close_to(fit.beta, 1e9, 0.1)) {
@@ -205,6 +247,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allreduce_seconds),
         cmocka_unit_test(fit_one_rank_count),
+        cmocka_unit_test(fit_long_messages),
         cmocka_unit_test(fit_finds_the_algorithm),
         cmocka_unit_test(fit_at_the_border),
         cmocka_unit_test(predictions),
