@@ -262,7 +262,7 @@ static void take_facts(const ls_bench *bench, int index, ls_bench_result *r) {
     r->accumulation = facts->batches.per_rank;
     r->parameters = facts->parameters;
     r->flops_per_sample = facts->flops_per_sample;
-    r->reduced_bytes = (double)ls_trainer_reduced_bytes(bench->arrangement[index].trainer);
+    r->reduced_bytes = (double)ls_trainer_comm_counts(bench->arrangement[index].trainer).bytes;
     r->overlap = row->cfg.dist_overlap;
     r->own_memory = facts->memory.own_memory;
     count_units(bench, facts, r);
@@ -289,8 +289,9 @@ static ls_status warm_up(ls_bench *bench, int index, double opened) {
 // Communication and waiting so far.
 static void read_counters(const ls_trainer *trainer, double sign, double counters[3]) {
     counters[0] += sign * ls_trainer_loader_wait_seconds(trainer);
-    counters[1] += sign * ls_trainer_comm_seconds_exposed(trainer);
-    counters[2] += sign * ls_trainer_comm_seconds_busy(trainer);
+    ls_reducer_counts sums = ls_trainer_comm_counts(trainer);
+    counters[1] += sign * sums.exposed_seconds;
+    counters[2] += sign * sums.busy_seconds;
 }
 
 // One update outside the measurement, where it is short against it: the arrangement before has taken the caches, and

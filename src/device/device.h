@@ -145,6 +145,7 @@ typedef struct {
     void (*event_record)(ls_event *event, ls_queue *queue);
     void (*event_wait)(ls_event *event, ls_queue *queue);  // queue waits for event
     ls_status (*event_sync)(ls_event *event);              // the host waits for event
+    int (*event_happened)(ls_event *event);                // without waiting
     double (*event_seconds)(ls_event *from, ls_event *to); // between two timed events that have happened
     // A named range of what this thread enqueues, for a profiler (NVTX); NULL where there is no such thing.
     void (*range_begin)(const char *name);

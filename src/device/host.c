@@ -79,6 +79,11 @@ ls_status ls_host_event_sync(ls_event *event) {
     return LS_SUCCESS;
 }
 
+int ls_host_event_happened(ls_event *event) {
+    (void)event;
+    return 1;
+}
+
 double ls_host_event_seconds(ls_event *from, ls_event *to) {
     return to->seconds - from->seconds;
 }

@@ -19,6 +19,7 @@ void ls_host_event_free(ls_event *event);
 void ls_host_event_record(ls_event *event, ls_queue *queue);
 void ls_host_event_wait(ls_event *event, ls_queue *queue);
 ls_status ls_host_event_sync(ls_event *event);
+int ls_host_event_happened(ls_event *event);
 double ls_host_event_seconds(ls_event *from, ls_event *to);
 void ls_host_copy(ls_buffer dst, ls_buffer src, size_t bytes, ls_queue *queue);
 void ls_host_zero(ls_buffer dst, size_t bytes, ls_queue *queue);
@@ -35,8 +36,8 @@ void ls_host_param_export(ls_device *device, const ls_param_shape *shape, ls_buf
     .slab_new = ls_host_slab_new, .slab_free = ls_host_slab_free, .queue_new = ls_host_queue_new, \
     .queue_free = ls_host_queue_free, .queue_sync = ls_host_queue_sync, .event_new = ls_host_event_new, \
     .event_free = ls_host_event_free, .event_record = ls_host_event_record, .event_wait = ls_host_event_wait, \
-    .event_sync = ls_host_event_sync, .event_seconds = ls_host_event_seconds, .copy = ls_host_copy, \
-    .zero = ls_host_zero
+    .event_sync = ls_host_event_sync, .event_happened = ls_host_event_happened, \
+    .event_seconds = ls_host_event_seconds, .copy = ls_host_copy, .zero = ls_host_zero
 #define LS_HOST_LAYOUT_ROWS \
     .activation_bytes = ls_host_activation_bytes, .activation_import = ls_host_activation_import, \
     .activation_export = ls_host_activation_export, .param_elements = ls_host_param_elements, \

@@ -177,7 +177,7 @@ static ls_status check_loss(const ls_op_desc *desc) {
 static ls_status check_flat(const ls_op_desc *desc) {
     const ls_flat_attr *a = &desc->attr.flat;
     if (a->count < 1) return FAIL(desc, "%lld elements; at least 1", (long long)a->count);
-    if (desc->op == LS_OP_CAST) LS_TRY(check_storage(desc, a->storage));
+    if (desc->op == LS_OP_CAST || desc->op == LS_OP_WIDEN) LS_TRY(check_storage(desc, a->storage));
     if ((desc->op == LS_OP_GRAD_FIX || desc->op == LS_OP_GRAD_UNFIX) &&
         (a->fraction_bits < 0 || a->fraction_bits > 62 - LS_FIXED_RANK_BITS)) {
         return FAIL(desc, "%d fraction bits; 0 to %d", a->fraction_bits, 62 - LS_FIXED_RANK_BITS);
@@ -304,6 +304,7 @@ static const struct {
     [LS_OP_ADAMW] = { check_optimizer, optimizer_elements, 14 },
     [LS_OP_RUNNING_STATS] = { check_flat, flat_elements, 3 },
     [LS_OP_CAST] = { check_flat, flat_elements, 0 },
+    [LS_OP_WIDEN] = { check_flat, flat_elements, 0 },
 };
 
 static const struct {

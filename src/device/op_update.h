@@ -41,6 +41,7 @@
 //                 is absent when storage is LS_F32
 //   RUNNING_STATS nothing when skip; running[i] = (1-share)*running[i] + share*sum[i]/micro_batches
 //   CAST          dst[i] = src[i], fp32 -> storage, rounded to nearest even
+//   WIDEN         dst[i] = src[i], storage -> fp32, exact
 #ifndef LS_DEVICE_OP_UPDATE_H
 #define LS_DEVICE_OP_UPDATE_H
 
@@ -79,7 +80,7 @@ typedef struct {
     int slot;          // GRAD_STATS
     int64_t first;     // GRAD_FIX, GRAD_STATS: number in the arena of element 0
     float share;       // RUNNING_STATS: weight of the new value (PyTorch's momentum)
-    ls_dtype storage;  // CAST
+    ls_dtype storage;  // CAST, WIDEN
 } ls_flat_attr;
 
 typedef struct {
@@ -128,5 +129,6 @@ enum {
     LS_RUNNING_STATS_ARGS
 };
 enum { LS_CAST_SRC, LS_CAST_DST, LS_CAST_ARGS };
+enum { LS_WIDEN_SRC, LS_WIDEN_DST, LS_WIDEN_ARGS };
 
 #endif

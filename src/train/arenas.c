@@ -41,38 +41,41 @@ static void place(ls_arenas *a, int first, int end) {
         a->statistic_elements = at - a->trained_elements;
 }
 
-static ls_arenas_sizes sizes_of(const ls_arenas *a, int ordered) {
+static ls_arenas_sizes sizes_of(const ls_arenas *a) {
     size_t all = (size_t)(a->trained_elements + a->statistic_elements), trained = (size_t)a->trained_elements;
     return (ls_arenas_sizes){ .weight = all * sizeof(float),
         .grad = all * sizeof(float),
-        .state = (size_t)a->state_arenas * trained * sizeof(float),
+        .state = (size_t)a->options.state_arenas * trained * sizeof(float),
         .copy = a->storage == LS_F32 ? 0 : trained * ls_dtype_bytes(a->storage),
-        .fixed = ordered ? all * sizeof(int64_t) : 0 };
+        .fixed = a->options.ordered ? all * sizeof(int64_t) : 0,
+        .wire = a->options.wire ? trained * ls_dtype_bytes(LS_BF16) : 0 };
 }
 
 ls_status ls_arenas_allocate(ls_arenas *a) {
+    const ls_memory_kind summed = a->options.reduced ? LS_MEMORY_REDUCED : LS_MEMORY_DEVICE;
     const struct {
         const char *name;
         size_t bytes;
         ls_slab **slab;
+        ls_memory_kind kind;
     } slabs[] = {
-        { "weights", a->sizes.weight, &a->weight },
-        { "gradients", a->sizes.grad, &a->grad },
-        { "optimizer state", a->sizes.state, &a->state },
-        { "working weights", a->sizes.copy, &a->copy },
-        { "fixed-point gradients", a->sizes.fixed, &a->fixed },
+        { "weights", a->sizes.weight, &a->weight, LS_MEMORY_DEVICE },
+        { "gradients", a->sizes.grad, &a->grad, summed },
+        { "optimizer state", a->sizes.state, &a->state, LS_MEMORY_DEVICE },
+        { "working weights", a->sizes.copy, &a->copy, LS_MEMORY_DEVICE },
+        { "fixed-point gradients", a->sizes.fixed, &a->fixed, summed },
+        { "gradients in bf16", a->sizes.wire, &a->wire, summed },
     };
     for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
         if (slabs[s].bytes || s < 2) // weights and gradients are always there, even of a network that has none
-            LS_TRY(a->device->api->slab_new(a->device, LS_MEMORY_DEVICE, slabs[s].bytes, slabs[s].name, slabs[s].slab));
+            LS_TRY(a->device->api->slab_new(a->device, slabs[s].kind, slabs[s].bytes, slabs[s].name, slabs[s].slab));
     return LS_SUCCESS;
 }
 
-ls_status ls_arenas_new(
-    ls_device *device, const ls_graph *graph, ls_dtype storage, int state_arenas, int ordered, ls_arenas **out) {
+ls_status ls_arenas_new(ls_device *device, const ls_graph *graph, const ls_arenas_options *options, ls_arenas **out) {
     ls_arenas *a = calloc(1, sizeof *a);
     if (!a) return ls_fail(LS_DEVICE, "out of host memory for the arenas' tables");
-    *a = (ls_arenas){ .device = device, .graph = graph, .storage = storage, .state_arenas = state_arenas };
+    *a = (ls_arenas){ .device = device, .graph = graph, .options = *options, .storage = options->storage };
     size_t count = (size_t)graph->param_count;
     a->offset = calloc(count, sizeof *a->offset);
     a->elements = calloc(count, sizeof *a->elements);
@@ -84,14 +87,14 @@ ls_status ls_arenas_new(
     a->trained_params = order_params(graph, a->order);
     place(a, 0, a->trained_params);
     place(a, a->trained_params, graph->param_count);
-    a->sizes = sizes_of(a, ordered);
+    a->sizes = sizes_of(a);
     *out = a;
     return LS_SUCCESS;
 }
 
 void ls_arenas_free(ls_arenas *a) {
     if (!a) return;
-    ls_slab *slabs[] = { a->weight, a->grad, a->state, a->copy, a->fixed };
+    ls_slab *slabs[] = { a->weight, a->grad, a->state, a->copy, a->fixed, a->wire };
     for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
         if (slabs[i]) a->device->api->slab_free(slabs[i]);
     free(a->offset);

@@ -9,8 +9,16 @@
 #include "device/device.h"
 #include "model/graph.h"
 
+typedef struct {
+    ls_dtype storage; // of activations and of the weights that operators read
+    int state_arenas; // optimizer state per trained element: 1 (sgd) or 2 (adamw)
+    int ordered;      // gradients are summed as 64-bit fixed point
+    int wire;         // gradients travel between ranks in bf16
+    int reduced;      // there are other ranks: what is summed lies in memory that collectives like (LS_MEMORY_REDUCED)
+} ls_arenas_options;
+
 typedef struct { // of each slab; 0: there is none
-    size_t weight, grad, state, copy, fixed;
+    size_t weight, grad, state, copy, fixed, wire;
 } ls_arenas_sizes;
 
 typedef struct {
@@ -21,15 +29,15 @@ typedef struct {
     int64_t trained_elements, statistic_elements; // trained come first
     int *order; // parameter indices in arena order: trained_params trained ones, then the statistics
     int trained_params;
-    int state_arenas; // optimizer state per trained element: 1 (sgd) or 2 (adamw)
+    ls_arenas_options options;
     ls_dtype storage; // of the working copy
     ls_arenas_sizes sizes;
-    ls_slab *weight, *grad, *state, *copy, *fixed; // copy: 16-bit storage only; fixed: ordered mode only
+    ls_slab *weight, *grad, *state, *copy, *fixed, *wire; // copy: 16-bit storage only; fixed, wire: as options say
 } ls_arenas;
 
 // Decides where everything lies and how much memory it takes; the memory comes with ls_arenas_allocate.
 LS_CHECKED ls_status ls_arenas_new(
-    ls_device *device, const ls_graph *graph, ls_dtype storage, int state_arenas, int ordered, ls_arenas **out);
+    ls_device *device, const ls_graph *graph, const ls_arenas_options *options, ls_arenas **out);
 LS_CHECKED ls_status ls_arenas_allocate(ls_arenas *arenas);
 void ls_arenas_free(ls_arenas *arenas);
 LS_CHECKED ls_status ls_arenas_init(ls_arenas *arenas, uint64_t seed); // initial weights; statistics 0 and 1

@@ -13,6 +13,8 @@ typedef struct {
 // A micro-batch on its way: copied to this slot of the device, from the ring's slot batch.slot.
 typedef struct {
     ls_batch batch;
+    int64_t number;          // of the micro-batch
+    int held;                // the ring's slot has not been given back
     ls_event *copied, *read; // recorded by the copy queue, by the compute queue
     int used;                // both events have been recorded
 } device_slot;
@@ -29,9 +31,12 @@ struct ls_feed {
     device_slot on_device[DEVICE_SLOTS];
     ls_loader *loader;
     ls_batches batches;
-    int64_t left;                      // that may still be acquired
-    int64_t acquired, taken, released; // micro-batches since start; on a device in host memory: all the same
-    double wait_seconds;               // of loaders that are gone
+    int64_t left; // that may still be acquired
+    // Numbers of micro-batches: next to acquire, to take, to give back. A rank counts those, too, that it does not have
+    // in a short window, so that the same number lies in the same slot on all ranks: what is recorded of an update is
+    // then recorded by all of them at once.
+    int64_t acquired, taken, released;
+    double wait_seconds; // of loaders that are gone
     ls_timeline *timeline;
 };
 
@@ -176,7 +181,8 @@ ls_status ls_feed_start(ls_feed *f, const ls_loader_options *options, int64_t la
     o.labels = f->labels;
     f->batches = o.batches;
     f->left = last < 0 ? INT64_MAX : last;
-    f->acquired = f->taken = f->released = 0;
+    f->acquired = f->taken = f->released = (o.first_epoch * o.batches.windows + o.first_window) * o.batches.per_rank;
+    for (int i = 0; i < DEVICE_SLOTS; i++) f->on_device[i].held = 0;
     return ls_loader_new(&o, &f->loader);
 }
 
@@ -207,8 +213,26 @@ static ls_status acquire(ls_feed *f, ls_batch *batch) {
     *micro = (ls_micro_input){ .count = batch->count,
         .update = (uint32_t)(batch->epoch * f->batches.windows + batch->window),
         .position = batch->position };
-    f->acquired++;
     f->left--;
+    return LS_SUCCESS;
+}
+
+// The first number from this one on that is a micro-batch of this rank. There must be one.
+static int64_t next_real(const ls_feed *f, int64_t number) {
+    const ls_batches *b = &f->batches;
+    while (!ls_batches_micro_samples(
+        b, number / b->per_rank % b->windows, b->rank * b->per_rank + (int)(number % b->per_rank)))
+        number++;
+    return number;
+}
+
+// The loader gets its slots back in order.
+static ls_status release_oldest(ls_feed *f) {
+    device_slot *slot = &f->on_device[f->released % DEVICE_SLOTS];
+    while (!slot->held || slot->number != f->released) slot = &f->on_device[++f->released % DEVICE_SLOTS];
+    LS_TRY(f->device->api->event_sync(slot->copied));
+    ls_loader_release(f->loader, &slot->batch);
+    slot->held = 0;
     return LS_SUCCESS;
 }
 
@@ -216,15 +240,14 @@ static ls_status acquire(ls_feed *f, ls_batch *batch) {
 // ring's slot of that earlier micro-batch goes back to the loader, for it was copied long ago.
 static ls_status stage(ls_feed *f) {
     const ls_device_api *api = f->device->api;
+    f->acquired = next_real(f, f->acquired);
     device_slot *slot = &f->on_device[f->acquired % DEVICE_SLOTS];
-    if (f->acquired - f->released == DEVICE_SLOTS) {
-        LS_TRY(api->event_sync(slot->copied));
-        ls_loader_release(f->loader, &slot->batch);
-        f->released++;
-    }
+    while (slot->held) LS_TRY(release_oldest(f));
     if (slot->used) api->event_wait(slot->read, f->copies);
     size_t to = (size_t)(f->acquired % DEVICE_SLOTS) * f->layout.bytes;
     LS_TRY(acquire(f, &slot->batch));
+    slot->held = 1;
+    slot->number = f->acquired++;
     size_t from = (size_t)slot->batch.slot * f->layout.bytes;
     ls_timeline_begin(f->timeline,
         &(ls_span){ .lane = LS_TRACE_COPIES,
@@ -252,17 +275,23 @@ static void set_inputs(const ls_feed *f, ls_slab *slab, size_t at, ls_program_in
 }
 
 ls_status ls_feed_next(ls_feed *f, ls_program_inputs *inputs, ls_batch *batch) {
+    f->taken = next_real(f, f->taken);
     device_slot *slot = &f->on_device[f->taken % DEVICE_SLOTS];
     if (!f->staged) {
         LS_TRY(acquire(f, &slot->batch));
         set_inputs(f, f->ring, (size_t)slot->batch.slot * f->layout.bytes, inputs);
     } else {
-        if (f->acquired == f->taken) LS_TRY(stage(f));
+        if (f->acquired <= f->taken) LS_TRY(stage(f));
         f->device->api->event_wait(slot->copied, f->options.queue);
         set_inputs(f, f->staged, (size_t)(f->taken % DEVICE_SLOTS) * f->layout.bytes, inputs);
     }
     *batch = slot->batch;
     return LS_SUCCESS;
+}
+
+// As many as lie in slots that the compute queue is done with.
+static int may_stage(const ls_feed *f) {
+    return f->left > 0 && next_real(f, f->acquired) - next_real(f, f->taken) < LS_FEED_AHEAD;
 }
 
 ls_status ls_feed_done(ls_feed *f) {
@@ -274,6 +303,6 @@ ls_status ls_feed_done(ls_feed *f) {
     f->device->api->event_record(slot->read, f->options.queue);
     slot->used = 1;
     // Only now, when the device has work, is it time to wait for the loader.
-    while (f->left > 0 && f->acquired - f->taken < LS_FEED_AHEAD) LS_TRY(stage(f));
+    while (may_stage(f)) LS_TRY(stage(f));
     return LS_SUCCESS;
 }

@@ -130,6 +130,7 @@ static ls_status give_update(ls_trainer *t) {
         .samples = ls_batches_window_samples(b, p->window),
         .micro_batches = all_micro_batches(b, p->window),
         .mine = my_micro_batches(b, p->window),
+        .whole = ls_batches_window_samples(b, p->window) == b->global_batch,
         .lr = (float)(t->cfg->optimizer_rate * ls_schedule_factor(&t->schedule, (double)p->samples)),
         .number = p->updates,
     };
@@ -232,7 +233,7 @@ static void measure(ls_trainer *t, run_state *run, const ls_train_state *state, 
     if (since > 0 && t->done.samples > run->samples_at_report)
         p->images_per_second = (double)(t->done.samples - run->samples_at_report) / since;
     p->loader_wait_seconds = ls_trainer_loader_wait_seconds(t);
-    p->comm_seconds_exposed = ls_trainer_comm_seconds_exposed(t);
+    p->comm_seconds_exposed = ls_update_comm_counts(t->update).exposed_seconds;
 }
 
 // A record is due at the same updates on all ranks; a refresh is rank 0's own affair.
@@ -304,7 +305,7 @@ static ls_status run_updates(ls_trainer *t, run_state *run) {
 // Means and maxima over ranks.
 static ls_status summarise(ls_trainer *t, const run_state *run, ls_train_summary *s) {
     double world = t->facts.comm->world_size;
-    double sums[2] = { ls_trainer_comm_seconds_exposed(t), ls_trainer_loader_wait_seconds(t) };
+    double sums[2] = { ls_update_comm_counts(t->update).exposed_seconds, ls_trainer_loader_wait_seconds(t) };
     double peaks[3] = { (double)ls_memory_peak_bytes(), (double)ls_trainer_device_bytes(t), run->first_update };
     LS_TRY(ls_comm_allreduce(t->comm, sums, 2, LS_F64, LS_REDUCE_SUM));
     LS_TRY(ls_comm_allreduce(t->comm, peaks, 3, LS_F64, LS_REDUCE_MAX));
@@ -356,14 +357,6 @@ double ls_trainer_loader_wait_seconds(const ls_trainer *t) {
     return ls_feed_wait_seconds(t->feed);
 }
 
-double ls_trainer_comm_seconds_exposed(const ls_trainer *t) {
-    return ls_update_comm_seconds_exposed(t->update);
-}
-
-double ls_trainer_comm_seconds_busy(const ls_trainer *t) {
-    return ls_update_comm_seconds_busy(t->update);
-}
-
-size_t ls_trainer_reduced_bytes(const ls_trainer *t) {
-    return ls_update_reduced_bytes(t->update);
+ls_reducer_counts ls_trainer_comm_counts(const ls_trainer *t) {
+    return ls_update_comm_counts(t->update);
 }

@@ -45,7 +45,7 @@ ls_status ls_trainer_trace(ls_trainer *t, int64_t from, int64_t to) {
 }
 
 static void begin(ls_trainer *t) {
-    t->tracing.facts.comm_exposed_s = -ls_trainer_comm_seconds_exposed(t);
+    t->tracing.facts.comm_exposed_s = -ls_trainer_comm_counts(t).exposed_seconds;
     t->tracing.facts.loader_wait_s = -ls_trainer_loader_wait_seconds(t);
     t->tracing.start_s = ls_clock_seconds();
 }
@@ -53,7 +53,7 @@ static void begin(ls_trainer *t) {
 // The ranks' clocks are compared now, not at the run's end, which may be hours away.
 static ls_status end(ls_trainer *t) {
     ls_trace_facts *facts = &t->tracing.facts;
-    facts->comm_exposed_s += ls_trainer_comm_seconds_exposed(t);
+    facts->comm_exposed_s += ls_trainer_comm_counts(t).exposed_seconds;
     facts->loader_wait_s += ls_trainer_loader_wait_seconds(t);
     facts->device_clock_error_s = ls_timeline_error_seconds(t->tracing.timeline);
     return ls_clock_align(t->comm, NULL, &facts->clock);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/trace.h"
+#include "dist/gradient_sums.h"
 #include "train/trainer_internal.h"
 
 enum { EVAL_SLOTS = 3, PATH_BYTES = 2048, DEPTH = 8 };
@@ -317,16 +318,21 @@ static ls_status plan_training(ls_trainer *t) {
     LS_TRY(check_fixed_point(cfg, &t->facts.batches));
     t->facts.updates_planned = planned_updates(t);
     LS_TRY(ls_schedule_new(cfg, t->facts.batches.samples, &t->schedule));
-    return ls_arenas_new(
-        t->device, t->graph, storage_of(cfg), ls_optimizer_state_arenas(cfg), cfg->run_deterministic, &t->arenas);
+    int several = t->facts.comm->world_size > 1;
+    ls_arenas_options options = { .storage = storage_of(cfg),
+        .state_arenas = ls_optimizer_state_arenas(cfg),
+        .ordered = cfg->run_deterministic,
+        .wire = cfg->dist_reduce_dtype == LS_REDUCE_DTYPE_BF16 && several,
+        .reduced = several };
+    return ls_arenas_new(t->device, t->graph, &options, &t->arenas);
 }
 
 // All slabs, for the programs that choose_micro_batch left.
 static ls_status allocate(ls_trainer *t) {
     LS_TRY(ls_arenas_allocate(t->arenas));
     LS_TRY(ls_arenas_init(t->arenas, (uint64_t)t->cfg->run_seed));
-    t->depth = t->device->api->record_begin && t->facts.comm->world_size == 1 ? DEPTH : 1;
-    LS_TRY(ls_update_new(t->cfg, t->arenas, t->comm, t->queue, t->depth, &t->update));
+    t->depth = t->device->api->record_begin ? DEPTH : 1;
+    LS_TRY(ls_update_new(t->cfg, t->arenas, t->comm, t->collective, t->queue, t->depth, &t->update));
     ls_update_weights_changed(t->update);
     LS_TRY(bind_programs(t));
     LS_TRY(upload_table(t));
@@ -370,6 +376,16 @@ static ls_status prepare(ls_trainer *t) {
     return plan_training(t);
 }
 
+// Before memory is planned: what NCCL takes of it is then known.
+static ls_status open_sums(ls_trainer *t) {
+    ls_train_facts *f = &t->facts;
+    LS_TRY(ls_gradient_sums_open(t->comm, t->device, t->cfg, &t->collective, f->sums, f->why_not_nccl));
+    if (!t->collective && f->comm->world_size > 1) snprintf(f->sums, sizeof f->sums, "MPI");
+    if (t->collective) LS_TRY(ls_comm_watch(t->comm, t->device->api->collective, t->collective));
+    if (f->why_not_nccl[0]) ls_info("gradients are summed by MPI through host memory: %s", f->why_not_nccl);
+    return LS_SUCCESS;
+}
+
 ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) {
     ls_trainer *t = calloc(1, sizeof *t);
     if (!t) return ls_fail(LS_DEVICE, "out of host memory for the trainer");
@@ -378,7 +394,9 @@ ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) 
     t->facts.cfg = cfg;
     t->facts.comm = ls_comm_about(comm);
     ls_comm_phase(comm, "start-up", 0);
-    ls_status status = choose_micro_batch(t, prepare(t));
+    ls_status status = ls_comm_agree(comm, prepare(t), NULL);
+    if (!ls_failed(status)) status = open_sums(t);
+    if (!ls_failed(status)) status = choose_micro_batch(t, status);
     if (!ls_failed(status)) status = ls_comm_agree(comm, allocate(t), NULL);
     if (!ls_failed(status)) status = ls_trainer_compare_state(t);
     if (ls_failed(status)) {
@@ -394,7 +412,12 @@ void ls_trainer_free(ls_trainer *t) {
     if (t->queue) (void)t->device->api->queue_sync(t->queue); // what a failed run left under way
     ls_feed_free(t->feed);
     ls_feed_free(t->eval_feed);
-    ls_update_free(t->update);                 // its recordings hold the programs' buffers
+    ls_update_free(t->update); // its recordings hold the programs' buffers, and collectives
+    if (t->collective) {
+        ls_status unwatched = ls_comm_watch(t->comm, NULL, NULL);
+        (void)unwatched; // fails only when it begins
+        t->device->api->collective->close(t->collective, t->cfg->dist_timeout);
+    }
     if (t->tracing.timeline) ls_trace_close(); // nobody records any more
     ls_timeline_free(t->tracing.timeline);
     free_programs(t);

@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "dist/comm.h"
 #include "dist/placement.h"
+#include "dist/reducer.h"
 #include "model/graph.h"
 #include "train/memory_plan.h"
 
@@ -29,6 +30,8 @@ typedef struct {
     const char *why_not_cuda;           // one line, or NULL
     const ls_place *places;             // of all ranks
     char warning[LS_STATUS_TEXT_BYTES]; // in which ranks differ, though they may; "": nothing
+    char sums[96];                      // what sums gradients over ranks: "NCCL 2.28.9", "MPI"; "": one rank
+    char why_not_nccl[256];             // one line, or ""
     int threads;                        // per rank
     int64_t parameters;                 // trained
     int64_t updates_planned;            // of the whole run
@@ -124,9 +127,7 @@ LS_CHECKED ls_status ls_trainer_write_trace(ls_trainer *trainer, const char *pat
 ls_device *ls_trainer_device(const ls_trainer *trainer); // borrowed
 // Counters since new, for bench.
 double ls_trainer_loader_wait_seconds(const ls_trainer *trainer);
-double ls_trainer_comm_seconds_exposed(const ls_trainer *trainer);
-double ls_trainer_comm_seconds_busy(const ls_trainer *trainer); // with a sum under way, overlapped or not
-size_t ls_trainer_reduced_bytes(const ls_trainer *trainer);     // summed over ranks in every update; 0: one rank
-size_t ls_trainer_device_bytes(const ls_trainer *trainer);      // of this rank, on its device
+ls_reducer_counts ls_trainer_comm_counts(const ls_trainer *trainer); // of this rank
+size_t ls_trainer_device_bytes(const ls_trainer *trainer);           // of this rank, on its device
 
 #endif

@@ -33,6 +33,7 @@ struct ls_trainer {
     ls_placing *placement;
     ls_device *device;
     ls_queue *queue;
+    ls_collective *collective; // NULL: sums go through comm
     ls_arenas *arenas;
     ls_update *update;
     ls_program *full, *tail, *eval; // tail: the one short micro-batch of an epoch, where this rank has one; else NULL

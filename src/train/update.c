@@ -1,18 +1,20 @@
 #include "train/update.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include "train/recorder.h"
 
-enum { RECORD_BYTES = 128 }; // every control record begins on a line of its own
+enum { RECORD_BYTES = 128, REPORT_BYTES = 3 * RECORD_BYTES }; // every control record begins on a line of its own
 _Static_assert(sizeof(ls_train_state) <= RECORD_BYTES && sizeof(ls_micro_result) <= RECORD_BYTES &&
-                   sizeof(ls_window_input) <= RECORD_BYTES,
+                   sizeof(ls_window_input) <= RECORD_BYTES && LS_STAMPS * sizeof(int64_t) <= RECORD_BYTES,
     "a record is one line");
 
 typedef struct {
     ls_range range;
     int end_param;        // complete when the first end_param parameters of the arena's order are
     ls_plan *fix, *unfix; // ordered mode
+    ls_plan *cast;        // trained ones, where gradients travel in bf16
 } bucket;
 
 typedef struct {
@@ -25,26 +27,28 @@ struct ls_update {
     ls_arenas *arenas;
     ls_comm *comm;
     ls_queue *queue;
-    int ordered, loss_is_sum;
+    int ordered, loss_is_sum, meets_in_pass; // meets_in_pass: ranks exchange statistics in the midst of a pass
     ls_optimizer *optimizer;
+    ls_collective *collective;
     ls_reducer *reducer; // NULL with one rank
     ls_recorder *recorder;
     bucket *buckets; // trained ones, then at most one of statistics
     int bucket_count, trained_buckets;
     running_step *running;
     int running_count;
-    ls_plan *stats, *control, *cast;
+    ls_plan *stats, *control, *cast, *widen;
     ls_slab *device_control, *host_control, *workspace;
-    ls_buffer state, result, window, partials; // on the device; result right behind state: a report is one copy
-    ls_buffer host_state, host_result;         // pinned; what the host writes, and reads outside of updates
-    size_t host_windows, host_reports;         // offsets of the rings of pinned records, `depth` each
+    ls_buffer state, result, stamps, window, partials; // on the device; the first three in a row: a report is one copy
+    ls_buffer host_state, host_result;                 // pinned; what the host writes, and reads outside of updates
+    size_t host_windows, host_reports;                 // offsets of the rings of pinned records, `depth` each
     ls_event *reported[LS_UPDATE_DEPTH_MAX];
     int depth;
     int64_t begun, retired; // updates
     size_t workspace_bytes;
     ls_timeline *timeline;
+    ls_status status; // of what failed in the midst of a program
     // of the update in progress
-    int micros_left, micros_done, launched;
+    int micros_left, micros_done, launched, whole;
 };
 
 // --- making
@@ -60,15 +64,16 @@ static ls_status new_control_memory(ls_update *u) {
     const ls_device_api *api = u->device->api;
     size_t partial_bytes = LS_PARTIALS * sizeof(double), depth = (size_t)u->depth;
     LS_TRY(api->slab_new(
-        u->device, LS_MEMORY_DEVICE, 3 * RECORD_BYTES + partial_bytes, "update control", &u->device_control));
+        u->device, LS_MEMORY_DEVICE, 4 * RECORD_BYTES + partial_bytes, "update control", &u->device_control));
     u->state = ls_buffer_at(u->device_control, 0, sizeof(ls_train_state));
     u->result = ls_buffer_at(u->device_control, RECORD_BYTES, sizeof(ls_micro_result));
-    u->window = ls_buffer_at(u->device_control, 2 * RECORD_BYTES, sizeof(ls_window_input));
-    u->partials = ls_buffer_at(u->device_control, 3 * RECORD_BYTES, partial_bytes);
+    u->stamps = ls_buffer_at(u->device_control, 2 * RECORD_BYTES, LS_STAMPS * sizeof(int64_t));
+    u->window = ls_buffer_at(u->device_control, REPORT_BYTES, sizeof(ls_window_input));
+    u->partials = ls_buffer_at(u->device_control, REPORT_BYTES + RECORD_BYTES, partial_bytes);
     u->host_windows = 2 * RECORD_BYTES;
     u->host_reports = u->host_windows + depth * RECORD_BYTES;
-    LS_TRY(api->slab_new(u->device, LS_MEMORY_PINNED, u->host_reports + depth * 2 * RECORD_BYTES,
-        "update control (host)", &u->host_control));
+    LS_TRY(api->slab_new(u->device, LS_MEMORY_PINNED, u->host_reports + depth * REPORT_BYTES, "update control (host)",
+        &u->host_control));
     u->host_state = ls_buffer_at(u->host_control, 0, sizeof(ls_train_state));
     u->host_result = ls_buffer_at(u->host_control, RECORD_BYTES, sizeof(ls_micro_result));
     for (int i = 0; i < u->depth; i++) LS_TRY(api->event_new(u->device, 0, &u->reported[i]));
@@ -113,6 +118,12 @@ done:
 static ls_status plan_bucket(ls_update *u, int index) {
     bucket *b = &u->buckets[index];
     int statistics = index >= u->trained_buckets;
+    if (u->arenas->wire && !statistics) {
+        ls_op_desc cast = {
+            .op = LS_OP_CAST, .layer = "gradients", .attr.flat = { .count = b->range.count, .storage = LS_BF16 }
+        };
+        return new_plan(u, &cast, &b->cast);
+    }
     if (!u->ordered) return LS_SUCCESS;
     ls_op_desc desc = { .layer = "gradients",
         .attr.flat = { .count = b->range.count,
@@ -143,6 +154,12 @@ static ls_status plan_control(ls_update *u, const ls_config *cfg) {
             .growth_interval = (int)cfg->loss_scale_growth_interval,
             .max_skips = (int)cfg->loss_scale_max_skips } };
     LS_TRY(new_plan(u, &desc, &u->control));
+    if (u->arenas->wire) {
+        desc = (ls_op_desc){ .op = LS_OP_WIDEN,
+            .layer = "gradients",
+            .attr.flat = { .count = u->arenas->trained_elements, .storage = LS_BF16 } };
+        LS_TRY(new_plan(u, &desc, &u->widen));
+    }
     if (u->arenas->storage == LS_F32) return LS_SUCCESS;
     desc = (ls_op_desc){ .op = LS_OP_CAST,
         .layer = "working weights",
@@ -179,15 +196,38 @@ static ls_status plan_running(ls_update *u) {
     return LS_SUCCESS;
 }
 
+// What ranks sum: fixed point in ordered mode, else gradients in bf16 or fp32; statistics are never in bf16.
+static ls_bucket summed(const ls_update *u, int index) {
+    const ls_range *r = &u->buckets[index].range;
+    int wire = u->arenas->wire && index < u->trained_buckets;
+    ls_slab *slab = u->ordered ? u->arenas->fixed : wire ? u->arenas->wire : u->arenas->grad;
+    ls_dtype dtype = u->ordered ? LS_I64 : wire ? LS_BF16 : LS_F32;
+    return (ls_bucket){ ls_arenas_range(slab, r->first, r->count, ls_dtype_bytes(dtype)), r->count, dtype };
+}
+
+static ls_status adopt_slabs(ls_update *u) {
+    ls_slab *slabs[] = { u->arenas->grad, u->arenas->fixed, u->arenas->wire };
+    for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
+        if (slabs[i]) LS_TRY(u->device->api->collective->adopt(u->collective, slabs[i]));
+    return LS_SUCCESS;
+}
+
 static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
-    if (ls_comm_about(u->comm)->world_size == 1) return LS_SUCCESS;
-    ls_range *ranges = malloc((size_t)u->bucket_count * sizeof *ranges);
-    if (!ranges) return ls_fail(LS_DEVICE, "out of host memory for the reducer's ranges");
-    for (int b = 0; b < u->bucket_count; b++) ranges[b] = u->buckets[b].range;
-    ls_slab *slab = u->ordered ? u->arenas->fixed : u->arenas->grad;
-    ls_status status = ls_reducer_new(u->comm, ls_buffer_at(slab, 0, slab->bytes), u->ordered ? LS_I64 : LS_F32, ranges,
-        u->bucket_count, cfg->dist_overlap, &u->reducer);
-    free(ranges);
+    if (ls_comm_about(u->comm)->world_size == 1 && !u->collective) return LS_SUCCESS;
+    if (u->collective) LS_TRY(adopt_slabs(u));
+    ls_bucket *buckets = malloc((size_t)u->bucket_count * sizeof *buckets);
+    if (!buckets) return ls_fail(LS_DEVICE, "out of host memory for the reducer's buckets");
+    for (int b = 0; b < u->bucket_count; b++) buckets[b] = summed(u, b);
+    ls_reducer_options options = { .comm = u->comm,
+        .device = u->device,
+        .queue = u->queue,
+        .collective = u->collective,
+        .buckets = buckets,
+        .bucket_count = u->bucket_count,
+        .overlap = cfg->dist_overlap,
+        .stamps = u->stamps };
+    ls_status status = ls_reducer_new(&options, &u->reducer);
+    free(buckets);
     return status;
 }
 
@@ -214,17 +254,19 @@ static ls_status make(ls_update *u, const ls_config *cfg) {
     return u->device->api->queue_sync(u->queue);
 }
 
-ls_status ls_update_new(
-    const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, ls_queue *queue, int depth, ls_update **out) {
+ls_status ls_update_new(const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, ls_collective *collective,
+    ls_queue *queue, int depth, ls_update **out) {
     assert(depth >= 1 && depth <= LS_UPDATE_DEPTH_MAX);
     ls_update *u = calloc(1, sizeof *u);
     if (!u) return ls_fail(LS_DEVICE, "out of host memory for the update");
     *u = (ls_update){ .device = arenas->device,
         .arenas = arenas,
         .comm = comm,
+        .collective = collective,
         .queue = queue,
         .depth = depth,
         .ordered = cfg->run_deterministic,
+        .meets_in_pass = cfg->train_sync_batchnorm,
         .loss_is_sum = cfg->train_loss_reduction == LS_LOSS_SUM };
     ls_status status = make(u, cfg);
     if (ls_failed(status)) {
@@ -249,11 +291,13 @@ void ls_update_free(ls_update *u) {
     for (int b = 0; b < u->bucket_count; b++) {
         free_plan(u, u->buckets[b].fix);
         free_plan(u, u->buckets[b].unfix);
+        free_plan(u, u->buckets[b].cast);
     }
     for (int r = 0; r < u->running_count; r++) free_plan(u, u->running[r].plan);
     free_plan(u, u->stats);
     free_plan(u, u->control);
     free_plan(u, u->cast);
+    free_plan(u, u->widen);
     ls_slab *slabs[] = { u->device_control, u->host_control, u->workspace };
     for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
         if (slabs[s]) u->device->api->slab_free(slabs[s]);
@@ -327,9 +371,24 @@ void ls_update_begin(ls_update *u, const ls_window *window) {
         .update = (uint32_t)window->number };
     u->device->api->copy(u->window, host, sizeof *input, u->queue);
     u->micros_left = window->mine;
+    u->whole = window->whole;
     u->micros_done = 0;
     u->launched = 0;
     if (window->mine == 0) start_sums(u);
+}
+
+static void narrow(ls_update *u, const bucket *b) {
+    ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] = grad_range(u, b),
+        [LS_CAST_DST] = ls_arenas_range(u->arenas->wire, b->range.first, b->range.count, ls_dtype_bytes(LS_BF16)) };
+    ls_plan_run(b->cast, args, workspace_of(u), u->queue);
+}
+
+static void widen_gradients(ls_update *u) {
+    const ls_arenas *a = u->arenas;
+    ls_buffer args[LS_WIDEN_ARGS] = { [LS_WIDEN_SRC] =
+                                          ls_arenas_range(a->wire, 0, a->trained_elements, ls_dtype_bytes(LS_BF16)),
+        [LS_WIDEN_DST] = ls_arenas_range(a->grad, 0, a->trained_elements, sizeof(float)) };
+    ls_plan_run(u->widen, args, workspace_of(u), u->queue);
 }
 
 // Gradients of the first up_to parameters of the arena's order are complete in this micro-batch: round them in ordered
@@ -346,6 +405,11 @@ static void buckets_complete(ls_update *u, int up_to) {
             ls_plan_run(b->fix, args, workspace_of(u), u->queue);
             end_span(u);
         }
+        if (u->micros_left <= 1 && b->cast) {
+            begin_span(u, "bucket to bf16");
+            narrow(u, b);
+            end_span(u);
+        }
         if (u->micros_left <= 1 && u->reducer) ls_reducer_launch(u->reducer, u->launched);
         u->launched++;
     }
@@ -354,17 +418,6 @@ static void buckets_complete(ls_update *u, int up_to) {
 static void on_complete(void *context, int up_to) {
     ls_update *u = context;
     if (u->ordered || u->micros_left == 1) buckets_complete(u, up_to);
-}
-
-// Did any rank meet a gradient that fixed point cannot hold? All ranks get the same answer.
-static ls_status agree_on_bad(ls_update *u) {
-    const ls_device_api *api = u->device->api;
-    api->copy(u->host_state, u->state, sizeof(ls_train_state), u->queue);
-    LS_TRY(api->queue_sync(u->queue));
-    ls_train_state *state = ls_buffer_host(u->host_state);
-    LS_TRY(ls_comm_allreduce(u->comm, &state->bad_gradient, 1, LS_I32, LS_REDUCE_MAX));
-    api->copy(u->state, u->host_state, sizeof *state, u->queue);
-    return LS_SUCCESS;
 }
 
 static void unfix_buckets(ls_update *u) {
@@ -389,10 +442,16 @@ static void run_control(ls_update *u) {
 }
 
 // Everything from the reduced gradient on.
-static void step(ls_update *u) {
+static void step(void *context) {
+    ls_update *u = context;
     if (u->ordered) {
         begin_span(u, "gradient from fixed point");
         unfix_buckets(u);
+        end_span(u);
+    }
+    if (u->widen) {
+        begin_span(u, "gradient from bf16");
+        widen_gradients(u);
         end_span(u);
     }
     begin_span(u, "gradient statistics");
@@ -403,6 +462,27 @@ static void step(ls_update *u) {
     for (int r = 0; r < u->running_count; r++)
         ls_plan_run(u->running[r].plan, u->running[r].args, workspace_of(u), u->queue);
     end_span(u);
+}
+
+// Sums over ranks that everything after this waits for. In ordered mode also: did any rank meet a gradient that fixed
+// point cannot hold? All ranks get the same answer.
+static ls_status reduce(ls_update *u) {
+    ls_buffer flag = { u->state.slab, u->state.offset + offsetof(ls_train_state, bad_gradient), sizeof(int32_t) };
+    return ls_reducer_wait(u->reducer, u->ordered ? flag : (ls_buffer){ 0 });
+}
+
+static int on_queue(const ls_update *u) { // the whole update is enqueued, the host waits for nothing
+    return !u->reducer || ls_reducer_on_queue(u->reducer);
+}
+
+static void finish_on_queue(ls_update *u) {
+    if (u->reducer) ls_keep_first(&u->status, reduce(u));
+    step(u);
+}
+
+static void on_reduce(void *context, ls_buffer sums, int64_t count) {
+    ls_update *u = context;
+    if (u->reducer) ls_keep_first(&u->status, ls_reducer_sum_now(u->reducer, sums, count));
 }
 
 typedef struct {
@@ -421,43 +501,56 @@ static void enqueue_micro(void *context) {
         end_span(u);
     }
     u->launched = 0;
-    ls_program_hooks hooks = { .context = u, .complete = on_complete, .timeline = u->timeline };
+    ls_program_hooks hooks = { .context = u, .complete = on_complete, .reduce = on_reduce, .timeline = u->timeline };
     ls_program_run(work->program, work->inputs, u->queue, &hooks);
     if (u->ordered || u->micros_left == 1) buckets_complete(u, -1); // the statistics
-    if (u->micros_left == 1 && !u->reducer) step(u);
+    if (u->micros_left == 1 && on_queue(u)) finish_on_queue(u);
 }
+
+// A collective must be recorded by all ranks or by none, and in a short window they do not have the same work. Through
+// host memory, ranks meet in the midst of the last micro-batch.
+static int may_record(const ls_update *u) {
+    if (!u->reducer) return 1;
+    return on_queue(u) ? u->whole : u->micros_left > 1 && !u->meets_in_pass;
+}
+
+enum { FIRST_MICRO = 1, LAST_MICRO = 2, STEP_ALONE = 4 }; // variants of recorded work
 
 ls_status ls_update_micro(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {
     micro_work work = { u, program, inputs };
     ls_recorder_key key = { .program = program,
         .input = inputs->buffer[LS_INPUT_MICRO],
-        .variant = (u->micros_done == 0) + 2 * (u->micros_left == 1) };
-    if (u->reducer) // ranks meet in the middle of it
-        enqueue_micro(&work);
-    else
+        .variant = (u->micros_done == 0 ? FIRST_MICRO : 0) + (u->micros_left == 1 ? LAST_MICRO : 0) };
+    if (may_record(u))
         LS_TRY(ls_recorder_run(u->recorder, key, enqueue_micro, &work));
+    else
+        enqueue_micro(&work);
     u->micros_left--;
     u->micros_done++;
-    return LS_SUCCESS;
+    return u->status;
 }
 
-static ls_status reduce_and_step(ls_update *u) {
-    buckets_complete(u, -1); // a rank without a micro-batch in this window contributes zeros
-    LS_TRY(ls_reducer_wait(u->reducer));
-    if (u->ordered) LS_TRY(agree_on_bad(u));
-    step(u);
-    return LS_SUCCESS;
+// What the last micro-batch has not done: a rank without one in this window contributes zeros; and the host takes part
+// in sums that go through its memory.
+static ls_status finish(ls_update *u) {
+    if (on_queue(u) && u->micros_done > 0) return LS_SUCCESS;
+    buckets_complete(u, -1);
+    if (on_queue(u)) {
+        finish_on_queue(u);
+        return u->status;
+    }
+    LS_TRY(reduce(u));
+    return ls_recorder_run(u->recorder, (ls_recorder_key){ .variant = STEP_ALONE }, step, u);
 }
 
 static ls_buffer report_of(const ls_update *u, int64_t number) {
-    return ls_buffer_at(
-        u->host_control, u->host_reports + (size_t)(number % u->depth) * 2 * RECORD_BYTES, 2 * RECORD_BYTES);
+    return ls_buffer_at(u->host_control, u->host_reports + (size_t)(number % u->depth) * REPORT_BYTES, REPORT_BYTES);
 }
 
 ls_status ls_update_end(ls_update *u) {
     const ls_device_api *api = u->device->api;
-    if (u->reducer) LS_TRY(reduce_and_step(u));
-    api->copy(report_of(u, u->begun), ls_buffer_at(u->device_control, 0, 2 * RECORD_BYTES), 2 * RECORD_BYTES, u->queue);
+    LS_TRY(finish(u));
+    api->copy(report_of(u, u->begun), ls_buffer_at(u->device_control, 0, REPORT_BYTES), REPORT_BYTES, u->queue);
     api->event_record(u->reported[u->begun % u->depth], u->queue);
     u->begun++;
     return LS_SUCCESS;
@@ -465,10 +558,14 @@ ls_status ls_update_end(ls_update *u) {
 
 ls_status ls_update_retire(ls_update *u, ls_train_state *state, ls_micro_result *result) {
     assert(u->retired < u->begun);
-    LS_TRY(u->device->api->event_sync(u->reported[u->retired % u->depth]));
+    if (u->reducer) ls_comm_wait_begins(u->comm, "the device's sums");
+    ls_status status = u->device->api->event_sync(u->reported[u->retired % u->depth]);
+    if (u->reducer) ls_comm_wait_ends(u->comm);
+    LS_TRY(status);
     const char *report = ls_buffer_host(report_of(u, u->retired));
     *state = *(const ls_train_state *)(const void *)report;
     *result = *(const ls_micro_result *)(const void *)(report + RECORD_BYTES);
+    if (u->reducer) ls_reducer_account(u->reducer, (const int64_t *)(const void *)(report + 2 * RECORD_BYTES));
     u->retired++;
     return LS_SUCCESS;
 }
@@ -499,26 +596,16 @@ ls_status ls_update_evaluate(ls_update *u, const ls_program *program, const ls_p
     return ls_recorder_run(u->recorder, key, enqueue_evaluation, &work);
 }
 
-double ls_update_comm_seconds_exposed(const ls_update *u) {
-    return u->reducer ? ls_reducer_exposed_seconds(u->reducer) : 0;
-}
-
-double ls_update_comm_seconds_busy(const ls_update *u) {
-    return u->reducer ? ls_reducer_busy_seconds(u->reducer) : 0;
+ls_reducer_counts ls_update_comm_counts(const ls_update *u) {
+    return u->reducer ? ls_reducer_count(u->reducer) : (ls_reducer_counts){ 0 };
 }
 
 int ls_update_bucket(const ls_update *u, int index, size_t *bytes, int *end_param) {
     if (index >= u->bucket_count) return 0;
-    *bytes = (size_t)u->buckets[index].range.count * (u->ordered ? sizeof(int64_t) : sizeof(float));
+    ls_bucket b = summed(u, index);
+    *bytes = (size_t)b.count * ls_dtype_bytes(b.dtype);
     *end_param = u->buckets[index].end_param;
     return 1;
-}
-
-size_t ls_update_reduced_bytes(const ls_update *u) {
-    size_t all = 0, bytes;
-    int unused;
-    for (int b = 0; u->reducer && ls_update_bucket(u, b, &bytes, &unused); b++) all += bytes;
-    return all;
 }
 
 void ls_update_weights_changed(ls_update *u) {

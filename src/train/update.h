@@ -1,7 +1,8 @@
 // update.h - one update: accumulate the window's micro-batches, reduce, check, step. Plans and memory are made once; an
 // update allocates nothing, and with one rank the host never waits for the device in it: what it needs to know comes
 // back in a report, which is looked at when the update is retired, up to `depth` updates later. With one rank a
-// micro-batch and what ends the update are recorded (recorder.h).
+// micro-batch and what ends the update are recorded (recorder.h); with several ranks, too, where their gradients are
+// summed on the device's queues. All ranks then record the same updates: those of whole windows.
 //
 // Fast mode: gradients accumulate in the fp32 arena; buckets are summed over ranks as the last micro-batch completes
 // them. Ordered mode: every micro-batch's gradient is rounded to 64-bit fixed point and added there; integers add
@@ -21,10 +22,10 @@ enum { LS_GRADIENT_FRACTION_BITS = 40, LS_STATISTIC_FRACTION_BITS = 36 };
 
 typedef struct ls_update ls_update;
 
-// Borrows arenas, comm and queue. depth: updates that may be begun and not yet retired, at most LS_UPDATE_DEPTH_MAX.
-// The loss is scaled for fp16 storage.
-LS_CHECKED ls_status ls_update_new(
-    const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, ls_queue *queue, int depth, ls_update **out);
+// Borrows arenas, comm, collective (NULL: sums go through comm) and queue. depth: updates that may be begun and not yet
+// retired, at most LS_UPDATE_DEPTH_MAX. The loss is scaled for fp16 storage.
+LS_CHECKED ls_status ls_update_new(const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, ls_collective *collective,
+    ls_queue *queue, int depth, ls_update **out);
 void ls_update_trace(ls_update *update, ls_timeline *timeline); // shows its work there; borrowed
 void ls_update_free(ls_update *update);                         // NULL is allowed
 const ls_optimizer *ls_update_optimizer(const ls_update *update);
@@ -36,6 +37,7 @@ typedef struct {
     double samples;       // true ones, over all ranks
     double micro_batches; // over all ranks
     int mine;             // micro-batches that this rank computes (0 in a short last window)
+    int whole;            // no rank has fewer micro-batches or samples than in any other whole window
     float lr;
     int64_t number; // of the update, from 0
 } ls_window;
@@ -53,9 +55,7 @@ LS_CHECKED ls_status ls_update_retire(ls_update *update, ls_train_state *state, 
 void ls_update_evaluate_begin(ls_update *update);
 LS_CHECKED ls_status ls_update_evaluate(ls_update *update, const ls_program *program, const ls_program_inputs *inputs);
 LS_CHECKED ls_status ls_update_take_result(ls_update *update, ls_micro_result *result);
-double ls_update_comm_seconds_exposed(const ls_update *update);
-double ls_update_comm_seconds_busy(const ls_update *update); // with a sum under way, overlapped or not
-size_t ls_update_reduced_bytes(const ls_update *update);     // summed over ranks in every update; 0: one rank
+ls_reducer_counts ls_update_comm_counts(const ls_update *update);
 // Bucket `index`, in launch order: its bytes, and how many parameters of the arena's order must be complete (-1: all
 // instructions done). 0 where there is none. With one rank, too: what would be summed.
 int ls_update_bucket(const ls_update *update, int index, size_t *bytes, int *end_param);

@@ -182,6 +182,11 @@ static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context
         case_raw(c, LS_CAST_SRC, USE_IN, LS_F32, (size_t)count, 0);
         case_raw(c, LS_CAST_DST, USE_OUT, storage, (size_t)count, 0);
         visit_and_free(visit, context, c);
+
+        c = flat_case(LS_OP_WIDEN, (ls_flat_attr){ .count = count, .storage = storage }, "");
+        case_raw(c, LS_WIDEN_SRC, USE_IN, storage, (size_t)count, 0);
+        case_raw(c, LS_WIDEN_DST, USE_OUT, LS_F32, (size_t)count, 0);
+        visit_and_free(visit, context, c);
     }
 }
 

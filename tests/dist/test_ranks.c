@@ -45,6 +45,21 @@ static void must(ls_comm *comm, ls_status status) {
     exit(status.code);
 }
 
+// A reducer of an array in host memory, cut into buckets.
+static ls_reducer *new_reducer(
+    ls_comm *comm, ls_slab *slab, size_t offset, ls_dtype dtype, const ls_range *ranges, int count, int overlap) {
+    static ls_bucket buckets[1024];
+    size_t each = ls_dtype_bytes(dtype);
+    for (int b = 0; b < count; b++) {
+        size_t first = offset + (size_t)ranges[b].first * each, bytes = (size_t)ranges[b].count * each;
+        buckets[b] = (ls_bucket){ ls_buffer_at(slab, first, bytes), ranges[b].count, dtype };
+    }
+    ls_reducer_options options = { .comm = comm, .buckets = buckets, .bucket_count = count, .overlap = overlap };
+    ls_reducer *reducer;
+    must(comm, ls_reducer_new(&options, &reducer));
+    return reducer;
+}
+
 // A value that no two (rank, element) share, positive and negative, far from exact in fp32.
 static int64_t value_of(int rank, int64_t i) {
     uint64_t mixed = ((uint64_t)i * 0x9E3779B97F4A7C15u) ^ ((uint64_t)(rank + 1) * 0xD1B54A32D192ED03u);
@@ -219,9 +234,7 @@ static void check_reducer(ls_comm *comm) {
         ls_slab slab = { .host_visible = 1, .address = memory, .bytes = bytes + 128 };
         ls_range ranges[64];
         for (int b = 0; b < buckets; b++) ranges[b] = (ls_range){ b * each, each };
-        ls_reducer *reducer;
-        must(comm, ls_reducer_new(comm, (ls_buffer){ &slab, 128, bytes }, rows[row].dtype, ranges, buckets,
-                       rows[row].overlap, &reducer));
+        ls_reducer *reducer = new_reducer(comm, &slab, 128, rows[row].dtype, ranges, buckets, rows[row].overlap);
         char *data = (char *)memory + 128;
         for (int update = 0; update < rows[row].updates; update++) {
             // as the backward pass: a bucket's values appear, then it is launched; every third update in another order
@@ -232,10 +245,10 @@ static void check_reducer(ls_comm *comm) {
                 ls_reducer_launch(reducer, b);
             }
             if (update % 2 == 0) ls_clock_sleep(1e-3);
-            must(comm, ls_reducer_wait(reducer));
+            must(comm, ls_reducer_wait(reducer, (ls_buffer){ 0 }));
             check_sum(comm, rows[row].name, data, rows[row].dtype, count, update);
         }
-        double exposed_s = ls_reducer_exposed_seconds(reducer), busy_s = ls_reducer_busy_seconds(reducer);
+        double exposed_s = ls_reducer_count(reducer).exposed_seconds, busy_s = ls_reducer_count(reducer).busy_seconds;
         int many = ls_comm_about(comm)->world_size > 1;
         CHECK(many ? busy_s > 0 : busy_s == 0 && exposed_s == 0, "%s: busy %g s", rows[row].name, busy_s);
         // a wait that ends a sum includes the wake-up, which busy does not
@@ -325,7 +338,7 @@ static void wait_for_peers(ls_comm *comm, const char *how, ls_reducer *reducer, 
             if (slow_s > 0) ls_clock_sleep(slow_s);
             ls_reducer_launch(reducer, b);
         }
-        must(comm, ls_reducer_wait(reducer));
+        must(comm, ls_reducer_wait(reducer, (ls_buffer){ 0 }));
     }
 }
 
@@ -366,9 +379,7 @@ static int run_fault(ls_comm *comm, char **argv) {
     ls_slab slab = { .host_visible = 1, .address = (char *)memory, .bytes = sizeof memory };
     ls_range ranges[4];
     for (int b = 0; b < 4; b++) ranges[b] = (ls_range){ 1000 * b, 1000 };
-    ls_reducer *reducer;
-    must(comm, ls_reducer_new(comm, (ls_buffer){ &slab, 0, sizeof memory }, LS_F32, ranges, 4,
-                   strcmp(wait, "blocking") != 0, &reducer));
+    ls_reducer *reducer = new_reducer(comm, &slab, 0, LS_F32, ranges, 4, strcmp(wait, "blocking") != 0);
     ls_comm_set_timeout(comm, timeout_s);
     for (int update = 0; update < 20; update++) {
         ls_comm_phase(comm, "training", update);
@@ -427,14 +438,13 @@ static int run_cost(ls_comm *comm, char **argv) {
     for (int i = 0; i < tensors; i++) offsets[i] = i * TENSOR, elements[i] = TENSOR;
     int buckets = ls_buckets_cut(offsets, elements, tensors, 4, bucket_bytes, ranges);
     ls_slab slab = { .host_visible = 1, .address = memory, .bytes = bytes };
-    ls_reducer *reducer;
-    must(comm, ls_reducer_new(comm, (ls_buffer){ &slab, 0, bytes }, LS_F32, ranges, buckets, overlap, &reducer));
+    ls_reducer *reducer = new_reducer(comm, &slab, 0, LS_F32, ranges, buckets, overlap);
     double ms = strtod(argv[3], NULL);
     int64_t steps = (int64_t)(ms * steps_per_ms());
     must(comm, ls_comm_barrier(comm));
     for (int update = -5; update < updates; update++) {
         int u = update < 0 ? 0 : update;
-        exposed[u] = -ls_reducer_exposed_seconds(reducer), busy[u] = -ls_reducer_busy_seconds(reducer);
+        exposed[u] = -ls_reducer_count(reducer).exposed_seconds, busy[u] = -ls_reducer_count(reducer).busy_seconds;
         wall[u] = -ls_clock_seconds(),
         other[u] = cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
         compute(steps / 3); // forward
@@ -442,9 +452,9 @@ static int run_cost(ls_comm *comm, char **argv) {
             compute(steps * 2 / 3 / buckets);
             ls_reducer_launch(reducer, b);
         }
-        must(comm, ls_reducer_wait(reducer));
-        wall[u] += ls_clock_seconds(), exposed[u] += ls_reducer_exposed_seconds(reducer);
-        busy[u] += ls_reducer_busy_seconds(reducer);
+        must(comm, ls_reducer_wait(reducer, (ls_buffer){ 0 }));
+        wall[u] += ls_clock_seconds(), exposed[u] += ls_reducer_count(reducer).exposed_seconds;
+        busy[u] += ls_reducer_count(reducer).busy_seconds;
         other[u] += cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
     }
     if (ls_comm_about(comm)->rank == 0) {

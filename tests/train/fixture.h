@@ -92,7 +92,7 @@ static inline void fixture_make(fixture *f, const fixture_setup *setup) {
     f->device->api = &f->api;
     must(f->device->api->queue_new(f->device, "test", &f->queue));
     f->graph = fixture_graph(setup->network);
-    must(ls_arenas_new(f->device, f->graph, LS_F32, 1, 0, &f->arenas));
+    must(ls_arenas_new(f->device, f->graph, &(ls_arenas_options){ .storage = LS_F32, .state_arenas = 1 }, &f->arenas));
     must(ls_arenas_allocate(f->arenas));
     must(ls_arenas_init(f->arenas, 3));
     ls_compile_options compile = {

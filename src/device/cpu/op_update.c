@@ -1,7 +1,8 @@
 // op_update.c - flat operators over the arenas, in ranges of a fixed length. What is done once an update, or on a few
-// numbers only (control, running statistics, cast), is the reference device's.
+// numbers only (control, running statistics), is the reference device's, and so are casts of other types than bf16.
 #include <math.h>
 #include <stdatomic.h>
+#include <string.h>
 #include "device/cpu/cpu.h"
 #include "device/ref/ref.h"
 
@@ -13,6 +14,7 @@ typedef struct {
     const float *grad;
     float *grad_out, *moment1, *moment2, *weight;
     int64_t *fixed;
+    uint16_t *bf16; // CAST, WIDEN
     double factor, divisor;
     double (*partials)[2];
     atomic_int bad; // 1 + the highest element that does not fit
@@ -32,6 +34,24 @@ static void raise_to(atomic_int *highest, int value) {
     while (value > seen && !atomic_compare_exchange_weak(highest, &seen, value)) continue;
 }
 
+// Plain loops that the compiler turns into vector code. CAST rounds to nearest even and keeps NaN a NaN, as base/half.h
+// does.
+static void narrow_bf16(const float *src, uint16_t *dst, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &src[i], sizeof bits);
+        uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, quiet = (bits >> 16) | 0x40;
+        dst[i] = (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+    }
+}
+
+static void widen_bf16(const uint16_t *src, float *dst, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)src[i] << 16;
+        memcpy(&dst[i], &bits, sizeof bits);
+    }
+}
+
 static void flat_task(void *context, int task, int thread) {
     (void)thread;
     flat_run *run = context;
@@ -47,6 +67,12 @@ static void flat_task(void *context, int task, int thread) {
         break;
     case LS_OP_GRAD_STATS:
         kernels->grad_stats(run->grad + at, n, run->partials[task]);
+        break;
+    case LS_OP_CAST:
+        narrow_bf16(run->grad + at, run->bf16 + at, n);
+        break;
+    case LS_OP_WIDEN:
+        widen_bf16(run->bf16 + at, run->grad_out + at, n);
         break;
     case LS_OP_SGD:
         kernels->sgd(&run->step, run->grad + at, run->moment1 + at, run->weight + at, n);
@@ -111,6 +137,20 @@ static void grad_stats_run(const ls_plan *plan, const ls_buffer *args, ls_buffer
     total[2] = last < 0 ? -1 : (double)(attr->first + last);
 }
 
+static void cast_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    flat_run run = { .grad = ls_cpu_floats_at(args[LS_CAST_SRC]), .bf16 = ls_buffer_host(args[LS_CAST_DST]) };
+    run_flat(&run, plan, plan->desc.attr.flat.count);
+}
+
+static void widen_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    flat_run run = { .bf16 = ls_buffer_host(args[LS_WIDEN_SRC]), .grad_out = ls_cpu_floats_at(args[LS_WIDEN_DST]) };
+    run_flat(&run, plan, plan->desc.attr.flat.count);
+}
+
 ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     static ls_cpu_run *const runs[LS_OP_COUNT] = {
         [LS_OP_GRAD_FIX] = grad_fix_run,
@@ -118,9 +158,13 @@ ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
         [LS_OP_GRAD_STATS] = grad_stats_run,
         [LS_OP_RUNNING_STATS] = ls_ref_running_stats,
         [LS_OP_CAST] = ls_ref_cast,
+        [LS_OP_WIDEN] = ls_ref_widen_flat,
     };
+    ls_cpu_run *run = runs[desc->op];
+    if (desc->attr.flat.storage == LS_BF16 && desc->op == LS_OP_CAST) run = cast_run;
+    if (desc->attr.flat.storage == LS_BF16 && desc->op == LS_OP_WIDEN) run = widen_run;
     ls_cpu_plan *plan;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, runs[desc->op], "own", &plan));
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, "own", &plan));
     if (desc->op == LS_OP_GRAD_STATS)
         plan->base.workspace_bytes = (size_t)flat_tasks(desc->attr.flat.count) * sizeof(double[2]);
     *out = &plan->base;

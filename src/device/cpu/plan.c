@@ -45,6 +45,7 @@ static ls_cpu_maker *const makers[LS_OP_COUNT] = {
     [LS_OP_ADAMW] = ls_cpu_optimizer_plan,
     [LS_OP_RUNNING_STATS] = ls_cpu_flat_plan,
     [LS_OP_CAST] = ls_cpu_flat_plan,
+    [LS_OP_WIDEN] = ls_cpu_flat_plan,
 };
 
 static ls_dtype storage_of(const ls_op_desc *desc) {

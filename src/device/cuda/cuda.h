@@ -123,6 +123,7 @@ void ls_cuda_event_free(ls_event *event);
 void ls_cuda_event_record(ls_event *event, ls_queue *queue);
 void ls_cuda_event_wait(ls_event *event, ls_queue *queue);
 ls_status ls_cuda_event_sync(ls_event *event);
+int ls_cuda_event_happened(ls_event *event);
 double ls_cuda_event_seconds(ls_event *from, ls_event *to);
 void ls_cuda_copy(ls_buffer dst, ls_buffer src, size_t bytes, ls_queue *queue);
 void ls_cuda_zero(ls_buffer dst, size_t bytes, ls_queue *queue);

@@ -168,6 +168,7 @@ const ls_device_api ls_device_cuda = {
     .event_record = ls_cuda_event_record,
     .event_wait = ls_cuda_event_wait,
     .event_sync = ls_cuda_event_sync,
+    .event_happened = ls_cuda_event_happened,
     .event_seconds = ls_cuda_event_seconds,
     .record_begin = ls_cuda_record_begin,
     .record_end = ls_cuda_record_end,

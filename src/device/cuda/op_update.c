@@ -38,6 +38,12 @@ static void run_cast(const ls_plan *plan, const ls_buffer *args, ls_buffer works
     ls_cuda_enqueued(plan, queue);
 }
 
+static void run_widen(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    ls_cuda_widen(&plan->desc.attr.flat, ls_cuda_at(args[LS_WIDEN_SRC]), ls_cuda_at(args[LS_WIDEN_DST]), queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
 static void run_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     ls_cuda_control(&plan->desc.attr.control, ls_cuda_at(args[LS_CONTROL_WINDOW]),
@@ -133,6 +139,8 @@ ls_status ls_cuda_flat_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
         return plan_with(device, desc, run_grad_stats, out);
     case LS_OP_RUNNING_STATS:
         return plan_with(device, desc, run_running_stats, out);
+    case LS_OP_WIDEN:
+        return plan_with(device, desc, run_widen, out);
     default:
         return plan_with(device, desc, run_cast, out);
     }

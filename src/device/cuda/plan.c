@@ -56,6 +56,7 @@ static maker *const makers[LS_OP_COUNT] = {
     [LS_OP_ADAMW] = ls_cuda_optimizer_plan,
     [LS_OP_RUNNING_STATS] = ls_cuda_flat_plan,
     [LS_OP_CAST] = ls_cuda_flat_plan,
+    [LS_OP_WIDEN] = ls_cuda_flat_plan,
 };
 
 ls_status ls_cuda_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out) {

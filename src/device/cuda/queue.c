@@ -181,6 +181,17 @@ ls_status ls_cuda_event_sync(ls_event *event) {
     return ls_cuda_error(event->device);
 }
 
+// After an error, too: who asks stops asking, and the next call that can return it does.
+int ls_cuda_event_happened(ls_event *event) {
+    cudaError_t rc = cudaEventQuery(event->event);
+    if (rc == cudaErrorNotReady) {
+        (void)cudaGetLastError();
+        return 0;
+    }
+    ls_cuda_keep(event->device, "a look at an event", rc);
+    return 1;
+}
+
 double ls_cuda_event_seconds(ls_event *from, ls_event *to) {
     float milliseconds = 0;
     ls_cuda_keep(

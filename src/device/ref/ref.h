@@ -51,7 +51,8 @@ typedef struct {
     X(SGD, ls_ref_sgd, NULL) \
     X(ADAMW, ls_ref_adamw, NULL) \
     X(RUNNING_STATS, ls_ref_running_stats, NULL) \
-    X(CAST, ls_ref_cast, NULL)
+    X(CAST, ls_ref_cast, NULL) \
+    X(WIDEN, ls_ref_widen_flat, NULL)
 
 #define X(op, run, workspace) \
     void run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue);

@@ -172,3 +172,12 @@ void ls_ref_cast(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace
     void *dst = ls_buffer_host(args[LS_CAST_DST]);
     for (int64_t i = 0; i < a->count; i++) ls_store_float(dst, a->storage, i, src[i]);
 }
+
+void ls_ref_widen_flat(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    const ls_flat_attr *a = &plan->desc.attr.flat;
+    const void *src = ls_buffer_host(args[LS_WIDEN_SRC]);
+    float *dst = ls_buffer_host(args[LS_WIDEN_DST]);
+    for (int64_t i = 0; i < a->count; i++) dst[i] = ls_load_float(src, a->storage, i);
+}

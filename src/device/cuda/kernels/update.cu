@@ -359,6 +359,18 @@ template <typename T> static __global__ void cast(int64_t count, const float *sr
     store_copy(dst + first, size, in);
 }
 
+// 2 + 4 bytes.
+template <typename T> static __global__ void widen(int64_t count, const T *src, float *dst) {
+    int64_t first = first_element();
+    if (first >= count) return;
+    int size = quad_size(first, count);
+    T in[QUAD];
+    float out[QUAD];
+    load_quad(src + first, size, in);
+    for (int i = 0; i < QUAD; i++) out[i] = ls_float(in[i]);
+    store_quad(dst + first, size, out);
+}
+
 void ls_cuda_running_stats(const ls_flat_attr *attr, const ls_window_input *window, const ls_train_state *state,
     const float *sum, float *running, cudaStream_t stream) {
     LS_LAUNCH(running_stats, quad_blocks(attr->count), LS_BLOCK, stream, *attr, window, state, sum, running);
@@ -368,4 +380,10 @@ void ls_cuda_cast(const ls_flat_attr *attr, const float *src, void *dst, cudaStr
     int blocks = quad_blocks(attr->count);
     LS_BY_STORAGE(attr->storage,
         LS_LAUNCH((cast<T>), blocks, LS_BLOCK, stream, attr->count, src, static_cast<T *>(dst)));
+}
+
+void ls_cuda_widen(const ls_flat_attr *attr, const void *src, float *dst, cudaStream_t stream) {
+    int blocks = quad_blocks(attr->count);
+    LS_BY_STORAGE(attr->storage,
+        LS_LAUNCH((widen<T>), blocks, LS_BLOCK, stream, attr->count, static_cast<const T *>(src), dst));
 }

@@ -34,6 +34,7 @@ void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_segment *segment
 void ls_cuda_running_stats(const ls_flat_attr *attr, const ls_window_input *window, const ls_train_state *state,
     const float *sum, float *running, cudaStream_t stream);
 void ls_cuda_cast(const ls_flat_attr *attr, const float *src, void *dst, cudaStream_t stream);
+void ls_cuda_widen(const ls_flat_attr *attr, const void *src, float *dst, cudaStream_t stream);
 
 #ifdef __cplusplus
 }
