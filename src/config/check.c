@@ -94,6 +94,13 @@ static ls_status check_batches(const ls_config *cfg) {
     return LS_SUCCESS;
 }
 
+static ls_status check_sums(const ls_config *cfg) {
+    if (cfg->run_deterministic && cfg->dist_reduce_dtype == LS_REDUCE_DTYPE_BF16)
+        return refuse(cfg, LS_OPTION_dist_reduce_dtype,
+            "its sums depend on the number of ranks, and run.deterministic = true wants none that do; expected fp32");
+    return LS_SUCCESS;
+}
+
 static ls_status check_optimizer(const ls_config *cfg) {
     char where[LS_STATUS_TEXT_BYTES / 2];
     ls_groups groups;
@@ -169,6 +176,7 @@ ls_status ls_config_check(const ls_config *cfg) {
     LS_TRY(check_paths(cfg));
     LS_TRY(check_data(cfg));
     LS_TRY(check_batches(cfg));
+    LS_TRY(check_sums(cfg));
     LS_TRY(check_optimizer(cfg));
     LS_TRY(check_schedule(cfg));
     return check_loss_scale(cfg);

@@ -13,6 +13,7 @@ static void add_setting(cJSON *tree, const ls_train_facts *facts) {
     cJSON_AddStringToObject(tree, "precision", ls_config_choice("train.precision", cfg->train_precision));
     cJSON_AddBoolToObject(tree, "deterministic", cfg->run_deterministic);
     cJSON_AddStringToObject(tree, "communicator", facts->comm->backend);
+    if (facts->sums[0]) cJSON_AddStringToObject(tree, "gradient_sums", facts->sums);
     ls_json_add_int(tree, "world_size", facts->comm->world_size);
     ls_json_add_int(tree, "threads_per_rank", facts->threads);
     cJSON_AddStringToObject(tree, "dataset", facts->train_data->name);

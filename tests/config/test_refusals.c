@@ -84,6 +84,10 @@ static const refusal rows[] = {
     { "[run]\ndeterministic = true\n[train]\nmicro_batch = auto\n", NULL,
         "@:4: train.micro_batch = auto: it would depend on what memory is free, and run.deterministic = true on it; "
         "expected a number, or 0" },
+    { "[run]\ndeterministic = true\n[dist]\nreduce_dtype = bf16\n", NULL,
+        "@:4: dist.reduce_dtype = bf16: its sums depend on the number of ranks, and run.deterministic = true wants "
+        "none "
+        "that do; expected fp32" },
     { "[schedule]\nkind = step\n", NULL,
         "@:2: schedule.kind = step: needs schedule.milestones, the epochs at which the factor drops, as 30, 60" },
     { "[schedule]\nmilestones = 1, 2\n", NULL,

@@ -8,63 +8,9 @@ bin=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-cat >"$work/net.ini" <<'EOF'
-[network]
-input = 3x8x8
-[c1]
-layer = conv2d
-out_channels = 8
-kernel = 3
-padding = 1
-bias = false
-[n1]
-layer = batchnorm2d
-[r1]
-layer = relu
-[c2]
-layer = conv2d
-out_channels = 8
-kernel = 3
-padding = 1
-bias = false
-[n2]
-layer = batchnorm2d
-[a2]
-layer = add
-inputs = n2, r1
-[r2]
-layer = relu
-[d2]
-layer = dropout
-p = 0.2
-[p]
-layer = globalavgpool
-[f]
-layer = flatten
-[l]
-layer = linear
-out_features = 10
-EOF
-cat >"$work/run.ini" <<EOF
-[data]
-dataset = synthetic
-shape = 3x8x8
-train_samples = 203
-test_samples = 37
-pad = 1
-flip = true
-[model]
-file = net.ini
-[train]
-epochs = 2
-global_batch = 48
-micro_batch = 4
-label_smoothing = 0.1
-clip_norm = 1.0
-[optimizer]
-rate = 0.1
-weight_decay = 0.001
-EOF
+# shellcheck source=tests/train/small_run.sh
+. tests/train/small_run.sh
+small_run "$work"
 
 # train NAME RANKS OPTIONS...: a run; its weights_hash in hash_NAME, its summary in $work/NAME/summary.json
 field() { grep -oE "\"$2\": *[^,}]*" "$work/$1/summary.json" | head -n 1 | sed 's/.*:[[:space:]]*//; s/"//g'; }

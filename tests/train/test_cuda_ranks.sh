@@ -1,0 +1,91 @@
+# Training on several emulated GPUs, one process each, whose sums meet as NCCL's do, on the device's queues, or as MPI's, in host memory:
+# whole runs with short windows, batch norm, dropout and augmentation.
+# Argument: the folder of the built programs.
+set -u
+bin=$1
+plugin=$bin/emulated/lockstep_cuda.so
+[ -e "$plugin" ] || { echo "skipped: $plugin is not there; it needs a C++ compiler when Lockstep is built"; exit 77; }
+# shellcheck source=tests/support/mpi.sh
+. tests/support/mpi.sh
+# shellcheck source=tests/train/small_run.sh
+. tests/train/small_run.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+small_run "$work"
+export LOCKSTEP_CUDA_PLUGIN=$plugin
+
+field() { grep -oE "\"$2\": *[^,}]*" "$work/$1/summary.json" 2>/dev/null | head -n 1 | sed 's/.*:[[:space:]]*//; s/"//g'; }
+
+# train NAME RANKS EMULATION OPTIONS...: a run, whose exit status is in code
+train() {
+  local name=$1 n=$2 launch
+  export LOCKSTEP_EMULATION=devices=4,$3
+  shift 3
+  if [ "$n" = 1 ]; then launch=; else launch="ranks $n 120"; fi
+  # shellcheck disable=SC2086 # several words
+  $launch "$bin/train" "$work/run.ini" --quiet --run-dir "$work/$name" --set device.type=cuda "$@" >"$work/$name.log" 2>&1
+  code=$?
+}
+
+# same NAME AS RANKS EMULATION OPTIONS...: the same weights as run AS
+same() {
+  local name=$1 as=$2
+  shift 2
+  train "$name" "$@"
+  [ $code = 0 ] || cat "$work/$name.log"
+  check "$name: weights" "$code $(field "$name" weights_hash)" "0 $(field "$as" weights_hash)"
+}
+
+# refused NAME RANKS EXIT WORDS OPTIONS...: one message with these words, and no run
+refused() {
+  local name=$1 n=$2 exit=$3 words=$4
+  shift 4
+  train "$name" "$n" seed=1 "$@"
+  check "$name: exit" $code "$exit"
+  check "$name: one message" "$(grep -c . "$work/$name.log")" 1
+  check "$name: message" "$(grep -cF -- "$words" "$work/$name.log")" 1
+}
+
+# Ordered mode: whatever the number of ranks, the way of the sums, and the order in which the device works
+ordered="--set run.deterministic=true"
+# shellcheck disable=SC2086 # several words
+{
+  train one 1 seed=1 $ordered
+  check "one rank: exit" $code 0
+  same ordered-2 one 2 seed=2 $ordered --set dist.backend=nccl
+  same ordered-3 one 3 seed=3 $ordered --set device.graphs=false --set dist.bucket_bytes=4096
+  same ordered-4 one 4 seed=4,collective_delay=2 $ordered --set dist.bucket_bytes=4096 --set data.loader=resident
+  same ordered-2-mpi one 2 seed=5 $ordered --set dist.backend=mpi --set dist.bucket_bytes=4096
+  same ordered-1-nccl one 1 seed=6 $ordered --set dist.backend=nccl
+  same ordered-shared one 3 seed=7,devices=1 $ordered --set device.share=true
+}
+check "samples seen" "$(field ordered-4 samples_seen)" 406
+check "test samples, each once" "$(field ordered-3 test_samples)" 37
+
+# fp16 with a loss scale in motion: an overflow is one on all ranks
+scaled="--set train.precision=fp16 --set run.deterministic=true --set loss_scale.initial=16777216 --set loss_scale.growth_interval=3"
+# shellcheck disable=SC2086 # several words
+{
+  train fp16 1 seed=1 $scaled
+  check "fp16: updates were skipped" "$([ "$(field fp16 skipped_updates)" -gt 0 ] && echo yes)" yes
+  same fp16-2 fp16 2 seed=2 $scaled
+  check "fp16: as many on two ranks" "$(field fp16-2 skipped_updates)" "$(field fp16 skipped_updates)"
+}
+
+# Fast mode: two terms have one sum
+train fast 2 seed=1
+check "fast: exit" $code 0
+same fast-eager fast 2 seed=2 --set device.graphs=false
+same fast-blocking fast 2 seed=3,collective_delay=2 --set dist.overlap=false
+same fast-mpi fast 2 seed=4 --set dist.backend=mpi --set dist.bucket_bytes=4096
+same fast-mpi-blocking fast 2 seed=5 --set dist.backend=mpi --set dist.overlap=false
+train wire 2 seed=6 --set dist.reduce_dtype=bf16 --set dist.bucket_bytes=4096
+check "bf16 on the way: exit" $code 0
+same wire-mpi wire 2 seed=7 --set dist.reduce_dtype=bf16 --set dist.backend=mpi
+check "bf16 on the way: other weights" "$([ "$(field wire weights_hash)" != "$(field fast weights_hash)" ] && echo yes)" yes
+check "bf16 on the way: loss within 2 %" "$(awk -v a="$(field wire train_loss)" -v b="$(field fast train_loss)" \
+  'BEGIN { d = a - b; if (d < 0) d = -d; print (b > 0 && d < 0.02 * b) ? "yes" : "no: " a " and " b }')" yes
+
+refused self 2 2 "dist.backend = self is for one rank" --set dist.backend=self
+refused nccl-on-cpu 2 2 "dist.backend = nccl sums gradients between GPUs" --set dist.backend=nccl --set device.type=cpu
+finish
