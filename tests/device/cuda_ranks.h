@@ -22,6 +22,7 @@ typedef struct { // memory that all ranks of a test see
 
 typedef struct {
     int rank, world_size;
+    int index;            // of its GPU
     const char *settings; // LOCKSTEP_EMULATION of all ranks
     ranks_shared *shared;
     ls_device *device;
@@ -66,7 +67,7 @@ static inline ls_status ranks_open(ranks_job *job, double timeout_s) {
     char text[256];
     snprintf(text, sizeof text, "devices=4%s%s", job->settings[0] ? "," : "", job->settings);
     setenv("LOCKSTEP_EMULATION", text, 1);
-    ranks_must(ls_device_open("cuda", &(ls_device_options){ .index = job->rank }, &job->device, NULL));
+    ranks_must(ls_device_open("cuda", &(ls_device_options){ .index = job->index }, &job->device, NULL));
     job->api = job->device->api;
     job->collectives = job->api->collective;
     ranks_must(job->api->queue_new(job->device, "compute", &job->compute));
@@ -80,8 +81,8 @@ static inline ls_status ranks_open(ranks_job *job, double timeout_s) {
         job->device, job->shared->id, job->rank, job->world_size, timeout_s, &job->collective);
 }
 
-static inline void ranks_close(ranks_job *job) {
-    job->collectives->close(job->collective, 10);
+// Everything but the communicator, which is closed before the memory that it adopted is freed.
+static inline void ranks_end(ranks_job *job) {
     job->api->queue_free(job->compute);
     job->api->queue_free(job->gradients);
     ls_device_close(job->device);
@@ -127,8 +128,8 @@ static inline ranks_result ranks_run(int world_size, const char *settings, ranks
         if (children[r] < 0) abort();
         if (children[r] > 0) continue;
         close(ends[0]);
-        ranks_child(
-            &(ranks_job){ .rank = r, .world_size = world_size, .settings = settings, .shared = shared }, body, ends[1]);
+        ranks_job job = { .rank = r, .world_size = world_size, .index = r, .settings = settings, .shared = shared };
+        ranks_child(&job, body, ends[1]);
     }
     close(ends[1]);
     ranks_read(ends[0], result.text, sizeof result.text);

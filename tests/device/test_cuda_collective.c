@@ -176,9 +176,7 @@ static void sums_eager_and_recorded(ranks_job *job) {
     ranks_must(job->collectives->health(job->collective));
     job->collectives->close(job->collective, 10);
     tensors_free(job, &t);
-    job->api->queue_free(job->compute);
-    job->api->queue_free(job->gradients);
-    ls_device_close(job->device);
+    ranks_end(job);
 }
 
 static void every_type_is_summed(void **unused) {
@@ -199,9 +197,7 @@ static void host_elsewhere(ranks_job *job) {
     check_all(job, &t, "eager", LS_F32, LS_COLLECT_SUM);
     job->collectives->close(job->collective, 10);
     tensors_free(job, &t);
-    job->api->queue_free(job->compute);
-    job->api->queue_free(job->gradients);
-    ls_device_close(job->device);
+    ranks_end(job);
 }
 
 static void no_rank_depends_on_the_host_of_another(void **unused) {

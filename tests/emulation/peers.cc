@@ -13,10 +13,8 @@ struct ls_cuda_peers {
 extern "C" {
 
 ls_status ls_cuda_peers_probe(char *version, size_t bytes) {
-    int device;
-    (void)cudaGetDevice(&device); // reads the settings
-    if (!emu::config.collective) return ls_fail(LS_DEVICE, "NCCL was not found: the emulation has none (collective=0)");
-    int number = static_cast<int>(emu::config.collective_version);
+    int number = emu::library_version();
+    if (!number) return ls_fail(LS_DEVICE, "NCCL was not found: the emulation has none (collective=0)");
     snprintf(version, bytes, "NCCL %d.%d.%d", number / 10000, number / 100 % 100, number % 100);
     return LS_SUCCESS;
 }
@@ -70,9 +68,9 @@ ls_status ls_cuda_peers_health(ls_cuda_peers *peers) {
 }
 
 int ls_cuda_peers_close(ls_cuda_peers *peers, double timeout_s) {
-    bool orderly = emu::ranks_close(peers->group, timeout_s);
+    emu::ranks_close(peers->group, timeout_s);
     delete peers;
-    return orderly;
+    return 1; // nothing waits for a peer any more
 }
 
 void *ls_cuda_peers_malloc(size_t bytes) {

@@ -272,6 +272,13 @@ static std::string compare(const group &g) {
     return text;
 }
 
+int library_version() {
+    int device = 0;
+    (void)cudaGetDevice(&device); // reads the settings
+    world_lock guard;
+    return config.collective ? static_cast<int>(config.collective_version) : 0;
+}
+
 static std::string meet(const uint8_t id[ID_BYTES], double timeout_s, bool *timed_out, group *g) {
     if (g->world_size > RANKS_MAX) return "more ranks than the emulation has room for";
     std::string error = map(id, g);
@@ -280,7 +287,7 @@ static std::string meet(const uint8_t id[ID_BYTES], double timeout_s, bool *time
     int device = 0;
     (void)cudaGetDevice(&device);
     if (cudaDeviceGetPCIBusId(mine->gpu, sizeof mine->gpu, device) != cudaSuccess) return "no device";
-    mine->version = static_cast<int32_t>(config.collective_version);
+    mine->version = library_version();
     mine->joined.store(1, std::memory_order_release);
     double until = seconds_now() + timeout_s;
     for (int r = 0; r < g->world_size;) {
@@ -303,7 +310,10 @@ std::string ranks_open(const uint8_t id[ID_BYTES], int rank, int world_size, dou
     g->world_size = world_size;
     g->memory = nullptr;
     *timed_out = false;
-    if (config.collective_open_fail && g->faulty()) return "unhandled system error (injected)";
+    {
+        world_lock guard;
+        if (config.collective_open_fail && g->faulty()) return "unhandled system error (injected)";
+    }
     std::string error = meet(id, timeout_s, timed_out, g.get());
     {
         world_lock guard;
@@ -331,8 +341,7 @@ std::string ranks_health(const std::shared_ptr<group> &g) {
     return g->failed ? "remote process exited or there was a network error (injected)" : "";
 }
 
-// True when there was nothing left to do before the deadline.
-static bool finish(const std::shared_ptr<group> &g, double timeout_s) {
+static void finish(const std::shared_ptr<group> &g, double timeout_s) {
     double until = seconds_now() + timeout_s;
     world_lock guard;
     while (!g->failed && g->alive > 0 && seconds_now() < until) {
@@ -342,26 +351,24 @@ static bool finish(const std::shared_ptr<group> &g, double timeout_s) {
     if (g->alive == 0 && g->recorded > 0)
         die("rank %d closes the communicator while recordings hold %llu of its collectives: NCCL waits for their end "
             "forever", g->rank, static_cast<unsigned long long>(g->recorded));
-    if (g->alive > 0 || g->failed) return false;
+    if (g->alive > 0 || g->failed) return;
     g->of(g->rank)->given.store(g->given);
     g->of(g->rank)->closed.store(1, std::memory_order_release);
     for (int r = 0; r < g->world_size; r++)
         while (!g->of(r)->closed.load(std::memory_order_acquire)) {
-            if (seconds_now() >= until) return false;
+            if (seconds_now() >= until) return;
             leave_world_for(1e-3);
         }
-    return true;
 }
 
-bool ranks_close(const std::shared_ptr<group> &g, double timeout_s) {
-    bool orderly = finish(g, timeout_s);
+void ranks_close(const std::shared_ptr<group> &g, double timeout_s) {
+    finish(g, timeout_s);
     g->stop = true;
     g->driver.join();
     world_lock guard;
     g->abandoned = true;
     run_what_can(); // what waited goes on, with anything in its data
     munmap(g->memory, g->bytes);
-    return orderly;
 }
 
 } // namespace emu

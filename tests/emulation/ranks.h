@@ -21,6 +21,8 @@ struct collective {
 
 class group;
 
+int library_version(); // 22809; 0: there is none
+
 // The memory in which ranks meet, made by one of them; empty: an error text otherwise. It goes with the process.
 std::string ranks_make_id(uint8_t id[ID_BYTES]);
 // Waits until all have come: empty, or an error text; *timed_out: they have not all come.
@@ -29,6 +31,7 @@ std::string ranks_open(const uint8_t id[ID_BYTES], int rank, int world_size, dou
 void ranks_adopt(const std::shared_ptr<group> &g, size_t bytes);
 cudaError_t ranks_enqueue(const std::shared_ptr<group> &g, const collective &c, cudaStream_t stream);
 std::string ranks_health(const std::shared_ptr<group> &g); // empty: well
-bool ranks_close(const std::shared_ptr<group> &g, double timeout_s); // false: without the others
+// Waits for the others for so long; what they have not come to by then ends as after ncclCommAbort.
+void ranks_close(const std::shared_ptr<group> &g, double timeout_s);
 
 } // namespace emu

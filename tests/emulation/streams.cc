@@ -60,6 +60,7 @@ struct work {
 } // namespace emu
 
 struct CUstream_st {
+    int device;
     bool blocking; // waits for the default stream, and that for it
     bool destroyed;
     std::deque<emu::work> queue;
@@ -398,6 +399,8 @@ void enqueue_kernel(kernel_work kernel, cudaStream_t stream) {
         bool fits = g.x >= 1 && g.y >= 1 && g.z >= 1 && g.x <= INT_MAX && g.y <= 65535 && g.z <= 65535;
         fits = fits && b.x >= 1 && b.y >= 1 && b.z >= 1 && b.x <= 1024 && b.y <= 1024 && b.z <= 64;
         if (!fits || b.x * b.y * b.z > 1024) return cudaErrorInvalidConfiguration;
+        const CUstream_st *s = find(stream);
+        if (s && s != legacy && s->device != current_device()) return cudaErrorInvalidResourceHandle;
         return enqueue(stream, kernel.name, true, [kernel] { run_kernel(kernel); });
     });
 }
@@ -458,6 +461,7 @@ static cudaError_t make_stream(cudaStream_t *stream, unsigned flags) {
     if (flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
     if (sticky() != cudaSuccess) return sticky();
     CUstream_st *s = new CUstream_st();
+    s->device = current_device();
     s->blocking = !(flags & cudaStreamNonBlocking);
     streams.push_back(s);
     *stream = s;

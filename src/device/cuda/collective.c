@@ -16,7 +16,7 @@ struct ls_collective {
 static ls_status collective_open(ls_device *device, const uint8_t id[LS_COLLECTIVE_ID_BYTES], int rank, int world_size,
     double timeout_s, ls_collective **out) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
-    LS_TRY_CUDA(cudaSetDevice(cuda->index));
+    LS_TRY_CUDA(ls_cuda_enter(cuda));
     ls_status status;
     ls_collective *made = calloc(1, sizeof *made);
     if (!made) return ls_fail(LS_DEVICE, "no memory for collectives");
@@ -34,7 +34,7 @@ done:
 
 static ls_status collective_adopt(ls_collective *collective, ls_slab *slab) {
     assert(slab->kind == LS_MEMORY_REDUCED);
-    LS_TRY_CUDA(cudaSetDevice(collective->device->index));
+    LS_TRY_CUDA(ls_cuda_enter(collective->device));
     return ls_cuda_peers_adopt(collective->peers, slab->address, slab->bytes);
 }
 
@@ -42,7 +42,7 @@ static void collective_all_reduce(ls_collective *collective, ls_buffer data, int
     ls_collect op, int32_t tag, ls_queue *queue) {
     assert(count >= 0 && (size_t)count * ls_dtype_bytes(dtype) <= data.bytes);
     ls_cuda_device *device = collective->device;
-    ls_cuda_keep(device, "a collective", cudaSetDevice(device->index)); // a setting of each host thread
+    ls_cuda_keep(device, "a collective", ls_cuda_enter(device));
     ls_status status =
         ls_cuda_peers_all_reduce(collective->peers, ls_cuda_at(data), count, dtype, op, tag, queue->stream);
     if (ls_failed(status)) {
@@ -55,8 +55,12 @@ static void collective_all_reduce(ls_collective *collective, ls_buffer data, int
 
 static void collective_stamp(ls_collective *collective, ls_buffer ns, ls_queue *queue) {
     assert(ns.bytes >= sizeof(int64_t));
-    ls_cuda_stamp(ls_cuda_at(ns), queue->stream);
-    ls_cuda_keep(collective->device, "a time stamp", cudaPeekAtLastError());
+    cudaError_t rc = ls_cuda_enter(collective->device);
+    if (rc == cudaSuccess) {
+        ls_cuda_stamp(ls_cuda_at(ns), queue->stream);
+        rc = cudaPeekAtLastError();
+    }
+    ls_cuda_keep(collective->device, "a time stamp", rc);
 }
 
 static ls_status collective_health(ls_collective *collective) {
@@ -72,7 +76,7 @@ static ls_collective_progress collective_progress(const ls_collective *collectiv
 
 static void collective_close(ls_collective *collective, double timeout_s) {
     if (!collective) return;
-    (void)cudaSetDevice(collective->device->index);
+    (void)ls_cuda_enter(collective->device);
     // after a bad end the GPU may still wait for a peer, and freeing memory waits for the GPU: the process ends instead
     if (ls_cuda_peers_close(collective->peers, timeout_s)) ls_cuda_slab_free(collective->progress);
     free(collective);

@@ -4,8 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if !defined(LS_EMULATED_CUDA) && __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#define LS_CUDA_NVTX
+#endif
+
 #include "device/cuda/cuda.h"
 #include "device/cuda/library.h"
+
+// NVTX: a header alone, which does nothing where no profiler asks for it.
+#ifdef LS_CUDA_NVTX
+static void range_begin(const char *name) {
+    (void)nvtxRangePushA(name);
+}
+
+static void range_end(void) {
+    (void)nvtxRangePop();
+}
+#endif
 
 static void cuda_close(ls_device *device) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
@@ -170,6 +186,10 @@ const ls_device_api ls_device_cuda = {
     .event_sync = ls_cuda_event_sync,
     .event_happened = ls_cuda_event_happened,
     .event_seconds = ls_cuda_event_seconds,
+#ifdef LS_CUDA_NVTX
+    .range_begin = range_begin,
+    .range_end = range_end,
+#endif
     .record_begin = ls_cuda_record_begin,
     .record_end = ls_cuda_record_end,
     .recording_launch = ls_cuda_recording_launch,
