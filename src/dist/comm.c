@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/log.h"
 #include "dist/comm_backend.h"
 
 // Open MPI's launcher forks the ranks of a host from its main thread up to this many, else from helper threads
@@ -64,9 +65,23 @@ static ls_status start_mpi(int *argc, char ***argv, ls_comm **out) {
 }
 #endif
 
+// Several tasks of srun without --mpi=pmix do not know of each other: meant where each has work of its own, else every
+// one would train the whole run. The variables are of a step: neither a batch script nor what it starts itself has
+// them.
+static void warn_of_tasks(void) {
+    int tasks = env_number("SLURM_STEP_NUM_TASKS");
+    if (tasks > 1 && env_number("SLURM_PROCID") == 0) {
+        ls_warn("srun started %d tasks without MPI, each of which works alone; as %d ranks of one run: srun --mpi=pmix",
+            tasks, tasks);
+    }
+}
+
 ls_status ls_comm_start(int *argc, char ***argv, ls_comm **out) {
     int launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
-    if (!launched) return ls_comm_self_new(out);
+    if (!launched) {
+        warn_of_tasks();
+        return ls_comm_self_new(out);
+    }
     die_with_launcher();
     // One rank under mpirun: launchers take a program without MPI as well as one with it, and MPI would cost 0.1 s.
     if (env_number("OMPI_COMM_WORLD_SIZE") == 1) return ls_comm_self_new(out);

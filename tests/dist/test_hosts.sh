@@ -142,7 +142,10 @@ done
 reason=$(hosts_lack latency)
 if [ -z "$reason" ]; then
   hosts_up 4 1 100
-  hosts_measure "$bin"
+  hosts_measure "$bin" | tee "$work/link"
+  # Shorter it cannot be: twice the latency, and 3/2 MiB out of each host.
+  check "the link has latency and a rate" "$(sed -E 's/.*round trip ([0-9.]+) .* ([0-9.]+) ms$/\1 \2/' "$work/link" |
+    awk '{ print ($1 >= 2 && $2 >= 100) }')" 1
   train slow 1 --quiet
   same slow alone 4
 else
@@ -175,6 +178,7 @@ says() {
 lose data 2 hosts_cut 1 data
 ended data 5 12
 says data
+check "data: one error, about the network" "$(grep -c 'error: .* the network that carries the data' "$work/data.log")" 1
 hosts_mend 1
 
 # The launcher cannot reach host 1 any more either: its ranks end by themselves, the launcher and the daemon when they give their
@@ -193,7 +197,9 @@ hosts_mend 1
 kill_rank() { kill -9 "$(cat "$work/pid.1")"; }
 lose rank 30 kill_rank
 ended rank 137 8
+says rank
 kill_daemon() { kill -9 "$(ps -o ppid= "$(cat "$work/pid.1")")"; }
 lose daemon 30 kill_daemon
 ended daemon 205 8
+says daemon
 finish
