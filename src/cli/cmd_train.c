@@ -71,6 +71,7 @@ static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer) 
 
     ls_status traced = args->trace ? ls_trainer_write_trace(trainer, args->trace) : LS_SUCCESS;
     LS_TRY(ls_command_agree(comm, ls_comm_broadcast(comm, files.folder.path, sizeof files.folder.path, 0)));
+    ls_comm_phase(comm, "writing weights", -1);
     status = save_weights(trainer, &files);
     LS_TRY(ls_command_agree(comm, close_files(trainer, &files, &summary, status)));
     if (facts->comm->rank == 0) ls_report_end(facts, &summary, files.folder.path);

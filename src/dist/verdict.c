@@ -7,14 +7,15 @@
 #include "base/text.h"
 #include "dist/journal.h"
 
-typedef enum { GONE, FAILED, SILENT, BEHIND, UNHEARD, FINE } trouble;
+typedef enum { GONE, FAILED, SILENT, BEHIND, STUCK, UNHEARD, FINE } trouble;
 
 typedef struct {
     const ls_board_table *table;
     ls_verdict_limits limits;
-    int waiting;   // the rank that has waited for longest; -1: none
+    int waiting;   // a rank; -1: none
     int64_t begun; // collectives, the most of any rank
     int heard;     // ranks
+    int stuck;     // of these; when they are many, it is the others who are ahead
     char *text;
     size_t used;
 } verdict;
@@ -35,6 +36,11 @@ static const char *seconds_text(char text[16], double seconds) {
 
 // --- judging
 
+// It waits for what the rank that is furthest has behind it.
+static int is_stuck(const verdict *v, const ls_board_row *row) {
+    return row->last.state == LS_RANK_WAITS && row->last.begun < v->table->row[v->waiting].last.begun;
+}
+
 static trouble judge(const verdict *v, int rank) {
     const ls_board_row *row = &v->table->row[rank];
     if (row->gone && !row->last.end) return GONE;
@@ -44,7 +50,9 @@ static trouble judge(const verdict *v, int rank) {
     // A rank that computes after it has begun everything that the others wait for holds nobody up: its communication
     // thread does the rest. Sums on a device's queues are not counted as they begin.
     int joined = row->last.begun >= v->begun && row->last.device_done < 0;
-    return row->last.state == LS_RANK_COMPUTES && v->waiting >= 0 && !joined ? BEHIND : FINE;
+    if (v->waiting < 0 || joined) return FINE;
+    if (row->last.state == LS_RANK_COMPUTES) return BEHIND;
+    return is_stuck(v, row) && v->stuck < v->heard / 2 ? STUCK : FINE;
 }
 
 static double since(const ls_board_row *row, trouble is) {
@@ -63,23 +71,30 @@ static int is_worse(const verdict *v, int a, int b) {
     return since(&row[a], is_a) > since(&row[b], is_b);
 }
 
+// The rank that waits, is furthest, and has waited for longest of those: what the others have not joined.
+static int is_further(const ls_board_record *a, const ls_board_record *b) {
+    return a->begun != b->begun ? a->begun > b->begun : a->life_s > b->life_s;
+}
+
 static void survey(verdict *v) {
+    const ls_board_row *rows = v->table->row;
     v->waiting = -1;
     for (int r = 0; r < v->table->world_size; r++) {
-        const ls_board_row *row = &v->table->row[r];
-        if (!row->heard) continue;
+        if (!rows[r].heard) continue;
         v->heard++;
-        if (row->last.begun > v->begun) v->begun = row->last.begun;
-        if (row->last.state != LS_RANK_WAITS || row->gone || row->silent_s >= v->limits.silent_s) continue;
-        if (v->waiting < 0 || row->last.life_s > v->table->row[v->waiting].last.life_s) v->waiting = r;
+        if (rows[r].last.begun > v->begun) v->begun = rows[r].last.begun;
+        if (rows[r].last.state != LS_RANK_WAITS || rows[r].gone || rows[r].silent_s >= v->limits.silent_s) continue;
+        if (v->waiting < 0 || is_further(&rows[r].last, &rows[v->waiting].last)) v->waiting = r;
     }
+    for (int r = 0; r < v->table->world_size && v->waiting >= 0; r++)
+        v->stuck += rows[r].heard && is_stuck(v, &rows[r]);
 }
 
 static int find_culprit(const verdict *v) {
     int worst = 0;
     for (int r = 1; r < v->table->world_size; r++)
         if (is_worse(v, r, worst)) worst = r;
-    return judge(v, worst) <= BEHIND ? worst : -1;
+    return judge(v, worst) <= STUCK ? worst : -1;
 }
 
 // --- the line
@@ -117,6 +132,7 @@ static void say_behind(verdict *v, const ls_board_record *record) {
     if (other->update >= 0) say(v, " of update %lld", (long long)other->update);
     say(v, ": it has been in ");
     say_place(v, record);
+    if (record->state == LS_RANK_WAITS) say(v, ", waiting for %s,", wait_text(wait, record));
     say(v, " for %s", seconds_text(time, (double)record->phase_s));
 }
 
@@ -155,7 +171,7 @@ static void say_culprit(verdict *v, int rank) {
     }
     int more = others_in(v, is, rank);
     if (more > 0) say(v, "; and %d more rank%s like it", more, more == 1 ? "" : "s");
-    if (is == SILENT || is == BEHIND) say_waiters(v);
+    if (is >= SILENT) say_waiters(v);
     if (is == BEHIND) say(v, "; raise dist.timeout if it is only slow");
     say(v, "\n");
 }
@@ -191,12 +207,13 @@ typedef struct {
     int first, count; // ranks that are alike: the lowest, how many
 } group;
 
-// Fills in at most LS_VERDICT_ROWS groups, the remaining ranks in *rest.
-static int make_groups(const verdict *v, group *groups, int *rest) {
-    int count = 0;
-    int one_each = v->table->world_size <= LS_VERDICT_ROWS;
+// Fills in at most LS_VERDICT_ROWS groups, the culprit's first, and the number of the remaining ranks.
+static int make_groups(const verdict *v, int culprit, group *groups, int *rest) {
+    int count = 0, one_each = v->table->world_size <= LS_VERDICT_ROWS;
+    if (culprit >= 0) groups[count++] = (group){ culprit, 1 };
     *rest = 0;
     for (int r = 0; r < v->table->world_size; r++) {
+        if (r == culprit) continue;
         int g = 0;
         while (g < count && (one_each || !alike(v, groups[g].first, r))) g++;
         if (g < count)
@@ -209,17 +226,17 @@ static int make_groups(const verdict *v, group *groups, int *rest) {
     return count;
 }
 
-// Insertion: the order of equal ones stays that of the ranks.
+// Those in trouble, then the others; the rarer before the more common, else in the order of the ranks.
+static int comes_before(const verdict *v, group a, group b) {
+    int a_is_last = judge(v, a.first) > STUCK, b_is_last = judge(v, b.first) > STUCK;
+    return a_is_last != b_is_last ? b_is_last : a.count < b.count;
+}
+
 static void sort_groups(const verdict *v, group *groups, int count) {
     for (int i = 1; i < count; i++) {
         group moved = groups[i];
-        trouble is = judge(v, moved.first);
         int at = i;
-        for (; at > 0; at--) {
-            trouble before = judge(v, groups[at - 1].first);
-            if (before < is || (before == is && groups[at - 1].count <= moved.count)) break;
-            groups[at] = groups[at - 1];
-        }
+        for (; at > 0 && comes_before(v, moved, groups[at - 1]); at--) groups[at] = groups[at - 1];
         groups[at] = moved;
     }
 }
@@ -268,10 +285,10 @@ static void say_row(verdict *v, int rank) {
     say(v, "\n");
 }
 
-static void say_table(verdict *v) {
+static void say_table(verdict *v, int culprit) {
     group groups[LS_VERDICT_ROWS];
-    int rest, count = make_groups(v, groups, &rest);
-    sort_groups(v, groups, count);
+    int rest, count = make_groups(v, culprit, groups, &rest), known = culprit >= 0;
+    sort_groups(v, groups + known, count - known);
     say(v, "  %4s  %-12s  %8s  %-34s  %6s  %-21s  %6s  %6s  %-22s  %s\n", "rank", "host", "pid", "does", "update",
         "phase", "begun", "ended", "last collective", "heard");
     for (int g = 0; g < count; g++) {
@@ -309,7 +326,7 @@ int ls_verdict_write(const ls_board_table *table, ls_verdict_limits limits, char
         say_culprit(&v, culprit);
     else
         say_no_culprit(&v);
-    if (v.heard > 1) say_table(&v);
+    if (v.heard > 1) say_table(&v, culprit);
     if (culprit >= 0) say_tail(&v, culprit);
     return (int)v.used;
 }

@@ -13,9 +13,10 @@ typedef struct {
 } ls_verdict_limits;
 
 // Writes the line and the table, with its final newline, and returns its bytes. The culprit is, in this order: a rank
-// whose process has ended, one whose device's collectives report an error, one that is silent, one that is alive but
-// computes while the others wait for it; of several, the one that has been so for longest. The table has the culprits
-// first, then the ranks by how many are alike: those that differ from the others come before them.
+// whose process has ended; one whose device's collectives report an error; one that is silent, or that is alive but
+// computes while the others wait for it; one that waits for what the others have behind them. Of several, the one that
+// has been so for longest. The table has it first, then those in trouble, then the ranks by how many are alike: those
+// that differ from the others come before them.
 int ls_verdict_write(const ls_board_table *table, ls_verdict_limits limits, char text[LS_VERDICT_BYTES]);
 
 #endif

@@ -149,9 +149,14 @@ static double send_tick(const ls_watchdog *watchdog, double timeout_s) {
     return first_s(first_s(tick_s, tick_last_s), timeout_s > 4 ? timeout_s / 5 : tick_max_s);
 }
 
-static double turn_of(const ls_watchdog *watchdog) {
+// Seconds that this rank leaves to those who fire before it. The second monitor has nobody before it when nothing is
+// heard of rank 0.
+static double turn_of(const ls_watchdog *watchdog, double timeout_s) {
     int monitor = ls_board_monitor(watchdog->board), rank = watchdog->comm->facts.rank;
-    return monitor >= 0 ? 2 * monitor : rank < 4 ? 2 + 2 * rank : 8;
+    const ls_board_row *first = ls_board_known(watchdog->board)->row;
+    if (monitor == 0) return 0;
+    if (monitor == 1) return first->gone || first->silent_s >= 4 * send_tick(watchdog, timeout_s) ? 0 : 2;
+    return rank < 4 ? 2 + 2 * rank : 8;
 }
 
 // The longest wait of any rank that this one knows of, itself included.
@@ -213,7 +218,7 @@ static int tell(ls_watchdog *watchdog, double timeout_s) {
 
 static void judge(ls_watchdog *watchdog, double timeout_s, double tick_s) {
     const ls_board_table *table = ls_board_known(watchdog->board);
-    double turn_s = turn_of(watchdog);
+    double turn_s = turn_of(watchdog, timeout_s);
     if (watchdog->told_s >= 0) {
         watchdog->told_s += tick_s;
         if (watchdog->told_s >= launcher_s + turn_s) watchdog->comm->backend->abort(watchdog->comm, LS_COMM);
@@ -228,10 +233,8 @@ static void judge(ls_watchdog *watchdog, double timeout_s, double tick_s) {
         if (tell(watchdog, timeout_s)) watchdog->comm->backend->abort(watchdog->comm, LS_COMM);
         return;
     }
-    // The second monitor does not leave it to the first one when that is gone itself.
-    double gone_turn_s = turn_s > 0 && !table->row[0].gone ? turn_s : 0;
     if (ls_board_monitor(watchdog->board) >= 0 && !atomic_load(&watchdog->comm->life.leaves) &&
-        longest_gone(table) >= gone_s + gone_turn_s && tell(watchdog, timeout_s))
+        longest_gone(table) >= gone_s + turn_s && tell(watchdog, timeout_s))
         watchdog->told_s = 0;
 }
 

@@ -8,8 +8,8 @@
 //                  ending the job at once, when a rank's process is gone: that is the launcher's to end
 //   elsewhere      when its own rank has waited, or failed; all that it knows is itself
 //
-// The first monitor fires at once, the second 2 s later, the others from 4 s on, so that a job ends with one message;
-// where the launcher no longer reaches the ranks, each host says its own.
+// The first monitor fires at once, the second 2 s later unless the first is silent, the others from 4 s on, so that a
+// job ends with one message; where the launcher no longer reaches the ranks, each host says its own.
 //
 // It watches waiting, not computing: a rank that computes for an hour ends nothing, unless others wait for it. Time is
 // counted in ticks of at most a quarter second, not by the clock: a job that was stopped as a whole (SIGTSTP to the

@@ -58,7 +58,9 @@ static ls_status give_micro_batch(ls_trainer *t) {
     ls_program_inputs inputs = { .buffer[LS_INPUT_TABLE] = ls_buffer_at(t->table, 0, t->table->bytes) };
     ls_update_inputs(t->update, &inputs);
     ls_batch batch;
+    ls_comm_phase(t->comm, "reading data", t->next.updates);
     LS_TRY(ls_feed_next(t->feed, &inputs, &batch));
+    ls_comm_phase(t->comm, "forward and backward", t->next.updates);
     const ls_program *program = batch.count == t->facts.batches.micro_batch ? t->full : t->tail;
     LS_TRY(ls_update_micro(t->update, program, &inputs));
     return ls_feed_done(t->feed);
@@ -209,6 +211,7 @@ typedef struct {
 
 static void show(const ls_trainer *t, const run_state *run) {
     if (t->facts.comm->rank != 0) return;
+    ls_comm_phase(t->comm, "writing metrics", t->done.updates);
     for (int i = 0; i < run->observer_count; i++)
         if (run->observers[i].progress) run->observers[i].progress(run->observers[i].context, &run->progress);
 }

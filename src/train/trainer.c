@@ -366,6 +366,7 @@ static ls_status prepare(ls_trainer *t) {
     start_opening(&train);
     start_opening(&test);
     ls_status status = open_device(t, open_network(t));
+    ls_comm_phase(t->comm, "start-up: data", -1);
     ls_keep_first(&status, finish_opening(&train, &t->train_data));
     ls_keep_first(&status, finish_opening(&test, &t->test_data));
     if (ls_failed(status)) return status;
@@ -373,6 +374,7 @@ static ls_status prepare(ls_trainer *t) {
     t->facts.test_data = ls_dataset_about(t->test_data);
     LS_TRY(check_data(t));
     fill_facts(t);
+    ls_comm_phase(t->comm, "start-up: plans", -1);
     return plan_training(t);
 }
 
@@ -393,7 +395,7 @@ ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) 
     t->comm = comm;
     t->facts.cfg = cfg;
     t->facts.comm = ls_comm_about(comm);
-    ls_comm_phase(comm, "start-up", 0);
+    ls_comm_phase(comm, "start-up: device", -1);
     ls_status status = ls_comm_agree(comm, prepare(t), NULL);
     if (!ls_failed(status)) status = open_sums(t);
     if (!ls_failed(status)) status = choose_micro_batch(t, status);

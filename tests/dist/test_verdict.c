@@ -68,6 +68,15 @@ static void computes_on_a_device(job *j) {
         snprintf(j->row[r].last.what, sizeof j->row[r].last.what, "the device");
     }
 }
+static void waits_for_what_is_over(job *j) {
+    j->row[2].last.begun = 38;
+    j->row[2].last.update = 13;
+    j->row[2].last.life_s = j->row[2].last.phase_s = 10.3f;
+}
+static void waits_for_the_silent_one(job *j) {
+    waits_for_what_is_over(j);
+    j->row[3].silent_s = 9;
+}
 static void is_silent(job *j) {
     j->row[2].silent_s = 9;
 }
@@ -128,6 +137,12 @@ static const struct {
     { "one computes, the others' devices wait", computes_on_a_device,
         "error: rank 2 on b (pid 102) is alive but has not joined the device, after bucket 2 of update 14: it has been "
         "in \"forward and backward\" of update 14 for 120 s" WAITED "; raise dist.timeout if it is only slow" },
+    { "one waits for what is over", waits_for_what_is_over,
+        "error: rank 2 on b (pid 102) is alive but has not joined bucket 3 of update 14: it has been in \"reducing "
+        "gradients\" of update 13, waiting for bucket 3, for 10 s" WAITED },
+    { "one waits for what is over, and for one that is silent", waits_for_the_silent_one,
+        "error: rank 3 on b (pid 103) has been silent for 9.0 s: stopped, dead, or its host or network is gone; when "
+        "last heard, it was in \"reducing gradients\" of update 14, waiting for bucket 3" WAITED },
     { "one is silent", is_silent,
         "error: rank 2 on b (pid 102) has been silent for 9.0 s: stopped, dead, or its host or network is gone; when "
         "last heard, it was in \"reducing gradients\" of update 14, waiting for bucket 3" WAITED },
