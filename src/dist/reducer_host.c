@@ -65,6 +65,12 @@ static int slot_of(const host_reducer *r, int64_t position) {
     return (int)(position % r->base.options.bucket_count);
 }
 
+static void note_begin(const host_reducer *r, int bucket) {
+    ls_comm *comm = comm_of(r);
+    int64_t bytes = (int64_t)ls_bucket_bytes(&r->base.options.buckets[bucket]);
+    ls_journal_begins(&comm->journal, LS_IN_BUCKET, bucket, bytes, (int64_t)atomic_load(&comm->life.update));
+}
+
 // Starts what was launched and has arrived; in order, as the peers do.
 static ls_status start_launched(host_reducer *r, flight *f, int64_t launched) {
     for (; f->started < launched; f->started++) {
@@ -73,6 +79,7 @@ static ls_status start_launched(host_reducer *r, flight *f, int64_t launched) {
         const ls_bucket *b = &r->base.options.buckets[bucket];
         f->complete[slot] = 0;
         f->arrived_s = ls_clock_seconds();
+        note_begin(r, bucket);
         LS_TRY(comm_of(r)->backend->channel_start(r->channel, slot, data_of(r, bucket), b->count, b->dtype));
     }
     return LS_SUCCESS;
@@ -85,6 +92,7 @@ static ls_status look(host_reducer *r, flight *f, int *news) {
         int slot = slot_of(r, i), done = 0;
         if (f->complete[slot]) continue;
         LS_TRY(comm_of(r)->backend->channel_test(r->channel, slot, &done));
+        if (done) ls_journal_bucket_ends(&comm_of(r)->journal, r->order[slot]);
         if (done && r->staging) ls_staging_return(r->staging, r->order[slot]);
         f->complete[slot] = (unsigned char)(done != 0);
         *news += done != 0;
@@ -199,10 +207,12 @@ static ls_status sum_bucket(host_reducer *r, int bucket) {
         LS_TRY(ls_staging_await(r->staging, bucket));
     }
     double start_s = ls_clock_seconds();
+    note_begin(r, bucket);
     ls_life_wait_begins(&comm_of(r)->life, waited_for, bucket);
     ls_status status =
         comm_of(r)->backend->allreduce(comm_of(r), data_of(r, bucket), b->count, b->dtype, LS_REDUCE_SUM);
     ls_life_wait_ends(&comm_of(r)->life);
+    ls_journal_bucket_ends(&comm_of(r)->journal, bucket);
     double seconds = ls_clock_seconds() - start_s;
     r->base.exposed_s += seconds;
     r->busy_s += seconds;

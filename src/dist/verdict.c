@@ -103,11 +103,18 @@ static void say_rank(verdict *v, int rank) {
     say(v, "rank %d on %s (pid %d)", rank, v->table->peer[rank].host, v->table->peer[rank].pid);
 }
 
+// Tags beyond the buckets' numbers are the reducer's own (reducer_queue.c), between the buckets of two updates.
+static const char *tag_text(char text[24], int tag) {
+    snprintf(text, 24, tag < 1 << 20 ? "bucket %d" : "the last bucket", tag);
+    return text;
+}
+
 static const char *wait_text(char text[64], const ls_board_record *record) {
+    char tag[24];
     if (record->bucket >= 0)
         snprintf(text, 64, "bucket %d", record->bucket);
     else if (record->device_tag >= 0)
-        snprintf(text, 64, "%.30s, after bucket %d", record->what, record->device_tag);
+        snprintf(text, 64, "%.30s, after %s", record->what, tag_text(tag, record->device_tag));
     else
         snprintf(text, 64, "%s", record->what);
     return text;
@@ -151,7 +158,7 @@ static void say_waiters(verdict *v) {
 
 static void say_culprit(verdict *v, int rank) {
     const ls_board_row *row = &v->table->row[rank];
-    char time[16];
+    char time[24];
     trouble is = judge(v, rank);
     say(v, "error: ");
     say_rank(v, rank);
@@ -161,7 +168,7 @@ static void say_culprit(verdict *v, int rank) {
     } else if (is == FAILED) {
         say(v, ": %s; it is in ", row->last.error);
         say_place(v, &row->last);
-        if (row->last.device_tag >= 0) say(v, ", after bucket %d", row->last.device_tag);
+        if (row->last.device_tag >= 0) say(v, ", after %s", tag_text(time, row->last.device_tag));
     } else if (is == SILENT) {
         say(v, " has been silent for %s: stopped, dead, or its host or network is gone",
             seconds_text(time, row->silent_s));
