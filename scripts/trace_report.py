@@ -125,7 +125,7 @@ def difference(spans_ms, counted_ms):
 def show(path, ranks):
     first = ranks[0]
     print(f"{path}: updates {first['first_update']} to {first['first_update'] + first['updates'] - 1}, medians in ms")
-    print(f"  {'rank':>4}" + "".join(f"{c:>12}" for c in COLUMNS) + f"{"share":>10}")
+    print(f"  {'rank':>4}" + "".join(f"{c:>12}" for c in COLUMNS) + f"{'share':>10}")
     for number, rank in enumerate(ranks):
         median = rank["median_ms"]
         share = median["exposed"] / median["update"] if median["update"] else 0

@@ -39,6 +39,10 @@ void ls_reducer_free(ls_reducer *reducer) {
     free(buckets);
 }
 
+void ls_reducer_trace(ls_reducer *reducer, ls_timeline *timeline) {
+    reducer->timeline = timeline;
+}
+
 int ls_reducer_on_queue(const ls_reducer *reducer) {
     return reducer->kind->on_queue;
 }

@@ -17,6 +17,7 @@
 #include "base/shape.h"
 #include "base/status.h"
 #include "device/device.h"
+#include "device/timeline.h"
 #include "dist/comm.h"
 
 typedef struct {
@@ -48,6 +49,9 @@ typedef struct ls_reducer ls_reducer;
 // All ranks call it; so too free.
 LS_CHECKED ls_status ls_reducer_new(const ls_reducer_options *options, ls_reducer **out);
 void ls_reducer_free(ls_reducer *reducer); // NULL is allowed; before the collective is closed
+// Shows buckets on the trace's lane of gradients, and the host's waits for them; on a device's queues by the timeline,
+// which is borrowed.
+void ls_reducer_trace(ls_reducer *reducer, ls_timeline *timeline);
 // Whether everything is enqueued and nothing waits on the host: launch and wait can then be recorded.
 int ls_reducer_on_queue(const ls_reducer *reducer);
 // The next bucket of this update is complete when the queue has come this far; each once per update.

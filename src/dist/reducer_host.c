@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 #include "base/clock.h"
+#include "base/trace.h"
 #include "dist/reducer_kind.h"
 #include "dist/staging.h"
 
@@ -35,6 +36,7 @@ typedef struct {
     int *order;       // position -> bucket
     int waiting;      // the compute thread is in wait
     int stop;         // the communication thread ends
+    double *ready_s;  // position -> when it was launched, for the trace; in host memory it is complete then
     double since_s;   // launched > done since then
     double arrived_s; // when the last bucket was in host memory: from then on waiting is for the peers
     ls_status status; // the first failure; after it nothing is started
@@ -47,6 +49,7 @@ typedef struct {
     double arrived_s;        // when the last one was started
     double active_s, nap_s;  // when something happened last; the next nap
     unsigned char *complete; // by position
+    double *start_s;         // by position, when it was started, for the trace; 0: not traced
 } flight;
 
 enum { SCRATCH_BYTES = 1 << 14 };
@@ -71,6 +74,29 @@ static void note_begin(const host_reducer *r, int bucket) {
     ls_journal_begins(&comm->journal, LS_IN_BUCKET, bucket, bytes, (int64_t)atomic_load(&comm->life.update));
 }
 
+static double traced_clock(void) {
+    return ls_trace_on() ? ls_clock_seconds() : 0;
+}
+
+// A sum over ranks from start_s, what traced_clock said, until now; 0: not traced. bucket: -1 for other sums.
+static void add_span(const char *name, int bucket, double bytes, double ready_s, double start_s) {
+    if (start_s == 0) return;
+    ls_trace_add(&(ls_span){ .lane = LS_TRACE_GRADIENTS,
+        .name = name,
+        .number = bucket,
+        .update = LS_TRACE_NO_UPDATE,
+        .bytes = bytes,
+        .ready_s = ready_s,
+        .start_s = start_s,
+        .end_s = ls_clock_seconds() });
+}
+
+static void add_bucket(const host_reducer *r, int bucket, double ready_s, double start_s) {
+    // when a bucket in a GPU's memory is complete, the host does not know
+    add_span(
+        "bucket", bucket, (double)ls_bucket_bytes(&r->base.options.buckets[bucket]), r->staging ? 0 : ready_s, start_s);
+}
+
 // Starts what was launched and has arrived; in order, as the peers do.
 static ls_status start_launched(host_reducer *r, flight *f, int64_t launched) {
     for (; f->started < launched; f->started++) {
@@ -78,6 +104,7 @@ static ls_status start_launched(host_reducer *r, flight *f, int64_t launched) {
         if (r->staging && !ls_staging_arrived(r->staging, bucket)) return LS_SUCCESS;
         const ls_bucket *b = &r->base.options.buckets[bucket];
         f->complete[slot] = 0;
+        f->start_s[slot] = traced_clock();
         f->arrived_s = ls_clock_seconds();
         note_begin(r, bucket);
         LS_TRY(comm_of(r)->backend->channel_start(r->channel, slot, data_of(r, bucket), b->count, b->dtype));
@@ -93,6 +120,7 @@ static ls_status look(host_reducer *r, flight *f, int *news) {
         if (f->complete[slot]) continue;
         LS_TRY(comm_of(r)->backend->channel_test(r->channel, slot, &done));
         if (done) ls_journal_bucket_ends(&comm_of(r)->journal, r->order[slot]);
+        if (done) add_bucket(r, r->order[slot], r->ready_s[slot], f->start_s[slot]);
         if (done && r->staging) ls_staging_return(r->staging, r->order[slot]);
         f->complete[slot] = (unsigned char)(done != 0);
         *news += done != 0;
@@ -136,7 +164,8 @@ static void pause_between_looks(host_reducer *reducer, flight *f) {
 
 static void *communicate(void *context) {
     host_reducer *reducer = context;
-    flight f = { .complete = (unsigned char *)(reducer->order + reducer->base.options.bucket_count) };
+    const int count = reducer->base.options.bucket_count;
+    flight f = { .complete = (unsigned char *)(reducer->order + count), .start_s = reducer->ready_s + count };
     int64_t launched = 0;
     int waiting = 0;
     prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0); // ns; the default of 50 us would triple a short nap
@@ -195,6 +224,7 @@ static void host_free(ls_reducer *reducer) {
     ls_staging_free(r->staging);
     free(r->scratch);
     free(r->order);
+    free(r->ready_s);
     free(r);
 }
 
@@ -213,6 +243,7 @@ static ls_status sum_bucket(host_reducer *r, int bucket) {
         comm_of(r)->backend->allreduce(comm_of(r), data_of(r, bucket), b->count, b->dtype, LS_REDUCE_SUM);
     ls_life_wait_ends(&comm_of(r)->life);
     ls_journal_bucket_ends(&comm_of(r)->journal, bucket);
+    if (ls_trace_on()) add_bucket(r, bucket, start_s, start_s);
     double seconds = ls_clock_seconds() - start_s;
     r->base.exposed_s += seconds;
     r->busy_s += seconds;
@@ -235,6 +266,7 @@ static void host_launch(ls_reducer *reducer, int bucket) {
     assert(r->launched - r->done < reducer->options.bucket_count);
     if (r->launched == r->done) r->since_s = ls_clock_seconds();
     r->order[slot_of(r, r->launched)] = bucket;
+    r->ready_s[slot_of(r, r->launched)] = traced_clock();
     r->launched++;
     pthread_cond_signal(&r->work);
     pthread_mutex_unlock(&r->mutex);
@@ -252,6 +284,7 @@ static ls_status wait_for_sums(host_reducer *r) {
         while (r->done < r->launched && !ls_failed(r->status)) pthread_cond_wait(&r->idle, &r->mutex);
         ls_life_wait_ends(&comm_of(r)->life);
         r->waiting = 0;
+        if (ls_trace_on()) ls_trace_span(LS_TRACE_WAITS, "gradients", NULL, -1, start_s, ls_clock_seconds());
         if (r->staging && r->arrived_s > start_s) start_s = r->arrived_s;
         r->base.exposed_s += ls_clock_seconds() - start_s;
     }
@@ -273,12 +306,14 @@ static ls_status host_wait(ls_reducer *reducer, ls_buffer flag) {
     host_reducer *r = (host_reducer *)reducer;
     if (comm_of(r)->facts.world_size == 1) return LS_SUCCESS;
     LS_TRY(wait_for_sums(r));
-    return flag.slab ? agree_on_flag(r, flag) : LS_SUCCESS;
+    if (!flag.slab) return LS_SUCCESS;
+    double start_s = traced_clock();
+    ls_status status = agree_on_flag(r, flag);
+    add_span("flags", -1, sizeof(int32_t), 0, start_s);
+    return status;
 }
 
-static ls_status host_sum_now(ls_reducer *reducer, ls_buffer sums, int64_t count) {
-    host_reducer *r = (host_reducer *)reducer;
-    if (comm_of(r)->facts.world_size == 1) return LS_SUCCESS;
+static ls_status sum_now(host_reducer *r, ls_buffer sums, int64_t count) {
     if (!r->staging) return ls_comm_allreduce(comm_of(r), ls_buffer_host(sums), count, LS_F64, LS_REDUCE_SUM);
     const int64_t most = SCRATCH_BYTES / sizeof(double);
     for (int64_t at = 0; at < count; at += most) {
@@ -290,6 +325,15 @@ static ls_status host_sum_now(ls_reducer *reducer, ls_buffer sums, int64_t count
         LS_TRY(ls_staging_store(r->staging, r->scratch, there, bytes));
     }
     return LS_SUCCESS;
+}
+
+static ls_status host_sum_now(ls_reducer *reducer, ls_buffer sums, int64_t count) {
+    host_reducer *r = (host_reducer *)reducer;
+    if (comm_of(r)->facts.world_size == 1) return LS_SUCCESS;
+    double start_s = traced_clock();
+    ls_status status = sum_now(r, sums, count);
+    add_span("batch norm", -1, (double)count * sizeof(double), 0, start_s);
+    return status;
 }
 
 static double host_busy_seconds(const ls_reducer *reducer) {
@@ -327,7 +371,8 @@ static int on_device(const ls_reducer_options *o) {
 static ls_status set_up(host_reducer *r) {
     const ls_reducer_options *o = &r->base.options;
     r->order = calloc((size_t)o->bucket_count + 1, sizeof(int) + sizeof(char)); // with flight.complete behind it
-    if (!r->order) return ls_fail(LS_DEVICE, "reducer of %d buckets: no memory", o->bucket_count);
+    r->ready_s = calloc((size_t)o->bucket_count + 1, 2 * sizeof *r->ready_s);   // with flight.start_s behind it
+    if (!r->order || !r->ready_s) return ls_fail(LS_DEVICE, "reducer of %d buckets: no memory", o->bucket_count);
     if (o->comm->facts.world_size == 1) return LS_SUCCESS;
     if (on_device(o)) {
         r->scratch = malloc(SCRATCH_BYTES);

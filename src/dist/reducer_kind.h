@@ -18,6 +18,7 @@ struct ls_reducer { // what each kind's own struct begins with
     const ls_reducer_kind *kind;
     ls_reducer_options options; // its buckets are the reducer's own
     double exposed_s;           // written by the caller's own thread
+    ls_timeline *timeline;      // NULL: not traced
 };
 
 ls_status ls_reducer_host_new(const ls_reducer_options *options, ls_reducer **out);  // reducer_host.c

@@ -39,13 +39,30 @@ static void stamp(const queue_reducer *r, int which, ls_queue *queue) {
     api_of(r)->stamp(r->base.options.collective, one, queue);
 }
 
+// Enqueues one sum, which the trace shows and a profiler finds by its name.
+static void sum(const queue_reducer *r, const char *name, ls_buffer data, int64_t count, ls_dtype dtype, ls_collect op,
+    int32_t tag) {
+    const ls_device_api *api = ls_reducer_api(&r->base);
+    ls_queue *queue = sums_queue(r);
+    if (api->range_begin) api->range_begin(name);
+    ls_timeline_begin(r->base.timeline,
+        &(ls_span){ .lane = LS_TRACE_GRADIENTS,
+            .name = name,
+            .number = tag < r->base.options.bucket_count ? tag : -1,
+            .update = LS_TRACE_NO_UPDATE,
+            .bytes = (double)count * (double)ls_dtype_bytes(dtype) },
+        queue);
+    api->collective->all_reduce(r->base.options.collective, data, count, dtype, op, tag, queue);
+    ls_timeline_end(r->base.timeline, LS_TRACE_GRADIENTS, queue);
+    if (api->range_end) api->range_end();
+}
+
 static void queue_launch(ls_reducer *reducer, int bucket) {
     queue_reducer *r = (queue_reducer *)reducer;
     const ls_bucket *b = &reducer->options.buckets[bucket];
     follow(r, r->events[bucket], reducer->options.queue, sums_queue(r));
     if (r->launched++ == 0) stamp(r, LS_STAMP_FIRST, sums_queue(r));
-    api_of(r)->all_reduce(
-        reducer->options.collective, b->data, b->count, b->dtype, LS_COLLECT_SUM, bucket, sums_queue(r));
+    sum(r, "bucket", b->data, b->count, b->dtype, LS_COLLECT_SUM, bucket);
 }
 
 static ls_status queue_wait(ls_reducer *reducer, ls_buffer flag) {
@@ -53,7 +70,7 @@ static ls_status queue_wait(ls_reducer *reducer, ls_buffer flag) {
     ls_queue *queue = reducer->options.queue;
     if (flag.slab) {
         follow(r, r->all, queue, sums_queue(r));
-        api_of(r)->all_reduce(reducer->options.collective, flag, 1, LS_I32, LS_COLLECT_MAX, TAG_FLAG, sums_queue(r));
+        sum(r, "flags", flag, 1, LS_I32, LS_COLLECT_MAX, TAG_FLAG);
     }
     if (r->own) stamp(r, LS_STAMP_COMPLETE, queue); // without overlap nothing is hidden: exposed is all of it
     stamp(r, LS_STAMP_SUMMED, sums_queue(r));
@@ -65,7 +82,7 @@ static ls_status queue_wait(ls_reducer *reducer, ls_buffer flag) {
 static ls_status queue_sum_now(ls_reducer *reducer, ls_buffer sums, int64_t count) {
     queue_reducer *r = (queue_reducer *)reducer;
     follow(r, r->asked, reducer->options.queue, sums_queue(r));
-    api_of(r)->all_reduce(reducer->options.collective, sums, count, LS_F64, LS_COLLECT_SUM, TAG_SUM_NOW, sums_queue(r));
+    sum(r, "batch norm", sums, count, LS_F64, LS_COLLECT_SUM, TAG_SUM_NOW);
     follow(r, r->answered, sums_queue(r), reducer->options.queue);
     return LS_SUCCESS;
 }

@@ -308,6 +308,7 @@ void ls_update_free(ls_update *u) {
 
 void ls_update_trace(ls_update *u, ls_timeline *timeline) {
     u->timeline = timeline;
+    if (u->reducer) ls_reducer_trace(u->reducer, timeline);
 }
 
 const ls_optimizer *ls_update_optimizer(const ls_update *u) {
