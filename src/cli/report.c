@@ -1,5 +1,6 @@
 #include "cli/report.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,26 @@ void ls_report_start(const ls_train_facts *facts, const char *run_folder) {
     ls_info("run       %s", run_folder);
 }
 
+// "GPUs      93 % busy, 61.2 GiB, 640 W, 68 C at most; slowed by power cap"
+static void report_gpus(const ls_gpu_sample *all) {
+    char line[256] = "", memory[32], slowed[96];
+    size_t used = 0;
+    if (all->samples == 0) return;
+    if (!isnan(all->utilisation)) used += (size_t)snprintf(line, sizeof line, "%.0f %% busy; ", 100 * all->utilisation);
+    used += (size_t)snprintf(line + used, sizeof line - used, "at most");
+    if (!isnan(all->memory_bytes))
+        used += (size_t)snprintf(
+            line + used, sizeof line - used, " %s,", ls_text_bytes(memory, (uint64_t)all->memory_bytes));
+    if (!isnan(all->power_watts))
+        used += (size_t)snprintf(line + used, sizeof line - used, " %.0f W,", all->power_watts);
+    if (!isnan(all->temperature_c))
+        used += (size_t)snprintf(line + used, sizeof line - used, " %.0f C,", all->temperature_c);
+    line[used - 1] = '\0';
+    if (all->slowed)
+        snprintf(line + used - 1, sizeof line - used, "; slowed by %s", ls_gpu_slowed_text(all->slowed, slowed));
+    ls_info("GPUs      %s", line);
+}
+
 void ls_report_end(const ls_train_facts *facts, const ls_train_summary *summary, const char *run_folder) {
     char took[32], memory[32];
     ls_info("%s: test accuracy %.2f %% of %lld, after %lld update%s in %s (%.0f images/s in training, %s a rank)",
@@ -84,5 +105,6 @@ void ls_report_end(const ls_train_facts *facts, const ls_train_summary *summary,
     if (summary->skipped > 0)
         ls_info("%lld update%s skipped: overflow in %s", (long long)summary->skipped, plural(summary->skipped),
             ls_config_choice("train.precision", facts->cfg->train_precision));
+    report_gpus(&summary->gpus);
     ls_info("weights   %s/weights.safetensors, results %s/summary.json", run_folder, run_folder);
 }

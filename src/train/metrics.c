@@ -1,6 +1,7 @@
 #include "train/metrics.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -13,6 +14,7 @@ struct ls_metrics {
     char *path;
     int64_t update, epoch; // of the last event
     double started;
+    int ranks;
     ls_status first_failure;
 };
 
@@ -94,10 +96,32 @@ ls_status ls_metrics_open(const char *path, const ls_train_facts *facts, ls_metr
         free(metrics);
         return ls_fail(LS_STORAGE, "%s: cannot be written: %s", path, strerror(reason));
     }
-    *metrics = (ls_metrics){ .file = file, .path = copy, .started = ls_clock_seconds() };
+    *metrics =
+        (ls_metrics){ .file = file, .path = copy, .started = ls_clock_seconds(), .ranks = facts->comm->world_size };
     put_start(metrics, facts);
     *out = metrics;
     return LS_SUCCESS;
+}
+
+static void add_known(cJSON *object, const char *name, double value) {
+    if (!isnan(value)) ls_json_add_real(object, name, value);
+}
+
+static void add_gpus(cJSON *event, const ls_gpu_sample *gpus, int ranks) {
+    cJSON *list = cJSON_AddArrayToObject(event, "gpus");
+    for (int r = 0; r < ranks; r++) {
+        cJSON *gpu = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, gpu);
+        ls_json_add_int(gpu, "rank", r);
+        if (gpus[r].samples == 0) continue;
+        char slowed[96];
+        add_known(gpu, "utilisation", gpus[r].utilisation);
+        add_known(gpu, "memory_bytes", gpus[r].memory_bytes);
+        add_known(gpu, "power_watts", gpus[r].power_watts);
+        add_known(gpu, "temperature_c", gpus[r].temperature_c);
+        add_known(gpu, "clock_mhz", gpus[r].clock_mhz);
+        add_text(gpu, "slowed_by", ls_gpu_slowed_text(gpus[r].slowed, slowed));
+    }
 }
 
 static void on_progress(void *context, const ls_train_progress *p) {
@@ -117,6 +141,7 @@ static void on_progress(void *context, const ls_train_progress *p) {
     ls_json_add_real(event, "seconds", p->seconds);
     ls_json_add_real(event, "loader_wait_seconds", p->loader_wait_seconds);
     ls_json_add_real(event, "comm_seconds_exposed", p->comm_seconds_exposed);
+    if (p->gpus) add_gpus(event, p->gpus, metrics->ranks);
     put(metrics, event);
 }
 

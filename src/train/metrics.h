@@ -4,7 +4,9 @@
 //   start    version, device, precision, world_size, threads_per_rank, dataset, model, parameters, batches, seed,
 //            updates_planned; ranks: for each its rank, host, device, name, uuid, pci (of a GPU), cpus
 //   train    train_loss, train_accuracy, learning_rate, loss_scale, grad_norm, skipped, images_per_second,
-//            samples_seen, seconds, loader_wait_seconds, comm_seconds_exposed
+//            samples_seen, seconds, loader_wait_seconds, comm_seconds_exposed; gpus: for each rank, where NVML knows
+//            its GPU, utilisation (0 to 1), memory_bytes, power_watts, temperature_c, clock_mhz, slowed_by ("power
+//            cap")
 //   eval     test_loss, test_accuracy, test_samples, seconds
 //   warning  message
 //   end      status ("completed" | "failed"), exit_code, message (of a failure), seconds

@@ -206,6 +206,7 @@ typedef struct {
     uint64_t allocations;
     ls_train_progress progress;
     ls_train_evaluation evaluation;
+    ls_gpu_records *gpus;
     double epoch_loss;
 } run_state;
 
@@ -250,6 +251,7 @@ static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *sta
     run->last_refresh = now;
     if (run->progress.record) {
         LS_TRY(reduce_result(t, &t->since_report));
+        LS_TRY(ls_gpu_records_gather(run->gpus, &run->progress.gpus));
         run->progress.train_loss = mean(t->since_report.loss_sum, t->since_report.count);
         run->progress.train_accuracy = mean((double)t->since_report.correct, t->since_report.count);
         t->since_report = (ls_micro_result){ 0 };
@@ -332,6 +334,7 @@ static ls_status summarise(ls_trainer *t, const run_state *run, ls_train_summary
         .peak_host_bytes = (size_t)peaks[0],
         .allocations_in_updates = run->allocations,
     };
+    LS_TRY(ls_gpu_records_sum(run->gpus, &s->gpus));
     return ls_arenas_hash(t->arenas, &s->weights_hash);
 }
 
@@ -339,8 +342,11 @@ ls_status ls_trainer_run(
     ls_trainer *t, const ls_train_observer *observers, int observer_count, ls_train_summary *summary) {
     double now = ls_clock_seconds();
     run_state run = { .observers = observers, .observer_count = observer_count, .start = now, .last_report = now };
-    LS_TRY(run_updates(t, &run));
-    return summarise(t, &run, summary);
+    LS_TRY(ls_gpu_records_start(t->comm, &t->facts.device_facts, &run.gpus));
+    ls_status status = run_updates(t, &run);
+    if (!ls_failed(status)) status = summarise(t, &run, summary);
+    ls_gpu_records_free(run.gpus);
+    return status;
 }
 
 ls_status ls_trainer_updates(ls_trainer *t, int64_t updates, double *loss) {

@@ -1,5 +1,6 @@
 #include "train/summary.h"
 
+#include <math.h>
 #include "base/json.h"
 #include "base/version.h"
 
@@ -26,6 +27,21 @@ static void add_setting(cJSON *tree, const ls_train_facts *facts) {
     ls_json_add_int(tree, "accumulation_steps", facts->batches.per_rank);
 }
 
+static void add_gpus(cJSON *tree, const ls_gpu_sample *all) {
+    const struct {
+        const char *name;
+        double value;
+    } rows[] = { { "mean_utilisation", all->utilisation }, { "mean_clock_mhz", all->clock_mhz },
+        { "peak_memory_bytes", all->memory_bytes }, { "peak_power_watts", all->power_watts },
+        { "peak_temperature_c", all->temperature_c } };
+    if (all->samples == 0) return;
+    char slowed[96];
+    cJSON *gpus = cJSON_AddObjectToObject(tree, "gpus");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!isnan(rows[i].value)) ls_json_add_real(gpus, rows[i].name, rows[i].value);
+    if (all->slowed) cJSON_AddStringToObject(gpus, "slowed_by", ls_gpu_slowed_text(all->slowed, slowed));
+}
+
 static void add_result(cJSON *tree, const ls_train_summary *s) {
     ls_json_add_int(tree, "epochs", s->epochs);
     ls_json_add_int(tree, "updates", s->updates);
@@ -43,6 +59,7 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
     cJSON *peak = cJSON_AddObjectToObject(tree, "peak_memory_bytes");
     ls_json_add_int(peak, "device", (int64_t)s->peak_device_bytes);
     ls_json_add_int(peak, "host", (int64_t)s->peak_host_bytes);
+    add_gpus(tree, &s->gpus);
     ls_json_add_hash(tree, "weights_hash", s->weights_hash);
 }
 

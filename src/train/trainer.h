@@ -14,6 +14,7 @@
 #include "dist/placement.h"
 #include "dist/reducer.h"
 #include "model/graph.h"
+#include "train/gpu_records.h"
 #include "train/memory_plan.h"
 
 typedef struct ls_trainer ls_trainer;
@@ -54,6 +55,7 @@ typedef struct { // after an update
     double seconds;                                   // since the run's start
     double seconds_left;                              // estimate
     double loader_wait_seconds, comm_seconds_exposed; // since the start, this rank
+    const ls_gpu_sample *gpus;                        // of a record: each rank's GPU, on rank 0; NULL: none, or unknown
 } ls_train_progress;
 
 typedef struct {
@@ -73,6 +75,7 @@ typedef struct {
     double wall_seconds, time_to_first_update_seconds;
     double comm_seconds_exposed, loader_wait_seconds; // mean over ranks
     size_t peak_device_bytes, peak_host_bytes;        // maximum over ranks
+    ls_gpu_sample gpus;                               // of all ranks, as ls_gpu_records_sum; samples 0: unknown
     uint64_t weights_hash;
     uint64_t allocations_in_updates; // of the steady state; counted only with the counting allocator linked (tests)
 } ls_train_summary;

@@ -1,4 +1,5 @@
-// fake_cuda.c - NVIDIA's driver and libraries for tests, as far as device/cuda_libraries.c asks them: one file that is
+// fake_cuda.c - NVIDIA's driver and libraries for tests, as far as device/cuda_libraries.c and
+// device/gpu_monitor.c ask them: one file that is
 // compiled by the test and copied to every name. The environment says how it answers: FAKE_<what>=number.
 #include <stddef.h>
 #include <stdio.h>
@@ -88,4 +89,51 @@ int nvmlSystemGetNVMLVersion(char *text, unsigned bytes) {
 int nvmlSystemGetDriverVersion(char *text, unsigned bytes) {
     snprintf(text, bytes, "580.65.06");
     return 0;
+}
+
+// --- the card, as device/gpu_monitor.c asks: FAKE_CARD_UNKNOWN=1: it is not found; FAKE_MUTE=1: it tells nothing but
+// its memory. FAKE_SLOWED: reasons.
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
+    static int card;
+    *device = &card;
+    return answer("FAKE_CARD_UNKNOWN", 0) || strncmp(uuid, "GPU-", 4) != 0 ? 6 : 0;
+}
+int nvmlDeviceGetHandleByPciBusId_v2(const char *pci, void **device) {
+    static int card;
+    *device = &card;
+    return answer("FAKE_CARD_UNKNOWN", 0) || strcmp(pci, "0000:01:00.0") != 0 ? 6 : 0;
+}
+// One more per cent at every call: 50, 51, ...
+int nvmlDeviceGetUtilizationRates(void *device, unsigned rates[2]) {
+    static unsigned calls;
+    (void)device;
+    rates[0] = 50 + calls++;
+    return answer("FAKE_MUTE", 0) ? 3 : 0;
+}
+int nvmlDeviceGetMemoryInfo(void *device, unsigned long long memory[3]) {
+    (void)device;
+    memory[0] = 80ULL << 30;
+    memory[2] = 6ULL << 30;
+    memory[1] = memory[0] - memory[2];
+    return 0;
+}
+int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) {
+    (void)device;
+    *milliwatts = 350500;
+    return answer("FAKE_MUTE", 0) ? 3 : 0;
+}
+int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius) {
+    (void)device;
+    *celsius = 61;
+    return answer("FAKE_MUTE", 0) || sensor != 0 ? 3 : 0;
+}
+int nvmlDeviceGetClockInfo(void *device, int type, unsigned *mhz) {
+    (void)device;
+    *mhz = 1980;
+    return answer("FAKE_MUTE", 0) || type != 1 ? 3 : 0;
+}
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *reasons) {
+    (void)device;
+    *reasons = (unsigned long long)answer("FAKE_SLOWED", 1); // 1: idle, which is none of ours
+    return answer("FAKE_MUTE", 0) ? 3 : 0;
 }
