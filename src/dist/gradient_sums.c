@@ -1,12 +1,10 @@
 #include "dist/gradient_sums.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include "dist/fingerprint.h"
 
 // What this rank can do, before anything is tried together. *nccl: the device's collectives are to be used.
-static ls_status choose(
-    ls_comm *comm, const ls_device *device, const ls_config *cfg, int32_t *nccl, char library[96], char why_not[256]) {
+static ls_status choose(ls_comm *comm, const ls_device *device, const ls_config *cfg, int shares, int32_t *nccl,
+    char library[96], char why_not[256]) {
     int ranks = ls_comm_about(comm)->world_size;
     const ls_collective_api *api = device->api->collective;
     *nccl = 0;
@@ -20,7 +18,7 @@ static ls_status choose(
             device->api->name);
     if (!api || cfg->dist_backend == LS_BACKEND_MPI || cfg->dist_backend == LS_BACKEND_SELF) return LS_SUCCESS;
     if (ranks == 1 && cfg->dist_backend == LS_BACKEND_AUTO) return LS_SUCCESS;
-    if (cfg->device_share && cfg->dist_backend == LS_BACKEND_AUTO) {
+    if (shares && cfg->dist_backend == LS_BACKEND_AUTO) {
         snprintf(why_not, 256, "ranks share GPUs (device.share), which NCCL does not allow");
         return LS_SUCCESS;
     }
@@ -31,26 +29,14 @@ static ls_status choose(
     return LS_SUCCESS;
 }
 
-// Ranks with different versions would wait for each other without end, or worse.
-static ls_status compare_libraries(ls_comm *comm, const char *library) {
-    ls_fingerprint *mine = calloc(1, sizeof *mine);
-    LS_TRY(ls_comm_agree(
-        comm, mine ? LS_SUCCESS : ls_fail(LS_DEVICE, "out of host memory for the ranks' fingerprint"), NULL));
-    ls_fingerprint_add(mine, "gradient sums", "%s", library);
-    char nothing[LS_STATUS_TEXT_BYTES];
-    ls_status status = ls_fingerprint_compare(comm, mine, nothing);
-    free(mine);
-    return status;
-}
-
-ls_status ls_gradient_sums_open(
-    ls_comm *comm, ls_device *device, const ls_config *cfg, ls_collective **out, char library[96], char why_not[256]) {
+ls_status ls_gradient_sums_open(ls_comm *comm, ls_device *device, const ls_config *cfg, int shares, ls_collective **out,
+    char library[96], char why_not[256]) {
     const ls_comm_facts *facts = ls_comm_about(comm);
     const ls_collective_api *api = device->api->collective;
     int32_t nccl, all;
     *out = NULL;
     library[0] = why_not[0] = 0;
-    LS_TRY(ls_comm_agree(comm, choose(comm, device, cfg, &nccl, library, why_not), NULL));
+    LS_TRY(ls_comm_agree(comm, choose(comm, device, cfg, shares, &nccl, library, why_not), NULL));
     all = nccl;
     LS_TRY(ls_comm_allreduce(comm, &all, 1, LS_I32, LS_REDUCE_MIN));
     if (!all) {
@@ -58,7 +44,6 @@ ls_status ls_gradient_sums_open(
         library[0] = 0;
         return LS_SUCCESS;
     }
-    LS_TRY(compare_libraries(comm, library));
     uint8_t id[LS_COLLECTIVE_ID_BYTES] = { 0 };
     ls_status status = facts->rank == 0 ? api->make_id(id) : LS_SUCCESS;
     LS_TRY(ls_comm_agree(comm, status, NULL));

@@ -57,7 +57,8 @@ int ls_reducer_on_queue(const ls_reducer *reducer);
 // The next bucket of this update is complete when the queue has come this far; each once per update.
 void ls_reducer_launch(ls_reducer *reducer, int bucket);
 // What is enqueued from here on finds all buckets of this update summed, and in flag (int32; {0}: none) the largest of
-// all ranks' flags. Through host memory it returns when that is so; the time waited counts as exposed.
+// all ranks' flags; a flag is complete no later than the last bucket. Through host memory it returns when that is so;
+// the time waited counts as exposed.
 LS_CHECKED ls_status ls_reducer_wait(ls_reducer *reducer, ls_buffer flag);
 // Sums of LS_F64 that the next instruction reads: synchronised batch norm, in the midst of a pass.
 LS_CHECKED ls_status ls_reducer_sum_now(ls_reducer *reducer, ls_buffer sums, int64_t count);

@@ -12,7 +12,7 @@ typedef struct {
     ls_reducer base;
     ls_queue *own;     // NULL: no overlap
     ls_event **events; // one a bucket, then those below
-    ls_event *all, *summed, *asked, *answered;
+    ls_event *summed, *asked, *answered;
     int launched; // buckets of this update
     double busy_s;
 } queue_reducer;
@@ -68,10 +68,8 @@ static void queue_launch(ls_reducer *reducer, int bucket) {
 static ls_status queue_wait(ls_reducer *reducer, ls_buffer flag) {
     queue_reducer *r = (queue_reducer *)reducer;
     ls_queue *queue = reducer->options.queue;
-    if (flag.slab) {
-        follow(r, r->all, queue, sums_queue(r));
+    if (flag.slab) // it was complete when the last bucket was, which the queue waits for already
         sum(r, "flags", flag, 1, LS_I32, LS_COLLECT_MAX, TAG_FLAG);
-    }
     if (r->own) stamp(r, LS_STAMP_COMPLETE, queue); // without overlap nothing is hidden: exposed is all of it
     stamp(r, LS_STAMP_SUMMED, sums_queue(r));
     follow(r, r->summed, sums_queue(r), queue);
@@ -104,7 +102,7 @@ static double queue_busy_seconds(const ls_reducer *reducer) {
 static void queue_free(ls_reducer *reducer) {
     queue_reducer *r = (queue_reducer *)reducer;
     const ls_device_api *api = ls_reducer_api(reducer);
-    ls_event *others[] = { r->all, r->summed, r->asked, r->answered };
+    ls_event *others[] = { r->summed, r->asked, r->answered };
     for (int i = 0; r->events && i < reducer->options.bucket_count; i++)
         if (r->events[i]) api->event_free(r->events[i]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -129,7 +127,7 @@ static ls_status fill(queue_reducer *r) {
     r->events = calloc((size_t)o->bucket_count + 1, sizeof(ls_event *));
     if (!r->events) return ls_fail(LS_DEVICE, "reducer of %d buckets: no memory", o->bucket_count);
     for (int i = 0; i < o->bucket_count; i++) LS_TRY(api->event_new(o->device, 0, &r->events[i]));
-    ls_event **others[] = { &r->all, &r->summed, &r->asked, &r->answered };
+    ls_event **others[] = { &r->summed, &r->asked, &r->answered };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) LS_TRY(api->event_new(o->device, 0, others[i]));
     return o->overlap ? api->queue_new(o->device, "gradients", &r->own) : LS_SUCCESS;
 }

@@ -381,7 +381,8 @@ static ls_status prepare(ls_trainer *t) {
 // Before memory is planned: what NCCL takes of it is then known.
 static ls_status open_sums(ls_trainer *t) {
     ls_train_facts *f = &t->facts;
-    LS_TRY(ls_gradient_sums_open(t->comm, t->device, t->cfg, &t->collective, f->sums, f->why_not_nccl));
+    LS_TRY(ls_gradient_sums_open(
+        t->comm, t->device, t->cfg, ls_placement_shares(t->placement), &t->collective, f->sums, f->why_not_nccl));
     if (!t->collective && f->comm->world_size > 1) snprintf(f->sums, sizeof f->sums, "MPI");
     if (t->collective) LS_TRY(ls_comm_watch(t->comm, t->device->api->collective, t->collective));
     if (f->why_not_nccl[0]) ls_info("gradients are summed by MPI through host memory: %s", f->why_not_nccl);
