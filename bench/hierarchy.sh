@@ -72,7 +72,7 @@ medians() {
 }
 
 echo "# commit $(git rev-parse --short HEAD), $(grep -m 1 'model name' /proc/cpuinfo | cut -d: -f2 | xargs), $(nproc) cores," \
-  "link of $latency ms and $rate Mbit/s (0: no limit), $repeats repeats" >"$out"
+  "link of $latency ms and $rate Mbit/s (0: no limit), $repeats repeats, load $(cut -d' ' -f1 /proc/loadavg) before" >"$out"
 echo "hosts x ranks, placement, mode, bytes, foreground ms, background ms, link bytes / bytes" >>"$out"
 cat "$out"
 for shape in "$@"; do

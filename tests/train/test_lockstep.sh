@@ -37,6 +37,9 @@ for device in ref cpu; do
   check "$device: test samples, each once" "$(field $device-3 test_samples)" 37
   check "$device: test accuracy on 4 ranks" "$(field $device-4 test_accuracy)" "$(field $device-1 test_accuracy)"
 done
+# Three ranks on two hosts, that sum by hosts.
+LOCKSTEP_TEST_HOSTS=0,1,1 train cpu-hosts 3 --set device.type=cpu --set run.deterministic=true --set dist.hierarchy=on
+same cpu-hosts cpu-1
 for n in 1 2; do train fp16-$n $n --set device.type=ref --set train.precision=fp16 --set run.deterministic=true; done
 same fp16-2 fp16-1
 check "another seed gives other weights" "$(train seed 1 --set device.type=cpu --set run.deterministic=true --set run.seed=2
