@@ -160,6 +160,21 @@ static inline void grad_stats_case(int64_t count, int bad, case_visit *visit, vo
     visit_and_free(visit, context, c);
 }
 
+static inline void cast_cases(ls_dtype storage, int64_t count, case_visit *visit, void *context) {
+    // halfway between neighbours of bf16 (to even, both ways), too large for one or both, and not finite
+    static const float hard[] = { 1.00390625F, 1.01171875F, -1.00390625F, 3.4e38F, -65520.0F, INFINITY, -INFINITY };
+    op_case *c = flat_case(LS_OP_CAST, (ls_flat_attr){ .count = count, .storage = storage }, "");
+    float *src = case_raw(c, LS_CAST_SRC, USE_IN, LS_F32, (size_t)count, 0)->host;
+    for (int64_t i = 0; i < count && i < (int64_t)(sizeof hard / sizeof *hard); i++) src[count - 1 - i] = hard[i];
+    case_raw(c, LS_CAST_DST, USE_OUT, storage, (size_t)count, 0);
+    visit_and_free(visit, context, c);
+
+    c = flat_case(LS_OP_WIDEN, (ls_flat_attr){ .count = count, .storage = storage }, "");
+    case_raw(c, LS_WIDEN_SRC, USE_IN, storage, (size_t)count, 0);
+    case_raw(c, LS_WIDEN_DST, USE_OUT, LS_F32, (size_t)count, 0);
+    visit_and_free(visit, context, c);
+}
+
 static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context) {
     // more than a device sums in one go
     for (int bad = 0; storage == LS_F32 && bad < 2; bad++) grad_stats_case(1100003, bad, visit, context);
@@ -178,15 +193,10 @@ static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context
         case_raw(c, LS_RUNNING_STATS_RUNNING, USE_UPDATE, LS_F32, (size_t)count, EPS32)->absolute = 2 * EPS32;
         visit_and_free(visit, context, c);
 
-        c = flat_case(LS_OP_CAST, (ls_flat_attr){ .count = count, .storage = storage }, "");
-        case_raw(c, LS_CAST_SRC, USE_IN, LS_F32, (size_t)count, 0);
-        case_raw(c, LS_CAST_DST, USE_OUT, storage, (size_t)count, 0);
-        visit_and_free(visit, context, c);
-
-        c = flat_case(LS_OP_WIDEN, (ls_flat_attr){ .count = count, .storage = storage }, "");
-        case_raw(c, LS_WIDEN_SRC, USE_IN, storage, (size_t)count, 0);
-        case_raw(c, LS_WIDEN_DST, USE_OUT, LS_F32, (size_t)count, 0);
-        visit_and_free(visit, context, c);
+        // gradients travel in 16 bits whatever activations are stored in
+        cast_cases(storage, count, visit, context);
+        if (storage == LS_F32) cast_cases(LS_BF16, count, visit, context);
+        if (storage == LS_F32) cast_cases(LS_F16, count, visit, context);
     }
 }
 
