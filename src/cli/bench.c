@@ -241,6 +241,7 @@ static ls_status time_instructions(ls_bench_arrangement *a, double seconds, ls_b
 
 // Ranks of an arrangement have cores or GPUs: how many, and are there enough for all?
 static void count_units(const ls_bench *bench, const ls_train_facts *facts, ls_bench_result *r) {
+    (void)ls_bench_place_cores(bench->place, r->ranks, r->threads + 1, &r->crowded);
     r->units = ls_bench_place_cores(bench->place, r->ranks, r->threads, &r->shared);
     if (!facts->memory.own_memory) return;
     r->units = ls_bench_place_gpus(facts->places, r->ranks);
@@ -410,11 +411,11 @@ ls_status ls_bench_links(ls_bench *bench) {
     for (int ranks = 2; ranks <= bench->world_size; ranks++) {
         const ls_bench_result *r = NULL;
         for (int i = 0; i < bench->plan.count && !r; i++)
-            if (bench->result[i].ranks == ranks) r = &bench->result[i];
+            if (bench->plan.row[i].ranks == ranks && bench->plan.row[i].cfg.device_type != LS_DEVICE_TYPE_CUDA)
+                r = &bench->result[i]; // complete on rank 0; that there is one, all know
         if (!r) continue;
         ls_bench_link *link = &bench->link[bench->link_count++];
-        *link = (ls_bench_link){ .ranks = ranks };
-        (void)ls_bench_place_cores(bench->place, ranks, bench->threads, &link->shared);
+        *link = (ls_bench_link){ .ranks = ranks, .shared = r->shared };
         LS_TRY(measure_link(bench, link));
     }
     return LS_SUCCESS;

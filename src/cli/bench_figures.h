@@ -50,6 +50,7 @@ typedef struct {
     int threads;  // of a rank
     double units; // processor cores, or GPUs, that the ranks have together
     int shared;   // fewer than they would use
+    int crowded;  // no core is left for the threads that communicate
     int global_batch, micro_batch, accumulation;
     int64_t updates; // of one measurement
     int64_t parameters;

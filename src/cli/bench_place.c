@@ -5,9 +5,18 @@
 #include <string.h>
 #include "base/cpus.h"
 
+// The kernel's number of its start; where it has none, the host.
+static void name_machine(ls_bench_place *place) {
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (!file || fscanf(file, "%63s", place->machine) != 1)
+        snprintf(place->machine, sizeof place->machine, "%s", place->host);
+    if (file) fclose(file);
+}
+
 void ls_bench_place_look(const char *host, ls_bench_place *place) {
     *place = (ls_bench_place){ .cores_of_cpu = 1 };
     snprintf(place->host, sizeof place->host, "%s", host);
+    name_machine(place);
     ls_cpus cpus;
     ls_cpus_detect(&cpus);
     place->quota = cpus.quota_cpus;
@@ -18,23 +27,14 @@ void ls_bench_place_look(const char *host, ls_bench_place *place) {
         if (CPU_ISSET((size_t)i, &set)) place->mask[i / 8] |= (uint8_t)(1u << i % 8);
 }
 
-static int same_host(const ls_bench_place *a, const ls_bench_place *b) {
-    return strcmp(a->host, b->host) == 0;
-}
-
-static int is_first_of_host(const ls_bench_place *places, int rank) {
-    for (int other = 0; other < rank; other++)
-        if (same_host(&places[other], &places[rank])) return 0;
-    return 1;
-}
-
-// Of the ranks on the host of rank `first`, which is the first there: cores in any of their masks, and how many ranks.
-static double cores_of_host(const ls_bench_place *places, int ranks, int first, int *here) {
+// Of the ranks on the machine of rank `first`, which is the first there: cores in any of their masks, and how many
+// ranks.
+static double cores_of_machine(const ls_bench_place *places, int ranks, int first, int *here) {
     uint8_t mask[LS_BENCH_MASK_BYTES] = { 0 };
     int cpus = 0;
     *here = 0;
     for (int r = first; r < ranks; r++) {
-        if (!same_host(&places[r], &places[first])) continue;
+        if (strcmp(places[r].machine, places[first].machine) != 0) continue;
         for (int i = 0; i < LS_BENCH_MASK_BYTES; i++) mask[i] |= places[r].mask[i];
         ++*here;
     }
@@ -43,13 +43,19 @@ static double cores_of_host(const ls_bench_place *places, int ranks, int first, 
     return quota > 0 && quota < cores ? quota : cores;
 }
 
+static int is_first_of_machine(const ls_bench_place *places, int rank) {
+    for (int other = 0; other < rank; other++)
+        if (strcmp(places[other].machine, places[rank].machine) == 0) return 0;
+    return 1;
+}
+
 double ls_bench_place_cores(const ls_bench_place *places, int ranks, int threads, int *shared) {
     double all = 0;
     *shared = 0;
     for (int r = 0; r < ranks; r++) {
-        if (!is_first_of_host(places, r)) continue;
+        if (!is_first_of_machine(places, r)) continue;
         int here;
-        double cores = cores_of_host(places, ranks, r, &here), wanted = (double)here * threads;
+        double cores = cores_of_machine(places, ranks, r, &here), wanted = (double)here * threads;
         if (cores > 0 && wanted > cores + 0.01) {
             *shared = 1;
             wanted = cores;
@@ -61,7 +67,11 @@ double ls_bench_place_cores(const ls_bench_place *places, int ranks, int threads
 
 int ls_bench_place_hosts(const ls_bench_place *places, int ranks) {
     int hosts = 0;
-    for (int r = 0; r < ranks; r++) hosts += is_first_of_host(places, r);
+    for (int r = 0; r < ranks; r++) {
+        int seen = 0;
+        for (int other = 0; other < r; other++) seen |= strcmp(places[other].host, places[r].host) == 0;
+        hosts += !seen;
+    }
     return hosts;
 }
 

@@ -11,6 +11,7 @@ enum { LS_BENCH_MASK_BYTES = 128 };
 
 typedef struct ls_bench_place { // of one rank; plain data, sent between ranks
     char host[64];
+    char machine[64];                  // what hosts have in common that are one machine: containers, namespaces
     uint8_t mask[LS_BENCH_MASK_BYTES]; // logical processors that it may use; all 0: unknown
     double cores_of_cpu;               // 1, or less where siblings share a core
     double quota;                      // processors that the control group allows; 0: no limit
@@ -18,7 +19,7 @@ typedef struct ls_bench_place { // of one rank; plain data, sent between ranks
 
 void ls_bench_place_look(const char *host, ls_bench_place *place);
 // Of the first `ranks` ranks, with so many threads each: the cores that they can keep busy together, and whether they
-// have more threads than cores on any host.
+// have more threads than cores on any machine.
 double ls_bench_place_cores(const ls_bench_place *places, int ranks, int threads, int *shared);
 int ls_bench_place_hosts(const ls_bench_place *places, int ranks);
 // Different GPUs; a rank whose GPU has no name counts as one of its own.

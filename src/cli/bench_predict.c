@@ -123,6 +123,9 @@ static void explain(const predicting *p, ls_bench_prediction *row) {
     else if (f.spread > LS_BENCH_NOTABLE)
         snprintf(row->remark, sizeof row->remark,
             "%s: the measurements themselves differ by %.0f %% (lowest to highest)", who, 100 * f.spread);
+    else if (r->crowded && row->difference < 0)
+        snprintf(row->remark, sizeof row->remark,
+            "%s: no core is left for the threads that communicate, which take turns with computation", who);
     else
         snprintf(row->remark, sizeof row->remark,
             "%s: neither shared cores nor the loader nor scatter explain it; look at a trace (--trace)", who);

@@ -180,6 +180,10 @@ static void kinds(void **state) {
         [LS_OP_NORM_FORWARD] = LS_BENCH_NORM,
         [LS_OP_NORM_INFERENCE] = LS_BENCH_NORM,
         [LS_OP_NORM_BACKWARD] = LS_BENCH_NORM,
+        [LS_OP_NORM_SUMS] = LS_BENCH_NORM,
+        [LS_OP_NORM_APPLY] = LS_BENCH_NORM,
+        [LS_OP_NORM_BACKWARD_SUMS] = LS_BENCH_NORM,
+        [LS_OP_NORM_BACKWARD_APPLY] = LS_BENCH_NORM,
         [LS_OP_POOL_FORWARD] = LS_BENCH_POOL,
         [LS_OP_POOL_BACKWARD] = LS_BENCH_POOL,
         [LS_OP_RELU_FORWARD] = LS_BENCH_MAP,
@@ -204,10 +208,11 @@ static void kinds(void **state) {
 
 // ---- places ----
 
-#define ON(host_name, ...) \
+#define AT(host_name, machine_name, ...) \
     { \
-        .host = host_name, .cores_of_cpu = 1, .mask = { __VA_ARGS__ } \
+        .host = host_name, .machine = machine_name, .cores_of_cpu = 1, .mask = { __VA_ARGS__ } \
     }
+#define ON(host_name, ...) AT(host_name, host_name, __VA_ARGS__)
 
 static const struct {
     const char *name;
@@ -224,12 +229,14 @@ static const struct {
     { "bound to the same core", { ON("a", 2), ON("a", 2) }, 2, 1, 1, 1, 1 },
     { "two hosts", { ON("a", 3), ON("b", 3), ON("a", 3), ON("b", 3) }, 4, 1, 4, 0, 2 },
     { "one host is short", { ON("a", 1), ON("a", 1), ON("b", 3) }, 3, 1, 2, 1, 2 },
+    { "two hosts on one machine", { AT("a", "m", 3), AT("b", "m", 3), AT("a", "m", 3) }, 3, 1, 2, 1, 2 },
     { "siblings share cores",
-        { { .host = "a", .cores_of_cpu = 0.5, .mask = { 15 } }, { .host = "a", .cores_of_cpu = 0.5, .mask = { 15 } } },
+        { { .machine = "a", .cores_of_cpu = 0.5, .mask = { 15 } },
+            { .machine = "a", .cores_of_cpu = 0.5, .mask = { 15 } } },
         2, 2, 2, 1, 1 },
     { "a quota",
-        { { .host = "a", .cores_of_cpu = 1, .quota = 1.5, .mask = { 15 } },
-            { .host = "a", .cores_of_cpu = 1, .quota = 1.5, .mask = { 15 } } },
+        { { .machine = "a", .cores_of_cpu = 1, .quota = 1.5, .mask = { 15 } },
+            { .machine = "a", .cores_of_cpu = 1, .quota = 1.5, .mask = { 15 } } },
         2, 1, 1.5, 1, 1 },
     { "mask unknown", { ON("a", 0), ON("a", 0) }, 2, 4, 8, 0, 1 },
 };
