@@ -4,7 +4,8 @@
 #include <string.h>
 #include "base/clock.h"
 
-enum { SIZE = 1024, SIZE_REF = 128, SIZE_GPU = 8192, BURST = 4 };
+enum { SIZE_FIRST = 128, SIZE = 1024, SIZE_GPU = 8192, BURST = 4 };
+static const double LONGEST_SECONDS = 0.2;       // of one product
 static const ls_nchw LARGE = { 64, 64, 64, 64 }; // 64 MiB of fp32
 enum { SRC, WEIGHT, DST, WORKSPACE, BUFFERS };
 
@@ -44,9 +45,8 @@ static ls_status fill(ls_bench_peak *peak, ls_nchw shape, const ls_param_shape *
     return LS_SUCCESS;
 }
 
-static ls_status plan(ls_bench_peak *peak, ls_dtype storage) {
+static ls_status plan(ls_bench_peak *peak, ls_dtype storage, int size) {
     const ls_device_api *api = peak->device->api;
-    int size = strcmp(api->name, "ref") == 0 ? SIZE_REF : api->memory ? SIZE_GPU : SIZE;
     ls_nchw shape = { size, size, 1, 1 };
     ls_param_shape weight = { .kind = LS_PARAM_LINEAR, .dim = { size, size, 1, 1 }, .groups = 1 };
     ls_op_desc desc = { .op = LS_OP_LINEAR_FORWARD,
@@ -54,35 +54,12 @@ static ls_status plan(ls_bench_peak *peak, ls_dtype storage) {
         .attr.linear = { .src = shape, .out_features = size, .has_bias = 0, .storage = storage } };
     size_t activation = api->activation_bytes(peak->device, shape, storage);
     size_t weights = api->param_elements(peak->device, &weight) * ls_dtype_bytes(storage);
-    LS_TRY(api->queue_new(peak->device, "matmul peak", &peak->queue));
     LS_TRY(new_buffer(peak, SRC, activation, "matmul peak: source", &peak->args[LS_LINEAR_FORWARD_SRC]));
     LS_TRY(new_buffer(peak, WEIGHT, weights, "matmul peak: weight", &peak->args[LS_LINEAR_FORWARD_WEIGHT]));
     LS_TRY(new_buffer(peak, DST, activation, "matmul peak: result", &peak->args[LS_LINEAR_FORWARD_DST]));
     LS_TRY(api->plan_new(peak->device, &desc, &peak->plan));
     LS_TRY(new_buffer(peak, WORKSPACE, peak->plan->workspace_bytes, "matmul peak: workspace", &peak->workspace));
     return fill(peak, shape, &weight, storage);
-}
-
-ls_status ls_bench_peak_new(ls_device *device, ls_dtype storage, ls_bench_peak **out) {
-    ls_bench_peak *peak = calloc(1, sizeof *peak);
-    if (!peak) return ls_fail(LS_DEVICE, "matmul peak: out of host memory");
-    peak->device = device;
-    ls_status status = plan(peak, storage);
-    if (ls_failed(status)) {
-        ls_bench_peak_free(peak);
-        return status;
-    }
-    *out = peak;
-    return LS_SUCCESS;
-}
-
-void ls_bench_peak_free(ls_bench_peak *peak) {
-    if (!peak) return;
-    if (peak->plan) peak->device->api->plan_free(peak->plan);
-    for (int i = 0; i < BUFFERS; i++)
-        if (peak->slab[i]) peak->device->api->slab_free(peak->slab[i]);
-    if (peak->queue) peak->device->api->queue_free(peak->queue);
-    free(peak);
 }
 
 // Runs of the plan a second.
@@ -101,6 +78,56 @@ static ls_status rate_of(ls_bench_peak *peak, const ls_plan *plan, const ls_buff
     }
     *rate = (double)runs / elapsed;
     return LS_SUCCESS;
+}
+
+static void drop_plan(ls_bench_peak *peak) {
+    const ls_device_api *api = peak->device->api;
+    if (peak->plan) api->plan_free(peak->plan);
+    peak->plan = NULL;
+    for (int i = 0; i < BUFFERS; i++) {
+        if (peak->slab[i]) api->slab_free(peak->slab[i]);
+        peak->slab[i] = NULL;
+    }
+    peak->workspace = (ls_buffer){ 0 };
+}
+
+// The largest product that does not take too long: of the plain loops of ref, and of an emulated GPU, a small one.
+static ls_status choose_size(ls_bench_peak *peak, ls_dtype storage) {
+    const ls_device_api *api = peak->device->api;
+    const int largest = api->memory ? SIZE_GPU : SIZE;
+    LS_TRY(api->queue_new(peak->device, "matmul peak", &peak->queue));
+    for (int size = SIZE_FIRST;; size *= 2) {
+        LS_TRY(plan(peak, storage, size));
+        if (size == largest) return LS_SUCCESS;
+        double start = ls_clock_seconds();
+        for (int run = 0; run < 2; run++) { // the first one wakes threads up
+            if (run == 1) start = ls_clock_seconds();
+            ls_plan_run(peak->plan, peak->args, peak->workspace, peak->queue);
+            LS_TRY(api->queue_sync(peak->queue));
+        }
+        if ((ls_clock_seconds() - start) * 8 > LONGEST_SECONDS) return LS_SUCCESS;
+        drop_plan(peak);
+    }
+}
+
+ls_status ls_bench_peak_new(ls_device *device, ls_dtype storage, ls_bench_peak **out) {
+    ls_bench_peak *peak = calloc(1, sizeof *peak);
+    if (!peak) return ls_fail(LS_DEVICE, "matmul peak: out of host memory");
+    peak->device = device;
+    ls_status status = choose_size(peak, storage);
+    if (ls_failed(status)) {
+        ls_bench_peak_free(peak);
+        return status;
+    }
+    *out = peak;
+    return LS_SUCCESS;
+}
+
+void ls_bench_peak_free(ls_bench_peak *peak) {
+    if (!peak) return;
+    drop_plan(peak);
+    if (peak->queue) peak->device->api->queue_free(peak->queue);
+    free(peak);
 }
 
 ls_status ls_bench_peak_measure(ls_bench_peak *peak, double seconds, double *gflops) {

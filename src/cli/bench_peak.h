@@ -7,8 +7,8 @@
 
 typedef struct ls_bench_peak ls_bench_peak;
 
-// A linear layer of 1024 inputs and outputs on a batch of 1024 (ref: 128, its plain loops would take seconds; a GPU:
-// 8192), on a queue of its own. device: borrowed until free.
+// A linear layer of 1024 inputs and outputs on a batch of 1024 (a GPU: 8192; less where that would take seconds), on a
+// queue of its own. device: borrowed until free.
 LS_CHECKED ls_status ls_bench_peak_new(ls_device *device, ls_dtype storage, ls_bench_peak **out);
 void ls_bench_peak_free(ls_bench_peak *peak); // NULL is allowed
 // GFLOP/s over about `seconds`.

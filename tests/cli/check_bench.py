@@ -70,6 +70,20 @@ for row, a in zip(rows, arrangements):
         if text not in line:
             differ(f"{name}, line of the table", repr(line), text)
 
+for p in findings["predictions"]:
+    name = f"prediction of {p['ranks']} ranks, {p['scaling']}"
+    base = next(a for a in arrangements if a["arrangement"] == p["over"])
+    share = p["ranks"] if p["scaling"] == "strong" else 1
+    if not close(p["efficiency"], base["update_seconds"] / share / p["update_seconds"], 1e-9):
+        differ(f"{name}, efficiency", p["efficiency"], base["update_seconds"] / share / p["update_seconds"])
+    if not 0 < p["efficiency"] < 10 or not 0 < p["efficiency_ring"] < 10 or not 0 < p["efficiency_tree"] < 10:
+        differ(f"{name}, efficiencies", p, "between 0 and 10")
+    measured = next((a for a in arrangements if a["arrangement"] == p.get("arrangement")), None)
+    if measured and not close(p["difference"], measured["efficiency"] / p["efficiency"] - 1, 1e-9):
+        differ(f"{name}, difference", p["difference"], measured["efficiency"] / p["efficiency"] - 1)
+    if measured and ("remark" in p) != (abs(p["difference"]) > 0.15):
+        differ(f"{name}, remark", p.get("remark"), f"one for a difference of {p['difference']}")
+
 
 # every element closed, nothing fetched from elsewhere
 class Page(HTMLParser):

@@ -29,6 +29,9 @@ check "two ranks: every figure is a number" "$(grep -cE 'nan|inf' out/bench.csv)
 check "two ranks: speed-up is over the first" "$(column out/bench.csv speed_up | cut -d' ' -f1)" 1
 check "two ranks: what is summed over ranks" "$(column out/bench.csv reduced_bytes_per_update)" "0 5056 5056 "
 check "two ranks: computation alone was measured" "$(column out/bench.csv update_seconds_without_communication | wc -w)" 2
+check "two ranks: predictions of strong (2 to 32) and weak scaling (2 to 1024)" "$(grep -c '"efficiency_ring":' out/bench.json)" 15
+check "two ranks: predictions of what was measured" "$(column out/bench.csv predicted_efficiency | wc -w)" 2
+check "two ranks: the page has the chart and the tables" "$(grep -c '<svg \|<table>' out/bench.html)" 7
 check "two ranks: no run was made" "$(ls -d runs out 2>/dev/null)" out
 consistent "two ranks" out two.txt
 
@@ -39,6 +42,20 @@ check "four ranks: micro-batches" "$(column four/bench.csv micro_batch)" "8 32 1
 check "four ranks: efficiency is over one rank, speed-up over the first row" \
     "$(column four/bench.csv efficiency | cut -d' ' -f2) $(column four/bench.csv speed_up | cut -d' ' -f1)" "1 1"
 consistent "four ranks" four four.txt
+
+plugin=${train%/*}/emulated/lockstep_cuda.so
+
+if [ -e "$plugin" ]; then
+    MPI_FLAGS="-x LOCKSTEP_CUDA_PLUGIN=$plugin -x LOCKSTEP_EMULATION=devices=2" ranks 2 100 "$train" bench tiny.ini --seconds 0.1 \
+        --repeats 1 --sweep device.type=cpu,cuda --quiet --run-dir gpus >gpus.txt 2>&1
+    check "CPU and GPUs: exit" $? 0
+    check "CPU and GPUs: arrangements" "$(names gpus)" "cpu x 1;cpu x 2;cuda x 1;cuda x 2;"
+    check "CPU and GPUs: cores and GPUs" "$(column gpus/bench.csv units)" "1 2 1 2 "
+    check "CPU and GPUs: the GPUs' links are not predicted" "$(column gpus/bench.csv predicted_efficiency | wc -w)" 1
+    consistent "CPU and GPUs" gpus gpus.txt
+else
+    echo "skipped: CPU and GPUs: no emulated CUDA device was built"
+fi
 
 refused "a batch that does not divide" 2 "arrangement cpu x 2 micro_batch=32: " \
     ranks 2 20 "$train" bench tiny.ini --sweep micro_batch=16,32 --run-dir none
