@@ -251,8 +251,7 @@ static const struct {
         "cudnnGetVersion", RETURNS_SIZE, OF_LIBRARY, 90800 },
     [LS_CUDA_CUBLASLT] = { "cuBLASLt", "required", "libcublasLt.so", LS_CUDA_BUILD_RUNTIME / 1000, { 14, 13, 12, 11 },
         "cublasLtGetVersion", RETURNS_SIZE, OF_LIBRARY, LS_CUDA_BUILD_RUNTIME / 1000 * 10000 },
-    [LS_CUDA_NCCL] = { "NCCL", "several GPUs", "libnccl.so", 2, { 0 }, "ncclGetVersion", FILLS_INT, OF_LIBRARY,
-        LS_CUDA_BUILD_NCCL },
+    [LS_CUDA_NCCL] = { "NCCL", "several GPUs", "libnccl.so", 2, { 0 }, "ncclGetVersion", FILLS_INT, OF_LIBRARY, 21800 },
     [LS_CUDA_NVML] = { "NVML", "optional", "libnvidia-ml.so", 1, { 0 }, "nvmlSystemGetNVMLVersion", FILLS_TEXT,
         OF_LIBRARY, 0 },
 };

@@ -28,6 +28,8 @@ TRAIN = "src/train"
 LIMIT_S = 240  # of a test program; far above what it takes
 
 OPERATORS, SEAM, QUEUES, TRAINING = "test_device_cuda_operators", "test_device_cuda_seam", "test_device_cuda_queues", "test_train_cuda"
+COLLECTIVE, COLLECTIVE_FAULTS, THREADS = "test_device_cuda_collective", "test_device_cuda_collective_faults", "test_device_cuda_threads"
+EMULATION = "tests/emulation"
 
 
 @dataclasses.dataclass
@@ -73,6 +75,33 @@ FAULTS = [
     Fault("an export does not wait for the queues", f"{CUDA}/layout.c",
           "        cudaError_t rc = cudaDeviceSynchronize();\n        if (rc == cudaSuccess) rc = cudaMemcpy(laid_out",
           "        cudaError_t rc = cudaSuccess;\n        if (rc == cudaSuccess) rc = cudaMemcpy(laid_out", (QUEUES,)),
+
+    # ---- collectives and threads
+    Fault("a thread does not say which GPU it means", f"{CUDA}/cuda.h", "return cudaSetDevice(device->index);",
+          "(void)device;\n    return cudaSuccess;", (COLLECTIVE,)),
+    Fault("a collective is not counted", f"{CUDA}/collective.c",
+          "    ls_cuda_count_collective((uint64_t *)(void *)collective->progress->address, tag, queue->stream);\n", "",
+          (COLLECTIVE, COLLECTIVE_FAULTS)),
+    Fault("a collective's tag is off by one", f"{KERNELS}/collective.cu", "static_cast<int64_t>(tag) + 1) & most",
+          "static_cast<int64_t>(tag)) & most", (COLLECTIVE, COLLECTIVE_FAULTS)),
+    Fault("maxima are sums", f"{EMULATION}/peers.cc", "op == LS_COLLECT_MAX, tag", "op == LS_COLLECT_MAX && false, tag", (COLLECTIVE,)),
+    Fault("ranks are summed last first", f"{EMULATION}/ranks.cc",
+          """memcpy(sum.data(), g_->data(0, number_), bytes());
+        for (int r = 1; r < g_->world_size; r++) add_to""",
+          """memcpy(sum.data(), g_->data(g_->world_size - 1, number_), bytes());
+        for (int r = g_->world_size - 2; r >= 0; r--) add_to""", (COLLECTIVE,)),
+    Fault("a rank's elements are taken before their turn", f"{EMULATION}/ranks.cc", "if (state_ == TURN && !arrive()) return false;",
+          "if (state_ == TURN) arrive();", (COLLECTIVE, COLLECTIVE_FAULTS)),
+    Fault("a rank does not wait for the last one", f"{EMULATION}/ranks.cc",
+          "for (int r = 0; r < g_->world_size; r++) all = all && has_arrived(r);",
+          "for (int r = 0; r + 1 < g_->world_size; r++) all = all && has_arrived(r);", (COLLECTIVE,)),
+    Fault("nobody drives the streams of a host that is elsewhere", f"{EMULATION}/ranks.cc",
+          "if (!g->stop && g->alive > 0 && world_is_idle()) run_what_can();", "", (COLLECTIVE, COLLECTIVE_FAULTS)),
+    Fault("recordings do not count their collectives", f"{EMULATION}/ranks.cc", "{ g->recorded++; }", "{ g->recorded += 0; }",
+          (COLLECTIVE_FAULTS,)),
+    Fault("the host waits for peers with the door closed", f"{EMULATION}/streams.cc", "        leave_world_for(nap_s);\n", "",
+          (COLLECTIVE, THREADS),
+          "the driver thread is kept out, but the host that waits runs everything itself: only slower for other threads"),
 
     # ---- recordings
     Fault("a recording is launched with another slot's buffers", f"{TRAIN}/recorder.c",
