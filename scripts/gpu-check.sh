@@ -7,6 +7,7 @@
 #   tests      the operator suite, queues, recordings and whole training, on the card instead of the emulation
 #   graphs     recorded updates against eager ones, ring against resident data: the same weights bit for bit
 #   accuracy   lenet on Fashion-MNIST in fp32, bf16 and fp16: as accurate as on the cpu
+#   ranks      two ranks on this card, summed by NCCL and by MPI: as one rank bit for bit, recorded and eager; 20 starts and ends; bench
 #   profile    time from start to the first update; how long the host waits for the device in an update
 #   layers     every instruction of the shipped networks beside the card's measured limits
 #   peers      training throughput beside PyTorch (eager, compiled, recorded), where python3 has it
@@ -21,7 +22,7 @@ readonly root=$PWD build=$PWD/build/gpu
 readonly results=$build/results
 PATH=$PATH:/usr/local/cuda/bin # nvcc and compute-sanitizer, where the system does not name them
 python=${PYTHON:-python3}
-[ $# -gt 0 ] || set -- build tests graphs accuracy profile layers peers sanitizer
+[ $# -gt 0 ] || set -- build tests graphs accuracy ranks profile layers peers sanitizer
 mkdir -p "$results"
 bad=0
 
@@ -72,6 +73,10 @@ unpack_carried() {
   export PATH=$PATH:$DEPS/usr/bin PKG_CONFIG_SYSROOT_DIR=$DEPS
   export PKG_CONFIG_PATH=$DEPS/usr/lib/x86_64-linux-gnu/pkgconfig:$DEPS/usr/share/pkgconfig
   export LD_LIBRARY_PATH=$DEPS/usr/lib/x86_64-linux-gnu:$DEPS/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  [ "$(command -v mpirun.openmpi)" = "$DEPS/usr/bin/mpirun.openmpi" ] || return 0
+  # Open MPI away from its place; it opens all its plugins, and some lack their fabric's library; it asks for ssh even on one host
+  export OPAL_PREFIX=$DEPS/usr PMIX_INSTALL_PREFIX=$DEPS/usr/lib/x86_64-linux-gnu/pmix2 OMPI_MCA_mca_base_component_show_load_errors=0
+  command -v ssh >/dev/null || export OMPI_MCA_plm_rsh_agent=true
 }
 
 # cuDNN and cuBLASLt of Python packages, as one folder of links: include/ and lib/.
@@ -94,13 +99,13 @@ PY
 }
 
 part_build() {
-  local mpi=OFF capability
-  command -v mpicc >/dev/null && mpi=ON
+  local mpi=OFF capability compiler
+  compiler=$(command -v mpicc.openmpi || command -v mpicc) && mpi=ON
   nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv,noheader 2>/dev/null
   capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .)
   link_python_toolkit || return 1
   try build configure 120 cmake -S . -B "$build" -G Ninja -Wno-dev -DCMAKE_BUILD_TYPE=Release -DLOCKSTEP_CUDA=on \
-    -DLOCKSTEP_MPI=$mpi -DLOCKSTEP_CUDA_ARCHITECTURES="${capability:-90}" \
+    -DLOCKSTEP_MPI=$mpi ${compiler:+-DMPI_C_COMPILER="$compiler"} -DLOCKSTEP_CUDA_ARCHITECTURES="${capability:-90}" \
     -DCMAKE_PREFIX_PATH="$build/deps/usr;$build/toolkit" || return 1
   try build compile 590 cmake --build "$build" || return 1
   try build devices 60 "$build/bin/train" devices --json
@@ -206,6 +211,79 @@ part_accuracy() {
   done
 }
 
+# --- several ranks on this one card. NCCL refuses that, unless the ranks look like different hosts: NCCL_HOSTID.
+
+# launch N COMMAND...
+launch() {
+  local n=$1 root_too=()
+  shift
+  [ "$(id -u)" != 0 ] || root_too=(--allow-run-as-root)
+  # shellcheck disable=SC2016 # the rank's own shell expands it
+  LOCKSTEP_NCCL_SHARED_GPU=1 NCCL_NET=Socket NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=lo NCCL_MAX_CTAS=2 \
+    timeout -k 5 "${LAUNCH_LIMIT:-120}" mpirun.openmpi "${root_too[@]}" -quiet --oversubscribe --bind-to none -np "$n" \
+    sh -c 'NCCL_HOSTID=lockstep-$OMPI_COMM_WORLD_RANK exec "$@"' sh "$@"
+}
+
+# ranks_hash NAME N OPTIONS...: the weights' hash after a short run of N ranks into $hash; an item says when it fails.
+ranks_hash() {
+  local name=ranks-$1 n=$2
+  shift 2
+  rm -rf "$results/runs/$name"
+  hash=
+  launch "$n" "$build/bin/train" configs/bench-cpu.ini --quiet --run-dir "$results/runs/$name" --set device.type=cuda \
+    --set device.share=true "${short[@]}" --set train.micro_batch=8 "$@" >"$results/$name.log" 2>&1 &&
+    hash=$(value "$results/runs/$name/summary.json" weights_hash) && return
+  item ranks "$name" failed "exit $?; $(tail -n 1 "$results/$name.log" | cut -c1-300)"
+  return 1
+}
+
+# compare_hash NAME OF EXPECTED: $hash against another run's
+compare_hash() {
+  if [ "$hash" = "$3" ]; then
+    item ranks "$1" ok "weights $hash, as $2"
+  else
+    item ranks "$1" failed "weights $hash, but $2 has $3"
+  fi
+}
+
+part_ranks() {
+  local model network one eager run good=0
+  command -v mpirun.openmpi >/dev/null || {
+    item ranks "two ranks" skipped "no Open MPI launcher (mpirun.openmpi)"
+    return
+  }
+  for model in ${RANKS_MODELS:-lenet resnet20}; do
+    network=(--set model.file="models/$model.ini" --set "data.shape=$(shape "$model")")
+    ranks_hash "$model-one" 1 "${network[@]}" --set run.deterministic=true || continue
+    one=$hash
+    ranks_hash "$model-nccl" 2 "${network[@]}" --set run.deterministic=true --set dist.backend=nccl &&
+      compare_hash "$model, ordered, summed by NCCL" "one rank" "$one"
+    ranks_hash "$model-mpi" 2 "${network[@]}" --set run.deterministic=true --set dist.backend=mpi &&
+      compare_hash "$model, ordered, summed by MPI" "one rank" "$one"
+    ranks_hash "$model-eager" 2 "${network[@]}" --set dist.backend=nccl --set device.graphs=false || continue
+    eager=$hash
+    ranks_hash "$model-recorded" 2 "${network[@]}" --set dist.backend=nccl --set device.graphs=true &&
+      compare_hash "$model, NCCL inside the recording" "without recording" "$eager"
+    ranks_hash "$model-fast-mpi" 2 "${network[@]}" --set dist.backend=mpi &&
+      compare_hash "$model, two terms added by MPI" "NCCL" "$eager"
+  done
+  network=(--set model.file=models/lenet.ini --set "data.shape=$(shape lenet)")
+  for run in $(seq 1 "${RANKS_STARTS:-20}"); do
+    LAUNCH_LIMIT=60 ranks_hash start 2 "${network[@]}" --set dist.backend=nccl --set device.graphs=true || break
+    good=$run
+  done
+  [ "$good" != "${RANKS_STARTS:-20}" ] || item ranks "starts and ends with recordings" ok "$good of $good"
+  mkdir -p "$results/ranks-bench"
+  if LAUNCH_LIMIT=280 launch 2 "$build/bin/train" bench configs/bench-cpu.ini --sweep ranks=1,2 --seconds 1 --repeats 3 \
+    --run-dir "$results/ranks-bench" --set device.type=cuda --set device.share=true --set dist.backend=nccl "${network[@]}" \
+    --set train.global_batch="${RANKS_BATCH:-128}" >"$results/ranks-bench.log" 2>&1; then
+    item ranks "bench, 1 and 2 ranks" ok "below"
+    cat "$results/ranks-bench.log"
+  else
+    item ranks "bench, 1 and 2 ranks" failed "exit $?; $(tail -n 1 "$results/ranks-bench.log" | cut -c1-300)"
+  fi
+}
+
 # --- measurements
 
 part_profile() {
@@ -255,7 +333,7 @@ if [ "$*" != build ] && [ -z "${LOCKSTEP_CUDA_PLUGIN:-}" ] && ! nvidia-smi -L 2>
 fi
 for part in "$@"; do
   case $part in
-  build | tests | sanitizer | graphs | accuracy | profile | layers | peers)
+  build | tests | sanitizer | graphs | accuracy | ranks | profile | layers | peers)
     started=$SECONDS
     "part_$part"
     printf -- '-- %s: %d s\n' "$part" $((SECONDS - started))

@@ -32,7 +32,7 @@ struct shared_rank {
     std::atomic<uint32_t> joined, closed;
     std::atomic<uint64_t> given; // when it closed
     int32_t version, world_size;
-    char gpu[24];
+    char gpu[24], host[32]; // host: NCCL_HOSTID
     struct {
         std::atomic<uint64_t> arrived; // number of the collective in this slot
         description what;
@@ -264,7 +264,7 @@ static std::string compare(const group &g) {
             if (a->version != b->version)
                 snprintf(text, sizeof text, "Mismatched NCCL version detected : rank %d %d rank %d %d", s, a->version, r,
                     b->version);
-            else if (strcmp(a->gpu, b->gpu) == 0)
+            else if (strcmp(a->gpu, b->gpu) == 0 && strcmp(a->host, b->host) == 0)
                 snprintf(text, sizeof text, "Duplicate GPU detected : rank %d and rank %d both on CUDA device %s", s, r,
                     a->gpu);
         }
@@ -287,6 +287,8 @@ static std::string meet(const uint8_t id[ID_BYTES], double timeout_s, bool *time
     int device = 0;
     (void)cudaGetDevice(&device);
     if (cudaDeviceGetPCIBusId(mine->gpu, sizeof mine->gpu, device) != cudaSuccess) return "no device";
+    const char *host = getenv("NCCL_HOSTID");
+    snprintf(mine->host, sizeof mine->host, "%s", host ? host : "");
     mine->version = library_version();
     mine->joined.store(1, std::memory_order_release);
     double until = seconds_now() + timeout_s;
