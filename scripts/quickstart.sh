@@ -63,7 +63,13 @@ if [ -n "$quota" ] && [ "$quota" -lt "$ranks" ]; then ranks=$quota; fi
 if [ "$ranks" -gt 4 ]; then ranks=4; fi
 if [ "$ranks" -lt 1 ]; then ranks=1; fi
 
-step "training: $cores core(s) may be used here${quota:+, with a quota of $quota}: $ranks rank(s)"
+# GPUs take one rank each.
+devices=$(./train devices --json)
+gpus=0
+case $devices in *'"auto":{"device":"cuda"'*) gpus=$(grep -o '"type":"cuda"' <<<"$devices" | wc -l) ;; esac
+if [ "$gpus" -gt 0 ]; then ranks=$gpus; fi
+
+step "training: $cores core(s) may be used here${quota:+, with a quota of $quota}, $gpus GPU(s): $ranks rank(s)"
 command=(./train configs/fashion-mnist.ini "$@")
 if [ "$ranks" -gt 1 ]; then
   command=(mpirun -np "$ranks" "${command[@]}")
