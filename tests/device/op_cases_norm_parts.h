@@ -20,10 +20,10 @@ static inline void norm_apply_case(const char *name, ls_norm_attr a, int again, 
     norm_variant(variant, again ? " again" : "", &a);
     op_case *c = case_new(LS_OP_NORM_APPLY, a.storage, name, variant);
     c->desc.attr.norm = a;
-    case_activation(c, LS_NORM_APPLY_SRC, USE_IN, a.shape, 0);
-    if (a.residual) case_activation(c, LS_NORM_APPLY_RESIDUAL, USE_IN, a.shape, 0);
-    fill_uniform(c, case_vector(c, LS_NORM_APPLY_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
-    case_vector(c, LS_NORM_APPLY_BETA, USE_IN, a.shape.c, 0);
+    case_activation(c, LS_NORM_FORWARD_SRC, USE_IN, a.shape, 0);
+    if (a.residual) case_activation(c, LS_NORM_FORWARD_RESIDUAL, USE_IN, a.shape, 0);
+    fill_uniform(c, case_vector(c, LS_NORM_FORWARD_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
+    case_vector(c, LS_NORM_FORWARD_BETA, USE_IN, a.shape.c, 0);
     double *sums = case_sums(c, LS_NORM_APPLY_SUMS, USE_IN, a.shape.c, 0)->host;
     double count = PARTS_RANKS * (double)a.shape.n * a.shape.h * a.shape.w;
     for (int k = 0; k < a.shape.c; k++) { // of a mean within 1, a variance around 1
@@ -33,11 +33,11 @@ static inline void norm_apply_case(const char *name, ls_norm_attr a, int again, 
     }
     sums[2 * a.shape.c] = count;
     double tolerance = norm_tolerance(1);
-    case_param(c, LS_NORM_APPLY_SAVED, ARG_SAVED, USE_OUT, vector_shape(a.shape.c), tolerance);
-    if (!again) case_vector(c, LS_NORM_APPLY_SUM_MEAN, USE_UPDATE, a.shape.c, tolerance);
-    if (!again) case_vector(c, LS_NORM_APPLY_SUM_VAR, USE_UPDATE, a.shape.c, tolerance);
-    case_activation(c, LS_NORM_APPLY_DST, USE_OUT, a.pool_kernel ? a.pooled : a.shape, tolerance);
-    if (a.pool_kernel) case_set(c, LS_NORM_APPLY_INDEX, ARG_INDEX, USE_OUT, 1, 1);
+    case_param(c, LS_NORM_FORWARD_SAVED, ARG_SAVED, USE_OUT, vector_shape(a.shape.c), tolerance);
+    if (!again) case_vector(c, LS_NORM_FORWARD_SUM_MEAN, USE_UPDATE, a.shape.c, tolerance);
+    if (!again) case_vector(c, LS_NORM_FORWARD_SUM_VAR, USE_UPDATE, a.shape.c, tolerance);
+    case_activation(c, LS_NORM_FORWARD_DST, USE_OUT, a.pool_kernel ? a.pooled : a.shape, tolerance);
+    if (a.pool_kernel) case_set(c, LS_NORM_FORWARD_INDEX, ARG_INDEX, USE_OUT, 1, 1);
     visit_and_free(visit, context, c);
 }
 
@@ -47,43 +47,37 @@ static inline double norm_windows(const ls_norm_attr *a) {
     return steps * steps;
 }
 
-// The four arguments that both halves have in the same places, and the statistics. A pooling's index is made by a
+// What both halves read. A pooling's index is made by a
 // forward run: op_harness.h.
-static inline void norm_backward_inputs(op_case *c, int saved_at, int index_at) {
+static inline void norm_backward_inputs(op_case *c) {
     const ls_norm_attr *a = &c->desc.attr.norm;
     ls_nchw dst_shape = a->pool_kernel ? a->pooled : a->shape;
-    op_arg *src = case_activation(c, LS_NORM_BACKWARD_SUMS_SRC, USE_IN, a->shape, 0);
+    op_arg *src = case_activation(c, LS_NORM_BACKWARD_SRC, USE_IN, a->shape, 0);
     a->pool_kernel ? fill_steps(c, src) : fill_spread(c, src);
     if (a->relu && !a->pool_kernel) {
-        op_arg *dst = case_activation(c, LS_NORM_BACKWARD_SUMS_DST, USE_IN, a->shape, 0);
+        op_arg *dst = case_activation(c, LS_NORM_BACKWARD_DST, USE_IN, a->shape, 0);
         float *values = dst->host; // as a ReLU leaves them: exact zeros and positive values
         for (size_t i = 0; i < dst->count; i++) values[i] = values[i] > 0 ? values[i] : 0;
     }
-    case_activation(c, LS_NORM_BACKWARD_SUMS_GRAD_DST, USE_IN, dst_shape, 0);
-    if (a->two_grads) case_activation(c, LS_NORM_BACKWARD_SUMS_GRAD_DST2, USE_IN, dst_shape, 0);
-    float *saved = case_param(c, saved_at, ARG_SAVED, USE_IN, vector_shape(a->shape.c), 0)->host;
+    case_activation(c, LS_NORM_BACKWARD_GRAD_DST, USE_IN, dst_shape, 0);
+    if (a->two_grads) case_activation(c, LS_NORM_BACKWARD_GRAD_DST2, USE_IN, dst_shape, 0);
+    float *saved = case_param(c, LS_NORM_BACKWARD_SAVED, ARG_SAVED, USE_IN, vector_shape(a->shape.c), 0)->host;
     for (int k = 0; k < a->shape.c; k++) saved[a->shape.c + k] = 0.9F + 0.2F * saved[a->shape.c + k];
     if (!a->pool_kernel) return;
-    case_set(c, index_at, ARG_INDEX, USE_OUT, 1, 1);
+    case_set(c, LS_NORM_BACKWARD_INDEX, ARG_INDEX, USE_OUT, 1, 1);
     c->pool_src = case_memory(src->count * sizeof(float));
     for (size_t i = 0; i < src->count; i++) c->pool_src[i] = floorf(4 * case_random(c)) / 4;
 }
-_Static_assert((int)LS_NORM_BACKWARD_SUMS_SRC == (int)LS_NORM_BACKWARD_APPLY_SRC &&
-                   (int)LS_NORM_BACKWARD_SUMS_DST == (int)LS_NORM_BACKWARD_APPLY_DST &&
-                   (int)LS_NORM_BACKWARD_SUMS_GRAD_DST == (int)LS_NORM_BACKWARD_APPLY_GRAD_DST &&
-                   (int)LS_NORM_BACKWARD_SUMS_GRAD_DST2 == (int)LS_NORM_BACKWARD_APPLY_GRAD_DST2,
-    "the halves of the backward pass begin with the same arguments");
-
 static inline void norm_backward_sums_case(const char *name, ls_norm_attr a, case_visit *visit, void *context) {
     char variant[64];
     norm_variant(variant, "", &a);
     op_case *c = case_new(LS_OP_NORM_BACKWARD_SUMS, a.storage, name, variant);
     c->desc.attr.norm = a;
-    norm_backward_inputs(c, LS_NORM_BACKWARD_SUMS_SAVED, LS_NORM_BACKWARD_SUMS_INDEX);
+    norm_backward_inputs(c);
     // terms are up to 2 (two gradients) times 2.9 (normalised values)
     double terms = (double)a.shape.n * a.shape.h * a.shape.w + 1, windows = norm_windows(&a);
-    case_vector(c, LS_NORM_BACKWARD_SUMS_GRAD_GAMMA, USE_UPDATE, a.shape.c, 6 * windows * sum_tolerance(terms));
-    case_vector(c, LS_NORM_BACKWARD_SUMS_GRAD_BETA, USE_UPDATE, a.shape.c, 2 * windows * sum_tolerance(terms));
+    case_vector(c, LS_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, a.shape.c, 6 * windows * sum_tolerance(terms));
+    case_vector(c, LS_NORM_BACKWARD_GRAD_BETA, USE_UPDATE, a.shape.c, 2 * windows * sum_tolerance(terms));
     case_sums(c, LS_NORM_BACKWARD_SUMS_SUMS, USE_OUT, a.shape.c, 6 * windows * sum_tolerance(terms));
     visit_and_free(visit, context, c);
 }
@@ -93,15 +87,14 @@ static inline void norm_backward_apply_case(const char *name, ls_norm_attr a, ca
     norm_variant(variant, "", &a);
     op_case *c = case_new(LS_OP_NORM_BACKWARD_APPLY, a.storage, name, variant);
     c->desc.attr.norm = a;
-    norm_backward_inputs(c, LS_NORM_BACKWARD_APPLY_SAVED, LS_NORM_BACKWARD_APPLY_INDEX);
-    fill_uniform(c, case_vector(c, LS_NORM_BACKWARD_APPLY_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
+    norm_backward_inputs(c);
+    fill_uniform(c, case_vector(c, LS_NORM_BACKWARD_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
     double *sums = case_sums(c, LS_NORM_BACKWARD_APPLY_SUMS, USE_IN, a.shape.c, 0)->host;
     double count = PARTS_RANKS * (double)a.shape.n * a.shape.h * a.shape.w;
     for (int k = 0; k < 2 * a.shape.c; k++) sums[k] = (double)case_random(c) * count;
     sums[2 * a.shape.c] = count;
-    case_activation(c, LS_NORM_BACKWARD_APPLY_GRAD_SRC, USE_OUT, a.shape, 2 * norm_windows(&a) * norm_tolerance(1));
-    if (a.residual)
-        case_activation(c, LS_NORM_BACKWARD_APPLY_GRAD_RESIDUAL, USE_OUT, a.shape, norm_windows(&a) * EPS32);
+    case_activation(c, LS_NORM_BACKWARD_GRAD_SRC, USE_OUT, a.shape, 2 * norm_windows(&a) * norm_tolerance(1));
+    if (a.residual) case_activation(c, LS_NORM_BACKWARD_GRAD_RESIDUAL, USE_OUT, a.shape, norm_windows(&a) * EPS32);
     visit_and_free(visit, context, c);
 }
 

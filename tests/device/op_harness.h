@@ -242,23 +242,8 @@ static inline ls_status put_pool_index(op_run *run, const op_case *c) {
     return status;
 }
 
-// Arguments of a batch norm's backward operator, from which a forward run makes the index.
-typedef struct {
-    int src, gamma, beta, index;
-} norm_index_args;
-
-static inline norm_index_args norm_index_of(ls_op op) {
-    if (op == LS_OP_NORM_BACKWARD_SUMS)
-        return (norm_index_args){ LS_NORM_BACKWARD_SUMS_SRC, LS_NORM_BACKWARD_SUMS_GRAD_GAMMA,
-            LS_NORM_BACKWARD_SUMS_GRAD_BETA, LS_NORM_BACKWARD_SUMS_INDEX };
-    if (op == LS_OP_NORM_BACKWARD_APPLY)
-        return (norm_index_args){ LS_NORM_BACKWARD_APPLY_SRC, LS_NORM_BACKWARD_APPLY_GAMMA,
-            LS_NORM_BACKWARD_APPLY_GAMMA, LS_NORM_BACKWARD_APPLY_INDEX };
-    return (norm_index_args){ LS_NORM_BACKWARD_SRC, LS_NORM_BACKWARD_GAMMA, LS_NORM_BACKWARD_GRAD_BETA,
-        LS_NORM_BACKWARD_INDEX };
-}
-
-// That of a batch norm with pooling, too.
+// That of a batch norm with pooling, too: from the backward run's SRC and GAMMA, with what stands in GRAD_BETA as BETA;
+// of the halves each has one of the two vectors.
 static inline ls_status put_norm_index(op_run *run, const op_case *c) {
     const ls_device_api *api = run->device->api;
     const ls_norm_attr *a = &c->desc.attr.norm;
@@ -275,13 +260,13 @@ static inline ls_status put_norm_index(op_run *run, const op_case *c) {
         ls_op_desc forward = c->desc;
         forward.op = LS_OP_NORM_FORWARD;
         api->activation_import(run->device, a->shape, a->storage, c->pool_src, made[RESIDUAL]);
-        norm_index_args from = norm_index_of(c->desc.op);
-        ls_buffer args[LS_NORM_FORWARD_ARGS] = { [LS_NORM_FORWARD_SRC] = run->args[from.src],
-            [LS_NORM_FORWARD_GAMMA] = run->args[from.gamma],
-            [LS_NORM_FORWARD_BETA] = run->args[from.beta],
+        ls_buffer gamma = run->args[LS_NORM_BACKWARD_GAMMA], beta = run->args[LS_NORM_BACKWARD_GRAD_BETA];
+        ls_buffer args[LS_NORM_FORWARD_ARGS] = { [LS_NORM_FORWARD_SRC] = run->args[LS_NORM_BACKWARD_SRC],
+            [LS_NORM_FORWARD_GAMMA] = gamma.slab ? gamma : beta,
+            [LS_NORM_FORWARD_BETA] = beta.slab ? beta : gamma,
             [LS_NORM_FORWARD_SAVED] = made[SAVED],
             [LS_NORM_FORWARD_DST] = made[DST],
-            [LS_NORM_FORWARD_INDEX] = run->args[from.index] };
+            [LS_NORM_FORWARD_INDEX] = run->args[LS_NORM_BACKWARD_INDEX] };
         if (a->residual) args[LS_NORM_FORWARD_RESIDUAL] = made[RESIDUAL];
         status = run_plan(run, &forward, args);
     }

@@ -148,42 +148,42 @@ static results sums_of(const batch *b, int part) {
 
 static results apply(const batch *b, int part, const double *sums) {
     op_case *c = new_case(b, LS_OP_NORM_APPLY, part);
-    give_activation(b, c, LS_NORM_APPLY_SRC, part, b->src);
-    if (b->attr.residual) give_activation(b, c, LS_NORM_APPLY_RESIDUAL, part, b->residual);
-    give_vector(c, LS_NORM_APPLY_GAMMA, b->gamma);
-    give_vector(c, LS_NORM_APPLY_BETA, b->beta);
+    give_activation(b, c, LS_NORM_FORWARD_SRC, part, b->src);
+    if (b->attr.residual) give_activation(b, c, LS_NORM_FORWARD_RESIDUAL, part, b->residual);
+    give_vector(c, LS_NORM_FORWARD_GAMMA, b->gamma);
+    give_vector(c, LS_NORM_FORWARD_BETA, b->beta);
     give_sums(c, LS_NORM_APPLY_SUMS, sums);
-    case_param(c, LS_NORM_APPLY_SAVED, ARG_SAVED, USE_OUT, vector_shape(b->attr.shape.c), 0);
-    give_zeros(c, LS_NORM_APPLY_SUM_MEAN);
-    give_zeros(c, LS_NORM_APPLY_SUM_VAR);
-    case_activation(c, LS_NORM_APPLY_DST, USE_OUT, c->desc.attr.norm.shape, 0);
+    case_param(c, LS_NORM_FORWARD_SAVED, ARG_SAVED, USE_OUT, vector_shape(b->attr.shape.c), 0);
+    give_zeros(c, LS_NORM_FORWARD_SUM_MEAN);
+    give_zeros(c, LS_NORM_FORWARD_SUM_VAR);
+    case_activation(c, LS_NORM_FORWARD_DST, USE_OUT, c->desc.attr.norm.shape, 0);
     return run_and_free(b, c);
 }
 
 static results backward_sums(const batch *b, int part, const float *dst, const double *saved) {
     op_case *c = new_case(b, LS_OP_NORM_BACKWARD_SUMS, part);
-    give_activation(b, c, LS_NORM_BACKWARD_SUMS_SRC, part, b->src);
-    if (b->attr.relu) give_activation(b, c, LS_NORM_BACKWARD_SUMS_DST, part, dst);
-    give_activation(b, c, LS_NORM_BACKWARD_SUMS_GRAD_DST, part, b->grad);
-    if (b->attr.two_grads) give_activation(b, c, LS_NORM_BACKWARD_SUMS_GRAD_DST2, part, b->grad2);
-    give_saved(c, LS_NORM_BACKWARD_SUMS_SAVED, saved);
-    give_zeros(c, LS_NORM_BACKWARD_SUMS_GRAD_GAMMA);
-    give_zeros(c, LS_NORM_BACKWARD_SUMS_GRAD_BETA);
+    give_activation(b, c, LS_NORM_BACKWARD_SRC, part, b->src);
+    if (b->attr.relu) give_activation(b, c, LS_NORM_BACKWARD_DST, part, dst);
+    give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST, part, b->grad);
+    if (b->attr.two_grads) give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST2, part, b->grad2);
+    give_saved(c, LS_NORM_BACKWARD_SAVED, saved);
+    give_zeros(c, LS_NORM_BACKWARD_GRAD_GAMMA);
+    give_zeros(c, LS_NORM_BACKWARD_GRAD_BETA);
     case_sums(c, LS_NORM_BACKWARD_SUMS_SUMS, USE_OUT, b->attr.shape.c, 0);
     return run_and_free(b, c);
 }
 
 static results backward_apply(const batch *b, int part, const float *dst, const double *saved, const double *sums) {
     op_case *c = new_case(b, LS_OP_NORM_BACKWARD_APPLY, part);
-    give_activation(b, c, LS_NORM_BACKWARD_APPLY_SRC, part, b->src);
-    if (b->attr.relu) give_activation(b, c, LS_NORM_BACKWARD_APPLY_DST, part, dst);
-    give_activation(b, c, LS_NORM_BACKWARD_APPLY_GRAD_DST, part, b->grad);
-    if (b->attr.two_grads) give_activation(b, c, LS_NORM_BACKWARD_APPLY_GRAD_DST2, part, b->grad2);
-    give_vector(c, LS_NORM_BACKWARD_APPLY_GAMMA, b->gamma);
-    give_saved(c, LS_NORM_BACKWARD_APPLY_SAVED, saved);
+    give_activation(b, c, LS_NORM_BACKWARD_SRC, part, b->src);
+    if (b->attr.relu) give_activation(b, c, LS_NORM_BACKWARD_DST, part, dst);
+    give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST, part, b->grad);
+    if (b->attr.two_grads) give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST2, part, b->grad2);
+    give_vector(c, LS_NORM_BACKWARD_GAMMA, b->gamma);
+    give_saved(c, LS_NORM_BACKWARD_SAVED, saved);
     give_sums(c, LS_NORM_BACKWARD_APPLY_SUMS, sums);
-    case_activation(c, LS_NORM_BACKWARD_APPLY_GRAD_SRC, USE_OUT, c->desc.attr.norm.shape, 0);
-    if (b->attr.residual) case_activation(c, LS_NORM_BACKWARD_APPLY_GRAD_RESIDUAL, USE_OUT, c->desc.attr.norm.shape, 0);
+    case_activation(c, LS_NORM_BACKWARD_GRAD_SRC, USE_OUT, c->desc.attr.norm.shape, 0);
+    if (b->attr.residual) case_activation(c, LS_NORM_BACKWARD_GRAD_RESIDUAL, USE_OUT, c->desc.attr.norm.shape, 0);
     return run_and_free(b, c);
 }
 
@@ -267,13 +267,13 @@ static void compare_forward(const batch *b, const results *whole, const results 
     size_t channels = (size_t)b->attr.shape.c;
     double tolerance = norm_tolerance((double)b->attr.shape.n * b->attr.shape.h * b->attr.shape.w);
     for (int p = 0; p < b->part_count; p++) {
-        near(b, "saved", parts[p].value[LS_NORM_APPLY_SAVED], whole->value[LS_NORM_FORWARD_SAVED], 2 * channels,
+        near(b, "saved", parts[p].value[LS_NORM_FORWARD_SAVED], whole->value[LS_NORM_FORWARD_SAVED], 2 * channels,
             tolerance);
-        near(b, "sum_mean", parts[p].value[LS_NORM_APPLY_SUM_MEAN], whole->value[LS_NORM_FORWARD_SUM_MEAN], channels,
+        near(b, "sum_mean", parts[p].value[LS_NORM_FORWARD_SUM_MEAN], whole->value[LS_NORM_FORWARD_SUM_MEAN], channels,
             tolerance);
-        near(b, "sum_var", parts[p].value[LS_NORM_APPLY_SUM_VAR], whole->value[LS_NORM_FORWARD_SUM_VAR], channels,
+        near(b, "sum_var", parts[p].value[LS_NORM_FORWARD_SUM_VAR], whole->value[LS_NORM_FORWARD_SUM_VAR], channels,
             4 * tolerance);
-        near(b, "dst", parts[p].value[LS_NORM_APPLY_DST], whole->value[LS_NORM_FORWARD_DST] + start_of(b, p),
+        near(b, "dst", parts[p].value[LS_NORM_FORWARD_DST], whole->value[LS_NORM_FORWARD_DST] + start_of(b, p),
             start_of(b, p + 1) - start_of(b, p), tolerance);
     }
 }
@@ -293,15 +293,15 @@ static void compare_backward(const batch *b, const results *whole, const results
     double count = (double)b->attr.shape.n * b->attr.shape.h * b->attr.shape.w;
     for (int p = 0; p < b->part_count; p++) {
         size_t from = start_of(b, p), elements = start_of(b, p + 1) - from;
-        near(b, "grad_src", parts[p].value[LS_NORM_BACKWARD_APPLY_GRAD_SRC],
-            whole->value[LS_NORM_BACKWARD_GRAD_SRC] + from, elements, 2 * norm_tolerance(count));
+        near(b, "grad_src", parts[p].value[LS_NORM_BACKWARD_GRAD_SRC], whole->value[LS_NORM_BACKWARD_GRAD_SRC] + from,
+            elements, 2 * norm_tolerance(count));
         if (b->attr.residual)
-            near(b, "grad_residual", parts[p].value[LS_NORM_BACKWARD_APPLY_GRAD_RESIDUAL],
+            near(b, "grad_residual", parts[p].value[LS_NORM_BACKWARD_GRAD_RESIDUAL],
                 whole->value[LS_NORM_BACKWARD_GRAD_RESIDUAL] + from, elements, 0);
     }
-    compare_param(b, "grad_gamma", sums, LS_NORM_BACKWARD_SUMS_GRAD_GAMMA, whole->value[LS_NORM_BACKWARD_GRAD_GAMMA],
+    compare_param(b, "grad_gamma", sums, LS_NORM_BACKWARD_GRAD_GAMMA, whole->value[LS_NORM_BACKWARD_GRAD_GAMMA],
         6 * sum_tolerance(count + 1));
-    compare_param(b, "grad_beta", sums, LS_NORM_BACKWARD_SUMS_GRAD_BETA, whole->value[LS_NORM_BACKWARD_GRAD_BETA],
+    compare_param(b, "grad_beta", sums, LS_NORM_BACKWARD_GRAD_BETA, whole->value[LS_NORM_BACKWARD_GRAD_BETA],
         2 * sum_tolerance(count + 1));
 }
 
@@ -350,7 +350,7 @@ static double functional(const batch *b, uint64_t *pattern) {
     for (int p = 0; p < b->part_count; p++) {
         size_t from = start_of(b, p), end = start_of(b, p + 1);
         for (size_t i = from; i < end; i++) {
-            double value = parts[p].value[LS_NORM_APPLY_DST][i - from];
+            double value = parts[p].value[LS_NORM_FORWARD_DST][i - from];
             sum += value * ((double)b->grad[i] + (b->attr.two_grads ? (double)b->grad2[i] : 0));
             *pattern = *pattern * 31 + (value > 0);
         }
@@ -406,13 +406,13 @@ static void check_row(int row, tally *done) {
     size_t count = (size_t)ls_nchw_count(b.attr.shape), channels = (size_t)b.attr.shape.c;
     results forward[PARTS_MAX] = { 0 }, sums[PARTS_MAX] = { 0 }, backward[PARTS_MAX] = { 0 };
     forward_in_parts(&b, forward);
-    double *dst = joined(&b, forward, LS_NORM_APPLY_DST);
+    double *dst = joined(&b, forward, LS_NORM_FORWARD_DST);
     float *pattern = as_floats(dst, count);
-    backward_in_parts(&b, pattern, forward[0].value[LS_NORM_APPLY_SAVED], sums, backward);
-    double *grad_src = joined(&b, backward, LS_NORM_BACKWARD_APPLY_GRAD_SRC);
+    backward_in_parts(&b, pattern, forward[0].value[LS_NORM_FORWARD_SAVED], sums, backward);
+    double *grad_src = joined(&b, backward, LS_NORM_BACKWARD_GRAD_SRC);
     double *grad_gamma = case_memory(channels * sizeof *grad_gamma);
     for (int p = 0; p < b.part_count; p++)
-        for (size_t i = 0; i < channels; i++) grad_gamma[i] += sums[p].value[LS_NORM_BACKWARD_SUMS_GRAD_GAMMA][i];
+        for (size_t i = 0; i < channels; i++) grad_gamma[i] += sums[p].value[LS_NORM_BACKWARD_GRAD_GAMMA][i];
     check_input(&b, "src", b.src, grad_src, count, done);
     check_input(&b, "gamma", b.gamma, grad_gamma, channels, done);
     free(dst);
@@ -450,7 +450,7 @@ static void variance_survives_a_large_mean(void **unused) {
         forward_in_parts(&b, parts);
         const double *r = whole.value[LS_NORM_FORWARD_SAVED] + b.attr.shape.c;
         for (int c = 0; c < b.attr.shape.c; c++) {
-            double got = parts[0].value[LS_NORM_APPLY_SAVED][b.attr.shape.c + c];
+            double got = parts[0].value[LS_NORM_FORWARD_SAVED][b.attr.shape.c + c];
             if (!(fabs(got - r[c]) <= 1e-5 * r[c]))
                 fail_msg(
                     "%s: 1/sqrt(var) of channel %d: %.9g in parts, %.9g as one", devices[d]->api->name, c, got, r[c]);

@@ -196,8 +196,7 @@ static void hand_on(norm_run *run, ls_pool_task *pass) {
     }
 }
 
-static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    (void)queue;
+static norm_run forward_args(const ls_plan *plan, const ls_buffer *args) {
     norm_run run = { .plan = (const norm_plan *)plan,
         .src = ls_cpu_floats_at(args[LS_NORM_FORWARD_SRC]),
         .gamma = ls_cpu_floats_at(args[LS_NORM_FORWARD_GAMMA]),
@@ -205,10 +204,16 @@ static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
         .saved = ls_cpu_floats_at(args[LS_NORM_FORWARD_SAVED]),
         .sum_mean = ls_cpu_floats_at(args[LS_NORM_FORWARD_SUM_MEAN]),
         .sum_var = ls_cpu_floats_at(args[LS_NORM_FORWARD_SUM_VAR]),
-        .dst = ls_cpu_floats_at(args[LS_NORM_FORWARD_DST]),
-        .sums = ls_buffer_host(workspace) };
+        .dst = ls_cpu_floats_at(args[LS_NORM_FORWARD_DST]) };
     if (plan->desc.attr.norm.residual) run.residual = ls_cpu_floats_at(args[LS_NORM_FORWARD_RESIDUAL]);
     run.stream = run.plan->stream && ls_cpu_aligned(run.dst);
+    return run;
+}
+
+static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    norm_run run = forward_args(plan, args);
+    run.sums = ls_buffer_host(workspace);
     run_waves(&run, stats_task, apply_task);
 }
 
@@ -224,17 +229,8 @@ static void sums_run(const ls_plan *plan, const ls_buffer *args, ls_buffer works
 static void apply_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     (void)queue;
-    norm_run run = { .plan = (const norm_plan *)plan,
-        .src = ls_cpu_floats_at(args[LS_NORM_APPLY_SRC]),
-        .gamma = ls_cpu_floats_at(args[LS_NORM_APPLY_GAMMA]),
-        .beta = ls_cpu_floats_at(args[LS_NORM_APPLY_BETA]),
-        .given = ls_buffer_host(args[LS_NORM_APPLY_SUMS]),
-        .saved = ls_cpu_floats_at(args[LS_NORM_APPLY_SAVED]),
-        .sum_mean = ls_cpu_floats_at(args[LS_NORM_APPLY_SUM_MEAN]),
-        .sum_var = ls_cpu_floats_at(args[LS_NORM_APPLY_SUM_VAR]),
-        .dst = ls_cpu_floats_at(args[LS_NORM_APPLY_DST]) };
-    if (plan->desc.attr.norm.residual) run.residual = ls_cpu_floats_at(args[LS_NORM_APPLY_RESIDUAL]);
-    run.stream = run.plan->stream && ls_cpu_aligned(run.dst);
+    norm_run run = forward_args(plan, args);
+    run.given = ls_buffer_host(args[LS_NORM_APPLY_SUMS]);
     run_waves(&run, NULL, apply_task);
 }
 
@@ -253,15 +249,13 @@ static void inference_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     run_waves(&run, NULL, apply_task);
 }
 
-static void backward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    (void)queue;
+static norm_run backward_args(const ls_plan *plan, const ls_buffer *args) {
     const ls_norm_attr *attr = &plan->desc.attr.norm;
     norm_run run = { .plan = (const norm_plan *)plan,
         .gamma = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GAMMA]),
         .saved = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SAVED]),
         .grad_gamma = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_GAMMA]),
-        .grad_beta = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_BETA]),
-        .sums = ls_buffer_host(workspace) };
+        .grad_beta = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_BETA]) };
     run.grad = (ls_kernel_norm_grad){ .src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SRC]),
         .grad_dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_DST]),
         .grad_src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_SRC]),
@@ -270,42 +264,29 @@ static void backward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     if (attr->two_grads) run.grad.grad_dst2 = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_DST2]);
     if (attr->residual) run.grad.grad_residual = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]);
     run.stream = run.plan->stream && ls_cpu_aligned(run.grad.grad_src) && ls_cpu_aligned(run.grad.grad_residual);
+    return run;
+}
+
+static void backward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    norm_run run = backward_args(plan, args);
+    run.sums = ls_buffer_host(workspace);
     run_waves(&run, grad_sums_task, grad_apply_task);
 }
 
 static void backward_sums_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)queue;
-    const ls_norm_attr *attr = &plan->desc.attr.norm;
-    norm_run run = { .plan = (const norm_plan *)plan,
-        .saved = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SUMS_SAVED]),
-        .grad_gamma = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SUMS_GRAD_GAMMA]),
-        .grad_beta = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SUMS_GRAD_BETA]),
-        .whole = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_SUMS]),
-        .sums = ls_buffer_host(workspace) };
-    run.grad = (ls_kernel_norm_grad){ .src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SUMS_SRC]),
-        .grad_dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SUMS_GRAD_DST]),
-        .relu = attr->relu };
-    if (attr->relu) run.grad.dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SUMS_DST]);
-    if (attr->two_grads) run.grad.grad_dst2 = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SUMS_GRAD_DST2]);
+    norm_run run = backward_args(plan, args);
+    run.sums = ls_buffer_host(workspace);
+    run.whole = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_SUMS]);
     hand_on(&run, grad_sums_task);
 }
 
 static void backward_apply_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     (void)queue;
-    const ls_norm_attr *attr = &plan->desc.attr.norm;
-    norm_run run = { .plan = (const norm_plan *)plan,
-        .gamma = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_GAMMA]),
-        .saved = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_SAVED]),
-        .given = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_SUMS]) };
-    run.grad = (ls_kernel_norm_grad){ .src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_SRC]),
-        .grad_dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_GRAD_DST]),
-        .grad_src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_GRAD_SRC]),
-        .relu = attr->relu };
-    if (attr->relu) run.grad.dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_DST]);
-    if (attr->two_grads) run.grad.grad_dst2 = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_GRAD_DST2]);
-    if (attr->residual) run.grad.grad_residual = ls_cpu_floats_at(args[LS_NORM_BACKWARD_APPLY_GRAD_RESIDUAL]);
-    run.stream = run.plan->stream && ls_cpu_aligned(run.grad.grad_src) && ls_cpu_aligned(run.grad.grad_residual);
+    norm_run run = backward_args(plan, args);
+    run.given = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_SUMS]);
     run_waves(&run, NULL, grad_apply_task);
 }
 

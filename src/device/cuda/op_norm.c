@@ -22,7 +22,7 @@ static ls_cuda_norm_args args_of(const ls_plan *plan, ls_buffer workspace) {
     return k;
 }
 
-static void run_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+static ls_cuda_norm_args forward_args(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace) {
     ls_cuda_norm_args k = args_of(plan, workspace);
     k.src = ls_cuda_at(args[LS_NORM_FORWARD_SRC]);
     if (k.attr.residual) k.residual = ls_cuda_at(args[LS_NORM_FORWARD_RESIDUAL]);
@@ -33,6 +33,11 @@ static void run_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
     k.sum_var = ls_cuda_at(args[LS_NORM_FORWARD_SUM_VAR]);
     k.out = ls_cuda_at(args[LS_NORM_FORWARD_DST]);
     if (k.attr.pool_kernel) k.index = ls_cuda_at(args[LS_NORM_FORWARD_INDEX]);
+    return k;
+}
+
+static void run_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    ls_cuda_norm_args k = forward_args(plan, args, workspace);
     ls_cuda_norm_statistics(&k, queue->stream);
     ls_cuda_norm_apply(&k, queue->stream);
     ls_cuda_enqueued(plan, queue);
@@ -47,17 +52,8 @@ static void run_sums(const ls_plan *plan, const ls_buffer *args, ls_buffer works
 }
 
 static void run_apply(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    ls_cuda_norm_args k = args_of(plan, workspace);
-    k.src = ls_cuda_at(args[LS_NORM_APPLY_SRC]);
-    if (k.attr.residual) k.residual = ls_cuda_at(args[LS_NORM_APPLY_RESIDUAL]);
-    k.gamma = ls_cuda_at(args[LS_NORM_APPLY_GAMMA]);
-    k.beta = ls_cuda_at(args[LS_NORM_APPLY_BETA]);
+    ls_cuda_norm_args k = forward_args(plan, args, workspace);
     k.whole = ls_cuda_at(args[LS_NORM_APPLY_SUMS]);
-    k.saved = ls_cuda_at(args[LS_NORM_APPLY_SAVED]);
-    k.sum_mean = ls_cuda_at(args[LS_NORM_APPLY_SUM_MEAN]);
-    k.sum_var = ls_cuda_at(args[LS_NORM_APPLY_SUM_VAR]);
-    k.out = ls_cuda_at(args[LS_NORM_APPLY_DST]);
-    if (k.attr.pool_kernel) k.index = ls_cuda_at(args[LS_NORM_APPLY_INDEX]);
     ls_cuda_norm_finish(&k, queue->stream);
     ls_cuda_norm_apply(&k, queue->stream);
     ls_cuda_enqueued(plan, queue);
@@ -76,7 +72,7 @@ static void run_inference(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     ls_cuda_enqueued(plan, queue);
 }
 
-static void run_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+static ls_cuda_norm_args backward_args(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace) {
     ls_cuda_norm_args k = args_of(plan, workspace);
     k.src = ls_cuda_at(args[LS_NORM_BACKWARD_SRC]);
     if (k.attr.pool_kernel) {
@@ -92,44 +88,26 @@ static void run_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     if (k.attr.residual) k.grad_residual = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]);
     k.grad_gamma = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_GAMMA]);
     k.grad_beta = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_BETA]);
+    return k;
+}
+
+static void run_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    ls_cuda_norm_args k = backward_args(plan, args, workspace);
     ls_cuda_norm_backward_sums(&k, queue->stream);
     ls_cuda_norm_backward_apply(&k, queue->stream);
     ls_cuda_enqueued(plan, queue);
 }
 
 static void run_backward_sums(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    ls_cuda_norm_args k = args_of(plan, workspace);
-    k.src = ls_cuda_at(args[LS_NORM_BACKWARD_SUMS_SRC]);
-    if (k.attr.pool_kernel) {
-        k.index = ls_cuda_at(args[LS_NORM_BACKWARD_SUMS_INDEX]);
-    } else if (k.attr.relu) {
-        k.dst = ls_cuda_at(args[LS_NORM_BACKWARD_SUMS_DST]);
-    }
-    k.grad_dst = ls_cuda_at(args[LS_NORM_BACKWARD_SUMS_GRAD_DST]);
-    if (k.attr.two_grads) k.grad_dst2 = ls_cuda_at(args[LS_NORM_BACKWARD_SUMS_GRAD_DST2]);
-    k.saved = ls_cuda_at(args[LS_NORM_BACKWARD_SUMS_SAVED]);
-    k.grad_gamma = ls_cuda_at(args[LS_NORM_BACKWARD_SUMS_GRAD_GAMMA]);
-    k.grad_beta = ls_cuda_at(args[LS_NORM_BACKWARD_SUMS_GRAD_BETA]);
+    ls_cuda_norm_args k = backward_args(plan, args, workspace);
     k.whole = ls_cuda_at(args[LS_NORM_BACKWARD_SUMS_SUMS]);
     ls_cuda_norm_backward_sums(&k, queue->stream);
     ls_cuda_enqueued(plan, queue);
 }
 
 static void run_backward_apply(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    ls_cuda_norm_args k = args_of(plan, workspace);
-    k.src = ls_cuda_at(args[LS_NORM_BACKWARD_APPLY_SRC]);
-    if (k.attr.pool_kernel) {
-        k.index = ls_cuda_at(args[LS_NORM_BACKWARD_APPLY_INDEX]);
-    } else if (k.attr.relu) {
-        k.dst = ls_cuda_at(args[LS_NORM_BACKWARD_APPLY_DST]);
-    }
-    k.grad_dst = ls_cuda_at(args[LS_NORM_BACKWARD_APPLY_GRAD_DST]);
-    if (k.attr.two_grads) k.grad_dst2 = ls_cuda_at(args[LS_NORM_BACKWARD_APPLY_GRAD_DST2]);
-    k.gamma = ls_cuda_at(args[LS_NORM_BACKWARD_APPLY_GAMMA]);
-    k.saved = ls_cuda_at(args[LS_NORM_BACKWARD_APPLY_SAVED]);
+    ls_cuda_norm_args k = backward_args(plan, args, workspace);
     k.whole = ls_cuda_at(args[LS_NORM_BACKWARD_APPLY_SUMS]);
-    k.out = ls_cuda_at(args[LS_NORM_BACKWARD_APPLY_GRAD_SRC]);
-    if (k.attr.residual) k.grad_residual = ls_cuda_at(args[LS_NORM_BACKWARD_APPLY_GRAD_RESIDUAL]);
     ls_cuda_norm_backward_finish(&k, queue->stream);
     ls_cuda_norm_backward_apply(&k, queue->stream);
     ls_cuda_enqueued(plan, queue);

@@ -127,10 +127,8 @@ static void apply_channel(void *context, int c, int thread) {
     forward_with(job, c, m);
 }
 
-void ls_ref_norm_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
-    norm_job job = {
+static norm_job forward_job(const ls_plan *plan, const ls_buffer *args) {
+    return (norm_job){
         .attr = &plan->desc.attr.norm,
         .src = ls_buffer_host(args[LS_NORM_FORWARD_SRC]),
         .residual = ls_buffer_host(args[LS_NORM_FORWARD_RESIDUAL]),
@@ -142,6 +140,12 @@ void ls_ref_norm_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer w
         .out = ls_buffer_host(args[LS_NORM_FORWARD_DST]),
         .index = ls_buffer_host(args[LS_NORM_FORWARD_INDEX]),
     };
+}
+
+void ls_ref_norm_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    norm_job job = forward_job(plan, args);
     ls_ref_run_tasks(plan, forward_channel, &job, job.attr->shape.c);
 }
 
@@ -160,19 +164,8 @@ void ls_ref_norm_sums(const ls_plan *plan, const ls_buffer *args, ls_buffer work
 void ls_ref_norm_apply(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)workspace_buffer;
     (void)queue;
-    norm_job job = {
-        .attr = &plan->desc.attr.norm,
-        .src = ls_buffer_host(args[LS_NORM_APPLY_SRC]),
-        .residual = ls_buffer_host(args[LS_NORM_APPLY_RESIDUAL]),
-        .gamma = ls_buffer_host(args[LS_NORM_APPLY_GAMMA]),
-        .beta = ls_buffer_host(args[LS_NORM_APPLY_BETA]),
-        .sums = ls_buffer_host(args[LS_NORM_APPLY_SUMS]),
-        .saved = ls_buffer_host(args[LS_NORM_APPLY_SAVED]),
-        .sum_mean = ls_buffer_host(args[LS_NORM_APPLY_SUM_MEAN]),
-        .sum_var = ls_buffer_host(args[LS_NORM_APPLY_SUM_VAR]),
-        .out = ls_buffer_host(args[LS_NORM_APPLY_DST]),
-        .index = ls_buffer_host(args[LS_NORM_APPLY_INDEX]),
-    };
+    norm_job job = forward_job(plan, args);
+    job.sums = ls_buffer_host(args[LS_NORM_APPLY_SUMS]);
     ls_ref_run_tasks(plan, apply_channel, &job, job.attr->shape.c);
 }
 
@@ -285,9 +278,8 @@ size_t ls_ref_norm_workspace(const ls_op_desc *desc) {
     return a->pool_kernel ? (size_t)ls_nchw_count(a->shape) * sizeof(double) : 0;
 }
 
-void ls_ref_norm_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)queue;
-    norm_job job = {
+static norm_job backward_job(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer) {
+    return (norm_job){
         .attr = &plan->desc.attr.norm,
         .src = ls_buffer_host(args[LS_NORM_BACKWARD_SRC]),
         .dst = ls_buffer_host(args[LS_NORM_BACKWARD_DST]),
@@ -302,25 +294,19 @@ void ls_ref_norm_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer 
         .index = ls_buffer_host(args[LS_NORM_BACKWARD_INDEX]),
         .pooling = ls_buffer_host(workspace_buffer),
     };
+}
+
+void ls_ref_norm_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)queue;
+    norm_job job = backward_job(plan, args, workspace_buffer);
     ls_ref_run_tasks(plan, backward_channel, &job, job.attr->shape.c);
 }
 
 void ls_ref_norm_backward_sums(
     const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)queue;
-    norm_job job = {
-        .attr = &plan->desc.attr.norm,
-        .src = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_SRC]),
-        .dst = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_DST]),
-        .grad_dst = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_GRAD_DST]),
-        .grad_dst2 = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_GRAD_DST2]),
-        .saved = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_SAVED]),
-        .grad_gamma = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_GRAD_GAMMA]),
-        .grad_beta = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_GRAD_BETA]),
-        .index = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_INDEX]),
-        .sums = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_SUMS]),
-        .pooling = ls_buffer_host(workspace_buffer),
-    };
+    norm_job job = backward_job(plan, args, workspace_buffer);
+    job.sums = ls_buffer_host(args[LS_NORM_BACKWARD_SUMS_SUMS]);
     ls_ref_run_tasks(plan, backward_sums_channel, &job, job.attr->shape.c);
     job.sums[2 * job.attr->shape.c] = (double)channel_count(job.attr->shape);
 }
@@ -328,19 +314,7 @@ void ls_ref_norm_backward_sums(
 void ls_ref_norm_backward_apply(
     const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)queue;
-    norm_job job = {
-        .attr = &plan->desc.attr.norm,
-        .src = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_SRC]),
-        .dst = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_DST]),
-        .grad_dst = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_GRAD_DST]),
-        .grad_dst2 = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_GRAD_DST2]),
-        .gamma = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_GAMMA]),
-        .saved = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_SAVED]),
-        .sums = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_SUMS]),
-        .out = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_GRAD_SRC]),
-        .grad_residual = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_GRAD_RESIDUAL]),
-        .index = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_INDEX]),
-        .pooling = ls_buffer_host(workspace_buffer),
-    };
+    norm_job job = backward_job(plan, args, workspace_buffer);
+    job.sums = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_SUMS]);
     ls_ref_run_tasks(plan, backward_apply_channel, &job, job.attr->shape.c);
 }
