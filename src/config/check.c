@@ -91,6 +91,10 @@ static ls_status check_batches(const ls_config *cfg) {
     if (micro > 0 && global % micro)
         return refuse(cfg, LS_OPTION_train_micro_batch,
             "does not divide train.global_batch = %" PRId64 "; expected one of its divisors", global);
+    if (cfg->train_sync_batchnorm && cfg->run_deterministic)
+        return refuse(cfg, LS_OPTION_train_sync_batchnorm,
+            "statistics would depend on how many ranks compute at a time, and run.deterministic = true promises the "
+            "same weights for any number of ranks; set one of the two to false");
     return LS_SUCCESS;
 }
 

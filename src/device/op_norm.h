@@ -91,7 +91,7 @@ enum {
 enum { LS_NORM_SUMS_SRC, LS_NORM_SUMS_SUMS, LS_NORM_SUMS_ARGS };
 enum { LS_NORM_APPLY_SUMS = LS_NORM_FORWARD_ARGS, LS_NORM_APPLY_ARGS };
 enum { LS_NORM_BACKWARD_SUMS_SUMS = LS_NORM_BACKWARD_ARGS, LS_NORM_BACKWARD_SUMS_ARGS };
-enum { LS_NORM_BACKWARD_APPLY_SUMS = LS_NORM_BACKWARD_ARGS, LS_NORM_BACKWARD_APPLY_ARGS };
+enum { LS_NORM_BACKWARD_APPLY_SUMS = LS_NORM_BACKWARD_SUMS_SUMS, LS_NORM_BACKWARD_APPLY_ARGS };
 
 // Doubles of sums; vector: elements of a per-channel array as the device lays it out.
 static inline size_t ls_norm_sums_count(size_t vector) {

@@ -261,6 +261,13 @@ void ls_builder_completes(ls_builder *b, const ls_node *node) {
     if (!b->measuring) b->program->instructions[b->program->count - 1].completes = b->completed;
 }
 
+void ls_builder_reduces(ls_builder *b, int arg, size_t count) {
+    if (b->measuring) return;
+    ls_instruction *instruction = &b->program->instructions[b->program->count - 1];
+    instruction->reduce_arg = arg;
+    instruction->reduce_count = (int64_t)count;
+}
+
 static ls_status emit_backward(ls_builder *b) {
     for (int block = b->block_count - 1; block >= 0; block--) {
         int first = block ? b->block_end[block - 1] : 0, end = b->block_end[block];

@@ -22,6 +22,7 @@ typedef struct {
     int indexed;   // pixels are the whole data set's, and the batch is told by numbers
     int recompute; // training: activations inside of blocks are computed a second time in the backward pass
                    // (recompute.c)
+    int sync_norm; // training: batch norm's statistics are summed over ranks between two halves of its operators
 } ls_compile_options;
 
 // LS_USAGE or LS_DEVICE naming the layer. The arenas need not have memory yet. The program must be bound

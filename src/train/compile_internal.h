@@ -26,6 +26,7 @@ typedef struct {
     int relu, residual;                    // fused
     const ls_layer *pool;                  // fused: the max pooling behind a batch norm's relu; else NULL
     ls_ref saved, index;                   // for the backward pass: batch norm's statistics, max pooling's index
+    ls_ref sums; // synchronised batch norm's, over all ranks: for the first time, and for the second
 } ls_node;
 
 typedef struct {
@@ -61,6 +62,8 @@ LS_CHECKED ls_status ls_builder_give_grad(ls_builder *b, int value, ls_ref grad)
 
 // The instruction just emitted was the last that adds to the gradients of the node's parameters.
 void ls_builder_completes(ls_builder *b, const ls_node *node);
+// So many LS_F64 of an argument of the instruction just emitted are summed over ranks before the next one.
+void ls_builder_reduces(ls_builder *b, int arg, size_t count);
 
 ls_ref ls_ref_input(ls_program_input input);
 ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role role, ls_param_copy copy);

@@ -164,20 +164,43 @@ static ls_status norm_inference(ls_builder *b, ls_node *node) {
     return ls_builder_emit(b, &desc, refs, LS_NORM_INFERENCE_ARGS);
 }
 
+// Elements of one of batch norm's per-channel arrays as the device lays it out.
+static size_t vector_elements(const ls_builder *b, const ls_node *node) {
+    ls_param_shape vector = { LS_PARAM_VECTOR, { input_shape(b, node).c, 1, 1, 1 }, 1 };
+    return b->device->api->param_elements(b->device, &vector);
+}
+
+// Emits the half that makes sums, into a new slot; refs have room for them.
+static ls_status emit_sums(ls_builder *b, const ls_node *node, const ls_op_desc *desc, ls_ref *refs, int sums_at) {
+    size_t count = ls_norm_sums_count(vector_elements(b, node));
+    LS_TRY(ls_builder_slot(b, "sums over ranks", count * sizeof(double), &refs[sums_at]));
+    LS_TRY(ls_builder_emit(b, desc, refs, ls_op_args(desc->op)));
+    ls_builder_reduces(b, sums_at, count);
+    return LS_SUCCESS;
+}
+
+static ls_status norm_sums(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = norm_desc(b, node, LS_OP_NORM_SUMS);
+    ls_ref refs[LS_NORM_SUMS_ARGS] = { [LS_NORM_SUMS_SRC] = input_ref(b, node) };
+    LS_TRY(emit_sums(b, node, &desc, refs, LS_NORM_SUMS_SUMS));
+    node->sums = refs[LS_NORM_SUMS_SUMS];
+    return LS_SUCCESS;
+}
+
 static ls_status norm_forward(ls_builder *b, ls_node *node) {
-    ls_op_desc desc = norm_desc(b, node, LS_OP_NORM_FORWARD);
+    int synced = b->options->training && b->options->sync_norm;
+    ls_op_desc desc = norm_desc(b, node, synced ? LS_OP_NORM_APPLY : LS_OP_NORM_FORWARD);
     const ls_norm_attr *attr = &desc.attr.norm;
+    if (synced && !b->again) LS_TRY(norm_sums(b, node)); // for the second time the sums are there still
     LS_TRY(new_output(b, node, node->pool ? attr->pooled : attr->shape));
     if (!b->options->training) return norm_inference(b, node);
-    ls_param_shape vector = { LS_PARAM_VECTOR, { attr->shape.c, 1, 1, 1 }, 1 };
-    size_t elements = b->device->api->param_elements(b->device, &vector);
-    LS_TRY(ls_builder_slot(b, "saved statistics", 2 * elements * sizeof(float), &node->saved));
+    LS_TRY(ls_builder_slot(b, "saved statistics", 2 * vector_elements(b, node) * sizeof(float), &node->saved));
     if (node->pool) LS_TRY(ls_builder_slot(b, "pooling index", elements_of(b, attr->pooled), &node->index)); // uint8
     // The second time is for the backward pass only: the statistics of this micro-batch were handed on the first time.
     ls_ref sum_mean = ls_builder_param(b, node, LS_ROLE_RUNNING_MEAN, LS_PARAM_GRAD);
     ls_ref sum_var = ls_builder_param(b, node, LS_ROLE_RUNNING_VAR, LS_PARAM_GRAD);
     if (b->again) sum_mean = sum_var = (ls_ref){ 0 };
-    ls_ref refs[LS_NORM_FORWARD_ARGS] = {
+    ls_ref refs[LS_NORM_APPLY_ARGS] = {
         [LS_NORM_FORWARD_SRC] = input_ref(b, node),
         [LS_NORM_FORWARD_RESIDUAL] = node->residual ? b->values[node->input[1]].ref : (ls_ref){ 0 },
         [LS_NORM_FORWARD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
@@ -187,19 +210,33 @@ static ls_status norm_forward(ls_builder *b, ls_node *node) {
         [LS_NORM_FORWARD_SUM_VAR] = sum_var,
         [LS_NORM_FORWARD_DST] = b->values[node->output].ref,
         [LS_NORM_FORWARD_INDEX] = node->index,
+        [LS_NORM_APPLY_SUMS] = node->sums,
     };
-    return ls_builder_emit(b, &desc, refs, LS_NORM_FORWARD_ARGS);
+    return ls_builder_emit(b, &desc, refs, ls_op_args(desc.op));
+}
+
+// Adds to the gradients of gamma and beta and hands the sums on; then refs are those of the second half.
+static ls_status norm_backward_sums(ls_builder *b, const ls_node *node, ls_op_desc desc, ls_ref *refs) {
+    ls_ref gamma = refs[LS_NORM_BACKWARD_GAMMA];
+    desc.op = LS_OP_NORM_BACKWARD_SUMS;
+    refs[LS_NORM_BACKWARD_GAMMA] = (ls_ref){ 0 };
+    LS_TRY(emit_sums(b, node, &desc, refs, LS_NORM_BACKWARD_SUMS_SUMS));
+    ls_builder_completes(b, node);
+    refs[LS_NORM_BACKWARD_GAMMA] = gamma;
+    refs[LS_NORM_BACKWARD_GRAD_GAMMA] = refs[LS_NORM_BACKWARD_GRAD_BETA] = (ls_ref){ 0 };
+    return LS_SUCCESS;
 }
 
 static ls_status norm_backward(ls_builder *b, ls_node *node) {
     ls_value *output = &b->values[node->output];
-    ls_op_desc desc = norm_desc(b, node, LS_OP_NORM_BACKWARD);
+    int synced = b->options->sync_norm;
+    ls_op_desc desc = norm_desc(b, node, synced ? LS_OP_NORM_BACKWARD_APPLY : LS_OP_NORM_BACKWARD);
     desc.attr.norm.two_grads = output->grad_count == 2;
     int residual = node->residual && b->values[node->input[1]].needs_grad;
     // Without relu and with one gradient, the residual's gradient is that gradient itself.
     int residual_is_grad = residual && !node->relu && output->grad_count == 1;
     desc.attr.norm.residual = residual && !residual_is_grad;
-    ls_ref refs[LS_NORM_BACKWARD_ARGS] = {
+    ls_ref refs[LS_NORM_BACKWARD_APPLY_ARGS] = {
         [LS_NORM_BACKWARD_SRC] = input_ref(b, node),
         [LS_NORM_BACKWARD_DST] = node->relu && !node->pool ? output->ref : (ls_ref){ 0 },
         [LS_NORM_BACKWARD_GRAD_DST] = output->grads[0],
@@ -210,6 +247,7 @@ static ls_status norm_backward(ls_builder *b, ls_node *node) {
         [LS_NORM_BACKWARD_GRAD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_GRAD),
         [LS_NORM_BACKWARD_GRAD_BETA] = ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_GRAD),
     };
+    if (synced) LS_TRY(norm_backward_sums(b, node, desc, refs));
     if (residual_is_grad) LS_TRY(ls_builder_give_grad(b, node->input[1], output->grads[0]));
     if (desc.attr.norm.residual) {
         LS_TRY(
@@ -217,8 +255,8 @@ static ls_status norm_backward(ls_builder *b, ls_node *node) {
         LS_TRY(ls_builder_give_grad(b, node->input[1], refs[LS_NORM_BACKWARD_GRAD_RESIDUAL]));
     }
     LS_TRY(new_input_grad(b, node, &refs[LS_NORM_BACKWARD_GRAD_SRC]));
-    LS_TRY(ls_builder_emit(b, &desc, refs, LS_NORM_BACKWARD_ARGS));
-    ls_builder_completes(b, node);
+    LS_TRY(ls_builder_emit(b, &desc, refs, ls_op_args(desc.op)));
+    if (!synced) ls_builder_completes(b, node);
     return LS_SUCCESS;
 }
 

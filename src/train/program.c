@@ -76,6 +76,13 @@ static void begin_span(
         queue);
 }
 
+// The sums first: the next instruction waits for them, and for the gradients nothing does yet.
+static void call_hooks(const ls_instruction *instruction, const ls_buffer *args, const ls_program_hooks *hooks) {
+    if (instruction->reduce_count && hooks->reduce)
+        hooks->reduce(hooks->context, args[instruction->reduce_arg], instruction->reduce_count);
+    if (instruction->completes && hooks->complete) hooks->complete(hooks->context, instruction->completes);
+}
+
 void ls_program_run(
     const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue, const ls_program_hooks *hooks) {
     const int traced = hooks->timeline && ls_trace_on();
@@ -88,7 +95,16 @@ void ls_program_run(
         ls_plan_run(instruction->plan, args, program->workspace, queue);
         if (traced) ls_timeline_end(hooks->timeline, LS_TRACE_COMPUTE, queue);
         end_ranges(program->device->api);
-        if (instruction->completes && hooks->complete) hooks->complete(hooks->context, instruction->completes);
+        call_hooks(instruction, args, hooks);
+    }
+}
+
+void ls_program_join(const ls_program *program, ls_queue *queue, const ls_program_hooks *hooks) {
+    for (int i = 0; i < program->count; i++) {
+        const ls_instruction *instruction = &program->instructions[i];
+        size_t bytes = (size_t)instruction->reduce_count * sizeof(double);
+        if (bytes) program->device->api->zero(instruction->args[instruction->reduce_arg], bytes, queue);
+        call_hooks(instruction, instruction->args, hooks);
     }
 }
 
@@ -101,11 +117,14 @@ double ls_program_flops(const ls_program *program) {
 void ls_program_print(const ls_program *program, FILE *file) {
     fprintf(file, "%4s  %-26s %-20s %-32s %10s\n", "", "operator", "layer", "algorithm", "MFLOP");
     for (int i = 0; i < program->count; i++) {
-        const ls_plan *plan = program->instructions[i].plan;
+        const ls_instruction *instruction = &program->instructions[i];
+        const ls_plan *plan = instruction->plan;
         char op[32];
-        snprintf(
-            op, sizeof op, "%s%s", ls_op_name(plan->desc.op), program->instructions[i].plan_is_shared ? " again" : "");
+        snprintf(op, sizeof op, "%s%s", ls_op_name(plan->desc.op), instruction->plan_is_shared ? " again" : "");
         fprintf(file, "%4d  %-26s %-20s %-32s %10.2f\n", i, op, plan->desc.layer,
             plan->algorithm ? plan->algorithm : "", ls_op_flops(&plan->desc) / 1e6);
+        if (instruction->reduce_count)
+            fprintf(file, "%4s  %-26s %-20s %lld doubles\n", "", "  sum over ranks", plan->desc.layer,
+                (long long)instruction->reduce_count);
     }
 }

@@ -47,6 +47,9 @@ typedef struct {
     ls_ref refs[LS_OP_ARGS_MAX];
     ls_buffer args[LS_OP_ARGS_MAX]; // by ls_program_bind; inputs stay empty until the run
     int completes; // trained gradients complete after it: the first `completes` of the arena's order; 0: no news
+    // Synchronised batch norm: so many LS_F64 of argument reduce_arg are summed over ranks after it; 0: nothing is.
+    int64_t reduce_count;
+    int reduce_arg;
 } ls_instruction;
 
 typedef struct {
@@ -73,19 +76,23 @@ typedef struct {
     void *context;
     void (*complete)(void *context, int up_to); // gradients of the first up_to parameters of the arena's order are
     // Synchronised batch norm: these sums (LS_F64) are to be those over all ranks before the next instruction reads
-    // them.
+    // them. NULL: they stay this rank's own.
     void (*reduce)(void *context, ls_buffer sums, int64_t count);
 } ls_program_hooks;
 
 // Runs all instructions in order on one queue.
 void ls_program_run(
     const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue, const ls_program_hooks *hooks);
+// Takes part, without a micro-batch, in a run of other ranks: the same hooks are called in the same order, with zeros
+// as sums. The order is the network's alone: programs of any micro-batch, recomputing or not, call the same.
+void ls_program_join(const ls_program *program, ls_queue *queue, const ls_program_hooks *hooks);
 // The arguments of one instruction in a run with these inputs.
 void ls_instruction_args(const ls_instruction *instruction, const ls_program_inputs *inputs, ls_buffer *args);
 // How much these hold, so much is read or written at least once; of a resident data set only the batch counts.
 size_t ls_instruction_bytes(const ls_instruction *instruction, const ls_buffer *args);
 double ls_program_flops(const ls_program *program);
-// The instruction table: number, operator, layer, algorithm, MFLOP; what is computed a second time says "again".
+// The instruction table: number, operator, layer, algorithm, MFLOP; what is computed a second time says "again";
+// and what is summed over ranks in between.
 void ls_program_print(const ls_program *program, FILE *file);
 
 #endif

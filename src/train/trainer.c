@@ -154,7 +154,8 @@ static ls_compile_options options_of(const ls_trainer *t, int program) {
         .pad = training ? (int)cfg->data_pad : 0, // test pictures are taken as they are
         .pad_mode = cfg->data_pad_mode == LS_PAD_MODE_REFLECT ? LS_PAD_REFLECT : LS_PAD_ZERO,
         .indexed = cfg->data_loader == LS_LOADER_RESIDENT,
-        .recompute = cfg->train_recompute == LS_RECOMPUTE_BLOCKS };
+        .recompute = cfg->train_recompute == LS_RECOMPUTE_BLOCKS,
+        .sync_norm = cfg->train_sync_batchnorm && t->facts.comm->world_size > 1 };
 }
 
 static void grow(size_t *most, size_t bytes) {

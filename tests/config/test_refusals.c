@@ -88,6 +88,9 @@ static const refusal rows[] = {
         "@:4: dist.reduce_dtype = bf16: its sums depend on the number of ranks, and run.deterministic = true wants "
         "none "
         "that do; expected fp32" },
+    { "[run]\ndeterministic = true\n[train]\nsync_batchnorm = true\n", NULL,
+        "@:4: train.sync_batchnorm = true: statistics would depend on how many ranks compute at a time, and "
+        "run.deterministic = true promises the same weights for any number of ranks; set one of the two to false" },
     { "[schedule]\nkind = step\n", NULL,
         "@:2: schedule.kind = step: needs schedule.milestones, the epochs at which the factor drops, as 30, 60" },
     { "[schedule]\nmilestones = 1, 2\n", NULL,

@@ -23,7 +23,7 @@
 
 typedef struct {
     const char *device, *network; // network: the text of a network file
-    int batch, training, recompute;
+    int batch, training, recompute, sync_norm;
     unsigned fusions; // a set of ls_fusion
 } fixture_setup;
 
@@ -95,9 +95,11 @@ static inline void fixture_make(fixture *f, const fixture_setup *setup) {
     must(ls_arenas_new(f->device, f->graph, &(ls_arenas_options){ .storage = LS_F32, .state_arenas = 1 }, &f->arenas));
     must(ls_arenas_allocate(f->arenas));
     must(ls_arenas_init(f->arenas, 3));
-    ls_compile_options compile = {
-        .micro_batch = setup->batch, .training = setup->training, .seed = 5, .recompute = setup->recompute
-    };
+    ls_compile_options compile = { .micro_batch = setup->batch,
+        .training = setup->training,
+        .seed = 5,
+        .recompute = setup->recompute,
+        .sync_norm = setup->sync_norm };
     must(ls_compile(f->arenas, &compile, &f->program));
     must(f->device->api->slab_new(
         f->device, LS_MEMORY_DEVICE, f->program->activation_bytes, "activations", &f->activations));
