@@ -75,6 +75,10 @@ char *ls_config_where(const ls_config *cfg, int index, char *dst, size_t bytes);
 // What one option cannot know: combinations that are impossible for any number of ranks (rank-dependent ones:
 // ls_batches_plan).
 LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
+// Does train.sync_batchnorm have anything to do? With one rank it changes nothing.
+static inline int ls_config_syncs_norm(const ls_config *cfg, int world_size) {
+    return cfg->train_sync_batchnorm && world_size > 1;
+}
 const char *ls_config_choice(const char *name, int value); // ("train.precision", 1) -> "bf16"
 // The effective configuration as an INI file that reads back to the same values; with_help adds units, ranges and
 // explanations as comments (configs/reference.ini is this of the defaults).

@@ -40,12 +40,12 @@ static void add_span(ls_trace_lane lane, const char *name, int64_t update, doubl
         .lane = lane, .name = name, .number = -1, .update = update, .start_s = start_s, .end_s = ls_clock_seconds() });
 }
 
-// How many of the window's micro-batches fall to this rank: fewer, or none, in a short last window.
-static int my_micro_batches(const ls_batches *b, int64_t window) {
-    int mine = 0;
-    for (int j = b->rank * b->per_rank; j < (b->rank + 1) * b->per_rank; j++)
-        mine += ls_batches_micro_samples(b, window, j) > 0;
-    return mine;
+// How many of the window's micro-batches fall to a rank: fewer, or none, in a short last window.
+static int rank_micro_batches(const ls_batches *b, int64_t window, int rank) {
+    int count = 0;
+    for (int j = rank * b->per_rank; j < (rank + 1) * b->per_rank; j++)
+        count += ls_batches_micro_samples(b, window, j) > 0;
+    return count;
 }
 
 static int all_micro_batches(const ls_batches *b, int64_t window) {
@@ -127,11 +127,12 @@ static void move_on(ls_position *p, const ls_batches *b) {
 static ls_status give_update(ls_trainer *t) {
     const ls_batches *b = &t->facts.batches;
     const ls_position *p = &t->next;
+    int mine = rank_micro_batches(b, p->window, b->rank), synced = ls_config_syncs_norm(t->cfg, b->world_size);
     if (!ls_feed_started(t->feed)) LS_TRY(ls_trainer_start_feed(t));
     ls_window window = {
         .samples = ls_batches_window_samples(b, p->window),
         .micro_batches = all_micro_batches(b, p->window),
-        .mine = my_micro_batches(b, p->window),
+        .steps = synced ? rank_micro_batches(b, p->window, 0) : mine, // a window fills rank 0 first
         .whole = ls_batches_window_samples(b, p->window) == b->global_batch,
         .lr = (float)(t->cfg->optimizer_rate * ls_schedule_factor(&t->schedule, (double)p->samples)),
         .number = p->updates,
@@ -140,7 +141,8 @@ static ls_status give_update(ls_trainer *t) {
     ls_trace_update(p->updates);
     ls_comm_phase(t->comm, "forward and backward", p->updates);
     ls_update_begin(t->update, &window);
-    for (int m = 0; m < window.mine; m++) LS_TRY(give_micro_batch(t));
+    for (int m = 0; m < mine; m++) LS_TRY(give_micro_batch(t));
+    for (int m = mine; m < window.steps; m++) LS_TRY(ls_update_join(t->update, t->full));
     double finish_s = traced_clock();
     ls_comm_phase(t->comm, "reducing gradients", p->updates);
     LS_TRY(ls_update_end(t->update));

@@ -155,7 +155,7 @@ static ls_compile_options options_of(const ls_trainer *t, int program) {
         .pad_mode = cfg->data_pad_mode == LS_PAD_MODE_REFLECT ? LS_PAD_REFLECT : LS_PAD_ZERO,
         .indexed = cfg->data_loader == LS_LOADER_RESIDENT,
         .recompute = cfg->train_recompute == LS_RECOMPUTE_BLOCKS,
-        .sync_norm = cfg->train_sync_batchnorm && t->facts.comm->world_size > 1 };
+        .sync_norm = ls_config_syncs_norm(cfg, t->facts.comm->world_size) };
 }
 
 static void grow(size_t *most, size_t bytes) {

@@ -266,7 +266,7 @@ ls_status ls_update_new(const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, 
         .queue = queue,
         .depth = depth,
         .ordered = cfg->run_deterministic,
-        .meets_in_pass = cfg->train_sync_batchnorm,
+        .meets_in_pass = ls_config_syncs_norm(cfg, ls_comm_about(comm)->world_size),
         .loss_is_sum = cfg->train_loss_reduction == LS_LOSS_SUM };
     ls_status status = make(u, cfg);
     if (ls_failed(status)) {
@@ -371,11 +371,11 @@ void ls_update_begin(ls_update *u, const ls_window *window) {
         .lr = window->lr,
         .update = (uint32_t)window->number };
     u->device->api->copy(u->window, host, sizeof *input, u->queue);
-    u->micros_left = window->mine;
+    u->micros_left = window->steps;
     u->whole = window->whole;
     u->micros_done = 0;
     u->launched = 0;
-    if (window->mine == 0) start_sums(u);
+    if (window->steps == 0) start_sums(u);
 }
 
 static void narrow(ls_update *u, const bucket *b) {
@@ -489,7 +489,7 @@ static void on_reduce(void *context, ls_buffer sums, int64_t count) {
 typedef struct {
     ls_update *update;
     const ls_program *program;
-    const ls_program_inputs *inputs;
+    const ls_program_inputs *inputs; // NULL: this rank only joins the others
 } micro_work;
 
 static void enqueue_micro(void *context) {
@@ -503,7 +503,10 @@ static void enqueue_micro(void *context) {
     }
     u->launched = 0;
     ls_program_hooks hooks = { .context = u, .complete = on_complete, .reduce = on_reduce, .timeline = u->timeline };
-    ls_program_run(work->program, work->inputs, u->queue, &hooks);
+    if (work->inputs)
+        ls_program_run(work->program, work->inputs, u->queue, &hooks);
+    else
+        ls_program_join(work->program, u->queue, &hooks);
     if (u->ordered || u->micros_left == 1) buckets_complete(u, -1); // the statistics
     if (u->micros_left == 1 && on_queue(u)) finish_on_queue(u);
 }
@@ -526,6 +529,14 @@ ls_status ls_update_micro(ls_update *u, const ls_program *program, const ls_prog
         LS_TRY(ls_recorder_run(u->recorder, key, enqueue_micro, &work));
     else
         enqueue_micro(&work);
+    u->micros_left--;
+    u->micros_done++;
+    return u->status;
+}
+
+ls_status ls_update_join(ls_update *u, const ls_program *program) {
+    assert(!u->whole); // else a recording would be due on all ranks
+    enqueue_micro(&(micro_work){ .update = u, .program = program });
     u->micros_left--;
     u->micros_done++;
     return u->status;

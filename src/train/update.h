@@ -36,15 +36,19 @@ void ls_update_inputs(const ls_update *update, ls_program_inputs *inputs);
 typedef struct {
     double samples;       // true ones, over all ranks
     double micro_batches; // over all ranks
-    int mine;             // micro-batches that this rank computes (0 in a short last window)
-    int whole;            // no rank has fewer micro-batches or samples than in any other whole window
+    int steps; // this rank's micro-batches (none in a short last window), or, with synchronised batch norm, of
+               // the rank that has most
+    int whole; // no rank has fewer micro-batches or samples than in any other whole window
     float lr;
     int64_t number; // of the update, from 0
 } ls_window;
 
-// An update is begin, then for each of this rank's micro-batches micro, then end.
+// An update is begin, then for each of this rank's micro-batches micro, for each step that is left join, then end.
 void ls_update_begin(ls_update *update, const ls_window *window);
 LS_CHECKED ls_status ls_update_micro(ls_update *update, const ls_program *program, const ls_program_inputs *inputs);
+// A step in which this rank has no micro-batch: it takes part in the sums of batch norm's statistics in the midst of
+// the program, which is any of this rank's training programs.
+LS_CHECKED ls_status ls_update_join(ls_update *update, const ls_program *program);
 LS_CHECKED ls_status ls_update_end(ls_update *update);
 // Waits for the oldest update that is not yet retired. state: after it (skip, grad_norm, loss_scale); result: sums over
 // this rank's micro-batches of it.
