@@ -230,7 +230,11 @@ static int64_t next_real(const ls_feed *f, int64_t number) {
 static ls_status release_oldest(ls_feed *f) {
     device_slot *slot = &f->on_device[f->released % DEVICE_SLOTS];
     while (!slot->held || slot->number != f->released) slot = &f->on_device[++f->released % DEVICE_SLOTS];
-    LS_TRY(f->device->api->event_sync(slot->copied));
+    // The copy waits for the programs that read the slot before, and these for the peers.
+    if (f->options.comm) ls_comm_wait_begins(f->options.comm, "the device's sums");
+    ls_status status = f->device->api->event_sync(slot->copied);
+    if (f->options.comm) ls_comm_wait_ends(f->options.comm);
+    LS_TRY(status);
     ls_loader_release(f->loader, &slot->batch);
     slot->held = 0;
     return LS_SUCCESS;

@@ -10,6 +10,7 @@
 
 #include "data/loader.h"
 #include "device/timeline.h"
+#include "dist/comm.h"
 #include "train/program.h"
 
 enum { LS_FEED_AHEAD = 2 };
@@ -22,6 +23,7 @@ typedef struct {
     int micro_batch;
     int prefetch; // slots of the ring that the loader may fill ahead
     int resident;
+    ls_comm *comm; // whose ranks meet in what the queue runs: the watchdog must know who waits for it; NULL: none do
 } ls_feed_options;
 
 // Makes ring and slots; with `resident` copies the data set to the device, too (LS_DATA for a picture that cannot be

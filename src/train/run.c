@@ -217,6 +217,7 @@ static void show(const ls_trainer *t, const run_state *run) {
     ls_comm_phase(t->comm, "writing metrics", t->done.updates);
     for (int i = 0; i < run->observer_count; i++)
         if (run->observers[i].progress) run->observers[i].progress(run->observers[i].context, &run->progress);
+    ls_comm_phase(t->comm, "training", t->done.updates);
 }
 
 static void measure(ls_trainer *t, run_state *run, const ls_train_state *state, double now) {

@@ -251,7 +251,8 @@ static ls_feed_options feed_options(const ls_trainer *t, int training) {
         .dataset = training ? t->train_data : t->test_data,
         .micro_batch = training ? t->facts.batches.micro_batch : t->eval_batches.micro_batch,
         .prefetch = training ? (int)t->cfg->data_prefetch : EVAL_SLOTS,
-        .resident = t->cfg->data_loader == LS_LOADER_RESIDENT };
+        .resident = t->cfg->data_loader == LS_LOADER_RESIDENT,
+        .comm = training ? t->comm : NULL };
 }
 
 static ls_status new_feeds(ls_trainer *t) {

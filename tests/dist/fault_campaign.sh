@@ -11,9 +11,9 @@
 #   --seed N            of ranks and moments (default 1)
 #   --out PREFIX        writes PREFIX.json and PREFIX.md
 #
-# Kinds: kill (-9), stop (SIGSTOP), hang (the main thread), crash, exit0 exit3 exit75 (exit), quit3 (_exit), launcher (killed), config
-# (one rank is started with another configuration); on cuda also nccl_error, nccl_hang (one rank's N-th collective), gpus (fewer than
-# ranks). Exit 0: all as it must be; 1: not; 77: cannot be run here.
+# Kinds: kill (-9), stop (SIGSTOP), hang (the main thread), crash (abort), exit0 exit3 exit75 (exit), quit3 (_exit), launcher (killed), config
+# (one rank is started with another configuration); on cuda also nccl_error, nccl_hang (one rank's N-th collective), nccl_version (one
+# rank has another), gpus (fewer than ranks). Exit 0: all as it must be; 1: not; 77: cannot be run here.
 set -u
 here=$(dirname "$0")
 bin=$(cd "$1" && pwd) || exit 2
@@ -44,8 +44,9 @@ if ! command -v cc >/dev/null; then
     echo "skipped: no C compiler, to build tests/support/misbehave.c"
     exit 77
 fi
-[ -n "$kinds" ] || kinds="kill stop hang crash exit0 exit3 exit75 quit3 launcher config"
-[ "$device" = cpu ] || kinds="$kinds nccl_error nccl_hang gpus"
+every_kind="kill stop hang crash exit0 exit3 exit75 quit3 launcher config"
+[ "$device" = cpu ] || every_kind="$every_kind nccl_error nccl_hang nccl_version gpus"
+kinds=${kinds:-$every_kind}
 
 timeout_s=3 # dist.timeout
 limit_s=12  # from the fault to the end
@@ -100,7 +101,10 @@ EOF
 # rank.sh: the program, leaving its process number behind; one rank with another configuration, or with another emulation
 cat >"$work/rank.sh" <<EOF
 echo \$\$ >"$work/pid.\$OMPI_COMM_WORLD_RANK"
-[ "\$OMPI_COMM_WORLD_RANK" != "\${OTHER_RANK-}" ] || set -- "\$@" --set train.epochs=99999
+if [ "\$OMPI_COMM_WORLD_RANK" = "\${OTHER_RANK-}" ]; then
+    set -- "\$@" \${OTHER_OPTIONS-}
+    export LOCKSTEP_EMULATION="\${LOCKSTEP_EMULATION-}\${OTHER_EMULATION-}"
+fi
 export LD_PRELOAD=$work/misbehave.so LOCKSTEP_TEST_MISBEHAVE=$work/word ASAN_OPTIONS=\${ASAN_OPTIONS:+\$ASAN_OPTIONS:}verify_asan_link_order=0
 exec "$bin/train" "\$@"
 EOF
@@ -111,7 +115,7 @@ seconds_since() { awk "BEGIN { printf \"%.2f\", ($(date +%s%N) - $1) / 1e9 }"; }
 expected() {
     case $1 in
     kill) echo "137 1" ;;
-    crash) echo "139 1" ;;
+    crash) echo "134 1" ;;
     exit0) echo "1 1" ;;
     exit3 | quit3) echo "3 1" ;;
     exit75) echo "75 1" ;;
@@ -155,8 +159,9 @@ guard_against_a_hang() {
 one() {
     local kind=$1 n=$2 rank=$3 at=0 shared=''
     rm -rf "$work"/run "$work"/pid.* "$work"/word.*
-    unset OTHER_RANK LOCKSTEP_EMULATION
-    [ "$kind" != config ] || export OTHER_RANK=$rank
+    unset OTHER_RANK OTHER_OPTIONS OTHER_EMULATION LOCKSTEP_EMULATION
+    [ "$kind" != config ] || export OTHER_RANK=$rank OTHER_OPTIONS="--set train.epochs=99999"
+    [ "$kind" != nccl_version ] || export OTHER_RANK=$rank OTHER_EMULATION=,collective_version=22703
     if [ "$device" = cuda ]; then
         export LOCKSTEP_EMULATION=devices=$n
         case $kind in
@@ -222,7 +227,7 @@ for kind in $kinds; do
         all=$((all + 1))
         [ "$verdict" = ok ] || wrong=$((wrong + 1))
         printf '%-10s  %d ranks, rank %d: exit %3d after %6s s: %s\n' "$kind" "$n" "$rank" "$rc" "$seconds" "$verdict"
-        [ "$verdict" = ok ] || sed 's/^/    /' "$work/output"
+        if [ "$verdict" = ok ]; then echo "    $text"; else sed 's/^/    /' "$work/output"; fi
         # without what differs from run to run
         words=$(sed -E 's/^error: //; s/rank [0-9]+/rank R/g; s/ on [^ ]+ \(pid [0-9]+\)/ on HOST (pid N)/; s/[0-9.]+ s\b/N s/g; s/"[^"]*"/PHASE/g; s/[;:].*//' <<<"$text" | cut -c 1-110)
         printf '%s\t%s\t%s\t%s\t%s\n' "$kind" "$rc" "$seconds" "$verdict" "${words:-(none)}" >>"$work/rows"

@@ -1,6 +1,6 @@
 // misbehave.c - preloaded (LD_PRELOAD) into a training run: one rank does what a test tells it, in the middle of the
 // run. A thread looks for the file named by LOCKSTEP_TEST_MISBEHAVE with ".RANK" after it, and does the word in it:
-//   exit N   calls exit(N)        quit N   calls _exit(N)        crash   SIGSEGV
+//   exit N   calls exit(N)        quit N   calls _exit(N)        crash   abort()
 //   hang     the main thread stops for ever, all others go on
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -22,7 +22,7 @@ static void stop_for_ever(int signal_number) {
 static void misbehave(const char *word, int number) {
     if (strcmp(word, "exit") == 0) exit(number);
     if (strcmp(word, "quit") == 0) _exit(number);
-    if (strcmp(word, "crash") == 0) raise(SIGSEGV);
+    if (strcmp(word, "crash") == 0) abort();
     if (strcmp(word, "hang") == 0) pthread_kill(main_thread, SIGUSR2);
 }
 
