@@ -78,7 +78,7 @@ FAULTS = [
 
     # ---- collectives and threads
     Fault("a thread does not say which GPU it means", f"{CUDA}/cuda.h", "return cudaSetDevice(device->index);",
-          "(void)device;\n    return cudaSuccess;", (COLLECTIVE,)),
+          "(void)device;\n    return cudaSuccess;", (THREADS,)),
     Fault("a collective is not counted", f"{CUDA}/collective.c",
           "    ls_cuda_count_collective((uint64_t *)(void *)collective->progress->address, tag, queue->stream);\n", "",
           (COLLECTIVE, COLLECTIVE_FAULTS)),
