@@ -1,0 +1,57 @@
+// update_internal.h - an update's parts, shared by update_plan.c (making them) and update.c (using them).
+#ifndef LS_TRAIN_UPDATE_INTERNAL_H
+#define LS_TRAIN_UPDATE_INTERNAL_H
+
+#include "train/recorder.h"
+#include "train/update.h"
+
+enum {
+    LS_RECORD_BYTES = 128,
+    LS_REPORT_BYTES = 3 * LS_RECORD_BYTES
+}; // every control record begins on a line of its own
+_Static_assert(sizeof(ls_train_state) <= LS_RECORD_BYTES && sizeof(ls_micro_result) <= LS_RECORD_BYTES &&
+                   sizeof(ls_window_input) <= LS_RECORD_BYTES && LS_STAMPS * sizeof(int64_t) <= LS_RECORD_BYTES,
+    "a record is one line");
+
+typedef struct {
+    ls_range range;
+    int end_param;        // complete when the first end_param parameters of the arena's order are
+    ls_plan *fix, *unfix; // ordered mode
+    ls_plan *cast;        // trained ones, where gradients travel in bf16
+} ls_planned_bucket;
+
+typedef struct {
+    ls_plan *plan;
+    ls_buffer args[LS_RUNNING_STATS_ARGS];
+} ls_running_step;
+
+struct ls_update {
+    ls_device *device;
+    ls_arenas *arenas;
+    ls_comm *comm;
+    ls_queue *queue;
+    int ordered, loss_is_sum, meets_in_pass; // meets_in_pass: ranks exchange statistics in the midst of a pass
+    ls_optimizer *optimizer;
+    ls_collective *collective;
+    ls_reducer *reducer; // NULL with one rank
+    ls_recorder *recorder;
+    ls_planned_bucket *buckets; // trained ones, then at most one of statistics
+    int bucket_count, trained_buckets;
+    ls_running_step *running;
+    int running_count;
+    ls_plan *stats, *control, *cast, *widen;
+    ls_slab *device_control, *host_control, *workspace;
+    ls_buffer state, result, stamps, window, partials; // on the device; the first three in a row: a report is one copy
+    ls_buffer host_state, host_result;                 // pinned; what the host writes, and reads outside of updates
+    size_t host_windows, host_reports;                 // offsets of the rings of pinned records, `depth` each
+    ls_event *reported[LS_UPDATE_DEPTH_MAX];
+    int depth;
+    int64_t begun, retired; // updates
+    size_t workspace_bytes;
+    ls_timeline *timeline;
+    ls_status status; // of what failed in the midst of a program
+    // of the update in progress
+    int micros_left, micros_done, launched, whole;
+};
+
+#endif

@@ -1,0 +1,278 @@
+// update_plan.c - everything that an update needs, made before the first: buckets, plans, records, the reducer.
+#include "train/update_internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static ls_status new_plan(ls_update *u, const ls_op_desc *desc, ls_plan **out) {
+    LS_TRY(u->device->api->plan_new(u->device, desc, out));
+    if ((*out)->workspace_bytes > u->workspace_bytes) u->workspace_bytes = (*out)->workspace_bytes;
+    return LS_SUCCESS;
+}
+
+static ls_status new_control_memory(ls_update *u) {
+    const ls_device_api *api = u->device->api;
+    size_t partial_bytes = LS_PARTIALS * sizeof(double), depth = (size_t)u->depth;
+    LS_TRY(api->slab_new(
+        u->device, LS_MEMORY_DEVICE, 4 * LS_RECORD_BYTES + partial_bytes, "update control", &u->device_control));
+    u->state = ls_buffer_at(u->device_control, 0, sizeof(ls_train_state));
+    u->result = ls_buffer_at(u->device_control, LS_RECORD_BYTES, sizeof(ls_micro_result));
+    u->stamps = ls_buffer_at(u->device_control, 2 * LS_RECORD_BYTES, LS_STAMPS * sizeof(int64_t));
+    u->window = ls_buffer_at(u->device_control, LS_REPORT_BYTES, sizeof(ls_window_input));
+    u->partials = ls_buffer_at(u->device_control, LS_REPORT_BYTES + LS_RECORD_BYTES, partial_bytes);
+    u->host_windows = 2 * LS_RECORD_BYTES;
+    u->host_reports = u->host_windows + depth * LS_RECORD_BYTES;
+    LS_TRY(api->slab_new(u->device, LS_MEMORY_PINNED, u->host_reports + depth * LS_REPORT_BYTES,
+        "update control (host)", &u->host_control));
+    u->host_state = ls_buffer_at(u->host_control, 0, sizeof(ls_train_state));
+    u->host_result = ls_buffer_at(u->host_control, LS_RECORD_BYTES, sizeof(ls_micro_result));
+    for (int i = 0; i < u->depth; i++) LS_TRY(api->event_new(u->device, 0, &u->reported[i]));
+    return LS_SUCCESS;
+}
+
+// Buckets of trained tensors in completion order; the statistics are one more, complete when the backward pass ends.
+static ls_status cut_buckets(ls_update *u, size_t bucket_bytes) {
+    const ls_arenas *a = u->arenas;
+    size_t trained = (size_t)a->trained_params;
+    int64_t *offsets = malloc((trained + 1) * sizeof *offsets), *elements = malloc((trained + 1) * sizeof *elements);
+    ls_range *ranges = malloc((trained + 1) * sizeof *ranges);
+    u->buckets = calloc(trained + 1, sizeof *u->buckets);
+    ls_status status = LS_SUCCESS;
+    if (!offsets || !elements || !ranges || !u->buckets) {
+        status = ls_fail(LS_DEVICE, "out of host memory for the gradient buckets");
+        goto done;
+    }
+    for (size_t i = 0; i < trained; i++) {
+        offsets[i] = a->offset[a->order[i]];
+        elements[i] = a->elements[a->order[i]];
+    }
+    u->trained_buckets = ls_buckets_cut(
+        offsets, elements, (int)trained, u->ordered ? sizeof(int64_t) : sizeof(float), bucket_bytes, ranges);
+    int param = 0;
+    for (int b = 0; b < u->trained_buckets; b++) {
+        int64_t end = ranges[b].first + ranges[b].count;
+        while (param < (int)trained && offsets[param] < end) param++;
+        u->buckets[b] = (ls_planned_bucket){ .range = ranges[b], .end_param = param };
+    }
+    u->bucket_count = u->trained_buckets;
+    if (a->statistic_elements)
+        u->buckets[u->bucket_count++] =
+            (ls_planned_bucket){ .range = { a->trained_elements, a->statistic_elements }, .end_param = -1 };
+done:
+    free(offsets);
+    free(elements);
+    free(ranges);
+    return status;
+}
+
+static ls_status plan_bucket(ls_update *u, int index) {
+    ls_planned_bucket *b = &u->buckets[index];
+    int statistics = index >= u->trained_buckets;
+    if (u->arenas->wire && !statistics) {
+        ls_op_desc cast = {
+            .op = LS_OP_CAST, .layer = "gradients", .attr.flat = { .count = b->range.count, .storage = LS_BF16 }
+        };
+        return new_plan(u, &cast, &b->cast);
+    }
+    if (!u->ordered) return LS_SUCCESS;
+    ls_op_desc desc = { .layer = "gradients",
+        .attr.flat = { .count = b->range.count,
+            .first = b->range.first,
+            .unscaled = statistics,
+            .fraction_bits = statistics ? LS_STATISTIC_FRACTION_BITS : LS_GRADIENT_FRACTION_BITS } };
+    desc.op = LS_OP_GRAD_FIX;
+    LS_TRY(new_plan(u, &desc, &b->fix));
+    desc.op = LS_OP_GRAD_UNFIX;
+    return new_plan(u, &desc, &b->unfix);
+}
+
+// Statistics are of the whole gradient at once: they must not depend on how it was cut for the reduction.
+static ls_status plan_control(ls_update *u, const ls_config *cfg) {
+    ls_op_desc desc = {
+        .op = LS_OP_GRAD_STATS, .layer = "gradients", .attr.flat = { .count = u->arenas->trained_elements }
+    };
+    LS_TRY(new_plan(u, &desc, &u->stats));
+    desc = (ls_op_desc){ .op = LS_OP_CONTROL,
+        .layer = "update",
+        .attr.control = { .slots = 1,
+            .clip_norm = (float)cfg->train_clip_norm,
+            .dynamic = u->arenas->storage == LS_F16,
+            .growth = (float)cfg->loss_scale_growth,
+            .backoff = (float)cfg->loss_scale_backoff,
+            .minimum = (float)cfg->loss_scale_minimum,
+            .maximum = (float)cfg->loss_scale_maximum,
+            .growth_interval = (int)cfg->loss_scale_growth_interval,
+            .max_skips = (int)cfg->loss_scale_max_skips } };
+    LS_TRY(new_plan(u, &desc, &u->control));
+    if (u->arenas->wire) {
+        desc = (ls_op_desc){ .op = LS_OP_WIDEN,
+            .layer = "gradients",
+            .attr.flat = { .count = u->arenas->trained_elements, .storage = LS_BF16 } };
+        LS_TRY(new_plan(u, &desc, &u->widen));
+    }
+    if (u->arenas->storage == LS_F32) return LS_SUCCESS;
+    desc = (ls_op_desc){ .op = LS_OP_CAST,
+        .layer = "working weights",
+        .attr.flat = { .count = u->arenas->trained_elements, .storage = u->arenas->storage } };
+    return new_plan(u, &desc, &u->cast);
+}
+
+static double share_of(const ls_arenas *a, int position) {
+    return a->graph->layers[a->graph->params[a->order[position]].layer].attr.batchnorm2d.momentum;
+}
+
+// One running-statistics operator for each run of neighbours with the same momentum.
+static ls_status plan_running(ls_update *u) {
+    const ls_arenas *a = u->arenas;
+    int end = a->graph->param_count;
+    u->running = calloc((size_t)(end - a->trained_params) + 1, sizeof *u->running);
+    if (!u->running) return ls_fail(LS_DEVICE, "out of host memory for the statistics' table");
+    for (int first = a->trained_params, i = first + 1; first < end; i++) {
+        if (i < end && share_of(a, i) == share_of(a, first)) continue;
+        int64_t from = a->offset[a->order[first]],
+                count = a->offset[a->order[i - 1]] + a->elements[a->order[i - 1]] - from;
+        ls_op_desc desc = { .op = LS_OP_RUNNING_STATS,
+            .layer = "running statistics",
+            .attr.flat = { .count = count, .share = (float)share_of(a, first) } };
+        ls_running_step *step = &u->running[u->running_count];
+        LS_TRY(new_plan(u, &desc, &step->plan));
+        u->running_count++;
+        step->args[LS_RUNNING_STATS_WINDOW] = u->window;
+        step->args[LS_RUNNING_STATS_STATE] = u->state;
+        step->args[LS_RUNNING_STATS_SUM] = ls_arenas_range(a->grad, from, count, sizeof(float));
+        step->args[LS_RUNNING_STATS_RUNNING] = ls_arenas_range(a->weight, from, count, sizeof(float));
+        first = i;
+    }
+    return LS_SUCCESS;
+}
+
+// What ranks sum: fixed point in ordered mode, else gradients in bf16 or fp32; statistics are never in bf16.
+static ls_bucket summed(const ls_update *u, int index) {
+    const ls_range *r = &u->buckets[index].range;
+    int wire = u->arenas->wire && index < u->trained_buckets;
+    ls_slab *slab = u->ordered ? u->arenas->fixed : wire ? u->arenas->wire : u->arenas->grad;
+    ls_dtype dtype = u->ordered ? LS_I64 : wire ? LS_BF16 : LS_F32;
+    return (ls_bucket){ ls_arenas_range(slab, r->first, r->count, ls_dtype_bytes(dtype)), r->count, dtype };
+}
+
+static ls_status adopt_slabs(ls_update *u) {
+    ls_slab *slabs[] = { u->arenas->grad, u->arenas->fixed, u->arenas->wire };
+    for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
+        if (slabs[i]) LS_TRY(u->device->api->collective->adopt(u->collective, slabs[i]));
+    return LS_SUCCESS;
+}
+
+static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
+    if (ls_comm_about(u->comm)->world_size == 1 && !u->collective) return LS_SUCCESS;
+    if (u->collective) LS_TRY(adopt_slabs(u));
+    ls_bucket *buckets = malloc((size_t)u->bucket_count * sizeof *buckets);
+    if (!buckets) return ls_fail(LS_DEVICE, "out of host memory for the reducer's buckets");
+    for (int b = 0; b < u->bucket_count; b++) buckets[b] = summed(u, b);
+    ls_reducer_options options = { .comm = u->comm,
+        .device = u->device,
+        .queue = u->queue,
+        .collective = u->collective,
+        .buckets = buckets,
+        .bucket_count = u->bucket_count,
+        .overlap = cfg->dist_overlap,
+        .stamps = u->stamps };
+    ls_status status = ls_reducer_new(&options, &u->reducer);
+    free(buckets);
+    return status;
+}
+
+static void start_state(ls_update *u, const ls_config *cfg) {
+    ls_train_state *state = ls_buffer_host(u->host_state);
+    *state = (ls_train_state){ .loss_scale = u->arenas->storage == LS_F16 ? (float)cfg->loss_scale_initial : 1.0f,
+        .bad_element = -1 };
+    u->device->api->copy(u->state, u->host_state, sizeof *state, u->queue);
+}
+
+static ls_status make(ls_update *u, const ls_config *cfg) {
+    LS_TRY(cut_buckets(u, (size_t)cfg->dist_bucket_bytes));
+    LS_TRY(new_control_memory(u));
+    for (int b = 0; b < u->bucket_count; b++) LS_TRY(plan_bucket(u, b));
+    LS_TRY(plan_control(u, cfg));
+    LS_TRY(plan_running(u));
+    LS_TRY(ls_optimizer_new(cfg, u->arenas, u->state, &u->optimizer));
+    LS_TRY(new_reducer(u, cfg));
+    LS_TRY(ls_recorder_new(u->queue, u->device->api, cfg->device_graphs, &u->recorder));
+    if (u->workspace_bytes)
+        LS_TRY(u->device->api->slab_new(
+            u->device, LS_MEMORY_DEVICE, u->workspace_bytes, "update workspace", &u->workspace));
+    start_state(u, cfg);
+    return u->device->api->queue_sync(u->queue);
+}
+
+ls_status ls_update_new(const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, ls_collective *collective,
+    ls_queue *queue, int depth, ls_update **out) {
+    assert(depth >= 1 && depth <= LS_UPDATE_DEPTH_MAX);
+    ls_update *u = calloc(1, sizeof *u);
+    if (!u) return ls_fail(LS_DEVICE, "out of host memory for the update");
+    *u = (ls_update){ .device = arenas->device,
+        .arenas = arenas,
+        .comm = comm,
+        .collective = collective,
+        .queue = queue,
+        .depth = depth,
+        .ordered = cfg->run_deterministic,
+        .meets_in_pass = ls_config_syncs_norm(cfg, ls_comm_about(comm)->world_size),
+        .loss_is_sum = cfg->train_loss_reduction == LS_LOSS_SUM };
+    ls_status status = make(u, cfg);
+    if (ls_failed(status)) {
+        ls_update_free(u);
+        return status;
+    }
+    *out = u;
+    return LS_SUCCESS;
+}
+
+static void free_plan(ls_update *u, ls_plan *plan) {
+    if (plan) u->device->api->plan_free(plan);
+}
+
+void ls_update_free(ls_update *u) {
+    if (!u) return;
+    ls_recorder_free(u->recorder);
+    for (int i = 0; i < u->depth; i++)
+        if (u->reported[i]) u->device->api->event_free(u->reported[i]);
+    ls_reducer_free(u->reducer);
+    ls_optimizer_free(u->optimizer);
+    for (int b = 0; b < u->bucket_count; b++) {
+        free_plan(u, u->buckets[b].fix);
+        free_plan(u, u->buckets[b].unfix);
+        free_plan(u, u->buckets[b].cast);
+    }
+    for (int r = 0; r < u->running_count; r++) free_plan(u, u->running[r].plan);
+    free_plan(u, u->stats);
+    free_plan(u, u->control);
+    free_plan(u, u->cast);
+    free_plan(u, u->widen);
+    ls_slab *slabs[] = { u->device_control, u->host_control, u->workspace };
+    for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
+        if (slabs[s]) u->device->api->slab_free(slabs[s]);
+    free(u->buckets);
+    free(u->running);
+    free(u);
+}
+
+const ls_optimizer *ls_update_optimizer(const ls_update *u) {
+    return u->optimizer;
+}
+
+size_t ls_update_device_bytes(const ls_update *u) {
+    return u->device_control->bytes + (u->workspace ? u->workspace->bytes : 0);
+}
+
+void ls_update_inputs(const ls_update *u, ls_program_inputs *inputs) {
+    inputs->buffer[LS_INPUT_STATE] = u->state;
+    inputs->buffer[LS_INPUT_RESULT] = u->result;
+}
+
+int ls_update_bucket(const ls_update *u, int index, size_t *bytes, int *end_param) {
+    if (index >= u->bucket_count) return 0;
+    ls_bucket b = summed(u, index);
+    *bytes = (size_t)b.count * ls_dtype_bytes(b.dtype);
+    *end_param = u->buckets[index].end_param;
+    return 1;
+}
