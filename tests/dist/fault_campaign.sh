@@ -229,7 +229,7 @@ for kind in $kinds; do
         printf '%-10s  %d ranks, rank %d: exit %3d after %6s s: %s\n' "$kind" "$n" "$rank" "$rc" "$seconds" "$verdict"
         if [ "$verdict" = ok ]; then echo "    $text"; else sed 's/^/    /' "$work/output"; fi
         # without what differs from run to run
-        words=$(sed -E 's/^error: //; s/rank [0-9]+/rank R/g; s/ on [^ ]+ \(pid [0-9]+\)/ on HOST (pid N)/; s/[0-9.]+ s\b/N s/g; s/"[^"]*"/PHASE/g; s/[;:].*//' <<<"$text" | cut -c 1-110)
+        words=$(sed -E 's/^error: //; s/rank [0-9]+/rank R/g; s/(update|bucket) [0-9]+/\1 N/g; s/ on [^ ]+ \(pid [0-9]+\)/ on HOST (pid N)/; s/[0-9.]+ s\b/N s/g; s/"[^"]*"/PHASE/g; s/[;:].*//' <<<"$text" | cut -c 1-110)
         printf '%s\t%s\t%s\t%s\t%s\n' "$kind" "$rc" "$seconds" "$verdict" "${words:-(none)}" >>"$work/rows"
     done
 done
