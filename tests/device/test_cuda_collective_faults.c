@@ -198,7 +198,7 @@ static void one_has_fewer(ranks_job *job) {
     memory m = open_all(job);
     for (int i = 0; i < 2 - job->rank; i++) sum(job, &m, COUNT, LS_F32, i, job->gradients);
     ranks_must(job->api->queue_sync(job->gradients));
-    job->collectives->close(job->collective, 1);
+    end_all(job, &m, 1);
 }
 
 static void recording_outlives(ranks_job *job) {
