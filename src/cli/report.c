@@ -71,6 +71,9 @@ void ls_report_start(const ls_train_facts *facts, const char *run_folder) {
         ls_info("%s", line);
     }
     if (facts->warning[0]) ls_warn("%s", facts->warning);
+    if (facts->sums[0])
+        ls_info("sums      of gradients by %s%s%s", facts->sums, facts->why_not_nccl[0] ? " through host memory: " : "",
+            facts->why_not_nccl);
     ls_info("batch     %d = %d x %d accumulated x %d rank%s; %lld updates", batches->global_batch, batches->micro_batch,
         batches->per_rank, world_size, plural(world_size), (long long)facts->updates_planned);
     ls_info("run       %s", run_folder);

@@ -387,7 +387,6 @@ static ls_status open_sums(ls_trainer *t) {
         t->comm, t->device, t->cfg, ls_placement_shares(t->placement), &t->collective, f->sums, f->why_not_nccl));
     if (!t->collective && f->comm->world_size > 1) snprintf(f->sums, sizeof f->sums, "MPI");
     if (t->collective) LS_TRY(ls_comm_watch(t->comm, t->device->api->collective, t->collective));
-    if (f->why_not_nccl[0]) ls_info("gradients are summed by MPI through host memory: %s", f->why_not_nccl);
     return LS_SUCCESS;
 }
 
