@@ -339,7 +339,7 @@ void ranks_adopt(const std::shared_ptr<group> &g, size_t bytes) {
 }
 
 std::string ranks_health(const std::shared_ptr<group> &g) {
-    world_lock guard;
+    world_lock guard(false); // whoever asks often must not keep the driver away
     return g->failed ? "remote process exited or there was a network error (injected)" : "";
 }
 
