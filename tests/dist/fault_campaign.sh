@@ -255,7 +255,7 @@ if [ -n "$out" ]; then
         echo "Faults of random ranks at random moments of a training run: $device device, $ranks_list ranks, dist.timeout = $timeout_s s, seed $seed;"
         echo "$all runs, $wrong not as they must be (exit code, one error line, in $limit_s s, nothing left behind)."
         echo "Seconds: from the fault to the end of mpirun; config, gpus and nccl_*: from the start."
-        echo "$(nproc) cores, $("$MPIRUN" --version | head -n 1), commit $(git -C "$here" rev-parse --short HEAD 2>/dev/null)"
+        echo "$(nproc) cores, $("$MPIRUN" --version | head -n 1), $("$bin/train" --version | head -n 1)"
         echo
         echo "| kind | runs | as expected | exit | message | median s | worst s |"
         echo "| --- | --- | --- | --- | --- | --- | --- |"
