@@ -69,6 +69,7 @@ scaled="--set train.precision=fp16 --set run.deterministic=true --set loss_scale
   train fp16 1 seed=1 $scaled
   check "fp16: updates were skipped" "$([ "$(field fp16 skipped_updates)" -gt 0 ] && echo yes)" yes
   same fp16-2 fp16 2 seed=2 $scaled
+  same fp16-2-mpi fp16 2 seed=3 $scaled --set dist.backend=mpi
   check "fp16: as many on two ranks" "$(field fp16-2 skipped_updates)" "$(field fp16 skipped_updates)"
 }
 
