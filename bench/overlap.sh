@@ -6,10 +6,10 @@
 #
 # Default: ./build/check, 5 rounds, 2 hosts, 1 ms each way, 200 Mbit/s, 10 traced updates after 5, resnet20 with buckets of 256 KiB.
 # OPTIONS go to `train configs/bench-cpu.ini`. Needs root, iproute2 and Open MPI. Writes bench/results/NAME.md and NAME.json
-# (NAME: overlap-DATE); exposed times are those of the traces' spans (scripts/trace_report.py), medians over updates, mean of the ranks.
+# (NAME: DATE-overlap); exposed times are those of the traces' spans (scripts/trace_report.py), medians over updates, mean of the ranks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=build/check rounds=5 hosts=2 latency=1 rate=200 updates=10 first=5 out=overlap-$(date +%F)
+build=build/check rounds=5 hosts=2 latency=1 rate=200 updates=10 first=5 out=$(date +%F)-overlap
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
   [ $# -ge 2 ] || { echo "overlap.sh: $1 needs a value" >&2 && exit 2; }
   case $1 in

@@ -37,7 +37,7 @@ measure() {
   "${launcher[@]}" "$bin/train" bench "$PWD/configs/bench-cpu.ini" --quiet --seconds "$seconds" --repeats "$rounds" --run-dir "$folder" \
     --set "model.file=models/$network.ini" --set "data.shape=$shape" --set device.type=cpu --set device.threads=1 "$@" \
     >"$folder/bench.txt"
-  for file in txt json csv svg html; do mv "$folder/bench.$file" "$name.$file"; done
+  for file in txt json csv svg html; do sed "s|$PWD/||g" "$folder/bench.$file" >"$name.$file"; done
   cat "$name.txt"
 }
 
