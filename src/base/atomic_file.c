@@ -7,11 +7,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/hash.h"
 
 struct ls_atomic_file {
     int fd;
     ls_status status; // the first failure
     char *path, *temporary;
+    ls_hasher *hasher;
+    size_t bytes;
 };
 
 static ls_status fail_io(const char *action, const char *path, const char *call) {
@@ -19,6 +22,7 @@ static ls_status fail_io(const char *action, const char *path, const char *call)
 }
 
 static void free_file(ls_atomic_file *file) {
+    ls_hasher_free(file->hasher);
     free(file->path);
     free(file->temporary);
     free(file);
@@ -28,7 +32,8 @@ ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out) {
     ls_atomic_file *file = calloc(1, sizeof *file);
     if (!file) return ls_fail(LS_STORAGE, "%s: no memory to write it", path);
     file->path = strdup(path);
-    if (!file->path || asprintf(&file->temporary, "%s.tmp-%ld", path, (long)getpid()) < 0) {
+    file->hasher = ls_hasher_new();
+    if (!file->path || !file->hasher || asprintf(&file->temporary, "%s.tmp-%ld", path, (long)getpid()) < 0) {
         file->temporary = NULL;
         free_file(file);
         return ls_fail(LS_STORAGE, "%s: no memory to write it", path);
@@ -53,9 +58,32 @@ void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes) 
             file->status = fail_io("write", file->path, "write");
             return;
         }
+        ls_hasher_add(file->hasher, at, (size_t)written);
+        file->bytes += (size_t)written;
         at += written;
         bytes -= (size_t)written;
     }
+}
+
+size_t ls_atomic_file_bytes(const ls_atomic_file *file) {
+    return file->bytes;
+}
+
+uint64_t ls_atomic_file_hash(const ls_atomic_file *file) {
+    return ls_hasher_hash(file->hasher);
+}
+
+static ls_status sync_folder_for(const char *path, const char *folder) {
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fail_io("finish", path, "open of its folder");
+    // Some network file systems cannot sync folders and say EINVAL: they keep no more than this.
+    ls_status status = fsync(fd) == 0 || errno == EINVAL ? LS_SUCCESS : fail_io("finish", path, "fsync of its folder");
+    close(fd);
+    return status;
+}
+
+ls_status ls_sync_folder(const char *path) {
+    return sync_folder_for(path, path);
 }
 
 // The folder's entry must reach the disk too, or a crash may bring the old file back.
@@ -64,12 +92,8 @@ static ls_status sync_folder(const char *path) {
     if (!folder) return ls_fail(LS_STORAGE, "%s: no memory to finish writing", path);
     char *slash = strrchr(folder, '/');
     if (slash) slash[slash == folder] = 0; // "/name" is in "/"
-    int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ls_status status = sync_folder_for(path, slash ? folder : ".");
     free(folder);
-    if (fd < 0) return fail_io("finish", path, "open of its folder");
-    // Some network file systems cannot sync folders and say EINVAL: they keep no more than this.
-    ls_status status = fsync(fd) == 0 || errno == EINVAL ? LS_SUCCESS : fail_io("finish", path, "fsync of its folder");
-    close(fd);
     return status;
 }
 

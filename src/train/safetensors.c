@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic_file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -14,27 +15,24 @@ static const uint64_t header_max = 100000000;         // the format's own limit
 static const int64_t elements_max = INT64_C(1) << 48; // of one tensor: keeps products and offsets exact in a double
 static const char metadata_key[] = "__metadata__";
 
+// The first LS_DTYPE_COUNT are those of ls_dtype, in its order.
 static const struct {
     const char *name;
     int bytes;
 } dtypes[] = {
-    { "F32", 4 },
-    { "F64", 8 },
-    { "F16", 2 },
-    { "BF16", 2 },
-    { "F8_E4M3", 1 },
+#define X(name, bytes, text) { #name, bytes },
+    LS_DTYPES(X)
+#undef X
+        { "F8_E4M3", 1 },
     { "F8_E5M2", 1 },
-    { "I64", 8 },
-    { "I32", 4 },
     { "I16", 2 },
     { "I8", 1 },
     { "U64", 8 },
     { "U32", 4 },
     { "U16", 2 },
-    { "U8", 1 },
     { "BOOL", 1 },
 };
-enum { DTYPE_F32 = 0, DTYPES = sizeof dtypes / sizeof dtypes[0] };
+enum { DTYPES = sizeof dtypes / sizeof dtypes[0], LARGEST_ELEMENT = 8 };
 
 typedef struct {
     const char *name; // in the JSON tree
@@ -47,6 +45,7 @@ struct ls_safetensors {
     char *path, *bytes;
     const char *data; // in bytes, aligned for floats
     uint64_t data_bytes;
+    ls_safetensors_digest digest;
     cJSON *header;
     entry *entries; // by begin
     int count;
@@ -68,13 +67,13 @@ static const char *write_shape(char *dst, size_t bytes, int rank, const int64_t 
 static uint64_t tensor_bytes(const ls_safetensors_tensor *tensor) {
     uint64_t count = 1;
     for (int i = 0; i < tensor->rank; i++) count *= (uint64_t)tensor->dim[i];
-    return count * sizeof(float);
+    return count * ls_dtype_bytes(tensor->dtype);
 }
 
 // cJSON returns NULL without memory and passes NULL on, so the printed text tells whether all went well.
 static cJSON *describe_tensor(const ls_safetensors_tensor *tensor, uint64_t begin) {
     cJSON *object = cJSON_CreateObject(), *shape = NULL, *offsets = NULL;
-    cJSON_AddStringToObject(object, "dtype", dtypes[DTYPE_F32].name);
+    cJSON_AddStringToObject(object, "dtype", dtypes[tensor->dtype].name);
     shape = cJSON_AddArrayToObject(object, "shape");
     for (int i = 0; i < tensor->rank; i++) cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)tensor->dim[i]));
     offsets = cJSON_AddArrayToObject(object, "data_offsets");
@@ -100,14 +99,25 @@ static char *make_header(
     return text;
 }
 
-ls_status ls_safetensors_write(const char *path, const ls_safetensors_tensor *tensors, int tensor_count,
-    const ls_safetensors_note *notes, int note_count) {
-    for (int i = 0; i < tensor_count; i++) {
+static ls_status check_tensors(const char *path, const ls_safetensors_tensor *tensors, int count) {
+    uint64_t begin = 0;
+    for (int i = 0; i < count; i++) {
+        if (begin % ls_dtype_bytes(tensors[i].dtype))
+            return ls_fail(LS_INTERNAL,
+                "%s: tensor '%s' does not begin at a multiple of its elements: larger ones first", path,
+                tensors[i].name);
+        begin += tensor_bytes(&tensors[i]);
         for (int j = 0; j < i; j++) {
             if (strcmp(tensors[i].name, tensors[j].name) != 0) continue;
             return ls_fail(LS_INTERNAL, "%s: two tensors are called '%s'", path, tensors[i].name);
         }
     }
+    return LS_SUCCESS;
+}
+
+ls_status ls_safetensors_write(const char *path, const ls_safetensors_tensor *tensors, int tensor_count,
+    const ls_safetensors_note *notes, int note_count, ls_safetensors_digest *digest) {
+    LS_TRY(check_tensors(path, tensors, tensor_count));
     static const char spaces[DATA_ALIGN] = "                                                                ";
     char *header = make_header(tensors, tensor_count, notes, note_count);
     if (!header) return ls_fail(LS_STORAGE, "%s: no memory to write it", path);
@@ -121,6 +131,7 @@ ls_status ls_safetensors_write(const char *path, const ls_safetensors_tensor *te
         ls_atomic_file_write(file, header, text_bytes);
         ls_atomic_file_write(file, spaces, padding);
         for (int i = 0; i < tensor_count; i++) ls_atomic_file_write(file, tensors[i].data, tensor_bytes(&tensors[i]));
+        if (digest) *digest = (ls_safetensors_digest){ ls_atomic_file_bytes(file), ls_atomic_file_hash(file) };
         status = ls_atomic_file_commit(file);
     }
     cJSON_free(header);
@@ -309,7 +320,7 @@ static ls_status read_parts(ls_safetensors *file, size_t bytes) {
     char *header = file->bytes + LENGTH_BYTES, *data = header + length;
     file->data_bytes = bytes - LENGTH_BYTES - length;
     LS_TRY(read_header(file, header, (size_t)length)); // copies its texts
-    const size_t shift = length % sizeof(float);       // other programs need not align the data
+    const size_t shift = length % LARGEST_ELEMENT;     // other programs need not align the data
     memmove(data - shift, data, file->data_bytes);
     file->data = data - shift;
     return LS_SUCCESS;
@@ -325,6 +336,7 @@ ls_status ls_safetensors_read(const char *path, ls_safetensors **out) {
         goto done;
     }
     LS_TRY_GOTO(ls_read_file(path, &file->bytes, &bytes));
+    file->digest = (ls_safetensors_digest){ bytes, ls_hash(file->bytes, bytes) };
     LS_TRY_GOTO(read_parts(file, bytes));
     *out = file;
     file = NULL; // ownership moved to *out
@@ -353,25 +365,25 @@ static ls_status refuse_name(const ls_safetensors *file, const char *name) {
     return status;
 }
 
-ls_status ls_safetensors_find(
-    const ls_safetensors *file, const char *name, int rank, const int64_t *dim, const float **data) {
+ls_status ls_safetensors_find(const ls_safetensors *file, const ls_safetensors_tensor *wanted, const void **data) {
     char found[160], expected[160];
     for (int i = 0; i < file->count; i++) {
         const entry *e = &file->entries[i];
-        if (strcmp(e->name, name) != 0) continue;
-        if (e->rank != rank || memcmp(e->dim, dim, (size_t)rank * sizeof *dim) != 0) {
+        if (strcmp(e->name, wanted->name) != 0) continue;
+        if (e->rank != wanted->rank || memcmp(e->dim, wanted->dim, (size_t)e->rank * sizeof *e->dim) != 0) {
             return ls_fail(LS_STORAGE, "%s: tensor '%s' has shape %s, expected %s: weights of another network?",
-                file->path, name, write_shape(found, sizeof found, e->rank, e->dim),
-                write_shape(expected, sizeof expected, rank, dim));
+                file->path, e->name, write_shape(found, sizeof found, e->rank, e->dim),
+                write_shape(expected, sizeof expected, wanted->rank, wanted->dim));
         }
-        if (e->dtype != DTYPE_F32) {
-            return ls_fail(LS_STORAGE, "%s: tensor '%s' has dtype %s, expected F32: save it as float32", file->path,
-                name, dtypes[e->dtype].name);
+        if (e->dtype != (int)wanted->dtype) {
+            return ls_fail(LS_STORAGE, "%s: tensor '%s' has dtype %s, expected %s%s", file->path, e->name,
+                dtypes[e->dtype].name, dtypes[wanted->dtype].name,
+                wanted->dtype == LS_F32 ? ": save it as float32" : "");
         }
-        *data = (const float *)(const void *)(file->data + e->begin);
+        *data = file->data + e->begin;
         return LS_SUCCESS;
     }
-    return refuse_name(file, name);
+    return refuse_name(file, wanted->name);
 }
 
 int ls_safetensors_count(const ls_safetensors *file) {
@@ -380,6 +392,20 @@ int ls_safetensors_count(const ls_safetensors *file) {
 
 const char *ls_safetensors_name(const ls_safetensors *file, int index) {
     return file->entries[index].name;
+}
+
+ls_safetensors_digest ls_safetensors_digest_of(const ls_safetensors *file) {
+    return file->digest;
+}
+
+int ls_safetensors_get(const ls_safetensors *file, int index, ls_safetensors_tensor *tensor) {
+    const entry *e = &file->entries[index];
+    if (e->dtype >= LS_DTYPE_COUNT) return 0;
+    *tensor = (ls_safetensors_tensor){
+        .name = e->name, .dtype = (ls_dtype)e->dtype, .rank = e->rank, .data = file->data + e->begin
+    };
+    memcpy(tensor->dim, e->dim, sizeof e->dim);
+    return 1;
 }
 
 const char *ls_safetensors_note_of(const ls_safetensors *file, const char *key) {

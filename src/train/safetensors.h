@@ -4,34 +4,39 @@
 //   {"key": "text"}},
 //                padded with spaces
 //   the rest     row-major little-endian values; offsets count from here; every byte belongs to exactly one tensor
-// Source  github.com/huggingface/safetensors, README, "Format". Written here: F32 only, data at a multiple of 64 bytes,
-// tensors in
-//         the order given. Read: any dtype of the format may be there, so that a state_dict's integer counters do no
-//         harm; fp32 is what can be taken out.
+// Source  github.com/huggingface/safetensors, README, "Format". Written here: data at a multiple of 64 bytes, tensors
+//         in the order given. Read: any dtype of the format may be there, so that a state_dict's integer counters do no
+//         harm; what ls_dtype knows can be taken out.
 // Errors  LS_STORAGE: path, tensor or byte, what was found, what was expected
 #ifndef LS_TRAIN_SAFETENSORS_H
 #define LS_TRAIN_SAFETENSORS_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include "base/shape.h"
 #include "base/status.h"
 
 enum { LS_SAFETENSORS_RANK_MAX = 8 };
 
 typedef struct {
     const char *name;
+    ls_dtype dtype; // larger ones first, so that each begins at a multiple of its elements (else LS_INTERNAL)
     int rank;
     int64_t dim[LS_SAFETENSORS_RANK_MAX];
-    const float *data; // product of dim[0..rank-1] values (rank 0: one)
+    const void *data; // product of dim[0..rank-1] values (rank 0: one)
 } ls_safetensors_tensor;
 
 typedef struct {
     const char *key, *text;
 } ls_safetensors_note;
 
-// The file appears whole or not at all. Names must differ (else LS_INTERNAL: they are ours).
+typedef struct {          // of a whole file
+    uint64_t bytes, hash; // hash: ls_hash of all of it
+} ls_safetensors_digest;
+
+// The file appears whole or not at all. Names must differ (else LS_INTERNAL: they are ours). digest may be NULL.
 LS_CHECKED ls_status ls_safetensors_write(const char *path, const ls_safetensors_tensor *tensors, int tensor_count,
-    const ls_safetensors_note *notes, int note_count);
+    const ls_safetensors_note *notes, int note_count, ls_safetensors_digest *digest);
 
 typedef struct ls_safetensors ls_safetensors;
 
@@ -39,12 +44,15 @@ typedef struct ls_safetensors ls_safetensors;
 // names.
 LS_CHECKED ls_status ls_safetensors_read(const char *path, ls_safetensors **out);
 void ls_safetensors_free(ls_safetensors *file);
-// The fp32 tensor `name` of exactly this shape; *data is borrowed from file. Refusals name the nearest name, or both
+// The tensor of exactly this name, type and shape; *data is borrowed from file. Refusals name the nearest name, or both
 // shapes.
 LS_CHECKED ls_status ls_safetensors_find(
-    const ls_safetensors *file, const char *name, int rank, const int64_t *dim, const float **data);
+    const ls_safetensors *file, const ls_safetensors_tensor *wanted, const void **data);
 int ls_safetensors_count(const ls_safetensors *file);
 const char *ls_safetensors_name(const ls_safetensors *file, int index); // in the order of their data
+// Tensor `index`, data and name borrowed from file. 0: it has a type that ls_dtype does not know.
+int ls_safetensors_get(const ls_safetensors *file, int index, ls_safetensors_tensor *tensor);
+ls_safetensors_digest ls_safetensors_digest_of(const ls_safetensors *file); // as it was read
 // Text of __metadata__, or NULL.
 const char *ls_safetensors_note_of(const ls_safetensors *file, const char *key);
 

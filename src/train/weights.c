@@ -24,7 +24,7 @@ static ls_status write_weights(ls_trainer *t, const char *path) {
             at += ls_param_count(&param->shape);
         }
         ls_safetensors_note note = { "format", "pt" }; // the key by which PyTorch's loaders know their own
-        status = ls_safetensors_write(path, tensors, g->param_count, &note, 1);
+        status = ls_safetensors_write(path, tensors, g->param_count, &note, 1, NULL);
     } else {
         status = ls_fail(LS_DEVICE, "out of host memory for %zu weights", total);
     }
@@ -45,9 +45,9 @@ static ls_status take_weights(ls_trainer *t, const ls_safetensors *file) {
         for (int p = 0; p < g->param_count; p++) {
             const ls_param *param = &g->params[p];
             ls_safetensors_tensor wanted;
-            const float *data;
+            const void *data;
             describe(param, &wanted);
-            LS_TRY(ls_safetensors_find(file, wanted.name, wanted.rank, wanted.dim, &data));
+            LS_TRY(ls_safetensors_find(file, &wanted, &data));
             if (pass == 1) t->device->api->param_import(t->device, &param->shape, data, ls_arenas_weight(t->arenas, p));
         }
     }

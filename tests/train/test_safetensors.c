@@ -47,42 +47,59 @@ static void expect_refusal(const char *row, ls_status status, const char *text) 
 static const float kernel[2 * 3 * 2 * 2] = { 1, -2, 3, 0.5f, 1e-30f, -0.0f, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18,
     19, 20, 21, 22, 23, 24 };
 static const float vector[3] = { 0.1f, 0.2f, 0.3f }, scalar[1] = { 42 };
+static const int64_t counters[2] = { INT64_MIN, 1 };
+static const int32_t labels[3] = { -1, 0, 9 };
+static const uint8_t pixels[5] = { 0, 1, 127, 128, 255 };
 static const ls_safetensors_tensor tensors[] = {
-    { "res1.0.conv.weight", 4, { 2, 3, 2, 2 }, kernel },
-    { "a \"quoted\" \\ name", 1, { 3 }, vector },
-    { "scalar", 0, { 0 }, scalar },
-    { "empty", 2, { 0, 5 }, scalar },
+    { "counters", LS_I64, 1, { 2 }, counters },
+    { "res1.0.conv.weight", LS_F32, 4, { 2, 3, 2, 2 }, kernel },
+    { "a \"quoted\" \\ name", LS_F32, 1, { 3 }, vector },
+    { "scalar", LS_F32, 0, { 0 }, scalar },
+    { "empty", LS_F32, 2, { 0, 5 }, scalar },
+    { "labels", LS_I32, 1, { 3 }, labels },
+    { "pixels", LS_U8, 2, { 1, 5 }, pixels },
 };
 static const ls_safetensors_note notes[] = { { "format", "pt" }, { "epoch", "5" } };
 enum { TENSORS = sizeof tensors / sizeof tensors[0] };
 
 static void round_trip(void **state) {
     (void)state;
-    must(ls_safetensors_write(path, tensors, TENSORS, notes, 2));
+    ls_safetensors_digest written, read;
+    must(ls_safetensors_write(path, tensors, TENSORS, notes, 2, &written));
     ls_safetensors *file = NULL;
     must(ls_safetensors_read(path, &file));
     assert_int_equal(ls_safetensors_count(file), TENSORS);
     for (int i = 0; i < TENSORS; i++) {
         const ls_safetensors_tensor *t = &tensors[i];
-        const float *data = NULL;
-        must(ls_safetensors_find(file, t->name, t->rank, t->dim, &data));
+        const void *data = NULL;
+        must(ls_safetensors_find(file, t, &data));
         size_t count = 1;
         for (int k = 0; k < t->rank; k++) count *= (size_t)t->dim[k];
-        assert_memory_equal(data, t->data, count * sizeof(float));
+        assert_memory_equal(data, t->data, count * ls_dtype_bytes(t->dtype));
+        assert_int_equal((uintptr_t)data % ls_dtype_bytes(t->dtype), 0);
+        ls_safetensors_tensor got;
+        assert_true(ls_safetensors_get(file, i, &got));
+        assert_string_equal(got.name, t->name);
+        assert_int_equal(got.dtype, t->dtype);
+        assert_ptr_equal(got.data, data);
     }
-    assert_string_equal(ls_safetensors_name(file, 0), "res1.0.conv.weight");
+    read = ls_safetensors_digest_of(file);
+    assert_int_equal(read.bytes, written.bytes);
+    assert_int_equal(read.hash, written.hash);
+    assert_string_equal(ls_safetensors_name(file, 0), "counters");
     assert_string_equal(ls_safetensors_note_of(file, "format"), "pt");
     assert_string_equal(ls_safetensors_note_of(file, "epoch"), "5");
     assert_null(ls_safetensors_note_of(file, "nothing"));
 
-    const float *data = NULL;
-    const int64_t shape[4] = { 2, 3, 2, 2 }, other[4] = { 3, 2, 2, 2 };
-    expect_refusal("unknown", ls_safetensors_find(file, "res1.0.conv.wieght", 4, shape, &data),
+    const void *data = NULL;
+    const ls_safetensors_tensor unknown = { "res1.0.conv.wieght", LS_F32, 4, { 2, 3, 2, 2 }, NULL };
+    const ls_safetensors_tensor other = { "res1.0.conv.weight", LS_F32, 4, { 3, 2, 2, 2 }, NULL };
+    const ls_safetensors_tensor lower = { "res1.0.conv.weight", LS_F32, 3, { 2, 3, 2 }, NULL };
+    expect_refusal("unknown", ls_safetensors_find(file, &unknown, &data),
         "no tensor 'res1.0.conv.wieght'; the nearest is 'res1.0.conv.weight'");
-    expect_refusal("other shape", ls_safetensors_find(file, "res1.0.conv.weight", 4, other, &data),
-        "has shape (2, 3, 2, 2), expected (3, 2, 2, 2)");
     expect_refusal(
-        "other rank", ls_safetensors_find(file, "res1.0.conv.weight", 3, shape, &data), "expected (2, 3, 2)");
+        "other shape", ls_safetensors_find(file, &other, &data), "has shape (2, 3, 2, 2), expected (3, 2, 2, 2)");
+    expect_refusal("other rank", ls_safetensors_find(file, &lower, &data), "expected (2, 3, 2)");
     ls_safetensors_free(file);
 
     char *bytes = NULL;
@@ -97,10 +114,12 @@ static void round_trip(void **state) {
 static void writer_refuses(void **state) {
     (void)state;
     const ls_safetensors_tensor twice[] = { tensors[1], tensors[1] };
-    assert_int_equal(ls_safetensors_write(path, twice, 2, NULL, 0).code, LS_INTERNAL);
+    const ls_safetensors_tensor smaller_first[] = { tensors[6], tensors[1] };
+    assert_int_equal(ls_safetensors_write(path, smaller_first, 2, NULL, 0, NULL).code, LS_INTERNAL);
+    assert_int_equal(ls_safetensors_write(path, twice, 2, NULL, 0, NULL).code, LS_INTERNAL);
     char nowhere[160];
     snprintf(nowhere, sizeof nowhere, "%s/none/weights.safetensors", folder);
-    assert_int_equal(ls_safetensors_write(nowhere, tensors, TENSORS, NULL, 0).code, LS_STORAGE);
+    assert_int_equal(ls_safetensors_write(nowhere, tensors, TENSORS, NULL, 0, NULL).code, LS_STORAGE);
 }
 
 // Files as other programs may have made or damaged them: header text, bytes of data after it.
@@ -184,14 +203,15 @@ static void reads_or_refuses(void **state) {
             continue;
         }
         if (ls_failed(status)) fail_msg("%s: %s", cases[i].row, status.text);
-        const float *data = NULL;
-        const int64_t two = 2;
+        const void *data = NULL;
         if (ls_safetensors_count(file) > 0) {
-            must(ls_safetensors_find(file, "a", 1, &two, &data));
-            if (data[0] != 1.5f || data[1] != -2.5f) fail_msg("%s: values %g %g", cases[i].row, data[0], data[1]);
+            must(ls_safetensors_find(file, &(ls_safetensors_tensor){ "a", LS_F32, 1, { 2 }, NULL }, &data));
+            const float *v = data;
+            if (v[0] != 1.5f || v[1] != -2.5f) fail_msg("%s: values %g %g", cases[i].row, v[0], v[1]);
         }
         if (strcmp(cases[i].row, "good, a counter") == 0) {
-            expect_refusal(cases[i].row, ls_safetensors_find(file, "n", 0, &two, &data), "has dtype I64, expected F32");
+            const ls_safetensors_tensor wanted = { "n", LS_F32, 0, { 0 }, NULL };
+            expect_refusal(cases[i].row, ls_safetensors_find(file, &wanted, &data), "has dtype I64, expected F32");
         }
         ls_safetensors_free(file);
     }
@@ -226,7 +246,7 @@ static void lengths_that_lie(void **state) {
 // Every cut of a good file is refused, none crashes the reader.
 static void every_truncation(void **state) {
     (void)state;
-    must(ls_safetensors_write(path, tensors, TENSORS, notes, 2));
+    must(ls_safetensors_write(path, tensors, TENSORS, notes, 2, NULL));
     char *bytes = NULL;
     size_t size = 0;
     must(ls_read_file(path, &bytes, &size));
@@ -244,19 +264,20 @@ static void python_agrees(void **state) {
         print_message("skipped: python3 has no package safetensors with numpy\n");
         skip();
     }
-    must(ls_safetensors_write(path, tensors, TENSORS, notes, 2));
+    must(ls_safetensors_write(path, tensors, TENSORS, notes, 2, NULL));
     char command[1024];
     snprintf(command, sizeof command,
         "python3 -c \"\nfrom safetensors.numpy import load_file, save_file\n"
         "t = load_file('%s')\nassert t['res1.0.conv.weight'].shape == (2, 3, 2, 2)\n"
-        "assert t['res1.0.conv.weight'][1, 2, 1, 1] == 24 and t['scalar'] == 42 and len(t) == 4\n"
+        "assert t['res1.0.conv.weight'][1, 2, 1, 1] == 24 and t['scalar'] == 42 and len(t) == 7\n"
+        "assert t['pixels'][0, 4] == 255 and t['labels'][0] == -1 and t['counters'][0] == -2**63\n"
         "save_file(t, '%s')\n\"",
         path, path);
     assert_int_equal(system(command), 0);
     ls_safetensors *file = NULL;
     must(ls_safetensors_read(path, &file));
-    const float *data = NULL;
-    must(ls_safetensors_find(file, tensors[0].name, 4, tensors[0].dim, &data));
+    const void *data = NULL;
+    must(ls_safetensors_find(file, &tensors[1], &data));
     assert_memory_equal(data, kernel, sizeof kernel);
     ls_safetensors_free(file);
 }
