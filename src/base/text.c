@@ -69,6 +69,30 @@ char *ls_text_trim(char *text) {
     return text;
 }
 
+// Bytes of the valid UTF-8 character at `at`, a text's rest; 0: there is none. Source: Unicode 15, table 3-7.
+static int utf8_bytes(const unsigned char *at) {
+    const unsigned lead = at[0];
+    if (lead < 0x80) return 1;
+    const int more = lead >= 0xc2 && lead <= 0xdf   ? 1
+                     : lead >= 0xe0 && lead <= 0xef ? 2
+                     : lead >= 0xf0 && lead <= 0xf4 ? 3
+                                                    : 0;
+    const unsigned lowest = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;  // of the second byte: no longer forms
+    const unsigned highest = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf; // no surrogates, nothing past U+10FFFF
+    for (int i = 1; i <= more; i++)
+        if (at[i] < (i == 1 ? lowest : 0x80) || at[i] > (i == 1 ? highest : 0xbf)) return 0;
+    return more ? more + 1 : 0;
+}
+
+char *ls_text_make_utf8(char *text) {
+    for (char *at = text; *at;) {
+        const int bytes = utf8_bytes((const unsigned char *)at);
+        if (bytes == 0) *at = '?';
+        at += bytes ? bytes : 1;
+    }
+    return text;
+}
+
 char *ls_text_bytes(char *dst, uint64_t bytes) {
     static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
     double value = (double)bytes;

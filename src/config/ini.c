@@ -89,21 +89,30 @@ static ls_status parse(ls_ini *ini, size_t bytes) {
     return LS_SUCCESS;
 }
 
-ls_status ls_ini_read(const char *path, ls_ini **out) {
+ls_status ls_ini_parse(const char *path, const char *text, size_t bytes, ls_ini **out) {
     ls_ini *ini = calloc(1, sizeof *ini);
-    if (!ini || !(ini->path = strdup(path))) {
-        free(ini);
+    if (!ini || !(ini->path = strdup(path)) || !(ini->text = malloc(bytes + 1))) {
+        ls_ini_free(ini);
         return ls_fail(LS_USAGE, "%s: no memory to read it", path);
     }
-    size_t bytes = 0;
-    ls_status status = ls_read_file(path, &ini->text, &bytes);
-    status = ls_failed(status) ? ls_fail(LS_USAGE, "%s", status.text) : parse(ini, bytes);
+    memcpy(ini->text, text, bytes);
+    ini->text[bytes] = 0;
+    ls_status status = parse(ini, bytes);
     if (ls_failed(status)) {
         ls_ini_free(ini);
         return status;
     }
     *out = ini;
     return LS_SUCCESS;
+}
+
+ls_status ls_ini_read(const char *path, ls_ini **out) {
+    char *text = NULL;
+    size_t bytes = 0;
+    ls_status status = ls_read_file(path, &text, &bytes);
+    status = ls_failed(status) ? ls_fail(LS_USAGE, "%s", status.text) : ls_ini_parse(path, text, bytes, out);
+    free(text);
+    return status;
 }
 
 void ls_ini_free(ls_ini *ini) {

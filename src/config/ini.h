@@ -34,6 +34,8 @@ typedef struct {
 } ls_ini;
 
 LS_CHECKED ls_status ls_ini_read(const char *path, ls_ini **out); // LS_USAGE when the file cannot be read, too
+// The same of a text (copied) that has been read already; path: where it is from, for messages.
+LS_CHECKED ls_status ls_ini_parse(const char *path, const char *text, size_t bytes, ls_ini **out);
 void ls_ini_free(ls_ini *ini);
 
 // "configs/x.ini:12: train.epochs = 5" into dst, the start of a message about an entry; returns dst.

@@ -31,6 +31,7 @@ ls_status ls_layer_fail(const ls_graph *graph, const ls_layer *layer, const char
 
 void ls_graph_free(ls_graph *graph) {
     if (!graph) return;
+    free(graph->text);
     free(graph->layers);
     free(graph->params);
     free(graph);

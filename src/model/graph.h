@@ -90,6 +90,7 @@ typedef struct {
 
 typedef struct {
     char path[1024];
+    char *text; // the network file's
     ls_chw input;
     int classes;
     ls_layer *layers; // topologically ordered as in the file; the last is the output
@@ -100,6 +101,8 @@ typedef struct {
 
 // LS_USAGE with file:line, layer, shapes and the nearest valid name. A missing file, too.
 LS_CHECKED ls_status ls_graph_read(const char *path, ls_graph **out);
+// The same of a text that is no file of its own; path: where it is from, for messages.
+LS_CHECKED ls_status ls_graph_parse(const char *path, const char *text, ls_graph **out);
 void ls_graph_free(ls_graph *graph);
 const char *ls_layer_kind_name(ls_layer_kind kind);
 int64_t ls_graph_trained_parameters(const ls_graph *graph); // statistics not counted

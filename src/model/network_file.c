@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/atomic_file.h"
 #include "base/text.h"
 #include "config/ini.h"
 #include "model/layer.h"
@@ -259,12 +260,12 @@ static ls_status read_sections(reader *r) {
     return ls_graph_infer(r->graph);
 }
 
-ls_status ls_graph_read(const char *path, ls_graph **out) {
+static ls_status parse(const char *path, const char *text, size_t bytes, ls_graph **out) {
     ls_ini *ini = NULL;
-    LS_TRY(ls_ini_read(path, &ini));
+    LS_TRY(ls_ini_parse(path, text, bytes, &ini));
     ls_status status = LS_SUCCESS;
     reader r = { .ini = ini, .graph = calloc(1, sizeof(ls_graph)) };
-    if (!r.graph) {
+    if (!r.graph || !(r.graph->text = strdup(text))) {
         status = ls_fail(LS_DEVICE, "%s: no memory for the network", path);
         goto done;
     }
@@ -276,5 +277,18 @@ done:
     ls_graph_free(r.graph);
     free(r.names);
     ls_ini_free(ini);
+    return status;
+}
+
+ls_status ls_graph_parse(const char *path, const char *text, ls_graph **out) {
+    return parse(path, text, strlen(text), out);
+}
+
+ls_status ls_graph_read(const char *path, ls_graph **out) {
+    char *text = NULL;
+    size_t bytes = 0;
+    ls_status status = ls_read_file(path, &text, &bytes);
+    status = ls_failed(status) ? ls_fail(LS_USAGE, "%s", status.text) : parse(path, text, bytes, out);
+    free(text);
     return status;
 }

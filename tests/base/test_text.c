@@ -122,6 +122,29 @@ static void sizes(void **state) {
     assert_string_equal(ls_text_trim(empty), "");
 }
 
+static void utf8(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *expected;
+    } rows[] = {
+        { "", "" },
+        { "plain", "plain" },
+        { "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xb8", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xb8" }, // 2, 3, 4 bytes
+        { "caf\xe9", "caf?" },                                                                  // Latin-1
+        { "\xc3", "?" },                                                                        // cut off
+        { "\xe2\x82", "??" },
+        { "\xc0\xaf", "??" },           // a longer form of '/'
+        { "\xed\xa0\x80", "???" },      // a surrogate
+        { "\xf4\x90\x80\x80", "????" }, // past the last code point
+        { "\xe9t\xc3\xa9", "?t\xc3\xa9" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%s", rows[i].text);
+        assert_string_equal(ls_text_make_utf8(text), rows[i].expected);
+    }
+}
+
 static void hashes(void **state) {
     (void)state;
     char text[17];
@@ -137,6 +160,7 @@ int main(void) {
         cmocka_unit_test(nearest),
         cmocka_unit_test(globs),
         cmocka_unit_test(sizes),
+        cmocka_unit_test(utf8),
         cmocka_unit_test(hashes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

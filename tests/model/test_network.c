@@ -287,6 +287,25 @@ static void every_refusal(void **state) {
     assert_non_null(strstr(status.text, "/nonexistent/net.ini"));
 }
 
+// A network of a text that is no file is the same network.
+static void from_a_text(void **state) {
+    (void)state;
+    ls_graph *graph = NULL, *again = NULL;
+    ls_status status = ls_graph_read("configs/models/lenet.ini", &graph);
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    assert_non_null(strstr(graph->text, "[conv1]"));
+    status = ls_graph_parse("w.safetensors (network)", graph->text, &again);
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    assert_string_equal(again->text, graph->text);
+    assert_int_equal(again->layer_count, graph->layer_count);
+    assert_int_equal(ls_graph_trained_parameters(again), ls_graph_trained_parameters(graph));
+    ls_graph_free(graph);
+    ls_graph_free(again);
+    status = ls_graph_parse("w.safetensors (network)", "[network]\n\ninput = 3\n", &graph);
+    assert_int_equal(status.code, LS_USAGE);
+    assert_memory_equal(status.text, "w.safetensors (network):3: network.input = '3'", 46);
+}
+
 // The shipped networks. resnet20 as published, without projections, has 269722 parameters and 81.1 / 242.4 MFLOP: the
 // two projections add 2752 and 0.5 / 1.6.
 static const struct {
@@ -408,6 +427,7 @@ int main(void) {
         cmocka_unit_test(keys_are_kept),
         cmocka_unit_test(physical_shapes),
         cmocka_unit_test(every_refusal),
+        cmocka_unit_test(from_a_text),
         cmocka_unit_test(shipped_networks),
         cmocka_unit_test(parameter_names),
         cmocka_unit_test(residual_branches),

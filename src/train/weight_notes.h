@@ -1,0 +1,47 @@
+// weight_notes.h - what a weights file says of itself in its __metadata__ (safetensors.h), so that it alone is enough
+// to predict and to export, on any machine:
+//   format             "pt", by which PyTorch's loaders know their own
+//   lockstep.version   the program that wrote it
+//   lockstep.network   the text of the network file
+//   lockstep.dataset   "fashion-mnist"
+//   lockstep.mean      of pixel/255, a number a channel, separated by commas; as is
+//   lockstep.std
+//   lockstep.classes   JSON: a list of the classes' names, in the order of their labels
+//   lockstep.resize    "bilinear": pictures of another size are stretched to the network's input as data/image_resize.h
+//                      says; that is the only rule there is, written down for readers of other programs
+// All of it is UTF-8, whatever the network file's comments and the folders' names are: else Python could not load it.
+#ifndef LS_TRAIN_WEIGHT_NOTES_H
+#define LS_TRAIN_WEIGHT_NOTES_H
+
+#include "config/config.h"
+#include "data/dataset.h"
+#include "model/graph.h"
+#include "train/safetensors.h"
+
+enum { LS_WEIGHT_NOTES_MAX = 8 };
+
+// For whoever writes weights. list[0..count-1] borrows from texts and from nothing else.
+typedef struct {
+    ls_safetensors_note list[LS_WEIGHT_NOTES_MAX];
+    int count;
+    char *texts[LS_WEIGHT_NOTES_MAX];
+} ls_weight_notes;
+
+LS_CHECKED ls_status ls_weight_notes_new(const ls_graph *graph, const ls_dataset *dataset, ls_weight_notes **out);
+void ls_weight_notes_free(ls_weight_notes *notes); // NULL is allowed
+
+// For whoever uses weights.
+typedef struct {
+    ls_graph *graph;
+    char dataset[32];
+    float mean[16], std[16]; // graph->input.c of them, of pixel/255
+    char **classes;          // graph->classes names
+} ls_weight_facts;
+
+// LS_STORAGE: the file has no notes (the message says how to do without), or they are damaged. path: for messages.
+LS_CHECKED ls_status ls_weight_facts_read(const char *path, const ls_safetensors *file, ls_weight_facts **out);
+// For a file without notes: as a run with this configuration would write them. Opens its network and its data set.
+LS_CHECKED ls_status ls_weight_facts_configured(const ls_config *cfg, ls_weight_facts **out);
+void ls_weight_facts_free(ls_weight_facts *facts); // NULL is allowed
+
+#endif
