@@ -27,6 +27,7 @@ grep -rnE '^[[:space:]]*#[[:space:]]*include' src --include='*.c' --include='*.h
       wrap("^cjson/|^cJSON", "^src/base/json\\.[ch]$")
       wrap("^xxhash", "^src/base/hash\\.c$")
       wrap("^hwloc", "^src/(base|device/cpu)/")
+      wrap("^(onnx\\.pb-c|protobuf-c)", "^src/train/onnx\\.c$")
       wrap("^(omp|immintrin)\\.h", "^src/device/cpu/")
     }
     function allow(room, rooms,   list, count, i) {

@@ -11,6 +11,7 @@ run=(
   libopenmpi-dev openmpi-bin                                    # processes
   libdnnl-dev                                                   # CPU operators: oneDNN
   libcjson-dev libxxhash-dev zlib1g-dev libdeflate-dev libstb-dev # JSON, hashes, gzip, images
+  libprotobuf-c-dev protobuf-c-compiler                         # ONNX files
 )
 test=(python3-venv g++ libcmocka-dev python3 clang-format shellcheck cppcheck iproute2) # iproute2: hosts as network namespaces
 data=(dataset-fashion-mnist)

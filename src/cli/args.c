@@ -7,8 +7,9 @@
 #include "base/text.h"
 
 enum { FOR_TRAIN = 1 << LS_COMMAND_TRAIN, FOR_BENCH = 1 << LS_COMMAND_BENCH, FOR_EVAL = 1 << LS_COMMAND_EVAL };
-enum { FOR_DEVICES = 1 << LS_COMMAND_DEVICES };
-enum { FOR_CONFIGURED = FOR_TRAIN | FOR_BENCH | FOR_EVAL, FOR_ALL = FOR_CONFIGURED | FOR_DEVICES };
+enum { FOR_DEVICES = 1 << LS_COMMAND_DEVICES, FOR_PREDICT = 1 << LS_COMMAND_PREDICT };
+enum { FOR_EXPORT = 1 << LS_COMMAND_EXPORT, FOR_WEIGHTS = FOR_PREDICT | FOR_EXPORT };
+enum { FOR_CONFIGURED = FOR_TRAIN | FOR_BENCH | FOR_EVAL, FOR_ALL = FOR_CONFIGURED | FOR_WEIGHTS | FOR_DEVICES };
 enum { NAME_BYTES = 64 };
 
 static const struct {
@@ -24,6 +25,10 @@ static const struct {
         "      replacing older ones" },
     [LS_COMMAND_EVAL] = { "eval", "CONFIG.ini WEIGHTS.safetensors",
         "accuracy and loss of saved weights on the test data" },
+    [LS_COMMAND_PREDICT] = { "predict", "WEIGHTS.safetensors IMAGE...",
+        "the likeliest classes of JPEG or PNG pictures, with probabilities; a line each, cut by tabs" },
+    [LS_COMMAND_EXPORT] = { "export", "WEIGHTS.safetensors OUT.onnx",
+        "the network with its weights as an ONNX model that takes pixels from 0 to 255" },
     [LS_COMMAND_DEVICES] = { "devices", "",
         "this machine's devices, the CUDA libraries and their versions, what is missing and how to get it,\n"
         "      and what device.type = auto takes" },
@@ -32,6 +37,8 @@ enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
 typedef enum {
     SET,
+    CONFIG,
+    LOGITS,
     RUN_DIR,
     PRINT_CONFIG,
     DRY_RUN,
@@ -56,13 +63,18 @@ static const struct {
     int commands;
     const char *help;
 } options[] = {
-    { "--set", "section.key=value", SET, FOR_CONFIGURED, "override an option of CONFIG.ini; may be repeated" },
+    { "--set", "section.key=value", SET, FOR_CONFIGURED | FOR_WEIGHTS,
+        "override an option of CONFIG.ini; may be repeated" },
     { "--run-dir", "DIR", RUN_DIR, FOR_TRAIN | FOR_BENCH,
         "folder for the results (else runs/<run.name>, or a new number)" },
+    { "--config", "CONFIG.ini", CONFIG, FOR_WEIGHTS,
+        "network, normalisation and classes, for weights that do not say them" },
+    { "--logits", NULL, LOGITS, FOR_PREDICT, "print the network's output for all classes, in their order, instead" },
     { "--print-config", NULL, PRINT_CONFIG, FOR_TRAIN, "print the effective configuration and stop" },
     { "--dry-run", NULL, DRY_RUN, FOR_TRAIN,
         "check everything, print layers, memory and plan, and stop; creates nothing" },
-    { "--quiet", NULL, QUIET, FOR_CONFIGURED, "print errors only (eval and bench: and the result)" },
+    { "--quiet", NULL, QUIET, FOR_CONFIGURED | FOR_WEIGHTS,
+        "print errors only (eval, bench, predict: and the result)" },
     { "--seconds", "S", SECONDS, FOR_BENCH, "of one measurement (default 3)" },
     { "--repeats", "N", REPEATS, FOR_BENCH, "measurements of each arrangement (default 5)" },
     { "--sweep", "key=value,...", SWEEP, FOR_BENCH,
@@ -88,6 +100,10 @@ static const char *command_text(ls_command command) {
         return "train bench";
     case LS_COMMAND_EVAL:
         return "train eval";
+    case LS_COMMAND_PREDICT:
+        return "train predict";
+    case LS_COMMAND_EXPORT:
+        return "train export";
     case LS_COMMAND_DEVICES:
         return "train devices";
     default:
@@ -156,6 +172,13 @@ static ls_status apply_option(ls_args *args, option_id id, const char *value) {
         if (args->set_count == LS_ARGS_SETS_MAX)
             return ls_fail(LS_USAGE, "--set: more than %d times; write them into the configuration", LS_ARGS_SETS_MAX);
         args->sets[args->set_count++] = value;
+        break;
+    case CONFIG:
+        if (args->config) return ls_fail(LS_USAGE, "--config given twice: %s and %s", args->config, value);
+        args->config = value;
+        break;
+    case LOGITS:
+        args->logits = 1;
         break;
     case RUN_DIR:
         if (args->run_dir) return ls_fail(LS_USAGE, "--run-dir given twice: %s and %s", args->run_dir, value);
@@ -237,32 +260,80 @@ static int is_answered_at_once(ls_command command) {
 // A configuration's name has a dot or a slash: a bare word is a command, right or misspelt.
 static ls_status unknown_command(const char *word) {
     const char *words[COMMAND_COUNT];
+    char list[256] = "";
     int count = 0;
     for (int i = 0; i < COMMAND_COUNT; i++)
         if (commands[i].word) words[count++] = commands[i].word;
     const char *nearest = ls_text_nearest(word, words, count);
     if (nearest) return ls_fail(LS_USAGE, "unknown command '%s'; did you mean '%s'?", word, nearest);
-    return ls_fail(LS_USAGE,
-        "unknown command '%s'; commands are bench, eval and devices (if it is a configuration file, write ./%s)", word,
-        word);
+    for (int i = 0; i < count; i++) {
+        const size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : i < count - 1 ? ", " : " and ", words[i]);
+    }
+    return ls_fail(LS_USAGE, "unknown command '%s'; commands are %s (if it is a configuration file, write ./%s)", word,
+        list, word);
 }
 
-static ls_status take_file(ls_args *args, const char *word) {
-    if (args->command == LS_COMMAND_DEVICES)
-        return ls_fail(LS_USAGE, "'%s' is one file too many: train devices takes none", word);
-    if (!args->config) {
-        if (!strpbrk(word, "./")) return unknown_command(word);
-        args->config = word;
-    } else if (args->command == LS_COMMAND_EVAL && !args->weights) {
-        args->weights = word;
-    } else if (args->command == LS_COMMAND_EVAL) {
-        return ls_fail(LS_USAGE, "'%s' is one file too many: train eval CONFIG.ini WEIGHTS.safetensors", word);
-    } else {
+static ls_status too_many(ls_command command, const char *word) {
+    const char *files = commands[command].files;
+    return ls_fail(
+        LS_USAGE, "'%s' is one file too many: %s %s", word, command_text(command), files[0] ? files : "takes none");
+}
+
+static ls_status take_config(ls_args *args, const char *word) {
+    if (args->config)
         return ls_fail(LS_USAGE,
             "two configuration files, %s and %s: a run has one (single options: --set section.key=value)", args->config,
             word);
-    }
+    if (!strpbrk(word, "./")) return unknown_command(word);
+    args->config = word;
     return LS_SUCCESS;
+}
+
+// Room for all words of the command line.
+static ls_status take_image(ls_args *args, const char *word, int argc) {
+    if (!args->images) args->images = calloc((size_t)argc, sizeof *args->images);
+    if (!args->images) return ls_fail(LS_DEVICE, "out of memory for the names of pictures");
+    args->images[args->image_count++] = word;
+    return LS_SUCCESS;
+}
+
+static ls_status take_file(ls_args *args, const char *word, int argc) {
+    switch (args->command) {
+    case LS_COMMAND_DEVICES:
+        return too_many(args->command, word);
+    case LS_COMMAND_EVAL:
+        if (!args->config) return take_config(args, word);
+        if (args->weights) return too_many(args->command, word);
+        args->weights = word;
+        return LS_SUCCESS;
+    case LS_COMMAND_PREDICT:
+        if (args->weights) return take_image(args, word, argc);
+        args->weights = word;
+        return LS_SUCCESS;
+    case LS_COMMAND_EXPORT:
+        if (args->weights && args->output) return too_many(args->command, word);
+        *(args->weights ? &args->output : &args->weights) = word;
+        return LS_SUCCESS;
+    default:
+        return take_config(args, word);
+    }
+}
+
+// What the command needs and the words do not give; NULL: nothing.
+static const char *missing_file(const ls_args *args) {
+    switch (args->command) {
+    case LS_COMMAND_DEVICES:
+        return NULL;
+    case LS_COMMAND_EVAL:
+        return !args->config ? "configuration" : !args->weights ? "weights" : NULL;
+    case LS_COMMAND_PREDICT:
+        return !args->weights ? "weights" : !args->image_count ? "picture" : NULL;
+    case LS_COMMAND_EXPORT:
+        return !args->weights ? "weights" : !args->output ? "output" : NULL;
+    default:
+        return !args->config ? "configuration" : NULL;
+    }
 }
 
 ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
@@ -279,17 +350,21 @@ ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
         if (argv[at][0] == '-' && argv[at][1]) {
             LS_TRY(parse_option(argc, argv, &at, command, args));
         } else {
-            LS_TRY(take_file(args, argv[at]));
+            LS_TRY(take_file(args, argv[at], argc));
         }
         if (is_answered_at_once(args->command)) return LS_SUCCESS;
     }
     if (args->trace_to && !args->trace)
         return ls_fail(LS_USAGE, "--trace-updates: only with --trace FILE, where the timeline goes");
-    if (!commands[command].files[0]) return LS_SUCCESS;
-    if (!args->config || (command == LS_COMMAND_EVAL && !args->weights))
-        return ls_fail(LS_USAGE, "no %s file: %s %s ('train --help' says more)",
-            args->config ? "weights" : "configuration", command_text(command), commands[command].files);
-    return LS_SUCCESS;
+    const char *missing = missing_file(args);
+    if (!missing) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "no %s file: %s %s ('train --help' says more)", missing, command_text(command),
+        commands[command].files);
+}
+
+void ls_args_free(ls_args *args) {
+    free(args->images);
+    args->images = NULL;
 }
 
 void ls_args_help(FILE *file) {

@@ -10,6 +10,8 @@ typedef enum {
     LS_COMMAND_TRAIN,
     LS_COMMAND_BENCH,
     LS_COMMAND_EVAL,
+    LS_COMMAND_PREDICT,
+    LS_COMMAND_EXPORT,
     LS_COMMAND_DEVICES,
     LS_COMMAND_LIST,
     LS_COMMAND_HELP,
@@ -18,9 +20,13 @@ typedef enum {
 
 enum { LS_ARGS_SETS_MAX = 64, LS_ARGS_SWEEPS_MAX = 8 };
 
-typedef struct { // texts are borrowed from argv
+typedef struct { // texts are borrowed from argv; free by ls_args_free
     ls_command command;
-    const char *config, *weights; // weights: eval
+    const char *config, *weights; // weights: eval, predict, export
+    const char **images;          // predict: picture files
+    int image_count;
+    int logits;         // predict
+    const char *output; // export: file
     const char *sets[LS_ARGS_SETS_MAX];
     int set_count;
     const char *run_dir; // NULL: not given
@@ -38,6 +44,7 @@ typedef struct { // texts are borrowed from argv
 
 // LS_USAGE: unknown option (with the nearest valid one), missing argument, wrong number of files.
 LS_CHECKED ls_status ls_args_parse(int argc, char *const *argv, ls_args *args);
+void ls_args_free(ls_args *args); // also after a failure
 void ls_args_help(FILE *file);
 
 #endif

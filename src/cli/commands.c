@@ -18,10 +18,19 @@ ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine) {
 
 ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cfg) {
     ls_config_defaults(cfg);
-    LS_TRY(ls_config_read_file(cfg, args->config));
+    if (args->config) LS_TRY(ls_config_read_file(cfg, args->config));
     for (int i = 0; i < args->set_count; i++) LS_TRY(ls_config_set(cfg, args->sets[i]));
     LS_TRY(ls_config_check(cfg));
     ls_comm_set_timeout(comm, cfg->dist_timeout);
     ls_comm_set_hierarchy(comm, cfg->dist_hierarchy);
     return LS_SUCCESS;
+}
+
+ls_status ls_command_weights(
+    const ls_args *args, const ls_config *cfg, ls_safetensors **file, ls_weight_facts **facts) {
+    LS_TRY(ls_safetensors_read(args->weights, file));
+    ls_status status =
+        args->config ? ls_weight_facts_configured(cfg, facts) : ls_weight_facts_read(args->weights, *file, facts);
+    if (ls_failed(status)) ls_safetensors_free(*file);
+    return status;
 }

@@ -9,18 +9,25 @@
 #include "cli/args.h"
 #include "config/config.h"
 #include "dist/comm.h"
+#include "train/weight_notes.h"
 
 LS_CHECKED ls_status ls_cmd_train(const ls_args *args, ls_comm *comm);
 LS_CHECKED ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm);
 LS_CHECKED ls_status ls_cmd_eval(const ls_args *args, ls_comm *comm);
+LS_CHECKED ls_status ls_cmd_predict(const ls_args *args, ls_comm *comm); // rank 0 alone works
+LS_CHECKED ls_status ls_cmd_export(const ls_args *args, ls_comm *comm);  // rank 0 alone works
 LS_CHECKED ls_status ls_cmd_devices(const ls_args *args, ls_comm *comm); // of rank 0's host
 
 // Steps that commands share. All ranks call them.
 
 // One outcome for all ranks: that of the lowest failing rank, whose message it alone prints.
 LS_CHECKED ls_status ls_command_agree(ls_comm *comm, ls_status mine);
-// Defaults, the file, --set in order, checks; not agreed yet.
+// Defaults, the file (where one is named), --set in order, checks; not agreed yet.
 LS_CHECKED ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cfg);
+// A weights file, and what its weights are for: by its own notes, or by --config where that is given. Of this rank
+// alone.
+LS_CHECKED ls_status ls_command_weights(
+    const ls_args *args, const ls_config *cfg, ls_safetensors **file, ls_weight_facts **facts);
 // For failures in mid-training, when the other ranks may be waiting for this one. Numerical failures are decided alike
 // on all ranks and are agreed; for all else this rank prints and ends the job, and does not return.
 LS_CHECKED ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine);

@@ -31,6 +31,8 @@ static const struct {
     [LS_COMMAND_TRAIN] = { ls_cmd_train, NULL },
     [LS_COMMAND_BENCH] = { ls_cmd_bench, NULL },
     [LS_COMMAND_EVAL] = { ls_cmd_eval, NULL },
+    [LS_COMMAND_PREDICT] = { ls_cmd_predict, NULL },
+    [LS_COMMAND_EXPORT] = { ls_cmd_export, NULL },
     [LS_COMMAND_DEVICES] = { ls_cmd_devices, NULL },
     [LS_COMMAND_LIST] = { NULL, print_list },
     [LS_COMMAND_HELP] = { NULL, print_help },
@@ -52,6 +54,7 @@ int main(int argc, char **argv) {
     ls_status status = ls_comm_start(&argc, &argv, &comm);
     if (ls_failed(status)) {
         ls_log_status(ls_failed(parsed) ? parsed : status);
+        ls_args_free(&args);
         return ls_failed(parsed) ? (int)parsed.code : (int)status.code;
     }
     const ls_comm_facts *about = ls_comm_about(comm);
@@ -66,5 +69,6 @@ int main(int argc, char **argv) {
         }
     }
     ls_comm_finish(comm);
+    ls_args_free(&args);
     return status.code;
 }

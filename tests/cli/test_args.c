@@ -23,8 +23,18 @@ static const struct {
     { { "a.ini", "b.ini" },
         "two configuration files, a.ini and b.ini: a run has one (single options: --set section.key=value)" },
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
-    { { "resume", "a.ini" }, "unknown command 'resume'; commands are bench, eval and devices (if it is a configuration "
-                             "file, write ./resume)" },
+    { { "resume", "a.ini" },
+        "unknown command 'resume'; commands are bench, eval, predict, export and devices (if it is "
+        "a configuration file, write ./resume)" },
+    { { "predict" }, "no weights file: train predict WEIGHTS.safetensors IMAGE... ('train --help' says more)" },
+    { { "predict", "w" }, "no picture file: train predict WEIGHTS.safetensors IMAGE... ('train --help' says more)" },
+    { { "predict", "w", "a.png", "--run-dir", "d" },
+        "--run-dir: not an option of 'train predict'; 'train --help' lists them" },
+    { { "predict", "w", "a.png", "--config", "a.ini", "--config=b.ini" }, "--config given twice: a.ini and b.ini" },
+    { { "export", "w" }, "no output file: train export WEIGHTS.safetensors OUT.onnx ('train --help' says more)" },
+    { { "export", "w", "o", "x" }, "'x' is one file too many: train export WEIGHTS.safetensors OUT.onnx" },
+    { { "export", "w", "o", "--logits" }, "--logits: not an option of 'train export'; 'train --help' lists them" },
+    { { "a.ini", "--config", "b.ini" }, "--config: not an option of 'train'; 'train --help' lists them" },
     { { "device" }, "unknown command 'device'; did you mean 'devices'?" },
     { { "devices", "a.ini" }, "'a.ini' is one file too many: train devices takes none" },
     { { "devices", "--set", "a.b=c" }, "--set: not an option of 'train devices'; 'train --help' lists them" },
@@ -76,6 +86,7 @@ static void refusals(void **state) {
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         ls_args args;
         ls_status status = parse(refused[i].words, &args);
+        ls_args_free(&args);
         if (status.code == LS_USAGE && strcmp(status.text, refused[i].message) == 0) continue;
         fail_msg("row %zu: code %d, text '%s'; expected code 2, text '%s'", i, status.code,
             status.text ? status.text : "", refused[i].message);
@@ -182,6 +193,30 @@ static void acceptance(void **state) {
     }
 }
 
+// Pictures are all words after the weights, wherever options stand.
+static void words_of_predict(void **state) {
+    (void)state;
+    static const char *const words[WORDS_MAX] = { "predict", "--quiet", "w", "a.png", "--logits", "b", "--set", "c.d=e",
+        "./c", "--config", "x.ini" };
+    static const char *const images[] = { "a.png", "b", "./c" };
+    ls_args args;
+    assert_false(ls_failed(parse(words, &args)));
+    assert_int_equal(args.command, LS_COMMAND_PREDICT);
+    assert_string_equal(args.weights, "w");
+    assert_string_equal(args.config, "x.ini");
+    assert_string_equal(args.sets[0], "c.d=e");
+    assert_true(args.quiet && args.logits && args.set_count == 1);
+    assert_int_equal(args.image_count, 3);
+    for (int i = 0; i < 3; i++) assert_string_equal(args.images[i], images[i]);
+    ls_args_free(&args);
+    static const char *const others[WORDS_MAX] = { "export", "w", "--set", "c.d=e", "o.onnx" };
+    assert_false(ls_failed(parse(others, &args)));
+    assert_int_equal(args.command, LS_COMMAND_EXPORT);
+    assert_string_equal(args.weights, "w");
+    assert_string_equal(args.output, "o.onnx");
+    ls_args_free(&args);
+}
+
 static void too_many_sets(void **state) {
     (void)state;
     char *argv[2 * LS_ARGS_SETS_MAX + 4] = { (char *)"train", (char *)"a.ini" };
@@ -202,7 +237,8 @@ static void help(void **state) {
     (void)state;
     static const char *const needed[] = { "--set section.key=value", "--run-dir DIR", "--print-config", "--dry-run",
         "--quiet", "--seconds S", "--repeats N", "--list", "--help", "--version", "train bench CONFIG.ini",
-        "train eval CONFIG.ini WEIGHTS.safetensors", "train devices", "--json", "\n  75  stopped" };
+        "train eval CONFIG.ini WEIGHTS.safetensors", "train devices", "--json", "--config CONFIG.ini", "--logits",
+        "train predict WEIGHTS.safetensors IMAGE...", "train export WEIGHTS.safetensors OUT.onnx", "\n  75  stopped" };
     char *text = NULL;
     size_t bytes = 0;
     FILE *file = open_memstream(&text, &bytes);
@@ -220,6 +256,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals),
         cmocka_unit_test(acceptance),
+        cmocka_unit_test(words_of_predict),
         cmocka_unit_test(too_many_sets),
         cmocka_unit_test(help),
     };

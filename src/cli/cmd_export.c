@@ -1,0 +1,26 @@
+// cmd_export.c - `train export WEIGHTS.safetensors OUT.onnx`: the network with its weights as an ONNX model.
+
+#include "base/log.h"
+#include "cli/commands.h"
+#include "train/onnx.h"
+
+static ls_status export(const ls_args *args, const ls_config *cfg) {
+    ls_safetensors *file;
+    ls_weight_facts *facts;
+    LS_TRY(ls_command_weights(args, cfg, &file, &facts));
+    ls_status status = ls_onnx_write(args->output, facts, file);
+    if (!ls_failed(status))
+        ls_info(
+            "%s: ONNX, operator set %d; input 'input': pixels from 0 to 255, (batch, %d, %d, %d); output: %d logits",
+            args->output, LS_ONNX_OPSET, facts->graph->input.c, facts->graph->input.h, facts->graph->input.w,
+            facts->graph->classes);
+    ls_weight_facts_free(facts);
+    ls_safetensors_free(file);
+    return status;
+}
+
+ls_status ls_cmd_export(const ls_args *args, ls_comm *comm) {
+    ls_config cfg;
+    LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
+    return ls_command_agree(comm, ls_comm_about(comm)->rank == 0 ? export(args, &cfg) : LS_SUCCESS);
+}

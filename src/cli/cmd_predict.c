@@ -1,0 +1,82 @@
+// cmd_predict.c - `train predict WEIGHTS.safetensors IMAGE...`: a line a picture to stdout, in the order of the command
+// line, cut by tabs: the path as given, then up to five times a class and its probability, the likeliest first; with
+// --logits the network's output for each class instead, with digits that read back to the same floats.
+//
+// A picture that cannot be read has a message instead of a line; the others keep theirs, and the exit code is 3.
+
+#include <math.h>
+#include <stdio.h>
+#include "base/log.h"
+#include "cli/commands.h"
+#include "train/predict.h"
+
+enum { SHOWN = 5 };
+
+static void print_logits(const ls_prediction *prediction, int classes) {
+    fputs(prediction->path, stdout);
+    for (int k = 0; k < classes; k++) printf("\t%.9g", (double)prediction->logits[k]);
+    putchar('\n');
+}
+
+static void print_classes(const ls_prediction *prediction, const ls_weight_facts *facts) {
+    const float *logits = prediction->logits;
+    int best[SHOWN], count = 0;
+    for (int k = 0; k < facts->graph->classes; k++) {
+        int at = count < SHOWN ? count++ : SHOWN;
+        for (; at > 0 && logits[k] > logits[best[at - 1]]; at--) // the lower number wins a tie, as in evaluation
+            if (at < SHOWN) best[at] = best[at - 1];
+        if (at < SHOWN) best[at] = k;
+    }
+    double sum = 0;
+    for (int k = 0; k < facts->graph->classes; k++) sum += exp((double)logits[k] - (double)logits[best[0]]);
+    fputs(prediction->path, stdout);
+    for (int i = 0; i < count; i++)
+        printf("\t%s\t%.6f", facts->classes[best[i]], exp((double)logits[best[i]] - (double)logits[best[0]]) / sum);
+    putchar('\n');
+}
+
+// unread: of the first picture that could not be read; its message and those of others are printed in their turn.
+static ls_status print_all(const ls_args *args, const ls_weight_facts *facts, ls_predictor *p, ls_status *unread) {
+    for (int i = 0; i < args->image_count; i++) {
+        ls_prediction prediction;
+        LS_TRY(ls_predictor_next(p, &prediction));
+        if (ls_failed(prediction.status)) {
+            ls_log_status(prediction.status);
+            ls_keep_first(unread, prediction.status);
+        } else if (args->logits) {
+            print_logits(&prediction, facts->graph->classes);
+        } else {
+            print_classes(&prediction, facts);
+        }
+    }
+    return fflush(stdout) == 0 ? LS_SUCCESS : ls_fail(LS_STORAGE, "standard output: cannot be written");
+}
+
+static ls_status predict(const ls_args *args, const ls_config *cfg, ls_status *unread) {
+    ls_safetensors *file;
+    ls_weight_facts *facts;
+    LS_TRY(ls_command_weights(args, cfg, &file, &facts));
+    ls_predictor_options options = {
+        .cfg = cfg, .facts = facts, .file = file, .paths = args->images, .count = args->image_count
+    };
+    ls_predictor *predictor = NULL;
+    ls_status status = ls_predictor_new(&options, &predictor);
+    if (!ls_failed(status)) {
+        const char *why = ls_predictor_why_not_cuda(predictor);
+        if (why) ls_info("%s", why);
+        status = print_all(args, facts, predictor, unread);
+    }
+    ls_predictor_free(predictor);
+    ls_weight_facts_free(facts);
+    ls_safetensors_free(file);
+    return status;
+}
+
+ls_status ls_cmd_predict(const ls_args *args, ls_comm *comm) {
+    ls_config cfg;
+    ls_status unread = LS_SUCCESS;
+    LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
+    const int works = ls_comm_about(comm)->rank == 0;
+    LS_TRY(ls_command_agree(comm, works ? predict(args, &cfg, &unread) : LS_SUCCESS));
+    return ls_comm_agree(comm, unread, NULL); // its message is printed already
+}

@@ -1,0 +1,23 @@
+// onnx.h - a network with its weights as an ONNX file, for inference: one node a layer, named like it, parameters named
+// as in the weights file.
+//   input    "input", float32 (batch, C, H, W): pixels from 0 to 255, as they are in the picture; any batch size
+//   output   logits, float32 (batch, classes), named after the last layer; softmax of them gives probabilities
+// Normalisation is part of the graph (two nodes, "input/shifted" and "input/normalised"), so that nobody gets it wrong.
+// Batch norm is in inference form, dropout does nothing. The model's metadata has the classes' names ("classes", a JSON
+// list), the data set and what the input is.
+//
+// Written by protobuf-c from third_party/onnx/onnx.proto; without that library the build works, and export says so.
+#ifndef LS_TRAIN_ONNX_H
+#define LS_TRAIN_ONNX_H
+
+#include "train/weight_notes.h"
+
+// The newest operator set that the current onnxruntime (1.31) reads, with the file format of the same release of ONNX,
+// 1.21; that of ONNX 1.23 is 28. The operators written here have not changed since 25.
+enum { LS_ONNX_OPSET = 26, LS_ONNX_IR = 13 };
+
+// LS_STORAGE: a weight is missing, or path cannot be written; LS_USAGE: a layer has no counterpart, or a name that an
+// ONNX file cannot have beside the others; or this program was built without protobuf-c.
+LS_CHECKED ls_status ls_onnx_write(const char *path, const ls_weight_facts *facts, const ls_safetensors *weights);
+
+#endif
