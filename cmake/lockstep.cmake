@@ -93,6 +93,23 @@ function(lockstep_program name folder)
     COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:${name}> "${CMAKE_SOURCE_DIR}/${name}")
 endfunction()
 
+# lockstep_injected(NAME SOURCE)
+#   Executable NAME: the program, linked so that our calls of the functions that SOURCE defines as __wrap_... go through it.
+function(lockstep_injected name source)
+  file(STRINGS "${source}" lines REGEX "^[a-zA-Z].* [*]*__wrap_[a-z]")
+  file(STRINGS "${source}" rows REGEX "^(PASS|PASS_FILE|LIBRARY|MAKES|ENDS)\\(")
+  set(options "")
+  foreach(line IN LISTS lines rows)
+    string(REGEX MATCH "(__wrap_|^[A-Z_]+\\()([a-zA-Z0-9_]+)" found "${line}")
+    list(APPEND options "LINKER:--wrap=${CMAKE_MATCH_2}")
+  endforeach()
+  add_executable(${name} "${CMAKE_SOURCE_DIR}/src/cli/main.c" "${source}")
+  set_target_properties(${name} PROPERTIES LINK_DEPENDS "${source}")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}") # the names above
+  target_link_libraries(${name} PRIVATE lockstep_cli)
+  target_link_options(${name} PRIVATE ${options})
+endfunction()
+
 # lockstep_tests(FOLDER)
 #   tests/ROOM/test_NAME.c is a cmocka program "ROOM.NAME", linked with everything; tests/ROOM/test_NAME.sh a script of that name,
 #   called with the folder of the built programs as its argument. Exit status 77 is a skipped test (it prints the reason).
@@ -116,6 +133,7 @@ function(lockstep_tests folder)
     add_test(NAME ${room}.${test} COMMAND ${target} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
     set_tests_properties(${room}.${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
   endforeach()
+  lockstep_injected(train_injected "${folder}/support/inject.c")
   file(GLOB scripts CONFIGURE_DEPENDS "${folder}/*/test_*.sh")
   foreach(script ${scripts})
     get_filename_component(room_folder "${script}" DIRECTORY)

@@ -1,0 +1,375 @@
+#!/usr/bin/env python3
+"""injection.py BIN [--scenes A,B] [--try N] [--long] [--jobs N]: makes every call that can fail, fail.
+
+BIN is the folder of the built programs; train_injected in it (tests/support/inject.c) counts our calls of allocations, file
+operations, threads and libraries, and makes a chosen one fail. A scene is a command; its points are the calls in it. For each point
+tried the command must end as documented:
+
+  exit      with the code that fits what failed; with 0 only where TOLERATED says so. Never by a signal or a sanitizer, never late
+  message   exactly one line "error:", which names what failed and why; none if the exit code is 0
+  left      no memory, file, thread or library object (if the program came to its end), no process, no temporary file
+  files     under their final names they are whole, or not there
+
+By default N points are tried in each scene, one on each path (where calls come from) as far as they go; --long tries all of them,
+and STORE points again with a disk that stays full. Prints how many points there are and how many were tried; exit 1 if one was bad.
+"""
+import argparse
+import bisect
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+LIMIT_S = 30
+POLLED = 2  # calls tried of a path that is called until something has happened
+
+OK, INTERNAL, USAGE, DATA, DEVICE, COMM, NUMERIC, STORAGE, STOPPED = 0, 1, 2, 3, 4, 5, 6, 7, 75
+POLLING = {"MPI_Test", "poll"}
+
+NETWORK = """[network]
+input = {input}
+[conv1]
+layer = conv2d
+out_channels = 8
+kernel = 3
+padding = 1
+bias = false
+[norm1]
+layer = batchnorm2d
+[relu1]
+layer = relu
+[pool1]
+layer = maxpool2d
+kernel = 2
+[conv2]
+layer = conv2d
+out_channels = 8
+kernel = 5
+stride = 2
+padding = 2
+[relu2]
+layer = relu
+[flat]
+layer = flatten
+[fc]
+layer = linear
+out_features = {classes}
+"""
+RUN = """[data]
+{data}
+[model]
+file = net.ini
+[train]
+epochs = 1
+global_batch = 8
+micro_batch = 4
+[device]
+type = cpu
+threads = 2
+[log]
+every = 1
+"""
+SYNTHETIC = "dataset = synthetic\nshape = 1x8x8\nclasses = 4\ntrain_samples = 20\ntest_samples = 12"
+
+# What may fail without ending the command: a function's name in the path, the calls that may fail below it ("" for all), and why.
+TOLERATED = []
+
+
+class Scene:
+    """A command, in a folder of its own. Ranks > 1: by mpirun, and the failure is on rank `fails_on`."""
+
+    def __init__(self, name, what, command, prepare, ranks=1, fails_on=0):
+        self.name, self.what, self.command, self.prepare = name, what, command, prepare
+        self.ranks, self.fails_on = ranks, fails_on
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def prepare_synthetic(folder, _program):
+    write(f"{folder}/net.ini", NETWORK.format(input="1x8x8", classes=4))
+    write(f"{folder}/run.ini", RUN.format(data=SYNTHETIC))
+
+
+SCENES = [
+    Scene("train", "a run on one rank, from start to saved weights", ["run.ini", "--run-dir", "out"], prepare_synthetic),
+]
+
+
+class Symbols:
+    """Function names of addresses inside the program."""
+
+    def __init__(self, program):
+        text = subprocess.run(["nm", "--defined-only", "-n", program], capture_output=True, text=True, check=True).stdout
+        rows = [line.split() for line in text.splitlines()]
+        rows = [(int(r[0], 16), r[2]) for r in rows if len(r) == 3 and r[1] in "tTwW"]
+        self.starts, self.names = [r[0] for r in rows], [r[1].split(".")[0] for r in rows]
+
+    def name(self, address):
+        at = bisect.bisect_right(self.starts, address - 1) - 1  # a return address may be that of the next function
+        return self.names[at] if at >= 0 else "?"
+
+
+class Path:
+    def __init__(self, words, symbols):
+        self.hash, self.calls, self.kind, self.function = words[1], int(words[2]), words[3], words[4]
+        self.names = [symbols.name(int(w, 16)) for w in words[5:]]
+        ours = ("find_path", "fails", "cjson_malloc", "stream_read", "stream_write", "stream_close", "begin")
+        while self.names and (self.names[0] in ours or self.names[0].startswith("__wrap_")):
+            self.names.pop(0)
+
+    def text(self):
+        return f"{self.function} in " + " < ".join(self.names[:6])
+
+
+class Log:
+    def __init__(self, path, symbols):
+        self.paths, self.left, self.failed, self.ended = {}, [], [], False
+        if not os.path.exists(path):
+            return
+        with open(path, encoding="utf-8") as file:
+            for words in map(str.split, file):
+                if words[0] == "path":
+                    self.paths[words[1]] = Path(words, symbols)
+                elif words[0] == "left":
+                    self.left.append(words[1:])
+                elif words[0] == "failed":
+                    self.failed.append((" ".join(words[1:-1]), int(words[-1])))
+                elif words[0] == "end":
+                    self.ended = True
+
+
+class Outcome:
+    def __init__(self):
+        self.rc, self.late, self.errors, self.text, self.log, self.problems = 0, False, [], "", None, []
+
+
+def end_group(process):
+    """True if there was something left to end."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+        return True
+    except ProcessLookupError:
+        return False
+
+
+class Runner:
+    def __init__(self, program, work):
+        self.program, self.work = program, work
+        self.symbols = Symbols(program)
+
+    def run(self, scene, number, point=None, short=False):
+        """The scene in a fresh folder; the outcome, with the folder's state judged."""
+        folder = f"{self.work}/{scene.name}-{number}"
+        shutil.copytree(f"{self.work}/{scene.name}", folder)
+        environment = dict(os.environ, LOCKSTEP_INJECT_LOG=f"{folder}.log", LOCKSTEP_INJECT_RANK=str(scene.fails_on),
+                           XDG_CACHE_HOME=f"{folder}/cache", OMPI_MCA_btl_base_warn_component_unused="0")
+        environment.pop("LOCKSTEP_INJECT", None)
+        if point:
+            environment["LOCKSTEP_INJECT"] = point
+        if short:
+            environment["LOCKSTEP_INJECT_SHORT"] = "1"
+        environment.setdefault("LOCKSTEP_CUDA_PLUGIN", "/nonexistent")
+        options = environment.get("ASAN_OPTIONS", "")
+        environment["ASAN_OPTIONS"] = f"{options}:detect_leaks={int(scene.ranks == 1)}:exitcode=99".lstrip(":")
+        environment["LSAN_OPTIONS"] = "exitcode=98"
+        command = [self.program] + scene.command
+        if scene.ranks > 1:
+            root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+            command = ["mpirun", *root, "-quiet", "--oversubscribe", "--bind-to", "none", "-np", str(scene.ranks)] + command
+        outcome = Outcome()
+        with subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True) as process:
+            try:
+                outcome.text, _ = process.communicate(timeout=LIMIT_S)
+            except subprocess.TimeoutExpired:
+                outcome.late = True
+                end_group(process)
+                outcome.text, _ = process.communicate()
+            outcome.rc = process.returncode
+            if end_group(process) and not outcome.late:
+                outcome.problems.append("a process was left")
+        outcome.errors = [line for line in outcome.text.splitlines() if re.match(r"(rank \d+: )?error: ", line)]
+        suffix = f".{scene.fails_on}" if scene.ranks > 1 else ""
+        outcome.log = Log(f"{folder}.log{suffix}", self.symbols)
+        self.judge_end(scene, outcome, folder)
+        judge_files(folder, outcome)
+        shutil.rmtree(folder)
+        for rank in range(scene.ranks):
+            name = f"{folder}.log.{rank}" if scene.ranks > 1 else f"{folder}.log"
+            if os.path.exists(name):
+                os.remove(name)
+        return outcome
+
+    def judge_end(self, scene, outcome, folder):
+        add = outcome.problems.append
+        if outcome.late:
+            add(f"did not end within {LIMIT_S} s")
+        elif outcome.rc < 0 or outcome.rc > 128:
+            add(f"ended by a signal ({outcome.rc})")
+        elif outcome.rc not in (OK, USAGE, DATA, DEVICE, COMM, NUMERIC, STORAGE):
+            add(f"exit code {outcome.rc}")
+        if "Sanitizer" in outcome.text or "runtime error" in outcome.text:
+            add("a sanitizer's report")
+        if not outcome.late and len(outcome.errors) != (outcome.rc != 0):
+            add(f"{len(outcome.errors)} error lines with exit code {outcome.rc}")
+        if scene.ranks == 1 and not outcome.log.ended and not outcome.late:
+            add("did not come to its end")
+        if outcome.log.ended:
+            for kind, function, path in outcome.log.left:
+                where = outcome.log.paths[path].text() if path in outcome.log.paths else function
+                add(f"left behind ({kind}): {where}")
+
+
+def judge_files(folder, outcome):
+    """Whole, or not there; the last line of metrics may have been cut by a write that failed."""
+    add = outcome.problems.append
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = f"{place}/{name}"
+            with open(path, "rb") as file:
+                data = file.read()
+            try:
+                if ".tmp" in name:
+                    add(f"temporary file left: {name}")
+                elif name.endswith(".json"):
+                    json.loads(data)
+                elif name.endswith(".safetensors"):
+                    length, = struct.unpack("<Q", data[:8])
+                    header = json.loads(data[8:8 + length])
+                    ends = [t["data_offsets"][1] for key, t in header.items() if key != "__metadata__"]
+                    if max(ends) != len(data) - 8 - length:
+                        add(f"{name}: not whole")
+                elif name.endswith(".jsonl"):
+                    lines = data.decode().split("\n")
+                    for i, line in enumerate(lines[:-1]):
+                        json.loads(line)
+                    if lines[-1] and not outcome.errors:
+                        add(f"{name}: its last line has no end")
+            except (ValueError, LookupError, TypeError, struct.error) as error:
+                add(f"{name}: {type(error).__name__}: {error}")
+
+
+# Where a reading of each failed call may end: the message has to have one of these.
+def judge_point(path, outcome):
+    add = outcome.problems.append
+    if not outcome.log.failed:
+        if outcome.rc != 0:
+            add("the call was not reached, yet the command failed")
+        return
+    function, error = outcome.log.failed[0]
+    if outcome.rc == 0:
+        for name, calls, _why in TOLERATED:
+            if name in path.names and (not calls or function in calls.split()):
+                return
+        add("went on as if nothing had failed")
+        return
+    text = outcome.errors[0] if outcome.errors else ""
+    if path.kind == "memory":
+        if "memory" not in text:
+            add("the message does not say that memory was short")
+        if outcome.rc != DEVICE:
+            add(f"no memory is exit code {DEVICE}, not {outcome.rc}")
+    elif path.kind in ("store", "file"):
+        if os.strerror(error) not in text:
+            add(f"the message does not give the reason ({os.strerror(error)})")
+    elif path.kind == "thread":
+        if "pthread_create" not in text and "thread" not in text:
+            add("the message does not say that a thread was missing")
+    elif function not in text:
+        add("the message does not name the call")
+
+
+def points_of(log):
+    """[(path, number)], those that come first on their path before all others."""
+    rows = []
+    for path in log.paths.values():
+        most = min(path.calls, POLLED) if path.function in POLLING else path.calls
+        rows += [(number, path.hash) for number in range(1, most + 1)]
+    rows.sort()
+    return [(log.paths[h], number) for number, h in rows]
+
+
+def choose(points, wanted):
+    """Spread evenly over the first calls of all paths, then over the rest."""
+    firsts = [p for p in points if p[1] == 1]
+    if wanted >= len(points):
+        return points
+    if wanted <= len(firsts):
+        return [firsts[i * len(firsts) // wanted] for i in range(wanted)]
+    rest, more = points[len(firsts):], wanted - len(firsts)
+    return firsts + [rest[i * len(rest) // more] for i in range(more)]
+
+
+def run_scene(runner, scene, args):
+    os.mkdir(f"{runner.work}/{scene.name}")
+    scene.prepare(f"{runner.work}/{scene.name}", runner.program)
+    whole = runner.run(scene, "whole")
+    if whole.rc != 0 or whole.problems:
+        print(f"FAILED {scene.name}: without any failure: exit {whole.rc} {whole.problems}\n{whole.text}")
+        return 1
+    short = runner.run(scene, "short", short=True)
+    bad = 0
+    if short.rc != 0 or short.problems:
+        print(f"FAILED {scene.name}: with short and interrupted reads and writes: {short.rc} {short.problems}\n{short.text}")
+        bad = 1
+    points = points_of(whole.log)
+    tried = points if args.long else choose(points, args.tries)
+    jobs = [(path, number, "") for path, number in tried]
+    if args.long:
+        jobs += [(path, number, "+") for path, number in tried if path.kind == "store"]
+
+    def one(job):
+        index, (path, number, after) = job
+        outcome = runner.run(scene, index, f"{path.hash}:{number}{after}")
+        judge_point(path, outcome)
+        return path, number, after, outcome
+
+    codes, seen = {}, {}
+    with ThreadPoolExecutor(args.jobs) as pool:
+        for path, number, after, outcome in pool.map(one, enumerate(jobs)):
+            codes[outcome.rc] = codes.get(outcome.rc, 0) + 1
+            if not outcome.problems:
+                continue
+            bad += 1
+            key = (path.text(), tuple(outcome.problems))
+            seen[key] = seen.get(key, 0) + 1
+            if seen[key] == 1:
+                print(f"FAILED {scene.name}: call {number}{after} of {path.hash}, {path.text()}")
+                for problem in outcome.problems:
+                    print(f"         {problem}")
+                print("         exit", outcome.rc, *outcome.errors[:3])
+    paths = len(whole.log.paths)
+    ends = ", ".join(f"{count} x {rc}" for rc, count in sorted(codes.items()))
+    print(f"{scene.name}: {scene.what}: {len(points)} points on {paths} paths, {len(jobs)} tried; exit codes {ends}; {bad} bad")
+    sys.stdout.flush()
+    return bad
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bin")
+    parser.add_argument("--scenes", default="")
+    parser.add_argument("--try", dest="tries", type=int, default=60)
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2)
+    args = parser.parse_args()
+    bad = 0
+    with tempfile.TemporaryDirectory() as work:
+        runner = Runner(os.path.abspath(f"{args.bin}/train_injected"), work)
+        for scene in SCENES:
+            if not args.scenes or scene.name in args.scenes.split(","):
+                bad += run_scene(runner, scene, args)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
