@@ -30,13 +30,13 @@ static void free_file(ls_atomic_file *file) {
 
 ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out) {
     ls_atomic_file *file = calloc(1, sizeof *file);
-    if (!file) return ls_fail(LS_STORAGE, "%s: no memory to write it", path);
+    if (!file) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
     file->path = strdup(path);
     file->hasher = ls_hasher_new();
     if (!file->path || !file->hasher || asprintf(&file->temporary, "%s.tmp-%ld", path, (long)getpid()) < 0) {
         file->temporary = NULL;
         free_file(file);
-        return ls_fail(LS_STORAGE, "%s: no memory to write it", path);
+        return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
     }
     // No O_EXCL: what an earlier process of the same number left after a crash may go.
     file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -89,7 +89,7 @@ ls_status ls_sync_folder(const char *path) {
 // The folder's entry must reach the disk too, or a crash may bring the old file back.
 static ls_status sync_folder(const char *path) {
     char *folder = strdup(path);
-    if (!folder) return ls_fail(LS_STORAGE, "%s: no memory to finish writing", path);
+    if (!folder) return ls_fail(LS_DEVICE, "%s: no memory to finish writing", path);
     char *slash = strrchr(folder, '/');
     if (slash) slash[slash == folder] = 0; // "/name" is in "/"
     ls_status status = sync_folder_for(path, slash ? folder : ".");
@@ -151,7 +151,7 @@ static ls_status read_all(int fd, const char *path, size_t guess, char **data, s
         if (!larger) free(text);
         text = larger;
     }
-    return ls_fail(LS_STORAGE, "%s: cannot read: no memory for %zu bytes", path, capacity);
+    return ls_fail(LS_DEVICE, "%s: cannot read: no memory for %zu bytes", path, capacity);
 }
 
 ls_status ls_read_file(const char *path, char **data, size_t *bytes) {
@@ -166,7 +166,7 @@ ls_status ls_read_file(const char *path, char **data, size_t *bytes) {
 
 ls_status ls_make_folders(const char *path) {
     char *partial = strdup(path);
-    if (!partial) return ls_fail(LS_STORAGE, "%s: no memory to create it", path);
+    if (!partial) return ls_fail(LS_DEVICE, "%s: no memory to create it", path);
     ls_status status = LS_SUCCESS;
     for (char *end = partial; !ls_failed(status) && *end;) {
         end += strspn(end, "/");

@@ -9,15 +9,56 @@
 #include "base/atomic_file.h"
 #include "base/hash.h"
 
+// A flag of ours in cJSON's `type`, whose lowest byte is the type: something is missing in this object or array.
+enum { INCOMPLETE = 1 << 16 };
+
+static void mark(cJSON *holder) {
+    if (holder) holder->type |= INCOMPLETE; // else whoever should hold it is marked
+}
+
+cJSON *ls_json_add_item(cJSON *object, const char *name, cJSON *item) {
+    if (object && item && cJSON_AddItemToObject(object, name, item)) return item;
+    cJSON_Delete(item);
+    mark(object);
+    return NULL;
+}
+
+cJSON *ls_json_append(cJSON *array, cJSON *item) {
+    if (array && item && cJSON_AddItemToArray(array, item)) return item;
+    cJSON_Delete(item);
+    mark(array);
+    return NULL;
+}
+
+void ls_json_add_text(cJSON *object, const char *name, const char *text) {
+    ls_json_add_item(object, name, cJSON_CreateString(text));
+}
+
+void ls_json_add_bool(cJSON *object, const char *name, int value) {
+    ls_json_add_item(object, name, cJSON_CreateBool(value));
+}
+
+void ls_json_add_null(cJSON *object, const char *name) {
+    ls_json_add_item(object, name, cJSON_CreateNull());
+}
+
+cJSON *ls_json_add_object(cJSON *object, const char *name) {
+    return ls_json_add_item(object, name, cJSON_CreateObject());
+}
+
+cJSON *ls_json_add_array(cJSON *object, const char *name) {
+    return ls_json_add_item(object, name, cJSON_CreateArray());
+}
+
 void ls_json_add_int(cJSON *object, const char *name, int64_t value) {
     char digits[24];
     snprintf(digits, sizeof digits, "%" PRId64, value);
-    cJSON_AddRawToObject(object, name, digits);
+    ls_json_add_item(object, name, cJSON_CreateRaw(digits));
 }
 
 void ls_json_add_real(cJSON *object, const char *name, double value) {
     if (!isfinite(value)) {
-        cJSON_AddNullToObject(object, name);
+        ls_json_add_null(object, name);
         return;
     }
     char digits[32]; // not cJSON's own text, which stops at 15 digits when that is near enough
@@ -25,18 +66,30 @@ void ls_json_add_real(cJSON *object, const char *name, double value) {
         snprintf(digits, sizeof digits, "%.*g", precision, value);
         if (strtod(digits, NULL) == value) break;
     }
-    cJSON_AddRawToObject(object, name, digits);
+    ls_json_add_item(object, name, cJSON_CreateRaw(digits));
 }
 
 void ls_json_add_hash(cJSON *object, const char *name, uint64_t value) {
     char text[17];
     ls_hash_text(value, text);
-    cJSON_AddStringToObject(object, name, text);
+    ls_json_add_text(object, name, text);
+}
+
+static int is_complete(const cJSON *tree) {
+    if (tree->type & INCOMPLETE) return 0;
+    for (const cJSON *item = tree->child; item; item = item->next)
+        if (!is_complete(item)) return 0;
+    return 1;
+}
+
+char *ls_json_text(const cJSON *tree, int indented) {
+    if (!tree || !is_complete(tree)) return NULL;
+    return indented ? cJSON_Print(tree) : cJSON_PrintUnformatted(tree);
 }
 
 ls_status ls_json_write_file(const char *path, const cJSON *tree) {
-    char *text = cJSON_Print(tree);
-    if (!text) return ls_fail(LS_STORAGE, "%s: no memory to write it", path);
+    char *text = ls_json_text(tree, 1);
+    if (!text) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
     ls_atomic_file *file = NULL;
     ls_status status = ls_atomic_file_open(path, &file);
     if (!ls_failed(status)) {
@@ -49,8 +102,8 @@ ls_status ls_json_write_file(const char *path, const cJSON *tree) {
 }
 
 ls_status ls_json_write_line(FILE *file, const char *path, const cJSON *tree) {
-    char *text = cJSON_PrintUnformatted(tree);
-    if (!text) return ls_fail(LS_STORAGE, "%s: no memory to write a line", path);
+    char *text = ls_json_text(tree, 0);
+    if (!text) return ls_fail(LS_DEVICE, "%s: no memory to write a line", path);
     errno = 0;
     int ok = fputs(text, file) >= 0 && fputc('\n', file) != EOF && fflush(file) == 0;
     cJSON_free(text);

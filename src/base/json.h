@@ -1,4 +1,4 @@
-// json.h - writing JSON: cJSON builds the tree, this puts it into files and lines.
+// json.h - writing JSON: trees of cJSON, built without a check at every step; their files and lines.
 #ifndef LS_BASE_JSON_H
 #define LS_BASE_JSON_H
 
@@ -7,10 +7,24 @@
 #include <stdio.h>
 #include "base/status.h"
 
-// Numbers that JSON's double cannot hold exactly (hashes, 64-bit counters) go in as text or raw digits.
+// Trees are built by these. What cannot be added for want of memory marks the tree, and whoever asks for its text is
+// told: so no call here needs a check, and no text lacks what should be in it. An object, array or item may be NULL: it
+// could not be made. Numbers that JSON's double cannot hold exactly (hashes, 64-bit counters) go in as text or raw
+// digits.
+void ls_json_add_text(cJSON *object, const char *name, const char *text);
+void ls_json_add_bool(cJSON *object, const char *name, int value);
+void ls_json_add_null(cJSON *object, const char *name);
 void ls_json_add_int(cJSON *object, const char *name, int64_t value);   // exact digits
 void ls_json_add_real(cJSON *object, const char *name, double value);   // shortest that reads back; null if not finite
 void ls_json_add_hash(cJSON *object, const char *name, uint64_t value); // 16 hex digits as a string
+cJSON *ls_json_add_object(cJSON *object, const char *name);
+cJSON *ls_json_add_array(cJSON *object, const char *name);
+// They take item, and return it, or NULL when it could not be added and is freed.
+cJSON *ls_json_add_item(cJSON *object, const char *name, cJSON *item);
+cJSON *ls_json_append(cJSON *array, cJSON *item);
+
+// NULL: there was no memory, for the text or for something in the tree. cJSON_free() it.
+char *ls_json_text(const cJSON *tree, int indented);
 LS_CHECKED ls_status ls_json_write_file(const char *path, const cJSON *tree);             // indented, atomically
 LS_CHECKED ls_status ls_json_write_line(FILE *file, const char *path, const cJSON *tree); // one line, flushed
 LS_CHECKED ls_status ls_json_read_file(const char *path, cJSON **tree); // LS_STORAGE with the offset of an error

@@ -72,7 +72,7 @@ static cJSON *samples_of(const ls_bench_result *r) {
         ls_json_add_real(item, "comm_busy_seconds", s->comm_busy_s);
         ls_json_add_real(item, "seconds_without_communication", s->alone_s > 0 ? s->alone_s : NAN);
         ls_json_add_real(item, "matmul_gflops", s->peak_gflops);
-        cJSON_AddItemToArray(list, item);
+        ls_json_append(list, item);
     }
     return list;
 }
@@ -81,7 +81,7 @@ static void add_arrangement(const ls_bench_findings *findings, int i, cJSON *lis
     const ls_bench_result *r = &findings->results[i];
     const ls_bench_figures f = ls_bench_figures_of(findings->results, i);
     cJSON *row = cJSON_CreateObject();
-#define ADD_TEXT(name, value) cJSON_AddStringToObject(row, name, value);
+#define ADD_TEXT(name, value) ls_json_add_text(row, name, value);
     TEXT_COLUMNS(ADD_TEXT)
 #undef ADD_TEXT
 #define ADD_INT(name, value) ls_json_add_int(row, name, value);
@@ -90,23 +90,23 @@ static void add_arrangement(const ls_bench_findings *findings, int i, cJSON *lis
 #define ADD_REAL(name, value) ls_json_add_real(row, name, value);
     REAL_COLUMNS(ADD_REAL)
 #undef ADD_REAL
-    cJSON_AddStringToObject(row, "device_name", r->device_name);
-    cJSON_AddStringToObject(row, "model", r->model);
-    cJSON_AddStringToObject(row, "dataset", r->dataset);
-    cJSON_AddStringToObject(row, "efficiency_over", findings->results[r->base].name);
+    ls_json_add_text(row, "device_name", r->device_name);
+    ls_json_add_text(row, "model", r->model);
+    ls_json_add_text(row, "dataset", r->dataset);
+    ls_json_add_text(row, "efficiency_over", findings->results[r->base].name);
     ls_json_add_real(row, "flops_per_sample", r->flops_per_sample);
-    cJSON *kinds = cJSON_AddObjectToObject(row, "kind_seconds");
+    cJSON *kinds = ls_json_add_object(row, "kind_seconds");
     for (int k = 0; k < LS_BENCH_KIND_COUNT; k++)
         ls_json_add_real(kinds, ls_bench_kind_name((ls_bench_kind)k), r->kind_s[k]);
-    cJSON_AddItemToObject(row, "measurements", samples_of(r));
-    if (r->failure[0]) cJSON_AddStringToObject(row, "failure", r->failure);
-    cJSON_AddItemToArray(list, row);
+    ls_json_add_item(row, "measurements", samples_of(r));
+    if (r->failure[0]) ls_json_add_text(row, "failure", r->failure);
+    ls_json_append(list, row);
 }
 
 static cJSON *fit_of(const ls_link_fit *fit) {
     if (!fit->known) return cJSON_CreateNull();
     cJSON *item = cJSON_CreateObject();
-    cJSON_AddStringToObject(item, "algorithm", ls_link_algorithm_name(fit->algorithm));
+    ls_json_add_text(item, "algorithm", ls_link_algorithm_name(fit->algorithm));
     ls_json_add_real(item, "latency_seconds", fit->alpha_s);
     ls_json_add_real(item, "bytes_per_second", fit->beta);
     ls_json_add_real(item, "relative_rms", fit->rms);
@@ -119,61 +119,61 @@ static void add_link(const ls_bench_link *link, cJSON *list) {
     cJSON *row = cJSON_CreateObject();
     ls_json_add_int(row, "ranks", link->ranks);
     ls_json_add_int(row, "shared", link->shared);
-    cJSON_AddItemToObject(row, "inside", fit_of(&link->model.inside));
-    cJSON_AddItemToObject(row, "between", fit_of(&link->model.between));
-    cJSON *samples = cJSON_AddArrayToObject(row, "measurements");
+    ls_json_add_item(row, "inside", fit_of(&link->model.inside));
+    ls_json_add_item(row, "between", fit_of(&link->model.between));
+    cJSON *samples = ls_json_add_array(row, "measurements");
     for (int i = 0; i < link->samples.count; i++) {
         const ls_link_sample *s = &link->samples.sample[i];
         cJSON *item = cJSON_CreateObject();
-        cJSON_AddStringToObject(item, "level", levels[s->level]);
+        ls_json_add_text(item, "level", levels[s->level]);
         ls_json_add_int(item, "ranks", s->ranks);
         ls_json_add_int(item, "hosts", s->hosts);
         ls_json_add_int(item, "bytes", s->bytes);
         ls_json_add_int(item, "repeats", s->repeats);
         ls_json_add_real(item, "seconds", s->seconds);
         ls_json_add_real(item, "relative_spread", s->spread);
-        cJSON_AddItemToArray(samples, item);
+        ls_json_append(samples, item);
     }
-    cJSON_AddItemToArray(list, row);
+    ls_json_append(list, row);
 }
 
 static void add_prediction(const ls_bench_findings *b, const ls_bench_prediction *p, cJSON *list) {
     cJSON *row = cJSON_CreateObject();
-    cJSON_AddStringToObject(row, "over", b->results[p->base].name);
-    cJSON_AddStringToObject(row, "scaling", p->weak ? "weak" : "strong");
+    ls_json_add_text(row, "over", b->results[p->base].name);
+    ls_json_add_text(row, "scaling", p->weak ? "weak" : "strong");
     ls_json_add_int(row, "ranks", p->ranks);
     ls_json_add_int(row, "hosts", p->hosts);
-    if (p->result >= 0) cJSON_AddStringToObject(row, "arrangement", b->results[p->result].name);
+    if (p->result >= 0) ls_json_add_text(row, "arrangement", b->results[p->result].name);
     ls_json_add_real(row, "update_seconds", p->update_s);
     ls_json_add_real(row, "efficiency", p->efficiency);
     ls_json_add_real(row, "efficiency_ring", p->ring);
     ls_json_add_real(row, "efficiency_tree", p->tree);
     ls_json_add_real(row, "efficiency_measured", p->measured);
     ls_json_add_real(row, "difference", p->difference);
-    if (p->notable) cJSON_AddStringToObject(row, "remark", p->remark);
-    cJSON_AddItemToArray(list, row);
+    if (p->notable) ls_json_add_text(row, "remark", p->remark);
+    ls_json_append(list, row);
 }
 
 static ls_status write_json(const ls_bench_findings *b, const char *path) {
     cJSON *tree = cJSON_CreateObject();
     ls_json_add_int(tree, "schema", SCHEMA);
-    cJSON_AddStringToObject(tree, "version", b->version);
-    cJSON_AddStringToObject(tree, "compiler", b->compiler);
-    cJSON_AddStringToObject(tree, "libraries", b->libraries);
-    cJSON_AddStringToObject(tree, "mpi", b->mpi);
-    cJSON_AddStringToObject(tree, "host", b->host);
-    cJSON_AddStringToObject(tree, "processor", b->processor);
+    ls_json_add_text(tree, "version", b->version);
+    ls_json_add_text(tree, "compiler", b->compiler);
+    ls_json_add_text(tree, "libraries", b->libraries);
+    ls_json_add_text(tree, "mpi", b->mpi);
+    ls_json_add_text(tree, "host", b->host);
+    ls_json_add_text(tree, "processor", b->processor);
     ls_json_add_real(tree, "time", b->time);
-    cJSON_AddStringToObject(tree, "config", b->cfg->file);
+    ls_json_add_text(tree, "config", b->cfg->file);
     ls_json_add_int(tree, "world_size", b->world_size);
     ls_json_add_int(tree, "rounds", b->rounds);
     ls_json_add_real(tree, "seconds_per_measurement", b->seconds);
-    cJSON_AddBoolToObject(tree, "opened_in_turns", b->in_turns);
-    cJSON *list = cJSON_AddArrayToObject(tree, "arrangements");
+    ls_json_add_bool(tree, "opened_in_turns", b->in_turns);
+    cJSON *list = ls_json_add_array(tree, "arrangements");
     for (int i = 0; i < b->count; i++) add_arrangement(b, i, list);
-    list = cJSON_AddArrayToObject(tree, "links");
+    list = ls_json_add_array(tree, "links");
     for (int i = 0; i < b->link_count; i++) add_link(&b->links[i], list);
-    list = cJSON_AddArrayToObject(tree, "predictions");
+    list = ls_json_add_array(tree, "predictions");
     for (int i = 0; i < b->prediction_count; i++) add_prediction(b, &b->predictions[i], list);
     ls_status status = ls_json_write_file(path, tree);
     cJSON_Delete(tree);
@@ -234,7 +234,7 @@ static ls_status write_text(const ls_bench_findings *findings, const char *path,
     FILE *memory = open_memstream(&text, &bytes);
     if (!memory) return ls_fail(LS_STORAGE, "%s: open_memstream: %s", path, strerror(errno));
     ls_status status = print(findings, memory);
-    if (fclose(memory)) ls_keep_first(&status, ls_fail(LS_STORAGE, "%s: out of memory", path));
+    if (fclose(memory)) ls_keep_first(&status, ls_fail(LS_DEVICE, "%s: out of memory", path));
     if (!ls_failed(status)) status = ls_write_file(path, text, bytes);
     free(text);
     return status;

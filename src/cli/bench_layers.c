@@ -58,26 +58,26 @@ static ls_status write_json(const layers *l, const char *folder) {
     char path[LS_TEXT_BYTES];
     LS_TRY(ls_path_join(path, sizeof path, folder, "layers.json"));
     cJSON *tree = cJSON_CreateObject();
-    cJSON_AddStringToObject(tree, "version", ls_version());
-    cJSON_AddStringToObject(tree, "device", l->facts->device_facts.name);
-    cJSON_AddStringToObject(tree, "libraries", l->facts->device_facts.libraries);
-    cJSON_AddStringToObject(tree, "model", l->facts->graph->path);
-    cJSON_AddStringToObject(tree, "precision", ls_config_choice("train.precision", l->facts->cfg->train_precision));
+    ls_json_add_text(tree, "version", ls_version());
+    ls_json_add_text(tree, "device", l->facts->device_facts.name);
+    ls_json_add_text(tree, "libraries", l->facts->device_facts.libraries);
+    ls_json_add_text(tree, "model", l->facts->graph->path);
+    ls_json_add_text(tree, "precision", ls_config_choice("train.precision", l->facts->cfg->train_precision));
     ls_json_add_int(tree, "micro_batch", l->facts->batches.micro_batch);
     ls_json_add_real(tree, "matmul_gflops", l->gflops);
     ls_json_add_real(tree, "bandwidth_gbytes", l->gbytes);
-    cJSON *list = cJSON_AddArrayToObject(tree, "instructions");
+    cJSON *list = ls_json_add_array(tree, "instructions");
     for (int i = 0; i < l->count; i++) {
         const ls_layer_time *row = &l->rows[i];
         cJSON *item = cJSON_CreateObject();
-        cJSON_AddStringToObject(item, "operator", row->op);
-        cJSON_AddStringToObject(item, "layer", row->layer);
-        cJSON_AddStringToObject(item, "algorithm", row->algorithm);
+        ls_json_add_text(item, "operator", row->op);
+        ls_json_add_text(item, "layer", row->layer);
+        ls_json_add_text(item, "algorithm", row->algorithm);
         ls_json_add_real(item, "seconds", row->seconds);
         ls_json_add_real(item, "flops", row->flops);
         ls_json_add_int(item, "bytes", (int64_t)row->bytes);
         ls_json_add_real(item, "share_of_limit", limit_of(l, row) / row->seconds);
-        cJSON_AddItemToArray(list, item);
+        ls_json_append(list, item);
     }
     ls_status status = ls_json_write_file(path, tree);
     cJSON_Delete(tree);

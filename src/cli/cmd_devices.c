@@ -117,35 +117,33 @@ static void print_all(const findings *f) {
 
 static void add_text(cJSON *object, const char *name, const char *text) {
     if (text[0])
-        cJSON_AddStringToObject(object, name, text);
+        ls_json_add_text(object, name, text);
     else
-        cJSON_AddNullToObject(object, name);
+        ls_json_add_null(object, name);
 }
 
 static void add_cpu(cJSON *devices, const findings *f) {
-    cJSON *device = cJSON_CreateObject();
-    cJSON_AddItemToArray(devices, device);
+    cJSON *device = ls_json_append(devices, cJSON_CreateObject());
     add_text(device, "type", "cpu");
     add_text(device, "name", f->cpus.model);
     ls_json_add_int(device, "cores", f->cpus.mask_cores);
     ls_json_add_int(device, "threads", f->threads);
     ls_json_add_int(device, "memory_bytes", (int64_t)f->memory_bytes);
-    cJSON *features = cJSON_AddArrayToObject(device, "features");
+    cJSON *features = ls_json_add_array(device, "features");
     for (int i = 0; i < FEATURES_MAX && f->features[i]; i++)
-        cJSON_AddItemToArray(features, cJSON_CreateString(f->features[i]));
+        ls_json_append(features, cJSON_CreateString(f->features[i]));
 }
 
 static void add_card(cJSON *devices, const ls_cuda_machine *cuda, int index) {
     const ls_cuda_card *card = &cuda->cards[index];
     char capability[16];
     snprintf(capability, sizeof capability, "%d.%d", card->capability / 10, card->capability % 10);
-    cJSON *device = cJSON_CreateObject();
-    cJSON_AddItemToArray(devices, device);
+    cJSON *device = ls_json_append(devices, cJSON_CreateObject());
     add_text(device, "type", "cuda");
     ls_json_add_int(device, "index", index);
     add_text(device, "name", card->name);
     add_text(device, "compute_capability", capability);
-    cJSON_AddBoolToObject(device, "new_enough", card->capability >= LS_CUDA_CAPABILITY_MIN);
+    ls_json_add_bool(device, "new_enough", card->capability >= LS_CUDA_CAPABILITY_MIN);
     ls_json_add_int(device, "memory_bytes", (int64_t)card->memory_bytes);
     add_text(device, "driver", cuda->driver_release);
     add_text(device, "uuid", card->uuid);
@@ -153,18 +151,17 @@ static void add_card(cJSON *devices, const ls_cuda_machine *cuda, int index) {
 }
 
 static void add_libraries(cJSON *tree, const ls_cuda_machine *cuda) {
-    cJSON *driver = cJSON_AddObjectToObject(tree, "driver");
+    cJSON *driver = ls_json_add_object(tree, "driver");
     add_text(driver, "version", cuda->driver_release);
     ls_json_add_int(driver, "cuda", cuda->driver_cuda);
     add_text(driver, "needed", cuda->driver_needed);
     add_text(driver, "path", cuda->driver_path);
     add_text(driver, "problem", cuda->driver_problem);
     add_text(driver, "card_problem", cuda->card_problem);
-    cJSON *libraries = cJSON_AddArrayToObject(tree, "libraries");
+    cJSON *libraries = ls_json_add_array(tree, "libraries");
     for (int i = 0; i < LS_CUDA_LIBRARY_COUNT; i++) {
         const ls_cuda_library *from = &cuda->libraries[i];
-        cJSON *library = cJSON_CreateObject();
-        cJSON_AddItemToArray(libraries, library);
+        cJSON *library = ls_json_append(libraries, cJSON_CreateObject());
         add_text(library, "name", from->name);
         add_text(library, "version", from->version);
         add_text(library, "needed", from->needed);
@@ -176,11 +173,11 @@ static void add_libraries(cJSON *tree, const ls_cuda_machine *cuda) {
 
 static ls_status print_json(const findings *f) {
     cJSON *tree = cJSON_CreateObject();
-    cJSON *devices = cJSON_AddArrayToObject(tree, "devices");
+    cJSON *devices = ls_json_add_array(tree, "devices");
     add_cpu(devices, f);
     for (int i = 0; i < f->cuda.card_count; i++) add_card(devices, &f->cuda, i);
     add_libraries(tree, &f->cuda);
-    cJSON *chosen = cJSON_AddObjectToObject(tree, "auto");
+    cJSON *chosen = ls_json_add_object(tree, "auto");
     add_text(chosen, "device", f->chosen ? f->chosen : "");
     add_text(chosen, "name", f->facts.name);
     add_text(chosen, "why_not_cuda", f->why);

@@ -10,7 +10,8 @@ ls_status ls_command_agree(ls_comm *comm, ls_status mine) {
 }
 
 ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine) {
-    if (!ls_failed(mine) || mine.code == LS_NUMERIC) return ls_command_agree(comm, mine);
+    if (!ls_failed(mine) || mine.code == LS_NUMERIC || ls_comm_about(comm)->world_size == 1)
+        return ls_command_agree(comm, mine);
     ls_comm_claim_end(comm);
     ls_log_status(mine);
     ls_comm_abort(comm, mine.code);

@@ -10,7 +10,7 @@
 #include "config/values.h"
 
 static ls_status fail_memory(const ls_ini *ini) {
-    return ls_fail(LS_USAGE, "%s: no memory to read it", ini->path);
+    return ls_fail(LS_DEVICE, "%s: no memory to read it", ini->path);
 }
 
 // Ends the line where a comment starts: ';' or '#' at its start or after white space.
@@ -93,7 +93,7 @@ ls_status ls_ini_parse(const char *path, const char *text, size_t bytes, ls_ini 
     ls_ini *ini = calloc(1, sizeof *ini);
     if (!ini || !(ini->path = strdup(path)) || !(ini->text = malloc(bytes + 1))) {
         ls_ini_free(ini);
-        return ls_fail(LS_USAGE, "%s: no memory to read it", path);
+        return ls_fail(LS_DEVICE, "%s: no memory to read it", path);
     }
     memcpy(ini->text, text, bytes);
     ini->text[bytes] = 0;
@@ -110,7 +110,10 @@ ls_status ls_ini_read(const char *path, ls_ini **out) {
     char *text = NULL;
     size_t bytes = 0;
     ls_status status = ls_read_file(path, &text, &bytes);
-    status = ls_failed(status) ? ls_fail(LS_USAGE, "%s", status.text) : ls_ini_parse(path, text, bytes, out);
+    if (!ls_failed(status))
+        status = ls_ini_parse(path, text, bytes, out);
+    else if (status.code == LS_STORAGE) // a configuration that cannot be read
+        status.code = LS_USAGE;
     free(text);
     return status;
 }

@@ -1,6 +1,7 @@
 #include "device/host.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +11,13 @@
 
 struct ls_queue {
     ls_device *device;
+    pthread_mutex_t lock; // of status
+    ls_status status;     // the first failure of anything that ran here
 };
 struct ls_event {
     ls_device *device;
-    double seconds; // on the clock, when it was recorded last
+    ls_queue *queue; // of the last recording; NULL: none
+    double seconds;  // on the clock, when it was recorded last
 };
 
 ls_status ls_host_slab_new(ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out) {
@@ -39,7 +43,7 @@ void ls_host_slab_free(ls_slab *slab) {
 ls_status ls_host_queue_new(ls_device *device, const char *name, ls_queue **out) {
     *out = malloc(sizeof **out);
     if (!*out) return ls_fail(LS_DEVICE, "no memory for queue %s", name);
-    (*out)->device = device;
+    **out = (ls_queue){ .device = device, .lock = PTHREAD_MUTEX_INITIALIZER };
     return LS_SUCCESS;
 }
 
@@ -47,9 +51,17 @@ void ls_host_queue_free(ls_queue *queue) {
     free(queue);
 }
 
+void ls_host_queue_fail(ls_queue *queue, ls_status status) {
+    pthread_mutex_lock(&queue->lock);
+    ls_keep_first(&queue->status, status);
+    pthread_mutex_unlock(&queue->lock);
+}
+
 ls_status ls_host_queue_sync(ls_queue *queue) {
-    (void)queue;
-    return LS_SUCCESS;
+    pthread_mutex_lock(&queue->lock);
+    ls_status status = queue->status;
+    pthread_mutex_unlock(&queue->lock);
+    return status;
 }
 
 ls_status ls_host_event_new(ls_device *device, int timed, ls_event **out) {
@@ -65,7 +77,7 @@ void ls_host_event_free(ls_event *event) {
 }
 
 void ls_host_event_record(ls_event *event, ls_queue *queue) {
-    (void)queue;
+    event->queue = queue;
     event->seconds = ls_clock_seconds();
 }
 
@@ -75,8 +87,7 @@ void ls_host_event_wait(ls_event *event, ls_queue *queue) {
 }
 
 ls_status ls_host_event_sync(ls_event *event) {
-    (void)event;
-    return LS_SUCCESS;
+    return event->queue ? ls_host_queue_sync(event->queue) : LS_SUCCESS;
 }
 
 int ls_host_event_happened(ls_event *event) {

@@ -1,8 +1,8 @@
 // host.h - what devices in host memory share: slabs, queues that run everything at once, and plain layouts.
 //
 // Plain layouts: activations are canonical NCHW in their storage type, parameters canonical fp32; nothing is padded. A
-// device fills its table from these and adds its own open, close, facts and plans. A queue here is a name only: run has
-// finished when it returns, so events and syncs do nothing.
+// device fills its table from these and adds its own open, close, facts and plans. A queue here runs everything
+// at once: run has finished when it returns, so events and syncs only tell what failed.
 #ifndef LS_DEVICE_HOST_H
 #define LS_DEVICE_HOST_H
 
@@ -14,6 +14,7 @@ void ls_host_slab_free(ls_slab *slab);
 ls_status ls_host_queue_new(ls_device *device, const char *name, ls_queue **out);
 void ls_host_queue_free(ls_queue *queue);
 ls_status ls_host_queue_sync(ls_queue *queue);
+void ls_host_queue_fail(ls_queue *queue, ls_status status); // from any thread: what ran on it failed
 ls_status ls_host_event_new(ls_device *device, int timed, ls_event **out);
 void ls_host_event_free(ls_event *event);
 void ls_host_event_record(ls_event *event, ls_queue *queue);

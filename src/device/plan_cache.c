@@ -115,7 +115,7 @@ static ls_status write_file(const ls_plan_cache *cache) {
     for (size_t i = 0; i < cache->count; i++)
         bytes += strlen(cache->entries[i].key) + strlen(cache->entries[i].choice) + 2;
     char *text = malloc(FIRST_LINE_BYTES + bytes + 1), hash[17];
-    if (!text) return ls_fail(LS_STORAGE, "%s: no memory to write it", cache->path);
+    if (!text) return ls_fail(LS_DEVICE, "%s: no memory to write it", cache->path);
     char *at = text + FIRST_LINE_BYTES;
     for (size_t i = 0; i < cache->count; i++)
         at += sprintf(at, "%s\t%s\n", cache->entries[i].key, cache->entries[i].choice);
@@ -131,6 +131,6 @@ static ls_status write_file(const ls_plan_cache *cache) {
 
 ls_status ls_plan_cache_put(ls_plan_cache *cache, const char *key, const char *choice) {
     merge_file(cache); // what other processes have put meanwhile
-    if (!keep(cache, key, choice)) return ls_fail(LS_STORAGE, "%s: no memory to keep a choice", cache->path);
+    if (!keep(cache, key, choice)) return ls_fail(LS_DEVICE, "%s: no memory to keep a choice", cache->path);
     return write_file(cache);
 }

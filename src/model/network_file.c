@@ -288,7 +288,10 @@ ls_status ls_graph_read(const char *path, ls_graph **out) {
     char *text = NULL;
     size_t bytes = 0;
     ls_status status = ls_read_file(path, &text, &bytes);
-    status = ls_failed(status) ? ls_fail(LS_USAGE, "%s", status.text) : parse(path, text, bytes, out);
+    if (!ls_failed(status))
+        status = parse(path, text, bytes, out);
+    else if (status.code == LS_STORAGE) // a network that cannot be read
+        status.code = LS_USAGE;
     free(text);
     return status;
 }

@@ -20,7 +20,7 @@ struct ls_metrics {
 
 static cJSON *new_event(const ls_metrics *metrics, const char *name) {
     cJSON *event = cJSON_CreateObject();
-    cJSON_AddStringToObject(event, "event", name);
+    ls_json_add_text(event, "event", name);
     ls_json_add_int(event, "update", metrics->update);
     ls_json_add_int(event, "epoch", metrics->epoch);
     ls_json_add_real(event, "time", ls_clock_unix_seconds());
@@ -38,20 +38,19 @@ static void put(ls_metrics *metrics, cJSON *event) {
 static void on_warning(void *context, const char *text) {
     ls_metrics *metrics = context;
     cJSON *event = new_event(metrics, "warning");
-    cJSON_AddStringToObject(event, "message", text);
+    ls_json_add_text(event, "message", text);
     put(metrics, event);
 }
 
 static void add_text(cJSON *object, const char *name, const char *text) {
-    if (text[0]) cJSON_AddStringToObject(object, name, text);
+    if (text[0]) ls_json_add_text(object, name, text);
 }
 
 static void add_places(cJSON *event, const ls_train_facts *facts) {
-    cJSON *ranks = cJSON_AddArrayToObject(event, "ranks");
+    cJSON *ranks = ls_json_add_array(event, "ranks");
     for (int r = 0; r < facts->comm->world_size; r++) {
         const ls_place *place = &facts->places[r];
-        cJSON *rank = cJSON_CreateObject();
-        cJSON_AddItemToArray(ranks, rank);
+        cJSON *rank = ls_json_append(ranks, cJSON_CreateObject());
         ls_json_add_int(rank, "rank", r);
         add_text(rank, "host", place->host);
         add_text(rank, "device", place->device);
@@ -65,15 +64,15 @@ static void add_places(cJSON *event, const ls_train_facts *facts) {
 static void put_start(ls_metrics *metrics, const ls_train_facts *facts) {
     const ls_config *cfg = facts->cfg;
     cJSON *event = new_event(metrics, "start");
-    cJSON_AddStringToObject(event, "version", ls_version());
-    cJSON_AddStringToObject(event, "config", cfg->file);
-    cJSON_AddStringToObject(event, "device", facts->device);
-    cJSON_AddStringToObject(event, "device_name", facts->device_facts.name);
-    cJSON_AddStringToObject(event, "precision", ls_config_choice("train.precision", cfg->train_precision));
+    ls_json_add_text(event, "version", ls_version());
+    ls_json_add_text(event, "config", cfg->file);
+    ls_json_add_text(event, "device", facts->device);
+    ls_json_add_text(event, "device_name", facts->device_facts.name);
+    ls_json_add_text(event, "precision", ls_config_choice("train.precision", cfg->train_precision));
     ls_json_add_int(event, "world_size", facts->comm->world_size);
     ls_json_add_int(event, "threads_per_rank", facts->threads);
-    cJSON_AddStringToObject(event, "dataset", facts->train_data->name);
-    cJSON_AddStringToObject(event, "model", facts->graph->path);
+    ls_json_add_text(event, "dataset", facts->train_data->name);
+    ls_json_add_text(event, "model", facts->graph->path);
     ls_json_add_int(event, "parameters", facts->parameters);
     ls_json_add_int(event, "global_batch", facts->batches.global_batch);
     ls_json_add_int(event, "micro_batch", facts->batches.micro_batch);
@@ -88,13 +87,13 @@ static void put_start(ls_metrics *metrics, const ls_train_facts *facts) {
 ls_status ls_metrics_open(const char *path, const ls_train_facts *facts, ls_metrics **out) {
     ls_metrics *metrics = calloc(1, sizeof *metrics);
     char *copy = strdup(path);
-    FILE *file = fopen(path, "we");
-    if (!metrics || !copy || !file) {
-        int reason = file ? ENOMEM : errno;
-        if (file) fclose(file);
+    FILE *file = metrics && copy ? fopen(path, "we") : NULL;
+    if (!file) {
+        ls_status status = metrics && copy ? ls_fail(LS_STORAGE, "%s: cannot be written: %s", path, strerror(errno))
+                                           : ls_fail(LS_DEVICE, "%s: no memory to write it", path);
         free(copy);
         free(metrics);
-        return ls_fail(LS_STORAGE, "%s: cannot be written: %s", path, strerror(reason));
+        return status;
     }
     *metrics =
         (ls_metrics){ .file = file, .path = copy, .started = ls_clock_seconds(), .ranks = facts->comm->world_size };
@@ -108,10 +107,9 @@ static void add_known(cJSON *object, const char *name, double value) {
 }
 
 static void add_gpus(cJSON *event, const ls_gpu_sample *gpus, int ranks) {
-    cJSON *list = cJSON_AddArrayToObject(event, "gpus");
+    cJSON *list = ls_json_add_array(event, "gpus");
     for (int r = 0; r < ranks; r++) {
-        cJSON *gpu = cJSON_CreateObject();
-        cJSON_AddItemToArray(list, gpu);
+        cJSON *gpu = ls_json_append(list, cJSON_CreateObject());
         ls_json_add_int(gpu, "rank", r);
         if (gpus[r].samples == 0) continue;
         char slowed[96];
@@ -163,9 +161,9 @@ ls_train_observer ls_metrics_observer(ls_metrics *metrics) {
 
 ls_status ls_metrics_close(ls_metrics *metrics, ls_status run) {
     cJSON *event = new_event(metrics, "end");
-    cJSON_AddStringToObject(event, "status", ls_failed(run) ? "failed" : "completed");
+    ls_json_add_text(event, "status", ls_failed(run) ? "failed" : "completed");
     ls_json_add_int(event, "exit_code", run.code);
-    if (ls_failed(run)) cJSON_AddStringToObject(event, "message", run.text);
+    if (ls_failed(run)) ls_json_add_text(event, "message", run.text);
     ls_json_add_real(event, "seconds", ls_clock_seconds() - metrics->started);
     put(metrics, event);
     ls_status status = metrics->first_failure;

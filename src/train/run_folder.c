@@ -19,11 +19,14 @@ static ls_status refuse_used(const ls_run_folder *folder) {
     for (size_t i = 0; i < sizeof run_files / sizeof run_files[0]; i++) {
         char path[LS_TEXT_BYTES];
         LS_TRY(ls_run_folder_file(folder, run_files[i], path, sizeof path));
-        if (ls_path_exists(path))
+        if (access(path, F_OK) == 0)
             return ls_fail(LS_USAGE,
                 "run folder %s holds a run already (%s) and is never overwritten: choose another by --run-dir, or move "
                 "this one away",
                 folder->path, run_files[i]);
+        if (errno != ENOENT)
+            return ls_fail(LS_STORAGE, "run folder %s: cannot look for %s: %s; choose another by --run-dir",
+                folder->path, run_files[i], strerror(errno));
     }
     return LS_SUCCESS;
 }
@@ -99,10 +102,11 @@ static ls_status write_config(const ls_config *cfg, const ls_run_folder *folder)
     size_t bytes = 0;
     LS_TRY(ls_run_folder_file(folder, "config.ini", path, sizeof path));
     FILE *memory = open_memstream(&text, &bytes);
-    if (!memory) return ls_fail(LS_STORAGE, "%s: open_memstream: %s", path, strerror(errno));
+    if (!memory) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
     ls_config_write(cfg, memory, 0);
     int broken = fclose(memory);
-    ls_status status = broken ? ls_fail(LS_STORAGE, "%s: out of memory", path) : ls_write_file(path, text, bytes);
+    ls_status status =
+        broken ? ls_fail(LS_DEVICE, "%s: no memory to write it", path) : ls_write_file(path, text, bytes);
     free(text);
     return status;
 }

@@ -70,15 +70,14 @@ static uint64_t tensor_bytes(const ls_safetensors_tensor *tensor) {
     return count * ls_dtype_bytes(tensor->dtype);
 }
 
-// cJSON returns NULL without memory and passes NULL on, so the printed text tells whether all went well.
 static cJSON *describe_tensor(const ls_safetensors_tensor *tensor, uint64_t begin) {
     cJSON *object = cJSON_CreateObject(), *shape = NULL, *offsets = NULL;
-    cJSON_AddStringToObject(object, "dtype", dtypes[tensor->dtype].name);
-    shape = cJSON_AddArrayToObject(object, "shape");
-    for (int i = 0; i < tensor->rank; i++) cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)tensor->dim[i]));
-    offsets = cJSON_AddArrayToObject(object, "data_offsets");
-    cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)begin));
-    cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)(begin + tensor_bytes(tensor))));
+    ls_json_add_text(object, "dtype", dtypes[tensor->dtype].name);
+    shape = ls_json_add_array(object, "shape");
+    for (int i = 0; i < tensor->rank; i++) ls_json_append(shape, cJSON_CreateNumber((double)tensor->dim[i]));
+    offsets = ls_json_add_array(object, "data_offsets");
+    ls_json_append(offsets, cJSON_CreateNumber((double)begin));
+    ls_json_append(offsets, cJSON_CreateNumber((double)(begin + tensor_bytes(tensor))));
     return object;
 }
 
@@ -86,15 +85,15 @@ static char *make_header(
     const ls_safetensors_tensor *tensors, int tensor_count, const ls_safetensors_note *notes, int note_count) {
     cJSON *root = cJSON_CreateObject();
     if (note_count > 0) {
-        cJSON *object = cJSON_AddObjectToObject(root, metadata_key);
-        for (int i = 0; i < note_count; i++) cJSON_AddStringToObject(object, notes[i].key, notes[i].text);
+        cJSON *object = ls_json_add_object(root, metadata_key);
+        for (int i = 0; i < note_count; i++) ls_json_add_text(object, notes[i].key, notes[i].text);
     }
     uint64_t begin = 0;
     for (int i = 0; i < tensor_count; i++) {
-        cJSON_AddItemToObject(root, tensors[i].name, describe_tensor(&tensors[i], begin));
+        ls_json_add_item(root, tensors[i].name, describe_tensor(&tensors[i], begin));
         begin += tensor_bytes(&tensors[i]);
     }
-    char *text = root ? cJSON_PrintUnformatted(root) : NULL;
+    char *text = ls_json_text(root, 0);
     cJSON_Delete(root);
     return text;
 }
@@ -120,7 +119,7 @@ ls_status ls_safetensors_write(const char *path, const ls_safetensors_tensor *te
     LS_TRY(check_tensors(path, tensors, tensor_count));
     static const char spaces[DATA_ALIGN] = "                                                                ";
     char *header = make_header(tensors, tensor_count, notes, note_count);
-    if (!header) return ls_fail(LS_STORAGE, "%s: no memory to write it", path);
+    if (!header) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
     const size_t text_bytes = strlen(header);
     const size_t padding = (DATA_ALIGN - (LENGTH_BYTES + text_bytes) % DATA_ALIGN) % DATA_ALIGN;
     const uint64_t length = text_bytes + padding;
@@ -288,7 +287,7 @@ static ls_status read_header(ls_safetensors *file, const char *text, size_t leng
             end - text + LENGTH_BYTES);
     }
     file->entries = calloc((size_t)cJSON_GetArraySize(file->header) + 1, sizeof *file->entries);
-    if (!file->entries) return ls_fail(LS_STORAGE, "%s: no memory to read it", file->path);
+    if (!file->entries) return ls_fail(LS_DEVICE, "%s: no memory to read it", file->path);
     int metadata_seen = 0;
     for (const cJSON *item = file->header->child; item; item = item->next) {
         if (strcmp(item->string, metadata_key) != 0) {
@@ -332,7 +331,7 @@ ls_status ls_safetensors_read(const char *path, ls_safetensors **out) {
     size_t bytes = 0;
     if (file) file->path = strdup(path);
     if (!file || !file->path) {
-        status = ls_fail(LS_STORAGE, "%s: no memory to read it", path);
+        status = ls_fail(LS_DEVICE, "%s: no memory to read it", path);
         goto done;
     }
     LS_TRY_GOTO(ls_read_file(path, &file->bytes, &bytes));

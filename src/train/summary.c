@@ -6,20 +6,20 @@
 
 static void add_setting(cJSON *tree, const ls_train_facts *facts) {
     const ls_config *cfg = facts->cfg;
-    cJSON_AddStringToObject(tree, "version", ls_version());
-    cJSON_AddStringToObject(tree, "config", cfg->file);
-    cJSON_AddStringToObject(tree, "device", facts->device);
-    cJSON_AddStringToObject(tree, "device_name", facts->device_facts.name);
-    cJSON_AddStringToObject(tree, "libraries", facts->device_facts.libraries);
-    cJSON_AddStringToObject(tree, "precision", ls_config_choice("train.precision", cfg->train_precision));
-    cJSON_AddBoolToObject(tree, "deterministic", cfg->run_deterministic);
-    cJSON_AddStringToObject(tree, "communicator", facts->comm->backend);
-    if (facts->sums[0]) cJSON_AddStringToObject(tree, "gradient_sums", facts->sums);
+    ls_json_add_text(tree, "version", ls_version());
+    ls_json_add_text(tree, "config", cfg->file);
+    ls_json_add_text(tree, "device", facts->device);
+    ls_json_add_text(tree, "device_name", facts->device_facts.name);
+    ls_json_add_text(tree, "libraries", facts->device_facts.libraries);
+    ls_json_add_text(tree, "precision", ls_config_choice("train.precision", cfg->train_precision));
+    ls_json_add_bool(tree, "deterministic", cfg->run_deterministic);
+    ls_json_add_text(tree, "communicator", facts->comm->backend);
+    if (facts->sums[0]) ls_json_add_text(tree, "gradient_sums", facts->sums);
     ls_json_add_int(tree, "world_size", facts->comm->world_size);
     ls_json_add_int(tree, "threads_per_rank", facts->threads);
-    cJSON_AddStringToObject(tree, "dataset", facts->train_data->name);
+    ls_json_add_text(tree, "dataset", facts->train_data->name);
     ls_json_add_int(tree, "train_samples", facts->train_data->count);
-    cJSON_AddStringToObject(tree, "model", facts->graph->path);
+    ls_json_add_text(tree, "model", facts->graph->path);
     ls_json_add_int(tree, "parameters", facts->parameters);
     ls_json_add_int(tree, "seed", cfg->run_seed);
     ls_json_add_int(tree, "global_batch", facts->batches.global_batch);
@@ -36,10 +36,10 @@ static void add_gpus(cJSON *tree, const ls_gpu_sample *all) {
         { "peak_temperature_c", all->temperature_c } };
     if (all->samples == 0) return;
     char slowed[96];
-    cJSON *gpus = cJSON_AddObjectToObject(tree, "gpus");
+    cJSON *gpus = ls_json_add_object(tree, "gpus");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!isnan(rows[i].value)) ls_json_add_real(gpus, rows[i].name, rows[i].value);
-    if (all->slowed) cJSON_AddStringToObject(gpus, "slowed_by", ls_gpu_slowed_text(all->slowed, slowed));
+    if (all->slowed) ls_json_add_text(gpus, "slowed_by", ls_gpu_slowed_text(all->slowed, slowed));
 }
 
 static void add_result(cJSON *tree, const ls_train_summary *s) {
@@ -56,7 +56,7 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
     ls_json_add_real(tree, "time_to_first_update_seconds", s->time_to_first_update_seconds);
     ls_json_add_real(tree, "comm_seconds_exposed", s->comm_seconds_exposed);
     ls_json_add_real(tree, "loader_wait_seconds", s->loader_wait_seconds);
-    cJSON *peak = cJSON_AddObjectToObject(tree, "peak_memory_bytes");
+    cJSON *peak = ls_json_add_object(tree, "peak_memory_bytes");
     ls_json_add_int(peak, "device", (int64_t)s->peak_device_bytes);
     ls_json_add_int(peak, "host", (int64_t)s->peak_host_bytes);
     add_gpus(tree, &s->gpus);
@@ -65,7 +65,7 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
 
 ls_status ls_summary_write(const char *path, const ls_train_facts *facts, const ls_train_summary *summary) {
     cJSON *tree = cJSON_CreateObject();
-    cJSON_AddStringToObject(tree, "status", summary->status);
+    ls_json_add_text(tree, "status", summary->status);
     add_setting(tree, facts);
     add_result(tree, summary);
     ls_status status = ls_json_write_file(path, tree);

@@ -77,15 +77,15 @@ static int tid_of(int lane, int row) {
 
 static cJSON *new_event(const writer *w, const char *kind, const char *name, int tid) {
     cJSON *event = cJSON_CreateObject();
-    cJSON_AddStringToObject(event, "ph", kind);
-    cJSON_AddStringToObject(event, "name", name);
+    ls_json_add_text(event, "ph", kind);
+    ls_json_add_text(event, "name", name);
     ls_json_add_int(event, "pid", w->pid);
     if (tid >= 0) ls_json_add_int(event, "tid", tid);
     return event;
 }
 
 static void write_event(writer *w, cJSON *event) {
-    char *text = cJSON_PrintUnformatted(event);
+    char *text = ls_json_text(event, 0);
     if (!text || fprintf(w->file, "%s%s", w->any ? ",\n" : "", text) < 0) w->failed = 1;
     w->any = 1;
     cJSON_free(text);
@@ -93,9 +93,9 @@ static void write_event(writer *w, cJSON *event) {
 }
 
 static void write_metadata(writer *w, const char *name, int tid, const char *key, const char *text, int number) {
-    cJSON *event = new_event(w, "M", name, tid), *args = cJSON_AddObjectToObject(event, "args");
+    cJSON *event = new_event(w, "M", name, tid), *args = ls_json_add_object(event, "args");
     if (text)
-        cJSON_AddStringToObject(args, key, text);
+        ls_json_add_text(args, key, text);
     else
         ls_json_add_int(args, key, number);
     write_event(w, event);
@@ -103,12 +103,12 @@ static void write_metadata(writer *w, const char *name, int tid, const char *key
 
 static void write_process(writer *w, const ls_comm_facts *rank, const ls_trace_facts *facts) {
     char text[TEXT_BYTES];
-    cJSON *event = new_event(w, "M", "process_name", -1), *args = cJSON_AddObjectToObject(event, "args");
+    cJSON *event = new_event(w, "M", "process_name", -1), *args = ls_json_add_object(event, "args");
     snprintf(text, sizeof text, "rank %d, %s, %s", rank->rank, rank->host, facts->device);
-    cJSON_AddStringToObject(args, "name", text);
+    ls_json_add_text(args, "name", text);
     ls_json_add_int(args, "spans", w->count);
     ls_json_add_int(args, "spans_dropped", ls_trace_dropped());
-    cJSON_AddStringToObject(args, "clock", facts->clock.measured ? "measured" : "shared");
+    ls_json_add_text(args, "clock", facts->clock.measured ? "measured" : "shared");
     ls_json_add_real(args, "clock_error_us", round(1e9 * facts->clock.error_s) / 1e3);
     ls_json_add_real(args, "device_clock_error_us", round(1e9 * facts->device_clock_error_s) / 1e3);
     ls_json_add_real(args, "comm_seconds_exposed", facts->comm_exposed_s);
@@ -136,15 +136,15 @@ static void write_span(writer *w, int index) {
     char name[TEXT_BYTES];
     snprintf(name, sizeof name, s->detail ? "%s %s" : "%s%s", s->detail ? s->detail : "", s->name);
     cJSON *event = new_event(w, "X", name, tid_of((int)s->lane, w->row[index]));
-    cJSON_AddStringToObject(event, "cat", ls_trace_lane_name(s->lane));
+    ls_json_add_text(event, "cat", ls_trace_lane_name(s->lane));
     add_us(event, "ts", ns_of(w, s->start_s));
     add_us(event, "dur", ns_of(w, s->end_s) - ns_of(w, s->start_s));
-    cJSON *args = cJSON_AddObjectToObject(event, "args");
+    cJSON *args = ls_json_add_object(event, "args");
     if (s->update >= 0) ls_json_add_int(args, "update", s->update);
     if (s->number >= 0 && number_names[s->lane]) ls_json_add_int(args, number_names[s->lane], s->number);
-    if (s->detail) cJSON_AddStringToObject(args, "layer", s->detail);
-    if (s->detail) cJSON_AddStringToObject(args, "op", s->name);
-    if (s->algorithm) cJSON_AddStringToObject(args, "algorithm", s->algorithm);
+    if (s->detail) ls_json_add_text(args, "layer", s->detail);
+    if (s->detail) ls_json_add_text(args, "op", s->name);
+    if (s->algorithm) ls_json_add_text(args, "algorithm", s->algorithm);
     if (s->bytes > 0) ls_json_add_real(args, "bytes", s->bytes);
     if (s->flops > 0) ls_json_add_real(args, "GFLOP", s->flops / 1e9);
     if (s->ready_s > 0) add_us(args, "ready", ns_of(w, s->ready_s));
@@ -171,9 +171,9 @@ static int last_before(const writer *w, double time_s) {
 static void write_flow_end(writer *w, const char *kind, int64_t id, int index) {
     const ls_span *s = w->spans[index];
     cJSON *event = new_event(w, kind, "completes", tid_of((int)s->lane, w->row[index]));
-    cJSON_AddStringToObject(event, "cat", "gradients");
+    ls_json_add_text(event, "cat", "gradients");
     ls_json_add_int(event, "id", id);
-    if (kind[0] == 'f') cJSON_AddStringToObject(event, "bp", "e");
+    if (kind[0] == 'f') ls_json_add_text(event, "bp", "e");
     add_us(event, "ts", ns_of(w, s->start_s));
     write_event(w, event);
 }
@@ -220,7 +220,7 @@ static void write_exposed(writer *w) {
         exposed_s += uncovered(w, from_s, to_s);
         cJSON *event = new_event(w, "C", "exposed communication", -1);
         add_us(event, "ts", ns_of(w, to_s));
-        ls_json_add_real(cJSON_AddObjectToObject(event, "args"), "ms", round(exposed_s * 1e6) / 1e3);
+        ls_json_add_real(ls_json_add_object(event, "args"), "ms", round(exposed_s * 1e6) / 1e3);
         write_event(w, event);
     }
 }

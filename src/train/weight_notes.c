@@ -43,15 +43,8 @@ static char *join_numbers(const float *numbers, int count) {
 static char *join_classes(const ls_dataset *dataset) {
     cJSON *list = cJSON_CreateArray();
     const int classes = ls_dataset_about(dataset)->classes;
-    for (int i = 0; list && i < classes; i++) {
-        cJSON *name = cJSON_CreateString(ls_dataset_class(dataset, i));
-        if (!name || !cJSON_AddItemToArray(list, name)) {
-            cJSON_Delete(name);
-            cJSON_Delete(list);
-            return NULL;
-        }
-    }
-    char *text = list ? cJSON_PrintUnformatted(list) : NULL;
+    for (int i = 0; i < classes; i++) ls_json_append(list, cJSON_CreateString(ls_dataset_class(dataset, i)));
+    char *text = ls_json_text(list, 0);
     cJSON_Delete(list);
     return text;
 }

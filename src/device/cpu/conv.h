@@ -29,6 +29,7 @@ typedef struct {
     float *bias;      // forward: or NULL
     float *grad_weight, *grad_bias;
     char *workspace;
+    ls_queue *queue; // is told of failures
 } ls_conv_run;
 
 static inline size_t ls_conv_bias_floats(const ls_conv_plan *plan) {

@@ -227,6 +227,12 @@ static ls_status conv_fill(
     return LS_SUCCESS;
 }
 
+static ls_status make_options(dnnl_primitive_attr_t *options) {
+    TRY_DNNL(dnnl_primitive_attr_create(options));
+    TRY_DNNL(dnnl_primitive_attr_set_scratchpad_mode(*options, dnnl_scratchpad_mode_user));
+    return LS_SUCCESS;
+}
+
 // One weight layout: *out stays NULL when there is no fast code for it.
 static ls_status try_layout(ls_onednn *onednn, const ls_onednn_conv_attr *a, int exchanged, ls_onednn_conv **out) {
     ls_status status;
@@ -235,12 +241,7 @@ static ls_status try_layout(ls_onednn *onednn, const ls_onednn_conv_attr *a, int
     dnnl_primitive_desc_t desc = NULL;
     char name[64];
     LS_TRY_GOTO(conv_descs_init(a, exchanged, &d));
-    int rc = dnnl_primitive_attr_create(&options);
-    if (rc == dnnl_success) rc = dnnl_primitive_attr_set_scratchpad_mode(options, dnnl_scratchpad_mode_user);
-    if (rc != dnnl_success) {
-        status = ls_fail(LS_DEVICE, "oneDNN attributes: %s (%d)", explain(rc), rc);
-        goto done;
-    }
+    LS_TRY_GOTO(make_options(&options));
     if (primitive_desc_new(onednn, a, &d, options, &desc) != dnnl_success || !is_fast(desc, name)) goto done;
     ls_onednn_conv *conv = calloc(1, sizeof *conv);
     if (!conv) {
@@ -291,14 +292,18 @@ size_t ls_onednn_conv_scratch_bytes(const ls_onednn_conv *conv) {
     return conv->scratch_bytes;
 }
 
-void ls_onednn_conv_run(const ls_onednn_conv *conv, int thread, const ls_onednn_conv_args *args) {
+ls_status ls_onednn_conv_run(const ls_onednn_conv *conv, int thread, const ls_onednn_conv_args *args) {
     ls_allocation_of_library(1);
     use_one_thread();
     thread_args *t = &conv->threads[thread];
     void *address[CONV_MEMORIES] = { args->src, args->weight, args->scratch, args->dst, args->bias };
-    // Neither call can fail: the shapes were checked when the primitive was made, and the tensors have no padding of
-    // the library's.
-    for (int i = 0; i < t->count; i++) dnnl_memory_set_data_handle(t->memory[i], address[i]);
-    dnnl_primitive_execute(conv->primitive, conv->onednn->streams[thread], t->count, t->args);
+    int rc = dnnl_success;
+    const char *call = "dnnl_memory_set_data_handle";
+    for (int i = 0; rc == dnnl_success && i < t->count; i++) rc = dnnl_memory_set_data_handle(t->memory[i], address[i]);
+    if (rc == dnnl_success) {
+        call = "dnnl_primitive_execute";
+        rc = dnnl_primitive_execute(conv->primitive, conv->onednn->streams[thread], t->count, t->args);
+    }
     ls_allocation_of_library(0);
+    return rc == dnnl_success ? LS_SUCCESS : ls_fail(LS_DEVICE, "%s: %s (%d)", call, explain(rc), rc);
 }

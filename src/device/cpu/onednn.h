@@ -41,6 +41,6 @@ const char *ls_onednn_conv_name(const ls_onednn_conv *conv); // "onednn jit:avx2
 int ls_onednn_conv_exchanged(const ls_onednn_conv *conv);
 size_t ls_onednn_conv_scratch_bytes(const ls_onednn_conv *conv);
 // Concurrent runs must have different thread numbers, 0..threads-1.
-void ls_onednn_conv_run(const ls_onednn_conv *conv, int thread, const ls_onednn_conv_args *args);
+LS_CHECKED ls_status ls_onednn_conv_run(const ls_onednn_conv *conv, int thread, const ls_onednn_conv_args *args);
 
 #endif

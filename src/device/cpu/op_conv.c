@@ -4,6 +4,7 @@
 // The batch is cut into tasks by shape alone; each weight gradient's task has its own partial sum.
 #include <stdio.h>
 #include "device/cpu/conv.h"
+#include "device/host.h"
 
 enum { TASKS = 16, TASKS_LARGE = 8, LARGE_WEIGHTS = 2 << 20, PARTIAL_BYTES = 32 << 20 };
 
@@ -27,7 +28,8 @@ static void onednn_task(void *context, int task, int thread) {
         args.weight = (float *)(void *)(run->workspace + plan->partial_at) + (size_t)task * plan->weight_floats;
         args.bias = (float *)(void *)(run->workspace + plan->bias_at) + (size_t)task * ls_conv_bias_floats(plan);
     }
-    ls_onednn_conv_run(samples == most ? plan->longer : plan->shorter, thread, &args);
+    ls_status status = ls_onednn_conv_run(samples == most ? plan->longer : plan->shorter, thread, &args);
+    if (ls_failed(status)) ls_host_queue_fail(run->queue, ls_fail(status.code, "%s: %s", desc->layer, status.text));
 }
 
 // Weights as the engine wants them: expanded from groups, then exchanged or turned for backward data.
@@ -51,8 +53,8 @@ static float *prepare_weights(const ls_conv_run *run, float *weight) {
 }
 
 static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    (void)queue;
     ls_conv_run run = { .plan = (const ls_conv_plan *)plan,
+        .queue = queue,
         .src = ls_cpu_floats_at(args[LS_CONV_FORWARD_SRC]),
         .dst = ls_cpu_floats_at(args[LS_CONV_FORWARD_DST]),
         .workspace = ls_buffer_host(workspace) };
@@ -63,8 +65,8 @@ static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
 }
 
 static void backward_data_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    (void)queue;
     ls_conv_run run = { .plan = (const ls_conv_plan *)plan,
+        .queue = queue,
         .src = ls_cpu_floats_at(args[LS_CONV_BACKWARD_DATA_GRAD_SRC]),
         .dst = ls_cpu_floats_at(args[LS_CONV_BACKWARD_DATA_GRAD_DST]),
         .workspace = ls_buffer_host(workspace) };
@@ -74,8 +76,8 @@ static void backward_data_run(const ls_plan *plan, const ls_buffer *args, ls_buf
 }
 
 static void backward_weight_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    (void)queue;
     ls_conv_run run = { .plan = (const ls_conv_plan *)plan,
+        .queue = queue,
         .src = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_SRC]),
         .dst = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_DST]),
         .grad_weight = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT]),
