@@ -130,6 +130,12 @@ ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pix
     return LS_SUCCESS;
 }
 
+const char *ls_dataset_sample_name(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes) {
+    snprintf(dst, bytes, "%s", "");
+    if (dataset->name && index >= 0 && index < dataset->facts.count) dataset->name(dataset, index, dst, bytes);
+    return dst;
+}
+
 void ls_dataset_table(const ls_dataset *dataset, float *table) {
     for (int c = 0; c < dataset->facts.shape.c; c++) {
         double mean = (double)dataset->facts.mean[c], std = (double)dataset->facts.std[c];

@@ -31,6 +31,8 @@ const char *ls_dataset_class(const ls_dataset *dataset, int label); // name, or 
 // Sample `index`: C*H*W bytes into pixels, its label. Only `folder` can fail here (a broken image: path and stb's
 // reason).
 LS_CHECKED ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
+// The sample's file, as "class/name.png", where samples are files, else "", into dst; returns dst.
+const char *ls_dataset_sample_name(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes);
 // table[c][v] = (v/255 - mean[c]) / std[c], computed in double, rounded once: what the augment operator looks pixels up
 // in.
 void ls_dataset_table(const ls_dataset *dataset, float *table);

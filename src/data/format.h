@@ -31,6 +31,8 @@ struct ls_dataset {
     void *memory[2]; // of ls_memory_new
     // Made or decoded on demand, where `read` is set.
     ls_status (*read)(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
+    // The sample's file, "class/name.png"; NULL: samples are no files.
+    void (*name)(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes);
     void (*free_state)(void *state);
     void *state;
     const char *const *class_names; // NULL: numbers

@@ -253,6 +253,12 @@ static ls_status read_image(const ls_dataset *dataset, int64_t index, uint8_t *p
     return ls_image_decode(path, dataset->facts.shape, pixels);
 }
 
+static void name_image(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes) {
+    const folder *f = dataset->state;
+    const image *from = &f->images[index];
+    snprintf(dst, bytes, "%s/%s", f->classes[from->label], from->name);
+}
+
 static uint64_t checksum(const folder *f, int64_t count) {
     uint64_t hash = 0;
     for (int i = 0; i < f->class_count; i++) hash = ls_hash_more(hash, f->classes[i], strlen(f->classes[i]) + 1);
@@ -274,6 +280,7 @@ ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     dataset->state = f;
     dataset->free_state = free_folder;
     dataset->read = read_image;
+    dataset->name = name_image;
     int test = dataset->split == LS_SPLIT_TEST;
     snprintf(f->root, sizeof f->root, "%s%s", root, !is_split ? "" : test ? "/test" : "/train");
     snprintf(train_root, sizeof train_root, "%s%s", root, is_split ? "/train" : "");

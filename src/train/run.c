@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/trace.h"
+#include "train/forensics.h"
 #include "train/trainer_internal.h"
 
 static const double REFRESH_SECONDS = 0.1; // between refreshes of a display
@@ -73,49 +74,6 @@ static void add_result(ls_micro_result *sum, const ls_micro_result *more) {
     sum->bad += more->bad;
 }
 
-// The parameter that holds this element of the arenas.
-static const char *name_of(const ls_trainer *t, int64_t element) {
-    const ls_arenas *a = t->arenas;
-    for (int p = 0; p < t->graph->param_count && element >= 0; p++) {
-        if (element >= a->offset[p] && element < a->offset[p] + a->elements[p]) return t->graph->params[p].name;
-    }
-    return "unknown";
-}
-
-// Says which tensor went wrong, for all ranks alike; whether the loss itself was not finite, too. The arenas begin with
-// the network's last layer, so the highest element that was not finite is in its first bad layer. All ranks call it.
-static ls_status numeric_failure(ls_trainer *t, const ls_train_state *state, int64_t bad_losses) {
-    int64_t element = state->bad_element;
-    LS_TRY(ls_comm_allreduce(t->comm, &element, 1, LS_I64, LS_REDUCE_MAX));
-    const char *name = name_of(t, element);
-    if (bad_losses)
-        return ls_fail(LS_NUMERIC,
-            "update %lld (epoch %lld): the loss of %lld samples is not finite, and so are gradients, first that of %s: "
-            "the network "
-            "diverged (this is no overflow of the loss scale); lower optimizer.rate, or set train.clip_norm or a "
-            "warm-up",
-            (long long)t->done.updates, (long long)t->done.epoch, (long long)bad_losses, name);
-    if (t->arenas->storage != LS_F16)
-        return ls_fail(LS_NUMERIC,
-            "update %lld (epoch %lld): the gradient is not finite, first that of %s; lower optimizer.rate, or set "
-            "train.clip_norm or "
-            "a warm-up",
-            (long long)t->done.updates, (long long)t->done.epoch, name);
-    return ls_fail(LS_NUMERIC,
-        "update %lld (epoch %lld): %d updates in a row overflowed in fp16 (loss_scale.max_skips = %lld), the loss "
-        "scale is down to %g; "
-        "the first gradient that is not finite is that of %s; try train.precision = bf16 or fp32, or a lower "
-        "optimizer.rate",
-        (long long)t->done.updates, (long long)t->done.epoch, state->skipped_in_row,
-        (long long)t->cfg->loss_scale_max_skips, (double)state->loss_scale, name);
-}
-
-static ls_status judge_skip(ls_trainer *t, const ls_train_state *state, int64_t bad_losses) {
-    if (!state->skip) return LS_SUCCESS; // decided on the reduced gradient: all ranks are here, or none
-    LS_TRY(ls_comm_allreduce(t->comm, &bad_losses, 1, LS_I64, LS_REDUCE_SUM));
-    return state->halted || bad_losses ? numeric_failure(t, state, bad_losses) : LS_SUCCESS;
-}
-
 static void move_on(ls_position *p, const ls_batches *b) {
     p->samples += ls_batches_window_samples(b, p->window);
     p->updates++;
@@ -162,7 +120,7 @@ static ls_status retire_update(ls_trainer *t, ls_train_state *state) {
     t->skipped = state->skipped;
     add_result(&t->since_report, &result);
     add_result(&t->of_epoch, &result);
-    LS_TRY(judge_skip(t, state, result.bad));
+    LS_TRY(ls_trainer_judge(t, state, result.bad));
     move_on(&t->done, &t->facts.batches);
     return LS_SUCCESS;
 }

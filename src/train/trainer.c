@@ -334,6 +334,7 @@ static ls_status allocate(ls_trainer *t) {
     LS_TRY(ls_arenas_allocate(t->arenas));
     LS_TRY(ls_arenas_init(t->arenas, (uint64_t)t->cfg->run_seed));
     t->depth = t->device->api->record_begin ? DEPTH : 1;
+    t->loss_scale = t->arenas->storage == LS_F16 ? (float)t->cfg->loss_scale_initial : 1.0f;
     LS_TRY(ls_update_new(t->cfg, t->arenas, t->comm, t->collective, t->queue, t->depth, &t->update));
     ls_update_weights_changed(t->update);
     LS_TRY(bind_programs(t));
@@ -437,6 +438,7 @@ void ls_trainer_free(ls_trainer *t) {
     ls_dataset_free(t->train_data);
     ls_dataset_free(t->test_data);
     ls_graph_free(t->graph);
+    free(t->nonfinite);
     free(t);
 }
 
@@ -450,4 +452,14 @@ size_t ls_trainer_device_bytes(const ls_trainer *t) {
 
 ls_device *ls_trainer_device(const ls_trainer *t) {
     return t->device;
+}
+
+ls_status ls_trainer_set_folder(ls_trainer *t, const char *folder) {
+    if ((size_t)snprintf(t->folder, sizeof t->folder, "%s", folder) < sizeof t->folder) return LS_SUCCESS;
+    t->folder[0] = '\0';
+    return ls_fail(LS_USAGE, "run folder %s: name longer than %zu bytes", folder, sizeof t->folder - 1);
+}
+
+const struct ls_nonfinite *ls_trainer_nonfinite(const ls_trainer *t) {
+    return t->nonfinite;
 }

@@ -127,6 +127,10 @@ LS_CHECKED ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *pa
 LS_CHECKED ls_status ls_trainer_trace(ls_trainer *trainer, int64_t from, int64_t to);
 // The trace of all ranks, after the run; rank 0 writes. All ranks; the status is each rank's own.
 LS_CHECKED ls_status ls_trainer_write_trace(ls_trainer *trainer, const char *path);
+// Rank 0: the run's folder, where a batch that ends the run is kept. Without one, none is.
+LS_CHECKED ls_status ls_trainer_set_folder(ls_trainer *trainer, const char *folder);
+// Why the run ended with LS_NUMERIC (nonfinite.h); NULL: it did not.
+const struct ls_nonfinite *ls_trainer_nonfinite(const ls_trainer *trainer);
 ls_device *ls_trainer_device(const ls_trainer *trainer); // borrowed
 // Counters since new, for bench.
 double ls_trainer_loader_wait_seconds(const ls_trainer *trainer);

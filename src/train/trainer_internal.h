@@ -45,6 +45,9 @@ struct ls_trainer {
     int depth;              // updates that may be under way: 1 on a device in host memory
     ls_position done, next; // updates that are retired; those that the device was given
     int64_t skipped;
+    float loss_scale;               // of the update that is retired next
+    struct ls_nonfinite *nonfinite; // why the run ended; NULL: it did not, or not for that (forensics.h)
+    char folder[LS_TEXT_BYTES];     // the run's; "": it has none, or this is not rank 0
     // since the last report, and of this epoch: sums over this rank's micro-batches
     ls_micro_result since_report, of_epoch;
 };
@@ -54,7 +57,8 @@ LS_CHECKED ls_status ls_trainer_compare_programs(ls_trainer *t); // program and 
 LS_CHECKED ls_status ls_trainer_compare_devices(ls_trainer *t);  // when the device is open
 LS_CHECKED ls_status ls_trainer_compare_state(ls_trainer *t);    // data and initial weights
 
-LS_CHECKED ls_status ls_trainer_start_feed(ls_trainer *t); // at the next update's place
+LS_CHECKED ls_status ls_trainer_start_feed(ls_trainer *t);                      // at the next update's place
+LS_CHECKED ls_status ls_trainer_write_weights(ls_trainer *t, const char *path); // this rank alone
 // Gives the device updates while fewer than `depth` are under way and before update number `end`; then retires the
 // oldest. LS_NUMERIC on all ranks alike when too many updates in a row were skipped.
 LS_CHECKED ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state);

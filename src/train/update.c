@@ -165,7 +165,7 @@ static void finish_on_queue(ls_update *u) {
 
 static void on_reduce(void *context, ls_buffer sums, int64_t count) {
     ls_update *u = context;
-    if (u->reducer) ls_keep_first(&u->status, ls_reducer_sum_now(u->reducer, sums, count));
+    ls_keep_first(&u->status, ls_update_sum_now(u, sums, count));
 }
 
 typedef struct {
@@ -289,6 +289,10 @@ ls_status ls_update_evaluate(ls_update *u, const ls_program *program, const ls_p
     micro_work work = { u, program, inputs };
     ls_recorder_key key = { .program = program, .input = inputs->buffer[LS_INPUT_MICRO] };
     return ls_recorder_run(u->recorder, key, enqueue_evaluation, &work);
+}
+
+ls_status ls_update_sum_now(ls_update *u, ls_buffer sums, int64_t count) {
+    return u->reducer ? ls_reducer_sum_now(u->reducer, sums, count) : LS_SUCCESS;
 }
 
 ls_reducer_counts ls_update_comm_counts(const ls_update *u) {

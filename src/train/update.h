@@ -59,6 +59,9 @@ LS_CHECKED ls_status ls_update_retire(ls_update *update, ls_train_state *state, 
 void ls_update_evaluate_begin(ls_update *update);
 LS_CHECKED ls_status ls_update_evaluate(ls_update *update, const ls_program *program, const ls_program_inputs *inputs);
 LS_CHECKED ls_status ls_update_take_result(ls_update *update, ls_micro_result *result);
+// Outside of any update: makes these LS_F64 on the device those over all ranks, as synchronised batch norm does in the
+// midst of a program. All ranks call it alike.
+LS_CHECKED ls_status ls_update_sum_now(ls_update *update, ls_buffer sums, int64_t count);
 ls_reducer_counts ls_update_comm_counts(const ls_update *update);
 // Bucket `index`, in launch order: its bytes, and how many parameters of the arena's order must be complete (-1: all
 // instructions done). 0 where there is none. With one rank, too: what would be summed.

@@ -21,7 +21,7 @@ ls_status ls_weights_find(const ls_safetensors *file, const ls_graph *graph, con
     return LS_SUCCESS;
 }
 
-static ls_status write_weights(ls_trainer *t, const char *path) {
+ls_status ls_trainer_write_weights(ls_trainer *t, const char *path) {
     const ls_graph *g = t->graph;
     size_t total = 0;
     for (int p = 0; p < g->param_count; p++) total += (size_t)ls_param_count(&g->params[p].shape);
@@ -51,7 +51,8 @@ static ls_status write_weights(ls_trainer *t, const char *path) {
 
 ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
     int failed_rank;
-    return ls_comm_agree(t->comm, t->facts.comm->rank == 0 ? write_weights(t, path) : LS_SUCCESS, &failed_rank);
+    return ls_comm_agree(
+        t->comm, t->facts.comm->rank == 0 ? ls_trainer_write_weights(t, path) : LS_SUCCESS, &failed_rank);
 }
 
 // All or nothing: every tensor is found before the first is taken over.

@@ -282,7 +282,7 @@ static const struct {
         { "not finite", "optimizer.rate" } },
     { "diverges in ordered mode",
         { "optimizer.rate=1000", "optimizer.weight_decay=1", "train.epochs=60", "run.deterministic=true" },
-        { "not finite", "optimizer.rate" } },
+        { "ordered mode", "no NaN", "optimizer.rate" } },
     { "fp16 at its floor",
         { "train.precision=fp16", "loss_scale.initial=16777216", "loss_scale.minimum=16777216", "train.epochs=60" },
         { "overflowed in fp16", "loss_scale.max_skips" } },

@@ -1,0 +1,67 @@
+// inspect.h - runs a training program instruction by instruction and looks at every tensor that it reads of the network
+// or writes: how many of its elements are not finite, and which instruction wrote the first of them.
+//
+// Slow (every tensor comes to the host), and never part of a healthy run: forensics.h uses it after a failure, replay.h
+// on a saved micro-batch. What it runs is the program of the training, with the same plans, so the bits are the same.
+#ifndef LS_TRAIN_INSPECT_H
+#define LS_TRAIN_INSPECT_H
+
+#include "dist/comm.h"
+#include "train/program.h"
+
+enum { LS_LOOK_NAME_BYTES = 128, LS_LOOK_SAMPLES_MAX = 16 };
+
+typedef enum {
+    LS_LOOK_ACTIVATION,      // what a layer hands on, forward
+    LS_LOOK_GRADIENT,        // of an activation
+    LS_LOOK_WEIGHT,          // as it was before the update: master, or what 16-bit storage makes of it
+    LS_LOOK_WEIGHT_GRADIENT, // of this micro-batch alone
+    LS_LOOK_STATISTIC,       // batch norm's, of this micro-batch
+    LS_LOOK_LOSS,
+    LS_LOOK_KINDS
+} ls_look_kind;
+const char *ls_look_kind_name(ls_look_kind kind); // "activation", "gradient", "weight", ...
+
+typedef struct {                   // one tensor; plain data, to be sent between ranks
+    int32_t instruction, backward; // backward: in the backward pass
+    int32_t kind;                  // ls_look_kind
+    int32_t samples;               // the first dimension counts the samples of the micro-batch
+    char layer[LS_LOOK_NAME_BYTES], op[32];
+    char tensor[LS_LOOK_NAME_BYTES]; // "output", "c1.weight", "gradient of c1.weight"
+    int32_t storage;                 // ls_dtype in which it lies
+    int32_t rank;
+    int64_t dim[4];
+    int64_t count, nans, infs;               // elements; of them not finite
+    int64_t beyond;                          // ordered mode: finite, but more than fixed point can hold
+    int64_t first;                           // number of the first bad element in canonical order; -1: all are good
+    double min, max, mean;                   // of the finite ones; 0 where there are none
+    int32_t bad_samples;                     // with bad elements; -1: not told by sample
+    int32_t bad_sample[LS_LOOK_SAMPLES_MAX]; // the first of them, by place in the micro-batch
+} ls_look;
+
+static inline int ls_look_is_bad(const ls_look *look) {
+    return look->first >= 0;
+}
+// "[3, 0, 7, 7]": where element look->first is. dst: at least 96 bytes; returns dst.
+char *ls_look_place(const ls_look *look, char *dst);
+
+typedef struct {
+    const ls_program *program;       // of training, bound
+    const ls_program_inputs *inputs; // state and result are the inspection's own: they need not be set
+    ls_queue *queue;
+    float loss_scale;
+    int ordered;   // gradients and statistics must fit into fixed point (op_update.h), too
+    ls_comm *comm; // shows the watchdog life; NULL: nobody waits
+    // Synchronised batch norm: makes these sums those over all ranks, as the program's hook does; channels: of the
+    // layer. NULL: they stay.
+    ls_status (*reduce)(void *context, ls_buffer sums, int64_t count, int channels);
+    void (*seen)(void *context, const ls_look *look); // every tensor, in order; NULL: only the first bad one is wanted
+    void *context;
+} ls_inspection;
+
+// Runs the whole program on one micro-batch whose gradients start from zero, even after the first bad tensor, so that
+// ranks meet in their sums. *first: the first bad tensor; its `first` is -1 where there is none. The arenas' gradients
+// are then those of this micro-batch. LS_DEVICE: no memory, or the device failed.
+LS_CHECKED ls_status ls_inspect(const ls_inspection *inspection, ls_look *first);
+
+#endif
