@@ -17,10 +17,12 @@ typedef struct {
     ls_metrics *metrics;
 } run_files;
 
-static ls_status open_files(const ls_args *args, const ls_train_facts *facts, run_files *files) {
+static ls_status open_files(const ls_args *args, ls_trainer *trainer, run_files *files) {
+    const ls_train_facts *facts = ls_trainer_about(trainer);
     if (facts->comm->rank != 0) return LS_SUCCESS;
     char path[LS_TEXT_BYTES];
     LS_TRY(ls_run_folder_create(facts->cfg, args->run_dir, &files->folder));
+    LS_TRY(ls_trainer_set_folder(trainer, files->folder.path));
     LS_TRY(ls_run_folder_file(&files->folder, "metrics.jsonl", path, sizeof path));
     return ls_metrics_open(path, facts, &files->metrics);
 }
@@ -47,6 +49,8 @@ static ls_status save_weights(ls_trainer *trainer, const run_files *files) {
 static ls_status close_files(
     ls_trainer *trainer, run_files *files, const ls_train_summary *summary, ls_status outcome) {
     if (!files->metrics) return outcome;
+    const ls_nonfinite *nonfinite = ls_trainer_nonfinite(trainer);
+    if (nonfinite) ls_metrics_nonfinite(files->metrics, nonfinite);
     ls_status closed = ls_metrics_close(files->metrics, outcome);
     files->metrics = NULL;
     ls_keep_first(&outcome, closed);
@@ -61,7 +65,7 @@ static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer) 
     run_files files = { .metrics = NULL };
     if (args->trace) LS_TRY(ls_command_agree(comm, ls_trainer_trace(trainer, args->trace_from, args->trace_to)));
     ls_train_summary summary = { .status = "" };
-    ls_status status = ls_command_agree(comm, open_files(args, facts, &files));
+    ls_status status = ls_command_agree(comm, open_files(args, trainer, &files));
     LS_TRY(status); // then there are no metrics: opening them is the last step
     if (facts->comm->rank == 0) ls_report_start(facts, files.folder.path);
 

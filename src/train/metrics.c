@@ -155,6 +155,14 @@ static void on_evaluated(void *context, const ls_train_evaluation *e) {
     put(metrics, event);
 }
 
+void ls_metrics_nonfinite(ls_metrics *metrics, const ls_nonfinite *report) {
+    metrics->update = report->update;
+    metrics->epoch = report->epoch;
+    cJSON *event = new_event(metrics, "nonfinite");
+    ls_nonfinite_json(report, event);
+    put(metrics, event);
+}
+
 ls_train_observer ls_metrics_observer(ls_metrics *metrics) {
     return (ls_train_observer){ metrics, on_progress, on_evaluated, on_warning };
 }

@@ -9,12 +9,19 @@
 //            cap")
 //   eval     test_loss, test_accuracy, test_samples, seconds
 //   warning  message
+//   nonfinite  what ended the run (nonfinite.h): failed_update, failed_epoch, window, cause ("fp16 overflow",
+//   "diverged",
+//            "weight", "input", "sums", "fixed point", "not repeated"), loss_scale, bad_losses, skipped_in_row,
+//            later_updates, world_size; rank, host, micro_batch, micro_batches, position, samples, files,
+//            samples_of_micro_batch, bad_samples; direction ("forward", "backward", "sums"), layer, operator,
+//            instruction, tensor, kind, dtype, shape, elements, nan, infinite, beyond_fixed_point, first; folder
 //   end      status ("completed" | "failed"), exit_code, message (of a failure), seconds
 // Numbers that are not finite are null.
 #ifndef LS_TRAIN_METRICS_H
 #define LS_TRAIN_METRICS_H
 
 #include "base/status.h"
+#include "train/nonfinite.h"
 #include "train/trainer.h"
 
 typedef struct ls_metrics ls_metrics;
@@ -22,6 +29,7 @@ typedef struct ls_metrics ls_metrics;
 // LS_STORAGE: cannot be made. facts are borrowed until close.
 LS_CHECKED ls_status ls_metrics_open(const char *path, const ls_train_facts *facts, ls_metrics **out);
 ls_train_observer ls_metrics_observer(ls_metrics *metrics);
+void ls_metrics_nonfinite(ls_metrics *metrics, const ls_nonfinite *report);
 // Writes the end event and frees metrics. Returns the first failure of any write: a run whose metrics are incomplete
 // says so at its end, but a full disk does not stop the training.
 LS_CHECKED ls_status ls_metrics_close(ls_metrics *metrics, ls_status run);
