@@ -8,7 +8,7 @@
 #include "train/feed.h"
 #include "train/weights.h"
 
-enum { BATCH = 16 }; // always as many, so that a picture's logits are the same bits beside any others
+enum { BATCH = 8 }; // always as many, so that a picture's logits are the same bits beside any others
 
 struct ls_predictor {
     ls_predictor_options options;

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Do other programs read our files and compute the same? Weights by Python's safetensors into PyTorch, exported models by ONNX's
+checker and onnxruntime; logits are compared with those of `train predict --logits`.
+
+    python3 tests/real_readers/real_readers.py build/release/bin/train [lenet resnet9 resnet20 every-layer]
+
+Needs numpy, and of torch + safetensors, onnx, onnxruntime what is there; what is missing is reported as skipped (exit 77). A network
+is trained for some updates on synthetic pictures, so that weights and running statistics are no initial values.
+"""
+import argparse
+import importlib.util
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LIMIT = 1e-5  # of a logit, as a share of the largest one, or of 1
+PICTURES = 19
+
+EVERY_LAYER = """
+[network]
+input = 3x21x18
+[stem]
+layer = conv2d
+out_channels = 8
+kernel = 5
+stride = 2
+padding = 1
+[norm]
+layer = batchnorm2d
+eps = 1e-3
+[relu]
+layer = relu
+[grouped]
+layer = conv2d
+out_channels = 8
+kernel = 3
+padding = 2
+dilation = 2
+groups = 4
+bias = false
+[sum]
+layer = add
+inputs = grouped, relu
+[max]
+layer = maxpool2d
+kernel = 3
+stride = 2
+padding = 1
+[mean]
+layer = avgpool2d
+kernel = 2
+stride = 1
+padding = 1
+[drop]
+layer = dropout
+p = 0.5
+[all]
+layer = globalavgpool
+[top]
+layer = globalmaxpool
+inputs = drop
+[both]
+layer = add
+inputs = all, top
+[vector]
+layer = flatten
+inputs = all
+[mixed]
+layer = add
+inputs = vector, both
+[hidden]
+layer = linear
+out_features = 12
+bias = false
+[half]
+layer = scale
+factor = 0.5
+[short]
+layer = linear
+inputs = top
+out_features = 12
+[join]
+layer = add
+inputs = half, short
+[out]
+layer = linear
+out_features = 10
+"""
+NETWORKS = {  # shape; file
+    "lenet": ("1x28x28", "configs/models/lenet.ini"),
+    "resnet9": ("3x32x32", "configs/models/resnet9.ini"),
+    "resnet20": ("3x32x32", "configs/models/resnet20.ini"),
+    "every-layer": ("3x21x18", None),
+}
+
+
+def has(*modules):
+    """All of them can be imported; else says which cannot."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            print(f"skipped: {error}")
+            return False
+    return True
+
+
+def write_png(path, pixels):
+    """pixels: uint8 (channels, height, width), 1 or 3 channels."""
+    channels, height, width = pixels.shape
+    rows = pixels.transpose(1, 2, 0).reshape(height, width * channels)
+    raw = b"".join(b"\0" + row.tobytes() for row in rows)
+
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+class Case:
+    """A trained network, pictures, and our logits of them."""
+
+    def __init__(self, train, name, folder):
+        shape, network = NETWORKS[name]
+        self.name, self.train = name, train
+        self.weights = os.path.join(folder, "run", "weights.safetensors")
+        if network is None:
+            network = os.path.join(folder, "network.ini")
+            with open(network, "w") as file:
+                file.write(EVERY_LAYER)
+        config = os.path.join(folder, "config.ini")
+        with open(config, "w") as file:
+            file.write(f"[data]\ndataset = synthetic\nshape = {shape}\nclasses = 10\ntrain_samples = 320\ntest_samples = 16\n"
+                       f"[model]\nfile = {os.path.join(ROOT, network)}\n[train]\nepochs = 1\nglobal_batch = 32\n"
+                       "[optimizer]\nrate = 0.01\n")
+        run(train, config, "--quiet", "--set", "device.type=cpu", "--run-dir", os.path.join(folder, "run"))
+        channels, height, width = map(int, shape.split("x"))
+        self.pixels = np.random.default_rng(7).integers(0, 256, (PICTURES, channels, height, width), np.uint8)
+        paths = [os.path.join(folder, f"{i}.png") for i in range(PICTURES)]
+        for path, pixels in zip(paths, self.pixels):
+            write_png(path, pixels)
+        lines = run(train, "predict", "--quiet", "--logits", "--set", "device.type=cpu", self.weights, *paths).splitlines()
+        self.logits = np.array([[float(v) for v in line.split("\t")[1:]] for line in lines], np.float32)
+        assert [line.split("\t")[0] for line in lines] == paths
+
+    def compare(self, reader, logits):
+        assert logits.shape == self.logits.shape, (logits.shape, self.logits.shape)
+        difference, largest = float(np.abs(logits - self.logits).max()), float(np.abs(self.logits).max())
+        good = difference <= LIMIT * max(1.0, largest)
+        print(f"{'ok' if good else 'FAILED'}  {self.name}, {reader}: logits differ by {difference:.2g} at most, the largest is "
+              f"{largest:.3g}")
+        return good
+
+    def by_pytorch(self):
+        import safetensors
+        import torch
+        from safetensors.torch import load_file
+        spec = importlib.util.spec_from_file_location("models", os.path.join(ROOT, "bench", "peers", "models.py"))
+        models = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(models)
+        model = models.build(self.name)
+        model.load_state_dict(load_file(self.weights))  # strict: every name and shape must be there
+        model.eval()
+        with safetensors.safe_open(self.weights, "pt") as file:
+            notes = file.metadata()
+        assert notes["format"] == "pt" and len(json.loads(notes["lockstep.classes"])) == 10
+        mean, std = (torch.tensor([float(v) for v in notes[key].split(",")]).view(1, -1, 1, 1)
+                     for key in ("lockstep.mean", "lockstep.std"))
+        with torch.no_grad():
+            logits = model((torch.from_numpy(self.pixels).float() / 255 - mean) / std).numpy()
+        return self.compare(f"safetensors {safetensors.__version__} and PyTorch {torch.__version__}", logits)
+
+    def export(self):
+        path = self.weights.replace(".safetensors", ".onnx")
+        run(self.train, "export", "--quiet", self.weights, path)
+        return path
+
+    def by_checker(self):
+        import onnx
+        model = onnx.load(self.export())
+        onnx.checker.check_model(model, full_check=True)  # infers shapes, too
+        classes = {prop.key: prop.value for prop in model.metadata_props}["classes"]
+        good = json.loads(classes) == [str(i) for i in range(10)] and model.graph.input[0].name == "input"
+        print(f"{'ok' if good else 'FAILED'}  {self.name}, ONNX {onnx.__version__}: checked, {len(model.graph.node)} nodes, "
+              f"operator set {model.opset_import[0].version}")
+        return good
+
+    def by_onnxruntime(self):
+        import onnxruntime
+        session = onnxruntime.InferenceSession(self.export(), providers=["CPUExecutionProvider"])
+        pixels = self.pixels.astype(np.float32)
+        good = True
+        for batch in (PICTURES, 1):  # the batch is of any size
+            logits = np.concatenate([session.run(None, {"input": pixels[i:i + batch]})[0] for i in range(0, PICTURES, batch)])
+            good &= self.compare(f"onnxruntime {onnxruntime.__version__} in batches of {batch}", logits)
+        return good
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("train")
+    parser.add_argument("networks", nargs="*", default=[], help="of " + " ".join(NETWORKS))
+    options = parser.parse_args()
+    torch, checker, runtime = has("torch", "safetensors"), has("onnx"), has("onnxruntime")
+    good = True
+    for name in options.networks or NETWORKS:
+        with tempfile.TemporaryDirectory() as folder:
+            case = Case(os.path.abspath(options.train), name, folder)
+            if torch and name != "every-layer":
+                good &= case.by_pytorch()
+            if checker:
+                good &= case.by_checker()
+            if runtime:
+                good &= case.by_onnxruntime()
+    return 1 if not good else 0 if torch and checker and runtime else 77
+
+
+if __name__ == "__main__":
+    try:
+        import numpy as np
+    except ImportError as missing:
+        print(f"skipped: {missing}")
+        sys.exit(77)
+    sys.exit(main())
