@@ -44,5 +44,6 @@ void ls_log(ls_log_level level, const char *format, ...) {
 }
 
 void ls_log_status(ls_status status) {
-    if (ls_failed(status)) ls_log(LS_LOG_ERROR, "%s", status.text ? status.text : ls_code_meaning(status.code));
+    const char *text = status.text ? status.text : ls_code_meaning(status.code);
+    if (ls_failed(status)) ls_log(status.code == LS_STOPPED ? LS_LOG_INFO : LS_LOG_ERROR, "%s", text);
 }

@@ -11,7 +11,7 @@ typedef enum { LS_LOG_ERROR, LS_LOG_WARNING, LS_LOG_INFO, LS_LOG_DEBUG } ls_log_
 
 void ls_log_setup(int rank, int world_size, ls_log_level level); // before it: rank 0 of 1, info
 void ls_log(ls_log_level level, const char *format, ...) LS_PRINTF(2, 3);
-// "error: <text>" once; the caller decides which rank calls it.
+// "error: <text>" once; the caller decides which rank calls it. LS_STOPPED is no error: its text alone, from rank 0.
 void ls_log_status(ls_status status);
 #define ls_info(...) ls_log(LS_LOG_INFO, __VA_ARGS__)
 #define ls_warn(...) ls_log(LS_LOG_WARNING, __VA_ARGS__)

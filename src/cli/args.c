@@ -40,6 +40,7 @@ typedef enum {
     CONFIG,
     LOGITS,
     RUN_DIR,
+    RESUME,
     PRINT_CONFIG,
     DRY_RUN,
     QUIET,
@@ -67,6 +68,8 @@ static const struct {
         "override an option of CONFIG.ini; may be repeated" },
     { "--run-dir", "DIR", RUN_DIR, FOR_TRAIN | FOR_BENCH,
         "folder for the results (else runs/<run.name>, or a new number)" },
+    { "--resume", NULL, RESUME, FOR_TRAIN,
+        "go on from the run's newest good checkpoint, or start the run (run.resume = auto)" },
     { "--config", "CONFIG.ini", CONFIG, FOR_WEIGHTS,
         "network, normalisation and classes, for weights that do not say them" },
     { "--logits", NULL, LOGITS, FOR_PREDICT, "print the network's output for all classes, in their order, instead" },
@@ -183,6 +186,9 @@ static ls_status apply_option(ls_args *args, option_id id, const char *value) {
     case RUN_DIR:
         if (args->run_dir) return ls_fail(LS_USAGE, "--run-dir given twice: %s and %s", args->run_dir, value);
         args->run_dir = value;
+        break;
+    case RESUME:
+        args->resume = 1;
         break;
     case PRINT_CONFIG:
         args->print_config = 1;

@@ -31,6 +31,7 @@ typedef struct { // texts are borrowed from argv; free by ls_args_free
     int set_count;
     const char *run_dir; // NULL: not given
     int print_config, dry_run, quiet;
+    int resume;
     double seconds;                         // bench: of one measurement
     int repeats;                            // bench
     int layers;                             // bench

@@ -1,7 +1,11 @@
 // cmd_train.c - `train CONFIG.ini`: one run from configuration to summary.
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
+#include "base/atomic_file.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/report.h"
@@ -11,20 +15,51 @@
 #include "train/trace_file.h"
 #include "train/trainer.h"
 
-// The folder of this run; metrics exist on rank 0 only.
+// The folder of this run, and its metrics; on rank 0 only.
 typedef struct {
     ls_run_folder folder;
     ls_metrics *metrics;
+    char checkpoints[LS_TEXT_BYTES];
 } run_files;
 
-static ls_status open_files(const ls_args *args, ls_trainer *trainer, run_files *files) {
+static ls_status open_folder(const ls_args *args, ls_trainer *trainer, run_files *files) {
     const ls_train_facts *facts = ls_trainer_about(trainer);
     if (facts->comm->rank != 0) return LS_SUCCESS;
-    char path[LS_TEXT_BYTES];
-    LS_TRY(ls_run_folder_create(facts->cfg, args->run_dir, &files->folder));
+    LS_TRY(ls_run_folder_open(facts->cfg, args->run_dir, &files->folder));
     LS_TRY(ls_trainer_set_folder(trainer, files->folder.path));
+    return ls_run_folder_file(&files->folder, "checkpoints", files->checkpoints, sizeof files->checkpoints);
+}
+
+static ls_status open_metrics(const ls_train_facts *facts, run_files *files) {
+    char path[LS_TEXT_BYTES];
+    if (facts->comm->rank != 0) return LS_SUCCESS;
     LS_TRY(ls_run_folder_file(&files->folder, "metrics.jsonl", path, sizeof path));
-    return ls_metrics_open(path, facts, &files->metrics);
+    return ls_metrics_open(path, files->folder.holds_run, facts, &files->metrics);
+}
+
+// The summary of a run that was complete, and is no longer: it has more updates to do now.
+static ls_status take_summary_away(const run_files *files, int *complete, int has_work) {
+    char path[LS_TEXT_BYTES];
+    LS_TRY(ls_run_folder_file(&files->folder, "summary.json", path, sizeof path));
+    *complete = ls_path_exists(path) && !has_work;
+    if (!ls_path_exists(path) || *complete) return LS_SUCCESS;
+    return unlink(path) == 0 ? LS_SUCCESS : ls_fail(LS_STORAGE, "%s: unlink: %s", path, strerror(errno));
+}
+
+// *complete: there is nothing left to do.
+static ls_status resume(ls_comm *comm, ls_trainer *trainer, run_files *files, int *complete) {
+    const ls_train_facts *facts = ls_trainer_about(trainer);
+    int resumed, done = 0;
+    LS_TRY(ls_trainer_resume(trainer, files->checkpoints, &resumed));
+    ls_status status = LS_SUCCESS;
+    if (facts->comm->rank == 0)
+        status = take_summary_away(files, &done, !resumed || facts->resumed_at < facts->updates_planned);
+    if (!ls_failed(status) && done)
+        ls_info("run %s is complete: update %lld of %lld is done (a larger train.epochs would go on)",
+            files->folder.path, (long long)facts->resumed_at, (long long)facts->updates_planned);
+    LS_TRY(ls_comm_agree(comm, status, NULL));
+    *complete = done;
+    return ls_comm_broadcast(comm, complete, sizeof *complete, 0);
 }
 
 // Only rank 0 hears of progress.
@@ -60,26 +95,49 @@ static ls_status close_files(
     return ls_summary_write(path, ls_trainer_about(trainer), summary);
 }
 
-static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer) {
+// What comes after the last update: weights and summary.
+static ls_status finish(ls_comm *comm, ls_trainer *trainer, run_files *files, ls_train_summary *summary) {
     const ls_train_facts *facts = ls_trainer_about(trainer);
-    run_files files = { .metrics = NULL };
-    if (args->trace) LS_TRY(ls_command_agree(comm, ls_trainer_trace(trainer, args->trace_from, args->trace_to)));
-    ls_train_summary summary = { .status = "" };
-    ls_status status = ls_command_agree(comm, open_files(args, trainer, &files));
-    LS_TRY(status); // then there are no metrics: opening them is the last step
-    if (facts->comm->rank == 0) ls_report_start(facts, files.folder.path);
-
-    status = run_observed(trainer, &files, args->quiet, &summary);
-    if (ls_failed(status) && facts->comm->rank == 0) status = close_files(trainer, &files, &summary, status);
-    LS_TRY(ls_command_agree_or_abort(comm, status));
-
-    ls_status traced = args->trace ? ls_trainer_write_trace(trainer, args->trace) : LS_SUCCESS;
-    LS_TRY(ls_command_agree(comm, ls_comm_broadcast(comm, files.folder.path, sizeof files.folder.path, 0)));
+    LS_TRY(ls_command_agree(comm, ls_comm_broadcast(comm, files->folder.path, sizeof files->folder.path, 0)));
     ls_comm_phase(comm, "writing weights", -1);
-    status = save_weights(trainer, &files);
-    LS_TRY(ls_command_agree(comm, close_files(trainer, &files, &summary, status)));
-    if (facts->comm->rank == 0) ls_report_end(facts, &summary, files.folder.path);
+    ls_status status = save_weights(trainer, files);
+    LS_TRY(ls_command_agree(comm, close_files(trainer, files, summary, status)));
+    if (facts->comm->rank == 0) ls_report_end(facts, summary, files->folder.path);
+    return LS_SUCCESS;
+}
+
+static ls_status start_trace(const ls_args *args, ls_comm *comm, ls_trainer *trainer) {
+    if (!args->trace) return LS_SUCCESS;
+    return ls_command_agree(comm, ls_trainer_trace(trainer, args->trace_from, args->trace_to));
+}
+
+static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trainer, run_files *files) {
+    const ls_train_facts *facts = ls_trainer_about(trainer);
+    int complete = 0, resumes = facts->cfg->run_resume == LS_RESUME_AUTO;
+    if (resumes) LS_TRY(ls_command_agree(comm, resume(comm, trainer, files, &complete)));
+    if (complete) return LS_SUCCESS;
+    if (resumes) LS_TRY(start_trace(args, comm, trainer)); // from where the run goes on
+    LS_TRY(ls_command_agree(comm, ls_trainer_save_into(trainer, files->checkpoints)));
+    LS_TRY(ls_command_agree(comm, open_metrics(facts, files)));
+    if (facts->comm->rank == 0) ls_report_start(facts, files->folder.path);
+
+    ls_train_summary summary = { .status = "" };
+    ls_status status = run_observed(trainer, files, args->quiet, &summary);
+    if (ls_failed(status) && facts->comm->rank == 0) status = close_files(trainer, files, &summary, status);
+    LS_TRY(ls_command_agree_or_abort(comm, status));
+    ls_status traced = args->trace ? ls_trainer_write_trace(trainer, args->trace) : LS_SUCCESS;
+    LS_TRY(finish(comm, trainer, files, &summary));
     return ls_command_agree(comm, traced); // the run is whole in any case
+}
+
+static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer) {
+    run_files files = { .folder.lock = -1 };
+    // Before anything is created, if its updates can be known by now.
+    if (ls_trainer_about(trainer)->cfg->run_resume == LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer));
+    ls_status status = ls_command_agree(comm, open_folder(args, trainer, &files));
+    if (!ls_failed(status)) status = train_into(args, comm, trainer, &files);
+    ls_run_folder_close(&files.folder);
+    return status;
 }
 
 static ls_status print_plan(const ls_trainer *trainer) {
@@ -104,6 +162,7 @@ ls_status ls_cmd_train(const ls_args *args, ls_comm *comm) {
 
     ls_trainer *trainer = NULL;
     LS_TRY(ls_command_agree(comm, check_trace(args, ls_comm_about(comm)->rank)));
+    if (!args->dry_run) LS_TRY(ls_command_agree(comm, ls_stop_listen())); // heeded from the first update on
     LS_TRY(ls_command_agree(comm, ls_trainer_new(&cfg, comm, &trainer)));
     ls_status status = args->dry_run ? ls_command_agree(comm, print_plan(trainer)) : train(args, comm, trainer);
     ls_trainer_free(trainer);

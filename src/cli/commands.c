@@ -10,7 +10,9 @@ ls_status ls_command_agree(ls_comm *comm, ls_status mine) {
 }
 
 ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine) {
-    if (!ls_failed(mine) || mine.code == LS_NUMERIC || ls_comm_about(comm)->world_size == 1)
+    const ls_code code = mine.code;
+    if (!ls_failed(mine) || code == LS_NUMERIC || code == LS_STORAGE || code == LS_STOPPED ||
+        ls_comm_about(comm)->world_size == 1)
         return ls_command_agree(comm, mine);
     ls_comm_claim_end(comm);
     ls_log_status(mine);
@@ -21,6 +23,7 @@ ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cf
     ls_config_defaults(cfg);
     if (args->config) LS_TRY(ls_config_read_file(cfg, args->config));
     for (int i = 0; i < args->set_count; i++) LS_TRY(ls_config_set(cfg, args->sets[i]));
+    if (args->resume) cfg->run_resume = LS_RESUME_AUTO;
     LS_TRY(ls_config_check(cfg));
     ls_comm_set_timeout(comm, cfg->dist_timeout);
     ls_comm_set_hierarchy(comm, cfg->dist_hierarchy);

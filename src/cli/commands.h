@@ -28,8 +28,9 @@ LS_CHECKED ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls
 // alone.
 LS_CHECKED ls_status ls_command_weights(
     const ls_args *args, const ls_config *cfg, ls_safetensors **file, ls_weight_facts **facts);
-// For failures in mid-training, when the other ranks may be waiting for this one. Numerical failures are decided alike
-// on all ranks and are agreed; for all else one rank of several prints and ends the job, and does not return.
+// For failures in mid-training, when the other ranks may be waiting for this one. Numerical failures, requests to stop
+// and checkpoints that could not be written then are known to all ranks and are agreed; for all else one rank of
+// several prints and ends the job, and does not return.
 LS_CHECKED ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine);
 
 #endif

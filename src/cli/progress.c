@@ -212,7 +212,7 @@ void ls_progress_start(ls_progress *progress, ls_progress_style style, const ls_
 }
 
 ls_train_observer ls_progress_observer(ls_progress *progress) {
-    return (ls_train_observer){ progress, on_progress, on_evaluated, on_warning };
+    return (ls_train_observer){ progress, on_progress, on_evaluated, on_warning, NULL };
 }
 
 void ls_progress_end(ls_progress *progress) {

@@ -90,7 +90,8 @@ typedef struct {
 
 typedef struct {
     char path[1024];
-    char *text; // the network file's
+    char *text;    // the network file's
+    uint64_t hash; // of what the file says: sections, keys and values in order; not of comments
     ls_chw input;
     int classes;
     ls_layer *layers; // topologically ordered as in the file; the last is the output

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic_file.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "config/ini.h"
 #include "model/layer.h"
@@ -260,6 +261,17 @@ static ls_status read_sections(reader *r) {
     return ls_graph_infer(r->graph);
 }
 
+static uint64_t hash_of(const ls_ini *ini) {
+    uint64_t hash = 0;
+    for (int s = 0; s < ini->section_count; s++)
+        hash = ls_hash_more(hash, ini->sections[s].name, strlen(ini->sections[s].name));
+    for (int e = 0; e < ini->entry_count; e++) {
+        const char *texts[] = { ini->entries[e].section, ini->entries[e].key, ini->entries[e].value };
+        for (int i = 0; i < 3; i++) hash = ls_hash_more(hash, texts[i], strlen(texts[i]));
+    }
+    return hash;
+}
+
 static ls_status parse(const char *path, const char *text, size_t bytes, ls_graph **out) {
     ls_ini *ini = NULL;
     LS_TRY(ls_ini_parse(path, text, bytes, &ini));
@@ -270,6 +282,7 @@ static ls_status parse(const char *path, const char *text, size_t bytes, ls_grap
         goto done;
     }
     snprintf(r.graph->path, sizeof r.graph->path, "%s", path);
+    r.graph->hash = hash_of(ini);
     LS_TRY_GOTO(read_sections(&r));
     *out = r.graph;
     r.graph = NULL; // ownership moved to *out

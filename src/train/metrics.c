@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -79,15 +80,29 @@ static void put_start(ls_metrics *metrics, const ls_train_facts *facts) {
     ls_json_add_int(event, "accumulation_steps", facts->batches.per_rank);
     ls_json_add_int(event, "seed", cfg->run_seed);
     ls_json_add_int(event, "updates_planned", facts->updates_planned);
+    if (facts->resumed_at) ls_json_add_int(event, "resumed_at_update", facts->resumed_at);
     add_places(event, facts);
     put(metrics, event);
     if (facts->warning[0]) on_warning(metrics, facts->warning);
 }
 
-ls_status ls_metrics_open(const char *path, const ls_train_facts *facts, ls_metrics **out) {
+// A process that was killed may have left half a line: without it the file is JSON lines again.
+static void cut_half_line(FILE *file) {
+    char tail[65536];
+    if (fseek(file, 0, SEEK_END) != 0) return;
+    long end = ftell(file), from = end > (long)sizeof tail ? end - (long)sizeof tail : 0;
+    if (end <= 0 || fseek(file, from, SEEK_SET) != 0) return;
+    size_t got = fread(tail, 1, sizeof tail, file);
+    const char *last = got ? memrchr(tail, '\n', got) : NULL;
+    long whole = last ? from + (last - tail) + 1 : from; // a line longer than that goes in parts
+    if (whole < end && ftruncate(fileno(file), whole) != 0) return;
+    fseek(file, 0, SEEK_END);
+}
+
+ls_status ls_metrics_open(const char *path, int append, const ls_train_facts *facts, ls_metrics **out) {
     ls_metrics *metrics = calloc(1, sizeof *metrics);
     char *copy = strdup(path);
-    FILE *file = metrics && copy ? fopen(path, "we") : NULL;
+    FILE *file = metrics && copy ? fopen(path, append ? "a+e" : "we") : NULL;
     if (!file) {
         ls_status status = metrics && copy ? ls_fail(LS_STORAGE, "%s: cannot be written: %s", path, strerror(errno))
                                            : ls_fail(LS_DEVICE, "%s: no memory to write it", path);
@@ -95,8 +110,13 @@ ls_status ls_metrics_open(const char *path, const ls_train_facts *facts, ls_metr
         free(metrics);
         return status;
     }
-    *metrics =
-        (ls_metrics){ .file = file, .path = copy, .started = ls_clock_seconds(), .ranks = facts->comm->world_size };
+    if (append) cut_half_line(file);
+    *metrics = (ls_metrics){ .file = file,
+        .path = copy,
+        .update = facts->resumed_at,
+        .epoch = facts->resumed_at / facts->batches.windows,
+        .started = ls_clock_seconds(),
+        .ranks = facts->comm->world_size };
     put_start(metrics, facts);
     *out = metrics;
     return LS_SUCCESS;
@@ -163,13 +183,30 @@ void ls_metrics_nonfinite(ls_metrics *metrics, const ls_nonfinite *report) {
     put(metrics, event);
 }
 
+static void on_checkpoint(void *context, const ls_train_checkpoint *c) {
+    ls_metrics *metrics = context;
+    int64_t update = metrics->update, epoch = metrics->epoch;
+    const char *slash = strrchr(c->path, '/');
+    metrics->update = c->update;
+    metrics->epoch = c->epoch;
+    cJSON *event = new_event(metrics, "checkpoint");
+    ls_json_add_text(event, "name", slash ? slash + 1 : c->path);
+    ls_json_add_int(event, "bytes", c->bytes);
+    ls_json_add_real(event, "held_seconds", c->held_seconds);
+    ls_json_add_real(event, "seconds", c->seconds);
+    put(metrics, event);
+    metrics->update = update; // training has gone on meanwhile
+    metrics->epoch = epoch;
+}
+
 ls_train_observer ls_metrics_observer(ls_metrics *metrics) {
-    return (ls_train_observer){ metrics, on_progress, on_evaluated, on_warning };
+    return (ls_train_observer){ metrics, on_progress, on_evaluated, on_warning, on_checkpoint };
 }
 
 ls_status ls_metrics_close(ls_metrics *metrics, ls_status run) {
     cJSON *event = new_event(metrics, "end");
-    ls_json_add_text(event, "status", ls_failed(run) ? "failed" : "completed");
+    const char *status_text = run.code == LS_STOPPED ? "stopped" : ls_failed(run) ? "failed" : "completed";
+    ls_json_add_text(event, "status", status_text);
     ls_json_add_int(event, "exit_code", run.code);
     if (ls_failed(run)) ls_json_add_text(event, "message", run.text);
     ls_json_add_real(event, "seconds", ls_clock_seconds() - metrics->started);

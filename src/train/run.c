@@ -130,7 +130,11 @@ ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state) 
         if (t->done.updates == t->tracing.next) LS_TRY(ls_trainer_turn_trace(t));
         if (end > t->tracing.next) end = t->tracing.next;
     }
-    while (t->next.updates < end && t->next.updates - t->done.updates < t->depth) LS_TRY(give_update(t));
+    while (t->next.updates < end && t->next.updates - t->done.updates < t->depth) {
+        if (t->next.updates > t->done.updates) LS_TRY(ls_trainer_ask(t)); // else the caller has
+        if (t->next.updates >= t->keeping.meet_at) break;
+        LS_TRY(give_update(t));
+    }
     return retire_update(t, state);
 }
 
@@ -165,9 +169,7 @@ typedef struct {
     double first_update; // since process start
     uint64_t allocations;
     ls_train_progress progress;
-    ls_train_evaluation evaluation;
     ls_gpu_records *gpus;
-    double epoch_loss;
 } run_state;
 
 static void show(const ls_trainer *t, const run_state *run) {
@@ -228,42 +230,49 @@ static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *sta
 
 static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     LS_TRY(reduce_result(t, &t->of_epoch));
-    run->epoch_loss = mean(t->of_epoch.loss_sum, t->of_epoch.count);
+    t->last_epoch_loss = mean(t->of_epoch.loss_sum, t->of_epoch.count);
     t->of_epoch = (ls_micro_result){ 0 };
     int64_t every = t->cfg->train_eval_every;
     if (!last && (every == 0 || t->done.epoch % every != 0)) return LS_SUCCESS;
     double before = ls_clock_seconds();
-    LS_TRY(ls_trainer_evaluate(t, &run->evaluation));
+    LS_TRY(ls_trainer_evaluate(t, &t->evaluation));
     if (ls_trace_on()) add_span(LS_TRACE_HOST, "evaluate", t->done.updates - 1, before);
     for (int i = 0; t->facts.comm->rank == 0 && i < run->observer_count; i++)
-        if (run->observers[i].evaluated) run->observers[i].evaluated(run->observers[i].context, &run->evaluation);
+        if (run->observers[i].evaluated) run->observers[i].evaluated(run->observers[i].context, &t->evaluation);
     run->last_report += ls_clock_seconds() - before; // evaluation does not count against the rate
     return LS_SUCCESS;
 }
 
-// Where the device must have come to an end: evaluation wants the weights of that moment.
+// Where the device must have come to an end: evaluation and checkpoints want the weights of that moment.
 static int64_t next_stop(const ls_trainer *t) {
-    int64_t epoch_end = (t->done.epoch + 1) * t->facts.batches.windows;
-    return epoch_end < t->facts.updates_planned ? epoch_end : t->facts.updates_planned;
+    int64_t stop = (t->done.epoch + 1) * t->facts.batches.windows, saved = ls_trainer_keep_stop(t);
+    if (saved < stop) stop = saved;
+    return stop < t->facts.updates_planned ? stop : t->facts.updates_planned;
+}
+
+static ls_status run_update(ls_trainer *t, run_state *run) {
+    double before = ls_clock_seconds();
+    int64_t samples = t->done.samples, epoch = t->done.epoch;
+    uint64_t allocations = ls_allocation_count();
+    ls_train_state state;
+    LS_TRY(ls_trainer_advance(t, next_stop(t), &state));
+    if (run->first_update > 0) {
+        run->training_seconds += ls_clock_seconds() - before;
+        run->training_samples += t->done.samples - samples;
+        if (t->done.updates > t->facts.resumed_at + 2) run->allocations += ls_allocation_count() - allocations;
+    } else {
+        run->first_update = ls_clock_since_process_start();
+    }
+    int last = t->done.updates == t->facts.updates_planned;
+    LS_TRY(report(t, run, &state, t->done.epoch != epoch));
+    return t->done.epoch != epoch || last ? end_epoch(t, run, last) : LS_SUCCESS;
 }
 
 static ls_status run_updates(ls_trainer *t, run_state *run) {
     while (t->done.updates < t->facts.updates_planned) {
-        double before = ls_clock_seconds();
-        int64_t samples = t->done.samples, epoch = t->done.epoch;
-        uint64_t allocations = ls_allocation_count();
-        ls_train_state state;
-        LS_TRY(ls_trainer_advance(t, next_stop(t), &state));
-        if (run->first_update > 0) {
-            run->training_seconds += ls_clock_seconds() - before;
-            run->training_samples += t->done.samples - samples;
-            if (t->done.updates > 2) run->allocations += ls_allocation_count() - allocations;
-        } else {
-            run->first_update = ls_clock_since_process_start();
-        }
-        int last = t->done.updates == t->facts.updates_planned;
-        LS_TRY(report(t, run, &state, t->done.epoch != epoch));
-        if (t->done.epoch != epoch || last) LS_TRY(end_epoch(t, run, last));
+        LS_TRY(ls_trainer_ask(t));
+        if (t->done.updates < t->keeping.meet_at) LS_TRY(run_update(t, run));
+        LS_TRY(ls_trainer_keep(t, run->observers, run->observer_count));
     }
     return LS_SUCCESS;
 }
@@ -277,14 +286,15 @@ static ls_status summarise(ls_trainer *t, const run_state *run, ls_train_summary
     LS_TRY(ls_comm_allreduce(t->comm, peaks, 3, LS_F64, LS_REDUCE_MAX));
     *s = (ls_train_summary){
         .status = "completed",
+        .resumed_at = t->facts.resumed_at,
         .epochs = t->done.epoch,
         .updates = t->done.updates,
         .skipped = t->skipped,
         .samples_seen = t->done.samples,
-        .train_loss = run->epoch_loss,
-        .test_loss = run->evaluation.test_loss,
-        .test_accuracy = run->evaluation.test_accuracy,
-        .test_samples = run->evaluation.test_samples,
+        .train_loss = t->last_epoch_loss,
+        .test_loss = t->evaluation.test_loss,
+        .test_accuracy = t->evaluation.test_accuracy,
+        .test_samples = t->evaluation.test_samples,
         .train_images_per_second =
             run->training_seconds > 0 ? (double)run->training_samples / run->training_seconds : 0,
         .wall_seconds = ls_clock_seconds() - run->start,
@@ -302,9 +312,15 @@ static ls_status summarise(ls_trainer *t, const run_state *run, ls_train_summary
 ls_status ls_trainer_run(
     ls_trainer *t, const ls_train_observer *observers, int observer_count, ls_train_summary *summary) {
     double now = ls_clock_seconds();
-    run_state run = { .observers = observers, .observer_count = observer_count, .start = now, .last_report = now };
+    run_state run = { .observers = observers,
+        .observer_count = observer_count,
+        .start = now,
+        .last_report = now,
+        .samples_at_report = t->done.samples };
+    t->run_started = now;
     LS_TRY(ls_gpu_records_start(t->comm, &t->facts.device_facts, &run.gpus));
     ls_status status = run_updates(t, &run);
+    ls_trainer_keep_end(t, observers, observer_count);
     if (!ls_failed(status)) status = summarise(t, &run, summary);
     ls_gpu_records_free(run.gpus);
     return status;

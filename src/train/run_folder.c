@@ -1,42 +1,59 @@
 #include "train/run_folder.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/atomic_file.h"
+#include "base/clock.h"
 
 enum { NUMBERS_MAX = 100000 };
 
 static const char *const run_files[] = { "config.ini", "metrics.jsonl", "summary.json", "weights.safetensors" };
+static const double LOCK_SECONDS = 10; // a process that was killed a moment ago may still hold it
 
 ls_status ls_run_folder_file(const ls_run_folder *folder, const char *name, char *dst, size_t bytes) {
     return ls_path_join(dst, bytes, folder->path, name);
 }
 
-static ls_status refuse_used(const ls_run_folder *folder) {
-    for (size_t i = 0; i < sizeof run_files / sizeof run_files[0]; i++) {
+// *name: a file of a run that is there, or NULL.
+static ls_status find_used(const ls_run_folder *folder, const char **name) {
+    *name = NULL;
+    for (size_t i = 0; i < sizeof run_files / sizeof run_files[0] && !*name; i++) {
         char path[LS_TEXT_BYTES];
         LS_TRY(ls_run_folder_file(folder, run_files[i], path, sizeof path));
         if (access(path, F_OK) == 0)
-            return ls_fail(LS_USAGE,
-                "run folder %s holds a run already (%s) and is never overwritten: choose another by --run-dir, or move "
-                "this one away",
-                folder->path, run_files[i]);
-        if (errno != ENOENT)
+            *name = run_files[i];
+        else if (errno != ENOENT)
             return ls_fail(LS_STORAGE, "run folder %s: cannot look for %s: %s; choose another by --run-dir",
                 folder->path, run_files[i], strerror(errno));
     }
     return LS_SUCCESS;
 }
 
-// A name given by the user: made if missing, used if it holds no run.
-static ls_status take_named(ls_run_folder *folder) {
+static ls_status refuse_used(const ls_run_folder *folder) {
+    const char *name;
+    LS_TRY(find_used(folder, &name));
+    if (!name) return LS_SUCCESS;
+    return ls_fail(LS_USAGE,
+        "run folder %s holds a run already (%s) and is never overwritten: go on with it by --resume, choose another by "
+        "--run-dir, or move this one away",
+        folder->path, name);
+}
+
+// A name given by the user: made if missing, used if it holds no run, or the one to go on with.
+static ls_status take_named(ls_run_folder *folder, int resume) {
     struct stat info;
+    const char *name;
     if (stat(folder->path, &info) == 0 && !S_ISDIR(info.st_mode))
         return ls_fail(LS_USAGE, "run folder %s: is a file; choose another by --run-dir", folder->path);
-    LS_TRY(refuse_used(folder));
+    if (!resume) LS_TRY(refuse_used(folder));
+    LS_TRY(find_used(folder, &name));
+    folder->holds_run = name != NULL;
     return ls_make_folders(folder->path);
 }
 
@@ -49,24 +66,98 @@ static ls_status check_name(const char *name) {
     return LS_SUCCESS;
 }
 
-// runs/<base>-001, -002, ...: mkdir decides, so that runs started together get different numbers.
-static ls_status take_numbered(const char *config_file, ls_run_folder *folder) {
+// The configuration's name without folder and ending.
+static void base_name(const char *config_file, char base[LS_TEXT_BYTES]) {
     const char *slash = strrchr(config_file, '/');
-    char base[LS_TEXT_BYTES];
-    snprintf(base, sizeof base, "%s", slash ? slash + 1 : config_file);
+    snprintf(base, LS_TEXT_BYTES, "%s", slash ? slash + 1 : config_file);
     char *dot = strrchr(base, '.');
     if (dot && dot != base) *dot = '\0';
+}
+
+static ls_status number_path(const char *config_file, int number, ls_run_folder *folder) {
+    char base[LS_TEXT_BYTES];
+    base_name(config_file, base);
+    int length = snprintf(folder->path, sizeof folder->path, "runs/%s-%03d", base, number);
+    if (length >= 0 && (size_t)length < sizeof folder->path) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "%s: name too long for a run folder; use --run-dir", config_file);
+}
+
+// runs/<base>-001, -002, ...: mkdir decides, so that runs started together get different numbers.
+static ls_status take_numbered(const char *config_file, ls_run_folder *folder) {
     LS_TRY(ls_make_folders("runs"));
     for (int number = 1; number < NUMBERS_MAX; number++) {
-        int length = snprintf(folder->path, sizeof folder->path, "runs/%s-%03d", base, number);
-        if (length < 0 || (size_t)length >= sizeof folder->path)
-            return ls_fail(LS_USAGE, "%s: name too long for a run folder; use --run-dir", config_file);
+        LS_TRY(number_path(config_file, number, folder));
         if (mkdir(folder->path, 0777) == 0) return LS_SUCCESS;
         if (errno != EEXIST)
             return ls_fail(
                 LS_STORAGE, "run folder %s: mkdir: %s; choose another by --run-dir", folder->path, strerror(errno));
     }
-    return ls_fail(LS_STORAGE, "runs/%s-NNN: all numbers up to %d are taken; use --run-dir", base, NUMBERS_MAX - 1);
+    return ls_fail(
+        LS_STORAGE, "runs/%s-NNN: all numbers up to %d are taken; use --run-dir", config_file, NUMBERS_MAX - 1);
+}
+
+// The highest runs/<base>-NNN that holds a run; 0: none does.
+static ls_status highest_number(const char *config_file, int *highest) {
+    char base[LS_TEXT_BYTES];
+    base_name(config_file, base);
+    size_t length = strlen(base);
+    *highest = 0;
+    DIR *dir = opendir("runs");
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        ls_run_folder candidate;
+        const char *name, *number = entry->d_name + length + 1;
+        if (strncmp(entry->d_name, base, length) != 0 || entry->d_name[length] != '-' || !*number) continue;
+        int n = strspn(number, "0123456789") == strlen(number) ? atoi(number) : 0;
+        if (n <= *highest || n >= NUMBERS_MAX || ls_failed(number_path(config_file, n, &candidate))) continue;
+        if (!ls_failed(find_used(&candidate, &name)) && name) *highest = n;
+    }
+    if (dir) closedir(dir);
+    return LS_SUCCESS;
+}
+
+// config.ini in the folder of a run: that run is meant.
+static int lies_in_run(const ls_config *cfg, ls_run_folder *folder) {
+    char metrics[LS_TEXT_BYTES];
+    const char *slash = strrchr(cfg->file, '/');
+    snprintf(folder->path, sizeof folder->path, "%s", cfg->folder[0] ? cfg->folder : ".");
+    if (strcmp(slash ? slash + 1 : cfg->file, "config.ini") != 0) return 0;
+    return !ls_failed(ls_run_folder_file(folder, "metrics.jsonl", metrics, sizeof metrics)) && ls_path_exists(metrics);
+}
+
+static ls_status choose(const ls_config *cfg, const char *run_dir, ls_run_folder *folder) {
+    int resume = cfg->run_resume == LS_RESUME_AUTO, number = 0;
+    if (run_dir || cfg->run_name[0]) {
+        if (!run_dir) LS_TRY(check_name(cfg->run_name));
+        LS_TRY(
+            ls_path_join(folder->path, sizeof folder->path, run_dir ? "" : "runs", run_dir ? run_dir : cfg->run_name));
+        return take_named(folder, resume);
+    }
+    if (resume && lies_in_run(cfg, folder)) return take_named(folder, resume);
+    if (resume) LS_TRY(highest_number(cfg->file, &number));
+    if (!number) return take_numbered(cfg->file, folder);
+    LS_TRY(number_path(cfg->file, number, folder));
+    return take_named(folder, resume);
+}
+
+// Held until the process ends. Where the file system knows no locks, nothing is lost but this check.
+static ls_status lock(ls_run_folder *folder) {
+    folder->lock = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder->lock < 0) return LS_SUCCESS;
+    double start = ls_clock_seconds();
+    while (flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        if (ls_clock_seconds() - start > LOCK_SECONDS)
+            return ls_fail(LS_USAGE,
+                "run folder %s: another process is writing into it; wait for its end, or choose "
+                "another folder by --run-dir",
+                folder->path);
+        ls_clock_sleep(0.05);
+    }
+    return LS_SUCCESS;
+}
+
+void ls_run_folder_close(ls_run_folder *folder) {
+    if (folder->lock >= 0) close(folder->lock);
+    folder->lock = -1;
 }
 
 // Before anything is written into it, so that the message names the folder and not some file of ours.
@@ -111,18 +202,20 @@ static ls_status write_config(const ls_config *cfg, const ls_run_folder *folder)
     return status;
 }
 
-ls_status ls_run_folder_create(const ls_config *cfg, const char *run_dir, ls_run_folder *out) {
-    if (run_dir || cfg->run_name[0]) {
-        if (!run_dir) LS_TRY(check_name(cfg->run_name));
-        LS_TRY(ls_path_join(out->path, sizeof out->path, run_dir ? "" : "runs", run_dir ? run_dir : cfg->run_name));
-        LS_TRY(take_named(out));
-    } else {
-        LS_TRY(take_numbered(cfg->file, out));
-    }
-    LS_TRY(check_writable(out));
-    LS_TRY(copy_network(cfg, out));
+static ls_status write_all(const ls_config *cfg, ls_run_folder *folder) {
+    LS_TRY(check_writable(folder));
+    LS_TRY(lock(folder));
+    LS_TRY(copy_network(cfg, folder));
     ls_config effective = *cfg;
     snprintf(effective.model_file, sizeof effective.model_file, "network.ini");
     if (effective.data_path[0]) LS_TRY(make_absolute(effective.data_path, cfg->folder));
-    return write_config(&effective, out);
+    return write_config(&effective, folder);
+}
+
+ls_status ls_run_folder_open(const ls_config *cfg, const char *run_dir, ls_run_folder *out) {
+    *out = (ls_run_folder){ .lock = -1 };
+    LS_TRY(choose(cfg, run_dir, out));
+    ls_status status = write_all(cfg, out);
+    if (ls_failed(status)) ls_run_folder_close(out);
+    return status;
 }

@@ -43,6 +43,7 @@ static void add_gpus(cJSON *tree, const ls_gpu_sample *all) {
 }
 
 static void add_result(cJSON *tree, const ls_train_summary *s) {
+    if (s->resumed_at) ls_json_add_int(tree, "resumed_at_update", s->resumed_at);
     ls_json_add_int(tree, "epochs", s->epochs);
     ls_json_add_int(tree, "updates", s->updates);
     ls_json_add_int(tree, "skipped_updates", s->skipped);

@@ -9,14 +9,15 @@ enum { WARM_UP = 10, UPDATES = 20 }; // of a trace whose updates are not chosen
 enum { COPIES_UNDER_WAY = 64, BUCKETS_UNDER_WAY = 4096, STEP_SPANS = 16, COMPUTE_UNDER_WAY_MAX = 1 << 15 };
 
 static ls_status choose_updates(ls_trainer *t, int64_t from, int64_t to) {
-    const int64_t planned = t->facts.updates_planned;
+    const int64_t planned = t->facts.updates_planned, first = t->done.updates, left = planned - first;
     if (to == 0) {
-        from = planned >= WARM_UP + UPDATES ? WARM_UP : planned / 3;
+        from = first + (left >= WARM_UP + UPDATES ? WARM_UP : left / 3);
         to = from + UPDATES < planned ? from + UPDATES : planned;
     }
-    if (from >= to || to > planned)
-        return ls_fail(LS_USAGE, "--trace-updates %lld:%lld: the run has updates 0 to %lld, so at most 0:%lld",
-            (long long)from, (long long)to, (long long)planned - 1, (long long)planned);
+    if (from >= to || from < first || to > planned)
+        return ls_fail(LS_USAGE, "--trace-updates %lld:%lld: the run has updates %lld to %lld, so at most %lld:%lld",
+            (long long)from, (long long)to, (long long)first, (long long)planned - 1, (long long)first,
+            (long long)planned);
     t->tracing.from = from;
     t->tracing.to = to;
     return LS_SUCCESS;

@@ -398,6 +398,7 @@ ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) 
     t->comm = comm;
     t->facts.cfg = cfg;
     t->facts.comm = ls_comm_about(comm);
+    t->keeping.meet_at = INT64_MAX;
     ls_comm_phase(comm, "start-up: device", -1);
     ls_status status = ls_comm_agree(comm, prepare(t), NULL);
     if (!ls_failed(status)) status = open_sums(t);
@@ -415,6 +416,7 @@ ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) 
 void ls_trainer_free(ls_trainer *t) {
     if (!t) return;
     if (t->queue) (void)t->device->api->queue_sync(t->queue); // what a failed run left under way
+    ls_checkpoints_close(t->keeping.files);
     ls_feed_free(t->feed);
     ls_feed_free(t->eval_feed);
     ls_update_free(t->update); // its recordings hold the programs' buffers, and collectives

@@ -36,6 +36,7 @@ typedef struct {
     int threads;                        // per rank
     int64_t parameters;                 // trained
     int64_t updates_planned;            // of the whole run
+    int64_t resumed_at;                 // update that a checkpoint lets this process go on from; 0: none does
     ls_memory_plan memory;              // of this rank
     double flops_per_sample;            // of training
 } ls_train_facts;
@@ -65,8 +66,17 @@ typedef struct {
     double seconds; // that the evaluation took
 } ls_train_evaluation;
 
+typedef struct { // that was written, or could not be
+    ls_status status;
+    const char *path;
+    int64_t update, epoch; // epoch: completed ones
+    int64_t bytes;
+    double held_seconds, seconds; // training waited; until it was safe on the disk
+} ls_train_checkpoint;
+
 typedef struct {
     const char *status; // "completed"
+    int64_t resumed_at; // update that a checkpoint let this process go on from; 0: from the start
     int64_t epochs, updates, skipped, samples_seen;
     double train_loss; // mean over the last epoch (or what was run of it)
     double test_loss, test_accuracy;
@@ -85,6 +95,7 @@ typedef struct {
     void (*progress)(void *context, const ls_train_progress *progress);
     void (*evaluated)(void *context, const ls_train_evaluation *evaluation);
     void (*warning)(void *context, const char *text);
+    void (*checkpoint)(void *context, const ls_train_checkpoint *checkpoint);
 } ls_train_observer;
 
 // What is shared with `bench` and `eval`: cfg and comm are borrowed and must outlive the trainer.
@@ -94,6 +105,14 @@ const ls_train_facts *ls_trainer_about(const ls_trainer *trainer);
 void ls_trainer_print_plan(
     const ls_trainer *trainer, FILE *file); // --dry-run: network table, groups, programs, memory by slab
 
+// Checkpoints go into this folder (rank 0's; the others' is ignored), as checkpoint.* says, and the run heeds requests
+// to stop. All ranks; before ls_trainer_run.
+LS_CHECKED ls_status ls_trainer_save_into(ls_trainer *trainer, const char *folder);
+// Takes over the newest good checkpoint of the folder (rank 0's). *resumed: there was one; facts.resumed_at is its
+// update. Damaged ones, and options that differ from then, are told in warnings. All ranks; before the first update.
+LS_CHECKED ls_status ls_trainer_resume(ls_trainer *trainer, const char *folder, int *resumed);
+// Until the run's end, or LS_STOPPED on all ranks: it was asked to stop (base/stop.h, run.max_minutes, the scheduler's
+// limit), and a checkpoint holds all that was done.
 LS_CHECKED ls_status ls_trainer_run(
     ls_trainer *trainer, const ls_train_observer *observers, int observer_count, ls_train_summary *summary);
 // Runs `updates` further updates without evaluation, for benchmarks and tests; loss[i] (may be NULL) is the mean loss

@@ -4,6 +4,7 @@
 #define LS_TRAIN_TRAINER_INTERNAL_H
 
 #include "train/compile.h"
+#include "train/checkpoints.h"
 #include "train/feed.h"
 #include "train/schedule.h"
 #include "train/trace_events.h"
@@ -14,6 +15,19 @@
 typedef struct {
     int64_t epoch, window, updates, samples;
 } ls_position;
+
+// What makes a run stop or save between two updates, the same on all ranks.
+typedef struct {
+    int on;                // this run saves, and heeds requests; all ranks alike
+    ls_checkpoints *files; // rank 0; NULL elsewhere
+    int64_t ask_at;        // update before which ranks ask each other next
+    int64_t meet_at;       // update before which all are to be retired, for what was agreed; INT64_MAX: nothing
+    int64_t reason;        // why to stop: an ls_stop_reason and a rank; 0: do not
+    int64_t saved;         // update of the last snapshot
+    int64_t last_ask;      // update
+    double last_ask_s, last_save_s;
+    int busy_told; // a warning has said that the last checkpoint takes long
+} ls_trainer_keeping;
 
 // A trace of some updates; nothing in a run without one.
 typedef struct {
@@ -42,12 +56,16 @@ struct ls_trainer {
     ls_batches eval_batches;
     ls_schedule schedule;
     ls_trainer_tracing tracing;
+    ls_trainer_keeping keeping;
     int depth;              // updates that may be under way: 1 on a device in host memory
     ls_position done, next; // updates that are retired; those that the device was given
     int64_t skipped;
-    float loss_scale;               // of the update that is retired next
-    struct ls_nonfinite *nonfinite; // why the run ended; NULL: it did not, or not for that (forensics.h)
-    char folder[LS_TEXT_BYTES];     // the run's; "": it has none, or this is not rank 0
+    float loss_scale;                   // of the update that is retired next
+    struct ls_nonfinite *nonfinite;     // why the run ended; NULL: it did not, or not for that (forensics.h)
+    char folder[LS_TEXT_BYTES];         // the run's; "": it has none, or this is not rank 0
+    ls_train_evaluation evaluation;     // the last one
+    double last_epoch_loss;             // mean over the last whole epoch
+    double run_started, seconds_before; // on the clock, 0: not yet; of training in earlier processes
     // since the last report, and of this epoch: sums over this rank's micro-batches
     ls_micro_result since_report, of_epoch;
 };
@@ -64,6 +82,16 @@ LS_CHECKED ls_status ls_trainer_write_weights(ls_trainer *t, const char *path); 
 LS_CHECKED ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state);
 // One update, given and retired.
 LS_CHECKED ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state);
+
+// keeping.c. Before the update `next` is given: asks the other ranks when it is time to. All ranks.
+LS_CHECKED ls_status ls_trainer_ask(ls_trainer *t);
+// The next update, from `done` on, at which a checkpoint is due by counting, or ranks are to meet.
+int64_t ls_trainer_keep_stop(const ls_trainer *t);
+// Everything is retired up to `done`: saves if that is due, then LS_STOPPED on all ranks if that was agreed. `tell` is
+// called on rank 0 for what was written.
+LS_CHECKED ls_status ls_trainer_keep(ls_trainer *t, const ls_train_observer *observers, int observer_count);
+// The run is over: waits for what is being written.
+void ls_trainer_keep_end(ls_trainer *t, const ls_train_observer *observers, int observer_count);
 
 // Update tracing.next comes next and nothing is under way: the trace begins or ends. All ranks.
 LS_CHECKED ls_status ls_trainer_turn_trace(ls_trainer *t);

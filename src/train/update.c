@@ -299,6 +299,21 @@ ls_reducer_counts ls_update_comm_counts(const ls_update *u) {
     return u->reducer ? ls_reducer_count(u->reducer) : (ls_reducer_counts){ 0 };
 }
 
+ls_status ls_update_read_state(ls_update *u, ls_train_state *state) {
+    assert(u->retired == u->begun);
+    u->device->api->copy(u->host_state, u->state, sizeof *state, u->queue);
+    LS_TRY(u->device->api->queue_sync(u->queue));
+    *state = *(const ls_train_state *)ls_buffer_host(u->host_state);
+    return LS_SUCCESS;
+}
+
+ls_status ls_update_write_state(ls_update *u, const ls_train_state *state) {
+    assert(u->retired == u->begun);
+    *(ls_train_state *)ls_buffer_host(u->host_state) = *state;
+    u->device->api->copy(u->state, u->host_state, sizeof *state, u->queue);
+    return u->device->api->queue_sync(u->queue);
+}
+
 void ls_update_weights_changed(ls_update *u) {
     if (!u->cast) return;
     const ls_arenas *a = u->arenas;

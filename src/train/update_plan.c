@@ -181,11 +181,9 @@ static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
     return status;
 }
 
-static void start_state(ls_update *u, const ls_config *cfg) {
-    ls_train_state *state = ls_buffer_host(u->host_state);
-    *state = (ls_train_state){ .loss_scale = u->arenas->storage == LS_F16 ? (float)cfg->loss_scale_initial : 1.0f,
-        .bad_element = -1 };
-    u->device->api->copy(u->state, u->host_state, sizeof *state, u->queue);
+static ls_status start_state(ls_update *u, const ls_config *cfg) {
+    float scale = u->arenas->storage == LS_F16 ? (float)cfg->loss_scale_initial : 1.0f;
+    return ls_update_write_state(u, &(ls_train_state){ .loss_scale = scale, .bad_element = -1 });
 }
 
 static ls_status make(ls_update *u, const ls_config *cfg) {
@@ -200,8 +198,7 @@ static ls_status make(ls_update *u, const ls_config *cfg) {
     if (u->workspace_bytes)
         LS_TRY(u->device->api->slab_new(
             u->device, LS_MEMORY_DEVICE, u->workspace_bytes, "update workspace", &u->workspace));
-    start_state(u, cfg);
-    return u->device->api->queue_sync(u->queue);
+    return start_state(u, cfg);
 }
 
 ls_status ls_update_new(const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, ls_collective *collective,

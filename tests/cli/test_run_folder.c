@@ -45,14 +45,14 @@ static void touch(const char *path) {
 
 static void taken(const ls_config *cfg, const char *run_dir, const char *expected) {
     ls_run_folder run;
-    ls_status status = ls_run_folder_create(cfg, run_dir, &run);
+    ls_status status = ls_run_folder_open(cfg, run_dir, &run);
     if (ls_failed(status)) fail_msg("expected %s, refused: %s", expected, status.text);
     assert_string_equal(run.path, expected);
 }
 
 static void refused(const ls_config *cfg, const char *run_dir, ls_code code, const char *text) {
     ls_run_folder run;
-    ls_status status = ls_run_folder_create(cfg, run_dir, &run);
+    ls_status status = ls_run_folder_open(cfg, run_dir, &run);
     if (status.code != code || strcmp(status.text, text) != 0)
         fail_msg(
             "code %d, text '%s'; expected code %d, text '%s'", status.code, status.text ? status.text : "", code, text);
@@ -75,7 +75,8 @@ static void names_are_taken_once(void **state) {
     strcpy(cfg.run_name, "first");
     taken(&cfg, NULL, "runs/first");
     refused(&cfg, NULL, LS_USAGE,
-        "run folder runs/first holds a run already (config.ini) and is never overwritten: choose another by --run-dir, "
+        "run folder runs/first holds a run already (config.ini) and is never overwritten: go on with it by --resume, "
+        "choose another by --run-dir, "
         "or "
         "move this one away");
     taken(&cfg, "a/b/c", "a/b/c"); // --run-dir wins, parents are made
@@ -87,7 +88,8 @@ static void names_are_taken_once(void **state) {
     assert_int_equal(mkdir("metrics", 0777), 0);
     touch("metrics/metrics.jsonl");
     refused(&cfg, "metrics", LS_USAGE,
-        "run folder metrics holds a run already (metrics.jsonl) and is never overwritten: choose another by --run-dir, "
+        "run folder metrics holds a run already (metrics.jsonl) and is never overwritten: go on with it by --resume, "
+        "choose another by --run-dir, "
         "or "
         "move this one away");
     strcpy(cfg.run_name, "../up");
@@ -101,9 +103,9 @@ static void what_cannot_be_written(void **state) {
     touch("file");
     refused(&cfg, "file", LS_USAGE, "run folder file: is a file; choose another by --run-dir");
     ls_run_folder run;
-    ls_status status = ls_run_folder_create(&cfg, "file/below", &run);
+    ls_status status = ls_run_folder_open(&cfg, "file/below", &run);
     assert_int_equal(status.code, LS_STORAGE);
-    status = ls_run_folder_create(&cfg, "/proc/lockstep", &run);
+    status = ls_run_folder_open(&cfg, "/proc/lockstep", &run);
     assert_int_equal(status.code, LS_STORAGE);
     assert_non_null(strstr(status.text, "/proc/lockstep"));
     if (geteuid() == 0) return; // root may write anywhere

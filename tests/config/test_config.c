@@ -60,6 +60,8 @@ static void choices_match_the_enums(void **state) {
         { "dist.backend", LS_BACKEND_NCCL, "nccl" },
         { "dist.backend", LS_BACKEND_MPI, "mpi" },
         { "dist.backend", LS_BACKEND_SELF, "self" },
+        { "run.resume", LS_RESUME_OFF, "off" },
+        { "run.resume", LS_RESUME_AUTO, "auto" },
         { "dist.reduce_dtype", LS_REDUCE_DTYPE_FP32, "fp32" },
         { "dist.reduce_dtype", LS_REDUCE_DTYPE_BF16, "bf16" },
         { "dist.hierarchy", LS_HIERARCHY_AUTO, "auto" },

@@ -1,0 +1,206 @@
+// checkpoint.c - writing and reading a checkpoint's folder; manifest.c has its manifest.
+#include "train/checkpoint.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include "base/atomic_file.h"
+#include "base/text.h"
+#include "train/manifest.h"
+
+enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
+
+static const char weights_name[] = "weights.safetensors", state_name[] = "state.safetensors";
+static const char manifest_name[] = "manifest.json";
+static const char *const file_names[] = { manifest_name, weights_name, state_name }; // in the order of removal
+enum { FILES = sizeof file_names / sizeof file_names[0] };
+
+static ls_status join(char path[PATH_BYTES], const char *folder, const char *name) {
+    return ls_path_join(path, PATH_BYTES, folder, name);
+}
+
+// --- removing
+// -----------------------------------------------------------------------------------------------------------
+
+ls_status ls_checkpoint_remove(const char *path) {
+    char file[PATH_BYTES];
+    for (int i = 0; i < FILES; i++) {
+        LS_TRY(join(file, path, file_names[i]));
+        if (unlink(file) != 0 && errno != ENOENT)
+            return ls_fail(LS_STORAGE, "%s: cannot remove: unlink: %s", file, strerror(errno));
+    }
+    if (rmdir(path) != 0 && errno != ENOENT)
+        return ls_fail(LS_STORAGE, "%s: cannot remove: rmdir: %s", path, strerror(errno));
+    return LS_SUCCESS;
+}
+
+// --- writing
+// ------------------------------------------------------------------------------------------------------------
+
+// The state lies behind the parameters in a snapshot.
+static ls_status write_tensors(
+    const char *folder, const char *name, const ls_snapshot *s, int first, int end, ls_safetensors_digest *digest) {
+    char path[PATH_BYTES];
+    LS_TRY(join(path, folder, name));
+    int count = end - first;
+    ls_safetensors_tensor *tensors = calloc((size_t)count + 1, sizeof *tensors);
+    if (!tensors) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    for (int i = 0; i < count; i++) {
+        const ls_snapshot_tensor *from = &s->tensors[first + i];
+        tensors[i] = (ls_safetensors_tensor){ .name = from->name, .rank = from->rank, .data = from->values };
+        memcpy(tensors[i].dim, from->dim, sizeof from->dim);
+    }
+    ls_safetensors_note note = { "format", "pt" };
+    ls_status status = ls_safetensors_write(path, tensors, count, &note, 1, digest);
+    free(tensors);
+    return status;
+}
+
+static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_train_facts *facts, int64_t *bytes) {
+    char path[PATH_BYTES], *text = NULL;
+    ls_manifest_file files[] = { { weights_name, 0, s->params, { 0, 0 } },
+        { state_name, s->params, s->count, { 0, 0 } } };
+    *bytes = 0;
+    for (int f = 0; f < 2; f++) {
+        LS_TRY(write_tensors(folder, files[f].name, s, files[f].first, files[f].end, &files[f].digest));
+        *bytes += (int64_t)files[f].digest.bytes;
+    }
+    LS_TRY(join(path, folder, manifest_name));
+    LS_TRY(ls_manifest_text(s, facts, files, 2, path, &text));
+    *bytes += (int64_t)strlen(text);
+    ls_status status = ls_write_file(path, text, strlen(text)); // syncs the folder, too
+    free(text);
+    return status;
+}
+
+// Looked at before, so that a full disk is named as one and not met half-way; a quota still is.
+static ls_status check_space(const char *folder, const char *path, size_t bytes) {
+    struct statvfs info;
+    if (statvfs(folder, &info) != 0) return LS_SUCCESS; // writing will tell
+    double needed = (double)bytes * 1.01 + 65536, unused = (double)info.f_bavail * (double)info.f_frsize;
+    if (unused >= needed) return LS_SUCCESS;
+    char needs[32], has[32];
+    return ls_fail(LS_STORAGE,
+        "%s: a checkpoint needs %s, but only %s are free on that file system: free some space, or move the run "
+        "elsewhere by --run-dir",
+        path, ls_text_bytes(needs, (size_t)needed), ls_text_bytes(has, (size_t)unused));
+}
+
+// `temporary` takes its place under `path`.
+static ls_status put_in_place(const char *temporary, const char *old, const char *path) {
+    if (ls_path_exists(path) && rename(path, old) != 0)
+        return ls_fail(LS_STORAGE, "%s: cannot move the damaged one away: rename: %s", path, strerror(errno));
+    if (rename(temporary, path) != 0)
+        return ls_fail(LS_STORAGE, "%s: cannot finish: rename: %s", path, strerror(errno));
+    return ls_path_exists(old) ? ls_checkpoint_remove(old) : LS_SUCCESS;
+}
+
+static int is_good(const char *path) {
+    ls_checkpoint *checkpoint = NULL;
+    int good = ls_path_exists(path) && !ls_failed(ls_checkpoint_read(path, &checkpoint));
+    ls_checkpoint_free(checkpoint);
+    return good;
+}
+
+ls_status ls_checkpoint_write(
+    const char *path, const ls_snapshot *snapshot, const ls_train_facts *facts, int64_t *bytes) {
+    char folder[PATH_BYTES], temporary[PATH_BYTES], old[PATH_BYTES];
+    int64_t written = 0;
+    if (bytes) *bytes = 0;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    if ((size_t)snprintf(temporary, sizeof temporary, "%s/.%s.tmp", folder, name) >= sizeof temporary ||
+        (size_t)snprintf(old, sizeof old, "%s/.%s.old", folder, name) >= sizeof old)
+        return ls_fail(LS_STORAGE, "%s: path too long", path);
+    if (is_good(path)) return LS_SUCCESS;
+    LS_TRY(ls_make_folders(folder));
+    LS_TRY(check_space(folder, path, snapshot->bytes));
+    LS_TRY(ls_checkpoint_remove(temporary)); // of a process that was killed
+    LS_TRY(ls_make_folders(temporary));
+    ls_status status = write_files(temporary, snapshot, facts, &written);
+    if (!ls_failed(status)) status = put_in_place(temporary, old, path);
+    if (!ls_failed(status)) status = ls_sync_folder(folder);
+    if (ls_failed(status)) {
+        ls_status removed = ls_checkpoint_remove(temporary); // what it takes may be needed by the next attempt
+        (void)removed;
+    }
+    if (bytes) *bytes = written;
+    return status;
+}
+
+// --- reading
+// ------------------------------------------------------------------------------------------------------------
+
+static ls_status read_tensors(const ls_checkpoint *c, const char *name, ls_safetensors **out) {
+    char path[PATH_BYTES];
+    LS_TRY(join(path, c->path, name));
+    LS_TRY(ls_safetensors_read(path, out));
+    return ls_manifest_verify(c->manifest, path, name, *out);
+}
+
+static ls_status read_all(const char *path, ls_checkpoint *c) {
+    c->path = strdup(path);
+    if (!c->path) return ls_fail(LS_DEVICE, "%s: no memory to read it", path);
+    LS_TRY(ls_checkpoint_read_manifest(path, &c->manifest, &c->counters));
+    LS_TRY(read_tensors(c, weights_name, &c->weights));
+    return read_tensors(c, state_name, &c->state);
+}
+
+ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manifest, ls_train_counters *counters) {
+    char file[PATH_BYTES], *text = NULL;
+    size_t bytes = 0;
+    *manifest = NULL;
+    LS_TRY(join(file, path, manifest_name));
+    LS_TRY(ls_read_file(file, &text, &bytes));
+    ls_status status = ls_manifest_parse(file, text, bytes, manifest);
+    free(text);
+    if (!ls_failed(status)) status = ls_manifest_counters(file, *manifest, counters);
+    if (ls_failed(status)) {
+        cJSON_Delete(*manifest);
+        *manifest = NULL;
+    }
+    return status;
+}
+
+ls_status ls_checkpoint_read(const char *path, ls_checkpoint **out) {
+    ls_checkpoint *c = calloc(1, sizeof *c);
+    if (!c) return ls_fail(LS_DEVICE, "%s: no memory to read it", path);
+    ls_status status = read_all(path, c);
+    if (ls_failed(status)) {
+        ls_checkpoint_free(c);
+        return status;
+    }
+    *out = c;
+    return LS_SUCCESS;
+}
+
+void ls_checkpoint_free(ls_checkpoint *c) {
+    if (!c) return;
+    ls_safetensors_free(c->weights);
+    ls_safetensors_free(c->state);
+    cJSON_Delete(c->manifest);
+    free(c->path);
+    free(c);
+}
+
+ls_status ls_checkpoint_suits(const ls_checkpoint *c, const ls_train_facts *facts, char *changed, size_t bytes) {
+    return ls_manifest_suits(c->path, c->manifest, facts, changed, bytes);
+}
+
+ls_status ls_checkpoint_take(const ls_checkpoint *c, ls_snapshot *s) {
+    for (int pass = 0; pass < 2; pass++) { // all or nothing
+        for (int i = 0; i < s->count; i++) {
+            ls_snapshot_tensor *tensor = &s->tensors[i];
+            ls_safetensors_tensor wanted = { .name = tensor->name, .rank = tensor->rank };
+            memcpy(wanted.dim, tensor->dim, sizeof tensor->dim);
+            const void *values;
+            LS_TRY(ls_safetensors_find(tensor->state ? c->state : c->weights, &wanted, &values));
+            if (pass == 1) memcpy(tensor->values, values, (size_t)tensor->elements * sizeof *tensor->values);
+        }
+    }
+    s->counters = c->counters;
+    return LS_SUCCESS;
+}

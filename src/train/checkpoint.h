@@ -1,0 +1,57 @@
+// checkpoint.h - a snapshot in files: one folder, whole or not there.
+//
+//   update-000000000481/
+//     weights.safetensors   parameters and statistics under their names in PyTorch's layout (a state_dict)
+//     state.safetensors     the optimizer's memory: "<parameter>.momentum", or ".exp_avg" and ".exp_avg_sq"
+//     manifest.json         written last: what follows here, and the hash of every tensor and file
+//
+// manifest.json holds
+//   format, format_version   "lockstep checkpoint", 1
+//   program, libraries, written (seconds since 1970)
+//   config                   every option but data.path (no absolute paths); network: its file's name and hash
+//   data                     name, samples and checksum of the training data
+//   cursor                   epoch, window, update, samples: what is done; the order of samples depends on nothing else
+//   batches                  global_batch, micro_batch, world_size that it was made with
+//   random                   generator and seed: the key of all its streams, which have no other state
+//   update                   applied, skipped, finite_in_row, skipped_in_row, loss_scale
+//   sums, evaluation         what metrics go on from; seconds of training so far
+//   files                    for each: name, bytes, hash, and tensors with their hashes (XXH3, 64 bits)
+//   manifest_hash            of all bytes of the manifest before this member
+//
+// Writing: a folder under a temporary name beside it, each file synced, then the folder, then renamed, then the folder
+// above synced. After a power cut there is a whole checkpoint under its name, or none.
+// Errors  LS_STORAGE: path, what was found, what was expected; LS_USAGE, LS_DATA: what a run may not change
+#ifndef LS_TRAIN_CHECKPOINT_H
+#define LS_TRAIN_CHECKPOINT_H
+
+#include "base/json.h"
+#include "train/safetensors.h"
+#include "train/snapshot.h"
+
+enum { LS_CHECKPOINT_VERSION = 1 };
+
+typedef struct {
+    char *path;
+    cJSON *manifest;
+    ls_train_counters counters;
+    ls_safetensors *weights, *state;
+} ls_checkpoint;
+
+// A folder that is there already and good stays as it is; a damaged one gives way. bytes (may be NULL): of all files.
+LS_CHECKED ls_status ls_checkpoint_write(
+    const char *path, const ls_snapshot *snapshot, const ls_train_facts *facts, int64_t *bytes);
+// Reads all of it and verifies every byte against the manifest.
+LS_CHECKED ls_status ls_checkpoint_read(const char *path, ls_checkpoint **out);
+void ls_checkpoint_free(ls_checkpoint *checkpoint); // NULL is allowed
+// The manifest alone, verified by its own hash; cJSON_Delete it.
+LS_CHECKED ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manifest, ls_train_counters *counters);
+// May a run with these facts go on from it? LS_USAGE or LS_DATA naming what it may not change; else `changed` lists the
+// other options that differ ("train.epochs 5, now 10; ..."), "" for none.
+LS_CHECKED ls_status ls_checkpoint_suits(
+    const ls_checkpoint *checkpoint, const ls_train_facts *facts, char *changed, size_t bytes);
+// Its contents, into a snapshot made for the same network and optimizer; LS_STORAGE for another one's.
+LS_CHECKED ls_status ls_checkpoint_take(const ls_checkpoint *checkpoint, ls_snapshot *snapshot);
+// Removes the folder: first its manifest, so that no half of it is taken for a whole.
+LS_CHECKED ls_status ls_checkpoint_remove(const char *path);
+
+#endif

@@ -1,0 +1,318 @@
+#include "train/checkpoints.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/atomic_file.h"
+#include "base/clock.h"
+
+enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
+
+typedef struct {
+    int64_t update;
+    double accuracy; // of an evaluation after just that update; below 0: there was none
+} kept;
+
+struct ls_checkpoints {
+    char folder[PATH_BYTES], path[PATH_BYTES]; // path: of the last one that was begun
+    const ls_train_facts *facts;
+    int64_t keep_last, keep_best;
+    ls_snapshot *snapshot;
+    kept *kept; // oldest first
+    int kept_count;
+    pthread_t thread;
+    int started;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    enum { IDLE, WRITING, WRITTEN, CLOSING } state; // under the lock
+    ls_train_checkpoint event;
+    double begun_s;
+};
+
+// --- the folder
+// ---------------------------------------------------------------------------------------------------------
+
+ls_status ls_checkpoints_path(const char *folder, int64_t update, char *dst, size_t bytes) {
+    char name[40];
+    snprintf(name, sizeof name, "update-%012" PRId64, update);
+    return ls_path_join(dst, bytes, folder, name);
+}
+
+// -1: no name of a checkpoint.
+static int64_t update_of(const char *name) {
+    char again[40];
+    int64_t update = -1;
+    if (sscanf(name, "update-%" SCNd64, &update) != 1 || update < 0) return -1;
+    snprintf(again, sizeof again, "update-%012" PRId64, update);
+    return strcmp(name, again) == 0 ? update : -1;
+}
+
+static int by_update(const void *a, const void *b) {
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+ls_status ls_checkpoints_list(const char *folder, int64_t **updates, int *count) {
+    int capacity = 0;
+    *updates = NULL;
+    *count = 0;
+    DIR *dir = opendir(folder);
+    if (!dir && errno == ENOENT) return LS_SUCCESS;
+    if (!dir) return ls_fail(LS_STORAGE, "%s: cannot look for checkpoints: opendir: %s", folder, strerror(errno));
+    ls_status status = LS_SUCCESS;
+    for (struct dirent *entry; !ls_failed(status) && (entry = readdir(dir));) {
+        int64_t update = update_of(entry->d_name);
+        if (update < 0) continue;
+        if (*count == capacity) {
+            capacity = capacity ? 2 * capacity : 16;
+            int64_t *larger = realloc(*updates, (size_t)capacity * sizeof *larger);
+            if (!larger) {
+                status = ls_fail(LS_DEVICE, "%s: no memory to list its checkpoints", folder);
+                break;
+            }
+            *updates = larger;
+        }
+        (*updates)[(*count)++] = update;
+    }
+    closedir(dir);
+    if (ls_failed(status)) {
+        free(*updates);
+        *updates = NULL;
+        *count = 0;
+    } else if (*count) {
+        qsort(*updates, (size_t)*count, sizeof **updates, by_update);
+    }
+    return status;
+}
+
+// ".update-000000000481.tmp" and ".old": a process that was killed left them.
+static void remove_leftovers(const char *folder) {
+    DIR *dir = opendir(folder);
+    if (!dir) return;
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        const char *name = entry->d_name, *end = strrchr(name, '.');
+        char path[PATH_BYTES];
+        if (strncmp(name, ".update-", 8) != 0 || !end || (strcmp(end, ".tmp") != 0 && strcmp(end, ".old") != 0))
+            continue;
+        if (ls_failed(ls_path_join(path, sizeof path, folder, name))) continue;
+        ls_status removed = ls_checkpoint_remove(path);
+        (void)removed; // in the way of nobody
+    }
+    closedir(dir);
+}
+
+ls_status ls_checkpoints_newest(
+    const char *folder, void (*damaged)(void *context, ls_status why), void *context, ls_checkpoint **out) {
+    int64_t *updates;
+    int count;
+    *out = NULL;
+    remove_leftovers(folder);
+    LS_TRY(ls_checkpoints_list(folder, &updates, &count));
+    ls_status status = LS_SUCCESS;
+    for (int i = count - 1; i >= 0 && !*out && !ls_failed(status); i--) {
+        char path[PATH_BYTES];
+        status = ls_checkpoints_path(folder, updates[i], path, sizeof path);
+        if (ls_failed(status)) break;
+        ls_status read = ls_checkpoint_read(path, out);
+        if (ls_failed(read)) damaged(context, read);
+    }
+    free(updates);
+    return status;
+}
+
+// --- which are kept
+// -----------------------------------------------------------------------------------------------------
+
+static double accuracy_of(const ls_train_counters *c) {
+    return c->evaluation.test_samples > 0 && c->evaluation.update == c->update ? c->evaluation.test_accuracy : -1;
+}
+
+static ls_status add_kept(ls_checkpoints *c, int64_t update, double accuracy) {
+    for (int i = 0; i < c->kept_count; i++) {
+        if (c->kept[i].update != update) continue;
+        c->kept[i].accuracy = accuracy; // written again
+        return LS_SUCCESS;
+    }
+    kept *larger = realloc(c->kept, (size_t)(c->kept_count + 1) * sizeof *larger);
+    if (!larger) return ls_fail(LS_DEVICE, "%s: no memory to keep count of its checkpoints", c->folder);
+    c->kept = larger;
+    int at = c->kept_count++;
+    for (; at > 0 && c->kept[at - 1].update > update; at--) c->kept[at] = c->kept[at - 1];
+    c->kept[at] = (kept){ update, accuracy };
+    return LS_SUCCESS;
+}
+
+// What earlier parts of the run left. A manifest that cannot be read has no accuracy: it goes when its time comes.
+static ls_status find_kept(ls_checkpoints *c) {
+    int64_t *updates;
+    int count;
+    LS_TRY(ls_checkpoints_list(c->folder, &updates, &count));
+    ls_status status = LS_SUCCESS;
+    for (int i = 0; i < count && !ls_failed(status); i++) {
+        char path[PATH_BYTES];
+        cJSON *manifest = NULL;
+        ls_train_counters counters;
+        status = ls_checkpoints_path(c->folder, updates[i], path, sizeof path);
+        if (ls_failed(status)) break;
+        int readable = !ls_failed(ls_checkpoint_read_manifest(path, &manifest, &counters));
+        cJSON_Delete(manifest);
+        status = add_kept(c, updates[i], readable ? accuracy_of(&counters) : -1);
+    }
+    free(updates);
+    return status;
+}
+
+static int is_among_best(const ls_checkpoints *c, int index) {
+    int better = 0;
+    if (c->kept[index].accuracy < 0) return 0;
+    for (int i = 0; i < c->kept_count; i++) // of equal ones the later
+        better += c->kept[i].accuracy > c->kept[index].accuracy ||
+                  (c->kept[i].accuracy == c->kept[index].accuracy && i > index);
+    return better < c->keep_best;
+}
+
+// The one just written counts already. One that cannot be removed is tried again next time.
+static void prune(ls_checkpoints *c) {
+    for (int i = 0; i < c->kept_count - (int)c->keep_last;) {
+        char path[PATH_BYTES];
+        if (is_among_best(c, i) || ls_failed(ls_checkpoints_path(c->folder, c->kept[i].update, path, sizeof path)) ||
+            ls_failed(ls_checkpoint_remove(path))) {
+            i++;
+            continue;
+        }
+        memmove(&c->kept[i], &c->kept[i + 1], (size_t)(c->kept_count - i - 1) * sizeof *c->kept);
+        c->kept_count--;
+    }
+}
+
+// --- the thread
+// ---------------------------------------------------------------------------------------------------------
+
+static ls_status write_snapshot(ls_checkpoints *c) {
+    LS_TRY(ls_checkpoint_write(c->path, c->snapshot, c->facts, &c->event.bytes));
+    LS_TRY(add_kept(c, c->snapshot->counters.update, accuracy_of(&c->snapshot->counters)));
+    prune(c);
+    return LS_SUCCESS;
+}
+
+static void *run_writer(void *context) {
+    ls_checkpoints *c = context;
+    pthread_mutex_lock(&c->lock);
+    for (;;) {
+        while (c->state != WRITING && c->state != CLOSING) pthread_cond_wait(&c->changed, &c->lock);
+        if (c->state == CLOSING) break;
+        pthread_mutex_unlock(&c->lock);
+        c->event.status = write_snapshot(c); // the main thread leaves it alone meanwhile
+        c->event.seconds = ls_clock_seconds() - c->begun_s;
+        pthread_mutex_lock(&c->lock);
+        c->state = WRITTEN;
+        pthread_cond_broadcast(&c->changed);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+// Signals are for the main thread.
+static int start_thread(ls_checkpoints *c) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&c->thread, NULL, run_writer, c);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    c->started = rc == 0;
+    return rc;
+}
+
+static ls_status open_folder(const char *folder, const ls_trainer *trainer, ls_checkpoints *c) {
+    const ls_config *cfg = c->facts->cfg;
+    snprintf(c->folder, sizeof c->folder, "%s", folder);
+    c->keep_last = cfg->checkpoint_keep_last;
+    c->keep_best = cfg->checkpoint_keep_best;
+    LS_TRY(ls_snapshot_new_for(trainer, &c->snapshot));
+    LS_TRY(find_kept(c));
+    int rc = start_thread(c);
+    return rc ? ls_fail(LS_DEVICE, "the thread that writes checkpoints: pthread_create: %s", strerror(rc)) : LS_SUCCESS;
+}
+
+ls_status ls_checkpoints_open(const char *folder, const ls_trainer *trainer, ls_checkpoints **out) {
+    ls_checkpoints *c = calloc(1, sizeof *c);
+    if (!c) return ls_fail(LS_DEVICE, "out of host memory for the run's checkpoints");
+    c->facts = ls_trainer_about(trainer);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    ls_status status = open_folder(folder, trainer, c);
+    if (ls_failed(status)) {
+        ls_checkpoints_close(c);
+        return status;
+    }
+    *out = c;
+    return LS_SUCCESS;
+}
+
+void ls_checkpoints_wait(ls_checkpoints *c, double seconds) {
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += isinf(seconds) ? INT32_MAX / 2 : (time_t)ceil(seconds);
+    int rc = 0;
+    pthread_mutex_lock(&c->lock);
+    while (c->state == WRITING && rc == 0 && seconds > 0) rc = pthread_cond_timedwait(&c->changed, &c->lock, &end);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void ls_checkpoints_close(ls_checkpoints *c) {
+    if (!c) return;
+    if (c->started) {
+        ls_checkpoints_wait(c, INFINITY);
+        pthread_mutex_lock(&c->lock);
+        c->state = CLOSING;
+        pthread_cond_broadcast(&c->changed);
+        pthread_mutex_unlock(&c->lock);
+        pthread_join(c->thread, NULL);
+    }
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->lock);
+    ls_snapshot_free(c->snapshot);
+    free(c->kept);
+    free(c);
+}
+
+const char *ls_checkpoints_folder(const ls_checkpoints *c) {
+    return c->folder;
+}
+
+ls_snapshot *ls_checkpoints_begin(ls_checkpoints *c) {
+    pthread_mutex_lock(&c->lock);
+    int idle = c->state == IDLE;
+    pthread_mutex_unlock(&c->lock);
+    return idle ? c->snapshot : NULL;
+}
+
+void ls_checkpoints_write(ls_checkpoints *c, double held_seconds) {
+    int64_t update = c->snapshot->counters.update;
+    c->event =
+        (ls_train_checkpoint){ .update = update, .epoch = c->snapshot->counters.epoch, .held_seconds = held_seconds };
+    c->event.status = ls_checkpoints_path(c->folder, update, c->path, sizeof c->path);
+    c->event.path = c->path;
+    c->begun_s = ls_clock_seconds();
+    pthread_mutex_lock(&c->lock);
+    c->state = ls_failed(c->event.status) ? WRITTEN : WRITING;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+}
+
+int ls_checkpoints_written(ls_checkpoints *c, ls_train_checkpoint *event) {
+    pthread_mutex_lock(&c->lock);
+    int written = c->state == WRITTEN;
+    if (written) {
+        *event = c->event;
+        c->state = IDLE;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return written;
+}

@@ -1,0 +1,37 @@
+// checkpoints.h - the checkpoints of one run: the folder that holds them, the thread that writes them, which are kept.
+//
+// Rank 0 alone has one. A snapshot is taken between two updates and written by a thread of its own while training goes
+// on; only the newest `checkpoint.keep_last`, and the `checkpoint.keep_best` with the best test accuracy, stay.
+#ifndef LS_TRAIN_CHECKPOINTS_H
+#define LS_TRAIN_CHECKPOINTS_H
+
+#include "train/checkpoint.h"
+
+typedef struct ls_checkpoints ls_checkpoints;
+
+// folder: RUN/checkpoints, made with the first of them. trainer is borrowed: its facts go into every manifest.
+LS_CHECKED ls_status ls_checkpoints_open(const char *folder, const ls_trainer *trainer, ls_checkpoints **out);
+void ls_checkpoints_close(ls_checkpoints *checkpoints); // waits for what is being written; NULL is allowed
+const char *ls_checkpoints_folder(const ls_checkpoints *checkpoints);
+
+// Room to take the next snapshot into; NULL while the last one is still being written.
+ls_snapshot *ls_checkpoints_begin(ls_checkpoints *checkpoints);
+// The snapshot is taken, which held training up for held_seconds: the thread writes it.
+void ls_checkpoints_write(ls_checkpoints *checkpoints, double held_seconds);
+// 1, once, when one has been written, or could not be: event.status says which, and its path lives until the next
+// begin.
+int ls_checkpoints_written(ls_checkpoints *checkpoints, ls_train_checkpoint *event);
+// Until the thread has nothing to do, or so many seconds have passed (INFINITY: no limit).
+void ls_checkpoints_wait(ls_checkpoints *checkpoints, double seconds);
+
+// The newest good checkpoint below `folder`: *out is NULL when there is none. For each damaged one that is newer,
+// `damaged` is called with the reason. What earlier processes left half-written is removed.
+LS_CHECKED ls_status ls_checkpoints_newest(
+    const char *folder, void (*damaged)(void *context, ls_status why), void *context, ls_checkpoint **out);
+// The updates that checkpoints below `folder` are of, oldest first; *updates to be freed by the caller. No folder:
+// none.
+LS_CHECKED ls_status ls_checkpoints_list(const char *folder, int64_t **updates, int *count);
+// "FOLDER/update-000000000481"
+LS_CHECKED ls_status ls_checkpoints_path(const char *folder, int64_t update, char *dst, size_t bytes);
+
+#endif

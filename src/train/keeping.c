@@ -1,0 +1,258 @@
+// keeping.c - when a run saves and when it stops: agreed by all ranks, done between two updates.
+//
+// A signal, the scheduler's limit or a clock is seen by one rank, but all must act at the same update. So ranks ask
+// each other every tenth of a second or so, by one small all-reduce before an update is given; rank 0 says how many
+// updates that is from now. What counts updates or epochs needs no asking.
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stop.h"
+#include "train/trainer_internal.h"
+
+static const double ASK_SECONDS = 0.1;
+static const double PATIENCE_SECONDS = 1;          // for a checkpoint that is being written when the next one is due
+static const double SCHEDULER_MARGIN_SECONDS = 60; // for the last checkpoint, before the scheduler ends the job
+enum { ASK_UPDATES_MAX = 1000 };
+
+// Of several reasons the largest counts; 0: none. A signal's number is added to LS_BY_SIGNAL.
+typedef enum { NO_REASON, BY_MAX_MINUTES, BY_SCHEDULER, BY_SIGNAL } stop_reason;
+
+static int64_t encode(stop_reason reason, int signal, int rank) {
+    return ((int64_t)reason << 40) + ((int64_t)signal << 32) + rank;
+}
+
+// "SIGUSR1 on rank 3" into dst.
+static const char *describe_reason(const ls_trainer *t, char *dst, size_t bytes) {
+    int64_t reason = t->keeping.reason;
+    switch ((stop_reason)(reason >> 40)) {
+    case BY_SIGNAL:
+        snprintf(dst, bytes, "%s on rank %d", ls_stop_name((int)(reason >> 32 & 255)), (int)(reason & 0xffffffff));
+        break;
+    case BY_SCHEDULER:
+        snprintf(dst, bytes, "the scheduler's time limit");
+        break;
+    default:
+        snprintf(dst, bytes, "run.max_minutes = %g", t->cfg->run_max_minutes);
+    }
+    return dst;
+}
+
+// --- asking
+// -------------------------------------------------------------------------------------------------------------
+
+// SLURM says when it will end the job.
+static int scheduler_ends_soon(void) {
+    const char *end = getenv("SLURM_JOB_END_TIME");
+    return end && *end && strtod(end, NULL) - ls_clock_unix_seconds() < SCHEDULER_MARGIN_SECONDS;
+}
+
+static int64_t own_reason(const ls_trainer *t) {
+    int signal = ls_stop_signal(), rank = t->facts.comm->rank;
+    double limit = t->cfg->run_max_minutes * 60;
+    if (signal) return encode(BY_SIGNAL, signal, rank);
+    if (rank != 0) return NO_REASON;
+    if (scheduler_ends_soon()) return encode(BY_SCHEDULER, 0, rank);
+    return limit > 0 && ls_clock_since_process_start() >= limit ? encode(BY_MAX_MINUTES, 0, rank) : NO_REASON;
+}
+
+// Updates until ranks ask each other again.
+static int64_t interval(const ls_trainer_keeping *k, int64_t update, double now) {
+    double seconds = now - k->last_ask_s;
+    int64_t updates = update - k->last_ask;
+    if (updates <= 0 || seconds <= 0) return 1;
+    double rate = (double)updates / seconds;
+    return rate * ASK_SECONDS < 1                 ? 1
+           : rate * ASK_SECONDS > ASK_UPDATES_MAX ? ASK_UPDATES_MAX
+                                                  : (int64_t)(rate * ASK_SECONDS);
+}
+
+ls_status ls_trainer_ask(ls_trainer *t) {
+    ls_trainer_keeping *k = &t->keeping;
+    if (!k->on || t->next.updates < k->ask_at) return LS_SUCCESS;
+    double now = ls_clock_seconds(), every = t->cfg->checkpoint_every_minutes * 60;
+    int first = t->facts.comm->rank == 0;
+    enum { REASON, DUE, NEXT, WORDS };
+    int64_t word[WORDS] = { [REASON] = own_reason(t),
+        [DUE] = first && every > 0 && now - k->last_save_s >= every,
+        [NEXT] = first ? interval(k, t->next.updates, now) : 0 };
+    LS_TRY(ls_comm_allreduce(t->comm, word, WORDS, LS_I64, LS_REDUCE_MAX));
+    k->reason = word[REASON];
+    if (word[REASON] || word[DUE]) k->meet_at = t->next.updates;
+    k->ask_at = t->next.updates + word[NEXT];
+    k->last_ask = t->next.updates;
+    k->last_ask_s = now;
+    return LS_SUCCESS;
+}
+
+// --- saving
+// -------------------------------------------------------------------------------------------------------------
+
+int64_t ls_trainer_keep_stop(const ls_trainer *t) {
+    const ls_trainer_keeping *k = &t->keeping;
+    int64_t every = t->cfg->checkpoint_every_updates;
+    if (!k->on) return INT64_MAX;
+    int64_t counted = every ? (t->done.updates / every + 1) * every : INT64_MAX;
+    return counted < k->meet_at ? counted : k->meet_at;
+}
+
+static int is_due(const ls_trainer *t) {
+    const ls_config *cfg = t->cfg;
+    int64_t done = t->done.updates, epochs = cfg->checkpoint_every_epochs;
+    int ever = epochs || cfg->checkpoint_every_updates || cfg->checkpoint_every_minutes > 0;
+    if (done == t->keeping.saved) return 0;
+    return (cfg->checkpoint_every_updates && done % cfg->checkpoint_every_updates == 0) ||
+           (epochs && t->done.window == 0 && t->done.epoch % epochs == 0) || done == t->keeping.meet_at ||
+           (ever && done == t->facts.updates_planned);
+}
+
+typedef struct {
+    const ls_train_observer *observers;
+    int count;
+} listeners;
+
+static void warn(const listeners *l, const char *text) {
+    if (l->count == 0) ls_warn("%s", text);
+    for (int i = 0; i < l->count; i++)
+        if (l->observers[i].warning) l->observers[i].warning(l->observers[i].context, text);
+}
+
+// Rank 0: what the writer has done since it was last asked.
+static ls_status tell_written(ls_trainer *t, const listeners *l) {
+    ls_train_checkpoint event;
+    if (!t->keeping.files || !ls_checkpoints_written(t->keeping.files, &event)) return LS_SUCCESS;
+    if (ls_failed(event.status)) {
+        char text[LS_STATUS_TEXT_BYTES];
+        snprintf(text, sizeof text,
+            "the checkpoint of update %" PRId64 " could not be written (older ones are untouched): %.3500s",
+            event.update, event.status.text);
+        warn(l, text);
+        return event.status;
+    }
+    for (int i = 0; i < l->count; i++)
+        if (l->observers[i].checkpoint) l->observers[i].checkpoint(l->observers[i].context, &event);
+    return LS_SUCCESS;
+}
+
+// Where to take the snapshot to; NULL on other ranks, and where the last one is not written yet: training waits a
+// moment for that, but not twice for the same one.
+static ls_snapshot *room(ls_trainer *t, const listeners *l, int must) {
+    ls_trainer_keeping *k = &t->keeping;
+    if (!k->files) return NULL;
+    ls_checkpoints_wait(k->files, must ? INFINITY : k->busy_told ? 0 : PATIENCE_SECONDS);
+    ls_status told = tell_written(t, l);
+    (void)told; // a new attempt comes
+    ls_snapshot *snapshot = ls_checkpoints_begin(k->files);
+    if (!snapshot && !k->busy_told) {
+        char text[256];
+        snprintf(text, sizeof text,
+            "the last checkpoint is still being written: that of update %" PRId64
+            " is left out (a slow disk? checkpoint.every_updates and every_minutes say how often)",
+            t->done.updates);
+        warn(l, text);
+    }
+    k->busy_told = !snapshot;
+    return snapshot;
+}
+
+static ls_status save(ls_trainer *t, const listeners *l, int must) {
+    ls_trainer_keeping *k = &t->keeping;
+    ls_snapshot *snapshot = room(t, l, must);
+    double start = ls_clock_seconds();
+    LS_TRY(ls_trainer_snapshot(t, snapshot));
+    k->last_save_s = ls_clock_seconds();
+    k->saved = t->done.updates;
+    if (snapshot) ls_checkpoints_write(k->files, k->last_save_s - start);
+    return LS_SUCCESS;
+}
+
+// The checkpoint is written, or it is said why not; all ranks say the same.
+static ls_status stop(ls_trainer *t, const listeners *l) {
+    char reason[96], path[LS_TEXT_BYTES] = "";
+    ls_status status = LS_SUCCESS;
+    if (t->keeping.files) {
+        ls_comm_phase(t->comm, "writing a checkpoint", t->done.updates);
+        ls_checkpoints_wait(t->keeping.files, INFINITY);
+        status = tell_written(t, l);
+        ls_keep_first(
+            &status, ls_checkpoints_path(ls_checkpoints_folder(t->keeping.files), t->done.updates, path, sizeof path));
+    }
+    LS_TRY(ls_comm_agree(t->comm, status, NULL));
+    LS_TRY(ls_comm_broadcast(t->comm, path, sizeof path, 0));
+    return ls_fail(LS_STOPPED,
+        "stopped by %s after update %" PRId64 " of %" PRId64
+        ": %s holds all of it; the same command with --resume goes on",
+        describe_reason(t, reason, sizeof reason), t->done.updates, t->facts.updates_planned, path);
+}
+
+ls_status ls_trainer_keep(ls_trainer *t, const ls_train_observer *observers, int observer_count) {
+    ls_trainer_keeping *k = &t->keeping;
+    const listeners l = { observers, observer_count };
+    if (!k->on) return LS_SUCCESS;
+    ls_status told = tell_written(t, &l);
+    (void)told; // training goes on
+    int met = t->done.updates == k->meet_at, last = t->done.updates == t->facts.updates_planned;
+    int stops = met && k->reason && !last;
+    if (is_due(t) || stops) LS_TRY(save(t, &l, stops || last));
+    if (met) k->meet_at = INT64_MAX;
+    return stops ? stop(t, &l) : LS_SUCCESS;
+}
+
+void ls_trainer_keep_end(ls_trainer *t, const ls_train_observer *observers, int observer_count) {
+    const listeners l = { observers, observer_count };
+    if (!t->keeping.files) return;
+    ls_checkpoints_wait(t->keeping.files, INFINITY);
+    ls_status told = tell_written(t, &l);
+    (void)told; // the run's weights are written elsewhere, too
+}
+
+ls_status ls_trainer_save_into(ls_trainer *t, const char *folder) {
+    ls_trainer_keeping *k = &t->keeping;
+    ls_status status = LS_SUCCESS;
+    if (t->facts.comm->rank == 0) status = ls_checkpoints_open(folder, t, &k->files);
+    LS_TRY(ls_comm_agree(t->comm, status, NULL));
+    k->on = 1;
+    k->meet_at = INT64_MAX;
+    k->ask_at = k->last_ask = k->saved = t->done.updates;
+    k->last_save_s = k->last_ask_s = ls_clock_seconds();
+    return LS_SUCCESS;
+}
+
+// --- resuming
+// -----------------------------------------------------------------------------------------------------------
+
+static void tell_damaged(void *context, ls_status why) {
+    (void)context;
+    ls_warn("%s: this checkpoint is left alone, and an older one looked for", why.text);
+}
+
+// Rank 0.
+static ls_status find(ls_trainer *t, const char *folder, ls_snapshot *snapshot, int32_t *found) {
+    ls_checkpoint *checkpoint;
+    char changed[LS_STATUS_TEXT_BYTES / 2];
+    LS_TRY(ls_checkpoints_newest(folder, tell_damaged, NULL, &checkpoint));
+    if (!checkpoint) return LS_SUCCESS;
+    ls_status status = ls_checkpoint_suits(checkpoint, &t->facts, changed, sizeof changed);
+    if (!ls_failed(status)) status = ls_checkpoint_take(checkpoint, snapshot);
+    if (!ls_failed(status) && changed[0])
+        ls_warn("%s: goes on with other options than before: %s", checkpoint->path, changed);
+    *found = !ls_failed(status);
+    ls_checkpoint_free(checkpoint);
+    return status;
+}
+
+ls_status ls_trainer_resume(ls_trainer *t, const char *folder, int *resumed) {
+    int32_t found = 0;
+    ls_snapshot *snapshot = NULL;
+    ls_status status = ls_snapshot_new_for(t, &snapshot);
+    if (!ls_failed(status) && t->facts.comm->rank == 0) status = find(t, folder, snapshot, &found);
+    status = ls_comm_agree(t->comm, status, NULL);
+    if (!ls_failed(status)) status = ls_comm_broadcast(t->comm, &found, sizeof found, 0);
+    if (!ls_failed(status) && found) status = ls_trainer_restore(t, snapshot);
+    if (!ls_failed(status) && found) t->facts.resumed_at = t->done.updates;
+    ls_snapshot_free(snapshot);
+    *resumed = found;
+    return status;
+}

@@ -1,0 +1,28 @@
+// manifest.h - the text of a checkpoint's manifest: made, read, compared. Private to checkpoint.c, which describes it.
+#ifndef LS_TRAIN_MANIFEST_H
+#define LS_TRAIN_MANIFEST_H
+
+#include "base/json.h"
+#include "train/safetensors.h"
+#include "train/snapshot.h"
+
+typedef struct { // a file of tensors [first, end) of the snapshot
+    const char *name;
+    int first, end;
+    ls_safetensors_digest digest;
+} ls_manifest_file;
+
+// *text: to be freed by the caller. path: for messages.
+LS_CHECKED ls_status ls_manifest_text(const ls_snapshot *snapshot, const ls_train_facts *facts,
+    const ls_manifest_file *files, int count, const char *path, char **text);
+// Refuses what is not whole, by its hash, and what another version wrote.
+LS_CHECKED ls_status ls_manifest_parse(const char *path, const char *text, size_t bytes, cJSON **manifest);
+LS_CHECKED ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train_counters *counters);
+// Is this the file of that name that the manifest was written for? Names the tensor that differs.
+LS_CHECKED ls_status ls_manifest_verify(
+    const cJSON *manifest, const char *path, const char *name, const ls_safetensors *file);
+// As ls_checkpoint_suits.
+LS_CHECKED ls_status ls_manifest_suits(
+    const char *path, const cJSON *manifest, const ls_train_facts *facts, char *changed, size_t bytes);
+
+#endif

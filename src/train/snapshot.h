@@ -1,0 +1,62 @@
+// snapshot.h - all that decides how a run goes on, in host memory: tensors in canonical layout and counters.
+//
+// It depends neither on the device and its layouts nor on the number of ranks, so a run goes on from it anywhere. What
+// is no part of it is a pure function of the configuration and of the counters: the order of samples, augmentation,
+// dropout, the learning rate.
+#ifndef LS_TRAIN_SNAPSHOT_H
+#define LS_TRAIN_SNAPSHOT_H
+
+#include "model/graph.h"
+#include "train/trainer.h"
+
+enum { LS_SNAPSHOT_NAME_BYTES = 160 };
+
+typedef struct {
+    char name[LS_SNAPSHOT_NAME_BYTES]; // "conv1.weight"; of the optimizer's memory "conv1.weight.momentum"
+    int param;                         // of the graph
+    int state;                         // 0: the parameter or statistic itself; 1, 2: the optimizer's memory of it
+    int rank;
+    int64_t dim[4];
+    int64_t elements;
+    float *values; // canonical
+} ls_snapshot_tensor;
+
+typedef struct { // sums over all ranks' samples
+    double loss_sum;
+    int64_t correct, count;
+} ls_train_sums;
+
+typedef struct {
+    int64_t epoch, window, update, samples; // done; the next update is window `window` of epoch `epoch`
+    int64_t applied, skipped;               // updates
+    int32_t finite_in_row, skipped_in_row;
+    double loss_scale;
+    ls_train_sums since_report, of_epoch; // of what is not reported yet
+    double last_epoch_loss;               // mean over the last whole epoch
+    ls_train_evaluation evaluation;       // the last one; test_samples 0: none yet
+    double seconds;                       // of training, over all its parts
+} ls_train_counters;
+
+typedef struct {
+    ls_snapshot_tensor *tensors;
+    int count, params; // the first `params` are parameters and statistics, in the network's order
+    size_t bytes;      // of all values
+    float *values;
+    ls_train_counters counters;
+} ls_snapshot;
+
+// Room for the state of this network, all zero. state_arenas: what the optimizer keeps, as of arenas.h.
+LS_CHECKED ls_status ls_snapshot_new(const ls_graph *graph, int state_arenas, ls_snapshot **out);
+void ls_snapshot_free(ls_snapshot *snapshot); // NULL is allowed
+LS_CHECKED ls_status ls_snapshot_new_for(const ls_trainer *trainer, ls_snapshot **out);
+// The hash of one tensor's values.
+uint64_t ls_snapshot_hash(const ls_snapshot_tensor *tensor);
+
+// Nothing is under way: every update that was given is retired. All ranks call it; the tensors are this rank's own,
+// which are those of all ranks; snapshot may be NULL on ranks that do not want it.
+LS_CHECKED ls_status ls_trainer_snapshot(ls_trainer *trainer, ls_snapshot *snapshot);
+// The trainer goes on as the one that the snapshot was taken of. All ranks call it before their first update or where
+// nothing is under way; rank 0's contents count, on the others snapshot is overwritten with them.
+LS_CHECKED ls_status ls_trainer_restore(ls_trainer *trainer, ls_snapshot *snapshot);
+
+#endif
