@@ -49,23 +49,25 @@ static ls_status write_tensors(
     ls_safetensors_tensor *tensors = calloc((size_t)count + 1, sizeof *tensors);
     if (!tensors) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
     for (int i = 0; i < count; i++) {
-        const ls_snapshot_tensor *from = &s->tensors[first + i];
+        const ls_snapshot_tensor *from = &s->tensors[file->first + i];
         tensors[i] = (ls_safetensors_tensor){ .name = from->name, .rank = from->rank, .data = from->values };
         memcpy(tensors[i].dim, from->dim, sizeof from->dim);
     }
-    ls_safetensors_note note = { "format", "pt" };
-    ls_status status = ls_safetensors_write(path, tensors, count, &note, 1, digest);
+    const ls_safetensors_note format = { "format", "pt" };
+    ls_status status = ls_safetensors_write(
+        path, tensors, count, notes ? notes->list : &format, notes ? notes->count : 1, &file->digest);
     free(tensors);
     return status;
 }
 
-static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_train_facts *facts, int64_t *bytes) {
+static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_train_facts *facts,
+    const ls_weight_notes *notes, int64_t *bytes) {
     char path[PATH_BYTES], *text = NULL;
     ls_manifest_file files[] = { { weights_name, 0, s->params, { 0, 0 } },
         { state_name, s->params, s->count, { 0, 0 } } };
     *bytes = 0;
     for (int f = 0; f < 2; f++) {
-        LS_TRY(write_tensors(folder, files[f].name, s, files[f].first, files[f].end, &files[f].digest));
+        LS_TRY(write_tensors(folder, s, f == 0 ? notes : NULL, &files[f]));
         *bytes += (int64_t)files[f].digest.bytes;
     }
     LS_TRY(join(path, folder, manifest_name));
@@ -105,8 +107,8 @@ static int is_good(const char *path) {
     return good;
 }
 
-ls_status ls_checkpoint_write(
-    const char *path, const ls_snapshot *snapshot, const ls_train_facts *facts, int64_t *bytes) {
+ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, const ls_train_facts *facts,
+    const ls_weight_notes *notes, int64_t *bytes) {
     char folder[PATH_BYTES], temporary[PATH_BYTES], old[PATH_BYTES];
     int64_t written = 0;
     if (bytes) *bytes = 0;
@@ -120,7 +122,7 @@ ls_status ls_checkpoint_write(
     LS_TRY(check_space(folder, path, snapshot->bytes));
     LS_TRY(ls_checkpoint_remove(temporary)); // of a process that was killed
     LS_TRY(ls_make_folders(temporary));
-    ls_status status = write_files(temporary, snapshot, facts, &written);
+    ls_status status = write_files(temporary, snapshot, facts, notes, &written);
     if (!ls_failed(status)) status = put_in_place(temporary, old, path);
     if (!ls_failed(status)) status = ls_sync_folder(folder);
     if (ls_failed(status)) {

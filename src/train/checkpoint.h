@@ -1,7 +1,8 @@
 // checkpoint.h - a snapshot in files: one folder, whole or not there.
 //
 //   update-000000000481/
-//     weights.safetensors   parameters and statistics under their names in PyTorch's layout (a state_dict)
+//     weights.safetensors   parameters and statistics under their names in PyTorch's layout (a state_dict), with what
+//                           weight_notes.h says
 //     state.safetensors     the optimizer's memory: "<parameter>.momentum", or ".exp_avg" and ".exp_avg_sq"
 //     manifest.json         written last: what follows here, and the hash of every tensor and file
 //
@@ -27,6 +28,7 @@
 #include "base/json.h"
 #include "train/safetensors.h"
 #include "train/snapshot.h"
+#include "train/weight_notes.h"
 
 enum { LS_CHECKPOINT_VERSION = 1 };
 
@@ -37,9 +39,10 @@ typedef struct {
     ls_safetensors *weights, *state;
 } ls_checkpoint;
 
-// A folder that is there already and good stays as it is; a damaged one gives way. bytes (may be NULL): of all files.
-LS_CHECKED ls_status ls_checkpoint_write(
-    const char *path, const ls_snapshot *snapshot, const ls_train_facts *facts, int64_t *bytes);
+// A folder that is there already and good stays as it is; a damaged one gives way. notes: of weights.safetensors, which
+// is then enough to predict and to export; NULL: none. bytes (may be NULL): of all files.
+LS_CHECKED ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, const ls_train_facts *facts,
+    const ls_weight_notes *notes, int64_t *bytes);
 // Reads all of it and verifies every byte against the manifest.
 LS_CHECKED ls_status ls_checkpoint_read(const char *path, ls_checkpoint **out);
 void ls_checkpoint_free(ls_checkpoint *checkpoint); // NULL is allowed

@@ -11,6 +11,7 @@
 #include <time.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"
+#include "train/trainer_internal.h"
 
 enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
 
@@ -24,6 +25,7 @@ struct ls_checkpoints {
     const ls_train_facts *facts;
     int64_t keep_last, keep_best;
     ls_snapshot *snapshot;
+    ls_weight_notes *notes;
     kept *kept; // oldest first
     int kept_count;
     pthread_t thread;
@@ -195,7 +197,7 @@ static void prune(ls_checkpoints *c) {
 // ---------------------------------------------------------------------------------------------------------
 
 static ls_status write_snapshot(ls_checkpoints *c) {
-    LS_TRY(ls_checkpoint_write(c->path, c->snapshot, c->facts, &c->event.bytes));
+    LS_TRY(ls_checkpoint_write(c->path, c->snapshot, c->facts, c->notes, &c->event.bytes));
     LS_TRY(add_kept(c, c->snapshot->counters.update, accuracy_of(&c->snapshot->counters)));
     prune(c);
     return LS_SUCCESS;
@@ -235,6 +237,7 @@ static ls_status open_folder(const char *folder, const ls_trainer *trainer, ls_c
     c->keep_last = cfg->checkpoint_keep_last;
     c->keep_best = cfg->checkpoint_keep_best;
     LS_TRY(ls_snapshot_new_for(trainer, &c->snapshot));
+    LS_TRY(ls_weight_notes_new(trainer->graph, trainer->train_data, &c->notes));
     LS_TRY(find_kept(c));
     int rc = start_thread(c);
     return rc ? ls_fail(LS_DEVICE, "the thread that writes checkpoints: pthread_create: %s", strerror(rc)) : LS_SUCCESS;
@@ -278,6 +281,7 @@ void ls_checkpoints_close(ls_checkpoints *c) {
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     ls_snapshot_free(c->snapshot);
+    ls_weight_notes_free(c->notes);
     free(c->kept);
     free(c);
 }

@@ -24,7 +24,7 @@ static void describe(ls_snapshot_tensor *tensor, const ls_graph *graph, int p, i
         .param = p, .state = state, .rank = param->rank, .elements = ls_param_count(&param->shape)
     };
     snprintf(tensor->name, sizeof tensor->name, "%s%s%s", param->name, state ? "." : "", state_name);
-    for (int d = 0; d < param->rank; d++) tensor->dim[d] = param->file_dim[d];
+    for (int d = 0; d < param->rank; d++) tensor->dim[d] = param->file_dim[d]; // as weights.h describes it
 }
 
 static void describe_all(ls_snapshot *s, const ls_graph *graph, int state_arenas) {
