@@ -42,10 +42,10 @@ ls_status ls_checkpoint_remove(const char *path) {
 
 // The state lies behind the parameters in a snapshot.
 static ls_status write_tensors(
-    const char *folder, const char *name, const ls_snapshot *s, int first, int end, ls_safetensors_digest *digest) {
+    const char *folder, const ls_snapshot *s, const ls_weight_notes *notes, ls_manifest_file *file) {
     char path[PATH_BYTES];
-    LS_TRY(join(path, folder, name));
-    int count = end - first;
+    LS_TRY(join(path, folder, file->name));
+    int count = file->end - file->first;
     ls_safetensors_tensor *tensors = calloc((size_t)count + 1, sizeof *tensors);
     if (!tensors) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
     for (int i = 0; i < count; i++) {
