@@ -1,0 +1,49 @@
+# `train export`: from a weights file alone to an ONNX file, and what is refused. What is in the file: tests/train/test_onnx.c; what
+# other programs compute with it: tests/real_readers.
+. "$(dirname "$0")/common.sh" "$1"
+
+"$train" tiny.ini --quiet --set train.max_updates=1 --run-dir run
+check "training: exit" $? 0
+mkdir away
+mv run/weights.safetensors away/w.safetensors
+cd away || exit 1
+text=$("$train" export w.safetensors w.onnx 2>&1)
+rc=$?
+case $text in
+*"built without protobuf-c"*)
+    check "without protobuf-c: exit" $rc 2
+    case $text in
+    *libprotobuf-c-dev*protobuf-c-compiler*) ;;
+    *) check "without protobuf-c: what to install" "$text" "...libprotobuf-c-dev and protobuf-c-compiler..." ;;
+    esac
+    check "without protobuf-c: files" "$(ls)" w.safetensors
+    [ $failures = 0 ] || finish
+    echo "skipped: this build has no protobuf-c, and says so"
+    exit 77
+    ;;
+esac
+check "export: exit" $rc 0
+check "export: says" "$text" \
+    "w.onnx: ONNX, operator set 26; input 'input': pixels from 0 to 255, (batch, 1, 12, 12); output: 4 logits"
+for name in conv1.weight conv1.bias fc.weight fc.bias input/mean Conv Relu MaxPool Flatten Gemm '["0","1","2","3"]'; do
+    check "export: holds $name" "$(grep -qaF "$name" w.onnx && echo yes)" yes
+done
+check "export: as large as its weights" "$(($(wc -c <w.onnx) > 4 * (8 * 9 + 8 + 288 * 4 + 4)))" 1
+"$train" export --quiet w.safetensors again.onnx
+check "the same file twice" "$(cmp w.onnx again.onnx && echo same)" same
+rm again.onnx
+check "2 ranks: exit" "$(ranks 2 60 "$train" export --quiet w.safetensors again.onnx >/dev/null 2>&1; echo $?)" 0
+check "2 ranks: the same file" "$(cmp w.onnx again.onnx && echo same)" same
+"$train" export --quiet w.safetensors given.onnx --config ../tiny.ini
+check "with --config: the same file" "$(cmp w.onnx given.onnx && echo same)" same
+
+refused "no folder" 7 "none/w.onnx" "$train" export --quiet w.safetensors none/w.onnx
+refused "no weights" 7 "none.safetensors" "$train" export --quiet none.safetensors x.onnx
+head -c 1000 w.safetensors >cut.safetensors
+refused "cut weights" 7 "cut.safetensors" "$train" export --quiet cut.safetensors x.onnx
+check "refused: no files" "$(ls)" "again.onnx
+cut.safetensors
+given.onnx
+w.onnx
+w.safetensors"
+finish

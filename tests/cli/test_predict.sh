@@ -1,0 +1,157 @@
+# `train predict`: from a weights file alone, a line a picture, the same as `train eval` says of the same pictures; and what is
+# refused. Pictures are made here, without any other program than gzip.
+. "$(dirname "$0")/common.sh" "$1"
+
+# put_png FILE WIDTH HEIGHT BYTE...: a gray picture, its rows from the top.
+put_png() {
+    local file=$1 width=$2 height=$3 y x hex='' a=1 b=0 byte
+    shift 3
+    for ((y = 0; y < height; y++)); do
+        hex+='\x00' b=$(((b + a) % 65521)) # the row's filter; a and b: Adler-32
+        for ((x = 0; x < width; x++)); do
+            byte=$1
+            shift
+            hex+=$(printf '\\x%02x' "$byte") a=$(((a + byte) % 65521))
+            b=$(((b + a) % 65521))
+        done
+    done
+    {
+        printf '\x89PNG\r\n\x1a\n'
+        chunk IHDR "$(number "$width")$(number "$height")\\x08\\x00\\x00\\x00\\x00"
+        printf %b "$hex" | gzip -9nc >packed
+        chunk IDAT "\\x78\\x01$(tail -c +11 packed | head -c -8 | hex_of)$(number $((b * 65536 + a)))"
+        chunk IEND ''
+    } >"$file"
+}
+hex_of() { od -An -v -tx1 | tr -d '\n' | sed 's/ /\\x/g'; }
+number() { printf '\\x%02x\\x%02x\\x%02x\\x%02x' $(($1 >> 24 & 255)) $(($1 >> 16 & 255)) $(($1 >> 8 & 255)) $(($1 & 255)); }
+chunk() { # TYPE CONTENT, in printf's escapes; the CRC is that of gzip's trailer, the other way round
+    local crc
+    printf %b "$(number $(($(printf %b "$2" | wc -c))))"
+    printf '%s' "$1"
+    printf %b "$2"
+    crc=$({ printf '%s' "$1" && printf %b "$2"; } | gzip -nc | tail -c 8 | head -c 4 | od -An -tx1)
+    # shellcheck disable=SC2086 # four words
+    set -- $crc
+    printf "\\x$4\\x$3\\x$2\\x$1"
+}
+
+# picture FILE KIND SEED: of 9 x 7, dark above and bright below, or the other way round, with some noise.
+picture() {
+    local bytes=() y x bright
+    for ((y = 0; y < 7; y++)); do
+        for ((x = 0; x < 9; x++)); do
+            bright=$(($2 == 0 ? y : 6 - y))
+            bytes+=($((bright * 30 + (x * 7 + y * 13 + $3 * 31) % 61)))
+        done
+    done
+    put_png "$1" 9 7 "${bytes[@]}"
+}
+
+cat >net3.ini <<'END'
+[network]
+input = 3x12x12
+[conv1]
+layer = conv2d
+out_channels = 8
+kernel = 3
+padding = 1
+[norm1]
+layer = batchnorm2d
+[relu1]
+layer = relu
+[pool1]
+layer = maxpool2d
+kernel = 2
+[flat]
+layer = flatten
+[fc]
+layer = linear
+out_features = 2
+END
+cat >folder.ini <<'END'
+[data]
+dataset = folder
+path = pictures
+image_size = 12x12
+mean = 0.4, 0.5, 0.6
+[model]
+file = net3.ini
+[train]
+epochs = 2
+global_batch = 8
+[device]
+threads = 1
+END
+mkdir -p 'pictures/train/dark above' pictures/train/dark_below 'pictures/test/dark above' pictures/test/dark_below
+for i in 0 1 2 3; do
+    picture "pictures/train/dark above/$i.png" 0 "$i"
+    picture "pictures/train/dark_below/$i.png" 1 "$i"
+done
+for i in 4 5 6; do
+    picture "pictures/test/dark above/$i.png" 0 "$i"
+    picture "pictures/test/dark_below/$i.png" 1 "$i"
+done
+"$train" folder.ini --quiet --run-dir run
+check "training: exit" $? 0
+result=$("$train" eval folder.ini run/weights.safetensors --quiet)
+
+# The weights alone, elsewhere: no configuration, no network, no training pictures.
+mkdir away
+mv run/weights.safetensors away/w.safetensors
+mv pictures/test away/test
+cd away || exit 1
+above=(test/dark\ above/*.png)
+below=(test/dark_below/*.png)
+"$train" predict --quiet w.safetensors "${above[@]}" "${below[@]}" >classes.txt
+check "predict: exit" $? 0
+"$train" predict --quiet --logits w.safetensors "${above[@]}" "${below[@]}" >logits.txt
+check "predict --logits: exit" $? 0
+check "predict: pictures in order" "$(cut -f 1 classes.txt)" "$(printf '%s\n' "${above[@]}" "${below[@]}")"
+check "predict --logits: pictures in order" "$(cut -f 1 logits.txt)" "$(printf '%s\n' "${above[@]}" "${below[@]}")"
+check "predict: fields" "$(awk -F '\t' '{ print NF }' classes.txt | sort -u)" 5
+check "predict --logits: fields" "$(awk -F '\t' '{ print NF }' logits.txt | sort -u)" 3
+check "predict: names and order" "$(awk -F '\t' '$3 < $5 || ($2 != "dark above" && $2 != "dark_below") || $2 == $4' classes.txt)" ""
+# Accuracy, and the mean loss from the logits, are those of eval.
+check "predict: as eval" "$(awk -F '\t' '
+    { label = $1 ~ /dark above/ ? 2 : 3; other = 5 - label; top = $2 > $3 ? $2 : $3; split($1, part, "/")
+      loss += log(exp($2 - top) + exp($3 - top)) - ($label - top)
+      getline shown < "classes.txt"; split(shown, field, "\t"); right += field[2] == part[2]
+      p = 1 / (1 + exp(-($2 > $3 ? $2 - $3 : $3 - $2)))
+      if (p - field[3] > 1e-6 || field[3] - p > 1e-6) print "probability", field[3], "instead of", p }
+    END { printf "test_accuracy %.6f\ntest_loss %.5f\n", right / NR, loss / NR }' logits.txt)" \
+    "$(awk '/accuracy/ { print } /loss/ { printf "test_loss %.5f\n", $2 }' <<<"$result")"
+
+# One that cannot be read: a message, the others' lines, and exit code 3.
+head -c 50 "${above[0]}" >cut.png
+refused "cut off" 3 "cut.png: broken PNG: the file is cut off" "$train" predict --quiet w.safetensors "${below[0]}" cut.png
+refused "missing" 3 "missing.png: cannot open: No such file" "$train" predict --quiet w.safetensors missing.png
+"$train" predict --quiet w.safetensors "${above[0]}" cut.png "${below[0]}" missing.png "${below[2]}" >some.txt 2>errors.txt
+check "two bad ones: exit" $? 3
+check "two bad ones: the others" "$(cat some.txt)" "$(grep -F -e "${above[0]}" -e "${below[0]}" -e "${below[2]}" classes.txt)"
+check "two bad ones: messages" "$(grep -c 'error: ' errors.txt)" 2
+
+# Several ranks: rank 0 alone.
+check "2 ranks" "$(ranks 2 60 "$train" predict --quiet w.safetensors "${above[@]}" "${below[@]}" 2>&1)" "$(cat classes.txt)"
+refused "2 ranks, missing" 3 "missing.png: cannot open" ranks 2 60 "$train" predict --quiet w.safetensors missing.png
+
+# Weights that do not say what they are for, as PyTorch saves them: --config says it.
+LC_ALL=C sed 's/"lockstep\.\(network\|mean\|std\|classes\)"/"foreign1.\1"/g' w.safetensors >foreign.safetensors
+refused "foreign weights" 7 "name a configuration that does, by --config CONFIG.ini" "$train" predict --quiet foreign.safetensors "${above[0]}"
+refused "foreign weights, export" 7 "foreign.safetensors: does not say what network" "$train" export --quiet foreign.safetensors x.onnx
+mv test ../pictures/test
+ln -s ../pictures/test test
+check "foreign weights with --config" \
+    "$("$train" predict --quiet foreign.safetensors --config ../folder.ini "${above[@]}" "${below[@]}")" "$(cat classes.txt)"
+sed 's/\[fc\]/[fc9]/' ../net3.ini >../net9.ini
+refused "another network" 7 "foreign.safetensors: has no tensor 'fc9.weight'; the nearest is 'fc.weight'" \
+    "$train" predict --quiet foreign.safetensors --config ../folder.ini --set model.file=net9.ini "${above[0]}"
+refused "another data set" 2 "the network takes pictures of 3x12x12 and tells 2 classes, but data.dataset = synthetic has" \
+    "$train" predict --quiet foreign.safetensors --config ../folder.ini --set data.dataset=synthetic "${above[0]}"
+refused "no weights" 7 "none.safetensors: cannot read" "$train" predict --quiet none.safetensors "${above[0]}"
+refused "no safetensors file" 7 "no safetensors file" "$train" predict --quiet "${above[0]}" "${above[0]}"
+refused "a device that is not there" 2 "device.type" "$train" predict --quiet w.safetensors "${above[0]}" --set device.type=gpu
+if [ -w /dev/full ]; then
+    refused "full disk" 7 "standard output: cannot be written" sh -c "'$train' predict --quiet w.safetensors '${above[0]}' >/dev/full"
+fi
+finish
