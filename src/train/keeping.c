@@ -200,12 +200,16 @@ ls_status ls_trainer_keep(ls_trainer *t, const ls_train_observer *observers, int
     return stops ? stop(t, &l) : LS_SUCCESS;
 }
 
-void ls_trainer_keep_end(ls_trainer *t, const ls_train_observer *observers, int observer_count) {
+ls_status ls_trainer_keep_end(ls_trainer *t, const ls_train_observer *observers, int observer_count) {
     const listeners l = { observers, observer_count };
-    if (!t->keeping.files) return;
-    ls_checkpoints_wait(t->keeping.files, INFINITY);
-    ls_status told = tell_written(t, &l);
-    (void)told; // the run's weights are written elsewhere, too
+    if (!t->keeping.on) return LS_SUCCESS;
+    if (t->keeping.files) {
+        ls_comm_phase(t->comm, "writing a checkpoint", t->done.updates);
+        ls_checkpoints_wait(t->keeping.files, INFINITY);
+        ls_status told = tell_written(t, &l);
+        (void)told; // the run's weights are written elsewhere, too
+    }
+    return ls_comm_barrier_napping(t->comm);
 }
 
 ls_status ls_trainer_save_into(ls_trainer *t, const char *folder) {

@@ -320,7 +320,7 @@ ls_status ls_trainer_run(
     t->run_started = now;
     LS_TRY(ls_gpu_records_start(t->comm, &t->facts.device_facts, &run.gpus));
     ls_status status = run_updates(t, &run);
-    ls_trainer_keep_end(t, observers, observer_count);
+    if (!ls_failed(status)) status = ls_trainer_keep_end(t, observers, observer_count);
     if (!ls_failed(status)) status = summarise(t, &run, summary);
     ls_gpu_records_free(run.gpus);
     return status;

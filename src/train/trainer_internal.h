@@ -90,8 +90,8 @@ int64_t ls_trainer_keep_stop(const ls_trainer *t);
 // Everything is retired up to `done`: saves if that is due, then LS_STOPPED on all ranks if that was agreed. `tell` is
 // called on rank 0 for what was written.
 LS_CHECKED ls_status ls_trainer_keep(ls_trainer *t, const ls_train_observer *observers, int observer_count);
-// The run is over: waits for what is being written.
-void ls_trainer_keep_end(ls_trainer *t, const ls_train_observer *observers, int observer_count);
+// The last update is done: waits for what is being written. All ranks.
+LS_CHECKED ls_status ls_trainer_keep_end(ls_trainer *t, const ls_train_observer *observers, int observer_count);
 
 // Update tracing.next comes next and nothing is under way: the trace begins or ends. All ranks.
 LS_CHECKED ls_status ls_trainer_turn_trace(ls_trainer *t);
