@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # install-packages.sh - the system packages that Lockstep needs, by apt on Debian and Ubuntu.
 #
-#   scripts/install-packages.sh [GROUP]...      groups: run (default), test, data, cluster
+#   scripts/install-packages.sh [GROUP]...      groups: run (default), test, data, cluster, fuzz
 #
 # Installs only what is missing; needs root or sudo for that alone. This is the one list of packages in the repository.
 set -euo pipefail
@@ -16,6 +16,7 @@ run=(
 test=(python3-venv g++ libcmocka-dev python3 clang-format shellcheck cppcheck iproute2) # iproute2: hosts as network namespaces
 data=(dataset-fashion-mnist)
 cluster=(slurmctld slurmd slurm-client munge) # SLURM, for its test; they are started as services where there is systemd
+fuzz=(clang libclang-rt-14-dev) # libFuzzer
 
 [ $# -gt 0 ] || set -- run
 packages=()
@@ -25,8 +26,9 @@ for group in "$@"; do
   test) packages+=("${test[@]}") ;;
   data) packages+=("${data[@]}") ;;
   cluster) packages+=("${cluster[@]}") ;;
+  fuzz) packages+=("${fuzz[@]}") ;;
   *)
-    echo "install-packages.sh: unknown group '$group'; groups are run, test, data and cluster" >&2
+    echo "install-packages.sh: unknown group '$group'; groups are run, test, data, cluster and fuzz" >&2
     exit 2
     ;;
   esac

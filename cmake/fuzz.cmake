@@ -1,0 +1,28 @@
+# lockstep_fuzz(FOLDER)
+#   Every fuzz_NAME.c of FOLDER is a fuzz target (see its target.h). Test "fuzz.NAME" is the target with a main that runs the inputs
+#   in FOLDER/corpus/NAME; it fails where there are none. With LOCKSTEP_FUZZ (clang; scripts/fuzz.sh) the target is linked with
+#   libFuzzer instead, as program fuzz_NAME, and all of Lockstep tells it which branches were taken.
+option(LOCKSTEP_FUZZ "build the fuzz targets with clang's libFuzzer" OFF)
+if(LOCKSTEP_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+function(lockstep_fuzz folder)
+  add_library(lockstep_fuzz_target STATIC "${folder}/target.c")
+  target_include_directories(lockstep_fuzz_target PUBLIC "${CMAKE_SOURCE_DIR}/tests")
+  target_link_libraries(lockstep_fuzz_target PUBLIC lockstep_cli ZLIB::ZLIB)
+  file(GLOB sources CONFIGURE_DEPENDS "${folder}/fuzz_*.c")
+  foreach(source ${sources})
+    get_filename_component(target "${source}" NAME_WE)
+    string(REPLACE "fuzz_" "" name "${target}")
+    add_executable(${target} "${source}")
+    target_link_libraries(${target} PRIVATE lockstep_fuzz_target)
+    if(LOCKSTEP_FUZZ)
+      target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+    else()
+      target_sources(${target} PRIVATE "${folder}/replay.c")
+      add_test(NAME fuzz.${name} COMMAND ${target} "${folder}/corpus/${name}")
+      set_tests_properties(fuzz.${name} PROPERTIES TIMEOUT 120)
+    endif()
+  endforeach()
+endfunction()

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# fuzz.sh - fuzzes what Lockstep reads: libFuzzer with the address and undefined-behaviour sanitizers, one target at a time.
+#
+#   scripts/fuzz.sh [TARGET]... [--minutes N]     default: all targets (tests/fuzz/fuzz_*.c), 10 minutes each
+#
+# Starts from tests/fuzz/corpus/TARGET and from what earlier runs found worth keeping (build/fuzz/corpus/TARGET). An input that crashes,
+# hangs, leaks or takes too much memory ends that target and stays as build/fuzz/findings/TARGET-*; the exit status is then 1. The last
+# lines, one a target, say executions, branches reached ("edges", of the whole program) and findings. docs/testing.md says more.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly folder=build/fuzz
+minutes=10 targets=()
+while [ $# -gt 0 ]; do
+  case $1 in
+  --minutes)
+    minutes=${2:?--minutes: expected a number}
+    shift 2
+    ;;
+  -*)
+    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+  *)
+    targets+=("$1")
+    shift
+    ;;
+  esac
+done
+if [ ${#targets[@]} = 0 ]; then
+  for source in tests/fuzz/fuzz_*.c; do
+    source=${source##*/fuzz_}
+    targets+=("${source%.c}")
+  done
+fi
+for target in "${targets[@]}"; do
+  [ -e "tests/fuzz/fuzz_$target.c" ] || {
+    echo "fuzz.sh: no target '$target': there is no tests/fuzz/fuzz_$target.c" >&2
+    exit 2
+  }
+done
+
+seconds=$(awk -v minutes="$minutes" 'BEGIN { printf "%d", minutes * 60 }')
+[ "$seconds" -gt 0 ] || {
+  echo "fuzz.sh: --minutes $minutes: expected a number above 0, as 0.5 or 10" >&2
+  exit 2
+}
+scripts/install-packages.sh run test fuzz
+# Debug keeps assertions; -O1 is what the sanitizers are fastest with. Warnings are gcc's matter.
+CC=clang cmake -S . -B $folder -G Ninja -Wno-dev -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g" -DCMAKE_C_FLAGS=-w \
+  -DLOCKSTEP_FUZZ=ON -DLOCKSTEP_SANITIZE=address,undefined -DLOCKSTEP_CUDA=off >$folder.log 2>&1 || {
+  cat $folder.log >&2
+  exit 1
+}
+nice -n 10 cmake --build $folder --target "${targets[@]/#/fuzz_}"
+
+mkdir -p $folder/findings
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export TMPDIR=$work UBSAN_OPTIONS=print_stacktrace=1
+
+# Inputs longer than this only cost time.
+longest() {
+  case $1 in
+  cifar) echo 32768 ;;
+  image) echo 8192 ;;
+  *) echo 4096 ;;
+  esac
+}
+
+summary=() found=0
+for target in "${targets[@]}"; do
+  mkdir -p "$folder/corpus/$target"
+  options=(-max_total_time=$seconds -max_len="$(longest "$target")" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1
+    -artifact_prefix="$folder/findings/$target-")
+  [ ! -e "tests/fuzz/$target.dict" ] || options+=(-dict="tests/fuzz/$target.dict")
+  echo "-- $target: $minutes minutes"
+  status=0
+  nice -n 10 "$folder/bin/fuzz_$target" "${options[@]}" "$folder/corpus/$target" "tests/fuzz/corpus/$target" >"$work/log" 2>&1 ||
+    status=$?
+  executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/log" | tail -n 1)
+  edges=$(grep -oE ' cov: [0-9]+' "$work/log" | tail -n 1 | grep -oE '[0-9]+' || true)
+  line=$(printf '%-12s %10s executions  %6s edges  %3s minutes' "$target" "${executions:-?}" "${edges:-?}" "$minutes")
+  if [ $status = 0 ]; then
+    summary+=("$line  no finding")
+  else
+    found=1
+    grep -vE '^#[0-9]+[[:space:]]+(NEW|REDUCE|pulse|INITED|RELOAD)' "$work/log" | head -n 60
+    input=$(grep -oE "$folder/findings/[^ ]+" "$work/log" | tail -n 1 || true)
+    summary+=("$line  FOUND ${input:-nothing kept}: $folder/bin/fuzz_$target ${input:-}")
+  fi
+done
+printf '%s\n' "${summary[@]}"
+exit $found

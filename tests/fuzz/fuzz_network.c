@@ -1,0 +1,62 @@
+// A network file: read, printed, its parameters placed, and compiled for training and for evaluation with a small and
+// the largest micro-batch, on the device that has all of the memory's arithmetic and does no work.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "device/device.h"
+#include "fuzz/target.h"
+#include "model/graph.h"
+#include "train/compile.h"
+
+static ls_device *null_device(void) {
+    static ls_device *device;
+    const char *why;
+    if (!device && ls_failed(ls_device_open("null", &(ls_device_options){ .threads = 1 }, &device, &why))) abort();
+    return device;
+}
+
+static void check_shapes(const ls_graph *graph) {
+    for (int i = 0; i < graph->layer_count; i++) {
+        const ls_chw out = graph->layers[i].out;
+        fuzz_expect(out.c > 0 && out.h > 0 && out.w > 0 && ls_chw_count(out) <= INT32_MAX, "layer %d: %d x %d x %d", i,
+            out.c, out.h, out.w);
+        for (int k = 0; k < graph->layers[i].input_count; k++)
+            fuzz_expect(graph->layers[i].inputs[k] < i, "layer %d reads layer %d", i, graph->layers[i].inputs[k]);
+    }
+    for (int i = 0; i < graph->param_count; i++)
+        fuzz_expect(ls_param_count(&graph->params[i].shape) > 0, "parameter %s", graph->params[i].name);
+}
+
+static void print(const ls_graph *graph) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    if (!memory) abort();
+    ls_graph_print(graph, memory);
+    if (fclose(memory) != 0) abort();
+    fuzz_expect(bytes > 0, "nothing printed");
+    free(text);
+}
+
+static void compile(const ls_graph *graph, int micro_batch, int training) {
+    ls_arenas *arenas;
+    const ls_arenas_options options = { .storage = training ? LS_F32 : LS_BF16, .state_arenas = 2, .ordered = training };
+    if (fuzz_refused(ls_arenas_new(null_device(), graph, &options, &arenas), LS_DEVICE, LS_USAGE)) return;
+    ls_program *program;
+    const ls_compile_options wanted = { .micro_batch = micro_batch, .training = training, .recompute = training };
+    if (!fuzz_refused(ls_compile(arenas, &wanted, &program), LS_DEVICE, LS_USAGE)) ls_program_free(program);
+    ls_arenas_free(arenas);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+    ls_graph *graph;
+    if (fuzz_refused(ls_graph_read(fuzz_file(0, data, bytes), &graph), LS_USAGE, LS_DEVICE)) return 0;
+    check_shapes(graph);
+    print(graph);
+    for (int training = 0; training < 2; training++) {
+        compile(graph, 3, training);
+        compile(graph, 65536, training);
+    }
+    ls_graph_free(graph);
+    return 0;
+}
