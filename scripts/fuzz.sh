@@ -55,7 +55,7 @@ CC=clang cmake -S . -B $folder -G Ninja -Wno-dev -DCMAKE_BUILD_TYPE=Debug -DCMAK
 nice -n 10 cmake --build $folder --target "${targets[@]/#/fuzz_}"
 
 mkdir -p $folder/findings
-work=$(mktemp -d)
+work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # in memory where possible: targets link files there
 trap 'rm -rf "$work"' EXIT
 export TMPDIR=$work UBSAN_OPTIONS=print_stacktrace=1
 
@@ -71,7 +71,7 @@ longest() {
 summary=() found=0
 for target in "${targets[@]}"; do
   mkdir -p "$folder/corpus/$target"
-  options=(-max_total_time=$seconds -max_len="$(longest "$target")" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1
+  options=(-max_total_time="$seconds" -max_len="$(longest "$target")" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1
     -artifact_prefix="$folder/findings/$target-")
   [ ! -e "tests/fuzz/$target.dict" ] || options+=(-dict="tests/fuzz/$target.dict")
   echo "-- $target: $minutes minutes"
@@ -79,14 +79,14 @@ for target in "${targets[@]}"; do
   nice -n 10 "$folder/bin/fuzz_$target" "${options[@]}" "$folder/corpus/$target" "tests/fuzz/corpus/$target" >"$work/log" 2>&1 ||
     status=$?
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/log" | tail -n 1)
-  edges=$(grep -oE ' cov: [0-9]+' "$work/log" | tail -n 1 | grep -oE '[0-9]+' || true)
+  edges=$(grep -aoE ' cov: [0-9]+' "$work/log" | tail -n 1 | grep -oE '[0-9]+' || true)
   line=$(printf '%-12s %10s executions  %6s edges  %3s minutes' "$target" "${executions:-?}" "${edges:-?}" "$minutes")
   if [ $status = 0 ]; then
     summary+=("$line  no finding")
   else
     found=1
-    grep -vE '^#[0-9]+[[:space:]]+(NEW|REDUCE|pulse|INITED|RELOAD)' "$work/log" | head -n 60
-    input=$(grep -oE "$folder/findings/[^ ]+" "$work/log" | tail -n 1 || true)
+    grep -avE '^#[0-9]+[[:space:]]+(NEW|REDUCE|pulse|INITED|RELOAD)' "$work/log" | head -n 60
+    input=$(grep -aoE "$folder/findings/[^ ]+" "$work/log" | tail -n 1 || true)
     summary+=("$line  FOUND ${input:-nothing kept}: $folder/bin/fuzz_$target ${input:-}")
   fi
 done

@@ -40,7 +40,9 @@ static void print(const ls_graph *graph) {
 
 static void compile(const ls_graph *graph, int micro_batch, int training) {
     ls_arenas *arenas;
-    const ls_arenas_options options = { .storage = training ? LS_F32 : LS_BF16, .state_arenas = 2, .ordered = training };
+    const ls_arenas_options options = {
+        .storage = training ? LS_F32 : LS_BF16, .state_arenas = 2, .ordered = training
+    };
     if (fuzz_refused(ls_arenas_new(null_device(), graph, &options, &arenas), LS_DEVICE, LS_USAGE)) return;
     ls_program *program;
     const ls_compile_options wanted = { .micro_batch = micro_batch, .training = training, .recompute = training };
