@@ -3,9 +3,17 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 static char ring[LS_STATUS_RING][LS_STATUS_TEXT_BYTES];
 static atomic_uint next_text;
+
+// Names and values in a message are often from a file, which may hold anything: line ends that would forge a second
+// message, escape sequences that a terminal obeys.
+static void replace_controls(char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < 32 || *text == 127) *text = '?';
+}
 
 ls_status ls_fail(ls_code code, const char *format, ...) {
     char *text = ring[atomic_fetch_add(&next_text, 1) % LS_STATUS_RING];
@@ -13,6 +21,7 @@ ls_status ls_fail(ls_code code, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, LS_STATUS_TEXT_BYTES, format, args);
     va_end(args);
+    if (strcmp(format, "%s") != 0) replace_controls(text);
     return (ls_status){ code, text };
 }
 

@@ -35,6 +35,8 @@ typedef struct {
 #define LS_PRINTF(format_at, first_at) __attribute__((format(printf, format_at, first_at)))
 #define LS_SUCCESS ((ls_status){ LS_OK, 0 })
 
+// The message is one line: control characters in it become '?'. The format "%s" alone passes on a text as it is, such
+// as a table or a message of another rank.
 ls_status ls_fail(ls_code code, const char *format, ...) LS_PRINTF(2, 3);
 const char *ls_code_meaning(ls_code code); // "internal error..." for a number that is no code
 static inline int ls_failed(ls_status status) {

@@ -51,7 +51,7 @@ static const refusal rows[] = {
     { NULL, "data.path=a #b",
         "--set data.path=a #b: '#' would start a comment; write it without white space before it" },
     { NULL, "data.path=;b", "--set data.path=;b: ';' would start a comment; write it without white space before it" },
-    { NULL, "data.path=a\nb", "--set data.path=a\nb: character 2 is a control character; expected text of one line" },
+    { NULL, "data.path=a\nb", "--set data.path=a?b: character 2 is a control character; expected text of one line" },
     // texts with a form
     { "[data]\nshape = 3x32\n", NULL,
         "@:2: data.shape = 3x32: expected channels x height x width, each from 1 to 65535, as 3x32x32" },
