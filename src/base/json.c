@@ -117,6 +117,10 @@ ls_status ls_json_read_file(const char *path, cJSON **tree) {
     const char *end = text;
     *tree = cJSON_ParseWithOpts(text, &end, 1);
     ls_status status = LS_SUCCESS;
+    if (*tree && end != text + bytes) { // a 0 byte, where cJSON sees the end
+        cJSON_Delete(*tree);
+        *tree = NULL;
+    }
     if (!*tree) status = ls_fail(LS_STORAGE, "%s: no valid JSON at byte %td of %zu", path, end - text, bytes);
     free(text);
     return status;
