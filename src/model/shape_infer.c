@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include "model/layer.h"
 
+// One layer's are below 2^53, so their sum cannot overflow before it is refused; bytes of all arenas fit 64 bits.
+static const int64_t PARAMETERS_MAX = INT64_C(1) << 40;
+
 ls_status ls_layer_slide(const ls_graph *graph, const ls_layer *layer, ls_window window, ls_chw *out) {
     const ls_chw in = layer->in;
     const int64_t extent = (int64_t)window.dilation * (window.kernel - 1) + 1;
@@ -41,7 +44,8 @@ static ls_status check_domain(const ls_graph *graph, const ls_layer *layer, ls_l
     return LS_SUCCESS;
 }
 
-static ls_status infer_layer(ls_graph *graph, int index) {
+// *parameters: of this and all earlier layers.
+static ls_status infer_layer(ls_graph *graph, int index, int64_t *parameters) {
     ls_layer *layer = &graph->layers[index];
     const ls_layer_type *type = ls_layer_type_of(layer->kind);
     const int first = layer->inputs[0];
@@ -62,6 +66,11 @@ static ls_status infer_layer(ls_graph *graph, int index) {
     layer->first_param = graph->param_count;
     if (type->add_params) type->add_params(graph, index);
     layer->param_count = graph->param_count - layer->first_param;
+    for (int i = layer->first_param; i < graph->param_count; i++)
+        *parameters += ls_param_count(&graph->params[i].shape);
+    if (*parameters > PARAMETERS_MAX)
+        return ls_layer_fail(
+            graph, layer, "with it the network has more than %lld parameters", (long long)PARAMETERS_MAX);
     return LS_SUCCESS;
 }
 
@@ -107,7 +116,8 @@ static ls_status check_output(const ls_graph *graph) {
 ls_status ls_graph_infer(ls_graph *graph) {
     graph->params = calloc((size_t)graph->layer_count * LS_LAYER_PARAMS_MAX, sizeof *graph->params);
     if (!graph->params) return ls_fail(LS_DEVICE, "%s: no memory for %d layers", graph->path, graph->layer_count);
-    for (int i = 0; i < graph->layer_count; i++) LS_TRY(infer_layer(graph, i));
+    int64_t parameters = 0;
+    for (int i = 0; i < graph->layer_count; i++) LS_TRY(infer_layer(graph, i, &parameters));
     LS_TRY(check_uses(graph));
     LS_TRY(check_output(graph));
     graph->classes = graph->layers[graph->layer_count - 1].out.c;
