@@ -58,10 +58,20 @@ static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count
         count);
 }
 
-static ls_status check_container(const char *path, const uint8_t *bytes, size_t count) {
+// *pixels_max: what so many bytes can hold at most, so that a small file whose header promises a large picture takes
+// neither memory nor time. PNG: deflate packs at most 1032 to 1, and a byte has 8 pixels of one bit. JPEG: an MCU has
+// at most 32 x 32 pixels and then at least 8 blocks (4 along one axis, 4 along the other), of at least one bit each.
+static ls_status check_container(const char *path, const uint8_t *bytes, size_t count, uint64_t *pixels_max) {
+    enum { PNG_PIXELS_PER_BYTE = 8 * 1032, JPEG_PIXELS_PER_BYTE = 32 * 32 };
     static const uint8_t png[PNG_SIGNATURE] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };
-    if (count >= PNG_SIGNATURE && memcmp(bytes, png, PNG_SIGNATURE) == 0) return check_png(path, bytes, count);
-    if (count >= 2 && bytes[0] == 0xff && bytes[1] == 0xd8) return check_jpeg(path, bytes, count);
+    if (count >= PNG_SIGNATURE && memcmp(bytes, png, PNG_SIGNATURE) == 0) {
+        *pixels_max = (uint64_t)count * PNG_PIXELS_PER_BYTE;
+        return check_png(path, bytes, count);
+    }
+    if (count >= 2 && bytes[0] == 0xff && bytes[1] == 0xd8) {
+        *pixels_max = (uint64_t)count * JPEG_PIXELS_PER_BYTE;
+        return check_jpeg(path, bytes, count);
+    }
     return ls_fail(LS_DATA,
         "%s: neither JPEG nor PNG: it begins with bytes %02x %02x, expected ff d8 or 89 50; replace or remove "
         "the file",
@@ -69,7 +79,8 @@ static ls_status check_container(const char *path, const uint8_t *bytes, size_t 
 }
 
 static ls_status decode_bytes(const char *path, const uint8_t *bytes, size_t count, ls_chw size, uint8_t *dst) {
-    LS_TRY(check_container(path, bytes, count));
+    uint64_t pixels_max = 0;
+    LS_TRY(check_container(path, bytes, count, &pixels_max));
     int width = 0, height = 0, channels = 0;
     if (!stbi_info_from_memory(bytes, (int)count, &width, &height, &channels)) {
         return ls_fail(
@@ -78,6 +89,12 @@ static ls_status decode_bytes(const char *path, const uint8_t *bytes, size_t cou
     if ((int64_t)width * height > MAX_PIXELS) {
         return ls_fail(LS_DATA, "%s: picture of %d x %d pixels, at most %d pixels in all; scale it down", path, width,
             height, MAX_PIXELS);
+    }
+    if ((uint64_t)width * (uint64_t)height > pixels_max) {
+        return ls_fail(LS_DATA,
+            "%s: broken image: its header promises %d x %d pixels, more than %zu bytes can hold; replace or remove the "
+            "file",
+            path, width, height, count);
     }
     stbi_uc *picture = stbi_load_from_memory(bytes, (int)count, &width, &height, &channels, 3);
     if (!picture) {
