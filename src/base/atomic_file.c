@@ -126,9 +126,10 @@ ls_status ls_write_file(const char *path, const void *data, size_t bytes) {
     return ls_atomic_file_commit(file);
 }
 
-// Reads to the end, growing: the size that stat gives is only a first guess (pipes, /proc, a file that grows).
-static ls_status read_all(int fd, const char *path, size_t guess, char **data, size_t *bytes) {
-    size_t capacity = guess + 1, length = 0;
+// Reads to the end, or `most` bytes, growing: the size that stat gives is only a first guess (pipes, /proc, a file that
+// grows).
+static ls_status read_all(int fd, const char *path, size_t guess, size_t most, char **data, size_t *bytes) {
+    size_t capacity = (guess < most ? guess : most) + 1, length = 0;
     char *text = malloc(capacity + 1);
     while (text) {
         ssize_t got = read(fd, text + length, capacity - length);
@@ -138,7 +139,8 @@ static ls_status read_all(int fd, const char *path, size_t guess, char **data, s
             free(text);
             return status;
         }
-        if (got == 0) {
+        if (got == 0 || length + (size_t)got >= most) {
+            length = got == 0 ? length : most;
             text[length] = 0;
             *data = text;
             *bytes = length;
@@ -154,14 +156,18 @@ static ls_status read_all(int fd, const char *path, size_t guess, char **data, s
     return ls_fail(LS_DEVICE, "%s: cannot read: no memory for %zu bytes", path, capacity);
 }
 
-ls_status ls_read_file(const char *path, char **data, size_t *bytes) {
+ls_status ls_read_beginning(const char *path, size_t most, char **data, size_t *bytes) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return fail_io("read", path, "open");
     struct stat info;
     size_t guess = fstat(fd, &info) == 0 && info.st_size > 0 ? (size_t)info.st_size : 4096;
-    ls_status status = read_all(fd, path, guess, data, bytes);
+    ls_status status = read_all(fd, path, guess, most, data, bytes);
     close(fd);
     return status;
+}
+
+ls_status ls_read_file(const char *path, char **data, size_t *bytes) {
+    return ls_read_beginning(path, SIZE_MAX, data, bytes);
 }
 
 ls_status ls_make_folders(const char *path) {

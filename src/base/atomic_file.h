@@ -22,6 +22,8 @@ void ls_atomic_file_abandon(ls_atomic_file *file);                // removes the
 LS_CHECKED ls_status ls_write_file(const char *path, const void *data, size_t bytes); // all of the above
 // The whole file, with a 0 byte after it; free() it. LS_STORAGE with path and reason.
 LS_CHECKED ls_status ls_read_file(const char *path, char **data, size_t *bytes);
+// The same of the file's first `most` bytes at most, for files that are small or wrong (/dev/zero does not end).
+LS_CHECKED ls_status ls_read_beginning(const char *path, size_t most, char **data, size_t *bytes);
 LS_CHECKED ls_status ls_make_folders(const char *path); // mkdir -p
 // The folder's entries reach the disk.
 LS_CHECKED ls_status ls_sync_folder(const char *path);

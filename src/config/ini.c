@@ -47,6 +47,8 @@ static ls_status add_section(ls_ini *ini, char *line, int number) {
         return ls_fail(LS_USAGE, "%s:%d: [%s]: this section is already at line %d; put its keys together", ini->path,
             number, name, ini->sections[i].line);
     }
+    if (ini->section_count == LS_INI_SECTIONS_MAX)
+        return ls_fail(LS_USAGE, "%s:%d: [%s]: more than %d sections", ini->path, number, name, LS_INI_SECTIONS_MAX);
     if (!grow((void **)&ini->sections, ini->section_count, sizeof *ini->sections)) return fail_memory(ini);
     ini->sections[ini->section_count++] =
         (ls_ini_section){ .name = name, .line = number, .first_entry = ini->entry_count };
@@ -68,6 +70,9 @@ static ls_status add_entry(ls_ini *ini, char *line, int number) {
         return ls_fail(LS_USAGE, "%s:%d: %s.%s = %s: this key is already set at line %d; keep one of them", ini->path,
             number, entry.section, entry.key, entry.value, ini->entries[i].line);
     }
+    if (section->entry_count == LS_INI_KEYS_MAX)
+        return ls_fail(
+            LS_USAGE, "%s:%d: [%s] has more than %d keys", ini->path, number, section->name, LS_INI_KEYS_MAX);
     if (!grow((void **)&ini->entries, ini->entry_count, sizeof *ini->entries)) return fail_memory(ini);
     ini->entries[ini->entry_count++] = entry;
     section->entry_count++;
@@ -75,6 +80,8 @@ static ls_status add_entry(ls_ini *ini, char *line, int number) {
 }
 
 static ls_status parse(ls_ini *ini, size_t bytes) {
+    if (bytes > LS_INI_BYTES_MAX)
+        return ls_fail(LS_USAGE, "%s: more than %d bytes: no INI file", ini->path, LS_INI_BYTES_MAX);
     const char *zero = memchr(ini->text, 0, bytes);
     if (zero) return ls_fail(LS_USAGE, "%s: a zero byte at offset %td: not a text file", ini->path, zero - ini->text);
     char *rest = ini->text;
@@ -109,7 +116,7 @@ ls_status ls_ini_parse(const char *path, const char *text, size_t bytes, ls_ini 
 ls_status ls_ini_read(const char *path, ls_ini **out) {
     char *text = NULL;
     size_t bytes = 0;
-    ls_status status = ls_read_file(path, &text, &bytes);
+    ls_status status = ls_read_beginning(path, LS_INI_BYTES_MAX + 1, &text, &bytes);
     if (!ls_failed(status))
         status = ls_ini_parse(path, text, bytes, out);
     else if (status.code == LS_STORAGE) // a configuration that cannot be read

@@ -4,6 +4,9 @@
 // repeated section or key, an assignment outside a section, and a line that is neither are errors: LS_USAGE with
 // file:line and the line's text.
 //
+// Limits, far above what a configuration or a network needs, so that a wrong or hostile file is refused at once instead
+// of being read for minutes: LS_INI_*_MAX.
+//
 // Own code and not inih, which (as distributions build it) truncates names to 49 characters and lines to 199 without a
 // word, does not tell line numbers or empty sections, and takes "key: value" and indented lines to mean more than they
 // say here.
@@ -13,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/status.h"
+
+enum { LS_INI_BYTES_MAX = 1 << 20, LS_INI_SECTIONS_MAX = 4096, LS_INI_KEYS_MAX = 1024 }; // keys: of one section
 
 typedef struct {
     const char *section, *key, *value; // trimmed, owned by the file
