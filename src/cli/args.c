@@ -9,7 +9,11 @@
 enum { FOR_TRAIN = 1 << LS_COMMAND_TRAIN, FOR_BENCH = 1 << LS_COMMAND_BENCH, FOR_EVAL = 1 << LS_COMMAND_EVAL };
 enum { FOR_DEVICES = 1 << LS_COMMAND_DEVICES, FOR_PREDICT = 1 << LS_COMMAND_PREDICT };
 enum { FOR_EXPORT = 1 << LS_COMMAND_EXPORT, FOR_WEIGHTS = FOR_PREDICT | FOR_EXPORT };
-enum { FOR_CONFIGURED = FOR_TRAIN | FOR_BENCH | FOR_EVAL, FOR_ALL = FOR_CONFIGURED | FOR_WEIGHTS | FOR_DEVICES };
+enum { FOR_REPLAY = 1 << LS_COMMAND_REPLAY };
+enum {
+    FOR_CONFIGURED = FOR_TRAIN | FOR_BENCH | FOR_EVAL,
+    FOR_ALL = FOR_CONFIGURED | FOR_WEIGHTS | FOR_REPLAY | FOR_DEVICES
+};
 enum { NAME_BYTES = 64 };
 
 static const struct {
@@ -29,6 +33,9 @@ static const struct {
         "the likeliest classes of JPEG or PNG pictures, with probabilities; a line each, cut by tabs" },
     [LS_COMMAND_EXPORT] = { "export", "WEIGHTS.safetensors OUT.onnx",
         "the network with its weights as an ONNX model that takes pixels from 0 to 255" },
+    [LS_COMMAND_REPLAY] = { "replay", "FOLDER",
+        "compute a micro-batch that was not finite again, instruction by instruction: FOLDER is the\n"
+        "      nonfinite-update-N that a run left; --set device.type=ref or train.precision=fp32 compares" },
     [LS_COMMAND_DEVICES] = { "devices", "",
         "this machine's devices, the CUDA libraries and their versions, what is missing and how to get it,\n"
         "      and what device.type = auto takes" },
@@ -64,7 +71,7 @@ static const struct {
     int commands;
     const char *help;
 } options[] = {
-    { "--set", "section.key=value", SET, FOR_CONFIGURED | FOR_WEIGHTS,
+    { "--set", "section.key=value", SET, FOR_CONFIGURED | FOR_WEIGHTS | FOR_REPLAY,
         "override an option of CONFIG.ini; may be repeated" },
     { "--run-dir", "DIR", RUN_DIR, FOR_TRAIN | FOR_BENCH,
         "folder for the results (else runs/<run.name>, or a new number)" },
@@ -107,6 +114,8 @@ static const char *command_text(ls_command command) {
         return "train predict";
     case LS_COMMAND_EXPORT:
         return "train export";
+    case LS_COMMAND_REPLAY:
+        return "train replay";
     case LS_COMMAND_DEVICES:
         return "train devices";
     default:
@@ -321,6 +330,10 @@ static ls_status take_file(ls_args *args, const char *word, int argc) {
         if (args->weights && args->output) return too_many(args->command, word);
         *(args->weights ? &args->output : &args->weights) = word;
         return LS_SUCCESS;
+    case LS_COMMAND_REPLAY:
+        if (args->batch) return too_many(args->command, word);
+        args->batch = word;
+        return LS_SUCCESS;
     default:
         return take_config(args, word);
     }
@@ -332,13 +345,15 @@ static const char *missing_file(const ls_args *args) {
     case LS_COMMAND_DEVICES:
         return NULL;
     case LS_COMMAND_EVAL:
-        return !args->config ? "configuration" : !args->weights ? "weights" : NULL;
+        return !args->config ? "configuration file" : !args->weights ? "weights file" : NULL;
     case LS_COMMAND_PREDICT:
-        return !args->weights ? "weights" : !args->image_count ? "picture" : NULL;
+        return !args->weights ? "weights file" : !args->image_count ? "picture file" : NULL;
     case LS_COMMAND_EXPORT:
-        return !args->weights ? "weights" : !args->output ? "output" : NULL;
+        return !args->weights ? "weights file" : !args->output ? "output file" : NULL;
+    case LS_COMMAND_REPLAY:
+        return !args->batch ? "folder" : NULL;
     default:
-        return !args->config ? "configuration" : NULL;
+        return !args->config ? "configuration file" : NULL;
     }
 }
 
@@ -364,8 +379,8 @@ ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
         return ls_fail(LS_USAGE, "--trace-updates: only with --trace FILE, where the timeline goes");
     const char *missing = missing_file(args);
     if (!missing) return LS_SUCCESS;
-    return ls_fail(LS_USAGE, "no %s file: %s %s ('train --help' says more)", missing, command_text(command),
-        commands[command].files);
+    return ls_fail(
+        LS_USAGE, "no %s: %s %s ('train --help' says more)", missing, command_text(command), commands[command].files);
 }
 
 void ls_args_free(ls_args *args) {

@@ -12,6 +12,7 @@ typedef enum {
     LS_COMMAND_EVAL,
     LS_COMMAND_PREDICT,
     LS_COMMAND_EXPORT,
+    LS_COMMAND_REPLAY,
     LS_COMMAND_DEVICES,
     LS_COMMAND_LIST,
     LS_COMMAND_HELP,
@@ -27,6 +28,7 @@ typedef struct { // texts are borrowed from argv; free by ls_args_free
     int image_count;
     int logits;         // predict
     const char *output; // export: file
+    const char *batch;  // replay: folder
     const char *sets[LS_ARGS_SETS_MAX];
     int set_count;
     const char *run_dir; // NULL: not given

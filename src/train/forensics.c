@@ -50,8 +50,10 @@ static ls_status inspect_mine(search *s, ls_look *first) {
         .comm = t->comm,
         .reduce = ls_config_syncs_norm(t->cfg, t->facts.comm->world_size) ? sum_over_ranks : NULL,
         .context = s };
+    int harmed;
     s->sums.count = 0;
-    LS_TRY(ls_inspect(&inspection, first));
+    LS_TRY(ls_inspect(&inspection, first, &harmed));
+    if (!harmed) first->first = -1; // this micro-batch is not the one
     return ls_feed_done(t->feed);
 }
 

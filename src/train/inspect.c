@@ -71,6 +71,7 @@ typedef struct {
     char *weight_seen;       // by parameter
     int loss_at;             // the loss's instruction
     ls_look *first;
+    int harmed;
 } inspector;
 
 enum { RECORD_BYTES = 128, RESULT_AT = RECORD_BYTES, SUMS_AT = 2 * RECORD_BYTES };
@@ -135,7 +136,10 @@ static void count_values(ls_look *look, const float *values) {
 
 static void tell(inspector *in, const ls_look *look) {
     if (in->o->seen) in->o->seen(in->o->context, look);
-    if (ls_look_is_bad(look) && !ls_look_is_bad(in->first)) *in->first = *look;
+    if (!ls_look_is_bad(look) || look->inert) return;
+    if (!ls_look_is_bad(in->first)) *in->first = *look;
+    if (look->beyond || look->kind == LS_LOOK_LOSS || look->kind == LS_LOOK_WEIGHT_GRADIENT) in->harmed = 1;
+    if (look->kind == LS_LOOK_STATISTIC && in->o->ordered) in->harmed = 1; // rounded to fixed point like gradients
 }
 
 // A look at the tensor of an instruction, still without shape and counts.
@@ -218,6 +222,7 @@ static void look_at_param(inspector *in, int number, const ls_ref *ref) {
     char name[LS_LOOK_NAME_BYTES + 16];
     snprintf(name, sizeof name, statistic ? "%s of this micro-batch" : "gradient of %s", param->name);
     ls_look look = new_look(in, number, statistic ? LS_LOOK_STATISTIC : LS_LOOK_WEIGHT_GRADIENT, name);
+    look.inert = statistic && !in->o->ordered;
     shape_param(&look, param);
     in->api->param_export(in->device, &param->shape, ls_arenas_grad(arenas, ref->index), in->values);
     count_values(&look, in->values);
@@ -397,7 +402,7 @@ static ls_status prepare(inspector *in) {
 static ls_status run_instruction(inspector *in, const ls_program_inputs *inputs, int number) {
     const ls_program *program = in->o->program;
     const ls_instruction *instruction = &program->instructions[number];
-    int looking = in->o->seen || !ls_look_is_bad(in->first);
+    int looking = in->o->seen || !in->harmed;
     ls_buffer args[LS_OP_ARGS_MAX];
     if (in->o->comm) ls_comm_phase(in->o->comm, "looking for what is not finite", -1); // alive
     ls_instruction_args(instruction, inputs, args);
@@ -420,7 +425,7 @@ static ls_status run_program(inspector *in) {
     return in->api->queue_sync(in->o->queue);
 }
 
-ls_status ls_inspect(const ls_inspection *inspection, ls_look *first) {
+ls_status ls_inspect(const ls_inspection *inspection, ls_look *first, int *harmed) {
     ls_device *device = inspection->program->device;
     inspector in = { .o = inspection, .device = device, .api = device->api, .first = first };
     *first = (ls_look){ .first = -1 };
@@ -431,5 +436,6 @@ ls_status ls_inspect(const ls_inspection *inspection, ls_look *first) {
         if (slabs[s]) in.api->slab_free(slabs[s]);
     free(in.values);
     free(in.weight_seen);
+    *harmed = in.harmed;
     return status;
 }

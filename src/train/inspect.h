@@ -25,7 +25,8 @@ const char *ls_look_kind_name(ls_look_kind kind); // "activation", "gradient", "
 typedef struct {                   // one tensor; plain data, to be sent between ranks
     int32_t instruction, backward; // backward: in the backward pass
     int32_t kind;                  // ls_look_kind
-    int32_t samples;               // the first dimension counts the samples of the micro-batch
+    int32_t inert;   // nothing of the update depends on it: batch norm's running estimates, but in ordered mode
+    int32_t samples; // the first dimension counts the samples of the micro-batch
     char layer[LS_LOOK_NAME_BYTES], op[32];
     char tensor[LS_LOOK_NAME_BYTES]; // "output", "c1.weight", "gradient of c1.weight"
     int32_t storage;                 // ls_dtype in which it lies
@@ -60,8 +61,9 @@ typedef struct {
 } ls_inspection;
 
 // Runs the whole program on one micro-batch whose gradients start from zero, even after the first bad tensor, so that
-// ranks meet in their sums. *first: the first bad tensor; its `first` is -1 where there is none. The arenas' gradients
-// are then those of this micro-batch. LS_DEVICE: no memory, or the device failed.
-LS_CHECKED ls_status ls_inspect(const ls_inspection *inspection, ls_look *first);
+// ranks meet in their sums. *first: the first bad tensor that is not inert; its `first` is -1 where there is none.
+// *harmed: whether the loss or a weight's gradient was bad; else nothing came of it (a relu made 0 of -inf, say). The
+// arenas' gradients are then those of this micro-batch. LS_DEVICE: no memory, or the device failed.
+LS_CHECKED ls_status ls_inspect(const ls_inspection *inspection, ls_look *first, int *harmed);
 
 #endif

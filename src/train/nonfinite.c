@@ -42,7 +42,8 @@ static void put(writer *w, const char *format, ...) {
 char *ls_nonfinite_origin(const ls_look *look, char *dst, size_t bytes) {
     writer w = { dst, bytes, 0 };
     char place[96];
-    int own = look->kind == LS_LOOK_ACTIVATION || look->kind == LS_LOOK_GRADIENT; // else the tensor has a name
+    int of_input = strncmp(look->tensor, "gradient of its", 15) == 0;
+    int own = of_input || look->kind == LS_LOOK_ACTIVATION; // else the tensor has a name
     if (look->layer[0]) put(&w, "layer '%s' (%s), ", look->layer, look->op);
     put(&w, "%s: ",
         look->instruction < 0 ? "in the sums over micro-batches and ranks"
@@ -58,7 +59,6 @@ char *ls_nonfinite_origin(const ls_look *look, char *dst, size_t bytes) {
                         : own                              ? "its "
                         : strstr(look->tensor, "running_") ? ""
                                                            : "the ";
-    int of_input = own && strncmp(look->tensor, "gradient of its", 15) == 0;
     put(&w, "%lld of %lld elements of %s%s are ", (long long)bad, (long long)look->count, whose,
         of_input ? "input's gradient" : look->tensor);
     if (look->beyond)
@@ -133,9 +133,9 @@ ls_status ls_nonfinite_failure(const ls_nonfinite *r, const ls_config *cfg) {
     if (r->bad_losses)
         put(&w, "the loss of %lld sample%s is not finite", (long long)r->bad_losses, r->bad_losses == 1 ? "" : "s");
     else if (cfg->train_precision == LS_PRECISION_FP16)
-        put(&w, "%d update%s in a row overflowed in fp16 (loss_scale.max_skips = %lld), the loss scale was %g",
-            r->skipped_in_row, r->skipped_in_row == 1 ? "" : "s", (long long)cfg->loss_scale_max_skips,
-            (double)r->loss_scale);
+        put(&w, "%d update%s in a row %s (loss_scale.max_skips = %lld), the loss scale was %g", r->skipped_in_row,
+            r->skipped_in_row == 1 ? "" : "s", r->cause == LS_CAUSE_F16 ? "overflowed in fp16" : "had to be skipped",
+            (long long)cfg->loss_scale_max_skips, (double)r->loss_scale);
     else if (r->cause == LS_CAUSE_FIXED_POINT)
         put(&w, "the gradient is finite, but not in the range of ordered mode");
     else
@@ -164,15 +164,15 @@ ls_status ls_nonfinite_failure(const ls_nonfinite *r, const ls_config *cfg) {
 
 static void add_look(const ls_look *look, cJSON *object) {
     const char *direction = look->instruction < 0 ? "sums" : look->backward ? "backward" : "forward";
-    cJSON_AddStringToObject(object, "direction", direction);
-    cJSON_AddStringToObject(object, "layer", look->layer);
-    cJSON_AddStringToObject(object, "operator", look->op);
+    ls_json_add_text(object, "direction", direction);
+    ls_json_add_text(object, "layer", look->layer);
+    ls_json_add_text(object, "operator", look->op);
     ls_json_add_int(object, "instruction", look->instruction);
-    cJSON_AddStringToObject(object, "tensor", look->tensor);
-    cJSON_AddStringToObject(object, "kind", ls_look_kind_name((ls_look_kind)look->kind));
-    cJSON_AddStringToObject(object, "dtype", ls_dtype_name((ls_dtype)look->storage));
-    cJSON *shape = cJSON_AddArrayToObject(object, "shape");
-    for (int d = 0; d < look->rank; d++) cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)look->dim[d]));
+    ls_json_add_text(object, "tensor", look->tensor);
+    ls_json_add_text(object, "kind", ls_look_kind_name((ls_look_kind)look->kind));
+    ls_json_add_text(object, "dtype", ls_dtype_name((ls_dtype)look->storage));
+    cJSON *shape = ls_json_add_array(object, "shape");
+    for (int d = 0; d < look->rank; d++) ls_json_append(shape, cJSON_CreateNumber((double)look->dim[d]));
     ls_json_add_int(object, "elements", look->count);
     ls_json_add_int(object, "nan", look->nans);
     ls_json_add_int(object, "infinite", look->infs);
@@ -181,11 +181,11 @@ static void add_look(const ls_look *look, cJSON *object) {
 }
 
 static void add_samples(const ls_nonfinite *r, cJSON *object) {
-    cJSON *samples = cJSON_AddArrayToObject(object, "samples"), *names = NULL;
-    for (int i = 0; i < r->sample_count; i++) cJSON_AddItemToArray(samples, cJSON_CreateNumber((double)r->samples[i]));
+    cJSON *samples = ls_json_add_array(object, "samples"), *names = NULL;
+    for (int i = 0; i < r->sample_count; i++) ls_json_append(samples, cJSON_CreateNumber((double)r->samples[i]));
     for (int i = 0; i < r->sample_count && r->names[0][0]; i++) {
-        if (!names) names = cJSON_AddArrayToObject(object, "files");
-        cJSON_AddItemToArray(names, cJSON_CreateString(r->names[i]));
+        if (!names) names = ls_json_add_array(object, "files");
+        ls_json_append(names, cJSON_CreateString(r->names[i]));
     }
     ls_json_add_int(object, "samples_of_micro_batch", r->count);
     if (r->look.bad_samples >= 0) ls_json_add_int(object, "bad_samples", r->look.bad_samples);
@@ -195,7 +195,7 @@ void ls_nonfinite_json(const ls_nonfinite *r, cJSON *object) {
     ls_json_add_int(object, "failed_update", r->update);
     ls_json_add_int(object, "failed_epoch", r->epoch);
     ls_json_add_int(object, "window", r->window);
-    cJSON_AddStringToObject(object, "cause", ls_nonfinite_cause_name(r->cause));
+    ls_json_add_text(object, "cause", ls_nonfinite_cause_name(r->cause));
     ls_json_add_real(object, "loss_scale", (double)r->loss_scale);
     ls_json_add_int(object, "bad_losses", r->bad_losses);
     ls_json_add_int(object, "skipped_in_row", r->skipped_in_row);
@@ -203,7 +203,7 @@ void ls_nonfinite_json(const ls_nonfinite *r, cJSON *object) {
     ls_json_add_int(object, "world_size", r->world_size);
     if (r->rank >= 0) {
         ls_json_add_int(object, "rank", r->rank);
-        cJSON_AddStringToObject(object, "host", r->host);
+        ls_json_add_text(object, "host", r->host);
         ls_json_add_int(object, "micro_batch", r->micro);
         ls_json_add_int(object, "micro_batches", r->micro_batches);
         ls_json_add_int(object, "position", (int64_t)r->position);
@@ -212,6 +212,6 @@ void ls_nonfinite_json(const ls_nonfinite *r, cJSON *object) {
     if (ls_look_is_bad(&r->look)) add_look(&r->look, object);
     if (r->folder[0]) {
         const char *slash = strrchr(r->folder, '/');
-        cJSON_AddStringToObject(object, "folder", slash ? slash + 1 : r->folder);
+        ls_json_add_text(object, "folder", slash ? slash + 1 : r->folder);
     }
 }

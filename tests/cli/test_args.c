@@ -24,7 +24,7 @@ static const struct {
         "two configuration files, a.ini and b.ini: a run has one (single options: --set section.key=value)" },
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
     { { "resume", "a.ini" },
-        "unknown command 'resume'; commands are bench, eval, predict, export and devices (if it is "
+        "unknown command 'resume'; commands are bench, eval, predict, export, replay and devices (if it is "
         "a configuration file, write ./resume)" },
     { { "predict" }, "no weights file: train predict WEIGHTS.safetensors IMAGE... ('train --help' says more)" },
     { { "predict", "w" }, "no picture file: train predict WEIGHTS.safetensors IMAGE... ('train --help' says more)" },
@@ -35,6 +35,9 @@ static const struct {
     { { "export", "w", "o", "x" }, "'x' is one file too many: train export WEIGHTS.safetensors OUT.onnx" },
     { { "export", "w", "o", "--logits" }, "--logits: not an option of 'train export'; 'train --help' lists them" },
     { { "a.ini", "--config", "b.ini" }, "--config: not an option of 'train'; 'train --help' lists them" },
+    { { "replay" }, "no folder: train replay FOLDER ('train --help' says more)" },
+    { { "replay", "d", "e" }, "'e' is one file too many: train replay FOLDER" },
+    { { "replay", "d", "--quiet" }, "--quiet: not an option of 'train replay'; 'train --help' lists them" },
     { { "device" }, "unknown command 'device'; did you mean 'devices'?" },
     { { "devices", "a.ini" }, "'a.ini' is one file too many: train devices takes none" },
     { { "devices", "--set", "a.b=c" }, "--set: not an option of 'train devices'; 'train --help' lists them" },

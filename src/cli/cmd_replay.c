@@ -1,0 +1,27 @@
+// cmd_replay.c - `train replay FOLDER`: the micro-batch of a folder that a run left behind (train/nonfinite_files.h)
+// once more, instruction by instruction, as a table on stdout. The folder's config.ini says how; --set changes it.
+
+#include "base/atomic_file.h"
+#include "cli/commands.h"
+#include "train/replay.h"
+
+static ls_status configure(const ls_args *args, ls_comm *comm, ls_config *cfg) {
+    char path[LS_TEXT_BYTES];
+    ls_args own = *args;
+    if (ls_comm_about(comm)->world_size > 1)
+        return ls_fail(LS_USAGE, "train replay computes one micro-batch: start it on one rank, without mpirun");
+    LS_TRY(ls_path_join(path, sizeof path, args->batch, "config.ini"));
+    if (!ls_path_exists(path))
+        return ls_fail(LS_USAGE, "%s: no folder of a batch that was not finite: %s is not there", args->batch, path);
+    own.config = path;
+    return ls_command_configure(&own, comm, cfg);
+}
+
+ls_status ls_cmd_replay(const ls_args *args, ls_comm *comm) {
+    ls_config cfg;
+    LS_TRY(ls_command_agree(comm, configure(args, comm, &cfg)));
+    ls_status status = ls_replay(args->batch, &cfg, stdout);
+    // A full disk or a closed pipe shows only when the text is flushed.
+    if (fflush(stdout) != 0) ls_keep_first(&status, ls_fail(LS_STORAGE, "standard output: cannot be written"));
+    return ls_command_agree(comm, status);
+}
