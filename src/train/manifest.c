@@ -88,8 +88,9 @@ ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train
         char *at = (char *)values + counters[i].offset;
         const cJSON *item = member(manifest, counters[i].section, counters[i].name);
         int64_t whole = 0;
-        int good = counters[i].type == REAL ? cJSON_IsNumber(item) || cJSON_IsNull(item)
-                                            : whole_number(item, counters[i].type == INT32 ? INT32_MAX : exact, &whole);
+        int good = counters[i].type == REAL
+                       ? cJSON_IsNull(item) || (cJSON_IsNumber(item) && isfinite(item->valuedouble))
+                       : whole_number(item, counters[i].type == INT32 ? INT32_MAX : exact, &whole);
         if (!good)
             return ls_fail(LS_STORAGE, "%s: has no valid %s.%s: damaged, or of another version of the program", path,
                 counters[i].section, counters[i].name);
@@ -182,7 +183,7 @@ ls_status ls_manifest_text(const ls_snapshot *s, const ls_train_facts *facts, co
 // The manifest ends with the hash of all before it.
 static ls_status check_hash(const char *path, const char *text, size_t bytes) {
     const size_t tail = strlen(hash_member) + 16 + strlen(hash_end);
-    const char *at = text + bytes - tail;
+    const char *at = text + (bytes > tail ? bytes - tail : 0);
     if (bytes <= tail || memcmp(at, hash_member, strlen(hash_member)) != 0 ||
         memcmp(text + bytes - strlen(hash_end), hash_end, strlen(hash_end)) != 0)
         return ls_fail(LS_STORAGE, "%s: does not end with its own hash: cut off, or no manifest of a checkpoint", path);
@@ -316,7 +317,9 @@ static ls_status check_cursor(const char *path, const cJSON *manifest, const ls_
     ls_train_counters c;
     LS_TRY(ls_manifest_counters(path, manifest, &c));
     const ls_batches *b = &facts->batches;
-    if (c.window < b->windows && c.update == c.epoch * b->windows + c.window) return LS_SUCCESS;
+    const int64_t whole = c.update - c.window; // divided and not multiplied: an epoch from a file may overflow
+    if (c.window < b->windows && whole >= 0 && whole % b->windows == 0 && whole / b->windows == c.epoch)
+        return LS_SUCCESS;
     return ls_fail(LS_STORAGE,
         "%s: its cursor (epoch %" PRId64 ", window %" PRId64 ", update %" PRId64 ") fits no epoch of %" PRId64
         " updates",
