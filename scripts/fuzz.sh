@@ -63,7 +63,7 @@ export TMPDIR=$work UBSAN_OPTIONS=print_stacktrace=1
 longest() {
   case $1 in
   cifar) echo 32768 ;;
-  image) echo 8192 ;;
+  image | checkpoint) echo 8192 ;;
   *) echo 4096 ;;
   esac
 }

@@ -100,6 +100,13 @@ static void reads_anything(void **state) {
     assert_int_equal(bytes, sizeof large);
     assert_memory_equal(data, large, bytes);
     free(data);
+    static const size_t lengths[] = { 0, 1, 4095, 4097, 100000 };
+    for (int i = 0; i < 5; i++) { // of a file without end
+        char *zeros = NULL;
+        assert_int_equal(ls_read_beginning("/dev/zero", lengths[i], &zeros, &bytes).code, LS_OK);
+        assert_int_equal(bytes, lengths[i]);
+        free(zeros);
+    }
     assert_int_equal(ls_read_file("/proc/self/maps", &data, &bytes).code, LS_OK); // stat says 0 bytes
     assert_true(bytes > 100 && strlen(data) == bytes);
     free(data);

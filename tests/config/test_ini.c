@@ -128,6 +128,39 @@ static void refuses(void **state) {
     temp_folder_remove(&folder);
 }
 
+// What would take long or much memory is refused at a limit: "[1]", "[2]", ... and "1=", "2=", ...
+static void limits(void **state) {
+    (void)state;
+    static const struct {
+        const char *first, *line;
+        int most;
+        const char *message; // after the path
+    } rows[] = {
+        { "", "[%d]\n", LS_INI_SECTIONS_MAX, ":4097: [4097]: more than 4096 sections" },
+        { "[a]\n", "%d=\n", LS_INI_KEYS_MAX, ":1026: [a] has more than 1024 keys" },
+    };
+    static char text[16 * LS_INI_SECTIONS_MAX];
+    temp_folder folder = temp_folder_new();
+    ls_ini *ini = NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (int more = 0; more < 2; more++) {
+            size_t length = (size_t)snprintf(text, sizeof text, "%s", rows[i].first);
+            for (int k = 1; k <= rows[i].most + more; k++)
+                length += (size_t)snprintf(text + length, sizeof text - length, rows[i].line, k);
+            const char *path = temp_file(&folder, "x.ini", text);
+            ls_status status = ls_ini_read(path, &ini);
+            if (!more && ls_failed(status)) fail_msg("row %zu: at the limit: %s", i, status.text);
+            if (!more) ls_ini_free(ini);
+            if (more && (status.code != LS_USAGE || strcmp(status.text + strlen(path), rows[i].message) != 0))
+                fail_msg("row %zu: %d, %s", i, status.code, status.text ? status.text : "accepted");
+        }
+    }
+    ls_status status = ls_ini_read("/dev/zero", &ini);
+    assert_int_equal(status.code, LS_USAGE);
+    assert_string_equal(status.text, "/dev/zero: more than 1048576 bytes: no INI file");
+    temp_folder_remove(&folder);
+}
+
 static void typed_values(void **state) {
     (void)state;
     const ls_ini ini = { .path = "m.ini" };
@@ -189,6 +222,7 @@ int main(void) {
         cmocka_unit_test(long_lines),
         cmocka_unit_test(many_sections),
         cmocka_unit_test(refuses),
+        cmocka_unit_test(limits),
         cmocka_unit_test(typed_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

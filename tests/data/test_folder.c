@@ -288,6 +288,12 @@ static void broken_images_are_refused(void **state) {
         require_failure(rows[i].name, ls_image_decode(path, (ls_chw){ 3, 4, 4 }, pixels), LS_DATA, rows[i].parts);
     }
     uint8_t pixels[3 * 4 * 4];
+    static const char *const bombs[] = { "header-of-2-to-the-28-pixels.jpg", "header-of-2-to-the-28-pixels.png",
+        "header-of-2-to-the-28-pixels-progressive.jpg" };
+    for (int i = 0; i < 3; i++)
+        require_failure(bombs[i],
+            ls_image_decode(path_of("tests/fuzz/corpus/image", bombs[i]), (ls_chw){ 3, 4, 4 }, pixels), LS_DATA,
+            (const char *[MAX_PARTS]){ bombs[i], "promises 16384 x 16384 pixels", "bytes can hold" });
     require_failure("missing", ls_image_decode(path_of(folder, "none.png"), (ls_chw){ 3, 4, 4 }, pixels), LS_DATA,
         (const char *[MAX_PARTS]){ "none.png", "No such file" });
 }

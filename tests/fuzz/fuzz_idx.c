@@ -1,5 +1,4 @@
-// MNIST's files. The input is a byte of flags, two bytes that say how long the file of labels is (big-endian), the file
-// of labels, the file of images.
+// MNIST's files. The input is a byte of flags, the file of labels (fuzz_part) and the file of images.
 //   flags  bits 0-1 labels, bits 2-3 images: 0 raw, 1 gzip as it stands, 2 packed here, so that what lies behind the
 //          checksum is reached, 3 the file is missing; bit 4: the test split
 #include <stdlib.h>
@@ -42,12 +41,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
         { { "t10k-labels-idx1-ubyte", "t10k-labels-idx1-ubyte.gz" },
             { "t10k-images-idx3-ubyte", "t10k-images-idx3-ubyte.gz" } },
     };
-    if (bytes < 3) return 0;
-    size_t labels = (size_t)data[1] << 8 | data[2], rest = bytes - 3;
-    if (labels > rest) labels = rest;
-    int split = data[0] >> 4 & 1;
-    put(0, data[0] & 3, names[split][0], data + 3, labels);
-    put(1, data[0] >> 2 & 3, names[split][1], data + 3 + labels, rest - labels);
+    if (bytes < 1) return 0;
+    int flags = *data++, split = flags >> 4 & 1;
+    size_t labels_bytes;
+    bytes--;
+    const uint8_t *labels = fuzz_part(&data, &bytes, &labels_bytes);
+    put(0, flags & 3, names[split][0], labels, labels_bytes);
+    put(1, flags >> 2 & 3, names[split][1], data, bytes);
     fuzz_dataset(LS_DATASET_MNIST, split ? LS_SPLIT_TEST : LS_SPLIT_TRAIN);
     return 0;
 }

@@ -63,6 +63,16 @@ void fuzz_link(const char *folder, const char *name, int number) {
     if (number >= 0) fuzz_expect(symlink(files[number].path, path) == 0, "symlink %s failed", path);
 }
 
+const uint8_t *fuzz_part(const uint8_t **data, size_t *bytes, size_t *part_bytes) {
+    size_t length = *bytes < 2 ? 0 : (size_t)(*data)[0] << 8 | (*data)[1], prefix = *bytes < 2 ? *bytes : 2;
+    const uint8_t *part = *data + prefix;
+    *bytes -= prefix;
+    *part_bytes = length < *bytes ? length : *bytes;
+    *data = part + *part_bytes;
+    *bytes -= *part_bytes;
+    return part;
+}
+
 int fuzz_refused(ls_status status, ls_code expected, ls_code or_else) {
     if (!ls_failed(status)) return 0;
     fuzz_expect(status.code == expected || status.code == or_else, "code %d: %s", status.code, status.text);

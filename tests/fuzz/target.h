@@ -21,6 +21,10 @@ const char *fuzz_folder(void);
 // folder/name shows what fuzz_file(number) holds; number < 0: removes it again.
 void fuzz_link(const char *folder, const char *name, int number);
 
+// Cuts an input into several files: the next one stands behind its length, two bytes, big-endian (as far as there is
+// that much). Moves *data and *bytes on.
+const uint8_t *fuzz_part(const uint8_t **data, size_t *bytes, size_t *part_bytes);
+
 // Ends the process with a report, as a sanitizer does, unless the condition holds.
 #define fuzz_expect(condition, ...) \
     do { \

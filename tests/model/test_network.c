@@ -260,6 +260,9 @@ static const struct {
     { "output flattened", IN "[f]\nlayer=flatten\n", 3, { "a flattened map of 3x8x8" } },
     { "output too large", "[network]\ninput=1x2048x2048\n[a]\nlayer=conv2d\nout_channels=65536\nkernel=1\n" END, 3,
         { "its output 65536x2048x2048 has more than 2147483647 elements" } },
+    { "too many parameters",
+        "[network]\ninput=65536x1x1\n[a]\nlayer=conv2d\nout_channels=65536\nkernel=17\npadding=8\n" END, 3,
+        { "layer 'a' (conv2d): with it the network has more than 1099511627776 parameters" } },
     { "window too large", "[network]\ninput=1x400x400\n[a]\nlayer=globalmaxpool\n" END, 3, { "a window of 400x400" } },
 };
 

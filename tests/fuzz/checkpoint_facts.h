@@ -1,0 +1,27 @@
+// checkpoint_facts.h - a small run that the checkpoints in corpus/checkpoint are of: what its manifests are compared
+// with, and were made from.
+#ifndef TESTS_FUZZ_CHECKPOINT_FACTS_H
+#define TESTS_FUZZ_CHECKPOINT_FACTS_H
+
+#include <stdlib.h>
+
+#include "train/checkpoint.h"
+
+static inline const ls_train_facts *fuzz_facts(void) {
+    static ls_config cfg;
+    static ls_dataset_facts data = {
+        .name = "synthetic", .shape = { 2, 1, 1 }, .classes = 2, .count = 100, .checksum = 12345
+    };
+    static ls_train_facts facts;
+    if (facts.cfg) return &facts;
+    ls_config_defaults(&cfg);
+    ls_graph *graph;
+    if (ls_failed(
+            ls_graph_parse("network.ini", "[network]\ninput = 2x1x1\n[l]\nlayer = linear\nout_features = 2\n", &graph)))
+        abort();
+    facts = (ls_train_facts){ .cfg = &cfg, .graph = graph, .train_data = &data, .device = "cpu" };
+    if (ls_failed(ls_batches_plan(&cfg, data.count, 0, 1, &facts.batches))) abort();
+    return &facts;
+}
+
+#endif
