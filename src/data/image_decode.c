@@ -38,20 +38,44 @@ static ls_status check_png(const char *path, const uint8_t *bytes, size_t count)
         count);
 }
 
-// stb fills up what a cut-off JPEG lacks with gray. A whole one has an end marker after its first scan: inside a scan
-// the bytes ff d9 cannot stand. Source: ITU-T T.81, annex B.
+// stb trusts the numbers of a segment of Huffman tables and writes behind its own tables where they add up to more than
+// the 256 codes that there can be. Source: ITU-T T.81, B.2.4.2.
+static ls_status check_huffman(const char *path, const uint8_t *bytes, size_t begin, size_t end) {
+    enum { LENGTHS = 16, CODES_MAX = 256 };
+    for (size_t at = begin; at < end;) {
+        int codes = 0;
+        if (end - at >= 1 + LENGTHS)
+            for (int i = 1; i <= LENGTHS; i++) codes += bytes[at + (size_t)i];
+        if (end - at < 1 + LENGTHS || codes > CODES_MAX || (size_t)codes > end - at - 1 - LENGTHS) {
+            return ls_fail(LS_DATA,
+                "%s: broken JPEG: the Huffman table at byte %zu does not fit its segment or has more than %d codes; "
+                "replace or remove the file",
+                path, at, CODES_MAX);
+        }
+        at += 1 + LENGTHS + (size_t)codes;
+    }
+    return LS_SUCCESS;
+}
+
+// Walks over the segments as stb does. stb fills up what a cut-off JPEG lacks with gray; a whole one has an end marker.
+// In the data of a scan ff is followed by 0 or a restart marker, so that every other marker is one. Source: ITU-T T.81,
+// annex B.
 static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count) {
-    enum { SCAN = 0xda, END = 0xd9 };
-    size_t at = 2;
-    while (at + 4 <= count && bytes[at] == 0xff && bytes[at + 1] != SCAN) {
-        if (bytes[at + 1] == 0xff) { // fill byte
+    enum { STUFFED = 0, TABLES = 0xc4, RESTART = 0xd0, RESTART_LAST = 0xd7, END = 0xd9, FILL = 0xff };
+    for (size_t at = 2; at + 2 <= count;) {
+        int marker = bytes[at + 1];
+        if (bytes[at] != 0xff || marker == FILL) {
             at++;
             continue;
         }
-        at += 2 + ((size_t)bytes[at + 2] << 8 | bytes[at + 3]);
-    }
-    for (; at + 2 <= count; at++) {
-        if (bytes[at] == 0xff && bytes[at + 1] == END) return LS_SUCCESS;
+        if (marker == END) return LS_SUCCESS;
+        at += 2;
+        if (marker == STUFFED || (marker >= RESTART && marker <= RESTART_LAST)) continue;
+        if (at + 2 > count) break;
+        size_t length = (size_t)bytes[at] << 8 | bytes[at + 1];
+        if (length > count - at) break;
+        if (marker == TABLES && length > 2) LS_TRY(check_huffman(path, bytes, at + 2, at + length));
+        at += length;
     }
     return ls_fail(LS_DATA,
         "%s: broken JPEG: the file is cut off at byte %zu, before its end marker; replace or remove the file", path,
