@@ -113,6 +113,7 @@ endfunction()
 # lockstep_tests(FOLDER)
 #   tests/ROOM/test_NAME.c is a cmocka program "ROOM.NAME", linked with everything; tests/ROOM/test_NAME.sh a script of that name,
 #   called with the folder of the built programs as its argument. Exit status 77 is a skipped test (it prints the reason).
+#   Scripts start several ranks: one of them at a time, beside whatever else runs.
 function(lockstep_tests folder)
   pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
   if(NOT CMOCKA_FOUND)
@@ -141,6 +142,6 @@ function(lockstep_tests folder)
     get_filename_component(file "${script}" NAME_WE)
     string(REPLACE "test_" "" test "${file}")
     add_test(NAME ${room}.${test} COMMAND bash "${script}" "${CMAKE_BINARY_DIR}/bin" WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
-    set_tests_properties(${room}.${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900 RUN_SERIAL ON)
+    set_tests_properties(${room}.${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900 RESOURCE_LOCK ranks)
   endforeach()
 endfunction()
