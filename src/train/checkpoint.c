@@ -1,6 +1,7 @@
 // checkpoint.c - writing and reading a checkpoint's folder; manifest.c has its manifest.
 #include "train/checkpoint.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 #include "base/atomic_file.h"
 #include "base/text.h"
+#include "train/checkpoints.h"
 #include "train/manifest.h"
 
 enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
@@ -25,6 +27,29 @@ static ls_status join(char path[PATH_BYTES], const char *folder, const char *nam
 // --- removing
 // -----------------------------------------------------------------------------------------------------------
 
+// "weights.safetensors.tmp-4711": a process was killed while it wrote that file.
+static int is_half_file(const char *name) {
+    for (int i = 0; i < FILES; i++) {
+        size_t length = strlen(file_names[i]);
+        if (strncmp(name, file_names[i], length) == 0 && strncmp(name + length, ".tmp-", 5) == 0) return 1;
+    }
+    return 0;
+}
+
+static ls_status remove_half_files(const char *path) {
+    char file[PATH_BYTES];
+    ls_status status = LS_SUCCESS;
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && !ls_failed(status) && (entry = readdir(dir));) {
+        if (!is_half_file(entry->d_name)) continue;
+        status = join(file, path, entry->d_name);
+        if (!ls_failed(status) && unlink(file) != 0 && errno != ENOENT)
+            status = ls_fail(LS_STORAGE, "%s: cannot remove: unlink: %s", file, strerror(errno));
+    }
+    if (dir) closedir(dir);
+    return status;
+}
+
 ls_status ls_checkpoint_remove(const char *path) {
     char file[PATH_BYTES];
     for (int i = 0; i < FILES; i++) {
@@ -32,6 +57,7 @@ ls_status ls_checkpoint_remove(const char *path) {
         if (unlink(file) != 0 && errno != ENOENT)
             return ls_fail(LS_STORAGE, "%s: cannot remove: unlink: %s", file, strerror(errno));
     }
+    LS_TRY(remove_half_files(path));
     if (rmdir(path) != 0 && errno != ENOENT)
         return ls_fail(LS_STORAGE, "%s: cannot remove: rmdir: %s", path, strerror(errno));
     return LS_SUCCESS;
@@ -93,16 +119,20 @@ static ls_status check_space(const char *folder, const char *path, size_t bytes)
 
 // `temporary` takes its place under `path`.
 static ls_status put_in_place(const char *temporary, const char *old, const char *path) {
+    LS_TRY(ls_checkpoint_remove(old)); // of a process that was killed
     if (ls_path_exists(path) && rename(path, old) != 0)
         return ls_fail(LS_STORAGE, "%s: cannot move the damaged one away: rename: %s", path, strerror(errno));
     if (rename(temporary, path) != 0)
         return ls_fail(LS_STORAGE, "%s: cannot finish: rename: %s", path, strerror(errno));
-    return ls_path_exists(old) ? ls_checkpoint_remove(old) : LS_SUCCESS;
+    ls_status removed = ls_checkpoint_remove(old);
+    (void)removed; // the new one is there; the next resume tries again
+    return LS_SUCCESS;
 }
 
-static int is_good(const char *path) {
+static int is_good(const char *path, int64_t update) {
     ls_checkpoint *checkpoint = NULL;
-    int good = ls_path_exists(path) && !ls_failed(ls_checkpoint_read(path, &checkpoint));
+    int good = ls_path_exists(path) && !ls_failed(ls_checkpoint_read(path, &checkpoint)) &&
+               checkpoint->counters.update == update;
     ls_checkpoint_free(checkpoint);
     return good;
 }
@@ -117,7 +147,7 @@ ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, con
     if ((size_t)snprintf(temporary, sizeof temporary, "%s/.%s.tmp", folder, name) >= sizeof temporary ||
         (size_t)snprintf(old, sizeof old, "%s/.%s.old", folder, name) >= sizeof old)
         return ls_fail(LS_STORAGE, "%s: path too long", path);
-    if (is_good(path)) return LS_SUCCESS;
+    if (is_good(path, snapshot->counters.update)) return LS_SUCCESS;
     LS_TRY(ls_make_folders(folder));
     LS_TRY(check_space(folder, path, snapshot->bytes));
     LS_TRY(ls_checkpoint_remove(temporary)); // of a process that was killed
@@ -143,6 +173,14 @@ static ls_status read_tensors(const ls_checkpoint *c, const char *name, ls_safet
     return ls_manifest_verify(c->manifest, path, name, *out);
 }
 
+// A folder of checkpoints is searched by names: one that lies is a copy or a mistake, and no place to go on from.
+static ls_status check_name(const char *path, int64_t update) {
+    const char *slash = strrchr(path, '/');
+    int64_t promised = ls_checkpoints_update(slash ? slash + 1 : path);
+    if (promised < 0 || promised == update) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE, "%s: holds update %lld, which is not what its name says", path, (long long)update);
+}
+
 static ls_status read_all(const char *path, ls_checkpoint *c) {
     c->path = strdup(path);
     if (!c->path) return ls_fail(LS_DEVICE, "%s: no memory to read it", path);
@@ -160,6 +198,7 @@ ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manifest, ls_tra
     ls_status status = ls_manifest_parse(file, text, bytes, manifest);
     free(text);
     if (!ls_failed(status)) status = ls_manifest_counters(file, *manifest, counters);
+    if (!ls_failed(status)) status = check_name(path, counters->update);
     if (ls_failed(status)) {
         cJSON_Delete(*manifest);
         *manifest = NULL;
@@ -192,7 +231,28 @@ ls_status ls_checkpoint_suits(const ls_checkpoint *c, const ls_train_facts *fact
     return ls_manifest_suits(c->path, c->manifest, facts, changed, bytes);
 }
 
+static int holds(const ls_snapshot *s, int is_state, const char *name) {
+    for (int i = 0; i < s->count; i++)
+        if ((s->tensors[i].state != 0) == is_state && strcmp(s->tensors[i].name, name) == 0) return 1;
+    return 0;
+}
+
+// What the snapshot has no place for would be lost without a word.
+static ls_status check_surplus(const ls_checkpoint *c, const ls_snapshot *s) {
+    const ls_safetensors *files[] = { c->weights, c->state };
+    for (int f = 0; f < 2; f++) {
+        for (int i = 0; i < ls_safetensors_count(files[f]); i++) {
+            const char *name = ls_safetensors_name(files[f], i);
+            if (holds(s, f, name)) continue;
+            return ls_fail(LS_STORAGE, "%s: %s: has the tensor '%s', which this network has not: made with another one",
+                c->path, f ? state_name : weights_name, name);
+        }
+    }
+    return LS_SUCCESS;
+}
+
 ls_status ls_checkpoint_take(const ls_checkpoint *c, ls_snapshot *s) {
+    LS_TRY(check_surplus(c, s));
     for (int pass = 0; pass < 2; pass++) { // all or nothing
         for (int i = 0; i < s->count; i++) {
             ls_snapshot_tensor *tensor = &s->tensors[i];

@@ -46,8 +46,7 @@ ls_status ls_checkpoints_path(const char *folder, int64_t update, char *dst, siz
     return ls_path_join(dst, bytes, folder, name);
 }
 
-// -1: no name of a checkpoint.
-static int64_t update_of(const char *name) {
+int64_t ls_checkpoints_update(const char *name) {
     char again[40];
     int64_t update = -1;
     if (sscanf(name, "update-%" SCNd64, &update) != 1 || update < 0) return -1;
@@ -69,7 +68,7 @@ ls_status ls_checkpoints_list(const char *folder, int64_t **updates, int *count)
     if (!dir) return ls_fail(LS_STORAGE, "%s: cannot look for checkpoints: opendir: %s", folder, strerror(errno));
     ls_status status = LS_SUCCESS;
     for (struct dirent *entry; !ls_failed(status) && (entry = readdir(dir));) {
-        int64_t update = update_of(entry->d_name);
+        int64_t update = ls_checkpoints_update(entry->d_name);
         if (update < 0) continue;
         if (*count == capacity) {
             capacity = capacity ? 2 * capacity : 16;
@@ -122,7 +121,8 @@ ls_status ls_checkpoints_newest(
         status = ls_checkpoints_path(folder, updates[i], path, sizeof path);
         if (ls_failed(status)) break;
         ls_status read = ls_checkpoint_read(path, out);
-        if (ls_failed(read)) damaged(context, read);
+        if (read.code == LS_DEVICE) status = read; // no memory: nothing is known of the files
+        if (ls_failed(read) && !ls_failed(status)) damaged(context, read);
     }
     free(updates);
     return status;
@@ -170,26 +170,32 @@ static ls_status find_kept(ls_checkpoints *c) {
     return status;
 }
 
-static int is_among_best(const ls_checkpoints *c, int index) {
+// Of the first `count`.
+static int is_among_best(const ls_checkpoints *c, int index, int count) {
     int better = 0;
     if (c->kept[index].accuracy < 0) return 0;
-    for (int i = 0; i < c->kept_count; i++) // of equal ones the later
+    for (int i = 0; i < count; i++) // of equal ones the later
         better += c->kept[i].accuracy > c->kept[index].accuracy ||
                   (c->kept[i].accuracy == c->kept[index].accuracy && i > index);
     return better < c->keep_best;
 }
 
-// The one just written counts already. One that cannot be removed is tried again next time.
-static void prune(ls_checkpoints *c) {
-    for (int i = 0; i < c->kept_count - (int)c->keep_last;) {
+// `written`, the update just written, counts already; what is newer is damaged, or else the run had gone on from there,
+// and must not push a good one out. One that cannot be removed is tried again next time.
+static void prune(ls_checkpoints *c, int64_t written) {
+    int count = 0;
+    while (count < c->kept_count && c->kept[count].update <= written) count++;
+    for (int i = 0; i < count - (int)c->keep_last;) {
         char path[PATH_BYTES];
-        if (is_among_best(c, i) || ls_failed(ls_checkpoints_path(c->folder, c->kept[i].update, path, sizeof path)) ||
+        if (is_among_best(c, i, count) ||
+            ls_failed(ls_checkpoints_path(c->folder, c->kept[i].update, path, sizeof path)) ||
             ls_failed(ls_checkpoint_remove(path))) {
             i++;
             continue;
         }
         memmove(&c->kept[i], &c->kept[i + 1], (size_t)(c->kept_count - i - 1) * sizeof *c->kept);
         c->kept_count--;
+        count--;
     }
 }
 
@@ -199,7 +205,7 @@ static void prune(ls_checkpoints *c) {
 static ls_status write_snapshot(ls_checkpoints *c) {
     LS_TRY(ls_checkpoint_write(c->path, c->snapshot, c->facts, c->notes, &c->event.bytes));
     LS_TRY(add_kept(c, c->snapshot->counters.update, accuracy_of(&c->snapshot->counters)));
-    prune(c);
+    prune(c, c->snapshot->counters.update);
     return LS_SUCCESS;
 }
 

@@ -1,7 +1,8 @@
 // checkpoints.h - the checkpoints of one run: the folder that holds them, the thread that writes them, which are kept.
 //
 // Rank 0 alone has one. A snapshot is taken between two updates and written by a thread of its own while training goes
-// on; only the newest `checkpoint.keep_last`, and the `checkpoint.keep_best` with the best test accuracy, stay.
+// on; of those up to it only the newest `checkpoint.keep_last`, and the `checkpoint.keep_best` with the best test
+// accuracy, stay. (Later ones are there where the run went on from an older one, because they were damaged.)
 #ifndef LS_TRAIN_CHECKPOINTS_H
 #define LS_TRAIN_CHECKPOINTS_H
 
@@ -25,12 +26,15 @@ int ls_checkpoints_written(ls_checkpoints *checkpoints, ls_train_checkpoint *eve
 void ls_checkpoints_wait(ls_checkpoints *checkpoints, double seconds);
 
 // The newest good checkpoint below `folder`: *out is NULL when there is none. For each damaged one that is newer,
-// `damaged` is called with the reason. What earlier processes left half-written is removed.
+// `damaged` is called with the reason. LS_DEVICE: no memory to read one. What earlier processes left half-written is
+// removed.
 LS_CHECKED ls_status ls_checkpoints_newest(
     const char *folder, void (*damaged)(void *context, ls_status why), void *context, ls_checkpoint **out);
 // The updates that checkpoints below `folder` are of, oldest first; *updates to be freed by the caller. No folder:
 // none.
 LS_CHECKED ls_status ls_checkpoints_list(const char *folder, int64_t **updates, int *count);
+// The update that "update-000000000481" is of; -1: no name of a checkpoint.
+int64_t ls_checkpoints_update(const char *name);
 // "FOLDER/update-000000000481"
 LS_CHECKED ls_status ls_checkpoints_path(const char *folder, int64_t update, char *dst, size_t bytes);
 

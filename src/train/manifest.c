@@ -1,5 +1,6 @@
 #include "train/manifest.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -98,7 +99,8 @@ ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train
         if (counters[i].type == INT32) *(int32_t *)(void *)at = (int32_t)whole;
         if (counters[i].type == REAL) *(double *)(void *)at = cJSON_IsNull(item) ? NAN : item->valuedouble;
     }
-    if (!(values->loss_scale > 0) || values->applied + values->skipped != values->update)
+    if (!(values->loss_scale > 0 && values->loss_scale <= (double)FLT_MAX) ||
+        values->applied + values->skipped != values->update)
         return ls_fail(LS_STORAGE,
             "%s: its counters contradict each other (update %" PRId64 " = %" PRId64 " applied + %" PRId64
             " skipped, loss scale %g)",
@@ -227,9 +229,10 @@ static int hash_is(const cJSON *item, uint64_t hash) {
     return promised && strcmp(promised, text) == 0;
 }
 
-// The first tensor that is not the one of that name that was written, or NULL.
+// The first tensor that is not the one of that name that was written, or is not there, or NULL.
 static const char *differing_tensor(const cJSON *tensors, const ls_safetensors *file) {
-    for (int i = 0; i < ls_safetensors_count(file); i++) {
+    int count = ls_safetensors_count(file);
+    for (int i = 0; i < count; i++) {
         ls_safetensors_tensor tensor;
         if (!ls_safetensors_get(file, i, &tensor)) return ls_safetensors_name(file, i);
         size_t elements = 1;
@@ -237,7 +240,14 @@ static const char *differing_tensor(const cJSON *tensors, const ls_safetensors *
         uint64_t hash = ls_hash(tensor.data, elements * ls_dtype_bytes(tensor.dtype));
         if (!hash_is(cJSON_GetObjectItemCaseSensitive(tensors, tensor.name), hash)) return ls_safetensors_name(file, i);
     }
-    return NULL;
+    if (cJSON_GetArraySize(tensors) == count) return NULL; // the names in a file differ
+    const cJSON *item;
+    cJSON_ArrayForEach(item, tensors) {
+        int found = 0;
+        for (int i = 0; i < count && !found; i++) found = strcmp(ls_safetensors_name(file, i), item->string) == 0;
+        if (!found) return item->string;
+    }
+    return "";
 }
 
 ls_status ls_manifest_verify(const cJSON *manifest, const char *path, const char *name, const ls_safetensors *file) {
@@ -247,8 +257,9 @@ ls_status ls_manifest_verify(const cJSON *manifest, const char *path, const char
     int64_t bytes = -1;
     int same_length =
         whole_number(cJSON_GetObjectItemCaseSensitive(entry, "bytes"), 9e15, &bytes) && bytes == (int64_t)digest.bytes;
-    if (same_length && hash_is(cJSON_GetObjectItemCaseSensitive(entry, "hash"), digest.hash)) return LS_SUCCESS;
+    int same = same_length && hash_is(cJSON_GetObjectItemCaseSensitive(entry, "hash"), digest.hash);
     const char *tensor = differing_tensor(cJSON_GetObjectItemCaseSensitive(entry, "tensors"), file);
+    if (same && !tensor) return LS_SUCCESS;
     return ls_fail(LS_STORAGE,
         "%s: damaged: %" PRIu64 " bytes of hash %016" PRIx64 ", which its manifest does not know%s%s%s", path,
         digest.bytes, digest.hash, tensor ? "; the first tensor that differs is '" : "; its header differs",
@@ -290,6 +301,9 @@ static ls_status compare_options(
     char now[LS_TEXT_BYTES];
     for (int i = 0; ls_config_value(facts->cfg, i, &name, now, sizeof now); i++) {
         const char *before = cJSON_GetStringValue(member(manifest, "config", name));
+        if (!before && is_fixed(i))
+            return ls_fail(
+                LS_STORAGE, "%s: has no config.%s: damaged, or of another version of the program", path, name);
         if (!before || strcmp(before, now) == 0 || i == LS_OPTION_model_file || is_free(name)) continue;
         if (is_fixed(i))
             return ls_fail(LS_USAGE,
@@ -317,13 +331,16 @@ static ls_status check_cursor(const char *path, const cJSON *manifest, const ls_
     ls_train_counters c;
     LS_TRY(ls_manifest_counters(path, manifest, &c));
     const ls_batches *b = &facts->batches;
-    const int64_t whole = c.update - c.window; // divided and not multiplied: an epoch from a file may overflow
-    if (c.window < b->windows && whole >= 0 && whole % b->windows == 0 && whole / b->windows == c.epoch)
-        return LS_SUCCESS;
+    // Divided and not multiplied: an epoch from a file may overflow.
+    int64_t of_epoch = c.window < b->windows ? c.window * b->global_batch : 0;
+    int fits = c.window < b->windows && c.epoch == c.update / b->windows && c.window == c.update % b->windows &&
+               c.samples >= of_epoch && (c.samples - of_epoch) / b->samples == c.epoch &&
+               (c.samples - of_epoch) % b->samples == 0;
+    if (fits) return LS_SUCCESS;
     return ls_fail(LS_STORAGE,
-        "%s: its cursor (epoch %" PRId64 ", window %" PRId64 ", update %" PRId64 ") fits no epoch of %" PRId64
-        " updates",
-        path, c.epoch, c.window, c.update, b->windows);
+        "%s: its cursor (epoch %" PRId64 ", window %" PRId64 ", update %" PRId64 ", %" PRId64
+        " samples) fits no epoch of %" PRId64 " updates and %" PRId64 " samples",
+        path, c.epoch, c.window, c.update, c.samples, b->windows, b->samples);
 }
 
 ls_status ls_manifest_suits(
