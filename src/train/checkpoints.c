@@ -176,7 +176,7 @@ static int is_among_best(const ls_checkpoints *c, int index, int count) {
     if (c->kept[index].accuracy < 0) return 0;
     for (int i = 0; i < count; i++) // of equal ones the later
         better += c->kept[i].accuracy > c->kept[index].accuracy ||
-                  (c->kept[i].accuracy == c->kept[index].accuracy && i > index);
+                  (i > index && c->kept[i].accuracy == c->kept[index].accuracy);
     return better < c->keep_best;
 }
 
