@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# fuzz.sh - fuzzes what Lockstep reads: libFuzzer with the address and undefined-behaviour sanitizers, one target at a time.
+# fuzz.sh - fuzzes what Lockstep reads: libFuzzer with the address and undefined-behaviour sanitizers.
 #
-#   scripts/fuzz.sh [TARGET]... [--minutes N]     default: all targets (tests/fuzz/fuzz_*.c), 10 minutes each
+#   scripts/fuzz.sh [TARGET]... [--minutes N] [--jobs N]     default: all targets (tests/fuzz/fuzz_*.c), 10 minutes each, one at a time
 #
 # Starts from tests/fuzz/corpus/TARGET and from what earlier runs found worth keeping (build/fuzz/corpus/TARGET). An input that crashes,
 # hangs, leaks or takes too much memory ends that target and stays as build/fuzz/findings/TARGET-*; the exit status is then 1. The last
@@ -10,11 +10,15 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly folder=build/fuzz
-minutes=10 targets=()
+minutes=10 jobs=1 targets=()
 while [ $# -gt 0 ]; do
   case $1 in
   --minutes)
     minutes=${2:?--minutes: expected a number}
+    shift 2
+    ;;
+  --jobs)
+    jobs=${2:?--jobs: expected a number}
     shift 2
     ;;
   -*)
@@ -69,27 +73,38 @@ longest() {
   esac
 }
 
-summary=() found=0
-for target in "${targets[@]}"; do
+# Fuzzes one target; its line of the summary goes to $work/TARGET.line.
+fuzz() {
+  local target=$1 log=$work/$1.log status=0 executions edges line input options
   mkdir -p "$folder/corpus/$target"
   options=(-max_total_time="$seconds" -max_len="$(longest "$target")" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1
     -artifact_prefix="$folder/findings/$target-")
   [ ! -e "tests/fuzz/$target.dict" ] || options+=(-dict="tests/fuzz/$target.dict")
   echo "-- $target: $minutes minutes"
-  status=0
-  nice -n 10 "$folder/bin/fuzz_$target" "${options[@]}" "$folder/corpus/$target" "tests/fuzz/corpus/$target" >"$work/log" 2>&1 ||
-    status=$?
-  executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/log" | tail -n 1)
-  edges=$(grep -aoE ' cov: [0-9]+' "$work/log" | tail -n 1 | grep -oE '[0-9]+' || true)
+  nice -n 10 "$folder/bin/fuzz_$target" "${options[@]}" "$folder/corpus/$target" "tests/fuzz/corpus/$target" >"$log" 2>&1 || status=$?
+  executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)
+  edges=$(grep -aoE ' cov: [0-9]+' "$log" | tail -n 1 | grep -oE '[0-9]+' || true)
   line=$(printf '%-12s %10s executions  %6s edges  %3s minutes' "$target" "${executions:-?}" "${edges:-?}" "$minutes")
   if [ $status = 0 ]; then
-    summary+=("$line  no finding")
+    line+="  no finding"
   else
-    found=1
-    grep -avE '^#[0-9]+[[:space:]]+(NEW|REDUCE|pulse|INITED|RELOAD)' "$work/log" | head -n 60
-    input=$(grep -aoE "$folder/findings/[^ ]+" "$work/log" | tail -n 1 || true)
-    summary+=("$line  FOUND ${input:-nothing kept}: $folder/bin/fuzz_$target ${input:-}")
+    grep -avE '^#[0-9]+[[:space:]]+(NEW|REDUCE|pulse|INITED|RELOAD)' "$log" | head -n 60
+    input=$(grep -aoE "$folder/findings/[^ ]+" "$log" | tail -n 1 || true)
+    line+="  FOUND ${input:-nothing kept}: $folder/bin/fuzz_$target ${input:-}"
   fi
+  echo "$line" >"$work/$target.line"
+}
+
+running=0
+for target in "${targets[@]}"; do
+  if [ $running -ge "$jobs" ]; then
+    wait -n
+    running=$((running - 1))
+  fi
+  fuzz "$target" &
+  running=$((running + 1))
 done
-printf '%s\n' "${summary[@]}"
-exit $found
+wait
+summary=$(for target in "${targets[@]}"; do cat "$work/$target.line"; done)
+echo "$summary"
+! grep -q FOUND <<<"$summary"
