@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
+#include "dist/rank_groups.h"
 
 // Columns that fit a message: further groups of ranks are counted. LAST_LINES: room for the lines that say what was
 // left out.
@@ -67,9 +68,9 @@ static int same_facts(const ls_fingerprint *a, const ls_fingerprint *b, int all)
 typedef struct {
     const ls_fingerprint *all; // [world_size]
     int world_size;
-    int *group_of; // [world_size]
-    int groups;    // all of them
-    int columns;   // of the table: the first GROUPS_MAX
+    uint64_t *group_of; // [world_size]
+    int groups;         // all of them
+    int columns;        // of the table: the first GROUPS_MAX
     int lowest[GROUPS_MAX];
     char title[GROUPS_MAX][LS_FINGERPRINT_TEXT];
     size_t width[GROUPS_MAX + 1]; // of the names, then of the columns
@@ -93,35 +94,17 @@ static void put(text *t, const char *format, ...) {
 }
 
 static void group_ranks(table *t) {
-    int *lowest = t->group_of + t->world_size; // of every group
     for (int r = 0; r < t->world_size; r++) {
-        int g = 0;
-        while (g < t->groups && !same_facts(&t->all[lowest[g]], &t->all[r], 1)) g++;
-        if (g == t->groups) lowest[t->groups++] = r;
-        t->group_of[r] = g;
+        int lowest = 0; // of its group
+        while (!same_facts(&t->all[lowest], &t->all[r], 1)) lowest++;
+        if (lowest == r && t->groups < GROUPS_MAX) t->lowest[t->groups] = r;
+        t->group_of[r] = lowest == r ? (uint64_t)t->groups++ : t->group_of[lowest];
     }
     t->columns = t->groups < GROUPS_MAX ? t->groups : GROUPS_MAX;
-    memcpy(t->lowest, lowest, (size_t)t->columns * sizeof *lowest);
 }
 
-// "rank 0", "ranks 1-3, 6"
 static void title_group(table *t, int g) {
-    text title = { t->title[g], sizeof t->title[g], 0 };
-    int members = 0;
-    for (int r = 0; r < t->world_size; r++) members += t->group_of[r] == g;
-    put(&title, members == 1 ? "rank" : "ranks");
-    const char *comma = " ";
-    for (int r = 0; r < t->world_size; r++) {
-        if (t->group_of[r] != g) continue;
-        int last = r;
-        while (last + 1 < t->world_size && t->group_of[last + 1] == g) last++;
-        if (last > r + 1)
-            put(&title, "%s%d-%d", comma, r, last);
-        else
-            put(&title, "%s%d", comma, r), last = r;
-        comma = ", ";
-        r = last;
-    }
+    ls_rank_groups_list(t->group_of, t->world_size, (uint64_t)g, t->title[g], sizeof t->title[g]);
     t->width[g + 1] = strlen(t->title[g]);
 }
 
@@ -218,7 +201,7 @@ ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine, char
 
     size_t ranks = (size_t)facts->world_size;
     ls_fingerprint *all = calloc(ranks, sizeof *all);
-    int *groups = calloc(ranks, 2 * sizeof *groups);
+    uint64_t *groups = calloc(ranks, sizeof *groups);
     ls_status status = all && groups ? LS_SUCCESS : ls_fail(LS_DEVICE, "fingerprints of %zu ranks: no memory", ranks);
     ls_keep_first(&status, ls_comm_agree(comm, status, NULL));
     if (!ls_failed(status)) status = ls_comm_allgather(comm, mine, all, sizeof *mine);

@@ -159,6 +159,7 @@ static ls_snapshot *room(ls_trainer *t, const listeners *l, int must) {
 
 static ls_status save(ls_trainer *t, const listeners *l, int must) {
     ls_trainer_keeping *k = &t->keeping;
+    LS_TRY(ls_trainer_check_replicas(t)); // which of diverged ones would be the run's?
     ls_snapshot *snapshot = room(t, l, must);
     double start = ls_clock_seconds();
     LS_TRY(ls_trainer_snapshot(t, snapshot));

@@ -243,10 +243,12 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     return LS_SUCCESS;
 }
 
-// Where the device must have come to an end: evaluation and checkpoints want the weights of that moment.
+// Where the device must have come to an end: evaluation, checkpoints and comparisons want the weights of that moment.
 static int64_t next_stop(const ls_trainer *t) {
     int64_t stop = (t->done.epoch + 1) * t->facts.batches.windows, saved = ls_trainer_keep_stop(t);
+    int64_t compared = ls_trainer_replicas_stop(t);
     if (saved < stop) stop = saved;
+    if (compared < stop) stop = compared;
     return stop < t->facts.updates_planned ? stop : t->facts.updates_planned;
 }
 
@@ -268,11 +270,20 @@ static ls_status run_update(ls_trainer *t, run_state *run) {
     return t->done.epoch != epoch || last ? end_epoch(t, run, last) : LS_SUCCESS;
 }
 
+// What comes between two updates holds training up, and counts as it.
+static ls_status between_updates(ls_trainer *t, run_state *run) {
+    double before = ls_clock_seconds();
+    if (ls_trainer_replicas_due(t)) LS_TRY(ls_trainer_check_replicas(t));
+    LS_TRY(ls_trainer_keep(t, run->observers, run->observer_count));
+    if (run->training_samples > 0) run->training_seconds += ls_clock_seconds() - before;
+    return LS_SUCCESS;
+}
+
 static ls_status run_updates(ls_trainer *t, run_state *run) {
     while (t->done.updates < t->facts.updates_planned) {
         LS_TRY(ls_trainer_ask(t));
         if (t->done.updates < t->keeping.meet_at) LS_TRY(run_update(t, run));
-        LS_TRY(ls_trainer_keep(t, run->observers, run->observer_count));
+        LS_TRY(between_updates(t, run));
     }
     return LS_SUCCESS;
 }
@@ -304,6 +315,7 @@ static ls_status summarise(ls_trainer *t, const run_state *run, ls_train_summary
         .peak_device_bytes = (size_t)peaks[1],
         .peak_host_bytes = (size_t)peaks[0],
         .allocations_in_updates = run->allocations,
+        .replica_checks = ls_trainer_replica_checks(t),
     };
     LS_TRY(ls_gpu_records_sum(run->gpus, &s->gpus));
     return ls_arenas_hash(t->arenas, &s->weights_hash);

@@ -38,17 +38,26 @@ static void describe_all(ls_snapshot *s, const ls_graph *graph, int state_arenas
     }
 }
 
-ls_status ls_snapshot_new(const ls_graph *graph, int state_arenas, ls_snapshot **out) {
+static ls_status new_list(const ls_graph *graph, int state_arenas, ls_snapshot **out) {
     ls_snapshot *s = calloc(1, sizeof *s);
     int count = graph->param_count + state_arenas * trained_params(graph);
     if (s) s->tensors = calloc((size_t)count + 1, sizeof *s->tensors);
-    if (s && s->tensors) {
-        s->params = graph->param_count;
-        describe_all(s, graph, state_arenas);
-        s->values = calloc(1, s->bytes + 1);
+    if (!s || !s->tensors) {
+        free(s);
+        return ls_fail(LS_DEVICE, "out of host memory for a list of %d tensors", count);
     }
-    if (!s || !s->tensors || !s->values) {
-        size_t bytes = s ? s->bytes : 0;
+    s->params = graph->param_count;
+    describe_all(s, graph, state_arenas);
+    *out = s;
+    return LS_SUCCESS;
+}
+
+ls_status ls_snapshot_new(const ls_graph *graph, int state_arenas, ls_snapshot **out) {
+    ls_snapshot *s;
+    LS_TRY(new_list(graph, state_arenas, &s));
+    s->values = calloc(1, s->bytes + 1);
+    if (!s->values) {
+        size_t bytes = s->bytes;
         ls_snapshot_free(s);
         return ls_fail(LS_DEVICE, "out of host memory for a snapshot of the run's state (%zu bytes)", bytes);
     }
@@ -63,6 +72,10 @@ ls_status ls_snapshot_new(const ls_graph *graph, int state_arenas, ls_snapshot *
 
 ls_status ls_snapshot_new_for(const ls_trainer *t, ls_snapshot **out) {
     return ls_snapshot_new(t->graph, t->arenas->options.state_arenas, out);
+}
+
+ls_status ls_snapshot_list(const ls_trainer *t, ls_snapshot **out) {
+    return new_list(t->graph, t->arenas->options.state_arenas, out);
 }
 
 void ls_snapshot_free(ls_snapshot *snapshot) {
@@ -86,12 +99,9 @@ static ls_buffer buffer_of(const ls_trainer *t, const ls_snapshot_tensor *tensor
     return ls_arenas_range(a->state, first, a->elements[tensor->param], sizeof(float));
 }
 
-static void take_tensors(ls_trainer *t, ls_snapshot *s) {
-    for (int i = 0; i < s->count; i++) {
-        const ls_snapshot_tensor *tensor = &s->tensors[i];
-        const ls_param_shape *shape = &t->graph->params[tensor->param].shape;
-        t->device->api->param_export(t->device, shape, buffer_of(t, tensor), tensor->values);
-    }
+void ls_trainer_export_tensor(ls_trainer *t, const ls_snapshot_tensor *tensor) {
+    const ls_param_shape *shape = &t->graph->params[tensor->param].shape;
+    t->device->api->param_export(t->device, shape, buffer_of(t, tensor), tensor->values);
 }
 
 static void give_tensors(ls_trainer *t, const ls_snapshot *s) {
@@ -160,7 +170,7 @@ ls_status ls_trainer_snapshot(ls_trainer *t, ls_snapshot *snapshot) {
     LS_TRY(take_counters(t, &counters));
     if (!snapshot) return LS_SUCCESS;
     snapshot->counters = counters;
-    take_tensors(t, snapshot);
+    for (int i = 0; i < snapshot->count; i++) ls_trainer_export_tensor(t, &snapshot->tensors[i]);
     return t->device->api->queue_sync(t->queue); // an export that failed shows here
 }
 
@@ -171,5 +181,6 @@ ls_status ls_trainer_restore(ls_trainer *t, ls_snapshot *snapshot) {
     ls_feed_stop(t->feed); // it begins again at the new place
     give_tensors(t, snapshot);
     LS_TRY(give_counters(t, &snapshot->counters));
+    ls_trainer_replicas_equal(t);
     return t->device->api->queue_sync(t->queue);
 }

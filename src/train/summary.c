@@ -61,6 +61,11 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
     ls_json_add_int(peak, "device", (int64_t)s->peak_device_bytes);
     ls_json_add_int(peak, "host", (int64_t)s->peak_host_bytes);
     add_gpus(tree, &s->gpus);
+    if (s->replica_checks.count > 0) {
+        cJSON *checks = ls_json_add_object(tree, "replica_checks");
+        ls_json_add_int(checks, "count", s->replica_checks.count);
+        ls_json_add_real(checks, "seconds", s->replica_checks.seconds);
+    }
     ls_json_add_hash(tree, "weights_hash", s->weights_hash);
 }
 

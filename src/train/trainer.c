@@ -339,6 +339,7 @@ static ls_status allocate(ls_trainer *t) {
     ls_update_weights_changed(t->update);
     LS_TRY(bind_programs(t));
     LS_TRY(upload_table(t));
+    LS_TRY(ls_replicas_new(t, &t->replicas));
     t->facts.memory.control = ls_update_device_bytes(t->update) + t->table->bytes;
     return new_feeds(t);
 }
@@ -419,6 +420,7 @@ void ls_trainer_free(ls_trainer *t) {
     ls_checkpoints_close(t->keeping.files);
     ls_feed_free(t->feed);
     ls_feed_free(t->eval_feed);
+    ls_replicas_free(t->replicas);
     ls_update_free(t->update); // its recordings hold the programs' buffers, and collectives
     if (t->collective) {
         ls_status unwatched = ls_comm_watch(t->comm, NULL, NULL);

@@ -16,6 +16,7 @@
 #include "model/graph.h"
 #include "train/gpu_records.h"
 #include "train/memory_plan.h"
+#include "train/replicas.h"
 
 typedef struct ls_trainer ls_trainer;
 
@@ -87,7 +88,8 @@ typedef struct {
     size_t peak_device_bytes, peak_host_bytes;        // maximum over ranks
     ls_gpu_sample gpus;                               // of all ranks, as ls_gpu_records_sum; samples 0: unknown
     uint64_t weights_hash;
-    uint64_t allocations_in_updates; // of the steady state; counted only with the counting allocator linked (tests)
+    ls_replica_checks replica_checks; // of rank 0
+    uint64_t allocations_in_updates;  // of the steady state; counted only with the counting allocator linked (tests)
 } ls_train_summary;
 
 typedef struct {

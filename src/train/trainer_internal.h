@@ -6,6 +6,7 @@
 #include "train/compile.h"
 #include "train/checkpoints.h"
 #include "train/feed.h"
+#include "train/replicas.h"
 #include "train/schedule.h"
 #include "train/trace_events.h"
 #include "train/trainer.h"
@@ -57,6 +58,7 @@ struct ls_trainer {
     ls_schedule schedule;
     ls_trainer_tracing tracing;
     ls_trainer_keeping keeping;
+    ls_replicas *replicas;  // NULL: they are not compared
     int depth;              // updates that may be under way: 1 on a device in host memory
     ls_position done, next; // updates that are retired; those that the device was given
     int64_t skipped;

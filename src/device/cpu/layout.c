@@ -2,34 +2,100 @@
 #include <string.h>
 #include "device/cpu/cpu.h"
 
-// Every canonical element has one place; `place` gives it. Import clears the rest.
-static size_t activation_place(const ls_cpu *cpu, ls_nchw shape, int n, int c, int pixel) {
-    int block = ls_cpu_block(cpu, shape.c);
-    size_t pixels = (size_t)shape.h * (size_t)shape.w;
-    size_t plane = (size_t)n * (size_t)ls_cpu_blocks(cpu, shape.c) + (size_t)(c / block);
-    return (plane * pixels + (size_t)pixel) * (size_t)block + (size_t)(c % block);
+// Both layouts of a tensor consist of pieces of `count` x `lanes` elements:
+//   canonical[first + lane * stride + j] = here[at + j * step + lane]
+// A piece ends with the block of lanes that lie side by side here, so that both sides are read and written in whole
+// cache lines.
+typedef struct {
+    size_t first, stride, at, step;
+    int count, lanes;
+} piece;
+
+typedef struct copy copy;
+struct copy {
+    void (*move)(const copy *copy, const piece *p);
+    const float *from;
+    float *to;
+};
+
+static void to_device(const copy *c, const piece *p) {
+    for (int j = 0; j < p->count; j++) {
+        const float *from = c->from + p->first + (size_t)j;
+        float *to = c->to + p->at + (size_t)j * p->step;
+        for (int lane = 0; lane < p->lanes; lane++) to[lane] = from[(size_t)lane * p->stride];
+    }
 }
+
+static void from_device(const copy *c, const piece *p) {
+    for (int j = 0; j < p->count; j++) {
+        const float *from = c->from + p->at + (size_t)j * p->step;
+        float *to = c->to + p->first + (size_t)j;
+        for (int lane = 0; lane < p->lanes; lane++) to[(size_t)lane * p->stride] = from[lane];
+    }
+}
+
+static void copy_plain(const copy *c, size_t elements) {
+    memcpy(c->to, c->from, elements * sizeof(float));
+}
+
+static int lanes_of(int all, int first, int block) {
+    return all - first < block ? all - first : block;
+}
+
+static void copy_activation(const ls_cpu *cpu, ls_nchw s, const copy *c) {
+    int block = ls_cpu_block(cpu, s.c);
+    size_t pixels = (size_t)s.h * (size_t)s.w;
+    piece p = { .stride = pixels, .step = (size_t)block, .count = s.h * s.w };
+    for (int n = 0; n < s.n; n++) {
+        for (int channel = 0; channel < s.c; channel += block) {
+            p.lanes = lanes_of(s.c, channel, block);
+            c->move(c, &p);
+            p.first += (size_t)p.lanes * pixels;
+            p.at += (size_t)block * pixels;
+        }
+    }
+}
+
+static void copy_conv(const ls_cpu *cpu, const ls_param_shape *s, const copy *c) {
+    const int b = cpu->block, outs = s->dim[0], ins = s->dim[1], taps = s->dim[2] * s->dim[3];
+    const int few = ins <= LS_CPU_FEW, depth = few ? ins : b, blocks = few ? 1 : ls_cpu_blocks(cpu, ins);
+    piece p = { .stride = (size_t)ins * (size_t)taps, .step = (size_t)depth * (size_t)b, .count = taps };
+    for (int o = 0; o < outs; o += b) {
+        p.lanes = lanes_of(outs, o, b);
+        for (int i = 0; i < ins; i++) {
+            size_t row = ((size_t)(o / b) * (size_t)blocks + (size_t)(i / depth)) * (size_t)taps;
+            p.first = (size_t)o * p.stride + (size_t)i * (size_t)taps;
+            p.at = (row * (size_t)depth + (size_t)(i % depth)) * (size_t)b;
+            c->move(c, &p);
+        }
+    }
+}
+
+static void copy_param(const ls_cpu *cpu, const ls_param_shape *s, const copy *c) {
+    if (s->kind == LS_PARAM_LINEAR)
+        copy_activation(cpu, (ls_nchw){ s->dim[0], s->dim[1], s->dim[2], s->dim[3] }, c);
+    else if (s->kind == LS_PARAM_VECTOR || s->groups > 1)
+        copy_plain(c, (size_t)ls_param_count(s));
+    else
+        copy_conv(cpu, s, c);
+}
+
+// --- the device's table
+// -------------------------------------------------------------------------------------------------
 
 size_t ls_cpu_activation_bytes(const ls_device *device, ls_nchw shape, ls_dtype storage) {
     return ls_cpu_floats((const ls_cpu *)device, shape) * ls_dtype_bytes(storage);
 }
 
 void ls_cpu_activation_import(ls_device *device, ls_nchw shape, ls_dtype storage, const float *host, ls_buffer dst) {
-    const ls_cpu *cpu = (const ls_cpu *)device;
     float *to = ls_cpu_floats_at(dst);
-    memset(to, 0, ls_cpu_activation_bytes(device, shape, storage));
-    for (int n = 0; n < shape.n; n++)
-        for (int c = 0; c < shape.c; c++)
-            for (int i = 0; i < shape.h * shape.w; i++) to[activation_place(cpu, shape, n, c, i)] = *host++;
+    memset(to, 0, ls_cpu_activation_bytes(device, shape, storage)); // the padding
+    copy_activation((const ls_cpu *)device, shape, &(copy){ to_device, host, to });
 }
 
 void ls_cpu_activation_export(ls_device *device, ls_nchw shape, ls_dtype storage, ls_buffer src, float *host) {
-    const ls_cpu *cpu = (const ls_cpu *)device;
-    const float *from = ls_cpu_floats_at(src);
     (void)storage;
-    for (int n = 0; n < shape.n; n++)
-        for (int c = 0; c < shape.c; c++)
-            for (int i = 0; i < shape.h * shape.w; i++) *host++ = from[activation_place(cpu, shape, n, c, i)];
+    copy_activation((const ls_cpu *)device, shape, &(copy){ from_device, ls_cpu_floats_at(src), host });
 }
 
 static size_t conv_elements(const ls_cpu *cpu, const ls_param_shape *s) {
@@ -45,35 +111,12 @@ size_t ls_cpu_param_elements(const ls_device *device, const ls_param_shape *s) {
     return conv_elements(cpu, s);
 }
 
-static size_t conv_place(const ls_cpu *cpu, const ls_param_shape *s, int o, int i, int tap) {
-    size_t taps = (size_t)s->dim[2] * (size_t)s->dim[3];
-    if (s->groups > 1) return ((size_t)o * (size_t)s->dim[1] + (size_t)i) * taps + (size_t)tap;
-    int b = cpu->block, few = s->dim[1] <= LS_CPU_FEW;
-    int depth = few ? s->dim[1] : b, blocks = few ? 1 : ls_cpu_blocks(cpu, s->dim[1]);
-    size_t row = ((size_t)(o / b) * (size_t)blocks + (size_t)(i / depth)) * taps + (size_t)tap;
-    return (row * (size_t)depth + (size_t)(i % depth)) * (size_t)b + (size_t)(o % b);
-}
-
-static size_t param_place(const ls_cpu *cpu, const ls_param_shape *s, int o, int i, int tap) {
-    if (s->kind == LS_PARAM_VECTOR) return (size_t)o;
-    if (s->kind == LS_PARAM_LINEAR)
-        return activation_place(cpu, (ls_nchw){ s->dim[0], s->dim[1], s->dim[2], s->dim[3] }, o, i, tap);
-    return conv_place(cpu, s, o, i, tap);
-}
-
 void ls_cpu_param_import(ls_device *device, const ls_param_shape *s, const float *host, ls_buffer dst) {
-    const ls_cpu *cpu = (const ls_cpu *)device;
     float *to = ls_cpu_floats_at(dst);
-    memset(to, 0, ls_cpu_param_elements(device, s) * sizeof(float));
-    for (int o = 0; o < s->dim[0]; o++)
-        for (int i = 0; i < s->dim[1]; i++)
-            for (int tap = 0; tap < s->dim[2] * s->dim[3]; tap++) to[param_place(cpu, s, o, i, tap)] = *host++;
+    memset(to, 0, ls_cpu_param_elements(device, s) * sizeof(float)); // the padding
+    copy_param((const ls_cpu *)device, s, &(copy){ to_device, host, to });
 }
 
 void ls_cpu_param_export(ls_device *device, const ls_param_shape *s, ls_buffer src, float *host) {
-    const ls_cpu *cpu = (const ls_cpu *)device;
-    const float *from = ls_cpu_floats_at(src);
-    for (int o = 0; o < s->dim[0]; o++)
-        for (int i = 0; i < s->dim[1]; i++)
-            for (int tap = 0; tap < s->dim[2] * s->dim[3]; tap++) *host++ = from[param_place(cpu, s, o, i, tap)];
+    copy_param((const ls_cpu *)device, s, &(copy){ from_device, ls_cpu_floats_at(src), host });
 }
