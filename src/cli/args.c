@@ -9,10 +9,11 @@
 enum { FOR_TRAIN = 1 << LS_COMMAND_TRAIN, FOR_BENCH = 1 << LS_COMMAND_BENCH, FOR_EVAL = 1 << LS_COMMAND_EVAL };
 enum { FOR_DEVICES = 1 << LS_COMMAND_DEVICES, FOR_PREDICT = 1 << LS_COMMAND_PREDICT };
 enum { FOR_EXPORT = 1 << LS_COMMAND_EXPORT, FOR_WEIGHTS = FOR_PREDICT | FOR_EXPORT };
-enum { FOR_REPLAY = 1 << LS_COMMAND_REPLAY };
+enum { FOR_REPLAY = 1 << LS_COMMAND_REPLAY, FOR_CKPT = 1 << LS_COMMAND_CKPT };
+enum { FOR_VERIFY = 1 << LS_COMMAND_VERIFY_RESUME };
 enum {
-    FOR_CONFIGURED = FOR_TRAIN | FOR_BENCH | FOR_EVAL,
-    FOR_ALL = FOR_CONFIGURED | FOR_WEIGHTS | FOR_REPLAY | FOR_DEVICES
+    FOR_CONFIGURED = FOR_TRAIN | FOR_BENCH | FOR_EVAL | FOR_VERIFY,
+    FOR_ALL = FOR_CONFIGURED | FOR_WEIGHTS | FOR_REPLAY | FOR_DEVICES | FOR_CKPT
 };
 enum { NAME_BYTES = 64 };
 
@@ -36,6 +37,13 @@ static const struct {
     [LS_COMMAND_REPLAY] = { "replay", "FOLDER",
         "compute a micro-batch that was not finite again, instruction by instruction: FOLDER is the\n"
         "      nonfinite-update-N that a run left; --set device.type=ref or train.precision=fp32 compares" },
+    [LS_COMMAND_CKPT] = { "ckpt", "verify|show|diff PATH...",
+        "checkpoints: verify each below PATH (a checkpoint, a folder of them, a run's folder), show one or\n"
+        "      list those of a run, or name what differs between two (or two weights files): exit 0 for the same\n"
+        "      state, 6 where it differs" },
+    [LS_COMMAND_VERIFY_RESUME] = { "verify-resume", "CONFIG.ini",
+        "is a run that goes on from a checkpoint, on the ranks started, bit for bit the uninterrupted one? exit 6\n"
+        "      where it is not, naming the first tensor; leaves nothing behind" },
     [LS_COMMAND_DEVICES] = { "devices", "",
         "this machine's devices, the CUDA libraries and their versions, what is missing and how to get it,\n"
         "      and what device.type = auto takes" },
@@ -59,6 +67,7 @@ typedef enum {
     JSON,
     TRACE,
     TRACE_UPDATES,
+    UPDATES,
     LIST,
     HELP,
     VERSION
@@ -98,6 +107,7 @@ static const struct {
         "write a timeline of some updates on all ranks, for Perfetto or chrome://tracing" },
     { "--trace-updates", "FROM:TO", TRACE_UPDATES, FOR_TRAIN,
         "which ones: from number FROM (0 is the first) up to TO - 1 (default: 10:30)" },
+    { "--updates", "K", UPDATES, FOR_VERIFY, "before the checkpoint, and as many after it (default 10)" },
     { "--list", NULL, LIST, FOR_ALL, "print every option of the configuration, with default and range" },
     { "--help", NULL, HELP, FOR_ALL, "print this" },
     { "--version", NULL, VERSION, FOR_ALL, "print version, compiler and libraries" },
@@ -116,6 +126,10 @@ static const char *command_text(ls_command command) {
         return "train export";
     case LS_COMMAND_REPLAY:
         return "train replay";
+    case LS_COMMAND_CKPT:
+        return "train ckpt";
+    case LS_COMMAND_VERIFY_RESUME:
+        return "train verify-resume";
     case LS_COMMAND_DEVICES:
         return "train devices";
     default:
@@ -157,6 +171,16 @@ static ls_status parse_scaling(const char *text, ls_args *args) {
     args->weak = strcmp(text, "weak") == 0 || strcmp(text, "both") == 0;
     if (args->strong || args->weak) return LS_SUCCESS;
     return ls_fail(LS_USAGE, "--scaling %s: strong, weak or both are allowed", text);
+}
+
+static ls_status parse_count(const char *text, int64_t *out) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || errno || value < 1 || value > 1000000)
+        return ls_fail(LS_USAGE, "--updates %s: a whole number from 1 to 1000000 is allowed", text);
+    *out = value;
+    return LS_SUCCESS;
 }
 
 static ls_status parse_updates(const char *text, ls_args *args) {
@@ -231,6 +255,8 @@ static ls_status apply_option(ls_args *args, option_id id, const char *value) {
         break;
     case TRACE_UPDATES:
         return parse_updates(value, args);
+    case UPDATES:
+        return parse_count(value, &args->updates);
     case LIST:
         args->command = LS_COMMAND_LIST;
         break;
@@ -306,11 +332,21 @@ static ls_status take_config(ls_args *args, const char *word) {
 }
 
 // Room for all words of the command line.
-static ls_status take_image(ls_args *args, const char *word, int argc) {
-    if (!args->images) args->images = calloc((size_t)argc, sizeof *args->images);
-    if (!args->images) return ls_fail(LS_DEVICE, "out of memory for the names of pictures");
-    args->images[args->image_count++] = word;
+static ls_status take_one_more(ls_args *args, const char *word, int argc) {
+    if (!args->files) args->files = calloc((size_t)argc, sizeof *args->files);
+    if (!args->files) return ls_fail(LS_DEVICE, "out of memory for the names of files");
+    args->files[args->file_count++] = word;
     return LS_SUCCESS;
+}
+
+static ls_status take_action(ls_args *args, const char *word) {
+    static const char *const words[] = { "verify", "show", "diff" }; // as ls_ckpt_action, from 1
+    for (int i = 0; i < 3; i++)
+        if (strcmp(word, words[i]) == 0) args->ckpt = (ls_ckpt_action)(i + 1);
+    if (args->ckpt) return LS_SUCCESS;
+    const char *nearest = ls_text_nearest(word, words, 3);
+    return ls_fail(LS_USAGE, "train ckpt knows no '%s'%s%s%s (verify, show and diff are what it does)", word,
+        nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 
 static ls_status take_file(ls_args *args, const char *word, int argc) {
@@ -323,13 +359,18 @@ static ls_status take_file(ls_args *args, const char *word, int argc) {
         args->weights = word;
         return LS_SUCCESS;
     case LS_COMMAND_PREDICT:
-        if (args->weights) return take_image(args, word, argc);
+        if (args->weights) return take_one_more(args, word, argc);
         args->weights = word;
         return LS_SUCCESS;
     case LS_COMMAND_EXPORT:
         if (args->weights && args->output) return too_many(args->command, word);
         *(args->weights ? &args->output : &args->weights) = word;
         return LS_SUCCESS;
+    case LS_COMMAND_CKPT:
+        if (!args->ckpt) return take_action(args, word);
+        if (args->ckpt == LS_CKPT_DIFF && args->file_count == 2)
+            return ls_fail(LS_USAGE, "'%s' is one too many: train ckpt diff A B", word);
+        return take_one_more(args, word, argc);
     case LS_COMMAND_REPLAY:
         if (args->batch) return too_many(args->command, word);
         args->batch = word;
@@ -347,9 +388,11 @@ static const char *missing_file(const ls_args *args) {
     case LS_COMMAND_EVAL:
         return !args->config ? "configuration file" : !args->weights ? "weights file" : NULL;
     case LS_COMMAND_PREDICT:
-        return !args->weights ? "weights file" : !args->image_count ? "picture file" : NULL;
+        return !args->weights ? "weights file" : !args->file_count ? "picture file" : NULL;
     case LS_COMMAND_EXPORT:
         return !args->weights ? "weights file" : !args->output ? "output file" : NULL;
+    case LS_COMMAND_CKPT:
+        return !args->ckpt ? "action" : args->file_count < (args->ckpt == LS_CKPT_DIFF ? 2 : 1) ? "folder" : NULL;
     case LS_COMMAND_REPLAY:
         return !args->batch ? "folder" : NULL;
     default:
@@ -358,7 +401,7 @@ static const char *missing_file(const ls_args *args) {
 }
 
 ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
-    *args = (ls_args){ .command = LS_COMMAND_TRAIN, .seconds = 3, .repeats = 5, .strong = 1 };
+    *args = (ls_args){ .command = LS_COMMAND_TRAIN, .seconds = 3, .repeats = 5, .strong = 1, .updates = 10 };
     int at = 1;
     for (int i = 0; argc > 1 && i < COMMAND_COUNT; i++) {
         if (commands[i].word && strcmp(argv[1], commands[i].word) == 0) {
@@ -384,8 +427,8 @@ ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
 }
 
 void ls_args_free(ls_args *args) {
-    free(args->images);
-    args->images = NULL;
+    free(args->files);
+    args->files = NULL;
 }
 
 void ls_args_help(FILE *file) {

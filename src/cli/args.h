@@ -13,19 +13,25 @@ typedef enum {
     LS_COMMAND_PREDICT,
     LS_COMMAND_EXPORT,
     LS_COMMAND_REPLAY,
+    LS_COMMAND_CKPT,
+    LS_COMMAND_VERIFY_RESUME,
     LS_COMMAND_DEVICES,
     LS_COMMAND_LIST,
     LS_COMMAND_HELP,
     LS_COMMAND_VERSION,
 } ls_command;
 
+typedef enum { LS_CKPT_NONE, LS_CKPT_VERIFY, LS_CKPT_SHOW, LS_CKPT_DIFF } ls_ckpt_action;
+
 enum { LS_ARGS_SETS_MAX = 64, LS_ARGS_SWEEPS_MAX = 8 };
 
 typedef struct { // texts are borrowed from argv; free by ls_args_free
     ls_command command;
     const char *config, *weights; // weights: eval, predict, export
-    const char **images;          // predict: picture files
-    int image_count;
+    const char **files;           // predict: pictures; ckpt: folders, or weights files
+    int file_count;
+    ls_ckpt_action ckpt;
+    int64_t updates;    // verify-resume: before the checkpoint, and after it
     int logits;         // predict
     const char *output; // export: file
     const char *batch;  // replay: folder

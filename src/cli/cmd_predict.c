@@ -37,7 +37,7 @@ static void print_classes(const ls_prediction *prediction, const ls_weight_facts
 
 // unread: of the first picture that could not be read; its message and those of others are printed in their turn.
 static ls_status print_all(const ls_args *args, const ls_weight_facts *facts, ls_predictor *p, ls_status *unread) {
-    for (int i = 0; i < args->image_count; i++) {
+    for (int i = 0; i < args->file_count; i++) {
         ls_prediction prediction;
         LS_TRY(ls_predictor_next(p, &prediction));
         if (ls_failed(prediction.status)) {
@@ -57,7 +57,7 @@ static ls_status predict(const ls_args *args, const ls_config *cfg, ls_status *u
     ls_weight_facts *facts;
     LS_TRY(ls_command_weights(args, cfg, &file, &facts));
     ls_predictor_options options = {
-        .cfg = cfg, .facts = facts, .file = file, .paths = args->images, .count = args->image_count
+        .cfg = cfg, .facts = facts, .file = file, .paths = args->files, .count = args->file_count
     };
     ls_predictor *predictor = NULL;
     ls_status status = ls_predictor_new(&options, &predictor);

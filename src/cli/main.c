@@ -34,6 +34,8 @@ static const struct {
     [LS_COMMAND_PREDICT] = { ls_cmd_predict, NULL },
     [LS_COMMAND_EXPORT] = { ls_cmd_export, NULL },
     [LS_COMMAND_REPLAY] = { ls_cmd_replay, NULL },
+    [LS_COMMAND_CKPT] = { ls_cmd_ckpt, NULL },
+    [LS_COMMAND_VERIFY_RESUME] = { ls_cmd_verify_resume, NULL },
     [LS_COMMAND_DEVICES] = { ls_cmd_devices, NULL },
     [LS_COMMAND_LIST] = { NULL, print_list },
     [LS_COMMAND_HELP] = { NULL, print_help },

@@ -23,9 +23,9 @@ static const struct {
     { { "a.ini", "b.ini" },
         "two configuration files, a.ini and b.ini: a run has one (single options: --set section.key=value)" },
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
-    { { "resume", "a.ini" },
-        "unknown command 'resume'; commands are bench, eval, predict, export, replay and devices (if it is "
-        "a configuration file, write ./resume)" },
+    { { "resume", "a.ini" }, "unknown command 'resume'; commands are bench, eval, predict, export, replay, ckpt, "
+                             "verify-resume and devices (if "
+                             "it is a configuration file, write ./resume)" },
     { { "predict" }, "no weights file: train predict WEIGHTS.safetensors IMAGE... ('train --help' says more)" },
     { { "predict", "w" }, "no picture file: train predict WEIGHTS.safetensors IMAGE... ('train --help' says more)" },
     { { "predict", "w", "a.png", "--run-dir", "d" },
@@ -38,6 +38,17 @@ static const struct {
     { { "replay" }, "no folder: train replay FOLDER ('train --help' says more)" },
     { { "replay", "d", "e" }, "'e' is one file too many: train replay FOLDER" },
     { { "replay", "d", "--quiet" }, "--quiet: not an option of 'train replay'; 'train --help' lists them" },
+    { { "ckpt" }, "no action: train ckpt verify|show|diff PATH... ('train --help' says more)" },
+    { { "ckpt", "verify" }, "no folder: train ckpt verify|show|diff PATH... ('train --help' says more)" },
+    { { "ckpt", "diff", "a" }, "no folder: train ckpt verify|show|diff PATH... ('train --help' says more)" },
+    { { "ckpt", "diff", "a", "b", "c" }, "'c' is one too many: train ckpt diff A B" },
+    { { "ckpt", "dif", "a", "b" },
+        "train ckpt knows no 'dif'; did you mean 'diff'? (verify, show and diff are what it does)" },
+    { { "ckpt", "verify", "a", "--set", "a.b=c" }, "--set: not an option of 'train ckpt'; 'train --help' lists them" },
+    { { "verify-resume" }, "no configuration file: train verify-resume CONFIG.ini ('train --help' says more)" },
+    { { "verify-resume", "a.ini", "--updates", "0" }, "--updates 0: a whole number from 1 to 1000000 is allowed" },
+    { { "verify-resume", "a.ini", "--updates=k" }, "--updates k: a whole number from 1 to 1000000 is allowed" },
+    { { "a.ini", "--updates", "3" }, "--updates: not an option of 'train'; 'train --help' lists them" },
     { { "device" }, "unknown command 'device'; did you mean 'devices'?" },
     { { "devices", "a.ini" }, "'a.ini' is one file too many: train devices takes none" },
     { { "devices", "--set", "a.b=c" }, "--set: not an option of 'train devices'; 'train --help' lists them" },
@@ -209,8 +220,8 @@ static void words_of_predict(void **state) {
     assert_string_equal(args.config, "x.ini");
     assert_string_equal(args.sets[0], "c.d=e");
     assert_true(args.quiet && args.logits && args.set_count == 1);
-    assert_int_equal(args.image_count, 3);
-    for (int i = 0; i < 3; i++) assert_string_equal(args.images[i], images[i]);
+    assert_int_equal(args.file_count, 3);
+    for (int i = 0; i < 3; i++) assert_string_equal(args.files[i], images[i]);
     ls_args_free(&args);
     static const char *const others[WORDS_MAX] = { "export", "w", "--set", "c.d=e", "o.onnx" };
     assert_false(ls_failed(parse(others, &args)));
@@ -218,6 +229,23 @@ static void words_of_predict(void **state) {
     assert_string_equal(args.weights, "w");
     assert_string_equal(args.output, "o.onnx");
     ls_args_free(&args);
+}
+
+static void words_of_ckpt(void **state) {
+    (void)state;
+    static const char *const words[WORDS_MAX] = { "ckpt", "diff", "a", "verify" };
+    static const char *const more[WORDS_MAX] = { "verify-resume", "a.ini", "--updates", "7", "--set", "c.d=e" };
+    ls_args args;
+    assert_false(ls_failed(parse(words, &args)));
+    assert_int_equal(args.command, LS_COMMAND_CKPT);
+    assert_int_equal(args.ckpt, LS_CKPT_DIFF);
+    assert_int_equal(args.file_count, 2);
+    assert_string_equal(args.files[1], "verify");
+    ls_args_free(&args);
+    assert_false(ls_failed(parse(more, &args)));
+    assert_int_equal(args.command, LS_COMMAND_VERIFY_RESUME);
+    assert_true(args.updates == 7 && args.set_count == 1);
+    assert_string_equal(args.config, "a.ini");
 }
 
 static void too_many_sets(void **state) {
@@ -260,6 +288,7 @@ int main(void) {
         cmocka_unit_test(refusals),
         cmocka_unit_test(acceptance),
         cmocka_unit_test(words_of_predict),
+        cmocka_unit_test(words_of_ckpt),
         cmocka_unit_test(too_many_sets),
         cmocka_unit_test(help),
     };

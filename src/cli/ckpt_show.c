@@ -1,0 +1,200 @@
+// ckpt_show.c - `train ckpt show PATH...`: all about one checkpoint, or a table of a run's.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/text.h"
+#include "cli/ckpt.h"
+#include "cli/report.h"
+
+// --- one
+
+static void print_value(const cJSON *item) {
+    if (cJSON_IsString(item))
+        fputs(item->valuestring, stdout);
+    else if (cJSON_IsNumber(item))
+        printf("%.17g", item->valuedouble);
+    else
+        fputs(cJSON_IsNull(item) ? "not finite" : "?", stdout);
+}
+
+// "cursor      epoch 1, window 1, update 6, samples 251"
+static void print_section(const cJSON *manifest, const char *name) {
+    const cJSON *item;
+    int count = 0;
+    printf("%-12s", name);
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(manifest, name)) {
+        printf("%s%s ", count++ ? ", " : "", item->string);
+        print_value(item);
+    }
+    putchar('\n');
+}
+
+static void print_text(const cJSON *manifest, const char *name) {
+    printf("%-12s", name);
+    print_value(cJSON_GetObjectItemCaseSensitive(manifest, name));
+    putchar('\n');
+}
+
+static void print_time(const cJSON *manifest) {
+    const cJSON *written = cJSON_GetObjectItemCaseSensitive(manifest, "written");
+    if (!cJSON_IsNumber(written) || !(written->valuedouble >= 0 && written->valuedouble < 1e11)) return;
+    time_t seconds = (time_t)written->valuedouble;
+    struct tm parts;
+    char text[64];
+    if (gmtime_r(&seconds, &parts) && strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts))
+        printf("%-12s%s\n", "written", text);
+}
+
+static void print_config(const cJSON *manifest) {
+    const cJSON *item;
+    puts("config");
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(manifest, "config")) {
+        if (!cJSON_IsString(item) || !item->valuestring[0]) continue;
+        printf("  %s = %s\n", item->string, item->valuestring);
+    }
+}
+
+static void print_manifest(const cJSON *manifest) {
+    static const char *const sections[] = { "network", "data", "batches", "random", "cursor", "update", "sums",
+        "evaluation" };
+    const cJSON *version = cJSON_GetObjectItemCaseSensitive(manifest, "format_version");
+    printf("%-12s%s, version %g\n", "format",
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(manifest, "format")),
+        cJSON_IsNumber(version) ? version->valuedouble : 0);
+    print_text(manifest, "program");
+    print_text(manifest, "libraries");
+    print_text(manifest, "device");
+    print_time(manifest);
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) print_section(manifest, sections[i]);
+    print_config(manifest);
+}
+
+// "  c1.weight      fp32  (8, 3, 3, 3)  f33abfcf2c10d0fe"
+static void print_tensors(const cJSON *manifest, const char *name, const ls_safetensors *file) {
+    ls_safetensors_digest digest = ls_safetensors_digest_of(file);
+    char bytes[32];
+    const cJSON *entry, *hashes = NULL;
+    cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(manifest, "files")) {
+        const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "name"));
+        if (text && strcmp(text, name) == 0) hashes = cJSON_GetObjectItemCaseSensitive(entry, "tensors");
+    }
+    printf("%s  %s, hash %016llx\n", name, ls_text_bytes(bytes, digest.bytes), (unsigned long long)digest.hash);
+    for (int i = 0; i < ls_safetensors_count(file); i++) {
+        ls_safetensors_tensor tensor;
+        if (!ls_safetensors_get(file, i, &tensor)) continue; // of no checkpoint
+        char shape[200] = "";
+        for (int d = 0; d < tensor.rank; d++) {
+            size_t used = strlen(shape);
+            snprintf(shape + used, sizeof shape - used, "%s%lld", d ? ", " : "", (long long)tensor.dim[d]);
+        }
+        const char *hash = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(hashes, tensor.name));
+        printf("  %-32s %s  (%s)  %s\n", tensor.name, ls_dtype_name(tensor.dtype), shape, hash ? hash : "");
+    }
+}
+
+// What can be read of a damaged one is shown.
+static ls_status show_one(const char *path) {
+    cJSON *manifest = NULL;
+    ls_train_counters counters;
+    ls_checkpoint *checkpoint = NULL;
+    ls_status status = ls_checkpoint_read(path, &checkpoint);
+    if (ls_failed(status) && status.code != LS_STORAGE) return status;
+    printf("%-12s%s\n%-12s%s\n", "checkpoint", path, "state", ls_failed(status) ? "damaged" : "good");
+    if (checkpoint) {
+        print_manifest(checkpoint->manifest);
+        print_tensors(checkpoint->manifest, "weights.safetensors", checkpoint->weights);
+        print_tensors(checkpoint->manifest, "state.safetensors", checkpoint->state);
+    } else if (!ls_failed(ls_checkpoint_read_manifest(path, &manifest, &counters))) {
+        print_manifest(manifest);
+    }
+    ls_checkpoint_free(checkpoint);
+    cJSON_Delete(manifest);
+    return status;
+}
+
+// --- several
+
+typedef struct {
+    ls_status status;
+    ls_train_counters counters; // of a good one
+    int64_t bytes;
+} row;
+
+static double accuracy_of(const row *r) { // below 0: none
+    const ls_train_evaluation *e = &r->counters.evaluation;
+    return !ls_failed(r->status) && e->test_samples > 0 && e->update == r->counters.update ? e->test_accuracy : -1;
+}
+
+static ls_status read_row(const char *path, row *r) {
+    ls_checkpoint *checkpoint = NULL;
+    r->status = ls_checkpoint_read(path, &checkpoint);
+    if (ls_failed(r->status)) return r->status.code == LS_STORAGE ? LS_SUCCESS : r->status;
+    r->counters = checkpoint->counters;
+    r->bytes = (int64_t)(ls_safetensors_digest_of(checkpoint->weights).bytes +
+                         ls_safetensors_digest_of(checkpoint->state).bytes);
+    ls_checkpoint_free(checkpoint);
+    return LS_SUCCESS;
+}
+
+static void fill_table(const ls_ckpt_list *list, const row *rows, ls_table *t) {
+    static const char *const head[] = { "checkpoint", "update", "epoch", "loss scale", "test accuracy", "bytes",
+        "state", "" };
+    int newest = -1, best = -1;
+    for (int i = 0; i < list->count; i++) {
+        if (ls_failed(rows[i].status)) continue;
+        newest = i;
+        if (accuracy_of(&rows[i]) >= 0 && (best < 0 || accuracy_of(&rows[i]) >= accuracy_of(&rows[best]))) best = i;
+    }
+    for (int c = 0; c < t->columns; c++) ls_table_put(t, 0, c, "%s", head[c]);
+    for (int i = 0; i < list->count; i++) {
+        const char *slash = strrchr(list->paths[i], '/');
+        ls_table_put(t, i + 1, 0, "%s", slash ? slash + 1 : list->paths[i]);
+        ls_table_put(t, i + 1, 6, "%s", ls_failed(rows[i].status) ? "damaged" : "good");
+        ls_table_put(t, i + 1, 7, "%s%s%s", i == newest ? "newest" : "", i == newest && i == best ? ", " : "",
+            i == best ? "best" : "");
+        if (ls_failed(rows[i].status)) continue;
+        ls_table_put(t, i + 1, 1, "%lld", (long long)rows[i].counters.update);
+        ls_table_put(t, i + 1, 2, "%lld", (long long)rows[i].counters.epoch);
+        ls_table_put(t, i + 1, 3, "%g", rows[i].counters.loss_scale);
+        if (accuracy_of(&rows[i]) >= 0) ls_table_put(t, i + 1, 4, "%.4f", accuracy_of(&rows[i]));
+        ls_table_put(t, i + 1, 5, "%lld", (long long)rows[i].bytes);
+    }
+}
+
+static ls_status show_rows(const ls_ckpt_list *list, row *rows) {
+    ls_table table;
+    int damaged = 0;
+    for (int i = 0; i < list->count; i++) {
+        LS_TRY(read_row(list->paths[i], &rows[i]));
+        damaged += ls_failed(rows[i].status);
+    }
+    LS_TRY(ls_table_new(8, list->count + 1, &table));
+    fill_table(list, rows, &table);
+    ls_table_print(&table, stdout);
+    ls_table_free(&table);
+    if (!damaged) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE, "%d of %d checkpoints %s damaged ('train ckpt verify' says why)", damaged, list->count,
+        damaged == 1 ? "is" : "are");
+}
+
+static ls_status show_list(const ls_ckpt_list *list) {
+    row *rows = calloc((size_t)list->count, sizeof *rows);
+    if (!rows) return ls_fail(LS_DEVICE, "no memory to list checkpoints");
+    ls_status status = show_rows(list, rows);
+    free(rows);
+    return status;
+}
+
+ls_status ls_ckpt_show(const char *const *paths, int count) {
+    ls_status first = LS_SUCCESS;
+    for (int p = 0; p < count; p++) {
+        ls_ckpt_list list;
+        LS_TRY(ls_ckpt_find(paths[p], &list));
+        ls_status status = list.one ? show_one(list.paths[0]) : show_list(&list);
+        ls_ckpt_list_free(&list);
+        if (ls_failed(status) && status.code != LS_STORAGE) return status;
+        ls_keep_first(&first, status);
+    }
+    return first;
+}

@@ -1,0 +1,163 @@
+// cmd_verify_resume.c - `train verify-resume CONFIG.ini [--updates K]`: is a run that goes on from a checkpoint the
+// uninterrupted one?
+//
+// Three trainings, on the ranks, device and options of a real run: 2K updates without a break; K updates, saved to
+// files; a trainer that has done nothing yet takes those over and does K more. Tensors and counters of the first and
+// the last must agree bit for bit. Where they do not, the first is done again: a device or a sum over ranks that gives
+// other bits each time is no fault of the checkpoint's, and is called what it is. The files lie in a temporary folder
+// ($TMPDIR or /tmp) on rank 0's host, removed in the end.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/log.h"
+#include "cli/commands.h"
+#include "train/checkpoints.h"
+#include "train/tensor_diff.h"
+#include "train/trainer.h"
+
+typedef struct {
+    const ls_config *cfg;
+    ls_comm *comm;
+    int64_t updates;                         // K
+    char folder[LS_TEXT_BYTES];              // of the checkpoint; rank 0's
+    ls_snapshot *straight, *resumed, *again; // rank 0's
+} verification;
+
+static int is_first(const verification *v) {
+    return ls_comm_about(v->comm)->rank == 0;
+}
+
+// Rank 0's *out; the other ranks take part.
+static ls_status take(const verification *v, ls_trainer *trainer, ls_snapshot **out) {
+    ls_status status = is_first(v) ? ls_snapshot_new_for(trainer, out) : LS_SUCCESS;
+    LS_TRY(ls_command_agree(v->comm, status));
+    return ls_command_agree_or_abort(v->comm, ls_trainer_snapshot(trainer, *out));
+}
+
+static ls_status advance(const verification *v, ls_trainer *trainer, int64_t updates) {
+    return ls_command_agree_or_abort(v->comm, ls_trainer_updates(trainer, updates, NULL));
+}
+
+static ls_status train_straight(const verification *v, ls_trainer *trainer, ls_snapshot **out) {
+    LS_TRY(advance(v, trainer, 2 * v->updates));
+    return take(v, trainer, out);
+}
+
+static ls_status write_checkpoint(const verification *v, const ls_trainer *trainer, const ls_snapshot *snapshot) {
+    char path[2 * LS_TEXT_BYTES];
+    if (!is_first(v)) return LS_SUCCESS;
+    LS_TRY(ls_checkpoints_path(v->folder, v->updates, path, sizeof path));
+    return ls_checkpoint_write(path, snapshot, ls_trainer_about(trainer), NULL, NULL);
+}
+
+static ls_status train_and_save(const verification *v, ls_trainer *trainer, ls_snapshot **unused) {
+    (void)unused;
+    ls_snapshot *snapshot = NULL;
+    LS_TRY(advance(v, trainer, v->updates));
+    ls_status status = take(v, trainer, &snapshot);
+    if (!ls_failed(status)) status = ls_command_agree(v->comm, write_checkpoint(v, trainer, snapshot));
+    ls_snapshot_free(snapshot);
+    return status;
+}
+
+static ls_status resume_and_train(const verification *v, ls_trainer *trainer, ls_snapshot **out) {
+    int resumed = 0;
+    LS_TRY(ls_command_agree(v->comm, ls_trainer_resume(trainer, v->folder, &resumed)));
+    ls_status found =
+        resumed ? LS_SUCCESS : ls_fail(LS_STORAGE, "%s: the checkpoint that was just written is not good", v->folder);
+    LS_TRY(ls_command_agree(v->comm, found));
+    LS_TRY(advance(v, trainer, v->updates));
+    return take(v, trainer, out);
+}
+
+static ls_status with_new_trainer(verification *v,
+    ls_status (*work)(const verification *v, ls_trainer *trainer, ls_snapshot **out), ls_snapshot **out) {
+    ls_trainer *trainer = NULL;
+    LS_TRY(ls_command_agree(v->comm, ls_trainer_new(v->cfg, v->comm, &trainer)));
+    ls_status status = work(v, trainer, out);
+    ls_trainer_free(trainer);
+    return status;
+}
+
+// What differs, "" for nothing.
+static const char *describe(const ls_snapshot *a, const ls_snapshot *b, char *dst, size_t bytes) {
+    ls_tensor_difference difference;
+    char values[256];
+    int tensor = ls_snapshot_compare(a, b, &difference);
+    if (tensor < 0)
+        ls_counters_compare(&a->counters, &b->counters, dst, bytes);
+    else
+        snprintf(dst, bytes, "the first tensor that differs is '%s': %s%s", a->tensors[tensor].name,
+            a->tensors[tensor].name, ls_tensor_difference_text(&difference, values, sizeof values));
+    return dst;
+}
+
+// Rank 0: the verdict.
+static ls_status judge(const verification *v) {
+    char text[LS_STATUS_TEXT_BYTES / 2], other[LS_STATUS_TEXT_BYTES / 2];
+    long long k = (long long)v->updates;
+    if (!v->again && !describe(v->straight, v->resumed, text, sizeof text)[0]) {
+        printf("the same, bit for bit: %lld updates without a break, and %lld + a checkpoint + %lld (%d tensors)\n",
+            2 * k, k, k, v->straight->count);
+        return fflush(stdout) == 0 ? LS_SUCCESS : ls_fail(LS_STORAGE, "standard output: cannot be written");
+    }
+    if (v->again && describe(v->straight, v->again, other, sizeof other)[0])
+        return ls_fail(LS_NUMERIC,
+            "these ranks and this device are not reproducible: %lld updates, done twice without a checkpoint, differ; "
+            "%s%s",
+            2 * k, other, v->cfg->run_deterministic ? "" : " (run.deterministic = true makes them so)");
+    return ls_fail(LS_NUMERIC,
+        "a resumed run is not the uninterrupted one: after %lld updates, and %lld + a checkpoint + %lld, %s", 2 * k, k,
+        k, describe(v->straight, v->resumed, text, sizeof text));
+}
+
+static ls_status compare(verification *v) {
+    char text[LS_STATUS_TEXT_BYTES / 2];
+    int differs = is_first(v) && describe(v->straight, v->resumed, text, sizeof text)[0] != 0;
+    LS_TRY(ls_command_agree(v->comm, ls_comm_broadcast(v->comm, &differs, sizeof differs, 0)));
+    if (differs) LS_TRY(with_new_trainer(v, train_straight, &v->again));
+    return ls_command_agree(v->comm, is_first(v) ? judge(v) : LS_SUCCESS);
+}
+
+static ls_status make_folder(verification *v) {
+    const char *base = getenv("TMPDIR");
+    if (!is_first(v)) return LS_SUCCESS;
+    if (!base || !*base) base = "/tmp";
+    if (snprintf(v->folder, sizeof v->folder, "%s/lockstep-verify-XXXXXX", base) >= (int)sizeof v->folder)
+        return ls_fail(LS_USAGE, "TMPDIR: a path too long");
+    if (mkdtemp(v->folder)) return LS_SUCCESS;
+    ls_status status =
+        ls_fail(LS_STORAGE, "%s: cannot be made: %s (TMPDIR names another place)", v->folder, strerror(errno));
+    v->folder[0] = 0;
+    return status;
+}
+
+static void remove_folder(const verification *v) {
+    char path[2 * LS_TEXT_BYTES];
+    if (!is_first(v) || !v->folder[0]) return;
+    ls_status status = ls_checkpoints_path(v->folder, v->updates, path, sizeof path);
+    if (!ls_failed(status)) status = ls_checkpoint_remove(path);
+    if (ls_failed(status) || rmdir(v->folder) != 0) ls_warn("%s: could not be removed", v->folder);
+}
+
+static ls_status verify(verification *v) {
+    LS_TRY(with_new_trainer(v, train_straight, &v->straight));
+    LS_TRY(with_new_trainer(v, train_and_save, NULL));
+    LS_TRY(with_new_trainer(v, resume_and_train, &v->resumed));
+    return compare(v);
+}
+
+ls_status ls_cmd_verify_resume(const ls_args *args, ls_comm *comm) {
+    ls_config cfg;
+    LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
+    verification v = { .cfg = &cfg, .comm = comm, .updates = args->updates };
+    ls_status status = ls_command_agree(comm, make_folder(&v));
+    if (!ls_failed(status)) status = verify(&v);
+    remove_folder(&v);
+    ls_snapshot_free(v.straight);
+    ls_snapshot_free(v.resumed);
+    ls_snapshot_free(v.again);
+    return status;
+}
