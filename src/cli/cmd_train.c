@@ -5,7 +5,6 @@
 #include <unistd.h>
 #include "base/atomic_file.h"
 #include "base/log.h"
-#include "base/stop.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/report.h"
@@ -162,7 +161,6 @@ ls_status ls_cmd_train(const ls_args *args, ls_comm *comm) {
 
     ls_trainer *trainer = NULL;
     LS_TRY(ls_command_agree(comm, check_trace(args, ls_comm_about(comm)->rank)));
-    if (!args->dry_run) LS_TRY(ls_command_agree(comm, ls_stop_listen())); // heeded from the first update on
     LS_TRY(ls_command_agree(comm, ls_trainer_new(&cfg, comm, &trainer)));
     ls_status status = args->dry_run ? ls_command_agree(comm, print_plan(trainer)) : train(args, comm, trainer);
     ls_trainer_free(trainer);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include "base/log.h"
+#include "base/stop.h"
 #include "base/version.h"
 #include "cli/args.h"
 #include "cli/commands.h"
@@ -50,9 +51,15 @@ static ls_status print_once(ls_status (*print)(void), int rank) {
     return status;
 }
 
+static int trains(const ls_args *args) {
+    return args->command == LS_COMMAND_TRAIN && !args->dry_run && !args->print_config;
+}
+
 int main(int argc, char **argv) {
     ls_args args;
     ls_status parsed = ls_args_parse(argc, argv, &args);
+    // From here on, heeded from the first update on: a launcher's signal may meet ranks that have only just started.
+    if (!ls_failed(parsed) && trains(&args)) parsed = ls_stop_listen();
     ls_comm *comm = NULL;
     ls_status status = ls_comm_start(&argc, &argv, &comm);
     if (ls_failed(status)) {

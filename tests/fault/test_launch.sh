@@ -1,0 +1,114 @@
+# scripts/launch.sh: a run whose rank is killed goes on by itself, and ends with the bits of an undisturbed one; it is given up where
+# that leads nowhere; requests to stop reach the ranks. Argument: the folder of the built programs.
+set -u
+bin=$(cd "$1" && pwd)
+launch=$(cd "$(dirname "$0")/../../scripts" && pwd)/launch.sh
+# shellcheck source=tests/fault/common.sh
+. "$(dirname "$0")/common.sh"
+trap 'rm -rf "$work"' EXIT
+export MPIRUN LOCKSTEP_RESTART_PAUSE=0
+[ -z "$mpi_root" ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+# start NAME RANKS [OPTION OF TRAIN]...: in the background; its output in $work/NAME.log. (A shell's children in the background ignore
+# INT, which they cannot undo.)
+start() {
+  name=$1
+  env --default-signal=INT "$launch" -quiet --oversubscribe --bind-to none -np "$2" "${program-$work/bin/train}" "$work/run.ini" \
+    --run-dir "$work/$1" --quiet "${@:3}" >"$work/$1.log" 2>&1 </dev/null &
+  pid=$!
+}
+ends() { # CODE
+  wait $pid
+  check "$name: exit" $? "$1"
+  nothing_left "$name"
+}
+said() { grep -c "^launch\\.sh: .*$1" "$work/$name.log"; }
+says() { # COUNT PATTERN: so many of the script's lines
+  check "$name: lines '$2'" "$(said "$2")" "$1"
+  [ "$(said "$2")" = "$1" ] || cat "$work/$name.log"
+}
+
+# A rank is killed in mid-run. It goes on until it is asked to stop; then the same command goes on once more, until it is complete.
+start killed 2
+progress killed
+kill -9 "$(tail -n 1 "$work/pids")"
+for _ in $(seq 300); do [ "$(said restart)" = 0 ] && sleep 0.1 || break; done
+progress killed
+kill -USR1 $pid
+ends 75
+says 1 'exit 137: SIGKILL ended a rank; restart 1 of 3 in 0 s, from update [0-9]* (.*/killed/checkpoints/update-[0-9]*)$'
+says 1 'SIGUSR1: the run is asked to save and stop$'
+says 2 ''
+start killed 2 --set train.max_updates=$(($(newest killed) + 100))
+ends 0
+check "killed: ranks" "$(field killed world_size)" 2
+undisturbed killed
+
+# The other requests to stop.
+for signal in TERM INT HUP; do
+  start stopped 2
+  progress stopped
+  kill -$signal $pid
+  ends 75
+  says 1 "SIG$signal: the run is asked to save and stop"
+  says 1 ''
+done
+undisturbed stopped
+# Two INTs, where ranks do not heed the first.
+mkdir "$work/deaf"
+cat >"$work/deaf/train" <<END
+#!/bin/sh
+case "\$*" in *--print-config*) exec "$bin/train" "\$@" ;; esac
+trap '' USR1
+echo \$\$ >>"$work/pids"
+sleep 60
+END
+chmod +x "$work/deaf/train"
+before=$(wc -l <"$work/pids")
+program=$work/deaf/train start deaf 2
+until [ "$(wc -l <"$work/pids")" -ge $((before + 2)) ]; do sleep 0.05; done
+kill -INT $pid
+until [ "$(said SIGINT)" = 1 ]; do sleep 0.05; done
+kill -INT $pid
+ends 130
+says 1 'ended by a second SIGINT$'
+says 2 ''
+
+# While its ranks start.
+before=$(wc -l <"$work/pids")
+start early 2
+until [ "$(wc -l <"$work/pids")" -ge $((before + 2)) ]; do sleep 0.02; done # of --print-config, and one
+kill -TERM $pid
+ends 75
+says 1 'SIGTERM: the run is asked to save and stop'
+says 0 restart
+
+# A program whose rank 1 dies at every start: given up after the second that leaves nothing new.
+mkdir "$work/dying"
+cat >"$work/dying/train" <<END
+#!/bin/sh
+[ "\${OMPI_COMM_WORLD_RANK-0}" != 1 ] || kill -9 \$\$
+exec "$work/bin/train" "\$@"
+END
+chmod +x "$work/dying/train"
+program=$work/dying/train start dying 2
+ends 137
+says 1 'restart 1 of 3 in 0 s, from the beginning: there is no checkpoint yet$'
+says 1 'two starts in a row have left no newer checkpoint: not started again'
+says 2 ''
+
+# No restarts are wanted.
+program=$work/dying/train start never 2 --set run.max_restarts=0
+ends 137
+says 1 'not started again (run.max_restarts = 0)'
+says 1 ''
+
+# What would end so once more is not started again.
+start refused 3
+ends 2
+says 0 ''
+start wrong 2 --set train.epochs=many
+ends 2
+check "wrong: said once" "$(grep -c '^error:' "$work/wrong.log")" 1
+says 0 ''
+finish
