@@ -13,11 +13,11 @@ int LS_KERNEL(grad_fix)(const float *grad, double factor, double divisor, int64_
     for (size_t i = 0; i < n; i++) {
         union {
             double d;
-            int64_t i;
+            uint64_t i; // what does not fit may wrap around; it is masked out
         } bits, zero = { .d = ROUNDER };
         bits.d = (double)grad[i] * factor / divisor + ROUNDER;
         int64_t fits = fabs(bits.d - ROUNDER) < limit ? -1 : 0; // false for NaN
-        fixed[i] += (bits.i - zero.i) & fits;
+        fixed[i] += (int64_t)(bits.i - zero.i) & fits;
         bad |= ~fits;
     }
     return bad != 0;
