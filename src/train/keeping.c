@@ -17,7 +17,7 @@ static const double PATIENCE_SECONDS = 1;          // for a checkpoint that is b
 static const double SCHEDULER_MARGIN_SECONDS = 60; // for the last checkpoint, before the scheduler ends the job
 enum { ASK_UPDATES_MAX = 1000 };
 
-// Of several reasons the largest counts; 0: none. A signal's number is added to LS_BY_SIGNAL.
+// Of several reasons the largest counts; 0: none. The signal's number goes with it.
 typedef enum { NO_REASON, BY_MAX_MINUTES, BY_SCHEDULER, BY_SIGNAL } stop_reason;
 
 static int64_t encode(stop_reason reason, int signal, int rank) {
@@ -180,6 +180,7 @@ static ls_status stop(ls_trainer *t, const listeners *l) {
         ls_keep_first(
             &status, ls_checkpoints_path(ls_checkpoints_folder(t->keeping.files), t->done.updates, path, sizeof path));
     }
+    LS_TRY(ls_comm_barrier_napping(t->comm)); // a slow disk is no rank that hangs
     LS_TRY(ls_comm_agree(t->comm, status, NULL));
     LS_TRY(ls_comm_broadcast(t->comm, path, sizeof path, 0));
     return ls_fail(LS_STOPPED,
