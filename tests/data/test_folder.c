@@ -294,7 +294,7 @@ static void broken_images_are_refused(void **state) {
         require_failure(bombs[i],
             ls_image_decode(path_of("tests/fuzz/corpus/image", bombs[i]), (ls_chw){ 3, 4, 4 }, pixels), LS_DATA,
             (const char *[MAX_PARTS]){ bombs[i], "promises 16384 x 16384 pixels", "bytes can hold" });
-    static const char codes[] = "too-many-huffman-codes.jpg"; // stb would write behind its tables
+    static const char codes[] = "257-huffman-codes.jpg"; // stb would write behind its tables
     require_failure(codes, ls_image_decode(path_of("tests/fuzz/corpus/image", codes), (ls_chw){ 3, 4, 4 }, pixels),
         LS_DATA, (const char *[MAX_PARTS]){ codes, "Huffman table at byte", "more than 256 codes" });
     require_failure("missing", ls_image_decode(path_of(folder, "none.png"), (ls_chw){ 3, 4, 4 }, pixels), LS_DATA,
