@@ -63,7 +63,7 @@ work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # in memory where possibl
 trap 'rm -rf "$work"' EXIT
 export TMPDIR=$work UBSAN_OPTIONS=print_stacktrace=1
 
-# Inputs longer than this only cost time. The timeout below is in seconds of the clock: a busy machine stops for longer than any input takes.
+# Inputs longer than this only cost time.
 longest() {
   case $1 in
   cifar) echo 32768 ;;
@@ -77,6 +77,7 @@ longest() {
 fuzz() {
   local target=$1 log=$work/$1.log status=0 executions edges line input options
   mkdir -p "$folder/corpus/$target"
+  # The timeout is of the clock: a busy machine may stand still for longer than any input takes.
   options=(-max_total_time="$seconds" -max_len="$(longest "$target")" -timeout=120 -rss_limit_mb=2048 -print_final_stats=1
     -artifact_prefix="$folder/findings/$target-")
   [ ! -e "tests/fuzz/$target.dict" ] || options+=(-dict="tests/fuzz/$target.dict")
