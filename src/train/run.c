@@ -231,9 +231,10 @@ static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *sta
 }
 
 static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
-    LS_TRY(reduce_result(t, &t->of_epoch));
-    t->last_epoch_loss = mean(t->of_epoch.loss_sum, t->of_epoch.count);
-    t->of_epoch = (ls_micro_result){ 0 };
+    ls_micro_result sums = t->of_epoch;
+    LS_TRY(reduce_result(t, &sums));
+    t->last_epoch_loss = mean(sums.loss_sum, sums.count);
+    if (t->done.window == 0) t->of_epoch = (ls_micro_result){ 0 }; // else train.max_updates ends it: a resume may go on
     int64_t every = t->cfg->train_eval_every;
     if (!last && (every == 0 || t->done.epoch % every != 0)) return LS_SUCCESS;
     double before = ls_clock_seconds();

@@ -1,0 +1,50 @@
+# resume_runs.sh - for scripts that cut runs and go on with them: sourced after tests/support/mpi.sh, with $bin and $work set.
+#   train NAME RANKS OPTIONS...   a run of small_run.sh's network into $work/NAME; a checkpoint after each update, all kept
+#   cut NAME FROM UPDATE          $work/NAME: what of run FROM is there when it is killed after the checkpoint of UPDATE
+#   go_on NAME RANKS OPTIONS...   train with --resume
+#   field NAME KEY                of its summary
+#   same_run A B                  "yes" where both end with the same bits: weights, optimizer, counters; else what differs
+#   emulated                      the emulated CUDA device from now on; fails where there is none
+: "${bin:?}" "${work:?}"
+# shellcheck source=tests/train/small_run.sh
+. tests/train/small_run.sh
+small_run "$work"
+
+field() { grep -oE "\"$2\": *[^,}]*" "$work/$1/summary.json" | head -n 1 | sed 's/.*:[[:space:]]*//; s/"//g'; }
+train() {
+  local name=$1 n=$2 launch
+  shift 2
+  if [ "$n" = 1 ]; then launch=; else launch="ranks $n 120"; fi
+  # shellcheck disable=SC2086 # several words
+  $launch "$bin/train" "$work/run.ini" --quiet --run-dir "$work/$name" --set checkpoint.every_updates=1 \
+    --set checkpoint.keep_last=99 "$@" >"$work/$name.log" 2>&1 && return 0
+  cat "$work/$name.log"
+  check "$name: exit status" "not 0" 0
+}
+go_on() { train "$@" --resume; }
+checkpoint() { printf '%s/%s/checkpoints/update-%012d' "$work" "$1" "$2"; }
+cut() {
+  local folder
+  cp -r "$work/$2" "$work/$1"
+  rm -f "$work/$1/summary.json" "$work/$1/weights.safetensors"
+  for folder in "$work/$1"/checkpoints/update-*; do
+    [[ "$folder" > "$(checkpoint "$1" "$3")" ]] && rm -r "$folder"
+  done
+  printf '{"event": "train", "upd' >>"$work/$1/metrics.jsonl"
+}
+last() { for last_one in "$work/$1"/checkpoints/update-*; do :; done; }
+same_run() {
+  local last_one one
+  last "$1"
+  one=$last_one
+  last "$2"
+  if "$bin/train" ckpt diff "$one" "$last_one" >"$work/diff" 2>&1 && cmp -s "$work/$1/weights.safetensors" "$work/$2/weights.safetensors"; then
+    echo yes
+  else
+    head -n 3 "$work/diff"
+  fi
+}
+emulated() {
+  [ -e "$bin/emulated/lockstep_cuda.so" ] || return 1
+  export LOCKSTEP_CUDA_PLUGIN=$bin/emulated/lockstep_cuda.so
+}

@@ -1,0 +1,93 @@
+# Runs that are cut and go on: on one rank the bits of an uninterrupted run, on every device, in mid-epoch and at an epoch's end; what
+# the run's files say; damaged checkpoints; what is refused. Argument: the folder of the built programs.
+set -u
+bin=$1
+# shellcheck source=tests/support/mpi.sh
+. tests/support/mpi.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/train/resume_runs.sh
+. tests/train/resume_runs.sh
+
+# resumes NAME UPDATE OPTIONS...: a run of NAME that is cut there and goes on is the whole one.
+resumes() {
+  local name=$1 update=$2
+  shift 2
+  [ -e "$work/$name" ] || train "$name" 1 "$@"
+  cut "$name-$update" "$name" "$update"
+  go_on "$name-$update" 1 "$@"
+  check "$name: resumed after update $update = uninterrupted" "$(same_run "$name" "$name-$update")" yes
+}
+
+cpu="--set device.type=cpu" moving="--set train.precision=fp16 --set loss_scale.initial=16777216 --set loss_scale.growth_interval=3"
+adamw="--set optimizer.kind=adamw --set optimizer.rate=0.01"
+# shellcheck disable=SC2086 # several words
+{
+  resumes cpu 7 $cpu
+  resumes cpu 5 $cpu
+  resumes cpu 9 $cpu
+  resumes ref 7 --set device.type=ref
+  resumes adamw 3 $cpu $adamw
+  resumes ref-fp16 6 --set device.type=ref $moving
+  if emulated; then
+    resumes cuda-fp16 6 --set device.type=cuda $moving
+    check "cuda-fp16: updates skipped by the loss scale" "$([ "$(field cuda-fp16-6 skipped_updates)" -gt 0 ] && echo some)" some
+    # to another kind of device and back: no bits promised, but the same samples and nearly the same loss
+    train there 1 --set device.type=cuda --set train.max_updates=4
+    go_on there 1 $cpu
+    check "cuda, then cpu: samples" "$(field there samples_seen)" 406
+    check "cuda, then cpu: loss within 1 % of the cpu's" "$(awk -v a="$(field there train_loss)" -v b="$(field cpu train_loss)" \
+      'BEGIN { d = a - b; print (d < 0 ? -d : d) < 0.01 * b ? "yes" : a " and " b }')" yes
+  fi
+  train back 1 $cpu --set train.max_updates=3
+  go_on back 1 --set device.type=ref --set train.max_updates=6
+  go_on back 1 $cpu
+  check "cpu, ref, cpu: samples" "$(field back samples_seen)" 406
+  check "cpu, ref, cpu: loss within 1 % of the cpu's" "$(awk -v a="$(field back train_loss)" -v b="$(field cpu train_loss)" \
+    'BEGIN { d = a - b; print (d < 0 ? -d : d) < 0.01 * b ? "yes" : a " and " b }')" yes
+
+  # metrics of cpu-7: a line that was half written is gone, and they say where the run went on
+  check "metrics: every line is whole" "$(grep -cvE '^\{.*\}$' "$work/cpu-7/metrics.jsonl")" 0
+  check "metrics: go on after update 7" "$(grep -c '"resumed_at_update":7' "$work/cpu-7/metrics.jsonl")" 1
+  check "summary: resumed" "$(grep -c '"resumed_at_update":[[:space:]]*7' "$work/cpu-7/summary.json")" 1
+
+  # the newest one is damaged: named, the one before it used, and the end is the same
+  cut damaged cpu 7
+  printf 'x' | dd of="$(checkpoint damaged 7)/state.safetensors" bs=1 seek=4200 conv=notrunc status=none
+  go_on damaged 1 $cpu
+  check "damaged newest: the one before is used" "$(grep -c '"resumed_at_update":6' "$work/damaged/metrics.jsonl")" 1
+  check "damaged newest: written again, same end" "$(same_run cpu damaged)" yes
+  cut named cpu 7
+  : >"$(checkpoint named 7)/manifest.json"
+  "$bin/train" "$work/run.ini" --run-dir "$work/named" --resume $cpu >"$work/named.log" 2>&1
+  check "damaged newest: is named" "$(grep -c 'warning: .*update-000000000007/manifest.json: .*an older one looked for' "$work/named.log")" 1
+
+  # nothing there: it starts
+  go_on fresh 1 $cpu
+  check "--resume with nothing there" "$(same_run cpu fresh)" yes
+  # complete: it says so and changes nothing but run.resume in config.ini
+  (cd "$work/cpu" && find . -type f ! -name config.ini -exec cksum {} + | sort) >"$work/before"
+  "$bin/train" "$work/run.ini" --run-dir "$work/cpu" --resume $cpu --set checkpoint.every_updates=1 --set checkpoint.keep_last=99 >"$work/complete.log" 2>&1
+  check "complete: exit" $? 0
+  check "complete: says so" "$(grep -c 'is complete: update 10 of 10 is done' "$work/complete.log")" 1
+  (cd "$work/cpu" && find . -type f ! -name config.ini -exec cksum {} + | sort) >"$work/after"
+  check "complete: nothing changed" "$(cmp "$work/before" "$work/after" && echo same)" same
+  # more epochs
+  train three 1 $cpu --set train.epochs=3
+  cp -r "$work/cpu" "$work/more"
+  go_on more 1 $cpu --set train.epochs=3
+  check "another epoch later = from the start" "$(same_run three more)" yes
+
+  # refused: exit and one line
+  refused() {
+    local what=$1 rc=$2 text=$3
+    shift 3
+    "$bin/train" "$work/run.ini" --quiet --run-dir "$work/back" --resume $cpu "$@" >"$work/refused.log" 2>&1
+    check "$what: exit" $? "$rc"
+    check "$what: says" "$(grep -c "error: .*$text" "$work/refused.log")" 1
+  }
+  refused "another seed" 2 "was made with run.seed = 1, but now it is 2" --set run.seed=2
+  refused "other data" 2 "was made with data.train_samples = 203, but now it is 204" --set data.train_samples=204
+  refused "another optimizer" 2 "optimizer.kind = sgd" --set optimizer.kind=adamw
+}
+finish

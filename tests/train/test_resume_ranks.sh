@@ -1,0 +1,41 @@
+# Runs that are cut and go on with several ranks: with as many the bits of an uninterrupted run; in ordered mode with any number; in
+# fast mode with any number every sample is there once. Argument: the folder of the built programs.
+set -u
+bin=$1
+# shellcheck source=tests/support/mpi.sh
+. tests/support/mpi.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/train/resume_runs.sh
+. tests/train/resume_runs.sh
+cpu="--set device.type=cpu" ordered="--set run.deterministic=true"
+
+# shellcheck disable=SC2086 # several words
+{
+  train fast 2 $cpu
+  for update in 5 7; do
+    cut fast-$update fast $update
+    go_on fast-$update 2 $cpu
+    check "2 ranks: resumed after update $update = uninterrupted" "$(same_run fast fast-$update)" yes
+  done
+
+  train whole 1 $cpu $ordered
+  train parts 4 $cpu $ordered --set train.max_updates=3
+  go_on parts 2 $cpu $ordered --set train.max_updates=7
+  go_on parts 3 $cpu $ordered
+  check "ordered: 4, then 2, then 3 ranks = 1 uninterrupted: weights" "$(field parts weights_hash)" "$(field whole weights_hash)"
+  check "ordered: optimizer's memory" "$(cmp "$(checkpoint parts 10)/state.safetensors" "$(checkpoint whole 10)/state.safetensors" && echo same)" same
+
+  # Counted on the devices, over all parts of the run: samples of the second epoch after its fourth window.
+  train any 4 $cpu --set train.max_updates=3
+  go_on any 2 $cpu --set train.max_updates=7
+  go_on any 3 $cpu
+  check "fast: 4, then 2, then 3 ranks: samples" "$(field any samples_seen)" 406
+  for update in 4 9; do
+    check "fast: computed of the epoch at update $update" \
+      "$(sed -n 's/.*"of_epoch_count":[[:space:]]*\([0-9]*\).*/\1/p' "$(checkpoint any $update)/manifest.json")" 192
+  done
+  check "fast: loss within 1 % of one rank's" "$(awk -v a="$(field any train_loss)" -v b="$(field whole train_loss)" \
+    'BEGIN { d = a - b; print (d < 0 ? -d : d) < 0.01 * b ? "yes" : a " and " b }')" yes
+}
+finish
