@@ -239,6 +239,7 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     if (!last && (every == 0 || t->done.epoch % every != 0)) return LS_SUCCESS;
     double before = ls_clock_seconds();
     LS_TRY(ls_trainer_evaluate(t, &t->evaluation));
+    t->keeping.ask_at = t->next.updates; // the updates before it do not tell how long it took
     if (ls_trace_on()) add_span(LS_TRACE_HOST, "evaluate", t->done.updates - 1, before);
     for (int i = 0; t->facts.comm->rank == 0 && i < run->observer_count; i++)
         if (run->observers[i].evaluated) run->observers[i].evaluated(run->observers[i].context, &t->evaluation);
