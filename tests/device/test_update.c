@@ -365,6 +365,20 @@ static void a_loss_that_is_not_finite_is_counted(void **unused) {
     assert_int_equal(result.count, 3);
 }
 
+// Softmax gives 0 for the label, and 0 - 1 is a number: it must not be applied, on any rank.
+static void an_infinite_loss_has_no_gradient(void **unused) {
+    (void)unused;
+    float logits[6] = { 1, -INFINITY, 2, 5, 1, 1 }, grad[6];
+    int32_t labels[2] = { 1, 0 };
+    ls_micro_input micro = { .count = 2 };
+    ls_train_state state = { .loss_scale = 1 };
+    ls_micro_result result = { 0 };
+    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 2, 3, 1, 1 }, 0, 1, LS_F32 } };
+    run(&desc, (void *[]){ logits, labels, &micro, &state, &result, grad });
+    assert_int_equal(result.bad, 1);
+    for (int i = 0; i < 6; i++) assert_int_equal(isnan(grad[i]) != 0, i < 3);
+}
+
 static void the_lowest_class_wins_a_tie(void **unused) {
     (void)unused;
     float logits[6] = { 1, 2, 2, 3, 1, 3 };
@@ -410,6 +424,7 @@ int main(void) {
         cmocka_unit_test(cast_rounds_to_nearest_even_and_overflows_to_infinity),
         cmocka_unit_test(fp16_gradients_overflow_to_infinity),
         cmocka_unit_test(a_loss_that_is_not_finite_is_counted),
+        cmocka_unit_test(an_infinite_loss_has_no_gradient),
         cmocka_unit_test(the_lowest_class_wins_a_tie),
         cmocka_unit_test(clipping_adds_to_the_norm),
     };

@@ -34,6 +34,7 @@ static loss_row one_row(const loss_run *run, const float *logits, int label, flo
             loss -= (double)target * (double)log_p; // a target of 0 takes no part, even where log p is infinite
         if (grad) grad[k] = (expf(log_p) - target) * run->loss_scale;
     }
+    for (int k = 0; grad && !isfinite(loss) && k < classes; k++) grad[k] = NAN;
     return (loss_row){ loss, best == label };
 }
 

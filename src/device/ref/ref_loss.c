@@ -63,8 +63,9 @@ void ls_ref_loss(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace
         result->correct += best == row.label;
         result->bad += !isfinite(loss);
         for (int k = 0; grad && k < classes; k++) {
-            double p = exp(logit(&row, k) - row.max - row.log_sum);
-            ls_store_float(grad, a->storage, row.first + k, (float)((p - target(&row, k)) * (double)state->loss_scale));
+            double p = exp(logit(&row, k) - row.max - row.log_sum),
+                   g = (p - target(&row, k)) * (double)state->loss_scale;
+            ls_store_float(grad, a->storage, row.first + k, isfinite(loss) ? (float)g : NAN);
         }
     }
     result->count += micro->count;

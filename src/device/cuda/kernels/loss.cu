@@ -89,15 +89,15 @@ template <typename T> __global__ void __launch_bounds__(LS_BLOCK) loss(ls_cuda_l
     sum = lanes_sum(sum, lanes);
     below = lanes_sum(below, lanes);
     int label = real ? a.labels[n] : 0;
+    float log_sum = logf(sum), value = 0; // a target of 0 takes no part, even where log p is infinite
+    if (smoothing < 1) value = (1 - smoothing) * (log_sum + (best.value - ls_float(logits[label])));
+    if (smoothing > 0) value += spread * (static_cast<float>(classes) * log_sum + below);
     if (real && lane == 0) {
-        float log_sum = logf(sum), value = 0; // a target of 0 takes no part, even where log p is infinite
-        if (smoothing < 1) value = (1 - smoothing) * (log_sum + (best.value - ls_float(logits[label])));
-        if (smoothing > 0) value += spread * (static_cast<float>(classes) * log_sum + below);
         a.losses[n] = value;
         a.correct[n] = best.k == label;
     }
     if (a.grad && n < a.attr.logits.n) {
-        float scale = a.state->loss_scale;
+        float scale = fabsf(value) <= FLT_MAX ? a.state->loss_scale : NAN;
         for (int first = lane * size; first < a.channels; first += lanes * size) {
             ls_pack<T> z = ls_pack_load(logits + first), g = {};
             LS_UNROLL
