@@ -15,6 +15,7 @@ and STORE points again with a disk that stays full. Prints how many points there
 """
 import argparse
 import bisect
+import gzip
 import json
 import os
 import re
@@ -24,6 +25,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 LIMIT_S = 30
@@ -114,8 +116,86 @@ def prepare_synthetic(folder, _program):
     write(f"{folder}/run.ini", RUN.format(data=SYNTHETIC))
 
 
+def prepare_norm(folder, program):
+    prepare_synthetic(folder, program)
+    write(f"{folder}/run.ini", RUN.format(data=SYNTHETIC).replace("[train]", "[train]\nsync_batchnorm = true\nrecompute = blocks"))
+
+
+def prepare_weights(folder, program):
+    prepare_synthetic(folder, program)
+    subprocess.run([program, "run.ini", "--run-dir", "made", "--quiet"], cwd=folder, check=True,
+                   env=dict(os.environ, LOCKSTEP_CUDA_PLUGIN="/nonexistent"))
+    os.rename(f"{folder}/made/weights.safetensors", f"{folder}/w.safetensors")
+    shutil.rmtree(f"{folder}/made")
+
+
+def idx(path, dims, data, magic):
+    with gzip.open(path, "wb") as file:
+        file.write(bytes([0, 0, 8, magic]) + b"".join(struct.pack(">I", d) for d in dims) + data)
+
+
+def prepare_idx(folder, _program):
+    write(f"{folder}/net.ini", NETWORK.format(input="1x28x28", classes=10))
+    write(f"{folder}/run.ini", RUN.format(data="dataset = mnist\npath = data"))
+    os.mkdir(f"{folder}/data")
+    for name, count in (("train", 20), ("t10k", 12)):
+        pixels, labels = bytes(i * 37 % 251 for i in range(count * 784)), bytes(i % 10 for i in range(count))
+        idx(f"{folder}/data/{name}-images-idx3-ubyte.gz", (count, 28, 28), pixels, 3)
+        idx(f"{folder}/data/{name}-labels-idx1-ubyte.gz", (count,), labels, 1)
+
+
+def prepare_cifar(folder, _program):
+    write(f"{folder}/net.ini", NETWORK.format(input="3x32x32", classes=10))
+    write(f"{folder}/run.ini", RUN.format(data="dataset = cifar10\npath = data"))
+    os.mkdir(f"{folder}/data")
+    for name in [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]:
+        with open(f"{folder}/data/{name}.bin", "wb") as file:
+            file.write(b"".join(bytes([i % 10]) + bytes(j * 37 % 251 for j in range(3072)) for i in range(4)))
+
+
+def picture(path, seed):
+    """A PNG of 12 x 10 pixels."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + bytes((seed + j * 37 + y) % 251 for j in range(36)) for y in range(10))
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 12, 10, 8, 2, 0, 0, 0)) +
+                   chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def prepare_predict(folder, program):
+    prepare_folder(folder, program)
+    subprocess.run([program, "run.ini", "--run-dir", "made", "--quiet"], cwd=folder, check=True,
+                   env=dict(os.environ, LOCKSTEP_CUDA_PLUGIN="/nonexistent"))
+    os.rename(f"{folder}/made/weights.safetensors", f"{folder}/w.safetensors")
+    shutil.rmtree(f"{folder}/made")
+
+
+def prepare_folder(folder, _program):
+    write(f"{folder}/net.ini", NETWORK.format(input="3x8x8", classes=2))
+    write(f"{folder}/run.ini", RUN.format(data="dataset = folder\npath = data\nimage_size = 8x8"))
+    for split, count in (("train", 10), ("test", 6)):
+        for label in ("cat", "dog"):
+            os.makedirs(f"{folder}/data/{split}/{label}")
+            for i in range(count):
+                picture(f"{folder}/data/{split}/{label}/{i}.png", i)
+
+
 SCENES = [
     Scene("train", "a run on one rank, from start to saved weights", ["run.ini", "--run-dir", "out"], prepare_synthetic),
+    Scene("trace", "a run with a trace", ["run.ini", "--run-dir", "out", "--trace", "trace.json",
+                                          "--trace-updates", "1:3"], prepare_norm),
+    Scene("numbered", "the plan of a run", ["run.ini", "--dry-run"], prepare_synthetic),
+    Scene("eval", "evaluation of saved weights", ["eval", "run.ini", "w.safetensors"], prepare_weights),
+    Scene("idx", "MNIST's files, packed", ["run.ini", "--run-dir", "out", "--set", "train.max_updates=1"], prepare_idx),
+    Scene("cifar", "CIFAR's files", ["run.ini", "--run-dir", "out", "--set", "train.max_updates=1"], prepare_cifar),
+    Scene("folder", "a folder of pictures", ["run.ini", "--set", "train.max_updates=1"], prepare_folder),
+    Scene("predict", "the class of a picture", ["predict", "w.safetensors", "data/test/cat/1.png"], prepare_predict),
+    Scene("export", "weights as an ONNX model", ["export", "w.safetensors", "model.onnx"], prepare_predict),
+    Scene("devices", "this machine's devices", ["devices", "--json"], prepare_synthetic),
+    Scene("ranks", "two ranks, the first fails", ["run.ini", "--run-dir", "out"], prepare_norm, ranks=2),
+    Scene("ranks1", "two ranks, the second fails", ["run.ini", "--run-dir", "out"], prepare_norm, ranks=2, fails_on=1),
 ]
 
 

@@ -369,6 +369,12 @@ static int interrupted(size_t *bytes) {
     return 0;
 }
 
+REAL(int, fstat, int, struct stat *);
+static int is_stored(int fd) {
+    struct stat info;
+    return __real_fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+}
+
 int __wrap_open(const char *name, int flags, ...) {
     va_list args;
     va_start(args, flags);
@@ -406,8 +412,8 @@ ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t offset) {
 
 ssize_t __wrap_write(int fd, const void *from, size_t bytes) {
     uint32_t hash;
-    // A terminal, a log: that there is nowhere left to say it cannot be said.
-    if (fd == STDERR_FILENO) return __real_write(fd, from, bytes);
+    // Standard error: that there is nowhere left to say it cannot be said. An eventfd: has no way to fail.
+    if (fd == STDERR_FILENO || !is_stored(fd)) return __real_write(fd, from, bytes);
     if (interrupted(&bytes) || fails(STORE, "write", store_error(), &hash)) return -1;
     return __real_write(fd, from, bytes);
 }
