@@ -121,7 +121,9 @@ ls_status ls_json_read_file(const char *path, cJSON **tree) {
         cJSON_Delete(*tree);
         *tree = NULL;
     }
-    if (!*tree) status = ls_fail(LS_STORAGE, "%s: no valid JSON at byte %td of %zu", path, end - text, bytes);
+    if (!*tree)
+        status = ls_fail(
+            LS_STORAGE, "%s: no valid JSON at byte %td of %zu (or no memory was left for it)", path, end - text, bytes);
     free(text);
     return status;
 }

@@ -232,7 +232,7 @@ static ls_status write_text(const ls_bench_findings *findings, const char *path,
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
-    if (!memory) return ls_fail(LS_STORAGE, "%s: open_memstream: %s", path, strerror(errno));
+    if (!memory) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
     ls_status status = print(findings, memory);
     if (fclose(memory)) ls_keep_first(&status, ls_fail(LS_DEVICE, "%s: out of memory", path));
     if (!ls_failed(status)) status = ls_write_file(path, text, bytes);

@@ -1,3 +1,4 @@
+#include "cli/commands.h"
 #include "cli/bench_layers.h"
 
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static ls_status print_table(const layers *l, FILE *file) {
         "%.0f GB/s (adding arrays), which alone would take %.3f ms: %.0f %%\n",
         l->count, l->total * 1e3, l->facts->batches.micro_batch, l->gflops, l->gbytes, limits * 1e3,
         100 * limits / l->total);
-    return fflush(file) == 0 ? LS_SUCCESS : ls_fail(LS_STORAGE, "standard output: cannot be written");
+    return ls_command_flush(file);
 }
 
 static ls_status write_json(const layers *l, const char *folder) {

@@ -1,3 +1,4 @@
+#include "cli/commands.h"
 #include "cli/bench_report.h"
 
 #include <math.h>
@@ -254,5 +255,5 @@ ls_status ls_bench_print(const ls_bench_findings *findings, FILE *file) {
     for (int i = 0; i < findings->count; i++)
         if (findings->results[i].failure[0]) fprintf(file, "\nleft out: %s\n", findings->results[i].failure);
     ls_bench_tables_free(tables);
-    return fflush(file) == 0 ? LS_SUCCESS : ls_fail(LS_STORAGE, "standard output: cannot be written");
+    return ls_command_flush(file);
 }

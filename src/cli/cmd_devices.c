@@ -196,7 +196,7 @@ static ls_status print_devices_of_host(int as_json) {
     else
         print_all(f);
     free(f);
-    if (fflush(stdout) != 0) ls_keep_first(&status, ls_fail(LS_STORAGE, "standard output: cannot be written"));
+    ls_keep_first(&status, ls_command_flush(stdout));
     return status;
 }
 

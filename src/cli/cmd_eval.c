@@ -9,7 +9,7 @@ static ls_status print_result(const ls_train_evaluation *e, int rank) {
     if (rank == 0)
         printf("test_accuracy %.6f\ntest_loss %.6f\ntest_samples %lld\n", e->test_accuracy, e->test_loss,
             (long long)e->test_samples);
-    return fflush(stdout) == 0 ? LS_SUCCESS : ls_fail(LS_STORAGE, "standard output: cannot be written");
+    return ls_command_flush(stdout);
 }
 
 static ls_status evaluate(const ls_args *args, ls_comm *comm, ls_trainer *trainer) {

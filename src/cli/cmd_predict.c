@@ -49,7 +49,7 @@ static ls_status print_all(const ls_args *args, const ls_weight_facts *facts, ls
             print_classes(&prediction, facts);
         }
     }
-    return fflush(stdout) == 0 ? LS_SUCCESS : ls_fail(LS_STORAGE, "standard output: cannot be written");
+    return ls_command_flush(stdout);
 }
 
 static ls_status predict(const ls_args *args, const ls_config *cfg, ls_status *unread) {

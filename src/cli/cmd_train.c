@@ -141,12 +141,12 @@ static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer) 
 
 static ls_status print_plan(const ls_trainer *trainer) {
     if (ls_trainer_about(trainer)->comm->rank == 0) ls_trainer_print_plan(trainer, stdout);
-    return fflush(stdout) == 0 ? LS_SUCCESS : ls_fail(LS_STORAGE, "standard output: cannot be written");
+    return ls_command_flush(stdout);
 }
 
 static ls_status print_config(const ls_config *cfg, int rank) {
     if (rank == 0) ls_config_write(cfg, stdout, 0);
-    return fflush(stdout) == 0 ? LS_SUCCESS : ls_fail(LS_STORAGE, "standard output: cannot be written");
+    return ls_command_flush(stdout);
 }
 
 // Before hours of training, not after.

@@ -1,5 +1,7 @@
 #include "cli/commands.h"
 
+#include <errno.h>
+#include <string.h>
 #include "base/log.h"
 
 ls_status ls_command_agree(ls_comm *comm, ls_status mine) {
@@ -17,6 +19,13 @@ ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine) {
     ls_comm_claim_end(comm);
     ls_log_status(mine);
     ls_comm_abort(comm, mine.code);
+}
+
+ls_status ls_command_flush(FILE *file) {
+    errno = 0;
+    // What was flushed on the way, when the buffer was full, may have failed as well.
+    if (fflush(file) == 0 && !ferror(file)) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE, "standard output: cannot be written: %s", strerror(errno ? errno : EIO));
 }
 
 ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cfg) {

@@ -5,6 +5,7 @@
 #ifndef LS_CLI_COMMANDS_H
 #define LS_CLI_COMMANDS_H
 
+#include <stdio.h>
 #include "base/status.h"
 #include "cli/args.h"
 #include "config/config.h"
@@ -25,6 +26,8 @@ LS_CHECKED ls_status ls_cmd_devices(const ls_args *args, ls_comm *comm); // of r
 
 // One outcome for all ranks: that of the lowest failing rank, whose message it alone prints.
 LS_CHECKED ls_status ls_command_agree(ls_comm *comm, ls_status mine);
+// What was printed to stdout is there, or LS_STORAGE: a full disk or a closed pipe shows only when the text is flushed.
+LS_CHECKED ls_status ls_command_flush(FILE *file);
 // Defaults, the file (where one is named), --set in order, checks; not agreed yet.
 LS_CHECKED ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cfg);
 // A weights file, and what its weights are for: by its own notes, or by --config where that is given. Of this rank

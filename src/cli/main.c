@@ -46,8 +46,7 @@ static const struct {
 static ls_status print_once(ls_status (*print)(void), int rank) {
     if (rank != 0) return LS_SUCCESS;
     ls_status status = print();
-    // A full disk or a closed pipe shows only when the text is flushed.
-    if (fflush(stdout) != 0) ls_keep_first(&status, ls_fail(LS_STORAGE, "standard output: cannot be written"));
+    ls_keep_first(&status, ls_command_flush(stdout));
     return status;
 }
 

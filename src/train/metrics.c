@@ -87,16 +87,18 @@ static void put_start(ls_metrics *metrics, const ls_train_facts *facts) {
 }
 
 // A process that was killed may have left half a line: without it the file is JSON lines again.
-static void cut_half_line(FILE *file) {
+static ls_status cut_half_line(FILE *file, const char *path) {
     char tail[65536];
-    if (fseek(file, 0, SEEK_END) != 0) return;
+    errno = 0;
+    if (fseek(file, 0, SEEK_END) != 0) return LS_SUCCESS; // a pipe
     long end = ftell(file), from = end > (long)sizeof tail ? end - (long)sizeof tail : 0;
-    if (end <= 0 || fseek(file, from, SEEK_SET) != 0) return;
-    size_t got = fread(tail, 1, sizeof tail, file);
+    if (end <= 0) return LS_SUCCESS;
+    size_t got = fseek(file, from, SEEK_SET) == 0 ? fread(tail, 1, sizeof tail, file) : 0;
     const char *last = got ? memrchr(tail, '\n', got) : NULL;
     long whole = last ? from + (last - tail) + 1 : from; // a line longer than that goes in parts
-    if (whole < end && ftruncate(fileno(file), whole) != 0) return;
-    fseek(file, 0, SEEK_END);
+    if (got && whole < end && ftruncate(fileno(file), whole) != 0) got = 0;
+    if (got && fseek(file, 0, SEEK_END) == 0) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE, "%s: cannot be read, to go on behind its last line: %s", path, strerror(errno));
 }
 
 ls_status ls_metrics_open(const char *path, int append, const ls_train_facts *facts, ls_metrics **out) {
@@ -110,7 +112,13 @@ ls_status ls_metrics_open(const char *path, int append, const ls_train_facts *fa
         free(metrics);
         return status;
     }
-    if (append) cut_half_line(file);
+    ls_status status = append ? cut_half_line(file, path) : LS_SUCCESS;
+    if (ls_failed(status)) {
+        fclose(file);
+        free(copy);
+        free(metrics);
+        return status;
+    }
     *metrics = (ls_metrics){ .file = file,
         .path = copy,
         .update = facts->resumed_at,

@@ -153,10 +153,11 @@ static ls_status write_config(const char *path, const ls_config *cfg) {
     snprintf(own.model_file, sizeof own.model_file, "%s", network_name);
     own.data_path[0] = '\0';
     FILE *memory = open_memstream(&text, &bytes);
-    if (!memory) return ls_fail(LS_STORAGE, "%s: open_memstream: %s", path, strerror(errno));
+    if (!memory) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
     ls_config_write(&own, memory, 0);
     int broken = fclose(memory);
-    ls_status status = broken ? ls_fail(LS_STORAGE, "%s: out of memory", path) : ls_write_file(path, text, bytes);
+    ls_status status =
+        broken ? ls_fail(LS_DEVICE, "%s: no memory to write it", path) : ls_write_file(path, text, bytes);
     free(text);
     return status;
 }

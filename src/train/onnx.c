@@ -293,7 +293,7 @@ static ls_status pack(const char *path, const Onnx__ModelProto *model) {
     if (bytes > INT32_MAX) // a limit of protobuf
         return ls_fail(LS_USAGE, "%s: would have %zu bytes; an ONNX file has at most %d", path, bytes, INT32_MAX);
     uint8_t *packed = malloc(bytes);
-    if (!packed) return ls_fail(LS_STORAGE, "%s: no memory for its %zu bytes", path, bytes);
+    if (!packed) return ls_fail(LS_DEVICE, "%s: no memory for its %zu bytes", path, bytes);
     onnx__model_proto__pack(model, packed);
     ls_status status = ls_write_file(path, packed, bytes);
     free(packed);

@@ -103,6 +103,7 @@ static ls_status highest_number(const char *config_file, int *highest) {
     size_t length = strlen(base);
     *highest = 0;
     DIR *dir = opendir("runs");
+    if (!dir && errno != ENOENT) return ls_fail(LS_STORAGE, "runs: cannot look for the last run: %s", strerror(errno));
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         ls_run_folder candidate;
         const char *name, *number = entry->d_name + length + 1;
@@ -142,7 +143,7 @@ static ls_status choose(const ls_config *cfg, const char *run_dir, ls_run_folder
 // Held until the process ends. Where the file system knows no locks, nothing is lost but this check.
 static ls_status lock(ls_run_folder *folder) {
     folder->lock = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder->lock < 0) return LS_SUCCESS;
+    if (folder->lock < 0) return ls_fail(LS_STORAGE, "run folder %s: open: %s", folder->path, strerror(errno));
     double start = ls_clock_seconds();
     while (flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         if (ls_clock_seconds() - start > LOCK_SECONDS)
@@ -171,6 +172,7 @@ static ls_status make_absolute(char text[LS_TEXT_BYTES], const char *folder) {
     char joined[LS_TEXT_BYTES];
     LS_TRY(ls_path_join(joined, sizeof joined, folder, text));
     char *real = realpath(joined, NULL);
+    if (!real && errno == ENOMEM) return ls_fail(LS_DEVICE, "%s: no memory to make it absolute", joined);
     int fits = snprintf(text, LS_TEXT_BYTES, "%s", real ? real : joined) < LS_TEXT_BYTES;
     free(real);
     return fits ? LS_SUCCESS : ls_fail(LS_USAGE, "%s: path longer than %d bytes", joined, LS_TEXT_BYTES - 1);

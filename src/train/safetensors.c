@@ -278,7 +278,8 @@ static ls_status read_header(ls_safetensors *file, const char *text, size_t leng
     }
     file->header = cJSON_ParseWithLengthOpts(text, length, &end, 0);
     if (!file->header) {
-        return ls_fail(LS_STORAGE, "%s: its header is no JSON, from byte %td of the file on", file->path,
+        return ls_fail(LS_STORAGE,
+            "%s: its header is no JSON, from byte %td of the file on (or no memory was left for it)", file->path,
             (end ? end - text : 0) + LENGTH_BYTES);
     }
     for (; end < text + length; end++) {

@@ -182,11 +182,12 @@ static dnnl_status_t primitive_desc_new(ls_onednn *onednn, const ls_onednn_conv_
 #endif
 
 // Generated code is named jit:...; anything else (ref, gemm) is slow on these layouts or wants others.
-static int is_fast(const_dnnl_primitive_desc_t desc, char name[64]) {
+static ls_status is_fast(const_dnnl_primitive_desc_t desc, char name[64], int *fast) {
     const char *text = "";
-    if (dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &text) != dnnl_success) return 0;
+    TRY_DNNL(dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &text));
     snprintf(name, 64, "onednn %s", text);
-    return strncmp(text, "jit", 3) == 0 || strncmp(text, "brg", 3) == 0;
+    *fast = strncmp(text, "jit", 3) == 0 || strncmp(text, "brg", 3) == 0;
+    return LS_SUCCESS;
 }
 
 static ls_status add_memory(ls_onednn_conv *conv, thread_args *t, int argument, memory_desc_ref desc) {
@@ -240,9 +241,17 @@ static ls_status try_layout(ls_onednn *onednn, const ls_onednn_conv_attr *a, int
     dnnl_primitive_attr_t options = NULL;
     dnnl_primitive_desc_t desc = NULL;
     char name[64];
+    int fast = 0;
     LS_TRY_GOTO(conv_descs_init(a, exchanged, &d));
     LS_TRY_GOTO(make_options(&options));
-    if (primitive_desc_new(onednn, a, &d, options, &desc) != dnnl_success || !is_fast(desc, name)) goto done;
+    dnnl_status_t rc = primitive_desc_new(onednn, a, &d, options, &desc);
+    if (rc == dnnl_unimplemented || rc == dnnl_invalid_arguments) goto done;
+    if (rc != dnnl_success) {
+        status = ls_fail(LS_DEVICE, "oneDNN's convolution: %s (%d)", explain((int)rc), (int)rc);
+        goto done;
+    }
+    LS_TRY_GOTO(is_fast(desc, name, &fast));
+    if (!fast) goto done;
     ls_onednn_conv *conv = calloc(1, sizeof *conv);
     if (!conv) {
         status = ls_fail(LS_DEVICE, "no memory for a oneDNN convolution");
