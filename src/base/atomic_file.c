@@ -186,6 +186,8 @@ ls_status ls_make_folders(const char *path) {
                 errno = error == EEXIST ? ENOTDIR : error;
                 status = fail_io("create the folder", partial, "mkdir");
             }
+        } else if (*partial) {
+            status = sync_folder(partial); // else a power cut could take it, with all that is synced in it
         }
         *end = kept;
     }

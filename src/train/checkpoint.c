@@ -147,7 +147,8 @@ ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, con
     if ((size_t)snprintf(temporary, sizeof temporary, "%s/.%s.tmp", folder, name) >= sizeof temporary ||
         (size_t)snprintf(old, sizeof old, "%s/.%s.old", folder, name) >= sizeof old)
         return ls_fail(LS_STORAGE, "%s: path too long", path);
-    if (is_good(path, snapshot->counters.update)) return LS_SUCCESS;
+    // Whoever put it there may have been killed before its name was synced.
+    if (is_good(path, snapshot->counters.update)) return ls_sync_folder(folder);
     LS_TRY(ls_make_folders(folder));
     LS_TRY(check_space(folder, path, snapshot->bytes));
     LS_TRY(ls_checkpoint_remove(temporary)); // of a process that was killed

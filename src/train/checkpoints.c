@@ -162,9 +162,9 @@ static ls_status find_kept(ls_checkpoints *c) {
         ls_train_counters counters;
         status = ls_checkpoints_path(c->folder, updates[i], path, sizeof path);
         if (ls_failed(status)) break;
-        int readable = !ls_failed(ls_checkpoint_read_manifest(path, &manifest, &counters));
+        ls_status read = ls_checkpoint_read_manifest(path, &manifest, &counters);
         cJSON_Delete(manifest);
-        status = add_kept(c, updates[i], readable ? accuracy_of(&counters) : -1);
+        status = read.code == LS_DEVICE ? read : add_kept(c, updates[i], ls_failed(read) ? -1 : accuracy_of(&counters));
     }
     free(updates);
     return status;

@@ -87,7 +87,7 @@ static ls_status take_numbered(const char *config_file, ls_run_folder *folder) {
     LS_TRY(ls_make_folders("runs"));
     for (int number = 1; number < NUMBERS_MAX; number++) {
         LS_TRY(number_path(config_file, number, folder));
-        if (mkdir(folder->path, 0777) == 0) return LS_SUCCESS;
+        if (mkdir(folder->path, 0777) == 0) return ls_sync_folder("runs");
         if (errno != EEXIST)
             return ls_fail(
                 LS_STORAGE, "run folder %s: mkdir: %s; choose another by --run-dir", folder->path, strerror(errno));

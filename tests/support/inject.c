@@ -16,6 +16,10 @@
 //   LOCKSTEP_INJECT       HASH:N, that call fails; HASH:N+ and every later call that needs the same: memory for memory,
 //                         and room on the disk for what writes, as a disk that is full stays full
 //   LOCKSTEP_INJECT_RANK  on this rank only (default 0)
+//   LOCKSTEP_INJECT_RECORD a file: what is done to files and folders below the current folder, in order, for
+//   power_loss.py:
+//                           mkdir, rmdir, unlink NAME; rename OLD NEW; open ID NAME c|r|f (create or cut, as it is,
+//                           folder); write ID OFFSET HEX; cut ID BYTES; sync ID; close ID
 //   LOCKSTEP_INJECT_SHORT 1: no failure, but every read and write is interrupted (EINTR) every other time, and moves at
 //                         most 7 bytes; 4096 of a longer one
 #include <dirent.h>
@@ -61,7 +65,7 @@ typedef struct {
 } thing;
 
 static struct {
-    int on, log, onwards, shorten, failing;
+    int on, log, onwards, shorten, failing, record;
     uint32_t hash, number;
     kind_of_call failed_kind;
     path paths[PATHS];
@@ -79,6 +83,30 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
     if (length >= (int)sizeof line) length = sizeof line - 1;
     long wrote = syscall(SYS_write, self.log, line, (size_t)length);
     (void)wrote;
+}
+
+// One line; in the order in which the calls returned. Names are as we gave them; absolute ones are elsewhere.
+__attribute__((format(printf, 1, 2))) static void record(const char *format, ...) {
+    if (self.record <= 0) return;
+    char line[4096];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    long wrote = syscall(SYS_write, self.record, line, (size_t)length);
+    (void)wrote;
+}
+
+static void record_write(int fd, const unsigned char *from, size_t bytes) {
+    if (self.record <= 0) return;
+    long long at = lseek(fd, 0, SEEK_CUR) - (long long)bytes;
+    for (size_t done = 0; done < bytes;) {
+        char hex[2001];
+        size_t part = bytes - done < 1000 ? bytes - done : 1000;
+        for (size_t i = 0; i < part; i++) snprintf(hex + 2 * i, 3, "%02x", from[done + i]);
+        record("write %d %lld %s\n", fd, at + (long long)done, hex);
+        done += part;
+    }
 }
 
 // ---- who calls ----
@@ -183,6 +211,10 @@ __attribute__((constructor)) static void begin(void) {
     if (self.log < 0) abort();
     void *first[1];
     backtrace(first, 1); // loads the unwinder
+    const char *recorded = getenv("LOCKSTEP_INJECT_RECORD");
+    if (recorded)
+        self.record =
+            (int)syscall(SYS_openat, AT_FDCWD, recorded, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
     self.shorten = getenv("LOCKSTEP_INJECT_SHORT") != NULL;
     char after = 0;
     if (what && (!rank || atoi(rank) == (chosen ? atoi(chosen) : 0)) &&
@@ -384,6 +416,11 @@ int __wrap_open(const char *name, int flags, ...) {
     if (fails(writes ? STORE : FILES, "open", writes ? store_error() : ONE_OF(EMFILE, EACCES, EIO), &hash)) return -1;
     int fd = __real_open(name, flags, mode);
     if (fd >= 0) hold(FILES, file_id(fd), "open", hash);
+    if (fd >= 0 && name[0] != '/')
+        record("open %d %s %c\n", fd, name,
+            flags & O_DIRECTORY           ? 'f'
+            : flags & (O_CREAT | O_TRUNC) ? flags & O_TRUNC ? 'c' : 'a'
+                                          : 'r');
     return fd;
 }
 
@@ -392,6 +429,7 @@ int __wrap_close(int fd) {
     uint32_t hash;
     int failing = fails(FILES, "close", ONE_OF(EIO, EDQUOT), &hash), error = errno;
     drop(file_id(fd));
+    record("close %d\n", fd);
     int rc = __real_close(fd);
     if (!failing) return rc;
     errno = error;
@@ -415,7 +453,9 @@ ssize_t __wrap_write(int fd, const void *from, size_t bytes) {
     // Standard error: that there is nowhere left to say it cannot be said. An eventfd: has no way to fail.
     if (fd == STDERR_FILENO || !is_stored(fd)) return __real_write(fd, from, bytes);
     if (interrupted(&bytes) || fails(STORE, "write", store_error(), &hash)) return -1;
-    return __real_write(fd, from, bytes);
+    ssize_t wrote = __real_write(fd, from, bytes);
+    if (wrote > 0) record_write(fd, from, (size_t)wrote);
+    return wrote;
 }
 
 ssize_t __wrap_pwrite(int fd, const void *from, size_t bytes, off_t offset) {
@@ -431,16 +471,28 @@ ssize_t __wrap_pwrite(int fd, const void *from, size_t bytes, off_t offset) {
         if (fails(kind, #name, error, &hash)) return -1; \
         return __real_##name(arguments); \
     }
+// The same, and recorded when it worked.
+#define PASS_RECORDED(name, kind, error, parameters, arguments, ...) \
+    REAL(int, name, parameters); \
+    int __wrap_##name(parameters) { \
+        uint32_t hash; \
+        if (fails(kind, #name, error, &hash)) return -1; \
+        int rc = __real_##name(arguments); \
+        if (rc == 0) record(__VA_ARGS__); \
+        return rc; \
+    }
 #define TWO(a, b) a, b // one macro argument
 #define THREE(a, b, c) a, b, c
-PASS(fsync, STORE, store_error(), int fd, fd)
-PASS(fdatasync, STORE, store_error(), int fd, fd)
-PASS(ftruncate, STORE, store_error(), TWO(int fd, off_t bytes), TWO(fd, bytes))
-PASS(mkdir, STORE, self.onwards ? ENOSPC : ONE_OF(ENOSPC, EROFS, EACCES), TWO(const char *name, mode_t mode),
-    TWO(name, mode))
-PASS(rename, STORE, self.onwards ? ENOSPC : ONE_OF(EIO, ENOSPC), TWO(const char *from, const char *to), TWO(from, to))
-PASS(unlink, FILES, EIO, const char *name, name)
-PASS(rmdir, FILES, EIO, const char *name, name)
+PASS_RECORDED(fsync, STORE, store_error(), int fd, fd, "sync %d\n", fd)
+PASS_RECORDED(fdatasync, STORE, store_error(), int fd, fd, "sync %d\n", fd)
+PASS_RECORDED(
+    ftruncate, STORE, store_error(), TWO(int fd, off_t bytes), TWO(fd, bytes), "cut %d %lld\n", fd, (long long)bytes)
+PASS_RECORDED(mkdir, STORE, self.onwards ? ENOSPC : ONE_OF(ENOSPC, EROFS, EACCES), TWO(const char *name, mode_t mode),
+    TWO(name, mode), "mkdir %s\n", name)
+PASS_RECORDED(rename, STORE, self.onwards ? ENOSPC : ONE_OF(EIO, ENOSPC), TWO(const char *from, const char *to),
+    TWO(from, to), "rename %s %s\n", from, to)
+PASS_RECORDED(unlink, FILES, EIO, const char *name, name, "unlink %s\n", name)
+PASS_RECORDED(rmdir, FILES, EIO, const char *name, name, "rmdir %s\n", name)
 PASS(stat, FILES, EIO, TWO(const char *restrict name, struct stat *restrict out), TWO(name, out))
 PASS(lstat, FILES, EIO, TWO(const char *restrict name, struct stat *restrict out), TWO(name, out))
 PASS(fstat, FILES, EIO, TWO(int fd, struct stat *out), TWO(fd, out))
@@ -542,8 +594,15 @@ FILE *__wrap_fopen(const char *name, const char *mode) {
     char plain[] = { mode[0], strchr(mode, '+') ? '+' : 0, 0 };
     cookie_io_functions_t functions = { stream_read, stream_write, stream_seek, stream_close };
     FILE *file = fopencookie((void *)(intptr_t)fd, plain, functions);
-    hold(FILES, (uintptr_t)file, "fopen", 0);
+    hold(FILES, (uintptr_t)file, "fopen", (uint32_t)fd);
     return file;
+}
+
+REAL(int, fileno, FILE *);
+int __wrap_fileno(FILE *file) {
+    thing found = drop((uintptr_t)file);
+    if (found.id) hold(found.kind, found.id, found.function, found.hash);
+    return found.id && found.kind == FILES ? (int)found.hash : __real_fileno(file);
 }
 
 FILE *__wrap_open_memstream(char **text, size_t *bytes) {
