@@ -145,7 +145,8 @@ static ls_status read_all(const char *path, const ls_safetensors *file, ls_weigh
     char where[LS_TEXT_BYTES];
     snprintf(where, sizeof where, "%s (%s)", path, network_key);
     ls_status status = ls_graph_parse(where, network, &facts->graph);
-    if (ls_failed(status)) return ls_fail(LS_STORAGE, "%s", status.text);
+    if (status.code == LS_USAGE) status.code = LS_STORAGE; // not the user's words here: the file is damaged
+    LS_TRY(status);
     LS_TRY(find(path, file, dataset_key, &dataset));
     snprintf(facts->dataset, sizeof facts->dataset, "%s", dataset);
     const int channels = facts->graph->input.c, most = (int)(sizeof facts->mean / sizeof facts->mean[0]);
