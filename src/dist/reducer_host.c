@@ -313,15 +313,23 @@ static ls_status host_wait(ls_reducer *reducer, ls_buffer flag) {
     return status;
 }
 
+// Nothing can be computed meanwhile.
+static ls_status sum_exposed(host_reducer *r, void *sums, int64_t count) {
+    double start_s = ls_clock_seconds();
+    ls_status status = ls_comm_allreduce(comm_of(r), sums, count, LS_F64, LS_REDUCE_SUM);
+    r->base.exposed_s += ls_clock_seconds() - start_s;
+    return status;
+}
+
 static ls_status sum_now(host_reducer *r, ls_buffer sums, int64_t count) {
-    if (!r->staging) return ls_comm_allreduce(comm_of(r), ls_buffer_host(sums), count, LS_F64, LS_REDUCE_SUM);
+    if (!r->staging) return sum_exposed(r, ls_buffer_host(sums), count);
     const int64_t most = SCRATCH_BYTES / sizeof(double);
     for (int64_t at = 0; at < count; at += most) {
         int64_t part = count - at < most ? count - at : most;
         size_t bytes = (size_t)part * sizeof(double);
         ls_buffer there = ls_buffer_at(sums.slab, sums.offset + (size_t)at * sizeof(double), bytes);
         LS_TRY(ls_staging_fetch(r->staging, there, r->scratch, bytes));
-        LS_TRY(ls_comm_allreduce(comm_of(r), r->scratch, part, LS_F64, LS_REDUCE_SUM));
+        LS_TRY(sum_exposed(r, r->scratch, part));
         LS_TRY(ls_staging_store(r->staging, r->scratch, there, bytes));
     }
     return LS_SUCCESS;

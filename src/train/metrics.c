@@ -150,6 +150,22 @@ static void add_gpus(cJSON *event, const ls_gpu_sample *gpus, int ranks) {
     }
 }
 
+// Seconds, to the microsecond.
+static void add_seconds(cJSON *list, double seconds) {
+    ls_json_append(list, cJSON_CreateNumber(1e-6 * round(1e6 * seconds)));
+}
+
+static void add_times(cJSON *event, const ls_rank_time *times, int ranks) {
+    cJSON *object = ls_json_add_object(event, "ranks"), *wait = ls_json_add_array(object, "wait_seconds");
+    cJSON *loader = ls_json_add_array(object, "loader_wait_seconds");
+    cJSON *cores = ls_json_add_array(object, "core_wait_seconds");
+    for (int r = 0; r < ranks; r++) {
+        add_seconds(wait, times[r].wait);
+        add_seconds(loader, times[r].loader_wait);
+        add_seconds(cores, times[r].core_wait);
+    }
+}
+
 static void on_progress(void *context, const ls_train_progress *p) {
     ls_metrics *metrics = context;
     if (!p->record) return;
@@ -167,6 +183,7 @@ static void on_progress(void *context, const ls_train_progress *p) {
     ls_json_add_real(event, "seconds", p->seconds);
     ls_json_add_real(event, "loader_wait_seconds", p->loader_wait_seconds);
     ls_json_add_real(event, "comm_seconds_exposed", p->comm_seconds_exposed);
+    if (p->times) add_times(event, p->times, metrics->ranks);
     if (p->gpus) add_gpus(event, p->gpus, metrics->ranks);
     put(metrics, event);
 }

@@ -5,7 +5,9 @@
 //            updates_planned, resumed_at_update (lines of later updates above it are of work that is done again);
 //            ranks: for each its rank, host, device, name, uuid, pci (of a GPU), cpus
 //   train    train_loss, train_accuracy, learning_rate, loss_scale, grad_norm, skipped, images_per_second,
-//            samples_seen, seconds, loader_wait_seconds, comm_seconds_exposed; gpus: for each rank, where NVML knows
+//            samples_seen, seconds, loader_wait_seconds, comm_seconds_exposed; of several ranks ranks, with a number a
+//            rank, since the start: wait_seconds (for the others' gradients), loader_wait_seconds, core_wait_seconds
+//            (threads that could run, for a core; stragglers.h); gpus: for each rank, where NVML knows
 //            its GPU, utilisation (0 to 1), memory_bytes, power_watts, temperature_c, clock_mhz, slowed_by ("power
 //            cap")
 //   eval     test_loss, test_accuracy, test_samples, seconds

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "base/clock.h"
+#include "base/core_wait.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/trace.h"
@@ -172,6 +173,7 @@ typedef struct {
     uint64_t allocations;
     ls_train_progress progress;
     ls_gpu_records *gpus;
+    ls_stragglers *stragglers;
 } run_state;
 
 static void show(const ls_trainer *t, const run_state *run) {
@@ -205,6 +207,19 @@ static void measure(ls_trainer *t, run_state *run, const ls_train_state *state, 
     p->comm_seconds_exposed = ls_update_comm_counts(t->update).exposed_seconds;
 }
 
+// Who waits for whom since the last record.
+static ls_status report_times(run_state *run) {
+    ls_train_progress *p = &run->progress;
+    const char *warning;
+    ls_rank_time mine = { .wait = p->comm_seconds_exposed, .loader_wait = p->loader_wait_seconds };
+    if (run->stragglers) mine.core_wait = ls_core_wait_seconds();
+    LS_TRY(ls_stragglers_report(run->stragglers, &mine, run->training_seconds, p->gpus, &p->times, &warning));
+    if (warning && run->observer_count == 0) ls_warn("%s", warning);
+    for (int i = 0; warning && i < run->observer_count; i++)
+        if (run->observers[i].warning) run->observers[i].warning(run->observers[i].context, warning);
+    return LS_SUCCESS;
+}
+
 // A record is due at the same updates on all ranks; a refresh is rank 0's own affair.
 static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *state, int epoch_ended) {
     double now = ls_clock_seconds();
@@ -217,6 +232,7 @@ static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *sta
     if (run->progress.record) {
         LS_TRY(reduce_result(t, &t->since_report));
         LS_TRY(ls_gpu_records_gather(run->gpus, &run->progress.gpus));
+        LS_TRY(report_times(run));
         run->progress.train_loss = mean(t->since_report.loss_sum, t->since_report.count);
         run->progress.train_accuracy = mean((double)t->since_report.correct, t->since_report.count);
         t->since_report = (ls_micro_result){ 0 };
@@ -293,7 +309,7 @@ static ls_status run_updates(ls_trainer *t, run_state *run) {
 }
 
 // Means and maxima over ranks.
-static ls_status summarise(ls_trainer *t, const run_state *run, ls_train_summary *s) {
+static ls_status summarise(ls_trainer *t, run_state *run, ls_train_summary *s) {
     double world = t->facts.comm->world_size;
     double sums[2] = { ls_update_comm_counts(t->update).exposed_seconds, ls_trainer_loader_wait_seconds(t) };
     double peaks[3] = { (double)ls_memory_peak_bytes(), (double)ls_trainer_device_bytes(t), run->first_update };
@@ -321,6 +337,8 @@ static ls_status summarise(ls_trainer *t, const run_state *run, ls_train_summary
         .allocations_in_updates = run->allocations,
         .replica_checks = ls_trainer_replica_checks(t),
     };
+    const char *late = ls_stragglers_sum_up(run->stragglers, &s->stragglers_share);
+    if (late && t->facts.comm->rank == 0) snprintf(s->stragglers, sizeof s->stragglers, "%s", late);
     LS_TRY(ls_gpu_records_sum(run->gpus, &s->gpus));
     return ls_arenas_hash(t->arenas, &s->weights_hash);
 }
@@ -335,9 +353,11 @@ ls_status ls_trainer_run(
         .samples_at_report = t->done.samples };
     t->run_started = now;
     LS_TRY(ls_gpu_records_start(t->comm, &t->facts.device_facts, &run.gpus));
-    ls_status status = run_updates(t, &run);
+    ls_status status = ls_stragglers_new(t->comm, t->facts.places, &run.stragglers);
+    if (!ls_failed(status)) status = run_updates(t, &run);
     if (!ls_failed(status)) status = ls_trainer_keep_end(t, observers, observer_count);
     if (!ls_failed(status)) status = summarise(t, &run, summary);
+    ls_stragglers_free(run.stragglers);
     ls_gpu_records_free(run.gpus);
     return status;
 }

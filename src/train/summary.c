@@ -61,6 +61,11 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
     ls_json_add_int(peak, "device", (int64_t)s->peak_device_bytes);
     ls_json_add_int(peak, "host", (int64_t)s->peak_host_bytes);
     add_gpus(tree, &s->gpus);
+    if (s->stragglers[0]) {
+        cJSON *late = ls_json_add_object(tree, "stragglers");
+        ls_json_add_real(late, "others_waited_share", s->stragglers_share);
+        ls_json_add_text(late, "message", s->stragglers);
+    }
     if (s->replica_checks.count > 0) {
         cJSON *checks = ls_json_add_object(tree, "replica_checks");
         ls_json_add_int(checks, "count", s->replica_checks.count);

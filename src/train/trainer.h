@@ -17,6 +17,7 @@
 #include "train/gpu_records.h"
 #include "train/memory_plan.h"
 #include "train/replicas.h"
+#include "train/stragglers.h"
 
 typedef struct ls_trainer ls_trainer;
 
@@ -58,6 +59,7 @@ typedef struct { // after an update
     double seconds_left;                              // estimate
     double loader_wait_seconds, comm_seconds_exposed; // since the start, this rank
     const ls_gpu_sample *gpus;                        // of a record: each rank's GPU, on rank 0; NULL: none, or unknown
+    const ls_rank_time *times;                        // of a record: each rank's, since the start; NULL: one rank
 } ls_train_progress;
 
 typedef struct {
@@ -88,8 +90,10 @@ typedef struct {
     size_t peak_device_bytes, peak_host_bytes;        // maximum over ranks
     ls_gpu_sample gpus;                               // of all ranks, as ls_gpu_records_sum; samples 0: unknown
     uint64_t weights_hash;
-    ls_replica_checks replica_checks; // of rank 0
-    uint64_t allocations_in_updates;  // of the steady state; counted only with the counting allocator linked (tests)
+    ls_replica_checks replica_checks;          // of rank 0
+    char stragglers[LS_STRAGGLERS_TEXT_BYTES]; // who held up the others over the whole run; "": nobody, or not rank 0
+    double stragglers_share;                   // of the time, which the others waited
+    uint64_t allocations_in_updates; // of the steady state; counted only with the counting allocator linked (tests)
 } ls_train_summary;
 
 typedef struct {

@@ -37,8 +37,8 @@ static void test_texts(void **state) {
         { "aaabbbbccaaa", 256, "ranks 0-2, 9-11: a, ranks 3-6: b, ranks 7, 8: c", 0 },
         { "abcdef", 256, "rank 0: a, rank 1: b, rank 2: c, rank 3: d, rank 4: e, rank 5: f", 0 },
         { "abcdefg", 256, "rank 0: a, rank 1: b, rank 2: c, rank 3: d, rank 4: e, rank 5: f and 1 more group", 0 },
-        { "abcdefgha", 256,
-            "ranks 0, 8: a, rank 1: b, rank 2: c, rank 3: d, rank 4: e, rank 5: f and 2 more groups", 0 },
+        { "abcdefgha", 256, "ranks 0, 8: a, rank 1: b, rank 2: c, rank 3: d, rank 4: e, rank 5: f and 2 more groups",
+            0 },
         { "abcd", 64, "rank 0: a, rank 1: b, rank 2: c and 1 more group", 0 },
         { "ababababababababababababababababababababababababababababababab", 512,
             "ranks 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 42, 44, 46, 48, 50, "
