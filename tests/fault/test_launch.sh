@@ -111,4 +111,27 @@ start wrong 2 --set train.epochs=many
 ends 2
 check "wrong: said once" "$(grep -c '^error:' "$work/wrong.log")" 1
 says 0 ''
+
+# The number of ranks that a batch allows is what the program says: BATCH MICRO_BATCH ORDERED.
+eval "$(sed -n '/^batch_allows() {/,/^}/p' "$launch")"
+while read -r of share ordered; do
+  option() {
+    case $1 in
+    train.global_batch) echo "$of" ;;
+    train.micro_batch) echo "$share" ;;
+    run.deterministic) echo "$ordered" ;;
+    esac
+  }
+  for n in 2 3 4; do
+    ranks $n 30 "$bin/train" "$work/run.ini" --dry-run --quiet --set train.global_batch="$of" --set train.micro_batch="$share" \
+      --set run.deterministic="$ordered" >/dev/null 2>&1
+    rc=$?
+    check "batch $of, micro-batch $share, ordered $ordered, $n ranks" "$(batch_allows $n && echo 0 || echo 2)" $rc
+  done
+done <<'END'
+30 0 false
+40 4 false
+40 0 true
+6 0 true
+END
 finish
