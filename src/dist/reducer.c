@@ -64,6 +64,8 @@ ls_reducer_counts ls_reducer_count(const ls_reducer *reducer) {
     ls_reducer_counts counts = { .exposed_seconds = reducer->exposed_s,
         .busy_seconds = reducer->kind->busy_seconds(reducer),
         .buckets = reducer->options.bucket_count };
+    counts.waited_seconds =
+        reducer->kind->waited_seconds ? reducer->kind->waited_seconds(reducer) : counts.exposed_seconds;
     for (int i = 0; i < counts.buckets; i++) counts.bytes += ls_bucket_bytes(&reducer->options.buckets[i]);
     return counts;
 }

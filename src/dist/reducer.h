@@ -66,6 +66,8 @@ LS_CHECKED ls_status ls_reducer_sum_now(ls_reducer *reducer, ls_buffer sums, int
 void ls_reducer_account(ls_reducer *reducer, const int64_t stamps[LS_STAMPS]);
 typedef struct {
     double exposed_seconds; // waited for sums when nothing was left to compute; since new
+    double waited_seconds;  // of that, while this rank was running to see it: a rank that is stopped, or has no core,
+                            // does not wait for others
     double busy_seconds;    // from launch to completion, overlapped or not; since new
     size_t bytes;           // of all buckets: summed in every update
     int buckets;

@@ -41,12 +41,14 @@ typedef struct {
     double arrived_s; // when the last bucket was in host memory: from then on waiting is for the peers
     ls_status status; // the first failure; after it nothing is started
     double busy_s;
+    double waited_s; // the thread saw sums waited for
 } host_reducer;
 
 // What only the communication thread knows.
 typedef struct {
     int64_t oldest, started; // positions: oldest not complete, next to start
     double arrived_s;        // when the last one was started
+    double looked_s;         // at sums that are waited for; 0: none were
     double active_s, nap_s;  // when something happened last; the next nap
     unsigned char *complete; // by position
     double *start_s;         // by position, when it was started, for the trace; 0: not traced
@@ -55,6 +57,7 @@ typedef struct {
 enum { SCRATCH_BYTES = 1 << 14 };
 
 static const double nap_first_s = 50e-6, nap_last_s = 500e-6, nap_growth = 1.3, yield_s = 1e-3;
+static const double look_longest_s = 2e-3; // between two looks of a thread that runs
 
 static void *data_of(const host_reducer *r, int bucket) {
     return r->staging ? ls_staging_data(r->staging, bucket) : ls_buffer_host(r->base.options.buckets[bucket].data);
@@ -149,6 +152,14 @@ static void book(host_reducer *r, const flight *f, int news, ls_status status) {
     pthread_cond_signal(&r->idle);
 }
 
+// Counts time in which the compute thread only waits, by steps from look to look. The mutex is held.
+static void count_waiting(host_reducer *r, flight *f) {
+    int waits = r->waiting && f->started == r->launched; // what has not arrived is still computed
+    double now = waits ? ls_clock_seconds() : 0, step = now - f->looked_s;
+    if (waits && f->looked_s > 0) r->waited_s += step < look_longest_s ? step : look_longest_s;
+    f->looked_s = now;
+}
+
 // Nothing new was seen: gives the core away until the next look. The mutex is held, and is released meanwhile.
 static void pause_between_looks(host_reducer *reducer, flight *f) {
     if (reducer->waiting && ls_clock_seconds() - f->active_s < yield_s) {
@@ -172,6 +183,7 @@ static void *communicate(void *context) {
     pthread_mutex_lock(&reducer->mutex);
     while (!reducer->stop) {
         if (reducer->done == reducer->launched || ls_failed(reducer->status)) {
+            f.looked_s = 0;
             pthread_cond_wait(&reducer->work, &reducer->mutex);
             continue;
         }
@@ -189,6 +201,7 @@ static void *communicate(void *context) {
         }
 
         pthread_mutex_lock(&reducer->mutex);
+        count_waiting(reducer, &f);
         if (news > 0 || ls_failed(status))
             book(reducer, &f, news, status);
         else if (launched == reducer->launched && waiting == reducer->waiting)
@@ -246,6 +259,7 @@ static ls_status sum_bucket(host_reducer *r, int bucket) {
     if (ls_trace_on()) add_bucket(r, bucket, start_s, start_s);
     double seconds = ls_clock_seconds() - start_s;
     r->base.exposed_s += seconds;
+    r->waited_s += seconds;
     r->busy_s += seconds;
     if (r->staging) {
         ls_staging_return(r->staging, bucket);
@@ -317,7 +331,11 @@ static ls_status host_wait(ls_reducer *reducer, ls_buffer flag) {
 static ls_status sum_exposed(host_reducer *r, void *sums, int64_t count) {
     double start_s = ls_clock_seconds();
     ls_status status = ls_comm_allreduce(comm_of(r), sums, count, LS_F64, LS_REDUCE_SUM);
-    r->base.exposed_s += ls_clock_seconds() - start_s;
+    double seconds = ls_clock_seconds() - start_s;
+    r->base.exposed_s += seconds;
+    pthread_mutex_lock(&r->mutex);
+    r->waited_s += seconds;
+    pthread_mutex_unlock(&r->mutex);
     return status;
 }
 
@@ -352,12 +370,21 @@ static double host_busy_seconds(const ls_reducer *reducer) {
     return seconds;
 }
 
+static double host_waited_seconds(const ls_reducer *reducer) {
+    host_reducer *r = (host_reducer *)(uintptr_t)reducer; // as above
+    pthread_mutex_lock(&r->mutex);
+    double seconds = r->waited_s;
+    pthread_mutex_unlock(&r->mutex);
+    return seconds;
+}
+
 static const ls_reducer_kind kind = {
     .free = host_free,
     .launch = host_launch,
     .wait = host_wait,
     .sum_now = host_sum_now,
     .busy_seconds = host_busy_seconds,
+    .waited_seconds = host_waited_seconds,
 };
 
 static void init_locks(host_reducer *r) {

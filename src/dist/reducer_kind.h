@@ -12,6 +12,7 @@ typedef struct {
     ls_status (*wait)(ls_reducer *reducer, ls_buffer flag);
     ls_status (*sum_now)(ls_reducer *reducer, ls_buffer sums, int64_t count);
     double (*busy_seconds)(const ls_reducer *reducer);
+    double (*waited_seconds)(const ls_reducer *reducer); // NULL: all that is exposed
 } ls_reducer_kind;
 
 struct ls_reducer { // what each kind's own struct begins with

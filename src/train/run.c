@@ -208,10 +208,10 @@ static void measure(ls_trainer *t, run_state *run, const ls_train_state *state, 
 }
 
 // Who waits for whom since the last record.
-static ls_status report_times(run_state *run) {
+static ls_status report_times(const ls_trainer *t, run_state *run) {
     ls_train_progress *p = &run->progress;
     const char *warning;
-    ls_rank_time mine = { .wait = p->comm_seconds_exposed, .loader_wait = p->loader_wait_seconds };
+    ls_rank_time mine = { .wait = ls_trainer_comm_counts(t).waited_seconds, .loader_wait = p->loader_wait_seconds };
     if (run->stragglers) mine.core_wait = ls_core_wait_seconds();
     LS_TRY(ls_stragglers_report(run->stragglers, &mine, run->training_seconds, p->gpus, &p->times, &warning));
     if (warning && run->observer_count == 0) ls_warn("%s", warning);
@@ -232,7 +232,7 @@ static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *sta
     if (run->progress.record) {
         LS_TRY(reduce_result(t, &t->since_report));
         LS_TRY(ls_gpu_records_gather(run->gpus, &run->progress.gpus));
-        LS_TRY(report_times(run));
+        LS_TRY(report_times(t, run));
         run->progress.train_loss = mean(t->since_report.loss_sum, t->since_report.count);
         run->progress.train_accuracy = mean((double)t->since_report.correct, t->since_report.count);
         t->since_report = (ls_micro_result){ 0 };
