@@ -170,6 +170,7 @@ ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, con
 static ls_status read_tensors(const ls_checkpoint *c, const char *name, ls_safetensors **out) {
     char path[PATH_BYTES];
     LS_TRY(join(path, c->path, name));
+    LS_TRY(ls_manifest_check_length(c->manifest, path, name));
     LS_TRY(ls_safetensors_read(path, out));
     return ls_manifest_verify(c->manifest, path, name, *out);
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/version.h"
@@ -248,6 +249,17 @@ static const char *differing_tensor(const cJSON *tensors, const ls_safetensors *
         if (!found) return item->string;
     }
     return "";
+}
+
+ls_status ls_manifest_check_length(const cJSON *manifest, const char *path, const char *name) {
+    struct stat info;
+    int64_t bytes = -1;
+    const cJSON *entry = file_entry(manifest, name);
+    if (!whole_number(cJSON_GetObjectItemCaseSensitive(entry, "bytes"), 9e15, &bytes) || stat(path, &info) != 0)
+        return LS_SUCCESS; // reading says what is wrong
+    if (info.st_size == bytes) return LS_SUCCESS;
+    return ls_fail(
+        LS_STORAGE, "%s: damaged: %lld bytes, but its manifest says %" PRId64, path, (long long)info.st_size, bytes);
 }
 
 ls_status ls_manifest_verify(const cJSON *manifest, const char *path, const char *name, const ls_safetensors *file) {

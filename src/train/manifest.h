@@ -18,6 +18,9 @@ LS_CHECKED ls_status ls_manifest_text(const ls_snapshot *snapshot, const ls_trai
 // Refuses what is not whole, by its hash, and what another version wrote.
 LS_CHECKED ls_status ls_manifest_parse(const char *path, const char *text, size_t bytes, cJSON **manifest);
 LS_CHECKED ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train_counters *counters);
+// Before it is read: has the file the length that the manifest says? One that promises more than memory holds is
+// damaged, too, and an older checkpoint serves.
+LS_CHECKED ls_status ls_manifest_check_length(const cJSON *manifest, const char *path, const char *name);
 // Is this the file of that name that the manifest was written for? Names the tensor that differs.
 LS_CHECKED ls_status ls_manifest_verify(
     const cJSON *manifest, const char *path, const char *name, const ls_safetensors *file);

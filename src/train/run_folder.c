@@ -210,6 +210,7 @@ static ls_status write_all(const ls_config *cfg, ls_run_folder *folder) {
     LS_TRY(copy_network(cfg, folder));
     ls_config effective = *cfg;
     snprintf(effective.model_file, sizeof effective.model_file, "network.ini");
+    effective.run_resume = LS_RESUME_OFF; // it repeats the run; to go on is asked for by --resume
     if (effective.data_path[0]) LS_TRY(make_absolute(effective.data_path, cfg->folder));
     return write_config(&effective, folder);
 }
