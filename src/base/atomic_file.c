@@ -1,5 +1,6 @@
 #include "base/atomic_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -117,6 +118,24 @@ void ls_atomic_file_abandon(ls_atomic_file *file) {
     close(file->fd);
     unlink(file->temporary);
     free_file(file);
+}
+
+// "NAME.tmp-4711"
+static int is_temporary_of(const char *entry, const char *name) {
+    size_t length = strlen(name);
+    if (strncmp(entry, name, length) != 0 || strncmp(entry + length, ".tmp-", 5) != 0) return 0;
+    const char *number = entry + length + 5;
+    return *number && strspn(number, "0123456789") == strlen(number);
+}
+
+void ls_atomic_file_clean(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *folder = slash ? strndup(path, (size_t)(slash - path + (slash == path))) : strdup(".");
+    DIR *dir = folder ? opendir(folder) : NULL;
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (is_temporary_of(entry->d_name, name)) unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir) closedir(dir);
+    free(folder);
 }
 
 ls_status ls_write_file(const char *path, const void *data, size_t bytes) {

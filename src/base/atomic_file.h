@@ -19,6 +19,10 @@ uint64_t ls_atomic_file_hash(const ls_atomic_file *file);
 LS_CHECKED ls_status ls_atomic_file_commit(ls_atomic_file *file); // frees file in any case
 void ls_atomic_file_abandon(ls_atomic_file *file);                // removes the temporary, frees
 
+// Removes the temporaries that killed processes left beside `path`; none that is being written. What cannot be removed
+// stays.
+void ls_atomic_file_clean(const char *path);
+
 LS_CHECKED ls_status ls_write_file(const char *path, const void *data, size_t bytes); // all of the above
 // The whole file, with a 0 byte after it; free() it. LS_STORAGE with path and reason.
 LS_CHECKED ls_status ls_read_file(const char *path, char **data, size_t *bytes);

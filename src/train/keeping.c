@@ -119,6 +119,12 @@ static void warn(const listeners *l, const char *text) {
         if (l->observers[i].warning) l->observers[i].warning(l->observers[i].context, text);
 }
 
+// Of no bytes: it was there already, and has been told.
+static void tell_checkpoint(const listeners *l, const ls_train_checkpoint *event) {
+    for (int i = 0; event->bytes > 0 && i < l->count; i++)
+        if (l->observers[i].checkpoint) l->observers[i].checkpoint(l->observers[i].context, event);
+}
+
 // Rank 0: what the writer has done since it was last asked.
 static ls_status tell_written(ls_trainer *t, const listeners *l) {
     ls_train_checkpoint event;
@@ -131,8 +137,7 @@ static ls_status tell_written(ls_trainer *t, const listeners *l) {
         warn(l, text);
         return event.status;
     }
-    for (int i = 0; i < l->count; i++)
-        if (l->observers[i].checkpoint) l->observers[i].checkpoint(l->observers[i].context, &event);
+    tell_checkpoint(l, &event);
     return LS_SUCCESS;
 }
 
@@ -161,6 +166,7 @@ static ls_status save(ls_trainer *t, const listeners *l, int must) {
     ls_trainer_keeping *k = &t->keeping;
     LS_TRY(ls_trainer_check_replicas(t)); // which of diverged ones would be the run's?
     ls_snapshot *snapshot = room(t, l, must);
+    if (must) LS_TRY(ls_comm_barrier_napping(t->comm)); // for rank 0, which waits for the one before
     double start = ls_clock_seconds();
     LS_TRY(ls_trainer_snapshot(t, snapshot));
     k->last_save_s = ls_clock_seconds();
@@ -169,17 +175,48 @@ static ls_status save(ls_trainer *t, const listeners *l, int must) {
     return LS_SUCCESS;
 }
 
-// The checkpoint is written, or it is said why not; all ranks say the same.
+static void overlook(void *context, ls_status why) {
+    (void)context;
+    (void)why;
+}
+
+// ", the newest good one is FOLDER/update-000000000480" into dst.
+static const char *describe_newest(const char *folder, char *dst, size_t bytes) {
+    ls_checkpoint *newest = NULL;
+    ls_status status = ls_checkpoints_newest(folder, overlook, NULL, &newest);
+    if (ls_failed(status) || !newest)
+        snprintf(dst, bytes, "there is no older one");
+    else
+        snprintf(
+            dst, bytes, "the newest good one is %s: the same command with --resume goes on from there", newest->path);
+    ls_checkpoint_free(newest);
+    return dst;
+}
+
+// Rank 0: the last checkpoint is written, or it is said why not and what there is instead.
+static ls_status finish_last(ls_trainer *t, const listeners *l, char *path, size_t bytes) {
+    const char *folder = ls_checkpoints_folder(t->keeping.files);
+    ls_train_checkpoint event;
+    char reason[96], instead[LS_STATUS_TEXT_BYTES / 4];
+    ls_checkpoints_wait(t->keeping.files, INFINITY);
+    if (ls_checkpoints_written(t->keeping.files, &event)) {
+        if (ls_failed(event.status))
+            return ls_fail(event.status.code,
+                "stopped by %s after update %" PRId64 " of %" PRId64
+                ", but its checkpoint could not be written: %.2000s; %s",
+                describe_reason(t, reason, sizeof reason), t->done.updates, t->facts.updates_planned, event.status.text,
+                describe_newest(folder, instead, sizeof instead));
+        tell_checkpoint(l, &event);
+    }
+    return ls_checkpoints_path(folder, t->done.updates, path, bytes);
+}
+
+// All ranks say the same.
 static ls_status stop(ls_trainer *t, const listeners *l) {
     char reason[96], path[LS_TEXT_BYTES] = "";
     ls_status status = LS_SUCCESS;
-    if (t->keeping.files) {
-        ls_comm_phase(t->comm, "writing a checkpoint", t->done.updates);
-        ls_checkpoints_wait(t->keeping.files, INFINITY);
-        status = tell_written(t, l);
-        ls_keep_first(
-            &status, ls_checkpoints_path(ls_checkpoints_folder(t->keeping.files), t->done.updates, path, sizeof path));
-    }
+    ls_comm_phase(t->comm, "writing a checkpoint", t->done.updates);
+    if (t->keeping.files) status = finish_last(t, l, path, sizeof path);
     LS_TRY(ls_comm_barrier_napping(t->comm)); // a slow disk is no rank that hangs
     LS_TRY(ls_comm_agree(t->comm, status, NULL));
     LS_TRY(ls_comm_broadcast(t->comm, path, sizeof path, 0));
@@ -197,7 +234,9 @@ ls_status ls_trainer_keep(ls_trainer *t, const ls_train_observer *observers, int
     (void)told; // training goes on
     int met = t->done.updates == k->meet_at, last = t->done.updates == t->facts.updates_planned;
     int stops = met && k->reason && !last;
-    if (is_due(t) || stops) LS_TRY(save(t, &l, stops || last));
+    int due = is_due(t), evaluated = t->done.window == 0;
+    if (due || stops) LS_TRY(save(t, &l, stops || last));
+    if (due || evaluated) k->ask_at = t->done.updates; // that may have taken long: who knows what is wanted by now
     if (met) k->meet_at = INT64_MAX;
     return stops ? stop(t, &l) : LS_SUCCESS;
 }

@@ -204,9 +204,19 @@ static ls_status write_config(const ls_config *cfg, const ls_run_folder *folder)
     return status;
 }
 
+// Half-written files of processes that were killed.
+static void clean(const ls_run_folder *folder) {
+    static const char *const names[] = { "config.ini", "network.ini", "summary.json", "weights.safetensors" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[LS_TEXT_BYTES];
+        if (!ls_failed(ls_run_folder_file(folder, names[i], path, sizeof path))) ls_atomic_file_clean(path);
+    }
+}
+
 static ls_status write_all(const ls_config *cfg, ls_run_folder *folder) {
     LS_TRY(check_writable(folder));
     LS_TRY(lock(folder));
+    clean(folder);
     LS_TRY(copy_network(cfg, folder));
     ls_config effective = *cfg;
     snprintf(effective.model_file, sizeof effective.model_file, "network.ini");
