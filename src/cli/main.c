@@ -70,6 +70,7 @@ int main(int argc, char **argv) {
     ls_log_setup(about->rank, about->world_size, args.quiet ? LS_LOG_ERROR : LS_LOG_INFO);
 
     status = ls_command_agree(comm, parsed);
+    ls_comm_set_timeout(comm, 0); // of the start; a command's own comes with its configuration
     if (!ls_failed(status)) {
         if (commands[args.command].run) {
             status = commands[args.command].run(&args, comm);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "dist/comm_mpi.h"
 #include "dist/hierarchy.h"
+#include "dist/start_guard.h"
 
 // CHUNK: MPI 3.1 counts are int. PIECE, PIECES: of a sum by hosts, and how many are in flight; below BY_HOSTS a sum is
 // latency only, and has most of it either way.
@@ -278,7 +279,7 @@ static ls_status mpi_split(ls_comm *comm, int colour, ls_comm **out) {
     return LS_SUCCESS;
 }
 
-ls_status ls_comm_mpi_new(int *argc, char ***argv, ls_comm **out) {
+static ls_status start(int *argc, char ***argv, ls_comm **out) {
     int provided;
     TRY_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided));
     TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
@@ -291,7 +292,16 @@ ls_status ls_comm_mpi_new(int *argc, char ***argv, ls_comm **out) {
     }
     MPI_Comm all;
     TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all));
-    LS_TRY(wrap(all, 1, out));
+    return wrap(all, 1, out);
+}
+
+ls_status ls_comm_mpi_new(int *argc, char ***argv, ls_comm **out) {
+    ls_start_guard *guard;
+    LS_TRY(ls_start_guard_new(&guard));
+    ls_status status = start(argc, argv, out);
+    ls_start_guard_free(guard);
+    if (ls_failed(status)) return status;
+    ls_comm_set_timeout(*out, ls_start_timeout_s());
     atomic_store(&running, *out);
     on_exit(left_early, NULL);
     return LS_SUCCESS;

@@ -1,7 +1,6 @@
 // checkpoint.c - writing and reading a checkpoint's folder; manifest.c has its manifest.
 #include "train/checkpoint.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,29 +26,6 @@ static ls_status join(char path[PATH_BYTES], const char *folder, const char *nam
 // --- removing
 // -----------------------------------------------------------------------------------------------------------
 
-// "weights.safetensors.tmp-4711": a process was killed while it wrote that file.
-static int is_half_file(const char *name) {
-    for (int i = 0; i < FILES; i++) {
-        size_t length = strlen(file_names[i]);
-        if (strncmp(name, file_names[i], length) == 0 && strncmp(name + length, ".tmp-", 5) == 0) return 1;
-    }
-    return 0;
-}
-
-static ls_status remove_half_files(const char *path) {
-    char file[PATH_BYTES];
-    ls_status status = LS_SUCCESS;
-    DIR *dir = opendir(path);
-    for (struct dirent *entry; dir && !ls_failed(status) && (entry = readdir(dir));) {
-        if (!is_half_file(entry->d_name)) continue;
-        status = join(file, path, entry->d_name);
-        if (!ls_failed(status) && unlink(file) != 0 && errno != ENOENT)
-            status = ls_fail(LS_STORAGE, "%s: cannot remove: unlink: %s", file, strerror(errno));
-    }
-    if (dir) closedir(dir);
-    return status;
-}
-
 ls_status ls_checkpoint_remove(const char *path) {
     char file[PATH_BYTES];
     for (int i = 0; i < FILES; i++) {
@@ -57,7 +33,11 @@ ls_status ls_checkpoint_remove(const char *path) {
         if (unlink(file) != 0 && errno != ENOENT)
             return ls_fail(LS_STORAGE, "%s: cannot remove: unlink: %s", file, strerror(errno));
     }
-    LS_TRY(remove_half_files(path));
+    if (rmdir(path) == 0 || errno == ENOENT) return LS_SUCCESS;
+    for (int i = 0; i < FILES; i++) {
+        LS_TRY(join(file, path, file_names[i]));
+        ls_atomic_file_clean(file); // a process was killed while it wrote that
+    }
     if (rmdir(path) != 0 && errno != ENOENT)
         return ls_fail(LS_STORAGE, "%s: cannot remove: rmdir: %s", path, strerror(errno));
     return LS_SUCCESS;

@@ -28,6 +28,7 @@ struct ls_checkpoints {
     ls_weight_notes *notes;
     kept *kept; // oldest first
     int kept_count;
+    int untidy; // an attempt failed, and may have left something that could not be removed either
     pthread_t thread;
     int started;
     pthread_mutex_t lock;
@@ -203,7 +204,11 @@ static void prune(ls_checkpoints *c, int64_t written) {
 // ---------------------------------------------------------------------------------------------------------
 
 static ls_status write_snapshot(ls_checkpoints *c) {
+    int untidy = c->untidy;
+    c->untidy = 1;
     LS_TRY(ls_checkpoint_write(c->path, c->snapshot, c->facts, c->notes, &c->event.bytes));
+    c->untidy = 0;
+    if (untidy) remove_leftovers(c->folder);
     LS_TRY(add_kept(c, c->snapshot->counters.update, accuracy_of(&c->snapshot->counters)));
     prune(c, c->snapshot->counters.update);
     return LS_SUCCESS;

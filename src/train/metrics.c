@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,9 +29,19 @@ static cJSON *new_event(const ls_metrics *metrics, const char *name) {
     return event;
 }
 
+// Half a line that a full disk took: without it the file stays JSON lines when there is room again.
+static void take_back(FILE *file, off_t whole) {
+    __fpurge(file);
+    clearerr(file);
+    if (whole >= 0 && ftruncate(fileno(file), whole) != 0) return; // no disk file
+    fseeko(file, 0, SEEK_END);
+}
+
 // Takes event. The first failure is told at once, as the end of the run may be far.
 static void put(ls_metrics *metrics, cJSON *event) {
+    off_t whole = ftello(metrics->file);
     ls_status status = ls_json_write_line(metrics->file, metrics->path, event);
+    if (ls_failed(status)) take_back(metrics->file, whole);
     cJSON_Delete(event);
     if (ls_failed(status) && !ls_failed(metrics->first_failure)) ls_warn("%s; training goes on", status.text);
     ls_keep_first(&metrics->first_failure, status);

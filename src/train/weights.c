@@ -50,9 +50,9 @@ ls_status ls_trainer_write_weights(ls_trainer *t, const char *path) {
 }
 
 ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
-    int failed_rank;
-    return ls_comm_agree(
-        t->comm, t->facts.comm->rank == 0 ? ls_trainer_write_weights(t, path) : LS_SUCCESS, &failed_rank);
+    ls_status status = t->facts.comm->rank == 0 ? ls_trainer_write_weights(t, path) : LS_SUCCESS;
+    LS_TRY(ls_comm_barrier_napping(t->comm)); // the disk may be slow
+    return ls_comm_agree(t->comm, status, NULL);
 }
 
 // All or nothing: every tensor is found before the first is taken over.

@@ -9,7 +9,7 @@
 //                     with ".reached" after it holds the call and the path
 //   log               each call is a line in LOCKSTEP_TEST_DISK with ".log" after it
 //   room BYTES ERROR  so many bytes can be written since the start of the process, then ERROR: ENOSPC or EDQUOT
-//   fail CALL ERROR   every such call fails
+//   fail CALL ERROR [TEXT]   every such call fails; only on paths with TEXT in them
 // Calls are open (for writing), write, fsync, close (of what was open for writing), rename, mkdir, unlink, rmdir; what
 // stdio does inside the C library is not seen.
 #define _GNU_SOURCE
@@ -59,7 +59,7 @@ static void note(const char *ending, const char *call, const char *path) {
 
 // What the file says about this call: 0, or the error that it fails with.
 static int ask(const char *call, const char *path, long number, long bytes) {
-    char line[256], word[32], name[32];
+    char line[256], word[32], name[32], text[128];
     long n, ms;
     int error = 0;
     FILE *file = fopen(getenv("LOCKSTEP_TEST_DISK"), "re");
@@ -72,7 +72,8 @@ static int ask(const char *call, const char *path, long number, long bytes) {
         }
         if (sscanf(line, "room %ld %31s", &n, name) == 2 && bytes && atomic_load(&bytes_written) + bytes > n)
             error = error_number(name);
-        if (sscanf(line, "fail %31s %31s", word, name) == 2 && strcmp(word, call) == 0) error = error_number(name);
+        int words = sscanf(line, "fail %31s %31s %127s", word, name, text);
+        if (words >= 2 && strcmp(word, call) == 0 && (words == 2 || strstr(path, text))) error = error_number(name);
     }
     if (file) fclose(file);
     return error;

@@ -1,0 +1,261 @@
+# Disks that are full, read-only, over a quota, slow or failing, for all of a run or for a part of it: training goes on, checkpoints come
+# back when the disk does, what was good stays good, and a run that cannot keep its result says so. Argument: the folder of the built
+# programs. Where root may mount, real file systems are full and read-only, besides those of tests/support/disk.c.
+set -u
+bin=$(cd "$1" && pwd)
+# shellcheck source=tests/support/mpi.sh
+. tests/support/mpi.sh
+# shellcheck source=tests/train/small_run.sh
+. tests/train/small_run.sh
+if ! command -v cc >/dev/null; then
+    echo "skipped: no C compiler, to build tests/support/disk.c"
+    exit 77
+fi
+# Mounts of this script are its own, and gone with it.
+mounts=
+if [ "$(id -u)" = 0 ] && [ -z "${LOCKSTEP_TEST_MOUNTS-}" ] && unshare -m true 2>/dev/null; then
+    LOCKSTEP_TEST_MOUNTS=1 exec unshare -m bash "$0" "$1"
+fi
+[ -z "${LOCKSTEP_TEST_MOUNTS-}" ] || mounts=yes
+work=$(mktemp -d)
+chmod 755 "$work"
+trap 'rm -rf "$work"' EXIT
+small_run "$work"
+cc -shared -fPIC -O1 -o "$work/disk.so" tests/support/disk.c -ldl || exit 2
+export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0
+options="--quiet --set device.type=cpu --set device.threads=1 --set train.epochs=6 --set checkpoint.every_updates=2 --set log.every=3
+    --set checkpoint.every_epochs=0 --set run.deterministic=true"
+
+# disk LINES...: of runs from now on, and of those that are running
+disk() {
+    printf '%s\n' "$@" >"$work/disk.new"
+    mv "$work/disk.new" "$work/disk"
+}
+
+# start NAME RANKS OPTIONS...: a run in the background, its process in pid
+start() {
+    local name=$1 n=$2 launch=
+    shift 2
+    run=$work/$name
+    # shellcheck disable=SC2086 # several words
+    [ "$n" = 1 ] || launch="$MPIRUN $mpi_root -quiet --oversubscribe --bind-to none ${MPI_FLAGS-} -np $n"
+    # shellcheck disable=SC2086 # several words
+    $launch env LD_PRELOAD="$work/disk.so" LOCKSTEP_TEST_DISK="$work/disk" LOCKSTEP_TEST_DISK_BELOW="$run/" \
+        "$bin/train" "$work/run.ini" $options --run-dir "$run" "$@" </dev/null >"$work/log" 2>&1 &
+    pid=$!
+    guard $pid >/dev/null 2>&1 &
+    guard=$!
+}
+
+guard() {
+    sleep 100 &
+    trap 'kill $!; exit' TERM
+    wait $! && kill -9 "$1"
+}
+
+# ended WHAT EXIT
+ended() {
+    wait $pid
+    local rc=$?
+    kill $guard
+    wait $guard 2>/dev/null
+    [ $rc = "$2" ] || grep -vE '^epoch' "$work/log" | tail -n 20
+    check "$1: exit" $rc "$2"
+}
+
+# await EVENT COUNT: until the run has so many of them in its metrics, or is over
+await() {
+    for _ in $(seq 1200); do
+        [ "$(count "$1")" -ge "$2" ] && return
+        kill -0 $pid 2>/dev/null || return
+        sleep 0.05
+    done
+}
+
+# The run that was started last: its launcher passes that on to all ranks.
+ask_to_stop() { kill -USR1 $pid; }
+
+count() { # EVENT [WORDS]
+    grep "\"event\":\"$1\"" "$run/metrics.jsonl" 2>/dev/null | grep -c -- "${2-}"
+}
+
+yes_if() { if "$@"; then echo yes; else echo no; fi; }
+field() { sed -nE "s/^[[:space:]]*\"$1\":[[:space:]]*\"?([^\",]*)\"?,?\$/\1/p" "$run/summary.json" 2>/dev/null | head -n 1; }
+last() { basename "$(find "$run/checkpoints" -path '*/update-*/manifest.json' | sort | tail -n 1 | xargs -r dirname)"; }
+
+# whole WHAT: the run is complete, with the bits of an undisturbed one, and nothing half-written lies there
+whole() {
+    local good=$work/good file
+    for file in weights.safetensors checkpoints/update-000000000030/weights.safetensors checkpoints/update-000000000030/state.safetensors; do
+        cmp -s "$run/$file" "$good/$file" || check "$1: $file" differs same
+    done
+    check "$1: complete" "$(field status) $(field weights_hash)" "completed $hash"
+    check "$1: nothing half-written" "$(find "$run" -name '*.tmp*' -o -name '.*' | tr '\n' ' ')" ""
+    check "$1: metrics are JSON lines" "$(grep -vc '^{.*}$' "$run/metrics.jsonl")" 0
+}
+
+# resumes WHAT AT: goes on, on a good disk, from update AT to the end
+resumes() {
+    disk
+    start "$(basename "$run")" 1 --resume
+    ended "$1, resumed" 0
+    check "$1: resumed at" "$(grep -o '"resumed_at_update":[0-9]*' "$run/metrics.jsonl" | tail -n 1)" "\"resumed_at_update\":$2"
+    whole "$1, resumed"
+}
+
+disk
+start good 1
+ended "undisturbed" 0
+hash=$(field weights_hash)
+check "undisturbed: checkpoints" "$(count checkpoint)" 15
+
+# --- writing fails for a while
+while IFS='|' read -r what rule text; do
+    disk "slow 4"
+    start "$what" 1
+    await checkpoint 1
+    disk "slow 4" "$rule"
+    await warning 2
+    before=$(last)
+    disk "slow 1"
+    ended "$what" 0
+    check "$what: the warning repeats and says why" "$(yes_if test "$(count warning "could not be written (older ones are untouched).*$text")" -ge 2)" yes
+    check "$what: an older checkpoint was there meanwhile" "$(yes_if test -n "$before")" yes
+    whole "$what"
+done <<'END'
+full|room 0 ENOSPC|No space left
+quota|room 0 EDQUOT|quota
+failing-fsync|fail fsync EIO|fsync: Input/output
+failing-rename|fail rename EIO|rename: Input/output
+failing-close|fail close EIO|close: Input/output
+read-only|fail open EROFS|Read-only
+no-permission|fail mkdir EACCES|Permission
+END
+
+# --- and is asked to stop meanwhile
+stops_full() { # NAME RANKS LINES...: the disk has these from the first checkpoint on
+    local name=$1 n=$2 newest text
+    shift 2
+    disk "slow 4"
+    start "$name" "$n"
+    await checkpoint 1
+    disk "$@"
+    await warning 1
+    newest=$(last)
+    ask_to_stop
+    ended "$name" 7
+    text=$(grep '^error: ' "$work/log")
+    check "$name: one error" "$(grep -c '^error: ' "$work/log")" 1
+    check "$name: it says why, and what is left" "$(yes_if grep -q "stopped by SIGUSR1.*could not be written.*newest good one is .*$newest: the same command with --resume" <<<"$text")" yes
+    resumes "$name" "$((10#${newest#update-}))"
+}
+stops_full stopped-full 1 "slow 4" "room 0 ENOSPC"
+stops_full stopped-quota 2 "slow 4" "room 0 EDQUOT"
+
+# --- the final weights cannot be written: the last checkpoint has them
+disk "fail rename EIO stuck/weights.safetensors"
+start stuck 2
+ended "no final weights" 7
+check "no final weights: one error" "$(grep -c '^error: .*stuck/weights.safetensors' "$work/log")" 1
+check "no final weights: the last checkpoint" "$(last)" update-000000000030
+trained=$(count train)
+resumes "no final weights" 30
+check "no final weights: nothing was trained again" "$(count train)" "$trained"
+
+# --- slow: held up by the copy only; what is due meanwhile is left out
+disk "slow 1" "pause 60 3000"
+start slow 1
+ended "slow" 0
+check "slow: what is left out is told once" "$(count warning 'is left out')" 1
+check "slow: what is left out" "$(yes_if test "$(count checkpoint)" -ge 2 -a "$(count checkpoint)" -lt 15)" yes
+held=$(grep -o '"held_seconds":[0-9.e-]*' "$run/metrics.jsonl" | cut -d : -f 2 | sort -g | tail -n 1)
+check "slow: an update waits for the copy, not for the disk" "$(awk -v held="$held" 'BEGIN { print held < 1 ? "yes" : held }')" yes
+cmp -s "$run/weights.safetensors" "$work/good/weights.safetensors" || check "slow: weights" differ same
+# The last checkpoint takes longer than ranks otherwise wait for each other; 12 calls are of config.ini and network.ini.
+disk "pause 20 4000"
+start slow-end 2 --set checkpoint.every_updates=1000 --set dist.timeout=2
+ended "slow at the end" 0
+disk "pause 20 4000"
+start slow-stop 2 --set checkpoint.every_updates=100000 --set checkpoint.every_minutes=0 --set dist.timeout=2 --set train.epochs=10000
+await train 1
+ask_to_stop
+ended "slow at a stop" 75
+
+# --- what should be a folder
+disk
+mkdir "$work/in-the-way"
+echo >"$work/in-the-way/checkpoints"
+start in-the-way 1
+ended "checkpoints is a file" 7
+check "checkpoints is a file: one error" "$(grep -c '^error: .*in-the-way/checkpoints' "$work/log")" 1
+disk "slow 4"
+start gone 1
+await checkpoint 2
+mv "$run/checkpoints" "$run/.away"
+await checkpoint 4
+rm -r "$run/.away"
+disk
+ended "checkpoints were removed" 0
+whole "checkpoints were removed"
+
+# --- metrics cannot be written
+disk
+start deaf 1 --set train.epochs=1
+ended "to be deaf" 0
+rm "$run/metrics.jsonl" "$run/summary.json"
+ln -s /dev/full "$run/metrics.jsonl"
+options=${options/--quiet/}
+start deaf 1 --set train.epochs=6 --resume
+options="--quiet $options"
+ended "metrics cannot be written" 7
+check "metrics cannot be written: told once" "$(grep -c '^warning: .*metrics.jsonl.*No space left' "$work/log")" 1
+check "metrics cannot be written: told at the end" "$(grep -c '^error: .*metrics.jsonl' "$work/log")" 1
+cmp -s "$run/weights.safetensors" "$work/good/weights.safetensors" || check "metrics cannot be written: weights" differ same
+
+# --- real file systems
+await_said() { # WORDS COUNT
+    for _ in $(seq 1200); do
+        [ "$(grep -c -- "$1" "$work/log")" -ge "$2" ] && return
+        kill -0 $pid 2>/dev/null || return
+        sleep 0.05
+    done
+}
+if [ -n "$mounts" ] && mkdir "$work/small" && mount -t tmpfs -o size=1m tmpfs "$work/small" 2>/dev/null; then
+    options=${options/--quiet/}
+    disk # long enough for what happens here
+    start small/full 1 --set train.epochs=400 --set checkpoint.every_updates=10 --set log.every=1 --set train.eval_every=0
+    await checkpoint 2
+    head -c 2000000 /dev/zero >"$work/small/filler" 2>/dev/null
+    await_said "could not be written" 2
+    await_said "metrics.jsonl: cannot write a line" 1
+    rm "$work/small/filler"
+    said=$(count checkpoint)
+    ended "a full file system" 7
+    check "a full file system: the warning says how much is missing" \
+        "$(yes_if test "$(grep -c 'a checkpoint needs .* but only .* are free' "$work/log")" -ge 1)" yes
+    check "a full file system: checkpoints again, when there is room" "$(yes_if test "$(count checkpoint)" -gt "$said")" yes
+    check "a full file system: metrics have gaps, told once" "$(grep -c '^warning: .*metrics.jsonl: cannot write a line' "$work/log")" 1
+    check "a full file system: metrics are JSON lines" "$(grep -vc '^{.*}$' "$run/metrics.jsonl")" 0
+    check "a full file system: one error" "$(grep -c '^error: .*metrics.jsonl' "$work/log")" 1
+    start small/full 1 --set train.epochs=400 --resume
+    ended "a full file system, resumed" 0
+    check "a full file system, resumed: only what was missing" "$(field status) $(grep -o '"resumed_at_update":[0-9]*' "$run/metrics.jsonl")" \
+        'completed "resumed_at_update":2000'
+    umount "$work/small"
+
+    disk "slow 6"
+    start small-read-only 1
+    await checkpoint 2
+    mount --bind "$run/checkpoints" "$run/checkpoints"
+    until mount -o remount,bind,ro "$run/checkpoints" 2>/dev/null || ! kill -0 $pid; do sleep 0.01; done
+    await_said "could not be written.*Read-only file system" 2
+    mount -o remount,bind,rw "$run/checkpoints"
+    disk
+    ended "a read-only file system" 0
+    check "a read-only file system: the warning repeats" "$(yes_if test "$(count warning Read-only)" -ge 2)" yes
+    whole "a read-only file system"
+    umount "$run/checkpoints"
+else
+    echo "skipped: full and read-only file systems (only root may mount)"
+fi
+finish
