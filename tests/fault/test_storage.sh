@@ -68,7 +68,7 @@ await() {
     for _ in $(seq 1200); do
         [ "$(count "$1")" -ge "$2" ] && return
         kill -0 $pid 2>/dev/null || return
-        sleep 0.05
+        sleep 0.02
     done
 }
 
@@ -111,10 +111,10 @@ check "undisturbed: checkpoints" "$(count checkpoint)" 15
 
 # --- writing fails for a while
 while IFS='|' read -r what rule text; do
-    disk "slow 4"
+    disk "slow 3"
     start "$what" 1
     await checkpoint 1
-    disk "slow 4" "$rule"
+    disk "slow 3" "$rule"
     await warning 2
     before=$(last)
     disk "slow 1"
@@ -136,7 +136,7 @@ END
 stops_full() { # NAME RANKS LINES...: the disk has these from the first checkpoint on
     local name=$1 n=$2 newest text
     shift 2
-    disk "slow 4"
+    disk "slow 3"
     start "$name" "$n"
     await checkpoint 1
     disk "$@"
@@ -149,8 +149,8 @@ stops_full() { # NAME RANKS LINES...: the disk has these from the first checkpoi
     check "$name: it says why, and what is left" "$(yes_if grep -q "stopped by SIGUSR1.*could not be written.*newest good one is .*$newest: the same command with --resume" <<<"$text")" yes
     resumes "$name" "$((10#${newest#update-}))"
 }
-stops_full stopped-full 1 "slow 4" "room 0 ENOSPC"
-stops_full stopped-quota 2 "slow 4" "room 0 EDQUOT"
+stops_full stopped-full 1 "slow 3" "room 0 ENOSPC"
+stops_full stopped-quota 2 "slow 3" "room 0 EDQUOT"
 
 # --- the final weights cannot be written: the last checkpoint has them
 disk "fail rename EIO stuck/weights.safetensors"
@@ -163,7 +163,7 @@ resumes "no final weights" 30
 check "no final weights: nothing was trained again" "$(count train)" "$trained"
 
 # --- slow: held up by the copy only; what is due meanwhile is left out
-disk "slow 1" "pause 60 3000"
+disk "slow 1" "pause 60 2000"
 start slow 1
 ended "slow" 0
 check "slow: what is left out is told once" "$(count warning 'is left out')" 1
@@ -172,10 +172,10 @@ held=$(grep -o '"held_seconds":[0-9.e-]*' "$run/metrics.jsonl" | cut -d : -f 2 |
 check "slow: an update waits for the copy, not for the disk" "$(awk -v held="$held" 'BEGIN { print held < 1 ? "yes" : held }')" yes
 cmp -s "$run/weights.safetensors" "$work/good/weights.safetensors" || check "slow: weights" differ same
 # The last checkpoint takes longer than ranks otherwise wait for each other; 12 calls are of config.ini and network.ini.
-disk "pause 20 4000"
+disk "pause 20 3000"
 start slow-end 2 --set checkpoint.every_updates=1000 --set dist.timeout=2
 ended "slow at the end" 0
-disk "pause 20 4000"
+disk "pause 20 3000"
 start slow-stop 2 --set checkpoint.every_updates=100000 --set checkpoint.every_minutes=0 --set dist.timeout=2 --set train.epochs=10000
 await train 1
 ask_to_stop
@@ -188,7 +188,7 @@ echo >"$work/in-the-way/checkpoints"
 start in-the-way 1
 ended "checkpoints is a file" 7
 check "checkpoints is a file: one error" "$(grep -c '^error: .*in-the-way/checkpoints' "$work/log")" 1
-disk "slow 4"
+disk "slow 3"
 start gone 1
 await checkpoint 2
 mv "$run/checkpoints" "$run/.away"
@@ -217,7 +217,7 @@ await_said() { # WORDS COUNT
     for _ in $(seq 1200); do
         [ "$(grep -c -- "$1" "$work/log")" -ge "$2" ] && return
         kill -0 $pid 2>/dev/null || return
-        sleep 0.05
+        sleep 0.02
     done
 }
 if [ -n "$mounts" ] && mkdir "$work/small" && mount -t tmpfs -o size=1m tmpfs "$work/small" 2>/dev/null; then
