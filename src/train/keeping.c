@@ -234,9 +234,9 @@ ls_status ls_trainer_keep(ls_trainer *t, const ls_train_observer *observers, int
     (void)told; // training goes on
     int met = t->done.updates == k->meet_at, last = t->done.updates == t->facts.updates_planned;
     int stops = met && k->reason && !last;
-    int due = is_due(t), evaluated = t->done.window == 0;
+    int due = is_due(t);
     if (due || stops) LS_TRY(save(t, &l, stops || last));
-    if (due || evaluated) k->ask_at = t->done.updates; // that may have taken long: who knows what is wanted by now
+    if (due) k->ask_at = t->done.updates; // that may have taken long: who knows what is wanted by now
     if (met) k->meet_at = INT64_MAX;
     return stops ? stop(t, &l) : LS_SUCCESS;
 }
