@@ -132,8 +132,8 @@ ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, con
     LS_TRY(ls_make_folders(folder));
     LS_TRY(check_space(folder, path, snapshot->bytes));
     LS_TRY(ls_checkpoint_remove(temporary)); // of a process that was killed
-    LS_TRY(ls_make_folders(temporary));
-    ls_status status = write_files(temporary, snapshot, facts, notes, &written);
+    ls_status status = ls_make_folders(temporary);
+    if (!ls_failed(status)) status = write_files(temporary, snapshot, facts, notes, &written);
     if (!ls_failed(status)) status = put_in_place(temporary, old, path);
     if (!ls_failed(status)) status = ls_sync_folder(folder);
     if (ls_failed(status)) {

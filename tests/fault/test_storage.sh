@@ -125,7 +125,7 @@ while IFS='|' read -r what rule text; do
 done <<'END'
 full|room 0 ENOSPC|No space left
 quota|room 0 EDQUOT|quota
-failing-fsync|fail fsync EIO|fsync: Input/output
+failing-fsync|fail fsync EIO|fsync.*Input/output
 failing-rename|fail rename EIO|rename: Input/output
 failing-close|fail close EIO|close: Input/output
 read-only|fail open EROFS|Read-only
