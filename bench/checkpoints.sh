@@ -4,8 +4,9 @@
 #
 #   bench/checkpoints.sh [--build FOLDER] [--rounds N] [--ranks N] [--out NAME]
 #
-# Default: ./build/release, 5 rounds, 2 ranks of one thread. lenet (28x28 pictures, 60000 in a real epoch, as Fashion-MNIST has; SGD with
-# momentum) and resnet9 (32x32, 50000, as CIFAR-10). An epoch here is a part of a real one (8192 and 512 pictures, four epochs), so
+# Default: ./build/release, 5 rounds, 2 ranks of one thread. lenet (28x28 pictures, batches of 128, 60000 in a real epoch, as Fashion-MNIST has; SGD with
+# momentum) and resnet9 (32x32, 50000, as CIFAR-10; batches of 16, for one
+# replica check in 128 updates). An epoch here is a part of a real one (8192 and 512 pictures, four epochs), so
 # checkpoints are more frequent than they would be, and their cost per real epoch is what they cost here times the share that an epoch
 # here is of a real one. Some 40 s a round. Writes bench/results/NAME.md (default: DATE-checkpoints): throughput of each round, the ratio
 # (median, range), seconds that a checkpoint held training up and was being written, and the cost per real epoch
@@ -36,7 +37,7 @@ launch=
 with="--set checkpoint.every_epochs=1 --set dist.check_replicas=100"
 without="--set checkpoint.every_epochs=0 --set checkpoint.every_minutes=0 --set dist.check_replicas=0"
 lenet="--set data.train_samples=8192"
-resnet9="--set model.file=models/resnet9.ini --set data.shape=3x32x32 --set data.train_samples=512 --set train.global_batch=64"
+resnet9="--set model.file=models/resnet9.ini --set data.shape=3x32x32 --set data.train_samples=512 --set train.global_batch=16"
 
 # one NETWORK ROUND WAY OPTIONS...
 one() {
