@@ -4,9 +4,16 @@
 #include <string.h>
 #include "base/log.h"
 
+static _Noreturn void end_job(ls_comm *comm, ls_status status) {
+    ls_comm_claim_end(comm);
+    ls_log_status(status);
+    ls_comm_abort(comm, status.code);
+}
+
 ls_status ls_command_agree(ls_comm *comm, ls_status mine) {
     int failed_rank = -1;
     ls_status agreed = ls_comm_agree(comm, mine, &failed_rank);
+    if (ls_failed(agreed) && ls_comm_broken(comm)) end_job(comm, agreed);
     if (ls_failed(agreed) && ls_comm_about(comm)->rank == (failed_rank < 0 ? 0 : failed_rank)) ls_log_status(agreed);
     return agreed;
 }
@@ -16,9 +23,7 @@ ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine) {
     if (!ls_failed(mine) || code == LS_NUMERIC || code == LS_STORAGE || code == LS_STOPPED ||
         ls_comm_about(comm)->world_size == 1)
         return ls_command_agree(comm, mine);
-    ls_comm_claim_end(comm);
-    ls_log_status(mine);
-    ls_comm_abort(comm, mine.code);
+    end_job(comm, mine);
 }
 
 ls_status ls_command_flush(FILE *file) {

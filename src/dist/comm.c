@@ -145,6 +145,7 @@ ls_status ls_comm_watch(ls_comm *comm, const ls_collective_api *api, ls_collecti
         ls_status watched_status_ = (call); \
         ls_life_wait_ends(&(comm)->life); \
         ls_journal_ends(journal_, number_); \
+        (comm)->broken |= ls_failed(watched_status_); \
         return watched_status_; \
     } while (0)
 
@@ -201,12 +202,17 @@ ls_status ls_comm_of_leaders(ls_comm *comm, ls_comm **out) {
     return split(comm, comm->facts.local_rank == 0 ? 0 : -1, out);
 }
 
+int ls_comm_broken(const ls_comm *comm) {
+    return comm->broken;
+}
+
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank) {
     int rank = comm->facts.rank, world_size = comm->facts.world_size;
     int32_t lowest = ls_failed(mine) ? rank : world_size;
     int unused;
     if (!failed_rank) failed_rank = &unused;
     *failed_rank = rank;
+    if (comm->broken && ls_failed(mine)) return mine;
     ls_status status = ls_comm_allreduce(comm, &lowest, 1, LS_I32, LS_REDUCE_MIN);
     if (ls_failed(status)) return ls_failed(mine) ? mine : status;
     *failed_rank = lowest < world_size ? lowest : -1;

@@ -70,6 +70,8 @@ LS_CHECKED ls_status ls_comm_barrier_napping(ls_comm *comm);
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank);
 
 // Orderly end: all ranks of comm have called it. Frees comm; that of ls_comm_start ends MPI, too.
+// A collective failed on this rank. The others may be waiting in it or be elsewhere: only ls_comm_abort is left.
+int ls_comm_broken(const ls_comm *comm);
 void ls_comm_finish(ls_comm *comm);
 // Before the message of a failure that ends all ranks by ls_comm_abort: from here on the watchdogs say nothing. Does
 // not return, for as long as it takes the job to end, when the watchdog was first.

@@ -39,6 +39,7 @@ struct ls_comm {
     ls_watchdog *watchdog; // NULL: one rank
     double timeout_s;
     int hierarchy; // LS_HIERARCHY_*
+    int broken;    // a collective failed here: nobody knows where the other ranks are, so none may follow
 };
 
 ls_status ls_comm_self_new(ls_comm **out);

@@ -55,16 +55,21 @@ static ls_status open_stages(ls_channel *channel) {
 ls_status ls_mpi_channel_new(ls_comm *comm, int slots, ls_channel **out) {
     ls_channel *channel = calloc(1, sizeof *channel + (size_t)slots * sizeof channel->sum[0]);
     if (channel) channel->slot_of = calloc((size_t)slots + 1, sizeof(int));
-    if (!channel || !channel->slot_of) {
+    ls_status status = channel && channel->slot_of
+                           ? LS_SUCCESS
+                           : ls_fail(LS_DEVICE, "communication channel of %d slots: no memory", slots);
+    status = ls_comm_agree(comm, status, NULL); // all ranks open its communicators, or none
+    if (ls_failed(status)) {
+        if (channel) free(channel->slot_of);
         free(channel);
-        return ls_fail(LS_DEVICE, "communication channel of %d slots: no memory", slots);
+        return status;
     }
     channel->mpi = (ls_comm_mpi *)comm;
     channel->slots = slots;
     channel->is_leader = comm->facts.local_rank == 0;
     for (int stage = 0; stage < STAGES; stage++) channel->comm[stage] = MPI_COMM_NULL;
     for (int i = 0; i < slots; i++) channel->sum[i] = (sum){ .stage = STAGES, .request = MPI_REQUEST_NULL };
-    ls_status status = open_stages(channel);
+    status = open_stages(channel);
     if (ls_failed(status)) {
         ls_mpi_channel_free(channel);
         return status;

@@ -19,7 +19,8 @@ static ls_status check(const ls_reducer_options *o) {
     return LS_SUCCESS;
 }
 
-ls_status ls_reducer_new(const ls_reducer_options *options, ls_reducer **out) {
+// What a rank does alone.
+static ls_status make(const ls_reducer_options *options, ls_reducer **out) {
     LS_TRY(check(options));
     size_t bytes = (size_t)options->bucket_count * sizeof(ls_bucket);
     ls_bucket *buckets = malloc(bytes + 1);
@@ -29,6 +30,17 @@ ls_status ls_reducer_new(const ls_reducer_options *options, ls_reducer **out) {
     own.buckets = buckets;
     ls_status status = own.collective ? ls_reducer_queue_new(&own, out) : ls_reducer_host_new(&own, out);
     if (ls_failed(status)) free(buckets);
+    return status;
+}
+
+ls_status ls_reducer_new(const ls_reducer_options *options, ls_reducer **out) {
+    ls_reducer *reducer = NULL;
+    ls_status status = ls_comm_agree(options->comm, make(options, &reducer), NULL); // the rest needs all ranks
+    if (!ls_failed(status) && reducer->kind->start) status = reducer->kind->start(reducer);
+    if (ls_failed(status))
+        ls_reducer_free(reducer);
+    else
+        *out = reducer;
     return status;
 }
 

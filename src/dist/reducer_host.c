@@ -378,7 +378,14 @@ static double host_waited_seconds(const ls_reducer *reducer) {
     return seconds;
 }
 
+static ls_status host_start(ls_reducer *reducer) {
+    const ls_reducer_options *o = &reducer->options;
+    int alone = o->comm->facts.world_size == 1;
+    return o->overlap && o->bucket_count > 0 && !alone ? start_thread((host_reducer *)reducer) : LS_SUCCESS;
+}
+
 static const ls_reducer_kind kind = {
+    .start = host_start,
     .free = host_free,
     .launch = host_launch,
     .wait = host_wait,
@@ -414,7 +421,7 @@ static ls_status set_up(host_reducer *r) {
         if (!r->scratch) return ls_fail(LS_DEVICE, "reducer of %d buckets: no memory", o->bucket_count);
         LS_TRY(ls_staging_new(o, &r->staging));
     }
-    return o->overlap && o->bucket_count > 0 ? start_thread(r) : LS_SUCCESS;
+    return LS_SUCCESS;
 }
 
 ls_status ls_reducer_host_new(const ls_reducer_options *options, ls_reducer **out) {

@@ -7,6 +7,7 @@
 
 typedef struct {
     int on_queue;
+    ls_status (*start)(ls_reducer *reducer); // by all ranks together, when each has made its own; NULL: nothing to do
     void (*free)(ls_reducer *reducer);
     void (*launch)(ls_reducer *reducer, int bucket);
     ls_status (*wait)(ls_reducer *reducer, ls_buffer flag);

@@ -331,8 +331,9 @@ static ls_status plan_training(ls_trainer *t) {
 
 // All slabs, for the programs that choose_micro_batch left.
 static ls_status allocate(ls_trainer *t) {
-    LS_TRY(ls_arenas_allocate(t->arenas));
-    LS_TRY(ls_arenas_init(t->arenas, (uint64_t)t->cfg->run_seed));
+    ls_status status = ls_arenas_allocate(t->arenas);
+    if (!ls_failed(status)) status = ls_arenas_init(t->arenas, (uint64_t)t->cfg->run_seed);
+    LS_TRY(ls_comm_agree(t->comm, status, NULL)); // what follows opens communicators
     t->depth = t->device->api->record_begin ? DEPTH : 1;
     t->loss_scale = t->arenas->storage == LS_F16 ? (float)t->cfg->loss_scale_initial : 1.0f;
     LS_TRY(ls_update_new(t->cfg, t->arenas, t->comm, t->collective, t->queue, t->depth, &t->update));

@@ -164,9 +164,13 @@ static ls_status adopt_slabs(ls_update *u) {
 
 static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
     if (ls_comm_about(u->comm)->world_size == 1 && !u->collective) return LS_SUCCESS;
-    if (u->collective) LS_TRY(adopt_slabs(u));
+    ls_status status = u->collective ? adopt_slabs(u) : LS_SUCCESS;
     ls_bucket *buckets = malloc((size_t)u->bucket_count * sizeof *buckets);
-    if (!buckets) return ls_fail(LS_DEVICE, "out of host memory for the reducer's buckets");
+    if (!buckets) ls_keep_first(&status, ls_fail(LS_DEVICE, "out of host memory for the reducer's buckets"));
+    if (ls_failed(status)) {
+        free(buckets);
+        return ls_comm_agree(u->comm, status, NULL); // as the other ranks do in ls_reducer_new
+    }
     for (int b = 0; b < u->bucket_count; b++) buckets[b] = summed(u, b);
     ls_reducer_options options = { .comm = u->comm,
         .device = u->device,
@@ -176,7 +180,7 @@ static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
         .bucket_count = u->bucket_count,
         .overlap = cfg->dist_overlap,
         .stamps = u->stamps };
-    ls_status status = ls_reducer_new(&options, &u->reducer);
+    status = ls_reducer_new(&options, &u->reducer);
     free(buckets);
     return status;
 }
@@ -186,13 +190,18 @@ static ls_status start_state(ls_update *u, const ls_config *cfg) {
     return ls_update_write_state(u, &(ls_train_state){ .loss_scale = scale, .bad_element = -1 });
 }
 
-static ls_status make(ls_update *u, const ls_config *cfg) {
+// What a rank does alone.
+static ls_status prepare(ls_update *u, const ls_config *cfg) {
     LS_TRY(cut_buckets(u, (size_t)cfg->dist_bucket_bytes));
     LS_TRY(new_control_memory(u));
     for (int b = 0; b < u->bucket_count; b++) LS_TRY(plan_bucket(u, b));
     LS_TRY(plan_control(u, cfg));
     LS_TRY(plan_running(u));
-    LS_TRY(ls_optimizer_new(cfg, u->arenas, u->state, &u->optimizer));
+    return ls_optimizer_new(cfg, u->arenas, u->state, &u->optimizer);
+}
+
+static ls_status make(ls_update *u, const ls_config *cfg) {
+    LS_TRY(ls_comm_agree(u->comm, prepare(u, cfg), NULL)); // a reducer is made by all ranks or by none
     LS_TRY(new_reducer(u, cfg));
     LS_TRY(ls_recorder_new(u->queue, u->device->api, cfg->device_graphs, &u->recorder));
     if (u->workspace_bytes)
@@ -205,7 +214,7 @@ ls_status ls_update_new(const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, 
     ls_queue *queue, int depth, ls_update **out) {
     assert(depth >= 1 && depth <= LS_UPDATE_DEPTH_MAX);
     ls_update *u = calloc(1, sizeof *u);
-    if (!u) return ls_fail(LS_DEVICE, "out of host memory for the update");
+    if (!u) return ls_comm_agree(comm, ls_fail(LS_DEVICE, "out of host memory for the update"), NULL);
     *u = (ls_update){ .device = arenas->device,
         .arenas = arenas,
         .comm = comm,

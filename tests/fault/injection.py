@@ -106,6 +106,9 @@ TOLERATED = [
     ("ls_read_beginning", "fstat close", "the size is a first guess; nothing was written"),
     ("ls_atomic_file_commit", "close", "that of the folder, which was synced; that of the file is told"),
     ("ls_cmd_devices", "", "a device that cannot be opened is listed with the reason"),
+    ("ls_board_open", "", "without the board a lost rank is found by the timeout"),
+    ("ls_board_close", "close", "nothing was written"),
+    ("watch", "read", "an eventfd that only wakes"),
     ("ls_run_folder_open", "stat", "mkdir says what is wrong with the folder"),
 ]
 
