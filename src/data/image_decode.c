@@ -102,13 +102,18 @@ static ls_status check_container(const char *path, const uint8_t *bytes, size_t 
         path, bytes[0], count > 1 ? bytes[1] : 0);
 }
 
+static ls_status cannot_decode(const char *path) {
+    const char *reason = stbi_failure_reason();
+    if (strcmp(reason, "outofmem") == 0) return ls_fail(LS_DEVICE, "%s: no memory to decode it", path);
+    return ls_fail(LS_DATA, "%s: broken image: %s (stb_image); replace or remove the file", path, reason);
+}
+
 static ls_status decode_bytes(const char *path, const uint8_t *bytes, size_t count, ls_chw size, uint8_t *dst) {
     uint64_t pixels_max = 0;
     LS_TRY(check_container(path, bytes, count, &pixels_max));
     int width = 0, height = 0, channels = 0;
     if (!stbi_info_from_memory(bytes, (int)count, &width, &height, &channels)) {
-        return ls_fail(
-            LS_DATA, "%s: broken image: %s (stb_image); replace or remove the file", path, stbi_failure_reason());
+        return cannot_decode(path);
     }
     if ((int64_t)width * height > MAX_PIXELS) {
         return ls_fail(LS_DATA, "%s: picture of %d x %d pixels, at most %d pixels in all; scale it down", path, width,
@@ -122,8 +127,7 @@ static ls_status decode_bytes(const char *path, const uint8_t *bytes, size_t cou
     }
     stbi_uc *picture = stbi_load_from_memory(bytes, (int)count, &width, &height, &channels, 3);
     if (!picture) {
-        return ls_fail(
-            LS_DATA, "%s: broken image: %s (stb_image); replace or remove the file", path, stbi_failure_reason());
+        return cannot_decode(path);
     }
     ls_status status = ls_image_resize(picture, height, width, size, dst);
     stbi_image_free(picture);
