@@ -53,9 +53,14 @@ static int is_image(const char *name) {
     return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".png") == 0);
 }
 
-static int is_folder(const char *path) {
+// What is there but cannot be looked at is an error: without it the data set would be another one.
+static ls_status look(const char *path, int *is_folder) {
     struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    int found = stat(path, &info) == 0;
+    if (!found && errno != ENOENT && errno != ENOTDIR)
+        return ls_fail(LS_DATA, "%s: %s; replace or remove it", path, strerror(errno));
+    *is_folder = found && S_ISDIR(info.st_mode);
+    return LS_SUCCESS;
 }
 
 static ls_status join(char *dst, const char *a, const char *b) {
@@ -153,8 +158,10 @@ static ls_status list_classes(const char *root, char ***classes, int *count) {
     int found = 0, kept = 0;
     ls_status status = list_names(root, &names, &found);
     for (int i = 0; i < found && !ls_failed(status); i++) {
+        int is_folder = 0;
         status = join(path, root, names[i]);
-        if (!ls_failed(status) && is_folder(path)) {
+        if (!ls_failed(status)) status = look(path, &is_folder);
+        if (!ls_failed(status) && is_folder) {
             char *name = names[i];
             names[i] = names[kept];
             names[kept++] = name;
@@ -208,7 +215,9 @@ static ls_status list_images(folder *f, int is_split, double test_fraction, ls_s
         int64_t first = f->image_count;
         char path[PATH_BYTES];
         LS_TRY(join(path, f->root, f->classes[label]));
-        if (is_split && split == LS_SPLIT_TEST && !is_folder(path)) continue; // a class need not be tested
+        int is_folder = 0;
+        LS_TRY(look(path, &is_folder));
+        if (is_split && split == LS_SPLIT_TEST && !is_folder) continue; // a class need not be tested
         LS_TRY(list_class(f, f->classes[label], label));
         if (!is_split) split_class(f, first, test_fraction, split);
         qsort(f->images + first, (size_t)(f->image_count - first), sizeof *f->images, compare_image_names);
@@ -239,7 +248,10 @@ static ls_status find_layout(const ls_config *cfg, ls_dataset *dataset, char *ro
     char train[PATH_BYTES], test[PATH_BYTES];
     LS_TRY(join(train, root, "train"));
     LS_TRY(join(test, root, "test"));
-    *is_split = is_folder(train) && is_folder(test);
+    int has_train = 0, has_test = 0;
+    LS_TRY(look(train, &has_train));
+    LS_TRY(look(test, &has_test));
+    *is_split = has_train && has_test;
     return LS_SUCCESS;
 }
 

@@ -104,6 +104,8 @@ TOLERATED = [
     ("ls_gzip_peek", "inflate", "the header was complete by then"),
     ("ls_trace_file_check", "stat unlink close", "a probe; writing at the end says what is wrong"),
     ("ls_read_beginning", "fstat close", "the size is a first guess; nothing was written"),
+    ("ls_make_folders", "close", "that of a folder, which was synced"),
+    ("ls_sync_folder", "close", "that of a folder, which was synced"),
     ("ls_atomic_file_commit", "close", "that of the folder, which was synced; that of the file is told"),
     ("ls_cmd_devices", "", "a device that cannot be opened is listed with the reason"),
     ("ls_board_open", "", "without the board a lost rank is found by the timeout"),
