@@ -6,6 +6,7 @@
 #   build      a release build for this card
 #   tests      the operator suite, queues, recordings and whole training, on the card instead of the emulation
 #   graphs     recorded updates against eager ones, ring against resident data: the same weights bit for bit
+#   resume     a run that is saved and goes on is the uninterrupted one, bit for bit, in fp32, bf16 and fp16
 #   accuracy   lenet on Fashion-MNIST in fp32, bf16 and fp16: as accurate as on the cpu
 #   ranks      two ranks on this card, summed by NCCL and by MPI: as one rank bit for bit, recorded and eager; 20 starts and ends; bench
 #   profile    time from start to the first update; how long the host waits for the device in an update
@@ -22,7 +23,7 @@ readonly root=$PWD build=$PWD/build/gpu
 readonly results=$build/results
 PATH=$PATH:/usr/local/cuda/bin # nvcc and compute-sanitizer, where the system does not name them
 python=${PYTHON:-python3}
-[ $# -gt 0 ] || set -- build tests graphs accuracy ranks profile layers peers sanitizer
+[ $# -gt 0 ] || set -- build tests graphs resume accuracy ranks profile layers peers sanitizer
 mkdir -p "$results"
 bad=0
 
@@ -190,6 +191,17 @@ fashion() {
   done
 }
 
+part_resume() {
+  local model precision
+  for model in lenet resnet20; do
+    for precision in fp32 bf16 fp16; do
+      try resume "$model in $precision" 120 "$build/bin/train" verify-resume configs/bench-cpu.ini --set device.type=cuda \
+        --set data.train_samples=2048 --set loss_scale.growth_interval=3 --set train.precision=$precision \
+        --set model.file=models/$model.ini --set "data.shape=$(shape $model)"
+    done
+  done
+}
+
 part_accuracy() {
   local precision summary accuracy folder
   folder=$(fashion)
@@ -333,7 +345,7 @@ if [ "$*" != build ] && [ -z "${LOCKSTEP_CUDA_PLUGIN:-}" ] && ! nvidia-smi -L 2>
 fi
 for part in "$@"; do
   case $part in
-  build | tests | sanitizer | graphs | accuracy | ranks | profile | layers | peers)
+  build | tests | sanitizer | graphs | resume | accuracy | ranks | profile | layers | peers)
     started=$SECONDS
     "part_$part"
     printf -- '-- %s: %d s\n' "$part" $((SECONDS - started))
