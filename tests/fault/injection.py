@@ -90,7 +90,7 @@ TOLERATED = [
     ("ls_progress_choose", "", "who started us decides only how progress is shown"),
     ("ls_comm_init", "gethostname", "a host without a name is called ?"),
     ("ls_trainer_new", "pthread_create", "data is read by the main thread"),
-    ("ls_checkpoints_newest", "open read access opendir close", "the checkpoint is named, and an older one taken"),
+    ("ls_checkpoints_newest", "open read access opendir close stat", "the checkpoint is named, and an older one taken"),
     ("ls_checkpoints_newest", "cJSON", "cJSON cannot tell no memory from a damaged file: the checkpoint is named"),
     ("find_kept", "open read close cJSON", "it cannot be among the best, and goes when its time comes"),
     ("ls_run_folder_close", "close", "only the lock"),
@@ -106,6 +106,7 @@ TOLERATED = [
     ("ls_read_beginning", "fstat close", "the size is a first guess; nothing was written"),
     ("ls_make_folders", "close", "that of a folder, which was synced"),
     ("ls_sync_folder", "close", "that of a folder, which was synced"),
+    ("ls_atomic_file_clean", "", "what a killed process left is in nobody's way"),
     ("ls_atomic_file_commit", "close", "that of the folder, which was synced; that of the file is told"),
     ("ls_cmd_devices", "", "a device that cannot be opened is listed with the reason"),
     ("ls_board_open", "", "without the board a lost rank is found by the timeout"),
@@ -445,9 +446,9 @@ def points_of(log):
     rows = []
     for path in log.paths.values():
         most = min(path.calls, POLLED) if path.function in POLLING else path.calls
-        rows += [(number, path.hash) for number in range(1, most + 1)]
-    rows.sort()
-    return [(log.paths[h], number) for number, h in rows]
+        rows += [(number, path.function, path.names, path.hash) for number in range(1, most + 1)]
+    rows.sort()  # by names, not by addresses: the same share is tried in every build
+    return [(log.paths[row[-1]], row[0]) for row in rows]
 
 
 def choose(points, wanted):
