@@ -34,8 +34,10 @@ launch=
 # shellcheck disable=SC2086 # several words
 [ "$ranks" = 1 ] || launch="$(command -v mpirun.openmpi || command -v mpirun) $root -quiet --oversubscribe --bind-to none -np $ranks"
 
-with="--set checkpoint.every_epochs=1 --set dist.check_replicas=100"
-without="--set checkpoint.every_epochs=0 --set checkpoint.every_minutes=0 --set dist.check_replicas=0"
+declare -A saving=(
+  [with]="--set checkpoint.every_epochs=1 --set dist.check_replicas=100"
+  [without]="--set checkpoint.every_epochs=0 --set checkpoint.every_minutes=0 --set dist.check_replicas=0"
+)
 lenet="--set data.train_samples=8192"
 resnet9="--set model.file=models/resnet9.ini --set data.shape=3x32x32 --set data.train_samples=512 --set train.global_batch=16"
 
@@ -54,9 +56,9 @@ for ((round = 1; round <= rounds; round++)); do
   [ $((round % 2)) = 1 ] || order="without with" # neither always goes first
   for way in $order; do
     # shellcheck disable=SC2086 # several words
-    one lenet "$round" "$way" $lenet ${!way}
+    one lenet "$round" "$way" $lenet ${saving[$way]}
     # shellcheck disable=SC2086 # several words
-    one resnet9 "$round" "$way" $resnet9 ${!way}
+    one resnet9 "$round" "$way" $resnet9 ${saving[$way]}
   done
 done
 
