@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 enum { LONGEST_WORD = 127 };
@@ -111,4 +112,14 @@ char *ls_text_si(char *dst, double value) {
     if (!unit && value == floor(value)) decimals = 0;
     snprintf(dst, 24, "%.*f%s%s", decimals, value, unit ? " " : "", units[unit]);
     return dst;
+}
+
+void ls_text_put(ls_text_room *room, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int bytes = vsnprintf(room->at, room->left, format, args);
+    va_end(args);
+    size_t moved = bytes < 0 ? 0 : (size_t)bytes < room->left ? (size_t)bytes : room->left - 1;
+    room->at += moved;
+    room->left -= moved;
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "base/status.h"
 
 // Edits (insert, delete, replace, swap of neighbours) from a to b; for "did you mean".
 int ls_text_distance(const char *a, const char *b);
@@ -18,5 +19,13 @@ char *ls_text_make_utf8(char *text);
 char *ls_text_bytes(char *dst, uint64_t bytes);
 // "1.23 G" with unit prefix k, M, G, T into dst (at least 24 bytes); returns dst.
 char *ls_text_si(char *dst, double value);
+
+// A text that grows in an array: { array, its bytes }. put appends; what finds no room is cut off, the text ends with
+// its terminator all the same.
+typedef struct {
+    char *at;
+    size_t left; // bytes, with the terminator's
+} ls_text_room;
+void ls_text_put(ls_text_room *room, const char *format, ...) LS_PRINTF(2, 3);
 
 #endif

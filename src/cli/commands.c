@@ -21,7 +21,7 @@ ls_status ls_command_agree(ls_comm *comm, ls_status mine) {
 ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine) {
     const ls_code code = mine.code;
     if (!ls_failed(mine) || code == LS_NUMERIC || code == LS_STORAGE || code == LS_STOPPED ||
-        ls_comm_about(comm)->world_size == 1)
+        ls_comm_agreed(comm, mine) || ls_comm_about(comm)->world_size == 1)
         return ls_command_agree(comm, mine);
     end_job(comm, mine);
 }

@@ -206,9 +206,13 @@ int ls_comm_broken(const ls_comm *comm) {
     return comm->broken;
 }
 
+int ls_comm_agreed(const ls_comm *comm, ls_status failure) {
+    return ls_failed(failure) && strcmp(comm->agreed.text, failure.text) == 0;
+}
+
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank) {
     int rank = comm->facts.rank, world_size = comm->facts.world_size;
-    int32_t lowest = ls_failed(mine) ? rank : world_size;
+    int32_t lowest = !ls_failed(mine) ? world_size : ls_comm_agreed(comm, mine) ? comm->agreed.rank : rank;
     int unused;
     if (!failed_rank) failed_rank = &unused;
     *failed_rank = rank;
@@ -224,6 +228,8 @@ ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank) {
     } failure = { (int32_t)mine.code, "" };
     if (rank == lowest) snprintf(failure.text, sizeof failure.text, "%s", mine.text);
     LS_TRY(ls_comm_broadcast(comm, &failure, sizeof failure, lowest));
+    comm->agreed.rank = lowest;
+    snprintf(comm->agreed.text, sizeof comm->agreed.text, "%s", failure.text);
     return rank == lowest ? mine : ls_fail((ls_code)failure.code, "%s", failure.text);
 }
 

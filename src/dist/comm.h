@@ -66,8 +66,11 @@ LS_CHECKED ls_status ls_comm_barrier(ls_comm *comm);
 LS_CHECKED ls_status ls_comm_barrier_napping(ls_comm *comm);
 
 // All ranks pass their own status; all get the failure of the lowest failing rank (its code and text), and *failed_rank
-// says whose it is (-1: none). For errors that only some ranks see, at start and at agreed points.
+// says whose it is (-1: none). For errors that only some ranks see, at start and at agreed points. A failure that was
+// agreed on before stays that of the rank where it happened.
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank);
+// The failure is one that ls_comm_agree returned: all ranks have it, none needs to be told.
+int ls_comm_agreed(const ls_comm *comm, ls_status failure);
 
 // Orderly end: all ranks of comm have called it. Frees comm; that of ls_comm_start ends MPI, too.
 // A collective failed on this rank. The others may be waiting in it or be elsewhere: only ls_comm_abort is left.

@@ -40,6 +40,10 @@ struct ls_comm {
     double timeout_s;
     int hierarchy; // LS_HIERARCHY_*
     int broken;    // a collective failed here: nobody knows where the other ranks are, so none may follow
+    struct {       // the failure that ls_comm_agree returned last, everywhere, and whose it was
+        int rank;
+        char text[LS_STATUS_TEXT_BYTES];
+    } agreed;
 };
 
 ls_status ls_comm_self_new(ls_comm **out);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
+#include "base/text.h"
 #include "dist/rank_groups.h"
 
 // Columns that fit a message: further groups of ranks are counted. LAST_LINES: room for the lines that say what was
@@ -74,24 +75,8 @@ typedef struct {
     int lowest[GROUPS_MAX];
     char title[GROUPS_MAX][LS_FINGERPRINT_TEXT];
     size_t width[GROUPS_MAX + 1]; // of the names, then of the columns
+    int left_out;                 // rows that found no room in the message
 } table;
-
-typedef struct {
-    char *at;
-    size_t left;
-    int left_out; // rows that found no room
-} text;
-
-static void put(text *t, const char *format, ...) LS_PRINTF(2, 3);
-static void put(text *t, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    int bytes = vsnprintf(t->at, t->left, format, args);
-    va_end(args);
-    size_t moved = bytes < 0 ? 0 : (size_t)bytes < t->left ? (size_t)bytes : t->left - 1;
-    t->at += moved;
-    t->left -= moved;
-}
 
 static void group_ranks(table *t) {
     for (int r = 0; r < t->world_size; r++) {
@@ -120,7 +105,8 @@ static void widen(size_t *width, const char *cell) {
 }
 
 // Calls row for every name that differs, each once: first as rank 0 has them, then what only others have.
-static int for_each_difference(table *t, text *out, void (*row)(table *t, text *out, const char *name)) {
+static int for_each_difference(
+    table *t, ls_text_room *out, void (*row)(table *t, ls_text_room *out, const char *name)) {
     int count = 0;
     for (int g = 0; g < t->columns; g++) {
         const ls_fingerprint *f = &t->all[t->lowest[g]];
@@ -138,41 +124,41 @@ static int for_each_difference(table *t, text *out, void (*row)(table *t, text *
     return count;
 }
 
-static void measure_row(table *t, text *out, const char *name) {
+static void measure_row(table *t, ls_text_room *out, const char *name) {
     (void)out;
     widen(&t->width[0], name);
     for (int g = 0; g < t->columns; g++) widen(&t->width[g + 1], value_of(&t->all[t->lowest[g]], name));
 }
 
-static void put_row(table *t, text *out, const char *name) {
+static void put_row(table *t, ls_text_room *out, const char *name) {
     size_t bytes = 3 + t->width[0];
     for (int g = 0; g < t->columns; g++) bytes += COLUMN_GAP + t->width[g + 1];
     if (out->left <= bytes + LAST_LINES) {
-        out->left_out++;
+        t->left_out++;
         return;
     }
-    put(out, "\n  %-*s", (int)t->width[0], name);
+    ls_text_put(out, "\n  %-*s", (int)t->width[0], name);
     for (int g = 0; g < t->columns; g++) {
         const char *value = value_of(&t->all[t->lowest[g]], name);
         int width = g + 1 < t->columns ? (int)t->width[g + 1] : 0; // nothing is padded at a line's end
-        put(out, "%*s%-*s", COLUMN_GAP, "", width, value);
+        ls_text_put(out, "%*s%-*s", COLUMN_GAP, "", width, value);
     }
 }
 
 static void describe(table *t, const char *title, char message[LS_STATUS_TEXT_BYTES]) {
-    text out = { message, LS_STATUS_TEXT_BYTES, 0 };
+    ls_text_room out = { message, LS_STATUS_TEXT_BYTES };
     group_ranks(t);
     widen(&t->width[0], "fact");
     for (int g = 0; g < t->columns; g++) title_group(t, g);
     for_each_difference(t, &out, measure_row);
-    put(&out, "%s:\n  %-*s", title, (int)t->width[0], "fact");
+    ls_text_put(&out, "%s:\n  %-*s", title, (int)t->width[0], "fact");
     for (int g = 0; g < t->columns; g++) {
-        put(&out, "%*s%-*s", COLUMN_GAP, "", g + 1 < t->columns ? (int)t->width[g + 1] : 0, t->title[g]);
+        ls_text_put(&out, "%*s%-*s", COLUMN_GAP, "", g + 1 < t->columns ? (int)t->width[g + 1] : 0, t->title[g]);
     }
     int rows = for_each_difference(t, &out, put_row);
-    if (out.left_out > 0) put(&out, "\n  and %d more facts differ", out.left_out);
-    if (t->groups > t->columns) put(&out, "\n  and %d more groups of ranks", t->groups - t->columns);
-    if (rows == 0) put(&out, "\n  (the same facts in another order)");
+    if (t->left_out > 0) ls_text_put(&out, "\n  and %d more facts differ", t->left_out);
+    if (t->groups > t->columns) ls_text_put(&out, "\n  and %d more groups of ranks", t->groups - t->columns);
+    if (rows == 0) ls_text_put(&out, "\n  (the same facts in another order)");
 }
 
 // What all ranks' facts lead to; the same on every rank.

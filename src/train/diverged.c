@@ -1,11 +1,11 @@
 #include "train/diverged.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic_file.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "dist/rank_groups.h"
 #include "train/safetensors.h"
 #include "train/trainer_internal.h"
@@ -83,22 +83,6 @@ static void find_differences(evidence *e) {
         e->whole[r] = ls_hash(e->all + (size_t)r * (size_t)e->words, (size_t)e->words * sizeof *e->all);
 }
 
-typedef struct {
-    char *at;
-    size_t left;
-} text;
-
-static void put(text *t, const char *format, ...) LS_PRINTF(2, 3);
-static void put(text *t, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    int bytes = vsnprintf(t->at, t->left, format, args);
-    va_end(args);
-    size_t moved = bytes < 0 ? 0 : (size_t)bytes < t->left ? (size_t)bytes : t->left - 1;
-    t->at += moved;
-    t->left -= moved;
-}
-
 // --- elements
 // -----------------------------------------------------------------------------------------------------------
 
@@ -128,7 +112,7 @@ static int one_bit_apart(float a, float b) {
 }
 
 // How far the first tensor that differs does: on the lowest rank that has not what most have, against one that has.
-static ls_status describe_elements(const evidence *e, text *out) {
+static ls_status describe_elements(const evidence *e, ls_text_room *out) {
     ls_trainer *t = e->trainer;
     ls_snapshot_tensor tensor = e->list->tensors[e->first];
     const uint64_t *column = column_of(e, LS_REPLICA_COUNTERS + e->first);
@@ -143,7 +127,7 @@ static ls_status describe_elements(const evidence *e, text *out) {
     element_count count = compare_elements(e->mine, e->theirs, tensor.elements);
     LS_TRY(ls_comm_broadcast(t->comm, &count, sizeof count, other));
     if (count.differing == 0) return LS_SUCCESS;
-    put(out,
+    ls_text_put(out,
         "; in %" PRId64 " of its %" PRId64 " elements, first in number %" PRId64 ": %.9g on rank %d, %.9g on rank %d%s",
         count.differing, tensor.elements, count.first, (double)count.theirs, reference, (double)count.mine, other,
         one_bit_apart(count.mine, count.theirs) ? " (one bit apart)" : "");
@@ -188,26 +172,26 @@ static ls_status write_rank(const evidence *e, const ls_snapshot *s, int rank) {
 
 // The state of one rank of each kind. It travels to rank 0, which alone knows the run's folder, and perhaps alone sees
 // its file system. The text is rank 0's.
-static ls_status save_kinds(const evidence *e, ls_snapshot *s, text *out) {
+static ls_status save_kinds(const evidence *e, ls_snapshot *s, ls_text_room *out) {
     ls_trainer *t = e->trainer;
     ls_status written = LS_SUCCESS;
     int32_t has_folder = t->folder[0] != '\0', kinds = 0;
     LS_TRY(ls_comm_broadcast(t->comm, &has_folder, sizeof has_folder, 0));
     if (!has_folder) return LS_SUCCESS;
     char names[KINDS_MAX * 32];
-    text list = { names, sizeof names };
+    ls_text_room list = { names, sizeof names };
     for (int r = 0; r < e->ranks && kinds < KINDS_MAX; r++) {
         if (ls_rank_groups_lowest(e->whole, r) != r) continue;
         for (int i = 0; i < s->count; i++) ls_trainer_export_tensor(t, &s->tensors[i]);
         LS_TRY(t->device->api->queue_sync(t->queue));
         LS_TRY(ls_comm_broadcast(t->comm, s->values, (int64_t)s->bytes, r));
         if (t->facts.comm->rank == 0) ls_keep_first(&written, write_rank(e, s, r));
-        put(&list, "%srank-%d.safetensors", kinds++ ? ", " : "", r);
+        ls_text_put(&list, "%srank-%d.safetensors", kinds++ ? ", " : "", r);
     }
     if (ls_failed(written))
-        put(out, "; their states could not be saved: %.500s", written.text);
+        ls_text_put(out, "; their states could not be saved: %.500s", written.text);
     else
-        put(out, "; %s/diverged-update-%" PRId64 " has their whole states: %s (`train ckpt diff` compares two)",
+        ls_text_put(out, "; %s/diverged-update-%" PRId64 " has their whole states: %s (`train ckpt diff` compares two)",
             t->folder, t->done.updates, names);
     return LS_SUCCESS;
 }
@@ -215,37 +199,38 @@ static ls_status save_kinds(const evidence *e, ls_snapshot *s, text *out) {
 // --- the message
 // -------------------------------------------------------------------------------------------------------
 
-static void describe(const evidence *e, int64_t equal_at, text *out) {
+static void describe(const evidence *e, int64_t equal_at, ls_text_room *out) {
     char groups[GROUPS_BYTES];
-    put(out, "replicas have diverged: after update %" PRId64, e->trainer->done.updates);
+    ls_text_put(out, "replicas have diverged: after update %" PRId64, e->trainer->done.updates);
     const char *comma = " ";
     for (int c = 0; c < LS_REPLICA_COUNTERS; c++) {
         if (!differs(e, c)) continue;
-        put(out, "%s%s differs (%s)", comma, counter_names[c],
+        ls_text_put(out, "%s%s differs (%s)", comma, counter_names[c],
             ls_rank_groups_text(column_of(e, c), e->ranks, c == LS_REPLICA_LOSS_SCALE ? show_scale : show_count, groups,
                 sizeof groups));
         comma = ", ";
     }
     if (e->first >= 0)
-        put(out, "%stensor '%s' differs (%s)", comma, e->list->tensors[e->first].name,
+        ls_text_put(out, "%stensor '%s' differs (%s)", comma, e->list->tensors[e->first].name,
             ls_rank_groups_text(
                 column_of(e, LS_REPLICA_COUNTERS + e->first), e->ranks, show_hash, groups, sizeof groups));
-    if (e->differing > 1) put(out, ", the first of %d that do", e->differing);
+    if (e->differing > 1) ls_text_put(out, ", the first of %d that do", e->differing);
     if (equal_at == 0)
-        put(out, "; at the start all ranks were the same");
+        ls_text_put(out, "; at the start all ranks were the same");
     else
-        put(out, "; after update %" PRId64 " all ranks were the same", equal_at);
+        ls_text_put(out, "; after update %" PRId64 " all ranks were the same", equal_at);
 }
 
-static void describe_way_on(const ls_trainer *t, text *out) {
-    put(out, "; memory or a device may be faulty (docs/faults.md)");
+static void describe_way_on(const ls_trainer *t, ls_text_room *out) {
+    ls_text_put(out, "; memory or a device may be faulty (docs/faults.md)");
     if (t->keeping.on && t->keeping.saved > 0)
-        put(out, "; the checkpoint of update %" PRId64 " is from before: --resume goes on from it", t->keeping.saved);
+        ls_text_put(
+            out, "; the checkpoint of update %" PRId64 " is from before: --resume goes on from it", t->keeping.saved);
 }
 
 static ls_status judge(evidence *e, int64_t equal_at, ls_snapshot *snapshot) {
     char message[LS_STATUS_TEXT_BYTES];
-    text out = { message, sizeof message };
+    ls_text_room out = { message, sizeof message };
     find_differences(e);
     describe(e, equal_at, &out);
     if (e->first >= 0) LS_TRY(describe_elements(e, &out));

@@ -1,11 +1,11 @@
 #include "train/stragglers.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/cpu_mask.h"
+#include "base/text.h"
 #include "dist/rank_groups.h"
 
 static const double LATE_SHARE = 0.1;        // of the time that the others wait, from which on somebody is named
@@ -68,22 +68,6 @@ double ls_stragglers_find(const ls_straggler_facts *f, uint64_t *late) {
 // --- why
 // ---------------------------------------------------------------------------------------------------------------
 
-typedef struct {
-    char *at;
-    size_t left;
-} text;
-
-static void put(text *t, const char *format, ...) LS_PRINTF(2, 3);
-static void put(text *t, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    int bytes = vsnprintf(t->at, t->left, format, args);
-    va_end(args);
-    size_t moved = bytes < 0 ? 0 : (size_t)bytes < t->left ? (size_t)bytes : t->left - 1;
-    t->at += moved;
-    t->left -= moved;
-}
-
 // Cores of its mask, each divided by the ranks of its host that may run there, too.
 static double cores_of(const ls_straggler_facts *f, int rank) {
     const ls_place *place = &f->places[rank];
@@ -101,7 +85,7 @@ static double cores_of(const ls_straggler_facts *f, int rank) {
     return cores;
 }
 
-static void describe_cause(const ls_straggler_facts *f, const uint64_t *late, double share, text *out) {
+static void describe_cause(const ls_straggler_facts *f, const uint64_t *late, double share, ls_text_room *out) {
     static const struct {
         figure *figure_of;
         const char *format;
@@ -113,37 +97,37 @@ static void describe_cause(const ls_straggler_facts *f, const uint64_t *late, do
         double mine = mean_of(f, late, 1, delays[i].figure_of) / f->seconds;
         double others = mean_of(f, late, 0, delays[i].figure_of) / f->seconds;
         if (!(mine - others >= CAUSE_PART * share)) continue;
-        put(out, delays[i].format, whose, mine);
+        ls_text_put(out, delays[i].format, whose, mine);
         known = 1;
     }
     double cores = mean_of(f, late, 1, cores_of), others_cores = mean_of(f, late, 0, cores_of);
     if (cores < FEW_PART * others_cores) {
-        put(out, "; %s share of cores is %.3g, the others' %.3g", whose, cores, others_cores);
+        ls_text_put(out, "; %s share of cores is %.3g, the others' %.3g", whose, cores, others_cores);
         known = 1;
     }
     double clock = mean_of(f, late, 1, clock_of), others_clock = mean_of(f, late, 0, clock_of);
     if (clock < SLOW_PART * others_clock) {
-        put(out, "; %s GPU runs at %.0f MHz, the others' at %.0f", whose, clock, others_clock);
+        ls_text_put(out, "; %s GPU runs at %.0f MHz, the others' at %.0f", whose, clock, others_clock);
         known = 1;
     }
-    if (!known) put(out, "; its cause is not among those known here (data, cores, a GPU's clock)");
+    if (!known) ls_text_put(out, "; its cause is not among those known here (data, cores, a GPU's clock)");
 }
 
 char *ls_stragglers_text(
     const ls_straggler_facts *f, const uint64_t *late, double share, char dst[LS_STRAGGLERS_TEXT_BYTES]) {
-    text out = { dst, LS_STRAGGLERS_TEXT_BYTES };
+    ls_text_room out = { dst, LS_STRAGGLERS_TEXT_BYTES };
     char list[LIST_BYTES];
     int count = ls_rank_groups_size(late, f->ranks, 1), first = 0, one_host = 1;
     while (first < f->ranks - 1 && !late[first]) first++;
     const ls_place *place = &f->places[first];
     for (int r = 0; r < f->ranks; r++)
         if (late[r] && strcmp(f->places[r].host, place->host) != 0) one_host = 0;
-    put(&out, "%s", ls_rank_groups_list(late, f->ranks, 1, list, sizeof list));
+    ls_text_put(&out, "%s", ls_rank_groups_list(late, f->ranks, 1, list, sizeof list));
     if (one_host)
-        put(&out, " (host %s%s%s)", place->host, count == 1 && place->cpus[0] ? ", cpus " : "",
+        ls_text_put(&out, " (host %s%s%s)", place->host, count == 1 && place->cpus[0] ? ", cpus " : "",
             count == 1 ? place->cpus : "");
-    put(&out, " %s last: the others wait %.2f s of every second for %s", count > 1 ? "arrive" : "arrives", share,
-        count > 1 ? "them" : "it");
+    ls_text_put(&out, " %s last: the others wait %.2f s of every second for %s", count > 1 ? "arrive" : "arrives",
+        share, count > 1 ? "them" : "it");
     describe_cause(f, late, share, &out);
     return dst;
 }

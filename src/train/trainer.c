@@ -395,7 +395,7 @@ static ls_status open_sums(ls_trainer *t) {
 
 ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) {
     ls_trainer *t = calloc(1, sizeof *t);
-    if (!t) return ls_fail(LS_DEVICE, "out of host memory for the trainer");
+    if (!t) return ls_comm_agree(comm, ls_fail(LS_DEVICE, "out of host memory for the trainer"), NULL);
     t->cfg = cfg;
     t->comm = comm;
     t->facts.cfg = cfg;
