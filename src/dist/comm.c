@@ -172,6 +172,7 @@ ls_status ls_comm_barrier_napping(ls_comm *comm) {
     ls_status status = comm->backend->barrier(comm, 1);
     atomic_store(&comm->life.naps, 0);
     ls_journal_ends(&comm->journal, number);
+    comm->broken |= ls_failed(status);
     return status;
 }
 
@@ -180,6 +181,7 @@ static ls_status split(ls_comm *comm, int colour, ls_comm **out) {
     ls_life_wait_begins(&comm->life, "communicator of some ranks", -1);
     ls_status status = comm->backend->split(comm, colour, out);
     ls_life_wait_ends(&comm->life);
+    comm->broken |= status.code == LS_COMM;
     if (!*out) return status;
     ls_comm_set_timeout(*out, comm->timeout_s);
     ls_comm_set_hierarchy(*out, comm->hierarchy);

@@ -281,7 +281,9 @@ static ls_status mpi_split(ls_comm *comm, int colour, ls_comm **out) {
 
 static ls_status start(int *argc, char ***argv, ls_comm **out) {
     int provided;
-    TRY_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided));
+    int rc =
+        MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided); // before it MPI cannot put its codes into words
+    if (rc != MPI_SUCCESS) return ls_fail(LS_COMM, "MPI_Init_thread: error %d; does mpirun -np 2 hostname work?", rc);
     TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     if (provided < MPI_THREAD_MULTIPLE) {
         MPI_Finalize();

@@ -71,6 +71,7 @@ ls_status ls_mpi_channel_new(ls_comm *comm, int slots, ls_channel **out) {
     for (int i = 0; i < slots; i++) channel->sum[i] = (sum){ .stage = STAGES, .request = MPI_REQUEST_NULL };
     status = open_stages(channel);
     if (ls_failed(status)) {
+        comm->broken = 1;
         ls_mpi_channel_free(channel);
         return status;
     }

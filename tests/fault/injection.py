@@ -106,6 +106,9 @@ TOLERATED = [
     ("ls_read_beginning", "fstat close", "the size is a first guess; nothing was written"),
     ("ls_make_folders", "close", "that of a folder, which was synced"),
     ("ls_sync_folder", "close", "that of a folder, which was synced"),
+    ("ls_core_wait_seconds", "", "how long threads waited for a core is for the report of late ranks; /proc may lack it"),
+    ("ls_board_wait", "poll", "the watchdog looks again a quarter of a second later"),
+    ("ls_watchdog_free", "close", "nothing was written"),
     ("ls_atomic_file_clean", "", "what a killed process left is in nobody's way"),
     ("ls_atomic_file_commit", "close", "that of the folder, which was synced; that of the file is told"),
     ("ls_cmd_devices", "", "a device that cannot be opened is listed with the reason"),
@@ -327,6 +330,9 @@ class Runner:
             if end_group(process) and not outcome.late:
                 outcome.problems.append("a process was left")
         outcome.errors = [line for line in outcome.text.splitlines() if re.match(r"(rank \d+: )?error: ", line)]
+        # A rank that fails before the ranks can agree on anything leaves, which the others tell.
+        if len(outcome.errors) > 1:
+            outcome.errors = [line for line in outcome.errors if not re.search(r"rank \d+ on .* is gone: ", line)]
         suffix = f".{scene.fails_on}" if scene.ranks > 1 else ""
         outcome.log = Log(f"{folder}.log{suffix}", self.symbols)
         self.judge_end(scene, outcome, folder)
