@@ -30,7 +30,7 @@
 #include "device/op_pool.h"
 #include "device/op_update.h"
 
-enum { LS_DEVICE_ABI = 3, LS_OP_ARGS_MAX = 12 };
+enum { LS_DEVICE_ABI = 4, LS_OP_ARGS_MAX = 12 };
 
 typedef struct ls_device ls_device;
 typedef struct ls_slab ls_slab;
@@ -101,6 +101,8 @@ typedef struct {
     const char *plan_cache;       // cuda: folder of the timed choices; NULL: none is kept
     int vector_width;             // cpu: 8 or 16 floats; 0: what the processor has (tests ask for both)
     const char *winograd;         // cpu: "auto" | "f2" | "off"
+    const char *convolution;      // cpu: the algorithm of every convolution that it can compute, for tests and benches:
+                                  // "winograd f(4,3)", "winograd f(2,5)", "winograd f(2,3)", "onednn", "own direct"
     size_t workspace_limit_bytes; // 0: the device's own default
 } ls_device_options;
 

@@ -41,6 +41,60 @@ static void width_16_agrees_with_ref(void **unused) {
     compare_with_ref(16, "f2", 4, "conv ");
 }
 
+// Each algorithm of convolutions computes what it can of the tables, whatever the rule prefers; the
+// largest, which take long, have been computed by the rule's.
+static void every_algorithm_agrees_with_ref(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *convolution;
+        double tolerance_factor;
+        int kernel; // of a convolution that it must be asked for
+        int width;
+    } rows[] = {
+        { "winograd f(4,3)", 4, 3, 8 },
+        { "winograd f(2,5)", 4, 5, 16 },
+        { "winograd f(2,3)", 4, 3, 8 },
+        { "onednn", 1.5, 3, 8 },
+        { "own direct", 1.5, 3, 16 },
+    };
+    ls_device *ref = device_open("ref", (ls_device_options){ .threads = 2 });
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_device *cpu = device_open("cpu",
+            (ls_device_options){
+                .threads = 2, .vector_width = rows[i].width, .winograd = "off", .convolution = rows[i].convolution });
+        const ls_op_desc desc = { .op = LS_OP_CONV_FORWARD,
+            .layer = "asked for",
+            .attr.conv = { .src = { 2, 16, 12, 12 },
+                .dst = { 2, 24, 12, 12 },
+                .kernel = rows[i].kernel,
+                .stride = 1,
+                .pad = rows[i].kernel / 2,
+                .dilation = 1,
+                .groups = 1,
+                .storage = LS_F32 } };
+        ls_plan *plan;
+        assert_int_equal(cpu->api->plan_new(cpu, &desc, &plan).code, LS_OK);
+        if (strncmp(plan->algorithm, rows[i].convolution, strlen(rows[i].convolution)) != 0)
+            fail_msg("computed by %s, expected %s", plan->algorithm, rows[i].convolution);
+        cpu->api->plan_free(plan);
+        assert_int_equal(
+            ls_ops_compare(ref, cpu,
+                (ls_ops_options){ .tolerance_factor = rows[i].tolerance_factor, .flops_max = 30e6, .only = "conv " }),
+            0);
+        ls_device_close(cpu);
+    }
+    ls_device_close(ref);
+}
+
+static void an_unknown_algorithm_is_refused(void **unused) {
+    (void)unused;
+    ls_device *device = NULL;
+    ls_status status = ls_device_open("cpu", &(ls_device_options){ .threads = 1, .convolution = "fft" }, &device, NULL);
+    assert_int_equal(status.code, LS_USAGE);
+    assert_string_equal(status.text, "convolution by \"fft\": the cpu device knows winograd f(4,3), winograd f(2,5), "
+                                     "winograd f(2,3), onednn and own direct");
+}
+
 static void compare_threads(int width, const char *winograd, int threads, const char *only) {
     ls_device *one =
         device_open("cpu", (ls_device_options){ .threads = 1, .vector_width = width, .winograd = winograd });
@@ -62,6 +116,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(width_8_agrees_with_ref),
         cmocka_unit_test(width_16_agrees_with_ref),
+        cmocka_unit_test(every_algorithm_agrees_with_ref),
+        cmocka_unit_test(an_unknown_algorithm_is_refused),
         cmocka_unit_test(threads_do_not_change_a_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,8 @@ typedef struct {
     int threads;
     ls_onednn *onednn;
     ls_cpus cpus;
-    char winograd[8]; // "auto", "f2" or "off"
+    char winograd[8];       // "auto", "f2" or "off"
+    int forced_convolution; // an ls_conv_algorithm; -1: none
     size_t workspace_limit_bytes;
 } ls_cpu;
 
@@ -90,6 +91,9 @@ LS_CHECKED ls_status ls_cpu_plan_make(
     ls_cpu *cpu, const ls_op_desc *desc, size_t bytes, ls_cpu_run *run, const char *algorithm, void *out);
 LS_CHECKED ls_status ls_cpu_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out);
 void ls_cpu_plan_free(ls_plan *plan);
+
+// conv_choose.c: the number of an algorithm of convolutions; LS_USAGE names those there are. NULL: -1.
+LS_CHECKED ls_status ls_cpu_conv_find(const char *name, int *algorithm);
 
 // One maker per attribute type; desc->op says which operator.
 typedef ls_status ls_cpu_maker(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);

@@ -37,6 +37,7 @@ static ls_status cpu_open(const ls_device_options *options, ls_device **out) {
     cpu->threads = options->threads > 0 ? options->threads : 1;
     cpu->workspace_limit_bytes = options->workspace_limit_bytes;
     snprintf(cpu->winograd, sizeof cpu->winograd, "%s", options->winograd ? options->winograd : "auto");
+    LS_TRY_GOTO(ls_cpu_conv_find(options->convolution, &cpu->forced_convolution));
     LS_TRY_GOTO(ls_pool_new(cpu->threads, &cpu->pool));
     LS_TRY_GOTO(ls_onednn_new(cpu->threads, &cpu->onednn));
     *out = &cpu->base;

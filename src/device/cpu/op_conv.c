@@ -1,8 +1,5 @@
-// op_conv.c - convolution: which engine computes it, and in which pieces.
-//
-// Winograd where it gains, else oneDNN's generated code where it has some for the device's layouts, else own kernels.
-// The batch is cut into tasks by shape alone; each weight gradient's task has its own partial sum.
-#include <stdio.h>
+// op_conv.c - convolution by one algorithm (conv_choose.c says by which), and in which pieces: the batch is cut into
+// tasks by shape alone; each weight gradient's task has its own partial sum.
 #include "device/cpu/conv.h"
 #include "device/host.h"
 
@@ -96,13 +93,13 @@ static void winograd_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     ls_winograd_run(&own->winograd, pointers, ls_buffer_host(workspace), own->base.cpu->pool);
 }
 
-static int use_winograd(ls_conv_plan *plan) {
+static int use_winograd(ls_conv_plan *plan, const char *mode) {
     const ls_op_desc *desc = &plan->base.base.desc;
     const ls_cpu *cpu = plan->base.cpu;
     if (plan->depth < plan->block || plan->dst_depth < plan->block) return 0; // plain tensors
-    if (!ls_winograd_supports(&desc->attr.conv, desc->op, cpu->winograd, cpu->block)) return 0;
+    if (!ls_winograd_can(&desc->attr.conv, desc->op, mode)) return 0;
     const ls_winograd_kernels *kernels = ls_winograd_kernels_for(cpu->block, cpu->kernels == &ls_kernels_v16e);
-    ls_winograd_plan_make(&plan->winograd, &desc->attr.conv, desc->op, cpu->winograd, kernels, cpu->threads);
+    ls_winograd_plan_make(&plan->winograd, &desc->attr.conv, desc->op, mode, kernels, cpu->threads);
     plan->base.base.run = winograd_run;
     plan->base.base.algorithm = plan->winograd.algorithm;
     plan->base.base.workspace_bytes = plan->winograd.workspace_bytes;
@@ -196,25 +193,42 @@ static void lay_out_workspace(ls_conv_plan *plan) {
     plan->base.base.workspace_bytes = at + (size_t)plan->base.cpu->threads * plan->scratch_bytes;
 }
 
-ls_status ls_cpu_conv_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+// Fills the plan for the algorithm; *can is 0 where it does not compute this operator.
+static ls_status use(ls_conv_plan *plan, ls_conv_algorithm algorithm, int *can) {
+    const ls_op_desc *desc = &plan->base.base.desc;
+    const ls_conv_kind *kind = &ls_conv_kinds[algorithm];
+    *can = kind->kernel == 0 || desc->attr.conv.kernel == kind->kernel;
+    if (!*can) return LS_SUCCESS;
+    if (kind->winograd) {
+        *can = use_winograd(plan, kind->winograd);
+        return LS_SUCCESS;
+    }
+    if (algorithm == LS_CONV_ONEDNN) {
+        LS_TRY(ask_onednn(plan));
+        *can = plan->longer != NULL;
+        if (!*can) return LS_SUCCESS;
+        plan->base.base.algorithm = ls_onednn_conv_name(plan->longer);
+    } else if (desc->op != LS_OP_CONV_BACKWARD_WEIGHT) {
+        plan->tasks = desc->attr.conv.src.n;
+    }
+    lay_out_workspace(plan);
+    return LS_SUCCESS;
+}
+
+ls_status ls_cpu_conv_plan_by(ls_cpu *cpu, const ls_op_desc *desc, ls_conv_algorithm algorithm, ls_plan **out) {
     ls_conv_plan *plan;
     ls_cpu_run *run = desc->op == LS_OP_CONV_FORWARD         ? forward_run
                       : desc->op == LS_OP_CONV_BACKWARD_DATA ? backward_data_run
                                                              : backward_weight_run;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, "own direct", &plan));
+    *out = NULL;
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, ls_conv_kinds[LS_CONV_DIRECT].name, &plan));
     plan->base.release = conv_release;
     describe_geometry(plan);
-    *out = &plan->base.base;
-    if (use_winograd(plan)) return LS_SUCCESS;
-    ls_status status = ask_onednn(plan);
-    if (ls_failed(status)) {
+    int can = 0;
+    ls_status status = use(plan, algorithm, &can);
+    if (ls_failed(status) || !can)
         ls_cpu_plan_free(&plan->base.base);
-        return status;
-    }
-    if (plan->longer)
-        plan->base.base.algorithm = ls_onednn_conv_name(plan->longer);
-    else if (desc->op != LS_OP_CONV_BACKWARD_WEIGHT)
-        plan->tasks = desc->attr.conv.src.n;
-    lay_out_workspace(plan);
-    return LS_SUCCESS;
+    else
+        *out = &plan->base.base;
+    return status;
 }

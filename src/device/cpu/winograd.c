@@ -61,12 +61,15 @@ static int find_variant(int kernel, const char *mode) {
     return -1;
 }
 
-int ls_winograd_supports(const ls_conv_attr *attr, ls_op op, const char *mode, int vector_width) {
+int ls_winograd_can(const ls_conv_attr *attr, ls_op op, const char *mode) {
     if (op != LS_OP_CONV_FORWARD && op != LS_OP_CONV_BACKWARD_DATA && op != LS_OP_CONV_BACKWARD_WEIGHT) return 0;
     if (attr->storage != LS_F32 || attr->stride != 1 || attr->dilation != 1 || attr->groups != 1) return 0;
-    const int variant = find_variant(attr->kernel, mode);
-    if (variant < 0 || attr->pad >= attr->kernel) return 0;
-    const int in = attr->src.c, out = attr->dst.c;
+    return find_variant(attr->kernel, mode) >= 0 && attr->pad < attr->kernel;
+}
+
+int ls_winograd_supports(const ls_conv_attr *attr, ls_op op, const char *mode, int vector_width) {
+    if (!ls_winograd_can(attr, op, mode)) return 0;
+    const int variant = find_variant(attr->kernel, mode), in = attr->src.c, out = attr->dst.c;
     if (in < vector_width || out < vector_width) return 0;
     // Multiplications of direct convolution over ours. At 2 and above every measured layer gained (f2: at 1.5).
     const int tile = variants[variant].tile, side = variants[variant].side;
@@ -164,7 +167,7 @@ static void plan_sum(ls_winograd_plan *plan) {
 void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_op op, const char *mode,
     const ls_winograd_kernels *kernels, int threads) {
     const int variant = find_variant(attr->kernel, mode);
-    assert(variant >= 0 && attr->stride == 1 && attr->dilation == 1 && attr->groups == 1 && attr->pad < attr->kernel);
+    assert(ls_winograd_can(attr, op, mode));
     *plan = (ls_winograd_plan){ .kernels = kernels, .op = op, .variant = variant };
     plan->algorithm = variants[variant].algorithm;
     plan->side = variants[variant].side;

@@ -22,8 +22,10 @@
 // The arithmetic for one vector width, 8 or 16; emulated: 16 wide on a processor with AVX2 only, for tests.
 const ls_winograd_kernels *ls_winograd_kernels_for(int vector_width, int emulated);
 
-// Whether the operator can be computed here and is expected to gain. mode: "auto" (F(4,3), F(2,5)), "f2" (F(2,3), more
-// accurate than direct convolution; 5x5 refused), "off". The caller falls back to direct convolution.
+// Whether the operator can be computed here, on blocked tensors. mode: "auto" (F(4,3), F(2,5)), "f2" (F(2,3), more
+// accurate than direct convolution; 5x5 refused), "off".
+int ls_winograd_can(const ls_conv_attr *attr, ls_op op, const char *mode);
+// ... and is expected to gain over direct convolution.
 int ls_winograd_supports(const ls_conv_attr *attr, ls_op op, const char *mode, int vector_width);
 
 // Plain data, made only by ls_winograd_plan_make. For the caller: workspace_bytes and algorithm.
@@ -45,8 +47,7 @@ typedef struct {
     size_t slab_at, threads_at, thread_floats;   // the workspace: U or A, the shared slab, each thread's own
 } ls_winograd_plan;
 
-// For a shape with stride, dilation and groups of 1, kernel 3 (or 5, mode "auto") and pad < kernel.
-// threads: those of the pool that run will be given.
+// For what ls_winograd_can. threads: those of the pool that run will be given.
 void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_op op, const char *mode,
     const ls_winograd_kernels *kernels, int threads);
 
