@@ -3,7 +3,7 @@
 function(lockstep_room name)
   cmake_parse_arguments(ROOM "" "" "USES;LIBRARIES;INCLUDES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${name}/*.c")
-  list(FILTER sources EXCLUDE REGEX "/kernels/")      # compiled once per vector width, see below
+  list(FILTER sources EXCLUDE REGEX "/kernels/[^/]*$") # compiled once per vector width, see below
   list(FILTER sources EXCLUDE REGEX "src/device/cuda/") # the plugin: cuda.cmake
   if(NOT LOCKSTEP_MPI)
     list(FILTER sources EXCLUDE REGEX "/comm_mpi[a-z_]*\\.c$")
@@ -93,6 +93,17 @@ function(lockstep_program name folder)
     COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:${name}> "${CMAKE_SOURCE_DIR}/${name}")
 endfunction()
 
+# lockstep_bench(NAME FOLDER USES rooms... [LIBRARIES libraries...] [INCLUDES folders...])
+#   Executable NAME from FOLDER, built only when it is asked for: cmake --build BUILD --target NAME.
+function(lockstep_bench name folder)
+  cmake_parse_arguments(BENCH "" "" "USES;LIBRARIES;INCLUDES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*.c")
+  list(TRANSFORM BENCH_USES PREPEND lockstep_)
+  add_executable(${name} EXCLUDE_FROM_ALL ${sources})
+  target_include_directories(${name} SYSTEM PRIVATE ${BENCH_INCLUDES})
+  target_link_libraries(${name} PRIVATE ${BENCH_USES} ${BENCH_LIBRARIES})
+endfunction()
+
 # lockstep_injected(NAME SOURCE)
 #   Executable NAME: the program, linked so that our calls of the functions that SOURCE defines as __wrap_... go through it.
 function(lockstep_injected name source)
@@ -121,7 +132,7 @@ function(lockstep_tests folder)
     return()
   endif()
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*/test_*.c")
-  list(FILTER sources EXCLUDE REGEX "/emulation/") # needs the emulation: cuda.cmake
+  list(FILTER sources EXCLUDE REGEX "/emulation/[^/]*$") # needs the emulation: cuda.cmake
   foreach(source ${sources})
     get_filename_component(room_folder "${source}" DIRECTORY)
     get_filename_component(room "${room_folder}" NAME)

@@ -129,7 +129,7 @@ stage_lint() {
   step "linters"
   local sources version
   # The emulation is C++ in the manner of CUDA's own headers.
-  mapfile -t sources < <(git ls-files 'src/*.c' 'src/*.h' 'tests/*.c' 'tests/*.h' ':!tests/emulation/')
+  mapfile -t sources < <(git ls-files 'src/*.[ch]' 'tests/*.[ch]' 'bench/*.[ch]' ':!tests/emulation/')
   version=$(clang-format --version 2>/dev/null | grep -oE 'version [0-9]+' | grep -oE '[0-9]+')
   if [ "$version" = 14 ]; then
     check "clang-format" clang-format --dry-run -Werror "${sources[@]}"
