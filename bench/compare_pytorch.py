@@ -6,7 +6,7 @@ The ratio of a round is the best Lockstep over the best PyTorch of that round, s
 reported are the median and the range of the rounds' ratios, time to the first update and peak memory.
 
   bench/compare_pytorch.py --python newest=/path/to/venv/bin/python --python debian=/usr/bin/python3 \\
-      [--models lenet,resnet20,resnet9] [--rounds 5] [--seconds 4] [--out bench/results/NAME.json]
+      [--models lenet,resnet20,resnet9,airbench94] [--rounds 5] [--seconds 4] [--out bench/results/NAME.json]
 
 PyTorch runs as cpu-bench practice has it best: channels_last and contiguous, the allocator told not to return memory, and
 torch.compile where --compile is given. Lockstep runs configs/bench-cpu.ini, the whole program: loader, augmentation, update.
@@ -23,7 +23,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PEER = ROOT / "bench/peers/torch_throughput.py"
-SHAPE = {"lenet": "1x28x28", "resnet9": "3x32x32", "resnet20": "3x32x32"}
+SHAPE = {"lenet": "1x28x28", "resnet9": "3x32x32", "resnet20": "3x32x32", "airbench94": "3x32x32"}
 ALLOCATOR = {  # glibc: keep freed memory, use huge pages
     "MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592", "MALLOC_TOP_PAD_": "268435456",
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
@@ -34,7 +34,7 @@ def arguments():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--python", action="append", default=[], metavar="NAME=PATH", help="an interpreter that has torch; repeat")
     ap.add_argument("--compile", action="append", default=[], metavar="NAME", help="also with torch.compile on this interpreter")
-    ap.add_argument("--models", default="lenet,resnet20,resnet9")
+    ap.add_argument("--models", default="lenet,resnet20,resnet9,airbench94")
     ap.add_argument("--batch", type=int, default=128)
     ap.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
     ap.add_argument("--rounds", type=int, default=5)

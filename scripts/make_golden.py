@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/golden/<network>.json: 20 updates of training in PyTorch, for the training tests to be compared with.
 
-    python3 scripts/make_golden.py [lenet resnet9 resnet20] [--reference models.py] [--out tests/golden]
+    python3 scripts/make_golden.py [lenet resnet9 resnet20 airbench94] [--reference models.py] [--out tests/golden]
 
 The files hold no weights and no pixels: both follow from the seed by the generator that src/base/philox.h describes, which is
 written down here a second time. Needs numpy and PyTorch (any version from 1.13 on); the tests need neither.
@@ -31,6 +31,7 @@ NETWORKS = {
     "lenet":    {"batch": 64, "rate": 0.02},
     "resnet9":  {"batch": 32, "rate": 0.001},
     "resnet20": {"batch": 32, "rate": 0.0005},
+    "airbench94": {"batch": 32, "rate": 0.001},
 }
 COMMON = {"seed": 1, "momentum": 0.9, "weight_decay": 5e-4, "classes": 10, "mean": 0.5, "std": 0.25}
 
@@ -154,6 +155,7 @@ class Network(nn.Module):
         factor = float(keys.get("factor", 1))
         return None, {
             "relu": F.relu,
+            "gelu": F.gelu,
             "maxpool2d": lambda x: F.max_pool2d(x, kernel, number("stride", kernel), number("padding", 0)),
             "avgpool2d": lambda x: F.avg_pool2d(x, kernel, number("stride", kernel), number("padding", 0)),
             "globalavgpool": lambda x: x.mean((2, 3), keepdim=True),

@@ -19,6 +19,7 @@ static const struct {
     { "batch norm ", LS_BENCH_NORM },
     { "pool ", LS_BENCH_POOL },
     { "relu ", LS_BENCH_MAP },
+    { "gelu ", LS_BENCH_MAP },
     { "add", LS_BENCH_MAP },
     { "scale", LS_BENCH_MAP },
     { "dropout", LS_BENCH_MAP },

@@ -292,6 +292,8 @@ static const struct {
     [LS_OP_POOL_BACKWARD] = { check_pool, pool_flops, 1 },
     [LS_OP_RELU_FORWARD] = { check_map, map_elements, 0 },
     [LS_OP_RELU_BACKWARD] = { check_map, map_elements, 0 },
+    [LS_OP_GELU_FORWARD] = { check_map, map_elements, 2 },
+    [LS_OP_GELU_BACKWARD] = { check_map, map_elements, 3 },
     [LS_OP_ADD] = { check_map, map_elements, 1 },
     [LS_OP_SCALE] = { check_map, map_elements, 1 },
     [LS_OP_DROPOUT] = { check_map, map_elements, 1 },

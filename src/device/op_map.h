@@ -1,6 +1,9 @@
 // op_map.h - element-wise operators on activations of one shape.
 //   relu forward   dst = max(src, 0), NaN stays NaN on ref (other devices need not)
 //   relu backward  grad_src = dst > 0 ? grad_dst : 0
+//   gelu forward   dst = src * Phi(src), Phi(x) = erfc(-x/sqrt(2))/2 the normal distribution function
+//   gelu backward  grad_src = grad_dst * (Phi(src) + src * phi(src)), phi(x) = exp(-x^2/2)/sqrt(2 pi) its density
+//                  NaN stays NaN; so becomes -inf, as in PyTorch (-inf * 0), and backward both infinities
 //   add            dst = a + b
 //   scale          dst = src * factor           (its own backward)
 //   dropout        dst = keep ? src / (1 - p) : 0, keep when ls_unit_float(word) >= p;  (its own backward: same mask)
@@ -8,7 +11,8 @@
 //                  element's canonical (c,h,w) index in its sample and position the sample's place in the window;
 //                  update and the position of sample 0 come from the micro-batch record (ls_micro_input in op_loss.h)
 // In place is allowed: the output may be the same buffer as one of the inputs of its type and shape (dst = src, or = a
-// or b; relu backward: grad_src = grad_dst).
+// or b; relu and gelu backward: grad_src = grad_dst).
+// Source  torch.nn.GELU (approximate = none); Hendrycks and Gimpel 2016
 #ifndef LS_DEVICE_OP_MAP_H
 #define LS_DEVICE_OP_MAP_H
 
@@ -25,6 +29,8 @@ typedef struct {
 
 enum { LS_RELU_FORWARD_SRC, LS_RELU_FORWARD_DST, LS_RELU_FORWARD_ARGS };
 enum { LS_RELU_BACKWARD_DST, LS_RELU_BACKWARD_GRAD_DST, LS_RELU_BACKWARD_GRAD_SRC, LS_RELU_BACKWARD_ARGS };
+enum { LS_GELU_FORWARD_SRC, LS_GELU_FORWARD_DST, LS_GELU_FORWARD_ARGS };
+enum { LS_GELU_BACKWARD_SRC, LS_GELU_BACKWARD_GRAD_DST, LS_GELU_BACKWARD_GRAD_SRC, LS_GELU_BACKWARD_ARGS };
 enum { LS_ADD_A, LS_ADD_B, LS_ADD_DST, LS_ADD_ARGS };
 enum { LS_SCALE_SRC, LS_SCALE_DST, LS_SCALE_ARGS };
 enum { LS_DROPOUT_SRC, LS_DROPOUT_MICRO, LS_DROPOUT_DST, LS_DROPOUT_ARGS };

@@ -54,6 +54,8 @@ static const struct {
     { LS_OP_POOL_BACKWARD, LS_POOL_BACKWARD_GRAD_SRC, OUT_GRADIENT, SHAPE(pool.src), "gradient of its input" },
     { LS_OP_RELU_FORWARD, LS_RELU_FORWARD_DST, OUT_ACTIVATION, SHAPE(map.shape), "output" },
     { LS_OP_RELU_BACKWARD, LS_RELU_BACKWARD_GRAD_SRC, OUT_GRADIENT, SHAPE(map.shape), "gradient of its input" },
+    { LS_OP_GELU_FORWARD, LS_GELU_FORWARD_DST, OUT_ACTIVATION, SHAPE(map.shape), "output" },
+    { LS_OP_GELU_BACKWARD, LS_GELU_BACKWARD_GRAD_SRC, OUT_GRADIENT, SHAPE(map.shape), "gradient of its input" },
     { LS_OP_ADD, LS_ADD_DST, OUT_ACTIVATION, SHAPE(map.shape), "output" },
     { LS_OP_SCALE, LS_SCALE_DST, OUT_ACTIVATION, SHAPE(map.shape), "output" },
     { LS_OP_DROPOUT, LS_DROPOUT_DST, OUT_ACTIVATION, SHAPE(map.shape), "output" },

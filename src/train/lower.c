@@ -317,25 +317,27 @@ static ls_op_desc map_desc(const ls_builder *b, const ls_node *node, ls_op op) {
 }
 
 // After a convolution or linear layer that nothing else reads, relu works in place: their backward passes do not read
-// their output.
+// their output. So does gelu, where it need not keep its input for its own.
 int ls_node_in_place(const ls_builder *b, const ls_node *node) {
     int input = node->layer->inputs[0];
-    if (node->layer->kind != LS_LAYER_RELU || input < 0 || b->readers[input] != 1) return 0;
+    int may = node->layer->kind == LS_LAYER_RELU || (node->layer->kind == LS_LAYER_GELU && !b->options->training);
+    if (!may || input < 0 || b->readers[input] != 1) return 0;
     ls_layer_kind kind = b->graph->layers[input].kind;
     return kind == LS_LAYER_CONV2D || kind == LS_LAYER_LINEAR;
 }
 
+static ls_status output_in_place_or_new(ls_builder *b, const ls_node *node) {
+    if (!ls_node_in_place(b, node)) return new_output(b, node, input_shape(b, node));
+    b->values[node->output].shape = input_shape(b, node);
+    b->values[node->output].ref = input_ref(b, node);
+    return LS_SUCCESS;
+}
+
 static ls_status relu_forward(ls_builder *b, ls_node *node) {
     ls_op_desc desc = map_desc(b, node, LS_OP_RELU_FORWARD);
-    ls_value *output = &b->values[node->output];
-    if (ls_node_in_place(b, node)) {
-        output->shape = input_shape(b, node);
-        output->ref = input_ref(b, node);
-    } else {
-        LS_TRY(new_output(b, node, input_shape(b, node)));
-    }
+    LS_TRY(output_in_place_or_new(b, node));
     ls_ref refs[LS_RELU_FORWARD_ARGS] = {
-        [LS_RELU_FORWARD_SRC] = input_ref(b, node), [LS_RELU_FORWARD_DST] = output->ref
+        [LS_RELU_FORWARD_SRC] = input_ref(b, node), [LS_RELU_FORWARD_DST] = b->values[node->output].ref
     };
     return ls_builder_emit(b, &desc, refs, LS_RELU_FORWARD_ARGS);
 }
@@ -346,6 +348,23 @@ static ls_status relu_backward(ls_builder *b, ls_node *node) {
     LS_TRY(ls_builder_grad(b, node, &refs[LS_RELU_BACKWARD_GRAD_DST]));
     LS_TRY(new_input_grad(b, node, &refs[LS_RELU_BACKWARD_GRAD_SRC]));
     return ls_builder_emit(b, &desc, refs, LS_RELU_BACKWARD_ARGS);
+}
+
+static ls_status gelu_forward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = map_desc(b, node, LS_OP_GELU_FORWARD);
+    LS_TRY(output_in_place_or_new(b, node));
+    ls_ref refs[LS_GELU_FORWARD_ARGS] = {
+        [LS_GELU_FORWARD_SRC] = input_ref(b, node), [LS_GELU_FORWARD_DST] = b->values[node->output].ref
+    };
+    return ls_builder_emit(b, &desc, refs, LS_GELU_FORWARD_ARGS);
+}
+
+static ls_status gelu_backward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = map_desc(b, node, LS_OP_GELU_BACKWARD);
+    ls_ref refs[LS_GELU_BACKWARD_ARGS] = { [LS_GELU_BACKWARD_SRC] = input_ref(b, node) };
+    LS_TRY(ls_builder_grad(b, node, &refs[LS_GELU_BACKWARD_GRAD_DST]));
+    LS_TRY(new_input_grad(b, node, &refs[LS_GELU_BACKWARD_GRAD_SRC]));
+    return ls_builder_emit(b, &desc, refs, LS_GELU_BACKWARD_ARGS);
 }
 
 static ls_status add_forward(ls_builder *b, ls_node *node) {
@@ -412,6 +431,7 @@ const ls_lowering ls_lowerings[LS_LAYER_COUNT] = {
     [LS_LAYER_CONV2D] = { conv_forward, conv_backward, LS_READS_INPUT },
     [LS_LAYER_LINEAR] = { linear_forward, linear_backward, LS_READS_INPUT },
     [LS_LAYER_RELU] = { relu_forward, relu_backward, LS_READS_OUTPUT },
+    [LS_LAYER_GELU] = { gelu_forward, gelu_backward, LS_READS_INPUT },
     [LS_LAYER_BATCHNORM2D] = { norm_forward, norm_backward, LS_READS_INPUT | LS_READS_RELU },
     [LS_LAYER_MAXPOOL2D] = { pool_forward, pool_backward, 0 },
     [LS_LAYER_AVGPOOL2D] = { pool_forward, pool_backward, 0 },

@@ -191,6 +191,11 @@ static void put_relu(builder *b, const ls_layer *layer) {
     add_plain(b, layer, "Relu");
 }
 
+// Since operator set 20; without its attribute it is the exact one.
+static void put_gelu(builder *b, const ls_layer *layer) {
+    add_plain(b, layer, "Gelu");
+}
+
 // Its parameters come as ONNX wants them: scale, bias, mean, variance.
 static void put_batchnorm2d(builder *b, const ls_layer *layer) {
     node *n = add_plain(b, layer, "BatchNormalization");

@@ -457,9 +457,9 @@ static const struct {
     { "odd channels", { 2, 3, 4, 4 } },
 };
 
-// src -> dst for RELU_FORWARD, SCALE (dst is argument 1) and DROPOUT (argument 2).
+// dst is the last argument; in place it is the last input.
 static inline void map_case(ls_op op, const char *name, ls_map_attr a, int in_place, case_visit *visit, void *context) {
-    int inputs = op == LS_OP_ADD || op == LS_OP_RELU_BACKWARD ? 2 : 1, dst = ls_op_args(op) - 1;
+    int dst = ls_op_args(op) - 1, inputs = op == LS_OP_DROPOUT ? 1 : dst;
     op_case *c = case_new(op, a.storage, name, "");
     c->desc.attr.map = a;
     for (int i = 0; i < inputs; i++) case_activation(c, i, USE_IN, a.shape, 0);
@@ -468,12 +468,19 @@ static inline void map_case(ls_op op, const char *name, ls_map_attr a, int in_pl
     // the others round once, or not at all; division by 1 - p may be a multiplication by its reciprocal
     if (op != LS_OP_DROPOUT) out->relative = 0;
     if (op == LS_OP_DROPOUT && a.storage == LS_F32) out->relative = 3 * EPS32;
+    if (op == LS_OP_GELU_FORWARD || op == LS_OP_GELU_BACKWARD) {
+        fill_uniform(c, &c->args[0], -6, 6);
+        // rounding x/sqrt(2) before erfc is a relative error of x^2 units there
+        out->relative = a.storage == LS_F32 ? 24 * EPS32 : storage_ulp(a.storage);
+        out->absolute = op == LS_OP_GELU_BACKWARD ? 2 * EPS32 : 0; // the derivative crosses 0
+    }
     if (in_place) case_alias(c, dst, inputs - 1);
     visit_and_free(visit, context, c);
 }
 
 static inline void map_cases(ls_dtype storage, case_visit *visit, void *context) {
-    static const ls_op ops[] = { LS_OP_RELU_FORWARD, LS_OP_RELU_BACKWARD, LS_OP_ADD, LS_OP_SCALE, LS_OP_DROPOUT };
+    static const ls_op ops[] = { LS_OP_RELU_FORWARD, LS_OP_RELU_BACKWARD, LS_OP_GELU_FORWARD, LS_OP_GELU_BACKWARD,
+        LS_OP_ADD, LS_OP_SCALE, LS_OP_DROPOUT };
     for (size_t i = 0; i < sizeof map_rows / sizeof *map_rows; i++) {
         ls_map_attr a = { .shape = map_rows[i].shape,
             .storage = storage,

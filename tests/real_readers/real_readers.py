@@ -2,7 +2,7 @@
 """Do other programs read our files and compute the same? Weights by Python's safetensors into PyTorch, exported models by ONNX's
 checker and onnxruntime; logits are compared with those of `train predict --logits`.
 
-    python3 tests/real_readers/real_readers.py build/release/bin/train [lenet resnet9 resnet20 every-layer]
+    python3 tests/real_readers/real_readers.py build/release/bin/train [lenet resnet9 resnet20 airbench94 every-layer]
 
 Needs numpy, and of torch + safetensors, onnx, onnxruntime what is there; what is missing is reported as skipped (exit 77). A network
 is trained for some updates on synthetic pictures, so that weights and running statistics are no initial values.
@@ -77,6 +77,8 @@ inputs = vector, both
 layer = linear
 out_features = 12
 bias = false
+[bend]
+layer = gelu
 [half]
 layer = scale
 factor = 0.5
@@ -95,6 +97,7 @@ NETWORKS = {  # shape; file
     "lenet": ("1x28x28", "configs/models/lenet.ini"),
     "resnet9": ("3x32x32", "configs/models/resnet9.ini"),
     "resnet20": ("3x32x32", "configs/models/resnet20.ini"),
+    "airbench94": ("3x32x32", "configs/models/airbench94.ini"),
     "every-layer": ("3x21x18", None),
 }
 

@@ -35,6 +35,7 @@ static const char network[] = "[network]\ninput = 3x12x10\n"
                               "[top]\nlayer = globalmaxpool\ninputs = drop\n"
                               "[vector]\nlayer = flatten\ninputs = all\n"
                               "[mixed]\nlayer = add\ninputs = vector, top\n"
+                              "[bend]\nlayer = gelu\n"
                               "[half]\nlayer = scale\nfactor = 0.5\n"
                               "[out]\nlayer = linear\nout_features = 4\n";
 
@@ -68,7 +69,8 @@ static const struct {
     { "Flatten", "vector", { "all" }, { { "axis", 0, 1 } } },
     { "Flatten", "mixed/flat", { "top" }, { { "axis", 0, 1 } } },
     { "Add", "mixed", { "vector", "mixed/flat" }, { { 0 } } },
-    { "Mul", "half", { "mixed", "half/factor" }, { { 0 } } },
+    { "Gelu", "bend", { "mixed" }, { { 0 } } },
+    { "Mul", "half", { "bend", "half/factor" }, { { 0 } } },
     { "Gemm", "out", { "half", "out.weight", "out.bias" }, { { "transB", 0, 1 } } },
 };
 

@@ -26,6 +26,12 @@ static void map_task(void *context, int task, int thread) {
     case LS_OP_RELU_BACKWARD:
         k->relu_backward(a, b, dst, n);
         break;
+    case LS_OP_GELU_FORWARD:
+        k->gelu_forward(a, dst, n);
+        break;
+    case LS_OP_GELU_BACKWARD:
+        k->gelu_backward(a, b, dst, n);
+        break;
     case LS_OP_ADD:
         k->add(a, b, dst, n);
         break;
@@ -38,8 +44,7 @@ static void map_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     (void)workspace;
     (void)queue;
     const ls_cpu_plan *own = (const ls_cpu_plan *)plan;
-    // relu forward and scale are (src, dst), the others (a, b, dst)
-    int inputs = plan->desc.op == LS_OP_RELU_BACKWARD || plan->desc.op == LS_OP_ADD ? 2 : 1;
+    int inputs = ls_op_args(plan->desc.op) - 1; // (src, dst) or (a, b, dst)
     map_run run = { .plan = own,
         .a = ls_cpu_floats_at(args[0]),
         .dst = ls_cpu_floats_at(args[inputs]),

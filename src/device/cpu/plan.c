@@ -33,6 +33,8 @@ static ls_cpu_maker *const makers[LS_OP_COUNT] = {
     [LS_OP_POOL_BACKWARD] = ls_cpu_pool_plan,
     [LS_OP_RELU_FORWARD] = ls_cpu_map_plan,
     [LS_OP_RELU_BACKWARD] = ls_cpu_map_plan,
+    [LS_OP_GELU_FORWARD] = ls_cpu_map_plan,
+    [LS_OP_GELU_BACKWARD] = ls_cpu_map_plan,
     [LS_OP_ADD] = ls_cpu_map_plan,
     [LS_OP_SCALE] = ls_cpu_map_plan,
     [LS_OP_DROPOUT] = ls_cpu_dropout_plan,
@@ -73,6 +75,8 @@ static ls_dtype storage_of(const ls_op_desc *desc) {
         return desc->attr.pool.storage;
     case LS_OP_RELU_FORWARD:
     case LS_OP_RELU_BACKWARD:
+    case LS_OP_GELU_FORWARD:
+    case LS_OP_GELU_BACKWARD:
     case LS_OP_ADD:
     case LS_OP_SCALE:
     case LS_OP_DROPOUT:

@@ -21,6 +21,21 @@ static void run_relu_backward(const ls_plan *plan, const ls_buffer *args, ls_buf
     ls_cuda_enqueued(plan, queue);
 }
 
+static void run_gelu(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    ls_cuda_map_gelu(plan->desc.attr.map.storage, ls_cuda_at(args[LS_GELU_FORWARD_SRC]),
+        ls_cuda_at(args[LS_GELU_FORWARD_DST]), packs_of(plan), queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
+static void run_gelu_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    ls_cuda_map_gelu_backward(plan->desc.attr.map.storage, ls_cuda_at(args[LS_GELU_BACKWARD_SRC]),
+        ls_cuda_at(args[LS_GELU_BACKWARD_GRAD_DST]), ls_cuda_at(args[LS_GELU_BACKWARD_GRAD_SRC]), packs_of(plan),
+        queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
 static void run_add(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     ls_cuda_map_add(plan->desc.attr.map.storage, ls_cuda_at(args[LS_ADD_A]), ls_cuda_at(args[LS_ADD_B]),
@@ -48,6 +63,8 @@ ls_status ls_cuda_map_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_pl
     LS_TRY(ls_cuda_check_packs(desc, desc->attr.map.shape, desc->attr.map.storage));
     ls_cuda_run *run = desc->op == LS_OP_RELU_FORWARD    ? run_relu
                        : desc->op == LS_OP_RELU_BACKWARD ? run_relu_backward
+                       : desc->op == LS_OP_GELU_FORWARD  ? run_gelu
+                       : desc->op == LS_OP_GELU_BACKWARD ? run_gelu_backward
                        : desc->op == LS_OP_ADD           ? run_add
                        : desc->op == LS_OP_SCALE         ? run_scale
                                                          : run_dropout;

@@ -40,6 +40,8 @@ typedef struct {
     X(POOL_BACKWARD, ls_ref_pool_backward, ls_ref_pool_workspace) \
     X(RELU_FORWARD, ls_ref_relu_forward, NULL) \
     X(RELU_BACKWARD, ls_ref_relu_backward, NULL) \
+    X(GELU_FORWARD, ls_ref_gelu_forward, NULL) \
+    X(GELU_BACKWARD, ls_ref_gelu_backward, NULL) \
     X(ADD, ls_ref_add, NULL) \
     X(SCALE, ls_ref_scale, NULL) \
     X(DROPOUT, ls_ref_dropout, NULL) \
@@ -65,6 +67,10 @@ size_t ls_ref_pool_workspace(const ls_op_desc *desc);
 
 // Elements 0..count-1 of an array in storage type, as doubles.
 void ls_ref_widen(const void *array, ls_dtype storage, int64_t count, double *out);
+
+// ref_map.c: GELU (op_map.h) and its derivative.
+double ls_ref_gelu(double x);
+double ls_ref_gelu_slope(double x);
 
 static inline void ls_ref_run_tasks(const ls_plan *plan, ls_pool_task *task, void *job, int tasks) {
     ls_pool_run(((const ls_ref_plan *)plan)->pool, task, job, tasks);

@@ -1,3 +1,5 @@
+#include <math.h>
+
 #include "base/philox.h"
 #include "device/ref/ref.h"
 
@@ -23,6 +25,16 @@ static void sample_range(const map_job *job, int task, int64_t *first, int64_t *
     *end = *first + size;
 }
 
+static const double sqrt_half = 0.70710678118654752440, sqrt_two_pi = 2.50662827463100050242;
+
+double ls_ref_gelu(double x) {
+    return x * erfc(-x * sqrt_half) / 2;
+}
+
+double ls_ref_gelu_slope(double x) {
+    return erfc(-x * sqrt_half) / 2 + x * exp(-x * x / 2) / sqrt_two_pi;
+}
+
 static void relu_sample(void *context, int task, int thread) {
     (void)thread;
     const map_job *job = context;
@@ -40,6 +52,21 @@ static void relu_backward_sample(void *context, int task, int thread) {
     for (sample_range(job, task, &i, &end); i < end; i++) {
         store(job, i, load(job, job->a, i) > 0 ? load(job, job->b, i) : 0);
     }
+}
+
+static void gelu_sample(void *context, int task, int thread) {
+    (void)thread;
+    const map_job *job = context;
+    int64_t i, end;
+    for (sample_range(job, task, &i, &end); i < end; i++) store(job, i, ls_ref_gelu(load(job, job->a, i)));
+}
+
+static void gelu_backward_sample(void *context, int task, int thread) {
+    (void)thread;
+    const map_job *job = context;
+    int64_t i, end;
+    for (sample_range(job, task, &i, &end); i < end; i++)
+        store(job, i, load(job, job->b, i) * ls_ref_gelu_slope(load(job, job->a, i)));
 }
 
 static void add_sample(void *context, int task, int thread) {
@@ -87,6 +114,19 @@ void ls_ref_relu_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     (void)queue;
     run(plan, relu_backward_sample, args[LS_RELU_BACKWARD_DST], args[LS_RELU_BACKWARD_GRAD_DST],
         args[LS_RELU_BACKWARD_GRAD_SRC]);
+}
+
+void ls_ref_gelu_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    run(plan, gelu_sample, args[LS_GELU_FORWARD_SRC], (ls_buffer){ 0 }, args[LS_GELU_FORWARD_DST]);
+}
+
+void ls_ref_gelu_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    run(plan, gelu_backward_sample, args[LS_GELU_BACKWARD_SRC], args[LS_GELU_BACKWARD_GRAD_DST],
+        args[LS_GELU_BACKWARD_GRAD_SRC]);
 }
 
 void ls_ref_add(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {

@@ -78,6 +78,8 @@ typedef struct {
     // map.c: n floats
     void (*relu_forward)(const float *src, float *dst, size_t n);
     void (*relu_backward)(const float *dst, const float *grad_dst, float *grad_src, size_t n);
+    void (*gelu_forward)(const float *src, float *dst, size_t n);
+    void (*gelu_backward)(const float *src, const float *grad_dst, float *grad_src, size_t n);
     void (*add)(const float *a, const float *b, float *dst, size_t n);
     void (*scale)(const float *src, float factor, float *dst, size_t n);
     // norm.c: sums is double[2][width]: of x, and of x^2 (exact to double); of g, and of g * (x - mean)
@@ -133,6 +135,7 @@ enum { LS_SEGMENT = 256 }; // pixels that are summed in fp32 before the sum goes
 typedef float vf __attribute__((vector_size(LS_VL * 4)));
 typedef int32_t vi __attribute__((vector_size(LS_VL * 4)));
 typedef uint8_t vb __attribute__((vector_size(LS_VL)));
+typedef uint32_t vu __attribute__((vector_size(LS_VL * 4)));
 typedef uint16_t vh __attribute__((vector_size(LS_VL * 2)));
 // the same in memory that is aligned to single elements, and may alias
 typedef float vfu __attribute__((vector_size(LS_VL * 4), aligned(4), may_alias));
@@ -183,6 +186,8 @@ static inline void store_fence(void) {
 #define LS_KERNEL_LIST(X) \
     X(relu_forward) \
     X(relu_backward) \
+    X(gelu_forward) \
+    X(gelu_backward) \
     X(add) \
     X(scale) \
     X(norm_stats) \

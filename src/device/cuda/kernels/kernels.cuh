@@ -102,6 +102,13 @@ template <typename T> __device__ inline T ls_block_sum(T value, T *room, int thr
     return sum;
 }
 
+// GELU (device/op_map.h). erfcf, not 1 + erff: values far below 0 keep their relative accuracy.
+__device__ inline float ls_normal_below(float x) { return 0.5f * erfcf(-x * 0.707106781186547524f); }
+__device__ inline float ls_gelu(float x) { return x * ls_normal_below(x); }
+__device__ inline float ls_gelu_slope(float x) {
+    return ls_normal_below(x) + x * expf(-0.5f * x * x) * 0.398942280401432678f;
+}
+
 inline int ls_blocks(int64_t items, int threads) { return static_cast<int>((items + threads - 1) / threads); }
 
 // Division by a number that is known when the kernel is launched, of numerators below 2^31: one multiplication.

@@ -28,6 +28,23 @@ __global__ void __launch_bounds__(LS_BLOCK) relu_backward(const T *dst, const T 
     ls_pack_store(grad_src + i * y.size, grad);
 }
 
+template <typename T> __global__ void __launch_bounds__(LS_BLOCK) gelu(const T *src, T *dst, int64_t packs) {
+    int64_t i = own_pack(packs);
+    if (i < 0) return;
+    ls_pack<T> x = ls_pack_load(src + i * x.size);
+    for (int k = 0; k < x.size; k++) x.v[k] = ls_gelu(x.v[k]);
+    ls_pack_store(dst + i * x.size, x);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK) gelu_backward(const T *src, const T *grad_dst, T *grad_src, int64_t packs) {
+    int64_t i = own_pack(packs);
+    if (i < 0) return;
+    ls_pack<T> x = ls_pack_load(src + i * x.size), grad = ls_pack_load(grad_dst + i * x.size);
+    for (int k = 0; k < x.size; k++) grad.v[k] *= ls_gelu_slope(x.v[k]);
+    ls_pack_store(grad_src + i * x.size, grad);
+}
+
 template <typename T> __global__ void __launch_bounds__(LS_BLOCK) add(const T *a, const T *b, T *dst, int64_t packs) {
     int64_t i = own_pack(packs);
     if (i < 0) return;
@@ -57,6 +74,16 @@ extern "C" void ls_cuda_map_relu(ls_dtype storage, const void *src, void *dst, i
 extern "C" void ls_cuda_map_relu_backward(
     ls_dtype storage, const void *dst, const void *grad_dst, void *grad_src, int64_t packs, cudaStream_t stream) {
     LAUNCH(relu_backward, static_cast<const T *>(dst), static_cast<const T *>(grad_dst), static_cast<T *>(grad_src),
+        packs);
+}
+
+extern "C" void ls_cuda_map_gelu(ls_dtype storage, const void *src, void *dst, int64_t packs, cudaStream_t stream) {
+    LAUNCH(gelu, static_cast<const T *>(src), static_cast<T *>(dst), packs);
+}
+
+extern "C" void ls_cuda_map_gelu_backward(
+    ls_dtype storage, const void *src, const void *grad_dst, void *grad_src, int64_t packs, cudaStream_t stream) {
+    LAUNCH(gelu_backward, static_cast<const T *>(src), static_cast<const T *>(grad_dst), static_cast<T *>(grad_src),
         packs);
 }
 

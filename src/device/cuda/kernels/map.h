@@ -14,6 +14,9 @@ extern "C" {
 void ls_cuda_map_relu(ls_dtype storage, const void *src, void *dst, int64_t packs, cudaStream_t stream);
 void ls_cuda_map_relu_backward(
     ls_dtype storage, const void *dst, const void *grad_dst, void *grad_src, int64_t packs, cudaStream_t stream);
+void ls_cuda_map_gelu(ls_dtype storage, const void *src, void *dst, int64_t packs, cudaStream_t stream);
+void ls_cuda_map_gelu_backward(
+    ls_dtype storage, const void *src, const void *grad_dst, void *grad_src, int64_t packs, cudaStream_t stream);
 void ls_cuda_map_add(ls_dtype storage, const void *a, const void *b, void *dst, int64_t packs, cudaStream_t stream);
 void ls_cuda_map_scale(ls_dtype storage, const void *src, float factor, void *dst, int64_t packs, cudaStream_t stream);
 // attr: shape, storage, p, layer, seed. channels: as laid out

@@ -1,0 +1,8 @@
+// layer_gelu.c - x * Phi(x), Phi the normal distribution function: PyTorch's nn.GELU(), exact.
+#include "model/layer.h"
+
+const ls_layer_type ls_layer_type_gelu = {
+    .name = "gelu",
+    .input_count = 1,
+    .domain = LS_TAKES_ANY,
+};

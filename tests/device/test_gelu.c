@@ -1,0 +1,148 @@
+// GELU over all of its range against double erfc: every device, on values that random cases do not meet.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "op_harness.h"
+
+// gelu.h's promise for fp32. Relative: of values, as far down as they are ordinary numbers. The derivative crosses 0 at
+// -0.75, so its error is absolute.
+static const double value_error = 5e-7, slope_error = 3e-7;
+
+enum { STEP = 97, COUNT = 1 << 22 };
+
+static double gelu(double x) {
+    return x * erfc(-x / sqrt(2)) / 2;
+}
+
+static double slope(double x) {
+    return erfc(-x / sqrt(2)) / 2 + x * exp(-x * x / 2) / sqrt(2 * acos(-1));
+}
+
+// Runs the operator on `count` values of src, with gradients of 1.
+static double *run_on(ls_device *device, ls_op op, const float *src, int count) {
+    op_case *c = case_new(op, LS_F32, "gelu", "");
+    ls_nchw shape = { 1, count, 1, 1 };
+    c->desc.attr.map = (ls_map_attr){ .shape = shape, .storage = LS_F32 };
+    int dst = ls_op_args(op) - 1;
+    memcpy(case_activation(c, 0, USE_IN, shape, 0)->host, src, (size_t)count * sizeof *src);
+    if (op == LS_OP_GELU_BACKWARD)
+        fill_uniform(c, case_activation(c, LS_GELU_BACKWARD_GRAD_DST, USE_IN, shape, 0), 1, 1);
+    case_activation(c, dst, USE_OUT, shape, 0);
+    double *values[LS_OP_ARGS_MAX] = { 0 };
+    size_t counts[LS_OP_ARGS_MAX];
+    ls_status status = case_run(device, c, values, counts);
+    if (ls_failed(status)) fail_msg("%s: %s", c->name, status.text);
+    case_free(c);
+    return values[dst];
+}
+
+static ls_device *device_open(const char *type, int width) {
+    ls_device *device = NULL;
+    ls_status status = ls_device_open(type, &(ls_device_options){ .threads = 1, .vector_width = width }, &device, NULL);
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    return device;
+}
+
+typedef struct {
+    double value, slope;       // largest error
+    double value_at, slope_at; // where
+} errors;
+
+static void note(double error, double x, double *worst, double *at) {
+    if (error <= *worst) return;
+    *worst = error;
+    *at = x;
+}
+
+static void sweep(const char *type, int width) {
+    ls_device *device = device_open(type, width);
+    errors e = { 0 };
+    float *src = case_memory(COUNT * sizeof *src);
+    for (int sign = -1; sign <= 1; sign += 2) {
+        uint32_t bits = 0;
+        for (float x = 0; x <= 12.5F;) {
+            int count = 0;
+            for (; count < COUNT && x <= 12.5F; bits += STEP) {
+                src[count++] = (float)sign * x;
+                memcpy(&x, &bits, sizeof x);
+            }
+            double *y = run_on(device, LS_OP_GELU_FORWARD, src, count);
+            double *s = run_on(device, LS_OP_GELU_BACKWARD, src, count);
+            for (int i = 0; i < count; i++) {
+                double at = (double)src[i], exact = gelu(at);
+                if (fabs(exact) > 1.2e-38) note(fabs(y[i] - exact) / fabs(exact), at, &e.value, &e.value_at);
+                note(fabs(s[i] - slope(at)), at, &e.slope, &e.slope_at);
+            }
+            free(y);
+            free(s);
+        }
+    }
+    print_message("%s, width %d: GELU %.2g of its value (at %.8g), derivative %.2g (at %.8g)\n", type, width, e.value,
+        e.value_at, e.slope, e.slope_at);
+    if (!(e.value <= value_error) || !(e.slope <= slope_error))
+        fail_msg("%s, width %d: errors %.3g at %.9g and %.3g at %.9g, allowed %.3g and %.3g", type, width, e.value,
+            e.value_at, e.slope, e.slope_at, value_error, slope_error);
+    free(src);
+    ls_device_close(device);
+}
+
+static void against_double_over_the_whole_range(void **unused) {
+    (void)unused;
+    sweep("cpu", 8);
+    sweep("cpu", 16);
+}
+
+// What no range holds. A value of 9 stands for NaN.
+static const struct {
+    float x, value, slope;
+} specials[] = {
+    { 0.0F, 0, 0.5F },
+    { 40.0F, 40, 1 },
+    { 1e30F, 1e30F, 1 },
+    { -40.0F, 0, 0 },
+    { -1e30F, 0, 0 },
+    { 1e-40F, 5e-41F, 0.5F },
+    { INFINITY, INFINITY, 9 },
+    { -INFINITY, 9, 9 },
+    { NAN, 9, 9 },
+};
+enum { SPECIALS = sizeof specials / sizeof *specials };
+
+static void check_special(const char *what, const char *type, float x, double got, float expected) {
+    int same = expected == 9 ? isnan(got) : got == (double)expected;
+    if (!same) fail_msg("%s: %s of %g is %g, expected %g (9: NaN)", type, what, (double)x, got, (double)expected);
+}
+
+static void check_specials(const char *type, int width) {
+    ls_device *device = device_open(type, width);
+    for (int first = 0; first < SPECIALS; first++) { // each of them in each place of a vector
+        float src[SPECIALS + 8] = { 0 };
+        for (int i = 0; i < SPECIALS; i++) src[first + i < SPECIALS + 8 ? first + i : i] = specials[i].x;
+        double *y = run_on(device, LS_OP_GELU_FORWARD, src, SPECIALS + 8);
+        double *s = run_on(device, LS_OP_GELU_BACKWARD, src, SPECIALS + 8);
+        for (int i = 0; i < SPECIALS && first + i < SPECIALS + 8; i++) {
+            check_special("gelu", type, specials[i].x, y[first + i], specials[i].value);
+            check_special("derivative", type, specials[i].x, s[first + i], specials[i].slope);
+        }
+        free(y);
+        free(s);
+    }
+    ls_device_close(device);
+}
+
+static void infinities_and_what_is_no_number(void **unused) {
+    (void)unused;
+    check_specials("ref", 0);
+    check_specials("cpu", 8);
+    check_specials("cpu", 16);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(against_double_over_the_whole_range),
+        cmocka_unit_test(infinities_and_what_is_no_number),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
