@@ -7,27 +7,9 @@ train=$1/train
 case $train in /*) ;; *) train=$PWD/$train ;; esac
 here=$(mktemp -d)
 trap 'chmod -R u+rwX "$here"; rm -rf "$here"' EXIT
+cp "$(dirname "${BASH_SOURCE[0]}")/../support/small_net.ini" "$here/net.ini"
 cd "$here" || exit 1
 
-cat >net.ini <<'END'
-[network]
-input = 1x12x12
-[conv1]
-layer = conv2d
-out_channels = 8
-kernel = 3
-padding = 1
-[relu1]
-layer = relu
-[pool1]
-layer = maxpool2d
-kernel = 2
-[flat]
-layer = flatten
-[fc]
-layer = linear
-out_features = 4
-END
 cat >tiny.ini <<'END'
 [data]
 dataset = synthetic

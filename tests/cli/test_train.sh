@@ -23,7 +23,7 @@ run() {
     check "$what: updates" "$(field "$folder/summary.json" updates)" 16
     check "$what: samples" "$(field "$folder/summary.json" samples_seen)" 480
     check "$what: test samples" "$(field "$folder/summary.json" test_samples)" 100
-    check "$what: parameters" "$(field "$folder/summary.json" parameters)" 1236
+    check "$what: parameters" "$(field "$folder/summary.json" parameters)" 1252
     check "$what: first event" "$(head -n 1 "$folder/metrics.jsonl" | grep -c '"event":"start"')" 1
     check "$what: train events" "$(grep -c '"event":"train"' "$folder/metrics.jsonl")" 4
     check "$what: eval events" "$(grep -c '"event":"eval"' "$folder/metrics.jsonl")" 2

@@ -9,25 +9,7 @@ hosts_or_skip
 work=$(mktemp -d)
 trap 'hosts_down; rm -rf "$work"' EXIT
 
-cat >"$work/net.ini" <<'EOF'
-[network]
-input = 1x12x12
-[conv1]
-layer = conv2d
-out_channels = 8
-kernel = 3
-padding = 1
-[relu1]
-layer = relu
-[pool1]
-layer = maxpool2d
-kernel = 2
-[flat]
-layer = flatten
-[fc]
-layer = linear
-out_features = 4
-EOF
+cp tests/support/small_net.ini "$work/net.ini"
 cat >"$work/run.ini" <<'EOF'
 [run]
 deterministic = true

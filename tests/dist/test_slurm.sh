@@ -4,22 +4,7 @@ set -u
 # shellcheck source=tests/support/slurm.sh
 . "$(dirname "$0")/../support/slurm.sh"
 
-cat >net.ini <<EOF
-[network]
-input = 1x12x12
-[conv1]
-layer = conv2d
-out_channels = 8
-kernel = 3
-padding = 1
-[relu1]
-layer = relu
-[flat]
-layer = flatten
-[fc]
-layer = linear
-out_features = 4
-EOF
+cp "$jobs/../../tests/support/small_net.ini" net.ini
 cat >run.ini <<EOF
 [run]
 deterministic = true

@@ -19,27 +19,7 @@ echo \$\$ >>"$work/pids"
 exec "$bin/train" "\$@"
 END
 chmod +x "$work/bin/train"
-cat >"$work/net.ini" <<'END'
-[network]
-input = 1x12x12
-[conv1]
-layer = conv2d
-out_channels = 8
-kernel = 3
-padding = 1
-[norm1]
-layer = batchnorm2d
-[relu1]
-layer = relu
-[pool1]
-layer = maxpool2d
-kernel = 2
-[flat]
-layer = flatten
-[fc]
-layer = linear
-out_features = 4
-END
+cp "$(dirname "${BASH_SOURCE[0]}")/../support/small_net.ini" "$work/net.ini"
 cat >"$work/run.ini" <<'END'
 [run]
 deterministic = true
