@@ -49,11 +49,11 @@ until_event() { # NAME EVENT: its metrics have one
   done
   check "$1: event $2" none one
 }
-until_listening() { # PROCESS: it has a handler for USR1 (signal 10: bit 9 of the mask)
-  local try mask=0
+until_listening() { # PROCESS: it is the program (a shell that is about to become it may have handlers, too) and has a handler for USR1
+  local try mask=0 # signal 10: bit 9 of the mask
   for ((try = 0; try < 600; try++)); do
-    mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
-    [ $((0x${mask:-0} & 0x200)) = 0 ] || return
+    mask=$(sed -nE '1s/^Name:[[:space:]]*train$/named/p; s/^SigCgt:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
+    [[ $mask != named* ]] || [ $((0x${mask#*$'\n'} & 0x200)) = 0 ] || return
     sleep 0.01
   done
   check "$name: listens" no yes
