@@ -12,7 +12,7 @@
 #include "base/pool.h"
 #include "device/device.h"
 
-enum { BENCH_STEPS_MAX = 12, BENCH_ROUNDS_MAX = 15 };
+enum { BENCH_WAYS_MAX = 8, BENCH_STEPS_MAX = 12, BENCH_ROUNDS_MAX = 15 };
 
 typedef struct {         // all threads together
     double fma_gflops;   // multiply-adds on registers only
@@ -25,7 +25,8 @@ typedef struct {
     double least_seconds; // of one timing: short runs are repeated
     const char *only;     // cases whose name has this in it; NULL: all
     ls_pool *pool;
-    ls_device *ref, *cpu, *accurate, *direct; // cpu: winograd = auto, f2, off
+    ls_device *ref, *cpu;
+    ls_device *ways[BENCH_WAYS_MAX]; // the cpu device, asked for one algorithm of convolutions each: conv.c
     ls_queue *queue;
     bench_machine machine;
     cJSON *json;
@@ -109,6 +110,8 @@ typedef struct {
 void bench_error_add(bench_error *e, double got, double expected);
 double bench_error_rms(const bench_error *e); // relative to the RMS of what is expected, as the next
 double bench_error_worst(const bench_error *e);
+
+extern const char *const bench_ways[BENCH_WAYS_MAX]; // conv.c: ls_device_options.convolution, the baseline first
 
 // What is measured; each prints its tables and adds to the JSON.
 LS_CHECKED ls_status bench_conv(bench *b);

@@ -32,6 +32,14 @@ static const conv_layer layers[] = {
     { "lenet", "32->64 @14, 5x5", { BATCH, 32, 14, 14 }, 64, 5, 1, 2 },
 };
 
+const char *const bench_ways[BENCH_WAYS_MAX] = { "onednn", "own direct", "winograd f(2,3)", "winograd f(4,3)",
+    "winograd f(2,5)" };
+
+// Whether a device that was asked for this algorithm has it for the plan; else it takes another.
+static int is_by(const ls_plan *plan, const char *way) {
+    return strncmp(plan->algorithm, way, strlen(way)) == 0;
+}
+
 static const ls_op passes[] = { LS_OP_CONV_FORWARD, LS_OP_CONV_BACKWARD_DATA, LS_OP_CONV_BACKWARD_WEIGHT };
 
 // ---- Plain loops
@@ -57,12 +65,11 @@ static void naive_run(void *context) {
 
 // ---- One layer, one pass
 
-enum { WAYS = 4 };
 typedef struct {
     conv_pass small, whole; // small: for plain loops and the reference device
     naive naive;
     bench_operands ref_operands, operands; // operands: all plans of the cpu device
-    bench_parts ref, way[WAYS];
+    bench_parts ref, way[BENCH_WAYS_MAX];
     bench_ladder ladder;
 } conv_case;
 
@@ -98,29 +105,24 @@ static ls_status add_slow_steps(bench *b, conv_case *c) {
     return add_step(c, "reference device", bench_parts_run, &c->ref, &c->small);
 }
 
-// The ways that are the algorithm of one before (which a device falls back to) are left out.
 static ls_status add_ways(bench *b, conv_case *c) {
-    ls_device *const devices[WAYS] = { b->direct, b->accurate, b->cpu };
     const ls_op_desc desc = desc_of(&c->whole, c->ladder.layer);
     LS_TRY(conv_operands(&c->whole, b->cpu, &c->operands));
     c->ladder.baseline = c->ladder.count;
-    for (int i = 0; i < WAYS && devices[i]; i++) {
-        c->way[i].queue = b->queue;
-        c->operands.device = devices[i];
-        LS_TRY(bench_parts_add(&c->way[i], &desc, &c->operands));
-        const char *algorithm = c->way[i].plan[0]->algorithm;
-        int known = 0;
-        for (int s = c->ladder.baseline; s < c->ladder.count; s++)
-            known |= strcmp(c->ladder.steps[s].name, algorithm) == 0;
-        if (known) continue;
-        LS_TRY(conv_run_once(&c->whole, &c->way[i], &c->operands));
-        LS_TRY(add_step(c, algorithm, bench_parts_run, &c->way[i], &c->whole));
+    for (int i = 0; i < BENCH_WAYS_MAX && b->ways[i]; i++) {
+        bench_parts *parts = &c->way[i];
+        parts->queue = b->queue;
+        c->operands.device = b->ways[i];
+        LS_TRY(bench_parts_add(parts, &desc, &c->operands));
+        if (!is_by(parts->plan[0], bench_ways[i])) continue;
+        LS_TRY(conv_run_once(&c->whole, parts, &c->operands));
+        LS_TRY(add_step(c, parts->plan[0]->algorithm, bench_parts_run, parts, &c->whole));
     }
     return LS_SUCCESS;
 }
 
 static void conv_case_free(conv_case *c) {
-    for (int i = 0; i < WAYS; i++) bench_parts_free(&c->way[i]);
+    for (int i = 0; i < BENCH_WAYS_MAX; i++) bench_parts_free(&c->way[i]);
     bench_parts_free(&c->ref);
     bench_operands_free(&c->operands);
     bench_operands_free(&c->ref_operands);
@@ -172,25 +174,23 @@ static void put_error(cJSON *item, const char *name, const bench_error *error) {
     printf(" %.1f / %.0f |", 1e7 * bench_error_rms(error), 1e7 * bench_error_worst(error));
 }
 
-static ls_status way_error(bench *b, const conv_pass *pass, ls_device *device, bench_operands *o, cJSON *item) {
+static ls_status way_error(bench *b, const conv_pass *pass, int way, bench_operands *o, cJSON *item) {
     const ls_op_desc desc = desc_of(pass, "errors");
     bench_parts parts = { .queue = b->queue };
-    o->device = device;
+    o->device = b->ways[way];
     LS_TRY(bench_parts_add(&parts, &desc, o));
-    const char *algorithm = parts.plan[0]->algorithm;
-    const int fallback = device != b->direct && strncmp(algorithm, "winograd", 8) != 0;
+    const int fallback = !is_by(parts.plan[0], bench_ways[way]);
     ls_status status = fallback ? LS_SUCCESS : conv_run_once(pass, &parts, o);
     if (fallback) printf(" - |");
     if (!fallback && !ls_failed(status)) {
         const bench_error error = conv_pass_error(pass);
-        put_error(item, algorithm, &error);
+        put_error(item, parts.plan[0]->algorithm, &error);
     }
     bench_parts_free(&parts);
     return status;
 }
 
 static ls_status error_row(bench *b, const conv_layer *layer, ls_op op, int zeros) {
-    ls_device *const devices[] = { b->direct, b->accurate, b->cpu };
     bench_operands o = { 0 };
     conv_pass pass;
     LS_TRY(conv_pass_new(op, conv_attr_of(layer), zeros, &pass));
@@ -205,8 +205,7 @@ static ls_status error_row(bench *b, const conv_layer *layer, ls_op op, int zero
         bench_error_add(&plain, (double)conv_plain(&pass, pass.sample[i]), pass.expected[i]);
     put_error(item, "plain", &plain);
     LS_TRY_GOTO(conv_operands(&pass, b->cpu, &o));
-    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
-        LS_TRY_GOTO(way_error(b, &pass, devices[i], &o, item));
+    for (int i = 0; i < BENCH_WAYS_MAX && b->ways[i]; i++) LS_TRY_GOTO(way_error(b, &pass, i, &o, item));
     printf(" %d |\n", pass.samples);
     fflush(stdout);
 done:
@@ -220,9 +219,12 @@ ls_status bench_conv_errors(bench *b) {
     printf(
         "\n## Errors of convolution against double\n\n"
         "Batch %d. RMS error / largest error, both in 1e-7 of the RMS of the output. plain: one fp32 sum an output.\n\n"
-        "| layer | pass | inputs | plain | oneDNN | F(2,3) | F(4,3), F(2,5) | outputs compared |\n"
-        "| --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        "| layer | pass | inputs | plain |",
         BATCH);
+    for (int i = 0; i < BENCH_WAYS_MAX && bench_ways[i]; i++) printf(" %s |", bench_ways[i]);
+    printf(" outputs compared |\n| --- | --- | --- | --- |");
+    for (int i = 0; i < BENCH_WAYS_MAX && bench_ways[i]; i++) printf(" --- |");
+    printf(" --- |\n");
     for (size_t i = 0; i < sizeof error_layers / sizeof *error_layers; i++)
         for (size_t p = 0; p < sizeof passes / sizeof *passes; p++)
             for (int zeros = 0; zeros < 2; zeros++)

@@ -57,10 +57,10 @@ static ls_status open_devices(bench *b) {
     ls_device_options o = { .threads = b->threads, .winograd = "auto" };
     LS_TRY(ls_device_open("ref", &o, &b->ref, NULL));
     LS_TRY(ls_device_open("cpu", &o, &b->cpu, NULL));
-    o.winograd = "f2";
-    LS_TRY(ls_device_open("cpu", &o, &b->accurate, NULL));
-    o.winograd = "off";
-    LS_TRY(ls_device_open("cpu", &o, &b->direct, NULL));
+    for (int i = 0; i < BENCH_WAYS_MAX && bench_ways[i]; i++) {
+        o.convolution = bench_ways[i];
+        LS_TRY(ls_device_open("cpu", &o, &b->ways[i], NULL));
+    }
     LS_TRY(ls_pool_new(b->threads, &b->pool));
     return b->cpu->api->queue_new(b->cpu, "bench", &b->queue);
 }
@@ -68,8 +68,7 @@ static ls_status open_devices(bench *b) {
 static void close_devices(bench *b) {
     if (b->queue) b->cpu->api->queue_free(b->queue);
     if (b->pool) ls_pool_free(b->pool);
-    ls_device_close(b->direct);
-    ls_device_close(b->accurate);
+    for (int i = 0; i < BENCH_WAYS_MAX; i++) ls_device_close(b->ways[i]);
     ls_device_close(b->cpu);
     ls_device_close(b->ref);
 }

@@ -64,7 +64,34 @@ static const conv_row conv_rows[] = {
     { "many samples, groups",      { 18, 12, 5, 5 },   12,  3, 1, 1, 1, 3, 1 },
     { "taps only in padding",      { 1, 3, 2, 2 },      8,  5, 1, 4, 2, 1, 0 },
     { "many pixels and outputs",   { 1, 1, 92, 92 },  136,  1, 1, 0, 1, 1, 1 }, // the bias gradient in most parts
-    { "dilation 3, groups",        { 5, 6, 9, 8 },      9,  3, 2, 3, 3, 3, 1 }
+    { "dilation 3, groups",        { 5, 6, 9, 8 },      9,  3, 2, 3, 3, 3, 1 },
+    // awkward: maps of a pixel, a row, a column; channels about a vector's width; windows mostly in the padding
+    { "2x2 on a pixel",            { 1, 9, 1, 1 },      7,  2, 1, 1, 1, 1, 1 },
+    { "3x3, padding 2, a pixel",   { 1, 17, 1, 1 },    15,  3, 1, 2, 1, 1, 1 },
+    { "5x5 on a pixel",            { 1, 9, 1, 1 },     23,  5, 1, 2, 1, 1, 1 },
+    { "5x5, padding 4, a pixel",   { 2, 16, 1, 1 },     8,  5, 1, 4, 1, 1, 0 },
+    { "3x3 to a pixel",            { 1, 33, 3, 3 },    31,  3, 1, 0, 1, 1, 1 },
+    { "5x5 to a pixel",            { 2, 12, 5, 5 },     9,  5, 1, 0, 1, 1, 0 },
+    { "a row",                     { 2, 24, 1, 37 },   16,  3, 1, 1, 1, 1, 1 },
+    { "a column",                  { 1, 15, 37, 1 },   25,  3, 1, 1, 1, 1, 0 },
+    { "a row, 5x5",                { 1, 17, 1, 13 },    9,  5, 1, 2, 1, 1, 1 },
+    { "2x2, padding 1",            { 3, 9, 7, 5 },     12,  2, 1, 1, 1, 1, 1 },
+    { "2x2, padding 2",            { 1, 11, 3, 2 },     7,  2, 1, 2, 1, 1, 1 },
+    { "2x2, few channels",         { 2, 3, 9, 8 },     24,  2, 1, 0, 1, 1, 1 },
+    { "3x3, padding 2, odd",       { 1, 19, 5, 11 },   13,  3, 1, 2, 1, 1, 0 },
+    { "3x3, no padding, odd",      { 2, 31, 9, 7 },    33,  3, 1, 0, 1, 1, 1 },
+    { "5x5, padding 1, odd",       { 1, 18, 7, 9 },    10,  5, 1, 1, 1, 1, 1 },
+    { "1x1, padding 2",            { 2, 9, 3, 3 },      9,  1, 1, 2, 1, 1, 1 },
+    { "to few channels",           { 3, 40, 6, 5 },     4,  3, 1, 1, 1, 1, 1 },
+    { "to one channel, 5x5",       { 2, 16, 7, 6 },     1,  5, 1, 2, 1, 1, 1 },
+    { "from four channels",        { 1, 4, 5, 7 },     26,  3, 1, 1, 1, 1, 1 },
+    { "five channels",             { 1, 5, 31, 31 },    5,  3, 1, 1, 1, 1, 1 },
+    { "31x31, 24 channels",        { 1, 24, 31, 31 },  64,  3, 1, 1, 1, 1, 0 },
+    { "3x3 map, 256 channels",     { 2, 256, 3, 3 },  256,  3, 1, 1, 1, 1, 0 },
+    { "groups, 1x1",               { 1, 15, 4, 3 },    10,  1, 1, 0, 1, 5, 1 },
+    { "groups, 2x2, padding 1",    { 2, 18, 5, 3 },    27,  2, 1, 1, 1, 9, 0 },
+    { "groups, 5x5, dilation 2",   { 1, 8, 9, 11 },     8,  5, 1, 4, 2, 2, 1 },
+    { "dilation 2, 2x2, a row",    { 2, 10, 1, 9 },     9,  2, 1, 1, 2, 1, 1 }
 };
 // clang-format on
 

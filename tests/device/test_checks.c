@@ -26,6 +26,18 @@ static const struct {
     { { LS_OP_CONV_BACKWARD_WEIGHT, "conv4",
           .attr.conv = { { 8, 6, 4, 4 }, { 8, 16, 4, 4 }, 3, 0, 1, 1, 1, 0, LS_F32 } },
         { "conv backward weight", "stride 0" } },
+    { { LS_OP_CONV_FORWARD, "conv7", .attr.conv = { { 8, 6, 4, 4 }, { 8, 16, 4, 4 }, 3, 1, 1, 0, 1, 0, LS_F32 } },
+        { "layer conv7", "dilation 0", "at least 1, 1, 0, 1" } },
+    { { LS_OP_CONV_FORWARD, "conv8", .attr.conv = { { 8, 6, 4, 4 }, { 8, 16, 4, 4 }, 3, 1, -1, 1, 1, 0, LS_F32 } },
+        { "layer conv8", "padding -1" } },
+    { { LS_OP_CONV_BACKWARD_WEIGHT, "conv9",
+          .attr.conv = { { 8, 6, 4, 4 }, { 8, 16, 4, 4 }, 3, 1, 1, 1, 0, 0, LS_F32 } },
+        { "layer conv9", "0 groups do not divide" } },
+    { { LS_OP_CONV_BACKWARD_DATA, "conv10",
+          .attr.conv = { { 8, 6, 4, 4 }, { 8, 16, 4, 4 }, 3, 1, 1, 2, 1, 0, LS_F32 } },
+        { "layer conv10", "8x16x2x2, but dst is 8x16x4x4" } },
+    { { LS_OP_CONV_FORWARD, "conv11", .attr.conv = { { 8, 6, 4, 4 }, { 8, 16, 2, 2 }, 3, 1, 0, 2, 1, 0, LS_F32 } },
+        { "layer conv11", "smaller than the kernel: 3 with dilation 2 covers 5, and padding is 0" } },
     { { LS_OP_CONV_FORWARD, "conv5", .attr.conv = { { 0, 6, 4, 4 }, { 0, 16, 4, 4 }, 3, 1, 1, 1, 1, 0, LS_F32 } },
         { "conv5", "src is 0x6x4x4" } },
     { { LS_OP_CONV_FORWARD, "conv6", .attr.conv = { { 1, 6, 4, 4 }, { 1, 16, 4, 4 }, 3, 1, 1, 1, 1, 0, LS_I64 } },
@@ -97,8 +109,8 @@ static const struct {
 
 static void impossible_operators_are_refused(void **unused) {
     (void)unused;
-    const char *devices[] = { "ref", "null" };
-    for (size_t d = 0; d < 2; d++) {
+    const char *devices[] = { "ref", "null", "cpu" };
+    for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
         ls_device *device;
         assert_int_equal(ls_device_open(devices[d], &(ls_device_options){ .threads = 1 }, &device, NULL).code, LS_OK);
         for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {

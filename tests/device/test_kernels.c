@@ -1,0 +1,423 @@
+// test_kernels.c - the inner loops of the cpu device where no operator takes them: any count of elements, at addresses
+// aligned to a float; every rest of a register tile; blocks and tiles one by one. Every array is exactly as long as the
+// kernel's contract says, so that the address sanitizer sees what goes beyond.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <math.h>
+#include <stdio.h>
+#include <cmocka.h>
+#include "device/cpu/kernels/kernels.h"
+#include "device/cpu/winograd.h"
+
+static int has_avx512(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static const struct {
+    const char *name;
+    const ls_kernels *kernels;
+    int wide; // needs AVX-512
+} widths[] = {
+    { "width 1", &ls_kernels_v1, 0 },
+    { "width 8", &ls_kernels_v8, 0 },
+    { "width 16", &ls_kernels_v16, 1 },
+    { "width 16 emulated", &ls_kernels_v16e, 0 },
+};
+
+typedef void check(const char *name, const ls_kernels *kernels);
+
+static void each_width(check *of) {
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) skip();
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        if (!widths[i].wide || has_avx512()) of(widths[i].name, widths[i].kernels);
+}
+
+// ---- Arrays
+
+static void *new_bytes(size_t bytes) { // aligned as malloc does
+    void *memory = malloc(bytes ? bytes : 1);
+    assert_non_null(memory);
+    return memory;
+}
+
+static float *new_lines(size_t floats) { // aligned to a cache line
+    void *memory = NULL;
+    assert_int_equal(posix_memalign(&memory, 64, (floats ? floats : 1) * sizeof(float)), 0);
+    return memory;
+}
+
+static float number(uint32_t i) { // in [-1, 1)
+    i = (i ^ i >> 16) * 0x85EBCA6BU;
+    i = (i ^ i >> 13) * 0xC2B2AE35U;
+    return (float)((i ^ i >> 16) >> 8) * 0x1p-23F - 1;
+}
+
+static void fill(float *x, size_t count, uint32_t seed) {
+    for (size_t i = 0; i < count; i++) x[i] = number(seed * 7919U + (uint32_t)i);
+}
+
+static float *new_numbers(size_t count, uint32_t seed) {
+    float *x = new_bytes(count * sizeof *x);
+    fill(x, count, seed);
+    return x;
+}
+
+static void near(const char *name, const char *what, size_t at, double got, double expected, double tolerance) {
+    if (!(fabs(got - expected) <= tolerance))
+        fail_msg("%s, %s: element %zu is %.9g, expected %.9g (+-%.2g)", name, what, at, got, expected, tolerance);
+}
+
+// ---- Element by element
+
+static const size_t counts[] = { 0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 100 };
+enum { COUNTS = sizeof counts / sizeof *counts };
+
+static void check_map(const char *name, const ls_kernels *k) {
+    for (size_t c = 0; c < COUNTS; c++)
+        for (size_t shift = 0; shift < 2; shift++) { // addresses beside the vector's alignment
+            const size_t n = counts[c];
+            float *a = new_numbers(n + shift, 1), *b = new_numbers(n + shift, 2), *to = new_numbers(n + shift, 3);
+            const float *x = a + shift, *y = b + shift;
+            float *out = to + shift;
+            k->relu_forward(x, out, n);
+            for (size_t i = 0; i < n; i++) near(name, "relu", i, (double)out[i], x[i] > 0 ? (double)x[i] : 0, 0);
+            k->relu_backward(x, y, out, n);
+            for (size_t i = 0; i < n; i++)
+                near(name, "relu backward", i, (double)out[i], x[i] > 0 ? (double)y[i] : 0, 0);
+            k->add(x, y, out, n);
+            for (size_t i = 0; i < n; i++) near(name, "add", i, (double)out[i], (double)(x[i] + y[i]), 0);
+            k->scale(x, 0.25F, out, n);
+            for (size_t i = 0; i < n; i++) near(name, "scale", i, (double)out[i], (double)(x[i] * 0.25F), 0);
+            free(a), free(b), free(to);
+        }
+}
+
+static void element_by_element(void **unused) {
+    (void)unused;
+    each_width(check_map);
+}
+
+// ---- The update's flat loops
+
+static void check_fixed(const char *name, const ls_kernels *k, size_t n) {
+    float *grad = new_numbers(n, 5);
+    int64_t *fixed = new_bytes(n * sizeof *fixed);
+    for (size_t i = 0; i < n; i++) fixed[i] = (int64_t)i;
+    assert_int_equal(k->grad_fix(grad, 0x1p40, 2, fixed, n), 0);
+    for (size_t i = 0; i < n; i++)
+        if (fixed[i] != (int64_t)i + (int64_t)rint((double)grad[i] * 0x1p39))
+            fail_msg("%s, grad_fix of %zu: element %zu is %lld", name, n, i, (long long)fixed[i]);
+    k->grad_unfix(fixed, 0x1p-40, 2, grad, n);
+    for (size_t i = 0; i < n; i++)
+        near(name, "grad_unfix", i, (double)grad[i], (double)(float)((double)fixed[i] * 0x1p-39), 0);
+    if (n > 0) { // the last element is not forgotten
+        grad[n - 1] = INFINITY;
+        assert_int_equal(k->grad_fix(grad, 1, 1, fixed, n), 1);
+    }
+    free(grad), free(fixed);
+}
+
+static void check_stats(const char *name, const ls_kernels *k, size_t n) {
+    float *grad = new_numbers(n, 6);
+    double sum = 0, partial[2];
+    for (size_t i = 0; i < n; i++) sum += (double)grad[i] * (double)grad[i];
+    k->grad_stats(grad, n, partial);
+    near(name, "grad_stats", n, partial[0], sum, 1e-14 * (sum + 1));
+    assert_true(partial[1] == 0);
+    if (n > 0) {
+        grad[n - 1] = NAN;
+        k->grad_stats(grad, n, partial);
+        assert_true(partial[1] == 1);
+    }
+    free(grad);
+}
+
+static void check_steps(const char *name, const ls_kernels *k, size_t n) {
+    const ls_kernel_step step = { .multiplier = 0.5F,
+        .lr = 0.1F,
+        .decay = 0.01F,
+        .momentum = 0.9F,
+        .beta1 = 0.9F,
+        .beta2 = 0.99F,
+        .eps = 1e-8F,
+        .correction1 = 2,
+        .correction2 = 3,
+        .nesterov = 1 };
+    float *grad = new_numbers(n, 7), *m = new_numbers(n, 8), *v = new_numbers(n, 9), *w = new_numbers(n, 10);
+    double *expected = new_bytes(n * sizeof *expected);
+    for (size_t i = 0; i < n; i++) {
+        const double g = (double)grad[i] * 0.5 + 0.01 * (double)w[i], momentum = 0.9 * (double)m[i] + g;
+        expected[i] = (double)w[i] - 0.1 * (g + 0.9 * momentum);
+    }
+    k->sgd(&step, grad, m, w, n);
+    for (size_t i = 0; i < n; i++) near(name, "sgd", i, (double)w[i], expected[i], 1e-6);
+    for (size_t i = 0; i < n; i++) {
+        v[i] = v[i] * v[i];
+        const double g = (double)grad[i] * 0.5, m1 = 0.9 * (double)m[i] + 0.1 * g;
+        const double m2 = 0.99 * (double)v[i] + 0.01 * g * g;
+        expected[i] = (double)w[i] * (1 - 0.1 * 0.01) - 0.1 * m1 * 2 / (sqrt(m2) * 3 + 1e-8);
+    }
+    k->adamw(&step, grad, m, v, w, n);
+    for (size_t i = 0; i < n; i++) near(name, "adamw", i, (double)w[i], expected[i], 1e-5 * (1 + fabs(expected[i])));
+    free(grad), free(m), free(v), free(w), free(expected);
+}
+
+static void check_update(const char *name, const ls_kernels *k) {
+    for (size_t c = 0; c < COUNTS; c++) {
+        check_fixed(name, k, counts[c]);
+        check_stats(name, k, counts[c]);
+        check_steps(name, k, counts[c]);
+    }
+}
+
+static void updates_of_any_count(void **unused) {
+    (void)unused;
+    each_width(check_update);
+}
+
+// ---- Matrix products: every rest of the register tile; depths about a chunk's
+
+typedef struct {
+    int m, n, k;
+    int transposed; // A's rows lie side by side
+    int accumulate, bias;
+} gemm_case;
+
+static double gemm_expected(const gemm_case *g, const float *a, const float *b, int i, int j, size_t a_m, size_t a_k) {
+    double sum = 0;
+    for (int l = 0; l < g->k; l++) sum += (double)a[(size_t)i * a_m + (size_t)l * a_k] * (double)b[l * g->n + j];
+    return sum;
+}
+
+static void check_product(const char *name, const ls_kernels *k, const gemm_case *g) {
+    const int cols = k->gemm_cols, panels = (g->n + cols - 1) / cols;
+    const size_t m = (size_t)g->m, n = (size_t)g->n, depth = (size_t)g->k, panel = depth * (size_t)cols;
+    float *a = new_numbers(m * depth, 11), *b = new_numbers(depth * n, 12), *c = new_numbers(m * n, 13);
+    float *before = new_numbers(m * n, 13), *bias = new_numbers(n, 14);
+    float *packed = new_bytes((size_t)panels * panel * sizeof *packed);
+    for (int p = 0; p < panels; p++) {
+        const int width = g->n - p * cols < cols ? g->n - p * cols : cols;
+        k->gemm_pack(b + p * cols, n, 1, g->k, width, packed + (size_t)p * panel);
+    }
+    const ls_kernel_gemm gemm = { .a = a,
+        .a_m = g->transposed ? 1 : depth,
+        .a_k = g->transposed ? m : 1,
+        .b = packed,
+        .panel_stride = panel,
+        .c = c,
+        .c_m = n,
+        .bias = g->bias ? bias : NULL,
+        .m = g->m,
+        .n = g->n,
+        .k = g->k,
+        .accumulate = g->accumulate };
+    k->gemm(&gemm);
+    for (int i = 0; i < g->m; i++)
+        for (int j = 0; j < g->n; j++) {
+            const size_t at = (size_t)i * n + (size_t)j;
+            double expected = gemm_expected(g, a, b, i, j, gemm.a_m, gemm.a_k);
+            if (g->accumulate)
+                expected += (double)before[at];
+            else if (g->bias)
+                expected += (double)bias[j];
+            char what[96];
+            snprintf(what, sizeof what, "gemm %d x %d x %d%s%s%s", g->m, g->n, g->k,
+                g->transposed ? ", transposed" : "", g->accumulate ? ", added" : "", g->bias ? ", bias" : "");
+            near(name, what, at, (double)c[at], expected, 2e-7 * (8 + g->k));
+        }
+    free(a), free(b), free(c), free(before), free(bias), free(packed);
+}
+
+static void check_gemm(const char *name, const ls_kernels *k) {
+    const int columns[] = { 1, k->gemm_cols - 1, k->gemm_cols, k->gemm_cols + 1, 2 * k->gemm_cols };
+    const int depths[] = { 1, 2, 255, 256, 257 };
+    for (int m = 1; m <= 2 * k->gemm_rows + 1; m++)
+        for (size_t n = 0; n < 5; n++)
+            for (size_t d = 0; d < 5; d++) {
+                if (columns[n] < 1 || (m > k->gemm_rows + 1 && depths[d] > 2)) continue;
+                const int way = (m + (int)n + (int)d) % 6; // all six over the table
+                check_product(name, k, &(gemm_case){ m, columns[n], depths[d], way % 2, way / 2 == 1, way / 2 == 2 });
+            }
+}
+
+static void products_of_any_size(void **unused) {
+    (void)unused;
+    each_width(check_gemm);
+}
+
+static void check_columns(const char *name, const ls_kernels *k) {
+    for (int rows = 0; rows < 4; rows++)
+        for (int columns = 0; columns <= 2 * k->width + 1; columns++) {
+            const size_t stride = (size_t)columns + 3, last = rows ? (size_t)(rows - 1) * stride + (size_t)columns : 0;
+            float *a = new_numbers(last, 15), *sums = new_numbers((size_t)columns, 16);
+            k->column_sums(a, stride, rows, columns, sums);
+            for (int j = 0; j < columns; j++) {
+                double expected = (double)number(16 * 7919U + (uint32_t)j);
+                for (int i = 0; i < rows; i++) expected += (double)a[(size_t)i * stride + (size_t)j];
+                near(name, "column_sums", (size_t)j, (double)sums[j], expected, 1e-6);
+            }
+            free(a), free(sums);
+        }
+}
+
+static void column_sums_of_any_size(void **unused) {
+    (void)unused;
+    each_width(check_columns);
+}
+
+// ---- Batch norm's sums: pixels about a segment's end; no samples
+
+static void check_sums(const char *name, const ls_kernels *k) {
+    static const int pixels[] = { 1, 2, 3, 5, 255, 256, 257, 513 };
+    const size_t width = (size_t)k->width;
+    for (size_t p = 0; p < sizeof pixels / sizeof *pixels; p++)
+        for (int samples = 0; samples < 3; samples++) {
+            const size_t plane = (size_t)pixels[p] * width, stride = plane + width; // a channel block's neighbour
+            const size_t all = samples ? (size_t)(samples - 1) * stride + plane : 0;
+            float *x = new_numbers(all, 17), *g = new_numbers(all, 18), *mean = new_numbers(width, 19);
+            double *sums = new_bytes(2 * width * sizeof *sums), *dots = new_bytes(2 * width * sizeof *dots);
+            const ls_kernel_span span = { .stride = stride, .samples = samples, .pixels = pixels[p] };
+            k->norm_stats(&span, x, sums);
+            k->norm_grad_sums(&span, &(ls_kernel_norm_grad){ .src = x, .grad_dst = g }, mean, dots);
+            for (size_t c = 0; c < width; c++) {
+                double sum = 0, squares = 0, grads = 0, dot = 0;
+                for (int n = 0; n < samples; n++)
+                    for (int i = 0; i < pixels[p]; i++) {
+                        const size_t at = (size_t)n * stride + (size_t)i * width + c;
+                        sum += (double)x[at], squares += (double)x[at] * (double)x[at];
+                        grads += (double)g[at], dot += (double)g[at] * ((double)x[at] - (double)mean[c]);
+                    }
+                const double tolerance = 1e-6 * (1 + pixels[p]);
+                near(name, "norm_stats, sum", c, sums[c], sum, tolerance);
+                near(name, "norm_stats, squares", c, sums[width + c], squares, tolerance);
+                near(name, "norm_grad_sums, sum", c, dots[c], grads, tolerance);
+                near(name, "norm_grad_sums, products", c, dots[width + c], dot, tolerance);
+            }
+            free(x), free(g), free(mean), free(sums), free(dots);
+        }
+}
+
+static void norm_sums_of_any_size(void **unused) {
+    (void)unused;
+    each_width(check_sums);
+}
+
+// ---- Pooling: no planes, and windows that lie in the padding but for one element
+
+static void check_pool(const char *name, const ls_kernels *k) {
+    const size_t width = (size_t)k->width;
+    const ls_kernel_pool shape = {
+        .h = 1, .w = 1, .p = 2, .q = 2, .kernel_h = 2, .kernel_w = 2, .stride = 1, .pad = 1
+    };
+    float *src = new_lines(3 * width), *dst = new_lines(3 * 4 * width), *grad = new_lines(3 * width);
+    uint8_t *index = new_bytes(3 * 4 * width);
+    k->pool_max_forward(&shape, 0, NULL, NULL, NULL);
+    k->pool_max_backward(&shape, 0, NULL, NULL, NULL);
+    for (int planes = 1; planes <= 3; planes++) {
+        const size_t all = (size_t)planes * width;
+        fill(src, all, 20);
+        memset(dst, 0xff, 4 * all * sizeof *dst);
+        k->pool_max_forward(&shape, planes, src, dst, index);
+        for (size_t i = 0; i < 4 * all; i++) { // each of the four windows has the one pixel, at another place
+            const size_t window = i / width % 4, pixel = i / width / 4 * width + i % width;
+            near(name, "pool of one pixel", i, (double)dst[i], (double)src[pixel], 0);
+            near(name, "its index", i, index[i], 3 - (double)window, 0);
+        }
+        k->pool_max_backward(&shape, planes, dst, index, grad);
+        for (size_t i = 0; i < all; i++) near(name, "its gradient", i, (double)grad[i], 4 * (double)src[i], 1e-6);
+    }
+    free(src), free(dst), free(grad), free(index);
+}
+
+static void pools_of_one_pixel(void **unused) {
+    (void)unused;
+    each_width(check_pool);
+}
+
+// ---- Winograd's products: every rest of panels; the result written and added to
+
+static void check_winograd_product(const ls_winograd_kernels *k, int in_blocks, int out_blocks, int tiles) {
+    const size_t width = (size_t)k->width, v_block = (size_t)tiles * width + 16, in = (size_t)in_blocks * width;
+    float *v = new_lines((size_t)in_blocks * v_block), *u = new_lines(in * (size_t)out_blocks * width);
+    float *m = new_lines((size_t)out_blocks * v_block);
+    fill(v, (size_t)in_blocks * v_block, 21);
+    fill(u, in * (size_t)out_blocks * width, 22);
+    memset(m, 0xff, (size_t)out_blocks * v_block * sizeof *m);
+    k->product(v, v_block, in_blocks, u, out_blocks, m, v_block, tiles);
+    for (int o = 0; o < out_blocks; o++) {
+        const int first = o / LS_WINOGRAD_PANEL * LS_WINOGRAD_PANEL, left = out_blocks - first;
+        const size_t panel = (size_t)(left < LS_WINOGRAD_PANEL ? left : LS_WINOGRAD_PANEL) * width;
+        const float *filters = u + (size_t)first * width * in + (size_t)(o - first) * width;
+        for (size_t at = 0; at < (size_t)tiles * width; at++) {
+            double expected = 0;
+            for (size_t i = 0; i < in; i++)
+                expected += (double)v[i / width * v_block + at / width * width + i % width] *
+                            (double)filters[i * panel + at % width];
+            near("winograd product", k->width == 8 ? "width 8" : "width 16", at, (double)m[(size_t)o * v_block + at],
+                expected, 1e-7 * (16 + (double)in));
+        }
+    }
+    free(v), free(u), free(m);
+}
+
+static void check_winograd_sum(const ls_winograd_kernels *k, int in_blocks, int out_blocks, int tiles, int add) {
+    const size_t width = (size_t)k->width, block = (size_t)tiles * width + 16, in = (size_t)in_blocks * width;
+    const size_t count = in * (size_t)out_blocks * width;
+    float *v = new_lines((size_t)in_blocks * block), *z = new_lines((size_t)out_blocks * block);
+    float *a = new_lines(count), *before = new_lines(count);
+    fill(v, (size_t)in_blocks * block, 23);
+    fill(z, (size_t)out_blocks * block, 24);
+    fill(before, count, 25);
+    memcpy(a, before, count * sizeof *a);
+    if (!add) memset(a, 0xff, count * sizeof *a);
+    k->sum(v, block, in_blocks, z, block, out_blocks, add, a, tiles);
+    for (size_t at = 0; at < count; at++) {
+        const size_t first = at / (in * width * LS_WINOGRAD_SUM_PANEL) * LS_WINOGRAD_SUM_PANEL; // block
+        const size_t left = (size_t)out_blocks - first,
+                     panel = left < LS_WINOGRAD_SUM_PANEL ? left : LS_WINOGRAD_SUM_PANEL;
+        const size_t inside = at - first * width * in, i = inside / (panel * width), o = inside % (panel * width);
+        const float *from = v + i / width * block + i % width;
+        const float *to = z + (first + o / width) * block + o % width;
+        double expected = add ? (double)before[at] : 0;
+        for (size_t t = 0; t < (size_t)tiles; t++) expected += (double)from[t * width] * (double)to[t * width];
+        near("winograd sum", k->width == 8 ? "width 8" : "width 16", at, (double)a[at], expected, 1e-7 * (16 + tiles));
+    }
+    free(v), free(z), free(a), free(before);
+}
+
+static void check_winograd(const ls_winograd_kernels *k) {
+    for (int in = 1; in <= 3; in++)
+        for (int out = 1; out <= 7; out++)
+            for (int times = 1; times <= 3; times += 2) {
+                check_winograd_product(k, in, out, times * k->product_tiles);
+                check_winograd_sum(k, in, out, times * LS_WINOGRAD_SUM_TILES, times == 1 || out % 2);
+                check_winograd_sum(k, in, out, times * LS_WINOGRAD_SUM_TILES, 0);
+            }
+    check_winograd_product(k, 256 / k->width + 1, 3, k->product_tiles); // in channels in two parts
+}
+
+static void winograd_products_of_any_size(void **unused) {
+    (void)unused;
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) skip();
+    check_winograd(ls_winograd_kernels_for(8, 0));
+    check_winograd(ls_winograd_kernels_for(16, 1));
+    if (has_avx512()) check_winograd(ls_winograd_kernels_for(16, 0));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(element_by_element),
+        cmocka_unit_test(updates_of_any_count),
+        cmocka_unit_test(products_of_any_size),
+        cmocka_unit_test(column_sums_of_any_size),
+        cmocka_unit_test(norm_sums_of_any_size),
+        cmocka_unit_test(pools_of_one_pixel),
+        cmocka_unit_test(winograd_products_of_any_size),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
