@@ -78,9 +78,11 @@ static void describe(bench *b) {
     b->cpu->api->facts(b->cpu, &facts);
     const bench_machine *m = &b->machine;
     printf("Lockstep %s, %s; compiled by %s\n%s\n\n", ls_version(), facts.libraries, ls_version_compiler(), facts.name);
-    printf("Measured limits, %d thread%s: FMA %.0f GFLOP/s, oneDNN sgemm (square, 1024) %.0f GFLOP/s, copy %.1f GB/s "
-           "(read and written). Medians and ranges of %d rounds in turns.\n",
-        b->threads, b->threads == 1 ? "" : "s", m->fma_gflops, m->sgemm_gflops, m->copy_gbytes, b->rounds);
+    if (m->fma_gflops > 0)
+        printf(
+            "Measured limits, %d thread%s: FMA %.0f GFLOP/s, oneDNN sgemm (square, 1024) %.0f GFLOP/s, copy %.1f GB/s "
+            "(read and written). Medians and ranges of %d rounds in turns.\n",
+            b->threads, b->threads == 1 ? "" : "s", m->fma_gflops, m->sgemm_gflops, m->copy_gbytes, b->rounds);
     fflush(stdout);
     ls_json_add_text(b->json, "version", ls_version());
     ls_json_add_text(b->json, "device", facts.name);
@@ -97,7 +99,7 @@ static void describe(bench *b) {
 
 static ls_status measure(bench *b, const options *o) {
     LS_TRY(open_devices(b));
-    LS_TRY(bench_machine_measure(b));
+    if (!o->errors) LS_TRY(bench_machine_measure(b)); // errors do not depend on it
     describe(b);
     if (!o->errors) {
         LS_TRY(bench_conv(b));
