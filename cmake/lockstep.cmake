@@ -148,6 +148,8 @@ function(lockstep_tests folder)
   lockstep_injected(train_injected "${folder}/support/inject.c")
   add_executable(newest_checkpoint "${folder}/support/newest_checkpoint.c") # for tests/fault/power_loss.py
   target_link_libraries(newest_checkpoint PRIVATE lockstep_cli)
+  add_executable(plant_plans "${folder}/support/plant_plans.c") # for tests/train/test_plan_choices.sh
+  target_link_libraries(plant_plans PRIVATE lockstep_cli)
   lockstep_injected(train_flipped "${folder}/support/flip.c")
   file(GLOB scripts CONFIGURE_DEPENDS "${folder}/*/test_*.sh")
   foreach(script ${scripts})

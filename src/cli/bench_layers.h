@@ -1,5 +1,5 @@
 // bench_layers.h - `train bench --layers`: where the time of a micro-batch goes, instruction by instruction, beside
-// what the device can do at most.
+// what the device can do at most; and how a whole update compares with it.
 #ifndef LS_CLI_BENCH_LAYERS_H
 #define LS_CLI_BENCH_LAYERS_H
 

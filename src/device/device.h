@@ -91,14 +91,15 @@ struct ls_plan {
     ls_op_desc desc;
     size_t workspace_bytes;
     const char *algorithm; // "onednn jit:avx2", "winograd f(4,3)", ...: for tables and logs
+    const char *chosen;    // how, one of LS_PLAN_* (plan_cache.h); NULL: there was no choice
 };
 
 typedef struct {
     int threads;                  // cpu, ref: threads of this rank, >= 1
     int index;                    // cuda: which GPU
     int tf32;                     // cuda: fp32 convolutions and products may round their inputs to TF32
-    int autotune;                 // cuda: time the best plans of each convolution instead of trusting the heuristics
-    const char *plan_cache;       // cuda: folder of the timed choices; NULL: none is kept
+    struct ls_plan_cache *plans;  // cpu, cuda: algorithms of convolutions go by this cache (plan_cache.h) and what is
+                                  // not in it is measured; borrowed until close; NULL: they go by the device's rule
     int vector_width;             // cpu: 8 or 16 floats; 0: what the processor has (tests ask for both)
     const char *winograd;         // cpu: "auto" | "f2" | "off"
     const char *convolution;      // cpu: the algorithm of every convolution that it can compute, for tests and benches:

@@ -8,27 +8,35 @@
 #include "base/hash.h"
 
 static const char first_words[] = "lockstep plans 1 ";
-enum { FIRST_LINE_BYTES = sizeof first_words - 1 + 16 + 1 };
+enum { FIRST_LINE_BYTES = sizeof first_words - 1 + 16 + 1, FILE_ENTRIES = 1024 };
 
 typedef struct {
     char *key, *choice; // one piece of memory, which is key's
+    int used;           // found or put
+    int measured;       // put
+    int unsaved;        // put or taken since the last save
 } entry;
 
-struct ls_plan_cache {
-    char *folder, *path;
+typedef struct {
     entry *entries;
     size_t count, room;
+} entry_list;
+
+struct ls_plan_cache {
+    char *folder, *path; // NULL: no file
+    entry_list list;
+    int settled;
 };
 
-static entry *find(const ls_plan_cache *cache, const char *key) {
-    for (size_t i = 0; i < cache->count; i++)
-        if (strcmp(cache->entries[i].key, key) == 0) return &cache->entries[i];
+static entry *find(const entry_list *list, const char *key) {
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->entries[i].key, key) == 0) return &list->entries[i];
     return NULL;
 }
 
 static entry make_entry(const char *key, const char *choice) {
     size_t key_bytes = strlen(key) + 1, choice_bytes = strlen(choice) + 1;
-    entry made = { malloc(key_bytes + choice_bytes), NULL };
+    entry made = { .key = malloc(key_bytes + choice_bytes) };
     if (!made.key) return made;
     made.choice = made.key + key_bytes;
     memcpy(made.key, key, key_bytes);
@@ -36,24 +44,30 @@ static entry make_entry(const char *key, const char *choice) {
     return made;
 }
 
-// Adds or replaces; 0 without memory.
-static int keep(ls_plan_cache *cache, const char *key, const char *choice) {
-    if (cache->count == cache->room) {
-        size_t room = cache->room ? 2 * cache->room : 64;
-        entry *larger = realloc(cache->entries, room * sizeof *larger);
-        if (!larger) return 0;
-        cache->entries = larger;
-        cache->room = room;
+// Adds or replaces; NULL without memory.
+static entry *keep(entry_list *list, const char *key, const char *choice) {
+    if (list->count == list->room) {
+        size_t room = list->room ? 2 * list->room : 64;
+        entry *larger = realloc(list->entries, room * sizeof *larger);
+        if (!larger) return NULL;
+        list->entries = larger;
+        list->room = room;
     }
     entry made = make_entry(key, choice);
-    if (!made.key) return 0;
-    entry *there = find(cache, key);
+    if (!made.key) return NULL;
+    entry *there = find(list, key);
     if (!there)
-        there = &cache->entries[cache->count++];
+        there = &list->entries[list->count++];
     else
         free(there->key);
     *there = made;
-    return 1;
+    return there;
+}
+
+static void free_list(entry_list *list) {
+    for (size_t i = 0; i < list->count; i++) free(list->entries[i].key);
+    free(list->entries);
+    *list = (entry_list){ 0 };
 }
 
 // The text behind the first line where it is whole, else NULL.
@@ -67,70 +81,139 @@ static char *checked_body(char *text, size_t bytes) {
     return strlen(body) == body_bytes ? body : NULL;
 }
 
-// Takes over the file's entries, which are newer than those in memory. What cannot be read or used is left.
-static void merge_file(ls_plan_cache *cache) {
-    char *text = NULL;
+// The next "key<tab>choice" line as two texts; NULL at the end or where there is none.
+static char *next_line(char **at, char **choice) {
+    char *line = *at, *end = strchr(line, '\n'), *tab = strchr(line, '\t');
+    if (!end || !tab || tab > end) return NULL;
+    *end = *tab = 0;
+    *choice = tab + 1;
+    *at = end + 1;
+    return line;
+}
+
+// What cannot be read or used is left.
+static void read_file(const char *path, entry_list *list) {
+    char *text = NULL, *choice;
     size_t bytes = 0;
-    if (!ls_path_exists(cache->path) || ls_failed(ls_read_file(cache->path, &text, &bytes))) return;
-    char *line = checked_body(text, bytes);
-    while (line && *line) {
-        char *end = strchr(line, '\n'), *tab = strchr(line, '\t');
-        if (!end || !tab || tab > end) break;
-        *end = *tab = 0;
-        if (!keep(cache, line, tab + 1)) break;
-        line = end + 1;
-    }
+    if (!ls_path_exists(path) || ls_failed(ls_read_file(path, &text, &bytes))) return;
+    char *at = checked_body(text, bytes);
+    for (char *key = at ? next_line(&at, &choice) : NULL; key && keep(list, key, choice);)
+        key = next_line(&at, &choice);
     free(text);
 }
 
 ls_status ls_plan_cache_open(const char *folder, const char *name, ls_plan_cache **out) {
     ls_plan_cache *cache = calloc(1, sizeof *cache);
-    if (cache) cache->folder = strdup(folder);
-    if (!cache || !cache->folder || asprintf(&cache->path, "%s/%s", folder, name) < 0) {
+    if (cache && folder) cache->folder = strdup(folder);
+    if (!cache || (folder && (!cache->folder || asprintf(&cache->path, "%s/%s", folder, name) < 0))) {
         if (cache) free(cache->folder);
         free(cache);
-        return ls_fail(LS_DEVICE, "%s/%s: no memory to read the timed plans", folder, name);
+        return ls_fail(LS_DEVICE, "%s: no memory to read the measured plans", name);
     }
-    merge_file(cache);
+    if (folder) read_file(cache->path, &cache->list);
     *out = cache;
     return LS_SUCCESS;
 }
 
 void ls_plan_cache_free(ls_plan_cache *cache) {
     if (!cache) return;
-    for (size_t i = 0; i < cache->count; i++) free(cache->entries[i].key);
-    free(cache->entries);
+    free_list(&cache->list);
     free(cache->folder);
     free(cache->path);
     free(cache);
 }
 
-const char *ls_plan_cache_find(const ls_plan_cache *cache, const char *key) {
-    const entry *found = find(cache, key);
-    return found ? found->choice : NULL;
+const char *ls_plan_cache_find(ls_plan_cache *cache, const char *key, const char **how) {
+    entry *found = find(&cache->list, key);
+    if (!found) return NULL;
+    found->used = 1;
+    if (how) *how = found->measured ? LS_PLAN_MEASURED : LS_PLAN_KEPT;
+    return found->choice;
 }
 
-static ls_status write_file(const ls_plan_cache *cache) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < cache->count; i++)
-        bytes += strlen(cache->entries[i].key) + strlen(cache->entries[i].choice) + 2;
-    char *text = malloc(FIRST_LINE_BYTES + bytes + 1), hash[17];
-    if (!text) return ls_fail(LS_DEVICE, "%s: no memory to write it", cache->path);
-    char *at = text + FIRST_LINE_BYTES;
-    for (size_t i = 0; i < cache->count; i++)
-        at += sprintf(at, "%s\t%s\n", cache->entries[i].key, cache->entries[i].choice);
-    ls_hash_text(ls_hash(text + FIRST_LINE_BYTES, bytes), hash);
+ls_status ls_plan_cache_put(ls_plan_cache *cache, const char *key, const char *choice) {
+    entry *made = keep(&cache->list, key, choice);
+    if (!made) return ls_fail(LS_DEVICE, "no memory to keep a measured plan");
+    made->used = made->measured = made->unsaved = 1;
+    return LS_SUCCESS;
+}
+
+int ls_plan_cache_measured(const ls_plan_cache *cache) {
+    int count = 0;
+    for (size_t i = 0; i < cache->list.count; i++) count += cache->list.entries[i].measured;
+    return count;
+}
+
+void ls_plan_cache_settle(ls_plan_cache *cache, int settled) {
+    cache->settled = settled;
+}
+
+int ls_plan_cache_settled(const ls_plan_cache *cache) {
+    return cache->settled;
+}
+
+const char *ls_plan_cache_path(const ls_plan_cache *cache) {
+    return cache->path;
+}
+
+// The lines of entries first..count-1, behind `before` bytes that the caller fills in; only_used: of those that were
+// found or put.
+static ls_status write_lines(
+    const entry_list *list, size_t first, int only_used, size_t before, char **text, size_t *bytes) {
+    *bytes = before;
+    for (size_t i = first; i < list->count; i++)
+        *bytes += strlen(list->entries[i].key) + strlen(list->entries[i].choice) + 2;
+    *text = malloc(*bytes + 1);
+    if (!*text) return ls_fail(LS_DEVICE, "no memory to write the measured plans");
+    char *at = *text + before;
+    *at = 0;
+    for (size_t i = first; i < list->count; i++)
+        if (!only_used || list->entries[i].used)
+            at += sprintf(at, "%s\t%s\n", list->entries[i].key, list->entries[i].choice);
+    *bytes = (size_t)(at - *text);
+    return LS_SUCCESS;
+}
+
+static ls_status write_file(const ls_plan_cache *cache, const entry_list *list) {
+    char *text, hash[17];
+    size_t bytes, first = list->count > FILE_ENTRIES ? list->count - FILE_ENTRIES : 0;
+    LS_TRY(write_lines(list, first, 0, FIRST_LINE_BYTES, &text, &bytes));
+    ls_hash_text(ls_hash(text + FIRST_LINE_BYTES, bytes - FIRST_LINE_BYTES), hash);
     memcpy(text, first_words, sizeof first_words - 1);
     memcpy(text + sizeof first_words - 1, hash, 16);
     text[FIRST_LINE_BYTES - 1] = '\n';
     ls_status status = ls_make_folders(cache->folder);
-    if (!ls_failed(status)) status = ls_write_file(cache->path, text, FIRST_LINE_BYTES + bytes);
+    if (!ls_failed(status)) status = ls_write_file(cache->path, text, bytes);
     free(text);
     return status;
 }
 
-ls_status ls_plan_cache_put(ls_plan_cache *cache, const char *key, const char *choice) {
-    merge_file(cache); // what other processes have put meanwhile
-    if (!keep(cache, key, choice)) return ls_fail(LS_DEVICE, "%s: no memory to keep a choice", cache->path);
-    return write_file(cache);
+ls_status ls_plan_cache_save(ls_plan_cache *cache) {
+    entry_list *own = &cache->list, merged = { 0 }; // merged: what other processes have saved meanwhile, and our own
+    int unsaved = 0, kept = 1;
+    for (size_t i = 0; i < own->count; i++) unsaved |= own->entries[i].unsaved;
+    if (!cache->path || !unsaved) return LS_SUCCESS;
+    read_file(cache->path, &merged);
+    for (size_t i = 0; i < own->count; i++)
+        if (own->entries[i].unsaved) kept &= keep(&merged, own->entries[i].key, own->entries[i].choice) != NULL;
+    ls_status status = kept ? write_file(cache, &merged) : ls_fail(LS_DEVICE, "%s: no memory to write it", cache->path);
+    free_list(&merged);
+    for (size_t i = 0; i < own->count && !ls_failed(status); i++) own->entries[i].unsaved = 0;
+    return status;
+}
+
+ls_status ls_plan_cache_give(const ls_plan_cache *cache, char **text, size_t *bytes) {
+    return write_lines(&cache->list, 0, 1, 0, text, bytes);
+}
+
+ls_status ls_plan_cache_take(ls_plan_cache *cache, char *text, size_t bytes) {
+    char *at = text, *choice, *key;
+    while (at < text + bytes && (key = next_line(&at, &choice)) != NULL) {
+        entry *there = find(&cache->list, key);
+        if (there && strcmp(there->choice, choice) == 0) continue;
+        there = keep(&cache->list, key, choice);
+        if (!there) return ls_fail(LS_DEVICE, "no memory for another rank's measured plans");
+        there->used = there->unsaved = 1;
+    }
+    return LS_SUCCESS;
 }

@@ -1,24 +1,48 @@
-// plan_cache.h - a small file that keeps which algorithm was fastest: choice texts by key texts.
+// plan_cache.h - which algorithm was measured to be the fastest: choice texts by key texts, and a small file that keeps
+// them for the next run.
 //
-// The key says all that a choice depends on: library versions, device, operator, shape, types. A file that is missing,
-// damaged or of another kind counts as empty and is replaced by the next put. Several processes may use one file: it is
-// replaced whole (base/atomic_file.h) after their entries were read again, so nobody sees half a file; of two choices
-// for one key the later stays, and an entry that another process puts at the same moment may be lost, which costs only
-// timing it again.
+// The key says all that a choice depends on: library versions, device, operator, shape, types. A device that is given a
+// cache takes the choice that it finds; what it does not find it measures and puts, unless the cache is settled. The
+// file is read when the cache is opened. One that is missing, damaged or of another kind counts as empty and is
+// replaced by the next save. Several processes may use one file: it is replaced whole (base/atomic_file.h), so nobody
+// sees half a file; of two choices for one key the one saved later stays, and an entry that another process saves at
+// the same moment may be lost, which costs only measuring it again. It keeps the newest 1024 entries.
 #ifndef LS_DEVICE_PLAN_CACHE_H
 #define LS_DEVICE_PLAN_CACHE_H
 
+#include <stddef.h>
 #include "base/status.h"
 
 typedef struct ls_plan_cache ls_plan_cache;
 
-// name: of the file in folder, "cudnn.plans"; the folder is made when the first choice is kept. LS_DEVICE: no memory.
+// How a plan came to its algorithm, where there was a choice: words for tables.
+#define LS_PLAN_BY_RULE "by rule"
+#define LS_PLAN_MEASURED "measured now"
+#define LS_PLAN_KEPT "measured before"
+
+// name: of the file in folder, "plans"; the folder is made when the file is. folder NULL: there is no file. LS_DEVICE:
+// no memory.
 LS_CHECKED ls_status ls_plan_cache_open(const char *folder, const char *name, ls_plan_cache **out);
 void ls_plan_cache_free(ls_plan_cache *cache); // NULL is allowed
-// The choice for key, valid until the next put, or NULL.
-const char *ls_plan_cache_find(const ls_plan_cache *cache, const char *key);
-// Keeps the choice and writes the file. Neither text may hold a tab or a line break. LS_STORAGE when the file cannot be
-// written: the choice holds for this process all the same, so callers may go on.
+// The choice for key, valid until the next put, or NULL. *how (NULL is allowed): LS_PLAN_MEASURED for one that was put
+// since the cache was opened, else LS_PLAN_KEPT.
+const char *ls_plan_cache_find(ls_plan_cache *cache, const char *key, const char **how);
+// Neither text may hold a tab or a line break. LS_DEVICE: no memory.
 LS_CHECKED ls_status ls_plan_cache_put(ls_plan_cache *cache, const char *key, const char *choice);
+int ls_plan_cache_measured(const ls_plan_cache *cache); // entries that were put since it was opened
+
+// 1: from here on nothing is measured, and what the cache does not hold goes by the device's rule. 0: as it starts.
+void ls_plan_cache_settle(ls_plan_cache *cache, int settled);
+int ls_plan_cache_settled(const ls_plan_cache *cache);
+
+// Writes the file where something was put or taken since. LS_STORAGE when it cannot be written, LS_DEVICE without
+// memory: the choices hold for this process all the same, so callers may go on.
+LS_CHECKED ls_status ls_plan_cache_save(ls_plan_cache *cache);
+const char *ls_plan_cache_path(const ls_plan_cache *cache); // of the file; NULL: there is none
+
+// Between processes: the entries that were found or put so far as text, which the caller frees; and another process's
+// text, whose choices count from here on.
+LS_CHECKED ls_status ls_plan_cache_give(const ls_plan_cache *cache, char **text, size_t *bytes);
+LS_CHECKED ls_status ls_plan_cache_take(ls_plan_cache *cache, char *text, size_t bytes);
 
 #endif

@@ -1,6 +1,7 @@
 // compare.c - what ranks compare with each other before the first update, each fact before anything depends on it.
 #include <stdlib.h>
 #include <string.h>
+#include "base/hash.h"
 #include "base/version.h"
 #include "dist/fingerprint.h"
 #include "train/trainer_internal.h"
@@ -30,10 +31,22 @@ static ls_status add_device(const ls_trainer *t, ls_fingerprint *mine) {
     return LS_SUCCESS;
 }
 
+// Other algorithms round differently: no error where processors differ, but to be told.
+static uint64_t hash_algorithms(const ls_program *program) {
+    uint64_t both[2] = { 0, 0 };
+    for (int i = 0; i < program->count; i++) {
+        const char *name = program->instructions[i].plan->algorithm;
+        both[1] = name ? ls_hash(name, strlen(name)) : 0;
+        both[0] = ls_hash(both, sizeof both);
+    }
+    return both[0];
+}
+
 static ls_status add_state(const ls_trainer *t, ls_fingerprint *mine) {
     uint64_t hash;
     LS_TRY(ls_arenas_hash(t->arenas, &hash));
     ls_fingerprint_add(mine, "initial weights", "%016llx", (unsigned long long)hash);
+    ls_fingerprint_note(mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(t->full));
     ls_fingerprint_add(mine, "training data", "%016llx", (unsigned long long)t->facts.train_data->checksum);
     ls_fingerprint_add(mine, "test data", "%016llx", (unsigned long long)t->facts.test_data->checksum);
     return LS_SUCCESS;
@@ -46,7 +59,7 @@ static ls_status compare(ls_trainer *t, ls_status (*add)(const ls_trainer *t, ls
     ls_status status = mine ? add(t, mine) : ls_fail(LS_DEVICE, "out of host memory for the ranks' fingerprint");
     status = ls_comm_agree(t->comm, status, NULL);
     if (!ls_failed(status)) status = ls_fingerprint_compare(t->comm, mine, warning);
-    if (!ls_failed(status) && warning[0]) memcpy(t->facts.warning, warning, sizeof warning);
+    if (!ls_failed(status) && warning[0] && !t->facts.warning[0]) memcpy(t->facts.warning, warning, sizeof warning);
     free(mine);
     return status;
 }

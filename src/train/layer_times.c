@@ -121,6 +121,7 @@ static ls_status time_all(ls_trainer *t, const ls_program_inputs *inputs, double
         rows[i] = (ls_layer_time){ .op = ls_op_name(plan->desc.op),
             .layer = plan->desc.layer,
             .algorithm = plan->algorithm,
+            .chosen = plan->chosen,
             .flops = ls_op_flops(&plan->desc),
             .bytes = bytes_of(t, &b) };
         LS_TRY(time_instruction(&b, seconds, &rows[i].seconds));

@@ -115,14 +115,15 @@ double ls_program_flops(const ls_program *program) {
 }
 
 void ls_program_print(const ls_program *program, FILE *file) {
-    fprintf(file, "%4s  %-26s %-20s %-32s %10s\n", "", "operator", "layer", "algorithm", "MFLOP");
+    fprintf(file, "%4s  %-26s %-20s %-32s %10s  %s\n", "", "operator", "layer", "algorithm", "MFLOP", "chosen");
     for (int i = 0; i < program->count; i++) {
         const ls_instruction *instruction = &program->instructions[i];
         const ls_plan *plan = instruction->plan;
         char op[32];
         snprintf(op, sizeof op, "%s%s", ls_op_name(plan->desc.op), instruction->plan_is_shared ? " again" : "");
-        fprintf(file, "%4d  %-26s %-20s %-32s %10.2f\n", i, op, plan->desc.layer,
-            plan->algorithm ? plan->algorithm : "", ls_op_flops(&plan->desc) / 1e6);
+        fprintf(file, "%4d  %-26s %-20s %-32s %10.2f%s%s\n", i, op, plan->desc.layer,
+            plan->algorithm ? plan->algorithm : "", ls_op_flops(&plan->desc) / 1e6, plan->chosen ? "  " : "",
+            plan->chosen ? plan->chosen : "");
         if (instruction->reduce_count)
             fprintf(file, "%4s  %-26s %-20s %lld doubles\n", "", "  sum over ranks", plan->desc.layer,
                 (long long)instruction->reduce_count);

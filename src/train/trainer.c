@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/trace.h"
+#include "device/plan_cache.h"
 #include "dist/gradient_sums.h"
 #include "train/trainer_internal.h"
 
@@ -92,30 +93,17 @@ static ls_dtype storage_of(const ls_config *cfg) {
                                                        : LS_F32;
 }
 
-// Where choices that took time to measure are kept for the next run: the user's cache folder; NULL where there is none.
-static const char *cache_folder(char path[PATH_BYTES]) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (cache && cache[0] == '/')
-        snprintf(path, PATH_BYTES, "%s/lockstep", cache);
-    else if (home && home[0] == '/')
-        snprintf(path, PATH_BYTES, "%s/.cache/lockstep", home);
-    else
-        return NULL;
-    return path;
-}
-
 // All ranks call it, with their status so far, and do alike.
 static ls_status open_device(ls_trainer *t, ls_status status) {
     LS_TRY(ls_trainer_compare_programs(t)); // first: what follows depends on the options
+    if (!ls_failed(status)) status = ls_trainer_open_plans(t);
     LS_TRY(ls_placement_new(t->comm, status, t->cfg, &t->placement));
-    char cache[PATH_BYTES];
     t->facts.threads = choose_threads(t);
     ls_device_options options = {
         .threads = t->facts.threads,
         .winograd = ls_config_choice("device.winograd", t->cfg->device_winograd),
         .tf32 = t->cfg->device_tf32,
-        .autotune = t->cfg->device_autotune,
-        .plan_cache = cache_folder(cache),
+        .plans = t->plans,
     };
     LS_TRY(ls_placement_open(t->placement, t->comm, &options, &t->device));
     t->facts.why_not_cuda = ls_placement_why_not_cuda(t->placement);
@@ -263,9 +251,9 @@ static ls_status new_feeds(ls_trainer *t) {
     return LS_SUCCESS;
 }
 
-// Plans the run with the micro-batch of t->facts.batches, up to its programs, as far as it fits into the device's
-// memory. Activations are measured first, which is cheap; workspaces are known when there are plans.
-static ls_status try_micro_batch(ls_trainer *t, int32_t *fits) {
+// What the run needs with the micro-batch of t->facts.batches, without workspaces, which are known when there are
+// plans: activations are measured first, which is cheap.
+static ls_status try_activations(ls_trainer *t, int32_t *fits) {
     const ls_arenas_sizes *sizes = &t->arenas->sizes;
     free_programs(t);
     plan_evaluation(t);
@@ -278,11 +266,30 @@ static ls_status try_micro_batch(ls_trainer *t, int32_t *fits) {
     LS_TRY(ls_memory_plan_look(memory, t->device));
     if (memory->own_memory) LS_TRY(measure_programs(t));
     *fits = ls_memory_plan_fits(memory);
-    if (!*fits) return LS_SUCCESS;
+    return LS_SUCCESS;
+}
+
+static ls_status try_plans(ls_trainer *t, int32_t *fits) {
+    ls_memory_plan *memory = &t->facts.memory;
     LS_TRY(compile_programs(t));
     LS_TRY(ls_memory_plan_look(memory, t->device)); // plans may hold some of it
     *fits = ls_memory_plan_fits(memory);
     return LS_SUCCESS;
+}
+
+// Plans the run with that micro-batch, up to its programs, as far as it fits into every rank's device. *mine: into this
+// one's. All ranks call it; `status` is this rank's so far.
+static ls_status try_micro_batch(ls_trainer *t, ls_status status, int32_t *mine, int32_t *all) {
+    if (!ls_failed(status)) status = try_activations(t, mine);
+    LS_TRY(ls_comm_agree(t->comm, status, NULL));
+    *all = *mine;
+    LS_TRY(ls_comm_allreduce(t->comm, all, 1, LS_I32, LS_REDUCE_MIN));
+    if (!*all) return LS_SUCCESS;
+    const ls_compile_options training = options_of(t, FULL);
+    if (t->plans) LS_TRY(ls_trainer_choose_plans(t, &training));
+    LS_TRY(ls_comm_agree(t->comm, try_plans(t, mine), NULL));
+    *all = *mine;
+    return ls_comm_allreduce(t->comm, all, 1, LS_I32, LS_REDUCE_MIN);
 }
 
 // All ranks take the same micro-batch: the largest that fits on each of them. All ranks call it; `status` is this
@@ -293,11 +300,8 @@ static ls_status choose_micro_batch(ls_trainer *t, ls_status status) {
     ls_memory_plan first = { 0 };
     for (;;) {
         int32_t mine = 0, all;
-        if (!ls_failed(status)) status = try_micro_batch(t, &mine);
-        LS_TRY(ls_comm_agree(t->comm, status, NULL));
+        LS_TRY(try_micro_batch(t, status, &mine, &all));
         if (batches->micro_batch == wanted) first = t->facts.memory;
-        all = mine;
-        LS_TRY(ls_comm_allreduce(t->comm, &all, 1, LS_I32, LS_REDUCE_MIN));
         if (all) break;
         if (t->cfg->train_micro_batch == LS_AUTO && ls_batches_shrink(batches)) continue;
         if (!mine) status = ls_memory_plan_refuse(&t->facts.memory, t->cfg, batches->micro_batch);
@@ -439,6 +443,7 @@ void ls_trainer_free(ls_trainer *t) {
         if (t->queue) t->device->api->queue_free(t->queue);
     }
     ls_device_close(t->device);
+    ls_plan_cache_free(t->plans);
     ls_placement_free(t->placement);
     ls_dataset_free(t->train_data);
     ls_dataset_free(t->test_data);

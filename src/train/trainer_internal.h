@@ -46,6 +46,7 @@ struct ls_trainer {
     ls_graph *graph;
     ls_dataset *train_data, *test_data;
     ls_placing *placement;
+    struct ls_plan_cache *plans; // NULL: algorithms go by the device's rule
     ls_device *device;
     ls_queue *queue;
     ls_collective *collective; // NULL: sums go through comm
@@ -76,6 +77,11 @@ struct ls_trainer {
 LS_CHECKED ls_status ls_trainer_compare_programs(ls_trainer *t); // program and options
 LS_CHECKED ls_status ls_trainer_compare_devices(ls_trainer *t);  // when the device is open
 LS_CHECKED ls_status ls_trainer_compare_state(ls_trainer *t);    // data and initial weights
+
+// device.autotune (plan_choices.c). Opens t->plans where it is wanted; for the device's options.
+LS_CHECKED ls_status ls_trainer_open_plans(ls_trainer *t);
+// All ranks call it where t->plans is not NULL: what the training program's plans are chosen by, the same on all ranks.
+LS_CHECKED ls_status ls_trainer_choose_plans(ls_trainer *t, const ls_compile_options *training);
 
 LS_CHECKED ls_status ls_trainer_start_feed(ls_trainer *t);                      // at the next update's place
 LS_CHECKED ls_status ls_trainer_write_weights(ls_trainer *t, const char *path); // this rank alone

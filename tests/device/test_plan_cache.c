@@ -20,6 +20,11 @@ static ls_plan_cache *open_in(const temp_folder *folder) {
     return cache;
 }
 
+static void put_and_save(ls_plan_cache *cache, const char *key, const char *choice) {
+    succeed(ls_plan_cache_put(cache, key, choice));
+    succeed(ls_plan_cache_save(cache));
+}
+
 static void choices_are_found_again(void **state) {
     (void)state;
     temp_folder folder = temp_folder_new();
@@ -27,24 +32,25 @@ static void choices_are_found_again(void **state) {
     snprintf(below, sizeof below, "%s/a/b", folder.path);
     ls_plan_cache *cache = NULL;
     succeed(ls_plan_cache_open(below, "test.plans", &cache)); // the folder is not there yet
-    assert_null(ls_plan_cache_find(cache, "conv 1"));
+    assert_null(ls_plan_cache_find(cache, "conv 1", NULL));
     char key[32];
     for (int i = 0; i < 200; i++) {
         snprintf(key, sizeof key, "conv %d", i);
         succeed(ls_plan_cache_put(cache, key, "engine 1"));
     }
     succeed(ls_plan_cache_put(cache, "conv 7", "engine 38 2=1"));
-    assert_string_equal(ls_plan_cache_find(cache, "conv 7"), "engine 38 2=1");
+    succeed(ls_plan_cache_save(cache));
+    assert_string_equal(ls_plan_cache_find(cache, "conv 7", NULL), "engine 38 2=1");
     ls_plan_cache_free(cache);
 
     succeed(ls_plan_cache_open(below, "test.plans", &cache));
     for (int i = 0; i < 200; i++) {
         snprintf(key, sizeof key, "conv %d", i);
-        const char *choice = ls_plan_cache_find(cache, key), *expected = i == 7 ? "engine 38 2=1" : "engine 1";
+        const char *choice = ls_plan_cache_find(cache, key, NULL), *expected = i == 7 ? "engine 38 2=1" : "engine 1";
         if (!choice || strcmp(choice, expected) != 0)
             fail_msg("%s: %s, expected %s", key, choice ? choice : "(none)", expected);
     }
-    assert_null(ls_plan_cache_find(cache, "conv"));
+    assert_null(ls_plan_cache_find(cache, "conv", NULL));
     ls_plan_cache_free(cache);
     temp_folder_remove(&folder);
 }
@@ -54,17 +60,17 @@ static void two_processes_share_a_file(void **state) {
     (void)state;
     temp_folder folder = temp_folder_new();
     ls_plan_cache *one = open_in(&folder), *two = open_in(&folder);
-    succeed(ls_plan_cache_put(one, "a", "1"));
-    succeed(ls_plan_cache_put(one, "both", "of one"));
-    succeed(ls_plan_cache_put(two, "b", "2"));
-    succeed(ls_plan_cache_put(two, "both", "of two"));
-    succeed(ls_plan_cache_put(one, "c", "3"));
+    put_and_save(one, "a", "1");
+    put_and_save(one, "both", "of one");
+    put_and_save(two, "b", "2");
+    put_and_save(two, "both", "of two");
+    put_and_save(one, "c", "3");
     ls_plan_cache *three = open_in(&folder);
     static const struct {
         const char *key, *choice;
     } rows[] = { { "a", "1" }, { "b", "2" }, { "c", "3" }, { "both", "of two" } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const char *choice = ls_plan_cache_find(three, rows[i].key);
+        const char *choice = ls_plan_cache_find(three, rows[i].key, NULL);
         if (!choice || strcmp(choice, rows[i].choice) != 0)
             fail_msg("%s: %s, expected %s", rows[i].key, choice ? choice : "(none)", rows[i].choice);
     }
@@ -80,7 +86,7 @@ static void damage_is_ignored_and_replaced(void **state) {
     temp_folder folder = temp_folder_new();
     ls_plan_cache *cache = open_in(&folder);
     succeed(ls_plan_cache_put(cache, "conv a", "engine 1"));
-    succeed(ls_plan_cache_put(cache, "conv b", "engine 2"));
+    put_and_save(cache, "conv b", "engine 2");
     ls_plan_cache_free(cache);
     char path[512], *good = NULL;
     size_t bytes = 0;
@@ -108,12 +114,12 @@ static void damage_is_ignored_and_replaced(void **state) {
         }
         succeed(ls_write_file(path, spoilt, length));
         cache = open_in(&folder);
-        if (ls_plan_cache_find(cache, "conv a") || ls_plan_cache_find(cache, "conv b"))
+        if (ls_plan_cache_find(cache, "conv a", NULL) || ls_plan_cache_find(cache, "conv b", NULL))
             fail_msg("%s (%zu): an entry of it is used", what, cut);
         if (cut % 16 == 0 || cut >= bytes) { // fsync is slow
-            succeed(ls_plan_cache_put(cache, "conv c", "engine 3"));
+            put_and_save(cache, "conv c", "engine 3");
             ls_plan_cache *again = open_in(&folder);
-            const char *choice = ls_plan_cache_find(again, "conv c");
+            const char *choice = ls_plan_cache_find(again, "conv c", NULL);
             if (!choice) fail_msg("%s (%zu): not replaced by the next put", what, cut);
             ls_plan_cache_free(again);
         }
@@ -130,9 +136,9 @@ static void a_folder_that_cannot_be_written(void **state) {
     const char *path = temp_file(&folder, "file", "not a folder");
     ls_plan_cache *cache = NULL;
     succeed(ls_plan_cache_open(path, "test.plans", &cache));
-    ls_status status = ls_plan_cache_put(cache, "conv", "engine 1");
-    assert_int_equal(status.code, LS_STORAGE);
-    assert_string_equal(ls_plan_cache_find(cache, "conv"), "engine 1");
+    succeed(ls_plan_cache_put(cache, "conv", "engine 1"));
+    assert_int_equal(ls_plan_cache_save(cache).code, LS_STORAGE);
+    assert_string_equal(ls_plan_cache_find(cache, "conv", NULL), "engine 1");
     ls_plan_cache_free(cache);
     temp_folder_remove(&folder);
 }
@@ -143,7 +149,7 @@ static void writers_never_leave_half_a_file(void **state) {
     enum { WRITERS = 4, PUTS = 25 };
     temp_folder folder = temp_folder_new();
     ls_plan_cache *cache = open_in(&folder);
-    succeed(ls_plan_cache_put(cache, "first", "engine 0"));
+    put_and_save(cache, "first", "engine 0");
     ls_plan_cache_free(cache);
     pid_t writers[WRITERS];
     for (int w = 0; w < WRITERS; w++) {
@@ -155,6 +161,7 @@ static void writers_never_leave_half_a_file(void **state) {
         for (int i = 0; i < PUTS && !ls_failed(status); i++) {
             snprintf(key, sizeof key, "writer %d conv %d", w, i);
             status = ls_plan_cache_put(own, key, "engine 5 with a rather long text of knobs 1=2 3=4");
+            if (!ls_failed(status)) status = ls_plan_cache_save(own);
         }
         _exit(ls_failed(status));
     }
@@ -166,12 +173,79 @@ static void writers_never_leave_half_a_file(void **state) {
             assert_int_equal(code, 0);
         }
         cache = open_in(&folder);
-        if (!ls_plan_cache_find(cache, "first")) fail_msg("read %d: the file is not whole", reads);
+        if (!ls_plan_cache_find(cache, "first", NULL)) fail_msg("read %d: the file is not whole", reads);
         ls_plan_cache_free(cache);
         reads++;
         usleep(1000);
     }
     assert_int_equal(temp_count_files(&folder), 1); // no temporary is left
+    temp_folder_remove(&folder);
+}
+
+static void expect(ls_plan_cache *cache, const char *key, const char *expected, const char *expected_how) {
+    const char *how = "(none)", *choice = ls_plan_cache_find(cache, key, &how);
+    if (!choice || strcmp(choice, expected) != 0 || strcmp(how, expected_how) != 0)
+        fail_msg("%s: %s, %s; expected %s, %s", key, choice ? choice : "(none)", how, expected, expected_how);
+}
+
+// What one process has found or put counts in another that takes it, and is kept there, too; what it never asked for
+// does not travel.
+static void another_process_takes_the_choices(void **state) {
+    (void)state;
+    temp_folder folder = temp_folder_new();
+    ls_plan_cache *one = open_in(&folder), *two = NULL;
+    succeed(ls_plan_cache_put(one, "old", "1"));
+    put_and_save(one, "never asked for", "1");
+    ls_plan_cache_free(one);
+    one = open_in(&folder);
+    expect(one, "old", "1", LS_PLAN_KEPT);
+    succeed(ls_plan_cache_put(one, "new", "2"));
+    expect(one, "new", "2", LS_PLAN_MEASURED);
+    assert_int_equal(ls_plan_cache_measured(one), 1);
+    char *text;
+    size_t bytes;
+    succeed(ls_plan_cache_give(one, &text, &bytes));
+    assert_string_equal(text, "old\t1\nnew\t2\n");
+    ls_plan_cache_free(one);
+
+    succeed(ls_plan_cache_open(NULL, "test.plans", &two)); // without a file
+    succeed(ls_plan_cache_put(two, "new", "of two"));
+    succeed(ls_plan_cache_take(two, text, bytes));
+    free(text);
+    expect(two, "old", "1", LS_PLAN_KEPT);
+    expect(two, "new", "2", LS_PLAN_KEPT);
+    assert_null(ls_plan_cache_find(two, "never asked for", NULL));
+    succeed(ls_plan_cache_save(two));
+    assert_null(ls_plan_cache_path(two));
+    ls_plan_cache_free(two);
+    temp_folder_remove(&folder);
+}
+
+// A choice that was used stays as it is, whatever another process saves meanwhile; the file keeps the newest entries.
+static void the_file_is_bounded(void **state) {
+    (void)state;
+    temp_folder folder = temp_folder_new();
+    ls_plan_cache *cache = open_in(&folder);
+    char key[32];
+    for (int i = 0; i < 1100; i++) {
+        snprintf(key, sizeof key, "conv %d", i);
+        succeed(ls_plan_cache_put(cache, key, "1"));
+    }
+    succeed(ls_plan_cache_save(cache));
+    ls_plan_cache_free(cache);
+    cache = open_in(&folder);
+    assert_null(ls_plan_cache_find(cache, "conv 75", NULL));
+    expect(cache, "conv 90", "1", LS_PLAN_KEPT);
+    ls_plan_cache *other = open_in(&folder);
+    put_and_save(other, "conv 90", "2");
+    put_and_save(cache, "another", "3");
+    expect(cache, "conv 90", "1", LS_PLAN_KEPT);
+    ls_plan_cache_free(other);
+    other = open_in(&folder);
+    expect(other, "conv 90", "2", LS_PLAN_KEPT);
+    expect(other, "another", "3", LS_PLAN_KEPT);
+    ls_plan_cache_free(other);
+    ls_plan_cache_free(cache);
     temp_folder_remove(&folder);
 }
 
@@ -181,6 +255,8 @@ int main(void) {
         cmocka_unit_test(two_processes_share_a_file),
         cmocka_unit_test(damage_is_ignored_and_replaced),
         cmocka_unit_test(a_folder_that_cannot_be_written),
+        cmocka_unit_test(another_process_takes_the_choices),
+        cmocka_unit_test(the_file_is_bounded),
         cmocka_unit_test(writers_never_leave_half_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

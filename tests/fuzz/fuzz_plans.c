@@ -12,7 +12,7 @@ static void read_plans(const uint8_t *data, size_t bytes) {
     fuzz_link(fuzz_folder(), "plans", 0);
     ls_plan_cache *cache;
     if (fuzz_refused(ls_plan_cache_open(fuzz_folder(), "plans", &cache), LS_DEVICE, LS_OK)) return;
-    ls_plan_cache_find(cache, "conv2d");
+    ls_plan_cache_find(cache, "conv2d", NULL);
     ls_plan_cache_free(cache);
 }
 

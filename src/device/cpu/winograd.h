@@ -25,7 +25,7 @@ const ls_winograd_kernels *ls_winograd_kernels_for(int vector_width, int emulate
 // Whether the operator can be computed here, on blocked tensors. mode: "auto" (F(4,3), F(2,5)), "f2" (F(2,3), more
 // accurate than direct convolution; 5x5 refused), "off".
 int ls_winograd_can(const ls_conv_attr *attr, ls_op op, const char *mode);
-// ... and is expected to gain over direct convolution.
+// ... and is expected to gain over direct convolution, with the maps' sizes and the channels that are padded.
 int ls_winograd_supports(const ls_conv_attr *attr, ls_op op, const char *mode, int vector_width);
 
 // Plain data, made only by ls_winograd_plan_make. For the caller: workspace_bytes and algorithm.

@@ -31,8 +31,8 @@ typedef struct {
     int capability;      // 90 for 9.0
     int multiprocessors; // sizes the grids of kernels that loop
     size_t memory_bytes;
-    int tf32, autotune;
-    const char *plan_cache; // owned; NULL: none
+    int tf32;
+    struct ls_plan_cache *plans; // borrowed; NULL: nothing is timed
     size_t workspace_limit;
     ls_cuda_libraries *libraries; // NULL: direct kernels only
     pthread_mutex_t lock;         // of what follows, which every thread that enqueues writes

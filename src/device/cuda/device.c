@@ -28,7 +28,6 @@ static void cuda_close(ls_device *device) {
     if (!cuda) return;
     ls_cuda_libraries_close(cuda->libraries);
     pthread_mutex_destroy(&cuda->lock);
-    free((char *)cuda->plan_cache);
     free(cuda);
 }
 
@@ -127,12 +126,8 @@ static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
     pthread_mutex_init(&cuda->lock, NULL);
     cuda->base.api = &ls_device_cuda;
     cuda->tf32 = options->tf32;
-    cuda->autotune = options->autotune;
+    cuda->plans = options->plans;
     cuda->workspace_limit = options->workspace_limit_bytes ? options->workspace_limit_bytes : LS_CUDA_WORKSPACE_LIMIT;
-    if (options->plan_cache) {
-        cuda->plan_cache = strdup(options->plan_cache);
-        if (!cuda->plan_cache) LS_TRY_GOTO(ls_fail(LS_DEVICE, "no memory to open the cuda device"));
-    }
     LS_TRY_GOTO(take_gpu(cuda, options->index));
     LS_TRY_GOTO(ls_cuda_libraries_open(cuda, &cuda->libraries));
     *out = &cuda->base;

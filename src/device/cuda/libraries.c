@@ -35,8 +35,6 @@ ls_status ls_cuda_libraries_open(ls_cuda_device *device, ls_cuda_libraries **out
     libraries->workspace_limit = device->workspace_limit ? device->workspace_limit : LS_CUDA_WORKSPACE_LIMIT;
     LS_TRY_GOTO(open_cudnn(libraries));
     LS_TRY_GOTO(open_cublaslt(libraries));
-    if (device->autotune && device->plan_cache)
-        LS_TRY_GOTO(ls_plan_cache_open(device->plan_cache, "cudnn.plans", &libraries->choices));
     *out = libraries;
     libraries = NULL;
 done:
@@ -46,7 +44,6 @@ done:
 
 void ls_cuda_libraries_close(ls_cuda_libraries *libraries) {
     if (!libraries) return;
-    ls_plan_cache_free(libraries->choices);
     if (libraries->cublaslt) cublasLtDestroy(libraries->cublaslt);
     if (libraries->cudnn) cudnnDestroy(libraries->cudnn);
     free(libraries);

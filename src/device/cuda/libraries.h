@@ -65,7 +65,6 @@ struct ls_cuda_libraries {
     cudnnHandle_t cudnn;
     cublasLtHandle_t cublaslt;
     size_t workspace_limit;
-    ls_plan_cache *choices; // of timed convolutions; NULL: none are kept
 };
 
 // The library's own workspace inside one of `bytes` + ls_library_room(bytes): aligned as the libraries want it.

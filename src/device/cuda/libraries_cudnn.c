@@ -21,6 +21,7 @@ struct ls_cuda_conv_algorithm {
     ls_cuda_libraries *libraries;
     ls_cudnn_plans plans; // one
     variant variant;
+    const char *chosen;
     char name[64], layer[96];
 };
 
@@ -162,9 +163,9 @@ static void make_key(const ls_cuda_libraries *libraries, ls_op op, const ls_conv
         a->dst.h, a->dst.w, a->kernel, a->stride, a->pad, a->dilation, a->groups, libraries->workspace_limit);
 }
 
-// The plan that an earlier run has timed to be the fastest, or -1.
-static int find_choice(const ls_cuda_libraries *libraries, const char *key, const ls_cudnn_plans *plans) {
-    const char *choice = libraries->choices ? ls_plan_cache_find(libraries->choices, key) : NULL;
+// The plan that was timed before to be the fastest, or -1.
+static int find_choice(ls_plan_cache *cache, const char *key, const ls_cudnn_plans *plans, const char **how) {
+    const char *choice = ls_plan_cache_find(cache, key, how);
     for (int i = 0; choice && i < plans->count; i++) {
         char tag[LS_CUDNN_TAG_BYTES];
         ls_cudnn_plan_tag(&plans->plans[i], tag, sizeof tag);
@@ -173,31 +174,33 @@ static int find_choice(const ls_cuda_libraries *libraries, const char *key, cons
     return -1;
 }
 
-// The index of the plan to take; *timed: it was chosen by time, now or by an earlier run.
+// The index of the plan to take, and how it was chosen (plan_cache.h).
 static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr, const ls_cudnn_plans *plans,
-    int *best, int *timed) {
+    int *best, const char **how) {
     char key[KEY_BYTES], tag[LS_CUDNN_TAG_BYTES];
+    ls_plan_cache *cache = libraries->device->plans;
     make_key(libraries, op, attr, key);
-    *best = find_choice(libraries, key, plans);
-    *timed = *best >= 0;
-    if (*timed) return LS_SUCCESS;
+    *best = find_choice(cache, key, plans, how);
+    if (*best >= 0) return LS_SUCCESS;
     *best = 0;
+    *how = LS_PLAN_BY_RULE;
+    if (ls_plan_cache_settled(cache)) return LS_SUCCESS;
     size_t workspace = 0;
+    int timed;
     for (int i = 0; i < plans->count; i++)
         if (plans->plans[i].workspace > workspace) workspace = plans->plans[i].workspace;
     bench b = { .libraries = libraries };
-    ls_status status = open_bench(&b, attr, workspace, timed);
-    if (!ls_failed(status) && *timed) {
+    ls_status status = open_bench(&b, attr, workspace, &timed);
+    if (!ls_failed(status) && timed) {
         cudnnStatus_t rc = cudnnSetStream(libraries->cudnn, b.stream);
         status = rc == CUDNN_STATUS_SUCCESS ? time_plans(&b, plans, best) : ls_cudnn_fail(NULL, "cudnnSetStream", rc);
         cudnnSetStream(libraries->cudnn, NULL);
     }
     close_bench(&b);
-    if (ls_failed(status) || !*timed || !libraries->choices) return status;
+    if (ls_failed(status) || !timed) return status;
+    *how = LS_PLAN_MEASURED;
     ls_cudnn_plan_tag(&plans->plans[*best], tag, sizeof tag);
-    ls_status kept = ls_plan_cache_put(libraries->choices, key, tag);
-    (void)kept; // a file that cannot be written costs the next run the timing, no more
-    return LS_SUCCESS;
+    return ls_plan_cache_put(cache, key, tag);
 }
 
 // --- the seam
@@ -210,11 +213,13 @@ ls_status ls_cuda_conv_algorithm_new(
     ls_cudnn_target target = {
         .handle = libraries->cudnn, .tf32 = libraries->device->tf32, .workspace_limit = libraries->workspace_limit
     };
-    int autotune = libraries->device->autotune, best = 0, timed = 0;
+    int timing = libraries->device->plans != NULL, best = 0;
     ls_cuda_conv_algorithm *made = calloc(1, sizeof *made);
     if (!made) return ls_fail(LS_DEVICE, "layer %s: no memory for a plan", layer);
-    ls_status status = ls_cudnn_plans_make(&target, op, attr, layer, autotune ? LS_CUDNN_PLANS_MAX : 1, &made->plans);
-    if (!ls_failed(status) && made->plans.count > 1) status = choose(libraries, op, attr, &made->plans, &best, &timed);
+    ls_status status = ls_cudnn_plans_make(&target, op, attr, layer, timing ? LS_CUDNN_PLANS_MAX : 1, &made->plans);
+    made->chosen = LS_PLAN_BY_RULE;
+    if (!ls_failed(status) && timing && made->plans.count > 1)
+        status = choose(libraries, op, attr, &made->plans, &best, &made->chosen);
     if (ls_failed(status) || made->plans.count == 0) {
         ls_cudnn_plans_free(&made->plans);
         free(made);
@@ -224,8 +229,8 @@ ls_status ls_cuda_conv_algorithm_new(
     const ls_cudnn_plan *plan = &made->plans.plans[0];
     made->libraries = libraries;
     snprintf(made->layer, sizeof made->layer, "%s", layer);
-    snprintf(made->name, sizeof made->name, "cudnn engine %lld%s%s", (long long)plan->engine,
-        plan->notes & 1U << CUDNN_NUMERICAL_NOTE_TENSOR_CORE ? ", tensor cores" : "", timed ? ", timed" : "");
+    snprintf(made->name, sizeof made->name, "cudnn engine %lld%s", (long long)plan->engine,
+        plan->notes & 1U << CUDNN_NUMERICAL_NOTE_TENSOR_CORE ? ", tensor cores" : "");
     *out = made;
     return LS_SUCCESS;
 }
@@ -243,6 +248,10 @@ size_t ls_cuda_conv_workspace(const ls_cuda_conv_algorithm *algorithm) {
 
 const char *ls_cuda_conv_name(const ls_cuda_conv_algorithm *algorithm) {
     return algorithm->name;
+}
+
+const char *ls_cuda_conv_chosen(const ls_cuda_conv_algorithm *algorithm) {
+    return algorithm->chosen;
 }
 
 void ls_cuda_conv_execute(

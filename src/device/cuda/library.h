@@ -22,7 +22,8 @@ LS_CHECKED ls_status ls_cuda_conv_algorithm_new(
     ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr, const char *layer, ls_cuda_conv_algorithm **out);
 void ls_cuda_conv_algorithm_free(ls_cuda_conv_algorithm *algorithm); // NULL is allowed
 size_t ls_cuda_conv_workspace(const ls_cuda_conv_algorithm *algorithm);
-const char *ls_cuda_conv_name(const ls_cuda_conv_algorithm *algorithm); // "cudnn engine 12, tensor cores"
+const char *ls_cuda_conv_name(const ls_cuda_conv_algorithm *algorithm);   // "cudnn engine 12, tensor cores"
+const char *ls_cuda_conv_chosen(const ls_cuda_conv_algorithm *algorithm); // as ls_plan.chosen
 // image: x or dx; weight: w or dw; result: y or dy
 void ls_cuda_conv_execute(
     ls_cuda_conv_algorithm *algorithm, void *image, void *weight, void *result, void *workspace, ls_queue *queue);

@@ -103,6 +103,7 @@ ls_status ls_cuda_conv_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
     }
     plan->head.free_parts = free_parts;
     plan->algorithm = algorithm;
+    if (algorithm) plan->head.base.chosen = ls_cuda_conv_chosen(algorithm);
     plan->geometry = (ls_cuda_conv_geometry){ a->src.n, a->src.h, a->src.w, a->src.c, a->dst.h, a->dst.w, a->dst.c,
         padded_c, padded_k, a->kernel, a->stride, a->pad, a->dilation, a->groups, a->storage };
     plan->rows = (int64_t)a->dst.n * a->dst.h * a->dst.w;

@@ -1,0 +1,140 @@
+# device.autotune on the cpu device in whole runs: algorithms are measured once and kept, shown, and the same on all ranks;
+# run.deterministic measures nothing; a file of choices that is damaged or cannot be written stops no run.
+# Argument: the folder of the built programs.
+set -u
+# shellcheck source=tests/support/mpi.sh
+. tests/support/mpi.sh
+bin=$(cd "$1" && pwd) || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+unset XDG_CACHE_HOME
+
+cat >net.ini <<'END'
+[network]
+input = 3x8x8
+[c1]
+layer = conv2d
+out_channels = 16
+kernel = 3
+padding = 1
+[r1]
+layer = relu
+[c2]
+layer = conv2d
+out_channels = 16
+kernel = 3
+padding = 1
+[r2]
+layer = relu
+[c3]
+layer = conv2d
+out_channels = 16
+kernel = 3
+padding = 1
+stride = 2
+[p]
+layer = globalavgpool
+[f]
+layer = flatten
+[l]
+layer = linear
+out_features = 10
+END
+cat >run.ini <<'END'
+[data]
+dataset = synthetic
+shape = 3x8x8
+train_samples = 200
+test_samples = 64
+[model]
+file = net.ini
+[device]
+type = cpu
+threads = 1
+autotune = true
+[train]
+micro_batch = 32
+global_batch = 64
+epochs = 1
+END
+
+# plan CACHE ARGS...: the plan of the run, errors.txt what it says besides
+plan() {
+  local -x XDG_CACHE_HOME=$1
+  shift
+  "$bin/train" --dry-run run.ini "$@" >plan.txt 2>errors.txt
+  check "--dry-run ends well" $? 0
+}
+# how TEXT: convolutions of c2 and c3 (six) that were chosen so
+how() { grep -cE "^ *[0-9]+ +conv .* (c2|c3) .*  $1\$" plan.txt; }
+lines() { grep -c "^plans  *the algorithms of 6 convolutions measured in [0-9.]* s, $1" errors.txt; }
+# algorithms: of c2 and c3, as shown
+algorithms() { sed -nE 's/^ *[0-9]+ +(conv (forward|backward [a-z]+)) +(c2|c3) +(.*[^ ]) +[0-9.]+  .*$/\1 \3 \4/p' plan.txt; }
+
+plan "$work/cold"
+check "a cold start measures all but the first layer's" "$(how "measured now")" 6
+check "a cold start: the first layer has no choice" "$(grep -cE '^ *[0-9]+ +conv .* c1 .*own direct.*  by rule$' plan.txt)" 2
+check "a cold start says so in one line" "$(lines "kept in $work/cold/lockstep/plans$")" 1
+chosen=$(algorithms)
+check "six algorithms are shown" "$(wc -l <<<"$chosen")" 6
+plan "$work/cold"
+check "a second start measures nothing" "$(how "measured before")" 6
+check "a second start says nothing" "$(grep -c '^plans' errors.txt)" 0
+check "a second start has the same algorithms" "$(algorithms)" "$chosen"
+
+plan "$work/cold" --set run.deterministic=true
+check "run.deterministic: the rule decides" "$(how "by rule")" 6
+plan "$work/ordered" --set run.deterministic=true
+check "run.deterministic measures nothing" "$(how "by rule") $(ls -d ordered 2>/dev/null)" "6 "
+plan "$work/off" --set device.autotune=false
+check "without autotune the rule decides" "$(how "by rule") $(ls -d off 2>/dev/null)" "6 "
+
+"$bin/plant_plans" cold/lockstep "own direct" || check "choices are planted" 1 0
+plan "$work/cold"
+check "planted choices are obeyed" "$(algorithms | grep -c 'own direct$') $(how "measured before")" "6 6"
+plan "$work/cold" --set train.micro_batch=16
+check "choices for another batch are not" "$(how "measured now")" 6
+plan "$work/cold" --set device.winograd=off
+check "choices with Winograd are not without" "$(how "measured now")" 6
+
+printf 'lockstep plans 1 0123456789abcdef\nnonsense' >cold/lockstep/plans
+plan "$work/cold"
+check "a damaged file is replaced" "$(how "measured now") $(lines "kept in ")" "6 1"
+plan "$work/cold"
+check "a damaged file is replaced: the next start" "$(how "measured before")" 6
+touch a-file
+plan "$work/a-file"
+check "an unwritable folder: measured all the same" "$(how "measured now")" 6
+check "an unwritable folder is told" "$(grep -c 'the next start will measure again: .*a-file' errors.txt) $(lines "not kept$")" "1 1"
+HOME='' plan ''
+check "no folder at all" "$(how "measured now") $(lines "not kept: neither XDG_CACHE_HOME nor HOME is set")" "6 1"
+
+# --- two ranks, each with a cache folder of its own, so that it shows who keeps what. algorithms that differ are told.
+cat >rank.sh <<'END'
+export XDG_CACHE_HOME=$PWD/$1/${OMPI_COMM_WORLD_RANK:?}
+shift
+exec "$@"
+END
+# both FOLDER: two ranks train
+both() {
+  ranks 2 120 bash rank.sh "$1" "$bin/train" run.ini --set train.max_updates=2 --run-dir "$work/run-$1" >output.txt 2>&1
+  check "$1: two ranks train" $? 0
+  check "$1: no algorithms differ" "$(grep -c algorithms output.txt | tr -d '\n'; grep -c 'convolutions measured' output.txt)" "$2"
+}
+mkdir -p one/0 one/1
+both one 11
+check "one host: its lowest rank measures" "$(ls one/0 one/1 | tr '\n' ' ')" "one/0: lockstep  one/1: "
+
+# Two hosts that have measured differently before: rank 0's choices count, and both keep them.
+for first in 0 1; do
+  folder=two-$first
+  mkdir -p $folder
+  cp -r one/0 $folder/0
+  cp -r one/0 $folder/1
+  "$bin/plant_plans" $folder/$first/lockstep "own direct" || check "choices are planted" 1 0
+  expected=$(tail -n +2 $folder/0/lockstep/plans)
+  LOCKSTEP_TEST_HOSTS=0,1 both $folder 00
+  check "$folder: both keep rank 0's" "$(tail -n +2 $folder/1/lockstep/plans)" "$expected"
+done
+finish
