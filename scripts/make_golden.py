@@ -31,7 +31,7 @@ NETWORKS = {
     "lenet":    {"batch": 64, "rate": 0.02},
     "resnet9":  {"batch": 32, "rate": 0.001},
     "resnet20": {"batch": 32, "rate": 0.0005},
-    "airbench94": {"batch": 32, "rate": 0.001},
+    "airbench94": {"batch": 32, "rate": 0.002},
 }
 COMMON = {"seed": 1, "momentum": 0.9, "weight_decay": 5e-4, "classes": 10, "mean": 0.5, "std": 0.25}
 

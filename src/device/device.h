@@ -30,7 +30,7 @@
 #include "device/op_pool.h"
 #include "device/op_update.h"
 
-enum { LS_DEVICE_ABI = 4, LS_OP_ARGS_MAX = 12 };
+enum { LS_DEVICE_ABI = 5, LS_OP_ARGS_MAX = 13 };
 
 typedef struct ls_device ls_device;
 typedef struct ls_slab ls_slab;

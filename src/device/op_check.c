@@ -73,11 +73,12 @@ static ls_status check_norm_pool(const ls_op_desc *desc) {
     const ls_norm_attr *a = &desc->attr.norm;
     char shape[SHAPE_BYTES], want[SHAPE_BYTES], pooled[SHAPE_BYTES];
     int k = a->pool_kernel;
-    if (k < 1 || a->pool_stride < 1 || a->pool_pad < 0 || 2 * a->pool_pad > k || k * k >= LS_POOL_NONE_U8 || !a->relu) {
+    if (k < 1 || a->pool_stride < 1 || a->pool_pad < 0 || 2 * a->pool_pad > k || k * k >= LS_POOL_NONE_U8 ||
+        a->activation != LS_ACTIVATION_RELU) {
         return FAIL(desc,
             "pooling of kernel %d, stride %d, padding %d%s; it needs a relu, a window of at most 254 elements "
             "and a padding of at most half the kernel",
-            k, a->pool_stride, a->pool_pad, a->relu ? "" : " without relu");
+            k, a->pool_stride, a->pool_pad, a->activation == LS_ACTIVATION_RELU ? "" : " without relu");
     }
     ls_nchw expected = { a->shape.n, a->shape.c, out_size(a->shape.h, k, a->pool_stride, a->pool_pad),
         out_size(a->shape.w, k, a->pool_stride, a->pool_pad) };
@@ -99,6 +100,8 @@ static ls_status check_norm(const ls_op_desc *desc) {
         return FAIL(desc, "src %s has one value per channel, whose variance is undefined; use a larger micro-batch",
             shape_text(shape, a->shape));
     }
+    if (a->activation == LS_ACTIVATION_GELU && a->residual)
+        return FAIL(desc, "%s", "a fused gelu goes without residual");
     return a->pool_kernel ? check_norm_pool(desc) : LS_SUCCESS;
 }
 

@@ -1,11 +1,13 @@
-// op_norm.h - batch normalisation fused with what follows it: an added residual, a ReLU, a max pooling.
+// op_norm.h - batch normalisation fused with what follows it: an added residual, a ReLU or GELU, a max pooling.
 //   forward    m[c] = mean, v[c] = biased variance of src over n,h,w (count = N*H*W);  r[c] = 1/sqrt(v + eps)
-//              y = (src - m) * r * gamma + beta;  if residual: y += residual;  if relu: y = max(y, 0);  dst = y
+//              y = (src - m) * r * gamma + beta;  if residual: y += residual;  relu: y = max(y, 0);
+//              gelu: y = gelu(y) (op_map.h; without residual);  dst = y
 //              saved[0][c] = m, saved[1][c] = r
 //              sum_mean[c] += m;  sum_var[c] += v * count/(count-1)   (statistics of this micro-batch, for the running
 //              estimate; both absent when the forward pass is computed a second time for the backward pass)
 //   inference  the same with m = running_mean, v = running_var; nothing saved
-//   backward   g = grad_dst (+ grad_dst2);  if relu: g = 0 where dst <= 0;  grad_residual = g
+//   backward   g = grad_dst (+ grad_dst2);  relu: g = 0 where dst <= 0;  grad_residual = g
+//              gelu: g *= gelu'(y), y = (src - m) * r * gamma + beta computed again, so that nobody keeps y
 //              grad_beta += sum g;  grad_gamma += sum g * xhat, xhat = (src - m) * r
 //              grad_src = gamma * r * (g - sum(g)/count - xhat * sum(g*xhat)/count)
 //   With pool_kernel > 0 (where the device's table has LS_FUSES_NORM_POOL; relu is required) a max pooling follows:
@@ -28,8 +30,8 @@
 // Shapes  src, residual, dst and their gradients (N,C,H,W), storage; all per-channel arrays fp32 (C); saved float[2][C]
 //         in the device's vector layout: two vectors of param_elements(vector C) each, the second right behind the
 //         first; its padding is the device's own business. sums double[2][C] likewise, its padding 0, and behind it one
-//         more, the count. backward: DST is read only with relu, GRAD_DST2 only with two_grads, GRAD_RESIDUAL is
-//         written only with residual: absent otherwise. No argument overlaps another.
+//         more, the count. backward: DST is read only with relu, BETA only with gelu, GRAD_DST2 only with two_grads,
+//         GRAD_RESIDUAL is written only with residual: absent otherwise. No argument overlaps another.
 // Types   arithmetic fp32 (ref: double); saved, and sum_* and grad_* before adding, are rounded to fp32
 // Errors  LS_USAGE count == 1 in training: the variance is undefined (describe); of one rank's part, too, as a rank can
 //         be the only one that has samples
@@ -39,10 +41,12 @@
 
 #include "base/shape.h"
 
+typedef enum { LS_ACTIVATION_NONE, LS_ACTIVATION_RELU, LS_ACTIVATION_GELU } ls_activation;
+
 typedef struct {
     ls_nchw shape;
     float eps;
-    int relu;                               // a ReLU after the (optional) addition
+    ls_activation activation;               // after the (optional) addition
     int residual;                           // forward, inference: RESIDUAL is read; backward: GRAD_RESIDUAL is written
     int two_grads;                          // backward: GRAD_DST2 is added to GRAD_DST
     int pool_kernel, pool_stride, pool_pad; // 0, 0, 0: no pooling; the window has at most 254 elements
@@ -78,6 +82,7 @@ enum {
     LS_NORM_BACKWARD_GRAD_DST,
     LS_NORM_BACKWARD_GRAD_DST2,
     LS_NORM_BACKWARD_GAMMA,
+    LS_NORM_BACKWARD_BETA,
     LS_NORM_BACKWARD_SAVED,
     LS_NORM_BACKWARD_GRAD_SRC,
     LS_NORM_BACKWARD_GRAD_RESIDUAL,
@@ -87,7 +92,8 @@ enum {
     LS_NORM_BACKWARD_ARGS
 };
 // The halves. What follows the sums takes the arguments of the whole, and SUMS behind them; BACKWARD_SUMS, too, with
-// GAMMA, GRAD_SRC and GRAD_RESIDUAL absent, and in BACKWARD_APPLY there is no GRAD_GAMMA and no GRAD_BETA.
+// GAMMA (but with gelu), GRAD_SRC and GRAD_RESIDUAL absent, and in BACKWARD_APPLY there is no GRAD_GAMMA and no
+// GRAD_BETA.
 enum { LS_NORM_SUMS_SRC, LS_NORM_SUMS_SUMS, LS_NORM_SUMS_ARGS };
 enum { LS_NORM_APPLY_SUMS = LS_NORM_FORWARD_ARGS, LS_NORM_APPLY_ARGS };
 enum { LS_NORM_BACKWARD_SUMS_SUMS = LS_NORM_BACKWARD_ARGS, LS_NORM_BACKWARD_SUMS_ARGS };

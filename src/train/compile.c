@@ -133,7 +133,7 @@ static int window_fits(const ls_layer *pool) {
 }
 
 // batchnorm2d at l takes in the add that reads it, where the other operand is there already, a relu after that, and a
-// max pooling after the relu, where the device can.
+// max pooling after the relu, where the device can; or a gelu.
 static void fuse_norm(ls_builder *b, int l, ls_node *node) {
     const ls_layer *layers = b->graph->layers;
     int last = l;
@@ -149,13 +149,19 @@ static void fuse_norm(ls_builder *b, int l, ls_node *node) {
     }
     int relu = only_reader(b, last, LS_LAYER_RELU);
     if (relu >= 0) {
-        node->relu = 1;
+        node->activation = LS_ACTIVATION_RELU;
         b->absorbed_by[relu] = l;
         int pool = b->device->api->fusions & LS_FUSES_NORM_POOL ? only_reader(b, relu, LS_LAYER_MAXPOOL2D) : -1;
         if (pool >= 0 && window_fits(&layers[pool])) {
             node->pool = &layers[pool];
             b->absorbed_by[pool] = l;
         }
+    }
+    // Not behind an add: the gradient would need the residual once more.
+    int gelu = node->residual ? -1 : only_reader(b, last, LS_LAYER_GELU);
+    if (gelu >= 0) {
+        node->activation = LS_ACTIVATION_GELU;
+        b->absorbed_by[gelu] = l;
     }
 }
 
@@ -190,9 +196,9 @@ static void add_layer(ls_builder *b, int l) {
     *node = (ls_node){ .layer = layer, .layer_index = l, .input_count = layer->input_count };
     for (int i = 0; i < layer->input_count; i++) node->input[i] = value_of_input(b, layer->inputs[i]);
     if (layer->kind == LS_LAYER_BATCHNORM2D) fuse_norm(b, l, node);
-    if (is_max_pool(layer->kind) && layer->inputs[0] >= 0)
-        node->relu = b->graph->layers[layer->inputs[0]].kind == LS_LAYER_RELU && b->absorbed_by[layer->inputs[0]] < 0 &&
-                     joins_pooling(b, layer->inputs[0]);
+    if (is_max_pool(layer->kind) && layer->inputs[0] >= 0 && b->graph->layers[layer->inputs[0]].kind == LS_LAYER_RELU &&
+        b->absorbed_by[layer->inputs[0]] < 0 && joins_pooling(b, layer->inputs[0]))
+        node->activation = LS_ACTIVATION_RELU;
     node->output = b->value_count++;
     b->value_of[l] = node->output;
 }

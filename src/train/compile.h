@@ -1,10 +1,10 @@
 // compile.h - from a network to a program: fuses layers into operators, adds the backward pass, places activations by
 // lifetime.
 //
-// Fusions: batchnorm2d (+ add of an earlier value) (+ relu) becomes one batch norm operator; relu before max pooling
-// joins it; where the device can (LS_FUSES_NORM_POOL), max pooling joins batch norm with relu; flatten, and dropout in
-// evaluation, become nothing. Gradients of a value with two readers are added by
-// batch norm's backward operator where it is the producer, else by an add.
+// Fusions: batchnorm2d (+ add of an earlier value) (+ relu), or batchnorm2d + gelu, becomes one batch norm operator;
+// relu before max pooling joins it; where the device can (LS_FUSES_NORM_POOL), max pooling joins batch norm with relu;
+// flatten, and dropout in evaluation, become nothing. Gradients of a value with two readers are added by batch norm's
+// backward operator where it is the producer, else by an add.
 #ifndef LS_TRAIN_COMPILE_H
 #define LS_TRAIN_COMPILE_H
 

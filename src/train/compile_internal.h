@@ -23,7 +23,8 @@ typedef struct {
     int layer_index;
     int input[LS_INPUTS_MAX], input_count; // values; the residual of a fused batch norm is input[1]
     int output;                            // value
-    int relu, residual;                    // fused
+    ls_activation activation;              // fused
+    int residual;                          // fused
     const ls_layer *pool;                  // fused: the max pooling behind a batch norm's relu; else NULL
     ls_ref saved, index;                   // for the backward pass: batch norm's statistics, max pooling's index
     ls_ref sums; // synchronised batch norm's, over all ranks: for the first time, and for the second

@@ -133,7 +133,7 @@ static ls_status linear_backward(ls_builder *b, ls_node *node) {
     return ls_builder_emit(b, &desc, data_refs, LS_LINEAR_BACKWARD_DATA_ARGS);
 }
 
-// --- batchnorm2d, with the residual and the relu that fusion gave it
+// --- batchnorm2d, with the residual and the activation that fusion gave it
 // ------------------------------------------------------
 
 static ls_op_desc norm_desc(const ls_builder *b, const ls_node *node, ls_op op) {
@@ -141,7 +141,7 @@ static ls_op_desc norm_desc(const ls_builder *b, const ls_node *node, ls_op op) 
         .layer = node->layer->name,
         .attr.norm = { .shape = input_shape(b, node),
             .eps = (float)node->layer->attr.batchnorm2d.eps,
-            .relu = node->relu,
+            .activation = node->activation,
             .residual = node->residual,
             .pool_kernel = node->pool ? node->pool->attr.maxpool2d.kernel : 0,
             .pool_stride = node->pool ? node->pool->attr.maxpool2d.stride : 0,
@@ -219,7 +219,7 @@ static ls_status norm_forward(ls_builder *b, ls_node *node) {
 static ls_status norm_backward_sums(ls_builder *b, const ls_node *node, ls_op_desc desc, ls_ref *refs) {
     ls_ref gamma = refs[LS_NORM_BACKWARD_GAMMA];
     desc.op = LS_OP_NORM_BACKWARD_SUMS;
-    refs[LS_NORM_BACKWARD_GAMMA] = (ls_ref){ 0 };
+    if (node->activation != LS_ACTIVATION_GELU) refs[LS_NORM_BACKWARD_GAMMA] = (ls_ref){ 0 };
     LS_TRY(emit_sums(b, node, &desc, refs, LS_NORM_BACKWARD_SUMS_SUMS));
     ls_builder_completes(b, node);
     refs[LS_NORM_BACKWARD_GAMMA] = gamma;
@@ -233,15 +233,18 @@ static ls_status norm_backward(ls_builder *b, ls_node *node) {
     ls_op_desc desc = norm_desc(b, node, synced ? LS_OP_NORM_BACKWARD_APPLY : LS_OP_NORM_BACKWARD);
     desc.attr.norm.two_grads = output->grad_count == 2;
     int residual = node->residual && b->values[node->input[1]].needs_grad;
-    // Without relu and with one gradient, the residual's gradient is that gradient itself.
-    int residual_is_grad = residual && !node->relu && output->grad_count == 1;
+    // Without activation and with one gradient, the residual's gradient is that gradient itself.
+    int residual_is_grad = residual && node->activation == LS_ACTIVATION_NONE && output->grad_count == 1;
     desc.attr.norm.residual = residual && !residual_is_grad;
     ls_ref refs[LS_NORM_BACKWARD_APPLY_ARGS] = {
         [LS_NORM_BACKWARD_SRC] = input_ref(b, node),
-        [LS_NORM_BACKWARD_DST] = node->relu && !node->pool ? output->ref : (ls_ref){ 0 },
+        [LS_NORM_BACKWARD_DST] = node->activation == LS_ACTIVATION_RELU && !node->pool ? output->ref : (ls_ref){ 0 },
         [LS_NORM_BACKWARD_GRAD_DST] = output->grads[0],
         [LS_NORM_BACKWARD_GRAD_DST2] = output->grad_count == 2 ? output->grads[1] : (ls_ref){ 0 },
         [LS_NORM_BACKWARD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
+        [LS_NORM_BACKWARD_BETA] = node->activation == LS_ACTIVATION_GELU
+                                      ? ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_MASTER)
+                                      : (ls_ref){ 0 },
         [LS_NORM_BACKWARD_SAVED] = node->saved,
         [LS_NORM_BACKWARD_INDEX] = node->index,
         [LS_NORM_BACKWARD_GRAD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_GRAD),
@@ -278,7 +281,7 @@ static ls_op_desc pool_desc(const ls_builder *b, const ls_node *node, ls_op op) 
             .kernel_w = global ? src.w : layer->attr.maxpool2d.kernel,
             .stride = global ? 1 : layer->attr.maxpool2d.stride,
             .pad = global ? 0 : layer->attr.maxpool2d.padding,
-            .relu = node->relu,
+            .relu = node->activation == LS_ACTIVATION_RELU,
             .training = b->options->training,
             .storage = b->arenas->storage } };
 }

@@ -246,9 +246,27 @@ static inline void fill_steps(op_case *c, op_arg *arg) {
         values[i] = floorf(4 * case_random(c)) / 4 + (float)(i / plane % channels % 4);
 }
 
+// All ways to fuse: activation, residual, two gradients; gelu goes without residual.
+enum { NORM_FLAGS = 10 };
+
+static inline ls_norm_attr norm_attr(size_t row, int flags, ls_dtype storage) {
+    int gelu = flags >= 8;
+    return (ls_norm_attr){ .shape = norm_rows[row].shape,
+        .eps = 1e-5F,
+        .activation = gelu        ? LS_ACTIVATION_GELU
+                      : flags & 1 ? LS_ACTIVATION_RELU
+                                  : LS_ACTIVATION_NONE,
+        .residual = !gelu && flags >> 1 & 1,
+        .two_grads = gelu ? flags & 1 : flags >> 2 & 1,
+        .storage = storage };
+}
+
 static inline void norm_variant(char text[64], const char *what, const ls_norm_attr *a) {
-    snprintf(text, 64, "%s%s%s%s%s", what, a->relu ? " relu" : "", a->pool_kernel ? " pool" : "",
-        a->residual ? " residual" : "", a->two_grads ? " two" : "");
+    snprintf(text, 64, "%s%s%s%s%s", what,
+        a->activation == LS_ACTIVATION_RELU   ? " relu"
+        : a->activation == LS_ACTIVATION_GELU ? " gelu"
+                                              : "",
+        a->pool_kernel ? " pool" : "", a->residual ? " residual" : "", a->two_grads ? " two" : "");
 }
 
 // again: the forward pass for the second time, whose statistics were handed on by the first
@@ -294,7 +312,7 @@ static inline void norm_backward_case(const char *name, ls_norm_attr a, case_vis
     ls_nchw dst_shape = a.pool_kernel ? a.pooled : a.shape;
     op_arg *src = case_activation(c, LS_NORM_BACKWARD_SRC, USE_IN, a.shape, 0);
     a.pool_kernel ? fill_steps(c, src) : fill_spread(c, src);
-    if (a.relu && !a.pool_kernel) {
+    if (a.activation == LS_ACTIVATION_RELU && !a.pool_kernel) {
         op_arg *dst = case_activation(c, LS_NORM_BACKWARD_DST, USE_IN, a.shape, 0);
         float *values = dst->host; // as a ReLU leaves them: exact zeros and positive values
         for (size_t i = 0; i < dst->count; i++) values[i] = values[i] > 0 ? values[i] : 0;
@@ -302,6 +320,7 @@ static inline void norm_backward_case(const char *name, ls_norm_attr a, case_vis
     case_activation(c, LS_NORM_BACKWARD_GRAD_DST, USE_IN, dst_shape, 0);
     if (a.two_grads) case_activation(c, LS_NORM_BACKWARD_GRAD_DST2, USE_IN, dst_shape, 0);
     fill_uniform(c, case_vector(c, LS_NORM_BACKWARD_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
+    if (a.activation == LS_ACTIVATION_GELU) case_vector(c, LS_NORM_BACKWARD_BETA, USE_IN, a.shape.c, 0);
     float *saved = case_param(c, LS_NORM_BACKWARD_SAVED, ARG_SAVED, USE_IN, vector_shape(a.shape.c), 0)->host;
     for (int k = 0; k < a.shape.c; k++) saved[a.shape.c + k] = 0.9F + 0.2F * saved[a.shape.c + k];
     // windows: how many gradients an element can be given
@@ -321,21 +340,18 @@ static inline void norm_backward_case(const char *name, ls_norm_attr a, case_vis
 
 static inline void norm_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof norm_rows / sizeof *norm_rows; i++) {
-        for (int flags = 0; flags < 8; flags++) {
-            ls_norm_attr a = { .shape = norm_rows[i].shape,
-                .eps = 1e-5F,
-                .relu = flags & 1,
-                .residual = flags >> 1 & 1,
-                .two_grads = flags >> 2 & 1,
-                .storage = storage };
+        for (int flags = 0; flags < NORM_FLAGS; flags++) {
+            ls_norm_attr a = norm_attr(i, flags, storage);
             if (!a.two_grads) norm_forward_case(norm_rows[i].name, a, 0, visit, context);
-            if (!a.two_grads && a.relu) norm_forward_case(norm_rows[i].name, a, 1, visit, context);
+            if (!a.two_grads && a.activation) norm_forward_case(norm_rows[i].name, a, 1, visit, context);
             if (!a.two_grads) norm_inference_case(norm_rows[i].name, a, visit, context);
             norm_backward_case(norm_rows[i].name, a, visit, context);
         }
     }
     // more pixels than a GPU's threads take at once, so that each of them has several
-    ls_norm_attr a = { .shape = { 17, 1, 180, 180 }, .eps = 1e-5F, .relu = 1, .storage = storage };
+    ls_norm_attr a = {
+        .shape = { 17, 1, 180, 180 }, .eps = 1e-5F, .activation = LS_ACTIVATION_RELU, .storage = storage
+    };
     norm_forward_case("long slices", a, 0, visit, context);
     norm_backward_case("long slices", a, visit, context);
 }
@@ -367,7 +383,7 @@ static inline ls_norm_attr norm_pool_attr(size_t i, int flags, ls_dtype storage)
     int kernel = norm_pool_rows[i].kernel, stride = norm_pool_rows[i].stride, pad = norm_pool_rows[i].pad;
     return (ls_norm_attr){ .shape = s,
         .eps = 1e-5F,
-        .relu = 1,
+        .activation = LS_ACTIVATION_RELU,
         .residual = flags & 1,
         .two_grads = flags >> 1 & 1,
         .pool_kernel = kernel,

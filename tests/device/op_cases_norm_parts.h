@@ -54,13 +54,14 @@ static inline void norm_backward_inputs(op_case *c) {
     ls_nchw dst_shape = a->pool_kernel ? a->pooled : a->shape;
     op_arg *src = case_activation(c, LS_NORM_BACKWARD_SRC, USE_IN, a->shape, 0);
     a->pool_kernel ? fill_steps(c, src) : fill_spread(c, src);
-    if (a->relu && !a->pool_kernel) {
+    if (a->activation == LS_ACTIVATION_RELU && !a->pool_kernel) {
         op_arg *dst = case_activation(c, LS_NORM_BACKWARD_DST, USE_IN, a->shape, 0);
         float *values = dst->host; // as a ReLU leaves them: exact zeros and positive values
         for (size_t i = 0; i < dst->count; i++) values[i] = values[i] > 0 ? values[i] : 0;
     }
     case_activation(c, LS_NORM_BACKWARD_GRAD_DST, USE_IN, dst_shape, 0);
     if (a->two_grads) case_activation(c, LS_NORM_BACKWARD_GRAD_DST2, USE_IN, dst_shape, 0);
+    if (a->activation == LS_ACTIVATION_GELU) case_vector(c, LS_NORM_BACKWARD_BETA, USE_IN, a->shape.c, 0);
     float *saved = case_param(c, LS_NORM_BACKWARD_SAVED, ARG_SAVED, USE_IN, vector_shape(a->shape.c), 0)->host;
     for (int k = 0; k < a->shape.c; k++) saved[a->shape.c + k] = 0.9F + 0.2F * saved[a->shape.c + k];
     if (!a->pool_kernel) return;
@@ -74,6 +75,8 @@ static inline void norm_backward_sums_case(const char *name, ls_norm_attr a, cas
     op_case *c = case_new(LS_OP_NORM_BACKWARD_SUMS, a.storage, name, variant);
     c->desc.attr.norm = a;
     norm_backward_inputs(c);
+    if (a.activation == LS_ACTIVATION_GELU)
+        fill_uniform(c, case_vector(c, LS_NORM_BACKWARD_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
     // terms are up to 2 (two gradients) times 2.9 (normalised values)
     double terms = (double)a.shape.n * a.shape.h * a.shape.w + 1, windows = norm_windows(&a);
     case_vector(c, LS_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, a.shape.c, 6 * windows * sum_tolerance(terms));
@@ -99,9 +102,9 @@ static inline void norm_backward_apply_case(const char *name, ls_norm_attr a, ca
 }
 
 static inline void norm_part_cases_of(const char *name, ls_norm_attr a, case_visit *visit, void *context) {
-    if (!a.two_grads && !a.residual && !a.relu) norm_sums_case(name, a, visit, context);
+    if (!a.two_grads && !a.residual && !a.activation) norm_sums_case(name, a, visit, context);
     if (!a.two_grads) norm_apply_case(name, a, 0, visit, context);
-    if (!a.two_grads && a.relu) norm_apply_case(name, a, 1, visit, context);
+    if (!a.two_grads && a.activation) norm_apply_case(name, a, 1, visit, context);
     if (!a.residual) norm_backward_sums_case(name, a, visit, context); // it does not look at residual
     norm_backward_apply_case(name, a, visit, context);
 }
@@ -110,13 +113,8 @@ static inline void norm_part_cases_of(const char *name, ls_norm_attr a, case_vis
 static inline void norm_part_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof norm_rows / sizeof *norm_rows; i++) {
         if (!strncmp(norm_rows[i].name, "resnet", 6)) continue;
-        for (int flags = 0; flags < 8; flags++) {
-            ls_norm_attr a = { .shape = norm_rows[i].shape,
-                .eps = 1e-5F,
-                .relu = flags & 1,
-                .residual = flags >> 1 & 1,
-                .two_grads = flags >> 2 & 1,
-                .storage = storage };
+        for (int flags = 0; flags < NORM_FLAGS; flags++) {
+            ls_norm_attr a = norm_attr(i, flags, storage);
             norm_part_cases_of(norm_rows[i].name, a, visit, context);
         }
     }

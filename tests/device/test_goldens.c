@@ -256,7 +256,7 @@ static void batch_norm(void **unused) {
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
         ls_norm_attr a = { .shape = norm_shape,
             .eps = 1e-5F,
-            .relu = norms[i].fused,
+            .activation = norms[i].fused ? LS_ACTIVATION_RELU : LS_ACTIVATION_NONE,
             .residual = norms[i].fused,
             .two_grads = 1,
             .storage = LS_F32 };
@@ -297,7 +297,9 @@ static void batch_norm(void **unused) {
 // F.relu(F.batch_norm(x, v(2, 4), v(3, 4).abs() + 0.5, gamma, beta, False, 0.1, 1e-5) + residual)
 static void batch_norm_inference(void **unused) {
     (void)unused;
-    ls_norm_attr a = { .shape = norm_shape, .eps = 1e-5F, .relu = 1, .residual = 1, .storage = LS_F32 };
+    ls_norm_attr a = {
+        .shape = norm_shape, .eps = 1e-5F, .activation = LS_ACTIVATION_RELU, .residual = 1, .storage = LS_F32
+    };
     double sums[LS_OP_ARGS_MAX];
     op_case *c = case_new(LS_OP_NORM_INFERENCE, LS_F32, "norm", "");
     c->desc.attr.norm = a;

@@ -386,10 +386,12 @@ static void visit_norms(void *context, op_case *c) {
     assert_int_equal(case_run(ref, forward, values, counts).code, LS_OK);
     copy_values(&c->args[LS_NORM_BACKWARD_SRC], src);
     copy_values(&c->args[LS_NORM_BACKWARD_GAMMA], &forward->args[LS_NORM_FORWARD_GAMMA]);
+    if (a->activation == LS_ACTIVATION_GELU)
+        copy_values(&c->args[LS_NORM_BACKWARD_BETA], &forward->args[LS_NORM_FORWARD_BETA]);
     for (size_t i = 0; i < counts[LS_NORM_FORWARD_SAVED]; i++) {
         ((float *)c->args[LS_NORM_BACKWARD_SAVED].host)[i] = (float)values[LS_NORM_FORWARD_SAVED][i];
     }
-    for (size_t i = 0; a->relu && i < counts[LS_NORM_FORWARD_DST]; i++) {
+    for (size_t i = 0; a->activation == LS_ACTIVATION_RELU && i < counts[LS_NORM_FORWARD_DST]; i++) {
         ((float *)c->args[LS_NORM_BACKWARD_DST].host)[i] = (float)values[LS_NORM_FORWARD_DST][i];
     }
     for (int i = 0; i < LS_OP_ARGS_MAX; i++) free(values[i]);
@@ -402,7 +404,7 @@ static void visit_norms(void *context, op_case *c) {
         .step = 0x1p-6,
         .tolerance = 2e-4,
         .four_points = 1,
-        .has_kinks = a->relu };
+        .has_kinks = a->activation == LS_ACTIVATION_RELU };
     check_pairs(&t,
         (const int[][2]){ { LS_NORM_FORWARD_SRC, LS_NORM_BACKWARD_GRAD_SRC },
             { LS_NORM_FORWARD_RESIDUAL, LS_NORM_BACKWARD_GRAD_RESIDUAL },

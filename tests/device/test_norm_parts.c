@@ -19,17 +19,20 @@ static int device_count;
 static const struct {
     const char *name;
     int channels, h, w, part_count, samples[PARTS_MAX];
-    int relu, residual, two_grads;
+    ls_activation activation;
+    int residual, two_grads;
 } rows[] = {
-    { "one rank", 17, 5, 7, 1, { 4 }, 0, 0, 0 },
-    { "one rank, all that follows", 20, 6, 5, 1, { 3 }, 1, 1, 1 },
-    { "two ranks", 12, 5, 7, 2, { 3, 3 }, 0, 0, 0 },
-    { "two ranks, relu", 8, 4, 4, 2, { 4, 4 }, 1, 0, 0 },
-    { "two ranks, all that follows", 9, 6, 5, 2, { 2, 2 }, 1, 1, 1 },
-    { "a smaller micro-batch", 16, 8, 8, 2, { 7, 2 }, 1, 0, 1 },
-    { "three ranks", 33, 3, 3, 3, { 5, 1, 2 }, 0, 1, 0 },
-    { "few channels", 3, 9, 9, 2, { 2, 3 }, 1, 1, 0 },
-    { "vectors", 40, 1, 1, 2, { 9, 8 }, 0, 0, 0 },
+    { "one rank", 17, 5, 7, 1, { 4 }, LS_ACTIVATION_NONE, 0, 0 },
+    { "one rank, all that follows", 20, 6, 5, 1, { 3 }, LS_ACTIVATION_RELU, 1, 1 },
+    { "two ranks", 12, 5, 7, 2, { 3, 3 }, LS_ACTIVATION_NONE, 0, 0 },
+    { "two ranks, relu", 8, 4, 4, 2, { 4, 4 }, LS_ACTIVATION_RELU, 0, 0 },
+    { "two ranks, all that follows", 9, 6, 5, 2, { 2, 2 }, LS_ACTIVATION_RELU, 1, 1 },
+    { "a smaller micro-batch", 16, 8, 8, 2, { 7, 2 }, LS_ACTIVATION_RELU, 0, 1 },
+    { "three ranks", 33, 3, 3, 3, { 5, 1, 2 }, LS_ACTIVATION_NONE, 1, 0 },
+    { "few channels", 3, 9, 9, 2, { 2, 3 }, LS_ACTIVATION_RELU, 1, 0 },
+    { "two ranks, gelu", 12, 5, 7, 2, { 4, 3 }, LS_ACTIVATION_GELU, 0, 1 },
+    { "few channels, gelu", 3, 4, 4, 3, { 2, 3, 1 }, LS_ACTIVATION_GELU, 0, 0 },
+    { "vectors", 40, 1, 1, 2, { 9, 8 }, LS_ACTIVATION_NONE, 0, 0 },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -127,10 +130,11 @@ static results whole_forward(const batch *b) {
 static results whole_backward(const batch *b, const float *dst, const double *saved) {
     op_case *c = new_case(b, LS_OP_NORM_BACKWARD, -1);
     give_activation(b, c, LS_NORM_BACKWARD_SRC, 0, b->src);
-    if (b->attr.relu) give_activation(b, c, LS_NORM_BACKWARD_DST, 0, dst);
+    if (b->attr.activation == LS_ACTIVATION_RELU) give_activation(b, c, LS_NORM_BACKWARD_DST, 0, dst);
     give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST, 0, b->grad);
     if (b->attr.two_grads) give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST2, 0, b->grad2);
     give_vector(c, LS_NORM_BACKWARD_GAMMA, b->gamma);
+    if (b->attr.activation == LS_ACTIVATION_GELU) give_vector(c, LS_NORM_BACKWARD_BETA, b->beta);
     give_saved(c, LS_NORM_BACKWARD_SAVED, saved);
     case_activation(c, LS_NORM_BACKWARD_GRAD_SRC, USE_OUT, b->attr.shape, 0);
     if (b->attr.residual) case_activation(c, LS_NORM_BACKWARD_GRAD_RESIDUAL, USE_OUT, b->attr.shape, 0);
@@ -163,9 +167,13 @@ static results apply(const batch *b, int part, const double *sums) {
 static results backward_sums(const batch *b, int part, const float *dst, const double *saved) {
     op_case *c = new_case(b, LS_OP_NORM_BACKWARD_SUMS, part);
     give_activation(b, c, LS_NORM_BACKWARD_SRC, part, b->src);
-    if (b->attr.relu) give_activation(b, c, LS_NORM_BACKWARD_DST, part, dst);
+    if (b->attr.activation == LS_ACTIVATION_RELU) give_activation(b, c, LS_NORM_BACKWARD_DST, part, dst);
     give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST, part, b->grad);
     if (b->attr.two_grads) give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST2, part, b->grad2);
+    if (b->attr.activation == LS_ACTIVATION_GELU) {
+        give_vector(c, LS_NORM_BACKWARD_GAMMA, b->gamma);
+        give_vector(c, LS_NORM_BACKWARD_BETA, b->beta);
+    }
     give_saved(c, LS_NORM_BACKWARD_SAVED, saved);
     give_zeros(c, LS_NORM_BACKWARD_GRAD_GAMMA);
     give_zeros(c, LS_NORM_BACKWARD_GRAD_BETA);
@@ -176,10 +184,11 @@ static results backward_sums(const batch *b, int part, const float *dst, const d
 static results backward_apply(const batch *b, int part, const float *dst, const double *saved, const double *sums) {
     op_case *c = new_case(b, LS_OP_NORM_BACKWARD_APPLY, part);
     give_activation(b, c, LS_NORM_BACKWARD_SRC, part, b->src);
-    if (b->attr.relu) give_activation(b, c, LS_NORM_BACKWARD_DST, part, dst);
+    if (b->attr.activation == LS_ACTIVATION_RELU) give_activation(b, c, LS_NORM_BACKWARD_DST, part, dst);
     give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST, part, b->grad);
     if (b->attr.two_grads) give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST2, part, b->grad2);
     give_vector(c, LS_NORM_BACKWARD_GAMMA, b->gamma);
+    if (b->attr.activation == LS_ACTIVATION_GELU) give_vector(c, LS_NORM_BACKWARD_BETA, b->beta);
     give_saved(c, LS_NORM_BACKWARD_SAVED, saved);
     give_sums(c, LS_NORM_BACKWARD_APPLY_SUMS, sums);
     case_activation(c, LS_NORM_BACKWARD_GRAD_SRC, USE_OUT, c->desc.attr.norm.shape, 0);
@@ -225,7 +234,7 @@ static void batch_make(batch *b, int row, ls_device *device) {
     *b = (batch){ .row = rows[row].name, .device = device, .part_count = rows[row].part_count };
     b->attr = (ls_norm_attr){ .shape = { 0, rows[row].channels, rows[row].h, rows[row].w },
         .eps = 1e-5F,
-        .relu = rows[row].relu,
+        .activation = rows[row].activation,
         .residual = rows[row].residual,
         .two_grads = rows[row].two_grads,
         .storage = LS_F32 };
@@ -368,7 +377,7 @@ static double quotient(const batch *b, float *element, int *kink) {
     for (int i = 0; i < 4; i++) {
         *element = start + (float)steps[i];
         value[i] = functional(b, &pattern[i]);
-        *kink |= b->attr.relu && pattern[i] != pattern[0];
+        *kink |= b->attr.activation == LS_ACTIVATION_RELU && pattern[i] != pattern[0];
     }
     *element = start;
     return (8 * (value[0] - value[1]) - (value[2] - value[3])) / (12 * STEP);

@@ -166,7 +166,7 @@ static void the_cpu_device_refuses_it(void **unused) {
         .layer = "bn1",
         .attr.norm = { .shape = { 2, 8, 4, 4 },
             .eps = 1e-5F,
-            .relu = 1,
+            .activation = LS_ACTIVATION_RELU,
             .pool_kernel = 2,
             .pool_stride = 2,
             .pooled = { 2, 8, 2, 2 } } };

@@ -26,6 +26,21 @@ static const char network[] =
     "[f]\nlayer = flatten\n[l1]\nlayer = linear\nout_features = 9\n[r6]\nlayer = relu\n"
     "[l2]\nlayer = linear\nout_features = 5\n[out]\nlayer = scale\nfactor = 0.5\n";
 
+// Every way in which a gelu stands: g1 and g4 in their batch norms, the first with two readers; alone behind the
+// convolution c0 and the linear layer, behind the sum a2, whose batch norm has a residual, and behind n3, which another
+// layer reads, too.
+static const char gelu_network[] =
+    "[network]\ninput = 3x8x8\n"
+    "[c0]\nlayer = conv2d\nout_channels = 8\nkernel = 2\n[g0]\nlayer = gelu\n"
+    "[c1]\nlayer = conv2d\nout_channels = 10\nkernel = 3\npadding = 1\nbias = false\n"
+    "[p1]\nlayer = maxpool2d\nkernel = 2\n[n1]\nlayer = batchnorm2d\n[g1]\nlayer = gelu\n"
+    "[c2]\nlayer = conv2d\nout_channels = 10\nkernel = 3\npadding = 1\nbias = false\n"
+    "[n2]\nlayer = batchnorm2d\n[a2]\nlayer = add\ninputs = n2, g1\n[g2]\nlayer = gelu\n"
+    "[n3]\nlayer = batchnorm2d\n[g3]\nlayer = gelu\n[a3]\nlayer = add\ninputs = g3, n3\n"
+    "[n4]\nlayer = batchnorm2d\n[g4]\nlayer = gelu\n"
+    "[f]\nlayer = flatten\n[l1]\nlayer = linear\nout_features = 9\n[g5]\nlayer = gelu\n"
+    "[l2]\nlayer = linear\nout_features = 5\n";
+
 static int count_ops(const ls_program *program, ls_op op) {
     int count = 0;
     for (int i = 0; i < program->count; i++) count += program->instructions[i].plan->desc.op == op;
@@ -51,13 +66,41 @@ static void fusion(void **state) {
     for (int i = 0; i < p->count; i++) {
         const ls_op_desc *desc = &p->instructions[i].plan->desc;
         if (desc->op == LS_OP_NORM_FORWARD && strcmp(desc->layer, "n2") == 0)
-            assert_true(desc->attr.norm.residual && desc->attr.norm.relu);
+            assert_true(desc->attr.norm.residual && desc->attr.norm.activation == LS_ACTIVATION_RELU);
         if (desc->op == LS_OP_NORM_FORWARD && strcmp(desc->layer, "m3") == 0)
-            assert_true(desc->attr.norm.residual && !desc->attr.norm.relu);
+            assert_true(desc->attr.norm.residual && desc->attr.norm.activation == LS_ACTIVATION_NONE);
         if (desc->op == LS_OP_POOL_FORWARD && strcmp(desc->layer, "p4") == 0) assert_true(desc->attr.pool.relu);
     }
     assert_int_equal(count_ops(p, LS_OP_CONV_BACKWARD_DATA), 6); // c1 reads the network's input
     fixture_free(&f);
+}
+
+static void norm_takes_in_gelu(void **state) {
+    (void)state;
+    for (int training = 0; training < 2; training++) {
+        fixture f;
+        fixture_new(&f, "ref", gelu_network, 4, training);
+        const ls_program *p = f.program;
+        assert_int_equal(count_ops(p, LS_OP_GELU_FORWARD), 4);
+        assert_int_equal(count_ops(p, LS_OP_GELU_BACKWARD), training ? 4 : 0);
+        for (int i = 0; i < p->count; i++) {
+            const ls_instruction *at = &p->instructions[i];
+            const ls_op_desc *desc = &at->plan->desc;
+            int fused = strcmp(desc->layer, "n1") == 0 || strcmp(desc->layer, "n4") == 0;
+            if (desc->op == LS_OP_NORM_FORWARD || desc->op == LS_OP_NORM_INFERENCE || desc->op == LS_OP_NORM_BACKWARD)
+                if (desc->attr.norm.activation != (fused ? LS_ACTIVATION_GELU : LS_ACTIVATION_NONE))
+                    fail_msg("%s: activation %d", desc->layer, desc->attr.norm.activation);
+            if (desc->op == LS_OP_NORM_BACKWARD) {
+                assert_int_equal(at->refs[LS_NORM_BACKWARD_BETA].kind, fused ? LS_REF_PARAM : LS_REF_NONE);
+                assert_int_equal(at->refs[LS_NORM_BACKWARD_DST].kind, LS_REF_NONE);
+            }
+            if (desc->op != LS_OP_GELU_FORWARD) continue; // in place where nobody needs its input again
+            int in_place = at->refs[LS_GELU_FORWARD_SRC].index == at->refs[LS_GELU_FORWARD_DST].index;
+            int may = !training && (strcmp(desc->layer, "g0") == 0 || strcmp(desc->layer, "g5") == 0);
+            if (in_place != may) fail_msg("%s, training %d: in place %d", desc->layer, training, in_place);
+        }
+        fixture_free(&f);
+    }
 }
 
 // Which batch norms take in the max pooling behind them, where the device can: n1 with an overlapping pooling that two
@@ -174,10 +217,9 @@ static float *element(ls_buffer buffer, int64_t i) {
 // Central differences of the summed loss. Activations are stored in fp32, so a difference of 2*step carries about 1e-6
 // of noise in the loss; relu, pooling and batch norm bend it: the tolerance is for both. A lost, doubled or misplaced
 // gradient is off by far more.
-static void whole_network_gradients(void **state) {
-    (void)state;
+static void check_network_gradients(const char *text, int checked_min) {
     fixture f;
-    fixture_new(&f, "ref", network, 4, 1);
+    fixture_new(&f, "ref", text, 4, 1);
     fixture_run(&f);
     size_t bytes = f.arenas->grad->bytes;
     float *grads = malloc(bytes);
@@ -206,17 +248,22 @@ static void whole_network_gradients(void **state) {
         if (worst > 0.05 * norm + 4e-3)
             fail_msg("%s: analytic and numeric gradient differ by %g (largest %g)", param->name, worst, norm);
     }
-    assert_true(checked > 100);
+    assert_true(checked > checked_min);
     free(grads);
     fixture_free(&f);
 }
 
-// The same program on the cpu device: the compiler makes no assumption about layouts.
-static void cpu_agrees_with_ref(void **state) {
+static void whole_network_gradients(void **state) {
     (void)state;
+    check_network_gradients(network, 100);
+    check_network_gradients(gelu_network, 80);
+}
+
+// The same program on the cpu device: the compiler makes no assumption about layouts.
+static void compare_cpu(const char *text) {
     fixture ref, cpu;
-    fixture_new(&ref, "ref", network, 4, 1);
-    fixture_new(&cpu, "cpu", network, 4, 1);
+    fixture_new(&ref, "ref", text, 4, 1);
+    fixture_new(&cpu, "cpu", text, 4, 1);
     double a = fixture_run(&ref), b = fixture_run(&cpu);
     assert_true(fabs(a - b) < 1e-5 * fabs(a));
     for (int p = 0; p < ref.graph->param_count; p++) {
@@ -238,9 +285,16 @@ static void cpu_agrees_with_ref(void **state) {
     fixture_free(&cpu);
 }
 
+static void cpu_agrees_with_ref(void **state) {
+    (void)state;
+    compare_cpu(network);
+    compare_cpu(gelu_network);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fusion),
+        cmocka_unit_test(norm_takes_in_gelu),
         cmocka_unit_test(norm_takes_in_pooling),
         cmocka_unit_test(pooling_fused_is_pooling_alone),
         cmocka_unit_test(gradients_complete_in_arena_order),

@@ -41,6 +41,7 @@ static const row rows[] = {
     { "resnet20", "cpu", "off", UPDATES },
     { "resnet20", "cpu", "f2", UPDATES },
     { "resnet20", "cpu", "auto", UPDATES },
+    { "airbench94", "cpu", "auto", UPDATES },
     { "resnet9", "cpu", "off", UPDATES },
     { "resnet9", "cpu", "auto", UPDATES },
 };

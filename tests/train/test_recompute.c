@@ -20,6 +20,17 @@ static const char residual[] =
     "[m4]\nlayer = batchnorm2d\n[a4]\nlayer = add\ninputs = n4, m4\n[r4]\nlayer = relu\n"
     "[p]\nlayer = globalavgpool\n[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 10\n";
 
+static const char bent[] = // as airbench94, small
+    "[network]\ninput = 3x8x8\n"
+    "[c0]\nlayer = conv2d\nout_channels = 12\nkernel = 2\n[g0]\nlayer = gelu\n"
+    "[c1]\nlayer = conv2d\nout_channels = 16\nkernel = 3\npadding = 1\nbias = false\n"
+    "[p1]\nlayer = maxpool2d\nkernel = 2\n[n1]\nlayer = batchnorm2d\n[g1]\nlayer = gelu\n"
+    "[c2]\nlayer = conv2d\nout_channels = 16\nkernel = 3\npadding = 1\nbias = false\n"
+    "[n2]\nlayer = batchnorm2d\n[g2]\nlayer = gelu\n"
+    "[c3]\nlayer = conv2d\nout_channels = 16\nkernel = 3\npadding = 1\nbias = false\n"
+    "[n3]\nlayer = batchnorm2d\n[a3]\nlayer = add\ninputs = n3, g2\n[g3]\nlayer = gelu\n"
+    "[p]\nlayer = globalmaxpool\n[l]\nlayer = linear\nout_features = 10\n";
+
 // Every operator inside of some block: dropout, scale, adds without batch norm, relus that work in place and beside
 // another reader, poolings of both kinds, batch norm without relu.
 static const char mixed[] =
@@ -52,6 +63,8 @@ static const row rows[] = {
     { "residual", residual, "cpu", "fp32", "3x8x8", 6, 12 },
     { "mixed", mixed, "ref", "fp32", "3x8x8", 6, 12 },
     { "mixed", mixed, "cpu", "fp32", "3x8x8", 6, 12 },
+    { "bent", bent, "ref", "bf16", "3x8x8", 6, 12 },
+    { "bent", bent, "cpu", "fp32", "3x8x8", 6, 12 },
     { "lenet", NULL, "ref", "fp32", "1x28x28", 3, 8 },
     { "lenet", NULL, "cpu", "fp32", "1x28x28", 6, 12 },
     { "resnet20", NULL, "cpu", "fp32", "3x32x32", 3, 8 },

@@ -116,7 +116,7 @@ static void apply_task(void *context, int task, int thread) {
     float constants[3 * WIDTH_MAX];
     forward_constants(run, piece.cb, piece.group, constants);
     run->plan->kernels->norm_apply(&piece.span, run->src + piece.at, run->residual ? run->residual + piece.at : NULL,
-        run->plan->base.base.desc.attr.norm.relu, constants, run->dst + piece.at);
+        run->plan->base.base.desc.attr.norm.activation, constants, run->dst + piece.at);
 }
 
 static ls_kernel_norm_grad grad_at(const norm_run *run, size_t at) {
@@ -130,13 +130,25 @@ static ls_kernel_norm_grad grad_at(const norm_run *run, size_t at) {
     return g;
 }
 
+// Mean, factor and offset of the forward pass; without gelu the sums have no gamma, and nobody has an offset.
+static void backward_constants(const norm_run *run, int cb, float *constants) {
+    int b = run->plan->block;
+    for (int i = 0; i < b; i++) {
+        int c = cb * b + i;
+        constants[i] = run->saved[c];
+        constants[b + i] = run->gamma ? run->gamma[c] * run->saved[vector_of(run) + c] : 0;
+        constants[2 * b + i] = run->beta ? run->beta[c] : 0;
+    }
+}
+
 static void grad_sums_task(void *context, int task, int thread) {
     (void)thread;
     const norm_run *run = context;
     norm_piece piece = piece_of(run, task);
     ls_kernel_norm_grad grad = grad_at(run, piece.at);
-    run->plan->kernels->norm_grad_sums(
-        &piece.span, &grad, run->saved + piece.cb * run->plan->block, sums_of(run, piece.cb, piece.group));
+    float constants[3 * WIDTH_MAX];
+    backward_constants(run, piece.cb, constants);
+    run->plan->kernels->norm_grad_sums(&piece.span, &grad, constants, sums_of(run, piece.cb, piece.group));
 }
 
 static void add_param_grads(const norm_run *run, int cb, const double *sums) {
@@ -157,14 +169,12 @@ static void grad_apply_task(void *context, int task, int thread) {
     int b = plan->block;
     double sums[2 * WIDTH_MAX], count = total(run, piece.cb, sums);
     if (run->grad_gamma && piece.group == 0) add_param_grads(run, piece.cb, sums);
-    float constants[4 * WIDTH_MAX];
+    float constants[5 * WIDTH_MAX];
+    backward_constants(run, piece.cb, constants);
     for (int i = 0; i < b; i++) {
-        int c = piece.cb * b + i;
-        float mean = run->saved[c], r = run->saved[vector_of(run) + c];
-        constants[i] = mean;
-        constants[b + i] = run->gamma[c] * r;
-        constants[2 * b + i] = (float)(sums[i] / count);
-        constants[3 * b + i] = (float)((double)r * r * sums[b + i] / count);
+        double r = (double)run->saved[vector_of(run) + piece.cb * b + i];
+        constants[3 * b + i] = (float)(sums[i] / count);
+        constants[4 * b + i] = (float)(r * r * sums[b + i] / count);
     }
     ls_kernel_norm_grad grad = grad_at(run, piece.at);
     plan->kernels->norm_grad_apply(&piece.span, &grad, constants);
@@ -259,8 +269,9 @@ static norm_run backward_args(const ls_plan *plan, const ls_buffer *args) {
     run.grad = (ls_kernel_norm_grad){ .src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SRC]),
         .grad_dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_DST]),
         .grad_src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_SRC]),
-        .relu = attr->relu };
-    if (attr->relu) run.grad.dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_DST]);
+        .activation = attr->activation };
+    if (attr->activation == LS_ACTIVATION_GELU) run.beta = ls_cpu_floats_at(args[LS_NORM_BACKWARD_BETA]);
+    if (attr->activation == LS_ACTIVATION_RELU) run.grad.dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_DST]);
     if (attr->two_grads) run.grad.grad_dst2 = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_DST2]);
     if (attr->residual) run.grad.grad_residual = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]);
     run.stream = run.plan->stream && ls_cpu_aligned(run.grad.grad_src) && ls_cpu_aligned(run.grad.grad_residual);
@@ -331,7 +342,7 @@ ls_status ls_cpu_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     size_t groups = block_bytes / GROUP_BYTES + 1;
     if (groups > GROUPS_MAX) groups = GROUPS_MAX;
     plan->groups = (int)groups < attr->shape.n ? (int)groups : attr->shape.n;
-    int tensors = desc->op == LS_OP_NORM_BACKWARD ? 2 + attr->relu + attr->two_grads : 1;
+    int tensors = desc->op == LS_OP_NORM_BACKWARD ? 2 + (attr->activation == LS_ACTIVATION_RELU) + attr->two_grads : 1;
     size_t wave = WAVE_BYTES / (block_bytes * (size_t)tensors);
     plan->wave = wave < 1 || plan->block == 1 ? 1 : (int)wave;
     if (is_half(desc->op)) plan->wave = plan->blocks; // one pass: nothing is there to be found in the cache

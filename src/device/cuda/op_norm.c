@@ -77,12 +77,13 @@ static ls_cuda_norm_args backward_args(const ls_plan *plan, const ls_buffer *arg
     k.src = ls_cuda_at(args[LS_NORM_BACKWARD_SRC]);
     if (k.attr.pool_kernel) {
         k.index = ls_cuda_at(args[LS_NORM_BACKWARD_INDEX]);
-    } else if (k.attr.relu) {
+    } else if (k.attr.activation == LS_ACTIVATION_RELU) {
         k.dst = ls_cuda_at(args[LS_NORM_BACKWARD_DST]);
     }
     k.grad_dst = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_DST]);
     if (k.attr.two_grads) k.grad_dst2 = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_DST2]);
     k.gamma = ls_cuda_at(args[LS_NORM_BACKWARD_GAMMA]);
+    if (k.attr.activation == LS_ACTIVATION_GELU) k.beta = ls_cuda_at(args[LS_NORM_BACKWARD_BETA]);
     k.saved = ls_cuda_at(args[LS_NORM_BACKWARD_SAVED]);
     k.out = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_SRC]);
     if (k.attr.residual) k.grad_residual = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]);

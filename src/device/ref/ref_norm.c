@@ -61,7 +61,7 @@ static void pool_channel(const norm_job *job, int c, double mean, double scale) 
     }
 }
 
-// dst = relu(normalised), for one channel
+// dst = activation(normalised), for one channel
 static void normalise_channel(const norm_job *job, int c, double mean, double scale) {
     const ls_norm_attr *a = job->attr;
     if (a->pool_kernel) {
@@ -71,7 +71,8 @@ static void normalise_channel(const norm_job *job, int c, double mean, double sc
     for (int64_t i = 0; i < channel_count(a->shape); i++) {
         int64_t at = element(a->shape, c, i);
         double y = normalised(job, c, at, mean, scale);
-        if (a->relu && y < 0) y = 0;
+        if (a->activation == LS_ACTIVATION_RELU && y < 0) y = 0;
+        if (a->activation == LS_ACTIVATION_GELU) y = ls_ref_gelu(y);
         ls_store_float(job->out, a->storage, at, (float)y);
     }
 }
@@ -191,12 +192,14 @@ void ls_ref_norm_inference(const ls_plan *plan, const ls_buffer *args, ls_buffer
     ls_ref_run_tasks(plan, inference_channel, &job, job.attr->shape.c);
 }
 
-static double gradient_at(const norm_job *job, int64_t at) {
+static double gradient_at(const norm_job *job, int c, int64_t at) {
     const ls_norm_attr *a = job->attr;
     if (a->pool_kernel) return job->pooling[at];
-    if (a->relu && !(ls_load_float(job->dst, a->storage, at) > 0)) return 0;
+    if (a->activation == LS_ACTIVATION_RELU && !(ls_load_float(job->dst, a->storage, at) > 0)) return 0;
     double g = (double)ls_load_float(job->grad_dst, a->storage, at);
-    return a->two_grads ? g + (double)ls_load_float(job->grad_dst2, a->storage, at) : g;
+    if (a->two_grads) g += (double)ls_load_float(job->grad_dst2, a->storage, at);
+    if (a->activation != LS_ACTIVATION_GELU) return g;
+    return g * ls_ref_gelu_slope(normalised(job, c, at, (double)job->saved[c], (double)job->saved[a->shape.c + c]));
 }
 
 // Each gradient of the pooled map to the winner of its window.
@@ -223,7 +226,7 @@ static grad_sums grad_sums_of(const norm_job *job, int c) {
     if (a->pool_kernel) unpool_channel(job, c);
     for (int64_t i = 0; i < channel_count(a->shape); i++) {
         int64_t at = element(a->shape, c, i);
-        double g = gradient_at(job, at);
+        double g = gradient_at(job, c, at);
         s.sum += g;
         s.product += g * ((double)ls_load_float(job->src, a->storage, at) - mean);
     }
@@ -241,7 +244,7 @@ static void backward_with(const norm_job *job, int c, grad_sums s) {
     double mean = (double)job->saved[c], scale = (double)job->saved[a->shape.c + c], sum_xhat = s.product * scale;
     for (int64_t i = 0; i < channel_count(a->shape); i++) {
         int64_t at = element(a->shape, c, i);
-        double g = gradient_at(job, at);
+        double g = gradient_at(job, c, at);
         double xhat = ((double)ls_load_float(job->src, a->storage, at) - mean) * scale;
         double grad = (double)job->gamma[c] * scale * (g - s.sum / s.count - xhat * sum_xhat / s.count);
         if (a->residual) ls_store_float(job->grad_residual, a->storage, at, (float)g);
@@ -286,6 +289,7 @@ static norm_job backward_job(const ls_plan *plan, const ls_buffer *args, ls_buff
         .grad_dst = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_DST]),
         .grad_dst2 = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_DST2]),
         .gamma = ls_buffer_host(args[LS_NORM_BACKWARD_GAMMA]),
+        .beta = ls_buffer_host(args[LS_NORM_BACKWARD_BETA]),
         .saved = ls_buffer_host(args[LS_NORM_BACKWARD_SAVED]),
         .out = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_SRC]),
         .grad_residual = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]),

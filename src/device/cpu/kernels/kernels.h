@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "device/op_norm.h"
 #include "device/op_update.h"
 
 // A range of samples of one channel block: sample i is at pointer + i * stride floats.
@@ -22,7 +23,7 @@ typedef struct {
 typedef struct { // NULL: absent
     const float *src, *dst, *grad_dst, *grad_dst2;
     float *grad_src, *grad_residual;
-    int relu;
+    ls_activation activation;
 } ls_kernel_norm_grad;
 
 typedef struct {
@@ -84,11 +85,12 @@ typedef struct {
     void (*scale)(const float *src, float factor, float *dst, size_t n);
     // norm.c: sums is double[2][width]: of x, and of x^2 (exact to double); of g, and of g * (x - mean)
     void (*norm_stats)(const ls_kernel_span *span, const float *src, double *sums);
-    void (*norm_apply)(const ls_kernel_span *span, const float *src, const float *residual, int relu,
+    void (*norm_apply)(const ls_kernel_span *span, const float *src, const float *residual, ls_activation activation,
         const float *constants,
         float *dst); // constants: mean, factor, offset, each [width]
+    // constants: mean, factor and offset of the forward pass, the latter two for gelu only; for apply then level, slope
     void (*norm_grad_sums)(
-        const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *mean, double *sums);
+        const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants, double *sums);
     void (*norm_grad_apply)(const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants);
     // pool.c: whole planes, one after another
     void (*pool_max_forward)(const ls_kernel_pool *pool, int planes, const float *src, float *dst, void *index);

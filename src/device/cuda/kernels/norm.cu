@@ -1,7 +1,7 @@
 // norm.cu - batch norm, bound by memory. Passes, in tensors of src's size (p: of the pooled size):
 //   statistics      reads src
 //   apply           reads src, residual; writes dst (p) and index (p)
-//   backward sums   reads src, grad_dst, grad_dst2 and dst (with relu; with pooling p: grad_dst, grad_dst2, index)
+//   backward sums   reads src, grad_dst, grad_dst2 and dst (with relu; with gelu y is computed again; with pooling p: grad_dst, grad_dst2, index)
 //   backward apply  reads the same; writes grad_src, grad_residual
 //   finish          over several ranks, forward and backward: a thread for each channel, between the two passes
 // Sums: each block adds up a slice of the pixels; the block of a column of channels that finishes last adds up the
@@ -221,7 +221,8 @@ template <typename T> __device__ inline void pack_add(ls_pack<T> &to, const ls_p
     for (int k = 0; k < to.size; k++) to.v[k] += more.v[k];
 }
 
-template <typename T, bool RESIDUAL> __global__ void __launch_bounds__(APPLY_THREADS) norm_apply(ls_cuda_norm_args a) {
+template <typename T, bool RESIDUAL, bool GELU>
+__global__ void __launch_bounds__(APPLY_THREADS) norm_apply(ls_cuda_norm_args a) {
     constexpr int size = ls_pack<T>::size, AHEAD = 4;
     place at = place_of(a.grid, APPLY_THREADS);
     if (!at.inside) return;
@@ -246,7 +247,10 @@ template <typename T, bool RESIDUAL> __global__ void __launch_bounds__(APPLY_THR
             ls_pack<T> y = affine_apply(f, ls_pack_unpack<T>(raw[u]));
             if (RESIDUAL) pack_add(y, ls_pack_unpack<T>(more[u]));
             LS_UNROLL
-            for (int k = 0; k < size; k++) y.v[k] = a.attr.relu && y.v[k] < 0 ? 0 : y.v[k]; // NaN stays
+            for (int k = 0; k < size; k++) {
+                if (GELU) y.v[k] = ls_gelu(y.v[k]);
+                else y.v[k] = a.attr.activation == LS_ACTIVATION_RELU && y.v[k] < 0 ? 0 : y.v[k]; // NaN stays
+            }
             ls_pack_store(dst + (pixel + u * step) * a.grid.channels, y);
         }
     }
@@ -299,7 +303,7 @@ __global__ void __launch_bounds__(APPLY_THREADS) norm_apply_pool(ls_cuda_norm_ar
     }
 }
 
-enum follower { NOTHING, RELU, HALVES, WINDOWS }; // what a batch norm's gradient comes back through
+enum follower { NOTHING, RELU, GELU, HALVES, WINDOWS }; // what a batch norm's gradient comes back through
 
 // The gradient of y, before the residual was added, at one pixel.
 template <typename T, follower AFTER>
@@ -321,9 +325,17 @@ __device__ inline ls_pack<T> gradient_at(const ls_cuda_norm_args &a, const ls_wi
     }
 }
 
-// Overlapping windows need more than the 64 registers that two blocks leave to a thread.
+// Through the gelu, whose input is computed again.
+template <typename T>
+__device__ inline void through_gelu(const affine<T> &f, const ls_pack<T> &x, ls_pack<T> &grad) {
+    ls_pack<T> y = affine_apply(f, x);
+    LS_UNROLL
+    for (int k = 0; k < y.size; k++) grad.v[k] *= ls_gelu_slope(y.v[k]);
+}
+
+// Overlapping windows and gelu need more than the 64 registers that two blocks leave to a thread.
 template <typename T, follower AFTER>
-__global__ void __launch_bounds__(SUM_THREADS, AFTER == WINDOWS ? 1 : 2)
+__global__ void __launch_bounds__(SUM_THREADS, AFTER == WINDOWS || AFTER == GELU ? 1 : 2)
     norm_backward_sums(ls_cuda_norm_args a, ls_windows g) {
     constexpr int size = ls_pack<T>::size;
     place at = place_of(a.grid, SUM_THREADS);
@@ -334,11 +346,14 @@ __global__ void __launch_bounds__(SUM_THREADS, AFTER == WINDOWS ? 1 : 2)
         int channel = at.pack * size;
         float mean[size];
         load_floats<size>(a.saved + channel, mean);
+        affine<T> f = {};
+        if constexpr (AFTER == GELU) f = affine_of<T>(a, channel);
         LS_UNROLL_BY(AFTER == NOTHING || AFTER == RELU ? 2 : 1)
         for (pixel += at.row; pixel < end; pixel += at.rows) {
             int64_t offset = static_cast<int64_t>(pixel) * a.grid.channels + channel;
             ls_pack<T> x = ls_pack_load(static_cast<const T *>(a.src) + offset);
             ls_pack<T> grad = gradient_at<T, AFTER>(a, g, pixel, channel);
+            if constexpr (AFTER == GELU) through_gelu(f, x, grad);
             LS_UNROLL
             for (int k = 0; k < size; k++) {
                 s.v[0][k] += grad.v[k];
@@ -374,12 +389,15 @@ __global__ void __launch_bounds__(APPLY_THREADS) norm_backward_apply(ls_cuda_nor
     load_floats<size>(a.factors + channel, of_grad);
     load_floats<size>(a.factors + a.grid.channels + channel, of_src);
     load_floats<size>(a.factors + 2 * a.grid.channels + channel, constant);
+    affine<T> f = {};
+    if constexpr (AFTER == GELU) f = affine_of<T>(a, channel);
     int64_t step = static_cast<int64_t>(at.rows) * gridDim.y;
-    LS_UNROLL_BY(2)
+    LS_UNROLL_BY(AFTER == GELU ? 1 : 2)
     for (int64_t pixel = static_cast<int64_t>(blockIdx.y) * at.rows + at.row; pixel < a.grid.pixels; pixel += step) {
         int64_t offset = pixel * a.grid.channels + channel;
         ls_pack<T> x = ls_pack_load(static_cast<const T *>(a.src) + offset);
         ls_pack<T> grad = gradient_at<T, AFTER>(a, g, pixel, channel);
+        if constexpr (AFTER == GELU) through_gelu(f, x, grad);
         if (a.grad_residual) ls_pack_store(static_cast<T *>(a.grad_residual) + offset, grad);
         LS_UNROLL
         for (int k = 0; k < size; k++) {
@@ -397,7 +415,8 @@ ls_windows windows_of(const ls_cuda_norm_args *a) {
 }
 
 follower follower_of(const ls_norm_attr *a) {
-    if (!a->pool_kernel) return a->relu ? RELU : NOTHING;
+    if (!a->pool_kernel)
+        return a->activation == LS_ACTIVATION_RELU ? RELU : a->activation == LS_ACTIVATION_GELU ? GELU : NOTHING;
     return a->pool_kernel == 2 && a->pool_stride == 2 && a->pool_pad == 0 ? HALVES : WINDOWS;
 }
 
@@ -416,8 +435,10 @@ template <typename T, bool RESIDUAL> void apply(const ls_cuda_norm_args *a, cuda
         LS_LAUNCH((norm_apply_pool<T, RESIDUAL, true>), blocks, APPLY_THREADS, stream, *a, windows_of(a), pooled);
     } else if (a->attr.pool_kernel) {
         LS_LAUNCH((norm_apply_pool<T, RESIDUAL, false>), blocks, APPLY_THREADS, stream, *a, windows_of(a), pooled);
+    } else if (a->attr.activation == LS_ACTIVATION_GELU) {
+        LS_LAUNCH((norm_apply<T, false, true>), blocks, APPLY_THREADS, stream, *a);
     } else {
-        LS_LAUNCH((norm_apply<T, RESIDUAL>), blocks, APPLY_THREADS, stream, *a);
+        LS_LAUNCH((norm_apply<T, RESIDUAL, false>), blocks, APPLY_THREADS, stream, *a);
     }
 }
 
@@ -441,6 +462,8 @@ template <typename T, follower AFTER> void backward_apply(const ls_cuda_norm_arg
             LS_BY_STORAGE(args->attr.storage, function<T, NOTHING>(args, stream)); \
         } else if (after == RELU) { \
             LS_BY_STORAGE(args->attr.storage, function<T, RELU>(args, stream)); \
+        } else if (after == GELU) { \
+            LS_BY_STORAGE(args->attr.storage, function<T, GELU>(args, stream)); \
         } else if (after == HALVES) { \
             LS_BY_STORAGE(args->attr.storage, function<T, HALVES>(args, stream)); \
         } else { \
