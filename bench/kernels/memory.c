@@ -173,7 +173,7 @@ static ls_op_desc norm_desc(ls_op op, ls_nchw shape, int fused) {
         .layer = "norm",
         .attr.norm = { .shape = shape,
             .eps = 1e-5F,
-            .relu = fused,
+            .activation = fused ? LS_ACTIVATION_RELU : LS_ACTIVATION_NONE,
             .residual = fused && op == LS_OP_NORM_FORWARD,
             .storage = LS_F32 } };
 }
