@@ -186,7 +186,7 @@ static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_at
     *how = LS_PLAN_BY_RULE;
     if (ls_plan_cache_settled(cache)) return LS_SUCCESS;
     size_t workspace = 0;
-    int timed;
+    int timed = 0;
     for (int i = 0; i < plans->count; i++)
         if (plans->plans[i].workspace > workspace) workspace = plans->plans[i].workspace;
     bench b = { .libraries = libraries };
