@@ -57,7 +57,7 @@ esac
 exec "$@"
 END
 
-# refused WHAT DEVICES "VISIBLE..." RC TEXT OPTIONS...: one error line, which begins with TEXT
+# refused WHAT DEVICES "VISIBLE..." RC TEXT OPTIONS...: one error line, which begins with TEXT, on whichever rank
 refused() {
     local what=$1 devices=$2 visible=$3 rc=$4 text=$5 output got
     shift 5
@@ -68,7 +68,7 @@ refused() {
     check "$what: exit" "$got" "$rc"
     check "$what: error lines" "$(grep -c error: <<<"$output")" 1
     case $(grep error: <<<"$output") in
-    "error: $text"*) check "$what: text" same same ;;
+    "error: $text"* | "rank "[0-9]": error: $text"*) check "$what: text" same same ;; # by the rank that found it
     *) check "$what: text" "$output" "error: $text" ;;
     esac
     check "$what: no run folder" "$(ls "$work/refused" 2>/dev/null)" ""
