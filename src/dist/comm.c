@@ -214,23 +214,27 @@ int ls_comm_agreed(const ls_comm *comm, ls_status failure) {
 
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank) {
     int rank = comm->facts.rank, world_size = comm->facts.world_size;
-    int32_t lowest = !ls_failed(mine) ? world_size : ls_comm_agreed(comm, mine) ? comm->agreed.rank : rank;
+    int32_t lowest = ls_failed(mine) ? rank : world_size;
     int unused;
     if (!failed_rank) failed_rank = &unused;
     *failed_rank = rank;
     if (comm->broken && ls_failed(mine)) return mine;
     ls_status status = ls_comm_allreduce(comm, &lowest, 1, LS_I32, LS_REDUCE_MIN);
     if (ls_failed(status)) return ls_failed(mine) ? mine : status;
-    *failed_rank = lowest < world_size ? lowest : -1;
-    if (*failed_rank < 0) return LS_SUCCESS;
+    *failed_rank = -1;
+    if (lowest == world_size) {
+        comm->agreed.text[0] = 0; // whatever fails from here on is news
+        return LS_SUCCESS;
+    }
 
     struct {
-        int32_t code;
+        int32_t code, rank;
         char text[LS_STATUS_TEXT_BYTES];
-    } failure = { (int32_t)mine.code, "" };
+    } failure = { (int32_t)mine.code, ls_comm_agreed(comm, mine) ? comm->agreed.rank : rank, "" };
     if (rank == lowest) snprintf(failure.text, sizeof failure.text, "%s", mine.text);
     LS_TRY(ls_comm_broadcast(comm, &failure, sizeof failure, lowest));
-    comm->agreed.rank = lowest;
+    *failed_rank = failure.rank;
+    comm->agreed.rank = failure.rank;
     snprintf(comm->agreed.text, sizeof comm->agreed.text, "%s", failure.text);
     return rank == lowest ? mine : ls_fail((ls_code)failure.code, "%s", failure.text);
 }

@@ -69,12 +69,12 @@ LS_CHECKED ls_status ls_comm_barrier_napping(ls_comm *comm);
 // says whose it is (-1: none). For errors that only some ranks see, at start and at agreed points. A failure that was
 // agreed on before stays that of the rank where it happened.
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank);
-// The failure is one that ls_comm_agree returned: all ranks have it, none needs to be told.
+// The failure is the one that the last ls_comm_agree returned: all ranks have it, none needs to be told.
 int ls_comm_agreed(const ls_comm *comm, ls_status failure);
 
-// Orderly end: all ranks of comm have called it. Frees comm; that of ls_comm_start ends MPI, too.
 // A collective failed on this rank. The others may be waiting in it or be elsewhere: only ls_comm_abort is left.
 int ls_comm_broken(const ls_comm *comm);
+// Orderly end: all ranks of comm have called it. Frees comm; that of ls_comm_start ends MPI, too.
 void ls_comm_finish(ls_comm *comm);
 // Before the message of a failure that ends all ranks by ls_comm_abort: from here on the watchdogs say nothing. Does
 // not return, for as long as it takes the job to end, when the watchdog was first.

@@ -397,9 +397,20 @@ static ls_status open_sums(ls_trainer *t) {
     return LS_SUCCESS;
 }
 
+// Agreed on by itself: what follows asks the other ranks for their places at once.
+static ls_status allocate_trainer(ls_comm *comm, ls_trainer **out) {
+    *out = calloc(1, sizeof **out);
+    ls_status status = *out ? LS_SUCCESS : ls_fail(LS_DEVICE, "out of host memory for the trainer");
+    status = ls_comm_agree(comm, status, NULL);
+    if (!ls_failed(status)) return LS_SUCCESS;
+    free(*out);
+    *out = NULL;
+    return status;
+}
+
 ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) {
-    ls_trainer *t = calloc(1, sizeof *t);
-    if (!t) return ls_comm_agree(comm, ls_fail(LS_DEVICE, "out of host memory for the trainer"), NULL);
+    ls_trainer *t = NULL;
+    LS_TRY(allocate_trainer(comm, &t));
     t->cfg = cfg;
     t->comm = comm;
     t->facts.cfg = cfg;

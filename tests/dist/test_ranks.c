@@ -274,12 +274,26 @@ static int run_checks(ls_comm *comm) {
     return end(comm, ls_comm_agree(comm, mine, NULL));
 }
 
+// A failure that was agreed on stays its rank's while all pass it on. Where it did no harm, the same may happen again.
+static void check_passed_on(ls_comm *comm, int failing, ls_status agreed) {
+    int rank = ls_comm_about(comm)->rank, failed_rank = 99;
+    ls_status passed = ls_comm_agree(comm, agreed, &failed_rank);
+    CHECK(failed_rank == failing && strcmp(passed.text, agreed.text) == 0, "%s, %d", passed.text, failed_rank);
+    int other = failing == 0 ? ls_comm_about(comm)->world_size - 1 : 0;
+    passed = ls_comm_agree(comm, rank == other ? agreed : LS_SUCCESS, &failed_rank);
+    CHECK(passed.code == agreed.code && strcmp(passed.text, agreed.text) == 0, "%d: %s", passed.code, passed.text);
+    CHECK(ls_comm_agreed(comm, agreed), "agreed on is not known as agreed on");
+    must(comm, ls_comm_agree(comm, LS_SUCCESS, &failed_rank));
+    CHECK(!ls_comm_agreed(comm, agreed), "an old failure is taken for a new one");
+}
+
 static int run_agree(ls_comm *comm, int failing) {
     int rank = ls_comm_about(comm)->rank, failed_rank = 99;
     ls_status mine = rank == failing ? ls_fail(LS_DATA, "rank %d cannot read %%s train.gz", rank) : LS_SUCCESS;
     ls_status status = ls_comm_agree(comm, mine, &failed_rank);
     CHECK(failed_rank == failing, "is %d", failed_rank);
     CHECK(failing < 0 || strcmp(status.text, "") != 0, "no text");
+    if (failing >= 0) check_passed_on(comm, failing, status);
     // ls_comm_agree may fail twice; the lowest rank's failure is the one
     ls_status both =
         ls_comm_agree(comm, rank >= failing ? ls_fail(LS_STORAGE, "of rank %d", rank) : LS_SUCCESS, &failed_rank);
