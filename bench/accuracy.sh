@@ -8,6 +8,10 @@
 # Prints accuracy by seed, mean and standard deviation of both. Recorded in bench/results/ by the caller.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if [ $# -lt 3 ]; then
+  echo "usage: bench/accuracy.sh lenet|resnet9 SEEDS FOLDER [OPTION...]" >&2
+  exit 2
+fi
 network=$1 seeds=$2 folder=$3
 shift 3
 case $network in

@@ -1,8 +1,8 @@
 // conv_choose.c - by which algorithm a convolution is computed.
 //
 // The rule: Winograd where it gains (F(4,3); F(2,3) on maps that its smaller tiles fit better, as 2x2 and 5x5), else
-// oneDNN's generated code where it has some for the device's layouts, else own
-// kernels. Where the device was given a cache of plans (device/plan_cache.h) a measurement decides, made now or before.
+// oneDNN's generated code where it has some for the device's layouts, else own kernels. Where the device was given a
+// cache of plans (device/plan_cache.h) a measurement decides, made now or before.
 #include <stdio.h>
 #include <string.h>
 #include "base/version.h"
@@ -83,6 +83,8 @@ static ls_status plan_by_measurement(ls_cpu *cpu, const ls_op_desc *desc, ls_pla
     const char *how;
     ls_conv_algorithm rule, best;
     int compared;
+    const int settled = ls_plan_cache_settled(cpu->plans);
+    if (settled) ls_cpu_conv_measure_end(cpu);
     make_key(cpu, desc, key);
     LS_TRY(plan_by_choice(cpu, desc, key, &how, out));
     if (*out) {
@@ -91,7 +93,7 @@ static ls_status plan_by_measurement(ls_cpu *cpu, const ls_op_desc *desc, ls_pla
     }
     LS_TRY(plan_by_rule(cpu, desc, &rule, out));
     (*out)->chosen = LS_PLAN_BY_RULE;
-    if (ls_plan_cache_settled(cpu->plans)) return LS_SUCCESS;
+    if (settled) return LS_SUCCESS;
     ls_status status = ls_cpu_conv_measure(cpu, desc, rule, &best, &compared);
     if (!ls_failed(status) && compared) status = ls_plan_cache_put(cpu->plans, key, ls_conv_kinds[best].name);
     if (!ls_failed(status) && compared && best != rule) {

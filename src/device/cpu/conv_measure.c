@@ -53,6 +53,12 @@ static void fill(float *values, size_t count) {
         memcpy(values + at, values, (count - at < PATTERN ? count - at : PATTERN) * sizeof *values);
 }
 
+void ls_cpu_conv_measure_end(ls_cpu *cpu) {
+    ls_memory_free(cpu->trial);
+    cpu->trial = NULL;
+    cpu->trial_bytes = 0;
+}
+
 // Memory for the operator's arguments and the largest workspace. It stays for the next convolution.
 static ls_status lay_out(trial *t, size_t workspace_bytes) {
     ls_cpu *cpu = t->cpu;
@@ -70,9 +76,7 @@ static ls_status lay_out(trial *t, size_t workspace_bytes) {
         at += ls_cpu_round(bytes[i]);
     }
     if (at > cpu->trial_bytes) {
-        ls_memory_free(cpu->trial);
-        cpu->trial = NULL;
-        cpu->trial_bytes = 0;
+        ls_cpu_conv_measure_end(cpu);
         LS_TRY(ls_memory_new(at, "measuring convolutions", &cpu->trial));
         cpu->trial_bytes = at;
     }

@@ -1,14 +1,14 @@
 // device.c - the cpu device: opening and facts.
 #include <stdio.h>
 #include <stdlib.h>
-#include "base/memory.h"
+#include "device/cpu/conv.h"
 #include "device/cpu/cpu.h"
 #include "device/host.h"
 
 static void cpu_close(ls_device *device) {
     ls_cpu *cpu = (ls_cpu *)device;
     if (!cpu) return;
-    ls_memory_free(cpu->trial);
+    ls_cpu_conv_measure_end(cpu);
     ls_onednn_free(cpu->onednn);
     ls_pool_free(cpu->pool);
     free(cpu);

@@ -82,7 +82,7 @@ ls_status ls_cpu_pool_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     plan->dst_plane = ls_cpu_sample(cpu, attr->dst) / (size_t)blocks;
     size_t per_task = POOL_TASK_BYTES / (plan->src_plane * sizeof(float));
     plan->planes_per_task = per_task < 1 ? 1 : (int)per_task;
-    // Whole cache lines only: rows of an odd number of vectors would write around it by halves, ten times as slowly.
+    // Whole cache lines only: rows of an odd number of vectors would write around it by halves, 3 to 7 times as slowly.
     plan->pool.stream = ls_cpu_block(cpu, attr->src.c) > 1 && attr->src.w % 2 == 0 &&
                         (size_t)plan->planes * plan->src_plane * sizeof(float) >= STREAM_BYTES;
     *out = &plan->base.base;
