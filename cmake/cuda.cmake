@@ -83,6 +83,7 @@ macro(lockstep_cuda_plugin)
     set(CMAKE_CUDA_ARCHITECTURES "${LOCKSTEP_CUDA_ARCHITECTURES}")
     enable_language(CUDA)
     lockstep_cuda_add_plugin()
+    add_dependencies(train lockstep_cuda) # loaded, not linked: who builds the program wants both
     lockstep_cuda_add_plans()
   endif()
 endmacro()

@@ -14,8 +14,8 @@ scripts/install-packages.sh run
 step "build"
 command_line cmake --preset release -G Ninja
 cmake --preset release -G Ninja -Wno-dev >/dev/null
-command_line cmake --build --preset release
-cmake --build --preset release | tail -n 1
+command_line cmake --build --preset release --target train
+cmake --build --preset release --target train | tail -n 1
 
 step "data: Fashion-MNIST"
 if scripts/install-packages.sh data; then
