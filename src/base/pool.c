@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 #if defined(__x86_64__)
 #define spin_pause() __builtin_ia32_pause()
@@ -112,18 +112,14 @@ static void *worker_main(void *argument) {
 }
 
 static int start_workers(ls_pool *pool) {
-    sigset_t all, before; // signals are for the main thread
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = 0;
     for (int i = 1; i < pool->threads && !error; i++) {
         pool->workers[i] = (worker){ pool, i };
-        error = pthread_create(&pool->handles[i], NULL, worker_main, &pool->workers[i]);
+        error = ls_thread_start(&pool->handles[i], worker_main, &pool->workers[i]);
         if (error) break;
         pool->started = i;
         pthread_setname_np(pool->handles[i], "ls-pool"); // as top and gdb show it
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }
 

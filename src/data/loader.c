@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "base/trace.h"
 #include "data/prefetch_ring.h"
 
@@ -223,7 +224,7 @@ static ls_status start(ls_loader *loader) {
         if (!loader->orders[i].order) return ls_fail(LS_DEVICE, "no memory for the order of %zu samples", samples);
     }
     for (; loader->worker_count < o->workers; loader->worker_count++) {
-        int rc = pthread_create(&loader->workers[loader->worker_count], NULL, work, loader);
+        int rc = ls_thread_start(&loader->workers[loader->worker_count], work, loader);
         if (rc == 0) continue;
         return ls_fail(LS_DEVICE, "cannot start loader thread %d of %d: %s; lower data.workers",
             loader->worker_count + 1, o->workers, strerror(rc));

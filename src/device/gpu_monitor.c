@@ -2,11 +2,11 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "base/thread.h"
 #include "device/cuda_search.h"
 
 static const long period_ns = 500000000;
@@ -141,16 +141,6 @@ static void *watch(void *context) {
     return NULL;
 }
 
-// Takes no signals: they are for the program's own threads.
-static int start_quietly(ls_gpu_monitor *m) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&m->thread, NULL, watch, m);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0;
-}
-
 ls_gpu_monitor *ls_gpu_monitor_start(const char *uuid, const char *pci) {
     nvml_api nvml;
     if (!find_functions(&nvml)) return NULL;
@@ -166,7 +156,7 @@ ls_gpu_monitor *ls_gpu_monitor_start(const char *uuid, const char *pci) {
     pthread_cond_init(&m->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&m->lock, NULL);
-    if (start_quietly(m)) return m;
+    if (ls_thread_start(&m->thread, watch, m) == 0) return m;
     pthread_cond_destroy(&m->wake);
     pthread_mutex_destroy(&m->lock);
     free(m);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "dist/watchdog.h"
+#include "base/thread.h"
 
 struct ls_device_watch {
     const ls_collective_api *api;
@@ -59,7 +59,7 @@ ls_status ls_device_watch_new(const ls_collective_api *api, ls_collective *colle
     pthread_mutex_init(&watch->mutex, NULL);
     pthread_cond_init(&watch->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    int rc = ls_quiet_thread(&watch->thread, ask, watch);
+    int rc = ls_thread_start(&watch->thread, ask, watch);
     if (rc != 0) {
         free(watch);
         return ls_fail(LS_DEVICE, "watchdog of the device's collectives: pthread_create: %s", strerror(rc));

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 #include "base/clock.h"
+#include "base/thread.h"
 #include "base/trace.h"
 #include "dist/reducer_kind.h"
 #include "dist/staging.h"
@@ -214,7 +215,7 @@ static void *communicate(void *context) {
 static ls_status start_thread(host_reducer *r) {
     const ls_comm_backend *backend = comm_of(r)->backend;
     LS_TRY(backend->channel_new(comm_of(r), r->base.options.bucket_count, &r->channel));
-    int rc = ls_quiet_thread(&r->thread, communicate, r);
+    int rc = ls_thread_start(&r->thread, communicate, r);
     if (rc == 0) return LS_SUCCESS;
     backend->channel_free(r->channel);
     r->channel = NULL;

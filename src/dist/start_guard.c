@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "dist/watchdog.h"
+#include "base/thread.h"
 
 static const double default_s = 300, tick_s = 0.25;
 static const double turn_s =
@@ -66,7 +66,7 @@ ls_status ls_start_guard_new(ls_start_guard **out) {
     guard->limit_s = limit_s;
     pthread_mutex_init(&guard->lock, NULL);
     pthread_cond_init(&guard->changed, NULL);
-    int rc = ls_quiet_thread(&guard->thread, watch, guard);
+    int rc = ls_thread_start(&guard->thread, watch, guard);
     if (rc) {
         free(guard);
         return ls_fail(LS_DEVICE, "the thread that watches MPI's start: pthread_create: %s", strerror(rc));

@@ -1,12 +1,12 @@
 #include "dist/watchdog.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/thread.h"
 #include "dist/board.h"
 #include "dist/comm_backend.h"
 #include "dist/device_watch.h"
@@ -271,22 +271,13 @@ static void *watch(void *context) {
 
 // --- the whole
 
-int ls_quiet_thread(pthread_t *thread, void *(*run)(void *), void *context) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(thread, NULL, run, context);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
-}
-
 static ls_status start(ls_watchdog *watchdog) {
     LS_TRY(ls_board_open(watchdog->comm, &watchdog->board));
     watchdog->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (watchdog->wake_fd < 0)
         return ls_fail(LS_DEVICE, "watchdog: eventfd: %m; is the number of files limited (ulimit -n)?");
     ls_watchdog_tell(watchdog); // the monitors know of every rank before the first collective
-    int rc = ls_quiet_thread(&watchdog->thread, watch, watchdog);
+    int rc = ls_thread_start(&watchdog->thread, watch, watchdog);
     if (rc != 0)
         return ls_fail(
             LS_DEVICE, "watchdog: pthread_create: %s; is the number of processes limited (ulimit -u)?", strerror(rc));

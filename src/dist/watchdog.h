@@ -56,7 +56,4 @@ LS_CHECKED ls_status ls_watchdog_set_device(
 void ls_watchdog_tell(ls_watchdog *watchdog); // the monitors, now: this rank has said why the job ends
 void ls_watchdog_free(ls_watchdog *watchdog); // NULL is allowed
 
-// A thread that takes no signals: they are for the program's own threads. 0 or an errno.
-int ls_quiet_thread(pthread_t *thread, void *(*run)(void *), void *context);
-
 #endif

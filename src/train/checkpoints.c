@@ -5,12 +5,12 @@
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "train/trainer_internal.h"
 
 enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
@@ -231,17 +231,6 @@ static void *run_writer(void *context) {
     return NULL;
 }
 
-// Signals are for the main thread.
-static int start_thread(ls_checkpoints *c) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&c->thread, NULL, run_writer, c);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    c->started = rc == 0;
-    return rc;
-}
-
 static ls_status open_folder(const char *folder, const ls_trainer *trainer, ls_checkpoints *c) {
     const ls_config *cfg = c->facts->cfg;
     snprintf(c->folder, sizeof c->folder, "%s", folder);
@@ -250,7 +239,8 @@ static ls_status open_folder(const char *folder, const ls_trainer *trainer, ls_c
     LS_TRY(ls_snapshot_new_for(trainer, &c->snapshot));
     LS_TRY(ls_weight_notes_new(trainer->graph, trainer->train_data, &c->notes));
     LS_TRY(find_kept(c));
-    int rc = start_thread(c);
+    int rc = ls_thread_start(&c->thread, run_writer, c);
+    c->started = rc == 0;
     return rc ? ls_fail(LS_DEVICE, "the thread that writes checkpoints: pthread_create: %s", strerror(rc)) : LS_SUCCESS;
 }
 

@@ -8,6 +8,7 @@
 #include "base/cpus.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "base/trace.h"
 #include "device/plan_cache.h"
 #include "dist/gradient_sums.h"
@@ -34,7 +35,7 @@ static void *open_data(void *context) {
 }
 
 static void start_opening(data_opening *o) {
-    o->started = pthread_create(&o->thread, NULL, open_data, o) == 0;
+    o->started = ls_thread_start(&o->thread, open_data, o) == 0;
     if (!o->started) open_data(o); // slower, not wrong
 }
 
