@@ -46,21 +46,29 @@ beside_busy() {
 echo "# $(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2 | xargs), $cores cores, commit $(git describe --always --dirty)," \
   "load $(cut -d' ' -f1 /proc/loadavg)"
 echo "network, 1x$cores images/s, ${cores}x1, ${cores}x$cores, 1x$cores beside a busy process, ${cores}x1 beside it"
+# Whoever is first in a turn is at times slower, so each round begins with another one.
+arrangements=("1 $cores" "$cores 1" "$cores $cores" "busy 1 $cores" "busy $cores 1")
 for network in "${networks[@]}"; do
   for ((round = 0; round < rounds; round++)); do
-    threads=$(rate 1 "$cores" "$network")
-    ranks=$(rate "$cores" 1 "$network")
-    both=$(rate "$cores" "$cores" "$network")
-    beside_busy rate 1 "$cores" "$network" >"$folder/threads_busy"
-    beside_busy rate "$cores" 1 "$network" >"$folder/ranks_busy"
-    echo "$network $threads $ranks $both $(cat "$folder/threads_busy") $(cat "$folder/ranks_busy")" |
+    rates=()
+    for ((i = 0; i < 5; i++)); do
+      at=$(((round + i) % 5))
+      read -ra words <<<"${arrangements[at]}"
+      if [ "${words[0]}" = busy ]; then
+        beside_busy rate "${words[@]:1}" "$network" >"$folder/rate"
+      else
+        rate "${words[@]}" "$network" >"$folder/rate"
+      fi
+      rates[at]=$(<"$folder/rate")
+    done
+    echo "$network ${rates[*]}" |
       awk '{ printf "%s, %.0f, %.3f, %.3f, %.3f, %.3f\n", $1, $2, $3 / $2, $4 / $2, $5 / $2, $6 / $3 }'
   done
 done | tee "$folder/rows"
 awk -F', ' '
   function median(list, count,   i, j, t) {
     for (i = 2; i <= count; i++) for (j = i; j > 1 && list[j] < list[j - 1]; j--) { t = list[j]; list[j] = list[j - 1]; list[j - 1] = t }
-    return sprintf("%.3f (%.3f to %.3f)", list[int((count + 1) / 2)], list[1], list[count])
+    return sprintf("%.3f (%.3f to %.3f)", (list[int((count + 1) / 2)] + list[int(count / 2) + 1]) / 2, list[1], list[count])
   }
   function line(   c, i, list, text) {
     text = last
