@@ -268,8 +268,14 @@ ls_status ls_trainer_save_into(ls_trainer *t, const char *folder) {
 // --- resuming
 // -----------------------------------------------------------------------------------------------------------
 
+typedef struct {
+    int count;
+    ls_status newest; // why it is damaged
+} damage;
+
 static void tell_damaged(void *context, ls_status why) {
-    (void)context;
+    damage *damaged = context;
+    if (damaged->count++ == 0) damaged->newest = why;
     ls_warn("%s: this checkpoint is left alone, and an older one looked for", why.text);
 }
 
@@ -277,7 +283,12 @@ static void tell_damaged(void *context, ls_status why) {
 static ls_status find(ls_trainer *t, const char *folder, ls_snapshot *snapshot, int32_t *found) {
     ls_checkpoint *checkpoint;
     char changed[LS_STATUS_TEXT_BYTES / 2];
-    LS_TRY(ls_checkpoints_newest(folder, tell_damaged, NULL, &checkpoint));
+    damage damaged = { 0 };
+    LS_TRY(ls_checkpoints_newest(folder, tell_damaged, &damaged, &checkpoint));
+    if (!checkpoint && damaged.count > 0) // starting anew would put new ones in the place of what may still be saved
+        return ls_fail(LS_STORAGE,
+            "%s: none of its checkpoints (%d) is good; the newest: %.2000s; to start anew, move this folder away",
+            folder, damaged.count, damaged.newest.text);
     if (!checkpoint) return LS_SUCCESS;
     ls_status status = ls_checkpoint_suits(checkpoint, &t->facts, changed, sizeof changed);
     if (!ls_failed(status)) status = ls_checkpoint_take(checkpoint, snapshot);
