@@ -9,15 +9,22 @@ trap 'rm -rf "$work"' EXIT
 case $bin in /*) ;; *) bin=$PWD/$bin ;; esac
 emulated=$bin/emulated/lockstep_cuda.so
 
-# idx NAME SAMPLE COUNT: COUNT black pictures of 4x4, but for a bright pixel in SAMPLE, and their labels 0 to 9
+black='\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' bright='\377\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+gray='\010\010\010\010\010\010\010\010\010\010\010\010\010\010\010\010'
+# idx NAME SAMPLE COUNT [GRAY]: COUNT black pictures of 4x4, but for a bright pixel in SAMPLE and a gray picture, and their labels
+# 0 to 9
 idx() {
   local images=$work/$1-images-idx3-ubyte labels=$work/$1-labels-idx1-ubyte
-  # shellcheck disable=SC2059 # the count is an escape
+  # shellcheck disable=SC2059 # escapes
   {
     printf "\\0\\0\\010\\003\\0\\0\\0\\$(printf %03o "$3")\\0\\0\\0\\004\\0\\0\\0\\004"
-    head -c $(($2 * 16)) /dev/zero
-    printf '\377'
-    head -c $((($3 - $2) * 16 - 1)) /dev/zero
+    for ((i = 0; i < $3; i++)); do
+      case $i in
+      "$2") printf "$bright" ;;
+      "${4-}") printf "$gray" ;;
+      *) printf "$black" ;;
+      esac
+    done
   } >"$images"
   # shellcheck disable=SC2059
   {
@@ -41,7 +48,7 @@ layer = flatten
 layer = linear
 out_features = 10
 END
-# Only the bright pixel is not finite once it is normalised.
+# Only the bright pixel is not finite once it is normalised; gray becomes 3.1e38, and not finite in the convolution.
 cat >"$work/run.ini" <<'END'
 [data]
 dataset = mnist
@@ -102,6 +109,15 @@ if [ -r "$emulated" ]; then
     says "cuda, $backend: sample" "in sample 29;"
   done
 fi
+# Both ranks at once, the first of them later in the network.
+idx train 25 40 17
+fails both 2 --set device.type=cpu
+says "both ranks: the earlier instruction" "rank 1 of 2 ("
+says "both ranks: sample" "layer 'input' (augment), forward: 1 of 64 elements"
+idx train 99 40 17
+fails gray 2 --set device.type=cpu
+says "the other alone: rank" "rank 0 of 2 ("
+says "the other alone: layer" "layer 'c1' (conv"
 # The last, short window: 8 samples, which are all rank 0's.
 idx train 38 40
 fails short 2 --set device.type=cpu
