@@ -32,9 +32,12 @@ idx() {
     for ((i = 0; i < $3; i++)); do printf "\\$(printf %03o $((i % 10)))"; done
   } >"$labels"
 }
-cat >"$work/net.ini" <<'END'
+# network NAME LAYERS: a small one whose first layers these are
+network() {
+  cat >"$work/$1.ini" <<END
 [network]
 input = 1x4x4
+$2
 [c1]
 layer = conv2d
 out_channels = 4
@@ -48,7 +51,12 @@ layer = flatten
 layer = linear
 out_features = 10
 END
-# Only the bright pixel is not finite once it is normalised; gray becomes 3.1e38, and not finite in the convolution.
+}
+# Only the bright pixel is not finite once it is normalised; gray becomes 3.1e38, and not finite by the first scale. Masked: behind a
+# ReLU that nobody sees, while the bright pixel comes by the other way, too.
+network net $'[s]\nlayer = scale\nfactor = 10'
+network masked $'[s]\nlayer = scale\nfactor = -10\n[r]\nlayer = relu\n[b]\nlayer = scale\ninputs = input\nfactor = 1e-38\n[a]\nlayer = add\ninputs = r, b'
+network norm $'[n]\nlayer = batchnorm2d'
 cat >"$work/run.ini" <<'END'
 [data]
 dataset = mnist
@@ -109,6 +117,8 @@ if [ -r "$emulated" ]; then
     says "cuda, $backend: sample" "in sample 29;"
   done
 fi
+fails fp16 2 --set device.type=ref --set train.precision=fp16
+says "fp16: rank 1's loss stops both" "update 1 (epoch 0): the loss of 1 sample is not finite"
 # Both ranks at once, the first of them later in the network.
 idx train 25 40 17
 fails both 2 --set device.type=cpu
@@ -116,8 +126,14 @@ says "both ranks: the earlier instruction" "rank 1 of 2 ("
 says "both ranks: sample" "layer 'input' (augment), forward: 1 of 64 elements"
 idx train 99 40 17
 fails gray 2 --set device.type=cpu
+says "the other alone: update" "update 1 (epoch 0)"
 says "the other alone: rank" "rank 0 of 2 ("
-says "the other alone: layer" "layer 'c1' (conv"
+says "the other alone: elements" "layer 's' (scale), forward: 16 of 64 elements of its output are not finite (0 NaN, 16 infinite), the first at [1, 0, 0, 0]"
+# What harms no gradient is not where it began, though it comes first.
+idx train 29 40 17
+fails masked 2 --set device.type=cpu --set model.file=masked.ini
+says "masked: rank" "rank 1 of 2 ("
+says "masked: sample" "micro-batch 3 of 4, layer 'input' (augment), forward: 1 of 64 elements"
 # The last, short window: 8 samples, which are all rank 0's.
 idx train 38 40
 fails short 2 --set device.type=cpu
@@ -125,7 +141,10 @@ says "short window" "update 2 (epoch 0)"
 says "short window: rank" "rank 0 of 2 ("
 says "short window: sample" "micro-batch 1 of 4, layer 'input' (augment), forward: 1 of 64 elements"
 
-# Statistics that ranks share, with a rank that only joins, and blocks computed twice.
+# Statistics that ranks share: with a rank that only joins; with blocks computed twice.
+fails joined 2 --set device.type=ref --set model.file=norm.ini --set train.sync_batchnorm=true
+says "joined" "update 2 (epoch 0)"
+says "joined: rank" "rank 0 of 2 ("
 # shellcheck source=tests/train/small_run.sh
 . tests/train/small_run.sh
 small_run "$work"
