@@ -57,6 +57,7 @@ found counter 4 cpu "2 3 applied" 3 update-000000000002 "rank-0.safetensors rank
   "the number of applied updates differs \(ranks 0, 1, 3: 3, rank 2: 4\); after update 2 "
 found scale 2 cpu "1 2 loss_scale" 3 "" "rank-0.safetensors rank-1.safetensors" \
   "the loss scale differs \(rank 0: 1, rank 1: 2\), tensor 'c1.weight' differs .*, the first of 16 that do; at the start" --set checkpoint.every_updates=0
+check "scale: more than a bit" "$(has scale 'one bit apart')" 0
 found last 2 cpu "1 10 l.bias 0 20" 10 "" "rank-0.safetensors rank-1.safetensors" \
   "tensor 'l.bias' differs" --set checkpoint.every_updates=0 --set checkpoint.every_epochs=0 --set checkpoint.every_minutes=0
 
