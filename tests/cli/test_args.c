@@ -1,12 +1,9 @@
 // The command line: what is accepted, and every refusal with its exact message and exit code.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cli/args.h"
+#include "support/cmocka.h"
 
 enum { WORDS_MAX = 12 };
 

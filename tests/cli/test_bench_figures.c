@@ -1,16 +1,13 @@
 // What a benchmark computes from its measurements, on figures whose results are known: medians and their intervals,
 // speed-up, efficiency of strong and weak scaling, cores really given, bus bandwidth, kinds of instructions; and the
 // cores that ranks have together.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 #include "cli/bench_figures.h"
 #include "cli/bench_place.h"
 #include "device/device.h"
+#include "support/cmocka.h"
 
 enum { VALUES_MAX = 20 };
 

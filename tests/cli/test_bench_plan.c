@@ -1,13 +1,10 @@
 // Which arrangements a benchmark measures: combinations, their names, their batches, what efficiency is over; and every
 // refusal with its message.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 #include "cli/bench_plan.h"
+#include "support/cmocka.h"
 
 enum { SWEEPS_MAX = 4 };
 

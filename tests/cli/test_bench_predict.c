@@ -1,14 +1,11 @@
 // Predicted efficiency on figures whose results are known: computation as measured, communication by a model of one
 // latency and one bandwidth; and what is said where the measurement differs.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cli/bench_predict.h"
+#include "support/cmocka.h"
 
 // One rank: 100 ms an update of 128 samples, 10 ms of them the optimizer's, 8 MB of gradients, all complete at the end.
 static ls_bench_sample alone[] = { { .seconds = 1, .images_per_second = 1280 } };

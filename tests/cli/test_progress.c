@@ -1,13 +1,10 @@
 // The texts of progress: lines, bars of every width, durations; and which display is chosen.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cli/progress.h"
+#include "support/cmocka.h"
 
 static void durations(void **state) {
     (void)state;

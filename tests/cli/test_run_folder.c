@@ -1,15 +1,12 @@
 // The folder of a run: which one is taken, what is refused, and that config.ini in it repeats the run from any place.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/atomic_file.h"
+#include "support/cmocka.h"
 #include "train/run_folder.h"
 
 static char start_folder[LS_TEXT_BYTES], folder[] = "/tmp/lockstep_test_XXXXXX";

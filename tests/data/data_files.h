@@ -3,9 +3,6 @@
 #ifndef TESTS_DATA_DATA_FILES_H
 #define TESTS_DATA_DATA_FILES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-#include <cmocka.h>
 
 #include "base/atomic_file.h"
 #include "config/config.h"
 #include "data/dataset.h"
+#include "support/cmocka.h"
 
 enum { MNIST_SAMPLES = 5, MNIST_ROWS = 4, MNIST_COLUMNS = 3, CIFAR_RECORDS = 2, MAX_PARTS = 5 };
 

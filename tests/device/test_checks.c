@@ -1,14 +1,11 @@
 // What is decided without running anything: impossible descriptors are refused with a message that names the layer and
 // the shapes; devices are opened by name; costs.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include <string.h>
 
 #include "device/device.h"
+#include "support/cmocka.h"
 
 static const ls_step_segment five[2] = { { 5, 1, 0 }, { 5, 1, 0 } };
 

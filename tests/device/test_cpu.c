@@ -1,11 +1,7 @@
 // The cpu device: every operator in every shape of the tables against ref, for both vector widths; and the same bits
 // for any number of threads.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "op_harness.h"
+#include "support/cmocka.h"
 
 static ls_device *device_open(const char *type, ls_device_options options) {
     ls_device *device = NULL;

@@ -1,20 +1,12 @@
 // The CUDA device but for its operators and queues: opening and its refusals, precisions, layouts, memory.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "base/atomic_file.h"
 #include "base/half.h"
 #include "cuda_device.h"
 #include "device/cuda_plugin.h"
+#include "support/must.h"
 
 static ls_device *cuda;
 static const ls_device_api *api;
-
-static void must(ls_status status) {
-    if (ls_failed(status)) fail_msg("%s", status.text);
-}
 
 static ls_slab *slab_of(ls_memory_kind kind, size_t bytes) {
     ls_slab *slab = NULL;

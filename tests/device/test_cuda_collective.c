@@ -1,12 +1,8 @@
 // Collectives of the CUDA device: sums over 1, 2 and 4 ranks, each a process with its own emulated GPU, eager and
 // recorded, with random orders and delays.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "base/half.h"
 #include "cuda_ranks.h"
+#include "support/cmocka.h"
 
 static const int worlds[] = { 1, 2, 4 };
 static const char *const settings[] = { "seed=1", "seed=2,collective_delay=5", "seed=3,collective_delay=2,idle=0" };

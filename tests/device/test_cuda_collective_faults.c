@@ -1,11 +1,7 @@
 // Collectives of the CUDA device when something is wrong: injected faults, ranks that differ, ranks that are gone, and
 // what NCCL would hang on, which the emulation reports.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "cuda_ranks.h"
+#include "support/cmocka.h"
 
 enum { COUNT = 64 };
 

@@ -1,17 +1,9 @@
 // What the CUDA device says when something is missing or breaks: the emulated one does so on request.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "cuda_device.h"
+#include "support/must.h"
 
 static ls_device *cuda;
 static const ls_device_api *api;
-
-static void must(ls_status status) {
-    if (ls_failed(status)) fail_msg("%s", status.text);
-}
 
 static void emulate(const char *settings) {
     setenv("LOCKSTEP_EMULATION", settings, 1);

@@ -1,14 +1,11 @@
 // NCCL itself, as far as it goes without a GPU: the plugin's own table finds the library, names its version, makes ids,
 // and refuses to open a communicator in one line. Skipped where the plugin or the library is not there.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <dlfcn.h>
 
 #include "cuda_device.h"
 #include "device/cuda_libraries.h"
 #include "device/cuda_plugin.h"
+#include "support/cmocka.h"
 
 static const ls_collective_api *collectives;
 

@@ -1,11 +1,7 @@
 // Every operator of the CUDA device in every shape of the tables against ref, in the three storage types.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "cuda_device.h"
 #include "op_harness.h"
+#include "support/cmocka.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 enum { SLOW = 4 };

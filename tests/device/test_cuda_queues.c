@@ -1,20 +1,12 @@
 // The CUDA device's queues, events and recordings. The emulated device runs what is not ordered by a queue or an event
 // in a random order, so a few seeds stand for what a GPU may do.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "cuda_device.h"
+#include "support/must.h"
 
 enum { SEEDS = 10 };
 
 static ls_device *cuda;
 static const ls_device_api *api;
-
-static void must(ls_status status) {
-    if (ls_failed(status)) fail_msg("%s", status.text);
-}
 
 static ls_slab *slab_of(ls_memory_kind kind, size_t bytes) {
     ls_slab *slab = NULL;

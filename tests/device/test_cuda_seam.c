@@ -1,13 +1,9 @@
 // How convolutions and linear layers use a library: with the emulation's stand-ins (tests/emulation/libraries.c) every
 // case must agree with ref as it does without. On a GPU the real libraries are used by all tests: nothing more to do
 // here.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "cuda_device.h"
 #include "op_harness.h"
+#include "support/cmocka.h"
 
 static void agrees_with_ref(void **state) {
     static const char *const operators[] = { "conv forward", "conv backward data", "conv backward weight",

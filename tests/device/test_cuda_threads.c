@@ -1,20 +1,13 @@
 // Two host threads on the CUDA device, as in training with sums through host memory: one gives work to its queue and
 // hands on buckets, the other waits for each, fetches it, changes it, and brings it back, on a queue of its own. On the
 // second GPU, for which a thread must say that it means it. Meant for TSan, too.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <pthread.h>
 #include <semaphore.h>
 
 #include "cuda_device.h"
+#include "support/must.h"
 
 enum { BUCKETS = 4, FLOATS = 300, UPDATES = 20, SEEDS = 5 };
-
-static void must(ls_status status) {
-    if (ls_failed(status)) fail_msg("%s", status.text);
-}
 
 typedef struct {
     ls_device *device;

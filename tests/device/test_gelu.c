@@ -1,10 +1,6 @@
 // GELU over all of its range against double erfc: every device, on values that random cases do not meet.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "op_harness.h"
+#include "support/cmocka.h"
 
 // gelu.h's promise for fp32. Relative: of values, as far down as they are ordinary numbers. The derivative crosses 0 at
 // -0.75, so its error is absolute.

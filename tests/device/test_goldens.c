@@ -10,14 +10,9 @@
 //   y.backward(v(7, *y.shape)) and so on for linear, max_pool2d, avg_pool2d; print(check(y), check(x.grad),
 //   check(w.grad), check(b.grad)) batch_norm: x, residual, gamma, beta = v(2, 3,4,3,5), v(7, 3,4,3,5), v(3, 4) + 2,
 //   v(5, 4); y.backward(v(7, ...) + v(4, ...))
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "op_harness.h"
-
-static ls_device *ref;
+#include "ref_device.h"
+#include "support/cmocka.h"
 
 static void fill(op_arg *arg, int factor, float plus) {
     float *values = arg->host;
@@ -351,17 +346,6 @@ static void loss(void **unused) {
         for (int k = 0; k < LS_OP_ARGS_MAX; k++) free(values[k]);
         case_free(c);
     }
-}
-
-static int open_ref(void **unused) {
-    (void)unused;
-    return ls_failed(ls_device_open("ref", &(ls_device_options){ .threads = 1 }, &ref, NULL));
-}
-
-static int close_ref(void **unused) {
-    (void)unused;
-    ls_device_close(ref);
-    return 0;
 }
 
 int main(void) {

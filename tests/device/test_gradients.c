@@ -21,14 +21,9 @@
 // rounded by
 //   up to 2^-23: the difference is off by up to 1.5 * 2^-23/h = 3e-6.
 // - loss: loss_sum is a double, so h = 2^-8 leaves the rounding of the fp32 gradient alone.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "op_harness.h"
-
-static ls_device *ref;
+#include "ref_device.h"
+#include "support/cmocka.h"
 
 typedef struct {
     op_case *forward, *backward;
@@ -462,17 +457,6 @@ static void loss_gradient(void **unused) {
     collector all = { 0 };
     loss_cases(LS_F32, visit_losses, &all);
     assert_true(all.pairs_checked >= 5);
-}
-
-static int open_ref(void **unused) {
-    (void)unused;
-    return ls_failed(ls_device_open("ref", &(ls_device_options){ .threads = 1 }, &ref, NULL));
-}
-
-static int close_ref(void **unused) {
-    (void)unused;
-    ls_device_close(ref);
-    return 0;
 }
 
 int main(void) {

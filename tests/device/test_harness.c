@@ -1,10 +1,7 @@
 // The harness finds what it is there to find: a device that is the reference with one fault at a time must fail.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "op_harness.h"
+#include "ref_device.h"
+#include "support/cmocka.h"
 
 typedef enum {
     NO_FAULT,
@@ -17,7 +14,6 @@ typedef enum {
 } fault;
 
 static fault current_fault; // of the device below; tests run one after another
-static ls_device *ref;
 static ls_device faulty;
 static ls_device_api faulty_api;
 
@@ -138,12 +134,6 @@ static int open_both(void **unused) {
     faulty_api.plan_new = faulty_plan_new;
     faulty_api.plan_free = faulty_plan_free;
     faulty.api = &faulty_api;
-    return 0;
-}
-
-static int close_ref(void **unused) {
-    (void)unused;
-    ls_device_close(ref);
     return 0;
 }
 

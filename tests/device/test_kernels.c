@@ -1,17 +1,14 @@
 // test_kernels.c - the inner loops of the cpu device where no operator takes them: any count of elements, at addresses
 // aligned to a float; every rest of a register tile; blocks and tiles one by one. Every array is exactly as long as the
 // kernel's contract says, so that the address sanitizer sees what goes beyond.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <math.h>
 #include <stdio.h>
-#include <cmocka.h>
 #include "device/cpu/kernels/kernels.h"
 #include "device/cpu/winograd.h"
+#include "support/cmocka.h"
 
 static int has_avx512(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -3,13 +3,9 @@
 //
 // Tolerances are those of the operator suite for the joined batch (op_cases.h): both ways round the same values in
 // another order.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "cuda_device.h"
 #include "op_harness.h"
+#include "support/cmocka.h"
 
 enum { PARTS_MAX = 3, DEVICES_MAX = 4 };
 

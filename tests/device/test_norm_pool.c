@@ -1,13 +1,8 @@
 // Batch norm with pooling on the reference device against what it stands for: the batch norm, then the pooling, with
 // the activation in between stored. What follows from one rounding less is allowed, no more.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "op_harness.h"
-
-static ls_device *ref;
+#include "ref_device.h"
+#include "support/cmocka.h"
 
 enum { SLABS_MAX = 32 };
 
@@ -176,17 +171,6 @@ static void the_cpu_device_refuses_it(void **unused) {
     assert_int_equal(status.code, LS_INTERNAL);
     assert_non_null(strstr(status.text, "layer bn1: the cpu device has no batch norm with pooling"));
     ls_device_close(cpu);
-}
-
-static int open_ref(void **unused) {
-    (void)unused;
-    return ls_failed(ls_device_open("ref", &(ls_device_options){ .threads = 1 }, &ref, NULL));
-}
-
-static int close_ref(void **unused) {
-    (void)unused;
-    ls_device_close(ref);
-    return 0;
 }
 
 int main(void) {

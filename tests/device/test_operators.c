@@ -1,10 +1,6 @@
 // The harness on the reference device itself: every case runs, and no result depends on the number of threads.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "op_harness.h"
+#include "support/cmocka.h"
 
 static void check_ref_threads(ls_dtype storage, double flops_max) {
     ls_device *one, *three;

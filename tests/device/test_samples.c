@@ -1,15 +1,10 @@
 // What is random or placed by sample - dropout and augment - against plain statements of its definition.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "op_harness.h"
-
-static ls_device *ref;
+#include "ref_device.h"
+#include "support/cmocka.h"
 
 // Dropout of samples position..position+n-1 of a window, all values 1.
 static double *dropout(int n, uint64_t position, uint32_t update, int layer, uint64_t seed) {
@@ -146,17 +141,6 @@ static void augment_places_and_mirrors(void **unused) {
     for (size_t i = 0; i < sizeof augment_tests / sizeof *augment_tests; i++) {
         augment_test(augment_tests[i].name, augment_tests[i].shape, augment_tests[i].pad, augment_tests[i].mode);
     }
-}
-
-static int open_ref(void **unused) {
-    (void)unused;
-    return ls_failed(ls_device_open("ref", &(ls_device_options){ .threads = 1 }, &ref, NULL));
-}
-
-static int close_ref(void **unused) {
-    (void)unused;
-    ls_device_close(ref);
-    return 0;
 }
 
 int main(void) {

@@ -4,16 +4,12 @@
 #include "base/clock.h"
 #include "cuda_device.h"
 #include "device/timeline.h"
-#include "support/cmocka.h"
+#include "support/must.h"
 
 enum { COPIES = 6, ROOM = 2 * COPIES, BYTES = 4096 };
 static const double tolerance_s = 2e-6; // times between events are floats of milliseconds
 
 static int have_cuda;
-
-static void must(ls_status status) {
-    if (ls_failed(status)) fail_msg("%s", status.text);
-}
 
 typedef struct {
     ls_device *device;

@@ -1,18 +1,12 @@
 // The operators of an update on the reference device: optimizers against PyTorch, the decision of an update as a state
 // machine, fixed-point sums in any order.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/half.h"
-#include "device/device.h"
-
-static ls_device *ref;
+#include "ref_device.h"
+#include "support/cmocka.h"
 
 // Runs an operator on plain host memory, which is what the reference device works on; NULL is an absent argument.
 static void run(const ls_op_desc *desc, void *const *memory) {
@@ -400,17 +394,6 @@ static void clipping_adds_to_the_norm(void **unused) {
     ls_op_desc desc = { .op = LS_OP_CONTROL, .layer = "control", .attr.control = { .slots = 1, .clip_norm = 1e-6F } };
     run(&desc, (void *[]){ &window, partial, &state });
     expect_near("multiplier", 0, 0, (double)state.multiplier, 0.5, 1e-6);
-}
-
-static int open_ref(void **unused) {
-    (void)unused;
-    return ls_failed(ls_device_open("ref", &(ls_device_options){ .threads = 1 }, &ref, NULL));
-}
-
-static int close_ref(void **unused) {
-    (void)unused;
-    ls_device_close(ref);
-    return 0;
 }
 
 int main(void) {

@@ -1,18 +1,15 @@
 // test_winograd.c - Winograd convolution against plain loops in double: every variant, operator and vector width,
 // awkward shapes, any number of threads. The 16-wide source is also compiled here for the build's own processor, so
 // that it is tested where there is no AVX-512.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <math.h>
 #include <stdio.h>
-#include <cmocka.h>
 #include "base/memory.h"
 #include "base/pool.h"
 #include "device/cpu/winograd.h"
+#include "support/cmocka.h"
 
 typedef struct {
     const char *name;

@@ -1,10 +1,7 @@
 // ls_buckets_cut: cases by hand, and for many sizes that nothing is left out or summed twice.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include "dist/reducer.h"
+#include "support/cmocka.h"
 
 enum { MAX = 8 };
 

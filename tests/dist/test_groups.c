@@ -6,36 +6,15 @@
 //   test_dist_groups measure SECONDS  prints measured all-reduces, and what the model fitted to them says instead
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/hash.h"
-#include "dist/comm.h"
 #include "dist/comm_backend.h"
 #include "dist/link_model.h"
+#include "rank_checks.h"
 
 enum { RANKS_MAX = 16 };
-static int failures, world_rank;
-
-#define CHECK(condition, ...) \
-    do { \
-        if (!(condition)) { \
-            failures++; \
-            fprintf(stderr, "rank %d: %s:%d: %s: ", world_rank, __FILE__, __LINE__, #condition); \
-            fprintf(stderr, __VA_ARGS__); \
-            fputc('\n', stderr); \
-        } \
-    } while (0)
-
-static void must(ls_comm *comm, ls_status status) {
-    if (!ls_failed(status)) return;
-    fprintf(stderr, "rank %d: %s\n", world_rank, status.text);
-    if (comm) ls_comm_abort(comm, status.code);
-    exit(status.code);
-}
-
 // The host of each rank by the environment; without it all are on one.
 static int hosts_wanted(int *host) {
     const char *list = getenv("LOCKSTEP_TEST_HOSTS");

@@ -7,36 +7,16 @@
 //                                     median times of a sum: in the foreground, in 1 MB buckets in the background
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/half.h"
 #include "base/hash.h"
 #include "config/config.h"
-#include "dist/comm.h"
 #include "dist/comm_backend.h"
+#include "rank_checks.h"
 
 static const char *const modes[] = { "auto", "on", "off" }; // as LS_HIERARCHY_*
 enum { MODES = 3, SLOTS = 6 };
-static int failures, world_rank;
-
-#define CHECK(condition, ...) \
-    do { \
-        if (!(condition)) { \
-            failures++; \
-            fprintf(stderr, "rank %d: %s:%d: %s: ", world_rank, __FILE__, __LINE__, #condition); \
-            fprintf(stderr, __VA_ARGS__); \
-            fputc('\n', stderr); \
-        } \
-    } while (0)
-
-static void must(ls_comm *comm, ls_status status) {
-    if (!ls_failed(status)) return;
-    fprintf(stderr, "rank %d: %s\n", world_rank, status.text);
-    ls_comm_abort(comm, status.code);
-}
-
 // Integers small enough for sums of 16 ranks to be exact in bf16's 8 bits, if `small`; else such that fp32 rounds.
 static int64_t value_of(int rank, int64_t i, int small) {
     uint64_t mixed = ((uint64_t)i * 0x9E3779B97F4A7C15u) ^ ((uint64_t)(rank + 1) * 0xD1B54A32D192ED03u);

@@ -1,12 +1,9 @@
 // Ranks in groups, and the words for them.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 #include "dist/rank_groups.h"
+#include "support/cmocka.h"
 
 enum { RANKS_MAX = 64 };
 

@@ -14,36 +14,15 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "dist/comm.h"
 #include "dist/fingerprint.h"
 #include "dist/reducer.h"
-
-static int failures;
-
-#define CHECK(condition, ...) \
-    do { \
-        if (!(condition)) { \
-            failures++; \
-            fprintf(stderr, "rank %d: %s:%d: %s: ", ls_comm_about(comm)->rank, __FILE__, __LINE__, #condition); \
-            fprintf(stderr, __VA_ARGS__); \
-            fputc('\n', stderr); \
-        } \
-    } while (0)
-
-static void must(ls_comm *comm, ls_status status) {
-    if (!ls_failed(status)) return;
-    fprintf(stderr, "rank %d: %s\n", comm ? ls_comm_about(comm)->rank : -1, status.text);
-    if (comm) ls_comm_abort(comm, status.code);
-    exit(status.code);
-}
+#include "rank_checks.h"
 
 // A reducer of an array in host memory, cut into buckets.
 static ls_reducer *new_reducer(
@@ -517,6 +496,7 @@ static int run_link(ls_comm *comm) {
 int main(int argc, char **argv) {
     ls_comm *comm = NULL;
     must(NULL, ls_comm_start(&argc, &argv, &comm));
+    world_rank = ls_comm_about(comm)->rank;
     if (argc > 1 && getenv("SHOW_START") && ls_comm_about(comm)->rank == 0) {
         fprintf(stderr, "started %.0f ms after the process\n", 1e3 * ls_clock_since_process_start());
     }

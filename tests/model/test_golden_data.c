@@ -1,13 +1,11 @@
 // The first batch of the golden curves: the synthetic data set must make the pixels and labels that
 // scripts/make_golden.py made.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <cmocka.h>
 #include "base/json.h"
 #include "data/dataset.h"
+#include "support/cmocka.h"
 
 static int int_of(const cJSON *golden, const char *name) {
     const cJSON *item = cJSON_GetObjectItem(golden, name);

@@ -1,15 +1,13 @@
 // Initial values: against published words of the generator, against the golden files' second implementation, and
 // PyTorch's bounds.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include "base/json.h"
 #include "model/graph.h"
+#include "support/cmocka.h"
 
 static ls_graph *open_network(const char *file) {
     ls_graph *graph = NULL;

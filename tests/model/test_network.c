@@ -1,14 +1,12 @@
 // Network files: shapes, parameters and cost of every kind of layer, and every refusal with its message.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "model/graph.h"
+#include "support/cmocka.h"
 
 static char path[64] = "/tmp/lockstep-network-XXXXXX";
 

@@ -3,16 +3,13 @@
 #ifndef LS_TESTS_TRAIN_FIXTURE_H
 #define LS_TESTS_TRAIN_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "base/philox.h"
+#include "support/cmocka.h"
 #include "train/compile.h"
 
 #define must(expr) \

@@ -4,16 +4,13 @@
 // Rounding differs between any two implementations and grows with every update: PyTorch's own fp32 and fp64 curves part
 // at the rate that the golden files record. 1e-4 over the first ten updates and 1e-3 up to the twentieth is what two
 // correct ones keep.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 #include <math.h>
 #include "base/json.h"
+#include "support/cmocka.h"
 #include "train/trainer_internal.h"
 
 #define must(expr) \

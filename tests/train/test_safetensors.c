@@ -1,13 +1,11 @@
 // Weights files: what is written reads back; what is damaged is refused with the reason; Python's safetensors agrees.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include "base/atomic_file.h"
+#include "support/must.h"
 #include "train/safetensors.h"
 
 static char folder[64] = "/tmp/lockstep-safetensors-XXXXXX";
@@ -24,10 +22,6 @@ static int remove_folder(void **state) {
     (void)state;
     unlink(path);
     return rmdir(folder); // fails when a temporary file was left
-}
-
-static void must(ls_status status) {
-    if (ls_failed(status)) fail_msg("%s", status.text);
 }
 
 // Not atomically: hundreds of damaged files need no fsync.

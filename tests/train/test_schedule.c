@@ -1,10 +1,7 @@
 // The learning rate's factor over a run, each kind at chosen points.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
+#include "support/cmocka.h"
 #include "train/schedule.h"
 
 typedef struct {

@@ -1,12 +1,9 @@
 // Who is late, and why: the verdict on times as ranks would measure them.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
+#include "support/cmocka.h"
 #include "train/stragglers.h"
 
 enum { RANKS = 8 };

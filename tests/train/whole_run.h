@@ -2,15 +2,12 @@
 #ifndef LS_TESTS_TRAIN_WHOLE_RUN_H
 #define LS_TESTS_TRAIN_WHOLE_RUN_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
+#include "support/cmocka.h"
 #include "train/trainer_internal.h"
 
 #define must(expr) \
