@@ -50,7 +50,7 @@ if [ -e "$plugin" ]; then
         --repeats 1 --sweep device.type=cpu,cuda --quiet --run-dir gpus >gpus.txt 2>&1
     check "CPU and GPUs: exit" $? 0
     check "CPU and GPUs: arrangements" "$(names gpus)" "cpu x 1;cpu x 2;cuda x 1;cuda x 2;"
-    check "CPU and GPUs: cores and GPUs" "$(column gpus/bench.csv units)" "1 2 1 2 "
+    check "CPU and GPUs: cores and GPUs" "$(column gpus/bench.csv units)" "1 $(($(nproc) > 1 ? 2 : 1)) 1 2 "
     check "CPU and GPUs: the GPUs' links are not predicted" "$(column gpus/bench.csv predicted_efficiency | wc -w)" 1
     consistent "CPU and GPUs" gpus gpus.txt
 else
