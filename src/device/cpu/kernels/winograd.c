@@ -69,15 +69,23 @@ INLINE void add_line(int count, line l, float *y, size_t stride) {
     write_line(count, l, y, stride);
 }
 
-// ---- One-dimensional transforms; `side`, `taps` and `outs` are constants.
+// ---- One-dimensional transforms; `side`, `taps`, `outs` and `pair` are constants.
+
+// Two positions of a line: those of a pair of points +-p, or, as pair 0, of the points 0 and infinity.
+typedef struct {
+    vf plus, minus;
+} two;
+
+INLINE two even_odd(vf even, vf odd) {
+    return (two){ even + odd, even - odd };
+}
 
 // B^T: `side` values -> as many positions.
-INLINE line data_1d(int side, line l) {
-    if (side == 4) return (line){ .x0 = l.x2 - l.x0, .x1 = l.x2 + l.x1, .x2 = l.x2 - l.x1, .x3 = l.x3 - l.x1 };
-    const vf even_a = l.x4 - BB * l.x2, odd_a = PA * (l.x3 - BB * l.x1);
-    const vf even_b = l.x4 - AA * l.x2, odd_b = PB * (l.x3 - AA * l.x1);
-    return (line){ l.x4 - (AA + BB) * l.x2 + AA * BB * l.x0, even_a + odd_a, even_a - odd_a, even_b + odd_b,
-        even_b - odd_b, l.x5 - (AA + BB) * l.x3 + AA * BB * l.x1 };
+INLINE two data_pair(int side, int pair, line l) {
+    if (side == 4) return pair == 0 ? (two){ l.x2 - l.x0, l.x3 - l.x1 } : even_odd(l.x2, l.x1);
+    if (pair == 0) return (two){ l.x4 - (AA + BB) * l.x2 + AA * BB * l.x0, l.x5 - (AA + BB) * l.x3 + AA * BB * l.x1 };
+    return pair == 1 ? even_odd(l.x4 - BB * l.x2, PA * (l.x3 - BB * l.x1))
+                     : even_odd(l.x4 - AA * l.x2, PB * (l.x3 - AA * l.x1));
 }
 
 // The even and the odd part of G's rows for a pair of points +-p, scaled by n.
@@ -95,15 +103,34 @@ INLINE vf taps_odd(int taps, float p, float n, line l) {
 }
 
 // G: `taps` values -> `side` positions.
-INLINE line taps_1d(int side, int taps, line l) {
+INLINE two taps_pair(int side, int taps, int pair, line l) {
     const vf last = taps == 2 ? l.x1 : taps == 3 ? l.x2 : taps == 4 ? l.x3 : l.x4;
-    if (side == 4) {
-        const vf even = taps_even(taps, 1, 0.5f, l), odd = taps_odd(taps, 1, 0.5f, l);
-        return (line){ .x0 = -l.x0, .x1 = even + odd, .x2 = even - odd, .x3 = last };
+    if (pair == 0) return (two){ side == 4 ? -l.x0 : (1 / (AA * BB)) * l.x0, last };
+    const float p = side == 4 ? 1 : pair == 1 ? PA : PB, n = side == 4 ? 0.5f : pair == 1 ? NA : NB;
+    return even_odd(taps_even(taps, p, n, l), taps_odd(taps, p, n, l));
+}
+
+INLINE two transform_pair(int side, int taps, int pair, line l) { // taps > 0: a filter
+    return taps > 0 ? taps_pair(side, taps, pair, l) : data_pair(side, pair, l);
+}
+
+// Where the positions of a pair are in a line.
+INLINE int plus_at(int pair) {
+    return pair == 0 ? 0 : 2 * pair - 1;
+}
+
+INLINE int minus_at(int side, int pair) {
+    return pair == 0 ? side - 1 : 2 * pair;
+}
+
+// A line's positions, at multiples of `stride`.
+INLINE void transform_line(int side, int taps, line l, float *y, size_t stride) {
+#pragma GCC unroll 3
+    for (int pair = 0; pair < side / 2; pair++) {
+        const two to = transform_pair(side, taps, pair, l);
+        store(y + (size_t)plus_at(pair) * stride, to.plus);
+        store(y + (size_t)minus_at(side, pair) * stride, to.minus);
     }
-    const vf even_a = taps_even(taps, PA, NA, l), odd_a = taps_odd(taps, PA, NA, l);
-    const vf even_b = taps_even(taps, PB, NB, l), odd_b = taps_odd(taps, PB, NB, l);
-    return (line){ (1 / (AA * BB)) * l.x0, even_a + odd_a, even_a - odd_a, even_b + odd_b, even_b - odd_b, last };
 }
 
 // One row of A^T without the points 0 and infinity: sums of even or odd pairs, weighted by the points' powers.
@@ -122,9 +149,47 @@ INLINE line outs_1d(int side, int outs, line l) {
         outs_row(side, 4, even_a, even_b, outs == 5 ? last : none), none };
 }
 
-INLINE line transform_in(int side, int taps, line l) { // taps > 0: a filter
-    return taps > 0 ? taps_1d(side, taps, l) : data_1d(side, l);
+// ---- Two-dimensional transforms
+
+// A tile or filter (taps > 0) -> its positions, pos_stride apart. rows[i] is row i from column `begin` on, columns are
+// `column` floats apart; those outside of [begin,end) are zero.
+#if LS_VL == 16
+#define EACH_COLUMN(X) X(0) X(1) X(2) X(3) X(4) X(5)
+// The two rows that a pair makes of the columns stay in registers; the columns are read once for each pair. On AVX2,
+// which has half the registers, this costs up to a quarter more.
+INLINE void transform_2d(
+    int side, int taps, const float *const *rows, size_t column, int begin, int end, float *v, size_t pos_stride) {
+    const int size = taps > 0 ? taps : side;
+#pragma GCC unroll 3
+    for (int pair = 0; pair < side / 2; pair++) {
+        line plus = { .x0 = { 0 } }, minus = { .x0 = { 0 } };
+#define COLUMN(j) \
+    if (j < size && j >= begin && j < end) { \
+        const two to = transform_pair(side, taps, pair, read_column(size, rows, (size_t)(j - begin) * column)); \
+        plus.x##j = to.plus, minus.x##j = to.minus; \
+    }
+        EACH_COLUMN(COLUMN)
+#undef COLUMN
+        transform_line(side, taps, plus, v + (size_t)(plus_at(pair) * side) * pos_stride, pos_stride);
+        transform_line(side, taps, minus, v + (size_t)(minus_at(side, pair) * side) * pos_stride, pos_stride);
+    }
 }
+#else
+INLINE void transform_2d(
+    int side, int taps, const float *const *rows, size_t column, int begin, int end, float *v, size_t pos_stride) {
+    const int size = taps > 0 ? taps : side;
+    float t[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
+    if (end - begin < size) memset(t, 0, sizeof t);
+#pragma GCC unroll 2
+    for (int j = begin; j < end; j++)
+        transform_line(
+            side, taps, read_column(size, rows, (size_t)(j - begin) * column), t + j * B, (size_t)(size * B));
+#pragma GCC unroll 2
+    for (int i = 0; i < side; i++)
+        transform_line(
+            side, taps, read_line(size, t + i * size * B, B), v + (size_t)(i * side) * pos_stride, pos_stride);
+}
+#endif
 
 // ---- Tiles of feature maps
 
@@ -180,7 +245,6 @@ INLINE void read_tiles(int side, int taps, const ls_winograd_map *map, const flo
     int tiles, int padded_tiles, float *v, size_t pos_stride) {
     static const float zeros[SIDE_MAX * B] __attribute__((aligned(64)));
     const int size = taps > 0 ? taps : side;
-    float t[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
     tile_at at = tile_first(map, first);
     for (int n = 0; n < tiles; n++, v += B, tile_next(map, &at)) {
         const tile_part p = tile_inside(map, data, block, at, size);
@@ -190,15 +254,7 @@ INLINE void read_tiles(int side, int taps, const ls_winograd_map *map, const flo
             const int y = p.top + i;
             rows[i] = y < 0 || y >= map->h ? zeros : p.plane + (size_t)((y * map->w + p.left + p.begin) * B);
         }
-        if (p.end - p.begin < size) memset(t, 0, sizeof t);
-#pragma GCC unroll 2
-        for (int j = p.begin; j < p.end; j++)
-            write_line(side, transform_in(side, taps, read_column(size, rows, (size_t)((j - p.begin) * B))), t + j * B,
-                (size_t)(size * B));
-#pragma GCC unroll 2
-        for (int i = 0; i < side; i++)
-            write_line(side, transform_in(side, taps, read_line(size, t + i * size * B, B)),
-                v + (size_t)(i * side) * pos_stride, pos_stride);
+        transform_2d(side, taps, rows, B, p.begin, p.end, v, pos_stride);
     }
     for (int n = tiles; n < padded_tiles; n++, v += B)
         for (int i = 0; i < side * side; i++) store(v + (size_t)i * pos_stride, (vf){ 0 });
@@ -266,13 +322,9 @@ INLINE void transpose(const float *from, float *to, size_t to_row) {
 
 // One filter of vectors: taps B*B floats apart -> positions.
 INLINE void filter_2d(int side, int taps, const float *filter, float *u, size_t pos_stride) {
-    float t[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
-    for (int j = 0; j < taps; j++)
-        write_line(side, taps_1d(side, taps, read_line(taps, filter + j * B * B, (size_t)(taps * B * B))), t + j * B,
-            (size_t)(taps * B));
-    for (int i = 0; i < side; i++)
-        write_line(side, taps_1d(side, taps, read_line(taps, t + i * taps * B, B)), u + (size_t)(i * side) * pos_stride,
-            pos_stride);
+    const float *rows[SIDE_MAX];
+    for (int i = 0; i < taps; i++) rows[i] = filter + i * taps * B * B;
+    transform_2d(side, taps, rows, B * B, 0, taps, u, pos_stride);
 }
 
 // Forward: weight[o block][i block][r][s][i][o] is a filter of vectors over o for each i. Backward: the block
