@@ -6,10 +6,12 @@ The ratio of a round is the best Lockstep over the best PyTorch of that round, s
 reported are the median and the range of the rounds' ratios, time to the first update and peak memory.
 
   bench/compare_pytorch.py --python newest=/path/to/venv/bin/python --python debian=/usr/bin/python3 \\
-      [--models lenet,resnet20,resnet9,airbench94] [--rounds 5] [--seconds 4] [--out bench/results/NAME.json]
+      [--compile newest] [--bf16 newest] [--models lenet,resnet20,resnet9,airbench94] [--rounds 5] [--seconds 4] \\
+      [--out bench/results/NAME.json]
 
 PyTorch runs as cpu-bench practice has it best: channels_last and contiguous, the allocator told not to return memory, and
-torch.compile where --compile is given. Lockstep runs configs/bench-cpu.ini, the whole program: loader, augmentation, update.
+torch.compile where --compile is given. --bf16 runs it in bf16 (autocast), too, where the processor multiplies bf16; that has a ratio
+of its own, of Lockstep in fp32. Lockstep runs configs/bench-cpu.ini, the whole program: loader, augmentation, update.
 """
 import argparse
 import datetime
@@ -34,6 +36,7 @@ def arguments():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--python", action="append", default=[], metavar="NAME=PATH", help="an interpreter that has torch; repeat")
     ap.add_argument("--compile", action="append", default=[], metavar="NAME", help="also with torch.compile on this interpreter")
+    ap.add_argument("--bf16", action="append", default=[], metavar="NAME", help="also in bf16 on this interpreter")
     ap.add_argument("--models", default="lenet,resnet20,resnet9,airbench94")
     ap.add_argument("--batch", type=int, default=128)
     ap.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
@@ -75,14 +78,18 @@ def torch(python, model, flags, a):
 
 def arrangements(a):
     ours = {f"1 rank x {a.cores} threads": (1, a.cores), f"{a.cores} ranks x 1 thread": (a.cores, 1)}
-    theirs = {}
+    theirs, in_bf16 = {}, {}
     for entry in a.python:
         name, path = entry.split("=", 1)
         theirs[f"torch {name}"] = (path, [])
         theirs[f"torch {name} channels_last"] = (path, ["--channels-last"])
         if name in a.compile:
             theirs[f"torch {name} compiled"] = (path, ["--channels-last", "--compile"])
-    return ours, theirs
+        if name in a.bf16:
+            in_bf16[f"torch {name} bf16"] = (path, ["--channels-last", "--dtype", "bf16"])
+            if name in a.compile:
+                in_bf16[f"torch {name} bf16 compiled"] = (path, ["--channels-last", "--dtype", "bf16", "--compile"])
+    return ours, theirs, in_bf16
 
 
 def spread(values):
@@ -90,20 +97,23 @@ def spread(values):
 
 
 def measure(model, a):
-    ours, theirs = arrangements(a)
+    ours, theirs, in_bf16 = arrangements(a)
     probe = lockstep(model, 1, a.cores, 12, a)
     updates = max(12, round(a.seconds * probe["images_per_s"] / a.batch))
-    runs, ratios = {name: [] for name in [*ours, *theirs]}, []
+    runs, ratios, bf16_ratios = {name: [] for name in [*ours, *theirs, *in_bf16]}, [], []
     for n in range(a.rounds):
         for name, (ranks, threads) in ours.items():
             runs[name].append(lockstep(model, ranks, threads, updates, a))
-        for name, (python, flags) in theirs.items():
+        for name, (python, flags) in {**theirs, **in_bf16}.items():
             runs[name].append(torch(python, model, flags, a))
-        best = max(runs[name][n]["images_per_s"] for name in ours)
-        peer = max((runs[name][n]["images_per_s"] for name in theirs), default=float("nan"))
+        best, peer, peer_bf16 = (max((runs[name][n]["images_per_s"] for name in names), default=float("nan"))
+                                 for names in (ours, theirs, in_bf16))
         ratios.append(best / peer)
+        bf16_ratios.append(best / peer_bf16)
         print(f"{model} round {n + 1}: {best:.0f} / {peer:.0f} images/s = {best / peer:.2f}", file=sys.stderr, flush=True)
     result = {"ratio": spread(ratios), "arrangements": {}}
+    if in_bf16:
+        result["ratio_to_bf16"] = spread(bf16_ratios)
     for name, rows in runs.items():
         result["arrangements"][name] = {key: spread([r[key] for r in rows]) for key in ("images_per_s", "first_update_s", "peak_mib")}
         if "version" in rows[0]:
@@ -116,7 +126,11 @@ def table(report):
              f"{report['cpu']}, {report['cores']} cores, batch {report['batch']}, fp32, {report['rounds']} rounds, load before {report['load']}", ""]
     for model, r in report["models"].items():
         ratio = r["ratio"]
-        lines += [f"## {model}: {ratio['median']:.2f} times the best PyTorch of the round ({ratio['min']:.2f} to {ratio['max']:.2f})", "",
+        lines += [f"## {model}: {ratio['median']:.2f} times the best PyTorch of the round ({ratio['min']:.2f} to {ratio['max']:.2f})", ""]
+        if "ratio_to_bf16" in r:
+            narrow = r["ratio_to_bf16"]
+            lines += [f"Lockstep in fp32 over the best PyTorch in bf16: {narrow['median']:.2f} ({narrow['min']:.2f} to {narrow['max']:.2f})", ""]
+        lines += [
                   "| arrangement | images/s (range) | first update, s | peak memory, MiB |", "| --- | --- | --- | --- |"]
         for name, m in r["arrangements"].items():
             i, f, p = m["images_per_s"], m["first_update_s"], m["peak_mib"]
@@ -126,12 +140,19 @@ def table(report):
     return "\n".join(lines)
 
 
+def processor():
+    """Its name and the vector instructions that decide about its speed."""
+    info = dict(reversed([[field.strip() for field in line.split(":", 1)] for line in open("/proc/cpuinfo") if ":" in line]))
+    flags = info.get("flags", "").split()
+    vectors = {"avx2": "AVX2", "avx512f": "AVX-512", "avx512_bf16": "AVX512-BF16", "amx_bf16": "AMX-BF16"}
+    return ", ".join([info.get("model name", "unknown"), *(text for flag, text in vectors.items() if flag in flags)])
+
+
 def main():
     a = arguments()
-    cpu = next((l.split(":", 1)[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "unknown")
     report = {
         "date": datetime.date.today().isoformat(), "commit": run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]).strip(),
-        "cpu": cpu, "cores": a.cores, "batch": a.batch, "rounds": a.rounds, "seconds": a.seconds, "load": os.getloadavg()[0],
+        "cpu": processor(), "cores": a.cores, "batch": a.batch, "rounds": a.rounds, "seconds": a.seconds, "load": os.getloadavg()[0],
         "models": {model: measure(model, a) for model in a.models.split(",")},
     }
     print(table(report))
