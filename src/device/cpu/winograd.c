@@ -79,6 +79,12 @@ int ls_winograd_supports(const ls_conv_attr *attr, ls_op op, const char *mode, i
     return direct >= own * (variant == LS_WINOGRAD_F23 ? 1.5 : 2.0);
 }
 
+enum { STREAM_BYTES = 4 << 20 }; // of a map that will not stay in the cache until it is read
+
+static size_t map_bytes(const ls_winograd_map *map, int n, int width) {
+    return (size_t)n * (size_t)map->blocks * (size_t)(map->h * map->w * width) * sizeof(float);
+}
+
 // The maps: forward reads src and writes dst; backward data reads grad_dst, as if padded by kernel-1-pad, and writes
 // grad_src; backward weight reads src and grad_dst.
 static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
@@ -90,14 +96,15 @@ static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
         pad = attr->kernel - 1 - attr->pad;
     }
     const int tiles_y = divide_up(out->h, tile), tiles_x = divide_up(out->w, tile);
-    plan->in = (ls_winograd_map){ divide_up(in->c, width), in->h, in->w, tiles_y, tiles_x, tile, pad };
-    plan->out = (ls_winograd_map){ divide_up(out->c, width), out->h, out->w, tiles_y, tiles_x, tile, 0 };
+    plan->in = (ls_winograd_map){ divide_up(in->c, width), in->h, in->w, tiles_y, tiles_x, tile, pad, 0 };
+    plan->out = (ls_winograd_map){ divide_up(out->c, width), out->h, out->w, tiles_y, tiles_x, tile, 0, 0 };
+    plan->out.stream = width == LINE && map_bytes(&plan->out, in->n, width) >= STREAM_BYTES;
     plan->n = in->n;
     plan->tiles = in->n * tiles_y * tiles_x;
 }
 
 enum {
-    OWN_TILES = 66,
+    OWN_TILES = 48, // V and a panel of M stay in a thread's cache
     SHARED_TILES = 258,
     SUM_TILES = 192,
     OWN_PRODUCT_BYTES = 8 << 20, // of U, in the cache that threads share
@@ -124,7 +131,7 @@ static void plan_product(ls_winograd_plan *plan, int threads) {
     if (plan->shared) slabs = plan->whole ? 1 : divide_up(plan->tiles, SHARED_TILES);
     plan->slab_tiles = round_up(divide_up(plan->tiles, slabs), plan->kernels->product_tiles);
 
-    const int task_blocks = plan->shared ? smaller(LS_WINOGRAD_PANEL, plan->out.blocks) : plan->out.blocks;
+    const int task_blocks = smaller(LS_WINOGRAD_PANEL, plan->out.blocks);
     const size_t matrix_blocks = (size_t)(plan->whole ? task_blocks : plan->out.blocks);
     plan->in_block = plan->out_block = odd_lines((size_t)plan->slab_tiles * width);
     plan->in_pos = odd_lines((size_t)plan->in.blocks * plan->in_block);
@@ -226,11 +233,11 @@ static void filters_out(const job *j, int block, const float *a) {
         plan->out.blocks, block, j->grad_weight);
 }
 
-// M = V * U for `blocks` output blocks from `block` on, whose U and M begin at u and m; then M -> the map.
-static void multiply(
-    const job *j, int block, int blocks, int first, int tiles, const float *v, const float *u, float *m) {
+// M = V * U for the panel from output block `block` on, whose U and M begin at u and m; then M -> the map.
+static void multiply(const job *j, int block, int first, int tiles, const float *v, const float *u, float *m) {
     const ls_winograd_plan *plan = j->plan;
     const ls_winograd_kernels *kernels = plan->kernels;
+    const int blocks = smaller(LS_WINOGRAD_PANEL, plan->out.blocks - block);
     for (size_t p = 0; p < positions_of(plan); p++)
         kernels->product(v + p * plan->in_pos, plan->in_block, plan->in.blocks, u + p * plan->matrix_pos, blocks,
             m + p * plan->out_pos, plan->out_block, round_up(tiles, kernels->product_tiles));
@@ -265,7 +272,8 @@ static void own_product_task(void *context, int task, int thread) {
     float *v = own_memory(j, thread), *m = v + positions_of(plan) * plan->in_pos;
     const int first = task * plan->slab_tiles, tiles = smaller(plan->slab_tiles, plan->tiles - first);
     for (int b = 0; b < plan->in.blocks; b++) tiles_in(j, b, first, tiles, plan->kernels->product_tiles, v);
-    multiply(j, 0, plan->out.blocks, first, tiles, v, j->workspace, m);
+    for (int block = 0; block < plan->out.blocks; block += LS_WINOGRAD_PANEL)
+        multiply(j, block, first, tiles, v, j->workspace + panel_at(plan, block), m);
 }
 
 static void own_sum_task(void *context, int part, int thread) {
@@ -315,13 +323,13 @@ static void shared_in_task(void *context, int task, int thread) {
 static void shared_product_task(void *context, int panel, int thread) {
     const job *j = context;
     const ls_winograd_plan *plan = j->plan;
-    const int block = panel * LS_WINOGRAD_PANEL, blocks = smaller(LS_WINOGRAD_PANEL, plan->out.blocks - block);
+    const int block = panel * LS_WINOGRAD_PANEL;
     float *m = own_memory(j, thread), *u = j->workspace + panel_at(plan, block);
     if (plan->whole) {
         u = m + positions_of(plan) * plan->out_pos;
         filters_in(j, panel, u);
     }
-    multiply(j, block, blocks, j->first, j->tiles, j->workspace + plan->slab_at, u, m);
+    multiply(j, block, j->first, j->tiles, j->workspace + plan->slab_at, u, m);
 }
 
 // A task is a panel at one position: V and Z of a position stay in the cache.

@@ -56,11 +56,18 @@ INLINE void write_line(int count, line l, float *y, size_t stride) {
     if (count > 5) store(y + 5 * stride, l.x5);
 }
 
-INLINE void write_column(int count, line l, float *const *rows, size_t at) {
-    store(rows[0] + at, l.x0);
-    store(rows[1] + at, l.x1);
-    if (count > 2) store(rows[2] + at, l.x2);
-    if (count > 3) store(rows[3] + at, l.x3);
+INLINE void write_pixel(int stream, float *to, vf v) {
+    if (stream)
+        store_around(to, v);
+    else
+        store(to, v);
+}
+
+INLINE void write_column(int count, int stream, line l, float *const *rows, size_t at) {
+    write_pixel(stream, rows[0] + at, l.x0);
+    write_pixel(stream, rows[1] + at, l.x1);
+    if (count > 2) write_pixel(stream, rows[2] + at, l.x2);
+    if (count > 3) write_pixel(stream, rows[3] + at, l.x3);
 }
 
 INLINE void add_line(int count, line l, float *y, size_t stride) {
@@ -279,9 +286,10 @@ INLINE void write_tiles(int side, int outs, const ls_winograd_map *map, float *d
         for (int j = 0; j < p.end; j++) {
             line l = outs_1d(side, outs, read_line(side, t + j * B, (size_t)(outs * B)));
             l.x0 += add, l.x1 += add, l.x2 += add, l.x3 += add;
-            write_column(outs, l, rows, (size_t)(j * B));
+            write_column(outs, map->stream, l, rows, (size_t)(j * B));
         }
     }
+    if (map->stream) store_fence();
 }
 
 static void tiles_in(int variant, const ls_winograd_map *map, const float *data, int block, int first, int tiles,

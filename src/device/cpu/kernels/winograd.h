@@ -21,6 +21,7 @@ typedef struct {
     int blocks, h, w; // channel blocks, rows, columns
     int tiles_y, tiles_x;
     int step, pad;
+    int stream; // written around the cache; for blocks of whole cache lines only
 } ls_winograd_map;
 
 enum { LS_WINOGRAD_PANEL = 2, LS_WINOGRAD_SUM_PANEL = 3, LS_WINOGRAD_SUM_TILES = 8 };
@@ -48,8 +49,8 @@ struct ls_winograd_kernels {
     void (*filters_out)(int variant, const float *sums, size_t pos_stride, int parts, size_t part_stride, int in_blocks,
         int out_blocks, int block, float *grad_weight);
 
-    // One position: M = V * U.
-    void (*product)(const float *v, size_t v_block, int in_blocks, const float *u, int out_blocks, float *m,
+    // One position, one panel of 1 or 2 output blocks: M = V * U.
+    void (*product)(const float *v, size_t v_block, int in_blocks, const float *u, int panel_blocks, float *m,
         size_t m_block, int tiles);
     // One position: A (+)= V^T * Z over the tiles; add = 0 overwrites A.
     void (*sum)(const float *v, size_t v_block, int in_blocks, const float *z, size_t z_block, int out_blocks, int add,

@@ -69,22 +69,17 @@ static void product_1(const float *v, size_t v_block, int in_blocks, const float
     EACH_TILE(STORE_M_1)
 }
 
-void LS_KERNEL(ls_winograd_product)(const float *v, size_t v_block, int in_blocks, const float *u, int out_blocks,
+void LS_KERNEL(ls_winograd_product)(const float *v, size_t v_block, int in_blocks, const float *u, int panel_blocks,
     float *m, size_t m_block, int tiles) {
     for (int first = 0; first < in_blocks; first += REDUCED_BLOCKS) {
         const int blocks = in_blocks - first < REDUCED_BLOCKS ? in_blocks - first : REDUCED_BLOCKS;
         const float *v_first = v + (size_t)first * v_block;
-        for (int o = 0; o < out_blocks; o += 2) {
-            const int width = out_blocks - o < 2 ? 1 : 2;
-            const float *panel =
-                u + (size_t)(o * B) * (size_t)(in_blocks * B) + (size_t)(first * B) * (size_t)(width * B);
-            float *to = m + (size_t)o * m_block;
-            for (int t = 0; t < tiles; t += TILES) {
-                if (width == 2)
-                    product_2(v_first + t * B, v_block, blocks, panel, first > 0, to + t * B, m_block);
-                else
-                    product_1(v_first + t * B, v_block, blocks, panel, first > 0, to + t * B);
-            }
+        const float *u_first = u + (size_t)(first * B) * (size_t)(panel_blocks * B);
+        for (int t = 0; t < tiles; t += TILES) {
+            if (panel_blocks == 2)
+                product_2(v_first + t * B, v_block, blocks, u_first, first > 0, m + t * B, m_block);
+            else
+                product_1(v_first + t * B, v_block, blocks, u_first, first > 0, m + t * B);
         }
     }
 }
