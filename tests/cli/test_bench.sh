@@ -27,7 +27,9 @@ check "two ranks: micro-batches" "$(column out/bench.csv micro_batch)" "32 16 32
 check "two ranks: a rank has the same threads alone" "$(column out/bench.csv threads_per_rank | tr ' ' '\n' | sort -u | grep -c .)" 1
 check "two ranks: every figure is a number" "$(grep -cE 'nan|inf' out/bench.csv)" 0
 check "two ranks: speed-up is over the first" "$(column out/bench.csv speed_up | cut -d' ' -f1)" 1
-check "two ranks: what is summed over ranks" "$(column out/bench.csv reduced_bytes_per_update)" "0 5312 5312 "
+summed=5312 # channels are padded to the processor's vectors
+if "$train" devices | grep 'AVX-512' >/dev/null; then summed=10176; fi
+check "two ranks: what is summed over ranks" "$(column out/bench.csv reduced_bytes_per_update)" "0 $summed $summed "
 check "two ranks: computation alone was measured" "$(column out/bench.csv update_seconds_without_communication | wc -w)" 2
 check "two ranks: predictions of strong (2 to 32) and weak scaling (2 to 1024)" "$(grep -c '"efficiency_ring":' out/bench.json)" 15
 check "two ranks: predictions of what was measured" "$(column out/bench.csv predicted_efficiency | wc -w)" 2
