@@ -130,8 +130,7 @@ def table(report):
         if "ratio_to_bf16" in r:
             narrow = r["ratio_to_bf16"]
             lines += [f"Lockstep in fp32 over the best PyTorch in bf16: {narrow['median']:.2f} ({narrow['min']:.2f} to {narrow['max']:.2f})", ""]
-        lines += [
-                  "| arrangement | images/s (range) | first update, s | peak memory, MiB |", "| --- | --- | --- | --- |"]
+        lines += ["| arrangement | images/s (range) | first update, s | peak memory, MiB |", "| --- | --- | --- | --- |"]
         for name, m in r["arrangements"].items():
             i, f, p = m["images_per_s"], m["first_update_s"], m["peak_mib"]
             label = name + (f" ({m['version']})" if "version" in m else "")

@@ -7,7 +7,7 @@
 #include "device/cpu/kernels/winograd_gemm.h"
 #include "device/cpu/kernels/winograd.h"
 
-enum { REDUCED_BLOCKS = 256 / LS_VL }; // in channels of one product: its part of a panel of U (16 KB) stays in L1
+enum { REDUCED_BLOCKS = 256 / LS_VL }; // in channels of one product: its part of a panel of U is 16 KB (16 wide: 32)
 
 #if LS_VL == 8
 #define EACH_TILE(X) X(0) X(1) X(2) X(3) X(4) X(5)
