@@ -27,7 +27,7 @@ mkdir -p "$folder"
 train() {
   local run=$folder/$network-$1-$2
   [ ! -f "$run/summary.json" ] || return 0
-  ./train "$config" --quiet --resume --run-dir "$run" --set "device.winograd=$1" --set "run.seed=$2" --set device.threads=1 \
+  ./train "$config" --quiet --set run.resume=auto --run-dir "$run" --set "device.winograd=$1" --set "run.seed=$2" --set device.threads=1 \
     --set "train.epochs=$epochs" --set checkpoint.every_minutes=5 "${sets[@]}" >"$run.log" 2>&1 || echo "$run: exit $?, see $run.log" >&2
 }
 

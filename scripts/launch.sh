@@ -4,9 +4,9 @@
 #   scripts/launch.sh -np 4 ./train config.ini
 #   scripts/launch.sh --host a:4,b:4 -np 8 --bind-to none ./train config.ini --set run.max_restarts=10
 #
-# The first argument that is a program named train divides mpirun's options from train's. train gets --resume: the run folder's run goes
-# on from its newest good checkpoint, or is started where there is none; the same command after a reboot goes on, too. The folder must
-# be seen from here.
+# The first argument that is a program named train divides mpirun's options from train's. train gets run.resume = auto: the run folder's
+# run goes on from its newest good checkpoint, or is started where there is none (a line says so); the same command after a reboot goes
+# on, too. With --resume among train's options there must be a run. The folder must be seen from here.
 #
 # Started again, run.max_restarts times: after exit codes of faults (1, 4, 5, those of signals, mpirun's own). Not started again: what
 # is complete (0), stopped on request (75), or would end so once more (2, 3, 6, 7); nor where two starts in a row have left no newer
@@ -65,9 +65,7 @@ max_restarts=$(option run.max_restarts)
 # --- the run's folder, as train chooses it (src/train/run_folder.h)
 
 holds_run() {
-  local file
-  for file in config.ini metrics.jsonl summary.json weights.safetensors; do [ ! -e "$1/$file" ] || return 0; done
-  return 1
+  [ -e "$1/run.json" ] || [ -e "$1/metrics.jsonl" ]
 }
 
 run_folder() {
@@ -77,7 +75,7 @@ run_folder() {
   [ -z "$name" ] || { echo "runs/$name" && return; }
   folder=.
   case $config in */*) folder=${config%/*} ;; esac
-  if [ "$base" = config.ini ] && [ -e "$folder/metrics.jsonl" ]; then
+  if [ "$base" = config.ini ] && holds_run "$folder"; then
     echo "$folder"
     return
   fi
@@ -295,7 +293,7 @@ own=()
 
 # Runs mpirun; sets code. A request is repeated (after 1, 2, 4, ... s): ranks that are only being started do not hear it yet.
 run_once() {
-  "${own[@]}" "$mpirun" "${line[@]}" "$program" "${arguments[@]}" --resume </dev/null &
+  "${own[@]}" "$mpirun" "${line[@]}" "$program" "${arguments[@]}" --set run.resume=auto </dev/null &
   pid=$!
   again_after=1
   while :; do

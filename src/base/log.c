@@ -28,7 +28,7 @@ static void write_line(const char *line, size_t bytes) {
 }
 
 void ls_log(ls_log_level level, const char *format, ...) {
-    static const char *const prefix[] = { "error: ", "warning: ", "", "" };
+    static const char *const prefix[] = { "error: ", "warning: ", "warning: ", "", "" };
     if (level > self.level || (self.rank != 0 && level > LS_LOG_WARNING)) return;
     char line[LS_STATUS_TEXT_BYTES + 64]; // an error's text fits whole
     const int room = (int)sizeof line - 2;

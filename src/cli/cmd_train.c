@@ -1,9 +1,6 @@
 // cmd_train.c - `train CONFIG.ini`: one run from configuration to summary.
 
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
-#include "base/atomic_file.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -26,36 +23,67 @@ static ls_status open_folder(const ls_args *args, ls_trainer *trainer, run_files
     if (facts->comm->rank != 0) return LS_SUCCESS;
     LS_TRY(ls_run_folder_open(facts->cfg, args->run_dir, &files->folder));
     LS_TRY(ls_trainer_set_folder(trainer, files->folder.path));
+    LS_TRY(ls_trainer_set_run(trainer, &files->folder.run));
     return ls_run_folder_file(&files->folder, "checkpoints", files->checkpoints, sizeof files->checkpoints);
 }
 
-static ls_status open_metrics(const ls_train_facts *facts, run_files *files) {
+// Everything is accepted: from here on the folder is written.
+static ls_status begin(const ls_train_facts *facts, run_files *files) {
     char path[LS_TEXT_BYTES];
     if (facts->comm->rank != 0) return LS_SUCCESS;
+    LS_TRY(ls_run_folder_begin(&files->folder, facts));
     LS_TRY(ls_run_folder_file(&files->folder, "metrics.jsonl", path, sizeof path));
     return ls_metrics_open(path, files->folder.holds_run, facts, &files->metrics);
 }
 
-// The summary of a run that was complete, and is no longer: it has more updates to do now.
-static ls_status take_summary_away(const run_files *files, int *complete, int has_work) {
-    char path[LS_TEXT_BYTES];
-    LS_TRY(ls_run_folder_file(&files->folder, "summary.json", path, sizeof path));
-    *complete = ls_path_exists(path) && !has_work;
-    if (!ls_path_exists(path) || *complete) return LS_SUCCESS;
-    return unlink(path) == 0 ? LS_SUCCESS : ls_fail(LS_STORAGE, "%s: unlink: %s", path, strerror(errno));
+static ls_status refuse_lost(const run_files *files, const ls_run_record *record, const ls_train_facts *facts) {
+    char come[96] = "written its last weights";
+    if (record->checkpoint >= 0)
+        snprintf(come, sizeof come, "written a checkpoint of update %lld", (long long)record->checkpoint);
+    if (record->summary >= 0)
+        snprintf(come, sizeof come, "completed %lld updates, of %lld now", (long long)record->summary,
+            (long long)facts->updates_planned);
+    return ls_fail(LS_STORAGE,
+        "run folder %s: its run has %s, but no checkpoint is in %s (an unmounted disk? a link to what is not there?): "
+        "bring them back, then --resume goes on; to train from the start, choose another folder by --run-dir",
+        files->folder.path, come, files->checkpoints);
 }
 
-// *complete: there is nothing left to do.
+static ls_status refuse_shorter(const run_files *files, const ls_train_facts *facts) {
+    int64_t windows = facts->batches.windows, at = facts->resumed_at;
+    return ls_fail(LS_USAGE,
+        "run folder %s: %lld updates are done, but train.epochs and train.max_updates plan %lld only, and a run does "
+        "not go back: set train.epochs to %lld at least (and train.max_updates to %lld, to end it here)",
+        files->folder.path, (long long)at, (long long)facts->updates_planned, (long long)((at + windows - 1) / windows),
+        (long long)at);
+}
+
+// Rank 0: does what was found fit what the run has left behind? *complete: there is nothing left to do.
+static ls_status judge(const run_files *files, const ls_train_facts *facts, int resumed, int *complete) {
+    ls_run_record record;
+    LS_TRY(ls_run_folder_record(&files->folder, &record));
+    *complete = record.summary >= facts->updates_planned;
+    if (*complete) {
+        ls_info("run %s is complete: %lld updates are done, of %lld (a larger train.epochs would go on)",
+            files->folder.path, (long long)record.summary, (long long)facts->updates_planned);
+        return LS_SUCCESS;
+    }
+    if (!resumed && (record.summary >= 0 || record.checkpoint >= 0 || record.weights))
+        return refuse_lost(files, &record, facts);
+    if (resumed && facts->resumed_at > facts->updates_planned) return refuse_shorter(files, facts);
+    if (resumed && record.checkpoint > facts->resumed_at)
+        ls_alert("run folder %s: a checkpoint of update %lld was written, and is not there or not good: goes on from "
+                 "update %lld",
+            files->folder.path, (long long)record.checkpoint, (long long)facts->resumed_at);
+    if (!resumed) ls_info("run       %s has no checkpoint yet: it begins at the start", files->folder.path);
+    return LS_SUCCESS;
+}
+
 static ls_status resume(ls_comm *comm, ls_trainer *trainer, run_files *files, int *complete) {
-    const ls_train_facts *facts = ls_trainer_about(trainer);
     int resumed, done = 0;
     LS_TRY(ls_trainer_resume(trainer, files->checkpoints, &resumed));
     ls_status status = LS_SUCCESS;
-    if (facts->comm->rank == 0)
-        status = take_summary_away(files, &done, !resumed || facts->resumed_at < facts->updates_planned);
-    if (!ls_failed(status) && done)
-        ls_info("run %s is complete: update %lld of %lld is done (a larger train.epochs would go on)",
-            files->folder.path, (long long)facts->resumed_at, (long long)facts->updates_planned);
+    if (ls_comm_about(comm)->rank == 0) status = judge(files, ls_trainer_about(trainer), resumed, &done);
     LS_TRY(ls_comm_agree(comm, status, NULL));
     *complete = done;
     return ls_comm_broadcast(comm, complete, sizeof *complete, 0);
@@ -110,14 +138,21 @@ static ls_status start_trace(const ls_args *args, ls_comm *comm, ls_trainer *tra
     return ls_command_agree(comm, ls_trainer_trace(trainer, args->trace_from, args->trace_to));
 }
 
+// Only rank 0 knows the folder; what it holds decides for all.
+static ls_status share_folder(ls_comm *comm, run_files *files, int *holds_run) {
+    *holds_run = files->folder.holds_run;
+    return ls_comm_broadcast(comm, holds_run, sizeof *holds_run, 0);
+}
+
 static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trainer, run_files *files) {
     const ls_train_facts *facts = ls_trainer_about(trainer);
-    int complete = 0, resumes = facts->cfg->run_resume == LS_RESUME_AUTO;
+    int complete = 0, resumes;
+    LS_TRY(ls_command_agree(comm, share_folder(comm, files, &resumes)));
     if (resumes) LS_TRY(ls_command_agree(comm, resume(comm, trainer, files, &complete)));
     if (complete) return LS_SUCCESS;
-    if (resumes) LS_TRY(start_trace(args, comm, trainer)); // from where the run goes on
+    if (facts->cfg->run_resume != LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer)); // from where it goes on
     LS_TRY(ls_command_agree(comm, ls_trainer_save_into(trainer, files->checkpoints)));
-    LS_TRY(ls_command_agree(comm, open_metrics(facts, files)));
+    LS_TRY(ls_command_agree(comm, begin(facts, files)));
     if (facts->comm->rank == 0) ls_report_start(facts, files->folder.path);
 
     ls_train_summary summary = { .status = "" };

@@ -37,7 +37,7 @@ ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cf
     ls_config_defaults(cfg);
     if (args->config) LS_TRY(ls_config_read_file(cfg, args->config));
     for (int i = 0; i < args->set_count; i++) LS_TRY(ls_config_set(cfg, args->sets[i]));
-    if (args->resume) cfg->run_resume = LS_RESUME_AUTO;
+    if (args->resume) cfg->run_resume = LS_RESUME_MUST;
     LS_TRY(ls_config_check(cfg));
     ls_comm_set_timeout(comm, cfg->dist_timeout);
     ls_comm_set_hierarchy(comm, cfg->dist_hierarchy);

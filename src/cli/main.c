@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
         return ls_failed(parsed) ? (int)parsed.code : (int)status.code;
     }
     const ls_comm_facts *about = ls_comm_about(comm);
-    ls_log_setup(about->rank, about->world_size, args.quiet ? LS_LOG_ERROR : LS_LOG_INFO);
+    ls_log_setup(about->rank, about->world_size, args.quiet ? LS_LOG_ALERT : LS_LOG_INFO);
 
     status = ls_command_agree(comm, parsed);
     ls_comm_set_timeout(comm, 0); // of the start; a command's own comes with its configuration

@@ -78,7 +78,10 @@ void ls_report_start(const ls_train_facts *facts, const char *run_folder) {
         batches->per_rank, world_size, plural(world_size), (long long)facts->updates_planned);
     if (facts->resumed_at)
         ls_info("resumed   after update %lld of %lld", (long long)facts->resumed_at, (long long)facts->updates_planned);
-    ls_info("run       %s", run_folder);
+    if (facts->parts && cJSON_GetArraySize(facts->parts) > 1)
+        ls_info("run       %s, part %d", run_folder, cJSON_GetArraySize(facts->parts));
+    else
+        ls_info("run       %s", run_folder);
 }
 
 // "GPUs      93 % busy, 61.2 GiB, 640 W, 68 C at most; slowed by power cap"
@@ -107,9 +110,16 @@ void ls_report_end(const ls_train_facts *facts, const ls_train_summary *summary,
         summary->status, 100 * summary->test_accuracy, (long long)summary->test_samples, (long long)summary->updates,
         plural(summary->updates), ls_progress_duration(took, sizeof took, summary->wall_seconds),
         summary->train_images_per_second, ls_text_bytes(memory, summary->peak_host_bytes));
+    if (summary->resumed_at)
+        ls_info("of these, %lld update%s in %s in this part (%.0f images/s)", (long long)summary->part_updates,
+            plural(summary->part_updates), ls_progress_duration(took, sizeof took, summary->part_seconds),
+            summary->part_images_per_second);
     if (summary->skipped > 0)
         ls_info("%lld update%s skipped: overflow in %s", (long long)summary->skipped, plural(summary->skipped),
             ls_config_choice("train.precision", facts->cfg->train_precision));
     report_gpus(&summary->gpus);
+    if (summary->best_update >= 0)
+        ls_info("best      %s/checkpoints/update-%012lld, test accuracy %.2f %%", run_folder,
+            (long long)summary->best_update, 100 * summary->best_accuracy);
     ls_info("weights   %s/weights.safetensors, results %s/summary.json", run_folder, run_folder);
 }

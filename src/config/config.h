@@ -45,7 +45,7 @@ typedef struct {
 
 // The words of CHOICE options, in the order of their values. tests/config/test_config.c checks them against
 // options.def.
-enum { LS_RESUME_OFF, LS_RESUME_AUTO }; // run.resume
+enum { LS_RESUME_OFF, LS_RESUME_AUTO, LS_RESUME_MUST }; // run.resume
 enum { LS_DEVICE_TYPE_AUTO, LS_DEVICE_TYPE_CPU, LS_DEVICE_TYPE_REF, LS_DEVICE_TYPE_CUDA, LS_DEVICE_TYPE_NULL };
 enum {
     LS_DATASET_MNIST,

@@ -109,12 +109,30 @@ static ls_status put_in_place(const char *temporary, const char *old, const char
     return LS_SUCCESS;
 }
 
-static int is_good(const char *path, int64_t update) {
-    ls_checkpoint *checkpoint = NULL;
-    int good = ls_path_exists(path) && !ls_failed(ls_checkpoint_read(path, &checkpoint)) &&
-               checkpoint->counters.update == update;
-    ls_checkpoint_free(checkpoint);
-    return good;
+static int holds_state(const ls_checkpoint *c, const ls_snapshot *s) {
+    if (c->counters.update != s->counters.update || c->counters.samples != s->counters.samples) return 0;
+    for (int i = 0; i < s->count; i++) {
+        const ls_snapshot_tensor *tensor = &s->tensors[i];
+        ls_safetensors_tensor wanted = { .name = tensor->name, .rank = tensor->rank };
+        memcpy(wanted.dim, tensor->dim, sizeof tensor->dim);
+        const void *values;
+        if (ls_failed(ls_safetensors_find(tensor->state ? c->state : c->weights, &wanted, &values)) ||
+            memcmp(values, tensor->values, (size_t)tensor->elements * sizeof *tensor->values) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+// What is at `path` already: *same, the state that is to be written. One of another run is not ours to replace.
+static ls_status look_at_place(const char *path, const ls_snapshot *s, const ls_train_facts *facts, int *same) {
+    ls_checkpoint *there = NULL;
+    *same = 0;
+    if (!ls_path_exists(path) || ls_failed(ls_checkpoint_read(path, &there))) return LS_SUCCESS; // damaged: gives way
+    int ours = ls_run_identity_owns(&facts->run, ls_manifest_run(there->manifest), there->counters.update);
+    *same = ours && holds_state(there, s);
+    ls_checkpoint_free(there);
+    if (ours) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE, "%s: is a checkpoint of another run and stays: move it elsewhere", path);
 }
 
 ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, const ls_train_facts *facts,
@@ -127,8 +145,9 @@ ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, con
     if ((size_t)snprintf(temporary, sizeof temporary, "%s/.%s.tmp", folder, name) >= sizeof temporary ||
         (size_t)snprintf(old, sizeof old, "%s/.%s.old", folder, name) >= sizeof old)
         return ls_fail(LS_STORAGE, "%s: path too long", path);
-    // Whoever put it there may have been killed before its name was synced.
-    if (is_good(path, snapshot->counters.update)) return ls_sync_folder(folder);
+    int same;
+    LS_TRY(look_at_place(path, snapshot, facts, &same));
+    if (same) return ls_sync_folder(folder); // whoever put it there may have been killed before its name was synced
     LS_TRY(ls_make_folders(folder));
     LS_TRY(check_space(folder, path, snapshot->bytes));
     LS_TRY(ls_checkpoint_remove(temporary)); // of a process that was killed
@@ -209,8 +228,8 @@ void ls_checkpoint_free(ls_checkpoint *c) {
     free(c);
 }
 
-ls_status ls_checkpoint_suits(const ls_checkpoint *c, const ls_train_facts *facts, char *changed, size_t bytes) {
-    return ls_manifest_suits(c->path, c->manifest, facts, changed, bytes);
+ls_status ls_checkpoint_suits(const ls_checkpoint *c, const ls_train_facts *facts, cJSON *changed) {
+    return ls_manifest_suits(c->path, c->manifest, facts, changed);
 }
 
 static int holds(const ls_snapshot *s, int is_state, const char *name) {

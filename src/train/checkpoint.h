@@ -8,14 +8,16 @@
 //
 // manifest.json holds
 //   format, format_version   "lockstep checkpoint", 1
+//   run                      the run's identity (run_identity.h)
 //   program, libraries, written (seconds since 1970)
 //   config                   every option but data.path (no absolute paths); network: its file's name and hash
-//   data                     name, samples and checksum of the training data
+//   data, test_data          samples and checksum of the training and the test data; their name
 //   cursor                   epoch, window, update, samples: what is done; the order of samples depends on nothing else
 //   batches                  global_batch, micro_batch, world_size that it was made with
 //   random                   generator and seed: the key of all its streams, which have no other state
 //   update                   applied, skipped, finite_in_row, skipped_in_row, loss_scale
-//   sums, evaluation         what metrics go on from; seconds of training so far
+//   sums, evaluation, steady what metrics go on from; seconds of training so far
+//   parts                    what computed the run up to here (run_parts.h)
 //   files                    for each: name, bytes, hash, and tensors with their hashes (XXH3, 64 bits)
 //   manifest_hash            of all bytes of the manifest before this member
 //
@@ -39,7 +41,8 @@ typedef struct {
     ls_safetensors *weights, *state;
 } ls_checkpoint;
 
-// A folder that is there already and good stays as it is; a damaged one gives way. notes: of weights.safetensors, which
+// One that is there already and holds just this state stays as it is; a damaged one, or one of this run with another
+// state, gives way; one of another run stays, and nothing is written (LS_STORAGE). notes: of weights.safetensors, which
 // is then enough to predict and to export; NULL: none. bytes (may be NULL): of all files.
 LS_CHECKED ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, const ls_train_facts *facts,
     const ls_weight_notes *notes, int64_t *bytes);
@@ -48,10 +51,9 @@ LS_CHECKED ls_status ls_checkpoint_read(const char *path, ls_checkpoint **out);
 void ls_checkpoint_free(ls_checkpoint *checkpoint); // NULL is allowed
 // The manifest alone, verified by its own hash; cJSON_Delete it.
 LS_CHECKED ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manifest, ls_train_counters *counters);
-// May a run with these facts go on from it? LS_USAGE or LS_DATA naming what it may not change; else `changed` lists the
-// other options that differ ("train.epochs 5, now 10; ..."), "" for none.
-LS_CHECKED ls_status ls_checkpoint_suits(
-    const ls_checkpoint *checkpoint, const ls_train_facts *facts, char *changed, size_t bytes);
+// May a run with these facts go on from it? LS_USAGE or LS_DATA naming what it may not change; else `changed`, a list, is
+// given an object (option, before, now) for each of the other options that differ (ls_manifest_changes_text).
+LS_CHECKED ls_status ls_checkpoint_suits(const ls_checkpoint *checkpoint, const ls_train_facts *facts, cJSON *changed);
 // Its contents, into a snapshot made for the same network and optimizer; LS_STORAGE for another one's.
 LS_CHECKED ls_status ls_checkpoint_take(const ls_checkpoint *checkpoint, ls_snapshot *snapshot);
 // Removes the folder: first its manifest, so that no half of it is taken for a whole.

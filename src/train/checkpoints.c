@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "train/manifest.h"
 #include "train/trainer_internal.h"
 
 enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
@@ -93,8 +94,7 @@ ls_status ls_checkpoints_list(const char *folder, int64_t **updates, int *count)
     return status;
 }
 
-// ".update-000000000481.tmp" and ".old": a process that was killed left them.
-static void remove_leftovers(const char *folder) {
+void ls_checkpoints_clean(const char *folder) {
     DIR *dir = opendir(folder);
     if (!dir) return;
     for (struct dirent *entry; (entry = readdir(dir));) {
@@ -114,7 +114,6 @@ ls_status ls_checkpoints_newest(
     int64_t *updates;
     int count;
     *out = NULL;
-    remove_leftovers(folder);
     LS_TRY(ls_checkpoints_list(folder, &updates, &count));
     ls_status status = LS_SUCCESS;
     for (int i = count - 1; i >= 0 && !*out && !ls_failed(status); i--) {
@@ -151,7 +150,8 @@ static ls_status add_kept(ls_checkpoints *c, int64_t update, double accuracy) {
     return LS_SUCCESS;
 }
 
-// What earlier parts of the run left. A manifest that cannot be read has no accuracy: it goes when its time comes.
+// What earlier parts of the run left. A manifest that cannot be read has no accuracy: it goes when its time comes. One
+// of another run is none of ours, and stays.
 static ls_status find_kept(ls_checkpoints *c) {
     int64_t *updates;
     int count;
@@ -164,8 +164,12 @@ static ls_status find_kept(ls_checkpoints *c) {
         status = ls_checkpoints_path(c->folder, updates[i], path, sizeof path);
         if (ls_failed(status)) break;
         ls_status read = ls_checkpoint_read_manifest(path, &manifest, &counters);
+        int ours = ls_failed(read) || ls_run_identity_owns(&c->facts->run, ls_manifest_run(manifest), updates[i]);
         cJSON_Delete(manifest);
-        status = read.code == LS_DEVICE ? read : add_kept(c, updates[i], ls_failed(read) ? -1 : accuracy_of(&counters));
+        if (read.code == LS_DEVICE)
+            status = read;
+        else if (ours)
+            status = add_kept(c, updates[i], ls_failed(read) ? -1 : accuracy_of(&counters));
     }
     free(updates);
     return status;
@@ -208,7 +212,7 @@ static ls_status write_snapshot(ls_checkpoints *c) {
     c->untidy = 1;
     LS_TRY(ls_checkpoint_write(c->path, c->snapshot, c->facts, c->notes, &c->event.bytes));
     c->untidy = 0;
-    if (untidy) remove_leftovers(c->folder);
+    if (untidy) ls_checkpoints_clean(c->folder);
     LS_TRY(add_kept(c, c->snapshot->counters.update, accuracy_of(&c->snapshot->counters)));
     prune(c, c->snapshot->counters.update);
     return LS_SUCCESS;
@@ -285,6 +289,17 @@ void ls_checkpoints_close(ls_checkpoints *c) {
     ls_weight_notes_free(c->notes);
     free(c->kept);
     free(c);
+}
+
+int64_t ls_checkpoints_best(const ls_checkpoints *c, double *accuracy) {
+    int64_t best = -1;
+    *accuracy = -1;
+    for (int i = 0; i < c->kept_count; i++) { // of equal ones the later
+        if (c->kept[i].accuracy < 0 || c->kept[i].accuracy < *accuracy) continue;
+        best = c->kept[i].update;
+        *accuracy = c->kept[i].accuracy;
+    }
+    return best;
 }
 
 const char *ls_checkpoints_folder(const ls_checkpoints *c) {

@@ -25,11 +25,15 @@ int ls_checkpoints_written(ls_checkpoints *checkpoints, ls_train_checkpoint *eve
 // Until the thread has nothing to do, or so many seconds have passed (INFINITY: no limit).
 void ls_checkpoints_wait(ls_checkpoints *checkpoints, double seconds);
 
+// The update of the kept one with the best test accuracy; -1: none was evaluated. While nothing is being written.
+int64_t ls_checkpoints_best(const ls_checkpoints *checkpoints, double *accuracy);
+
 // The newest good checkpoint below `folder`: *out is NULL when there is none. For each damaged one that is newer,
-// `damaged` is called with the reason. LS_DEVICE: no memory to read one. What earlier processes left half-written is
-// removed.
+// `damaged` is called with the reason. LS_DEVICE: no memory to read one.
 LS_CHECKED ls_status ls_checkpoints_newest(
     const char *folder, void (*damaged)(void *context, ls_status why), void *context, ls_checkpoint **out);
+// Removes what processes that were killed left half-written (".update-000000000481.tmp" and ".old").
+void ls_checkpoints_clean(const char *folder);
 // The updates that checkpoints below `folder` are of, oldest first; *updates to be freed by the caller. No folder:
 // none.
 LS_CHECKED ls_status ls_checkpoints_list(const char *folder, int64_t **updates, int *count);

@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "train/manifest.h"
+#include "train/run_parts.h"
 #include "train/trainer_internal.h"
 
 static const double ASK_SECONDS = 0.1;
@@ -276,24 +278,66 @@ typedef struct {
 static void tell_damaged(void *context, ls_status why) {
     damage *damaged = context;
     if (damaged->count++ == 0) damaged->newest = why;
-    ls_warn("%s: this checkpoint is left alone, and an older one looked for", why.text);
+    ls_alert("%s: this checkpoint is left alone, and an older one looked for", why.text);
+}
+
+// One of another run is refused, or taken as this one's where run.adopt says so.
+static ls_status check_owner(ls_trainer *t, const char *path, int64_t update) {
+    ls_run_identity *run = &t->facts.run;
+    cJSON *manifest = NULL;
+    ls_train_counters counters;
+    ls_status read = ls_checkpoint_read_manifest(path, &manifest, &counters);
+    if (ls_failed(read)) return read.code == LS_DEVICE ? read : LS_SUCCESS; // damaged: told when it is looked for
+    char id[LS_RUN_ID_BYTES];
+    snprintf(id, sizeof id, "%s", ls_manifest_run(manifest));
+    cJSON_Delete(manifest);
+    if (ls_run_identity_owns(run, id, update)) return LS_SUCCESS;
+    if (!t->cfg->run_adopt)
+        return ls_fail(LS_USAGE,
+            "%s: is a checkpoint of another run (%s; this folder's run is %s): move it elsewhere, or let it be part of "
+            "this run by --set run.adopt=true",
+            path, id[0] ? id : "without an identity", run->id);
+    return ls_run_identity_adopt(run, id, update);
+}
+
+static ls_status check_owners(ls_trainer *t, const char *folder) {
+    int64_t *updates;
+    int count;
+    LS_TRY(ls_checkpoints_list(folder, &updates, &count));
+    ls_status status = LS_SUCCESS;
+    for (int i = 0; i < count && !ls_failed(status); i++) {
+        char path[2 * LS_TEXT_BYTES];
+        status = ls_checkpoints_path(folder, updates[i], path, sizeof path);
+        if (!ls_failed(status)) status = check_owner(t, path, updates[i]);
+    }
+    ls_run_identity_close(&t->facts.run, count ? updates[count - 1] : 0);
+    free(updates);
+    return status;
+}
+
+static ls_status take_over(ls_trainer *t, const ls_checkpoint *checkpoint, ls_snapshot *snapshot) {
+    cJSON *changed = cJSON_CreateArray();
+    ls_status status = ls_checkpoint_suits(checkpoint, &t->facts, changed);
+    if (!ls_failed(status)) status = ls_checkpoint_take(checkpoint, snapshot);
+    if (ls_failed(status)) {
+        cJSON_Delete(changed);
+        return status;
+    }
+    return ls_trainer_set_parts(t, ls_run_parts_new(&t->facts, checkpoint->manifest, &checkpoint->counters, changed));
 }
 
 // Rank 0.
 static ls_status find(ls_trainer *t, const char *folder, ls_snapshot *snapshot, int32_t *found) {
     ls_checkpoint *checkpoint;
-    char changed[LS_STATUS_TEXT_BYTES / 2];
     damage damaged = { 0 };
+    LS_TRY(check_owners(t, folder));
     LS_TRY(ls_checkpoints_newest(folder, tell_damaged, &damaged, &checkpoint));
     if (!checkpoint && damaged.count > 0) // starting anew would put new ones in the place of what may still be saved
         return ls_fail(LS_STORAGE,
             "%s: none of its checkpoints (%d) is good; the newest: %.2000s; to start anew, move this folder away",
             folder, damaged.count, damaged.newest.text);
     if (!checkpoint) return LS_SUCCESS;
-    ls_status status = ls_checkpoint_suits(checkpoint, &t->facts, changed, sizeof changed);
-    if (!ls_failed(status)) status = ls_checkpoint_take(checkpoint, snapshot);
-    if (!ls_failed(status) && changed[0])
-        ls_warn("%s: goes on with other options than before: %s", checkpoint->path, changed);
+    ls_status status = take_over(t, checkpoint, snapshot);
     *found = !ls_failed(status);
     ls_checkpoint_free(checkpoint);
     return status;

@@ -24,9 +24,12 @@ static const struct {
     const char *section, *name;
     counter_type type;
     size_t offset;
+    int optional; // 0 where an earlier version of the program did not write it
 } counters[] = {
 #define COUNTER(section, name, type, field) \
-    { section, name, type, offsetof(ls_train_counters, field) }
+    { section, name, type, offsetof(ls_train_counters, field), 0 }
+#define OPTIONAL(section, name, type, field) \
+    { section, name, type, offsetof(ls_train_counters, field), 1 }
     COUNTER("cursor", "epoch", INT64, epoch),
     COUNTER("cursor", "window", INT64, window),
     COUNTER("cursor", "update", INT64, update),
@@ -44,12 +47,15 @@ static const struct {
     COUNTER("sums", "of_epoch_count", INT64, of_epoch.count),
     COUNTER("sums", "last_epoch_loss", REAL, last_epoch_loss),
     COUNTER("sums", "seconds", REAL, seconds),
+    OPTIONAL("steady", "seconds", REAL, steady.seconds),
+    OPTIONAL("steady", "samples", INT64, steady.samples),
     COUNTER("evaluation", "update", INT64, evaluation.update),
     COUNTER("evaluation", "epoch", INT64, evaluation.epoch),
     COUNTER("evaluation", "test_loss", REAL, evaluation.test_loss),
     COUNTER("evaluation", "test_accuracy", REAL, evaluation.test_accuracy),
     COUNTER("evaluation", "test_samples", INT64, evaluation.test_samples),
 #undef COUNTER
+#undef OPTIONAL
 };
 enum { COUNTERS = sizeof counters / sizeof counters[0] };
 
@@ -90,6 +96,7 @@ ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train
         char *at = (char *)values + counters[i].offset;
         const cJSON *item = member(manifest, counters[i].section, counters[i].name);
         int64_t whole = 0;
+        if (!item && counters[i].optional) continue;
         int good = counters[i].type == REAL
                        ? cJSON_IsNull(item) || (cJSON_IsNumber(item) && isfinite(item->valuedouble))
                        : whole_number(item, counters[i].type == INT32 ? INT32_MAX : exact, &whole);
@@ -128,6 +135,7 @@ static void add_facts(cJSON *tree, const ls_train_facts *facts) {
     const ls_batches *b = &facts->batches;
     ls_json_add_text(tree, "format", format);
     ls_json_add_int(tree, "format_version", LS_CHECKPOINT_VERSION);
+    if (facts->run.id[0]) ls_json_add_text(tree, "run", facts->run.id);
     ls_json_add_text(tree, "program", ls_version());
     ls_json_add_text(tree, "libraries", facts->device_facts.libraries);
     ls_json_add_text(tree, "device", facts->device);
@@ -141,6 +149,9 @@ static void add_facts(cJSON *tree, const ls_train_facts *facts) {
     ls_json_add_text(set, "name", data->name);
     ls_json_add_int(set, "samples", data->count);
     ls_json_add_hash(set, "checksum", data->checksum);
+    cJSON *test_set = ls_json_add_object(tree, "test_data");
+    ls_json_add_int(test_set, "samples", facts->test_data->count);
+    ls_json_add_hash(test_set, "checksum", facts->test_data->checksum);
     cJSON *batches = ls_json_add_object(tree, "batches");
     ls_json_add_int(batches, "global_batch", b->global_batch);
     ls_json_add_int(batches, "micro_batch", b->micro_batch);
@@ -148,6 +159,7 @@ static void add_facts(cJSON *tree, const ls_train_facts *facts) {
     cJSON *random = ls_json_add_object(tree, "random");
     ls_json_add_text(random, "generator", "philox4x32-10");
     ls_json_add_int(random, "seed", facts->cfg->run_seed);
+    if (facts->parts) ls_json_add_item(tree, "parts", cJSON_Duplicate(facts->parts, 1));
 }
 
 static void add_files(cJSON *tree, const ls_snapshot *s, const ls_manifest_file *files, int count) {
@@ -212,6 +224,10 @@ ls_status ls_manifest_parse(const char *path, const char *text, size_t bytes, cJ
     return ls_fail(LS_STORAGE,
         "%s: has format version %lld, this program (%s) reads version %d: use the one that wrote it", path,
         (long long)version, ls_version(), LS_CHECKPOINT_VERSION);
+}
+
+const char *ls_manifest_run(const cJSON *manifest) {
+    return ls_run_identity_text(cJSON_GetObjectItemCaseSensitive(manifest, "run"));
 }
 
 static const cJSON *file_entry(const cJSON *manifest, const char *name) {
@@ -283,9 +299,9 @@ ls_status ls_manifest_verify(const cJSON *manifest, const char *path, const char
 
 // What decides which run this is: another value would be another run, not the same one continued.
 static const int fixed_options[] = { LS_OPTION_run_seed, LS_OPTION_data_dataset, LS_OPTION_data_shape,
-    LS_OPTION_data_classes, LS_OPTION_data_train_samples, LS_OPTION_data_image_size, LS_OPTION_data_test_fraction,
-    LS_OPTION_data_shuffle, LS_OPTION_data_drop_last, LS_OPTION_train_global_batch, LS_OPTION_train_precision,
-    LS_OPTION_optimizer_kind };
+    LS_OPTION_data_classes, LS_OPTION_data_train_samples, LS_OPTION_data_test_samples, LS_OPTION_data_image_size,
+    LS_OPTION_data_test_fraction, LS_OPTION_data_shuffle, LS_OPTION_data_drop_last, LS_OPTION_train_global_batch,
+    LS_OPTION_train_precision, LS_OPTION_optimizer_kind };
 
 static int is_fixed(int option) {
     for (size_t i = 0; i < sizeof fixed_options / sizeof fixed_options[0]; i++)
@@ -293,22 +309,49 @@ static int is_fixed(int option) {
     return 0;
 }
 
-// What may differ without a word: it changes neither the run nor its result, or where it is.
-static int is_free(const char *name) {
-    static const char *const rooms[] = { "run.name", "run.resume", "run.max", "checkpoint.", "log.", "data.path",
-        "data.workers", "data.prefetch", "data.loader", "device.", "dist." };
-    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
-        if (strncmp(name, rooms[i], strlen(rooms[i])) == 0) return 1;
+static int begins_with_one_of(const char *name, const char *const *beginnings, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) return 1;
     return 0;
 }
 
-static void append(char *text, size_t bytes, const char *name, const char *before, const char *now) {
-    size_t used = strlen(text);
-    snprintf(text + used, bytes - used, "%s%s %s, now %s", used ? "; " : "", name, before, now);
+// What says how to go on, not how to train.
+static int is_no_part_of_the_record(const char *name) {
+    static const char *const names[] = { "run.name", "run.resume", "run.adopt", "data.path", "model.file" };
+    return begins_with_one_of(name, names, sizeof names / sizeof names[0]);
 }
 
-static ls_status compare_options(
-    const char *path, const cJSON *manifest, const ls_train_facts *facts, char *changed, size_t bytes) {
+// What is recorded, and no cause for a warning: it changes neither the run nor its result.
+static int is_free(const char *name) {
+    static const char *const rooms[] = { "run.max", "train.max_updates", "checkpoint.", "log.", "data.workers",
+        "data.prefetch", "data.loader", "device.", "dist." };
+    static const char *const rounding[] = { "device.tf32", "device.winograd", "dist.reduce_dtype" };
+    return begins_with_one_of(name, rooms, sizeof rooms / sizeof rooms[0]) &&
+           !begins_with_one_of(name, rounding, sizeof rounding / sizeof rounding[0]);
+}
+
+static void add_change(cJSON *changed, const char *name, const char *before, const char *now) {
+    cJSON *change = ls_json_append(changed, cJSON_CreateObject());
+    ls_json_add_text(change, "option", name);
+    ls_json_add_text(change, "before", before);
+    ls_json_add_text(change, "now", now);
+}
+
+char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes) {
+    const cJSON *change;
+    dst[0] = 0;
+    cJSON_ArrayForEach(change, changed) {
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(change, "option"));
+        const char *before = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(change, "before"));
+        const char *now = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(change, "now"));
+        size_t used = strlen(dst);
+        if (name && before && now && !is_free(name))
+            snprintf(dst + used, bytes - used, "%s%s %s, now %s", used ? "; " : "", name, before, now);
+    }
+    return dst;
+}
+
+static ls_status compare_options(const char *path, const cJSON *manifest, const ls_train_facts *facts, cJSON *changed) {
     const char *name;
     char now[LS_TEXT_BYTES];
     for (int i = 0; ls_config_value(facts->cfg, i, &name, now, sizeof now); i++) {
@@ -316,27 +359,34 @@ static ls_status compare_options(
         if (!before && is_fixed(i))
             return ls_fail(
                 LS_STORAGE, "%s: has no config.%s: damaged, or of another version of the program", path, name);
-        if (!before || strcmp(before, now) == 0 || i == LS_OPTION_model_file || is_free(name)) continue;
+        if (!before || strcmp(before, now) == 0 || is_no_part_of_the_record(name)) continue;
         if (is_fixed(i))
             return ls_fail(LS_USAGE,
                 "%s: was made with %s = %s, but now it is %s: that would be another run; set it back, or start a new "
                 "run in another folder (--run-dir)",
                 path, name, before, now);
-        append(changed, bytes, name, before, now);
+        add_change(changed, name, before, now);
     }
     return LS_SUCCESS;
 }
 
-static ls_status compare_data(const char *path, const cJSON *manifest, const ls_train_facts *facts) {
-    if (hash_is(member(manifest, "data", "checksum"), facts->train_data->checksum)) return LS_SUCCESS;
+static ls_status compare_set(
+    const char *path, const cJSON *manifest, const char *section, const char *what, const ls_dataset_facts *set) {
+    if (hash_is(member(manifest, section, "checksum"), set->checksum)) return LS_SUCCESS;
     char now[17];
-    ls_hash_text(facts->train_data->checksum, now);
-    const char *before = cJSON_GetStringValue(member(manifest, "data", "checksum"));
+    ls_hash_text(set->checksum, now);
+    const char *before = cJSON_GetStringValue(member(manifest, section, "checksum"));
     return ls_fail(LS_DATA,
-        "%s: the training data are not those that it was made with (%s: checksum %s, now %s): bring the old files "
-        "back, "
-        "or start a new run in another folder (--run-dir)",
-        path, facts->train_data->name, before ? before : "none", now);
+        "%s: the %s data are not those that it was made with (%s: checksum %s, now %s): bring the old files back, or "
+        "start a new run in another folder (--run-dir)",
+        path, what, set->name, before ? before : "none", now);
+}
+
+// Earlier versions of the program did not write down the test data.
+static ls_status compare_data(const char *path, const cJSON *manifest, const ls_train_facts *facts) {
+    LS_TRY(compare_set(path, manifest, "data", "training", facts->train_data));
+    if (!cJSON_GetObjectItemCaseSensitive(manifest, "test_data")) return LS_SUCCESS;
+    return compare_set(path, manifest, "test_data", "test", facts->test_data);
 }
 
 static ls_status check_cursor(const char *path, const cJSON *manifest, const ls_train_facts *facts) {
@@ -355,21 +405,34 @@ static ls_status check_cursor(const char *path, const cJSON *manifest, const ls_
         path, c.epoch, c.window, c.update, c.samples, b->windows, b->samples);
 }
 
-ls_status ls_manifest_suits(
-    const char *path, const cJSON *manifest, const ls_train_facts *facts, char *changed, size_t bytes) {
-    changed[0] = 0;
-    LS_TRY(compare_options(path, manifest, facts, changed, bytes));
-    LS_TRY(compare_data(path, manifest, facts));
-    LS_TRY(check_cursor(path, manifest, facts));
-    if (!hash_is(member(manifest, "network", "hash"), facts->graph->hash))
-        append(changed, bytes, "the network", "another", facts->graph->path);
+static void compare_network(const cJSON *manifest, const ls_train_facts *facts, cJSON *changed) {
+    if (hash_is(member(manifest, "network", "hash"), facts->graph->hash)) return;
+    const char *name = cJSON_GetStringValue(member(manifest, "network", "name"));
+    const char *hash = cJSON_GetStringValue(member(manifest, "network", "hash"));
+    const char *slash = strrchr(facts->graph->path, '/');
+    char before[LS_TEXT_BYTES], now[LS_TEXT_BYTES], text[17];
+    ls_hash_text(facts->graph->hash, text);
+    snprintf(before, sizeof before, "%.500s (hash %.16s)", name ? name : "?", hash ? hash : "?");
+    snprintf(now, sizeof now, "%.500s (hash %s)", slash ? slash + 1 : facts->graph->path, text);
+    add_change(changed, "the network", before, now);
+}
+
+// In ordered mode it decides the bits.
+static void compare_micro_batch(const cJSON *manifest, const ls_train_facts *facts, cJSON *changed) {
     int64_t micro = 0;
     whole_number(member(manifest, "batches", "micro_batch"), INT32_MAX, &micro);
-    if (facts->cfg->run_deterministic && micro != facts->batches.micro_batch) {
-        char before[24], now[24];
-        snprintf(before, sizeof before, "%" PRId64, micro);
-        snprintf(now, sizeof now, "%d", facts->batches.micro_batch);
-        append(changed, bytes, "the micro-batch", before, now);
-    }
+    if (!facts->cfg->run_deterministic || micro == facts->batches.micro_batch) return;
+    char before[24], now[24];
+    snprintf(before, sizeof before, "%" PRId64, micro);
+    snprintf(now, sizeof now, "%d", facts->batches.micro_batch);
+    add_change(changed, "the micro-batch", before, now);
+}
+
+ls_status ls_manifest_suits(const char *path, const cJSON *manifest, const ls_train_facts *facts, cJSON *changed) {
+    LS_TRY(compare_options(path, manifest, facts, changed));
+    LS_TRY(compare_data(path, manifest, facts));
+    LS_TRY(check_cursor(path, manifest, facts));
+    compare_network(manifest, facts, changed);
+    compare_micro_batch(manifest, facts, changed);
     return LS_SUCCESS;
 }

@@ -24,8 +24,12 @@ LS_CHECKED ls_status ls_manifest_check_length(const cJSON *manifest, const char 
 // Is this the file of that name that the manifest was written for? Names the tensor that differs.
 LS_CHECKED ls_status ls_manifest_verify(
     const cJSON *manifest, const char *path, const char *name, const ls_safetensors *file);
+// The run that it is of; "": an earlier version of the program wrote it, or no run.
+const char *ls_manifest_run(const cJSON *manifest);
 // As ls_checkpoint_suits.
 LS_CHECKED ls_status ls_manifest_suits(
-    const char *path, const cJSON *manifest, const ls_train_facts *facts, char *changed, size_t bytes);
+    const char *path, const cJSON *manifest, const ls_train_facts *facts, cJSON *changed);
+// Those of the changes that are to be told: "train.epochs 5, now 10; ..." into dst, "" for none; returns dst.
+char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -15,7 +16,7 @@ struct ls_metrics {
     FILE *file;
     char *path;
     int64_t update, epoch; // of the last event
-    double started;
+    double started, seconds_before;
     int ranks;
     ls_status first_failure;
 };
@@ -73,9 +74,19 @@ static void add_places(cJSON *event, const ls_train_facts *facts) {
     }
 }
 
+static void put_resume(cJSON *event, const ls_train_facts *facts) {
+    ls_json_add_int(event, "resumed_at_update", facts->resumed_at);
+    ls_json_add_real(event, "seconds_before", facts->seconds_before);
+    const cJSON *part = cJSON_GetArrayItem(facts->parts, cJSON_GetArraySize(facts->parts) - 1);
+    const cJSON *changed = cJSON_GetObjectItemCaseSensitive(part, "changed");
+    if (changed) ls_json_add_item(event, "changed", cJSON_Duplicate(changed, 1));
+}
+
 static void put_start(ls_metrics *metrics, const ls_train_facts *facts) {
     const ls_config *cfg = facts->cfg;
     cJSON *event = new_event(metrics, "start");
+    if (facts->run.id[0]) ls_json_add_text(event, "run", facts->run.id);
+    if (facts->parts) ls_json_add_int(event, "part", cJSON_GetArraySize(facts->parts));
     ls_json_add_text(event, "version", ls_version());
     ls_json_add_text(event, "config", cfg->file);
     ls_json_add_text(event, "device", facts->device);
@@ -91,7 +102,7 @@ static void put_start(ls_metrics *metrics, const ls_train_facts *facts) {
     ls_json_add_int(event, "accumulation_steps", facts->batches.per_rank);
     ls_json_add_int(event, "seed", cfg->run_seed);
     ls_json_add_int(event, "updates_planned", facts->updates_planned);
-    if (facts->resumed_at) ls_json_add_int(event, "resumed_at_update", facts->resumed_at);
+    if (facts->resumed_at) put_resume(event, facts);
     add_places(event, facts);
     put(metrics, event);
     if (facts->warning[0]) on_warning(metrics, facts->warning);
@@ -135,6 +146,7 @@ ls_status ls_metrics_open(const char *path, int append, const ls_train_facts *fa
         .update = facts->resumed_at,
         .epoch = facts->resumed_at / facts->batches.windows,
         .started = ls_clock_seconds(),
+        .seconds_before = facts->seconds_before,
         .ranks = facts->comm->world_size };
     put_start(metrics, facts);
     *out = metrics;
@@ -192,6 +204,7 @@ static void on_progress(void *context, const ls_train_progress *p) {
     ls_json_add_real(event, "images_per_second", p->images_per_second);
     ls_json_add_int(event, "samples_seen", p->samples_seen);
     ls_json_add_real(event, "seconds", p->seconds);
+    ls_json_add_real(event, "part_seconds", p->part_seconds);
     ls_json_add_real(event, "loader_wait_seconds", p->loader_wait_seconds);
     ls_json_add_real(event, "comm_seconds_exposed", p->comm_seconds_exposed);
     if (p->times) add_times(event, p->times, metrics->ranks);
@@ -245,7 +258,9 @@ ls_status ls_metrics_close(ls_metrics *metrics, ls_status run) {
     ls_json_add_text(event, "status", status_text);
     ls_json_add_int(event, "exit_code", run.code);
     if (ls_failed(run)) ls_json_add_text(event, "message", run.text);
-    ls_json_add_real(event, "seconds", ls_clock_seconds() - metrics->started);
+    double seconds = ls_clock_seconds() - metrics->started;
+    ls_json_add_real(event, "seconds", metrics->seconds_before + seconds);
+    ls_json_add_real(event, "part_seconds", seconds);
     put(metrics, event);
     ls_status status = metrics->first_failure;
     if (fclose(metrics->file) != 0)
@@ -253,4 +268,30 @@ ls_status ls_metrics_close(ls_metrics *metrics, ls_status run) {
     free(metrics->path);
     free(metrics);
     return status;
+}
+
+static const char start_line[] = "{\"event\":\"start\",", checkpoint_line[] = "{\"event\":\"checkpoint\",\"update\":";
+
+int ls_metrics_begins(const char *path) {
+    char *text = NULL;
+    size_t bytes = 0, length = strlen(start_line);
+    int begins = !ls_failed(ls_read_beginning(path, length, &text, &bytes)) && bytes == length &&
+                 memcmp(text, start_line, length) == 0;
+    free(text);
+    return begins;
+}
+
+ls_status ls_metrics_last_checkpoint(const char *path, int64_t *update) {
+    FILE *file = fopen(path, "re");
+    char *line = NULL;
+    size_t capacity = 0, length = strlen(checkpoint_line);
+    *update = -1;
+    if (!file && errno == ENOENT) return LS_SUCCESS;
+    if (!file) return ls_fail(LS_STORAGE, "%s: cannot be read: %s", path, strerror(errno));
+    while (getline(&line, &capacity, file) > 0)
+        if (strncmp(line, checkpoint_line, length) == 0) *update = strtoll(line + length, NULL, 10);
+    int broken = ferror(file);
+    free(line);
+    fclose(file);
+    return broken ? ls_fail(LS_STORAGE, "%s: cannot be read: %s", path, strerror(EIO)) : LS_SUCCESS;
 }

@@ -167,9 +167,8 @@ typedef struct {
     int observer_count;
     double start, last_report, last_refresh;
     int64_t samples_at_report;
-    double training_seconds; // steady state: updates after the first, without evaluation
-    int64_t training_samples;
-    double first_update; // since process start
+    int64_t first_samples; // where this process began
+    double first_update;   // since process start
     uint64_t allocations;
     ls_train_progress progress;
     ls_gpu_records *gpus;
@@ -195,9 +194,10 @@ static void measure(ls_trainer *t, run_state *run, const ls_train_state *state, 
     p->loss_scale = (double)state->loss_scale;
     p->grad_norm = (double)state->grad_norm;
     p->skipped = t->skipped;
-    p->seconds = now - run->start;
-    p->seconds_left = run->training_samples
-                          ? run->training_seconds / (double)run->training_samples * (double)t->facts.batches.samples *
+    p->part_seconds = now - run->start;
+    p->seconds = t->facts.seconds_before + p->part_seconds;
+    p->seconds_left = t->steady.samples
+                          ? t->steady.seconds / (double)t->steady.samples * (double)t->facts.batches.samples *
                                 (double)(t->facts.updates_planned - t->done.updates) / (double)windows
                           : 0;
     double since = now - run->last_report;
@@ -213,7 +213,7 @@ static ls_status report_times(const ls_trainer *t, run_state *run) {
     const char *warning;
     ls_rank_time mine = { .wait = ls_trainer_comm_counts(t).waited_seconds, .loader_wait = p->loader_wait_seconds };
     if (run->stragglers) mine.core_wait = ls_core_wait_seconds();
-    LS_TRY(ls_stragglers_report(run->stragglers, &mine, run->training_seconds, p->gpus, &p->times, &warning));
+    LS_TRY(ls_stragglers_report(run->stragglers, &mine, t->steady.seconds, p->gpus, &p->times, &warning));
     if (warning && run->observer_count == 0) ls_warn("%s", warning);
     for (int i = 0; warning && i < run->observer_count; i++)
         if (run->observers[i].warning) run->observers[i].warning(run->observers[i].context, warning);
@@ -279,8 +279,8 @@ static ls_status run_update(ls_trainer *t, run_state *run) {
     ls_train_state state;
     LS_TRY(ls_trainer_advance(t, next_stop(t), &state));
     if (run->first_update > 0) {
-        run->training_seconds += ls_clock_seconds() - before;
-        run->training_samples += t->done.samples - samples;
+        t->steady.seconds += ls_clock_seconds() - before;
+        t->steady.samples += t->done.samples - samples;
         if (t->done.updates > t->facts.resumed_at + 2) run->allocations += ls_allocation_count() - allocations;
     } else {
         run->first_update = ls_clock_since_process_start();
@@ -295,11 +295,14 @@ static ls_status between_updates(ls_trainer *t, run_state *run) {
     double before = ls_clock_seconds();
     if (ls_trainer_replicas_due(t)) LS_TRY(ls_trainer_check_replicas(t));
     LS_TRY(ls_trainer_keep(t, run->observers, run->observer_count));
-    if (run->training_samples > 0) run->training_seconds += ls_clock_seconds() - before;
+    if (t->steady.samples > 0) t->steady.seconds += ls_clock_seconds() - before;
     return LS_SUCCESS;
 }
 
 static ls_status run_updates(ls_trainer *t, run_state *run) {
+    // A checkpoint in mid-epoch that train.max_updates makes the last has no result yet.
+    if (t->done.updates == t->facts.updates_planned && t->evaluation.update != t->done.updates)
+        return end_epoch(t, run, 1);
     while (t->done.updates < t->facts.updates_planned) {
         LS_TRY(ls_trainer_ask(t));
         if (t->done.updates < t->keeping.meet_at) LS_TRY(run_update(t, run));
@@ -308,9 +311,13 @@ static ls_status run_updates(ls_trainer *t, run_state *run) {
     return LS_SUCCESS;
 }
 
+static double rate(ls_train_steady steady) {
+    return steady.seconds > 0 ? (double)steady.samples / steady.seconds : 0;
+}
+
 // Means and maxima over ranks.
 static ls_status summarise(ls_trainer *t, run_state *run, ls_train_summary *s) {
-    double world = t->facts.comm->world_size;
+    double world = t->facts.comm->world_size, seconds = ls_clock_seconds() - run->start;
     double sums[2] = { ls_update_comm_counts(t->update).exposed_seconds, ls_trainer_loader_wait_seconds(t) };
     double peaks[3] = { (double)ls_memory_peak_bytes(), (double)ls_trainer_device_bytes(t), run->first_update };
     LS_TRY(ls_comm_allreduce(t->comm, sums, 2, LS_F64, LS_REDUCE_SUM));
@@ -326,9 +333,14 @@ static ls_status summarise(ls_trainer *t, run_state *run, ls_train_summary *s) {
         .test_loss = t->evaluation.test_loss,
         .test_accuracy = t->evaluation.test_accuracy,
         .test_samples = t->evaluation.test_samples,
-        .train_images_per_second =
-            run->training_seconds > 0 ? (double)run->training_samples / run->training_seconds : 0,
-        .wall_seconds = ls_clock_seconds() - run->start,
+        .best_update = -1,
+        .train_images_per_second = rate((ls_train_steady){
+            t->steady_before.seconds + t->steady.seconds, t->steady_before.samples + t->steady.samples }),
+        .wall_seconds = t->facts.seconds_before + seconds,
+        .part_images_per_second = rate(t->steady),
+        .part_seconds = seconds,
+        .part_updates = t->done.updates - t->facts.resumed_at,
+        .part_samples = t->done.samples - run->first_samples,
         .time_to_first_update_seconds = peaks[2],
         .comm_seconds_exposed = sums[0] / world,
         .loader_wait_seconds = sums[1] / world,
@@ -337,6 +349,7 @@ static ls_status summarise(ls_trainer *t, run_state *run, ls_train_summary *s) {
         .allocations_in_updates = run->allocations,
         .replica_checks = ls_trainer_replica_checks(t),
     };
+    if (t->keeping.files) s->best_update = ls_checkpoints_best(t->keeping.files, &s->best_accuracy);
     const char *late = ls_stragglers_sum_up(run->stragglers, &s->stragglers_share);
     if (late && t->facts.comm->rank == 0) snprintf(s->stragglers, sizeof s->stragglers, "%s", late);
     LS_TRY(ls_gpu_records_sum(run->gpus, &s->gpus));
@@ -350,7 +363,8 @@ ls_status ls_trainer_run(
         .observer_count = observer_count,
         .start = now,
         .last_report = now,
-        .samples_at_report = t->done.samples };
+        .samples_at_report = t->done.samples,
+        .first_samples = t->done.samples };
     t->run_started = now;
     LS_TRY(ls_gpu_records_start(t->comm, &t->facts.device_facts, &run.gpus));
     ls_status status = ls_stragglers_new(t->comm, t->facts.places, &run.stragglers);

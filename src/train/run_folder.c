@@ -10,50 +10,141 @@
 #include <unistd.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "train/checkpoints.h"
+#include "train/manifest.h"
+#include "train/metrics.h"
+#include "train/run_parts.h"
 
 enum { NUMBERS_MAX = 100000 };
 
-static const char *const run_files[] = { "config.ini", "metrics.jsonl", "summary.json", "weights.safetensors" };
 static const double LOCK_SECONDS = 10; // a process that was killed a moment ago may still hold it
+static const char run_file[] = "run.json", config_file[] = "config.ini", network_file[] = "network.ini";
+static const char metrics_file[] = "metrics.jsonl", summary_file[] = "summary.json";
+static const char weights_file[] = "weights.safetensors", checkpoints_folder[] = "checkpoints";
+static const char *const all_files[] = { run_file, config_file, network_file, metrics_file, summary_file,
+    weights_file };
 
 ls_status ls_run_folder_file(const ls_run_folder *folder, const char *name, char *dst, size_t bytes) {
     return ls_path_join(dst, bytes, folder->path, name);
 }
 
-// *name: a file of a run that is there, or NULL.
-static ls_status find_used(const ls_run_folder *folder, const char **name) {
-    *name = NULL;
-    for (size_t i = 0; i < sizeof run_files / sizeof run_files[0] && !*name; i++) {
-        char path[LS_TEXT_BYTES];
-        LS_TRY(ls_run_folder_file(folder, run_files[i], path, sizeof path));
-        if (access(path, F_OK) == 0)
-            *name = run_files[i];
-        else if (errno != ENOENT)
-            return ls_fail(LS_STORAGE, "run folder %s: cannot look for %s: %s; choose another by --run-dir",
-                folder->path, run_files[i], strerror(errno));
-    }
+// --- what is in it
+// ------------------------------------------------------------------------------------------------------------
+
+typedef struct {
+    enum { NOTHING, A_RUN, CHECKPOINTS, FOREIGN } kind;
+    const char *name; // the file that says so
+} content;
+
+// Also a link to what is not there.
+static int is_there(const ls_run_folder *folder, const char *name) {
+    char path[LS_TEXT_BYTES];
+    struct stat info;
+    return !ls_failed(ls_run_folder_file(folder, name, path, sizeof path)) && lstat(path, &info) == 0;
+}
+
+// Sets run, where there is one, and earlier.
+static ls_status look_for_run(ls_run_folder *folder, content *found) {
+    char path[LS_TEXT_BYTES];
+    int known;
+    folder->earlier = 0;
+    LS_TRY(ls_run_folder_file(folder, run_file, path, sizeof path));
+    LS_TRY(ls_run_identity_read(path, &folder->run, &known));
+    if (known) *found = (content){ A_RUN, run_file };
+    if (known || is_there(folder, run_file)) return LS_SUCCESS;
+    LS_TRY(ls_run_folder_file(folder, metrics_file, path, sizeof path));
+    folder->earlier = ls_metrics_begins(path);
+    if (folder->earlier) *found = (content){ A_RUN, metrics_file };
     return LS_SUCCESS;
 }
 
-static ls_status refuse_used(const ls_run_folder *folder) {
-    const char *name;
-    LS_TRY(find_used(folder, &name));
-    if (!name) return LS_SUCCESS;
-    return ls_fail(LS_USAGE,
-        "run folder %s holds a run already (%s) and is never overwritten: go on with it by --resume, choose another by "
-        "--run-dir, or move this one away",
-        folder->path, name);
+static ls_status look_for_checkpoints(const ls_run_folder *folder, content *found) {
+    char path[LS_TEXT_BYTES];
+    int64_t *updates;
+    int count;
+    LS_TRY(ls_run_folder_file(folder, checkpoints_folder, path, sizeof path));
+    if (is_there(folder, checkpoints_folder) && !ls_path_exists(path))
+        return ls_fail(LS_STORAGE, "%s: is a link to what is not there (an unmounted disk?)", path);
+    LS_TRY(ls_checkpoints_list(path, &updates, &count));
+    free(updates);
+    if (count > 0) *found = (content){ CHECKPOINTS, checkpoints_folder };
+    return LS_SUCCESS;
 }
 
-// A name given by the user: made if missing, used if it holds no run, or the one to go on with.
-static ls_status take_named(ls_run_folder *folder, int resume) {
+static ls_status look(ls_run_folder *folder, content *found) {
+    *found = (content){ NOTHING, "" };
+    if (access(folder->path, X_OK) != 0 && errno != ENOENT)
+        return ls_fail(LS_STORAGE, "run folder %s: cannot be looked into: %s; choose another by --run-dir",
+            folder->path, strerror(errno));
+    LS_TRY(look_for_run(folder, found));
+    if (found->kind == NOTHING) LS_TRY(look_for_checkpoints(folder, found));
+    for (size_t i = 0; i < sizeof all_files / sizeof all_files[0] && found->kind == NOTHING; i++)
+        if (is_there(folder, all_files[i])) *found = (content){ FOREIGN, all_files[i] };
+    return LS_SUCCESS;
+}
+
+static ls_status refuse_to_start(const ls_run_folder *folder, const content *found) {
+    switch (found->kind) {
+    case A_RUN:
+        return ls_fail(LS_USAGE,
+            "run folder %s holds a run already (%s) and is never overwritten: go on with it by --resume, or choose "
+            "another by --run-dir",
+            folder->path, found->name);
+    case CHECKPOINTS:
+        return ls_fail(LS_USAGE,
+            "run folder %s holds checkpoints of another run: choose another folder by --run-dir, or go on from them, "
+            "as a run of its own, by --resume --set run.adopt=true",
+            folder->path);
+    default:
+        return ls_fail(LS_USAGE,
+            "run folder %s holds a %s that no run has written, and a run would replace it: choose another folder by "
+            "--run-dir",
+            folder->path, found->name);
+    }
+}
+
+static ls_status refuse_to_go_on(const ls_run_folder *folder, const content *found) {
+    return ls_fail(LS_USAGE,
+        "run folder %s holds no run to go on with%s%s%s: is --run-dir or the current folder the right one? "
+        "(run.resume = auto in place of --resume starts a run where there is none)",
+        folder->path, found->kind == FOREIGN ? " (its " : "", found->kind == FOREIGN ? found->name : "",
+        found->kind == FOREIGN ? " was written by no run)" : "");
+}
+
+// Under the lock: is it what run.resume says?
+static ls_status judge(const ls_config *cfg, ls_run_folder *folder) {
+    content found;
+    int resume = cfg->run_resume;
+    LS_TRY(look(folder, &found));
+    folder->holds_run =
+        resume != LS_RESUME_OFF && (found.kind == A_RUN || (found.kind == CHECKPOINTS && cfg->run_adopt));
+    if (!folder->run.id[0]) LS_TRY(ls_run_identity_new(&folder->run));
+    if (folder->earlier) LS_TRY(ls_run_identity_adopt(&folder->run, "", INT64_MAX));
+    if (folder->holds_run) return LS_SUCCESS;
+    if (resume == LS_RESUME_MUST && found.kind != CHECKPOINTS) return refuse_to_go_on(folder, &found);
+    if (found.kind != NOTHING) return refuse_to_start(folder, &found);
+    if (resume == LS_RESUME_AUTO)
+        ls_info("run       %s holds no run to go on with: a new one begins (run.resume = auto)", folder->path);
+    return LS_SUCCESS;
+}
+
+static int holds_run(ls_run_folder *folder) {
+    content found;
+    return !ls_failed(look(folder, &found)) && found.kind == A_RUN;
+}
+
+// --- which one
+// ----------------------------------------------------------------------------------------------------------------
+
+// A name given by the user: made if missing, unless a run must be there.
+static ls_status take_named(const ls_run_folder *folder, int resume) {
     struct stat info;
-    const char *name;
-    if (stat(folder->path, &info) == 0 && !S_ISDIR(info.st_mode))
+    int there = stat(folder->path, &info) == 0;
+    if (there && !S_ISDIR(info.st_mode))
         return ls_fail(LS_USAGE, "run folder %s: is a file; choose another by --run-dir", folder->path);
-    if (!resume) LS_TRY(refuse_used(folder));
-    LS_TRY(find_used(folder, &name));
-    folder->holds_run = name != NULL;
+    if (!there && errno == ENOENT && resume == LS_RESUME_MUST) return refuse_to_go_on(folder, &(content){ 0 });
     return ls_make_folders(folder->path);
 }
 
@@ -67,50 +158,49 @@ static ls_status check_name(const char *name) {
 }
 
 // The configuration's name without folder and ending.
-static void base_name(const char *config_file, char base[LS_TEXT_BYTES]) {
-    const char *slash = strrchr(config_file, '/');
-    snprintf(base, LS_TEXT_BYTES, "%s", slash ? slash + 1 : config_file);
+static void base_name(const char *file, char base[LS_TEXT_BYTES]) {
+    const char *slash = strrchr(file, '/');
+    snprintf(base, LS_TEXT_BYTES, "%s", slash ? slash + 1 : file);
     char *dot = strrchr(base, '.');
     if (dot && dot != base) *dot = '\0';
 }
 
-static ls_status number_path(const char *config_file, int number, ls_run_folder *folder) {
+static ls_status number_path(const char *file, int number, ls_run_folder *folder) {
     char base[LS_TEXT_BYTES];
-    base_name(config_file, base);
+    base_name(file, base);
     int length = snprintf(folder->path, sizeof folder->path, "runs/%s-%03d", base, number);
     if (length >= 0 && (size_t)length < sizeof folder->path) return LS_SUCCESS;
-    return ls_fail(LS_USAGE, "%s: name too long for a run folder; use --run-dir", config_file);
+    return ls_fail(LS_USAGE, "%s: name too long for a run folder; use --run-dir", file);
 }
 
 // runs/<base>-001, -002, ...: mkdir decides, so that runs started together get different numbers.
-static ls_status take_numbered(const char *config_file, ls_run_folder *folder) {
+static ls_status take_numbered(const char *file, ls_run_folder *folder) {
     LS_TRY(ls_make_folders("runs"));
     for (int number = 1; number < NUMBERS_MAX; number++) {
-        LS_TRY(number_path(config_file, number, folder));
+        LS_TRY(number_path(file, number, folder));
         if (mkdir(folder->path, 0777) == 0) return ls_sync_folder("runs");
         if (errno != EEXIST)
             return ls_fail(
                 LS_STORAGE, "run folder %s: mkdir: %s; choose another by --run-dir", folder->path, strerror(errno));
     }
-    return ls_fail(
-        LS_STORAGE, "runs/%s-NNN: all numbers up to %d are taken; use --run-dir", config_file, NUMBERS_MAX - 1);
+    return ls_fail(LS_STORAGE, "runs/%s-NNN: all numbers up to %d are taken; use --run-dir", file, NUMBERS_MAX - 1);
 }
 
 // The highest runs/<base>-NNN that holds a run; 0: none does.
-static ls_status highest_number(const char *config_file, int *highest) {
+static ls_status highest_number(const char *file, int *highest) {
     char base[LS_TEXT_BYTES];
-    base_name(config_file, base);
+    base_name(file, base);
     size_t length = strlen(base);
     *highest = 0;
     DIR *dir = opendir("runs");
     if (!dir && errno != ENOENT) return ls_fail(LS_STORAGE, "runs: cannot look for the last run: %s", strerror(errno));
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        ls_run_folder candidate;
-        const char *name, *number = entry->d_name + length + 1;
+        ls_run_folder candidate = { .lock = -1 };
+        const char *number = entry->d_name + length + 1;
         if (strncmp(entry->d_name, base, length) != 0 || entry->d_name[length] != '-' || !*number) continue;
         int n = strspn(number, "0123456789") == strlen(number) ? atoi(number) : 0;
-        if (n <= *highest || n >= NUMBERS_MAX || ls_failed(number_path(config_file, n, &candidate))) continue;
-        if (!ls_failed(find_used(&candidate, &name)) && name) *highest = n;
+        if (n <= *highest || n >= NUMBERS_MAX || ls_failed(number_path(file, n, &candidate))) continue;
+        if (holds_run(&candidate)) *highest = n;
     }
     if (dir) closedir(dir);
     return LS_SUCCESS;
@@ -118,27 +208,32 @@ static ls_status highest_number(const char *config_file, int *highest) {
 
 // config.ini in the folder of a run: that run is meant.
 static int lies_in_run(const ls_config *cfg, ls_run_folder *folder) {
-    char metrics[LS_TEXT_BYTES];
     const char *slash = strrchr(cfg->file, '/');
     snprintf(folder->path, sizeof folder->path, "%s", cfg->folder[0] ? cfg->folder : ".");
-    if (strcmp(slash ? slash + 1 : cfg->file, "config.ini") != 0) return 0;
-    return !ls_failed(ls_run_folder_file(folder, "metrics.jsonl", metrics, sizeof metrics)) && ls_path_exists(metrics);
+    return strcmp(slash ? slash + 1 : cfg->file, config_file) == 0 && holds_run(folder);
 }
 
 static ls_status choose(const ls_config *cfg, const char *run_dir, ls_run_folder *folder) {
-    int resume = cfg->run_resume == LS_RESUME_AUTO, number = 0;
+    int resume = cfg->run_resume, number = 0;
     if (run_dir || cfg->run_name[0]) {
         if (!run_dir) LS_TRY(check_name(cfg->run_name));
         LS_TRY(
             ls_path_join(folder->path, sizeof folder->path, run_dir ? "" : "runs", run_dir ? run_dir : cfg->run_name));
         return take_named(folder, resume);
     }
-    if (resume && lies_in_run(cfg, folder)) return take_named(folder, resume);
-    if (resume) LS_TRY(highest_number(cfg->file, &number));
-    if (!number) return take_numbered(cfg->file, folder);
-    LS_TRY(number_path(cfg->file, number, folder));
-    return take_named(folder, resume);
+    if (resume == LS_RESUME_OFF) return take_numbered(cfg->file, folder);
+    if (lies_in_run(cfg, folder)) return LS_SUCCESS;
+    LS_TRY(highest_number(cfg->file, &number));
+    if (number) return number_path(cfg->file, number, folder);
+    if (resume == LS_RESUME_AUTO) return take_numbered(cfg->file, folder);
+    return ls_fail(LS_USAGE,
+        "%s: no run of it below runs/ to go on with: is the current folder the right one, or a --run-dir missing? "
+        "(run.resume = auto in place of --resume starts a run where there is none)",
+        cfg->file);
 }
+
+// --- the lock
+// -----------------------------------------------------------------------------------------------------------------
 
 // Held until the process ends. Where the file system knows no locks, nothing is lost but this check.
 static ls_status lock(ls_run_folder *folder) {
@@ -178,57 +273,141 @@ static ls_status make_absolute(char text[LS_TEXT_BYTES], const char *folder) {
     return fits ? LS_SUCCESS : ls_fail(LS_USAGE, "%s: path longer than %d bytes", joined, LS_TEXT_BYTES - 1);
 }
 
-static ls_status copy_network(const ls_config *cfg, const ls_run_folder *folder) {
-    char from[LS_TEXT_BYTES], to[LS_TEXT_BYTES];
-    LS_TRY(ls_path_join(from, sizeof from, cfg->folder, cfg->model_file));
-    LS_TRY(ls_run_folder_file(folder, "network.ini", to, sizeof to));
+// --- writing
+// ------------------------------------------------------------------------------------------------------------------
+
+static int is_same_file(const char *a, const char *b) {
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static int holds_text(const char *path, const char *text, size_t bytes) {
+    char *there = NULL;
+    size_t length = 0;
+    int same = !ls_failed(ls_read_beginning(path, bytes + 1, &there, &length)) && length == bytes &&
+               memcmp(there, text, bytes) == 0;
+    free(there);
+    return same;
+}
+
+// The file that this process reads stays, by whatever name it goes.
+static ls_status put_text(
+    const ls_run_folder *folder, const char *name, const char *input, const char *text, size_t bytes) {
+    char path[LS_TEXT_BYTES];
+    LS_TRY(ls_run_folder_file(folder, name, path, sizeof path));
+    if (is_same_file(path, input) || holds_text(path, text, bytes)) return LS_SUCCESS;
+    return ls_write_file(path, text, bytes);
+}
+
+static ls_status put_config(const ls_run_folder *folder, const ls_train_facts *facts, const ls_config *effective) {
     char *text = NULL;
     size_t bytes = 0;
-    LS_TRY(ls_read_file(from, &text, &bytes));
-    ls_status status = ls_write_file(to, text, bytes);
-    free(text);
-    return status;
-}
-
-static ls_status write_config(const ls_config *cfg, const ls_run_folder *folder) {
-    char path[LS_TEXT_BYTES], *text = NULL;
-    size_t bytes = 0;
-    LS_TRY(ls_run_folder_file(folder, "config.ini", path, sizeof path));
     FILE *memory = open_memstream(&text, &bytes);
-    if (!memory) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
-    ls_config_write(cfg, memory, 0);
+    if (!memory) return ls_fail(LS_DEVICE, "%s: no memory to write its %s", folder->path, config_file);
+    ls_run_parts_write(facts, memory);
+    ls_config_write(effective, memory, 0);
     int broken = fclose(memory);
-    ls_status status =
-        broken ? ls_fail(LS_DEVICE, "%s: no memory to write it", path) : ls_write_file(path, text, bytes);
+    ls_status status = broken ? ls_fail(LS_DEVICE, "%s: no memory to write its %s", folder->path, config_file)
+                              : put_text(folder, config_file, facts->cfg->file, text, bytes);
     free(text);
     return status;
 }
 
-// Half-written files of processes that were killed.
-static void clean(const ls_run_folder *folder) {
-    static const char *const names[] = { "config.ini", "network.ini", "summary.json", "weights.safetensors" };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char path[LS_TEXT_BYTES];
-        if (!ls_failed(ls_run_folder_file(folder, names[i], path, sizeof path))) ls_atomic_file_clean(path);
+static void tell_adopted(const ls_run_folder *folder, const ls_run_identity *there, const ls_run_identity *run) {
+    for (int i = 0; i < run->adopted_count; i++) {
+        const char *id = run->adopted[i].id;
+        if (ls_run_identity_owns(there, id, run->adopted[i].update)) continue;
+        if (!id[0] && folder->earlier)
+            ls_alert("run folder %s: its run is of an earlier version of the program, and goes on as run %s",
+                folder->path, run->id);
+        else
+            ls_alert("run folder %s: checkpoints of another run (%s), up to update %lld, are this run's from now on",
+                folder->path, id[0] ? id : "without an identity", (long long)run->adopted[i].update);
     }
 }
 
-static ls_status write_all(const ls_config *cfg, ls_run_folder *folder) {
-    LS_TRY(check_writable(folder));
-    LS_TRY(lock(folder));
-    clean(folder);
-    LS_TRY(copy_network(cfg, folder));
-    ls_config effective = *cfg;
-    snprintf(effective.model_file, sizeof effective.model_file, "network.ini");
+static ls_status put_run(const ls_run_folder *folder, const ls_run_identity *run) {
+    char path[LS_TEXT_BYTES];
+    ls_run_identity there;
+    int known;
+    LS_TRY(ls_run_folder_file(folder, run_file, path, sizeof path));
+    LS_TRY(ls_run_identity_read(path, &there, &known));
+    if (known && ls_run_identity_covers(&there, run)) return LS_SUCCESS;
+    tell_adopted(folder, &there, run);
+    return ls_run_identity_write(path, run);
+}
+
+// Also where --quiet says nothing else: the run is not what its command line says alone.
+static void tell_changes(const ls_run_folder *folder, const ls_train_facts *facts) {
+    const cJSON *part = cJSON_GetArrayItem(facts->parts, cJSON_GetArraySize(facts->parts) - 1);
+    char text[LS_STATUS_TEXT_BYTES / 2];
+    if (ls_manifest_changes_text(cJSON_GetObjectItemCaseSensitive(part, "changed"), text, sizeof text)[0])
+        ls_alert("run folder %s: goes on after update %lld with other options than before: %s", folder->path,
+            (long long)facts->resumed_at, text);
+}
+
+static ls_status take_summary_away(const ls_run_folder *folder) {
+    char path[LS_TEXT_BYTES];
+    LS_TRY(ls_run_folder_file(folder, summary_file, path, sizeof path));
+    if (!is_there(folder, summary_file) || unlink(path) == 0) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE, "%s: unlink: %s", path, strerror(errno));
+}
+
+// Half-written files of processes that were killed.
+static ls_status clean(const ls_run_folder *folder) {
+    char path[LS_TEXT_BYTES];
+    for (size_t i = 0; i < sizeof all_files / sizeof all_files[0]; i++) {
+        LS_TRY(ls_run_folder_file(folder, all_files[i], path, sizeof path));
+        ls_atomic_file_clean(path);
+    }
+    LS_TRY(ls_run_folder_file(folder, checkpoints_folder, path, sizeof path));
+    ls_checkpoints_clean(path);
+    return LS_SUCCESS;
+}
+
+ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_facts *facts) {
+    ls_config effective = *facts->cfg;
+    snprintf(effective.model_file, sizeof effective.model_file, "%s", network_file);
     effective.run_resume = LS_RESUME_OFF; // it repeats the run; to go on is asked for by --resume
-    if (effective.data_path[0]) LS_TRY(make_absolute(effective.data_path, cfg->folder));
-    return write_config(&effective, folder);
+    effective.run_adopt = 0;
+    if (effective.data_path[0]) LS_TRY(make_absolute(effective.data_path, facts->cfg->folder));
+    tell_changes(folder, facts);
+    LS_TRY(put_run(folder, &facts->run)); // first: what comes then is a run's
+    LS_TRY(clean(folder));
+    LS_TRY(take_summary_away(folder));
+    LS_TRY(put_text(folder, network_file, facts->graph->path, facts->graph->text, strlen(facts->graph->text)));
+    return put_config(folder, facts, &effective);
+}
+
+// --- the whole
+// -----------------------------------------------------------------------------------------------------------------
+
+static ls_status read_summary(const char *path, int64_t *updates) {
+    cJSON *tree = NULL;
+    LS_TRY(ls_json_read_file(path, &tree));
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(tree, "updates");
+    int good = cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 0x1p53;
+    if (good) *updates = (int64_t)item->valuedouble;
+    cJSON_Delete(tree);
+    return good ? LS_SUCCESS : ls_fail(LS_STORAGE, "%s: damaged: does not say how many updates were done", path);
+}
+
+ls_status ls_run_folder_record(const ls_run_folder *folder, ls_run_record *record) {
+    char path[LS_TEXT_BYTES];
+    *record = (ls_run_record){ .checkpoint = -1, .summary = -1 };
+    LS_TRY(ls_run_folder_file(folder, metrics_file, path, sizeof path));
+    LS_TRY(ls_metrics_last_checkpoint(path, &record->checkpoint));
+    record->weights = is_there(folder, weights_file);
+    LS_TRY(ls_run_folder_file(folder, summary_file, path, sizeof path));
+    return is_there(folder, summary_file) ? read_summary(path, &record->summary) : LS_SUCCESS;
 }
 
 ls_status ls_run_folder_open(const ls_config *cfg, const char *run_dir, ls_run_folder *out) {
     *out = (ls_run_folder){ .lock = -1 };
     LS_TRY(choose(cfg, run_dir, out));
-    ls_status status = write_all(cfg, out);
+    ls_status status = check_writable(out);
+    if (!ls_failed(status)) status = lock(out);
+    if (!ls_failed(status)) status = judge(cfg, out);
     if (ls_failed(status)) ls_run_folder_close(out);
     return status;
 }

@@ -139,7 +139,8 @@ static ls_status take_counters(ls_trainer *t, ls_train_counters *c) {
         .loss_scale = (double)state.loss_scale,
         .last_epoch_loss = t->last_epoch_loss,
         .evaluation = t->evaluation,
-        .seconds = t->seconds_before + (t->run_started > 0 ? ls_clock_seconds() - t->run_started : 0) };
+        .seconds = t->facts.seconds_before + (t->run_started > 0 ? ls_clock_seconds() - t->run_started : 0),
+        .steady = { t->steady_before.seconds + t->steady.seconds, t->steady_before.samples + t->steady.samples } };
     LS_TRY(sum_over_ranks(t, &t->since_report, &c->since_report));
     return sum_over_ranks(t, &t->of_epoch, &c->of_epoch);
 }
@@ -160,7 +161,8 @@ static ls_status give_counters(ls_trainer *t, const ls_train_counters *c) {
     t->of_epoch = own_share(t, &c->of_epoch);
     t->last_epoch_loss = c->last_epoch_loss;
     t->evaluation = c->evaluation;
-    t->seconds_before = c->seconds;
+    t->facts.seconds_before = c->seconds;
+    t->steady_before = c->steady;
     return LS_SUCCESS;
 }
 

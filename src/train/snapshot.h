@@ -35,6 +35,7 @@ typedef struct {
     double last_epoch_loss;               // mean over the last whole epoch
     ls_train_evaluation evaluation;       // the last one; test_samples 0: none yet
     double seconds;                       // of training, over all its parts
+    ls_train_steady steady;               // over all parts
 } ls_train_counters;
 
 typedef struct {

@@ -6,6 +6,7 @@
 
 static void add_setting(cJSON *tree, const ls_train_facts *facts) {
     const ls_config *cfg = facts->cfg;
+    if (facts->run.id[0]) ls_json_add_text(tree, "run", facts->run.id);
     ls_json_add_text(tree, "version", ls_version());
     ls_json_add_text(tree, "config", cfg->file);
     ls_json_add_text(tree, "device", facts->device);
@@ -42,6 +43,14 @@ static void add_gpus(cJSON *tree, const ls_gpu_sample *all) {
     if (all->slowed) ls_json_add_text(gpus, "slowed_by", ls_gpu_slowed_text(all->slowed, slowed));
 }
 
+static void add_last_part(cJSON *tree, const ls_train_summary *s) {
+    cJSON *part = ls_json_add_object(tree, "last_part");
+    ls_json_add_int(part, "updates", s->part_updates);
+    ls_json_add_int(part, "samples", s->part_samples);
+    ls_json_add_real(part, "seconds", s->part_seconds);
+    ls_json_add_real(part, "images_per_second", s->part_images_per_second);
+}
+
 static void add_result(cJSON *tree, const ls_train_summary *s) {
     if (s->resumed_at) ls_json_add_int(tree, "resumed_at_update", s->resumed_at);
     ls_json_add_int(tree, "epochs", s->epochs);
@@ -71,6 +80,11 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
         ls_json_add_int(checks, "count", s->replica_checks.count);
         ls_json_add_real(checks, "seconds", s->replica_checks.seconds);
     }
+    if (s->best_update >= 0) {
+        cJSON *best = ls_json_add_object(tree, "best_checkpoint");
+        ls_json_add_int(best, "update", s->best_update);
+        ls_json_add_real(best, "test_accuracy", s->best_accuracy);
+    }
     ls_json_add_hash(tree, "weights_hash", s->weights_hash);
 }
 
@@ -79,6 +93,8 @@ ls_status ls_summary_write(const char *path, const ls_train_facts *facts, const 
     ls_json_add_text(tree, "status", summary->status);
     add_setting(tree, facts);
     add_result(tree, summary);
+    if (summary->resumed_at) add_last_part(tree, summary);
+    if (facts->parts) ls_json_add_item(tree, "parts", cJSON_Duplicate(facts->parts, 1));
     ls_status status = ls_json_write_file(path, tree);
     cJSON_Delete(tree);
     return status;

@@ -12,6 +12,7 @@
 #include "base/trace.h"
 #include "device/plan_cache.h"
 #include "dist/gradient_sums.h"
+#include "train/run_parts.h"
 #include "train/trainer_internal.h"
 
 enum { EVAL_SLOTS = 3, PATH_BYTES = 2048, DEPTH = 8 };
@@ -460,6 +461,7 @@ void ls_trainer_free(ls_trainer *t) {
     ls_dataset_free(t->train_data);
     ls_dataset_free(t->test_data);
     ls_graph_free(t->graph);
+    cJSON_Delete(t->parts);
     free(t->nonfinite);
     free(t);
 }
@@ -480,6 +482,17 @@ ls_status ls_trainer_set_folder(ls_trainer *t, const char *folder) {
     if ((size_t)snprintf(t->folder, sizeof t->folder, "%s", folder) < sizeof t->folder) return LS_SUCCESS;
     t->folder[0] = '\0';
     return ls_fail(LS_USAGE, "run folder %s: name longer than %zu bytes", folder, sizeof t->folder - 1);
+}
+
+ls_status ls_trainer_set_run(ls_trainer *t, const ls_run_identity *run) {
+    t->facts.run = *run;
+    return ls_trainer_set_parts(t, ls_run_parts_new(&t->facts, NULL, NULL, NULL));
+}
+
+ls_status ls_trainer_set_parts(ls_trainer *t, cJSON *parts) {
+    cJSON_Delete(t->parts);
+    t->facts.parts = t->parts = parts;
+    return parts ? LS_SUCCESS : ls_fail(LS_DEVICE, "no memory for the record of the run's parts");
 }
 
 const struct ls_nonfinite *ls_trainer_nonfinite(const ls_trainer *t) {

@@ -17,6 +17,7 @@
 #include "train/gpu_records.h"
 #include "train/memory_plan.h"
 #include "train/replicas.h"
+#include "train/run_identity.h"
 #include "train/stragglers.h"
 
 typedef struct ls_trainer ls_trainer;
@@ -39,9 +40,17 @@ typedef struct {
     int64_t parameters;                 // trained
     int64_t updates_planned;            // of the whole run
     int64_t resumed_at;                 // update that a checkpoint lets this process go on from; 0: none does
-    ls_memory_plan memory;              // of this rank
-    double flops_per_sample;            // of training
+    double seconds_before;              // of training, in the parts of the run before this process
+    ls_run_identity run;                // rank 0's
+    const cJSON *parts;      // of the run, the last is this process's (run_parts.h); NULL: no run, not rank 0
+    ls_memory_plan memory;   // of this rank
+    double flops_per_sample; // of training
 } ls_train_facts;
+
+typedef struct { // updates but the first of each process, without evaluation
+    double seconds;
+    int64_t samples; // over all ranks
+} ls_train_steady;
 
 typedef struct { // after an update
     int record; // 1: every log.every updates and at the end of an epoch, exact over all ranks: goes into metrics.jsonl;
@@ -53,11 +62,11 @@ typedef struct { // after an update
     double train_loss;     // mean over the samples since the last report
     double train_accuracy;
     double learning_rate, loss_scale, grad_norm;
-    int64_t skipped;                                  // updates skipped so far
-    double images_per_second;                         // since the last report, over all ranks
-    double seconds;                                   // since the run's start
-    double seconds_left;                              // estimate
-    double loader_wait_seconds, comm_seconds_exposed; // since the start, this rank
+    int64_t skipped;              // updates skipped so far
+    double images_per_second;     // since the last report, over all ranks
+    double seconds, part_seconds; // of training: in all parts of the run, as samples_seen; in this one
+    double seconds_left;          // estimate
+    double loader_wait_seconds, comm_seconds_exposed; // since this process's start, this rank
     const ls_gpu_sample *gpus;                        // of a record: each rank's GPU, on rank 0; NULL: none, or unknown
     const ls_rank_time *times;                        // of a record: each rank's, since the start; NULL: one rank
 } ls_train_progress;
@@ -84,8 +93,14 @@ typedef struct {
     double train_loss; // mean over the last epoch (or what was run of it)
     double test_loss, test_accuracy;
     int64_t test_samples;
+    int64_t best_update; // of the kept checkpoint with the best test accuracy, on rank 0; -1: none
+    double best_accuracy;
+    // Of all parts of the run, as samples_seen; then of this process's part alone.
     double train_images_per_second; // steady state: evaluation and the first window excluded
-    double wall_seconds, time_to_first_update_seconds;
+    double wall_seconds;
+    double part_images_per_second, part_seconds;
+    int64_t part_updates, part_samples;
+    double time_to_first_update_seconds;
     double comm_seconds_exposed, loader_wait_seconds; // mean over ranks
     size_t peak_device_bytes, peak_host_bytes;        // maximum over ranks
     ls_gpu_sample gpus;                               // of all ranks, as ls_gpu_records_sum; samples 0: unknown
@@ -114,8 +129,12 @@ void ls_trainer_print_plan(
 // Checkpoints go into this folder (rank 0's; the others' is ignored), as checkpoint.* says, and the run heeds requests
 // to stop. All ranks; before ls_trainer_run.
 LS_CHECKED ls_status ls_trainer_save_into(ls_trainer *trainer, const char *folder);
+// Rank 0: the run that this trainer is of, for its checkpoints and records. Before resume and save_into.
+LS_CHECKED ls_status ls_trainer_set_run(ls_trainer *trainer, const ls_run_identity *run);
 // Takes over the newest good checkpoint of the folder (rank 0's). *resumed: there was one; facts.resumed_at is its
-// update. Damaged ones, and options that differ from then, are told in warnings. All ranks; before the first update.
+// update. Damaged ones, and options that differ from then, are told in warnings. LS_USAGE: one of another run is there
+// (with run.adopt = true it belongs to this one from now on), or what a run may not change has. Writes nothing. All
+// ranks; before the first update.
 LS_CHECKED ls_status ls_trainer_resume(ls_trainer *trainer, const char *folder, int *resumed);
 // Until the run's end, or LS_STOPPED on all ranks: it was asked to stop (base/stop.h, run.max_minutes, the scheduler's
 // limit), and a checkpoint holds all that was done.

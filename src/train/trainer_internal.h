@@ -63,12 +63,14 @@ struct ls_trainer {
     int depth;              // updates that may be under way: 1 on a device in host memory
     ls_position done, next; // updates that are retired; those that the device was given
     int64_t skipped;
-    float loss_scale;                   // of the update that is retired next
-    struct ls_nonfinite *nonfinite;     // why the run ended; NULL: it did not, or not for that (forensics.h)
-    char folder[LS_TEXT_BYTES];         // the run's; "": it has none, or this is not rank 0
-    ls_train_evaluation evaluation;     // the last one
-    double last_epoch_loss;             // mean over the last whole epoch
-    double run_started, seconds_before; // on the clock, 0: not yet; of training in earlier processes
+    float loss_scale;                      // of the update that is retired next
+    struct ls_nonfinite *nonfinite;        // why the run ended; NULL: it did not, or not for that (forensics.h)
+    char folder[LS_TEXT_BYTES];            // the run's; "": it has none, or this is not rank 0
+    ls_train_evaluation evaluation;        // the last one
+    double last_epoch_loss;                // mean over the last whole epoch
+    double run_started;                    // on the clock; 0: not yet
+    ls_train_steady steady, steady_before; // of this process; of those before
+    cJSON *parts;                          // facts.parts
     // since the last report, and of this epoch: sums over this rank's micro-batches
     ls_micro_result since_report, of_epoch;
 };
@@ -83,6 +85,7 @@ LS_CHECKED ls_status ls_trainer_open_plans(ls_trainer *t);
 // All ranks call it where t->plans is not NULL: what the training program's plans are chosen by, the same on all ranks.
 LS_CHECKED ls_status ls_trainer_choose_plans(ls_trainer *t, const ls_compile_options *training);
 
+LS_CHECKED ls_status ls_trainer_set_parts(ls_trainer *t, cJSON *parts);         // taken
 LS_CHECKED ls_status ls_trainer_start_feed(ls_trainer *t);                      // at the next update's place
 LS_CHECKED ls_status ls_trainer_write_weights(ls_trainer *t, const char *path); // this rank alone
 // Gives the device updates while fewer than `depth` are under way and before update number `end`; then retires the

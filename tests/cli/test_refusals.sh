@@ -26,7 +26,7 @@ refused "network of other classes" 2 "net5.ini" alone tiny.ini --set model.file=
 refused "missing data" 3 "$here/nodata" alone tiny.ini --set data.dataset=cifar10 --set data.path="$here/nodata"
 refused "fp16 on cpu" 2 "fp16" alone tiny.ini --set device.type=cpu --set train.precision=fp16
 refused "no cuda here" 4 "cuda" alone tiny.ini --set device.type=cuda
-refused "run folder holds a run" 2 "used holds a run already" alone tiny.ini --run-dir used
+refused "run folder holds what no run has written" 2 "used holds a config.ini that no run has written" alone tiny.ini --run-dir used
 refused "run folder is a file" 2 "is a file" alone tiny.ini --run-dir file
 refused "run folder below a file" 7 "file" alone tiny.ini --run-dir file/run
 refused "run folder on /proc" 7 "/proc/lockstep" alone tiny.ini --run-dir /proc/lockstep
@@ -42,7 +42,7 @@ refused "trace of updates that are none" 2 "--trace-updates 7:3" alone tiny.ini 
 refused "two ranks: unknown option" 2 "unknown option --quit; did you mean --quiet?" two tiny.ini --quit
 refused "two ranks: misspelt key" 2 "epochs" two misspelt.ini
 refused "two ranks: missing data" 3 "$here/nodata" two tiny.ini --set data.dataset=cifar10 --set data.path="$here/nodata"
-refused "two ranks: run folder holds a run" 2 "used holds a run already" two tiny.ini --run-dir used
+refused "two ranks: run folder holds what no run has written" 2 "used holds a config.ini that no run has written" two tiny.ini --run-dir used
 refused "two ranks: eval of missing weights" 7 "nothing.safetensors" two eval tiny.ini nothing.safetensors
 refused "two ranks: trace in a folder that is not there" 7 "nowhere/t.json" two tiny.ini --trace nowhere/t.json
 refused "two ranks: trace of updates beyond the run" 2 "updates 0 to 15" two tiny.ini --trace t.json --trace-updates 10:17

@@ -62,6 +62,7 @@ static void choices_match_the_enums(void **state) {
         { "dist.backend", LS_BACKEND_SELF, "self" },
         { "run.resume", LS_RESUME_OFF, "off" },
         { "run.resume", LS_RESUME_AUTO, "auto" },
+        { "run.resume", LS_RESUME_MUST, "must" },
         { "dist.reduce_dtype", LS_REDUCE_DTYPE_FP32, "fp32" },
         { "dist.reduce_dtype", LS_REDUCE_DTYPE_BF16, "bf16" },
         { "dist.hierarchy", LS_HIERARCHY_AUTO, "auto" },

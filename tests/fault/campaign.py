@@ -128,7 +128,7 @@ class Launch:
         options = [word for option in COMMON + run.setting.options for word in ("--set", option)]
         command = preload + [world.bin + "/train", world.work + "/run.ini", "--quiet", "--run-dir", run.path] + options
         if resume:
-            command.append("--resume")
+            command += ["--set", "run.resume=auto"]  # it may have been killed before there was a run
         self.with_mpirun = ranks > 1
         if self.with_mpirun:
             command = world.mpirun + ["-np", str(ranks)] + command

@@ -153,7 +153,7 @@ def prepare_weights(folder, program):
 
 
 CHECKPOINTS = ["--set", "checkpoint.every_updates=1", "--set", "checkpoint.keep_last=1", "--set", "train.epochs=2"]
-RESUMED = ["run.ini", "--run-dir", "out", "--resume", *CHECKPOINTS]
+RESUMED = ["run.ini", "--run-dir", "out", "--set", "run.resume=auto", *CHECKPOINTS]
 
 
 def prepare_stopped(folder, program):

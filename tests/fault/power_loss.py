@@ -11,7 +11,7 @@ written, what is synced. For each prefix of that record this program builds what
   all       everything
 
 In each of them, from the moment on when a checkpoint was reported as written (in metrics.jsonl), the search that --resume makes
-must find that one, or a later one, and it must be good; files written whole (config.ini, weights, summary) are whole or not there.
+must find that one, or a later one, and it must be good; files written whole (run.json, config.ini, weights, summary) are whole or not there.
 A sample of the states is resumed: it must end with the weights of the undisturbed run. Prints how many states were looked at.
 """
 import argparse
@@ -147,7 +147,7 @@ def reported(words, disk):
 
 def judge_files(run, problems):
     """What is written whole is whole or not there. metrics.jsonl is written line by line: the cut may have taken its end."""
-    for name in ("config.ini", "network.ini", "summary.json", "weights.safetensors"):
+    for name in ("run.json", "config.ini", "network.ini", "summary.json", "weights.safetensors"):
         path = f"{run}/{name}"
         if not os.path.exists(path):
             continue
@@ -187,7 +187,7 @@ class Search:
 
 
 def resume(program, state, whole):
-    done = subprocess.run([program, *RUN, "--resume"], cwd=state, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    done = subprocess.run([program, *RUN, "--set", "run.resume=auto"], cwd=state, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace", timeout=60, check=False)
     if done.returncode != 0:
         return f"could not be resumed: exit {done.returncode}: {done.stdout.strip()[-400:]}"

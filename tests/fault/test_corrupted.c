@@ -375,7 +375,6 @@ static void go_on(void) {
 }
 
 static outcome judge(int kind, const ls_checkpoint *found) {
-    char changed[LS_STATUS_TEXT_BYTES];
     const char *name = kinds[kind].name;
     if (!found)
         fail_msg("trial %llu, %s: the older one, which is good, was not found", (unsigned long long)trial, name);
@@ -387,7 +386,9 @@ static outcome judge(int kind, const ls_checkpoint *found) {
                 (unsigned long long)trial, name, told);
         return FELL_BACK;
     }
-    ls_status status = ls_checkpoint_suits(found, ls_trainer_about(of_run.trainer), changed, sizeof changed);
+    cJSON *changed = cJSON_CreateArray();
+    ls_status status = ls_checkpoint_suits(found, ls_trainer_about(of_run.trainer), changed);
+    cJSON_Delete(changed);
     if (!ls_failed(status)) status = ls_checkpoint_take(found, room);
     if (ls_failed(status) && kinds[kind].lies) return REFUSED;
     if (ls_failed(status)) fail_msg("trial %llu, %s: %s", (unsigned long long)trial, name, status.text);

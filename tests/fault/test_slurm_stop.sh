@@ -12,7 +12,7 @@ export TRAIN=$work/bin/train
 step() {
   local how=$1 code=$2 pid
   shift 2
-  srun --mpi=pmix -N1 -n2 "$TRAIN" "$work/run.ini" --run-dir "$work/step" --resume >"$work/step.log" 2>&1 &
+  srun --mpi=pmix -N1 -n2 "$TRAIN" "$work/run.ini" --run-dir "$work/step" --set run.resume=auto >"$work/step.log" 2>&1 &
   pid=$!
   progress step
   "$@" "$pid"

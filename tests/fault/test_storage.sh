@@ -171,11 +171,11 @@ check "slow: what is left out" "$(yes_if test "$(count checkpoint)" -ge 2 -a "$(
 held=$(grep -o '"held_seconds":[0-9.e-]*' "$run/metrics.jsonl" | cut -d : -f 2 | sort -g | tail -n 1)
 check "slow: an update waits for the copy, not for the disk" "$(awk -v held="$held" 'BEGIN { print held < 1 ? "yes" : held }')" yes
 cmp -s "$run/weights.safetensors" "$work/good/weights.safetensors" || check "slow: weights" differ same
-# The last checkpoint takes longer than ranks otherwise wait for each other; 12 calls are of config.ini and network.ini.
-disk "pause 20 3000"
+# The last checkpoint takes longer than ranks otherwise wait for each other; 18 calls are of run.json, config.ini and network.ini.
+disk "pause 26 3000"
 start slow-end 2 --set checkpoint.every_updates=1000 --set dist.timeout=2
 ended "slow at the end" 0
-disk "pause 20 3000"
+disk "pause 26 3000"
 start slow-stop 2 --set checkpoint.every_updates=100000 --set checkpoint.every_minutes=0 --set dist.timeout=2 --set train.epochs=10000
 await train 1
 ask_to_stop

@@ -8,6 +8,7 @@
 #include "fuzz/checkpoint_facts.h"
 #include "fuzz/target.h"
 #include "train/manifest.h"
+#include "train/run_parts.h"
 
 static void read_checkpoint(void) {
     ls_checkpoint *checkpoint;
@@ -23,11 +24,14 @@ static void read_checkpoint(void) {
 static void parse_manifest(const char *text, size_t bytes) {
     cJSON *manifest = NULL;
     ls_train_counters counters;
-    char changed[4096];
     if (fuzz_refused(ls_manifest_parse("manifest", text, bytes, &manifest), LS_STORAGE, LS_OK)) return;
     if (!fuzz_refused(ls_manifest_counters("manifest", manifest, &counters), LS_STORAGE, LS_OK)) {
-        ls_status status = ls_manifest_suits("manifest", manifest, fuzz_facts(), changed, sizeof changed);
+        char text[4096];
+        cJSON *changed = cJSON_CreateArray();
+        ls_status status = ls_manifest_suits("manifest", manifest, fuzz_facts(), changed);
+        ls_manifest_changes_text(changed, text, sizeof text);
         if (status.code != LS_DATA) fuzz_refused(status, LS_STORAGE, LS_USAGE);
+        cJSON_Delete(ls_run_parts_new(fuzz_facts(), manifest, &counters, changed));
     }
     cJSON_Delete(manifest);
 }

@@ -1,7 +1,7 @@
 # resume_runs.sh - for scripts that cut runs and go on with them: sourced after tests/support/mpi.sh, with $bin and $work set.
 #   train NAME RANKS OPTIONS...   a run of small_run.sh's network into $work/NAME; a checkpoint after each update, all kept
 #   cut NAME FROM UPDATE          $work/NAME: what of run FROM is there when it is killed after the checkpoint of UPDATE
-#   go_on NAME RANKS OPTIONS...   train with --resume
+#   go_on NAME RANKS OPTIONS...   train with run.resume = auto
 #   field NAME KEY                of its summary
 #   same_run A B                  "yes" where both end with the same bits: weights, optimizer, counters; else what differs
 #   emulated                      the emulated CUDA device from now on; fails where there is none
@@ -21,7 +21,7 @@ train() {
   cat "$work/$name.log"
   check "$name: exit status" "not 0" 0
 }
-go_on() { train "$@" --resume; }
+go_on() { train "$@" --set run.resume=auto; }
 checkpoint() { printf '%s/%s/checkpoints/update-%012d' "$work" "$1" "$2"; }
 cut() {
   local folder
@@ -30,6 +30,7 @@ cut() {
   for folder in "$work/$1"/checkpoints/update-*; do
     [[ "$folder" > "$(checkpoint "$1" "$3")" ]] && rm -r "$folder"
   done
+  awk -F '"update":' -v last="$3" '$2 + 0 <= last' "$work/$2/metrics.jsonl" >"$work/$1/metrics.jsonl"
   printf '{"event": "train", "upd' >>"$work/$1/metrics.jsonl"
 }
 last() { for last_one in "$work/$1"/checkpoints/update-*; do :; done; }

@@ -43,6 +43,7 @@ static inline void state_same(const char *what, const ls_snapshot *a, const ls_s
     }
     ls_train_counters c = a->counters, d = b->counters;
     c.seconds = d.seconds = 0;
+    c.steady = d.steady = (ls_train_steady){ 0 };
     if (memcmp(&c, &d, sizeof c) != 0)
         fail_msg("%s: counters differ: update %lld (%lld skipped, scale %g, loss %g), expected %lld (%lld, %g, %g)",
             what, (long long)d.update, (long long)d.skipped, d.loss_scale, d.of_epoch.loss_sum, (long long)c.update,

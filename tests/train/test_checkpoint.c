@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include "state_run.h"
 #include "support/temp.h"
+#include "train/manifest.h"
 
 enum { PATH = 512 };
 
@@ -72,6 +73,15 @@ static void put_text(const char *path, const char *name, const char *text, size_
     must(ls_write_file(file, text, bytes));
 }
 
+// changed: what is to be told, as text.
+static ls_status suits_run(const ls_checkpoint *checkpoint, const ls_train_facts *facts, char *changed, size_t bytes) {
+    cJSON *changes = cJSON_CreateArray();
+    ls_status status = ls_checkpoint_suits(checkpoint, facts, changes);
+    ls_manifest_changes_text(changes, changed, bytes);
+    cJSON_Delete(changes);
+    return status;
+}
+
 // --- what is written comes back
 
 static void round_trip(void **state) {
@@ -96,7 +106,7 @@ static void round_trip(void **state) {
         assert_true(again->counters.seconds == s->counters.seconds);
         assert_true(bytes > (int64_t)s->bytes);
         char changed[256];
-        must(ls_checkpoint_suits(checkpoint, ls_trainer_about(r.trainer), changed, sizeof changed));
+        must(suits_run(checkpoint, ls_trainer_about(r.trainer), changed, sizeof changed));
         assert_string_equal(changed, "");
         ls_checkpoint_free(checkpoint);
         ls_snapshot_free(again);
@@ -236,6 +246,91 @@ static void a_good_one_stays(void **state) {
     run_close(&r);
 }
 
+static const ls_run_identity run_a = { .id = "0123456789abcdef0123456789abcdef" },
+                             run_b = { .id = "fedcba9876543210fedcba9876543210" };
+
+static const char *run_of(const char *path) {
+    static char id[LS_RUN_ID_BYTES];
+    cJSON *manifest;
+    ls_train_counters counters;
+    must(ls_checkpoint_read_manifest(path, &manifest, &counters));
+    snprintf(id, sizeof id, "%s", ls_manifest_run(manifest));
+    cJSON_Delete(manifest);
+    return id;
+}
+
+// A good one stays only where it is the same state of the same run.
+static void one_of_another_run_is_not_kept_for_ones_own(void **state) {
+    (void)state;
+    run r = { 0 };
+    ls_snapshot *s = run_for(&r, plain, 4);
+    ls_train_facts facts = *ls_trainer_about(r.trainer);
+    facts.run = run_a;
+    must(ls_checkpoint_write(path_of(4), s, &facts, NULL, NULL));
+    assert_string_equal(run_of(path_of(4)), run_a.id);
+    s->values[0] += 1; // done again, by other options
+    must(ls_checkpoint_write(path_of(4), s, &facts, NULL, NULL));
+    ls_checkpoint *checkpoint;
+    ls_snapshot *again;
+    must(ls_checkpoint_read(path_of(4), &checkpoint));
+    must(ls_snapshot_new_for(r.trainer, &again));
+    must(ls_checkpoint_take(checkpoint, again));
+    assert_true(again->values[0] == s->values[0]);
+    ls_snapshot_free(again);
+    ls_checkpoint_free(checkpoint);
+
+    facts.run = run_b;
+    ls_status status = ls_checkpoint_write(path_of(4), s, &facts, NULL, NULL);
+    assert_int_equal(status.code, LS_STORAGE);
+    assert_non_null(strstr(status.text, "is a checkpoint of another run and stays"));
+    assert_string_equal(run_of(path_of(4)), run_a.id);
+    must(ls_run_identity_adopt(&facts.run, run_a.id, 3)); // not that far
+    assert_int_equal(ls_checkpoint_write(path_of(4), s, &facts, NULL, NULL).code, LS_STORAGE);
+    must(ls_run_identity_adopt(&facts.run, run_a.id, 4));
+    must(ls_checkpoint_write(path_of(4), s, &facts, NULL, NULL));
+    assert_string_equal(run_of(path_of(4)), run_a.id); // the same state
+    s->values[0] += 1;
+    must(ls_checkpoint_write(path_of(4), s, &facts, NULL, NULL));
+    assert_string_equal(run_of(path_of(4)), run_b.id);
+    ls_snapshot_free(s);
+    run_close(&r);
+}
+
+// Neither among the best nor removed when its time would come.
+static void those_of_another_run_do_not_count(void **state) {
+    (void)state;
+    static const char *const one[] = { "device.type=cpu", "checkpoint.keep_last=1", "checkpoint.keep_best=1", NULL };
+    run r = { 0 };
+    ls_checkpoints *checkpoints;
+    ls_train_checkpoint event;
+    ls_snapshot *s = run_for(&r, one, 2);
+    ls_train_facts facts = *ls_trainer_about(r.trainer);
+    facts.run = run_b;
+    s->counters.evaluation = (ls_train_evaluation){ .update = 2, .test_accuracy = 0.9, .test_samples = 10 };
+    must(ls_checkpoint_write(path_of(2), s, &facts, NULL, NULL));
+    must(ls_trainer_set_run(r.trainer, &run_a));
+    must(ls_checkpoints_open(folder.path, r.trainer, &checkpoints));
+    for (int64_t update = 4; update <= 8; update += 2) {
+        ls_snapshot *next = ls_checkpoints_begin(checkpoints);
+        must(ls_trainer_snapshot(r.trainer, next));
+        next->counters.update = next->counters.applied = update;
+        next->counters.evaluation =
+            (ls_train_evaluation){ .update = update, .test_accuracy = 0.1 * (double)(10 - update), .test_samples = 10 };
+        ls_checkpoints_write(checkpoints, 0);
+        ls_checkpoints_wait(checkpoints, INFINITY);
+        assert_true(ls_checkpoints_written(checkpoints, &event));
+        must(event.status);
+    }
+    double accuracy;
+    assert_int_equal(ls_checkpoints_best(checkpoints, &accuracy), 4);
+    assert_true(accuracy > 0.59 && accuracy < 0.61);
+    ls_checkpoints_close(checkpoints);
+    assert_true(ls_path_exists(path_of(2)) && ls_path_exists(path_of(4)) && ls_path_exists(path_of(8)));
+    assert_false(ls_path_exists(path_of(6)));
+    ls_snapshot_free(s);
+    run_close(&r);
+}
+
 // A whole checkpoint under another one's name: a copy, or a slip of the hand.
 static void a_name_that_lies_is_no_checkpoint(void **state) {
     (void)state;
@@ -276,8 +371,10 @@ static void leftovers_are_removed(void **state) {
             write_at(8, &r, s);
             assert_int_equal(temp_count_files(&folder), 2);
             assert_int_equal(newest(&t), 8);
-        } else { // by the next resume
+        } else { // by a run that begins or goes on
             assert_int_equal(newest(&t), 4);
+            assert_int_equal(temp_count_files(&folder), 4);
+            ls_checkpoints_clean(folder.path);
             assert_int_equal(temp_count_files(&folder), 2);
             must(ls_checkpoint_remove(path_of(8)));
         }
@@ -388,6 +485,9 @@ static const struct {
     { { "data.shuffle=false" }, LS_USAGE, "data.shuffle = true" },
     { { "data.drop_last=true" }, LS_USAGE, "data.drop_last = false" },
     { { "data.train_samples=55" }, LS_USAGE, "data.train_samples = 54" },
+    { { "data.test_samples=11" }, LS_USAGE, "data.test_samples = 10" },
+    { { "device.tf32=true", "dist.reduce_dtype=bf16" }, LS_OK,
+        "device.tf32 false, now true; dist.reduce_dtype fp32, now bf16" },
     { { "optimizer.kind=adamw" }, LS_USAGE, "optimizer.kind = sgd" },
     { { "device.type=ref", "train.precision=fp16" }, LS_USAGE, "train.precision = fp32" },
 };
@@ -406,7 +506,7 @@ static void refusals_and_changes_are_named(void **state) {
         run r = { 0 };
         char changed[512] = "";
         must(state_run_open(&r, network_path, options));
-        ls_status status = ls_checkpoint_suits(checkpoint, ls_trainer_about(r.trainer), changed, sizeof changed);
+        ls_status status = suits_run(checkpoint, ls_trainer_about(r.trainer), changed, sizeof changed);
         int good = status.code == suits[i].code &&
                    (ls_failed(status) ? strstr(status.text, suits[i].says) != NULL : !strcmp(changed, suits[i].says));
         if (!good)
@@ -420,9 +520,16 @@ static void refusals_and_changes_are_named(void **state) {
     char changed[512];
     data.checksum ^= 1;
     facts.train_data = &data;
-    ls_status status = ls_checkpoint_suits(checkpoint, &facts, changed, sizeof changed);
+    ls_status status = suits_run(checkpoint, &facts, changed, sizeof changed);
     assert_int_equal(status.code, LS_DATA);
     assert_non_null(strstr(status.text, "the training data are not those that it was made with"));
+    facts = *ls_trainer_about(made.trainer);
+    data = *facts.test_data;
+    data.checksum ^= 1;
+    facts.test_data = &data;
+    status = suits_run(checkpoint, &facts, changed, sizeof changed);
+    assert_int_equal(status.code, LS_DATA);
+    assert_non_null(strstr(status.text, "the test data are not those that it was made with"));
     ls_checkpoint_free(checkpoint);
     ls_snapshot_free(s);
     run_close(&made);
@@ -460,7 +567,7 @@ static void a_cursor_must_fit_the_epochs(void **state) {
         s->counters.samples = cursors[i].samples;
         must(ls_checkpoint_write(path_of(cursors[i].update), s, ls_trainer_about(r.trainer), NULL, NULL));
         must(ls_checkpoint_read(path_of(cursors[i].update), &checkpoint));
-        ls_status status = ls_checkpoint_suits(checkpoint, ls_trainer_about(r.trainer), changed, sizeof changed);
+        ls_status status = suits_run(checkpoint, ls_trainer_about(r.trainer), changed, sizeof changed);
         if (status.code != (cursors[i].good ? LS_OK : LS_STORAGE))
             fail_msg("%s: code %d (%s)", cursors[i].name, status.code, ls_failed(status) ? status.text : "");
         if (!cursors[i].good) assert_non_null(strstr(status.text, "fits no epoch"));
@@ -526,6 +633,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(manifest_has_no_absolute_paths, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damage_is_named_and_mended, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_good_one_stays, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_of_another_run_is_not_kept_for_ones_own, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(those_of_another_run_do_not_count, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_name_that_lies_is_no_checkpoint, set_up, tear_down),
         cmocka_unit_test_setup_teardown(leftovers_are_removed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(as_many_are_kept_as_asked_for, set_up, tear_down),

@@ -61,26 +61,26 @@ adamw="--set optimizer.kind=adamw --set optimizer.rate=0.01"
   : >"$(checkpoint named 7)/manifest.json"
   "$bin/train" "$work/run.ini" --run-dir "$work/named" --resume $cpu >"$work/named.log" 2>&1
   check "damaged newest: is named" "$(grep -c 'warning: .*update-000000000007/manifest.json: .*an older one looked for' "$work/named.log")" 1
-  # all are damaged: refused, and nothing is touched but what the configuration says
+  # all are damaged: refused, and nothing is touched
   cut lost cpu 7
   for manifest in "$work"/lost/checkpoints/*/manifest.json; do : >"$manifest"; done
   count=$(find "$work/lost/checkpoints" -name manifest.json | wc -l)
-  (cd "$work/lost" && find . -type f ! -name config.ini -exec cksum {} + | sort) >"$work/before"
+  (cd "$work/lost" && find . -type f -exec cksum {} + | sort) >"$work/before"
   "$bin/train" "$work/run.ini" --run-dir "$work/lost" --resume $cpu >"$work/lost.log" 2>&1
   check "all damaged: exit" $? 7
   check "all damaged: says so" "$(grep -c "lost/checkpoints: none of its checkpoints ($count) is good; the newest: .*update-000000000007/manifest.json: .*move this folder away" "$work/lost.log")" 1
-  (cd "$work/lost" && find . -type f ! -name config.ini -exec cksum {} + | sort) >"$work/after"
+  (cd "$work/lost" && find . -type f -exec cksum {} + | sort) >"$work/after"
   check "all damaged: nothing changed" "$(cmp "$work/before" "$work/after" && echo same)" same
 
   # nothing there: it starts
   go_on fresh 1 $cpu
-  check "--resume with nothing there" "$(same_run cpu fresh)" yes
-  # complete: it says so and changes nothing but run.resume in config.ini
-  (cd "$work/cpu" && find . -type f ! -name config.ini -exec cksum {} + | sort) >"$work/before"
+  check "run.resume = auto with nothing there" "$(same_run cpu fresh)" yes
+  # complete: it says so and changes nothing
+  (cd "$work/cpu" && find . -type f -exec cksum {} + | sort) >"$work/before"
   "$bin/train" "$work/run.ini" --run-dir "$work/cpu" --resume $cpu --set checkpoint.every_updates=1 --set checkpoint.keep_last=99 >"$work/complete.log" 2>&1
   check "complete: exit" $? 0
-  check "complete: says so" "$(grep -c 'is complete: update 10 of 10 is done' "$work/complete.log")" 1
-  (cd "$work/cpu" && find . -type f ! -name config.ini -exec cksum {} + | sort) >"$work/after"
+  check "complete: says so" "$(grep -c 'is complete: 10 updates are done, of 10' "$work/complete.log")" 1
+  (cd "$work/cpu" && find . -type f -exec cksum {} + | sort) >"$work/after"
   check "complete: nothing changed" "$(cmp "$work/before" "$work/after" && echo same)" same
   # more epochs
   train three 1 $cpu --set train.epochs=3
