@@ -218,6 +218,13 @@ int ls_path_exists(const char *path) {
     return access(path, F_OK) == 0;
 }
 
+ls_status ls_path_same(const char *a, const char *b, int *same) {
+    struct stat x, y;
+    const char *missing = stat(a, &x) != 0 ? a : stat(b, &y) != 0 ? b : NULL;
+    *same = !missing && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return missing && errno != ENOENT && errno != ENOTDIR ? fail_io("look at", missing, "stat") : LS_SUCCESS;
+}
+
 ls_status ls_path_join(char *dst, size_t bytes, const char *folder, const char *name) {
     int alone = name[0] == '/' || folder[0] == 0;
     const char *slash = alone || folder[strlen(folder) - 1] == '/' ? "" : "/";

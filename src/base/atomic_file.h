@@ -32,6 +32,9 @@ LS_CHECKED ls_status ls_make_folders(const char *path); // mkdir -p
 // The folder's entries reach the disk.
 LS_CHECKED ls_status ls_sync_folder(const char *path);
 int ls_path_exists(const char *path);
+// Are both names of one file, by links or by other ways to its folder? One that is not there is none. LS_STORAGE: it
+// cannot be known.
+LS_CHECKED ls_status ls_path_same(const char *a, const char *b, int *same);
 // dst = folder + "/" + name, or name alone if it is absolute or folder is empty. LS_USAGE when longer than bytes.
 LS_CHECKED ls_status ls_path_join(char *dst, size_t bytes, const char *folder, const char *name);
 

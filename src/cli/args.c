@@ -93,7 +93,7 @@ static const struct {
     { "--dry-run", NULL, DRY_RUN, FOR_TRAIN,
         "check everything, print layers, memory and plan, and stop; creates nothing" },
     { "--quiet", NULL, QUIET, FOR_CONFIGURED | FOR_WEIGHTS,
-        "print errors only, and warnings of what a run is made from (eval, bench, predict: and the result)" },
+        "print errors, changes at a resume, and the result of eval, bench and predict" },
     { "--seconds", "S", SECONDS, FOR_BENCH, "of one measurement (default 3)" },
     { "--repeats", "N", REPEATS, FOR_BENCH, "measurements of each arrangement (default 5)" },
     { "--sweep", "key=value,...", SWEEP, FOR_BENCH,

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/ckpt.h"
 #include "cli/report.h"
+#include "train/manifest.h"
 
 // --- one
 
@@ -55,18 +56,44 @@ static void print_config(const cJSON *manifest) {
     }
 }
 
+// "  after_update 100, world_size 2, micro_batch 32, device cpu, version 0.1.0; optimizer.rate 0.05, now 0.01"
+static void print_parts(const cJSON *manifest) {
+    static const char *const names[] = { "after_update", "world_size", "micro_batch", "device", "version" };
+    const cJSON *part, *change;
+    if (!cJSON_GetObjectItemCaseSensitive(manifest, "parts")) return;
+    puts("parts");
+    cJSON_ArrayForEach(part, cJSON_GetObjectItemCaseSensitive(manifest, "parts")) {
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            printf("%s%s ", i ? ", " : "  ", names[i]);
+            print_value(cJSON_GetObjectItemCaseSensitive(part, names[i]));
+        }
+        cJSON_ArrayForEach(change, cJSON_GetObjectItemCaseSensitive(part, "changed")) {
+            fputs("; ", stdout);
+            print_value(cJSON_GetObjectItemCaseSensitive(change, "option"));
+            putchar(' ');
+            print_value(cJSON_GetObjectItemCaseSensitive(change, "before"));
+            fputs(", now ", stdout);
+            print_value(cJSON_GetObjectItemCaseSensitive(change, "now"));
+        }
+        putchar('\n');
+    }
+}
+
 static void print_manifest(const cJSON *manifest) {
-    static const char *const sections[] = { "network", "data", "batches", "random", "cursor", "update", "sums",
-        "evaluation" };
+    static const char *const sections[] = { "network", "data", "test_data", "batches", "random", "cursor", "update",
+        "sums", "evaluation" };
     const cJSON *version = cJSON_GetObjectItemCaseSensitive(manifest, "format_version");
     printf("%-12s%s, version %g\n", "format",
         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(manifest, "format")),
         cJSON_IsNumber(version) ? version->valuedouble : 0);
+    if (ls_manifest_run(manifest)[0]) print_text(manifest, "run");
     print_text(manifest, "program");
     print_text(manifest, "libraries");
     print_text(manifest, "device");
     print_time(manifest);
-    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) print_section(manifest, sections[i]);
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
+        if (cJSON_GetObjectItemCaseSensitive(manifest, sections[i])) print_section(manifest, sections[i]);
+    print_parts(manifest);
     print_config(manifest);
 }
 

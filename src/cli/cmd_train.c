@@ -1,6 +1,7 @@
 // cmd_train.c - `train CONFIG.ini`: one run from configuration to summary.
 
 #include <string.h>
+#include "base/atomic_file.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
@@ -186,7 +187,11 @@ static ls_status print_config(const ls_config *cfg, int rank) {
 
 // Before hours of training, not after.
 static ls_status check_trace(const ls_args *args, int rank) {
-    return args->trace && rank == 0 ? ls_trace_file_check(args->trace) : LS_SUCCESS;
+    int same;
+    if (!args->trace || rank != 0) return LS_SUCCESS;
+    LS_TRY(ls_path_same(args->trace, args->config, &same));
+    if (same) return ls_fail(LS_USAGE, "--trace %s: is the configuration: name another file", args->trace);
+    return ls_trace_file_check(args->trace);
 }
 
 ls_status ls_cmd_train(const ls_args *args, ls_comm *comm) {

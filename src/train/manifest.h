@@ -1,4 +1,4 @@
-// manifest.h - the text of a checkpoint's manifest: made, read, compared. Private to checkpoint.c, which describes it.
+// manifest.h - the text of a checkpoint's manifest: made, read, compared. checkpoint.h describes it.
 #ifndef LS_TRAIN_MANIFEST_H
 #define LS_TRAIN_MANIFEST_H
 

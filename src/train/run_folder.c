@@ -276,11 +276,6 @@ static ls_status make_absolute(char text[LS_TEXT_BYTES], const char *folder) {
 // --- writing
 // ------------------------------------------------------------------------------------------------------------------
 
-static int is_same_file(const char *a, const char *b) {
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 static int holds_text(const char *path, const char *text, size_t bytes) {
     char *there = NULL;
     size_t length = 0;
@@ -294,9 +289,10 @@ static int holds_text(const char *path, const char *text, size_t bytes) {
 static ls_status put_text(
     const ls_run_folder *folder, const char *name, const char *input, const char *text, size_t bytes) {
     char path[LS_TEXT_BYTES];
+    int same;
     LS_TRY(ls_run_folder_file(folder, name, path, sizeof path));
-    if (is_same_file(path, input) || holds_text(path, text, bytes)) return LS_SUCCESS;
-    return ls_write_file(path, text, bytes);
+    LS_TRY(ls_path_same(path, input, &same));
+    return same || holds_text(path, text, bytes) ? LS_SUCCESS : ls_write_file(path, text, bytes);
 }
 
 static ls_status put_config(const ls_run_folder *folder, const ls_train_facts *facts, const ls_config *effective) {
@@ -316,7 +312,7 @@ static ls_status put_config(const ls_run_folder *folder, const ls_train_facts *f
 static void tell_adopted(const ls_run_folder *folder, const ls_run_identity *there, const ls_run_identity *run) {
     for (int i = 0; i < run->adopted_count; i++) {
         const char *id = run->adopted[i].id;
-        if (ls_run_identity_owns(there, id, run->adopted[i].update)) continue;
+        if (there->id[0] && ls_run_identity_owns(there, id, run->adopted[i].update)) continue;
         if (!id[0] && folder->earlier)
             ls_alert("run folder %s: its run is of an earlier version of the program, and goes on as run %s",
                 folder->path, run->id);

@@ -35,6 +35,7 @@ refused "eval of missing weights" 7 "nothing.safetensors" alone eval tiny.ini no
 refused "eval of what are no weights" 7 "tiny.ini" alone eval tiny.ini tiny.ini
 refused "bench into a file" 7 "file" alone bench tiny.ini --run-dir file
 refused "trace in a folder that is not there" 7 "nowhere/t.json" alone tiny.ini --trace nowhere/t.json
+refused "trace into the configuration" 2 "is the configuration" alone tiny.ini --trace ./tiny.ini
 refused "trace into a folder" 7 "is a folder" alone tiny.ini --trace used
 refused "trace of updates beyond the run" 2 "updates 0 to 15" alone tiny.ini --trace t.json --trace-updates 10:17
 refused "trace of updates that are none" 2 "--trace-updates 7:3" alone tiny.ini --trace t.json --trace-updates 7:3

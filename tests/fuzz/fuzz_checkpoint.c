@@ -26,10 +26,10 @@ static void parse_manifest(const char *text, size_t bytes) {
     ls_train_counters counters;
     if (fuzz_refused(ls_manifest_parse("manifest", text, bytes, &manifest), LS_STORAGE, LS_OK)) return;
     if (!fuzz_refused(ls_manifest_counters("manifest", manifest, &counters), LS_STORAGE, LS_OK)) {
-        char text[4096];
+        char changes[4096];
         cJSON *changed = cJSON_CreateArray();
         ls_status status = ls_manifest_suits("manifest", manifest, fuzz_facts(), changed);
-        ls_manifest_changes_text(changed, text, sizeof text);
+        ls_manifest_changes_text(changed, changes, sizeof changes);
         if (status.code != LS_DATA) fuzz_refused(status, LS_STORAGE, LS_USAGE);
         cJSON_Delete(ls_run_parts_new(fuzz_facts(), manifest, &counters, changed));
     }

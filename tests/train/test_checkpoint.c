@@ -246,8 +246,9 @@ static void a_good_one_stays(void **state) {
     run_close(&r);
 }
 
-static const ls_run_identity run_a = { .id = "0123456789abcdef0123456789abcdef" },
-                             run_b = { .id = "fedcba9876543210fedcba9876543210" };
+#define run_id_a "0123456789abcdef0123456789abcdef"
+#define run_id_b "fedcba9876543210fedcba9876543210"
+static const ls_run_identity run_a = { .id = run_id_a }, run_b = { .id = run_id_b };
 
 static const char *run_of(const char *path) {
     static char id[LS_RUN_ID_BYTES];
@@ -329,6 +330,50 @@ static void those_of_another_run_do_not_count(void **state) {
     assert_false(ls_path_exists(path_of(6)));
     ls_snapshot_free(s);
     run_close(&r);
+}
+
+// Which of them a run goes on from.
+static void whose_it_is_decides_who_goes_on(void **state) {
+    (void)state;
+    static const char *const adopting[] = { "device.type=cpu", "run.adopt=true", NULL };
+    static const struct {
+        const char *of; // the checkpoint's run
+        int adopts;
+        ls_run_identity run; // that wants to go on
+        ls_code code;
+        int64_t adopted; // up to this update; -1: nothing
+    } rows[] = {
+        { run_id_a, 0, { .id = run_id_a }, LS_OK, -1 }, { run_id_a, 0, { .id = run_id_b }, LS_USAGE, -1 },
+        { run_id_a, 1, { .id = run_id_b }, LS_OK, 4 },
+        { run_id_a, 0, { .id = run_id_b, .adopted = { { run_id_a, 4 } }, .adopted_count = 1 }, LS_OK, 4 },
+        { run_id_a, 0, { .id = run_id_b, .adopted = { { run_id_a, 3 } }, .adopted_count = 1 }, LS_USAGE, 3 },
+        { "", 0, { .id = run_id_b }, LS_USAGE, -1 }, { "", 1, { .id = run_id_b }, LS_OK, 4 },
+        { "", 0, { .id = run_id_b, .adopted = { { "", INT64_MAX } }, .adopted_count = 1 }, LS_OK, 4 }, // a run of then
+        { "", 0, { .id = "" }, LS_OK, -1 }, // train verify-resume
+    };
+    run made = { 0 };
+    ls_snapshot *s = run_for(&made, plain, 4);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ls_train_facts facts = *ls_trainer_about(made.trainer);
+        snprintf(facts.run.id, sizeof facts.run.id, "%s", rows[i].of);
+        must(ls_checkpoint_write(path_of(4), s, &facts, NULL, NULL));
+        run r = { 0 };
+        int resumed = 0;
+        must(state_run_open(&r, network_path, rows[i].adopts ? adopting : plain));
+        must(ls_trainer_set_run(r.trainer, &rows[i].run));
+        ls_status status = ls_trainer_resume(r.trainer, folder.path, &resumed);
+        const ls_train_facts *now = ls_trainer_about(r.trainer);
+        int64_t adopted = now->run.adopted_count ? now->run.adopted[0].update : -1;
+        if (status.code != rows[i].code || resumed != !ls_failed(status) || adopted != rows[i].adopted ||
+            cJSON_GetArraySize(now->parts) != 1 + resumed)
+            fail_msg("row %zu: code %d (%s), resumed %d, adopted up to %lld, %d parts; expected code %d, %lld", i,
+                status.code, ls_failed(status) ? status.text : "", resumed, (long long)adopted,
+                cJSON_GetArraySize(now->parts), rows[i].code, (long long)rows[i].adopted);
+        run_close(&r);
+        must(ls_checkpoint_remove(path_of(4)));
+    }
+    ls_snapshot_free(s);
+    run_close(&made);
 }
 
 // A whole checkpoint under another one's name: a copy, or a slip of the hand.
@@ -635,6 +680,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_good_one_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_of_another_run_is_not_kept_for_ones_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(those_of_another_run_do_not_count, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(whose_it_is_decides_who_goes_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_name_that_lies_is_no_checkpoint, set_up, tear_down),
         cmocka_unit_test_setup_teardown(leftovers_are_removed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(as_many_are_kept_as_asked_for, set_up, tear_down),

@@ -60,8 +60,8 @@ small.ini"
 run memory=3M --set train.micro_batch=auto --run-dir auto
 check "auto: exit" $rc 0
 says "auto: one line" "^memory    train.micro_batch = auto: 16 samples and 2 accumulation steps need "
-check "auto: the micro-batch that ran" "$(grep -c '"micro_batch":[[:space:]]*16' auto/summary.json)" 1
-check "auto: and its accumulation" "$(grep -c '"accumulation_steps":[[:space:]]*2' auto/summary.json)" 1
+check "auto: the micro-batch that ran" "$(grep -cE '^\s"micro_batch":\s*16' auto/summary.json)" 1
+check "auto: and its accumulation" "$(grep -cE '^\s"accumulation_steps":\s*2' auto/summary.json)" 1
 
 run memory=1G --set train.micro_batch=16 --run-dir given
 check "the same, given: exit" $rc 0
