@@ -5,6 +5,7 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"
@@ -281,17 +282,23 @@ int ls_metrics_begins(const char *path) {
     return begins;
 }
 
+// Line by line; of a long one its beginning is enough.
+static void find_last_checkpoint(FILE *file, int64_t *update) {
+    char text[128];
+    size_t length = strlen(checkpoint_line);
+    for (int begins = 1; fgets(text, sizeof text, file); begins = strchr(text, '\n') != NULL)
+        if (begins && strncmp(text, checkpoint_line, length) == 0) *update = strtoll(text + length, NULL, 10);
+}
+
 ls_status ls_metrics_last_checkpoint(const char *path, int64_t *update) {
-    FILE *file = fopen(path, "re");
-    char *line = NULL;
-    size_t capacity = 0, length = strlen(checkpoint_line);
+    struct stat info;
     *update = -1;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return LS_SUCCESS; // a pipe or a device remembers nothing
+    FILE *file = fopen(path, "re");
     if (!file && errno == ENOENT) return LS_SUCCESS;
     if (!file) return ls_fail(LS_STORAGE, "%s: cannot be read: %s", path, strerror(errno));
-    while (getline(&line, &capacity, file) > 0)
-        if (strncmp(line, checkpoint_line, length) == 0) *update = strtoll(line + length, NULL, 10);
+    find_last_checkpoint(file, update);
     int broken = ferror(file);
-    free(line);
     fclose(file);
     return broken ? ls_fail(LS_STORAGE, "%s: cannot be read: %s", path, strerror(EIO)) : LS_SUCCESS;
 }
