@@ -82,8 +82,12 @@ static int is_complete(const cJSON *tree) {
     return 1;
 }
 
+int ls_json_is_whole(const cJSON *tree) {
+    return tree && is_complete(tree);
+}
+
 char *ls_json_text(const cJSON *tree, int indented) {
-    if (!tree || !is_complete(tree)) return NULL;
+    if (!ls_json_is_whole(tree)) return NULL;
     return indented ? cJSON_Print(tree) : cJSON_PrintUnformatted(tree);
 }
 

@@ -23,6 +23,8 @@ cJSON *ls_json_add_array(cJSON *object, const char *name);
 cJSON *ls_json_add_item(cJSON *object, const char *name, cJSON *item);
 cJSON *ls_json_append(cJSON *array, cJSON *item);
 
+// Nothing is missing in it for want of memory.
+int ls_json_is_whole(const cJSON *tree);
 // NULL: there was no memory, for the text or for something in the tree. cJSON_free() it.
 char *ls_json_text(const cJSON *tree, int indented);
 LS_CHECKED ls_status ls_json_write_file(const char *path, const cJSON *tree);             // indented, atomically

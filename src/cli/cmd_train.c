@@ -38,9 +38,8 @@ static ls_status begin(const ls_train_facts *facts, run_files *files) {
 }
 
 static ls_status refuse_lost(const run_files *files, const ls_run_record *record, const ls_train_facts *facts) {
-    char come[96] = "written its last weights";
-    if (record->checkpoint >= 0)
-        snprintf(come, sizeof come, "written a checkpoint of update %lld", (long long)record->checkpoint);
+    char come[96];
+    snprintf(come, sizeof come, "written a checkpoint of update %lld", (long long)record->checkpoint);
     if (record->summary >= 0)
         snprintf(come, sizeof come, "completed %lld updates, of %lld now", (long long)record->summary,
             (long long)facts->updates_planned);
@@ -69,8 +68,7 @@ static ls_status judge(const run_files *files, const ls_train_facts *facts, int 
             files->folder.path, (long long)record.summary, (long long)facts->updates_planned);
         return LS_SUCCESS;
     }
-    if (!resumed && (record.summary >= 0 || record.checkpoint >= 0 || record.weights))
-        return refuse_lost(files, &record, facts);
+    if (!resumed && (record.summary >= 0 || record.checkpoint >= 0)) return refuse_lost(files, &record, facts);
     if (resumed && facts->resumed_at > facts->updates_planned) return refuse_shorter(files, facts);
     if (resumed && record.checkpoint > facts->resumed_at)
         ls_alert("run folder %s: a checkpoint of update %lld was written, and is not there or not good: goes on from "

@@ -39,21 +39,26 @@ typedef struct {
 } content;
 
 // Also a link to what is not there.
-static int is_there(const ls_run_folder *folder, const char *name) {
+static ls_status is_there(const ls_run_folder *folder, const char *name, int *there) {
     char path[LS_TEXT_BYTES];
     struct stat info;
-    return !ls_failed(ls_run_folder_file(folder, name, path, sizeof path)) && lstat(path, &info) == 0;
+    LS_TRY(ls_run_folder_file(folder, name, path, sizeof path));
+    *there = lstat(path, &info) == 0;
+    if (*there || errno == ENOENT) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE, "run folder %s: cannot look for %s: %s; choose another by --run-dir", folder->path, name,
+        strerror(errno));
 }
 
 // Sets run, where there is one, and earlier.
 static ls_status look_for_run(ls_run_folder *folder, content *found) {
     char path[LS_TEXT_BYTES];
-    int known;
+    int known, there;
     folder->earlier = 0;
     LS_TRY(ls_run_folder_file(folder, run_file, path, sizeof path));
     LS_TRY(ls_run_identity_read(path, &folder->run, &known));
     if (known) *found = (content){ A_RUN, run_file };
-    if (known || is_there(folder, run_file)) return LS_SUCCESS;
+    LS_TRY(is_there(folder, run_file, &there));
+    if (there) return LS_SUCCESS;
     LS_TRY(ls_run_folder_file(folder, metrics_file, path, sizeof path));
     folder->earlier = ls_metrics_begins(path);
     if (folder->earlier) *found = (content){ A_RUN, metrics_file };
@@ -63,9 +68,10 @@ static ls_status look_for_run(ls_run_folder *folder, content *found) {
 static ls_status look_for_checkpoints(const ls_run_folder *folder, content *found) {
     char path[LS_TEXT_BYTES];
     int64_t *updates;
-    int count;
+    int count, there;
     LS_TRY(ls_run_folder_file(folder, checkpoints_folder, path, sizeof path));
-    if (is_there(folder, checkpoints_folder) && !ls_path_exists(path))
+    LS_TRY(is_there(folder, checkpoints_folder, &there));
+    if (there && !ls_path_exists(path) && errno == ENOENT)
         return ls_fail(LS_STORAGE, "%s: is a link to what is not there (an unmounted disk?)", path);
     LS_TRY(ls_checkpoints_list(path, &updates, &count));
     free(updates);
@@ -75,13 +81,13 @@ static ls_status look_for_checkpoints(const ls_run_folder *folder, content *foun
 
 static ls_status look(ls_run_folder *folder, content *found) {
     *found = (content){ NOTHING, "" };
-    if (access(folder->path, X_OK) != 0 && errno != ENOENT)
-        return ls_fail(LS_STORAGE, "run folder %s: cannot be looked into: %s; choose another by --run-dir",
-            folder->path, strerror(errno));
     LS_TRY(look_for_run(folder, found));
     if (found->kind == NOTHING) LS_TRY(look_for_checkpoints(folder, found));
-    for (size_t i = 0; i < sizeof all_files / sizeof all_files[0] && found->kind == NOTHING; i++)
-        if (is_there(folder, all_files[i])) *found = (content){ FOREIGN, all_files[i] };
+    for (size_t i = 0; i < sizeof all_files / sizeof all_files[0] && found->kind == NOTHING; i++) {
+        int there;
+        LS_TRY(is_there(folder, all_files[i], &there));
+        if (there) *found = (content){ FOREIGN, all_files[i] };
+    }
     return LS_SUCCESS;
 }
 
@@ -276,13 +282,15 @@ static ls_status make_absolute(char text[LS_TEXT_BYTES], const char *folder) {
 // --- writing
 // ------------------------------------------------------------------------------------------------------------------
 
-static int holds_text(const char *path, const char *text, size_t bytes) {
+static ls_status compare_text(const char *path, const char *text, size_t bytes, int *same) {
     char *there = NULL;
     size_t length = 0;
-    int same = !ls_failed(ls_read_beginning(path, bytes + 1, &there, &length)) && length == bytes &&
-               memcmp(there, text, bytes) == 0;
+    *same = 0;
+    if (!ls_path_exists(path)) return LS_SUCCESS;
+    LS_TRY(ls_read_beginning(path, bytes + 1, &there, &length));
+    *same = length == bytes && memcmp(there, text, bytes) == 0;
     free(there);
-    return same;
+    return LS_SUCCESS;
 }
 
 // The file that this process reads stays, by whatever name it goes.
@@ -292,7 +300,8 @@ static ls_status put_text(
     int same;
     LS_TRY(ls_run_folder_file(folder, name, path, sizeof path));
     LS_TRY(ls_path_same(path, input, &same));
-    return same || holds_text(path, text, bytes) ? LS_SUCCESS : ls_write_file(path, text, bytes);
+    if (!same) LS_TRY(compare_text(path, text, bytes, &same));
+    return same ? LS_SUCCESS : ls_write_file(path, text, bytes);
 }
 
 static ls_status put_config(const ls_run_folder *folder, const ls_train_facts *facts, const ls_config *effective) {
@@ -344,8 +353,10 @@ static void tell_changes(const ls_run_folder *folder, const ls_train_facts *fact
 
 static ls_status take_summary_away(const ls_run_folder *folder) {
     char path[LS_TEXT_BYTES];
+    int there;
     LS_TRY(ls_run_folder_file(folder, summary_file, path, sizeof path));
-    if (!is_there(folder, summary_file) || unlink(path) == 0) return LS_SUCCESS;
+    LS_TRY(is_there(folder, summary_file, &there));
+    if (!there || unlink(path) == 0) return LS_SUCCESS;
     return ls_fail(LS_STORAGE, "%s: unlink: %s", path, strerror(errno));
 }
 
@@ -390,12 +401,13 @@ static ls_status read_summary(const char *path, int64_t *updates) {
 
 ls_status ls_run_folder_record(const ls_run_folder *folder, ls_run_record *record) {
     char path[LS_TEXT_BYTES];
+    int there;
     *record = (ls_run_record){ .checkpoint = -1, .summary = -1 };
     LS_TRY(ls_run_folder_file(folder, metrics_file, path, sizeof path));
     LS_TRY(ls_metrics_last_checkpoint(path, &record->checkpoint));
-    record->weights = is_there(folder, weights_file);
     LS_TRY(ls_run_folder_file(folder, summary_file, path, sizeof path));
-    return is_there(folder, summary_file) ? read_summary(path, &record->summary) : LS_SUCCESS;
+    LS_TRY(is_there(folder, summary_file, &there));
+    return there ? read_summary(path, &record->summary) : LS_SUCCESS;
 }
 
 ls_status ls_run_folder_open(const ls_config *cfg, const char *run_dir, ls_run_folder *out) {

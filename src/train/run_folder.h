@@ -39,7 +39,6 @@ LS_CHECKED ls_status ls_run_folder_file(const ls_run_folder *folder, const char 
 typedef struct {
     int64_t checkpoint; // the last one that metrics.jsonl names; -1: none
     int64_t summary;    // updates of the summary, whose run was complete; -1: there is none
-    int weights;        // the last update was done
 } ls_run_record;
 LS_CHECKED ls_status ls_run_folder_record(const ls_run_folder *folder, ls_run_record *record);
 

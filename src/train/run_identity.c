@@ -77,12 +77,19 @@ ls_status ls_run_identity_read(const char *path, ls_run_identity *out, int *know
     size_t bytes = 0;
     *out = (ls_run_identity){ .id = "" };
     *known = 0;
-    if (!ls_path_exists(path) && errno == ENOENT) return LS_SUCCESS;
+    if (!ls_path_exists(path))
+        return errno == ENOENT ? LS_SUCCESS : ls_fail(LS_STORAGE, "%s: cannot be read: %s", path, strerror(errno));
     LS_TRY(ls_read_beginning(path, BYTES_MAX, &text, &bytes));
+    errno = 0;
     cJSON *tree = cJSON_ParseWithLength(text, bytes);
+    int no_memory = !tree && errno == ENOMEM;
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(tree, "format"));
     *known = name && strcmp(name, format) == 0;
     ls_status status = *known ? take(path, tree, out) : LS_SUCCESS;
+    if (no_memory)
+        status = ls_fail(LS_DEVICE, "%s: no memory to read it", path);
+    else if (!tree && strstr(text, format))
+        status = ls_fail(LS_STORAGE, "%s: damaged: no valid JSON", path);
     cJSON_Delete(tree);
     free(text);
     return status;

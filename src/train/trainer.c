@@ -492,7 +492,7 @@ ls_status ls_trainer_set_run(ls_trainer *t, const ls_run_identity *run) {
 ls_status ls_trainer_set_parts(ls_trainer *t, cJSON *parts) {
     cJSON_Delete(t->parts);
     t->facts.parts = t->parts = parts;
-    return parts ? LS_SUCCESS : ls_fail(LS_DEVICE, "no memory for the record of the run's parts");
+    return ls_json_is_whole(parts) ? LS_SUCCESS : ls_fail(LS_DEVICE, "no memory for the record of the run's parts");
 }
 
 const struct ls_nonfinite *ls_trainer_nonfinite(const ls_trainer *t) {

@@ -220,6 +220,7 @@ static void a_damaged_identity_is_refused(void **state) {
         { "{\"format\":\"lockstep run\",\"format_version\":1,\"run\":\"0123456789abcdef0123456789abcdef\","
           "\"adopted\":[{\"run\":\"\"}]}",
             "a run is adopted without an update" },
+        { "{\"format\":\"lockstep run\",\"format_ver", "damaged: no valid JSON" },
     };
     ls_config cfg = config();
     make("run");
