@@ -18,20 +18,8 @@ endfunction()
 
 # lockstep_version(ROOM)
 #   build/generated/lockstep_version.h for ROOM: git's description of the tree, renewed at every build but rewritten only when it
-#   changed, so that nothing is compiled again without need; compiler and library versions as configure found them.
+#   changed, so that nothing is compiled again without need; compiler, flags and library versions as configure found them.
 function(lockstep_version room)
-  if(LOCKSTEP_MPI)
-    pkg_search_module(LOCKSTEP_MPI_PC QUIET ompi-c ompi mpich)
-  endif()
-  if(LOCKSTEP_MPI_PC_MODULE_NAME MATCHES "^ompi")
-    set(mpi "Open MPI ${LOCKSTEP_MPI_PC_VERSION}")
-  elseif(LOCKSTEP_MPI_PC_MODULE_NAME)
-    set(mpi "MPICH ${LOCKSTEP_MPI_PC_VERSION}")
-  elseif(NOT LOCKSTEP_MPI)
-    set(mpi "no MPI")
-  else()
-    set(mpi "MPI ${MPI_C_VERSION}")
-  endif()
   set(dnnl "")
   foreach(part MAJOR MINOR PATCH)
     file(STRINGS "${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" line REGEX "^#define +DNNL_VERSION_${part} +[0-9]+")
@@ -39,9 +27,15 @@ function(lockstep_version room)
     list(APPEND dnnl "${number}")
   endforeach()
   list(JOIN dnnl "." dnnl)
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  set(flags "${CMAKE_BUILD_TYPE} ${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${type}}")
+  if(LOCKSTEP_SANITIZE)
+    string(APPEND flags " -fsanitize=${LOCKSTEP_SANITIZE}")
+  endif()
+  string(REGEX REPLACE "[ \"\\]+" " " flags "${flags}") # it becomes a string of C
   set(command ${CMAKE_COMMAND} "-DSOURCE=${CMAKE_SOURCE_DIR}" "-DOUT=${CMAKE_BINARY_DIR}/generated/lockstep_version.h"
-    "-DVERSION=${PROJECT_VERSION}" "-DCOMPILER=${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}"
-    "-DLIBRARIES=oneDNN ${dnnl}, ${mpi}, zlib ${ZLIB_VERSION_STRING}" -P "${CMAKE_SOURCE_DIR}/cmake/version.cmake")
+    "-DVERSION=${PROJECT_VERSION}" "-DCOMPILER=${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION} ${flags}"
+    "-DLIBRARIES=oneDNN ${dnnl}, zlib ${ZLIB_VERSION_STRING}" -P "${CMAKE_SOURCE_DIR}/cmake/version.cmake")
   add_custom_target(lockstep_describe COMMAND ${command} VERBATIM
     BYPRODUCTS "${CMAKE_BINARY_DIR}/generated/lockstep_version.h" COMMENT "")
   add_dependencies(lockstep_${room} lockstep_describe)
