@@ -15,7 +15,6 @@ HYDRA=$(command -v mpirun.mpich || command -v mpiexec.hydra) || {
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp "$(dirname "$0")/../support/small_net.ini" "$work/net.ini"
-launch=$(cd "$(dirname "$0")/../../scripts" && pwd)/launch.sh
 cat >"$work/run.ini" <<'END'
 [run]
 deterministic = true
@@ -106,10 +105,10 @@ disturbed() { # NAME SIGNAL PROCESS CODE ERRORS
 # Single quotes: the job is started later.
 # shellcheck disable=SC2016
 {
-  disturbed rank-killed KILL '$(cat pid.1)' 9 '[01]'
+  disturbed rank-killed KILL '$(cat pid.1)' '9|6' '[01]' # 6: SIGABRT of the other one, whose transport misses it
   disturbed rank-stopped STOP '$(cat pid.1)' 5 1
   disturbed rank-asked TERM '$(cat pid.1)' 75 0
-  disturbed mpirun-USR1 USR1 '$job' 75 0
+  disturbed mpirun-USR1 USR1 '$job' '0|75' 0
   disturbed mpirun-TERM TERM '$job' '0|75' 0
   disturbed mpirun-INT INT '$job' '0|75' 0
   disturbed mpirun-killed KILL '$job' 137 '[01]'
