@@ -18,20 +18,8 @@ endfunction()
 
 # lockstep_version(ROOM)
 #   build/generated/lockstep_version.h for ROOM: git's description of the tree, renewed at every build but rewritten only when it
-#   changed, so that nothing is compiled again without need; compiler and library versions as configure found them.
+#   changed, so that nothing is compiled again without need; compiler, flags and library versions as configure found them.
 function(lockstep_version room)
-  if(LOCKSTEP_MPI)
-    pkg_search_module(LOCKSTEP_MPI_PC QUIET ompi-c ompi mpich)
-  endif()
-  if(LOCKSTEP_MPI_PC_MODULE_NAME MATCHES "^ompi")
-    set(mpi "Open MPI ${LOCKSTEP_MPI_PC_VERSION}")
-  elseif(LOCKSTEP_MPI_PC_MODULE_NAME)
-    set(mpi "MPICH ${LOCKSTEP_MPI_PC_VERSION}")
-  elseif(NOT LOCKSTEP_MPI)
-    set(mpi "no MPI")
-  else()
-    set(mpi "MPI ${MPI_C_VERSION}")
-  endif()
   set(dnnl "")
   foreach(part MAJOR MINOR PATCH)
     file(STRINGS "${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" line REGEX "^#define +DNNL_VERSION_${part} +[0-9]+")
@@ -39,9 +27,15 @@ function(lockstep_version room)
     list(APPEND dnnl "${number}")
   endforeach()
   list(JOIN dnnl "." dnnl)
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  set(flags "${CMAKE_BUILD_TYPE} ${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${type}}")
+  if(LOCKSTEP_SANITIZE)
+    string(APPEND flags " -fsanitize=${LOCKSTEP_SANITIZE}")
+  endif()
+  string(REGEX REPLACE "[ \"\\]+" " " flags "${flags}") # it becomes a string of C
   set(command ${CMAKE_COMMAND} "-DSOURCE=${CMAKE_SOURCE_DIR}" "-DOUT=${CMAKE_BINARY_DIR}/generated/lockstep_version.h"
-    "-DVERSION=${PROJECT_VERSION}" "-DCOMPILER=${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}"
-    "-DLIBRARIES=oneDNN ${dnnl}, ${mpi}, zlib ${ZLIB_VERSION_STRING}" -P "${CMAKE_SOURCE_DIR}/cmake/version.cmake")
+    "-DVERSION=${PROJECT_VERSION}" "-DCOMPILER=${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION} ${flags}"
+    "-DLIBRARIES=oneDNN ${dnnl}, zlib ${ZLIB_VERSION_STRING}" -P "${CMAKE_SOURCE_DIR}/cmake/version.cmake")
   add_custom_target(lockstep_describe COMMAND ${command} VERBATIM
     BYPRODUCTS "${CMAKE_BINARY_DIR}/generated/lockstep_version.h" COMMENT "")
   add_dependencies(lockstep_${room} lockstep_describe)
@@ -121,6 +115,38 @@ function(lockstep_injected name source)
   target_link_options(${name} PRIVATE ${options})
 endfunction()
 
+# lockstep_mpich()
+#   train_mpich and test_dist_ranks_mpich, for tests/dist/test_mpich.sh: the programs of those names with src/dist compiled for MPICH, where
+#   one is installed beside the build's MPI. The other rooms do not know MPI; they are linked as files, without what dist brings along.
+function(lockstep_mpich)
+  pkg_check_modules(MPICH QUIET IMPORTED_TARGET mpich)
+  if(NOT MPICH_FOUND OR NOT LOCKSTEP_MPI OR LOCKSTEP_SANITIZE OR MPI_C_LIBRARIES MATCHES "mpich")
+    return()
+  endif()
+  get_target_property(sources lockstep_dist SOURCES)
+  add_library(lockstep_dist_mpich STATIC ${sources})
+  target_include_directories(lockstep_dist_mpich PUBLIC "${CMAKE_SOURCE_DIR}/src")
+  set(rooms cli train data model device config base)
+  set(libraries lockstep_dist_mpich)
+  foreach(room ${rooms})
+    list(APPEND libraries $<TARGET_FILE:lockstep_${room}>)
+  endforeach()
+  foreach(room ${rooms})
+    get_target_property(others lockstep_${room} LINK_LIBRARIES)
+    list(FILTER others EXCLUDE REGEX "^lockstep_(train|data|model|dist|device|config|base)$")
+    list(APPEND libraries ${others})
+  endforeach()
+  target_link_libraries(lockstep_dist_mpich PRIVATE PkgConfig::MPICH)
+  foreach(program train test_dist_ranks)
+    get_target_property(sources ${program} SOURCES)
+    add_executable(${program}_mpich ${sources})
+    add_dependencies(${program}_mpich ${program}) # the rooms
+    target_include_directories(${program}_mpich PRIVATE "${CMAKE_SOURCE_DIR}/tests")
+    target_link_libraries(${program}_mpich PRIVATE -Wl,--start-group ${libraries} -Wl,--end-group)
+  endforeach()
+  target_link_libraries(test_dist_ranks_mpich PRIVATE PkgConfig::CMOCKA)
+endfunction()
+
 # lockstep_tests(FOLDER)
 #   tests/ROOM/test_NAME.c is a cmocka program "ROOM.NAME", linked with everything; tests/ROOM/test_NAME.sh a script of that name,
 #   called with the folder of the built programs as its argument. Exit status 77 is a skipped test (it prints the reason).
@@ -151,6 +177,7 @@ function(lockstep_tests folder)
   add_executable(plant_plans "${folder}/support/plant_plans.c") # for tests/train/test_plan_choices.sh
   target_link_libraries(plant_plans PRIVATE lockstep_cli)
   lockstep_injected(train_flipped "${folder}/support/flip.c")
+  lockstep_mpich()
   file(GLOB scripts CONFIGURE_DEPENDS "${folder}/*/test_*.sh")
   foreach(script ${scripts})
     get_filename_component(room_folder "${script}" DIRECTORY)

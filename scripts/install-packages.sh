@@ -13,7 +13,11 @@ run=(
   libcjson-dev libxxhash-dev zlib1g-dev libdeflate-dev libstb-dev # JSON, hashes, gzip, images
   libprotobuf-c-dev protobuf-c-compiler                         # ONNX files
 )
-test=(python3-venv g++ libcmocka-dev python3 clang-format shellcheck cppcheck iproute2) # iproute2: hosts as network namespaces
+test=(
+  python3-venv g++ libcmocka-dev python3 clang-format shellcheck cppcheck
+  iproute2           # hosts as network namespaces
+  libmpich-dev mpich # beside Open MPI, which stays the default of mpicc and mpirun
+)
 data=(dataset-fashion-mnist)
 cluster=(slurmctld slurmd slurm-client munge) # SLURM, for its test; they are started as services where there is systemd
 fuzz=(clang libclang-rt-14-dev) # libFuzzer

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# launch.sh - mpirun that starts a run again when a fault has ended it. Write it in place of mpirun (Open MPI):
+# launch.sh - mpirun that starts a run again when a fault has ended it. Write it in place of mpirun (Open MPI's; or MPICH's, on one host):
 #
 #   scripts/launch.sh -np 4 ./train config.ini
 #   scripts/launch.sh --host a:4,b:4 -np 8 --bind-to none ./train config.ini --set run.max_restarts=10
@@ -13,6 +13,8 @@
 # checkpoint. Each time there is one line that says why and from where.
 # Hosts of --host, --hostfile: before it starts again, each is tried in the way mpirun would reach it (ssh, or plm_rsh_agent); those that
 # do not answer are left out, and as many ranks started as the others have slots for and the batch allows. Later they are tried again.
+# With Open MPI it adds what mpirun refuses to go without: --allow-run-as-root for root; --oversubscribe, where no hosts are named and
+# there are more ranks than cores. It says so.
 # Signals: USR1, TERM, INT and HUP to this script ask the run to save and stop (75). A second INT ends it at once (130).
 # The exit code is the program's.
 # Environment: MPIRUN, its name; LOCKSTEP_RESTART_PAUSE, seconds before the first restart (default 5; twice as long each time, up to 60).
@@ -39,6 +41,13 @@ shift
 arguments=("$@")
 mpirun=${MPIRUN:-mpirun}
 command -v "$mpirun" >/dev/null || refuse "no $mpirun (Debian, Ubuntu: apt-get install openmpi-bin)"
+# Whose it is decides about its options. Open MPI's launcher was ORTE up to version 4 and is PRRTE since 5.
+case $("$mpirun" --version 2>&1) in
+*OpenRTE* | *"(Open MPI) "[1-4].*) family=orte parameter=--mca prefix=OMPI_MCA_ ;;
+*"(Open MPI) "* | *PRRTE*) family=prrte parameter=--prtemca prefix=PRTE_MCA_ ;;
+*HYDRA* | *"Intel(R) MPI"*) family=hydra ;;
+*) refuse "$mpirun: neither Open MPI's nor MPICH's mpirun (environment: MPIRUN names it)" ;;
+esac
 
 # CONFIG.ini and --run-dir among train's arguments.
 config='' run_dir=''
@@ -102,7 +111,7 @@ from() {
 # --- hosts and ranks
 
 # hosts, slots: what mpirun's options name, each host once; given_ranks: -np.
-hosts=() given_ranks='' host_file='' agent=${OMPI_MCA_plm_rsh_agent-}
+hosts=() given_ranks='' host_file='' agent=${OMPI_MCA_plm_rsh_agent-${PRTE_MCA_plm_ssh_agent-}}
 declare -A slots=()
 add_host() { # NAME SLOTS
   [ -n "${slots[$1]-}" ] || hosts+=("$1")
@@ -112,6 +121,13 @@ read_hosts() {
   local i word line name count parts
   for ((i = 0; i < ${#mpi[@]}; i++)); do
     word=${mpi[i]}
+    if [ $family = hydra ]; then
+      case $word in
+      -host | -hosts | --host | --hosts | -f | -hostfile | -machine | -machinefile | --hostfile | --machinefile)
+        refuse "$word: hosts are tried and left out with Open MPI's mpirun only; with $mpirun ranks are of this host"
+        ;;
+      esac
+    fi
     case $word in
     -np | --np | -n | --n | -c) given_ranks=${mpi[++i]-} ;;
     -host | --host | -H)
@@ -131,8 +147,8 @@ read_hosts() {
         add_host "${name#*@}" "${count:-1}"
       done <"$host_file"
       ;;
-    -mca | --mca | -gmca | --gmca)
-      [ "${mpi[i + 1]-}" != plm_rsh_agent ] || agent=${mpi[i + 2]-}
+    -mca | --mca | -gmca | --gmca | -prtemca | --prtemca)
+      case ${mpi[i + 1]-} in plm_rsh_agent | plm_ssh_agent) agent=${mpi[i + 2]-} ;; esac
       i=$((i + 2))
       ;;
     esac
@@ -204,18 +220,42 @@ try_hosts() {
   [ "$ranks" = "$wanted" ] || say "$ranks ranks in place of $wanted"
 }
 
+cores() {
+  local threads by_core
+  threads=$(nproc)
+  by_core=$(lscpu -p=core,socket 2>/dev/null | grep -v '^#' | sort -u | wc -l)
+  echo $((by_core > 0 && by_core < threads ? by_core : threads))
+}
+
+# allowed: options without which Open MPI's mpirun would refuse what the others say.
+allowed=()
+allow() { # OPTION, WHY
+  case " ${mpi[*]} " in *" $1 "* | *" ${1#-} "*) return ;; esac
+  allowed+=("$1")
+  say "$2: $1"
+}
+make_allowed() {
+  [ $family != hydra ] || return 0
+  [ "$(id -u)" != 0 ] || [ -n "${OMPI_ALLOW_RUN_AS_ROOT-}" ] || allow --allow-run-as-root "as root"
+  # A scheduler says itself how many ranks its hosts take.
+  [ ${#hosts[@]} = 0 ] && [ -z "${SLURM_JOB_ID-}${PBS_NODEFILE-}${LSB_DJOB_HOSTFILE-}${PE_HOSTFILE-}" ] || return 0
+  case $given_ranks in '' | *[!0-9]*) return ;; esac
+  case " ${mpi[*]} " in *[-_:]oversubscribe* | *OVERSUBSCRIBE* | *-use-hwthread-cpus*) return ;; esac
+  [ "$given_ranks" -le "$(cores)" ] || allow --oversubscribe "$given_ranks ranks share $(cores) cores"
+}
+
 # mpirun's options for the hosts that are left.
 kept_file=''
 make_options() {
   local i list='' host word
-  line=()
+  line=("${allowed[@]}")
   if [ ${#hosts[@]} -gt 1 ]; then
     # A host that is lost must be noticed by mpirun before the ranks' watchdogs end the run (docs/cluster.md). What the options or the
     # environment say goes before.
     for word in "oob_tcp_keepalive_time 5" "oob_tcp_keepalive_intvl 5" "oob_tcp_keepalive_probes 3"; do
-      host=OMPI_MCA_${word% *}
+      host=$prefix${word% *}
       case " ${mpi[*]} " in *" ${word% *} "*) continue ;; esac
-      [ -n "${!host-}" ] || line+=(--mca "${word% *}" "${word#* }")
+      [ -n "${!host-}" ] || line+=("$parameter" "${word% *}" "${word#* }")
     done
   fi
   if [ -z "$ranks" ]; then
@@ -315,6 +355,20 @@ run_once() {
 
 # --- starts
 
+# ended_with CODE: a run that has ended by itself says so, in the last line of its metrics. MPICH's launcher returns a signal's number as a
+# code, joins the codes of several ranks by OR (6 and 7 may be faults there: SIGABRT of a transport that misses its peer), and after a signal
+# to itself may return 0.
+ended_with() { tail -n 1 "$(run_folder)/metrics.jsonl" 2>/dev/null | grep -q "\"event\":\"end\".*\"exit_code\":$1\>"; }
+
+# Would the run end so once more?
+is_final() { # CODE
+  case $family:$1 in
+  hydra:6 | hydra:7) ended_with "$1" ;;
+  *:[02367] | *:75) ;;
+  *) false ;;
+  esac
+}
+
 reason() { # CODE
   case $1 in
   1) echo "exit 1: an internal error, or mpirun's own" ;;
@@ -322,7 +376,9 @@ reason() { # CODE
   5) echo "exit 5: communication" ;;
   205) echo "exit 205: mpirun lost a host" ;;
   *)
-    if [ "$1" -gt 128 ] && name=$(kill -l $(($1 - 128)) 2>/dev/null); then
+    if [ $family = hydra ] && [ "$1" -lt 32 ] && name=$(kill -l "$1" 2>/dev/null); then
+      echo "exit $1: SIG$name (if one) ended a rank"
+    elif [ "$1" -gt 128 ] && name=$(kill -l $(($1 - 128)) 2>/dev/null); then
       echo "exit $1: SIG$name ended a rank"
     else
       echo "exit $1"
@@ -332,13 +388,15 @@ reason() { # CODE
 }
 
 read_hosts
+make_allowed
 make_options
 pause=${LOCKSTEP_RESTART_PAUSE:-5} still=0
 for ((attempt = 1; ; attempt++)); do
   before=$(newest_checkpoint)
   run_once
   after=$(newest_checkpoint)
-  case $code in 0 | 2 | 3 | 6 | 7 | 75) exit $code ;; esac
+  [ "$family:$code:${asked:+asked}" != hydra:0:asked ] || ! ended_with 75 || code=75
+  ! is_final "$code" || exit "$code"
   if [ -n "$asked" ]; then
     say "$(reason $code), after $asked; the same command goes on $(from "$after")"
     [ $code = 138 ] && exit 75 # SIGUSR1 met a rank that did not listen yet

@@ -3,7 +3,7 @@
 #define LS_BASE_VERSION_H
 
 const char *ls_version(void);           // "0.1.0 (f641fe6-dirty)": release and git's description of the tree
-const char *ls_version_compiler(void);  // "GNU 12.2.0"
-const char *ls_version_libraries(void); // "oneDNN 2.6.3, Open MPI 4.1.4, zlib 1.2.13", as found when it was built
+const char *ls_version_compiler(void);  // with its flags: "GNU 12.2.0 Release -O3 -DNDEBUG"
+const char *ls_version_libraries(void); // "oneDNN 2.6.3, zlib 1.2.13", as found when it was built; MPI: ls_comm_library
 
 #endif

@@ -15,6 +15,7 @@ enum {
     FOR_CONFIGURED = FOR_TRAIN | FOR_BENCH | FOR_EVAL | FOR_VERIFY,
     FOR_ALL = FOR_CONFIGURED | FOR_WEIGHTS | FOR_REPLAY | FOR_DEVICES | FOR_CKPT
 };
+enum { ALONE = 1 << 30 }; // of an option: changes nothing in what ranks exchange, or they compare its effect later
 enum { NAME_BYTES = 64 };
 
 static const struct {
@@ -73,26 +74,27 @@ typedef enum {
     VERSION
 } option_id;
 
-// An option without an argument name is a switch. `commands`: those that know it.
+// An option without an argument name is a switch. `commands`: those that know it; ALONE.
 static const struct {
     const char *name, *argument;
     option_id id;
     int commands;
     const char *help;
 } options[] = {
-    { "--set", "section.key=value", SET, FOR_CONFIGURED | FOR_WEIGHTS | FOR_REPLAY,
+    { "--set", "section.key=value", SET, FOR_CONFIGURED | FOR_WEIGHTS | FOR_REPLAY | ALONE,
         "override an option of CONFIG.ini; may be repeated" },
-    { "--run-dir", "DIR", RUN_DIR, FOR_TRAIN | FOR_BENCH,
+    { "--run-dir", "DIR", RUN_DIR, FOR_TRAIN | FOR_BENCH | ALONE,
         "folder for the results (else runs/<run.name>, or a new number)" },
     { "--resume", NULL, RESUME, FOR_TRAIN,
         "go on with the run of the run folder, which must be there (run.resume = must)" },
-    { "--config", "CONFIG.ini", CONFIG, FOR_WEIGHTS,
+    { "--config", "CONFIG.ini", CONFIG, FOR_WEIGHTS | ALONE,
         "network, normalisation and classes, for weights that do not say them" },
-    { "--logits", NULL, LOGITS, FOR_PREDICT, "print the network's output for all classes, in their order, instead" },
+    { "--logits", NULL, LOGITS, FOR_PREDICT | ALONE,
+        "print the network's output for all classes, in their order, instead" },
     { "--print-config", NULL, PRINT_CONFIG, FOR_TRAIN, "print the effective configuration and stop" },
     { "--dry-run", NULL, DRY_RUN, FOR_TRAIN,
         "check everything, print layers, memory and plan, and stop; creates nothing" },
-    { "--quiet", NULL, QUIET, FOR_CONFIGURED | FOR_WEIGHTS,
+    { "--quiet", NULL, QUIET, FOR_CONFIGURED | FOR_WEIGHTS | ALONE,
         "print errors, changes at a resume, and the result of eval, bench and predict" },
     { "--seconds", "S", SECONDS, FOR_BENCH, "of one measurement (default 3)" },
     { "--repeats", "N", REPEATS, FOR_BENCH, "measurements of each arrangement (default 5)" },
@@ -102,7 +104,7 @@ static const struct {
         "train.global_batch is of all ranks (strong, default), of each (weak), or both" },
     { "--layers", NULL, LAYERS, FOR_BENCH,
         "time each instruction of an update instead, for a thirtieth of --seconds each" },
-    { "--json", NULL, JSON, FOR_DEVICES, "print the devices as one JSON object" },
+    { "--json", NULL, JSON, FOR_DEVICES | ALONE, "print the devices as one JSON object" },
     { "--trace", "FILE", TRACE, FOR_TRAIN,
         "write a timeline of some updates on all ranks, for Perfetto or chrome://tracing" },
     { "--trace-updates", "FROM:TO", TRACE_UPDATES, FOR_TRAIN,
@@ -279,9 +281,9 @@ static ls_status parse_option(int argc, char *const *argv, int *at, ls_command c
     memcpy(name, word, length);
     name[length] = '\0';
 
+    if (strcmp(name, "-h") == 0) strcpy(name, "--help");
     int i = 0;
     while (i < OPTION_COUNT && strcmp(options[i].name, name) != 0) i++;
-    if (strcmp(name, "-h") == 0) return apply_option(args, HELP, NULL);
     if (i == OPTION_COUNT) return unknown_option(name, command);
     if (!(options[i].commands & 1 << command))
         return ls_fail(LS_USAGE, "%s: not an option of '%s'; 'train --help' lists them", name, command_text(command));
@@ -291,6 +293,11 @@ static ls_status parse_option(int argc, char *const *argv, int *at, ls_command c
     if (options[i].argument && !value && *at + 1 < argc) value = argv[++*at];
     if (options[i].argument && (!value || !*value))
         return ls_fail(LS_USAGE, "%s: needs a value: %s %s", name, name, options[i].argument);
+    if (!(options[i].commands & ALONE)) {
+        size_t used = strlen(args->joint);
+        ls_text_room room = { args->joint + used, sizeof args->joint - used };
+        ls_text_put(&room, value ? " %s %s" : " %s", name, value);
+    }
     return apply_option(args, options[i].id, value);
 }
 
@@ -410,6 +417,7 @@ ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
         }
     }
     const ls_command command = args->command;
+    snprintf(args->joint, sizeof args->joint, "%s", command_text(command));
     for (; at < argc; at++) {
         if (argv[at][0] == '-' && argv[at][1]) {
             LS_TRY(parse_option(argc, argv, &at, command, args));

@@ -25,10 +25,13 @@ typedef enum { LS_CKPT_NONE, LS_CKPT_VERIFY, LS_CKPT_SHOW, LS_CKPT_DIFF } ls_ckp
 
 enum { LS_ARGS_SETS_MAX = 64, LS_ARGS_SWEEPS_MAX = 8 };
 
+enum { LS_ARGS_JOINT_BYTES = 512 };
+
 typedef struct { // texts are borrowed from argv; free by ls_args_free
     ls_command command;
-    const char *config, *weights; // weights: eval, predict, export
-    const char **files;           // predict: pictures; ckpt: folders, or weights files
+    char joint[LS_ARGS_JOINT_BYTES]; // what all ranks must do alike: "train bench --layers"
+    const char *config, *weights;    // weights: eval, predict, export
+    const char **files;              // predict: pictures; ckpt: folders, or weights files
     int file_count;
     ls_ckpt_action ckpt;
     int64_t updates;    // verify-resume: before the checkpoint, and after it

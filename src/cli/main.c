@@ -20,7 +20,8 @@ static ls_status print_help(void) {
 }
 
 static ls_status print_version(void) {
-    printf("lockstep %s\ncompiler   %s\nlibraries  %s\n", ls_version(), ls_version_compiler(), ls_version_libraries());
+    printf("lockstep %s\ncompiler   %s\nlibraries  %s, %s\n", ls_version(), ls_version_compiler(),
+        ls_version_libraries(), ls_comm_library());
     return LS_SUCCESS;
 }
 
@@ -60,7 +61,7 @@ int main(int argc, char **argv) {
     // From here on, heeded from the first update on: a launcher's signal may meet ranks that have only just started.
     if (!ls_failed(parsed) && trains(&args)) parsed = ls_stop_listen();
     ls_comm *comm = NULL;
-    ls_status status = ls_comm_start(&argc, &argv, &comm);
+    ls_status status = ls_comm_start(&argc, &argv, ls_failed(parsed) ? NULL : args.joint, &comm);
     if (ls_failed(status)) {
         ls_log_status(ls_failed(parsed) ? parsed : status);
         ls_args_free(&args);

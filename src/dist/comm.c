@@ -7,40 +7,35 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "base/log.h"
 #include "dist/comm_backend.h"
+#include "dist/launcher.h"
 
 // Open MPI's launcher forks the ranks of a host from its main thread up to this many, else from helper threads
 // (odls_base_cutoff); the death of a helper thread would count as the parent's.
 enum { FORKED_BY_MAIN_THREAD = 32 };
 enum { SAID_S = 15 }; // for the watchdog to end the job
 
-static int env_number(const char *name) {
-    const char *text = getenv(name);
-    return text ? atoi(text) : 0;
-}
-
 // No rank survives its launcher: an orphan would go on alone, or keep its device busy.
-static void die_with_launcher(void) {
-    int local = env_number("OMPI_COMM_WORLD_LOCAL_SIZE");
-    if (local >= FORKED_BY_MAIN_THREAD) return;
+static void die_with_launcher(const ls_launcher *launcher) {
+    if (launcher->local_size >= FORKED_BY_MAIN_THREAD) return;
     pid_t parent = getppid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(LS_COMM); // it died in between
 }
 
 #ifdef LOCKSTEP_WITHOUT_MPI
-static ls_status start_mpi(int *argc, char ***argv, ls_comm **out) {
-    (void)argc;
-    (void)argv;
-    (void)out;
-    return ls_fail(LS_USAGE,
-        "this program was built without MPI (LOCKSTEP_MPI=OFF) and is one rank alone, but a launcher "
-        "started several; start it without the launcher, or build it with MPI");
+static ls_status start_mpi(int *argc, char ***argv, const ls_launcher *launcher, const char *command, ls_comm **out) {
+    (void)argc, (void)argv, (void)command;
+    return ls_launcher_is_several(launcher) ? ls_launcher_refuse(launcher, NULL, NULL) : ls_comm_self_new(out);
+}
+
+const char *ls_comm_library(void) {
+    return "no MPI";
 }
 #else
-// Must happen before MPI_Init. What the user has set, for mpirun or in the environment, stays.
-static void prepare_environment(void) {
+// Must happen before MPI_Init. What the user has set, for mpirun or in the environment, stays. For Open MPI; others do
+// not look at it.
+static void prepare_environment(const ls_launcher *launcher) {
     // An MPI call that waits gives its core to who has work: ranks, their loaders and compute threads share cores.
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     // Reduce-scatter and all-gather: half the copies and additions of the default, which sends whole buckets to one
@@ -52,40 +47,29 @@ static void prepare_environment(void) {
     setenv("OMPI_MCA_coll_libnbc_ibcast_algorithm", "2", 0);
     // On one host no fabric is needed; probing for one takes 200 ms of MPI_Init's 260 (Open MPI 4.1.4, 2 ranks). All
     // ranks see the same two numbers, so all decide alike.
-    int size = env_number("OMPI_COMM_WORLD_SIZE");
-    if (size > 0 && size == env_number("OMPI_COMM_WORLD_LOCAL_SIZE")) {
+    if (launcher->size > 0 && launcher->size == launcher->local_size) {
         setenv("OMPI_MCA_pml", "ob1", 0);
         setenv("OMPI_MCA_btl", "^openib,ofi", 0); // ob1 would try them where there is a fabric, and openib warns
     }
 }
 
-static ls_status start_mpi(int *argc, char ***argv, ls_comm **out) {
-    prepare_environment();
-    return ls_comm_mpi_new(argc, argv, out);
+static ls_status start_mpi(int *argc, char ***argv, const ls_launcher *launcher, const char *command, ls_comm **out) {
+    prepare_environment(launcher);
+    return ls_comm_mpi_new(argc, argv, launcher, command, out);
+}
+
+const char *ls_comm_library(void) {
+    return ls_comm_mpi_library();
 }
 #endif
 
-// Several tasks of srun without --mpi=pmix do not know of each other: meant where each has work of its own, else every
-// one would train the whole run. The variables are of a step: neither a batch script nor what it starts itself has
-// them.
-static void warn_of_tasks(void) {
-    int tasks = env_number("SLURM_STEP_NUM_TASKS");
-    if (tasks > 1 && env_number("SLURM_PROCID") == 0) {
-        ls_warn("srun started %d tasks without MPI, each of which works alone; as %d ranks of one run: srun --mpi=pmix",
-            tasks, tasks);
-    }
-}
-
-ls_status ls_comm_start(int *argc, char ***argv, ls_comm **out) {
-    int launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
-    if (!launched) {
-        warn_of_tasks();
-        return ls_comm_self_new(out);
-    }
-    die_with_launcher();
+ls_status ls_comm_start(int *argc, char ***argv, const char *command, ls_comm **out) {
+    const ls_launcher launcher = ls_launcher_find();
+    if (!launcher.name) return ls_comm_self_new(out);
+    die_with_launcher(&launcher);
     // One rank under mpirun: launchers take a program without MPI as well as one with it, and MPI would cost 0.1 s.
-    if (env_number("OMPI_COMM_WORLD_SIZE") == 1) return ls_comm_self_new(out);
-    return start_mpi(argc, argv, out);
+    if (launcher.size == 1) return ls_comm_self_new(out);
+    return start_mpi(argc, argv, &launcher, command, out);
 }
 
 ls_status ls_comm_self(ls_comm **out) {

@@ -22,13 +22,19 @@ typedef struct {
     int hosts, host_index;      // numbered by their lowest rank
     char host[64];
     const char *backend; // "self" | "mpi"
-    char library[128];   // "Open MPI v4.1.4, ..." or ""
+    char library[128];   // ls_comm_library; "" where MPI was not started
 } ls_comm_facts;
 
-// Under mpirun or srun (OMPI_COMM_WORLD_SIZE or PMIX_RANK is set) starts MPI, else `self`; `mpirun -np 1` is `self`,
-// too. Sets Open MPI's parameters for the environment before (see prepare_environment in comm.c; what the user has set
+// Started by a launcher (dist/launcher.c has all that are recognised) starts MPI, else `self`; a launcher's only
+// process is `self`, too. Where a launcher has started several and MPI does not join them, LS_USAGE, on one of them;
+// the others end. `command` is what this process is to do, as far as all ranks must do the same, "train bench --layers"
+// (NULL: not known, it ends after the start): ranks compare it, their version and build before anything else; LS_COMM
+// on all of them with a table where they differ.
+// Sets Open MPI's parameters for the environment before (see prepare_environment in comm.c; what the user has set
 // stays), so: before any thread. From here on no rank outlives its launcher.
-LS_CHECKED ls_status ls_comm_start(int *argc, char ***argv, ls_comm **out);
+LS_CHECKED ls_status ls_comm_start(int *argc, char ***argv, const char *command, ls_comm **out);
+// The MPI library that this program is linked with, as it names itself: "Open MPI v4.1.4"; "no MPI".
+const char *ls_comm_library(void);
 // One rank by itself, whatever the launch: `bench` trains on rank 0 alone with it while the others wait. Free by
 // ls_comm_finish.
 LS_CHECKED ls_status ls_comm_self(ls_comm **out);

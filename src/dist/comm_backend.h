@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include "dist/comm.h"
 #include "dist/journal.h"
+#include "dist/launcher.h"
 #include "dist/watchdog.h"
 
 // Sums of several ranges in the background, for the reducer. One thread at a time uses it.
@@ -47,7 +48,9 @@ struct ls_comm {
 };
 
 ls_status ls_comm_self_new(ls_comm **out);
-ls_status ls_comm_mpi_new(int *argc, char ***argv, ls_comm **out);
+// Started by this launcher, to do what `command` says (ls_comm_start).
+ls_status ls_comm_mpi_new(int *argc, char ***argv, const ls_launcher *launcher, const char *command, ls_comm **out);
+const char *ls_comm_mpi_library(void);                            // before MPI_Init, too
 void ls_comm_init(ls_comm *comm, const ls_comm_backend *backend); // one rank on this host
 
 #endif

@@ -11,7 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/log.h"
 #include "dist/comm_mpi.h"
+#include "dist/handshake.h"
 #include "dist/hierarchy.h"
 #include "dist/start_guard.h"
 
@@ -212,11 +214,7 @@ static ls_status set_up(ls_comm_mpi *mpi) {
     LS_TRY(ls_mpi_sum_new(&mpi->sum_bf16));
     LS_TRY(split_by_host(mpi));
     LS_TRY(choose_hierarchy(mpi));
-    char text[MPI_MAX_LIBRARY_VERSION_STRING];
-    int bytes;
-    TRY_MPI(MPI_Get_library_version(text, &bytes));
-    text[strcspn(text, ",\n")] = 0; // "Open MPI v4.1.4, package: ..."
-    snprintf(facts->library, sizeof facts->library, "%.*s", (int)sizeof facts->library - 1, text);
+    snprintf(facts->library, sizeof facts->library, "%s", ls_comm_mpi_library());
     return ls_watchdog_new(&mpi->base, &mpi->base.watchdog);
 }
 
@@ -279,12 +277,64 @@ static ls_status mpi_split(ls_comm *comm, int colour, ls_comm **out) {
     return LS_SUCCESS;
 }
 
-static ls_status start(int *argc, char ***argv, ls_comm **out) {
+// How an Open MPI names itself goes on, "Open MPI v4.1.4, package: ..."; MPICH writes a table.
+const char *ls_comm_mpi_library(void) {
+    static char name[sizeof((ls_comm_facts *)0)->library];
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int bytes;
+    if (MPI_Get_library_version(text, &bytes) != MPI_SUCCESS) return "an unknown MPI";
+    text[strcspn(text, ",\n")] = 0;
+    size_t used = 0;
+    for (char *save, *word = strtok_r(text, " \t:", &save); word; word = strtok_r(NULL, " \t:", &save)) {
+        if (strcmp(word, "Version") == 0) continue;
+        int added = snprintf(name + used, sizeof name - used, "%s%s", used ? " " : "", word);
+        used += (size_t)added < sizeof name - used ? (size_t)added : 0;
+    }
+    return name;
+}
+
+static ls_status refuse(const ls_launcher *launcher) {
+#ifdef OPEN_MPI
+    const char *start = "the mpirun of Open MPI (mpirun.openmpi on Debian) or srun --mpi=pmix";
+#else
+    const char *start = "the mpirun of that MPI (MPICH's on Debian: mpirun.mpich) or srun --mpi=pmi2";
+#endif
+    return ls_launcher_refuse(launcher, ls_comm_mpi_library(), start);
+}
+
+// Under a launcher that is not its own MPI may be one rank by itself, or end the process.
+static _Atomic(const ls_launcher *) starting;
+static void ended_by_start(int exit_code, void *context) {
+    (void)context;
+    const ls_launcher *launcher = atomic_load(&starting);
+    if (!launcher) return;
+    ls_status status = ls_fail(LS_COMM,
+        "%s has ended this process (exit code %d) while it started under %s; what it says stands above; is that the "
+        "launcher of this MPI? (docs/cluster.md)",
+        ls_comm_mpi_library(), exit_code, launcher->name);
+    if (launcher->rank == 0) ls_log_status(status);
+    _exit(LS_COMM);
+}
+
+static ls_status init(int *argc, char ***argv, const ls_launcher *launcher) {
+#ifdef OPEN_MPI
+    // It would be one rank by itself, or, under srun, write a page about that for each task and end it.
+    if (!launcher->speaks_pmix && ls_launcher_is_several(launcher)) return refuse(launcher);
+#endif
     int provided;
-    int rc =
-        MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided); // before it MPI cannot put its codes into words
+    on_exit(ended_by_start, NULL);
+    atomic_store(&starting, launcher);
+    int rc = MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
+    atomic_store(&starting, NULL);
+    // Before MPI has started it cannot put its codes into words.
     if (rc != MPI_SUCCESS) return ls_fail(LS_COMM, "MPI_Init_thread: error %d; does mpirun -np 2 hostname work?", rc);
     TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    int ranks;
+    TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
+    if (ranks == 1 && ls_launcher_is_several(launcher)) {
+        MPI_Finalize();
+        return refuse(launcher);
+    }
     if (provided < MPI_THREAD_MULTIPLE) {
         MPI_Finalize();
         return ls_fail(LS_COMM,
@@ -292,15 +342,39 @@ static ls_status start(int *argc, char ***argv, ls_comm **out) {
             "MPI_THREAD_MULTIPLE (%d): use an Open MPI or MPICH that was built with it",
             provided, MPI_THREAD_MULTIPLE);
     }
+    return LS_SUCCESS;
+}
+
+static ls_status shake_hands(const char *command) {
+    int ranks;
+    TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
+    ls_handshake mine, *all = malloc((size_t)ranks * sizeof *all);
+    if (!all) return ls_fail(LS_DEVICE, "who %d ranks are: no memory", ranks);
+    ls_handshake_make(command, &mine);
+    int rc = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
+    ls_status status = rc == MPI_SUCCESS ? ls_handshake_judge(all, ranks)
+                                         : ls_fail(LS_COMM, "MPI_Allgather: %s (%d)", ls_mpi_explain(rc), rc);
+    free(all);
+    return status;
+}
+
+static ls_status start(int *argc, char ***argv, const ls_launcher *launcher, const char *command, ls_comm **out) {
+    LS_TRY(init(argc, argv, launcher));
+    ls_status status = shake_hands(command);
+    if (ls_failed(status)) {
+        MPI_Finalize();
+        ls_launcher_leave_to(launcher->rank == 0, status.code);
+        return status;
+    }
     MPI_Comm all;
     TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all));
     return wrap(all, 1, out);
 }
 
-ls_status ls_comm_mpi_new(int *argc, char ***argv, ls_comm **out) {
+ls_status ls_comm_mpi_new(int *argc, char ***argv, const ls_launcher *launcher, const char *command, ls_comm **out) {
     ls_start_guard *guard;
-    LS_TRY(ls_start_guard_new(&guard));
-    ls_status status = start(argc, argv, out);
+    LS_TRY(ls_start_guard_new(launcher, &guard));
+    ls_status status = start(argc, argv, launcher, command, out);
     ls_start_guard_free(guard);
     if (ls_failed(status)) return status;
     ls_comm_set_timeout(*out, ls_start_timeout_s());

@@ -105,9 +105,8 @@ static void widen(size_t *width, const char *cell) {
 }
 
 // Calls row for every name that differs, each once: first as rank 0 has them, then what only others have.
-static int for_each_difference(
+static void for_each_difference(
     table *t, ls_text_room *out, void (*row)(table *t, ls_text_room *out, const char *name)) {
-    int count = 0;
     for (int g = 0; g < t->columns; g++) {
         const ls_fingerprint *f = &t->all[t->lowest[g]];
         for (int i = 0; i < f->count; i++) {
@@ -118,10 +117,8 @@ static int for_each_difference(
             }
             if (seen || !differs(t, name)) continue;
             row(t, out, name);
-            count++;
         }
     }
-    return count;
 }
 
 static void measure_row(table *t, ls_text_room *out, const char *name) {
@@ -155,16 +152,18 @@ static void describe(table *t, const char *title, char message[LS_STATUS_TEXT_BY
     for (int g = 0; g < t->columns; g++) {
         ls_text_put(&out, "%*s%-*s", COLUMN_GAP, "", g + 1 < t->columns ? (int)t->width[g + 1] : 0, t->title[g]);
     }
-    int rows = for_each_difference(t, &out, put_row);
+    for_each_difference(t, &out, put_row);
     if (t->left_out > 0) ls_text_put(&out, "\n  and %d more facts differ", t->left_out);
     if (t->groups > t->columns) ls_text_put(&out, "\n  and %d more groups of ranks", t->groups - t->columns);
-    if (rows == 0) ls_text_put(&out, "\n  (the same facts in another order)");
 }
 
-// What all ranks' facts lead to; the same on every rank.
-static ls_status judge(table *t, char warning[LS_STATUS_TEXT_BYTES]) {
-    int allowed = 1;
-    for (int r = 1; r < t->world_size; r++) allowed &= same_facts(&t->all[0], &t->all[r], 0);
+static ls_status judge(table *t, const char *title, char warning[LS_STATUS_TEXT_BYTES]) {
+    int same = 1, allowed = 1;
+    for (int r = 1; r < t->world_size; r++) {
+        same &= same_facts(&t->all[0], &t->all[r], 1);
+        allowed &= same_facts(&t->all[0], &t->all[r], 0);
+    }
+    if (same) return LS_SUCCESS;
     if (allowed) {
         describe(t,
             "ranks differ, which is allowed: updates wait for the slowest, and another set of ranks gives other bits",
@@ -172,8 +171,19 @@ static ls_status judge(table *t, char warning[LS_STATUS_TEXT_BYTES]) {
         return LS_SUCCESS;
     }
     char message[LS_STATUS_TEXT_BYTES];
-    describe(t, "ranks differ before the first update", message);
+    describe(t, title, message);
     return ls_fail(LS_COMM, "%s", message);
+}
+
+ls_status ls_fingerprint_judge(
+    const ls_fingerprint *all, int world_size, const char *title, char warning[LS_STATUS_TEXT_BYTES]) {
+    warning[0] = '\0';
+    uint64_t *groups = calloc((size_t)world_size, sizeof *groups);
+    if (!groups) return ls_fail(LS_DEVICE, "fingerprints of %d ranks: no memory", world_size);
+    table t = { .all = all, .world_size = world_size, .group_of = groups };
+    ls_status status = judge(&t, title, warning);
+    free(groups);
+    return status;
 }
 
 ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine, char warning[LS_STATUS_TEXT_BYTES]) {
@@ -185,17 +195,12 @@ ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine, char
     LS_TRY(ls_comm_allreduce(comm, bound, 2, LS_I64, LS_REDUCE_MIN));
     if (bound[0] == -1 - bound[1]) return LS_SUCCESS;
 
-    size_t ranks = (size_t)facts->world_size;
-    ls_fingerprint *all = calloc(ranks, sizeof *all);
-    uint64_t *groups = calloc(ranks, sizeof *groups);
-    ls_status status = all && groups ? LS_SUCCESS : ls_fail(LS_DEVICE, "fingerprints of %zu ranks: no memory", ranks);
+    ls_fingerprint *all = calloc((size_t)facts->world_size, sizeof *all);
+    ls_status status = all ? LS_SUCCESS : ls_fail(LS_DEVICE, "fingerprints of %d ranks: no memory", facts->world_size);
     ls_keep_first(&status, ls_comm_agree(comm, status, NULL));
     if (!ls_failed(status)) status = ls_comm_allgather(comm, mine, all, sizeof *mine);
-    if (!ls_failed(status)) {
-        table t = { .all = all, .world_size = facts->world_size, .group_of = groups };
-        status = judge(&t, warning);
-    }
+    if (!ls_failed(status))
+        status = ls_fingerprint_judge(all, facts->world_size, "ranks differ before the first update", warning);
     free(all);
-    free(groups);
-    return status;
+    return ls_comm_agree(comm, status, NULL); // one may have had no memory to judge
 }

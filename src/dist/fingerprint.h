@@ -22,5 +22,8 @@ void ls_fingerprint_note(ls_fingerprint *fingerprint, const char *name, const ch
 // the values with their ranks; or, where only what may differ does, success, and the table is in warning.
 LS_CHECKED ls_status ls_fingerprint_compare(
     ls_comm *comm, const ls_fingerprint *mine, char warning[LS_STATUS_TEXT_BYTES]);
+// The same of facts that are gathered already; title: the message's first line.
+LS_CHECKED ls_status ls_fingerprint_judge(
+    const ls_fingerprint *all, int world_size, const char *title, char warning[LS_STATUS_TEXT_BYTES]);
 
 #endif

@@ -10,8 +10,8 @@
 #include "base/thread.h"
 
 static const double default_s = 300, tick_s = 0.25;
-static const double turn_s =
-    2; // rank 0 speaks first, rank 1 so much later, then the others: a job ends with one message
+// Rank 0 speaks first, rank 1 so much later, then the others: a job ends with one message.
+static const double turn_s = 2;
 
 struct ls_start_guard {
     pthread_t thread;
@@ -19,6 +19,7 @@ struct ls_start_guard {
     pthread_cond_t changed;
     int over; // under the lock
     double limit_s;
+    ls_launcher launcher;
 };
 
 double ls_start_timeout_s(void) {
@@ -26,22 +27,20 @@ double ls_start_timeout_s(void) {
     return text && *text ? strtod(text, NULL) : default_s;
 }
 
-static void give_up(double limit_s) {
-    char host[256] = "?";
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *size = getenv("OMPI_COMM_WORLD_SIZE");
+static void give_up(const ls_start_guard *guard) {
+    char host[256] = "?", of[32] = "";
+    if (guard->launcher.size > 0) snprintf(of, sizeof of, " of %d", guard->launcher.size);
     gethostname(host, sizeof host - 1);
     fprintf(stderr,
-        "error: rank %s of %s on %s (pid %d) has waited %g s for the others while MPI starts: a rank hangs, is "
-        "stopped, or "
+        "error: rank %d%s on %s (pid %d) has waited %g s for the others while MPI starts: a rank hangs, is stopped, or "
         "its host cannot be reached (LOCKSTEP_START_TIMEOUT in the environment gives more seconds; 0: no limit)\n",
-        rank ? rank : "?", size ? size : "?", host, (int)getpid(), limit_s);
+        guard->launcher.rank, of, host, (int)getpid(), guard->limit_s);
     _exit(LS_COMM);
 }
 
 static void *watch(void *context) {
     ls_start_guard *guard = context;
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-    int turn = rank ? atoi(rank) : 0;
+    int turn = guard->launcher.rank;
     double waited_s = -turn_s * (turn < 2 ? turn : 2);
     pthread_mutex_lock(&guard->lock);
     while (!guard->over && waited_s < guard->limit_s) {
@@ -52,18 +51,19 @@ static void *watch(void *context) {
         until.tv_nsec %= 1000000000;
         if (pthread_cond_timedwait(&guard->changed, &guard->lock, &until) == ETIMEDOUT) waited_s += tick_s;
     }
-    if (!guard->over) give_up(guard->limit_s);
+    if (!guard->over) give_up(guard);
     pthread_mutex_unlock(&guard->lock);
     return NULL;
 }
 
-ls_status ls_start_guard_new(ls_start_guard **out) {
+ls_status ls_start_guard_new(const ls_launcher *launcher, ls_start_guard **out) {
     *out = NULL;
     double limit_s = ls_start_timeout_s();
     if (!(limit_s > 0)) return LS_SUCCESS;
     ls_start_guard *guard = calloc(1, sizeof *guard);
     if (!guard) return ls_fail(LS_DEVICE, "no memory to watch MPI's start");
     guard->limit_s = limit_s;
+    guard->launcher = *launcher;
     pthread_mutex_init(&guard->lock, NULL);
     pthread_cond_init(&guard->changed, NULL);
     int rc = ls_thread_start(&guard->thread, watch, guard);

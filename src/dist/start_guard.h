@@ -8,11 +8,12 @@
 #define LS_DIST_START_GUARD_H
 
 #include "base/status.h"
+#include "dist/launcher.h"
 
 typedef struct ls_start_guard ls_start_guard;
 
 double ls_start_timeout_s(void); // 0: no limit
-LS_CHECKED ls_status ls_start_guard_new(ls_start_guard **out);
+LS_CHECKED ls_status ls_start_guard_new(const ls_launcher *launcher, ls_start_guard **out);
 void ls_start_guard_free(ls_start_guard *guard); // MPI has started; NULL is allowed
 
 #endif

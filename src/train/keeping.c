@@ -45,10 +45,15 @@ static const char *describe_reason(const ls_trainer *t, char *dst, size_t bytes)
 // --- asking
 // -------------------------------------------------------------------------------------------------------------
 
-// SLURM says when it will end the job.
+// SLURM says when it will end the job. A time from before the process began, 0 or no number is of no job that it runs
+// in: another one's, left in the environment, or none.
 static int scheduler_ends_soon(void) {
-    const char *end = getenv("SLURM_JOB_END_TIME");
-    return end && *end && strtod(end, NULL) - ls_clock_unix_seconds() < SCHEDULER_MARGIN_SECONDS;
+    const char *text = getenv("SLURM_JOB_END_TIME");
+    if (!text || !*text) return 0;
+    char *rest;
+    double end = strtod(text, &rest), now = ls_clock_unix_seconds();
+    int is_ours = *rest == 0 && isfinite(end) && end > now - ls_clock_since_process_start();
+    return is_ours && end - now < SCHEDULER_MARGIN_SECONDS;
 }
 
 static int64_t own_reason(const ls_trainer *t) {

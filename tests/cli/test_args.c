@@ -280,8 +280,38 @@ static void help(void **state) {
     free(text);
 }
 
+// What ranks compare: the command, and the options that change what they exchange.
+static void tells_what_ranks_share(void **state) {
+    (void)state;
+    static const struct {
+        const char *words[WORDS_MAX], *joint;
+    } rows[] = {
+        { { "a.ini" }, "train" },
+        { { "--quiet", "a.ini", "--run-dir", "r", "--set", "a.b=c" }, "train" },
+        { { "b.ini", "--trace", "t.json", "--trace-updates=3:5" }, "train --trace t.json --trace-updates 3:5" },
+        { { "a.ini", "--dry-run" }, "train --dry-run" },
+        { { "a.ini", "--resume" }, "train --resume" },
+        { { "bench", "a.ini", "--layers", "--sweep", "ranks=1,2" }, "train bench --layers --sweep ranks=1,2" },
+        { { "eval", "a.ini", "w" }, "train eval" },
+        { { "devices", "--json" }, "train devices" },
+        { { "-h" }, "train --help" },
+        { { "--version" }, "train --version" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char *argv[WORDS_MAX + 1] = { (char *)(uintptr_t) "train" };
+        int argc = 1;
+        for (; argc < WORDS_MAX && rows[i].words[argc - 1]; argc++)
+            argv[argc] = (char *)(uintptr_t)rows[i].words[argc - 1];
+        ls_args args;
+        assert_int_equal(ls_args_parse(argc, argv, &args).code, LS_OK);
+        assert_string_equal(args.joint, rows[i].joint);
+        ls_args_free(&args);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tells_what_ranks_share),
         cmocka_unit_test(refusals),
         cmocka_unit_test(acceptance),
         cmocka_unit_test(words_of_predict),

@@ -226,7 +226,7 @@ static int run_measure(ls_comm *world, double budget_s) {
 
 int main(int argc, char **argv) {
     ls_comm *world = NULL;
-    must(NULL, ls_comm_start(&argc, &argv, &world));
+    must(NULL, ls_comm_start(&argc, &argv, "test", &world));
     world_rank = ls_comm_about(world)->rank;
     if (argc == 3 && strcmp(argv[1], "stop") == 0) return run_stop(world, argv[2]);
     if (argc == 3 && strcmp(argv[1], "measure") == 0) return run_measure(world, strtod(argv[2], NULL));

@@ -248,7 +248,7 @@ static int run_time(ls_comm *world, char **argv) {
 
 int main(int argc, char **argv) {
     ls_comm *world = NULL;
-    if (ls_failed(ls_comm_start(&argc, &argv, &world))) return 1;
+    if (ls_failed(ls_comm_start(&argc, &argv, "test", &world))) return 1;
     world_rank = ls_comm_about(world)->rank;
     if (argc == 3 && strcmp(argv[1], "order") == 0) return run_order(world, argv[2]);
     if (argc == 5 && strcmp(argv[1], "time") == 0) return run_time(world, argv + 2);

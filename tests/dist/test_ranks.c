@@ -495,7 +495,7 @@ static int run_link(ls_comm *comm) {
 
 int main(int argc, char **argv) {
     ls_comm *comm = NULL;
-    must(NULL, ls_comm_start(&argc, &argv, &comm));
+    must(NULL, ls_comm_start(&argc, &argv, "test", &comm));
     world_rank = ls_comm_about(comm)->rank;
     if (argc > 1 && getenv("SHOW_START") && ls_comm_about(comm)->rank == 0) {
         fprintf(stderr, "started %.0f ms after the process\n", 1e3 * ls_clock_since_process_start());

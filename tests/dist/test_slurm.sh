@@ -50,10 +50,10 @@ same nodes $? 2
 timeout 30 srun --mpi=pmix -N2 -n4 "$train" run.ini --quiet --run-dir nodes4 >nodes4.log 2>&1
 same nodes4 $? 4
 
-# Each task by itself, where MPI was forgotten: said once.
+# Tasks that would train each by itself, where MPI was forgotten: refused once.
 timeout 30 srun --mpi=none -N2 -n2 "$train" run.ini --dry-run >apart.log 2>&1
-check "without --mpi=pmix: exit" $? 0
-check "without --mpi=pmix: one warning" "$(grep -c '^warning: srun started 2 tasks without MPI' apart.log)" 1
+check "without --mpi=pmix: exit" $? 2
+check "without --mpi=pmix: one error" "$(grep -c '^error: srun has started 2 processes, .*srun --mpi=pmix' apart.log)" 1
 
 # How a step ends: WHAT RC ERRORS COMMAND...; ERRORS: a pattern of their number
 ends() {

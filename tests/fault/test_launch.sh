@@ -112,6 +112,48 @@ ends 2
 check "wrong: said once" "$(grep -c '^error:' "$work/wrong.log")" 1
 says 0 ''
 
+# More ranks than cores, root, no options for either: what mpirun would refuse is added, and said once.
+name=plain
+env -u OMPI_ALLOW_RUN_AS_ROOT -u OMPI_ALLOW_RUN_AS_ROOT_CONFIRM "$launch" -np $(($(nproc) + 2)) "$bin/train" "$work/run.ini" \
+  --run-dir "$work/plain" --quiet --set train.max_updates=8 --set train.global_batch=$((($(nproc) + 2) * 4)) \
+  --set run.deterministic=false >"$work/plain.log" 2>&1 </dev/null
+check "plain: exit" $? 0
+says "$([ "$(id -u)" = 0 ] && echo 1 || echo 0)" 'as root: --allow-run-as-root$'
+says 1 "$(($(nproc) + 2)) ranks share [0-9]* cores: --oversubscribe\$"
+says 0 restart
+
+# MPICH's launcher: a rank that is killed, a request to stop; hosts are refused, and so is Open MPI's program.
+hydra=$(command -v mpirun.mpich)
+if [ -n "$hydra" ] && [ -x "$bin/train_mpich" ]; then
+  mkdir "$work/mpich"
+  printf '#!/bin/sh\necho $$ >>"%s"\nexec "%s" "$@"\n' "$work/pids" "$bin/train_mpich" >"$work/mpich/train"
+  chmod +x "$work/mpich/train"
+  begin_mpich() { # OPTION OF mpirun...
+    name=mpich
+    MPIRUN=$hydra env --default-signal=INT "$launch" "$@" -np 2 "$work/mpich/train" "$work/run.ini" --run-dir "$work/mpich-run" --quiet \
+      >"$work/mpich.log" 2>&1 </dev/null &
+    pid=$!
+  }
+  begin_mpich
+  progress mpich-run
+  kill -9 "$(tail -n 1 "$work/pids")"
+  for _ in $(seq 300); do [ "$(said restart)" = 0 ] && sleep 0.1 || break; done
+  progress mpich-run
+  kill -TERM $pid
+  ends 75
+  says 1 'exit [0-9]*: SIG[A-Z]* (if one) ended a rank; restart 1 of 3' # KILL, or ABRT of the other one, whose transport misses it
+  says 2 ''
+  undisturbed mpich-run
+  begin_mpich -hosts a,b
+  ends 2
+  says 1 '-hosts: hosts are tried'
+  MPIRUN=$hydra "$launch" -np 2 "$bin/train" "$work/run.ini" --run-dir "$work/foreign" --quiet >"$work/mpich.log" 2>&1 </dev/null
+  check "mpich: Open MPI's program: exit" $? 2
+  check "mpich: Open MPI's program: no restart" "$(said '')" 0
+fi
+MPIRUN=true "$launch" -np 2 "$bin/train" "$work/run.ini" >"$work/plain.log" 2>&1
+check "plain: no mpirun: exit" $? 2
+
 # The number of ranks that a batch allows is what the program says: BATCH MICRO_BATCH ORDERED.
 eval "$(sed -n '/^batch_allows() {/,/^}/p' "$launch")"
 while read -r of share ordered; do

@@ -82,6 +82,11 @@ begin one 1 --set run.max_minutes=0.01
 stopped 75 "run.max_minutes = 0.01"
 SLURM_JOB_END_TIME=$(($(date +%s) + 61)) begin one 1
 stopped 75 "the scheduler's time limit"
+# What is no time of a job that it runs in stops nothing.
+for end in 0 1 -1 never nan 17:30 $(($(date +%s) - 3600)); do
+  SLURM_JOB_END_TIME=$end "$bin/train" "$work/run.ini" --run-dir "$work/end$end" --quiet --set train.max_updates=8 >"$work/end.log" 2>&1
+  check "SLURM_JOB_END_TIME=$end: exit" $? 0
+done
 how=
 undisturbed one
 

@@ -400,7 +400,7 @@ static int sums_in_bf16(const char *network) {
     ls_comm *comm;
     int argc = 0, found = 0;
     char **argv = NULL, text[sizeof network_format + 64];
-    must(ls_comm_start(&argc, &argv, &comm));
+    must(ls_comm_start(&argc, &argv, "test", &comm));
     assert_int_equal(ls_comm_about(comm)->world_size, 2);
     snprintf(text, sizeof text, network_format, 1.0, 1e3);
     if (ls_comm_about(comm)->rank == 0) must(ls_write_file(network, text, strlen(text)));

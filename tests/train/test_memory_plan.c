@@ -265,7 +265,7 @@ static int run_ranks(ls_comm *comm, int short_of_memory) {
 int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "ranks") == 0) {
         ls_comm *comm;
-        if (ls_failed(ls_comm_start(&argc, &argv, &comm))) return 1;
+        if (ls_failed(ls_comm_start(&argc, &argv, "test", &comm))) return 1;
         return run_ranks(comm, atoi(argv[2]));
     }
     const struct CMUnitTest tests[] = {
