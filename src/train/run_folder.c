@@ -168,9 +168,9 @@ static ls_status check_writable(const ls_run_folder *folder) {
         LS_STORAGE, "run folder %s: not writable: %s; choose another by --run-dir", folder->path, strerror(errno));
 }
 
-static ls_status make_absolute(char text[LS_TEXT_BYTES], const char *folder) {
+static ls_status absolute_data_path(const ls_config *cfg, char text[LS_TEXT_BYTES]) {
     char joined[LS_TEXT_BYTES];
-    LS_TRY(ls_path_join(joined, sizeof joined, folder, text));
+    LS_TRY(ls_config_path(cfg, LS_OPTION_data_path, joined, sizeof joined));
     char *real = realpath(joined, NULL);
     if (!real && errno == ENOMEM) return ls_fail(LS_DEVICE, "%s: no memory to make it absolute", joined);
     int fits = snprintf(text, LS_TEXT_BYTES, "%s", real ? real : joined) < LS_TEXT_BYTES;
@@ -180,7 +180,7 @@ static ls_status make_absolute(char text[LS_TEXT_BYTES], const char *folder) {
 
 static ls_status copy_network(const ls_config *cfg, const ls_run_folder *folder) {
     char from[LS_TEXT_BYTES], to[LS_TEXT_BYTES];
-    LS_TRY(ls_path_join(from, sizeof from, cfg->folder, cfg->model_file));
+    LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, from, sizeof from));
     LS_TRY(ls_run_folder_file(folder, "network.ini", to, sizeof to));
     char *text = NULL;
     size_t bytes = 0;
@@ -221,7 +221,7 @@ static ls_status write_all(const ls_config *cfg, ls_run_folder *folder) {
     ls_config effective = *cfg;
     snprintf(effective.model_file, sizeof effective.model_file, "network.ini");
     effective.run_resume = LS_RESUME_OFF; // it repeats the run; to go on is asked for by --resume
-    if (effective.data_path[0]) LS_TRY(make_absolute(effective.data_path, cfg->folder));
+    if (effective.data_path[0]) LS_TRY(absolute_data_path(cfg, effective.data_path));
     return write_config(&effective, folder);
 }
 

@@ -355,7 +355,7 @@ static ls_status allocate(ls_trainer *t) {
 
 static ls_status open_network(ls_trainer *t) {
     char path[PATH_BYTES];
-    LS_TRY(ls_path_join(path, sizeof path, t->cfg->folder, t->cfg->model_file));
+    LS_TRY(ls_config_path(t->cfg, LS_OPTION_model_file, path, sizeof path));
     return ls_graph_read(path, &t->graph);
 }
 
