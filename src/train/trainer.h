@@ -56,7 +56,7 @@ typedef struct { // after an update
     int64_t skipped;                                  // updates skipped so far
     double images_per_second;                         // since the last report, over all ranks
     double seconds;                                   // since the run's start
-    double seconds_left;                              // estimate
+    double seconds_left;                              // estimate; NAN: none yet
     double loader_wait_seconds, comm_seconds_exposed; // since the start, this rank
     const ls_gpu_sample *gpus;                        // of a record: each rank's GPU, on rank 0; NULL: none, or unknown
     const ls_rank_time *times;                        // of a record: each rank's, since the start; NULL: one rank
