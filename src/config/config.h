@@ -79,6 +79,9 @@ LS_CHECKED ls_status ls_config_path(const ls_config *cfg, int index, char *dst, 
 // What one option cannot know: combinations that are impossible for any number of ranks (rank-dependent ones:
 // ls_batches_plan).
 LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
+// Options that were set and have no effect beside the others, into dst: "optimizer.momentum (only with optimizer.kind =
+// sgd); ..."; "": none. Returns dst.
+char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes);
 // Does train.sync_batchnorm have anything to do? With one rank it changes nothing.
 static inline int ls_config_syncs_norm(const ls_config *cfg, int world_size) {
     return cfg->train_sync_batchnorm && world_size > 1;

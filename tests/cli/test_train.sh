@@ -71,6 +71,11 @@ text=$("$train" tiny.ini --quiet --set train.max_updates=1 --set run.name=named 
 check "run.name" "$? $(ls runs/named/summary.json)" "0 runs/named/summary.json"
 check "--quiet says nothing" "$text" ""
 
+text=$("$train" tiny.ini --set train.max_updates=1 --set optimizer.kind=adamw --set optimizer.momentum=0.9 --run-dir unused 2>&1)
+check "an option without effect is told" "$(grep -cx 'no effect optimizer.momentum (only with optimizer.kind = sgd)' <<<"$text")" 1
+text=$("$train" unused/config.ini --run-dir unused2 2>&1)
+check "but not those of a run's own configuration" "$? $(grep -c '^no effect' <<<"$text")" "0 0"
+
 # What prints and creates nothing.
 touch before
 find . | sort >before
