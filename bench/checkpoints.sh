@@ -39,7 +39,7 @@ declare -A saving=(
   [without]="--set checkpoint.every_epochs=0 --set checkpoint.every_minutes=0 --set dist.check_replicas=0"
 )
 lenet="--set data.train_samples=8192"
-resnet9="--set model.file=models/resnet9.ini --set data.shape=3x32x32 --set data.train_samples=512 --set train.global_batch=16"
+resnet9="--set model.file=configs/models/resnet9.ini --set data.shape=3x32x32 --set data.train_samples=512 --set train.global_batch=16"
 
 # one NETWORK ROUND WAY OPTIONS...
 one() {

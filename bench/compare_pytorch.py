@@ -60,7 +60,7 @@ def lockstep(model, ranks, threads, updates, a):
         if ranks > 1 and os.getuid() == 0:
             launcher.append("--allow-run-as-root")
         run([*launcher, str(ROOT / "train"), str(ROOT / "configs/bench-cpu.ini"), "--quiet", "--run-dir", f"{folder}/run",
-             "--set", f"model.file=models/{model}.ini", "--set", f"data.shape={SHAPE[model]}",
+             "--set", f"model.file={ROOT}/configs/models/{model}.ini", "--set", f"data.shape={SHAPE[model]}",
              "--set", f"train.global_batch={a.batch}", "--set", f"device.threads={threads}",
              "--set", f"train.max_updates={updates}", "--set", f"data.test_samples={a.batch}"])
         s = json.loads(pathlib.Path(folder, "run/summary.json").read_text())

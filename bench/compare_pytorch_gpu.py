@@ -32,7 +32,7 @@ def lockstep(network, loader, updates, a):
     model, batch, precision = network
     with tempfile.TemporaryDirectory() as folder:
         run([a.train, str(ROOT / "configs/bench-cpu.ini"), "--quiet", "--run-dir", f"{folder}/run", "--set", "device.type=cuda",
-             "--set", f"model.file=models/{model}.ini", "--set", f"data.shape={SHAPE[model]}", "--set", f"data.train_samples={batch * 100}",
+             "--set", f"model.file={ROOT}/configs/models/{model}.ini", "--set", f"data.shape={SHAPE[model]}", "--set", f"data.train_samples={batch * 100}",
              "--set", f"train.global_batch={batch}", "--set", f"train.micro_batch={batch}", "--set", f"train.precision={precision}",
              "--set", "train.epochs=1000", "--set", f"train.max_updates={updates}", "--set", f"data.test_samples={batch}",
              "--set", f"data.loader={loader}", "--set", "train.eval_every=0", "--set", f"device.autotune={a.autotune}"])

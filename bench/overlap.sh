@@ -26,7 +26,7 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
 done
 [ "${1-}" != -- ] || shift
 options=("$@")
-[ ${#options[@]} -gt 0 ] || options=(--set model.file=models/resnet20.ini --set data.shape=3x32x32 --set dist.bucket_bytes=262144
+[ ${#options[@]} -gt 0 ] || options=(--set model.file=configs/models/resnet20.ini --set data.shape=3x32x32 --set dist.bucket_bytes=262144
   --set train.global_batch=$((32 * hosts)))
 case $build in /*) ;; *) build=$PWD/$build ;; esac
 

@@ -28,7 +28,7 @@ rate() {
   [ "$1 $2" != "$cores 1" ] || launch=(mpirun -np "$1" --bind-to core -quiet)
   rm -rf "$folder/run"
   "${launch[@]}" ./train configs/bench-cpu.ini --quiet --run-dir "$folder/run" --set "device.threads=$2" \
-    --set "model.file=models/$3.ini" --set "data.shape=$shape" --set "train.max_updates=${updates[$3]}" \
+    --set "model.file=configs/models/$3.ini" --set "data.shape=$shape" --set "train.max_updates=${updates[$3]}" \
     --set train.epochs=50 --set data.test_samples=128
   grep -oE '"train_images_per_second":[[:space:]]*[0-9.]+' "$folder/run/summary.json" | grep -oE '[0-9.]+$'
 }

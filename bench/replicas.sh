@@ -25,7 +25,7 @@ one() {
   local shape=3x32x32
   [ "$1" != lenet ] || shape=1x28x28
   rm -rf "$work/run"
-  ranks "$ranks" 3600 "$bin/train" configs/bench-cpu.ini --quiet --run-dir "$work/run" --set model.file="models/$1.ini" \
+  ranks "$ranks" 3600 "$bin/train" configs/bench-cpu.ini --quiet --run-dir "$work/run" --set model.file="configs/models/$1.ini" \
     --set data.shape=$shape --set data.train_samples=1280000 --set data.test_samples=128 --set train.max_updates="$2" \
     --set dist.check_replicas="$3" --set checkpoint.every_epochs=0 --set checkpoint.every_minutes=0 --set log.every=1000000 >&2
   echo "$(number '"train_images_per_second":') $(number '"replica_checks":\{"count":[0-9]+,"seconds":') $(number '"replica_checks":\{"count":')"

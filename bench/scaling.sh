@@ -35,7 +35,7 @@ measure() {
   name=$out/$(date +%F)-scaling-$part-$network
   echo "== $part, $network"
   "${launcher[@]}" "$bin/train" bench "$PWD/configs/bench-cpu.ini" --quiet --seconds "$seconds" --repeats "$rounds" --run-dir "$folder" \
-    --set "model.file=models/$network.ini" --set "data.shape=$shape" --set device.type=cpu --set device.threads=1 "$@" \
+    --set "model.file=configs/models/$network.ini" --set "data.shape=$shape" --set device.type=cpu --set device.threads=1 "$@" \
     >"$folder/bench.txt"
   for file in txt json svg; do sed "s|$PWD/||g" "$folder/bench.$file" >"$name.$file"; done
   cat "$name.txt"

@@ -129,7 +129,7 @@ endfunction()
 
 # lockstep_cuda_versions(ROOM)
 #   build/generated/lockstep_cuda_build.h for ROOM: the versions that the plugin was built with, as their libraries number them, and
-#   the folders of its libraries; without a plugin the versions that this program knows.
+#   the folders of its libraries, that of scripts/fetch-cuda.sh first; without a plugin the versions that this program knows.
 function(lockstep_cuda_versions room)
   set(runtime 13000)
   set(cudnn 90800)
@@ -153,11 +153,11 @@ function(lockstep_cuda_versions room)
       math(EXPR cudnn "${CUDNN_MAJOR} * 10000 + ${CUDNN_MINOR} * 100 + ${CUDNN_PATCHLEVEL}")
     endif()
     lockstep_cuda_folders(folders)
-    list(JOIN folders ":" folders)
   endif()
+  list(JOIN folders ":" folders)
   file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/lockstep_cuda_build.h" CONTENT "#define LS_CUDA_BUILD_RUNTIME ${runtime}
 #define LS_CUDA_BUILD_CUDNN ${cudnn}
-#define LS_CUDA_BUILD_FOLDERS \"${folders}\"
+#define LS_CUDA_BUILD_FOLDERS \"${CMAKE_SOURCE_DIR}/cuda/lib:${folders}\"
 ")
   target_include_directories(lockstep_${room} PRIVATE "${CMAKE_BINARY_DIR}/generated")
 endfunction()

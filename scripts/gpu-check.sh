@@ -140,7 +140,7 @@ part_sanitizer() {
       rm -rf "$results/$tool-$model"
       try sanitizer "$tool, training of $model" 280 compute-sanitizer --tool $tool "${options[@]}" --error-exitcode 9 "$build/bin/train" \
         configs/bench-cpu.ini --quiet --run-dir "$results/$tool-$model" "${short[@]}" --set device.type=cuda \
-        --set device.graphs=false --set model.file=models/$model.ini --set "data.shape=$(shape $model)"
+        --set device.graphs=false --set model.file=configs/models/$model.ini --set "data.shape=$(shape $model)"
     done
   done
   LOCKSTEP_TEST_GPU=1 try sanitizer "memcheck, queues and recordings" 200 compute-sanitizer --tool memcheck "${quiet[@]}" \
@@ -164,7 +164,7 @@ part_graphs() {
       first=
       for variant in "true ring" "false ring" "true resident"; do
         name=graphs-$model-$precision-${variant// /-}
-        train_once "$name" configs/bench-cpu.ini --set model.file=models/$model.ini --set "data.shape=$(shape $model)" \
+        train_once "$name" configs/bench-cpu.ini --set model.file=configs/models/$model.ini --set "data.shape=$(shape $model)" \
           --set train.precision=$precision --set train.max_updates=60 --set device.graphs="${variant% *}" \
           --set data.loader="${variant#* }" >"$results/$name.log" 2>&1 || {
           item graphs "$model $precision" failed "$(tail -n 1 "$results/$name.log")"
@@ -197,7 +197,7 @@ part_resume() {
     for precision in fp32 bf16 fp16; do
       try resume "$model in $precision" 120 "$build/bin/train" verify-resume configs/bench-cpu.ini --set device.type=cuda \
         --set data.train_samples=2048 --set loss_scale.growth_interval=3 --set train.precision=$precision \
-        --set model.file=models/$model.ini --set "data.shape=$(shape $model)"
+        --set model.file=configs/models/$model.ini --set "data.shape=$(shape $model)"
     done
   done
 }
@@ -265,7 +265,7 @@ part_ranks() {
     return
   }
   for model in ${RANKS_MODELS:-lenet resnet20}; do
-    network=(--set model.file="models/$model.ini" --set "data.shape=$(shape "$model")")
+    network=(--set model.file="configs/models/$model.ini" --set "data.shape=$(shape "$model")")
     ranks_hash "$model-one" 1 "${network[@]}" --set run.deterministic=true || continue
     one=$hash
     ranks_hash "$model-nccl" 2 "${network[@]}" --set run.deterministic=true --set dist.backend=nccl &&
@@ -279,7 +279,7 @@ part_ranks() {
     ranks_hash "$model-fast-mpi" 2 "${network[@]}" --set dist.backend=mpi &&
       compare_hash "$model, two terms added by MPI" "NCCL" "$eager"
   done
-  network=(--set model.file=models/lenet.ini --set "data.shape=$(shape lenet)")
+  network=(--set model.file=configs/models/lenet.ini --set "data.shape=$(shape lenet)")
   for run in $(seq 1 "${RANKS_STARTS:-20}"); do
     LAUNCH_LIMIT=60 ranks_hash start 2 "${network[@]}" --set dist.backend=nccl --set device.graphs=true || break
     good=$run
@@ -304,7 +304,7 @@ part_profile() {
     { item profile "host waits" failed "tests/support/sync_time.c does not compile"; return; }
   for model in lenet resnet9; do
     summary=$results/runs/profile-$model/summary.json
-    LD_PRELOAD=$build/sync_time.so train_once profile-$model configs/bench-cpu.ini --set model.file=models/$model.ini \
+    LD_PRELOAD=$build/sync_time.so train_once profile-$model configs/bench-cpu.ini --set model.file=configs/models/$model.ini \
       --set "data.shape=$(shape $model)" --set train.precision=bf16 --set train.max_updates=2000 --set train.epochs=100 \
       --set log.every=1000 --set data.loader=resident >"$results/profile-$model.log" 2>&1 ||
       { item profile "$model" failed "$(tail -n 1 "$results/profile-$model.log")"; continue; }
@@ -321,7 +321,7 @@ part_layers() {
     read -r model batch precision <<<"$network"
     mkdir -p "$results/layers-$model-$precision"
     try layers "$model $batch $precision" 120 "$build/bin/train" bench configs/bench-cpu.ini --layers \
-      --run-dir "$results/layers-$model-$precision" --seconds 1 --set device.type=cuda --set model.file=models/$model.ini \
+      --run-dir "$results/layers-$model-$precision" --seconds 1 --set device.type=cuda --set model.file=configs/models/$model.ini \
       --set "data.shape=$(shape $model)" --set train.global_batch="$batch" --set train.micro_batch="$batch" \
       --set train.precision="$precision" && tail -n 1 "$results/layers-${model}_${batch}_$precision.log"
   done

@@ -16,7 +16,7 @@
     X(COMM, 5, "communication: a peer lost, timed out or different") \
     X(NUMERIC, 6, "numerical: non-finite beyond the limit, replicas diverged, or states that were compared differ") \
     X(STORAGE, 7, "storage: cannot write or read a run or checkpoint") \
-    X(STOPPED, 75, "stopped on request with a checkpoint written: start again to go on")
+    X(STOPPED, 75, "stopped on request with a checkpoint written: the same command with --resume goes on")
 
 typedef enum {
 #define LS_CODE_ENUM(name, exit_code, meaning) LS_##name = exit_code,

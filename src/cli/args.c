@@ -103,7 +103,8 @@ static const struct {
     { "--scaling", "KIND", SCALING, FOR_BENCH,
         "train.global_batch is of all ranks (strong, default), of each (weak), or both" },
     { "--layers", NULL, LAYERS, FOR_BENCH,
-        "time each instruction of an update instead, for a thirtieth of --seconds each" },
+        "time each instruction of an update instead, for a thirtieth of --seconds each;\n"
+        "                             layers.json only with --run-dir" },
     { "--json", NULL, JSON, FOR_DEVICES | ALONE, "print the devices as one JSON object" },
     { "--trace", "FILE", TRACE, FOR_TRAIN,
         "write a timeline of some updates on all ranks, for Perfetto or chrome://tracing" },

@@ -100,6 +100,7 @@ static ls_status write_json(const layers *l, const char *folder) {
     }
     ls_status status = ls_json_write_file(path, tree);
     cJSON_Delete(tree);
+    if (!ls_failed(status)) ls_info("report    %s", path);
     return status;
 }
 
@@ -160,7 +161,7 @@ ls_status ls_bench_layers(const ls_config *cfg, ls_comm *comm, double seconds, c
     for (int i = 0; !ls_failed(status) && i < l.count; i++) l.total += l.rows[i].seconds;
     if (!ls_failed(status)) status = measure_updates(&l, trainer, peak);
     if (!ls_failed(status)) status = print_table(&l, stdout);
-    if (!ls_failed(status)) status = write_json(&l, folder);
+    if (!ls_failed(status) && folder) status = write_json(&l, folder);
     free(l.rows);
     ls_bench_peak_free(peak);
     ls_trainer_free(trainer);

@@ -6,7 +6,7 @@
 #include "config/config.h"
 #include "dist/comm.h"
 
-// Prints the table and writes layers.json into the folder ("" is the current one). One rank only: LS_USAGE for several.
+// Prints the table, and writes layers.json into the folder, if it is not NULL. One rank only: LS_USAGE for several.
 LS_CHECKED ls_status ls_bench_layers(const ls_config *cfg, ls_comm *comm, double seconds, const char *folder);
 
 #endif

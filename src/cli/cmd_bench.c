@@ -18,11 +18,10 @@
 // Before minutes of measuring, not after.
 static ls_status check_folder(const char *folder, int rank) {
     if (rank != 0) return LS_SUCCESS;
-    if (folder[0]) LS_TRY(ls_make_folders(folder));
-    const char *path = folder[0] ? folder : ".";
-    if (access(path, W_OK | X_OK) == 0) return LS_SUCCESS;
-    return ls_fail(
-        LS_STORAGE, "%s: bench.json cannot be written there: %s; choose a folder by --run-dir", path, strerror(errno));
+    LS_TRY(ls_make_folders(folder));
+    if (access(folder, W_OK | X_OK) == 0) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE, "%s: the report cannot be written there: %s; choose a folder by --run-dir", folder,
+        strerror(errno));
 }
 
 static ls_status measure_all(const ls_args *args, ls_bench *bench) {
@@ -64,15 +63,17 @@ static ls_status report(const ls_bench *bench, const ls_config *cfg, const char 
     findings.predictions = predictions;
     if (!ls_failed(status)) status = ls_bench_print(&findings, stdout);
     if (!ls_failed(status)) status = ls_bench_write(&findings, folder);
+    if (!ls_failed(status))
+        ls_info("report    %s/bench.html; its figures in bench.json and bench.csv, its chart in bench.svg", folder);
     free(predictions);
     return status;
 }
 
 ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm) {
-    const char *folder = args->run_dir ? args->run_dir : "";
+    const char *folder = args->run_dir ? args->run_dir : args->layers ? NULL : ".";
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
-    LS_TRY(ls_command_agree(comm, check_folder(folder, ls_comm_about(comm)->rank)));
+    if (folder) LS_TRY(ls_command_agree(comm, check_folder(folder, ls_comm_about(comm)->rank)));
     if (args->layers) return ls_command_agree(comm, ls_bench_layers(&cfg, comm, args->seconds / 30, folder));
     ls_bench_request request = { .cfg = &cfg,
         .sweeps = args->sweeps,

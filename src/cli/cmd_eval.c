@@ -23,7 +23,7 @@ ls_status ls_cmd_eval(const ls_args *args, ls_comm *comm) {
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
     ls_trainer *trainer = NULL;
-    LS_TRY(ls_command_agree(comm, ls_trainer_new(&cfg, comm, &trainer)));
+    LS_TRY(ls_command_agree(comm, ls_trainer_new_to_evaluate(&cfg, comm, &trainer)));
     ls_status status = evaluate(args, comm, trainer);
     ls_trainer_free(trainer);
     return status;

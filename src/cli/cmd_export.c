@@ -8,11 +8,12 @@ static ls_status export(const ls_args *args, const ls_config *cfg) {
     ls_safetensors *file;
     ls_weight_facts *facts;
     LS_TRY(ls_command_weights(args, cfg, &file, &facts));
-    ls_status status = ls_onnx_write(args->output, facts, file);
+    int operator_set;
+    ls_status status = ls_onnx_write(args->output, facts, file, &operator_set);
     if (!ls_failed(status))
         ls_info(
             "%s: ONNX, operator set %d; input 'input': pixels from 0 to 255, (batch, %d, %d, %d); output: %d logits",
-            args->output, LS_ONNX_OPSET, facts->graph->input.c, facts->graph->input.h, facts->graph->input.w,
+            args->output, operator_set, facts->graph->input.c, facts->graph->input.h, facts->graph->input.w,
             facts->graph->classes);
     ls_weight_facts_free(facts);
     ls_safetensors_free(file);

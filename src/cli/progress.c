@@ -1,5 +1,7 @@
 #include "cli/progress.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { BAR_COLUMNS_MAX = 40, BAR_COLUMNS_MIN = 5, COLUMNS_DEFAULT = 80 };
+enum { BAR_COLUMNS_MAX = 40, BAR_COLUMNS_MIN = 5, COLUMNS_UNKNOWN = 60 };
 
 // ---- what stderr is ----
 
@@ -31,9 +33,8 @@ static int parent_is_launcher(void) {
     return known;
 }
 
-static int parent_has_terminal(void) {
-    char path[64], target[64];
-    snprintf(path, sizeof path, "/proc/%d/fd/2", (int)getppid());
+static int is_terminal(const char *path) {
+    char target[64];
     ssize_t length = readlink(path, target, sizeof target - 1);
     if (length < 0) return 0;
     target[length] = '\0';
@@ -41,20 +42,24 @@ static int parent_has_terminal(void) {
            strcmp(target, "/dev/console") == 0;
 }
 
-static int stderr_is_terminal(const ls_comm_facts *comm) {
+static int stderr_is_terminal(const ls_comm_facts *comm, const char *launcher) {
     const char *term = getenv("TERM");
     if (!term || strcmp(term, "dumb") == 0) return 0;
-    if (parent_is_launcher()) return parent_has_terminal();
+    if (launcher[0]) return is_terminal(launcher);
     // started by a launcher in some other way: nobody knows
     return strcmp(comm->backend, "self") == 0 && isatty(STDERR_FILENO);
 }
 
-static int terminal_columns(void) {
-    struct winsize size;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+// Now: a terminal may get another size at any time. Under a launcher our own stderr is a pipe, whose other end knows.
+static int terminal_columns(const ls_progress_style *style) {
+    struct winsize size = { 0 };
+    int fd = style->launcher[0] ? open(style->launcher, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC) : STDERR_FILENO;
+    int known = fd >= 0 && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    if (fd >= 0 && fd != STDERR_FILENO) close(fd);
+    if (known) return size.ws_col;
     const char *columns = getenv("COLUMNS");
     int value = columns ? atoi(columns) : 0;
-    return value > 0 ? value : COLUMNS_DEFAULT;
+    return value > 0 ? value : COLUMNS_UNKNOWN;
 }
 
 static int speaks_utf8(void) {
@@ -68,14 +73,12 @@ static int speaks_utf8(void) {
 
 ls_progress_style ls_progress_choose(const ls_config *cfg, const ls_comm_facts *comm, int quiet) {
     const char *no_colour = getenv("NO_COLOR");
-    int terminal = stderr_is_terminal(comm);
-    ls_progress_style style = {
-        .display = terminal ? LS_DISPLAY_BAR : LS_DISPLAY_LINES,
-        .width = terminal_columns(),
-        .colour = terminal && !(no_colour && no_colour[0]),
-        .unicode = speaks_utf8(),
-        .every_seconds = cfg->log_every_seconds,
-    };
+    ls_progress_style style = { .unicode = speaks_utf8(), .every_seconds = cfg->log_every_seconds };
+    if (parent_is_launcher()) snprintf(style.launcher, sizeof style.launcher, "/proc/%d/fd/2", (int)getppid());
+    const int terminal = stderr_is_terminal(comm, style.launcher);
+    style.display = terminal ? LS_DISPLAY_BAR : LS_DISPLAY_LINES;
+    style.colour = terminal && !(no_colour && no_colour[0]);
+    if (!terminal) style.launcher[0] = '\0';
     if (cfg->log_progress == LS_PROGRESS_BAR) style.display = LS_DISPLAY_BAR;
     if (cfg->log_progress == LS_PROGRESS_LINES) style.display = LS_DISPLAY_LINES;
     if (cfg->log_progress == LS_PROGRESS_OFF || quiet) style.display = LS_DISPLAY_OFF;
@@ -98,15 +101,30 @@ char *ls_progress_duration(char *dst, size_t bytes, double seconds) {
     return dst;
 }
 
-// "loss 0.4213  accuracy 84.92 %  10321 images/s  left 2:31"; what is not known yet (before the first record) is "-".
-static void state_text(char *dst, size_t bytes, const ls_train_progress *p) {
-    char loss[32] = "-", accuracy[32] = "-", rate[32] = "-", left[32];
-    if (isfinite(p->train_loss)) snprintf(loss, sizeof loss, "%.4f", p->train_loss);
-    if (isfinite(p->train_accuracy)) snprintf(accuracy, sizeof accuracy, "%.2f %%", 100 * p->train_accuracy);
+enum { LOSS, ACCURACY, RATE, LEFT, FIELDS, FIELD_BYTES = 48, STATE_BYTES = FIELDS * (FIELD_BYTES + 2) };
+
+// "  loss 0.4213  accuracy 84.92 %  10321 images/s  left 2:31", of which whole fields are left out that find no room in
+// `columns`; what is not known yet (before the first record) is "-". Returns its length.
+static int state_text(char dst[STATE_BYTES], const ls_train_progress *p, int columns) {
+    static const int by_weight[FIELDS] = { LEFT, LOSS, ACCURACY, RATE };
+    char field[FIELDS][FIELD_BYTES] = { "loss -", "accuracy -", "- images/s" }, left[32];
+    int shown[FIELDS] = { 0 }, used = 0;
+    if (isfinite(p->train_loss)) snprintf(field[LOSS], FIELD_BYTES, "loss %.4f", p->train_loss);
+    if (isfinite(p->train_accuracy))
+        snprintf(field[ACCURACY], FIELD_BYTES, "accuracy %.2f %%", 100 * p->train_accuracy);
     if (isfinite(p->images_per_second) && p->images_per_second > 0)
-        snprintf(rate, sizeof rate, "%.0f", p->images_per_second);
-    ls_progress_duration(left, sizeof left, p->seconds_left);
-    snprintf(dst, bytes, "loss %s  accuracy %s  %s images/s  left %s", loss, accuracy, rate, left);
+        snprintf(field[RATE], FIELD_BYTES, "%.0f images/s", p->images_per_second);
+    snprintf(field[LEFT], FIELD_BYTES, "left %s", ls_progress_duration(left, sizeof left, p->seconds_left));
+    for (int i = 0; i < FIELDS; i++) {
+        used += 2 + (int)strlen(field[by_weight[i]]);
+        if (used + (by_weight[i] == RATE ? BAR_COLUMNS_MIN + 1 : 0) > columns) break; // the bar rather than the speed
+        shown[by_weight[i]] = 1;
+    }
+    int length = 0;
+    for (int i = 0; i < FIELDS; i++)
+        if (shown[i]) length += snprintf(dst + length, STATE_BYTES - (size_t)length, "  %s", field[i]);
+    dst[length] = '\0';
+    return length;
 }
 
 static int64_t shown_epoch(const ls_progress *progress, const ls_train_progress *p) {
@@ -114,23 +132,23 @@ static int64_t shown_epoch(const ls_progress *progress, const ls_train_progress 
 }
 
 char *ls_progress_line(char *dst, const ls_progress *progress, const ls_train_progress *p) {
-    char state[256];
-    state_text(state, sizeof state, p);
-    snprintf(dst, LS_PROGRESS_TEXT_BYTES, "epoch %lld/%lld  update %lld/%lld  %s", (long long)shown_epoch(progress, p),
+    char state[STATE_BYTES];
+    state_text(state, p, INT_MAX);
+    snprintf(dst, LS_PROGRESS_TEXT_BYTES, "epoch %lld/%lld  update %lld/%lld%s", (long long)shown_epoch(progress, p),
         (long long)progress->epochs, (long long)p->update, (long long)progress->updates_planned, state);
     return dst;
 }
 
 char *ls_progress_bar(char *dst, const ls_progress *progress, const ls_train_progress *p) {
-    char head[64], state[256], bar[BAR_COLUMNS_MAX * 3 + 32] = "";
+    char head[64], state[STATE_BYTES], bar[BAR_COLUMNS_MAX * 3 + 32] = "";
     double done = progress->updates_planned > 0 ? (double)p->update / (double)progress->updates_planned : 0;
     done = fmin(fmax(done, 0), 1);
     int head_columns = snprintf(
         head, sizeof head, "epoch %lld/%lld", (long long)shown_epoch(progress, p), (long long)progress->epochs);
-    state_text(state, sizeof state, p);
 
-    // two spaces twice, " 100 %", and the last column free: writing there makes some terminals wrap
-    int columns = progress->style.width - head_columns - (int)strlen(state) - 2 - 2 - 6 - 1;
+    // two spaces and "100 %", and the last column free: writing there makes some terminals wrap
+    int columns = progress->style.width - head_columns - 2 - 5 - 1;
+    columns -= state_text(state, p, columns) + 1; // a space behind the bar
     if (columns > BAR_COLUMNS_MAX) columns = BAR_COLUMNS_MAX;
     if (columns >= BAR_COLUMNS_MIN) {
         int full = (int)(done * columns);
@@ -140,8 +158,7 @@ char *ls_progress_bar(char *dst, const ls_progress *progress, const ls_train_pro
         for (int i = full; i < columns; i++) strcat(bar, progress->style.unicode ? "\u2500" : "-");
         if (progress->style.colour) strcat(bar, "\033[0m");
     }
-    snprintf(
-        dst, LS_PROGRESS_TEXT_BYTES, "%s  %s%s%3.0f %%  %s", head, bar, bar[0] ? " " : "", floor(100 * done), state);
+    snprintf(dst, LS_PROGRESS_TEXT_BYTES, "%s  %s%s%3.0f %%%s", head, bar, bar[0] ? " " : "", floor(100 * done), state);
     if (!bar[0] && (int)strlen(dst) >= progress->style.width) dst[progress->style.width - 1] = '\0'; // ASCII only here
     return dst;
 }
@@ -181,6 +198,7 @@ static void on_progress(void *context, const ls_train_progress *p) {
     ls_train_progress shown_state = *p;
     if (!progress->loss_known) shown_state.train_loss = shown_state.train_accuracy = NAN;
     if (progress->style.display == LS_DISPLAY_BAR) {
+        progress->style.width = terminal_columns(&progress->style);
         snprintf(shown, sizeof shown, "\r%s\033[K", ls_progress_bar(text, progress, &shown_state));
         put(shown);
         progress->bar_shown = 1;

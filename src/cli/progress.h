@@ -9,7 +9,8 @@ typedef enum { LS_DISPLAY_OFF, LS_DISPLAY_LINES, LS_DISPLAY_BAR } ls_display;
 
 typedef struct {
     ls_display display;
-    int width;            // of the terminal, in columns
+    char launcher[32];    // the terminal by the launcher's stderr, under /proc; "": by this process's
+    int width;            // of the terminal, in columns, as of the last redraw
     int colour;           // escape sequences for colour are wanted
     int unicode;          // the terminal shows UTF-8
     double every_seconds; // between lines
@@ -26,8 +27,8 @@ typedef struct {
 
 enum { LS_PROGRESS_TEXT_BYTES = 512 };
 
-// log.progress and --quiet, or by what stderr is. Under a launcher it is a pseudo-terminal even when the launcher
-// writes into a file, so there the launcher's own stderr decides.
+// log.progress and --quiet, or by what stderr is. Under a launcher that says nothing of where the lines come out, so
+// there the launcher's own stderr decides. The width is not known before the first redraw.
 ls_progress_style ls_progress_choose(const ls_config *cfg, const ls_comm_facts *comm, int quiet);
 
 void ls_progress_start(ls_progress *progress, ls_progress_style style, const ls_train_facts *facts);
@@ -36,6 +37,7 @@ void ls_progress_end(ls_progress *progress); // takes the bar away
 
 // The texts, without line end, into dst of LS_PROGRESS_TEXT_BYTES; for tests. Return dst.
 char *ls_progress_line(char *dst, const ls_progress *progress, const ls_train_progress *p);
+// One line of at most style.width - 1 columns: where it is narrow without the bar, then without a field after the other.
 char *ls_progress_bar(char *dst, const ls_progress *progress, const ls_train_progress *p);
 char *ls_progress_evaluation(char *dst, const ls_progress *progress, const ls_train_evaluation *e);
 char *ls_progress_duration(char *dst, size_t bytes, double seconds); // "0:07", "12:34", "1:02:03"; "-" if not finite

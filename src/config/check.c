@@ -167,13 +167,16 @@ static ls_status check_paths(const ls_config *cfg) {
     if (strchr(cfg->run_name, '/') || !strcmp(cfg->run_name, ".") || !strcmp(cfg->run_name, ".."))
         return refuse(cfg, LS_OPTION_run_name, "expected a name, not a path; --run-dir takes a path");
     if (!*cfg->model_file) return refuse(cfg, LS_OPTION_model_file, "expected a network file, as models/lenet.ini");
-    if (ls_failed(ls_path_join(path, sizeof path, cfg->folder, cfg->model_file)))
-        return refuse(
-            cfg, LS_OPTION_model_file, "with its folder, a path of more than %d characters", LS_TEXT_BYTES - 1);
-    if (ls_failed(ls_path_join(path, sizeof path, cfg->folder, cfg->data_path)))
-        return refuse(
-            cfg, LS_OPTION_data_path, "with its folder, a path of more than %d characters", LS_TEXT_BYTES - 1);
-    return LS_SUCCESS;
+    LS_TRY(ls_config_path(cfg, LS_OPTION_data_path, path, sizeof path));
+    LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
+    if (ls_path_exists(path) || cfg->line[LS_OPTION_model_file] >= 0) return LS_SUCCESS;
+    // Meant as in the file?
+    if (ls_failed(ls_path_join(path, sizeof path, cfg->folder, cfg->model_file)) || !ls_path_exists(path))
+        return LS_SUCCESS; // who opens it says that it is not there
+    return refuse(cfg, LS_OPTION_model_file,
+        "no such file in the current folder, where a path on the command line "
+        "starts; there is %s",
+        path);
 }
 
 ls_status ls_config_check(const ls_config *cfg) {

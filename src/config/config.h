@@ -39,7 +39,7 @@ typedef struct {
 #include "config/options.def"
 #undef X
     char file[LS_TEXT_BYTES];   // the configuration file, as given
-    char folder[LS_TEXT_BYTES]; // its folder, "" for none: relative paths in it start there
+    char folder[LS_TEXT_BYTES]; // its folder, "" for none: relative paths in the file start there
     int line[LS_OPTION_COUNT];  // where each value is from: line of the file, 0 default, -1 --set
 } ls_config;
 
@@ -73,9 +73,15 @@ LS_CHECKED ls_status ls_config_set(ls_config *cfg, const char *assignment); // "
 // "configs/x.ini:12: train.epochs = 5", "--set train.epochs=5" or "train.epochs = 5 (default)" into dst, the start of a
 // message about option `index`; returns dst. LS_TEXT_BYTES * 3 are always enough.
 char *ls_config_where(const ls_config *cfg, int index, char *dst, size_t bytes);
+// The path that a TEXT option names, into dst: as given where --set gave it, else relative to the configuration file's
+// folder. LS_USAGE when it is longer than `bytes`.
+LS_CHECKED ls_status ls_config_path(const ls_config *cfg, int index, char *dst, size_t bytes);
 // What one option cannot know: combinations that are impossible for any number of ranks (rank-dependent ones:
 // ls_batches_plan).
 LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
+// Options that were set and have no effect beside the others, into dst: "optimizer.momentum (only with optimizer.kind =
+// sgd); ..."; "": none. Returns dst.
+char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes);
 // Does train.sync_batchnorm have anything to do? With one rank it changes nothing.
 static inline int ls_config_syncs_norm(const ls_config *cfg, int world_size) {
     return cfg->train_sync_batchnorm && world_size > 1;

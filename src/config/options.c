@@ -136,6 +136,14 @@ char *ls_config_where(const ls_config *cfg, int index, char *dst, size_t bytes) 
     return dst;
 }
 
+ls_status ls_config_path(const ls_config *cfg, int index, char *dst, size_t bytes) {
+    char where[2 * LS_TEXT_BYTES];
+    if (!ls_failed(ls_path_join(dst, bytes, cfg->line[index] < 0 ? "" : cfg->folder, const_field_of(cfg, index))))
+        return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "%s: with its folder, a path of more than %zu characters",
+        ls_config_where(cfg, index, where, sizeof where), bytes - 1);
+}
+
 static ls_status fail_choice(const ls_option *option, const char *where, const char *value) {
     char all[512] = "";
     int count = 0;

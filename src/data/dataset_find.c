@@ -8,7 +8,7 @@
 
 #include "base/atomic_file.h"
 
-enum { MAX_CANDIDATES = 6, MAX_LIST = 1536 };
+enum { MAX_CANDIDATES = 4, MAX_LIST = 1536 };
 
 typedef struct {
     char folder[MAX_CANDIDATES][LS_TEXT_BYTES];
@@ -30,8 +30,9 @@ static ls_status add_candidate(candidates *list, const ls_dataset *dataset, cons
 static ls_status list_candidates(const ls_config *cfg, const ls_dataset *dataset, candidates *list) {
     list->count = 0;
     if (cfg->data_path[0] != 0) {
-        LS_TRY(add_candidate(list, dataset, cfg->folder, cfg->data_path));
-        return add_candidate(list, dataset, "", cfg->data_path);
+        char path[LS_TEXT_BYTES];
+        LS_TRY(ls_config_path(cfg, LS_OPTION_data_path, path, sizeof path));
+        return add_candidate(list, dataset, "", path);
     }
     LS_TRY(add_candidate(list, dataset, "data", dataset->format->name));
     if (dataset->format->system_folder[0] == 0) return LS_SUCCESS;

@@ -50,9 +50,8 @@ extern const char *const ls_fashion_classes[10], *const ls_cifar10_classes[10], 
 
 const char *ls_split_name(ls_split split); // "training", "test"
 // The first of the candidate folders in which one of `wanted` (`count` names; at most 16) exists, into folder
-// (LS_TEXT_BYTES). Candidates: data.path (relative: below the configuration file's folder, then below the current one),
-// or data/<name> and the system's folder; each with its subfolder. LS_DATA names the folders, the files and how to get
-// them.
+// (LS_TEXT_BYTES). Candidates: data.path, or data/<name> and the system's folder; each with its
+// subfolder. LS_DATA names the folders, the files and how to get them.
 LS_CHECKED ls_status ls_dataset_find(
     const ls_config *cfg, const ls_dataset *dataset, const char *const *wanted, int count, char *folder);
 // facts.count = available, or what data.train_samples or data.test_samples leaves of it. LS_USAGE when they ask for

@@ -2,8 +2,6 @@
 
 #include "base/philox.h"
 
-enum { MAX_DERIVED = 512 };
-
 static int largest_divisor(int of, int at_most) {
     int divisor = of < at_most ? of : at_most;
     while (of % divisor != 0) divisor--;
@@ -33,7 +31,7 @@ static ls_status plan_given(int global_batch, int micro_batch, int world_size) {
 // Must not look at world_size, or runs with other numbers of ranks would not be the same.
 static ls_status derive_deterministic(int global_batch, int world_size, int *micro_batch) {
     int quarter = global_batch % 4 == 0;
-    *micro_batch = largest_divisor(quarter ? global_batch / 4 : global_batch, MAX_DERIVED);
+    *micro_batch = largest_divisor(quarter ? global_batch / 4 : global_batch, LS_MICRO_BATCH_DERIVED_MAX);
     if (global_batch / *micro_batch % world_size == 0) return LS_SUCCESS;
     if (global_batch % world_size != 0) return ranks_do_not_divide(global_batch, world_size);
     return ls_fail(LS_USAGE,
@@ -59,7 +57,7 @@ ls_status ls_batches_plan(const ls_config *cfg, int64_t train_samples, int rank,
         LS_TRY(derive_deterministic(global_batch, world_size, &micro_batch));
     } else {
         if (global_batch % world_size != 0) return ranks_do_not_divide(global_batch, world_size);
-        micro_batch = largest_divisor(global_batch / world_size, MAX_DERIVED);
+        micro_batch = largest_divisor(global_batch / world_size, LS_MICRO_BATCH_DERIVED_MAX);
     }
     int64_t full = train_samples / global_batch, rest = train_samples % global_batch;
     if (cfg->data_drop_last && full == 0) {

@@ -10,6 +10,7 @@
 // How an epoch of `samples` is cut. Window u covers positions [u*global_batch, ...); micro-batch j of a window covers
 // its positions [j*micro_batch, (j+1)*micro_batch); rank r computes micro-batches [r*per_rank, (r+1)*per_rank). The
 // last window may be short: then its last micro-batches are short or empty.
+enum { LS_MICRO_BATCH_DERIVED_MAX = 512 };
 typedef struct {
     int64_t samples; // of an epoch, after drop_last
     int64_t windows; // updates an epoch

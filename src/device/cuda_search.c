@@ -45,20 +45,16 @@ static int open_in_folders(const char *folders, const char *soname, ls_cuda_open
     return 0;
 }
 
-// cuda/lib in the program's folder and the four above it: build/PRESET/bin/train stands three below the repository.
+// cuda/lib in the program's own folder. No folder above it: whoever may write there would choose what is loaded.
 static int open_beside_program(const char *soname, ls_cuda_opened *out) {
     char folder[LS_CUDA_PATH_BYTES];
     ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 16);
     if (length <= 0) return 0;
     folder[length] = '\0';
-    for (int level = 0; level < 5; level++) {
-        char *slash = strrchr(folder, '/');
-        if (!slash) return 0;
-        say(slash, 16, "/cuda/lib");
-        if (open_in_folders(folder, soname, out)) return 1;
-        *slash = '\0';
-    }
-    return 0;
+    char *slash = strrchr(folder, '/');
+    if (!slash) return 0;
+    say(slash, 16, "/cuda/lib");
+    return open_in_folders(folder, soname, out);
 }
 
 int ls_cuda_search_open(const char *folders, const char *soname, int of_driver, ls_cuda_opened *out) {

@@ -1,6 +1,7 @@
 // cuda_search.h - opens a library of NVIDIA's where it may be: in the folders of LD_LIBRARY_PATH, in cuda/lib beside
-// the program or above it (made by scripts/fetch-cuda.sh), in the folders where the build found such libraries, and in
-// the system's cache; the driver's in the first and the last. Also built into the CUDA plugin.
+// the program, in cuda/lib of the repository that it was built from (made by scripts/fetch-cuda.sh), in the folders
+// where the build found such libraries, and in the system's cache; the driver's in the first and the last. Also built
+// into the CUDA plugin.
 #ifndef LS_DEVICE_CUDA_SEARCH_H
 #define LS_DEVICE_CUDA_SEARCH_H
 

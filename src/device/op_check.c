@@ -97,7 +97,7 @@ static ls_status check_norm(const ls_op_desc *desc) {
     LS_TRY(check_shape(desc, "src", a->shape));
     if (!(a->eps > 0)) return FAIL(desc, "eps is %g; it must be positive", (double)a->eps);
     if (desc->op != LS_OP_NORM_INFERENCE && (int64_t)a->shape.n * a->shape.h * a->shape.w < 2) {
-        return FAIL(desc, "src %s has one value per channel, whose variance is undefined; use a larger micro-batch",
+        return FAIL(desc, "src %s has one value per channel, whose variance is undefined; it takes two at least",
             shape_text(shape, a->shape));
     }
     if (a->activation == LS_ACTIVATION_GELU && a->residual)

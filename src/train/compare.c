@@ -46,7 +46,8 @@ static ls_status add_state(const ls_trainer *t, ls_fingerprint *mine) {
     uint64_t hash;
     LS_TRY(ls_arenas_hash(t->arenas, &hash));
     ls_fingerprint_add(mine, "initial weights", "%016llx", (unsigned long long)hash);
-    ls_fingerprint_note(mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(t->full));
+    ls_fingerprint_note(
+        mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(t->evaluates ? t->eval : t->full));
     ls_fingerprint_add(mine, "training data", "%016llx", (unsigned long long)t->facts.train_data->checksum);
     ls_fingerprint_add(mine, "test data", "%016llx", (unsigned long long)t->facts.test_data->checksum);
     return LS_SUCCESS;

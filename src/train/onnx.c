@@ -2,9 +2,11 @@
 
 #ifdef LOCKSTEP_WITHOUT_ONNX
 
-ls_status ls_onnx_write(const char *path, const ls_weight_facts *facts, const ls_safetensors *weights) {
+ls_status ls_onnx_write(
+    const char *path, const ls_weight_facts *facts, const ls_safetensors *weights, int *operator_set) {
     (void)facts;
     (void)weights;
+    (void)operator_set;
     return ls_fail(LS_USAGE,
         "%s: this program was built without protobuf-c, which writes ONNX files: install it (Debian: libprotobuf-c-dev "
         "and protobuf-c-compiler, as scripts/install-packages.sh does), configure anew and build",
@@ -23,6 +25,47 @@ ls_status ls_onnx_write(const char *path, const ls_weight_facts *facts, const ls
 #include "train/weights.h"
 
 enum { INPUTS_MAX = 5, ATTRIBUTES_MAX = 5, INTS_MAX = 4, PROPS = 3, NAME_BYTES = LS_NAME_BYTES + 16 };
+
+// X(operator, the operator set since which it has the form that is written here)
+#define OPERATORS(X) \
+    X(Add, 7) \
+    X(AveragePool, 7) \
+    X(BatchNormalization, 9) \
+    X(Conv, 1) \
+    X(Div, 7) \
+    X(Flatten, 9) \
+    X(Gelu, 20) \
+    X(Gemm, 11) \
+    X(GlobalAveragePool, 1) \
+    X(GlobalMaxPool, 1) \
+    X(Identity, 1) \
+    X(MaxPool, 1) \
+    X(Mul, 7) \
+    X(Relu, 6) \
+    X(Sub, 7)
+
+typedef enum {
+#define X(name, since) OP_##name,
+    OPERATORS(X)
+#undef X
+} operator_id;
+
+static const struct {
+    const char *name;
+    int since;
+} operators[] = {
+#define X(name, since) { #name, since },
+    OPERATORS(X)
+#undef X
+};
+
+// A model says the lowest set that has all of its operators, and the file format of the release of ONNX in which that
+// set came: a reader refuses what is newer than itself. Not below set 11 (ONNX 1.6, of 2019): onnxruntime 1.0 reads it,
+// and tools that quantise a model raise older ones to it first.
+static const struct {
+    int operator_set, ir; // sets from this one on; ONNX's releases, to be continued with the operators
+} formats[] = { { 19, 9 }, { 15, 8 }, { 12, 7 }, { 11, 6 } };
+enum { OPERATOR_SET_MIN = 11 };
 
 // A message with the arrays that it points to.
 typedef struct {
@@ -57,7 +100,8 @@ typedef struct {
     int tensor_count;
     Onnx__NodeProto **node_list;
     Onnx__TensorProto **tensor_list;
-    char *classes; // JSON
+    int operator_set; // that all nodes so far need
+    char *classes;    // JSON
 } builder;
 
 // protobuf-c's texts are not const, though it only reads them.
@@ -72,12 +116,13 @@ static void add_input(node *n, const char *name) {
     n->input[n->proto.n_input++] = text(name);
 }
 
-static node *add_node(builder *b, const char *op, const char *name, const char *input) {
+static node *add_node(builder *b, operator_id op, const char *name, const char *input) {
     node *n = &b->nodes[b->node_count];
     onnx__node_proto__init(&n->proto);
     snprintf(n->name, sizeof n->name, "%s", name);
     n->proto.name = n->output[0] = n->name;
-    n->proto.op_type = text(op);
+    n->proto.op_type = text(operators[op].name);
+    if (operators[op].since > b->operator_set) b->operator_set = operators[op].since;
     n->proto.input = n->input;
     n->proto.output = n->output;
     n->proto.n_output = 1;
@@ -152,7 +197,7 @@ static const char *value_of(builder *b, int index, int as_vector, const char *re
     const char *name = index < 0 ? "input/normalised" : b->graph->layers[index].name;
     if (!as_vector || (index >= 0 && b->graph->layers[index].flat)) return name;
     char flat[NAME_BYTES];
-    node *n = add_node(b, "Flatten", inner_name(flat, reader, "flat"), name);
+    node *n = add_node(b, OP_Flatten, inner_name(flat, reader, "flat"), name);
     add_int(n, "axis", 1);
     return n->name;
 }
@@ -162,7 +207,7 @@ static void add_params(const builder *b, const ls_layer *layer, node *n) {
         add_input(n, b->graph->params[p].name);
 }
 
-static node *add_plain(builder *b, const ls_layer *layer, const char *op) {
+static node *add_plain(builder *b, const ls_layer *layer, operator_id op) {
     return add_node(b, op, layer->name, value_of(b, layer->inputs[0], 0, layer->name));
 }
 
@@ -174,7 +219,7 @@ static void add_window(node *n, int kernel, int stride, int padding) {
 
 static void put_conv2d(builder *b, const ls_layer *layer) {
     const ls_layer_conv2d *c = &layer->attr.conv2d;
-    node *n = add_plain(b, layer, "Conv");
+    node *n = add_plain(b, layer, OP_Conv);
     add_params(b, layer, n);
     add_window(n, c->kernel, c->stride, c->padding);
     add_ints(n, "dilations", 2, c->dilation);
@@ -182,59 +227,59 @@ static void put_conv2d(builder *b, const ls_layer *layer) {
 }
 
 static void put_linear(builder *b, const ls_layer *layer) {
-    node *n = add_node(b, "Gemm", layer->name, value_of(b, layer->inputs[0], 1, layer->name));
+    node *n = add_node(b, OP_Gemm, layer->name, value_of(b, layer->inputs[0], 1, layer->name));
     add_params(b, layer, n);
     add_int(n, "transB", 1);
 }
 
 static void put_relu(builder *b, const ls_layer *layer) {
-    add_plain(b, layer, "Relu");
+    add_plain(b, layer, OP_Relu);
 }
 
-// Since operator set 20; without its attribute it is the exact one.
+// Without its attribute it is the exact one.
 static void put_gelu(builder *b, const ls_layer *layer) {
-    add_plain(b, layer, "Gelu");
+    add_plain(b, layer, OP_Gelu);
 }
 
 // Its parameters come as ONNX wants them: scale, bias, mean, variance.
 static void put_batchnorm2d(builder *b, const ls_layer *layer) {
-    node *n = add_plain(b, layer, "BatchNormalization");
+    node *n = add_plain(b, layer, OP_BatchNormalization);
     add_params(b, layer, n);
     add_float(n, "epsilon", (float)layer->attr.batchnorm2d.eps);
 }
 
 static void put_maxpool2d(builder *b, const ls_layer *layer) {
     const ls_layer_pool *p = &layer->attr.maxpool2d;
-    add_window(add_plain(b, layer, "MaxPool"), p->kernel, p->stride, p->padding);
+    add_window(add_plain(b, layer, OP_MaxPool), p->kernel, p->stride, p->padding);
 }
 
 static void put_avgpool2d(builder *b, const ls_layer *layer) {
     const ls_layer_pool *p = &layer->attr.avgpool2d;
-    node *n = add_plain(b, layer, "AveragePool");
+    node *n = add_plain(b, layer, OP_AveragePool);
     add_window(n, p->kernel, p->stride, p->padding);
     add_int(n, "count_include_pad", 1);
 }
 
 static void put_globalavgpool(builder *b, const ls_layer *layer) {
-    add_plain(b, layer, "GlobalAveragePool");
+    add_plain(b, layer, OP_GlobalAveragePool);
 }
 
 static void put_globalmaxpool(builder *b, const ls_layer *layer) {
-    add_plain(b, layer, "GlobalMaxPool");
+    add_plain(b, layer, OP_GlobalMaxPool);
 }
 
 static void put_dropout(builder *b, const ls_layer *layer) {
-    add_plain(b, layer, "Identity");
+    add_plain(b, layer, OP_Identity);
 }
 
 static void put_add(builder *b, const ls_layer *layer) {
     const char *first = value_of(b, layer->inputs[0], layer->flat, layer->name);
     const char *second = value_of(b, layer->inputs[1], layer->flat, layer->name);
-    add_input(add_node(b, "Add", layer->name, first), second);
+    add_input(add_node(b, OP_Add, layer->name, first), second);
 }
 
 static void put_flatten(builder *b, const ls_layer *layer) {
-    add_int(add_plain(b, layer, "Flatten"), "axis", 1);
+    add_int(add_plain(b, layer, OP_Flatten), "axis", 1);
 }
 
 static void put_scale(builder *b, const ls_layer *layer) {
@@ -242,7 +287,7 @@ static void put_scale(builder *b, const ls_layer *layer) {
     tensor *t = add_tensor(b, inner_name(name, layer->name, "factor"), 0, NULL, NULL);
     t->values[0] = (float)layer->attr.scale.factor;
     t->proto.raw_data = (ProtobufCBinaryData){ sizeof t->values[0], (uint8_t *)t->values };
-    add_input(add_plain(b, layer, "Mul"), t->name);
+    add_input(add_plain(b, layer, OP_Mul), t->name);
 }
 
 static void (*const put_layer[LS_LAYER_COUNT])(builder *b, const ls_layer *layer) = {
@@ -261,8 +306,8 @@ static void put_normalisation(builder *b) {
     }
     mean->proto.raw_data.data = (uint8_t *)mean->values;
     std->proto.raw_data.data = (uint8_t *)std->values;
-    add_input(add_node(b, "Sub", "input/shifted", "input"), "input/mean");
-    add_input(add_node(b, "Div", "input/normalised", "input/shifted"), "input/std");
+    add_input(add_node(b, OP_Sub, "input/shifted", "input"), "input/mean");
+    add_input(add_node(b, OP_Div, "input/normalised", "input/shifted"), "input/std");
 }
 
 // --- the whole
@@ -291,6 +336,12 @@ static void describe_value(value_info *v, const char *name, int rank, const int 
     v->dim[0].dim_param = text("batch");
     v->shape.n_dim = (size_t)rank;
     v->shape.dim = v->dims;
+}
+
+static int format_of(int operator_set) {
+    size_t i = 0;
+    while (operator_set < formats[i].operator_set) i++;
+    return formats[i].ir;
 }
 
 static ls_status pack(const char *path, const Onnx__ModelProto *model) {
@@ -331,7 +382,7 @@ static ls_status write_model(const char *path, builder *b) {
     Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, *opsets[] = { &opset };
     opset.domain = text("");
     opset.has_version = 1;
-    opset.version = LS_ONNX_OPSET;
+    opset.version = b->operator_set;
     const char *const facts[PROPS][2] = { { "classes", b->classes }, { "dataset", b->facts->dataset },
         { "input", g->input.c == 1 ? "gray pixels from 0 to 255, not normalised"
                                    : "red, green and blue pixels from 0 to 255, not normalised" } };
@@ -344,7 +395,7 @@ static ls_status write_model(const char *path, builder *b) {
     }
     Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
     model.has_ir_version = 1;
-    model.ir_version = LS_ONNX_IR;
+    model.ir_version = format_of(b->operator_set);
     model.n_opset_import = 1;
     model.opset_import = opsets;
     model.producer_name = text("lockstep");
@@ -372,7 +423,7 @@ static ls_status new_builder(const ls_weight_facts *facts, builder *b) {
     const ls_graph *g = facts->graph;
     const size_t layers = (size_t)g->layer_count, nodes = 3 + 2 * layers; // normalisation, output, each flattened
     const size_t tensors = 2 + (size_t)g->param_count + layers;           // normalisation, factors
-    *b = (builder){ .facts = facts, .graph = g };
+    *b = (builder){ .facts = facts, .graph = g, .operator_set = OPERATOR_SET_MIN };
     b->weights = calloc(tensors, sizeof *b->weights);
     b->nodes = calloc(nodes, sizeof *b->nodes);
     b->node_list = calloc(nodes, sizeof *b->node_list);
@@ -385,12 +436,14 @@ static ls_status new_builder(const ls_weight_facts *facts, builder *b) {
     return ls_fail(LS_DEVICE, "out of host memory for the ONNX graph of %s", g->path);
 }
 
-ls_status ls_onnx_write(const char *path, const ls_weight_facts *facts, const ls_safetensors *weights) {
+ls_status ls_onnx_write(
+    const char *path, const ls_weight_facts *facts, const ls_safetensors *weights, int *operator_set) {
     builder b;
     LS_TRY(check_names(facts->graph));
     ls_status status = new_builder(facts, &b);
     if (!ls_failed(status)) status = ls_weights_find(weights, facts->graph, b.weights);
     if (!ls_failed(status)) status = write_model(path, &b);
+    *operator_set = b.operator_set;
     free(b.weights);
     free(b.nodes);
     free(b.node_list);

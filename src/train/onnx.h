@@ -12,12 +12,11 @@
 
 #include "train/weight_notes.h"
 
-// The newest operator set that the current onnxruntime (1.31) reads, with the file format of the same release of ONNX,
-// 1.21; that of ONNX 1.23 is 28. The operators written here have not changed since 25.
-enum { LS_ONNX_OPSET = 26, LS_ONNX_IR = 13 };
-
+// *operator_set: the lowest one that has the network's operators, 11 at least; the model says this one and the file
+// format that came with it, so that old readers take what they can.
 // LS_STORAGE: a weight is missing, or path cannot be written; LS_USAGE: a layer has no counterpart, or a name that an
 // ONNX file cannot have beside the others; or this program was built without protobuf-c.
-LS_CHECKED ls_status ls_onnx_write(const char *path, const ls_weight_facts *facts, const ls_safetensors *weights);
+LS_CHECKED ls_status ls_onnx_write(
+    const char *path, const ls_weight_facts *facts, const ls_safetensors *weights, int *operator_set);
 
 #endif

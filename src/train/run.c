@@ -196,10 +196,9 @@ static void measure(ls_trainer *t, run_state *run, const ls_train_state *state, 
     p->skipped = t->skipped;
     p->part_seconds = now - run->start;
     p->seconds = t->facts.seconds_before + p->part_seconds;
-    p->seconds_left = t->steady.samples
-                          ? t->steady.seconds / (double)t->steady.samples * (double)t->facts.batches.samples *
-                                (double)(t->facts.updates_planned - t->done.updates) / (double)windows
-                          : 0;
+    const int64_t left = t->facts.updates_planned - t->done.updates;
+    const double of_a_sample = t->steady.samples ? t->steady.seconds / (double)t->steady.samples : NAN;
+    p->seconds_left = left > 0 ? of_a_sample * (double)t->facts.batches.samples * (double)left / (double)windows : 0;
     double since = now - run->last_report;
     if (since > 0 && t->done.samples > run->samples_at_report)
         p->images_per_second = (double)(t->done.samples - run->samples_at_report) / since;

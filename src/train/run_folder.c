@@ -269,9 +269,9 @@ static ls_status check_writable(const ls_run_folder *folder) {
         LS_STORAGE, "run folder %s: not writable: %s; choose another by --run-dir", folder->path, strerror(errno));
 }
 
-static ls_status make_absolute(char text[LS_TEXT_BYTES], const char *folder) {
+static ls_status absolute_data_path(const ls_config *cfg, char text[LS_TEXT_BYTES]) {
     char joined[LS_TEXT_BYTES];
-    LS_TRY(ls_path_join(joined, sizeof joined, folder, text));
+    LS_TRY(ls_config_path(cfg, LS_OPTION_data_path, joined, sizeof joined));
     char *real = realpath(joined, NULL);
     if (!real && errno == ENOMEM) return ls_fail(LS_DEVICE, "%s: no memory to make it absolute", joined);
     int fits = snprintf(text, LS_TEXT_BYTES, "%s", real ? real : joined) < LS_TEXT_BYTES;
@@ -377,7 +377,7 @@ ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_facts 
     snprintf(effective.model_file, sizeof effective.model_file, "%s", network_file);
     effective.run_resume = LS_RESUME_OFF; // it repeats the run; to go on is asked for by --resume
     effective.run_adopt = 0;
-    if (effective.data_path[0]) LS_TRY(make_absolute(effective.data_path, facts->cfg->folder));
+    if (effective.data_path[0]) LS_TRY(absolute_data_path(facts->cfg, effective.data_path));
     tell_changes(folder, facts);
     LS_TRY(put_run(folder, &facts->run)); // first: what comes then is a run's
     LS_TRY(clean(folder));

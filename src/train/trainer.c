@@ -135,9 +135,10 @@ enum { FULL, TAIL, EVAL, PROGRAMS };
 static ls_compile_options options_of(const ls_trainer *t, int program) {
     const ls_config *cfg = t->cfg;
     int training = program != EVAL;
-    return (ls_compile_options){ .micro_batch = program == FULL   ? t->facts.batches.micro_batch
-                                                : program == TAIL ? tail_size(&t->facts.batches)
-                                                                  : t->eval_batches.micro_batch,
+    return (ls_compile_options){ .micro_batch = program == EVAL   ? t->eval_batches.micro_batch
+                                                : t->evaluates    ? 0
+                                                : program == FULL ? t->facts.batches.micro_batch
+                                                                  : tail_size(&t->facts.batches),
         .training = training,
         .label_smoothing = (float)cfg->train_label_smoothing,
         .seed = (uint64_t)cfg->run_seed,
@@ -207,11 +208,10 @@ static ls_status upload_table(ls_trainer *t) {
     return status;
 }
 
-static void plan_evaluation(ls_trainer *t) {
-    const ls_comm_facts *comm = t->facts.comm;
-    int micro = t->facts.batches.micro_batch, global = micro * comm->world_size;
-    int64_t samples = t->facts.test_data->count;
-    t->eval_batches = (ls_batches){ .samples = samples,
+// One micro-batch a rank, the end of the set whatever is left.
+static ls_batches without_accumulation(const ls_comm_facts *comm, int64_t samples, int micro) {
+    const int global = micro * comm->world_size;
+    return (ls_batches){ .samples = samples,
         .windows = (samples + global - 1) / global,
         .global_batch = global,
         .micro_batch = micro,
@@ -219,6 +219,10 @@ static void plan_evaluation(ls_trainer *t) {
         .per_rank = 1,
         .rank = comm->rank,
         .world_size = comm->world_size };
+}
+
+static void plan_evaluation(ls_trainer *t) {
+    t->eval_batches = without_accumulation(t->facts.comm, t->facts.test_data->count, t->facts.batches.micro_batch);
 }
 
 static int64_t planned_updates(const ls_trainer *t) {
@@ -236,6 +240,27 @@ static ls_status check_fixed_point(const ls_config *cfg, const ls_batches *b) {
         cfg->file, limit, b->global_batch, b->micro_batch, b->micro_batches);
 }
 
+// Batch norm on a map of 1x1 has as many values of a channel as the micro-batch has samples: one has no variance.
+static ls_status check_norms(const ls_graph *g, const ls_batches *b) {
+    const int last = ls_batches_window_samples(b, b->windows - 1);
+    if (b->micro_batch > 1 && last % b->micro_batch != 1) return LS_SUCCESS;
+    for (int l = 0; l < g->layer_count; l++) {
+        const ls_layer *layer = &g->layers[l];
+        if (layer->kind != LS_LAYER_BATCHNORM2D || layer->out.h * layer->out.w > 1) continue;
+        if (b->micro_batch == 1)
+            return ls_fail(LS_USAGE,
+                "%s:%d: layer '%s' normalises a map of 1x1, for which a micro-batch needs 2 samples at least: it has "
+                "1 of train.global_batch = %d on %d rank%s; set a larger train.micro_batch or train.global_batch",
+                g->path, layer->line, layer->name, b->global_batch, b->world_size, b->world_size == 1 ? "" : "s");
+        return ls_fail(LS_USAGE,
+            "%s:%d: layer '%s' normalises a map of 1x1, for which a micro-batch needs 2 samples at least: the last "
+            "window of an epoch has %d sample%s (of train.global_batch = %d), which leaves 1 to its last micro-batch "
+            "(of %d); set data.drop_last = true, which leaves that window out, or another train.global_batch",
+            g->path, layer->line, layer->name, last, last == 1 ? "" : "s", b->global_batch, b->micro_batch);
+    }
+    return LS_SUCCESS;
+}
+
 static ls_feed_options feed_options(const ls_trainer *t, int training) {
     return (ls_feed_options){ .queue = t->queue,
         .dataset = training ? t->train_data : t->test_data,
@@ -247,9 +272,10 @@ static ls_feed_options feed_options(const ls_trainer *t, int training) {
 
 static ls_status new_feeds(ls_trainer *t) {
     ls_feed_options training = feed_options(t, 1), evaluation = feed_options(t, 0);
-    LS_TRY(ls_feed_new(t->device, &training, &t->feed));
+    if (!t->evaluates) LS_TRY(ls_feed_new(t->device, &training, &t->feed));
     LS_TRY(ls_feed_new(t->device, &evaluation, &t->eval_feed));
-    t->facts.memory.ring = ls_feed_bytes(t->feed) + ls_feed_bytes(t->eval_feed) - t->facts.memory.inputs;
+    t->facts.memory.ring =
+        (t->feed ? ls_feed_bytes(t->feed) : 0) + ls_feed_bytes(t->eval_feed) - t->facts.memory.inputs;
     return LS_SUCCESS;
 }
 
@@ -264,7 +290,8 @@ static ls_status try_activations(ls_trainer *t, int32_t *fits) {
     *memory = (ls_memory_plan){ .weights = sizes->weight + sizes->copy,
         .gradients = sizes->grad + sizes->fixed,
         .optimizer = sizes->state,
-        .inputs = ls_feed_device_bytes(t->device, &training) + ls_feed_device_bytes(t->device, &evaluation) };
+        .inputs = (t->evaluates ? 0 : ls_feed_device_bytes(t->device, &training)) +
+                  ls_feed_device_bytes(t->device, &evaluation) };
     LS_TRY(ls_memory_plan_look(memory, t->device));
     if (memory->own_memory) LS_TRY(measure_programs(t));
     *fits = ls_memory_plan_fits(memory);
@@ -287,8 +314,8 @@ static ls_status try_micro_batch(ls_trainer *t, ls_status status, int32_t *mine,
     *all = *mine;
     LS_TRY(ls_comm_allreduce(t->comm, all, 1, LS_I32, LS_REDUCE_MIN));
     if (!*all) return LS_SUCCESS;
-    const ls_compile_options training = options_of(t, FULL);
-    if (t->plans) LS_TRY(ls_trainer_choose_plans(t, &training));
+    const ls_compile_options largest = options_of(t, t->evaluates ? EVAL : FULL);
+    if (t->plans) LS_TRY(ls_trainer_choose_plans(t, &largest));
     LS_TRY(ls_comm_agree(t->comm, try_plans(t, mine), NULL));
     *all = *mine;
     return ls_comm_allreduce(t->comm, all, 1, LS_I32, LS_REDUCE_MIN);
@@ -318,12 +345,27 @@ static ls_status choose_micro_batch(ls_trainer *t, ls_status status) {
     return LS_SUCCESS;
 }
 
+static ls_status plan_batches(ls_trainer *t) {
+    const ls_comm_facts *comm = t->facts.comm;
+    const int64_t samples = t->facts.train_data->count;
+    ls_batches *b = &t->facts.batches;
+    ls_status status = ls_batches_plan(t->cfg, samples, comm->rank, comm->world_size, b);
+    if (!t->evaluates) {
+        LS_TRY(status);
+        LS_TRY(check_fixed_point(t->cfg, b));
+        return check_norms(t->graph, b);
+    }
+    if (!ls_failed(status)) return LS_SUCCESS; // in the run's own batches, to the run's own bits
+    const int64_t given = t->cfg->train_micro_batch, most = LS_MICRO_BATCH_DERIVED_MAX;
+    const int64_t share = (t->cfg->train_global_batch + comm->world_size - 1) / comm->world_size;
+    *b = without_accumulation(comm, samples, (int)(given > 0 ? given : share < most ? share : most));
+    return LS_SUCCESS;
+}
+
 // Needs no memory of the device, and no other rank.
 static ls_status plan_training(ls_trainer *t) {
     const ls_config *cfg = t->cfg;
-    LS_TRY(ls_batches_plan(
-        cfg, t->facts.train_data->count, t->facts.comm->rank, t->facts.comm->world_size, &t->facts.batches));
-    LS_TRY(check_fixed_point(cfg, &t->facts.batches));
+    LS_TRY(plan_batches(t));
     t->facts.updates_planned = planned_updates(t);
     LS_TRY(ls_schedule_new(cfg, t->facts.batches.samples, &t->schedule));
     int several = t->facts.comm->world_size > 1;
@@ -356,7 +398,7 @@ static ls_status allocate(ls_trainer *t) {
 
 static ls_status open_network(ls_trainer *t) {
     char path[PATH_BYTES];
-    LS_TRY(ls_path_join(path, sizeof path, t->cfg->folder, t->cfg->model_file));
+    LS_TRY(ls_config_path(t->cfg, LS_OPTION_model_file, path, sizeof path));
     return ls_graph_read(path, &t->graph);
 }
 
@@ -410,11 +452,12 @@ static ls_status allocate_trainer(ls_comm *comm, ls_trainer **out) {
     return status;
 }
 
-ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) {
+static ls_status open_trainer(const ls_config *cfg, ls_comm *comm, int evaluates, ls_trainer **out) {
     ls_trainer *t = NULL;
     LS_TRY(allocate_trainer(comm, &t));
     t->cfg = cfg;
     t->comm = comm;
+    t->evaluates = evaluates;
     t->facts.cfg = cfg;
     t->facts.comm = ls_comm_about(comm);
     t->keeping.meet_at = INT64_MAX;
@@ -430,6 +473,14 @@ ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) 
     }
     *out = t;
     return LS_SUCCESS;
+}
+
+ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out) {
+    return open_trainer(cfg, comm, 0, out);
+}
+
+ls_status ls_trainer_new_to_evaluate(const ls_config *cfg, ls_comm *comm, ls_trainer **out) {
+    return open_trainer(cfg, comm, 1, out);
 }
 
 void ls_trainer_free(ls_trainer *t) {

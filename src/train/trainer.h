@@ -65,7 +65,7 @@ typedef struct { // after an update
     int64_t skipped;              // updates skipped so far
     double images_per_second;     // since the last report, over all ranks
     double seconds, part_seconds; // of training: in all parts of the run, as samples_seen; in this one
-    double seconds_left;          // estimate
+    double seconds_left;          // estimate; NAN: none yet
     double loader_wait_seconds, comm_seconds_exposed; // since this process's start, this rank
     const ls_gpu_sample *gpus;                        // of a record: each rank's GPU, on rank 0; NULL: none, or unknown
     const ls_rank_time *times;                        // of a record: each rank's, since the start; NULL: one rank
@@ -119,8 +119,11 @@ typedef struct {
     void (*checkpoint)(void *context, const ls_train_checkpoint *checkpoint);
 } ls_train_observer;
 
-// What is shared with `bench` and `eval`: cfg and comm are borrowed and must outlive the trainer.
+// What is shared with `bench`: cfg and comm are borrowed and must outlive the trainer.
 LS_CHECKED ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out);
+// For ls_trainer_load_weights and ls_trainer_evaluate alone: what only training would refuse is no error, such as a
+// train.global_batch that the ranks cannot share.
+LS_CHECKED ls_status ls_trainer_new_to_evaluate(const ls_config *cfg, ls_comm *comm, ls_trainer **out);
 void ls_trainer_free(ls_trainer *trainer);
 const ls_train_facts *ls_trainer_about(const ls_trainer *trainer);
 void ls_trainer_print_plan(

@@ -57,6 +57,7 @@ struct ls_trainer {
     ls_feed *feed, *eval_feed;
     ls_batches eval_batches;
     ls_schedule schedule;
+    int evaluates; // and no more: there is neither a program nor a feed for training
     ls_trainer_tracing tracing;
     ls_trainer_keeping keeping;
     ls_replicas *replicas;  // NULL: they are not compared

@@ -196,7 +196,7 @@ static ls_status take_dataset(const ls_dataset *dataset, ls_weight_facts *facts)
 
 static ls_status configure(const ls_config *cfg, ls_weight_facts *facts) {
     char path[2 * LS_TEXT_BYTES];
-    LS_TRY(ls_path_join(path, sizeof path, cfg->folder, cfg->model_file));
+    LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
     LS_TRY(ls_graph_read(path, &facts->graph));
     ls_dataset *dataset;
     LS_TRY(ls_dataset_open(cfg, LS_SPLIT_TRAIN, &dataset));

@@ -13,11 +13,18 @@ consistent() { # WHAT FOLDER TABLE: table, JSON and CSV agree with each other an
     check "$1: files agree" "$seen" ""
 }
 
-"$train" bench tiny.ini --seconds 0.1 --repeats 2 >alone.txt 2>/dev/null
+"$train" bench tiny.ini --seconds 0.1 --repeats 2 >alone.txt 2>alone.log
 check "alone: exit" $? 0
+check "alone: says where the report is" "$(grep -c '^report    \./bench\.html; .* bench\.json and bench\.csv, .* bench\.svg$' alone.log)" 1
 check "alone: arrangements" "$(names .)" "cpu x 1;"
 check "alone: files in the current folder" "$(ls bench.* | tr '\n' ' ')" "bench.csv bench.html bench.json bench.svg "
 consistent alone . alone.txt
+
+mkdir layers
+(cd layers && "$train" bench ../tiny.ini --layers --seconds 0.1 >table 2>log; echo $? >code)
+check "--layers: exit, files" "$(cat layers/code) $(ls layers | tr '\n' ' ')" "0 code log table "
+"$train" bench tiny.ini --layers --seconds 0.1 --run-dir layers >layers/table 2>layers/log
+check "--layers into a folder: says where" "$? $(grep -cx 'report    layers/layers.json' layers/log) $(ls layers/*.json)" "0 1 layers/layers.json"
 
 ranks 2 60 "$train" bench tiny.ini --seconds 0.1 --repeats 2 --scaling both --run-dir out --set device.threads=0 >two.txt 2>/dev/null
 check "two ranks: exit" $? 0

@@ -88,7 +88,10 @@ beside=$(LD_LIBRARY_PATH=$here/driver "$train" devices)
 check "devices: cuda/lib beside the program" "$(grep -cE "^  (CUDA runtime|cuDNN) .* $here/bin/cuda/lib/lib" <<<"$beside")" 2
 beside=$(LD_LIBRARY_PATH=$libraries "$train" devices)
 check "devices: LD_LIBRARY_PATH before it" "$(grep -cE "^  (CUDA runtime|cuDNN) .* $here/fake/lib" <<<"$beside")" 2
-rm -r bin/cuda
+mv bin/cuda . # a folder above the program's is not the program's: others may be able to write there
+above=$(LD_LIBRARY_PATH=$here/driver "$train" devices)
+check "devices: no cuda/lib above the program" "$(grep -c "$here/cuda/lib" <<<"$above")" 0
+rm -r cuda
 check "devices: a problem" "$(grep -c "^  cuDNN is too old: found 9.1.1" <<<"$text")" 1
 text=$(LD_LIBRARY_PATH=$libraries FAKE_CAPABILITY=75 "$train" devices --json 2>errors)
 check "devices --json: exit" $? 0

@@ -1,4 +1,5 @@
 # Progress: a bar on a terminal, lines elsewhere, also under mpirun, whose ranks always see a terminal.
+tests=$(cd "$(dirname "$0")/.." && pwd)
 . "$(dirname "$0")/common.sh" "$1"
 if ! command -v script >/dev/null; then
     echo "skipped: no script command (Debian: bsdutils) to make a terminal with"
@@ -15,6 +16,7 @@ bars() { tr '\r' '\n' <"$1" | grep -c '^epoch .* %  loss .*left'; }
 has() { grep -qF "$2" "$1" && echo yes || echo no; }
 
 on_terminal out "$train tiny.ini --run-dir r1"
+cp out out1
 check "terminal: bars" "$([ "$(bars out)" -ge 2 ] && echo yes)" yes
 check "terminal: colour" "$(has out "${escape}[32m")" yes
 check "terminal: the bar is taken away" "$(has out "$return${escape}[K")" yes
@@ -24,6 +26,26 @@ check "NO_COLOR: bars" "$([ "$(bars out)" -ge 2 ] && echo yes)" yes
 check "NO_COLOR: no colour" "$(has out "${escape}[32m")" no
 on_terminal out "$train tiny.ini --run-dir r3 --set log.progress=lines"
 check "lines on a terminal" "$(bars out) $(has out "${escape}[K")" "0 no"
+
+# A bar is one line, however wide the terminal is, and becomes.
+if command -v python3 >/dev/null; then
+    widths() { # NAME WIDTHS COMMAND...: on a device that computes nothing, so that thousands of updates are shown
+        local name=$1 widths=$2
+        shift 2
+        # shellcheck disable=SC2086 # several words
+        check "$name" "$(timeout 120 python3 "$tests/cli/terminal.py" $widths -- "$@" --run-dir "w$failures.$checks" --set device.type=null \
+            --set log.every=1 --set train.epochs=9000 --set train.eval_every=0 --set checkpoint.every_epochs=0 | tail -n 1)" "0 too wide, exit 0"
+    }
+    widths "widths that change" "100 60 31 12 5 200 80" "$train" tiny.ini --set train.max_updates=60000
+    for width in 50 75 130; do
+        # shellcheck disable=SC2086 # flags are several words
+        widths "mpirun on a terminal of $width columns" $width "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none -np 2 \
+            "$train" tiny.ini --set train.max_updates=200
+    done
+else
+    echo "left out: no python3 to make a terminal of some width with"
+fi
+check "the first bar knows no time left" "$(tr '\r' '\n' <out1 | grep -m 1 '^epoch .* %  loss' | grep -cE 'left -')" 1
 
 "$train" tiny.ini --run-dir r4 --set log.every_seconds=0.1 >out 2>&1
 check "file: no bar" "$(bars out) $(has out "$return")" "0 no"

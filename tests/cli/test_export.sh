@@ -24,7 +24,7 @@ case $text in
 esac
 check "export: exit" $rc 0
 check "export: says" "$text" \
-    "w.onnx: ONNX, operator set 26; input 'input': pixels from 0 to 255, (batch, 1, 12, 12); output: 4 logits"
+    "w.onnx: ONNX, operator set 11; input 'input': pixels from 0 to 255, (batch, 1, 12, 12); output: 4 logits"
 for name in conv1.weight conv1.bias fc.weight fc.bias input/mean Conv Relu MaxPool Flatten Gemm '["0","1","2","3"]'; do
     check "export: holds $name" "$(grep -qaF "$name" w.onnx && echo yes)" yes
 done

@@ -145,7 +145,7 @@ check "foreign weights with --config" \
     "$("$train" predict --quiet foreign.safetensors --config ../folder.ini "${above[@]}" "${below[@]}")" "$(cat classes.txt)"
 sed 's/\[fc\]/[fc9]/' ../net3.ini >../net9.ini
 refused "another network" 7 "foreign.safetensors: has no tensor 'fc9.weight'; the nearest is 'fc.weight'" \
-    "$train" predict --quiet foreign.safetensors --config ../folder.ini --set model.file=net9.ini "${above[0]}"
+    "$train" predict --quiet foreign.safetensors --config ../folder.ini --set model.file=../net9.ini "${above[0]}"
 refused "another data set" 2 "the network takes pictures of 3x12x12 and tells 2 classes, but data.dataset = synthetic has" \
     "$train" predict --quiet foreign.safetensors --config ../folder.ini --set data.dataset=synthetic "${above[0]}"
 refused "no weights" 7 "none.safetensors: cannot read" "$train" predict --quiet none.safetensors "${above[0]}"

@@ -8,7 +8,9 @@ sed 's/^epochs/epoch/' tiny.ini >misspelt.ini
 sed 's/^global_batch = .*/global_batch = many/' tiny.ini >type.ini
 sed 's/^file = .*/file = nowhere.ini/' tiny.ini >network.ini
 sed 's/^out_features = 4/out_features = 5/' net.ini >net5.ini
+sed -e 's/kernel = 3/kernel = 12/' -e '/padding/d' -e '/pool1/,/^$/d' net.ini >ones.ini # norm1 is on a map of 1x1
 mkdir used && cp tiny.ini used/config.ini
+mkdir -p elsewhere/models && cp net.ini elsewhere/models/other.ini && cp tiny.ini elsewhere/
 touch file
 touch before
 find . | sort >before
@@ -23,8 +25,24 @@ refused "--set of an unknown key" 2 "train.epochs" alone tiny.ini --set train.ep
 refused "--set without '='" 2 "--set" alone tiny.ini --set train.epochs
 refused "missing network" 2 "nowhere.ini" alone network.ini
 refused "network of other classes" 2 "net5.ini" alone tiny.ini --set model.file=net5.ini
+refused "network of --set: beside the configuration only" 2 \
+    "--set model.file=models/other.ini: no such file in the current folder, where a path on the command line starts; there is elsewhere/models/other.ini" \
+    alone elsewhere/tiny.ini --set model.file=models/other.ini
+refused "network of --set: nowhere" 2 "error: no/other.ini: cannot read" alone elsewhere/tiny.ini --set model.file=no/other.ini
+refused "data of --set: relative to here" 3 "looked in no/data or no/data/cifar-10-batches-bin for" \
+    alone elsewhere/tiny.ini --set model.file=net.ini --set data.dataset=cifar10 --set data.path=no/data
+for samples in 33 49; do # full windows of 32; 1 sample left, or 16 + 1 on two ranks
+    [ $samples = 33 ] && n=alone left="1 sample (" micro=32 || n=two left="17 samples (" micro=16
+    refused "no variance in the last window of $samples samples" 2 "ones.ini:10: layer 'norm1' normalises a map of 1x1, for which a micro-batch needs 2 samples at least: the last window of an epoch has ${left}of train.global_batch = 32), which leaves 1 to its last micro-batch (of $micro); set data.drop_last = true" \
+        $n tiny.ini --set model.file=ones.ini --set data.train_samples=$samples
+done
+refused "no variance in any window" 2 "it has 1 of train.global_batch = 1 on 1 rank; set a larger train.micro_batch or train.global_batch" \
+    alone tiny.ini --set model.file=ones.ini --set train.global_batch=1
 refused "missing data" 3 "$here/nodata" alone tiny.ini --set data.dataset=cifar10 --set data.path="$here/nodata"
-refused "fp16 on cpu" 2 "fp16" alone tiny.ini --set device.type=cpu --set train.precision=fp16
+for precision in fp16 bf16; do
+    refused "$precision on cpu" 2 "the cpu device trains in fp32 only, on any processor: use train.precision = fp32; $precision is for device.type = cuda, or ref" \
+        alone tiny.ini --set device.type=cpu --set train.precision=$precision
+done
 refused "no cuda here" 4 "cuda" alone tiny.ini --set device.type=cuda
 refused "run folder holds what no run has written" 2 "used holds a config.ini that no run has written" alone tiny.ini --run-dir used
 refused "run folder is a file" 2 "is a file" alone tiny.ini --run-dir file

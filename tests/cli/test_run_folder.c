@@ -295,6 +295,20 @@ static void the_file_that_is_read_stays(void **state) {
     assert_int_equal(again.train_global_batch, cfg.train_global_batch);
 }
 
+// As --set gave it, data.path was relative to the current folder.
+static void config_repeats_a_run_of_set(void **state) {
+    (void)state;
+    ls_config cfg = config(), again;
+    assert_int_equal(mkdir("pictures", 0777), 0);
+    assert_false(ls_failed(ls_config_set(&cfg, "data.path=pictures")));
+    taken(&cfg, "run", "run");
+    ls_config_defaults(&again);
+    assert_false(ls_failed(ls_config_read_file(&again, "run/config.ini")));
+    char expected[LS_TEXT_BYTES];
+    snprintf(expected, sizeof expected, "%s/pictures", folder);
+    assert_string_equal(again.data_path, expected);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(numbers_count_on, enter, leave),
@@ -307,6 +321,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_cannot_be_written, enter, leave),
         cmocka_unit_test_setup_teardown(config_repeats_the_run, enter, leave),
         cmocka_unit_test_setup_teardown(the_file_that_is_read_stays, enter, leave),
+        cmocka_unit_test_setup_teardown(config_repeats_a_run_of_set, enter, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,13 +41,27 @@ run "from the run's own configuration" again 1 ordered1/config.ini
 check "repeated: same weights" "$(field again/summary.json weights_hash)" "$(field ordered1/summary.json weights_hash)"
 check "repeated: same weights file" "$(cmp again/weights.safetensors ordered1/weights.safetensors && echo same)" same
 
-for n in 1 2; do
+# Also where an update's batch, 32, could not be shared.
+for n in 1 2 3; do
     accuracy=$(printf '%.6f' "$(field one/summary.json test_accuracy)")
     text=$(ranks $n 60 "$train" eval tiny.ini one/weights.safetensors 2>/dev/null)
     check "eval on $n rank(s): exit" $? 0
     check "eval on $n rank(s): accuracy" "$(sed -n 's/^test_accuracy //p' <<<"$text")" "$accuracy"
     check "eval on $n rank(s): samples" "$(sed -n 's/^test_samples //p' <<<"$text")" 100
     check "eval on $n rank(s): lines" "$(wc -l <<<"$text")" 3
+done
+# No updates: what is refused for their sake is none of evaluation's business (ones.ini's norm has no variance of one sample).
+sed -e 's/kernel = 3/kernel = 12/' -e '/padding/d' -e '/pool1/,/^$/d' net.ini >ones.ini
+options="--set data.train_samples=33 --set model.file=ones.ini"
+# shellcheck disable=SC2086 # several words
+"$train" tiny.ini --quiet --run-dir ones $options --set data.drop_last=true
+check "a map of 1x1 without the last window: exit" $? 0
+accuracy=$(printf '%.6f' "$(field ones/summary.json test_accuracy)")
+for other in data.drop_last=false train.global_batch=1 "train.global_batch=5000 --set train.micro_batch=1 --set run.deterministic=true"; do
+    # shellcheck disable=SC2086 # several words
+    text=$("$train" eval tiny.ini ones/weights.safetensors $options --set $other 2>&1)
+    check "eval with $other: exit" $? 0
+    check "eval with $other: accuracy" "$(sed -n 's/^test_accuracy //p' <<<"$text")" "$accuracy"
 done
 
 # Numbered folders: the configuration's name and the next free number.
@@ -56,6 +70,11 @@ check "numbered run folders" "$(ls runs | tr '\n' ' ')" "tiny-001 tiny-002 "
 text=$("$train" tiny.ini --quiet --set train.max_updates=1 --set run.name=named 2>&1)
 check "run.name" "$? $(ls runs/named/summary.json)" "0 runs/named/summary.json"
 check "--quiet says nothing" "$text" ""
+
+text=$("$train" tiny.ini --set train.max_updates=1 --set optimizer.kind=adamw --set optimizer.momentum=0.9 --run-dir unused 2>&1)
+check "an option without effect is told" "$(grep -cx 'no effect optimizer.momentum (only with optimizer.kind = sgd)' <<<"$text")" 1
+text=$("$train" unused/config.ini --run-dir unused2 2>&1)
+check "but not those of a run's own configuration" "$? $(grep -c '^no effect' <<<"$text")" "0 0"
 
 # What prints and creates nothing.
 touch before

@@ -5,6 +5,7 @@
 #include "config/config.h"
 #include "config/options.h"
 #include "support/cmocka.h"
+#include "support/must.h"
 #include "support/temp.h"
 
 static char *written(const ls_config *cfg, int with_help) {
@@ -224,6 +225,8 @@ static void shipped_files_are_valid(void **state) {
         ls_status status = ls_config_read_file(&cfg, found.gl_pathv[i]);
         if (!ls_failed(status)) status = ls_config_check(&cfg);
         if (ls_failed(status)) fail_msg("%s", status.text);
+        char unused[256];
+        if (ls_config_unused(&cfg, unused, sizeof unused)[0]) fail_msg("%s: no effect %s", cfg.file, unused);
     }
     globfree(&found);
 }
@@ -244,6 +247,60 @@ static void lists(void **state) {
     free(text);
 }
 
+static void without_effect(void **state) {
+    (void)state;
+    static const struct {
+        const char *set[5], *unused;
+    } rows[] = {
+        { { NULL }, "" },
+        { { "optimizer.momentum=0.9" }, "" },
+        { { "optimizer.kind=adamw" }, "" },
+        { { "optimizer.kind=adamw", "optimizer.momentum=0.9" }, "optimizer.momentum (only with optimizer.kind = sgd)" },
+        { { "optimizer.beta1=0.8", "optimizer.eps=1e-7" },
+            "optimizer.beta1, optimizer.eps (only with optimizer.kind = adamw)" },
+        { { "optimizer.eps=1e-7", "schedule.gamma=0.5", "schedule.final=0.1", "schedule.kind=cosine" },
+            "optimizer.eps (only with optimizer.kind = adamw); schedule.gamma (only with schedule.kind = step)" },
+        { { "schedule.warmup_start=0.1" },
+            "schedule.warmup_start (only with schedule.warmup_epochs > 0 or schedule.kind = one-cycle)" },
+        { { "schedule.warmup_start=0.1", "schedule.kind=one-cycle", "schedule.peak=0.2", "schedule.final=0" }, "" },
+        { { "schedule.peak=0.2", "schedule.final=0" },
+            "schedule.final (only with schedule.kind = linear, cosine or "
+            "one-cycle); schedule.peak (only with schedule.kind = one-cycle)" },
+        { { "loss_scale.initial=2", "loss_scale.max_skips=3" },
+            "loss_scale.initial, loss_scale.max_skips (only with train.precision = fp16)" },
+        { { "loss_scale.initial=2", "train.precision=fp16" }, "" },
+        { { "data.shape=1x8x8", "data.image_size=8x8", "data.path=x" },
+            "data.shape (only with data.dataset = synthetic); data.image_size (only with data.dataset = folder)" },
+        { { "data.path=x", "data.shape=1x8x8", "data.test_fraction=0", "data.dataset=synthetic" },
+            "data.path (only with a data.dataset of files); data.test_fraction (only with data.dataset = folder)" },
+        { { "data.pad_mode=reflect" }, "data.pad_mode (only with data.pad > 0)" },
+        { { "device.tf32=false", "device.winograd=off" }, "" }, // auto: may be either
+        { { "device.tf32=false", "device.winograd=off", "device.type=cpu" },
+            "device.tf32 (only with device.type = cuda)" },
+        { { "device.tf32=false", "device.winograd=off", "device.type=cuda" },
+            "device.winograd (only with device.type = cpu)" },
+        { { "device.autotune=true", "run.deterministic=true" },
+            "device.autotune (only with run.deterministic = false)" },
+    };
+    char unused[1024];
+    ls_config cfg;
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        ls_config_defaults(&cfg);
+        for (int i = 0; i < 5 && rows[r].set[i]; i++) must(ls_config_set(&cfg, rows[r].set[i]));
+        if (strcmp(ls_config_unused(&cfg, unused, sizeof unused), rows[r].unused) != 0)
+            fail_msg("row %zu: '%s', expected '%s'", r, unused, rows[r].unused);
+    }
+    // A run's own record names every option: what --set says beside it counts, the record does not.
+    ls_config_defaults(&cfg);
+    must(ls_config_read_file(&cfg, "configs/reference.ini"));
+    must(ls_config_set(&cfg, "optimizer.kind=adamw"));
+    assert_string_equal(ls_config_unused(&cfg, unused, sizeof unused), "");
+    must(ls_config_set(&cfg, "optimizer.momentum=0.5"));
+    assert_string_equal(
+        ls_config_unused(&cfg, unused, sizeof unused), "optimizer.momentum (only with optimizer.kind = sgd)");
+    assert_string_equal(ls_config_unused(&cfg, unused, 10), "optimizer");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choices_match_the_enums),
@@ -253,6 +310,7 @@ int main(void) {
         cmocka_unit_test(knows_where_values_are_from),
         cmocka_unit_test(shipped_files_are_valid),
         cmocka_unit_test(lists),
+        cmocka_unit_test(without_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,6 +174,7 @@ static void too_long(void **state) {
     longer[9 + LS_TEXT_BYTES] = 0;
     assert_int_equal(ls_config_set(&cfg, longer).code, LS_OK);
     strcpy(cfg.folder, "folder");
+    cfg.line[LS_OPTION_data_path] = 1; // as if from the file
     status = ls_config_check(&cfg);
     assert_int_equal(status.code, LS_USAGE);
     assert_non_null(strstr(status.text, "p: with its folder, a path of more than 1023 characters"));

@@ -264,11 +264,11 @@ static void missing_set_says_where_and_how(void **state) {
         { "no path, test", M, 1, "",
             { "no test set", "data/mnist", "t10k-images-idx3-ubyte", "scripts/fetch-data.sh mnist" } },
         { "path", C10, 0, "nowhere",
-            { "some/nowhere or some/nowhere/cifar-10-batches-bin or nowhere or", "data_batch_5.bin",
+            { "looked in some/nowhere or some/nowhere/cifar-10-batches-bin for", "data_batch_5.bin",
                 "fetch-data.sh cifar10", "data.path" } },
         { "path, absolute", C100, 1, "/nowhere",
             { "looked in /nowhere or /nowhere/cifar-100-binary for test.bin;", "cifar100" } },
-        { "folder", LS_DATASET_FOLDER, 0, "nowhere", { "no folder some/nowhere or nowhere", "data.path" } },
+        { "folder", LS_DATASET_FOLDER, 0, "nowhere", { "no folder some/nowhere;", "data.path" } },
     };
     char here[1024];
     assert_non_null(getcwd(here, sizeof here));
@@ -317,8 +317,8 @@ static void folders_are_searched_in_order(void **state) {
     ls_dataset *dataset;
     require_failure("config's folder", ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &dataset), LS_DATA,
         (const char *[MAX_PARTS]){ "there/sets/train-images" });
-    cfg.folder[0] = 0;
-    require_ok(ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &dataset), "current folder");
+    require_ok(ls_config_set(&cfg, "data.path=sets"), "--set");
+    require_ok(ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &dataset), "current folder, as --set means it");
     ls_dataset_free(dataset);
     cfg.data_path[0] = 0;
     require_ok(ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &dataset), "default folder");

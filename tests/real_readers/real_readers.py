@@ -4,8 +4,8 @@ checker and onnxruntime; logits are compared with those of `train predict --logi
 
     python3 tests/real_readers/real_readers.py build/release/bin/train [lenet resnet9 resnet20 airbench94 every-layer]
 
-Needs numpy, and of torch + safetensors, onnx, onnxruntime what is there; what is missing is reported as skipped (exit 77). A network
-is trained for some updates on synthetic pictures, so that weights and running statistics are no initial values.
+Needs numpy, and of the --readers torch (with safetensors), onnx and onnxruntime what is there; what is missing is reported as
+skipped (exit 77). A network is trained for some updates on synthetic pictures, so that weights and running statistics are no initial values.
 """
 import argparse
 import importlib.util
@@ -20,6 +20,7 @@ import zlib
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIMIT = 1e-5  # of a logit, as a share of the largest one, or of 1
 PICTURES = 19
+LOWEST_SET = 11  # that is written
 
 EVERY_LAYER = """
 [network]
@@ -100,6 +101,8 @@ NETWORKS = {  # shape; file
     "airbench94": ("3x32x32", "configs/models/airbench94.ini"),
     "every-layer": ("3x21x18", None),
 }
+
+READERS = {"torch": ("torch", "safetensors"), "onnx": ("onnx",), "onnxruntime": ("onnxruntime",)}  # modules
 
 
 def has(*modules):
@@ -196,10 +199,19 @@ class Case:
         import onnx
         model = onnx.load(self.export())
         onnx.checker.check_model(model, full_check=True)  # infers shapes, too
+        opset, lower = model.opset_import[0].version, []
+        for model.opset_import[0].version in range(LOWEST_SET, opset):
+            try:
+                onnx.checker.check_model(model)
+                lower.append(model.opset_import[0].version)
+            except onnx.checker.ValidationError:
+                pass
+        model.opset_import[0].version = opset
         classes = {prop.key: prop.value for prop in model.metadata_props}["classes"]
         good = json.loads(classes) == [str(i) for i in range(10)] and model.graph.input[0].name == "input"
+        good &= not lower and model.ir_version == onnx.helper.find_min_ir_version_for(list(model.opset_import))
         print(f"{'ok' if good else 'FAILED'}  {self.name}, ONNX {onnx.__version__}: checked, {len(model.graph.node)} nodes, "
-              f"operator set {model.opset_import[0].version}")
+              f"operator set {opset}, IR {model.ir_version}; lower sets that would do: {lower or 'none'}")
         return good
 
     def by_onnxruntime(self):
@@ -217,19 +229,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("train")
     parser.add_argument("networks", nargs="*", default=[], help="of " + " ".join(NETWORKS))
+    parser.add_argument("--readers", nargs="+", choices=READERS, default=list(READERS), help="those that must be there")
     options = parser.parse_args()
-    torch, checker, runtime = has("torch", "safetensors"), has("onnx"), has("onnxruntime")
+    there = {reader: has(*READERS[reader]) for reader in options.readers}
     good = True
     for name in options.networks or NETWORKS:
         with tempfile.TemporaryDirectory() as folder:
             case = Case(os.path.abspath(options.train), name, folder)
-            if torch and name != "every-layer":
+            if there.get("torch") and name != "every-layer":
                 good &= case.by_pytorch()
-            if checker:
+            if there.get("onnx"):
                 good &= case.by_checker()
-            if runtime:
+            if there.get("onnxruntime"):
                 good &= case.by_onnxruntime()
-    return 1 if not good else 0 if torch and checker and runtime else 77
+    return 1 if not good else 0 if all(there.values()) else 77
 
 
 if __name__ == "__main__":

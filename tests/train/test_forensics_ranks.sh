@@ -131,7 +131,7 @@ says "the other alone: rank" "rank 0 of 2 ("
 says "the other alone: elements" "layer 's' (scale), forward: 16 of 64 elements of its output are not finite (0 NaN, 16 infinite), the first at [1, 0, 0, 0]"
 # What harms no gradient is not where it began, though it comes first.
 idx train 29 40 17
-fails masked 2 --set device.type=cpu --set model.file=masked.ini
+fails masked 2 --set device.type=cpu --set "model.file=$work/masked.ini"
 says "masked: rank" "rank 1 of 2 ("
 says "masked: sample" "micro-batch 3 of 4, layer 'input' (augment), forward: 1 of 64 elements"
 # The last, short window: 8 samples, which are all rank 0's.
@@ -142,7 +142,7 @@ says "short window: rank" "rank 0 of 2 ("
 says "short window: sample" "micro-batch 1 of 4, layer 'input' (augment), forward: 1 of 64 elements"
 
 # Statistics that ranks share: with a rank that only joins; with blocks computed twice.
-fails joined 2 --set device.type=ref --set model.file=norm.ini --set train.sync_batchnorm=true
+fails joined 2 --set device.type=ref --set "model.file=$work/norm.ini" --set train.sync_batchnorm=true
 says "joined" "update 2 (epoch 0)"
 says "joined: rank" "rank 0 of 2 ("
 # shellcheck source=tests/train/small_run.sh
