@@ -320,14 +320,19 @@ static void describe_missing(const search *where, int id, const char *soname, co
             out->needed, fix);
 }
 
+static int folder_bytes(const char *path) {
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? (int)(slash - path) : 0;
+}
+
 // Opens cuDNN's parts, which stand beside it, or beside what it is a link to; 1 when all are there. Once a part is open
 // the loader finds it by name, whoever calls: a sanitizer's dlopen does not look beside the library that calls it.
 static int open_cudnn_parts(ls_cuda_library *out) {
-    char target[PATH_MAX], beside[LS_CUDA_PATH_BYTES + PATH_MAX];
-    if (!realpath(out->path, target)) target[0] = '\0';
-    const char *slash = strrchr(out->path, '/'), *target_slash = strrchr(target, '/');
-    say(beside, sizeof beside, "%.*s:%.*s", slash ? (int)(slash - out->path) : 0, out->path,
-        target_slash ? (int)(target_slash - target) : 0, target);
+    char beside[LS_CUDA_PATH_BYTES + PATH_MAX];
+    char *target = realpath(out->path, NULL);
+    say(beside, sizeof beside, "%.*s:%.*s", folder_bytes(out->path), out->path, folder_bytes(target),
+        target ? target : "");
+    free(target);
     for (size_t i = 0; i < sizeof cudnn_parts / sizeof *cudnn_parts; i++) {
         char part[64];
         ls_cuda_opened file;
