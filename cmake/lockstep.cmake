@@ -146,7 +146,7 @@ function(lockstep_tests folder)
     target_include_directories(${target} PRIVATE "${folder}")
     target_link_libraries(${target} PRIVATE lockstep_cli PkgConfig::CMOCKA)
     add_test(NAME ${room}.${test} COMMAND ${target} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
-    set_tests_properties(${room}.${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+    set_tests_properties(${room}.${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800)
   endforeach()
   lockstep_injected(train_injected "${folder}/support/inject.c")
   add_executable(newest_checkpoint "${folder}/support/newest_checkpoint.c") # for tests/fault/power_loss.py
