@@ -72,7 +72,7 @@ function(lockstep_vector_kernels room folder)
 endfunction()
 
 # lockstep_program(NAME FOLDER USES rooms...)
-#   Executable NAME from FOLDER; a link to it stands at the repository's root (ignored by git) after a build.
+#   Executable NAME from FOLDER; a link to it stands at the repository's root (ignored by git) after a build without sanitizers.
 function(lockstep_program name folder)
   cmake_parse_arguments(PROGRAM "" "" "USES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*.c")
@@ -83,8 +83,10 @@ function(lockstep_program name folder)
   target_link_libraries(lockstep_cli PUBLIC ${PROGRAM_USES})
   add_executable(${name} "${CMAKE_SOURCE_DIR}/${folder}/main.c")
   target_link_libraries(${name} PRIVATE lockstep_cli)
-  add_custom_command(TARGET ${name} POST_BUILD
-    COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:${name}> "${CMAKE_SOURCE_DIR}/${name}")
+  if(NOT LOCKSTEP_SANITIZE)
+    add_custom_command(TARGET ${name} POST_BUILD
+      COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:${name}> "${CMAKE_SOURCE_DIR}/${name}")
+  endif()
 endfunction()
 
 # lockstep_bench(NAME FOLDER USES rooms... [LIBRARIES libraries...] [INCLUDES folders...])
@@ -150,7 +152,8 @@ endfunction()
 # lockstep_tests(FOLDER)
 #   tests/ROOM/test_NAME.c is a cmocka program "ROOM.NAME", linked with everything; tests/ROOM/test_NAME.sh a script of that name,
 #   called with the folder of the built programs as its argument. Exit status 77 is a skipped test (it prints the reason).
-#   Scripts start several ranks: one of them at a time, beside whatever else runs.
+#   Scripts start several ranks, which wait for each other for a good part of the time: each takes two of ctest's jobs (-j), which may be
+#   twice the cores. They share nothing: folders, process numbers, hosts and ports are a script's own.
 function(lockstep_tests folder)
   pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
   if(NOT CMOCKA_FOUND)
@@ -169,7 +172,7 @@ function(lockstep_tests folder)
     target_include_directories(${target} PRIVATE "${folder}")
     target_link_libraries(${target} PRIVATE lockstep_cli PkgConfig::CMOCKA)
     add_test(NAME ${room}.${test} COMMAND ${target} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
-    set_tests_properties(${room}.${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+    set_tests_properties(${room}.${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800)
   endforeach()
   lockstep_injected(train_injected "${folder}/support/inject.c")
   add_executable(newest_checkpoint "${folder}/support/newest_checkpoint.c") # for tests/fault/power_loss.py
@@ -185,6 +188,6 @@ function(lockstep_tests folder)
     get_filename_component(file "${script}" NAME_WE)
     string(REPLACE "test_" "" test "${file}")
     add_test(NAME ${room}.${test} COMMAND bash "${script}" "${CMAKE_BINARY_DIR}/bin" WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
-    set_tests_properties(${room}.${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900 RESOURCE_LOCK ranks)
+    set_tests_properties(${room}.${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800 PROCESSORS 2)
   endforeach()
 endfunction()

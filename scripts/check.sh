@@ -11,12 +11,20 @@
 #
 # Installs the packages that it needs. No GPU is needed: the CUDA device is tested on an emulated one. Where no CUDA toolkit is
 # installed, scripts/fetch-cuda.sh fetches one, to compile the kernels and to ask cuDNN for its plans; LOCKSTEP_CHECK_CUDA=off leaves
-# that out. SLURM is installed for its test where that starts no services (root, no systemd: a container). The last line adds up all
-# stages.
+# that out. SLURM is installed for its test where that starts no services (root, no systemd: a container). Uses ccache where it is
+# installed.
+#
+# Says first how long it takes and how much disk. Of a stage with sanitizers nothing stays when it has passed, unless its folder
+# (build/asan, build/tsan) was there before; build/check and cuda/ stay. The last line adds up all stages.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-readonly sanitized_threads='^(base\.(pool|trace)|data\.loader|dist\.(ranks|journal|mpi|watchdog|late|leaving))$'
+# Tests of what has threads of its own.
+readonly threaded='base.pool base.trace data.loader dist.ranks dist.journal dist.mpi dist.watchdog dist.late dist.leaving'
+# Minutes of each stage from a fresh clone on two free cores (AMD EPYC, Debian 12, gcc 12, no ccache), rounded up generously: each stage
+# prints what it took. MB in the repository's folder, measured there.
+declare -rA minutes=([test]=10 [cuda]=2 [asan]=15 [tsan]=4 [lint]=2) megabytes=([test]=130 [cuda]=0 [asan]=750 [tsan]=100 [lint]=0)
+readonly cuda_minutes=3 cuda_megabytes=1900 # loading the toolkit, at 10 MB/s
 passed=0 failed=0 skipped=0
 started=$SECONDS
 [ $# -gt 0 ] || set -- test cuda asan tsan lint
@@ -63,17 +71,62 @@ skip() { # NAME REASON
 # Sets nvcc, and toolkit: options for cmake where it is the fetched one.
 nvcc='' toolkit=()
 find_toolkit() {
-  [ "${LOCKSTEP_CHECK_CUDA:-on}" != off ] || return 0
-  nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
-  [ -z "$nvcc" ] || return 0
+  nvcc=$(installed_nvcc)
+  needs_toolkit || return 0
   step "CUDA toolkit"
   if check "fetch-cuda" scripts/fetch-cuda.sh; then
     nvcc=$PWD/cuda/bin/nvcc toolkit=(-DLOCKSTEP_CUDA_ROOT="$PWD/cuda")
   fi
 }
 
-build() { # PRESET
-  check "$1: configure" cmake --preset "$1" -G Ninja -Wno-dev "${toolkit[@]}" && check "$1: build" cmake --build --preset "$1"
+installed_nvcc() { [ "${LOCKSTEP_CHECK_CUDA:-on}" = off ] || command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null; }
+needs_toolkit() { [ "${LOCKSTEP_CHECK_CUDA:-on}" != off ] && [ -z "$(installed_nvcc)" ]; }
+
+# announce STAGE...: says how long they take, and how much disk; sets lacking: MB that are not free.
+lacking=0
+announce() {
+  local stage time=0 disk=0 largest=0 here free folders=()
+  for stage in "$@"; do
+    time=$((time + ${minutes[$stage]}))
+    folders+=("build/${stage/test/check}")
+    case $stage in
+    asan | tsan) [ "${megabytes[$stage]}" -le $largest ] || largest=${megabytes[$stage]} ;; # they go, one after the other
+    *) disk=$((disk + ${megabytes[$stage]})) ;;
+    esac
+  done
+  disk=$((disk + largest))
+  if needs_toolkit; then
+    disk=$((disk + cuda_megabytes))
+    folders+=(cuda)
+    [ -e cuda/packages ] || time=$((time + cuda_minutes))
+  fi
+  here=$(du -cms "${folders[@]}" 2>/dev/null | awk 'END { print $1 }')
+  free=$(df -Pm . | awk 'NR == 2 { print $4 }')
+  echo "stages $*: about $time minutes on two free cores, and $disk MB of disk in $PWD, where $here MB of it are and $free MB are free"
+  lacking=$((disk - here - free))
+}
+has_room() {
+  [ $lacking -le 0 ] || {
+    echo "check.sh: $lacking MB more must be free in $PWD"
+    return 1
+  }
+}
+
+# build PRESET [TARGET]...
+build() {
+  local preset=$1
+  shift
+  check "$preset: configure" cmake --preset "$preset" -G Ninja -Wno-dev "${toolkit[@]}" &&
+    check "$preset: build" cmake --build --preset "$preset" ${1:+--target "$@"}
+}
+
+# sanitized PRESET COMMAND...: a stage with a build folder that only the stage needs: it goes when all is well, unless it was there.
+sanitized() {
+  local folder=build/$1 made='' before=$failed
+  [ -e "$folder" ] || made=yes
+  shift
+  "$@"
+  [ -z "$made" ] || [ "$failed" != "$before" ] || rm -rf "$folder"
 }
 
 # run_tests PRESET [CTEST ARGUMENTS]: adds the outcome up from ctest's own report, and says why tests were skipped.
@@ -81,7 +134,7 @@ run_tests() {
   local report=$PWD/build/$1/tests.xml log=build/$1/Testing/Temporary/LastTest.log jobs
   local folder=build/$1
   shift
-  jobs=$(nproc)
+  jobs=$((2 * $(nproc))) # of which a script takes two: its ranks wait for a good part of the time
   rm -f "$report"
   "${wrapper[@]}" ctest --test-dir "$folder" -j "$jobs" --output-on-failure --no-tests=error --output-junit "$report" "$@" |
     grep -vE '^( *Start +[0-9]+:|Internal ctest changing|Test project|$)'
@@ -114,15 +167,23 @@ stage_cuda() {
 
 stage_asan() {
   step "address and undefined-behaviour sanitizers, all tests"
-  build asan && run_tests asan
+  sanitized asan build_and_run_asan
 }
+build_and_run_asan() { build asan && run_tests asan; }
 
 stage_tsan() {
   step "thread sanitizer, tests of what has threads"
   # gcc 12's runtime cannot place its shadow memory under strong address randomisation.
   if setarch "$(uname -m)" -R true 2>/dev/null; then wrapper=(setarch "$(uname -m)" -R); fi
-  build tsan && run_tests tsan -R "$sanitized_threads"
+  sanitized tsan build_and_run_tsan
   wrapper=()
+}
+build_and_run_tsan() {
+  local test programs=()
+  for test in $threaded; do
+    [ ! -e "tests/${test/.//test_}.c" ] || programs+=("test_${test/./_}")
+  done
+  build tsan "${programs[@]}" && run_tests tsan -R "^(${threaded// /|})\$"
 }
 
 stage_lint() {
@@ -152,6 +213,14 @@ stage_lint() {
     --library=posix -D_GNU_SOURCE -DLS_VL=8 -Isrc -j "$(nproc)" src
 }
 
+announce "$@"
+if ! check "room on the disk" has_room; then
+  summary
+  exit 1
+fi
+if command -v ccache >/dev/null; then
+  export CMAKE_{C,CXX,CUDA}_COMPILER_LAUNCHER=ccache
+fi
 step "system packages"
 if ! check "packages" scripts/install-packages.sh run test; then
   summary

@@ -1,5 +1,6 @@
 #include "device/cuda_libraries.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -256,6 +257,11 @@ static const struct {
         OF_LIBRARY, 0 },
 };
 
+// libcudnn.so.9 holds no functions of its own: the first call of each opens the part that has it, by name, and ends the
+// process where the loader does not find that. These are the parts that convolutions need.
+static const char *const cudnn_parts[] = { "libcudnn_graph.so", "libcudnn_heuristic.so",
+    "libcudnn_engines_precompiled.so", "libcudnn_engines_runtime_compiled.so" };
+
 static int is_required(int id) {
     return strcmp(rows[id].use, "required") == 0;
 }
@@ -287,7 +293,9 @@ static int version_number(int id, void *handle) {
     return 0;
 }
 
-// The same library of another major version, if there is one: its path and version as "found".
+static const char fix[] = "scripts/fetch-cuda.sh gets it without root, or put its folder into LD_LIBRARY_PATH";
+
+// The same library of another major version, if there is one. Nothing of it is called: what it needs is not known.
 static int find_other_major(const search *where, int id, ls_cuda_opened *file) {
     for (int i = 0; i < 4 && rows[id].other_majors[i]; i++) {
         char soname[64];
@@ -299,22 +307,46 @@ static int find_other_major(const search *where, int id, ls_cuda_opened *file) {
 }
 
 static void describe_missing(const search *where, int id, const char *soname, const char *error, ls_cuda_library *out) {
-    static const char fix[] = "scripts/fetch-cuda.sh gets it without root, or put its folder into LD_LIBRARY_PATH";
     ls_cuda_opened other;
     if (id == LS_CUDA_NVML) return; // comes with the driver; nothing depends on it
-    if (error[0]) {
+    if (error[0])
         say(out->problem, sizeof out->problem, "%s does not open: %.200s; needed is %s; %s", out->name, error,
             out->needed, fix);
-    } else if (find_other_major(where, id, &other)) {
-        char version[32];
-        version_text(rows[id].numbers, version_number(id, other.handle), version, sizeof version);
-        say(out->problem, sizeof out->problem,
-            "%s is of another major version: found %s, %.160s; needed is %s (%s); %s", out->name, version, other.path,
-            out->needed, soname, fix);
-    } else {
+    else if (find_other_major(where, id, &other))
+        say(out->problem, sizeof out->problem, "%s is of another major version: found %.160s; needed is %s (%s); %s",
+            out->name, other.path, out->needed, soname, fix);
+    else
         say(out->problem, sizeof out->problem, "%s is missing: %s not found; needed is %s; %s", out->name, soname,
             out->needed, fix);
+}
+
+static int folder_bytes(const char *path) {
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? (int)(slash - path) : 0;
+}
+
+// Opens cuDNN's parts, which stand beside it, or beside what it is a link to; 1 when all are there. Once a part is open
+// the loader finds it by name, whoever calls: a sanitizer's dlopen does not look beside the library that calls it.
+static int open_cudnn_parts(ls_cuda_library *out) {
+    char beside[LS_CUDA_PATH_BYTES + PATH_MAX];
+    char *target = realpath(out->path, NULL);
+    say(beside, sizeof beside, "%.*s:%.*s", folder_bytes(out->path), out->path, folder_bytes(target),
+        target ? target : "");
+    free(target);
+    for (size_t i = 0; i < sizeof cudnn_parts / sizeof *cudnn_parts; i++) {
+        char part[64];
+        ls_cuda_opened file;
+        say(part, sizeof part, "%s.%d", cudnn_parts[i], rows[LS_CUDA_CUDNN].major);
+        if (ls_cuda_search_open(beside, part, 0, &file)) continue;
+        if (file.error[0])
+            say(out->problem, sizeof out->problem, "a part of cuDNN does not open: %.200s; needed is %s; %s",
+                file.error, out->needed, fix);
+        else
+            say(out->problem, sizeof out->problem, "cuDNN is incomplete: found %.160s without %s; needed is %s; %s",
+                out->path, part, out->needed, fix);
+        return 0;
     }
+    return 1;
 }
 
 // cuDNN's file name does not tell for which CUDA it was made.
@@ -345,6 +377,7 @@ static void look_at_library(const search *where, int id, ls_cuda_machine *machin
         nvml_versions(file.handle, out, machine);
         return;
     }
+    if (id == LS_CUDA_CUDNN && !open_cudnn_parts(out)) return;
     int number = version_number(id, file.handle);
     if (number > 0) version_text(rows[id].numbers, number, out->version, sizeof out->version);
     if (number < rows[id].minimum)

@@ -20,6 +20,9 @@ here_too=$("$train" devices) # with the paths of what is found without the fake 
 for name in cuda.so.1 "cudart.so.$major" cudnn.so.9 "cublasLt.so.$major" nccl.so.2 nvidia-ml.so.1; do
     cp fake.so "fake/lib$name"
 done
+for name in graph heuristic engines_precompiled engines_runtime_compiled; do
+    cc -shared -fPIC -DPART -Wl,-soname,"libcudnn_$name.so.9" -o "fake/libcudnn_$name.so.9" "$root/tests/support/fake_cuda.c" || exit 1
+done
 
 # says WHAT TEXT [NAME=VALUE]...: the line of both device types, with these answers of the fake libraries
 says() {
@@ -54,6 +57,9 @@ missing() { # WHAT FILE TEXT
 missing "no driver" libcuda.so.1 "no NVIDIA driver: libcuda.so.1 not found; needed is driver"
 missing "no cuDNN" libcudnn.so.9 "cuDNN is missing: libcudnn.so.9 not found; needed is 9.8.0 or later"
 missing "no cuBLASLt" "libcublasLt.so.$major" "cuBLASLt is missing: libcublasLt.so.$major not found; needed is $major.0.0 or later"
+mv fake/libcudnn_graph.so.9 . # half an installation; parts of another one are not taken for it
+says "cuDNN without a part" "cuDNN is incomplete: found $here/fake/libcudnn.so.9 without libcudnn_graph.so.9; needed is 9.8.0 or later"
+mv libcudnn_graph.so.9 fake/
 # The emulated device in the plugin's place, on a machine where everything is right.
 if [ -e "$emulated" ]; then
     cp "$emulated" bin/lockstep_cuda.so
@@ -86,6 +92,12 @@ check "devices: two cards" "$(grep -cE '^  cuda [01] +Fake GPU [01], compute cap
 mkdir -p bin/cuda/lib driver && cp fake/libcud[nar]*.so.* bin/cuda/lib && cp fake/libcuda.so.1 driver # but no cuBLASLt
 beside=$(LD_LIBRARY_PATH=$here/driver "$train" devices)
 check "devices: cuda/lib beside the program" "$(grep -cE "^  (CUDA runtime|cuDNN) .* $here/bin/cuda/lib/lib" <<<"$beside")" 2
+check "devices: cuDNN's version, by the parts beside it" "$(grep -cE "^  cuDNN +9.19.0 " <<<"$beside")" 1
+mkdir linked && ln -s "$here/fake/libcudnn.so.9" linked/
+check "devices: by the parts beside its link's target" "$(LD_LIBRARY_PATH=$here/linked "$train" devices | grep -cE "^  cuDNN +9.19.0 .* $here/linked/")" 1
+rm bin/cuda/lib/libcudnn_heuristic.so.9
+beside=$(LD_LIBRARY_PATH=$here/driver "$train" devices)
+check "devices: cuDNN without a part" "$(grep -cF "cuDNN is incomplete: found $here/bin/cuda/lib/libcudnn.so.9 without libcudnn_heuristic.so.9" <<<"$beside")" 1
 beside=$(LD_LIBRARY_PATH=$libraries "$train" devices)
 check "devices: LD_LIBRARY_PATH before it" "$(grep -cE "^  (CUDA runtime|cuDNN) .* $here/fake/lib" <<<"$beside")" 2
 mv bin/cuda . # a folder above the program's is not the program's: others may be able to write there

@@ -78,7 +78,7 @@ server.serve_forever()
 PY
 python3 "$tmp/server.py" "$tmp" &
 server=$!
-for _ in $(seq 100); do [ -f "$tmp/port" ] && break; sleep 0.1; done
+for _ in $(seq 1200); do [ -f "$tmp/port" ] && break; sleep 0.1; done
 [ -f "$tmp/port" ] || { echo "skipped: no local server can be started"; exit 77; }
 url=http://127.0.0.1:$(cat "$tmp/port")
 fetch() { # sets out and code

@@ -57,7 +57,7 @@ static inline void ranks_must(ls_status status) {
 
 static inline void ranks_wait(atomic_int *flag, int value) {
     for (int i = 0; atomic_load(flag) < value; i++) {
-        if (i > 20000) _exit(3); // 20 s
+        if (i > 200000) _exit(3); // 200 s
         ls_clock_sleep(1e-3);
     }
 }
@@ -98,7 +98,7 @@ static inline void ranks_child(ranks_job *job, ranks_body *body, int to) {
     static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT }; // cmocka would go on with its next test
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) signal(faults[i], SIG_DFL);
     dup2(to, STDERR_FILENO);
-    alarm(60);
+    alarm(300);
     body(job);
     fflush(NULL);
     exit(0); // so that the sanitizers' checks at the end are made

@@ -10,7 +10,11 @@ enum {
     CUBLASLT = 8,
     NCCL = 16,
     NVML = 32,
-    ALL = 63,
+    GRAPH = 64, // parts of cuDNN
+    HEURISTIC = 128,
+    ENGINES = 256,
+    COMPILED_ENGINES = 512,
+    ALL = 1023,
     VALUES_MAX = 4,
     TEXTS_MAX = 5
 };
@@ -57,22 +61,35 @@ static const machine_case cases[] = {
         { "driver is too old", "CUDA %p.2", "needed is" } },
     { "no CUDA runtime", ALL & ~RUNTIME, NULL, NULL, { NULL },
         { "CUDA runtime is missing", "libcudart.so.%d not found", "needed is %d.0 or later", "fetch-cuda.sh" } },
-    { "CUDA runtime of another major version", ALL & ~RUNTIME, "libcudart.so.%p", NULL, { "FAKE_RUNTIME=%p040" },
-        { "CUDA runtime is of another major version", "found %p.4", "libcudart.so.%p",
+    { "CUDA runtime of another major version", ALL & ~RUNTIME, "libcudart.so.%p", NULL, { NULL },
+        { "CUDA runtime is of another major version", "found", "/libcudart.so.%p",
             "needed is %d.0 or later (libcudart.so.%d)", "fetch-cuda.sh" } },
     { "no cuDNN", ALL & ~CUDNN, NULL, NULL, { NULL },
         { "cuDNN is missing", "libcudnn.so.9 not found", "needed is 9.8.0 or later", "fetch-cuda.sh",
             "LD_LIBRARY_PATH" } },
     { "cuDNN too old", ALL, NULL, NULL, { "FAKE_CUDNN=90101" },
         { "cuDNN is too old", "found 9.1.1", "libcudnn.so.9", "needed is 9.8.0 or later", "fetch-cuda.sh" } },
-    { "cuDNN of another major version", ALL & ~CUDNN, "libcudnn.so.8", NULL, { "FAKE_CUDNN=8907" },
-        { "cuDNN is of another major version", "found 8.9.7", "libcudnn.so.8",
-            "needed is 9.8.0 or later (libcudnn.so.9)", "fetch-cuda.sh" } },
+    { "cuDNN of another major version", ALL & ~CUDNN, "libcudnn.so.8", NULL, { NULL },
+        { "cuDNN is of another major version", "found", "/libcudnn.so.8", "needed is 9.8.0 or later (libcudnn.so.9)",
+            "fetch-cuda.sh" } },
     { "cuDNN for another CUDA", ALL, NULL, NULL, { "FAKE_CUDNN_CUDA=%p080" },
         { "cuDNN 9.19.0 is made for another CUDA", "libcudnn.so.9 for CUDA %p", "needed is one for CUDA %d",
             "fetch-cuda.sh" } },
     { "a damaged cuDNN", ALL, NULL, "libcudnn.so.9", { NULL },
         { "cuDNN does not open", "libcudnn.so.9", "needed is 9.8.0 or later", "fetch-cuda.sh" } },
+    { "cuDNN without a part", ALL & ~GRAPH, NULL, NULL, { NULL },
+        { "cuDNN is incomplete: found", "/libcudnn.so.9 without libcudnn_graph.so.9", "needed is 9.8.0 or later",
+            "fetch-cuda.sh", "LD_LIBRARY_PATH" } },
+    { "cuDNN without any part", ALL & ~(GRAPH | HEURISTIC | ENGINES | COMPILED_ENGINES), NULL, NULL, { NULL },
+        { "cuDNN is incomplete: found", "/libcudnn.so.9 without libcudnn_graph.so.9" } },
+    { "cuDNN without its heuristics", ALL & ~HEURISTIC, NULL, NULL, { NULL },
+        { "cuDNN is incomplete: found", "/libcudnn.so.9 without libcudnn_heuristic.so.9" } },
+    { "cuDNN without its engines", ALL & ~ENGINES, NULL, NULL, { NULL },
+        { "cuDNN is incomplete: found", "/libcudnn.so.9 without libcudnn_engines_precompiled.so.9" } },
+    { "cuDNN without what compiles engines", ALL & ~COMPILED_ENGINES, NULL, NULL, { NULL },
+        { "cuDNN is incomplete: found", "/libcudnn.so.9 without libcudnn_engines_runtime_compiled.so.9" } },
+    { "a damaged part of cuDNN", ALL, NULL, "libcudnn_graph.so.9", { NULL },
+        { "a part of cuDNN does not open", "libcudnn_graph.so.9", "needed is 9.8.0 or later", "fetch-cuda.sh" } },
     { "no cuBLASLt", ALL & ~CUBLASLT, NULL, NULL, { NULL },
         { "cuBLASLt is missing", "libcublasLt.so.%d not found", "needed is %d.0.0 or later", "fetch-cuda.sh" } },
     { "cuBLASLt without a version", ALL, NULL, NULL, { "FAKE_CUBLASLT=0" },
@@ -114,16 +131,20 @@ static void set_values(const char *const *values, int on) {
 }
 
 typedef struct {
-    char *bytes;
-    size_t count;
+    char *bytes, *part_bytes;
+    size_t count, part_count;
 } fake_library;
 
 static void look(const fake_library *fake, const machine_case *row, int whole, ls_cuda_machine *machine) {
     static const char *const names[] = { "libcuda.so.1", "libcudart.so.%d", "libcudnn.so.9", "libcublasLt.so.%d",
-        "libnccl.so.2", "libnvidia-ml.so.1" };
+        "libnccl.so.2", "libnvidia-ml.so.1", "libcudnn_graph.so.9", "libcudnn_heuristic.so.9",
+        "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9" };
     temp_folder folder = temp_folder_new(); // a new one a row: the loader never opens a path twice
-    for (int i = 0; i < 6; i++)
-        if (row->files >> i & 1) put(&folder, names[i], fake->bytes, fake->count);
+    for (int i = 0; i < 10; i++) {
+        const int part = 1 << i >= GRAPH;
+        if (row->files >> i & 1)
+            put(&folder, names[i], part ? fake->part_bytes : fake->bytes, part ? fake->part_count : fake->count);
+    }
     if (row->also) put(&folder, row->also, fake->bytes, fake->count);
     if (row->damaged) put(&folder, row->damaged, "no library", 10);
     set_values(row->values, 1);
@@ -206,19 +227,20 @@ static void how_far_it_looks(void **state) {
     free(machine);
 }
 
-static int compile(fake_library *fake) {
+static int compile(const char *options, char **bytes, size_t *count) {
     temp_folder folder = temp_folder_new();
     char command[512], path[300];
     snprintf(path, sizeof path, "%s/fake.so", folder.path);
-    snprintf(command, sizeof command, "cc -shared -fPIC -o %s tests/support/fake_cuda.c", path);
-    int made = system(command) == 0 && !ls_failed(ls_read_file(path, &fake->bytes, &fake->count));
+    snprintf(command, sizeof command, "cc -shared -fPIC %s -o %s tests/support/fake_cuda.c", options, path);
+    int made = system(command) == 0 && !ls_failed(ls_read_file(path, bytes, count));
     temp_folder_remove(&folder);
     return made;
 }
 
 int main(void) {
-    fake_library fake = { NULL, 0 };
-    if (!compile(&fake)) {
+    fake_library fake = { .count = 0 };
+    if (!compile("", &fake.bytes, &fake.count) ||
+        !compile("-DPART -Wl,-soname,libcudnn_graph.so.9", &fake.part_bytes, &fake.part_count)) {
         puts("skipped: no C compiler for the fake libraries");
         return 77;
     }
@@ -230,5 +252,6 @@ int main(void) {
         cmocka_unit_test_prestate(cards_and_versions, &fake), cmocka_unit_test_prestate(how_far_it_looks, &fake) };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(fake.bytes);
+    free(fake.part_bytes);
     return failed;
 }

@@ -9,6 +9,7 @@
 #   --ranks "N ..."     numbers of ranks, one after the other (default "2 3 4")
 #   --device cpu|cuda   cuda: the emulated one (default cpu)
 #   --seed N            of ranks and moments (default 1)
+#   --limit S           seconds from the fault to the end (default 12)
 #   --out PREFIX        writes PREFIX.json and PREFIX.md
 #
 # Kinds: kill (-9), stop (SIGSTOP), hang (the main thread), crash (abort), exit0 exit3 exit75 (exit), quit3 (_exit), launcher (killed), config
@@ -18,7 +19,7 @@ set -u
 here=$(dirname "$0")
 bin=$(cd "$1" && pwd) || exit 2
 shift
-repetitions=5 kinds='' ranks_list="2 3 4" device=cpu seed=1 out=''
+repetitions=5 kinds='' ranks_list="2 3 4" device=cpu seed=1 limit_s=12 out=''
 while [ $# -gt 1 ]; do
     case $1 in
     --repetitions) repetitions=$2 ;;
@@ -26,6 +27,7 @@ while [ $# -gt 1 ]; do
     --ranks) ranks_list=$2 ;;
     --device) device=$2 ;;
     --seed) seed=$2 ;;
+    --limit) limit_s=$2 ;;
     --out) out=$2 ;;
     *) echo "fault_campaign.sh: unknown option $1" >&2 && exit 2 ;;
     esac
@@ -49,7 +51,6 @@ every_kind="kill stop hang crash exit0 exit3 exit75 quit3 launcher config"
 kinds=${kinds:-$every_kind}
 
 timeout_s=3 # dist.timeout
-limit_s=12  # from the fault to the end
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cc -shared -fPIC -O1 -o "$work/misbehave.so" "$here/../support/misbehave.c" -lpthread || exit 2
@@ -150,7 +151,7 @@ misbehave() { # KIND RANK
 }
 
 guard_against_a_hang() {
-    sleep 60 &
+    sleep 300 &
     trap 'kill $!; exit' TERM
     wait $! && kill -9 "$1"
 }

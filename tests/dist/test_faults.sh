@@ -1,14 +1,16 @@
-# A rank that dies or fails, and a launcher that dies or is stopped: the job ends within seconds, with one message and the
+# A rank that dies or fails, and a launcher that dies or is stopped: the job ends without a timeout, with one message and the
 # documented exit code, and no process stays.
 . "$(dirname "$0")/fault.sh"
 
 gone="is gone: its process was killed or crashed, or it left the run; when last heard, it was in \"training\" of update 17"
-#     what                                   kind   rank wait      timeout rc s errors pattern
-fault "nothing"                              none   0    reducer   30   0  5 0 ""
-fault "killed while others reduce"           kill   1    reducer   30 137 10 1 "error: rank 1 on $host (pid *) $gone"
-fault "killed while others are in a barrier" kill   0    allreduce 30 137 10 1 "error: rank 0 on $host (pid *) $gone"
-fault "killed while others nap"              kill   2    nap       30 137 10 1 "error: rank 2 on $host (pid *) $gone"
-fault "aborts"                               abort  2    allreduce 30   7 10 1 "error: no room"
+#     what                                   kind   rank wait      timeout rc errors pattern
+fault "nothing"                              none   0    reducer   $never    0 0 ""
+fault "killed while others reduce"           kill   1    reducer   $never  137 1 "error: rank 1 on $host (pid *) $gone"
+fault "killed while others are in a barrier" kill   0    allreduce $never  137 1 "error: rank 0 on $host (pid *) $gone"
+fault "killed while others nap"              kill   2    nap       $never  137 1 "error: rank 2 on $host (pid *) $gone"
+fault "aborts"                               abort  2    allreduce $never    7 1 "error: no room"
+
+started() { [ -e "$folder/now" ] && [ "$(cat "$folder"/pid.* | wc -l)" = "$n" ]; }
 
 # Starts the job in the background, and returns when it is in update 17 of $n ranks. Not through timeout: its child would be
 # signalled, not the launcher.
@@ -18,10 +20,7 @@ launch() {
     "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none -np $n "$program" fault "$1" "$2" allreduce "$3" "$folder" \
         </dev/null >"$folder/output" 2>&1 &
     launcher=$!
-    for _ in $(seq 100); do
-        [ -e "$folder/now" ] && [ "$(cat "$folder"/pid.* | wc -l)" = "$n" ] && break
-        sleep 0.1
-    done
+    eventually started
     check "$n ranks have started" "$(cat "$folder"/pid.* | wc -l)" "$n"
 }
 
@@ -45,7 +44,7 @@ done
 # The launcher is told to end: nobody calls that a fault.
 n=3
 for signal in TERM INT; do
-    launch forever -1 30
+    launch forever -1 $never
     kill -s $signal $launcher
     wait $launcher 2>/dev/null
     check "launcher ended by $signal: error lines" "$(grep -c '^error: ' "$folder/output")" 0

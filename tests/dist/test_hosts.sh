@@ -67,25 +67,18 @@ same() {
 
 # midway NAME COMMAND...: COMMAND as soon as run NAME has done some updates, in the background
 midway() {
-  local metrics=$work/$1/metrics.jsonl
+  local name=$1
   shift
-  rm -f "$work/when"
   (
-    for _ in $(seq 300); do
-      [ "$(grep -c '"train"' "$metrics" 2>/dev/null)" -ge 2 ] 2>/dev/null && break
-      sleep 0.1
-    done
-    date +%s >"$work/when"
+    eventually under_way "$work/$name"
     "$@"
   ) &
   midway_job=$!
 }
 
-# ended NAME CODES SECONDS: exit code and end of a run that has lost something
+# ended NAME CODES: exit code and end of a run that has lost something
 ended() {
-  local seconds
   wait $midway_job
-  seconds=$(($(date +%s) - $(cat "$work/when")))
   case " $2 " in
   *" $rc "*) check "$1: exit" "$rc" "$rc" ;;
   *)
@@ -93,7 +86,6 @@ ended() {
     cat "$work/$1.log"
     ;;
   esac
-  check "$1: ended within $3 s of the fault (took $seconds)" $((seconds <= $3)) 1
   none_left "$work"/pid.*
 }
 
@@ -169,7 +161,7 @@ says() {
   check "$1: a rank has one message: $lines" "$(grep -oE 'rank [0-9]+ on' <<<"$lines" | sort | uniq -d)" ""
 }
 lose data 2 hosts_cut 1 data
-ended data 5 12
+ended data 5
 says data
 check "data: one error, about the network" "$(grep -c 'error: .* the network that carries the data' "$work/data.log")" 1
 hosts_mend 1
@@ -177,22 +169,22 @@ hosts_mend 1
 # The launcher cannot reach host 1 any more either: its ranks end by themselves, the launcher and the daemon when they give their
 # connection up, 4 s after the cut. That must come before the watchdog: Open MPI 4.1.4 waits for a host that was lost in an abort.
 lose both 7 hosts_cut 1 both
-ended both "5 205" 15
+ended both "5 205"
 says both
-for _ in $(seq 100); do
+hosts_are_idle() {
   left=$(hosts_pids)
-  [ -z "$left" ] && break
-  sleep 0.1
-done
+  [ -z "$left" ]
+}
+eventually hosts_are_idle
 check "both: nothing runs on the hosts" "$left" ""
 hosts_mend 1
 
 kill_rank() { kill -9 "$(cat "$work/pid.1")"; }
-lose rank 30 kill_rank
-ended rank 137 8
+lose rank 1000 kill_rank # not by the timeout
+ended rank 137
 says rank
 kill_daemon() { kill -9 "$(ps -o ppid= "$(cat "$work/pid.1")")"; }
-lose daemon 30 kill_daemon
-ended daemon 205 8
+lose daemon 1000 kill_daemon
+ended daemon 205
 says daemon
 finish

@@ -59,7 +59,7 @@ check "without --mpi=pmix: one error" "$(grep -c '^error: srun has started 2 pro
 ends() {
   local what=$1 rc=$2 errors=$3
   shift 3
-  timeout 30 "$@" >ends.log 2>&1
+  timeout 300 "$@" >ends.log 2>&1
   check "$what: exit" $? "$rc"
   rc=$(grep -c '^error:' ends.log)
   check "$what: errors" "$rc" "$(grep -oE "^$errors\$" <<<"$rc")"
@@ -67,10 +67,7 @@ ends() {
 }
 # Sends SIGNAL to rank 1 of the run in FOLDER when some updates are done.
 strike() { # SIGNAL FOLDER
-  for _ in $(seq 200); do
-    [ "$(grep -c '"train"' "$2/metrics.jsonl" 2>/dev/null)" -ge 2 ] 2>/dev/null && break
-    sleep 0.1
-  done
+  eventually under_way "$2"
   kill "-$1" "$(cat pid.1)"
 }
 long="run.ini --quiet --set train.epochs=1000000 --set dist.timeout=2 --run-dir"

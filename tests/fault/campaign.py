@@ -39,7 +39,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LIMIT_S = 60  # from a disturbance, or the start, to the end
+LIMIT_S = 300  # from a disturbance, or the start, to the end
 PAUSE_MS = 150
 TIMEOUT_S = 6  # dist.timeout
 START_TIMEOUT_S = 15

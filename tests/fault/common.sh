@@ -56,14 +56,11 @@ newest() {
   echo $((10#${newest:-0}))
 }
 
+saved_after() { [ "$(newest "$1")" -gt "$2" ]; }
 progress() {
-  local try since
+  local since
   since=$(newest "$1")
-  for ((try = 0; try < 600; try++)); do
-    [ "$(newest "$1")" -le "$since" ] || return 0
-    sleep 0.05
-  done
-  check "$1: saves" "no checkpoint after update $since" "one"
+  eventually saved_after "$1" "$since" || check "$1: saves" "no checkpoint after update $since" "one"
 }
 
 field() { grep -oE "\"$2\": *[^,}]*" "$work/$1/summary.json" 2>/dev/null | head -n 1 | sed 's/.*:[[:space:]]*//; s/"//g'; }
@@ -81,13 +78,13 @@ undisturbed() {
 # shellcheck disable=SC2062 # the pattern comes from standard input, so that grep does not find itself
 running() { grep -alF --file=- /proc/[0-9]*/cmdline <<<"$1" 2>/dev/null; }
 
+nothing_runs() {
+  left=$(running "$work/")
+  [ -z "$left" ]
+}
 nothing_left() {
-  local try left
-  for ((try = 0; try < 30; try++)); do
-    left=$(running "$work/")
-    [ -n "$left" ] || break
-    sleep 0.1
-  done
+  local left
+  eventually nothing_runs
   check "$1: nothing runs" "$left" ""
   touch "$work/pids"
   none_left "$work/pids"

@@ -29,7 +29,7 @@ import tempfile
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
-LIMIT_S = 30
+LIMIT_S = 300  # a hang
 POLLED = 2  # calls tried of a path that is called until something has happened
 
 OK, INTERNAL, USAGE, DATA, DEVICE, COMM, NUMERIC, STORAGE, STOPPED = 0, 1, 2, 3, 4, 5, 6, 7, 75

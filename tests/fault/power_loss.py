@@ -188,7 +188,7 @@ class Search:
 
 def resume(program, state, whole):
     done = subprocess.run([program, *RUN, "--set", "run.resume=auto"], cwd=state, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, errors="replace", timeout=60, check=False)
+                          stderr=subprocess.STDOUT, text=True, errors="replace", timeout=600, check=False)
     if done.returncode != 0:
         return f"could not be resumed: exit {done.returncode}: {done.stdout.strip()[-400:]}"
     if tensors(f"{state}/runs/a/weights.safetensors") != whole:

@@ -32,7 +32,7 @@ says() { # COUNT PATTERN: so many of the script's lines
 start killed 2
 progress killed
 kill -9 "$(tail -n 1 "$work/pids")"
-for _ in $(seq 300); do [ "$(said restart)" = 0 ] && sleep 0.1 || break; done
+until [ "$(said restart)" != 0 ]; do sleep 0.1; done
 progress killed
 kill -USR1 $pid
 ends 75

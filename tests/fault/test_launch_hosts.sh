@@ -42,8 +42,7 @@ says() {
 }
 ranks_of() { grep -oE '"world_size": *[0-9]+' "$work/$1/metrics.jsonl" | grep -oE '[0-9]+$' | tr '\n' ' '; }
 restarted() { # COUNT: started again so often, and saved since
-  local try
-  for ((try = 0; try < 400; try++)); do [ "$(said restart)" -lt "$1" ] && sleep 0.1 || break; done
+  until [ "$(said restart)" -ge "$1" ]; do sleep 0.1; done
   progress "$name"
 }
 
@@ -76,10 +75,10 @@ kill -USR1 "$(cat "$work/pid")"
 ends 75
 check "file: ranks" "$(ranks_of file)" "3 2 "
 undisturbed file
-for _ in $(seq 100); do
+hosts_are_idle() {
   left=$(hosts_pids)
-  [ -z "$left" ] && break
-  sleep 0.1
-done
+  [ -z "$left" ]
+}
+eventually hosts_are_idle
 check "nothing runs on the hosts" "$left" ""
 finish

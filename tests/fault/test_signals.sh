@@ -41,22 +41,21 @@ stopped() {
   esac
   check "$name${how:+, $how}: no error" "$(grep -c '^error:' "$work/$name.log")" 0
 }
+has_event() { grep -q "\"event\":\"$2\"" "$work/$1/metrics.jsonl" 2>/dev/null; }
 until_event() { # NAME EVENT: its metrics have one
-  local try
-  for ((try = 0; try < 600; try++)); do
-    grep -q "\"event\":\"$2\"" "$work/$1/metrics.jsonl" 2>/dev/null && return
-    sleep 0.05
-  done
-  check "$1: event $2" none one
+  eventually has_event "$@" || check "$1: event $2" none one
 }
-until_listening() { # PROCESS: it is the program (a shell that is about to become it may have handlers, too) and has a handler for USR1
-  local try mask=0 # signal 10: bit 9 of the mask
-  for ((try = 0; try < 600; try++)); do
-    mask=$(sed -nE '1s/^Name:[[:space:]]*train$/named/p; s/^SigCgt:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
-    [[ $mask != named* ]] || [ $((0x${mask#*$'\n'} & 0x200)) = 0 ] || return
-    sleep 0.01
-  done
-  check "$name: listens" no yes
+# The process is the program (a shell that is about to become it may have handlers, too) and has a handler for USR1.
+listens() {
+  local mask # signal 10: bit 9 of the mask
+  mask=$(sed -nE '1s/^Name:[[:space:]]*train$/named/p; s/^SigCgt:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
+  [[ $mask = named* ]] && [ $((0x${mask#*$'\n'} & 0x200)) != 0 ]
+}
+until_listening() { # PROCESS
+  eventually listens "$1" || check "$name: listens" no yes
+}
+has_taken() { # PROCESS: no signal waits for it
+  [ "$(sed -nE 's/^ShdPnd:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)" = 0000000000000000 ]
 }
 
 # --- one process
@@ -100,7 +99,7 @@ check "evaluating: it was" "$(grep -c '"event":"eval"' "$work/evaluating/metrics
 begin impatient 1 "${slow[@]}"
 until_event impatient train
 kill -INT $pid
-sleep 0.2
+eventually has_taken $pid # two that wait are one
 kill -INT $pid
 ended 130
 check "impatient: not evaluated" "$(grep -c '"event":"eval"' "$work/impatient/metrics.jsonl")" 0

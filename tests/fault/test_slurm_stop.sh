@@ -36,13 +36,9 @@ undisturbed step
 # that it has ended in the same second): time to give the run an end.
 submit() { sbatch --parsable -n2 -c1 "$jobs/requeue.sbatch" "$work/run.ini" --quiet "$@"; }
 restarts() { scontrol show job "$1" | grep -oE 'Restarts=[0-9]+'; }
+was_put_back() { [ "$(restarts "$1")" = "Restarts=$2" ]; }
 put_back() { # JOB TIMES
-  local try
-  for ((try = 0; try < 200; try++)); do
-    [ "$(restarts "$1")" != "Restarts=$2" ] || return 0
-    sleep 0.1
-  done
-  check "job $1 is put back" "$(restarts "$1")" "Restarts=$2"
+  eventually was_put_back "$@" || check "job $1 is put back" "$(restarts "$1")" "Restarts=$2"
 }
 again() { sleep 2 && scontrol update JobId="$1" StartTime=now; }
 export RUN=$work/queued

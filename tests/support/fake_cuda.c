@@ -1,6 +1,10 @@
 // fake_cuda.c - NVIDIA's driver and libraries for tests, as far as device/cuda_libraries.c and
-// device/gpu_monitor.c ask them: one file that is
-// compiled by the test and copied to every name. The environment says how it answers: FAKE_<what>=number.
+// device/gpu_monitor.c ask them: one file that is compiled by the test and copied to every name. The environment says
+// how it answers: FAKE_<what>=number.
+//   cc -shared -fPIC -o fake.so fake_cuda.c
+//   cc -shared -fPIC -DPART -Wl,-soname,libcudnn_graph.so.9 -o libcudnn_graph.so.9 fake_cuda.c     a part of cuDNN, empty
+#ifndef PART
+#include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,10 +67,19 @@ int cudaRuntimeGetVersion(int *version) {
     *version = answer("FAKE_RUNTIME", 13000);
     return 0;
 }
+// As cuDNN's do: the process ends where the part that holds the function is not open. Unlike cuDNN it looks nowhere for
+// it, as under a sanitizer, whose dlopen does not look beside the library that calls it.
+static void call_part(const char *function) {
+    if (dlopen("libcudnn_graph.so.9", RTLD_LAZY | RTLD_NOLOAD)) return;
+    fprintf(stderr, "Invalid handle. Cannot load symbol %s\n", function);
+    abort();
+}
 size_t cudnnGetVersion(void) {
+    call_part("cudnnGetVersion");
     return (size_t)answer("FAKE_CUDNN", 91900);
 }
 size_t cudnnGetCudartVersion(void) {
+    call_part("cudnnGetCudartVersion");
     return (size_t)answer("FAKE_CUDNN_CUDA", 13000);
 }
 size_t cublasLtGetVersion(void) {
@@ -137,3 +150,4 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *
     *reasons = (unsigned long long)answer("FAKE_SLOWED", 1); // 1: idle, which is none of ours
     return answer("FAKE_MUTE", 0) ? 3 : 0;
 }
+#endif

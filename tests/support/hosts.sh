@@ -3,7 +3,7 @@
 #   hosts_or_skip [latency]       the same, as the end of a test that is skipped
 #   hosts_up N [LATENCY_MS] [RATE_MBIT]   N hosts (2 to 16); 0: as fast as the machine. LATENCY_MS is one way: a round trip has two
 #   hosts_name I                  host name of host I (from 0), as the program's messages have it; also its namespace's
-#   hosts_run RANKS_PER_HOST SECONDS PROGRAM ARGS...   under mpirun, launched from host 0; ended by force after SECONDS (then 124)
+#   hosts_run RANKS_PER_HOST SECONDS PROGRAM ARGS...   under mpirun, launched from host 0; ended by force after ten times SECONDS (then 124)
 #   hosts_exec I COMMAND...       COMMAND on host I
 #   hosts_measure BIN             prints what the links give between the first two hosts: round trip, 1 MB all-reduce
 #   hosts_cut I data|control|both, hosts_mend I
@@ -143,7 +143,7 @@ hosts_run() {
     name=$(hosts_name 0)
     # In the background, so that a signal to the script ends it at once.
     # shellcheck disable=SC2086,SC2016 # flags are several words; for the inner shell
-    timeout -k 2 "$seconds" ip netns exec "$name" unshare --uts sh -c 'echo "$0" >/proc/sys/kernel/hostname; exec "$@"' "$name" \
+    timeout -k 2 $((10 * seconds)) ip netns exec "$name" unshare --uts sh -c 'echo "$0" >/proc/sys/kernel/hostname; exec "$@"' "$name" \
         "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none --host "$list" -np $((hosts_count * per_host)) \
         --mca plm rsh --mca plm_rsh_agent "$hosts_scratch/agent" --mca orte_tmpdir_base "$hosts_scratch" \
         --mca oob_tcp_if_include ctl0 --mca btl_tcp_if_include net0 --mca pml ob1 --mca btl self,vader,tcp \

@@ -1,5 +1,8 @@
 # mpi.sh - for test scripts: sourced by them.
-#   ranks N SECONDS PROGRAM ARGS...   runs PROGRAM on N ranks of this host, ended by force after SECONDS (then rc 124)
+#   ranks N SECONDS PROGRAM ARGS...   runs PROGRAM on N ranks of this host, which takes less than SECONDS on an idle machine; ended by
+#                                     force after ten times that (then rc 124)
+#   eventually COMMAND...             waits until COMMAND succeeds, for two minutes at most; COMMAND's last status
+#   under_way FOLDER                  the run in FOLDER has done some updates
 #   none_left PID_FILE...             fails when a process whose number stands in one of the files still exists
 #   check WHAT ACTUAL EXPECTED        one comparison; fails the script at its end
 # Environment: MPI_FLAGS, further flags for mpirun. Exits 77 when there is no Open MPI launcher.
@@ -31,7 +34,7 @@ ranks() {
     # In a sanitizer build: what MPI's modules never free is not ours. Leaks are looked for where a rank is alone, without MPI.
     local -x ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
     # shellcheck disable=SC2086 # flags are several words
-    timeout -k 2 "$seconds" "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none ${MPI_FLAGS-} -np "$n" "$@" </dev/null
+    timeout -k 2 $((10 * seconds)) "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none ${MPI_FLAGS-} -np "$n" "$@" </dev/null
 }
 
 check() {
@@ -44,18 +47,30 @@ check() {
     fi
 }
 
-# Processes that still run, of the numbers in these files. A zombie no longer runs.
-none_left() {
-    local pid state
-    for _ in 1 2 3 4 5 6 7 8 9 10; do
-        local left=
-        for pid in $(cat "$@" 2>/dev/null); do
-            state=$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null | cut -c1)
-            [ -n "$state" ] && [ "$state" != Z ] && left="$left $pid"
-        done
-        [ -z "$left" ] && break
-        sleep 0.1
+eventually() {
+    local end=$((SECONDS + 120))
+    until "$@"; do
+        [ $SECONDS -lt $end ] || return
+        sleep 0.05
     done
+}
+
+under_way() { [ "$(grep -c '"event":"train"' "$1/metrics.jsonl" 2>/dev/null)" -ge 2 ] 2>/dev/null; }
+
+# Sets left: processes that still run, of the numbers in these files. A zombie no longer runs.
+list_running() {
+    local pid state
+    left=
+    for pid in $(cat "$@" 2>/dev/null); do
+        state=$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null | cut -c1)
+        [ -z "$state" ] || [ "$state" = Z ] || left="$left $pid"
+    done
+    [ -z "$left" ]
+}
+
+none_left() {
+    local left
+    eventually list_running "$@"
     check "no process left" "$left" ""
 }
 

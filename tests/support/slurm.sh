@@ -61,24 +61,17 @@ start_slurm() {
   mkdir state spool.n1 spool.n2 tmp.n1 tmp.n2 && head -c 128 /dev/urandom >key && chmod 600 key || return
   munged --force --key-file="$PWD/key" --pid-file="$PWD/munged.pid" --seed-file="$PWD/seed" --log-file="$PWD/munged.log" || return
   slurmctld -c && slurmd -N n1 && unshare --uts sh -c 'echo n2 >/proc/sys/kernel/hostname; exec slurmd -N n2' || return
-  for _ in $(seq 100); do
-    [ "$(timeout 2 sinfo -h -N -o %t | grep -c idle)" = 2 ] && return
-    sleep 0.1
-  done
-  return 1
+  eventually nodes_are_idle
 }
+nodes_are_idle() { [ "$(timeout 10 sinfo -h -N -o %t | grep -c idle)" = 2 ]; }
 if ! start_slurm 2>start.log; then
   tail -n 5 ./*.log
   check "SLURM has started" no yes
   finish
 fi
 
+has_ended() { [[ $(scontrol show job "$1" | grep -oE 'JobState=[A-Z]+') != *=@(PENDING|CONFIGURING|RUNNING|COMPLETING) ]]; }
 ended() { # JOB: prints its state and exit code
-  for _ in $(seq 200); do
-    case $(scontrol show job "$1" | grep -oE 'JobState=[A-Z]+') in
-    *=PENDING | *=CONFIGURING | *=RUNNING | *=COMPLETING) sleep 0.1 ;;
-    *) break ;;
-    esac
-  done
+  eventually has_ended "$1"
   scontrol show job "$1" | grep -oE '(JobState|ExitCode)=[^ ]+' | tr '\n' ' '
 }

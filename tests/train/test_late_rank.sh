@@ -32,10 +32,7 @@ warned() { grep -c '"event": *"warning".*arrives last' "$work/$1/metrics.jsonl" 
 # Pulses until the run has warned, then the end by SIGUSR1; at most some 40 s.
 disturb() { # NAME PID_FILE
   local pid
-  for _ in $(seq 400); do
-    [ "$(grep -c '"train"' "$work/$1/metrics.jsonl" 2>/dev/null)" -ge 2 ] 2>/dev/null && break
-    sleep 0.1
-  done
+  eventually under_way "$work/$1"
   pid=$(cat "$2")
   for _ in $(seq 160); do
     kill -STOP "$pid" 2>/dev/null || return
