@@ -345,7 +345,8 @@ static void resizing(void **state) {
         ls_chw size = { 3, rows[r][2], rows[r][3] };
         uint8_t src[3 * 64 * 50], dst[3 * 40 * 40];
         for (int i = 0; i < 3 * h * w; i++) src[i] = (uint8_t)(i * 7919 >> 3);
-        require_ok(ls_image_resize(src, h, w, size, dst), "resize");
+        const ls_picture picture = ls_picture_turned(src, h, w, 1);
+        require_ok(ls_image_resize(&picture, size, dst), "resize");
         for (int c = 0; c < 3; c++) {
             for (int y = 0; y < size.h; y++) {
                 for (int x = 0; x < size.w; x++) {
@@ -356,8 +357,131 @@ static void resizing(void **state) {
             }
         }
         memset(src, 255, sizeof src);
-        require_ok(ls_image_resize(src, h, w, size, dst), "resize");
+        require_ok(ls_image_resize(&picture, size, dst), "resize");
         for (int i = 0; i < 3 * size.h * size.w; i++) assert_int_equal(255, dst[i]);
+    }
+}
+
+// Checksums of Pillow 13's own output: Image.resize((w, h), BILINEAR), planes one after the other.
+static void resizing_as_pillow(void **state) {
+    (void)state;
+    static const struct {
+        int h, w, to_h, to_w;
+        uint32_t crc;
+    } rows[] = { { 30, 40, 7, 9, 0x2249b7c5 }, { 64, 32, 40, 20, 0x76d3dd40 }, { 20, 30, 41, 33, 0x65f7718b },
+        // columns first
+        { 60, 10, 20, 30, 0x5f9995f1 }, { 61, 33, 9, 8, 0x1c49b300 }, { 64, 33, 9, 7, 0x4bfe08f5 },
+        { 33, 17, 16, 32, 0x91c5338a } };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        const ls_chw size = { 3, rows[r].to_h, rows[r].to_w };
+        uint8_t src[3 * 64 * 50], dst[3 * 60 * 60];
+        for (int i = 0; i < 3 * rows[r].h * rows[r].w; i++) src[i] = (uint8_t)(i * 7919 >> 3);
+        const ls_picture picture = ls_picture_turned(src, rows[r].h, rows[r].w, 1);
+        require_ok(ls_image_resize(&picture, size, dst), "resize");
+        const uint32_t crc = (uint32_t)crc32(0, dst, (uInt)ls_chw_count(size));
+        if (crc != rows[r].crc) fail_msg("row %zu: %08x, Pillow has %08x", r, crc, rows[r].crc);
+    }
+}
+
+// An Exif block of one entry, Orientation, after one that is none of it; 38 bytes.
+static void put_exif(uint8_t *to, int big_endian, int orientation) {
+    static const uint8_t little[] = { 'I', 'I', '*', 0, 8, 0, 0, 0, 2, 0, 0x0f, 1, 2, 0, 1, 0, 0, 0, 'x', 0, 0, 0, 0x12,
+        1, 3, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+    static const uint8_t big[] = { 'M', 'M', 0, '*', 0, 0, 0, 8, 0, 2, 1, 0x0f, 0, 2, 0, 0, 0, 1, 'x', 0, 0, 0, 1, 0x12,
+        0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0 };
+    memcpy(to, big_endian ? big : little, sizeof big);
+    to[big_endian ? 31 : 30] = (uint8_t)orientation;
+}
+
+enum { EXIF_BYTES = 38 };
+
+// Behind the first `at` bytes of a file: PNG's eXIf chunk, or JPEG's APP1.
+static void insert_exif(const char *folder, const char *name, size_t at, int big_endian, int orientation) {
+    uint8_t exif[6 + EXIF_BYTES] = { 'E', 'x', 'i', 'f', 0, 0 }, segment[64];
+    size_t count, added;
+    put_exif(exif + 6, big_endian, orientation);
+    if (at == 2) {
+        memcpy(segment, (const uint8_t[]){ 0xff, 0xe1, 0, sizeof exif + 2 }, 4);
+        memcpy(segment + 4, exif, sizeof exif);
+        added = sizeof exif + 4;
+    } else {
+        added = (size_t)(put_chunk(segment, "eXIf", exif + 6, EXIF_BYTES) - segment);
+    }
+    uint8_t *bytes = get_file(folder, name, &count);
+    bytes = realloc(bytes, count + added);
+    assert_non_null(bytes);
+    memmove(bytes + at + added, bytes + at, count - at);
+    memcpy(bytes + at, segment, added);
+    put_file(folder, name, bytes, count + added);
+    free(bytes);
+}
+
+// Where the pixel comes from that is seen at (y, x) of a picture of h x w: Exif's table of orientations, as Pillow's
+// ImageOps.exif_transpose has it.
+static void seen_from(int orientation, int h, int w, int y, int x, int *from_y, int *from_x) {
+    const int rows[8][2] = { { y, x }, { y, w - 1 - x }, { h - 1 - y, w - 1 - x }, { h - 1 - y, x }, { x, y },
+        { h - 1 - x, y }, { h - 1 - x, w - 1 - y }, { x, w - 1 - y } };
+    *from_y = rows[orientation - 1][0];
+    *from_x = rows[orientation - 1][1];
+}
+
+static void pictures_are_turned_upright(void **state) {
+    (void)state;
+    const char *folder = new_folder();
+    for (int i = 0; i < 2 * 2 * 10; i++) { // JPEG or PNG, byte order, orientation 0 to 9
+        const int jpeg = i / 20, big_endian = i / 10 % 2, orientation = i % 10, h = jpeg ? 8 : 4, w = jpeg ? 8 : 5;
+        const char *name = jpeg ? "x.jpg" : "x.png";
+        const int effective = orientation >= 1 && orientation <= 8 ? orientation : 1;
+        const int seen_h = effective >= 5 ? w : h, seen_w = effective >= 5 ? h : w;
+        uint8_t flat[3 * 64], turned[3 * 64];
+        put_picture(folder, name, w, h, 3, 3);
+        require_ok(ls_image_decode(path_of(folder, name), (ls_chw){ 3, h, w }, flat), "decode");
+        insert_exif(folder, name, jpeg ? 2 : 33, big_endian, orientation);
+        require_ok(ls_image_decode(path_of(folder, name), (ls_chw){ 3, seen_h, seen_w }, turned), "decode");
+        for (int at = 0; at < 3 * h * w; at++) {
+            int y, x;
+            seen_from(effective, h, w, at % (h * w) / seen_w, at % seen_w, &y, &x);
+            if (turned[at] != flat[at / (h * w) * h * w + y * w + x])
+                fail_msg("%s, orientation %d: byte %d is wrong", name, orientation, at);
+        }
+    }
+}
+
+// A gray JPEG of so many scans without content: each refines what is not there, for stb takes zeros for missing data.
+static void put_scans(const char *folder, const char *name, int side, int progressive, int scans) {
+    enum { PADDING = 60000 };
+    static uint8_t file[PADDING + 4096];
+    const uint8_t s = (uint8_t)(side >> 8);
+    const uint8_t begin[] = { 0xff, 0xd8, 0xff, progressive ? 0xc2 : 0xc0, 0, 11, 8, s, 0, s, 0, 1, 1, 0x11, 0 };
+    const uint8_t scan[] = { 0xff, 0xda, 0, 8, 1, 1, 0, 0, 0, 0x10 };
+    const uint8_t padding[] = { 0xff, 0xfe, PADDING >> 8, PADDING & 255 }, end[] = { 0xff, 0xd9 };
+    uint8_t *at = memcpy(file, begin, sizeof begin);
+    at += sizeof begin;
+    at = (uint8_t *)memcpy(at, padding, sizeof padding) + PADDING + 2;
+    for (int i = 0; i < scans; i++, at += sizeof scan) memcpy(at, scan, sizeof scan);
+    memcpy(at, end, sizeof end);
+    put_file(folder, name, file, (size_t)(at - file) + sizeof end);
+}
+
+static void scans_are_counted(void **state) {
+    (void)state;
+    static const struct {
+        int side, progressive, scans, good;
+    } rows[] = {
+        { 2048, 1, 40, 1 }, // 24 times, and 2^20 blocks that are always allowed
+        { 2048, 1, 41, 0 },
+        { 256, 1, 300, 1 }, // takes no time
+        { 7936, 0, 3, 0 },
+    };
+    const char *folder = new_folder();
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        uint8_t pixels[3 * 4 * 4];
+        put_scans(folder, "x.jpg", rows[r].side, rows[r].progressive, rows[r].scans);
+        ls_status status = ls_image_decode(path_of(folder, "x.jpg"), (ls_chw){ 3, 4, 4 }, pixels);
+        if (rows[r].good)
+            require_ok(status, "scans");
+        else
+            require_failure("scans", status, LS_DATA, (const char *[MAX_PARTS]){ "x.jpg", "scans", "save it anew" });
     }
 }
 
@@ -368,7 +492,10 @@ int main(void) {
         cmocka_unit_test_teardown(bad_folders_are_refused, remove_folders),
         cmocka_unit_test_teardown(broken_images_are_refused, remove_folders),
         cmocka_unit_test_teardown(channels_are_converted, remove_folders),
+        cmocka_unit_test_teardown(pictures_are_turned_upright, remove_folders),
+        cmocka_unit_test_teardown(scans_are_counted, remove_folders),
         cmocka_unit_test(resizing),
+        cmocka_unit_test(resizing_as_pillow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
