@@ -21,6 +21,7 @@ typedef struct {
     int64_t count;
     uint64_t checksum;       // of all pixels and labels (folder: names, sizes and labels)
     float mean[16], std[16]; // one a channel, of pixel/255
+    char note[160];          // what is there or set and has no effect; "": nothing
 } ls_dataset_facts;
 
 // Opens one split as data.* says. Threads: safe to read from several at once afterwards.

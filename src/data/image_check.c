@@ -20,8 +20,8 @@ static ls_status check_png(const char *path, const uint8_t *bytes, size_t count,
                  wanted = big_endian(bytes + at + 8 + length);
         if (found != wanted) {
             return ls_fail(LS_DATA,
-                "%s: broken PNG: the chunk at byte %zu has CRC %08x, its content gives %08x; replace or remove "
-                "the file",
+                "%s: broken PNG: the chunk at byte %zu has CRC %08x, its content gives %08x; replace it or "
+                "move it away",
                 path, at, wanted, found);
         }
         if (memcmp(bytes + at + 4, "IEND", 4) == 0) return LS_SUCCESS;
@@ -29,7 +29,7 @@ static ls_status check_png(const char *path, const uint8_t *bytes, size_t count,
         at += whole;
     }
     return ls_fail(LS_DATA,
-        "%s: broken PNG: the file is cut off at byte %zu, before its end chunk; replace or remove the file", path,
+        "%s: broken PNG: the file is cut off at byte %zu, before its end chunk; replace it or move it away", path,
         count);
 }
 
@@ -44,7 +44,7 @@ static ls_status check_huffman(const char *path, const uint8_t *bytes, size_t be
         if (end - at < 1 + LENGTHS || codes > CODES_MAX || (size_t)codes > end - at - 1 - LENGTHS) {
             return ls_fail(LS_DATA,
                 "%s: broken JPEG: the Huffman table at byte %zu does not fit its segment or has more than %d codes; "
-                "replace or remove the file",
+                "replace it or move it away",
                 path, at, CODES_MAX);
         }
         at += 1 + LENGTHS + (size_t)codes;
@@ -99,7 +99,7 @@ static ls_status count_scan(const char *path, const uint8_t *segment, size_t byt
     if (frame->visited <= (uint64_t)passes * frame->all + ALWAYS) return LS_SUCCESS;
     return ls_fail(LS_DATA,
         "%s: a JPEG whose first %d scans go over its blocks more than %d time%s, so that decoding it may take minutes; "
-        "save it anew with another program, or remove it",
+        "save it anew with another program, or move it away",
         path, frame->scans, passes, passes == 1 ? "" : "s");
 }
 
@@ -152,7 +152,7 @@ static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count
         at += length;
     }
     return ls_fail(LS_DATA,
-        "%s: broken JPEG: the file is cut off at byte %zu, before its end marker; replace or remove the file", path,
+        "%s: broken JPEG: the file is cut off at byte %zu, before its end marker; replace it or move it away", path,
         count);
 }
 
@@ -171,8 +171,8 @@ static ls_status check_container(const char *path, const uint8_t *bytes, size_t 
         return check_jpeg(path, bytes, count, notes);
     }
     return ls_fail(LS_DATA,
-        "%s: neither JPEG nor PNG: it begins with bytes %02x %02x, expected ff d8 or 89 50; replace or remove "
-        "the file",
+        "%s: neither JPEG nor PNG: it begins with bytes %02x %02x, expected ff d8 or 89 50; replace it or "
+        "move it away",
         path, bytes[0], count > 1 ? bytes[1] : 0);
 }
 

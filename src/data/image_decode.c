@@ -16,7 +16,7 @@ enum { MAX_PIXELS = 1 << 28 };
 static ls_status cannot_decode(const char *path) {
     const char *reason = stbi_failure_reason();
     if (strcmp(reason, "outofmem") == 0) return ls_fail(LS_DEVICE, "%s: no memory to decode it", path);
-    return ls_fail(LS_DATA, "%s: broken image: %s (stb_image); replace or remove the file", path, reason);
+    return ls_fail(LS_DATA, "%s: broken image: %s (stb_image); replace it or move it away", path, reason);
 }
 
 static ls_status decode_bytes(const char *path, const uint8_t *bytes, size_t count, ls_chw size, uint8_t *dst) {
@@ -32,8 +32,8 @@ static ls_status decode_bytes(const char *path, const uint8_t *bytes, size_t cou
     }
     if ((uint64_t)width * (uint64_t)height > notes.pixels_max) {
         return ls_fail(LS_DATA,
-            "%s: broken image: its header promises %d x %d pixels, more than %zu bytes can hold; replace or remove the "
-            "file",
+            "%s: broken image: its header promises %d x %d pixels, more than %zu bytes can hold; replace it or "
+            "move it away",
             path, width, height, count);
     }
     stbi_uc *picture = stbi_load_from_memory(bytes, (int)count, &width, &height, &channels, 3);

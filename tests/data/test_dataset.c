@@ -156,7 +156,7 @@ static const bad_row bad_rows[] = {
         { "data_batch_5.bin", "6147 bytes", "1 bytes over", "byte 6146" } },
     { "batch's label wrong", C10, "data_batch_4.bin", { { POKE, 3073, 10 } },
         { "data_batch_4.bin", "record 1", "label 10", "0 to 9" } },
-    { "batch a folder", C10, "data_batch_1.bin", { { FOLDER, 0, 0 } }, { "data_batch_1.bin", "is a folder" } },
+    { "batch a folder", C10, "data_batch_1.bin", { { FOLDER, 0, 0 } }, { "data_batch_1.bin", "is a folder", "move the folder elsewhere" } },
     { "batch locked", C10, "data_batch_2.bin", { { LOCK, 0, 0 } }, { "data_batch_2.bin", "Permission denied" } },
     { "CIFAR-100 cut off", C100, "train.bin", { { CUT, 100, 0 } }, { "train.bin", "100 bytes", "0 records of 3074" } },
     { "fine label wrong", C100, "train.bin", { { POKE, 1, 100 } },

@@ -196,6 +196,48 @@ static void two_trees(void **state) {
     ls_dataset_free(train);
 }
 
+// root/train with root/val, root/test, or both; and what is said of what has no effect.
+static void layouts_with_val(void **state) {
+    (void)state;
+    static const struct {
+        int val, test, fraction_line; // pictures of each class; where data.test_fraction is set
+        int tested;
+        const char *note;
+    } rows[] = {
+        { 2, 0, 0, 2, "" },
+        { 2, 3, 0, 3, "val/ is not used, for there is test/" },
+        { 0, 3, 7, 3, "data.test_fraction has no effect, for there is test/" },
+        { 2, 0, -1, 2, "data.test_fraction has no effect, for there is val/" },
+        { 2, 3, -1, 3, "val/ is not used, for there is test/; data.test_fraction has no effect, for there is test/" },
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        const char *folder = new_folder();
+        put_class(folder, "train/a", 4);
+        put_class(folder, "train/b", 4);
+        for (int c = 0; c < 2; c++) {
+            if (rows[r].val) put_class(folder, c ? "val/b" : "val/a", rows[r].val);
+            if (rows[r].test) put_class(folder, c ? "test/b" : "test/a", rows[r].test);
+        }
+        ls_config cfg = folder_config(folder);
+        cfg.line[LS_OPTION_data_test_fraction] = rows[r].fraction_line;
+        ls_dataset *train = open_split(&cfg, LS_SPLIT_TRAIN), *test = open_split(&cfg, LS_SPLIT_TEST);
+        assert_int_equal(8, ls_dataset_about(train)->count);
+        assert_int_equal(2 * rows[r].tested, ls_dataset_about(test)->count);
+        assert_string_equal(rows[r].note, ls_dataset_about(train)->note);
+        ls_dataset_free(train);
+        ls_dataset_free(test);
+    }
+    const char *folder = new_folder(); // a class of this name is none of a split
+    put_class(folder, "val", 5);
+    put_class(folder, "other", 5);
+    ls_config cfg = folder_config(folder);
+    cfg.line[LS_OPTION_data_test_fraction] = 3;
+    ls_dataset *train = open_split(&cfg, LS_SPLIT_TRAIN);
+    assert_int_equal(8, ls_dataset_about(train)->count);
+    assert_string_equal("", ls_dataset_about(train)->note);
+    ls_dataset_free(train);
+}
+
 typedef enum { NOTHING, PUT, PUT_EMPTY, MAKE_FOLDER, BREAK_LINK, CLEAR } damage_kind;
 
 static void bad_folders_are_refused(void **state) {
@@ -210,7 +252,7 @@ static void bad_folders_are_refused(void **state) {
         { "GIF", PUT, "cat/picture.gif", { "cat/picture.gif", "no image" } },
         { "empty image", PUT_EMPTY, "dog/zero.jpg", { "dog/zero.jpg", "empty" } },
         { "folder in a class", MAKE_FOLDER, "dog/more", { "dog/more", "is a folder" } },
-        { "folder called image", MAKE_FOLDER, "dog/more.png", { "dog/more.png", "is a folder" } },
+        { "folder called image", MAKE_FOLDER, "dog/more.png", { "dog/more.png", "is a folder", "move it away" } },
         { "empty class", MAKE_FOLDER, "emu", { "emu", "without images" } },
         { "broken link", BREAK_LINK, "cat/link.png", { "cat/link.png", "No such file" } },
         { "image beside classes", PUT, "stray.jpg", { "stray.jpg", "outside a class folder" } },
@@ -489,6 +531,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(one_tree_is_split, remove_folders),
         cmocka_unit_test_teardown(two_trees, remove_folders),
+        cmocka_unit_test_teardown(layouts_with_val, remove_folders),
         cmocka_unit_test_teardown(bad_folders_are_refused, remove_folders),
         cmocka_unit_test_teardown(broken_images_are_refused, remove_folders),
         cmocka_unit_test_teardown(channels_are_converted, remove_folders),
