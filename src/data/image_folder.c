@@ -23,10 +23,10 @@
 enum { MAX_CLASSES = 65536, PATH_BYTES = 4096 };
 
 typedef struct {
-    char *name; // of the file in its class folder
-    int64_t bytes;
-    uint64_t hash;   // of the name
-    int label, rank; // rank: place among the files of its class and split
+    char *name;                // of the file in its class folder
+    int64_t bytes, changed_ns; // size; time of the last change, since 1970
+    uint64_t hash;             // of the name
+    int label, rank;           // rank: place among the files of its class and split
 } image;
 
 typedef struct {
@@ -134,7 +134,8 @@ static ls_status add_image(folder *f, const char *path, const char *name, int la
     }
     char *copy = strdup(name);
     if (!copy) return no_memory(path);
-    f->images[f->image_count++] = (image){ copy, info.st_size, ls_hash(name, strlen(name)), label, 0 };
+    const int64_t changed_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+    f->images[f->image_count++] = (image){ copy, info.st_size, changed_ns, ls_hash(name, strlen(name)), label, 0 };
     return LS_SUCCESS;
 }
 
@@ -290,6 +291,42 @@ static void name_image(const ls_dataset *dataset, int64_t index, char *dst, size
     snprintf(dst, bytes, "%s/%s", f->classes[from->label], from->name);
 }
 
+static int label_image(const ls_dataset *dataset, int64_t index) {
+    const folder *f = dataset->state;
+    return f->images[index].label;
+}
+
+static uint64_t stamp_image(const ls_dataset *dataset, int64_t index) {
+    const folder *f = dataset->state;
+    const image *from = &f->images[index];
+    const int64_t facts[] = { from->bytes, from->changed_ns };
+    uint64_t hash = ls_hash_more(0, f->classes[from->label], strlen(f->classes[from->label]) + 1);
+    hash = ls_hash_more(hash, from->name, strlen(from->name) + 1);
+    return ls_hash_more(hash, facts, sizeof facts);
+}
+
+static void leave_out(ls_dataset *dataset, const uint8_t *broken) {
+    folder *f = dataset->state;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < f->image_count; i++) {
+        if (i < dataset->facts.count && !broken[i]) {
+            f->images[kept++] = f->images[i];
+        } else {
+            free(f->images[i].name);
+        }
+    }
+    dataset->facts.count = f->image_count = kept;
+}
+
+// Two sets of the same folder's splits are remembered apart.
+static uint64_t hash_place(const char *root, ls_split split) {
+    char *real = realpath(root, NULL);
+    const char *place = real ? real : root;
+    const uint64_t hash = ls_hash_more(split == LS_SPLIT_TEST, place, strlen(place));
+    free(real);
+    return hash;
+}
+
 static uint64_t checksum(const folder *f, int64_t count) {
     uint64_t hash = 0;
     for (int i = 0; i < f->class_count; i++) hash = ls_hash_more(hash, f->classes[i], strlen(f->classes[i]) + 1);
@@ -314,6 +351,10 @@ ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     dataset->free_state = free_folder;
     dataset->read = read_image;
     dataset->name = name_image;
+    dataset->label = label_image;
+    dataset->stamp = stamp_image;
+    dataset->leave_out = leave_out;
+    dataset->place = hash_place(root, dataset->split);
     int test = dataset->split == LS_SPLIT_TEST;
     snprintf(f->root, sizeof f->root, "%s%s", root, test ? found.test : found.train);
     snprintf(train_root, sizeof train_root, "%s%s", root, found.train);

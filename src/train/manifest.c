@@ -329,14 +329,19 @@ static ls_status compare_options(
 
 static ls_status compare_data(const char *path, const cJSON *manifest, const ls_train_facts *facts) {
     if (hash_is(member(manifest, "data", "checksum"), facts->train_data->checksum)) return LS_SUCCESS;
-    char now[17];
-    ls_hash_text(facts->train_data->checksum, now);
-    const char *before = cJSON_GetStringValue(member(manifest, "data", "checksum"));
+    const double before = cJSON_GetNumberValue(member(manifest, "data", "samples"));
+    const long long now = facts->train_data->count, missing = before >= now ? (long long)before - now : 0;
+    char changed[96] = "of as many samples, but other ones, or changed";
+    if (missing > 0)
+        snprintf(changed, sizeof changed, "%lld samples fewer: %lld instead of %.0f", missing, now, before);
+    if (before < now) snprintf(changed, sizeof changed, "more samples: %lld instead of %.0f", now, before);
     return ls_fail(LS_DATA,
-        "%s: the training data are not those that it was made with (%s: checksum %s, now %s): bring the old files "
-        "back, "
-        "or start a new run in another folder (--run-dir)",
-        path, facts->train_data->name, before ? before : "none", now);
+        "%s: the training data (%s) are not those that it was made with: they are %s; bring the old files back%s, or "
+        "start a new run in another folder (--run-dir)",
+        path, facts->train_data->name, changed,
+        facts->cfg->data_dataset == LS_DATASET_FOLDER
+            ? " (one that is broken goes to its old place, and data.broken = skip goes on without it)"
+            : "");
 }
 
 static ls_status check_cursor(const char *path, const cJSON *manifest, const ls_train_facts *facts) {

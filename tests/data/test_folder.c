@@ -6,6 +6,7 @@
 
 #include "data/image_decode.h"
 #include "data/image_resize.h"
+#include "data/verify.h"
 
 // 8 x 8, baseline, written by stb_image_write; its frame header (SOF0) begins at byte 154.
 static const uint8_t small_jpeg[] = { 0xff, 0xd8, 0xff, 0xe0, 0x00, 0x10, 0x4a, 0x46, 0x49, 0x46, 0x00, 0x01, 0x01,
@@ -489,6 +490,146 @@ static void pictures_are_turned_upright(void **state) {
     }
 }
 
+static void break_picture(const char *folder, const char *name) {
+    put_file(folder, name, "\x89PNG\r\n\x1a\n", 8);
+}
+
+// a/000 to a/003 and b/000 to b/003 as PNG, samples 0, 2, 4, 6 and 1, 3, 5, 7; seeds 0 to 7 in that order.
+static ls_dataset *put_eight(const char *folder, const char *broken) {
+    for (int i = 0; i < 8; i++) {
+        char name[32];
+        require_ok(ls_make_folders(path_of(folder, i < 4 ? "a" : "b")), "class");
+        snprintf(name, sizeof name, "%s/%03d.png", i < 4 ? "a" : "b", i % 4);
+        put_picture(folder, name, 8, 6, 3, 2 * i + 1);
+    }
+    for (const char *at = broken; *at; at += 2) {
+        char name[32];
+        snprintf(name, sizeof name, "%c/00%c.png", at[0], at[1]);
+        break_picture(folder, name);
+    }
+    ls_config cfg = folder_config(folder);
+    cfg.data_test_fraction = 0;
+    return open_split(&cfg, LS_SPLIT_TRAIN);
+}
+
+static void check_sample(const ls_dataset *dataset, int64_t index, int expected) {
+    uint8_t pixels[3 * 6 * 8];
+    int32_t label = -1;
+    require_ok(ls_dataset_read_whole(dataset, index, pixels, &label), "read");
+    const int seed = 2 * (expected % 2 * 4 + expected / 2) + 1;
+    if (pixels[0] != seed || label != expected % 2)
+        fail_msg("sample %lld: pixel %d, label %d; expected those of sample %d", (long long)index, pixels[0], label,
+            expected);
+}
+
+static void others_take_the_places_of_broken_ones(void **state) {
+    (void)state;
+    static const struct {
+        const char *broken;
+        int in_place[8]; // of each sample; -1: none can be
+    } rows[] = {
+        { "", { 0, 1, 2, 3, 4, 5, 6, 7 } },
+        { "a1", { 0, 1, 4, 3, 4, 5, 6, 7 } },
+        { "a3b0", { 0, 3, 2, 3, 4, 5, 0, 7 } },
+        { "b0b1b2", { 0, 7, 2, 7, 4, 7, 6, 7 } },
+        { "a0a1a2a3", { -1, 1, -1, 3, -1, 5, -1, 7 } },
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        ls_dataset *dataset = put_eight(new_folder(), rows[r].broken);
+        assert_true(ls_dataset_may_break(dataset));
+        for (int i = 0; i < 8; i++) {
+            uint8_t pixels[3 * 6 * 8];
+            int32_t label;
+            if (rows[r].in_place[i] >= 0)
+                check_sample(dataset, i, rows[r].in_place[i]);
+            else
+                require_failure("none", ls_dataset_read_whole(dataset, i, pixels, &label), LS_DATA,
+                    (const char *[MAX_PARTS]){ "no training picture of class a" });
+        }
+        ls_dataset_free(dataset);
+    }
+    // Marked on all ranks alike, though this one could read it.
+    ls_dataset *dataset = put_eight(new_folder(), "");
+    ls_dataset_know_broken(dataset, (const uint8_t[8]){ [2] = 1 });
+    assert_int_equal(1, ls_dataset_about(dataset)->broken);
+    check_sample(dataset, 2, 4);
+    ls_dataset_free(dataset);
+    // Left out, the others move up; the files are those that they were.
+    dataset = put_eight(new_folder(), "");
+    const uint64_t checksum = ls_dataset_about(dataset)->checksum;
+    require_ok(ls_dataset_leave_out(dataset, (const uint8_t[8]){ 1, 0, 0, 1 }), "leave out");
+    assert_int_equal(6, ls_dataset_about(dataset)->count);
+    assert_int_equal(2, ls_dataset_about(dataset)->broken);
+    assert_true(checksum == ls_dataset_about(dataset)->checksum);
+    static const int left[6] = { 1, 2, 4, 5, 6, 7 };
+    for (int i = 0; i < 6; i++) check_sample(dataset, i, left[i]);
+    require_failure("all", ls_dataset_leave_out(dataset, (const uint8_t[8]){ 1, 1, 1, 1, 1, 1 }), LS_DATA,
+        (const char *[MAX_PARTS]){ "no training picture can be read" });
+    ls_dataset_free(dataset);
+}
+
+// Looks at all, in so many shares and threads; returns how many were looked at.
+static int64_t verify_all(const ls_dataset *dataset, int shares, int workers, const uint8_t *known, uint8_t *broken) {
+    int64_t sum = 0;
+    memset(broken, 0, 8);
+    for (int share = 0; share < shares; share++) {
+        const ls_verify_options options = { .share = share, .shares = shares, .workers = workers, .known = known };
+        int64_t looked;
+        require_ok(ls_verify_read(dataset, &options, broken, &looked), "verify");
+        sum += looked;
+    }
+    return sum;
+}
+
+static void pictures_are_verified_and_remembered(void **state) {
+    (void)state;
+    static const uint8_t nothing[8] = { 0 }, wanted[8] = { [1] = 1, [6] = 1 };
+    const char *folder = new_folder(), *cache = new_folder();
+    ls_dataset *dataset = put_eight(folder, "a3b0");
+    uint8_t broken[8], known[8];
+    for (int shares = 1; shares <= 9; shares += 4)
+        for (int workers = 1; workers <= 3; workers++) {
+            assert_int_equal(8, verify_all(dataset, shares, workers, nothing, broken));
+            assert_memory_equal(wanted, broken, 8);
+        }
+    char path[2048];
+    require_ok(ls_verify_path(cache, dataset, path, sizeof path), "path");
+    memset(known, 7, sizeof known);
+    ls_verify_recall(path, dataset, known); // there is no such file
+    assert_memory_equal(nothing, known, 8);
+    require_ok(ls_verify_remember(path, dataset, broken), "remember");
+    ls_verify_recall(path, dataset, known);
+    for (int i = 0; i < 8; i++) assert_int_equal(!wanted[i], known[i]);
+    assert_int_equal(2, verify_all(dataset, 2, 1, known, broken)); // what was broken may have been mended
+    ls_dataset_free(dataset);
+    // A change, another size, a new name: looked at again. Samples 0 and 2.
+    dataset = put_eight(folder, "");
+    ls_verify_recall(path, dataset, known);
+    assert_memory_equal(nothing, known, 8); // written anew: changed later
+    require_ok(ls_verify_remember(path, dataset, nothing), "remember");
+    ls_dataset_free(dataset);
+    put_picture(folder, "a/000.png", 9, 6, 3, 1);
+    assert_int_equal(0, rename(path_of(folder, "a/001.png"), path_of(folder, "a/001x.png")));
+    ls_config cfg = folder_config(folder);
+    cfg.data_test_fraction = 0;
+    dataset = open_split(&cfg, LS_SPLIT_TRAIN);
+    ls_verify_recall(path, dataset, known);
+    for (int i = 0; i < 8; i++) assert_int_equal(i != 0 && i != 2, known[i]);
+    // A damaged file remembers nothing.
+    size_t count;
+    uint8_t *bytes = get_file(cache, strrchr(path, '/') + 1, &count);
+    static const size_t cuts[] = { 0, 10, 37, 38, 45, 100 };
+    for (size_t i = 0; i <= sizeof cuts / sizeof cuts[0]; i++) {
+        const int flip = i == sizeof cuts / sizeof cuts[0];
+        bytes[40] ^= (uint8_t)flip;
+        put_file(cache, strrchr(path, '/') + 1, bytes, flip ? count : cuts[i]);
+        ls_verify_recall(path, dataset, known);
+        assert_memory_equal(nothing, known, 8);
+    }
+    free(bytes);
+    ls_dataset_free(dataset);
+}
+
 // A gray JPEG of so many scans without content: each refines what is not there, for stb takes zeros for missing data.
 static void put_scans(const char *folder, const char *name, int side, int progressive, int scans) {
     enum { PADDING = 60000 };
@@ -536,6 +677,8 @@ int main(void) {
         cmocka_unit_test_teardown(broken_images_are_refused, remove_folders),
         cmocka_unit_test_teardown(channels_are_converted, remove_folders),
         cmocka_unit_test_teardown(pictures_are_turned_upright, remove_folders),
+        cmocka_unit_test_teardown(others_take_the_places_of_broken_ones, remove_folders),
+        cmocka_unit_test_teardown(pictures_are_verified_and_remembered, remove_folders),
         cmocka_unit_test_teardown(scans_are_counted, remove_folders),
         cmocka_unit_test(resizing),
         cmocka_unit_test(resizing_as_pillow),
