@@ -7,13 +7,14 @@
 #include <math.h>
 #include <stdio.h>
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "train/predict.h"
 
 enum { SHOWN = 5 };
 
 static void print_logits(const ls_prediction *prediction, int classes) {
-    fputs(prediction->path, stdout);
+    ls_text_print(stdout, prediction->path);
     for (int k = 0; k < classes; k++) printf("\t%.9g", (double)prediction->logits[k]);
     putchar('\n');
 }
@@ -29,9 +30,12 @@ static void print_classes(const ls_prediction *prediction, const ls_weight_facts
     }
     double sum = 0;
     for (int k = 0; k < facts->graph->classes; k++) sum += exp((double)logits[k] - (double)logits[best[0]]);
-    fputs(prediction->path, stdout);
-    for (int i = 0; i < count; i++)
-        printf("\t%s\t%.6f", facts->classes[best[i]], exp((double)logits[best[i]] - (double)logits[best[0]]) / sum);
+    ls_text_print(stdout, prediction->path);
+    for (int i = 0; i < count; i++) {
+        putchar('\t');
+        ls_text_print(stdout, facts->classes[best[i]]);
+        printf("\t%.6f", exp((double)logits[best[i]] - (double)logits[best[0]]) / sum);
+    }
     putchar('\n');
 }
 

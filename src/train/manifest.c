@@ -336,7 +336,7 @@ static ls_status compare_data(const char *path, const cJSON *manifest, const ls_
         snprintf(changed, sizeof changed, "%lld samples fewer: %lld instead of %.0f", missing, now, before);
     if (before < now) snprintf(changed, sizeof changed, "more samples: %lld instead of %.0f", now, before);
     return ls_fail(LS_DATA,
-        "%s: the training data (%s) are not those that it was made with: they are %s; bring the old files back%s, or "
+        "%s: the training data are not those that it was made with (%s): they are %s; bring the old files back%s, or "
         "start a new run in another folder (--run-dir)",
         path, facts->train_data->name, changed,
         facts->cfg->data_dataset == LS_DATASET_FOLDER
