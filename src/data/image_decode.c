@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define STBI_NO_STDIO
 #include <stb/stb_image.h>
@@ -44,6 +45,11 @@ static ls_status decode_bytes(const char *path, const uint8_t *bytes, size_t cou
     ls_status status = ls_image_resize(&upright, size, dst);
     stbi_image_free(picture);
     return status;
+}
+
+int ls_image_is_named(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".png") == 0);
 }
 
 ls_status ls_image_decode(const char *path, ls_chw size, uint8_t *dst) {

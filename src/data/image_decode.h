@@ -12,4 +12,7 @@
 // wrong.
 LS_CHECKED ls_status ls_image_decode(const char *path, ls_chw size, uint8_t *dst);
 
+// By the end of its name: .jpg, .jpeg, .png, in any case.
+int ls_image_is_named(const char *name);
+
 #endif

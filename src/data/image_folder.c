@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/hash.h"
@@ -48,11 +47,6 @@ static void free_folder(void *state) {
 
 static ls_status no_memory(const char *path) {
     return ls_fail(LS_DEVICE, "%s: no memory for the list of files", path);
-}
-
-static int is_image(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".png") == 0);
 }
 
 // What is there but cannot be looked at is an error: without it the data set would be another one.
@@ -120,7 +114,7 @@ static int compare_samples(const void *a, const void *b) {
 static ls_status add_image(folder *f, const char *path, const char *name, int label) {
     struct stat info;
     if (stat(path, &info) != 0) return ls_fail(LS_DATA, "%s: %s; replace it or move it away", path, strerror(errno));
-    if (!S_ISREG(info.st_mode) || !is_image(name)) {
+    if (!S_ISREG(info.st_mode) || !ls_image_is_named(name)) {
         return ls_fail(LS_DATA, "%s: %s, expected only .jpg, .jpeg and .png files in a class folder; move it away",
             path, S_ISDIR(info.st_mode) ? "is a folder" : "is no image");
     }
@@ -168,7 +162,7 @@ static ls_status list_classes(const char *root, char ***classes, int *count) {
             char *name = names[i];
             names[i] = names[kept];
             names[kept++] = name;
-        } else if (!ls_failed(status) && is_image(names[i])) {
+        } else if (!ls_failed(status) && ls_image_is_named(names[i])) {
             status = ls_fail(LS_DATA, "%s: image outside a class folder; move it into the folder of its class", path);
         }
     }

@@ -13,6 +13,8 @@ file = net3.ini
 [train]
 epochs = 2
 global_batch = 8
+[checkpoint]
+every_epochs = 1
 [device]
 threads = 1
 END
@@ -45,6 +47,27 @@ check "predict --logits: pictures in order" "$(cut -f 1 logits.txt)" "$(printf '
 check "predict: fields" "$(awk -F '\t' '{ print NF }' classes.txt | sort -u)" 5
 check "predict --logits: fields" "$(awk -F '\t' '{ print NF }' logits.txt | sort -u)" 3
 check "predict: names and order" "$(awk -F '\t' '$3 < $5 || ($2 != "dark above" && $2 != "dark_below") || $2 == $4' classes.txt)" ""
+# Folders: of pictures, whose order is by name, and of weights.
+echo "no picture" >test/dark_below/README
+echo "no picture" >test/dark_below/.hidden.png
+check "predict, folders of pictures" "$("$train" predict --quiet w.safetensors 'test/dark above' test/dark_below/ 2>&1)" "$(cat classes.txt)"
+refused "a folder without pictures" 3 "test: a folder without pictures (.jpg, .jpeg or .png; folders in it are not looked into)" \
+    "$train" predict --quiet w.safetensors test
+rm test/dark_below/README test/dark_below/.hidden.png
+refused "a folder without weights" 7 "../run: a folder without weights.safetensors; name a weights file, the folder of a run that is complete, or" \
+    "$train" predict --quiet ../run "${above[0]}"
+refused "export, a folder without weights" 7 "../run: a folder without weights.safetensors" "$train" export --quiet ../run x.onnx
+mkdir ../run/copy
+cp w.safetensors ../run/copy/weights.safetensors
+check "predict, a folder of weights" "$("$train" predict --quiet ../run/copy "${above[@]}" "${below[@]}")" "$(cat classes.txt)"
+last=(../run/checkpoints/update-*)
+check "predict, the last checkpoint" "$("$train" predict --quiet "${last[-1]}" "${above[@]}" "${below[@]}")" "$(cat classes.txt)"
+mv test ../pictures/test
+check "eval, a folder of weights" "$(cd .. && "$train" eval folder.ini run/copy --quiet)" "$result"
+check "eval, a checkpoint" "$(cd .. && "$train" eval folder.ini "${last[-1]#../}" --quiet)" "$result"
+refused "eval, a folder without weights" 7 "run: a folder without weights.safetensors" \
+    "$train" eval ../folder.ini ../run --quiet --set data.path=../pictures
+mv ../pictures/test test
 # Accuracy, and the mean loss from the logits, are those of eval.
 check "predict: as eval" "$(awk -F '\t' '
     { label = $1 ~ /dark above/ ? 2 : 3; other = 5 - label; top = $2 > $3 ? $2 : $3; split($1, part, "/")
