@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/hash.h"
+#include "base/text.h"
 
 // A flag of ours in cJSON's `type`, whose lowest byte is the type: something is missing in this object or array.
 enum { INCOMPLETE = 1 << 16 };
@@ -30,8 +31,15 @@ cJSON *ls_json_append(cJSON *array, cJSON *item) {
     return NULL;
 }
 
+cJSON *ls_json_string(const char *text) {
+    char *utf8 = text ? ls_text_as_utf8(text) : NULL;
+    cJSON *item = utf8 ? cJSON_CreateString(utf8) : NULL;
+    free(utf8);
+    return item;
+}
+
 void ls_json_add_text(cJSON *object, const char *name, const char *text) {
-    ls_json_add_item(object, name, cJSON_CreateString(text));
+    ls_json_add_item(object, name, ls_json_string(text));
 }
 
 void ls_json_add_bool(cJSON *object, const char *name, int value) {

@@ -11,6 +11,8 @@
 // told: so no call here needs a check, and no text lacks what should be in it. An object, array or item may be NULL: it
 // could not be made. Numbers that JSON's double cannot hold exactly (hashes, 64-bit counters) go in as text or raw
 // digits.
+// Texts are valid UTF-8, whatever they were: see ls_text_as_utf8.
+cJSON *ls_json_string(const char *text); // NULL: no memory, or no text
 void ls_json_add_text(cJSON *object, const char *name, const char *text);
 void ls_json_add_bool(cJSON *object, const char *name, int value);
 void ls_json_add_null(cJSON *object, const char *name);

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LONGEST_WORD = 127 };
@@ -85,13 +86,36 @@ static int utf8_bytes(const unsigned char *at) {
     return more ? more + 1 : 0;
 }
 
-char *ls_text_make_utf8(char *text) {
-    for (char *at = text; *at;) {
-        const int bytes = utf8_bytes((const unsigned char *)at);
-        if (bytes == 0) *at = '?';
-        at += bytes ? bytes : 1;
+char *ls_text_as_utf8(const char *text) {
+    char *copy = malloc(4 * strlen(text) + 1), *to = copy;
+    if (!copy) return NULL;
+    while (*text) {
+        const int bytes = utf8_bytes((const unsigned char *)text);
+        to += bytes ? sprintf(to, "%.*s", bytes, text) : sprintf(to, "\\x%02x", (unsigned char)*text);
+        text += bytes ? bytes : 1;
     }
-    return text;
+    *to = 0;
+    return copy;
+}
+
+// C0, DEL, and C1 (U+0080 to U+009F), which some terminals obey, too.
+static int is_control(const unsigned char *at) {
+    return at[0] < 32 || at[0] == 127 || (at[0] == 0xc2 && at[1] < 0xa0);
+}
+
+void ls_text_print(FILE *file, const char *text) {
+    static const char letters[] = { ['\t'] = 't', ['\n'] = 'n', ['\r'] = 'r', ['\\'] = '\\' };
+    while (*text) {
+        const unsigned char *at = (const unsigned char *)text;
+        const int bytes = utf8_bytes(at), whole = bytes ? bytes : 1;
+        if (*at < sizeof letters && letters[*at])
+            fprintf(file, "\\%c", letters[*at]);
+        else if (bytes && !is_control(at))
+            fwrite(text, 1, (size_t)bytes, file);
+        else
+            for (int i = 0; i < whole; i++) fprintf(file, "\\x%02x", at[i]);
+        text += whole;
+    }
 }
 
 char *ls_text_bytes(char *dst, uint64_t bytes) {

@@ -13,8 +13,12 @@ int ls_text_distance(const char *a, const char *b);
 const char *ls_text_nearest(const char *word, const char *const *candidates, int count);
 int ls_text_glob(const char *pattern, const char *text); // '*' any run, '?' one character; 1 when it matches
 char *ls_text_trim(char *text);                          // in place: without white space at both ends
-// In place: every byte that is no part of valid UTF-8 becomes '?'. Returns text.
-char *ls_text_make_utf8(char *text);
+// The text as valid UTF-8: every byte that is no part of it becomes \xNN, four characters; all else stays. free() it; NULL:
+// no memory.
+char *ls_text_as_utf8(const char *text);
+// Prints a text that came from elsewhere (a name, a file's content) into a field of a line: control characters, which
+// could forge a field or a line, or steer a terminal, and what is no valid UTF-8 as \t, \n, \r or \xNN, a backslash as \\.
+void ls_text_print(FILE *file, const char *text);
 // "12.3 MiB" into dst (at least 24 bytes); returns dst.
 char *ls_text_bytes(char *dst, uint64_t bytes);
 // "1.23 G" with unit prefix k, M, G, T into dst (at least 24 bytes); returns dst.

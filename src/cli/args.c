@@ -29,11 +29,13 @@ static const struct {
         "      bench.json, bench.csv, bench.svg and bench.html into the --run-dir folder, or else into the current "
         "one,\n"
         "      replacing older ones" },
-    [LS_COMMAND_EVAL] = { "eval", "CONFIG.ini WEIGHTS.safetensors",
-        "accuracy and loss of saved weights on the test data" },
-    [LS_COMMAND_PREDICT] = { "predict", "WEIGHTS.safetensors IMAGE...",
-        "the likeliest classes of JPEG or PNG pictures, with probabilities; a line each, cut by tabs" },
-    [LS_COMMAND_EXPORT] = { "export", "WEIGHTS.safetensors OUT.onnx",
+    [LS_COMMAND_EVAL] = { "eval", "CONFIG.ini WEIGHTS",
+        "accuracy and loss of saved weights on the test data; WEIGHTS: a .safetensors file, or the folder of a\n"
+        "      run or a checkpoint" },
+    [LS_COMMAND_PREDICT] = { "predict", "WEIGHTS IMAGE...",
+        "the likeliest classes of JPEG or PNG pictures, with probabilities; a line each, cut by tabs; IMAGE may\n"
+        "      be a folder of pictures" },
+    [LS_COMMAND_EXPORT] = { "export", "WEIGHTS OUT.onnx",
         "the network with its weights as an ONNX model that takes pixels from 0 to 255" },
     [LS_COMMAND_REPLAY] = { "replay", "FOLDER",
         "compute a micro-batch that was not finite again, instruction by instruction: FOLDER is the\n"

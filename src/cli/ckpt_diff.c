@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "base/text.h"
 #include "cli/ckpt.h"
 #include "train/tensor_diff.h"
 
@@ -46,13 +47,15 @@ static void close_side(side *s) {
 
 static void print_item(const cJSON *item) {
     char *text = item ? cJSON_PrintUnformatted(item) : NULL;
-    fputs(text ? text : "nothing", stdout);
+    ls_text_print(stdout, text ? text : "nothing");
     cJSON_free(text);
 }
 
 static int compare_item(const char *section, const cJSON *a, const cJSON *b) {
     if (a && b && cJSON_Compare(a, b, 1)) return 0;
-    printf("%s%s%s\t", section, section[0] ? "." : "", a ? a->string : b->string);
+    printf("%s%s", section, section[0] ? "." : "");
+    ls_text_print(stdout, a ? a->string : b->string);
+    putchar('\t');
     print_item(a);
     fputs(" and ", stdout);
     print_item(b);
@@ -103,7 +106,8 @@ static void print_shape(const ls_safetensors_tensor *t) {
 
 static int compare_tensor(const char *name, const ls_safetensors_tensor *a, const ls_safetensors_tensor *b) {
     if (a->dtype != b->dtype || a->rank != b->rank || memcmp(a->dim, b->dim, (size_t)a->rank * sizeof a->dim[0]) != 0) {
-        printf("%s\tis ", name);
+        ls_text_print(stdout, name);
+        fputs("\tis ", stdout);
         print_shape(a);
         fputs(" and ", stdout);
         print_shape(b);
@@ -114,8 +118,16 @@ static int compare_tensor(const char *name, const ls_safetensors_tensor *a, cons
     char text[256];
     ls_tensor_compare(a->dtype, ls_safetensors_elements(a), a->data, b->data, &difference);
     if (!difference.differing) return 0;
-    printf("%s\t%s\n", name, ls_tensor_difference_text(&difference, text, sizeof text));
+    ls_text_print(stdout, name);
+    printf("\t%s\n", ls_tensor_difference_text(&difference, text, sizeof text));
     return 1;
+}
+
+static void print_only(const char *name, const side *where) {
+    ls_text_print(stdout, name);
+    fputs("\tonly in ", stdout);
+    ls_text_print(stdout, where->path);
+    putchar('\n');
 }
 
 static int compare_files(const side *a, const side *b, const ls_safetensors *x, const ls_safetensors *y) {
@@ -125,18 +137,19 @@ static int compare_files(const side *a, const side *b, const ls_safetensors *x, 
         const char *name = ls_safetensors_name(x, i);
         int at = find_tensor(y, name);
         if (at < 0) {
-            printf("%s\tonly in %s\n", name, a->path);
+            print_only(name, a);
             differ++;
         } else if (ls_safetensors_get(x, i, &s) && ls_safetensors_get(y, at, &t)) {
             differ += compare_tensor(name, &s, &t);
         } else {
-            printf("%s\tis of a type that is not compared\n", name);
+            ls_text_print(stdout, name);
+            puts("\tis of a type that is not compared");
             differ++;
         }
     }
     for (int i = 0; y && i < ls_safetensors_count(y); i++) {
         if (find_tensor(x, ls_safetensors_name(y, i)) >= 0) continue;
-        printf("%s\tonly in %s\n", ls_safetensors_name(y, i), b->path);
+        print_only(ls_safetensors_name(y, i), b);
         differ++;
     }
     return differ;

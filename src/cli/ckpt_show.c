@@ -12,7 +12,7 @@
 
 static void print_value(const cJSON *item) {
     if (cJSON_IsString(item))
-        fputs(item->valuestring, stdout);
+        ls_text_print(stdout, item->valuestring);
     else if (cJSON_IsNumber(item))
         printf("%.17g", item->valuedouble);
     else
@@ -25,7 +25,9 @@ static void print_section(const cJSON *manifest, const char *name) {
     int count = 0;
     printf("%-12s", name);
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(manifest, name)) {
-        printf("%s%s ", count++ ? ", " : "", item->string);
+        if (count++) fputs(", ", stdout);
+        ls_text_print(stdout, item->string);
+        putchar(' ');
         print_value(item);
     }
     putchar('\n');
@@ -52,7 +54,11 @@ static void print_config(const cJSON *manifest) {
     puts("config");
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(manifest, "config")) {
         if (!cJSON_IsString(item) || !item->valuestring[0]) continue;
-        printf("  %s = %s\n", item->string, item->valuestring);
+        fputs("  ", stdout);
+        ls_text_print(stdout, item->string);
+        fputs(" = ", stdout);
+        ls_text_print(stdout, item->valuestring);
+        putchar('\n');
     }
 }
 
@@ -83,9 +89,9 @@ static void print_manifest(const cJSON *manifest) {
     static const char *const sections[] = { "network", "data", "test_data", "batches", "random", "cursor", "update",
         "sums", "evaluation" };
     const cJSON *version = cJSON_GetObjectItemCaseSensitive(manifest, "format_version");
-    printf("%-12s%s, version %g\n", "format",
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(manifest, "format")),
-        cJSON_IsNumber(version) ? version->valuedouble : 0);
+    printf("%-12s", "format");
+    print_value(cJSON_GetObjectItemCaseSensitive(manifest, "format"));
+    printf(", version %g\n", cJSON_IsNumber(version) ? version->valuedouble : 0);
     if (ls_manifest_run(manifest)[0]) print_text(manifest, "run");
     print_text(manifest, "program");
     print_text(manifest, "libraries");

@@ -1,4 +1,4 @@
-// cmd_eval.c - `train eval CONFIG.ini WEIGHTS.safetensors`: exact accuracy and loss of saved weights on the test split,
+// cmd_eval.c - `train eval CONFIG.ini WEIGHTS`: exact accuracy and loss of saved weights on the test split,
 // to stdout.
 
 #include <stdio.h>
@@ -14,7 +14,9 @@ static ls_status print_result(const ls_train_evaluation *e, int rank) {
 
 static ls_status evaluate(const ls_args *args, ls_comm *comm, ls_trainer *trainer) {
     ls_train_evaluation evaluation;
-    LS_TRY(ls_command_agree(comm, ls_trainer_load_weights(trainer, args->weights)));
+    char path[2 * LS_TEXT_BYTES];
+    LS_TRY(ls_command_agree(comm, ls_command_weights_path(args, path, sizeof path)));
+    LS_TRY(ls_command_agree(comm, ls_trainer_load_weights(trainer, path)));
     LS_TRY(ls_command_agree_or_abort(comm, ls_trainer_evaluate(trainer, &evaluation)));
     return ls_command_agree(comm, print_result(&evaluation, ls_comm_about(comm)->rank));
 }

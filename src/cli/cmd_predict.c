@@ -1,5 +1,5 @@
-// cmd_predict.c - `train predict WEIGHTS.safetensors IMAGE...`: a line a picture to stdout, in the order of the command
-// line, cut by tabs: the path as given, then up to five times a class and its probability, the likeliest first; with
+// cmd_predict.c - `train predict WEIGHTS IMAGE...`: a line a picture to stdout, in the order of the command line, those of
+// a folder by name, cut by tabs: the path as given, then up to five times a class and its probability, the likeliest first; with
 // --logits the network's output for each class instead, with digits that read back to the same floats.
 //
 // A picture that cannot be read has a message instead of a line; the others keep theirs, and the exit code is 3.
@@ -7,13 +7,15 @@
 #include <math.h>
 #include <stdio.h>
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/commands.h"
+#include "data/pictures.h"
 #include "train/predict.h"
 
 enum { SHOWN = 5 };
 
 static void print_logits(const ls_prediction *prediction, int classes) {
-    fputs(prediction->path, stdout);
+    ls_text_print(stdout, prediction->path);
     for (int k = 0; k < classes; k++) printf("\t%.9g", (double)prediction->logits[k]);
     putchar('\n');
 }
@@ -29,15 +31,19 @@ static void print_classes(const ls_prediction *prediction, const ls_weight_facts
     }
     double sum = 0;
     for (int k = 0; k < facts->graph->classes; k++) sum += exp((double)logits[k] - (double)logits[best[0]]);
-    fputs(prediction->path, stdout);
-    for (int i = 0; i < count; i++)
-        printf("\t%s\t%.6f", facts->classes[best[i]], exp((double)logits[best[i]] - (double)logits[best[0]]) / sum);
+    ls_text_print(stdout, prediction->path);
+    for (int i = 0; i < count; i++) {
+        putchar('\t');
+        ls_text_print(stdout, facts->classes[best[i]]);
+        printf("\t%.6f", exp((double)logits[best[i]] - (double)logits[best[0]]) / sum);
+    }
     putchar('\n');
 }
 
 // unread: of the first picture that could not be read; its message and those of others are printed in their turn.
-static ls_status print_all(const ls_args *args, const ls_weight_facts *facts, ls_predictor *p, ls_status *unread) {
-    for (int i = 0; i < args->file_count; i++) {
+static ls_status print_all(
+    const ls_args *args, int64_t count, const ls_weight_facts *facts, ls_predictor *p, ls_status *unread) {
+    for (int64_t i = 0; i < count; i++) {
         ls_prediction prediction;
         LS_TRY(ls_predictor_next(p, &prediction));
         if (ls_failed(prediction.status)) {
@@ -52,23 +58,34 @@ static ls_status print_all(const ls_args *args, const ls_weight_facts *facts, ls
     return ls_command_flush(stdout);
 }
 
-static ls_status predict(const ls_args *args, const ls_config *cfg, ls_status *unread) {
+static ls_status predict_pictures(
+    const ls_args *args, const ls_config *cfg, const ls_picture_list *pictures, ls_status *unread) {
     ls_safetensors *file;
     ls_weight_facts *facts;
     LS_TRY(ls_command_weights(args, cfg, &file, &facts));
-    ls_predictor_options options = {
-        .cfg = cfg, .facts = facts, .file = file, .paths = args->files, .count = args->file_count
-    };
+    ls_predictor_options options = { .cfg = cfg,
+        .facts = facts,
+        .file = file,
+        .paths = (const char *const *)pictures->paths,
+        .count = pictures->count };
     ls_predictor *predictor = NULL;
     ls_status status = ls_predictor_new(&options, &predictor);
     if (!ls_failed(status)) {
         const char *why = ls_predictor_why_not_cuda(predictor);
         if (why) ls_info("%s", why);
-        status = print_all(args, facts, predictor, unread);
+        status = print_all(args, pictures->count, facts, predictor, unread);
     }
     ls_predictor_free(predictor);
     ls_weight_facts_free(facts);
     ls_safetensors_free(file);
+    return status;
+}
+
+static ls_status predict(const ls_args *args, const ls_config *cfg, ls_status *unread) {
+    ls_picture_list pictures;
+    LS_TRY(ls_pictures_list(args->files, args->file_count, &pictures));
+    ls_status status = predict_pictures(args, cfg, &pictures, unread);
+    ls_pictures_list_free(&pictures);
     return status;
 }
 

@@ -200,7 +200,9 @@ ls_status ls_cmd_train(const ls_args *args, ls_comm *comm) {
     ls_trainer *trainer = NULL;
     LS_TRY(ls_command_agree(comm, check_trace(args, ls_comm_about(comm)->rank)));
     LS_TRY(ls_command_agree(comm, ls_trainer_new(&cfg, comm, &trainer)));
-    ls_status status = args->dry_run ? ls_command_agree(comm, print_plan(trainer)) : train(args, comm, trainer);
+    ls_status status = ls_command_agree(comm, ls_trainer_verify_pictures(trainer));
+    if (!ls_failed(status))
+        status = args->dry_run ? ls_command_agree(comm, print_plan(trainer)) : train(args, comm, trainer);
     ls_trainer_free(trainer);
     return status;
 }

@@ -19,7 +19,7 @@ ls_status ls_data_file_open(const char *path, ls_data_file *file) {
     if (fstat(fd, &info) != 0) {
         status = ls_fail(LS_DATA, "%s: cannot read its size: %s", path, strerror(errno));
     } else if (S_ISDIR(info.st_mode)) {
-        status = ls_fail(LS_DATA, "%s: is a folder, expected a file; remove it and fetch the data set again", path);
+        status = ls_fail(LS_DATA, "%s: is a folder, expected a file; name a file, or move the folder elsewhere", path);
     } else if (!S_ISREG(info.st_mode)) {
         status = ls_fail(LS_DATA, "%s: is a device or a pipe, expected a regular file", path);
     } else if (info.st_size == 0) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/format.h"
@@ -81,6 +82,8 @@ static ls_status name_classes(ls_dataset *dataset) {
 static ls_status open_format(const ls_config *cfg, ls_dataset *dataset) {
     LS_TRY(dataset->format->open(cfg, dataset));
     LS_TRY(fill_normalisation(cfg, dataset));
+    if (dataset->stamp && !(dataset->broken = calloc((size_t)dataset->facts.count, sizeof *dataset->broken)))
+        return ls_fail(LS_DEVICE, "no memory for a list of %lld samples", (long long)dataset->facts.count);
     return name_classes(dataset);
 }
 
@@ -106,6 +109,7 @@ void ls_dataset_free(ls_dataset *dataset) {
     ls_memory_free(dataset->memory[0]);
     ls_memory_free(dataset->memory[1]);
     free(dataset->class_numbers);
+    free(dataset->broken);
     free(dataset);
 }
 
@@ -128,6 +132,50 @@ ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pix
     memcpy(pixels, dataset->pixels + (size_t)index * dataset->pixel_stride, (size_t)ls_chw_count(dataset->facts.shape));
     *label = dataset->labels[(size_t)index * dataset->label_stride];
     return LS_SUCCESS;
+}
+
+int ls_dataset_may_break(const ls_dataset *dataset) {
+    return dataset->stamp != NULL;
+}
+
+static int64_t next_of_class(const ls_dataset *dataset, int64_t index) {
+    const int label = dataset->label(dataset, index);
+    do {
+        index = (index + 1) % dataset->facts.count;
+    } while (dataset->label(dataset, index) != label);
+    return index;
+}
+
+ls_status ls_dataset_read_whole(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
+    if (!dataset->broken) return ls_dataset_read(dataset, index, pixels, label);
+    int64_t at = index;
+    do {
+        if (!atomic_load(&dataset->broken[at])) {
+            ls_status status = ls_dataset_read(dataset, at, pixels, label);
+            if (status.code != LS_DATA) return status;
+            if (atomic_exchange(&dataset->broken[at], 1) == 0)
+                ls_warn("%s; the next picture of its class takes its place", status.text);
+        }
+        at = next_of_class(dataset, at);
+    } while (at != index);
+    return ls_fail(LS_DATA, "%s: no %s picture of class %s can be read", dataset->facts.name,
+        ls_split_name(dataset->split), ls_dataset_class(dataset, dataset->label(dataset, index)));
+}
+
+void ls_dataset_know_broken(ls_dataset *dataset, const uint8_t *broken) {
+    for (int64_t i = 0; i < dataset->facts.count; i++) {
+        if (!broken[i]) continue;
+        atomic_store(&dataset->broken[i], 1);
+        dataset->facts.broken++;
+    }
+}
+
+ls_status ls_dataset_leave_out(ls_dataset *dataset, const uint8_t *broken) {
+    const int64_t before = dataset->facts.count;
+    dataset->leave_out(dataset, broken);
+    dataset->facts.broken += before - dataset->facts.count;
+    if (dataset->facts.count > 0) return LS_SUCCESS;
+    return ls_fail(LS_DATA, "%s: no %s picture can be read", dataset->facts.name, ls_split_name(dataset->split));
 }
 
 const char *ls_dataset_sample_name(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes) {

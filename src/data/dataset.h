@@ -20,7 +20,9 @@ typedef struct {
     int classes;
     int64_t count;
     uint64_t checksum;       // of all pixels and labels (folder: names, sizes and labels)
+    int64_t broken;          // files known as broken at the start, whose places others take, or which are left out
     float mean[16], std[16]; // one a channel, of pixel/255
+    char note[160];          // what is there or set and has no effect; "": nothing
 } ls_dataset_facts;
 
 // Opens one split as data.* says. Threads: safe to read from several at once afterwards.
@@ -31,6 +33,16 @@ const char *ls_dataset_class(const ls_dataset *dataset, int label); // name, or 
 // Sample `index`: C*H*W bytes into pixels, its label. Only `folder` can fail here (a broken image: path and stb's
 // reason).
 LS_CHECKED ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
+// Samples are files, and reading one may fail (LS_DATA).
+int ls_dataset_may_break(const ls_dataset *dataset);
+// As ls_dataset_read; but in place of a sample that is known as broken or cannot be read, which is known then and named in a
+// warning, there is the next one of its class that can. So the order of all others, and what an epoch is, stay as they
+// are. LS_DATA: the class has none.
+LS_CHECKED ls_status ls_dataset_read_whole(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
+// The samples with broken[index] != 0 are known as broken from now on. Before anything is read.
+void ls_dataset_know_broken(ls_dataset *dataset, const uint8_t *broken);
+// They are taken out instead; facts.checksum stays, as the files are there. LS_DATA: none is left.
+LS_CHECKED ls_status ls_dataset_leave_out(ls_dataset *dataset, const uint8_t *broken);
 // The sample's file, as "class/name.png", where samples are files, else "", into dst; returns dst.
 const char *ls_dataset_sample_name(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes);
 // table[c][v] = (v/255 - mean[c]) / std[c], computed in double, rounded once: what the augment operator looks pixels up

@@ -7,6 +7,7 @@
 #ifndef LS_DATA_FORMAT_H
 #define LS_DATA_FORMAT_H
 
+#include <stdatomic.h>
 #include "data/dataset.h"
 
 enum { LS_MAX_CHANNELS = 16, LS_MAX_SIDE = 65535 };
@@ -31,8 +32,15 @@ struct ls_dataset {
     void *memory[2]; // of ls_memory_new
     // Made or decoded on demand, where `read` is set.
     ls_status (*read)(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
-    // The sample's file, "class/name.png"; NULL: samples are no files.
+    // Where samples are files; else all of this is NULL. The sample's file, "class/name.png"; its label; a hash of what
+    // tells it from another file or an earlier content: name, size, time of change. leave_out takes samples out of the
+    // state and of facts.count, not of facts.checksum.
     void (*name)(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes);
+    int (*label)(const ls_dataset *dataset, int64_t index);
+    uint64_t (*stamp)(const ls_dataset *dataset, int64_t index);
+    void (*leave_out)(ls_dataset *dataset, const uint8_t *broken);
+    uint64_t place;       // a hash of where the files are, and of the split
+    atomic_uchar *broken; // by sample: cannot be read; another one takes its place
     void (*free_state)(void *state);
     void *state;
     const char *const *class_names; // NULL: numbers

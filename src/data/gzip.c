@@ -18,7 +18,7 @@ typedef struct {
     const char *why; // zlib's words
 } outcome;
 
-// Inflates until the stream ends, fails, or dst is full and the stream wants to give more.
+// Inflates, member after member, until the last one ends, one fails, or dst is full and there is more to give.
 static outcome inflate_by_zlib(const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes) {
     z_stream z = { 0 };
     outcome o = { .code = inflateInit2(&z, 15 + 16) }; // + 16: a gzip header and trailer, nothing else
@@ -35,6 +35,7 @@ static outcome inflate_by_zlib(const uint8_t *src, size_t src_bytes, uint8_t *ds
         o.src_used += in - z.avail_in;
         if (probing && z.avail_out == 0) o.code = TOO_MUCH; // whatever zlib says, even that the stream ends here
         if (!probing) o.dst_made += out - z.avail_out;
+        if (o.code == Z_STREAM_END && is_gzip(src + o.src_used, src_bytes - o.src_used)) o.code = inflateReset(&z);
     }
     o.why = z.msg;
     inflateEnd(&z);
@@ -78,11 +79,15 @@ ls_status ls_gzip_peek(const char *path, const uint8_t *src, size_t src_bytes, u
 static int inflate_fast(const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes) {
     struct libdeflate_decompressor *decompressor = libdeflate_alloc_decompressor();
     if (!decompressor) return 0;
-    size_t used = 0, made = 0;
-    enum libdeflate_result result =
-        libdeflate_gzip_decompress_ex(decompressor, src, src_bytes, dst, dst_bytes, &used, &made);
+    enum libdeflate_result result = LIBDEFLATE_SUCCESS;
+    while (src_bytes > 0 && result == LIBDEFLATE_SUCCESS) {
+        size_t used = 0, made = 0;
+        result = libdeflate_gzip_decompress_ex(decompressor, src, src_bytes, dst, dst_bytes, &used, &made);
+        src += used, src_bytes -= used;
+        dst += made, dst_bytes -= made;
+    }
     libdeflate_free_decompressor(decompressor);
-    return result == LIBDEFLATE_SUCCESS && used == src_bytes && made == dst_bytes;
+    return result == LIBDEFLATE_SUCCESS && dst_bytes == 0;
 }
 
 ls_status ls_gzip_inflate(const char *path, const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes) {

@@ -1,8 +1,9 @@
 // image_folder.c - class-named folders of JPEG and PNG files, decoded when they are read.
 //
-// Either root/train/<class>/<file> and root/test/<class>/<file>, or root/<class>/<file>, of which data.test_fraction of
-// each class is the test set: the files of a class whose names have the smallest hashes, so that the split neither
-// depends on the order of listing nor puts one end of a sorted series aside. Classes are sorted by name (bytes). Sample
+// Either root/train/<class>/<file> and root/test/<class>/<file> (root/val/ where there is no root/test/), or
+// root/<class>/<file>, of which data.test_fraction of each class is the test set: the files of a class whose names have
+// the smallest hashes, so that the split neither depends on the order of listing nor puts one end of a sorted series
+// aside. Classes are sorted by name (bytes). Sample
 // k is the (k / classes)-th file of its class, classes in turn, so that the first n samples (data.train_samples) hold
 // all classes alike.
 #include "data/format.h"
@@ -12,19 +13,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "data/image_decode.h"
 
 enum { MAX_CLASSES = 65536, PATH_BYTES = 4096 };
 
 typedef struct {
-    char *name; // of the file in its class folder
-    int64_t bytes;
-    uint64_t hash;   // of the name
-    int label, rank; // rank: place among the files of its class and split
+    char *name;                // of the file in its class folder
+    int64_t bytes, changed_ns; // size; time of the last change, since 1970
+    uint64_t hash;             // of the name
+    int label, rank;           // rank: place among the files of its class and split
 } image;
 
 typedef struct {
@@ -48,17 +49,12 @@ static ls_status no_memory(const char *path) {
     return ls_fail(LS_DEVICE, "%s: no memory for the list of files", path);
 }
 
-static int is_image(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".png") == 0);
-}
-
 // What is there but cannot be looked at is an error: without it the data set would be another one.
 static ls_status look(const char *path, int *is_folder) {
     struct stat info;
     int found = stat(path, &info) == 0;
     if (!found && errno != ENOENT && errno != ENOTDIR)
-        return ls_fail(LS_DATA, "%s: %s; replace or remove it", path, strerror(errno));
+        return ls_fail(LS_DATA, "%s: %s; replace it or move it away", path, strerror(errno));
     *is_folder = found && S_ISDIR(info.st_mode);
     return LS_SUCCESS;
 }
@@ -117,12 +113,12 @@ static int compare_samples(const void *a, const void *b) {
 
 static ls_status add_image(folder *f, const char *path, const char *name, int label) {
     struct stat info;
-    if (stat(path, &info) != 0) return ls_fail(LS_DATA, "%s: %s; replace or remove it", path, strerror(errno));
-    if (!S_ISREG(info.st_mode) || !is_image(name)) {
+    if (stat(path, &info) != 0) return ls_fail(LS_DATA, "%s: %s; replace it or move it away", path, strerror(errno));
+    if (!S_ISREG(info.st_mode) || !ls_image_is_named(name)) {
         return ls_fail(LS_DATA, "%s: %s, expected only .jpg, .jpeg and .png files in a class folder; move it away",
             path, S_ISDIR(info.st_mode) ? "is a folder" : "is no image");
     }
-    if (info.st_size == 0) return ls_fail(LS_DATA, "%s: is empty (0 bytes); replace or remove it", path);
+    if (info.st_size == 0) return ls_fail(LS_DATA, "%s: is empty (0 bytes); replace it or move it away", path);
     if (f->image_count == f->image_room) {
         int64_t room = f->image_room ? 2 * f->image_room : 1024;
         image *grown = realloc(f->images, (size_t)room * sizeof *grown);
@@ -132,7 +128,8 @@ static ls_status add_image(folder *f, const char *path, const char *name, int la
     }
     char *copy = strdup(name);
     if (!copy) return no_memory(path);
-    f->images[f->image_count++] = (image){ copy, info.st_size, ls_hash(name, strlen(name)), label, 0 };
+    const int64_t changed_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+    f->images[f->image_count++] = (image){ copy, info.st_size, changed_ns, ls_hash(name, strlen(name)), label, 0 };
     return LS_SUCCESS;
 }
 
@@ -147,7 +144,7 @@ static ls_status list_class(folder *f, const char *class_name, int label) {
     }
     free_names(names, count);
     LS_TRY(status);
-    if (count == 0) return ls_fail(LS_DATA, "%s: class folder without images; add some or remove it", path);
+    if (count == 0) return ls_fail(LS_DATA, "%s: class folder without images; add some or move it away", path);
     return LS_SUCCESS;
 }
 
@@ -165,14 +162,14 @@ static ls_status list_classes(const char *root, char ***classes, int *count) {
             char *name = names[i];
             names[i] = names[kept];
             names[kept++] = name;
-        } else if (!ls_failed(status) && is_image(names[i])) {
+        } else if (!ls_failed(status) && ls_image_is_named(names[i])) {
             status = ls_fail(LS_DATA, "%s: image outside a class folder; move it into the folder of its class", path);
         }
     }
     if (!ls_failed(status) && (kept < 2 || kept > MAX_CLASSES)) {
         status = ls_fail(LS_DATA,
             "%s: %d class folder%s, expected 2 to %d: root/<class>/<image>, or root/train/<class>/<image> and "
-            "root/test/<class>/<image>",
+            "root/test/<class>/<image> (or root/val/)",
             root, kept, kept == 1 ? "" : "s", MAX_CLASSES);
     }
     if (ls_failed(status)) {
@@ -236,23 +233,40 @@ static ls_status check_test_classes(const folder *f, const char *train_root) {
     for (int i = 0; i < count && !ls_failed(status); i++) {
         if (bsearch(&classes[i], f->classes, (size_t)f->class_count, sizeof *f->classes, compare_names)) continue;
         status = ls_fail(
-            LS_DATA, "%s/%s: class that %s does not have; rename or remove it", f->root, classes[i], train_root);
+            LS_DATA, "%s/%s: class that %s does not have; rename it or move it away", f->root, classes[i], train_root);
     }
     free_names(classes, count);
     return status;
 }
 
-static ls_status find_layout(const ls_config *cfg, ls_dataset *dataset, char *root, int *is_split) {
-    static const char *const anything[] = { "." };
+// Where the class folders of both splits are, relative to the root.
+typedef struct {
+    const char *train, *test; // both "": one tree, to be split
+    int has_val;              // beside test/
+} layout;
+
+static ls_status find_layout(const ls_config *cfg, ls_dataset *dataset, char *root, layout *out) {
+    static const char *const anything[] = { "." }, *const names[] = { "train", "test", "val" };
     LS_TRY(ls_dataset_find(cfg, dataset, anything, 1, root));
-    char train[PATH_BYTES], test[PATH_BYTES];
-    LS_TRY(join(train, root, "train"));
-    LS_TRY(join(test, root, "test"));
-    int has_train = 0, has_test = 0;
-    LS_TRY(look(train, &has_train));
-    LS_TRY(look(test, &has_test));
-    *is_split = has_train && has_test;
+    int there[3];
+    for (int i = 0; i < 3; i++) {
+        char path[PATH_BYTES];
+        LS_TRY(join(path, root, names[i]));
+        LS_TRY(look(path, &there[i]));
+    }
+    *out = (layout){ "", "", there[1] && there[2] };
+    if (there[0] && (there[1] || there[2])) *out = (layout){ "/train", there[1] ? "/test" : "/val", out->has_val };
     return LS_SUCCESS;
+}
+
+// What a user may have meant otherwise.
+static void note_layout(const ls_config *cfg, const layout *found, ls_dataset_facts *facts) {
+    ls_text_room note = { facts->note, sizeof facts->note };
+    if (!found->test[0]) return;
+    if (found->has_val) ls_text_put(&note, "val/ is not used, for there is test/");
+    if (cfg->line[LS_OPTION_data_test_fraction])
+        ls_text_put(
+            &note, "%sdata.test_fraction has no effect, for there is %s/", facts->note[0] ? "; " : "", found->test + 1);
 }
 
 static ls_status read_image(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
@@ -271,6 +285,42 @@ static void name_image(const ls_dataset *dataset, int64_t index, char *dst, size
     snprintf(dst, bytes, "%s/%s", f->classes[from->label], from->name);
 }
 
+static int label_image(const ls_dataset *dataset, int64_t index) {
+    const folder *f = dataset->state;
+    return f->images[index].label;
+}
+
+static uint64_t stamp_image(const ls_dataset *dataset, int64_t index) {
+    const folder *f = dataset->state;
+    const image *from = &f->images[index];
+    const int64_t facts[] = { from->bytes, from->changed_ns };
+    uint64_t hash = ls_hash_more(0, f->classes[from->label], strlen(f->classes[from->label]) + 1);
+    hash = ls_hash_more(hash, from->name, strlen(from->name) + 1);
+    return ls_hash_more(hash, facts, sizeof facts);
+}
+
+static void leave_out(ls_dataset *dataset, const uint8_t *broken) {
+    folder *f = dataset->state;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < f->image_count; i++) {
+        if (i < dataset->facts.count && !broken[i]) {
+            f->images[kept++] = f->images[i];
+        } else {
+            free(f->images[i].name);
+        }
+    }
+    dataset->facts.count = f->image_count = kept;
+}
+
+// Two sets of the same folder's splits are remembered apart.
+static uint64_t hash_place(const char *root, ls_split split) {
+    char *real = realpath(root, NULL);
+    const char *place = real ? real : root;
+    const uint64_t hash = ls_hash_more(split == LS_SPLIT_TEST, place, strlen(place));
+    free(real);
+    return hash;
+}
+
 static uint64_t checksum(const folder *f, int64_t count) {
     uint64_t hash = 0;
     for (int i = 0; i < f->class_count; i++) hash = ls_hash_more(hash, f->classes[i], strlen(f->classes[i]) + 1);
@@ -285,17 +335,23 @@ static uint64_t checksum(const folder *f, int64_t count) {
 ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     LS_TRY(ls_shape_parse("data.image_size", cfg->data_image_size, 2, &dataset->facts.shape));
     char root[LS_TEXT_BYTES], train_root[PATH_BYTES];
-    int is_split = 0;
-    LS_TRY(find_layout(cfg, dataset, root, &is_split));
+    layout found;
+    LS_TRY(find_layout(cfg, dataset, root, &found));
+    note_layout(cfg, &found, &dataset->facts);
+    const int is_split = found.test[0] != 0;
     folder *f = calloc(1, sizeof *f);
     if (!f) return no_memory(root);
     dataset->state = f;
     dataset->free_state = free_folder;
     dataset->read = read_image;
     dataset->name = name_image;
+    dataset->label = label_image;
+    dataset->stamp = stamp_image;
+    dataset->leave_out = leave_out;
+    dataset->place = hash_place(root, dataset->split);
     int test = dataset->split == LS_SPLIT_TEST;
-    snprintf(f->root, sizeof f->root, "%s%s", root, !is_split ? "" : test ? "/test" : "/train");
-    snprintf(train_root, sizeof train_root, "%s%s", root, is_split ? "/train" : "");
+    snprintf(f->root, sizeof f->root, "%s%s", root, test ? found.test : found.train);
+    snprintf(train_root, sizeof train_root, "%s%s", root, found.train);
     LS_TRY(list_classes(train_root, &f->classes, &f->class_count));
     if (is_split && test) LS_TRY(check_test_classes(f, train_root));
     dataset->facts.classes = f->class_count;

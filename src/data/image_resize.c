@@ -57,15 +57,26 @@ static uint8_t round_and_clip(int64_t sum) {
     return (uint8_t)(value > 255 ? 255 : value); // weights are not negative
 }
 
-// (src_h, src_w, 3) interleaved to (src_h, 3, w): rows get their new width, channels come apart.
-static void resize_rows(const uint8_t *src, int src_h, int src_w, const filter *f, int w, uint8_t *dst) {
-    for (int y = 0; y < src_h; y++) {
-        const uint8_t *row = src + (size_t)y * (size_t)src_w * 3;
+ls_picture ls_picture_turned(const uint8_t *pixels, int h, int w, int orientation) {
+    const int exchanged = orientation >= 5;
+    const int from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+    const int from_below = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+    ptrdiff_t down = 3 * (ptrdiff_t)w, across = 3;
+    if (from_right) pixels += (w - 1) * across, across = -across;
+    if (from_below) pixels += (h - 1) * down, down = -down;
+    if (exchanged) return (ls_picture){ pixels, w, h, across, down };
+    return (ls_picture){ pixels, h, w, down, across };
+}
+
+// src to (src->h, 3, w): rows get their new width, channels come apart.
+static void resize_rows(const ls_picture *src, const filter *f, int w, uint8_t *dst) {
+    for (int y = 0; y < src->h; y++) {
+        const uint8_t *row = src->first + y * src->down;
         for (int x = 0; x < w; x++) {
             const int32_t *weight = f->weights + (size_t)x * (size_t)f->taps;
-            const uint8_t *from = row + 3 * (size_t)f->first[x];
+            const uint8_t *from = row + f->first[x] * src->across;
             int64_t sum[3] = { 0 };
-            for (int k = 0; k < f->count[x]; k++, from += 3) {
+            for (int k = 0; k < f->count[x]; k++, from += src->across) {
                 for (int c = 0; c < 3; c++) sum[c] += (int64_t)weight[k] * from[c];
             }
             for (int c = 0; c < 3; c++)
@@ -74,34 +85,41 @@ static void resize_rows(const uint8_t *src, int src_h, int src_w, const filter *
     }
 }
 
-// (src_h, 3, w) to (3, h, w).
-static void resize_columns(const uint8_t *src, const filter *f, ls_chw size, uint8_t *dst) {
-    size_t w = (size_t)size.w, step = 3 * w;
+// (source's height, 3, w) to (3, h, w); pixel (y, x) of a plane at y * down + x * across.
+static void resize_columns(const uint8_t *src, const filter *f, ls_chw size, size_t down, size_t across, uint8_t *dst) {
+    size_t w = (size_t)size.w, step = 3 * w, plane = (size_t)size.h * w;
     for (int c = 0; c < 3; c++) {
         for (int y = 0; y < size.h; y++) {
             const int32_t *weight = f->weights + (size_t)y * (size_t)f->taps;
             const uint8_t *column = src + (size_t)f->first[y] * step + (size_t)c * w;
+            uint8_t *to = dst + (size_t)c * plane + (size_t)y * down;
             for (size_t x = 0; x < w; x++) {
                 int64_t sum = 0;
                 for (int k = 0; k < f->count[y]; k++) sum += (int64_t)weight[k] * column[(size_t)k * step + x];
-                dst[((size_t)c * (size_t)size.h + (size_t)y) * w + x] = round_and_clip(sum);
+                to[x * across] = round_and_clip(sum);
             }
         }
     }
 }
 
-ls_status ls_image_resize(const uint8_t *src, int src_h, int src_w, ls_chw size, uint8_t *dst) {
+// Columns first is the picture with its sides exchanged, rows first.
+ls_status ls_image_resize(const ls_picture *src, ls_chw size, uint8_t *dst) {
+    const int columns_first = src->h > size.h && src->h - size.h > 2 * (src->w - size.w);
+    const ls_picture exchanged = { src->first, src->w, src->h, src->across, src->down };
+    const ls_picture *from = columns_first ? &exchanged : src;
+    const ls_chw to = columns_first ? (ls_chw){ size.c, size.w, size.h } : size;
+    const size_t row = (size_t)size.w;
     filter across = { 0 }, down = { 0 };
-    uint8_t *narrow = malloc((size_t)src_h * 3 * (size_t)size.w);
+    uint8_t *narrow = malloc((size_t)from->h * 3 * (size_t)to.w);
     ls_status status = LS_SUCCESS;
     if (!narrow) {
-        status = ls_fail(LS_DEVICE, "no memory to resize a picture of %d x %d pixels", src_h, src_w);
+        status = ls_fail(LS_DEVICE, "no memory to resize a picture of %d x %d pixels", src->w, src->h);
         goto done;
     }
-    LS_TRY_GOTO(make_filter(src_w, size.w, &across));
-    LS_TRY_GOTO(make_filter(src_h, size.h, &down));
-    resize_rows(src, src_h, src_w, &across, size.w, narrow);
-    resize_columns(narrow, &down, size, dst);
+    LS_TRY_GOTO(make_filter(from->w, to.w, &across));
+    LS_TRY_GOTO(make_filter(from->h, to.h, &down));
+    resize_rows(from, &across, to.w, narrow);
+    resize_columns(narrow, &down, to, columns_first ? 1 : row, columns_first ? row : 1, dst);
 done:
     free_filter(&across);
     free_filter(&down);

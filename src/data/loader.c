@@ -76,7 +76,7 @@ static ls_status fill_slot(const ls_loader *loader, const ls_batch *batch, const
     for (int k = 0; k < batch->count; k++) {
         int64_t sample = order ? order[first + k] : first + k;
         if (slot->pixels) {
-            LS_TRY(ls_dataset_read(o->dataset, sample, slot->pixels + (size_t)k * bytes, &slot->labels[k]));
+            LS_TRY(ls_dataset_read_whole(o->dataset, sample, slot->pixels + (size_t)k * bytes, &slot->labels[k]));
         } else {
             slot->index[k] = (int32_t)sample;
             slot->labels[k] = o->labels[sample];

@@ -1,7 +1,11 @@
 #include "data/pictures.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "data/format.h"
 #include "data/image_decode.h"
 
@@ -76,4 +80,63 @@ ls_status ls_pictures_open(const ls_pictures_options *options, ls_dataset **out)
 ls_status ls_pictures_failure(const ls_dataset *dataset, int64_t index) {
     const pictures *p = dataset->state;
     return p->failures[index] ? ls_fail(LS_DATA, "%s", p->failures[index]) : LS_SUCCESS;
+}
+
+// --- which pictures
+
+// Takes path; NULL: there was no memory for it.
+static ls_status add_path(ls_picture_list *list, char *path) {
+    char **grown = path ? realloc(list->paths, (size_t)(list->count + 1) * sizeof *grown) : NULL;
+    if (!grown) {
+        free(path);
+        return ls_fail(LS_DEVICE, "no memory for the list of pictures");
+    }
+    list->paths = grown;
+    list->paths[list->count++] = path;
+    return LS_SUCCESS;
+}
+
+static int is_picture(const struct dirent *entry) {
+    return entry->d_name[0] != '.' && ls_image_is_named(entry->d_name);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static ls_status add_folder(ls_picture_list *list, const char *folder) {
+    struct dirent **entries;
+    const size_t length = strlen(folder);
+    const char *slash = length && folder[length - 1] == '/' ? "" : "/";
+    const int found = scandir(folder, &entries, is_picture, by_name);
+    if (found < 0) return ls_fail(LS_DATA, "%s: cannot list the folder: %s", folder, strerror(errno));
+    ls_status status = LS_SUCCESS;
+    for (int i = 0; i < found; i++) {
+        char *path = NULL;
+        if (!ls_failed(status) && asprintf(&path, "%s%s%s", folder, slash, entries[i]->d_name) < 0) path = NULL;
+        if (!ls_failed(status)) status = add_path(list, path);
+        free(entries[i]);
+    }
+    free(entries);
+    if (found > 0) return status;
+    return ls_fail(
+        LS_DATA, "%s: a folder without pictures (.jpg, .jpeg or .png; folders in it are not looked into)", folder);
+}
+
+ls_status ls_pictures_list(const char *const *named, int count, ls_picture_list *out) {
+    *out = (ls_picture_list){ 0 };
+    ls_status status = LS_SUCCESS;
+    for (int i = 0; i < count && !ls_failed(status); i++) {
+        struct stat info;
+        const int is_folder = stat(named[i], &info) == 0 && S_ISDIR(info.st_mode);
+        status = is_folder ? add_folder(out, named[i]) : add_path(out, strdup(named[i]));
+    }
+    if (ls_failed(status)) ls_pictures_list_free(out);
+    return status;
+}
+
+void ls_pictures_list_free(ls_picture_list *list) {
+    for (int64_t i = 0; i < list->count; i++) free(list->paths[i]);
+    free(list->paths);
+    *list = (ls_picture_list){ 0 };
 }

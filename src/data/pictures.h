@@ -20,4 +20,13 @@ LS_CHECKED ls_status ls_pictures_open(const ls_pictures_options *options, ls_dat
 // Why picture `index`, which has been read, could not be (LS_DATA); LS_SUCCESS: it could.
 ls_status ls_pictures_failure(const ls_dataset *pictures, int64_t index);
 
+// The pictures that are named: files as they are, and of each folder the pictures in it, by name (bytes), hidden ones and
+// those in folders below left out. In order. LS_DATA: a folder has none, or cannot be listed.
+typedef struct {
+    char **paths;
+    int64_t count;
+} ls_picture_list;
+LS_CHECKED ls_status ls_pictures_list(const char *const *named, int count, ls_picture_list *out);
+void ls_pictures_list_free(ls_picture_list *list);
+
 #endif

@@ -96,7 +96,7 @@ static ls_status upload(ls_feed *f, ls_slab *through, int64_t first, int64_t cou
     const ls_device_api *api = f->device->api;
     for (int64_t i = 0; i < count; i++) {
         uint8_t *pixels = (uint8_t *)through->address + (size_t)i * picture;
-        LS_TRY(ls_dataset_read(f->options.dataset, first + i, pixels, &f->labels[first + i]));
+        LS_TRY(ls_dataset_read_whole(f->options.dataset, first + i, pixels, &f->labels[first + i]));
     }
     size_t bytes = (size_t)count * picture;
     api->copy(ls_buffer_at(f->resident, (size_t)first * picture, bytes), ls_buffer_at(through, 0, bytes), bytes,

@@ -370,23 +370,34 @@ static ls_status compare_options(const char *path, const cJSON *manifest, const 
     return LS_SUCCESS;
 }
 
-static ls_status compare_set(
-    const char *path, const cJSON *manifest, const char *section, const char *what, const ls_dataset_facts *set) {
+// What became of a set of so many samples before: of as many, fewer or more.
+static void describe_change(const cJSON *samples, int64_t count, char text[96]) {
+    const double before = cJSON_GetNumberValue(samples);
+    const long long now = count, missing = before >= (double)now ? (long long)before - now : 0;
+    snprintf(text, 96, "of as many samples, but other ones, or changed");
+    if (missing > 0) snprintf(text, 96, "%lld samples fewer: %lld instead of %.0f", missing, now, before);
+    if (before < (double)now) snprintf(text, 96, "more samples: %lld instead of %.0f", now, before);
+}
+
+static ls_status compare_set(const char *path, const cJSON *manifest, const char *section, const char *what,
+    const ls_train_facts *facts, const ls_dataset_facts *set) {
     if (hash_is(member(manifest, section, "checksum"), set->checksum)) return LS_SUCCESS;
-    char now[17];
-    ls_hash_text(set->checksum, now);
-    const char *before = cJSON_GetStringValue(member(manifest, section, "checksum"));
+    char changed[96];
+    describe_change(member(manifest, section, "samples"), set->count, changed);
     return ls_fail(LS_DATA,
-        "%s: the %s data are not those that it was made with (%s: checksum %s, now %s): bring the old files back, or "
+        "%s: the %s data are not those that it was made with (%s): they are %s; bring the old files back%s, or "
         "start a new run in another folder (--run-dir)",
-        path, what, set->name, before ? before : "none", now);
+        path, what, set->name, changed,
+        facts->cfg->data_dataset == LS_DATASET_FOLDER
+            ? " (one that is broken goes to its old place, and data.broken = skip goes on without it)"
+            : "");
 }
 
 // Earlier versions of the program did not write down the test data.
 static ls_status compare_data(const char *path, const cJSON *manifest, const ls_train_facts *facts) {
-    LS_TRY(compare_set(path, manifest, "data", "training", facts->train_data));
+    LS_TRY(compare_set(path, manifest, "data", "training", facts, facts->train_data));
     if (!cJSON_GetObjectItemCaseSensitive(manifest, "test_data")) return LS_SUCCESS;
-    return compare_set(path, manifest, "test_data", "test", facts->test_data);
+    return compare_set(path, manifest, "test_data", "test", facts, facts->test_data);
 }
 
 static ls_status check_cursor(const char *path, const cJSON *manifest, const ls_train_facts *facts) {

@@ -96,6 +96,8 @@ static void put_start(ls_metrics *metrics, const ls_train_facts *facts) {
     ls_json_add_int(event, "world_size", facts->comm->world_size);
     ls_json_add_int(event, "threads_per_rank", facts->threads);
     ls_json_add_text(event, "dataset", facts->train_data->name);
+    if (facts->train_data->broken) ls_json_add_int(event, "train_broken", facts->train_data->broken);
+    if (facts->test_data->broken) ls_json_add_int(event, "test_broken", facts->test_data->broken);
     ls_json_add_text(event, "model", facts->graph->path);
     ls_json_add_int(event, "parameters", facts->parameters);
     ls_json_add_int(event, "global_batch", facts->batches.global_batch);

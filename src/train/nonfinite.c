@@ -185,7 +185,7 @@ static void add_samples(const ls_nonfinite *r, cJSON *object) {
     for (int i = 0; i < r->sample_count; i++) ls_json_append(samples, cJSON_CreateNumber((double)r->samples[i]));
     for (int i = 0; i < r->sample_count && r->names[0][0]; i++) {
         if (!names) names = ls_json_add_array(object, "files");
-        ls_json_append(names, cJSON_CreateString(r->names[i]));
+        ls_json_append(names, ls_json_string(r->names[i]));
     }
     ls_json_add_int(object, "samples_of_micro_batch", r->count);
     if (r->look.bad_samples >= 0) ls_json_add_int(object, "bad_samples", r->look.bad_samples);

@@ -98,7 +98,7 @@ static ls_status read_pictures(const ls_trainer *t, const ls_nonfinite *r, const
     if (!p->pixels || !p->labels || !p->placement || !p->table)
         return ls_fail(LS_DEVICE, "out of host memory for a micro-batch of %d samples", r->count);
     for (size_t i = 0; i < n; i++) {
-        LS_TRY(ls_dataset_read(t->train_data, samples[i], p->pixels + i * picture, &p->labels[i]));
+        LS_TRY(ls_dataset_read_whole(t->train_data, samples[i], p->pixels + i * picture, &p->labels[i]));
         p->placement[i] =
             ls_place_sample((uint64_t)t->cfg->run_seed, r->epoch, samples[i], (int)t->cfg->data_pad, t->cfg->data_flip);
     }

@@ -429,8 +429,9 @@ static ls_status new_builder(const ls_weight_facts *facts, builder *b) {
     b->node_list = calloc(nodes, sizeof *b->node_list);
     b->tensors = calloc(tensors, sizeof *b->tensors);
     b->tensor_list = calloc(tensors, sizeof *b->tensor_list);
-    cJSON *classes = cJSON_CreateStringArray((const char *const *)facts->classes, g->classes);
-    b->classes = classes ? cJSON_PrintUnformatted(classes) : NULL;
+    cJSON *classes = cJSON_CreateArray();
+    for (int i = 0; i < g->classes; i++) ls_json_append(classes, ls_json_string(facts->classes[i]));
+    b->classes = ls_json_text(classes, 0);
     cJSON_Delete(classes);
     if (b->weights && b->nodes && b->node_list && b->tensors && b->tensor_list && b->classes) return LS_SUCCESS;
     return ls_fail(LS_DEVICE, "out of host memory for the ONNX graph of %s", g->path);

@@ -6,26 +6,16 @@
 // one or because the shape is of its short last micro-batch alone, goes by the device's rule.
 #include <stdlib.h>
 #include <string.h>
+#include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "device/plan_cache.h"
 #include "train/trainer_internal.h"
 
-// Where choices that took time to measure are kept for the next run: the user's cache folder; NULL where there is none.
-static const char *cache_folder(char path[LS_TEXT_BYTES]) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int length = 0;
-    if (cache && cache[0] == '/')
-        length = snprintf(path, LS_TEXT_BYTES, "%s/lockstep", cache);
-    else if (home && home[0] == '/')
-        length = snprintf(path, LS_TEXT_BYTES, "%s/.cache/lockstep", home);
-    return length > 0 && length < LS_TEXT_BYTES ? path : NULL;
-}
-
 ls_status ls_trainer_open_plans(ls_trainer *t) {
     char folder[LS_TEXT_BYTES];
     if (!t->cfg->device_autotune || t->cfg->run_deterministic) return LS_SUCCESS;
-    return ls_plan_cache_open(cache_folder(folder), "plans", &t->plans);
+    return ls_plan_cache_open(ls_cache_folder(folder, sizeof folder), "plans", &t->plans);
 }
 
 // Compiling measures what the cache does not hold.

@@ -20,6 +20,8 @@ static void add_setting(cJSON *tree, const ls_train_facts *facts) {
     ls_json_add_int(tree, "threads_per_rank", facts->threads);
     ls_json_add_text(tree, "dataset", facts->train_data->name);
     ls_json_add_int(tree, "train_samples", facts->train_data->count);
+    if (facts->train_data->broken) ls_json_add_int(tree, "train_broken", facts->train_data->broken);
+    if (facts->test_data->broken) ls_json_add_int(tree, "test_broken", facts->test_data->broken);
     ls_json_add_text(tree, "model", facts->graph->path);
     ls_json_add_int(tree, "parameters", facts->parameters);
     ls_json_add_int(tree, "seed", cfg->run_seed);

@@ -463,6 +463,7 @@ static ls_status open_trainer(const ls_config *cfg, ls_comm *comm, int evaluates
     t->keeping.meet_at = INT64_MAX;
     ls_comm_phase(comm, "start-up: device", -1);
     ls_status status = ls_comm_agree(comm, prepare(t), NULL);
+    if (!ls_failed(status)) status = ls_trainer_verify_test_pictures(t);
     if (!ls_failed(status)) status = open_sums(t);
     if (!ls_failed(status)) status = choose_micro_batch(t, status);
     if (!ls_failed(status)) status = ls_comm_agree(comm, allocate(t), NULL);

@@ -81,6 +81,9 @@ LS_CHECKED ls_status ls_trainer_compare_programs(ls_trainer *t); // program and 
 LS_CHECKED ls_status ls_trainer_compare_devices(ls_trainer *t);  // when the device is open
 LS_CHECKED ls_status ls_trainer_compare_state(ls_trainer *t);    // data and initial weights
 
+// verify_pictures.c: as ls_trainer_verify_pictures, but what is left out is gone from facts.test_data->count.
+LS_CHECKED ls_status ls_trainer_verify_test_pictures(ls_trainer *t);
+
 // device.autotune (plan_choices.c). Opens t->plans where it is wanted; for the device's options.
 LS_CHECKED ls_status ls_trainer_open_plans(ls_trainer *t);
 // All ranks call it where t->plans is not NULL: what the training program's plans are chosen by, the same on all ranks.

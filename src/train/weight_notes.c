@@ -23,7 +23,6 @@ static ls_status no_memory(void) {
 // Takes over `text`; NULL: there was no memory for it.
 static ls_status add(ls_weight_notes *notes, const char *key, char *text) {
     if (!text) return no_memory();
-    ls_text_make_utf8(text);
     notes->texts[notes->count] = text;
     notes->list[notes->count++] = (ls_safetensors_note){ key, text };
     return LS_SUCCESS;
@@ -43,7 +42,7 @@ static char *join_numbers(const float *numbers, int count) {
 static char *join_classes(const ls_dataset *dataset) {
     cJSON *list = cJSON_CreateArray();
     const int classes = ls_dataset_about(dataset)->classes;
-    for (int i = 0; i < classes; i++) ls_json_append(list, cJSON_CreateString(ls_dataset_class(dataset, i)));
+    for (int i = 0; i < classes; i++) ls_json_append(list, ls_json_string(ls_dataset_class(dataset, i)));
     char *text = ls_json_text(list, 0);
     cJSON_Delete(list);
     return text;
@@ -53,7 +52,7 @@ static ls_status add_all(ls_weight_notes *notes, const ls_graph *graph, const ls
     const ls_dataset_facts *facts = ls_dataset_about(dataset);
     LS_TRY(add(notes, "format", strdup("pt")));
     LS_TRY(add(notes, version_key, strdup(ls_version())));
-    LS_TRY(add(notes, network_key, strdup(graph->text)));
+    LS_TRY(add(notes, network_key, ls_text_as_utf8(graph->text)));
     LS_TRY(add(notes, dataset_key, strdup(facts->name)));
     LS_TRY(add(notes, mean_key, join_numbers(facts->mean, facts->shape.c)));
     LS_TRY(add(notes, std_key, join_numbers(facts->std, facts->shape.c)));

@@ -9,7 +9,8 @@
 //   lockstep.classes   JSON: a list of the classes' names, in the order of their labels
 //   lockstep.resize    "bilinear": pictures of another size are stretched to the network's input as data/image_resize.h
 //                      says; that is the only rule there is, written down for readers of other programs
-// All of it is UTF-8, whatever the network file's comments and the folders' names are: else Python could not load it.
+// All of it is UTF-8, whatever the network file's comments and the folders' names are (base/text.h, ls_text_as_utf8): else Python
+// could not load it.
 #ifndef LS_TRAIN_WEIGHT_NOTES_H
 #define LS_TRAIN_WEIGHT_NOTES_H
 

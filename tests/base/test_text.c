@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -122,26 +123,36 @@ static void sizes(void **state) {
     assert_string_equal(ls_text_trim(empty), "");
 }
 
-static void utf8(void **state) {
+static void texts_from_elsewhere(void **state) {
     (void)state;
     static const struct {
-        const char *text, *expected;
+        const char *text, *utf8, *printed; // NULL: as it is; as utf8
     } rows[] = {
-        { "", "" },
-        { "plain", "plain" },
-        { "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xb8", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xb8" }, // 2, 3, 4 bytes
-        { "caf\xe9", "caf?" },                                                                  // Latin-1
-        { "\xc3", "?" },                                                                        // cut off
-        { "\xe2\x82", "??" },
-        { "\xc0\xaf", "??" },           // a longer form of '/'
-        { "\xed\xa0\x80", "???" },      // a surrogate
-        { "\xf4\x90\x80\x80", "????" }, // past the last code point
-        { "\xe9t\xc3\xa9", "?t\xc3\xa9" },
+        { "", NULL, NULL }, { "plain", NULL, NULL },
+        { "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xb8", NULL, NULL },               // 2, 3, 4 bytes
+        { "caf\xe9", "caf\\xe9", NULL },                                        // Latin-1
+        { "\xc3", "\\xc3", NULL },                                              // cut off
+        { "\xe2\x82", "\\xe2\\x82", NULL }, { "\xc0\xaf", "\\xc0\\xaf", NULL }, // a longer form of '/'
+        { "\xed\xa0\x80", "\\xed\\xa0\\x80", NULL },                            // a surrogate
+        { "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80", NULL },                   // past the last code point
+        { "\xe9t\xc3\xa9", "\\xe9t\xc3\xa9", NULL }, { "a\tb\nc\rd\\e", NULL, "a\\tb\\nc\\rd\\\\e" },
+        { "\x1b[2J\x07\x7f", NULL, "\\x1b[2J\\x07\\x7f" },
+        { "\xc2\x9b"
+          "2J\xc2\xa0",
+            NULL, "\\xc2\\x9b2J\xc2\xa0" }, // a terminal's CSI of one character
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[32];
-        snprintf(text, sizeof text, "%s", rows[i].text);
-        assert_string_equal(ls_text_make_utf8(text), rows[i].expected);
+        char *utf8 = ls_text_as_utf8(rows[i].text), *printed;
+        size_t bytes;
+        const char *expected = rows[i].utf8 ? rows[i].utf8 : rows[i].text;
+        assert_string_equal(utf8, expected);
+        FILE *file = open_memstream(&printed, &bytes);
+        assert_non_null(file);
+        ls_text_print(file, rows[i].text);
+        assert_int_equal(fclose(file), 0);
+        assert_string_equal(printed, rows[i].printed ? rows[i].printed : expected);
+        free(printed);
+        free(utf8);
     }
 }
 
@@ -160,7 +171,7 @@ int main(void) {
         cmocka_unit_test(nearest),
         cmocka_unit_test(globs),
         cmocka_unit_test(sizes),
-        cmocka_unit_test(utf8),
+        cmocka_unit_test(texts_from_elsewhere),
         cmocka_unit_test(hashes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,22 +14,22 @@ static const struct {
     { { NULL }, "no configuration file: train CONFIG.ini ('train --help' says more)" },
     { { "--quiet" }, "no configuration file: train CONFIG.ini ('train --help' says more)" },
     { { "bench" }, "no configuration file: train bench CONFIG.ini ('train --help' says more)" },
-    { { "eval" }, "no configuration file: train eval CONFIG.ini WEIGHTS.safetensors ('train --help' says more)" },
-    { { "eval", "a.ini" }, "no weights file: train eval CONFIG.ini WEIGHTS.safetensors ('train --help' says more)" },
-    { { "eval", "a.ini", "w", "x" }, "'x' is one file too many: train eval CONFIG.ini WEIGHTS.safetensors" },
+    { { "eval" }, "no configuration file: train eval CONFIG.ini WEIGHTS ('train --help' says more)" },
+    { { "eval", "a.ini" }, "no weights file: train eval CONFIG.ini WEIGHTS ('train --help' says more)" },
+    { { "eval", "a.ini", "w", "x" }, "'x' is one file too many: train eval CONFIG.ini WEIGHTS" },
     { { "a.ini", "b.ini" },
         "two configuration files, a.ini and b.ini: a run has one (single options: --set section.key=value)" },
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
     { { "resume", "a.ini" }, "unknown command 'resume'; commands are bench, eval, predict, export, replay, ckpt, "
                              "verify-resume and devices (if "
                              "it is a configuration file, write ./resume)" },
-    { { "predict" }, "no weights file: train predict WEIGHTS.safetensors IMAGE... ('train --help' says more)" },
-    { { "predict", "w" }, "no picture file: train predict WEIGHTS.safetensors IMAGE... ('train --help' says more)" },
+    { { "predict" }, "no weights file: train predict WEIGHTS IMAGE... ('train --help' says more)" },
+    { { "predict", "w" }, "no picture file: train predict WEIGHTS IMAGE... ('train --help' says more)" },
     { { "predict", "w", "a.png", "--run-dir", "d" },
         "--run-dir: not an option of 'train predict'; 'train --help' lists them" },
     { { "predict", "w", "a.png", "--config", "a.ini", "--config=b.ini" }, "--config given twice: a.ini and b.ini" },
-    { { "export", "w" }, "no output file: train export WEIGHTS.safetensors OUT.onnx ('train --help' says more)" },
-    { { "export", "w", "o", "x" }, "'x' is one file too many: train export WEIGHTS.safetensors OUT.onnx" },
+    { { "export", "w" }, "no output file: train export WEIGHTS OUT.onnx ('train --help' says more)" },
+    { { "export", "w", "o", "x" }, "'x' is one file too many: train export WEIGHTS OUT.onnx" },
     { { "export", "w", "o", "--logits" }, "--logits: not an option of 'train export'; 'train --help' lists them" },
     { { "a.ini", "--config", "b.ini" }, "--config: not an option of 'train'; 'train --help' lists them" },
     { { "replay" }, "no folder: train replay FOLDER ('train --help' says more)" },
@@ -265,8 +265,8 @@ static void help(void **state) {
     (void)state;
     static const char *const needed[] = { "--set section.key=value", "--run-dir DIR", "--print-config", "--dry-run",
         "--quiet", "--seconds S", "--repeats N", "--list", "--help", "--version", "train bench CONFIG.ini",
-        "train eval CONFIG.ini WEIGHTS.safetensors", "train devices", "--json", "--config CONFIG.ini", "--logits",
-        "train predict WEIGHTS.safetensors IMAGE...", "train export WEIGHTS.safetensors OUT.onnx", "\n  75  stopped" };
+        "train eval CONFIG.ini WEIGHTS", "train devices", "--json", "--config CONFIG.ini", "--logits",
+        "train predict WEIGHTS IMAGE...", "train export WEIGHTS OUT.onnx", "\n  75  stopped" };
     char *text = NULL;
     size_t bytes = 0;
     FILE *file = open_memstream(&text, &bytes);

@@ -1,74 +1,7 @@
 # `train predict`: from a weights file alone, a line a picture, the same as `train eval` says of the same pictures; and what is
 # refused. Pictures are made here, without any other program than gzip.
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/pictures.sh" "$1"
 
-# put_png FILE WIDTH HEIGHT BYTE...: a gray picture, its rows from the top.
-put_png() {
-    local file=$1 width=$2 height=$3 y x hex='' a=1 b=0 byte
-    shift 3
-    for ((y = 0; y < height; y++)); do
-        hex+='\x00' b=$(((b + a) % 65521)) # the row's filter; a and b: Adler-32
-        for ((x = 0; x < width; x++)); do
-            byte=$1
-            shift
-            hex+=$(printf '\\x%02x' "$byte") a=$(((a + byte) % 65521))
-            b=$(((b + a) % 65521))
-        done
-    done
-    {
-        printf '\x89PNG\r\n\x1a\n'
-        chunk IHDR "$(number "$width")$(number "$height")\\x08\\x00\\x00\\x00\\x00"
-        printf %b "$hex" | gzip -9nc >packed
-        chunk IDAT "\\x78\\x01$(tail -c +11 packed | head -c -8 | hex_of)$(number $((b * 65536 + a)))"
-        chunk IEND ''
-    } >"$file"
-}
-hex_of() { od -An -v -tx1 | tr -d '\n' | sed 's/ /\\x/g'; }
-number() { printf '\\x%02x\\x%02x\\x%02x\\x%02x' $(($1 >> 24 & 255)) $(($1 >> 16 & 255)) $(($1 >> 8 & 255)) $(($1 & 255)); }
-chunk() { # TYPE CONTENT, in printf's escapes; the CRC is that of gzip's trailer, the other way round
-    local crc
-    printf %b "$(number $(($(printf %b "$2" | wc -c))))"
-    printf '%s' "$1"
-    printf %b "$2"
-    crc=$({ printf '%s' "$1" && printf %b "$2"; } | gzip -nc | tail -c 8 | head -c 4 | od -An -tx1)
-    # shellcheck disable=SC2086 # four words
-    set -- $crc
-    printf "\\x$4\\x$3\\x$2\\x$1"
-}
-
-# picture FILE KIND SEED: of 9 x 7, dark above and bright below, or the other way round, with some noise.
-picture() {
-    local bytes=() y x bright
-    for ((y = 0; y < 7; y++)); do
-        for ((x = 0; x < 9; x++)); do
-            bright=$(($2 == 0 ? y : 6 - y))
-            bytes+=($((bright * 30 + (x * 7 + y * 13 + $3 * 31) % 61)))
-        done
-    done
-    put_png "$1" 9 7 "${bytes[@]}"
-}
-
-cat >net3.ini <<'END'
-[network]
-input = 3x12x12
-[conv1]
-layer = conv2d
-out_channels = 8
-kernel = 3
-padding = 1
-[norm1]
-layer = batchnorm2d
-[relu1]
-layer = relu
-[pool1]
-layer = maxpool2d
-kernel = 2
-[flat]
-layer = flatten
-[fc]
-layer = linear
-out_features = 2
-END
 cat >folder.ini <<'END'
 [data]
 dataset = folder
@@ -80,6 +13,8 @@ file = net3.ini
 [train]
 epochs = 2
 global_batch = 8
+[checkpoint]
+every_epochs = 1
 [device]
 threads = 1
 END
@@ -112,6 +47,27 @@ check "predict --logits: pictures in order" "$(cut -f 1 logits.txt)" "$(printf '
 check "predict: fields" "$(awk -F '\t' '{ print NF }' classes.txt | sort -u)" 5
 check "predict --logits: fields" "$(awk -F '\t' '{ print NF }' logits.txt | sort -u)" 3
 check "predict: names and order" "$(awk -F '\t' '$3 < $5 || ($2 != "dark above" && $2 != "dark_below") || $2 == $4' classes.txt)" ""
+# Folders: of pictures, whose order is by name, and of weights.
+echo "no picture" >test/dark_below/README
+echo "no picture" >test/dark_below/.hidden.png
+check "predict, folders of pictures" "$("$train" predict --quiet w.safetensors 'test/dark above' test/dark_below/ 2>&1)" "$(cat classes.txt)"
+refused "a folder without pictures" 3 "test: a folder without pictures (.jpg, .jpeg or .png; folders in it are not looked into)" \
+    "$train" predict --quiet w.safetensors test
+rm test/dark_below/README test/dark_below/.hidden.png
+refused "a folder without weights" 7 "../run: a folder without weights.safetensors; name a weights file, the folder of a run that is complete, or" \
+    "$train" predict --quiet ../run "${above[0]}"
+refused "export, a folder without weights" 7 "../run: a folder without weights.safetensors" "$train" export --quiet ../run x.onnx
+mkdir ../run/copy
+cp w.safetensors ../run/copy/weights.safetensors
+check "predict, a folder of weights" "$("$train" predict --quiet ../run/copy "${above[@]}" "${below[@]}")" "$(cat classes.txt)"
+last=(../run/checkpoints/update-*)
+check "predict, the last checkpoint" "$("$train" predict --quiet "${last[-1]}" "${above[@]}" "${below[@]}")" "$(cat classes.txt)"
+mv test ../pictures/test
+check "eval, a folder of weights" "$(cd .. && "$train" eval folder.ini run/copy --quiet)" "$result"
+check "eval, a checkpoint" "$(cd .. && "$train" eval folder.ini "${last[-1]#../}" --quiet)" "$result"
+refused "eval, a folder without weights" 7 "run: a folder without weights.safetensors" \
+    "$train" eval ../folder.ini ../run --quiet --set data.path=../pictures
+mv ../pictures/test test
 # Accuracy, and the mean loss from the logits, are those of eval.
 check "predict: as eval" "$(awk -F '\t' '
     { label = $1 ~ /dark above/ ? 2 : 3; other = 5 - label; top = $2 > $3 ? $2 : $3; split($1, part, "/")

@@ -55,6 +55,8 @@ static void choices_match_the_enums(void **state) {
         { "log.progress", LS_PROGRESS_BAR, "bar" },
         { "log.progress", LS_PROGRESS_LINES, "lines" },
         { "log.progress", LS_PROGRESS_OFF, "off" },
+        { "data.broken", LS_BROKEN_ERROR, "error" },
+        { "data.broken", LS_BROKEN_SKIP, "skip" },
         { "data.loader", LS_LOADER_RING, "ring" },
         { "data.loader", LS_LOADER_RESIDENT, "resident" },
         { "dist.backend", LS_BACKEND_AUTO, "auto" },

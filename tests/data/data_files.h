@@ -116,18 +116,25 @@ static inline void put_sets(const char *folder) {
     put_cifar(folder, "test.bin", 2, 100);
 }
 
-// folder/name becomes folder/name.gz (with gzip's own header).
-static inline void pack_file(const char *folder, const char *name) {
+// folder/name becomes folder/name.gz (with gzip's own header), of members that hold so many bytes each.
+static inline void pack_members(const char *folder, const char *name, size_t member_bytes) {
     size_t count;
     uint8_t *bytes = get_file(folder, name, &count);
     char packed[256];
     snprintf(packed, sizeof packed, "%s.gz", name);
-    gzFile file = gzopen(path_of(folder, packed), "wb");
-    assert_non_null(file);
-    assert_int_equal((int)count, gzwrite(file, bytes, (unsigned)count));
-    assert_int_equal(Z_OK, gzclose(file));
+    for (size_t at = 0, some; at < count; at += some) {
+        some = count - at < member_bytes ? count - at : member_bytes;
+        gzFile file = gzopen(path_of(folder, packed), "ab");
+        assert_non_null(file);
+        assert_int_equal((int)some, gzwrite(file, bytes + at, (unsigned)some));
+        assert_int_equal(Z_OK, gzclose(file));
+    }
     free(bytes);
     assert_int_equal(0, unlink(path_of(folder, name)));
+}
+
+static inline void pack_file(const char *folder, const char *name) {
+    pack_members(folder, name, SIZE_MAX);
 }
 
 static inline ls_config config_for(int dataset, const char *path) {

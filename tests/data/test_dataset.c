@@ -8,18 +8,22 @@ enum { M = LS_DATASET_MNIST, C10 = LS_DATASET_CIFAR10, C100 = LS_DATASET_CIFAR10
 static const char train_images[] = "train-images-idx3-ubyte", train_labels[] = "train-labels-idx1-ubyte";
 static const char train_images_gz[] = "train-images-idx3-ubyte.gz", train_labels_gz[] = "train-labels-idx1-ubyte.gz";
 
-typedef enum { END, POKE, CUT, APPEND, REMOVE, EMPTY, FOLDER, PACK, LOCK, FLIP, PIPE } edit_kind;
+typedef enum { END, POKE, CUT, APPEND, REMOVE, EMPTY, FOLDER, PACK, LOCK, FLIP, PIPE, APPEND_MEMBER } edit_kind;
 typedef struct {
     edit_kind kind;
     int at, value; // POKE: byte at (from the end if negative) := value; FLIP: ^= value; CUT: to at bytes (less than now
-                   // if negative)
+                   // if negative); APPEND: value bytes; APPEND_MEMBER: value bytes of a gzip member that holds one byte
 } edit;
+
+static const uint8_t gzip_of_x[] = { 0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0xab, 0x00, 0x00, 0x83,
+    0x16, 0xdc, 0x8c, 0x01, 0x00, 0x00, 0x00 };
 
 static void apply_edit(const char *folder, const char *name, edit e) {
     const char *path = path_of(folder, name);
     size_t count = 0;
     uint8_t *bytes = NULL;
-    if (e.kind == POKE || e.kind == CUT || e.kind == APPEND || e.kind == FLIP) bytes = get_file(folder, name, &count);
+    if (e.kind == POKE || e.kind == CUT || e.kind == APPEND || e.kind == APPEND_MEMBER || e.kind == FLIP)
+        bytes = get_file(folder, name, &count);
     size_t at = e.at < 0 ? count - (size_t)-e.at : (size_t)e.at;
     switch (e.kind) {
     case POKE:
@@ -34,6 +38,12 @@ static void apply_edit(const char *folder, const char *name, edit e) {
     case APPEND:
         bytes = realloc(bytes, count + (size_t)e.value);
         memset(bytes + count, 0x55, (size_t)e.value);
+        count += (size_t)e.value;
+        break;
+    case APPEND_MEMBER:
+        assert_true((size_t)e.value <= sizeof gzip_of_x);
+        bytes = realloc(bytes, count + (size_t)e.value);
+        memcpy(bytes + count, gzip_of_x, (size_t)e.value);
         count += (size_t)e.value;
         break;
     case EMPTY:
@@ -90,6 +100,8 @@ static const bad_row bad_rows[] = {
     { "labels too long", M, train_labels, { { APPEND, 0, 1 } }, { train_labels, "14 bytes", "promises 13" } },
     { "fewer labels than images", M, train_labels, { { POKE, 7, 4 }, { CUT, -1, 0 } },
         { train_labels, "4 labels", train_images, "5 images" } },
+    { "images that are promised and not there", M, train_images, { { POKE, 7, 9 }, { PACK, 0, 0 }, { FLIP, -8, 1 } },
+        { train_labels, "5 labels", train_images_gz, "9 images" } }, // compared before anything is inflated
     { "label out of range", M, train_labels, { { POKE, -2, 10 } }, { train_labels, "record 3", "label 10", "0 to 9" } },
     { "labels missing", M, train_labels, { { REMOVE, 0, 0 } }, { train_labels, train_labels_gz, "fetch" } },
     { "images missing", M, train_images, { { REMOVE, 0, 0 } }, { train_images, train_images_gz, "fetch" } },
@@ -118,6 +130,10 @@ static const bad_row bad_rows[] = {
         { train_images_gz, "damaged at byte", "invalid block type" } },
     { "gzip with garbage behind", M, train_images, { { PACK, 0, 0 }, { APPEND, 0, 7 } },
         { train_images_gz, "7 bytes stand after", "end of the gzip" } },
+    { "gzip, second member cut off", M, train_images, { { PACK, 0, 0 }, { APPEND_MEMBER, 0, 6 } },
+        { train_images_gz, "cut off", "76 of 76" } },
+    { "gzip, second member too much", M, train_images, { { PACK, 0, 0 }, { APPEND_MEMBER, 0, 21 } },
+        { train_images_gz, "more than the 76 bytes" } },
     { "gzip of too many bytes", M, train_images, { { APPEND, 0, 1 }, { PACK, 0, 0 } },
         { train_images_gz, "more than the 76 bytes" } },
     { "gzip of too few bytes", M, train_images, { { CUT, -1, 0 }, { PACK, 0, 0 } },
@@ -140,7 +156,7 @@ static const bad_row bad_rows[] = {
         { "data_batch_5.bin", "6147 bytes", "1 bytes over", "byte 6146" } },
     { "batch's label wrong", C10, "data_batch_4.bin", { { POKE, 3073, 10 } },
         { "data_batch_4.bin", "record 1", "label 10", "0 to 9" } },
-    { "batch a folder", C10, "data_batch_1.bin", { { FOLDER, 0, 0 } }, { "data_batch_1.bin", "is a folder" } },
+    { "batch a folder", C10, "data_batch_1.bin", { { FOLDER, 0, 0 } }, { "data_batch_1.bin", "is a folder", "move the folder elsewhere" } },
     { "batch locked", C10, "data_batch_2.bin", { { LOCK, 0, 0 } }, { "data_batch_2.bin", "Permission denied" } },
     { "CIFAR-100 cut off", C100, "train.bin", { { CUT, 100, 0 } }, { "train.bin", "100 bytes", "0 records of 3074" } },
     { "fine label wrong", C100, "train.bin", { { POKE, 1, 100 } },
@@ -195,12 +211,13 @@ static void check_mnist(const ls_dataset *dataset) {
 
 static void idx_files_raw_and_packed(void **state) {
     (void)state;
-    uint64_t checksums[4];
-    for (int i = 0; i < 4; i++) { // which of the two files is packed
+    uint64_t checksums[6];
+    for (int i = 0; i < 6; i++) { // which of the two files is packed; then both, in members of 7 and 30 bytes
+        const size_t member_bytes = i < 4 ? SIZE_MAX : i == 4 ? 7 : 30;
         const char *folder = new_folder();
         put_sets(folder);
-        if (i & 1) pack_file(folder, train_images);
-        if (i & 2) pack_file(folder, train_labels);
+        if (i & 1 || i > 3) pack_members(folder, train_images, member_bytes);
+        if (i & 2 || i > 3) pack_members(folder, train_labels, member_bytes);
         if (i == 0) put_file(folder, train_images_gz, "broken", 6); // not looked at: raw goes first
         ls_config cfg = config_for(M, folder);
         ls_dataset *dataset;

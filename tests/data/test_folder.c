@@ -6,6 +6,7 @@
 
 #include "data/image_decode.h"
 #include "data/image_resize.h"
+#include "data/verify.h"
 
 // 8 x 8, baseline, written by stb_image_write; its frame header (SOF0) begins at byte 154.
 static const uint8_t small_jpeg[] = { 0xff, 0xd8, 0xff, 0xe0, 0x00, 0x10, 0x4a, 0x46, 0x49, 0x46, 0x00, 0x01, 0x01,
@@ -196,6 +197,48 @@ static void two_trees(void **state) {
     ls_dataset_free(train);
 }
 
+// root/train with root/val, root/test, or both; and what is said of what has no effect.
+static void layouts_with_val(void **state) {
+    (void)state;
+    static const struct {
+        int val, test, fraction_line; // pictures of each class; where data.test_fraction is set
+        int tested;
+        const char *note;
+    } rows[] = {
+        { 2, 0, 0, 2, "" },
+        { 2, 3, 0, 3, "val/ is not used, for there is test/" },
+        { 0, 3, 7, 3, "data.test_fraction has no effect, for there is test/" },
+        { 2, 0, -1, 2, "data.test_fraction has no effect, for there is val/" },
+        { 2, 3, -1, 3, "val/ is not used, for there is test/; data.test_fraction has no effect, for there is test/" },
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        const char *folder = new_folder();
+        put_class(folder, "train/a", 4);
+        put_class(folder, "train/b", 4);
+        for (int c = 0; c < 2; c++) {
+            if (rows[r].val) put_class(folder, c ? "val/b" : "val/a", rows[r].val);
+            if (rows[r].test) put_class(folder, c ? "test/b" : "test/a", rows[r].test);
+        }
+        ls_config cfg = folder_config(folder);
+        cfg.line[LS_OPTION_data_test_fraction] = rows[r].fraction_line;
+        ls_dataset *train = open_split(&cfg, LS_SPLIT_TRAIN), *test = open_split(&cfg, LS_SPLIT_TEST);
+        assert_int_equal(8, ls_dataset_about(train)->count);
+        assert_int_equal(2 * rows[r].tested, ls_dataset_about(test)->count);
+        assert_string_equal(rows[r].note, ls_dataset_about(train)->note);
+        ls_dataset_free(train);
+        ls_dataset_free(test);
+    }
+    const char *folder = new_folder(); // a class of this name is none of a split
+    put_class(folder, "val", 5);
+    put_class(folder, "other", 5);
+    ls_config cfg = folder_config(folder);
+    cfg.line[LS_OPTION_data_test_fraction] = 3;
+    ls_dataset *train = open_split(&cfg, LS_SPLIT_TRAIN);
+    assert_int_equal(8, ls_dataset_about(train)->count);
+    assert_string_equal("", ls_dataset_about(train)->note);
+    ls_dataset_free(train);
+}
+
 typedef enum { NOTHING, PUT, PUT_EMPTY, MAKE_FOLDER, BREAK_LINK, CLEAR } damage_kind;
 
 static void bad_folders_are_refused(void **state) {
@@ -210,7 +253,7 @@ static void bad_folders_are_refused(void **state) {
         { "GIF", PUT, "cat/picture.gif", { "cat/picture.gif", "no image" } },
         { "empty image", PUT_EMPTY, "dog/zero.jpg", { "dog/zero.jpg", "empty" } },
         { "folder in a class", MAKE_FOLDER, "dog/more", { "dog/more", "is a folder" } },
-        { "folder called image", MAKE_FOLDER, "dog/more.png", { "dog/more.png", "is a folder" } },
+        { "folder called image", MAKE_FOLDER, "dog/more.png", { "dog/more.png", "is a folder", "move it away" } },
         { "empty class", MAKE_FOLDER, "emu", { "emu", "without images" } },
         { "broken link", BREAK_LINK, "cat/link.png", { "cat/link.png", "No such file" } },
         { "image beside classes", PUT, "stray.jpg", { "stray.jpg", "outside a class folder" } },
@@ -345,7 +388,8 @@ static void resizing(void **state) {
         ls_chw size = { 3, rows[r][2], rows[r][3] };
         uint8_t src[3 * 64 * 50], dst[3 * 40 * 40];
         for (int i = 0; i < 3 * h * w; i++) src[i] = (uint8_t)(i * 7919 >> 3);
-        require_ok(ls_image_resize(src, h, w, size, dst), "resize");
+        const ls_picture picture = ls_picture_turned(src, h, w, 1);
+        require_ok(ls_image_resize(&picture, size, dst), "resize");
         for (int c = 0; c < 3; c++) {
             for (int y = 0; y < size.h; y++) {
                 for (int x = 0; x < size.w; x++) {
@@ -356,8 +400,271 @@ static void resizing(void **state) {
             }
         }
         memset(src, 255, sizeof src);
-        require_ok(ls_image_resize(src, h, w, size, dst), "resize");
+        require_ok(ls_image_resize(&picture, size, dst), "resize");
         for (int i = 0; i < 3 * size.h * size.w; i++) assert_int_equal(255, dst[i]);
+    }
+}
+
+// Checksums of Pillow 13's own output: Image.resize((w, h), BILINEAR), planes one after the other.
+static void resizing_as_pillow(void **state) {
+    (void)state;
+    static const struct {
+        int h, w, to_h, to_w;
+        uint32_t crc;
+    } rows[] = { { 30, 40, 7, 9, 0x2249b7c5 }, { 64, 32, 40, 20, 0x76d3dd40 }, { 20, 30, 41, 33, 0x65f7718b },
+        // columns first
+        { 60, 10, 20, 30, 0x5f9995f1 }, { 61, 33, 9, 8, 0x1c49b300 }, { 64, 33, 9, 7, 0x4bfe08f5 },
+        { 33, 17, 16, 32, 0x91c5338a } };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        const ls_chw size = { 3, rows[r].to_h, rows[r].to_w };
+        uint8_t src[3 * 64 * 50], dst[3 * 60 * 60];
+        for (int i = 0; i < 3 * rows[r].h * rows[r].w; i++) src[i] = (uint8_t)(i * 7919 >> 3);
+        const ls_picture picture = ls_picture_turned(src, rows[r].h, rows[r].w, 1);
+        require_ok(ls_image_resize(&picture, size, dst), "resize");
+        const uint32_t crc = (uint32_t)crc32(0, dst, (uInt)ls_chw_count(size));
+        if (crc != rows[r].crc) fail_msg("row %zu: %08x, Pillow has %08x", r, crc, rows[r].crc);
+    }
+}
+
+// An Exif block of one entry, Orientation, after one that is none of it; 38 bytes.
+static void put_exif(uint8_t *to, int big_endian, int orientation) {
+    static const uint8_t little[] = { 'I', 'I', '*', 0, 8, 0, 0, 0, 2, 0, 0x0f, 1, 2, 0, 1, 0, 0, 0, 'x', 0, 0, 0, 0x12,
+        1, 3, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+    static const uint8_t big[] = { 'M', 'M', 0, '*', 0, 0, 0, 8, 0, 2, 1, 0x0f, 0, 2, 0, 0, 0, 1, 'x', 0, 0, 0, 1, 0x12,
+        0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0 };
+    memcpy(to, big_endian ? big : little, sizeof big);
+    to[big_endian ? 31 : 30] = (uint8_t)orientation;
+}
+
+enum { EXIF_BYTES = 38 };
+
+// Behind the first `at` bytes of a file: PNG's eXIf chunk, or JPEG's APP1.
+static void insert_exif(const char *folder, const char *name, size_t at, int big_endian, int orientation) {
+    uint8_t exif[6 + EXIF_BYTES] = { 'E', 'x', 'i', 'f', 0, 0 }, segment[64];
+    size_t count, added;
+    put_exif(exif + 6, big_endian, orientation);
+    if (at == 2) {
+        memcpy(segment, (const uint8_t[]){ 0xff, 0xe1, 0, sizeof exif + 2 }, 4);
+        memcpy(segment + 4, exif, sizeof exif);
+        added = sizeof exif + 4;
+    } else {
+        added = (size_t)(put_chunk(segment, "eXIf", exif + 6, EXIF_BYTES) - segment);
+    }
+    uint8_t *bytes = get_file(folder, name, &count);
+    bytes = realloc(bytes, count + added);
+    assert_non_null(bytes);
+    memmove(bytes + at + added, bytes + at, count - at);
+    memcpy(bytes + at, segment, added);
+    put_file(folder, name, bytes, count + added);
+    free(bytes);
+}
+
+// Where the pixel comes from that is seen at (y, x) of a picture of h x w: Exif's table of orientations, as Pillow's
+// ImageOps.exif_transpose has it.
+static void seen_from(int orientation, int h, int w, int y, int x, int *from_y, int *from_x) {
+    const int rows[8][2] = { { y, x }, { y, w - 1 - x }, { h - 1 - y, w - 1 - x }, { h - 1 - y, x }, { x, y },
+        { h - 1 - x, y }, { h - 1 - x, w - 1 - y }, { x, w - 1 - y } };
+    *from_y = rows[orientation - 1][0];
+    *from_x = rows[orientation - 1][1];
+}
+
+static void pictures_are_turned_upright(void **state) {
+    (void)state;
+    const char *folder = new_folder();
+    for (int i = 0; i < 2 * 2 * 10; i++) { // JPEG or PNG, byte order, orientation 0 to 9
+        const int jpeg = i / 20, big_endian = i / 10 % 2, orientation = i % 10, h = jpeg ? 8 : 4, w = jpeg ? 8 : 5;
+        const char *name = jpeg ? "x.jpg" : "x.png";
+        const int effective = orientation >= 1 && orientation <= 8 ? orientation : 1;
+        const int seen_h = effective >= 5 ? w : h, seen_w = effective >= 5 ? h : w;
+        uint8_t flat[3 * 64], turned[3 * 64];
+        put_picture(folder, name, w, h, 3, 3);
+        require_ok(ls_image_decode(path_of(folder, name), (ls_chw){ 3, h, w }, flat), "decode");
+        insert_exif(folder, name, jpeg ? 2 : 33, big_endian, orientation);
+        require_ok(ls_image_decode(path_of(folder, name), (ls_chw){ 3, seen_h, seen_w }, turned), "decode");
+        for (int at = 0; at < 3 * h * w; at++) {
+            int y, x;
+            seen_from(effective, h, w, at % (h * w) / seen_w, at % seen_w, &y, &x);
+            if (turned[at] != flat[at / (h * w) * h * w + y * w + x])
+                fail_msg("%s, orientation %d: byte %d is wrong", name, orientation, at);
+        }
+    }
+}
+
+static void break_picture(const char *folder, const char *name) {
+    put_file(folder, name, "\x89PNG\r\n\x1a\n", 8);
+}
+
+// a/000 to a/003 and b/000 to b/003 as PNG, samples 0, 2, 4, 6 and 1, 3, 5, 7; seeds 0 to 7 in that order.
+static ls_dataset *put_eight(const char *folder, const char *broken) {
+    for (int i = 0; i < 8; i++) {
+        char name[32];
+        require_ok(ls_make_folders(path_of(folder, i < 4 ? "a" : "b")), "class");
+        snprintf(name, sizeof name, "%s/%03d.png", i < 4 ? "a" : "b", i % 4);
+        put_picture(folder, name, 8, 6, 3, 2 * i + 1);
+    }
+    for (const char *at = broken; *at; at += 2) {
+        char name[32];
+        snprintf(name, sizeof name, "%c/00%c.png", at[0], at[1]);
+        break_picture(folder, name);
+    }
+    ls_config cfg = folder_config(folder);
+    cfg.data_test_fraction = 0;
+    return open_split(&cfg, LS_SPLIT_TRAIN);
+}
+
+static void check_sample(const ls_dataset *dataset, int64_t index, int expected) {
+    uint8_t pixels[3 * 6 * 8];
+    int32_t label = -1;
+    require_ok(ls_dataset_read_whole(dataset, index, pixels, &label), "read");
+    const int seed = 2 * (expected % 2 * 4 + expected / 2) + 1;
+    if (pixels[0] != seed || label != expected % 2)
+        fail_msg("sample %lld: pixel %d, label %d; expected those of sample %d", (long long)index, pixels[0], label,
+            expected);
+}
+
+static void others_take_the_places_of_broken_ones(void **state) {
+    (void)state;
+    static const struct {
+        const char *broken;
+        int in_place[8]; // of each sample; -1: none can be
+    } rows[] = {
+        { "", { 0, 1, 2, 3, 4, 5, 6, 7 } },
+        { "a1", { 0, 1, 4, 3, 4, 5, 6, 7 } },
+        { "a3b0", { 0, 3, 2, 3, 4, 5, 0, 7 } },
+        { "b0b1b2", { 0, 7, 2, 7, 4, 7, 6, 7 } },
+        { "a0a1a2a3", { -1, 1, -1, 3, -1, 5, -1, 7 } },
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        ls_dataset *dataset = put_eight(new_folder(), rows[r].broken);
+        assert_true(ls_dataset_may_break(dataset));
+        for (int i = 0; i < 8; i++) {
+            uint8_t pixels[3 * 6 * 8];
+            int32_t label;
+            if (rows[r].in_place[i] >= 0)
+                check_sample(dataset, i, rows[r].in_place[i]);
+            else
+                require_failure("none", ls_dataset_read_whole(dataset, i, pixels, &label), LS_DATA,
+                    (const char *[MAX_PARTS]){ "no training picture of class a" });
+        }
+        ls_dataset_free(dataset);
+    }
+    // Marked on all ranks alike, though this one could read it.
+    ls_dataset *dataset = put_eight(new_folder(), "");
+    ls_dataset_know_broken(dataset, (const uint8_t[8]){ [2] = 1 });
+    assert_int_equal(1, ls_dataset_about(dataset)->broken);
+    check_sample(dataset, 2, 4);
+    ls_dataset_free(dataset);
+    // Left out, the others move up; the files are those that they were.
+    dataset = put_eight(new_folder(), "");
+    const uint64_t checksum = ls_dataset_about(dataset)->checksum;
+    require_ok(ls_dataset_leave_out(dataset, (const uint8_t[8]){ 1, 0, 0, 1 }), "leave out");
+    assert_int_equal(6, ls_dataset_about(dataset)->count);
+    assert_int_equal(2, ls_dataset_about(dataset)->broken);
+    assert_true(checksum == ls_dataset_about(dataset)->checksum);
+    static const int left[6] = { 1, 2, 4, 5, 6, 7 };
+    for (int i = 0; i < 6; i++) check_sample(dataset, i, left[i]);
+    require_failure("all", ls_dataset_leave_out(dataset, (const uint8_t[8]){ 1, 1, 1, 1, 1, 1 }), LS_DATA,
+        (const char *[MAX_PARTS]){ "no training picture can be read" });
+    ls_dataset_free(dataset);
+}
+
+// Looks at all, in so many shares and threads; returns how many were looked at.
+static int64_t verify_all(const ls_dataset *dataset, int shares, int workers, const uint8_t *known, uint8_t *broken) {
+    int64_t sum = 0;
+    memset(broken, 0, 8);
+    for (int share = 0; share < shares; share++) {
+        const ls_verify_options options = { .share = share, .shares = shares, .workers = workers, .known = known };
+        int64_t looked;
+        require_ok(ls_verify_read(dataset, &options, broken, &looked), "verify");
+        sum += looked;
+    }
+    return sum;
+}
+
+static void pictures_are_verified_and_remembered(void **state) {
+    (void)state;
+    static const uint8_t nothing[8] = { 0 }, wanted[8] = { [1] = 1, [6] = 1 };
+    const char *folder = new_folder(), *cache = new_folder();
+    ls_dataset *dataset = put_eight(folder, "a3b0");
+    uint8_t broken[8], known[8];
+    for (int shares = 1; shares <= 9; shares += 4)
+        for (int workers = 1; workers <= 3; workers++) {
+            assert_int_equal(8, verify_all(dataset, shares, workers, nothing, broken));
+            assert_memory_equal(wanted, broken, 8);
+        }
+    char path[2048];
+    require_ok(ls_verify_path(cache, dataset, path, sizeof path), "path");
+    memset(known, 7, sizeof known);
+    ls_verify_recall(path, dataset, known); // there is no such file
+    assert_memory_equal(nothing, known, 8);
+    require_ok(ls_verify_remember(path, dataset, broken), "remember");
+    ls_verify_recall(path, dataset, known);
+    for (int i = 0; i < 8; i++) assert_int_equal(!wanted[i], known[i]);
+    assert_int_equal(2, verify_all(dataset, 2, 1, known, broken)); // what was broken may have been mended
+    ls_dataset_free(dataset);
+    // A change, another size, a new name: looked at again. Samples 0 and 2.
+    dataset = put_eight(folder, "");
+    ls_verify_recall(path, dataset, known);
+    assert_memory_equal(nothing, known, 8); // written anew: changed later
+    require_ok(ls_verify_remember(path, dataset, nothing), "remember");
+    ls_dataset_free(dataset);
+    put_picture(folder, "a/000.png", 9, 6, 3, 1);
+    assert_int_equal(0, rename(path_of(folder, "a/001.png"), path_of(folder, "a/001x.png")));
+    ls_config cfg = folder_config(folder);
+    cfg.data_test_fraction = 0;
+    dataset = open_split(&cfg, LS_SPLIT_TRAIN);
+    ls_verify_recall(path, dataset, known);
+    for (int i = 0; i < 8; i++) assert_int_equal(i != 0 && i != 2, known[i]);
+    // A damaged file remembers nothing.
+    size_t count;
+    uint8_t *bytes = get_file(cache, strrchr(path, '/') + 1, &count);
+    static const size_t cuts[] = { 0, 10, 37, 38, 45, 100 };
+    for (size_t i = 0; i <= sizeof cuts / sizeof cuts[0]; i++) {
+        const int flip = i == sizeof cuts / sizeof cuts[0];
+        bytes[40] ^= (uint8_t)flip;
+        put_file(cache, strrchr(path, '/') + 1, bytes, flip ? count : cuts[i]);
+        ls_verify_recall(path, dataset, known);
+        assert_memory_equal(nothing, known, 8);
+    }
+    free(bytes);
+    ls_dataset_free(dataset);
+}
+
+// A gray JPEG of so many scans without content: each refines what is not there, for stb takes zeros for missing data.
+static void put_scans(const char *folder, const char *name, int side, int progressive, int scans) {
+    enum { PADDING = 60000 };
+    static uint8_t file[PADDING + 4096];
+    const uint8_t s = (uint8_t)(side >> 8);
+    const uint8_t begin[] = { 0xff, 0xd8, 0xff, progressive ? 0xc2 : 0xc0, 0, 11, 8, s, 0, s, 0, 1, 1, 0x11, 0 };
+    const uint8_t scan[] = { 0xff, 0xda, 0, 8, 1, 1, 0, 0, 0, 0x10 };
+    const uint8_t padding[] = { 0xff, 0xfe, PADDING >> 8, PADDING & 255 }, end[] = { 0xff, 0xd9 };
+    uint8_t *at = memcpy(file, begin, sizeof begin);
+    at += sizeof begin;
+    at = (uint8_t *)memcpy(at, padding, sizeof padding) + PADDING + 2;
+    for (int i = 0; i < scans; i++, at += sizeof scan) memcpy(at, scan, sizeof scan);
+    memcpy(at, end, sizeof end);
+    put_file(folder, name, file, (size_t)(at - file) + sizeof end);
+}
+
+static void scans_are_counted(void **state) {
+    (void)state;
+    static const struct {
+        int side, progressive, scans, good;
+    } rows[] = {
+        { 2048, 1, 40, 1 }, // 24 times, and 2^20 blocks that are always allowed
+        { 2048, 1, 41, 0 },
+        { 256, 1, 300, 1 }, // takes no time
+        { 7936, 0, 3, 0 },
+    };
+    const char *folder = new_folder();
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        uint8_t pixels[3 * 4 * 4];
+        put_scans(folder, "x.jpg", rows[r].side, rows[r].progressive, rows[r].scans);
+        ls_status status = ls_image_decode(path_of(folder, "x.jpg"), (ls_chw){ 3, 4, 4 }, pixels);
+        if (rows[r].good)
+            require_ok(status, "scans");
+        else
+            require_failure("scans", status, LS_DATA, (const char *[MAX_PARTS]){ "x.jpg", "scans", "save it anew" });
     }
 }
 
@@ -365,10 +672,16 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(one_tree_is_split, remove_folders),
         cmocka_unit_test_teardown(two_trees, remove_folders),
+        cmocka_unit_test_teardown(layouts_with_val, remove_folders),
         cmocka_unit_test_teardown(bad_folders_are_refused, remove_folders),
         cmocka_unit_test_teardown(broken_images_are_refused, remove_folders),
         cmocka_unit_test_teardown(channels_are_converted, remove_folders),
+        cmocka_unit_test_teardown(pictures_are_turned_upright, remove_folders),
+        cmocka_unit_test_teardown(others_take_the_places_of_broken_ones, remove_folders),
+        cmocka_unit_test_teardown(pictures_are_verified_and_remembered, remove_folders),
+        cmocka_unit_test_teardown(scans_are_counted, remove_folders),
         cmocka_unit_test(resizing),
+        cmocka_unit_test(resizing_as_pillow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,184 @@
+#include "data/image_check.h"
+
+#include <string.h>
+#include <zlib.h>
+
+#include "data/exif.h"
+
+enum { PNG_SIGNATURE = 8, PNG_CHUNK = 12 }; // a chunk: length, type, content, CRC
+
+static uint32_t big_endian(const uint8_t *p) {
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+// stb checks neither the CRCs of chunks nor that the end is there. Source: PNG specification, sections 5.3 and 11.2.
+static ls_status check_png(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
+    for (size_t at = PNG_SIGNATURE; at + PNG_CHUNK <= count;) {
+        size_t length = big_endian(bytes + at), whole = length + PNG_CHUNK;
+        if (whole > count - at) break;
+        uint32_t found = (uint32_t)crc32(0, bytes + at + 4, (uInt)length + 4),
+                 wanted = big_endian(bytes + at + 8 + length);
+        if (found != wanted) {
+            return ls_fail(LS_DATA,
+                "%s: broken PNG: the chunk at byte %zu has CRC %08x, its content gives %08x; replace it or "
+                "move it away",
+                path, at, wanted, found);
+        }
+        if (memcmp(bytes + at + 4, "IEND", 4) == 0) return LS_SUCCESS;
+        if (memcmp(bytes + at + 4, "eXIf", 4) == 0) notes->orientation = ls_exif_orientation(bytes + at + 8, length);
+        at += whole;
+    }
+    return ls_fail(LS_DATA,
+        "%s: broken PNG: the file is cut off at byte %zu, before its end chunk; replace it or move it away", path,
+        count);
+}
+
+// stb trusts the numbers of a segment of Huffman tables and writes behind its own tables where they add up to more than
+// the 256 codes that there can be. Source: ITU-T T.81, B.2.4.2.
+static ls_status check_huffman(const char *path, const uint8_t *bytes, size_t begin, size_t end) {
+    enum { LENGTHS = 16, CODES_MAX = 256 };
+    for (size_t at = begin; at < end;) {
+        int codes = 0;
+        if (end - at >= 1 + LENGTHS)
+            for (int i = 1; i <= LENGTHS; i++) codes += bytes[at + (size_t)i];
+        if (end - at < 1 + LENGTHS || codes > CODES_MAX || (size_t)codes > end - at - 1 - LENGTHS) {
+            return ls_fail(LS_DATA,
+                "%s: broken JPEG: the Huffman table at byte %zu does not fit its segment or has more than %d codes; "
+                "replace it or move it away",
+                path, at, CODES_MAX);
+        }
+        at += 1 + LENGTHS + (size_t)codes;
+    }
+    return LS_SUCCESS;
+}
+
+// A frame's header: how many blocks of 8 x 8 pixels each component has, in whole MCUs.
+typedef struct {
+    int components, id[4];
+    uint64_t blocks[4], all;
+    int progressive, scans;
+    uint64_t visited; // blocks, by the scans so far
+} jpeg_frame;
+
+// `segment` begins behind its length. What is not as it should be, stb refuses. Source: ITU-T T.81, B.2.2, A.2.4.
+static void read_frame(const uint8_t *segment, size_t bytes, int progressive, jpeg_frame *frame) {
+    enum { FIXED = 6, COMPONENT = 3 };
+    if (frame->components > 0 || bytes < FIXED || bytes < FIXED + COMPONENT * (size_t)segment[5]) return;
+    uint64_t height = (uint64_t)segment[1] << 8 | segment[2], width = (uint64_t)segment[3] << 8 | segment[4];
+    uint64_t across = 1, down = 1; // blocks of an MCU
+    int components = segment[5] <= 4 ? segment[5] : 0;
+    for (int c = 0; c < components; c++) {
+        const uint8_t factors = segment[FIXED + COMPONENT * c + 1];
+        if (factors >> 4 > (int)across) across = factors >> 4;
+        if ((factors & 15) > (int)down) down = factors & 15;
+    }
+    const uint64_t mcus = ((width + 8 * across - 1) / (8 * across)) * ((height + 8 * down - 1) / (8 * down));
+    for (int c = 0; c < components; c++) {
+        const uint8_t factors = segment[FIXED + COMPONENT * c + 1];
+        frame->id[c] = segment[FIXED + COMPONENT * c];
+        frame->blocks[c] = mcus * (factors >> 4) * (factors & 15);
+        frame->all += frame->blocks[c];
+    }
+    frame->components = components;
+    frame->progressive = progressive;
+}
+
+// A scan takes a few bytes, and stb goes over all of its components' blocks. A sequential JPEG has each component in one
+// scan; libjpeg's progressive ones go over a block up to 6 times, and no encoder comes near 24 times.
+static ls_status count_scan(const char *path, const uint8_t *segment, size_t bytes, jpeg_frame *frame) {
+    enum { PASSES_MAX = 24, ALWAYS = 1 << 20 }; // so many blocks take no time
+    const int listed = bytes > 0 ? segment[0] : 0;
+    for (int k = 0; k < listed && 1 + 2 * (size_t)k < bytes; k++)
+        for (int c = 0; c < frame->components; c++)
+            if (frame->id[c] == segment[1 + 2 * k]) {
+                frame->visited += frame->blocks[c];
+                break;
+            }
+    frame->scans++;
+    const int passes = frame->progressive ? PASSES_MAX : 1;
+    if (frame->visited <= (uint64_t)passes * frame->all + ALWAYS) return LS_SUCCESS;
+    return ls_fail(LS_DATA,
+        "%s: a JPEG whose first %d scans go over its blocks more than %d time%s, so that decoding it may take minutes; "
+        "save it anew with another program, or move it away",
+        path, frame->scans, passes, passes == 1 ? "" : "s");
+}
+
+static const uint8_t exif_mark[] = { 'E', 'x', 'i', 'f', 0, 0 };
+
+// One marker segment, its length left out.
+static ls_status take_segment(const char *path, int marker, const uint8_t *bytes, size_t begin, size_t end,
+    jpeg_frame *frame, ls_image_notes *notes) {
+    enum { SEQUENTIAL = 0xc0, EXTENDED = 0xc1, PROGRESSIVE = 0xc2, TABLES = 0xc4, SCAN = 0xda, APP1 = 0xe1 };
+    const uint8_t *segment = bytes + begin;
+    const size_t length = end - begin;
+    switch (marker) {
+    case SEQUENTIAL:
+    case EXTENDED:
+    case PROGRESSIVE:
+        read_frame(segment, length, marker == PROGRESSIVE, frame);
+        return LS_SUCCESS;
+    case TABLES:
+        return check_huffman(path, bytes, begin, end);
+    case SCAN:
+        return count_scan(path, segment, length, frame);
+    case APP1:
+        if (length > sizeof exif_mark && notes->orientation == 0 && memcmp(segment, exif_mark, sizeof exif_mark) == 0)
+            notes->orientation = ls_exif_orientation(segment + sizeof exif_mark, length - sizeof exif_mark);
+        return LS_SUCCESS;
+    default:
+        return LS_SUCCESS;
+    }
+}
+
+// Walks over the segments as stb does. stb fills up what a cut-off JPEG lacks with gray; a whole one has an end marker.
+// In the data of a scan ff is followed by 0 or a restart marker, so that every other marker is one. Source: ITU-T T.81,
+// annex B.
+static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
+    enum { STUFFED = 0, RESTART = 0xd0, RESTART_LAST = 0xd7, END = 0xd9, FILL = 0xff };
+    jpeg_frame frame = { 0 };
+    for (size_t at = 2; at + 2 <= count;) {
+        int marker = bytes[at + 1];
+        if (bytes[at] != 0xff || marker == FILL) {
+            at++;
+            continue;
+        }
+        if (marker == END) return LS_SUCCESS;
+        at += 2;
+        if (marker == STUFFED || (marker >= RESTART && marker <= RESTART_LAST)) continue;
+        if (at + 2 > count) break;
+        size_t length = (size_t)bytes[at] << 8 | bytes[at + 1];
+        if (length > count - at) break;
+        if (length > 2) LS_TRY(take_segment(path, marker, bytes, at + 2, at + length, &frame, notes));
+        at += length;
+    }
+    return ls_fail(LS_DATA,
+        "%s: broken JPEG: the file is cut off at byte %zu, before its end marker; replace it or move it away", path,
+        count);
+}
+
+// notes->pixels_max: what so many bytes can hold at most, so that a small file whose header promises a large picture takes
+// neither memory nor time. PNG: deflate packs at most 1032 to 1, and a byte has 8 pixels of one bit. JPEG: an MCU has
+// at most 32 x 32 pixels and then at least 8 blocks (4 along one axis, 4 along the other), of at least one bit each.
+static ls_status check_container(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
+    enum { PNG_PIXELS_PER_BYTE = 8 * 1032, JPEG_PIXELS_PER_BYTE = 32 * 32 };
+    static const uint8_t png[PNG_SIGNATURE] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };
+    if (count >= PNG_SIGNATURE && memcmp(bytes, png, PNG_SIGNATURE) == 0) {
+        notes->pixels_max = (uint64_t)count * PNG_PIXELS_PER_BYTE;
+        return check_png(path, bytes, count, notes);
+    }
+    if (count >= 2 && bytes[0] == 0xff && bytes[1] == 0xd8) {
+        notes->pixels_max = (uint64_t)count * JPEG_PIXELS_PER_BYTE;
+        return check_jpeg(path, bytes, count, notes);
+    }
+    return ls_fail(LS_DATA,
+        "%s: neither JPEG nor PNG: it begins with bytes %02x %02x, expected ff d8 or 89 50; replace it or "
+        "move it away",
+        path, bytes[0], count > 1 ? bytes[1] : 0);
+}
+
+ls_status ls_image_check(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
+    *notes = (ls_image_notes){ 0 };
+    LS_TRY(check_container(path, bytes, count, notes));
+    if (notes->orientation == 0) notes->orientation = 1;
+    return LS_SUCCESS;
+}

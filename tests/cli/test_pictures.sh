@@ -1,0 +1,116 @@
+# Folders of pictures, some of which cannot be read: all are tried before the first update, shared out over ranks; refused, or gone on
+# without, the same on any number of ranks; remembered; and a picture that breaks while training costs nothing but itself.
+. "$(dirname "$0")/pictures.sh" "$1"
+
+cat >folder.ini <<'END'
+[data]
+dataset = folder
+path = pictures
+image_size = 12x12
+[model]
+file = net3.ini
+[train]
+epochs = 2
+global_batch = 6
+micro_batch = 2
+[run]
+deterministic = true
+[checkpoint]
+every_epochs = 1
+[device]
+threads = 1
+END
+for i in 0 1 2 3 4 5; do
+    for split in train val; do
+        mkdir -p pictures/$split/dark_above pictures/$split/dark_below
+        picture pictures/$split/dark_above/$i.png 0 "$i"
+        picture pictures/$split/dark_below/$i.png 1 "$i"
+    done
+done
+cp -r pictures whole
+spoil() { # in place: the same size and time of change
+    cp -p "$1" before
+    printf 'spoilt' | dd of="$1" bs=1 seek=60 conv=notrunc 2>/dev/null
+    touch -r before "$1"
+}
+train() { "$train" folder.ini --quiet "$@"; }
+
+spoil pictures/train/dark_above/2.png
+spoil pictures/train/dark_below/4.png
+spoil pictures/val/dark_below/5.png
+output=$("$train" folder.ini --run-dir refused 2>&1)
+check "broken: exit" $? 3
+check "broken: all are named" "$(grep -c 'warning: pictures/\(train/dark_above/2\|train/dark_below/4\|val/dark_below/5\).png: broken' <<<"$output")" 3
+check "broken: the message" "$(grep error: <<<"$output")" \
+    "error: 3 of 24 pictures cannot be read; replace them, move them away, or go on without them by data.broken = skip"
+check "broken: no run folder" "$([ -e refused ] && echo there)" ""
+refused "broken, 3 ranks" 3 "3 of 24 pictures cannot be read" ranks 3 60 "$train" folder.ini --run-dir refused
+refused "broken, dry run" 3 "3 of 24 pictures" "$train" folder.ini --dry-run
+
+train --run-dir one --set data.broken=skip
+check "skip: exit" $? 0
+check "skip: counted" "$(field one/summary.json train_broken) $(field one/summary.json test_broken) $(field one/summary.json test_samples)" "2 1 11"
+ranks 3 60 "$train" folder.ini --quiet --run-dir three --set data.broken=skip
+check "skip, 3 ranks: exit" $? 0
+check "skip: the same weights on 1 and 3 ranks" "$(cmp one/weights.safetensors three/weights.safetensors 2>&1)" ""
+# In two parts, and with more broken by then.
+train --run-dir parts --set data.broken=skip --set train.epochs=1
+train --run-dir parts --set data.broken=skip --resume
+check "skip: the same weights in two parts" "$(cmp one/weights.safetensors parts/weights.safetensors 2>&1)" ""
+refused "eval, a broken test picture" 3 "cannot be read" "$train" eval folder.ini one/weights.safetensors
+
+# What was good is not tried again: that it is spoilt since shows where it is needed, and another takes its place.
+rm -r pictures
+cp -rp whole pictures
+train --run-dir good
+check "all good: exit" $? 0
+check "remembered: files" "$(find cache/lockstep -name 'pictures-*' | wc -l)" 2
+spoil pictures/train/dark_below/1.png
+output=$("$train" folder.ini --run-dir later 2>&1)
+check "broken later: exit" $? 0
+check "broken later: named once" "$(grep -c 'dark_below/1.png: broken.*the next picture of its class takes its place' <<<"$output")" 1
+rm -r cache
+refused "no longer remembered" 3 "1 of 24 pictures" "$train" folder.ini --run-dir never
+# The run goes on without it; but not when it is gone.
+train --run-dir later --resume --set train.epochs=3 --set data.broken=skip
+check "broken later, resumed: exit" $? 0
+mv pictures/train/dark_below/1.png away.png
+refused "resume without a picture" 3 "1 samples fewer: 11 instead of 12; bring the old files back (one that is broken goes to its old place" \
+    "$train" folder.ini --quiet --run-dir later --resume --set train.epochs=4
+
+# A file that remembers nothing, and one that cannot be written.
+mv away.png pictures/train/dark_below/1.png
+for file in cache/lockstep/pictures-*; do echo damaged >"$file"; done
+refused "damaged memory" 3 "1 of 24 pictures" "$train" folder.ini --run-dir never
+rm -r cache
+touch cache
+output=$("$train" folder.ini --run-dir unkept --set data.broken=skip 2>&1)
+check "no memory: exit" $? 0
+check "no memory: told" "$(grep -c 'warning: data      the next start will verify all pictures again' <<<"$output")" 2
+
+# Names that would forge a field or a line of predict's, or steer a terminal, and one that is no UTF-8: text shows them escaped, JSON
+# has them as they are, but for bytes that it cannot hold.
+rm -f cache
+forged=$'a\t1.000000\nb\t\e[31mc\\d' latin=$'caf\xe9'
+odd=$'odd\t\xe9'
+mkdir "$odd"
+for i in 0 1 2 3; do
+    mkdir -p "$odd/$forged" "$odd/$latin"
+    picture "$odd/$forged/$i.png" 0 "$i"
+    picture "$odd/$latin/$i.png" 1 "$i"
+done
+train --run-dir odd --set data.path="$odd" --set train.global_batch=2 --set run.name="$odd"
+check "odd names: exit" $? 0
+"$train" predict --quiet odd/weights.safetensors "$odd/$latin/0.png" >odd.txt
+check "odd names, predict: a line of 5 fields" "$(awk -F '\t' '{ print NF }' odd.txt)" 5
+check "odd names, predict: the path" "$(cut -f 1 odd.txt)" 'odd\t\xe9/caf\xe9/0.png'
+check "odd names, predict: the classes" "$({ cut -f 2 odd.txt; cut -f 4 odd.txt; } | LC_ALL=C sort)" \
+    "$(printf '%s\n' 'a\t1.000000\nb\t\x1b[31mc\\d' 'caf\\xe9')"
+check "odd names, ckpt show" "$("$train" ckpt show odd/checkpoints/update-* | grep -a 'run.name' | sort -u)" '  run.name = odd\t\\xe9'
+for file in odd/*.json odd/*.jsonl odd/checkpoints/*/manifest.json; do
+    iconv -f UTF-8 -t UTF-8 "$file" >/dev/null
+    check "odd names, valid UTF-8: $file" $? 0
+done
+check "odd names, weights: the classes" "$(LC_ALL=C grep -a -o 'lockstep.classes":"[^]]*' odd/weights.safetensors)" \
+    'lockstep.classes":"[\"a\\t1.000000\\nb\\t\\u001b[31mc\\\\d\",\"caf\\\\xe9\"'
+finish
