@@ -28,6 +28,7 @@ static ls_status join(char path[PATH_BYTES], const char *folder, const char *nam
 
 ls_status ls_checkpoint_remove(const char *path) {
     char file[PATH_BYTES];
+    if (unlink(path) == 0 || errno == ENOENT) return LS_SUCCESS; // a link: what it leads to is not ours to remove
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
         if (unlink(file) != 0 && errno != ENOENT)

@@ -56,7 +56,7 @@ LS_CHECKED ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manif
 LS_CHECKED ls_status ls_checkpoint_suits(const ls_checkpoint *checkpoint, const ls_train_facts *facts, cJSON *changed);
 // Its contents, into a snapshot made for the same network and optimizer; LS_STORAGE for another one's.
 LS_CHECKED ls_status ls_checkpoint_take(const ls_checkpoint *checkpoint, ls_snapshot *snapshot);
-// Removes the folder: first its manifest, so that no half of it is taken for a whole.
+// Removes the folder: first its manifest, so that no half of it is taken for a whole. Of a symbolic link the link alone.
 LS_CHECKED ls_status ls_checkpoint_remove(const char *path);
 
 #endif

@@ -1,6 +1,7 @@
 #include "train/metrics.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/version.h"
@@ -35,13 +37,19 @@ static cJSON *new_event(const ls_metrics *metrics, const char *name) {
 static void take_back(FILE *file, off_t whole) {
     __fpurge(file);
     clearerr(file);
-    if (whole >= 0 && ftruncate(fileno(file), whole) != 0) return; // no disk file
-    fseeko(file, 0, SEEK_END);
+    if (whole >= 0 && ftruncate(fileno(file), whole) != 0) return; // O_APPEND: the next line begins there
+}
+
+// Where the file ends by now; below 0: it is no disk file. Not what the stream takes for its place: others may have cut
+// the file meanwhile.
+static off_t length_of(FILE *file) {
+    struct stat info;
+    return fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : -1;
 }
 
 // Takes event. The first failure is told at once, as the end of the run may be far.
 static void put(ls_metrics *metrics, cJSON *event) {
-    off_t whole = ftello(metrics->file);
+    off_t whole = length_of(metrics->file);
     ls_status status = ls_json_write_line(metrics->file, metrics->path, event);
     if (ls_failed(status)) take_back(metrics->file, whole);
     cJSON_Delete(event);
@@ -113,7 +121,7 @@ static void put_start(ls_metrics *metrics, const ls_train_facts *facts) {
 static ls_status cut_half_line(FILE *file, const char *path) {
     char tail[65536];
     errno = 0;
-    if (fseek(file, 0, SEEK_END) != 0) return LS_SUCCESS; // a pipe
+    if (fseek(file, 0, SEEK_END) != 0) return LS_SUCCESS; // a device
     long end = ftell(file), from = end > (long)sizeof tail ? end - (long)sizeof tail : 0;
     if (end <= 0) return LS_SUCCESS;
     size_t got = fseek(file, from, SEEK_SET) == 0 ? fread(tail, 1, sizeof tail, file) : 0;
@@ -124,20 +132,31 @@ static ls_status cut_half_line(FILE *file, const char *path) {
     return ls_fail(LS_STORAGE, "%s: cannot be read, to go on behind its last line: %s", path, strerror(errno));
 }
 
+// Lines go to the end of the file, whatever happens to it meanwhile (O_APPEND). A pipe would hold training up whenever
+// its reader is slow.
+static ls_status open_stream(const char *path, int append, FILE **out) {
+    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
+    if (fd < 0) return ls_fail(LS_STORAGE, "%s: cannot be written: %s", path, strerror(errno));
+    struct stat info;
+    ls_status status = LS_SUCCESS;
+    if (fstat(fd, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode))
+        status = ls_fail(LS_STORAGE, "%s: cannot be written: is %s, expected a regular file: move it away", path,
+            ls_file_kind(&info));
+    else if (!(*out = fdopen(fd, "a+")))
+        status = ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    if (ls_failed(status)) close(fd);
+    return status;
+}
+
 ls_status ls_metrics_open(const char *path, int append, const ls_train_facts *facts, ls_metrics **out) {
     ls_metrics *metrics = calloc(1, sizeof *metrics);
     char *copy = strdup(path);
-    FILE *file = metrics && copy ? fopen(path, append ? "a+e" : "we") : NULL;
-    if (!file) {
-        ls_status status = metrics && copy ? ls_fail(LS_STORAGE, "%s: cannot be written: %s", path, strerror(errno))
-                                           : ls_fail(LS_DEVICE, "%s: no memory to write it", path);
-        free(copy);
-        free(metrics);
-        return status;
-    }
-    ls_status status = append ? cut_half_line(file, path) : LS_SUCCESS;
+    FILE *file = NULL;
+    ls_status status =
+        metrics && copy ? open_stream(path, append, &file) : ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    if (!ls_failed(status) && append) status = cut_half_line(file, path);
     if (ls_failed(status)) {
-        fclose(file);
+        if (file) fclose(file);
         free(copy);
         free(metrics);
         return status;

@@ -212,6 +212,20 @@ check "metrics cannot be written: told once" "$(grep -c '^warning: .*metrics.jso
 check "metrics cannot be written: told at the end" "$(grep -c '^error: .*metrics.jsonl' "$work/log")" 1
 cmp -s "$run/weights.safetensors" "$work/good/weights.safetensors" || check "metrics cannot be written: weights" differ same
 
+disk "slow 3"
+start cut 1
+await train 2
+: >"$run/metrics.jsonl" # by whoever needs room
+disk
+ended "metrics cut" 0
+check "metrics cut: lines go on from the new end" "$(grep -vc '^{.*}$' "$run/metrics.jsonl")" 0
+check "metrics cut: the end is there" "$(count end)" 1
+rm "$run/metrics.jsonl" "$run/summary.json"
+mkfifo "$run/metrics.jsonl"
+start cut 1 --resume
+ended "metrics are a pipe" 7
+check "metrics are a pipe: one error" "$(grep -c '^error: .*metrics.jsonl: cannot be written: is a pipe, expected a regular file' "$work/log")" 1
+
 # --- real file systems
 await_said() { # WORDS COUNT
     for _ in $(seq 1200); do

@@ -419,7 +419,7 @@ int __wrap_open(const char *name, int flags, ...) {
     if (fd >= 0 && name[0] != '/')
         record("open %d %s %c\n", fd, name,
             flags & O_DIRECTORY           ? 'f'
-            : flags & (O_CREAT | O_TRUNC) ? flags & O_TRUNC ? 'c' : 'a'
+            : flags & (O_CREAT | O_TRUNC) ? flags & (O_TRUNC | O_EXCL) ? 'c' : 'a'
                                           : 'r');
     return fd;
 }
@@ -583,6 +583,18 @@ static int stream_close(void *context) {
     return __wrap_close((int)(intptr_t)context);
 }
 
+REAL(FILE *, fdopen, int, const char *);
+FILE *__wrap_fdopen(int fd, const char *mode) {
+    uint32_t hash;
+    if (fails(MEMORY, "fdopen", ENOMEM, &hash)) return NULL;
+    if (!self.on) return __real_fdopen(fd, mode);
+    char plain[] = { mode[0], strchr(mode, '+') ? '+' : 0, 0 };
+    cookie_io_functions_t functions = { stream_read, stream_write, stream_seek, stream_close };
+    FILE *file = fopencookie((void *)(intptr_t)fd, plain, functions);
+    hold(FILES, (uintptr_t)file, "fdopen", (uint32_t)fd);
+    return file;
+}
+
 FILE *__wrap_fopen(const char *name, const char *mode) {
     if (!self.on) return __real_fopen(name, mode);
     int flags = mode[0] == 'r'   ? O_RDONLY
@@ -591,10 +603,8 @@ FILE *__wrap_fopen(const char *name, const char *mode) {
     if (strchr(mode, '+')) flags = (flags & ~(O_RDONLY | O_WRONLY)) | O_RDWR;
     int fd = __wrap_open(name, flags | O_CLOEXEC, 0666);
     if (fd < 0) return NULL;
-    char plain[] = { mode[0], strchr(mode, '+') ? '+' : 0, 0 };
-    cookie_io_functions_t functions = { stream_read, stream_write, stream_seek, stream_close };
-    FILE *file = fopencookie((void *)(intptr_t)fd, plain, functions);
-    hold(FILES, (uintptr_t)file, "fopen", (uint32_t)fd);
+    FILE *file = __wrap_fdopen(fd, mode);
+    if (!file) __wrap_close(fd);
     return file;
 }
 
