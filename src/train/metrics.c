@@ -272,7 +272,17 @@ ls_train_observer ls_metrics_observer(ls_metrics *metrics) {
     return (ls_train_observer){ metrics, on_progress, on_evaluated, on_warning, on_checkpoint };
 }
 
+// Where else could it be said?
+static void put_lost_lines(ls_metrics *metrics) {
+    char text[256];
+    if (!ls_log_lost()) return;
+    snprintf(text, sizeof text, "standard error could not be written (%s): lines for a person are missing there",
+        strerror(ls_log_lost()));
+    on_warning(metrics, text);
+}
+
 ls_status ls_metrics_close(ls_metrics *metrics, ls_status run) {
+    put_lost_lines(metrics);
     cJSON *event = new_event(metrics, "end");
     const char *status_text = run.code == LS_STOPPED ? "stopped" : ls_failed(run) ? "failed" : "completed";
     ls_json_add_text(event, "status", status_text);

@@ -132,6 +132,19 @@ read-only|fail open EROFS|Read-only
 no-permission|fail mkdir EACCES|Permission
 END
 
+# --- no file may grow further than this (ulimit -f): as a full disk
+disk "slow 3"
+start limited 1
+await checkpoint 2
+prlimit --pid $pid --fsize=$(($(stat -c %s "$run/checkpoints/$(last)/weights.safetensors") - 1)):
+await warning 2 "could not be written"
+prlimit --pid $pid --fsize=unlimited:
+disk
+ended limited 0
+check "limited: the warning repeats and says why" \
+    "$(yes_if test "$(count warning "could not be written (older ones are untouched).*write: File too large")" -ge 2)" yes
+whole limited
+
 # --- and is asked to stop meanwhile
 stops_full() { # NAME RANKS LINES...: the disk has these from the first checkpoint on
     local name=$1 n=$2 newest text
