@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
+#include "base/text.h"
 
 static ls_status fail_io(const char *action, const char *path, const char *call) {
     return ls_fail(LS_STORAGE, "%s: cannot %s: %s: %s", path, action, call, strerror(errno));
@@ -165,6 +168,23 @@ ls_status ls_make_folders(const char *path) {
     }
     free(partial);
     return status;
+}
+
+ls_status ls_check_room(const char *folder, const char *path, const char *what, size_t bytes, size_t largest) {
+    struct statvfs info;
+    struct rlimit limit;
+    char needs[32], has[32];
+    double needed = (double)bytes * 1.01 + 65536; // with what a file system adds
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < largest)
+        return ls_fail(LS_STORAGE, "%s: %s a file of %s, but files have at most %s (ulimit -f): raise that limit", path,
+            what, ls_text_bytes(needs, largest), ls_text_bytes(has, limit.rlim_cur));
+    if (statvfs(folder, &info) != 0) return LS_SUCCESS; // writing will say
+    double unused = (double)info.f_bavail * (double)info.f_frsize;
+    if (unused >= needed) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE,
+        "%s: %s %s, but only %s are free on that file system: free some space, or move the run elsewhere by "
+        "--run-dir",
+        path, what, ls_text_bytes(needs, (uint64_t)needed), ls_text_bytes(has, (uint64_t)unused));
 }
 
 // --- paths

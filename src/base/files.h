@@ -35,6 +35,10 @@ LS_CHECKED ls_status ls_make_folders(const char *path); // mkdir -p
 LS_CHECKED ls_status ls_sync_folder(const char *path);
 // The same of the folder that `path` lies in.
 LS_CHECKED ls_status ls_sync_folder_of(const char *path);
+// Is there room in that folder for files of so many bytes together, the largest of which has `largest`? LS_STORAGE:
+// "PATH: WHAT 12 MiB, but only 3 MiB are free..." (what: "a checkpoint needs"). A quota is not seen.
+LS_CHECKED ls_status ls_check_room(
+    const char *folder, const char *path, const char *what, size_t bytes, size_t largest);
 int ls_path_exists(const char *path);
 // Are both names of one file, by links or by other ways to its folder? One that is not there is none. LS_STORAGE: it
 // cannot be known.

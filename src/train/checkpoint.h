@@ -46,6 +46,10 @@ typedef struct {
 // is then enough to predict and to export; NULL: none. bytes (may be NULL): of all files.
 LS_CHECKED ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, const ls_train_facts *facts,
     const ls_weight_notes *notes, int64_t *bytes);
+// Has the file system of `folder` room for the weights (0 or 1 file) and so many checkpoints of a snapshot? LS_STORAGE
+// names `path`, what they need and what is free.
+LS_CHECKED ls_status ls_checkpoint_check_room(
+    const char *folder, const char *path, const ls_snapshot *snapshot, int weights, int checkpoints);
 // Reads all of it and verifies every byte against the manifest.
 LS_CHECKED ls_status ls_checkpoint_read(const char *path, ls_checkpoint **out);
 void ls_checkpoint_free(ls_checkpoint *checkpoint); // NULL is allowed

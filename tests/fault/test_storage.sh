@@ -145,6 +145,12 @@ check "limited: the warning repeats and says why" \
     "$(yes_if test "$(count warning "could not be written (older ones are untouched).*write: File too large")" -ge 2)" yes
 whole limited
 
+disk
+(ulimit -f 2 && start limited-start 1 && ended "limited from the start" 7 &&
+    check "limited from the start: one error" \
+        "$(grep -c "^error: $run: the weights and a checkpoint need a file of .* KiB, but files have at most 2.0 KiB (ulimit -f)" "$work/log")" 1
+    [ $failures = 0 ]) || failures=$((failures + 1))
+
 # --- and is asked to stop meanwhile
 stops_full() { # NAME RANKS LINES...: the disk has these from the first checkpoint on
     local name=$1 n=$2 newest text
@@ -264,6 +270,16 @@ if [ -n "$mounts" ] && mkdir "$work/small" && mount -t tmpfs -o size=1m tmpfs "$
     check "a full file system: metrics have gaps, told once" "$(grep -c '^warning: .*metrics.jsonl: cannot write a line' "$work/log")" 1
     check "a full file system: metrics are JSON lines" "$(grep -vc '^{.*}$' "$run/metrics.jsonl")" 0
     check "a full file system: the stop's checkpoint" "$(last)" "$(grep -o 'update-[0-9]* holds all of it' "$work/log" | cut -d ' ' -f 1)"
+    umount "$work/small"
+
+    # Too small from the start: said before the first update, and nothing is in the way of the next start.
+    mount -t tmpfs -o size=72k tmpfs "$work/small"
+    disk
+    start small/tiny 1
+    ended "too little room at the start" 7
+    check "too little room at the start: one error" \
+        "$(grep -c "^error: $run: the weights and a checkpoint need .* KiB, but only .* KiB are free" "$work/log")" 1
+    check "too little room at the start: nothing was trained" "$(count train)" 0
     umount "$work/small"
 
     disk "slow 6"
