@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/hash.h"
+#include "base/held.h"
 
 enum { LINKS_MAX = 40, TEMPORARIES_MAX = 100 };
 
@@ -32,7 +33,7 @@ static ls_status fail_io(const char *action, const char *path, const char *call)
 // Where the link `target` leads to takes its place. 0: it is none, or what it holds is too long.
 static int follow_link(char target[PATH_MAX]) {
     char to[PATH_MAX];
-    ssize_t length = readlink(target, to, sizeof to - 1);
+    ssize_t length = ls_held_readlink(target, to, sizeof to - 1);
     char *slash = strrchr(target, '/');
     size_t folder = length <= 0 || to[0] == '/' || !slash ? 0 : (size_t)(slash - target) + 1;
     if (length <= 0 || folder + (size_t)length >= PATH_MAX) return 0;
@@ -51,7 +52,7 @@ static int is_open_file(const struct stat *link) {
 // *direct: no regular file is there, or an open one.
 static ls_status find_target(const char *path, char target[PATH_MAX], int *direct) {
     struct stat info;
-    int there = stat(path, &info) == 0;
+    int there = ls_held_stat(path, &info) == 0;
     if (!there && errno != ENOENT) return fail_io("create", path, "stat"); // of a foreign link in /tmp, too
     if (there && (S_ISDIR(info.st_mode) || S_ISBLK(info.st_mode) || S_ISSOCK(info.st_mode)))
         return ls_fail(LS_STORAGE, "%s: cannot write: is %s, expected the name of a file", path, ls_file_kind(&info));
@@ -61,7 +62,9 @@ static ls_status find_target(const char *path, char target[PATH_MAX], int *direc
     }
     *direct = there && !S_ISREG(info.st_mode);
     for (int links = 0; !*direct && links < LINKS_MAX; links++) {
-        if (lstat(target, &info) != 0 || !S_ISLNK(info.st_mode)) break;
+        int known = ls_held_lstat(target, &info) == 0;
+        if (!known && errno != ENOENT) return fail_io("create", path, "lstat");
+        if (!known || !S_ISLNK(info.st_mode)) break;
         *direct = there && is_open_file(&info);
         if (!*direct && !follow_link(target)) break;
     }
@@ -80,7 +83,7 @@ static void free_file(ls_atomic_file *file) {
 // At the end of what is there: /dev/stdout may be a file that already holds something.
 static ls_status open_direct(ls_atomic_file *file) {
     // O_NONBLOCK: opening a pipe that nobody reads must not wait.
-    file->fd = open(file->target, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    file->fd = ls_held_open(file->target, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
     if (file->fd < 0 && errno == ENXIO)
         return ls_fail(
             LS_STORAGE, "%s: cannot write: is a pipe that no process reads: start its reader first", file->path);
@@ -102,7 +105,7 @@ static ls_status open_temporary(ls_atomic_file *file) {
             file->temporary = NULL;
             return ls_fail(LS_DEVICE, "%s: no memory to write it", file->path);
         }
-        file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        file->fd = ls_held_open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (file->fd >= 0) return LS_SUCCESS;
         if (errno != EEXIST) break;
     }
@@ -152,9 +155,9 @@ uint64_t ls_atomic_file_hash(const ls_atomic_file *file) {
 
 // What was written takes its place. The folder's entry must reach the disk too, or a crash may bring the old file back.
 static ls_status put_in_place(const ls_atomic_file *file) {
-    if (rename(file->temporary, file->target) == 0) return ls_sync_folder_of(file->target);
+    if (ls_held_rename(file->temporary, file->target) == 0) return ls_sync_folder_of(file->target);
     ls_status status = fail_io("finish", file->path, "rename");
-    unlink(file->temporary);
+    ls_held_unlink(file->temporary);
     return status;
 }
 
@@ -162,7 +165,7 @@ ls_status ls_atomic_file_commit(ls_atomic_file *file) {
     ls_status status = file->status;
     if (file->temporary && !ls_failed(status) && fsync(file->fd) != 0) status = fail_io("write", file->path, "fsync");
     if (close(file->fd) != 0 && !ls_failed(status)) status = fail_io("write", file->path, "close");
-    if (file->temporary && ls_failed(status)) unlink(file->temporary);
+    if (file->temporary && ls_failed(status)) ls_held_unlink(file->temporary);
     if (file->temporary && !ls_failed(status)) status = put_in_place(file);
     free_file(file);
     return status;
@@ -171,7 +174,7 @@ ls_status ls_atomic_file_commit(ls_atomic_file *file) {
 void ls_atomic_file_abandon(ls_atomic_file *file) {
     if (!file) return;
     close(file->fd);
-    if (file->temporary) unlink(file->temporary);
+    if (file->temporary) ls_held_unlink(file->temporary);
     free_file(file);
 }
 
@@ -179,7 +182,7 @@ ls_status ls_atomic_file_check(const char *path) {
     char target[PATH_MAX];
     int direct;
     LS_TRY(find_target(path, target, &direct));
-    if (direct) return access(target, W_OK) == 0 ? LS_SUCCESS : fail_io("write", path, "access");
+    if (direct) return ls_held_access(target, W_OK) == 0 ? LS_SUCCESS : fail_io("write", path, "access");
     ls_atomic_file *file = NULL;
     LS_TRY(ls_atomic_file_open(path, &file));
     ls_atomic_file_abandon(file);
@@ -206,7 +209,7 @@ static int is_temporary_of(const char *entry, const char *name) {
 void ls_atomic_file_clean(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char *folder = slash ? strndup(path, (size_t)(slash - path + (slash == path))) : strdup(".");
-    DIR *dir = folder ? opendir(folder) : NULL;
+    DIR *dir = folder ? ls_held_opendir(folder) : NULL;
     for (struct dirent *entry; dir && (entry = readdir(dir));)
         if (is_temporary_of(entry->d_name, name)) unlinkat(dirfd(dir), entry->d_name, 0);
     if (dir) closedir(dir);

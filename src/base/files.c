@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+#include "base/held.h"
 #include "base/text.h"
 
 static ls_status fail_io(const char *action, const char *path, const char *call) {
@@ -37,7 +38,7 @@ const char *ls_file_kind(const struct stat *info) {
 ls_status ls_input_open(const char *path, ls_input *input) {
     *input = (ls_input){ path, -1, 0 };
     // O_NONBLOCK: opening a pipe that nobody writes must not wait; regular files ignore it.
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = ls_held_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
     if (fd < 0) return fail_io("read", path, "open");
     struct stat info;
     ls_status status = LS_SUCCESS;
@@ -123,7 +124,7 @@ ls_status ls_read_file(const char *path, char **data, size_t *bytes) {
 // --- folders
 
 static ls_status sync_folder_for(const char *path, const char *folder) {
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = ls_held_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0) return fail_io("finish", path, "open of its folder");
     // Some network file systems cannot sync folders and say EINVAL: they keep no more than this.
     ls_status status = fsync(fd) == 0 || errno == EINVAL ? LS_SUCCESS : fail_io("finish", path, "fsync of its folder");
@@ -149,15 +150,15 @@ ls_status ls_make_folders(const char *path) {
     char *partial = strdup(path);
     if (!partial) return ls_fail(LS_DEVICE, "%s: no memory to create it", path);
     ls_status status = LS_SUCCESS;
-    for (char *end = partial; !ls_failed(status) && *end;) {
+    for (char *end = partial + ls_held_length(path); !ls_failed(status) && *end;) {
         end += strspn(end, "/");
         end += strcspn(end, "/");
         char kept = *end;
         *end = 0;
-        if (*partial && mkdir(partial, 0777) != 0) {
+        if (*partial && ls_held_mkdir(partial, 0777) != 0) {
             int error = errno;
             struct stat info; // what exists may also be refused with EACCES or EROFS instead of EEXIST
-            if (stat(partial, &info) != 0 || !S_ISDIR(info.st_mode)) {
+            if (ls_held_stat(partial, &info) != 0 || !S_ISDIR(info.st_mode)) {
                 errno = error == EEXIST ? ENOTDIR : error;
                 status = fail_io("create the folder", partial, "mkdir");
             }
@@ -178,7 +179,10 @@ ls_status ls_check_room(const char *folder, const char *path, const char *what, 
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < largest)
         return ls_fail(LS_STORAGE, "%s: %s a file of %s, but files have at most %s (ulimit -f): raise that limit", path,
             what, ls_text_bytes(needs, largest), ls_text_bytes(has, limit.rlim_cur));
-    if (statvfs(folder, &info) != 0) return LS_SUCCESS; // writing will say
+    int fd = ls_held_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int known = fd >= 0 && fstatvfs(fd, &info) == 0;
+    if (fd >= 0) close(fd);
+    if (!known) return LS_SUCCESS; // writing will say
     double unused = (double)info.f_bavail * (double)info.f_frsize;
     if (unused >= needed) return LS_SUCCESS;
     return ls_fail(LS_STORAGE,
@@ -190,12 +194,12 @@ ls_status ls_check_room(const char *folder, const char *path, const char *what, 
 // --- paths
 
 int ls_path_exists(const char *path) {
-    return access(path, F_OK) == 0;
+    return ls_held_access(path, F_OK) == 0;
 }
 
 ls_status ls_path_same(const char *a, const char *b, int *same) {
     struct stat x, y;
-    const char *missing = stat(a, &x) != 0 ? a : stat(b, &y) != 0 ? b : NULL;
+    const char *missing = ls_held_stat(a, &x) != 0 ? a : ls_held_stat(b, &y) != 0 ? b : NULL;
     *same = !missing && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
     return missing && errno != ENOENT && errno != ENOTDIR ? fail_io("look at", missing, "stat") : LS_SUCCESS;
 }

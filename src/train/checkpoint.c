@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/atomic_file.h"
+#include "base/held.h"
 #include "train/checkpoints.h"
 #include "train/manifest.h"
 
@@ -26,18 +27,18 @@ static ls_status join(char path[PATH_BYTES], const char *folder, const char *nam
 
 ls_status ls_checkpoint_remove(const char *path) {
     char file[PATH_BYTES];
-    if (unlink(path) == 0 || errno == ENOENT) return LS_SUCCESS; // a link: what it leads to is not ours to remove
+    if (ls_held_unlink(path) == 0 || errno == ENOENT) return LS_SUCCESS; // a link: what it leads to is not ours
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
-        if (unlink(file) != 0 && errno != ENOENT)
+        if (ls_held_unlink(file) != 0 && errno != ENOENT)
             return ls_fail(LS_STORAGE, "%s: cannot remove: unlink: %s", file, strerror(errno));
     }
-    if (rmdir(path) == 0 || errno == ENOENT) return LS_SUCCESS;
+    if (ls_held_rmdir(path) == 0 || errno == ENOENT) return LS_SUCCESS;
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
         ls_atomic_file_clean(file); // a process was killed while it wrote that
     }
-    if (rmdir(path) != 0 && errno != ENOENT)
+    if (ls_held_rmdir(path) != 0 && errno != ENOENT)
         return ls_fail(LS_STORAGE, "%s: cannot remove: rmdir: %s", path, strerror(errno));
     return LS_SUCCESS;
 }
@@ -86,9 +87,9 @@ static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_
 // `temporary` takes its place under `path`.
 static ls_status put_in_place(const char *temporary, const char *old, const char *path) {
     LS_TRY(ls_checkpoint_remove(old)); // of a process that was killed
-    if (ls_path_exists(path) && rename(path, old) != 0)
+    if (ls_path_exists(path) && ls_held_rename(path, old) != 0)
         return ls_fail(LS_STORAGE, "%s: cannot move the damaged one away: rename: %s", path, strerror(errno));
-    if (rename(temporary, path) != 0)
+    if (ls_held_rename(temporary, path) != 0)
         return ls_fail(LS_STORAGE, "%s: cannot finish: rename: %s", path, strerror(errno));
     ls_status removed = ls_checkpoint_remove(old);
     (void)removed; // the new one is there; the next resume tries again

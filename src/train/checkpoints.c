@@ -11,6 +11,7 @@
 #include <time.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/held.h"
 #include "base/thread.h"
 #include "train/manifest.h"
 #include "train/trainer_internal.h"
@@ -66,7 +67,7 @@ ls_status ls_checkpoints_list(const char *folder, int64_t **updates, int *count)
     int capacity = 0;
     *updates = NULL;
     *count = 0;
-    DIR *dir = opendir(folder);
+    DIR *dir = ls_held_opendir(folder);
     if (!dir && errno == ENOENT) return LS_SUCCESS;
     if (!dir) return ls_fail(LS_STORAGE, "%s: cannot look for checkpoints: opendir: %s", folder, strerror(errno));
     ls_status status = LS_SUCCESS;
@@ -96,7 +97,7 @@ ls_status ls_checkpoints_list(const char *folder, int64_t **updates, int *count)
 }
 
 void ls_checkpoints_clean(const char *folder) {
-    DIR *dir = opendir(folder);
+    DIR *dir = ls_held_opendir(folder);
     if (!dir) return;
     for (struct dirent *entry; (entry = readdir(dir));) {
         const char *name = entry->d_name, *end = strrchr(name, '.');
@@ -245,7 +246,7 @@ static ls_status check_room(const ls_checkpoints *c) {
     char *slash = strrchr(run, '/');
     if (slash) slash[slash == run] = 0;
     const char *beside = slash ? run : ".";
-    if (stat(beside, &outer) != 0 || stat(c->folder, &inner) != 0 || outer.st_dev == inner.st_dev)
+    if (ls_held_stat(beside, &outer) != 0 || ls_held_stat(c->folder, &inner) != 0 || outer.st_dev == inner.st_dev)
         return ls_checkpoint_check_room(beside, beside, c->snapshot, 1, checkpoints);
     LS_TRY(ls_checkpoint_check_room(beside, beside, c->snapshot, 1, 0)); // checkpoints/ is elsewhere
     return checkpoints ? ls_checkpoint_check_room(c->folder, c->folder, c->snapshot, 0, 1) : LS_SUCCESS;

@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/held.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/version.h"
@@ -135,11 +136,13 @@ static ls_status cut_half_line(FILE *file, const char *path) {
 // Lines go to the end of the file, whatever happens to it meanwhile (O_APPEND). A pipe would hold training up whenever
 // its reader is slow.
 static ls_status open_stream(const char *path, int append, FILE **out) {
-    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
+    int fd = ls_held_open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
     if (fd < 0) return ls_fail(LS_STORAGE, "%s: cannot be written: %s", path, strerror(errno));
     struct stat info;
     ls_status status = LS_SUCCESS;
-    if (fstat(fd, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode))
+    if (fstat(fd, &info) != 0)
+        status = ls_fail(LS_STORAGE, "%s: cannot be written: fstat: %s", path, strerror(errno));
+    else if (!S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode))
         status = ls_fail(LS_STORAGE, "%s: cannot be written: is %s, expected a regular file: move it away", path,
             ls_file_kind(&info));
     else if (!(*out = fdopen(fd, "a+")))
@@ -321,11 +324,14 @@ static void find_last_checkpoint(FILE *file, int64_t *update) {
 
 ls_status ls_metrics_last_checkpoint(const char *path, int64_t *update) {
     struct stat info;
+    ls_input input;
     *update = -1;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return LS_SUCCESS; // a pipe or a device remembers nothing
-    FILE *file = fopen(path, "re");
-    if (!file && errno == ENOENT) return LS_SUCCESS;
-    if (!file) return ls_fail(LS_STORAGE, "%s: cannot be read: %s", path, strerror(errno));
+    int there = ls_held_stat(path, &info) == 0;
+    if (there ? !S_ISREG(info.st_mode) : errno == ENOENT) return LS_SUCCESS; // opening it to write says what is wrong
+    LS_TRY(ls_input_open(path, &input));
+    FILE *file = fdopen(input.fd, "r");
+    if (!file) ls_input_close(&input);
+    if (!file) return ls_fail(LS_DEVICE, "%s: no memory to read it", path);
     find_last_checkpoint(file, update);
     int broken = ferror(file);
     fclose(file);

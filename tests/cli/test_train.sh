@@ -55,7 +55,8 @@ for closed in "" "<&-" ">&-" "2>&-" "<&- >&-" "<&- 2>&-" ">&- 2>&-" "<&- >&- 2>&
     eval "'$train' tiny.ini --run-dir closed --set checkpoint.every_updates=4 --set log.every=1 </dev/null >/dev/null 2>&1 $closed"
     check "closed $closed: exit" $? 0
     check "closed $closed: metrics are JSON lines" "$(grep -vc '^{.*}$' closed/metrics.jsonl)" 0
-    for file in network.ini config.ini weights.safetensors checkpoints/update-000000000016/weights.safetensors \
+    [ -z "$closed" ] || check "closed $closed: config.ini" "$(diff <(grep -v '^;' closed/config.ini) <(grep -v '^;' open/config.ini) && echo same)" same
+    for file in network.ini weights.safetensors checkpoints/update-000000000016/weights.safetensors \
         checkpoints/update-000000000016/state.safetensors; do
         [ -n "$closed" ] || continue
         check "closed $closed: $file" "$(cmp closed/$file open/$file && echo same)" same

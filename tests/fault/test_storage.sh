@@ -217,6 +217,50 @@ disk
 ended "checkpoints were removed" 0
 whole "checkpoints were removed"
 
+# --- the run's folder is moved, replaced or removed: nothing lands elsewhere, and the run ends
+holds() { find "$1" -mindepth 1 2>/dev/null | wc -l; }
+while read -r name n how; do
+    disk "slow 3"
+    start "$name" "$n" --set train.epochs=100000
+    await checkpoint 2
+    mv "$run" "$run-away"
+    [ "$how" = moved ] || cp -r "$work/good" "$run" # of another run
+    before=$(holds "$run")
+    ended "$name" 7
+    check "$name: one line says what and where" "$(grep -c "^error: .*run folder $run: was moved, renamed or replaced; stopped after \
+update [0-9]* of .*; the run is in $run-away and goes on from there by --resume --run-dir" "$work/log")" 1
+    check "$name: one error" "$(grep -c '^error: ' "$work/log")" 1
+    check "$name: nothing landed where it was" "$(holds "$run")" "$before"
+    start "$name-away" 1 --resume --set train.max_updates=30
+    ended "$name, where it is now" 0
+    check "$name, where it is now: complete" "$(field status)" completed
+done <<'END'
+moved 1 moved
+moved-ranks 2 moved
+replaced 1 replaced
+END
+disk "slow 3"
+start moved-late 1
+await checkpoint 12
+disk "slow 100"
+await train 1 '"update":30,' # the last one is done, what is left is to be written
+mv "$run" "$run-away"
+disk "slow 3"
+ended "moved at the end" 7
+check "moved at the end: says where" \
+    "$(grep -c "^error: run folder $run: was moved, renamed or replaced during the run, which is complete: its results are in $run-away$" "$work/log")" 1
+check "moved at the end: nothing landed where it was" "$(holds "$run")" 0
+run=$run-away
+whole "moved at the end"
+disk "slow 3"
+start removed 1 --set train.epochs=100000
+await checkpoint 2
+until rm -rf "$run" 2>/dev/null; do :; done # files appear in it meanwhile
+ended "removed" 7
+check "removed: one error" "$(grep '^error: ' "$work/log" | sed 's/after update [0-9]*/after update N/')" \
+    "error: run folder $run: was removed; stopped after update N of 500000, of which nothing is left"
+check "removed: nothing landed where it was" "$(holds "$run")" 0
+
 # --- metrics cannot be written
 disk
 start deaf 1 --set train.epochs=1
