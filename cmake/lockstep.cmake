@@ -104,7 +104,7 @@ endfunction()
 #   Executable NAME: the program, linked so that our calls of the functions that SOURCE defines as __wrap_... go through it.
 function(lockstep_injected name source)
   file(STRINGS "${source}" lines REGEX "^[a-zA-Z].* [*]*__wrap_[a-z]")
-  file(STRINGS "${source}" rows REGEX "^(PASS|PASS_RECORDED|PASS_FILE|LIBRARY|MAKES|ENDS)\\(")
+  file(STRINGS "${source}" rows REGEX "^(PASS|PASS_AT|PASS_RECORDED|PASS_FILE|LIBRARY|MAKES|ENDS)\\(")
   set(options "")
   foreach(line IN LISTS lines rows)
     string(REGEX MATCH "(__wrap_|^[A-Z_]+\\()([a-zA-Z0-9_]+)" found "${line}")

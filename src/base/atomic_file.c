@@ -3,17 +3,23 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/hash.h"
+#include "base/held.h"
+
+enum { LINKS_MAX = 40, TEMPORARIES_MAX = 100 };
 
 struct ls_atomic_file {
     int fd;
-    ls_status status; // the first failure
-    char *path, *temporary;
+    ls_status status;      // the first failure
+    char *path;            // as it was given
+    char target[PATH_MAX]; // where it leads to
+    char *temporary;       // beside target; NULL: target is no regular file and is written to as it is
     ls_hasher *hasher;
     size_t bytes;
 };
@@ -22,6 +28,51 @@ static ls_status fail_io(const char *action, const char *path, const char *call)
     return ls_fail(LS_STORAGE, "%s: cannot %s: %s: %s", path, action, call, strerror(errno));
 }
 
+// --- where a path leads to
+
+// Where the link `target` leads to takes its place. 0: it is none, or what it holds is too long.
+static int follow_link(char target[PATH_MAX]) {
+    char to[PATH_MAX];
+    ssize_t length = ls_held_readlink(target, to, sizeof to - 1);
+    char *slash = strrchr(target, '/');
+    size_t folder = length <= 0 || to[0] == '/' || !slash ? 0 : (size_t)(slash - target) + 1;
+    if (length <= 0 || folder + (size_t)length >= PATH_MAX) return 0;
+    memcpy(target + folder, to, (size_t)length);
+    target[folder + (size_t)length] = 0;
+    return 1;
+}
+
+// One of /proc's links to what a process has open, as /dev/stdout leads to one: it holds a path to read, but only
+// opening it leads there for sure.
+static int is_open_file(const struct stat *link) {
+    struct stat proc;
+    return stat("/proc", &proc) == 0 && link->st_dev == proc.st_dev;
+}
+
+// *direct: no regular file is there, or an open one.
+static ls_status find_target(const char *path, char target[PATH_MAX], int *direct) {
+    struct stat info;
+    int there = ls_held_stat(path, &info) == 0;
+    if (!there && errno != ENOENT) return fail_io("create", path, "stat"); // of a foreign link in /tmp, too
+    if (there && (S_ISDIR(info.st_mode) || S_ISBLK(info.st_mode) || S_ISSOCK(info.st_mode)))
+        return ls_fail(LS_STORAGE, "%s: cannot write: is %s, expected the name of a file", path, ls_file_kind(&info));
+    if (snprintf(target, PATH_MAX, "%s", path) >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return fail_io("create", path, "open");
+    }
+    *direct = there && !S_ISREG(info.st_mode);
+    for (int links = 0; !*direct && links < LINKS_MAX; links++) {
+        int known = ls_held_lstat(target, &info) == 0;
+        if (!known && errno != ENOENT) return fail_io("create", path, "lstat");
+        if (!known || !S_ISLNK(info.st_mode)) break;
+        *direct = there && is_open_file(&info);
+        if (!*direct && !follow_link(target)) break;
+    }
+    return LS_SUCCESS;
+}
+
+// --- writing
+
 static void free_file(ls_atomic_file *file) {
     ls_hasher_free(file->hasher);
     free(file->path);
@@ -29,20 +80,48 @@ static void free_file(ls_atomic_file *file) {
     free(file);
 }
 
+// At the end of what is there: /dev/stdout may be a file that already holds something.
+static ls_status open_direct(ls_atomic_file *file) {
+    // O_NONBLOCK: opening a pipe that nobody reads must not wait.
+    file->fd = ls_held_open(file->target, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+    if (file->fd < 0 && errno == ENXIO)
+        return ls_fail(
+            LS_STORAGE, "%s: cannot write: is a pipe that no process reads: start its reader first", file->path);
+    if (file->fd < 0) return fail_io("write", file->path, "open");
+    int flags = fcntl(file->fd, F_GETFL);
+    if (flags >= 0 && fcntl(file->fd, F_SETFL, flags & ~O_NONBLOCK) == 0) return LS_SUCCESS;
+    ls_status status = fail_io("write", file->path, "fcntl");
+    close(file->fd);
+    return status;
+}
+
+// "NAME.tmp-4711"; where a killed process of the same number, or one of another host, has that: "NAME.tmp-4711-1".
+static ls_status open_temporary(ls_atomic_file *file) {
+    for (int number = 0; number < TEMPORARIES_MAX; number++) {
+        char more[16] = "";
+        if (number) snprintf(more, sizeof more, "-%d", number);
+        free(file->temporary);
+        if (asprintf(&file->temporary, "%s.tmp-%ld%s", file->target, (long)getpid(), more) < 0) {
+            file->temporary = NULL;
+            return ls_fail(LS_DEVICE, "%s: no memory to write it", file->path);
+        }
+        file->fd = ls_held_open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (file->fd >= 0) return LS_SUCCESS;
+        if (errno != EEXIST) break;
+    }
+    return fail_io("create", file->path, "open");
+}
+
 ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out) {
     ls_atomic_file *file = calloc(1, sizeof *file);
     if (!file) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
     file->path = strdup(path);
     file->hasher = ls_hasher_new();
-    if (!file->path || !file->hasher || asprintf(&file->temporary, "%s.tmp-%ld", path, (long)getpid()) < 0) {
-        file->temporary = NULL;
-        free_file(file);
-        return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
-    }
-    // No O_EXCL: what an earlier process of the same number left after a crash may go.
-    file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file->fd < 0) {
-        ls_status status = fail_io("create", path, "open");
+    int direct = 0;
+    ls_status status = file->path && file->hasher ? find_target(path, file->target, &direct)
+                                                  : ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    if (!ls_failed(status)) status = direct ? open_direct(file) : open_temporary(file);
+    if (ls_failed(status)) {
         free_file(file);
         return status;
     }
@@ -74,41 +153,20 @@ uint64_t ls_atomic_file_hash(const ls_atomic_file *file) {
     return ls_hasher_hash(file->hasher);
 }
 
-static ls_status sync_folder_for(const char *path, const char *folder) {
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return fail_io("finish", path, "open of its folder");
-    // Some network file systems cannot sync folders and say EINVAL: they keep no more than this.
-    ls_status status = fsync(fd) == 0 || errno == EINVAL ? LS_SUCCESS : fail_io("finish", path, "fsync of its folder");
-    close(fd);
-    return status;
-}
-
-ls_status ls_sync_folder(const char *path) {
-    return sync_folder_for(path, path);
-}
-
-// The folder's entry must reach the disk too, or a crash may bring the old file back.
-static ls_status sync_folder(const char *path) {
-    char *folder = strdup(path);
-    if (!folder) return ls_fail(LS_DEVICE, "%s: no memory to finish writing", path);
-    char *slash = strrchr(folder, '/');
-    if (slash) slash[slash == folder] = 0; // "/name" is in "/"
-    ls_status status = sync_folder_for(path, slash ? folder : ".");
-    free(folder);
+// What was written takes its place. The folder's entry must reach the disk too, or a crash may bring the old file back.
+static ls_status put_in_place(const ls_atomic_file *file) {
+    if (ls_held_rename(file->temporary, file->target) == 0) return ls_sync_folder_of(file->target);
+    ls_status status = fail_io("finish", file->path, "rename");
+    ls_held_unlink(file->temporary);
     return status;
 }
 
 ls_status ls_atomic_file_commit(ls_atomic_file *file) {
     ls_status status = file->status;
-    if (!ls_failed(status) && fsync(file->fd) != 0) status = fail_io("write", file->path, "fsync");
+    if (file->temporary && !ls_failed(status) && fsync(file->fd) != 0) status = fail_io("write", file->path, "fsync");
     if (close(file->fd) != 0 && !ls_failed(status)) status = fail_io("write", file->path, "close");
-    if (!ls_failed(status) && rename(file->temporary, file->path) != 0)
-        status = fail_io("finish", file->path, "rename");
-    if (ls_failed(status)) {
-        unlink(file->temporary);
-    } else {
-        status = sync_folder(file->path);
-    }
+    if (file->temporary && ls_failed(status)) ls_held_unlink(file->temporary);
+    if (file->temporary && !ls_failed(status)) status = put_in_place(file);
     free_file(file);
     return status;
 }
@@ -116,26 +174,19 @@ ls_status ls_atomic_file_commit(ls_atomic_file *file) {
 void ls_atomic_file_abandon(ls_atomic_file *file) {
     if (!file) return;
     close(file->fd);
-    unlink(file->temporary);
+    if (file->temporary) ls_held_unlink(file->temporary);
     free_file(file);
 }
 
-// "NAME.tmp-4711"
-static int is_temporary_of(const char *entry, const char *name) {
-    size_t length = strlen(name);
-    if (strncmp(entry, name, length) != 0 || strncmp(entry + length, ".tmp-", 5) != 0) return 0;
-    const char *number = entry + length + 5;
-    return *number && strspn(number, "0123456789") == strlen(number);
-}
-
-void ls_atomic_file_clean(const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    char *folder = slash ? strndup(path, (size_t)(slash - path + (slash == path))) : strdup(".");
-    DIR *dir = folder ? opendir(folder) : NULL;
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (is_temporary_of(entry->d_name, name)) unlinkat(dirfd(dir), entry->d_name, 0);
-    if (dir) closedir(dir);
-    free(folder);
+ls_status ls_atomic_file_check(const char *path) {
+    char target[PATH_MAX];
+    int direct;
+    LS_TRY(find_target(path, target, &direct));
+    if (direct) return ls_held_access(target, W_OK) == 0 ? LS_SUCCESS : fail_io("write", path, "access");
+    ls_atomic_file *file = NULL;
+    LS_TRY(ls_atomic_file_open(path, &file));
+    ls_atomic_file_abandon(file);
+    return LS_SUCCESS;
 }
 
 ls_status ls_write_file(const char *path, const void *data, size_t bytes) {
@@ -145,91 +196,22 @@ ls_status ls_write_file(const char *path, const void *data, size_t bytes) {
     return ls_atomic_file_commit(file);
 }
 
-// Reads to the end, or `most` bytes, growing: the size that stat gives is only a first guess (pipes, /proc, a file that
-// grows).
-static ls_status read_all(int fd, const char *path, size_t guess, size_t most, char **data, size_t *bytes) {
-    size_t capacity = (guess < most ? guess : most) + 1, length = 0;
-    char *text = malloc(capacity + 1);
-    while (text) {
-        ssize_t got = read(fd, text + length, capacity - length);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) {
-            ls_status status = fail_io("read", path, "read");
-            free(text);
-            return status;
-        }
-        if (got == 0 || length + (size_t)got >= most) {
-            length = got == 0 ? length : most;
-            text[length] = 0;
-            *data = text;
-            *bytes = length;
-            return LS_SUCCESS;
-        }
-        length += (size_t)got;
-        if (length < capacity) continue;
-        capacity *= 2;
-        char *larger = realloc(text, capacity + 1);
-        if (!larger) free(text);
-        text = larger;
-    }
-    return ls_fail(LS_DEVICE, "%s: cannot read: no memory for %zu bytes", path, capacity);
+// --- what killed processes left
+
+// "NAME.tmp-4711", "NAME.tmp-4711-1"
+static int is_temporary_of(const char *entry, const char *name) {
+    size_t length = strlen(name);
+    if (strncmp(entry, name, length) != 0 || strncmp(entry + length, ".tmp-", 5) != 0) return 0;
+    const char *number = entry + length + 5;
+    return *number && strspn(number, "0123456789-") == strlen(number);
 }
 
-ls_status ls_read_beginning(const char *path, size_t most, char **data, size_t *bytes) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return fail_io("read", path, "open");
-    struct stat info;
-    size_t guess = fstat(fd, &info) == 0 && info.st_size > 0 ? (size_t)info.st_size : 4096;
-    ls_status status = read_all(fd, path, guess, most, data, bytes);
-    close(fd);
-    return status;
-}
-
-ls_status ls_read_file(const char *path, char **data, size_t *bytes) {
-    return ls_read_beginning(path, SIZE_MAX, data, bytes);
-}
-
-ls_status ls_make_folders(const char *path) {
-    char *partial = strdup(path);
-    if (!partial) return ls_fail(LS_DEVICE, "%s: no memory to create it", path);
-    ls_status status = LS_SUCCESS;
-    for (char *end = partial; !ls_failed(status) && *end;) {
-        end += strspn(end, "/");
-        end += strcspn(end, "/");
-        char kept = *end;
-        *end = 0;
-        if (*partial && mkdir(partial, 0777) != 0) {
-            int error = errno;
-            struct stat info; // what exists may also be refused with EACCES or EROFS instead of EEXIST
-            if (stat(partial, &info) != 0 || !S_ISDIR(info.st_mode)) {
-                errno = error == EEXIST ? ENOTDIR : error;
-                status = fail_io("create the folder", partial, "mkdir");
-            }
-        } else if (*partial) {
-            status = sync_folder(partial); // else a power cut could take it, with all that is synced in it
-        }
-        *end = kept;
-    }
-    free(partial);
-    return status;
-}
-
-int ls_path_exists(const char *path) {
-    return access(path, F_OK) == 0;
-}
-
-ls_status ls_path_same(const char *a, const char *b, int *same) {
-    struct stat x, y;
-    const char *missing = stat(a, &x) != 0 ? a : stat(b, &y) != 0 ? b : NULL;
-    *same = !missing && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-    return missing && errno != ENOENT && errno != ENOTDIR ? fail_io("look at", missing, "stat") : LS_SUCCESS;
-}
-
-ls_status ls_path_join(char *dst, size_t bytes, const char *folder, const char *name) {
-    int alone = name[0] == '/' || folder[0] == 0;
-    const char *slash = alone || folder[strlen(folder) - 1] == '/' ? "" : "/";
-    int length = snprintf(dst, bytes, "%s%s%s", alone ? "" : folder, slash, name);
-    if (length >= 0 && (size_t)length < bytes) return LS_SUCCESS;
-    return ls_fail(LS_USAGE, "path too long (%d characters, at most %zu): %s%s%s", length, bytes - 1,
-        alone ? "" : folder, slash, name);
+void ls_atomic_file_clean(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *folder = slash ? strndup(path, (size_t)(slash - path + (slash == path))) : strdup(".");
+    DIR *dir = folder ? ls_held_opendir(folder) : NULL;
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (is_temporary_of(entry->d_name, name)) unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir) closedir(dir);
+    free(folder);
 }

@@ -1,10 +1,15 @@
 // atomic_file.h - a file appears whole or not at all: temporary name beside it, write, fsync, rename, fsync of the
 // folder.
+//
+// A symbolic link is followed: the file that it leads to is replaced, the link stays. What is no regular file (a pipe
+// that somebody reads, a terminal, /dev/null, /dev/stdout) is never replaced but written to as it is; folders, block
+// devices and sockets are refused. Temporaries are new files (O_EXCL): nothing that lies under their name is touched.
 #ifndef LS_BASE_ATOMIC_FILE_H
 #define LS_BASE_ATOMIC_FILE_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include "base/files.h"
 #include "base/status.h"
 
 typedef struct ls_atomic_file ls_atomic_file;
@@ -18,24 +23,13 @@ size_t ls_atomic_file_bytes(const ls_atomic_file *file);
 uint64_t ls_atomic_file_hash(const ls_atomic_file *file);
 LS_CHECKED ls_status ls_atomic_file_commit(ls_atomic_file *file); // frees file in any case
 void ls_atomic_file_abandon(ls_atomic_file *file);                // removes the temporary, frees
+// Whether open would succeed by now, for results that come hours later; leaves nothing, and opens no pipe.
+LS_CHECKED ls_status ls_atomic_file_check(const char *path);
 
 // Removes the temporaries that killed processes left beside `path`; none that is being written. What cannot be removed
 // stays.
 void ls_atomic_file_clean(const char *path);
 
 LS_CHECKED ls_status ls_write_file(const char *path, const void *data, size_t bytes); // all of the above
-// The whole file, with a 0 byte after it; free() it. LS_STORAGE with path and reason.
-LS_CHECKED ls_status ls_read_file(const char *path, char **data, size_t *bytes);
-// The same of the file's first `most` bytes at most, for files that are small or wrong (/dev/zero does not end).
-LS_CHECKED ls_status ls_read_beginning(const char *path, size_t most, char **data, size_t *bytes);
-LS_CHECKED ls_status ls_make_folders(const char *path); // mkdir -p
-// The folder's entries reach the disk.
-LS_CHECKED ls_status ls_sync_folder(const char *path);
-int ls_path_exists(const char *path);
-// Are both names of one file, by links or by other ways to its folder? One that is not there is none. LS_STORAGE: it
-// cannot be known.
-LS_CHECKED ls_status ls_path_same(const char *a, const char *b, int *same);
-// dst = folder + "/" + name, or name alone if it is absolute or folder is empty. LS_USAGE when longer than bytes.
-LS_CHECKED ls_status ls_path_join(char *dst, size_t bytes, const char *folder, const char *name);
 
 #endif

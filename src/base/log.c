@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -9,7 +10,8 @@
 static struct {
     int rank, world_size;
     ls_log_level level;
-} self = { 0, 1, LS_LOG_INFO };
+    atomic_int lost; // errno of the first line that could not be written
+} self = { 0, 1, LS_LOG_INFO, 0 };
 
 void ls_log_setup(int rank, int world_size, ls_log_level level) {
     self.rank = rank;
@@ -21,7 +23,11 @@ static void write_line(const char *line, size_t bytes) {
     while (bytes) {
         ssize_t written = write(STDERR_FILENO, line, bytes);
         if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return; // nowhere left to say it
+        if (written <= 0) { // nowhere left to say it
+            int none = 0;
+            atomic_compare_exchange_strong(&self.lost, &none, errno);
+            return;
+        }
         line += written;
         bytes -= (size_t)written;
     }
@@ -41,6 +47,10 @@ void ls_log(ls_log_level level, const char *format, ...) {
     length = wanted < 0 ? length : wanted > room - length ? room : length + wanted;
     line[length++] = '\n';
     write_line(line, (size_t)length);
+}
+
+int ls_log_lost(void) {
+    return atomic_load(&self.lost);
 }
 
 void ls_log_status(ls_status status) {

@@ -160,8 +160,10 @@ ls_status ls_bench_layers(const ls_config *cfg, ls_comm *comm, double seconds, c
     if (!ls_failed(status)) status = ls_trainer_layer_times(trainer, seconds, &l.rows, &l.count);
     for (int i = 0; !ls_failed(status) && i < l.count; i++) l.total += l.rows[i].seconds;
     if (!ls_failed(status)) status = measure_updates(&l, trainer, peak);
-    if (!ls_failed(status)) status = print_table(&l, stdout);
-    if (!ls_failed(status) && folder) status = write_json(&l, folder);
+    if (!ls_failed(status)) { // either is there where the other cannot be
+        status = folder ? write_json(&l, folder) : LS_SUCCESS;
+        ls_keep_first(&status, print_table(&l, stdout));
+    }
     free(l.rows);
     ls_bench_peak_free(peak);
     ls_trainer_free(trainer);

@@ -61,10 +61,13 @@ static ls_status report(const ls_bench *bench, const ls_config *cfg, const char 
     ls_status status = ls_bench_predict(findings.results, findings.count, findings.links, findings.link_count,
         &predictions, &findings.prediction_count);
     findings.predictions = predictions;
-    if (!ls_failed(status)) status = ls_bench_print(&findings, stdout);
-    if (!ls_failed(status)) status = ls_bench_write(&findings, folder);
-    if (!ls_failed(status))
-        ls_info("report    %s/bench.html; its figures in bench.json and bench.csv, its chart in bench.svg", folder);
+    if (!ls_failed(status)) { // either is there where the other cannot be
+        status = ls_bench_write(&findings, folder);
+        int written = !ls_failed(status);
+        ls_keep_first(&status, ls_bench_print(&findings, stdout));
+        if (written)
+            ls_info("report    %s/bench.html; its figures in bench.json and bench.csv, its chart in bench.svg", folder);
+    }
     free(predictions);
     return status;
 }

@@ -122,7 +122,7 @@ static ls_status work(const ls_args *args) {
     ls_status status = args->ckpt == LS_CKPT_VERIFY ? ls_ckpt_verify(args->files, args->file_count)
                        : args->ckpt == LS_CKPT_SHOW ? ls_ckpt_show(args->files, args->file_count)
                                                     : ls_ckpt_diff(args->files[0], args->files[1]);
-    if (fflush(stdout) != 0) ls_keep_first(&status, ls_fail(LS_STORAGE, "standard output: cannot be written"));
+    ls_keep_first(&status, ls_command_flush(stdout));
     return status;
 }
 

@@ -21,7 +21,6 @@ ls_status ls_cmd_replay(const ls_args *args, ls_comm *comm) {
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, configure(args, comm, &cfg)));
     ls_status status = ls_replay(args->batch, &cfg, stdout);
-    // A full disk or a closed pipe shows only when the text is flushed.
-    if (fflush(stdout) != 0) ls_keep_first(&status, ls_fail(LS_STORAGE, "standard output: cannot be written"));
+    ls_keep_first(&status, ls_command_flush(stdout));
     return ls_command_agree(comm, status);
 }

@@ -118,7 +118,8 @@ static ls_status close_files(
     if (ls_failed(outcome)) return outcome;
     char path[LS_TEXT_BYTES];
     LS_TRY(ls_run_folder_file(&files->folder, "summary.json", path, sizeof path));
-    return ls_summary_write(path, ls_trainer_about(trainer), summary);
+    LS_TRY(ls_summary_write(path, ls_trainer_about(trainer), summary));
+    return ls_run_folder_check(&files->folder);
 }
 
 // What comes after the last update: weights and summary.
@@ -163,14 +164,11 @@ static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trai
     return ls_command_agree(comm, traced); // the run is whole in any case
 }
 
-static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer) {
-    run_files files = { .folder.lock = -1 };
+static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer, run_files *files) {
     // Before anything is created, if its updates can be known by now.
     if (ls_trainer_about(trainer)->cfg->run_resume == LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer));
-    ls_status status = ls_command_agree(comm, open_folder(args, trainer, &files));
-    if (!ls_failed(status)) status = train_into(args, comm, trainer, &files);
-    ls_run_folder_close(&files.folder);
-    return status;
+    LS_TRY(ls_command_agree(comm, open_folder(args, trainer, files)));
+    return train_into(args, comm, trainer, files);
 }
 
 static ls_status print_plan(const ls_trainer *trainer) {
@@ -200,9 +198,11 @@ ls_status ls_cmd_train(const ls_args *args, ls_comm *comm) {
     ls_trainer *trainer = NULL;
     LS_TRY(ls_command_agree(comm, check_trace(args, ls_comm_about(comm)->rank)));
     LS_TRY(ls_command_agree(comm, ls_trainer_new(&cfg, comm, &trainer)));
+    run_files files = { .folder.lock = -1 };
     ls_status status = ls_command_agree(comm, ls_trainer_verify_pictures(trainer));
     if (!ls_failed(status))
-        status = args->dry_run ? ls_command_agree(comm, print_plan(trainer)) : train(args, comm, trainer);
-    ls_trainer_free(trainer);
+        status = args->dry_run ? ls_command_agree(comm, print_plan(trainer)) : train(args, comm, trainer, &files);
+    ls_trainer_free(trainer); // a checkpoint may still be written
+    ls_run_folder_close(&files.folder);
     return status;
 }

@@ -101,7 +101,7 @@ static ls_status judge(const verification *v) {
     if (!v->again && !describe(v->straight, v->resumed, text, sizeof text)[0]) {
         printf("the same, bit for bit: %lld updates without a break, and %lld + a checkpoint + %lld (%d tensors)\n",
             2 * k, k, k, v->straight->count);
-        return fflush(stdout) == 0 ? LS_SUCCESS : ls_fail(LS_STORAGE, "standard output: cannot be written");
+        return ls_command_flush(stdout);
     }
     if (v->again && describe(v->straight, v->again, other, sizeof other)[0])
         return ls_fail(LS_NUMERIC,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include "base/log.h"
 #include "base/stop.h"
+#include "base/streams.h"
 #include "base/version.h"
 #include "cli/args.h"
 #include "cli/commands.h"
@@ -25,23 +26,26 @@ static ls_status print_version(void) {
     return LS_SUCCESS;
 }
 
-// A command either works on all ranks, or only prints something on rank 0.
+// A command either works on all ranks, or only prints something on rank 0. One that works for longer, for files or for
+// other ranks, keeps on when nobody reads its lines any more; the others end then, as tools do.
+enum { PRINTS, KEEPS_ON };
 static const struct {
     ls_status (*run)(const ls_args *args, ls_comm *comm);
     ls_status (*print)(void);
+    int keeps_on;
 } commands[] = {
-    [LS_COMMAND_TRAIN] = { ls_cmd_train, NULL },
-    [LS_COMMAND_BENCH] = { ls_cmd_bench, NULL },
-    [LS_COMMAND_EVAL] = { ls_cmd_eval, NULL },
-    [LS_COMMAND_PREDICT] = { ls_cmd_predict, NULL },
-    [LS_COMMAND_EXPORT] = { ls_cmd_export, NULL },
-    [LS_COMMAND_REPLAY] = { ls_cmd_replay, NULL },
-    [LS_COMMAND_CKPT] = { ls_cmd_ckpt, NULL },
-    [LS_COMMAND_VERIFY_RESUME] = { ls_cmd_verify_resume, NULL },
-    [LS_COMMAND_DEVICES] = { ls_cmd_devices, NULL },
-    [LS_COMMAND_LIST] = { NULL, print_list },
-    [LS_COMMAND_HELP] = { NULL, print_help },
-    [LS_COMMAND_VERSION] = { NULL, print_version },
+    [LS_COMMAND_TRAIN] = { ls_cmd_train, NULL, KEEPS_ON },
+    [LS_COMMAND_BENCH] = { ls_cmd_bench, NULL, KEEPS_ON },
+    [LS_COMMAND_EVAL] = { ls_cmd_eval, NULL, KEEPS_ON },
+    [LS_COMMAND_PREDICT] = { ls_cmd_predict, NULL, PRINTS },
+    [LS_COMMAND_EXPORT] = { ls_cmd_export, NULL, KEEPS_ON },
+    [LS_COMMAND_REPLAY] = { ls_cmd_replay, NULL, PRINTS },
+    [LS_COMMAND_CKPT] = { ls_cmd_ckpt, NULL, PRINTS },
+    [LS_COMMAND_VERIFY_RESUME] = { ls_cmd_verify_resume, NULL, KEEPS_ON },
+    [LS_COMMAND_DEVICES] = { ls_cmd_devices, NULL, PRINTS },
+    [LS_COMMAND_LIST] = { NULL, print_list, PRINTS },
+    [LS_COMMAND_HELP] = { NULL, print_help, PRINTS },
+    [LS_COMMAND_VERSION] = { NULL, print_version, PRINTS },
 };
 
 static ls_status print_once(ls_status (*print)(void), int rank) {
@@ -55,9 +59,15 @@ static int trains(const ls_args *args) {
     return args->command == LS_COMMAND_TRAIN && !args->dry_run && !args->print_config;
 }
 
+static int keeps_on(const ls_args *args) {
+    return commands[args->command].keeps_on && (args->command != LS_COMMAND_TRAIN || trains(args));
+}
+
 int main(int argc, char **argv) {
+    ls_streams_fill();
     ls_args args;
     ls_status parsed = ls_args_parse(argc, argv, &args);
+    if (!ls_failed(parsed)) ls_streams_fail_quietly(keeps_on(&args));
     // From here on, heeded from the first update on: a launcher's signal may meet ranks that have only just started.
     if (!ls_failed(parsed) && trains(&args)) parsed = ls_stop_listen();
     ls_comm *comm = NULL;

@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 #include "base/atomic_file.h"
-#include "base/text.h"
+#include "base/held.h"
 #include "train/checkpoints.h"
 #include "train/manifest.h"
 
@@ -28,17 +27,18 @@ static ls_status join(char path[PATH_BYTES], const char *folder, const char *nam
 
 ls_status ls_checkpoint_remove(const char *path) {
     char file[PATH_BYTES];
+    if (ls_held_unlink(path) == 0 || errno == ENOENT) return LS_SUCCESS; // a link: what it leads to is not ours
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
-        if (unlink(file) != 0 && errno != ENOENT)
+        if (ls_held_unlink(file) != 0 && errno != ENOENT)
             return ls_fail(LS_STORAGE, "%s: cannot remove: unlink: %s", file, strerror(errno));
     }
-    if (rmdir(path) == 0 || errno == ENOENT) return LS_SUCCESS;
+    if (ls_held_rmdir(path) == 0 || errno == ENOENT) return LS_SUCCESS;
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
         ls_atomic_file_clean(file); // a process was killed while it wrote that
     }
-    if (rmdir(path) != 0 && errno != ENOENT)
+    if (ls_held_rmdir(path) != 0 && errno != ENOENT)
         return ls_fail(LS_STORAGE, "%s: cannot remove: rmdir: %s", path, strerror(errno));
     return LS_SUCCESS;
 }
@@ -84,25 +84,12 @@ static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_
     return status;
 }
 
-// Looked at before, so that a full disk is named as one and not met half-way; a quota still is.
-static ls_status check_space(const char *folder, const char *path, size_t bytes) {
-    struct statvfs info;
-    if (statvfs(folder, &info) != 0) return LS_SUCCESS; // writing will tell
-    double needed = (double)bytes * 1.01 + 65536, unused = (double)info.f_bavail * (double)info.f_frsize;
-    if (unused >= needed) return LS_SUCCESS;
-    char needs[32], has[32];
-    return ls_fail(LS_STORAGE,
-        "%s: a checkpoint needs %s, but only %s are free on that file system: free some space, or move the run "
-        "elsewhere by --run-dir",
-        path, ls_text_bytes(needs, (size_t)needed), ls_text_bytes(has, (size_t)unused));
-}
-
 // `temporary` takes its place under `path`.
 static ls_status put_in_place(const char *temporary, const char *old, const char *path) {
     LS_TRY(ls_checkpoint_remove(old)); // of a process that was killed
-    if (ls_path_exists(path) && rename(path, old) != 0)
+    if (ls_path_exists(path) && ls_held_rename(path, old) != 0)
         return ls_fail(LS_STORAGE, "%s: cannot move the damaged one away: rename: %s", path, strerror(errno));
-    if (rename(temporary, path) != 0)
+    if (ls_held_rename(temporary, path) != 0)
         return ls_fail(LS_STORAGE, "%s: cannot finish: rename: %s", path, strerror(errno));
     ls_status removed = ls_checkpoint_remove(old);
     (void)removed; // the new one is there; the next resume tries again
@@ -135,6 +122,17 @@ static ls_status look_at_place(const char *path, const ls_snapshot *s, const ls_
     return ls_fail(LS_STORAGE, "%s: is a checkpoint of another run and stays: move it elsewhere", path);
 }
 
+ls_status ls_checkpoint_check_room(
+    const char *folder, const char *path, const ls_snapshot *s, int weights, int checkpoints) {
+    size_t params = 0;
+    for (int i = 0; i < s->params; i++) params += (size_t)s->tensors[i].elements * sizeof *s->tensors[i].values;
+    size_t state = s->bytes - params, largest = checkpoints && state > params ? state : params;
+    const char *what = weights && checkpoints ? "the weights and a checkpoint need"
+                       : weights              ? "the weights need"
+                                              : "a checkpoint needs";
+    return ls_check_room(folder, path, what, (size_t)weights * params + (size_t)checkpoints * s->bytes, largest);
+}
+
 ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, const ls_train_facts *facts,
     const ls_weight_notes *notes, int64_t *bytes) {
     char folder[PATH_BYTES], temporary[PATH_BYTES], old[PATH_BYTES];
@@ -149,7 +147,8 @@ ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, con
     LS_TRY(look_at_place(path, snapshot, facts, &same));
     if (same) return ls_sync_folder(folder); // whoever put it there may have been killed before its name was synced
     LS_TRY(ls_make_folders(folder));
-    LS_TRY(check_space(folder, path, snapshot->bytes));
+    // Looked at before, so that a full disk is named as one and not met half-way.
+    LS_TRY(ls_checkpoint_check_room(folder, path, snapshot, 0, 1));
     LS_TRY(ls_checkpoint_remove(temporary)); // of a process that was killed
     ls_status status = ls_make_folders(temporary);
     if (!ls_failed(status)) status = write_files(temporary, snapshot, facts, notes, &written);

@@ -46,6 +46,10 @@ typedef struct {
 // is then enough to predict and to export; NULL: none. bytes (may be NULL): of all files.
 LS_CHECKED ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, const ls_train_facts *facts,
     const ls_weight_notes *notes, int64_t *bytes);
+// Has the file system of `folder` room for the weights (0 or 1 file) and so many checkpoints of a snapshot? LS_STORAGE
+// names `path`, what they need and what is free.
+LS_CHECKED ls_status ls_checkpoint_check_room(
+    const char *folder, const char *path, const ls_snapshot *snapshot, int weights, int checkpoints);
 // Reads all of it and verifies every byte against the manifest.
 LS_CHECKED ls_status ls_checkpoint_read(const char *path, ls_checkpoint **out);
 void ls_checkpoint_free(ls_checkpoint *checkpoint); // NULL is allowed
@@ -56,7 +60,7 @@ LS_CHECKED ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manif
 LS_CHECKED ls_status ls_checkpoint_suits(const ls_checkpoint *checkpoint, const ls_train_facts *facts, cJSON *changed);
 // Its contents, into a snapshot made for the same network and optimizer; LS_STORAGE for another one's.
 LS_CHECKED ls_status ls_checkpoint_take(const ls_checkpoint *checkpoint, ls_snapshot *snapshot);
-// Removes the folder: first its manifest, so that no half of it is taken for a whole.
+// Removes the folder: first its manifest, so that no half of it is taken for a whole. Of a symbolic link the link alone.
 LS_CHECKED ls_status ls_checkpoint_remove(const char *path);
 
 #endif

@@ -7,9 +7,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/held.h"
 #include "base/thread.h"
 #include "train/manifest.h"
 #include "train/trainer_internal.h"
@@ -65,7 +67,7 @@ ls_status ls_checkpoints_list(const char *folder, int64_t **updates, int *count)
     int capacity = 0;
     *updates = NULL;
     *count = 0;
-    DIR *dir = opendir(folder);
+    DIR *dir = ls_held_opendir(folder);
     if (!dir && errno == ENOENT) return LS_SUCCESS;
     if (!dir) return ls_fail(LS_STORAGE, "%s: cannot look for checkpoints: opendir: %s", folder, strerror(errno));
     ls_status status = LS_SUCCESS;
@@ -95,7 +97,7 @@ ls_status ls_checkpoints_list(const char *folder, int64_t **updates, int *count)
 }
 
 void ls_checkpoints_clean(const char *folder) {
-    DIR *dir = opendir(folder);
+    DIR *dir = ls_held_opendir(folder);
     if (!dir) return;
     for (struct dirent *entry; (entry = readdir(dir));) {
         const char *name = entry->d_name, *end = strrchr(name, '.');
@@ -235,12 +237,28 @@ static void *run_writer(void *context) {
     return NULL;
 }
 
+// Now, and not after the last epoch: the run's weights, and a checkpoint beside those that are there.
+static ls_status check_room(const ls_checkpoints *c) {
+    const int checkpoints = c->facts->resumed_at < c->facts->updates_planned;
+    char run[PATH_BYTES];
+    struct stat outer, inner;
+    snprintf(run, sizeof run, "%s", c->folder);
+    char *slash = strrchr(run, '/');
+    if (slash) slash[slash == run] = 0;
+    const char *beside = slash ? run : ".";
+    if (ls_held_stat(beside, &outer) != 0 || ls_held_stat(c->folder, &inner) != 0 || outer.st_dev == inner.st_dev)
+        return ls_checkpoint_check_room(beside, beside, c->snapshot, 1, checkpoints);
+    LS_TRY(ls_checkpoint_check_room(beside, beside, c->snapshot, 1, 0)); // checkpoints/ is elsewhere
+    return checkpoints ? ls_checkpoint_check_room(c->folder, c->folder, c->snapshot, 0, 1) : LS_SUCCESS;
+}
+
 static ls_status open_folder(const char *folder, const ls_trainer *trainer, ls_checkpoints *c) {
     const ls_config *cfg = c->facts->cfg;
     snprintf(c->folder, sizeof c->folder, "%s", folder);
     c->keep_last = cfg->checkpoint_keep_last;
     c->keep_best = cfg->checkpoint_keep_best;
     LS_TRY(ls_snapshot_new_for(trainer, &c->snapshot));
+    LS_TRY(check_room(c));
     LS_TRY(ls_weight_notes_new(trainer->graph, trainer->train_data, &c->notes));
     LS_TRY(find_kept(c));
     int rc = ls_thread_start(&c->thread, run_writer, c);

@@ -10,7 +10,8 @@
 
 typedef struct ls_checkpoints ls_checkpoints;
 
-// folder: RUN/checkpoints, made with the first of them. trainer is borrowed: its facts go into every manifest.
+// folder: RUN/checkpoints, made with the first of them. trainer is borrowed: its facts go into every manifest. LS_STORAGE
+// also where there is no room for RUN/weights.safetensors and a checkpoint.
 LS_CHECKED ls_status ls_checkpoints_open(const char *folder, const ls_trainer *trainer, ls_checkpoints **out);
 void ls_checkpoints_close(ls_checkpoints *checkpoints); // waits for what is being written; NULL is allowed
 const char *ls_checkpoints_folder(const ls_checkpoints *checkpoints);

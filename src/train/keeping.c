@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/held.h"
 #include "base/log.h"
 #include "base/stop.h"
 #include "train/manifest.h"
@@ -20,7 +21,7 @@ static const double SCHEDULER_MARGIN_SECONDS = 60; // for the last checkpoint, b
 enum { ASK_UPDATES_MAX = 1000 };
 
 // Of several reasons the largest counts; 0: none. The signal's number goes with it.
-typedef enum { NO_REASON, BY_MAX_MINUTES, BY_SCHEDULER, BY_SIGNAL } stop_reason;
+typedef enum { NO_REASON, BY_MAX_MINUTES, BY_SCHEDULER, BY_SIGNAL, BY_FOLDER } stop_reason;
 
 static int64_t encode(stop_reason reason, int signal, int rank) {
     return ((int64_t)reason << 40) + ((int64_t)signal << 32) + rank;
@@ -32,6 +33,9 @@ static const char *describe_reason(const ls_trainer *t, char *dst, size_t bytes)
     switch ((stop_reason)(reason >> 40)) {
     case BY_SIGNAL:
         snprintf(dst, bytes, "%s on rank %d", ls_stop_name((int)(reason >> 32 & 255)), (int)(reason & 0xffffffff));
+        break;
+    case BY_FOLDER:
+        snprintf(dst, bytes, "a move or removal of the run folder");
         break;
     case BY_SCHEDULER:
         snprintf(dst, bytes, "the scheduler's time limit");
@@ -59,8 +63,10 @@ static int scheduler_ends_soon(void) {
 static int64_t own_reason(const ls_trainer *t) {
     int signal = ls_stop_signal(), rank = t->facts.comm->rank;
     double limit = t->cfg->run_max_minutes * 60;
+    char where[LS_HELD_PATH_BYTES];
     if (signal) return encode(BY_SIGNAL, signal, rank);
     if (rank != 0) return NO_REASON;
+    if (ls_held_look(where) != LS_HELD_IN_PLACE) return encode(BY_FOLDER, 0, rank);
     if (scheduler_ends_soon()) return encode(BY_SCHEDULER, 0, rank);
     return limit > 0 && ls_clock_since_process_start() >= limit ? encode(BY_MAX_MINUTES, 0, rank) : NO_REASON;
 }
@@ -200,21 +206,36 @@ static const char *describe_newest(const char *folder, char *dst, size_t bytes) 
     return dst;
 }
 
+// Rank 0: of a run whose folder is no longer where its path leads. written: its last checkpoint, or why it is not.
+static ls_status say_moved(const ls_trainer *t, ls_held_state state, const char *where, ls_status written) {
+    if (state == LS_HELD_REMOVED)
+        return ls_fail(LS_STORAGE,
+            "run folder %s: was removed; stopped after update %" PRId64 " of %" PRId64 ", of which nothing is left",
+            t->folder, t->done.updates, t->facts.updates_planned);
+    return ls_fail(LS_STORAGE,
+        "run folder %s: was moved, renamed or replaced; stopped after update %" PRId64 " of %" PRId64
+        "%s%.1000s; the run is in %.1000s and goes on from there by --resume --run-dir",
+        t->folder, t->done.updates, t->facts.updates_planned,
+        ls_failed(written) ? ", whose checkpoint could not be written: " : "", ls_failed(written) ? written.text : "",
+        where[0] ? where : "the folder that was moved");
+}
+
 // Rank 0: the last checkpoint is written, or it is said why not and what there is instead.
 static ls_status finish_last(ls_trainer *t, const listeners *l, char *path, size_t bytes) {
     const char *folder = ls_checkpoints_folder(t->keeping.files);
-    ls_train_checkpoint event;
-    char reason[96], instead[LS_STATUS_TEXT_BYTES / 4];
+    ls_train_checkpoint event = { .status = LS_SUCCESS };
+    char reason[96], instead[LS_STATUS_TEXT_BYTES / 4], where[LS_HELD_PATH_BYTES];
     ls_checkpoints_wait(t->keeping.files, INFINITY);
-    if (ls_checkpoints_written(t->keeping.files, &event)) {
-        if (ls_failed(event.status))
-            return ls_fail(event.status.code,
-                "stopped by %s after update %" PRId64 " of %" PRId64
-                ", but its checkpoint could not be written: %.2000s; %s",
-                describe_reason(t, reason, sizeof reason), t->done.updates, t->facts.updates_planned, event.status.text,
-                describe_newest(folder, instead, sizeof instead));
-        tell_checkpoint(l, &event);
-    }
+    int written = ls_checkpoints_written(t->keeping.files, &event);
+    ls_held_state state = ls_held_look(where);
+    if (state != LS_HELD_IN_PLACE) return say_moved(t, state, where, event.status);
+    if (ls_failed(event.status))
+        return ls_fail(event.status.code,
+            "stopped by %s after update %" PRId64 " of %" PRId64
+            ", but its checkpoint could not be written: %.2000s; %s",
+            describe_reason(t, reason, sizeof reason), t->done.updates, t->facts.updates_planned, event.status.text,
+            describe_newest(folder, instead, sizeof instead));
+    if (written) tell_checkpoint(l, &event);
     return ls_checkpoints_path(folder, t->done.updates, path, bytes);
 }
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/held.h"
 #include "base/version.h"
 #include "train/checkpoint.h"
 
@@ -271,7 +272,7 @@ ls_status ls_manifest_check_length(const cJSON *manifest, const char *path, cons
     struct stat info;
     int64_t bytes = -1;
     const cJSON *entry = file_entry(manifest, name);
-    if (!whole_number(cJSON_GetObjectItemCaseSensitive(entry, "bytes"), 9e15, &bytes) || stat(path, &info) != 0)
+    if (!whole_number(cJSON_GetObjectItemCaseSensitive(entry, "bytes"), 9e15, &bytes) || ls_held_stat(path, &info) != 0)
         return LS_SUCCESS; // reading says what is wrong
     if (info.st_size == bytes) return LS_SUCCESS;
     return ls_fail(

@@ -1,6 +1,7 @@
 #include "train/metrics.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
@@ -9,6 +10,8 @@
 #include <unistd.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/files.h"
+#include "base/held.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/version.h"
@@ -35,13 +38,19 @@ static cJSON *new_event(const ls_metrics *metrics, const char *name) {
 static void take_back(FILE *file, off_t whole) {
     __fpurge(file);
     clearerr(file);
-    if (whole >= 0 && ftruncate(fileno(file), whole) != 0) return; // no disk file
-    fseeko(file, 0, SEEK_END);
+    if (whole >= 0 && ftruncate(fileno(file), whole) != 0) return; // O_APPEND: the next line begins there
+}
+
+// Where the file ends by now; below 0: it is no disk file. Not what the stream takes for its place: others may have cut
+// the file meanwhile.
+static off_t length_of(FILE *file) {
+    struct stat info;
+    return fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : -1;
 }
 
 // Takes event. The first failure is told at once, as the end of the run may be far.
 static void put(ls_metrics *metrics, cJSON *event) {
-    off_t whole = ftello(metrics->file);
+    off_t whole = length_of(metrics->file);
     ls_status status = ls_json_write_line(metrics->file, metrics->path, event);
     if (ls_failed(status)) take_back(metrics->file, whole);
     cJSON_Delete(event);
@@ -115,7 +124,7 @@ static void put_start(ls_metrics *metrics, const ls_train_facts *facts) {
 static ls_status cut_half_line(FILE *file, const char *path) {
     char tail[65536];
     errno = 0;
-    if (fseek(file, 0, SEEK_END) != 0) return LS_SUCCESS; // a pipe
+    if (fseek(file, 0, SEEK_END) != 0) return LS_SUCCESS; // a device
     long end = ftell(file), from = end > (long)sizeof tail ? end - (long)sizeof tail : 0;
     if (end <= 0) return LS_SUCCESS;
     size_t got = fseek(file, from, SEEK_SET) == 0 ? fread(tail, 1, sizeof tail, file) : 0;
@@ -126,20 +135,33 @@ static ls_status cut_half_line(FILE *file, const char *path) {
     return ls_fail(LS_STORAGE, "%s: cannot be read, to go on behind its last line: %s", path, strerror(errno));
 }
 
+// Lines go to the end of the file, whatever happens to it meanwhile (O_APPEND). A pipe would hold training up whenever
+// its reader is slow.
+static ls_status open_stream(const char *path, int append, FILE **out) {
+    int fd = ls_held_open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
+    if (fd < 0) return ls_fail(LS_STORAGE, "%s: cannot be written: %s", path, strerror(errno));
+    struct stat info;
+    ls_status status = LS_SUCCESS;
+    if (fstat(fd, &info) != 0)
+        status = ls_fail(LS_STORAGE, "%s: cannot be written: fstat: %s", path, strerror(errno));
+    else if (!S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode))
+        status = ls_fail(LS_STORAGE, "%s: cannot be written: is %s, expected a regular file: move it away", path,
+            ls_file_kind(&info));
+    else if (!(*out = fdopen(fd, "a+")))
+        status = ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    if (ls_failed(status)) close(fd);
+    return status;
+}
+
 ls_status ls_metrics_open(const char *path, int append, const ls_train_facts *facts, ls_metrics **out) {
     ls_metrics *metrics = calloc(1, sizeof *metrics);
     char *copy = strdup(path);
-    FILE *file = metrics && copy ? fopen(path, append ? "a+e" : "we") : NULL;
-    if (!file) {
-        ls_status status = metrics && copy ? ls_fail(LS_STORAGE, "%s: cannot be written: %s", path, strerror(errno))
-                                           : ls_fail(LS_DEVICE, "%s: no memory to write it", path);
-        free(copy);
-        free(metrics);
-        return status;
-    }
-    ls_status status = append ? cut_half_line(file, path) : LS_SUCCESS;
+    FILE *file = NULL;
+    ls_status status =
+        metrics && copy ? open_stream(path, append, &file) : ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    if (!ls_failed(status) && append) status = cut_half_line(file, path);
     if (ls_failed(status)) {
-        fclose(file);
+        if (file) fclose(file);
         free(copy);
         free(metrics);
         return status;
@@ -255,7 +277,17 @@ ls_train_observer ls_metrics_observer(ls_metrics *metrics) {
     return (ls_train_observer){ metrics, on_progress, on_evaluated, on_warning, on_checkpoint };
 }
 
+// Where else could it be said?
+static void put_lost_lines(ls_metrics *metrics) {
+    char text[256];
+    if (!ls_log_lost()) return;
+    snprintf(text, sizeof text, "standard error could not be written (%s): lines for a person are missing there",
+        strerror(ls_log_lost()));
+    on_warning(metrics, text);
+}
+
 ls_status ls_metrics_close(ls_metrics *metrics, ls_status run) {
+    put_lost_lines(metrics);
     cJSON *event = new_event(metrics, "end");
     const char *status_text = run.code == LS_STOPPED ? "stopped" : ls_failed(run) ? "failed" : "completed";
     ls_json_add_text(event, "status", status_text);
@@ -294,11 +326,14 @@ static void find_last_checkpoint(FILE *file, int64_t *update) {
 
 ls_status ls_metrics_last_checkpoint(const char *path, int64_t *update) {
     struct stat info;
+    ls_input input;
     *update = -1;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return LS_SUCCESS; // a pipe or a device remembers nothing
-    FILE *file = fopen(path, "re");
-    if (!file && errno == ENOENT) return LS_SUCCESS;
-    if (!file) return ls_fail(LS_STORAGE, "%s: cannot be read: %s", path, strerror(errno));
+    int there = ls_held_stat(path, &info) == 0;
+    if (there ? !S_ISREG(info.st_mode) : errno == ENOENT) return LS_SUCCESS; // opening it to write says what is wrong
+    LS_TRY(ls_input_open(path, &input));
+    FILE *file = fdopen(input.fd, "r");
+    if (!file) ls_input_close(&input);
+    if (!file) return ls_fail(LS_DEVICE, "%s: no memory to read it", path);
     find_last_checkpoint(file, update);
     int broken = ferror(file);
     fclose(file);

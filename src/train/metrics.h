@@ -44,7 +44,8 @@ LS_CHECKED ls_status ls_metrics_close(ls_metrics *metrics, ls_status run);
 
 // Is the file one of ours, with a start in its first line?
 int ls_metrics_begins(const char *path);
-// The update of the last checkpoint that the file says was written; -1: none, or no file. LS_STORAGE: cannot be read.
+// The update of the last checkpoint that the file says was written; -1: none, or no file
+// (a device). LS_STORAGE: cannot be read.
 LS_CHECKED ls_status ls_metrics_last_checkpoint(const char *path, int64_t *update);
 
 #endif

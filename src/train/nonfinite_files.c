@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/atomic_file.h"
+#include "base/held.h"
 #include "train/trainer_internal.h"
 
 enum { TRIES = 100, FIXED_TENSORS = 5, PATH_BYTES = LS_TEXT_BYTES + 64 };
@@ -205,7 +206,7 @@ ls_status ls_nonfinite_write(ls_trainer *t, ls_nonfinite *r, const int64_t *samp
     snprintf(partial, sizeof partial, "%s.partial", folder);
     snprintf(r->folder, sizeof r->folder, "%s", folder); // its own facts name it
     ls_status status = write_files(t, partial, r, samples, sums);
-    if (!ls_failed(status) && rename(partial, folder) != 0)
+    if (!ls_failed(status) && ls_held_rename(partial, folder) != 0)
         status = ls_fail(LS_STORAGE, "%s: rename to %s: %s", partial, folder, strerror(errno));
     if (!ls_failed(status)) status = ls_sync_folder(t->folder);
     if (ls_failed(status)) r->folder[0] = '\0';

@@ -6,7 +6,8 @@
 // configuration that this process reads; two processes never use one folder at the same time.
 //
 // Opening takes the lock, then looks, and writes nothing. Only when everything is accepted, on all ranks, the run begins
-// or goes on: what is refused leaves every byte as it was.
+// or goes on: what is refused leaves every byte as it was. A folder that is moved or replaced during the run keeps what
+// belongs to it: all of it is written through the folder itself (base/held.h), wherever that is by now.
 #ifndef LS_TRAIN_RUN_FOLDER_H
 #define LS_TRAIN_RUN_FOLDER_H
 
@@ -20,7 +21,7 @@ typedef struct {
     ls_run_identity run; // its own, or a fresh one
     int holds_run;       // of an earlier process, with which this one goes on
     int earlier;         // that run is of a version of the program that knew no identities
-    int lock;            // descriptor of the folder; -1: none
+    int lock;            // descriptor of the folder, which is held; -1: none
 } ls_run_folder;
 
 // Which folder: run_dir if given (from --run-dir), else runs/<run.name>, else runs/<name of the configuration
@@ -31,6 +32,8 @@ typedef struct {
 // LS_USAGE: the folder holds what is not to be gone on with, or no run to go on with, is in use, or its name is no
 // folder's; LS_STORAGE: it cannot be made, read or written.
 LS_CHECKED ls_status ls_run_folder_open(const ls_config *cfg, const char *run_dir, ls_run_folder *out);
+// At the end, when all is written: does the path still lead to the folder? LS_STORAGE says where the results are.
+LS_CHECKED ls_status ls_run_folder_check(const ls_run_folder *folder);
 void ls_run_folder_close(ls_run_folder *folder);
 // A file of the folder: "DIR/name" into dst.
 LS_CHECKED ls_status ls_run_folder_file(const ls_run_folder *folder, const char *name, char *dst, size_t bytes);

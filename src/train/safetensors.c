@@ -32,7 +32,7 @@ static const struct {
     { "U16", 2 },
     { "BOOL", 1 },
 };
-enum { DTYPES = sizeof dtypes / sizeof dtypes[0], LARGEST_ELEMENT = 8 };
+enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
 typedef struct {
     const char *name; // in the JSON tree
@@ -42,8 +42,7 @@ typedef struct {
 } entry;
 
 struct ls_safetensors {
-    char *path, *bytes;
-    const char *data; // in bytes, aligned for floats
+    char *path, *data;
     uint64_t data_bytes;
     ls_safetensors_digest digest;
     cJSON *header;
@@ -271,7 +270,7 @@ static ls_status check_coverage(const ls_safetensors *file) {
         at, file->data_bytes);
 }
 
-static ls_status read_header(ls_safetensors *file, const char *text, size_t length) {
+static ls_status parse_header(ls_safetensors *file, const char *text, size_t length) {
     const char *end = NULL;
     if (length == 0 || text[0] != '{') {
         return ls_fail(LS_STORAGE, "%s: its header does not begin with '{': no safetensors file", file->path);
@@ -304,43 +303,62 @@ static ls_status read_header(ls_safetensors *file, const char *text, size_t leng
     return check_coverage(file);
 }
 
-static ls_status read_parts(ls_safetensors *file, size_t bytes) {
-    if (bytes < LENGTH_BYTES) {
-        return ls_fail(LS_STORAGE, "%s: %zu bytes are no safetensors file, which has at least %d", file->path, bytes,
-            LENGTH_BYTES + 2);
+static ls_status read_header(ls_safetensors *file, const ls_input *input, uint64_t length, ls_hasher *hasher) {
+    char *text = malloc((size_t)length + 1);
+    if (!text) return ls_fail(LS_DEVICE, "%s: no memory for its header of %" PRIu64 " bytes", file->path, length);
+    ls_status status = ls_input_read(input, LENGTH_BYTES, text, (size_t)length);
+    if (!ls_failed(status)) status = parse_header(file, text, (size_t)length);
+    ls_hasher_add(hasher, text, (size_t)length);
+    free(text);
+    return status;
+}
+
+// The data only when the header has shown that they are as long as it says.
+static ls_status read_data(ls_safetensors *file, const ls_input *input, ls_hasher *hasher) {
+    file->data = malloc(file->data_bytes + 1);
+    if (!file->data) return ls_fail(LS_DEVICE, "%s: no memory for %" PRIu64 " bytes", file->path, file->data_bytes);
+    LS_TRY(ls_input_read(input, input->bytes - file->data_bytes, file->data, file->data_bytes));
+    ls_hasher_add(hasher, file->data, file->data_bytes);
+    file->digest = (ls_safetensors_digest){ input->bytes, ls_hasher_hash(hasher) };
+    return LS_SUCCESS;
+}
+
+static ls_status read_parts(ls_safetensors *file, const ls_input *input, ls_hasher *hasher) {
+    if (input->bytes < LENGTH_BYTES) {
+        return ls_fail(LS_STORAGE, "%s: %zu bytes are no safetensors file, which has at least %d", file->path,
+            input->bytes, LENGTH_BYTES + 2);
     }
     uint64_t length;
-    memcpy(&length, file->bytes, LENGTH_BYTES);
-    if (length > header_max || length > bytes - LENGTH_BYTES) {
+    LS_TRY(ls_input_read(input, 0, &length, LENGTH_BYTES));
+    ls_hasher_add(hasher, &length, LENGTH_BYTES);
+    if (length > header_max || length > input->bytes - LENGTH_BYTES) {
         return ls_fail(LS_STORAGE,
             "%s: its first 8 bytes promise a header of %" PRIu64 " bytes, but %zu follow (and %" PRIu64
             " are the limit): cut off, or no safetensors file",
-            file->path, length, bytes - LENGTH_BYTES, header_max);
+            file->path, length, input->bytes - LENGTH_BYTES, header_max);
     }
-    char *header = file->bytes + LENGTH_BYTES, *data = header + length;
-    file->data_bytes = bytes - LENGTH_BYTES - length;
-    LS_TRY(read_header(file, header, (size_t)length)); // copies its texts
-    const size_t shift = length % LARGEST_ELEMENT;     // other programs need not align the data
-    memmove(data - shift, data, file->data_bytes);
-    file->data = data - shift;
-    return LS_SUCCESS;
+    file->data_bytes = input->bytes - LENGTH_BYTES - length;
+    LS_TRY(read_header(file, input, length, hasher));
+    return read_data(file, input, hasher);
 }
 
 ls_status ls_safetensors_read(const char *path, ls_safetensors **out) {
     ls_safetensors *file = calloc(1, sizeof *file);
+    ls_hasher *hasher = ls_hasher_new();
+    ls_input input = { .fd = -1 };
     ls_status status = LS_SUCCESS;
-    size_t bytes = 0;
     if (file) file->path = strdup(path);
-    if (!file || !file->path) {
+    if (!file || !file->path || !hasher) {
         status = ls_fail(LS_DEVICE, "%s: no memory to read it", path);
         goto done;
     }
-    LS_TRY_GOTO(ls_read_file(path, &file->bytes, &bytes));
-    file->digest = (ls_safetensors_digest){ bytes, ls_hash(file->bytes, bytes) };
-    LS_TRY_GOTO(read_parts(file, bytes));
+    LS_TRY_GOTO(ls_input_open(path, &input));
+    LS_TRY_GOTO(read_parts(file, &input, hasher));
     *out = file;
     file = NULL; // ownership moved to *out
 done:
+    ls_input_close(&input);
+    ls_hasher_free(hasher);
     ls_safetensors_free(file);
     return status;
 }
@@ -349,7 +367,7 @@ void ls_safetensors_free(ls_safetensors *file) {
     if (!file) return;
     cJSON_Delete(file->header);
     free(file->entries);
-    free(file->bytes);
+    free(file->data);
     free(file->path);
     free(file);
 }

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include "base/atomic_file.h"
 #include "base/json.h"
 #include "base/trace.h"
@@ -11,13 +10,7 @@
 enum { PIECE_BYTES = 1 << 20 };
 
 ls_status ls_trace_file_check(const char *path) {
-    struct stat info;
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-        return ls_fail(LS_STORAGE, "--trace %s: is a folder; give the name of a file", path);
-    ls_atomic_file *file = NULL;
-    LS_TRY(ls_atomic_file_open(path, &file));
-    ls_atomic_file_abandon(file);
-    return LS_SUCCESS;
+    return ls_atomic_file_check(path);
 }
 
 typedef struct {

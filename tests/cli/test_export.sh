@@ -37,6 +37,25 @@ check "2 ranks: the same file" "$(cmp w.onnx again.onnx && echo same)" same
 "$train" export --quiet w.safetensors given.onnx --config ../tiny.ini
 check "with --config: the same file" "$(cmp w.onnx given.onnx && echo same)" same
 
+# Anything that is no regular file is written to, a link is followed.
+mkfifo pipe
+cat pipe >piped.onnx &
+"$train" export --quiet w.safetensors pipe
+check "into a pipe: exit" $? 0
+wait
+"$train" export --quiet w.safetensors /dev/stdout >stdout.onnx
+"$train" export --quiet w.safetensors /dev/stdout | cat >stdout-pipe.onnx
+ln -s led-to.onnx link.onnx
+"$train" export --quiet w.safetensors link.onnx
+"$train" export --quiet w.safetensors link.onnx
+for file in piped stdout stdout-pipe led-to; do
+    check "$file.onnx: the same file" "$(cmp w.onnx $file.onnx && echo same)" same
+done
+check "a pipe and a link stay" "$([ -p pipe ] && [ -L link.onnx ] && echo yes)" yes
+refused "a pipe without a reader" 7 "pipe: cannot write: is a pipe that no process reads" "$train" export --quiet w.safetensors pipe
+refused "a folder" 7 "../run: cannot write: is a folder" "$train" export --quiet w.safetensors ../run
+rm pipe piped.onnx stdout.onnx stdout-pipe.onnx led-to.onnx link.onnx
+
 refused "no folder" 7 "none/w.onnx" "$train" export --quiet w.safetensors none/w.onnx
 refused "no weights" 7 "none.safetensors" "$train" export --quiet none.safetensors x.onnx
 head -c 1000 w.safetensors >cut.safetensors

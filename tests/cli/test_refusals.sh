@@ -12,6 +12,8 @@ sed -e 's/kernel = 3/kernel = 12/' -e '/padding/d' -e '/pool1/,/^$/d' net.ini >o
 mkdir used && cp tiny.ini used/config.ini
 mkdir -p elsewhere/models && cp net.ini elsewhere/models/other.ini && cp tiny.ini elsewhere/
 touch file
+mkfifo pipe
+truncate -s 1T sparse
 touch before
 find . | sort >before
 
@@ -55,6 +57,21 @@ refused "bench into a file" 7 "file" alone bench tiny.ini --run-dir file
 refused "trace in a folder that is not there" 7 "nowhere/t.json" alone tiny.ini --trace nowhere/t.json
 refused "trace into the configuration" 2 "is the configuration" alone tiny.ini --trace ./tiny.ini
 refused "trace into a folder" 7 "is a folder" alone tiny.ini --trace used
+refused "trace into a pipe" 7 "is a pipe that no process reads" alone tiny.ini --quiet --run-dir piped --trace pipe
+rm -r piped
+# What waits or has no end is not read.
+for file in pipe /dev/zero used sparse; do
+    place=$file && [ "${file#/}" != "$file" ] || place=./$file
+    refused "$file as a configuration" 2 "$file: " timeout 20 "$train" "$place" --dry-run
+    refused "$file as a network" 2 "$file: " timeout 20 "$train" tiny.ini --set model.file="$file"
+    refused "$file as weights" 7 "$file: " timeout 20 "$train" predict "$file" x.png
+done
+mkdir -p c/update-000000000001
+for file in pipe sparse; do
+    ln -sf "$here/$file" c/update-000000000001/manifest.json
+    refused "$file as a manifest" 7 "update-000000000001/manifest.json: cannot read: " timeout 20 "$train" ckpt verify c
+done
+rm -r c
 refused "trace of updates beyond the run" 2 "updates 0 to 15" alone tiny.ini --trace t.json --trace-updates 10:17
 refused "trace of updates that are none" 2 "--trace-updates 7:3" alone tiny.ini --trace t.json --trace-updates 7:3
 # On two ranks: one for every step of the start.

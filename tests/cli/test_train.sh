@@ -64,6 +64,21 @@ for other in data.drop_last=false train.global_batch=1 "train.global_batch=5000 
     check "eval with $other: accuracy" "$(sed -n 's/^test_accuracy //p' <<<"$text")" "$accuracy"
 done
 
+# Standard descriptors that are closed at the start: no file takes their place, and no line lands in it.
+for closed in "" "<&-" ">&-" "2>&-" "<&- >&-" "<&- 2>&-" ">&- 2>&-" "<&- >&- 2>&-"; do
+    eval "'$train' tiny.ini --run-dir closed --set checkpoint.every_updates=4 --set log.every=1 </dev/null >/dev/null 2>&1 $closed"
+    check "closed $closed: exit" $? 0
+    check "closed $closed: metrics are JSON lines" "$(grep -vc '^{.*}$' closed/metrics.jsonl)" 0
+    [ -z "$closed" ] || check "closed $closed: config.ini" "$(diff <(grep -v '^;' closed/config.ini) <(grep -v '^;' open/config.ini) && echo same)" same
+    for file in network.ini weights.safetensors checkpoints/update-000000000016/weights.safetensors \
+        checkpoints/update-000000000016/state.safetensors; do
+        [ -n "$closed" ] || continue
+        check "closed $closed: $file" "$(cmp closed/$file open/$file && echo same)" same
+    done
+    if [ -z "$closed" ]; then mv closed open; else rm -r closed; fi
+done
+check "closed: printing fails as it should" "$("$train" --version 2>&1 >&-)" "error: standard output: cannot be written: Bad file descriptor"
+
 # Numbered folders: the configuration's name and the next free number.
 "$train" tiny.ini --quiet --set train.max_updates=1 && "$train" tiny.ini --quiet --set train.max_updates=1
 check "numbered run folders" "$(ls runs | tr '\n' ' ')" "tiny-001 tiny-002 "
@@ -97,6 +112,13 @@ check "nothing was created" "$(find . | sort | diff before - && echo same)" same
 
 for word in --help --list --version; do
     check "$word on 2 ranks prints once" "$(ranks 2 60 "$train" $word | cmp - <("$train" $word) && echo same)" same
+done
+
+# A reader that goes ends what prints, quietly.
+for words in --help --list "ckpt show one one one"; do
+    # shellcheck disable=SC2086 # several words
+    said=$( { "$train" $words | true; } 2>&1)
+    check "$words, and nobody reads it" "$said" ""
 done
 check "a full device is told" "$("$train" --help 2>/dev/null >/dev/full; echo $?)" 7
 finish

@@ -89,6 +89,16 @@ done
 how=
 undisturbed one
 
+# A pipe that nobody reads any more (train ... 2>&1 | head -1): the run goes on to its end.
+mkfifo "$work/pipe"
+head -n 1 <"$work/pipe" >"$work/head" &
+"$work/bin/train" "$work/run.ini" --run-dir "$work/unread" --set train.max_updates=300 >"$work/pipe" 2>&1
+check "unread: exit" $? 0
+wait $!
+check "unread: somebody read its first line" "$(grep -c '^lockstep' "$work/head")" 1
+check "unread: complete" "$(field unread status)" completed
+check "unread: told once, where it can be" "$(grep -c '"event":"warning".*standard error could not be written (Broken pipe)' "$work/unread/metrics.jsonl")" 1
+
 # Evaluation is not interrupted: it takes some seconds here, after the only epoch.
 slow=(--set data.test_samples=100000 --set train.eval_every=1)
 begin evaluating 1 "${slow[@]}"

@@ -128,6 +128,25 @@ read-only|fail open EROFS|Read-only
 no-permission|fail mkdir EACCES|Permission
 END
 
+# --- no file may grow further than this (ulimit -f): as a full disk
+disk "slow 3"
+start limited 1
+await checkpoint 2
+prlimit --pid $pid --fsize=$(($(stat -c %s "$run/checkpoints/$(last)/weights.safetensors") - 1)):
+await warning 2 "could not be written"
+prlimit --pid $pid --fsize=unlimited:
+disk
+ended limited 0
+check "limited: the warning repeats and says why" \
+    "$(yes_if test "$(count warning "could not be written (older ones are untouched).*write: File too large")" -ge 2)" yes
+whole limited
+
+disk
+(ulimit -f 2 && start limited-start 1 && ended "limited from the start" 7 &&
+    check "limited from the start: one error" \
+        "$(grep -c "^error: $run: the weights and a checkpoint need a file of .* KiB, but files have at most 2.0 KiB (ulimit -f)" "$work/log")" 1
+    [ $failures = 0 ]) || failures=$((failures + 1))
+
 # --- and is asked to stop meanwhile
 stops_full() { # NAME RANKS LINES...: the disk has these from the first checkpoint on
     local name=$1 n=$2 newest text
@@ -194,6 +213,50 @@ disk
 ended "checkpoints were removed" 0
 whole "checkpoints were removed"
 
+# --- the run's folder is moved, replaced or removed: nothing lands elsewhere, and the run ends
+holds() { find "$1" -mindepth 1 2>/dev/null | wc -l; }
+while read -r name n how; do
+    disk "slow 3"
+    start "$name" "$n" --set train.epochs=100000
+    await checkpoint 2
+    mv "$run" "$run-away"
+    [ "$how" = moved ] || cp -r "$work/good" "$run" # of another run
+    before=$(holds "$run")
+    ended "$name" 7
+    check "$name: one line says what and where" "$(grep -c "^error: .*run folder $run: was moved, renamed or replaced; stopped after \
+update [0-9]* of .*; the run is in $run-away and goes on from there by --resume --run-dir" "$work/log")" 1
+    check "$name: one error" "$(grep -c '^error: ' "$work/log")" 1
+    check "$name: nothing landed where it was" "$(holds "$run")" "$before"
+    start "$name-away" 1 --resume --set train.max_updates=30
+    ended "$name, where it is now" 0
+    check "$name, where it is now: complete" "$(field status)" completed
+done <<'END'
+moved 1 moved
+moved-ranks 2 moved
+replaced 1 replaced
+END
+disk "slow 3"
+start moved-late 1
+await checkpoint 12
+disk "slow 100"
+await train 1 '"update":30,' # the last one is done, what is left is to be written
+mv "$run" "$run-away"
+disk "slow 3"
+ended "moved at the end" 7
+check "moved at the end: says where" \
+    "$(grep -c "^error: run folder $run: was moved, renamed or replaced during the run, which is complete: its results are in $run-away$" "$work/log")" 1
+check "moved at the end: nothing landed where it was" "$(holds "$run")" 0
+run=$run-away
+whole "moved at the end"
+disk "slow 3"
+start removed 1 --set train.epochs=100000
+await checkpoint 2
+until rm -rf "$run" 2>/dev/null; do :; done # files appear in it meanwhile
+ended "removed" 7
+check "removed: one error" "$(grep '^error: ' "$work/log" | sed 's/after update [0-9]*/after update N/')" \
+    "error: run folder $run: was removed; stopped after update N of 500000, of which nothing is left"
+check "removed: nothing landed where it was" "$(holds "$run")" 0
+
 # --- metrics cannot be written
 disk
 start deaf 1 --set train.epochs=1
@@ -207,6 +270,20 @@ ended "metrics cannot be written" 7
 check "metrics cannot be written: told once" "$(grep -c '^warning: .*metrics.jsonl.*No space left' "$work/log")" 1
 check "metrics cannot be written: told at the end" "$(grep -c '^error: .*metrics.jsonl' "$work/log")" 1
 cmp -s "$run/weights.safetensors" "$work/good/weights.safetensors" || check "metrics cannot be written: weights" differ same
+
+disk "slow 3"
+start cut 1
+await train 2
+: >"$run/metrics.jsonl" # by whoever needs room
+disk
+ended "metrics cut" 0
+check "metrics cut: lines go on from the new end" "$(grep -vc '^{.*}$' "$run/metrics.jsonl")" 0
+check "metrics cut: the end is there" "$(count end)" 1
+rm "$run/metrics.jsonl" "$run/summary.json"
+mkfifo "$run/metrics.jsonl"
+start cut 1 --resume
+ended "metrics are a pipe" 7
+check "metrics are a pipe: one error" "$(grep -c '^error: .*metrics.jsonl: cannot be written: is a pipe, expected a regular file' "$work/log")" 1
 
 # --- real file systems
 await_said() { # WORDS COUNT
@@ -229,6 +306,16 @@ if [ -n "$mounts" ] && mkdir "$work/small" && mount -t tmpfs -o size=1m tmpfs "$
     check "a full file system: metrics have gaps, told once" "$(grep -c '^warning: .*metrics.jsonl: cannot write a line' "$work/log")" 1
     check "a full file system: metrics are JSON lines" "$(grep -vc '^{.*}$' "$run/metrics.jsonl")" 0
     check "a full file system: the stop's checkpoint" "$(last)" "$(grep -o 'update-[0-9]* holds all of it' "$work/log" | cut -d ' ' -f 1)"
+    umount "$work/small"
+
+    # Too small from the start: said before the first update, and nothing is in the way of the next start.
+    mount -t tmpfs -o size=72k tmpfs "$work/small"
+    disk
+    start small/tiny 1
+    ended "too little room at the start" 7
+    check "too little room at the start: one error" \
+        "$(grep -c "^error: $run: the weights and a checkpoint need .* KiB, but only .* KiB are free" "$work/log")" 1
+    check "too little room at the start: nothing was trained" "$(count train)" 0
     umount "$work/small"
 
     disk "slow 6"

@@ -113,13 +113,30 @@ static const char *path_of(int fd, int reading, char path[4096]) {
     return path;
 }
 
+// A name below an open folder as a path; the name alone if it is below none.
+static const char *path_at(int folder, const char *name, char path[8192]) {
+    char of[4096];
+    if (folder == AT_FDCWD || name[0] == '/') return name;
+    snprintf(path, 8192, "%s%s%s", path_of(folder, 1, of), strcmp(name, ".") ? "/" : "", strcmp(name, ".") ? name : "");
+    return path;
+}
+
+int openat(int folder, const char *name, int flags, ...) {
+    char path[8192];
+    va_list args;
+    va_start(args, flags);
+    unsigned mode = flags & O_CREAT ? va_arg(args, unsigned) : 0;
+    va_end(args);
+    if ((flags & O_ACCMODE) != O_RDONLY && pass("open", path_at(folder, name, path), 0) != 0) return -1;
+    return REAL(openat)(folder, name, flags, mode);
+}
+
 int open(const char *path, int flags, ...) {
     va_list args;
     va_start(args, flags);
     unsigned mode = flags & O_CREAT ? va_arg(args, unsigned) : 0;
     va_end(args);
-    if ((flags & O_ACCMODE) != O_RDONLY && pass("open", path, 0) != 0) return -1;
-    return REAL(open)(path, flags, mode);
+    return openat(AT_FDCWD, path, flags, mode);
 }
 
 int open64(const char *path, int flags, ...) {
@@ -127,7 +144,7 @@ int open64(const char *path, int flags, ...) {
     va_start(args, flags);
     unsigned mode = flags & O_CREAT ? va_arg(args, unsigned) : 0;
     va_end(args);
-    return open(path, flags, mode);
+    return openat(AT_FDCWD, path, flags, mode);
 }
 
 ssize_t write(int fd, const void *data, size_t bytes) {
@@ -148,18 +165,34 @@ int close(int fd) {
     return failed ? -1 : rc;
 }
 
+int renameat(int folder, const char *from, int other, const char *to) {
+    char path[8192];
+    return pass("rename", path_at(other, to, path), 0) != 0 ? -1 : REAL(renameat)(folder, from, other, to);
+}
+
 int rename(const char *from, const char *to) {
-    return pass("rename", to, 0) != 0 ? -1 : REAL(rename)(from, to);
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+int mkdirat(int folder, const char *name, mode_t mode) {
+    char path[8192];
+    return pass("mkdir", path_at(folder, name, path), 0) != 0 ? -1 : REAL(mkdirat)(folder, name, mode);
 }
 
 int mkdir(const char *path, mode_t mode) {
-    return pass("mkdir", path, 0) != 0 ? -1 : REAL(mkdir)(path, mode);
+    return mkdirat(AT_FDCWD, path, mode);
+}
+
+int unlinkat(int folder, const char *name, int flags) {
+    char path[8192];
+    const char *call = flags & AT_REMOVEDIR ? "rmdir" : "unlink";
+    return pass(call, path_at(folder, name, path), 0) != 0 ? -1 : REAL(unlinkat)(folder, name, flags);
 }
 
 int unlink(const char *path) {
-    return pass("unlink", path, 0) != 0 ? -1 : REAL(unlink)(path);
+    return unlinkat(AT_FDCWD, path, 0);
 }
 
 int rmdir(const char *path) {
-    return pass("rmdir", path, 0) != 0 ? -1 : REAL(rmdir)(path);
+    return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
 }

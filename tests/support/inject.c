@@ -363,7 +363,7 @@ int __wrap_scandir(const char *folder, struct dirent ***out, int (*filter)(const
 
 // ---- files ----
 
-REAL(int, open, const char *, int, ...);
+REAL(int, openat, int, const char *, int, ...);
 REAL(int, close, int);
 REAL(ssize_t, read, int, void *, size_t);
 REAL(ssize_t, pread, int, void *, size_t, off_t);
@@ -407,21 +407,44 @@ static int is_stored(int fd) {
     return __real_fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
 }
 
-int __wrap_open(const char *name, int flags, ...) {
+// A name below an open folder, as it is from the current one.
+static const char *name_at(int folder, const char *name, char out[4096]) {
+    char link[64], real[4096], here[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", folder);
+    long length = folder == AT_FDCWD || name[0] == '/' ? -1 : syscall(SYS_readlink, link, real, sizeof real - 1);
+    if (length < 0 || !getcwd(here, sizeof here)) return name;
+    real[length] = 0;
+    size_t above = strlen(here);
+    const char *from = strncmp(real, here, above) == 0 && real[above] == '/' ? real + above + 1 : real;
+    snprintf(out, 4096, "%.2000s%s%.2000s", from, strcmp(name, ".") ? "/" : "", strcmp(name, ".") ? name : "");
+    return out;
+}
+
+int __wrap_openat(int folder, const char *given, int flags, ...) {
     va_list args;
     va_start(args, flags);
     int mode = flags & O_CREAT ? va_arg(args, int) : 0, writes = flags & (O_CREAT | O_WRONLY | O_RDWR);
     va_end(args);
+    char at[4096];
+    const char *name = name_at(folder, given, at);
     uint32_t hash;
     if (fails(writes ? STORE : FILES, "open", writes ? store_error() : ONE_OF(EMFILE, EACCES, EIO), &hash)) return -1;
-    int fd = __real_open(name, flags, mode);
+    int fd = __real_openat(folder, given, flags, mode);
     if (fd >= 0) hold(FILES, file_id(fd), "open", hash);
     if (fd >= 0 && name[0] != '/')
         record("open %d %s %c\n", fd, name,
             flags & O_DIRECTORY           ? 'f'
-            : flags & (O_CREAT | O_TRUNC) ? flags & O_TRUNC ? 'c' : 'a'
+            : flags & (O_CREAT | O_TRUNC) ? flags & (O_TRUNC | O_EXCL) ? 'c' : 'a'
                                           : 'r');
     return fd;
+}
+
+int __wrap_open(const char *name, int flags, ...) {
+    va_list args;
+    va_start(args, flags);
+    int mode = flags & O_CREAT ? va_arg(args, int) : 0;
+    va_end(args);
+    return __wrap_openat(AT_FDCWD, name, flags, mode);
 }
 
 // As Linux does: closed in any case.
@@ -483,6 +506,7 @@ ssize_t __wrap_pwrite(int fd, const void *from, size_t bytes, off_t offset) {
     }
 #define TWO(a, b) a, b // one macro argument
 #define THREE(a, b, c) a, b, c
+#define FOUR(a, b, c, d) a, b, c, d
 PASS_RECORDED(fsync, STORE, store_error(), int fd, fd, "sync %d\n", fd)
 PASS_RECORDED(fdatasync, STORE, store_error(), int fd, fd, "sync %d\n", fd)
 PASS_RECORDED(
@@ -493,6 +517,28 @@ PASS_RECORDED(rename, STORE, self.onwards ? ENOSPC : ONE_OF(EIO, ENOSPC), TWO(co
     TWO(from, to), "rename %s %s\n", from, to)
 PASS_RECORDED(unlink, FILES, EIO, const char *name, name, "unlink %s\n", name)
 PASS_RECORDED(rmdir, FILES, EIO, const char *name, name, "rmdir %s\n", name)
+// The calls below an open folder have the names of those by path alone: they fail for the same reasons.
+#define PASS_AT(name, as, kind, error, parameters, arguments, ...) \
+    REAL(int, name, parameters); \
+    int __wrap_##name(parameters) { \
+        uint32_t hash; \
+        if (fails(kind, as, error, &hash)) return -1; \
+        int rc = __real_##name(arguments); \
+        if (rc == 0) record(__VA_ARGS__); \
+        return rc; \
+    }
+#define NAME_AT(folder, name) name_at(folder, name, (char[4096]){ 0 })
+PASS_AT(mkdirat, "mkdir", STORE, self.onwards ? ENOSPC : ONE_OF(ENOSPC, EROFS, EACCES),
+    THREE(int folder, const char *name, mode_t mode), THREE(folder, name, mode), "mkdir %s\n", NAME_AT(folder, name))
+PASS_AT(renameat, "rename", STORE, self.onwards ? ENOSPC : ONE_OF(EIO, ENOSPC),
+    FOUR(int folder, const char *from, int other, const char *to), FOUR(folder, from, other, to), "rename %s %s\n",
+    NAME_AT(folder, from), NAME_AT(other, to))
+PASS_AT(unlinkat, flags &AT_REMOVEDIR ? "rmdir" : "unlink", FILES, EIO, THREE(int folder, const char *name, int flags),
+    THREE(folder, name, flags), "%s %s\n", flags &AT_REMOVEDIR ? "rmdir" : "unlink", NAME_AT(folder, name))
+PASS_AT(fstatat, "stat", FILES, EIO, FOUR(int folder, const char *restrict name, struct stat *restrict out, int flags),
+    FOUR(folder, name, out, flags), "%s", "")
+PASS_AT(faccessat, "access", FILES, EACCES, FOUR(int folder, const char *name, int mode, int flags),
+    FOUR(folder, name, mode, flags), "%s", "")
 PASS(stat, FILES, EIO, TWO(const char *restrict name, struct stat *restrict out), TWO(name, out))
 PASS(lstat, FILES, EIO, TWO(const char *restrict name, struct stat *restrict out), TWO(name, out))
 PASS(fstat, FILES, EIO, TWO(int fd, struct stat *out), TWO(fd, out))
@@ -521,6 +567,23 @@ REAL(ssize_t, readlink, const char *, char *, size_t);
 ssize_t __wrap_readlink(const char *name, char *to, size_t bytes) {
     uint32_t hash;
     return fails(FILES, "readlink", EACCES, &hash) ? -1 : __real_readlink(name, to, bytes);
+}
+
+REAL(ssize_t, readlinkat, int, const char *, char *, size_t);
+ssize_t __wrap_readlinkat(int folder, const char *name, char *to, size_t bytes) {
+    uint32_t hash;
+    return fails(FILES, "readlink", EACCES, &hash) ? -1 : __real_readlinkat(folder, name, to, bytes);
+}
+
+// It takes the descriptor over.
+REAL(DIR *, fdopendir, int);
+DIR *__wrap_fdopendir(int fd) {
+    uint32_t hash;
+    if (fails(FILES, "opendir", EMFILE, &hash)) return NULL;
+    DIR *folder = __real_fdopendir(fd);
+    if (folder) drop(file_id(fd));
+    hold(FILES, (uintptr_t)folder, "opendir", hash);
+    return folder;
 }
 
 DIR *__wrap_opendir(const char *name) {
@@ -583,6 +646,18 @@ static int stream_close(void *context) {
     return __wrap_close((int)(intptr_t)context);
 }
 
+REAL(FILE *, fdopen, int, const char *);
+FILE *__wrap_fdopen(int fd, const char *mode) {
+    uint32_t hash;
+    if (fails(MEMORY, "fdopen", ENOMEM, &hash)) return NULL;
+    if (!self.on) return __real_fdopen(fd, mode);
+    char plain[] = { mode[0], strchr(mode, '+') ? '+' : 0, 0 };
+    cookie_io_functions_t functions = { stream_read, stream_write, stream_seek, stream_close };
+    FILE *file = fopencookie((void *)(intptr_t)fd, plain, functions);
+    hold(FILES, (uintptr_t)file, "fdopen", (uint32_t)fd);
+    return file;
+}
+
 FILE *__wrap_fopen(const char *name, const char *mode) {
     if (!self.on) return __real_fopen(name, mode);
     int flags = mode[0] == 'r'   ? O_RDONLY
@@ -591,10 +666,8 @@ FILE *__wrap_fopen(const char *name, const char *mode) {
     if (strchr(mode, '+')) flags = (flags & ~(O_RDONLY | O_WRONLY)) | O_RDWR;
     int fd = __wrap_open(name, flags | O_CLOEXEC, 0666);
     if (fd < 0) return NULL;
-    char plain[] = { mode[0], strchr(mode, '+') ? '+' : 0, 0 };
-    cookie_io_functions_t functions = { stream_read, stream_write, stream_seek, stream_close };
-    FILE *file = fopencookie((void *)(intptr_t)fd, plain, functions);
-    hold(FILES, (uintptr_t)file, "fopen", (uint32_t)fd);
+    FILE *file = __wrap_fdopen(fd, mode);
+    if (!file) __wrap_close(fd);
     return file;
 }
 

@@ -2,6 +2,7 @@
 // which are kept; which run may go on from which.
 #include <math.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "state_run.h"
 #include "support/temp.h"
 #include "train/manifest.h"
@@ -428,6 +429,25 @@ static void leftovers_are_removed(void **state) {
     run_close(&r);
 }
 
+// A checkpoint that was moved elsewhere, with a link in its place.
+static void of_a_link_the_link_goes(void **state) {
+    (void)state;
+    run r = { 0 };
+    ls_checkpoint *checkpoint;
+    ls_snapshot *s = run_for(&r, plain, 4);
+    write_at(4, &r, s);
+    char elsewhere[PATH];
+    snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", folder.path);
+    assert_int_equal(rename(path_of(4), elsewhere) | symlink(elsewhere, path_of(4)), 0);
+    must(ls_checkpoint_remove(path_of(4)));
+    assert_false(ls_path_exists(path_of(4)));
+    must(ls_checkpoint_read(elsewhere, &checkpoint));
+    ls_checkpoint_free(checkpoint);
+    must(ls_checkpoint_remove(elsewhere));
+    ls_snapshot_free(s);
+    run_close(&r);
+}
+
 // --- which are kept
 
 static const struct {
@@ -683,6 +703,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(whose_it_is_decides_who_goes_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_name_that_lies_is_no_checkpoint, set_up, tear_down),
         cmocka_unit_test_setup_teardown(leftovers_are_removed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(of_a_link_the_link_goes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(as_many_are_kept_as_asked_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(refusals_and_changes_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_cursor_must_fit_the_epochs, set_up, tear_down),

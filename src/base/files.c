@@ -1,0 +1,214 @@
+#include "base/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include "base/held.h"
+#include "base/text.h"
+
+static ls_status fail_io(const char *action, const char *path, const char *call) {
+    return ls_fail(LS_STORAGE, "%s: cannot %s: %s: %s", path, action, call, strerror(errno));
+}
+
+const char *ls_file_kind(const struct stat *info) {
+    switch (info->st_mode & S_IFMT) {
+    case S_IFREG:
+        return "a regular file";
+    case S_IFDIR:
+        return "a folder";
+    case S_IFIFO:
+        return "a pipe";
+    case S_IFSOCK:
+        return "a socket";
+    case S_IFBLK:
+        return "a block device";
+    default:
+        return "a device";
+    }
+}
+
+// --- reading
+
+ls_status ls_input_open(const char *path, ls_input *input) {
+    *input = (ls_input){ path, -1, 0 };
+    // O_NONBLOCK: opening a pipe that nobody writes must not wait; regular files ignore it.
+    int fd = ls_held_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+    if (fd < 0) return fail_io("read", path, "open");
+    struct stat info;
+    ls_status status = LS_SUCCESS;
+    if (fstat(fd, &info) != 0)
+        status = fail_io("read", path, "fstat");
+    else if (!S_ISREG(info.st_mode))
+        status = ls_fail(LS_STORAGE, "%s: cannot read: is %s, expected a regular file", path, ls_file_kind(&info));
+    if (ls_failed(status)) {
+        close(fd);
+        return status;
+    }
+    input->fd = fd;
+    input->bytes = (size_t)info.st_size;
+    return LS_SUCCESS;
+}
+
+ls_status ls_input_read(const ls_input *input, size_t offset, void *dst, size_t bytes) {
+    char *to = dst;
+    for (size_t done = 0; done < bytes;) {
+        ssize_t got = pread(input->fd, to + done, bytes - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fail_io("read", input->path, "pread");
+        if (got == 0)
+            return ls_fail(LS_STORAGE, "%s: cannot read: ends at byte %zu, expected %zu: cut off while it was read",
+                input->path, offset + done, offset + bytes);
+        done += (size_t)got;
+    }
+    return LS_SUCCESS;
+}
+
+void ls_input_close(ls_input *input) {
+    if (input->fd >= 0) close(input->fd);
+    input->fd = -1;
+}
+
+// To the end, or `most` bytes, growing: the size that fstat gives is only a first guess (/proc, a file that grows).
+static ls_status read_all(const ls_input *input, size_t most, char **data, size_t *bytes) {
+    size_t guess = input->bytes ? input->bytes : 4096;
+    size_t capacity = (guess < most ? guess : most) + 1, length = 0;
+    char *text = malloc(capacity + 1);
+    while (text) {
+        ssize_t got = read(input->fd, text + length, capacity - length);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            ls_status status = fail_io("read", input->path, "read");
+            free(text);
+            return status;
+        }
+        if (got == 0 || length + (size_t)got >= most) {
+            length = got == 0 ? length : most;
+            text[length] = 0;
+            *data = text;
+            *bytes = length;
+            return LS_SUCCESS;
+        }
+        length += (size_t)got;
+        if (length < capacity) continue;
+        capacity *= 2;
+        char *larger = realloc(text, capacity + 1);
+        if (!larger) free(text);
+        text = larger;
+    }
+    return ls_fail(LS_DEVICE, "%s: cannot read: no memory for %zu bytes", input->path, capacity);
+}
+
+ls_status ls_read_beginning(const char *path, size_t most, char **data, size_t *bytes) {
+    ls_input input;
+    LS_TRY(ls_input_open(path, &input));
+    ls_status status = read_all(&input, most, data, bytes);
+    ls_input_close(&input);
+    return status;
+}
+
+ls_status ls_read_file(const char *path, char **data, size_t *bytes) {
+    LS_TRY(ls_read_beginning(path, (size_t)LS_READ_BYTES_MAX + 1, data, bytes));
+    if (*bytes <= LS_READ_BYTES_MAX) return LS_SUCCESS;
+    free(*data);
+    *data = NULL;
+    return ls_fail(
+        LS_STORAGE, "%s: cannot read: has more than %d bytes, the limit for such a file", path, LS_READ_BYTES_MAX);
+}
+
+// --- folders
+
+static ls_status sync_folder_for(const char *path, const char *folder) {
+    int fd = ls_held_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0) return fail_io("finish", path, "open of its folder");
+    // Some network file systems cannot sync folders and say EINVAL: they keep no more than this.
+    ls_status status = fsync(fd) == 0 || errno == EINVAL ? LS_SUCCESS : fail_io("finish", path, "fsync of its folder");
+    close(fd);
+    return status;
+}
+
+ls_status ls_sync_folder(const char *path) {
+    return sync_folder_for(path, path);
+}
+
+ls_status ls_sync_folder_of(const char *path) {
+    char *folder = strdup(path);
+    if (!folder) return ls_fail(LS_DEVICE, "%s: no memory to finish writing", path);
+    char *slash = strrchr(folder, '/');
+    if (slash) slash[slash == folder] = 0; // "/name" is in "/"
+    ls_status status = sync_folder_for(path, slash ? folder : ".");
+    free(folder);
+    return status;
+}
+
+ls_status ls_make_folders(const char *path) {
+    char *partial = strdup(path);
+    if (!partial) return ls_fail(LS_DEVICE, "%s: no memory to create it", path);
+    ls_status status = LS_SUCCESS;
+    for (char *end = partial + ls_held_length(path); !ls_failed(status) && *end;) {
+        end += strspn(end, "/");
+        end += strcspn(end, "/");
+        char kept = *end;
+        *end = 0;
+        if (*partial && ls_held_mkdir(partial, 0777) != 0) {
+            int error = errno;
+            struct stat info; // what exists may also be refused with EACCES or EROFS instead of EEXIST
+            if (ls_held_stat(partial, &info) != 0 || !S_ISDIR(info.st_mode)) {
+                errno = error == EEXIST ? ENOTDIR : error;
+                status = fail_io("create the folder", partial, "mkdir");
+            }
+        } else if (*partial) {
+            status = ls_sync_folder_of(partial); // else a power cut could take it, with all that is synced in it
+        }
+        *end = kept;
+    }
+    free(partial);
+    return status;
+}
+
+ls_status ls_check_room(const char *folder, const char *path, const char *what, size_t bytes, size_t largest) {
+    struct statvfs info;
+    struct rlimit limit;
+    char needs[32], has[32];
+    double needed = (double)bytes * 1.01 + 65536; // with what a file system adds
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < largest)
+        return ls_fail(LS_STORAGE, "%s: %s a file of %s, but files have at most %s (ulimit -f): raise that limit", path,
+            what, ls_text_bytes(needs, largest), ls_text_bytes(has, limit.rlim_cur));
+    int fd = ls_held_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int known = fd >= 0 && fstatvfs(fd, &info) == 0;
+    if (fd >= 0) close(fd);
+    if (!known) return LS_SUCCESS; // writing will say
+    double unused = (double)info.f_bavail * (double)info.f_frsize;
+    if (unused >= needed) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE,
+        "%s: %s %s, but only %s are free on that file system: free some space, or move the run elsewhere by "
+        "--run-dir",
+        path, what, ls_text_bytes(needs, (uint64_t)needed), ls_text_bytes(has, (uint64_t)unused));
+}
+
+// --- paths
+
+int ls_path_exists(const char *path) {
+    return ls_held_access(path, F_OK) == 0;
+}
+
+ls_status ls_path_same(const char *a, const char *b, int *same) {
+    struct stat x, y;
+    const char *missing = ls_held_stat(a, &x) != 0 ? a : ls_held_stat(b, &y) != 0 ? b : NULL;
+    *same = !missing && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return missing && errno != ENOENT && errno != ENOTDIR ? fail_io("look at", missing, "stat") : LS_SUCCESS;
+}
+
+ls_status ls_path_join(char *dst, size_t bytes, const char *folder, const char *name) {
+    int alone = name[0] == '/' || folder[0] == 0;
+    const char *slash = alone || folder[strlen(folder) - 1] == '/' ? "" : "/";
+    int length = snprintf(dst, bytes, "%s%s%s", alone ? "" : folder, slash, name);
+    if (length >= 0 && (size_t)length < bytes) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "path too long (%d characters, at most %zu): %s%s%s", length, bytes - 1,
+        alone ? "" : folder, slash, name);
+}

@@ -1,0 +1,39 @@
+// held.h - a folder that is held while files in it are made, and the system's calls by path that know of it.
+//
+// A run's folder may be moved, renamed or replaced while it is written. What has been given by a path at or below the
+// held folder's is then still found through the folder itself (openat), so nothing lands in one that has taken its
+// place; every other path means what it always does. Paths keep the form in which the folder's was given.
+// Process-wide on purpose: one run, one folder.
+#ifndef LS_BASE_HELD_H
+#define LS_BASE_HELD_H
+
+#include <dirent.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+enum { LS_HELD_PATH_BYTES = 4096 };
+
+// fd: of the folder at `path`, open; borrowed until release. Before threads that use what is below are started.
+void ls_hold(const char *path, int fd);
+void ls_hold_release(void);
+
+typedef enum { LS_HELD_IN_PLACE, LS_HELD_MOVED, LS_HELD_REMOVED } ls_held_state;
+// Does the path still lead to the held folder? where: where that is now, as far as is known ("" if not).
+ls_held_state ls_held_look(char where[LS_HELD_PATH_BYTES]);
+// How many bytes of `path` name the held folder: what is above them is not ours to make. 0: it is not below.
+size_t ls_held_length(const char *path);
+
+// As the calls of these names, errno included.
+int ls_held_open(const char *path, int flags, mode_t mode);
+int ls_held_stat(const char *path, struct stat *info);
+int ls_held_lstat(const char *path, struct stat *info);
+int ls_held_access(const char *path, int mode);
+int ls_held_mkdir(const char *path, mode_t mode);
+int ls_held_unlink(const char *path);
+int ls_held_rmdir(const char *path);
+int ls_held_rename(const char *from, const char *to);
+ssize_t ls_held_readlink(const char *path, char *dst, size_t bytes);
+DIR *ls_held_opendir(const char *path);
+
+#endif
