@@ -49,10 +49,11 @@ ROOMS = ["src/base", "src/config", "src/data", "src/dist", "src/model", "src/tra
 LIBRARY = "liblockstep.so"
 PLUGIN = "bin/emulated/lockstep_cuda.so"  # the emulated GPU: sums through host memory and much else run with it only
 ADDRESSES_MAX = 1 << 40  # a changed size may ask for anything
+WRAPPED = ("train_flipped", "train_injected")  # the program, linked with --wrap: that needs the rooms' objects, not the library
 MARK = "LOCKSTEP_MUTATION"  # in the environment of all that a test starts
 
 Source = collections.namedtuple("Source", "path objects commands")  # a kernel has several: one for each vector width
-Test = collections.namedtuple("Test", "name command seconds lines")  # lines: path -> the lines that it runs
+Test = collections.namedtuple("Test", "name path seconds lines")  # lines: path -> the lines that it runs
 
 
 def run(command, **options):
@@ -102,9 +103,15 @@ class Build:
         block = text[text.index("\nbuild bin/train:"):]
         words = shlex.split(re.search(r"LINK_LIBRARIES = (.*)", block).group(1))
         self.libraries = [w for w in words if not w.endswith(".a")]
+        self.wrapped = {}  # name -> its own objects, the linker's options
+        for name in WRAPPED:
+            block = text[text.index(f"\nbuild bin/{name}:"):]
+            objects = re.search(r"LINKER\S+ (.*?) \|", block).group(1).split()
+            self.wrapped[name] = objects, shlex.split(re.search(r"LINK_FLAGS = (.*)", block).group(1))
 
     def make(self, with_programs):
         others = [PLUGIN, *[out for _, out in self.mains]] if with_programs else []
+        others += [o for objects, _ in self.wrapped.values() for o in objects]
         run(["ninja", "-C", self.folder, *self.library, *others])
         os.makedirs(self.bin, exist_ok=True)
         library = os.path.join(self.bin, LIBRARY)
@@ -112,6 +119,10 @@ class Build:
         if not os.path.exists(library) or os.path.getmtime(library) < newest:
             self.link_library(library + ".new", {})
             os.replace(library + ".new", library)
+        for name in WRAPPED:
+            program = os.path.join(self.bin, name)
+            if not os.path.exists(program) or os.path.getmtime(program) < newest:
+                self.link_wrapped(name, self.bin, {})
         if with_programs:
             cmocka = shlex.split(run(["pkg-config", "--libs", "cmocka"]))
             for target, out in self.mains:
@@ -125,7 +136,7 @@ class Build:
         """Into another bin folder, all but the library."""
         for name in os.listdir(self.bin):
             source, target = os.path.join(self.bin, name), os.path.join(folder, name)
-            if name == LIBRARY:
+            if name == LIBRARY or name in WRAPPED:
                 continue
             if os.path.isdir(source):
                 shutil.copytree(source, target, copy_function=shutil.copy2, dirs_exist_ok=True)
@@ -138,6 +149,14 @@ class Build:
         """The rooms as one library; replaced: object -> the one that stands in for it."""
         run(["cc", "-shared", "-o", out, *shlex.split(self.flags), *[replaced.get(o, o) for o in self.library], *self.libraries],
             cwd=self.folder)
+
+
+    def link_wrapped(self, name, folder, replaced):
+        objects, options = self.wrapped[name]
+        out = os.path.join(folder, name)
+        run(["cc", "-o", out + ".new", *shlex.split(self.flags), *options, *objects, *[replaced.get(o, o) for o in self.library],
+             *self.libraries], cwd=self.folder)
+        os.replace(out + ".new", out)
 
 
 def copy_tree(work):
@@ -236,11 +255,23 @@ def digest(*paths):
     return total.hexdigest()
 
 
+def wrapped_programs(path):
+    """Those that a test's script, or the one in its folder that it names, starts."""
+    with open(path) as file:
+        text = file.read()
+    for name in re.findall(r"\w+\.(?:py|sh)\b", text):
+        other = os.path.join(os.path.dirname(path), name)
+        if os.path.exists(other):
+            with open(other) as file:
+                text += file.read()
+    return {name for name in WRAPPED if name in text}
+
+
 class Tests:
     """All tests, each run once with the counting build; WORK/tests.json remembers it while sources and test stay the same."""
 
-    def __init__(self, plain, cover, work, slowest, most, jobs):
-        self.most = most
+    def __init__(self, plain, cover, work, arguments):
+        self.most, self.only, slowest = arguments.most, arguments.tests, arguments.slowest
         self.tree, self.memory = plain.tree, os.path.join(work, "tests.json")
         self.code, self.tests, self.left_out = collections.defaultdict(set), {}, {}
         known = {}
@@ -268,7 +299,7 @@ class Tests:
                 print(f"  {seconds:5.1f} s  {name}  {why}", flush=True)
             return name, path, row
 
-        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
             rows = list(pool.map(measure, sorted(self.all_tests())))
         shutil.rmtree(place, ignore_errors=True)
         with open(self.memory, "w") as file:
@@ -276,6 +307,8 @@ class Tests:
         for name, path, row in rows:
             for p, numbers in row["code"].items():
                 self.code[p].update(numbers)
+            if self.only and name not in self.only:
+                continue
             if row["left_out"]:
                 self.left_out[name] = row["left_out"]
             else:
@@ -355,21 +388,24 @@ class Worker:
         if self.same_code(made):
             return {**record, "outcome": "same code"}
         self.plain.link_library(os.path.join(self.bin, LIBRARY), made)
-        record.update(self.run_tests(place))
+        record.update(self.run_tests(place, made))
         if record["outcome"] == "survived" and self.same_when_optimized(place, text, changed):
             record["outcome"] = "same code"
         return {**record, "seconds": round(time.monotonic() - start, 1)}
 
-    def run_tests(self, place):
-        ran = 0
+    def run_tests(self, place, made):
+        ran, linked = 0, set()
         for test in self.tests.that_reach(place.path, place.line):
+            for name in wrapped_programs(test.path) - linked:
+                self.plain.link_wrapped(name, self.bin, made)
+                linked.add(name)
             limit_s = 20 + 10 * test.seconds
-            command = self.tests.command(test.name, test.command, self.bin)
+            command = self.tests.command(test.name, test.path, self.bin)
             status, _ = run_test(command, self.plain.tree, self.folder, limit_s)
             ran += 1
             if status == 0:
                 continue
-            without, _ = run_test(self.tests.command(test.name, test.command, self.plain.bin), self.plain.tree, self.folder, limit_s)
+            without, _ = run_test(self.tests.command(test.name, test.path, self.plain.bin), self.plain.tree, self.folder, limit_s)
             if without == 0:
                 return {"outcome": "caught", "by": test.name, "hangs": status is None, "tests": ran}
         return {"outcome": "survived", "tests": ran}
@@ -499,8 +535,9 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--slowest", type=float, default=30)
-    parser.add_argument("--most", type=int, default=20)
+    parser.add_argument("--slowest", type=float, default=40, help="seconds; slower tests are left out")
+    parser.add_argument("--most", type=int, default=1000, help="tests for one change, the quickest that reach it")
+    parser.add_argument("--tests", type=lambda text: text.split(","), help="A,B: no others")
     parser.add_argument("--work", default=os.path.join(ROOT, "build", "mutation"))
     parser.add_argument("--record")
     arguments = parser.parse_args()
@@ -520,7 +557,7 @@ def main():
     plain.make(with_programs=True)
     cover = Build(work, "cover", "-O1 -fno-builtin-malloc --coverage")
     cover.make(with_programs=False)
-    tests = Tests(plain, cover, work, arguments.slowest, arguments.most, arguments.jobs)
+    tests = Tests(plain, cover, work, arguments)
     print(f"{len(tests.tests)} fast tests; {len(tests.left_out)} left out: {', '.join(sorted(tests.left_out))}")
     path, known = arguments.record or os.path.join(work, f"seed-{arguments.seed}.jsonl"), {}
     if os.path.exists(path) and not arguments.place:
