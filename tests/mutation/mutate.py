@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mutate.py [--seed N] [--count N] [--place FILE:LINE[:COLUMN]] [--list] [--again] [--jobs N] [--work DIR] [--record FILE]
+"""mutate.py [--seed N] [--count N] [--place FILE:LINE[:COLUMN],...] [--list] [--again] [--jobs N] [--work DIR] [--record FILE]
 
 Tests the tests: changes the sources one place at a time and looks whether a fast test fails. A change is a comparison, an arithmetic
 or logic operator, a constant, or a dropped statement (places.py) in base, config, data, dist, model, train or the cpu device.
@@ -467,8 +467,8 @@ def all_places(plain):
 
 def chosen_places(places, arguments):
     if arguments.place:
-        wanted = arguments.place.split(":")
-        places = [p for p in places if [p.path, str(p.line), str(p.column)][:len(wanted)] == wanted]
+        wanted = [part.split(":") for part in arguments.place.split(",")]
+        places = [p for p in places if any([p.path, str(p.line), str(p.column)][:len(w)] == w for w in wanted)]
         if not places:
             sys.exit(f"{arguments.place}: no place to change there (FILE:LINE[:COLUMN], as --list prints them)")
     else:

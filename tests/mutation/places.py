@@ -113,9 +113,12 @@ def statement_places(tokens, text):
 def find_places(path, text):
     tokens = tokens_of(text)
     starts = [0] + [m.end() for m in re.finditer("\n", text)]
+    assertions = [(m.start(), text.index(";", m.end())) for m in re.finditer(r"\bassert\(", text)]
     found = [*operator_places(tokens, text), *constant_places(tokens), *statement_places(tokens, text)]
     places = []
     for kind, at, old, new in sorted(found, key=lambda f: (f[1], f[0])):
+        if any(a < at < b for a, b in assertions):
+            continue
         line = bisect.bisect_right(starts, at)
         places.append(Place(path, line, at - starts[line - 1] + 1, kind, at, old, new))
     return places
