@@ -56,7 +56,7 @@ check "numbered run folders" "$(ls runs | tr '\n' ' ')" "tiny-001 tiny-002 "
 text=$("$train" tiny.ini --quiet --set train.max_updates=1 --set run.name=named 2>&1)
 check "run.name" "$? $(ls runs/named/summary.json)" "0 runs/named/summary.json"
 check "--quiet says nothing" "$text" ""
-"$train" runs/named/config.ini --quiet --resume >/dev/null 2>&1
+"$train" runs/tiny-002/config.ini --quiet --resume >/dev/null 2>&1
 check "--resume with a run's own configuration means that run" "$? $(ls runs | tr '\n' ' ')" "0 named tiny-001 tiny-002 "
 
 # What prints and creates nothing.

@@ -438,6 +438,13 @@ def described(record):
     return f"{record['old']} -> {record['new'] or 'nothing'}"
 
 
+def judged(record, reasons):
+    reason = reasons.get((record["place"].split(":")[0], record["line"], described(record)))
+    if record["outcome"] == "survived" and reason:
+        return {**record, "outcome": "without effect", "reason": reason}
+    return record
+
+
 def key_of(record):
     return record["place"], record["old"], record["new"]
 
@@ -485,12 +492,6 @@ class Campaign:
         self.reasons = without_effect()
         self.mutex = threading.Lock()
 
-    def judged(self, record):
-        reason = self.reasons.get((record["place"].split(":")[0], record["line"], described(record)))
-        if record["outcome"] == "survived" and reason:
-            return {**record, "outcome": "without effect", "reason": reason}
-        return record
-
     def one(self, place):
         record = self.known.get((f"{place.path}:{place.line}:{place.column}", place.old, place.new))
         if record is None:
@@ -503,7 +504,7 @@ class Campaign:
                     self.free.append(worker)
             with self.mutex, open(self.path, "a") as file:
                 file.write(json.dumps(record) + "\n")
-        record = self.judged(record)
+        record = judged(record, self.reasons)
         if record["outcome"] in ("caught", "survived", "without effect"):
             by = record.get("by", "") + (" (hangs)" if record.get("hangs") else "")
             print(f"{record['outcome']:14} {record['place']}  {record['kind']}  {described(record)}  {by or str(record['tests']) + ' tests'}",
@@ -564,7 +565,7 @@ def main():
         with open(path) as file:
             known = {key_of(r): r for r in map(json.loads, file)}
     if arguments.again:
-        known = {key: r for key, r in known.items() if r["outcome"] != "survived"}
+        known = {key: r for key, r in known.items() if judged(r, without_effect())["outcome"] != "survived"}
     if arguments.place:
         path = os.devnull
     workers = [Worker(plain, work, tests) for _ in range(arguments.jobs)]
