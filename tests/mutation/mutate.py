@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""mutate.py [--seed N] [--count N] [--place FILE:LINE[:COLUMN],...] [--list] [--again] [--jobs N] [--work DIR] [--record FILE]
+"""mutate.py [--seed N] [--count N] [--place FILE:LINE[:COLUMN],...] [--list] [--again] [--tests A,B] [--jobs N] [--work DIR] [--record FILE]
 
 Tests the tests: changes the sources one place at a time and looks whether a fast test fails. A change is a comparison, an arithmetic
 or logic operator, a constant, or a dropped statement (places.py) in base, config, data, dist, model, train or the cpu device.
 
   --seed N --count N   the first N places of seed N's order that compile to other code
-  --place FILE:LINE    all changes of that line (or column) and nothing else
+  --place FILE:LINE    all changes of that line (or column) and nothing else, whatever the record says of them
+  --tests A,B          shown to no other tests; only what they catch goes into the record
   --list               only print the places
   --again              of the places above, those that the record says survived
   --record FILE        one JSON line a place; what stands there is not done again, so an interrupted run goes on (WORK/seed-N.jsonl)
@@ -487,8 +488,9 @@ def chosen_places(places, arguments):
 class Campaign:
     """Takes places in their order until enough of them count; several workers."""
 
-    def __init__(self, workers, places, known, count, path):
+    def __init__(self, workers, places, known, count, path, partial):
         self.free, self.places, self.known, self.count, self.path = list(workers), places, known, count, path
+        self.partial = partial  # not all tests are looked at: that a change survived them says nothing yet
         self.reasons = without_effect()
         self.mutex = threading.Lock()
 
@@ -502,8 +504,9 @@ class Campaign:
             finally:
                 with self.mutex:
                     self.free.append(worker)
-            with self.mutex, open(self.path, "a") as file:
-                file.write(json.dumps(record) + "\n")
+            if record["outcome"] != "survived" or not self.partial:
+                with self.mutex, open(self.path, "a") as file:
+                    file.write(json.dumps(record) + "\n")
         record = judged(record, self.reasons)
         if record["outcome"] in ("caught", "survived", "without effect"):
             by = record.get("by", "") + (" (hangs)" if record.get("hangs") else "")
@@ -561,16 +564,16 @@ def main():
     tests = Tests(plain, cover, work, arguments)
     print(f"{len(tests.tests)} fast tests; {len(tests.left_out)} left out: {', '.join(sorted(tests.left_out))}")
     path, known = arguments.record or os.path.join(work, f"seed-{arguments.seed}.jsonl"), {}
-    if os.path.exists(path) and not arguments.place:
+    if os.path.exists(path):
         with open(path) as file:
             known = {key_of(r): r for r in map(json.loads, file)}
     if arguments.again:
         known = {key: r for key, r in known.items() if judged(r, without_effect())["outcome"] != "survived"}
     if arguments.place:
-        path = os.devnull
+        known = {}
     workers = [Worker(plain, work, tests) for _ in range(arguments.jobs)]
     try:
-        records = Campaign(workers, places, known, arguments.count, path).run()
+        records = Campaign(workers, places, known, arguments.count, path, bool(arguments.tests)).run()
     finally:
         for worker in workers:
             shutil.rmtree(worker.folder, ignore_errors=True)
