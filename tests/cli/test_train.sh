@@ -85,6 +85,8 @@ check "numbered run folders" "$(ls runs | tr '\n' ' ')" "tiny-001 tiny-002 "
 text=$("$train" tiny.ini --quiet --set train.max_updates=1 --set run.name=named 2>&1)
 check "run.name" "$? $(ls runs/named/summary.json)" "0 runs/named/summary.json"
 check "--quiet says nothing" "$text" ""
+"$train" runs/tiny-002/config.ini --quiet --resume >/dev/null 2>&1
+check "--resume with a run's own configuration means that run" "$? $(ls runs | tr '\n' ' ')" "0 named tiny-001 tiny-002 "
 
 text=$("$train" tiny.ini --set train.max_updates=1 --set optimizer.kind=adamw --set optimizer.momentum=0.9 --run-dir unused 2>&1)
 check "an option without effect is told" "$(grep -cx 'no effect optimizer.momentum (only with optimizer.kind = sgd)' <<<"$text")" 1

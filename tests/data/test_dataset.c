@@ -83,6 +83,8 @@ static const bad_row bad_rows[] = {
     // IDX, raw
     { "images empty", M, train_images, { { EMPTY, 0, 0 } }, { train_images, "empty", "fetch" } },
     { "images without a header", M, train_images, { { CUT, 10, 0 } }, { train_images, "10 bytes", "header of 16" } },
+    { "images' header alone", M, train_images, { { CUT, 16, 0 } },
+        { train_images, "16 bytes", "promises 76", "cut off" } },
     { "images cut off", M, train_images, { { CUT, -1, 0 } }, { train_images, "75 bytes", "promises 76", "cut off" } },
     { "images too long", M, train_images, { { APPEND, 0, 3 } },
         { train_images, "79 bytes", "promises 76", "too long" } },

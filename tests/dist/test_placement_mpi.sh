@@ -76,6 +76,8 @@ refused() {
 
 refused "three ranks, two GPUs" 2 "all all all" 2 "host $host shows 2 GPUs, but 3 ranks were started there: start at most 2, or set device.share"
 refused "two ranks, one GPU" 1 "all all" 2 "host $host shows 1 GPU, Emulated GPU ($(card 0)), but 2 ranks were started there: start one, or"
+LOCKSTEP_TEST_HOSTS=0,0,1 refused "two ranks, one GPU, beside another host" 1 "all all all" 2 \
+    "host $host shows 1 GPU, Emulated GPU ($(card 0)), but 2 ranks were started there: start one, or"
 refused "auto, too" 1 "all all" 2 "host $host shows 1 GPU" --set device.type=auto
 refused "the second sees what the first has taken" 4 "3,1 3" 2 "rank 1 on host $host sees 1 GPU, and lower ranks there have it already, Emulated GPU ($(card 3))"
 refused "one rank without a GPU" 2 "all none" 4 "device.type = cuda: rank 1 on host $host: the NVIDIA driver sees no GPU"

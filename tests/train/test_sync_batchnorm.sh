@@ -174,6 +174,27 @@ if [ -e "$emulated" ]; then
     train cuda-$backend 2 "$@" --set train.micro_batch=16 --set dist.backend=$backend
     near cuda-$backend cuda-1 train_loss test_loss
   done
+  # 1100 channels: more sums than go through the host's scratch memory (16 KiB) at once.
+  cat >"$work/wide.ini" <<'EOF2'
+[network]
+input = 1x28x28
+[c]
+layer = conv2d
+out_channels = 1100
+kernel = 2
+stride = 14
+[n]
+layer = batchnorm2d
+[f]
+layer = flatten
+[l]
+layer = linear
+out_features = 10
+EOF2
+  set -- "$@" --set "model.file=$work/wide.ini" --set train.epochs=1
+  train wide-1 1 "$@" --set train.micro_batch=32
+  train wide-mpi 2 "$@" --set train.micro_batch=16 --set dist.backend=mpi
+  near wide-mpi wide-1 train_loss test_loss
 else
   echo "skipped: the emulated GPU was not built"
 fi

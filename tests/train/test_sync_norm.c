@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include "train/fixture.h"
 
-// Batch norm with pooling, with residual and relu, with two gradients, and alone; dropout, whose mask is the sample's.
+// Batch norm with pooling, with residual and relu, with two gradients, alone, and with gelu; dropout, whose mask is the sample's.
 static const char network[] =
     "[network]\ninput = 3x8x8\n"
     "[c1]\nlayer = conv2d\nout_channels = 6\nkernel = 3\npadding = 1\n"
@@ -17,7 +17,7 @@ static const char network[] =
     "[s3]\nlayer = conv2d\ninputs = r2\nout_channels = 12\nkernel = 1\n"
     "[m3]\nlayer = batchnorm2d\n[a3]\nlayer = add\ninputs = n3, m3\n[r3]\nlayer = relu\n"
     "[d3]\nlayer = dropout\np = 0.25\n"
-    "[c4]\nlayer = conv2d\nout_channels = 3\nkernel = 3\npadding = 1\n[n4]\nlayer = batchnorm2d\n"
+    "[c4]\nlayer = conv2d\nout_channels = 3\nkernel = 3\npadding = 1\n[n4]\nlayer = batchnorm2d\n[g4]\nlayer = gelu\n"
     "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 5\n";
 enum { NORMS = 5, REDUCTIONS = 2 * NORMS };
 
