@@ -19,7 +19,7 @@ static ls_status fill(const char *folder, const int64_t *updates, int count, ls_
     *out = (ls_ckpt_list){ .paths = calloc((size_t)count + 1, sizeof *out->paths) };
     for (int i = 0; i < count && out->paths; i++) {
         char path[PATH_BYTES];
-        LS_TRY(ls_checkpoints_path(folder, updates[i], path, sizeof path));
+        LS_TRY(ls_checkpoint_path(folder, updates[i], path, sizeof path));
         out->paths[i] = strdup(path);
         if (!out->paths[i]) break;
         out->count++;
@@ -55,7 +55,7 @@ static ls_status has_file(const char *folder, const char *name, int *has) {
 // By its name, too: one whose manifest is gone is still one, though damaged.
 static ls_status is_checkpoint(const char *path, int *is) {
     const char *slash = strrchr(path, '/');
-    *is = ls_checkpoints_update(slash ? slash + 1 : path) >= 0;
+    *is = ls_checkpoint_update(slash ? slash + 1 : path) >= 0;
     return *is ? LS_SUCCESS : has_file(path, "manifest.json", is);
 }
 

@@ -7,6 +7,7 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "train/metrics.h"
+#include "train/nonfinite.h"
 #include "train/run_folder.h"
 #include "train/summary.h"
 #include "train/trace_file.h"
@@ -106,12 +107,18 @@ static ls_status save_weights(ls_trainer *trainer, const run_files *files) {
     return ls_trainer_save_weights(trainer, path);
 }
 
+static void put_nonfinite(ls_metrics *metrics, const ls_nonfinite *report) {
+    cJSON *event = ls_metrics_event(metrics, "nonfinite", report->update, report->epoch);
+    ls_nonfinite_json(report, event);
+    ls_metrics_put(metrics, event);
+}
+
 // Ends the metrics with the outcome so far, and writes the summary of a run that has come this far without failure.
 static ls_status close_files(
     ls_trainer *trainer, run_files *files, const ls_train_summary *summary, ls_status outcome) {
     if (!files->metrics) return outcome;
     const ls_nonfinite *nonfinite = ls_trainer_nonfinite(trainer);
-    if (nonfinite) ls_metrics_nonfinite(files->metrics, nonfinite);
+    if (nonfinite) put_nonfinite(files->metrics, nonfinite);
     ls_status closed = ls_metrics_close(files->metrics, outcome);
     files->metrics = NULL;
     ls_keep_first(&outcome, closed);

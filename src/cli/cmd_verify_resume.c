@@ -31,7 +31,7 @@ static int is_first(const verification *v) {
 
 // Rank 0's *out; the other ranks take part.
 static ls_status take(const verification *v, ls_trainer *trainer, ls_snapshot **out) {
-    ls_status status = is_first(v) ? ls_snapshot_new_for(trainer, out) : LS_SUCCESS;
+    ls_status status = is_first(v) ? ls_trainer_snapshot_new(trainer, out) : LS_SUCCESS;
     LS_TRY(ls_command_agree(v->comm, status));
     return ls_command_agree_or_abort(v->comm, ls_trainer_snapshot(trainer, *out));
 }
@@ -48,7 +48,7 @@ static ls_status train_straight(const verification *v, ls_trainer *trainer, ls_s
 static ls_status write_checkpoint(const verification *v, const ls_trainer *trainer, const ls_snapshot *snapshot) {
     char path[2 * LS_TEXT_BYTES];
     if (!is_first(v)) return LS_SUCCESS;
-    LS_TRY(ls_checkpoints_path(v->folder, v->updates, path, sizeof path));
+    LS_TRY(ls_checkpoint_path(v->folder, v->updates, path, sizeof path));
     return ls_checkpoint_write(path, snapshot, ls_trainer_about(trainer), NULL, NULL);
 }
 
@@ -137,7 +137,7 @@ static ls_status make_folder(verification *v) {
 static void remove_folder(const verification *v) {
     char path[2 * LS_TEXT_BYTES];
     if (!is_first(v) || !v->folder[0]) return;
-    ls_status status = ls_checkpoints_path(v->folder, v->updates, path, sizeof path);
+    ls_status status = ls_checkpoint_path(v->folder, v->updates, path, sizeof path);
     if (!ls_failed(status)) status = ls_checkpoint_remove(path);
     if (ls_failed(status) || rmdir(v->folder) != 0) ls_warn("%s: could not be removed", v->folder);
 }

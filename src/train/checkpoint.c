@@ -2,13 +2,14 @@
 #include "train/checkpoint.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/atomic_file.h"
 #include "base/held.h"
-#include "train/checkpoints.h"
 #include "train/manifest.h"
 
 enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
@@ -176,7 +177,7 @@ static ls_status read_tensors(const ls_checkpoint *c, const char *name, ls_safet
 // A folder of checkpoints is searched by names: one that lies is a copy or a mistake, and no place to go on from.
 static ls_status check_name(const char *path, int64_t update) {
     const char *slash = strrchr(path, '/');
-    int64_t promised = ls_checkpoints_update(slash ? slash + 1 : path);
+    int64_t promised = ls_checkpoint_update(slash ? slash + 1 : path);
     if (promised < 0 || promised == update) return LS_SUCCESS;
     return ls_fail(LS_STORAGE, "%s: holds update %lld, which is not what its name says", path, (long long)update);
 }
@@ -265,4 +266,18 @@ ls_status ls_checkpoint_take(const ls_checkpoint *c, ls_snapshot *s) {
     }
     s->counters = c->counters;
     return LS_SUCCESS;
+}
+
+ls_status ls_checkpoint_path(const char *folder, int64_t update, char *dst, size_t bytes) {
+    char name[40];
+    snprintf(name, sizeof name, "update-%012" PRId64, update);
+    return ls_path_join(dst, bytes, folder, name);
+}
+
+int64_t ls_checkpoint_update(const char *name) {
+    char again[40];
+    int64_t update = -1;
+    if (sscanf(name, "update-%" SCNd64, &update) != 1 || update < 0) return -1;
+    snprintf(again, sizeof again, "update-%012" PRId64, update);
+    return strcmp(name, again) == 0 ? update : -1;
 }

@@ -63,4 +63,9 @@ LS_CHECKED ls_status ls_checkpoint_take(const ls_checkpoint *checkpoint, ls_snap
 // Removes the folder: first its manifest, so that no half of it is taken for a whole. Of a symbolic link the link alone.
 LS_CHECKED ls_status ls_checkpoint_remove(const char *path);
 
+// The update that "update-000000000481" is of; -1: no name of a checkpoint.
+int64_t ls_checkpoint_update(const char *name);
+// "FOLDER/update-000000000481"
+LS_CHECKED ls_status ls_checkpoint_path(const char *folder, int64_t update, char *dst, size_t bytes);
+
 #endif

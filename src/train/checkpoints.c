@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,7 +13,6 @@
 #include "base/held.h"
 #include "base/thread.h"
 #include "train/manifest.h"
-#include "train/trainer_internal.h"
 
 enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
 
@@ -44,20 +42,6 @@ struct ls_checkpoints {
 // --- the folder
 // ---------------------------------------------------------------------------------------------------------
 
-ls_status ls_checkpoints_path(const char *folder, int64_t update, char *dst, size_t bytes) {
-    char name[40];
-    snprintf(name, sizeof name, "update-%012" PRId64, update);
-    return ls_path_join(dst, bytes, folder, name);
-}
-
-int64_t ls_checkpoints_update(const char *name) {
-    char again[40];
-    int64_t update = -1;
-    if (sscanf(name, "update-%" SCNd64, &update) != 1 || update < 0) return -1;
-    snprintf(again, sizeof again, "update-%012" PRId64, update);
-    return strcmp(name, again) == 0 ? update : -1;
-}
-
 static int by_update(const void *a, const void *b) {
     const int64_t *x = a, *y = b;
     return (*x > *y) - (*x < *y);
@@ -72,7 +56,7 @@ ls_status ls_checkpoints_list(const char *folder, int64_t **updates, int *count)
     if (!dir) return ls_fail(LS_STORAGE, "%s: cannot look for checkpoints: opendir: %s", folder, strerror(errno));
     ls_status status = LS_SUCCESS;
     for (struct dirent *entry; !ls_failed(status) && (entry = readdir(dir));) {
-        int64_t update = ls_checkpoints_update(entry->d_name);
+        int64_t update = ls_checkpoint_update(entry->d_name);
         if (update < 0) continue;
         if (*count == capacity) {
             capacity = capacity ? 2 * capacity : 16;
@@ -120,7 +104,7 @@ ls_status ls_checkpoints_newest(
     ls_status status = LS_SUCCESS;
     for (int i = count - 1; i >= 0 && !*out && !ls_failed(status); i--) {
         char path[PATH_BYTES];
-        status = ls_checkpoints_path(folder, updates[i], path, sizeof path);
+        status = ls_checkpoint_path(folder, updates[i], path, sizeof path);
         if (ls_failed(status)) break;
         ls_status read = ls_checkpoint_read(path, out);
         if (read.code == LS_DEVICE) status = read; // no memory: nothing is known of the files
@@ -163,7 +147,7 @@ static ls_status find_kept(ls_checkpoints *c) {
         char path[PATH_BYTES];
         cJSON *manifest = NULL;
         ls_train_counters counters;
-        status = ls_checkpoints_path(c->folder, updates[i], path, sizeof path);
+        status = ls_checkpoint_path(c->folder, updates[i], path, sizeof path);
         if (ls_failed(status)) break;
         ls_status read = ls_checkpoint_read_manifest(path, &manifest, &counters);
         int ours = ls_failed(read) || ls_run_identity_owns(&c->facts->run, ls_manifest_run(manifest), updates[i]);
@@ -195,7 +179,7 @@ static void prune(ls_checkpoints *c, int64_t written) {
     for (int i = 0; i < count - (int)c->keep_last;) {
         char path[PATH_BYTES];
         if (is_among_best(c, i, count) ||
-            ls_failed(ls_checkpoints_path(c->folder, c->kept[i].update, path, sizeof path)) ||
+            ls_failed(ls_checkpoint_path(c->folder, c->kept[i].update, path, sizeof path)) ||
             ls_failed(ls_checkpoint_remove(path))) {
             i++;
             continue;
@@ -252,27 +236,28 @@ static ls_status check_room(const ls_checkpoints *c) {
     return checkpoints ? ls_checkpoint_check_room(c->folder, c->folder, c->snapshot, 0, 1) : LS_SUCCESS;
 }
 
-static ls_status open_folder(const char *folder, const ls_trainer *trainer, ls_checkpoints *c) {
+static ls_status open_folder(const char *folder, const ls_dataset *data, int state_arenas, ls_checkpoints *c) {
     const ls_config *cfg = c->facts->cfg;
     snprintf(c->folder, sizeof c->folder, "%s", folder);
     c->keep_last = cfg->checkpoint_keep_last;
     c->keep_best = cfg->checkpoint_keep_best;
-    LS_TRY(ls_snapshot_new_for(trainer, &c->snapshot));
+    LS_TRY(ls_snapshot_new(c->facts->graph, state_arenas, &c->snapshot));
     LS_TRY(check_room(c));
-    LS_TRY(ls_weight_notes_new(trainer->graph, trainer->train_data, &c->notes));
+    LS_TRY(ls_weight_notes_new(c->facts->graph, data, &c->notes));
     LS_TRY(find_kept(c));
     int rc = ls_thread_start(&c->thread, run_writer, c);
     c->started = rc == 0;
     return rc ? ls_fail(LS_DEVICE, "the thread that writes checkpoints: pthread_create: %s", strerror(rc)) : LS_SUCCESS;
 }
 
-ls_status ls_checkpoints_open(const char *folder, const ls_trainer *trainer, ls_checkpoints **out) {
+ls_status ls_checkpoints_open(
+    const char *folder, const ls_train_facts *facts, const ls_dataset *data, int state_arenas, ls_checkpoints **out) {
     ls_checkpoints *c = calloc(1, sizeof *c);
     if (!c) return ls_fail(LS_DEVICE, "out of host memory for the run's checkpoints");
-    c->facts = ls_trainer_about(trainer);
+    c->facts = facts;
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);
-    ls_status status = open_folder(folder, trainer, c);
+    ls_status status = open_folder(folder, data, state_arenas, c);
     if (ls_failed(status)) {
         ls_checkpoints_close(c);
         return status;
@@ -335,7 +320,7 @@ void ls_checkpoints_write(ls_checkpoints *c, double held_seconds) {
     int64_t update = c->snapshot->counters.update;
     c->event =
         (ls_train_checkpoint){ .update = update, .epoch = c->snapshot->counters.epoch, .held_seconds = held_seconds };
-    c->event.status = ls_checkpoints_path(c->folder, update, c->path, sizeof c->path);
+    c->event.status = ls_checkpoint_path(c->folder, update, c->path, sizeof c->path);
     c->event.path = c->path;
     c->begun_s = ls_clock_seconds();
     pthread_mutex_lock(&c->lock);

@@ -10,9 +10,10 @@
 
 typedef struct ls_checkpoints ls_checkpoints;
 
-// folder: RUN/checkpoints, made with the first of them. trainer is borrowed: its facts go into every manifest. LS_STORAGE
-// also where there is no room for RUN/weights.safetensors and a checkpoint.
-LS_CHECKED ls_status ls_checkpoints_open(const char *folder, const ls_trainer *trainer, ls_checkpoints **out);
+// folder: RUN/checkpoints, made with the first of them. facts are borrowed, they go into every manifest; data: the training
+// set, of which weights files say what it is; state_arenas: what the optimizer keeps, as of arenas.h.
+LS_CHECKED ls_status ls_checkpoints_open(
+    const char *folder, const ls_train_facts *facts, const ls_dataset *data, int state_arenas, ls_checkpoints **out);
 void ls_checkpoints_close(ls_checkpoints *checkpoints); // waits for what is being written; NULL is allowed
 const char *ls_checkpoints_folder(const ls_checkpoints *checkpoints);
 
@@ -38,9 +39,5 @@ void ls_checkpoints_clean(const char *folder);
 // The updates that checkpoints below `folder` are of, oldest first; *updates to be freed by the caller. No folder:
 // none.
 LS_CHECKED ls_status ls_checkpoints_list(const char *folder, int64_t **updates, int *count);
-// The update that "update-000000000481" is of; -1: no name of a checkpoint.
-int64_t ls_checkpoints_update(const char *name);
-// "FOLDER/update-000000000481"
-LS_CHECKED ls_status ls_checkpoints_path(const char *folder, int64_t update, char *dst, size_t bytes);
 
 #endif

@@ -243,7 +243,7 @@ static ls_status judge(evidence *e, int64_t equal_at, ls_snapshot *snapshot) {
 ls_status ls_diverged(ls_trainer *t, const ls_snapshot *list, const uint64_t *words, float *values, int64_t equal_at) {
     size_t ranks = (size_t)t->facts.comm->world_size, count = (size_t)(LS_REPLICA_COUNTERS + list->count);
     ls_snapshot *snapshot = NULL;
-    ls_status status = ls_snapshot_new_for(t, &snapshot);
+    ls_status status = ls_trainer_snapshot_new(t, &snapshot);
     evidence e = { .trainer = t,
         .list = list,
         .ranks = (int)ranks,

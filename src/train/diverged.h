@@ -3,7 +3,7 @@
 #define LS_TRAIN_DIVERGED_H
 
 #include "device/op_update.h"
-#include "train/snapshot.h"
+#include "train/trainer.h"
 
 // What is compared beside tensors, a word each.
 typedef enum {

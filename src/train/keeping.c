@@ -236,7 +236,7 @@ static ls_status finish_last(ls_trainer *t, const listeners *l, char *path, size
             describe_reason(t, reason, sizeof reason), t->done.updates, t->facts.updates_planned, event.status.text,
             describe_newest(folder, instead, sizeof instead));
     if (written) tell_checkpoint(l, &event);
-    return ls_checkpoints_path(folder, t->done.updates, path, bytes);
+    return ls_checkpoint_path(folder, t->done.updates, path, bytes);
 }
 
 // All ranks say the same.
@@ -284,7 +284,8 @@ ls_status ls_trainer_keep_end(ls_trainer *t, const ls_train_observer *observers,
 ls_status ls_trainer_save_into(ls_trainer *t, const char *folder) {
     ls_trainer_keeping *k = &t->keeping;
     ls_status status = LS_SUCCESS;
-    if (t->facts.comm->rank == 0) status = ls_checkpoints_open(folder, t, &k->files);
+    if (t->facts.comm->rank == 0)
+        status = ls_checkpoints_open(folder, &t->facts, t->train_data, t->arenas->options.state_arenas, &k->files);
     LS_TRY(ls_comm_agree(t->comm, status, NULL));
     k->on = 1;
     k->meet_at = INT64_MAX;
@@ -333,7 +334,7 @@ static ls_status check_owners(ls_trainer *t, const char *folder) {
     ls_status status = LS_SUCCESS;
     for (int i = 0; i < count && !ls_failed(status); i++) {
         char path[2 * LS_TEXT_BYTES];
-        status = ls_checkpoints_path(folder, updates[i], path, sizeof path);
+        status = ls_checkpoint_path(folder, updates[i], path, sizeof path);
         if (!ls_failed(status)) status = check_owner(t, path, updates[i]);
     }
     ls_run_identity_close(&t->facts.run, count ? updates[count - 1] : 0);
@@ -374,7 +375,7 @@ static ls_status find(ls_trainer *t, const char *folder, ls_snapshot *snapshot, 
 ls_status ls_trainer_resume(ls_trainer *t, const char *folder, int *resumed) {
     int32_t found = 0;
     ls_snapshot *snapshot = NULL;
-    ls_status status = ls_snapshot_new_for(t, &snapshot);
+    ls_status status = ls_trainer_snapshot_new(t, &snapshot);
     if (!ls_failed(status) && t->facts.comm->rank == 0) status = find(t, folder, snapshot, &found);
     status = ls_comm_agree(t->comm, status, NULL);
     if (!ls_failed(status)) status = ls_comm_broadcast(t->comm, &found, sizeof found, 0);

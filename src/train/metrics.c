@@ -49,7 +49,7 @@ static off_t length_of(FILE *file) {
 }
 
 // Takes event. The first failure is told at once, as the end of the run may be far.
-static void put(ls_metrics *metrics, cJSON *event) {
+void ls_metrics_put(ls_metrics *metrics, cJSON *event) {
     off_t whole = length_of(metrics->file);
     ls_status status = ls_json_write_line(metrics->file, metrics->path, event);
     if (ls_failed(status)) take_back(metrics->file, whole);
@@ -62,7 +62,7 @@ static void on_warning(void *context, const char *text) {
     ls_metrics *metrics = context;
     cJSON *event = new_event(metrics, "warning");
     ls_json_add_text(event, "message", text);
-    put(metrics, event);
+    ls_metrics_put(metrics, event);
 }
 
 static void add_text(cJSON *object, const char *name, const char *text) {
@@ -116,7 +116,7 @@ static void put_start(ls_metrics *metrics, const ls_train_facts *facts) {
     ls_json_add_int(event, "updates_planned", facts->updates_planned);
     if (facts->resumed_at) put_resume(event, facts);
     add_places(event, facts);
-    put(metrics, event);
+    ls_metrics_put(metrics, event);
     if (facts->warning[0]) on_warning(metrics, facts->warning);
 }
 
@@ -234,7 +234,7 @@ static void on_progress(void *context, const ls_train_progress *p) {
     ls_json_add_real(event, "comm_seconds_exposed", p->comm_seconds_exposed);
     if (p->times) add_times(event, p->times, metrics->ranks);
     if (p->gpus) add_gpus(event, p->gpus, metrics->ranks);
-    put(metrics, event);
+    ls_metrics_put(metrics, event);
 }
 
 static void on_evaluated(void *context, const ls_train_evaluation *e) {
@@ -246,15 +246,13 @@ static void on_evaluated(void *context, const ls_train_evaluation *e) {
     ls_json_add_real(event, "test_accuracy", e->test_accuracy);
     ls_json_add_int(event, "test_samples", e->test_samples);
     ls_json_add_real(event, "seconds", e->seconds);
-    put(metrics, event);
+    ls_metrics_put(metrics, event);
 }
 
-void ls_metrics_nonfinite(ls_metrics *metrics, const ls_nonfinite *report) {
-    metrics->update = report->update;
-    metrics->epoch = report->epoch;
-    cJSON *event = new_event(metrics, "nonfinite");
-    ls_nonfinite_json(report, event);
-    put(metrics, event);
+cJSON *ls_metrics_event(ls_metrics *metrics, const char *name, int64_t update, int64_t epoch) {
+    metrics->update = update;
+    metrics->epoch = epoch;
+    return new_event(metrics, name);
 }
 
 static void on_checkpoint(void *context, const ls_train_checkpoint *c) {
@@ -268,7 +266,7 @@ static void on_checkpoint(void *context, const ls_train_checkpoint *c) {
     ls_json_add_int(event, "bytes", c->bytes);
     ls_json_add_real(event, "held_seconds", c->held_seconds);
     ls_json_add_real(event, "seconds", c->seconds);
-    put(metrics, event);
+    ls_metrics_put(metrics, event);
     metrics->update = update; // training has gone on meanwhile
     metrics->epoch = epoch;
 }
@@ -296,7 +294,7 @@ ls_status ls_metrics_close(ls_metrics *metrics, ls_status run) {
     double seconds = ls_clock_seconds() - metrics->started;
     ls_json_add_real(event, "seconds", metrics->seconds_before + seconds);
     ls_json_add_real(event, "part_seconds", seconds);
-    put(metrics, event);
+    ls_metrics_put(metrics, event);
     ls_status status = metrics->first_failure;
     if (fclose(metrics->file) != 0)
         ls_keep_first(&status, ls_fail(LS_STORAGE, "%s: close: %s", metrics->path, strerror(errno)));

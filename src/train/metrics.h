@@ -27,9 +27,9 @@
 #ifndef LS_TRAIN_METRICS_H
 #define LS_TRAIN_METRICS_H
 
+#include "base/json.h"
 #include "base/status.h"
-#include "train/nonfinite.h"
-#include "train/trainer.h"
+#include "train/run_info.h"
 
 typedef struct ls_metrics ls_metrics;
 
@@ -37,7 +37,9 @@ typedef struct ls_metrics ls_metrics;
 // be made. facts are borrowed until close.
 LS_CHECKED ls_status ls_metrics_open(const char *path, int append, const ls_train_facts *facts, ls_metrics **out);
 ls_train_observer ls_metrics_observer(ls_metrics *metrics);
-void ls_metrics_nonfinite(ls_metrics *metrics, const ls_nonfinite *report);
+// A line of its own: begun, given its members by the caller, and written, which takes it.
+cJSON *ls_metrics_event(ls_metrics *metrics, const char *name, int64_t update, int64_t epoch);
+void ls_metrics_put(ls_metrics *metrics, cJSON *event);
 // Writes the end event and frees metrics. Returns the first failure of any write: a run whose metrics are incomplete
 // says so at its end, but a full disk does not stop the training.
 LS_CHECKED ls_status ls_metrics_close(ls_metrics *metrics, ls_status run);

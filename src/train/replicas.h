@@ -12,8 +12,7 @@
 #ifndef LS_TRAIN_REPLICAS_H
 #define LS_TRAIN_REPLICAS_H
 
-#include <stdint.h>
-#include "base/status.h"
+#include "train/run_info.h"
 
 struct ls_trainer;
 typedef struct ls_replicas ls_replicas;
@@ -31,10 +30,6 @@ LS_CHECKED ls_status ls_trainer_check_replicas(struct ls_trainer *trainer);
 // Ranks have taken over the same state: it counts as compared.
 void ls_trainer_replicas_equal(struct ls_trainer *trainer);
 
-typedef struct {
-    int64_t count;
-    double seconds; // of this rank
-} ls_replica_checks;
 ls_replica_checks ls_trainer_replica_checks(const struct ls_trainer *trainer);
 
 #endif

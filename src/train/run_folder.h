@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "config/config.h"
 #include "train/run_identity.h"
-#include "train/trainer.h"
+#include "train/run_info.h"
 
 typedef struct {
     char path[LS_TEXT_BYTES];

@@ -6,8 +6,7 @@
 #ifndef LS_TRAIN_SNAPSHOT_H
 #define LS_TRAIN_SNAPSHOT_H
 
-#include "model/graph.h"
-#include "train/trainer.h"
+#include "train/run_info.h"
 
 enum { LS_SNAPSHOT_NAME_BYTES = 160 };
 
@@ -49,19 +48,9 @@ typedef struct {
 // Room for the state of this network, all zero. state_arenas: what the optimizer keeps, as of arenas.h.
 LS_CHECKED ls_status ls_snapshot_new(const ls_graph *graph, int state_arenas, ls_snapshot **out);
 void ls_snapshot_free(ls_snapshot *snapshot); // NULL is allowed
-LS_CHECKED ls_status ls_snapshot_new_for(const ls_trainer *trainer, ls_snapshot **out);
 // The same without values: which tensors there are.
-LS_CHECKED ls_status ls_snapshot_list(const ls_trainer *trainer, ls_snapshot **out);
+LS_CHECKED ls_status ls_snapshot_list(const ls_graph *graph, int state_arenas, ls_snapshot **out);
 // The hash of one tensor's values.
 uint64_t ls_snapshot_hash(const ls_snapshot_tensor *tensor);
-
-// Nothing is under way: every update that was given is retired. All ranks call it; the tensors are this rank's own,
-// which are those of all ranks; snapshot may be NULL on ranks that do not want it.
-LS_CHECKED ls_status ls_trainer_snapshot(ls_trainer *trainer, ls_snapshot *snapshot);
-// One tensor of this rank's into tensor->values. An export that failed shows at the queue's next sync.
-void ls_trainer_export_tensor(ls_trainer *trainer, const ls_snapshot_tensor *tensor);
-// The trainer goes on as the one that the snapshot was taken of. All ranks call it before their first update or where
-// nothing is under way; rank 0's contents count, on the others snapshot is overwritten with them.
-LS_CHECKED ls_status ls_trainer_restore(ls_trainer *trainer, ls_snapshot *snapshot);
 
 #endif

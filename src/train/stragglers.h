@@ -10,15 +10,8 @@
 #ifndef LS_TRAIN_STRAGGLERS_H
 #define LS_TRAIN_STRAGGLERS_H
 
-#include "device/gpu_monitor.h"
 #include "dist/comm.h"
-#include "dist/places.h"
-
-typedef struct { // seconds
-    double wait; // for sums, when nothing was left to compute
-    double loader_wait;
-    double core_wait; // threads that were ready to run, for a core; over all threads
-} ls_rank_time;
+#include "train/run_info.h"
 
 // Of some stretch of training; all arrays are [ranks].
 typedef struct {
@@ -34,7 +27,6 @@ typedef struct {
 double ls_stragglers_find(const ls_straggler_facts *facts, uint64_t *late);
 // "rank 3 (host b, cpus 4-7) arrives last: the others wait 0.18 s of every second for it; its loader waits 0.15 s: slow
 // data" into dst; returns dst.
-enum { LS_STRAGGLERS_TEXT_BYTES = 768 };
 char *ls_stragglers_text(
     const ls_straggler_facts *facts, const uint64_t *late, double share, char dst[LS_STRAGGLERS_TEXT_BYTES]);
 

@@ -3,7 +3,7 @@
 #define LS_TRAIN_SUMMARY_H
 
 #include "base/status.h"
-#include "train/trainer.h"
+#include "train/run_info.h"
 
 // Written atomically. Units are in the names, accuracies are 0..1, peak_memory_bytes is an object {device, host} (maxima
 // over ranks), weights_hash is 16 hex digits, run the run's identity, best_checkpoint the kept one with the best test

@@ -3,6 +3,7 @@
 #ifndef LS_TRAIN_TRAINER_INTERNAL_H
 #define LS_TRAIN_TRAINER_INTERNAL_H
 
+#include "dist/placement.h"
 #include "train/compile.h"
 #include "train/checkpoints.h"
 #include "train/feed.h"

@@ -44,7 +44,7 @@ static uint64_t any(uint64_t below) {
 
 static const char *path_of(int64_t update) {
     static char path[PATH];
-    must(ls_checkpoints_path(folder.path, update, path, sizeof path));
+    must(ls_checkpoint_path(folder.path, update, path, sizeof path));
     return path;
 }
 

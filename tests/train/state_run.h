@@ -23,7 +23,7 @@ static inline ls_status state_run_open(run *r, const char *network_path, const c
 
 static inline ls_snapshot *state_take(const run *r) {
     ls_snapshot *s;
-    must(ls_snapshot_new_for(r->trainer, &s));
+    must(ls_trainer_snapshot_new(r->trainer, &s));
     must(ls_trainer_snapshot(r->trainer, s));
     return s;
 }

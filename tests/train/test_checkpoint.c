@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include "state_run.h"
 #include "support/temp.h"
+#include "train/trainer_internal.h"
 #include "train/manifest.h"
 
 enum { PATH = 512 };
@@ -34,6 +35,11 @@ static int tear_down(void **state) {
     return 0;
 }
 
+static ls_status open_checkpoints(const run *r, ls_checkpoints **out) {
+    const ls_trainer *t = r->trainer;
+    return ls_checkpoints_open(folder.path, &t->facts, t->train_data, t->arenas->options.state_arenas, out);
+}
+
 static const char *const plain[] = { "device.type=cpu", NULL };
 
 // A run after so many updates, and its state.
@@ -47,7 +53,7 @@ static const char *path_of(int64_t update) {
     static char paths[4][PATH];
     static int next;
     char *path = paths[next++ % 4];
-    must(ls_checkpoints_path(folder.path, update, path, PATH));
+    must(ls_checkpoint_path(folder.path, update, path, PATH));
     return path;
 }
 
@@ -100,7 +106,7 @@ static void round_trip(void **state) {
         s->counters.last_epoch_loss = 1 / 3.0; // needs all digits
         must(ls_checkpoint_write(path_of(6), s, ls_trainer_about(r.trainer), NULL, &bytes));
         must(ls_checkpoint_read(path_of(6), &checkpoint));
-        must(ls_snapshot_new_for(r.trainer, &again));
+        must(ls_trainer_snapshot_new(r.trainer, &again));
         must(ls_checkpoint_take(checkpoint, again));
         again->counters.evaluation.seconds = s->counters.evaluation.seconds;
         state_same(rows[i][0], s, again);
@@ -275,7 +281,7 @@ static void one_of_another_run_is_not_kept_for_ones_own(void **state) {
     ls_checkpoint *checkpoint;
     ls_snapshot *again;
     must(ls_checkpoint_read(path_of(4), &checkpoint));
-    must(ls_snapshot_new_for(r.trainer, &again));
+    must(ls_trainer_snapshot_new(r.trainer, &again));
     must(ls_checkpoint_take(checkpoint, again));
     assert_true(again->values[0] == s->values[0]);
     ls_snapshot_free(again);
@@ -311,7 +317,7 @@ static void those_of_another_run_do_not_count(void **state) {
     s->counters.evaluation = (ls_train_evaluation){ .update = 2, .test_accuracy = 0.9, .test_samples = 10 };
     must(ls_checkpoint_write(path_of(2), s, &facts, NULL, NULL));
     must(ls_trainer_set_run(r.trainer, &run_a));
-    must(ls_checkpoints_open(folder.path, r.trainer, &checkpoints));
+    must(open_checkpoints(&r, &checkpoints));
     for (int64_t update = 4; update <= 8; update += 2) {
         ls_snapshot *next = ls_checkpoints_begin(checkpoints);
         must(ls_trainer_snapshot(r.trainer, next));
@@ -488,7 +494,7 @@ static void keep_row(int i) {
         temp_file(&folder, name, "torn");
     }
     must(state_run_open(&r, network_path, options));
-    must(ls_checkpoints_open(folder.path, r.trainer, &checkpoints));
+    must(open_checkpoints(&r, &checkpoints));
     for (int w = 0; keeps[i].written[w].update; w++) {
         ls_snapshot *s = ls_checkpoints_begin(checkpoints);
         assert_non_null(s);
@@ -677,7 +683,7 @@ static void another_networks_is_refused(void **state) {
         run r = { 0 };
         ls_snapshot *room;
         must(state_run_open(&r, path, plain));
-        must(ls_snapshot_new_for(r.trainer, &room));
+        must(ls_trainer_snapshot_new(r.trainer, &room));
         ls_status status = ls_checkpoint_take(checkpoint, room);
         if (status.code != LS_STORAGE || !strstr(status.text, others[i].says))
             fail_msg("row %zu: code %d, '%s'; expected 7, '%s'", i, status.code, ls_failed(status) ? status.text : "",
