@@ -38,8 +38,7 @@ struct ls_checkpoints {
     double begun_s;
 };
 
-// --- the folder
-// ---------------------------------------------------------------------------------------------------------
+// --- the folder ----------------------------------------------------------------------------------
 
 ls_status ls_checkpoints_path(const char *folder, int64_t update, char *dst, size_t bytes) {
     char name[40];
@@ -129,8 +128,7 @@ ls_status ls_checkpoints_newest(
     return status;
 }
 
-// --- which are kept
-// -----------------------------------------------------------------------------------------------------
+// --- which are kept ------------------------------------------------------------------------------
 
 static double accuracy_of(const ls_train_counters *c) {
     return c->evaluation.test_samples > 0 && c->evaluation.update == c->update ? c->evaluation.test_accuracy : -1;
@@ -200,8 +198,7 @@ static void prune(ls_checkpoints *c, int64_t written) {
     }
 }
 
-// --- the thread
-// ---------------------------------------------------------------------------------------------------------
+// --- the thread ----------------------------------------------------------------------------------
 
 static ls_status write_snapshot(ls_checkpoints *c) {
     int untidy = c->untidy;

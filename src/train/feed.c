@@ -59,8 +59,7 @@ static int on_host(const ls_device *device) {
     return !device->api->record_begin; // operators run at once, in host memory
 }
 
-// --- making
-// ---------------------------------------------------------------------------------------------------------------
+// --- making --------------------------------------------------------------------------------------
 
 static ls_status make_ring(ls_feed *f) {
     const slot_layout *l = &f->layout;
@@ -169,8 +168,7 @@ size_t ls_feed_device_bytes(ls_device *device, const ls_feed_options *options) {
     return on_host(device) ? bytes : bytes + DEVICE_SLOTS * layout_of(options).bytes;
 }
 
-// --- running
-// --------------------------------------------------------------------------------------------------------------
+// --- running -------------------------------------------------------------------------------------
 
 ls_status ls_feed_start(ls_feed *f, const ls_loader_options *options, int64_t last) {
     assert(!f->loader);

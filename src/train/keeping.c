@@ -40,8 +40,7 @@ static const char *describe_reason(const ls_trainer *t, char *dst, size_t bytes)
     return dst;
 }
 
-// --- asking
-// -------------------------------------------------------------------------------------------------------------
+// --- asking --------------------------------------------------------------------------------------
 
 // SLURM says when it will end the job.
 static int scheduler_ends_soon(void) {
@@ -87,8 +86,7 @@ ls_status ls_trainer_ask(ls_trainer *t) {
     return LS_SUCCESS;
 }
 
-// --- saving
-// -------------------------------------------------------------------------------------------------------------
+// --- saving --------------------------------------------------------------------------------------
 
 int64_t ls_trainer_keep_stop(const ls_trainer *t) {
     const ls_trainer_keeping *k = &t->keeping;
@@ -265,8 +263,7 @@ ls_status ls_trainer_save_into(ls_trainer *t, const char *folder) {
     return LS_SUCCESS;
 }
 
-// --- resuming
-// -----------------------------------------------------------------------------------------------------------
+// --- resuming ------------------------------------------------------------------------------------
 
 typedef struct {
     int count;

@@ -11,8 +11,7 @@
 
 static const double REFRESH_SECONDS = 0.1; // between refreshes of a display
 
-// --- one update
-// -----------------------------------------------------------------------------------------------------------
+// --- one update ----------------------------------------------------------------------------------
 
 ls_status ls_trainer_start_feed(ls_trainer *t) {
     const ls_config *cfg = t->cfg;
@@ -145,8 +144,7 @@ ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state) {
     return ls_trainer_advance(t, t->done.updates + 1, state);
 }
 
-// --- reports
-// --------------------------------------------------------------------------------------------------------------
+// --- reports -------------------------------------------------------------------------------------
 
 // Sums over all ranks.
 static ls_status reduce_result(ls_trainer *t, ls_micro_result *result) {

@@ -6,8 +6,7 @@
 #include "base/hash.h"
 #include "train/trainer_internal.h"
 
-// --- room
-// ---------------------------------------------------------------------------------------------------------------
+// --- room ----------------------------------------------------------------------------------------
 
 // What the optimizer calls its memory, as torch.optim names it.
 static const char *const state_names[][3] = { { "", "", "" }, { "", "momentum", "" }, { "", "exp_avg", "exp_avg_sq" } };
@@ -89,8 +88,7 @@ uint64_t ls_snapshot_hash(const ls_snapshot_tensor *tensor) {
     return ls_hash(tensor->values, (size_t)tensor->elements * sizeof *tensor->values);
 }
 
-// --- to and from a trainer
-// ----------------------------------------------------------------------------------------------------
+// --- to and from a trainer -----------------------------------------------------------------------
 
 static ls_buffer buffer_of(const ls_trainer *t, const ls_snapshot_tensor *tensor) {
     const ls_arenas *a = t->arenas;

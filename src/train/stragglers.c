@@ -16,8 +16,7 @@ static const double CAUSE_PART = 0.5;        // of the delay, that a cause must 
 static const double FEW_PART = 0.75, SLOW_PART = 0.9; // cores, clock: of what the others have
 enum { IN_A_ROW = 3, LIST_BYTES = 128 };
 
-// --- who
-// ---------------------------------------------------------------------------------------------------------------
+// --- who -----------------------------------------------------------------------------------------
 
 typedef double figure(const ls_straggler_facts *facts, int rank); // NaN: unknown
 
@@ -65,8 +64,7 @@ double ls_stragglers_find(const ls_straggler_facts *f, uint64_t *late) {
     return (mean_of(f, late, 0, wait_of) - mean_of(f, late, 1, wait_of)) / f->seconds;
 }
 
-// --- why
-// ---------------------------------------------------------------------------------------------------------------
+// --- why -----------------------------------------------------------------------------------------
 
 // Cores of its mask, each divided by the ranks of its host that may run there, too.
 static double cores_of(const ls_straggler_facts *f, int rank) {
@@ -132,8 +130,7 @@ char *ls_stragglers_text(
     return dst;
 }
 
-// --- a run's
-// -----------------------------------------------------------------------------------------------------------
+// --- a run's -------------------------------------------------------------------------------------
 
 struct ls_stragglers {
     ls_comm *comm;

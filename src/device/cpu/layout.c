@@ -80,8 +80,7 @@ static void copy_param(const ls_cpu *cpu, const ls_param_shape *s, const copy *c
         copy_conv(cpu, s, c);
 }
 
-// --- the device's table
-// -------------------------------------------------------------------------------------------------
+// --- the device's table --------------------------------------------------------------------------
 
 size_t ls_cpu_activation_bytes(const ls_device *device, ls_nchw shape, ls_dtype storage) {
     return ls_cpu_floats((const ls_cpu *)device, shape) * ls_dtype_bytes(storage);
