@@ -145,8 +145,7 @@ ls_status ls_write_file(const char *path, const void *data, size_t bytes) {
     return ls_atomic_file_commit(file);
 }
 
-// Reads to the end, or `most` bytes, growing: the size that stat gives is only a first guess (pipes, /proc, a file that
-// grows).
+// Reads to the end, or `most` bytes, growing: the size that stat gives is only a first guess (pipes, /proc, growth).
 static ls_status read_all(int fd, const char *path, size_t guess, size_t most, char **data, size_t *bytes) {
     size_t capacity = (guess < most ? guess : most) + 1, length = 0;
     char *text = malloc(capacity + 1);

@@ -1,5 +1,5 @@
-// atomic_file.h - a file appears whole or not at all: temporary name beside it, write, fsync, rename, fsync of the
-// folder.
+// atomic_file.h - a file appears whole or not at all: temporary name beside it,
+// write, fsync, rename, fsync of the folder.
 #ifndef LS_BASE_ATOMIC_FILE_H
 #define LS_BASE_ATOMIC_FILE_H
 
@@ -9,8 +9,8 @@
 
 typedef struct ls_atomic_file ls_atomic_file;
 
-// Errors are LS_STORAGE with path, call and reason. After a failed write, commit fails with the same message and leaves
-// no file.
+// Errors are LS_STORAGE with path, call and reason. After a failed write, commit fails
+// with the same message and leaves no file.
 LS_CHECKED ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out);
 void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes); // keeps the first error
 // Of what was written so far: its length, and its ls_hash.
@@ -19,8 +19,8 @@ uint64_t ls_atomic_file_hash(const ls_atomic_file *file);
 LS_CHECKED ls_status ls_atomic_file_commit(ls_atomic_file *file); // frees file in any case
 void ls_atomic_file_abandon(ls_atomic_file *file);                // removes the temporary, frees
 
-// Removes the temporaries that killed processes left beside `path`; none that is being written. What cannot be removed
-// stays.
+// Removes the temporaries that killed processes left beside `path`;
+// none that is being written. What cannot be removed stays.
 void ls_atomic_file_clean(const char *path);
 
 LS_CHECKED ls_status ls_write_file(const char *path, const void *data, size_t bytes); // all of the above

@@ -7,10 +7,9 @@
 #include <stdio.h>
 #include "base/status.h"
 
-// Trees are built by these. What cannot be added for want of memory marks the tree, and whoever asks for its text is
-// told: so no call here needs a check, and no text lacks what should be in it. An object, array or item may be NULL: it
-// could not be made. Numbers that JSON's double cannot hold exactly (hashes, 64-bit counters) go in as text or raw
-// digits.
+// Trees are built by these. What cannot be added for want of memory marks the tree, and printing the tree then fails:
+// so no call here needs a check, and no text lacks what should be in it. An object, array or item may be NULL:
+// it could not be made. What JSON's double cannot hold exactly (hashes, 64-bit counters) goes in as text or raw digits.
 void ls_json_add_text(cJSON *object, const char *name, const char *text);
 void ls_json_add_bool(cJSON *object, const char *name, int value);
 void ls_json_add_null(cJSON *object, const char *name);

@@ -1,7 +1,6 @@
 // config.h - the run's options: one typed struct made from options.def, filled from an INI file and --set.
 //
-// Every error is LS_USAGE with file:line (or "--set"), section.key, the value, what is allowed, and the nearest valid
-// name.
+// Every error is LS_USAGE with file:line (or "--set"), section.key, the value, what is allowed, the nearest name.
 #ifndef LS_CONFIG_CONFIG_H
 #define LS_CONFIG_CONFIG_H
 
@@ -43,8 +42,8 @@ typedef struct {
     int line[LS_OPTION_COUNT];  // where each value is from: line of the file, 0 default, -1 --set
 } ls_config;
 
-// The words of CHOICE options, in the order of their values. tests/config/test_config.c checks them against
-// options.def.
+// The words of CHOICE options, in the order of their values.
+// tests/config/test_config.c checks them against options.def.
 enum { LS_RESUME_OFF, LS_RESUME_AUTO }; // run.resume
 enum { LS_DEVICE_TYPE_AUTO, LS_DEVICE_TYPE_CPU, LS_DEVICE_TYPE_REF, LS_DEVICE_TYPE_CUDA, LS_DEVICE_TYPE_NULL };
 enum {
@@ -73,8 +72,8 @@ LS_CHECKED ls_status ls_config_set(ls_config *cfg, const char *assignment); // "
 // "configs/x.ini:12: train.epochs = 5", "--set train.epochs=5" or "train.epochs = 5 (default)" into dst, the start of a
 // message about option `index`; returns dst. LS_TEXT_BYTES * 3 are always enough.
 char *ls_config_where(const ls_config *cfg, int index, char *dst, size_t bytes);
-// What one option cannot know: combinations that are impossible for any number of ranks (rank-dependent ones:
-// ls_batches_plan).
+// What one option cannot know: combinations that are impossible for any number of ranks
+// (rank-dependent ones: ls_batches_plan).
 LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
 // Does train.sync_batchnorm have anything to do? With one rank it changes nothing.
 static inline int ls_config_syncs_norm(const ls_config *cfg, int world_size) {
@@ -85,8 +84,8 @@ const char *ls_config_choice(const char *name, int value); // ("train.precision"
 // explanations as comments (configs/reference.ini is this of the defaults).
 void ls_config_write(const ls_config *cfg, FILE *file, int with_help);
 void ls_config_list(FILE *file); // the table for --list
-// The text of one option's value, as ls_config_write prints it, into dst; 0 when there is no option `index`. For
-// comparing configurations over ranks: index 0, 1, 2, ...
+// The text of one option's value, as ls_config_write prints it, into dst; 0 when there is no option `index`.
+// For comparing configurations over ranks: index 0, 1, 2, ...
 int ls_config_value(const ls_config *cfg, int index, const char **name, char *dst, size_t bytes);
 
 #endif

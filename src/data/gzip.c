@@ -18,7 +18,7 @@ typedef struct {
     const char *why; // zlib's words
 } outcome;
 
-// Inflates until the stream ends, fails, or dst is full and the stream wants to give more.
+// Inflates until the stream ends, fails, or dst is full and the stream goes on.
 static outcome inflate_by_zlib(const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes) {
     z_stream z = { 0 };
     outcome o = { .code = inflateInit2(&z, 15 + 16) }; // + 16: a gzip header and trailer, nothing else

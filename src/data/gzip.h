@@ -1,7 +1,6 @@
 // gzip.h - one gzip member in memory, inflated into a buffer of known size.
 //
-// libdeflate does the work, in half of zlib's time; zlib explains what
-// is wrong. Source: RFC 1952.
+// libdeflate does the work, in half of zlib's time; zlib explains what is wrong. Source: RFC 1952.
 #ifndef LS_DATA_GZIP_H
 #define LS_DATA_GZIP_H
 

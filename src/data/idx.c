@@ -1,5 +1,5 @@
-// idx.c - MNIST's format: big-endian magic, sizes, bytes. Raw files or gzip; raw ones first, for they need no
-// inflating.
+// idx.c - MNIST's format: big-endian magic, sizes, bytes. Raw files or gzip;
+// raw ones first, for they need no inflating.
 //
 // Images: 2051, count, rows, columns, then count*rows*columns pixels. Labels: 2049, count, then count bytes.
 // Source: http://yann.lecun.com/exdb/mnist/ ("the IDX file format").

@@ -57,9 +57,9 @@ static ls_status check_huffman(const char *path, const uint8_t *bytes, size_t be
     return LS_SUCCESS;
 }
 
-// Walks over the segments as stb does. stb fills up what a cut-off JPEG lacks with gray; a whole one has an end marker.
-// In the data of a scan ff is followed by 0 or a restart marker, so that every other marker is one. Source: ITU-T T.81,
-// annex B.
+// Walks over the segments as stb does. stb fills up what a cut-off JPEG lacks with gray;
+// a whole one has an end marker. In the data of a scan ff is followed by 0 or a restart marker,
+// so that every other marker is one. Source: ITU-T T.81, annex B.
 static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count) {
     enum { STUFFED = 0, TABLES = 0xc4, RESTART = 0xd0, RESTART_LAST = 0xd7, END = 0xd9, FILL = 0xff };
     for (size_t at = 2; at + 2 <= count;) {

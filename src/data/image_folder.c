@@ -1,10 +1,10 @@
 // image_folder.c - class-named folders of JPEG and PNG files, decoded when they are read.
 //
-// Either root/train/<class>/<file> and root/test/<class>/<file>, or root/<class>/<file>, of which data.test_fraction of
-// each class is the test set: the files of a class whose names have the smallest hashes, so that the split neither
-// depends on the order of listing nor puts one end of a sorted series aside. Classes are sorted by name (bytes). Sample
-// k is the (k / classes)-th file of its class, classes in turn, so that the first n samples (data.train_samples) hold
-// all classes alike.
+// Either root/train/<class>/<file> and root/test/<class>/<file>, or root/<class>/<file>, of which data.test_fraction
+// of each class is the test set: the files of a class whose names have the smallest hashes, so that the split neither
+// depends on the order of listing nor puts one end of a sorted series aside. Classes are sorted by name (bytes).
+// Sample k is the (k / classes)-th file of its class, classes in turn, so that the first n samples
+// (data.train_samples) hold all classes alike.
 #include "data/format.h"
 
 #include <dirent.h>
@@ -151,8 +151,8 @@ static ls_status list_class(folder *f, const char *class_name, int label) {
     return LS_SUCCESS;
 }
 
-// The class folders below root. Other files may stand beside them (a README), but no images, which would be left out
-// silently.
+// The class folders below root. Other files may stand beside them (a README),
+// but no images, which would be left out silently.
 static ls_status list_classes(const char *root, char ***classes, int *count) {
     char path[PATH_BYTES], **names;
     int found = 0, kept = 0;
@@ -186,8 +186,8 @@ static ls_status list_classes(const char *root, char ***classes, int *count) {
     return LS_SUCCESS;
 }
 
-// Keeps of one class's files, images[first..], those of this split. Rounded to the nearest; a class of two or more is
-// in both splits.
+// Keeps of one class's files, images[first..], those of this split. Rounded to the nearest;
+// a class of two or more is in both splits.
 static int64_t split_class(folder *f, int64_t first, double test_fraction, ls_split split) {
     int64_t count = f->image_count - first, test = (int64_t)((double)count * test_fraction + 0.5);
     if (test_fraction > 0 && count >= 2) {
