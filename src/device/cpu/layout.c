@@ -4,8 +4,8 @@
 
 // Both layouts of a tensor consist of pieces of `count` x `lanes` elements:
 //   canonical[first + lane * stride + j] = here[at + j * step + lane]
-// A piece ends with the block of lanes that lie side by side here, so that both sides are read and written in whole
-// cache lines.
+// A piece ends with the block of lanes that lie side by side here, so that both sides are read and written
+// in whole cache lines.
 typedef struct {
     size_t first, stride, at, step;
     int count, lanes;
