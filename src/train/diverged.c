@@ -168,7 +168,7 @@ static ls_status write_rank(const evidence *e, const ls_snapshot *s, int rank) {
     return write_file(e, path, s, rank);
 }
 
-// The state of one rank of each kind. It travels to rank 0, which alone knows the run's folder, and perhaps alone sees
+// The state of one rank of each kind. It travels to rank 0, which alone has the run's folder, and perhaps alone sees
 // its file system. The text is rank 0's.
 static ls_status save_kinds(const evidence *e, ls_snapshot *s, ls_text_room *out) {
     ls_trainer *t = e->trainer;

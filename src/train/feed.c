@@ -238,8 +238,8 @@ static ls_status release_oldest(ls_feed *f) {
     return LS_SUCCESS;
 }
 
-// Copies one more micro-batch to the device. Its slot there is free once the compute queue has read what was in it; the
-// ring's slot of that earlier micro-batch goes back to the loader, for it was copied long ago.
+// Copies one more micro-batch to the device. Its slot there is free once the compute queue has read what was in it;
+// the ring's slot of that earlier micro-batch goes back to the loader, for it was copied long ago.
 static ls_status stage(ls_feed *f) {
     const ls_device_api *api = f->device->api;
     f->acquired = next_real(f, f->acquired);

@@ -82,7 +82,7 @@ static ls_status run_step(search *s, int step, ls_look *first) {
 
 // --- all of them ---------------------------------------------------------------------------------
 
-// The earliest instruction of any rank, then the lowest rank; all ranks know it. Returns whether there is one.
+// The earliest instruction of any rank, then the lowest rank; the same on all ranks. Returns whether there is one.
 static ls_status agree_on_first(search *s, int step, ls_look *first, int *found) {
     const ls_comm_facts *comm = s->t->facts.comm;
     int64_t none = INT64_MAX, key = none;
@@ -247,7 +247,7 @@ static ls_status investigate(ls_trainer *t, const ls_train_state *state, search 
     return LS_SUCCESS;
 }
 
-// What the reduced gradient told, where the search failed: the arenas begin with the network's last layer, so the
+// What the reduced gradient shows, where the search failed: the arenas begin with the network's last layer, so the
 // highest element that was not finite is in its first bad layer.
 static ls_status fail_without_place(ls_trainer *t, const ls_nonfinite *r, int64_t element, ls_status why) {
     const ls_arenas *a = t->arenas;

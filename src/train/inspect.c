@@ -342,7 +342,7 @@ static void look_at_fixed(inspector *in, int p) {
     shape_param(&look, param);
     in->api->param_export(in->device, &param->shape, ls_arenas_grad(arenas, p), in->values);
     count_values(&look, in->values);
-    if (ls_look_is_bad(&look)) return; // told by the instruction that wrote it
+    if (ls_look_is_bad(&look)) return; // reported at the instruction that wrote it
     for (int64_t i = 0; i < look.count; i++) {
         if (fabs(nearbyint(ldexp((double)in->values[i], bits) / scale)) < limit) continue;
         look.beyond++;

@@ -37,7 +37,7 @@ static void take_back(FILE *file, off_t whole) {
     fseeko(file, 0, SEEK_END);
 }
 
-// Takes event. The first failure is told at once, as the end of the run may be far.
+// Takes event. The first failure is logged at once, as the end of the run may be far.
 static void put(ls_metrics *metrics, cJSON *event) {
     off_t whole = ftello(metrics->file);
     ls_status status = ls_json_write_line(metrics->file, metrics->path, event);

@@ -8,11 +8,11 @@
 #include "base/text.h"
 #include "dist/rank_groups.h"
 
-static const double LATE_SHARE = 0.1;        // of the time that the others wait, from which on somebody is named
-static const double INTERVAL_SECONDS = 3;    // between looks
-static const double REPEAT_SECONDS = 5 * 60; // between warnings
-static const double LAST_PART = 0.25;        // late: waits less than min + this * (max - min)
-static const double CAUSE_PART = 0.5;        // of the delay, that a cause must explain
+static const double LATE_SHARE = 0.1;                 // of the time that the others wait, from which on a rank is named
+static const double INTERVAL_SECONDS = 3;             // between looks
+static const double REPEAT_SECONDS = 5 * 60;          // between warnings
+static const double LAST_PART = 0.25;                 // late: waits less than min + this * (max - min)
+static const double CAUSE_PART = 0.5;                 // of the delay, that a cause must explain
 static const double FEW_PART = 0.75, SLOW_PART = 0.9; // cores, clock: of what the others have
 enum { IN_A_ROW = 3, LIST_BYTES = 128 };
 
@@ -206,7 +206,7 @@ ls_status ls_stragglers_report(ls_stragglers *s, const ls_rank_time *mine, doubl
     s->now_s = seconds;
     s->facts.gpus = gpus;
     size_t bytes = (size_t)s->facts.ranks * sizeof *s->now;
-    int begins = s->records++ == 0; // what the start took is nobody's fault
+    int begins = s->records++ == 0; // what the start took does not count
     if (begins) {
         memcpy(s->first, s->now, bytes);
         s->first_s = seconds;
