@@ -7,7 +7,7 @@
 #include "cli/ckpt.h"
 #include "cli/report.h"
 
-// --- one
+// --- one -----------------------------------------------------------------------------------------
 
 static void print_value(const cJSON *item) {
     if (cJSON_IsString(item))
@@ -113,7 +113,7 @@ static ls_status show_one(const char *path) {
     return status;
 }
 
-// --- several
+// --- several -------------------------------------------------------------------------------------
 
 typedef struct {
     ls_status status;

@@ -1,5 +1,4 @@
-// commands.h - what main hands over to: one function a command, called on all ranks with the communicator already
-// started.
+// commands.h - what main calls: one function a command, called on all ranks with the communicator already started.
 //
 // They return the same status on all ranks, agreed, with its message already printed by one of them.
 #ifndef LS_CLI_COMMANDS_H
@@ -30,8 +29,8 @@ LS_CHECKED ls_status ls_command_agree(ls_comm *comm, ls_status mine);
 LS_CHECKED ls_status ls_command_flush(FILE *file);
 // Defaults, the file (where one is named), --set in order, checks; not agreed yet.
 LS_CHECKED ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cfg);
-// A weights file, and what its weights are for: by its own notes, or by --config where that is given. Of this rank
-// alone.
+// A weights file, and what its weights are for: by its own notes, or by --config
+// where that is given. Of this rank alone.
 LS_CHECKED ls_status ls_command_weights(
     const ls_args *args, const ls_config *cfg, ls_safetensors **file, ls_weight_facts **facts);
 // For failures in mid-training, when the other ranks may be waiting for this one. Numerical failures, requests to stop

@@ -1,5 +1,4 @@
-// main.c - reads the command line, starts the ranks' communicator, hands over to a command, ends all ranks with its
-// exit code.
+// main.c - reads the command line, starts the communicator, calls a command, ends all ranks with its exit code.
 
 #include <stdio.h>
 #include "base/log.h"
@@ -57,7 +56,7 @@ static int trains(const ls_args *args) {
 int main(int argc, char **argv) {
     ls_args args;
     ls_status parsed = ls_args_parse(argc, argv, &args);
-    // From here on, heeded from the first update on: a launcher's signal may meet ranks that have only just started.
+    // From here on, acted on from the first update on: a launcher's signal may meet ranks that have only just started.
     if (!ls_failed(parsed) && trains(&args)) parsed = ls_stop_listen();
     ls_comm *comm = NULL;
     ls_status status = ls_comm_start(&argc, &argv, &comm);
