@@ -11,8 +11,8 @@ static const char train_images_gz[] = "train-images-idx3-ubyte.gz", train_labels
 typedef enum { END, POKE, CUT, APPEND, REMOVE, EMPTY, FOLDER, PACK, LOCK, FLIP, PIPE } edit_kind;
 typedef struct {
     edit_kind kind;
-    int at, value; // POKE: byte at (from the end if negative) := value; FLIP: ^= value; CUT: to at bytes (less than now
-                   // if negative)
+    // POKE: byte at (negative: from the end) := value; FLIP: ^= value; CUT: to at bytes (negative: so many less)
+    int at, value;
 } edit;
 
 static void apply_edit(const char *folder, const char *name, edit e) {

@@ -1,5 +1,5 @@
-// The prefetch ring: every batch in order, whatever the workers; the next epoch, a stop, a failure. Run it under
-// ThreadSanitizer too.
+// The prefetch ring: every batch in order, whatever the workers; the next epoch, a stop,
+// a failure. Run it under ThreadSanitizer too.
 #include "data_files.h"
 
 #include "base/clock.h"
@@ -183,8 +183,8 @@ static void misuse_is_reported(void **state) {
     free_rig(&r);
 }
 
-// A folder of pictures with one broken file: batches before it are good, the batch that has it fails, and again when
-// asked again.
+// A folder of pictures with one broken file: batches before it are good, the batch
+// that has it fails, and again when asked again.
 static void failure_comes_with_its_batch(void **state) {
     (void)state;
     static const uint8_t png[] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n', 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0, 0,
