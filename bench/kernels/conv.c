@@ -42,7 +42,7 @@ static int is_by(const ls_plan *plan, const char *way) {
 
 static const ls_op passes[] = { LS_OP_CONV_FORWARD, LS_OP_CONV_BACKWARD_DATA, LS_OP_CONV_BACKWARD_WEIGHT };
 
-// ---- Plain loops
+// --- plain loops ---------------------------------------------------------------------------------
 
 typedef struct {
     conv_pass *pass;
@@ -63,7 +63,7 @@ static void naive_run(void *context) {
     ls_pool_run(n->pool, naive_task, n, n->tasks);
 }
 
-// ---- One layer, one pass
+// --- one layer, one pass -------------------------------------------------------------------------
 
 typedef struct {
     conv_pass small, whole; // small: for plain loops and the reference device
@@ -157,7 +157,7 @@ ls_status bench_conv(bench *b) {
     return LS_SUCCESS;
 }
 
-// ---- The table of errors
+// --- the table of errors -------------------------------------------------------------------------
 
 static const conv_layer error_layers[] = {
     { "", "16->16 @32", { BATCH, 16, 32, 32 }, 16, 3, 1, 1 },

@@ -31,7 +31,7 @@ ls_conv_attr conv_smaller(ls_conv_attr attr, double flops_most) {
     return attr;
 }
 
-// ---- Plain loops: one output after another
+// --- plain loops: one output after another -------------------------------------------------------
 
 static size_t at(ls_nchw s, int n, int c, int y, int x) {
     return (((size_t)n * (size_t)s.c + (size_t)c) * (size_t)s.h + (size_t)y) * (size_t)s.w + (size_t)x;
@@ -117,7 +117,7 @@ static double exact_at(const conv_pass *d, size_t index) {
     return backward_weight_at(d, index, 1).exact;
 }
 
-// ---- Data
+// --- data ----------------------------------------------------------------------------------------
 
 static size_t weights_of(const ls_conv_attr *a) {
     return (size_t)(a->dst.c * a->src.c * a->kernel * a->kernel);
@@ -178,7 +178,7 @@ bench_error conv_pass_error(const conv_pass *d) {
     return error;
 }
 
-// ---- On a device
+// --- on a device ---------------------------------------------------------------------------------
 
 static ls_param_shape weight_shape(const ls_conv_attr *a) {
     return (ls_param_shape){ LS_PARAM_CONV, { a->dst.c, a->src.c, a->kernel, a->kernel }, 1 };

@@ -132,7 +132,7 @@ void bench_ladder_report(bench *b, const bench_ladder *ladder) {
     fflush(stdout);
 }
 
-// ---- In short: a row for each layer and pass, from the JSON
+// --- in short: a row for each layer and pass, from the JSON --------------------------------------
 
 static const char *text_of(const cJSON *item, const char *name) {
     const cJSON *text = cJSON_GetObjectItem(item, name);

@@ -1,5 +1,4 @@
-// main.c - bench_kernels: the cpu device's kernels, step by step from plain loops, each verified and then timed in
-// turns.
+// main.c - bench_kernels: the cpu device's kernels, step by step from plain loops, each verified, then timed in turns.
 //
 //   bench_kernels [--quick] [--errors] [--only TEXT] [--threads N] [--rounds N] [--json FILE]
 //

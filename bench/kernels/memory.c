@@ -1,6 +1,6 @@
-// memory.c - operators that move bytes: ReLU and max pooling, batch norm and what is fused with it, the optimizer. Each
-// by the reference device, by own kernels one after another, and fused. What is expected comes from the reference
-// device.
+// memory.c - operators that move bytes: ReLU and max pooling, batch norm and what is fused with it, the optimizer.
+// Each by the reference device, by own kernels one after another, and fused.
+// What is expected comes from the reference device.
 //
 // Bytes are those of the fused operator when nothing stays in a cache: batch norm reads its inputs twice.
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static double floats_bytes(ls_nchw shape) {
     return (double)ls_nchw_count(shape) * sizeof(float);
 }
 
-// ---- ReLU and 2x2 max pooling
+// --- reLU and 2x2 max pooling --------------------------------------------------------------------
 
 static ls_op_desc pool_desc(ls_op op, ls_nchw src, int relu) {
     return (ls_op_desc){ .op = op,
@@ -166,7 +166,7 @@ static ls_status pool_backward(bench *b, memory_case *c, ls_nchw src) {
     return measure(b, c);
 }
 
-// ---- Batch norm, a residual's addition, ReLU
+// --- batch norm, a residual's addition, ReLU -----------------------------------------------------
 
 static ls_op_desc norm_desc(ls_op op, ls_nchw shape, int fused) {
     return (ls_op_desc){ .op = op,
@@ -241,7 +241,7 @@ static ls_status norm_backward(bench *b, memory_case *c, ls_nchw shape) {
     return measure(b, c);
 }
 
-// ---- The optimizer
+// --- the optimizer -------------------------------------------------------------------------------
 
 enum { SGD_ARRAYS = 3, ADAMW_ARRAYS = 4 };
 
@@ -293,7 +293,7 @@ static ls_status adamw(bench *b, memory_case *c, ls_nchw count) {
     return optimizer(b, c, count, LS_OP_ADAMW);
 }
 
-// ---- All
+// --- all -----------------------------------------------------------------------------------------
 
 static const struct {
     const char *operator, * network, *name;

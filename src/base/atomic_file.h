@@ -14,8 +14,8 @@
 
 typedef struct ls_atomic_file ls_atomic_file;
 
-// Errors are LS_STORAGE with path, call and reason. After a failed write, commit fails with the same message and leaves
-// no file.
+// Errors are LS_STORAGE with path, call and reason. After a failed write, commit fails
+// with the same message and leaves no file.
 LS_CHECKED ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out);
 void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes); // keeps the first error
 // Of what was written so far: its length, and its ls_hash.
@@ -26,8 +26,8 @@ void ls_atomic_file_abandon(ls_atomic_file *file);                // removes the
 // Whether open would succeed by now, for results that come hours later; leaves nothing, and opens no pipe.
 LS_CHECKED ls_status ls_atomic_file_check(const char *path);
 
-// Removes the temporaries that killed processes left beside `path`; none that is being written. What cannot be removed
-// stays.
+// Removes the temporaries that killed processes left beside `path`;
+// none that is being written. What cannot be removed stays.
 void ls_atomic_file_clean(const char *path);
 
 LS_CHECKED ls_status ls_write_file(const char *path, const void *data, size_t bytes); // all of the above

@@ -21,8 +21,8 @@ double ls_clock_unix_seconds(void) {
     return read_clock(CLOCK_REALTIME);
 }
 
-// Field 22 of /proc/self/stat, in clock ticks since boot (man 5 proc); the program's name in field 2 may hold spaces
-// and ')'.
+// Field 22 of /proc/self/stat, in clock ticks since boot (man 5 proc);
+// the program's name in field 2 may hold spaces and ')'.
 static double process_start_since_boot(void) {
     char text[1024];
     int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);

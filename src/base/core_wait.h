@@ -3,8 +3,8 @@
 #define LS_BASE_CORE_WAIT_H
 
 // Seconds in the run queue since they began, summed over this process's threads that are still there; 0 where the
-// system does not count it. Source: run_delay in /proc/self/task/*/schedstat (Linux, Documentation/scheduler/
-// sched-stats).
+// system does not count it. Source: run_delay in /proc/self/task/*/schedstat (Linux,
+// Documentation/scheduler/sched-stats).
 double ls_core_wait_seconds(void);
 
 #endif

@@ -27,8 +27,8 @@ ls_cpu_mask ls_cpu_mask_parse(const char *text);
 // The same, the other way; a list that does not fit ends with "...". Returns text.
 char *ls_cpu_mask_text(const ls_cpu_mask *mask, char *text, size_t bytes);
 
-// Where the calling thread, and each thread that it starts from now on, may run. 0: the system does not say, or
-// refuses.
+// Where the calling thread, and each thread that it starts from now on, may run.
+// 0: the system does not say, or refuses.
 int ls_cpu_mask_of_thread(ls_cpu_mask *mask);
 int ls_cpu_mask_bind(const ls_cpu_mask *mask);
 

@@ -24,8 +24,8 @@ static int read_text(const char *path, char *text, size_t bytes) {
     return length > 0;
 }
 
-// The path of this process in a cgroup hierarchy: `controller` of version 1, or NULL for version 2. 0 when there is
-// none.
+// The path of this process in a cgroup hierarchy: `controller` of version 1,
+// or NULL for version 2. 0 when there is none.
 static int cgroup_path(const char *root, const char *controller, char *path, size_t bytes) {
     char file[PATH_BYTES], text[8192];
     snprintf(file, sizeof file, "%s/proc/self/cgroup", root);

@@ -17,10 +17,10 @@ typedef struct {
 
 void ls_cpus_detect(ls_cpus *cpus);
 // Threads for one of `ranks_here` ranks on this host, at least 1: the smallest of
-//   mask_cores; this rank's share of the host's cores, host_cpus / ranks_here; its share of the quota, rounded to
-//   nearest.
-// So ranks that the launcher bound to different cores get what they are bound to, and ranks that share a mask divide
-// it.
+//   mask_cores,
+//   this rank's share of the host's cores, host_cpus / ranks_here,
+//   its share of the quota, rounded to nearest.
+// So ranks bound to different cores get what they are bound to, and ranks that share a mask divide it.
 int ls_cpus_threads_per_rank(const ls_cpus *cpus, int ranks_here);
 
 // The parts that read the system's files, which are looked for below `root` ("" outside tests).

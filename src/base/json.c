@@ -14,7 +14,7 @@
 enum { INCOMPLETE = 1 << 16 };
 
 static void mark(cJSON *holder) {
-    if (holder) holder->type |= INCOMPLETE; // else whoever should hold it is marked
+    if (holder) holder->type |= INCOMPLETE; // else the tree that should hold it is marked
 }
 
 cJSON *ls_json_add_item(cJSON *object, const char *name, cJSON *item) {

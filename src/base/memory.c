@@ -23,8 +23,7 @@ ls_status ls_memory_new(size_t bytes, const char *what, void **out) {
     }
     if (bytes > HUGE_FROM) {
         madvise(memory, rounded, MADV_HUGEPAGE); // advice: whether it is followed changes only speed
-        // Dropping the pages makes them read as 0 and be placed where they are first touched, without touching them
-        // here.
+        // Dropping the pages makes them read as 0 and be placed where they are first touched, without touching them.
         if (madvise(memory, rounded, MADV_DONTNEED) == 0) {
             *out = memory;
             return LS_SUCCESS;
@@ -40,8 +39,7 @@ void ls_memory_free(void *memory) {
 }
 
 size_t ls_memory_peak_bytes(void) {
-    // Not getrusage first: its ru_maxrss is inherited over exec, so it would show the peak of the starting shell or
-    // Python.
+    // Not getrusage: its ru_maxrss is inherited over exec, so it would show the peak of the starting shell or Python.
     char text[4096];
     int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {

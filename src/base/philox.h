@@ -1,15 +1,14 @@
-// philox.h - the counter-based generator Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC'11).
+// philox.h - the counter-based generator Philox 4x32-10 (Salmon et al.,
+// "Parallel random numbers: as easy as 1, 2, 3", SC'11).
 //
-// Every random number of a run is a pure function of (seed, purpose, a, b, element): none depends on rank, thread or
-// device.
+// Every random number of a run is a pure function of (seed, purpose, a, b, element):
+// none depends on rank, thread or device.
 #ifndef LS_BASE_PHILOX_H
 #define LS_BASE_PHILOX_H
 
 #include <stdint.h>
 
-typedef enum { // what the numbers are for: part of the key, never renumbered (checkpoints and golden files depend on
-               // it)
+typedef enum { // what the numbers are for: part of the key, never renumbered (checkpoints, golden files depend on it)
     LS_PURPOSE_INIT = 1,      // a = parameter's index in the network
     LS_PURPOSE_SHUFFLE = 2,   // a = epoch
     LS_PURPOSE_AUGMENT = 3,   // a = epoch, b = sample index in the data set
@@ -21,8 +20,8 @@ typedef struct {
     uint32_t v[4];
 } ls_philox_block;
 
-// The bare function: counter (4 words) and key (2 words) to 4 words. Source's test vectors are in
-// tests/base/test_philox.c.
+// The bare function: counter (4 words) and key (2 words) to 4 words.
+// Source's test vectors are in tests/base/test_philox.c.
 ls_philox_block ls_philox(const uint32_t counter[4], const uint32_t key[2]);
 
 // Four words for element block `index` of stream (seed, purpose, a, b):

@@ -1,5 +1,5 @@
-// philox_core.h - the arithmetic of philox.h as inline functions, which CUDA kernels compile, too; everything else
-// calls philox.h.
+// philox_core.h - the arithmetic of philox.h as inline functions, which CUDA kernels compile, too.
+// Everything else calls philox.h.
 #ifndef LS_BASE_PHILOX_CORE_H
 #define LS_BASE_PHILOX_CORE_H
 
@@ -11,8 +11,8 @@
 #define LS_PHILOX_INLINE static inline
 #endif
 
-// Constants of Random123 1.14, philox.h: multipliers PHILOX_M4x32_0/1, key increments PHILOX_W32_0/1 (golden ratio,
-// sqrt(3)-1).
+// Constants of Random123 1.14, philox.h: multipliers PHILOX_M4x32_0/1, key increments
+// PHILOX_W32_0/1 (golden ratio, sqrt(3)-1).
 LS_PHILOX_INLINE ls_philox_block ls_philox_core(
     uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1) {
     for (int round = 0; round < 10; round++) {

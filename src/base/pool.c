@@ -26,9 +26,9 @@ typedef struct {
 } worker;
 
 // `state` holds the run's number in its upper half and the tasks not yet handed out in its lower half, so a task is
-// claimed by one compare-and-swap that fails when the run is over: a thread that wakes late neither delays the run nor
-// touches the next. Successful claim of run g means that a task of g was open, so job, context and tasks, read before
-// it, were those of g.
+// claimed by one compare-and-swap that fails when the run is over: a thread that wakes late neither delays the run
+// nor touches the next. A successful claim of run g means that a task of g was open, so job, context and tasks,
+// read before it, were those of g.
 struct ls_pool {
     _Alignas(64) _Atomic uint64_t state;
     _Atomic(ls_pool_task *) job;
@@ -92,7 +92,7 @@ static int spin_until(int (*condition)(ls_pool *), ls_pool *pool) {
     }
 }
 
-// Announces the sleeper, then looks again: whoever makes the condition true looks for sleepers after it (both seq_cst).
+// Counts the sleeper, then tests again: what makes the condition true tests for sleepers after it (both seq_cst).
 static void sleep_until(int (*condition)(ls_pool *), ls_pool *pool, pthread_cond_t *signal, atomic_int *sleepers) {
     pthread_mutex_lock(&pool->lock);
     atomic_fetch_add(sleepers, 1);

@@ -1,8 +1,8 @@
 // pool.h - the threads of one rank's computation: a fixed team that runs numbered tasks.
 //
 // Waiting spins for a bounded time (about 50 us), then sleeps, so that oversubscribed cores are shared, not burnt.
-// Tasks are handed out by an atomic counter: which thread runs a task is not determined, so a task's result must depend
-// on its number only.
+// Tasks are handed out by an atomic counter: which thread runs a task is not determined,
+// so a task's result must depend on its number only.
 #ifndef LS_BASE_POOL_H
 #define LS_BASE_POOL_H
 

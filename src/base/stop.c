@@ -23,7 +23,7 @@ static void note(int number) {
     int was_first = atomic_compare_exchange_strong(&self.first, &none, number);
     if (was_first || number != SIGINT) return;
     signal(SIGINT, SIG_DFL);
-    raise(SIGINT); // somebody is impatient
+    raise(SIGINT); // the second one: no more waiting
 }
 
 ls_status ls_stop_listen(void) {

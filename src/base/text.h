@@ -24,8 +24,8 @@ char *ls_text_bytes(char *dst, uint64_t bytes);
 // "1.23 G" with unit prefix k, M, G, T into dst (at least 24 bytes); returns dst.
 char *ls_text_si(char *dst, double value);
 
-// A text that grows in an array: { array, its bytes }. put appends; what finds no room is cut off, the text ends with
-// its terminator all the same.
+// A text that grows in an array: { array, its bytes }. put appends; what finds no room is cut off,
+// and the text ends with its terminator all the same.
 typedef struct {
     char *at;
     size_t left; // bytes, with the terminator's

@@ -1,6 +1,6 @@
 // trace.h - spans of a run: what this process did when, kept in memory; train/trace_file.h writes those of all ranks.
 //
-// Process-wide on purpose, like base/log.h: whoever has something to show is anywhere, and a process has one timeline.
+// Process-wide on purpose, like base/log.h: spans are recorded all over the program, and a process has one timeline.
 // Recording is off but for the updates of a window. Memory for a fixed number of spans is allocated once; any thread
 // claims a place there without a lock. What no longer fits is dropped and counted: the newest, so that the first
 // updates of the window are whole. Off, all of it is one relaxed load.

@@ -15,7 +15,7 @@ static const double WARM_UP_SHARE = 0.25;   // of a measurement's seconds, at le
 static const double INSTRUCTIONS = 100;     // about so many share a measurement's seconds when they are timed
 static const double MEMORY_HEADROOM = 1.25; // of host memory over what the plans say
 
-// ---- setting up ----
+// --- setting up ----------------------------------------------------------------------------------
 
 static ls_status ask_for_gpus(const ls_config *cfg, ls_comm *comm, int *has_gpu) {
     int32_t mine = cfg->device_type == LS_DEVICE_TYPE_AUTO && !ls_cuda_missing();
@@ -24,8 +24,8 @@ static ls_status ask_for_gpus(const ls_config *cfg, ls_comm *comm, int *has_gpu)
     return LS_SUCCESS;
 }
 
-// A rank keeps its number of threads in every arrangement: alone on its host, it would otherwise take its neighbours'
-// cores too.
+// A rank keeps its number of threads in every arrangement: alone on its host,
+// it would otherwise take its neighbours' cores too.
 static ls_status agree_on_threads(ls_bench *bench) {
     ls_cpus cpus;
     ls_cpus_detect(&cpus);
@@ -88,7 +88,7 @@ ls_status ls_bench_open(ls_bench *bench, ls_bench_request request, ls_comm *comm
     return ls_command_agree(comm, status);
 }
 
-// ---- one arrangement, open or not ----
+// --- one arrangement, open or not ----------------------------------------------------------------
 
 static void close_arrangement(ls_bench_arrangement *a) {
     ls_bench_peak_free(a->peak);
@@ -150,12 +150,12 @@ static size_t bytes_of(const ls_bench_arrangement *a) {
     return (a->trainer ? ls_trainer_device_bytes(a->trainer) : 0) + (a->alone ? ls_trainer_device_bytes(a->alone) : 0);
 }
 
-// ---- failures ----
+// --- failures ------------------------------------------------------------------------------------
 
 // What became of a step of arrangement `index`; the ranks that take no part sleep until then. A rank that fails in the
 // midst of training leaves others of the arrangement waiting, so that nothing can be agreed: the job ends. Numerical
-// failures are decided alike on all of them, a rank alone keeps nobody waiting, and failures at opening are agreed by
-// the trainer itself (`agreed`).
+// failures are decided alike on all of them, no rank waits for one that runs alone, and failures at opening are agreed
+// by the trainer itself (`agreed`).
 static ls_status settle(ls_bench *bench, int index, ls_status status, int agreed) {
     const char *name = bench->plan.row[index].name;
     if (ls_failed(status)) status = ls_fail(status.code, "arrangement %s: %s", name, status.text);
@@ -183,7 +183,7 @@ ls_status ls_bench_outcome(const ls_bench *bench) {
     return LS_SUCCESS;
 }
 
-// ---- measuring ----
+// --- measuring -----------------------------------------------------------------------------------
 
 // Seconds that the slowest rank needs for `updates`.
 static ls_status time_updates(ls_trainer *trainer, ls_comm *comm, int64_t updates, double *seconds) {
@@ -295,8 +295,8 @@ static void read_counters(const ls_trainer *trainer, double sign, double counter
     counters[2] += sign * sums.busy_seconds;
 }
 
-// One update outside the measurement, where it is short against it: the arrangement before has taken the caches, and
-// the ring is refilled.
+// One update outside the measurement, where it is short against it: the arrangement before has
+// taken the caches, and the ring is refilled.
 static ls_status measure(const ls_bench *bench, const ls_bench_arrangement *a, ls_bench_sample *s) {
     const int ranks = ls_comm_about(a->comm)->world_size;
     double unused, counters[3] = { 0 };
@@ -318,7 +318,7 @@ static ls_status measure(const ls_bench *bench, const ls_bench_arrangement *a, l
     return LS_SUCCESS;
 }
 
-// ---- all of them ----
+// --- all of them ---------------------------------------------------------------------------------
 
 static ls_status open_and_settle(ls_bench *bench, int index, double *opened) {
     double start = ls_clock_seconds();
@@ -412,7 +412,7 @@ ls_status ls_bench_links(ls_bench *bench) {
         const ls_bench_result *r = NULL;
         for (int i = 0; i < bench->plan.count && !r; i++)
             if (bench->plan.row[i].ranks == ranks && bench->plan.row[i].cfg.device_type != LS_DEVICE_TYPE_CUDA)
-                r = &bench->result[i]; // complete on rank 0; that there is one, all know
+                r = &bench->result[i]; // complete on rank 0; that there is one is the same on all ranks
         if (!r) continue;
         ls_bench_link *link = &bench->link[bench->link_count++];
         *link = (ls_bench_link){ .ranks = ranks, .shared = r->shared };

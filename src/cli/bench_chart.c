@@ -51,7 +51,7 @@ void ls_bench_escape(const char *text, FILE *file) {
     }
 }
 
-// ---- what is shown ----
+// --- what is shown -------------------------------------------------------------------------------
 
 static int belongs(const chart *c, const series *s, int index) {
     const ls_bench_result *r = &c->b->results[index];
@@ -111,7 +111,7 @@ static void find_ranges(chart *c) {
     c->efficiency = (panel){ 576, 972, most, 0, 0, 1.2 };
 }
 
-// ---- drawing ----
+// --- drawing -------------------------------------------------------------------------------------
 
 static double x_of(const panel *p, double ranks) {
     return p->left + (p->right - p->left) * log2(ranks) / log2(p->most_ranks);

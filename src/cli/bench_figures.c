@@ -40,7 +40,7 @@ ls_bench_kind ls_bench_kind_of(const char *op) {
     return LS_BENCH_OTHER;
 }
 
-// ---- medians ----
+// --- medians -------------------------------------------------------------------------------------
 
 static int compare_reals(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -94,7 +94,7 @@ static double sum_of(const ls_bench_result *r, size_t offset) {
     return sum;
 }
 
-// ---- figures ----
+// --- figures -------------------------------------------------------------------------------------
 
 static double median_rate(const ls_bench_result *r) {
     return r->failure[0] ? NAN : spread_of(r, offsetof(ls_bench_sample, images_per_second)).median;

@@ -1,5 +1,5 @@
-// bench_figures.h - what was measured of each arrangement, as plain data, and what is computed from it. docs/scaling.md
-// has the formulas.
+// bench_figures.h - what was measured of each arrangement, as plain data, and what is computed
+// from it. docs/scaling.md has the formulas.
 #ifndef LS_CLI_BENCH_FIGURES_H
 #define LS_CLI_BENCH_FIGURES_H
 
@@ -8,8 +8,7 @@
 #include "cli/bench_plan.h"
 #include "dist/link_model.h"
 
-// Kinds of instructions, by the beginning of their operators' names; the last row takes the rest.
-// X(identifier, name)
+// X(identifier, name): kinds of instructions, by how their operators' names begin; the last row takes the rest.
 #define LS_BENCH_KINDS(X) \
     X(CONV, "conv") \
     X(LINEAR, "linear") \
@@ -71,8 +70,8 @@ typedef struct {
 
 typedef struct {
     double median, lowest, highest;
-    // Bounds of an interval that holds the true median with at least 95 % probability, whatever the distribution: order
-    // statistics. NAN with fewer than six values, where there is none.
+    // Bounds of an interval that holds the true median with at least 95 % probability, whatever the distribution:
+    // order statistics. NAN with fewer than six values, where there is none.
     double low_95, high_95;
 } ls_bench_spread;
 

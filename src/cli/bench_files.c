@@ -180,7 +180,7 @@ static ls_status write_json(const ls_bench_findings *b, const char *path) {
     return status;
 }
 
-// ---- bench.csv: empty cells where nothing is known ----
+// --- bench.csv: empty cells where nothing is known -----------------------------------------------
 
 static void put_real(FILE *file, double value) {
     if (isfinite(value))

@@ -114,7 +114,7 @@ static int compare_reals(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Updates, then the matrix product, in turns: on a machine whose speed changes their ratio is what can be told.
+// Updates, then the matrix product, in turns: on a machine whose speed changes their ratio means something.
 static ls_status measure_updates(layers *l, ls_trainer *trainer, ls_bench_peak *peak) {
     double seconds[STEP_ROUNDS];
     l->flops = 0;

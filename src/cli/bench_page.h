@@ -1,5 +1,5 @@
-// bench_page.h - a benchmark's report as one HTML page that needs nothing else: chart, tables, machine, configuration,
-// how it was measured.
+// bench_page.h - a benchmark's report as one HTML page that needs nothing else:
+// chart, tables, machine, configuration, how it was measured.
 #ifndef LS_CLI_BENCH_PAGE_H
 #define LS_CLI_BENCH_PAGE_H
 

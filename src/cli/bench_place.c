@@ -27,8 +27,8 @@ void ls_bench_place_look(const char *host, ls_bench_place *place) {
         if (CPU_ISSET((size_t)i, &set)) place->mask[i / 8] |= (uint8_t)(1u << i % 8);
 }
 
-// Of the ranks on the machine of rank `first`, which is the first there: cores in any of their masks, and how many
-// ranks.
+// Of the ranks on the machine of rank `first`, which is the first there:
+// cores in any of their masks, and how many ranks.
 static double cores_of_machine(const ls_bench_place *places, int ranks, int first, int *here) {
     uint8_t mask[LS_BENCH_MASK_BYTES] = { 0 };
     int cpus = 0;

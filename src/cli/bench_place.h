@@ -1,5 +1,4 @@
-// bench_place.h - the processors that ranks have: how many cores a number of ranks have together, and whether they
-// share them.
+// bench_place.h - the processors that ranks have: how many cores several ranks have together, and whether shared.
 #ifndef LS_CLI_BENCH_PLACE_H
 #define LS_CLI_BENCH_PLACE_H
 

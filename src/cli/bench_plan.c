@@ -25,7 +25,7 @@ typedef struct {
     ls_bench_plan *plan;
 } planning;
 
-// ---- reading --sweep ----
+// --- reading --sweep -----------------------------------------------------------------------------
 
 static ls_status split_values(const char *sweep, axis *a) {
     const char *text = strchr(sweep, '=');
@@ -131,7 +131,7 @@ static ls_status read_request(planning *p) {
     return LS_SUCCESS;
 }
 
-// ---- combining ----
+// --- combining -----------------------------------------------------------------------------------
 
 // One value of every axis.
 typedef struct {

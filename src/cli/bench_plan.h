@@ -1,6 +1,6 @@
-// bench_plan.h - which arrangements a benchmark measures: the combinations of devices, swept values, kinds of scaling
-// and numbers of ranks. Nothing is opened here: what can be refused from the configuration alone is refused before
-// anything is measured.
+// bench_plan.h - which arrangements a benchmark measures: the combinations of devices, swept values, kinds
+// of scaling and numbers of ranks. Nothing is opened here: what can be refused from the configuration alone
+// is refused before anything is measured.
 #ifndef LS_CLI_BENCH_PLAN_H
 #define LS_CLI_BENCH_PLAN_H
 
@@ -37,8 +37,8 @@ typedef struct {
 
 // Without a sweep of ranks: one, and all. Without a sweep of device.type: the configured one; auto: the CPU, and GPUs
 // where there are some (the CPU in fp32 where it lacks the configured precision). Order: devices, swept values,
-// scaling, ranks. LS_USAGE, naming the swept values: unknown key, value out of range, too many ranks or arrangements, a
-// batch that does not divide.
+// scaling, ranks. LS_USAGE, naming the swept values: unknown key, value out of range, too many ranks or arrangements,
+// a batch that does not divide.
 LS_CHECKED ls_status ls_bench_plan_new(const ls_bench_request *request, ls_bench_plan *out);
 void ls_bench_plan_free(ls_bench_plan *plan);
 

@@ -17,7 +17,7 @@ typedef struct {
     int row, column;
 } line;
 
-// ---- cells: the head's word in row 0, the value in its row ----
+// --- cells: the head's word in row 0, the value in its row ---------------------------------------
 
 static ls_table *next_column(line *l, const char *head) {
     ls_table_put(l->table, 0, l->column, "%s", head);
@@ -65,7 +65,7 @@ static const char *unit_of(const ls_bench_result *r) {
     return strcmp(r->device, "cuda") == 0 ? "GPU" : "core";
 }
 
-// ---- lines ----
+// --- lines ---------------------------------------------------------------------------------------
 
 static void put_throughput(line *l) {
     const ls_bench_spread *rate = &l->f.images_per_second;
@@ -136,7 +136,7 @@ static void put_prediction(line *l) {
         put_text(l, "difference", "-");
 }
 
-// ---- heads ----
+// --- heads ---------------------------------------------------------------------------------------
 
 static void say_throughput(const ls_bench_findings *b, char *head) {
     const ls_bench_result *r = b->results;

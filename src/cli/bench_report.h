@@ -25,8 +25,8 @@ typedef struct {
     const ls_bench_prediction *predictions;
 } ls_bench_findings;
 
-// The tables of a report, each with what stands above it. Cells that nothing is known for hold "-". A table without
-// rows has an empty head.
+// The tables of a report, each with what stands above it. Cells that nothing is known for hold "-".
+// A table without rows has an empty head.
 enum { LS_BENCH_TABLES = 5, LS_BENCH_HEAD_BYTES = 512 };
 typedef struct {
     char head[LS_BENCH_HEAD_BYTES]; // sentences: what, and how it is computed

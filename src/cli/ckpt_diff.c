@@ -43,7 +43,7 @@ static void close_side(side *s) {
     ls_checkpoint_free(s->checkpoint);
 }
 
-// --- manifests
+// --- manifests -----------------------------------------------------------------------------------
 
 static void print_item(const cJSON *item) {
     char *text = item ? cJSON_PrintUnformatted(item) : NULL;
@@ -90,7 +90,7 @@ static int compare_manifests(const cJSON *a, const cJSON *b) {
     return differ;
 }
 
-// --- tensors
+// --- tensors -------------------------------------------------------------------------------------
 
 static int find_tensor(const ls_safetensors *file, const char *name) {
     for (int i = 0; file && i < ls_safetensors_count(file); i++)

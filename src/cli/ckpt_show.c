@@ -8,7 +8,7 @@
 #include "cli/report.h"
 #include "train/manifest.h"
 
-// --- one
+// --- one -----------------------------------------------------------------------------------------
 
 static void print_value(const cJSON *item) {
     if (cJSON_IsString(item))
@@ -146,7 +146,7 @@ static ls_status show_one(const char *path) {
     return status;
 }
 
-// --- several
+// --- several -------------------------------------------------------------------------------------
 
 typedef struct {
     ls_status status;

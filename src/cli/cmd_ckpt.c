@@ -87,7 +87,7 @@ ls_status ls_ckpt_find(const char *path, ls_ckpt_list *out) {
     return status;
 }
 
-// --- verify
+// --- verify --------------------------------------------------------------------------------------
 
 // A damaged one is counted; no memory is a failure of ours.
 static ls_status verify_one(const char *path, int *damaged) {

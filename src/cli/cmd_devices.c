@@ -56,7 +56,7 @@ static void look(findings *f) {
     ls_device_close(device);
 }
 
-// --- for a person
+// --- for a person --------------------------------------------------------------------------------
 
 static void print_devices(const findings *f) {
     char memory[24];
@@ -113,7 +113,7 @@ static void print_all(const findings *f) {
         printf("\ndevice.type = auto takes nothing: %s\n", f->why);
 }
 
-// --- for a program
+// --- for a program -------------------------------------------------------------------------------
 
 static void add_text(cJSON *object, const char *name, const char *text) {
     if (text[0])

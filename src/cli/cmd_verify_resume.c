@@ -1,5 +1,5 @@
-// cmd_verify_resume.c - `train verify-resume CONFIG.ini [--updates K]`: is a run that goes on from a checkpoint the
-// uninterrupted one?
+// cmd_verify_resume.c - `train verify-resume CONFIG.ini [--updates K]`: is a run that goes on
+// from a checkpoint the uninterrupted one?
 //
 // Three trainings, on the ranks, device and options of a real run: 2K updates without a break; K updates, saved to
 // files; a trainer that has done nothing yet takes those over and does K more. Tensors and counters of the first and

@@ -1,5 +1,4 @@
-// commands.h - what main hands over to: one function a command, called on all ranks with the communicator already
-// started.
+// commands.h - what main calls: one function a command, called on all ranks with the communicator already started.
 //
 // They return the same status on all ranks, agreed, with its message already printed by one of them.
 #ifndef LS_CLI_COMMANDS_H

@@ -1,5 +1,4 @@
-// main.c - reads the command line, starts the ranks' communicator, hands over to a command, ends all ranks with its
-// exit code.
+// main.c - reads the command line, starts the communicator, calls a command, ends all ranks with its exit code.
 
 #include <stdio.h>
 #include "base/log.h"

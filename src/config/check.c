@@ -1,5 +1,4 @@
-// What one option cannot know: combinations that cannot work for any number of ranks, and texts with a form of their
-// own.
+// What one option cannot say: combinations that work for no number of ranks, and texts with a form of their own.
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 // config.h - the run's options: one typed struct made from options.def, filled from an INI file and --set.
 //
-// Every error is LS_USAGE with file:line (or "--set"), section.key, the value, what is allowed, and the nearest valid
-// name.
+// Every error is LS_USAGE with file:line (or "--set"), section.key, the value, what is allowed, the nearest name.
 #ifndef LS_CONFIG_CONFIG_H
 #define LS_CONFIG_CONFIG_H
 
@@ -92,8 +91,8 @@ const char *ls_config_choice(const char *name, int value); // ("train.precision"
 // explanations as comments (configs/reference.ini is this of the defaults).
 void ls_config_write(const ls_config *cfg, FILE *file, int with_help);
 void ls_config_list(FILE *file); // the table for --list
-// The text of one option's value, as ls_config_write prints it, into dst; 0 when there is no option `index`. For
-// comparing configurations over ranks: index 0, 1, 2, ...
+// The text of one option's value, as ls_config_write prints it, into dst; 0 when there is no option `index`.
+// For comparing configurations over ranks: index 0, 1, 2, ...
 int ls_config_value(const ls_config *cfg, int index, const char **name, char *dst, size_t bytes);
 
 #endif

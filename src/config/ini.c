@@ -23,8 +23,8 @@ static void cut_comment(char *line) {
     }
 }
 
-// Room for one more element in an array that grows by doubling: true when count is 0 or a power of two, the moments to
-// grow.
+// Room for one more element in an array that grows by doubling: true when count is 0
+// or a power of two, the moments to grow.
 static int grow(void **array, int count, size_t element_bytes) {
     if (count & (count - 1)) return 1;
     void *larger = realloc(*array, (size_t)(count ? 2 * count : 1) * element_bytes);

@@ -1,15 +1,14 @@
 // ini.h - an INI file as a list of assignments with their lines; options and networks are read from it.
 //
-// Syntax: [section], key = value, comments start with ';' or '#' at the start of a line or after white space. A
-// repeated section or key, an assignment outside a section, and a line that is neither are errors: LS_USAGE with
+// Syntax: [section], key = value, comments start with ';' or '#' at the start of a line or after white space.
+// A repeated section or key, an assignment outside a section, and a line that is neither are errors: LS_USAGE with
 // file:line and the line's text.
 //
-// Limits, far above what a configuration or a network needs, so that a wrong or hostile file is refused at once instead
-// of being read for minutes: LS_INI_*_MAX.
+// Limits, far above what a configuration or a network needs, so that a wrong or hostile file is refused at once
+// instead of being read for minutes: LS_INI_*_MAX.
 //
-// Own code and not inih, which (as distributions build it) truncates names to 49 characters and lines to 199 without a
-// word, does not tell line numbers or empty sections, and takes "key: value" and indented lines to mean more than they
-// say here.
+// Own code and not inih, which (as distributions build it) truncates names to 49 characters and lines to 199 without
+// a message, has neither line numbers nor empty sections, and gives "key: value" and indented lines another meaning.
 #ifndef LS_CONFIG_INI_H
 #define LS_CONFIG_INI_H
 

@@ -218,8 +218,8 @@ static const char *nearest_section(const char *word) {
     return ls_text_nearest(word, sections, count);
 }
 
-// The option that was probably meant: a near key of the same section, else the same or a near key of any section, else
-// NULL.
+// The option that was probably meant: a near key of the same section, else the same
+// or a near key of any section, else NULL.
 static const char *nearest_option(const char *section, const char *key) {
     const char *here[LS_OPTION_COUNT], *all[LS_OPTION_COUNT];
     for (int i = 0; i < LS_OPTION_COUNT; i++) {

@@ -1,7 +1,7 @@
 // values.h - values from text, as options and network files write them. The whole text must be consumed.
 //
-// `where` is the start of the message: "configs/x.ini:12: data.shape = 3x32"; the message goes on ": expected ...".
-// LS_USAGE.
+// `where` is the start of the message: "configs/x.ini:12: data.shape = 3x32";
+// the message goes on ": expected ...". LS_USAGE.
 #ifndef LS_CONFIG_VALUES_H
 #define LS_CONFIG_VALUES_H
 

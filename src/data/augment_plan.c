@@ -1,5 +1,5 @@
-// augment_plan.c - how a sample is placed in an epoch: a pure function, so that every device and rank sees the same
-// pixels.
+// augment_plan.c - how a sample is placed in an epoch: a pure function,
+// so that every device and rank sees the same pixels.
 #include "data/loader.h"
 
 #include "base/philox.h"

@@ -1,9 +1,8 @@
-// cifar.c - the binary version of CIFAR-10 and CIFAR-100: records of labels and 3072 pixel bytes (planes R, G, B),
-// nothing else.
+// cifar.c - the binary version of CIFAR-10 and CIFAR-100: records of labels and 3072 pixel bytes (planes R, G, B).
 //
-// CIFAR-10: one label byte, five training files and a test file. CIFAR-100: coarse label, fine label (the one that is
-// used), one file each. A file may hold any number of records, for extracts exist; the published ones hold 10000, 50000
-// and 10000. Source: https://www.cs.toronto.edu/~kriz/cifar.html
+// CIFAR-10: one label byte, five training files and a test file. CIFAR-100: coarse label, fine label (the one that
+// is used), one file each. A file may hold any number of records, for extracts exist; the published ones hold 10000,
+// 50000 and 10000. Source: https://www.cs.toronto.edu/~kriz/cifar.html
 #include "data/format.h"
 
 #include "base/atomic_file.h"

@@ -8,7 +8,7 @@
 
 ls_status ls_data_file_open(const char *path, ls_data_file *file) {
     *file = (ls_data_file){ path, -1, 0 };
-    // O_NONBLOCK: opening a pipe that nobody writes must not wait; regular files ignore it.
+    // O_NONBLOCK: opening a pipe without a writer must not wait; regular files ignore it.
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         const char *hint = errno == EACCES ? "; make it readable for this user" : "";

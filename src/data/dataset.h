@@ -1,8 +1,8 @@
 // dataset.h - a set of labelled uint8 pictures, held in memory or decoded on demand.
 //
-// Formats: IDX (MNIST, Fashion-MNIST; raw or .gz), CIFAR binary (10 and 100), image folder (JPEG and PNG by stb_image),
-// synthetic. Everything that a header promises is checked against the file. Errors are LS_DATA: path, offset or record,
-// expected, found, fix.
+// Formats: IDX (MNIST, Fashion-MNIST; raw or .gz), CIFAR binary (10 and 100), image folder
+// (JPEG and PNG by stb_image), synthetic. Everything that a header promises is checked against the file.
+// Errors are LS_DATA: path, offset or record, expected, found, fix.
 #ifndef LS_DATA_DATASET_H
 #define LS_DATA_DATASET_H
 
@@ -30,8 +30,7 @@ LS_CHECKED ls_status ls_dataset_open(const ls_config *cfg, ls_split split, ls_da
 void ls_dataset_free(ls_dataset *dataset);
 const ls_dataset_facts *ls_dataset_about(const ls_dataset *dataset);
 const char *ls_dataset_class(const ls_dataset *dataset, int label); // name, or its number as text
-// Sample `index`: C*H*W bytes into pixels, its label. Only `folder` can fail here (a broken image: path and stb's
-// reason).
+// Sample `index`: C*H*W bytes into pixels, its label. Only `folder` can fail here (a broken image: path, stb's reason).
 LS_CHECKED ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
 // Samples are files, and reading one may fail (LS_DATA).
 int ls_dataset_may_break(const ls_dataset *dataset);
@@ -45,8 +44,8 @@ void ls_dataset_know_broken(ls_dataset *dataset, const uint8_t *broken);
 LS_CHECKED ls_status ls_dataset_leave_out(ls_dataset *dataset, const uint8_t *broken);
 // The sample's file, as "class/name.png", where samples are files, else "", into dst; returns dst.
 const char *ls_dataset_sample_name(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes);
-// table[c][v] = (v/255 - mean[c]) / std[c], computed in double, rounded once: what the augment operator looks pixels up
-// in.
+// table[c][v] = (v/255 - mean[c]) / std[c], computed in double, rounded once:
+// what the augment operator looks pixels up in.
 void ls_dataset_table(const ls_dataset *dataset, float *table);
 
 #endif

@@ -39,8 +39,7 @@ static ls_status list_candidates(const ls_config *cfg, const ls_dataset *dataset
     return add_candidate(list, dataset, "", dataset->format->system_folder);
 }
 
-// 1 when folder/name is there, also when it cannot be reached for another reason than not being there: opening it will
-// tell.
+// 1 when folder/name exists, and when stat fails for another reason than that it does not: opening it says which.
 static int is_there(const char *folder, const char *name) {
     char path[LS_TEXT_BYTES];
     if (ls_failed(ls_path_join(path, sizeof path, folder, name))) return 0;

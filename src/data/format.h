@@ -25,8 +25,7 @@ struct ls_dataset {
     ls_dataset_facts facts;
     const ls_format *format;
     ls_split split;
-    // In memory: sample i has its pixels at pixels + i * pixel_stride, its label in the byte at labels + i *
-    // label_stride.
+    // In memory: sample i has its pixels at pixels + i * pixel_stride, its label (a byte) at labels + i * label_stride.
     const uint8_t *pixels, *labels;
     size_t pixel_stride, label_stride;
     void *memory[2]; // of ls_memory_new
@@ -62,8 +61,8 @@ const char *ls_split_name(ls_split split); // "training", "test"
 // subfolder. LS_DATA names the folders, the files and how to get them.
 LS_CHECKED ls_status ls_dataset_find(
     const ls_config *cfg, const ls_dataset *dataset, const char *const *wanted, int count, char *folder);
-// facts.count = available, or what data.train_samples or data.test_samples leaves of it. LS_USAGE when they ask for
-// more.
+// facts.count = available, or what data.train_samples or data.test_samples leaves of it.
+// LS_USAGE when they ask for more.
 LS_CHECKED ls_status ls_dataset_limit(const ls_config *cfg, ls_dataset *dataset, int64_t available);
 // Are the labels of records first..first+count-1 below facts.classes? LS_DATA naming the path and the record in it.
 LS_CHECKED ls_status ls_dataset_check_labels(const ls_dataset *dataset, const char *path, int64_t first, int64_t count);

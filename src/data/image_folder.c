@@ -148,8 +148,8 @@ static ls_status list_class(folder *f, const char *class_name, int label) {
     return LS_SUCCESS;
 }
 
-// The class folders below root. Other files may stand beside them (a README), but no images, which would be left out
-// silently.
+// The class folders below root. Other files may stand beside them (a README),
+// but no images, which would be left out silently.
 static ls_status list_classes(const char *root, char ***classes, int *count) {
     char path[PATH_BYTES], **names;
     int found = 0, kept = 0;
@@ -183,8 +183,8 @@ static ls_status list_classes(const char *root, char ***classes, int *count) {
     return LS_SUCCESS;
 }
 
-// Keeps of one class's files, images[first..], those of this split. Rounded to the nearest; a class of two or more is
-// in both splits.
+// Keeps of one class's files, images[first..], those of this split. Rounded to the nearest;
+// a class of two or more is in both splits.
 static int64_t split_class(folder *f, int64_t first, double test_fraction, ls_split split) {
     int64_t count = f->image_count - first, test = (int64_t)((double)count * test_fraction + 0.5);
     if (test_fraction > 0 && count >= 2) {

@@ -4,8 +4,8 @@
 // pictures differ by 1 in about a fifth of their pixels, all others are the same.
 //
 // Own code and not stb_image_resize: its two generations differ in interface and result, and a data set's pixels must
-// not depend on the version of a library. Weights are double arithmetic without calls, rounded to 22-bit integers: the
-// same on every machine. Source: Pillow's src/libImaging/Resample.c (weights, order of passes, rounding).
+// not depend on the version of a library. Weights are double arithmetic without calls, rounded to 22-bit integers:
+// the same on every machine. Source: Pillow's src/libImaging/Resample.c (weights, order of passes, rounding).
 #ifndef LS_DATA_IMAGE_RESIZE_H
 #define LS_DATA_IMAGE_RESIZE_H
 

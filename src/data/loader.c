@@ -148,7 +148,7 @@ static void fill_next(ls_loader *loader, epoch_order *order) {
         ls_ring_fill(&loader->ring, ticket);
     }
     if (loader->consumer_waits) pthread_cond_signal(&loader->filled);
-    if (loader->options.shuffle && order->readers == 0) pthread_cond_signal(&loader->work); // the buffer may be wanted
+    if (loader->options.shuffle && order->readers == 0) pthread_cond_signal(&loader->work); // the buffer may be needed
 }
 
 // With the lock held; it is released while shuffling.

@@ -1,8 +1,8 @@
 // loader.h - the prefetch ring: worker threads fill slots with uint8 batches ahead of the consumer, in its order.
 //
-// The ring's memory is the caller's (pinned, where the device has such a thing). The consumer acquires slots in order
-// and releases them when the device has read them. A worker's error is returned by the acquire that would have given
-// the broken batch.
+// The ring's memory is the caller's (pinned, where the device has such a thing).
+// The consumer acquires slots in order and releases them when the device has read them.
+// A worker's error is returned by the acquire that would have given the broken batch.
 #ifndef LS_DATA_LOADER_H
 #define LS_DATA_LOADER_H
 
@@ -11,7 +11,7 @@
 #include "base/shape.h"
 
 typedef struct {
-    uint8_t *pixels;         // micro_batch * C*H*W; NULL: the consumer has the pixels and wants index
+    uint8_t *pixels;         // micro_batch * C*H*W; NULL: the consumer has the pixels and needs index
     int32_t *labels;         // micro_batch
     ls_placement *placement; // micro_batch
     int32_t *index;          // micro_batch: numbers of the samples in the data set; NULL with pixels
@@ -48,8 +48,8 @@ ls_placement ls_place_sample(uint64_t seed, int64_t epoch, int64_t sample, int p
 
 LS_CHECKED ls_status ls_loader_new(const ls_loader_options *options, ls_loader **out);
 void ls_loader_free(ls_loader *loader); // stops the workers, also in mid-epoch
-// Next micro-batch of this rank, in order (empty ones are skipped). Waits until it is filled; the time waited is added
-// up.
+// Next micro-batch of this rank, in order (empty ones are skipped). Waits until it is filled;
+// the time waited is added up.
 LS_CHECKED ls_status ls_loader_acquire(ls_loader *loader, ls_batch *batch);
 void ls_loader_release(ls_loader *loader, const ls_batch *batch);
 double ls_loader_wait_seconds(const ls_loader *loader);

@@ -1,8 +1,7 @@
-// prefetch_ring.h - whose turn it is on each slot of a ring: batch n goes through slot n % slots, filled and consumed
-// in turn.
+// prefetch_ring.h - whose turn it is on each slot of a ring: batch n is filled and consumed in slot n % slots.
 //
-// A slot's turn counts up: 2k means free for its k-th filling, 2k + 1 filled. Asking and handing over are single atomic
-// accesses; who finds nothing to do waits elsewhere (loader.c).
+// A slot's turn counts up: 2k means free for its k-th filling, 2k + 1 filled. Asking and handing over are single
+// atomic accesses; who finds nothing to do waits elsewhere (loader.c).
 #ifndef LS_DATA_PREFETCH_RING_H
 #define LS_DATA_PREFETCH_RING_H
 

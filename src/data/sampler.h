@@ -20,22 +20,22 @@ typedef struct {
     int rank, world_size;
 } ls_batches;
 
-// Derives micro_batch where it is 0 or auto: global_batch / world_size, or the largest divisor of that with at most 512
-// samples; with run.deterministic it must not depend on world_size: global_batch/4 where that divides, else
-// global_batch (at most 512 as well). LS_USAGE for what does not divide, naming the keys, the ranks and values that
-// would do.
+// Derives micro_batch where it is 0 or auto: global_batch / world_size, or the largest divisor of that with at most
+// 512 samples. With run.deterministic it must not depend on world_size: global_batch/4 where that divides, else
+// global_batch (at most 512 as well).
+// LS_USAGE for what does not divide, naming the keys, the ranks and values that would do.
 LS_CHECKED ls_status ls_batches_plan(
     const ls_config *cfg, int64_t train_samples, int rank, int world_size, ls_batches *out);
-// The next smaller micro-batch with more accumulation: the largest divisor of a rank's share below micro_batch. 0 where
-// there is none.
+// The next smaller micro-batch with more accumulation: the largest divisor of a rank's share
+// below micro_batch. 0 where there is none.
 int ls_batches_shrink(ls_batches *b);
 // True number of samples of window `window`, and of micro-batch j in it (0 for an empty one).
 int ls_batches_window_samples(const ls_batches *b, int64_t window);
 int ls_batches_micro_samples(const ls_batches *b, int64_t window, int micro);
 
 // The order of an epoch: order[position] = sample index, a Fisher-Yates shuffle of 0..count-1:
-//   for i = count-1 down to 1: swap order[i], order[ls_below(ls_random_word(seed, LS_PURPOSE_SHUFFLE, epoch, 0, i), i +
-//   1)]
+//   for i = count-1 down to 1: swap order[i], order[ls_below(word(i), i + 1)],
+//   word(i) = ls_random_word(seed, LS_PURPOSE_SHUFFLE, epoch, 0, i)
 void ls_order_shuffle(uint32_t *order, int64_t count, uint64_t seed, int64_t epoch);
 
 #endif

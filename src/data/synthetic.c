@@ -1,5 +1,5 @@
-// synthetic.c - pictures of any shape made from the counter-based generator, for throughput and tests: nothing is
-// stored.
+// synthetic.c - pictures of any shape made from the counter-based generator,
+// for throughput and tests: nothing is stored.
 //
 // Pixel j of sample i is b/2 + 8*(label%8), b being byte j%4 (little-endian) of word j/4 of stream (seed,
 // LS_PURPOSE_SYNTHETIC, split, i), that is (b + 16*(label%8))/2 in integers; the label is ls_below(word 2^20 of the

@@ -24,7 +24,8 @@ typedef struct {
     int whole;
 } search;
 
-// --- versions: 13000 is 13.0 in CUDA's own numbers (thousands), 91900 is 9.19.0 in the libraries' (ten thousands)
+// --- versions ------------------------------------------------------------------------------------
+// 13000 is 13.0 in CUDA's own numbers (thousands), 91900 is 9.19.0 in the libraries' (ten thousands).
 
 typedef enum { OF_CUDA, OF_LIBRARY } numbering;
 
@@ -59,7 +60,7 @@ static const char *driver_needed(int cuda_major, char *text, size_t bytes) {
     return text;
 }
 
-// --- driver and cards
+// --- driver and cards ----------------------------------------------------------------------------
 
 typedef struct {
     void *handle;
@@ -105,7 +106,7 @@ static int driver_open(void *handle, driver_api *api) {
                    ls_cuda_search_find(handle, "cuDeviceGetName", &api->name) &&
                    ls_cuda_search_find(handle, "cuDeviceGetAttribute", &api->attribute) &&
                    ls_cuda_search_find(handle, "cuDeviceTotalMem_v2", &api->memory);
-    // uuid: version 2 tells the slices of a card apart
+    // uuid: version 2 distinguishes the slices of a card
     if (!ls_cuda_search_find(handle, "cuDeviceGetUuid_v2", &api->uuid))
         ls_cuda_search_find(handle, "cuDeviceGetUuid", &api->uuid);
     ls_cuda_search_find(handle, "cuDeviceGetPCIBusId", &api->pci);
@@ -232,7 +233,7 @@ static void look_at_driver(const search *where, ls_cuda_machine *machine) {
         look_at_cards(&api, machine);
 }
 
-// --- libraries
+// --- libraries -----------------------------------------------------------------------------------
 
 typedef enum { RETURNS_SIZE, FILLS_INT, FILLS_TEXT } version_call;
 
@@ -349,7 +350,7 @@ static int open_cudnn_parts(ls_cuda_library *out) {
     return 1;
 }
 
-// cuDNN's file name does not tell for which CUDA it was made.
+// cuDNN's file name does not say for which CUDA it was made.
 static void check_cudnn_cuda(void *handle, ls_cuda_library *out) {
     size_t (*made_for)(void);
     const int major = LS_CUDA_BUILD_RUNTIME / 1000;
@@ -391,7 +392,7 @@ static void look_at_library(const search *where, int id, ls_cuda_machine *machin
         check_driver_age(number, machine);
 }
 
-// --- all of it
+// --- all of it -----------------------------------------------------------------------------------
 
 static const search everywhere = { NULL, 1 }, until_a_problem = { NULL, 0 };
 

@@ -1,4 +1,4 @@
-// cuda_libraries.h - what this machine has of NVIDIA's: driver, cards, libraries. It asks by dlopen, so the program
+// cuda_libraries.h - what this machine has of NVIDIA's: driver, cards, libraries. It uses dlopen, so the program
 // needs neither headers nor libraries of CUDA to be built or started.
 //
 // A library is looked for where cuda_search.h says. What was found stays open: the plugin needs libraries by the same

@@ -1,9 +1,9 @@
 // cuda_plugin.h - the CUDA device in a file of its own, lockstep_cuda.so, which stands beside the program and is opened
-// when it is wanted: `train` itself needs no CUDA library.
+// when it is needed: `train` itself needs no CUDA library.
 //
 // The file exports one symbol, `lockstep_cuda_plugin`. It is never closed: CUDA's libraries do not survive that.
-// LOCKSTEP_CUDA_PLUGIN in the environment names another file, for tests: the emulated device. Then the machine is not
-// asked for driver, card and libraries.
+// LOCKSTEP_CUDA_PLUGIN in the environment names another file, for tests: the emulated device. Driver, card and
+// libraries are then not looked for.
 #ifndef LS_DEVICE_CUDA_PLUGIN_H
 #define LS_DEVICE_CUDA_PLUGIN_H
 

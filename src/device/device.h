@@ -4,15 +4,15 @@
 // the layer. Running a plan takes buffers and a queue; it cannot fail for shape reasons and allocates nothing. On a GPU
 // it only enqueues: a launch error stays in the queue and ls_queue_sync returns it.
 //
-// Layouts belong to the device. An activation is known by its logical shape (N,C,H,W) and storage type; how its
-// elements lie in memory is the device's own choice, a function of shape and type only, so that every operator of a
-// device agrees on it. The same holds for parameters. Import and export convert from and to the canonical layout
-// (PyTorch's NCHW and OIHW, fp32). Padding elements of activations and parameters are zero in every input, and every
-// operator leaves them zero in its outputs: an output that is overwritten may hold anything before. No argument
-// overlaps another unless the operator's header allows it.
+// Layouts belong to the device. An activation is known by its logical shape (N,C,H,W) and storage type;
+// how its elements lie in memory is the device's own choice, a function of shape and type only, so that every operator
+// of a device agrees on it. The same holds for parameters. Import and export convert from and to the canonical layout
+// (PyTorch's NCHW and OIHW, fp32). Padding elements of activations and parameters are zero in every input,
+// and every operator leaves them zero in its outputs: an output that is overwritten may hold anything before.
+// No argument overlaps another unless the operator's header allows it.
 //
-// Devices: ref (oracle), cpu (oneDNN and own kernels), null (does nothing), cuda (a plugin, opened behind the same
-// table).
+// Devices: ref (oracle), cpu (oneDNN and own kernels), null (does nothing), cuda
+// (a plugin, opened behind the same table).
 #ifndef LS_DEVICE_DEVICE_H
 #define LS_DEVICE_DEVICE_H
 
@@ -42,7 +42,7 @@ typedef struct ls_plan ls_plan;
 typedef enum {
     LS_MEMORY_DEVICE,
     LS_MEMORY_PINNED, // host memory that the device copies from at full speed
-    LS_MEMORY_REDUCED // of the device, and summed over ranks: as ls_collective_api.adopt likes it best
+    LS_MEMORY_REDUCED // of the device, and summed over ranks: as ls_collective_api.adopt takes it best
 } ls_memory_kind;
 
 // A range of a slab. {0} is an absent argument. A buffer of device memory has no host pointer: ls_buffer_host checks.
@@ -85,8 +85,8 @@ typedef struct {
 
 // What every device's plan begins with.
 struct ls_plan {
-    // args in the order of the operator's enum; workspace: at least workspace_bytes, 128-byte aligned, contents
-    // arbitrary
+    // args in the order of the operator's enum; workspace: at least workspace_bytes,
+    // 128-byte aligned, contents arbitrary
     void (*run)(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue);
     ls_op_desc desc;
     size_t workspace_bytes;
@@ -155,7 +155,7 @@ typedef struct {
     void (*range_end)(void);
 
     // Recording (on a GPU: a CUDA graph). What is enqueued on the queue between begin and end is not run but kept, with
-    // the buffers it was given; launch enqueues it whole, as often as wanted, and gives the same bits. All NULL on a
+    // the buffers it was given; launch enqueues it whole, any number of times, and gives the same bits. All NULL on a
     // device whose operators run at once. Between begin and end: no sync, no slab, no plan. Free before the slabs.
     ls_status (*record_begin)(ls_queue *queue);
     ls_status (*record_end)(ls_queue *queue, ls_recording **out);
@@ -208,8 +208,8 @@ const char *ls_op_name(ls_op op);
 int ls_op_args(ls_op op);
 size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements); // dst_elements: as laid out by the device
 
-// Floating-point operations of one run (2 for a multiply-add; convolutions as direct convolution, padding included,
-// bias not).
+// Floating-point operations of one run (2 for a multiply-add; convolutions
+// as direct convolution, padding included, bias not).
 double ls_op_flops(const ls_op_desc *desc);
 
 static inline ls_buffer ls_buffer_at(ls_slab *slab, size_t offset, size_t bytes) {

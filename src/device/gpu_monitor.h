@@ -1,8 +1,8 @@
-// gpu_monitor.h - what a GPU is doing: how busy, how full, how hot, asked of NVIDIA's management library (NVML), which
-// is opened at run time.
+// gpu_monitor.h - what a GPU is doing: how busy, how full, how hot, by NVIDIA's management library (NVML),
+// which is opened at run time.
 //
-// A call into NVML may take milliseconds, so a thread of its own asks every half second; who wants to know gets the
-// last answers without waiting. NVML's own numbers are means over up to a second before.
+// A call into NVML may take milliseconds, so a thread of its own polls every half second; readers get the last
+// answers without waiting. NVML's own numbers are means over up to a second before.
 #ifndef LS_DEVICE_GPU_MONITOR_H
 #define LS_DEVICE_GPU_MONITOR_H
 
@@ -18,9 +18,9 @@ typedef enum {
     LS_GPU_SLOWED_POWER_BRAKE = 0x80
 } ls_gpu_slowed;
 
-// NaN: the GPU does not tell. Of the whole card, whoever uses it.
+// NaN: the GPU does not report it. Of the whole card, all its users together.
 typedef struct {
-    int64_t samples;     // so far; 0: the rest is not known yet
+    int64_t samples;     // so far; 0: the rest is not there yet
     double utilisation;  // share of the time in which a kernel ran, 0 to 1
     double memory_bytes; // in use
     double power_watts;
@@ -31,8 +31,8 @@ typedef struct {
 
 typedef struct ls_gpu_monitor ls_gpu_monitor;
 
-// Begins to look at the GPU of that UUID or PCI address. NULL: there is no NVML. Whether NVML knows the GPU shows
-// later.
+// Begins to look at the GPU of that UUID or PCI address. NULL: there is no NVML.
+// Whether NVML has the GPU shows later.
 ls_gpu_monitor *ls_gpu_monitor_start(const char *uuid, const char *pci);
 // last: the newest answers. all: since the start, the mean utilisation and clock, the highest of the rest, and every
 // reason seen. Either may be NULL.

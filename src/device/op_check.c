@@ -1,4 +1,4 @@
-// op_check.c - what is known of every operator without a device: name, number of arguments, legal geometry, cost.
+// op_check.c - what every operator has without a device: name, number of arguments, legal geometry, cost.
 #include "device/device.h"
 
 #include <math.h>

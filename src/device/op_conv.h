@@ -1,11 +1,15 @@
 // op_conv.h - 2-D convolution (cross-correlation, as torch.nn.Conv2d) and its gradients.
-//   forward          dst[n,k,p,q] = bias[k] + sum_{c,r,s} src[n, c, p*stride - pad + r*dilation, q*stride - pad +
-//   s*dilation] * weight[k,c,r,s] backward data    grad_src  = gradient with respect to src (overwrites) backward
-//   weight  grad_weight += gradient with respect to weight, fp32; grad_bias[k] += sum_{n,p,q} grad_dst[n,k,p,q]
-// Shapes  src (N,C,H,W), weight (K,C/groups,R,R), bias (K), dst (N,K,P,Q), P = (H + 2*pad - dilation*(R-1) - 1)/stride
-// + 1 Types   src, dst, their gradients and weight: storage; bias, grad_weight, grad_bias: fp32; accumulation fp32
-// (ref: double) Errors  LS_USAGE impossible geometry (describe); LS_DEVICE no algorithm (plan) Source  PyTorch Conv2d
-// documentation; oneDNN convolution primitive; cuDNN 9 graph API
+//   forward          dst[n,k,p,q] = bias[k] + sum_{c,r,s} src[n,c,y,x] * weight[k,c,r,s],
+//                    y = p*stride - pad + r*dilation, x = q*stride - pad + s*dilation
+//   backward data    grad_src = gradient with respect to src (overwrites)
+//   backward weight  grad_weight += gradient with respect to weight, fp32
+//                    grad_bias[k] += sum_{n,p,q} grad_dst[n,k,p,q]
+// Shapes  src (N,C,H,W), weight (K,C/groups,R,R), bias (K), dst (N,K,P,Q),
+//         P = (H + 2*pad - dilation*(R-1) - 1)/stride + 1
+// Types   src, dst, their gradients and weight: storage; bias, grad_weight, grad_bias: fp32;
+//         accumulation fp32 (ref: double)
+// Errors  LS_USAGE impossible geometry (describe); LS_DEVICE no algorithm (plan)
+// Source  PyTorch Conv2d documentation; oneDNN convolution primitive; cuDNN 9 graph API
 #ifndef LS_DEVICE_OP_CONV_H
 #define LS_DEVICE_OP_CONV_H
 

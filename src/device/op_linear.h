@@ -1,6 +1,7 @@
 // op_linear.h - fully connected layer (torch.nn.Linear) and its gradients, over a feature map read as one vector.
 //   forward          dst[n,o] = bias[o] + sum_{c,h,w} src[n,c,h,w] * weight[o,c,h,w]
-//   backward data    grad_src (overwrites)      backward weight  grad_weight += ..., grad_bias += ..., fp32
+//   backward data    grad_src = gradient with respect to src (overwrites)
+//   backward weight  grad_weight += ..., grad_bias += ..., fp32
 // Shapes  src (N,C,H,W); weight (O,C,H,W), which is PyTorch's (O, C*H*W); bias (O); dst (N,O,1,1)
 // Types   src, dst, their gradients and weight: storage; bias, grad_weight, grad_bias: fp32
 #ifndef LS_DEVICE_OP_LINEAR_H

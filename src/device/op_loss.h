@@ -1,15 +1,17 @@
 // op_loss.h - softmax cross-entropy of the logits, and its gradient.
 //   p = softmax(logits[n]);  target t[k] = (1 - smoothing) * [k == label] + smoothing / K
-//   loss[n] = -sum_k t[k] * log p[k]                       (torch.nn.CrossEntropyLoss(label_smoothing), summed, not
-//   averaged)
-//   grad_logits[n,k] = (p[k] - t[k]) * loss_scale          for n < micro.count, else 0 (the mean over the window comes
-//   later). Where loss[n] is not finite all of grad_logits[n] is NaN, also where the formula gives numbers (log p of
-//   the label is -inf): so that no rank applies an update whose loss is not finite result.loss_sum += sum of loss[n]
-//   over n < count;  result.correct += argmax == label (the lowest index wins a tie); result.count += count; result.bad
-//   += loss[n] is not finite labels of samples from count on are not read
+//   loss[n] = -sum_k t[k] * log p[k]               (torch.nn.CrossEntropyLoss(label_smoothing), summed, not averaged)
+//   grad_logits[n,k] = (p[k] - t[k]) * loss_scale  for n < micro.count, else 0 (the mean over the window comes later)
+//     Where loss[n] is not finite all of grad_logits[n] is NaN, also where the formula gives numbers (log p of the
+//     label is -inf): so that no rank applies an update whose loss is not finite.
+//   result.loss_sum += sum of loss[n] over n < count
+//   result.correct  += argmax == label (the lowest index wins a tie)
+//   result.count    += count
+//   result.bad      += loss[n] is not finite
+//   Labels of samples from count on are not read.
 // Shapes  logits (N,K,1,1) activation; labels int32[N], 0..K-1 (checked by the loader); micro: one ls_micro_input;
-// state: one ls_train_state (loss_scale is read);
-//         result: one ls_micro_result, accumulated; grad_logits (N,K,1,1) activation, absent when training = 0
+//         state: one ls_train_state (loss_scale is read); result: one ls_micro_result, accumulated;
+//         grad_logits (N,K,1,1) activation, absent when training = 0
 // Types   logits, grad_logits: storage; exponentials and sums fp32 (ref: double); loss_sum double in order of n
 #ifndef LS_DEVICE_OP_LOSS_H
 #define LS_DEVICE_OP_LOSS_H

@@ -5,13 +5,14 @@
 //   gelu backward  grad_src = grad_dst * (Phi(src) + src * phi(src)), phi(x) = exp(-x^2/2)/sqrt(2 pi) its density
 //                  NaN stays NaN; so becomes -inf, as in PyTorch (-inf * 0), and backward both infinities
 //   add            dst = a + b
-//   scale          dst = src * factor           (its own backward)
-//   dropout        dst = keep ? src / (1 - p) : 0, keep when ls_unit_float(word) >= p;  (its own backward: same mask)
-//                  word = ls_random_word(seed, LS_PURPOSE_DROPOUT, layer, update, position * C*H*W + i), where i is the
-//                  element's canonical (c,h,w) index in its sample and position the sample's place in the window;
+//   scale          dst = src * factor                         (its own backward)
+//   dropout        dst = keep ? src / (1 - p) : 0             (its own backward: same mask)
+//                  keep when ls_unit_float(word) >= p,
+//                  word = ls_random_word(seed, LS_PURPOSE_DROPOUT, layer, update, position * C*H*W + i), where i is
+//                  the element's canonical (c,h,w) index in its sample and position the sample's place in the window;
 //                  update and the position of sample 0 come from the micro-batch record (ls_micro_input in op_loss.h)
-// In place is allowed: the output may be the same buffer as one of the inputs of its type and shape (dst = src, or = a
-// or b; relu and gelu backward: grad_src = grad_dst).
+// In place is allowed: the output may be the same buffer as one of the inputs of its type and shape
+// (dst = src, or = a or b; relu and gelu backward: grad_src = grad_dst).
 // Source  torch.nn.GELU (approximate = none); Hendrycks and Gimpel 2016
 #ifndef LS_DEVICE_OP_MAP_H
 #define LS_DEVICE_OP_MAP_H

@@ -1,11 +1,12 @@
 // op_pool.h - max and average pooling, a preceding ReLU fused into max pooling.
-//   max      dst = max over the window of src (relu: and 0); index = the winner's number r*kernel_w + s in its window
-//   (the first of
-//            equals, as PyTorch), LS_POOL_NONE where relu clipped the winner (winner <= 0): no gradient passes
-//   average  dst = sum over the window / (kernel_h*kernel_w): padding counts as zeros (PyTorch's count_include_pad =
-//   True) backward grad_src (overwrites): each dst gradient to its winner, or spread evenly
-// A global pool is one with the kernel as large as the map. Elements outside the map never win; 2*pad <= kernel_h and
-// kernel_w, so that every window has an element inside. A NaN wins (as in PyTorch) on ref; other devices need not.
+//   max       dst = max over the window of src (relu: and 0)
+//             index = the winner's number r*kernel_w + s in its window (the first of equals, as PyTorch),
+//             LS_POOL_NONE where relu clipped the winner (winner <= 0): no gradient passes
+//   average   dst = sum over the window / (kernel_h*kernel_w): padding counts as zeros (PyTorch's
+//             count_include_pad = True)
+//   backward  grad_src (overwrites): each dst gradient to its winner, or spread evenly
+// A global pool is one with the kernel as large as the map. Elements outside the map never win; 2*pad <= kernel_h
+// and kernel_w, so that every window has an element inside. A NaN wins (as in PyTorch) on ref; other devices need not.
 // Shapes  src (N,C,H,W), dst (N,C,P,Q), P = (H + 2*pad - kernel_h)/stride + 1 (floor); index: one uint8 or uint16
 //         for each element of dst in the device's own layout (ls_pool_index_bytes), absent for average and for
 //         inference (attribute training = 0); backward takes the attributes of its forward, relu included
@@ -26,8 +27,8 @@ typedef struct {
     ls_dtype storage;
 } ls_pool_attr;
 
-// The index is uint8 for windows of up to 254 elements (255 = none), else uint16 (65535 = none); one for each element
-// of dst.
+// The index is uint8 for windows of up to 254 elements (255 = none), else uint16
+// (65535 = none); one for each element of dst.
 enum { LS_POOL_NONE_U8 = 255, LS_POOL_NONE_U16 = 65535, LS_POOL_WINDOW_MAX = 65534 };
 
 enum { LS_POOL_FORWARD_SRC, LS_POOL_FORWARD_DST, LS_POOL_FORWARD_INDEX, LS_POOL_FORWARD_ARGS };

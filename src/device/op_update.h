@@ -1,44 +1,47 @@
-// op_update.h - the second half of an update: flat operators over the arenas, whose tensors' layout does not matter to
-// them.
+// op_update.h - the second half of an update: flat operators over the arenas, whose tensors' layouts do not matter.
 //
-// Every arena has the same element offsets: weights (fp32 master), gradients (fp32), momentum, second moment, 16-bit
-// copy. A flat operator covers `count` elements from the start of its buffers. Gaps between tensors are zero and stay
-// zero.
+// Every arena has the same element offsets: weights (fp32 master), gradients (fp32), momentum,
+// second moment, 16-bit copy. A flat operator covers `count` elements from the start of its buffers.
+// Gaps between tensors are zero and stay zero.
 //
 //   GRAD_FIX      t = grad[i] * 2^fraction_bits / loss_scale in double, rounded to an integer (to nearest, ties to
-//   even);
-//                 fixed[i] += t as int64. Where the element is not finite or |t| >= 2^(62 - LS_FIXED_RANK_BITS),
-//                 nothing is added, and state.bad_gradient becomes 1 + the element's number in the arena (first + i)
-//                 where that is higher, which is then reduced over ranks by maximum. The limit is on each term, not on
-//                 the sum, so that the flag depends neither on the order nor on who adds: a window of up to
-//                 2^LS_FIXED_RANK_BITS micro-batches (over all ranks) cannot overflow
+//                 even); fixed[i] += t as int64.
+//                 Where the element is not finite or |t| >= 2^(62 - LS_FIXED_RANK_BITS), nothing is added, and
+//                 state.bad_gradient becomes 1 + the element's number in the arena (first + i) where that is higher;
+//                 it is then reduced over ranks by maximum. The limit is on each term, not on the sum, so that the
+//                 flag depends neither on the order nor on who adds: a window of up to 2^LS_FIXED_RANK_BITS
+//                 micro-batches (over all ranks) cannot overflow
 //   GRAD_UNFIX    grad[i] = fixed[i] / 2^fraction_bits * loss_scale, computed in double, rounded once to fp32
-//   GRAD_STATS    partial[0] = sum of grad[i]^2 in double, partial[1] = number of elements not finite, partial[2] =
-//   number
-//                 in the arena (first + i) of the last of them, or -1; summed in an order that depends on count only;
-//                 overwrites partials[slot]. With elements not finite, partial[0] means nothing
-//   CONTROL       the decision of this update, one thread: from all partials and ls_window_input; in double, stored as
-//                 fp32. Once halted, an update changes nothing but skip = 1: the host may look at the state some
+//   GRAD_STATS    partial[0] = sum of grad[i]^2 in double,
+//                 partial[1] = number of elements not finite,
+//                 partial[2] = number in the arena (first + i) of the last of them, or -1;
+//                 summed in an order that depends on count only; overwrites partials[slot]. With elements not finite,
+//                 partial[0] means nothing
+//   CONTROL       the decision of this update, one thread: from all partials and ls_window_input; in double, stored
+//                 as fp32. Once halted, an update changes nothing but skip = 1: the host may look at the state some
 //                 updates later and finds the one that ended the run. Sets state.skip, lr = window.lr, multiplier,
 //                 grad_norm (before clipping; means nothing when skip), and clears bad_gradient. The loss scale moves
 //                 last: multiplier uses the one of this update
-//                   skip = any element not finite, or bad_gradient;  bad_element = the highest of bad_gradient - 1 and
-//                   all partials halted = skip, and: not dynamic, or skipped_in_row >= max_skips, or skipped_in_row > 1
-//                   with the loss scale at the minimum even before it moved multiplier = 1/(loss_scale * samples),
-//                   samples as a double (1 for a summed loss) grad_norm = sqrt(sum of squares) * multiplier; if
-//                   clip_norm > 0: multiplier *= min(1, clip_norm/(grad_norm + 1e-6)) not skip: applied++,
-//                   skipped_in_row = 0; dynamic: finite_in_row++, at growth_interval: loss_scale =
-//                     min(loss_scale*growth, maximum), finite_in_row = 0
-//                   skip: skipped_in_row++, skipped++, finite_in_row = 0; dynamic: loss_scale = max(loss_scale*backoff,
-//                   minimum)
-//   SGD           nothing when skip; g = grad*multiplier + decay*w;  v = momentum*v + g (v = g at applied == 1);
-//                 d = nesterov ? g + momentum*v : v;  w -= lr*d                       (torch.optim.SGD, dampening 0)
-//   ADAMW         nothing when skip; t = applied; w *= 1 - lr*decay; m = beta1*m + (1-beta1)*g; s = beta2*s +
-//   (1-beta2)*g*g;
-//                 w -= lr * (m/(1-beta1^t)) / (sqrt(s/(1-beta2^t)) + eps)              (torch.optim.AdamW)
-//                 both: lr = state.lr * lr_factor, lr_factor and decay being the element's segment's; copy[i] = w in 16
-//                 bits where the working copy is a 16-bit one No MOMENTUM argument is absent, even at momentum 0; COPY
-//                 is absent when storage is LS_F32
+//                   skip        = any element not finite, or bad_gradient
+//                   bad_element = the highest of bad_gradient - 1 and all partials
+//                   halted      = skip, and: not dynamic, or skipped_in_row >= max_skips, or skipped_in_row > 1 with
+//                                 the loss scale at the minimum even before it moved
+//                   multiplier  = 1/(loss_scale * samples), samples as a double (1 for a summed loss)
+//                   grad_norm   = sqrt(sum of squares) * multiplier
+//                   if clip_norm > 0: multiplier *= min(1, clip_norm/(grad_norm + 1e-6))
+//                   not skip: applied++, skipped_in_row = 0; dynamic: finite_in_row++, at growth_interval:
+//                             loss_scale = min(loss_scale*growth, maximum), finite_in_row = 0
+//                   skip:     skipped_in_row++, skipped++, finite_in_row = 0; dynamic:
+//                             loss_scale = max(loss_scale*backoff, minimum)
+//   SGD           nothing when skip; g = grad*multiplier + decay*w;
+//                 v = momentum*v + g (v = g at applied == 1);
+//                 d = nesterov ? g + momentum*v : v;  w -= lr*d            (torch.optim.SGD, dampening 0)
+//   ADAMW         nothing when skip; t = applied; g = grad*multiplier;  w *= 1 - lr*decay;
+//                 m = beta1*m + (1-beta1)*g;  s = beta2*s + (1-beta2)*g*g;
+//                 w -= lr * (m/(1-beta1^t)) / (sqrt(s/(1-beta2^t)) + eps)  (torch.optim.AdamW)
+//   both          lr = state.lr * lr_factor, lr_factor and decay being the element's segment's;
+//                 copy[i] = w in 16 bits where the working copy is a 16-bit one.
+//                 No MOMENTUM argument is absent, even at momentum 0; COPY is absent when storage is LS_F32
 //   RUNNING_STATS nothing when skip; running[i] = (1-share)*running[i] + share*sum[i]/micro_batches
 //   CAST          dst[i] = src[i], fp32 -> storage, rounded to nearest even
 //   WIDEN         dst[i] = src[i], storage -> fp32, exact
@@ -50,8 +53,8 @@
 enum {
     LS_SEGMENT_ELEMENTS = 16,
     LS_PARTIALS = 3,
-    LS_FIXED_RANK_BITS = 12
-}; // up to 4096 micro-batches of a window can be added without overflow
+    LS_FIXED_RANK_BITS = 12 // up to 4096 micro-batches of a window can be added without overflow
+};
 
 typedef struct {          // host -> device with every update
     double samples;       // true number of samples in the window over all ranks; 1 when the loss is summed

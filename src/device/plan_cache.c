@@ -156,8 +156,8 @@ const char *ls_plan_cache_path(const ls_plan_cache *cache) {
     return cache->path;
 }
 
-// The lines of entries first..count-1, behind `before` bytes that the caller fills in; only_used: of those that were
-// found or put.
+// The lines of entries first..count-1, behind `before` bytes that the caller fills in;
+// only_used: of those that were found or put.
 static ls_status write_lines(
     const entry_list *list, size_t first, int only_used, size_t before, char **text, size_t *bytes) {
     *bytes = before;

@@ -1,11 +1,12 @@
-// plan_cache.h - which algorithm was measured to be the fastest: choice texts by key texts, and a small file that keeps
-// them for the next run.
+// plan_cache.h - which algorithm was measured to be the fastest: choice texts by key texts,
+// and a small file that keeps them for the next run.
 //
 // The key says all that a choice depends on: library versions, device, operator, shape, types. A device that is given a
-// cache takes the choice that it finds; what it does not find it measures and puts, unless the cache is settled. The
-// file is read when the cache is opened. One that is missing, damaged or of another kind counts as empty and is
-// replaced by the next save. Several processes may use one file: it is replaced whole (base/atomic_file.h), so nobody
-// sees half a file; of two choices for one key the one saved later stays, and an entry that another process saves at
+// cache takes the choice that it finds; what it does not find it measures and puts, unless the cache is settled.
+//
+// The file is read when the cache is opened. One that is missing, damaged or of another kind counts as empty and is
+// replaced by the next save. Several processes may use one file: it is replaced whole (base/atomic_file.h), so half a
+// file is never seen. Of two choices for one key the one saved later stays, and an entry that another process saves at
 // the same moment may be lost, which costs only measuring it again. It keeps the newest 1024 entries.
 #ifndef LS_DEVICE_PLAN_CACHE_H
 #define LS_DEVICE_PLAN_CACHE_H
@@ -20,8 +21,8 @@ typedef struct ls_plan_cache ls_plan_cache;
 #define LS_PLAN_MEASURED "measured now"
 #define LS_PLAN_KEPT "measured before"
 
-// name: of the file in folder, "plans"; the folder is made when the file is. folder NULL: there is no file. LS_DEVICE:
-// no memory.
+// name: of the file in folder, "plans"; the folder is made when the file is.
+// folder NULL: there is no file. LS_DEVICE: no memory.
 LS_CHECKED ls_status ls_plan_cache_open(const char *folder, const char *name, ls_plan_cache **out);
 void ls_plan_cache_free(ls_plan_cache *cache); // NULL is allowed
 // The choice for key, valid until the next put, or NULL. *how (NULL is allowed): LS_PLAN_MEASURED for one that was put

@@ -27,8 +27,8 @@ ls_affinity_view ls_affinity_look(const char *root, const char *pci, int host, i
     return view;
 }
 
-// number_of[cpu]: its core's number among those of the mask, from 0, in the order of their first processors. Returns
-// how many cores there are.
+// number_of[cpu]: its core's number among those of the mask, from 0, in the order
+// of their first processors. Returns how many cores there are.
 static int number_cores(const char *root, const ls_cpu_mask *mask, int number_of[LS_CPU_MASK_CPUS]) {
     int cores = 0;
     for (int cpu = 0; cpu < LS_CPU_MASK_CPUS; cpu++) {

@@ -1,9 +1,9 @@
-// affinity.h - which cores a rank stays on: those near its GPU, shared fairly among the ranks that are near the same
-// ones.
+// affinity.h - which cores a rank stays on: those near its GPU, shared fairly
+// among the ranks that are near the same ones.
 //
-// A rank that its launcher has bound stays where it is; so does one whose GPU the kernel does not place (a machine with
-// one memory node, a virtual one). Cores are given out whole, with their SMT siblings. `root` stands before /sys; ""
-// outside tests.
+// A rank that its launcher has bound stays where it is; so does one whose GPU the kernel does not place
+// (a machine with one memory node, a virtual one). Cores are given out whole, with their SMT siblings.
+// `root` stands before /sys; "" outside tests.
 //
 // Source: Documentation/ABI/testing/sysfs-bus-pci of the kernel, local_cpulist and numa_node.
 #ifndef LS_DIST_AFFINITY_H
@@ -11,7 +11,7 @@
 
 #include "base/cpu_mask.h"
 
-// What one rank knows of itself.
+// What one rank says of itself.
 typedef struct {
     int32_t host;     // ls_comm_facts.host_index
     int32_t moves;    // 0: it stays where it is

@@ -20,7 +20,7 @@
 
 enum { ADDRESSES = 8, MONITORS = 2 };
 
-// What ranks tell each other at the start.
+// What ranks exchange at the start.
 typedef struct {
     uint64_t key;     // rank 0's is the job's
     uint64_t machine; // equal: same host, same process numbers
@@ -45,7 +45,7 @@ struct ls_board {
     atomic_int gone;              // it, when it is gone; else -1
 };
 
-// --- opening
+// --- opening -------------------------------------------------------------------------------------
 
 // The machine and its process numbers: two ranks with the same value can watch each other's process.
 static uint64_t machine_id(const char *host) {
@@ -107,7 +107,7 @@ static void know_monitors(ls_board *board, const greeting *all) {
     if (n > 1) know_monitor(board, &board->monitors[1], second, all);
 }
 
-// Old kernels and some containers have no such descriptors: then only the launcher and silence tell.
+// Old kernels and some containers have no such descriptors: then only the launcher and silence show it.
 static void watch_next_rank(ls_board *board, const greeting *all) {
     int n = board->table.world_size, mine = board->table.rank, next = (mine + 1) % n;
     while (next != mine && all[next].machine != all[mine].machine) next = (next + 1) % n;
@@ -183,7 +183,7 @@ int ls_board_monitor(const ls_board *board) {
     return -1;
 }
 
-// --- records
+// --- records -------------------------------------------------------------------------------------
 
 void ls_board_send(const ls_board *board, ls_board_record *record) {
     record->key = board->key;
@@ -252,7 +252,7 @@ int ls_board_wait(ls_board *board, double seconds, int wake_fd) {
             board->watched_fd = -1;
             atomic_store(&board->gone, board->watched_rank);
             note_gone(board, board->watched_rank);
-            return 1; // tell the monitors now
+            return 1; // send to the monitors now
         }
         if (fds[0].revents) return 1;
     }

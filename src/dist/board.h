@@ -1,13 +1,13 @@
-// board.h - what every rank was doing last, as two of the ranks know it. Private to dist/.
+// board.h - what every rank was doing last, kept by two of the ranks. Private to dist/.
 //
 // Each rank's watchdog sends a small record to two monitors, on every tick: rank 0, and the first rank of another host
-// (on one host rank 1), so that somebody knows when rank 0 or its host is the culprit. The records are UDP datagrams:
-// sending one never waits and needs no connection, whatever state the MPI library is in, and they take every network
-// that the monitor's host has, so that ranks which are alive can be told from ranks which are not when the network that
-// carries the data is cut. Where datagrams do not get through (a firewall), a rank is never heard, and nothing is
-// concluded from that. The monitors' ports take records with the job's random key only.
+// (on one host rank 1), so that one is left when rank 0 or its host is at fault. The records are UDP datagrams:
+// sending one never waits and needs no connection, whatever state the MPI library is in.
+// They take every network that the monitor's host has: a rank that is alive is seen to be so even when the network
+// that carries the data is cut. Where datagrams do not get through (a firewall), a rank is never heard of, and nothing
+// is concluded from that. The monitors' ports take records with the job's random key only.
 //
-// A rank also watches the process of the next rank on its host, and tells the monitors at once when it is gone.
+// A rank also watches the process of the next rank on its host, and sends to the monitors at once when it is gone.
 #ifndef LS_DIST_BOARD_H
 #define LS_DIST_BOARD_H
 
@@ -49,7 +49,7 @@ typedef struct {
     int heard;              // there is a record
     int gone;               // its process has ended
     double silent_s;        // since the last record came
-    double gone_s, error_s; // since that was known
+    double gone_s, error_s; // since that was seen
 } ls_board_row;
 
 typedef struct {
@@ -65,10 +65,10 @@ typedef struct {
 
 typedef struct ls_board ls_board;
 
-// All ranks of the communicator call it. Without a socket there is a board, too: it knows of this rank alone.
+// All ranks of the communicator call it. Without a socket there is a board, too: it has this rank alone.
 LS_CHECKED ls_status ls_board_open(struct ls_comm *comm, ls_board **out);
 void ls_board_close(ls_board *board); // NULL is allowed
-// What is known; kept up to date by wait.
+// The table; kept up to date by wait.
 ls_board_table *ls_board_known(ls_board *board);
 int ls_board_monitor(const ls_board *board); // 0 or 1: this rank is the first, the second monitor; -1: none
 // Fills in what makes the record this job's, and sends it to the monitors. From any thread.

@@ -12,7 +12,7 @@ struct ls_device_watch {
     const ls_collective_api *api;
     ls_collective *collective;
     pthread_t thread;
-    pthread_mutex_t mutex; // guards what follows; not held while the library is asked
+    pthread_mutex_t mutex; // guards what follows; not held during a call into the library
     pthread_cond_t wake;
     int stop;
     ls_collective_progress progress;

@@ -1,4 +1,4 @@
-// device_watch.h - asks a device's collectives how they are, in a thread of its own: a library that hangs in its answer
+// device_watch.h - polls the state of a device's collectives, in a thread of its own: a library that hangs in the call
 // does not hold up the watchdog. Private to dist/.
 #ifndef LS_DIST_DEVICE_WATCH_H
 #define LS_DIST_DEVICE_WATCH_H

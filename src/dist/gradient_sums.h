@@ -1,5 +1,5 @@
-// gradient_sums.h - what sums a run's gradients over ranks (dist.backend): the device's own collectives, or the
-// communicator.
+// gradient_sums.h - what sums a run's gradients over ranks (dist.backend):
+// the device's own collectives, or the communicator.
 #ifndef LS_DIST_GRADIENT_SUMS_H
 #define LS_DIST_GRADIENT_SUMS_H
 
@@ -8,7 +8,7 @@
 #include "dist/comm.h"
 
 // All ranks call it, and have compared library versions. shares: some GPU has several ranks. *out: the device's
-// collectives, opened, as dist.backend asks for them or auto finds them on all ranks; NULL: sums go through comm and
+// collectives, opened, as dist.backend names them or auto finds them on all ranks; NULL: sums go through comm and
 // host memory, and *why_not says why auto does not take nccl (NULL where it was not to be expected). library: its name
 // and version ("" without). LS_USAGE where the configuration asks for what the device or the number of ranks has not;
 // LS_COMM when the ranks do not meet within dist.timeout. The status is agreed.

@@ -1,8 +1,8 @@
 // journal.h - a rank's last collectives, for the table of a job that ends badly. Private to dist/.
 //
-// Filled by the threads that give collectives (the main thread, the reducer's), read by the watchdog while they go on.
+// Filled by the threads that enqueue collectives (main thread, the reducer's), read by the watchdog while they go on.
 // No locks and no allocation: a collective costs two readings of the clock and some ten stores. Collectives are
-// numbered from 0, on all ranks alike, because all ranks give the same ones: whoever has begun fewer is behind.
+// numbered from 0, on all ranks alike, because all ranks enqueue the same ones: a rank that has begun fewer is behind.
 #ifndef LS_DIST_JOURNAL_H
 #define LS_DIST_JOURNAL_H
 

@@ -60,7 +60,7 @@ double ls_link_bus_bandwidth(int ranks, double bytes, double seconds) {
     return cost_of(LS_LINK_RING, ranks).volumes * bytes / seconds;
 }
 
-// ---- fitting ----
+// --- fitting -------------------------------------------------------------------------------------
 
 // A sample's seconds are a sum of unknowns times what is known of them; divided by the seconds, which weighs relative
 // errors alike, that is 1 = row . unknown.
@@ -201,7 +201,7 @@ ls_link_model ls_link_model_fit(const ls_link_samples *samples) {
     return (ls_link_model){ ls_link_fit_best(samples, LS_LINK_INSIDE), ls_link_fit_best(samples, LS_LINK_BETWEEN) };
 }
 
-// ---- predicting ----
+// --- predicting ----------------------------------------------------------------------------------
 
 // Seconds of one all-reduce: waiting for messages to arrive, and keeping the link busy.
 typedef struct {

@@ -1,5 +1,5 @@
-// link_model.h - how long all-reduces take: measured, fitted to latency and bandwidth, and predicted for other numbers
-// of ranks.
+// link_model.h - how long all-reduces take: measured, fitted to latency and bandwidth,
+// and predicted for other numbers of ranks.
 //
 // An all-reduce of n bytes over p ranks takes L(p) alpha + V(p) n / beta: alpha is the latency of one message (s), beta
 // the bandwidth of one rank (bytes/s), L and V belong to the algorithm (lg = log2, rounded up):
@@ -10,12 +10,12 @@
 //   tree       reduce and broadcast, pipelined      2 lg p     2
 //   doubling   everything to a partner, lg p times  lg p       lg p
 //
-// Messages of more than a limit take longer to begin (they are announced and asked for before they are sent: 64 KB over
-// TCP, 4 KB in shared memory with Open MPI): `long_s` each, beside alpha. Messages are of n/p bytes (ring), n/2, n/4
-// ... and back (halving), n (tree, doubling).
+// Messages of more than a limit take longer to begin (they are announced and asked for before they are sent:
+// 64 KB over TCP, 4 KB in shared memory with Open MPI): `long_s` each, beside alpha. Messages are of n/p bytes
+// (ring), n/2, n/4, ... and back (halving), n (tree, doubling).
 //
-// Two levels of links: inside a host, and between hosts. With h hosts of r = p/h ranks (rounded up), neighbours in rank
-// on one host:
+// Two levels of links: inside a host, and between hosts.
+// With h hosts of r = p/h ranks (rounded up), neighbours in rank on one host:
 //   ring       every step waits for its slowest link: the larger alpha, the smaller beta
 //   tree       2 (lg r alpha_in + lg h alpha_out) + 2 n / smaller beta
 //   halving    inside, then between: the formula for r with `inside`, plus that for h with `between` (the r ranks of a
@@ -55,13 +55,13 @@ typedef struct {
     ls_link_sample sample[LS_LINK_SAMPLES_MAX];
 } ls_link_samples;
 
-// Measures fp32 all-reduces of 8 bytes to 8 MiB over comm, level by level, for about budget_s seconds in all (sizes
-// that would not fit are left out, but not the first four), and appends them to *samples: the same on all ranks. All
-// ranks of comm call it. With comm of several sizes (ls_comm_first) into the same samples, the fit can tell
-// algorithms apart. One rank: nothing.
+// Measures fp32 all-reduces of 8 bytes to 8 MiB over comm, level by level, for about budget_s seconds in all
+// (sizes that would not fit are left out, but not the first four), and appends them to *samples:
+// the same on all ranks. All ranks of comm call it. With comm of several sizes (ls_comm_first) into the same samples,
+// the fit can tell algorithms apart. One rank: nothing.
 LS_CHECKED ls_status ls_link_measure(ls_comm *comm, double budget_s, ls_link_samples *samples);
 
-// ---- pure functions ----
+// --- pure functions ------------------------------------------------------------------------------
 
 typedef struct {
     int known; // 0: nothing was measured
@@ -75,8 +75,8 @@ typedef struct {
 // with alpha, long, 1/beta >= 0. A limit for long messages is taken where it makes rms clearly smaller (by 30 %).
 // Without two sizes at that level: known = 0.
 ls_link_fit ls_link_fit_level(const ls_link_samples *samples, ls_link_level level, ls_link_algorithm algorithm);
-// The same with the algorithm that fits clearly best. Where all samples are of one number of ranks, that cannot be
-// told: then it is halving, which comm.c asks Open MPI for.
+// The same with the algorithm that fits clearly best. Where all samples are of one number of ranks, the fit cannot
+// distinguish them: then it is halving, which comm.c sets in Open MPI.
 ls_link_fit ls_link_fit_best(const ls_link_samples *samples, ls_link_level level);
 
 typedef struct {
@@ -85,9 +85,9 @@ typedef struct {
 
 ls_link_model ls_link_model_fit(const ls_link_samples *samples);
 
-// Seconds of one all-reduce; 0 for one rank. NAN where the model lacks a level that these hosts need. With `between`
-// unknown, hosts = 1 says how it would be if all ranks were linked like those inside a host; with `inside` unknown,
-// hosts = ranks.
+// Seconds of one all-reduce; 0 for one rank. NAN where the model lacks a level that these hosts need.
+// With `between` unknown, hosts = 1 says how it would be if all ranks were linked like those inside a host;
+// with `inside` unknown, hosts = ranks.
 double ls_link_allreduce_seconds(
     const ls_link_model *model, ls_link_algorithm algorithm, int ranks, int hosts, double bytes);
 

@@ -13,12 +13,12 @@ struct ls_placing {
     const ls_device_gpu *gpu; // this rank's, one of `gpus`; NULL: no GPU is used
     int shares;
     ls_device_gpu gpus[LS_PLACEMENT_GPUS_MAX];  // that this rank sees
-    char why_not_cuda[LS_PLACEMENT_TEXT_BYTES]; // "": a GPU is used, or not wanted
+    char why_not_cuda[LS_PLACEMENT_TEXT_BYTES]; // "": a GPU is used, or not asked for
     ls_place *places;                           // [world_size]
     ls_cpu_mask before;                         // where this thread ran; empty: it was not moved
 };
 
-// --- choosing
+// --- choosing ------------------------------------------------------------------------------------
 
 static int ranks_on(const ls_placement_view *views, const int *taken, int rank, uint64_t gpu, int *first) {
     int count = 0;
@@ -48,7 +48,7 @@ static int same_view(const ls_placement_view *a, const ls_placement_view *b) {
     return a->count == b->count && memcmp(a->gpu, b->gpu, (size_t)a->count * sizeof *a->gpu) == 0;
 }
 
-// --- refusing
+// --- refusing ------------------------------------------------------------------------------------
 
 // "the GPU NAME (UUID)"
 static const char *gpu_text(const ls_device_gpu *gpu, char text[192]) {
@@ -106,7 +106,7 @@ static ls_status refuse_without(const ls_placing *p, const ls_comm_facts *comm, 
     return ls_fail(LS_DEVICE, "device.type = cuda: rank %d on host %s: %s", comm->rank, comm->host, why);
 }
 
-// --- all of it
+// --- all of it -----------------------------------------------------------------------------------
 
 static uint64_t identity_of(const ls_device_gpu *gpu) {
     const char *id = gpu->uuid[0] ? gpu->uuid : gpu->pci;
@@ -170,7 +170,7 @@ static ls_status choose(ls_placing *p, ls_comm *comm, const ls_config *cfg) {
     return status;
 }
 
-// --- cores
+// --- cores ---------------------------------------------------------------------------------------
 
 // Keeps this thread, and those that it will start, near this rank's GPU.
 static ls_status stay_near(ls_placing *p, ls_comm *comm, const ls_config *cfg) {

@@ -2,10 +2,9 @@
 //
 // Every rank lists the GPUs that it sees, the ranks exchange the lists, and all choose alike: in the order of ranks,
 // each takes, of those that it sees, a GPU that the fewest ranks of its host have, the first of several. With all GPUs
-// visible rank r of a host so has GPU r; with one visible per task (srun --gpus-per-task) each its own. Two ranks on
-// one GPU are refused, unless device.share allows it, and never summed by NCCL, which refuses it too;
-// LOCKSTEP_NCCL_SHARED_GPU=1 in the environment is for tests that make NCCL take the ranks for different hosts
-// (NCCL_HOSTID).
+// visible rank r of a host so has GPU r; with one visible per task (srun --gpus-per-task) each its own.
+// Two ranks on one GPU are refused, unless device.share allows it, and never summed by NCCL, which refuses it too.
+// LOCKSTEP_NCCL_SHARED_GPU=1 in the environment is for tests: each rank is a host to NCCL (NCCL_HOSTID).
 //
 // device.type = auto: GPUs on all ranks, or on none: a run never computes on a mixture, and never leaves GPUs idle that
 // some of its ranks have. Nothing here opens a GPU before the choice is made.
@@ -25,7 +24,7 @@ enum { LS_PLACEMENT_GPUS_MAX = 64, LS_PLACEMENT_TEXT_BYTES = 512 };
 typedef struct ls_placing ls_placing;
 
 // All ranks call it, with their status so far: a failure of any is returned on all. LS_USAGE: more ranks than GPUs, two
-// on one; LS_DEVICE: no GPU where one is wanted.
+// on one; LS_DEVICE: no GPU where one is needed.
 LS_CHECKED ls_status ls_placement_new(ls_comm *comm, ls_status mine, const ls_config *cfg, ls_placing **out);
 // All ranks call it. Opens the chosen device; options->index is not looked at. auto takes the cpu where no rank can
 // open its GPU. On failure of any rank all fail, and none has a device.

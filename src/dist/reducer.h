@@ -1,7 +1,7 @@
 // reducer.h - sums gradients over ranks, bucket by bucket, while the backward pass goes on.
 //
-// A bucket is a contiguous range of an arena (no packing); buckets are launched in the order in which the backward pass
-// completes them, the same on all ranks. Two kinds, behind one interface:
+// A bucket is a contiguous range of an arena (no packing); buckets are launched in the order in which the backward
+// pass completes them, the same on all ranks. Two kinds, behind one interface:
 //
 //   on the device's queues  an ls_collective (NCCL) sums them on a queue of its own; the host never waits, and what was
 //                           enqueued can be recorded
@@ -49,8 +49,8 @@ typedef struct ls_reducer ls_reducer;
 // All ranks call it; so too free.
 LS_CHECKED ls_status ls_reducer_new(const ls_reducer_options *options, ls_reducer **out);
 void ls_reducer_free(ls_reducer *reducer); // NULL is allowed; before the collective is closed
-// Shows buckets on the trace's lane of gradients, and the host's waits for them; on a device's queues by the timeline,
-// which is borrowed.
+// Shows buckets on the trace's lane of gradients, and the host's waits for them.
+// On a device's queues by the timeline, which is borrowed.
 void ls_reducer_trace(ls_reducer *reducer, ls_timeline *timeline);
 // Whether everything is enqueued and nothing waits on the host: launch and wait can then be recorded.
 int ls_reducer_on_queue(const ls_reducer *reducer);
@@ -66,16 +66,15 @@ LS_CHECKED ls_status ls_reducer_sum_now(ls_reducer *reducer, ls_buffer sums, int
 void ls_reducer_account(ls_reducer *reducer, const int64_t stamps[LS_STAMPS]);
 typedef struct {
     double exposed_seconds; // waited for sums when nothing was left to compute; since new
-    double waited_seconds;  // of that, while this rank was running to see it: a rank that is stopped, or has no core,
-                            // does not wait for others
+    double waited_seconds;  // of that, while this rank was running: one that is stopped, or has no core, does not wait
     double busy_seconds;    // from launch to completion, overlapped or not; since new
     size_t bytes;           // of all buckets: summed in every update
     int buckets;
 } ls_reducer_counts;
 ls_reducer_counts ls_reducer_count(const ls_reducer *reducer);
 
-// Cuts an arena of tensors (elements each, in completion order, first offset 0) into buckets of about bucket_bytes: a
-// bucket ends with the tensor that fills it. Returns their number; ranges has room for tensor_count.
+// Cuts an arena of tensors (elements each, in completion order, first offset 0) into buckets of about bucket_bytes:
+// a bucket ends with the tensor that fills it. Returns their number; ranges has room for tensor_count.
 int ls_buckets_cut(const int64_t *tensor_offsets, const int64_t *tensor_elements, int tensor_count,
     size_t element_bytes, size_t bucket_bytes, ls_range *ranges);
 

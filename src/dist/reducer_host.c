@@ -13,16 +13,16 @@
 #include "dist/reducer_kind.h"
 #include "dist/staging.h"
 
-// With overlap, all buckets that were launched are in flight at once and progressed by this rank's communication
-// thread. It may share its core with a compute thread, so between looks it naps: short after something happened, longer
-// while the peers are late. Only while this rank's compute thread waits (its core is then free) it yields instead, for
-// a bounded time.
+// With overlap, all buckets that were launched are in flight at once and progressed
+// by this rank's communication thread. It may share its core with a compute thread, so between looks it naps:
+// short after something happened, longer while the peers are late. Only while this rank's compute thread waits
+// (its core is then free) it yields instead, for a bounded time.
 //
 // Buckets in a GPU's memory are staged (staging.h): the thread starts a sum when its bucket has arrived in pinned
 // memory, and sends it back when it is complete.
 //
-// A position counts launches since the reducer was made; what belongs to it lies at position % bucket_count: wait
-// leaves nothing in flight, so an update never meets the one before.
+// A position counts launches since the reducer was made; what belongs to it lies at position % bucket_count:
+// wait leaves nothing in flight, so an update never meets the one before.
 typedef struct {
     ls_reducer base;
     ls_staging *staging; // NULL: the buckets are in host memory
@@ -45,7 +45,7 @@ typedef struct {
     double waited_s; // the thread saw sums waited for
 } host_reducer;
 
-// What only the communication thread knows.
+// Of the communication thread alone.
 typedef struct {
     int64_t oldest, started; // positions: oldest not complete, next to start
     double arrived_s;        // when the last one was started
@@ -96,7 +96,7 @@ static void add_span(const char *name, int bucket, double bytes, double ready_s,
 }
 
 static void add_bucket(const host_reducer *r, int bucket, double ready_s, double start_s) {
-    // when a bucket in a GPU's memory is complete, the host does not know
+    // when a bucket in a GPU's memory is complete is not visible to the host
     add_span(
         "bucket", bucket, (double)ls_bucket_bytes(&r->base.options.buckets[bucket]), r->staging ? 0 : ready_s, start_s);
 }

@@ -1,7 +1,7 @@
 // reducer_queue.c - sums by the device's collectives: everything is enqueued, the host waits for nothing.
 //
-// A queue of its own carries all collectives, in the program's order; events tell it when a bucket is complete, and the
-// compute queue when all are summed. Without overlap the compute queue itself carries them.
+// A queue of its own carries all collectives, in the program's order; it waits for the event of each complete bucket,
+// the compute queue for the event of all sums. Without overlap the compute queue itself carries them.
 #include <stdlib.h>
 #include "dist/reducer_kind.h"
 

@@ -1,8 +1,8 @@
 // staging.h - buckets that lie in a device's memory, on their way through pinned memory. Private to dist/.
 //
-// A GPU's queue copies a bucket out behind its last gradient; the host sums it in pinned memory; another queue copies
-// it back, and the compute queue waits for that. Two threads share the work: the caller's, which enqueues the way out,
-// and the one that sums.
+// A GPU's queue copies a bucket out behind its last gradient; the host sums it in pinned memory;
+// another queue copies it back, and the compute queue waits for that. Two threads share the work:
+// the caller's, which enqueues the way out, and the one that sums.
 #ifndef LS_DIST_STAGING_H
 #define LS_DIST_STAGING_H
 

@@ -34,7 +34,7 @@ static const char *seconds_text(char text[16], double seconds) {
     return text;
 }
 
-// --- judging
+// --- judging -------------------------------------------------------------------------------------
 
 // It waits for what the rank that is furthest has behind it.
 static int is_stuck(const verdict *v, const ls_board_row *row) {
@@ -47,7 +47,7 @@ static trouble judge(const verdict *v, int rank) {
     if (row->heard && row->last.error[0]) return FAILED;
     if (!row->heard) return UNHEARD;
     if (row->silent_s >= v->limits.silent_s) return SILENT;
-    // A rank that computes after it has begun everything that the others wait for holds nobody up: its communication
+    // A rank that computes after it has begun everything that the others wait for holds no other up: its communication
     // thread does the rest. Sums on a device's queues are not counted as they begin.
     int joined = row->last.begun >= v->begun && row->last.device_done < 0;
     if (v->waiting < 0 || joined) return FINE;
@@ -97,7 +97,7 @@ static int find_culprit(const verdict *v) {
     return judge(v, worst) <= STUCK ? worst : -1;
 }
 
-// --- the line
+// --- the line ------------------------------------------------------------------------------------
 
 static void say_rank(verdict *v, int rank) {
     say(v, "rank %d on %s (pid %d)", rank, v->table->peer[rank].host, v->table->peer[rank].pid);
@@ -201,7 +201,7 @@ static void say_no_culprit(verdict *v) {
                "does, hangs\n");
 }
 
-// --- the table
+// --- the table -----------------------------------------------------------------------------------
 
 static int alike(const verdict *v, int a, int b) {
     const ls_board_record *x = &v->table->row[a].last, *y = &v->table->row[b].last;

@@ -1,4 +1,4 @@
-// verdict.h - who holds a job up, in words: one error line and a table of the ranks. Private to dist/.
+// verdict.h - which rank holds a job up, in words: one error line and a table of the ranks. Private to dist/.
 #ifndef LS_DIST_VERDICT_H
 #define LS_DIST_VERDICT_H
 
@@ -12,11 +12,11 @@ typedef struct {
     double silent_s;  // a rank that is heard no more for so long counts as silent
 } ls_verdict_limits;
 
-// Writes the line and the table, with its final newline, and returns its bytes. The culprit is, in this order: a rank
-// whose process has ended; one whose device's collectives report an error; one that is silent, or that is alive but
-// computes while the others wait for it; one that waits for what the others have behind them. Of several, the one that
-// has been so for longest. The table has it first, then those in trouble, then the ranks by how many are alike: those
-// that differ from the others come before them.
+// Writes the line and the table, with its final newline, and returns its bytes. The culprit is, in this order:
+// a rank whose process has ended; one whose device's collectives report an error; one that is silent, or that is alive
+// but computes while the others wait for it; one that waits for what the others have behind them. Of several, the one
+// that has been so for longest. The table has it first, then those in trouble, then the ranks by how many are alike:
+// those that differ from the others come before them.
 int ls_verdict_write(const ls_board_table *table, ls_verdict_limits limits, char text[LS_VERDICT_BYTES]);
 
 #endif

@@ -26,7 +26,7 @@ struct ls_watchdog {
     // The thread's own.
     double life_s, phase_s; // since the last sign of life; since phase and update changed
     double until_send_s;    // next record to the monitors
-    double quiet_s;         // somebody else has said why the job ends, and has so long to end it
+    double quiet_s;         // another rank has said why the job ends, and has so long to end it
     double told_s;          // this rank has said that another is gone; below 0: no
     uint_fast64_t sequence;
     const char *phase;
@@ -37,10 +37,10 @@ struct ls_watchdog {
 static const double tick_max_s = 0.25, tick_last_s = 4;
 static const double gone_s = 0.4;   // a launcher that ends all ranks does so within this time
 static const double error_s = 0.5;  // the first of several ranks that report one
-static const double ending_s = 10;  // for whoever has said that it ends the job
+static const double ending_s = 10;  // for the rank that has said that it ends the job
 static const double launcher_s = 5; // for the launcher, after a rank is gone
 
-// --- signs of life
+// --- signs of life -------------------------------------------------------------------------------
 
 void ls_life_wait_begins(ls_life *life, const char *what, int bucket) {
     atomic_store(&life->what, what);
@@ -68,7 +68,7 @@ int ls_life_end_claimed(void) {
     return atomic_load(&ended_by) != LS_ENDED_BY_NOBODY;
 }
 
-// --- this rank's record
+// --- this rank's record --------------------------------------------------------------------------
 
 static void fill_tail(ls_journal *journal, ls_board_record *record) {
     double now = ls_clock_seconds();
@@ -136,7 +136,7 @@ static void observe(ls_watchdog *watchdog, ls_board_record *record, double tick_
     record->phase_s = (float)watchdog->phase_s;
 }
 
-// --- firing
+// --- firing --------------------------------------------------------------------------------------
 
 static double first_s(double a, double b) {
     return a < b ? a : b;
@@ -149,8 +149,8 @@ static double send_tick(const ls_watchdog *watchdog, double timeout_s) {
     return first_s(first_s(tick_s, tick_last_s), timeout_s > 4 ? timeout_s / 5 : tick_max_s);
 }
 
-// Seconds that this rank leaves to those who fire before it. The second monitor has nobody before it when nothing is
-// heard of rank 0.
+// Seconds that this rank leaves to those that fire before it.
+// None fires before the second monitor when nothing is heard of rank 0.
 static double turn_of(const ls_watchdog *watchdog, double timeout_s) {
     int monitor = ls_board_monitor(watchdog->board), rank = watchdog->comm->facts.rank;
     const ls_board_row *first = ls_board_known(watchdog->board)->row;
@@ -159,7 +159,7 @@ static double turn_of(const ls_watchdog *watchdog, double timeout_s) {
     return rank < 4 ? 2 + 2 * rank : 8;
 }
 
-// The longest wait of any rank that this one knows of, itself included.
+// The longest wait of any rank in the table, this one included.
 static double longest_wait(const ls_board_table *table) {
     double longest = 0;
     for (int r = 0; r < table->world_size; r++) {
@@ -212,7 +212,7 @@ static int tell(ls_watchdog *watchdog, double timeout_s) {
     int bytes = ls_verdict_write(table, (ls_verdict_limits){ timeout_s, silent_s }, watchdog->text);
     // stdio's locks may be held by a thread that hangs
     ssize_t written = write(STDERR_FILENO, watchdog->text, (size_t)bytes);
-    (void)written; // nobody is left to be told
+    (void)written; // a failed write has no other way out
     return 1;
 }
 
@@ -269,14 +269,14 @@ static void *watch(void *context) {
     return NULL;
 }
 
-// --- the whole
+// --- the whole -----------------------------------------------------------------------------------
 
 static ls_status start(ls_watchdog *watchdog) {
     LS_TRY(ls_board_open(watchdog->comm, &watchdog->board));
     watchdog->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (watchdog->wake_fd < 0)
         return ls_fail(LS_DEVICE, "watchdog: eventfd: %m; is the number of files limited (ulimit -n)?");
-    ls_watchdog_tell(watchdog); // the monitors know of every rank before the first collective
+    ls_watchdog_tell(watchdog); // the monitors have every rank before the first collective
     int rc = ls_thread_start(&watchdog->thread, watch, watchdog);
     if (rc != 0)
         return ls_fail(

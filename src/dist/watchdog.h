@@ -1,12 +1,12 @@
-// watchdog.h - ends the job when its ranks have waited for each other for longer than the timeout, and says who is the
-// culprit. Private to dist/.
+// watchdog.h - ends the job when its ranks have waited for each other for longer than the timeout,
+// and names the rank at fault. Private to dist/.
 //
-// Every rank has a watchdog thread. It tells the two monitors (board.h) on every tick what its rank does, and it fires
+// Every rank has a watchdog thread. On every tick it sends its rank's state to the two monitors (board.h), and it fires
 //
 //   on a monitor   when a rank has waited for longer than the timeout without progress, when a rank's device reports a
 //                  failed collective, when a rank is silent for the timeout while this one waits or naps, and, without
 //                  ending the job at once, when a rank's process is gone: that is the launcher's to end
-//   elsewhere      when its own rank has waited, or failed; all that it knows is itself
+//   elsewhere      when its own rank has waited, or failed: it has no other rank's state
 //
 // The first monitor fires at once, the second 2 s later unless the first is silent, the others from 4 s on, so that a
 // job ends with one message; where the launcher no longer reaches the ranks, each host says its own.
@@ -34,14 +34,14 @@ typedef struct {
     _Atomic(const char *) what;    // "barrier", "all-reduce of bucket"
     atomic_int bucket;             // -1: no bucket
     atomic_int_fast64_t update;    // -1: none
-    atomic_int naps;               // waits, but may do so for as long as it likes
+    atomic_int naps;               // waits, but may do so without limit
     atomic_int leaves;             // has called ls_comm_finish
 } ls_life;
 
 void ls_life_wait_begins(ls_life *life, const char *what, int bucket);
 void ls_life_wait_ends(ls_life *life);
 void ls_life_progress(ls_life *life, int bucket); // a wait goes on, but a bucket was completed
-// Process-wide, as the end of a job is: 1: it is the caller who says why the job ends; 0: somebody else already does.
+// Process-wide, as the end of a job is: 1: the caller prints why the job ends; 0: another thread already does.
 int ls_life_claim_end(ls_ended_by by);
 int ls_life_end_claimed(void);
 
@@ -50,7 +50,7 @@ typedef struct ls_watchdog ls_watchdog;
 // All ranks of the communicator call it.
 LS_CHECKED ls_status ls_watchdog_new(struct ls_comm *comm, ls_watchdog **out);
 void ls_watchdog_set_timeout(ls_watchdog *watchdog, double timeout_s); // 0: no limit
-// Also asks the device's collectives; NULL, NULL: no longer.
+// Also polls the device's collectives; NULL, NULL: no longer.
 LS_CHECKED ls_status ls_watchdog_set_device(
     ls_watchdog *watchdog, const ls_collective_api *api, ls_collective *collective);
 void ls_watchdog_tell(ls_watchdog *watchdog); // the monitors, now: this rank has said why the job ends

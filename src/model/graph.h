@@ -1,16 +1,18 @@
-// graph.h - a network: layers in order, with shapes, parameters and their initial values. Data only; no device, no
-// memory for tensors.
+// graph.h - a network: layers in order, with shapes, parameters and their initial values.
+// Data only; no device, no memory for tensors.
 //
-// File format (configs/models/*.ini): section [network] with `input = CxHxW`; every further section is a layer, its
-// name the section's, in order. `layer = kind`; `inputs = a, b` names earlier layers (default: the section before; the
-// first: "input"); the other keys are the layer's own. The last layer is the output: logits of shape (classes, 1, 1).
+// File format (configs/models/*.ini): section [network] with `input = CxHxW`; every further section is a layer,
+// named by the section, in order.
+//   layer = kind
+//   inputs = a, b  earlier layers (default: the section before; of the first: "input")
+// The other keys are the layer's own. The last layer is the output: logits of shape (classes, 1, 1).
 //
 // Logical and physical shape. A tensor has a logical shape (what the layer says: flatten makes (C*H*W, 1, 1)) and a
 // physical one (the map as which it lies in memory, which a device may block or permute). They differ only behind a
 // flatten, up to the next linear layer: flatten moves nothing, relu, dropout and scale work on the map as it lies, and
 // a linear layer has its weight as {O, C, H, W} of its input's physical shape. So the compiler takes operators' shapes
 // from ls_graph_physical; layers that mix positions (convolution, pooling, batch norm) are refused behind a flatten,
-// and add wants two inputs that lie alike.
+// and add needs two inputs that lie alike.
 #ifndef LS_MODEL_GRAPH_H
 #define LS_MODEL_GRAPH_H
 
@@ -113,8 +115,8 @@ static inline int ls_role_is_statistic(ls_param_role role) {
 
 // Initial values of parameter `index` (canonical layout, ls_param_count floats): uniform element i is
 //   (2 * ls_unit_float(ls_random_word(seed, LS_PURPOSE_INIT, index, 0, i)) - 1) * bound, in fp32.
-// Bounds are PyTorch's defaults: conv and linear weight and bias 1/sqrt(fan_in) (kaiming_uniform with a = sqrt(5));
-// norm 1 and 0.
+// Bounds are PyTorch's defaults: conv and linear weight and bias 1/sqrt(fan_in) (kaiming_uniform with a = sqrt(5)).
+// A norm's weight is 1, its bias 0.
 void ls_graph_init_param(const ls_graph *graph, int index, uint64_t seed, float *values);
 
 // The physical shape of layer's output; of the network's input for -1.

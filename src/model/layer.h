@@ -1,6 +1,6 @@
 // layer.h - what a kind of layer is: one row of a table, defined in layer_<name>.c; inside the model room only.
 //
-// A new kind is a row in layers.def and a file with its ls_layer_type_<name>; the rest of the room asks the row.
+// A new kind is a row in layers.def and a file with its ls_layer_type_<name>; the rest of the room uses the row.
 #ifndef LS_MODEL_LAYER_H
 #define LS_MODEL_LAYER_H
 

@@ -1,5 +1,5 @@
-// layer_linear.c - fully connected, as torch.nn.Linear; its weight keeps the shape of the map that a flatten made into
-// a vector.
+// layer_linear.c - fully connected, as torch.nn.Linear; its weight keeps the shape
+// of the map that a flatten made into a vector.
 #include "model/layer.h"
 
 #define AT(field) offsetof(ls_layer, attr.linear.field)

@@ -1,5 +1,5 @@
-// layer_maxpool2d.c - maximum over a sliding window, as torch.nn.MaxPool2d (rounding down); and what all poolings
-// share.
+// layer_maxpool2d.c - maximum over a sliding window, as torch.nn.MaxPool2d
+// (rounding down); and what all poolings share.
 #include "model/layer.h"
 
 #define AT(field) offsetof(ls_layer, attr.maxpool2d.field)

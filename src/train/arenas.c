@@ -10,8 +10,8 @@ static int64_t round_up(int64_t n) {
     return (n + LINE_ELEMENTS - 1) / LINE_ELEMENTS * LINE_ELEMENTS;
 }
 
-// Arena order: trained parameters from the last layer to the first, as the backward pass completes them; then the
-// statistics.
+// Arena order: trained parameters from the last layer to the first, as the backward
+// pass completes them; then the statistics.
 static int order_params(const ls_graph *graph, int *order) {
     int count = 0;
     for (int layer = graph->layer_count - 1; layer >= 0; layer--) {

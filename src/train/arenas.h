@@ -14,7 +14,7 @@ typedef struct {
     int state_arenas; // optimizer state per trained element: 1 (sgd) or 2 (adamw)
     int ordered;      // gradients are summed as 64-bit fixed point
     int wire;         // gradients travel between ranks in bf16
-    int reduced;      // there are other ranks: what is summed lies in memory that collectives like (LS_MEMORY_REDUCED)
+    int reduced;      // there are other ranks: what is summed lies in memory for collectives (LS_MEMORY_REDUCED)
 } ls_arenas_options;
 
 typedef struct { // of each slab; 0: there is none

@@ -23,8 +23,7 @@ static ls_status join(char path[PATH_BYTES], const char *folder, const char *nam
     return ls_path_join(path, PATH_BYTES, folder, name);
 }
 
-// --- removing
-// -----------------------------------------------------------------------------------------------------------
+// --- removing ------------------------------------------------------------------------------------
 
 ls_status ls_checkpoint_remove(const char *path) {
     char file[PATH_BYTES];
@@ -44,8 +43,7 @@ ls_status ls_checkpoint_remove(const char *path) {
     return LS_SUCCESS;
 }
 
-// --- writing
-// ------------------------------------------------------------------------------------------------------------
+// --- writing -------------------------------------------------------------------------------------
 
 // The state lies behind the parameters in a snapshot.
 static ls_status write_tensors(
@@ -163,8 +161,7 @@ ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, con
     return status;
 }
 
-// --- reading
-// ------------------------------------------------------------------------------------------------------------
+// --- reading -------------------------------------------------------------------------------------
 
 static ls_status read_tensors(const ls_checkpoint *c, const char *name, ls_safetensors **out) {
     char path[PATH_BYTES];

@@ -39,8 +39,7 @@ struct ls_checkpoints {
     double begun_s;
 };
 
-// --- the folder
-// ---------------------------------------------------------------------------------------------------------
+// --- the folder ----------------------------------------------------------------------------------
 
 static int by_update(const void *a, const void *b) {
     const int64_t *x = a, *y = b;
@@ -114,8 +113,7 @@ ls_status ls_checkpoints_newest(
     return status;
 }
 
-// --- which are kept
-// -----------------------------------------------------------------------------------------------------
+// --- which are kept ------------------------------------------------------------------------------
 
 static double accuracy_of(const ls_train_counters *c) {
     return c->evaluation.test_samples > 0 && c->evaluation.update == c->update ? c->evaluation.test_accuracy : -1;
@@ -190,8 +188,7 @@ static void prune(ls_checkpoints *c, int64_t written) {
     }
 }
 
-// --- the thread
-// ---------------------------------------------------------------------------------------------------------
+// --- the thread ----------------------------------------------------------------------------------
 
 static ls_status write_snapshot(ls_checkpoints *c) {
     int untidy = c->untidy;

@@ -31,7 +31,7 @@ static ls_status add_device(const ls_trainer *t, ls_fingerprint *mine) {
     return LS_SUCCESS;
 }
 
-// Other algorithms round differently: no error where processors differ, but to be told.
+// Other algorithms round differently: no error where processors differ, but reported.
 static uint64_t hash_algorithms(const ls_program *program) {
     uint64_t both[2] = { 0, 0 };
     for (int i = 0; i < program->count; i++) {

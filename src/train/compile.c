@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include "train/compile_internal.h"
 
-// --- values, slots, instructions
-// ------------------------------------------------------------------------------------------
+// --- values, slots, instructions -----------------------------------------------------------------
 
 ls_ref ls_ref_input(ls_program_input input) {
     return (ls_ref){ .kind = LS_REF_INPUT, .index = (int)input };
@@ -70,8 +69,7 @@ ls_status ls_builder_emit(ls_builder *b, const ls_op_desc *desc, const ls_ref *r
     return b->measuring ? LS_SUCCESS : add_instruction(b, desc, refs, count);
 }
 
-// --- gradients of values
-// --------------------------------------------------------------------------------------------------
+// --- gradients of values -------------------------------------------------------------------------
 
 static ls_status add_grads(ls_builder *b, ls_value *value, const char *layer) {
     ls_ref sum;
@@ -102,8 +100,7 @@ ls_status ls_builder_grad(ls_builder *b, const ls_node *node, ls_ref *out) {
     return LS_SUCCESS;
 }
 
-// --- fusion
-// ---------------------------------------------------------------------------------------------------------------
+// --- fusion --------------------------------------------------------------------------------------
 
 static void count_readers(ls_builder *b) {
     for (int l = 0; l < b->graph->layer_count; l++)
@@ -212,8 +209,7 @@ static void mark_needs_grad(ls_builder *b) {
     }
 }
 
-// --- the whole
-// ------------------------------------------------------------------------------------------------------------
+// --- the whole -----------------------------------------------------------------------------------
 
 static ls_status emit_augment(ls_builder *b) {
     ls_value *input = &b->values[0];

@@ -1,5 +1,5 @@
-// compile.h - from a network to a program: fuses layers into operators, adds the backward pass, places activations by
-// lifetime.
+// compile.h - from a network to a program: fuses layers into operators,
+// adds the backward pass, places activations by lifetime.
 //
 // Fusions: batchnorm2d (+ add of an earlier value) (+ relu), or batchnorm2d + gelu, becomes one batch norm operator;
 // relu before max pooling joins it; where the device can (LS_FUSES_NORM_POOL), max pooling joins batch norm with relu;
@@ -19,9 +19,8 @@ typedef struct {
     uint64_t seed;         // dropout
     int pad;
     ls_pad_mode pad_mode;
-    int indexed;   // pixels are the whole data set's, and the batch is told by numbers
-    int recompute; // training: activations inside of blocks are computed a second time in the backward pass
-                   // (recompute.c)
+    int indexed;   // pixels are the whole data set's, and the batch is a list of numbers
+    int recompute; // training: activations inside of blocks are computed again in the backward pass (recompute.c)
     int sync_norm; // training: batch norm's statistics are summed over ranks between two halves of its operators
 } ls_compile_options;
 

@@ -1,5 +1,4 @@
-// compile_internal.h - what compile.c (values, fusion, gradients), lower.c (a layer's operators) and recompute.c
-// (blocks) share.
+// compile_internal.h - what compile.c (values, fusion, gradients), lower.c (operators), recompute.c (blocks) share.
 #ifndef LS_TRAIN_COMPILE_INTERNAL_H
 #define LS_TRAIN_COMPILE_INTERNAL_H
 
@@ -46,7 +45,7 @@ typedef struct {
     int *block_end;  // by block of recomputation: the node behind its last one
     int block_count; // 1: nothing is computed a second time
     int emitted;     // instructions so far
-    int measuring;   // no plans are made and no instructions kept: only the arena is wanted
+    int measuring;   // no plans are made and no instructions kept: only the arena is filled
     int again;       // the forward pass of a block is emitted a second time
     int completed;   // trained parameters whose gradients the instructions so far complete
 } ls_builder;

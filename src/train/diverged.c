@@ -83,8 +83,7 @@ static void find_differences(evidence *e) {
         e->whole[r] = ls_hash(e->all + (size_t)r * (size_t)e->words, (size_t)e->words * sizeof *e->all);
 }
 
-// --- elements
-// -----------------------------------------------------------------------------------------------------------
+// --- elements ------------------------------------------------------------------------------------
 
 typedef struct { // of this rank's tensor against the reference's
     int64_t differing, first;
@@ -134,8 +133,7 @@ static ls_status describe_elements(const evidence *e, ls_text_room *out) {
     return LS_SUCCESS;
 }
 
-// --- files
-// -------------------------------------------------------------------------------------------------------------
+// --- files ---------------------------------------------------------------------------------------
 
 // Rank 0: what a weights file says of itself, and whose this is.
 static ls_status write_file(const evidence *e, const char *path, const ls_snapshot *s, int rank) {
@@ -170,7 +168,7 @@ static ls_status write_rank(const evidence *e, const ls_snapshot *s, int rank) {
     return write_file(e, path, s, rank);
 }
 
-// The state of one rank of each kind. It travels to rank 0, which alone knows the run's folder, and perhaps alone sees
+// The state of one rank of each kind. It travels to rank 0, which alone has the run's folder, and perhaps alone sees
 // its file system. The text is rank 0's.
 static ls_status save_kinds(const evidence *e, ls_snapshot *s, ls_text_room *out) {
     ls_trainer *t = e->trainer;
@@ -196,8 +194,7 @@ static ls_status save_kinds(const evidence *e, ls_snapshot *s, ls_text_room *out
     return LS_SUCCESS;
 }
 
-// --- the message
-// -------------------------------------------------------------------------------------------------------
+// --- the message ---------------------------------------------------------------------------------
 
 static void describe(const evidence *e, int64_t equal_at, ls_text_room *out) {
     char groups[GROUPS_BYTES];

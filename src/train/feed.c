@@ -59,8 +59,7 @@ static int on_host(const ls_device *device) {
     return !device->api->record_begin; // operators run at once, in host memory
 }
 
-// --- making
-// ---------------------------------------------------------------------------------------------------------------
+// --- making --------------------------------------------------------------------------------------
 
 static ls_status make_ring(ls_feed *f) {
     const slot_layout *l = &f->layout;
@@ -169,8 +168,7 @@ size_t ls_feed_device_bytes(ls_device *device, const ls_feed_options *options) {
     return on_host(device) ? bytes : bytes + DEVICE_SLOTS * layout_of(options).bytes;
 }
 
-// --- running
-// --------------------------------------------------------------------------------------------------------------
+// --- running -------------------------------------------------------------------------------------
 
 ls_status ls_feed_start(ls_feed *f, const ls_loader_options *options, int64_t last) {
     assert(!f->loader);
@@ -240,8 +238,8 @@ static ls_status release_oldest(ls_feed *f) {
     return LS_SUCCESS;
 }
 
-// Copies one more micro-batch to the device. Its slot there is free once the compute queue has read what was in it; the
-// ring's slot of that earlier micro-batch goes back to the loader, for it was copied long ago.
+// Copies one more micro-batch to the device. Its slot there is free once the compute queue has read what was in it;
+// the ring's slot of that earlier micro-batch goes back to the loader, for it was copied long ago.
 static ls_status stage(ls_feed *f) {
     const ls_device_api *api = f->device->api;
     f->acquired = next_real(f, f->acquired);

@@ -14,8 +14,7 @@ typedef struct {
     int64_t elements;
 } search;
 
-// --- one micro-batch
-// ------------------------------------------------------------------------------------------------------
+// --- one micro-batch -----------------------------------------------------------------------------
 
 static ls_status sum_over_ranks(void *context, ls_buffer sums, int64_t count, int channels) {
     search *s = context;
@@ -81,10 +80,9 @@ static ls_status run_step(search *s, int step, ls_look *first) {
     return j.status;
 }
 
-// --- all of them
-// ----------------------------------------------------------------------------------------------------------
+// --- all of them ---------------------------------------------------------------------------------
 
-// The earliest instruction of any rank, then the lowest rank; all ranks know it. Returns whether there is one.
+// The earliest instruction of any rank, then the lowest rank; the same on all ranks. Returns whether there is one.
 static ls_status agree_on_first(search *s, int step, ls_look *first, int *found) {
     const ls_comm_facts *comm = s->t->facts.comm;
     int64_t none = INT64_MAX, key = none;
@@ -168,8 +166,7 @@ done:
     return status;
 }
 
-// --- what is under way
-// ----------------------------------------------------------------------------------------------------
+// --- what is under way ---------------------------------------------------------------------------
 
 // The device may have been given updates since. Those that it applied are counted.
 static ls_status drain(ls_trainer *t, const ls_train_state *state, int64_t *later) {
@@ -192,8 +189,7 @@ static ls_status rewind_feed(ls_trainer *t) {
     return status;
 }
 
-// --- samples
-// --------------------------------------------------------------------------------------------------------------
+// --- samples -------------------------------------------------------------------------------------
 
 static void name_samples(search *s, const int64_t *samples) {
     ls_nonfinite *r = s->report;
@@ -237,8 +233,7 @@ static ls_status keep_evidence(search *s) {
     return status;
 }
 
-// --- the whole
-// ------------------------------------------------------------------------------------------------------------
+// --- the whole -----------------------------------------------------------------------------------
 
 static ls_status investigate(ls_trainer *t, const ls_train_state *state, search *s) {
     ls_nonfinite *r = s->report;
@@ -252,7 +247,7 @@ static ls_status investigate(ls_trainer *t, const ls_train_state *state, search 
     return LS_SUCCESS;
 }
 
-// What the reduced gradient told, where the search failed: the arenas begin with the network's last layer, so the
+// What the reduced gradient shows, where the search failed: the arenas begin with the network's last layer, so the
 // highest element that was not finite is in its first bad layer.
 static ls_status fail_without_place(ls_trainer *t, const ls_nonfinite *r, int64_t element, ls_status why) {
     const ls_arenas *a = t->arenas;

@@ -44,7 +44,7 @@ ls_status ls_gpu_records_gather(ls_gpu_records *records, const ls_gpu_sample **s
     return LS_SUCCESS;
 }
 
-// Means over the ranks that know.
+// Means over the ranks that have values.
 typedef struct {
     double sum;
     int count;

@@ -101,8 +101,7 @@ char *ls_look_place(const ls_look *look, char *dst) {
     return dst;
 }
 
-// --- counting
-// -------------------------------------------------------------------------------------------------------------
+// --- counting ------------------------------------------------------------------------------------
 
 static void count_values(ls_look *look, const float *values) {
     double sum = 0;
@@ -184,8 +183,7 @@ static void shape_vectors(ls_look *look, int vectors, int channels) {
     look->count = (int64_t)vectors * channels;
 }
 
-// --- weights, before the first instruction that reads them
-// -------------------------------------------------------------------------
+// --- weights, before the first instruction that reads them ---------------------------------------
 
 static void look_at_weight(inspector *in, int number, const ls_ref *ref) {
     const ls_arenas *arenas = in->o->program->arenas;
@@ -214,8 +212,7 @@ static void look_at_weights(inspector *in, int number) {
             look_at_weight(in, number, &instruction->refs[a]);
 }
 
-// --- what an instruction wrote
-// ----------------------------------------------------------------------------------------------------------
+// --- what an instruction wrote -------------------------------------------------------------------
 
 static void look_at_param(inspector *in, int number, const ls_ref *ref) {
     const ls_arenas *arenas = in->o->program->arenas;
@@ -345,7 +342,7 @@ static void look_at_fixed(inspector *in, int p) {
     shape_param(&look, param);
     in->api->param_export(in->device, &param->shape, ls_arenas_grad(arenas, p), in->values);
     count_values(&look, in->values);
-    if (ls_look_is_bad(&look)) return; // told by the instruction that wrote it
+    if (ls_look_is_bad(&look)) return; // reported at the instruction that wrote it
     for (int64_t i = 0; i < look.count; i++) {
         if (fabs(nearbyint(ldexp((double)in->values[i], bits) / scale)) < limit) continue;
         look.beyond++;
@@ -354,8 +351,7 @@ static void look_at_fixed(inspector *in, int p) {
     if (look.beyond) tell(in, &look);
 }
 
-// --- the whole
-// ------------------------------------------------------------------------------------------------------------
+// --- the whole -----------------------------------------------------------------------------------
 
 static int64_t largest_tensor(const ls_program *program) {
     const ls_graph *graph = program->arenas->graph;

@@ -36,7 +36,7 @@ typedef struct {                   // one tensor; plain data, to be sent between
     int64_t beyond;                          // ordered mode: finite, but more than fixed point can hold
     int64_t first;                           // number of the first bad element in canonical order; -1: all are good
     double min, max, mean;                   // of the finite ones; 0 where there are none
-    int32_t bad_samples;                     // with bad elements; -1: not told by sample
+    int32_t bad_samples;                     // with bad elements; -1: not counted by sample
     int32_t bad_sample[LS_LOOK_SAMPLES_MAX]; // the first of them, by place in the micro-batch
 } ls_look;
 
@@ -52,18 +52,18 @@ typedef struct {
     ls_queue *queue;
     float loss_scale;
     int ordered;   // gradients and statistics must fit into fixed point (op_update.h), too
-    ls_comm *comm; // shows the watchdog life; NULL: nobody waits
-    // Synchronised batch norm: makes these sums those over all ranks, as the program's hook does; channels: of the
-    // layer. NULL: they stay.
+    ls_comm *comm; // shows the watchdog life; NULL: no rank waits
+    // Synchronised batch norm: makes these sums those over all ranks, as the program's hook does.
+    // channels: of the layer. NULL: the sums stay as they are.
     ls_status (*reduce)(void *context, ls_buffer sums, int64_t count, int channels);
-    void (*seen)(void *context, const ls_look *look); // every tensor, in order; NULL: only the first bad one is wanted
+    void (*seen)(void *context, const ls_look *look); // every tensor, in order; NULL: only the first bad one is kept
     void *context;
 } ls_inspection;
 
-// Runs the whole program on one micro-batch whose gradients start from zero, even after the first bad tensor, so that
-// ranks meet in their sums. *first: the first bad tensor that is not inert; its `first` is -1 where there is none.
-// *harmed: whether the loss or a weight's gradient was bad; else nothing came of it (a relu made 0 of -inf, say). The
-// arenas' gradients are then those of this micro-batch. LS_DEVICE: no memory, or the device failed.
+// Runs the whole program on one micro-batch whose gradients start from zero, even after the first bad tensor,
+// so that ranks meet in their sums. *first: the first bad tensor that is not inert; its `first` is -1 where there
+// is none. *harmed: whether the loss or a weight's gradient was bad; else nothing came of it (a relu made 0
+// of -inf, say). The arenas' gradients are then those of this micro-batch. LS_DEVICE: no memory, or the device failed.
 LS_CHECKED ls_status ls_inspect(const ls_inspection *inspection, ls_look *first, int *harmed);
 
 #endif

@@ -46,8 +46,7 @@ static const char *describe_reason(const ls_trainer *t, char *dst, size_t bytes)
     return dst;
 }
 
-// --- asking
-// -------------------------------------------------------------------------------------------------------------
+// --- asking --------------------------------------------------------------------------------------
 
 // SLURM says when it will end the job. A time from before the process began, 0 or no number is of no job that it runs
 // in: another one's, left in the environment, or none.
@@ -100,8 +99,7 @@ ls_status ls_trainer_ask(ls_trainer *t) {
     return LS_SUCCESS;
 }
 
-// --- saving
-// -------------------------------------------------------------------------------------------------------------
+// --- saving --------------------------------------------------------------------------------------
 
 int64_t ls_trainer_keep_stop(const ls_trainer *t) {
     const ls_trainer_keeping *k = &t->keeping;
@@ -294,8 +292,7 @@ ls_status ls_trainer_save_into(ls_trainer *t, const char *folder) {
     return LS_SUCCESS;
 }
 
-// --- resuming
-// -----------------------------------------------------------------------------------------------------------
+// --- resuming ------------------------------------------------------------------------------------
 
 typedef struct {
     int count;

@@ -30,8 +30,8 @@ static void run_burst(const burst *b, int runs) {
     for (int i = 0; i < runs; i++) run_once(b);
 }
 
-// Seconds of one run. Where the device can record, a burst is one recording: launches of small kernels then cost what
-// they cost in training.
+// Seconds of one run. Where the device can record, a burst is one recording:
+// launches of small kernels then cost what they cost in training.
 static ls_status time_instruction(const burst *b, double seconds, double *out) {
     const ls_device_api *api = b->trainer->device->api;
     ls_queue *queue = b->trainer->queue;

@@ -32,8 +32,7 @@ static int input_needs_grad(const ls_builder *b, const ls_node *node) {
     return b->values[node->input[0]].needs_grad;
 }
 
-// --- conv2d
-// ---------------------------------------------------------------------------------------------------------------
+// --- conv2d --------------------------------------------------------------------------------------
 
 static ls_op_desc conv_desc(const ls_builder *b, const ls_node *node, ls_op op) {
     const ls_layer_conv2d *c = &node->layer->attr.conv2d;
@@ -86,8 +85,7 @@ static ls_status conv_backward(ls_builder *b, ls_node *node) {
     return ls_builder_emit(b, &desc, data_refs, LS_CONV_BACKWARD_DATA_ARGS);
 }
 
-// --- linear
-// ---------------------------------------------------------------------------------------------------------------
+// --- linear --------------------------------------------------------------------------------------
 
 static ls_op_desc linear_desc(const ls_builder *b, const ls_node *node, ls_op op) {
     const ls_layer_linear *l = &node->layer->attr.linear;
@@ -133,8 +131,7 @@ static ls_status linear_backward(ls_builder *b, ls_node *node) {
     return ls_builder_emit(b, &desc, data_refs, LS_LINEAR_BACKWARD_DATA_ARGS);
 }
 
-// --- batchnorm2d, with the residual and the activation that fusion gave it
-// ------------------------------------------------------
+// --- batchnorm2d, with the residual and the activation that fusion gave it -----------------------
 
 static ls_op_desc norm_desc(const ls_builder *b, const ls_node *node, ls_op op) {
     return (ls_op_desc){ .op = op,
@@ -263,8 +260,7 @@ static ls_status norm_backward(ls_builder *b, ls_node *node) {
     return LS_SUCCESS;
 }
 
-// --- pooling
-// --------------------------------------------------------------------------------------------------------------
+// --- pooling -------------------------------------------------------------------------------------
 
 // maxpool2d and avgpool2d have the same attributes.
 static ls_op_desc pool_desc(const ls_builder *b, const ls_node *node, ls_op op) {
@@ -310,8 +306,7 @@ static ls_status pool_backward(ls_builder *b, ls_node *node) {
     return ls_builder_emit(b, &desc, refs, LS_POOL_BACKWARD_ARGS);
 }
 
-// --- element-wise
-// ---------------------------------------------------------------------------------------------------------
+// --- element-wise --------------------------------------------------------------------------------
 
 static ls_op_desc map_desc(const ls_builder *b, const ls_node *node, ls_op op) {
     return (ls_op_desc){ .op = op,

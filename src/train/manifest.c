@@ -16,8 +16,7 @@
 static const char format[] = "lockstep checkpoint";
 static const char hash_member[] = ",\n\t\"manifest_hash\":\t\"", hash_end[] = "\"\n}\n";
 
-// --- counters: one table for writing and reading
-// --------------------------------------------------------------------------------------
+// --- counters: one table for writing and reading -------------------------------------------------
 
 typedef enum { INT64, INT32, REAL } counter_type;
 
@@ -117,8 +116,7 @@ ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train
     return LS_SUCCESS;
 }
 
-// --- writing
-// ------------------------------------------------------------------------------------------------------------
+// --- writing -------------------------------------------------------------------------------------
 
 static void add_config(cJSON *tree, const ls_train_facts *facts) {
     cJSON *config = ls_json_add_object(tree, "config");
@@ -193,8 +191,7 @@ ls_status ls_manifest_text(const ls_snapshot *s, const ls_train_facts *facts, co
     return length < 0 ? ls_fail(LS_DEVICE, "%s: no memory to write it", path) : LS_SUCCESS;
 }
 
-// --- reading
-// ------------------------------------------------------------------------------------------------------------
+// --- reading -------------------------------------------------------------------------------------
 
 // The manifest ends with the hash of all before it.
 static ls_status check_hash(const char *path, const char *text, size_t bytes) {
@@ -295,8 +292,7 @@ ls_status ls_manifest_verify(const cJSON *manifest, const char *path, const char
         tensor ? tensor : "", tensor ? "'" : "");
 }
 
-// --- going on from it
-// ---------------------------------------------------------------------------------------------------
+// --- going on from it ----------------------------------------------------------------------------
 
 // What decides which run this is: another value would be another run, not the same one continued.
 static const int fixed_options[] = { LS_OPTION_run_seed, LS_OPTION_data_dataset, LS_OPTION_data_shape,

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include "base/text.h"
 
-// What a plan does not know of: kernels and recordings that are loaded as they are first used, and what the driver
+// What a plan does not have: kernels and recordings that are loaded as they are first used, and what the driver
 // rounds up. At most this; on a small device a share of it.
 static const size_t RESERVE_MOST = (size_t)256 << 20, RESERVE_SHARE = 32;
 
@@ -47,8 +47,8 @@ void ls_memory_plan_print(const ls_memory_plan *p, FILE *file) {
     if (p->ring) print_row(file, "prefetch ring (host memory)", p->ring);
 }
 
-// "a smaller train.micro_batch (or auto), train.recompute = blocks or train.precision = bf16": what this configuration
-// has left.
+// "a smaller train.micro_batch (or auto), train.recompute = blocks or train.precision = bf16":
+// what this configuration has left.
 static void say_remedies(FILE *file, const ls_config *cfg, int micro_batch) {
     const char *remedies[4];
     int count = 0;

@@ -22,8 +22,7 @@ ls_nonfinite_cause ls_nonfinite_judge(const ls_look *first) {
     return first->storage == LS_F16 ? LS_CAUSE_F16 : LS_CAUSE_DIVERGED;
 }
 
-// --- in words
-// -------------------------------------------------------------------------------------------------------------
+// --- in words ------------------------------------------------------------------------------------
 
 typedef struct {
     char *text;
@@ -159,8 +158,7 @@ ls_status ls_nonfinite_failure(const ls_nonfinite *r, const ls_config *cfg) {
     return ls_fail(LS_NUMERIC, "%s", text);
 }
 
-// --- for programs
-// ---------------------------------------------------------------------------------------------------------
+// --- for programs --------------------------------------------------------------------------------
 
 static void add_look(const ls_look *look, cJSON *object) {
     const char *direction = look->instruction < 0 ? "sums" : look->backward ? "backward" : "forward";

@@ -25,9 +25,9 @@ typedef struct ls_nonfinite {
     float loss_scale;       // of this update
     int64_t bad_losses;     // samples whose loss was not finite, over all ranks
     int32_t skipped_in_row; // updates, this one included
-    int64_t later;          // updates that a device had applied since, before the host knew
+    int64_t later;          // updates that a device had applied since, before the host saw it
     ls_nonfinite_cause cause;
-    int32_t rank, world_size; // rank: whose micro-batch it is; -1: nobody's
+    int32_t rank, world_size; // rank: whose micro-batch it is; -1: no rank's
     char host[64];
     int32_t micro, micro_batches; // number of the micro-batch in its window
     uint64_t position;            // of its first sample in the window
@@ -37,7 +37,7 @@ typedef struct ls_nonfinite {
     int64_t samples[LS_NONFINITE_SAMPLES_MAX];                     // their numbers in the data set
     char names[LS_NONFINITE_SAMPLES_MAX][LS_NONFINITE_NAME_BYTES]; // their files; "": they are none
     char folder[LS_TEXT_BYTES];                                    // with all that `train replay` needs; "": none
-    char trouble[512];                                             // why there is none; "": nobody wanted one
+    char trouble[512];                                             // why there is none; "": none was to be written
 } ls_nonfinite;
 
 // The cause, from where it began.

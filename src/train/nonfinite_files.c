@@ -13,8 +13,7 @@ enum { TRIES = 100, FIXED_TENSORS = 5, PATH_BYTES = LS_TEXT_BYTES + 64 };
 static const char config_name[] = "config.ini", network_name[] = "network.ini", weights_name[] = "weights.safetensors",
                   batch_name[] = "batch.safetensors", facts_name[] = "nonfinite.json";
 
-// --- sums over ranks
-// ------------------------------------------------------------------------------------------------------
+// --- sums over ranks -----------------------------------------------------------------------------
 
 ls_status ls_norm_sums_keep(
     ls_norm_sums *sums, ls_device *device, ls_queue *queue, ls_buffer buffer, int64_t count, int channels) {
@@ -72,8 +71,7 @@ void ls_norm_sums_free(ls_norm_sums *sums) {
     *sums = (ls_norm_sums){ 0 };
 }
 
-// --- writing
-// --------------------------------------------------------------------------------------------------------------
+// --- writing -------------------------------------------------------------------------------------
 
 // The batch as the loader gave it; read again, as it is a pure function of the samples.
 typedef struct {
@@ -213,8 +211,7 @@ ls_status ls_nonfinite_write(ls_trainer *t, ls_nonfinite *r, const int64_t *samp
     return status;
 }
 
-// --- reading
-// --------------------------------------------------------------------------------------------------------------
+// --- reading -------------------------------------------------------------------------------------
 
 static ls_status find(const ls_safetensors *file, ls_safetensors_tensor wanted, const void **data) {
     return ls_safetensors_find(file, &wanted, data);

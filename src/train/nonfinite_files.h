@@ -1,12 +1,14 @@
-// nonfinite_files.h - the folder RUN/nonfinite-update-N: one micro-batch with all that `train replay` needs to compute
-// it again, on any machine.
+// nonfinite_files.h - the folder RUN/nonfinite-update-N: one micro-batch, with all that `train replay` needs
+// to compute it again on any machine.
 //   config.ini           the run's options, with no path of this machine
 //   network.ini          the network
 //   weights.safetensors  as they were at the beginning of the update
-//   batch.safetensors    pixels uint8 (N,C,H,W), labels int32 (N), placement uint8 (N,4) = dy, dx, flip, 0, samples
-//                        int64 (N) = their numbers in the data set, table float32 (C,256) = the normalised value of
-//                        each pixel value; of synchronised batch norm sums.K float64 (2C + 1): what its K-th sum over
-//                        ranks gave
+//   batch.safetensors    pixels     uint8 (N,C,H,W)
+//                        labels     int32 (N)
+//                        placement  uint8 (N,4) = dy, dx, flip, 0
+//                        samples    int64 (N) = their numbers in the data set
+//                        table      float32 (C,256) = the normalised value of each pixel value
+//                        sums.K     float64 (2C + 1), of synchronised batch norm: what its K-th sum over ranks gave
 //   nonfinite.json       where it began (nonfinite.h), and what the program reads beside that: update, position of the
 //                        first sample in its window, loss scale
 // Whole or not at all: it is written under another name and renamed.

@@ -109,8 +109,7 @@ static char *text(const char *borrowed) {
     return (char *)(uintptr_t)borrowed;
 }
 
-// --- nodes and tensors; there is room for all (new_builder)
-// --------------------------------------------------------------------------------------------------------------
+// --- nodes and tensors; there is room for all (new_builder) --------------------------------------
 
 static void add_input(node *n, const char *name) {
     n->input[n->proto.n_input++] = text(name);
@@ -188,8 +187,7 @@ static const char *inner_name(char *dst, const char *of, const char *what) {
     return dst;
 }
 
-// --- layers
-// --------------------------------------------------------------------------------------------------------------
+// --- layers --------------------------------------------------------------------------------------
 
 // The name of what layer `index` gives (-1: the normalised input). As a vector of features, if wanted: where it is a
 // map of 1x1, a node of its own for `reader` flattens it.
@@ -310,8 +308,7 @@ static void put_normalisation(builder *b) {
     add_input(add_node(b, OP_Div, "input/normalised", "input/shifted"), "input/std");
 }
 
-// --- the whole
-// --------------------------------------------------------------------------------------------------------------
+// --- the whole -----------------------------------------------------------------------------------
 
 // The batch, of any size, and further dimensions as given.
 static void describe_value(value_info *v, const char *name, int rank, const int *dims) {

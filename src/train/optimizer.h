@@ -17,7 +17,7 @@ typedef struct {
     double rate;
 } ls_optimizer;
 
-int ls_optimizer_state_arenas(const ls_config *cfg); // per trained element: what ls_arenas_new wants
+int ls_optimizer_state_arenas(const ls_config *cfg); // per trained element: as ls_arenas_new takes it
 // state: one ls_train_state. Decay is on weights of convolutions and linear layers only, unless the configuration says
 // otherwise. LS_USAGE for a group whose pattern matches no parameter.
 LS_CHECKED ls_status ls_optimizer_new(

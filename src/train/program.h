@@ -1,9 +1,8 @@
-// program.h - a network compiled for (device, micro-batch, precision): a flat list of instructions over one activation
-// slab.
+// program.h - a network compiled for (device, micro-batch, precision): a flat list of instructions over one slab.
 //
-// The list is data: --dry-run prints it, a profiler times it per row, tests replay it. compile.h makes it; then it is
-// bound to slabs, which several programs that never run at the same time share; then it is run, over and over,
-// allocating nothing.
+// The list is data: --dry-run prints it, a profiler times it per row, tests replay it.
+// compile.h makes it; then it is bound to slabs, which several programs that never run at the same time share;
+// then it is run, over and over, allocating nothing.
 #ifndef LS_TRAIN_PROGRAM_H
 #define LS_TRAIN_PROGRAM_H
 

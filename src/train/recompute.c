@@ -5,13 +5,13 @@
 // block, and all that a block reads from outside is one activation. From these finest blocks the two neighbours that
 // are lightest together are merged, again and again, and for every stage the whole program's memory is measured, by
 // booking its activations without making plans. The stage with the smallest peak is taken. (For n equal layers it is
-// near sqrt(n) blocks: what is kept between blocks and what is alive inside of one are then about equal. Measuring
-// needs no such assumption.)
+// near sqrt(n) blocks: what is kept between blocks and what is alive inside of one are then about equal.
+// Measuring needs no such assumption.)
 //
-// The second time gives the same bits: the same plans read the same inputs, dropout's mask is a function of the
-// sample's position, and batch norm does not hand on its statistics again. The last block is not computed again: its
-// backward pass follows its forward pass. Nor is anything that no backward operator of the block reads (in general the
-// last node of a block, whose output is kept).
+// The second time gives the same bits: the same plans read the same inputs, dropout's mask
+// is a function of the sample's position, and batch norm does not hand on its statistics again.
+// The last block is not computed again: its backward pass follows its forward pass. Nor is anything
+// that no backward operator of the block reads (in general the last node of a block, whose output is kept).
 #include <stdlib.h>
 #include <string.h>
 #include "train/compile_internal.h"

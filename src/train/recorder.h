@@ -1,6 +1,6 @@
-// recorder.h - runs a piece of work that is enqueued over and over: eagerly the first time, so that plans and libraries
-// settle; recorded the second time; from then on the recording is launched whole. The results are the same bits. On a
-// device that cannot record, with device.graphs = false, and while a trace is on, every time is the first.
+// recorder.h - runs a piece of work that is enqueued over and over: eagerly the first time, so that plans and
+// libraries settle; recorded the second time; from then on the recording is launched whole. The results are the same
+// bits. On a device that cannot record, with device.graphs = false, and while a trace is on, every time is the first.
 #ifndef LS_TRAIN_RECORDER_H
 #define LS_TRAIN_RECORDER_H
 
@@ -8,7 +8,7 @@
 
 typedef struct ls_recorder ls_recorder;
 
-// What tells one piece of work from another: everything that decides which instructions with which buffers it enqueues.
+// The key of a piece of work: all that decides which instructions it enqueues, and with which buffers.
 typedef struct {
     const void *program;
     ls_buffer input;

@@ -24,8 +24,7 @@ typedef struct {
     int marked;   // the first bad tensor was printed
 } replay;
 
-// --- device, weights, program
-// ---------------------------------------------------------------------------------------------
+// --- device, weights, program --------------------------------------------------------------------
 
 static ls_dtype storage_of(const ls_config *cfg) {
     return cfg->train_precision == LS_PRECISION_BF16   ? LS_BF16
@@ -102,8 +101,7 @@ static ls_status compile_program(replay *r) {
     return LS_SUCCESS;
 }
 
-// --- the batch
-// ------------------------------------------------------------------------------------------------------------
+// --- the batch -----------------------------------------------------------------------------------
 
 static ls_status upload_batch(replay *r) {
     const ls_device_api *api = r->device->api;
@@ -152,8 +150,7 @@ static ls_status check_placement(const replay *r) {
     return LS_SUCCESS;
 }
 
-// --- the table
-// ------------------------------------------------------------------------------------------------------------
+// --- the table -----------------------------------------------------------------------------------
 
 static void print_look(void *context, const ls_look *look) {
     replay *r = context;
@@ -208,8 +205,7 @@ static void print_end(const replay *r, const ls_look *first, int harmed) {
         fprintf(r->file, "the run    had layer '%s', %s\n", r->batch.layer, r->batch.tensor);
 }
 
-// --- the whole
-// ------------------------------------------------------------------------------------------------------------
+// --- the whole -----------------------------------------------------------------------------------
 
 static ls_status run(replay *r, const char *folder) {
     LS_TRY(ls_nonfinite_read(folder, &r->batch));

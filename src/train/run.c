@@ -11,8 +11,7 @@
 
 static const double REFRESH_SECONDS = 0.1; // between refreshes of a display
 
-// --- one update
-// -----------------------------------------------------------------------------------------------------------
+// --- one update ----------------------------------------------------------------------------------
 
 ls_status ls_trainer_start_feed(ls_trainer *t) {
     const ls_config *cfg = t->cfg;
@@ -145,8 +144,7 @@ ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state) {
     return ls_trainer_advance(t, t->done.updates + 1, state);
 }
 
-// --- reports
-// --------------------------------------------------------------------------------------------------------------
+// --- reports -------------------------------------------------------------------------------------
 
 // Sums over all ranks.
 static ls_status reduce_result(ls_trainer *t, ls_micro_result *result) {
@@ -254,7 +252,7 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     if (!last && (every == 0 || t->done.epoch % every != 0)) return LS_SUCCESS;
     double before = ls_clock_seconds();
     LS_TRY(ls_trainer_evaluate(t, &t->evaluation));
-    t->keeping.ask_at = t->next.updates; // the updates before it do not tell how long it took
+    t->keeping.ask_at = t->next.updates; // the updates before it do not say how long it took
     if (ls_trace_on()) add_span(LS_TRACE_HOST, "evaluate", t->done.updates - 1, before);
     for (int i = 0; t->facts.comm->rank == 0 && i < run->observer_count; i++)
         if (run->observers[i].evaluated) run->observers[i].evaluated(run->observers[i].context, &t->evaluation);
@@ -262,7 +260,7 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     return LS_SUCCESS;
 }
 
-// Where the device must have come to an end: evaluation, checkpoints and comparisons want the weights of that moment.
+// Where the device must have come to an end: evaluation, checkpoints and comparisons need the weights of that moment.
 static int64_t next_stop(const ls_trainer *t) {
     int64_t stop = (t->done.epoch + 1) * t->facts.batches.windows, saved = ls_trainer_keep_stop(t);
     int64_t compared = ls_trainer_replicas_stop(t);

@@ -60,8 +60,7 @@ static const char *write_shape(char *dst, size_t bytes, int rank, const int64_t 
     return dst;
 }
 
-// Writing
-// ------------------------------------------------------------------------------------------------------------------
+// --- writing -------------------------------------------------------------------------------------
 
 static uint64_t tensor_bytes(const ls_safetensors_tensor *tensor) {
     uint64_t count = 1;
@@ -136,8 +135,7 @@ ls_status ls_safetensors_write(const char *path, const ls_safetensors_tensor *te
     return status;
 }
 
-// Reading
-// ------------------------------------------------------------------------------------------------------------------
+// --- reading -------------------------------------------------------------------------------------
 
 // A whole number from 0 that a double holds exactly.
 static int whole_number(const cJSON *item, uint64_t *value) {

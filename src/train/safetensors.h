@@ -1,13 +1,14 @@
 // safetensors.h - tensors by name in one file, as PyTorch's and other tools' safetensors read and write them.
-//   8 bytes      length N of the header, little-endian
-//   N bytes      JSON: {"name": {"dtype": "F32", "shape": [..], "data_offsets": [begin, end]}, .., "__metadata__":
-//   {"key": "text"}},
-//                padded with spaces
-//   the rest     row-major little-endian values; offsets count from here; every byte belongs to exactly one tensor
-// Source  github.com/huggingface/safetensors, README, "Format". Written here: data at a multiple of 64 bytes, tensors
-//         in the order given. Read: any dtype of the format may be there, so that a state_dict's integer counters do no
-//         harm; what ls_dtype knows can be taken out.
-// Errors  LS_STORAGE: path, tensor or byte, what was found, what was expected
+//   8 bytes   length N of the header, little-endian
+//   N bytes   JSON, padded with spaces:
+//             {"name": {"dtype": "F32", "shape": [..], "data_offsets": [begin, end]}, ..,
+//              "__metadata__": {"key": "text"}}
+//   the rest  row-major little-endian values; offsets count from here; every byte belongs to exactly one tensor
+// Written   data at a multiple of 64 bytes, tensors in the order given
+// Read      any dtype of the format may be there, so that a state_dict's integer counters do no harm;
+//           what ls_dtype has can be taken out
+// Errors    LS_STORAGE: path, tensor or byte, what was found, what was expected
+// Source    github.com/huggingface/safetensors, README, "Format"
 #ifndef LS_TRAIN_SAFETENSORS_H
 #define LS_TRAIN_SAFETENSORS_H
 
@@ -40,17 +41,17 @@ LS_CHECKED ls_status ls_safetensors_write(const char *path, const ls_safetensors
 
 typedef struct ls_safetensors ls_safetensors;
 
-// Reads the whole file and checks all of it: lengths, JSON, types, shapes, that offsets cover the data once, duplicate
-// names.
+// Reads the whole file and checks all of it: lengths, JSON, types, shapes,
+// that offsets cover the data once, duplicate names.
 LS_CHECKED ls_status ls_safetensors_read(const char *path, ls_safetensors **out);
 void ls_safetensors_free(ls_safetensors *file);
-// The tensor of exactly this name, type and shape; *data is borrowed from file. Refusals name the nearest name, or both
-// shapes.
+// The tensor of exactly this name, type and shape; *data is borrowed from file.
+// Refusals name the nearest name, or both shapes.
 LS_CHECKED ls_status ls_safetensors_find(
     const ls_safetensors *file, const ls_safetensors_tensor *wanted, const void **data);
 int ls_safetensors_count(const ls_safetensors *file);
 const char *ls_safetensors_name(const ls_safetensors *file, int index); // in the order of their data
-// Tensor `index`, data and name borrowed from file. 0: it has a type that ls_dtype does not know.
+// Tensor `index`, data and name borrowed from file. 0: it has a type that ls_dtype does not have.
 int ls_safetensors_get(const ls_safetensors *file, int index, ls_safetensors_tensor *tensor);
 ls_safetensors_digest ls_safetensors_digest_of(const ls_safetensors *file); // as it was read
 // Text of __metadata__, or NULL.

@@ -8,16 +8,15 @@
 #include "base/text.h"
 #include "dist/rank_groups.h"
 
-static const double LATE_SHARE = 0.1;        // of the time that the others wait, from which on somebody is named
-static const double INTERVAL_SECONDS = 3;    // between looks
-static const double REPEAT_SECONDS = 5 * 60; // between warnings
-static const double LAST_PART = 0.25;        // late: waits less than min + this * (max - min)
-static const double CAUSE_PART = 0.5;        // of the delay, that a cause must explain
+static const double LATE_SHARE = 0.1;                 // of the time that the others wait, from which on a rank is named
+static const double INTERVAL_SECONDS = 3;             // between looks
+static const double REPEAT_SECONDS = 5 * 60;          // between warnings
+static const double LAST_PART = 0.25;                 // late: waits less than min + this * (max - min)
+static const double CAUSE_PART = 0.5;                 // of the delay, that a cause must explain
 static const double FEW_PART = 0.75, SLOW_PART = 0.9; // cores, clock: of what the others have
 enum { IN_A_ROW = 3, LIST_BYTES = 128 };
 
-// --- who
-// ---------------------------------------------------------------------------------------------------------------
+// --- who -----------------------------------------------------------------------------------------
 
 typedef double figure(const ls_straggler_facts *facts, int rank); // NaN: unknown
 
@@ -65,8 +64,7 @@ double ls_stragglers_find(const ls_straggler_facts *f, uint64_t *late) {
     return (mean_of(f, late, 0, wait_of) - mean_of(f, late, 1, wait_of)) / f->seconds;
 }
 
-// --- why
-// ---------------------------------------------------------------------------------------------------------------
+// --- why -----------------------------------------------------------------------------------------
 
 // Cores of its mask, each divided by the ranks of its host that may run there, too.
 static double cores_of(const ls_straggler_facts *f, int rank) {
@@ -132,8 +130,7 @@ char *ls_stragglers_text(
     return dst;
 }
 
-// --- a run's
-// -----------------------------------------------------------------------------------------------------------
+// --- a run's -------------------------------------------------------------------------------------
 
 struct ls_stragglers {
     ls_comm *comm;
@@ -209,7 +206,7 @@ ls_status ls_stragglers_report(ls_stragglers *s, const ls_rank_time *mine, doubl
     s->now_s = seconds;
     s->facts.gpus = gpus;
     size_t bytes = (size_t)s->facts.ranks * sizeof *s->now;
-    int begins = s->records++ == 0; // what the start took is nobody's fault
+    int begins = s->records++ == 0; // what the start took does not count
     if (begins) {
         memcpy(s->first, s->now, bytes);
         s->first_s = seconds;

@@ -6,7 +6,7 @@
 // the time in three intervals of some seconds each, one warning says so, and again every few minutes.
 //
 // Where sums run on the device's queues (NCCL) the waits are those of the device, by its own clock, at the end of an
-// update; sums of synchronised batch norm are not among them there, and with those nobody may be named.
+// update; sums of synchronised batch norm are not among them there, and with those no rank may be named.
 #ifndef LS_TRAIN_STRAGGLERS_H
 #define LS_TRAIN_STRAGGLERS_H
 
@@ -22,8 +22,8 @@ typedef struct {
     const ls_gpu_sample *gpus; // NULL: unknown
 } ls_straggler_facts;
 
-// late[r]: 1 for those that come last, at most half of all. Returns the share of the time that the others wait for them
-// on average; 0: nobody is late.
+// late[r]: 1 for those that come last, at most half of all. Returns the share of the time that the others wait
+// for them on average; 0: none is late.
 double ls_stragglers_find(const ls_straggler_facts *facts, uint64_t *late);
 // "rank 3 (host b, cpus 4-7) arrives last: the others wait 0.18 s of every second for it; its loader waits 0.15 s: slow
 // data" into dst; returns dst.
@@ -39,7 +39,7 @@ void ls_stragglers_free(ls_stragglers *stragglers); // NULL is allowed
 // far. A warning is due where *warning is not NULL: on rank 0.
 LS_CHECKED ls_status ls_stragglers_report(ls_stragglers *stragglers, const ls_rank_time *mine, double seconds,
     const ls_gpu_sample *gpus, const ls_rank_time **times, const char **warning);
-// After the last record, on rank 0: who was late over the whole run, and by which share of the time; NULL: nobody.
+// After the last record, on rank 0: which ranks were late over the whole run, and by what share of it; NULL: none.
 const char *ls_stragglers_sum_up(ls_stragglers *stragglers, double *share);
 
 #endif

@@ -60,8 +60,7 @@ static ls_status sort_spans(writer *w) {
     return LS_SUCCESS;
 }
 
-// --- events
-// ---------------------------------------------------------------------------------------------------------------
+// --- events --------------------------------------------------------------------------------------
 
 static int64_t ns_of(const writer *w, double seconds) {
     return llround((seconds - w->zero_s) * 1e9);
@@ -151,8 +150,7 @@ static void write_span(writer *w, int index) {
     write_event(w, event);
 }
 
-// --- what follows from the spans
-// ----------------------------------------------------------------------------------------------
+// --- what follows from the spans -----------------------------------------------------------------
 
 // The last instruction that had ended at that time; -1: none.
 static int last_before(const writer *w, double time_s) {

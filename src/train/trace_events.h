@@ -1,11 +1,11 @@
-// trace_events.h - this rank's spans (base/trace.h) as events of the Trace Event Format, which Perfetto and
-// chrome://tracing open.
+// trace_events.h - this rank's spans (base/trace.h) as events of the Trace Event Format,
+// which Perfetto and chrome://tracing open.
 //
-// A rank is a process, a lane a thread; where spans of a lane overlap, each further one goes to a thread of its own
-// ("gradients 2"). Spans are complete events ("X", microseconds) with args update, layer, op, algorithm, bytes, GFLOP
-// and the number of the instruction, bucket or micro-batch. An arrow leads from the instruction that completes a bucket
-// to it. The counter "exposed communication" holds, at the end of each update, how long its buckets were to be reduced
-// while no instruction ran.
+// A rank is a process, a lane a thread; where spans of a lane overlap, each further one goes to a thread
+// of its own ("gradients 2"). Spans are complete events ("X", microseconds) with args update,
+// layer, op, algorithm, bytes, GFLOP and the number of the instruction, bucket or micro-batch.
+// An arrow leads from the instruction that completes a bucket to it. The counter "exposed communication" holds,
+// at the end of each update, how long its buckets were to be reduced while no instruction ran.
 //
 // Source: Trace Event Format (Chromium project), "Complete", "Flow", "Counter" and "Metadata" events.
 #ifndef LS_TRAIN_TRACE_EVENTS_H

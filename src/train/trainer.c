@@ -17,8 +17,7 @@
 
 enum { EVAL_SLOTS = 3, PATH_BYTES = 2048, DEPTH = 8 };
 
-// --- data: read by threads of their own, while the network and the device are opened
-// ---------------------------------------
+// --- data: read by threads of their own, while the network and the device are opened -------------
 
 typedef struct {
     const ls_config *cfg;
@@ -65,8 +64,7 @@ static ls_status check_data(const ls_trainer *t) {
     return LS_SUCCESS;
 }
 
-// --- device
-// ---------------------------------------------------------------------------------------------------------------
+// --- device --------------------------------------------------------------------------------------
 
 static int choose_threads(const ls_trainer *t) {
     ls_cpus cpus;
@@ -117,8 +115,7 @@ static ls_status open_device(ls_trainer *t, ls_status status) {
     return t->device->api->queue_new(t->device, "compute", &t->queue);
 }
 
-// --- memory and programs
-// --------------------------------------------------------------------------------------------------
+// --- memory and programs -------------------------------------------------------------------------
 
 // The size of the one short micro-batch of an epoch if it falls to this rank; else 0.
 static int tail_size(const ls_batches *b) {
@@ -393,8 +390,7 @@ static ls_status allocate(ls_trainer *t) {
     return new_feeds(t);
 }
 
-// --- the whole
-// ------------------------------------------------------------------------------------------------------------
+// --- the whole -----------------------------------------------------------------------------------
 
 static ls_status open_network(ls_trainer *t) {
     char path[PATH_BYTES];

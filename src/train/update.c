@@ -265,8 +265,7 @@ ls_status ls_update_retire(ls_update *u, ls_train_state *state, ls_micro_result 
     return LS_SUCCESS;
 }
 
-// --- results
-// --------------------------------------------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 ls_status ls_update_take_result(ls_update *u, ls_micro_result *result) {
     const ls_device_api *api = u->device->api;

@@ -1,8 +1,8 @@
-// update.h - one update: accumulate the window's micro-batches, reduce, check, step. Plans and memory are made once; an
-// update allocates nothing, and with one rank the host never waits for the device in it: what it needs to know comes
-// back in a report, which is looked at when the update is retired, up to `depth` updates later. With one rank a
-// micro-batch and what ends the update are recorded (recorder.h); with several ranks, too, where their gradients are
-// summed on the device's queues. All ranks then record the same updates: those of whole windows.
+// update.h - one update: accumulate the window's micro-batches, reduce, check, step. Plans and memory are made once;
+// an update allocates nothing, and with one rank the host never waits for the device in it:
+// what it needs comes back in a report, which is looked at when the update is retired, up to `depth` updates later.
+// With one rank a micro-batch and what ends the update are recorded (recorder.h); with several ranks, too, where
+// their gradients are summed on the device's queues. All ranks then record the same updates: those of whole windows.
 //
 // Fast mode: gradients accumulate in the fp32 arena; buckets are summed over ranks as the last micro-batch completes
 // them. Ordered mode: every micro-batch's gradient is rounded to 64-bit fixed point and added there; integers add
@@ -36,8 +36,7 @@ void ls_update_inputs(const ls_update *update, ls_program_inputs *inputs);
 typedef struct {
     double samples;       // true ones, over all ranks
     double micro_batches; // over all ranks
-    int steps; // this rank's micro-batches (none in a short last window), or, with synchronised batch norm, of
-               // the rank that has most
+    int steps; // this rank's micro-batches (none in a short last window); with sync batch norm the most of any rank
     int whole; // no rank has fewer micro-batches or samples than in any other whole window
     float lr;
     int64_t number; // of the update, from 0
@@ -63,8 +62,8 @@ LS_CHECKED ls_status ls_update_take_result(ls_update *update, ls_micro_result *r
 // midst of a program. All ranks call it alike.
 LS_CHECKED ls_status ls_update_sum_now(ls_update *update, ls_buffer sums, int64_t count);
 ls_reducer_counts ls_update_comm_counts(const ls_update *update);
-// Bucket `index`, in launch order: its bytes, and how many parameters of the arena's order must be complete (-1: all
-// instructions done). 0 where there is none. With one rank, too: what would be summed.
+// Bucket `index`, in launch order: its bytes, and how many parameters of the arena's order must be complete
+// (-1: all instructions done). 0 where there is none. With one rank, too: what would be summed.
 int ls_update_bucket(const ls_update *update, int index, size_t *bytes, int *end_param);
 // The optimizer's counters and the loss scale, outside of any update (all are retired). Writing also waits.
 LS_CHECKED ls_status ls_update_read_state(ls_update *update, ls_train_state *state);

@@ -13,8 +13,7 @@ static const char version_key[] = "lockstep.version", network_key[] = "lockstep.
                   classes_key[] = "lockstep.classes", resize_key[] = "lockstep.resize";
 static const char resize_rule[] = "bilinear";
 
-// --- writing
-// --------------------------------------------------------------------------------------------------------------
+// --- writing -------------------------------------------------------------------------------------
 
 static ls_status no_memory(void) {
     return ls_fail(LS_DEVICE, "out of host memory for what the weights file says of itself");
@@ -78,8 +77,7 @@ void ls_weight_notes_free(ls_weight_notes *notes) {
     free(notes);
 }
 
-// --- reading
-// --------------------------------------------------------------------------------------------------------------
+// --- reading -------------------------------------------------------------------------------------
 
 static ls_status find(const char *path, const ls_safetensors *file, const char *key, const char **text) {
     *text = ls_safetensors_note_of(file, key);

@@ -1,11 +1,11 @@
 // weight_notes.h - what a weights file says of itself in its __metadata__ (safetensors.h), so that it alone is enough
 // to predict and to export, on any machine:
-//   format             "pt", by which PyTorch's loaders know their own
+//   format             "pt", the mark of PyTorch's own files
 //   lockstep.version   the program that wrote it
 //   lockstep.network   the text of the network file
 //   lockstep.dataset   "fashion-mnist"
-//   lockstep.mean      of pixel/255, a number a channel, separated by commas; as is
-//   lockstep.std
+//   lockstep.mean      of pixel/255, a number a channel, separated by commas
+//   lockstep.std       likewise
 //   lockstep.classes   JSON: a list of the classes' names, in the order of their labels
 //   lockstep.resize    "bilinear": pictures of another size are stretched to the network's input as data/image_resize.h
 //                      says; that is the only rule there is, written down for readers of other programs
@@ -21,7 +21,7 @@
 
 enum { LS_WEIGHT_NOTES_MAX = 8 };
 
-// For whoever writes weights. list[0..count-1] borrows from texts and from nothing else.
+// For writing weights. list[0..count-1] borrows from texts and from nothing else.
 typedef struct {
     ls_safetensors_note list[LS_WEIGHT_NOTES_MAX];
     int count;
@@ -31,7 +31,7 @@ typedef struct {
 LS_CHECKED ls_status ls_weight_notes_new(const ls_graph *graph, const ls_dataset *dataset, ls_weight_notes **out);
 void ls_weight_notes_free(ls_weight_notes *notes); // NULL is allowed
 
-// For whoever uses weights.
+// For reading weights.
 typedef struct {
     ls_graph *graph;
     char dataset[32];

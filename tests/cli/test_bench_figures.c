@@ -1,6 +1,6 @@
 // What a benchmark computes from its measurements, on figures whose results are known: medians and their intervals,
-// speed-up, efficiency of strong and weak scaling, cores really given, bus bandwidth, kinds of instructions; and the
-// cores that ranks have together.
+// speed-up, efficiency of strong and weak scaling, cores really given, bus bandwidth, kinds of instructions;
+// and the cores that ranks have together.
 #include <stdint.h>
 #include <math.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static void expect_real(const char *what, double is, double expected) {
     fail_msg("%s: is %.17g, expected %.17g", what, is, expected);
 }
 
-// ---- medians ----
+// --- medians -------------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
@@ -49,7 +49,7 @@ static void medians(void **state) {
     }
 }
 
-// ---- figures of whole results ----
+// --- figures of whole results --------------------------------------------------------------------
 
 static ls_bench_sample one_rank[] = { { .seconds = 1, .images_per_second = 90, .peak_gflops = 40 },
     { .seconds = 1, .images_per_second = 100, .loader_wait_s = 0.25, .peak_gflops = 50 },
@@ -203,7 +203,7 @@ static void kinds(void **state) {
     }
 }
 
-// ---- places ----
+// --- places --------------------------------------------------------------------------------------
 
 #define AT(host_name, machine_name, ...) \
     { \

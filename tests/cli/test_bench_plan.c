@@ -1,5 +1,5 @@
-// Which arrangements a benchmark measures: combinations, their names, their batches, what efficiency is over; and every
-// refusal with its message.
+// Which arrangements a benchmark measures: combinations, their names, their batches, what efficiency
+// is over; and every refusal with its message.
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -120,8 +120,8 @@ static void arithmetic(void **state) {
     free(rows);
 }
 
-// A bucket that is complete half-way through hides in the rest of the computation, and accumulation moves it to the
-// end.
+// A bucket that is complete half-way through hides in the rest of the computation,
+// and accumulation moves it to the end.
 static void overlap(void **state) {
     (void)state;
     static const struct {

@@ -1,5 +1,5 @@
-// To renew configs/reference.ini after a change of options.def: LOCKSTEP_UPDATE=1 build/.../test_config_config, in the
-// root.
+// To renew configs/reference.ini after a change of options.def:
+// LOCKSTEP_UPDATE=1 build/.../test_config_config, in the root.
 #include <glob.h>
 
 #include "config/config.h"

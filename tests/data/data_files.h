@@ -1,5 +1,5 @@
-// data_files.h - what the tests of this room share: a temporary folder, small data sets in it, and edits that break
-// them.
+// data_files.h - what the tests of this room share: a temporary folder,
+// small data sets in it, and edits that break them.
 #ifndef TESTS_DATA_DATA_FILES_H
 #define TESTS_DATA_DATA_FILES_H
 

@@ -1,5 +1,5 @@
-// The prefetch ring: every batch in order, whatever the workers; the next epoch, a stop, a failure. Run it under
-// ThreadSanitizer too.
+// The prefetch ring: every batch in order, whatever the workers; the next epoch, a stop,
+// a failure. Run it under ThreadSanitizer too.
 #include "data_files.h"
 
 #include "base/clock.h"

@@ -1,6 +1,5 @@
 // The published sets themselves, where this machine has them: in data/, in Debian's package, or in a folder `shared`
-// beside the repository. Their known figures: counts, class counts, and the mean and deviation that normalisation takes
-// for granted.
+// beside the repository. Their published figures: counts, class counts, and normalisation's mean and deviation.
 #include "data_files.h"
 
 #include <dirent.h>

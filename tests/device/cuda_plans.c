@@ -1,10 +1,10 @@
-// cuda_plans - the plan matrix, without a GPU: cuDNN's plans of every convolution of every shipped network, at the
-// batch sizes of the shipped configurations and at 512, in every precision, for described devices. The plans are made
-// by the code that makes them on a GPU (src/device/cuda/libraries_plans.c). Started from the repository's root; exit
-// status 1 after lines that say which plan is missing or not as it must be.
+// cuda_plans - the plan matrix, without a GPU: cuDNN's plans of every convolution of every shipped network,
+// at the batch sizes of the shipped configurations and at 512, in every precision, for described devices.
+// The plans are made by the code that makes them on a GPU (src/device/cuda/libraries_plans.c).
+// Started from the repository's root; exit status 1 after lines that say which plan is missing or not as it must be.
 //
-// A plan that can be made says nothing of its speed. Figures of the devices are published ones: what cuDNN reads of a
-// real card may differ.
+// A plan that can be made says nothing of its speed. Figures of the devices are published ones:
+// what cuDNN reads of a real card may differ.
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,8 +214,8 @@ static int plan_network(const network_case *of, const cudnnBackendDescriptor_t *
     return failures;
 }
 
-// What timing relies on: all plans of a list keep to a limit that leaves out the first ones, and have names of their
-// own.
+// What timing relies on: all plans of a list keep to a limit that leaves out
+// the first ones, and have names of their own.
 static int check_lists(const network_case *of, cudnnBackendDescriptor_t described) {
     static shape shapes[SHAPES_MAX];
     char tags[LS_CUDNN_PLANS_MAX][LS_CUDNN_TAG_BYTES];

@@ -93,8 +93,8 @@ static inline double storage_ulp(ls_dtype storage) {
 
 // Sum of `terms` products of two values in [-1, 1): in fp32 and any order. Partial sums of j random terms are about
 // sqrt(j)/3 in size, and each addition rounds by up to 2^-24 of that: together 0.14 * terms * 2^-24 (standard
-// deviation); allowed is six times that, for the worst of a million sums. A sum that lacks a single term is off by
-// about 1/4, which is far more.
+// deviation); allowed is six times that, for the worst of a million sums.
+// A sum that lacks a single term is off by about 1/4, which is far more.
 static inline double sum_tolerance(double terms) {
     return EPS32 * (8 + 0.5 * terms);
 }

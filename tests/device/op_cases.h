@@ -1,5 +1,5 @@
-// op_cases.h - the shapes on which every operator is compared, and the cases made of them. A new shape is a row; a new
-// operator is a table, a function that visits its cases, and a line in each_case.
+// op_cases.h - the shapes on which every operator is compared, and the cases made of them. A new shape is a row;
+// a new operator is a table, a function that visits its cases, and a line in each_case.
 #ifndef TESTS_DEVICE_OP_CASES_H
 #define TESTS_DEVICE_OP_CASES_H
 
@@ -12,7 +12,7 @@ static inline void visit_and_free(case_visit *visit, void *context, op_case *c) 
     case_free(c);
 }
 
-// ---- convolution
+// --- convolution ---------------------------------------------------------------------------------
 
 typedef struct {
     const char *name;
@@ -144,7 +144,7 @@ static inline void conv_cases(ls_dtype storage, case_visit *visit, void *context
     }
 }
 
-// ---- linear
+// --- linear --------------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
@@ -198,7 +198,7 @@ static inline void linear_cases(ls_dtype storage, case_visit *visit, void *conte
     }
 }
 
-// ---- batch norm
+// --- batch norm ----------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
@@ -220,8 +220,8 @@ static const struct {
     { "odd channels", { 2, 5, 4, 1 } },
 };
 
-// Values of both signs around +1 and -1, so that no variance is near 0, where the division would enlarge every
-// rounding.
+// Values of both signs around +1 and -1, so that no variance is near 0,
+// where the division would enlarge every rounding.
 static inline void fill_spread(op_case *c, op_arg *arg) {
     float *values = arg->host;
     size_t plane = (size_t)arg->shape.h * (size_t)arg->shape.w, channels = (size_t)arg->shape.c;
@@ -231,8 +231,8 @@ static inline void fill_spread(op_case *c, op_arg *arg) {
     }
 }
 
-// Single-pass sums of squares, all of one sign, lose up to sqrt(count) * 2^-24 of themselves; values are up to 4 in
-// size.
+// Single-pass sums of squares, all of one sign, lose up to sqrt(count) * 2^-24
+// of themselves; values are up to 4 in size.
 static inline double norm_tolerance(double count) {
     return 4 * EPS32 * (16 + sqrt(count));
 }
@@ -356,7 +356,7 @@ static inline void norm_cases(ls_dtype storage, case_visit *visit, void *context
     norm_backward_case("long slices", a, visit, context);
 }
 
-// ---- batch norm with the max pooling that follows it (devices with LS_FUSES_NORM_POOL)
+// --- batch norm with the max pooling that follows it (devices with LS_FUSES_NORM_POOL) -----------
 
 static const struct {
     const char *name;
@@ -405,7 +405,7 @@ static inline void norm_pool_cases(ls_dtype storage, case_visit *visit, void *co
     }
 }
 
-// ---- pooling
+// --- pooling -------------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
@@ -484,7 +484,7 @@ static inline void pool_cases(ls_dtype storage, case_visit *visit, void *context
     }
 }
 
-// ---- element-wise
+// --- element-wise --------------------------------------------------------------------------------
 
 static const struct {
     const char *name;

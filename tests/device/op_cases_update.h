@@ -1,11 +1,11 @@
-// op_cases_update.h - cases of the operators at the ends of a step: augment, loss, and the flat operators of the
-// update.
+// op_cases_update.h - cases of the operators at the ends of a step:
+// augment, loss, and the flat operators of the update.
 #ifndef TESTS_DEVICE_OP_CASES_UPDATE_H
 #define TESTS_DEVICE_OP_CASES_UPDATE_H
 
 #include "op_cases.h"
 
-// ---- augment
+// --- augment -------------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
@@ -53,7 +53,7 @@ static inline void augment_cases(ls_dtype storage, case_visit *visit, void *cont
     }
 }
 
-// ---- loss
+// --- loss ----------------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
@@ -102,7 +102,7 @@ static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context
     }
 }
 
-// ---- flat operators
+// --- flat operators ------------------------------------------------------------------------------
 
 static const int64_t flat_counts[] = { 1, 7, 64, 1000, 16384 + 33 };
 
@@ -257,7 +257,7 @@ static inline void control_cases(ls_dtype storage, case_visit *visit, void *cont
     }
 }
 
-// ---- optimizers
+// --- optimizers ----------------------------------------------------------------------------------
 
 // One segment, or three where there is room: of 16 elements, of 48, the rest.
 static inline void case_segments(op_case *c, float decay) {

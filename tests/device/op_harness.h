@@ -1,12 +1,11 @@
 // op_harness.h - runs operators on two devices with the same canonical inputs and compares what they write.
 //
-//   failed = ls_ops_compare(ref, device, (ls_ops_options){ .storage = LS_F32 });     // all operators, all shapes of
-//   op_cases.h
+//   failed = ls_ops_compare(ref, device, (ls_ops_options){ .storage = LS_F32 });  // all cases of op_cases.h
 //
-// Beside the values it checks, on the device under test, that inputs are left alone, that nothing is written beyond the
-// arguments and the workspace, that outputs do not depend on what stood in them or in the workspace (both are filled
-// with NaN), and that padding elements come out zero: what is exported and imported again is the same bytes, padding
-// included.
+// Beside the values it checks, on the device under test, that inputs are left alone, that nothing
+// is written beyond the arguments and the workspace, that outputs do not depend on what stood
+// in them or in the workspace (both are filled with NaN), and that padding elements come out zero:
+// what is exported and imported again is the same bytes, padding included.
 #ifndef TESTS_DEVICE_OP_HARNESS_H
 #define TESTS_DEVICE_OP_HARNESS_H
 
@@ -15,12 +14,11 @@
 
 typedef struct {
     ls_dtype storage;
-    double tolerance_factor; // 0: 1; times the absolute tolerance of convolutions, for algorithms that trade accuracy
-                             // (Winograd)
+    double tolerance_factor; // 0: 1; times the absolute tolerance of convolutions, for less accurate ones (Winograd)
     double flops_max;        // skips what costs more, for tests that must be short; 0: no limit
     int exact;               // outputs must be equal
     int library_rounds; // in 16 bits convolutions and linear layers are rounded once more than need be: before their
-                        // bias, and weight gradients before they are added (cuDNN knows no fp32 sums)
+                        // bias, and weight gradients before they are added (cuDNN has no fp32 sums)
     const char *only;   // cases whose name contains it; NULL: all
 } ls_ops_options;
 
@@ -528,8 +526,8 @@ static inline void compare_case(void *context, op_case *c) {
     comparison->failed += !good;
 }
 
-// Compares device with oracle in all cases of op_cases.h; every failure is a line on stderr. Returns the number of
-// cases failed.
+// Compares device with oracle in all cases of op_cases.h; every failure is a line on stderr.
+// Returns the number of cases failed.
 static inline int ls_ops_compare(ls_device *oracle, ls_device *device, ls_ops_options options) {
     const char *slow = getenv("LOCKSTEP_TEST_FLOPS_MAX"); // as options.flops_max, for an emulated processor
     if (slow && (options.flops_max == 0 || atof(slow) < options.flops_max)) options.flops_max = atof(slow);

@@ -1,5 +1,5 @@
-// The cpu device: every operator in every shape of the tables against ref, for both vector widths; and the same bits
-// for any number of threads.
+// The cpu device: every operator in every shape of the tables against ref, for both vector widths;
+// and the same bits for any number of threads.
 #include "op_harness.h"
 #include "support/cmocka.h"
 

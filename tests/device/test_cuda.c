@@ -33,7 +33,7 @@ static void *fetched(ls_buffer src) {
     return bytes;
 }
 
-// --- opening
+// --- opening -------------------------------------------------------------------------------------
 
 static void says_what_it_is(void **unused) {
     (void)unused;
@@ -95,8 +95,8 @@ static void plugins_of_another_version_are_refused(void **unused) {
     }
 }
 
-// Files that are no plugin: `cuda` fails with the loader's own words, `auto` says the same in one line and takes the
-// cpu.
+// Files that are no plugin: `cuda` fails with the loader's own words, `auto` says
+// the same in one line and takes the cpu.
 static void files_that_are_no_plugin_are_refused(void **unused) {
     (void)unused;
     char text_file[] = "/tmp/lockstep-no-plugin-XXXXXX", before[PATH_MAX] = "";
@@ -142,7 +142,7 @@ static void auto_takes_the_gpu(void **unused) {
     ls_device_close(device);
 }
 
-// --- layouts
+// --- layouts -------------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
@@ -250,7 +250,7 @@ static void parameters_are_padded_outside_of_groups(void **unused) {
         check_param(&param_rows[i].shape, param_rows[i].elements, param_rows[i].channels, param_rows[i].name);
 }
 
-// --- memory
+// --- memory --------------------------------------------------------------------------------------
 
 static void slabs_are_zeroed(void **unused) {
     (void)unused;

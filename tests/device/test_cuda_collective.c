@@ -18,7 +18,7 @@ static void run_everywhere(ranks_body *body) {
     }
 }
 
-// --- sums and maxima of every type
+// --- sums and maxima of every type ---------------------------------------------------------------
 
 enum { COUNT = 1000, BUFFERS = 3 };
 
@@ -180,7 +180,7 @@ static void every_type_is_summed(void **unused) {
     run_everywhere(sums_eager_and_recorded);
 }
 
-// --- a rank whose host is elsewhere takes part all the same
+// --- a rank whose host is elsewhere takes part all the same --------------------------------------
 
 static void host_elsewhere(ranks_job *job) {
     ranks_must(ranks_open(job, 20));

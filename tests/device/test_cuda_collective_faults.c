@@ -35,7 +35,7 @@ static void end_all(ranks_job *job, memory *m, double timeout_s) {
     ranks_end(job);
 }
 
-// --- opening
+// --- opening -------------------------------------------------------------------------------------
 
 static const struct {
     const char *row, *of_rank_1; // settings
@@ -97,7 +97,7 @@ static void the_library_may_be_absent(void **unused) {
     RANKS_PASS("collective_version=22703", result, 1);
 }
 
-// --- a collective that does not end
+// --- a collective that does not end --------------------------------------------------------------
 
 // Rank 1's second of three never ends. Both see how far they came, and get away.
 static void get_stuck(ranks_job *job) {
@@ -146,7 +146,7 @@ static void a_peer_that_was_killed_does_not_keep_the_others(void **unused) {
     if (result.codes[0]) fail_msg("rank 0 ended with %d: %s", result.codes[0], result.text);
 }
 
-// --- what the ranks must not do: the emulation ends them, saying so
+// --- what the ranks must not do: the emulation ends them, saying so ------------------------------
 
 static void other_tags(ranks_job *job) {
     memory m = open_all(job);

@@ -56,7 +56,7 @@ static void a_newer_gpu_is_taken(void **unused) {
     ls_device_close(cuda);
 }
 
-// --- errors that show up later than their cause
+// --- errors that show up later than their cause --------------------------------------------------
 
 enum { ELEMENTS = 64, LAYERS = 3 };
 static const char *const layers[LAYERS] = { "first", "second", "third" };

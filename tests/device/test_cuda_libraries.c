@@ -19,8 +19,8 @@ enum {
     TEXTS_MAX = 5
 };
 
-// Numbers are for the CUDA version that this program is built for, `major`: "%d" stands for it, "%p" for the one
-// before.
+// Numbers are for the CUDA version that this program is built for, `major`:
+// "%d" stands for it, "%p" for the one before.
 typedef struct {
     const char *name;
     int files;                      // fakes that are there

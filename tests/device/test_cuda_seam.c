@@ -1,6 +1,6 @@
-// How convolutions and linear layers use a library: with the emulation's stand-ins (tests/emulation/libraries.c) every
-// case must agree with ref as it does without. On a GPU the real libraries are used by all tests: nothing more to do
-// here.
+// How convolutions and linear layers use a library: with the emulation's stand-ins
+// (tests/emulation/libraries.c) every case must agree with ref as it does without.
+// On a GPU the real libraries are used by all tests: nothing more to do here.
 #include "cuda_device.h"
 #include "op_harness.h"
 #include "support/cmocka.h"

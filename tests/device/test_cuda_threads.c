@@ -1,6 +1,6 @@
-// Two host threads on the CUDA device, as in training with sums through host memory: one gives work to its queue and
-// hands on buckets, the other waits for each, fetches it, changes it, and brings it back, on a queue of its own. On the
-// second GPU, for which a thread must say that it means it. Meant for TSan, too.
+// Two host threads on the CUDA device, as in training with sums through host memory: one gives work to its queue
+// and hands on buckets, the other waits for each, fetches it, changes it, and brings it back, on a queue of its own.
+// On the second GPU, for which a thread must say that it means it. Meant for TSan, too.
 #include <pthread.h>
 #include <semaphore.h>
 

@@ -1,15 +1,20 @@
-// Layers on the reference device against PyTorch. Values are small multiples of 1/4, so that sums are exact, and a
-// whole tensor is compared by one weighted sum. The constants come from (PyTorch in double; kept here so that tests run
-// without it):
+// Layers on the reference device against PyTorch. Values are small multiples of 1/4, so that sums are exact,
+// and a whole tensor is compared by one weighted sum.
+// The constants come from PyTorch in double (kept here so that tests run without it):
 //
-//   def v(a, *shape):        # values
+//   def v(a, *shape):  # values
 //       i = torch.arange(math.prod(shape)); return (((i * a + 3) % 11 - 5).double() / 4).reshape(shape)
-//   def check(t):            # the weighted sum
+//   def check(t):      # the weighted sum
 //       t = t.flatten(); return float((t * ((torch.arange(len(t)) % 13) - 6)).sum())
-//   x, w, b = v(2, n,c,h,w), v(3, k,c//g,r,r), v(5, k); y = F.conv2d(x, w, b, stride, pad, dilation, groups);
-//   y.backward(v(7, *y.shape)) and so on for linear, max_pool2d, avg_pool2d; print(check(y), check(x.grad),
-//   check(w.grad), check(b.grad)) batch_norm: x, residual, gamma, beta = v(2, 3,4,3,5), v(7, 3,4,3,5), v(3, 4) + 2,
-//   v(5, 4); y.backward(v(7, ...) + v(4, ...))
+//   x, w, b = v(2, n,c,h,w), v(3, k,c//g,r,r), v(5, k)
+//   y = F.conv2d(x, w, b, stride, pad, dilation, groups)
+//   y.backward(v(7, *y.shape))
+//   print(check(y), check(x.grad), check(w.grad), check(b.grad))
+//
+// and so on for linear, max_pool2d, avg_pool2d; batch_norm:
+//
+//   x, residual, gamma, beta = v(2, 3,4,3,5), v(7, 3,4,3,5), v(3, 4) + 2, v(5, 4)
+//   y.backward(v(7, ...) + v(4, ...))
 #include "op_harness.h"
 #include "ref_device.h"
 #include "support/cmocka.h"
@@ -311,8 +316,8 @@ static void batch_norm_inference(void **unused) {
     expect("inference", "dst", sums[LS_NORM_INFERENCE_DST], 26.434466650429442, 1e-4);
 }
 
-// logits = v(2, 4, 5) * 2, labels 1, 4, 0, 3: F.cross_entropy(..., label_smoothing, reduction = "sum"); one label is
-// the argmax
+// logits = v(2, 4, 5) * 2, labels 1, 4, 0, 3: F.cross_entropy(..., label_smoothing,
+// reduction = "sum"); one label is the argmax
 static const struct {
     float smoothing;
     double loss, grad;

@@ -1,5 +1,5 @@
-// What is told of a GPU, by a fake NVML (support/fake_cuda.c). Each situation is a process of its own: libraries stay
-// open.
+// What is told of a GPU, by a fake NVML (support/fake_cuda.c). Each situation
+// is a process of its own: libraries stay open.
 #include "device/gpu_monitor.h"
 #include <math.h>
 #include <stdlib.h>

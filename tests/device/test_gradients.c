@@ -5,21 +5,17 @@
 // direction of +1, 0 and -1, which covers the rest.
 //
 // The device stores fp32, so steps and values are chosen such that rounding does not blur the difference:
-// - linear operators (convolution, linear, scale, dropout with p = 1/2, average pooling over 2^k elements): all values
-// are
-//   multiples of 1/8 of at most 1 in size, and h = 1. Every product and sum is a multiple of 1/64 below 2^18, which
-//   fp32 holds exactly: the difference must EQUAL the gradient.
+// - linear operators (convolution, linear, scale, dropout with p = 1/2, average pooling over 2^k elements):
+//   all values are multiples of 1/8 of at most 1 in size, and h = 1. Every product and sum is a multiple of 1/64
+//   below 2^18, which fp32 holds exactly: the difference must EQUAL the gradient.
 // - max pooling and ReLU: linear between their kinks. Values are different odd multiples of 1/32, 1/16 apart and none
-// nearer to 0
-//   than 1/32; h = 1/64 crosses no kink, and again everything is exact.
-// - batch norm: four-point differences, h = 2^-6: truncation h^4/30 * (fifth derivative, about 100) is below 1e-6. dst,
-// up to 4 in
-//   size, is rounded by up to 2^-23 in each of n elements: the difference is off by about 2^-24 * sqrt(n) * 1.5/h,
-//   which is 1e-4 for n = 255. Where a ReLU's pattern changes within the four points, the element is left out (and
-//   counted).
-// - GELU: four-point differences, h = 2^-4: truncation h^4/30 * (fifth derivative, below 3) is 2e-6; dst, below 4, is
-// rounded by
-//   up to 2^-23: the difference is off by up to 1.5 * 2^-23/h = 3e-6.
+//   nearer to 0 than 1/32; h = 1/64 crosses no kink, and again everything is exact.
+// - batch norm: four-point differences, h = 2^-6: truncation h^4/30 * (fifth derivative, about 100) is below 1e-6.
+//   dst, up to 4 in size, is rounded by up to 2^-23 in each of n elements: the difference is off by about
+//   2^-24 * sqrt(n) * 1.5/h, which is 1e-4 for n = 255. Where a ReLU's pattern changes within the four points,
+//   the element is left out (and counted).
+// - GELU: four-point differences, h = 2^-4: truncation h^4/30 * (fifth derivative, below 3) is 2e-6; dst, below 4,
+//   is rounded by up to 2^-23: the difference is off by up to 1.5 * 2^-23/h = 3e-6.
 // - loss: loss_sum is a double, so h = 2^-8 leaves the rounding of the fp32 gradient alone.
 #include "op_harness.h"
 #include "ref_device.h"
@@ -148,8 +144,8 @@ static void check_pairs(gradient_test *t, const int pairs[][2], int count) {
     for (int i = 0; i < LS_OP_ARGS_MAX; i++) free(values[i]);
 }
 
-// ---- Cases come from op_cases.h in the order forward, backward...; a forward one is kept until its backward ones
-// arrive.
+// --- cases ---------------------------------------------------------------------------------------
+// They come from op_cases.h in the order forward, backward...; a forward one is kept until its backward ones arrive.
 
 typedef struct {
     op_case *forward;
@@ -292,8 +288,8 @@ static void check_gelu(collector *all, op_case *c) {
     all->pairs_checked++;
 }
 
-// The backward of scale and dropout is the operator itself; of relu, relu backward with dst; of add, the gradient
-// itself.
+// The backward of scale and dropout is the operator itself; of relu, relu backward
+// with dst; of add, the gradient itself.
 static void visit_maps(void *context, op_case *c) {
     collector *all = context;
     ls_op op = c->desc.op;
@@ -353,7 +349,7 @@ static void elementwise_gradients(void **unused) {
     case_free(all.forward);
 }
 
-// ---- batch norm
+// --- batch norm ----------------------------------------------------------------------------------
 
 static void visit_norms(void *context, op_case *c) {
     collector *all = context;
@@ -421,7 +417,7 @@ static void batch_norm_gradients(void **unused) {
     assert_true(all.kinks * 5 < all.checked);
 }
 
-// ---- loss: one operator is both; L = result.loss_sum
+// --- loss: one operator is both; L = result.loss_sum ---------------------------------------------
 
 static void visit_losses(void *context, op_case *c) {
     collector *all = context;

@@ -34,7 +34,7 @@ static void each_width(check *of) {
         if (!widths[i].wide || has_avx512()) of(widths[i].name, widths[i].kernels);
 }
 
-// ---- Arrays
+// --- arrays --------------------------------------------------------------------------------------
 
 static void *new_bytes(size_t bytes) { // aligned as malloc does
     void *memory = malloc(bytes ? bytes : 1);
@@ -69,7 +69,7 @@ static void near(const char *name, const char *what, size_t at, double got, doub
         fail_msg("%s, %s: element %zu is %.9g, expected %.9g (+-%.2g)", name, what, at, got, expected, tolerance);
 }
 
-// ---- Element by element
+// --- element by element --------------------------------------------------------------------------
 
 static const size_t counts[] = { 0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 100 };
 enum { COUNTS = sizeof counts / sizeof *counts };
@@ -99,7 +99,7 @@ static void element_by_element(void **unused) {
     each_width(check_map);
 }
 
-// ---- The update's flat loops
+// --- the update's flat loops ---------------------------------------------------------------------
 
 static void check_fixed(const char *name, const ls_kernels *k, size_t n) {
     float *grad = new_numbers(n, 5);
@@ -177,7 +177,7 @@ static void updates_of_any_count(void **unused) {
     each_width(check_update);
 }
 
-// ---- Matrix products: every rest of the register tile; depths about a chunk's
+// --- matrix products: every rest of the register tile; depths about a chunk's --------------------
 
 typedef struct {
     int m, n, k;
@@ -267,7 +267,7 @@ static void column_sums_of_any_size(void **unused) {
     each_width(check_columns);
 }
 
-// ---- Batch norm's sums: pixels about a segment's end; no samples
+// --- batch norm's sums: pixels about a segment's end; no samples ---------------------------------
 
 static void check_sums(const char *name, const ls_kernels *k) {
     static const int pixels[] = { 1, 2, 3, 5, 255, 256, 257, 513 };
@@ -304,7 +304,7 @@ static void norm_sums_of_any_size(void **unused) {
     each_width(check_sums);
 }
 
-// ---- Pooling: no planes, and windows that lie in the padding but for one element
+// --- pooling: no planes, and windows that lie in the padding but for one element -----------------
 
 static void check_pool(const char *name, const ls_kernels *k) {
     const size_t width = (size_t)k->width;
@@ -336,7 +336,7 @@ static void pools_of_one_pixel(void **unused) {
     each_width(check_pool);
 }
 
-// ---- Winograd's products: every rest of panels; the result written and added to
+// --- Winograd's products: every rest of panels; the result written and added to ------------------
 
 static void check_winograd_product(const ls_winograd_kernels *k, int in_blocks, int panel_blocks, int tiles) {
     const size_t width = (size_t)k->width, v_block = (size_t)tiles * width + 16, in = (size_t)in_blocks * width;

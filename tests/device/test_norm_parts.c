@@ -1,8 +1,8 @@
 // Batch norm over several ranks, by its halves (op_norm.h), on every device there is: the parts of a batch, whose sums
 // are added in between, give what the whole operator gives on the joined batch; and finite differences on ref.
 //
-// Tolerances are those of the operator suite for the joined batch (op_cases.h): both ways round the same values in
-// another order.
+// Tolerances are those of the operator suite for the joined batch (op_cases.h):
+// both ways round the same values in another order.
 #include "cuda_device.h"
 #include "op_harness.h"
 #include "support/cmocka.h"
@@ -108,7 +108,7 @@ static void results_free(results *r, int count) {
         for (int i = 0; i < LS_OP_ARGS_MAX; i++) free(r[k].value[i]);
 }
 
-// --- the whole operators, and their halves
+// --- the whole operators, and their halves -------------------------------------------------------
 
 static results whole_forward(const batch *b) {
     op_case *c = new_case(b, LS_OP_NORM_FORWARD, -1);
@@ -218,7 +218,7 @@ static void backward_in_parts(const batch *b, const float *dst, const double *sa
     free(all);
 }
 
-// --- batches
+// --- batches -------------------------------------------------------------------------------------
 
 static float *floats(batch *b, size_t count, float low, float high) {
     float *values = case_memory(count * sizeof *values);
@@ -341,7 +341,7 @@ static void parts_are_the_whole(void **unused) {
     }
 }
 
-// --- finite differences, as test_gradients.c has them for the whole operator, with the same step and tolerance
+// --- finite differences, with the step and the tolerance of test_gradients.c ---------------------
 
 static const double STEP = 0x1p-6, TOLERANCE = 2e-4;
 enum { CHECKED = 12 }; // elements
@@ -440,10 +440,10 @@ static void gradients_are_difference_quotients(void **unused) {
     assert_true(done.kinks * 3 < done.checked);
 }
 
-// --- accuracy: a mean far from zero, as fp32 can just tell its values apart
+// --- accuracy: a mean far from zero, as fp32 can just tell its values apart ----------------------
 
-// Values around 4096 in steps of 2^-11: sums of squares are 2^24 times the variance, and in fp32 nothing of it would be
-// left.
+// Values around 4096 in steps of 2^-11: sums of squares are 2^24 times the variance,
+// and in fp32 nothing of it would be left.
 static void variance_survives_a_large_mean(void **unused) {
     (void)unused;
     for (int d = 0; d < device_count; d++) {

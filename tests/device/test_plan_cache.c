@@ -188,8 +188,8 @@ static void expect(ls_plan_cache *cache, const char *key, const char *expected, 
         fail_msg("%s: %s, %s; expected %s, %s", key, choice ? choice : "(none)", how, expected, expected_how);
 }
 
-// What one process has found or put counts in another that takes it, and is kept there, too; what it never asked for
-// does not travel.
+// What one process has found or put counts in another that takes it, and is kept there, too;
+// what it never asked for does not travel.
 static void another_process_takes_the_choices(void **state) {
     (void)state;
     temp_folder folder = temp_folder_new();

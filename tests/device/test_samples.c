@@ -67,7 +67,7 @@ static void dropout_differs_by_update_layer_seed_and_position(void **unused) {
     for (int i = 0; i < ROWS; i++) free(masks[i]);
 }
 
-// ---- augment, the long way: pad the whole picture, cut out, mirror
+// --- augment, the long way: pad the whole picture, cut out, mirror -------------------------------
 
 static const struct {
     const char *name;

@@ -33,8 +33,8 @@ static void expect_near(const char *name, int update, int element, double got, d
 
 // w = torch.nn.Parameter(torch.tensor([0.5, -1.25, 2.0], dtype=torch.double))
 // o = torch.optim.SGD([w], lr=0.1, momentum=..., nesterov=..., weight_decay=...)
-// for s in range(3): w.grad = torch.tensor([0.25, -0.5, 1.0], dtype=torch.double) * (s + 1); o.step();
-// print(w.tolist())
+// for s in range(3):
+//     w.grad = torch.tensor([0.25, -0.5, 1.0], dtype=torch.double) * (s + 1); o.step(); print(w.tolist())
 static const struct {
     const char *name;
     float momentum, decay;
@@ -52,8 +52,8 @@ static const struct {
 static void sgd_is_pytorchs(void **unused) {
     (void)unused;
     for (size_t i = 0; i < sizeof sgd_rows / sizeof *sgd_rows; i++) {
-        // the rate is 0.2 * 0.5; gradients come 1024 times too large; the velocity before the first update must not
-        // matter
+        // the rate is 0.2 * 0.5; gradients come 1024 times too large;
+        // the velocity before the first update must not matter
         float weight[3] = { 0.5F, -1.25F, 2.0F }, velocity[3] = { 7, NAN, 9 };
         ls_train_state state = { .loss_scale = 1024, .lr = 0.2F, .multiplier = 1.0F / 1024 };
         ls_op_desc desc = { .op = LS_OP_SGD,
@@ -84,8 +84,8 @@ static void sgd_is_pytorchs(void **unused) {
 }
 
 // o = torch.optim.AdamW([w], lr=0.01, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.1)
-// for s in range(3): w.grad = torch.tensor([0.25, -0.5, 1.0], dtype=torch.double) * (s + 1)**2; o.step();
-// print(w.tolist())
+// for s in range(3):
+//     w.grad = torch.tensor([0.25, -0.5, 1.0], dtype=torch.double) * (s + 1)**2; o.step(); print(w.tolist())
 static const double adamw_weight[3][3] = {
     { 0.48950000039999997, -1.2387500002, 1.9880000001 },
     { 0.4801667356151488, -1.2286674853546944, 1.9771682352244673 },
@@ -111,15 +111,15 @@ static void adamw_is_pytorchs(void **unused) {
         state.applied = s + 1;
         run(&desc, (void *[]){ &state, grad, moment1, moment2, weight, copy });
         for (int k = 0; k < 3; k++) {
-            // 0.999 in fp32 is off by 1e-8, so 1 - 0.999^t, near 0.001, is off by a 1e-5th, and the step of 0.01 by
-            // half of that
+            // 0.999 in fp32 is off by 1e-8, so 1 - 0.999^t, near 0.001, is off by a 1e-5th,
+            // and the step of 0.01 by half of that
             expect_near("adamw", s, k, (double)weight[k], adamw_weight[s][k], 3e-7);
             assert_int_equal(copy[k], ls_bf16_from_float(weight[k]));
         }
     }
 }
 
-// ---- control: a sequence of updates, each with what must stand in the state after it
+// --- control: a sequence of updates, each with what must stand in the state after it -------------
 
 typedef struct {
     double squares, bad; // of the reduced gradient
@@ -206,7 +206,7 @@ static void a_fixed_loss_scale_stays_and_a_skip_ends_the_run(void **unused) {
     assert_int_equal(state.skipped, 1);
 }
 
-// ---- fixed point
+// --- fixed point ---------------------------------------------------------------------------------
 
 enum { ELEMENTS = 200, GRADIENTS = 16 };
 
@@ -298,7 +298,7 @@ static void fixed_point_of_single_values(void **unused) {
     assert_int_equal(fixed, 48); // not divided by the loss scale
 }
 
-// ---- 16 bits
+// --- 16 bits -------------------------------------------------------------------------------------
 
 static const struct {
     ls_dtype storage;

@@ -61,7 +61,7 @@ static double flops_of(const shape *s) { // of one pass, by direct convolution
     return 2.0 * dst.n * dst.c * dst.h * dst.w * s->c * s->kernel * s->kernel;
 }
 
-// ---- Canonical and blocked arrays
+// --- canonical and blocked arrays ----------------------------------------------------------------
 
 static float *new_floats(size_t count) { // exactly that many: the address sanitizer sees any access beyond
     void *memory = NULL;
@@ -117,7 +117,8 @@ static float *pack_weight(const shape *s, int width, const float *canonical, siz
     return blocked;
 }
 
-// ---- The reference: one loop nest, called for each pair (output position, input position) that a tap connects
+// --- the reference -------------------------------------------------------------------------------
+// One loop nest, called for each pair (output position, input position) that a tap connects.
 
 typedef struct {
     const float *src, *weight, *grad_dst;
@@ -165,7 +166,7 @@ static void reference_run(const ls_conv_attr *a, const float *bias, const refere
             }
 }
 
-// ---- Comparison: RMS of the error relative to the RMS of the expected values
+// --- comparison: RMS of the error relative to the RMS of the expected values ---------------------
 
 typedef struct {
     const char *row, *algorithm, *what;
@@ -222,7 +223,7 @@ static void check_weight(comparison cmp, const shape *s, const float *blocked, c
     conclude(&cmp);
 }
 
-// ---- One shape, all operators, variants, widths and thread counts
+// --- one shape, all operators, variants, widths and thread counts --------------------------------
 
 typedef struct {
     const shape *shape;

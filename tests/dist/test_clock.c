@@ -1,5 +1,5 @@
-// The offset of each rank's clock from rank 0's, with clocks that are known to be off. test_clocks.sh starts it under
-// mpirun.
+// The offset of each rank's clock from rank 0's, with clocks that are known to be off.
+// test_clocks.sh starts it under mpirun.
 #include <math.h>
 #include <stdio.h>
 #include "base/clock.h"

@@ -6,8 +6,8 @@
 
 enum { RANKS_MAX = 8 };
 
-// A rank as "HOST:GPUS": the digit of its host, then a letter for each GPU that it sees, in its order. Expected: the
-// letter that it takes, '-' for none; and the lowest rank of the same GPU.
+// A rank as "HOST:GPUS": the digit of its host, then a letter for each GPU that it sees, in its order.
+// Expected: the letter that it takes, '-' for none; and the lowest rank of the same GPU.
 typedef struct {
     const char *name;
     int share;
@@ -63,7 +63,7 @@ static void choices(void **state) {
     }
 }
 
-// --- the table at the start
+// --- the table at the start ----------------------------------------------------------------------
 
 static ls_place place(const char *host, const char *device, const char *name, const char *uuid, const char *cpus) {
     ls_place p = { .host = "" };

@@ -4,10 +4,10 @@
 //   test_dist_ranks agree RANK           rank RANK has failed (-1: none)
 //   test_dist_ranks fingerprint CASE     same | global_batch | gpu | both | many
 //   test_dist_ranks fault KIND RANK WAIT TIMEOUT_S FOLDER
-//                                        rank RANK (-1: all) does KIND (kill | crash | stop | exitCODE | quitCODE
-//                                        (without exit handlers) | abort | none | sleep | slow | forever) in update
-//                                        17, the others WAIT (allreduce | reducer | blocking | nap); FOLDER/pid.RANK
-//                                        gets each rank's process number, FOLDER/now is there when it happens
+//                                        in update 17 rank RANK (-1: all) does KIND (kill | crash | stop | exitCODE |
+//                                        quitCODE (without exit handlers) | abort | none | sleep | slow | forever),
+//                                        the others WAIT (allreduce | reducer | blocking | nap); FOLDER/pid.RANK gets
+//                                        each rank's process number, FOLDER/now is there when it happens
 //   test_dist_ranks cost BYTES BUCKET_BYTES OVERLAP MS UPDATES
 //                                        exposed time of sums beside MS of computation
 //   test_dist_ranks link                 round trip between ranks 0 and 1, and an all-reduce of 1 MB over all ranks

@@ -1,5 +1,5 @@
-// cuda_bf16.h - __nv_bfloat16 for storage: conversions round to nearest, ties to even; NaN stays NaN (the bits of
-// base/half.c).
+// cuda_bf16.h - __nv_bfloat16 for storage: conversions round to nearest, ties to even;
+// NaN stays NaN (the bits of base/half.c).
 #pragma once
 
 #include "cuda_runtime.h"

@@ -1,5 +1,5 @@
-// Checkpoints damaged at random: none is loaded that is not, in all that counts, the one that was written; the one
-// before it is found instead; nothing crashes, not even on one that lies about its own hashes.
+// Checkpoints damaged at random: none is loaded that is not, in all that counts, the one that was written;
+// the one before it is found instead; nothing crashes, not even on one that lies about its own hashes.
 //
 // LOCKSTEP_CORRUPTED=10000 build/check/bin/test_fault_corrupted is the long form (else some hundred), LOCKSTEP_SEED
 // another sequence. It prints what became of each kind of damage.

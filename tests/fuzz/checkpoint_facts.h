@@ -1,5 +1,5 @@
-// checkpoint_facts.h - a small run that the checkpoints in corpus/checkpoint are of: what its manifests are compared
-// with, and were made from.
+// checkpoint_facts.h - a small run that the checkpoints in corpus/checkpoint are of:
+// what its manifests are compared with, and were made from.
 #ifndef TESTS_FUZZ_CHECKPOINT_FACTS_H
 #define TESTS_FUZZ_CHECKPOINT_FACTS_H
 

@@ -1,7 +1,6 @@
 // CIFAR's files. The input is a byte of flags and the files, one after the other, of about the same size.
-//   flags  bit 0: CIFAR-100, bit 1: the test split (one file; CIFAR-10's training set has five), bit 2: the last file
-//   is
-//          missing
+//   flags  bit 0: CIFAR-100; bit 1: the test split (one file; CIFAR-10's training set has five);
+//          bit 2: the last file is missing
 #include "fuzz/dataset.h"
 #include "fuzz/target.h"
 

@@ -1,5 +1,5 @@
-// A safetensors file: every tensor is found again by what it says of itself, its values are read, and its notes are
-// taken for a weights file's.
+// A safetensors file: every tensor is found again by its own name, type and shape, its values are read,
+// and its notes are read as a weights file's.
 #include <stdlib.h>
 #include <string.h>
 

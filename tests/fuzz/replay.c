@@ -1,5 +1,5 @@
-// replay.c - main of a fuzz target that runs given inputs once: each argument is an input, or a folder of inputs. Fails
-// where there is none.
+// replay.c - main of a fuzz target that runs given inputs once: each argument is an input,
+// or a folder of inputs. Fails where there is none.
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-// The first batch of the golden curves: the synthetic data set must make the pixels and labels that
-// scripts/make_golden.py made.
+// The first batch of the golden curves: the synthetic data set has the pixels and labels of scripts/make_golden.py.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

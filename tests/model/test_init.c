@@ -1,5 +1,5 @@
-// Initial values: against published words of the generator, against the golden files' second implementation, and
-// PyTorch's bounds.
+// Initial values: against published words of the generator, against the golden files'
+// second implementation, and PyTorch's bounds.
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,8 +39,8 @@ static void published_words(void **state) {
     ls_graph_free(graph);
 }
 
-// PyTorch's defaults: kaiming_uniform_(a = sqrt(5)) is U(+-1/sqrt(fan_in)) for weights; the same bound for biases; norm
-// 1 and 0.
+// PyTorch's defaults: kaiming_uniform_(a = sqrt(5)) is U(+-1/sqrt(fan_in)) for weights;
+// the same bound for biases; norm 1 and 0.
 static const struct {
     const char *network, *name;
     double fan_in; // 0: constant

@@ -308,8 +308,8 @@ static void from_a_text(void **state) {
     assert_memory_equal(status.text, "w.safetensors (network):3: network.input = '3'", 46);
 }
 
-// The shipped networks. resnet20 as published, without projections, has 269722 parameters and 81.1 / 242.4 MFLOP: the
-// two projections add 2752 and 0.5 / 1.6.
+// The shipped networks. resnet20 as published, without projections, has 269722 parameters and 81.1 / 242.4 MFLOP:
+// the two projections add 2752 and 0.5 / 1.6.
 static const struct {
     const char *file;
     ls_chw input;

@@ -1,14 +1,14 @@
-// delay_link.c - a network with latency and a rate for hosts.sh, where the kernel has no netem: a switch between TAP
-// devices.
+// delay_link.c - a network with latency and a rate for hosts.sh where the kernel has no netem: a switch of TAP devices.
 //
-//   delay_link LATENCY_MS RATE_MBIT NETNS...   RATE_MBIT 0: no limit; NETNS: files of network namespaces
-//   (/run/netns/NAME)
+//   delay_link LATENCY_MS RATE_MBIT NETNS...
+//     RATE_MBIT  0: no limit
+//     NETNS      files of network namespaces (/run/netns/NAME)
 //
-// Makes a device net0 in every namespace, prints "ready", and forwards until SIGTERM or until its parent dies; the
-// devices go with it. A frame takes its bytes' time on the sender's and on the receiver's wire (cut-through: once, if
-// both are free), then LATENCY_MS; what would wait longer than QUEUE_S for a wire is dropped, as a switch drops it.
-// Frames carry virtio headers, so TCP's segments of up to 64 KiB pass as one frame and cost one read and one write: the
-// program shares the machine with what is measured. A frame for an address not yet seen goes to all.
+// Makes a device net0 in every namespace, prints "ready", and forwards until SIGTERM or until its parent dies;
+// the devices go with it. A frame takes its bytes' time on the sender's and on the receiver's wire (cut-through: once,
+// if both are free), then LATENCY_MS; what would wait longer than QUEUE_S for a wire is dropped, as a switch drops it.
+// Frames carry virtio headers, so TCP's segments of up to 64 KiB pass as one frame and cost one read and one write:
+// the program shares the machine with what is measured. A frame for an address not yet seen goes to all.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if.h>

@@ -4,14 +4,14 @@
 //   LOCKSTEP_TEST_DISK        a file of lines, read again before each call: the disk may change while the run goes on
 //   LOCKSTEP_TEST_DISK_BELOW  the folder, an absolute path
 // Lines
-//   slow MS           every call takes so long
-//   pause N MS        the N-th call (from 1) waits that long before it is done, and says so first: LOCKSTEP_TEST_DISK
-//                     with ".reached" after it holds the call and the path
-//   log               each call is a line in LOCKSTEP_TEST_DISK with ".log" after it
-//   room BYTES ERROR  so many bytes can be written since the start of the process, then ERROR: ENOSPC or EDQUOT
-//   fail CALL ERROR [TEXT]   every such call fails; only on paths with TEXT in them
-// Calls are open (for writing), write, fsync, close (of what was open for writing), rename, mkdir, unlink, rmdir; what
-// stdio does inside the C library is not seen.
+//   slow MS                 every call takes so long
+//   pause N MS              the N-th call (from 1) waits that long before it is done, and says so first:
+//                           LOCKSTEP_TEST_DISK with ".reached" after it holds the call and the path
+//   log                     each call is a line in LOCKSTEP_TEST_DISK with ".log" after it
+//   room BYTES ERROR        so many bytes can be written since the start of the process, then ERROR: ENOSPC or EDQUOT
+//   fail CALL ERROR [TEXT]  every such call fails; only on paths with TEXT in them
+// Calls are open (for writing), write, fsync, close (of what was open for writing), rename, mkdir, unlink, rmdir;
+// what stdio does inside the C library is not seen.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -15,7 +15,7 @@ static int answer(const char *name, int otherwise) {
     return text ? atoi(text) : otherwise;
 }
 
-// --- driver: cuda.h
+// --- driver: cuda.h ------------------------------------------------------------------------------
 int cuInit(unsigned flags) {
     (void)flags;
     return answer("FAKE_INIT", 0);
@@ -62,7 +62,7 @@ int cuGetErrorString(int error, const char **text) {
     return 0;
 }
 
-// --- libraries
+// --- libraries -----------------------------------------------------------------------------------
 int cudaRuntimeGetVersion(int *version) {
     *version = answer("FAKE_RUNTIME", 13000);
     return 0;
@@ -104,8 +104,8 @@ int nvmlSystemGetDriverVersion(char *text, unsigned bytes) {
     return 0;
 }
 
-// --- the card, as device/gpu_monitor.c asks: FAKE_CARD_UNKNOWN=1: it is not found; FAKE_MUTE=1: it tells nothing but
-// its memory. FAKE_SLOWED: reasons.
+// --- the card, for device/gpu_monitor.c ----------------------------------------------------------
+// FAKE_CARD_UNKNOWN=1: it is not found. FAKE_MUTE=1: nothing but its memory is known. FAKE_SLOWED: reasons.
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
     static int card;
     *device = &card;

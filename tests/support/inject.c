@@ -1,27 +1,28 @@
 // inject.c - linked into train_injected, the program whose calls can be made to fail: the linker's --wrap sends every
 // call of OUR code to these functions through here (those inside libraries are not touched, but for the allocations of
-// cJSON, which asks us for them). CMakeLists takes the names for --wrap from this file.
+// cJSON, which go through ours). CMakeLists takes the names for --wrap from this file.
 //
-// A point is one call, named by where it comes from: the return addresses inside the program, hashed ("path"), and its
-// number among the calls from there. Unlike a number among all calls, that means the same call in every run, however
-// threads take turns.
+// A point is one call, named by where it comes from: the return addresses inside the program, hashed ("path"),
+// and its number among the calls from there. Unlike a number among all calls, that means the same call in every run,
+// however threads take turns.
 //
 // Environment
-//   LOCKSTEP_INJECT_LOG   a file, ".RANK" is appended under MPI; without it everything goes its usual way. At the end:
-//                           path HASH CALLS KIND FUNCTION ADDRESS...   where calls came from, innermost address first
-//                           left KIND FUNCTION HASH                    what was made and never freed, closed, joined
-//                           end                                        the program ended by exit() or from main
-//                         and, at once:
-//                           failed FUNCTION ERRNO                      (0: a function that sets none)
-//   LOCKSTEP_INJECT       HASH:N, that call fails; HASH:N+ and every later call that needs the same: memory for memory,
-//                         and room on the disk for what writes, as a disk that is full stays full
-//   LOCKSTEP_INJECT_RANK  on this rank only (default 0)
-//   LOCKSTEP_INJECT_RECORD a file: what is done to files and folders below the current folder, in order, for
-//   power_loss.py:
-//                           mkdir, rmdir, unlink NAME; rename OLD NEW; open ID NAME c|r|f (create or cut, as it is,
-//                           folder); write ID OFFSET HEX; cut ID BYTES; sync ID; close ID
-//   LOCKSTEP_INJECT_SHORT 1: no failure, but every read and write is interrupted (EINTR) every other time, and moves at
-//                         most 7 bytes; 4096 of a longer one
+//   LOCKSTEP_INJECT_LOG     a file, ".RANK" is appended under MPI; without it nothing is changed. At the end:
+//                             path HASH CALLS KIND FUNCTION ADDRESS...  where calls came from, innermost address first
+//                             left KIND FUNCTION HASH                   what was made and never freed, closed, joined
+//                             end                                       the program ended by exit() or from main
+//                           and, at once:
+//                             failed FUNCTION ERRNO                     (0: a function that sets none)
+//   LOCKSTEP_INJECT         HASH:N, that call fails; HASH:N+ and every later call that needs the same: memory for
+//                           memory, and room on the disk for what writes, as a disk that is full stays full
+//   LOCKSTEP_INJECT_RANK    on this rank only (default 0)
+//   LOCKSTEP_INJECT_RECORD  a file: what is done to files and folders below the current folder, in order, for
+//                           power_loss.py:
+//                             mkdir, rmdir, unlink NAME; rename OLD NEW;
+//                             open ID NAME c|r|f (create or cut, as it is, folder);
+//                             write ID OFFSET HEX; cut ID BYTES; sync ID; close ID
+//   LOCKSTEP_INJECT_SHORT   1: no failure, but every read and write is interrupted (EINTR) every other time, and moves
+//                           at most 7 bytes; 4096 of a longer one
 #include <dirent.h>
 #include <errno.h>
 #include <execinfo.h>
@@ -109,7 +110,7 @@ static void record_write(int fd, const unsigned char *from, size_t bytes) {
     }
 }
 
-// ---- who calls ----
+// --- who calls -----------------------------------------------------------------------------------
 
 static path *find_path(kind_of_call kind, const char *function) {
     void *stack[2 * FRAMES];
@@ -156,7 +157,7 @@ static int fails(kind_of_call kind, const char *function, int error, uint32_t *h
     return failing || again;
 }
 
-// ---- what is held ----
+// --- what is held --------------------------------------------------------------------------------
 
 static size_t home_of(uintptr_t id) {
     return (size_t)((id >> 4) * 0x9E3779B97F4A7C15ULL >> 40) % THINGS;
@@ -195,7 +196,7 @@ static uintptr_t file_id(int fd) {
     return (uintptr_t)fd + 1; // no allocation lies that low
 }
 
-// ---- start and end ----
+// --- start and end -------------------------------------------------------------------------------
 
 static void *cjson_malloc(size_t bytes);
 static void cjson_free(void *memory);
@@ -248,7 +249,7 @@ __attribute__((destructor)) static void end(void) {
 
 #define REAL(type, name, ...) extern type __real_##name(__VA_ARGS__) __attribute__((weak))
 
-// ---- memory ----
+// --- memory --------------------------------------------------------------------------------------
 
 REAL(void *, malloc, size_t);
 REAL(void *, calloc, size_t, size_t);
@@ -361,7 +362,7 @@ int __wrap_scandir(const char *folder, struct dirent ***out, int (*filter)(const
     return count;
 }
 
-// ---- files ----
+// --- files ---------------------------------------------------------------------------------------
 
 REAL(int, openat, int, const char *, int, ...);
 REAL(int, close, int);
@@ -614,7 +615,7 @@ void __wrap_freeifaddrs(struct ifaddrs *list) {
     __real_freeifaddrs(list);
 }
 
-// ---- streams: over our read and write, so that a failure comes where the library really reads and writes ----
+// --- streams: over our read and write, so that a failure comes where they are really called ------
 
 // The C library goes on after a short write, but not after one of a stream like this.
 static ssize_t stream_write(void *context, const char *from, size_t bytes) {
@@ -709,7 +710,7 @@ int __wrap_fflush(FILE *file) {
     return EOF;
 }
 
-// ---- threads ----
+// --- threads -------------------------------------------------------------------------------------
 
 REAL(int, pthread_create, pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 REAL(int, pthread_join, pthread_t, void **);
@@ -732,7 +733,7 @@ int __wrap_pthread_detach(pthread_t thread) {
     return __real_pthread_detach(thread);
 }
 
-// ---- libraries ----
+// --- libraries -----------------------------------------------------------------------------------
 
 // Whatever they take: arguments are handed on as they lie in registers and on the stack (no library here takes floating
 // point, and twelve are the most). FAILURE is what such a function returns when it fails.

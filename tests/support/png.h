@@ -20,8 +20,8 @@ static inline void png_put_chunk(FILE *file, const char *type, const uint8_t *co
     png_put_number(file, (uint32_t)(count ? crc : crc32(0, (const Bytef *)type, 4)));
 }
 
-// pixels (channels, height, width), 8 bits: 1 gray, 2 gray and alpha, 3 colour, 4 colour and alpha. 0, or -1 on
-// failure.
+// pixels (channels, height, width), 8 bits: 1 gray, 2 gray and alpha, 3 colour,
+// 4 colour and alpha. 0, or -1 on failure.
 static inline int png_write(const char *path, const uint8_t *pixels, int channels, int height, int width) {
     static const uint8_t colour_type[] = { 0, 0, 4, 2, 6 };
     const size_t area = (size_t)height * (size_t)width, line = (size_t)width * (size_t)channels + 1;

@@ -1,6 +1,6 @@
-// sync_time.c - preloaded (LD_PRELOAD) into a run on a GPU: counts the CUDA calls in which the host waits for the
-// device, and the time spent in them, and prints one line at the end. It stands between the plugin and the CUDA
-// runtime.
+// sync_time.c - preloaded (LD_PRELOAD) into a run on a GPU: counts the CUDA calls
+// in which the host waits for the device, and the time spent in them, and prints one line at the end.
+// It stands between the plugin and the CUDA runtime.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

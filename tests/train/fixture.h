@@ -1,5 +1,5 @@
-// fixture.h - a network written to a temporary file, compiled on a device, with one batch: for tests that look inside
-// an update.
+// fixture.h - a network written to a temporary file, compiled on a device, with one batch:
+// for tests that look inside an update.
 #ifndef LS_TESTS_TRAIN_FIXTURE_H
 #define LS_TESTS_TRAIN_FIXTURE_H
 

@@ -26,9 +26,9 @@ static const char network[] =
     "[f]\nlayer = flatten\n[l1]\nlayer = linear\nout_features = 9\n[r6]\nlayer = relu\n"
     "[l2]\nlayer = linear\nout_features = 5\n[out]\nlayer = scale\nfactor = 0.5\n";
 
-// Every way in which a gelu stands: g1 and g4 in their batch norms, the first with two readers; alone behind the
-// convolution c0 and the linear layer, behind the sum a2, whose batch norm has a residual, and behind n3, which another
-// layer reads, too.
+// Every way in which a gelu stands: g1 and g4 in their batch norms, the first with two readers;
+// alone behind the convolution c0 and the linear layer, behind the sum a2, whose batch norm has a residual,
+// and behind n3, which another layer reads, too.
 static const char gelu_network[] =
     "[network]\ninput = 3x8x8\n"
     "[c0]\nlayer = conv2d\nout_channels = 8\nkernel = 2\n[g0]\nlayer = gelu\n"
@@ -53,8 +53,8 @@ static void fusion(void **state) {
     fixture_new(&f, "ref", network, 4, 1);
     const ls_program *p = f.program;
     assert_int_equal(count_ops(p, LS_OP_NORM_FORWARD), 4);
-    // forward adds: a2 and a3 join n2 and m3; a4, b4, a5 and a6 stay. Backward: sums of gradients that no batch norm
-    // can take in.
+    // forward adds: a2 and a3 join n2 and m3; a4, b4, a5 and a6 stay. Backward: sums
+    // of gradients that no batch norm can take in.
     int adds_before_loss = 0, loss_at = -1;
     for (int i = 0; i < p->count; i++) {
         if (p->instructions[i].plan->desc.op == LS_OP_LOSS) loss_at = i;
@@ -103,9 +103,9 @@ static void norm_takes_in_gelu(void **state) {
     }
 }
 
-// Which batch norms take in the max pooling behind them, where the device can: n1 with an overlapping pooling that two
-// layers read, n2 with a residual. Not n3, whose window has no index of one byte, n4, whose relu has another reader,
-// and n5 without relu.
+// Which batch norms take in the max pooling behind them, where the device can: n1 with an overlapping pooling that
+// two layers read, n2 with a residual. Not n3, whose window has no index of one byte, nor n4, whose relu has another
+// reader, nor n5, which has no relu.
 static const char pooled_network[] =
     "[network]\ninput = 3x20x20\n"
     "[c1]\nlayer = conv2d\nout_channels = 6\nkernel = 3\npadding = 1\n"
@@ -215,8 +215,8 @@ static float *element(ls_buffer buffer, int64_t i) {
 }
 
 // Central differences of the summed loss. Activations are stored in fp32, so a difference of 2*step carries about 1e-6
-// of noise in the loss; relu, pooling and batch norm bend it: the tolerance is for both. A lost, doubled or misplaced
-// gradient is off by far more.
+// of noise in the loss; relu, pooling and batch norm bend it: the tolerance is for both.
+// A lost, doubled or misplaced gradient is off by far more.
 static void check_network_gradients(const char *text, int checked_min) {
     fixture f;
     fixture_new(&f, "ref", text, 4, 1);

@@ -216,8 +216,8 @@ static void with_libraries_too(void **state) {
 }
 
 // The shipped networks on small batches. There are three slots of input, and a recording for each: the fourth update is
-// recorded and launched, the seventh launched again. LeNet, which has no batch norm, adds up two micro-batches here and
-// has one on the cpu device.
+// recorded and launched, the seventh launched again. LeNet, which has no batch norm, adds up two micro-batches here
+// and has one on the cpu device.
 static void shipped_networks_agree_with_ref(void **state) {
     (void)state;
     enum { UPDATES_MAX = 7 };

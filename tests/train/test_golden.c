@@ -1,9 +1,9 @@
-// Loss curves against PyTorch's: the same initial weights and batches, 20 updates in fp32 (tests/golden/,
-// scripts/make_golden.py).
+// Loss curves against PyTorch's: the same initial weights and batches, 20 updates in fp32
+// (tests/golden/, scripts/make_golden.py).
 //
-// Rounding differs between any two implementations and grows with every update: PyTorch's own fp32 and fp64 curves part
-// at the rate that the golden files record. 1e-4 over the first ten updates and 1e-3 up to the twentieth is what two
-// correct ones keep.
+// Rounding differs between any two implementations and grows with every update:
+// PyTorch's own fp32 and fp64 curves part at the rate that the golden files record.
+// 1e-4 over the first ten updates and 1e-3 up to the twentieth is what two correct ones keep.
 #include <stdint.h>
 #include <stdlib.h>
 #include <stdio.h>

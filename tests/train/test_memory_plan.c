@@ -7,7 +7,7 @@
 #include "dist/placement.h"
 #include "train/fixture.h"
 
-// --- the device
+// --- the device ----------------------------------------------------------------------------------
 
 static struct {
     size_t limit, used; // bytes of device slabs
@@ -51,7 +51,7 @@ static ls_status small_open(ls_placing *placement, ls_comm *comm, const ls_devic
 #include "../../src/train/trainer.c"
 #undef ls_placement_open
 
-// --- runs
+// --- runs ----------------------------------------------------------------------------------------
 
 static const char network[] =
     "[network]\ninput = 3x8x8\n"
@@ -111,8 +111,8 @@ static size_t needs(ls_comm *comm, const char *micro_batch, const char *more) {
     return bytes;
 }
 
-// The limit at which `bytes` just fit beside the reserve, which is a 32nd; at which they do without it; or which is far
-// below.
+// The limit at which `bytes` just fit beside the reserve, which is a 32nd;
+// at which they do without it; or which is far below.
 typedef enum { FIT, FIT_WITHOUT_RESERVE, FAR } fitting;
 
 static size_t limit_for(size_t bytes, fitting fit) {

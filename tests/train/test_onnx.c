@@ -1,6 +1,6 @@
-// Exported networks read back by protobuf: every kind of layer, its operator and attributes, its parameters bit for
-// bit, and a graph in which every value is made once, before it is read. What other programs compute with such files:
-// tests/real_readers.
+// Exported networks read back by protobuf: every kind of layer, its operator and attributes,
+// its parameters bit for bit, and a graph in which every value is made once, before it is read.
+// What other programs compute with such files: tests/real_readers.
 #include "support/temp.h"
 #include "train/onnx.h"
 #include "train/whole_run.h"

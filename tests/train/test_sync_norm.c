@@ -1,6 +1,6 @@
 // train.sync_batchnorm inside of a pass: two and three ranks, each a thread with a program of its own, give the
-// gradients and the statistics of one program with the joined batch; at every step, with micro-batches of any size, and
-// with a rank that has none.
+// gradients and the statistics of one program with the joined batch; at every step, with micro-batches of any size,
+// and with a rank that has none.
 #include <math.h>
 #include <pthread.h>
 #include "train/fixture.h"
@@ -192,8 +192,8 @@ static int vanishes(const fixture *f, int param) {
     return f->graph->params[param].role == LS_ROLE_BIAS && name[0] != 'l';
 }
 
-// Both sides add the same fp32 terms, up to 12 * 64 of them, in another order, through at most five layers: some
-// sqrt(768) * 5 * 2^-24 = 8e-6 of the largest.
+// Both sides add the same fp32 terms, up to 12 * 64 of them, in another order, through at most five layers:
+// some sqrt(768) * 5 * 2^-24 = 8e-6 of the largest.
 static const double TOLERANCE = 1e-5;
 
 static void is_the_joined_batch(void **state) {

@@ -13,8 +13,7 @@
 #include "support/cmocka.h"
 #include "train/trace_events.h"
 
-// --- events
-// ---------------------------------------------------------------------------------------------------------------
+// --- events --------------------------------------------------------------------------------------
 
 static const char *text_of(const cJSON *object, const char *name) {
     const cJSON *item = cJSON_GetObjectItem(object, name);
@@ -42,8 +41,7 @@ static double end_of(const cJSON *event) {
     return start_of(event) + number_of(event, "dur", NAN);
 }
 
-// --- hand-written spans
-// --------------------------------------------------------------------------------------------------
+// --- hand-written spans --------------------------------------------------------------------------
 
 static void add(ls_trace_lane lane, const char *name, int64_t update, double ready, double start, double end) {
     ls_trace_add(&(ls_span){ .lane = lane,
@@ -178,8 +176,7 @@ static void arrows(void **state) {
     cJSON_Delete(events);
 }
 
-// --- a file
-// ---------------------------------------------------------------------------------------------------------------
+// --- a file --------------------------------------------------------------------------------------
 
 typedef struct {
     int ranks, first, updates, instructions, micro_batches, buckets;

@@ -117,8 +117,8 @@ static void resident_data_are_the_same(void **state) {
     }
 }
 
-// Without batch norm and dropout, one micro-batch of 64 and four of 16 are the same sum, but for rounding; in ordered
-// mode as well.
+// Without batch norm and dropout, one micro-batch of 64 and four of 16 are the same sum,
+// but for rounding; in ordered mode as well.
 static void accumulation_is_a_sum(void **state) {
     (void)state;
     static const char plain[] =

@@ -1,8 +1,8 @@
 // conv.h - what the files of convolution share.
 //
 // Every engine works on dense blocked weights [dst block][src block][r][s][depth][B], depth = B, or the number of
-// channels of a plain source (then there is one source block). Grouped weights are expanded to that first: zeros where
-// groups do not meet.
+// channels of a plain source (then there is one source block). Grouped weights are expanded to that first:
+// zeros where groups do not meet.
 #ifndef LS_DEVICE_CPU_CONV_H
 #define LS_DEVICE_CPU_CONV_H
 
@@ -45,7 +45,7 @@ typedef struct {
     float *bias;      // forward: or NULL
     float *grad_weight, *grad_bias;
     char *workspace;
-    ls_queue *queue; // is told of failures
+    ls_queue *queue; // keeps failures
 } ls_conv_run;
 
 static inline size_t ls_conv_bias_floats(const ls_conv_plan *plan) {
@@ -68,8 +68,8 @@ void ls_cpu_conv_measure_end(ls_cpu *cpu);
 void ls_conv_expand(const ls_conv_run *run, const float *grouped, float *dense);
 // Exchanges the two innermost dimensions (for oneDNN's backward data).
 void ls_conv_exchange(const ls_conv_run *run, const float *dense, float *exchanged);
-// [src block][dst block][r][s][dst_depth][B], taps in reverse order: the weights of the convolution that is the
-// backward pass.
+// [src block][dst block][r][s][dst_depth][B], taps in reverse order: the weights
+// of the convolution that is the backward pass.
 void ls_conv_turn(const ls_conv_run *run, const float *dense, float *turned);
 // grad_weight += the tasks' partial sums, in order; the same for grad_bias.
 void ls_conv_reduce(const ls_conv_run *run);

@@ -69,7 +69,7 @@ static void make_key(const ls_cpu *cpu, const ls_op_desc *desc, char key[KEY_BYT
         a->groups, a->has_bias);
 }
 
-// The plan that the cache's choice asks for; *out stays NULL where it holds none that can be had.
+// The plan that the cache's choice names; *out stays NULL where it holds none that can be had.
 static ls_status plan_by_choice(ls_cpu *cpu, const ls_op_desc *desc, const char *key, const char **how, ls_plan **out) {
     const char *choice = ls_plan_cache_find(cpu->plans, key, how);
     int algorithm = choice ? find_kind(choice) : -1;

@@ -1,10 +1,10 @@
-// conv_direct.c - convolution by own kernels: sample by sample, from a padded copy of the source, so that no tap needs
-// a check.
+// conv_direct.c - convolution by own kernels: sample by sample, from a padded copy
+// of the source, so that no tap needs a check.
 #include <string.h>
 #include "device/cpu/conv.h"
 
-// A copy with room around: pixel (y,x) of the map lies at (top + y*spread, left + x*spread); what falls outside is
-// dropped.
+// A copy with room around: pixel (y,x) of the map lies at (top + y*spread,
+// left + x*spread); what falls outside is dropped.
 typedef struct {
     int blocks, depth, h, w; // of the tensor; depth below the block: a plain tensor of that many channels
     int plain;

@@ -1,5 +1,5 @@
-// conv_measure.c - which algorithm of a convolution is the fastest: they run in turns, and the shortest run of each
-// counts.
+// conv_measure.c - which algorithm of a convolution is the fastest:
+// they run in turns, and the shortest run of each counts.
 //
 // It must not take long, and the machine may be busy. So of a large layer only some samples are computed; what is far
 // behind the rule's choice on a quarter of those takes no further part; and the rule's choice stays unless another one
@@ -42,7 +42,7 @@ static ls_op_desc with_samples(const ls_op_desc *desc, int samples) {
     return some;
 }
 
-// Numbers in [-1, 1): zeros of memory that nobody wrote to would all be one page.
+// Numbers in [-1, 1): zeros of memory never written to would all be one page.
 static void fill(float *values, size_t count) {
     uint32_t random = 1;
     for (size_t i = 0; i < count && i < PATTERN; i++) {

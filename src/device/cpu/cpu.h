@@ -4,8 +4,8 @@
 //   activation (N,C,H,W)  C <= LS_CPU_FEW: plain [N][C][H][W]; else blocked [N][C/B][H][W][B], C rounded up to B
 //   vector (C)            [C rounded up to B]
 //   linear weight         [O][K], K the elements of one sample of the source as laid out above
-//   conv weight           C <= LS_CPU_FEW: [K/B][R][S][C][B of K]; else [K/B][C/B][R][S][B of C][B of K]; with groups:
-//   plain OIHW
+//   conv weight           C <= LS_CPU_FEW: [K/B][R][S][C][B of K]; else [K/B][C/B][R][S][B of C][B of K];
+//                         with groups: plain OIHW
 // What rounding adds is zero.
 //
 // Threads: an operator is cut into tasks by its shape alone, each task writes its own part, and partial sums are added

@@ -14,7 +14,7 @@ static void cpu_close(ls_device *device) {
     free(cpu);
 }
 
-// Which compiled kernels: what the processor has, or the width that a test asks for.
+// Which compiled kernels: what the processor has, or the width that a test sets.
 static ls_status choose_kernels(ls_cpu *cpu, int width) {
     if (!cpu->cpus.has_avx2)
         return ls_fail(LS_DEVICE,

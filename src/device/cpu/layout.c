@@ -4,8 +4,8 @@
 
 // Both layouts of a tensor consist of pieces of `count` x `lanes` elements:
 //   canonical[first + lane * stride + j] = here[at + j * step + lane]
-// A piece ends with the block of lanes that lie side by side here, so that both sides are read and written in whole
-// cache lines.
+// A piece ends with the block of lanes that lie side by side here, so that both sides are read and written
+// in whole cache lines.
 typedef struct {
     size_t first, stride, at, step;
     int count, lanes;
@@ -80,8 +80,7 @@ static void copy_param(const ls_cpu *cpu, const ls_param_shape *s, const copy *c
         copy_conv(cpu, s, c);
 }
 
-// --- the device's table
-// -------------------------------------------------------------------------------------------------
+// --- the device's table --------------------------------------------------------------------------
 
 size_t ls_cpu_activation_bytes(const ls_device *device, ls_nchw shape, ls_dtype storage) {
     return ls_cpu_floats((const ls_cpu *)device, shape) * ls_dtype_bytes(storage);

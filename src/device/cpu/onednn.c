@@ -181,7 +181,7 @@ static dnnl_status_t primitive_desc_new(ls_onednn *onednn, const ls_onednn_conv_
 }
 #endif
 
-// Generated code is named jit:...; anything else (ref, gemm) is slow on these layouts or wants others.
+// Generated code is named jit:...; anything else (ref, gemm) is slow on these layouts or needs others.
 static ls_status is_fast(const_dnnl_primitive_desc_t desc, char name[64], int *fast) {
     const char *text = "";
     TRY_DNNL(dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &text));

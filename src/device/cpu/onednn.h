@@ -1,8 +1,8 @@
-// onednn.h - what the cpu device asks of oneDNN: convolutions on blocked layouts, run by one thread each. The only file
-// that knows the library is onednn.c, which is written for its versions 2.6 and 3.x.
+// onednn.h - what the cpu device uses of oneDNN: convolutions on blocked layouts, run by one thread each. The only file
+// that includes the library is onednn.c, which is written for its versions 2.6 and 3.x.
 //
-// A primitive is made for one thread and a fixed number of samples; the device's own tasks run it on different samples
-// at once.
+// A primitive is made for one thread and a fixed number of samples;
+// the device's own tasks run it on different samples at once.
 #ifndef LS_DEVICE_CPU_ONEDNN_H
 #define LS_DEVICE_CPU_ONEDNN_H
 

@@ -29,7 +29,7 @@ static void onednn_task(void *context, int task, int thread) {
     if (ls_failed(status)) ls_host_queue_fail(run->queue, ls_fail(status.code, "%s: %s", desc->layer, status.text));
 }
 
-// Weights as the engine wants them: expanded from groups, then exchanged or turned for backward data.
+// Weights as the engine needs them: expanded from groups, then exchanged or turned for backward data.
 static float *prepare_weights(const ls_conv_run *run, float *weight) {
     const ls_conv_plan *plan = run->plan;
     const ls_op_desc *desc = &plan->base.base.desc;

@@ -1,9 +1,8 @@
-// op_linear.c - fully connected layers as matrix products C = A * B: B is packed into panels, then tiles of C are
-// tasks.
-//                    rows  columns  depth   A                    B
-//   forward           N     O        K      src [N][K]           weight [O][K], transposed
-//   backward data     N     K        O      grad_dst [N][O]      weight [O][K]
-//   backward weight   O     K        N      grad_dst, transposed src [N][K]
+// op_linear.c - fully connected layers as matrix products C = A * B: B is packed into panels, tiles of C are tasks.
+//                    rows  columns  depth  A                     B
+//   forward           N     O        K     src [N][K]            weight [O][K], transposed
+//   backward data     N     K        O     grad_dst [N][O]       weight [O][K]
+//   backward weight   O     K        N     grad_dst, transposed  src [N][K]
 #include "device/cpu/cpu.h"
 
 enum { TILE_ROWS = 36, PACK_DEPTH = 512 }; // a tile: rows x two panels; a packing task: one panel, so deep
@@ -11,8 +10,7 @@ enum { TILE_ROWS = 36, PACK_DEPTH = 512 }; // a tile: rows x two panels; a packi
 typedef struct {
     ls_cpu_plan base;
     int m, n, k;
-    int columns; // of B; forward: C has more, the padding, which comes out as zero because panels and bias are zero
-                 // there
+    int columns; // of B; forward: C has more, the padding, which comes out as zero as panels and bias are zero there
     int panels, row_tiles, depth_tiles;
     size_t a_m, a_k, b_k, b_n, c_m;
 } linear_plan;

@@ -1,5 +1,5 @@
-// op_map.c - element-wise operators: the layout does not matter, but for dropout, whose random numbers go by canonical
-// index.
+// op_map.c - element-wise operators: the layout does not matter, but for dropout,
+// whose random numbers go by canonical index.
 #include "base/philox.h"
 #include "device/cpu/cpu.h"
 

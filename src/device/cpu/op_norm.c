@@ -130,7 +130,7 @@ static ls_kernel_norm_grad grad_at(const norm_run *run, size_t at) {
     return g;
 }
 
-// Mean, factor and offset of the forward pass; without gelu the sums have no gamma, and nobody has an offset.
+// Mean, factor and offset of the forward pass; without gelu the sums have no gamma, and there is no offset.
 static void backward_constants(const norm_run *run, int cb, float *constants) {
     int b = run->plan->block;
     for (int i = 0; i < b; i++) {

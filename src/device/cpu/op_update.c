@@ -34,8 +34,8 @@ static void raise_to(atomic_int *highest, int value) {
     while (value > seen && !atomic_compare_exchange_weak(highest, &seen, value)) continue;
 }
 
-// Plain loops that the compiler turns into vector code. CAST rounds to nearest even and keeps NaN a NaN, as base/half.h
-// does.
+// Plain loops that the compiler turns into vector code. CAST rounds to nearest even
+// and keeps NaN a NaN, as base/half.h does.
 static void narrow_bf16(const float *src, uint16_t *dst, size_t n) {
     for (size_t i = 0; i < n; i++) {
         uint32_t bits;

@@ -186,7 +186,7 @@ void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_
     plan->workspace_bytes = (plan->threads_at + (size_t)threads * plan->thread_floats) * sizeof(float);
 }
 
-// ---- Run: what a task knows
+// --- run: what a task has ------------------------------------------------------------------------
 
 typedef struct {
     const ls_winograd_plan *plan;
@@ -246,8 +246,8 @@ static void multiply(const job *j, int block, int first, int tiles, const float 
             plan->out_pos, j->bias ? j->bias + (block + b) * kernels->width : NULL);
 }
 
-// A (+)= V^T * Z at one position for `blocks` output blocks, whose Z and A begin at z and a; SUM_TILES at a time for
-// the cache.
+// A (+)= V^T * Z at one position for `blocks` output blocks, whose Z and A begin at z
+// and a; SUM_TILES at a time for the cache.
 static void add_up(
     const job *j, size_t position, int blocks, int tiles, int add, const float *v, const float *z, float *a) {
     const ls_winograd_plan *plan = j->plan;
@@ -258,7 +258,7 @@ static void add_up(
             add || t > 0, a, round_up(smaller(tiles - t, SUM_TILES), LS_WINOGRAD_SUM_TILES));
 }
 
-// ---- Own slabs
+// --- own slabs -----------------------------------------------------------------------------------
 
 static void filter_task(void *context, int panel, int thread) {
     const job *j = context;
@@ -306,7 +306,7 @@ static void bias_task(void *context, int block, int thread) {
         j->grad_bias + block * j->plan->kernels->width);
 }
 
-// ---- Shared slabs
+// --- shared slabs --------------------------------------------------------------------------------
 
 static void shared_in_task(void *context, int task, int thread) {
     const job *j = context;
@@ -356,7 +356,7 @@ static void whole_sum_task(void *context, int panel, int thread) {
     for (int b = 0; b < blocks; b++) filters_out(j, block + b, a);
 }
 
-// ---- Operators
+// --- operators -----------------------------------------------------------------------------------
 
 static void run_product(job *j, ls_pool *pool) {
     const ls_winograd_plan *plan = j->plan;

@@ -2,15 +2,18 @@
 //
 // Computes exactly the operators of op_conv.h (forward overwrites dst and adds the bias, backward data overwrites
 // grad_src, backward weight adds to grad_weight and grad_bias) with 4 (F(4,3)), 2.25 (F(2,3)) or 2.8 (F(2,5)) times
-// fewer multiplications. F(m,r): tiles of m x m outputs, filters of r x r taps, (m+r-1)^2 positions at which channels
-// are multiplied as matrices. Layouts  activations nChw{B}c, channels zero-padded to B = the kernels' vector width (8
-// or 16); weight and grad_weight
-//          OIhwBiBo: [O/B][I/B][R][S][B i][B o]; bias, grad_bias: K floats, padded to B. All 64-byte aligned.
-//          Channel padding of the results is zero where that of the inputs is (weight, bias: zero for padded outputs).
-// Threads  results are the same bits for any number of threads: a task's arithmetic depends on the shape only.
-// Accuracy RMS error relative to RMS output, normal inputs: F(2,3) 4e-7, F(4,3) 1 to 2e-6, F(2,5) 1 to 2e-6 (direct: 4
-// to 10e-7). Source   Lavin and Gray 2016; interpolation points 0, +-5/8, +-3/2, infinity: 2.4 times less error than 0,
-// +-1, +-2, infinity.
+// fewer multiplications. F(m,r): tiles of m x m outputs, filters of r x r taps, (m+r-1)^2 positions at each of which
+// channels are multiplied as matrices.
+//
+// Layouts   activations nChw{B}c, channels zero-padded to B = the kernels' vector width (8 or 16);
+//           weight and grad_weight OIhwBiBo: [O/B][I/B][R][S][B i][B o]; bias, grad_bias: K floats, padded to B.
+//           All 64-byte aligned. Channel padding of the results is zero where that of the inputs is (weight, bias:
+//           zero for padded outputs).
+// Threads   results are the same bits for any number of threads: a task's arithmetic depends on the shape only.
+// Accuracy  RMS error relative to RMS output, normal inputs:
+//           F(2,3) 4e-7, F(4,3) 1 to 2e-6, F(2,5) 1 to 2e-6 (direct: 4 to 10e-7).
+// Source    Lavin and Gray 2016; interpolation points 0, +-5/8, +-3/2, infinity: 2.4 times less error than
+//           0, +-1, +-2, infinity.
 #ifndef LS_DEVICE_CPU_WINOGRAD_H
 #define LS_DEVICE_CPU_WINOGRAD_H
 
@@ -51,8 +54,8 @@ typedef struct {
 void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_op op, const char *mode,
     const ls_winograd_kernels *kernels, int threads);
 
-// args: host pointers in the order of the operator's enum in op_conv.h; bias and grad_bias may be NULL. Allocates
-// nothing.
+// args: host pointers in the order of the operator's enum in op_conv.h;
+// bias and grad_bias may be NULL. Allocates nothing.
 void ls_winograd_run(const ls_winograd_plan *plan, float *const *args, float *workspace, ls_pool *pool);
 
 #endif

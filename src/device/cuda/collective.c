@@ -1,6 +1,6 @@
 // collective.c - sums over ranks on the device's queues: what NCCL (peers.h) does not do itself. A kernel of one thread
-// behind each collective counts it, in host memory that the watchdog reads, so that a collective inside a launched
-// recording is known to have ended, too.
+// behind each collective counts it, in host memory that the watchdog reads, so that the end of a collective
+// inside a launched recording is seen, too.
 #include <assert.h>
 #include <stdlib.h>
 

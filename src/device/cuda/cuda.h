@@ -7,9 +7,9 @@
 // (of a grouped one: [K rounded up][R][S][C/groups], no rounding inside a group); a linear weight is [O rounded up]
 // [H][W][C rounded up]. Padding is zero and stays zero, so every kernel may treat it as data, 16 bytes at a time.
 //
-// Two worlds share this code: the real one (CUDA runtime, cuDNN, cuBLASLt), and tests/emulation, which compiles the
-// same files for the processor. The libraries have a seam of their own (library.h); the emulation has none of them and
-// takes the direct kernels.
+// Two worlds share this code: the real one (CUDA runtime, cuDNN, cuBLASLt), and tests/emulation,
+// which compiles the same files for the processor. The libraries have a seam of their own (library.h);
+// the emulation has none of them and takes the direct kernels.
 #ifndef LS_DEVICE_CUDA_CUDA_H
 #define LS_DEVICE_CUDA_CUDA_H
 

@@ -12,7 +12,7 @@
 #include "device/cuda/cuda.h"
 #include "device/cuda/library.h"
 
-// NVTX: a header alone, which does nothing where no profiler asks for it.
+// NVTX: a header alone, which does nothing where no profiler runs.
 #ifdef LS_CUDA_NVTX
 static void range_begin(const char *name) {
     (void)nvtxRangePushA(name);

@@ -1,5 +1,5 @@
-// layout.c - between the canonical layouts (NCHW, OIHW, rows; fp32) and the device's own, which cuda.h defines. The
-// host converts, one copy carries.
+// layout.c - between the canonical layouts (NCHW, OIHW, rows; fp32) and the device's own, which cuda.h defines.
+// The host converts, one copy carries.
 #include <stdlib.h>
 
 #include "base/half.h"

@@ -16,7 +16,7 @@ enum {
     LS_LIBRARY_ALIGNMENT = 256 // of a workspace: cuBLASLt demands it
 };
 
-// --- libraries_plans.c: cuDNN's plans of one convolution
+// --- libraries_plans.c: cuDNN's plans of one convolution -----------------------------------------
 
 // What plans are made for: a handle (a GPU), or the description of one (ls_cudnn_describe), whose plans cannot run.
 typedef struct {
@@ -45,8 +45,8 @@ enum { LS_CUDNN_IMAGE = 'x', LS_CUDNN_WEIGHT = 'w', LS_CUDNN_RESULT = 'y' }; // 
 
 // Up to `most` plans that are repeatable, use no reduced-precision sums, keep to the workspace limit, and need no
 // compiler at run time; with tensor cores where the type allows and such plans are there, never with them for fp32
-// without tf32. out->count is 0 where cuDNN supports none. LS_DEVICE: the call, cuDNN's words and the layer; nothing is
-// held then.
+// without tf32. out->count is 0 where cuDNN supports none.
+// LS_DEVICE: the call, cuDNN's words and the layer; nothing is held then.
 LS_CHECKED ls_status ls_cudnn_plans_make(const ls_cudnn_target *target, ls_op op, const ls_conv_attr *attr,
     const char *layer, int most, ls_cudnn_plans *out);
 void ls_cudnn_plans_free(ls_cudnn_plans *plans);
@@ -57,7 +57,7 @@ void ls_cudnn_plan_tag(const ls_cudnn_plan *plan, char *text, size_t bytes);
 LS_CHECKED ls_status ls_cudnn_describe(const char *json, cudnnBackendDescriptor_t *out);
 ls_status ls_cudnn_fail(const char *layer, const char *call, cudnnStatus_t rc);
 
-// --- an open pair of libraries
+// --- an open pair of libraries -------------------------------------------------------------------
 
 ls_status ls_cublaslt_fail(const char *layer, const char *call, cublasStatus_t rc);
 struct ls_cuda_libraries {
@@ -67,7 +67,7 @@ struct ls_cuda_libraries {
     size_t workspace_limit;
 };
 
-// The library's own workspace inside one of `bytes` + ls_library_room(bytes): aligned as the libraries want it.
+// The library's own workspace inside one of `bytes` + ls_library_room(bytes): aligned as the libraries need it.
 static inline size_t ls_library_room(size_t bytes) {
     return bytes ? bytes + LS_LIBRARY_ALIGNMENT : 0;
 }

@@ -1,4 +1,4 @@
-// libraries_cublaslt.c - matrix products by cuBLASLt, which thinks in columns: a row-major C[m][n] is its n x m matrix
+// libraries_cublaslt.c - matrix products by cuBLASLt, which is column-major: a row-major C[m][n] is its n x m matrix
 // with leading dimension n, and C = op(A) op(B) is, transposed, its product of B by A.
 #include "device/cuda/libraries.h"
 

@@ -1,5 +1,5 @@
-// libraries_cudnn.c - convolutions by cuDNN on a GPU: choosing a plan, by the heuristics' order or by timing, and
-// running it.
+// libraries_cudnn.c - convolutions by cuDNN on a GPU: choosing a plan,
+// by the heuristics' order or by timing, and running it.
 #include "device/cuda/libraries.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 enum { KEY_BYTES = 512, POINTERS = 3 };
 
-// What one run is told: where the three tensors and the workspace lie. Made when a run has other addresses than the
+// The arguments of one run: where the three tensors and the workspace lie. Made when a run has other addresses than the
 // last one, which after the first update never happens: a plan has its place in the program.
 typedef struct {
     cudnnBackendDescriptor_t descriptor; // NULL: none yet
@@ -55,7 +55,7 @@ static void free_variant(variant *v) {
     *v = (variant){ 0 };
 }
 
-// --- timing
+// --- timing --------------------------------------------------------------------------------------
 
 enum { WARM_UPS = 3, TIMED_RUNS = 10, PATTERN_BYTES = 1 << 20 };
 
@@ -203,7 +203,7 @@ static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_at
     return ls_plan_cache_put(cache, key, tag);
 }
 
-// --- the seam
+// --- the seam ------------------------------------------------------------------------------------
 
 ls_status ls_cuda_conv_algorithm_new(
     ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr, const char *layer, ls_cuda_conv_algorithm **out) {

@@ -1,8 +1,8 @@
 // libraries_nccl.c - peers.h by NCCL, which is opened at run time when several ranks ask for it: one GPU needs none.
 //
-// The communicator is non-blocking, so that nothing here waits for a peer without a limit: a call that NCCL has not
-// finished when it returns is polled until it has. A communicator whose peer is gone is aborted, never destroyed. What
-// ends it runs in a thread of its own, which is left behind where NCCL does not come back.
+// The communicator is non-blocking, so that nothing here waits for a peer without a limit: a call that NCCL has
+// not finished when it returns is polled until it has. A communicator whose peer is gone is aborted, never destroyed.
+// What ends it runs in a thread of its own, which is left behind where NCCL does not come back.
 //
 // Source: NCCL 2.28 user guide, "Communicators" and "Fault tolerance".
 #include "device/cuda/peers.h"
@@ -23,7 +23,7 @@ static const double abort_grace_s = 5; // NCCL's own threads look at its abort f
 
 _Static_assert(sizeof(ncclUniqueId) == LS_COLLECTIVE_ID_BYTES, "an id is NCCL's");
 
-// --- the library
+// --- the library ---------------------------------------------------------------------------------
 
 // name, and whether NCCL 2.18 has it
 #define FUNCTIONS(X) \
@@ -93,7 +93,7 @@ ls_status ls_cuda_peers_probe(char *version, size_t bytes) {
     return LS_SUCCESS;
 }
 
-// --- errors
+// --- errors --------------------------------------------------------------------------------------
 
 // NCCL's words, and what to do.
 static const struct {
@@ -126,7 +126,7 @@ static ls_status fail(ls_code code, const char *call, ncclComm_t comm, ncclResul
         words, advice_for(words));
 }
 
-// --- a communicator
+// --- a communicator ------------------------------------------------------------------------------
 
 struct ls_cuda_peers {
     ls_cuda_device *device;
@@ -156,7 +156,7 @@ static ncclResult_t settle(ncclComm_t comm, ncclResult_t rc, double timeout_s, i
     return rc;
 }
 
-// --- its end
+// --- its end -------------------------------------------------------------------------------------
 
 typedef struct {
     ncclComm_t comm;
@@ -200,7 +200,7 @@ static int end_within(ncclComm_t comm, int in_order, double timeout_s) {
     return ended;
 }
 
-// --- peers.h
+// --- peers.h -------------------------------------------------------------------------------------
 
 ls_status ls_cuda_peers_make_id(uint8_t id[LS_COLLECTIVE_ID_BYTES]) {
     ncclUniqueId unique;

@@ -1,6 +1,6 @@
-// libraries_plans.c - cuDNN's plans of one convolution, by the backend API: tensors and operation -> graph ->
-// heuristics -> engine configurations -> execution plans. Source: NVIDIA's cudnn-frontend and the cuDNN 9
-// documentation.
+// libraries_plans.c - cuDNN's plans of one convolution, by the backend API:
+// tensors and operation -> graph -> heuristics -> engine configurations -> execution plans.
+// Source: NVIDIA's cudnn-frontend and the cuDNN 9 documentation.
 //
 // Engines that compile at run time are left out: each costs a second or so at start-up, and without them the list is
 // the same with and without a GPU.
@@ -172,7 +172,7 @@ static ls_status make_graph(search *s, ls_op op, const ls_conv_attr *a) {
     return make_part(s, "operation graph", CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, rows);
 }
 
-// The engine's number and notes. Not to be told is a reason to leave an engine out.
+// The engine's number and notes. An engine without them is left out.
 static cudnnStatus_t inspect(descriptor config, int64_t *engine, unsigned *notes, unsigned *behaviour) {
     descriptor of = NULL;
     cudnnStatus_t rc = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &of);
@@ -233,7 +233,7 @@ static int is_there(const ls_cudnn_plans *plans, const ls_cudnn_plan *plan) {
     return 0;
 }
 
-// Takes the configuration, if it makes a plan that is wanted: 1 when out owns it now.
+// Takes the configuration, if it makes a plan that fits: 1 when out owns it now.
 static int consider(search *s, descriptor config) {
     ls_cudnn_plan made = { .config = config };
     unsigned behaviour = 0;
@@ -303,8 +303,8 @@ static ls_status ask_heuristics(search *s, cudnnBackendHeurMode_t mode) {
 
 #define NOTE(name) (1U << CUDNN_NUMERICAL_NOTE_##name)
 
-// Winograd and Fourier transforms lose digits, in 16 bits many: left out, so that a convolution's error is that of its
-// sum.
+// Winograd and Fourier transforms lose digits, in 16 bits many:
+// left out, so that a convolution's error is that of its sum.
 static ls_status find(search *s, ls_dtype storage) {
     int exact = storage == LS_F32 && !s->target->tf32;
     s->required = exact ? 0 : NOTE(TENSOR_CORE);

@@ -1,5 +1,5 @@
 // library.h - the seam to NVIDIA's libraries: convolutions by cuDNN, matrix products by cuBLASLt. Only libraries*.c
-// know them; op_conv.c and op_linear.c ask here first and take the direct kernels (kernels/direct.h) where a library
+// include them; op_conv.c and op_linear.c try here first and take the direct kernels (kernels/direct.h) where a library
 // has nothing, or is not there (the emulation).
 #ifndef LS_DEVICE_CUDA_LIBRARY_H
 #define LS_DEVICE_CUDA_LIBRARY_H
@@ -12,7 +12,7 @@ void ls_cuda_libraries_close(ls_cuda_libraries *libraries); // NULL is allowed
 void ls_cuda_libraries_text(
     const ls_cuda_libraries *libraries, char *text, size_t bytes); // "cuDNN 9.19.0, cuBLASLt 13.1.0"
 
-// --- convolutions: one plan of one of the three passes
+// --- convolutions: one plan of one of the three passes -------------------------------------------
 typedef struct ls_cuda_conv_algorithm ls_cuda_conv_algorithm;
 
 // op: LS_OP_CONV_FORWARD (x, w -> y, no bias), _BACKWARD_DATA (dy, w -> dx), _BACKWARD_WEIGHT (dy, x -> dw in the
@@ -28,8 +28,9 @@ const char *ls_cuda_conv_chosen(const ls_cuda_conv_algorithm *algorithm); // as 
 void ls_cuda_conv_execute(
     ls_cuda_conv_algorithm *algorithm, void *image, void *weight, void *result, void *workspace, ls_queue *queue);
 
-// --- matrix products: row-major C[m][n] = alpha * op(A) * op(B) + beta * C, A and B in `storage`, C in `result`, fp32
-// accumulation. *out is NULL when the library has no algorithm.
+// --- matrix products -----------------------------------------------------------------------------
+// Row-major C[m][n] = alpha * op(A) * op(B) + beta * C, A and B in `storage`, C in `result`, fp32 accumulation.
+// *out is NULL when the library has no algorithm.
 typedef struct {
     int m, n, k;
     int transpose_a, transpose_b; // A is stored [k][m], B is stored [n][k]

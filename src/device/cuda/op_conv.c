@@ -1,8 +1,8 @@
-// op_conv.c - convolutions: cuDNN's plan where there is one, else the direct kernels. The libraries' plans know neither
+// op_conv.c - convolutions: cuDNN's plan where there is one, else the direct kernels. The libraries' plans have neither
 // biases nor fp32 sums of 16-bit weight gradients: own kernels add those.
 //
-// Weight gradients in 16 bits go to the front of the workspace and are then added to the arena; in fp32 cuDNN adds to
-// it.
+// Weight gradients in 16 bits go to the front of the workspace and are then added
+// to the arena; in fp32 cuDNN adds to it.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/direct.h"
 #include "device/cuda/library.h"

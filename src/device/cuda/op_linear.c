@@ -1,5 +1,5 @@
-// op_linear.c - fully connected layers as row-major matrix products C[m][n] = op(A) op(B), k long, by cuBLASLt; the
-// direct kernels where it is not there.
+// op_linear.c - fully connected layers as row-major matrix products C[m][n] = op(A) op(B), k long, by cuBLASLt;
+// the direct kernels where it is not there.
 //                    m         n         k         A                      B
 //   forward          batch     outputs   inputs    src                    weight, transposed
 //   backward data    batch     inputs    outputs   grad_dst               weight

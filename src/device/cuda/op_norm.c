@@ -1,5 +1,5 @@
-// op_norm.c - batch norm: two launches forward (statistics, apply), one for inference, two backward (sums, apply); over
-// several ranks, one for each of the sums and two (finish, apply) for what follows them.
+// op_norm.c - batch norm: two launches forward (statistics, apply), one for inference, two backward (sums, apply);
+// over several ranks, one for each of the sums and two (finish, apply) for what follows them.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/norm.h"
 
@@ -114,8 +114,8 @@ static void run_backward_apply(const ls_plan *plan, const ls_buffer *args, ls_bu
     ls_cuda_enqueued(plan, queue);
 }
 
-// The operators, and what each takes: does it sum over pixels, does it need factors, does it write a map that may be
-// pooled?
+// The operators, and what each takes: does it sum over pixels, does it need factors,
+// does it write a map that may be pooled?
 typedef struct {
     ls_cuda_run *run;
     const char *algorithm;

@@ -51,7 +51,7 @@ static void run_control(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
     ls_cuda_enqueued(plan, queue);
 }
 
-// ---- optimizers: the segments lie on the device, as long as the plan does
+// --- optimizers: the segments lie on the device, as long as the plan does ------------------------
 
 typedef struct {
     ls_cuda_plan plan;
@@ -117,7 +117,7 @@ ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc,
     return LS_SUCCESS;
 }
 
-// ---- the others
+// --- the others ----------------------------------------------------------------------------------
 
 static ls_status plan_with(ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_run *run, ls_plan **out) {
     ls_cuda_plan *plan;

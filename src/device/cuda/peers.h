@@ -1,5 +1,5 @@
-// peers.h - the seam to NCCL: the same GPU's work on other ranks. Only libraries_nccl.c knows NCCL, which it opens when
-// it is asked for; tests/emulation/peers.cc stands in for it where there is no GPU.
+// peers.h - the seam to NCCL: the same GPU's work on other ranks. Only libraries_nccl.c includes NCCL, which it opens
+// when it is needed; tests/emulation/peers.cc stands in for it where there is no GPU.
 #ifndef LS_DEVICE_CUDA_PEERS_H
 #define LS_DEVICE_CUDA_PEERS_H
 
@@ -19,7 +19,7 @@ LS_CHECKED ls_status ls_cuda_peers_health(ls_cuda_peers *peers);
 // 0: not all had ended when the time was over; the device may then wait for ever at any call that waits for its work.
 int ls_cuda_peers_close(ls_cuda_peers *peers, double timeout_s);
 
-// Device memory as the library likes it best. NULL: it has none to give, any other will do.
+// Device memory from the library's own allocator. NULL: there is none; any other memory works, too.
 void *ls_cuda_peers_malloc(size_t bytes);
 cudaError_t ls_cuda_peers_free(void *address);
 

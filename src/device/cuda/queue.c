@@ -20,7 +20,7 @@ struct ls_recording {
     const ls_op_desc *last; // the last operator in it
 };
 
-// --- errors
+// --- errors --------------------------------------------------------------------------------------
 
 ls_status ls_cuda_fail(const char *call, cudaError_t rc) {
     (void)cudaGetLastError(); // reported here: the next launch must not find it
@@ -41,7 +41,7 @@ ls_status ls_cuda_error(ls_cuda_device *device) {
 }
 
 static void keep_first(ls_cuda_device *device, const char *while_doing, cudaError_t rc) { // under the lock
-    if (ls_failed(device->error)) return; // only the first tells something
+    if (ls_failed(device->error)) return; // only the first says the cause
     char last[256] = "no operator had been given to the GPU";
     if (device->last)
         snprintf(last, sizeof last, "the last operator given to the GPU was %s of layer %s%s",
@@ -80,7 +80,7 @@ void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue) {
     remember(device, &plan->desc, 0);
 }
 
-// --- queues
+// --- queues --------------------------------------------------------------------------------------
 
 // Sums over ranks are short and others wait for them: they go before the kernels of the backward pass. The lower
 // number is the higher priority.
@@ -139,7 +139,7 @@ void ls_cuda_zero(ls_buffer dst, size_t bytes, ls_queue *queue) {
     ls_cuda_keep(queue->device, "setting memory to zero", rc);
 }
 
-// --- events
+// --- events --------------------------------------------------------------------------------------
 
 ls_status ls_cuda_event_new(ls_device *device, int timed, ls_event **out) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
@@ -181,7 +181,7 @@ ls_status ls_cuda_event_sync(ls_event *event) {
     return ls_cuda_error(event->device);
 }
 
-// After an error, too: who asks stops asking, and the next call that can return it does.
+// 1 after an error, too: a caller that polls then stops, and the next call that can return the error does.
 int ls_cuda_event_happened(ls_event *event) {
     cudaError_t rc = cudaEventQuery(event->event);
     if (rc == cudaErrorNotReady) {
@@ -199,7 +199,7 @@ double ls_cuda_event_seconds(ls_event *from, ls_event *to) {
     return milliseconds * 1e-3;
 }
 
-// --- recordings
+// --- recordings ----------------------------------------------------------------------------------
 
 ls_status ls_cuda_record_begin(ls_queue *queue) {
     LS_TRY(ls_cuda_error(queue->device));

@@ -44,8 +44,8 @@ static void taps_inside(int size, int outputs, int stride, int offset, int *firs
     if (*first > *end) *first = *end;
 }
 
-// out[p][q] += weight * in[p*stride + dy][q*stride + dx] for all taps inside, or the same the other way round
-// (scatter).
+// out[p][q] += weight * in[p*stride + dy][q*stride + dx] for all taps inside,
+// or the same the other way round (scatter).
 static void tap_plane(const ls_conv_attr *a, int r, int s, double weight, double *dst, double *src, int scatter) {
     int dy = r * a->dilation - a->pad, dx = s * a->dilation - a->pad, stride = a->stride;
     int p_first, p_end, q_first, q_end;

@@ -31,8 +31,8 @@ static double normalised(const norm_job *job, int c, int64_t at, double mean, do
     return a->residual ? y + (double)ls_load_float(job->residual, a->storage, at) : y;
 }
 
-// Where element t of the window of element i of the pooled channel lies in the channel (counted as i is in element());
-// -1: in the padding.
+// Where element t of the window of element i of the pooled channel lies in the channel
+// (counted as i is in element()); -1: in the padding.
 static int64_t window_element(const ls_norm_attr *a, int64_t i, int t) {
     int64_t plane = (int64_t)a->pooled.h * a->pooled.w;
     int y = (int)(i % plane / a->pooled.w) * a->pool_stride - a->pool_pad + t / a->pool_kernel;

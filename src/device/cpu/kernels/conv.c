@@ -1,9 +1,9 @@
-// conv.c - direct convolution of one sample, for what oneDNN has no fast kernel for: few channels, dilation, odd
-// formats.
+// conv.c - direct convolution of one sample, for what oneDNN has no fast kernel for:
+// few channels, dilation, odd formats.
 //
-// The source is a padded copy with `depth` channels to a pixel, so no tap needs a bounds check. Forward keeps 6 output
-// pixels of two channel blocks (or 12 of one) in registers; the weight gradient keeps up to TILE weight vectors and
-// streams over the map.
+// The source is a padded copy with `depth` channels to a pixel, so no tap needs a bounds check.
+// Forward keeps 6 output pixels of two channel blocks (or 12 of one) in registers; the weight gradient keeps up
+// to TILE weight vectors and streams over the map.
 #include "device/cpu/kernels/kernels.h"
 
 #define TILE 12
@@ -116,8 +116,8 @@ void LS_KERNEL(conv)(const ls_kernel_conv *conv) {
         whole_map(conv, conv->stride, conv->depth);
 }
 
-// The weight gradient keeps the sums of several (tap, channel) pairs. Pair i reads offset[i] floats from the output
-// pixel's corner.
+// The weight gradient keeps the sums of several (tap, channel) pairs.
+// Pair i reads offset[i] floats from the output pixel's corner.
 #define GRAD_START(i) vf a##i = { 0 };
 #define GRAD_OFFSET(i) const size_t o##i = offset[i];
 #define GRAD_TAP(i) a##i += x[o##i] * g;

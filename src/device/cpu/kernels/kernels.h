@@ -1,10 +1,9 @@
-// kernels.h - the inner loops of the cpu device, written once for vectors of LS_VL floats and compiled for several of
-// them:
-//   1   plain tensors (few channels, NCHW) are blocked tensors with blocks of one channel
+// kernels.h - the inner loops of the cpu device, written once for vectors of LS_VL floats, compiled for each of
+//   1   plain tensors (few channels, NCHW): blocked tensors with blocks of one channel
 //   8   AVX2
 //   16  AVX-512; and once more for AVX2 (LS_EMULATED), so that the 16-wide layouts are tested on any machine
-// A table of function pointers per width is picked when the device is opened. Kernels know nothing of threads: callers
-// hand them independent pieces. Tensors are blocked: [n][channel block][h][w][LS_VL]; a plane is one [h][w][LS_VL].
+// A table of function pointers per width is picked when the device is opened. Kernels have no threads: callers hand
+// them independent pieces. Tensors are blocked: [n][channel block][h][w][LS_VL]; a plane is one [h][w][LS_VL].
 #ifndef LS_DEVICE_CPU_KERNELS_H
 #define LS_DEVICE_CPU_KERNELS_H
 

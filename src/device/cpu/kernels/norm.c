@@ -115,8 +115,8 @@ static inline __attribute__((always_inline)) plane plane_of(
     return p;
 }
 
-// The gradient at pixel i before the normalisation: both incoming gradients, through the activation. *x: the input
-// there, less its mean.
+// The gradient at pixel i before the normalisation: both incoming gradients,
+// through the activation. *x: the input there, less its mean.
 static inline __attribute__((always_inline)) vf incoming(const plane *p, const ls_activation activation, int i, vf *x) {
     vf g = load(p->g1 + i * LS_VL);
     *x = load(p->x + i * LS_VL) - p->mean;

@@ -3,8 +3,8 @@
 #include <math.h>
 #include "device/cpu/kernels/kernels.h"
 
-// Adding and subtracting 1.5 * 2^52 rounds a double below 2^51 to an integer, ties to even, and leaves it in the low
-// bits.
+// Adding and subtracting 1.5 * 2^52 rounds a double below 2^51 to an integer, ties
+// to even, and leaves it in the low bits.
 static const double ROUNDER = 6755399441055744.0;
 
 int LS_KERNEL(grad_fix)(const float *grad, double factor, double divisor, int64_t *fixed, size_t n) {

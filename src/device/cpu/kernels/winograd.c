@@ -1,9 +1,9 @@
-// winograd.c (kernels) - the transforms of Winograd convolution, B channels at a time, no shuffles but in the backward
-// filter.
+// winograd.c (kernels) - the transforms of Winograd convolution, B channels at a time,
+// no shuffles but in the backward filter.
 //
-// Points 0, +-5/8, +-3/2, infinity for 6 positions a side; 0, +-1, infinity for 4. For a pair +-p the even and odd
-// powers are summed apart, so that a pair costs little more than a point. Each 2-D transform is one pass over columns
-// and one over rows.
+// Points 0, +-5/8, +-3/2, infinity for 6 positions a side; 0, +-1, infinity for 4.
+// For a pair +-p the even and odd powers are summed apart, so that a pair costs little more than a point.
+// Each 2-D transform is one pass over columns and one over rows.
 #include "device/cpu/kernels/winograd.h"
 #include "device/cpu/kernels/kernels.h"
 #include "device/cpu/kernels/winograd_gemm.h"
@@ -12,8 +12,8 @@
 
 enum { SIDE_MAX = 6 };
 
-// Points a and b, their squares, and the denominators of the filter transform: products of the differences to the other
-// points.
+// Points a and b, their squares, and the denominators of the filter transform:
+// products of the differences to the other points.
 #define PA 0.625f
 #define PB 1.5f
 #define AA (PA * PA)
@@ -27,7 +27,8 @@ INLINE float power(float base, int exponent) {
     return p;
 }
 
-// ---- Lines of up to SIDE_MAX vectors. Members, not an array: they stay in registers. `count` is always a constant.
+// --- lines of up to SIDE_MAX vectors -------------------------------------------------------------
+// Members, not an array: they stay in registers. `count` is always a constant.
 
 typedef struct {
     vf x0, x1, x2, x3, x4, x5;
@@ -76,7 +77,7 @@ INLINE void add_line(int count, line l, float *y, size_t stride) {
     write_line(count, l, y, stride);
 }
 
-// ---- One-dimensional transforms; `side`, `taps`, `outs` and `pair` are constants.
+// --- one-dimensional transforms; `side`, `taps`, `outs` and `pair` are constants -----------------
 
 // Two positions of a line: those of a pair of points +-p, or, as pair 0, of the points 0 and infinity.
 typedef struct {
@@ -156,7 +157,7 @@ INLINE line outs_1d(int side, int outs, line l) {
         outs_row(side, 4, even_a, even_b, outs == 5 ? last : none), none };
 }
 
-// ---- Two-dimensional transforms
+// --- two-dimensional transforms ------------------------------------------------------------------
 
 // A tile or filter (taps > 0) -> its positions, pos_stride apart. rows[i] is row i from column `begin` on, columns are
 // `column` floats apart; those outside of [begin,end) are zero.
@@ -198,7 +199,7 @@ INLINE void transform_2d(
 }
 #endif
 
-// ---- Tiles of feature maps
+// --- tiles of feature maps -----------------------------------------------------------------------
 
 typedef struct {
     int image, y, x;
@@ -320,7 +321,7 @@ static void tiles_out(int variant, const ls_winograd_map *map, float *data, int 
         write_tiles(6, 4, map, data, block, first, tiles, m, pos_stride, bias);
 }
 
-// ---- Filters
+// --- filters -------------------------------------------------------------------------------------
 
 // B x B floats: from[i][o] -> to[o][i]
 INLINE void transpose(const float *from, float *to, size_t to_row) {
@@ -335,9 +336,9 @@ INLINE void filter_2d(int side, int taps, const float *filter, float *u, size_t 
     transform_2d(side, taps, rows, B * B, 0, taps, u, pos_stride);
 }
 
-// Forward: weight[o block][i block][r][s][i][o] is a filter of vectors over o for each i. Backward: the block
-// transposed and the taps in reverse order, so that again the vector runs over the outputs of the product (i) for each
-// of its inputs (o).
+// Forward: weight[o block][i block][r][s][i][o] is a filter of vectors over o for each i.
+// Backward: the block transposed and the taps in reverse order, so that again the vector runs over the outputs
+// of the product (i) for each of its inputs (o).
 INLINE void read_filters(int side, int taps, int backward, const float *weight, int in_blocks, int out_blocks,
     int panel, float *u, size_t pos_stride) {
     enum { TAPS_MAX = 25 };

@@ -1,12 +1,13 @@
-// winograd.h (kernels) - the arithmetic of Winograd convolution for one vector width B; ../winograd.c plans and splits
-// it.
+// winograd.h (kernels) - the arithmetic of Winograd convolution for one vector width B;
+// ../winograd.c plans and splits it.
 //
 // A position is one of the (m+r-1)^2 elements of a transformed tile; at each, channels are multiplied as matrices.
-//   V[pos][channel block][tile][B]            transformed tiles of the map that is read
-//   U[pos][panel][in channel][panel width]    transformed filters; a panel is 2 blocks of output channels (the last may
-//   be 1) M[pos][channel block][tile][B]            V * U, the transformed output A[pos][panel][in channel][panel
-//   width]    sums over tiles of V * Z (Z: transformed tiles of grad_dst, laid out as V);
-//                                             a panel is 3 blocks of output channels (the last may be 1 or 2)
+//   V[pos][channel block][tile][B]          transformed tiles of the map that is read
+//   U[pos][panel][in channel][panel width]  transformed filters; a panel is 2 blocks of output channels (the last may
+//                                           be 1)
+//   M[pos][channel block][tile][B]          V * U, the transformed output
+//   A[pos][panel][in channel][panel width]  sums over tiles of V * Z (Z: transformed tiles of grad_dst, laid out as V);
+//                                           a panel is 3 blocks of output channels (the last may be 1 or 2)
 // All strides are in floats; all addresses are 64-byte aligned; in_channels and out_channels are multiples of B.
 #ifndef LS_DEVICE_CPU_KERNELS_WINOGRAD_H
 #define LS_DEVICE_CPU_KERNELS_WINOGRAD_H
@@ -40,12 +41,12 @@ struct ls_winograd_kernels {
     // M -> tiles of one channel block, plus bias (B floats; NULL: none).
     void (*tiles_out)(int variant, const ls_winograd_map *map, float *data, int block, int first, int tiles,
         const float *m, size_t pos_stride, const float *bias);
-    // weight -> panel `panel` of U, at u. backward: the filter of the data gradient, rotated and with inputs and
-    // outputs exchanged.
+    // weight -> panel `panel` of U, at u. backward: the filter of the data gradient, rotated
+    // and with inputs and outputs exchanged.
     void (*filters_in)(int variant, int backward, const float *weight, int in_blocks, int out_blocks, int panel,
         float *u, size_t pos_stride);
-    // grad_weight of output block `block` += the sum of A over `parts` partial sums, in their order. sums: the panel of
-    // A that holds the block.
+    // grad_weight of output block `block` += the sum of A over `parts` partial sums, in their order.
+    // sums: the panel of A that holds the block.
     void (*filters_out)(int variant, const float *sums, size_t pos_stride, int parts, size_t part_stride, int in_blocks,
         int out_blocks, int block, float *grad_weight);
 

@@ -42,8 +42,9 @@ void ls_cuda_bias_add(
     LS_BY_STORAGE(storage, bias_add_launch(rows, channels, bias, static_cast<T *>(dst), stream));
 }
 
-// ---- the bias gradient. A block sums a part of the rows of up to COLUMNS_MAX packs of channels: `lanes` rows at a
-// time, each thread its pack, then the lanes. A second launch sums the parts. The order depends on the shape only.
+// --- the bias gradient ---------------------------------------------------------------------------
+// A block sums a part of the rows of up to COLUMNS_MAX packs of channels: `lanes` rows at a time, each thread its pack,
+// then the lanes. A second launch sums the parts. The order depends on the shape only.
 
 typedef struct {
     int packs, columns, lanes, groups, parts; // groups of columns; blocks: groups * parts
@@ -125,7 +126,7 @@ size_t ls_cuda_bias_gradient_workspace(int64_t rows, int channels, ls_dtype stor
     return static_cast<size_t>(layout_of(rows, channels, pack).parts) * static_cast<size_t>(channels) * sizeof(float);
 }
 
-// ---- grad_weight += a library's 16-bit weight gradient
+// --- grad_weight += a library's 16-bit weight gradient -------------------------------------------
 
 // grid: one thread for a pack
 template <typename T> static __global__ void weight_accumulate(int64_t packs, const T *from, float *grad_weight) {

@@ -67,7 +67,7 @@ template <typename T> static __device__ inline float sum_of(const float lanes[ls
     return sum;
 }
 
-// ---- forward
+// --- forward -------------------------------------------------------------------------------------
 
 // Adds one tap of FORWARD_CHANNELS filters, over all channels: the lanes of `sum` are channels modulo the pack.
 template <typename T>
@@ -168,7 +168,7 @@ void ls_cuda_direct_forward(const ls_cuda_conv_geometry *g, const void *src, con
                                   static_cast<T *>(dst), stream));
 }
 
-// ---- backward data: a gather, so that every element of grad_src is written once
+// --- backward data: a gather, so that every element of grad_src is written once ------------------
 
 // Adds one tap of all filters; the lanes of `sum` are the input channels of the tile.
 template <typename T>
@@ -268,8 +268,9 @@ void ls_cuda_direct_backward_data(const ls_cuda_conv_geometry *g, const void *gr
                                   static_cast<const T *>(weight), static_cast<T *>(grad_src), stream));
 }
 
-// ---- backward weight: the samples are cut into slices, summed one by one; more than one slice goes through the
-// workspace, [slices][weight], and is then added up in order
+// --- backward weight -----------------------------------------------------------------------------
+// The samples are cut into slices, summed one by one; more than one slice goes through the workspace,
+// [slices][weight], and is then added up in order.
 
 static int64_t weight_tiles(const geometry &g) { // threads of one slice
     int pack = g.storage == LS_F32 ? ls_pack<float>::size : ls_pack<__half>::size;

@@ -99,9 +99,9 @@ extern "C" void ls_cuda_map_scale(
 
 namespace {
 
-// A thread has one pack of channels of `group` pixels that follow each other: the words of neighbouring pixels (of
-// neighbouring channels, where the map is one pixel) come from one block of the generator, which costs far more than
-// the memory does.
+// A thread has one pack of channels of `group` pixels that follow each other: the words of neighbouring pixels
+// (of neighbouring channels, where the map is one pixel) come from one block of the generator,
+// which costs far more than the memory does.
 struct dropout_geometry {
     uint32_t items, plane; // items: threads with work
     int c, channels, group;

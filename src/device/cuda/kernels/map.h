@@ -1,5 +1,5 @@
-// map.h - element-wise kernels: 16 bytes of each tensor to a thread. packs: 16-byte packs of the whole tensor. The
-// output may be an input.
+// map.h - element-wise kernels: 16 bytes of each tensor to a thread. packs: 16-byte packs
+// of the whole tensor. The output may be an input.
 #ifndef LS_DEVICE_CUDA_KERNELS_MAP_H
 #define LS_DEVICE_CUDA_KERNELS_MAP_H
 

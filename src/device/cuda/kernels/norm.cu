@@ -1,7 +1,8 @@
 // norm.cu - batch norm, bound by memory. Passes, in tensors of src's size (p: of the pooled size):
 //   statistics      reads src
 //   apply           reads src, residual; writes dst (p) and index (p)
-//   backward sums   reads src, grad_dst, grad_dst2 and dst (with relu; with gelu y is computed again; with pooling p: grad_dst, grad_dst2, index)
+//   backward sums   reads src, grad_dst, grad_dst2 and, with relu, dst (with gelu y is computed again; with pooling
+//                   p: grad_dst, grad_dst2, index)
 //   backward apply  reads the same; writes grad_src, grad_residual
 //   finish          over several ranks, forward and backward: a thread for each channel, between the two passes
 // Sums: each block adds up a slice of the pixels; the block of a column of channels that finishes last adds up the

@@ -1,6 +1,6 @@
-// update.cu - the flat operators: one pass over the arenas, four elements (16 bytes of fp32) a thread, one thread for
-// every four; the last thread takes what is left one by one. All are bound by memory bandwidth: bytes per element are
-// given with each.
+// update.cu - the flat operators: one pass over the arenas, four elements (16 bytes of fp32) a thread, one thread
+// for every four; the last thread takes what is left one by one. All are bound by memory bandwidth:
+// bytes per element are given with each.
 #include "device/cuda/kernels/update.h"
 
 #include <math.h>
@@ -17,8 +17,8 @@ static __device__ inline int quad_size(int64_t first, int64_t count) {
     return count - first < QUAD ? static_cast<int>(count - first) : QUAD;
 }
 
-// Elements beyond `size` are read as zero and not written. Four elements are one or two whole 16-byte accesses (8 bytes
-// of a 16-bit type).
+// Elements beyond `size` are read as zero and not written. Four elements are one
+// or two whole 16-byte accesses (8 bytes of a 16-bit type).
 template <typename T> static __device__ inline void load_quad(const T *from, int size, T out[QUAD]) {
     struct alignas(sizeof(T) * QUAD < 16 ? sizeof(T) * QUAD : 16) quad {
         T v[QUAD];
@@ -54,7 +54,8 @@ template <typename T> static __device__ inline void store_copy(T *to, int size, 
     store_quad(to, size, rounded);
 }
 
-// ---- fixed point: the same bits as ref, whose operations these are, in double. 4 + 16 bytes.
+// --- fixed point ---------------------------------------------------------------------------------
+// The same bits as ref, whose operations these are, in double. 4 + 16 bytes.
 
 static double power_of_two(int exponent) { return ldexp(1, exponent); }
 
@@ -106,8 +107,9 @@ void ls_cuda_grad_unfix(
     LS_LAUNCH(grad_unfix, quad_blocks(attr->count), LS_BLOCK, stream, *attr, factor, fixed, state, grad);
 }
 
-// ---- statistics, in two stages: every block sums its share of the gradient, then one block sums the blocks. Which
-// element goes where depends on count only. 4 bytes.
+// --- statistics, in two stages -------------------------------------------------------------------
+// Every block sums its share of the gradient, then one block sums the blocks.
+// Which element goes where depends on count only. 4 bytes.
 
 typedef struct {
     double squares;
@@ -175,7 +177,7 @@ void ls_cuda_grad_stats(
     LS_LAUNCH_BLOCK(grad_stats_of_all, 1, LS_BLOCK, stream, parts, blocks, partials + LS_PARTIALS * attr->slot);
 }
 
-// ---- the decision: one thread, in double, as ref does it
+// --- the decision: one thread, in double, as ref does it -----------------------------------------
 
 // What no later update can mend: every skip where no loss scale moves; else too many, or one more at the floor.
 static __device__ inline int is_lost(const ls_control_attr &a, const ls_train_state &state, bool at_floor) {
@@ -229,7 +231,7 @@ void ls_cuda_control(const ls_control_attr *attr, const ls_window_input *window,
     LS_LAUNCH(control, 1, 1, stream, *attr, window, partials, state);
 }
 
-// ---- optimizers, in fp32
+// --- optimizers, in fp32 -------------------------------------------------------------------------
 
 typedef struct {
     int64_t count;
@@ -276,7 +278,7 @@ static __global__ void sgd(arena_range range, float momentum, bool nesterov, con
     store_copy(copy ? copy + first : copy, size, w);
 }
 
-// What the host knows of AdamW, each rounded once from double.
+// AdamW's constants, each rounded once from double.
 typedef struct {
     float beta1, beta2, rest1, rest2; // rest: 1 - beta
     float log1, log2;                 // of beta: 1 - beta^t = -expm1(t * log beta), without the loss of digits
@@ -330,7 +332,7 @@ void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_segment *segment
                                      moment2, weight, static_cast<T *>(copy)));
 }
 
-// ---- running statistics, and the cast
+// --- running statistics, and the cast ------------------------------------------------------------
 
 // 8 + 4 bytes; in double, of which there are few.
 static __global__ void running_stats(ls_flat_attr a, const ls_window_input *window, const ls_train_state *state,
