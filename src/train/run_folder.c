@@ -31,8 +31,7 @@ ls_status ls_run_folder_file(const ls_run_folder *folder, const char *name, char
     return ls_path_join(dst, bytes, folder->path, name);
 }
 
-// --- what is in it
-// ------------------------------------------------------------------------------------------------------------
+// --- what is in it -------------------------------------------------------------------------------
 
 typedef struct {
     enum { NOTHING, A_RUN, CHECKPOINTS, FOREIGN } kind;
@@ -142,8 +141,7 @@ static int holds_run(ls_run_folder *folder) {
     return !ls_failed(look(folder, &found)) && found.kind == A_RUN;
 }
 
-// --- which one
-// ----------------------------------------------------------------------------------------------------------------
+// --- which one -----------------------------------------------------------------------------------
 
 // A name given by the user: made if missing, unless a run must be there.
 static ls_status take_named(const ls_run_folder *folder, int resume) {
@@ -239,8 +237,7 @@ static ls_status choose(const ls_config *cfg, const char *run_dir, ls_run_folder
         cfg->file);
 }
 
-// --- the lock
-// -----------------------------------------------------------------------------------------------------------------
+// --- the lock ------------------------------------------------------------------------------------
 
 // Held until the process ends. Where the file system knows no locks, nothing is lost but this check.
 static ls_status lock(ls_run_folder *folder) {
@@ -296,8 +293,7 @@ static ls_status absolute_data_path(const ls_config *cfg, char text[LS_TEXT_BYTE
     return fits ? LS_SUCCESS : ls_fail(LS_USAGE, "%s: path longer than %d bytes", joined, LS_TEXT_BYTES - 1);
 }
 
-// --- writing
-// ------------------------------------------------------------------------------------------------------------------
+// --- writing -------------------------------------------------------------------------------------
 
 static ls_status compare_text(const char *path, const char *text, size_t bytes, int *same) {
     char *there = NULL;
@@ -403,8 +399,7 @@ ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_facts 
     return put_config(folder, facts, &effective);
 }
 
-// --- the whole
-// -----------------------------------------------------------------------------------------------------------------
+// --- the whole -----------------------------------------------------------------------------------
 
 static ls_status read_summary(const char *path, int64_t *updates) {
     cJSON *tree = NULL;
