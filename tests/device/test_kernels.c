@@ -81,14 +81,14 @@ static void check_map(const char *name, const ls_kernels *k) {
             float *a = new_numbers(n + shift, 1), *b = new_numbers(n + shift, 2), *to = new_numbers(n + shift, 3);
             const float *x = a + shift, *y = b + shift;
             float *out = to + shift;
-            k->relu_forward(x, out, n);
+            k->relu_forward(x, NULL, out, n, NULL);
             for (size_t i = 0; i < n; i++) near(name, "relu", i, (double)out[i], x[i] > 0 ? (double)x[i] : 0, 0);
-            k->relu_backward(x, y, out, n);
+            k->relu_backward(x, y, out, n, NULL);
             for (size_t i = 0; i < n; i++)
                 near(name, "relu backward", i, (double)out[i], x[i] > 0 ? (double)y[i] : 0, 0);
-            k->add(x, y, out, n);
+            k->add(x, y, out, n, NULL);
             for (size_t i = 0; i < n; i++) near(name, "add", i, (double)out[i], (double)(x[i] + y[i]), 0);
-            k->scale(x, 0.25F, out, n);
+            k->scale(x, NULL, out, n, &(ls_map_attr){ .factor = 0.25F });
             for (size_t i = 0; i < n; i++) near(name, "scale", i, (double)out[i], (double)(x[i] * 0.25F), 0);
             free(a), free(b), free(to);
         }

@@ -239,9 +239,9 @@ FAULTS = [
     Fault("sgd: the 16-bit copy keeps old weights", f"{KERNELS}/update.cu",
           "    store_quad(velocity + first, size, v);\n    store_quad(weight + first, size, w);\n    store_copy(copy ? copy + first : copy, size, w);\n",
           "    store_quad(velocity + first, size, v);\n    store_quad(weight + first, size, w);\n", (OPERATORS,)),
-    Fault("relu: gradient and output", f"{CUDA}/op_map.c",
-          "ls_cuda_at(args[LS_RELU_BACKWARD_DST]),\n        ls_cuda_at(args[LS_RELU_BACKWARD_GRAD_DST]),",
-          "ls_cuda_at(args[LS_RELU_BACKWARD_GRAD_DST]),\n        ls_cuda_at(args[LS_RELU_BACKWARD_DST]),", (OPERATORS,)),
+    Fault("relu: gradient and output", f"{KERNELS}/map.cu",
+          "LAUNCH(relu_backward, relu_backward, IN(a), IN(b), OUT(dst))",
+          "LAUNCH(relu_backward, relu_backward, IN(b), IN(a), OUT(dst))", (OPERATORS,)),
 ]
 
 

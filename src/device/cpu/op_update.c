@@ -158,7 +158,7 @@ ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
         [LS_OP_GRAD_STATS] = grad_stats_run,
         [LS_OP_RUNNING_STATS] = ls_ref_running_stats,
         [LS_OP_CAST] = ls_ref_cast,
-        [LS_OP_WIDEN] = ls_ref_widen_flat,
+        [LS_OP_WIDEN] = ls_ref_widen,
     };
     ls_cpu_run *run = runs[desc->op];
     if (desc->attr.flat.storage == LS_BF16 && desc->op == LS_OP_CAST) run = cast_run;

@@ -173,7 +173,7 @@ void ls_ref_cast(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace
     for (int64_t i = 0; i < a->count; i++) ls_store_float(dst, a->storage, i, src[i]);
 }
 
-void ls_ref_widen_flat(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+void ls_ref_widen(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)workspace_buffer;
     (void)queue;
     const ls_flat_attr *a = &plan->desc.attr.flat;

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "device/op_map.h"
 #include "device/op_norm.h"
 #include "device/op_update.h"
 
@@ -72,16 +73,15 @@ typedef struct {
     int nesterov, first;
 } ls_kernel_step;
 
+// The n elements dst[i] of a[i] and b[i], which is absent of an operator with one input; attr: its constants, if it has any.
+typedef void ls_kernel_map(const float *a, const float *b, float *dst, size_t n, const ls_map_attr *attr);
+
 typedef struct {
     int width;
     int gemm_rows, gemm_cols; // of the register tile
-    // map.c: n floats
-    void (*relu_forward)(const float *src, float *dst, size_t n);
-    void (*relu_backward)(const float *dst, const float *grad_dst, float *grad_src, size_t n);
-    void (*gelu_forward)(const float *src, float *dst, size_t n);
-    void (*gelu_backward)(const float *src, const float *grad_dst, float *grad_src, size_t n);
-    void (*add)(const float *a, const float *b, float *dst, size_t n);
-    void (*scale)(const float *src, float factor, float *dst, size_t n);
+    // map.c: the element-wise operators
+#define MAP(NAME, name, text, output, flops) ls_kernel_map *name;
+#include "device/ops.def"
     // norm.c: sums is double[2][width]: of x, and of x^2 (exact to double); of g, and of g * (x - mean)
     void (*norm_stats)(const ls_kernel_span *span, const float *src, double *sums);
     void (*norm_apply)(const ls_kernel_span *span, const float *src, const float *residual, ls_activation activation,
@@ -184,13 +184,8 @@ static inline void store_fence(void) {
 #endif
 }
 
+// But for the kernels of ops.def.
 #define LS_KERNEL_LIST(X) \
-    X(relu_forward) \
-    X(relu_backward) \
-    X(gelu_forward) \
-    X(gelu_backward) \
-    X(add) \
-    X(scale) \
     X(norm_stats) \
     X(norm_apply) \
     X(norm_grad_sums) \
@@ -212,6 +207,8 @@ static inline void store_fence(void) {
 
 #define LS_KERNEL_DECLARE(name) extern __typeof__(*((ls_kernels *)0)->name) LS_KERNEL(name);
 LS_KERNEL_LIST(LS_KERNEL_DECLARE)
+#define MAP(NAME, name, text, output, flops) LS_KERNEL_DECLARE(name)
+#include "device/ops.def"
 #undef LS_KERNEL_DECLARE
 
 #endif
