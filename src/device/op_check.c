@@ -221,11 +221,10 @@ static ls_status check_optimizer(const ls_op_desc *desc) {
     }
     if (covered != a->count)
         return FAIL(desc, "the segments cover %lld of %lld elements", (long long)covered, (long long)a->count);
-    if (desc->op == LS_OP_SGD) {
-        if (a->momentum >= 0 && a->momentum < 1) return LS_SUCCESS;
+    if (!(a->momentum >= 0 && a->momentum < 1))
         return FAIL(desc, "momentum is %g; at least 0 and below 1", (double)a->momentum);
-    }
-    if (a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1 && a->eps > 0) return LS_SUCCESS;
+    int divides = desc->op == LS_OP_ADAMW;
+    if (a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1 && (a->eps > 0 || !divides)) return LS_SUCCESS;
     return FAIL(desc, "beta1 %g, beta2 %g, eps %g; betas at least 0 and below 1, eps positive", (double)a->beta1,
         (double)a->beta2, (double)a->eps);
 }

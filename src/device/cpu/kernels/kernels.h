@@ -69,9 +69,14 @@ typedef struct {
 } ls_kernel_conv_grad;
 
 typedef struct {
-    float multiplier, lr, decay, momentum, beta1, beta2, eps, correction1, correction2;
+    float multiplier, lr, decay, momentum, beta1, beta2, eps;
+    float correction1, correction2; // 1/(1 - beta1^t), 1/sqrt(1 - beta2^t)
     int nesterov, first;
 } ls_kernel_step;
+
+// kept: the tensors that the optimizer keeps from update to update, as many as it has.
+typedef void ls_kernel_optimizer(
+    const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n);
 
 // The n elements dst[i] of a[i] and b[i], which is absent of an operator with one input; attr: its constants, if it has any.
 typedef void ls_kernel_map(const float *a, const float *b, float *dst, size_t n, const ls_map_attr *attr);
@@ -110,9 +115,8 @@ typedef struct {
         const float *grad, double factor, double divisor, int64_t *fixed, size_t n); // 1: something did not fit
     void (*grad_unfix)(const int64_t *fixed, double share, double factor, float *grad, size_t n);
     void (*grad_stats)(const float *grad, size_t n, double partial[2]);
-    void (*sgd)(const ls_kernel_step *step, const float *grad, float *momentum, float *weight, size_t n);
-    void (*adamw)(
-        const ls_kernel_step *step, const float *grad, float *moment1, float *moment2, float *weight, size_t n);
+#define STEP(NAME, name, text, flops) ls_kernel_optimizer *name;
+#include "device/ops.def"
 } ls_kernels;
 
 extern const ls_kernels ls_kernels_v1, ls_kernels_v8, ls_kernels_v16, ls_kernels_v16e;
@@ -201,13 +205,12 @@ static inline void store_fence(void) {
     X(conv_grad) \
     X(grad_fix) \
     X(grad_unfix) \
-    X(grad_stats) \
-    X(sgd) \
-    X(adamw)
+    X(grad_stats)
 
 #define LS_KERNEL_DECLARE(name) extern __typeof__(*((ls_kernels *)0)->name) LS_KERNEL(name);
 LS_KERNEL_LIST(LS_KERNEL_DECLARE)
 #define MAP(NAME, name, text, output, flops) LS_KERNEL_DECLARE(name)
+#define STEP(NAME, name, text, flops) LS_KERNEL_DECLARE(name)
 #include "device/ops.def"
 #undef LS_KERNEL_DECLARE
 
