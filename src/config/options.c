@@ -22,6 +22,35 @@
         UNPACK unit_, NULL \
     }
 
+#define ROW_KIND(def_, min_, max_, table_) \
+    .type = TYPE_CHOICE, .text = def_, .words = table_##_words, .kinds = table_
+
+enum { NO_OPTION = -1 };
+
+static const ls_option_kind optimizers[] = {
+#define KEY(key) LS_OPTION_optimizer_##key,
+#define X(NAME, word, what, kept, reads) { word, what, (const int[]){ UNPACK reads NO_OPTION } },
+#include "config/optimizers.def"
+#undef KEY
+};
+static const char *const optimizers_words[] = {
+#define X(NAME, word, what, kept, reads) word,
+#include "config/optimizers.def"
+    NULL,
+};
+
+static const ls_option_kind schedules[] = {
+#define KEY(key) LS_OPTION_schedule_##key,
+#define X(NAME, name, word, what, reads) { word, what, (const int[]){ UNPACK reads NO_OPTION } },
+#include "config/schedules.def"
+#undef KEY
+};
+static const char *const schedules_words[] = {
+#define X(NAME, name, word, what, reads) word,
+#include "config/schedules.def"
+    NULL,
+};
+
 #define true 1
 #define false 0
 static const ls_option options[LS_OPTION_COUNT] = {
@@ -58,6 +87,46 @@ static int find_word(const ls_option *option, const char *word) {
     for (int i = 0; option->words[i]; i++)
         if (!strcmp(option->words[i], word)) return i;
     return -1;
+}
+
+// --- kinds: which of them read an option ---------------------------------------------------------
+
+static int reads(const ls_option_kind *kind, int index) {
+    for (const int *read = kind->reads; *read != NO_OPTION; read++)
+        if (*read == index) return 1;
+    return 0;
+}
+
+// The option of whose kinds some read option `index` and others do not; -1: there is none.
+static int table_for(int index) {
+    for (int t = 0; t < LS_OPTION_COUNT; t++)
+        for (int k = 0; options[t].kinds && options[t].words[k]; k++)
+            if (reads(&options[t].kinds[k], index)) return t;
+    return -1;
+}
+
+int ls_config_has_effect(const ls_config *cfg, int index) {
+    const int t = table_for(index);
+    return t < 0 || reads(&options[t].kinds[*(const int *)const_field_of(cfg, t)], index);
+}
+
+static void append(char *dst, size_t bytes, const char *before, const char *text) {
+    const size_t length = strlen(dst);
+    snprintf(dst + length, bytes - length, "%s%s", length ? before : "", text);
+}
+
+char *ls_option_readers(int index, char *dst, size_t bytes) {
+    const int t = table_for(index);
+    dst[0] = 0;
+    for (int k = 0; t >= 0 && options[t].words[k]; k++)
+        if (reads(&options[t].kinds[k], index)) append(dst, bytes, ", ", options[t].words[k]);
+    return dst;
+}
+
+char *ls_option_help(int index, char *dst, size_t bytes) {
+    ls_option_readers(index, dst, bytes);
+    append(dst, bytes, ": ", options[index].what);
+    return dst;
 }
 
 void ls_config_defaults(ls_config *cfg) {
