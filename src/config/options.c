@@ -22,8 +22,7 @@
         UNPACK unit_, NULL \
     }
 
-#define ROW_KIND(def_, min_, max_, table_) \
-    .type = TYPE_CHOICE, .text = def_, .words = table_##_words, .kinds = table_
+#define ROW_KIND(def_, min_, max_, table_) .type = TYPE_CHOICE, .text = def_, .words = table_##_words, .kinds = table_
 
 enum { NO_OPTION = -1 };
 

@@ -18,12 +18,12 @@ typedef struct {
     const char *what, *unit;          // unit: NULL for BOOL and CHOICE
     size_t offset;                    // of the value in ls_config
     ls_option_type type;
-    double number;            // default of INT, REAL and BOOL
-    const char *text;         // default of TEXT and CHOICE
-    int64_t least, most;      // INT
-    int allows_auto;          // INT: or the word auto, which is LS_AUTO
-    double minimum, maximum;  // REAL
-    const char *const *words; // CHOICE: its words and NULL
+    double number;               // default of INT, REAL and BOOL
+    const char *text;            // default of TEXT and CHOICE
+    int64_t least, most;         // INT
+    int allows_auto;             // INT: or the word auto, which is LS_AUTO
+    double minimum, maximum;     // REAL
+    const char *const *words;    // CHOICE: its words and NULL
     const ls_option_kind *kinds; // CHOICE of a table: what each word means, as many as there are words; else NULL
 } ls_option;
 

@@ -8,7 +8,7 @@
 enum { LS_MILESTONES_MAX = 32 };
 
 typedef struct {
-    const ls_config *cfg; // borrowed
+    const ls_config *cfg;                 // borrowed
     double milestones[LS_MILESTONES_MAX]; // epochs
     int milestone_count;
     double samples_per_epoch, epochs;
