@@ -41,6 +41,15 @@ static double cosine(const ls_schedule *s, double epoch) {
     return final + (1 - final) * 0.5 * (1 + cos(PI * progress(s, epoch)));
 }
 
+// t and period as T_cur and T_i of SGDR (Loshchilov and Hutter 2017).
+static double cosine_restarts(const ls_schedule *s, double epoch) {
+    const double final = s->cfg->schedule_final, factor = (double)s->cfg->schedule_period_factor;
+    double t = epoch - s->cfg->schedule_warmup_epochs, period = s->cfg->schedule_period;
+    if (factor == 1) t = fmod(t, period);
+    for (; t >= period; period *= factor) t -= period;
+    return final + (1 - final) * 0.5 * (1 + cos(PI * t / period));
+}
+
 static double step(const ls_schedule *s, double epoch) {
     double factor = 1;
     for (int i = 0; i < s->milestone_count; i++)
