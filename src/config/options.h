@@ -9,8 +9,13 @@
 typedef enum { TYPE_INT, TYPE_REAL, TYPE_BOOL, TYPE_TEXT, TYPE_CHOICE } ls_option_type;
 
 typedef struct {
+    int option;
+    double number; // the default that this choice has for it; NAN: the option's own
+} ls_option_read;
+
+typedef struct {
     const char *word, *what;
-    const int *reads; // the options that not every choice reads, and -1
+    const ls_option_read *reads; // the options that not every choice reads, and one of option -1
 } ls_option_kind;
 
 typedef struct {
@@ -27,7 +32,7 @@ typedef struct {
     const ls_option_kind *kinds; // CHOICE of a table: what each word means, as many as there are words; else NULL
 } ls_option;
 
-// What the option does, after the kinds that read it, into dst; returns dst.
+// What the option does, after the kinds that read it (with a default of their own), into dst; returns dst.
 char *ls_option_help(int index, char *dst, size_t bytes);
 // The words of those kinds that read option `index`, as "linear, cosine", into dst; returns dst, which is "" where all do.
 char *ls_option_readers(int index, char *dst, size_t bytes);
