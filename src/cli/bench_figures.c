@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "device/device.h"
 
 static const char *const kind_names[] = {
 #define X(identifier, name) name,
@@ -10,23 +11,17 @@ static const char *const kind_names[] = {
 #undef X
 };
 
-static const struct {
-    const char *start;
-    ls_bench_kind kind;
-} kinds_by_operator[] = {
-    { "conv ", LS_BENCH_CONV },
-    { "linear ", LS_BENCH_LINEAR },
-    { "batch norm ", LS_BENCH_NORM },
-    { "pool ", LS_BENCH_POOL },
-    { "relu ", LS_BENCH_MAP },
-    { "gelu ", LS_BENCH_MAP },
-    { "add", LS_BENCH_MAP },
-    { "scale", LS_BENCH_MAP },
-    { "dropout", LS_BENCH_MAP },
-    { "loss", LS_BENCH_LOSS },
-    { "augment", LS_BENCH_INPUT },
-    { "sgd", LS_BENCH_OPTIMIZER },
-    { "adamw", LS_BENCH_OPTIMIZER },
+static const ls_bench_kind kinds_by_family[LS_FAMILY_COUNT] = {
+    [LS_FAMILY_augment] = LS_BENCH_INPUT,
+    [LS_FAMILY_conv] = LS_BENCH_CONV,
+    [LS_FAMILY_linear] = LS_BENCH_LINEAR,
+    [LS_FAMILY_norm] = LS_BENCH_NORM,
+    [LS_FAMILY_pool] = LS_BENCH_POOL,
+    [LS_FAMILY_map] = LS_BENCH_MAP,
+    [LS_FAMILY_loss] = LS_BENCH_LOSS,
+    [LS_FAMILY_flat] = LS_BENCH_OTHER,
+    [LS_FAMILY_control] = LS_BENCH_OTHER,
+    [LS_FAMILY_optimizer] = LS_BENCH_OPTIMIZER,
 };
 
 const char *ls_bench_kind_name(ls_bench_kind kind) {
@@ -34,9 +29,8 @@ const char *ls_bench_kind_name(ls_bench_kind kind) {
 }
 
 ls_bench_kind ls_bench_kind_of(const char *op) {
-    for (size_t i = 0; i < sizeof kinds_by_operator / sizeof *kinds_by_operator; i++)
-        if (strncmp(op, kinds_by_operator[i].start, strlen(kinds_by_operator[i].start)) == 0)
-            return kinds_by_operator[i].kind;
+    for (int o = 0; o < LS_OP_COUNT; o++)
+        if (!strcmp(op, ls_op_name((ls_op)o))) return kinds_by_family[ls_op_family_of((ls_op)o)];
     return LS_BENCH_OTHER;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/atomic_file.h"
 #include "config/config.h"
+#include "config/options.h"
 #include "config/values.h"
 
 enum { MAX_NUMBERS = 1024 }; // in a list: more than the digits of LS_TEXT_BYTES can hold
@@ -105,13 +106,14 @@ static ls_status check_sums(const ls_config *cfg) {
 }
 
 static ls_status check_optimizer(const ls_config *cfg) {
-    char where[LS_STATUS_TEXT_BYTES / 2];
+    char where[LS_STATUS_TEXT_BYTES / 2], readers[128];
     ls_groups groups;
     ls_config_where(cfg, LS_OPTION_optimizer_groups, where, sizeof where);
     LS_TRY(ls_parse_groups(where, cfg->optimizer_groups, &groups));
     if (!cfg->optimizer_nesterov) return LS_SUCCESS;
-    if (cfg->optimizer_kind != LS_OPTIMIZER_SGD)
-        return refuse(cfg, LS_OPTION_optimizer_nesterov, "only optimizer.kind = sgd has it, this is %s",
+    if (!ls_config_has_effect(cfg, LS_OPTION_optimizer_nesterov))
+        return refuse(cfg, LS_OPTION_optimizer_nesterov, "only optimizer.kind = %s has it, this is %s",
+            ls_option_readers(LS_OPTION_optimizer_nesterov, readers, sizeof readers),
             ls_config_choice("optimizer.kind", cfg->optimizer_kind));
     if (cfg->optimizer_momentum == 0)
         return refuse(
@@ -121,6 +123,7 @@ static ls_status check_optimizer(const ls_config *cfg) {
 
 static ls_status check_schedule(const ls_config *cfg) {
     double epochs = (double)cfg->train_epochs, milestone[MAX_NUMBERS];
+    char readers[128];
     int count;
     LS_TRY(parse_reals(cfg, LS_OPTION_schedule_milestones, cfg->schedule_milestones, milestone, &count));
     for (int i = 0; i < count; i++)
@@ -130,10 +133,11 @@ static ls_status check_schedule(const ls_config *cfg) {
     if (cfg->schedule_kind == LS_SCHEDULE_STEP && count == 0)
         return refuse(
             cfg, LS_OPTION_schedule_kind, "needs schedule.milestones, the epochs at which the factor drops, as 30, 60");
-    if (count && cfg->schedule_kind != LS_SCHEDULE_STEP)
-        return refuse(cfg, LS_OPTION_schedule_milestones, "only schedule.kind = step has them, this is %s",
+    if (count && !ls_config_has_effect(cfg, LS_OPTION_schedule_milestones))
+        return refuse(cfg, LS_OPTION_schedule_milestones, "only schedule.kind = %s has them, this is %s",
+            ls_option_readers(LS_OPTION_schedule_milestones, readers, sizeof readers),
             ls_config_choice("schedule.kind", cfg->schedule_kind));
-    if (cfg->schedule_warmup_epochs > 0 && cfg->schedule_kind == LS_SCHEDULE_ONE_CYCLE)
+    if (cfg->schedule_warmup_epochs > 0 && !ls_config_has_effect(cfg, LS_OPTION_schedule_warmup_epochs))
         return refuse(
             cfg, LS_OPTION_schedule_warmup_epochs, "one-cycle has its own warm-up; set schedule.peak instead");
     if (cfg->schedule_warmup_epochs > epochs)

@@ -16,11 +16,13 @@ enum { LS_TEXT_BYTES = 1024, LS_AUTO = -1 };
 #define LS_OPTION_C_REAL double
 #define LS_OPTION_C_BOOL int
 #define LS_OPTION_C_CHOICE int
+#define LS_OPTION_C_KIND int
 #define LS_OPTION_ARRAY_INT
 #define LS_OPTION_ARRAY_INT_AUTO
 #define LS_OPTION_ARRAY_REAL
 #define LS_OPTION_ARRAY_BOOL
 #define LS_OPTION_ARRAY_CHOICE
+#define LS_OPTION_ARRAY_KIND
 #define LS_OPTION_C_TEXT char
 #define LS_OPTION_ARRAY_TEXT [LS_TEXT_BYTES]
 
@@ -59,8 +61,16 @@ enum { LS_RECOMPUTE_OFF, LS_RECOMPUTE_BLOCKS };
 enum { LS_LOSS_MEAN, LS_LOSS_SUM };
 enum { LS_BROKEN_ERROR, LS_BROKEN_SKIP };    // data.broken
 enum { LS_LOADER_RING, LS_LOADER_RESIDENT }; // data.loader
-enum { LS_OPTIMIZER_SGD, LS_OPTIMIZER_ADAMW };
-enum { LS_SCHEDULE_CONSTANT, LS_SCHEDULE_LINEAR, LS_SCHEDULE_COSINE, LS_SCHEDULE_STEP, LS_SCHEDULE_ONE_CYCLE };
+enum {
+#define X(NAME, word, what, kept, reads) LS_OPTIMIZER_##NAME,
+#include "config/optimizers.def"
+    LS_OPTIMIZER_COUNT
+};
+enum {
+#define X(NAME, name, word, what, reads) LS_SCHEDULE_##NAME,
+#include "config/schedules.def"
+    LS_SCHEDULE_COUNT
+};
 enum { LS_PROGRESS_AUTO, LS_PROGRESS_BAR, LS_PROGRESS_LINES, LS_PROGRESS_OFF };
 enum { LS_PAD_MODE_ZERO, LS_PAD_MODE_REFLECT };
 enum { LS_BACKEND_AUTO, LS_BACKEND_NCCL, LS_BACKEND_MPI, LS_BACKEND_SELF }; // dist.backend
@@ -87,6 +97,8 @@ static inline int ls_config_syncs_norm(const ls_config *cfg, int world_size) {
     return cfg->train_sync_batchnorm && world_size > 1;
 }
 const char *ls_config_choice(const char *name, int value); // ("train.precision", 1) -> "bf16"
+// Does the optimizer or schedule that is chosen read option `index`? 1 for options that every one reads.
+int ls_config_has_effect(const ls_config *cfg, int index);
 // The effective configuration as an INI file that reads back to the same values; with_help adds units, ranges and
 // explanations as comments (configs/reference.ini is this of the defaults).
 void ls_config_write(const ls_config *cfg, FILE *file, int with_help);

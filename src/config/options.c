@@ -1,6 +1,7 @@
 #include "config/options.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,38 @@
     .type = TYPE_CHOICE, .text = def_, .words = (const char *const[]) { \
         UNPACK unit_, NULL \
     }
+
+#define ROW_KIND(def_, min_, max_, table_) .type = TYPE_CHOICE, .text = def_, .words = table_##_words, .kinds = table_
+
+enum { NO_OPTION = -1 };
+#define END_OF_READS \
+    { NO_OPTION, NAN }
+
+static const ls_option_kind optimizers[] = {
+#define KEY(key) { LS_OPTION_optimizer_##key, NAN },
+#define DEFAULT(key, number) { LS_OPTION_optimizer_##key, number },
+#define X(NAME, word, what, kept, reads) { word, what, (const ls_option_read[]){ UNPACK reads END_OF_READS } },
+#include "config/optimizers.def"
+#undef DEFAULT
+#undef KEY
+};
+static const char *const optimizers_words[] = {
+#define X(NAME, word, what, kept, reads) word,
+#include "config/optimizers.def"
+    NULL,
+};
+
+static const ls_option_kind schedules[] = {
+#define KEY(key) { LS_OPTION_schedule_##key, NAN },
+#define X(NAME, name, word, what, reads) { word, what, (const ls_option_read[]){ UNPACK reads END_OF_READS } },
+#include "config/schedules.def"
+#undef KEY
+};
+static const char *const schedules_words[] = {
+#define X(NAME, name, word, what, reads) word,
+#include "config/schedules.def"
+    NULL,
+};
 
 #define true 1
 #define false 0
@@ -58,6 +91,64 @@ static int find_word(const ls_option *option, const char *word) {
     for (int i = 0; option->words[i]; i++)
         if (!strcmp(option->words[i], word)) return i;
     return -1;
+}
+
+// --- kinds: which of them read an option ---------------------------------------------------------
+
+static const ls_option_read *find_read(const ls_option_kind *kind, int index) { // NULL: it does not read the option
+    for (const ls_option_read *read = kind->reads; read->option != NO_OPTION; read++)
+        if (read->option == index) return read;
+    return NULL;
+}
+
+// The option of whose kinds some read option `index` and others do not; -1: there is none.
+static int table_for(int index) {
+    for (int t = 0; t < LS_OPTION_COUNT; t++)
+        for (int k = 0; options[t].kinds && options[t].words[k]; k++)
+            if (find_read(&options[t].kinds[k], index)) return t;
+    return -1;
+}
+
+int ls_config_has_effect(const ls_config *cfg, int index) {
+    const int t = table_for(index);
+    return t < 0 || find_read(&options[t].kinds[*(const int *)const_field_of(cfg, t)], index);
+}
+
+static void append(char *dst, size_t bytes, const char *before, const char *text) {
+    const size_t length = strlen(dst);
+    snprintf(dst + length, bytes - length, "%s%s", length ? before : "", text);
+}
+
+static char *list_readers(int index, int with_defaults, char *dst, size_t bytes) {
+    const int t = table_for(index);
+    dst[0] = 0;
+    for (int k = 0; t >= 0 && options[t].words[k]; k++) {
+        const ls_option_read *read = find_read(&options[t].kinds[k], index);
+        char number[32];
+        if (read) append(dst, bytes, ", ", options[t].words[k]);
+        if (!read || isnan(read->number) || !with_defaults) continue;
+        append(dst, bytes, " ", ls_real_text(number, read->number));
+    }
+    return dst;
+}
+
+char *ls_option_readers(int index, char *dst, size_t bytes) {
+    return list_readers(index, 0, dst, bytes);
+}
+
+char *ls_option_help(int index, char *dst, size_t bytes) {
+    list_readers(index, 1, dst, bytes);
+    append(dst, bytes, ": ", options[index].what);
+    return dst;
+}
+
+// What was not set has the default of the kind that is chosen, or the option's own.
+static void default_by_kind(ls_config *cfg, const ls_option *option, int chosen) {
+    for (int i = 0; option->kinds && i < LS_OPTION_COUNT; i++) {
+        if (options[i].type != TYPE_REAL || cfg->line[i] || table_for(i) != option - options) continue;
+        const ls_option_read *read = find_read(&option->kinds[chosen], i);
+        *(double *)field_of(cfg, i) = read && !isnan(read->number) ? read->number : options[i].number;
+    }
 }
 
 void ls_config_defaults(ls_config *cfg) {
@@ -188,6 +279,7 @@ static ls_status assign(ls_config *cfg, int index, const char *where, const char
         int word = find_word(option, value);
         if (word < 0) return fail_choice(option, where, value);
         *(int *)field = word;
+        default_by_kind(cfg, option, word);
         return LS_SUCCESS;
     }
     case TYPE_TEXT:

@@ -9,18 +9,33 @@
 typedef enum { TYPE_INT, TYPE_REAL, TYPE_BOOL, TYPE_TEXT, TYPE_CHOICE } ls_option_type;
 
 typedef struct {
+    int option;
+    double number; // the default that this choice has for it; NAN: the option's own
+} ls_option_read;
+
+typedef struct {
+    const char *word, *what;
+    const ls_option_read *reads; // the options that not every choice reads, and one of option -1
+} ls_option_kind;
+
+typedef struct {
     const char *section, *key, *name; // name: "section.key"
     const char *what, *unit;          // unit: NULL for BOOL and CHOICE
     size_t offset;                    // of the value in ls_config
     ls_option_type type;
-    double number;            // default of INT, REAL and BOOL
-    const char *text;         // default of TEXT and CHOICE
-    int64_t least, most;      // INT
-    int allows_auto;          // INT: or the word auto, which is LS_AUTO
-    double minimum, maximum;  // REAL
-    const char *const *words; // CHOICE: its words and NULL
+    double number;               // default of INT, REAL and BOOL
+    const char *text;            // default of TEXT and CHOICE
+    int64_t least, most;         // INT
+    int allows_auto;             // INT: or the word auto, which is LS_AUTO
+    double minimum, maximum;     // REAL
+    const char *const *words;    // CHOICE: its words and NULL
+    const ls_option_kind *kinds; // CHOICE of a table: what each word means, as many as there are words; else NULL
 } ls_option;
 
+// What the option does, after the kinds that read it (with a default of their own), into dst; returns dst.
+char *ls_option_help(int index, char *dst, size_t bytes);
+// The words of those kinds that read option `index`, as "linear, cosine", into dst; returns dst, which is "" where all do.
+char *ls_option_readers(int index, char *dst, size_t bytes);
 const ls_option *ls_option_at(int index); // 0 to LS_OPTION_COUNT - 1
 
 #endif

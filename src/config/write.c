@@ -36,6 +36,11 @@ static char *describe(const ls_option *option, char *dst, size_t bytes) {
     return dst;
 }
 
+static void write_kinds(const ls_option *option, const char *margin, FILE *file) {
+    for (int k = 0; option->kinds && option->words[k]; k++)
+        fprintf(file, "%s%-15s %s\n", margin, option->words[k], option->kinds[k].what);
+}
+
 static int starts_section(int index) {
     return index == 0 || strcmp(ls_option_at(index - 1)->section, ls_option_at(index)->section) != 0;
 }
@@ -47,11 +52,14 @@ void ls_config_write(const ls_config *cfg, FILE *file, int with_help) {
             file);
     for (int i = 0; i < LS_OPTION_COUNT; i++) {
         const ls_option *option = ls_option_at(i);
-        char value[LS_TEXT_BYTES], allowed[512];
+        char value[LS_TEXT_BYTES], allowed[512], help[1024];
         ls_config_value(cfg, i, NULL, value, sizeof value);
         if (starts_section(i)) fprintf(file, "%s[%s]\n", i || with_help ? "\n" : "", option->section);
         if (with_help && !starts_section(i)) fputc('\n', file);
-        if (with_help) fprintf(file, "; %s\n;   %s\n", option->what, describe(option, allowed, sizeof allowed));
+        if (with_help)
+            fprintf(file, "; %s\n;   %s\n", ls_option_help(i, help, sizeof help),
+                describe(option, allowed, sizeof allowed));
+        if (with_help) write_kinds(option, ";     ", file);
         fprintf(file, "%s =%s%s\n", option->key, *value ? " " : "", value);
     }
 }
@@ -61,11 +69,12 @@ void ls_config_list(FILE *file) {
     ls_config_defaults(&cfg);
     for (int i = 0; i < LS_OPTION_COUNT; i++) {
         const ls_option *option = ls_option_at(i);
-        char value[LS_TEXT_BYTES], allowed[512];
+        char value[LS_TEXT_BYTES], allowed[512], help[1024];
         ls_config_value(&cfg, i, NULL, value, sizeof value);
         if (starts_section(i)) fprintf(file, "%s[%s]\n", i ? "\n" : "", option->section);
         fprintf(file, "  %-23s= %-18s %s\n", option->key, *value ? value : "(empty)",
             describe(option, allowed, sizeof allowed));
-        fprintf(file, "      %s\n", option->what);
+        fprintf(file, "      %s\n", ls_option_help(i, help, sizeof help));
+        write_kinds(option, "        ", file);
     }
 }

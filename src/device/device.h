@@ -60,26 +60,23 @@ struct ls_slab {
 };
 
 typedef enum {
-#define X(name, text, type, field) LS_OP_##name,
+#define X(NAME, name, text, family, flops) LS_OP_##NAME,
 #include "device/ops.def"
-#undef X
     LS_OP_COUNT
 } ls_op;
+
+typedef enum {
+#define F(family, storage) LS_FAMILY_##family,
+#include "device/op_families.def"
+    LS_FAMILY_COUNT
+} ls_op_family;
 
 typedef struct {
     ls_op op;
     const char *layer; // for messages and tables; borrowed, must outlive the plan
     union {
-        ls_augment_attr augment;
-        ls_conv_attr conv;
-        ls_linear_attr linear;
-        ls_norm_attr norm;
-        ls_pool_attr pool;
-        ls_map_attr map;
-        ls_loss_attr loss;
-        ls_flat_attr flat;
-        ls_control_attr control;
-        ls_optimizer_attr optimizer;
+#define F(family, storage) ls_##family##_attr family;
+#include "device/op_families.def"
     } attr;
 } ls_op_desc;
 
@@ -206,6 +203,8 @@ LS_CHECKED ls_status ls_device_gpus(ls_device_gpu *gpus, int most, int *count);
 LS_CHECKED ls_status ls_op_check(const ls_op_desc *desc);
 const char *ls_op_name(ls_op op);
 int ls_op_args(ls_op op);
+ls_op_family ls_op_family_of(ls_op op);
+ls_dtype ls_op_storage(const ls_op_desc *desc);                            // LS_F32 for operators of fp32 alone
 size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements); // dst_elements: as laid out by the device
 
 // Floating-point operations of one run (2 for a multiply-add; convolutions

@@ -221,125 +221,111 @@ static ls_status check_optimizer(const ls_op_desc *desc) {
     }
     if (covered != a->count)
         return FAIL(desc, "the segments cover %lld of %lld elements", (long long)covered, (long long)a->count);
-    if (desc->op == LS_OP_SGD) {
-        if (a->momentum >= 0 && a->momentum < 1) return LS_SUCCESS;
+    if (!(a->momentum >= 0 && a->momentum < 1))
         return FAIL(desc, "momentum is %g; at least 0 and below 1", (double)a->momentum);
-    }
-    if (a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1 && a->eps > 0) return LS_SUCCESS;
+    int divides = desc->op == LS_OP_ADAMW;
+    if (a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1 && (a->eps > 0 || !divides)) return LS_SUCCESS;
     return FAIL(desc, "beta1 %g, beta2 %g, eps %g; betas at least 0 and below 1, eps positive", (double)a->beta1,
         (double)a->beta2, (double)a->eps);
 }
 
-static double conv_flops(const ls_op_desc *desc) {
+// --- work: what one run counts; ops.def has the operations for each --------------------------------
+
+// Multiplications and additions, as everything else that is not element-wise.
+static double conv_work(const ls_op_desc *desc) {
     const ls_conv_attr *a = &desc->attr.conv;
     return 2.0 * (double)ls_nchw_count(a->dst) * (a->src.c / a->groups) * a->kernel * a->kernel;
 }
 
-static double linear_flops(const ls_op_desc *desc) {
+static double linear_work(const ls_op_desc *desc) {
     const ls_linear_attr *a = &desc->attr.linear;
     return 2.0 * (double)ls_nchw_count(a->src) * a->out_features;
 }
 
-static double pool_flops(const ls_op_desc *desc) {
+static double pool_work(const ls_op_desc *desc) {
     const ls_pool_attr *a = &desc->attr.pool;
     return (double)ls_nchw_count(a->dst) * a->kernel_h * a->kernel_w;
 }
 
-static double norm_elements(const ls_op_desc *desc) {
+// Of the others: elements.
+static double augment_work(const ls_op_desc *desc) {
+    return (double)ls_nchw_count(desc->attr.augment.shape);
+}
+
+static double norm_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(desc->attr.norm.shape);
 }
 
-static double map_elements(const ls_op_desc *desc) {
+static double map_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(desc->attr.map.shape);
 }
 
-static double loss_elements(const ls_op_desc *desc) {
+static double loss_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(desc->attr.loss.logits);
 }
 
-static double flat_elements(const ls_op_desc *desc) {
+static double flat_work(const ls_op_desc *desc) {
     return (double)desc->attr.flat.count;
 }
 
-static double optimizer_elements(const ls_op_desc *desc) {
+static double control_work(const ls_op_desc *desc) {
+    return (double)desc->attr.control.slots;
+}
+
+static double optimizer_work(const ls_op_desc *desc) {
     return (double)desc->attr.optimizer.count;
 }
 
-static double no_elements(const ls_op_desc *desc) {
-    (void)desc;
-    return 0;
-}
+// --- the tables ----------------------------------------------------------------------------------
 
-// Work: what one run counts, times operations for each. Element-wise operators: additions and multiplications as the
-// header's formula writes them; comparisons, conversions and divisions by constants count nothing.
 static const struct {
     ls_status (*check)(const ls_op_desc *desc);
     double (*work)(const ls_op_desc *desc);
-    double flops_each;
-} rows[LS_OP_COUNT] = {
-    [LS_OP_AUGMENT] = { check_augment, no_elements, 0 },
-    [LS_OP_CONV_FORWARD] = { check_conv, conv_flops, 1 },
-    [LS_OP_CONV_BACKWARD_DATA] = { check_conv, conv_flops, 1 },
-    [LS_OP_CONV_BACKWARD_WEIGHT] = { check_conv, conv_flops, 1 },
-    [LS_OP_LINEAR_FORWARD] = { check_linear, linear_flops, 1 },
-    [LS_OP_LINEAR_BACKWARD_DATA] = { check_linear, linear_flops, 1 },
-    [LS_OP_LINEAR_BACKWARD_WEIGHT] = { check_linear, linear_flops, 1 },
-    [LS_OP_NORM_FORWARD] = { check_norm, norm_elements, 7 },
-    [LS_OP_NORM_INFERENCE] = { check_norm, norm_elements, 4 },
-    [LS_OP_NORM_BACKWARD] = { check_norm, norm_elements, 10 },
-    [LS_OP_NORM_SUMS] = { check_norm, norm_elements, 3 },
-    [LS_OP_NORM_APPLY] = { check_norm, norm_elements, 4 },
-    [LS_OP_NORM_BACKWARD_SUMS] = { check_norm, norm_elements, 4 },
-    [LS_OP_NORM_BACKWARD_APPLY] = { check_norm, norm_elements, 6 },
-    [LS_OP_POOL_FORWARD] = { check_pool, pool_flops, 1 },
-    [LS_OP_POOL_BACKWARD] = { check_pool, pool_flops, 1 },
-    [LS_OP_RELU_FORWARD] = { check_map, map_elements, 0 },
-    [LS_OP_RELU_BACKWARD] = { check_map, map_elements, 0 },
-    [LS_OP_GELU_FORWARD] = { check_map, map_elements, 2 },
-    [LS_OP_GELU_BACKWARD] = { check_map, map_elements, 3 },
-    [LS_OP_ADD] = { check_map, map_elements, 1 },
-    [LS_OP_SCALE] = { check_map, map_elements, 1 },
-    [LS_OP_DROPOUT] = { check_map, map_elements, 1 },
-    [LS_OP_LOSS] = { check_loss, loss_elements, 5 },
-    [LS_OP_GRAD_FIX] = { check_flat, flat_elements, 2 },
-    [LS_OP_GRAD_UNFIX] = { check_flat, flat_elements, 1 },
-    [LS_OP_GRAD_STATS] = { check_flat, flat_elements, 2 },
-    [LS_OP_CONTROL] = { check_control, no_elements, 0 },
-    [LS_OP_SGD] = { check_optimizer, optimizer_elements, 7 },
-    [LS_OP_ADAMW] = { check_optimizer, optimizer_elements, 14 },
-    [LS_OP_RUNNING_STATS] = { check_flat, flat_elements, 3 },
-    [LS_OP_CAST] = { check_flat, flat_elements, 0 },
-    [LS_OP_WIDEN] = { check_flat, flat_elements, 0 },
+    size_t storage; // where the descriptor has its type; 0: it has none
+} families[LS_FAMILY_COUNT] = {
+#define AT_storage(family) offsetof(ls_op_desc, attr.family.storage)
+#define AT_none(family) 0
+#define F(family, storage) [LS_FAMILY_##family] = { check_##family, family##_work, AT_##storage(family) },
+#include "device/op_families.def"
 };
 
 static const struct {
     const char *name;
+    ls_op_family family;
     int args;
-} names[LS_OP_COUNT] = {
-#define X(name, text, type, field) [LS_OP_##name] = { text, LS_##name##_ARGS },
+    double flops;
+} operators[LS_OP_COUNT] = {
+#define X(NAME, name, text, family, flops) [LS_OP_##NAME] = { text, LS_FAMILY_##family, LS_##NAME##_ARGS, flops },
 #include "device/ops.def"
-#undef X
 };
 
-#define X(name, text, type, field) \
-    _Static_assert((int)LS_##name##_ARGS <= (int)LS_OP_ARGS_MAX, text " has too many arguments");
+#define X(NAME, name, text, family, flops) \
+    _Static_assert((int)LS_##NAME##_ARGS <= (int)LS_OP_ARGS_MAX, text " has too many arguments");
 #include "device/ops.def"
-#undef X
 
 ls_status ls_op_check(const ls_op_desc *desc) {
-    return rows[desc->op].check(desc);
+    return families[ls_op_family_of(desc->op)].check(desc);
 }
 
 const char *ls_op_name(ls_op op) {
-    return names[op].name;
+    return operators[op].name;
 }
 
 int ls_op_args(ls_op op) {
-    return names[op].args;
+    return operators[op].args;
+}
+
+ls_op_family ls_op_family_of(ls_op op) {
+    return operators[op].family;
+}
+
+ls_dtype ls_op_storage(const ls_op_desc *desc) {
+    const size_t at = families[ls_op_family_of(desc->op)].storage;
+    return at ? *(const ls_dtype *)(const void *)((const char *)desc + at) : LS_F32;
 }
 
 double ls_op_flops(const ls_op_desc *desc) {
-    return rows[desc->op].work(desc) * rows[desc->op].flops_each;
+    return families[ls_op_family_of(desc->op)].work(desc) * operators[desc->op].flops;
 }
 
 size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements) {

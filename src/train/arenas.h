@@ -11,7 +11,7 @@
 
 typedef struct {
     ls_dtype storage; // of activations and of the weights that operators read
-    int state_arenas; // optimizer state per trained element: 1 (sgd) or 2 (adamw)
+    int state_arenas; // tensors that the optimizer keeps of every trained one
     int ordered;      // gradients are summed as 64-bit fixed point
     int wire;         // gradients travel between ranks in bf16
     int reduced;      // there are other ranks: what is summed lies in memory for collectives (LS_MEMORY_REDUCED)

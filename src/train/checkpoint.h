@@ -3,7 +3,7 @@
 //   update-000000000481/
 //     weights.safetensors   parameters and statistics under their names in PyTorch's layout (a state_dict), with what
 //                           weight_notes.h says
-//     state.safetensors     the optimizer's memory: "<parameter>.momentum", or ".exp_avg" and ".exp_avg_sq"
+//     state.safetensors     what the optimizer keeps: "<parameter>.momentum", ... (config/optimizers.def)
 //     manifest.json         written last: what follows here, and the hash of every tensor and file
 //
 // manifest.json holds

@@ -233,12 +233,12 @@ static ls_status check_room(const ls_checkpoints *c) {
     return checkpoints ? ls_checkpoint_check_room(c->folder, c->folder, c->snapshot, 0, 1) : LS_SUCCESS;
 }
 
-static ls_status open_folder(const char *folder, const ls_dataset *data, int state_arenas, ls_checkpoints *c) {
+static ls_status open_folder(const char *folder, const ls_dataset *data, ls_checkpoints *c) {
     const ls_config *cfg = c->facts->cfg;
     snprintf(c->folder, sizeof c->folder, "%s", folder);
     c->keep_last = cfg->checkpoint_keep_last;
     c->keep_best = cfg->checkpoint_keep_best;
-    LS_TRY(ls_snapshot_new(c->facts->graph, state_arenas, &c->snapshot));
+    LS_TRY(ls_snapshot_new(c->facts->graph, cfg->optimizer_kind, &c->snapshot));
     LS_TRY(check_room(c));
     LS_TRY(ls_weight_notes_new(c->facts->graph, data, &c->notes));
     LS_TRY(find_kept(c));
@@ -248,13 +248,13 @@ static ls_status open_folder(const char *folder, const ls_dataset *data, int sta
 }
 
 ls_status ls_checkpoints_open(
-    const char *folder, const ls_train_facts *facts, const ls_dataset *data, int state_arenas, ls_checkpoints **out) {
+    const char *folder, const ls_train_facts *facts, const ls_dataset *data, ls_checkpoints **out) {
     ls_checkpoints *c = calloc(1, sizeof *c);
     if (!c) return ls_fail(LS_DEVICE, "out of host memory for the run's checkpoints");
     c->facts = facts;
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);
-    ls_status status = open_folder(folder, data, state_arenas, c);
+    ls_status status = open_folder(folder, data, c);
     if (ls_failed(status)) {
         ls_checkpoints_close(c);
         return status;

@@ -11,9 +11,9 @@
 typedef struct ls_checkpoints ls_checkpoints;
 
 // folder: RUN/checkpoints, made with the first of them. facts are borrowed, they go into every manifest; data: the training
-// set, of which weights files say what it is; state_arenas: what the optimizer keeps, as of arenas.h.
+// set, of which weights files say what it is.
 LS_CHECKED ls_status ls_checkpoints_open(
-    const char *folder, const ls_train_facts *facts, const ls_dataset *data, int state_arenas, ls_checkpoints **out);
+    const char *folder, const ls_train_facts *facts, const ls_dataset *data, ls_checkpoints **out);
 void ls_checkpoints_close(ls_checkpoints *checkpoints); // waits for what is being written; NULL is allowed
 const char *ls_checkpoints_folder(const ls_checkpoints *checkpoints);
 

@@ -52,12 +52,13 @@ static const struct {
     { LS_OP_NORM_BACKWARD_APPLY, LS_NORM_BACKWARD_GRAD_SRC, OUT_GRADIENT, SHAPE(norm.shape), "gradient of its input" },
     { LS_OP_POOL_FORWARD, LS_POOL_FORWARD_DST, OUT_ACTIVATION, SHAPE(pool.dst), "output" },
     { LS_OP_POOL_BACKWARD, LS_POOL_BACKWARD_GRAD_SRC, OUT_GRADIENT, SHAPE(pool.src), "gradient of its input" },
-    { LS_OP_RELU_FORWARD, LS_RELU_FORWARD_DST, OUT_ACTIVATION, SHAPE(map.shape), "output" },
-    { LS_OP_RELU_BACKWARD, LS_RELU_BACKWARD_GRAD_SRC, OUT_GRADIENT, SHAPE(map.shape), "gradient of its input" },
-    { LS_OP_GELU_FORWARD, LS_GELU_FORWARD_DST, OUT_ACTIVATION, SHAPE(map.shape), "output" },
-    { LS_OP_GELU_BACKWARD, LS_GELU_BACKWARD_GRAD_SRC, OUT_GRADIENT, SHAPE(map.shape), "gradient of its input" },
-    { LS_OP_ADD, LS_ADD_DST, OUT_ACTIVATION, SHAPE(map.shape), "output" },
-    { LS_OP_SCALE, LS_SCALE_DST, OUT_ACTIVATION, SHAPE(map.shape), "output" },
+#define OF_DST OUT_ACTIVATION
+#define OF_GRAD_SRC OUT_GRADIENT
+#define NAME_OF_DST "output"
+#define NAME_OF_GRAD_SRC "gradient of its input"
+#define MAP(NAME, name, text, output, flops) \
+    { LS_OP_##NAME, LS_##NAME##_##output, OF_##output, SHAPE(map.shape), NAME_OF_##output },
+#include "device/ops.def"
     { LS_OP_DROPOUT, LS_DROPOUT_DST, OUT_ACTIVATION, SHAPE(map.shape), "output" },
     { LS_OP_LOSS, LS_LOSS_GRAD_LOGITS, OUT_GRADIENT, SHAPE(loss.logits), "gradient of the logits" },
 };

@@ -283,7 +283,7 @@ ls_status ls_trainer_save_into(ls_trainer *t, const char *folder) {
     ls_trainer_keeping *k = &t->keeping;
     ls_status status = LS_SUCCESS;
     if (t->facts.comm->rank == 0)
-        status = ls_checkpoints_open(folder, &t->facts, t->train_data, t->arenas->options.state_arenas, &k->files);
+        status = ls_checkpoints_open(folder, &t->facts, t->train_data, &k->files);
     LS_TRY(ls_comm_agree(t->comm, status, NULL));
     k->on = 1;
     k->meet_at = INT64_MAX;

@@ -17,7 +17,7 @@ enum { OPTIMIZER_PASS = -1 };
 static void run_once(const burst *b) {
     const ls_program *program = b->trainer->full;
     if (b->number == OPTIMIZER_PASS) {
-        ls_optimizer_run(ls_update_optimizer(b->trainer->update), b->trainer->queue);
+        ls_update_run_optimizer(b->trainer->update);
         return;
     }
     const ls_instruction *instruction = &program->instructions[b->number];
@@ -90,12 +90,14 @@ static ls_status time_optimizer(ls_trainer *t, const ls_program_inputs *inputs, 
     ls_slab *slab;
     LS_TRY(api->slab_new(t->device, LS_MEMORY_PINNED, sizeof kept, "state of the update (host)", &slab));
     ls_buffer host = ls_buffer_at(slab, 0, sizeof kept);
-    *row = (ls_layer_time){ .op = ls_op_name(optimizer->plan->desc.op),
-        .layer = "all weights",
-        .algorithm = optimizer->plan->algorithm,
-        .flops = ls_op_flops(&optimizer->plan->desc),
-        .once = 1 };
-    for (int a = 0; a < ls_op_args(optimizer->plan->desc.op); a++) row->bytes += optimizer->args[a].bytes;
+    const ls_plan *first = optimizer->steps[0].plan;
+    *row = (ls_layer_time){
+        .op = ls_op_name(first->desc.op), .layer = "all weights", .algorithm = first->algorithm, .once = 1
+    };
+    for (const ls_optimizer_step *s = optimizer->steps; s < optimizer->steps + optimizer->step_count; s++) {
+        row->flops += ls_op_flops(&s->plan->desc);
+        for (int a = 0; a < ls_op_args(s->plan->desc.op); a++) row->bytes += s->args[a].bytes;
+    }
     api->copy(host, state, sizeof kept, t->queue);
     ls_status status = api->queue_sync(t->queue);
     if (!ls_failed(status)) {

@@ -9,8 +9,26 @@ typedef struct {
     double rate_factor, decay;
 } constants;
 
-int ls_optimizer_state_arenas(const ls_config *cfg) {
-    return cfg->optimizer_kind == LS_OPTIMIZER_ADAMW ? 2 : 1;
+#define NAMES(...) __VA_ARGS__
+static const struct {
+    ls_op op;
+    const char *kept[LS_STEP_KEPT_MAX];
+} kinds[LS_OPTIMIZER_COUNT] = {
+#define X(NAME, word, what, kept, reads) [LS_OPTIMIZER_##NAME] = { LS_OP_##NAME, { NAMES kept } },
+#include "config/optimizers.def"
+};
+
+#define X(NAME, word, what, kept, reads) \
+    _Static_assert(sizeof((const char *[]){ NAMES kept }) / sizeof(char *) == LS_##NAME##_ARGS - LS_STEP_OTHER_ARGS, \
+        "the operator of " word " keeps as many tensors as its row names");
+#include "config/optimizers.def"
+
+int ls_optimizer_kept(int kind) {
+    return ls_op_args(kinds[kind].op) - LS_STEP_OTHER_ARGS;
+}
+
+const char *ls_optimizer_kept_name(int kind, int index) {
+    return kinds[kind].kept[index];
 }
 
 static constants constants_of(const ls_config *cfg, const ls_param *param, const ls_groups *groups, int *used) {
@@ -57,42 +75,37 @@ static void cut_segments(ls_optimizer *o, const constants *all) {
     }
 }
 
-static ls_op_desc step_desc(const ls_config *cfg, const ls_optimizer *o) {
-    int adamw = o->kind == LS_OPTIMIZER_ADAMW;
-    return (ls_op_desc){ .op = adamw ? LS_OP_ADAMW : LS_OP_SGD,
+// A step of neighbouring segments, which cover `count` elements from element `first` of the arena.
+static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state, int64_t first, int64_t count,
+    const ls_step_segment *segments, int segment_count) {
+    const ls_arenas *a = o->arenas;
+    const ls_op_desc desc = { .op = kinds[o->kind].op,
         .layer = "optimizer",
-        .attr.optimizer = { .count = o->arenas->trained_elements,
-            .segments = o->segments,
-            .segment_count = o->segment_count,
+        .attr.optimizer = { .count = count,
+            .segments = segments,
+            .segment_count = segment_count,
             .momentum = (float)cfg->optimizer_momentum,
             .nesterov = cfg->optimizer_nesterov,
             .beta1 = (float)cfg->optimizer_beta1,
             .beta2 = (float)cfg->optimizer_beta2,
             .eps = (float)cfg->optimizer_eps,
-            .storage = o->arenas->storage } };
+            .storage = a->storage } };
+    ls_optimizer_step *step = &o->steps[o->step_count];
+    LS_TRY(a->device->api->plan_new(a->device, &desc, &step->plan));
+    o->step_count++;
+    if (step->plan->workspace_bytes > o->workspace_bytes) o->workspace_bytes = step->plan->workspace_bytes;
+    ls_buffer *arg = step->args;
+    *arg++ = state;
+    *arg++ = ls_arenas_range(a->grad, first, count, sizeof(float));
+    for (int k = 0; k < ls_optimizer_kept(o->kind); k++)
+        *arg++ = ls_arenas_range(a->state, k * a->trained_elements + first, count, sizeof(float));
+    *arg++ = ls_arenas_range(a->weight, first, count, sizeof(float));
+    if (a->copy) *arg = ls_arenas_range(a->copy, first, count, ls_dtype_bytes(a->storage));
+    return LS_SUCCESS;
 }
 
-static void set_args(ls_optimizer *o, ls_buffer state) {
-    const ls_arenas *a = o->arenas;
-    int64_t count = a->trained_elements;
-    ls_buffer grad = ls_arenas_range(a->grad, 0, count, sizeof(float));
-    ls_buffer weight = ls_arenas_range(a->weight, 0, count, sizeof(float));
-    ls_buffer state1 = ls_arenas_range(a->state, 0, count, sizeof(float));
-    ls_buffer copy = a->copy ? ls_arenas_range(a->copy, 0, count, ls_dtype_bytes(a->storage)) : (ls_buffer){ 0 };
-    if (o->kind == LS_OPTIMIZER_ADAMW) {
-        o->args[LS_ADAMW_STATE] = state;
-        o->args[LS_ADAMW_GRAD] = grad;
-        o->args[LS_ADAMW_MOMENT1] = state1;
-        o->args[LS_ADAMW_MOMENT2] = ls_arenas_range(a->state, count, count, sizeof(float));
-        o->args[LS_ADAMW_WEIGHT] = weight;
-        o->args[LS_ADAMW_COPY] = copy;
-    } else {
-        o->args[LS_SGD_STATE] = state;
-        o->args[LS_SGD_GRAD] = grad;
-        o->args[LS_SGD_MOMENTUM] = state1;
-        o->args[LS_SGD_WEIGHT] = weight;
-        o->args[LS_SGD_COPY] = copy;
-    }
+static ls_status plan_steps(ls_optimizer *o, const ls_config *cfg, ls_buffer state) {
+    return add_step(o, cfg, state, 0, o->arenas->trained_elements, o->segments, o->segment_count);
 }
 
 ls_status ls_optimizer_new(const ls_config *cfg, const ls_arenas *arenas, ls_buffer state, ls_optimizer **out) {
@@ -104,16 +117,15 @@ ls_status ls_optimizer_new(const ls_config *cfg, const ls_arenas *arenas, ls_buf
         *o = (ls_optimizer){ .arenas = arenas, .kind = cfg->optimizer_kind, .rate = cfg->optimizer_rate };
         o->segments = calloc(trained + 1, sizeof *o->segments);
         o->ends = calloc(trained + 1, sizeof *o->ends);
+        o->steps = calloc(trained + 1, sizeof *o->steps); // at most one for each tensor
     }
-    if (!o || !all || !o->segments || !o->ends) {
+    if (!o || !all || !o->segments || !o->ends || !o->steps) {
         status = ls_fail(LS_DEVICE, "out of host memory for the optimizer's tables");
         goto done;
     }
     LS_TRY_GOTO(constants_of_all(cfg, arenas, all));
     cut_segments(o, all);
-    ls_op_desc desc = step_desc(cfg, o);
-    LS_TRY_GOTO(arenas->device->api->plan_new(arenas->device, &desc, &o->plan));
-    set_args(o, state);
+    LS_TRY_GOTO(plan_steps(o, cfg, state));
     *out = o;
     o = NULL;
 done:
@@ -124,14 +136,15 @@ done:
 
 void ls_optimizer_free(ls_optimizer *o) {
     if (!o) return;
-    if (o->plan) o->arenas->device->api->plan_free(o->plan);
+    for (int s = 0; s < o->step_count; s++) o->arenas->device->api->plan_free(o->steps[s].plan);
+    free(o->steps);
     free(o->segments);
     free(o->ends);
     free(o);
 }
 
-void ls_optimizer_run(const ls_optimizer *o, ls_queue *queue) {
-    ls_plan_run(o->plan, o->args, (ls_buffer){ 0 }, queue);
+void ls_optimizer_run(const ls_optimizer *o, ls_buffer workspace, ls_queue *queue) {
+    for (int s = 0; s < o->step_count; s++) ls_plan_run(o->steps[s].plan, o->steps[s].args, workspace, queue);
 }
 
 static int first_param(const ls_optimizer *o, int segment) {
@@ -142,7 +155,7 @@ static int first_param(const ls_optimizer *o, int segment) {
 void ls_optimizer_print(const ls_optimizer *o, FILE *file) {
     const ls_graph *graph = o->arenas->graph;
     const int *order = o->arenas->order;
-    fprintf(file, "parameter groups (%s, rate %g)\n", o->kind == LS_OPTIMIZER_ADAMW ? "adamw" : "sgd", o->rate);
+    fprintf(file, "parameter groups (%s, rate %g)\n", ls_config_choice("optimizer.kind", o->kind), o->rate);
     for (int s = 0; s < o->segment_count; s++) {
         const ls_step_segment *segment = &o->segments[s];
         int seen = 0, tensors = 0;

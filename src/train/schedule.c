@@ -3,16 +3,11 @@
 #include <math.h>
 #include "config/values.h"
 
+static const double PI = 3.14159265358979323846;
+
 ls_status ls_schedule_new(const ls_config *cfg, int64_t samples_per_epoch, ls_schedule *out) {
     *out = (ls_schedule){
-        .kind = cfg->schedule_kind,
-        .warmup_epochs = cfg->schedule_warmup_epochs,
-        .warmup_start = cfg->schedule_warmup_start,
-        .final_factor = cfg->schedule_final,
-        .gamma = cfg->schedule_gamma,
-        .peak = cfg->schedule_peak,
-        .samples_per_epoch = (double)samples_per_epoch,
-        .epochs = (double)cfg->train_epochs,
+        .cfg = cfg, .samples_per_epoch = (double)samples_per_epoch, .epochs = (double)cfg->train_epochs
     };
     if (cfg->schedule_milestones[0])
         LS_TRY(ls_parse_reals("schedule.milestones", cfg->schedule_milestones, out->milestones, LS_MILESTONES_MAX,
@@ -24,32 +19,58 @@ static double clamp01(double t) {
     return t < 0 ? 0 : t > 1 ? 1 : t;
 }
 
-static double after_warmup(const ls_schedule *s, double epoch) {
-    double rest = s->epochs - s->warmup_epochs;
-    double t = rest > 0 ? clamp01((epoch - s->warmup_epochs) / rest) : 1;
-    switch (s->kind) {
-    case LS_SCHEDULE_LINEAR:
-        return 1 - t * (1 - s->final_factor);
-    case LS_SCHEDULE_COSINE:
-        return s->final_factor + (1 - s->final_factor) * 0.5 * (1 + cos(3.14159265358979323846 * t));
-    case LS_SCHEDULE_STEP: {
-        double factor = 1;
-        for (int i = 0; i < s->milestone_count; i++)
-            if (epoch >= s->milestones[i]) factor *= s->gamma;
-        return factor;
-    }
-    default:
-        return 1;
-    }
+// --- the formulas: each the factor at `epoch`, where the warm-up is over -------------------------
+
+// 0 at the end of the warm-up to 1 at the end of the run.
+static double progress(const ls_schedule *s, double epoch) {
+    double rest = s->epochs - s->cfg->schedule_warmup_epochs;
+    return rest > 0 ? clamp01((epoch - s->cfg->schedule_warmup_epochs) / rest) : 1;
+}
+
+static double constant(const ls_schedule *s, double epoch) {
+    (void)s, (void)epoch;
+    return 1;
+}
+
+static double linear(const ls_schedule *s, double epoch) {
+    return 1 - progress(s, epoch) * (1 - s->cfg->schedule_final);
+}
+
+static double cosine(const ls_schedule *s, double epoch) {
+    const double final = s->cfg->schedule_final;
+    return final + (1 - final) * 0.5 * (1 + cos(PI * progress(s, epoch)));
+}
+
+// t and period as T_cur and T_i of SGDR (Loshchilov and Hutter 2017).
+static double cosine_restarts(const ls_schedule *s, double epoch) {
+    const double final = s->cfg->schedule_final, factor = (double)s->cfg->schedule_period_factor;
+    double t = epoch - s->cfg->schedule_warmup_epochs, period = s->cfg->schedule_period;
+    if (factor == 1) t = fmod(t, period);
+    for (; t >= period; period *= factor) t -= period;
+    return final + (1 - final) * 0.5 * (1 + cos(PI * t / period));
+}
+
+static double step(const ls_schedule *s, double epoch) {
+    double factor = 1;
+    for (int i = 0; i < s->milestone_count; i++)
+        if (epoch >= s->milestones[i]) factor *= s->cfg->schedule_gamma;
+    return factor;
+}
+
+static double one_cycle(const ls_schedule *s, double epoch) {
+    const double t = clamp01(epoch / s->epochs), start = s->cfg->schedule_warmup_start, peak = s->cfg->schedule_peak;
+    if (t < peak) return start + (1 - start) * t / peak;
+    return peak < 1 ? 1 + (s->cfg->schedule_final - 1) * (t - peak) / (1 - peak) : 1;
 }
 
 double ls_schedule_factor(const ls_schedule *s, double samples) {
-    double epoch = samples / s->samples_per_epoch;
-    if (s->kind == LS_SCHEDULE_ONE_CYCLE) {
-        double t = clamp01(epoch / s->epochs);
-        if (t < s->peak) return s->warmup_start + (1 - s->warmup_start) * t / s->peak;
-        return s->peak < 1 ? 1 + (s->final_factor - 1) * (t - s->peak) / (1 - s->peak) : 1;
-    }
-    if (epoch < s->warmup_epochs) return s->warmup_start + (1 - s->warmup_start) * epoch / s->warmup_epochs;
-    return after_warmup(s, epoch);
+    static double (*const formulas[LS_SCHEDULE_COUNT])(const ls_schedule *s, double epoch) = {
+#define X(NAME, name, word, what, reads) [LS_SCHEDULE_##NAME] = name,
+#include "config/schedules.def"
+    };
+    const double epoch = samples / s->samples_per_epoch, start = s->cfg->schedule_warmup_start;
+    const int warms = ls_config_has_effect(s->cfg, LS_OPTION_schedule_warmup_epochs);
+    if (warms && epoch < s->cfg->schedule_warmup_epochs)
+        return start + (1 - start) * epoch / s->cfg->schedule_warmup_epochs;
+    return formulas[s->cfg->schedule_kind](s, epoch);
 }

@@ -13,7 +13,7 @@ enum { LS_SNAPSHOT_NAME_BYTES = 160 };
 typedef struct {
     char name[LS_SNAPSHOT_NAME_BYTES]; // "conv1.weight"; of the optimizer's memory "conv1.weight.momentum"
     int param;                         // of the graph
-    int state;                         // 0: the parameter or statistic itself; 1, 2: the optimizer's memory of it
+    int state; // 0: the parameter or statistic itself; 1, 2, ...: what the optimizer keeps of it
     int rank;
     int64_t dim[4];
     int64_t elements;
@@ -45,11 +45,11 @@ typedef struct {
     ls_train_counters counters;
 } ls_snapshot;
 
-// Room for the state of this network, all zero. state_arenas: what the optimizer keeps, as of arenas.h.
-LS_CHECKED ls_status ls_snapshot_new(const ls_graph *graph, int state_arenas, ls_snapshot **out);
+// Room for the state of this network and what this optimizer (LS_OPTIMIZER_*) keeps of it, all zero.
+LS_CHECKED ls_status ls_snapshot_new(const ls_graph *graph, int optimizer, ls_snapshot **out);
 void ls_snapshot_free(ls_snapshot *snapshot); // NULL is allowed
 // The same without values: which tensors there are.
-LS_CHECKED ls_status ls_snapshot_list(const ls_graph *graph, int state_arenas, ls_snapshot **out);
+LS_CHECKED ls_status ls_snapshot_list(const ls_graph *graph, int optimizer, ls_snapshot **out);
 // The hash of one tensor's values.
 uint64_t ls_snapshot_hash(const ls_snapshot_tensor *tensor);
 

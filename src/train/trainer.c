@@ -367,7 +367,7 @@ static ls_status plan_training(ls_trainer *t) {
     LS_TRY(ls_schedule_new(cfg, t->facts.batches.samples, &t->schedule));
     int several = t->facts.comm->world_size > 1;
     ls_arenas_options options = { .storage = storage_of(cfg),
-        .state_arenas = ls_optimizer_state_arenas(cfg),
+        .state_arenas = ls_optimizer_kept(cfg->optimizer_kind),
         .ordered = cfg->run_deterministic,
         .wire = cfg->dist_reduce_dtype == LS_REDUCE_DTYPE_BF16 && several,
         .reduced = several };

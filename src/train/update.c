@@ -13,6 +13,10 @@ static ls_buffer workspace_of(const ls_update *u) {
     return u->workspace ? ls_buffer_at(u->workspace, 0, u->workspace->bytes) : (ls_buffer){ 0 };
 }
 
+void ls_update_run_optimizer(const ls_update *u) {
+    ls_optimizer_run(u->optimizer, workspace_of(u), u->queue);
+}
+
 static void zero_slab(ls_update *u, ls_slab *slab) {
     u->device->api->zero(ls_buffer_at(slab, 0, slab->bytes), slab->bytes, u->queue);
 }
@@ -141,7 +145,7 @@ static void step(void *context) {
     run_control(u);
     end_span(u);
     begin_span(u, "optimizer");
-    ls_optimizer_run(u->optimizer, u->queue);
+    ls_update_run_optimizer(u);
     for (int r = 0; r < u->running_count; r++)
         ls_plan_run(u->running[r].plan, u->running[r].args, workspace_of(u), u->queue);
     end_span(u);

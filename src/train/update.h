@@ -29,6 +29,7 @@ LS_CHECKED ls_status ls_update_new(const ls_config *cfg, ls_arenas *arenas, ls_c
 void ls_update_trace(ls_update *update, ls_timeline *timeline); // shows its work there; borrowed
 void ls_update_free(ls_update *update);                         // NULL is allowed
 const ls_optimizer *ls_update_optimizer(const ls_update *update);
+void ls_update_run_optimizer(const ls_update *update);  // its steps alone, outside of any update
 size_t ls_update_device_bytes(const ls_update *update); // records and workspace on the device
 // Buffers that programs read: state, result.
 void ls_update_inputs(const ls_update *update, ls_program_inputs *inputs);

@@ -197,7 +197,9 @@ static ls_status prepare(ls_update *u, const ls_config *cfg) {
     for (int b = 0; b < u->bucket_count; b++) LS_TRY(plan_bucket(u, b));
     LS_TRY(plan_control(u, cfg));
     LS_TRY(plan_running(u));
-    return ls_optimizer_new(cfg, u->arenas, u->state, &u->optimizer);
+    LS_TRY(ls_optimizer_new(cfg, u->arenas, u->state, &u->optimizer));
+    if (u->optimizer->workspace_bytes > u->workspace_bytes) u->workspace_bytes = u->optimizer->workspace_bytes;
+    return LS_SUCCESS;
 }
 
 static ls_status make(ls_update *u, const ls_config *cfg) {

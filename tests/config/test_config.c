@@ -49,6 +49,7 @@ static void choices_match_the_enums(void **state) {
         { "schedule.kind", LS_SCHEDULE_CONSTANT, "constant" },
         { "schedule.kind", LS_SCHEDULE_LINEAR, "linear" },
         { "schedule.kind", LS_SCHEDULE_COSINE, "cosine" },
+        { "schedule.kind", LS_SCHEDULE_COSINE_RESTARTS, "cosine-restarts" },
         { "schedule.kind", LS_SCHEDULE_STEP, "step" },
         { "schedule.kind", LS_SCHEDULE_ONE_CYCLE, "one-cycle" },
         { "log.progress", LS_PROGRESS_AUTO, "auto" },

@@ -81,14 +81,14 @@ static void check_map(const char *name, const ls_kernels *k) {
             float *a = new_numbers(n + shift, 1), *b = new_numbers(n + shift, 2), *to = new_numbers(n + shift, 3);
             const float *x = a + shift, *y = b + shift;
             float *out = to + shift;
-            k->relu_forward(x, out, n);
+            k->relu_forward(x, NULL, out, n, NULL);
             for (size_t i = 0; i < n; i++) near(name, "relu", i, (double)out[i], x[i] > 0 ? (double)x[i] : 0, 0);
-            k->relu_backward(x, y, out, n);
+            k->relu_backward(x, y, out, n, NULL);
             for (size_t i = 0; i < n; i++)
                 near(name, "relu backward", i, (double)out[i], x[i] > 0 ? (double)y[i] : 0, 0);
-            k->add(x, y, out, n);
+            k->add(x, y, out, n, NULL);
             for (size_t i = 0; i < n; i++) near(name, "add", i, (double)out[i], (double)(x[i] + y[i]), 0);
-            k->scale(x, 0.25F, out, n);
+            k->scale(x, NULL, out, n, &(ls_map_attr){ .factor = 0.25F });
             for (size_t i = 0; i < n; i++) near(name, "scale", i, (double)out[i], (double)(x[i] * 0.25F), 0);
             free(a), free(b), free(to);
         }
@@ -151,7 +151,7 @@ static void check_steps(const char *name, const ls_kernels *k, size_t n) {
         const double g = (double)grad[i] * 0.5 + 0.01 * (double)w[i], momentum = 0.9 * (double)m[i] + g;
         expected[i] = (double)w[i] - 0.1 * (g + 0.9 * momentum);
     }
-    k->sgd(&step, grad, m, w, n);
+    k->sgd(&step, grad, (float *[]){ m }, w, n);
     for (size_t i = 0; i < n; i++) near(name, "sgd", i, (double)w[i], expected[i], 1e-6);
     for (size_t i = 0; i < n; i++) {
         v[i] = v[i] * v[i];
@@ -159,7 +159,7 @@ static void check_steps(const char *name, const ls_kernels *k, size_t n) {
         const double m2 = 0.99 * (double)v[i] + 0.01 * g * g;
         expected[i] = (double)w[i] * (1 - 0.1 * 0.01) - 0.1 * m1 * 2 / (sqrt(m2) * 3 + 1e-8);
     }
-    k->adamw(&step, grad, m, v, w, n);
+    k->adamw(&step, grad, (float *[]){ m, v }, w, n);
     for (size_t i = 0; i < n; i++) near(name, "adamw", i, (double)w[i], expected[i], 1e-5 * (1 + fabs(expected[i])));
     free(grad), free(m), free(v), free(w), free(expected);
 }

@@ -37,7 +37,7 @@ static int tear_down(void **state) {
 
 static ls_status open_checkpoints(const run *r, ls_checkpoints **out) {
     const ls_trainer *t = r->trainer;
-    return ls_checkpoints_open(folder.path, &t->facts, t->train_data, t->arenas->options.state_arenas, out);
+    return ls_checkpoints_open(folder.path, &t->facts, t->train_data, out);
 }
 
 static const char *const plain[] = { "device.type=cpu", NULL };

@@ -10,6 +10,8 @@ typedef struct {
     double epoch, factor;
 } row;
 
+#define RESTARTS(factor) "schedule.kind=cosine-restarts", "schedule.period=2", "schedule.period_factor=" #factor
+
 static const row rows[] = {
     { "constant", { 0 }, 3.0, 1.0 },
     { "warm-up starts", { "schedule.warmup_epochs=2", "schedule.warmup_start=0.2" }, 0.0, 0.2 },
@@ -22,6 +24,19 @@ static const row rows[] = {
     { "cosine half way", { "schedule.kind=cosine" }, 5.0, 0.5 },
     { "cosine a quarter", { "schedule.kind=cosine" }, 2.5, 0.85355339059327373 },
     { "cosine ends", { "schedule.kind=cosine", "schedule.final=0.01" }, 10.0, 0.01 },
+    // torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(T_0=2, T_mult=2): periods 0..2, 2..6, 6..14
+    { "restarts start", { RESTARTS(2) }, 0.0, 1.0 },
+    { "restarts half way of the first", { RESTARTS(2) }, 1.0, 0.5 },
+    { "restarts before the second", { RESTARTS(2) }, 2 - 1e-9, 0.0 },
+    { "restarts at the second", { RESTARTS(2) }, 2.0, 1.0 },
+    { "restarts a quarter of the second", { RESTARTS(2) }, 3.0, 0.85355339059327373 },
+    { "restarts at the third", { RESTARTS(2) }, 6.0, 1.0 },
+    { "restarts half way of the third", { RESTARTS(2) }, 10.0, 0.5 },
+    { "restarts of one length", { RESTARTS(1) }, 7.0, 0.5 },
+    { "restarts of one length, at one", { RESTARTS(1) }, 8.0, 1.0 },
+    { "restarts to final", { RESTARTS(2), "schedule.final=0.2" }, 4.0, 0.6 },
+    { "restarts warm up", { RESTARTS(2), "schedule.warmup_epochs=1" }, 0.5, 0.5 },
+    { "restarts after warm-up", { RESTARTS(2), "schedule.warmup_epochs=1" }, 3.0, 1.0 },
     { "step before", { "schedule.kind=step", "schedule.milestones=3, 6", "schedule.gamma=0.1" }, 2.999, 1.0 },
     { "step at the first", { "schedule.kind=step", "schedule.milestones=3, 6", "schedule.gamma=0.1" }, 3.0, 0.1 },
     { "step after both", { "schedule.kind=step", "schedule.milestones=3, 6", "schedule.gamma=0.1" }, 9.0, 0.01 },

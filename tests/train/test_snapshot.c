@@ -16,6 +16,8 @@ static int remove_network(void **state) {
     return unlink(network_path);
 }
 
+#define RESTARTS "schedule.kind=cosine-restarts", "schedule.period=0.4", "schedule.period_factor=2"
+
 static const struct {
     const char *name, *options[RUN_OPTIONS_MAX];
 } rows[] = {
@@ -23,6 +25,9 @@ static const struct {
     { "cpu", { "device.type=cpu", NULL } },
     { "cpu, ordered", { "device.type=cpu", "run.deterministic=true", NULL } },
     { "cpu, adamw", { "device.type=cpu", "optimizer.kind=adamw", "optimizer.rate=0.01", NULL } },
+    { "ref, restarts", { "device.type=ref", RESTARTS, NULL } },
+    { "cpu, restarts", { "device.type=cpu", RESTARTS, NULL } },
+    { "cuda, restarts", { "device.type=cuda", RESTARTS, NULL } },
     { "ref, fp16, scale in motion", { "device.type=ref", "train.precision=fp16", "loss_scale.initial=16777216",
                                         "loss_scale.growth_interval=3", NULL } },
     { "cuda, fp16, scale in motion", { "device.type=cuda", "train.precision=fp16", "loss_scale.initial=16777216",

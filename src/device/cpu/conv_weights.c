@@ -91,7 +91,7 @@ static void reduce_task(void *context, int kb, int thread) {
     if (attr->groups == 1) {
         for (int t = 0; t < plan->tasks; t++)
             plan->base.cpu->kernels->add(
-                run->grad_weight + begin, partial(run, t) + begin, run->grad_weight + begin, share);
+                run->grad_weight + begin, partial(run, t) + begin, run->grad_weight + begin, share, NULL);
         return;
     }
     int in = attr->src.c / attr->groups, out = attr->dst.c / attr->groups;

@@ -98,10 +98,9 @@ void ls_cpu_plan_free(ls_plan *plan);
 // conv_choose.c: the number of an algorithm of convolutions; LS_USAGE names those there are. NULL: -1.
 LS_CHECKED ls_status ls_cpu_conv_find(const char *name, int *algorithm);
 
-// One maker per attribute type; desc->op says which operator.
+// One maker for each family of operators; desc->op says which of them. ls_op_check has passed.
 typedef ls_status ls_cpu_maker(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);
-ls_cpu_maker ls_cpu_augment_plan, ls_cpu_conv_plan, ls_cpu_linear_plan, ls_cpu_norm_plan, ls_cpu_pool_plan,
-    ls_cpu_map_plan, ls_cpu_dropout_plan, ls_cpu_loss_plan, ls_cpu_flat_plan, ls_cpu_control_plan,
-    ls_cpu_optimizer_plan;
+#define F(family, storage) ls_cpu_maker ls_cpu_##family##_plan;
+#include "device/op_families.def"
 
 #endif

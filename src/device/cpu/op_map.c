@@ -6,55 +6,43 @@
 enum { MAP_TASK = 32768 }; // floats to a task
 
 typedef struct {
-    const ls_cpu_plan *plan;
+    ls_kernel_map *kernel;
+    const ls_map_attr *attr;
     const float *a, *b;
     float *dst;
     size_t count;
 } map_run;
 
+static ls_kernel_map *kernel_of(const ls_kernels *kernels, ls_op op) {
+    switch (op) {
+#define MAP(NAME, name, text, output, flops) \
+    case LS_OP_##NAME: \
+        return kernels->name;
+#include "device/ops.def"
+    default:
+        return NULL;
+    }
+}
+
 static void map_task(void *context, int task, int thread) {
     (void)thread;
     const map_run *run = context;
-    const ls_kernels *k = run->plan->cpu->kernels;
     size_t at = (size_t)task * MAP_TASK, n = run->count - at < MAP_TASK ? run->count - at : MAP_TASK;
-    const float *a = run->a + at, *b = run->b ? run->b + at : NULL;
-    float *dst = run->dst + at;
-    switch (run->plan->base.desc.op) {
-    case LS_OP_RELU_FORWARD:
-        k->relu_forward(a, dst, n);
-        break;
-    case LS_OP_RELU_BACKWARD:
-        k->relu_backward(a, b, dst, n);
-        break;
-    case LS_OP_GELU_FORWARD:
-        k->gelu_forward(a, dst, n);
-        break;
-    case LS_OP_GELU_BACKWARD:
-        k->gelu_backward(a, b, dst, n);
-        break;
-    case LS_OP_ADD:
-        k->add(a, b, dst, n);
-        break;
-    default:
-        k->scale(a, run->plan->base.desc.attr.map.factor, dst, n);
-    }
+    run->kernel(run->a + at, run->b ? run->b + at : NULL, run->dst + at, n, run->attr);
 }
 
 static void map_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     (void)queue;
     const ls_cpu_plan *own = (const ls_cpu_plan *)plan;
-    int inputs = ls_op_args(plan->desc.op) - 1; // (src, dst) or (a, b, dst)
-    map_run run = { .plan = own,
+    int inputs = ls_op_args(plan->desc.op) - 1; // the output is the last
+    map_run run = { .kernel = kernel_of(own->cpu->kernels, plan->desc.op),
+        .attr = &plan->desc.attr.map,
         .a = ls_cpu_floats_at(args[0]),
         .dst = ls_cpu_floats_at(args[inputs]),
         .count = ls_cpu_floats(own->cpu, plan->desc.attr.map.shape) };
     if (inputs == 2) run.b = ls_cpu_floats_at(args[1]);
     ls_pool_run(own->cpu->pool, map_task, &run, (int)((run.count + MAP_TASK - 1) / MAP_TASK));
-}
-
-ls_status ls_cpu_map_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
-    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), map_plan_run, "own", out);
 }
 
 typedef struct {
@@ -101,6 +89,7 @@ static void dropout_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buff
     ls_pool_run(run.plan->cpu->pool, dropout_task, &run, plan->desc.attr.map.shape.n);
 }
 
-ls_status ls_cpu_dropout_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
-    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), dropout_plan_run, "own", out);
+ls_status ls_cpu_map_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    ls_cpu_run *run = desc->op == LS_OP_DROPOUT ? dropout_plan_run : map_plan_run;
+    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), run, "own", out);
 }

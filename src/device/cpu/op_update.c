@@ -12,13 +12,12 @@ typedef struct {
     const ls_cpu_plan *plan;
     size_t count;
     const float *grad;
-    float *grad_out, *moment1, *moment2, *weight;
+    float *grad_out;
     int64_t *fixed;
     uint16_t *bf16; // CAST, WIDEN
     double factor, divisor;
     double (*partials)[2];
     atomic_int bad; // 1 + the highest element that does not fit
-    ls_kernel_step step;
 } flat_run;
 
 // 1 + the number of the last element of [at, at + n) that fixed point cannot hold: the kernel said that there is one.
@@ -71,14 +70,8 @@ static void flat_task(void *context, int task, int thread) {
     case LS_OP_CAST:
         narrow_bf16(run->grad + at, run->bf16 + at, n);
         break;
-    case LS_OP_WIDEN:
+    default: // WIDEN
         widen_bf16(run->bf16 + at, run->grad_out + at, n);
-        break;
-    case LS_OP_SGD:
-        kernels->sgd(&run->step, run->grad + at, run->moment1 + at, run->weight + at, n);
-        break;
-    default:
-        kernels->adamw(&run->step, run->grad + at, run->moment1 + at, run->moment2 + at, run->weight + at, n);
     }
 }
 
@@ -158,7 +151,7 @@ ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
         [LS_OP_GRAD_STATS] = grad_stats_run,
         [LS_OP_RUNNING_STATS] = ls_ref_running_stats,
         [LS_OP_CAST] = ls_ref_cast,
-        [LS_OP_WIDEN] = ls_ref_widen_flat,
+        [LS_OP_WIDEN] = ls_ref_widen,
     };
     ls_cpu_run *run = runs[desc->op];
     if (desc->attr.flat.storage == LS_BF16 && desc->op == LS_OP_CAST) run = cast_run;
@@ -175,7 +168,37 @@ ls_status ls_cpu_control_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out
     return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), ls_ref_control, "scalar", out);
 }
 
-static ls_kernel_step step_of(
+// --- optimizers ----------------------------------------------------------------------------------
+
+typedef struct { // of one segment
+    ls_kernel_optimizer *kernel;
+    ls_kernel_step constants;
+    const float *grad;
+    float *kept[LS_STEP_KEPT_MAX], *weight;
+    size_t count;
+} step_run;
+
+static ls_kernel_optimizer *kernel_of(const ls_kernels *kernels, ls_op op) {
+    switch (op) {
+#define STEP(NAME, name, text, flops) \
+    case LS_OP_##NAME: \
+        return kernels->name;
+#include "device/ops.def"
+    default:
+        return NULL;
+    }
+}
+
+static void step_task(void *context, int task, int thread) {
+    (void)thread;
+    const step_run *run = context;
+    size_t at = (size_t)task * FLAT_TASK, n = run->count - at < FLAT_TASK ? run->count - at : FLAT_TASK;
+    float *kept[LS_STEP_KEPT_MAX] = { NULL };
+    for (int k = 0; k < LS_STEP_KEPT_MAX && run->kept[k]; k++) kept[k] = run->kept[k] + at;
+    run->kernel(&run->constants, run->grad + at, kept, run->weight + at, n);
+}
+
+static ls_kernel_step constants_of(
     const ls_optimizer_attr *attr, const ls_step_segment *segment, const ls_train_state *state) {
     double t = (double)state->applied;
     return (ls_kernel_step){ .multiplier = state->multiplier,
@@ -194,28 +217,24 @@ static ls_kernel_step step_of(
 static void optimizer_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     (void)queue;
+    const ls_cpu *cpu = ((const ls_cpu_plan *)plan)->cpu;
     const ls_optimizer_attr *attr = &plan->desc.attr.optimizer;
-    const ls_train_state *state = ls_buffer_host(args[LS_SGD_STATE]);
+    const ls_train_state *state = ls_buffer_host(args[LS_STEP_STATE]);
+    const int kept = ls_op_args(plan->desc.op) - LS_STEP_OTHER_ARGS;
     if (state->skip) return;
-    flat_run run = { .grad = ls_cpu_floats_at(args[LS_SGD_GRAD]),
-        .moment1 = ls_cpu_floats_at(args[LS_SGD_MOMENTUM]),
-        .weight = ls_cpu_floats_at(args[LS_SGD_WEIGHT]) };
-    if (plan->desc.op == LS_OP_ADAMW) {
-        run.moment2 = ls_cpu_floats_at(args[LS_ADAMW_MOMENT2]);
-        run.weight = ls_cpu_floats_at(args[LS_ADAMW_WEIGHT]);
-    }
+    step_run run = { .kernel = kernel_of(cpu->kernels, plan->desc.op),
+        .grad = ls_cpu_floats_at(args[LS_STEP_GRAD]),
+        .weight = ls_cpu_floats_at(args[LS_STEP_KEPT + kept]) };
+    for (int k = 0; k < kept; k++) run.kept[k] = ls_cpu_floats_at(args[LS_STEP_KEPT + k]);
     for (const ls_step_segment *segment = attr->segments; segment < attr->segments + attr->segment_count; segment++) {
-        run.step = step_of(attr, segment, state);
-        run_flat(&run, plan, segment->count);
+        run.constants = constants_of(attr, segment, state);
+        run.count = (size_t)segment->count;
+        ls_pool_run(cpu->pool, step_task, &run, flat_tasks(segment->count));
         run.grad += segment->count;
-        run.moment1 += segment->count;
-        if (run.moment2) run.moment2 += segment->count;
         run.weight += segment->count;
+        for (int k = 0; k < kept; k++) run.kept[k] += segment->count;
     }
 }
-_Static_assert((int)LS_SGD_STATE == (int)LS_ADAMW_STATE && (int)LS_SGD_GRAD == (int)LS_ADAMW_GRAD &&
-                   (int)LS_SGD_MOMENTUM == (int)LS_ADAMW_MOMENT1,
-    "both optimizers begin with the same arguments");
 
 ls_status ls_cpu_optimizer_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), optimizer_run, "own", out);

@@ -60,17 +60,10 @@ typedef void ls_cuda_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
 LS_CHECKED ls_status ls_cuda_plan_make(ls_cuda_device *device, const ls_op_desc *desc, size_t bytes, ls_cuda_run *run,
     const char *algorithm, void *out /* address of a pointer to the plan struct */);
 
-// One for each group of operators; plan.c has the table from ls_op to these. ls_op_check has passed.
-ls_status ls_cuda_augment_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
-ls_status ls_cuda_conv_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
-ls_status ls_cuda_linear_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
-ls_status ls_cuda_norm_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
-ls_status ls_cuda_pool_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
-ls_status ls_cuda_map_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
-ls_status ls_cuda_loss_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
-ls_status ls_cuda_flat_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
-ls_status ls_cuda_control_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
-ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
+// One maker for each family of operators; desc->op says which of them. ls_op_check has passed.
+typedef ls_status ls_cuda_maker(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
+#define F(family, storage) ls_cuda_maker ls_cuda_##family##_plan;
+#include "device/op_families.def"
 
 static inline int ls_cuda_channels(int c) {
     return (c + LS_CUDA_CHANNELS - 1) / LS_CUDA_CHANNELS * LS_CUDA_CHANNELS;

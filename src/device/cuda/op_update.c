@@ -58,27 +58,30 @@ typedef struct {
     ls_slab *segments;
 } optimizer_plan;
 
-static const ls_cuda_segment *segments_of(const ls_plan *plan) {
-    const ls_slab *slab = ((const optimizer_plan *)plan)->segments;
-    return (const void *)slab->address;
+static ls_cuda_step_launch *launch_of(ls_op op) {
+    switch (op) {
+#define STEP(NAME, name, text, flops) \
+    case LS_OP_##NAME: \
+        return ls_cuda_##name;
+#include "device/ops.def"
+    default:
+        return NULL;
+    }
 }
 
-static void run_sgd(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+static void run_step(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
-    const ls_optimizer_attr *a = &plan->desc.attr.optimizer;
-    void *copy = a->storage == LS_F32 ? NULL : ls_cuda_at(args[LS_SGD_COPY]);
-    ls_cuda_sgd(a, segments_of(plan), ls_cuda_at(args[LS_SGD_STATE]), ls_cuda_at(args[LS_SGD_GRAD]),
-        ls_cuda_at(args[LS_SGD_MOMENTUM]), ls_cuda_at(args[LS_SGD_WEIGHT]), copy, queue->stream);
-    ls_cuda_enqueued(plan, queue);
-}
-
-static void run_adamw(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    (void)workspace;
-    const ls_optimizer_attr *a = &plan->desc.attr.optimizer;
-    void *copy = a->storage == LS_F32 ? NULL : ls_cuda_at(args[LS_ADAMW_COPY]);
-    ls_cuda_adamw(a, segments_of(plan), ls_cuda_at(args[LS_ADAMW_STATE]), ls_cuda_at(args[LS_ADAMW_GRAD]),
-        ls_cuda_at(args[LS_ADAMW_MOMENT1]), ls_cuda_at(args[LS_ADAMW_MOMENT2]), ls_cuda_at(args[LS_ADAMW_WEIGHT]), copy,
-        queue->stream);
+    const ls_optimizer_attr *attr = &plan->desc.attr.optimizer;
+    const int kept = ls_op_args(plan->desc.op) - LS_STEP_OTHER_ARGS;
+    ls_cuda_step_args step = {
+        .segments = (const void *)((const optimizer_plan *)plan)->segments->address,
+        .state = ls_cuda_at(args[LS_STEP_STATE]),
+        .grad = ls_cuda_at(args[LS_STEP_GRAD]),
+        .weight = ls_cuda_at(args[LS_STEP_KEPT + kept]),
+        .copy = attr->storage == LS_F32 ? NULL : ls_cuda_at(args[LS_STEP_KEPT + kept + 1]),
+    };
+    for (int k = 0; k < kept; k++) step.kept[k] = ls_cuda_at(args[LS_STEP_KEPT + k]);
+    launch_of(plan->desc.op)(attr, &step, queue->stream);
     ls_cuda_enqueued(plan, queue);
 }
 
@@ -105,8 +108,7 @@ static void free_segments(ls_plan *plan) {
 
 ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
     optimizer_plan *own;
-    ls_cuda_run *run = desc->op == LS_OP_SGD ? run_sgd : run_adamw;
-    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *own, run, "own kernel", &own));
+    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *own, run_step, "own kernel", &own));
     own->plan.free_parts = free_segments;
     ls_status status = upload_segments(device, &desc->attr.optimizer, &own->segments);
     if (ls_failed(status)) {

@@ -84,8 +84,8 @@ void ls_ref_conv_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     (void)queue;
     conv_job job = job_in(&plan->desc, workspace_buffer);
     const ls_conv_attr *a = job.attr;
-    ls_ref_widen(ls_buffer_host(args[LS_CONV_FORWARD_SRC]), a->storage, ls_nchw_count(a->src), job.src);
-    ls_ref_widen(ls_buffer_host(args[LS_CONV_FORWARD_WEIGHT]), a->storage, weight_count(a), job.weight);
+    ls_ref_doubles(ls_buffer_host(args[LS_CONV_FORWARD_SRC]), a->storage, ls_nchw_count(a->src), job.src);
+    ls_ref_doubles(ls_buffer_host(args[LS_CONV_FORWARD_WEIGHT]), a->storage, weight_count(a), job.weight);
     if (a->has_bias) job.bias = ls_buffer_host(args[LS_CONV_FORWARD_BIAS]);
     job.out = ls_buffer_host(args[LS_CONV_FORWARD_DST]);
     ls_ref_run_tasks(plan, forward_plane, &job, a->dst.n * a->dst.c);
@@ -113,8 +113,8 @@ void ls_ref_conv_backward_data(
     (void)queue;
     conv_job job = job_in(&plan->desc, workspace_buffer);
     const ls_conv_attr *a = job.attr;
-    ls_ref_widen(ls_buffer_host(args[LS_CONV_BACKWARD_DATA_GRAD_DST]), a->storage, ls_nchw_count(a->dst), job.dst);
-    ls_ref_widen(ls_buffer_host(args[LS_CONV_BACKWARD_DATA_WEIGHT]), a->storage, weight_count(a), job.weight);
+    ls_ref_doubles(ls_buffer_host(args[LS_CONV_BACKWARD_DATA_GRAD_DST]), a->storage, ls_nchw_count(a->dst), job.dst);
+    ls_ref_doubles(ls_buffer_host(args[LS_CONV_BACKWARD_DATA_WEIGHT]), a->storage, weight_count(a), job.weight);
     job.out = ls_buffer_host(args[LS_CONV_BACKWARD_DATA_GRAD_SRC]);
     ls_ref_run_tasks(plan, backward_data_plane, &job, a->src.n * a->src.c);
 }
@@ -164,7 +164,7 @@ void ls_ref_conv_backward_weight(
     conv_job job = job_in(&plan->desc, workspace_buffer);
     const ls_conv_attr *a = job.attr;
     widen_channels_last(ls_buffer_host(args[LS_CONV_BACKWARD_WEIGHT_SRC]), a->storage, a->src, job.src);
-    ls_ref_widen(ls_buffer_host(args[LS_CONV_BACKWARD_WEIGHT_GRAD_DST]), a->storage, ls_nchw_count(a->dst), job.dst);
+    ls_ref_doubles(ls_buffer_host(args[LS_CONV_BACKWARD_WEIGHT_GRAD_DST]), a->storage, ls_nchw_count(a->dst), job.dst);
     job.grad_weight = ls_buffer_host(args[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT]);
     if (a->has_bias) job.grad_bias = ls_buffer_host(args[LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS]);
     ls_ref_run_tasks(plan, backward_weight_filter, &job, a->dst.c);

@@ -35,23 +35,28 @@ static ls_status ref_check_precision(const ls_device *device, ls_dtype storage) 
     return ls_fail(LS_USAGE, "device ref stores activations in fp32, bf16 or fp16, not in %s", ls_dtype_name(storage));
 }
 
-static const struct {
-    void (*run)(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue);
-    size_t (*workspace)(const ls_op_desc *desc);
-} rows[LS_OP_COUNT] = {
-#define X(op, run, workspace) [LS_OP_##op] = { run, workspace },
-    LS_REF_OPS(X)
-#undef X
+static void (*const runs[LS_OP_COUNT])(
+    const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) = {
+#define X(NAME, name, text, family, flops) [LS_OP_##NAME] = ls_ref_##name,
+#include "device/ops.def"
+};
+
+static size_t (*const workspaces[LS_FAMILY_COUNT])(const ls_op_desc *desc) = {
+    [LS_FAMILY_conv] = ls_ref_conv_workspace,
+    [LS_FAMILY_linear] = ls_ref_linear_workspace,
+    [LS_FAMILY_norm] = ls_ref_norm_workspace,
+    [LS_FAMILY_pool] = ls_ref_pool_workspace,
 };
 
 static ls_status ref_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out) {
     LS_TRY(ls_op_check(desc));
+    size_t (*workspace)(const ls_op_desc *desc) = workspaces[ls_op_family_of(desc->op)];
     ls_ref_plan *plan = malloc(sizeof *plan);
     if (!plan) return ls_fail(LS_DEVICE, "no memory for a plan of %s", ls_op_name(desc->op));
     *plan = (ls_ref_plan){
-        .base = { .run = rows[desc->op].run,
+        .base = { .run = runs[desc->op],
             .desc = *desc,
-            .workspace_bytes = rows[desc->op].workspace ? rows[desc->op].workspace(desc) : 0,
+            .workspace_bytes = workspace ? workspace(desc) : 0,
             .algorithm = "reference loops" },
         .pool = ((ls_ref_device *)device)->pool,
     };
@@ -63,7 +68,7 @@ static void ref_plan_free(ls_plan *plan) {
     free(plan);
 }
 
-void ls_ref_widen(const void *array, ls_dtype storage, int64_t count, double *out) {
+void ls_ref_doubles(const void *array, ls_dtype storage, int64_t count, double *out) {
     if (storage == LS_F32) { // the common case, without a call for each element
         for (int64_t i = 0; i < count; i++) out[i] = (double)((const float *)array)[i];
     } else {

@@ -43,8 +43,9 @@ void ls_ref_linear_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer
     (void)queue;
     linear_job job = job_in(&plan->desc, workspace_buffer);
     int64_t weights = (int64_t)job.outputs * job.inputs;
-    ls_ref_widen(ls_buffer_host(args[LS_LINEAR_FORWARD_SRC]), job.storage, (int64_t)job.samples * job.inputs, job.src);
-    ls_ref_widen(ls_buffer_host(args[LS_LINEAR_FORWARD_WEIGHT]), job.storage, weights, job.weight);
+    ls_ref_doubles(
+        ls_buffer_host(args[LS_LINEAR_FORWARD_SRC]), job.storage, (int64_t)job.samples * job.inputs, job.src);
+    ls_ref_doubles(ls_buffer_host(args[LS_LINEAR_FORWARD_WEIGHT]), job.storage, weights, job.weight);
     if (plan->desc.attr.linear.has_bias) job.bias = ls_buffer_host(args[LS_LINEAR_FORWARD_BIAS]);
     job.out = ls_buffer_host(args[LS_LINEAR_FORWARD_DST]);
     ls_ref_run_tasks(plan, forward_sample, &job, job.samples);
@@ -72,8 +73,8 @@ void ls_ref_linear_backward_data(
     (void)queue;
     linear_job job = job_in(&plan->desc, workspace_buffer);
     int64_t weights = (int64_t)job.outputs * job.inputs, grads = (int64_t)job.samples * job.outputs;
-    ls_ref_widen(ls_buffer_host(args[LS_LINEAR_BACKWARD_DATA_GRAD_DST]), job.storage, grads, job.dst);
-    ls_ref_widen(ls_buffer_host(args[LS_LINEAR_BACKWARD_DATA_WEIGHT]), job.storage, weights, job.weight);
+    ls_ref_doubles(ls_buffer_host(args[LS_LINEAR_BACKWARD_DATA_GRAD_DST]), job.storage, grads, job.dst);
+    ls_ref_doubles(ls_buffer_host(args[LS_LINEAR_BACKWARD_DATA_WEIGHT]), job.storage, weights, job.weight);
     job.out = ls_buffer_host(args[LS_LINEAR_BACKWARD_DATA_GRAD_SRC]);
     ls_ref_run_tasks(plan, backward_data_sample, &job, job.samples);
 }
@@ -98,8 +99,8 @@ void ls_ref_linear_backward_weight(
     (void)queue;
     linear_job job = job_in(&plan->desc, workspace_buffer);
     int64_t values = (int64_t)job.samples * job.inputs, grads = (int64_t)job.samples * job.outputs;
-    ls_ref_widen(ls_buffer_host(args[LS_LINEAR_BACKWARD_WEIGHT_SRC]), job.storage, values, job.src);
-    ls_ref_widen(ls_buffer_host(args[LS_LINEAR_BACKWARD_WEIGHT_GRAD_DST]), job.storage, grads, job.dst);
+    ls_ref_doubles(ls_buffer_host(args[LS_LINEAR_BACKWARD_WEIGHT_SRC]), job.storage, values, job.src);
+    ls_ref_doubles(ls_buffer_host(args[LS_LINEAR_BACKWARD_WEIGHT_GRAD_DST]), job.storage, grads, job.dst);
     job.grad_weight = ls_buffer_host(args[LS_LINEAR_BACKWARD_WEIGHT_GRAD_WEIGHT]);
     if (plan->desc.attr.linear.has_bias) job.grad_bias = ls_buffer_host(args[LS_LINEAR_BACKWARD_WEIGHT_GRAD_BIAS]);
     ls_ref_run_tasks(plan, backward_weight_output, &job, job.outputs);

@@ -3,8 +3,11 @@
 #include "base/philox.h"
 #include "device/ref/ref.h"
 
+typedef double map_formula(const ls_map_attr *attr, double a, double b); // of one element
+
 typedef struct {
     const ls_map_attr *attr;
+    map_formula *formula; // not of dropout
     const void *a, *b;
     void *out;
     const ls_micro_input *micro;
@@ -25,6 +28,8 @@ static void sample_range(const map_job *job, int task, int64_t *first, int64_t *
     *end = *first + size;
 }
 
+// --- the formulas of op_map.h: a, b are the inputs in the order of the arguments; b is 0 if absent ---
+
 static const double sqrt_half = 0.70710678118654752440, sqrt_two_pi = 2.50662827463100050242;
 
 double ls_ref_gelu(double x) {
@@ -35,54 +40,63 @@ double ls_ref_gelu_slope(double x) {
     return erfc(-x * sqrt_half) / 2 + x * exp(-x * x / 2) / sqrt_two_pi;
 }
 
-static void relu_sample(void *context, int task, int thread) {
-    (void)thread;
-    const map_job *job = context;
-    int64_t i, end;
-    for (sample_range(job, task, &i, &end); i < end; i++) {
-        double value = load(job, job->a, i);
-        store(job, i, value <= 0 ? 0 : value);
-    }
+static double relu_forward(const ls_map_attr *attr, double a, double b) {
+    (void)attr, (void)b;
+    return a <= 0 ? 0 : a;
 }
 
-static void relu_backward_sample(void *context, int task, int thread) {
-    (void)thread;
-    const map_job *job = context;
-    int64_t i, end;
-    for (sample_range(job, task, &i, &end); i < end; i++) {
-        store(job, i, load(job, job->a, i) > 0 ? load(job, job->b, i) : 0);
-    }
+static double relu_backward(const ls_map_attr *attr, double a, double b) {
+    (void)attr;
+    return a > 0 ? b : 0;
 }
 
-static void gelu_sample(void *context, int task, int thread) {
-    (void)thread;
-    const map_job *job = context;
-    int64_t i, end;
-    for (sample_range(job, task, &i, &end); i < end; i++) store(job, i, ls_ref_gelu(load(job, job->a, i)));
+static double gelu_forward(const ls_map_attr *attr, double a, double b) {
+    (void)attr, (void)b;
+    return ls_ref_gelu(a);
 }
 
-static void gelu_backward_sample(void *context, int task, int thread) {
+static double gelu_backward(const ls_map_attr *attr, double a, double b) {
+    (void)attr;
+    return b * ls_ref_gelu_slope(a);
+}
+
+static double add(const ls_map_attr *attr, double a, double b) {
+    (void)attr;
+    return a + b;
+}
+
+static double scale(const ls_map_attr *attr, double a, double b) {
+    (void)b;
+    return a * (double)attr->factor;
+}
+
+// --- running them --------------------------------------------------------------------------------
+
+static void map_sample(void *context, int task, int thread) {
     (void)thread;
     const map_job *job = context;
     int64_t i, end;
     for (sample_range(job, task, &i, &end); i < end; i++)
-        store(job, i, load(job, job->b, i) * ls_ref_gelu_slope(load(job, job->a, i)));
+        store(job, i, job->formula(job->attr, load(job, job->a, i), job->b ? load(job, job->b, i) : 0));
 }
 
-static void add_sample(void *context, int task, int thread) {
-    (void)thread;
-    const map_job *job = context;
-    int64_t i, end;
-    for (sample_range(job, task, &i, &end); i < end; i++) store(job, i, load(job, job->a, i) + load(job, job->b, i));
+static void run(const ls_plan *plan, const ls_buffer *args, map_formula *formula) {
+    int inputs = ls_op_args(plan->desc.op) - 1; // the output is the last
+    map_job job = { .attr = &plan->desc.attr.map,
+        .formula = formula,
+        .a = ls_buffer_host(args[0]),
+        .b = inputs > 1 ? ls_buffer_host(args[1]) : NULL,
+        .out = ls_buffer_host(args[inputs]) };
+    ls_ref_run_tasks(plan, map_sample, &job, job.attr->shape.n);
 }
 
-static void scale_sample(void *context, int task, int thread) {
-    (void)thread;
-    const map_job *job = context;
-    int64_t i, end;
-    for (sample_range(job, task, &i, &end); i < end; i++)
-        store(job, i, load(job, job->a, i) * (double)job->attr->factor);
-}
+#define MAP(NAME, name, text, output, flops) \
+    void ls_ref_##name(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) { \
+        (void)workspace_buffer; \
+        (void)queue; \
+        run(plan, args, name); \
+    }
+#include "device/ops.def"
 
 static void dropout_sample(void *context, int task, int thread) {
     (void)thread;
@@ -96,49 +110,6 @@ static void dropout_sample(void *context, int task, int thread) {
             first_word + (uint64_t)(i - first));
         store(job, i, ls_unit_float(word) >= attr->p ? load(job, job->a, i) / (1 - (double)attr->p) : 0);
     }
-}
-
-static void run(const ls_plan *plan, ls_pool_task *task, ls_buffer a, ls_buffer b, ls_buffer out) {
-    map_job job = { &plan->desc.attr.map, ls_buffer_host(a), ls_buffer_host(b), ls_buffer_host(out), NULL };
-    ls_ref_run_tasks(plan, task, &job, job.attr->shape.n);
-}
-
-void ls_ref_relu_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
-    run(plan, relu_sample, args[LS_RELU_FORWARD_SRC], (ls_buffer){ 0 }, args[LS_RELU_FORWARD_DST]);
-}
-
-void ls_ref_relu_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
-    run(plan, relu_backward_sample, args[LS_RELU_BACKWARD_DST], args[LS_RELU_BACKWARD_GRAD_DST],
-        args[LS_RELU_BACKWARD_GRAD_SRC]);
-}
-
-void ls_ref_gelu_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
-    run(plan, gelu_sample, args[LS_GELU_FORWARD_SRC], (ls_buffer){ 0 }, args[LS_GELU_FORWARD_DST]);
-}
-
-void ls_ref_gelu_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
-    run(plan, gelu_backward_sample, args[LS_GELU_BACKWARD_SRC], args[LS_GELU_BACKWARD_GRAD_DST],
-        args[LS_GELU_BACKWARD_GRAD_SRC]);
-}
-
-void ls_ref_add(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
-    run(plan, add_sample, args[LS_ADD_A], args[LS_ADD_B], args[LS_ADD_DST]);
-}
-
-void ls_ref_scale(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
-    run(plan, scale_sample, args[LS_SCALE_SRC], (ls_buffer){ 0 }, args[LS_SCALE_DST]);
 }
 
 void ls_ref_dropout(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {

@@ -278,7 +278,9 @@ static void backward_apply_channel(void *context, int c, int thread) {
 
 size_t ls_ref_norm_workspace(const ls_op_desc *desc) {
     const ls_norm_attr *a = &desc->attr.norm;
-    return a->pool_kernel ? (size_t)ls_nchw_count(a->shape) * sizeof(double) : 0;
+    int backward = desc->op == LS_OP_NORM_BACKWARD || desc->op == LS_OP_NORM_BACKWARD_SUMS ||
+                   desc->op == LS_OP_NORM_BACKWARD_APPLY;
+    return backward && a->pool_kernel ? (size_t)ls_nchw_count(a->shape) * sizeof(double) : 0;
 }
 
 static norm_job backward_job(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer) {

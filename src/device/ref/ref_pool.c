@@ -72,7 +72,7 @@ void ls_ref_pool_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer w
 }
 
 size_t ls_ref_pool_workspace(const ls_op_desc *desc) {
-    return (size_t)ls_nchw_count(desc->attr.pool.src) * sizeof(double);
+    return desc->op == LS_OP_POOL_BACKWARD ? (size_t)ls_nchw_count(desc->attr.pool.src) * sizeof(double) : 0;
 }
 
 static void backward_plane(void *context, int task, int thread) { // one (n, c)

@@ -101,53 +101,75 @@ void ls_ref_control(const ls_plan *plan, const ls_buffer *args, ls_buffer worksp
     state->halted = is_lost(a, state, at_floor);
 }
 
-void ls_ref_sgd(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
+// --- optimizers ----------------------------------------------------------------------------------
+
+typedef struct {
+    double lr, decay, momentum, beta1, beta2, eps;
+    double correction1, correction2; // 1 - beta^t
+    int nesterov, first;
+} step_constants;
+
+// One element: returns the new weight; kept are the values that the optimizer keeps. g: the gradient of the mean.
+typedef double step_formula(const step_constants *c, double g, double w, double *kept);
+
+static double sgd(const step_constants *c, double g, double w, double *kept) {
+    g += c->decay * w;
+    kept[0] = c->first ? g : c->momentum * kept[0] + g;
+    return w - c->lr * (c->nesterov ? g + c->momentum * kept[0] : kept[0]);
+}
+
+static double adamw(const step_constants *c, double g, double w, double *kept) {
+    kept[0] = c->beta1 * kept[0] + (1 - c->beta1) * g;
+    kept[1] = c->beta2 * kept[1] + (1 - c->beta2) * g * g;
+    return w * (1 - c->lr * c->decay) - c->lr * (kept[0] / c->correction1) / (sqrt(kept[1] / c->correction2) + c->eps);
+}
+
+static step_constants constants_of(
+    const ls_optimizer_attr *a, const ls_step_segment *segment, const ls_train_state *state) {
+    return (step_constants){ .lr = (double)state->lr * (double)segment->lr_factor,
+        .decay = (double)segment->decay,
+        .momentum = (double)a->momentum,
+        .beta1 = (double)a->beta1,
+        .beta2 = (double)a->beta2,
+        .eps = (double)a->eps,
+        .correction1 = 1 - pow((double)a->beta1, (double)state->applied),
+        .correction2 = 1 - pow((double)a->beta2, (double)state->applied),
+        .nesterov = a->nesterov,
+        .first = state->applied == 1 };
+}
+
+static void run_step(const ls_plan *plan, const ls_buffer *args, step_formula *formula) {
     const ls_optimizer_attr *a = &plan->desc.attr.optimizer;
-    const ls_train_state *state = ls_buffer_host(args[LS_SGD_STATE]);
-    const float *grad = ls_buffer_host(args[LS_SGD_GRAD]);
-    float *velocity = ls_buffer_host(args[LS_SGD_MOMENTUM]), *weight = ls_buffer_host(args[LS_SGD_WEIGHT]);
-    void *copy = a->storage == LS_F32 ? NULL : ls_buffer_host(args[LS_SGD_COPY]);
-    double momentum = (double)a->momentum;
+    const ls_train_state *state = ls_buffer_host(args[LS_STEP_STATE]);
+    const int kept_count = ls_op_args(plan->desc.op) - LS_STEP_OTHER_ARGS;
+    const float *grad = ls_buffer_host(args[LS_STEP_GRAD]);
+    float *weight = ls_buffer_host(args[LS_STEP_KEPT + kept_count]), *kept[LS_STEP_KEPT_MAX];
+    void *copy = a->storage == LS_F32 ? NULL : ls_buffer_host(args[LS_STEP_KEPT + kept_count + 1]);
+    for (int k = 0; k < kept_count; k++) kept[k] = ls_buffer_host(args[LS_STEP_KEPT + k]);
     if (state->skip) return;
-    const ls_step_segment *segment = a->segments;
-    for (int64_t i = 0, end = segment->count; i < a->count; i++) {
-        if (i == end) end += (++segment)->count;
-        double lr = (double)state->lr * (double)segment->lr_factor;
-        double w = (double)weight[i], g = (double)grad[i] * (double)state->multiplier + (double)segment->decay * w;
-        double v = state->applied == 1 ? g : momentum * (double)velocity[i] + g;
-        velocity[i] = (float)v;
-        weight[i] = (float)(w - lr * (a->nesterov ? g + momentum * v : v));
-        if (copy) ls_store_float(copy, a->storage, i, weight[i]);
+    int64_t i = 0, end = 0;
+    for (int s = 0; s < a->segment_count; s++) {
+        const step_constants constants = constants_of(a, &a->segments[s], state);
+        for (end += a->segments[s].count; i < end; i++) {
+            double values[LS_STEP_KEPT_MAX];
+            for (int k = 0; k < kept_count; k++) values[k] = (double)kept[k][i];
+            weight[i] =
+                (float)formula(&constants, (double)grad[i] * (double)state->multiplier, (double)weight[i], values);
+            for (int k = 0; k < kept_count; k++) kept[k][i] = (float)values[k];
+            if (copy) ls_store_float(copy, a->storage, i, weight[i]);
+        }
     }
 }
 
-void ls_ref_adamw(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
-    const ls_optimizer_attr *a = &plan->desc.attr.optimizer;
-    const ls_train_state *state = ls_buffer_host(args[LS_ADAMW_STATE]);
-    const float *grad = ls_buffer_host(args[LS_ADAMW_GRAD]);
-    float *moment1 = ls_buffer_host(args[LS_ADAMW_MOMENT1]), *moment2 = ls_buffer_host(args[LS_ADAMW_MOMENT2]);
-    float *weight = ls_buffer_host(args[LS_ADAMW_WEIGHT]);
-    void *copy = a->storage == LS_F32 ? NULL : ls_buffer_host(args[LS_ADAMW_COPY]);
-    double beta1 = (double)a->beta1, beta2 = (double)a->beta2;
-    double correction1 = 1 - pow(beta1, (double)state->applied), correction2 = 1 - pow(beta2, (double)state->applied);
-    if (state->skip) return;
-    const ls_step_segment *segment = a->segments;
-    for (int64_t i = 0, end = segment->count; i < a->count; i++) {
-        if (i == end) end += (++segment)->count;
-        double lr = (double)state->lr * (double)segment->lr_factor;
-        double g = (double)grad[i] * (double)state->multiplier;
-        double w = (double)weight[i] * (1 - lr * (double)segment->decay);
-        double m = beta1 * (double)moment1[i] + (1 - beta1) * g, s = beta2 * (double)moment2[i] + (1 - beta2) * g * g;
-        moment1[i] = (float)m;
-        moment2[i] = (float)s;
-        weight[i] = (float)(w - lr * (m / correction1) / (sqrt(s / correction2) + (double)a->eps));
-        if (copy) ls_store_float(copy, a->storage, i, weight[i]);
+#define STEP(NAME, name, text, flops) \
+    void ls_ref_##name(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) { \
+        (void)workspace_buffer; \
+        (void)queue; \
+        run_step(plan, args, name); \
     }
-}
+#include "device/ops.def"
+
+// --- the others ----------------------------------------------------------------------------------
 
 void ls_ref_running_stats(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)workspace_buffer;
@@ -173,7 +195,7 @@ void ls_ref_cast(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace
     for (int64_t i = 0; i < a->count; i++) ls_store_float(dst, a->storage, i, src[i]);
 }
 
-void ls_ref_widen_flat(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+void ls_ref_widen(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)workspace_buffer;
     (void)queue;
     const ls_flat_attr *a = &plan->desc.attr.flat;

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "device/op_map.h"
 #include "device/op_norm.h"
 #include "device/op_update.h"
 
@@ -68,20 +69,24 @@ typedef struct {
 } ls_kernel_conv_grad;
 
 typedef struct {
-    float multiplier, lr, decay, momentum, beta1, beta2, eps, correction1, correction2;
+    float multiplier, lr, decay, momentum, beta1, beta2, eps;
+    float correction1, correction2; // 1/(1 - beta1^t), 1/sqrt(1 - beta2^t)
     int nesterov, first;
 } ls_kernel_step;
+
+// kept: the tensors that the optimizer keeps from update to update, as many as it has.
+typedef void ls_kernel_optimizer(
+    const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n);
+
+// The n elements dst[i] of a[i] and b[i], which is absent of an operator with one input; attr: its constants, if it has any.
+typedef void ls_kernel_map(const float *a, const float *b, float *dst, size_t n, const ls_map_attr *attr);
 
 typedef struct {
     int width;
     int gemm_rows, gemm_cols; // of the register tile
-    // map.c: n floats
-    void (*relu_forward)(const float *src, float *dst, size_t n);
-    void (*relu_backward)(const float *dst, const float *grad_dst, float *grad_src, size_t n);
-    void (*gelu_forward)(const float *src, float *dst, size_t n);
-    void (*gelu_backward)(const float *src, const float *grad_dst, float *grad_src, size_t n);
-    void (*add)(const float *a, const float *b, float *dst, size_t n);
-    void (*scale)(const float *src, float factor, float *dst, size_t n);
+    // map.c: the element-wise operators
+#define MAP(NAME, name, text, output, flops) ls_kernel_map *name;
+#include "device/ops.def"
     // norm.c: sums is double[2][width]: of x, and of x^2 (exact to double); of g, and of g * (x - mean)
     void (*norm_stats)(const ls_kernel_span *span, const float *src, double *sums);
     void (*norm_apply)(const ls_kernel_span *span, const float *src, const float *residual, ls_activation activation,
@@ -110,9 +115,8 @@ typedef struct {
         const float *grad, double factor, double divisor, int64_t *fixed, size_t n); // 1: something did not fit
     void (*grad_unfix)(const int64_t *fixed, double share, double factor, float *grad, size_t n);
     void (*grad_stats)(const float *grad, size_t n, double partial[2]);
-    void (*sgd)(const ls_kernel_step *step, const float *grad, float *momentum, float *weight, size_t n);
-    void (*adamw)(
-        const ls_kernel_step *step, const float *grad, float *moment1, float *moment2, float *weight, size_t n);
+#define STEP(NAME, name, text, flops) ls_kernel_optimizer *name;
+#include "device/ops.def"
 } ls_kernels;
 
 extern const ls_kernels ls_kernels_v1, ls_kernels_v8, ls_kernels_v16, ls_kernels_v16e;
@@ -184,13 +188,8 @@ static inline void store_fence(void) {
 #endif
 }
 
+// But for the kernels of ops.def.
 #define LS_KERNEL_LIST(X) \
-    X(relu_forward) \
-    X(relu_backward) \
-    X(gelu_forward) \
-    X(gelu_backward) \
-    X(add) \
-    X(scale) \
     X(norm_stats) \
     X(norm_apply) \
     X(norm_grad_sums) \
@@ -206,12 +205,13 @@ static inline void store_fence(void) {
     X(conv_grad) \
     X(grad_fix) \
     X(grad_unfix) \
-    X(grad_stats) \
-    X(sgd) \
-    X(adamw)
+    X(grad_stats)
 
 #define LS_KERNEL_DECLARE(name) extern __typeof__(*((ls_kernels *)0)->name) LS_KERNEL(name);
 LS_KERNEL_LIST(LS_KERNEL_DECLARE)
+#define MAP(NAME, name, text, output, flops) LS_KERNEL_DECLARE(name)
+#define STEP(NAME, name, text, flops) LS_KERNEL_DECLARE(name)
+#include "device/ops.def"
 #undef LS_KERNEL_DECLARE
 
 #endif

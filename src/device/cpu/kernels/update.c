@@ -60,8 +60,9 @@ void LS_KERNEL(grad_stats)(const float *grad, size_t n, double partial[2]) {
     }
 }
 
-void LS_KERNEL(sgd)(const ls_kernel_step *step, const float *grad, float *momentum, float *weight, size_t n) {
+void LS_KERNEL(sgd)(const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n) {
     const ls_kernel_step s = *step;
+    float *momentum = kept[0];
     for (size_t i = 0; i < n; i++) {
         float g = grad[i] * s.multiplier + s.decay * weight[i];
         float v = s.first ? g : s.momentum * momentum[i] + g;
@@ -70,11 +71,10 @@ void LS_KERNEL(sgd)(const ls_kernel_step *step, const float *grad, float *moment
     }
 }
 
-// correction1 = 1/(1 - beta1^t), correction2 = 1/sqrt(1 - beta2^t)
-void LS_KERNEL(adamw)(
-    const ls_kernel_step *step, const float *grad, float *moment1, float *moment2, float *weight, size_t n) {
+void LS_KERNEL(adamw)(const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n) {
     const ls_kernel_step s = *step;
     const float keep = 1 - s.lr * s.decay, new1 = 1 - s.beta1, new2 = 1 - s.beta2;
+    float *moment1 = kept[0], *moment2 = kept[1];
     for (size_t i = 0; i < n; i++) {
         float g = grad[i] * s.multiplier;
         float m = s.beta1 * moment1[i] + new1 * g, v = s.beta2 * moment2[i] + new2 * g * g;

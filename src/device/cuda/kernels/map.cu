@@ -64,38 +64,23 @@ __global__ void __launch_bounds__(LS_BLOCK) scale(const T *src, float factor, T 
 
 } // namespace
 
-#define LAUNCH(kernel, ...) \
-    LS_BY_STORAGE(storage, LS_LAUNCH((kernel<T>), ls_blocks(packs, LS_BLOCK), LS_BLOCK, stream, __VA_ARGS__))
-
-extern "C" void ls_cuda_map_relu(ls_dtype storage, const void *src, void *dst, int64_t packs, cudaStream_t stream) {
-    LAUNCH(relu, static_cast<const T *>(src), static_cast<T *>(dst), packs);
-}
-
-extern "C" void ls_cuda_map_relu_backward(
-    ls_dtype storage, const void *dst, const void *grad_dst, void *grad_src, int64_t packs, cudaStream_t stream) {
-    LAUNCH(relu_backward, static_cast<const T *>(dst), static_cast<const T *>(grad_dst), static_cast<T *>(grad_src),
-        packs);
-}
-
-extern "C" void ls_cuda_map_gelu(ls_dtype storage, const void *src, void *dst, int64_t packs, cudaStream_t stream) {
-    LAUNCH(gelu, static_cast<const T *>(src), static_cast<T *>(dst), packs);
-}
-
-extern "C" void ls_cuda_map_gelu_backward(
-    ls_dtype storage, const void *src, const void *grad_dst, void *grad_src, int64_t packs, cudaStream_t stream) {
-    LAUNCH(gelu_backward, static_cast<const T *>(src), static_cast<const T *>(grad_dst), static_cast<T *>(grad_src),
-        packs);
-}
-
-extern "C" void ls_cuda_map_add(
-    ls_dtype storage, const void *a, const void *b, void *dst, int64_t packs, cudaStream_t stream) {
-    LAUNCH(add, static_cast<const T *>(a), static_cast<const T *>(b), static_cast<T *>(dst), packs);
-}
-
-extern "C" void ls_cuda_map_scale(
-    ls_dtype storage, const void *src, float factor, void *dst, int64_t packs, cudaStream_t stream) {
-    LAUNCH(scale, static_cast<const T *>(src), factor, static_cast<T *>(dst), packs);
-}
+// The launch function of a row of ops.def; its arguments are attr, a, b, dst and packs.
+#define LAUNCH(name, kernel, ...) \
+    extern "C" void ls_cuda_map_##name(const ls_map_attr *attr, const void *a, [[maybe_unused]] const void *b, \
+        void *dst, int64_t packs, cudaStream_t stream) { \
+        LS_BY_STORAGE( \
+            attr->storage, LS_LAUNCH((kernel<T>), ls_blocks(packs, LS_BLOCK), LS_BLOCK, stream, __VA_ARGS__, packs)); \
+    }
+#define IN(tensor) static_cast<const T *>(tensor)
+#define OUT(tensor) static_cast<T *>(tensor)
+LAUNCH(relu_forward, relu, IN(a), OUT(dst))
+LAUNCH(relu_backward, relu_backward, IN(a), IN(b), OUT(dst))
+LAUNCH(gelu_forward, gelu, IN(a), OUT(dst))
+LAUNCH(gelu_backward, gelu_backward, IN(a), IN(b), OUT(dst))
+LAUNCH(add, add, IN(a), IN(b), OUT(dst))
+LAUNCH(scale, scale, IN(a), attr->factor, OUT(dst))
+#undef IN
+#undef OUT
 
 namespace {
 

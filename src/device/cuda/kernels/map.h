@@ -11,14 +11,11 @@
 extern "C" {
 #endif
 
-void ls_cuda_map_relu(ls_dtype storage, const void *src, void *dst, int64_t packs, cudaStream_t stream);
-void ls_cuda_map_relu_backward(
-    ls_dtype storage, const void *dst, const void *grad_dst, void *grad_src, int64_t packs, cudaStream_t stream);
-void ls_cuda_map_gelu(ls_dtype storage, const void *src, void *dst, int64_t packs, cudaStream_t stream);
-void ls_cuda_map_gelu_backward(
-    ls_dtype storage, const void *src, const void *grad_dst, void *grad_src, int64_t packs, cudaStream_t stream);
-void ls_cuda_map_add(ls_dtype storage, const void *a, const void *b, void *dst, int64_t packs, cudaStream_t stream);
-void ls_cuda_map_scale(ls_dtype storage, const void *src, float factor, void *dst, int64_t packs, cudaStream_t stream);
+// dst of a and b, the inputs in the order of the operator's arguments; b is absent where there is one
+typedef void ls_cuda_map_launch(
+    const ls_map_attr *attr, const void *a, const void *b, void *dst, int64_t packs, cudaStream_t stream);
+#define MAP(NAME, name, text, output, flops) ls_cuda_map_launch ls_cuda_map_##name;
+#include "device/ops.def"
 // attr: shape, storage, p, layer, seed. channels: as laid out
 void ls_cuda_map_dropout(const ls_map_attr *attr, int channels, const void *src, const ls_micro_input *micro, void *dst,
     cudaStream_t stream);

@@ -313,23 +313,25 @@ static __global__ void adamw(arena_range range, adamw_constants c, const ls_trai
     store_copy(copy ? copy + first : copy, size, w);
 }
 
-void ls_cuda_sgd(const ls_optimizer_attr *attr, const ls_cuda_segment *segments, const ls_train_state *state,
-    const float *grad, float *momentum, float *weight, void *copy, cudaStream_t stream) {
-    arena_range range = { attr->count, segments, attr->segment_count };
-    int blocks = quad_blocks(attr->count);
-    LS_BY_STORAGE(attr->storage, LS_LAUNCH((sgd<T>), blocks, LS_BLOCK, stream, range, attr->momentum,
-                                     attr->nesterov != 0, state, grad, momentum, weight, static_cast<T *>(copy)));
+static arena_range range_of(const ls_optimizer_attr *attr, const ls_cuda_step_args *args) {
+    return { attr->count, args->segments, attr->segment_count };
 }
 
-void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_segment *segments, const ls_train_state *state,
-    const float *grad, float *moment1, float *moment2, float *weight, void *copy, cudaStream_t stream) {
+void ls_cuda_sgd(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {
+    int blocks = quad_blocks(attr->count);
+    LS_BY_STORAGE(attr->storage,
+        LS_LAUNCH((sgd<T>), blocks, LS_BLOCK, stream, range_of(attr, args), attr->momentum, attr->nesterov != 0,
+            args->state, args->grad, args->kept[0], args->weight, static_cast<T *>(args->copy)));
+}
+
+void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {
     double beta1 = static_cast<double>(attr->beta1), beta2 = static_cast<double>(attr->beta2);
     adamw_constants c = { attr->beta1, attr->beta2, static_cast<float>(1 - beta1), static_cast<float>(1 - beta2),
         static_cast<float>(log(beta1)), static_cast<float>(log(beta2)), attr->eps };
-    arena_range range = { attr->count, segments, attr->segment_count };
     int blocks = quad_blocks(attr->count);
-    LS_BY_STORAGE(attr->storage, LS_LAUNCH((adamw<T>), blocks, LS_BLOCK, stream, range, c, state, grad, moment1,
-                                     moment2, weight, static_cast<T *>(copy)));
+    LS_BY_STORAGE(attr->storage,
+        LS_LAUNCH((adamw<T>), blocks, LS_BLOCK, stream, range_of(attr, args), c, args->state, args->grad, args->kept[0],
+            args->kept[1], args->weight, static_cast<T *>(args->copy)));
 }
 
 // --- running statistics, and the cast ------------------------------------------------------------

@@ -26,11 +26,18 @@ typedef struct { // ls_step_segment, as the device looks it up
     float lr_factor, decay;
 } ls_cuda_segment;
 
-// segments: device memory, attr->segment_count of them; copy: NULL where storage is LS_F32
-void ls_cuda_sgd(const ls_optimizer_attr *attr, const ls_cuda_segment *segments, const ls_train_state *state,
-    const float *grad, float *momentum, float *weight, void *copy, cudaStream_t stream);
-void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_segment *segments, const ls_train_state *state,
-    const float *grad, float *moment1, float *moment2, float *weight, void *copy, cudaStream_t stream);
+typedef struct {
+    const ls_cuda_segment *segments; // device memory, as many as the attributes have
+    const ls_train_state *state;
+    const float *grad;
+    float *kept[LS_STEP_KEPT_MAX]; // the tensors that the optimizer keeps from update to update, as many as it has
+    float *weight;
+    void *copy; // NULL where storage is LS_F32
+} ls_cuda_step_args;
+typedef void ls_cuda_step_launch(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream);
+#define STEP(NAME, name, text, flops) ls_cuda_step_launch ls_cuda_##name;
+#include "device/ops.def"
+
 void ls_cuda_running_stats(const ls_flat_attr *attr, const ls_window_input *window, const ls_train_state *state,
     const float *sum, float *running, cudaStream_t stream);
 void ls_cuda_cast(const ls_flat_attr *attr, const float *src, void *dst, cudaStream_t stream);
