@@ -172,7 +172,7 @@ static ls_status check_paths(const ls_config *cfg) {
     if (!*cfg->model_file) return refuse(cfg, LS_OPTION_model_file, "expected a network file, as models/lenet.ini");
     LS_TRY(ls_config_path(cfg, LS_OPTION_data_path, path, sizeof path));
     LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
-    if (ls_path_exists(path) || cfg->line[LS_OPTION_model_file] >= 0) return LS_SUCCESS;
+    if (cfg->line[LS_OPTION_model_file] >= 0 || ls_path_exists(path)) return LS_SUCCESS;
     // Meant as in the file?
     if (ls_failed(ls_path_join(path, sizeof path, cfg->folder, cfg->model_file)) || !ls_path_exists(path))
         return LS_SUCCESS; // who opens it says that it is not there

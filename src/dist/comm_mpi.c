@@ -345,23 +345,28 @@ static ls_status init(int *argc, char ***argv, const ls_launcher *launcher) {
     return LS_SUCCESS;
 }
 
-static ls_status shake_hands(const char *command) {
+// *agreed: all ranks return the same. Else this one fails alone, and the others wait for it.
+static ls_status shake_hands(const char *command, int *agreed) {
     int ranks;
+    *agreed = 0;
     TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
     ls_handshake mine, *all = malloc((size_t)ranks * sizeof *all);
     if (!all) return ls_fail(LS_DEVICE, "who %d ranks are: no memory", ranks);
     ls_handshake_make(command, &mine);
     int rc = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
-    ls_status status = rc == MPI_SUCCESS ? ls_handshake_judge(all, ranks)
-                                         : ls_fail(LS_COMM, "MPI_Allgather: %s (%d)", ls_mpi_explain(rc), rc);
+    *agreed = rc == MPI_SUCCESS;
+    ls_status status =
+        *agreed ? ls_handshake_judge(all, ranks) : ls_fail(LS_COMM, "MPI_Allgather: %s (%d)", ls_mpi_explain(rc), rc);
     free(all);
     return status;
 }
 
 static ls_status start(int *argc, char ***argv, const ls_launcher *launcher, const char *command, ls_comm **out) {
+    int agreed;
     LS_TRY(init(argc, argv, launcher));
-    ls_status status = shake_hands(command);
+    ls_status status = shake_hands(command, &agreed);
     if (ls_failed(status)) {
+        if (!agreed) return status; // an exit without MPI_Finalize: the launcher ends the others
         MPI_Finalize();
         ls_launcher_leave_to(launcher->rank == 0, status.code);
         return status;

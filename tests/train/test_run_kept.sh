@@ -43,8 +43,8 @@ for run in cut whole; do
   refused "$run, other test data" 2 'data.test_samples = 37' $run 1 --resume --set data.test_samples=36
   refused "$run, another optimizer" 2 'optimizer.kind = sgd' $run 1 --resume --set optimizer.kind=adamw
 done
-refused "another network" 7 'weights of another network' cut 1 --resume --set model.file=net6.ini
-refused "two ranks, another network" 7 'weights of another network' cut 2 --resume --set model.file=net6.ini
+refused "another network" 7 'weights of another network' cut 1 --resume --set model.file="$work/net6.ini"
+refused "two ranks, another network" 7 'weights of another network' cut 2 --resume --set model.file="$work/net6.ini"
 refused "two ranks, another seed" 2 'run.seed = 1' cut 2 --resume --set run.seed=8
 refused "a trace of updates before" 2 'updates 7 to 9' cut 1 --resume --trace "$work/t.json" --trace-updates 3:5
 refused "a start where a run is" 2 'holds a run already \(run.json\) and is never overwritten' whole 1
