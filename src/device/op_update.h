@@ -39,7 +39,10 @@
 //   ADAMW         nothing when skip; t = applied; g = grad*multiplier;  w *= 1 - lr*decay;
 //                 m = beta1*m + (1-beta1)*g;  s = beta2*s + (1-beta2)*g*g;
 //                 w -= lr * (m/(1-beta1^t)) / (sqrt(s/(1-beta2^t)) + eps)  (torch.optim.AdamW)
-//   both          lr = state.lr * lr_factor, lr_factor and decay being the element's segment's;
+//   LION          nothing when skip; g = grad*multiplier;  w *= 1 - lr*decay;
+//                 w -= lr * sign(beta1*m + (1-beta1)*g), sign(0) being 0;
+//                 m = beta2*m + (1-beta2)*g                (Chen et al. 2023, Symbolic Discovery of Optimization Algorithms)
+//   all           lr = state.lr * lr_factor, lr_factor and decay being the element's segment's;
 //                 copy[i] = w in 16 bits where the working copy is a 16-bit one.
 //                 No MOMENTUM argument is absent, even at momentum 0; COPY is absent when storage is LS_F32
 //   RUNNING_STATS nothing when skip; running[i] = (1-share)*running[i] + share*sum[i]/micro_batches
@@ -104,10 +107,11 @@ typedef struct {
     int64_t count;
     const ls_step_segment *segments; // in the arena's order, all `count` elements; borrowed until the plan is freed
     int segment_count;
-    float momentum;          // SGD
-    int nesterov;            // SGD
-    float beta1, beta2, eps; // ADAMW
-    ls_dtype storage;        // of the working copy; LS_F32: there is none, the master is used
+    float momentum;     // SGD
+    int nesterov;       // SGD
+    float beta1, beta2; // ADAMW, LION
+    float eps;          // ADAMW
+    ls_dtype storage;   // of the working copy; LS_F32: there is none, the master is used
 } ls_optimizer_attr;
 
 enum { LS_GRAD_FIX_GRAD, LS_GRAD_FIX_STATE, LS_GRAD_FIX_FIXED, LS_GRAD_FIX_ARGS };
@@ -126,6 +130,7 @@ enum {
     LS_ADAMW_COPY,
     LS_ADAMW_ARGS
 };
+enum { LS_LION_STATE, LS_LION_GRAD, LS_LION_MOMENTUM, LS_LION_WEIGHT, LS_LION_COPY, LS_LION_ARGS };
 enum {
     LS_RUNNING_STATS_WINDOW,
     LS_RUNNING_STATS_STATE,

@@ -46,6 +46,7 @@ static void choices_match_the_enums(void **state) {
         { "train.loss_reduction", LS_LOSS_SUM, "sum" },
         { "optimizer.kind", LS_OPTIMIZER_SGD, "sgd" },
         { "optimizer.kind", LS_OPTIMIZER_ADAMW, "adamw" },
+        { "optimizer.kind", LS_OPTIMIZER_LION, "lion" },
         { "schedule.kind", LS_SCHEDULE_CONSTANT, "constant" },
         { "schedule.kind", LS_SCHEDULE_LINEAR, "linear" },
         { "schedule.kind", LS_SCHEDULE_COSINE, "cosine" },
@@ -218,6 +219,34 @@ static void knows_where_values_are_from(void **state) {
     assert_string_equal(cfg.folder, "/");
 }
 
+// beta2 of lion has a default of its own, whatever was chosen before; what was set stays, in any order.
+static void kinds_have_defaults(void **state) {
+    (void)state;
+    static const struct {
+        const char *set[2];
+        double beta2;
+    } rows[] = {
+        { { "optimizer.kind=adamw", "optimizer.kind=adamw" }, 0.999 },
+        { { "optimizer.kind=adamw", "optimizer.kind=lion" }, 0.99 },
+        { { "optimizer.kind=lion", "optimizer.kind=adamw" }, 0.999 },
+        { { "optimizer.kind=lion", "optimizer.beta2=0.95" }, 0.95 },
+        { { "optimizer.beta2=0.95", "optimizer.kind=lion" }, 0.95 },
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        ls_config cfg;
+        ls_config_defaults(&cfg);
+        for (int i = 0; i < 2; i++) assert_int_equal(ls_config_set(&cfg, rows[r].set[i]).code, LS_OK);
+        if (cfg.optimizer_beta2 != rows[r].beta2)
+            fail_msg("row %zu: beta2 %g, expected %g", r, cfg.optimizer_beta2, rows[r].beta2);
+        assert_true(cfg.optimizer_beta1 == 0.9);
+        assert_true(ls_config_has_effect(&cfg, LS_OPTION_optimizer_beta1));
+        assert_true(ls_config_has_effect(&cfg, LS_OPTION_optimizer_rate));
+        assert_int_equal(ls_config_has_effect(&cfg, LS_OPTION_optimizer_eps), cfg.optimizer_kind == LS_OPTIMIZER_ADAMW);
+        assert_false(ls_config_has_effect(&cfg, LS_OPTION_optimizer_momentum));
+        assert_false(ls_config_has_effect(&cfg, LS_OPTION_schedule_gamma));
+    }
+}
+
 static void shipped_files_are_valid(void **state) {
     (void)state;
     glob_t found;
@@ -311,6 +340,7 @@ int main(void) {
         cmocka_unit_test(reference_is_current),
         cmocka_unit_test(every_option_survives_writing),
         cmocka_unit_test(knows_where_values_are_from),
+        cmocka_unit_test(kinds_have_defaults),
         cmocka_unit_test(shipped_files_are_valid),
         cmocka_unit_test(lists),
         cmocka_unit_test(without_effect),

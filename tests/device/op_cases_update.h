@@ -316,6 +316,28 @@ static inline void adamw_case(ls_optimizer_attr a, int applied, int skip, case_v
     visit_and_free(visit, context, c);
 }
 
+static inline void lion_case(ls_optimizer_attr a, float decay, int skip, case_visit *visit, void *context) {
+    char row[64];
+    snprintf(
+        row, sizeof row, "%lld elements%s%s", (long long)a.count, decay > 0 ? ", decay" : "", skip ? ", skipped" : "");
+    op_case *c = case_new(LS_OP_LION, a.storage, "flat", row);
+    size_t count = (size_t)a.count;
+    c->desc.attr.optimizer = a;
+    case_segments(c, decay);
+    ls_train_state *state = case_state(c, LS_LION_STATE, USE_IN);
+    state->applied = 3;
+    state->skip = skip;
+    fill_uniform(c, case_raw(c, LS_LION_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
+    case_raw(c, LS_LION_MOMENTUM, USE_UPDATE, LS_F32, count, 0)->absolute = 8 * EPS32;
+    case_raw(c, LS_LION_WEIGHT, USE_UPDATE, LS_F32, count, 0)->absolute =
+        8 * EPS32; // the signs are the same everywhere
+    if (a.storage != LS_F32) {
+        op_arg *copy = case_raw(c, LS_LION_COPY, USE_UPDATE, a.storage, count, storage_ulp(a.storage));
+        copy->absolute = 8 * EPS32;
+    }
+    visit_and_free(visit, context, c);
+}
+
 static inline void optimizer_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof flat_counts / sizeof *flat_counts; i++) {
         ls_optimizer_attr a = { .count = flat_counts[i], .storage = storage };
@@ -335,6 +357,10 @@ static inline void optimizer_cases(ls_dtype storage, case_visit *visit, void *co
         adamw_case(a, 1, 0, visit, context);
         adamw_case(a, 20, 0, visit, context);
         adamw_case(a, 3, 1, visit, context);
+        a.beta2 = 0.99F;
+        lion_case(a, 0, 0, visit, context);
+        lion_case(a, 0.1F, 0, visit, context);
+        lion_case(a, 0, 1, visit, context);
     }
 }
 

@@ -105,6 +105,9 @@ static const struct {
               .beta2 = 1,
               .eps = 1e-8F } },
         { "beta2 1" } },
+    { { LS_OP_LION, "lion",
+          .attr.optimizer = { .count = 5, .segments = five, .segment_count = 1, .beta1 = -0.5F, .beta2 = 0.9F } },
+        { "beta1 -0.5" } },
 };
 
 static void impossible_operators_are_refused(void **unused) {

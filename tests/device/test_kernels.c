@@ -161,6 +161,16 @@ static void check_steps(const char *name, const ls_kernels *k, size_t n) {
     }
     k->adamw(&step, grad, (float *[]){ m, v }, w, n);
     for (size_t i = 0; i < n; i++) near(name, "adamw", i, (double)w[i], expected[i], 1e-5 * (1 + fabs(expected[i])));
+    for (size_t i = 0; i < n; i++) {
+        const double g = (double)grad[i] * 0.5, direction = 0.9 * (double)m[i] + 0.1 * g;
+        v[i] = (float)(0.99 * (double)m[i] + 0.01 * g);
+        expected[i] = (double)w[i] * (1 - 0.1 * 0.01) - 0.1 * (direction > 0 ? 1 : -1);
+    }
+    k->lion(&step, grad, (float *[]){ m }, w, n);
+    for (size_t i = 0; i < n; i++) {
+        near(name, "lion", i, (double)w[i], expected[i], 1e-6);
+        near(name, "lion's momentum", i, (double)m[i], (double)v[i], 1e-6);
+    }
     free(grad), free(m), free(v), free(w), free(expected);
 }
 

@@ -119,6 +119,45 @@ static void adamw_is_pytorchs(void **unused) {
     }
 }
 
+// Algorithm 2 of Chen et al. 2023 in double: c = beta1 m + (1 - beta1) g; w -= lr (sign(c) + decay w); m = beta2 m + (1 - beta2) g.
+// The first element's sign turns when its gradient does, the second's stays for the momentum, the third has no gradient.
+static void lion_is_the_papers(void **unused) {
+    (void)unused;
+    static const double gradient[4][3] = { { 1, 0.5, 0 }, { 2, 1, 0 }, { -4, -0.005, 0 }, { -4, -0.005, 0 } };
+    float weight[3] = { 0.5F, -1.25F, 2.0F }, momentum[3] = { 0 };
+    double w[3] = { 0.5, -1.25, 2 }, m[3] = { 0 };
+    uint16_t copy[3] = { 0 };
+    ls_train_state state = { .loss_scale = 1, .lr = 0.01F, .multiplier = 0.5F };
+    ls_op_desc desc = { .op = LS_OP_LION,
+        .layer = "lion",
+        .attr.optimizer = { .count = 3,
+            .segments = &(ls_step_segment){ 3, 1, 0.1F },
+            .segment_count = 1,
+            .beta1 = 0.9F,
+            .beta2 = 0.99F,
+            .storage = LS_BF16 } };
+    int turned = 0, held = 0;
+    for (int s = 0; s < 4; s++) {
+        float grad[3];
+        for (int k = 0; k < 3; k++) {
+            const double g = gradient[s][k], c = 0.9 * m[k] + 0.1 * g;
+            grad[k] = 2 * (float)g; // the multiplier halves it
+            w[k] -= 0.01 * ((c > 0 ? 1 : c < 0 ? -1 : 0) + 0.1 * w[k]);
+            m[k] = 0.99 * m[k] + 0.01 * g;
+            turned += g < 0 && c < 0;
+            held += g < 0 && c > 0;
+        }
+        state.applied = s + 1;
+        run(&desc, (void *[]){ &state, grad, momentum, weight, copy });
+        for (int k = 0; k < 3; k++) {
+            expect_near("lion", s, k, (double)weight[k], w[k], 3e-7);
+            expect_near("lion's momentum", s, k, (double)momentum[k], m[k], 3e-7);
+            assert_int_equal(copy[k], ls_bf16_from_float(weight[k]));
+        }
+    }
+    assert_true(turned >= 2 && held >= 2);
+}
+
 // --- control: a sequence of updates, each with what must stand in the state after it -------------
 
 typedef struct {
@@ -400,6 +439,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sgd_is_pytorchs),
         cmocka_unit_test(adamw_is_pytorchs),
+        cmocka_unit_test(lion_is_the_papers),
         cmocka_unit_test(control_decides),
         cmocka_unit_test(a_fixed_loss_scale_stays_and_a_skip_ends_the_run),
         cmocka_unit_test(fixed_sums_do_not_depend_on_the_order),

@@ -66,6 +66,7 @@ static const struct {
     { "ordered", { "run.deterministic=true", "train.micro_batch=4" } },
     { "adamw, groups", { "optimizer.kind=adamw", "optimizer.rate=0.01", "optimizer.groups=c2.* rate=0.5 decay=0.01",
                            "optimizer.weight_decay=0.001" } },
+    { "lion", { "optimizer.kind=lion", "optimizer.rate=0.001", "optimizer.weight_decay=0.1" } },
     { "restarts", { "schedule.kind=cosine-restarts", "schedule.period=0.3", "schedule.period_factor=2" } },
     { "recomputed", { "train.recompute=blocks", "train.micro_batch=8" } },
 };

@@ -16,6 +16,7 @@ static int remove_network(void **state) {
     return unlink(network_path);
 }
 
+#define LION "optimizer.kind=lion", "optimizer.rate=0.001", "optimizer.weight_decay=0.1"
 #define RESTARTS "schedule.kind=cosine-restarts", "schedule.period=0.4", "schedule.period_factor=2"
 
 static const struct {
@@ -25,6 +26,9 @@ static const struct {
     { "cpu", { "device.type=cpu", NULL } },
     { "cpu, ordered", { "device.type=cpu", "run.deterministic=true", NULL } },
     { "cpu, adamw", { "device.type=cpu", "optimizer.kind=adamw", "optimizer.rate=0.01", NULL } },
+    { "ref, lion", { "device.type=ref", LION, NULL } },
+    { "cpu, lion", { "device.type=cpu", LION, NULL } },
+    { "cuda, lion", { "device.type=cuda", LION, NULL } },
     { "ref, restarts", { "device.type=ref", RESTARTS, NULL } },
     { "cpu, restarts", { "device.type=cpu", RESTARTS, NULL } },
     { "cuda, restarts", { "device.type=cuda", RESTARTS, NULL } },
@@ -104,8 +108,8 @@ static void a_used_trainer_takes_it_over(void **state) {
 static void every_device_holds_the_same(void **state) {
     (void)state;
     static const char *const devices[] = { "device.type=ref", "device.type=cpu", "device.type=cuda" };
-    static const char *const kinds[] = { "optimizer.kind=sgd", "optimizer.kind=adamw" };
-    for (int k = 0; k < 2; k++) {
+    static const char *const kinds[] = { "optimizer.kind=sgd", "optimizer.kind=adamw", "optimizer.kind=lion" };
+    for (int k = 0; k < 3; k++) {
         const char *first[] = { "device.type=cpu", kinds[k], "optimizer.rate=0.01", NULL };
         run a = { 0 };
         must(state_run_open(&a, network_path, first));

@@ -124,6 +124,12 @@ static double adamw(const step_constants *c, double g, double w, double *kept) {
     return w * (1 - c->lr * c->decay) - c->lr * (kept[0] / c->correction1) / (sqrt(kept[1] / c->correction2) + c->eps);
 }
 
+static double lion(const step_constants *c, double g, double w, double *kept) {
+    const double direction = c->beta1 * kept[0] + (1 - c->beta1) * g;
+    kept[0] = c->beta2 * kept[0] + (1 - c->beta2) * g;
+    return w * (1 - c->lr * c->decay) - c->lr * ((direction > 0) - (direction < 0));
+}
+
 static step_constants constants_of(
     const ls_optimizer_attr *a, const ls_step_segment *segment, const ls_train_state *state) {
     return (step_constants){ .lr = (double)state->lr * (double)segment->lr_factor,

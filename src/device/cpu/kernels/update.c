@@ -83,3 +83,14 @@ void LS_KERNEL(adamw)(const ls_kernel_step *step, const float *grad, float *cons
         weight[i] = weight[i] * keep - s.lr * (m * s.correction1) / (sqrtf(v) * s.correction2 + s.eps);
     }
 }
+
+void LS_KERNEL(lion)(const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n) {
+    const ls_kernel_step s = *step;
+    const float keep = 1 - s.lr * s.decay, new1 = 1 - s.beta1, new2 = 1 - s.beta2;
+    float *momentum = kept[0];
+    for (size_t i = 0; i < n; i++) {
+        float g = grad[i] * s.multiplier, direction = s.beta1 * momentum[i] + new1 * g;
+        momentum[i] = s.beta2 * momentum[i] + new2 * g;
+        weight[i] = weight[i] * keep - s.lr * (float)((direction > 0) - (direction < 0));
+    }
+}

@@ -313,6 +313,34 @@ static __global__ void adamw(arena_range range, adamw_constants c, const ls_trai
     store_copy(copy ? copy + first : copy, size, w);
 }
 
+typedef struct {
+    float beta1, beta2, rest1, rest2; // rest: 1 - beta, rounded once from double
+} lion_constants;
+
+// 12 + 8 bytes, and 2 of the copy.
+template <typename T>
+static __global__ void lion(arena_range range, lion_constants c, const ls_train_state *state, const float *grad,
+    float *momentum, float *weight, T *copy) {
+    int64_t first = first_element();
+    if (first >= range.count || state->skip) return;
+    int size = quad_size(first, range.count);
+    float g[QUAD], m[QUAD], w[QUAD];
+    load_quad(grad + first, size, g);
+    load_quad(momentum + first, size, m);
+    load_quad(weight + first, size, w);
+    ls_cuda_segment segment = segment_of(range, first);
+    float multiplier = state->multiplier, lr = state->lr * segment.lr_factor, keep = 1 - lr * segment.decay;
+    for (int i = 0; i < QUAD; i++) {
+        g[i] *= multiplier;
+        float direction = c.beta1 * m[i] + c.rest1 * g[i];
+        m[i] = c.beta2 * m[i] + c.rest2 * g[i];
+        w[i] = w[i] * keep - lr * static_cast<float>((direction > 0) - (direction < 0));
+    }
+    store_quad(momentum + first, size, m);
+    store_quad(weight + first, size, w);
+    store_copy(copy ? copy + first : copy, size, w);
+}
+
 static arena_range range_of(const ls_optimizer_attr *attr, const ls_cuda_step_args *args) {
     return { attr->count, args->segments, attr->segment_count };
 }
@@ -332,6 +360,15 @@ void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_step_args *args,
     LS_BY_STORAGE(attr->storage,
         LS_LAUNCH((adamw<T>), blocks, LS_BLOCK, stream, range_of(attr, args), c, args->state, args->grad, args->kept[0],
             args->kept[1], args->weight, static_cast<T *>(args->copy)));
+}
+
+void ls_cuda_lion(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {
+    lion_constants c = { attr->beta1, attr->beta2, static_cast<float>(1 - static_cast<double>(attr->beta1)),
+        static_cast<float>(1 - static_cast<double>(attr->beta2)) };
+    int blocks = quad_blocks(attr->count);
+    LS_BY_STORAGE(attr->storage,
+        LS_LAUNCH((lion<T>), blocks, LS_BLOCK, stream, range_of(attr, args), c, args->state, args->grad, args->kept[0],
+            args->weight, static_cast<T *>(args->copy)));
 }
 
 // --- running statistics, and the cast ------------------------------------------------------------
