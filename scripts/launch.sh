@@ -20,6 +20,12 @@
 # Environment: MPIRUN, its name; LOCKSTEP_RESTART_PAUSE, seconds before the first restart (default 5; twice as long each time, up to 60).
 set -u
 
+# What is closed would be taken by the first file or pipe that is opened, of mpirun's too: a line for stderr that lands in its pipe of
+# signals is one (a line end has USR1's number).
+true >&2 || exec 2>/dev/null # its message goes nowhere
+{ true >&1; } 2>/dev/null || exec >/dev/null
+{ true <&0; } 2>/dev/null || exec </dev/null
+
 say() { printf 'launch.sh: %s\n' "$*" >&2; }
 refuse() {
   say "$*"

@@ -23,6 +23,8 @@ struct ls_metrics {
     double started, seconds_before;
     int ranks;
     ls_status first_failure;
+    char failure_text
+        [LS_STATUS_TEXT_BYTES]; // its own: many failures may follow, in whose ring of texts it would be lost
 };
 
 static cJSON *new_event(const ls_metrics *metrics, const char *name) {
@@ -54,8 +56,10 @@ void ls_metrics_put(ls_metrics *metrics, cJSON *event) {
     ls_status status = ls_json_write_line(metrics->file, metrics->path, event);
     if (ls_failed(status)) take_back(metrics->file, whole);
     cJSON_Delete(event);
-    if (ls_failed(status) && !ls_failed(metrics->first_failure)) ls_warn("%s; training goes on", status.text);
-    ls_keep_first(&metrics->first_failure, status);
+    if (!ls_failed(status) || ls_failed(metrics->first_failure)) return;
+    ls_warn("%s; training goes on", status.text);
+    snprintf(metrics->failure_text, sizeof metrics->failure_text, "%s", status.text);
+    metrics->first_failure = (ls_status){ status.code, metrics->failure_text };
 }
 
 static void on_warning(void *context, const char *text) {
@@ -295,7 +299,8 @@ ls_status ls_metrics_close(ls_metrics *metrics, ls_status run) {
     ls_json_add_real(event, "seconds", metrics->seconds_before + seconds);
     ls_json_add_real(event, "part_seconds", seconds);
     ls_metrics_put(metrics, event);
-    ls_status status = metrics->first_failure;
+    ls_status first = metrics->first_failure, status = LS_SUCCESS;
+    if (ls_failed(first)) status = ls_fail(first.code, "%s", first.text);
     if (fclose(metrics->file) != 0)
         ls_keep_first(&status, ls_fail(LS_STORAGE, "%s: close: %s", metrics->path, strerror(errno)));
     free(metrics->path);

@@ -98,6 +98,13 @@ static void numbers_count_on(void **state) {
     opened(&cfg, NULL, "runs/other-001", 0);
 }
 
+static void without_runs_there_is_none_to_go_on_with(void **state) {
+    (void)state;
+    ls_config cfg = config();
+    cfg.run_resume = LS_RESUME_AUTO;
+    taken(&cfg, NULL, "runs/mine-001");
+}
+
 static void names_are_taken_once(void **state) {
     (void)state;
     ls_config cfg = config();
@@ -312,6 +319,7 @@ static void config_repeats_a_run_of_set(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(numbers_count_on, enter, leave),
+        cmocka_unit_test_setup_teardown(without_runs_there_is_none_to_go_on_with, enter, leave),
         cmocka_unit_test_setup_teardown(names_are_taken_once, enter, leave),
         cmocka_unit_test_setup_teardown(what_no_run_has_written_stays, enter, leave),
         cmocka_unit_test_setup_teardown(checkpoints_alone_are_of_another_run, enter, leave),

@@ -52,6 +52,8 @@ accumulate="--set device.type=cpu --set train.micro_batch=8"
     small="--set device.type=cpu --set dist.bucket_bytes=4096 --set train.micro_batch=8"
     run two 2 $small --trace-updates 7:16
     file two cpu 2 7 9 2 3
+    waits=$(grep '"name":"gradients"' two.json | grep -c '"cat":"waits"')
+    check "two: waits for gradients are seen" "$((waits > 0))" 1
     run blocking 2 $small --trace-updates 7:16 --set dist.overlap=false
     file blocking cpu 2 7 9 2 3
     run ordered 2 $small --trace-updates 4:6 --set run.deterministic=true --set device.type=ref

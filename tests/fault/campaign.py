@@ -10,12 +10,18 @@ end as an undisturbed run does:
   nothing    hangs, survives (process, shared memory), or is left in the folder under a temporary name
 
 BIN is the folder of the built programs. A run is tiny but real (tests/train/small_run.sh: batch norm, dropout, augmentation, a short
-last window; six epochs, on cuda three; a checkpoint every second update). A disturbance is one of
+last window; six epochs, on cuda three; a checkpoint every second update). A part of
+the runs is started by scripts/launch.sh, which goes on after a fault by itself. A disturbance is one of
 
   kill rank, kill all, kill launcher      SIGKILL to one rank, to everything, to mpirun alone
   stop rank                               SIGSTOP to one of several ranks: the watchdog ends the run after dist.timeout, the
                                           guard of its start after LOCKSTEP_START_TIMEOUT
+  pause rank, all, launcher               SIGSTOP, and SIGCONT a fraction of dist.timeout later: the run completes
   USR1/TERM/INT rank, USR1/TERM launcher  requests to stop
+  HUP/QUIT rank, launcher                 ends it; QUIT also where a shell has it ignored: then the run completes
+  PIPE/XFSZ rank                          ignored
+  storm rank, all, launcher               dozens of USR1, TERM, CONT, WINCH and perhaps HUP, mixed, within a second
+  ... script                              the same to scripts/launch.sh: USR1, TERM, INT and HUP are requests to stop
 
 at a moment that is either any time, start-up and end included, or one of rank 0's operations on files (tests/support/disk.c lets it
 wait there): most of those belong to checkpoints. Run I of a seed always makes the same choices: --seed S --only I repeats it, although
@@ -29,6 +35,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -41,8 +48,8 @@ from concurrent.futures import ThreadPoolExecutor
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT_S = 300  # from a disturbance, or the start, to the end
 PAUSE_MS = 150
-TIMEOUT_S = 6  # dist.timeout
-START_TIMEOUT_S = 15
+TIMEOUT_S = 10  # dist.timeout
+START_TIMEOUT_S = 30
 DISTURBED_MAX = 3
 
 ORDERED = ["run.deterministic=true"]
@@ -60,18 +67,42 @@ SETTINGS = [
     Setting("cuda-fp16-fast", 0.5, CUDA, (2,), False),
 ]
 
-KINDS = {  # kind: how often, at least so many ranks. A rank that is not there yet: the launcher in its place
+KINDS = {  # kind: how often, at least so many ranks. Whom it meets where that is not there (yet): see Launch.whom
     "kill rank": (6, 1),
     "kill all": (3, 1),
     "kill launcher": (2, 2),
+    "kill script": (3, 1),
     "stop rank": (1.5, 2),
+    "pause rank": (1, 1),
+    "pause all": (1, 1),
+    "pause launcher": (0.5, 2),
+    "pause script": (0.5, 1),
     "USR1 rank": (3, 1),
     "TERM rank": (3, 1),
     "INT rank": (1, 1),
+    "HUP rank": (1, 1),
+    "QUIT rank": (1, 1),
+    "PIPE rank": (0.5, 1),
+    "XFSZ rank": (0.5, 1),
+    "storm rank": (2, 1),
+    "storm all": (0.5, 1),
     "USR1 launcher": (2, 2),
     "TERM launcher": (2, 2),
     "INT launcher": (0, 2),
+    "HUP launcher": (0.5, 2),
+    "QUIT launcher": (0.5, 2),
+    "storm launcher": (0.5, 2),
+    "USR1 script": (2, 1),
+    "TERM script": (2, 1),
+    "INT script": (1, 1),
+    "HUP script": (2, 1),
+    "QUIT script": (0.5, 1),
+    "PIPE script": (0.5, 1),
+    "storm script": (2, 1),
 }
+BY_SCRIPT = 0.35  # of the runs
+STORM = (signal.SIGUSR1, signal.SIGTERM, signal.SIGCONT, signal.SIGWINCH)
+PAUSE_MAX_S = TIMEOUT_S / 5
 
 
 class Bad(Exception):
@@ -110,32 +141,40 @@ def send(process, number):
 
 
 class Launch:
-    """One start of the program in a run's folder, with or without mpirun."""
+    """One start of the program in a run's folder, with or without mpirun, or by scripts/launch.sh."""
 
-    def __init__(self, world, run, ranks, resume, disk, tag):
-        self.world, self.run, self.ranks, self.tag = world, run, ranks, tag.encode()
+    def __init__(self, world, run, ranks, tag, *, resume=False, disk="", by_script=False, words=(), folder=None, quiet=True, before="",
+                 outer="", **streams):
+        """words: further arguments. folder: None, that of the run; "", as the program chooses. before: shell commands of each rank, before
+        it becomes the program; outer: of what is started, before it becomes that."""
+        self.world, self.run, self.ranks, self.by_script, self.tag = world, run, ranks, by_script, tag.encode()
         self.number = len([name for name in os.listdir(run.folder) if name.startswith("output.")])
         self.output_path = os.path.join(run.folder, f"output.{self.number}")
         self.control = os.path.join(run.folder, f"disk.{self.number}")
+        folder = run.path if folder is None else folder
         with open(self.control, "w") as file:
             file.write(disk)
-        environment = dict(os.environ, LOCKSTEP_CAMPAIGN=tag, LOCKSTEP_EMULATION="devices=4",
-                           LOCKSTEP_START_TIMEOUT=str(START_TIMEOUT_S))
+        environment = dict(os.environ, LOCKSTEP_CAMPAIGN=tag, LOCKSTEP_EMULATION="devices=4", LOCKSTEP_TEST_BEFORE=before,
+                           LOCKSTEP_START_TIMEOUT=str(START_TIMEOUT_S), LOCKSTEP_TEST_DISK=self.control,
+                           LOCKSTEP_TEST_DISK_BELOW=f"{folder or run.path}/", LOCKSTEP_RESTART_PAUSE="0", MPIRUN=world.mpirun[0])
         environment.update({"OMPI_MCA_" + key: run.shared for key in world.mca})
         environment["LOCKSTEP_CUDA_PLUGIN"] = world.plugin if "cuda" in run.setting.name else "/nonexistent"
-        preload = ["env", f"LD_PRELOAD={world.preload}", f"LOCKSTEP_TEST_DISK={self.control}",
-                   f"LOCKSTEP_TEST_DISK_BELOW={run.path}/", "ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0"]
         options = [word for option in COMMON + run.setting.options for word in ("--set", option)]
-        command = preload + [world.bin + "/train", world.work + "/run.ini", "--quiet", "--run-dir", run.path] + options
+        command = [world.work + "/bin/train", world.work + "/run.ini"] + quiet * ["--quiet"] + options + list(words)
+        if folder:
+            command += ["--run-dir", folder]
         if resume:
             command += ["--set", "run.resume=auto"]  # it may have been killed before there was a run
-        self.with_mpirun = ranks > 1
+        self.with_mpirun = by_script or ranks > 1
         if self.with_mpirun:
-            command = world.mpirun + ["-np", str(ranks)] + command
+            command = world.mpirun[1:] + ["-np", str(ranks)] + command
+            command = (["bash", world.script] if by_script else world.mpirun[:1]) + command
+        if outer:
+            command = ["sh", "-c", outer + '; exec "$@"', "sh"] + command
         self.start, self.met, self.hung = time.monotonic(), "its start", False
         with open(self.output_path, "wb") as output:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment,
-                                            start_new_session=True)
+            streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output, **streams}
+            self.process = subprocess.Popen(command, env=environment, cwd=run.folder, start_new_session=True, **streams)
 
     def running(self):
         return self.process.poll() is None
@@ -149,6 +188,30 @@ class Launch:
             if word in environment.split(b"\0"):
                 return process
         return None
+
+    def launcher(self):
+        """The process of mpirun; None: not there."""
+        if not self.by_script:
+            return self.process.pid
+        for process in tagged(self.tag):
+            try:
+                if read(f"/proc/{process}/cmdline").split(b"\0")[0] == self.world.mpirun[0].encode():
+                    return process
+            except OSError:
+                pass
+        return None
+
+    def whom(self, whom, rank):
+        """[process], and who that is: of a rank that is not there its launcher, of a launcher that is not there the script."""
+        if whom == "all":
+            return list(tagged(self.tag)), "all"
+        process = self.rank(rank) if whom == "rank" else None
+        if process:
+            return [process], f"rank {rank}"
+        process = self.launcher() if whom != "script" else None
+        if process:
+            return [process], "launcher"
+        return [self.process.pid], "script"
 
     def await_moment(self, moment):
         """Until the disturbance is due. False: the run has ended before."""
@@ -164,20 +227,23 @@ class Launch:
             time.sleep(0.002)
         return False
 
-    def disturb(self, kind, rank):
+    def disturb(self, kind, rank, rng):
         """Returns whom it met."""
         what, whom = kind.split()
-        number = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}.get(what) or getattr(signal, "SIG" + what)
-        if whom == "all":
-            for process in tagged(self.tag):
+        while what == "stop" and not self.rank(rank) and self.running():  # a launcher that is stopped ends by no one's hand
+            pass
+        processes, met = self.whom(whom, rank)
+        self.met = f"{kind} {rank} ({met} {processes})"
+        numbers = {"kill": [signal.SIGKILL], "stop": [signal.SIGSTOP], "pause": [signal.SIGSTOP, signal.SIGCONT]}.get(what)
+        if what == "storm":
+            numbers = rng.choices(STORM + (signal.SIGHUP,) * rng.choice((0, 1)), k=rng.randint(24, 60))
+            processes = [rng.choice(processes)] if whom != "all" else rng.choices(processes, k=len(processes))
+        pause = {"pause": rng.uniform(0.1, PAUSE_MAX_S), "storm": rng.uniform(0, 1) / 60}.get(what, 0)
+        for number in numbers or [getattr(signal, "SIG" + what)]:
+            for process in processes:
                 send(process, number)
-            return "all"
-        process = self.rank(rank) if whom == "rank" else None
-        while what == "stop" and not process and self.running():  # a launcher that is stopped ends by no one's hand
-            process = self.rank(rank)
-        self.met = f"{kind} {rank} ({process})"
-        send(process or self.process.pid, number)
-        return f"rank {rank}" if process else "launcher"
+            time.sleep(pause)
+        return met
 
     def end(self):
         """Waits; the exit code as a shell gives it."""
@@ -208,7 +274,7 @@ class Launch:
 
     def check_left(self, forgive_shared):
         """No process; and no shared memory, unless the launcher that had to remove it was killed."""
-        until = time.monotonic() + 10
+        until = time.monotonic() + 30
         left = tagged(self.tag)
         while left and time.monotonic() < until:
             time.sleep(0.05)
@@ -338,11 +404,12 @@ class Run:
             self.shared = f"{world.shared}/{number}"
         os.makedirs(self.shared)
         os.makedirs(self.folder, exist_ok=True)
-        self.log = []
+        self.log, self.count = [], 0
 
-    def launch(self, ranks, resume, disk=""):
-        launch = Launch(self.world, self, ranks, resume, disk, f"{os.getpid()}.{self.number}.{len(self.log)}.{ranks}.")
-        self.world.launches[self.number] = launch
+    def launch(self, ranks, **how):
+        self.count += 1
+        launch = Launch(self.world, self, ranks, f"{os.getpid()}.{self.number}.{self.count}.{ranks}.", **how)
+        self.world.launches[(self.number, self.count)] = launch
         return launch
 
     def remove(self):
@@ -353,7 +420,7 @@ class Run:
 def undisturbed(world, setting, ranks):
     """Fingerprint, seconds, operations on files."""
     run = Run(world, setting, f"{setting.name}-{ranks}", 0)
-    launch = run.launch(ranks, False, "log\n")
+    launch = run.launch(ranks, disk="log\n")
     code = launch.end()
     seconds = time.monotonic() - launch.start
     if code != 0:
@@ -390,8 +457,11 @@ def choose_moment(rng, seconds, operations):
     return ("file", rng.choice((0, 0, rng.uniform(0, 0.1)))), f"slow {ms}\npause {rng.randint(1, operations)} {PAUSE_MS}\n"
 
 
-def choose_kind(rng, ranks):
-    kinds = [kind for kind in KINDS if ranks >= KINDS[kind][1]]
+def choose_kind(rng, ranks, by_script):
+    def fits(kind):
+        return (by_script or ranks >= KINDS[kind][1]) and (by_script or "script" not in kind)
+
+    kinds = [kind for kind in KINDS if fits(kind) and (kind != "stop rank" or ranks >= KINDS[kind][1])]
     return rng.choices(kinds, [KINDS[kind][0] for kind in kinds])[0]
 
 
@@ -405,53 +475,77 @@ def stopped_after(path):
     return int(found.group(1)) if found else None
 
 
-def check_exit(kind, code, output, early):
-    """The exit code fits the disturbance. early: the signal may have come before the program listened to it."""
-    died = {"kill": {137}, "stop": {5, 137}}.get(kind.split()[0], {75})
-    if "launcher" in kind and "kill" not in kind:
-        died |= {137, 143, 130, 1}
-    if early:
-        died |= {138, 143, 130, 137, 1}
-    if code not in died | {0}:
-        raise Bad(f"exit: {code} after {kind}:\n{output}")
+REQUESTS = ("USR1", "TERM", "INT")
+DEATHS = {"HUP": 129, "INT": 130, "QUIT": 131, "kill": 137, "USR1": 138, "PIPE": 141, "TERM": 143, "XFSZ": 153}
+
+
+def exits(what, met, by_script, early):
+    """Exit codes that fit what met whom. early: the signal may have come before the program listened to it, or after an exec had undone
+    the launcher's ways with it."""
+    codes = {0}
+    if what == "storm":
+        codes |= {75, 129} | (set(DEATHS.values()) | {1} if met in ("all", "launcher") or early else set())
+    elif met == "script":
+        codes |= {75} if what in REQUESTS + ("HUP",) else {DEATHS[what]} if what in ("kill", "PIPE") else set()
+        codes |= {1, DEATHS[what], 138} if early and what in DEATHS else set()
+    elif met == "all":
+        codes |= {137} if what == "kill" else set()
+    elif by_script and what not in REQUESTS:
+        pass  # it starts the run again
+    elif met == "launcher":
+        codes |= {75, 1, 137} | ({DEATHS[what]} if what in DEATHS else set())
+    else:
+        codes |= {"stop": {5, 137}, "kill": {137}, "HUP": {129}, "QUIT": {131}}.get(what, {75} if what in REQUESTS else set())
+    if early and what in DEATHS and not (by_script and what not in REQUESTS + ("HUP",)):
+        codes |= {DEATHS[what], 138, 143, 137, 1}
+    return codes
+
+
+def check_output(output, errors_max, what):
     errors = re.findall(r"^error: .*", output, re.M)
-    if len(errors) > 1:
-        raise Bad(f"messages: {len(errors)} errors after {kind}:\n{output}")
+    if len(errors) > errors_max:
+        raise Bad(f"messages: {len(errors)} errors after {what}:\n{output}")
     if "this checkpoint is left alone" in output:
         raise Bad(f"checkpoint: one is damaged:\n{output}")
 
 
+BY = ", by launch.sh"
 Disturbance = collections.namedtuple("Disturbance", "kind ranks phase whom code at hung")
 
 
 def disturbed_launch(run, ranks, resume, reference):
     """Starts, disturbs, waits. Returns the disturbance, or None: the run had ended before."""
     rng = run.random
-    kind, rank = choose_kind(rng, ranks), rng.randrange(ranks)
+    kind, rank = choose_kind(rng, ranks, run.by_script), rng.randrange(ranks)
     moment, disk = choose_moment(rng, reference[1], reference[2])
     updates = max(key for key in reference[0]["records"] if isinstance(key, int))
-    launch = run.launch(ranks, resume, disk)
-    place = whom = None
+    launch = run.launch(ranks, resume=resume, disk=disk, by_script=run.by_script)
+    place = met = None
     if launch.await_moment(moment):
         place = phase(run.path, updates)
-        whom = launch.disturb(kind, rank)
+        met = launch.disturb(kind, rank, rng)
     code = launch.end()
-    killed = launch.hung or (kind.startswith("kill") and whom in ("launcher", "all"))
-    launch.check_left(killed)
+    what, whom = kind.split()
+    # what was to be removed by one that was ended itself
+    unremoved = launch.hung or (met in ("launcher", "script", "all") and what in ("kill", "storm", "HUP", "QUIT", "PIPE"))
+    launch.check_left(unremoved)
     output = launch.output()
-    if place and place != "checkpoint" and kind.startswith("kill") and is_writing(run.path):
+    if place and place != "checkpoint" and what == "kill" and is_writing(run.path):
         place = "checkpoint"
     if place is None:
         if code != 0:
             raise Bad(f"exit: {code} of a run that nobody disturbed:\n{output}")
         return None, code
-    if whom == "launcher":
-        kind = kind.split()[0] + " launcher"
-    check_exit(kind, code, output, place == "start-up" or resume)
+    if met in ("launcher", "script"):
+        kind = f"{what} {met}"
+    if code not in exits(what, met.split()[0], run.by_script, place == "start-up" or resume) and not launch.hung:
+        raise Bad(f"exit: {code} after {kind} ({met}):\n{output}")
+    check_output(output, 1 + run.by_script, kind)
     at = checkpoints(run.path)[-1:] or [0]
-    if code == 75 and stopped_after(run.path) != at[0]:
+    between = re.search(r"^launch\.sh: (exit 138|stopped between)", output, re.M)
+    if code == 75 and not between and stopped_after(run.path) != at[0]:
         raise Bad(f"resumed: exit 75 after update {stopped_after(run.path)}, the newest checkpoint is of {at[0]}:\n{output}")
-    return Disturbance(kind, ranks, place, whom, code, at[0], launch.hung), code
+    return Disturbance(kind + (BY if run.by_script else ""), ranks, place, met, code, at[0], launch.hung), code
 
 
 def check_resumed(run, launch_output, expected):
@@ -464,6 +558,7 @@ def check_resumed(run, launch_output, expected):
 def one(run, references):
     """Returns its disturbances; Bad if something is not as it must be."""
     rng, setting = run.random, run.setting
+    run.by_script = rng.random() < BY_SCRIPT
     ranks = rng.choice(setting.ranks)
     times = rng.choice((1, 1, 1, 1, 2, 2, 3))
     code = -1
@@ -481,11 +576,11 @@ def one(run, references):
     if code != 0:
         expected, starts = (checkpoints(run.path)[-1:] or [0])[0], len(events(run.path, "start", strict=False))
         was_complete = os.path.exists(run.path + "/summary.json")
-        launch = run.launch(ranks, True)
+        launch = run.launch(ranks, resume=True, by_script=run.by_script)
         code = launch.end()
         if code != 0:
             raise Bad(f"exit: {code} of the resumed run:\n{launch.output()}")
-        check_exit("resumed", code, launch.output(), False)
+        check_output(launch.output(), 0, "resuming")
         launch.check_left(False)
         if not was_complete or len(events(run.path, "start")) > starts:
             check_resumed(run, launch.output(), expected)
@@ -515,7 +610,7 @@ def table(results):
                 f"| {phases['closing']} | {sorts['hang']} | {sum(d.hung for d, _ in found)} | {sorts['left']} | {sorts['bits']} | {other} "
                 f"| {ats[len(ats) // 2]} ({ats[0]} to {ats[-1]}) |")
 
-    for kind in KINDS:
+    for kind in [kind + by for by in ("", BY) for kind in KINDS]:
         for ranks in (1, 2, 4):
             if rows[(kind, ranks)]:
                 lines.append(line(kind, ranks, rows[(kind, ranks)]))
@@ -556,6 +651,7 @@ class World:
         self.shared = tempfile.mkdtemp(prefix="lockstep.", dir="/dev/shm") if os.access("/dev/shm", os.W_OK) else None
         self.mca = ("btl_vader_backing_directory", "osc_sm_backing_directory", "orte_tmpdir_base")
         self.preload = self.work + "/disk.so"
+        self.script = os.path.join(HERE, "../../scripts/launch.sh")
         self.mpirun, self.launches = None, {}
 
     def prepare(self):
@@ -572,6 +668,14 @@ class World:
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", self.preload, support, "-ldl"], check=True)
         script = f". {HERE}/../train/small_run.sh; small_run {self.work}"
         subprocess.run(["bash", "-c", script], check=True)
+        os.mkdir(self.work + "/bin")
+        with open(self.work + "/bin/train", "w") as file:
+            file.write(f"""#!/bin/sh
+eval "$LOCKSTEP_TEST_BEFORE"
+export LD_PRELOAD="{self.preload}" ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0
+exec "{self.bin}/train" "$@"
+""")
+        os.chmod(self.work + "/bin/train", 0o755)
         return None
 
     def remove(self):
@@ -583,7 +687,7 @@ class World:
             shutil.rmtree(self.shared, ignore_errors=True)
 
 
-def keep(world, run, why, args):
+def keep(run, why, args):
     folder = os.path.join(args.keep, f"run-{run.number}")
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(run.folder, folder)
@@ -606,7 +710,7 @@ def campaign(world, args):
             one(run, references)
         except (Bad, OSError, KeyError, ValueError) as error:
             why = str(error) if isinstance(error, Bad) else f"folder: {error!r}"
-            keep(world, run, why, args)
+            keep(run, why, args)
         text = "; ".join(map(describe, run.log)) or "undisturbed"
         print(f"run {number} {setting.name}: {text}: {why or 'ok'} ({time.monotonic() - start:.1f} s)", flush=True)
         run.remove()
@@ -614,6 +718,15 @@ def campaign(world, args):
 
     with ThreadPoolExecutor(args.jobs) as pool:
         return list(pool.map(perform, args.only or range(1, args.runs + 1)))
+
+
+def take_signals():
+    """As a terminal would give them to what is started here: a shell's children in the background ignore some, which theirs inherit."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # QUIT
 
 
 def main():
@@ -628,7 +741,7 @@ def main():
     parser.add_argument("--out")
     args = parser.parse_args()
     world = World(args)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    take_signals()
     try:
         missing = world.prepare()
         if missing:

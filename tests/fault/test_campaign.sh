@@ -4,4 +4,4 @@ if ! command -v python3 >/dev/null; then
     echo "skipped: no python3 (Debian, Ubuntu: apt-get install python3)"
     exit 77
 fi
-exec python3 "$(dirname "$0")/campaign.py" "$1" --runs 6 --seed 1 --settings cpu-ordered
+exec python3 "$(dirname "$0")/campaign.py" "$1" --runs 10 --seed 1 --jobs 2 --settings cpu-ordered

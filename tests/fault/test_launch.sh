@@ -54,6 +54,13 @@ for signal in TERM INT HUP; do
   says 1 ''
 done
 undisturbed stopped
+# Closed descriptors, as some daemons start programs: mpirun's pipes do not take their place, where a line's end would be a signal.
+name=closed
+"$launch" -quiet --oversubscribe --bind-to none -np 2 "$work/bin/train" "$work/run.ini" --run-dir "$work/closed" --set train.max_updates=100 \
+  <&- >&- 2>&- &
+pid=$!
+ends 0
+undisturbed closed
 # Two INTs, where ranks do not heed the first.
 mkdir "$work/deaf"
 cat >"$work/deaf/train" <<END

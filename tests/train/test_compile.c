@@ -152,6 +152,32 @@ static void norm_takes_in_pooling(void **state) {
     }
 }
 
+static void is_room_for(const char *what, ls_buffer buffer, size_t bytes) {
+    if (buffer.bytes < bytes || buffer.bytes >= bytes + LS_ARENA_ALIGN)
+        fail_msg("%s: %zu bytes, expected %zu and what rounds them up", what, buffer.bytes, bytes);
+}
+
+// Batch norm's statistics are two floats for a channel, and the index of its pooling is a byte for an element.
+static void norm_has_the_room_it_needs(void **state) {
+    (void)state;
+    static const char wide_network[] =
+        "[network]\ninput = 3x8x8\n[c]\nlayer = conv2d\nout_channels = 100\nkernel = 1\n"
+        "[n]\nlayer = batchnorm2d\n[r]\nlayer = relu\n[p]\nlayer = maxpool2d\nkernel = 2\nstride = 2\n"
+        "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 5\n";
+    fixture f;
+    fixture_setup setup = { .device = "ref", .network = wide_network, .batch = 4, .training = 1 };
+    setup.fusions = LS_FUSES_NORM_POOL;
+    fixture_make(&f, &setup);
+    assert_int_equal(count_ops(f.program, LS_OP_NORM_FORWARD), 1);
+    for (int i = 0; i < f.program->count; i++) {
+        const ls_instruction *at = &f.program->instructions[i];
+        if (at->plan->desc.op != LS_OP_NORM_FORWARD) continue;
+        is_room_for("saved statistics", at->args[LS_NORM_FORWARD_SAVED], 2 * 100 * sizeof(float));
+        is_room_for("pooling index", at->args[LS_NORM_FORWARD_INDEX], 4 * 100 * 4 * 4);
+    }
+    fixture_free(&f);
+}
+
 // On ref, fused and not: the same loss, bit for bit, because rounding to storage commutes with the maximum; gradients
 // within rounding, because an overlapping pooling adds gradients and stores their sum, which the fused one need not.
 static void pooling_fused_is_pooling_alone(void **state) {
@@ -296,6 +322,7 @@ int main(void) {
         cmocka_unit_test(fusion),
         cmocka_unit_test(norm_takes_in_gelu),
         cmocka_unit_test(norm_takes_in_pooling),
+        cmocka_unit_test(norm_has_the_room_it_needs),
         cmocka_unit_test(pooling_fused_is_pooling_alone),
         cmocka_unit_test(gradients_complete_in_arena_order),
         cmocka_unit_test(evaluation_has_no_backward),

@@ -255,6 +255,44 @@ static void updates_allocate_nothing(void **state) {
     }
 }
 
+static void count_evaluation(void *context, const ls_train_evaluation *evaluation) {
+    assert_int_equal(evaluation->test_samples, 50);
+    ++*(int *)context;
+}
+
+static void every_observer_learns_of_an_evaluation(void **state) {
+    (void)state;
+    const char *options[] = { "device.type=cpu", "train.epochs=3", "train.eval_every=1", NULL };
+    run r = { 0 };
+    must(open_run(&r, options));
+    int seen[2] = { 0 };
+    const ls_train_observer observers[] = { { .context = &seen[0], .evaluated = count_evaluation },
+        { .context = &seen[1], .evaluated = count_evaluation } };
+    ls_train_summary summary;
+    must(ls_trainer_run(r.trainer, observers, 2, &summary));
+    run_close(&r);
+    assert_int_equal(seen[0], 3);
+    assert_int_equal(seen[1], 3);
+}
+
+// Training may follow: adamw's count of updates and the rate are as before.
+static void layer_times_leave_the_state(void **state) {
+    (void)state;
+    const char *options[] = { "device.type=cpu", "train.micro_batch=16", "optimizer.kind=adamw", NULL };
+    run r = { 0 };
+    must(open_run(&r, options));
+    ls_program_inputs inputs = { 0 };
+    ls_update_inputs(r.trainer->update, &inputs);
+    ls_train_state before, *now = ls_buffer_host(inputs.buffer[LS_INPUT_STATE]);
+    memcpy(&before, now, sizeof before);
+    ls_layer_time *rows;
+    int count;
+    must(ls_trainer_layer_times(r.trainer, 1e-4, &rows, &count));
+    free(rows);
+    assert_memory_equal(now, &before, sizeof before);
+    run_close(&r);
+}
+
 static void weights_survive_a_file(void **state) {
     (void)state;
     char path[] = "/tmp/lockstep_weights_XXXXXX";
@@ -292,6 +330,8 @@ int main(void) {
         cmocka_unit_test(half_precisions_learn_as_fp32),
         cmocka_unit_test(failures_say_why),
         cmocka_unit_test(updates_allocate_nothing),
+        cmocka_unit_test(every_observer_learns_of_an_evaluation),
+        cmocka_unit_test(layer_times_leave_the_state),
         cmocka_unit_test(weights_survive_a_file),
     };
     return cmocka_run_group_tests(tests, write_network, remove_network);
