@@ -43,7 +43,7 @@ def order_of(seed, epoch, count):
 
 
 def placed(seed, epoch, index, picture):
-    """ls_place_sample and the augment operator: crop from a frame of black, mirrored or not."""
+    """ls_augment_draw and the augment operator: crop from a frame of black, mirrored or not."""
     w = golden.words(seed, PURPOSE_AUGMENT, epoch, index, 0, 3).astype(np.uint64)
     dy, dx = (int(w[k] * np.uint64(2 * PAD + 1) >> np.uint64(32)) for k in (0, 1))
     frame = np.zeros((3, 32 + 2 * PAD, 32 + 2 * PAD), np.uint8)

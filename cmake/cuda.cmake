@@ -92,7 +92,7 @@ function(lockstep_cuda_add_plugin)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/device/cuda/*.c" "${CMAKE_SOURCE_DIR}/src/device/cuda/kernels/*.cu")
   add_library(lockstep_cuda MODULE ${sources})
   lockstep_cuda_link(lockstep_cuda)
-  target_sources(lockstep_cuda PRIVATE "${CMAKE_SOURCE_DIR}/src/device/plan_cache.c" "${CMAKE_SOURCE_DIR}/src/device/cuda_search.c")
+  target_sources(lockstep_cuda PRIVATE "${CMAKE_SOURCE_DIR}/src/device/algorithm_cache.c" "${CMAKE_SOURCE_DIR}/src/device/gpu/library_search.c")
   target_include_directories(lockstep_cuda PRIVATE "${CMAKE_BINARY_DIR}/generated") # lockstep_cuda_build.h
   if(LOCKSTEP_NCCL_INCLUDE) # opened at run time, when several ranks want it
     target_include_directories(lockstep_cuda SYSTEM PRIVATE "${LOCKSTEP_NCCL_INCLUDE}")
@@ -108,7 +108,7 @@ endfunction()
 
 # bin/cuda_plans: cuDNN's plans for described GPUs, which tests/device/test_cuda_plans.sh calls. Needs no driver.
 function(lockstep_cuda_add_plans)
-  add_executable(cuda_plans "${CMAKE_SOURCE_DIR}/tests/device/cuda_plans.c" "${CMAKE_SOURCE_DIR}/src/device/cuda/libraries_plans.c")
+  add_executable(cuda_plans "${CMAKE_SOURCE_DIR}/tests/device/cuda_plans.c" "${CMAKE_SOURCE_DIR}/src/device/cuda/cudnn_plans.c")
   target_include_directories(cuda_plans SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} "${LOCKSTEP_CUDNN_INCLUDE}" "${LOCKSTEP_CUBLAS_INCLUDE}")
   target_link_libraries(cuda_plans PRIVATE lockstep_model ${LOCKSTEP_CUDNN})
 endfunction()

@@ -77,7 +77,7 @@ option() {
 }
 max_restarts=$(option run.max_restarts)
 
-# --- the run's folder, as train chooses it (src/train/run_folder.h)
+# --- the run's folder, as train chooses it (src/files/run_folder.h)
 
 holds_run() {
   [ -e "$1/run.json" ] || [ -e "$1/metrics.jsonl" ]

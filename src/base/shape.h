@@ -53,7 +53,7 @@ static inline int ls_chw_equal(ls_chw a, ls_chw b) {
 typedef struct {
     uint8_t dy, dx; // 0..2*pad; pad is the middle
     uint8_t flip, unused;
-} ls_placement;
+} ls_augment_sample;
 
 // The network's parameters and their statistics, as the rest of the program sees them: canonical layout is PyTorch's,
 // row-major over dim[0..3]. A vector has dim = {C, 1, 1, 1}; a linear weight is {O, C, H, W}, where (C,H,W) is the

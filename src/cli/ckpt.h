@@ -3,7 +3,7 @@
 #define LS_CLI_CKPT_H
 
 #include "cli/args.h"
-#include "train/checkpoints.h"
+#include "files/checkpoint_manager.h"
 
 // The checkpoints that a path means: itself, or all in the folder, or in the checkpoints/ of the run's folder.
 typedef struct {

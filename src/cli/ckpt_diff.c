@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include "base/text.h"
 #include "cli/ckpt.h"
-#include "train/tensor_diff.h"
+#include "train/diagnose/tensor_diff.h"
 
 typedef struct {
     const char *path;

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cli/ckpt.h"
 #include "cli/report.h"
-#include "train/manifest.h"
+#include "files/manifest.h"
 
 // --- one -----------------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@
 #include "base/cpus.h"
 #include "base/log.h"
 #include "base/version.h"
-#include "cli/bench.h"
-#include "cli/bench_layers.h"
-#include "cli/bench_report.h"
+#include "cli/bench/bench.h"
+#include "cli/bench/layers.h"
+#include "cli/bench/report.h"
 #include "cli/commands.h"
 
 // Before minutes of measuring, not after.
@@ -38,7 +38,7 @@ static ls_status measure_all(const ls_args *args, ls_bench *bench) {
 
 static ls_status report(const ls_bench *bench, const ls_config *cfg, const char *folder) {
     if (bench->rank != 0) return LS_SUCCESS;
-    const ls_comm_facts *comm = ls_comm_about(bench->comm);
+    const ls_comm_info *comm = ls_comm_get_info(bench->comm);
     ls_cpus cpus;
     ls_cpus_detect(&cpus);
     ls_bench_findings findings = { .version = ls_version(),
@@ -76,7 +76,7 @@ ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm) {
     const char *folder = args->run_dir ? args->run_dir : args->layers ? NULL : ".";
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
-    if (folder) LS_TRY(ls_command_agree(comm, check_folder(folder, ls_comm_about(comm)->rank)));
+    if (folder) LS_TRY(ls_command_agree(comm, check_folder(folder, ls_comm_get_info(comm)->rank)));
     if (args->layers) return ls_command_agree(comm, ls_bench_layers(&cfg, comm, args->seconds / 30, folder));
     ls_bench_request request = { .cfg = &cfg,
         .sweeps = args->sweeps,

@@ -31,7 +31,7 @@ static ls_status list_folder(const char *folder, ls_ckpt_list *out) {
     int64_t *updates;
     int count;
     *out = (ls_ckpt_list){ 0 };
-    LS_TRY(ls_checkpoints_list(folder, &updates, &count));
+    LS_TRY(ls_checkpoint_manager_list(folder, &updates, &count));
     ls_status status = fill(folder, updates, count, out);
     free(updates);
     return status;
@@ -127,5 +127,5 @@ static ls_status work(const ls_args *args) {
 }
 
 ls_status ls_cmd_ckpt(const ls_args *args, ls_comm *comm) {
-    return ls_command_agree(comm, ls_comm_about(comm)->rank == 0 ? work(args) : LS_SUCCESS);
+    return ls_command_agree(comm, ls_comm_get_info(comm)->rank == 0 ? work(args) : LS_SUCCESS);
 }

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "device/cuda_libraries.h"
+#include "device/gpu/machine.h"
 #include "device/device.h"
 
 enum { FEATURES_MAX = 4 };
@@ -19,10 +19,10 @@ typedef struct {
     int threads;
     size_t memory_bytes;
     const char *features[FEATURES_MAX]; // up to NULL
-    ls_cuda_machine cuda;
+    ls_gpu_machine cuda;
     // device.type = auto
     const char *chosen; // "cpu"; NULL: none opens
-    ls_device_facts facts;
+    ls_device_info facts;
     const char *why; // "": nothing is missing
 } findings;
 
@@ -43,7 +43,7 @@ static void look(findings *f) {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     f->memory_bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
     list_features(&f->cpus, f->features);
-    ls_cuda_machine_look(&f->cuda);
+    ls_gpu_machine_look(&f->cuda);
 
     // Not a guess: the device is opened as a run would open it.
     ls_device *device = NULL;
@@ -79,7 +79,7 @@ static void print_library(
         path[0] ? path : "not found");
 }
 
-static void print_libraries(const ls_cuda_machine *cuda) {
+static void print_libraries(const ls_gpu_machine *cuda) {
     char version[32] = "";
     if (cuda->driver_cuda)
         snprintf(version, sizeof version, "CUDA %d.%d", cuda->driver_cuda / 1000, cuda->driver_cuda % 1000 / 10);
@@ -92,7 +92,7 @@ static void print_libraries(const ls_cuda_machine *cuda) {
     }
 }
 
-static void print_problems(const ls_cuda_machine *cuda) {
+static void print_problems(const ls_gpu_machine *cuda) {
     const char *title = "\nto be done before CUDA can be used\n";
     const char *lines[LS_CUDA_LIBRARY_COUNT + 2] = { cuda->driver_problem, cuda->card_problem };
     for (int i = 0; i < LS_CUDA_LIBRARY_COUNT; i++) lines[i + 2] = cuda->libraries[i].problem;
@@ -134,7 +134,7 @@ static void add_cpu(cJSON *devices, const findings *f) {
         ls_json_append(features, cJSON_CreateString(f->features[i]));
 }
 
-static void add_card(cJSON *devices, const ls_cuda_machine *cuda, int index) {
+static void add_card(cJSON *devices, const ls_gpu_machine *cuda, int index) {
     const ls_cuda_card *card = &cuda->cards[index];
     char capability[16];
     snprintf(capability, sizeof capability, "%d.%d", card->capability / 10, card->capability % 10);
@@ -150,7 +150,7 @@ static void add_card(cJSON *devices, const ls_cuda_machine *cuda, int index) {
     add_text(device, "pci", card->pci);
 }
 
-static void add_libraries(cJSON *tree, const ls_cuda_machine *cuda) {
+static void add_libraries(cJSON *tree, const ls_gpu_machine *cuda) {
     cJSON *driver = ls_json_add_object(tree, "driver");
     add_text(driver, "version", cuda->driver_release);
     ls_json_add_int(driver, "cuda", cuda->driver_cuda);
@@ -201,6 +201,6 @@ static ls_status print_devices_of_host(int as_json) {
 }
 
 ls_status ls_cmd_devices(const ls_args *args, ls_comm *comm) {
-    int is_first = ls_comm_about(comm)->rank == 0;
+    int is_first = ls_comm_get_info(comm)->rank == 0;
     return ls_command_agree(comm, is_first ? print_devices_of_host(args->json) : LS_SUCCESS);
 }

@@ -18,7 +18,7 @@ static ls_status evaluate(const ls_args *args, ls_comm *comm, ls_trainer *traine
     LS_TRY(ls_command_agree(comm, ls_command_weights_path(args, path, sizeof path)));
     LS_TRY(ls_command_agree(comm, ls_trainer_load_weights(trainer, path)));
     LS_TRY(ls_command_agree_or_abort(comm, ls_trainer_evaluate(trainer, &evaluation)));
-    return ls_command_agree(comm, print_result(&evaluation, ls_comm_about(comm)->rank));
+    return ls_command_agree(comm, print_result(&evaluation, ls_comm_get_info(comm)->rank));
 }
 
 ls_status ls_cmd_eval(const ls_args *args, ls_comm *comm) {

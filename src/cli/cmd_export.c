@@ -2,11 +2,11 @@
 
 #include "base/log.h"
 #include "cli/commands.h"
-#include "train/onnx.h"
+#include "files/onnx.h"
 
 static ls_status export(const ls_args *args, const ls_config *cfg) {
     ls_safetensors *file;
-    ls_weight_facts *facts;
+    ls_weights_info *facts;
     LS_TRY(ls_command_weights(args, cfg, &file, &facts));
     int operator_set;
     ls_status status = ls_onnx_write(args->output, facts, file, &operator_set);
@@ -15,7 +15,7 @@ static ls_status export(const ls_args *args, const ls_config *cfg) {
             "%s: ONNX, operator set %d; input 'input': pixels from 0 to 255, (batch, %d, %d, %d); output: %d logits",
             args->output, operator_set, facts->graph->input.c, facts->graph->input.h, facts->graph->input.w,
             facts->graph->classes);
-    ls_weight_facts_free(facts);
+    ls_weights_info_free(facts);
     ls_safetensors_free(file);
     return status;
 }
@@ -23,5 +23,5 @@ static ls_status export(const ls_args *args, const ls_config *cfg) {
 ls_status ls_cmd_export(const ls_args *args, ls_comm *comm) {
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
-    return ls_command_agree(comm, ls_comm_about(comm)->rank == 0 ? export(args, &cfg) : LS_SUCCESS);
+    return ls_command_agree(comm, ls_comm_get_info(comm)->rank == 0 ? export(args, &cfg) : LS_SUCCESS);
 }

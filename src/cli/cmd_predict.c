@@ -20,7 +20,7 @@ static void print_logits(const ls_prediction *prediction, int classes) {
     putchar('\n');
 }
 
-static void print_classes(const ls_prediction *prediction, const ls_weight_facts *facts) {
+static void print_classes(const ls_prediction *prediction, const ls_weights_info *facts) {
     const float *logits = prediction->logits;
     int best[SHOWN], count = 0;
     for (int k = 0; k < facts->graph->classes; k++) {
@@ -42,7 +42,7 @@ static void print_classes(const ls_prediction *prediction, const ls_weight_facts
 
 // unread: of the first picture that could not be read; its message and those of others are printed in their turn.
 static ls_status print_all(
-    const ls_args *args, int64_t count, const ls_weight_facts *facts, ls_predictor *p, ls_status *unread) {
+    const ls_args *args, int64_t count, const ls_weights_info *facts, ls_predictor *p, ls_status *unread) {
     for (int64_t i = 0; i < count; i++) {
         ls_prediction prediction;
         LS_TRY(ls_predictor_next(p, &prediction));
@@ -61,7 +61,7 @@ static ls_status print_all(
 static ls_status predict_pictures(
     const ls_args *args, const ls_config *cfg, const ls_picture_list *pictures, ls_status *unread) {
     ls_safetensors *file;
-    ls_weight_facts *facts;
+    ls_weights_info *facts;
     LS_TRY(ls_command_weights(args, cfg, &file, &facts));
     ls_predictor_options options = { .cfg = cfg,
         .facts = facts,
@@ -76,7 +76,7 @@ static ls_status predict_pictures(
         status = print_all(args, pictures->count, facts, predictor, unread);
     }
     ls_predictor_free(predictor);
-    ls_weight_facts_free(facts);
+    ls_weights_info_free(facts);
     ls_safetensors_free(file);
     return status;
 }
@@ -93,7 +93,7 @@ ls_status ls_cmd_predict(const ls_args *args, ls_comm *comm) {
     ls_config cfg;
     ls_status unread = LS_SUCCESS;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
-    const int works = ls_comm_about(comm)->rank == 0;
+    const int works = ls_comm_get_info(comm)->rank == 0;
     LS_TRY(ls_command_agree(comm, works ? predict(args, &cfg, &unread) : LS_SUCCESS));
     return ls_comm_agree(comm, unread, NULL); // its message is printed already
 }

@@ -1,14 +1,14 @@
-// cmd_replay.c - `train replay FOLDER`: the micro-batch of a folder that a run left behind (train/nonfinite_files.h)
+// cmd_replay.c - `train replay FOLDER`: the micro-batch of a folder that a run left behind (train/diagnose/nonfinite_dump.h)
 // once more, instruction by instruction, as a table on stdout. The folder's config.ini says how; --set changes it.
 
 #include "base/atomic_file.h"
 #include "cli/commands.h"
-#include "train/replay.h"
+#include "train/diagnose/replay.h"
 
 static ls_status configure(const ls_args *args, ls_comm *comm, ls_config *cfg) {
     char path[LS_TEXT_BYTES];
     ls_args own = *args;
-    if (ls_comm_about(comm)->world_size > 1)
+    if (ls_comm_get_info(comm)->world_size > 1)
         return ls_fail(LS_USAGE, "train replay computes one micro-batch: start it on one rank, without mpirun");
     LS_TRY(ls_path_join(path, sizeof path, args->batch, "config.ini"));
     if (!ls_path_exists(path))

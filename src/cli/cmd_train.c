@@ -6,11 +6,11 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/report.h"
-#include "train/metrics.h"
-#include "train/nonfinite.h"
-#include "train/run_folder.h"
-#include "train/summary.h"
-#include "train/trace_file.h"
+#include "files/metrics.h"
+#include "train/diagnose/nonfinite.h"
+#include "files/run_folder.h"
+#include "files/summary.h"
+#include "files/trace_file.h"
 #include "train/trainer.h"
 
 // The folder of this run, and its metrics; on rank 0 only.
@@ -21,7 +21,7 @@ typedef struct {
 } run_files;
 
 static ls_status open_folder(const ls_args *args, ls_trainer *trainer, run_files *files) {
-    const ls_train_facts *facts = ls_trainer_about(trainer);
+    const ls_train_info *facts = ls_trainer_get_info(trainer);
     if (facts->comm->rank != 0) return LS_SUCCESS;
     LS_TRY(ls_run_folder_open(facts->cfg, args->run_dir, &files->folder));
     LS_TRY(ls_trainer_set_folder(trainer, files->folder.path));
@@ -30,7 +30,7 @@ static ls_status open_folder(const ls_args *args, ls_trainer *trainer, run_files
 }
 
 // Everything is accepted: from here on the folder is written.
-static ls_status begin(const ls_train_facts *facts, run_files *files) {
+static ls_status begin(const ls_train_info *facts, run_files *files) {
     char path[LS_TEXT_BYTES];
     if (facts->comm->rank != 0) return LS_SUCCESS;
     LS_TRY(ls_run_folder_begin(&files->folder, facts));
@@ -38,7 +38,7 @@ static ls_status begin(const ls_train_facts *facts, run_files *files) {
     return ls_metrics_open(path, files->folder.holds_run, facts, &files->metrics);
 }
 
-static ls_status refuse_lost(const run_files *files, const ls_run_record *record, const ls_train_facts *facts) {
+static ls_status refuse_lost(const run_files *files, const ls_run_record *record, const ls_train_info *facts) {
     char come[96];
     snprintf(come, sizeof come, "written a checkpoint of update %lld", (long long)record->checkpoint);
     if (record->summary >= 0)
@@ -50,7 +50,7 @@ static ls_status refuse_lost(const run_files *files, const ls_run_record *record
         files->folder.path, come, files->checkpoints);
 }
 
-static ls_status refuse_shorter(const run_files *files, const ls_train_facts *facts) {
+static ls_status refuse_shorter(const run_files *files, const ls_train_info *facts) {
     int64_t windows = facts->batches.windows, at = facts->resumed_at;
     return ls_fail(LS_USAGE,
         "run folder %s: %lld updates are done, but train.epochs and train.max_updates plan %lld only, and a run does "
@@ -60,7 +60,7 @@ static ls_status refuse_shorter(const run_files *files, const ls_train_facts *fa
 }
 
 // Rank 0: does what was found fit what the run has left behind? *complete: there is nothing left to do.
-static ls_status judge(const run_files *files, const ls_train_facts *facts, int resumed, int *complete) {
+static ls_status judge(const run_files *files, const ls_train_info *facts, int resumed, int *complete) {
     ls_run_record record;
     LS_TRY(ls_run_folder_record(&files->folder, &record));
     *complete = record.summary >= facts->updates_planned;
@@ -83,7 +83,7 @@ static ls_status resume(ls_comm *comm, ls_trainer *trainer, run_files *files, in
     int resumed, done = 0;
     LS_TRY(ls_trainer_resume(trainer, files->checkpoints, &resumed));
     ls_status status = LS_SUCCESS;
-    if (ls_comm_about(comm)->rank == 0) status = judge(files, ls_trainer_about(trainer), resumed, &done);
+    if (ls_comm_get_info(comm)->rank == 0) status = judge(files, ls_trainer_get_info(trainer), resumed, &done);
     LS_TRY(ls_comm_agree(comm, status, NULL));
     *complete = done;
     return ls_comm_broadcast(comm, complete, sizeof *complete, 0);
@@ -91,7 +91,7 @@ static ls_status resume(ls_comm *comm, ls_trainer *trainer, run_files *files, in
 
 // Only rank 0 hears of progress.
 static ls_status run_observed(ls_trainer *trainer, const run_files *files, int quiet, ls_train_summary *summary) {
-    const ls_train_facts *facts = ls_trainer_about(trainer);
+    const ls_train_info *facts = ls_trainer_get_info(trainer);
     if (facts->comm->rank != 0) return ls_trainer_run(trainer, NULL, 0, summary);
     ls_progress progress;
     ls_progress_start(&progress, ls_progress_choose(facts->cfg, facts->comm, quiet), facts);
@@ -125,13 +125,13 @@ static ls_status close_files(
     if (ls_failed(outcome)) return outcome;
     char path[LS_TEXT_BYTES];
     LS_TRY(ls_run_folder_file(&files->folder, "summary.json", path, sizeof path));
-    LS_TRY(ls_summary_write(path, ls_trainer_about(trainer), summary));
+    LS_TRY(ls_summary_write(path, ls_trainer_get_info(trainer), summary));
     return ls_run_folder_check(&files->folder);
 }
 
 // What comes after the last update: weights and summary.
 static ls_status finish(ls_comm *comm, ls_trainer *trainer, run_files *files, ls_train_summary *summary) {
-    const ls_train_facts *facts = ls_trainer_about(trainer);
+    const ls_train_info *facts = ls_trainer_get_info(trainer);
     LS_TRY(ls_command_agree(comm, ls_comm_broadcast(comm, files->folder.path, sizeof files->folder.path, 0)));
     ls_comm_phase(comm, "writing weights", -1);
     ls_status status = save_weights(trainer, files);
@@ -152,7 +152,7 @@ static ls_status share_folder(ls_comm *comm, run_files *files, int *holds_run) {
 }
 
 static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trainer, run_files *files) {
-    const ls_train_facts *facts = ls_trainer_about(trainer);
+    const ls_train_info *facts = ls_trainer_get_info(trainer);
     int complete = 0, resumes;
     LS_TRY(ls_command_agree(comm, share_folder(comm, files, &resumes)));
     if (resumes) LS_TRY(ls_command_agree(comm, resume(comm, trainer, files, &complete)));
@@ -173,13 +173,13 @@ static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trai
 
 static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer, run_files *files) {
     // Before anything is created, if its updates can be known by now.
-    if (ls_trainer_about(trainer)->cfg->run_resume == LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer));
+    if (ls_trainer_get_info(trainer)->cfg->run_resume == LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer));
     LS_TRY(ls_command_agree(comm, open_folder(args, trainer, files)));
     return train_into(args, comm, trainer, files);
 }
 
 static ls_status print_plan(const ls_trainer *trainer) {
-    if (ls_trainer_about(trainer)->comm->rank == 0) ls_trainer_print_plan(trainer, stdout);
+    if (ls_trainer_get_info(trainer)->comm->rank == 0) ls_trainer_print_plan(trainer, stdout);
     return ls_command_flush(stdout);
 }
 
@@ -200,10 +200,10 @@ static ls_status check_trace(const ls_args *args, int rank) {
 ls_status ls_cmd_train(const ls_args *args, ls_comm *comm) {
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
-    if (args->print_config) return ls_command_agree(comm, print_config(&cfg, ls_comm_about(comm)->rank));
+    if (args->print_config) return ls_command_agree(comm, print_config(&cfg, ls_comm_get_info(comm)->rank));
 
     ls_trainer *trainer = NULL;
-    LS_TRY(ls_command_agree(comm, check_trace(args, ls_comm_about(comm)->rank)));
+    LS_TRY(ls_command_agree(comm, check_trace(args, ls_comm_get_info(comm)->rank)));
     LS_TRY(ls_command_agree(comm, ls_trainer_new(&cfg, comm, &trainer)));
     run_files files = { .folder.lock = -1 };
     ls_status status = ls_command_agree(comm, ls_trainer_verify_pictures(trainer));

@@ -13,8 +13,8 @@
 #include <unistd.h>
 #include "base/log.h"
 #include "cli/commands.h"
-#include "train/checkpoints.h"
-#include "train/tensor_diff.h"
+#include "files/checkpoint_manager.h"
+#include "train/diagnose/tensor_diff.h"
 #include "train/trainer.h"
 
 typedef struct {
@@ -26,7 +26,7 @@ typedef struct {
 } verification;
 
 static int is_first(const verification *v) {
-    return ls_comm_about(v->comm)->rank == 0;
+    return ls_comm_get_info(v->comm)->rank == 0;
 }
 
 // Rank 0's *out; the other ranks take part.
@@ -49,7 +49,7 @@ static ls_status write_checkpoint(const verification *v, const ls_trainer *train
     char path[2 * LS_TEXT_BYTES];
     if (!is_first(v)) return LS_SUCCESS;
     LS_TRY(ls_checkpoint_path(v->folder, v->updates, path, sizeof path));
-    return ls_checkpoint_write(path, snapshot, ls_trainer_about(trainer), NULL, NULL);
+    return ls_checkpoint_write(path, snapshot, ls_trainer_get_info(trainer), NULL, NULL);
 }
 
 static ls_status train_and_save(const verification *v, ls_trainer *trainer, ls_snapshot **unused) {

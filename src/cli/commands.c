@@ -16,14 +16,14 @@ ls_status ls_command_agree(ls_comm *comm, ls_status mine) {
     int failed_rank = -1;
     ls_status agreed = ls_comm_agree(comm, mine, &failed_rank);
     if (ls_failed(agreed) && ls_comm_broken(comm)) end_job(comm, agreed);
-    if (ls_failed(agreed) && ls_comm_about(comm)->rank == (failed_rank < 0 ? 0 : failed_rank)) ls_log_status(agreed);
+    if (ls_failed(agreed) && ls_comm_get_info(comm)->rank == (failed_rank < 0 ? 0 : failed_rank)) ls_log_status(agreed);
     return agreed;
 }
 
 ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine) {
     const ls_code code = mine.code;
     if (!ls_failed(mine) || code == LS_NUMERIC || code == LS_STORAGE || code == LS_STOPPED ||
-        ls_comm_agreed(comm, mine) || ls_comm_about(comm)->world_size == 1)
+        ls_comm_agreed(comm, mine) || ls_comm_get_info(comm)->world_size == 1)
         return ls_command_agree(comm, mine);
     end_job(comm, mine);
 }
@@ -60,11 +60,11 @@ ls_status ls_command_weights_path(const ls_args *args, char *path, size_t bytes)
 }
 
 ls_status ls_command_weights(
-    const ls_args *args, const ls_config *cfg, ls_safetensors **file, ls_weight_facts **facts) {
+    const ls_args *args, const ls_config *cfg, ls_safetensors **file, ls_weights_info **facts) {
     char path[2 * LS_TEXT_BYTES];
     LS_TRY(ls_command_weights_path(args, path, sizeof path));
     LS_TRY(ls_safetensors_read(path, file));
-    ls_status status = args->config ? ls_weight_facts_configured(cfg, facts) : ls_weight_facts_read(path, *file, facts);
+    ls_status status = args->config ? ls_weights_info_configured(cfg, facts) : ls_weights_info_read(path, *file, facts);
     if (ls_failed(status)) ls_safetensors_free(*file);
     return status;
 }

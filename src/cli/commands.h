@@ -9,7 +9,7 @@
 #include "cli/args.h"
 #include "config/config.h"
 #include "dist/comm.h"
-#include "train/weight_notes.h"
+#include "files/weights_metadata.h"
 
 LS_CHECKED ls_status ls_cmd_train(const ls_args *args, ls_comm *comm);
 LS_CHECKED ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm);
@@ -34,7 +34,7 @@ LS_CHECKED ls_status ls_command_weights_path(const ls_args *args, char *path, si
 // A weights file, and what its weights are for: by its own notes, or by --config where that is given. Of this rank
 // alone.
 LS_CHECKED ls_status ls_command_weights(
-    const ls_args *args, const ls_config *cfg, ls_safetensors **file, ls_weight_facts **facts);
+    const ls_args *args, const ls_config *cfg, ls_safetensors **file, ls_weights_info **facts);
 // For failures in mid-training, when the other ranks may be waiting for this one. Numerical failures, requests to stop
 // and checkpoints that could not be written then are known to all ranks and are agreed; for all else one rank of
 // several prints and ends the job, and does not return.

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 #include "base/log.h"
-#include "base/stop.h"
+#include "base/signals.h"
 #include "base/streams.h"
 #include "base/version.h"
 #include "cli/args.h"
@@ -68,7 +68,7 @@ int main(int argc, char **argv) {
     ls_status parsed = ls_args_parse(argc, argv, &args);
     if (!ls_failed(parsed)) ls_streams_fail_quietly(keeps_on(&args));
     // From here on, heeded from the first update on: a launcher's signal may meet ranks that have only just started.
-    if (!ls_failed(parsed) && trains(&args)) parsed = ls_stop_listen();
+    if (!ls_failed(parsed) && trains(&args)) parsed = ls_signals_listen();
     ls_comm *comm = NULL;
     ls_status status = ls_comm_start(&argc, &argv, ls_failed(parsed) ? NULL : args.joint, &comm);
     if (ls_failed(status)) {
@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
         ls_args_free(&args);
         return ls_failed(parsed) ? (int)parsed.code : (int)status.code;
     }
-    const ls_comm_facts *about = ls_comm_about(comm);
+    const ls_comm_info *about = ls_comm_get_info(comm);
     ls_log_setup(about->rank, about->world_size, args.quiet ? LS_LOG_ALERT : LS_LOG_INFO);
 
     status = ls_command_agree(comm, parsed);

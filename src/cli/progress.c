@@ -42,7 +42,7 @@ static int is_terminal(const char *path) {
            strcmp(target, "/dev/console") == 0;
 }
 
-static int stderr_is_terminal(const ls_comm_facts *comm, const char *launcher) {
+static int stderr_is_terminal(const ls_comm_info *comm, const char *launcher) {
     const char *term = getenv("TERM");
     if (!term || strcmp(term, "dumb") == 0) return 0;
     if (launcher[0]) return is_terminal(launcher);
@@ -71,7 +71,7 @@ static int speaks_utf8(void) {
     return 0;
 }
 
-ls_progress_style ls_progress_choose(const ls_config *cfg, const ls_comm_facts *comm, int quiet) {
+ls_progress_style ls_progress_choose(const ls_config *cfg, const ls_comm_info *comm, int quiet) {
     const char *no_colour = getenv("NO_COLOR");
     ls_progress_style style = { .unicode = speaks_utf8(), .every_seconds = cfg->log_every_seconds };
     if (parent_is_launcher()) snprintf(style.launcher, sizeof style.launcher, "/proc/%d/fd/2", (int)getppid());
@@ -224,7 +224,7 @@ static void on_warning(void *context, const char *text) {
     ls_warn("%s", text);
 }
 
-void ls_progress_start(ls_progress *progress, ls_progress_style style, const ls_train_facts *facts) {
+void ls_progress_start(ls_progress *progress, ls_progress_style style, const ls_train_info *facts) {
     *progress =
         (ls_progress){ .style = style, .epochs = facts->cfg->train_epochs, .updates_planned = facts->updates_planned };
 }

@@ -29,9 +29,9 @@ enum { LS_PROGRESS_TEXT_BYTES = 512 };
 
 // log.progress and --quiet, or by what stderr is. Under a launcher that says nothing of where the lines come out, so
 // there the launcher's own stderr decides. The width is not known before the first redraw.
-ls_progress_style ls_progress_choose(const ls_config *cfg, const ls_comm_facts *comm, int quiet);
+ls_progress_style ls_progress_choose(const ls_config *cfg, const ls_comm_info *comm, int quiet);
 
-void ls_progress_start(ls_progress *progress, ls_progress_style style, const ls_train_facts *facts);
+void ls_progress_start(ls_progress *progress, ls_progress_style style, const ls_train_info *facts);
 ls_train_observer ls_progress_observer(ls_progress *progress);
 void ls_progress_end(ls_progress *progress); // takes the bar away
 

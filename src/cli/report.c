@@ -54,7 +54,7 @@ static const char *plural(int64_t count) {
     return count == 1 ? "" : "s";
 }
 
-void ls_report_start(const ls_train_facts *facts, const char *run_folder) {
+void ls_report_start(const ls_train_info *facts, const char *run_folder) {
     const ls_batches *batches = &facts->batches;
     int world_size = facts->comm->world_size;
     ls_info("lockstep %s", ls_version());
@@ -67,8 +67,8 @@ void ls_report_start(const ls_train_facts *facts, const char *run_folder) {
         plural(world_size), facts->threads, plural(facts->threads),
         ls_config_choice("train.precision", facts->cfg->train_precision));
     for (int rank = 0; world_size > 1 && rank < world_size;) {
-        char line[LS_PLACES_LINE_BYTES];
-        rank = ls_places_line(facts->places, world_size, rank, line);
+        char line[LS_RANK_TABLE_LINE_BYTES];
+        rank = ls_rank_table_line(facts->places, world_size, rank, line);
         ls_info("%s", line);
     }
     if (facts->warning[0]) ls_warn("%s", facts->warning);
@@ -107,7 +107,7 @@ static void report_gpus(const ls_gpu_sample *all) {
     ls_info("GPUs      %s", line);
 }
 
-void ls_report_end(const ls_train_facts *facts, const ls_train_summary *summary, const char *run_folder) {
+void ls_report_end(const ls_train_info *facts, const ls_train_summary *summary, const char *run_folder) {
     char took[32], memory[32];
     ls_info("%s: test accuracy %.2f %% of %lld, after %lld update%s in %s (%.0f images/s in training, %s a rank)",
         summary->status, 100 * summary->test_accuracy, (long long)summary->test_samples, (long long)summary->updates,

@@ -4,8 +4,8 @@
 
 #include "base/philox.h"
 
-ls_placement ls_place_sample(uint64_t seed, int64_t epoch, int64_t sample, int pad, int flip) {
-    ls_placement placement = { (uint8_t)pad, (uint8_t)pad, 0, 0 };
+ls_augment_sample ls_augment_draw(uint64_t seed, int64_t epoch, int64_t sample, int pad, int flip) {
+    ls_augment_sample placement = { (uint8_t)pad, (uint8_t)pad, 0, 0 };
     if (pad == 0 && !flip) return placement;
     // Words 0 to 2 are one block of the stream.
     ls_philox_block words = ls_random_block(seed, LS_PURPOSE_AUGMENT, (uint32_t)epoch, (uint32_t)sample, 0);

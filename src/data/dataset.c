@@ -55,7 +55,7 @@ static ls_status fill_channels(
 }
 
 static ls_status fill_normalisation(const ls_config *cfg, ls_dataset *dataset) {
-    ls_dataset_facts *facts = &dataset->facts;
+    ls_dataset_info *facts = &dataset->facts;
     LS_TRY(fill_channels("data.mean", cfg->data_mean, dataset->format->mean, facts->shape.c, facts->mean));
     LS_TRY(fill_channels("data.std", cfg->data_std, dataset->format->std, facts->shape.c, facts->std));
     for (int c = 0; c < facts->shape.c; c++) {
@@ -113,7 +113,7 @@ void ls_dataset_free(ls_dataset *dataset) {
     free(dataset);
 }
 
-const ls_dataset_facts *ls_dataset_about(const ls_dataset *dataset) {
+const ls_dataset_info *ls_dataset_get_info(const ls_dataset *dataset) {
     return &dataset->facts;
 }
 

@@ -23,12 +23,12 @@ typedef struct {
     int64_t broken;          // files known as broken at the start, whose places others take, or which are left out
     float mean[16], std[16]; // one a channel, of pixel/255
     char note[160];          // what is there or set and has no effect; "": nothing
-} ls_dataset_facts;
+} ls_dataset_info;
 
 // Opens one split as data.* says. Threads: safe to read from several at once afterwards.
 LS_CHECKED ls_status ls_dataset_open(const ls_config *cfg, ls_split split, ls_dataset **out);
 void ls_dataset_free(ls_dataset *dataset);
-const ls_dataset_facts *ls_dataset_about(const ls_dataset *dataset);
+const ls_dataset_info *ls_dataset_get_info(const ls_dataset *dataset);
 const char *ls_dataset_class(const ls_dataset *dataset, int label); // name, or its number as text
 // Sample `index`: C*H*W bytes into pixels, its label. Only `folder` can fail here (a broken image: path, stb's reason).
 LS_CHECKED ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);

@@ -22,7 +22,7 @@ typedef struct {
 } ls_format;
 
 struct ls_dataset {
-    ls_dataset_facts facts;
+    ls_dataset_info facts;
     const ls_format *format;
     ls_split split;
     // In memory: sample i has its pixels at pixels + i * pixel_stride, its label (a byte) at labels + i * label_stride.

@@ -260,7 +260,7 @@ static ls_status find_layout(const ls_config *cfg, ls_dataset *dataset, char *ro
 }
 
 // What a user may have meant otherwise.
-static void note_layout(const ls_config *cfg, const layout *found, ls_dataset_facts *facts) {
+static void note_layout(const ls_config *cfg, const layout *found, ls_dataset_info *facts) {
     ls_text_room note = { facts->note, sizeof facts->note };
     if (!found->test[0]) return;
     if (found->has_val) ls_text_put(&note, "val/ is not used, for there is test/");

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "base/trace.h"
+#include "base/spans.h"
 #include "data/prefetch_ring.h"
 
 typedef struct {
@@ -81,7 +81,7 @@ static ls_status fill_slot(const ls_loader *loader, const ls_batch *batch, const
             slot->index[k] = (int32_t)sample;
             slot->labels[k] = o->labels[sample];
         }
-        slot->placement[k] = ls_place_sample(o->seed, batch->epoch, sample, o->pad, o->flip);
+        slot->placement[k] = ls_augment_draw(o->seed, batch->epoch, sample, o->pad, o->flip);
     }
     size_t rest = (size_t)(o->batches.micro_batch - batch->count), used = (size_t)batch->count;
     if (rest > 0) {
@@ -94,15 +94,15 @@ static ls_status fill_slot(const ls_loader *loader, const ls_batch *batch, const
 }
 
 static double traced_clock(const ls_loader *loader) {
-    return loader->options.traced && ls_trace_on() ? ls_clock_seconds() : 0;
+    return loader->options.traced && ls_spans_on() ? ls_clock_seconds() : 0;
 }
 
 // From start_s, what traced_clock said, until now; 0: not traced.
 static void add_span(
-    const ls_loader *loader, ls_trace_lane lane, const char *name, const ls_batch *batch, double start_s) {
+    const ls_loader *loader, ls_span_lane lane, const char *name, const ls_batch *batch, double start_s) {
     if (start_s == 0) return;
     size_t picture = loader->options.slots[batch->slot].pixels ? loader->sample_bytes : 0;
-    ls_trace_add(&(ls_span){ .lane = lane,
+    ls_spans_add(&(ls_span){ .lane = lane,
         .name = name,
         .number = batch->micro,
         .update = batch->epoch * loader->options.batches.windows + batch->window,
@@ -139,7 +139,7 @@ static void fill_next(ls_loader *loader, epoch_order *order) {
     pthread_mutex_unlock(&loader->lock);
     double start_s = traced_clock(loader);
     ls_status status = fill_slot(loader, batch, loader->options.shuffle ? order->order : NULL);
-    add_span(loader, LS_TRACE_LOADER, "fill", batch, start_s);
+    add_span(loader, LS_SPANS_LOADER, "fill", batch, start_s);
     pthread_mutex_lock(&loader->lock);
     order->readers--;
     if (ls_failed(status)) {
@@ -156,7 +156,7 @@ static void shuffle_epoch(ls_loader *loader, int64_t epoch) {
     epoch_order *order = &loader->orders[epoch % 2];
     loader->shuffling = 1;
     pthread_mutex_unlock(&loader->lock);
-    ls_order_shuffle(order->order, ls_dataset_about(loader->options.dataset)->count, loader->options.seed, epoch);
+    ls_order_shuffle(order->order, ls_dataset_get_info(loader->options.dataset)->count, loader->options.seed, epoch);
     pthread_mutex_lock(&loader->lock);
     loader->shuffling = 0;
     order->epoch = epoch;
@@ -199,7 +199,7 @@ static void *work(void *argument) {
 }
 
 static ls_status check_options(const ls_loader_options *o) {
-    int64_t count = ls_dataset_about(o->dataset)->count;
+    int64_t count = ls_dataset_get_info(o->dataset)->count;
     int good = o->workers >= 1 && o->slot_count >= 1 && o->batches.samples >= 1 && o->batches.samples <= count &&
                o->first_epoch >= 0 && o->first_window >= 0 && o->pad >= 0 && o->pad <= 127;
     if (good) return LS_SUCCESS;
@@ -216,7 +216,7 @@ static ls_status start(ls_loader *loader) {
     loader->batches = calloc((size_t)o->slot_count, sizeof *loader->batches);
     loader->workers = calloc((size_t)o->workers, sizeof *loader->workers);
     if (!loader->batches || !loader->workers) return ls_fail(LS_DEVICE, "no memory for the loader");
-    size_t samples = (size_t)ls_dataset_about(o->dataset)->count;
+    size_t samples = (size_t)ls_dataset_get_info(o->dataset)->count;
     for (int i = 0; i < 2; i++) {
         loader->orders[i].epoch = -1;
         if (!o->shuffle) continue;
@@ -237,7 +237,7 @@ ls_status ls_loader_new(const ls_loader_options *options, ls_loader **out) {
     ls_loader *loader = calloc(1, sizeof *loader);
     if (!loader) return ls_fail(LS_DEVICE, "no memory for the loader");
     loader->options = *options;
-    loader->sample_bytes = (size_t)ls_chw_count(ls_dataset_about(options->dataset)->shape);
+    loader->sample_bytes = (size_t)ls_chw_count(ls_dataset_get_info(options->dataset)->shape);
     loader->end_epoch = options->first_epoch + options->epochs;
     loader->next = skip_empty(loader, (place){ options->first_epoch, options->first_window, 0 });
     pthread_mutex_init(&loader->lock, NULL);
@@ -302,7 +302,7 @@ ls_status ls_loader_acquire(ls_loader *loader, ls_batch *batch) {
     if (!ls_ring_is_filled(&loader->ring, ticket)) {
         double start_s = traced_clock(loader);
         LS_TRY(wait_for(loader, ticket));
-        add_span(loader, LS_TRACE_WAITS, "loader", next, start_s);
+        add_span(loader, LS_SPANS_WAITS, "loader", next, start_s);
     }
     *batch = *next;
     loader->acquired++;

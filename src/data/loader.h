@@ -13,7 +13,7 @@
 typedef struct {
     uint8_t *pixels;         // micro_batch * C*H*W; NULL: the consumer has the pixels and needs index
     int32_t *labels;         // micro_batch
-    ls_placement *placement; // micro_batch
+    ls_augment_sample *placement; // micro_batch
     int32_t *index;          // micro_batch: numbers of the samples in the data set; NULL with pixels
 } ls_slot;
 
@@ -35,7 +35,7 @@ typedef struct {
     int64_t first_epoch, first_window; // where to begin
     int64_t epochs;                    // acquire fails with LS_INTERNAL beyond the last
     int workers;
-    int traced;     // shown in the trace (base/trace.h), where there is one
+    int traced;     // shown in the trace (base/spans.h), where there is one
     ls_slot *slots; // borrowed until free
     int slot_count;
 } ls_loader_options;
@@ -44,7 +44,7 @@ typedef struct ls_loader ls_loader;
 
 // Placement of sample i in epoch e: word k = ls_random_word(seed, LS_PURPOSE_AUGMENT, e, i, k): dy = ls_below(word 0,
 // 2*pad+1), dx = ls_below(word 1, 2*pad+1), flip = top bit of word 2 where flip is on.
-ls_placement ls_place_sample(uint64_t seed, int64_t epoch, int64_t sample, int pad, int flip);
+ls_augment_sample ls_augment_draw(uint64_t seed, int64_t epoch, int64_t sample, int pad, int flip);
 
 LS_CHECKED ls_status ls_loader_new(const ls_loader_options *options, ls_loader **out);
 void ls_loader_free(ls_loader *loader); // stops the workers, also in mid-epoch

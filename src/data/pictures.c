@@ -65,7 +65,7 @@ ls_status ls_pictures_open(const ls_pictures_options *options, ls_dataset **out)
         return ls_fail(LS_DEVICE, "no memory for the list of %lld pictures", (long long)options->count);
     }
     *p = (pictures){ .paths = options->paths, .count = options->count, .failures = failures };
-    dataset->facts = (ls_dataset_facts){ .name = "pictures", .shape = shape, .classes = 1, .count = options->count };
+    dataset->facts = (ls_dataset_info){ .name = "pictures", .shape = shape, .classes = 1, .count = options->count };
     memcpy(dataset->facts.mean, options->mean, (size_t)shape.c * sizeof *options->mean);
     memcpy(dataset->facts.std, options->std, (size_t)shape.c * sizeof *options->std);
     static const char *const classes[] = { "?" };

@@ -4,20 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/cuda_plugin.h"
+#include "device/gpu/plugin.h"
 
 static const ls_device_api *const built_in[] = { &ls_device_cpu, &ls_device_ref, &ls_device_null };
 
 static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
-    const ls_cuda_plugin *plugin;
-    LS_TRY(ls_cuda_plugin_open(&plugin));
+    const ls_gpu_plugin *plugin;
+    LS_TRY(ls_gpu_plugin_open(&plugin));
     return plugin->device->open(options, out);
 }
 
 ls_status ls_device_gpus(ls_device_gpu *gpus, int most, int *count) {
-    const ls_cuda_plugin *plugin;
+    const ls_gpu_plugin *plugin;
     *count = 0;
-    LS_TRY(ls_cuda_plugin_open(&plugin));
+    LS_TRY(ls_gpu_plugin_open(&plugin));
     return plugin->device->list(gpus, most, count);
 }
 

@@ -36,7 +36,7 @@ typedef struct ls_device ls_device;
 typedef struct ls_slab ls_slab;
 typedef struct ls_queue ls_queue;
 typedef struct ls_event ls_event;
-typedef struct ls_recording ls_recording;
+typedef struct ls_captured_graph ls_captured_graph;
 typedef struct ls_plan ls_plan;
 
 typedef enum {
@@ -88,14 +88,14 @@ struct ls_plan {
     ls_op_desc desc;
     size_t workspace_bytes;
     const char *algorithm; // "onednn jit:avx2", "winograd f(4,3)", ...: for tables and logs
-    const char *chosen;    // how, one of LS_PLAN_* (plan_cache.h); NULL: there was no choice
+    const char *chosen;    // how, one of LS_PLAN_* (algorithm_cache.h); NULL: there was no choice
 };
 
 typedef struct {
     int threads;                  // cpu, ref: threads of this rank, >= 1
     int index;                    // cuda: which GPU
     int tf32;                     // cuda: fp32 convolutions and products may round their inputs to TF32
-    struct ls_plan_cache *plans;  // cpu, cuda: algorithms of convolutions go by this cache (plan_cache.h) and what is
+    struct ls_algorithm_cache *plans;  // cpu, cuda: algorithms of convolutions go by this cache (algorithm_cache.h) and what is
                                   // not in it is measured; borrowed until close; NULL: they go by the device's rule
     int vector_width;             // cpu: 8 or 16 floats; 0: what the processor has (tests ask for both)
     const char *winograd;         // cpu: "auto" | "f2" | "off"
@@ -111,7 +111,7 @@ typedef struct {
     char uuid[48];       // "GPU-...", as nvidia-smi has it; "": not a GPU
     char pci[16];        // "0000:3b:00.0"; "": not a GPU
     char driver[32];     // "CUDA 13.0": the newest that the driver runs; "": not a GPU
-} ls_device_facts;
+} ls_device_info;
 
 // A GPU that could be opened.
 typedef struct {
@@ -127,7 +127,7 @@ typedef struct {
 
     ls_status (*open)(const ls_device_options *options, ls_device **out);
     void (*close)(ls_device *device);
-    void (*facts)(const ls_device *device, ls_device_facts *facts);
+    void (*facts)(const ls_device *device, ls_device_info *facts);
     // LS_USAGE when this device cannot train in that storage type, saying why and what can
     ls_status (*check_precision)(const ls_device *device, ls_dtype storage);
 
@@ -154,10 +154,10 @@ typedef struct {
     // Recording (on a GPU: a CUDA graph). What is enqueued on the queue between begin and end is not run but kept, with
     // the buffers it was given; launch enqueues it whole, any number of times, and gives the same bits. All NULL on a
     // device whose operators run at once. Between begin and end: no sync, no slab, no plan. Free before the slabs.
-    ls_status (*record_begin)(ls_queue *queue);
-    ls_status (*record_end)(ls_queue *queue, ls_recording **out);
-    void (*recording_launch)(ls_recording *recording, ls_queue *queue);
-    void (*recording_free)(ls_recording *recording);
+    ls_status (*capture_begin)(ls_queue *queue);
+    ls_status (*capture_end)(ls_queue *queue, ls_captured_graph **out);
+    void (*graph_launch)(ls_captured_graph *recording, ls_queue *queue);
+    void (*graph_free)(ls_captured_graph *recording);
     // Device memory of this GPU that is free now and in all; NULL on devices in host memory.
     ls_status (*memory)(ls_device *device, size_t *free_bytes, size_t *all_bytes);
     void (*copy)(ls_buffer dst, ls_buffer src, size_t bytes, ls_queue *queue);

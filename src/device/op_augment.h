@@ -5,7 +5,7 @@
 //     LS_PAD_REFLECT  mirrored without repeating the edge: index -1 is pixel 1, index W is pixel W-2
 // Shapes  pixels     uint8 (N,C,H,W) row-major in host or device memory (indexed: the whole data set, any number of
 //                    pictures)
-//         placement  ls_placement[N]; dx, dy in 0..2*pad (pad, pad is the middle)
+//         placement  ls_augment_sample[N]; dx, dy in 0..2*pad (pad, pad is the middle)
 //         table      float[C][256]: the normalised value of every pixel value, made once on the host, so that all
 //                    devices agree bit for bit
 //         index      int32[N], checked by its maker; absent unless indexed
@@ -26,6 +26,6 @@ typedef struct {
     int indexed;
 } ls_augment_attr;
 
-enum { LS_AUGMENT_PIXELS, LS_AUGMENT_PLACEMENT, LS_AUGMENT_TABLE, LS_AUGMENT_DST, LS_AUGMENT_INDEX, LS_AUGMENT_ARGS };
+enum { LS_AUGMENT_PIXELS, LS_AUGMENT_SAMPLE, LS_AUGMENT_TABLE, LS_AUGMENT_DST, LS_AUGMENT_INDEX, LS_AUGMENT_ARGS };
 
 #endif

@@ -17,7 +17,7 @@
 //                 partial[2] = number in the arena (first + i) of the last of them, or -1;
 //                 summed in an order that depends on count only; overwrites partials[slot]. With elements not finite,
 //                 partial[0] means nothing
-//   CONTROL       the decision of this update, one thread: from all partials and ls_window_input; in double, stored
+//   CONTROL       the decision of this update, one thread: from all partials and ls_update_input; in double, stored
 //                 as fp32. Once halted, an update changes nothing but skip = 1: the host may look at the state some
 //                 updates later and finds the one that ended the run. Sets state.skip, lr = window.lr, multiplier,
 //                 grad_norm (before clipping; means nothing when skip), and clears bad_gradient. The loss scale moves
@@ -64,7 +64,7 @@ typedef struct {          // host -> device with every update
     double micro_batches; // of the window, over all ranks
     float lr;             // scheduled rate
     uint32_t update;
-} ls_window_input;
+} ls_update_input;
 
 typedef struct {      // lives on the device, part of every checkpoint
     int64_t applied;  // updates applied: Adam's t

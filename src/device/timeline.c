@@ -23,7 +23,7 @@ typedef struct {
 struct ls_timeline {
     ls_device *device;
     int at_once; // operators have run when the call returns
-    lane lanes[LS_TRACE_LANE_COUNT];
+    lane lanes[LS_SPANS_LANE_COUNT];
     ls_event *reference, *trial;
     double reference_s, error_s; // when the reference event happened, on the host's clock
 };
@@ -39,19 +39,19 @@ static ls_status new_lane(ls_timeline *timeline, lane *l, int spans) {
     return LS_SUCCESS;
 }
 
-static ls_status make(ls_timeline *timeline, const int spans[LS_TRACE_LANE_COUNT]) {
+static ls_status make(ls_timeline *timeline, const int spans[LS_SPANS_LANE_COUNT]) {
     const ls_device_api *api = timeline->device->api;
     LS_TRY(api->event_new(timeline->device, 1, &timeline->reference));
     LS_TRY(api->event_new(timeline->device, 1, &timeline->trial));
-    for (int i = 0; i < LS_TRACE_LANE_COUNT; i++) LS_TRY(new_lane(timeline, &timeline->lanes[i], spans[i]));
+    for (int i = 0; i < LS_SPANS_LANE_COUNT; i++) LS_TRY(new_lane(timeline, &timeline->lanes[i], spans[i]));
     return LS_SUCCESS;
 }
 
-ls_status ls_timeline_new(ls_device *device, const int spans[LS_TRACE_LANE_COUNT], ls_timeline **out) {
+ls_status ls_timeline_new(ls_device *device, const int spans[LS_SPANS_LANE_COUNT], ls_timeline **out) {
     ls_timeline *timeline = calloc(1, sizeof *timeline);
     if (!timeline) return ls_fail(LS_DEVICE, "--trace: out of host memory for the timeline");
     timeline->device = device;
-    timeline->at_once = !device->api->record_begin;
+    timeline->at_once = !device->api->capture_begin;
     ls_status status = timeline->at_once ? LS_SUCCESS : make(timeline, spans);
     if (ls_failed(status)) {
         ls_timeline_free(timeline);
@@ -67,7 +67,7 @@ static void free_event(const ls_timeline *timeline, ls_event *event) {
 
 void ls_timeline_free(ls_timeline *timeline) {
     if (!timeline) return;
-    for (int i = 0; i < LS_TRACE_LANE_COUNT; i++) {
+    for (int i = 0; i < LS_SPANS_LANE_COUNT; i++) {
         lane *l = &timeline->lanes[i];
         for (int e = 0; l->entries && e <= l->capacity; e++) {
             free_event(timeline, l->entries[e].from);
@@ -105,10 +105,10 @@ double ls_timeline_error_seconds(const ls_timeline *timeline) {
 }
 
 void ls_timeline_begin(ls_timeline *timeline, const ls_span *about, ls_queue *queue) {
-    if (!timeline || !ls_trace_on()) return;
+    if (!timeline || !ls_spans_on()) return;
     lane *l = &timeline->lanes[about->lane];
     ls_span span = *about;
-    if (span.update == LS_TRACE_NO_UPDATE) span.update = ls_trace_giving();
+    if (span.update == LS_SPANS_NO_UPDATE) span.update = ls_spans_giving();
     if (timeline->at_once) {
         l->span = span;
         l->open = 1;
@@ -116,7 +116,7 @@ void ls_timeline_begin(ls_timeline *timeline, const ls_span *about, ls_queue *qu
         return;
     }
     if (l->begun - l->resolved >= l->capacity) {
-        ls_trace_lose();
+        ls_spans_lose();
         return;
     }
     entry *e = &l->entries[l->begun % l->capacity];
@@ -125,14 +125,14 @@ void ls_timeline_begin(ls_timeline *timeline, const ls_span *about, ls_queue *qu
     timeline->device->api->event_record(e->from, queue);
 }
 
-void ls_timeline_end(ls_timeline *timeline, ls_trace_lane number, ls_queue *queue) {
+void ls_timeline_end(ls_timeline *timeline, ls_span_lane number, ls_queue *queue) {
     if (!timeline) return;
     lane *l = &timeline->lanes[number];
     if (!l->open) return; // the begin fell outside of the window, or was left out
     l->open = 0;
     if (timeline->at_once) {
         l->span.end_s = ls_clock_seconds();
-        ls_trace_add(&l->span);
+        ls_spans_add(&l->span);
         return;
     }
     timeline->device->api->event_record(l->entries[l->begun % l->capacity].to, queue);
@@ -142,7 +142,7 @@ void ls_timeline_end(ls_timeline *timeline, ls_trace_lane number, ls_queue *queu
 ls_status ls_timeline_resolve(ls_timeline *timeline, int64_t update) {
     if (!timeline || timeline->at_once) return LS_SUCCESS;
     const ls_device_api *api = timeline->device->api;
-    for (int i = 0; i < LS_TRACE_LANE_COUNT; i++) {
+    for (int i = 0; i < LS_SPANS_LANE_COUNT; i++) {
         lane *l = &timeline->lanes[i];
         for (; l->resolved < l->begun; l->resolved++) {
             entry *e = &l->entries[l->resolved % l->capacity];
@@ -150,7 +150,7 @@ ls_status ls_timeline_resolve(ls_timeline *timeline, int64_t update) {
             LS_TRY(api->event_sync(e->to)); // it may lie behind what the update waited for
             e->span.start_s = timeline->reference_s + api->event_seconds(timeline->reference, e->from);
             e->span.end_s = timeline->reference_s + api->event_seconds(timeline->reference, e->to);
-            ls_trace_add(&e->span);
+            ls_spans_add(&e->span);
         }
     }
     return LS_SUCCESS;

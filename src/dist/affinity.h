@@ -13,7 +13,7 @@
 
 // What one rank says of itself.
 typedef struct {
-    int32_t host;     // ls_comm_facts.host_index
+    int32_t host;     // ls_comm_info.host_index
     int32_t moves;    // 0: it stays where it is
     ls_cpu_mask cpus; // that it may have: near its GPU, and allowed; empty where moves is 0
 } ls_affinity_view;

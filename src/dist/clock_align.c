@@ -24,7 +24,7 @@ static uint64_t clock_key(void) {
 // Rank 0 and `rank` look at their clocks in turns; all ranks call it, as everything here is a broadcast. On rank 0,
 // *offset becomes that of the shortest round trip.
 static ls_status ping_pong(ls_comm *comm, int rank, double (*clock)(void), ls_clock_offset *offset) {
-    const int me = ls_comm_about(comm)->rank;
+    const int me = ls_comm_get_info(comm)->rank;
     for (int i = 0; i < ROUND_TRIPS; i++) {
         char ask = 0;
         double there = 0, before = clock();
@@ -46,7 +46,7 @@ static int same_clock(const uint64_t *keys, int rank) {
 }
 
 static ls_status measure(ls_comm *comm, double (*clock)(void), uint64_t *keys, ls_clock_offset *offsets) {
-    const ls_comm_facts *about = ls_comm_about(comm);
+    const ls_comm_info *about = ls_comm_get_info(comm);
     uint64_t key = clock ? 0 : clock_key();
     LS_TRY(ls_comm_allgather(comm, &key, keys, sizeof key));
     for (int rank = 1; rank < about->world_size; rank++) {
@@ -60,7 +60,7 @@ static ls_status measure(ls_comm *comm, double (*clock)(void), uint64_t *keys, l
 }
 
 ls_status ls_clock_align(ls_comm *comm, double (*clock)(void), ls_clock_offset *mine) {
-    const ls_comm_facts *about = ls_comm_about(comm);
+    const ls_comm_info *about = ls_comm_get_info(comm);
     *mine = (ls_clock_offset){ .offset_s = 0 };
     if (about->world_size == 1) return LS_SUCCESS;
     uint64_t *keys = calloc((size_t)about->world_size, sizeof *keys);

@@ -78,9 +78,9 @@ ls_status ls_comm_self(ls_comm **out) {
 
 void ls_comm_init(ls_comm *comm, const ls_comm_backend *backend) {
     comm->backend = backend;
-    comm->facts = (ls_comm_facts){ .world_size = 1, .local_size = 1, .hosts = 1, .backend = backend->name };
+    comm->facts = (ls_comm_info){ .world_size = 1, .local_size = 1, .hosts = 1, .backend = backend->name };
     if (gethostname(comm->facts.host, sizeof comm->facts.host - 1) != 0) strcpy(comm->facts.host, "?");
-    ls_journal_init(&comm->journal);
+    ls_flight_recorder_init(&comm->journal);
     atomic_store(&comm->life.phase, "start");
     atomic_store(&comm->life.what, "");
     atomic_store(&comm->life.bucket, -1);
@@ -89,7 +89,7 @@ void ls_comm_init(ls_comm *comm, const ls_comm_backend *backend) {
     atomic_store(&comm->life.leaves, 0);
 }
 
-const ls_comm_facts *ls_comm_about(const ls_comm *comm) {
+const ls_comm_info *ls_comm_get_info(const ls_comm *comm) {
     return &comm->facts;
 }
 
@@ -123,12 +123,12 @@ ls_status ls_comm_watch(ls_comm *comm, const ls_collective_api *api, ls_collecti
 // One collective: watched, and in the journal.
 #define WATCHED(comm, what, kind, bytes, call) \
     do { \
-        ls_journal *journal_ = &(comm)->journal; \
-        int64_t number_ = ls_journal_begins(journal_, kind, -1, bytes, (int64_t)atomic_load(&(comm)->life.update)); \
+        ls_flight_recorder *journal_ = &(comm)->journal; \
+        int64_t number_ = ls_flight_recorder_begins(journal_, kind, -1, bytes, (int64_t)atomic_load(&(comm)->life.update)); \
         ls_life_wait_begins(&(comm)->life, what, -1); \
         ls_status watched_status_ = (call); \
         ls_life_wait_ends(&(comm)->life); \
-        ls_journal_ends(journal_, number_); \
+        ls_flight_recorder_ends(journal_, number_); \
         (comm)->broken |= ls_failed(watched_status_); \
         return watched_status_; \
     } while (0)
@@ -151,11 +151,11 @@ ls_status ls_comm_barrier(ls_comm *comm) {
 }
 
 ls_status ls_comm_barrier_napping(ls_comm *comm) {
-    int64_t number = ls_journal_begins(&comm->journal, LS_IN_BARRIER, -1, 0, -1);
+    int64_t number = ls_flight_recorder_begins(&comm->journal, LS_IN_BARRIER, -1, 0, -1);
     atomic_store(&comm->life.naps, 1); // it may be long
     ls_status status = comm->backend->barrier(comm, 1);
     atomic_store(&comm->life.naps, 0);
-    ls_journal_ends(&comm->journal, number);
+    ls_flight_recorder_ends(&comm->journal, number);
     comm->broken |= ls_failed(status);
     return status;
 }

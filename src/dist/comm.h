@@ -23,7 +23,7 @@ typedef struct {
     char host[64];
     const char *backend; // "self" | "mpi"
     char library[128];   // ls_comm_library; "" where MPI was not started
-} ls_comm_facts;
+} ls_comm_info;
 
 // Started by a launcher (dist/launcher.c has all that are recognised) starts MPI, else `self`; a launcher's only
 // process is `self`, too. Where a launcher has started several and MPI does not join them, LS_USAGE, on one of them;
@@ -45,7 +45,7 @@ LS_CHECKED ls_status ls_comm_first(ls_comm *comm, int ranks, ls_comm **out);
 // Likewise: the ranks of this rank's host; the lowest rank of each host.
 LS_CHECKED ls_status ls_comm_of_host(ls_comm *comm, ls_comm **out);
 LS_CHECKED ls_status ls_comm_of_leaders(ls_comm *comm, ls_comm **out);
-const ls_comm_facts *ls_comm_about(const ls_comm *comm);
+const ls_comm_info *ls_comm_get_info(const ls_comm *comm);
 void ls_comm_set_timeout(ls_comm *comm, double timeout_s); // 0: none (as it starts)
 // How large sums are made (dist.hierarchy; a value LS_HIERARCHY_* of config.h, auto as it starts): by hosts, each first
 // summing inside, then their lowest ranks; or by all ranks at once. The same on all ranks, before the first sum.

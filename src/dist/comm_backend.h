@@ -7,9 +7,9 @@
 
 #include <stdatomic.h>
 #include "dist/comm.h"
-#include "dist/journal.h"
+#include "dist/watch/flight_recorder.h"
 #include "dist/launcher.h"
-#include "dist/watchdog.h"
+#include "dist/watch/watchdog.h"
 
 // Sums of several ranges in the background, for the reducer. One thread at a time uses it.
 typedef struct ls_channel ls_channel;
@@ -34,9 +34,9 @@ typedef struct {
 
 struct ls_comm {
     const ls_comm_backend *backend;
-    ls_comm_facts facts;
+    ls_comm_info facts;
     ls_life life;
-    ls_journal journal;
+    ls_flight_recorder journal;
     ls_watchdog *watchdog; // NULL: one rank
     double timeout_s;
     int hierarchy; // LS_HIERARCHY_*

@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "dist/comm_mpi.h"
 #include "dist/handshake.h"
-#include "dist/hierarchy.h"
-#include "dist/start_guard.h"
+#include "dist/reduce/hierarchy.h"
+#include "dist/watch/init_timeout.h"
 
 // CHUNK: MPI 3.1 counts are int. PIECE, PIECES: of a sum by hosts, and how many are in flight; below BY_HOSTS a sum is
 // latency only, and has most of it either way.
@@ -122,7 +122,7 @@ static _Atomic(ls_comm *) running;
 static void mpi_finish(ls_comm *comm) {
     ls_comm_mpi *mpi = (ls_comm_mpi *)comm;
     ls_comm_phase(comm, mpi->is_world ? "the end of the run" : "the end of a part of the ranks", -1);
-    ls_journal_begins(&comm->journal, LS_IN_BARRIER, -1, 0, -1); // whoever has not come here is behind
+    ls_flight_recorder_begins(&comm->journal, LS_IN_BARRIER, -1, 0, -1); // whoever has not come here is behind
     atomic_store(&comm->life.leaves, 1);
     if (mpi->is_world) atomic_store(&running, NULL);
     ls_life_wait_begins(&comm->life, mpi->is_world ? "MPI_Finalize" : "MPI_Comm_free", -1);
@@ -173,7 +173,7 @@ static int host_for_test(int rank) {
 }
 
 static ls_status split_by_host(ls_comm_mpi *mpi) {
-    ls_comm_facts *facts = &mpi->base.facts;
+    ls_comm_info *facts = &mpi->base.facts;
     int host = host_for_test(facts->job_rank);
     if (host < 0)
         TRY_MPI(MPI_Comm_split_type(mpi->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &mpi->host));
@@ -194,7 +194,7 @@ static ls_status split_by_host(ls_comm_mpi *mpi) {
 }
 
 static ls_status choose_hierarchy(ls_comm_mpi *mpi) {
-    const ls_comm_facts *facts = &mpi->base.facts;
+    const ls_comm_info *facts = &mpi->base.facts;
     int *host_of = calloc((size_t)facts->world_size, sizeof *host_of);
     if (!host_of) return ls_fail(LS_DEVICE, "hosts of %d ranks: no memory", facts->world_size);
     int rc = MPI_Allgather(&facts->host_index, 1, MPI_INT, host_of, 1, MPI_INT, mpi->comm);
@@ -206,7 +206,7 @@ static ls_status choose_hierarchy(ls_comm_mpi *mpi) {
 }
 
 static ls_status set_up(ls_comm_mpi *mpi) {
-    ls_comm_facts *facts = &mpi->base.facts;
+    ls_comm_info *facts = &mpi->base.facts;
     TRY_MPI(MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN));
     TRY_MPI(MPI_Comm_rank(mpi->comm, &facts->rank));
     TRY_MPI(MPI_Comm_size(mpi->comm, &facts->world_size));
@@ -279,7 +279,7 @@ static ls_status mpi_split(ls_comm *comm, int colour, ls_comm **out) {
 
 // How an Open MPI names itself goes on, "Open MPI v4.1.4, package: ..."; MPICH writes a table.
 const char *ls_comm_mpi_library(void) {
-    static char name[sizeof((ls_comm_facts *)0)->library];
+    static char name[sizeof((ls_comm_info *)0)->library];
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int bytes;
     if (MPI_Get_library_version(text, &bytes) != MPI_SUCCESS) return "an unknown MPI";
@@ -377,12 +377,12 @@ static ls_status start(int *argc, char ***argv, const ls_launcher *launcher, con
 }
 
 ls_status ls_comm_mpi_new(int *argc, char ***argv, const ls_launcher *launcher, const char *command, ls_comm **out) {
-    ls_start_guard *guard;
-    LS_TRY(ls_start_guard_new(launcher, &guard));
+    ls_init_timeout *guard;
+    LS_TRY(ls_init_timeout_new(launcher, &guard));
     ls_status status = start(argc, argv, launcher, command, out);
-    ls_start_guard_free(guard);
+    ls_init_timeout_free(guard);
     if (ls_failed(status)) return status;
-    ls_comm_set_timeout(*out, ls_start_timeout_s());
+    ls_comm_set_timeout(*out, ls_init_timeout_seconds());
     atomic_store(&running, *out);
     on_exit(left_early, NULL);
     return LS_SUCCESS;

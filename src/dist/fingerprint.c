@@ -188,7 +188,7 @@ ls_status ls_fingerprint_judge(
 
 ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine, char warning[LS_STATUS_TEXT_BYTES]) {
     warning[0] = '\0';
-    const ls_comm_facts *facts = ls_comm_about(comm);
+    const ls_comm_info *facts = ls_comm_get_info(comm);
     if (facts->world_size == 1) return LS_SUCCESS;
     // The minimum of h and of -1-h: equal to one's own on all ranks, or on none.
     int64_t hash = (int64_t)hash_of(mine), bound[2] = { hash, -1 - hash };

@@ -37,7 +37,7 @@ void ls_graph_free(ls_graph *graph) {
     free(graph);
 }
 
-void ls_graph_add_param(ls_graph *graph, int layer, ls_param_wish wish) {
+void ls_graph_add_param(ls_graph *graph, int layer, ls_param_spec wish) {
     assert(graph->param_count < graph->layer_count * LS_LAYER_PARAMS_MAX);
     ls_param *param = &graph->params[graph->param_count++];
     *param = (ls_param){

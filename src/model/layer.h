@@ -56,8 +56,8 @@ typedef struct {
     ls_param_role role;
     ls_param_shape shape;
     double fan_in, value;
-} ls_param_wish;
-void ls_graph_add_param(ls_graph *graph, int layer, ls_param_wish wish);
+} ls_param_spec;
+void ls_graph_add_param(ls_graph *graph, int layer, ls_param_spec wish);
 
 // *out = number of positions of a window over `size`, padding on both sides: floor((size + 2*padding - extent)/stride)
 // + 1, where extent = dilation*(kernel-1) + 1. Refused when the window does not fit once.

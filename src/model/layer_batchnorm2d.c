@@ -11,13 +11,13 @@ static const ls_layer_key keys[] = {
 static void add_params(ls_graph *graph, int index) {
     const ls_param_shape shape = { LS_PARAM_VECTOR, { graph->layers[index].in.c, 1, 1, 1 }, 1 };
     ls_graph_add_param(
-        graph, index, (ls_param_wish){ .name = "weight", .role = LS_ROLE_NORM_WEIGHT, .shape = shape, .value = 1 });
+        graph, index, (ls_param_spec){ .name = "weight", .role = LS_ROLE_NORM_WEIGHT, .shape = shape, .value = 1 });
     ls_graph_add_param(
-        graph, index, (ls_param_wish){ .name = "bias", .role = LS_ROLE_NORM_BIAS, .shape = shape, .value = 0 });
+        graph, index, (ls_param_spec){ .name = "bias", .role = LS_ROLE_NORM_BIAS, .shape = shape, .value = 0 });
     ls_graph_add_param(graph, index,
-        (ls_param_wish){ .name = "running_mean", .role = LS_ROLE_RUNNING_MEAN, .shape = shape, .value = 0 });
+        (ls_param_spec){ .name = "running_mean", .role = LS_ROLE_RUNNING_MEAN, .shape = shape, .value = 0 });
     ls_graph_add_param(graph, index,
-        (ls_param_wish){ .name = "running_var", .role = LS_ROLE_RUNNING_VAR, .shape = shape, .value = 1 });
+        (ls_param_spec){ .name = "running_var", .role = LS_ROLE_RUNNING_VAR, .shape = shape, .value = 1 });
 }
 
 const ls_layer_type ls_layer_type_batchnorm2d = {

@@ -32,13 +32,13 @@ static void add_params(ls_graph *graph, int index) {
     const int depth = layer->in.c / a->groups;
     const double fan_in = (double)depth * a->kernel * a->kernel;
     ls_graph_add_param(graph, index,
-        (ls_param_wish){ .name = "weight",
+        (ls_param_spec){ .name = "weight",
             .role = LS_ROLE_WEIGHT,
             .shape = { LS_PARAM_CONV, { a->out_channels, depth, a->kernel, a->kernel }, a->groups },
             .fan_in = fan_in });
     if (!a->bias) return;
     ls_graph_add_param(graph, index,
-        (ls_param_wish){ .name = "bias",
+        (ls_param_spec){ .name = "bias",
             .role = LS_ROLE_BIAS,
             .shape = { LS_PARAM_VECTOR, { a->out_channels, 1, 1, 1 }, 1 },
             .fan_in = fan_in });

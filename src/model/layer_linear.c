@@ -22,13 +22,13 @@ static void add_params(ls_graph *graph, int index) {
     const ls_chw map = ls_graph_physical(graph, layer->inputs[0]);
     const double fan_in = (double)ls_chw_count(map);
     ls_graph_add_param(graph, index,
-        (ls_param_wish){ .name = "weight",
+        (ls_param_spec){ .name = "weight",
             .role = LS_ROLE_WEIGHT,
             .shape = { LS_PARAM_LINEAR, { features, map.c, map.h, map.w }, 1 },
             .fan_in = fan_in });
     if (!layer->attr.linear.bias) return;
     ls_graph_add_param(graph, index,
-        (ls_param_wish){ .name = "bias",
+        (ls_param_spec){ .name = "bias",
             .role = LS_ROLE_BIAS,
             .shape = { LS_PARAM_VECTOR, { features, 1, 1, 1 }, 1 },
             .fan_in = fan_in });

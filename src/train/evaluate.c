@@ -15,9 +15,9 @@ static ls_status run_batches(ls_trainer *t, int64_t count) {
     ls_update_evaluate_begin(t->update);
     for (int64_t i = 0; i < count; i++) {
         ls_batch batch;
-        LS_TRY(ls_feed_next(t->eval_feed, &inputs, &batch));
+        LS_TRY(ls_input_pipeline_next(t->eval_feed, &inputs, &batch));
         LS_TRY(ls_update_evaluate(t->update, t->eval, &inputs));
-        LS_TRY(ls_feed_done(t->eval_feed));
+        LS_TRY(ls_input_pipeline_done(t->eval_feed));
     }
     return LS_SUCCESS;
 }
@@ -25,10 +25,10 @@ static ls_status run_batches(ls_trainer *t, int64_t count) {
 static ls_status evaluate_mine(ls_trainer *t, ls_micro_result *result) {
     ls_loader_options options = { .batches = t->eval_batches, .epochs = 1, .workers = (int)t->cfg->data_workers };
     int64_t count = batches_of(&t->eval_batches);
-    LS_TRY(ls_feed_start(t->eval_feed, &options, count));
+    LS_TRY(ls_input_pipeline_start(t->eval_feed, &options, count));
     ls_status status = run_batches(t, count);
     if (!ls_failed(status)) status = ls_update_take_result(t->update, result);
-    ls_feed_stop(t->eval_feed);
+    ls_input_pipeline_stop(t->eval_feed);
     return status;
 }
 

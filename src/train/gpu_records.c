@@ -9,10 +9,10 @@ struct ls_gpu_records {
     ls_gpu_sample *samples;  // [world_size]
 };
 
-ls_status ls_gpu_records_start(ls_comm *comm, const ls_device_facts *facts, ls_gpu_records **out) {
+ls_status ls_gpu_records_start(ls_comm *comm, const ls_device_info *facts, ls_gpu_records **out) {
     *out = NULL;
     if (!facts->uuid[0] && !facts->pci[0]) return LS_SUCCESS; // no GPU: the same on all ranks
-    int32_t world_size = ls_comm_about(comm)->world_size, some = 0;
+    int32_t world_size = ls_comm_get_info(comm)->world_size, some = 0;
     ls_gpu_records *r = calloc(1, sizeof *r);
     if (r) r->samples = calloc((size_t)world_size, sizeof *r->samples);
     ls_status status = r && r->samples ? LS_SUCCESS : ls_fail(LS_DEVICE, "no memory to look at GPUs");
@@ -67,7 +67,7 @@ ls_status ls_gpu_records_sum(ls_gpu_records *records, ls_gpu_sample *all) {
     average utilisation = { 0, 0 }, clock = { 0, 0 };
     if (records->monitor) ls_gpu_monitor_read(records->monitor, NULL, &mine);
     LS_TRY(gather(records, &mine));
-    for (int r = 0; r < ls_comm_about(records->comm)->world_size; r++) {
+    for (int r = 0; r < ls_comm_get_info(records->comm)->world_size; r++) {
         const ls_gpu_sample *s = &records->samples[r];
         add(&utilisation, s->utilisation);
         add(&clock, s->clock_mhz);

@@ -1,15 +1,15 @@
-// gpu_records.h - what the GPUs of all ranks are doing, for the records of a run (device/gpu_monitor.h).
+// gpu_records.h - what the GPUs of all ranks are doing, for the records of a run (device/gpu/monitor.h).
 #ifndef LS_TRAIN_GPU_RECORDS_H
 #define LS_TRAIN_GPU_RECORDS_H
 
 #include "device/device.h"
-#include "device/gpu_monitor.h"
+#include "device/gpu/monitor.h"
 #include "dist/comm.h"
 
 typedef struct ls_gpu_records ls_gpu_records;
 
 // All ranks call each of these alike. *out is NULL on all ranks where no rank can look at a GPU; the others take that.
-LS_CHECKED ls_status ls_gpu_records_start(ls_comm *comm, const ls_device_facts *facts, ls_gpu_records **out);
+LS_CHECKED ls_status ls_gpu_records_start(ls_comm *comm, const ls_device_info *facts, ls_gpu_records **out);
 // *samples: [world_size], the newest of each rank, on all of them, until the next
 // call; NULL where there are no records.
 LS_CHECKED ls_status ls_gpu_records_gather(ls_gpu_records *records, const ls_gpu_sample **samples);

@@ -35,14 +35,14 @@ static void run_burst(const burst *b, int runs) {
 static ls_status time_instruction(const burst *b, double seconds, double *out) {
     const ls_device_api *api = b->trainer->device->api;
     ls_queue *queue = b->trainer->queue;
-    ls_recording *recording = NULL;
-    int runs = api->record_begin ? BURST : 1;
+    ls_captured_graph *recording = NULL;
+    int runs = api->capture_begin ? BURST : 1;
     run_once(b);
-    if (api->record_begin) {
-        LS_TRY(api->record_begin(queue));
+    if (api->capture_begin) {
+        LS_TRY(api->capture_begin(queue));
         run_burst(b, runs);
-        LS_TRY(api->record_end(queue, &recording));
-        api->recording_launch(recording, queue);
+        LS_TRY(api->capture_end(queue, &recording));
+        api->graph_launch(recording, queue);
     }
     ls_status status = api->queue_sync(queue);
     double start = ls_clock_seconds(), elapsed = 0;
@@ -50,7 +50,7 @@ static ls_status time_instruction(const burst *b, double seconds, double *out) {
     for (int64_t next = 1; !ls_failed(status) && elapsed < seconds; next *= 2) {
         for (int64_t i = 0; i < next; i++) {
             if (recording)
-                api->recording_launch(recording, queue);
+                api->graph_launch(recording, queue);
             else
                 run_burst(b, runs);
         }
@@ -58,7 +58,7 @@ static ls_status time_instruction(const burst *b, double seconds, double *out) {
         bursts += next;
         elapsed = ls_clock_seconds() - start;
     }
-    if (recording) api->recording_free(recording);
+    if (recording) api->graph_free(recording);
     *out = elapsed / (double)(bursts * runs);
     return status;
 }
@@ -138,10 +138,10 @@ ls_status ls_trainer_layer_times(ls_trainer *t, double seconds, ls_layer_time **
     *rows = calloc((size_t)*count, sizeof **rows);
     if (!*rows) return ls_fail(LS_DEVICE, "out of host memory for the layers' times");
     ls_update_inputs(t->update, &inputs);
-    if (!ls_feed_started(t->feed)) LS_TRY(ls_trainer_start_feed(t));
-    LS_TRY(ls_feed_next(t->feed, &inputs, &batch));
+    if (!ls_input_pipeline_started(t->feed)) LS_TRY(ls_trainer_start_feed(t));
+    LS_TRY(ls_input_pipeline_next(t->feed, &inputs, &batch));
     LS_TRY(time_all(t, &inputs, seconds, *rows));
-    return ls_feed_done(t->feed);
+    return ls_input_pipeline_done(t->feed);
 }
 
 static int instructions_until(const ls_program *program, int end_param) {

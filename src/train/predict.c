@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include "base/cpus.h"
 #include "data/pictures.h"
-#include "train/compile.h"
-#include "train/feed.h"
-#include "train/weights.h"
+#include "program/compile.h"
+#include "train/input_pipeline.h"
+#include "files/weights.h"
 
 enum { BATCH = 8 }; // always as many, so that a picture's logits are the same bits beside any others
 
@@ -17,10 +17,10 @@ struct ls_predictor {
     ls_device *device;
     const char *why_not_cuda;
     ls_queue *queue;
-    ls_arenas *arenas;
+    ls_param_store *arenas;
     ls_program *program;
     ls_slab *activations, *workspace, *table, *records; // records: what the loss reads and writes beside the logits
-    ls_feed *feed;
+    ls_input_pipeline *feed;
     ls_program_inputs inputs;
     float *logits; // of the batch, (BATCH, classes)
     ls_batch batch;
@@ -45,17 +45,17 @@ static ls_status take_weights(ls_predictor *p) {
     const float **values = calloc((size_t)p->graph->param_count + 1, sizeof *values);
     if (!values) return ls_fail(LS_DEVICE, "out of host memory for the list of weights");
     ls_status status = ls_weights_find(p->options.file, p->graph, values);
-    if (!ls_failed(status)) status = ls_arenas_allocate(p->arenas);
+    if (!ls_failed(status)) status = ls_param_store_allocate(p->arenas);
     for (int i = 0; i < p->graph->param_count && !ls_failed(status); i++)
-        p->device->api->param_import(p->device, &p->graph->params[i].shape, values[i], ls_arenas_weight(p->arenas, i));
+        p->device->api->param_import(p->device, &p->graph->params[i].shape, values[i], ls_param_store_weight(p->arenas, i));
     free(values);
     return status;
 }
 
 static ls_status compile_program(ls_predictor *p) {
     const ls_device_api *api = p->device->api;
-    ls_arenas_options arenas = { .storage = LS_F32 };
-    LS_TRY(ls_arenas_new(p->device, p->graph, &arenas, &p->arenas));
+    ls_param_store_options arenas = { .storage = LS_F32 };
+    LS_TRY(ls_param_store_new(p->device, p->graph, &arenas, &p->arenas));
     LS_TRY(take_weights(p));
     ls_compile_options compile = { .micro_batch = BATCH };
     LS_TRY(ls_compile(p->arenas, &compile, &p->program));
@@ -94,10 +94,10 @@ static ls_status make_records(ls_predictor *p) {
 static ls_status start_feed(ls_predictor *p) {
     const ls_config *cfg = p->options.cfg;
     const int64_t batches = (p->options.count + BATCH - 1) / BATCH;
-    ls_feed_options feed = {
+    ls_input_pipeline_options feed = {
         .queue = p->queue, .dataset = p->pictures, .micro_batch = BATCH, .prefetch = (int)cfg->data_prefetch
     };
-    LS_TRY(ls_feed_new(p->device, &feed, &p->feed));
+    LS_TRY(ls_input_pipeline_new(p->device, &feed, &p->feed));
     ls_loader_options loader = { .batches = { .samples = p->options.count,
                                      .windows = batches,
                                      .global_batch = BATCH,
@@ -107,7 +107,7 @@ static ls_status start_feed(ls_predictor *p) {
                                      .world_size = 1 },
         .epochs = 1,
         .workers = (int)cfg->data_workers };
-    return ls_feed_start(p->feed, &loader, batches);
+    return ls_input_pipeline_start(p->feed, &loader, batches);
 }
 
 static ls_status prepare(ls_predictor *p) {
@@ -141,9 +141,9 @@ ls_status ls_predictor_new(const ls_predictor_options *options, ls_predictor **o
 void ls_predictor_free(ls_predictor *p) {
     if (!p) return;
     if (p->queue) (void)p->device->api->queue_sync(p->queue); // what a failed run left under way
-    ls_feed_free(p->feed);
+    ls_input_pipeline_free(p->feed);
     ls_program_free(p->program);
-    ls_arenas_free(p->arenas);
+    ls_param_store_free(p->arenas);
     if (p->device) {
         ls_slab *slabs[] = { p->activations, p->workspace, p->table, p->records };
         for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
@@ -162,9 +162,9 @@ const char *ls_predictor_why_not_cuda(const ls_predictor *p) {
 
 static ls_status run_batch(ls_predictor *p) {
     const ls_program *program = p->program;
-    LS_TRY(ls_feed_next(p->feed, &p->inputs, &p->batch));
+    LS_TRY(ls_input_pipeline_next(p->feed, &p->inputs, &p->batch));
     ls_program_run(program, &p->inputs, p->queue, &(ls_program_hooks){ 0 });
-    LS_TRY(ls_feed_done(p->feed));
+    LS_TRY(ls_input_pipeline_done(p->feed));
     LS_TRY(p->device->api->queue_sync(p->queue));
     const ls_buffer logits = program->instructions[program->count - 1].args[LS_LOSS_LOGITS]; // the loss comes last
     p->device->api->activation_export(p->device, program->logits_shape, program->storage, logits, p->logits);

@@ -4,13 +4,13 @@
 #define LS_TRAIN_PREDICT_H
 
 #include "config/config.h"
-#include "train/weight_notes.h"
+#include "files/weights_metadata.h"
 
 typedef struct ls_predictor ls_predictor;
 
 typedef struct {
     const ls_config *cfg;         // device.*, data.workers, data.prefetch
-    const ls_weight_facts *facts; // these three are borrowed until the predictor is freed; cfg is not
+    const ls_weights_info *facts; // these three are borrowed until the predictor is freed; cfg is not
     const ls_safetensors *file;
     const char *const *paths;
     int64_t count; // of paths, at least 1

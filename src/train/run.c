@@ -2,11 +2,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include "base/clock.h"
-#include "base/core_wait.h"
+#include "base/sched_wait.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/trace.h"
-#include "train/forensics.h"
+#include "base/spans.h"
+#include "train/diagnose/nonfinite_search.h"
 #include "train/trainer_internal.h"
 
 static const double REFRESH_SECONDS = 0.1; // between refreshes of a display
@@ -27,17 +27,17 @@ ls_status ls_trainer_start_feed(ls_trainer *t) {
         .workers = (int)cfg->data_workers,
         .traced = 1,
     };
-    return ls_feed_start(t->feed, &options, -1);
+    return ls_input_pipeline_start(t->feed, &options, -1);
 }
 
 static double traced_clock(void) {
-    return ls_trace_on() ? ls_clock_seconds() : 0;
+    return ls_spans_on() ? ls_clock_seconds() : 0;
 }
 
 // What the host did from start_s, as traced_clock said, until now; 0: not traced.
-static void add_span(ls_trace_lane lane, const char *name, int64_t update, double start_s) {
+static void add_span(ls_span_lane lane, const char *name, int64_t update, double start_s) {
     if (start_s == 0) return;
-    ls_trace_add(&(ls_span){
+    ls_spans_add(&(ls_span){
         .lane = lane, .name = name, .number = -1, .update = update, .start_s = start_s, .end_s = ls_clock_seconds() });
 }
 
@@ -60,11 +60,11 @@ static ls_status give_micro_batch(ls_trainer *t) {
     ls_update_inputs(t->update, &inputs);
     ls_batch batch;
     ls_comm_phase(t->comm, "reading data", t->next.updates);
-    LS_TRY(ls_feed_next(t->feed, &inputs, &batch));
+    LS_TRY(ls_input_pipeline_next(t->feed, &inputs, &batch));
     ls_comm_phase(t->comm, "forward and backward", t->next.updates);
     const ls_program *program = batch.count == t->facts.batches.micro_batch ? t->full : t->tail;
     LS_TRY(ls_update_micro(t->update, program, &inputs));
-    return ls_feed_done(t->feed);
+    return ls_input_pipeline_done(t->feed);
 }
 
 // A window's loss in steps of 2^-24: then sums are exact up to 2^29, in any order, and do not change where a run is cut
@@ -88,7 +88,7 @@ static ls_status give_update(ls_trainer *t) {
     const ls_batches *b = &t->facts.batches;
     const ls_position *p = &t->next;
     int mine = rank_micro_batches(b, p->window, b->rank), synced = ls_config_syncs_norm(t->cfg, b->world_size);
-    if (!ls_feed_started(t->feed)) LS_TRY(ls_trainer_start_feed(t));
+    if (!ls_input_pipeline_started(t->feed)) LS_TRY(ls_trainer_start_feed(t));
     ls_window window = {
         .samples = ls_batches_window_samples(b, p->window),
         .micro_batches = all_micro_batches(b, p->window),
@@ -98,7 +98,7 @@ static ls_status give_update(ls_trainer *t) {
         .number = p->updates,
     };
     double start_s = traced_clock();
-    ls_trace_update(p->updates);
+    ls_spans_update(p->updates);
     ls_comm_phase(t->comm, "forward and backward", p->updates);
     ls_update_begin(t->update, &window);
     for (int m = 0; m < mine; m++) LS_TRY(give_micro_batch(t));
@@ -106,8 +106,8 @@ static ls_status give_update(ls_trainer *t) {
     double finish_s = traced_clock();
     ls_comm_phase(t->comm, "reducing gradients", p->updates);
     LS_TRY(ls_update_end(t->update));
-    add_span(LS_TRACE_HOST, "finish", p->updates, finish_s);
-    add_span(LS_TRACE_HOST, "give", p->updates, start_s);
+    add_span(LS_SPANS_HOST, "finish", p->updates, finish_s);
+    add_span(LS_SPANS_HOST, "give", p->updates, start_s);
     move_on(&t->next, b);
     return LS_SUCCESS;
 }
@@ -115,14 +115,14 @@ static ls_status give_update(ls_trainer *t) {
 static ls_status retire_update(ls_trainer *t, ls_train_state *state) {
     ls_micro_result result;
     double start_s = traced_clock();
-    LS_TRY(ls_update_retire(t->update, state, &result));
-    if (t->device->api->record_begin) add_span(LS_TRACE_WAITS, "device", t->done.updates, start_s);
+    LS_TRY(ls_update_complete(t->update, state, &result));
+    if (t->device->api->capture_begin) add_span(LS_SPANS_WAITS, "device", t->done.updates, start_s);
     LS_TRY(ls_timeline_resolve(t->tracing.timeline, t->done.updates));
-    add_span(LS_TRACE_HOST, "retire", t->done.updates, start_s);
+    add_span(LS_SPANS_HOST, "retire", t->done.updates, start_s);
     t->skipped = state->skipped;
     add_result(&t->since_report, &result);
     add_result(&t->of_epoch, &result);
-    LS_TRY(ls_trainer_judge(t, state, result.bad));
+    LS_TRY(ls_trainer_check_finite(t, state, result.bad));
     move_on(&t->done, &t->facts.batches);
     return LS_SUCCESS;
 }
@@ -133,7 +133,7 @@ ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state) 
         if (end > t->tracing.next) end = t->tracing.next;
     }
     while (t->next.updates < end && t->next.updates - t->done.updates < t->depth) {
-        if (t->next.updates > t->done.updates) LS_TRY(ls_trainer_ask(t)); // else the caller has
+        if (t->next.updates > t->done.updates) LS_TRY(ls_trainer_agree_on_stop(t)); // else the caller has
         if (t->next.updates >= t->keeping.meet_at) break;
         LS_TRY(give_update(t));
     }
@@ -209,7 +209,7 @@ static ls_status report_times(const ls_trainer *t, run_state *run) {
     ls_train_progress *p = &run->progress;
     const char *warning;
     ls_rank_time mine = { .wait = ls_trainer_comm_counts(t).waited_seconds, .loader_wait = p->loader_wait_seconds };
-    if (run->stragglers) mine.core_wait = ls_core_wait_seconds();
+    if (run->stragglers) mine.core_wait = ls_sched_wait_seconds();
     LS_TRY(ls_stragglers_report(run->stragglers, &mine, t->steady.seconds, p->gpus, &p->times, &warning));
     if (warning && run->observer_count == 0) ls_warn("%s", warning);
     for (int i = 0; warning && i < run->observer_count; i++)
@@ -235,7 +235,7 @@ static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *sta
         t->since_report = (ls_micro_result){ 0 };
     }
     show(t, run);
-    add_span(LS_TRACE_HOST, "write", t->done.updates - 1, start_s);
+    add_span(LS_SPANS_HOST, "write", t->done.updates - 1, start_s);
     if (run->progress.record) {
         run->last_report = now;
         run->samples_at_report = t->done.samples;
@@ -253,7 +253,7 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     double before = ls_clock_seconds();
     LS_TRY(ls_trainer_evaluate(t, &t->evaluation));
     t->keeping.ask_at = t->next.updates; // the updates before it do not say how long it took
-    if (ls_trace_on()) add_span(LS_TRACE_HOST, "evaluate", t->done.updates - 1, before);
+    if (ls_spans_on()) add_span(LS_SPANS_HOST, "evaluate", t->done.updates - 1, before);
     for (int i = 0; t->facts.comm->rank == 0 && i < run->observer_count; i++)
         if (run->observers[i].evaluated) run->observers[i].evaluated(run->observers[i].context, &t->evaluation);
     run->last_report += ls_clock_seconds() - before; // evaluation does not count against the rate
@@ -262,7 +262,7 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
 
 // Where the device must have come to an end: evaluation, checkpoints and comparisons need the weights of that moment.
 static int64_t next_stop(const ls_trainer *t) {
-    int64_t stop = (t->done.epoch + 1) * t->facts.batches.windows, saved = ls_trainer_keep_stop(t);
+    int64_t stop = (t->done.epoch + 1) * t->facts.batches.windows, saved = ls_trainer_next_save(t);
     int64_t compared = ls_trainer_replicas_stop(t);
     if (saved < stop) stop = saved;
     if (compared < stop) stop = compared;
@@ -291,7 +291,7 @@ static ls_status run_update(ls_trainer *t, run_state *run) {
 static ls_status between_updates(ls_trainer *t, run_state *run) {
     double before = ls_clock_seconds();
     if (ls_trainer_replicas_due(t)) LS_TRY(ls_trainer_check_replicas(t));
-    LS_TRY(ls_trainer_keep(t, run->observers, run->observer_count));
+    LS_TRY(ls_trainer_save_if_due(t, run->observers, run->observer_count));
     if (t->steady.samples > 0) t->steady.seconds += ls_clock_seconds() - before;
     return LS_SUCCESS;
 }
@@ -301,7 +301,7 @@ static ls_status run_updates(ls_trainer *t, run_state *run) {
     if (t->done.updates == t->facts.updates_planned && t->evaluation.update != t->done.updates)
         return end_epoch(t, run, 1);
     while (t->done.updates < t->facts.updates_planned) {
-        LS_TRY(ls_trainer_ask(t));
+        LS_TRY(ls_trainer_agree_on_stop(t));
         if (t->done.updates < t->keeping.meet_at) LS_TRY(run_update(t, run));
         LS_TRY(between_updates(t, run));
     }
@@ -346,11 +346,11 @@ static ls_status summarise(ls_trainer *t, run_state *run, ls_train_summary *s) {
         .allocations_in_updates = run->allocations,
         .replica_checks = ls_trainer_replica_checks(t),
     };
-    if (t->keeping.files) s->best_update = ls_checkpoints_best(t->keeping.files, &s->best_accuracy);
+    if (t->keeping.files) s->best_update = ls_checkpoint_manager_best(t->keeping.files, &s->best_accuracy);
     const char *late = ls_stragglers_sum_up(run->stragglers, &s->stragglers_share);
     if (late && t->facts.comm->rank == 0) snprintf(s->stragglers, sizeof s->stragglers, "%s", late);
     LS_TRY(ls_gpu_records_sum(run->gpus, &s->gpus));
-    return ls_arenas_hash(t->arenas, &s->weights_hash);
+    return ls_param_store_hash(t->arenas, &s->weights_hash);
 }
 
 ls_status ls_trainer_run(
@@ -366,7 +366,7 @@ ls_status ls_trainer_run(
     LS_TRY(ls_gpu_records_start(t->comm, &t->facts.device_facts, &run.gpus));
     ls_status status = ls_stragglers_new(t->comm, t->facts.places, &run.stragglers);
     if (!ls_failed(status)) status = run_updates(t, &run);
-    if (!ls_failed(status)) status = ls_trainer_keep_end(t, observers, observer_count);
+    if (!ls_failed(status)) status = ls_trainer_save_end(t, observers, observer_count);
     if (!ls_failed(status)) status = summarise(t, &run, summary);
     ls_stragglers_free(run.stragglers);
     ls_gpu_records_free(run.gpus);
@@ -387,7 +387,7 @@ ls_status ls_trainer_updates(ls_trainer *t, int64_t updates, double *loss) {
 }
 
 double ls_trainer_loader_wait_seconds(const ls_trainer *t) {
-    return ls_feed_wait_seconds(t->feed);
+    return ls_input_pipeline_wait_seconds(t->feed);
 }
 
 ls_reducer_counts ls_trainer_comm_counts(const ls_trainer *t) {

@@ -9,10 +9,10 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "base/trace.h"
-#include "device/plan_cache.h"
-#include "dist/gradient_sums.h"
-#include "train/run_parts.h"
+#include "base/spans.h"
+#include "device/algorithm_cache.h"
+#include "dist/reduce/select_backend.h"
+#include "files/run_parts.h"
 #include "train/trainer_internal.h"
 
 enum { EVAL_SLOTS = 3, PATH_BYTES = 2048, DEPTH = 8 };
@@ -47,7 +47,7 @@ static ls_status finish_opening(data_opening *o, ls_dataset **out) {
 }
 
 static ls_status check_data(const ls_trainer *t) {
-    const ls_dataset_facts *train = t->facts.train_data, *test = t->facts.test_data;
+    const ls_dataset_info *train = t->facts.train_data, *test = t->facts.test_data;
     const ls_graph *g = t->graph;
     if (!ls_chw_equal(train->shape, g->input))
         return ls_fail(LS_USAGE,
@@ -69,7 +69,7 @@ static ls_status check_data(const ls_trainer *t) {
 static int choose_threads(const ls_trainer *t) {
     ls_cpus cpus;
     ls_cpus_detect(&cpus);
-    const ls_comm_facts *comm = t->facts.comm;
+    const ls_comm_info *comm = t->facts.comm;
     int fair = ls_cpus_threads_per_rank(&cpus, comm->local_size);
     int threads = t->cfg->device_threads ? (int)t->cfg->device_threads : fair;
     double limit = cpus.quota_cpus > 0 && cpus.quota_cpus < cpus.mask_cpus ? cpus.quota_cpus : cpus.mask_cpus;
@@ -79,7 +79,7 @@ static int choose_threads(const ls_trainer *t) {
         ls_warn("%d ranks of %d threads share %.4g cores on %s: expect less than full speed; start fewer ranks, or set "
                 "device.threads",
             sharing, threads, limit, comm->host);
-    if (comm->rank == 0 && comm->world_size == 1 && !unbound && !ls_placement_moved(t->placement) &&
+    if (comm->rank == 0 && comm->world_size == 1 && !unbound && !ls_device_assignment_moved(t->placement) &&
         cpus.mask_cores < cpus.online_cpus && !t->cfg->device_threads)
         ls_info(
             "this rank is bound to %d of %d processors; mpirun --bind-to none (or a wider binding) lets it use more",
@@ -95,9 +95,9 @@ static ls_dtype storage_of(const ls_config *cfg) {
 
 // All ranks call it, with their status so far, and do alike.
 static ls_status open_device(ls_trainer *t, ls_status status) {
-    LS_TRY(ls_trainer_compare_programs(t)); // first: what follows depends on the options
-    if (!ls_failed(status)) status = ls_trainer_open_plans(t);
-    LS_TRY(ls_placement_new(t->comm, status, t->cfg, &t->placement));
+    LS_TRY(ls_startup_check_programs(t)); // first: what follows depends on the options
+    if (!ls_failed(status)) status = ls_trainer_open_algorithm_cache(t);
+    LS_TRY(ls_device_assignment_new(t->comm, status, t->cfg, &t->placement));
     t->facts.threads = choose_threads(t);
     ls_device_options options = {
         .threads = t->facts.threads,
@@ -105,12 +105,12 @@ static ls_status open_device(ls_trainer *t, ls_status status) {
         .tf32 = t->cfg->device_tf32,
         .plans = t->plans,
     };
-    LS_TRY(ls_placement_open(t->placement, t->comm, &options, &t->device));
-    t->facts.why_not_cuda = ls_placement_why_not_cuda(t->placement);
-    t->facts.places = ls_placement_places(t->placement);
+    LS_TRY(ls_device_assignment_open(t->placement, t->comm, &options, &t->device));
+    t->facts.why_not_cuda = ls_device_assignment_why_not_cuda(t->placement);
+    t->facts.places = ls_device_assignment_ranks(t->placement);
     t->facts.device = t->device->api->name;
     t->device->api->facts(t->device, &t->facts.device_facts);
-    LS_TRY(ls_trainer_compare_devices(t));
+    LS_TRY(ls_startup_check_devices(t));
     LS_TRY(t->device->api->check_precision(t->device, storage_of(t->cfg)));
     return t->device->api->queue_new(t->device, "compute", &t->queue);
 }
@@ -206,7 +206,7 @@ static ls_status upload_table(ls_trainer *t) {
 }
 
 // One micro-batch a rank, the end of the set whatever is left.
-static ls_batches without_accumulation(const ls_comm_facts *comm, int64_t samples, int micro) {
+static ls_batches without_accumulation(const ls_comm_info *comm, int64_t samples, int micro) {
     const int global = micro * comm->world_size;
     return (ls_batches){ .samples = samples,
         .windows = (samples + global - 1) / global,
@@ -258,8 +258,8 @@ static ls_status check_norms(const ls_graph *g, const ls_batches *b) {
     return LS_SUCCESS;
 }
 
-static ls_feed_options feed_options(const ls_trainer *t, int training) {
-    return (ls_feed_options){ .queue = t->queue,
+static ls_input_pipeline_options feed_options(const ls_trainer *t, int training) {
+    return (ls_input_pipeline_options){ .queue = t->queue,
         .dataset = training ? t->train_data : t->test_data,
         .micro_batch = training ? t->facts.batches.micro_batch : t->eval_batches.micro_batch,
         .prefetch = training ? (int)t->cfg->data_prefetch : EVAL_SLOTS,
@@ -268,27 +268,27 @@ static ls_feed_options feed_options(const ls_trainer *t, int training) {
 }
 
 static ls_status new_feeds(ls_trainer *t) {
-    ls_feed_options training = feed_options(t, 1), evaluation = feed_options(t, 0);
-    if (!t->evaluates) LS_TRY(ls_feed_new(t->device, &training, &t->feed));
-    LS_TRY(ls_feed_new(t->device, &evaluation, &t->eval_feed));
+    ls_input_pipeline_options training = feed_options(t, 1), evaluation = feed_options(t, 0);
+    if (!t->evaluates) LS_TRY(ls_input_pipeline_new(t->device, &training, &t->feed));
+    LS_TRY(ls_input_pipeline_new(t->device, &evaluation, &t->eval_feed));
     t->facts.memory.ring =
-        (t->feed ? ls_feed_bytes(t->feed) : 0) + ls_feed_bytes(t->eval_feed) - t->facts.memory.inputs;
+        (t->feed ? ls_input_pipeline_bytes(t->feed) : 0) + ls_input_pipeline_bytes(t->eval_feed) - t->facts.memory.inputs;
     return LS_SUCCESS;
 }
 
 // What the run needs with the micro-batch of t->facts.batches, without workspaces, which are known when there are
 // plans: activations are measured first, which is cheap.
 static ls_status try_activations(ls_trainer *t, int32_t *fits) {
-    const ls_arenas_sizes *sizes = &t->arenas->sizes;
+    const ls_param_store_sizes *sizes = &t->arenas->sizes;
     free_programs(t);
     plan_evaluation(t);
-    ls_feed_options training = feed_options(t, 1), evaluation = feed_options(t, 0);
+    ls_input_pipeline_options training = feed_options(t, 1), evaluation = feed_options(t, 0);
     ls_memory_plan *memory = &t->facts.memory;
     *memory = (ls_memory_plan){ .weights = sizes->weight + sizes->copy,
         .gradients = sizes->grad + sizes->fixed,
         .optimizer = sizes->state,
-        .inputs = (t->evaluates ? 0 : ls_feed_device_bytes(t->device, &training)) +
-                  ls_feed_device_bytes(t->device, &evaluation) };
+        .inputs = (t->evaluates ? 0 : ls_input_pipeline_device_bytes(t->device, &training)) +
+                  ls_input_pipeline_device_bytes(t->device, &evaluation) };
     LS_TRY(ls_memory_plan_look(memory, t->device));
     if (memory->own_memory) LS_TRY(measure_programs(t));
     *fits = ls_memory_plan_fits(memory);
@@ -312,7 +312,7 @@ static ls_status try_micro_batch(ls_trainer *t, ls_status status, int32_t *mine,
     LS_TRY(ls_comm_allreduce(t->comm, all, 1, LS_I32, LS_REDUCE_MIN));
     if (!*all) return LS_SUCCESS;
     const ls_compile_options largest = options_of(t, t->evaluates ? EVAL : FULL);
-    if (t->plans) LS_TRY(ls_trainer_choose_plans(t, &largest));
+    if (t->plans) LS_TRY(ls_trainer_autotune(t, &largest));
     LS_TRY(ls_comm_agree(t->comm, try_plans(t, mine), NULL));
     *all = *mine;
     return ls_comm_allreduce(t->comm, all, 1, LS_I32, LS_REDUCE_MIN);
@@ -343,7 +343,7 @@ static ls_status choose_micro_batch(ls_trainer *t, ls_status status) {
 }
 
 static ls_status plan_batches(ls_trainer *t) {
-    const ls_comm_facts *comm = t->facts.comm;
+    const ls_comm_info *comm = t->facts.comm;
     const int64_t samples = t->facts.train_data->count;
     ls_batches *b = &t->facts.batches;
     ls_status status = ls_batches_plan(t->cfg, samples, comm->rank, comm->world_size, b);
@@ -366,20 +366,20 @@ static ls_status plan_training(ls_trainer *t) {
     t->facts.updates_planned = planned_updates(t);
     LS_TRY(ls_schedule_new(cfg, t->facts.batches.samples, &t->schedule));
     int several = t->facts.comm->world_size > 1;
-    ls_arenas_options options = { .storage = storage_of(cfg),
+    ls_param_store_options options = { .storage = storage_of(cfg),
         .state_arenas = ls_optimizer_kept(cfg->optimizer_kind),
         .ordered = cfg->run_deterministic,
         .wire = cfg->dist_reduce_dtype == LS_REDUCE_DTYPE_BF16 && several,
         .reduced = several };
-    return ls_arenas_new(t->device, t->graph, &options, &t->arenas);
+    return ls_param_store_new(t->device, t->graph, &options, &t->arenas);
 }
 
 // All slabs, for the programs that choose_micro_batch left.
 static ls_status allocate(ls_trainer *t) {
-    ls_status status = ls_arenas_allocate(t->arenas);
-    if (!ls_failed(status)) status = ls_arenas_init(t->arenas, (uint64_t)t->cfg->run_seed);
+    ls_status status = ls_param_store_allocate(t->arenas);
+    if (!ls_failed(status)) status = ls_param_store_init(t->arenas, (uint64_t)t->cfg->run_seed);
     LS_TRY(ls_comm_agree(t->comm, status, NULL)); // what follows opens communicators
-    t->depth = t->device->api->record_begin ? DEPTH : 1;
+    t->depth = t->device->api->capture_begin ? DEPTH : 1;
     t->loss_scale = t->arenas->storage == LS_F16 ? (float)t->cfg->loss_scale_initial : 1.0f;
     LS_TRY(ls_update_new(t->cfg, t->arenas, t->comm, t->collective, t->queue, t->depth, &t->update));
     ls_update_weights_changed(t->update);
@@ -399,7 +399,7 @@ static ls_status open_network(ls_trainer *t) {
 }
 
 static void fill_facts(ls_trainer *t) {
-    ls_train_facts *f = &t->facts;
+    ls_train_info *f = &t->facts;
     f->graph = t->graph;
     f->parameters = ls_graph_trained_parameters(t->graph);
     for (int l = 0; l < t->graph->layer_count; l++) {
@@ -419,8 +419,8 @@ static ls_status prepare(ls_trainer *t) {
     ls_keep_first(&status, finish_opening(&train, &t->train_data));
     ls_keep_first(&status, finish_opening(&test, &t->test_data));
     if (ls_failed(status)) return status;
-    t->facts.train_data = ls_dataset_about(t->train_data);
-    t->facts.test_data = ls_dataset_about(t->test_data);
+    t->facts.train_data = ls_dataset_get_info(t->train_data);
+    t->facts.test_data = ls_dataset_get_info(t->test_data);
     LS_TRY(check_data(t));
     fill_facts(t);
     ls_comm_phase(t->comm, "start-up: plans", -1);
@@ -429,9 +429,9 @@ static ls_status prepare(ls_trainer *t) {
 
 // Before memory is planned: what NCCL takes of it is then known.
 static ls_status open_sums(ls_trainer *t) {
-    ls_train_facts *f = &t->facts;
-    LS_TRY(ls_gradient_sums_open(
-        t->comm, t->device, t->cfg, ls_placement_shares(t->placement), &t->collective, f->sums, f->why_not_nccl));
+    ls_train_info *f = &t->facts;
+    LS_TRY(ls_select_backend(
+        t->comm, t->device, t->cfg, ls_device_assignment_shares(t->placement), &t->collective, f->sums, f->why_not_nccl));
     if (!t->collective && f->comm->world_size > 1) snprintf(f->sums, sizeof f->sums, "MPI");
     if (t->collective) LS_TRY(ls_comm_watch(t->comm, t->device->api->collective, t->collective));
     return LS_SUCCESS;
@@ -455,7 +455,7 @@ static ls_status open_trainer(const ls_config *cfg, ls_comm *comm, int evaluates
     t->comm = comm;
     t->evaluates = evaluates;
     t->facts.cfg = cfg;
-    t->facts.comm = ls_comm_about(comm);
+    t->facts.comm = ls_comm_get_info(comm);
     t->keeping.meet_at = INT64_MAX;
     ls_comm_phase(comm, "start-up: device", -1);
     ls_status status = ls_comm_agree(comm, prepare(t), NULL);
@@ -463,7 +463,7 @@ static ls_status open_trainer(const ls_config *cfg, ls_comm *comm, int evaluates
     if (!ls_failed(status)) status = open_sums(t);
     if (!ls_failed(status)) status = choose_micro_batch(t, status);
     if (!ls_failed(status)) status = ls_comm_agree(comm, allocate(t), NULL);
-    if (!ls_failed(status)) status = ls_trainer_compare_state(t);
+    if (!ls_failed(status)) status = ls_startup_check_state(t);
     if (ls_failed(status)) {
         ls_trainer_free(t);
         return status;
@@ -483,9 +483,9 @@ ls_status ls_trainer_new_to_evaluate(const ls_config *cfg, ls_comm *comm, ls_tra
 void ls_trainer_free(ls_trainer *t) {
     if (!t) return;
     if (t->queue) (void)t->device->api->queue_sync(t->queue); // what a failed run left under way
-    ls_checkpoints_close(t->keeping.files);
-    ls_feed_free(t->feed);
-    ls_feed_free(t->eval_feed);
+    ls_checkpoint_manager_close(t->keeping.files);
+    ls_input_pipeline_free(t->feed);
+    ls_input_pipeline_free(t->eval_feed);
     ls_replicas_free(t->replicas);
     ls_update_free(t->update); // its recordings hold the programs' buffers, and collectives
     if (t->collective) {
@@ -493,10 +493,10 @@ void ls_trainer_free(ls_trainer *t) {
         (void)unwatched; // fails only when it begins
         t->device->api->collective->close(t->collective, t->cfg->dist_timeout);
     }
-    if (t->tracing.timeline) ls_trace_close(); // nobody records any more
+    if (t->tracing.timeline) ls_spans_close(); // nobody records any more
     ls_timeline_free(t->tracing.timeline);
     free_programs(t);
-    ls_arenas_free(t->arenas);
+    ls_param_store_free(t->arenas);
     if (t->device) {
         ls_slab *slabs[] = { t->activations, t->workspace, t->table };
         for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
@@ -504,8 +504,8 @@ void ls_trainer_free(ls_trainer *t) {
         if (t->queue) t->device->api->queue_free(t->queue);
     }
     ls_device_close(t->device);
-    ls_plan_cache_free(t->plans);
-    ls_placement_free(t->placement);
+    ls_algorithm_cache_free(t->plans);
+    ls_device_assignment_free(t->placement);
     ls_dataset_free(t->train_data);
     ls_dataset_free(t->test_data);
     ls_graph_free(t->graph);
@@ -514,7 +514,7 @@ void ls_trainer_free(ls_trainer *t) {
     free(t);
 }
 
-const ls_train_facts *ls_trainer_about(const ls_trainer *t) {
+const ls_train_info *ls_trainer_get_info(const ls_trainer *t) {
     return &t->facts;
 }
 

@@ -6,11 +6,11 @@
 #define LS_TRAIN_TRAINER_H
 
 #include <stdio.h>
-#include "dist/reducer.h"
+#include "dist/reduce/reducer.h"
 #include "train/gpu_records.h"
-#include "train/replicas.h"
-#include "train/snapshot.h"
-#include "train/stragglers.h"
+#include "train/diagnose/replicas.h"
+#include "files/snapshot.h"
+#include "train/diagnose/stragglers.h"
 
 typedef struct ls_trainer ls_trainer;
 
@@ -24,7 +24,7 @@ LS_CHECKED ls_status ls_trainer_new_to_evaluate(const ls_config *cfg, ls_comm *c
 // their places. All ranks; before the first update. (Test pictures: by new.)
 LS_CHECKED ls_status ls_trainer_verify_pictures(ls_trainer *trainer);
 void ls_trainer_free(ls_trainer *trainer);
-const ls_train_facts *ls_trainer_about(const ls_trainer *trainer);
+const ls_train_info *ls_trainer_get_info(const ls_trainer *trainer);
 void ls_trainer_print_plan(
     const ls_trainer *trainer, FILE *file); // --dry-run: network table, groups, programs, memory by slab
 
@@ -38,7 +38,7 @@ LS_CHECKED ls_status ls_trainer_set_run(ls_trainer *trainer, const ls_run_identi
 // (with run.adopt = true it belongs to this one from now on), or what a run may not change has. Writes nothing. All
 // ranks; before the first update.
 LS_CHECKED ls_status ls_trainer_resume(ls_trainer *trainer, const char *folder, int *resumed);
-// Until the run's end, or LS_STOPPED on all ranks: it was asked to stop (base/stop.h, run.max_minutes, the scheduler's
+// Until the run's end, or LS_STOPPED on all ranks: it was asked to stop (base/signals.h, run.max_minutes, the scheduler's
 // limit), and a checkpoint holds all that was done.
 LS_CHECKED ls_status ls_trainer_run(
     ls_trainer *trainer, const ls_train_observer *observers, int observer_count, ls_train_summary *summary);
@@ -77,7 +77,7 @@ void ls_trainer_export_tensor(ls_trainer *trainer, const ls_snapshot_tensor *ten
 // The trainer goes on as the one that the snapshot was taken of. All ranks call it before their first update or where
 // nothing is under way; rank 0's contents count, on the others snapshot is overwritten with them.
 LS_CHECKED ls_status ls_trainer_restore(ls_trainer *trainer, ls_snapshot *snapshot);
-// Traces updates [from, to) of the run that comes (base/trace.h); 0, 0: some 20 after some 10 that warm up, or what
+// Traces updates [from, to) of the run that comes (base/spans.h); 0, 0: some 20 after some 10 that warm up, or what
 // a short run has of them. All ranks; once, before the first update. Traced updates are enqueued one instruction after
 // another, not as recordings. LS_USAGE: the run has no such updates.
 LS_CHECKED ls_status ls_trainer_trace(ls_trainer *trainer, int64_t from, int64_t to);

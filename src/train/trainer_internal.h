@@ -1,15 +1,15 @@
-// trainer_internal.h - a trainer's parts, shared by trainer.c (planning), compare.c, run.c (updates), evaluate.c,
-// weights.c, describe.c.
+// trainer_internal.h - a trainer's parts, shared by trainer.c (planning), startup_check.c, run.c (updates), evaluate.c,
+// weights.c, print_plan.c.
 #ifndef LS_TRAIN_TRAINER_INTERNAL_H
 #define LS_TRAIN_TRAINER_INTERNAL_H
 
-#include "dist/placement.h"
-#include "train/compile.h"
-#include "train/checkpoints.h"
-#include "train/feed.h"
-#include "train/replicas.h"
+#include "dist/device_assignment.h"
+#include "program/compile.h"
+#include "files/checkpoint_manager.h"
+#include "train/input_pipeline.h"
+#include "train/diagnose/replicas.h"
 #include "train/schedule.h"
-#include "train/trace_events.h"
+#include "files/trace_events.h"
 #include "train/trainer.h"
 #include "train/update.h"
 
@@ -21,7 +21,7 @@ typedef struct {
 // What makes a run stop or save between two updates, the same on all ranks.
 typedef struct {
     int on;                // this run saves, and heeds requests; all ranks alike
-    ls_checkpoints *files; // rank 0; NULL elsewhere
+    ls_checkpoint_manager *files; // rank 0; NULL elsewhere
     int64_t ask_at;        // update before which ranks ask each other next
     int64_t meet_at;       // update before which all are to be retired, for what was agreed; INT64_MAX: nothing
     int64_t reason;        // why to stop: an ls_stop_reason and a rank; 0: do not
@@ -29,44 +29,44 @@ typedef struct {
     int64_t last_ask;      // update
     double last_ask_s, last_save_s;
     int busy_told; // a warning has said that the last checkpoint takes long
-} ls_trainer_keeping;
+} ls_trainer_stop_and_save;
 
 // A trace of some updates; nothing in a run without one.
 typedef struct {
     int64_t from, to;      // updates
     int64_t next;          // update before which the trace begins or ends; INT64_MAX: none
     ls_timeline *timeline; // NULL: not traced
-    ls_trace_facts facts;
+    ls_trace_info facts;
     double start_s;
 } ls_trainer_tracing;
 
 struct ls_trainer {
     const ls_config *cfg;
     ls_comm *comm;
-    ls_train_facts facts;
+    ls_train_info facts;
     ls_graph *graph;
     ls_dataset *train_data, *test_data;
-    ls_placing *placement;
-    struct ls_plan_cache *plans; // NULL: algorithms go by the device's rule
+    ls_device_assignment *placement;
+    struct ls_algorithm_cache *plans; // NULL: algorithms go by the device's rule
     ls_device *device;
     ls_queue *queue;
     ls_collective *collective; // NULL: sums go through comm
-    ls_arenas *arenas;
+    ls_param_store *arenas;
     ls_update *update;
     ls_program *full, *tail, *eval; // tail: the one short micro-batch of an epoch, where this rank has one; else NULL
     ls_slab *activations, *workspace, *table;
-    ls_feed *feed, *eval_feed;
+    ls_input_pipeline *feed, *eval_feed;
     ls_batches eval_batches;
     ls_schedule schedule;
     int evaluates; // and no more: there is neither a program nor a feed for training
     ls_trainer_tracing tracing;
-    ls_trainer_keeping keeping;
+    ls_trainer_stop_and_save keeping;
     ls_replicas *replicas;  // NULL: they are not compared
     int depth;              // updates that may be under way: 1 on a device in host memory
     ls_position done, next; // updates that are retired; those that the device was given
     int64_t skipped;
     float loss_scale;                      // of the update that is retired next
-    struct ls_nonfinite *nonfinite;        // why the run ended; NULL: it did not, or not for that (forensics.h)
+    struct ls_nonfinite *nonfinite;        // why the run ended; NULL: it did not, or not for that (nonfinite_search.h)
     char folder[LS_TEXT_BYTES];            // the run's; "": it has none, or this is not rank 0
     ls_train_evaluation evaluation;        // the last one
     double last_epoch_loss;                // mean over the last whole epoch
@@ -77,18 +77,18 @@ struct ls_trainer {
     ls_micro_result since_report, of_epoch;
 };
 
-// All ranks compare what must be the same (compare.c): LS_COMM with a table where it is not.
-LS_CHECKED ls_status ls_trainer_compare_programs(ls_trainer *t); // program and options
-LS_CHECKED ls_status ls_trainer_compare_devices(ls_trainer *t);  // when the device is open
-LS_CHECKED ls_status ls_trainer_compare_state(ls_trainer *t);    // data and initial weights
+// All ranks compare what must be the same (startup_check.c): LS_COMM with a table where it is not.
+LS_CHECKED ls_status ls_startup_check_programs(ls_trainer *t); // program and options
+LS_CHECKED ls_status ls_startup_check_devices(ls_trainer *t);  // when the device is open
+LS_CHECKED ls_status ls_startup_check_state(ls_trainer *t);    // data and initial weights
 
 // verify_pictures.c: as ls_trainer_verify_pictures, but what is left out is gone from facts.test_data->count.
 LS_CHECKED ls_status ls_trainer_verify_test_pictures(ls_trainer *t);
 
-// device.autotune (plan_choices.c). Opens t->plans where it is wanted; for the device's options.
-LS_CHECKED ls_status ls_trainer_open_plans(ls_trainer *t);
+// device.autotune (autotune.c). Opens t->plans where it is wanted; for the device's options.
+LS_CHECKED ls_status ls_trainer_open_algorithm_cache(ls_trainer *t);
 // All ranks call it where t->plans is not NULL: what the training program's plans are chosen by, the same on all ranks.
-LS_CHECKED ls_status ls_trainer_choose_plans(ls_trainer *t, const ls_compile_options *training);
+LS_CHECKED ls_status ls_trainer_autotune(ls_trainer *t, const ls_compile_options *training);
 
 LS_CHECKED ls_status ls_trainer_set_parts(ls_trainer *t, cJSON *parts);         // taken
 LS_CHECKED ls_status ls_trainer_start_feed(ls_trainer *t);                      // at the next update's place
@@ -99,15 +99,15 @@ LS_CHECKED ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_sta
 // One update, given and retired.
 LS_CHECKED ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state);
 
-// keeping.c. Before the update `next` is given: asks the other ranks when it is time to. All ranks.
-LS_CHECKED ls_status ls_trainer_ask(ls_trainer *t);
+// stop_and_save.c. Before the update `next` is given: asks the other ranks when it is time to. All ranks.
+LS_CHECKED ls_status ls_trainer_agree_on_stop(ls_trainer *t);
 // The next update, from `done` on, at which a checkpoint is due by counting, or ranks are to meet.
-int64_t ls_trainer_keep_stop(const ls_trainer *t);
+int64_t ls_trainer_next_save(const ls_trainer *t);
 // Everything is retired up to `done`: saves if that is due, then LS_STOPPED on all ranks if that was agreed. `tell` is
 // called on rank 0 for what was written.
-LS_CHECKED ls_status ls_trainer_keep(ls_trainer *t, const ls_train_observer *observers, int observer_count);
+LS_CHECKED ls_status ls_trainer_save_if_due(ls_trainer *t, const ls_train_observer *observers, int observer_count);
 // The last update is done: waits for what is being written. All ranks.
-LS_CHECKED ls_status ls_trainer_keep_end(ls_trainer *t, const ls_train_observer *observers, int observer_count);
+LS_CHECKED ls_status ls_trainer_save_end(ls_trainer *t, const ls_train_observer *observers, int observer_count);
 
 // Update tracing.next comes next and nothing is under way: the trace begins or ends. All ranks.
 LS_CHECKED ls_status ls_trainer_turn_trace(ls_trainer *t);

@@ -1,10 +1,10 @@
 // trainer_state.c - a trainer's state outside of its device: snapshots taken and restored, weights saved and loaded.
 #include <stdlib.h>
 #include "base/clock.h"
-#include "train/snapshot.h"
+#include "files/snapshot.h"
 #include "train/trainer_internal.h"
-#include "train/weight_notes.h"
-#include "train/weights.h"
+#include "files/weights_metadata.h"
+#include "files/weights.h"
 
 // --- snapshots --------------------------------------------------------------------------------------
 
@@ -13,10 +13,10 @@ ls_status ls_trainer_snapshot_new(const ls_trainer *t, ls_snapshot **out) {
 }
 
 static ls_buffer buffer_of(const ls_trainer *t, const ls_snapshot_tensor *tensor) {
-    const ls_arenas *a = t->arenas;
-    if (tensor->state == 0) return ls_arenas_weight(a, tensor->param);
+    const ls_param_store *a = t->arenas;
+    if (tensor->state == 0) return ls_param_store_weight(a, tensor->param);
     int64_t first = a->trained_elements * (tensor->state - 1) + a->offset[tensor->param];
-    return ls_arenas_range(a->state, first, a->elements[tensor->param], sizeof(float));
+    return ls_param_store_range(a->state, first, a->elements[tensor->param], sizeof(float));
 }
 
 void ls_trainer_export_tensor(ls_trainer *t, const ls_snapshot_tensor *tensor) {
@@ -100,7 +100,7 @@ ls_status ls_trainer_restore(ls_trainer *t, ls_snapshot *snapshot) {
     ls_comm_phase(t->comm, "taking over a snapshot", -1);
     LS_TRY(ls_comm_broadcast(t->comm, &snapshot->counters, sizeof snapshot->counters, 0));
     LS_TRY(ls_comm_broadcast(t->comm, snapshot->values, (int64_t)snapshot->bytes, 0));
-    ls_feed_stop(t->feed); // it begins again at the new place
+    ls_input_pipeline_stop(t->feed); // it begins again at the new place
     give_tensors(t, snapshot);
     LS_TRY(give_counters(t, &snapshot->counters));
     ls_trainer_replicas_equal(t);
@@ -119,16 +119,16 @@ ls_status ls_trainer_write_weights(ls_trainer *t, const char *path) {
     if (tensors && values) {
         for (int p = 0; p < g->param_count; p++) {
             const ls_param *param = &g->params[p];
-            ls_weight_describe(param, &tensors[p]);
+            ls_weights_describe(param, &tensors[p]);
             tensors[p].data = at;
-            t->device->api->param_export(t->device, &param->shape, ls_arenas_weight(t->arenas, p), at);
+            t->device->api->param_export(t->device, &param->shape, ls_param_store_weight(t->arenas, p), at);
             at += ls_param_count(&param->shape);
         }
-        ls_weight_notes *notes = NULL;
-        status = ls_weight_notes_new(g, t->train_data, &notes);
+        ls_weights_metadata *notes = NULL;
+        status = ls_weights_metadata_new(g, t->train_data, &notes);
         if (!ls_failed(status))
             status = ls_safetensors_write(path, tensors, g->param_count, notes->list, notes->count, NULL);
-        ls_weight_notes_free(notes);
+        ls_weights_metadata_free(notes);
     } else {
         status = ls_fail(LS_DEVICE, "out of host memory for %zu weights", total);
     }
@@ -150,7 +150,7 @@ static ls_status take_weights(ls_trainer *t, const ls_safetensors *file) {
     if (!values) return ls_fail(LS_DEVICE, "out of host memory for the list of weights");
     ls_status status = ls_weights_find(file, g, values);
     for (int p = 0; p < g->param_count && !ls_failed(status); p++)
-        t->device->api->param_import(t->device, &g->params[p].shape, values[p], ls_arenas_weight(t->arenas, p));
+        t->device->api->param_import(t->device, &g->params[p].shape, values[p], ls_param_store_weight(t->arenas, p));
     free(values);
     if (!ls_failed(status)) ls_update_weights_changed(t->update);
     return status;

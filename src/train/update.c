@@ -22,21 +22,21 @@ static void zero_slab(ls_update *u, ls_slab *slab) {
 }
 
 static ls_buffer grad_range(const ls_update *u, const ls_planned_bucket *b) {
-    return ls_arenas_range(u->arenas->grad, b->range.first, b->range.count, sizeof(float));
+    return ls_param_store_range(u->arenas->grad, b->range.first, b->range.count, sizeof(float));
 }
 
 static ls_buffer fixed_range(const ls_update *u, const ls_planned_bucket *b) {
-    return ls_arenas_range(u->arenas->fixed, b->range.first, b->range.count, sizeof(int64_t));
+    return ls_param_store_range(u->arenas->fixed, b->range.first, b->range.count, sizeof(int64_t));
 }
 
 // What a trace shows beside the program's instructions.
 static void begin_span(ls_update *u, const char *name) {
     ls_timeline_begin(u->timeline,
-        &(ls_span){ .lane = LS_TRACE_COMPUTE, .name = name, .number = -1, .update = LS_TRACE_NO_UPDATE }, u->queue);
+        &(ls_span){ .lane = LS_SPANS_COMPUTE, .name = name, .number = -1, .update = LS_SPANS_NO_UPDATE }, u->queue);
 }
 
 static void end_span(ls_update *u) {
-    ls_timeline_end(u->timeline, LS_TRACE_COMPUTE, u->queue);
+    ls_timeline_end(u->timeline, LS_SPANS_COMPUTE, u->queue);
 }
 
 // What adds up over the micro-batches of an update begins at zero.
@@ -50,9 +50,9 @@ static void start_sums(ls_update *u) {
 void ls_update_begin(ls_update *u, const ls_window *window) {
     assert(u->begun - u->retired < u->depth);
     size_t record = u->host_windows + (size_t)(u->begun % u->depth) * LS_RECORD_BYTES;
-    ls_buffer host = ls_buffer_at(u->host_control, record, sizeof(ls_window_input));
-    ls_window_input *input = ls_buffer_host(host);
-    *input = (ls_window_input){ .samples = u->loss_is_sum ? 1.0 : window->samples,
+    ls_buffer host = ls_buffer_at(u->host_control, record, sizeof(ls_update_input));
+    ls_update_input *input = ls_buffer_host(host);
+    *input = (ls_update_input){ .samples = u->loss_is_sum ? 1.0 : window->samples,
         .micro_batches = window->micro_batches,
         .lr = window->lr,
         .update = (uint32_t)window->number };
@@ -66,15 +66,15 @@ void ls_update_begin(ls_update *u, const ls_window *window) {
 
 static void narrow(ls_update *u, const ls_planned_bucket *b) {
     ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] = grad_range(u, b),
-        [LS_CAST_DST] = ls_arenas_range(u->arenas->wire, b->range.first, b->range.count, ls_dtype_bytes(LS_BF16)) };
+        [LS_CAST_DST] = ls_param_store_range(u->arenas->wire, b->range.first, b->range.count, ls_dtype_bytes(LS_BF16)) };
     ls_plan_run(b->cast, args, workspace_of(u), u->queue);
 }
 
 static void widen_gradients(ls_update *u) {
-    const ls_arenas *a = u->arenas;
+    const ls_param_store *a = u->arenas;
     ls_buffer args[LS_WIDEN_ARGS] = { [LS_WIDEN_SRC] =
-                                          ls_arenas_range(a->wire, 0, a->trained_elements, ls_dtype_bytes(LS_BF16)),
-        [LS_WIDEN_DST] = ls_arenas_range(a->grad, 0, a->trained_elements, sizeof(float)) };
+                                          ls_param_store_range(a->wire, 0, a->trained_elements, ls_dtype_bytes(LS_BF16)),
+        [LS_WIDEN_DST] = ls_param_store_range(a->grad, 0, a->trained_elements, sizeof(float)) };
     ls_plan_run(u->widen, args, workspace_of(u), u->queue);
 }
 
@@ -118,7 +118,7 @@ static void unfix_buckets(ls_update *u) {
 }
 
 static void run_control(ls_update *u) {
-    ls_buffer stats_args[LS_GRAD_STATS_ARGS] = { [LS_GRAD_STATS_GRAD] = ls_arenas_range(
+    ls_buffer stats_args[LS_GRAD_STATS_ARGS] = { [LS_GRAD_STATS_GRAD] = ls_param_store_range(
                                                      u->arenas->grad, 0, u->arenas->trained_elements, sizeof(float)),
         [LS_GRAD_STATS_PARTIALS] = u->partials };
     ls_plan_run(u->stats, stats_args, workspace_of(u), u->queue);
@@ -208,11 +208,11 @@ enum { FIRST_MICRO = 1, LAST_MICRO = 2, STEP_ALONE = 4 }; // variants of recorde
 
 ls_status ls_update_micro(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {
     micro_work work = { u, program, inputs };
-    ls_recorder_key key = { .program = program,
+    ls_graph_capture_key key = { .program = program,
         .input = inputs->buffer[LS_INPUT_MICRO],
         .variant = (u->micros_done == 0 ? FIRST_MICRO : 0) + (u->micros_left == 1 ? LAST_MICRO : 0) };
     if (may_record(u))
-        LS_TRY(ls_recorder_run(u->recorder, key, enqueue_micro, &work));
+        LS_TRY(ls_graph_capture_run(u->recorder, key, enqueue_micro, &work));
     else
         enqueue_micro(&work);
     u->micros_left--;
@@ -238,7 +238,7 @@ static ls_status finish(ls_update *u) {
         return u->status;
     }
     LS_TRY(reduce(u));
-    return ls_recorder_run(u->recorder, (ls_recorder_key){ .variant = STEP_ALONE }, step, u);
+    return ls_graph_capture_run(u->recorder, (ls_graph_capture_key){ .variant = STEP_ALONE }, step, u);
 }
 
 static ls_buffer report_of(const ls_update *u, int64_t number) {
@@ -255,7 +255,7 @@ ls_status ls_update_end(ls_update *u) {
     return LS_SUCCESS;
 }
 
-ls_status ls_update_retire(ls_update *u, ls_train_state *state, ls_micro_result *result) {
+ls_status ls_update_complete(ls_update *u, ls_train_state *state, ls_micro_result *result) {
     assert(u->retired < u->begun);
     if (u->reducer) ls_comm_wait_begins(u->comm, "the device's sums");
     ls_status status = u->device->api->event_sync(u->reported[u->retired % u->depth]);
@@ -290,8 +290,8 @@ void ls_update_evaluate_begin(ls_update *u) {
 
 ls_status ls_update_evaluate(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {
     micro_work work = { u, program, inputs };
-    ls_recorder_key key = { .program = program, .input = inputs->buffer[LS_INPUT_MICRO] };
-    return ls_recorder_run(u->recorder, key, enqueue_evaluation, &work);
+    ls_graph_capture_key key = { .program = program, .input = inputs->buffer[LS_INPUT_MICRO] };
+    return ls_graph_capture_run(u->recorder, key, enqueue_evaluation, &work);
 }
 
 ls_status ls_update_sum_now(ls_update *u, ls_buffer sums, int64_t count) {
@@ -319,8 +319,8 @@ ls_status ls_update_write_state(ls_update *u, const ls_train_state *state) {
 
 void ls_update_weights_changed(ls_update *u) {
     if (!u->cast) return;
-    const ls_arenas *a = u->arenas;
-    ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] = ls_arenas_range(a->weight, 0, a->trained_elements, sizeof(float)),
-        [LS_CAST_DST] = ls_arenas_range(a->copy, 0, a->trained_elements, ls_dtype_bytes(a->storage)) };
+    const ls_param_store *a = u->arenas;
+    ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] = ls_param_store_range(a->weight, 0, a->trained_elements, sizeof(float)),
+        [LS_CAST_DST] = ls_param_store_range(a->copy, 0, a->trained_elements, ls_dtype_bytes(a->storage)) };
     ls_plan_run(u->cast, args, workspace_of(u), u->queue);
 }

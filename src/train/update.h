@@ -1,7 +1,7 @@
 // update.h - one update: accumulate the window's micro-batches, reduce, check, step. Plans and memory are made once;
 // an update allocates nothing, and with one rank the host never waits for the device in it:
 // what it needs comes back in a report, which is looked at when the update is retired, up to `depth` updates later.
-// With one rank a micro-batch and what ends the update are recorded (recorder.h); with several ranks, too, where
+// With one rank a micro-batch and what ends the update are recorded (graph_capture.h); with several ranks, too, where
 // their gradients are summed on the device's queues. All ranks then record the same updates: those of whole windows.
 //
 // Fast mode: gradients accumulate in the fp32 arena; buckets are summed over ranks as the last micro-batch completes
@@ -13,9 +13,9 @@
 #include "config/config.h"
 #include "data/sampler.h"
 #include "dist/comm.h"
-#include "dist/reducer.h"
-#include "train/optimizer.h"
-#include "train/program.h"
+#include "dist/reduce/reducer.h"
+#include "program/optimizer.h"
+#include "program/program.h"
 
 enum { LS_UPDATE_DEPTH_MAX = 16 };
 enum { LS_GRADIENT_FRACTION_BITS = 40, LS_STATISTIC_FRACTION_BITS = 36 };
@@ -24,7 +24,7 @@ typedef struct ls_update ls_update;
 
 // Borrows arenas, comm, collective (NULL: sums go through comm) and queue. depth: updates that may be begun and not yet
 // retired, at most LS_UPDATE_DEPTH_MAX. The loss is scaled for fp16 storage.
-LS_CHECKED ls_status ls_update_new(const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, ls_collective *collective,
+LS_CHECKED ls_status ls_update_new(const ls_config *cfg, ls_param_store *arenas, ls_comm *comm, ls_collective *collective,
     ls_queue *queue, int depth, ls_update **out);
 void ls_update_trace(ls_update *update, ls_timeline *timeline); // shows its work there; borrowed
 void ls_update_free(ls_update *update);                         // NULL is allowed
@@ -52,7 +52,7 @@ LS_CHECKED ls_status ls_update_join(ls_update *update, const ls_program *program
 LS_CHECKED ls_status ls_update_end(ls_update *update);
 // Waits for the oldest update that is not yet retired. state: after it (skip, grad_norm, loss_scale); result: sums over
 // this rank's micro-batches of it.
-LS_CHECKED ls_status ls_update_retire(ls_update *update, ls_train_state *state, ls_micro_result *result);
+LS_CHECKED ls_status ls_update_complete(ls_update *update, ls_train_state *state, ls_micro_result *result);
 
 // An evaluation, outside of any update (all are retired), is evaluate_begin, evaluate for each micro-batch,
 // take_result: the sums over its micro-batches.

@@ -2,7 +2,7 @@
 #ifndef LS_TRAIN_UPDATE_INTERNAL_H
 #define LS_TRAIN_UPDATE_INTERNAL_H
 
-#include "train/recorder.h"
+#include "program/graph_capture.h"
 #include "train/update.h"
 
 enum {
@@ -10,7 +10,7 @@ enum {
     LS_REPORT_BYTES = 3 * LS_RECORD_BYTES
 }; // every control record begins on a line of its own
 _Static_assert(sizeof(ls_train_state) <= LS_RECORD_BYTES && sizeof(ls_micro_result) <= LS_RECORD_BYTES &&
-                   sizeof(ls_window_input) <= LS_RECORD_BYTES && LS_STAMPS * sizeof(int64_t) <= LS_RECORD_BYTES,
+                   sizeof(ls_update_input) <= LS_RECORD_BYTES && LS_STAMPS * sizeof(int64_t) <= LS_RECORD_BYTES,
     "a record is one line");
 
 typedef struct {
@@ -27,14 +27,14 @@ typedef struct {
 
 struct ls_update {
     ls_device *device;
-    ls_arenas *arenas;
+    ls_param_store *arenas;
     ls_comm *comm;
     ls_queue *queue;
     int ordered, loss_is_sum, meets_in_pass; // meets_in_pass: ranks exchange statistics in the midst of a pass
     ls_optimizer *optimizer;
     ls_collective *collective;
     ls_reducer *reducer; // NULL with one rank
-    ls_recorder *recorder;
+    ls_graph_capture *recorder;
     ls_planned_bucket *buckets; // trained ones, then at most one of statistics
     int bucket_count, trained_buckets;
     ls_running_step *running;

@@ -18,7 +18,7 @@ static ls_status new_control_memory(ls_update *u) {
     u->state = ls_buffer_at(u->device_control, 0, sizeof(ls_train_state));
     u->result = ls_buffer_at(u->device_control, LS_RECORD_BYTES, sizeof(ls_micro_result));
     u->stamps = ls_buffer_at(u->device_control, 2 * LS_RECORD_BYTES, LS_STAMPS * sizeof(int64_t));
-    u->window = ls_buffer_at(u->device_control, LS_REPORT_BYTES, sizeof(ls_window_input));
+    u->window = ls_buffer_at(u->device_control, LS_REPORT_BYTES, sizeof(ls_update_input));
     u->partials = ls_buffer_at(u->device_control, LS_REPORT_BYTES + LS_RECORD_BYTES, partial_bytes);
     u->host_windows = 2 * LS_RECORD_BYTES;
     u->host_reports = u->host_windows + depth * LS_RECORD_BYTES;
@@ -32,7 +32,7 @@ static ls_status new_control_memory(ls_update *u) {
 
 // Buckets of trained tensors in completion order; the statistics are one more, complete when the backward pass ends.
 static ls_status cut_buckets(ls_update *u, size_t bucket_bytes) {
-    const ls_arenas *a = u->arenas;
+    const ls_param_store *a = u->arenas;
     size_t trained = (size_t)a->trained_params;
     int64_t *offsets = malloc((trained + 1) * sizeof *offsets), *elements = malloc((trained + 1) * sizeof *elements);
     ls_range *ranges = malloc((trained + 1) * sizeof *ranges);
@@ -117,13 +117,13 @@ static ls_status plan_control(ls_update *u, const ls_config *cfg) {
     return new_plan(u, &desc, &u->cast);
 }
 
-static double share_of(const ls_arenas *a, int position) {
+static double share_of(const ls_param_store *a, int position) {
     return a->graph->layers[a->graph->params[a->order[position]].layer].attr.batchnorm2d.momentum;
 }
 
 // One running-statistics operator for each run of neighbours with the same momentum.
 static ls_status plan_running(ls_update *u) {
-    const ls_arenas *a = u->arenas;
+    const ls_param_store *a = u->arenas;
     int end = a->graph->param_count;
     u->running = calloc((size_t)(end - a->trained_params) + 1, sizeof *u->running);
     if (!u->running) return ls_fail(LS_DEVICE, "out of host memory for the statistics' table");
@@ -139,8 +139,8 @@ static ls_status plan_running(ls_update *u) {
         u->running_count++;
         step->args[LS_RUNNING_STATS_WINDOW] = u->window;
         step->args[LS_RUNNING_STATS_STATE] = u->state;
-        step->args[LS_RUNNING_STATS_SUM] = ls_arenas_range(a->grad, from, count, sizeof(float));
-        step->args[LS_RUNNING_STATS_RUNNING] = ls_arenas_range(a->weight, from, count, sizeof(float));
+        step->args[LS_RUNNING_STATS_SUM] = ls_param_store_range(a->grad, from, count, sizeof(float));
+        step->args[LS_RUNNING_STATS_RUNNING] = ls_param_store_range(a->weight, from, count, sizeof(float));
         first = i;
     }
     return LS_SUCCESS;
@@ -152,7 +152,7 @@ static ls_bucket summed(const ls_update *u, int index) {
     int wire = u->arenas->wire && index < u->trained_buckets;
     ls_slab *slab = u->ordered ? u->arenas->fixed : wire ? u->arenas->wire : u->arenas->grad;
     ls_dtype dtype = u->ordered ? LS_I64 : wire ? LS_BF16 : LS_F32;
-    return (ls_bucket){ ls_arenas_range(slab, r->first, r->count, ls_dtype_bytes(dtype)), r->count, dtype };
+    return (ls_bucket){ ls_param_store_range(slab, r->first, r->count, ls_dtype_bytes(dtype)), r->count, dtype };
 }
 
 static ls_status adopt_slabs(ls_update *u) {
@@ -163,7 +163,7 @@ static ls_status adopt_slabs(ls_update *u) {
 }
 
 static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
-    if (ls_comm_about(u->comm)->world_size == 1 && !u->collective) return LS_SUCCESS;
+    if (ls_comm_get_info(u->comm)->world_size == 1 && !u->collective) return LS_SUCCESS;
     ls_status status = u->collective ? adopt_slabs(u) : LS_SUCCESS;
     ls_bucket *buckets = malloc((size_t)u->bucket_count * sizeof *buckets);
     if (!buckets) ls_keep_first(&status, ls_fail(LS_DEVICE, "out of host memory for the reducer's buckets"));
@@ -205,14 +205,14 @@ static ls_status prepare(ls_update *u, const ls_config *cfg) {
 static ls_status make(ls_update *u, const ls_config *cfg) {
     LS_TRY(ls_comm_agree(u->comm, prepare(u, cfg), NULL)); // a reducer is made by all ranks or by none
     LS_TRY(new_reducer(u, cfg));
-    LS_TRY(ls_recorder_new(u->queue, u->device->api, cfg->device_graphs, &u->recorder));
+    LS_TRY(ls_graph_capture_new(u->queue, u->device->api, cfg->device_graphs, &u->recorder));
     if (u->workspace_bytes)
         LS_TRY(u->device->api->slab_new(
             u->device, LS_MEMORY_DEVICE, u->workspace_bytes, "update workspace", &u->workspace));
     return start_state(u, cfg);
 }
 
-ls_status ls_update_new(const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, ls_collective *collective,
+ls_status ls_update_new(const ls_config *cfg, ls_param_store *arenas, ls_comm *comm, ls_collective *collective,
     ls_queue *queue, int depth, ls_update **out) {
     assert(depth >= 1 && depth <= LS_UPDATE_DEPTH_MAX);
     ls_update *u = calloc(1, sizeof *u);
@@ -224,7 +224,7 @@ ls_status ls_update_new(const ls_config *cfg, ls_arenas *arenas, ls_comm *comm, 
         .queue = queue,
         .depth = depth,
         .ordered = cfg->run_deterministic,
-        .meets_in_pass = ls_config_syncs_norm(cfg, ls_comm_about(comm)->world_size),
+        .meets_in_pass = ls_config_syncs_norm(cfg, ls_comm_get_info(comm)->world_size),
         .loss_is_sum = cfg->train_loss_reduction == LS_LOSS_SUM };
     ls_status status = make(u, cfg);
     if (ls_failed(status)) {
@@ -241,7 +241,7 @@ static void free_plan(ls_update *u, ls_plan *plan) {
 
 void ls_update_free(ls_update *u) {
     if (!u) return;
-    ls_recorder_free(u->recorder);
+    ls_graph_capture_free(u->recorder);
     for (int i = 0; i < u->depth; i++)
         if (u->reported[i]) u->device->api->event_free(u->reported[i]);
     ls_reducer_free(u->reducer);

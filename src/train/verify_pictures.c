@@ -36,7 +36,7 @@ static void show_life(void *context, int64_t done, int64_t all) {
 // This rank's share.
 static ls_status look(verification *v) {
     char folder[LS_TEXT_BYTES];
-    const int64_t count = ls_dataset_about(v->dataset)->count;
+    const int64_t count = ls_dataset_get_info(v->dataset)->count;
     v->known = calloc((size_t)count, 1);
     v->broken = calloc((size_t)count, 1);
     if (!v->known || !v->broken)
@@ -45,7 +45,7 @@ static ls_status look(verification *v) {
         LS_TRY(ls_verify_path(folder, v->dataset, v->memory, sizeof v->memory));
         ls_verify_recall(v->memory, v->dataset, v->known);
     }
-    const ls_comm_facts *comm = v->t->facts.comm;
+    const ls_comm_info *comm = v->t->facts.comm;
     const ls_verify_options options = { .share = comm->rank,
         .shares = comm->world_size,
         .workers = (int)v->t->cfg->data_workers,
@@ -67,7 +67,7 @@ static void remember(const verification *v, int64_t looked) {
 
 // On rank 0, by reading them once more.
 static void name_broken(const verification *v) {
-    const ls_dataset_facts *facts = ls_dataset_about(v->dataset);
+    const ls_dataset_info *facts = ls_dataset_get_info(v->dataset);
     uint8_t *pixels = malloc((size_t)ls_chw_count(facts->shape));
     int64_t named = 0;
     for (int64_t i = 0; pixels && i < facts->count && named < NAMED_MAX; i++) {
@@ -82,12 +82,12 @@ static void name_broken(const verification *v) {
     if (v->count > named) ls_warn("and %lld more %s pictures", (long long)(v->count - named), v->split);
 }
 
-// What any rank found is broken, on all ranks. Where their sets differ nothing is looked at: ls_trainer_compare_state
+// What any rank found is broken, on all ranks. Where their sets differ nothing is looked at: ls_startup_check_state
 // refuses that.
 static ls_status verify(verification *v) {
     ls_comm *comm = v->t->comm;
-    const int64_t all = ls_dataset_about(v->dataset)->count,
-                  set = (int64_t)(ls_dataset_about(v->dataset)->checksum >> 1);
+    const int64_t all = ls_dataset_get_info(v->dataset)->count,
+                  set = (int64_t)(ls_dataset_get_info(v->dataset)->checksum >> 1);
     int64_t extremes[2] = { set, -set };
     LS_TRY(ls_comm_allreduce(comm, extremes, 2, LS_I64, LS_REDUCE_MAX));
     if (extremes[0] != -extremes[1]) return LS_SUCCESS;

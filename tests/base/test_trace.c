@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/trace.h"
+#include "base/spans.h"
 #include "support/cmocka.h"
 
 enum { THREADS = 4, EACH = 500 };
@@ -10,7 +10,7 @@ enum { THREADS = 4, EACH = 500 };
 static void *record(void *context) {
     int64_t thread = *(int *)context;
     for (int i = 0; i < EACH; i++)
-        ls_trace_add(&(ls_span){ .lane = (ls_trace_lane)thread,
+        ls_spans_add(&(ls_span){ .lane = (ls_span_lane)thread,
             .name = "span",
             .number = i,
             .update = thread,
@@ -32,8 +32,8 @@ static void record_in_threads(void) {
 // Every span that was kept is one of those that were recorded, and each at most once.
 static void check_whole(void) {
     int seen[THREADS][EACH] = { 0 };
-    for (int i = 0; i < ls_trace_count(); i++) {
-        const ls_span *s = ls_trace_get(i);
+    for (int i = 0; i < ls_spans_count(); i++) {
+        const ls_span *s = ls_spans_get(i);
         assert_non_null(s);
         int64_t t = s->update, n = s->number;
         assert_in_range(t, 0, THREADS - 1);
@@ -51,19 +51,19 @@ static void threads_write_at_once(void **state) {
     static const int capacities[] = { THREADS * EACH + 7, THREADS * EACH, THREADS * EACH - 1, 100, 1 };
     for (size_t row = 0; row < sizeof capacities / sizeof *capacities; row++) {
         int capacity = capacities[row], all = THREADS * EACH, kept = capacity < all ? capacity : all;
-        assert_int_equal(ls_trace_open(capacity).code, LS_OK);
-        ls_trace_window(0, 1);
-        assert_int_equal(ls_trace_at(0), 1);
+        assert_int_equal(ls_spans_open(capacity).code, LS_OK);
+        ls_spans_window(0, 1);
+        assert_int_equal(ls_spans_at(0), 1);
         record_in_threads();
-        if (ls_trace_count() != kept || ls_trace_dropped() != all - kept)
-            fail_msg("room for %d: %d kept and %d dropped, expected %d and %d", capacity, ls_trace_count(),
-                (int)ls_trace_dropped(), kept, all - kept);
+        if (ls_spans_count() != kept || ls_spans_dropped() != all - kept)
+            fail_msg("room for %d: %d kept and %d dropped, expected %d and %d", capacity, ls_spans_count(),
+                (int)ls_spans_dropped(), kept, all - kept);
         check_whole();
-        ls_trace_close();
+        ls_spans_close();
     }
 }
 
-// What ls_trace_at says before each update, and which updates are recorded.
+// What ls_spans_at says before each update, and which updates are recorded.
 static void windows(void **state) {
     (void)state;
     static const struct {
@@ -80,46 +80,46 @@ static void windows(void **state) {
         { 0, 0, 0, INT64_MAX, 0 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        assert_int_equal(ls_trace_open(4).code, LS_OK);
-        ls_trace_window(rows[i].from, rows[i].to);
-        int64_t next = ls_trace_at(rows[i].update);
-        ls_trace_span(LS_TRACE_HOST, "give", NULL, -1, 1, 2);
-        if (next != rows[i].next || ls_trace_on() != rows[i].on || ls_trace_count() != rows[i].on)
-            fail_msg("row %zu: next %lld, on %d, %d spans", i, (long long)next, ls_trace_on(), ls_trace_count());
-        if (rows[i].on) assert_int_equal(ls_trace_get(0)->update, rows[i].update);
-        ls_trace_close();
+        assert_int_equal(ls_spans_open(4).code, LS_OK);
+        ls_spans_window(rows[i].from, rows[i].to);
+        int64_t next = ls_spans_at(rows[i].update);
+        ls_spans_span(LS_SPANS_HOST, "give", NULL, -1, 1, 2);
+        if (next != rows[i].next || ls_spans_on() != rows[i].on || ls_spans_count() != rows[i].on)
+            fail_msg("row %zu: next %lld, on %d, %d spans", i, (long long)next, ls_spans_on(), ls_spans_count());
+        if (rows[i].on) assert_int_equal(ls_spans_get(0)->update, rows[i].update);
+        ls_spans_close();
     }
 }
 
 static void off_is_nothing(void **state) {
     (void)state;
-    assert_false(ls_trace_opened());
-    assert_int_equal(ls_trace_at(0), INT64_MAX);
-    ls_trace_span(LS_TRACE_HOST, "give", NULL, -1, 1, 2);
-    assert_false(ls_trace_on());
-    assert_int_equal(ls_trace_count(), 0);
-    assert_int_equal(ls_trace_dropped(), 0);
-    assert_int_equal(ls_trace_open(4).code, LS_OK); // opened, but outside of the window
-    ls_trace_span(LS_TRACE_HOST, "give", NULL, -1, 1, 2);
-    assert_int_equal(ls_trace_count(), 0);
-    ls_trace_close();
+    assert_false(ls_spans_opened());
+    assert_int_equal(ls_spans_at(0), INT64_MAX);
+    ls_spans_span(LS_SPANS_HOST, "give", NULL, -1, 1, 2);
+    assert_false(ls_spans_on());
+    assert_int_equal(ls_spans_count(), 0);
+    assert_int_equal(ls_spans_dropped(), 0);
+    assert_int_equal(ls_spans_open(4).code, LS_OK); // opened, but outside of the window
+    ls_spans_span(LS_SPANS_HOST, "give", NULL, -1, 1, 2);
+    assert_int_equal(ls_spans_count(), 0);
+    ls_spans_close();
 }
 
 // A span belongs to the update that it names, else to the one that is being given.
 static void updates(void **state) {
     (void)state;
-    assert_int_equal(ls_trace_open(4).code, LS_OK);
-    ls_trace_window(7, 9);
-    assert_int_equal(ls_trace_at(7), 9);
-    ls_trace_span(LS_TRACE_COMPUTE, "loss", "fc", 3, 1, 2);
-    ls_trace_update(8);
-    ls_trace_span(LS_TRACE_COMPUTE, "loss", "fc", 3, 2, 3);
-    ls_trace_add(&(ls_span){ .lane = LS_TRACE_LOADER, .name = "fill", .update = 11 });
+    assert_int_equal(ls_spans_open(4).code, LS_OK);
+    ls_spans_window(7, 9);
+    assert_int_equal(ls_spans_at(7), 9);
+    ls_spans_span(LS_SPANS_COMPUTE, "loss", "fc", 3, 1, 2);
+    ls_spans_update(8);
+    ls_spans_span(LS_SPANS_COMPUTE, "loss", "fc", 3, 2, 3);
+    ls_spans_add(&(ls_span){ .lane = LS_SPANS_LOADER, .name = "fill", .update = 11 });
     static const int64_t expected[] = { 7, 8, 11 };
-    for (int i = 0; i < 3; i++) assert_int_equal(ls_trace_get(i)->update, expected[i]);
-    assert_string_equal(ls_trace_get(1)->detail, "fc");
-    assert_string_equal(ls_trace_lane_name(ls_trace_get(2)->lane), "loader");
-    ls_trace_close();
+    for (int i = 0; i < 3; i++) assert_int_equal(ls_spans_get(i)->update, expected[i]);
+    assert_string_equal(ls_spans_get(1)->detail, "fc");
+    assert_string_equal(ls_spans_lane_name(ls_spans_get(2)->lane), "loader");
+    ls_spans_close();
 }
 
 int main(void) {

@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <math.h>
 #include <string.h>
-#include "cli/bench_figures.h"
-#include "cli/bench_place.h"
+#include "cli/bench/figures.h"
+#include "cli/bench/place.h"
 #include "device/device.h"
 #include "support/cmocka.h"
 
@@ -249,7 +249,7 @@ static void cores(void **state) {
             fail_msg("%s: shared %d, %d hosts; expected %d, %d", places[i].name, shared, hosts, places[i].shared,
                 places[i].hosts);
     }
-    const ls_place gpus[] = { { .uuid = "GPU-1" }, { .uuid = "GPU-2" }, { .uuid = "GPU-1" }, { .uuid = "" } };
+    const ls_rank_info gpus[] = { { .uuid = "GPU-1" }, { .uuid = "GPU-2" }, { .uuid = "GPU-1" }, { .uuid = "" } };
     assert_int_equal(ls_bench_place_gpus(gpus, 2), 2);
     assert_int_equal(ls_bench_place_gpus(gpus, 3), 2);
     assert_int_equal(ls_bench_place_gpus(gpus, 4), 3);

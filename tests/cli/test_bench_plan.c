@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include "cli/bench_plan.h"
+#include "cli/bench/plan.h"
 #include "support/cmocka.h"
 
 enum { SWEEPS_MAX = 4 };

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/bench_predict.h"
+#include "cli/bench/predict.h"
 #include "support/cmocka.h"
 
 // One rank: 100 ms an update of 128 samples, 10 ms of them the optimizer's, 8 MB of gradients, all complete at the end.
@@ -13,7 +13,7 @@ static ls_bench_sample alone[] = { { .seconds = 1, .images_per_second = 1280 } }
 static ls_bench_sample strong_2[] = { { .seconds = 0.6, .images_per_second = 128 / 0.060, .alone_s = 0.52 } };
 // Four ranks of weak scaling that share two cores: 300 ms, without communication 200.
 static ls_bench_sample weak_4[] = { { .seconds = 3, .images_per_second = 512 / 0.3, .alone_s = 2 } };
-static ls_link_bucket late = { 8e6, 1 }, early = { 8e6, 0.5 };
+static ls_allreduce_bucket late = { 8e6, 1 }, early = { 8e6, 0.5 };
 
 static ls_bench_result results[] = {
     { .name = "cpu x 1",
@@ -65,9 +65,9 @@ static ls_bench_result results[] = {
 enum { RESULTS = sizeof results / sizeof *results };
 
 // 1 ms a message, 1 GB/s.
-static const ls_link_fit slow = { .known = 1, .algorithm = LS_LINK_HALVING, .alpha_s = 1e-3, .beta = 1e9 };
+static const ls_allreduce_fit slow = { .known = 1, .algorithm = LS_ALLREDUCE_HALVING, .alpha_s = 1e-3, .beta = 1e9 };
 // Over four ranks that share cores: ten times slower.
-static const ls_link_fit crowded = { .known = 1, .algorithm = LS_LINK_HALVING, .alpha_s = 1e-2, .beta = 1e8 };
+static const ls_allreduce_fit crowded = { .known = 1, .algorithm = LS_ALLREDUCE_HALVING, .alpha_s = 1e-2, .beta = 1e8 };
 
 static const ls_bench_prediction *row_of(const ls_bench_prediction *rows, int count, int weak, int ranks) {
     for (int i = 0; i < count; i++)
@@ -137,7 +137,7 @@ static void overlap(void **state) {
     const ls_bench_link link = { .ranks = 2, .model.inside = slow };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_bench_result both[2] = { results[0], results[1] };
-        ls_link_bucket bucket = { early.bytes, cases[i].ready };
+        ls_allreduce_bucket bucket = { early.bytes, cases[i].ready };
         both[1].bucket = &bucket;
         both[1].overlap = cases[i].overlap;
         both[1].accumulation = cases[i].accumulation;

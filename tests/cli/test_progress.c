@@ -126,7 +126,7 @@ static void choice(void **state) {
     setenv("TERM", "dumb", 1); // also when a person runs it in a terminal
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ls_config cfg = { .log_progress = cases[i].option, .log_every_seconds = 7 };
-        ls_comm_facts comm = { .backend = "self" };
+        ls_comm_info comm = { .backend = "self" };
         ls_progress_style style = ls_progress_choose(&cfg, &comm, cases[i].quiet);
         if (style.display != cases[i].display)
             fail_msg("row %zu: display %d, expected %d", i, style.display, cases[i].display);

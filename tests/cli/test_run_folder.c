@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "base/atomic_file.h"
 #include "support/cmocka.h"
-#include "train/run_folder.h"
+#include "files/run_folder.h"
 
 static char start_folder[LS_TEXT_BYTES], folder[] = "/tmp/lockstep_test_XXXXXX";
 
@@ -46,10 +46,10 @@ static void make(const char *path) {
 
 // A run begins in it.
 static void begin(const ls_config *cfg, ls_run_folder *run) {
-    static const ls_comm_facts comm = { .world_size = 1 };
+    static const ls_comm_info comm = { .world_size = 1 };
     char text[] = "[network]\ninput = 1x8x8\n";
     ls_graph graph = { .path = "conf/net.ini", .text = text };
-    ls_train_facts facts = { .cfg = cfg, .comm = &comm, .graph = &graph, .run = run->run };
+    ls_train_info facts = { .cfg = cfg, .comm = &comm, .graph = &graph, .run = run->run };
     ls_status status = ls_run_folder_begin(run, &facts);
     if (ls_failed(status)) fail_msg("%s: %s", run->path, status.text);
 }

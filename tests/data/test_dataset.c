@@ -199,7 +199,7 @@ static void bad_files_are_refused(void **state) {
 }
 
 static void check_mnist(const ls_dataset *dataset) {
-    const ls_dataset_facts *facts = ls_dataset_about(dataset);
+    const ls_dataset_info *facts = ls_dataset_get_info(dataset);
     assert_int_equal(MNIST_SAMPLES, facts->count);
     assert_int_equal(10, facts->classes);
     assert_true(ls_chw_equal(facts->shape, (ls_chw){ 1, MNIST_ROWS, MNIST_COLUMNS }));
@@ -226,9 +226,9 @@ static void idx_files_raw_and_packed(void **state) {
         ls_dataset *dataset;
         require_ok(ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &dataset), "open");
         check_mnist(dataset);
-        checksums[i] = ls_dataset_about(dataset)->checksum;
+        checksums[i] = ls_dataset_get_info(dataset)->checksum;
         assert_int_equal(checksums[0], checksums[i]);
-        assert_string_equal("mnist", ls_dataset_about(dataset)->name);
+        assert_string_equal("mnist", ls_dataset_get_info(dataset)->name);
         assert_string_equal("7", ls_dataset_class(dataset, 7));
         assert_string_equal("?", ls_dataset_class(dataset, 10));
         ls_dataset_free(dataset);
@@ -256,7 +256,7 @@ static void cifar_files(void **state) {
         ls_config cfg = config_for(rows[r].dataset, folder);
         ls_dataset *dataset;
         require_ok(ls_dataset_open(&cfg, rows[r].split ? LS_SPLIT_TEST : LS_SPLIT_TRAIN, &dataset), folder);
-        const ls_dataset_facts *facts = ls_dataset_about(dataset);
+        const ls_dataset_info *facts = ls_dataset_get_info(dataset);
         assert_int_equal(rows[r].count, facts->count);
         assert_int_equal(rows[r].classes, facts->classes);
         assert_true(ls_chw_equal(facts->shape, (ls_chw){ 3, 32, 32 }));
@@ -355,8 +355,8 @@ static void limits(void **state) {
     require_ok(ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &all), "all");
     cfg.data_train_samples = 3;
     require_ok(ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &some), "some");
-    assert_int_equal(3, ls_dataset_about(some)->count);
-    assert_true(ls_dataset_about(all)->checksum != ls_dataset_about(some)->checksum);
+    assert_int_equal(3, ls_dataset_get_info(some)->count);
+    assert_true(ls_dataset_get_info(all)->checksum != ls_dataset_get_info(some)->checksum);
     uint8_t pixels[12];
     int32_t label;
     assert_int_equal(LS_INTERNAL, ls_dataset_read(some, 3, pixels, &label).code);
@@ -384,7 +384,7 @@ static void checksum_sees_every_byte(void **state) {
         require_ok(ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &before), "before");
         apply_edit(folder, rows[i].file, (edit){ FLIP, rows[i].at, 1 });
         require_ok(ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &after), "after");
-        if (ls_dataset_about(before)->checksum == ls_dataset_about(after)->checksum)
+        if (ls_dataset_get_info(before)->checksum == ls_dataset_get_info(after)->checksum)
             fail_msg("row %zu: same checksum", i);
         ls_dataset_free(before);
         ls_dataset_free(after);
@@ -411,8 +411,8 @@ static void normalisation(void **state) {
         float table[3 * 256];
         ls_dataset_table(dataset, table);
         for (int c = 0; c < 3; c++) {
-            assert_true(ls_dataset_about(dataset)->mean[c] == rows[i].want_mean[c]);
-            assert_true(ls_dataset_about(dataset)->std[c] == rows[i].want_std[c]);
+            assert_true(ls_dataset_get_info(dataset)->mean[c] == rows[i].want_mean[c]);
+            assert_true(ls_dataset_get_info(dataset)->std[c] == rows[i].want_std[c]);
             for (int v = 0; v < 256; v++) {
                 float want = (float)((v / 255.0 - (double)rows[i].want_mean[c]) / (double)rows[i].want_std[c]);
                 if (table[c * 256 + v] != want) fail_msg("row %zu: table[%d][%d]", i, c, v);

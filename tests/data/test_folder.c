@@ -103,11 +103,11 @@ static ls_dataset *open_split(const ls_config *cfg, ls_split split) {
 
 static void count_labels(const ls_dataset *dataset, int *counts) {
     uint8_t pixels[3 * 6 * 8];
-    memset(counts, 0, (size_t)ls_dataset_about(dataset)->classes * sizeof *counts);
-    for (int64_t i = 0; i < ls_dataset_about(dataset)->count; i++) {
+    memset(counts, 0, (size_t)ls_dataset_get_info(dataset)->classes * sizeof *counts);
+    for (int64_t i = 0; i < ls_dataset_get_info(dataset)->count; i++) {
         int32_t label = -1;
         require_ok(ls_dataset_read(dataset, i, pixels, &label), "read");
-        assert_true(label >= 0 && label < ls_dataset_about(dataset)->classes);
+        assert_true(label >= 0 && label < ls_dataset_get_info(dataset)->classes);
         counts[label]++;
     }
 }
@@ -136,7 +136,7 @@ static void one_tree_is_split(void **state) {
         ls_config cfg = folder_config(folder);
         cfg.data_test_fraction = rows[r].fraction;
         ls_dataset *train = open_split(&cfg, LS_SPLIT_TRAIN), *test = open_split(&cfg, LS_SPLIT_TEST);
-        assert_int_equal(4, ls_dataset_about(train)->classes);
+        assert_int_equal(4, ls_dataset_get_info(train)->classes);
         static const char *const names[] = { "Zebra", "ant", "cat", "dog" };
         int train_counts[4], test_counts[4];
         count_labels(train, train_counts);
@@ -187,13 +187,13 @@ static void two_trees(void **state) {
     require_failure("new class", ls_dataset_open(&cfg, LS_SPLIT_TEST, &test), LS_DATA,
         (const char *[MAX_PARTS]){ "test/d", "train does not have" });
     // A link is what it points to; the checksum sees names and sizes.
-    uint64_t before = ls_dataset_about(train)->checksum;
+    uint64_t before = ls_dataset_get_info(train)->checksum;
     ls_dataset_free(train);
     assert_int_equal(0, symlink(path_of(folder, "train/a/000.png"), path_of(folder, "train/c/link.png")));
     assert_int_equal(0, symlink(path_of(folder, "train/a"), path_of(folder, "train/alias")));
     train = open_split(&cfg, LS_SPLIT_TRAIN);
-    assert_int_equal(9 + 1 + 3, ls_dataset_about(train)->count);
-    assert_true(before != ls_dataset_about(train)->checksum);
+    assert_int_equal(9 + 1 + 3, ls_dataset_get_info(train)->count);
+    assert_true(before != ls_dataset_get_info(train)->checksum);
     ls_dataset_free(train);
 }
 
@@ -222,9 +222,9 @@ static void layouts_with_val(void **state) {
         ls_config cfg = folder_config(folder);
         cfg.line[LS_OPTION_data_test_fraction] = rows[r].fraction_line;
         ls_dataset *train = open_split(&cfg, LS_SPLIT_TRAIN), *test = open_split(&cfg, LS_SPLIT_TEST);
-        assert_int_equal(8, ls_dataset_about(train)->count);
-        assert_int_equal(2 * rows[r].tested, ls_dataset_about(test)->count);
-        assert_string_equal(rows[r].note, ls_dataset_about(train)->note);
+        assert_int_equal(8, ls_dataset_get_info(train)->count);
+        assert_int_equal(2 * rows[r].tested, ls_dataset_get_info(test)->count);
+        assert_string_equal(rows[r].note, ls_dataset_get_info(train)->note);
         ls_dataset_free(train);
         ls_dataset_free(test);
     }
@@ -234,8 +234,8 @@ static void layouts_with_val(void **state) {
     ls_config cfg = folder_config(folder);
     cfg.line[LS_OPTION_data_test_fraction] = 3;
     ls_dataset *train = open_split(&cfg, LS_SPLIT_TRAIN);
-    assert_int_equal(8, ls_dataset_about(train)->count);
-    assert_string_equal("", ls_dataset_about(train)->note);
+    assert_int_equal(8, ls_dataset_get_info(train)->count);
+    assert_string_equal("", ls_dataset_get_info(train)->note);
     ls_dataset_free(train);
 }
 
@@ -551,16 +551,16 @@ static void others_take_the_places_of_broken_ones(void **state) {
     // Marked on all ranks alike, though this one could read it.
     ls_dataset *dataset = put_eight(new_folder(), "");
     ls_dataset_know_broken(dataset, (const uint8_t[8]){ [2] = 1 });
-    assert_int_equal(1, ls_dataset_about(dataset)->broken);
+    assert_int_equal(1, ls_dataset_get_info(dataset)->broken);
     check_sample(dataset, 2, 4);
     ls_dataset_free(dataset);
     // Left out, the others move up; the files are those that they were.
     dataset = put_eight(new_folder(), "");
-    const uint64_t checksum = ls_dataset_about(dataset)->checksum;
+    const uint64_t checksum = ls_dataset_get_info(dataset)->checksum;
     require_ok(ls_dataset_leave_out(dataset, (const uint8_t[8]){ 1, 0, 0, 1 }), "leave out");
-    assert_int_equal(6, ls_dataset_about(dataset)->count);
-    assert_int_equal(2, ls_dataset_about(dataset)->broken);
-    assert_true(checksum == ls_dataset_about(dataset)->checksum);
+    assert_int_equal(6, ls_dataset_get_info(dataset)->count);
+    assert_int_equal(2, ls_dataset_get_info(dataset)->broken);
+    assert_true(checksum == ls_dataset_get_info(dataset)->checksum);
     static const int left[6] = { 1, 2, 4, 5, 6, 7 };
     for (int i = 0; i < 6; i++) check_sample(dataset, i, left[i]);
     require_failure("all", ls_dataset_leave_out(dataset, (const uint8_t[8]){ 1, 1, 1, 1, 1, 1 }), LS_DATA,

@@ -17,7 +17,7 @@ typedef struct {
 static rig make_rig(const ls_config *cfg, int rank, int ranks, int workers, int slots) {
     rig r = { 0 };
     require_ok(ls_dataset_open(cfg, LS_SPLIT_TRAIN, &r.dataset), "dataset");
-    const ls_dataset_facts *facts = ls_dataset_about(r.dataset);
+    const ls_dataset_info *facts = ls_dataset_get_info(r.dataset);
     ls_loader_options *o = &r.options;
     require_ok(ls_batches_plan(cfg, facts->count, rank, ranks, &o->batches), "plan");
     size_t micro = (size_t)o->batches.micro_batch;
@@ -57,12 +57,12 @@ static void check_batch(const rig *r, const ls_batch *batch, const uint32_t *ord
     for (int k = 0; k < o->batches.micro_batch; k++) {
         uint8_t pixels[BYTES] = { 0 };
         int32_t label = 0;
-        ls_placement placement = { 0 };
+        ls_augment_sample placement = { 0 };
         if (k < batch->count) {
             int64_t position = batch->window * o->batches.global_batch + (int64_t)batch->position + k;
             int64_t sample = o->shuffle ? order[position] : position;
             require_ok(ls_dataset_read(r->dataset, sample, pixels, &label), "read");
-            placement = ls_place_sample(o->seed, batch->epoch, sample, o->pad, o->flip);
+            placement = ls_augment_draw(o->seed, batch->epoch, sample, o->pad, o->flip);
         }
         if (memcmp(pixels, slot->pixels + (size_t)k * BYTES, BYTES) != 0 || label != slot->labels[k] ||
             memcmp(&placement, &slot->placement[k], sizeof placement) != 0) {
@@ -255,7 +255,7 @@ static void placements(void **state) {
         int pad = rows[n].pad, flip = rows[n].flip, seen_dy[256] = { 0 }, seen_dx[256] = { 0 }, flips = 0;
         enum { SAMPLES = 20000 };
         for (int64_t i = 0; i < SAMPLES; i++) {
-            ls_placement p = ls_place_sample(5, 3, i, pad, flip);
+            ls_augment_sample p = ls_augment_draw(5, 3, i, pad, flip);
             uint32_t word[3];
             for (uint64_t k = 0; k < 3; k++) word[k] = ls_random_word(5, LS_PURPOSE_AUGMENT, 3, (uint32_t)i, k);
             assert_int_equal(ls_below(word[0], (uint32_t)(2 * pad + 1)), p.dy);

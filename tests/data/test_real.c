@@ -13,7 +13,7 @@ static const char mnist_beside[] = "../shared/data/mnist", images_beside[] = "..
                   odd_beside[] = "../shared/data/odd-images";
 
 static void check_statistics(const char *name, const ls_dataset *dataset) {
-    const ls_dataset_facts *facts = ls_dataset_about(dataset);
+    const ls_dataset_info *facts = ls_dataset_get_info(dataset);
     size_t bytes = (size_t)ls_chw_count(facts->shape), plane = bytes / (size_t)facts->shape.c;
     uint8_t *pixels = malloc(bytes);
     double sum[3] = { 0 }, squares[3] = { 0 };
@@ -65,8 +65,8 @@ static void published_sets(void **state) {
         }
         looked_at++;
         require_ok(ls_dataset_open(&cfg, LS_SPLIT_TEST, &test), rows[i].name);
-        assert_int_equal(rows[i].train, ls_dataset_about(train)->count);
-        assert_int_equal(rows[i].test, ls_dataset_about(test)->count);
+        assert_int_equal(rows[i].train, ls_dataset_get_info(train)->count);
+        assert_int_equal(rows[i].test, ls_dataset_get_info(test)->count);
         uint8_t pixels[3072];
         int of_class_0 = 0;
         for (int64_t k = 0; k < rows[i].train; k++) {
@@ -93,9 +93,9 @@ static void photographs(void **state) {
     ls_dataset *train, *test;
     require_ok(ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &train), images_beside);
     require_ok(ls_dataset_open(&cfg, LS_SPLIT_TEST, &test), images_beside);
-    assert_int_equal(400, ls_dataset_about(train)->count);
-    assert_int_equal(100, ls_dataset_about(test)->count);
-    assert_int_equal(10, ls_dataset_about(train)->classes);
+    assert_int_equal(400, ls_dataset_get_info(train)->count);
+    assert_int_equal(100, ls_dataset_get_info(test)->count);
+    assert_int_equal(10, ls_dataset_get_info(train)->classes);
     assert_string_equal("Leopards", ls_dataset_class(train, 0));
     uint8_t pixels[3 * 64 * 64];
     for (int64_t i = 0; i < 500; i++) {

@@ -19,7 +19,7 @@ static void values_are_as_defined(void **state) {
             cfg.run_seed = 77;
             ls_dataset *dataset;
             require_ok(ls_dataset_open(&cfg, split ? LS_SPLIT_TEST : LS_SPLIT_TRAIN, &dataset), "open");
-            const ls_dataset_facts *facts = ls_dataset_about(dataset);
+            const ls_dataset_info *facts = ls_dataset_get_info(dataset);
             assert_true(ls_chw_equal(rows[r].want, facts->shape));
             assert_int_equal(split ? 10000 : 50000, facts->count);
             size_t bytes = (size_t)ls_chw_count(facts->shape);
@@ -55,8 +55,8 @@ static void checksum_follows_what_decides_the_pixels(void **state) {
         if (i == 4) snprintf(cfg.data_shape, sizeof cfg.data_shape, "3x64x16");
         ls_dataset *dataset;
         require_ok(ls_dataset_open(&cfg, i == 5 ? LS_SPLIT_TEST : LS_SPLIT_TRAIN, &dataset), "open");
-        if (i == 3) assert_int_equal(100, ls_dataset_about(dataset)->count);
-        seen[i] = ls_dataset_about(dataset)->checksum;
+        if (i == 3) assert_int_equal(100, ls_dataset_get_info(dataset)->count);
+        seen[i] = ls_dataset_get_info(dataset)->checksum;
         for (int k = 0; k < i; k++) assert_true(seen[k] != seen[i]);
         ls_dataset_free(dataset);
     }

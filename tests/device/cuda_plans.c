@@ -1,6 +1,6 @@
 // cuda_plans - the plan matrix, without a GPU: cuDNN's plans of every convolution of every shipped network,
 // at the batch sizes of the shipped configurations and at 512, in every precision, for described devices.
-// The plans are made by the code that makes them on a GPU (src/device/cuda/libraries_plans.c).
+// The plans are made by the code that makes them on a GPU (src/device/cuda/cudnn_plans.c).
 // Started from the repository's root; exit status 1 after lines that say which plan is missing or not as it must be.
 //
 // A plan that can be made says nothing of its speed. Figures of the devices are published ones:
@@ -14,7 +14,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "config/config.h"
-#include "device/cuda/libraries.h"
+#include "device/cuda/vendor_internal.h"
 #include "model/graph.h"
 
 enum { BATCH_ALWAYS = 512, CASES_MAX = 512, SHAPES_MAX = 256, LAYER_BYTES = 32 };

@@ -23,7 +23,7 @@ typedef enum {
     ARG_STATE,      // ls_train_state
     ARG_RESULT,     // ls_micro_result
     ARG_MICRO,      // ls_micro_input
-    ARG_WINDOW      // ls_window_input
+    ARG_WINDOW      // ls_update_input
 } arg_kind;
 
 typedef enum {

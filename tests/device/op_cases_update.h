@@ -36,12 +36,12 @@ static inline void augment_cases(ls_dtype storage, case_visit *visit, void *cont
         size_t picture = (size_t)s.c * (size_t)s.h * (size_t)s.w;
         op_arg *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)pictures * picture, 0);
         for (size_t k = 0; k < pixels->count; k++) ((uint8_t *)pixels->host)[k] = (uint8_t)(128 + 128 * case_random(c));
-        op_arg *placement = case_raw(c, LS_AUGMENT_PLACEMENT, USE_IN, LS_U8, (size_t)s.n * sizeof(ls_placement), 0);
+        op_arg *placement = case_raw(c, LS_AUGMENT_SAMPLE, USE_IN, LS_U8, (size_t)s.n * sizeof(ls_augment_sample), 0);
         uint32_t places = 2 * (uint32_t)augment_rows[i].pad + 1;
         for (int n = 0; n < s.n; n++) { // the corners first, then anywhere
             uint32_t dy = n == 0 ? 0 : n == 1 ? places - 1 : c->next_random++ * 7 % places;
             uint32_t dx = n == 0 ? places - 1 : n == 1 ? 0 : c->next_random++ * 5 % places;
-            ((ls_placement *)placement->host)[n] = (ls_placement){ (uint8_t)dy, (uint8_t)dx, n % 2 == 1, 0 };
+            ((ls_augment_sample *)placement->host)[n] = (ls_augment_sample){ (uint8_t)dy, (uint8_t)dx, n % 2 == 1, 0 };
         }
         case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, (size_t)s.c * 256, 0);
         case_activation(c, LS_AUGMENT_DST, USE_OUT, s, 0)->relative = 0;
@@ -190,8 +190,8 @@ static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context
         for (int bad = 0; bad < 2; bad++) grad_stats_case(count, bad, visit, context);
 
         op_case *c = flat_case(LS_OP_RUNNING_STATS, (ls_flat_attr){ .count = count, .share = 0.1F }, "");
-        op_arg *window = case_set(c, LS_RUNNING_STATS_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_window_input));
-        *(ls_window_input *)window->host = (ls_window_input){ .samples = 96, .micro_batches = 3, .lr = 0.1F };
+        op_arg *window = case_set(c, LS_RUNNING_STATS_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input));
+        *(ls_update_input *)window->host = (ls_update_input){ .samples = 96, .micro_batches = 3, .lr = 0.1F };
         case_state(c, LS_RUNNING_STATS_STATE, USE_IN);
         case_raw(c, LS_RUNNING_STATS_SUM, USE_IN, LS_F32, (size_t)count, 0);
         case_raw(c, LS_RUNNING_STATS_RUNNING, USE_UPDATE, LS_F32, (size_t)count, EPS32)->absolute = 2 * EPS32;
@@ -239,8 +239,8 @@ static inline void control_cases(ls_dtype storage, case_visit *visit, void *cont
             .maximum = 16777216,
             .growth_interval = 10,
             .max_skips = 7 };
-        op_arg *window = case_set(c, LS_CONTROL_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_window_input));
-        *(ls_window_input *)window->host = (ls_window_input){ .samples = 96, .micro_batches = 3, .lr = 0.1F };
+        op_arg *window = case_set(c, LS_CONTROL_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input));
+        *(ls_update_input *)window->host = (ls_update_input){ .samples = 96, .micro_batches = 3, .lr = 0.1F };
         double *partials = case_raw(c, LS_CONTROL_PARTIALS, USE_IN, LS_F64, 2 * LS_PARTIALS, 0)->host;
         partials[0] = 7;
         partials[2] = -1;

@@ -72,7 +72,7 @@ static inline size_t arg_bytes(ls_device *device, const op_case *c, const op_arg
     case ARG_MICRO:
         return sizeof(ls_micro_input);
     case ARG_WINDOW:
-        return sizeof(ls_window_input);
+        return sizeof(ls_update_input);
     }
     return 0;
 }

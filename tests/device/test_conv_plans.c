@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "device/plan_cache.h"
+#include "device/algorithm_cache.h"
 #include "support/cmocka.h"
 
 static void succeed(ls_status status) {
@@ -27,9 +27,9 @@ static ls_op_desc conv(ls_op op, int channels, int kernel, int stride) {
             .storage = LS_F32 } };
 }
 
-static ls_plan_cache *new_cache(void) {
-    ls_plan_cache *cache;
-    succeed(ls_plan_cache_open(NULL, "test.plans", &cache));
+static ls_algorithm_cache *new_cache(void) {
+    ls_algorithm_cache *cache;
+    succeed(ls_algorithm_cache_open(NULL, "test.plans", &cache));
     return cache;
 }
 
@@ -39,7 +39,7 @@ typedef struct {
 } outcome;
 
 // Plans on a device of its own. winograd NULL: auto.
-static outcome plan(ls_plan_cache *cache, const char *winograd, const ls_op_desc *desc) {
+static outcome plan(ls_algorithm_cache *cache, const char *winograd, const ls_op_desc *desc) {
     ls_device *device;
     ls_plan *made;
     succeed(ls_device_open("cpu",
@@ -59,46 +59,46 @@ static void expect(const char *what, outcome got, const char *algorithm, const c
 
 // The key under which the device keeps this operator's choice, from a measurement.
 static void find_key(const char *winograd, const ls_op_desc *desc, char key[1024]) {
-    ls_plan_cache *cache = new_cache();
+    ls_algorithm_cache *cache = new_cache();
     char *text;
     size_t bytes;
     plan(cache, winograd, desc);
-    succeed(ls_plan_cache_give(cache, &text, &bytes));
-    assert_int_equal(ls_plan_cache_measured(cache), 1);
+    succeed(ls_algorithm_cache_give(cache, &text, &bytes));
+    assert_int_equal(ls_algorithm_cache_measured(cache), 1);
     snprintf(key, 1024, "%.*s", (int)strcspn(text, "\t"), text);
     free(text);
-    ls_plan_cache_free(cache);
+    ls_algorithm_cache_free(cache);
 }
 
 // What is measured is one of the algorithms that can be had, is put once, and is found again.
 static void a_measurement_is_made_once(void **state) {
     (void)state;
     static const ls_op ops[] = { LS_OP_CONV_FORWARD, LS_OP_CONV_BACKWARD_DATA, LS_OP_CONV_BACKWARD_WEIGHT };
-    ls_plan_cache *cache = new_cache();
+    ls_algorithm_cache *cache = new_cache();
     for (int i = 0; i < 3; i++) {
         for (int kernel = 1; kernel <= 5; kernel += 2) {
             const ls_op_desc desc = conv(ops[i], 16, kernel, 1);
             const outcome first = plan(cache, NULL, &desc), second = plan(cache, NULL, &desc);
-            expect("measured", first, "", LS_PLAN_MEASURED);
-            expect("found", second, first.algorithm, LS_PLAN_MEASURED);
+            expect("measured", first, "", LS_CHOSEN_NOW);
+            expect("found", second, first.algorithm, LS_CHOSEN_NOW);
         }
     }
-    assert_int_equal(ls_plan_cache_measured(cache), 9);
-    ls_plan_cache_free(cache);
+    assert_int_equal(ls_algorithm_cache_measured(cache), 9);
+    ls_algorithm_cache_free(cache);
 }
 
 static void without_a_cache_the_rule_decides(void **state) {
     (void)state;
     const ls_op_desc desc = conv(LS_OP_CONV_FORWARD, 16, 3, 1), first = conv(LS_OP_CONV_FORWARD, 3, 3, 1);
     const outcome rule = plan(NULL, NULL, &desc);
-    expect("no cache", rule, "", LS_PLAN_BY_RULE);
-    ls_plan_cache *cache = new_cache();
-    ls_plan_cache_settle(cache, 1);
-    expect("settled", plan(cache, NULL, &desc), rule.algorithm, LS_PLAN_BY_RULE);
-    ls_plan_cache_settle(cache, 0);
-    expect("nothing to choose from", plan(cache, NULL, &first), "own direct", LS_PLAN_BY_RULE);
-    assert_int_equal(ls_plan_cache_measured(cache), 0);
-    ls_plan_cache_free(cache);
+    expect("no cache", rule, "", LS_CHOSEN_BY_RULE);
+    ls_algorithm_cache *cache = new_cache();
+    ls_algorithm_cache_settle(cache, 1);
+    expect("settled", plan(cache, NULL, &desc), rule.algorithm, LS_CHOSEN_BY_RULE);
+    ls_algorithm_cache_settle(cache, 0);
+    expect("nothing to choose from", plan(cache, NULL, &first), "own direct", LS_CHOSEN_BY_RULE);
+    assert_int_equal(ls_algorithm_cache_measured(cache), 0);
+    ls_algorithm_cache_free(cache);
 }
 
 // What the rule chooses, here for 8 floats wide vectors.
@@ -132,7 +132,7 @@ static void the_rule(void **state) {
         a->dst.h = a->dst.w = (rows[i].side - 1) / rows[i].stride + 1;
         snprintf(name, sizeof name, "%s, %d channels, %dx%d, kernel %d, stride %d", rows[i].winograd, rows[i].channels,
             rows[i].side, rows[i].side, rows[i].kernel, rows[i].stride);
-        expect(name, plan(NULL, rows[i].winograd, &desc), rows[i].algorithm, LS_PLAN_BY_RULE);
+        expect(name, plan(NULL, rows[i].winograd, &desc), rows[i].algorithm, LS_CHOSEN_BY_RULE);
     }
 }
 
@@ -164,21 +164,21 @@ static void a_planted_choice(void **state) {
         char key[1024];
         find_key(rows[i].winograd, &desc, key);
         if (rows[i].spoil_key) key[strlen(key) - 1] ^= 1;
-        ls_plan_cache *cache = new_cache();
-        succeed(ls_plan_cache_put(cache, key, rows[i].choice));
-        const int before = ls_plan_cache_measured(cache);
-        ls_plan_cache_settle(cache, 1);
+        ls_algorithm_cache *cache = new_cache();
+        succeed(ls_algorithm_cache_put(cache, key, rows[i].choice));
+        const int before = ls_algorithm_cache_measured(cache);
+        ls_algorithm_cache_settle(cache, 1);
         const outcome rule = plan(NULL, rows[i].winograd, &desc), got = plan(cache, rows[i].winograd, &desc);
         if (rows[i].obeyed)
-            expect(rows[i].name, got, rows[i].choice, LS_PLAN_MEASURED);
+            expect(rows[i].name, got, rows[i].choice, LS_CHOSEN_NOW);
         else
-            expect(rows[i].name, got, rule.algorithm, LS_PLAN_BY_RULE);
-        ls_plan_cache_settle(cache, 0); // what is of no use is measured again, and replaced
+            expect(rows[i].name, got, rule.algorithm, LS_CHOSEN_BY_RULE);
+        ls_algorithm_cache_settle(cache, 0); // what is of no use is measured again, and replaced
         plan(cache, rows[i].winograd, &desc);
-        assert_int_equal(ls_plan_cache_measured(cache), before + rows[i].spoil_key);
-        if (!rows[i].obeyed && !rows[i].spoil_key && strcmp(ls_plan_cache_find(cache, key, NULL), rows[i].choice) == 0)
+        assert_int_equal(ls_algorithm_cache_measured(cache), before + rows[i].spoil_key);
+        if (!rows[i].obeyed && !rows[i].spoil_key && strcmp(ls_algorithm_cache_find(cache, key, NULL), rows[i].choice) == 0)
             fail_msg("%s: is still there", rows[i].name);
-        ls_plan_cache_free(cache);
+        ls_algorithm_cache_free(cache);
     }
 }
 

@@ -2,7 +2,7 @@
 #include "base/atomic_file.h"
 #include "base/half.h"
 #include "cuda_device.h"
-#include "device/cuda_plugin.h"
+#include "device/gpu/plugin.h"
 #include "support/must.h"
 
 static ls_device *cuda;
@@ -37,7 +37,7 @@ static void *fetched(ls_buffer src) {
 
 static void says_what_it_is(void **unused) {
     (void)unused;
-    ls_device_facts facts;
+    ls_device_info facts;
     size_t free_bytes, all_bytes;
     api->facts(cuda, &facts);
     must(api->memory(cuda, &free_bytes, &all_bytes));
@@ -76,9 +76,9 @@ static void plugins_of_another_version_are_refused(void **unused) {
     other_abi.abi = 77;
     shorter.size = 8;
     longer.size += 8;
-    const uint32_t size = sizeof(ls_cuda_plugin);
+    const uint32_t size = sizeof(ls_gpu_plugin);
     const struct {
-        ls_cuda_plugin plugin;
+        ls_gpu_plugin plugin;
         const char *expected; // NULL: it is good
     } rows[] = {
         { { LS_DEVICE_ABI, size, &good }, NULL },
@@ -89,7 +89,7 @@ static void plugins_of_another_version_are_refused(void **unused) {
         { { LS_DEVICE_ABI, size, &shorter }, " and 8 bytes, this program expects " },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ls_status status = ls_cuda_plugin_check(&rows[i].plugin, "x.so");
+        ls_status status = ls_gpu_plugin_check(&rows[i].plugin, "x.so");
         assert_int_equal(status.code, rows[i].expected ? LS_DEVICE : LS_OK);
         if (rows[i].expected && !strstr(status.text, rows[i].expected)) fail_msg("row %zu: %s", i, status.text);
     }

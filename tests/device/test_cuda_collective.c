@@ -146,17 +146,17 @@ static void sums_eager_and_recorded(ranks_job *job) {
     int64_t given = 0;
     for (size_t d = 0; d < sizeof types / sizeof *types; d++) {
         for (int op = LS_COLLECT_SUM; op <= LS_COLLECT_MAX; op++) {
-            ls_recording *recording;
+            ls_captured_graph *recording;
             fill_all(job, &t, types[d]);
             sum_all(job, &t, types[d], (ls_collect)op, 10);
             ranks_must(job->api->queue_sync(job->compute));
             check_all(job, &t, "eager", types[d], (ls_collect)op);
-            ranks_must(job->api->record_begin(job->compute));
+            ranks_must(job->api->capture_begin(job->compute));
             sum_all(job, &t, types[d], (ls_collect)op, 20);
-            ranks_must(job->api->record_end(job->compute, &recording));
+            ranks_must(job->api->capture_end(job->compute, &recording));
             for (int launch = 0; launch < 2; launch++) {
                 fill_all(job, &t, types[d]);
-                job->api->recording_launch(recording, job->compute);
+                job->api->graph_launch(recording, job->compute);
                 ranks_must(job->api->queue_sync(job->compute));
                 check_all(job, &t, "recorded", types[d], (ls_collect)op);
             }
@@ -166,7 +166,7 @@ static void sums_eager_and_recorded(ranks_job *job) {
             RANKS_CHECK(job, progress.completed == given && progress.last_tag == 20 + BUFFERS - 1,
                 "progress: %lld collectives, tag %d; expected %lld, tag %d", (long long)progress.completed,
                 progress.last_tag, (long long)given, 20 + BUFFERS - 1);
-            job->api->recording_free(recording);
+            job->api->graph_free(recording);
         }
     }
     ranks_must(job->collectives->health(job->collective));

@@ -166,18 +166,18 @@ static void other_type(ranks_job *job) {
     (void)job->api->queue_sync(job->gradients);
 }
 
-static ls_recording *record_sum(ranks_job *job, const memory *m) {
-    ls_recording *recording;
-    ranks_must(job->api->record_begin(job->gradients));
+static ls_captured_graph *record_sum(ranks_job *job, const memory *m) {
+    ls_captured_graph *recording;
+    ranks_must(job->api->capture_begin(job->gradients));
     sum(job, m, COUNT, LS_F32, 0, job->gradients);
-    ranks_must(job->api->record_end(job->gradients, &recording));
+    ranks_must(job->api->capture_end(job->gradients, &recording));
     return recording;
 }
 
 static void recorded_on_one(ranks_job *job) {
     memory m = open_all(job);
     if (job->rank)
-        job->api->recording_launch(record_sum(job, &m), job->gradients);
+        job->api->graph_launch(record_sum(job, &m), job->gradients);
     else
         sum(job, &m, COUNT, LS_F32, 0, job->gradients);
     (void)job->api->queue_sync(job->gradients);
@@ -200,11 +200,11 @@ static void one_has_fewer(ranks_job *job) {
 
 static void recording_outlives(ranks_job *job) {
     memory m = open_all(job);
-    ls_recording *recording = record_sum(job, &m);
-    job->api->recording_launch(recording, job->gradients);
+    ls_captured_graph *recording = record_sum(job, &m);
+    job->api->graph_launch(recording, job->gradients);
     ranks_must(job->api->queue_sync(job->gradients));
     job->collectives->close(job->collective, 10);
-    job->api->recording_free(recording);
+    job->api->graph_free(recording);
 }
 
 static const struct {

@@ -49,7 +49,7 @@ static void a_machine_that_cannot_is_told_in_one_line(void **unused) {
 
 static void a_newer_gpu_is_taken(void **unused) {
     (void)unused;
-    ls_device_facts facts;
+    ls_device_info facts;
     open_with("sm=120");
     api->facts(cuda, &facts);
     assert_non_null(strstr(facts.name, "compute capability 12.0"));
@@ -129,45 +129,45 @@ static void a_fault_is_reported_with_the_last_operator(void **unused) {
     ls_slab *slab;
     assert_ptr_equal(api->queue_sync(c.queue).text, status.text);
     assert_int_equal(api->slab_new(cuda, LS_MEMORY_DEVICE, 64, "more", &slab).code, LS_DEVICE);
-    assert_int_equal(api->record_begin(c.queue).code, LS_DEVICE);
+    assert_int_equal(api->capture_begin(c.queue).code, LS_DEVICE);
     casts_free(&c);
     ls_device_close(cuda);
 }
 
 static void a_fault_in_a_recording_names_its_end(void **unused) {
     (void)unused;
-    ls_recording *recording;
+    ls_captured_graph *recording;
     open_with("launch_fail=2");
     casts c = casts_new();
-    must(api->record_begin(c.queue));
+    must(api->capture_begin(c.queue));
     casts_run(&c, 2);
-    must(api->record_end(c.queue, &recording));
-    for (int i = 0; i < 3; i++) api->recording_launch(recording, c.queue);
+    must(api->capture_end(c.queue, &recording));
+    for (int i = 0; i < 3; i++) api->graph_launch(recording, c.queue);
     ls_status status = api->queue_sync(c.queue);
     assert_int_equal(status.code, LS_DEVICE);
     const char *const parts[] = { "CUDA error 700 (",
         "the last operator given to the GPU was cast of layer second, the end of a recorded update" };
     check_text("launch_fail=2", status.text, parts, 2);
-    api->recording_free(recording);
+    api->graph_free(recording);
     casts_free(&c);
     ls_device_close(cuda);
 }
 
 static void a_recording_that_cannot_be_ended_says_so(void **unused) {
     (void)unused;
-    ls_recording *recording = NULL;
+    ls_captured_graph *recording = NULL;
     ls_queue *other;
     ls_event *event;
     open_with("");
     casts c = casts_new();
     must(api->queue_new(cuda, "other", &other));
     must(api->event_new(cuda, 0, &event));
-    must(api->record_begin(c.queue));
+    must(api->capture_begin(c.queue));
     casts_run(&c, 1);
     api->event_record(event, c.queue);
     api->event_wait(event, other); // forked, and never joined
     api->zero(ls_buffer_at(c.memory, 0, 64), 64, other);
-    ls_status status = api->record_end(c.queue, &recording);
+    ls_status status = api->capture_end(c.queue, &recording);
     assert_int_equal(status.code, LS_DEVICE);
     assert_non_null(strstr(status.text, "the end of a recording: CUDA error 904 ("));
     assert_null(recording);

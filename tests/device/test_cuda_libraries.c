@@ -1,5 +1,5 @@
 // What is said about a machine's driver, cards and libraries, right and wrong, by fake ones (support/fake_cuda.c).
-#include "device/cuda_libraries.h"
+#include "device/gpu/machine.h"
 #include "support/cmocka.h"
 #include "support/temp.h"
 
@@ -135,7 +135,7 @@ typedef struct {
     size_t count, part_count;
 } fake_library;
 
-static void look(const fake_library *fake, const machine_case *row, int whole, ls_cuda_machine *machine) {
+static void look(const fake_library *fake, const machine_case *row, int whole, ls_gpu_machine *machine) {
     static const char *const names[] = { "libcuda.so.1", "libcudart.so.%d", "libcudnn.so.9", "libcublasLt.so.%d",
         "libnccl.so.2", "libnvidia-ml.so.1", "libcudnn_graph.so.9", "libcudnn_heuristic.so.9",
         "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9" };
@@ -148,19 +148,19 @@ static void look(const fake_library *fake, const machine_case *row, int whole, l
     if (row->also) put(&folder, row->also, fake->bytes, fake->count);
     if (row->damaged) put(&folder, row->damaged, "no library", 10);
     set_values(row->values, 1);
-    ls_cuda_machine_look_in(folder.path, whole, machine);
+    ls_gpu_machine_look_in(folder.path, whole, machine);
     set_values(row->values, 0);
     temp_folder_remove(&folder);
 }
 
 static void messages(void **state) {
     const fake_library *fake = *state;
-    ls_cuda_machine *machine = malloc(sizeof *machine);
+    ls_gpu_machine *machine = malloc(sizeof *machine);
     assert_non_null(machine);
     for (size_t row = 0; row < sizeof cases / sizeof *cases; row++) {
         for (int whole = 0; whole < 2; whole++) {
             look(fake, &cases[row], whole, machine);
-            const char *problem = ls_cuda_machine_problem(machine), *at = problem;
+            const char *problem = ls_gpu_machine_problem(machine), *at = problem;
             if (!problem != !cases[row].texts[0])
                 fail_msg("%s: '%s'; expected %s", cases[row].name, problem ? problem : "nothing missing",
                     cases[row].texts[0] ? "a problem" : "nothing missing");
@@ -180,7 +180,7 @@ static void messages(void **state) {
 
 static void cards_and_versions(void **state) {
     static const machine_case two_cards = { "two cards", ALL, NULL, NULL, { "FAKE_CARDS=2" }, { NULL } };
-    ls_cuda_machine *machine = malloc(sizeof *machine);
+    ls_gpu_machine *machine = malloc(sizeof *machine);
     assert_non_null(machine);
     look(*state, &two_cards, 1, machine);
     assert_int_equal(machine->card_count, 2);
@@ -216,7 +216,7 @@ static void cards_and_versions(void **state) {
 static void how_far_it_looks(void **state) {
     static const machine_case no_nccl = { "no NCCL", ALL & ~NCCL, NULL, NULL, { NULL }, { NULL } };
     static const machine_case no_driver = { "no driver", ALL & ~DRIVER, NULL, NULL, { NULL }, { NULL } };
-    ls_cuda_machine *machine = malloc(sizeof *machine);
+    ls_gpu_machine *machine = malloc(sizeof *machine);
     assert_non_null(machine);
     look(*state, &no_nccl, 1, machine);
     assert_non_null(strstr(machine->libraries[LS_CUDA_NCCL].problem, "NCCL is missing: libnccl.so.2 not found"));
@@ -245,8 +245,8 @@ int main(void) {
         return 77;
     }
     unsetenv("CUDA_VISIBLE_DEVICES");
-    static ls_cuda_machine nothing;
-    ls_cuda_machine_look_in("", 0, &nothing);
+    static ls_gpu_machine nothing;
+    ls_gpu_machine_look_in("", 0, &nothing);
     major = atoi(nothing.libraries[LS_CUDA_RUNTIME].needed);
     const struct CMUnitTest tests[] = { cmocka_unit_test_prestate(messages, &fake),
         cmocka_unit_test_prestate(cards_and_versions, &fake), cmocka_unit_test_prestate(how_far_it_looks, &fake) };

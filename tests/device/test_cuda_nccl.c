@@ -3,27 +3,27 @@
 #include <dlfcn.h>
 
 #include "cuda_device.h"
-#include "device/cuda_libraries.h"
-#include "device/cuda_plugin.h"
+#include "device/gpu/machine.h"
+#include "device/gpu/plugin.h"
 #include "support/cmocka.h"
 
 static const ls_collective_api *collectives;
 
 // The plugin beside this program, without its device: 0, or 77.
 static int open_table(void) {
-    static ls_cuda_machine machine; // looking opens the libraries, which the plugin then finds
+    static ls_gpu_machine machine; // looking opens the libraries, which the plugin then finds
     char path[PATH_MAX + 64] = "";
     ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
     if (length < 0) return 1;
     strcpy(strrchr(path, '/'), "/lockstep_cuda.so");
     int there = access(path, R_OK) == 0; // first: NVIDIA's libraries do not open under a sanitizer, which has no plugin
-    if (there) ls_cuda_machine_look(&machine);
+    if (there) ls_gpu_machine_look(&machine);
     if (!there || !machine.libraries[LS_CUDA_NCCL].path[0]) {
         printf("skipped: the CUDA plugin or libnccl.so.2 is not there\n");
         return 77;
     }
     void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    const ls_cuda_plugin *plugin = file ? dlsym(file, "lockstep_cuda_plugin") : NULL;
+    const ls_gpu_plugin *plugin = file ? dlsym(file, "lockstep_cuda_plugin") : NULL;
     if (!plugin) {
         printf("skipped: %s\n", dlerror());
         return 77;

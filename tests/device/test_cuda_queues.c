@@ -85,12 +85,12 @@ static void relay_middle(const relay *r) {
     api->zero(whole(r->second), COUNT, r->compute);
 }
 
-static void relay_round(const relay *r, size_t round, ls_recording *middle) {
+static void relay_round(const relay *r, size_t round, ls_captured_graph *middle) {
     ls_buffer from = ls_buffer_at(r->numbers, round * COUNT, COUNT),
               to = ls_buffer_at(r->results, round * COUNT, COUNT);
     api->copy(whole(r->first), from, COUNT, r->compute);
     if (middle)
-        api->recording_launch(middle, r->compute);
+        api->graph_launch(middle, r->compute);
     else
         relay_middle(r);
     api->copy(to, whole(r->third), COUNT, r->compute);
@@ -117,14 +117,14 @@ static void a_recording_of_two_queues_is_launched_often(void **unused) {
     for (int seed = 1; seed <= SEEDS; seed++) {
         open_with("", seed);
         relay r = relay_new();
-        ls_recording *middle;
-        must(api->record_begin(r.compute));
+        ls_captured_graph *middle;
+        must(api->capture_begin(r.compute));
         relay_middle(&r);
-        must(api->record_end(r.compute, &middle));
+        must(api->capture_end(r.compute, &middle));
         for (size_t round = 0; round < ROUNDS; round++) relay_round(&r, round, round % 3 ? middle : NULL);
         must(api->queue_sync(r.compute));
         check_results(&r, seed);
-        api->recording_free(middle);
+        api->graph_free(middle);
         relay_free(&r);
         ls_device_close(cuda);
     }
@@ -134,18 +134,18 @@ static void what_is_recorded_does_not_run(void **unused) {
     (void)unused;
     open_with("", 1);
     relay r = relay_new();
-    ls_recording *recording;
+    ls_captured_graph *recording;
     ls_buffer result = ls_buffer_at(r.results, 0, COUNT);
-    must(api->record_begin(r.compute));
+    must(api->capture_begin(r.compute));
     api->copy(result, ls_buffer_at(r.numbers, 0, COUNT), COUNT, r.compute);
-    must(api->record_end(r.compute, &recording));
+    must(api->capture_end(r.compute, &recording));
     must(api->queue_sync(r.compute));
     assert_int_equal(r.results->address[0], 0);
-    api->recording_launch(recording, r.compute);
+    api->graph_launch(recording, r.compute);
     must(api->queue_sync(r.compute));
     assert_memory_equal(r.results->address, r.numbers->address, COUNT);
-    api->recording_free(recording);
-    api->recording_free(NULL);
+    api->graph_free(recording);
+    api->graph_free(NULL);
     relay_free(&r);
     ls_device_close(cuda);
 }

@@ -233,8 +233,8 @@ static op_case *norm_forward(ls_norm_attr a) {
 static void expect_running(const double *sums, const double *running, float start) {
     op_case *c = case_new(LS_OP_RUNNING_STATS, LS_F32, "norm", "");
     c->desc.attr.flat = (ls_flat_attr){ .count = 4, .share = 0.1F };
-    ls_window_input *window =
-        case_set(c, LS_RUNNING_STATS_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_window_input))->host;
+    ls_update_input *window =
+        case_set(c, LS_RUNNING_STATS_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input))->host;
     window->micro_batches = 3; // of which all had the same sums
     (void)case_state(c, LS_RUNNING_STATS_STATE, USE_IN);
     float *sum = case_raw(c, LS_RUNNING_STATS_SUM, USE_IN, LS_F32, 4, 0)->host;

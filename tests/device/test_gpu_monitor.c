@@ -1,6 +1,6 @@
 // What is told of a GPU, by a fake NVML (support/fake_cuda.c). Each situation
 // is a process of its own: libraries stay open.
-#include "device/gpu_monitor.h"
+#include "device/gpu/monitor.h"
 #include <math.h>
 #include <stdlib.h>
 #include <sys/wait.h>

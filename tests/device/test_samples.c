@@ -110,10 +110,10 @@ static void augment_test(const char *name, ls_chw s, int pad, ls_pad_mode mode) 
     c->desc.attr.augment = (ls_augment_attr){ shape, LS_F32, pad, mode, 0 };
     uint8_t *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)ls_nchw_count(shape), 0)->host;
     for (int64_t i = 0; i < ls_nchw_count(shape); i++) pixels[i] = (uint8_t)(i * 37 % 251 + 1);
-    ls_placement *placement =
-        case_raw(c, LS_AUGMENT_PLACEMENT, USE_IN, LS_U8, (size_t)samples * sizeof *placement, 0)->host;
+    ls_augment_sample *placement =
+        case_raw(c, LS_AUGMENT_SAMPLE, USE_IN, LS_U8, (size_t)samples * sizeof *placement, 0)->host;
     for (int n = 0; n < samples; n++) {
-        placement[n] = (ls_placement){ (uint8_t)(n / 2 / places), (uint8_t)(n / 2 % places), (uint8_t)(n % 2), 0 };
+        placement[n] = (ls_augment_sample){ (uint8_t)(n / 2 / places), (uint8_t)(n / 2 % places), (uint8_t)(n % 2), 0 };
     }
     float *table = case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, (size_t)s.c * 256, 0)->host;
     for (int i = 0; i < s.c * 256; i++) table[i] = (float)(i % 256) + 1000 * (float)(i / 256);

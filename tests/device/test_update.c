@@ -199,7 +199,7 @@ static void control_decides(void **unused) {
     ls_op_desc desc = { .op = LS_OP_CONTROL, .layer = "control", .attr.control = control_attr };
     for (int i = 0; i < (int)(sizeof control_steps / sizeof *control_steps); i++) {
         const control_step *s = &control_steps[i];
-        ls_window_input window = {
+        ls_update_input window = {
             .samples = 4, .micro_batches = 2, .lr = 0.125F * (float)(i + 1), .update = (uint32_t)i
         };
         double partials[2][LS_PARTIALS] = { { s->squares / 4, 0, -1 },
@@ -230,7 +230,7 @@ static void control_decides(void **unused) {
 static void a_fixed_loss_scale_stays_and_a_skip_ends_the_run(void **unused) {
     (void)unused;
     ls_train_state state = { .loss_scale = 8 };
-    ls_window_input window = { .samples = 1, .micro_batches = 1, .lr = 1 };
+    ls_update_input window = { .samples = 1, .micro_batches = 1, .lr = 1 };
     ls_op_desc desc = { .op = LS_OP_CONTROL, .layer = "control", .attr.control = { .slots = 1 } };
     for (int i = 0; i < 5; i++) {
         double partial[LS_PARTIALS] = { 64, i == 2, i == 2 ? 5 : -1 };
@@ -428,7 +428,7 @@ static void the_lowest_class_wins_a_tie(void **unused) {
 static void clipping_adds_to_the_norm(void **unused) {
     (void)unused;
     ls_train_state state = { .loss_scale = 1 };
-    ls_window_input window = { .samples = 1, .micro_batches = 1, .lr = 1 };
+    ls_update_input window = { .samples = 1, .micro_batches = 1, .lr = 1 };
     double partial[LS_PARTIALS] = { 1e-12, 0, -1 };
     ls_op_desc desc = { .op = LS_OP_CONTROL, .layer = "control", .attr.control = { .slots = 1, .clip_norm = 1e-6F } };
     run(&desc, (void *[]){ &window, partial, &state });

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
-#include "dist/board.h"
+#include "dist/watch/heartbeat.h"
 #include "dist/comm_backend.h"
 #include "support/cmocka.h"
 #include "support/must.h"
@@ -25,13 +25,13 @@ static ls_status gather(ls_comm *comm, const void *mine, void *all, int64_t byte
 
 typedef struct {
     ls_comm comm;
-    ls_board *board;
+    ls_heartbeat *board;
     ls_status status;
 } member;
 
 static void *open_board(void *context) {
     member *m = context;
-    m->status = ls_board_open(&m->comm, &m->board);
+    m->status = ls_heartbeat_open(&m->comm, &m->board);
     return NULL;
 }
 
@@ -42,7 +42,7 @@ static void open_boards(member members[RANKS]) {
     for (int r = 0; r < RANKS; r++) {
         memset(&members[r], 0, sizeof members[r]);
         members[r].comm.backend = &backend;
-        members[r].comm.facts = (ls_comm_facts){ .rank = r, .world_size = RANKS, .hosts = 1, .host = "here" };
+        members[r].comm.facts = (ls_comm_info){ .rank = r, .world_size = RANKS, .hosts = 1, .host = "here" };
         assert_int_equal(pthread_create(&threads[r], NULL, open_board, &members[r]), 0);
     }
     for (int r = 0; r < RANKS; r++) {
@@ -53,11 +53,11 @@ static void open_boards(member members[RANKS]) {
 }
 
 static void close_boards(member members[RANKS]) {
-    for (int r = 0; r < RANKS; r++) ls_board_close(members[r].board);
+    for (int r = 0; r < RANKS; r++) ls_heartbeat_close(members[r].board);
 }
 
-static ls_board_record from_rank_1(void) {
-    ls_board_record record = { .gone = -1, .bucket = 7, .update = 42, .tail_count = 1 };
+static ls_heartbeat_record from_rank_1(void) {
+    ls_heartbeat_record record = { .gone = -1, .bucket = 7, .update = 42, .tail_count = 1 };
     strcpy(record.phase, "reducing gradients");
     record.tail[0].number = 99;
     return record;
@@ -67,15 +67,15 @@ static void a_record_arrives(void **state) {
     (void)state;
     member members[RANKS];
     open_boards(members);
-    ls_board *board = members[0].board;
-    for (int r = 0; r < RANKS; r++) assert_int_equal(ls_board_monitor(members[r].board), r);
-    const ls_board_row *row = &ls_board_known(board)->row[1];
-    assert_int_equal(ls_board_wait(board, MOMENT_S, -1), 0);
+    ls_heartbeat *board = members[0].board;
+    for (int r = 0; r < RANKS; r++) assert_int_equal(ls_heartbeat_monitor(members[r].board), r);
+    const ls_heartbeat_row *row = &ls_heartbeat_known(board)->row[1];
+    assert_int_equal(ls_heartbeat_wait(board, MOMENT_S, -1), 0);
     assert_false(row->heard);
     assert_true(row->silent_s == MOMENT_S);
-    ls_board_record record = from_rank_1();
-    ls_board_send(members[1].board, &record);
-    assert_int_equal(ls_board_wait(board, MOMENT_S, -1), 0);
+    ls_heartbeat_record record = from_rank_1();
+    ls_heartbeat_send(members[1].board, &record);
+    assert_int_equal(ls_heartbeat_wait(board, MOMENT_S, -1), 0);
     assert_true(row->heard);
     assert_int_equal(row->last.rank, 1);
     assert_int_equal(row->last.update, 42);
@@ -84,8 +84,8 @@ static void a_record_arrives(void **state) {
     assert_string_equal(row->last.phase, "reducing gradients");
     assert_true(row->silent_s == MOMENT_S); // counted from the record on
     assert_false(row->gone);
-    assert_string_equal(ls_board_known(board)->peer[1].host, "here");
-    assert_int_equal(ls_board_known(board)->peer[1].pid, getpid());
+    assert_string_equal(ls_heartbeat_known(board)->peer[1].host, "here");
+    assert_int_equal(ls_heartbeat_known(board)->peer[1].pid, getpid());
     close_boards(members);
 }
 
@@ -130,17 +130,17 @@ static void only_records_of_the_job_are_taken_in(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         member members[RANKS];
         open_boards(members);
-        ls_board_record record = from_rank_1();
-        ls_board_send(members[1].board, &record); // fills in key and length
-        ls_board *board = members[0].board;
-        assert_int_equal(ls_board_wait(board, MOMENT_S, -1), 0);
-        ls_board_row *row = ls_board_known(board)->row;
+        ls_heartbeat_record record = from_rank_1();
+        ls_heartbeat_send(members[1].board, &record); // fills in key and length
+        ls_heartbeat *board = members[0].board;
+        assert_int_equal(ls_heartbeat_wait(board, MOMENT_S, -1), 0);
+        ls_heartbeat_row *row = ls_heartbeat_known(board)->row;
         for (int r = 0; r < RANKS; r++) row[r].heard = 0;
         record.rank = rows[i].rank;
         record.bytes += rows[i].bytes_more;
         record.key += (uint64_t)rows[i].key_more;
         send_raw(&record, sizeof record - (size_t)rows[i].sent_less);
-        assert_int_equal(ls_board_wait(board, MOMENT_S, -1), 0);
+        assert_int_equal(ls_heartbeat_wait(board, MOMENT_S, -1), 0);
         for (int r = 0; r < RANKS; r++)
             if (row[r].heard != (r == rows[i].heard_rank)) fail_msg("%s: row %d", rows[i].name, r);
         close_boards(members);
@@ -152,28 +152,28 @@ static void wild_values_are_bounded(void **state) {
     (void)state;
     member members[RANKS];
     open_boards(members);
-    ls_board_record record = from_rank_1();
-    ls_board_send(members[1].board, &record);
+    ls_heartbeat_record record = from_rank_1();
+    ls_heartbeat_send(members[1].board, &record);
     memset(record.phase, 'p', sizeof record.phase);
     memset(record.what, 'w', sizeof record.what);
     memset(record.error, 'e', sizeof record.error);
-    ls_board_row *row = &ls_board_known(members[0].board)->row[1];
-    static const int counts[] = { -1, 0, LS_BOARD_TAIL, LS_BOARD_TAIL + 1 }, kept[] = { 0, 0, LS_BOARD_TAIL, 0 };
+    ls_heartbeat_row *row = &ls_heartbeat_known(members[0].board)->row[1];
+    static const int counts[] = { -1, 0, LS_HEARTBEAT_TAIL, LS_HEARTBEAT_TAIL + 1 }, kept[] = { 0, 0, LS_HEARTBEAT_TAIL, 0 };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         record.tail_count = counts[i];
         record.gone = i % 2 ? -1 : RANKS;
         send_raw(&record, sizeof record);
-        assert_int_equal(ls_board_wait(members[0].board, MOMENT_S, -1), 0);
+        assert_int_equal(ls_heartbeat_wait(members[0].board, MOMENT_S, -1), 0);
         assert_int_equal(row->last.tail_count, kept[i]);
         assert_int_equal(strlen(row->last.phase), sizeof record.phase - 1);
         assert_int_equal(strlen(row->last.what), sizeof record.what - 1);
         assert_int_equal(strlen(row->last.error), sizeof record.error - 1);
-        for (int r = 0; r < RANKS; r++) assert_false(ls_board_known(members[0].board)->row[r].gone);
+        for (int r = 0; r < RANKS; r++) assert_false(ls_heartbeat_known(members[0].board)->row[r].gone);
     }
     assert_true(row->error_s > MOMENT_S); // since the first record with an error
     record.gone = 1;
     send_raw(&record, sizeof record);
-    assert_int_equal(ls_board_wait(members[0].board, MOMENT_S, -1), 0);
+    assert_int_equal(ls_heartbeat_wait(members[0].board, MOMENT_S, -1), 0);
     assert_true(row->gone);
     assert_true(row->gone_s == MOMENT_S);
     close_boards(members);

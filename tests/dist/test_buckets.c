@@ -1,6 +1,6 @@
 // ls_buckets_cut: cases by hand, and for many sizes that nothing is left out or summed twice.
 #include <stdint.h>
-#include "dist/reducer.h"
+#include "dist/reduce/reducer.h"
 #include "support/cmocka.h"
 
 enum { MAX = 8 };

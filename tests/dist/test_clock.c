@@ -22,7 +22,7 @@ static void check(const char *what, double seen, double expected, double error) 
 int main(int argc, char **argv) {
     ls_comm *comm = NULL;
     if (ls_failed(ls_comm_start(&argc, &argv, "test", &comm))) return 1;
-    rank = ls_comm_about(comm)->rank;
+    rank = ls_comm_get_info(comm)->rank;
     ls_clock_offset own, wrong;
     if (ls_failed(ls_clock_align(comm, NULL, &own)) || ls_failed(ls_clock_align(comm, wrong_clock, &wrong))) return 1;
     check("offset of the same clock", own.offset_s, 0, 0);

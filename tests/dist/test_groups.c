@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "dist/comm_backend.h"
-#include "dist/link_model.h"
+#include "dist/allreduce_model.h"
 #include "rank_checks.h"
 
 enum { RANKS_MAX = 16 };
@@ -39,7 +39,7 @@ static void check_facts(ls_comm *comm, int ranks) {
         local_rank += host[r] == host[world_rank] && r < world_rank;
         if (host[r] == host[world_rank] && is_first) host_index = hosts - 1;
     }
-    const ls_comm_facts *f = ls_comm_about(comm);
+    const ls_comm_info *f = ls_comm_get_info(comm);
     CHECK(f->world_size == ranks && f->rank == world_rank, "rank %d of %d, expected %d of %d", f->rank, f->world_size,
         world_rank, ranks);
     CHECK(f->local_rank == local_rank && f->local_size == local_size,
@@ -52,7 +52,7 @@ static void check_facts(ls_comm *comm, int ranks) {
 
 // Sums in the background and in the foreground are of this group's ranks only.
 static void check_sums(ls_comm *comm) {
-    int ranks = ls_comm_about(comm)->world_size;
+    int ranks = ls_comm_get_info(comm)->world_size;
     int64_t want = (int64_t)ranks * (ranks - 1) / 2, sum = world_rank, from = world_rank;
     must(comm, ls_comm_allreduce(comm, &sum, 1, LS_I64, LS_REDUCE_SUM));
     CHECK(sum == want, "group of %d: sum %" PRId64 ", expected %" PRId64, ranks, sum, want);
@@ -77,7 +77,7 @@ static void check_sums(ls_comm *comm) {
 
 // The ranks of one host, and the lowest of each: sums of their numbers in the whole.
 static void check_levels(ls_comm *world) {
-    int host[RANKS_MAX], ranks = ls_comm_about(world)->world_size, inside = 0, between = 0, is_leader = 1;
+    int host[RANKS_MAX], ranks = ls_comm_get_info(world)->world_size, inside = 0, between = 0, is_leader = 1;
     hosts_wanted(host);
     for (int r = 0; r < ranks; r++) {
         int is_first = 1;
@@ -91,8 +91,8 @@ static void check_levels(ls_comm *world) {
     must(world, ls_comm_of_host(world, &group));
     must(world, ls_comm_allreduce(group, &sum, 1, LS_I32, LS_REDUCE_SUM));
     CHECK(sum == inside, "inside: sum %d, expected %d", sum, inside);
-    CHECK(ls_comm_about(group)->hosts == 1 && ls_comm_about(group)->job_rank == world_rank, "inside: %d hosts, rank %d",
-        ls_comm_about(group)->hosts, ls_comm_about(group)->job_rank);
+    CHECK(ls_comm_get_info(group)->hosts == 1 && ls_comm_get_info(group)->job_rank == world_rank, "inside: %d hosts, rank %d",
+        ls_comm_get_info(group)->hosts, ls_comm_get_info(group)->job_rank);
     ls_comm_finish(group);
     must(world, ls_comm_of_leaders(world, &group));
     CHECK((group != NULL) == is_leader, "leader: expected %d", is_leader);
@@ -100,24 +100,24 @@ static void check_levels(ls_comm *world) {
     sum = world_rank;
     must(world, ls_comm_allreduce(group, &sum, 1, LS_I32, LS_REDUCE_SUM));
     CHECK(sum == between, "between: sum %d, expected %d", sum, between);
-    const ls_comm_facts *f = ls_comm_about(group);
-    CHECK(f->local_size == 1 && f->rank == ls_comm_about(world)->host_index && f->job_rank == world_rank,
+    const ls_comm_info *f = ls_comm_get_info(group);
+    CHECK(f->local_size == 1 && f->rank == ls_comm_get_info(world)->host_index && f->job_rank == world_rank,
         "between: rank %d, rank %d of the job", f->rank, f->job_rank);
     ls_comm_finish(group);
 }
 
 // What is measured is the same on all ranks, and there is something of each level that there is.
 static void check_measuring(ls_comm *world) {
-    static ls_link_samples samples; // all bytes 0, padding too
-    must(world, ls_link_measure(world, 0.05, &samples));
+    static ls_allreduce_samples samples; // all bytes 0, padding too
+    must(world, ls_allreduce_measure(world, 0.05, &samples));
     int64_t hash[2] = { (int64_t)ls_hash(&samples, sizeof samples), 0 };
     hash[1] = -1 - hash[0];
     must(world, ls_comm_allreduce(world, hash, 2, LS_I64, LS_REDUCE_MIN));
     CHECK(hash[0] == -1 - hash[1], "ranks measured differently");
-    const ls_comm_facts *f = ls_comm_about(world);
+    const ls_comm_info *f = ls_comm_get_info(world);
     int want[3] = { f->hosts<f->world_size, f->hosts> 1, f->hosts < f->world_size && f->hosts > 1 }, seen[3] = { 0 };
     for (int i = 0; i < samples.count; i++) {
-        const ls_link_sample *s = &samples.sample[i];
+        const ls_allreduce_sample *s = &samples.sample[i];
         CHECK(s->seconds > 0 && s->spread >= 0 && s->repeats >= 3 && s->ranks > 1 && s->ranks <= f->world_size,
             "sample %d: %g s, %d repeats, %d ranks", i, s->seconds, s->repeats, s->ranks);
         seen[s->level]++;
@@ -125,13 +125,13 @@ static void check_measuring(ls_comm *world) {
     for (int level = 0; level < 3; level++) {
         CHECK(want[level] ? seen[level] >= 4 : seen[level] == 0, "level %d: %d samples", level, seen[level]);
     }
-    ls_link_model model = ls_link_model_fit(&samples);
+    ls_allreduce_model model = ls_allreduce_model_fit(&samples);
     CHECK(model.inside.known == want[0] && model.between.known == want[1], "%d, %d", model.inside.known,
         model.between.known);
 }
 
 static int run_checks(ls_comm *world) {
-    int ranks = ls_comm_about(world)->world_size;
+    int ranks = ls_comm_get_info(world)->world_size;
     check_facts(world, ranks);
     check_levels(world);
     check_measuring(world);
@@ -191,28 +191,28 @@ static int run_stop(ls_comm *world, const char *folder) {
     return 0;
 }
 
-static void print_fit(const char *level, const ls_link_fit *fit) {
+static void print_fit(const char *level, const ls_allreduce_fit *fit) {
     if (!fit->known) return;
     printf("%s: %s, latency %.1f us and %.1f us more above %g bytes, %.1f MB/s, rms %.0f %%, worst %.0f %%\n", level,
-        ls_link_algorithm_name(fit->algorithm), 1e6 * fit->alpha_s, 1e6 * fit->long_s, fit->long_bytes,
+        ls_allreduce_algorithm_name(fit->algorithm), 1e6 * fit->alpha_s, 1e6 * fit->long_s, fit->long_bytes,
         1e-6 * fit->beta, 1e2 * fit->rms, 1e2 * fit->worst);
 }
 
 static int run_measure(ls_comm *world, double budget_s) {
     static const char *const levels[] = { "inside", "between", "all" };
-    static ls_link_samples samples;
+    static ls_allreduce_samples samples;
     double start_s = ls_clock_seconds();
-    must(world, ls_link_measure(world, budget_s, &samples));
+    must(world, ls_allreduce_measure(world, budget_s, &samples));
     double took_s = ls_clock_seconds() - start_s;
-    ls_link_model model = ls_link_model_fit(&samples);
+    ls_allreduce_model model = ls_allreduce_model_fit(&samples);
     for (int i = 0; i < samples.count && world_rank == 0; i++) {
-        const ls_link_sample *s = &samples.sample[i];
-        const ls_link_fit *fit = model.between.known ? &model.between : &model.inside;
-        double said_s = ls_link_allreduce_seconds(&model, fit->algorithm, s->ranks, s->hosts, (double)s->bytes);
+        const ls_allreduce_sample *s = &samples.sample[i];
+        const ls_allreduce_fit *fit = model.between.known ? &model.between : &model.inside;
+        double said_s = ls_allreduce_seconds(&model, fit->algorithm, s->ranks, s->hosts, (double)s->bytes);
         printf("%-7s %d ranks, %d hosts, %7" PRId64 " bytes: %8.3f ms (quartiles %3.0f %%, %3d times), model %8.3f ms, "
                "bus %.1f MB/s\n",
             levels[s->level], s->ranks, s->hosts, s->bytes, 1e3 * s->seconds, 1e2 * s->spread, s->repeats, 1e3 * said_s,
-            1e-6 * ls_link_bus_bandwidth(s->ranks, (double)s->bytes, s->seconds));
+            1e-6 * ls_allreduce_bus_bandwidth(s->ranks, (double)s->bytes, s->seconds));
     }
     if (world_rank == 0) {
         print_fit("inside", &model.inside);
@@ -227,7 +227,7 @@ static int run_measure(ls_comm *world, double budget_s) {
 int main(int argc, char **argv) {
     ls_comm *world = NULL;
     must(NULL, ls_comm_start(&argc, &argv, "test", &world));
-    world_rank = ls_comm_about(world)->rank;
+    world_rank = ls_comm_get_info(world)->rank;
     if (argc == 3 && strcmp(argv[1], "stop") == 0) return run_stop(world, argv[2]);
     if (argc == 3 && strcmp(argv[1], "measure") == 0) return run_measure(world, strtod(argv[2], NULL));
     return run_checks(world);

@@ -35,7 +35,7 @@ static void fill(void *data, ls_dtype dtype, int64_t count, int64_t seed) {
 }
 
 static void check_sum(ls_comm *comm, const char *what, const void *data, ls_dtype dtype, int64_t count, int64_t seed) {
-    int n = ls_comm_about(comm)->world_size;
+    int n = ls_comm_get_info(comm)->world_size;
     int64_t hash[2] = { (int64_t)ls_hash(data, (size_t)count * ls_dtype_bytes(dtype)), 0 };
     hash[1] = -1 - hash[0];
     must(comm, ls_comm_allreduce(comm, hash, 2, LS_I64, LS_REDUCE_MIN));
@@ -128,7 +128,7 @@ static void check_bf16(ls_comm *world) {
     ls_comm *two = NULL;
     uint16_t *data = malloc(ALL * sizeof *data);
     if (!data) abort();
-    if (ls_comm_about(world)->world_size > 1) must(world, ls_comm_first(world, 2, &two));
+    if (ls_comm_get_info(world)->world_size > 1) must(world, ls_comm_first(world, 2, &two));
     for (size_t o = 0; two && o < sizeof others / sizeof *others; o++) {
         for (int i = 0; i < ALL; i++) data[i] = world_rank == 0 ? (uint16_t)i : others[o];
         must(two, ls_comm_allreduce(two, data, ALL, LS_BF16, LS_REDUCE_SUM));
@@ -151,7 +151,7 @@ static void check_bf16(ls_comm *world) {
 static ls_comm *in_mode(ls_comm *world, int mode) {
     ls_comm *comm;
     ls_comm_set_hierarchy(world, mode);
-    must(world, ls_comm_first(world, ls_comm_about(world)->world_size, &comm));
+    must(world, ls_comm_first(world, ls_comm_get_info(world)->world_size, &comm));
     return comm;
 }
 
@@ -249,7 +249,7 @@ static int run_time(ls_comm *world, char **argv) {
 int main(int argc, char **argv) {
     ls_comm *world = NULL;
     if (ls_failed(ls_comm_start(&argc, &argv, "test", &world))) return 1;
-    world_rank = ls_comm_about(world)->rank;
+    world_rank = ls_comm_get_info(world)->rank;
     if (argc == 3 && strcmp(argv[1], "order") == 0) return run_order(world, argv[2]);
     if (argc == 5 && strcmp(argv[1], "time") == 0) return run_time(world, argv + 2);
     return run_checks(world);

@@ -1,28 +1,28 @@
 // The journal of collectives: numbers, what a reader sees while two threads write, and what is overwritten.
 #include <pthread.h>
 #include <stdlib.h>
-#include "dist/journal.h"
+#include "dist/watch/flight_recorder.h"
 #include "support/cmocka.h"
 
 static void keeps_the_last_ones(void **state) {
     (void)state;
-    static ls_journal journal;
-    ls_journal_init(&journal);
-    ls_journal_entry entry;
-    assert_false(ls_journal_read(&journal, 0, &entry));
-    assert_false(ls_journal_read(&journal, -1, &entry));
-    for (int i = 0; i < 3 * LS_JOURNAL_ENTRIES; i++) {
-        int64_t number = ls_journal_begins(&journal, i % 2 ? LS_IN_BUCKET : LS_IN_BARRIER, i, 10 * i, i / 4);
+    static ls_flight_recorder journal;
+    ls_flight_recorder_init(&journal);
+    ls_flight_recorder_entry entry;
+    assert_false(ls_flight_recorder_read(&journal, 0, &entry));
+    assert_false(ls_flight_recorder_read(&journal, -1, &entry));
+    for (int i = 0; i < 3 * LS_FLIGHT_RECORDER_ENTRIES; i++) {
+        int64_t number = ls_flight_recorder_begins(&journal, i % 2 ? LS_IN_BUCKET : LS_IN_BARRIER, i, 10 * i, i / 4);
         assert_int_equal(number, i);
-        assert_true(ls_journal_read(&journal, number, &entry));
+        assert_true(ls_flight_recorder_read(&journal, number, &entry));
         assert_true(entry.ended_s == 0 && entry.launched_s > 0);
-        if (i % 3) ls_journal_ends(&journal, number);
+        if (i % 3) ls_flight_recorder_ends(&journal, number);
     }
-    assert_int_equal(atomic_load(&journal.begun), 3 * LS_JOURNAL_ENTRIES);
-    assert_int_equal(atomic_load(&journal.ended), 2 * LS_JOURNAL_ENTRIES);
-    assert_false(ls_journal_read(&journal, 2 * LS_JOURNAL_ENTRIES - 1, &entry));
-    for (int i = 2 * LS_JOURNAL_ENTRIES; i < 3 * LS_JOURNAL_ENTRIES; i++) {
-        assert_true(ls_journal_read(&journal, i, &entry));
+    assert_int_equal(atomic_load(&journal.begun), 3 * LS_FLIGHT_RECORDER_ENTRIES);
+    assert_int_equal(atomic_load(&journal.ended), 2 * LS_FLIGHT_RECORDER_ENTRIES);
+    assert_false(ls_flight_recorder_read(&journal, 2 * LS_FLIGHT_RECORDER_ENTRIES - 1, &entry));
+    for (int i = 2 * LS_FLIGHT_RECORDER_ENTRIES; i < 3 * LS_FLIGHT_RECORDER_ENTRIES; i++) {
+        assert_true(ls_flight_recorder_read(&journal, i, &entry));
         assert_int_equal(entry.number, i);
         assert_int_equal(entry.kind, i % 2 ? LS_IN_BUCKET : LS_IN_BARRIER);
         assert_int_equal(entry.bucket, i);
@@ -31,19 +31,19 @@ static void keeps_the_last_ones(void **state) {
         assert_int_equal(entry.ended_s > 0, i % 3 != 0);
     }
     // the end of one that is gone is counted, and changes no other
-    ls_journal_ends(&journal, 0);
-    assert_int_equal(atomic_load(&journal.ended), 2 * LS_JOURNAL_ENTRIES + 1);
-    assert_true(ls_journal_read(&journal, 2 * LS_JOURNAL_ENTRIES, &entry));
-    assert_int_equal(entry.ended_s > 0, (2 * LS_JOURNAL_ENTRIES) % 3 != 0);
+    ls_flight_recorder_ends(&journal, 0);
+    assert_int_equal(atomic_load(&journal.ended), 2 * LS_FLIGHT_RECORDER_ENTRIES + 1);
+    assert_true(ls_flight_recorder_read(&journal, 2 * LS_FLIGHT_RECORDER_ENTRIES, &entry));
+    assert_int_equal(entry.ended_s > 0, (2 * LS_FLIGHT_RECORDER_ENTRIES) % 3 != 0);
 }
 
 enum { EACH = 20000 };
 
 static void *fill(void *context) {
-    ls_journal *journal = context;
+    ls_flight_recorder *journal = context;
     for (int i = 0; i < EACH; i++) {
-        int64_t number = ls_journal_begins(journal, LS_IN_BUCKET, i, 7 * (int64_t)i, 3 * (int64_t)i);
-        ls_journal_ends(journal, number);
+        int64_t number = ls_flight_recorder_begins(journal, LS_IN_BUCKET, i, 7 * (int64_t)i, 3 * (int64_t)i);
+        ls_flight_recorder_ends(journal, number);
     }
     return NULL;
 }
@@ -51,16 +51,16 @@ static void *fill(void *context) {
 // A reader sees whole entries or none.
 static void is_read_while_written(void **state) {
     (void)state;
-    static ls_journal journal;
-    ls_journal_init(&journal);
+    static ls_flight_recorder journal;
+    ls_flight_recorder_init(&journal);
     pthread_t writer[2];
     for (int w = 0; w < 2; w++) assert_int_equal(pthread_create(&writer[w], NULL, fill, &journal), 0);
     int seen = 0;
     for (int64_t begun = 0; begun < 2 * EACH;) {
         begun = (int64_t)atomic_load(&journal.begun);
-        ls_journal_entry entry;
+        ls_flight_recorder_entry entry;
         for (int64_t i = begun - 4; i < begun; i++) {
-            if (!ls_journal_read(&journal, i, &entry)) continue;
+            if (!ls_flight_recorder_read(&journal, i, &entry)) continue;
             seen++;
             if (entry.bytes != 7 * (int64_t)entry.bucket || entry.update != 3 * (int64_t)entry.bucket)
                 fail_msg("number %lld: bucket %d, %lld bytes, update %lld", (long long)i, entry.bucket,
@@ -75,9 +75,9 @@ static void is_read_while_written(void **state) {
 static void says_what_it_was(void **state) {
     (void)state;
     char text[32];
-    assert_string_equal(ls_journal_describe(text, sizeof text, LS_IN_BUCKET, 3), "bucket 3");
-    assert_string_equal(ls_journal_describe(text, sizeof text, LS_IN_ALLREDUCE, -1), "all-reduce");
-    assert_string_equal(ls_journal_describe(text, sizeof text, 99, -1), "?");
+    assert_string_equal(ls_flight_recorder_describe(text, sizeof text, LS_IN_BUCKET, 3), "bucket 3");
+    assert_string_equal(ls_flight_recorder_describe(text, sizeof text, LS_IN_ALLREDUCE, -1), "all-reduce");
+    assert_string_equal(ls_flight_recorder_describe(text, sizeof text, 99, -1), "?");
 }
 
 int main(void) {

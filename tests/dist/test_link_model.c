@@ -2,14 +2,14 @@
 #include <math.h>
 #include <string.h>
 #include "base/philox.h"
-#include "dist/link_model.h"
+#include "dist/allreduce_model.h"
 #include "support/cmocka.h"
 
 static int close_to(double is, double want, double tolerance) {
     return fabs(is - want) <= tolerance * fabs(want);
 }
 
-static const ls_link_model two_levels = {
+static const ls_allreduce_model two_levels = {
     .inside = { .known = 1, .alpha_s = 1e-6, .beta = 1e9, .long_bytes = INFINITY },
     .between = { .known = 1, .alpha_s = 1e-3, .beta = 1e8, .long_s = 1, .long_bytes = 2e6 },
 };
@@ -17,49 +17,49 @@ static const ls_link_model two_levels = {
 static void allreduce_seconds(void **state) {
     (void)state;
     static const struct {
-        ls_link_algorithm algorithm;
+        ls_allreduce_algorithm algorithm;
         int ranks, hosts;
         double bytes, want;
     } rows[] = {
-        { LS_LINK_RING, 1, 1, 1e6, 0 },
-        { LS_LINK_RING, 2, 1, 1e6, 2e-6 + 1e-3 },
-        { LS_LINK_RING, 4, 1, 1e6, 6e-6 + 1.5e-3 },
-        { LS_LINK_HALVING, 4, 1, 1e6, 4e-6 + 1.5e-3 },
-        { LS_LINK_HALVING, 3, 1, 1e6, 4e-6 + 4 / 3.0 * 1e-3 },
-        { LS_LINK_TREE, 4, 1, 1e6, 4e-6 + 2e-3 },
-        { LS_LINK_DOUBLING, 4, 1, 1e6, 2e-6 + 2e-3 },
-        { LS_LINK_DOUBLING, 5, 1, 0, 3e-6 },
-        { LS_LINK_RING, 4, 2, 1e6, 6e-3 + 1.5e-2 },
-        { LS_LINK_HALVING, 4, 2, 1e6, 2e-6 + 1e-3 + 2e-3 + 1e-2 },
-        { LS_LINK_TREE, 4, 2, 1e6, 2e-6 + 2e-3 + 2e-2 },
-        { LS_LINK_DOUBLING, 4, 2, 1e6, 1e-6 + 1e-3 + 1e-3 + 2e-2 },
-        { LS_LINK_HALVING, 5, 2, 0, 4e-6 + 2e-3 },
-        { LS_LINK_RING, 2, 2, 1e6, 2e-3 + 1e-2 },
-        { LS_LINK_TREE, 1024, 128, 0, 6e-6 + 14e-3 },
-        { LS_LINK_RING, 1024, 128, 0, 2046e-3 },
+        { LS_ALLREDUCE_RING, 1, 1, 1e6, 0 },
+        { LS_ALLREDUCE_RING, 2, 1, 1e6, 2e-6 + 1e-3 },
+        { LS_ALLREDUCE_RING, 4, 1, 1e6, 6e-6 + 1.5e-3 },
+        { LS_ALLREDUCE_HALVING, 4, 1, 1e6, 4e-6 + 1.5e-3 },
+        { LS_ALLREDUCE_HALVING, 3, 1, 1e6, 4e-6 + 4 / 3.0 * 1e-3 },
+        { LS_ALLREDUCE_TREE, 4, 1, 1e6, 4e-6 + 2e-3 },
+        { LS_ALLREDUCE_DOUBLING, 4, 1, 1e6, 2e-6 + 2e-3 },
+        { LS_ALLREDUCE_DOUBLING, 5, 1, 0, 3e-6 },
+        { LS_ALLREDUCE_RING, 4, 2, 1e6, 6e-3 + 1.5e-2 },
+        { LS_ALLREDUCE_HALVING, 4, 2, 1e6, 2e-6 + 1e-3 + 2e-3 + 1e-2 },
+        { LS_ALLREDUCE_TREE, 4, 2, 1e6, 2e-6 + 2e-3 + 2e-2 },
+        { LS_ALLREDUCE_DOUBLING, 4, 2, 1e6, 1e-6 + 1e-3 + 1e-3 + 2e-2 },
+        { LS_ALLREDUCE_HALVING, 5, 2, 0, 4e-6 + 2e-3 },
+        { LS_ALLREDUCE_RING, 2, 2, 1e6, 2e-3 + 1e-2 },
+        { LS_ALLREDUCE_TREE, 1024, 128, 0, 6e-6 + 14e-3 },
+        { LS_ALLREDUCE_RING, 1024, 128, 0, 2046e-3 },
         // some messages between hosts of more than 2e6 bytes
-        { LS_LINK_RING, 2, 2, 4e6, 2e-3 + 4e-2 },
-        { LS_LINK_RING, 2, 2, 4.1e6, 2 + 2e-3 + 4.1e-2 },
-        { LS_LINK_RING, 4, 2, 1e7, 6 + 6e-3 + 15e-2 },
-        { LS_LINK_HALVING, 4, 4, 6e6, 2 + 4e-3 + 9e-2 },
-        { LS_LINK_HALVING, 4, 4, 9e6, 4 + 4e-3 + 13.5e-2 },
-        { LS_LINK_TREE, 4, 4, 3e6, 4 + 4e-3 + 6e-2 },
-        { LS_LINK_DOUBLING, 4, 4, 3e6, 2 + 2e-3 + 6e-2 },
+        { LS_ALLREDUCE_RING, 2, 2, 4e6, 2e-3 + 4e-2 },
+        { LS_ALLREDUCE_RING, 2, 2, 4.1e6, 2 + 2e-3 + 4.1e-2 },
+        { LS_ALLREDUCE_RING, 4, 2, 1e7, 6 + 6e-3 + 15e-2 },
+        { LS_ALLREDUCE_HALVING, 4, 4, 6e6, 2 + 4e-3 + 9e-2 },
+        { LS_ALLREDUCE_HALVING, 4, 4, 9e6, 4 + 4e-3 + 13.5e-2 },
+        { LS_ALLREDUCE_TREE, 4, 4, 3e6, 4 + 4e-3 + 6e-2 },
+        { LS_ALLREDUCE_DOUBLING, 4, 4, 3e6, 2 + 2e-3 + 6e-2 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         double is =
-            ls_link_allreduce_seconds(&two_levels, rows[i].algorithm, rows[i].ranks, rows[i].hosts, rows[i].bytes);
+            ls_allreduce_seconds(&two_levels, rows[i].algorithm, rows[i].ranks, rows[i].hosts, rows[i].bytes);
         if (!close_to(is, rows[i].want, 1e-12)) {
             fail_msg("row %zu, %s, %d ranks on %d hosts: is %.9g s, expected %.9g", i,
-                ls_link_algorithm_name(rows[i].algorithm), rows[i].ranks, rows[i].hosts, is, rows[i].want);
+                ls_allreduce_algorithm_name(rows[i].algorithm), rows[i].ranks, rows[i].hosts, is, rows[i].want);
         }
     }
-    ls_link_model one = { .inside = two_levels.inside };
-    assert_true(isnan(ls_link_allreduce_seconds(&one, LS_LINK_RING, 4, 2, 8)));
-    assert_true(ls_link_allreduce_seconds(&one, LS_LINK_RING, 4, 1, 8) > 0);
-    one = (ls_link_model){ .between = two_levels.between };
-    assert_true(isnan(ls_link_allreduce_seconds(&one, LS_LINK_RING, 4, 2, 8)));
-    assert_true(ls_link_allreduce_seconds(&one, LS_LINK_RING, 4, 4, 8) > 0);
+    ls_allreduce_model one = { .inside = two_levels.inside };
+    assert_true(isnan(ls_allreduce_seconds(&one, LS_ALLREDUCE_RING, 4, 2, 8)));
+    assert_true(ls_allreduce_seconds(&one, LS_ALLREDUCE_RING, 4, 1, 8) > 0);
+    one = (ls_allreduce_model){ .between = two_levels.between };
+    assert_true(isnan(ls_allreduce_seconds(&one, LS_ALLREDUCE_RING, 4, 2, 8)));
+    assert_true(ls_allreduce_seconds(&one, LS_ALLREDUCE_RING, 4, 4, 8) > 0);
 }
 
 // Normal deviates, the same in every run.
@@ -69,20 +69,20 @@ static double deviate(uint32_t i) {
     return sqrt(-2 * log(u)) * cos(2 * 3.14159265358979 * v);
 }
 
-static ls_link_fit link(double alpha_s, double beta) {
-    return (ls_link_fit){ .known = 1, .alpha_s = alpha_s, .beta = beta, .long_bytes = INFINITY };
+static ls_allreduce_fit link(double alpha_s, double beta) {
+    return (ls_allreduce_fit){ .known = 1, .alpha_s = alpha_s, .beta = beta, .long_bytes = INFINITY };
 }
 
-static ls_link_samples made_up(
-    ls_link_algorithm algorithm, ls_link_fit inside, const int *ranks, int rank_counts, double noise) {
-    ls_link_samples samples = { 0 };
-    ls_link_model model = { .inside = inside };
+static ls_allreduce_samples made_up(
+    ls_allreduce_algorithm algorithm, ls_allreduce_fit inside, const int *ranks, int rank_counts, double noise) {
+    ls_allreduce_samples samples = { 0 };
+    ls_allreduce_model model = { .inside = inside };
     for (int r = 0; r < rank_counts; r++) {
         for (int64_t bytes = 8; bytes <= 8 << 20; bytes *= 4) {
-            double seconds = ls_link_allreduce_seconds(&model, algorithm, ranks[r], 1, (double)bytes);
+            double seconds = ls_allreduce_seconds(&model, algorithm, ranks[r], 1, (double)bytes);
             seconds *= exp(noise * deviate((uint32_t)samples.count));
             samples.sample[samples.count++] =
-                (ls_link_sample){ .ranks = ranks[r], .hosts = 1, .bytes = bytes, .seconds = seconds };
+                (ls_allreduce_sample){ .ranks = ranks[r], .hosts = 1, .bytes = bytes, .seconds = seconds };
         }
     }
     return samples;
@@ -102,20 +102,20 @@ static void fit_one_rank_count(void **state) {
         { 20e-6, 2e9, 0.1, 0.2, 3 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ls_link_samples samples =
-            made_up(LS_LINK_HALVING, link(rows[i].alpha_s, rows[i].beta), &rows[i].ranks, 1, rows[i].noise);
-        ls_link_fit fit = ls_link_fit_best(&samples, LS_LINK_INSIDE);
-        if (!fit.known || fit.algorithm != LS_LINK_HALVING ||
+        ls_allreduce_samples samples =
+            made_up(LS_ALLREDUCE_HALVING, link(rows[i].alpha_s, rows[i].beta), &rows[i].ranks, 1, rows[i].noise);
+        ls_allreduce_fit fit = ls_allreduce_fit_best(&samples, LS_ALLREDUCE_INSIDE);
+        if (!fit.known || fit.algorithm != LS_ALLREDUCE_HALVING ||
             !close_to(fit.alpha_s, rows[i].alpha_s, rows[i].tolerance) ||
             !close_to(fit.beta, rows[i].beta, rows[i].tolerance)) {
             fail_msg("row %zu: %s, alpha %g, beta %g, expected halving, %g, %g", i,
-                ls_link_algorithm_name(fit.algorithm), fit.alpha_s, fit.beta, rows[i].alpha_s, rows[i].beta);
+                ls_allreduce_algorithm_name(fit.algorithm), fit.alpha_s, fit.beta, rows[i].alpha_s, rows[i].beta);
         }
         if (fit.long_s != 0 || !isinf(fit.long_bytes)) fail_msg("row %zu: long messages %g s", i, fit.long_s);
         if (fit.rms > 1.5 * rows[i].noise + 1e-9 || fit.worst < fit.rms) {
             fail_msg("row %zu: rms %g, worst %g, noise %g", i, fit.rms, fit.worst, rows[i].noise);
         }
-        assert_false(ls_link_fit_best(&samples, LS_LINK_BETWEEN).known);
+        assert_false(ls_allreduce_fit_best(&samples, LS_ALLREDUCE_BETWEEN).known);
     }
 }
 
@@ -133,10 +133,10 @@ static void fit_long_messages(void **state) {
         { 1e-6, 2e9, 3e-6, 4095, 0.03, 0.15, 3 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ls_link_fit true_one = link(rows[i].alpha_s, rows[i].beta);
+        ls_allreduce_fit true_one = link(rows[i].alpha_s, rows[i].beta);
         true_one.long_s = rows[i].long_s, true_one.long_bytes = rows[i].long_bytes;
-        ls_link_samples samples = made_up(LS_LINK_HALVING, true_one, &rows[i].ranks, 1, rows[i].noise);
-        ls_link_fit fit = ls_link_fit_best(&samples, LS_LINK_INSIDE);
+        ls_allreduce_samples samples = made_up(LS_ALLREDUCE_HALVING, true_one, &rows[i].ranks, 1, rows[i].noise);
+        ls_allreduce_fit fit = ls_allreduce_fit_best(&samples, LS_ALLREDUCE_INSIDE);
         double ratio = fit.long_bytes / rows[i].long_bytes;
         if (!close_to(fit.alpha_s, rows[i].alpha_s, rows[i].tolerance) ||
             !close_to(fit.beta, rows[i].beta, rows[i].tolerance) ||
@@ -152,45 +152,45 @@ static void fit_long_messages(void **state) {
 static void fit_finds_the_algorithm(void **state) {
     (void)state;
     static const int ranks[] = { 2, 4, 8 };
-    for (int a = 0; a < LS_LINK_ALGORITHMS; a++) {
+    for (int a = 0; a < LS_ALLREDUCE_ALGORITHMS; a++) {
         for (int noisy = 0; noisy < 2; noisy++) {
-            ls_link_samples samples = made_up((ls_link_algorithm)a, link(30e-6, 1e9), ranks, 3, noisy ? 0.05 : 0);
-            ls_link_fit fit = ls_link_fit_best(&samples, LS_LINK_INSIDE);
-            if (fit.algorithm != (ls_link_algorithm)a || !close_to(fit.alpha_s, 30e-6, 0.1) ||
+            ls_allreduce_samples samples = made_up((ls_allreduce_algorithm)a, link(30e-6, 1e9), ranks, 3, noisy ? 0.05 : 0);
+            ls_allreduce_fit fit = ls_allreduce_fit_best(&samples, LS_ALLREDUCE_INSIDE);
+            if (fit.algorithm != (ls_allreduce_algorithm)a || !close_to(fit.alpha_s, 30e-6, 0.1) ||
                 !close_to(fit.beta, 1e9, 0.1)) {
-                fail_msg("%s%s: found %s, alpha %g, beta %g", ls_link_algorithm_name((ls_link_algorithm)a),
-                    noisy ? " with noise" : "", ls_link_algorithm_name(fit.algorithm), fit.alpha_s, fit.beta);
+                fail_msg("%s%s: found %s, alpha %g, beta %g", ls_allreduce_algorithm_name((ls_allreduce_algorithm)a),
+                    noisy ? " with noise" : "", ls_allreduce_algorithm_name(fit.algorithm), fit.alpha_s, fit.beta);
             }
         }
     }
 }
 
-static ls_link_samples two_sizes(double small_s, double large_s) {
-    return (ls_link_samples){ 2,
+static ls_allreduce_samples two_sizes(double small_s, double large_s) {
+    return (ls_allreduce_samples){ 2,
         { { .ranks = 2, .bytes = 8, .seconds = small_s }, { .ranks = 2, .bytes = 8 << 20, .seconds = large_s } } };
 }
 
 static void fit_at_the_border(void **state) {
     (void)state;
     // Larger is faster: no bandwidth can be told. Smaller is slower than nothing: no latency.
-    ls_link_samples samples = two_sizes(1e-3, 1e-4);
-    ls_link_fit fit = ls_link_fit_level(&samples, LS_LINK_INSIDE, LS_LINK_RING);
+    ls_allreduce_samples samples = two_sizes(1e-3, 1e-4);
+    ls_allreduce_fit fit = ls_allreduce_fit_level(&samples, LS_ALLREDUCE_INSIDE, LS_ALLREDUCE_RING);
     // the best alpha alone, for relative distances: two latencies of alpha are 1e-3 s and 1e-4 s
     assert_true(fit.known && isinf(fit.beta) && close_to(fit.alpha_s, (2e3 + 2e4) / (4e6 + 4e8), 1e-9));
-    assert_true(ls_link_allreduce_seconds(&(ls_link_model){ .inside = fit }, LS_LINK_RING, 2, 1, 1e6) > 0);
+    assert_true(ls_allreduce_seconds(&(ls_allreduce_model){ .inside = fit }, LS_ALLREDUCE_RING, 2, 1, 1e6) > 0);
     samples = two_sizes(1e-12, 1e-3);
-    fit = ls_link_fit_level(&samples, LS_LINK_INSIDE, LS_LINK_RING);
+    fit = ls_allreduce_fit_level(&samples, LS_ALLREDUCE_INSIDE, LS_ALLREDUCE_RING);
     assert_true(fit.known && fit.alpha_s >= 0 && fit.beta > 0 && !isinf(fit.beta));
     samples.count = 1;
-    assert_false(ls_link_fit_level(&samples, LS_LINK_INSIDE, LS_LINK_RING).known);
+    assert_false(ls_allreduce_fit_level(&samples, LS_ALLREDUCE_INSIDE, LS_ALLREDUCE_RING).known);
     samples.count = 0;
-    assert_false(ls_link_fit_best(&samples, LS_LINK_INSIDE).known);
+    assert_false(ls_allreduce_fit_best(&samples, LS_ALLREDUCE_INSIDE).known);
 }
 
 static void predictions(void **state) {
     (void)state;
     // ring, 2 ranks on one host: 2e-6 s, and 1e-9 s a byte
-    static const ls_link_bucket buckets[] = { { 1e6, 0.5 }, { 2e6, 0.75 }, { 1e6, 1 } };
+    static const ls_allreduce_bucket buckets[] = { { 1e6, 0.5 }, { 2e6, 0.75 }, { 1e6, 1 } };
     static const struct {
         const char *name;
         int ranks, hosts, buckets, overlap;
@@ -206,8 +206,8 @@ static void predictions(void **state) {
         { "two hosts", 2, 2, 1, 0, 1, 2e-3 + 1e-2, 2e-3 + 1e-2 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ls_link_workload w = { .model = &two_levels,
-            .algorithm = LS_LINK_RING,
+        ls_allreduce_workload w = { .model = &two_levels,
+            .algorithm = LS_ALLREDUCE_RING,
             .ranks = rows[i].ranks,
             .hosts = rows[i].hosts,
             .buckets = buckets,
@@ -215,7 +215,7 @@ static void predictions(void **state) {
             .compute_s = rows[i].compute_s,
             .alone_s = rows[i].compute_s / 2,
             .overlap = rows[i].overlap };
-        ls_link_prediction p = ls_link_predict(&w);
+        ls_allreduce_prediction p = ls_allreduce_predict(&w);
         double update_s = rows[i].compute_s + rows[i].exposed_s;
         if (!close_to(p.comm_s, rows[i].comm_s, 1e-9) || fabs(p.exposed_s - rows[i].exposed_s) > 1e-12 ||
             !close_to(p.update_s, update_s, 1e-9) || !close_to(p.efficiency, rows[i].compute_s / 2 / update_s, 1e-9)) {
@@ -224,8 +224,8 @@ static void predictions(void **state) {
                 update_s);
         }
     }
-    ls_link_model none = { 0 };
-    ls_link_workload w = { .model = &none,
+    ls_allreduce_model none = { 0 };
+    ls_allreduce_workload w = { .model = &none,
         .ranks = 2,
         .hosts = 1,
         .buckets = buckets,
@@ -233,14 +233,14 @@ static void predictions(void **state) {
         .compute_s = 1,
         .alone_s = 1,
         .overlap = 1 };
-    assert_true(isnan(ls_link_predict(&w).update_s));
+    assert_true(isnan(ls_allreduce_predict(&w).update_s));
 }
 
 static void bus_bandwidth(void **state) {
     (void)state;
-    assert_true(close_to(ls_link_bus_bandwidth(2, 1e6, 1e-3), 1e9, 1e-12));
-    assert_true(close_to(ls_link_bus_bandwidth(4, 1e6, 1e-3), 1.5e9, 1e-12));
-    assert_true(ls_link_bus_bandwidth(1, 1e6, 1e-3) == 0);
+    assert_true(close_to(ls_allreduce_bus_bandwidth(2, 1e6, 1e-3), 1e9, 1e-12));
+    assert_true(close_to(ls_allreduce_bus_bandwidth(4, 1e6, 1e-3), 1.5e9, 1e-12));
+    assert_true(ls_allreduce_bus_bandwidth(1, 1e6, 1e-3) == 0);
 }
 
 int main(void) {

@@ -1,7 +1,7 @@
 // Which GPU each rank takes: situations as tables.
 #include <stdio.h>
 #include <string.h>
-#include "dist/placement.h"
+#include "dist/device_assignment.h"
 #include "support/cmocka.h"
 
 enum { RANKS_MAX = 8 };
@@ -39,8 +39,8 @@ static const situation situations[] = {
     { "shared: no GPU", 1, { "0:", "0:a" }, "-a", "01" },
 };
 
-static ls_placement_view view_of(const char *text) {
-    ls_placement_view view = { .host = text[0] - '0' };
+static ls_device_assignment_view view_of(const char *text) {
+    ls_device_assignment_view view = { .host = text[0] - '0' };
     for (const char *gpu = text + 2; *gpu; gpu++) view.gpu[view.count++] = (uint64_t)*gpu;
     return view;
 }
@@ -49,10 +49,10 @@ static void choices(void **state) {
     (void)state;
     for (size_t s = 0; s < sizeof situations / sizeof *situations; s++) {
         const situation *row = &situations[s];
-        ls_placement_view views[RANKS_MAX];
+        ls_device_assignment_view views[RANKS_MAX];
         int taken[RANKS_MAX], first[RANKS_MAX], ranks = 0;
         for (; ranks < RANKS_MAX && row->ranks[ranks]; ranks++) views[ranks] = view_of(row->ranks[ranks]);
-        ls_placement_choose(views, ranks, row->share, taken, first);
+        ls_device_assignment_choose(views, ranks, row->share, taken, first);
         char took[RANKS_MAX + 1] = "", firsts[RANKS_MAX + 1] = "";
         for (int r = 0; r < ranks; r++) {
             took[r] = taken[r] < 0 ? '-' : (char)views[r].gpu[taken[r]];
@@ -65,8 +65,8 @@ static void choices(void **state) {
 
 // --- the table at the start ----------------------------------------------------------------------
 
-static ls_place place(const char *host, const char *device, const char *name, const char *uuid, const char *cpus) {
-    ls_place p = { .host = "" };
+static ls_rank_info place(const char *host, const char *device, const char *name, const char *uuid, const char *cpus) {
+    ls_rank_info p = { .host = "" };
     snprintf(p.host, sizeof p.host, "%s", host);
     snprintf(p.device, sizeof p.device, "%s", device);
     snprintf(p.name, sizeof p.name, "%s", name);
@@ -76,10 +76,10 @@ static ls_place place(const char *host, const char *device, const char *name, co
     return p;
 }
 
-static void expect_table(const char *name, const ls_place *places, int ranks, const char *expected) {
-    char text[2048] = "", line[LS_PLACES_LINE_BYTES];
+static void expect_table(const char *name, const ls_rank_info *places, int ranks, const char *expected) {
+    char text[2048] = "", line[LS_RANK_TABLE_LINE_BYTES];
     for (int rank = 0; rank < ranks;) {
-        rank = ls_places_line(places, ranks, rank, line);
+        rank = ls_rank_table_line(places, ranks, rank, line);
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s\n", line);
     }
     if (strcmp(text, expected) != 0) fail_msg("%s:\n%sexpected:\n%s", name, text, expected);
@@ -87,19 +87,19 @@ static void expect_table(const char *name, const ls_place *places, int ranks, co
 
 static void tables(void **state) {
     (void)state;
-    ls_place gpus[3] = { place("a", "cuda", "H100", "GPU-0", "0-7"), place("a", "cuda", "H100", "GPU-1", "8-15"),
+    ls_rank_info gpus[3] = { place("a", "cuda", "H100", "GPU-0", "0-7"), place("a", "cuda", "H100", "GPU-1", "8-15"),
         place("b", "cuda", "H200", "GPU-2", "") };
     expect_table("three GPUs", gpus, 3,
         "rank 0    a  H100  GPU-0  0000:01:00.0  CPUs 0-7\n"
         "rank 1    a  H100  GPU-1  0000:01:00.0  CPUs 8-15\n"
         "rank 2    b  H200  GPU-2  0000:01:00.0\n");
-    ls_place cpus[4] = { place("a", "cpu", "EPYC", "", "0-7"), place("a", "cpu", "EPYC", "", "0-7"),
+    ls_rank_info cpus[4] = { place("a", "cpu", "EPYC", "", "0-7"), place("a", "cpu", "EPYC", "", "0-7"),
         place("a", "cpu", "EPYC", "", "8"), place("b", "cpu", "EPYC", "", "8") };
     expect_table("processors", cpus, 4,
         "ranks 0-1 a  EPYC  CPUs 0-7\n"
         "rank 2    a  EPYC  CPUs 8\n"
         "rank 3    b  EPYC  CPUs 8\n");
-    ls_place many[20];
+    ls_rank_info many[20];
     for (int r = 0; r < 20; r++) many[r] = place(r < 12 ? "a" : "b", "cuda", "H100", r % 2 ? "GPU-1" : "GPU-0", "0-7");
     expect_table("many ranks", many, 20,
         "ranks 0-11 a  12 x H100\n"

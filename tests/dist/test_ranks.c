@@ -22,7 +22,7 @@
 #include "base/memory.h"
 #include "dist/comm_backend.h"
 #include "dist/fingerprint.h"
-#include "dist/reducer.h"
+#include "dist/reduce/reducer.h"
 #include "rank_checks.h"
 
 // A reducer of an array in host memory, cut into buckets.
@@ -103,7 +103,7 @@ static void check_allreduce(ls_comm *comm) {
         { LS_I64, LS_REDUCE_SUM }, { LS_U8, LS_REDUCE_SUM }, { LS_F32, LS_REDUCE_MAX }, { LS_I64, LS_REDUCE_MAX },
         { LS_F64, LS_REDUCE_MIN }, { LS_I32, LS_REDUCE_MIN }, { LS_U8, LS_REDUCE_MAX } };
     static const int counts[] = { 0, 1, 7, 1000 };
-    int rank = ls_comm_about(comm)->rank, n = ls_comm_about(comm)->world_size;
+    int rank = ls_comm_get_info(comm)->rank, n = ls_comm_get_info(comm)->world_size;
     char data[1000 * 8];
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
@@ -130,7 +130,7 @@ static void check_allreduce(ls_comm *comm) {
 }
 
 static void check_others(ls_comm *comm) {
-    int rank = ls_comm_about(comm)->rank, n = ls_comm_about(comm)->world_size;
+    int rank = ls_comm_get_info(comm)->rank, n = ls_comm_get_info(comm)->world_size;
     int64_t all[64];
     for (int root = 0; root < n; root++) {
         int64_t sent[3] = { rank, rank * 10, 5 };
@@ -145,7 +145,7 @@ static void check_others(ls_comm *comm) {
     int failed_rank = 99;
     must(comm, ls_comm_agree(comm, LS_SUCCESS, &failed_rank));
     CHECK(failed_rank == -1, "is %d", failed_rank);
-    const ls_comm_facts *facts = ls_comm_about(comm);
+    const ls_comm_info *facts = ls_comm_get_info(comm);
     CHECK(facts->local_size == n && facts->local_rank == rank, "%d of %d", facts->local_rank, facts->local_size);
     CHECK(strcmp(facts->backend, n == 1 ? "self" : "mpi") == 0, "%s", facts->backend);
 
@@ -153,13 +153,13 @@ static void check_others(ls_comm *comm) {
     must(comm, ls_comm_self(&alone));
     int32_t one = rank;
     must(comm, ls_comm_allreduce(alone, &one, 1, LS_I32, LS_REDUCE_SUM));
-    CHECK(one == rank && ls_comm_about(alone)->world_size == 1, "%d", one);
+    CHECK(one == rank && ls_comm_get_info(alone)->world_size == 1, "%d", one);
     ls_comm_finish(alone);
 }
 
 // Equal bits on all ranks, for floats; the exact sum, for integers.
 static void check_sum(ls_comm *comm, const char *row, const void *data, ls_dtype dtype, int64_t count, int update) {
-    int n = ls_comm_about(comm)->world_size, wrong = 0;
+    int n = ls_comm_get_info(comm)->world_size, wrong = 0;
     int64_t bound[2] = { (int64_t)ls_hash(data, (size_t)count * ls_dtype_bytes(dtype)), 0 };
     bound[1] = -1 - bound[0];
     must(comm, ls_comm_allreduce(comm, bound, 2, LS_I64, LS_REDUCE_MIN));
@@ -206,7 +206,7 @@ static void check_reducer(ls_comm *comm) {
         { "one bucket", LS_F32, 1, 1, 50, 65 },
     };
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
-        int buckets = rows[row].buckets, rank = ls_comm_about(comm)->rank;
+        int buckets = rows[row].buckets, rank = ls_comm_get_info(comm)->rank;
         int64_t each = rows[row].per_bucket, count = each * buckets;
         size_t bytes = (size_t)count * ls_dtype_bytes(rows[row].dtype);
         void *memory;
@@ -229,7 +229,7 @@ static void check_reducer(ls_comm *comm) {
             check_sum(comm, rows[row].name, data, rows[row].dtype, count, update);
         }
         double exposed_s = ls_reducer_count(reducer).exposed_seconds, busy_s = ls_reducer_count(reducer).busy_seconds;
-        int many = ls_comm_about(comm)->world_size > 1;
+        int many = ls_comm_get_info(comm)->world_size > 1;
         CHECK(many ? busy_s > 0 : busy_s == 0 && exposed_s == 0, "%s: busy %g s", rows[row].name, busy_s);
         // no upper bound: a wait that ends a sum includes the wake-up, which takes what the machine's load makes of it
         CHECK(exposed_s >= 0, "%s: exposed %g s", rows[row].name, exposed_s);
@@ -239,7 +239,7 @@ static void check_reducer(ls_comm *comm) {
 }
 
 static int end(ls_comm *comm, ls_status status) {
-    int rank = ls_comm_about(comm)->rank;
+    int rank = ls_comm_get_info(comm)->rank;
     if (rank == 0 && ls_failed(status)) printf("%s\n", status.text);
     fflush(stdout);
     ls_comm_finish(comm);
@@ -256,10 +256,10 @@ static int run_checks(ls_comm *comm) {
 
 // A failure that was agreed on stays its rank's while all pass it on. Where it did no harm, the same may happen again.
 static void check_passed_on(ls_comm *comm, int failing, ls_status agreed) {
-    int rank = ls_comm_about(comm)->rank, failed_rank = 99;
+    int rank = ls_comm_get_info(comm)->rank, failed_rank = 99;
     ls_status passed = ls_comm_agree(comm, agreed, &failed_rank);
     CHECK(failed_rank == failing && strcmp(passed.text, agreed.text) == 0, "%s, %d", passed.text, failed_rank);
-    int other = failing == 0 ? ls_comm_about(comm)->world_size - 1 : 0;
+    int other = failing == 0 ? ls_comm_get_info(comm)->world_size - 1 : 0;
     passed = ls_comm_agree(comm, rank == other ? agreed : LS_SUCCESS, &failed_rank);
     CHECK(passed.code == agreed.code && strcmp(passed.text, agreed.text) == 0, "%d: %s", passed.code, passed.text);
     CHECK(ls_comm_agreed(comm, agreed), "agreed on is not known as agreed on");
@@ -268,7 +268,7 @@ static void check_passed_on(ls_comm *comm, int failing, ls_status agreed) {
 }
 
 static int run_agree(ls_comm *comm, int failing) {
-    int rank = ls_comm_about(comm)->rank, failed_rank = 99;
+    int rank = ls_comm_get_info(comm)->rank, failed_rank = 99;
     ls_status mine = rank == failing ? ls_fail(LS_DATA, "rank %d cannot read %%s train.gz", rank) : LS_SUCCESS;
     ls_status status = ls_comm_agree(comm, mine, &failed_rank);
     CHECK(failed_rank == failing, "is %d", failed_rank);
@@ -288,7 +288,7 @@ static int run_agree(ls_comm *comm, int failing) {
 static int run_fingerprint(ls_comm *comm, const char *which) {
     static ls_fingerprint mine;
     char warning[LS_STATUS_TEXT_BYTES];
-    int rank = ls_comm_about(comm)->rank, odd = rank % 2;
+    int rank = ls_comm_get_info(comm)->rank, odd = rank % 2;
     ls_fingerprint_add(&mine, "version", "%s", "0.1.0");
     if (strcmp(which, "global_batch") == 0) {
         ls_fingerprint_add(&mine, "train.global_batch", "%d", odd ? 64 : 128);
@@ -370,7 +370,7 @@ static void wait_until_it_stops(const char *folder) {
 
 static int run_fault(ls_comm *comm, char **argv) {
     const char *kind = argv[0], *wait = argv[2], *folder = argv[4];
-    int victim = atoi(argv[1]), rank = ls_comm_about(comm)->rank;
+    int victim = atoi(argv[1]), rank = ls_comm_get_info(comm)->rank;
     double timeout_s = strtod(argv[3], NULL);
     char name[32];
     snprintf(name, sizeof name, "pid.%d", rank);
@@ -460,7 +460,7 @@ static int run_cost(ls_comm *comm, char **argv) {
         busy[u] += ls_reducer_count(reducer).busy_seconds;
         other[u] += cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
     }
-    if (ls_comm_about(comm)->rank == 0) {
+    if (ls_comm_get_info(comm)->rank == 0) {
         printf("%8zu bytes, %2d buckets, overlap %d, compute %g ms; medians: update %.2f, exposed %.2f, busy %.2f, "
                "other threads' cpu "
                "%.2f ms\n",
@@ -494,7 +494,7 @@ static int run_link(ls_comm *comm) {
         must(comm, ls_comm_allreduce(comm, memory, (int64_t)(bytes / 4), LS_F32, LS_REDUCE_SUM));
         sum[at] = ls_clock_seconds() - start_s;
     }
-    const ls_comm_facts *facts = ls_comm_about(comm);
+    const ls_comm_info *facts = ls_comm_get_info(comm);
     if (facts->rank == 0) {
         printf("%d ranks, medians: round trip %.3f ms, all-reduce of 1 MiB %.2f ms\n", facts->world_size,
             1e3 * median(trip, REPEATS), 1e3 * median(sum, REPEATS));
@@ -506,8 +506,8 @@ static int run_link(ls_comm *comm) {
 int main(int argc, char **argv) {
     ls_comm *comm = NULL;
     must(NULL, ls_comm_start(&argc, &argv, "test", &comm));
-    world_rank = ls_comm_about(comm)->rank;
-    if (argc > 1 && getenv("SHOW_START") && ls_comm_about(comm)->rank == 0) {
+    world_rank = ls_comm_get_info(comm)->rank;
+    if (argc > 1 && getenv("SHOW_START") && ls_comm_get_info(comm)->rank == 0) {
         fprintf(stderr, "started %.0f ms after the process\n", 1e3 * ls_clock_since_process_start());
     }
     if (argc == 1) return run_checks(comm);
@@ -515,7 +515,7 @@ int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "fingerprint") == 0) return run_fingerprint(comm, argv[2]);
     if (argc == 7 && strcmp(argv[1], "fault") == 0) return run_fault(comm, argv + 2);
     if (argc == 7 && strcmp(argv[1], "cost") == 0) return run_cost(comm, argv + 2);
-    if (argc == 2 && strcmp(argv[1], "link") == 0 && ls_comm_about(comm)->world_size > 1) return run_link(comm);
+    if (argc == 2 && strcmp(argv[1], "link") == 0 && ls_comm_get_info(comm)->world_size > 1) return run_link(comm);
     fprintf(stderr, "usage: see the head of %s\n", __FILE__);
     ls_comm_abort(comm, LS_USAGE);
 }

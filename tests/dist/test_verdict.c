@@ -2,28 +2,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "dist/verdict.h"
+#include "dist/watch/hang_report.h"
 #include "support/cmocka.h"
 
 enum { RANKS = 64 };
 
 typedef struct {
-    ls_board_peer peer[RANKS];
-    ls_board_row row[RANKS];
-    ls_board_table table;
+    ls_heartbeat_peer peer[RANKS];
+    ls_heartbeat_row row[RANKS];
+    ls_heartbeat_table table;
 } job;
 
 // All ranks wait for bucket 3 of update 14, and have begun 40 collectives, of which 39 have ended.
 static job *new_job(int ranks) {
     job *j = calloc(1, sizeof *j);
     assert_non_null(j);
-    j->table = (ls_board_table){ 0, ranks, j->peer, j->row };
+    j->table = (ls_heartbeat_table){ 0, ranks, j->peer, j->row };
     for (int r = 0; r < ranks; r++) {
         snprintf(j->peer[r].host, sizeof j->peer[r].host, "%c", 'a' + r / 2 % 26);
         j->peer[r].pid = 100 + r;
         j->row[r].heard = 1;
         j->row[r].silent_s = 0.1;
-        j->row[r].last = (ls_board_record){ .rank = r,
+        j->row[r].last = (ls_heartbeat_record){ .rank = r,
             .gone = -1,
             .state = LS_RANK_WAITS,
             .bucket = 3,
@@ -41,7 +41,7 @@ static job *new_job(int ranks) {
 }
 
 static void computes(job *j, int rank, const char *phase, float seconds) {
-    ls_board_record *record = &j->row[rank].last;
+    ls_heartbeat_record *record = &j->row[rank].last;
     record->state = LS_RANK_COMPUTES;
     record->bucket = -1;
     record->begun = record->ended = 36;
@@ -107,7 +107,7 @@ static void reports_an_error(job *j) {
     j->row[3].error_s = 1.5;
 }
 static void nobody_is_heard(job *j) {
-    for (int r = 1; r < j->table.world_size; r++) j->row[r] = (ls_board_row){ 0 };
+    for (int r = 1; r < j->table.world_size; r++) j->row[r] = (ls_heartbeat_row){ 0 };
 }
 static void one_naps(job *j) {
     j->row[1].last.state = LS_RANK_NAPS;
@@ -184,8 +184,8 @@ static void names_the_culprit(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         job *j = new_job(4);
         rows[i].happen(j);
-        char text[LS_VERDICT_BYTES];
-        int bytes = ls_verdict_write(&j->table, (ls_verdict_limits){ 10, 5 }, text);
+        char text[LS_HANG_REPORT_BYTES];
+        int bytes = ls_hang_report_write(&j->table, (ls_hang_report_limits){ 10, 5 }, text);
         assert_int_equal(bytes, strlen(text));
         text[strcspn(text, "\n")] = 0;
         if (strcmp(text, rows[i].line) != 0) {
@@ -205,11 +205,11 @@ static int lines_of(const char *text) {
 
 static void shows_few_ranks_one_by_one(void **state) {
     (void)state;
-    job *j = new_job(LS_VERDICT_ROWS);
+    job *j = new_job(LS_HANG_REPORT_ROWS);
     computes(j, 5, "reading data", 120);
-    char text[LS_VERDICT_BYTES];
-    ls_verdict_write(&j->table, (ls_verdict_limits){ 10, 5 }, text);
-    assert_int_equal(lines_of(text), 1 + 1 + LS_VERDICT_ROWS);
+    char text[LS_HANG_REPORT_BYTES];
+    ls_hang_report_write(&j->table, (ls_hang_report_limits){ 10, 5 }, text);
+    assert_int_equal(lines_of(text), 1 + 1 + LS_HANG_REPORT_ROWS);
     assert_null(strstr(text, "like rank"));
     assert_non_null(strstr(text, "    40      39  -    ")); // no collective is known
     free(j);
@@ -221,8 +221,8 @@ static void puts_alike_ranks_together(void **state) {
     computes(j, 40, "reading data", 120);
     computes(j, 41, "reading data", 119);
     j->row[7].last.begun = 41;
-    char text[LS_VERDICT_BYTES];
-    ls_verdict_write(&j->table, (ls_verdict_limits){ 10, 5 }, text);
+    char text[LS_HANG_REPORT_BYTES];
+    ls_hang_report_write(&j->table, (ls_hang_report_limits){ 10, 5 }, text);
     // line, header, culprits with what is like them, rank 7, rank 0 with what is like it
     assert_int_equal(lines_of(text), 1 + 1 + 2 + 1 + 2);
     const char *culprit = strstr(text, "\n    40  "), *alike = strstr(text, "and 1 rank like rank 40"),
@@ -240,12 +240,12 @@ static void fits_however_different_they_are(void **state) {
         memset(j->row[r].last.phase, 'p', sizeof j->row[r].last.phase - 1);
         memset(j->row[r].last.what, 'w', sizeof j->row[r].last.what - 1);
         memset(j->row[r].last.error, 'e', sizeof j->row[r].last.error - 1);
-        j->row[r].last.tail_count = LS_BOARD_TAIL;
+        j->row[r].last.tail_count = LS_HEARTBEAT_TAIL;
         j->row[r].last.begun = INT64_MAX - r;
     }
-    char text[LS_VERDICT_BYTES];
-    int bytes = ls_verdict_write(&j->table, (ls_verdict_limits){ 10, 5 }, text);
-    assert_true(bytes == (int)strlen(text) && bytes < LS_VERDICT_BYTES);
+    char text[LS_HANG_REPORT_BYTES];
+    int bytes = ls_hang_report_write(&j->table, (ls_hang_report_limits){ 10, 5 }, text);
+    assert_true(bytes == (int)strlen(text) && bytes < LS_HANG_REPORT_BYTES);
     assert_non_null(strstr(text, "and 48 other ranks"));
     free(j);
 }

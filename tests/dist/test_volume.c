@@ -1,7 +1,7 @@
 // What hosts send each other in a sum: against what was counted on links between namespaces (Open MPI 4.1.4, 4 MB,
 // bytes of the link over bytes of data; up to 2 % more are headers).
 #include <math.h>
-#include "dist/hierarchy.h"
+#include "dist/reduce/hierarchy.h"
 #include "support/cmocka.h"
 
 enum { RANKS_MAX = 12 };

@@ -1,4 +1,4 @@
-// libraries.c - the seam to NVIDIA's libraries in the emulation. There are none: nothing opens, and the operators take
+// vendor.c - the seam to NVIDIA's libraries in the emulation. There are none: nothing opens, and the operators take
 // the direct kernels. With LOCKSTEP_EMULATED_LIBRARIES=1 in the environment there are stand-ins, so that tests see how
 // the operators use a library: they compute with the direct kernels too, but know of no bias, round weight gradients to
 // 16 bits where the storage type has them, and fill all of the workspace that they asked for with NaN first.
@@ -8,7 +8,7 @@
 
 #include "device/cuda/kernels/direct.h"
 #include "device/cuda/kernels/update.h"
-#include "device/cuda/library.h"
+#include "device/cuda/vendor.h"
 
 enum { ODD_BYTES = 208 }; // workspace that is asked for beyond need, a multiple of 16 and of nothing larger
 

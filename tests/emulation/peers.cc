@@ -1,34 +1,34 @@
-// peers.cc - the seam to NCCL in the emulation: src/device/cuda/peers.h by ranks.cc, with NCCL's words where it fails.
+// peers.cc - the seam to NCCL in the emulation: src/device/cuda/nccl.h by ranks.cc, with NCCL's words where it fails.
 #include <string.h>
 
 #include "ranks.h"
 extern "C" {
-#include "device/cuda/peers.h"
+#include "device/cuda/nccl.h"
 }
 
-struct ls_cuda_peers {
+struct ls_nccl {
     std::shared_ptr<emu::group> group;
 };
 
 extern "C" {
 
-ls_status ls_cuda_peers_probe(char *version, size_t bytes) {
+ls_status ls_nccl_probe(char *version, size_t bytes) {
     int number = emu::library_version();
     if (!number) return ls_fail(LS_DEVICE, "NCCL was not found: the emulation has none (collective=0)");
     snprintf(version, bytes, "NCCL %d.%d.%d", number / 10000, number / 100 % 100, number % 100);
     return LS_SUCCESS;
 }
 
-ls_status ls_cuda_peers_make_id(uint8_t id[LS_COLLECTIVE_ID_BYTES]) {
+ls_status ls_nccl_make_id(uint8_t id[LS_COLLECTIVE_ID_BYTES]) {
     std::string error = emu::ranks_make_id(id);
     return error.empty() ? LS_SUCCESS : ls_fail(LS_DEVICE, "ncclGetUniqueId: %s", error.c_str());
 }
 
-ls_status ls_cuda_peers_open(ls_cuda_device *device, const uint8_t id[LS_COLLECTIVE_ID_BYTES], int rank, int world_size,
-    double timeout_s, ls_cuda_peers **out) {
+ls_status ls_nccl_open(ls_cuda_device *device, const uint8_t id[LS_COLLECTIVE_ID_BYTES], int rank, int world_size,
+    double timeout_s, ls_nccl **out) {
     (void)device;
     bool timed_out = false;
-    auto peers = new ls_cuda_peers();
+    auto peers = new ls_nccl();
     std::string error = emu::ranks_open(id, rank, world_size, timeout_s, &timed_out, &peers->group);
     if (error.empty()) {
         *out = peers;
@@ -41,13 +41,13 @@ ls_status ls_cuda_peers_open(ls_cuda_device *device, const uint8_t id[LS_COLLECT
     return ls_fail(LS_DEVICE, "ncclCommInitRankConfig: %s", error.c_str());
 }
 
-ls_status ls_cuda_peers_adopt(ls_cuda_peers *peers, void *address, size_t bytes) {
+ls_status ls_nccl_register_memory(ls_nccl *peers, void *address, size_t bytes) {
     (void)address;
     emu::ranks_adopt(peers->group, bytes);
     return LS_SUCCESS;
 }
 
-ls_status ls_cuda_peers_all_reduce(ls_cuda_peers *peers, void *data, int64_t count, ls_dtype dtype, ls_collect op,
+ls_status ls_nccl_all_reduce(ls_nccl *peers, void *data, int64_t count, ls_dtype dtype, ls_collect op,
     int32_t tag, cudaStream_t stream) {
     emu::element type = emu::element::F32;
     switch (dtype) {
@@ -62,22 +62,22 @@ ls_status ls_cuda_peers_all_reduce(ls_cuda_peers *peers, void *data, int64_t cou
     return rc == cudaSuccess ? LS_SUCCESS : ls_cuda_fail("ncclAllReduce", rc);
 }
 
-ls_status ls_cuda_peers_health(ls_cuda_peers *peers) {
+ls_status ls_nccl_health(ls_nccl *peers) {
     std::string error = emu::ranks_health(peers->group);
     return error.empty() ? LS_SUCCESS : ls_fail(LS_COMM, "NCCL: %s", error.c_str());
 }
 
-int ls_cuda_peers_close(ls_cuda_peers *peers, double timeout_s) {
+int ls_nccl_close(ls_nccl *peers, double timeout_s) {
     emu::ranks_close(peers->group, timeout_s);
     delete peers;
     return 1; // nothing waits for a peer any more
 }
 
-void *ls_cuda_peers_malloc(size_t bytes) {
+void *ls_nccl_malloc(size_t bytes) {
     (void)bytes;
     return nullptr;
 }
 
-cudaError_t ls_cuda_peers_free(void *address) { return cudaFree(address); }
+cudaError_t ls_nccl_free(void *address) { return cudaFree(address); }
 
 } // extern "C"

@@ -51,10 +51,10 @@ FAULTS = [
     Fault("a batch is called copied before its copy", f"{TRAIN}/feed.c",
           """    api->copy(ls_buffer_at(f->staged, to, f->layout.bytes), ls_buffer_at(f->ring, from, f->layout.bytes),
         f->layout.bytes, f->copies);
-    ls_timeline_end(f->timeline, LS_TRACE_COPIES, f->copies);
+    ls_timeline_end(f->timeline, LS_SPANS_COPIES, f->copies);
     api->event_record(slot->copied, f->copies);
 """,
-          """    ls_timeline_end(f->timeline, LS_TRACE_COPIES, f->copies);
+          """    ls_timeline_end(f->timeline, LS_SPANS_COPIES, f->copies);
     api->event_record(slot->copied, f->copies);
     api->copy(ls_buffer_at(f->staged, to, f->layout.bytes), ls_buffer_at(f->ring, from, f->layout.bytes),
         f->layout.bytes, f->copies);

@@ -90,12 +90,12 @@ TOLERATED = [
     ("ls_progress_choose", "", "who started us decides only how progress is shown"),
     ("ls_comm_init", "gethostname", "a host without a name is called ?"),
     ("ls_trainer_new", "pthread_create", "data is read by the main thread"),
-    ("ls_checkpoints_newest", "open read access opendir close stat", "the checkpoint is named, and an older one taken"),
-    ("ls_checkpoints_newest", "cJSON", "cJSON cannot tell no memory from a damaged file: the checkpoint is named"),
+    ("ls_checkpoint_manager_newest", "open read access opendir close stat", "the checkpoint is named, and an older one taken"),
+    ("ls_checkpoint_manager_newest", "cJSON", "cJSON cannot tell no memory from a damaged file: the checkpoint is named"),
     ("find_kept", "open read close cJSON", "it cannot be among the best, and goes when its time comes"),
     ("ls_run_folder_close", "close", "only the lock"),
     ("ls_make_folders", "mkdir", "the folder is there already, whatever mkdir says"),
-    ("ls_checkpoints_clean", "", "what a killed process left is in nobody's way"),
+    ("ls_checkpoint_manager_clean", "", "what a killed process left is in nobody's way"),
     ("check_owners", "open read close cJSON", "as a damaged one it is told when the newest is looked for"),
     ("ls_metrics_begins", "open read close malloc fstat", "then the file is no run's, and stays"),
     ("ls_metrics_last_checkpoint", "stat close", "opening says what is wrong; nothing was written"),
@@ -119,14 +119,14 @@ TOLERATED = [
     ("check_room", "stat", "checkpoints/ is taken for no other disk; writing says what is wrong"),
     ("ls_make_folders", "close", "that of a folder, which was synced"),
     ("ls_sync_folder", "close", "that of a folder, which was synced"),
-    ("ls_core_wait_seconds", "", "how long threads waited for a core is for the report of late ranks; /proc may lack it"),
-    ("ls_board_wait", "poll", "the watchdog looks again a quarter of a second later"),
+    ("ls_sched_wait_seconds", "", "how long threads waited for a core is for the report of late ranks; /proc may lack it"),
+    ("ls_heartbeat_wait", "poll", "the watchdog looks again a quarter of a second later"),
     ("ls_watchdog_free", "close", "nothing was written"),
     ("ls_atomic_file_clean", "", "what a killed process left is in nobody's way"),
     ("ls_atomic_file_commit", "close", "that of the folder, which was synced; that of the file is told"),
     ("ls_cmd_devices", "", "a device that cannot be opened is listed with the reason"),
-    ("ls_board_open", "", "without the board a lost rank is found by the timeout"),
-    ("ls_board_close", "close", "nothing was written"),
+    ("ls_heartbeat_open", "", "without the board a lost rank is found by the timeout"),
+    ("ls_heartbeat_close", "close", "nothing was written"),
     ("watch", "read", "an eventfd that only wakes"),
     ("stbi_info_from_memory", "malloc", "stb_image asks the other formats"),
     ("ls_run_folder_open", "stat", "mkdir says what is wrong with the folder"),
@@ -440,7 +440,7 @@ def judge_point(path, outcome):
         return
     text = outcome.errors[0] if outcome.errors else ""
     parses = function == "cJSON" and ("ls_safetensors_read" in path.names or "ls_json_read_file" in path.names or
-                                      "ls_manifest_parse" in path.names or "ls_weight_facts_read" in path.names)
+                                      "ls_manifest_parse" in path.names or "ls_weights_info_read" in path.names)
     parses = parses or any(name.startswith("stbi") for name in path.names)  # its last words may be of another format
     if path.kind == "memory":
         if "memory" not in text and not parses:

@@ -387,7 +387,7 @@ static outcome judge(int kind, const ls_checkpoint *found) {
         return FELL_BACK;
     }
     cJSON *changed = cJSON_CreateArray();
-    ls_status status = ls_checkpoint_suits(found, ls_trainer_about(of_run.trainer), changed);
+    ls_status status = ls_checkpoint_suits(found, ls_trainer_get_info(of_run.trainer), changed);
     cJSON_Delete(changed);
     if (!ls_failed(status)) status = ls_checkpoint_take(found, room);
     if (ls_failed(status) && kinds[kind].lies) return REFUSED;
@@ -409,7 +409,7 @@ static outcome try(int kind) {
     write_folder(NEW, &c);
     free_folder(&c);
     told = 0;
-    must(ls_checkpoints_newest(folder.path, tell, NULL, &found));
+    must(ls_checkpoint_manager_newest(folder.path, tell, NULL, &found));
     outcome result = judge(kind, found);
     ls_checkpoint_free(found);
     must(ls_checkpoint_remove(path_of(NEW)));
@@ -453,7 +453,7 @@ static void two_corrupted_ones_leave_none(void **state) {
             free_folder(&c);
         }
         told = 0;
-        must(ls_checkpoints_newest(folder.path, tell, NULL, &found));
+        must(ls_checkpoint_manager_newest(folder.path, tell, NULL, &found));
         assert_null(found);
         assert_int_equal(told, 2);
         must(ls_checkpoint_remove(path_of(NEW)));
@@ -462,7 +462,7 @@ static void two_corrupted_ones_leave_none(void **state) {
 }
 
 static void write_and_keep(const run *r, const ls_snapshot *s, folder_content *kept) {
-    must(ls_checkpoint_write(path_of(s->counters.update), s, ls_trainer_about(r->trainer), NULL, NULL));
+    must(ls_checkpoint_write(path_of(s->counters.update), s, ls_trainer_get_info(r->trainer), NULL, NULL));
     read_folder(path_of(s->counters.update), kept);
     must(ls_checkpoint_remove(path_of(s->counters.update)));
 }

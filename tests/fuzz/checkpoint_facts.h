@@ -5,22 +5,22 @@
 
 #include <stdlib.h>
 
-#include "train/checkpoint.h"
+#include "files/checkpoint.h"
 
-static inline const ls_train_facts *fuzz_facts(void) {
+static inline const ls_train_info *fuzz_facts(void) {
     static ls_config cfg;
-    static ls_dataset_facts data = {
+    static ls_dataset_info data = {
         .name = "synthetic", .shape = { 2, 1, 1 }, .classes = 2, .count = 100, .checksum = 12345
     };
-    static const ls_comm_facts comm = { .world_size = 1 };
-    static ls_train_facts facts;
+    static const ls_comm_info comm = { .world_size = 1 };
+    static ls_train_info facts;
     if (facts.cfg) return &facts;
     ls_config_defaults(&cfg);
     ls_graph *graph;
     if (ls_failed(
             ls_graph_parse("network.ini", "[network]\ninput = 2x1x1\n[l]\nlayer = linear\nout_features = 2\n", &graph)))
         abort();
-    facts = (ls_train_facts){
+    facts = (ls_train_info){
         .cfg = &cfg, .graph = graph, .train_data = &data, .test_data = &data, .comm = &comm, .device = "cpu"
     };
     if (ls_failed(ls_batches_plan(&cfg, data.count, 0, 1, &facts.batches))) abort();

@@ -16,7 +16,7 @@ static inline void fuzz_dataset(int kind, ls_split split) {
     snprintf(cfg.data_image_size, sizeof cfg.data_image_size, "3x5");
     ls_dataset *set;
     if (fuzz_refused(ls_dataset_open(&cfg, split, &set), LS_DATA, LS_USAGE)) return;
-    const ls_dataset_facts *facts = ls_dataset_about(set);
+    const ls_dataset_info *facts = ls_dataset_get_info(set);
     fuzz_expect(facts->count > 0 && facts->classes > 1, "%lld samples", (long long)facts->count);
     uint8_t *pixels = malloc((size_t)ls_chw_count(facts->shape));
     if (!pixels) abort();

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz/target.h"
-#include "train/nonfinite_files.h"
+#include "train/diagnose/nonfinite_dump.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     static const char *const names[] = { "nonfinite.json", "network.ini", "weights.safetensors", "batch.safetensors" };

@@ -4,16 +4,16 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "device/plan_cache.h"
+#include "device/algorithm_cache.h"
 #include "fuzz/target.h"
 
 static void read_plans(const uint8_t *data, size_t bytes) {
     fuzz_file(0, data, bytes);
     fuzz_link(fuzz_folder(), "plans", 0);
-    ls_plan_cache *cache;
-    if (fuzz_refused(ls_plan_cache_open(fuzz_folder(), "plans", &cache), LS_DEVICE, LS_OK)) return;
-    ls_plan_cache_find(cache, "conv2d", NULL);
-    ls_plan_cache_free(cache);
+    ls_algorithm_cache *cache;
+    if (fuzz_refused(ls_algorithm_cache_open(fuzz_folder(), "plans", &cache), LS_DEVICE, LS_OK)) return;
+    ls_algorithm_cache_find(cache, "conv2d", NULL);
+    ls_algorithm_cache_free(cache);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

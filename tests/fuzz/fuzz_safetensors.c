@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "fuzz/target.h"
-#include "train/safetensors.h"
-#include "train/weight_notes.h"
+#include "files/safetensors.h"
+#include "files/weights_metadata.h"
 
 static void read_values(const ls_safetensors_tensor *tensor) {
     size_t bytes = ls_dtype_bytes(tensor->dtype);
@@ -35,8 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     const ls_safetensors_tensor none = { .name = "no such tensor" };
     const void *found;
     fuzz_refused(ls_safetensors_find(file, &none, &found), LS_STORAGE, LS_OK);
-    ls_weight_facts *facts;
-    if (!fuzz_refused(ls_weight_facts_read(path, file, &facts), LS_STORAGE, LS_USAGE)) ls_weight_facts_free(facts);
+    ls_weights_info *facts;
+    if (!fuzz_refused(ls_weights_info_read(path, file, &facts), LS_STORAGE, LS_USAGE)) ls_weights_info_free(facts);
     ls_safetensors_free(file);
     return 0;
 }

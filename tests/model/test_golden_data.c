@@ -16,7 +16,7 @@ static void compare(const char *network, const cJSON *golden, ls_dataset *datase
     const cJSON *data = cJSON_GetObjectItem(golden, "data"), *pixels = cJSON_GetObjectItem(data, "first_pixels");
     const cJSON *labels = cJSON_GetObjectItem(data, "first_labels"),
                 *counts = cJSON_GetObjectItem(data, "first_label_counts");
-    const int64_t elements = ls_chw_count(ls_dataset_about(dataset)->shape);
+    const int64_t elements = ls_chw_count(ls_dataset_get_info(dataset)->shape);
     uint8_t *picture = malloc((size_t)elements);
     assert_non_null(picture);
     int64_t sum = 0;

@@ -1,5 +1,5 @@
 // fake_plugin.c - a lockstep_cuda.so that only says that it was reached: compiled by tests/cli/test_devices.sh.
-#include "device/cuda_plugin.h"
+#include "device/gpu/plugin.h"
 
 static const char reached[] = "the plugin was reached";
 
@@ -18,4 +18,4 @@ static ls_status fake_list(ls_device_gpu *gpus, int most, int *count) {
 static const ls_device_api device = {
     .abi = LS_DEVICE_ABI, .size = sizeof(ls_device_api), .name = "cuda", .open = fake_open, .list = fake_list
 };
-const ls_cuda_plugin lockstep_cuda_plugin = { LS_DEVICE_ABI, sizeof lockstep_cuda_plugin, &device };
+const ls_gpu_plugin lockstep_cuda_plugin = { LS_DEVICE_ABI, sizeof lockstep_cuda_plugin, &device };

@@ -1,5 +1,5 @@
 // flip.c - linked into train_flipped: the program, in which one rank's state is made wrong after an update, as a faulty
-// memory would. The linker's --wrap (cmake/lockstep.cmake) sends calls of ls_update_retire through here.
+// memory would. The linker's --wrap (cmake/lockstep.cmake) sends calls of ls_update_complete through here.
 //
 // Environment
 //   LOCKSTEP_TEST_FLIP   "RANK UPDATE TENSOR ELEMENT BIT": after that update, from 1, in a tensor as of a snapshot
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "train/snapshot.h"
+#include "files/snapshot.h"
 #include "train/update_internal.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" // __wrap_NAME is called as NAME
@@ -28,11 +28,11 @@ static int read_fault(fault *f) {
 }
 
 static void flip_element(const ls_update *u, const fault *f, const ls_snapshot_tensor *tensor) {
-    const ls_arenas *a = u->arenas;
+    const ls_param_store *a = u->arenas;
     const ls_param_shape *shape = &a->graph->params[tensor->param].shape;
     int64_t first = a->trained_elements * (tensor->state - 1) + a->offset[tensor->param];
-    ls_buffer buffer = tensor->state ? ls_arenas_range(a->state, first, a->elements[tensor->param], sizeof(float))
-                                     : ls_arenas_weight(a, tensor->param);
+    ls_buffer buffer = tensor->state ? ls_param_store_range(a->state, first, a->elements[tensor->param], sizeof(float))
+                                     : ls_param_store_weight(a, tensor->param);
     uint32_t bits;
     if (f->element >= tensor->elements) abort();
     u->device->api->param_export(u->device, shape, buffer, tensor->values);

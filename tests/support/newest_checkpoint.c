@@ -2,7 +2,7 @@
 // newest good one in it ("-1" for none), found as a resumed run finds it.
 #include <stdio.h>
 #include <string.h>
-#include "train/checkpoints.h"
+#include "files/checkpoint_manager.h"
 
 static void ignore(void *context, ls_status why) {
     (void)context;
@@ -14,7 +14,7 @@ int main(void) {
     while (fgets(folder, sizeof folder, stdin)) {
         ls_checkpoint *checkpoint = NULL;
         folder[strcspn(folder, "\n")] = 0;
-        ls_status status = ls_checkpoints_newest(folder, ignore, NULL, &checkpoint);
+        ls_status status = ls_checkpoint_manager_newest(folder, ignore, NULL, &checkpoint);
         if (ls_failed(status)) {
             fprintf(stderr, "%s: %s\n", folder, status.text);
             return status.code;

@@ -4,25 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic_file.h"
-#include "device/plan_cache.h"
+#include "device/algorithm_cache.h"
 
 int main(int count, char **args) {
     char path[4096], *text = NULL;
     size_t bytes;
-    ls_plan_cache *cache = NULL;
+    ls_algorithm_cache *cache = NULL;
     if (count != 3) return 2;
     snprintf(path, sizeof path, "%s/plans", args[1]);
     ls_status status = ls_read_file(path, &text, &bytes);
-    if (!ls_failed(status)) status = ls_plan_cache_open(args[1], "plans", &cache);
+    if (!ls_failed(status)) status = ls_algorithm_cache_open(args[1], "plans", &cache);
     for (char *line = text ? strchr(text, '\n') : NULL; !ls_failed(status) && line && line[1];) {
         char key[1024];
         snprintf(key, sizeof key, "%.*s", (int)strcspn(line + 1, "\t"), line + 1);
-        status = ls_plan_cache_put(cache, key, args[2]);
+        status = ls_algorithm_cache_put(cache, key, args[2]);
         line = strchr(line + 1, '\n');
     }
-    if (!ls_failed(status)) status = ls_plan_cache_save(cache);
+    if (!ls_failed(status)) status = ls_algorithm_cache_save(cache);
     if (ls_failed(status)) fprintf(stderr, "%s\n", status.text);
-    ls_plan_cache_free(cache);
+    ls_algorithm_cache_free(cache);
     free(text);
     return status.code;
 }

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "base/philox.h"
 #include "support/cmocka.h"
-#include "train/compile.h"
+#include "program/compile.h"
 
 #define must(expr) \
     do { \
@@ -29,7 +29,7 @@ typedef struct {
     ls_device *device;
     ls_queue *queue;
     ls_graph *graph;
-    ls_arenas *arenas;
+    ls_param_store *arenas;
     ls_program *program;
     ls_slab *activations, *workspace, *memory; // memory: batch, table and records
     ls_program_inputs inputs;
@@ -51,10 +51,10 @@ static inline ls_graph *fixture_graph(const char *text) {
 
 static inline void fixture_batch(fixture *f) {
     size_t pixels = (size_t)(f->batch * ls_chw_count(f->graph->input)), labels = (size_t)f->batch * sizeof(int32_t);
-    size_t placement = (size_t)f->batch * sizeof(ls_placement), table = (size_t)f->graph->input.c * 256 * sizeof(float);
+    size_t placement = (size_t)f->batch * sizeof(ls_augment_sample), table = (size_t)f->graph->input.c * 256 * sizeof(float);
     size_t sizes[LS_INPUT_COUNT] = { [LS_INPUT_PIXELS] = pixels,
         [LS_INPUT_LABELS] = labels,
-        [LS_INPUT_PLACEMENT] = placement,
+        [LS_INPUT_AUGMENT] = placement,
         [LS_INPUT_MICRO] = sizeof(ls_micro_input),
         [LS_INPUT_TABLE] = table,
         [LS_INPUT_STATE] = sizeof(ls_train_state),
@@ -89,9 +89,9 @@ static inline void fixture_make(fixture *f, const fixture_setup *setup) {
     f->device->api = &f->api;
     must(f->device->api->queue_new(f->device, "test", &f->queue));
     f->graph = fixture_graph(setup->network);
-    must(ls_arenas_new(f->device, f->graph, &(ls_arenas_options){ .storage = LS_F32, .state_arenas = 1 }, &f->arenas));
-    must(ls_arenas_allocate(f->arenas));
-    must(ls_arenas_init(f->arenas, 3));
+    must(ls_param_store_new(f->device, f->graph, &(ls_param_store_options){ .storage = LS_F32, .state_arenas = 1 }, &f->arenas));
+    must(ls_param_store_allocate(f->arenas));
+    must(ls_param_store_init(f->arenas, 3));
     ls_compile_options compile = { .micro_batch = setup->batch,
         .training = setup->training,
         .seed = 5,
@@ -121,7 +121,7 @@ static inline double fixture_run(fixture *f) {
 
 static inline void fixture_free(fixture *f) {
     ls_program_free(f->program);
-    ls_arenas_free(f->arenas);
+    ls_param_store_free(f->arenas);
     const ls_device_api *api = f->device->api;
     api->slab_free(f->activations);
     api->slab_free(f->workspace);

@@ -6,7 +6,7 @@
 #include "state_run.h"
 #include "support/temp.h"
 #include "train/trainer_internal.h"
-#include "train/manifest.h"
+#include "files/manifest.h"
 
 enum { PATH = 512 };
 
@@ -35,9 +35,9 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static ls_status open_checkpoints(const run *r, ls_checkpoints **out) {
+static ls_status open_checkpoints(const run *r, ls_checkpoint_manager **out) {
     const ls_trainer *t = r->trainer;
-    return ls_checkpoints_open(folder.path, &t->facts, t->train_data, out);
+    return ls_checkpoint_manager_open(folder.path, &t->facts, t->train_data, out);
 }
 
 static const char *const plain[] = { "device.type=cpu", NULL };
@@ -61,7 +61,7 @@ static void write_at(int64_t update, const run *r, ls_snapshot *s) {
     int64_t before = s->counters.update;
     s->counters.applied += update - before; // as a run that got there would have it
     s->counters.update = update;
-    must(ls_checkpoint_write(path_of(update), s, ls_trainer_about(r->trainer), NULL, NULL));
+    must(ls_checkpoint_write(path_of(update), s, ls_trainer_get_info(r->trainer), NULL, NULL));
     s->counters.applied += before - update;
     s->counters.update = before;
 }
@@ -81,7 +81,7 @@ static void put_text(const char *path, const char *name, const char *text, size_
 }
 
 // changed: what is to be told, as text.
-static ls_status suits_run(const ls_checkpoint *checkpoint, const ls_train_facts *facts, char *changed, size_t bytes) {
+static ls_status suits_run(const ls_checkpoint *checkpoint, const ls_train_info *facts, char *changed, size_t bytes) {
     cJSON *changes = cJSON_CreateArray();
     ls_status status = ls_checkpoint_suits(checkpoint, facts, changes);
     ls_manifest_changes_text(changes, changed, bytes);
@@ -104,7 +104,7 @@ static void round_trip(void **state) {
         s->counters.evaluation =
             (ls_train_evaluation){ .update = 4, .epoch = 1, .test_loss = 2.25, .test_samples = 10 };
         s->counters.last_epoch_loss = 1 / 3.0; // needs all digits
-        must(ls_checkpoint_write(path_of(6), s, ls_trainer_about(r.trainer), NULL, &bytes));
+        must(ls_checkpoint_write(path_of(6), s, ls_trainer_get_info(r.trainer), NULL, &bytes));
         must(ls_checkpoint_read(path_of(6), &checkpoint));
         must(ls_trainer_snapshot_new(r.trainer, &again));
         must(ls_checkpoint_take(checkpoint, again));
@@ -113,7 +113,7 @@ static void round_trip(void **state) {
         assert_true(again->counters.seconds == s->counters.seconds);
         assert_true(bytes > (int64_t)s->bytes);
         char changed[256];
-        must(suits_run(checkpoint, ls_trainer_about(r.trainer), changed, sizeof changed));
+        must(suits_run(checkpoint, ls_trainer_get_info(r.trainer), changed, sizeof changed));
         assert_string_equal(changed, "");
         ls_checkpoint_free(checkpoint);
         ls_snapshot_free(again);
@@ -205,7 +205,7 @@ static void tell(void *context, ls_status why) {
 static int64_t newest(told *t) {
     ls_checkpoint *checkpoint;
     *t = (told){ 0 };
-    must(ls_checkpoints_newest(folder.path, tell, t, &checkpoint));
+    must(ls_checkpoint_manager_newest(folder.path, tell, t, &checkpoint));
     int64_t update = checkpoint ? checkpoint->counters.update : -1;
     ls_checkpoint_free(checkpoint);
     return update;
@@ -272,7 +272,7 @@ static void one_of_another_run_is_not_kept_for_ones_own(void **state) {
     (void)state;
     run r = { 0 };
     ls_snapshot *s = run_for(&r, plain, 4);
-    ls_train_facts facts = *ls_trainer_about(r.trainer);
+    ls_train_info facts = *ls_trainer_get_info(r.trainer);
     facts.run = run_a;
     must(ls_checkpoint_write(path_of(4), s, &facts, NULL, NULL));
     assert_string_equal(run_of(path_of(4)), run_a.id);
@@ -309,30 +309,30 @@ static void those_of_another_run_do_not_count(void **state) {
     (void)state;
     static const char *const one[] = { "device.type=cpu", "checkpoint.keep_last=1", "checkpoint.keep_best=1", NULL };
     run r = { 0 };
-    ls_checkpoints *checkpoints;
+    ls_checkpoint_manager *checkpoints;
     ls_train_checkpoint event;
     ls_snapshot *s = run_for(&r, one, 2);
-    ls_train_facts facts = *ls_trainer_about(r.trainer);
+    ls_train_info facts = *ls_trainer_get_info(r.trainer);
     facts.run = run_b;
     s->counters.evaluation = (ls_train_evaluation){ .update = 2, .test_accuracy = 0.9, .test_samples = 10 };
     must(ls_checkpoint_write(path_of(2), s, &facts, NULL, NULL));
     must(ls_trainer_set_run(r.trainer, &run_a));
     must(open_checkpoints(&r, &checkpoints));
     for (int64_t update = 4; update <= 8; update += 2) {
-        ls_snapshot *next = ls_checkpoints_begin(checkpoints);
+        ls_snapshot *next = ls_checkpoint_manager_begin(checkpoints);
         must(ls_trainer_snapshot(r.trainer, next));
         next->counters.update = next->counters.applied = update;
         next->counters.evaluation =
             (ls_train_evaluation){ .update = update, .test_accuracy = 0.1 * (double)(10 - update), .test_samples = 10 };
-        ls_checkpoints_write(checkpoints, 0);
-        ls_checkpoints_wait(checkpoints, INFINITY);
-        assert_true(ls_checkpoints_written(checkpoints, &event));
+        ls_checkpoint_manager_write(checkpoints, 0);
+        ls_checkpoint_manager_wait(checkpoints, INFINITY);
+        assert_true(ls_checkpoint_manager_written(checkpoints, &event));
         must(event.status);
     }
     double accuracy;
-    assert_int_equal(ls_checkpoints_best(checkpoints, &accuracy), 4);
+    assert_int_equal(ls_checkpoint_manager_best(checkpoints, &accuracy), 4);
     assert_true(accuracy > 0.59 && accuracy < 0.61);
-    ls_checkpoints_close(checkpoints);
+    ls_checkpoint_manager_close(checkpoints);
     assert_true(ls_path_exists(path_of(2)) && ls_path_exists(path_of(4)) && ls_path_exists(path_of(8)));
     assert_false(ls_path_exists(path_of(6)));
     ls_snapshot_free(s);
@@ -361,7 +361,7 @@ static void whose_it_is_decides_who_goes_on(void **state) {
     run made = { 0 };
     ls_snapshot *s = run_for(&made, plain, 4);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        ls_train_facts facts = *ls_trainer_about(made.trainer);
+        ls_train_info facts = *ls_trainer_get_info(made.trainer);
         snprintf(facts.run.id, sizeof facts.run.id, "%s", rows[i].of);
         must(ls_checkpoint_write(path_of(4), s, &facts, NULL, NULL));
         run r = { 0 };
@@ -369,7 +369,7 @@ static void whose_it_is_decides_who_goes_on(void **state) {
         must(state_run_open(&r, network_path, rows[i].adopts ? adopting : plain));
         must(ls_trainer_set_run(r.trainer, &rows[i].run));
         ls_status status = ls_trainer_resume(r.trainer, folder.path, &resumed);
-        const ls_train_facts *now = ls_trainer_about(r.trainer);
+        const ls_train_info *now = ls_trainer_get_info(r.trainer);
         int64_t adopted = now->run.adopted_count ? now->run.adopted[0].update : -1;
         if (status.code != rows[i].code || resumed != !ls_failed(status) || adopted != rows[i].adopted ||
             cJSON_GetArraySize(now->parts) != 1 + resumed)
@@ -426,7 +426,7 @@ static void leftovers_are_removed(void **state) {
         } else { // by a run that begins or goes on
             assert_int_equal(newest(&t), 4);
             assert_int_equal(temp_count_files(&folder), 4);
-            ls_checkpoints_clean(folder.path);
+            ls_checkpoint_manager_clean(folder.path);
             assert_int_equal(temp_count_files(&folder), 2);
             must(ls_checkpoint_remove(path_of(8)));
         }
@@ -486,7 +486,7 @@ static void keep_row(int i) {
     snprintf(best, sizeof best, "checkpoint.keep_best=%d", keeps[i].best);
     const char *options[] = { "device.type=cpu", last, best, NULL };
     run r = { 0 };
-    ls_checkpoints *checkpoints;
+    ls_checkpoint_manager *checkpoints;
     ls_train_checkpoint event;
     for (int d = 0; d < 2 && keeps[i].damaged[d]; d++) {
         char name[64];
@@ -496,7 +496,7 @@ static void keep_row(int i) {
     must(state_run_open(&r, network_path, options));
     must(open_checkpoints(&r, &checkpoints));
     for (int w = 0; keeps[i].written[w].update; w++) {
-        ls_snapshot *s = ls_checkpoints_begin(checkpoints);
+        ls_snapshot *s = ls_checkpoint_manager_begin(checkpoints);
         assert_non_null(s);
         must(ls_trainer_snapshot(r.trainer, s));
         int64_t update = keeps[i].written[w].update;
@@ -505,18 +505,18 @@ static void keep_row(int i) {
         s->counters.evaluation = (ls_train_evaluation){ .update = accuracy < 0 ? update - 1 : update,
             .test_accuracy = accuracy < 0 ? 1 : accuracy,
             .test_samples = 10 };
-        ls_checkpoints_write(checkpoints, 0);
-        ls_checkpoints_wait(checkpoints, INFINITY);
-        assert_true(ls_checkpoints_written(checkpoints, &event));
+        ls_checkpoint_manager_write(checkpoints, 0);
+        ls_checkpoint_manager_wait(checkpoints, INFINITY);
+        assert_true(ls_checkpoint_manager_written(checkpoints, &event));
         must(event.status);
         assert_int_equal(event.update, update);
-        assert_false(ls_checkpoints_written(checkpoints, &event)); // once
+        assert_false(ls_checkpoint_manager_written(checkpoints, &event)); // once
     }
-    ls_checkpoints_close(checkpoints);
+    ls_checkpoint_manager_close(checkpoints);
     run_close(&r);
     int64_t *updates;
     int count;
-    must(ls_checkpoints_list(folder.path, &updates, &count));
+    must(ls_checkpoint_manager_list(folder.path, &updates, &count));
     for (int u = 0; u < count; u++) {
         size_t used = strlen(left);
         snprintf(left + used, sizeof left - used, "%s%lld", u ? " " : "", (long long)updates[u]);
@@ -577,7 +577,7 @@ static void refusals_and_changes_are_named(void **state) {
         run r = { 0 };
         char changed[512] = "";
         must(state_run_open(&r, network_path, options));
-        ls_status status = suits_run(checkpoint, ls_trainer_about(r.trainer), changed, sizeof changed);
+        ls_status status = suits_run(checkpoint, ls_trainer_get_info(r.trainer), changed, sizeof changed);
         int good = status.code == suits[i].code &&
                    (ls_failed(status) ? strstr(status.text, suits[i].says) != NULL : !strcmp(changed, suits[i].says));
         if (!good)
@@ -586,15 +586,15 @@ static void refusals_and_changes_are_named(void **state) {
         run_close(&r);
     }
     // The same number of other pictures.
-    ls_train_facts facts = *ls_trainer_about(made.trainer);
-    ls_dataset_facts data = *facts.train_data;
+    ls_train_info facts = *ls_trainer_get_info(made.trainer);
+    ls_dataset_info data = *facts.train_data;
     char changed[512];
     data.checksum ^= 1;
     facts.train_data = &data;
     ls_status status = suits_run(checkpoint, &facts, changed, sizeof changed);
     assert_int_equal(status.code, LS_DATA);
     assert_non_null(strstr(status.text, "the training data are not those that it was made with"));
-    facts = *ls_trainer_about(made.trainer);
+    facts = *ls_trainer_get_info(made.trainer);
     data = *facts.test_data;
     data.checksum ^= 1;
     facts.test_data = &data;
@@ -636,9 +636,9 @@ static void a_cursor_must_fit_the_epochs(void **state) {
         s->counters.window = cursors[i].window;
         s->counters.update = s->counters.applied = cursors[i].update;
         s->counters.samples = cursors[i].samples;
-        must(ls_checkpoint_write(path_of(cursors[i].update), s, ls_trainer_about(r.trainer), NULL, NULL));
+        must(ls_checkpoint_write(path_of(cursors[i].update), s, ls_trainer_get_info(r.trainer), NULL, NULL));
         must(ls_checkpoint_read(path_of(cursors[i].update), &checkpoint));
-        ls_status status = suits_run(checkpoint, ls_trainer_about(r.trainer), changed, sizeof changed);
+        ls_status status = suits_run(checkpoint, ls_trainer_get_info(r.trainer), changed, sizeof changed);
         if (status.code != (cursors[i].good ? LS_OK : LS_STORAGE))
             fail_msg("%s: code %d (%s)", cursors[i].name, status.code, ls_failed(status) ? status.text : "");
         if (!cursors[i].good) assert_non_null(strstr(status.text, "fits no epoch"));

@@ -153,7 +153,7 @@ static void norm_takes_in_pooling(void **state) {
 }
 
 static void is_room_for(const char *what, ls_buffer buffer, size_t bytes) {
-    if (buffer.bytes < bytes || buffer.bytes >= bytes + LS_ARENA_ALIGN)
+    if (buffer.bytes < bytes || buffer.bytes >= bytes + LS_BUFFER_PLANNER_ALIGN)
         fail_msg("%s: %zu bytes, expected %zu and what rounds them up", what, buffer.bytes, bytes);
 }
 
@@ -194,8 +194,8 @@ static void pooling_fused_is_pooling_alone(void **state) {
         if (want != got) fail_msg("recompute %d: loss %.17g fused, %.17g alone", recompute, got, want);
         for (int p = 0; p < fused.graph->param_count; p++) {
             const ls_param *param = &fused.graph->params[p];
-            const float *x = ls_buffer_host(ls_arenas_grad(alone.arenas, p));
-            const float *y = ls_buffer_host(ls_arenas_grad(fused.arenas, p));
+            const float *x = ls_buffer_host(ls_param_store_grad(alone.arenas, p));
+            const float *y = ls_buffer_host(ls_param_store_grad(fused.arenas, p));
             int64_t count = ls_param_count(&param->shape);
             float largest = 0;
             for (int64_t i = 0; i < count; i++) largest = fmaxf(largest, fabsf(x[i]));
@@ -258,7 +258,7 @@ static void check_network_gradients(const char *text, int checked_min) {
         double worst = 0, norm = 0;
         for (int64_t s = 0; s < 6; s++) {
             int64_t i = (s * 7919 + 3) % count;
-            float *w = element(ls_arenas_weight(f.arenas, p), i), kept = *w;
+            float *w = element(ls_param_store_weight(f.arenas, p), i), kept = *w;
             const float step = 2e-3f;
             *w = kept + step;
             double up = fixture_run(&f);
@@ -296,8 +296,8 @@ static void compare_cpu(const char *text) {
         const ls_param *param = &ref.graph->params[p];
         int64_t count = ls_param_count(&param->shape);
         float *x = malloc((size_t)count * sizeof *x), *y = malloc((size_t)count * sizeof *y);
-        ref.device->api->param_export(ref.device, &param->shape, ls_arenas_grad(ref.arenas, p), x);
-        cpu.device->api->param_export(cpu.device, &param->shape, ls_arenas_grad(cpu.arenas, p), y);
+        ref.device->api->param_export(ref.device, &param->shape, ls_param_store_grad(ref.arenas, p), x);
+        cpu.device->api->param_export(cpu.device, &param->shape, ls_param_store_grad(cpu.arenas, p), y);
         double largest = 0, worst = 0;
         for (int64_t i = 0; i < count; i++) {
             largest = fmax(largest, fabs((double)x[i]));

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include "base/atomic_file.h"
 #include "device/cuda_device.h"
-#include "train/forensics.h"
-#include "train/replay.h"
+#include "train/diagnose/nonfinite_search.h"
+#include "train/diagnose/replay.h"
 #include "whole_run.h"
 
 // s1 and s2 are there to make values large in one direction: a row sets their factors.
@@ -253,11 +253,11 @@ static void plant(ls_trainer *t, const char *name, int64_t element, double value
         if (strcmp(param->name, name) != 0) continue;
         int64_t count = ls_param_count(&param->shape);
         float *values = malloc((size_t)count * sizeof *values);
-        t->device->api->param_export(t->device, &param->shape, ls_arenas_weight(t->arenas, p), values);
+        t->device->api->param_export(t->device, &param->shape, ls_param_store_weight(t->arenas, p), values);
         assert_true(element < count);
         for (int64_t i = 0; i < count && element < 0; i++) values[i] *= (float)value;
         if (element >= 0) values[element] = (float)value;
-        t->device->api->param_import(t->device, &param->shape, values, ls_arenas_weight(t->arenas, p));
+        t->device->api->param_import(t->device, &param->shape, values, ls_param_store_weight(t->arenas, p));
         free(values);
         ls_update_weights_changed(t->update);
         return;
@@ -293,18 +293,18 @@ static void expect_number(const row *r, const char *device, const char *what, in
 }
 
 static void check_report(const row *r, const char *device, const ls_nonfinite *n, ls_status status) {
-    const ls_look *look = &n->look;
+    const ls_tensor_stats *look = &n->look;
     if (n->cause != r->cause)
         fail_msg("%s, %s: the cause is %s, expected %s: %s", r->name, device, ls_nonfinite_cause_name(n->cause),
             ls_nonfinite_cause_name(r->cause), status.text);
     expect_number(r, device, "rank", n->rank, 0);
-    if (look->kind != LS_LOOK_STATISTIC) expect_number(r, device, "backward", look->backward, r->direction == BACKWARD);
+    if (look->kind != LS_TENSOR_STATS_STATISTIC) expect_number(r, device, "backward", look->backward, r->direction == BACKWARD);
     if (r->layer) expect_text(r, device, "the layer", look->layer, r->layer);
     if (r->layer)
         expect_number(r, device, "the layer's length", (int64_t)strlen(look->layer), (int64_t)strlen(r->layer));
     if (r->tensor) expect_text(r, device, "the tensor", look->tensor, r->tensor);
     if (r->bad) expect_number(r, device, "bad elements", look->nans + look->infs, r->bad);
-    if (r->element >= 0 && look->kind == LS_LOOK_WEIGHT)
+    if (r->element >= 0 && look->kind == LS_TENSOR_STATS_WEIGHT)
         expect_number(r, device, "the first element", look->first, r->element);
     expect_text(r, device, "the message", status.text, look->layer);
     expect_text(r, device, "the message", status.text, "sample");
@@ -401,9 +401,9 @@ static int sums_in_bf16(const char *network) {
     int argc = 0, found = 0;
     char **argv = NULL, text[sizeof network_format + 64];
     must(ls_comm_start(&argc, &argv, "test", &comm));
-    assert_int_equal(ls_comm_about(comm)->world_size, 2);
+    assert_int_equal(ls_comm_get_info(comm)->world_size, 2);
     snprintf(text, sizeof text, network_format, 1.0, 1e3);
-    if (ls_comm_about(comm)->rank == 0) must(ls_write_file(network, text, strlen(text)));
+    if (ls_comm_get_info(comm)->rank == 0) must(ls_write_file(network, text, strlen(text)));
     must(ls_comm_barrier(comm));
     for (int i = 0; i < 30 && !found; i++) {
         static const char *const options[] = { "data.dataset=synthetic", "device.type=cpu", "device.threads=1",
@@ -423,7 +423,7 @@ static int sums_in_bf16(const char *network) {
         ls_status status = ls_trainer_run(trainer, NULL, 0, &summary);
         const ls_nonfinite *n = ls_trainer_nonfinite(trainer);
         found = n && n->cause == LS_CAUSE_SUMS;
-        if (found && ls_comm_about(comm)->rank == 0) printf("%s\n", status.text);
+        if (found && ls_comm_get_info(comm)->rank == 0) printf("%s\n", status.text);
         ls_trainer_free(trainer);
     }
     ls_comm_finish(comm);
@@ -441,7 +441,7 @@ static void what_cannot_be_repeated_is_said(void **state) {
     must(run_row(&a, &r, "device.type=ref", folder, network));
     assert_null(ls_trainer_nonfinite(a.trainer));
     ls_train_state faulty = { .skip = 1, .halted = 1, .skipped_in_row = 1, .bad_element = 3 };
-    ls_status status = ls_trainer_judge(a.trainer, &faulty, 0);
+    ls_status status = ls_trainer_check_finite(a.trainer, &faulty, 0);
     assert_int_equal(status.code, LS_NUMERIC);
     expect_text(&r, "ref", "the message", status.text, "found nothing that is not finite");
     expect_text(&r, "ref", "the message", status.text, "update 2");

@@ -4,7 +4,7 @@
 //   test_train_memory_plan              the tests
 //   test_train_memory_plan ranks SHORT  under mpirun: rank SHORT has less memory than the others; prints the choice
 #include <math.h>
-#include "dist/placement.h"
+#include "dist/device_assignment.h"
 #include "train/fixture.h"
 
 // --- the device ----------------------------------------------------------------------------------
@@ -36,8 +36,8 @@ static ls_status small_memory(ls_device *device, size_t *free_bytes, size_t *all
     return LS_SUCCESS;
 }
 
-static ls_status small_open(ls_placing *placement, ls_comm *comm, const ls_device_options *options, ls_device **out) {
-    LS_TRY(ls_placement_open(placement, comm, options, out));
+static ls_status small_open(ls_device_assignment *placement, ls_comm *comm, const ls_device_options *options, ls_device **out) {
+    LS_TRY(ls_device_assignment_open(placement, comm, options, out));
     small_api = ls_device_ref;
     small_api.slab_new = small_slab_new;
     small_api.slab_free = small_slab_free;
@@ -47,9 +47,9 @@ static ls_status small_open(ls_placing *placement, ls_comm *comm, const ls_devic
 }
 
 // The trainer, with this device in place of ref.
-#define ls_placement_open small_open
+#define ls_device_assignment_open small_open
 #include "../../src/train/trainer.c"
-#undef ls_placement_open
+#undef ls_device_assignment_open
 
 // --- runs ----------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ static void chooses_and_refuses(void **state) {
         if (rows[i].not_says && strstr(status.text, rows[i].not_says))
             fail_msg("%s: the message says '%s': %s", rows[i].name, rows[i].not_says, status.text);
         if (rows[i].micro_batch) {
-            const ls_batches *b = &ls_trainer_about(r.trainer)->batches;
+            const ls_batches *b = &ls_trainer_get_info(r.trainer)->batches;
             if (b->micro_batch != rows[i].micro_batch)
                 fail_msg("%s: micro-batches of %d, expected %d", rows[i].name, b->micro_batch, rows[i].micro_batch);
             assert_int_equal(b->micro_batch * b->per_rank, 64);
@@ -215,7 +215,7 @@ static void auto_is_the_number(void **state) {
         run r;
         must(open_run(&r, comm, limits[v], variants[v]));
         must(ls_trainer_updates(r.trainer, 5, NULL));
-        must(ls_arenas_hash(r.trainer->arenas, &hash[v]));
+        must(ls_param_store_hash(r.trainer->arenas, &hash[v]));
         ls_trainer_free(r.trainer);
     }
     assert_true(hash[0] == hash[1]);
@@ -241,10 +241,10 @@ static void a_slab_that_fails_says_which(void **state) {
 }
 
 static int run_ranks(ls_comm *comm, int short_of_memory) {
-    int rank = ls_comm_about(comm)->rank;
+    int rank = ls_comm_get_info(comm)->rank;
     if (rank == 0 && write_network(NULL)) ls_comm_abort(comm, LS_STORAGE);
     must(ls_comm_broadcast(comm, model, sizeof model, 0));
-    ls_log_setup(rank, ls_comm_about(comm)->world_size, LS_LOG_INFO);
+    ls_log_setup(rank, ls_comm_get_info(comm)->world_size, LS_LOG_INFO);
     size_t half = limit_for(needs(comm, "train.micro_batch=16", NULL), FIT);
     run r;
     const char *options[OPTIONS_MAX] = { "train.micro_batch=auto" };
@@ -254,7 +254,7 @@ static int run_ranks(ls_comm *comm, int short_of_memory) {
         ls_log_status(status);
         ls_comm_abort(comm, status.code);
     }
-    printf("rank %d: %d\n", rank, ls_trainer_about(r.trainer)->batches.micro_batch);
+    printf("rank %d: %d\n", rank, ls_trainer_get_info(r.trainer)->batches.micro_batch);
     fflush(stdout);
     must(ls_trainer_updates(r.trainer, 2, NULL));
     ls_trainer_free(r.trainer);

@@ -2,7 +2,7 @@
 // its parameters bit for bit, and a graph in which every value is made once, before it is read.
 // What other programs compute with such files: tests/real_readers.
 #include "support/temp.h"
-#include "train/onnx.h"
+#include "files/onnx.h"
 #include "train/whole_run.h"
 
 #ifdef LOCKSTEP_WITHOUT_ONNX
@@ -90,7 +90,7 @@ static int tear_down(void **state) {
 
 typedef struct {
     ls_safetensors *file;
-    ls_weight_facts *facts;
+    ls_weights_info *facts;
     Onnx__ModelProto *model;
     int operator_set; // as ls_onnx_write says
 } exported;
@@ -112,7 +112,7 @@ static ls_status export_network(const char *text, const char *shape, exported *e
     unlink(network_path);
     *e = (exported){ 0 };
     must(ls_safetensors_read(weights_path, &e->file));
-    must(ls_weight_facts_read(weights_path, e->file, &e->facts));
+    must(ls_weights_info_read(weights_path, e->file, &e->facts));
     LS_TRY(ls_onnx_write(onnx_path, e->facts, e->file, &e->operator_set));
     char *bytes = NULL;
     size_t count = 0;
@@ -125,7 +125,7 @@ static ls_status export_network(const char *text, const char *shape, exported *e
 
 static void close_export(exported *e) {
     if (e->model) onnx__model_proto__free_unpacked(e->model, NULL);
-    ls_weight_facts_free(e->facts);
+    ls_weights_info_free(e->facts);
     ls_safetensors_free(e->file);
 }
 

@@ -56,7 +56,7 @@ static void train(run *r, const char *shape, const char *device) {
     must(ls_trainer_save_weights(r->trainer, weights_path));
     unlink(network_path);
     const ls_dataset *test = r->trainer->test_data;
-    const ls_chw s = ls_dataset_about(test)->shape;
+    const ls_chw s = ls_dataset_get_info(test)->shape;
     for (int i = 0; i < PICTURES; i++) {
         uint8_t pixels[3 * 12 * 12];
         int32_t label;
@@ -67,13 +67,13 @@ static void train(run *r, const char *shape, const char *device) {
 
 typedef struct {
     ls_safetensors *file;
-    ls_weight_facts *facts;
+    ls_weights_info *facts;
     ls_predictor *predictor;
 } prediction_run;
 
 static void open_weights(prediction_run *p) {
     must(ls_safetensors_read(weights_path, &p->file));
-    must(ls_weight_facts_read(weights_path, p->file, &p->facts));
+    must(ls_weights_info_read(weights_path, p->file, &p->facts));
 }
 
 static ls_status open_predictor(prediction_run *p, const ls_config *cfg, const char *const *pictures, int count) {
@@ -85,7 +85,7 @@ static ls_status open_predictor(prediction_run *p, const ls_config *cfg, const c
 
 static void close_predictor(prediction_run *p) {
     ls_predictor_free(p->predictor);
-    ls_weight_facts_free(p->facts);
+    ls_weights_info_free(p->facts);
     ls_safetensors_free(p->file);
 }
 
@@ -246,7 +246,7 @@ static void weights_that_are_not_finite(void **state) {
     const ls_graph *g = r.trainer->graph;
     const float bad[4] = { 0, NAN, 0, 0 };
     r.trainer->device->api->param_import(r.trainer->device, &g->params[g->param_count - 1].shape, bad,
-        ls_arenas_weight(r.trainer->arenas, g->param_count - 1)); // fc.bias
+        ls_param_store_weight(r.trainer->arenas, g->param_count - 1)); // fc.bias
     must(ls_trainer_save_weights(r.trainer, weights_path));
     prediction_run p = { 0 };
     open_weights(&p);

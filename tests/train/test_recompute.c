@@ -112,7 +112,7 @@ static uint64_t weights_after(const row *r, const char *model, const char *recom
     must(ls_trainer_updates(t, r->updates, NULL));
     *blocks = t->full->blocks;
     uint64_t hash;
-    must(ls_arenas_hash(t->arenas, &hash));
+    must(ls_param_store_hash(t->arenas, &hash));
     ls_trainer_free(t);
     ls_comm_finish(comm);
     return hash;
@@ -157,12 +157,12 @@ static void needs_less_memory(void **state) {
         snprintf(path, sizeof path, "configs/models/%s.ini", shipped[i].name);
         ls_graph *graph;
         ls_device *device;
-        ls_arenas *arenas;
+        ls_param_store *arenas;
         const char *why;
         ls_device_options device_options = { .threads = 1 };
         must(ls_graph_read(path, &graph));
         must(ls_device_open("null", &device_options, &device, &why));
-        must(ls_arenas_new(device, graph, &(ls_arenas_options){ .storage = LS_F32, .state_arenas = 1 }, &arenas));
+        must(ls_param_store_new(device, graph, &(ls_param_store_options){ .storage = LS_F32, .state_arenas = 1 }, &arenas));
         ls_compile_options options = { .micro_batch = 128, .training = 1, .recompute = 1 };
         ls_program *program;
         must(ls_compile(arenas, &options, &program));
@@ -188,7 +188,7 @@ static void needs_less_memory(void **state) {
         must(ls_compile_measure(arenas, &options, &measured));
         assert_true(measured < bytes);
         ls_program_free(program);
-        ls_arenas_free(arenas);
+        ls_param_store_free(arenas);
         ls_device_close(device);
         ls_graph_free(graph);
     }

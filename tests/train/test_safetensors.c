@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include "base/atomic_file.h"
 #include "support/must.h"
-#include "train/safetensors.h"
+#include "files/safetensors.h"
 
 static char folder[64] = "/tmp/lockstep-safetensors-XXXXXX";
 static char path[128];
@@ -53,7 +53,7 @@ static const ls_safetensors_tensor tensors[] = {
     { "labels", LS_I32, 1, { 3 }, labels },
     { "pixels", LS_U8, 2, { 1, 5 }, pixels },
 };
-static const ls_safetensors_note notes[] = { { "format", "pt" }, { "epoch", "5" } };
+static const ls_metadata_entry notes[] = { { "format", "pt" }, { "epoch", "5" } };
 enum { TENSORS = sizeof tensors / sizeof tensors[0] };
 
 static void round_trip(void **state) {
@@ -81,9 +81,9 @@ static void round_trip(void **state) {
     assert_int_equal(read.bytes, written.bytes);
     assert_int_equal(read.hash, written.hash);
     assert_string_equal(ls_safetensors_name(file, 0), "counters");
-    assert_string_equal(ls_safetensors_note_of(file, "format"), "pt");
-    assert_string_equal(ls_safetensors_note_of(file, "epoch"), "5");
-    assert_null(ls_safetensors_note_of(file, "nothing"));
+    assert_string_equal(ls_safetensors_metadata(file, "format"), "pt");
+    assert_string_equal(ls_safetensors_metadata(file, "epoch"), "5");
+    assert_null(ls_safetensors_metadata(file, "nothing"));
 
     const void *data = NULL;
     const ls_safetensors_tensor unknown = { "res1.0.conv.wieght", LS_F32, 4, { 2, 3, 2, 2 }, NULL };

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "support/cmocka.h"
-#include "train/stragglers.h"
+#include "train/diagnose/stragglers.h"
 
 enum { RANKS = 8 };
 
@@ -59,7 +59,7 @@ static const row rows[] = {
 
 static void judge(const row *r, char text[LS_STRAGGLERS_TEXT_BYTES]) {
     ls_rank_time spent[RANKS];
-    ls_place places[RANKS];
+    ls_rank_info places[RANKS];
     ls_gpu_sample gpus[RANKS];
     uint64_t late[RANKS];
     memset(places, 0, sizeof places);
@@ -69,7 +69,7 @@ static void judge(const row *r, char text[LS_STRAGGLERS_TEXT_BYTES]) {
         snprintf(places[i].cpus, sizeof places[i].cpus, "%s", r->cpus[i] ? r->cpus[i] : "");
         gpus[i] = (ls_gpu_sample){ r->clock[i] > 0, NAN, NAN, NAN, NAN, r->clock[i], 0 };
     }
-    ls_straggler_facts facts = { r->ranks, 10, spent, places, r->clock[0] > 0 ? gpus : NULL };
+    ls_straggler_info facts = { r->ranks, 10, spent, places, r->clock[0] > 0 ? gpus : NULL };
     double share = ls_stragglers_find(&facts, late);
     text[0] = '\0';
     if (share >= 0.1) ls_stragglers_text(&facts, late, share, text);

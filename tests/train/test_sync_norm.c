@@ -156,7 +156,7 @@ static float *summed(const group *g, int param) {
     assert_true(sum && one);
     for (int r = 0; r < g->ranks; r++) {
         const fixture *f = &g->rank[r].f;
-        f->device->api->param_export(f->device, shape, ls_arenas_grad(f->arenas, param), one);
+        f->device->api->param_export(f->device, shape, ls_param_store_grad(f->arenas, param), one);
         for (size_t i = 0; i < count; i++) sum[i] += one[i];
     }
     free(one);
@@ -174,7 +174,7 @@ static double difference(const group *g, int param) {
     float factor = ls_role_is_statistic(f->graph->params[param].role) ? (float)busy : 1;
     float *got = summed(g, param), *expected = malloc(count * sizeof *expected);
     assert_non_null(expected);
-    f->device->api->param_export(f->device, shape, ls_arenas_grad(f->arenas, param), expected);
+    f->device->api->param_export(f->device, shape, ls_param_store_grad(f->arenas, param), expected);
     double largest = 0, worst = 0;
     for (size_t i = 0; i < count; i++) {
         double want = (double)(factor * expected[i]);

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/trace.h"
+#include "base/spans.h"
 #include "support/cmocka.h"
-#include "train/trace_events.h"
+#include "files/trace_events.h"
 
 // --- events --------------------------------------------------------------------------------------
 
@@ -43,8 +43,8 @@ static double end_of(const cJSON *event) {
 
 // --- hand-written spans --------------------------------------------------------------------------
 
-static void add(ls_trace_lane lane, const char *name, int64_t update, double ready, double start, double end) {
-    ls_trace_add(&(ls_span){ .lane = lane,
+static void add(ls_span_lane lane, const char *name, int64_t update, double ready, double start, double end) {
+    ls_spans_add(&(ls_span){ .lane = lane,
         .name = name,
         .number = 1,
         .update = update,
@@ -55,35 +55,35 @@ static void add(ls_trace_lane lane, const char *name, int64_t update, double rea
 
 // Times in ms. Update 3: one bucket hidden, one half, one not at all; update 4: one while nothing runs.
 static void add_spans(void) {
-    add(LS_TRACE_HOST, "finish", 3, 0, 6, 9);
-    add(LS_TRACE_HOST, "give", 3, 0, 0, 9);
-    add(LS_TRACE_COMPUTE, "backward 1", 3, 0, 0, 2);
-    add(LS_TRACE_COMPUTE, "backward 2", 3, 0, 2, 4);
-    add(LS_TRACE_COMPUTE, "backward 3", 3, 0, 4.5, 6);
-    add(LS_TRACE_GRADIENTS, "bucket", 3, 2, 2.2, 4); // hidden; the second is exposed for 4 to 4.5 and 6 to 7
-    add(LS_TRACE_GRADIENTS, "bucket", 3, 4, 4.1, 7);
-    add(LS_TRACE_GRADIENTS, "bucket", 3, 6, 6.5, 8); // and the third to 8
-    add(LS_TRACE_COMPUTE, "optimizer", 3, 0, 8, 9);
-    add(LS_TRACE_COMPUTE, "backward 1", 4, 0, 10, 11);
-    add(LS_TRACE_GRADIENTS, "bucket", 4, 10.2, 10.5, 10.8); // hidden, and then nothing is under way for a while
-    add(LS_TRACE_GRADIENTS, "bucket", 4, 0, 12, 13);        // when it could have begun is not known
-    add(LS_TRACE_COMPUTE, "optimizer", 4, 0, 13, 14);
-    add(LS_TRACE_HOST, "no room for it", 4, 0, 14, 15);
+    add(LS_SPANS_HOST, "finish", 3, 0, 6, 9);
+    add(LS_SPANS_HOST, "give", 3, 0, 0, 9);
+    add(LS_SPANS_COMPUTE, "backward 1", 3, 0, 0, 2);
+    add(LS_SPANS_COMPUTE, "backward 2", 3, 0, 2, 4);
+    add(LS_SPANS_COMPUTE, "backward 3", 3, 0, 4.5, 6);
+    add(LS_SPANS_GRADIENTS, "bucket", 3, 2, 2.2, 4); // hidden; the second is exposed for 4 to 4.5 and 6 to 7
+    add(LS_SPANS_GRADIENTS, "bucket", 3, 4, 4.1, 7);
+    add(LS_SPANS_GRADIENTS, "bucket", 3, 6, 6.5, 8); // and the third to 8
+    add(LS_SPANS_COMPUTE, "optimizer", 3, 0, 8, 9);
+    add(LS_SPANS_COMPUTE, "backward 1", 4, 0, 10, 11);
+    add(LS_SPANS_GRADIENTS, "bucket", 4, 10.2, 10.5, 10.8); // hidden, and then nothing is under way for a while
+    add(LS_SPANS_GRADIENTS, "bucket", 4, 0, 12, 13);        // when it could have begun is not known
+    add(LS_SPANS_COMPUTE, "optimizer", 4, 0, 13, 14);
+    add(LS_SPANS_HOST, "no room for it", 4, 0, 14, 15);
 }
 
 static cJSON *make_events(void) {
-    const ls_comm_facts rank = { .rank = 2, .world_size = 4, .host = "h2" };
-    const ls_trace_facts facts = {
+    const ls_comm_info rank = { .rank = 2, .world_size = 4, .host = "h2" };
+    const ls_trace_info facts = {
         .device = "cpu: x", .clock = { .offset_s = 7, .error_s = 25e-6, .measured = 1 }, .comm_exposed_s = 0.004
     };
-    assert_int_equal(ls_trace_open(13).code, LS_OK);
-    ls_trace_window(3, 5);
-    assert_int_equal(ls_trace_at(3), 5);
+    assert_int_equal(ls_spans_open(13).code, LS_OK);
+    ls_spans_window(3, 5);
+    assert_int_equal(ls_spans_at(3), 5);
     add_spans();
     char *text = NULL;
     size_t bytes = 0;
     assert_int_equal(ls_trace_events_text(&rank, &facts, 1007.0, &text, &bytes).code, LS_OK);
-    ls_trace_close();
+    ls_spans_close();
     assert_int_equal(bytes, strlen(text));
     char *array = malloc(bytes + 3);
     snprintf(array, bytes + 3, "[%s]", text);

@@ -1,6 +1,6 @@
 // What a weights file says of itself: written by a trainer, read back, refused when it is missing or damaged.
 #include "support/temp.h"
-#include "train/weight_notes.h"
+#include "files/weights_metadata.h"
 #include "train/whole_run.h"
 
 static const char network[] = "; caf\xe9: a comment in Latin-1\n"
@@ -40,11 +40,11 @@ static void a_trainer_s_weights_say_all(void **state) {
     open_run(&r);
     must(ls_trainer_save_weights(r.trainer, weights_path));
     ls_safetensors *file;
-    ls_weight_facts *facts;
+    ls_weights_info *facts;
     must(ls_safetensors_read(weights_path, &file));
-    must(ls_weight_facts_read(weights_path, file, &facts));
-    assert_string_equal(ls_safetensors_note_of(file, "format"), "pt");
-    assert_non_null(strstr(ls_safetensors_note_of(file, "lockstep.network"), "; caf\\xe9: a comment"));
+    must(ls_weights_info_read(weights_path, file, &facts));
+    assert_string_equal(ls_safetensors_metadata(file, "format"), "pt");
+    assert_non_null(strstr(ls_safetensors_metadata(file, "lockstep.network"), "; caf\\xe9: a comment"));
     ls_safetensors_free(file);
     assert_string_equal(facts->dataset, "synthetic");
     assert_true(ls_chw_equal(facts->graph->input, (ls_chw){ 3, 6, 6 }));
@@ -54,7 +54,7 @@ static void a_trainer_s_weights_say_all(void **state) {
     assert_memory_equal(facts->mean, mean, sizeof mean); // every bit
     assert_memory_equal(facts->std, std, sizeof std);
     for (int i = 0; i < 3; i++) assert_string_equal(facts->classes[i], ls_dataset_class(r.trainer->train_data, i));
-    ls_weight_facts_free(facts);
+    ls_weights_info_free(facts);
     run_close(&r);
 }
 
@@ -62,14 +62,14 @@ static void a_configuration_says_the_same(void **state) {
     (void)state;
     run r = { 0 };
     open_run(&r);
-    ls_weight_facts *facts;
-    must(ls_weight_facts_configured(&r.cfg, &facts));
+    ls_weights_info *facts;
+    must(ls_weights_info_configured(&r.cfg, &facts));
     assert_int_equal(facts->graph->classes, 3);
     assert_true(facts->mean[1] == 0.25f && facts->std[2] == 1e-3f);
     assert_string_equal(facts->classes[2], "2");
-    ls_weight_facts_free(facts);
+    ls_weights_info_free(facts);
     must(ls_config_set(&r.cfg, "data.classes=4"));
-    const ls_status status = ls_weight_facts_configured(&r.cfg, &facts);
+    const ls_status status = ls_weights_info_configured(&r.cfg, &facts);
     assert_int_equal(status.code, LS_USAGE);
     assert_non_null(strstr(status.text, "tells 3 classes, but data.dataset = synthetic has 3x6x6 and 4"));
     run_close(&r);
@@ -96,21 +96,21 @@ static void names_of_any_bytes(void **state) {
     must(ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &dataset));
     ls_graph *graph;
     must(ls_graph_read(network_path, &graph));
-    ls_weight_notes *notes;
-    must(ls_weight_notes_new(graph, dataset, &notes));
+    ls_weights_metadata *notes;
+    must(ls_weights_metadata_new(graph, dataset, &notes));
     const float nothing = 0;
     const ls_safetensors_tensor tensor = { .name = "x", .rank = 0, .data = &nothing };
     must(ls_safetensors_write(weights_path, &tensor, 1, notes->list, notes->count, NULL));
-    ls_weight_notes_free(notes);
+    ls_weights_metadata_free(notes);
     ls_safetensors *file;
-    ls_weight_facts *facts;
+    ls_weights_info *facts;
     must(ls_safetensors_read(weights_path, &file));
-    must(ls_weight_facts_read(weights_path, file, &facts));
+    must(ls_weights_info_read(weights_path, file, &facts));
     assert_string_equal(facts->classes[0], "a \"quoted\"\tname"); // sorted by bytes
     assert_string_equal(facts->classes[1], "caf\\xe9");
     assert_string_equal(facts->classes[2], "ma\xc3\xb1"
                                            "ana");
-    ls_weight_facts_free(facts);
+    ls_weights_info_free(facts);
     ls_safetensors_free(file);
     ls_graph_free(graph);
     ls_dataset_free(dataset);
@@ -153,7 +153,7 @@ static void missing_or_damaged_notes(void **state) {
         { "other", "whatever", NULL },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ls_safetensors_note notes[] = { { "format", "pt" }, { "lockstep.version", "0" }, { "lockstep.network", good },
+        ls_metadata_entry notes[] = { { "format", "pt" }, { "lockstep.version", "0" }, { "lockstep.network", good },
             { "lockstep.dataset", "mnist" }, { "lockstep.mean", "0.5" }, { "lockstep.std", "0.25" },
             { "lockstep.classes", "[\"a\",\"b\"]" }, { "lockstep.resize", "bilinear" }, { "other", "" } };
         for (size_t n = 0; n < sizeof notes / sizeof *notes; n++) {
@@ -168,13 +168,13 @@ static void missing_or_damaged_notes(void **state) {
         must(ls_safetensors_write(weights_path, &tensor, 1, notes, sizeof notes / sizeof *notes, NULL));
         ls_safetensors *file;
         must(ls_safetensors_read(weights_path, &file));
-        ls_weight_facts *facts = NULL;
-        const ls_status status = ls_weight_facts_read("W", file, &facts);
+        ls_weights_info *facts = NULL;
+        const ls_status status = ls_weights_info_read("W", file, &facts);
         if (rows[i].says && (status.code != LS_STORAGE || status.text[0] != 'W' || !strstr(status.text, rows[i].says)))
             fail_msg("row %zu: %d, %s; expected W... %s", i, (int)status.code, status.text ? status.text : "accepted",
                 rows[i].says);
         if (!rows[i].says) must(status);
-        ls_weight_facts_free(facts);
+        ls_weights_info_free(facts);
         ls_safetensors_free(file);
     }
 }

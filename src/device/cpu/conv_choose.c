@@ -2,12 +2,12 @@
 //
 // The rule: Winograd where it gains (F(4,3); F(2,3) on maps that its smaller tiles fit better, as 2x2 and 5x5), else
 // oneDNN's generated code where it has some for the device's layouts, else own kernels. Where the device was given a
-// cache of plans (device/plan_cache.h) a measurement decides, made now or before.
+// cache of plans (device/algorithm_cache.h) a measurement decides, made now or before.
 #include <stdio.h>
 #include <string.h>
 #include "base/version.h"
 #include "device/cpu/conv.h"
-#include "device/plan_cache.h"
+#include "device/algorithm_cache.h"
 
 enum { KEY_BYTES = 512 };
 
@@ -71,7 +71,7 @@ static void make_key(const ls_cpu *cpu, const ls_op_desc *desc, char key[KEY_BYT
 
 // The plan that the cache's choice names; *out stays NULL where it holds none that can be had.
 static ls_status plan_by_choice(ls_cpu *cpu, const ls_op_desc *desc, const char *key, const char **how, ls_plan **out) {
-    const char *choice = ls_plan_cache_find(cpu->plans, key, how);
+    const char *choice = ls_algorithm_cache_find(cpu->plans, key, how);
     int algorithm = choice ? find_kind(choice) : -1;
     *out = NULL;
     if (algorithm < 0 || !ls_cpu_conv_allowed(cpu, (ls_conv_algorithm)algorithm)) return LS_SUCCESS;
@@ -83,7 +83,7 @@ static ls_status plan_by_measurement(ls_cpu *cpu, const ls_op_desc *desc, ls_pla
     const char *how;
     ls_conv_algorithm rule, best;
     int compared;
-    const int settled = ls_plan_cache_settled(cpu->plans);
+    const int settled = ls_algorithm_cache_settled(cpu->plans);
     if (settled) ls_cpu_conv_measure_end(cpu);
     make_key(cpu, desc, key);
     LS_TRY(plan_by_choice(cpu, desc, key, &how, out));
@@ -92,15 +92,15 @@ static ls_status plan_by_measurement(ls_cpu *cpu, const ls_op_desc *desc, ls_pla
         return LS_SUCCESS;
     }
     LS_TRY(plan_by_rule(cpu, desc, &rule, out));
-    (*out)->chosen = LS_PLAN_BY_RULE;
+    (*out)->chosen = LS_CHOSEN_BY_RULE;
     if (settled) return LS_SUCCESS;
     ls_status status = ls_cpu_conv_measure(cpu, desc, rule, &best, &compared);
-    if (!ls_failed(status) && compared) status = ls_plan_cache_put(cpu->plans, key, ls_conv_kinds[best].name);
+    if (!ls_failed(status) && compared) status = ls_algorithm_cache_put(cpu->plans, key, ls_conv_kinds[best].name);
     if (!ls_failed(status) && compared && best != rule) {
         ls_cpu_plan_free(*out);
         status = ls_cpu_conv_plan_by(cpu, desc, best, out);
     }
-    if (!ls_failed(status) && compared) (*out)->chosen = LS_PLAN_MEASURED;
+    if (!ls_failed(status) && compared) (*out)->chosen = LS_CHOSEN_NOW;
     if (ls_failed(status)) ls_cpu_plan_free(*out);
     return status;
 }
@@ -114,6 +114,6 @@ ls_status ls_cpu_conv_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
         return plan_by_measurement(cpu, desc, out);
     }
     LS_TRY(plan_by_rule(cpu, desc, &rule, out));
-    (*out)->chosen = LS_PLAN_BY_RULE;
+    (*out)->chosen = LS_CHOSEN_BY_RULE;
     return LS_SUCCESS;
 }

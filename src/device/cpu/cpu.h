@@ -32,7 +32,7 @@ typedef struct {
     ls_cpus cpus;
     char winograd[8];            // "auto", "f2" or "off"
     int forced_convolution;      // an ls_conv_algorithm; -1: none
-    struct ls_plan_cache *plans; // of measured convolutions; borrowed; NULL: by rule
+    struct ls_algorithm_cache *plans; // of measured convolutions; borrowed; NULL: by rule
     void *trial;                 // memory for measuring
     size_t trial_bytes;
     size_t workspace_limit_bytes;

@@ -50,10 +50,10 @@ done:
     return status;
 }
 
-static void cpu_facts(const ls_device *device, ls_device_facts *facts) {
+static void cpu_facts(const ls_device *device, ls_device_info *facts) {
     const ls_cpu *cpu = (const ls_cpu *)device;
     const char *isa = cpu->block == 8 ? "AVX2" : cpu->cpus.has_avx512 ? "AVX-512" : "AVX2, 16-wide layouts";
-    *facts = (ls_device_facts){ .memory_bytes = 0 };
+    *facts = (ls_device_info){ .memory_bytes = 0 };
     snprintf(facts->name, sizeof facts->name, "%.45s, %d thread%s, %s", cpu->cpus.model, cpu->threads,
         cpu->threads == 1 ? "" : "s", isa);
     ls_onednn_describe(facts->libraries, sizeof facts->libraries);

@@ -5,7 +5,7 @@
 typedef struct {
     const ls_cpu_plan *plan;
     const uint8_t *pixels;
-    const ls_placement *placement;
+    const ls_augment_sample *placement;
     const int32_t *index; // NULL: picture n is sample n
     const float *table;   // [C][256]
     float *dst;
@@ -44,7 +44,7 @@ static void augment_task(void *context, int n, int thread) {
     const ls_cpu *cpu = run->plan->cpu;
     const ls_augment_attr *attr = &run->plan->base.desc.attr.augment;
     const ls_nchw s = attr->shape;
-    const ls_placement place = run->placement[n];
+    const ls_augment_sample place = run->placement[n];
     size_t block = (size_t)ls_cpu_block(cpu, s.c), sample = ls_cpu_sample(cpu, s), picture = (size_t)s.h * (size_t)s.w;
     float *dst = run->dst + (size_t)n * sample;
     const uint8_t *pictures = run->pixels + (size_t)(run->index ? run->index[n] : n) * (size_t)s.c * picture;
@@ -70,7 +70,7 @@ static void augment_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buff
     (void)queue;
     augment_run run = { .plan = (const ls_cpu_plan *)plan,
         .pixels = ls_buffer_host(args[LS_AUGMENT_PIXELS]),
-        .placement = ls_buffer_host(args[LS_AUGMENT_PLACEMENT]),
+        .placement = ls_buffer_host(args[LS_AUGMENT_SAMPLE]),
         .index = plan->desc.attr.augment.indexed ? ls_buffer_host(args[LS_AUGMENT_INDEX]) : NULL,
         .table = ls_cpu_floats_at(args[LS_AUGMENT_TABLE]),
         .dst = ls_cpu_floats_at(args[LS_AUGMENT_DST]) };

@@ -1,15 +1,15 @@
-// collective.c - sums over ranks on the device's queues: what NCCL (peers.h) does not do itself. A kernel of one thread
+// collective.c - sums over ranks on the device's queues: what NCCL (nccl.h) does not do itself. A kernel of one thread
 // behind each collective counts it, in host memory that the watchdog reads, so that the end of a collective
 // inside a launched recording is seen, too.
 #include <assert.h>
 #include <stdlib.h>
 
 #include "device/cuda/kernels/collective.h"
-#include "device/cuda/peers.h"
+#include "device/cuda/nccl.h"
 
 struct ls_collective {
     ls_cuda_device *device;
-    ls_cuda_peers *peers;
+    ls_nccl *peers;
     ls_slab *progress; // pinned: one word, see kernels/collective.h
 };
 
@@ -23,7 +23,7 @@ static ls_status collective_open(ls_device *device, const uint8_t id[LS_COLLECTI
     made->device = cuda;
     LS_TRY_GOTO(
         ls_cuda_slab_new(device, LS_MEMORY_PINNED, sizeof(uint64_t), "progress of collectives", &made->progress));
-    LS_TRY_GOTO(ls_cuda_peers_open(cuda, id, rank, world_size, timeout_s, &made->peers));
+    LS_TRY_GOTO(ls_nccl_open(cuda, id, rank, world_size, timeout_s, &made->peers));
     *out = made;
     made = NULL;
 done:
@@ -35,7 +35,7 @@ done:
 static ls_status collective_adopt(ls_collective *collective, ls_slab *slab) {
     assert(slab->kind == LS_MEMORY_REDUCED);
     LS_TRY_CUDA(ls_cuda_enter(collective->device));
-    return ls_cuda_peers_adopt(collective->peers, slab->address, slab->bytes);
+    return ls_nccl_register_memory(collective->peers, slab->address, slab->bytes);
 }
 
 static void collective_all_reduce(ls_collective *collective, ls_buffer data, int64_t count, ls_dtype dtype,
@@ -44,7 +44,7 @@ static void collective_all_reduce(ls_collective *collective, ls_buffer data, int
     ls_cuda_device *device = collective->device;
     ls_cuda_keep(device, "a collective", ls_cuda_enter(device));
     ls_status status =
-        ls_cuda_peers_all_reduce(collective->peers, ls_cuda_at(data), count, dtype, op, tag, queue->stream);
+        ls_nccl_all_reduce(collective->peers, ls_cuda_at(data), count, dtype, op, tag, queue->stream);
     if (ls_failed(status)) {
         ls_cuda_keep_status(device, status);
         return;
@@ -64,7 +64,7 @@ static void collective_stamp(ls_collective *collective, ls_buffer ns, ls_queue *
 }
 
 static ls_status collective_health(ls_collective *collective) {
-    return ls_cuda_peers_health(collective->peers);
+    return ls_nccl_health(collective->peers);
 }
 
 static ls_collective_progress collective_progress(const ls_collective *collective) {
@@ -78,14 +78,14 @@ static void collective_close(ls_collective *collective, double timeout_s) {
     if (!collective) return;
     (void)ls_cuda_enter(collective->device);
     // after a bad end the GPU may still wait for a peer, and freeing memory waits for the GPU: the process ends instead
-    if (ls_cuda_peers_close(collective->peers, timeout_s)) ls_cuda_slab_free(collective->progress);
+    if (ls_nccl_close(collective->peers, timeout_s)) ls_cuda_slab_free(collective->progress);
     free(collective);
 }
 
 const ls_collective_api ls_cuda_collective = {
     .name = "nccl",
-    .probe = ls_cuda_peers_probe,
-    .make_id = ls_cuda_peers_make_id,
+    .probe = ls_nccl_probe,
+    .make_id = ls_nccl_make_id,
     .open = collective_open,
     .adopt = collective_adopt,
     .all_reduce = collective_all_reduce,

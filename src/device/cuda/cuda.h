@@ -1,6 +1,6 @@
 // cuda.h - the CUDA device's own parts. It is a plugin (plugin.c): the program opens it at run time, so nothing here is
 // linked into `train`, and nothing here may call a function of the program but those of base/, device/op_check.c and
-// device/plan_cache.c, which are built into the plugin a second time.
+// device/algorithm_cache.c, which are built into the plugin a second time.
 //
 // Layout. Activations are NHWC with the channels rounded up to a multiple of LS_CUDA_CHANNELS, whatever the storage
 // type; a vector parameter is rounded up in the same way; a convolution's weight is [K rounded up][R][S][C rounded up]
@@ -8,7 +8,7 @@
 // [H][W][C rounded up]. Padding is zero and stays zero, so every kernel may treat it as data, 16 bytes at a time.
 //
 // Two worlds share this code: the real one (CUDA runtime, cuDNN, cuBLASLt), and tests/emulation,
-// which compiles the same files for the processor. The libraries have a seam of their own (library.h);
+// which compiles the same files for the processor. The libraries have a seam of their own (vendor.h);
 // the emulation has none of them and takes the direct kernels.
 #ifndef LS_DEVICE_CUDA_CUDA_H
 #define LS_DEVICE_CUDA_CUDA_H
@@ -22,7 +22,7 @@ enum { LS_CUDA_CHANNELS = 8 };
 // and result of a large layer into another layout: 384 MiB for resnet9's widest at batch 512.
 #define LS_CUDA_WORKSPACE_LIMIT ((size_t)512 << 20)
 
-typedef struct ls_cuda_libraries ls_cuda_libraries; // library.h
+typedef struct ls_cuda_libraries ls_cuda_libraries; // vendor.h
 
 typedef struct {
     ls_device base;
@@ -32,7 +32,7 @@ typedef struct {
     int multiprocessors; // sizes the grids of kernels that loop
     size_t memory_bytes;
     int tf32;
-    struct ls_plan_cache *plans; // borrowed; NULL: nothing is timed
+    struct ls_algorithm_cache *plans; // borrowed; NULL: nothing is timed
     size_t workspace_limit;
     ls_cuda_libraries *libraries; // NULL: direct kernels only
     pthread_mutex_t lock;         // of what follows, which every thread that enqueues writes
@@ -120,10 +120,10 @@ int ls_cuda_event_happened(ls_event *event);
 double ls_cuda_event_seconds(ls_event *from, ls_event *to);
 void ls_cuda_copy(ls_buffer dst, ls_buffer src, size_t bytes, ls_queue *queue);
 void ls_cuda_zero(ls_buffer dst, size_t bytes, ls_queue *queue);
-ls_status ls_cuda_record_begin(ls_queue *queue);
-ls_status ls_cuda_record_end(ls_queue *queue, ls_recording **out);
-void ls_cuda_recording_launch(ls_recording *recording, ls_queue *queue);
-void ls_cuda_recording_free(ls_recording *recording);
+ls_status ls_cuda_capture_begin(ls_queue *queue);
+ls_status ls_cuda_capture_end(ls_queue *queue, ls_captured_graph **out);
+void ls_cuda_graph_launch(ls_captured_graph *recording, ls_queue *queue);
+void ls_cuda_graph_free(ls_captured_graph *recording);
 // layout.c; imports and exports wait for everything enqueued before, and have finished when they return
 size_t ls_cuda_activation_bytes(const ls_device *device, ls_nchw shape, ls_dtype storage);
 void ls_cuda_activation_import(ls_device *device, ls_nchw shape, ls_dtype storage, const float *host, ls_buffer dst);

@@ -10,7 +10,7 @@
 #endif
 
 #include "device/cuda/cuda.h"
-#include "device/cuda/library.h"
+#include "device/cuda/vendor.h"
 
 // NVTX: a header alone, which does nothing where no profiler runs.
 #ifdef LS_CUDA_NVTX
@@ -137,9 +137,9 @@ done:
     return status;
 }
 
-static void cuda_facts(const ls_device *device, ls_device_facts *facts) {
+static void cuda_facts(const ls_device *device, ls_device_info *facts) {
     const ls_cuda_device *cuda = (const ls_cuda_device *)device;
-    *facts = (ls_device_facts){ .memory_bytes = cuda->memory_bytes };
+    *facts = (ls_device_info){ .memory_bytes = cuda->memory_bytes };
     snprintf(facts->name, sizeof facts->name, "%.60s, compute capability %d.%d", cuda->name, cuda->capability / 10,
         cuda->capability % 10);
     memcpy(facts->uuid, cuda->uuid, sizeof facts->uuid);
@@ -185,10 +185,10 @@ const ls_device_api ls_device_cuda = {
     .range_begin = range_begin,
     .range_end = range_end,
 #endif
-    .record_begin = ls_cuda_record_begin,
-    .record_end = ls_cuda_record_end,
-    .recording_launch = ls_cuda_recording_launch,
-    .recording_free = ls_cuda_recording_free,
+    .capture_begin = ls_cuda_capture_begin,
+    .capture_end = ls_cuda_capture_end,
+    .graph_launch = ls_cuda_graph_launch,
+    .graph_free = ls_cuda_graph_free,
     .memory = ls_cuda_memory,
     .copy = ls_cuda_copy,
     .zero = ls_cuda_zero,

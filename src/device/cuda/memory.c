@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "device/cuda/peers.h"
+#include "device/cuda/nccl.h"
 
 typedef struct {
     ls_slab base;
-    int of_peers; // its memory came from ls_cuda_peers_malloc
+    int of_peers; // its memory came from ls_nccl_malloc
 } cuda_slab;
 
 static ls_status out_of_memory(ls_cuda_device *device, ls_memory_kind kind, size_t bytes, const char *what) {
@@ -29,7 +29,7 @@ static ls_status out_of_memory(ls_cuda_device *device, ls_memory_kind kind, size
 
 static cudaError_t free_memory(const cuda_slab *slab) {
     if (slab->base.kind == LS_MEMORY_PINNED) return cudaFreeHost(slab->base.address);
-    return slab->of_peers ? ls_cuda_peers_free(slab->base.address) : cudaFree(slab->base.address);
+    return slab->of_peers ? ls_nccl_free(slab->base.address) : cudaFree(slab->base.address);
 }
 
 static cudaError_t get_memory(cuda_slab *slab) {
@@ -42,7 +42,7 @@ static cudaError_t get_memory(cuda_slab *slab) {
         slab->base.address = address;
         return rc;
     }
-    if (slab->base.kind == LS_MEMORY_REDUCED) address = ls_cuda_peers_malloc(bytes);
+    if (slab->base.kind == LS_MEMORY_REDUCED) address = ls_nccl_malloc(bytes);
     slab->of_peers = address != NULL;
     rc = address ? cudaSuccess : cudaMalloc(&address, bytes);
     if (rc != cudaSuccess) return rc;

@@ -5,7 +5,7 @@
 // to the arena; in fp32 cuDNN adds to it.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/direct.h"
-#include "device/cuda/library.h"
+#include "device/cuda/vendor.h"
 
 typedef struct {
     ls_cuda_plan head;

@@ -7,7 +7,7 @@
 // inputs = height * width * padded channels, outputs padded: what is padding is zero in A or B.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/direct.h"
-#include "device/cuda/library.h"
+#include "device/cuda/vendor.h"
 
 typedef struct {
     ls_cuda_plan head;

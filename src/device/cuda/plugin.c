@@ -1,9 +1,9 @@
 // plugin.c - the one symbol that lockstep_cuda.so exports.
-#include "device/cuda_plugin.h"
+#include "device/gpu/plugin.h"
 #include "device/cuda/cuda.h"
 
-__attribute__((visibility("default"))) const ls_cuda_plugin lockstep_cuda_plugin = {
+__attribute__((visibility("default"))) const ls_gpu_plugin lockstep_cuda_plugin = {
     .abi = LS_DEVICE_ABI,
-    .size = sizeof(ls_cuda_plugin),
+    .size = sizeof(ls_gpu_plugin),
     .device = &ls_device_cuda,
 };

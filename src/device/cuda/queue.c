@@ -14,7 +14,7 @@ struct ls_event {
     cudaEvent_t event;
 };
 
-struct ls_recording {
+struct ls_captured_graph {
     ls_cuda_device *device;
     cudaGraphExec_t graph;
     const ls_op_desc *last; // the last operator in it
@@ -201,14 +201,14 @@ double ls_cuda_event_seconds(ls_event *from, ls_event *to) {
 
 // --- recordings ----------------------------------------------------------------------------------
 
-ls_status ls_cuda_record_begin(ls_queue *queue) {
+ls_status ls_cuda_capture_begin(ls_queue *queue) {
     LS_TRY(ls_cuda_error(queue->device));
     // thread-local: what the loader's threads call meanwhile does not disturb
     LS_TRY_CUDA(cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeThreadLocal));
     return LS_SUCCESS;
 }
 
-ls_status ls_cuda_record_end(ls_queue *queue, ls_recording **out) {
+ls_status ls_cuda_capture_end(ls_queue *queue, ls_captured_graph **out) {
     ls_cuda_device *device = queue->device;
     cudaGraph_t graph = NULL;
     cudaGraphExec_t runnable = NULL;
@@ -219,7 +219,7 @@ ls_status ls_cuda_record_end(ls_queue *queue, ls_recording **out) {
     }
     ls_status status = ls_cuda_error(device); // of something enqueued meanwhile, which is the cause of what rc says
     if (rc != cudaSuccess) ls_keep_first(&status, ls_cuda_fail("the end of a recording", rc));
-    ls_recording *recording = malloc(sizeof *recording);
+    ls_captured_graph *recording = malloc(sizeof *recording);
     if (!recording) ls_keep_first(&status, ls_fail(LS_DEVICE, "no memory for a recording"));
     if (ls_failed(status)) {
         if (runnable) cudaGraphExecDestroy(runnable);
@@ -227,19 +227,19 @@ ls_status ls_cuda_record_end(ls_queue *queue, ls_recording **out) {
         return status;
     }
     pthread_mutex_lock(&device->lock);
-    *recording = (ls_recording){ device, runnable, device->last };
+    *recording = (ls_captured_graph){ device, runnable, device->last };
     pthread_mutex_unlock(&device->lock);
     *out = recording;
     return LS_SUCCESS;
 }
 
-void ls_cuda_recording_launch(ls_recording *recording, ls_queue *queue) {
+void ls_cuda_graph_launch(ls_captured_graph *recording, ls_queue *queue) {
     ls_cuda_device *device = recording->device;
     ls_cuda_keep(device, "the launch of a recorded update", cudaGraphLaunch(recording->graph, queue->stream));
     remember(device, recording->last, 1);
 }
 
-void ls_cuda_recording_free(ls_recording *recording) {
+void ls_cuda_graph_free(ls_captured_graph *recording) {
     if (!recording) return;
     ls_cuda_keep(recording->device, "the end of a recording", cudaGraphExecDestroy(recording->graph));
     free(recording);

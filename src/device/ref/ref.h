@@ -33,7 +33,7 @@ size_t ls_ref_pool_workspace(const ls_op_desc *desc);
 // Elements 0..count-1 of an array in storage type, as doubles.
 void ls_ref_doubles(const void *array, ls_dtype storage, int64_t count, double *out);
 
-// ref_map.c: GELU (op_map.h) and its derivative.
+// op_map.c: GELU (op_map.h) and its derivative.
 double ls_ref_gelu(double x);
 double ls_ref_gelu_slope(double x);
 

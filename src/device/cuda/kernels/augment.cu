@@ -20,7 +20,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda
     int pixel = (static_cast<int>(blockIdx.x) - n * blocks) * THREADS + static_cast<int>(threadIdx.x);
     if (pixel >= plane) return;
     int y = pixel / s.w, x = pixel - y * s.w;
-    ls_placement placement = a.placement[n];
+    ls_augment_sample placement = a.placement[n];
     int from_y = y + placement.dy - a.attr.pad, from_x = (placement.flip ? s.w - 1 - x : x) + placement.dx - a.attr.pad;
     if (a.attr.mode == LS_PAD_REFLECT) {
         from_y = mirrored(from_y, s.h);

@@ -197,7 +197,7 @@ static __device__ inline void move_loss_scale(const ls_control_attr &a, ls_train
 }
 
 static __global__ void control(
-    ls_control_attr a, const ls_window_input *window, const double *partials, ls_train_state *kept) {
+    ls_control_attr a, const ls_update_input *window, const double *partials, ls_train_state *kept) {
     ls_train_state state = *kept;
     if (state.halted) return; // with skip = 1
     double squares = 0, bad = 0, last = state.bad_gradient - 1;
@@ -226,7 +226,7 @@ static __global__ void control(
     *kept = state;
 }
 
-void ls_cuda_control(const ls_control_attr *attr, const ls_window_input *window, const double *partials,
+void ls_cuda_control(const ls_control_attr *attr, const ls_update_input *window, const double *partials,
     ls_train_state *state, cudaStream_t stream) {
     LS_LAUNCH(control, 1, 1, stream, *attr, window, partials, state);
 }
@@ -374,7 +374,7 @@ void ls_cuda_lion(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, 
 // --- running statistics, and the cast ------------------------------------------------------------
 
 // 8 + 4 bytes; in double, of which there are few.
-static __global__ void running_stats(ls_flat_attr a, const ls_window_input *window, const ls_train_state *state,
+static __global__ void running_stats(ls_flat_attr a, const ls_update_input *window, const ls_train_state *state,
     const float *sum, float *running) {
     int64_t first = first_element();
     if (first >= a.count || state->skip) return;
@@ -412,7 +412,7 @@ template <typename T> static __global__ void widen(int64_t count, const T *src, 
     store_quad(dst + first, size, out);
 }
 
-void ls_cuda_running_stats(const ls_flat_attr *attr, const ls_window_input *window, const ls_train_state *state,
+void ls_cuda_running_stats(const ls_flat_attr *attr, const ls_update_input *window, const ls_train_state *state,
     const float *sum, float *running, cudaStream_t stream) {
     LS_LAUNCH(running_stats, quad_blocks(attr->count), LS_BLOCK, stream, *attr, window, state, sum, running);
 }

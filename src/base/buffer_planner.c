@@ -1,0 +1,120 @@
+#include "base/buffer_planner.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+typedef struct {
+    const char *name;
+    size_t bytes, offset; // bytes: rounded up to LS_BUFFER_PLANNER_ALIGN
+    int first_use, last_use;
+} slot;
+
+struct ls_buffer_planner {
+    slot *slots;
+    int *by_size;   // slot numbers, for fix
+    int *by_offset; // slot numbers already placed
+    int count, capacity, fixed;
+    size_t bytes, unshared_bytes;
+};
+
+ls_status ls_buffer_planner_new(ls_buffer_planner **out) {
+    *out = calloc(1, sizeof **out);
+    return *out ? LS_SUCCESS : ls_fail(LS_DEVICE, "no host memory for an arena's plan");
+}
+
+void ls_buffer_planner_free(ls_buffer_planner *arena) {
+    if (!arena) return;
+    free(arena->slots);
+    free(arena->by_size);
+    free(arena->by_offset);
+    free(arena);
+}
+
+static int grow(ls_buffer_planner *arena) {
+    int capacity = arena->capacity ? 2 * arena->capacity : 64;
+    void *slots = realloc(arena->slots, (size_t)capacity * sizeof *arena->slots);
+    if (slots) arena->slots = slots;
+    void *by_size = realloc(arena->by_size, (size_t)capacity * sizeof *arena->by_size);
+    if (by_size) arena->by_size = by_size;
+    void *by_offset = realloc(arena->by_offset, (size_t)capacity * sizeof *arena->by_offset);
+    if (by_offset) arena->by_offset = by_offset;
+    if (!slots || !by_size || !by_offset) return 0;
+    arena->capacity = capacity;
+    return 1;
+}
+
+ls_status ls_buffer_planner_book(ls_buffer_planner *arena, const char *name, size_t bytes, int first_use, int last_use, int *out) {
+    assert(!arena->fixed && first_use <= last_use);
+    size_t rounded = (bytes + LS_BUFFER_PLANNER_ALIGN - 1) / LS_BUFFER_PLANNER_ALIGN * LS_BUFFER_PLANNER_ALIGN;
+    if (rounded < bytes || arena->unshared_bytes + rounded < rounded)
+        return ls_fail(LS_DEVICE, "%s: %zu bytes are more than can be addressed", name, bytes);
+    if (arena->count == arena->capacity && !grow(arena))
+        return ls_fail(LS_DEVICE, "no host memory for an arena's plan of %d buffers", arena->count);
+    arena->slots[arena->count] = (slot){ .name = name, .bytes = rounded, .first_use = first_use, .last_use = last_use };
+    arena->unshared_bytes += rounded;
+    *out = arena->count++;
+    return LS_SUCCESS;
+}
+
+void ls_buffer_planner_extend(ls_buffer_planner *arena, int number, int use) {
+    assert(!arena->fixed && number >= 0 && number < arena->count);
+    slot *s = &arena->slots[number];
+    if (use < s->first_use) s->first_use = use;
+    if (use > s->last_use) s->last_use = use;
+}
+
+// The lowest offset at which s overlaps none of the placed slots that live at the same time.
+static size_t lowest_gap(const ls_buffer_planner *arena, int placed, const slot *s) {
+    size_t offset = 0;
+    for (int i = 0; i < placed; i++) {
+        const slot *other = &arena->slots[arena->by_offset[i]];
+        if (other->last_use < s->first_use || other->first_use > s->last_use) continue;
+        if (offset + s->bytes <= other->offset) break;
+        if (other->offset + other->bytes > offset) offset = other->offset + other->bytes;
+    }
+    return offset;
+}
+
+// Largest first; equal sizes in the order of booking, so that a plan is the same on every machine.
+static void sort_by_size(ls_buffer_planner *arena) {
+    for (int i = 0; i < arena->count; i++) {
+        int at = i;
+        for (; at > 0 && arena->slots[arena->by_size[at - 1]].bytes < arena->slots[i].bytes; at--)
+            arena->by_size[at] = arena->by_size[at - 1];
+        arena->by_size[at] = i;
+    }
+}
+
+void ls_buffer_planner_fix(ls_buffer_planner *arena) {
+    assert(!arena->fixed);
+    sort_by_size(arena);
+    for (int placed = 0; placed < arena->count; placed++) {
+        int number = arena->by_size[placed];
+        slot *s = &arena->slots[number];
+        s->offset = lowest_gap(arena, placed, s);
+        if (s->offset + s->bytes > arena->bytes) arena->bytes = s->offset + s->bytes;
+        int at = placed;
+        for (; at > 0 && arena->slots[arena->by_offset[at - 1]].offset > s->offset; at--)
+            arena->by_offset[at] = arena->by_offset[at - 1];
+        arena->by_offset[at] = number;
+    }
+    arena->fixed = 1;
+}
+
+size_t ls_buffer_planner_bytes(const ls_buffer_planner *arena) {
+    assert(arena->fixed);
+    return arena->bytes;
+}
+
+size_t ls_buffer_planner_unshared_bytes(const ls_buffer_planner *arena) {
+    return arena->unshared_bytes;
+}
+
+size_t ls_buffer_planner_offset(const ls_buffer_planner *arena, int number) {
+    assert(arena->fixed && number >= 0 && number < arena->count);
+    return arena->slots[number].offset;
+}
+
+size_t ls_buffer_planner_slot_bytes(const ls_buffer_planner *arena, int number) {
+    return arena->slots[number].bytes;
+}

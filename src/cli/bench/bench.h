@@ -1,0 +1,63 @@
+// bench.h - measures training throughput of the arrangements of a plan (plan.h), in turns: every round measures
+// every arrangement once, beginning with another one each time. Ranks that take no part in one sleep.
+//
+// An arrangement on CPU ranks is measured twice a round: as it is, and with every rank training its share by itself at
+// the same time. The second has the same computation on the same shared cores, caches and memory, but no communication.
+#ifndef LS_CLI_BENCH_BENCH_H
+#define LS_CLI_BENCH_BENCH_H
+
+#include "cli/bench/figures.h"
+#include "cli/bench/peak.h"
+#include "cli/bench/plan.h"
+#include "cli/bench/predict.h"
+#include "dist/comm.h"
+#include "train/trainer.h"
+
+enum { LS_BENCH_REPEATS_MAX = 1000 };
+
+typedef struct {
+    int takes_part; // this rank
+    ls_comm *comm;  // of the ranks that take part; NULL on others; borrowed
+    int is_open;
+    ls_trainer *trainer; // while it is open
+    ls_trainer *alone;   // this rank's share by itself; NULL: one rank, or on a device with memory of its own
+    ls_config alone_cfg;
+    ls_bench_peak *peak;
+    int64_t updates; // of one measurement
+} ls_bench_arrangement;
+
+typedef struct {
+    ls_comm *comm, *self;
+    int rank, world_size;
+    double seconds; // of one measurement
+    int repeats;
+    ls_bench_plan plan;
+    ls_bench_arrangement *arrangement; // plan.count
+    ls_bench_result *result;           // plan.count; complete on rank 0
+    ls_comm **subset;                  // by number of ranks; NULL: not made, or this rank is not in it
+    struct ls_bench_place *place;      // by rank
+    ls_bench_link *link;               // plan.count at most: all-reduces by number of ranks
+    int link_count;
+    int threads;  // of a rank in every arrangement, where the configuration does not say
+    int in_turns; // they do not fit into memory together: each is opened anew for every round
+    int rounds;   // done
+} ls_bench;
+
+// Plans, finds out what the ranks have, and makes the communicators of fewer ranks.
+// All ranks call all of these; the statuses are agreed, and their messages printed, as those of commands.h.
+// The request's world_size and has_gpu are filled in here.
+LS_CHECKED ls_status ls_bench_open(
+    ls_bench *bench, ls_bench_request request, ls_comm *comm, double seconds, int repeats);
+void ls_bench_close(ls_bench *bench);
+// Opens every arrangement, does its first updates, decides how many updates fill a measurement, and times its
+// instructions. An arrangement that fails in a way that leaves no rank waiting (memory, numerics) is left out from then
+// on, with its message in the result; everything else ends the benchmark.
+LS_CHECKED ls_status ls_bench_warm_up(ls_bench *bench);
+// Measures every arrangement once.
+LS_CHECKED ls_status ls_bench_round(ls_bench *bench);
+// Measures all-reduces of host memory for every number of ranks, `seconds` for each.
+LS_CHECKED ls_status ls_bench_links(ls_bench *bench);
+// The first failure among the results, as a status.
+LS_CHECKED ls_status ls_bench_outcome(const ls_bench *bench);
+
+#endif

@@ -1,0 +1,98 @@
+// figures.h - what was measured of each arrangement, as plain data, and what is computed
+// from it. docs/scaling.md has the formulas.
+#ifndef LS_CLI_BENCH_FIGURES_H
+#define LS_CLI_BENCH_FIGURES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "cli/bench/plan.h"
+#include "dist/allreduce_model.h"
+
+// X(identifier, name): kinds of instructions, by how their operators' names begin; the last row takes the rest.
+#define LS_BENCH_KINDS(X) \
+    X(CONV, "conv") \
+    X(LINEAR, "linear") \
+    X(NORM, "norm") \
+    X(POOL, "pool") \
+    X(MAP, "elementwise") \
+    X(LOSS, "loss") \
+    X(INPUT, "input") \
+    X(OPTIMIZER, "optimizer") \
+    X(OTHER, "other")
+
+typedef enum {
+#define X(identifier, name) LS_BENCH_##identifier,
+    LS_BENCH_KINDS(X)
+#undef X
+        LS_BENCH_KIND_COUNT
+} ls_bench_kind;
+
+const char *ls_bench_kind_name(ls_bench_kind kind);
+ls_bench_kind ls_bench_kind_of(const char *op); // "conv backward data" -> LS_BENCH_CONV
+
+// One measurement: so many updates, timed by the slowest rank.
+typedef struct {
+    double seconds, images_per_second;
+    double loader_wait_s, comm_exposed_s; // means over ranks
+    double comm_busy_s;                   // buckets under way, mean over ranks
+    double peak_gflops;                   // of matrix multiplication, all ranks together
+    double alone_s; // the same computation without communication: every rank by itself, at the same time; 0: not taken
+} ls_bench_sample;
+
+// An arrangement, measured. Complete on rank 0.
+typedef struct {
+    char name[LS_BENCH_NAME_BYTES], settings[LS_BENCH_NAME_BYTES];
+    char device[16], device_name[96], precision[8];
+    char model[1024], dataset[64];
+    int ranks, weak, setting, base; // as in ls_bench_case
+    int hosts;
+    int threads;  // of a rank
+    double units; // processor cores, or GPUs, that the ranks have together
+    int shared;   // fewer than they would use
+    int crowded;  // no core is left for the threads that communicate
+    int global_batch, micro_batch, accumulation;
+    int64_t updates; // of one measurement
+    int64_t parameters;
+    double flops_per_sample;
+    double reduced_bytes;               // of all buckets: summed over ranks in every update; 0: one rank
+    size_t memory_bytes;                // planned for one rank on its device, the largest
+    double first_update_s;              // from the beginning of opening to the end of the first update
+    double kind_s[LS_BENCH_KIND_COUNT]; // of one update, instruction by instruction on rank 0
+    int own_memory;                     // of the device: sums do not go through the host's
+    int overlap;                        // dist.overlap
+    int bucket_count;                   // what is summed over ranks, or would be
+    ls_allreduce_bucket *bucket;             // in launch order; ready: share of the computation of a micro-batch
+    int count;
+    ls_bench_sample *sample; // count; in the order of the rounds
+    char failure[256];       // "": none; else its samples count for nothing
+    ls_code failure_code;
+} ls_bench_result;
+
+typedef struct {
+    double median, lowest, highest;
+    // Bounds of an interval that holds the true median with at least 95 % probability, whatever the distribution:
+    // order statistics. NAN with fewer than six values, where there is none.
+    double low_95, high_95;
+} ls_bench_spread;
+
+ls_bench_spread ls_bench_spread_of(const double *values, int count); // all NAN with none
+
+typedef struct {
+    ls_bench_spread images_per_second;
+    double spread;                    // (highest - lowest) / median
+    double speed_up;                  // over the first arrangement
+    double efficiency;                // a rank's images/s over that of the base arrangement
+    double unit_efficiency;           // the same by core or GPU really given
+    double loader_wait, comm_exposed; // shares of the time
+    double comm_cost;                 // share of the time that is not computation: 1 - alone / measured; NAN: not taken
+    double bus_gbytes;                // GB/s of the buckets, as nccl-tests counts it; NAN: one rank
+    double gflops, peak_gflops, share_of_peak;
+    double kind[LS_BENCH_KIND_COUNT]; // shares, together 1; NAN: not taken
+    double update_s;                  // median
+    double alone_s;                   // median; NAN: not taken
+} ls_bench_figures;
+
+// Of a row of the results; NAN where there is nothing to compute from.
+ls_bench_figures ls_bench_figures_of(const ls_bench_result *results, int index);
+
+#endif

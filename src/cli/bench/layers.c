@@ -1,0 +1,171 @@
+#include "cli/commands.h"
+#include "cli/bench/layers.h"
+
+#include <stdlib.h>
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "cli/bench/figures.h"
+#include "cli/bench/peak.h"
+#include "cli/report.h"
+
+enum { STEP_ROUNDS = 5 };
+static const double PEAK_SECONDS = 0.5;
+
+typedef struct {
+    const ls_train_info *facts;
+    ls_layer_time *rows;
+    int count;
+    double total, gflops, gbytes; // seconds of all instructions; the device's measured limits
+    double update_s;              // of a whole update, the median
+    double times[STEP_ROUNDS];    // its rate over that of the matrix product beside it, in rising order
+    double flops;                 // of the convolutions and linear layers in an update
+} layers;
+
+// The time that this instruction's arithmetic and bytes would take at the measured limits.
+static double limit_of(const layers *l, const ls_layer_time *row) {
+    double arithmetic = row->flops / (l->gflops * 1e9), moving = (double)row->bytes / (l->gbytes * 1e9);
+    return arithmetic > moving ? arithmetic : moving;
+}
+
+static ls_status print_table(const layers *l, FILE *file) {
+    static const char *const head[] = { "operator", "layer", "algorithm", "chosen", "us", "of total", "GFLOP/s",
+        "of peak", "GB/s", "of bandwidth" };
+    enum { COLUMNS = sizeof head / sizeof head[0] };
+    ls_table table;
+    LS_TRY(ls_table_new(COLUMNS, l->count + 1, &table));
+    for (int column = 0; column < COLUMNS; column++) ls_table_put(&table, 0, column, "%s", head[column]);
+    double limits = 0;
+    for (int i = 0; i < l->count; i++) {
+        const ls_layer_time *row = &l->rows[i];
+        const double gflops = row->flops / row->seconds * 1e-9, gbytes = (double)row->bytes / row->seconds * 1e-9;
+        limits += limit_of(l, row);
+        ls_table_put(&table, i + 1, 0, "%s", row->op);
+        ls_table_put(&table, i + 1, 1, "%s", row->layer);
+        ls_table_put(&table, i + 1, 2, "%s", row->algorithm);
+        ls_table_put(&table, i + 1, 3, "%s", row->chosen ? row->chosen : "");
+        ls_table_put(&table, i + 1, 4, "%.1f", row->seconds * 1e6);
+        ls_table_put(&table, i + 1, 5, "%.1f %%", 100 * row->seconds / l->total);
+        ls_table_put(&table, i + 1, 6, "%.0f", gflops);
+        ls_table_put(&table, i + 1, 7, "%.0f %%", 100 * gflops / l->gflops);
+        ls_table_put(&table, i + 1, 8, "%.0f", gbytes);
+        ls_table_put(&table, i + 1, 9, "%.0f %%", 100 * gbytes / l->gbytes);
+    }
+    ls_table_print(&table, file);
+    ls_table_free(&table);
+    fprintf(file,
+        "%d instructions, %.3f ms a micro-batch of %d and the optimizer; the measured limits are %.0f GFLOP/s (matrix "
+        "product) and "
+        "%.0f GB/s (adding arrays), which alone would take %.3f ms: %.0f %%\n",
+        l->count, l->total * 1e3, l->facts->batches.micro_batch, l->gflops, l->gbytes, limits * 1e3,
+        100 * limits / l->total);
+    fprintf(file,
+        "a whole update takes %.3f ms: %.0f GFLOP/s of convolutions and linear layers, %.2f times the matrix product "
+        "(median of %d, in turns with it; %.2f to %.2f)\n",
+        l->update_s * 1e3, l->flops / l->update_s * 1e-9, l->times[STEP_ROUNDS / 2], STEP_ROUNDS, l->times[0],
+        l->times[STEP_ROUNDS - 1]);
+    return ls_command_flush(file);
+}
+
+static ls_status write_json(const layers *l, const char *folder) {
+    char path[LS_TEXT_BYTES];
+    LS_TRY(ls_path_join(path, sizeof path, folder, "layers.json"));
+    cJSON *tree = cJSON_CreateObject();
+    ls_json_add_text(tree, "version", ls_version());
+    ls_json_add_text(tree, "device", l->facts->device_facts.name);
+    ls_json_add_text(tree, "libraries", l->facts->device_facts.libraries);
+    ls_json_add_text(tree, "model", l->facts->graph->path);
+    ls_json_add_text(tree, "precision", ls_config_choice("train.precision", l->facts->cfg->train_precision));
+    ls_json_add_int(tree, "micro_batch", l->facts->batches.micro_batch);
+    ls_json_add_real(tree, "matmul_gflops", l->gflops);
+    ls_json_add_real(tree, "bandwidth_gbytes", l->gbytes);
+    ls_json_add_real(tree, "update_seconds", l->update_s);
+    ls_json_add_real(tree, "update_gflops", l->flops / l->update_s * 1e-9);
+    ls_json_add_real(tree, "update_times_matmul", l->times[STEP_ROUNDS / 2]);
+    cJSON *list = ls_json_add_array(tree, "instructions");
+    for (int i = 0; i < l->count; i++) {
+        const ls_layer_time *row = &l->rows[i];
+        cJSON *item = cJSON_CreateObject();
+        ls_json_add_text(item, "operator", row->op);
+        ls_json_add_text(item, "layer", row->layer);
+        ls_json_add_text(item, "algorithm", row->algorithm);
+        if (row->chosen) ls_json_add_text(item, "chosen", row->chosen);
+        ls_json_add_real(item, "seconds", row->seconds);
+        ls_json_add_real(item, "flops", row->flops);
+        ls_json_add_int(item, "bytes", (int64_t)row->bytes);
+        ls_json_add_real(item, "share_of_limit", limit_of(l, row) / row->seconds);
+        ls_json_append(list, item);
+    }
+    ls_status status = ls_json_write_file(path, tree);
+    cJSON_Delete(tree);
+    if (!ls_failed(status)) ls_info("report    %s", path);
+    return status;
+}
+
+static ls_status measure_limits(layers *l, ls_bench_peak *peak) {
+    LS_TRY(ls_bench_peak_measure(peak, PEAK_SECONDS, &l->gflops));
+    return ls_bench_peak_bandwidth(peak, PEAK_SECONDS, &l->gbytes);
+}
+
+static int compare_reals(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// Updates, then the matrix product, in turns: on a machine whose speed changes their ratio means something.
+static ls_status measure_updates(layers *l, ls_trainer *trainer, ls_bench_peak *peak) {
+    double seconds[STEP_ROUNDS];
+    l->flops = 0;
+    for (int i = 0; i < l->count; i++) {
+        const ls_bench_kind kind = ls_bench_kind_of(l->rows[i].op);
+        if (kind == LS_BENCH_CONV || kind == LS_BENCH_LINEAR) l->flops += l->rows[i].flops * l->facts->batches.per_rank;
+    }
+    LS_TRY(ls_trainer_updates(trainer, 1, NULL));
+    for (int round = 0; round < STEP_ROUNDS; round++) {
+        const double start = ls_clock_seconds();
+        double elapsed = 0, gflops;
+        int64_t updates = 0;
+        for (; elapsed < PEAK_SECONDS; elapsed = ls_clock_seconds() - start, updates++)
+            LS_TRY(ls_trainer_updates(trainer, 1, NULL));
+        LS_TRY(ls_bench_peak_measure(peak, PEAK_SECONDS, &gflops));
+        seconds[round] = elapsed / (double)updates;
+        l->times[round] = l->flops / seconds[round] * 1e-9 / gflops;
+    }
+    qsort(seconds, STEP_ROUNDS, sizeof *seconds, compare_reals);
+    qsort(l->times, STEP_ROUNDS, sizeof *l->times, compare_reals);
+    l->update_s = seconds[STEP_ROUNDS / 2];
+    return LS_SUCCESS;
+}
+
+static ls_status open_peak(const layers *l, ls_device *device, ls_bench_peak **out) {
+    const int precision = l->facts->cfg->train_precision;
+    return ls_bench_peak_new(device,
+        precision == LS_PRECISION_BF16   ? LS_BF16
+        : precision == LS_PRECISION_FP16 ? LS_F16
+                                         : LS_F32,
+        out);
+}
+
+ls_status ls_bench_layers(const ls_config *cfg, ls_comm *comm, double seconds, const char *folder) {
+    if (ls_comm_get_info(comm)->world_size > 1)
+        return ls_fail(LS_USAGE, "bench --layers times one rank; start it without mpirun");
+    ls_trainer *trainer;
+    ls_bench_peak *peak = NULL;
+    LS_TRY(ls_trainer_new(cfg, comm, &trainer));
+    layers l = { .facts = ls_trainer_get_info(trainer) };
+    ls_status status = open_peak(&l, ls_trainer_device(trainer), &peak);
+    if (!ls_failed(status)) status = measure_limits(&l, peak);
+    if (!ls_failed(status)) status = ls_trainer_layer_times(trainer, seconds, &l.rows, &l.count);
+    for (int i = 0; !ls_failed(status) && i < l.count; i++) l.total += l.rows[i].seconds;
+    if (!ls_failed(status)) status = measure_updates(&l, trainer, peak);
+    if (!ls_failed(status)) { // either is there where the other cannot be
+        status = folder ? write_json(&l, folder) : LS_SUCCESS;
+        ls_keep_first(&status, print_table(&l, stdout));
+    }
+    free(l.rows);
+    ls_bench_peak_free(peak);
+    ls_trainer_free(trainer);
+    return status;
+}

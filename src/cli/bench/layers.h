@@ -1,0 +1,12 @@
+// layers.h - `train bench --layers`: where the time of a micro-batch goes, instruction by instruction, beside
+// what the device can do at most; and how a whole update compares with it.
+#ifndef LS_CLI_BENCH_LAYERS_H
+#define LS_CLI_BENCH_LAYERS_H
+
+#include "config/config.h"
+#include "dist/comm.h"
+
+// Prints the table, and writes layers.json into the folder, if it is not NULL. One rank only: LS_USAGE for several.
+LS_CHECKED ls_status ls_bench_layers(const ls_config *cfg, ls_comm *comm, double seconds, const char *folder);
+
+#endif

@@ -1,0 +1,219 @@
+// algorithm_cache.c - the file is one line "lockstep plans 1 <hash of the rest>", then "key<tab>choice" lines.
+#include "device/algorithm_cache.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic_file.h"
+#include "base/hash.h"
+
+static const char first_words[] = "lockstep plans 1 ";
+enum { FIRST_LINE_BYTES = sizeof first_words - 1 + 16 + 1, FILE_ENTRIES = 1024 };
+
+typedef struct {
+    char *key, *choice; // one piece of memory, which is key's
+    int used;           // found or put
+    int measured;       // put
+    int unsaved;        // put or taken since the last save
+} entry;
+
+typedef struct {
+    entry *entries;
+    size_t count, room;
+} entry_list;
+
+struct ls_algorithm_cache {
+    char *folder, *path; // NULL: no file
+    entry_list list;
+    int settled;
+};
+
+static entry *find(const entry_list *list, const char *key) {
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->entries[i].key, key) == 0) return &list->entries[i];
+    return NULL;
+}
+
+static entry make_entry(const char *key, const char *choice) {
+    size_t key_bytes = strlen(key) + 1, choice_bytes = strlen(choice) + 1;
+    entry made = { .key = malloc(key_bytes + choice_bytes) };
+    if (!made.key) return made;
+    made.choice = made.key + key_bytes;
+    memcpy(made.key, key, key_bytes);
+    memcpy(made.choice, choice, choice_bytes);
+    return made;
+}
+
+// Adds or replaces; NULL without memory.
+static entry *keep(entry_list *list, const char *key, const char *choice) {
+    if (list->count == list->room) {
+        size_t room = list->room ? 2 * list->room : 64;
+        entry *larger = realloc(list->entries, room * sizeof *larger);
+        if (!larger) return NULL;
+        list->entries = larger;
+        list->room = room;
+    }
+    entry made = make_entry(key, choice);
+    if (!made.key) return NULL;
+    entry *there = find(list, key);
+    if (!there)
+        there = &list->entries[list->count++];
+    else
+        free(there->key);
+    *there = made;
+    return there;
+}
+
+static void free_list(entry_list *list) {
+    for (size_t i = 0; i < list->count; i++) free(list->entries[i].key);
+    free(list->entries);
+    *list = (entry_list){ 0 };
+}
+
+// The text behind the first line where it is whole, else NULL.
+static char *checked_body(char *text, size_t bytes) {
+    char hash[17];
+    if (bytes < FIRST_LINE_BYTES || memcmp(text, first_words, sizeof first_words - 1) != 0) return NULL;
+    char *body = text + FIRST_LINE_BYTES;
+    size_t body_bytes = bytes - FIRST_LINE_BYTES;
+    ls_hash_text(ls_hash(body, body_bytes), hash);
+    if (memcmp(text + sizeof first_words - 1, hash, 16) != 0 || body[-1] != '\n') return NULL;
+    return strlen(body) == body_bytes ? body : NULL;
+}
+
+// The next "key<tab>choice" line as two texts; NULL at the end or where there is none.
+static char *next_line(char **at, char **choice) {
+    char *line = *at, *end = strchr(line, '\n'), *tab = strchr(line, '\t');
+    if (!end || !tab || tab > end) return NULL;
+    *end = *tab = 0;
+    *choice = tab + 1;
+    *at = end + 1;
+    return line;
+}
+
+// What cannot be read or used is left.
+static void read_file(const char *path, entry_list *list) {
+    char *text = NULL, *choice;
+    size_t bytes = 0;
+    if (!ls_path_exists(path) || ls_failed(ls_read_file(path, &text, &bytes))) return;
+    char *at = checked_body(text, bytes);
+    for (char *key = at ? next_line(&at, &choice) : NULL; key && keep(list, key, choice);)
+        key = next_line(&at, &choice);
+    free(text);
+}
+
+ls_status ls_algorithm_cache_open(const char *folder, const char *name, ls_algorithm_cache **out) {
+    ls_algorithm_cache *cache = calloc(1, sizeof *cache);
+    if (cache && folder) cache->folder = strdup(folder);
+    if (!cache || (folder && (!cache->folder || asprintf(&cache->path, "%s/%s", folder, name) < 0))) {
+        if (cache) free(cache->folder);
+        free(cache);
+        return ls_fail(LS_DEVICE, "%s: no memory to read the measured plans", name);
+    }
+    if (folder) read_file(cache->path, &cache->list);
+    *out = cache;
+    return LS_SUCCESS;
+}
+
+void ls_algorithm_cache_free(ls_algorithm_cache *cache) {
+    if (!cache) return;
+    free_list(&cache->list);
+    free(cache->folder);
+    free(cache->path);
+    free(cache);
+}
+
+const char *ls_algorithm_cache_find(ls_algorithm_cache *cache, const char *key, const char **how) {
+    entry *found = find(&cache->list, key);
+    if (!found) return NULL;
+    found->used = 1;
+    if (how) *how = found->measured ? LS_CHOSEN_NOW : LS_CHOSEN_BEFORE;
+    return found->choice;
+}
+
+ls_status ls_algorithm_cache_put(ls_algorithm_cache *cache, const char *key, const char *choice) {
+    entry *made = keep(&cache->list, key, choice);
+    if (!made) return ls_fail(LS_DEVICE, "no memory to keep a measured plan");
+    made->used = made->measured = made->unsaved = 1;
+    return LS_SUCCESS;
+}
+
+int ls_algorithm_cache_measured(const ls_algorithm_cache *cache) {
+    int count = 0;
+    for (size_t i = 0; i < cache->list.count; i++) count += cache->list.entries[i].measured;
+    return count;
+}
+
+void ls_algorithm_cache_settle(ls_algorithm_cache *cache, int settled) {
+    cache->settled = settled;
+}
+
+int ls_algorithm_cache_settled(const ls_algorithm_cache *cache) {
+    return cache->settled;
+}
+
+const char *ls_algorithm_cache_path(const ls_algorithm_cache *cache) {
+    return cache->path;
+}
+
+// The lines of entries first..count-1, behind `before` bytes that the caller fills in;
+// only_used: of those that were found or put.
+static ls_status write_lines(
+    const entry_list *list, size_t first, int only_used, size_t before, char **text, size_t *bytes) {
+    *bytes = before;
+    for (size_t i = first; i < list->count; i++)
+        *bytes += strlen(list->entries[i].key) + strlen(list->entries[i].choice) + 2;
+    *text = malloc(*bytes + 1);
+    if (!*text) return ls_fail(LS_DEVICE, "no memory to write the measured plans");
+    char *at = *text + before;
+    *at = 0;
+    for (size_t i = first; i < list->count; i++)
+        if (!only_used || list->entries[i].used)
+            at += sprintf(at, "%s\t%s\n", list->entries[i].key, list->entries[i].choice);
+    *bytes = (size_t)(at - *text);
+    return LS_SUCCESS;
+}
+
+static ls_status write_file(const ls_algorithm_cache *cache, const entry_list *list) {
+    char *text, hash[17];
+    size_t bytes, first = list->count > FILE_ENTRIES ? list->count - FILE_ENTRIES : 0;
+    LS_TRY(write_lines(list, first, 0, FIRST_LINE_BYTES, &text, &bytes));
+    ls_hash_text(ls_hash(text + FIRST_LINE_BYTES, bytes - FIRST_LINE_BYTES), hash);
+    memcpy(text, first_words, sizeof first_words - 1);
+    memcpy(text + sizeof first_words - 1, hash, 16);
+    text[FIRST_LINE_BYTES - 1] = '\n';
+    ls_status status = ls_make_folders(cache->folder);
+    if (!ls_failed(status)) status = ls_write_file(cache->path, text, bytes);
+    free(text);
+    return status;
+}
+
+ls_status ls_algorithm_cache_save(ls_algorithm_cache *cache) {
+    entry_list *own = &cache->list, merged = { 0 }; // merged: what other processes have saved meanwhile, and our own
+    int unsaved = 0, kept = 1;
+    for (size_t i = 0; i < own->count; i++) unsaved |= own->entries[i].unsaved;
+    if (!cache->path || !unsaved) return LS_SUCCESS;
+    read_file(cache->path, &merged);
+    for (size_t i = 0; i < own->count; i++)
+        if (own->entries[i].unsaved) kept &= keep(&merged, own->entries[i].key, own->entries[i].choice) != NULL;
+    ls_status status = kept ? write_file(cache, &merged) : ls_fail(LS_DEVICE, "%s: no memory to write it", cache->path);
+    free_list(&merged);
+    for (size_t i = 0; i < own->count && !ls_failed(status); i++) own->entries[i].unsaved = 0;
+    return status;
+}
+
+ls_status ls_algorithm_cache_give(const ls_algorithm_cache *cache, char **text, size_t *bytes) {
+    return write_lines(&cache->list, 0, 1, 0, text, bytes);
+}
+
+ls_status ls_algorithm_cache_take(ls_algorithm_cache *cache, char *text, size_t bytes) {
+    char *at = text, *choice, *key;
+    while (at < text + bytes && (key = next_line(&at, &choice)) != NULL) {
+        entry *there = find(&cache->list, key);
+        if (there && strcmp(there->choice, choice) == 0) continue;
+        there = keep(&cache->list, key, choice);
+        if (!there) return ls_fail(LS_DEVICE, "no memory for another rank's measured plans");
+        there->used = there->unsaved = 1;
+    }
+    return LS_SUCCESS;
+}

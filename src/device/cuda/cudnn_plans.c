@@ -1,0 +1,384 @@
+// cudnn_plans.c - cuDNN's plans of one convolution, by the backend API:
+// tensors and operation -> graph -> heuristics -> engine configurations -> execution plans.
+// Source: NVIDIA's cudnn-frontend and the cuDNN 9 documentation.
+//
+// Engines that compile at run time are left out: each costs a second or so at start-up, and without them the list is
+// the same with and without a GPU.
+#include "device/cuda/vendor_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef cudnnBackendDescriptor_t descriptor;
+
+enum { MESSAGE_BYTES = 512, KNOBS_MAX = 64 };
+
+typedef struct {
+    const ls_cudnn_target *target;
+    const char *layer;
+    int most;
+    unsigned required, forbidden; // sets of numerical notes
+    ls_cudnn_plans *out;
+    ls_status refused; // the first engine that failed otherwise than "not supported"
+} search;
+
+ls_status ls_cudnn_fail(const char *layer, const char *call, cudnnStatus_t rc) {
+    char words[MESSAGE_BYTES] = "";
+    cudnnGetLastErrorString(words, sizeof words);
+    return ls_fail(LS_DEVICE, "%s%s%scuDNN: %s: %s (%d)%s%s", layer ? "layer " : "", layer ? layer : "",
+        layer ? ": " : "", call, cudnnGetErrorString(rc), (int)rc, words[0] ? ": " : "", words);
+}
+
+#define TRY_CUDNN(layer, what, call) \
+    do { \
+        cudnnStatus_t rc_ = (call); \
+        if (rc_ != CUDNN_STATUS_SUCCESS) return ls_cudnn_fail(layer, what, rc_); \
+    } while (0)
+
+static int not_supported(cudnnStatus_t rc) {
+    return rc / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000; // codes are grouped by thousands since cuDNN 9
+}
+
+// One attribute of a descriptor. The last row of a list has no values.
+typedef struct {
+    cudnnBackendAttributeName_t name;
+    cudnnBackendAttributeType_t type;
+    int64_t count;
+    const void *values;
+} attribute;
+
+static cudnnStatus_t set_all(descriptor to, const attribute *rows) {
+    for (; rows->values; rows++) {
+        cudnnStatus_t rc = cudnnBackendSetAttribute(to, rows->name, rows->type, rows->count, rows->values);
+        if (rc != CUDNN_STATUS_SUCCESS) return rc;
+    }
+    return CUDNN_STATUS_SUCCESS;
+}
+
+// Creates, fills and finalizes a descriptor; *out is NULL on failure.
+static cudnnStatus_t make(cudnnBackendDescriptorType_t type, const attribute *rows, descriptor *out) {
+    *out = NULL;
+    descriptor made = NULL;
+    cudnnStatus_t rc = cudnnBackendCreateDescriptor(type, &made);
+    if (rc != CUDNN_STATUS_SUCCESS) return rc;
+    rc = set_all(made, rows);
+    if (rc == CUDNN_STATUS_SUCCESS) rc = cudnnBackendFinalize(made);
+    if (rc != CUDNN_STATUS_SUCCESS) {
+        cudnnBackendDestroyDescriptor(made);
+        return rc;
+    }
+    *out = made;
+    return rc;
+}
+
+// Makes one of the graph's parts, which out->parts owns.
+static ls_status make_part(search *s, const char *what, cudnnBackendDescriptorType_t type, const attribute *rows) {
+    ls_cudnn_plans *out = s->out;
+    TRY_CUDNN(s->layer, what, make(type, rows, &out->parts[out->part_count]));
+    out->part_count++;
+    return LS_SUCCESS;
+}
+
+// dimensions are N, C, H, W (of a weight: K, C, R, S) whatever the layout, which is N H W C: the strides say so.
+static ls_status make_tensor(search *s, const char *what, int64_t id, ls_dtype storage, const int64_t d[4]) {
+    int64_t strides[4] = { d[1] * d[2] * d[3], 1, d[3] * d[1], d[1] }, alignment = LS_CUDNN_ALIGNMENT;
+    cudnnDataType_t type = storage == LS_F32   ? CUDNN_DATA_FLOAT
+                           : storage == LS_F16 ? CUDNN_DATA_HALF
+                                               : CUDNN_DATA_BFLOAT16;
+    const attribute rows[] = {
+        { CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type },
+        { CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, d },
+        { CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides },
+        { CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id },
+        { CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment },
+        { 0 },
+    };
+    return make_part(s, what, CUDNN_BACKEND_TENSOR_DESCRIPTOR, rows);
+}
+
+static ls_status make_convolution(search *s, const ls_conv_attr *a) {
+    int64_t axes = 2, pad[2] = { a->pad, a->pad }, stride[2] = { a->stride, a->stride };
+    int64_t dilation[2] = { a->dilation, a->dilation };
+    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    const attribute rows[] = {
+        { CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute },
+        { CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode },
+        { CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &axes },
+        { CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, pad },
+        { CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, pad },
+        { CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilation },
+        { CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, stride },
+        { 0 },
+    };
+    return make_part(s, "convolution", CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, rows);
+}
+
+// The three passes differ in names alone: image is x or dx, weight w or dw, result y or dy.
+static const struct {
+    const char *what;
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t image, weight, result, convolution, alpha, beta;
+} passes[] = {
+    [LS_OP_CONV_FORWARD] = { "forward operation", CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA },
+    [LS_OP_CONV_BACKWARD_DATA] = { "backward data operation",
+        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA },
+    [LS_OP_CONV_BACKWARD_WEIGHT] = { "backward weight operation",
+        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA },
+};
+
+// fp32 weight gradients add to the arena; 16-bit ones would be rounded at each addition, so they overwrite.
+static ls_status make_operation(search *s, ls_op op, const ls_conv_attr *a) {
+    float alpha = 1, beta = op == LS_OP_CONV_BACKWARD_WEIGHT && a->storage == LS_F32 ? 1.0F : 0.0F;
+    descriptor *parts = s->out->parts; // image, weight, result, convolution
+    const attribute rows[] = {
+        { passes[op].image, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parts[0] },
+        { passes[op].weight, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parts[1] },
+        { passes[op].result, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parts[2] },
+        { passes[op].convolution, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parts[3] },
+        { passes[op].alpha, CUDNN_TYPE_FLOAT, 1, &alpha },
+        { passes[op].beta, CUDNN_TYPE_FLOAT, 1, &beta },
+        { 0 },
+    };
+    return make_part(s, passes[op].what, passes[op].type, rows);
+}
+
+static ls_status make_graph(search *s, ls_op op, const ls_conv_attr *a) {
+    int c = ls_cuda_channels(a->src.c), k = ls_cuda_channels(a->dst.c),
+        depth = a->groups > 1 ? a->src.c / a->groups : c;
+    const int64_t image[4] = { a->src.n, c, a->src.h, a->src.w }, result[4] = { a->dst.n, k, a->dst.h, a->dst.w };
+    const int64_t weight[4] = { k, depth, a->kernel, a->kernel };
+    LS_TRY(make_tensor(s, "image tensor", LS_CUDNN_IMAGE, a->storage, image));
+    LS_TRY(make_tensor(s, "weight tensor", LS_CUDNN_WEIGHT, a->storage, weight));
+    LS_TRY(make_tensor(s, "result tensor", LS_CUDNN_RESULT, a->storage, result));
+    LS_TRY(make_convolution(s, a));
+    LS_TRY(make_operation(s, op, a));
+    const cudnnHandle_t *handle = s->target->handle ? &s->target->handle : NULL; // none: the list ends before it
+    const attribute rows[] = {
+        { CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &s->out->parts[4] },
+        { CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, handle },
+        { 0 },
+    };
+    return make_part(s, "operation graph", CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, rows);
+}
+
+// The engine's number and notes. An engine without them is left out.
+static cudnnStatus_t inspect(descriptor config, int64_t *engine, unsigned *notes, unsigned *behaviour) {
+    descriptor of = NULL;
+    cudnnStatus_t rc = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &of);
+    if (rc != CUDNN_STATUS_SUCCESS) return rc;
+    int64_t count = 0, note_count = 0, behaviour_count = 0;
+    cudnnBackendNumericalNote_t numerical[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    cudnnBackendBehaviorNote_t behavioural[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
+    rc = cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &of);
+    if (rc == CUDNN_STATUS_SUCCESS)
+        rc = cudnnBackendGetAttribute(of, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count, engine);
+    if (rc == CUDNN_STATUS_SUCCESS) {
+        rc = cudnnBackendGetAttribute(of, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+            CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &note_count, numerical);
+    }
+    if (rc == CUDNN_STATUS_SUCCESS) {
+        rc = cudnnBackendGetAttribute(of, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+            CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &behaviour_count, behavioural);
+    }
+    cudnnBackendDestroyDescriptor(of);
+    *notes = *behaviour = 0;
+    if (rc != CUDNN_STATUS_SUCCESS) return rc;
+    for (int64_t i = 0; i < note_count && i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++) *notes |= 1U << numerical[i];
+    for (int64_t i = 0; i < behaviour_count && i < CUDNN_BEHAVIOR_NOTE_TYPE_COUNT; i++)
+        *behaviour |= 1U << behavioural[i];
+    return rc;
+}
+
+static cudnnStatus_t finalize_plan(const search *s, descriptor config, descriptor *plan, size_t *workspace) {
+    const ls_cudnn_target *target = s->target;
+    attribute where = { CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle };
+    if (!target->handle) {
+        where =
+            (attribute){ CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &target->described };
+    }
+    const attribute rows[] = {
+        where,
+        { CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config },
+        { 0 },
+    };
+    cudnnStatus_t rc = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, rows, plan);
+    if (rc != CUDNN_STATUS_SUCCESS) return rc;
+    int64_t count = 0, bytes = 0;
+    rc = cudnnBackendGetAttribute(*plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes);
+    if (rc == CUDNN_STATUS_SUCCESS && bytes < 0) rc = CUDNN_STATUS_INTERNAL_ERROR;
+    if (rc != CUDNN_STATUS_SUCCESS) cudnnBackendDestroyDescriptor(*plan);
+    *workspace = (size_t)bytes;
+    return rc;
+}
+
+// The two heuristics name some configurations both.
+static int is_there(const ls_cudnn_plans *plans, const ls_cudnn_plan *plan) {
+    char tag[LS_CUDNN_TAG_BYTES], other[LS_CUDNN_TAG_BYTES];
+    if (plans->count > 0) ls_cudnn_plan_tag(plan, tag, sizeof tag);
+    for (int i = 0; i < plans->count; i++) {
+        ls_cudnn_plan_tag(&plans->plans[i], other, sizeof other);
+        if (strcmp(tag, other) == 0) return 1;
+    }
+    return 0;
+}
+
+// Takes the configuration, if it makes a plan that fits: 1 when out owns it now.
+static int consider(search *s, descriptor config) {
+    ls_cudnn_plan made = { .config = config };
+    unsigned behaviour = 0;
+    cudnnStatus_t rc = inspect(config, &made.engine, &made.notes, &behaviour);
+    if (rc == CUDNN_STATUS_SUCCESS) {
+        if ((made.notes & s->required) != s->required || made.notes & s->forbidden) return 0;
+        if (behaviour & 1U << CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION || is_there(s->out, &made)) return 0;
+        rc = finalize_plan(s, config, &made.plan, &made.workspace);
+    }
+    if (rc != CUDNN_STATUS_SUCCESS) {
+        if (!not_supported(rc)) ls_keep_first(&s->refused, ls_cudnn_fail(s->layer, "execution plan", rc));
+        return 0;
+    }
+    if (made.workspace > s->target->workspace_limit) {
+        cudnnBackendDestroyDescriptor(made.plan);
+        return 0;
+    }
+    s->out->plans[s->out->count++] = made;
+    return 1;
+}
+
+// The first count that RESULTS gives is an upper bound; how many there are shows only when they are fetched.
+static ls_status consider_results(search *s, descriptor heuristics) {
+    int64_t bound = 0, count = 0;
+    TRY_CUDNN(s->layer, "number of heuristics' results",
+        cudnnBackendGetAttribute(
+            heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &bound, NULL));
+    if (bound <= 0) return LS_SUCCESS;
+    descriptor *configs = calloc((size_t)bound, sizeof *configs);
+    if (!configs) return ls_fail(LS_DEVICE, "layer %s: no memory for %lld plans", s->layer, (long long)bound);
+    cudnnStatus_t rc = CUDNN_STATUS_SUCCESS;
+    for (int64_t i = 0; i < bound && rc == CUDNN_STATUS_SUCCESS; i++)
+        rc = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]);
+    if (rc == CUDNN_STATUS_SUCCESS) {
+        rc = cudnnBackendGetAttribute(
+            heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, bound, &count, configs);
+    }
+    if (rc != CUDNN_STATUS_SUCCESS) {
+        if (!not_supported(rc)) ls_keep_first(&s->refused, ls_cudnn_fail(s->layer, "heuristics' results", rc));
+        count = 0;
+    }
+    for (int64_t i = 0; i < count && i < bound && s->out->count < s->most; i++) {
+        if (consider(s, configs[i])) configs[i] = NULL;
+    }
+    for (int64_t i = 0; i < bound; i++)
+        if (configs[i]) cudnnBackendDestroyDescriptor(configs[i]);
+    free(configs);
+    return LS_SUCCESS;
+}
+
+static ls_status ask_heuristics(search *s, cudnnBackendHeurMode_t mode) {
+    const descriptor *described = s->target->handle ? NULL : &s->target->described;
+    const attribute rows[] = {
+        { CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &s->out->parts[5] },
+        { CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode },
+        { CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, described },
+        { 0 },
+    };
+    descriptor heuristics = NULL;
+    cudnnStatus_t rc = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, rows, &heuristics);
+    if (not_supported(rc)) return LS_SUCCESS;
+    TRY_CUDNN(s->layer, "heuristics", rc);
+    ls_status status = consider_results(s, heuristics);
+    cudnnBackendDestroyDescriptor(heuristics);
+    return status;
+}
+
+#define NOTE(name) (1U << CUDNN_NUMERICAL_NOTE_##name)
+
+// Winograd and Fourier transforms lose digits, in 16 bits many:
+// left out, so that a convolution's error is that of its sum.
+static ls_status find(search *s, ls_dtype storage) {
+    int exact = storage == LS_F32 && !s->target->tf32;
+    s->required = exact ? 0 : NOTE(TENSOR_CORE);
+    s->forbidden = NOTE(NONDETERMINISTIC) | NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(WINOGRAD) | NOTE(FFT);
+    if (exact) s->forbidden |= NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS);
+    for (;;) {
+        LS_TRY(ask_heuristics(s, CUDNN_HEUR_MODE_A));
+        if (s->out->count < s->most) LS_TRY(ask_heuristics(s, CUDNN_HEUR_MODE_FALLBACK));
+        if (s->out->count || !s->required) break;
+        s->required = 0; // better without tensor cores than by the direct kernels
+    }
+    return s->out->count ? LS_SUCCESS : s->refused;
+}
+
+ls_status ls_cudnn_plans_make(const ls_cudnn_target *target, ls_op op, const ls_conv_attr *attr, const char *layer,
+    int most, ls_cudnn_plans *out) {
+    *out = (ls_cudnn_plans){ 0 };
+    search s = { .target = target, .layer = layer ? layer : "(unnamed)", .most = most, .out = out };
+    ls_status status = make_graph(&s, op, attr);
+    if (!ls_failed(status)) status = find(&s, attr->storage);
+    if (ls_failed(status)) ls_cudnn_plans_free(out);
+    return status;
+}
+
+static void free_plan(ls_cudnn_plan *plan) {
+    cudnnBackendDestroyDescriptor(plan->plan);
+    cudnnBackendDestroyDescriptor(plan->config);
+}
+
+void ls_cudnn_plans_free(ls_cudnn_plans *plans) {
+    for (int i = 0; i < plans->count; i++) free_plan(&plans->plans[i]);
+    while (plans->part_count > 0) cudnnBackendDestroyDescriptor(plans->parts[--plans->part_count]);
+    *plans = (ls_cudnn_plans){ 0 };
+}
+
+void ls_cudnn_plans_keep(ls_cudnn_plans *plans, int index) {
+    for (int i = 0; i < plans->count; i++)
+        if (i != index) free_plan(&plans->plans[i]);
+    plans->plans[0] = plans->plans[index];
+    plans->count = 1;
+}
+
+static void add_knob(descriptor knob, char *text, size_t bytes) {
+    int64_t count = 0, value = 0;
+    cudnnBackendKnobType_t type = 0;
+    if (cudnnBackendGetAttribute(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &count, &type) !=
+            CUDNN_STATUS_SUCCESS ||
+        cudnnBackendGetAttribute(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &count, &value) !=
+            CUDNN_STATUS_SUCCESS)
+        return;
+    size_t length = strlen(text);
+    snprintf(text + length, bytes - length, " %d=%lld", (int)type, (long long)value);
+}
+
+void ls_cudnn_plan_tag(const ls_cudnn_plan *plan, char *text, size_t bytes) {
+    snprintf(text, bytes, "engine %lld", (long long)plan->engine);
+    descriptor knobs[KNOBS_MAX] = { 0 };
+    int64_t count = 0;
+    int made = 0;
+    while (made < KNOBS_MAX &&
+           cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &knobs[made]) == CUDNN_STATUS_SUCCESS)
+        made++;
+    if (cudnnBackendGetAttribute(plan->config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, made,
+            &count, knobs) == CUDNN_STATUS_SUCCESS) {
+        for (int64_t i = 0; i < count && i < made; i++) add_knob(knobs[i], text, bytes);
+    }
+    while (made > 0) cudnnBackendDestroyDescriptor(knobs[--made]);
+}
+
+ls_status ls_cudnn_describe(const char *json, cudnnBackendDescriptor_t *out) {
+    const attribute rows[] = {
+        { CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)strlen(json), json },
+        { 0 },
+    };
+    TRY_CUDNN(NULL, "device description", make(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, rows, out));
+    return LS_SUCCESS;
+}

@@ -1,0 +1,384 @@
+// nccl.c - nccl.h by NCCL, which is opened at run time when several ranks ask for it: one GPU needs none.
+//
+// The communicator is non-blocking, so that nothing here waits for a peer without a limit: a call that NCCL has
+// not finished when it returns is polled until it has. A communicator whose peer is gone is aborted, never destroyed.
+// What ends it runs in a thread of its own, which is left behind where NCCL does not come back.
+//
+// Source: NCCL 2.28 user guide, "Communicators" and "Fault tolerance".
+#include "device/cuda/nccl.h"
+
+#ifdef LS_WITH_NCCL
+
+#include <nccl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "device/gpu/library_search.h"
+
+enum { VERSION_MIN = 21800, REGISTERED_MAX = 16 };
+static const double abort_grace_s = 5; // NCCL's own threads look at its abort flag many times a second
+
+_Static_assert(sizeof(ncclUniqueId) == LS_COLLECTIVE_ID_BYTES, "an id is NCCL's");
+
+// --- the library ---------------------------------------------------------------------------------
+
+// name, and whether NCCL 2.18 has it
+#define FUNCTIONS(X) \
+    X(GetVersion, 1) \
+    X(GetUniqueId, 1) \
+    X(GetErrorString, 1) \
+    X(GetLastError, 1) \
+    X(CommInitRankConfig, 1) \
+    X(CommGetAsyncError, 1) \
+    X(CommFinalize, 1) \
+    X(CommDestroy, 1) \
+    X(CommAbort, 1) \
+    X(AllReduce, 1) \
+    X(MemAlloc, 0) \
+    X(MemFree, 0) \
+    X(CommRegister, 0) \
+    X(CommDeregister, 0)
+
+typedef struct {
+#define FIELD(name, always) __typeof__(&nccl##name) name;
+    FUNCTIONS(FIELD)
+#undef FIELD
+    int version;
+    char problem[512]; // "": usable
+} nccl_api;
+
+// One for the process, as the library itself is.
+static nccl_api nccl;
+static atomic_int nccl_open;
+static pthread_once_t nccl_once = PTHREAD_ONCE_INIT;
+
+static void find_functions(const ls_cuda_opened *file) {
+#define FIND(name, always) \
+    if (!ls_library_search_find(file->handle, "nccl" #name, &nccl.name) && (always) && !nccl.problem[0]) \
+        snprintf(nccl.problem, sizeof nccl.problem, "%.300s has no function nccl" #name, file->path);
+    FUNCTIONS(FIND)
+#undef FIND
+}
+
+static void open_nccl(void) {
+    ls_cuda_opened file;
+    if (!ls_library_search_open(NULL, "libnccl.so.2", 0, &file)) {
+        if (file.error[0])
+            snprintf(nccl.problem, sizeof nccl.problem, "NCCL does not open: %.300s", file.error);
+        else
+            snprintf(nccl.problem, sizeof nccl.problem,
+                "NCCL was not found: libnccl.so.2 is needed for sums between GPUs; scripts/fetch-cuda.sh gets it, or "
+                "put its folder into LD_LIBRARY_PATH, or take dist.backend = mpi");
+        return;
+    }
+    find_functions(&file);
+    if (nccl.problem[0]) return;
+    if (nccl.GetVersion(&nccl.version) != ncclSuccess || nccl.version < VERSION_MIN)
+        snprintf(nccl.problem, sizeof nccl.problem, "%.300s is NCCL %d, too old: 2.18 or later is needed", file.path,
+            nccl.version);
+    atomic_store(&nccl_open, !nccl.problem[0]);
+}
+
+static ls_status need_nccl(void) {
+    pthread_once(&nccl_once, open_nccl);
+    return nccl.problem[0] ? ls_fail(LS_DEVICE, "%s", nccl.problem) : LS_SUCCESS;
+}
+
+ls_status ls_nccl_probe(char *version, size_t bytes) {
+    LS_TRY(need_nccl());
+    snprintf(version, bytes, "NCCL %d.%d.%d", nccl.version / 10000, nccl.version / 100 % 100, nccl.version % 100);
+    return LS_SUCCESS;
+}
+
+// --- errors --------------------------------------------------------------------------------------
+
+// NCCL's words, and what to do.
+static const struct {
+    const char *words, *advice;
+} hints[] = {
+    { "Duplicate GPU", "two ranks have the same GPU: start as many ranks on a host as it has GPUs, or take "
+                       "dist.backend = mpi, with which ranks may share one" },
+    { "socket interface", "NCCL found no network interface: set NCCL_SOCKET_IFNAME to one that all hosts share (lo on "
+                          "a single host)" },
+    { "ismatched NCCL version", "the ranks have different NCCL libraries: install the same one on all hosts" },
+    { "version mismatch", "the ranks have different NCCL libraries: install the same one on all hosts" },
+    { "Connection refused", "a peer is gone, or a firewall is between the hosts" },
+    { "shared memory", "/dev/shm is too small (in a container: --shm-size=1g)" },
+    { "memlock", "locked memory is limited: ulimit -l unlimited" },
+};
+
+static const char *advice_for(const char *words) {
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+        if (strstr(words, hints[i].words)) return hints[i].advice;
+    return "NCCL_DEBUG=WARN in the environment shows more";
+}
+
+static ls_status fail(ls_code code, const char *call, ncclComm_t comm, ncclResult_t rc) {
+    char words[512] = "";
+    const char *last = nccl.GetLastError(comm);
+    snprintf(words, sizeof words, "%s", last ? last : "");
+    for (char *c = words; *c; c++)
+        if (*c == '\n') *c = ' ';
+    return ls_fail(code, "%s: NCCL error %d (%s)%s%s; %s", call, (int)rc, nccl.GetErrorString(rc), words[0] ? ": " : "",
+        words, advice_for(words));
+}
+
+// --- a communicator ------------------------------------------------------------------------------
+
+struct ls_nccl {
+    ls_cuda_device *device;
+    int rank, world_size;
+    double timeout_s;
+    pthread_mutex_t lock; // of comm, which close takes away from under health
+    ncclComm_t comm;
+    void *registered[REGISTERED_MAX];
+    int registered_count;
+};
+
+// Waits until NCCL has finished what returned rc. *late: it has not within the timeout.
+static ncclResult_t settle(ncclComm_t comm, ncclResult_t rc, double timeout_s, int *late) {
+    double until = ls_clock_seconds() + timeout_s, nap_s = 2e-6;
+    *late = 0;
+    while (rc == ncclInProgress) {
+        ncclResult_t state = ncclSuccess, asked = nccl.CommGetAsyncError(comm, &state);
+        rc = asked == ncclSuccess ? state : asked;
+        if (rc != ncclInProgress) break;
+        if (ls_clock_seconds() > until) {
+            *late = 1;
+            break;
+        }
+        ls_clock_sleep(nap_s);
+        if (nap_s < 1e-3) nap_s *= 1.5;
+    }
+    return rc;
+}
+
+// --- its end -------------------------------------------------------------------------------------
+
+typedef struct {
+    ncclComm_t comm;
+    int in_order; // else by abort
+    double timeout_s;
+    atomic_int done, ended_in_order;
+} ending;
+
+static void *end_comm(void *context) {
+    ending *e = context;
+    int late = 0;
+    if (e->in_order) {
+        ncclResult_t rc = settle(e->comm, nccl.CommFinalize(e->comm), e->timeout_s, &late);
+        e->in_order = rc == ncclSuccess && !late;
+    }
+    ncclResult_t rc = e->in_order ? nccl.CommDestroy(e->comm) : nccl.CommAbort(e->comm);
+    atomic_store(&e->ended_in_order, e->in_order && (rc == ncclSuccess || rc == ncclInProgress));
+    atomic_store(&e->done, rc == ncclSuccess || rc == ncclInProgress ? 1 : -1);
+    return NULL;
+}
+
+// 1 when NCCL came back in time, so that the GPU waits for no peer any more; *in_order: with all peers.
+static int end_within(ncclComm_t comm, int in_order, double timeout_s) {
+    pthread_t thread;
+    ending *e = malloc(sizeof *e); // the thread's where it does not come back
+    if (!e) return 0;
+    *e = (ending){ .comm = comm, .in_order = in_order, .timeout_s = timeout_s };
+    if (pthread_create(&thread, NULL, end_comm, e) != 0) {
+        free(e);
+        return 0;
+    }
+    double until = ls_clock_seconds() + (in_order ? timeout_s : 0) + abort_grace_s;
+    while (!atomic_load(&e->done) && ls_clock_seconds() < until) ls_clock_sleep(1e-3);
+    if (!atomic_load(&e->done)) {
+        pthread_detach(thread);
+        return 0;
+    }
+    pthread_join(thread, NULL);
+    int ended = atomic_load(&e->done) > 0;
+    free(e);
+    return ended;
+}
+
+// --- nccl.h -------------------------------------------------------------------------------------
+
+ls_status ls_nccl_make_id(uint8_t id[LS_COLLECTIVE_ID_BYTES]) {
+    ncclUniqueId unique;
+    LS_TRY(need_nccl());
+    ncclResult_t rc = nccl.GetUniqueId(&unique);
+    if (rc != ncclSuccess) return fail(LS_DEVICE, "ncclGetUniqueId", NULL, rc);
+    memcpy(id, &unique, sizeof unique);
+    return LS_SUCCESS;
+}
+
+static ls_status start(ls_nccl *peers, const uint8_t id[LS_COLLECTIVE_ID_BYTES]) {
+    ncclUniqueId unique;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    int late;
+    memcpy(&unique, id, sizeof unique);
+    config.blocking = 0;
+    ncclResult_t rc = nccl.CommInitRankConfig(&peers->comm, peers->world_size, unique, peers->rank, &config);
+    if (rc == ncclInProgress)
+        rc = settle(peers->comm, rc, peers->timeout_s, &late);
+    else
+        late = 0;
+    if (late)
+        return ls_fail(LS_COMM,
+            "ncclCommInitRankConfig: the %d ranks did not all meet within %.0f s (rank %d waited); a peer is gone, or "
+            "the hosts do not reach each other by the interface that NCCL_SOCKET_IFNAME chooses",
+            peers->world_size, peers->timeout_s, peers->rank);
+    return rc == ncclSuccess ? LS_SUCCESS : fail(LS_DEVICE, "ncclCommInitRankConfig", peers->comm, rc);
+}
+
+ls_status ls_nccl_open(ls_cuda_device *device, const uint8_t id[LS_COLLECTIVE_ID_BYTES], int rank, int world_size,
+    double timeout_s, ls_nccl **out) {
+    LS_TRY(need_nccl());
+    ls_nccl *peers = calloc(1, sizeof *peers);
+    if (!peers) return ls_fail(LS_DEVICE, "no memory for NCCL's communicator");
+    peers->device = device;
+    peers->rank = rank;
+    peers->world_size = world_size;
+    peers->timeout_s = timeout_s;
+    ls_status status = start(peers, id);
+    if (ls_failed(status)) {
+        if (peers->comm) (void)end_within(peers->comm, 0, 0);
+        free(peers);
+        return status;
+    }
+    pthread_mutex_init(&peers->lock, NULL);
+    *out = peers;
+    return LS_SUCCESS;
+}
+
+ls_status ls_nccl_register_memory(ls_nccl *peers, void *address, size_t bytes) {
+    int late;
+    if (!nccl.CommRegister || peers->registered_count == REGISTERED_MAX || bytes == 0) return LS_SUCCESS;
+    void **handle = &peers->registered[peers->registered_count];
+    ncclResult_t rc =
+        settle(peers->comm, nccl.CommRegister(peers->comm, address, bytes, handle), peers->timeout_s, &late);
+    if (rc != ncclSuccess) return fail(late ? LS_COMM : LS_DEVICE, "ncclCommRegister", peers->comm, rc);
+    if (*handle) peers->registered_count++;
+    return LS_SUCCESS;
+}
+
+ls_status ls_nccl_all_reduce(
+    ls_nccl *peers, void *data, int64_t count, ls_dtype dtype, ls_collect op, int32_t tag, cudaStream_t stream) {
+    static const struct {
+        int known;
+        ncclDataType_t type;
+    } types[LS_DTYPE_COUNT] = {
+        [LS_F32] = { 1, ncclFloat32 },
+        [LS_F64] = { 1, ncclFloat64 },
+        [LS_BF16] = { 1, ncclBfloat16 },
+        [LS_I32] = { 1, ncclInt32 },
+        [LS_I64] = { 1, ncclInt64 },
+    };
+    if (!types[dtype].known)
+        return ls_fail(LS_INTERNAL, "ncclAllReduce: %s is not summed over ranks", ls_dtype_name(dtype));
+    char call[64];
+    int late;
+    ncclResult_t rc = nccl.AllReduce(
+        data, data, (size_t)count, types[dtype].type, op == LS_COLLECT_MAX ? ncclMax : ncclSum, peers->comm, stream);
+    // not in the queue before NCCL says so: what follows would overtake it
+    if (rc == ncclInProgress)
+        rc = settle(peers->comm, rc, peers->timeout_s, &late);
+    else
+        late = 0;
+    if (rc == ncclSuccess) return LS_SUCCESS;
+    snprintf(call, sizeof call, "ncclAllReduce of bucket %d", tag);
+    if (late) return ls_fail(LS_COMM, "%s: not started within %.0f s; a peer is gone or hangs", call, peers->timeout_s);
+    return fail(LS_DEVICE, call, peers->comm, rc);
+}
+
+ls_status ls_nccl_health(ls_nccl *peers) {
+    ls_status status = LS_SUCCESS;
+    ncclResult_t state = ncclSuccess;
+    pthread_mutex_lock(&peers->lock);
+    if (peers->comm) {
+        ncclResult_t rc = nccl.CommGetAsyncError(peers->comm, &state);
+        if (rc != ncclSuccess) state = rc;
+        if (state != ncclSuccess && state != ncclInProgress)
+            status = fail(LS_COMM, "a collective between GPUs", peers->comm, state);
+    }
+    pthread_mutex_unlock(&peers->lock);
+    return status;
+}
+
+int ls_nccl_close(ls_nccl *peers, double timeout_s) {
+    int well = !ls_failed(ls_nccl_health(peers)), late;
+    pthread_mutex_lock(&peers->lock);
+    ncclComm_t comm = peers->comm;
+    peers->comm = NULL;
+    pthread_mutex_unlock(&peers->lock);
+    for (int i = 0; i < peers->registered_count && well; i++)
+        well = settle(comm, nccl.CommDeregister(comm, peers->registered[i]), timeout_s, &late) == ncclSuccess;
+    int ended = end_within(comm, well, timeout_s);
+    pthread_mutex_destroy(&peers->lock);
+    free(peers);
+    return ended;
+}
+
+void *ls_nccl_malloc(size_t bytes) {
+    void *address = NULL;
+    if (!atomic_load(&nccl_open) || !nccl.MemAlloc || !nccl.MemFree) return NULL;
+    return nccl.MemAlloc(&address, bytes) == ncclSuccess ? address : NULL;
+}
+
+cudaError_t ls_nccl_free(void *address) {
+    return nccl.MemFree(address) == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
+}
+
+#else // nccl.h was not there when this was built: one GPU
+
+static ls_status without(void) {
+    return ls_fail(LS_DEVICE, "this build sums nothing between GPUs: nccl.h was not found when it was made (take "
+                              "dist.backend = mpi, or build again with NCCL; scripts/fetch-cuda.sh gets it)");
+}
+
+ls_status ls_nccl_probe(char *version, size_t bytes) {
+    (void)version, (void)bytes;
+    return without();
+}
+
+ls_status ls_nccl_make_id(uint8_t id[LS_COLLECTIVE_ID_BYTES]) {
+    (void)id;
+    return without();
+}
+
+ls_status ls_nccl_open(ls_cuda_device *device, const uint8_t id[LS_COLLECTIVE_ID_BYTES], int rank, int world_size,
+    double timeout_s, ls_nccl **out) {
+    (void)device, (void)id, (void)rank, (void)world_size, (void)timeout_s, (void)out;
+    return without();
+}
+
+ls_status ls_nccl_register_memory(ls_nccl *peers, void *address, size_t bytes) {
+    (void)peers, (void)address, (void)bytes;
+    return without();
+}
+
+ls_status ls_nccl_all_reduce(
+    ls_nccl *peers, void *data, int64_t count, ls_dtype dtype, ls_collect op, int32_t tag, cudaStream_t stream) {
+    (void)peers, (void)data, (void)count, (void)dtype, (void)op, (void)tag, (void)stream;
+    return without();
+}
+
+ls_status ls_nccl_health(ls_nccl *peers) {
+    (void)peers;
+    return without();
+}
+
+int ls_nccl_close(ls_nccl *peers, double timeout_s) {
+    (void)peers, (void)timeout_s;
+    return 1;
+}
+
+void *ls_nccl_malloc(size_t bytes) {
+    (void)bytes;
+    return NULL;
+}
+
+cudaError_t ls_nccl_free(void *address) {
+    return cudaFree(address);
+}
+
+#endif

@@ -1,0 +1,73 @@
+#include "device/gpu/library_search.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "lockstep_cuda_build.h" // LS_CUDA_BUILD_FOLDERS: cmake/cuda.cmake
+
+// snprintf, where a text that is too long is meant to be cut.
+static void say(char *text, size_t bytes, const char *format, ...) LS_PRINTF(3, 4);
+static void say(char *text, size_t bytes, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, bytes, format, args);
+    va_end(args);
+}
+
+// Opens `file`, a path or a name for the loader to find; 1 when it opened.
+static int open_file(const char *file, ls_cuda_opened *out) {
+    out->handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!out->handle) {
+        const char *words = dlerror();
+        if (strchr(file, '/') && !out->error[0]) say(out->error, sizeof out->error, "%s", words ? words : file);
+        return 0;
+    }
+    struct link_map *map = NULL;
+    const char *path = dlinfo(out->handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] ? map->l_name : file;
+    say(out->path, sizeof out->path, "%s", path);
+    return 1;
+}
+
+static int open_in_folders(const char *folders, const char *soname, ls_cuda_opened *out) {
+    while (folders && *folders) {
+        int length = (int)strcspn(folders, ":");
+        char file[LS_CUDA_PATH_BYTES + 64];
+        say(file, sizeof file, "%.*s/%s", length < LS_CUDA_PATH_BYTES ? length : 0, folders, soname);
+        if (length > 0 && access(file, F_OK) == 0 && open_file(file, out)) return 1;
+        folders += length + (folders[length] == ':');
+    }
+    return 0;
+}
+
+// cuda/lib in the program's own folder. No folder above it: whoever may write there would choose what is loaded.
+static int open_beside_program(const char *soname, ls_cuda_opened *out) {
+    char folder[LS_CUDA_PATH_BYTES];
+    ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 16);
+    if (length <= 0) return 0;
+    folder[length] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (!slash) return 0;
+    say(slash, 16, "/cuda/lib");
+    return open_in_folders(folder, soname, out);
+}
+
+int ls_library_search_open(const char *folders, const char *soname, int of_driver, ls_cuda_opened *out) {
+    *out = (ls_cuda_opened){ .handle = NULL };
+    if (folders) return open_in_folders(folders, soname, out);
+    if (open_in_folders(getenv("LD_LIBRARY_PATH"), soname, out)) return 1;
+    if (!of_driver && open_beside_program(soname, out)) return 1;
+    if (!of_driver && open_in_folders(LS_CUDA_BUILD_FOLDERS, soname, out)) return 1;
+    return open_file(soname, out);
+}
+
+int ls_library_search_find(void *handle, const char *name, void *function) {
+    void *address = dlsym(handle, name);
+    memcpy(function, &address, sizeof address);
+    return address != NULL;
+}

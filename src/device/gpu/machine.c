@@ -1,0 +1,450 @@
+#include "device/gpu/machine.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+#include "device/gpu/library_search.h"
+#include "lockstep_cuda_build.h" // what the plugin was built with: cmake/cuda.cmake
+
+// snprintf, where a text that is too long is meant to be cut.
+static void say(char *text, size_t bytes, const char *format, ...) LS_PRINTF(3, 4);
+static void say(char *text, size_t bytes, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, bytes, format, args);
+    va_end(args);
+}
+
+typedef struct {
+    const char *folders; // NULL: everywhere
+    int whole;
+} search;
+
+// --- versions ------------------------------------------------------------------------------------
+// 13000 is 13.0 in CUDA's own numbers (thousands), 91900 is 9.19.0 in the libraries' (ten thousands).
+
+typedef enum { OF_CUDA, OF_LIBRARY } numbering;
+
+static void version_text(numbering kind, int number, char *text, size_t bytes) {
+    if (kind == OF_CUDA) {
+        say(text, bytes, "%d.%d", number / 1000, number % 1000 / 10);
+    } else if (number < 10000) { // cuDNN 8 and NCCL before 2.9
+        say(text, bytes, "%d.%d.%d", number / 1000, number % 1000 / 100, number % 100);
+    } else {
+        say(text, bytes, "%d.%d.%d", number / 10000, number / 100 % 100, number % 100);
+    }
+}
+
+// The oldest driver that runs a CUDA major version (source: CUDA toolkit release notes, minor version compatibility).
+static const char *driver_for(int cuda_major) {
+    static const struct {
+        int major;
+        const char *release;
+    } rows[] = { { 11, "450.80.02" }, { 12, "525.60.13" }, { 13, "580.65.06" } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].major == cuda_major) return rows[i].release;
+    return NULL;
+}
+
+// "580.65.06 or later (CUDA 13)"
+static const char *driver_needed(int cuda_major, char *text, size_t bytes) {
+    const char *release = driver_for(cuda_major);
+    if (release)
+        say(text, bytes, "%s or later (CUDA %d)", release, cuda_major);
+    else
+        say(text, bytes, "for CUDA %d or later", cuda_major);
+    return text;
+}
+
+// --- driver and cards ----------------------------------------------------------------------------
+
+typedef struct {
+    void *handle;
+    int (*init)(unsigned flags);
+    int (*version)(int *version);
+    int (*count)(int *count);
+    int (*get)(int *device, int index);
+    int (*name)(char *name, int bytes, int device);
+    int (*attribute)(int *value, int attribute, int device);
+    int (*memory)(size_t *bytes, int device);
+    int (*uuid)(unsigned char uuid[16], int device);
+    int (*pci)(char *text, int bytes, int device);
+    int (*error_text)(int error, const char **text);
+} driver_api;
+
+enum { ERROR_STUB = 34, ERROR_NO_DEVICE = 100, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76 };
+
+// cuInit's other errors that a user can do something about (source: cuda.h, enum cudaError_enum).
+static const struct {
+    int error;
+    const char *fix;
+} init_fixes[] = {
+    { 2, "free memory on the card: nvidia-smi lists who uses it" },
+    { 46, "another process has the card for itself: nvidia-smi -q -d COMPUTE shows its mode" },
+    { 802, "wait, or start the service nvidia-fabricmanager" },
+    { 803, "the driver was updated while in use: restart the machine" },
+    { 804, "take the CUDA compatibility library's folder out of LD_LIBRARY_PATH" },
+    { 999, "load the kernel module nvidia_uvm (nvidia-modprobe -u), or restart the machine" },
+};
+
+static const char *init_fix(int error) {
+    for (size_t i = 0; i < sizeof init_fixes / sizeof *init_fixes; i++)
+        if (init_fixes[i].error == error) return init_fixes[i].fix;
+    return "see whether nvidia-smi works, and restart the machine after an update of the driver";
+}
+
+static int driver_open(void *handle, driver_api *api) {
+    *api = (driver_api){ .handle = handle };
+    int complete = ls_library_search_find(handle, "cuInit", &api->init) &&
+                   ls_library_search_find(handle, "cuDriverGetVersion", &api->version) &&
+                   ls_library_search_find(handle, "cuDeviceGetCount", &api->count) &&
+                   ls_library_search_find(handle, "cuDeviceGet", &api->get) &&
+                   ls_library_search_find(handle, "cuDeviceGetName", &api->name) &&
+                   ls_library_search_find(handle, "cuDeviceGetAttribute", &api->attribute) &&
+                   ls_library_search_find(handle, "cuDeviceTotalMem_v2", &api->memory);
+    // uuid: version 2 distinguishes the slices of a card
+    if (!ls_library_search_find(handle, "cuDeviceGetUuid_v2", &api->uuid))
+        ls_library_search_find(handle, "cuDeviceGetUuid", &api->uuid);
+    ls_library_search_find(handle, "cuDeviceGetPCIBusId", &api->pci);
+    ls_library_search_find(handle, "cuGetErrorString", &api->error_text);
+    return complete;
+}
+
+// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul ..." -> the first word of digits and two dots
+static void read_release(const char *path, char *release, size_t bytes) {
+    char line[512];
+    FILE *file = fopen(path, "r");
+    if (!file) return;
+    if (fgets(line, sizeof line, file)) {
+        for (char *rest = line, *word; (word = strsep(&rest, " \t\n"));) {
+            if (word[0] < '0' || word[0] > '9' || !strchr(word, '.')) continue;
+            if (word[strspn(word, "0123456789.")]) continue;
+            say(release, bytes, "%s", word);
+            break;
+        }
+    }
+    fclose(file);
+}
+
+static void no_card(const driver_api *api, int error, ls_gpu_machine *machine) {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES"), *words = NULL;
+    char fix[160] = "see whether nvidia-smi lists a card (in a container: start it with --gpus all)";
+    if (visible) say(fix, sizeof fix, "CUDA_VISIBLE_DEVICES=%.40s hides all or names none: unset it", visible);
+    if (error == 0 || error == ERROR_NO_DEVICE) {
+        say(machine->card_problem, sizeof machine->card_problem,
+            "no GPU: the NVIDIA driver%s%s lists 0 cards; needed is one of compute capability %d.%d or more; %s",
+            machine->driver_release[0] ? " " : "", machine->driver_release, LS_CUDA_CAPABILITY_MIN / 10,
+            LS_CUDA_CAPABILITY_MIN % 10, fix);
+        return;
+    }
+    if (api->error_text) (void)api->error_text(error, &words);
+    say(machine->driver_problem, sizeof machine->driver_problem,
+        "the NVIDIA driver does not start: cuInit says error %d (%.120s); needed is a working one, %s", error,
+        words ? words : "unknown", init_fix(error));
+}
+
+static void look_at_cards(const driver_api *api, ls_gpu_machine *machine) {
+    int count = 0, error = api->count(&count), best = -1;
+    if (error || count <= 0) {
+        no_card(api, error, machine);
+        return;
+    }
+    for (int i = 0; i < count && i < LS_CUDA_CARDS_MAX; i++) {
+        int device = 0, major = 0, minor = 0;
+        unsigned char id[16];
+        ls_cuda_card *card = &machine->cards[machine->card_count];
+        *card = (ls_cuda_card){ .capability = 0 };
+        if (api->get(&device, i) != 0 || api->name(card->name, sizeof card->name, device) != 0 ||
+            api->attribute(&major, ATTRIBUTE_MAJOR, device) != 0 ||
+            api->attribute(&minor, ATTRIBUTE_MINOR, device) != 0 || api->memory(&card->memory_bytes, device) != 0)
+            continue;
+        card->capability = major * 10 + minor;
+        if (api->uuid && api->uuid(id, device) == 0)
+            say(card->uuid, sizeof card->uuid,
+                "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0], id[1], id[2], id[3],
+                id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11], id[12], id[13], id[14], id[15]);
+        if (!api->pci || api->pci(card->pci, sizeof card->pci, device) != 0) card->pci[0] = '\0';
+        if (best < 0 || card->capability > machine->cards[best].capability) best = machine->card_count;
+        machine->card_count++;
+    }
+    if (best >= 0 && machine->cards[best].capability >= LS_CUDA_CAPABILITY_MIN) return;
+    say(machine->card_problem, sizeof machine->card_problem,
+        "no GPU that is new enough: found %s of compute capability %d.%d; needed is %d.%d (Ampere) or more; "
+        "use another card, or device.type = cpu",
+        best >= 0 ? machine->cards[best].name : "none that answers",
+        best >= 0 ? machine->cards[best].capability / 10 : 0, best >= 0 ? machine->cards[best].capability % 10 : 0,
+        LS_CUDA_CAPABILITY_MIN / 10, LS_CUDA_CAPABILITY_MIN % 10);
+}
+
+// The driver's number must reach the runtime's major version: within it, every driver runs every runtime.
+static void check_driver_age(int runtime_cuda, ls_gpu_machine *machine) {
+    char needed[64];
+    if (machine->driver_cuda <= 0 || machine->driver_cuda >= runtime_cuda / 1000 * 1000 || machine->driver_problem[0])
+        return;
+    say(machine->driver_problem, sizeof machine->driver_problem,
+        "the NVIDIA driver is too old: found %s%sCUDA %d.%d%s; needed is %s; install a newer driver",
+        machine->driver_release, machine->driver_release[0] ? " (" : "", machine->driver_cuda / 1000,
+        machine->driver_cuda % 1000 / 10, machine->driver_release[0] ? ")" : "",
+        driver_needed(runtime_cuda / 1000, needed, sizeof needed));
+}
+
+static void look_at_driver(const search *where, ls_gpu_machine *machine) {
+    ls_cuda_opened file;
+    driver_api api;
+    const char *needed =
+        driver_needed(LS_CUDA_BUILD_RUNTIME / 1000, machine->driver_needed, sizeof machine->driver_needed);
+    if (!ls_library_search_open(where->folders, "libcuda.so.1", 1, &file)) {
+        if (file.error[0])
+            say(machine->driver_problem, sizeof machine->driver_problem,
+                "the NVIDIA driver's library does not open: %.200s; needed is driver %s; install it again", file.error,
+                needed);
+        else
+            say(machine->driver_problem, sizeof machine->driver_problem,
+                "no NVIDIA driver: libcuda.so.1 not found; needed is driver %s; install it (in a container: start it "
+                "with --gpus all)",
+                needed);
+        return;
+    }
+    say(machine->driver_path, sizeof machine->driver_path, "%s", file.path);
+    read_release("/proc/driver/nvidia/version", machine->driver_release, sizeof machine->driver_release);
+    if (!driver_open(file.handle, &api)) {
+        say(machine->driver_problem, sizeof machine->driver_problem,
+            "%.200s: found, but it lacks functions of an NVIDIA driver; needed is driver %s; install it again",
+            file.path, needed);
+        return;
+    }
+    int error = api.init(0);
+    if (error == ERROR_STUB) {
+        say(machine->driver_problem, sizeof machine->driver_problem,
+            "no NVIDIA driver: found the CUDA toolkit's stub, %.200s; needed is driver %s; take the stub's folder out "
+            "of LD_LIBRARY_PATH, or install the driver",
+            file.path, needed);
+        return;
+    }
+    if (api.version(&machine->driver_cuda) != 0) machine->driver_cuda = 0;
+    check_driver_age(LS_CUDA_BUILD_RUNTIME, machine);
+    if (error != 0)
+        no_card(&api, error, machine);
+    else
+        look_at_cards(&api, machine);
+}
+
+// --- libraries -----------------------------------------------------------------------------------
+
+typedef enum { RETURNS_SIZE, FILLS_INT, FILLS_TEXT } version_call;
+
+// A version function either returns its number as a size_t, or fills an int, or (NVML) text. minimum: in `numbers`;
+// 0: any. The first soname is the build's; the others are only looked for to say that they are of another version.
+static const struct {
+    const char *name, *use, *stem; // file name: stem.MAJOR
+    int major, other_majors[4];
+    const char *version_function;
+    version_call call;
+    numbering numbers;
+    int minimum;
+} rows[LS_CUDA_LIBRARY_COUNT] = {
+    [LS_CUDA_RUNTIME] = { "CUDA runtime", "required", "libcudart.so", LS_CUDA_BUILD_RUNTIME / 1000, { 14, 13, 12, 11 },
+        "cudaRuntimeGetVersion", FILLS_INT, OF_CUDA, LS_CUDA_BUILD_RUNTIME / 1000 * 1000 },
+    [LS_CUDA_CUDNN] = { "cuDNN", "required", "libcudnn.so", LS_CUDA_BUILD_CUDNN / 10000, { 10, 9, 8, 7 },
+        "cudnnGetVersion", RETURNS_SIZE, OF_LIBRARY, 90800 },
+    [LS_CUDA_CUBLASLT] = { "cuBLASLt", "required", "libcublasLt.so", LS_CUDA_BUILD_RUNTIME / 1000, { 14, 13, 12, 11 },
+        "cublasLtGetVersion", RETURNS_SIZE, OF_LIBRARY, LS_CUDA_BUILD_RUNTIME / 1000 * 10000 },
+    [LS_CUDA_NCCL] = { "NCCL", "several GPUs", "libnccl.so", 2, { 0 }, "ncclGetVersion", FILLS_INT, OF_LIBRARY, 21800 },
+    [LS_CUDA_NVML] = { "NVML", "optional", "libnvidia-ml.so", 1, { 0 }, "nvmlSystemGetNVMLVersion", FILLS_TEXT,
+        OF_LIBRARY, 0 },
+};
+
+// libcudnn.so.9 holds no functions of its own: the first call of each opens the part that has it, by name, and ends the
+// process where the loader does not find that. These are the parts that convolutions need.
+static const char *const cudnn_parts[] = { "libcudnn_graph.so", "libcudnn_heuristic.so",
+    "libcudnn_engines_precompiled.so", "libcudnn_engines_runtime_compiled.so" };
+
+static int is_required(int id) {
+    return strcmp(rows[id].use, "required") == 0;
+}
+
+static void nvml_versions(void *handle, ls_cuda_library *library, ls_gpu_machine *machine) {
+    int (*init)(void), (*shutdown)(void), (*text)(char *, unsigned);
+    if (!ls_library_search_find(handle, "nvmlInit_v2", &init) || !ls_library_search_find(handle, "nvmlShutdown", &shutdown) ||
+        init() != 0)
+        return;
+    if (ls_library_search_find(handle, "nvmlSystemGetNVMLVersion", &text) &&
+        text(library->version, sizeof library->version) != 0)
+        library->version[0] = '\0';
+    char *release = machine->driver_release;
+    if (!release[0] && ls_library_search_find(handle, "nvmlSystemGetDriverVersion", &text) &&
+        text(release, sizeof machine->driver_release) != 0)
+        release[0] = '\0';
+    shutdown();
+}
+
+// The library's number, 0 when it has none.
+static int version_number(int id, void *handle) {
+    int (*fill)(int *number), number = 0;
+    size_t (*give)(void);
+    if (rows[id].call == RETURNS_SIZE && ls_library_search_find(handle, rows[id].version_function, &give))
+        return (int)give();
+    if (rows[id].call == FILLS_INT && ls_library_search_find(handle, rows[id].version_function, &fill) &&
+        fill(&number) == 0)
+        return number;
+    return 0;
+}
+
+static const char fix[] = "scripts/fetch-cuda.sh gets it without root, or put its folder into LD_LIBRARY_PATH";
+
+// The same library of another major version, if there is one. Nothing of it is called: what it needs is not known.
+static int find_other_major(const search *where, int id, ls_cuda_opened *file) {
+    for (int i = 0; i < 4 && rows[id].other_majors[i]; i++) {
+        char soname[64];
+        say(soname, sizeof soname, "%s.%d", rows[id].stem, rows[id].other_majors[i]);
+        if (rows[id].other_majors[i] != rows[id].major && ls_library_search_open(where->folders, soname, 0, file))
+            return 1;
+    }
+    return 0;
+}
+
+static void describe_missing(const search *where, int id, const char *soname, const char *error, ls_cuda_library *out) {
+    ls_cuda_opened other;
+    if (id == LS_CUDA_NVML) return; // comes with the driver; nothing depends on it
+    if (error[0])
+        say(out->problem, sizeof out->problem, "%s does not open: %.200s; needed is %s; %s", out->name, error,
+            out->needed, fix);
+    else if (find_other_major(where, id, &other))
+        say(out->problem, sizeof out->problem, "%s is of another major version: found %.160s; needed is %s (%s); %s",
+            out->name, other.path, out->needed, soname, fix);
+    else
+        say(out->problem, sizeof out->problem, "%s is missing: %s not found; needed is %s; %s", out->name, soname,
+            out->needed, fix);
+}
+
+static int folder_bytes(const char *path) {
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? (int)(slash - path) : 0;
+}
+
+// Opens cuDNN's parts, which stand beside it, or beside what it is a link to; 1 when all are there. Once a part is open
+// the loader finds it by name, whoever calls: a sanitizer's dlopen does not look beside the library that calls it.
+static int open_cudnn_parts(ls_cuda_library *out) {
+    char beside[LS_CUDA_PATH_BYTES + PATH_MAX];
+    char *target = realpath(out->path, NULL);
+    say(beside, sizeof beside, "%.*s:%.*s", folder_bytes(out->path), out->path, folder_bytes(target),
+        target ? target : "");
+    free(target);
+    for (size_t i = 0; i < sizeof cudnn_parts / sizeof *cudnn_parts; i++) {
+        char part[64];
+        ls_cuda_opened file;
+        say(part, sizeof part, "%s.%d", cudnn_parts[i], rows[LS_CUDA_CUDNN].major);
+        if (ls_library_search_open(beside, part, 0, &file)) continue;
+        if (file.error[0])
+            say(out->problem, sizeof out->problem, "a part of cuDNN does not open: %.200s; needed is %s; %s",
+                file.error, out->needed, fix);
+        else
+            say(out->problem, sizeof out->problem, "cuDNN is incomplete: found %.160s without %s; needed is %s; %s",
+                out->path, part, out->needed, fix);
+        return 0;
+    }
+    return 1;
+}
+
+// cuDNN's file name does not say for which CUDA it was made.
+static void check_cudnn_cuda(void *handle, ls_cuda_library *out) {
+    size_t (*made_for)(void);
+    const int major = LS_CUDA_BUILD_RUNTIME / 1000;
+    if (!ls_library_search_find(handle, "cudnnGetCudartVersion", &made_for)) return;
+    size_t number = made_for();
+    if (number == 0 || (int)(number / 1000) == major) return;
+    say(out->problem, sizeof out->problem,
+        "%s %s is made for another CUDA: found %.160s for CUDA %d; needed is one for CUDA %d; scripts/fetch-cuda.sh "
+        "gets "
+        "it without root",
+        out->name, out->version, out->path, (int)(number / 1000), major);
+}
+
+static void look_at_library(const search *where, int id, ls_gpu_machine *machine) {
+    ls_cuda_library *out = &machine->libraries[id];
+    char soname[64];
+    ls_cuda_opened file;
+    say(soname, sizeof soname, "%s.%d", rows[id].stem, rows[id].major);
+    if (!ls_library_search_open(where->folders, soname, id == LS_CUDA_NVML, &file)) {
+        describe_missing(where, id, soname, file.error, out);
+        return;
+    }
+    say(out->path, sizeof out->path, "%s", file.path);
+    if (rows[id].call == FILLS_TEXT) {
+        nvml_versions(file.handle, out, machine);
+        return;
+    }
+    if (id == LS_CUDA_CUDNN && !open_cudnn_parts(out)) return;
+    int number = version_number(id, file.handle);
+    if (number > 0) version_text(rows[id].numbers, number, out->version, sizeof out->version);
+    if (number < rows[id].minimum)
+        say(out->problem, sizeof out->problem,
+            "%s is too old: found %s, %.200s; needed is %s; scripts/fetch-cuda.sh gets it without root, or put a newer "
+            "one's folder first into LD_LIBRARY_PATH",
+            out->name, number > 0 ? out->version : "no version", out->path, out->needed);
+    else if (id == LS_CUDA_CUDNN)
+        check_cudnn_cuda(file.handle, out);
+    else if (id == LS_CUDA_RUNTIME)
+        check_driver_age(number, machine);
+}
+
+// --- all of it -----------------------------------------------------------------------------------
+
+static const search everywhere = { NULL, 1 }, until_a_problem = { NULL, 0 };
+
+static void look(const search *where, ls_gpu_machine *machine) {
+    memset(machine, 0, sizeof *machine);
+    for (int id = 0; id < LS_CUDA_LIBRARY_COUNT; id++) {
+        ls_cuda_library *library = &machine->libraries[id];
+        library->name = rows[id].name;
+        library->use = rows[id].use;
+        if (rows[id].minimum == 0) continue;
+        char version[24];
+        version_text(rows[id].numbers, rows[id].minimum, version, sizeof version);
+        say(library->needed, sizeof library->needed, "%s or later", version);
+    }
+    look_at_driver(where, machine);
+    for (int id = 0; id < LS_CUDA_LIBRARY_COUNT; id++) {
+        if (!where->whole && (!is_required(id) || ls_gpu_machine_problem(machine))) continue;
+        look_at_library(where, id, machine);
+    }
+}
+
+void ls_gpu_machine_look(ls_gpu_machine *machine) {
+    look(&everywhere, machine);
+}
+
+void ls_gpu_machine_look_in(const char *folders, int whole, ls_gpu_machine *machine) {
+    look(&(search){ folders, whole }, machine);
+}
+
+const char *ls_gpu_machine_problem(const ls_gpu_machine *machine) {
+    if (machine->driver_problem[0]) return machine->driver_problem;
+    if (machine->card_problem[0]) return machine->card_problem;
+    for (int id = 0; id < LS_CUDA_LIBRARY_COUNT; id++)
+        if (is_required(id) && machine->libraries[id].problem[0]) return machine->libraries[id].problem;
+    return NULL;
+}
+
+static char missing_text[LS_CUDA_TEXT_BYTES]; // "": nothing; written once, below
+
+static void look_once(void) {
+    ls_gpu_machine *machine = malloc(sizeof *machine);
+    const char *problem = "no memory to look for CUDA";
+    if (machine) {
+        look(&until_a_problem, machine);
+        problem = ls_gpu_machine_problem(machine);
+    }
+    say(missing_text, sizeof missing_text, "%s", problem ? problem : "");
+    free(machine);
+}
+
+const char *ls_cuda_missing(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, look_once);
+    return missing_text[0] ? missing_text : NULL;
+}

@@ -1,0 +1,61 @@
+#include "device/gpu/plugin.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic_file.h"
+#include "device/gpu/machine.h"
+
+static const char symbol[] = "lockstep_cuda_plugin";
+
+static ls_status path_beside_program(char *path, size_t bytes) {
+    ssize_t length = readlink("/proc/self/exe", path, bytes - 1);
+    if (length < 0) return ls_fail(LS_DEVICE, "cannot find the folder of this program: /proc/self/exe is not there");
+    path[length] = 0;
+    char *slash = strrchr(path, '/');
+    if (slash) *slash = 0;
+    char folder[PATH_MAX];
+    memcpy(folder, path, strlen(path) + 1);
+    return ls_path_join(path, bytes, folder, "lockstep_cuda.so");
+}
+
+ls_status ls_gpu_plugin_check(const ls_gpu_plugin *plugin, const char *path) {
+    if (plugin->abi != LS_DEVICE_ABI || plugin->device->abi != LS_DEVICE_ABI)
+        return ls_fail(LS_DEVICE,
+            "%s was made for version %u of the device interface, this program has version %d: build both from the same "
+            "sources",
+            path, plugin->abi != LS_DEVICE_ABI ? plugin->abi : plugin->device->abi, LS_DEVICE_ABI);
+    if (plugin->size < sizeof *plugin || plugin->device->size < sizeof *plugin->device)
+        return ls_fail(LS_DEVICE,
+            "%s has tables of %u and %u bytes, this program expects %zu and %zu: build both from the same sources",
+            path, plugin->size, plugin->device->size, sizeof *plugin, sizeof *plugin->device);
+    return LS_SUCCESS;
+}
+
+ls_status ls_gpu_plugin_open(const ls_gpu_plugin **out) {
+    char path[PATH_MAX];
+    const char *given = getenv("LOCKSTEP_CUDA_PLUGIN");
+    if (given) {
+        LS_TRY(ls_path_join(path, sizeof path, "", given));
+    } else {
+        LS_TRY(path_beside_program(path, sizeof path));
+        if (!ls_path_exists(path))
+            return ls_fail(LS_DEVICE,
+                "this build has no CUDA device: %s is not there; it is made where nvcc, cuDNN and cuBLASLt are found "
+                "(scripts/fetch-cuda.sh fetches them)",
+                path);
+        const char *missing = ls_cuda_missing();
+        if (missing) return ls_fail(LS_DEVICE, "%s", missing);
+    }
+    void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!file) return ls_fail(LS_DEVICE, "cannot load the CUDA device: %s", dlerror());
+    const ls_gpu_plugin *plugin = dlsym(file, symbol);
+    // cppcheck-suppress resourceLeak ; never closed: CUDA's libraries do not survive that
+    if (!plugin) return ls_fail(LS_DEVICE, "%s is not Lockstep's CUDA device: it has no symbol %s", path, symbol);
+    LS_TRY(ls_gpu_plugin_check(plugin, path));
+    *out = plugin;
+    return LS_SUCCESS;
+}

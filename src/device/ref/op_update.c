@@ -1,0 +1,211 @@
+#include "device/ref/ref.h"
+
+#include <math.h>
+
+static double fixed_scale(const ls_plan *plan, const ls_train_state *state) {
+    return plan->desc.attr.flat.unscaled ? 1 : (double)state->loss_scale;
+}
+
+void ls_ref_grad_fix(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    const ls_flat_attr *a = &plan->desc.attr.flat;
+    const float *grad = ls_buffer_host(args[LS_GRAD_FIX_GRAD]);
+    ls_train_state *state = ls_buffer_host(args[LS_GRAD_FIX_STATE]);
+    int64_t *fixed = ls_buffer_host(args[LS_GRAD_FIX_FIXED]);
+    double scale = fixed_scale(plan, state), limit = ldexp(1, 62 - LS_FIXED_RANK_BITS);
+    for (int64_t i = 0; i < a->count; i++) {
+        double term = nearbyint(ldexp((double)grad[i], a->fraction_bits) / scale);
+        if (fabs(term) < limit) { // false for NaN
+            fixed[i] += (int64_t)term;
+        } else {
+            int32_t number = (int32_t)(a->first + i) + 1;
+            if (number > state->bad_gradient) state->bad_gradient = number;
+        }
+    }
+}
+
+void ls_ref_grad_unfix(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    const ls_flat_attr *a = &plan->desc.attr.flat;
+    const int64_t *fixed = ls_buffer_host(args[LS_GRAD_UNFIX_FIXED]);
+    double scale = fixed_scale(plan, ls_buffer_host(args[LS_GRAD_UNFIX_STATE]));
+    float *grad = ls_buffer_host(args[LS_GRAD_UNFIX_GRAD]);
+    for (int64_t i = 0; i < a->count; i++) grad[i] = (float)(ldexp((double)fixed[i], -a->fraction_bits) * scale);
+}
+
+void ls_ref_grad_stats(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    const ls_flat_attr *a = &plan->desc.attr.flat;
+    const float *grad = ls_buffer_host(args[LS_GRAD_STATS_GRAD]);
+    double *partial = (double *)ls_buffer_host(args[LS_GRAD_STATS_PARTIALS]) + LS_PARTIALS * a->slot;
+    double squares = 0, bad = 0, last = -1;
+    for (int64_t i = 0; i < a->count; i++) {
+        squares += (double)grad[i] * (double)grad[i];
+        if (isfinite(grad[i])) continue;
+        bad++;
+        last = (double)(a->first + i);
+    }
+    partial[0] = squares;
+    partial[1] = bad;
+    partial[2] = last;
+}
+
+// What no later update can mend: every skip where no loss scale moves; else too many, or one more at the floor.
+static int is_lost(const ls_control_attr *a, const ls_train_state *state, int at_floor) {
+    if (!state->skip) return 0;
+    if (!a->dynamic || state->skipped_in_row >= a->max_skips) return 1;
+    return state->skipped_in_row > 1 && at_floor;
+}
+
+static void move_loss_scale(const ls_control_attr *a, ls_train_state *state) {
+    if (state->skip) {
+        state->finite_in_row = 0;
+        if (a->dynamic) state->loss_scale = fmaxf(state->loss_scale * a->backoff, a->minimum);
+    } else if (a->dynamic && ++state->finite_in_row >= a->growth_interval) {
+        state->loss_scale = fminf(state->loss_scale * a->growth, a->maximum);
+        state->finite_in_row = 0;
+    }
+}
+
+void ls_ref_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    const ls_control_attr *a = &plan->desc.attr.control;
+    const ls_update_input *window = ls_buffer_host(args[LS_CONTROL_WINDOW]);
+    const double *partials = ls_buffer_host(args[LS_CONTROL_PARTIALS]);
+    ls_train_state *state = ls_buffer_host(args[LS_CONTROL_STATE]);
+    if (state->halted) return; // with skip = 1
+    double squares = 0, bad = 0, last = state->bad_gradient - 1;
+    for (int i = 0; i < a->slots; i++) {
+        const double *partial = partials + LS_PARTIALS * i;
+        squares += partial[0];
+        bad += partial[1];
+        last = fmax(last, partial[2]);
+    }
+    double multiplier = 1 / ((double)state->loss_scale * window->samples), norm = sqrt(squares) * multiplier;
+    if (a->clip_norm > 0) multiplier *= fmin(1, (double)a->clip_norm / (norm + 1e-6));
+    state->skip = bad > 0 || state->bad_gradient;
+    state->bad_gradient = 0;
+    state->bad_element = (int64_t)last;
+    state->lr = window->lr;
+    state->multiplier = (float)multiplier;
+    state->grad_norm = (float)norm;
+    state->applied += !state->skip;
+    state->skipped += state->skip;
+    state->skipped_in_row = state->skip ? state->skipped_in_row + 1 : 0;
+    int at_floor = state->loss_scale <= a->minimum;
+    move_loss_scale(a, state);
+    state->halted = is_lost(a, state, at_floor);
+}
+
+// --- optimizers ----------------------------------------------------------------------------------
+
+typedef struct {
+    double lr, decay, momentum, beta1, beta2, eps;
+    double correction1, correction2; // 1 - beta^t
+    int nesterov, first;
+} step_constants;
+
+// One element: returns the new weight; kept are the values that the optimizer keeps. g: the gradient of the mean.
+typedef double step_formula(const step_constants *c, double g, double w, double *kept);
+
+static double sgd(const step_constants *c, double g, double w, double *kept) {
+    g += c->decay * w;
+    kept[0] = c->first ? g : c->momentum * kept[0] + g;
+    return w - c->lr * (c->nesterov ? g + c->momentum * kept[0] : kept[0]);
+}
+
+static double adamw(const step_constants *c, double g, double w, double *kept) {
+    kept[0] = c->beta1 * kept[0] + (1 - c->beta1) * g;
+    kept[1] = c->beta2 * kept[1] + (1 - c->beta2) * g * g;
+    return w * (1 - c->lr * c->decay) - c->lr * (kept[0] / c->correction1) / (sqrt(kept[1] / c->correction2) + c->eps);
+}
+
+static double lion(const step_constants *c, double g, double w, double *kept) {
+    const double direction = c->beta1 * kept[0] + (1 - c->beta1) * g;
+    kept[0] = c->beta2 * kept[0] + (1 - c->beta2) * g;
+    return w * (1 - c->lr * c->decay) - c->lr * ((direction > 0) - (direction < 0));
+}
+
+static step_constants constants_of(
+    const ls_optimizer_attr *a, const ls_step_segment *segment, const ls_train_state *state) {
+    return (step_constants){ .lr = (double)state->lr * (double)segment->lr_factor,
+        .decay = (double)segment->decay,
+        .momentum = (double)a->momentum,
+        .beta1 = (double)a->beta1,
+        .beta2 = (double)a->beta2,
+        .eps = (double)a->eps,
+        .correction1 = 1 - pow((double)a->beta1, (double)state->applied),
+        .correction2 = 1 - pow((double)a->beta2, (double)state->applied),
+        .nesterov = a->nesterov,
+        .first = state->applied == 1 };
+}
+
+static void run_step(const ls_plan *plan, const ls_buffer *args, step_formula *formula) {
+    const ls_optimizer_attr *a = &plan->desc.attr.optimizer;
+    const ls_train_state *state = ls_buffer_host(args[LS_STEP_STATE]);
+    const int kept_count = ls_op_args(plan->desc.op) - LS_STEP_OTHER_ARGS;
+    const float *grad = ls_buffer_host(args[LS_STEP_GRAD]);
+    float *weight = ls_buffer_host(args[LS_STEP_KEPT + kept_count]), *kept[LS_STEP_KEPT_MAX];
+    void *copy = a->storage == LS_F32 ? NULL : ls_buffer_host(args[LS_STEP_KEPT + kept_count + 1]);
+    for (int k = 0; k < kept_count; k++) kept[k] = ls_buffer_host(args[LS_STEP_KEPT + k]);
+    if (state->skip) return;
+    int64_t i = 0, end = 0;
+    for (int s = 0; s < a->segment_count; s++) {
+        const step_constants constants = constants_of(a, &a->segments[s], state);
+        for (end += a->segments[s].count; i < end; i++) {
+            double values[LS_STEP_KEPT_MAX];
+            for (int k = 0; k < kept_count; k++) values[k] = (double)kept[k][i];
+            weight[i] =
+                (float)formula(&constants, (double)grad[i] * (double)state->multiplier, (double)weight[i], values);
+            for (int k = 0; k < kept_count; k++) kept[k][i] = (float)values[k];
+            if (copy) ls_store_float(copy, a->storage, i, weight[i]);
+        }
+    }
+}
+
+#define STEP(NAME, name, text, flops) \
+    void ls_ref_##name(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) { \
+        (void)workspace_buffer; \
+        (void)queue; \
+        run_step(plan, args, name); \
+    }
+#include "device/ops.def"
+
+// --- the others ----------------------------------------------------------------------------------
+
+void ls_ref_running_stats(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    const ls_flat_attr *a = &plan->desc.attr.flat;
+    const ls_update_input *window = ls_buffer_host(args[LS_RUNNING_STATS_WINDOW]);
+    const ls_train_state *state = ls_buffer_host(args[LS_RUNNING_STATS_STATE]);
+    const float *sum = ls_buffer_host(args[LS_RUNNING_STATS_SUM]);
+    float *running = ls_buffer_host(args[LS_RUNNING_STATS_RUNNING]);
+    double share = (double)a->share;
+    if (state->skip) return;
+    for (int64_t i = 0; i < a->count; i++) {
+        running[i] = (float)((1 - share) * (double)running[i] + share * ((double)sum[i] / window->micro_batches));
+    }
+}
+
+void ls_ref_cast(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    const ls_flat_attr *a = &plan->desc.attr.flat;
+    const float *src = ls_buffer_host(args[LS_CAST_SRC]);
+    void *dst = ls_buffer_host(args[LS_CAST_DST]);
+    for (int64_t i = 0; i < a->count; i++) ls_store_float(dst, a->storage, i, src[i]);
+}
+
+void ls_ref_widen(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    const ls_flat_attr *a = &plan->desc.attr.flat;
+    const void *src = ls_buffer_host(args[LS_WIDEN_SRC]);
+    float *dst = ls_buffer_host(args[LS_WIDEN_DST]);
+    for (int64_t i = 0; i < a->count; i++) dst[i] = ls_load_float(src, a->storage, i);
+}

@@ -1,0 +1,294 @@
+#include "dist/device_assignment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/cpus.h"
+#include "base/hash.h"
+#include "dist/affinity.h"
+
+struct ls_device_assignment {
+    int is_auto;
+    const char *type;         // what is opened
+    const ls_device_gpu *gpu; // this rank's, one of `gpus`; NULL: no GPU is used
+    int shares;
+    ls_device_gpu gpus[LS_DEVICE_ASSIGNMENT_GPUS_MAX];  // that this rank sees
+    char why_not_cuda[LS_DEVICE_ASSIGNMENT_TEXT_BYTES]; // "": a GPU is used, or not asked for
+    ls_rank_info *places;                           // [world_size]
+    ls_cpu_mask before;                         // where this thread ran; empty: it was not moved
+};
+
+// --- choosing ------------------------------------------------------------------------------------
+
+static int ranks_on(const ls_device_assignment_view *views, const int *taken, int rank, uint64_t gpu, int *first) {
+    int count = 0;
+    for (int r = 0; r < rank; r++) {
+        if (taken[r] < 0 || views[r].gpu[taken[r]] != gpu || views[r].host != views[rank].host) continue;
+        if (count++ == 0) *first = r;
+    }
+    return count;
+}
+
+void ls_device_assignment_choose(const ls_device_assignment_view *views, int ranks, int share, int *taken, int *first) {
+    for (int r = 0; r < ranks; r++) {
+        int fewest = ranks;
+        taken[r] = -1;
+        first[r] = r;
+        for (int g = 0; g < views[r].count; g++) {
+            int lowest = r, count = ranks_on(views, taken, r, views[r].gpu[g], &lowest);
+            if (count >= fewest || (count > 0 && !share)) continue;
+            fewest = count;
+            taken[r] = g;
+            first[r] = lowest;
+        }
+    }
+}
+
+static int same_view(const ls_device_assignment_view *a, const ls_device_assignment_view *b) {
+    return a->count == b->count && memcmp(a->gpu, b->gpu, (size_t)a->count * sizeof *a->gpu) == 0;
+}
+
+// --- refusing ------------------------------------------------------------------------------------
+
+// "the GPU NAME (UUID)"
+static const char *gpu_text(const ls_device_gpu *gpu, char text[192]) {
+    snprintf(text, 192, "%s (%s)", gpu->name, gpu->uuid[0] ? gpu->uuid : gpu->pci);
+    return text;
+}
+
+static const char share_advice[] = "or set device.share = true (ranks take turns on a GPU, and sums go through host "
+                                   "memory) or device.type = cpu";
+
+// This rank found no GPU left of those that it sees.
+static ls_status refuse_crowd(const ls_device_assignment *p, const ls_device_assignment_view *views, const ls_comm_info *comm) {
+    const ls_device_assignment_view *mine = &views[comm->rank];
+    int here = 0, alike = 1, count = mine->count;
+    char text[192];
+    for (int r = 0; r < comm->world_size; r++) {
+        if (views[r].host != mine->host) continue;
+        here++;
+        alike &= same_view(&views[r], mine);
+    }
+    if (alike && count > 1)
+        return ls_fail(LS_USAGE, "host %s shows %d GPUs, but %d ranks were started there: start at most %d, %s",
+            comm->host, count, here, count, share_advice);
+    if (alike)
+        return ls_fail(LS_USAGE, "host %s shows 1 GPU, %s, but %d ranks were started there: start one, %s", comm->host,
+            gpu_text(&p->gpus[0], text), here, share_advice);
+    return ls_fail(LS_USAGE,
+        "rank %d on host %s sees %d GPU%s, and lower ranks there have %s already, %s: show every rank a GPU of its own "
+        "(srun --gpus-per-task=1) or all GPUs to all ranks, %s",
+        comm->rank, comm->host, count, count == 1 ? "" : "s", count == 1 ? "it" : "all of them",
+        gpu_text(&p->gpus[0], text), share_advice);
+}
+
+// NCCL takes one rank for each GPU.
+static ls_status check_sums(const ls_device_assignment *p, const ls_config *cfg, const char *host, int rank, int first) {
+    const char *tests = getenv("LOCKSTEP_NCCL_SHARED_GPU");
+    char text[192];
+    if (first == rank || cfg->dist_backend != LS_BACKEND_NCCL || (tests && strcmp(tests, "1") == 0)) return LS_SUCCESS;
+    return ls_fail(LS_USAGE,
+        "dist.backend = nccl: ranks %d and %d on host %s share a GPU, %s, and NCCL refuses that; set dist.backend = "
+        "mpi, "
+        "or start fewer ranks",
+        first, rank, host, gpu_text(p->gpu, text));
+}
+
+// A rank without a GPU, for `why`; `others` have some.
+static ls_status refuse_without(const ls_device_assignment *p, const ls_comm_info *comm, int others, const char *why) {
+    if (p->is_auto && others > 0)
+        return ls_fail(LS_DEVICE,
+            "rank %d on host %s can use no GPU, but %d other rank%s can: %s; mend that, start ranks only where there "
+            "are "
+            "GPUs, or set device.type = cpu",
+            comm->rank, comm->host, others, others == 1 ? "" : "s", why);
+    if (comm->world_size == 1) return ls_fail(LS_DEVICE, "device.type = cuda: %s", why);
+    return ls_fail(LS_DEVICE, "device.type = cuda: rank %d on host %s: %s", comm->rank, comm->host, why);
+}
+
+// --- all of it -----------------------------------------------------------------------------------
+
+static uint64_t identity_of(const ls_device_gpu *gpu) {
+    const char *id = gpu->uuid[0] ? gpu->uuid : gpu->pci;
+    return ls_hash(id, strlen(id));
+}
+
+// The ranks' views and the arrays of the choice, in one piece of memory.
+typedef struct {
+    ls_device_assignment_view *views; // [world_size]
+    int *taken, *first;       // [world_size]
+} choice;
+
+static ls_status new_choice(size_t ranks, choice *out) {
+    *out = (choice){ calloc(ranks, sizeof *out->views), calloc(ranks, sizeof *out->taken),
+        calloc(ranks, sizeof *out->first) };
+    if (out->views && out->taken && out->first) return LS_SUCCESS;
+    return ls_fail(LS_DEVICE, "placement of %zu ranks: out of host memory", ranks);
+}
+
+static void free_choice(choice *c) {
+    free(c->views);
+    free(c->taken);
+    free(c->first);
+}
+
+// What this rank can say by itself, when all ranks' views are known.
+static ls_status judge(
+    ls_device_assignment *p, const choice *c, const ls_comm_info *comm, const ls_config *cfg, ls_status seen) {
+    int with = 0, rank = comm->rank;
+    for (int r = 0; r < comm->world_size; r++) with += c->views[r].code == LS_OK;
+    if (with == 0 && p->is_auto) {
+        p->type = "cpu";
+        snprintf(p->why_not_cuda, sizeof p->why_not_cuda, "no GPU is used: %s", seen.text);
+        return LS_SUCCESS;
+    }
+    if (ls_failed(seen)) return refuse_without(p, comm, with, seen.text);
+    p->type = "cuda";
+    if (c->taken[rank] < 0) return refuse_crowd(p, c->views, comm);
+    p->gpu = &p->gpus[c->taken[rank]];
+    return check_sums(p, cfg, comm->host, rank, c->first[rank]);
+}
+
+static ls_status choose(ls_device_assignment *p, ls_comm *comm, const ls_config *cfg) {
+    const ls_comm_info *facts = ls_comm_get_info(comm);
+    ls_device_assignment_view mine = { .count = 0 };
+    ls_status seen = ls_device_gpus(p->gpus, LS_DEVICE_ASSIGNMENT_GPUS_MAX, &mine.count);
+    choice c;
+    ls_status status = ls_comm_agree(comm, new_choice((size_t)facts->world_size, &c), NULL);
+    if (!ls_failed(status)) {
+        mine.code = seen.code;
+        mine.host = facts->host_index;
+        for (int g = 0; g < mine.count; g++) mine.gpu[g] = identity_of(&p->gpus[g]);
+        status = ls_comm_allgather(comm, &mine, c.views, sizeof mine);
+    }
+    if (!ls_failed(status)) {
+        ls_device_assignment_choose(c.views, facts->world_size, cfg->device_share, c.taken, c.first);
+        for (int r = 0; r < facts->world_size; r++) p->shares |= c.first[r] != r;
+        status = ls_comm_agree(comm, judge(p, &c, facts, cfg, seen), NULL);
+    }
+    free_choice(&c);
+    return status;
+}
+
+// --- cores ---------------------------------------------------------------------------------------
+
+// Keeps this thread, and those that it will start, near this rank's GPU.
+static ls_status stay_near(ls_device_assignment *p, ls_comm *comm, const ls_config *cfg) {
+    const char *root = getenv("LOCKSTEP_SYS_ROOT");
+    const ls_comm_info *facts = ls_comm_get_info(comm);
+    ls_cpu_mask allowed, share;
+    ls_cpus cpus;
+    ls_cpus_detect(&cpus);
+    int bound = !ls_cpu_mask_of_thread(&allowed) || cpus.mask_cpus < cpus.host_cpus || !cfg->device_affinity;
+    ls_affinity_view *views = calloc((size_t)facts->world_size, sizeof *views), mine;
+    ls_status status = views ? LS_SUCCESS : ls_fail(LS_DEVICE, "cores of %d ranks: no memory", facts->world_size);
+    status = ls_comm_agree(comm, status, NULL);
+    if (!root) root = "";
+    mine = ls_affinity_look(root, p->gpu ? p->gpu->pci : "", facts->host_index, bound, &allowed);
+    if (!ls_failed(status)) status = ls_comm_allgather(comm, &mine, views, sizeof mine);
+    if (!ls_failed(status)) {
+        share = ls_affinity_share(root, views, facts->world_size, facts->rank);
+        if (ls_cpu_mask_first(&share) >= 0 && ls_cpu_mask_bind(&share)) p->before = allowed;
+    }
+    free(views);
+    return status;
+}
+
+static void leave_cores(ls_device_assignment *p) {
+    if (ls_device_assignment_moved(p)) (void)ls_cpu_mask_bind(&p->before);
+    p->before = (ls_cpu_mask){ { 0 } };
+}
+
+ls_status ls_device_assignment_new(ls_comm *comm, ls_status mine, const ls_config *cfg, ls_device_assignment **out) {
+    ls_device_assignment *p = calloc(1, sizeof *p);
+    if (p) p->places = calloc((size_t)ls_comm_get_info(comm)->world_size, sizeof *p->places);
+    if (!p || !p->places) ls_keep_first(&mine, ls_fail(LS_DEVICE, "placement of ranks: out of host memory"));
+    ls_status status = ls_comm_agree(comm, mine, NULL);
+    if (!ls_failed(status)) {
+        p->is_auto = cfg->device_type == LS_DEVICE_TYPE_AUTO;
+        p->type = ls_config_choice("device.type", cfg->device_type);
+        if (p->is_auto || cfg->device_type == LS_DEVICE_TYPE_CUDA) status = choose(p, comm, cfg);
+        if (!ls_failed(status) && strcmp(p->type, "cuda") == 0) status = stay_near(p, comm, cfg);
+    }
+    if (ls_failed(status)) {
+        ls_device_assignment_free(p);
+        return status;
+    }
+    *out = p;
+    return LS_SUCCESS;
+}
+
+// What ls_device_open says of the cuda device, without the option's name: auto was asked for.
+static const char *cause(ls_status status) {
+    static const char prefix[] = "device.type = cuda: ";
+    return strncmp(status.text, prefix, sizeof prefix - 1) == 0 ? status.text + sizeof prefix - 1 : status.text;
+}
+
+static ls_status open_here(ls_device_assignment *p, const ls_device_options *options, ls_device **out) {
+    ls_device_options with_index = *options;
+    if (p->gpu) with_index.index = p->gpu->index;
+    return ls_device_open(p->type, &with_index, out, NULL);
+}
+
+static void describe(const ls_device_assignment *p, const ls_comm_info *comm, const ls_device *device, ls_rank_info *place) {
+    ls_device_info facts;
+    device->api->facts(device, &facts);
+    snprintf(place->host, sizeof place->host, "%s", comm->host);
+    snprintf(place->device, sizeof place->device, "%s", device->api->name);
+    snprintf(place->name, sizeof place->name, "%s", p->gpu ? p->gpu->name : facts.name);
+    snprintf(place->uuid, sizeof place->uuid, "%s", facts.uuid);
+    snprintf(place->pci, sizeof place->pci, "%s", facts.pci);
+    ls_cpu_mask cpus;
+    if (ls_cpu_mask_of_thread(&cpus)) ls_cpu_mask_text(&cpus, place->cpus, sizeof place->cpus);
+}
+
+ls_status ls_device_assignment_open(ls_device_assignment *p, ls_comm *comm, const ls_device_options *options, ls_device **out) {
+    const ls_comm_info *facts = ls_comm_get_info(comm);
+    *out = NULL;
+    ls_status status = open_here(p, options, out);
+    int32_t opened = !ls_failed(status);
+    LS_TRY(ls_comm_allreduce(comm, &opened, 1, LS_I32, LS_REDUCE_SUM));
+    if (opened == 0 && p->is_auto && p->gpu) {
+        snprintf(p->why_not_cuda, sizeof p->why_not_cuda, "no GPU is used: %s", cause(status));
+        p->type = "cpu";
+        p->gpu = NULL;
+        leave_cores(p);
+        p->shares = 0;
+        status = open_here(p, options, out);
+    } else if (ls_failed(status) && p->is_auto && p->gpu) {
+        status = refuse_without(p, facts, opened, cause(status));
+    }
+    status = ls_comm_agree(comm, status, NULL);
+    if (!ls_failed(status)) {
+        ls_rank_info mine = { .host = "" };
+        describe(p, facts, *out, &mine);
+        status = ls_comm_allgather(comm, &mine, p->places, sizeof mine);
+    }
+    if (!ls_failed(status)) return status;
+    ls_device_close(*out);
+    *out = NULL;
+    return status;
+}
+
+void ls_device_assignment_free(ls_device_assignment *placement) {
+    if (!placement) return;
+    leave_cores(placement);
+    free(placement->places);
+    free(placement);
+}
+
+const char *ls_device_assignment_why_not_cuda(const ls_device_assignment *placement) {
+    return placement->why_not_cuda[0] ? placement->why_not_cuda : NULL;
+}
+
+int ls_device_assignment_shares(const ls_device_assignment *placement) {
+    return placement->shares;
+}
+
+int ls_device_assignment_moved(const ls_device_assignment *placement) {
+    return ls_cpu_mask_first(&placement->before) >= 0;
+}
+
+const ls_rank_info *ls_device_assignment_ranks(const ls_device_assignment *placement) {
+    return placement->places;
+}

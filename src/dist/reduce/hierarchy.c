@@ -1,0 +1,58 @@
+#include "dist/reduce/hierarchy.h"
+
+#include <stdlib.h>
+
+typedef struct {
+    const int *host_of;
+    double *sent, *received; // by host
+} traffic;
+
+static void send(traffic *t, int from, int to, double share) {
+    if (t->host_of[from] == t->host_of[to]) return;
+    t->sent[t->host_of[from]] += share;
+    t->received[t->host_of[to]] += share;
+}
+
+static void all_reduce(traffic *t, int ranks) {
+    int paired = 1;
+    while (paired * 2 <= ranks) paired *= 2;
+    int extra = ranks - paired;
+    for (int even = 0; even < 2 * extra; even += 2) {
+        send(t, even, even + 1, 0.5 + 1); // a half to add, at the end the result
+        send(t, even + 1, even, 0.5 + 0.5);
+    }
+    for (int mask = 1; mask < paired; mask *= 2) {
+        for (int v = 0; v < paired; v++) {
+            int w = v ^ mask;
+            int from = v < extra ? 2 * v : v + extra, to = w < extra ? 2 * w : w + extra;
+            send(t, from, to, 2 * 0.5 / mask); // there and back
+        }
+    }
+}
+
+ls_status ls_halving_volume(const int *host_of, int ranks, double *volume) {
+    double *memory = calloc((size_t)ranks * 2, sizeof *memory);
+    if (!memory) return ls_fail(LS_DEVICE, "traffic between hosts of %d ranks: no memory", ranks);
+    traffic t = { host_of, memory, memory + ranks };
+    all_reduce(&t, ranks);
+    *volume = 0;
+    for (int i = 0; i < 2 * ranks; i++) {
+        if (memory[i] > *volume) *volume = memory[i];
+    }
+    free(memory);
+    return LS_SUCCESS;
+}
+
+ls_status ls_hierarchy_wins(const int *host_of, int ranks, int hosts, int *wins) {
+    *wins = 0;
+    if (hosts == 1 || hosts == ranks) return LS_SUCCESS;
+    int *alone = calloc((size_t)hosts, sizeof *alone);
+    if (!alone) return ls_fail(LS_DEVICE, "traffic between %d hosts: no memory", hosts);
+    for (int i = 0; i < hosts; i++) alone[i] = i;
+    double at_once = 0, by_hosts = 0;
+    ls_status status = ls_halving_volume(host_of, ranks, &at_once);
+    if (!ls_failed(status)) status = ls_halving_volume(alone, hosts, &by_hosts);
+    *wins = by_hosts <= at_once;
+    free(alone);
+    return status;
+}

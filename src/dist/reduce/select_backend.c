@@ -1,0 +1,53 @@
+#include "dist/reduce/select_backend.h"
+
+#include <stdio.h>
+
+// What this rank can do, before anything is tried together. *nccl: the device's collectives are to be used.
+static ls_status choose(ls_comm *comm, const ls_device *device, const ls_config *cfg, int shares, int32_t *nccl,
+    char library[96], char why_not[256]) {
+    int ranks = ls_comm_get_info(comm)->world_size;
+    const ls_collective_api *api = device->api->collective;
+    *nccl = 0;
+    if (cfg->dist_backend == LS_BACKEND_SELF && ranks > 1)
+        return ls_fail(LS_USAGE,
+            "dist.backend = self is for one rank, but %d were started; set dist.backend = auto, or start one", ranks);
+    if (cfg->dist_backend == LS_BACKEND_NCCL && !api)
+        return ls_fail(LS_USAGE,
+            "dist.backend = nccl sums gradients between GPUs, but this run computes on %s; set device.type = cuda, or "
+            "dist.backend = mpi",
+            device->api->name);
+    if (!api || cfg->dist_backend == LS_BACKEND_MPI || cfg->dist_backend == LS_BACKEND_SELF) return LS_SUCCESS;
+    if (ranks == 1 && cfg->dist_backend == LS_BACKEND_AUTO) return LS_SUCCESS;
+    if (shares && cfg->dist_backend == LS_BACKEND_AUTO) {
+        snprintf(why_not, 256, "ranks share GPUs (device.share), which NCCL does not allow");
+        return LS_SUCCESS;
+    }
+    ls_status status = api->probe(library, 96);
+    *nccl = !ls_failed(status);
+    if (*nccl || cfg->dist_backend == LS_BACKEND_NCCL) return status;
+    snprintf(why_not, 256, "%.255s", status.text);
+    return LS_SUCCESS;
+}
+
+ls_status ls_select_backend(ls_comm *comm, ls_device *device, const ls_config *cfg, int shares, ls_collective **out,
+    char library[96], char why_not[256]) {
+    const ls_comm_info *facts = ls_comm_get_info(comm);
+    const ls_collective_api *api = device->api->collective;
+    int32_t nccl, all;
+    *out = NULL;
+    library[0] = why_not[0] = 0;
+    LS_TRY(ls_comm_agree(comm, choose(comm, device, cfg, shares, &nccl, library, why_not), NULL));
+    all = nccl;
+    LS_TRY(ls_comm_allreduce(comm, &all, 1, LS_I32, LS_REDUCE_MIN));
+    if (!all) {
+        if (nccl) snprintf(why_not, 256, "another rank has no NCCL");
+        library[0] = 0;
+        return LS_SUCCESS;
+    }
+    uint8_t id[LS_COLLECTIVE_ID_BYTES] = { 0 };
+    ls_status status = facts->rank == 0 ? api->make_id(id) : LS_SUCCESS;
+    LS_TRY(ls_comm_agree(comm, status, NULL));
+    LS_TRY(ls_comm_broadcast(comm, id, sizeof id, 0));
+    status = api->open(device, id, facts->rank, facts->world_size, cfg->dist_timeout, out);
+    return ls_comm_agree(comm, status, NULL);
+}

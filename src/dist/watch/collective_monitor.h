@@ -1,0 +1,19 @@
+// collective_monitor.h - polls the state of a device's collectives, in a thread of its own: a library that hangs in the call
+// does not hold up the watchdog. Private to dist/.
+#ifndef LS_DIST_WATCH_COLLECTIVE_MONITOR_H
+#define LS_DIST_WATCH_COLLECTIVE_MONITOR_H
+
+#include <stddef.h>
+#include "base/status.h"
+#include "device/collective.h"
+
+typedef struct ls_collective_monitor ls_collective_monitor;
+
+LS_CHECKED ls_status ls_collective_monitor_new(
+    const ls_collective_api *api, ls_collective *collective, ls_collective_monitor **out);
+void ls_collective_monitor_free(ls_collective_monitor *watch); // NULL is allowed; before the collective is closed
+// 1: the collectives have failed; the text of it.
+int ls_collective_monitor_failed(ls_collective_monitor *watch, char *text, size_t bytes);
+ls_collective_progress ls_collective_monitor_progress(ls_collective_monitor *watch);
+
+#endif

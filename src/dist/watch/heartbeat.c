@@ -1,0 +1,261 @@
+#include "dist/watch/heartbeat.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/hash.h"
+#include "dist/comm_backend.h"
+
+enum { ADDRESSES = 8, MONITORS = 2 };
+
+// What ranks exchange at the start.
+typedef struct {
+    uint64_t key;     // rank 0's is the job's
+    uint64_t machine; // equal: same host, same process numbers
+    char host[LS_HEARTBEAT_HOST_BYTES];
+    int32_t pid;
+    uint16_t port;               // network order; 0: cannot listen
+    uint32_t address[ADDRESSES]; // network order; 0: none
+} greeting;
+
+typedef struct {
+    int rank; // -1: none
+    struct sockaddr_in address[ADDRESSES];
+    int count;
+} monitor;
+
+struct ls_heartbeat {
+    ls_heartbeat_table table;
+    uint64_t key;
+    int socket; // -1: none
+    monitor monitors[MONITORS];
+    int watched_rank, watched_fd; // the next rank on this host; -1: none
+    atomic_int gone;              // it, when it is gone; else -1
+};
+
+// --- opening -------------------------------------------------------------------------------------
+
+// The machine and its process numbers: two ranks with the same value can watch each other's process.
+static uint64_t machine_id(const char *host) {
+    char text[160] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t bytes = fd >= 0 ? read(fd, text, 40) : 0;
+    if (fd >= 0) close(fd);
+    size_t used = bytes > 0 ? (size_t)bytes : 0;
+    struct stat processes = { 0 };
+    if (stat("/proc/self/ns/pid", &processes) != 0) processes.st_ino = 0;
+    snprintf(text + used, sizeof text - used, " %lu %.80s", (unsigned long)processes.st_ino, host);
+    return ls_hash(text, strlen(text));
+}
+
+// Where this host can be reached: the loopback first, for its own ranks.
+static void find_addresses(uint32_t address[ADDRESSES], int one_host) {
+    int count = 0;
+    address[count++] = htonl(INADDR_LOOPBACK);
+    struct ifaddrs *list;
+    if (one_host || getifaddrs(&list) != 0) return;
+    for (struct ifaddrs *i = list; i && count < ADDRESSES; i = i->ifa_next) {
+        if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET) continue;
+        if (!(i->ifa_flags & IFF_UP) || (i->ifa_flags & IFF_LOOPBACK)) continue;
+        struct sockaddr_in in;
+        memcpy(&in, i->ifa_addr, sizeof in);
+        address[count++] = in.sin_addr.s_addr;
+    }
+    freeifaddrs(list);
+}
+
+static void open_socket(ls_heartbeat *board, int one_host, greeting *mine) {
+    board->socket = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (board->socket < 0) return;
+    struct sockaddr_in address = { .sin_family = AF_INET,
+        .sin_addr.s_addr = htonl(one_host ? INADDR_LOOPBACK : INADDR_ANY) };
+    socklen_t bytes = sizeof address;
+    if (bind(board->socket, (struct sockaddr *)&address, bytes) != 0) return;
+    if (getsockname(board->socket, (struct sockaddr *)&address, &bytes) != 0) return;
+    mine->port = address.sin_port;
+    find_addresses(mine->address, one_host);
+}
+
+static void know_monitor(ls_heartbeat *board, monitor *m, int rank, const greeting *all) {
+    m->rank = rank;
+    const greeting *its = &all[rank], *mine = &all[board->table.rank];
+    if (its->port == 0 || rank == board->table.rank) return;
+    for (int i = 0; i < ADDRESSES && its->address[i]; i++) {
+        if (i == 0 && strcmp(its->host, mine->host) != 0) continue; // another host's loopback
+        m->address[m->count++] =
+            (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = its->port, .sin_addr.s_addr = its->address[i] };
+    }
+}
+
+static void know_monitors(ls_heartbeat *board, const greeting *all) {
+    int n = board->table.world_size, second = 1;
+    for (int r = n - 1; r > 0; r--)
+        if (strcmp(all[r].host, all[0].host) != 0) second = r;
+    know_monitor(board, &board->monitors[0], 0, all);
+    if (n > 1) know_monitor(board, &board->monitors[1], second, all);
+}
+
+// Old kernels and some containers have no such descriptors: then only the launcher and silence show it.
+static void watch_next_rank(ls_heartbeat *board, const greeting *all) {
+    int n = board->table.world_size, mine = board->table.rank, next = (mine + 1) % n;
+    while (next != mine && all[next].machine != all[mine].machine) next = (next + 1) % n;
+    if (next == mine) return;
+    board->watched_rank = next;
+    board->watched_fd = (int)syscall(SYS_pidfd_open, all[next].pid, 0);
+}
+
+static ls_status get_acquainted(ls_heartbeat *board, ls_comm *comm, ls_heartbeat_peer *peers) {
+    int n = comm->facts.world_size, one_host = comm->facts.hosts == 1;
+    greeting mine = { .pid = (int32_t)getpid(), .machine = machine_id(comm->facts.host) };
+    snprintf(mine.host, sizeof mine.host, "%s", comm->facts.host);
+    if (getrandom(&mine.key, sizeof mine.key, GRND_NONBLOCK) != sizeof mine.key) mine.key = mine.machine;
+    open_socket(board, one_host, &mine);
+    greeting *all = calloc((size_t)n, sizeof *all);
+    if (!all) return ls_fail(LS_DEVICE, "board of %d ranks: no memory", n);
+    ls_status status = comm->backend->allgather(comm, &mine, all, sizeof mine);
+    if (!ls_failed(status)) {
+        board->key = all[0].key;
+        for (int r = 0; r < n; r++) {
+            memcpy(peers[r].host, all[r].host, sizeof peers[r].host);
+            peers[r].pid = all[r].pid;
+        }
+        know_monitors(board, all);
+        watch_next_rank(board, all);
+    }
+    free(all);
+    return status;
+}
+
+ls_status ls_heartbeat_open(ls_comm *comm, ls_heartbeat **out) {
+    size_t n = (size_t)comm->facts.world_size;
+    ls_heartbeat *board = calloc(1, sizeof *board);
+    ls_heartbeat_peer *peers = calloc(n, sizeof *peers);
+    if (board) {
+        board->socket = board->watched_rank = board->watched_fd = -1;
+        atomic_store(&board->gone, -1);
+        for (int m = 0; m < MONITORS; m++) board->monitors[m].rank = -1;
+        board->table =
+            (ls_heartbeat_table){ comm->facts.rank, comm->facts.world_size, peers, calloc(n, sizeof *board->table.row) };
+    }
+    if (!board || !peers || !board->table.row) {
+        if (board) free(board->table.row);
+        free(board);
+        free(peers);
+        return ls_fail(LS_DEVICE, "board of %zu ranks: no memory", n);
+    }
+    ls_status status = get_acquainted(board, comm, peers);
+    if (ls_failed(status)) {
+        ls_heartbeat_close(board);
+        return status;
+    }
+    *out = board;
+    return LS_SUCCESS;
+}
+
+void ls_heartbeat_close(ls_heartbeat *board) {
+    if (!board) return;
+    if (board->socket >= 0) close(board->socket);
+    if (board->watched_fd >= 0) close(board->watched_fd);
+    free((void *)board->table.peer);
+    free(board->table.row);
+    free(board);
+}
+
+ls_heartbeat_table *ls_heartbeat_known(ls_heartbeat *board) {
+    return &board->table;
+}
+
+int ls_heartbeat_monitor(const ls_heartbeat *board) {
+    for (int m = 0; m < MONITORS; m++)
+        if (board->monitors[m].rank == board->table.rank) return m;
+    return -1;
+}
+
+// --- records -------------------------------------------------------------------------------------
+
+void ls_heartbeat_send(const ls_heartbeat *board, ls_heartbeat_record *record) {
+    record->key = board->key;
+    record->bytes = (int32_t)sizeof *record;
+    record->rank = board->table.rank;
+    record->gone = atomic_load(&board->gone);
+    for (int m = 0; m < MONITORS && board->socket >= 0; m++) {
+        for (int i = 0; i < board->monitors[m].count; i++) {
+            const struct sockaddr_in *to = &board->monitors[m].address[i];
+            ssize_t sent = sendto(board->socket, record, sizeof *record, MSG_DONTWAIT | MSG_NOSIGNAL,
+                (const struct sockaddr *)to, sizeof *to);
+            (void)sent; // a lost record is one tick's; the next may arrive
+        }
+    }
+}
+
+static void note_gone(ls_heartbeat *board, int rank) {
+    if (rank < 0 || rank >= board->table.world_size || board->table.row[rank].gone) return;
+    board->table.row[rank].gone = 1;
+    board->table.row[rank].gone_s = 0;
+}
+
+static void take_in(ls_heartbeat *board, ls_heartbeat_record *record) {
+    ls_heartbeat_row *row = &board->table.row[record->rank];
+    record->phase[sizeof record->phase - 1] = record->what[sizeof record->what - 1] = 0;
+    record->error[sizeof record->error - 1] = 0;
+    if (record->tail_count < 0 || record->tail_count > LS_HEARTBEAT_TAIL) record->tail_count = 0;
+    note_gone(board, record->gone);
+    row->last = *record;
+    row->heard = 1;
+    row->silent_s = 0;
+}
+
+static void receive(ls_heartbeat *board) {
+    ls_heartbeat_record record;
+    for (;;) {
+        ssize_t bytes = recv(board->socket, &record, sizeof record, MSG_DONTWAIT | MSG_TRUNC);
+        if (bytes < 0 && errno == EINTR) continue;
+        if (bytes < 0) return; // nothing more, or an old datagram's complaint
+        if (bytes != sizeof record || record.key != board->key || record.bytes != (int32_t)sizeof record) continue;
+        if (record.rank < 0 || record.rank >= board->table.world_size || record.rank == board->table.rank) continue;
+        take_in(board, &record);
+    }
+}
+
+static void count_seconds(ls_heartbeat *board, double seconds) {
+    for (int r = 0; r < board->table.world_size; r++) {
+        ls_heartbeat_row *row = &board->table.row[r];
+        row->silent_s += seconds;
+        if (row->gone) row->gone_s += seconds;
+        row->error_s = row->last.error[0] ? row->error_s + seconds : 0;
+    }
+}
+
+int ls_heartbeat_wait(ls_heartbeat *board, double seconds, int wake_fd) {
+    double end_s = ls_clock_seconds() + seconds;
+    for (;;) {
+        struct pollfd fds[] = { { .fd = wake_fd, .events = POLLIN }, { .fd = board->socket, .events = POLLIN },
+            { .fd = board->watched_fd, .events = POLLIN } };
+        double left_s = end_s - ls_clock_seconds();
+        int left_ms = seconds < 0 ? -1 : left_s > 0 ? (int)(left_s * 1e3) + 1 : 0;
+        if (poll(fds, sizeof fds / sizeof *fds, left_ms) == 0) break;
+        if (fds[1].revents) receive(board);
+        if (fds[2].revents) {
+            close(board->watched_fd);
+            board->watched_fd = -1;
+            atomic_store(&board->gone, board->watched_rank);
+            note_gone(board, board->watched_rank);
+            return 1; // send to the monitors now
+        }
+        if (fds[0].revents) return 1;
+    }
+    count_seconds(board, seconds);
+    return 0;
+}

@@ -1,0 +1,19 @@
+// init_timeout.h - ends a rank whose peers never come, while MPI starts: the watchdog needs MPI, and cannot watch that.
+// Private to dist/.
+//
+// Where one rank hangs, or its host does, all others wait in MPI_Init for ever. After LOCKSTEP_START_TIMEOUT seconds
+// (an environment variable; default 300, 0: no limit) this one says so and ends with LS_COMM; the launcher then ends
+// the job. Time is counted in ticks, as the watchdog does: a job that was stopped as a whole is not late.
+#ifndef LS_DIST_WATCH_INIT_TIMEOUT_H
+#define LS_DIST_WATCH_INIT_TIMEOUT_H
+
+#include "base/status.h"
+#include "dist/launcher.h"
+
+typedef struct ls_init_timeout ls_init_timeout;
+
+double ls_init_timeout_seconds(void); // 0: no limit
+LS_CHECKED ls_status ls_init_timeout_new(const ls_launcher *launcher, ls_init_timeout **out);
+void ls_init_timeout_free(ls_init_timeout *guard); // MPI has started; NULL is allowed
+
+#endif

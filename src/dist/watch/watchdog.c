@@ -1,0 +1,345 @@
+#include "dist/watch/watchdog.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/thread.h"
+#include "dist/watch/heartbeat.h"
+#include "dist/comm_backend.h"
+#include "dist/watch/collective_monitor.h"
+#include "dist/watch/hang_report.h"
+
+struct ls_watchdog {
+    ls_comm *comm;
+    ls_heartbeat *board;
+    pthread_t thread;
+    int started;
+    int wake_fd; // the timeout changed, or stop
+    atomic_int stop;
+    _Atomic(double) timeout_s;
+    pthread_mutex_t device_mutex; // guards device
+    ls_collective_monitor *device;      // NULL: none
+
+    // The thread's own.
+    double life_s, phase_s; // since the last sign of life; since phase and update changed
+    double until_send_s;    // next record to the monitors
+    double quiet_s;         // another rank has said why the job ends, and has so long to end it
+    double told_s;          // this rank has said that another is gone; below 0: no
+    uint_fast64_t sequence;
+    const char *phase;
+    int64_t update, completed;
+    char text[LS_HANG_REPORT_BYTES];
+};
+
+static const double tick_max_s = 0.25, tick_last_s = 4;
+static const double gone_s = 0.4;   // a launcher that ends all ranks does so within this time
+static const double error_s = 0.5;  // the first of several ranks that report one
+static const double ending_s = 10;  // for the rank that has said that it ends the job
+static const double launcher_s = 5; // for the launcher, after a rank is gone
+
+// --- signs of life -------------------------------------------------------------------------------
+
+void ls_life_wait_begins(ls_life *life, const char *what, int bucket) {
+    atomic_store(&life->what, what);
+    atomic_store(&life->bucket, bucket);
+    atomic_fetch_add(&life->sequence, 1);
+}
+
+void ls_life_wait_ends(ls_life *life) {
+    atomic_fetch_add(&life->sequence, 1);
+}
+
+void ls_life_progress(ls_life *life, int bucket) {
+    atomic_store(&life->bucket, bucket);
+    atomic_fetch_add(&life->sequence, 2);
+}
+
+static atomic_int ended_by; // ls_ended_by
+
+int ls_life_claim_end(ls_ended_by by) {
+    int nobody = LS_ENDED_BY_NOBODY;
+    return atomic_compare_exchange_strong(&ended_by, &nobody, (int)by) || nobody == (int)by;
+}
+
+int ls_life_end_claimed(void) {
+    return atomic_load(&ended_by) != LS_ENDED_BY_NOBODY;
+}
+
+// --- this rank's record --------------------------------------------------------------------------
+
+static void fill_tail(ls_flight_recorder *journal, ls_heartbeat_record *record) {
+    double now = ls_clock_seconds();
+    for (int64_t n = record->begun - LS_HEARTBEAT_TAIL; n < record->begun; n++) {
+        ls_flight_recorder_entry e;
+        if (!ls_flight_recorder_read(journal, n, &e)) continue;
+        record->tail[record->tail_count++] = (ls_heartbeat_entry){ .number = n,
+            .bytes = e.bytes,
+            .update = e.update,
+            .kind = (int32_t)e.kind,
+            .bucket = e.bucket,
+            .age_s = (float)(now - e.launched_s),
+            .seconds = e.ended_s > 0 ? (float)(e.ended_s - e.launched_s) : -1 };
+    }
+}
+
+// From any thread; the times are the watchdog thread's.
+static void fill_record(ls_watchdog *watchdog, ls_heartbeat_record *record) {
+    ls_life *life = &watchdog->comm->life;
+    ls_flight_recorder *journal = &watchdog->comm->journal;
+    *record = (ls_heartbeat_record){ .bucket = -1,
+        .rank = watchdog->comm->facts.rank,
+        .gone = -1,
+        .device_tag = -1,
+        .device_done = -1,
+        .end = ls_life_end_claimed()        ? LS_RANK_TOLD
+               : atomic_load(&life->leaves) ? LS_RANK_LEAVES
+                                            : LS_RANK_STAYS,
+        .update = (int64_t)atomic_load(&life->update),
+        .begun = (int64_t)atomic_load(&journal->begun),
+        .ended = (int64_t)atomic_load(&journal->ended) };
+    snprintf(record->phase, sizeof record->phase, "%s", atomic_load(&life->phase));
+    fill_tail(journal, record);
+    if (atomic_load(&life->naps)) record->state = LS_RANK_NAPS;
+    if (atomic_load(&life->sequence) % 2 == 0) return;
+    record->state = LS_RANK_WAITS;
+    record->bucket = atomic_load(&life->bucket);
+    snprintf(record->what, sizeof record->what, "%s", atomic_load(&life->what));
+}
+
+static void ask_device(ls_watchdog *watchdog, ls_heartbeat_record *record) {
+    pthread_mutex_lock(&watchdog->device_mutex);
+    if (watchdog->device) {
+        ls_collective_progress progress = ls_collective_monitor_progress(watchdog->device);
+        record->device_done = progress.completed;
+        record->device_tag = progress.last_tag;
+        ls_collective_monitor_failed(watchdog->device, record->error, sizeof record->error);
+    }
+    pthread_mutex_unlock(&watchdog->device_mutex);
+}
+
+// One tick older, or alive.
+static void observe(ls_watchdog *watchdog, ls_heartbeat_record *record, double tick_s) {
+    const char *phase = atomic_load(&watchdog->comm->life.phase);
+    uint_fast64_t sequence = atomic_load(&watchdog->comm->life.sequence);
+    int alive = sequence != watchdog->sequence || record->device_done > watchdog->completed;
+    int moved = phase != watchdog->phase || record->update != watchdog->update;
+    watchdog->life_s = alive ? 0 : watchdog->life_s + tick_s;
+    watchdog->phase_s = moved ? 0 : watchdog->phase_s + tick_s;
+    watchdog->sequence = sequence;
+    watchdog->completed = record->device_done;
+    watchdog->phase = phase;
+    watchdog->update = record->update;
+    record->life_s = (float)watchdog->life_s;
+    record->phase_s = (float)watchdog->phase_s;
+}
+
+// --- firing --------------------------------------------------------------------------------------
+
+static double first_s(double a, double b) {
+    return a < b ? a : b;
+}
+
+// So that a monitor of many ranks takes in some hundred records a second.
+static double send_tick(const ls_watchdog *watchdog, double timeout_s) {
+    double tick_s = watchdog->comm->facts.world_size / 256.0;
+    if (tick_s < tick_max_s) tick_s = tick_max_s;
+    return first_s(first_s(tick_s, tick_last_s), timeout_s > 4 ? timeout_s / 5 : tick_max_s);
+}
+
+// Seconds that this rank leaves to those that fire before it.
+// None fires before the second monitor when nothing is heard of rank 0.
+static double turn_of(const ls_watchdog *watchdog, double timeout_s) {
+    int monitor = ls_heartbeat_monitor(watchdog->board), rank = watchdog->comm->facts.rank;
+    const ls_heartbeat_row *first = ls_heartbeat_known(watchdog->board)->row;
+    if (monitor == 0) return 0;
+    if (monitor == 1) return first->gone || first->silent_s >= 4 * send_tick(watchdog, timeout_s) ? 0 : 2;
+    return rank < 4 ? 2 + 2 * rank : 8;
+}
+
+// The longest wait of any rank in the table, this one included.
+static double longest_wait(const ls_heartbeat_table *table) {
+    double longest = 0;
+    for (int r = 0; r < table->world_size; r++) {
+        const ls_heartbeat_row *row = &table->row[r];
+        if (!row->heard || row->gone || row->last.state != LS_RANK_WAITS) continue;
+        if ((double)row->last.life_s > longest) longest = (double)row->last.life_s;
+    }
+    return longest;
+}
+
+// The longest time in which nothing was heard of a rank, while this one has to wait for it.
+static double longest_silence(const ls_watchdog *watchdog, const ls_heartbeat_table *table) {
+    const ls_heartbeat_row *row = table->row;
+    if (row[table->rank].last.state == LS_RANK_COMPUTES) return 0;
+    double longest = 0;
+    for (int r = 0; r < table->world_size; r++)
+        if (row[r].heard && row[r].last.end == LS_RANK_STAYS && row[r].silent_s > longest) longest = row[r].silent_s;
+    return first_s(longest, watchdog->life_s);
+}
+
+static double longest_error(const ls_heartbeat_table *table) {
+    double longest = 0;
+    for (int r = 0; r < table->world_size; r++)
+        if (table->row[r].error_s > longest) longest = table->row[r].error_s;
+    return longest;
+}
+
+static double longest_gone(const ls_heartbeat_table *table) {
+    double longest = 0;
+    for (int r = 0; r < table->world_size; r++)
+        if (table->row[r].gone && table->row[r].last.end == LS_RANK_STAYS && table->row[r].gone_s > longest)
+            longest = table->row[r].gone_s;
+    return longest;
+}
+
+static int somebody_ends_it(const ls_heartbeat_table *table) {
+    for (int r = 0; r < table->world_size; r++)
+        if (r != table->rank && table->row[r].last.end == LS_RANK_TOLD) return 1;
+    return 0;
+}
+
+// Says who is the culprit; 0: this rank's own message has already said why the job ends.
+static int tell(ls_watchdog *watchdog, double timeout_s) {
+    if (!ls_life_claim_end(LS_ENDED_BY_WATCHDOG)) return 0;
+    ls_watchdog_tell(watchdog);
+    const ls_heartbeat_table *table = ls_heartbeat_known(watchdog->board);
+    // A rank that was stopped has been silent for about as long as the others have waited for it.
+    double silent_s = 3 * send_tick(watchdog, timeout_s), waited_s = longest_wait(table);
+    if (silent_s < waited_s / 2) silent_s = waited_s / 2;
+    int bytes = ls_hang_report_write(table, (ls_hang_report_limits){ timeout_s, silent_s }, watchdog->text);
+    // stdio's locks may be held by a thread that hangs
+    ssize_t written = write(STDERR_FILENO, watchdog->text, (size_t)bytes);
+    (void)written; // a failed write has no other way out
+    return 1;
+}
+
+static void judge(ls_watchdog *watchdog, double timeout_s, double tick_s) {
+    const ls_heartbeat_table *table = ls_heartbeat_known(watchdog->board);
+    double turn_s = turn_of(watchdog, timeout_s);
+    if (watchdog->told_s >= 0) {
+        watchdog->told_s += tick_s;
+        if (watchdog->told_s >= launcher_s + turn_s) watchdog->comm->backend->abort(watchdog->comm, LS_COMM);
+        return;
+    }
+    if (somebody_ends_it(table) && watchdog->quiet_s < ending_s) {
+        watchdog->quiet_s += tick_s;
+        return;
+    }
+    int late = longest_wait(table) >= timeout_s + turn_s || longest_silence(watchdog, table) >= timeout_s + turn_s;
+    if (late || longest_error(table) >= error_s + turn_s) {
+        if (tell(watchdog, timeout_s)) watchdog->comm->backend->abort(watchdog->comm, LS_COMM);
+        return;
+    }
+    if (ls_heartbeat_monitor(watchdog->board) >= 0 && !atomic_load(&watchdog->comm->life.leaves) &&
+        longest_gone(table) >= gone_s + turn_s && tell(watchdog, timeout_s))
+        watchdog->told_s = 0;
+}
+
+static void tick(ls_watchdog *watchdog, double timeout_s, double tick_s, int send) {
+    ls_heartbeat_record record;
+    fill_record(watchdog, &record);
+    ask_device(watchdog, &record);
+    observe(watchdog, &record, tick_s);
+    watchdog->until_send_s -= tick_s;
+    if (send || watchdog->until_send_s <= 0) {
+        ls_heartbeat_send(watchdog->board, &record);
+        watchdog->until_send_s = send_tick(watchdog, timeout_s);
+    }
+    ls_heartbeat_row *mine = &ls_heartbeat_known(watchdog->board)->row[record.rank];
+    mine->last = record;
+    mine->heard = 1;
+    mine->silent_s = 0;
+    judge(watchdog, timeout_s, tick_s);
+}
+
+static void *watch(void *context) {
+    ls_watchdog *watchdog = context;
+    while (!atomic_load(&watchdog->stop)) {
+        double timeout_s = atomic_load(&watchdog->timeout_s);
+        double tick_s = timeout_s > 0 ? first_s(timeout_s / 20, tick_max_s) : -1;
+        int woken = ls_heartbeat_wait(watchdog->board, tick_s, watchdog->wake_fd);
+        uint64_t unused;
+        if (woken && read(watchdog->wake_fd, &unused, sizeof unused) < 0) unused = 0; // it was a rank that is gone
+        timeout_s = atomic_load(&watchdog->timeout_s);
+        if (timeout_s > 0) tick(watchdog, timeout_s, woken ? 0 : tick_s, woken);
+    }
+    return NULL;
+}
+
+// --- the whole -----------------------------------------------------------------------------------
+
+static ls_status start(ls_watchdog *watchdog) {
+    LS_TRY(ls_heartbeat_open(watchdog->comm, &watchdog->board));
+    watchdog->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (watchdog->wake_fd < 0)
+        return ls_fail(LS_DEVICE, "watchdog: eventfd: %m; is the number of files limited (ulimit -n)?");
+    ls_watchdog_tell(watchdog); // the monitors have every rank before the first collective
+    int rc = ls_thread_start(&watchdog->thread, watch, watchdog);
+    if (rc != 0)
+        return ls_fail(
+            LS_DEVICE, "watchdog: pthread_create: %s; is the number of processes limited (ulimit -u)?", strerror(rc));
+    watchdog->started = 1;
+    return LS_SUCCESS;
+}
+
+ls_status ls_watchdog_new(ls_comm *comm, ls_watchdog **out) {
+    ls_watchdog *watchdog = calloc(1, sizeof *watchdog);
+    if (!watchdog) return ls_fail(LS_DEVICE, "watchdog: no memory");
+    watchdog->comm = comm;
+    watchdog->wake_fd = -1;
+    watchdog->told_s = -1;
+    watchdog->completed = -1;
+    pthread_mutex_init(&watchdog->device_mutex, NULL);
+    ls_status status = start(watchdog);
+    if (ls_failed(status)) {
+        ls_watchdog_free(watchdog);
+        return status;
+    }
+    *out = watchdog;
+    return LS_SUCCESS;
+}
+
+static void wake(ls_watchdog *watchdog) {
+    uint64_t one = 1;
+    ssize_t written = write(watchdog->wake_fd, &one, sizeof one);
+    (void)written; // only full when it is awake anyway
+}
+
+void ls_watchdog_set_timeout(ls_watchdog *watchdog, double timeout_s) {
+    atomic_store(&watchdog->timeout_s, timeout_s);
+    wake(watchdog);
+}
+
+ls_status ls_watchdog_set_device(ls_watchdog *watchdog, const ls_collective_api *api, ls_collective *collective) {
+    ls_collective_monitor *next = NULL;
+    if (collective) LS_TRY(ls_collective_monitor_new(api, collective, &next));
+    pthread_mutex_lock(&watchdog->device_mutex);
+    ls_collective_monitor *before = watchdog->device;
+    watchdog->device = next;
+    pthread_mutex_unlock(&watchdog->device_mutex);
+    ls_collective_monitor_free(before);
+    return LS_SUCCESS;
+}
+
+void ls_watchdog_tell(ls_watchdog *watchdog) {
+    ls_heartbeat_record record;
+    fill_record(watchdog, &record);
+    ls_heartbeat_send(watchdog->board, &record);
+}
+
+void ls_watchdog_free(ls_watchdog *watchdog) {
+    if (!watchdog) return;
+    if (watchdog->started) {
+        atomic_store(&watchdog->stop, 1);
+        wake(watchdog);
+        pthread_join(watchdog->thread, NULL);
+    }
+    if (watchdog->wake_fd >= 0) close(watchdog->wake_fd);
+    ls_collective_monitor_free(watchdog->device);
+    ls_heartbeat_close(watchdog->board);
+    pthread_mutex_destroy(&watchdog->device_mutex);
+    free(watchdog);
+}

@@ -1,0 +1,446 @@
+#include "files/manifest.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/held.h"
+#include "base/version.h"
+#include "files/checkpoint.h"
+
+static const char format[] = "lockstep checkpoint";
+static const char hash_member[] = ",\n\t\"manifest_hash\":\t\"", hash_end[] = "\"\n}\n";
+
+// --- counters: one table for writing and reading -------------------------------------------------
+
+typedef enum { INT64, INT32, REAL } counter_type;
+
+static const struct {
+    const char *section, *name;
+    counter_type type;
+    size_t offset;
+    int optional; // 0 where an earlier version of the program did not write it
+} counters[] = {
+#define COUNTER(section, name, type, field) \
+    { section, name, type, offsetof(ls_train_counters, field), 0 }
+#define OPTIONAL(section, name, type, field) \
+    { section, name, type, offsetof(ls_train_counters, field), 1 }
+    COUNTER("cursor", "epoch", INT64, epoch),
+    COUNTER("cursor", "window", INT64, window),
+    COUNTER("cursor", "update", INT64, update),
+    COUNTER("cursor", "samples", INT64, samples),
+    COUNTER("update", "applied", INT64, applied),
+    COUNTER("update", "skipped", INT64, skipped),
+    COUNTER("update", "finite_in_row", INT32, finite_in_row),
+    COUNTER("update", "skipped_in_row", INT32, skipped_in_row),
+    COUNTER("update", "loss_scale", REAL, loss_scale),
+    COUNTER("sums", "since_report_loss", REAL, since_report.loss_sum),
+    COUNTER("sums", "since_report_correct", INT64, since_report.correct),
+    COUNTER("sums", "since_report_count", INT64, since_report.count),
+    COUNTER("sums", "of_epoch_loss", REAL, of_epoch.loss_sum),
+    COUNTER("sums", "of_epoch_correct", INT64, of_epoch.correct),
+    COUNTER("sums", "of_epoch_count", INT64, of_epoch.count),
+    COUNTER("sums", "last_epoch_loss", REAL, last_epoch_loss),
+    COUNTER("sums", "seconds", REAL, seconds),
+    OPTIONAL("steady", "seconds", REAL, steady.seconds),
+    OPTIONAL("steady", "samples", INT64, steady.samples),
+    COUNTER("evaluation", "update", INT64, evaluation.update),
+    COUNTER("evaluation", "epoch", INT64, evaluation.epoch),
+    COUNTER("evaluation", "test_loss", REAL, evaluation.test_loss),
+    COUNTER("evaluation", "test_accuracy", REAL, evaluation.test_accuracy),
+    COUNTER("evaluation", "test_samples", INT64, evaluation.test_samples),
+#undef COUNTER
+#undef OPTIONAL
+};
+enum { COUNTERS = sizeof counters / sizeof counters[0] };
+
+static void add_counters(cJSON *tree, const ls_train_counters *values) {
+    for (int i = 0; i < COUNTERS; i++) {
+        const char *at = (const char *)values + counters[i].offset, *name = counters[i].name;
+        cJSON *section = cJSON_GetObjectItemCaseSensitive(tree, counters[i].section);
+        if (!section) section = ls_json_add_object(tree, counters[i].section);
+        switch (counters[i].type) {
+        case INT64:
+            ls_json_add_int(section, name, *(const int64_t *)(const void *)at);
+            break;
+        case INT32:
+            ls_json_add_int(section, name, *(const int32_t *)(const void *)at);
+            break;
+        case REAL:
+            ls_json_add_real(section, name, *(const double *)(const void *)at);
+            break;
+        }
+    }
+}
+
+static const cJSON *member(const cJSON *tree, const char *section, const char *name) {
+    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(tree, section), name);
+}
+
+// A whole number from 0 to `most`.
+static int whole_number(const cJSON *item, double most, int64_t *value) {
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble > most) return 0;
+    *value = (int64_t)item->valuedouble;
+    return (double)*value == item->valuedouble;
+}
+
+ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train_counters *values) {
+    const double exact = 9007199254740992.0; // the largest up to which a double holds every whole number
+    *values = (ls_train_counters){ 0 };
+    for (int i = 0; i < COUNTERS; i++) {
+        char *at = (char *)values + counters[i].offset;
+        const cJSON *item = member(manifest, counters[i].section, counters[i].name);
+        int64_t whole = 0;
+        if (!item && counters[i].optional) continue;
+        int good = counters[i].type == REAL
+                       ? cJSON_IsNull(item) || (cJSON_IsNumber(item) && isfinite(item->valuedouble))
+                       : whole_number(item, counters[i].type == INT32 ? INT32_MAX : exact, &whole);
+        if (!good)
+            return ls_fail(LS_STORAGE, "%s: has no valid %s.%s: damaged, or of another version of the program", path,
+                counters[i].section, counters[i].name);
+        if (counters[i].type == INT64) *(int64_t *)(void *)at = whole;
+        if (counters[i].type == INT32) *(int32_t *)(void *)at = (int32_t)whole;
+        if (counters[i].type == REAL) *(double *)(void *)at = cJSON_IsNull(item) ? NAN : item->valuedouble;
+    }
+    if (!(values->loss_scale > 0 && values->loss_scale <= (double)FLT_MAX) ||
+        values->applied + values->skipped != values->update)
+        return ls_fail(LS_STORAGE,
+            "%s: its counters contradict each other (update %" PRId64 " = %" PRId64 " applied + %" PRId64
+            " skipped, loss scale %g)",
+            path, values->update, values->applied, values->skipped, values->loss_scale);
+    return LS_SUCCESS;
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+static void add_config(cJSON *tree, const ls_train_info *facts) {
+    cJSON *config = ls_json_add_object(tree, "config");
+    const char *name;
+    char value[LS_TEXT_BYTES];
+    for (int i = 0; ls_config_value(facts->cfg, i, &name, value, sizeof value); i++) {
+        if (i == LS_OPTION_data_path) continue;
+        const char *slash = i == LS_OPTION_model_file ? strrchr(value, '/') : NULL;
+        ls_json_add_text(config, name, slash ? slash + 1 : value);
+    }
+}
+
+static void add_facts(cJSON *tree, const ls_train_info *facts) {
+    const ls_dataset_info *data = facts->train_data;
+    const ls_batches *b = &facts->batches;
+    ls_json_add_text(tree, "format", format);
+    ls_json_add_int(tree, "format_version", LS_CHECKPOINT_VERSION);
+    if (facts->run.id[0]) ls_json_add_text(tree, "run", facts->run.id);
+    ls_json_add_text(tree, "program", ls_version());
+    ls_json_add_text(tree, "libraries", facts->device_facts.libraries);
+    ls_json_add_text(tree, "device", facts->device);
+    ls_json_add_real(tree, "written", ls_clock_unix_seconds());
+    add_config(tree, facts);
+    const char *slash = strrchr(facts->graph->path, '/');
+    cJSON *network = ls_json_add_object(tree, "network");
+    ls_json_add_text(network, "name", slash ? slash + 1 : facts->graph->path);
+    ls_json_add_hash(network, "hash", facts->graph->hash);
+    cJSON *set = ls_json_add_object(tree, "data");
+    ls_json_add_text(set, "name", data->name);
+    ls_json_add_int(set, "samples", data->count);
+    ls_json_add_hash(set, "checksum", data->checksum);
+    cJSON *test_set = ls_json_add_object(tree, "test_data");
+    ls_json_add_int(test_set, "samples", facts->test_data->count);
+    ls_json_add_hash(test_set, "checksum", facts->test_data->checksum);
+    cJSON *batches = ls_json_add_object(tree, "batches");
+    ls_json_add_int(batches, "global_batch", b->global_batch);
+    ls_json_add_int(batches, "micro_batch", b->micro_batch);
+    ls_json_add_int(batches, "world_size", b->world_size);
+    cJSON *random = ls_json_add_object(tree, "random");
+    ls_json_add_text(random, "generator", "philox4x32-10");
+    ls_json_add_int(random, "seed", facts->cfg->run_seed);
+    if (facts->parts) ls_json_add_item(tree, "parts", cJSON_Duplicate(facts->parts, 1));
+}
+
+static void add_files(cJSON *tree, const ls_snapshot *s, const ls_manifest_file *files, int count) {
+    cJSON *list = ls_json_add_array(tree, "files");
+    for (int f = 0; f < count; f++) {
+        cJSON *file = ls_json_append(list, cJSON_CreateObject());
+        ls_json_add_text(file, "name", files[f].name);
+        ls_json_add_int(file, "bytes", (int64_t)files[f].digest.bytes);
+        ls_json_add_hash(file, "hash", files[f].digest.hash);
+        cJSON *tensors = ls_json_add_object(file, "tensors");
+        for (int i = files[f].first; i < files[f].end; i++)
+            ls_json_add_hash(tensors, s->tensors[i].name, ls_snapshot_hash(&s->tensors[i]));
+    }
+}
+
+ls_status ls_manifest_text(const ls_snapshot *s, const ls_train_info *facts, const ls_manifest_file *files, int count,
+    const char *path, char **text) {
+    cJSON *tree = cJSON_CreateObject();
+    add_facts(tree, facts);
+    add_counters(tree, &s->counters);
+    add_files(tree, s, files, count);
+    char *body = ls_json_text(tree, 1);
+    cJSON_Delete(tree);
+    size_t bytes = body ? strlen(body) : 0;
+    if (bytes > 2) bytes -= 2; // without the "\n}" that ends it
+    char hash[17];
+    if (body) ls_hash_text(ls_hash(body, bytes), hash);
+    int length = body ? asprintf(text, "%.*s%s%s%s", (int)bytes, body, hash_member, hash, hash_end) : -1;
+    cJSON_free(body);
+    return length < 0 ? ls_fail(LS_DEVICE, "%s: no memory to write it", path) : LS_SUCCESS;
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+// The manifest ends with the hash of all before it.
+static ls_status check_hash(const char *path, const char *text, size_t bytes) {
+    const size_t tail = strlen(hash_member) + 16 + strlen(hash_end);
+    const char *at = text + (bytes > tail ? bytes - tail : 0);
+    if (bytes <= tail || memcmp(at, hash_member, strlen(hash_member)) != 0 ||
+        memcmp(text + bytes - strlen(hash_end), hash_end, strlen(hash_end)) != 0)
+        return ls_fail(LS_STORAGE, "%s: does not end with its own hash: cut off, or no manifest of a checkpoint", path);
+    char expected[17];
+    ls_hash_text(ls_hash(text, bytes - tail), expected);
+    if (memcmp(at + strlen(hash_member), expected, 16) == 0) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE, "%s: damaged: its text has the hash %s, but it promises %.16s", path, expected,
+        at + strlen(hash_member));
+}
+
+ls_status ls_manifest_parse(const char *path, const char *text, size_t bytes, cJSON **manifest) {
+    LS_TRY(check_hash(path, text, bytes));
+    *manifest = cJSON_ParseWithLength(text, bytes);
+    if (!*manifest) return ls_fail(LS_STORAGE, "%s: is no JSON", path);
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(*manifest, "format"));
+    int64_t version = 0;
+    int known = name && strcmp(name, format) == 0 &&
+                whole_number(cJSON_GetObjectItemCaseSensitive(*manifest, "format_version"), INT32_MAX, &version);
+    if (known && version == LS_CHECKPOINT_VERSION) return LS_SUCCESS;
+    cJSON_Delete(*manifest);
+    *manifest = NULL;
+    if (!known) return ls_fail(LS_STORAGE, "%s: is no manifest of a checkpoint (its format is no '%s')", path, format);
+    return ls_fail(LS_STORAGE,
+        "%s: has format version %lld, this program (%s) reads version %d: use the one that wrote it", path,
+        (long long)version, ls_version(), LS_CHECKPOINT_VERSION);
+}
+
+const char *ls_manifest_run(const cJSON *manifest) {
+    return ls_run_identity_text(cJSON_GetObjectItemCaseSensitive(manifest, "run"));
+}
+
+static const cJSON *file_entry(const cJSON *manifest, const char *name) {
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(manifest, "files")) {
+        const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "name"));
+        if (text && strcmp(text, name) == 0) return entry;
+    }
+    return NULL;
+}
+
+static int hash_is(const cJSON *item, uint64_t hash) {
+    char text[17];
+    ls_hash_text(hash, text);
+    const char *promised = cJSON_GetStringValue(item);
+    return promised && strcmp(promised, text) == 0;
+}
+
+// The first tensor that is not the one of that name that was written, or is not there, or NULL.
+static const char *differing_tensor(const cJSON *tensors, const ls_safetensors *file) {
+    int count = ls_safetensors_count(file);
+    for (int i = 0; i < count; i++) {
+        ls_safetensors_tensor tensor;
+        if (!ls_safetensors_get(file, i, &tensor)) return ls_safetensors_name(file, i);
+        size_t elements = 1;
+        for (int d = 0; d < tensor.rank; d++) elements *= (size_t)tensor.dim[d];
+        uint64_t hash = ls_hash(tensor.data, elements * ls_dtype_bytes(tensor.dtype));
+        if (!hash_is(cJSON_GetObjectItemCaseSensitive(tensors, tensor.name), hash)) return ls_safetensors_name(file, i);
+    }
+    if (cJSON_GetArraySize(tensors) == count) return NULL; // the names in a file differ
+    const cJSON *item;
+    cJSON_ArrayForEach(item, tensors) {
+        int found = 0;
+        for (int i = 0; i < count && !found; i++) found = strcmp(ls_safetensors_name(file, i), item->string) == 0;
+        if (!found) return item->string;
+    }
+    return "";
+}
+
+ls_status ls_manifest_check_length(const cJSON *manifest, const char *path, const char *name) {
+    struct stat info;
+    int64_t bytes = -1;
+    const cJSON *entry = file_entry(manifest, name);
+    if (!whole_number(cJSON_GetObjectItemCaseSensitive(entry, "bytes"), 9e15, &bytes) || ls_held_stat(path, &info) != 0)
+        return LS_SUCCESS; // reading says what is wrong
+    if (info.st_size == bytes) return LS_SUCCESS;
+    return ls_fail(
+        LS_STORAGE, "%s: damaged: %lld bytes, but its manifest says %" PRId64, path, (long long)info.st_size, bytes);
+}
+
+ls_status ls_manifest_verify(const cJSON *manifest, const char *path, const char *name, const ls_safetensors *file) {
+    const cJSON *entry = file_entry(manifest, name);
+    if (!entry) return ls_fail(LS_STORAGE, "%s: its checkpoint's manifest does not name it", path);
+    ls_safetensors_digest digest = ls_safetensors_digest_of(file);
+    int64_t bytes = -1;
+    int same_length =
+        whole_number(cJSON_GetObjectItemCaseSensitive(entry, "bytes"), 9e15, &bytes) && bytes == (int64_t)digest.bytes;
+    int same = same_length && hash_is(cJSON_GetObjectItemCaseSensitive(entry, "hash"), digest.hash);
+    const char *tensor = differing_tensor(cJSON_GetObjectItemCaseSensitive(entry, "tensors"), file);
+    if (same && !tensor) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE,
+        "%s: damaged: %" PRIu64 " bytes of hash %016" PRIx64 ", which its manifest does not know%s%s%s", path,
+        digest.bytes, digest.hash, tensor ? "; the first tensor that differs is '" : "; its header differs",
+        tensor ? tensor : "", tensor ? "'" : "");
+}
+
+// --- going on from it ----------------------------------------------------------------------------
+
+// What decides which run this is: another value would be another run, not the same one continued.
+static const int fixed_options[] = { LS_OPTION_run_seed, LS_OPTION_data_dataset, LS_OPTION_data_shape,
+    LS_OPTION_data_classes, LS_OPTION_data_train_samples, LS_OPTION_data_test_samples, LS_OPTION_data_image_size,
+    LS_OPTION_data_test_fraction, LS_OPTION_data_shuffle, LS_OPTION_data_drop_last, LS_OPTION_train_global_batch,
+    LS_OPTION_train_precision, LS_OPTION_optimizer_kind };
+
+static int is_fixed(int option) {
+    for (size_t i = 0; i < sizeof fixed_options / sizeof fixed_options[0]; i++)
+        if (fixed_options[i] == option) return 1;
+    return 0;
+}
+
+static int begins_with_one_of(const char *name, const char *const *beginnings, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) return 1;
+    return 0;
+}
+
+// What says how to go on, not how to train.
+static int is_no_part_of_the_record(const char *name) {
+    static const char *const names[] = { "run.name", "run.resume", "run.adopt", "data.path", "model.file" };
+    return begins_with_one_of(name, names, sizeof names / sizeof names[0]);
+}
+
+// What is recorded, and no cause for a warning: it changes neither the run nor its result.
+static int is_free(const char *name) {
+    static const char *const rooms[] = { "run.max", "train.max_updates", "checkpoint.", "log.", "data.workers",
+        "data.prefetch", "data.loader", "device.", "dist." };
+    static const char *const rounding[] = { "device.tf32", "device.winograd", "dist.reduce_dtype" };
+    return begins_with_one_of(name, rooms, sizeof rooms / sizeof rooms[0]) &&
+           !begins_with_one_of(name, rounding, sizeof rounding / sizeof rounding[0]);
+}
+
+static void add_change(cJSON *changed, const char *name, const char *before, const char *now) {
+    cJSON *change = ls_json_append(changed, cJSON_CreateObject());
+    ls_json_add_text(change, "option", name);
+    ls_json_add_text(change, "before", before);
+    ls_json_add_text(change, "now", now);
+}
+
+char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes) {
+    const cJSON *change;
+    dst[0] = 0;
+    cJSON_ArrayForEach(change, changed) {
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(change, "option"));
+        const char *before = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(change, "before"));
+        const char *now = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(change, "now"));
+        size_t used = strlen(dst);
+        if (name && before && now && !is_free(name))
+            snprintf(dst + used, bytes - used, "%s%s %s, now %s", used ? "; " : "", name, before, now);
+    }
+    return dst;
+}
+
+static ls_status compare_options(const char *path, const cJSON *manifest, const ls_train_info *facts, cJSON *changed) {
+    const char *name;
+    char now[LS_TEXT_BYTES];
+    for (int i = 0; ls_config_value(facts->cfg, i, &name, now, sizeof now); i++) {
+        const char *before = cJSON_GetStringValue(member(manifest, "config", name));
+        if (!before && is_fixed(i))
+            return ls_fail(
+                LS_STORAGE, "%s: has no config.%s: damaged, or of another version of the program", path, name);
+        if (!before || strcmp(before, now) == 0 || is_no_part_of_the_record(name)) continue;
+        if (is_fixed(i))
+            return ls_fail(LS_USAGE,
+                "%s: was made with %s = %s, but now it is %s: that would be another run; set it back, or start a new "
+                "run in another folder (--run-dir)",
+                path, name, before, now);
+        add_change(changed, name, before, now);
+    }
+    return LS_SUCCESS;
+}
+
+// What became of a set of so many samples before: of as many, fewer or more.
+static void describe_change(const cJSON *samples, int64_t count, char text[96]) {
+    const double before = cJSON_GetNumberValue(samples);
+    const long long now = count, missing = before >= (double)now ? (long long)before - now : 0;
+    snprintf(text, 96, "of as many samples, but other ones, or changed");
+    if (missing > 0) snprintf(text, 96, "%lld samples fewer: %lld instead of %.0f", missing, now, before);
+    if (before < (double)now) snprintf(text, 96, "more samples: %lld instead of %.0f", now, before);
+}
+
+static ls_status compare_set(const char *path, const cJSON *manifest, const char *section, const char *what,
+    const ls_train_info *facts, const ls_dataset_info *set) {
+    if (hash_is(member(manifest, section, "checksum"), set->checksum)) return LS_SUCCESS;
+    char changed[96];
+    describe_change(member(manifest, section, "samples"), set->count, changed);
+    return ls_fail(LS_DATA,
+        "%s: the %s data are not those that it was made with (%s): they are %s; bring the old files back%s, or "
+        "start a new run in another folder (--run-dir)",
+        path, what, set->name, changed,
+        facts->cfg->data_dataset == LS_DATASET_FOLDER
+            ? " (one that is broken goes to its old place, and data.broken = skip goes on without it)"
+            : "");
+}
+
+// Earlier versions of the program did not write down the test data.
+static ls_status compare_data(const char *path, const cJSON *manifest, const ls_train_info *facts) {
+    LS_TRY(compare_set(path, manifest, "data", "training", facts, facts->train_data));
+    if (!cJSON_GetObjectItemCaseSensitive(manifest, "test_data")) return LS_SUCCESS;
+    return compare_set(path, manifest, "test_data", "test", facts, facts->test_data);
+}
+
+static ls_status check_cursor(const char *path, const cJSON *manifest, const ls_train_info *facts) {
+    ls_train_counters c;
+    LS_TRY(ls_manifest_counters(path, manifest, &c));
+    const ls_batches *b = &facts->batches;
+    // Divided and not multiplied: an epoch from a file may overflow.
+    int64_t of_epoch = c.window < b->windows ? c.window * b->global_batch : 0;
+    int fits = c.window < b->windows && c.epoch == c.update / b->windows && c.window == c.update % b->windows &&
+               c.samples >= of_epoch && (c.samples - of_epoch) / b->samples == c.epoch &&
+               (c.samples - of_epoch) % b->samples == 0;
+    if (fits) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE,
+        "%s: its cursor (epoch %" PRId64 ", window %" PRId64 ", update %" PRId64 ", %" PRId64
+        " samples) fits no epoch of %" PRId64 " updates and %" PRId64 " samples",
+        path, c.epoch, c.window, c.update, c.samples, b->windows, b->samples);
+}
+
+static void compare_network(const cJSON *manifest, const ls_train_info *facts, cJSON *changed) {
+    if (hash_is(member(manifest, "network", "hash"), facts->graph->hash)) return;
+    const char *name = cJSON_GetStringValue(member(manifest, "network", "name"));
+    const char *hash = cJSON_GetStringValue(member(manifest, "network", "hash"));
+    const char *slash = strrchr(facts->graph->path, '/');
+    char before[LS_TEXT_BYTES], now[LS_TEXT_BYTES], text[17];
+    ls_hash_text(facts->graph->hash, text);
+    snprintf(before, sizeof before, "%.500s (hash %.16s)", name ? name : "?", hash ? hash : "?");
+    snprintf(now, sizeof now, "%.500s (hash %s)", slash ? slash + 1 : facts->graph->path, text);
+    add_change(changed, "the network", before, now);
+}
+
+// In ordered mode it decides the bits.
+static void compare_micro_batch(const cJSON *manifest, const ls_train_info *facts, cJSON *changed) {
+    int64_t micro = 0;
+    whole_number(member(manifest, "batches", "micro_batch"), INT32_MAX, &micro);
+    if (!facts->cfg->run_deterministic || micro == facts->batches.micro_batch) return;
+    char before[24], now[24];
+    snprintf(before, sizeof before, "%" PRId64, micro);
+    snprintf(now, sizeof now, "%d", facts->batches.micro_batch);
+    add_change(changed, "the micro-batch", before, now);
+}
+
+ls_status ls_manifest_suits(const char *path, const cJSON *manifest, const ls_train_info *facts, cJSON *changed) {
+    LS_TRY(compare_options(path, manifest, facts, changed));
+    LS_TRY(compare_data(path, manifest, facts));
+    LS_TRY(check_cursor(path, manifest, facts));
+    compare_network(manifest, facts, changed);
+    compare_micro_batch(manifest, facts, changed);
+    return LS_SUCCESS;
+}

@@ -1,0 +1,35 @@
+// manifest.h - the text of a checkpoint's manifest: made, read, compared. checkpoint.h describes it.
+#ifndef LS_FILES_MANIFEST_H
+#define LS_FILES_MANIFEST_H
+
+#include "base/json.h"
+#include "files/safetensors.h"
+#include "files/snapshot.h"
+
+typedef struct { // a file of tensors [first, end) of the snapshot
+    const char *name;
+    int first, end;
+    ls_safetensors_digest digest;
+} ls_manifest_file;
+
+// *text: to be freed by the caller. path: for messages.
+LS_CHECKED ls_status ls_manifest_text(const ls_snapshot *snapshot, const ls_train_info *facts,
+    const ls_manifest_file *files, int count, const char *path, char **text);
+// Refuses what is not whole, by its hash, and what another version wrote.
+LS_CHECKED ls_status ls_manifest_parse(const char *path, const char *text, size_t bytes, cJSON **manifest);
+LS_CHECKED ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train_counters *counters);
+// Before it is read: has the file the length that the manifest says? One that promises more than memory holds is
+// damaged, too, and an older checkpoint serves.
+LS_CHECKED ls_status ls_manifest_check_length(const cJSON *manifest, const char *path, const char *name);
+// Is this the file of that name that the manifest was written for? Names the tensor that differs.
+LS_CHECKED ls_status ls_manifest_verify(
+    const cJSON *manifest, const char *path, const char *name, const ls_safetensors *file);
+// The run that it is of; "": an earlier version of the program wrote it, or no run.
+const char *ls_manifest_run(const cJSON *manifest);
+// As ls_checkpoint_suits.
+LS_CHECKED ls_status ls_manifest_suits(
+    const char *path, const cJSON *manifest, const ls_train_info *facts, cJSON *changed);
+// Those of the changes that are to be told: "train.epochs 5, now 10; ..." into dst, "" for none; returns dst.
+char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes);
+
+#endif

@@ -1,0 +1,344 @@
+#include "files/metrics.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/held.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/version.h"
+
+struct ls_metrics {
+    FILE *file;
+    char *path;
+    int64_t update, epoch; // of the last event
+    double started, seconds_before;
+    int ranks;
+    ls_status first_failure;
+    char failure_text
+        [LS_STATUS_TEXT_BYTES]; // its own: many failures may follow, in whose ring of texts it would be lost
+};
+
+static cJSON *new_event(const ls_metrics *metrics, const char *name) {
+    cJSON *event = cJSON_CreateObject();
+    ls_json_add_text(event, "event", name);
+    ls_json_add_int(event, "update", metrics->update);
+    ls_json_add_int(event, "epoch", metrics->epoch);
+    ls_json_add_real(event, "time", ls_clock_unix_seconds());
+    return event;
+}
+
+// Half a line that a full disk took: without it the file stays JSON lines when there is room again.
+static void take_back(FILE *file, off_t whole) {
+    __fpurge(file);
+    clearerr(file);
+    if (whole >= 0 && ftruncate(fileno(file), whole) != 0) return; // O_APPEND: the next line begins there
+}
+
+// Where the file ends by now; below 0: it is no disk file. Not what the stream takes for its place: others may have cut
+// the file meanwhile.
+static off_t length_of(FILE *file) {
+    struct stat info;
+    return fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : -1;
+}
+
+// Takes event. The first failure is told at once, as the end of the run may be far.
+void ls_metrics_put(ls_metrics *metrics, cJSON *event) {
+    off_t whole = length_of(metrics->file);
+    ls_status status = ls_json_write_line(metrics->file, metrics->path, event);
+    if (ls_failed(status)) take_back(metrics->file, whole);
+    cJSON_Delete(event);
+    if (!ls_failed(status) || ls_failed(metrics->first_failure)) return;
+    ls_warn("%s; training goes on", status.text);
+    snprintf(metrics->failure_text, sizeof metrics->failure_text, "%s", status.text);
+    metrics->first_failure = (ls_status){ status.code, metrics->failure_text };
+}
+
+static void on_warning(void *context, const char *text) {
+    ls_metrics *metrics = context;
+    cJSON *event = new_event(metrics, "warning");
+    ls_json_add_text(event, "message", text);
+    ls_metrics_put(metrics, event);
+}
+
+static void add_text(cJSON *object, const char *name, const char *text) {
+    if (text[0]) ls_json_add_text(object, name, text);
+}
+
+static void add_places(cJSON *event, const ls_train_info *facts) {
+    cJSON *ranks = ls_json_add_array(event, "ranks");
+    for (int r = 0; r < facts->comm->world_size; r++) {
+        const ls_rank_info *place = &facts->places[r];
+        cJSON *rank = ls_json_append(ranks, cJSON_CreateObject());
+        ls_json_add_int(rank, "rank", r);
+        add_text(rank, "host", place->host);
+        add_text(rank, "device", place->device);
+        add_text(rank, "name", place->name);
+        add_text(rank, "uuid", place->uuid);
+        add_text(rank, "pci", place->pci);
+        add_text(rank, "cpus", place->cpus);
+    }
+}
+
+static void put_resume(cJSON *event, const ls_train_info *facts) {
+    ls_json_add_int(event, "resumed_at_update", facts->resumed_at);
+    ls_json_add_real(event, "seconds_before", facts->seconds_before);
+    const cJSON *part = cJSON_GetArrayItem(facts->parts, cJSON_GetArraySize(facts->parts) - 1);
+    const cJSON *changed = cJSON_GetObjectItemCaseSensitive(part, "changed");
+    if (changed) ls_json_add_item(event, "changed", cJSON_Duplicate(changed, 1));
+}
+
+static void put_start(ls_metrics *metrics, const ls_train_info *facts) {
+    const ls_config *cfg = facts->cfg;
+    cJSON *event = new_event(metrics, "start");
+    if (facts->run.id[0]) ls_json_add_text(event, "run", facts->run.id);
+    if (facts->parts) ls_json_add_int(event, "part", cJSON_GetArraySize(facts->parts));
+    ls_json_add_text(event, "version", ls_version());
+    ls_json_add_text(event, "config", cfg->file);
+    ls_json_add_text(event, "device", facts->device);
+    ls_json_add_text(event, "device_name", facts->device_facts.name);
+    ls_json_add_text(event, "precision", ls_config_choice("train.precision", cfg->train_precision));
+    ls_json_add_int(event, "world_size", facts->comm->world_size);
+    ls_json_add_int(event, "threads_per_rank", facts->threads);
+    ls_json_add_text(event, "dataset", facts->train_data->name);
+    if (facts->train_data->broken) ls_json_add_int(event, "train_broken", facts->train_data->broken);
+    if (facts->test_data->broken) ls_json_add_int(event, "test_broken", facts->test_data->broken);
+    ls_json_add_text(event, "model", facts->graph->path);
+    ls_json_add_int(event, "parameters", facts->parameters);
+    ls_json_add_int(event, "global_batch", facts->batches.global_batch);
+    ls_json_add_int(event, "micro_batch", facts->batches.micro_batch);
+    ls_json_add_int(event, "accumulation_steps", facts->batches.per_rank);
+    ls_json_add_int(event, "seed", cfg->run_seed);
+    ls_json_add_int(event, "updates_planned", facts->updates_planned);
+    if (facts->resumed_at) put_resume(event, facts);
+    add_places(event, facts);
+    ls_metrics_put(metrics, event);
+    if (facts->warning[0]) on_warning(metrics, facts->warning);
+}
+
+// A process that was killed may have left half a line: without it the file is JSON lines again.
+static ls_status cut_half_line(FILE *file, const char *path) {
+    char tail[65536];
+    errno = 0;
+    if (fseek(file, 0, SEEK_END) != 0) return LS_SUCCESS; // a device
+    long end = ftell(file), from = end > (long)sizeof tail ? end - (long)sizeof tail : 0;
+    if (end <= 0) return LS_SUCCESS;
+    size_t got = fseek(file, from, SEEK_SET) == 0 ? fread(tail, 1, sizeof tail, file) : 0;
+    const char *last = got ? memrchr(tail, '\n', got) : NULL;
+    long whole = last ? from + (last - tail) + 1 : from; // a line longer than that goes in parts
+    if (got && whole < end && ftruncate(fileno(file), whole) != 0) got = 0;
+    if (got && fseek(file, 0, SEEK_END) == 0) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE, "%s: cannot be read, to go on behind its last line: %s", path, strerror(errno));
+}
+
+// Lines go to the end of the file, whatever happens to it meanwhile (O_APPEND). A pipe would hold training up whenever
+// its reader is slow.
+static ls_status open_stream(const char *path, int append, FILE **out) {
+    int fd = ls_held_open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
+    if (fd < 0) return ls_fail(LS_STORAGE, "%s: cannot be written: %s", path, strerror(errno));
+    struct stat info;
+    ls_status status = LS_SUCCESS;
+    if (fstat(fd, &info) != 0)
+        status = ls_fail(LS_STORAGE, "%s: cannot be written: fstat: %s", path, strerror(errno));
+    else if (!S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode))
+        status = ls_fail(LS_STORAGE, "%s: cannot be written: is %s, expected a regular file: move it away", path,
+            ls_file_kind(&info));
+    else if (!(*out = fdopen(fd, "a+")))
+        status = ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    if (ls_failed(status)) close(fd);
+    return status;
+}
+
+ls_status ls_metrics_open(const char *path, int append, const ls_train_info *facts, ls_metrics **out) {
+    ls_metrics *metrics = calloc(1, sizeof *metrics);
+    char *copy = strdup(path);
+    FILE *file = NULL;
+    ls_status status =
+        metrics && copy ? open_stream(path, append, &file) : ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    if (!ls_failed(status) && append) status = cut_half_line(file, path);
+    if (ls_failed(status)) {
+        if (file) fclose(file);
+        free(copy);
+        free(metrics);
+        return status;
+    }
+    *metrics = (ls_metrics){ .file = file,
+        .path = copy,
+        .update = facts->resumed_at,
+        .epoch = facts->resumed_at / facts->batches.windows,
+        .started = ls_clock_seconds(),
+        .seconds_before = facts->seconds_before,
+        .ranks = facts->comm->world_size };
+    put_start(metrics, facts);
+    *out = metrics;
+    return LS_SUCCESS;
+}
+
+static void add_known(cJSON *object, const char *name, double value) {
+    if (!isnan(value)) ls_json_add_real(object, name, value);
+}
+
+static void add_gpus(cJSON *event, const ls_gpu_sample *gpus, int ranks) {
+    cJSON *list = ls_json_add_array(event, "gpus");
+    for (int r = 0; r < ranks; r++) {
+        cJSON *gpu = ls_json_append(list, cJSON_CreateObject());
+        ls_json_add_int(gpu, "rank", r);
+        if (gpus[r].samples == 0) continue;
+        char slowed[96];
+        add_known(gpu, "utilisation", gpus[r].utilisation);
+        add_known(gpu, "memory_bytes", gpus[r].memory_bytes);
+        add_known(gpu, "power_watts", gpus[r].power_watts);
+        add_known(gpu, "temperature_c", gpus[r].temperature_c);
+        add_known(gpu, "clock_mhz", gpus[r].clock_mhz);
+        add_text(gpu, "slowed_by", ls_gpu_slowed_text(gpus[r].slowed, slowed));
+    }
+}
+
+// Seconds, to the microsecond.
+static void add_seconds(cJSON *list, double seconds) {
+    ls_json_append(list, cJSON_CreateNumber(1e-6 * round(1e6 * seconds)));
+}
+
+static void add_times(cJSON *event, const ls_rank_time *times, int ranks) {
+    cJSON *object = ls_json_add_object(event, "ranks"), *wait = ls_json_add_array(object, "wait_seconds");
+    cJSON *loader = ls_json_add_array(object, "loader_wait_seconds");
+    cJSON *cores = ls_json_add_array(object, "core_wait_seconds");
+    for (int r = 0; r < ranks; r++) {
+        add_seconds(wait, times[r].wait);
+        add_seconds(loader, times[r].loader_wait);
+        add_seconds(cores, times[r].core_wait);
+    }
+}
+
+static void on_progress(void *context, const ls_train_progress *p) {
+    ls_metrics *metrics = context;
+    if (!p->record) return;
+    metrics->update = p->update;
+    metrics->epoch = p->epoch_progress >= 1.0 ? p->epoch + 1 : p->epoch;
+    cJSON *event = new_event(metrics, "train");
+    ls_json_add_real(event, "train_loss", p->train_loss);
+    ls_json_add_real(event, "train_accuracy", p->train_accuracy);
+    ls_json_add_real(event, "learning_rate", p->learning_rate);
+    ls_json_add_real(event, "loss_scale", p->loss_scale);
+    ls_json_add_real(event, "grad_norm", p->grad_norm);
+    ls_json_add_int(event, "skipped", p->skipped);
+    ls_json_add_real(event, "images_per_second", p->images_per_second);
+    ls_json_add_int(event, "samples_seen", p->samples_seen);
+    ls_json_add_real(event, "seconds", p->seconds);
+    ls_json_add_real(event, "part_seconds", p->part_seconds);
+    ls_json_add_real(event, "loader_wait_seconds", p->loader_wait_seconds);
+    ls_json_add_real(event, "comm_seconds_exposed", p->comm_seconds_exposed);
+    if (p->times) add_times(event, p->times, metrics->ranks);
+    if (p->gpus) add_gpus(event, p->gpus, metrics->ranks);
+    ls_metrics_put(metrics, event);
+}
+
+static void on_evaluated(void *context, const ls_train_evaluation *e) {
+    ls_metrics *metrics = context;
+    metrics->update = e->update;
+    metrics->epoch = e->epoch;
+    cJSON *event = new_event(metrics, "eval");
+    ls_json_add_real(event, "test_loss", e->test_loss);
+    ls_json_add_real(event, "test_accuracy", e->test_accuracy);
+    ls_json_add_int(event, "test_samples", e->test_samples);
+    ls_json_add_real(event, "seconds", e->seconds);
+    ls_metrics_put(metrics, event);
+}
+
+cJSON *ls_metrics_event(ls_metrics *metrics, const char *name, int64_t update, int64_t epoch) {
+    metrics->update = update;
+    metrics->epoch = epoch;
+    return new_event(metrics, name);
+}
+
+static void on_checkpoint(void *context, const ls_train_checkpoint *c) {
+    ls_metrics *metrics = context;
+    int64_t update = metrics->update, epoch = metrics->epoch;
+    const char *slash = strrchr(c->path, '/');
+    metrics->update = c->update;
+    metrics->epoch = c->epoch;
+    cJSON *event = new_event(metrics, "checkpoint");
+    ls_json_add_text(event, "name", slash ? slash + 1 : c->path);
+    ls_json_add_int(event, "bytes", c->bytes);
+    ls_json_add_real(event, "held_seconds", c->held_seconds);
+    ls_json_add_real(event, "seconds", c->seconds);
+    ls_metrics_put(metrics, event);
+    metrics->update = update; // training has gone on meanwhile
+    metrics->epoch = epoch;
+}
+
+ls_train_observer ls_metrics_observer(ls_metrics *metrics) {
+    return (ls_train_observer){ metrics, on_progress, on_evaluated, on_warning, on_checkpoint };
+}
+
+// Where else could it be said?
+static void put_lost_lines(ls_metrics *metrics) {
+    char text[256];
+    if (!ls_log_lost()) return;
+    snprintf(text, sizeof text, "standard error could not be written (%s): lines for a person are missing there",
+        strerror(ls_log_lost()));
+    on_warning(metrics, text);
+}
+
+ls_status ls_metrics_close(ls_metrics *metrics, ls_status run) {
+    put_lost_lines(metrics);
+    cJSON *event = new_event(metrics, "end");
+    const char *status_text = run.code == LS_STOPPED ? "stopped" : ls_failed(run) ? "failed" : "completed";
+    ls_json_add_text(event, "status", status_text);
+    ls_json_add_int(event, "exit_code", run.code);
+    if (ls_failed(run)) ls_json_add_text(event, "message", run.text);
+    double seconds = ls_clock_seconds() - metrics->started;
+    ls_json_add_real(event, "seconds", metrics->seconds_before + seconds);
+    ls_json_add_real(event, "part_seconds", seconds);
+    ls_metrics_put(metrics, event);
+    ls_status first = metrics->first_failure, status = LS_SUCCESS;
+    if (ls_failed(first)) status = ls_fail(first.code, "%s", first.text);
+    if (fclose(metrics->file) != 0)
+        ls_keep_first(&status, ls_fail(LS_STORAGE, "%s: close: %s", metrics->path, strerror(errno)));
+    free(metrics->path);
+    free(metrics);
+    return status;
+}
+
+static const char start_line[] = "{\"event\":\"start\",", checkpoint_line[] = "{\"event\":\"checkpoint\",\"update\":";
+
+int ls_metrics_begins(const char *path) {
+    char *text = NULL;
+    size_t bytes = 0, length = strlen(start_line);
+    int begins = !ls_failed(ls_read_beginning(path, length, &text, &bytes)) && bytes == length &&
+                 memcmp(text, start_line, length) == 0;
+    free(text);
+    return begins;
+}
+
+// Line by line; of a long one its beginning is enough.
+static void find_last_checkpoint(FILE *file, int64_t *update) {
+    char text[128];
+    size_t length = strlen(checkpoint_line);
+    for (int begins = 1; fgets(text, sizeof text, file); begins = strchr(text, '\n') != NULL)
+        if (begins && strncmp(text, checkpoint_line, length) == 0) *update = strtoll(text + length, NULL, 10);
+}
+
+ls_status ls_metrics_last_checkpoint(const char *path, int64_t *update) {
+    struct stat info;
+    ls_input input;
+    *update = -1;
+    int there = ls_held_stat(path, &info) == 0;
+    if (there ? !S_ISREG(info.st_mode) : errno == ENOENT) return LS_SUCCESS; // opening it to write says what is wrong
+    LS_TRY(ls_input_open(path, &input));
+    FILE *file = fdopen(input.fd, "r");
+    if (!file) ls_input_close(&input);
+    if (!file) return ls_fail(LS_DEVICE, "%s: no memory to read it", path);
+    find_last_checkpoint(file, update);
+    int broken = ferror(file);
+    fclose(file);
+    return broken ? ls_fail(LS_STORAGE, "%s: cannot be read: %s", path, strerror(EIO)) : LS_SUCCESS;
+}

@@ -1,0 +1,127 @@
+// run_info.h - what is known and reported of a run, as plain data: the trainer fills it in, observers and files (metrics,
+// summary, manifest) write it. Texts and pointers are borrowed from the trainer.
+#ifndef LS_FILES_RUN_INFO_H
+#define LS_FILES_RUN_INFO_H
+
+#include "config/config.h"
+#include "data/dataset.h"
+#include "data/sampler.h"
+#include "device/device.h"
+#include "device/gpu/monitor.h"
+#include "dist/comm.h"
+#include "dist/rank_table.h"
+#include "model/graph.h"
+#include "program/memory_plan.h"
+#include "files/run_identity.h"
+
+enum { LS_STRAGGLERS_TEXT_BYTES = 768 };
+
+typedef struct { // seconds
+    double wait; // for sums, when nothing was left to compute
+    double loader_wait;
+    double core_wait; // threads that were ready to run, for a core; over all threads
+} ls_rank_time;
+
+typedef struct { // comparisons of replicas
+    int64_t count;
+    double seconds; // of this rank
+} ls_replica_checks;
+
+// Known when a trainer is made.
+typedef struct {
+    const ls_config *cfg;
+    const ls_graph *graph;
+    const ls_dataset_info *train_data, *test_data;
+    const ls_comm_info *comm;
+    ls_batches batches;
+    const char *device; // "cpu"
+    ls_device_info device_facts;
+    const char *why_not_cuda;           // one line, or NULL
+    const ls_rank_info *places;             // of all ranks
+    char warning[LS_STATUS_TEXT_BYTES]; // in which ranks differ, though they may; "": nothing
+    char sums[96];                      // what sums gradients over ranks: "NCCL 2.28.9", "MPI"; "": one rank
+    char why_not_nccl[256];             // one line, or ""
+    int threads;                        // per rank
+    int64_t parameters;                 // trained
+    int64_t updates_planned;            // of the whole run
+    int64_t resumed_at;                 // update that a checkpoint lets this process go on from; 0: none does
+    double seconds_before;              // of training, in the parts of the run before this process
+    ls_run_identity run;                // rank 0's
+    const cJSON *parts;      // of the run, the last is this process's (run_parts.h); NULL: no run, not rank 0
+    ls_memory_plan memory;   // of this rank
+    double flops_per_sample; // of training
+} ls_train_info;
+
+typedef struct { // updates but the first of each process, without evaluation
+    double seconds;
+    int64_t samples; // over all ranks
+} ls_train_steady;
+
+typedef struct { // after an update
+    int record; // 1: every log.every updates and at the end of an epoch, exact over all ranks: goes into metrics.jsonl;
+                // 0: in between, at most ten a second, to refresh a display: losses are those of the last record
+    int64_t update;        // updates done, from 1
+    int64_t epoch;         // from 0
+    double epoch_progress; // 0..1 within the epoch
+    int64_t samples_seen;  // over all ranks
+    double train_loss;     // mean over the samples since the last report
+    double train_accuracy;
+    double learning_rate, loss_scale, grad_norm;
+    int64_t skipped;              // updates skipped so far
+    double images_per_second;     // since the last report, over all ranks
+    double seconds, part_seconds; // of training: in all parts of the run, as samples_seen; in this one
+    double seconds_left;          // estimate; NAN: none yet
+    double loader_wait_seconds, comm_seconds_exposed; // since this process's start, this rank
+    const ls_gpu_sample *gpus;                        // of a record: each rank's GPU, on rank 0; NULL: none, or unknown
+    const ls_rank_time *times;                        // of a record: each rank's, since the start; NULL: one rank
+} ls_train_progress;
+
+typedef struct {
+    int64_t update, epoch; // epoch: completed ones
+    double test_loss, test_accuracy;
+    int64_t test_samples;
+    double seconds; // that the evaluation took
+} ls_train_evaluation;
+
+typedef struct { // that was written, or could not be
+    ls_status status;
+    const char *path;
+    int64_t update, epoch; // epoch: completed ones
+    int64_t bytes;
+    double held_seconds, seconds; // training waited; until it was safe on the disk
+} ls_train_checkpoint;
+
+typedef struct {
+    const char *status; // "completed"
+    int64_t resumed_at; // update that a checkpoint let this process go on from; 0: from the start
+    int64_t epochs, updates, skipped, samples_seen;
+    double train_loss; // mean over the last epoch (or what was run of it)
+    double test_loss, test_accuracy;
+    int64_t test_samples;
+    int64_t best_update; // of the kept checkpoint with the best test accuracy, on rank 0; -1: none
+    double best_accuracy;
+    // Of all parts of the run, as samples_seen; then of this process's part alone.
+    double train_images_per_second; // steady state: evaluation and the first window excluded
+    double wall_seconds;
+    double part_images_per_second, part_seconds;
+    int64_t part_updates, part_samples;
+    double time_to_first_update_seconds;
+    double comm_seconds_exposed, loader_wait_seconds; // mean over ranks
+    size_t peak_device_bytes, peak_host_bytes;        // maximum over ranks
+    ls_gpu_sample gpus;                               // of all ranks, as ls_gpu_records_sum; samples 0: unknown
+    uint64_t weights_hash;
+    ls_replica_checks replica_checks;          // of rank 0
+    char stragglers[LS_STRAGGLERS_TEXT_BYTES]; // who held up the others over the whole run; "": nobody, or not rank 0
+    double stragglers_share;                   // of the time, which the others waited
+    uint64_t allocations_in_updates; // of the steady state; counted only with the counting allocator linked (tests)
+} ls_train_summary;
+
+typedef struct {
+    void *context;
+    void (*progress)(void *context, const ls_train_progress *progress);
+    void (*evaluated)(void *context, const ls_train_evaluation *evaluation);
+    void (*warning)(void *context, const char *text);
+    void (*checkpoint)(void *context, const ls_train_checkpoint *checkpoint);
+} ls_train_observer;
+
+#endif

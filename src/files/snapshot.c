@@ -1,0 +1,76 @@
+#include "files/snapshot.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/hash.h"
+#include "program/optimizer.h"
+
+static int trained_params(const ls_graph *graph) {
+    int count = 0;
+    for (int p = 0; p < graph->param_count; p++) count += !ls_role_is_statistic(graph->params[p].role);
+    return count;
+}
+
+static void describe(ls_snapshot_tensor *tensor, const ls_graph *graph, int p, int optimizer, int state) {
+    const ls_param *param = &graph->params[p];
+    *tensor = (ls_snapshot_tensor){
+        .param = p, .state = state, .rank = param->rank, .elements = ls_param_count(&param->shape)
+    };
+    snprintf(tensor->name, sizeof tensor->name, "%s%s%s", param->name, state ? "." : "",
+        state ? ls_optimizer_kept_name(optimizer, state - 1) : "");
+    for (int d = 0; d < param->rank; d++) tensor->dim[d] = param->file_dim[d]; // as weights.h describes it
+}
+
+static void describe_all(ls_snapshot *s, const ls_graph *graph, int optimizer) {
+    for (int state = 0; state <= ls_optimizer_kept(optimizer); state++) {
+        for (int p = 0; p < graph->param_count; p++) {
+            if (state && ls_role_is_statistic(graph->params[p].role)) continue;
+            ls_snapshot_tensor *tensor = &s->tensors[s->count++];
+            describe(tensor, graph, p, optimizer, state);
+            s->bytes += (size_t)tensor->elements * sizeof(float);
+        }
+    }
+}
+
+ls_status ls_snapshot_list(const ls_graph *graph, int optimizer, ls_snapshot **out) {
+    ls_snapshot *s = calloc(1, sizeof *s);
+    int count = graph->param_count + ls_optimizer_kept(optimizer) * trained_params(graph);
+    if (s) s->tensors = calloc((size_t)count + 1, sizeof *s->tensors);
+    if (!s || !s->tensors) {
+        free(s);
+        return ls_fail(LS_DEVICE, "out of host memory for a list of %d tensors", count);
+    }
+    s->params = graph->param_count;
+    describe_all(s, graph, optimizer);
+    *out = s;
+    return LS_SUCCESS;
+}
+
+ls_status ls_snapshot_new(const ls_graph *graph, int optimizer, ls_snapshot **out) {
+    ls_snapshot *s;
+    LS_TRY(ls_snapshot_list(graph, optimizer, &s));
+    s->values = calloc(1, s->bytes + 1);
+    if (!s->values) {
+        size_t bytes = s->bytes;
+        ls_snapshot_free(s);
+        return ls_fail(LS_DEVICE, "out of host memory for a snapshot of the run's state (%zu bytes)", bytes);
+    }
+    float *at = s->values;
+    for (int i = 0; i < s->count; i++) {
+        s->tensors[i].values = at;
+        at += s->tensors[i].elements;
+    }
+    *out = s;
+    return LS_SUCCESS;
+}
+
+void ls_snapshot_free(ls_snapshot *snapshot) {
+    if (!snapshot) return;
+    free(snapshot->tensors);
+    free(snapshot->values);
+    free(snapshot);
+}
+
+uint64_t ls_snapshot_hash(const ls_snapshot_tensor *tensor) {
+    return ls_hash(tensor->values, (size_t)tensor->elements * sizeof *tensor->values);
+}

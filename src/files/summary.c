@@ -1,0 +1,103 @@
+#include "files/summary.h"
+
+#include <math.h>
+#include "base/json.h"
+#include "base/version.h"
+
+static void add_setting(cJSON *tree, const ls_train_info *facts) {
+    const ls_config *cfg = facts->cfg;
+    if (facts->run.id[0]) ls_json_add_text(tree, "run", facts->run.id);
+    ls_json_add_text(tree, "version", ls_version());
+    ls_json_add_text(tree, "config", cfg->file);
+    ls_json_add_text(tree, "device", facts->device);
+    ls_json_add_text(tree, "device_name", facts->device_facts.name);
+    ls_json_add_text(tree, "libraries", facts->device_facts.libraries);
+    ls_json_add_text(tree, "precision", ls_config_choice("train.precision", cfg->train_precision));
+    ls_json_add_bool(tree, "deterministic", cfg->run_deterministic);
+    ls_json_add_text(tree, "communicator", facts->comm->backend);
+    if (facts->sums[0]) ls_json_add_text(tree, "gradient_sums", facts->sums);
+    ls_json_add_int(tree, "world_size", facts->comm->world_size);
+    ls_json_add_int(tree, "threads_per_rank", facts->threads);
+    ls_json_add_text(tree, "dataset", facts->train_data->name);
+    ls_json_add_int(tree, "train_samples", facts->train_data->count);
+    if (facts->train_data->broken) ls_json_add_int(tree, "train_broken", facts->train_data->broken);
+    if (facts->test_data->broken) ls_json_add_int(tree, "test_broken", facts->test_data->broken);
+    ls_json_add_text(tree, "model", facts->graph->path);
+    ls_json_add_int(tree, "parameters", facts->parameters);
+    ls_json_add_int(tree, "seed", cfg->run_seed);
+    ls_json_add_int(tree, "global_batch", facts->batches.global_batch);
+    ls_json_add_int(tree, "micro_batch", facts->batches.micro_batch);
+    ls_json_add_int(tree, "accumulation_steps", facts->batches.per_rank);
+}
+
+static void add_gpus(cJSON *tree, const ls_gpu_sample *all) {
+    const struct {
+        const char *name;
+        double value;
+    } rows[] = { { "mean_utilisation", all->utilisation }, { "mean_clock_mhz", all->clock_mhz },
+        { "peak_memory_bytes", all->memory_bytes }, { "peak_power_watts", all->power_watts },
+        { "peak_temperature_c", all->temperature_c } };
+    if (all->samples == 0) return;
+    char slowed[96];
+    cJSON *gpus = ls_json_add_object(tree, "gpus");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!isnan(rows[i].value)) ls_json_add_real(gpus, rows[i].name, rows[i].value);
+    if (all->slowed) ls_json_add_text(gpus, "slowed_by", ls_gpu_slowed_text(all->slowed, slowed));
+}
+
+static void add_last_part(cJSON *tree, const ls_train_summary *s) {
+    cJSON *part = ls_json_add_object(tree, "last_part");
+    ls_json_add_int(part, "updates", s->part_updates);
+    ls_json_add_int(part, "samples", s->part_samples);
+    ls_json_add_real(part, "seconds", s->part_seconds);
+    ls_json_add_real(part, "images_per_second", s->part_images_per_second);
+}
+
+static void add_result(cJSON *tree, const ls_train_summary *s) {
+    if (s->resumed_at) ls_json_add_int(tree, "resumed_at_update", s->resumed_at);
+    ls_json_add_int(tree, "epochs", s->epochs);
+    ls_json_add_int(tree, "updates", s->updates);
+    ls_json_add_int(tree, "skipped_updates", s->skipped);
+    ls_json_add_int(tree, "samples_seen", s->samples_seen);
+    ls_json_add_real(tree, "train_loss", s->train_loss);
+    ls_json_add_real(tree, "test_loss", s->test_loss);
+    ls_json_add_real(tree, "test_accuracy", s->test_accuracy);
+    ls_json_add_int(tree, "test_samples", s->test_samples);
+    ls_json_add_real(tree, "train_images_per_second", s->train_images_per_second);
+    ls_json_add_real(tree, "wall_seconds", s->wall_seconds);
+    ls_json_add_real(tree, "time_to_first_update_seconds", s->time_to_first_update_seconds);
+    ls_json_add_real(tree, "comm_seconds_exposed", s->comm_seconds_exposed);
+    ls_json_add_real(tree, "loader_wait_seconds", s->loader_wait_seconds);
+    cJSON *peak = ls_json_add_object(tree, "peak_memory_bytes");
+    ls_json_add_int(peak, "device", (int64_t)s->peak_device_bytes);
+    ls_json_add_int(peak, "host", (int64_t)s->peak_host_bytes);
+    add_gpus(tree, &s->gpus);
+    if (s->stragglers[0]) {
+        cJSON *late = ls_json_add_object(tree, "stragglers");
+        ls_json_add_real(late, "others_waited_share", s->stragglers_share);
+        ls_json_add_text(late, "message", s->stragglers);
+    }
+    if (s->replica_checks.count > 0) {
+        cJSON *checks = ls_json_add_object(tree, "replica_checks");
+        ls_json_add_int(checks, "count", s->replica_checks.count);
+        ls_json_add_real(checks, "seconds", s->replica_checks.seconds);
+    }
+    if (s->best_update >= 0) {
+        cJSON *best = ls_json_add_object(tree, "best_checkpoint");
+        ls_json_add_int(best, "update", s->best_update);
+        ls_json_add_real(best, "test_accuracy", s->best_accuracy);
+    }
+    ls_json_add_hash(tree, "weights_hash", s->weights_hash);
+}
+
+ls_status ls_summary_write(const char *path, const ls_train_info *facts, const ls_train_summary *summary) {
+    cJSON *tree = cJSON_CreateObject();
+    ls_json_add_text(tree, "status", summary->status);
+    add_setting(tree, facts);
+    add_result(tree, summary);
+    if (summary->resumed_at) add_last_part(tree, summary);
+    if (facts->parts) ls_json_add_item(tree, "parts", cJSON_Duplicate(facts->parts, 1));
+    ls_status status = ls_json_write_file(path, tree);
+    cJSON_Delete(tree);
+    return status;
+}

@@ -1,0 +1,18 @@
+// weights.c - which tensors of a file are a network's, by name and shape.
+#include "files/weights.h"
+
+void ls_weights_describe(const ls_param *param, ls_safetensors_tensor *tensor) {
+    *tensor = (ls_safetensors_tensor){ .name = param->name, .rank = param->rank };
+    for (int d = 0; d < param->rank; d++) tensor->dim[d] = param->file_dim[d];
+}
+
+ls_status ls_weights_find(const ls_safetensors *file, const ls_graph *graph, const float **values) {
+    for (int p = 0; p < graph->param_count; p++) {
+        ls_safetensors_tensor wanted;
+        const void *data;
+        ls_weights_describe(&graph->params[p], &wanted);
+        LS_TRY(ls_safetensors_find(file, &wanted, &data));
+        values[p] = data;
+    }
+    return LS_SUCCESS;
+}

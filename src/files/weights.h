@@ -1,0 +1,14 @@
+// weights.h - which tensors of a weights file are a network's: name, type and shape of each parameter and statistic in
+// it, as in PyTorch's state_dict.
+#ifndef LS_FILES_WEIGHTS_H
+#define LS_FILES_WEIGHTS_H
+
+#include "model/graph.h"
+#include "files/safetensors.h"
+
+// Name, type and shape; no data yet.
+void ls_weights_describe(const ls_param *param, ls_safetensors_tensor *tensor);
+// values[p]: of the graph's parameter p, canonical, borrowed from file. All are there, or it fails (LS_STORAGE).
+LS_CHECKED ls_status ls_weights_find(const ls_safetensors *file, const ls_graph *graph, const float **values);
+
+#endif

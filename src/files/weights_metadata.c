@@ -1,0 +1,217 @@
+#include "files/weights_metadata.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic_file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/version.h"
+
+static const char version_key[] = "lockstep.version", network_key[] = "lockstep.network",
+                  dataset_key[] = "lockstep.dataset", mean_key[] = "lockstep.mean", std_key[] = "lockstep.std",
+                  classes_key[] = "lockstep.classes", resize_key[] = "lockstep.resize";
+static const char resize_rule[] = "bilinear";
+
+// --- writing -------------------------------------------------------------------------------------
+
+static ls_status no_memory(void) {
+    return ls_fail(LS_DEVICE, "out of host memory for what the weights file says of itself");
+}
+
+// Takes over `text`; NULL: there was no memory for it.
+static ls_status add(ls_weights_metadata *notes, const char *key, char *text) {
+    if (!text) return no_memory();
+    notes->texts[notes->count] = text;
+    notes->list[notes->count++] = (ls_metadata_entry){ key, text };
+    return LS_SUCCESS;
+}
+
+// "0.4914,0.4822,0.4465": digits that read back to the same floats.
+static char *join_numbers(const float *numbers, int count) {
+    enum { NUMBER_BYTES = 24 };
+    const size_t bytes = (size_t)count * NUMBER_BYTES + 1;
+    char *text = calloc(bytes, 1);
+    size_t used = 0;
+    for (int i = 0; text && i < count; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%.9g", i ? "," : "", (double)numbers[i]);
+    return text;
+}
+
+static char *join_classes(const ls_dataset *dataset) {
+    cJSON *list = cJSON_CreateArray();
+    const int classes = ls_dataset_get_info(dataset)->classes;
+    for (int i = 0; i < classes; i++) ls_json_append(list, ls_json_string(ls_dataset_class(dataset, i)));
+    char *text = ls_json_text(list, 0);
+    cJSON_Delete(list);
+    return text;
+}
+
+static ls_status add_all(ls_weights_metadata *notes, const ls_graph *graph, const ls_dataset *dataset) {
+    const ls_dataset_info *facts = ls_dataset_get_info(dataset);
+    LS_TRY(add(notes, "format", strdup("pt")));
+    LS_TRY(add(notes, version_key, strdup(ls_version())));
+    LS_TRY(add(notes, network_key, ls_text_as_utf8(graph->text)));
+    LS_TRY(add(notes, dataset_key, strdup(facts->name)));
+    LS_TRY(add(notes, mean_key, join_numbers(facts->mean, facts->shape.c)));
+    LS_TRY(add(notes, std_key, join_numbers(facts->std, facts->shape.c)));
+    LS_TRY(add(notes, classes_key, join_classes(dataset)));
+    return add(notes, resize_key, strdup(resize_rule));
+}
+
+ls_status ls_weights_metadata_new(const ls_graph *graph, const ls_dataset *dataset, ls_weights_metadata **out) {
+    ls_weights_metadata *notes = calloc(1, sizeof *notes);
+    if (!notes) return no_memory();
+    ls_status status = add_all(notes, graph, dataset);
+    if (ls_failed(status)) {
+        ls_weights_metadata_free(notes);
+        return status;
+    }
+    *out = notes;
+    return LS_SUCCESS;
+}
+
+void ls_weights_metadata_free(ls_weights_metadata *notes) {
+    if (!notes) return;
+    for (int i = 0; i < notes->count; i++) free(notes->texts[i]);
+    free(notes);
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+static ls_status find(const char *path, const ls_safetensors *file, const char *key, const char **text) {
+    *text = ls_safetensors_metadata(file, key);
+    if (*text) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE,
+        "%s: does not say what network and pictures its weights are for: '%s' is missing from its __metadata__ "
+        "(weights "
+        "of another program?); name a configuration that does, by --config CONFIG.ini",
+        path, key);
+}
+
+static ls_status read_numbers(
+    const char *path, const ls_safetensors *file, const char *key, int positive, int count, float *numbers) {
+    const char *text, *at;
+    LS_TRY(find(path, file, key, &text));
+    at = text;
+    for (int i = 0; i < count; i++) {
+        char *end;
+        numbers[i] = strtof(at, &end);
+        const int good =
+            end != at && *end == (i < count - 1 ? ',' : 0) && numbers[i] > (positive ? 0 : -1e6f) && numbers[i] < 1e6f;
+        if (!good)
+            return ls_fail(LS_STORAGE,
+                "%s: '%s' of its __metadata__ is '%.80s', expected %d %snumber%s separated by commas: the file is "
+                "damaged",
+                path, key, text, count, positive ? "positive " : "", count == 1 ? "" : "s");
+        at = end + 1;
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status read_classes(const char *path, const ls_safetensors *file, ls_weights_info *facts) {
+    const char *text;
+    LS_TRY(find(path, file, classes_key, &text));
+    const int wanted = facts->graph->classes;
+    facts->classes = calloc((size_t)wanted, sizeof *facts->classes);
+    cJSON *list = cJSON_Parse(text), *name;
+    ls_status status = LS_SUCCESS;
+    if (!facts->classes) {
+        status = no_memory();
+        goto done;
+    }
+    int count = 0, good = cJSON_IsArray(list) && cJSON_GetArraySize(list) == wanted;
+    cJSON_ArrayForEach(name, list) {
+        good = good && cJSON_IsString(name);
+        if (good && !(facts->classes[count++] = strdup(name->valuestring))) {
+            status = no_memory();
+            goto done;
+        }
+    }
+    if (!good)
+        status = ls_fail(LS_STORAGE, "%s: '%s' of its __metadata__ is no JSON list of %d names: the file is damaged",
+            path, classes_key, wanted);
+done:
+    cJSON_Delete(list);
+    return status;
+}
+
+static ls_status read_all(const char *path, const ls_safetensors *file, ls_weights_info *facts) {
+    const char *network, *dataset, *resize;
+    LS_TRY(find(path, file, network_key, &network));
+    char where[LS_TEXT_BYTES];
+    snprintf(where, sizeof where, "%s (%s)", path, network_key);
+    ls_status status = ls_graph_parse(where, network, &facts->graph);
+    if (status.code == LS_USAGE) status.code = LS_STORAGE; // not the user's words here: the file is damaged
+    LS_TRY(status);
+    LS_TRY(find(path, file, dataset_key, &dataset));
+    snprintf(facts->dataset, sizeof facts->dataset, "%s", dataset);
+    const int channels = facts->graph->input.c, most = (int)(sizeof facts->mean / sizeof facts->mean[0]);
+    if (channels > most)
+        return ls_fail(
+            LS_STORAGE, "%s: pictures of %d channels, at most %d are known: the file is damaged", path, channels, most);
+    LS_TRY(read_numbers(path, file, mean_key, 0, channels, facts->mean));
+    LS_TRY(read_numbers(path, file, std_key, 1, channels, facts->std));
+    LS_TRY(find(path, file, resize_key, &resize));
+    if (strcmp(resize, resize_rule) != 0)
+        return ls_fail(LS_STORAGE, "%s: its pictures are resized by the rule '%.40s', and this program knows '%s' only",
+            path, resize, resize_rule);
+    return read_classes(path, file, facts);
+}
+
+static ls_status finish(ls_status status, ls_weights_info *facts, ls_weights_info **out) {
+    if (ls_failed(status))
+        ls_weights_info_free(facts);
+    else
+        *out = facts;
+    return status;
+}
+
+ls_status ls_weights_info_read(const char *path, const ls_safetensors *file, ls_weights_info **out) {
+    ls_weights_info *facts = calloc(1, sizeof *facts);
+    if (!facts) return no_memory();
+    return finish(read_all(path, file, facts), facts, out);
+}
+
+static ls_status take_dataset(const ls_dataset *dataset, ls_weights_info *facts) {
+    const ls_dataset_info *d = ls_dataset_get_info(dataset);
+    const ls_graph *g = facts->graph;
+    if (!ls_chw_equal(d->shape, g->input) || d->classes != g->classes)
+        return ls_fail(LS_USAGE,
+            "%s: the network takes pictures of %dx%dx%d and tells %d classes, but data.dataset = %s has %dx%dx%d and "
+            "%d",
+            g->path, g->input.c, g->input.h, g->input.w, g->classes, d->name, d->shape.c, d->shape.h, d->shape.w,
+            d->classes);
+    snprintf(facts->dataset, sizeof facts->dataset, "%s", d->name);
+    memcpy(facts->mean, d->mean, sizeof facts->mean);
+    memcpy(facts->std, d->std, sizeof facts->std);
+    facts->classes = calloc((size_t)d->classes, sizeof *facts->classes);
+    for (int i = 0; facts->classes && i < d->classes; i++)
+        if (!(facts->classes[i] = strdup(ls_dataset_class(dataset, i)))) return no_memory();
+    return facts->classes ? LS_SUCCESS : no_memory();
+}
+
+static ls_status configure(const ls_config *cfg, ls_weights_info *facts) {
+    char path[2 * LS_TEXT_BYTES];
+    LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
+    LS_TRY(ls_graph_read(path, &facts->graph));
+    ls_dataset *dataset;
+    LS_TRY(ls_dataset_open(cfg, LS_SPLIT_TRAIN, &dataset));
+    ls_status status = take_dataset(dataset, facts);
+    ls_dataset_free(dataset);
+    return status;
+}
+
+ls_status ls_weights_info_configured(const ls_config *cfg, ls_weights_info **out) {
+    ls_weights_info *facts = calloc(1, sizeof *facts);
+    if (!facts) return no_memory();
+    return finish(configure(cfg, facts), facts, out);
+}
+
+void ls_weights_info_free(ls_weights_info *facts) {
+    if (!facts) return;
+    for (int i = 0; facts->classes && i < facts->graph->classes; i++) free(facts->classes[i]);
+    free(facts->classes);
+    ls_graph_free(facts->graph);
+    free(facts);
+}

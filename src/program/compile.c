@@ -1,0 +1,368 @@
+#include "program/compile.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include "program/compile_internal.h"
+
+// --- values, slots, instructions -----------------------------------------------------------------
+
+ls_ref ls_ref_input(ls_program_input input) {
+    return (ls_ref){ .kind = LS_REF_INPUT, .index = (int)input };
+}
+
+ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role role, ls_param_copy copy) {
+    for (int p = node->layer->first_param; p < node->layer->first_param + node->layer->param_count; p++)
+        if (b->graph->params[p].role == role) return (ls_ref){ .kind = LS_REF_PARAM, .index = p, .copy = copy };
+    return (ls_ref){ 0 };
+}
+
+ls_status ls_builder_slot(ls_builder *b, const char *name, size_t bytes, ls_ref *out) {
+    *out = (ls_ref){ .kind = LS_REF_SLOT };
+    // the instruction that is emitted next writes it
+    return ls_buffer_planner_book(b->program->arena, name, bytes, b->emitted, b->emitted, &out->index);
+}
+
+ls_status ls_builder_activation(ls_builder *b, const char *name, ls_nchw shape, ls_ref *out) {
+    return ls_builder_slot(b, name, b->device->api->activation_bytes(b->device, shape, b->arenas->storage), out);
+}
+
+static ls_status make_room(ls_program *program) {
+    if (program->count < program->capacity) return LS_SUCCESS;
+    int capacity = program->capacity ? 2 * program->capacity : 64;
+    ls_instruction *more = realloc(program->instructions, (size_t)capacity * sizeof *more);
+    if (!more) return ls_fail(LS_DEVICE, "out of host memory for the program's instructions");
+    program->instructions = more;
+    program->capacity = capacity;
+    return LS_SUCCESS;
+}
+
+// What is computed again has the plan of the first time: a layer has at most one operator of a kind.
+static ls_plan *plan_of_first_time(const ls_program *program, const ls_op_desc *desc) {
+    int i = 0;
+    while (
+        program->instructions[i].plan->desc.op != desc->op || program->instructions[i].plan->desc.layer != desc->layer)
+        i++;
+    return program->instructions[i].plan;
+}
+
+static ls_status add_instruction(ls_builder *b, const ls_op_desc *desc, const ls_ref *refs, int count) {
+    ls_program *program = b->program;
+    LS_TRY(make_room(program));
+    ls_instruction *instruction = &program->instructions[program->count];
+    *instruction = (ls_instruction){ .plan_is_shared = b->again, .arg_count = count };
+    if (b->again)
+        instruction->plan = plan_of_first_time(program, desc);
+    else
+        LS_TRY(b->device->api->plan_new(b->device, desc, &instruction->plan));
+    if (instruction->plan->workspace_bytes > program->workspace_bytes)
+        program->workspace_bytes = instruction->plan->workspace_bytes;
+    for (int a = 0; a < count; a++) instruction->refs[a] = refs[a];
+    program->count++;
+    return LS_SUCCESS;
+}
+
+ls_status ls_builder_emit(ls_builder *b, const ls_op_desc *desc, const ls_ref *refs, int count) {
+    assert(count == ls_op_args(desc->op));
+    for (int a = 0; a < count; a++)
+        if (refs[a].kind == LS_REF_SLOT) ls_buffer_planner_extend(b->program->arena, refs[a].index, b->emitted);
+    b->emitted++;
+    return b->measuring ? LS_SUCCESS : add_instruction(b, desc, refs, count);
+}
+
+// --- gradients of values -------------------------------------------------------------------------
+
+static ls_status add_grads(ls_builder *b, ls_value *value, const char *layer) {
+    ls_ref sum;
+    LS_TRY(ls_builder_activation(b, layer, value->shape, &sum));
+    ls_op_desc desc = {
+        .op = LS_OP_ADD, .layer = layer, .attr.map = { .shape = value->shape, .storage = b->arenas->storage }
+    };
+    ls_ref refs[LS_ADD_ARGS] = { [LS_ADD_A] = value->grads[0], [LS_ADD_B] = value->grads[1], [LS_ADD_DST] = sum };
+    LS_TRY(ls_builder_emit(b, &desc, refs, LS_ADD_ARGS));
+    value->grads[0] = sum;
+    value->grad_count = 1;
+    return LS_SUCCESS;
+}
+
+ls_status ls_builder_give_grad(ls_builder *b, int index, ls_ref grad) {
+    ls_value *value = &b->values[index];
+    if (!value->needs_grad) return LS_SUCCESS;
+    if (value->grad_count == LS_GRADS_MAX) LS_TRY(add_grads(b, value, "sum of gradients"));
+    value->grads[value->grad_count++] = grad;
+    return LS_SUCCESS;
+}
+
+ls_status ls_builder_grad(ls_builder *b, const ls_node *node, ls_ref *out) {
+    ls_value *value = &b->values[node->output];
+    assert(value->grad_count > 0);
+    if (value->grad_count == 2) LS_TRY(add_grads(b, value, node->layer->name));
+    *out = value->grads[0];
+    return LS_SUCCESS;
+}
+
+// --- fusion --------------------------------------------------------------------------------------
+
+static void count_readers(ls_builder *b) {
+    for (int l = 0; l < b->graph->layer_count; l++)
+        for (int i = 0; i < b->graph->layers[l].input_count; i++)
+            if (b->graph->layers[l].inputs[i] >= 0) b->readers[b->graph->layers[l].inputs[i]]++;
+    b->readers[b->graph->layer_count - 1]++; // the loss reads the output
+}
+
+// The one layer that reads layer l, if it is of this kind; else -1.
+static int only_reader(const ls_builder *b, int l, ls_layer_kind kind) {
+    if (b->readers[l] != 1) return -1;
+    for (int r = l + 1; r < b->graph->layer_count; r++)
+        for (int i = 0; i < b->graph->layers[r].input_count; i++)
+            if (b->graph->layers[r].inputs[i] == l) return b->graph->layers[r].kind == kind ? r : -1;
+    return -1;
+}
+
+// The layer that computes what layer l stands for, after fusion.
+static int anchor(const ls_builder *b, int l) {
+    while (l >= 0 && b->absorbed_by[l] >= 0) l = b->absorbed_by[l];
+    return l;
+}
+
+// The index of a fused pooling is one byte.
+static int window_fits(const ls_layer *pool) {
+    return pool->attr.maxpool2d.kernel * pool->attr.maxpool2d.kernel < LS_POOL_NONE_U8;
+}
+
+// batchnorm2d at l takes in the add that reads it, where the other operand is there already, a relu after that, and a
+// max pooling after the relu, where the device can; or a gelu.
+static void fuse_norm(ls_builder *b, int l, ls_node *node) {
+    const ls_layer *layers = b->graph->layers;
+    int last = l;
+    int add = only_reader(b, last, LS_LAYER_ADD);
+    if (add >= 0) {
+        int other = layers[add].inputs[0] == l ? layers[add].inputs[1] : layers[add].inputs[0];
+        if (other != l && anchor(b, other) < l) {
+            node->residual = 1;
+            node->input[node->input_count++] = other < 0 ? 0 : b->value_of[other];
+            b->absorbed_by[add] = l;
+            last = add;
+        }
+    }
+    int relu = only_reader(b, last, LS_LAYER_RELU);
+    if (relu >= 0) {
+        node->activation = LS_ACTIVATION_RELU;
+        b->absorbed_by[relu] = l;
+        int pool = b->device->api->fusions & LS_FUSES_NORM_POOL ? only_reader(b, relu, LS_LAYER_MAXPOOL2D) : -1;
+        if (pool >= 0 && window_fits(&layers[pool])) {
+            node->pool = &layers[pool];
+            b->absorbed_by[pool] = l;
+        }
+    }
+    // Not behind an add: the gradient would need the residual once more.
+    int gelu = node->residual ? -1 : only_reader(b, last, LS_LAYER_GELU);
+    if (gelu >= 0) {
+        node->activation = LS_ACTIVATION_GELU;
+        b->absorbed_by[gelu] = l;
+    }
+}
+
+static int is_max_pool(ls_layer_kind kind) {
+    return kind == LS_LAYER_MAXPOOL2D || kind == LS_LAYER_GLOBALMAXPOOL;
+}
+
+// A relu that only a max pooling reads is computed by the pooling.
+static int joins_pooling(const ls_builder *b, int relu) {
+    return only_reader(b, relu, LS_LAYER_MAXPOOL2D) >= 0 || only_reader(b, relu, LS_LAYER_GLOBALMAXPOOL) >= 0;
+}
+
+static int value_of_input(const ls_builder *b, int layer) {
+    return layer < 0 ? 0 : b->value_of[layer];
+}
+
+// Decides what layer l becomes: nothing (its value is another's), or a node with a value of its own.
+static void add_layer(ls_builder *b, int l) {
+    const ls_layer *layer = &b->graph->layers[l];
+    if (b->absorbed_by[l] >= 0) {
+        b->value_of[l] = b->value_of[b->absorbed_by[l]];
+        return;
+    }
+    int input = value_of_input(b, layer->inputs[0]);
+    int vanishes = layer->kind == LS_LAYER_FLATTEN || (layer->kind == LS_LAYER_DROPOUT && !b->options->training) ||
+                   (layer->kind == LS_LAYER_RELU && joins_pooling(b, l));
+    if (vanishes) {
+        b->value_of[l] = input;
+        return;
+    }
+    ls_node *node = &b->nodes[b->node_count++];
+    *node = (ls_node){ .layer = layer, .layer_index = l, .input_count = layer->input_count };
+    for (int i = 0; i < layer->input_count; i++) node->input[i] = value_of_input(b, layer->inputs[i]);
+    if (layer->kind == LS_LAYER_BATCHNORM2D) fuse_norm(b, l, node);
+    if (is_max_pool(layer->kind) && layer->inputs[0] >= 0 && b->graph->layers[layer->inputs[0]].kind == LS_LAYER_RELU &&
+        b->absorbed_by[layer->inputs[0]] < 0 && joins_pooling(b, layer->inputs[0]))
+        node->activation = LS_ACTIVATION_RELU;
+    node->output = b->value_count++;
+    b->value_of[l] = node->output;
+}
+
+static void mark_needs_grad(ls_builder *b) {
+    for (int n = 0; n < b->node_count; n++) {
+        const ls_node *node = &b->nodes[n];
+        int needs = node->layer->param_count > 0;
+        for (int i = 0; i < node->input_count; i++) needs |= b->values[node->input[i]].needs_grad;
+        b->values[node->output].needs_grad = needs && b->options->training;
+    }
+}
+
+// --- the whole -----------------------------------------------------------------------------------
+
+static ls_status emit_augment(ls_builder *b) {
+    ls_value *input = &b->values[0];
+    input->shape = ls_batch_of(b->options->micro_batch, b->graph->input);
+    LS_TRY(ls_builder_activation(b, "input", input->shape, &input->ref));
+    ls_op_desc desc = { .op = LS_OP_AUGMENT,
+        .layer = "input",
+        .attr.augment = { .shape = input->shape,
+            .storage = b->arenas->storage,
+            .pad = b->options->pad,
+            .mode = b->options->pad_mode,
+            .indexed = b->options->indexed } };
+    ls_ref refs[LS_AUGMENT_ARGS] = {
+        [LS_AUGMENT_PIXELS] = ls_ref_input(LS_INPUT_PIXELS),
+        [LS_AUGMENT_SAMPLE] = ls_ref_input(LS_INPUT_AUGMENT),
+        [LS_AUGMENT_TABLE] = ls_ref_input(LS_INPUT_TABLE),
+        [LS_AUGMENT_DST] = input->ref,
+        [LS_AUGMENT_INDEX] = b->options->indexed ? ls_ref_input(LS_INPUT_INDEX) : (ls_ref){ 0 },
+    };
+    return ls_builder_emit(b, &desc, refs, LS_AUGMENT_ARGS);
+}
+
+static ls_status emit_loss(ls_builder *b) {
+    ls_value *logits = &b->values[b->value_of[b->graph->layer_count - 1]];
+    b->program->logits = logits->ref;
+    b->program->logits_shape = logits->shape;
+    ls_op_desc desc = { .op = LS_OP_LOSS,
+        .layer = "loss",
+        .attr.loss = { .logits = logits->shape,
+            .smoothing = b->options->training ? b->options->label_smoothing : 0.0f,
+            .training = b->options->training,
+            .storage = b->arenas->storage } };
+    ls_ref grad = { 0 };
+    if (b->options->training) LS_TRY(ls_builder_activation(b, "loss gradient", logits->shape, &grad));
+    ls_ref refs[LS_LOSS_ARGS] = {
+        [LS_LOSS_LOGITS] = logits->ref,
+        [LS_LOSS_LABELS] = ls_ref_input(LS_INPUT_LABELS),
+        [LS_LOSS_MICRO] = ls_ref_input(LS_INPUT_MICRO),
+        [LS_LOSS_STATE] = ls_ref_input(LS_INPUT_STATE),
+        [LS_LOSS_RESULT] = ls_ref_input(LS_INPUT_RESULT),
+        [LS_LOSS_GRAD_LOGITS] = grad,
+    };
+    LS_TRY(ls_builder_emit(b, &desc, refs, LS_LOSS_ARGS));
+    if (b->options->training) LS_TRY(ls_builder_give_grad(b, b->value_of[b->graph->layer_count - 1], grad));
+    return LS_SUCCESS;
+}
+
+void ls_builder_completes(ls_builder *b, const ls_node *node) {
+    for (int p = node->layer->first_param; p < node->layer->first_param + node->layer->param_count; p++)
+        b->completed += !ls_role_is_statistic(b->graph->params[p].role);
+    if (!b->measuring) b->program->instructions[b->program->count - 1].completes = b->completed;
+}
+
+void ls_builder_reduces(ls_builder *b, int arg, size_t count) {
+    if (b->measuring) return;
+    ls_instruction *instruction = &b->program->instructions[b->program->count - 1];
+    instruction->reduce_arg = arg;
+    instruction->reduce_count = (int64_t)count;
+}
+
+static ls_status emit_backward(ls_builder *b) {
+    for (int block = b->block_count - 1; block >= 0; block--) {
+        int first = block ? b->block_end[block - 1] : 0, end = b->block_end[block];
+        if (block < b->block_count - 1) LS_TRY(ls_builder_recompute(b, first, end)); // the last one is still there
+        for (int n = end - 1; n >= first; n--) {
+            ls_node *node = &b->nodes[n];
+            if (b->values[node->output].needs_grad) LS_TRY(ls_lowerings[node->layer->kind].backward(b, node));
+        }
+    }
+    assert(b->completed == b->arenas->trained_params);
+    return LS_SUCCESS;
+}
+
+static void make_nodes(ls_builder *b) {
+    count_readers(b);
+    for (int l = 0; l < b->graph->layer_count; l++) b->absorbed_by[l] = -1;
+    b->value_count = 1;
+    for (int l = 0; l < b->graph->layer_count; l++) add_layer(b, l);
+    mark_needs_grad(b);
+    b->block_end[0] = b->node_count;
+    b->block_count = 1;
+}
+
+ls_status ls_builder_emit_program(ls_builder *b) {
+    ls_buffer_planner_free(b->program->arena);
+    b->program->arena = NULL;
+    LS_TRY(ls_buffer_planner_new(&b->program->arena));
+    b->emitted = 0;
+    b->completed = 0;
+    for (int v = 0; v < b->value_count; v++) b->values[v].grad_count = 0;
+    LS_TRY(emit_augment(b));
+    for (int n = 0; n < b->node_count; n++) {
+        ls_node *node = &b->nodes[n];
+        LS_TRY(ls_lowerings[node->layer->kind].forward(b, node));
+    }
+    LS_TRY(emit_loss(b));
+    if (b->options->training) LS_TRY(emit_backward(b));
+    ls_buffer_planner_fix(b->program->arena);
+    b->program->activation_bytes = ls_buffer_planner_bytes(b->program->arena);
+    return LS_SUCCESS;
+}
+
+static ls_status build(ls_builder *b, int with_plans) {
+    make_nodes(b);
+    b->measuring = 1;
+    LS_TRY(ls_builder_emit_program(b));
+    b->program->all_kept_bytes = b->program->activation_bytes;
+    if (b->options->training && b->options->recompute) LS_TRY(ls_builder_choose_blocks(b));
+    b->program->blocks = b->block_count;
+    b->measuring = !with_plans;
+    return ls_builder_emit_program(b);
+}
+
+static ls_status compile(const ls_param_store *arenas, const ls_compile_options *options, int with_plans, ls_program **out) {
+    size_t layers = (size_t)arenas->graph->layer_count;
+    ls_builder b = { .arenas = arenas, .graph = arenas->graph, .options = options, .device = arenas->device };
+    b.program = calloc(1, sizeof *b.program);
+    b.values = calloc(layers + 1, sizeof *b.values);
+    b.value_of = calloc(layers, sizeof *b.value_of);
+    b.readers = calloc(layers, sizeof *b.readers);
+    b.absorbed_by = calloc(layers, sizeof *b.absorbed_by);
+    b.nodes = calloc(layers, sizeof *b.nodes);
+    b.block_end = calloc(layers, sizeof *b.block_end);
+    ls_status status = LS_SUCCESS;
+    if (!b.program || !b.values || !b.value_of || !b.readers || !b.absorbed_by || !b.nodes || !b.block_end) {
+        status = ls_fail(LS_DEVICE, "out of host memory for compiling %s", arenas->graph->path);
+        goto done;
+    }
+    b.program->device = arenas->device;
+    b.program->arenas = arenas;
+    b.program->storage = arenas->storage;
+    LS_TRY_GOTO(build(&b, with_plans));
+    *out = b.program;
+    b.program = NULL; // ownership moved to *out
+done:
+    ls_program_free(b.program);
+    free(b.values);
+    free(b.value_of);
+    free(b.readers);
+    free(b.absorbed_by);
+    free(b.nodes);
+    free(b.block_end);
+    return status;
+}
+
+ls_status ls_compile(const ls_param_store *arenas, const ls_compile_options *options, ls_program **out) {
+    return compile(arenas, options, 1, out);
+}
+
+ls_status ls_compile_measure(const ls_param_store *arenas, const ls_compile_options *options, size_t *activation_bytes) {
+    ls_program *program;
+    LS_TRY(compile(arenas, options, 0, &program));
+    *activation_bytes = program->activation_bytes;
+    ls_program_free(program);
+    return LS_SUCCESS;
+}

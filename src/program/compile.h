@@ -1,0 +1,34 @@
+// compile.h - from a network to a program: fuses layers into operators,
+// adds the backward pass, places activations by lifetime.
+//
+// Fusions: batchnorm2d (+ add of an earlier value) (+ relu), or batchnorm2d + gelu, becomes one batch norm operator;
+// relu before max pooling joins it; where the device can (LS_FUSES_NORM_POOL), max pooling joins batch norm with relu;
+// flatten, and dropout in evaluation, become nothing. Gradients of a value with two readers are added by batch norm's
+// backward operator where it is the producer, else by an add.
+#ifndef LS_PROGRAM_COMPILE_H
+#define LS_PROGRAM_COMPILE_H
+
+#include "model/graph.h"
+#include "program/param_store.h"
+#include "program/program.h"
+
+typedef struct {
+    int micro_batch;
+    int training;          // 0: forward and loss only, with running statistics
+    float label_smoothing; // training
+    uint64_t seed;         // dropout
+    int pad;
+    ls_pad_mode pad_mode;
+    int indexed;   // pixels are the whole data set's, and the batch is a list of numbers
+    int recompute; // training: activations inside of blocks are computed again in the backward pass (recompute.c)
+    int sync_norm; // training: batch norm's statistics are summed over ranks between two halves of its operators
+} ls_compile_options;
+
+// LS_USAGE or LS_DEVICE naming the layer. The arenas need not have memory yet. The program must be bound
+// (ls_program_bind) before it runs.
+LS_CHECKED ls_status ls_compile(const ls_param_store *arenas, const ls_compile_options *options, ls_program **out);
+// The program's activation_bytes, without making its plans: cheap.
+LS_CHECKED ls_status ls_compile_measure(
+    const ls_param_store *arenas, const ls_compile_options *options, size_t *activation_bytes);
+
+#endif

@@ -1,0 +1,442 @@
+// lower.c - the operators that each kind of layer becomes, forward and backward.
+#include "program/compile_internal.h"
+
+static ls_nchw input_shape(const ls_builder *b, const ls_node *node) {
+    return b->values[node->input[0]].shape;
+}
+
+static ls_ref input_ref(const ls_builder *b, const ls_node *node) {
+    return b->values[node->input[0]].ref;
+}
+
+// Elements of an activation as the device lays it out.
+static size_t elements_of(const ls_builder *b, ls_nchw shape) {
+    ls_dtype storage = b->arenas->storage;
+    return b->device->api->activation_bytes(b->device, shape, storage) / ls_dtype_bytes(storage);
+}
+
+// Gives the node's output a shape and a buffer of its own.
+static ls_status new_output(ls_builder *b, const ls_node *node, ls_nchw shape) {
+    ls_value *value = &b->values[node->output];
+    value->shape = shape;
+    return ls_builder_activation(b, node->layer->name, shape, &value->ref);
+}
+
+// A buffer for the gradient of the node's input, given to that value.
+static ls_status new_input_grad(ls_builder *b, const ls_node *node, ls_ref *out) {
+    LS_TRY(ls_builder_activation(b, node->layer->name, input_shape(b, node), out));
+    return ls_builder_give_grad(b, node->input[0], *out);
+}
+
+static int input_needs_grad(const ls_builder *b, const ls_node *node) {
+    return b->values[node->input[0]].needs_grad;
+}
+
+// --- conv2d --------------------------------------------------------------------------------------
+
+static ls_op_desc conv_desc(const ls_builder *b, const ls_node *node, ls_op op) {
+    const ls_layer_conv2d *c = &node->layer->attr.conv2d;
+    ls_nchw src = input_shape(b, node);
+    return (ls_op_desc){ .op = op,
+        .layer = node->layer->name,
+        .attr.conv = { .src = src,
+            .dst = ls_batch_of(src.n, node->layer->out),
+            .kernel = c->kernel,
+            .stride = c->stride,
+            .pad = c->padding,
+            .dilation = c->dilation,
+            .groups = c->groups,
+            .has_bias = c->bias,
+            .storage = b->arenas->storage } };
+}
+
+static ls_status conv_forward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = conv_desc(b, node, LS_OP_CONV_FORWARD);
+    LS_TRY(new_output(b, node, desc.attr.conv.dst));
+    ls_ref refs[LS_CONV_FORWARD_ARGS] = {
+        [LS_CONV_FORWARD_SRC] = input_ref(b, node),
+        [LS_CONV_FORWARD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
+        [LS_CONV_FORWARD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_MASTER),
+        [LS_CONV_FORWARD_DST] = b->values[node->output].ref,
+    };
+    return ls_builder_emit(b, &desc, refs, LS_CONV_FORWARD_ARGS);
+}
+
+// The weight gradient first: its bucket can be reduced while the data gradient is computed.
+static ls_status conv_backward(ls_builder *b, ls_node *node) {
+    ls_ref grad;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    ls_op_desc desc = conv_desc(b, node, LS_OP_CONV_BACKWARD_WEIGHT);
+    ls_ref weight_refs[LS_CONV_BACKWARD_WEIGHT_ARGS] = {
+        [LS_CONV_BACKWARD_WEIGHT_SRC] = input_ref(b, node),
+        [LS_CONV_BACKWARD_WEIGHT_GRAD_DST] = grad,
+        [LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_GRAD),
+        [LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_GRAD),
+    };
+    LS_TRY(ls_builder_emit(b, &desc, weight_refs, LS_CONV_BACKWARD_WEIGHT_ARGS));
+    ls_builder_completes(b, node);
+    if (!input_needs_grad(b, node)) return LS_SUCCESS;
+    desc = conv_desc(b, node, LS_OP_CONV_BACKWARD_DATA);
+    ls_ref data_refs[LS_CONV_BACKWARD_DATA_ARGS] = {
+        [LS_CONV_BACKWARD_DATA_GRAD_DST] = grad,
+        [LS_CONV_BACKWARD_DATA_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
+    };
+    LS_TRY(new_input_grad(b, node, &data_refs[LS_CONV_BACKWARD_DATA_GRAD_SRC]));
+    return ls_builder_emit(b, &desc, data_refs, LS_CONV_BACKWARD_DATA_ARGS);
+}
+
+// --- linear --------------------------------------------------------------------------------------
+
+static ls_op_desc linear_desc(const ls_builder *b, const ls_node *node, ls_op op) {
+    const ls_layer_linear *l = &node->layer->attr.linear;
+    return (ls_op_desc){ .op = op,
+        .layer = node->layer->name,
+        .attr.linear = { .src = input_shape(b, node),
+            .out_features = l->out_features,
+            .has_bias = l->bias,
+            .storage = b->arenas->storage } };
+}
+
+static ls_status linear_forward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = linear_desc(b, node, LS_OP_LINEAR_FORWARD);
+    LS_TRY(new_output(b, node, (ls_nchw){ desc.attr.linear.src.n, desc.attr.linear.out_features, 1, 1 }));
+    ls_ref refs[LS_LINEAR_FORWARD_ARGS] = {
+        [LS_LINEAR_FORWARD_SRC] = input_ref(b, node),
+        [LS_LINEAR_FORWARD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
+        [LS_LINEAR_FORWARD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_MASTER),
+        [LS_LINEAR_FORWARD_DST] = b->values[node->output].ref,
+    };
+    return ls_builder_emit(b, &desc, refs, LS_LINEAR_FORWARD_ARGS);
+}
+
+static ls_status linear_backward(ls_builder *b, ls_node *node) {
+    ls_ref grad;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    ls_op_desc desc = linear_desc(b, node, LS_OP_LINEAR_BACKWARD_WEIGHT);
+    ls_ref weight_refs[LS_LINEAR_BACKWARD_WEIGHT_ARGS] = {
+        [LS_LINEAR_BACKWARD_WEIGHT_SRC] = input_ref(b, node),
+        [LS_LINEAR_BACKWARD_WEIGHT_GRAD_DST] = grad,
+        [LS_LINEAR_BACKWARD_WEIGHT_GRAD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_GRAD),
+        [LS_LINEAR_BACKWARD_WEIGHT_GRAD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_GRAD),
+    };
+    LS_TRY(ls_builder_emit(b, &desc, weight_refs, LS_LINEAR_BACKWARD_WEIGHT_ARGS));
+    ls_builder_completes(b, node);
+    if (!input_needs_grad(b, node)) return LS_SUCCESS;
+    desc = linear_desc(b, node, LS_OP_LINEAR_BACKWARD_DATA);
+    ls_ref data_refs[LS_LINEAR_BACKWARD_DATA_ARGS] = {
+        [LS_LINEAR_BACKWARD_DATA_GRAD_DST] = grad,
+        [LS_LINEAR_BACKWARD_DATA_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
+    };
+    LS_TRY(new_input_grad(b, node, &data_refs[LS_LINEAR_BACKWARD_DATA_GRAD_SRC]));
+    return ls_builder_emit(b, &desc, data_refs, LS_LINEAR_BACKWARD_DATA_ARGS);
+}
+
+// --- batchnorm2d, with the residual and the activation that fusion gave it -----------------------
+
+static ls_op_desc norm_desc(const ls_builder *b, const ls_node *node, ls_op op) {
+    return (ls_op_desc){ .op = op,
+        .layer = node->layer->name,
+        .attr.norm = { .shape = input_shape(b, node),
+            .eps = (float)node->layer->attr.batchnorm2d.eps,
+            .activation = node->activation,
+            .residual = node->residual,
+            .pool_kernel = node->pool ? node->pool->attr.maxpool2d.kernel : 0,
+            .pool_stride = node->pool ? node->pool->attr.maxpool2d.stride : 0,
+            .pool_pad = node->pool ? node->pool->attr.maxpool2d.padding : 0,
+            .pooled = node->pool ? ls_batch_of(input_shape(b, node).n, node->pool->out) : (ls_nchw){ 0 },
+            .storage = b->arenas->storage } };
+}
+
+static ls_status norm_inference(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = norm_desc(b, node, LS_OP_NORM_INFERENCE);
+    ls_ref refs[LS_NORM_INFERENCE_ARGS] = {
+        [LS_NORM_INFERENCE_SRC] = input_ref(b, node),
+        [LS_NORM_INFERENCE_RESIDUAL] = node->residual ? b->values[node->input[1]].ref : (ls_ref){ 0 },
+        [LS_NORM_INFERENCE_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
+        [LS_NORM_INFERENCE_BETA] = ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_MASTER),
+        [LS_NORM_INFERENCE_MEAN] = ls_builder_param(b, node, LS_ROLE_RUNNING_MEAN, LS_PARAM_MASTER),
+        [LS_NORM_INFERENCE_VAR] = ls_builder_param(b, node, LS_ROLE_RUNNING_VAR, LS_PARAM_MASTER),
+        [LS_NORM_INFERENCE_DST] = b->values[node->output].ref,
+    };
+    return ls_builder_emit(b, &desc, refs, LS_NORM_INFERENCE_ARGS);
+}
+
+// Elements of one of batch norm's per-channel arrays as the device lays it out.
+static size_t vector_elements(const ls_builder *b, const ls_node *node) {
+    ls_param_shape vector = { LS_PARAM_VECTOR, { input_shape(b, node).c, 1, 1, 1 }, 1 };
+    return b->device->api->param_elements(b->device, &vector);
+}
+
+// Emits the half that makes sums, into a new slot; refs have room for them.
+static ls_status emit_sums(ls_builder *b, const ls_node *node, const ls_op_desc *desc, ls_ref *refs, int sums_at) {
+    size_t count = ls_norm_sums_count(vector_elements(b, node));
+    LS_TRY(ls_builder_slot(b, "sums over ranks", count * sizeof(double), &refs[sums_at]));
+    LS_TRY(ls_builder_emit(b, desc, refs, ls_op_args(desc->op)));
+    ls_builder_reduces(b, sums_at, count);
+    return LS_SUCCESS;
+}
+
+static ls_status norm_sums(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = norm_desc(b, node, LS_OP_NORM_SUMS);
+    ls_ref refs[LS_NORM_SUMS_ARGS] = { [LS_NORM_SUMS_SRC] = input_ref(b, node) };
+    LS_TRY(emit_sums(b, node, &desc, refs, LS_NORM_SUMS_SUMS));
+    node->sums = refs[LS_NORM_SUMS_SUMS];
+    return LS_SUCCESS;
+}
+
+static ls_status norm_forward(ls_builder *b, ls_node *node) {
+    int synced = b->options->training && b->options->sync_norm;
+    ls_op_desc desc = norm_desc(b, node, synced ? LS_OP_NORM_APPLY : LS_OP_NORM_FORWARD);
+    const ls_norm_attr *attr = &desc.attr.norm;
+    if (synced && !b->again) LS_TRY(norm_sums(b, node)); // for the second time the sums are there still
+    LS_TRY(new_output(b, node, node->pool ? attr->pooled : attr->shape));
+    if (!b->options->training) return norm_inference(b, node);
+    LS_TRY(ls_builder_slot(b, "saved statistics", 2 * vector_elements(b, node) * sizeof(float), &node->saved));
+    if (node->pool) LS_TRY(ls_builder_slot(b, "pooling index", elements_of(b, attr->pooled), &node->index)); // uint8
+    // The second time is for the backward pass only: the statistics of this micro-batch were handed on the first time.
+    ls_ref sum_mean = ls_builder_param(b, node, LS_ROLE_RUNNING_MEAN, LS_PARAM_GRAD);
+    ls_ref sum_var = ls_builder_param(b, node, LS_ROLE_RUNNING_VAR, LS_PARAM_GRAD);
+    if (b->again) sum_mean = sum_var = (ls_ref){ 0 };
+    ls_ref refs[LS_NORM_APPLY_ARGS] = {
+        [LS_NORM_FORWARD_SRC] = input_ref(b, node),
+        [LS_NORM_FORWARD_RESIDUAL] = node->residual ? b->values[node->input[1]].ref : (ls_ref){ 0 },
+        [LS_NORM_FORWARD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
+        [LS_NORM_FORWARD_BETA] = ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_MASTER),
+        [LS_NORM_FORWARD_SAVED] = node->saved,
+        [LS_NORM_FORWARD_SUM_MEAN] = sum_mean,
+        [LS_NORM_FORWARD_SUM_VAR] = sum_var,
+        [LS_NORM_FORWARD_DST] = b->values[node->output].ref,
+        [LS_NORM_FORWARD_INDEX] = node->index,
+        [LS_NORM_APPLY_SUMS] = node->sums,
+    };
+    return ls_builder_emit(b, &desc, refs, ls_op_args(desc.op));
+}
+
+// Adds to the gradients of gamma and beta and hands the sums on; then refs are those of the second half.
+static ls_status norm_backward_sums(ls_builder *b, const ls_node *node, ls_op_desc desc, ls_ref *refs) {
+    ls_ref gamma = refs[LS_NORM_BACKWARD_GAMMA];
+    desc.op = LS_OP_NORM_BACKWARD_SUMS;
+    if (node->activation != LS_ACTIVATION_GELU) refs[LS_NORM_BACKWARD_GAMMA] = (ls_ref){ 0 };
+    LS_TRY(emit_sums(b, node, &desc, refs, LS_NORM_BACKWARD_SUMS_SUMS));
+    ls_builder_completes(b, node);
+    refs[LS_NORM_BACKWARD_GAMMA] = gamma;
+    refs[LS_NORM_BACKWARD_GRAD_GAMMA] = refs[LS_NORM_BACKWARD_GRAD_BETA] = (ls_ref){ 0 };
+    return LS_SUCCESS;
+}
+
+static ls_status norm_backward(ls_builder *b, ls_node *node) {
+    ls_value *output = &b->values[node->output];
+    int synced = b->options->sync_norm;
+    ls_op_desc desc = norm_desc(b, node, synced ? LS_OP_NORM_BACKWARD_APPLY : LS_OP_NORM_BACKWARD);
+    desc.attr.norm.two_grads = output->grad_count == 2;
+    int residual = node->residual && b->values[node->input[1]].needs_grad;
+    // Without activation and with one gradient, the residual's gradient is that gradient itself.
+    int residual_is_grad = residual && node->activation == LS_ACTIVATION_NONE && output->grad_count == 1;
+    desc.attr.norm.residual = residual && !residual_is_grad;
+    ls_ref refs[LS_NORM_BACKWARD_APPLY_ARGS] = {
+        [LS_NORM_BACKWARD_SRC] = input_ref(b, node),
+        [LS_NORM_BACKWARD_DST] = node->activation == LS_ACTIVATION_RELU && !node->pool ? output->ref : (ls_ref){ 0 },
+        [LS_NORM_BACKWARD_GRAD_DST] = output->grads[0],
+        [LS_NORM_BACKWARD_GRAD_DST2] = output->grad_count == 2 ? output->grads[1] : (ls_ref){ 0 },
+        [LS_NORM_BACKWARD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
+        [LS_NORM_BACKWARD_BETA] = node->activation == LS_ACTIVATION_GELU
+                                      ? ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_MASTER)
+                                      : (ls_ref){ 0 },
+        [LS_NORM_BACKWARD_SAVED] = node->saved,
+        [LS_NORM_BACKWARD_INDEX] = node->index,
+        [LS_NORM_BACKWARD_GRAD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_GRAD),
+        [LS_NORM_BACKWARD_GRAD_BETA] = ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_GRAD),
+    };
+    if (synced) LS_TRY(norm_backward_sums(b, node, desc, refs));
+    if (residual_is_grad) LS_TRY(ls_builder_give_grad(b, node->input[1], output->grads[0]));
+    if (desc.attr.norm.residual) {
+        LS_TRY(
+            ls_builder_activation(b, node->layer->name, desc.attr.norm.shape, &refs[LS_NORM_BACKWARD_GRAD_RESIDUAL]));
+        LS_TRY(ls_builder_give_grad(b, node->input[1], refs[LS_NORM_BACKWARD_GRAD_RESIDUAL]));
+    }
+    LS_TRY(new_input_grad(b, node, &refs[LS_NORM_BACKWARD_GRAD_SRC]));
+    LS_TRY(ls_builder_emit(b, &desc, refs, ls_op_args(desc.op)));
+    if (!synced) ls_builder_completes(b, node);
+    return LS_SUCCESS;
+}
+
+// --- pooling -------------------------------------------------------------------------------------
+
+// maxpool2d and avgpool2d have the same attributes.
+static ls_op_desc pool_desc(const ls_builder *b, const ls_node *node, ls_op op) {
+    const ls_layer *layer = node->layer;
+    ls_nchw src = input_shape(b, node);
+    int global = layer->kind == LS_LAYER_GLOBALAVGPOOL || layer->kind == LS_LAYER_GLOBALMAXPOOL;
+    int max = layer->kind == LS_LAYER_MAXPOOL2D || layer->kind == LS_LAYER_GLOBALMAXPOOL;
+    return (ls_op_desc){ .op = op,
+        .layer = layer->name,
+        .attr.pool = { .kind = max ? LS_POOL_MAX : LS_POOL_AVERAGE,
+            .src = src,
+            .dst = ls_batch_of(src.n, layer->out),
+            .kernel_h = global ? src.h : layer->attr.maxpool2d.kernel,
+            .kernel_w = global ? src.w : layer->attr.maxpool2d.kernel,
+            .stride = global ? 1 : layer->attr.maxpool2d.stride,
+            .pad = global ? 0 : layer->attr.maxpool2d.padding,
+            .relu = node->activation == LS_ACTIVATION_RELU,
+            .training = b->options->training,
+            .storage = b->arenas->storage } };
+}
+
+static ls_status pool_forward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = pool_desc(b, node, LS_OP_POOL_FORWARD);
+    const ls_pool_attr *attr = &desc.attr.pool;
+    LS_TRY(new_output(b, node, attr->dst));
+    if (attr->training && attr->kind == LS_POOL_MAX) {
+        size_t bytes = ls_pool_index_bytes(attr, elements_of(b, attr->dst));
+        LS_TRY(ls_builder_slot(b, "pooling index", bytes, &node->index));
+    }
+    ls_ref refs[LS_POOL_FORWARD_ARGS] = {
+        [LS_POOL_FORWARD_SRC] = input_ref(b, node),
+        [LS_POOL_FORWARD_DST] = b->values[node->output].ref,
+        [LS_POOL_FORWARD_INDEX] = node->index,
+    };
+    return ls_builder_emit(b, &desc, refs, LS_POOL_FORWARD_ARGS);
+}
+
+static ls_status pool_backward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = pool_desc(b, node, LS_OP_POOL_BACKWARD);
+    ls_ref refs[LS_POOL_BACKWARD_ARGS] = { [LS_POOL_BACKWARD_INDEX] = node->index };
+    LS_TRY(ls_builder_grad(b, node, &refs[LS_POOL_BACKWARD_GRAD_DST]));
+    LS_TRY(new_input_grad(b, node, &refs[LS_POOL_BACKWARD_GRAD_SRC]));
+    return ls_builder_emit(b, &desc, refs, LS_POOL_BACKWARD_ARGS);
+}
+
+// --- element-wise --------------------------------------------------------------------------------
+
+static ls_op_desc map_desc(const ls_builder *b, const ls_node *node, ls_op op) {
+    return (ls_op_desc){ .op = op,
+        .layer = node->layer->name,
+        .attr.map = { .shape = input_shape(b, node), .storage = b->arenas->storage } };
+}
+
+// After a convolution or linear layer that nothing else reads, relu works in place: their backward passes do not read
+// their output. So does gelu, where it need not keep its input for its own.
+int ls_node_in_place(const ls_builder *b, const ls_node *node) {
+    int input = node->layer->inputs[0];
+    int may = node->layer->kind == LS_LAYER_RELU || (node->layer->kind == LS_LAYER_GELU && !b->options->training);
+    if (!may || input < 0 || b->readers[input] != 1) return 0;
+    ls_layer_kind kind = b->graph->layers[input].kind;
+    return kind == LS_LAYER_CONV2D || kind == LS_LAYER_LINEAR;
+}
+
+static ls_status output_in_place_or_new(ls_builder *b, const ls_node *node) {
+    if (!ls_node_in_place(b, node)) return new_output(b, node, input_shape(b, node));
+    b->values[node->output].shape = input_shape(b, node);
+    b->values[node->output].ref = input_ref(b, node);
+    return LS_SUCCESS;
+}
+
+static ls_status relu_forward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = map_desc(b, node, LS_OP_RELU_FORWARD);
+    LS_TRY(output_in_place_or_new(b, node));
+    ls_ref refs[LS_RELU_FORWARD_ARGS] = {
+        [LS_RELU_FORWARD_SRC] = input_ref(b, node), [LS_RELU_FORWARD_DST] = b->values[node->output].ref
+    };
+    return ls_builder_emit(b, &desc, refs, LS_RELU_FORWARD_ARGS);
+}
+
+static ls_status relu_backward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = map_desc(b, node, LS_OP_RELU_BACKWARD);
+    ls_ref refs[LS_RELU_BACKWARD_ARGS] = { [LS_RELU_BACKWARD_DST] = b->values[node->output].ref };
+    LS_TRY(ls_builder_grad(b, node, &refs[LS_RELU_BACKWARD_GRAD_DST]));
+    LS_TRY(new_input_grad(b, node, &refs[LS_RELU_BACKWARD_GRAD_SRC]));
+    return ls_builder_emit(b, &desc, refs, LS_RELU_BACKWARD_ARGS);
+}
+
+static ls_status gelu_forward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = map_desc(b, node, LS_OP_GELU_FORWARD);
+    LS_TRY(output_in_place_or_new(b, node));
+    ls_ref refs[LS_GELU_FORWARD_ARGS] = {
+        [LS_GELU_FORWARD_SRC] = input_ref(b, node), [LS_GELU_FORWARD_DST] = b->values[node->output].ref
+    };
+    return ls_builder_emit(b, &desc, refs, LS_GELU_FORWARD_ARGS);
+}
+
+static ls_status gelu_backward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = map_desc(b, node, LS_OP_GELU_BACKWARD);
+    ls_ref refs[LS_GELU_BACKWARD_ARGS] = { [LS_GELU_BACKWARD_SRC] = input_ref(b, node) };
+    LS_TRY(ls_builder_grad(b, node, &refs[LS_GELU_BACKWARD_GRAD_DST]));
+    LS_TRY(new_input_grad(b, node, &refs[LS_GELU_BACKWARD_GRAD_SRC]));
+    return ls_builder_emit(b, &desc, refs, LS_GELU_BACKWARD_ARGS);
+}
+
+static ls_status add_forward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = map_desc(b, node, LS_OP_ADD);
+    LS_TRY(new_output(b, node, input_shape(b, node)));
+    ls_ref refs[LS_ADD_ARGS] = { [LS_ADD_A] = input_ref(b, node),
+        [LS_ADD_B] = b->values[node->input[1]].ref,
+        [LS_ADD_DST] = b->values[node->output].ref };
+    return ls_builder_emit(b, &desc, refs, LS_ADD_ARGS);
+}
+
+static ls_status add_backward(ls_builder *b, ls_node *node) {
+    ls_ref grad;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    LS_TRY(ls_builder_give_grad(b, node->input[0], grad));
+    return ls_builder_give_grad(b, node->input[1], grad);
+}
+
+static ls_status emit_scale(ls_builder *b, const ls_node *node, ls_ref src, ls_ref dst) {
+    ls_op_desc desc = map_desc(b, node, LS_OP_SCALE);
+    desc.attr.map.factor = (float)node->layer->attr.scale.factor;
+    ls_ref refs[LS_SCALE_ARGS] = { [LS_SCALE_SRC] = src, [LS_SCALE_DST] = dst };
+    return ls_builder_emit(b, &desc, refs, LS_SCALE_ARGS);
+}
+
+static ls_status scale_forward(ls_builder *b, ls_node *node) {
+    LS_TRY(new_output(b, node, input_shape(b, node)));
+    return emit_scale(b, node, input_ref(b, node), b->values[node->output].ref);
+}
+
+static ls_status scale_backward(ls_builder *b, ls_node *node) {
+    ls_ref grad, grad_src;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    LS_TRY(new_input_grad(b, node, &grad_src));
+    return emit_scale(b, node, grad, grad_src);
+}
+
+static ls_status emit_dropout(ls_builder *b, const ls_node *node, ls_ref src, ls_ref dst) {
+    ls_op_desc desc = map_desc(b, node, LS_OP_DROPOUT);
+    desc.attr.map.p = (float)node->layer->attr.dropout.p;
+    desc.attr.map.layer = node->layer_index;
+    desc.attr.map.seed = b->options->seed;
+    ls_ref refs[LS_DROPOUT_ARGS] = {
+        [LS_DROPOUT_SRC] = src,
+        [LS_DROPOUT_MICRO] = ls_ref_input(LS_INPUT_MICRO),
+        [LS_DROPOUT_DST] = dst,
+    };
+    return ls_builder_emit(b, &desc, refs, LS_DROPOUT_ARGS);
+}
+
+static ls_status dropout_forward(ls_builder *b, ls_node *node) {
+    LS_TRY(new_output(b, node, input_shape(b, node)));
+    return emit_dropout(b, node, input_ref(b, node), b->values[node->output].ref);
+}
+
+static ls_status dropout_backward(ls_builder *b, ls_node *node) {
+    ls_ref grad, grad_src;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    LS_TRY(new_input_grad(b, node, &grad_src));
+    return emit_dropout(b, node, grad, grad_src);
+}
+
+const ls_lowering ls_lowerings[LS_LAYER_COUNT] = {
+    [LS_LAYER_CONV2D] = { conv_forward, conv_backward, LS_READS_INPUT },
+    [LS_LAYER_LINEAR] = { linear_forward, linear_backward, LS_READS_INPUT },
+    [LS_LAYER_RELU] = { relu_forward, relu_backward, LS_READS_OUTPUT },
+    [LS_LAYER_GELU] = { gelu_forward, gelu_backward, LS_READS_INPUT },
+    [LS_LAYER_BATCHNORM2D] = { norm_forward, norm_backward, LS_READS_INPUT | LS_READS_RELU },
+    [LS_LAYER_MAXPOOL2D] = { pool_forward, pool_backward, 0 },
+    [LS_LAYER_AVGPOOL2D] = { pool_forward, pool_backward, 0 },
+    [LS_LAYER_GLOBALAVGPOOL] = { pool_forward, pool_backward, 0 },
+    [LS_LAYER_GLOBALMAXPOOL] = { pool_forward, pool_backward, 0 },
+    [LS_LAYER_DROPOUT] = { dropout_forward, dropout_backward, 0 },
+    [LS_LAYER_ADD] = { add_forward, add_backward, 0 },
+    [LS_LAYER_FLATTEN] = { 0 }, // becomes nothing: compile.c
+    [LS_LAYER_SCALE] = { scale_forward, scale_backward, 0 },
+};

@@ -1,0 +1,157 @@
+#include "program/param_store.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include "base/hash.h"
+
+enum { LINE_ELEMENTS = 16 }; // a 64-byte line of floats: tensors do not share lines
+
+static int64_t round_up(int64_t n) {
+    return (n + LINE_ELEMENTS - 1) / LINE_ELEMENTS * LINE_ELEMENTS;
+}
+
+// Arena order: trained parameters from the last layer to the first, as the backward
+// pass completes them; then the statistics.
+static int order_params(const ls_graph *graph, int *order) {
+    int count = 0;
+    for (int layer = graph->layer_count - 1; layer >= 0; layer--) {
+        const ls_layer *l = &graph->layers[layer];
+        for (int p = l->first_param; p < l->first_param + l->param_count; p++)
+            if (!ls_role_is_statistic(graph->params[p].role)) order[count++] = p;
+    }
+    int trained = count;
+    for (int p = 0; p < graph->param_count; p++)
+        if (ls_role_is_statistic(graph->params[p].role)) order[count++] = p;
+    assert(count == graph->param_count);
+    return trained;
+}
+
+static void place(ls_param_store *a, int first, int end) {
+    const ls_device_api *api = a->device->api;
+    int64_t at = first == 0 ? 0 : a->trained_elements;
+    for (int i = first; i < end; i++) {
+        int p = a->order[i];
+        a->offset[p] = at;
+        a->elements[p] = round_up((int64_t)api->param_elements(a->device, &a->graph->params[p].shape));
+        at += a->elements[p];
+    }
+    if (first == 0)
+        a->trained_elements = at;
+    else
+        a->statistic_elements = at - a->trained_elements;
+}
+
+static ls_param_store_sizes sizes_of(const ls_param_store *a) {
+    size_t all = (size_t)(a->trained_elements + a->statistic_elements), trained = (size_t)a->trained_elements;
+    return (ls_param_store_sizes){ .weight = all * sizeof(float),
+        .grad = all * sizeof(float),
+        .state = (size_t)a->options.state_arenas * trained * sizeof(float),
+        .copy = a->storage == LS_F32 ? 0 : trained * ls_dtype_bytes(a->storage),
+        .fixed = a->options.ordered ? all * sizeof(int64_t) : 0,
+        .wire = a->options.wire ? trained * ls_dtype_bytes(LS_BF16) : 0 };
+}
+
+ls_status ls_param_store_allocate(ls_param_store *a) {
+    const ls_memory_kind summed = a->options.reduced ? LS_MEMORY_REDUCED : LS_MEMORY_DEVICE;
+    const struct {
+        const char *name;
+        size_t bytes;
+        ls_slab **slab;
+        ls_memory_kind kind;
+    } slabs[] = {
+        { "weights", a->sizes.weight, &a->weight, LS_MEMORY_DEVICE },
+        { "gradients", a->sizes.grad, &a->grad, summed },
+        { "optimizer state", a->sizes.state, &a->state, LS_MEMORY_DEVICE },
+        { "working weights", a->sizes.copy, &a->copy, LS_MEMORY_DEVICE },
+        { "fixed-point gradients", a->sizes.fixed, &a->fixed, summed },
+        { "gradients in bf16", a->sizes.wire, &a->wire, summed },
+    };
+    for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
+        if (slabs[s].bytes || s < 2) // weights and gradients are always there, even of a network that has none
+            LS_TRY(a->device->api->slab_new(a->device, slabs[s].kind, slabs[s].bytes, slabs[s].name, slabs[s].slab));
+    return LS_SUCCESS;
+}
+
+ls_status ls_param_store_new(ls_device *device, const ls_graph *graph, const ls_param_store_options *options, ls_param_store **out) {
+    ls_param_store *a = calloc(1, sizeof *a);
+    if (!a) return ls_fail(LS_DEVICE, "out of host memory for the arenas' tables");
+    *a = (ls_param_store){ .device = device, .graph = graph, .options = *options, .storage = options->storage };
+    size_t count = (size_t)graph->param_count;
+    a->offset = calloc(count, sizeof *a->offset);
+    a->elements = calloc(count, sizeof *a->elements);
+    a->order = calloc(count, sizeof *a->order);
+    if (!a->offset || !a->elements || !a->order) {
+        ls_param_store_free(a);
+        return ls_fail(LS_DEVICE, "out of host memory for the arenas' tables");
+    }
+    a->trained_params = order_params(graph, a->order);
+    place(a, 0, a->trained_params);
+    place(a, a->trained_params, graph->param_count);
+    a->sizes = sizes_of(a);
+    *out = a;
+    return LS_SUCCESS;
+}
+
+void ls_param_store_free(ls_param_store *a) {
+    if (!a) return;
+    ls_slab *slabs[] = { a->weight, a->grad, a->state, a->copy, a->fixed, a->wire };
+    for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
+        if (slabs[i]) a->device->api->slab_free(slabs[i]);
+    free(a->offset);
+    free(a->elements);
+    free(a->order);
+    free(a);
+}
+
+ls_buffer ls_param_store_range(ls_slab *slab, int64_t first, int64_t count, size_t element_bytes) {
+    return ls_buffer_at(slab, (size_t)first * element_bytes, (size_t)count * element_bytes);
+}
+
+ls_buffer ls_param_store_weight(const ls_param_store *a, int param) {
+    return ls_param_store_range(a->weight, a->offset[param], a->elements[param], sizeof(float));
+}
+
+ls_buffer ls_param_store_working(const ls_param_store *a, int param) {
+    if (a->storage == LS_F32) return ls_param_store_weight(a, param);
+    return ls_param_store_range(a->copy, a->offset[param], a->elements[param], ls_dtype_bytes(a->storage));
+}
+
+ls_buffer ls_param_store_grad(const ls_param_store *a, int param) {
+    return ls_param_store_range(a->grad, a->offset[param], a->elements[param], sizeof(float));
+}
+
+// Calls visit with every parameter's canonical values, in graph order.
+static ls_status visit_params(ls_param_store *a, void (*visit)(ls_param_store *, int, float *, void *), void *context) {
+    int64_t largest = 0;
+    for (int p = 0; p < a->graph->param_count; p++) {
+        int64_t count = ls_param_count(&a->graph->params[p].shape);
+        if (count > largest) largest = count;
+    }
+    float *values = malloc((size_t)(largest ? largest : 1) * sizeof *values);
+    if (!values) return ls_fail(LS_DEVICE, "out of host memory for a parameter of %lld elements", (long long)largest);
+    for (int p = 0; p < a->graph->param_count; p++) visit(a, p, values, context);
+    free(values);
+    return LS_SUCCESS;
+}
+
+static void init_one(ls_param_store *a, int p, float *values, void *context) {
+    const ls_param *param = &a->graph->params[p];
+    ls_graph_init_param(a->graph, p, *(const uint64_t *)context, values);
+    a->device->api->param_import(a->device, &param->shape, values, ls_param_store_weight(a, p));
+}
+
+ls_status ls_param_store_init(ls_param_store *a, uint64_t seed) {
+    return visit_params(a, init_one, &seed);
+}
+
+static void hash_one(ls_param_store *a, int p, float *values, void *context) {
+    const ls_param *param = &a->graph->params[p];
+    uint64_t *hash = context;
+    a->device->api->param_export(a->device, &param->shape, ls_param_store_weight(a, p), values);
+    *hash = ls_hash_more(*hash, values, (size_t)ls_param_count(&param->shape) * sizeof *values);
+}
+
+ls_status ls_param_store_hash(ls_param_store *a, uint64_t *hash) {
+    *hash = 0;
+    return visit_params(a, hash_one, hash);
+}

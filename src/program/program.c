@@ -1,0 +1,131 @@
+#include "program/program.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void ls_program_free(ls_program *program) {
+    if (!program) return;
+    for (int i = 0; i < program->count; i++)
+        if (!program->instructions[i].plan_is_shared) program->device->api->plan_free(program->instructions[i].plan);
+    ls_buffer_planner_free(program->arena);
+    free(program->instructions);
+    free(program);
+}
+
+static ls_buffer param_buffer(const ls_param_store *arenas, const ls_ref *ref) {
+    if (ref->copy == LS_PARAM_WORKING) return ls_param_store_working(arenas, ref->index);
+    return ref->copy == LS_PARAM_GRAD ? ls_param_store_grad(arenas, ref->index) : ls_param_store_weight(arenas, ref->index);
+}
+
+void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace) {
+    assert(activations->bytes >= program->activation_bytes);
+    program->workspace = workspace ? ls_buffer_at(workspace, 0, workspace->bytes) : (ls_buffer){ 0 };
+    for (int i = 0; i < program->count; i++) {
+        ls_instruction *instruction = &program->instructions[i];
+        for (int a = 0; a < instruction->arg_count; a++) {
+            const ls_ref *ref = &instruction->refs[a];
+            if (ref->kind == LS_REF_SLOT)
+                instruction->args[a] = ls_buffer_at(activations, ls_buffer_planner_offset(program->arena, ref->index),
+                    ls_buffer_planner_slot_bytes(program->arena, ref->index));
+            else if (ref->kind == LS_REF_PARAM)
+                instruction->args[a] = param_buffer(program->arenas, ref);
+        }
+    }
+}
+
+void ls_instruction_args(const ls_instruction *instruction, const ls_program_inputs *inputs, ls_buffer *args) {
+    for (int a = 0; a < instruction->arg_count; a++)
+        args[a] = instruction->refs[a].kind == LS_REF_INPUT ? inputs->buffer[instruction->refs[a].index]
+                                                            : instruction->args[a];
+}
+
+size_t ls_instruction_bytes(const ls_instruction *instruction, const ls_buffer *args) {
+    const ls_op_desc *desc = &instruction->plan->desc;
+    size_t bytes = desc->op == LS_OP_AUGMENT ? (size_t)ls_nchw_count(desc->attr.augment.shape) : 0;
+    for (int a = 0; a < instruction->arg_count; a++)
+        if (desc->op != LS_OP_AUGMENT || a != LS_AUGMENT_PIXELS) bytes += args[a].bytes;
+    return bytes;
+}
+
+// Names of what is enqueued, for a profiler: the layer, in it the operator.
+static void begin_ranges(const ls_device_api *api, const ls_op_desc *desc) {
+    if (!api->range_begin) return;
+    api->range_begin(desc->layer);
+    api->range_begin(ls_op_name(desc->op));
+}
+
+static void end_ranges(const ls_device_api *api) {
+    if (!api->range_begin) return;
+    api->range_end();
+    api->range_end();
+}
+
+static void begin_span(
+    ls_timeline *timeline, const ls_program *program, int number, const ls_buffer *args, ls_queue *queue) {
+    const ls_instruction *instruction = &program->instructions[number];
+    const ls_op_desc *desc = &instruction->plan->desc;
+    ls_timeline_begin(timeline,
+        &(ls_span){ .lane = LS_SPANS_COMPUTE,
+            .name = ls_op_name(desc->op),
+            .detail = desc->layer,
+            .algorithm = instruction->plan->algorithm,
+            .number = number,
+            .update = LS_SPANS_NO_UPDATE,
+            .bytes = (double)ls_instruction_bytes(instruction, args),
+            .flops = ls_op_flops(desc) },
+        queue);
+}
+
+// The sums first: the next instruction waits for them, and for the gradients nothing does yet.
+static void call_hooks(const ls_instruction *instruction, const ls_buffer *args, const ls_program_hooks *hooks) {
+    if (instruction->reduce_count && hooks->reduce)
+        hooks->reduce(hooks->context, args[instruction->reduce_arg], instruction->reduce_count);
+    if (instruction->completes && hooks->complete) hooks->complete(hooks->context, instruction->completes);
+}
+
+void ls_program_run(
+    const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue, const ls_program_hooks *hooks) {
+    const int traced = hooks->timeline && ls_spans_on();
+    for (int i = 0; i < program->count; i++) {
+        const ls_instruction *instruction = &program->instructions[i];
+        ls_buffer args[LS_OP_ARGS_MAX];
+        ls_instruction_args(instruction, inputs, args);
+        begin_ranges(program->device->api, &instruction->plan->desc);
+        if (traced) begin_span(hooks->timeline, program, i, args, queue);
+        ls_plan_run(instruction->plan, args, program->workspace, queue);
+        if (traced) ls_timeline_end(hooks->timeline, LS_SPANS_COMPUTE, queue);
+        end_ranges(program->device->api);
+        call_hooks(instruction, args, hooks);
+    }
+}
+
+void ls_program_join(const ls_program *program, ls_queue *queue, const ls_program_hooks *hooks) {
+    for (int i = 0; i < program->count; i++) {
+        const ls_instruction *instruction = &program->instructions[i];
+        size_t bytes = (size_t)instruction->reduce_count * sizeof(double);
+        if (bytes) program->device->api->zero(instruction->args[instruction->reduce_arg], bytes, queue);
+        call_hooks(instruction, instruction->args, hooks);
+    }
+}
+
+double ls_program_flops(const ls_program *program) {
+    double flops = 0;
+    for (int i = 0; i < program->count; i++) flops += ls_op_flops(&program->instructions[i].plan->desc);
+    return flops;
+}
+
+void ls_program_print(const ls_program *program, FILE *file) {
+    fprintf(file, "%4s  %-26s %-20s %-32s %10s  %s\n", "", "operator", "layer", "algorithm", "MFLOP", "chosen");
+    for (int i = 0; i < program->count; i++) {
+        const ls_instruction *instruction = &program->instructions[i];
+        const ls_plan *plan = instruction->plan;
+        char op[32];
+        snprintf(op, sizeof op, "%s%s", ls_op_name(plan->desc.op), instruction->plan_is_shared ? " again" : "");
+        fprintf(file, "%4d  %-26s %-20s %-32s %10.2f%s%s\n", i, op, plan->desc.layer,
+            plan->algorithm ? plan->algorithm : "", ls_op_flops(&plan->desc) / 1e6, plan->chosen ? "  " : "",
+            plan->chosen ? plan->chosen : "");
+        if (instruction->reduce_count)
+            fprintf(file, "%4s  %-26s %-20s %lld doubles\n", "", "  sum over ranks", plan->desc.layer,
+                (long long)instruction->reduce_count);
+    }
+}

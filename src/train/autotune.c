@@ -1,0 +1,104 @@
+// autotune.c - device.autotune: which algorithm is the fastest, measured, and the same on all ranks.
+//
+// The lowest rank of each host measures while the others of its host sleep: ranks that measured at the same time would
+// disturb each other, and choose differently. Then all take what was chosen; of hosts that chose differently the lowest
+// rank's choice counts. What a rank does not find among them, because its processor or its number of threads is another
+// one or because the shape is of its short last micro-batch alone, goes by the device's rule.
+#include <stdlib.h>
+#include <string.h>
+#include "base/cache_folder.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "device/algorithm_cache.h"
+#include "train/trainer_internal.h"
+
+ls_status ls_trainer_open_algorithm_cache(ls_trainer *t) {
+    char folder[LS_TEXT_BYTES];
+    if (!t->cfg->device_autotune || t->cfg->run_deterministic) return LS_SUCCESS;
+    return ls_algorithm_cache_open(ls_cache_folder(folder, sizeof folder), "plans", &t->plans);
+}
+
+// Compiling measures what the cache does not hold.
+static ls_status measure(const ls_trainer *t, const ls_compile_options *training) {
+    ls_program *program = NULL;
+    LS_TRY(ls_compile(t->arenas, training, &program));
+    ls_program_free(program);
+    return LS_SUCCESS;
+}
+
+typedef struct {
+    char *mine, *others; // texts of choices
+    int64_t *bytes;      // of each rank's; 0: it has measured nothing
+    int64_t most;
+} exchange;
+
+static ls_status give(exchange *e, const ls_trainer *t) {
+    size_t bytes = 0;
+    e->bytes = calloc((size_t)t->facts.comm->world_size, sizeof *e->bytes);
+    if (!e->bytes) return ls_fail(LS_DEVICE, "out of host memory for the ranks' plans");
+    if (t->facts.comm->local_rank == 0) LS_TRY(ls_algorithm_cache_give(t->plans, &e->mine, &bytes));
+    e->most = (int64_t)bytes;
+    return LS_SUCCESS;
+}
+
+static ls_status room_for_others(exchange *e) {
+    e->others = malloc((size_t)e->most + 1);
+    return e->others ? LS_SUCCESS : ls_fail(LS_DEVICE, "out of host memory for the ranks' plans");
+}
+
+// The lowest rank's last: its choices stay.
+static ls_status take(exchange *e, ls_trainer *t) {
+    ls_status status = LS_SUCCESS;
+    for (int rank = t->facts.comm->world_size - 1; rank >= 0; rank--) {
+        const size_t bytes = (size_t)e->bytes[rank];
+        if (bytes == 0) continue;
+        if (rank == t->facts.comm->rank) memcpy(e->others, e->mine, bytes);
+        LS_TRY(ls_comm_broadcast(t->comm, e->others, (int64_t)bytes, rank));
+        e->others[bytes] = 0;
+        if (!ls_failed(status)) status = ls_algorithm_cache_take(t->plans, e->others, bytes);
+    }
+    return status;
+}
+
+static ls_status exchange_choices(ls_trainer *t) {
+    exchange e = { 0 };
+    ls_status status = ls_comm_agree(t->comm, give(&e, t), NULL);
+    const int64_t mine = e.most;
+    if (!ls_failed(status)) status = ls_comm_allgather(t->comm, &mine, e.bytes, sizeof mine);
+    if (!ls_failed(status)) status = ls_comm_allreduce(t->comm, &e.most, 1, LS_I64, LS_REDUCE_MAX);
+    if (!ls_failed(status)) status = ls_comm_agree(t->comm, room_for_others(&e), NULL);
+    if (!ls_failed(status)) status = ls_comm_agree(t->comm, take(&e, t), NULL);
+    free(e.mine);
+    free(e.others);
+    free(e.bytes);
+    return status;
+}
+
+// A choice that cannot be kept costs the next start the measurement, no more.
+static void save(ls_trainer *t, double seconds) {
+    const int measured = ls_algorithm_cache_measured(t->plans);
+    const char *path = ls_algorithm_cache_path(t->plans);
+    ls_status status = ls_algorithm_cache_save(t->plans);
+    if (measured > 0)
+        ls_info("plans     the algorithms of %d convolutions measured in %.1f s, %s%s", measured, seconds,
+            !path               ? "not kept: neither XDG_CACHE_HOME nor HOME is set"
+            : ls_failed(status) ? "not kept"
+                                : "kept in ",
+            path && !ls_failed(status) ? path : "");
+    if (ls_failed(status)) ls_warn("plans     the next start will measure again: %s", status.text);
+}
+
+ls_status ls_trainer_autotune(ls_trainer *t, const ls_compile_options *training) {
+    const int measures = t->facts.comm->local_rank == 0;
+    const double start = ls_clock_seconds();
+    ls_status status = LS_SUCCESS;
+    ls_algorithm_cache_settle(t->plans, 0);
+    if (measures) status = measure(t, training);
+    LS_TRY(ls_comm_barrier_napping(t->comm));
+    const double seconds = ls_clock_seconds() - start;
+    LS_TRY(ls_comm_agree(t->comm, status, NULL));
+    if (t->facts.comm->world_size > 1) LS_TRY(exchange_choices(t));
+    ls_algorithm_cache_settle(t->plans, 1);
+    if (measures) save(t, seconds);
+    return LS_SUCCESS;
+}

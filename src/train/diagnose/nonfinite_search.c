@@ -1,0 +1,294 @@
+#include "train/diagnose/nonfinite_search.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "train/diagnose/nonfinite_dump.h"
+
+typedef struct {
+    ls_trainer *t;
+    ls_nonfinite *report;
+    ls_norm_sums sums; // of synchronised batch norm, of this micro-batch
+    double *magnitude; // of each trained element, canonical, in graph order: sum of |gradient| over micro-batches
+    int64_t elements;
+} search;
+
+// --- one micro-batch -----------------------------------------------------------------------------
+
+static ls_status sum_over_ranks(void *context, ls_buffer sums, int64_t count, int channels) {
+    search *s = context;
+    LS_TRY(ls_update_sum_now(s->t->update, sums, count));
+    return ls_norm_sums_keep(&s->sums, s->t->device, s->t->queue, sums, count, channels);
+}
+
+typedef struct {
+    ls_update *update;
+    ls_status status;
+} joining;
+
+static void join_sum(void *context, ls_buffer sums, int64_t count) {
+    joining *j = context;
+    ls_keep_first(&j->status, ls_update_sum_now(j->update, sums, count));
+}
+
+static int has_micro(const ls_batches *b, int64_t window, int rank, int step) {
+    return ls_batches_micro_samples(b, window, rank * b->per_rank + step) > 0;
+}
+
+static ls_status inspect_mine(search *s, ls_tensor_stats *first) {
+    ls_trainer *t = s->t;
+    ls_program_inputs inputs = { .buffer[LS_INPUT_TABLE] = ls_buffer_at(t->table, 0, t->table->bytes) };
+    ls_batch batch;
+    LS_TRY(ls_input_pipeline_next(t->feed, &inputs, &batch));
+    ls_tensor_stats_list inspection = { .program = batch.count == t->facts.batches.micro_batch ? t->full : t->tail,
+        .inputs = &inputs,
+        .queue = t->queue,
+        .loss_scale = s->report->loss_scale,
+        .ordered = t->cfg->run_deterministic,
+        .comm = t->comm,
+        .reduce = ls_config_syncs_norm(t->cfg, t->facts.comm->world_size) ? sum_over_ranks : NULL,
+        .context = s };
+    int harmed;
+    s->sums.count = 0;
+    LS_TRY(ls_tensor_stats_run(&inspection, first, &harmed));
+    if (!harmed) first->first = -1; // this micro-batch is not the one
+    return ls_input_pipeline_done(t->feed);
+}
+
+// What adds up over the update, as far as this rank has it.
+static void add_magnitudes(search *s, float *values) {
+    const ls_param_store *a = s->t->arenas;
+    double *at = s->magnitude;
+    for (int p = 0; p < a->graph->param_count; p++) {
+        const ls_param *param = &a->graph->params[p];
+        int64_t count = ls_param_count(&param->shape);
+        if (ls_role_is_statistic(param->role)) continue;
+        s->t->device->api->param_export(s->t->device, &param->shape, ls_param_store_grad(a, p), values);
+        for (int64_t i = 0; i < count; i++) *at++ += fabs((double)values[i]);
+    }
+}
+
+static ls_status run_step(search *s, int step, ls_tensor_stats *first) {
+    ls_trainer *t = s->t;
+    const ls_batches *b = &t->facts.batches;
+    *first = (ls_tensor_stats){ .first = -1 };
+    if (has_micro(b, s->report->window, b->rank, step)) return inspect_mine(s, first);
+    if (!ls_config_syncs_norm(t->cfg, b->world_size) || !has_micro(b, s->report->window, 0, step)) return LS_SUCCESS;
+    joining j = { .update = t->update };
+    ls_program_join(t->full, t->queue, &(ls_program_hooks){ .context = &j, .reduce = join_sum });
+    return j.status;
+}
+
+// --- all of them ---------------------------------------------------------------------------------
+
+// The earliest instruction of any rank, then the lowest rank; the same on all ranks. Returns whether there is one.
+static ls_status agree_on_first(search *s, int step, ls_tensor_stats *first, int *found) {
+    const ls_comm_info *comm = s->t->facts.comm;
+    int64_t none = INT64_MAX, key = none;
+    if (ls_tensor_stats_is_bad(first)) key = (int64_t)first->instruction * comm->world_size + comm->rank;
+    LS_TRY(ls_comm_allreduce(s->t->comm, &key, 1, LS_I64, LS_REDUCE_MIN));
+    *found = key != none;
+    if (!*found) return LS_SUCCESS;
+    ls_nonfinite *r = s->report;
+    r->rank = (int32_t)(key % comm->world_size);
+    LS_TRY(ls_comm_broadcast(s->t->comm, first, sizeof *first, r->rank));
+    const ls_batches *b = &s->t->facts.batches;
+    r->look = *first;
+    r->micro = r->rank * b->per_rank + step;
+    r->position = (uint64_t)r->micro * (uint64_t)b->micro_batch;
+    r->count = ls_batches_micro_samples(b, r->window, r->micro);
+    r->cause = ls_nonfinite_find_cause(first);
+    return LS_SUCCESS;
+}
+
+// Where no micro-batch's gradient was bad: an element whose terms may add up to more than the sum's type holds.
+static ls_status look_at_sums(search *s) {
+    const ls_param_store *a = s->t->arenas;
+    ls_nonfinite *r = s->report;
+    double limit = a->options.wire ? 0x1.FFp127 : (double)FLT_MAX;
+    LS_TRY(ls_comm_allreduce(s->t->comm, s->magnitude, s->elements, LS_F64, LS_REDUCE_SUM));
+    const double *at = s->magnitude;
+    for (int p = 0; p < a->graph->param_count; p++) {
+        const ls_param *param = &a->graph->params[p];
+        if (ls_role_is_statistic(param->role)) continue;
+        ls_tensor_stats look = { .instruction = -1,
+            .kind = LS_TENSOR_STATS_WEIGHT_GRADIENT,
+            .storage = a->options.wire ? LS_BF16 : LS_F32,
+            .rank = param->rank,
+            .count = ls_param_count(&param->shape),
+            .first = -1,
+            .bad_samples = -1 };
+        snprintf(look.layer, sizeof look.layer, "%s", a->graph->layers[param->layer].name);
+        snprintf(look.op, sizeof look.op, "sum of gradients");
+        snprintf(look.tensor, sizeof look.tensor, "gradient of %.100s", param->name);
+        for (int d = 0; d < param->rank; d++) look.dim[d] = param->file_dim[d];
+        for (int64_t i = 0; i < look.count; i++) {
+            if (at[i] < limit) continue;
+            look.infs++;
+            if (look.first < 0) look.first = i;
+        }
+        at += look.count;
+        if (!ls_tensor_stats_is_bad(&look)) continue;
+        r->look = look;
+        r->cause = LS_CAUSE_SUMS;
+        return LS_SUCCESS;
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status find_first(search *s) {
+    ls_trainer *t = s->t;
+    const ls_graph *g = t->graph;
+    int64_t largest = 1;
+    ls_status status = LS_SUCCESS;
+    for (int p = 0; p < g->param_count; p++) {
+        int64_t count = ls_param_count(&g->params[p].shape);
+        if (count > largest) largest = count;
+        if (!ls_role_is_statistic(g->params[p].role)) s->elements += count;
+    }
+    float *values = malloc((size_t)largest * sizeof *values);
+    s->magnitude = calloc((size_t)s->elements + 1, sizeof *s->magnitude);
+    if (!values || !s->magnitude) status = ls_fail(LS_DEVICE, "out of host memory for the search");
+    int found = 0;
+    for (int step = 0; step < t->facts.batches.per_rank && !found; step++) {
+        ls_tensor_stats first;
+        LS_TRY_GOTO(ls_comm_agree(t->comm, status, NULL));
+        status = run_step(s, step, &first);
+        LS_TRY_GOTO(ls_comm_agree(t->comm, status, NULL));
+        LS_TRY_GOTO(agree_on_first(s, step, &first, &found));
+        if (!found && has_micro(&t->facts.batches, s->report->window, t->facts.comm->rank, step))
+            add_magnitudes(s, values);
+    }
+    if (!found) status = look_at_sums(s);
+done:
+    free(values);
+    return status;
+}
+
+// --- what is under way ---------------------------------------------------------------------------
+
+// The device may have been given updates since. Those that it applied are counted.
+static ls_status drain(ls_trainer *t, const ls_train_state *state, int64_t *later) {
+    ls_train_state last = *state;
+    for (int64_t u = t->done.updates + 1; u < t->next.updates; u++) {
+        ls_micro_result result;
+        LS_TRY(ls_update_complete(t->update, &last, &result));
+    }
+    *later = last.applied - state->applied;
+    return LS_SUCCESS;
+}
+
+// The feed begins again with the update's first micro-batch.
+static ls_status rewind_feed(ls_trainer *t) {
+    ls_position next = t->next;
+    ls_input_pipeline_stop(t->feed);
+    t->next = t->done;
+    ls_status status = ls_trainer_start_feed(t);
+    t->next = next;
+    return status;
+}
+
+// --- samples -------------------------------------------------------------------------------------
+
+static void name_samples(search *s, const int64_t *samples) {
+    ls_nonfinite *r = s->report;
+    int told = r->look.bad_samples >= 0;
+    int all = told ? r->look.bad_samples : r->count;
+    r->sample_count = all < LS_NONFINITE_SAMPLES_MAX ? all : LS_NONFINITE_SAMPLES_MAX;
+    for (int i = 0; i < r->sample_count; i++) {
+        r->samples[i] = samples[told ? r->look.bad_sample[i] : i];
+        ls_dataset_sample_name(s->t->train_data, r->samples[i], r->names[i], sizeof r->names[i]);
+    }
+}
+
+// Numbers in the data set of the micro-batch's samples; a pure function of seed, epoch and place. Free them.
+static ls_status list_samples(const search *s, int64_t **out) {
+    const ls_trainer *t = s->t;
+    const ls_nonfinite *r = s->report;
+    int64_t all = t->facts.train_data->count;
+    int64_t first = r->window * t->facts.batches.global_batch + (int64_t)r->position;
+    uint32_t *order = t->cfg->data_shuffle ? malloc((size_t)all * sizeof *order) : NULL;
+    int64_t *samples = malloc(((size_t)r->count + 1) * sizeof *samples);
+    if (!samples || (t->cfg->data_shuffle && !order)) {
+        free(order);
+        free(samples);
+        return ls_fail(LS_DEVICE, "out of host memory for the order of %lld samples", (long long)all);
+    }
+    if (order) ls_order_shuffle(order, all, (uint64_t)t->cfg->run_seed, r->epoch);
+    for (int i = 0; i < r->count; i++) samples[i] = order ? (int64_t)order[first + i] : first + i;
+    free(order);
+    *out = samples;
+    return LS_SUCCESS;
+}
+
+// Rank 0, which has the data set, the weights and the sums of all ranks as any other rank has, writes for all.
+static ls_status keep_evidence(search *s) {
+    int64_t *samples = NULL;
+    LS_TRY(list_samples(s, &samples));
+    name_samples(s, samples);
+    ls_status status = LS_SUCCESS;
+    if (s->t->folder[0]) status = ls_nonfinite_write(s->t, s->report, samples, &s->sums);
+    free(samples);
+    return status;
+}
+
+// --- the whole -----------------------------------------------------------------------------------
+
+static ls_status investigate(ls_trainer *t, const ls_train_state *state, search *s) {
+    ls_nonfinite *r = s->report;
+    LS_TRY(ls_comm_agree(t->comm, drain(t, state, &r->later), NULL));
+    LS_TRY(ls_comm_agree(t->comm, rewind_feed(t), NULL));
+    LS_TRY(find_first(s));
+    if (r->rank < 0) return LS_SUCCESS;
+    snprintf(r->host, sizeof r->host, "%s", t->facts.places[r->rank].host);
+    ls_status kept = t->facts.comm->rank == 0 ? keep_evidence(s) : LS_SUCCESS;
+    if (ls_failed(kept)) snprintf(r->trouble, sizeof r->trouble, "%s", kept.text); // what was found counts more
+    return LS_SUCCESS;
+}
+
+// What the reduced gradient shows, where the search failed: the arenas begin with the network's last layer, so the
+// highest element that was not finite is in its first bad layer.
+static ls_status fail_without_place(ls_trainer *t, const ls_nonfinite *r, int64_t element, ls_status why) {
+    const ls_param_store *a = t->arenas;
+    const char *name = "unknown";
+    for (int p = 0; p < t->graph->param_count && element >= 0; p++)
+        if (element >= a->offset[p] && element < a->offset[p] + a->elements[p]) name = t->graph->params[p].name;
+    return ls_fail(LS_NUMERIC,
+        "update %lld (epoch %lld): the gradient is not finite, first that of %s; the search for where it began failed: "
+        "%s",
+        (long long)r->update, (long long)r->epoch, name, why.text);
+}
+
+static ls_status end_run(ls_trainer *t, const ls_train_state *state, int64_t bad_losses) {
+    int64_t element = state->bad_element;
+    LS_TRY(ls_comm_allreduce(t->comm, &element, 1, LS_I64, LS_REDUCE_MAX));
+    t->nonfinite = calloc(1, sizeof *t->nonfinite);
+    if (!t->nonfinite) return ls_fail(LS_DEVICE, "out of host memory for the report of a gradient that is not finite");
+    search s = { .t = t, .report = t->nonfinite };
+    *t->nonfinite = (ls_nonfinite){ .update = t->done.updates,
+        .epoch = t->done.epoch,
+        .window = t->done.window,
+        .loss_scale = t->loss_scale,
+        .bad_losses = bad_losses,
+        .skipped_in_row = state->skipped_in_row,
+        .rank = -1,
+        .world_size = t->facts.comm->world_size,
+        .micro_batches = t->facts.batches.micro_batches,
+        .look = { .first = -1 } };
+    ls_status found = investigate(t, state, &s);
+    ls_norm_sums_free(&s.sums);
+    free(s.magnitude);
+    if (!ls_failed(found)) return ls_nonfinite_failure(t->nonfinite, t->cfg);
+    return fail_without_place(t, t->nonfinite, element, found);
+}
+
+ls_status ls_trainer_check_finite(ls_trainer *t, const ls_train_state *state, int64_t bad_losses) {
+    ls_status status = LS_SUCCESS;
+    if (state->skip) { // decided on the reduced gradient: all ranks are here, or none
+        LS_TRY(ls_comm_allreduce(t->comm, &bad_losses, 1, LS_I64, LS_REDUCE_SUM));
+        if (state->halted || bad_losses) status = end_run(t, state, bad_losses);
+    }
+    t->loss_scale = state->loss_scale;
+    return status;
+}

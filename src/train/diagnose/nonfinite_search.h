@@ -1,0 +1,18 @@
+// nonfinite_search.h - an update that ends the run because its loss or gradient was not finite: where that began.
+//
+// Such an update is skipped whole, so the weights are still those that it began with (a device that was ahead of the
+// host may have applied later ones: only with fp16, and the report says so). All ranks learn of it alike. Each computes
+// its micro-batches of that update again, one after the other, and looks at every tensor (tensor_stats.h); the first bad one
+// over all ranks, by micro-batch, instruction, rank, is where it began. Nothing of this costs anything before.
+#ifndef LS_TRAIN_DIAGNOSE_NONFINITE_SEARCH_H
+#define LS_TRAIN_DIAGNOSE_NONFINITE_SEARCH_H
+
+#include "train/diagnose/nonfinite.h"
+#include "train/trainer_internal.h"
+
+// After each update that is retired, whose place is trainer->done; bad_losses: of this rank's samples. Updates may be
+// skipped while the loss scale is sought; LS_NUMERIC on all ranks alike when the run is lost: the message says where it
+// began, the folder RUN/nonfinite-update-N has that micro-batch (nonfinite_dump.h). All ranks call it.
+LS_CHECKED ls_status ls_trainer_check_finite(ls_trainer *trainer, const ls_train_state *state, int64_t bad_losses);
+
+#endif

@@ -1,0 +1,262 @@
+#include "train/diagnose/replica_report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic_file.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "dist/rank_groups.h"
+#include "files/safetensors.h"
+#include "train/trainer_internal.h"
+#include "files/weights_metadata.h"
+
+enum { KINDS_MAX = 8, GROUPS_BYTES = 1024, PATH_BYTES = 2 * LS_TEXT_BYTES };
+
+static const char *const counter_names[LS_REPLICA_COUNTERS] = { "the loss scale", "the number of applied updates",
+    "the number of skipped updates", "the number of finite updates in a row",
+    "the number of skipped updates in a row" };
+
+static uint64_t word_of(int64_t value) {
+    return (uint64_t)value;
+}
+
+void ls_replica_report_counters(const ls_train_state *state, uint64_t words[LS_REPLICA_COUNTERS]) {
+    double scale = (double)state->loss_scale;
+    memcpy(&words[LS_REPLICA_LOSS_SCALE], &scale, sizeof scale);
+    words[LS_REPLICA_APPLIED] = word_of(state->applied);
+    words[LS_REPLICA_SKIPPED] = word_of(state->skipped);
+    words[LS_REPLICA_FINITE_IN_ROW] = word_of(state->finite_in_row);
+    words[LS_REPLICA_SKIPPED_IN_ROW] = word_of(state->skipped_in_row);
+}
+
+static void show_hash(uint64_t value, char text[LS_RANK_GROUPS_VALUE_BYTES]) {
+    ls_hash_text(value, text);
+}
+
+static void show_scale(uint64_t value, char text[LS_RANK_GROUPS_VALUE_BYTES]) {
+    double scale;
+    memcpy(&scale, &value, sizeof scale);
+    snprintf(text, LS_RANK_GROUPS_VALUE_BYTES, "%.9g", scale);
+}
+
+static void show_count(uint64_t value, char text[LS_RANK_GROUPS_VALUE_BYTES]) {
+    snprintf(text, LS_RANK_GROUPS_VALUE_BYTES, "%" PRId64, (int64_t)value);
+}
+
+// All ranks' words. The same on all ranks, and so is all that is concluded from it.
+typedef struct {
+    ls_trainer *trainer;
+    const ls_snapshot *list;
+    int ranks, words;
+    uint64_t *all;    // [ranks][words]
+    uint64_t *column; // [ranks]: one word of each
+    uint64_t *whole;  // [ranks]: the hash of all words of each
+    float *mine, *theirs;
+    int first, differing; // tensors: the first of the network's that differs (-1: none), and how many do
+} evidence;
+
+static const uint64_t *column_of(const evidence *e, int word) {
+    for (int r = 0; r < e->ranks; r++) e->column[r] = e->all[(size_t)r * (size_t)e->words + (size_t)word];
+    return e->column;
+}
+
+static int differs(const evidence *e, int word) {
+    const uint64_t *column = column_of(e, word);
+    return ls_rank_groups_size(column, e->ranks, column[0]) < e->ranks;
+}
+
+// In the order of the network's layers, each tensor followed by the optimizer's memory of it.
+static int is_before(const ls_snapshot_tensor *a, const ls_snapshot_tensor *b) {
+    return a->param != b->param ? a->param < b->param : a->state < b->state;
+}
+
+static void find_differences(evidence *e) {
+    const ls_snapshot_tensor *tensors = e->list->tensors;
+    e->first = -1;
+    for (int i = 0; i < e->list->count; i++) {
+        if (!differs(e, LS_REPLICA_COUNTERS + i)) continue;
+        e->differing++;
+        if (e->first < 0 || is_before(&tensors[i], &tensors[e->first])) e->first = i;
+    }
+    for (int r = 0; r < e->ranks; r++)
+        e->whole[r] = ls_hash(e->all + (size_t)r * (size_t)e->words, (size_t)e->words * sizeof *e->all);
+}
+
+// --- elements ------------------------------------------------------------------------------------
+
+typedef struct { // of this rank's tensor against the reference's
+    int64_t differing, first;
+    float mine, theirs;
+} element_count;
+
+static element_count compare_elements(const float *mine, const float *theirs, int64_t elements) {
+    element_count count = { .first = -1 };
+    for (int64_t i = 0; i < elements; i++) {
+        if (memcmp(&mine[i], &theirs[i], sizeof *mine) == 0) continue; // by their bits: NaN, -0
+        if (count.differing++ > 0) continue;
+        count.first = i;
+        count.mine = mine[i];
+        count.theirs = theirs[i];
+    }
+    return count;
+}
+
+static int one_bit_apart(float a, float b) {
+    uint32_t x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    x ^= y;
+    return x && (x & (x - 1)) == 0;
+}
+
+// How far the first tensor that differs does: on the lowest rank that has not what most have, against one that has.
+static ls_status describe_elements(const evidence *e, ls_text_room *out) {
+    ls_trainer *t = e->trainer;
+    ls_snapshot_tensor tensor = e->list->tensors[e->first];
+    const uint64_t *column = column_of(e, LS_REPLICA_COUNTERS + e->first);
+    int reference = ls_rank_groups_largest(column, e->ranks), other = 0;
+    while (column[other] == column[reference]) other++;
+    size_t bytes = (size_t)tensor.elements * sizeof(float);
+    tensor.values = e->mine;
+    ls_trainer_export_tensor(t, &tensor);
+    LS_TRY(t->device->api->queue_sync(t->queue));
+    memcpy(e->theirs, e->mine, bytes);
+    LS_TRY(ls_comm_broadcast(t->comm, e->theirs, (int64_t)bytes, reference));
+    element_count count = compare_elements(e->mine, e->theirs, tensor.elements);
+    LS_TRY(ls_comm_broadcast(t->comm, &count, sizeof count, other));
+    if (count.differing == 0) return LS_SUCCESS;
+    ls_text_put(out,
+        "; in %" PRId64 " of its %" PRId64 " elements, first in number %" PRId64 ": %.9g on rank %d, %.9g on rank %d%s",
+        count.differing, tensor.elements, count.first, (double)count.theirs, reference, (double)count.mine, other,
+        one_bit_apart(count.mine, count.theirs) ? " (one bit apart)" : "");
+    return LS_SUCCESS;
+}
+
+// --- files ---------------------------------------------------------------------------------------
+
+// Rank 0: what a weights file says of itself, and whose this is.
+static ls_status write_file(const evidence *e, const char *path, const ls_snapshot *s, int rank) {
+    char number[32], update[32];
+    snprintf(number, sizeof number, "%d", rank);
+    snprintf(update, sizeof update, "%" PRId64, e->trainer->done.updates);
+    ls_metadata_entry notes[LS_WEIGHTS_METADATA_MAX + 2] = { { "lockstep.rank", number }, { "lockstep.update", update } };
+    ls_weights_metadata *own = NULL;
+    LS_TRY(ls_weights_metadata_new(e->trainer->graph, e->trainer->train_data, &own));
+    memcpy(notes + 2, own->list, (size_t)own->count * sizeof *notes);
+    ls_safetensors_tensor *tensors = calloc((size_t)s->count + 1, sizeof *tensors);
+    ls_status status = tensors ? LS_SUCCESS : ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    for (int i = 0; tensors && i < s->count; i++) {
+        const ls_snapshot_tensor *from = &s->tensors[i];
+        tensors[i] = (ls_safetensors_tensor){ .name = from->name, .rank = from->rank, .data = from->values };
+        memcpy(tensors[i].dim, from->dim, sizeof from->dim);
+    }
+    if (tensors) status = ls_safetensors_write(path, tensors, s->count, notes, own->count + 2, NULL);
+    ls_weights_metadata_free(own);
+    free(tensors);
+    return status;
+}
+
+static ls_status write_rank(const evidence *e, const ls_snapshot *s, int rank) {
+    char folder[PATH_BYTES], name[64];
+    snprintf(name, sizeof name, "diverged-update-%" PRId64, e->trainer->done.updates);
+    LS_TRY(ls_path_join(folder, sizeof folder, e->trainer->folder, name));
+    LS_TRY(ls_make_folders(folder));
+    char path[PATH_BYTES + 64];
+    snprintf(name, sizeof name, "rank-%d.safetensors", rank);
+    LS_TRY(ls_path_join(path, sizeof path, folder, name));
+    return write_file(e, path, s, rank);
+}
+
+// The state of one rank of each kind. It travels to rank 0, which alone has the run's folder, and perhaps alone sees
+// its file system. The text is rank 0's.
+static ls_status save_kinds(const evidence *e, ls_snapshot *s, ls_text_room *out) {
+    ls_trainer *t = e->trainer;
+    ls_status written = LS_SUCCESS;
+    int32_t has_folder = t->folder[0] != '\0', kinds = 0;
+    LS_TRY(ls_comm_broadcast(t->comm, &has_folder, sizeof has_folder, 0));
+    if (!has_folder) return LS_SUCCESS;
+    char names[KINDS_MAX * 32];
+    ls_text_room list = { names, sizeof names };
+    for (int r = 0; r < e->ranks && kinds < KINDS_MAX; r++) {
+        if (ls_rank_groups_lowest(e->whole, r) != r) continue;
+        for (int i = 0; i < s->count; i++) ls_trainer_export_tensor(t, &s->tensors[i]);
+        LS_TRY(t->device->api->queue_sync(t->queue));
+        LS_TRY(ls_comm_broadcast(t->comm, s->values, (int64_t)s->bytes, r));
+        if (t->facts.comm->rank == 0) ls_keep_first(&written, write_rank(e, s, r));
+        ls_text_put(&list, "%srank-%d.safetensors", kinds++ ? ", " : "", r);
+    }
+    if (ls_failed(written))
+        ls_text_put(out, "; their states could not be saved: %.500s", written.text);
+    else
+        ls_text_put(out, "; %s/diverged-update-%" PRId64 " has their whole states: %s (`train ckpt diff` compares two)",
+            t->folder, t->done.updates, names);
+    return LS_SUCCESS;
+}
+
+// --- the message ---------------------------------------------------------------------------------
+
+static void describe(const evidence *e, int64_t equal_at, ls_text_room *out) {
+    char groups[GROUPS_BYTES];
+    ls_text_put(out, "replicas have diverged: after update %" PRId64, e->trainer->done.updates);
+    const char *comma = " ";
+    for (int c = 0; c < LS_REPLICA_COUNTERS; c++) {
+        if (!differs(e, c)) continue;
+        ls_text_put(out, "%s%s differs (%s)", comma, counter_names[c],
+            ls_rank_groups_text(column_of(e, c), e->ranks, c == LS_REPLICA_LOSS_SCALE ? show_scale : show_count, groups,
+                sizeof groups));
+        comma = ", ";
+    }
+    if (e->first >= 0)
+        ls_text_put(out, "%stensor '%s' differs (%s)", comma, e->list->tensors[e->first].name,
+            ls_rank_groups_text(
+                column_of(e, LS_REPLICA_COUNTERS + e->first), e->ranks, show_hash, groups, sizeof groups));
+    if (e->differing > 1) ls_text_put(out, ", the first of %d that do", e->differing);
+    if (equal_at == 0)
+        ls_text_put(out, "; at the start all ranks were the same");
+    else
+        ls_text_put(out, "; after update %" PRId64 " all ranks were the same", equal_at);
+}
+
+static void describe_way_on(const ls_trainer *t, ls_text_room *out) {
+    ls_text_put(out, "; memory or a device may be faulty (docs/faults.md)");
+    if (t->keeping.on && t->keeping.saved > 0)
+        ls_text_put(
+            out, "; the checkpoint of update %" PRId64 " is from before: --resume goes on from it", t->keeping.saved);
+}
+
+static ls_status judge(evidence *e, int64_t equal_at, ls_snapshot *snapshot) {
+    char message[LS_STATUS_TEXT_BYTES];
+    ls_text_room out = { message, sizeof message };
+    find_differences(e);
+    describe(e, equal_at, &out);
+    if (e->first >= 0) LS_TRY(describe_elements(e, &out));
+    LS_TRY(save_kinds(e, snapshot, &out));
+    describe_way_on(e->trainer, &out);
+    LS_TRY(ls_comm_broadcast(e->trainer->comm, message, sizeof message, 0));
+    return ls_fail(LS_NUMERIC, "%s", message);
+}
+
+ls_status ls_replica_report(ls_trainer *t, const ls_snapshot *list, const uint64_t *words, float *values, int64_t equal_at) {
+    size_t ranks = (size_t)t->facts.comm->world_size, count = (size_t)(LS_REPLICA_COUNTERS + list->count);
+    ls_snapshot *snapshot = NULL;
+    ls_status status = ls_trainer_snapshot_new(t, &snapshot);
+    evidence e = { .trainer = t,
+        .list = list,
+        .ranks = (int)ranks,
+        .words = (int)count,
+        .mine = values,
+        .all = calloc((count + 2) * ranks, sizeof *e.all) };
+    if (!e.all) ls_keep_first(&status, ls_fail(LS_DEVICE, "replicas have diverged: no memory to say how"));
+    status = ls_comm_agree(t->comm, status, NULL);
+    if (!ls_failed(status)) {
+        e.column = e.all + count * ranks;
+        e.whole = e.column + ranks;
+        e.theirs = snapshot->values;
+        status = ls_comm_allgather(t->comm, words, e.all, (int64_t)(count * sizeof *words));
+    }
+    if (!ls_failed(status)) status = judge(&e, equal_at, snapshot);
+    ls_snapshot_free(snapshot);
+    free(e.all);
+    return status;
+}

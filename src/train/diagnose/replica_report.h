@@ -1,0 +1,24 @@
+// replica_report.h - replicas that are no longer the same (replicas.h): what differs, where, and the evidence in files.
+#ifndef LS_TRAIN_DIAGNOSE_REPLICA_REPORT_H
+#define LS_TRAIN_DIAGNOSE_REPLICA_REPORT_H
+
+#include "device/op_update.h"
+#include "train/trainer.h"
+
+// What is compared beside tensors, a word each.
+typedef enum {
+    LS_REPLICA_LOSS_SCALE,
+    LS_REPLICA_APPLIED,
+    LS_REPLICA_SKIPPED,
+    LS_REPLICA_FINITE_IN_ROW,
+    LS_REPLICA_SKIPPED_IN_ROW,
+    LS_REPLICA_COUNTERS
+} ls_replica_counter;
+void ls_replica_report_counters(const ls_train_state *state, uint64_t words[LS_REPLICA_COUNTERS]);
+
+// All ranks, each with its own words (the counters, then a hash a tensor of list); not the same on all. values has room
+// for the largest tensor. Writes the evidence, and returns the same LS_NUMERIC on all ranks.
+LS_CHECKED ls_status ls_replica_report(
+    ls_trainer *trainer, const ls_snapshot *list, const uint64_t *words, float *values, int64_t equal_at);
+
+#endif

@@ -1,0 +1,226 @@
+#include "train/diagnose/stragglers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/cpu_mask.h"
+#include "base/text.h"
+#include "dist/rank_groups.h"
+
+static const double LATE_SHARE = 0.1;                 // of the time that the others wait, from which on a rank is named
+static const double INTERVAL_SECONDS = 3;             // between looks
+static const double REPEAT_SECONDS = 5 * 60;          // between warnings
+static const double LAST_PART = 0.25;                 // late: waits less than min + this * (max - min)
+static const double CAUSE_PART = 0.5;                 // of the delay, that a cause must explain
+static const double FEW_PART = 0.75, SLOW_PART = 0.9; // cores, clock: of what the others have
+enum { IN_A_ROW = 3, LIST_BYTES = 128 };
+
+// --- who -----------------------------------------------------------------------------------------
+
+typedef double figure(const ls_straggler_info *facts, int rank); // NaN: unknown
+
+static double wait_of(const ls_straggler_info *f, int rank) {
+    return f->spent[rank].wait;
+}
+
+static double loader_wait_of(const ls_straggler_info *f, int rank) {
+    return f->spent[rank].loader_wait;
+}
+
+static double core_wait_of(const ls_straggler_info *f, int rank) {
+    return f->spent[rank].core_wait;
+}
+
+static double clock_of(const ls_straggler_info *f, int rank) {
+    return f->gpus && f->gpus[rank].samples ? f->gpus[rank].clock_mhz : NAN;
+}
+
+// The mean over ranks with this mark, of those where it is known.
+static double mean_of(const ls_straggler_info *f, const uint64_t *late, uint64_t mark, figure *figure_of) {
+    double sum = 0;
+    int count = 0;
+    for (int r = 0; r < f->ranks; r++) {
+        double value = late[r] == mark ? figure_of(f, r) : NAN;
+        if (isnan(value)) continue;
+        sum += value;
+        count++;
+    }
+    return count > 0 ? sum / count : NAN;
+}
+
+double ls_stragglers_find(const ls_straggler_info *f, uint64_t *late) {
+    double least = INFINITY, most = 0;
+    int count = 0;
+    for (int r = 0; r < f->ranks; r++) {
+        least = fmin(least, wait_of(f, r));
+        most = fmax(most, wait_of(f, r));
+    }
+    for (int r = 0; r < f->ranks; r++) {
+        late[r] = wait_of(f, r) < least + LAST_PART * (most - least);
+        count += late[r] != 0;
+    }
+    if (count == 0 || count > f->ranks / 2 || f->seconds <= 0) return 0;
+    return (mean_of(f, late, 0, wait_of) - mean_of(f, late, 1, wait_of)) / f->seconds;
+}
+
+// --- why -----------------------------------------------------------------------------------------
+
+// Cores of its mask, each divided by the ranks of its host that may run there, too.
+static double cores_of(const ls_straggler_info *f, int rank) {
+    const ls_rank_info *place = &f->places[rank];
+    double cores = 0;
+    if (!place->cpus[0] || strstr(place->cpus, "...")) return NAN;
+    ls_cpu_mask mine = ls_cpu_mask_parse(place->cpus);
+    int all = ls_cpu_mask_count(&mine), sharing = 0;
+    for (int r = 0; r < f->ranks; r++) {
+        if (strcmp(f->places[r].host, place->host) != 0) continue;
+        ls_cpu_mask other = ls_cpu_mask_parse(f->places[r].cpus);
+        ls_cpu_mask both = ls_cpu_mask_both(&mine, &other);
+        sharing += ls_cpu_mask_count(&both) > 0;
+    }
+    if (sharing > 0) cores = (double)all / sharing;
+    return cores;
+}
+
+static void describe_cause(const ls_straggler_info *f, const uint64_t *late, double share, ls_text_room *out) {
+    static const struct {
+        figure *figure_of;
+        const char *format;
+    } delays[] = { { loader_wait_of, "; %s loader waits %.2f s: slow data (data.workers, or where the files are)" },
+        { core_wait_of, "; %s threads wait %.2f s for cores on which others run" } };
+    const char *whose = f->ranks > 0 && ls_rank_groups_size(late, f->ranks, 1) > 1 ? "their" : "its";
+    int known = 0;
+    for (size_t i = 0; i < sizeof delays / sizeof *delays; i++) {
+        double mine = mean_of(f, late, 1, delays[i].figure_of) / f->seconds;
+        double others = mean_of(f, late, 0, delays[i].figure_of) / f->seconds;
+        if (!(mine - others >= CAUSE_PART * share)) continue;
+        ls_text_put(out, delays[i].format, whose, mine);
+        known = 1;
+    }
+    double cores = mean_of(f, late, 1, cores_of), others_cores = mean_of(f, late, 0, cores_of);
+    if (cores < FEW_PART * others_cores) {
+        ls_text_put(out, "; %s share of cores is %.3g, the others' %.3g", whose, cores, others_cores);
+        known = 1;
+    }
+    double clock = mean_of(f, late, 1, clock_of), others_clock = mean_of(f, late, 0, clock_of);
+    if (clock < SLOW_PART * others_clock) {
+        ls_text_put(out, "; %s GPU runs at %.0f MHz, the others' at %.0f", whose, clock, others_clock);
+        known = 1;
+    }
+    if (!known) ls_text_put(out, "; its cause is not among those known here (data, cores, a GPU's clock)");
+}
+
+char *ls_stragglers_text(
+    const ls_straggler_info *f, const uint64_t *late, double share, char dst[LS_STRAGGLERS_TEXT_BYTES]) {
+    ls_text_room out = { dst, LS_STRAGGLERS_TEXT_BYTES };
+    char list[LIST_BYTES];
+    int count = ls_rank_groups_size(late, f->ranks, 1), first = 0, one_host = 1;
+    while (first < f->ranks - 1 && !late[first]) first++;
+    const ls_rank_info *place = &f->places[first];
+    for (int r = 0; r < f->ranks; r++)
+        if (late[r] && strcmp(f->places[r].host, place->host) != 0) one_host = 0;
+    ls_text_put(&out, "%s", ls_rank_groups_list(late, f->ranks, 1, list, sizeof list));
+    if (one_host)
+        ls_text_put(&out, " (host %s%s%s)", place->host, count == 1 && place->cpus[0] ? ", cpus " : "",
+            count == 1 ? place->cpus : "");
+    ls_text_put(&out, " %s last: the others wait %.2f s of every second for %s", count > 1 ? "arrive" : "arrives",
+        share, count > 1 ? "them" : "it");
+    describe_cause(f, late, share, &out);
+    return dst;
+}
+
+// --- a run's -------------------------------------------------------------------------------------
+
+struct ls_stragglers {
+    ls_comm *comm;
+    ls_straggler_info facts;
+    // by rank, since the start: now; at the first record; at the last look; then what was spent since one of these
+    ls_rank_time *now, *first, *last, *spent;
+    double now_s, first_s, last_s, warned_s; // of training; warned_s: -INFINITY, never
+    uint64_t *late, *late_before;
+    int records, in_a_row;
+    char text[LS_STRAGGLERS_TEXT_BYTES];
+};
+
+ls_status ls_stragglers_new(ls_comm *comm, const ls_rank_info *places, ls_stragglers **out) {
+    size_t ranks = (size_t)ls_comm_get_info(comm)->world_size;
+    *out = NULL;
+    if (ranks == 1) return LS_SUCCESS;
+    ls_stragglers *s = calloc(1, sizeof *s);
+    if (s) s->now = calloc(ranks, 4 * sizeof *s->now);
+    if (s) s->late = calloc(ranks, 2 * sizeof *s->late);
+    ls_status status = s && s->now && s->late
+                           ? LS_SUCCESS
+                           : ls_fail(LS_DEVICE, "out of host memory for the times of %zu ranks", ranks);
+    status = ls_comm_agree(comm, status, NULL);
+    if (ls_failed(status)) {
+        ls_stragglers_free(s);
+        return status;
+    }
+    s->comm = comm;
+    s->first = s->now + ranks;
+    s->last = s->first + ranks;
+    s->spent = s->last + ranks;
+    s->late_before = s->late + ranks;
+    s->warned_s = -INFINITY;
+    s->facts = (ls_straggler_info){ .ranks = (int)ranks, .spent = s->spent, .places = places };
+    *out = s;
+    return LS_SUCCESS;
+}
+
+void ls_stragglers_free(ls_stragglers *s) {
+    if (!s) return;
+    free(s->now);
+    free(s->late);
+    free(s);
+}
+
+static double find_since(ls_stragglers *s, const ls_rank_time *then, double then_s) {
+    for (int r = 0; r < s->facts.ranks; r++)
+        s->spent[r] = (ls_rank_time){ s->now[r].wait - then[r].wait, s->now[r].loader_wait - then[r].loader_wait,
+            fmax(0, s->now[r].core_wait - then[r].core_wait) }; // threads that have ended no longer count
+    s->facts.seconds = s->now_s - then_s;
+    return ls_stragglers_find(&s->facts, s->late);
+}
+
+// The end of an interval. A warning, or NULL.
+static const char *judge(ls_stragglers *s) {
+    size_t bytes = (size_t)s->facts.ranks * sizeof *s->late;
+    double share = find_since(s, s->last, s->last_s);
+    int same = memcmp(s->late, s->late_before, bytes) == 0;
+    s->in_a_row = share < LATE_SHARE ? 0 : same ? s->in_a_row + 1 : 1;
+    memcpy(s->late_before, s->late, bytes);
+    if (s->in_a_row < IN_A_ROW || s->now_s - s->warned_s < REPEAT_SECONDS) return NULL;
+    s->warned_s = s->now_s;
+    return ls_stragglers_text(&s->facts, s->late, share, s->text);
+}
+
+ls_status ls_stragglers_report(ls_stragglers *s, const ls_rank_time *mine, double seconds, const ls_gpu_sample *gpus,
+    const ls_rank_time **times, const char **warning) {
+    *times = NULL;
+    *warning = NULL;
+    if (!s) return LS_SUCCESS;
+    LS_TRY(ls_comm_allgather(s->comm, mine, s->now, sizeof *mine));
+    *times = s->now;
+    s->now_s = seconds;
+    s->facts.gpus = gpus;
+    size_t bytes = (size_t)s->facts.ranks * sizeof *s->now;
+    int begins = s->records++ == 0; // what the start took does not count
+    if (begins) {
+        memcpy(s->first, s->now, bytes);
+        s->first_s = seconds;
+    }
+    if (!begins && seconds - s->last_s < INTERVAL_SECONDS) return LS_SUCCESS;
+    if (!begins && ls_comm_get_info(s->comm)->rank == 0) *warning = judge(s);
+    memcpy(s->last, s->now, bytes);
+    s->last_s = seconds;
+    return LS_SUCCESS;
+}
+
+const char *ls_stragglers_sum_up(ls_stragglers *s, double *share) {
+    if (!s || s->now_s - s->first_s < INTERVAL_SECONDS) return NULL;
+    s->facts.gpus = NULL; // those of the last record, not of the run
+    *share = find_since(s, s->first, s->first_s);
+    return *share < LATE_SHARE ? NULL : ls_stragglers_text(&s->facts, s->late, *share, s->text);
+}

@@ -1,0 +1,440 @@
+#include "train/diagnose/tensor_stats.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/half.h"
+#include "train/update.h"
+
+typedef enum { OUT_ACTIVATION, OUT_FEATURES, OUT_GRADIENT, OUT_PARAM, OUT_SAVED, OUT_SUMS } output_kind;
+
+// What an operator writes, and where its descriptor has the shape. OUT_FEATURES: (N, out_features) of a linear layer.
+// Pooling indices are left out: they are no numbers.
+#define SHAPE(field) offsetof(ls_op_desc, attr.field)
+static const struct {
+    ls_op op;
+    int arg;
+    output_kind kind;
+    size_t shape;
+    const char *name;
+} outputs[] = {
+    { LS_OP_AUGMENT, LS_AUGMENT_DST, OUT_ACTIVATION, SHAPE(augment.shape), "output" },
+    { LS_OP_CONV_FORWARD, LS_CONV_FORWARD_DST, OUT_ACTIVATION, SHAPE(conv.dst), "output" },
+    { LS_OP_CONV_BACKWARD_DATA, LS_CONV_BACKWARD_DATA_GRAD_SRC, OUT_GRADIENT, SHAPE(conv.src),
+        "gradient of its input" },
+    { LS_OP_CONV_BACKWARD_WEIGHT, LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT, OUT_PARAM, 0, NULL },
+    { LS_OP_CONV_BACKWARD_WEIGHT, LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS, OUT_PARAM, 0, NULL },
+    { LS_OP_LINEAR_FORWARD, LS_LINEAR_FORWARD_DST, OUT_FEATURES, SHAPE(linear.src), "output" },
+    { LS_OP_LINEAR_BACKWARD_DATA, LS_LINEAR_BACKWARD_DATA_GRAD_SRC, OUT_GRADIENT, SHAPE(linear.src),
+        "gradient of its input" },
+    { LS_OP_LINEAR_BACKWARD_WEIGHT, LS_LINEAR_BACKWARD_WEIGHT_GRAD_WEIGHT, OUT_PARAM, 0, NULL },
+    { LS_OP_LINEAR_BACKWARD_WEIGHT, LS_LINEAR_BACKWARD_WEIGHT_GRAD_BIAS, OUT_PARAM, 0, NULL },
+    { LS_OP_NORM_FORWARD, LS_NORM_FORWARD_SAVED, OUT_SAVED, SHAPE(norm.shape), "mean and 1/deviation of its input" },
+    { LS_OP_NORM_FORWARD, LS_NORM_FORWARD_SUM_MEAN, OUT_PARAM, 0, NULL },
+    { LS_OP_NORM_FORWARD, LS_NORM_FORWARD_SUM_VAR, OUT_PARAM, 0, NULL },
+    { LS_OP_NORM_FORWARD, LS_NORM_FORWARD_DST, OUT_ACTIVATION, SHAPE(norm.shape), "output" },
+    { LS_OP_NORM_BACKWARD, LS_NORM_BACKWARD_GRAD_GAMMA, OUT_PARAM, 0, NULL },
+    { LS_OP_NORM_BACKWARD, LS_NORM_BACKWARD_GRAD_BETA, OUT_PARAM, 0, NULL },
+    { LS_OP_NORM_BACKWARD, LS_NORM_BACKWARD_GRAD_RESIDUAL, OUT_GRADIENT, SHAPE(norm.shape),
+        "gradient of its residual input" },
+    { LS_OP_NORM_BACKWARD, LS_NORM_BACKWARD_GRAD_SRC, OUT_GRADIENT, SHAPE(norm.shape), "gradient of its input" },
+    { LS_OP_NORM_SUMS, LS_NORM_SUMS_SUMS, OUT_SUMS, SHAPE(norm.shape), "sums of its input" },
+    { LS_OP_NORM_APPLY, LS_NORM_FORWARD_SAVED, OUT_SAVED, SHAPE(norm.shape), "mean and 1/deviation of all inputs" },
+    { LS_OP_NORM_APPLY, LS_NORM_FORWARD_SUM_MEAN, OUT_PARAM, 0, NULL },
+    { LS_OP_NORM_APPLY, LS_NORM_FORWARD_SUM_VAR, OUT_PARAM, 0, NULL },
+    { LS_OP_NORM_APPLY, LS_NORM_FORWARD_DST, OUT_ACTIVATION, SHAPE(norm.shape), "output" },
+    { LS_OP_NORM_BACKWARD_SUMS, LS_NORM_BACKWARD_GRAD_GAMMA, OUT_PARAM, 0, NULL },
+    { LS_OP_NORM_BACKWARD_SUMS, LS_NORM_BACKWARD_GRAD_BETA, OUT_PARAM, 0, NULL },
+    { LS_OP_NORM_BACKWARD_SUMS, LS_NORM_BACKWARD_SUMS_SUMS, OUT_SUMS, SHAPE(norm.shape), "sums of its gradient" },
+    { LS_OP_NORM_BACKWARD_APPLY, LS_NORM_BACKWARD_GRAD_RESIDUAL, OUT_GRADIENT, SHAPE(norm.shape),
+        "gradient of its residual input" },
+    { LS_OP_NORM_BACKWARD_APPLY, LS_NORM_BACKWARD_GRAD_SRC, OUT_GRADIENT, SHAPE(norm.shape), "gradient of its input" },
+    { LS_OP_POOL_FORWARD, LS_POOL_FORWARD_DST, OUT_ACTIVATION, SHAPE(pool.dst), "output" },
+    { LS_OP_POOL_BACKWARD, LS_POOL_BACKWARD_GRAD_SRC, OUT_GRADIENT, SHAPE(pool.src), "gradient of its input" },
+#define OF_DST OUT_ACTIVATION
+#define OF_GRAD_SRC OUT_GRADIENT
+#define NAME_OF_DST "output"
+#define NAME_OF_GRAD_SRC "gradient of its input"
+#define MAP(NAME, name, text, output, flops) \
+    { LS_OP_##NAME, LS_##NAME##_##output, OF_##output, SHAPE(map.shape), NAME_OF_##output },
+#include "device/ops.def"
+    { LS_OP_DROPOUT, LS_DROPOUT_DST, OUT_ACTIVATION, SHAPE(map.shape), "output" },
+    { LS_OP_LOSS, LS_LOSS_GRAD_LOGITS, OUT_GRADIENT, SHAPE(loss.logits), "gradient of the logits" },
+};
+enum { OUTPUTS = sizeof outputs / sizeof outputs[0] };
+#undef SHAPE
+
+typedef struct {
+    const ls_tensor_stats_list *o;
+    const ls_device_api *api;
+    ls_device *device;
+    ls_slab *records, *host; // state and result on the device; both and room for sums in memory that the host reads
+    float *values;           // one tensor
+    char *weight_seen;       // by parameter
+    int loss_at;             // the loss's instruction
+    ls_tensor_stats *first;
+    int harmed;
+} inspector;
+
+enum { RECORD_BYTES = 128, RESULT_AT = RECORD_BYTES, SUMS_AT = 2 * RECORD_BYTES };
+
+const char *ls_tensor_stats_kind_name(ls_tensor_stats_kind kind) {
+    static const char *const names[LS_TENSOR_STATS_KINDS] = { [LS_TENSOR_STATS_ACTIVATION] = "activation",
+        [LS_TENSOR_STATS_GRADIENT] = "gradient",
+        [LS_TENSOR_STATS_WEIGHT] = "weight",
+        [LS_TENSOR_STATS_WEIGHT_GRADIENT] = "weight gradient",
+        [LS_TENSOR_STATS_STATISTIC] = "statistic",
+        [LS_TENSOR_STATS_LOSS] = "loss" };
+    return names[kind];
+}
+
+char *ls_tensor_stats_place(const ls_tensor_stats *look, char *dst) {
+    int64_t at[4] = { 0 }, rest = look->first;
+    for (int d = look->rank - 1; d >= 0; d--) {
+        at[d] = rest % look->dim[d];
+        rest /= look->dim[d];
+    }
+    int used = snprintf(dst, 96, "[");
+    for (int d = 0; d < look->rank; d++)
+        used += snprintf(dst + used, 96 - (size_t)used, "%s%lld", d ? ", " : "", (long long)at[d]);
+    snprintf(dst + used, 96 - (size_t)used, "]");
+    return dst;
+}
+
+// --- counting ------------------------------------------------------------------------------------
+
+static void count_values(ls_tensor_stats *look, const float *values) {
+    double sum = 0;
+    int64_t finite = 0, last_sample = -1;
+    look->first = -1;
+    look->bad_samples = look->samples ? 0 : -1;
+    look->min = INFINITY;
+    look->max = -INFINITY;
+    for (int64_t i = 0; i < look->count; i++) {
+        double v = (double)values[i];
+        if (isfinite(v)) {
+            finite++;
+            sum += v;
+            if (v < look->min) look->min = v;
+            if (v > look->max) look->max = v;
+            continue;
+        }
+        if (isnan(v))
+            look->nans++;
+        else
+            look->infs++;
+        if (look->first < 0) look->first = i;
+        if (!look->samples) continue;
+        int64_t sample = i / (look->count / look->dim[0]);
+        if (sample == last_sample) continue; // elements come sample by sample
+        last_sample = sample;
+        if (look->bad_samples < LS_TENSOR_STATS_SAMPLES_MAX) look->bad_sample[look->bad_samples] = (int32_t)sample;
+        look->bad_samples++;
+    }
+    if (!finite) look->min = look->max = 0;
+    look->mean = finite ? sum / (double)finite : 0;
+}
+
+static void tell(inspector *in, const ls_tensor_stats *look) {
+    if (in->o->seen) in->o->seen(in->o->context, look);
+    if (!ls_tensor_stats_is_bad(look) || look->inert) return;
+    if (!ls_tensor_stats_is_bad(in->first)) *in->first = *look;
+    if (look->beyond || look->kind == LS_TENSOR_STATS_LOSS || look->kind == LS_TENSOR_STATS_WEIGHT_GRADIENT) in->harmed = 1;
+    if (look->kind == LS_TENSOR_STATS_STATISTIC && in->o->ordered) in->harmed = 1; // rounded to fixed point like gradients
+}
+
+// A look at the tensor of an instruction, still without shape and counts.
+static ls_tensor_stats new_look(const inspector *in, int number, ls_tensor_stats_kind kind, const char *tensor) {
+    const ls_program *program = in->o->program;
+    int behind = number == program->count; // the rounding to fixed point
+    const ls_op_desc *desc = behind ? NULL : &program->instructions[number].plan->desc;
+    ls_tensor_stats look = { .instruction = number,
+        .backward = number > in->loss_at || (number == in->loss_at && kind == LS_TENSOR_STATS_GRADIENT),
+        .kind = (int32_t)kind,
+        .storage = kind == LS_TENSOR_STATS_ACTIVATION || kind == LS_TENSOR_STATS_GRADIENT ? (int32_t)program->storage : LS_F32,
+        .first = -1,
+        .bad_samples = -1 };
+    snprintf(look.layer, sizeof look.layer, "%s", behind ? "" : desc->layer);
+    snprintf(look.op, sizeof look.op, "%s", behind ? ls_op_name(LS_OP_GRAD_FIX) : ls_op_name(desc->op));
+    snprintf(look.tensor, sizeof look.tensor, "%s", tensor);
+    return look;
+}
+
+static void shape_activation(ls_tensor_stats *look, ls_nchw s) {
+    look->samples = 1;
+    look->rank = s.h == 1 && s.w == 1 ? 2 : 4;
+    look->dim[0] = s.n;
+    look->dim[1] = s.c;
+    look->dim[2] = s.h;
+    look->dim[3] = s.w;
+    look->count = ls_nchw_count(s);
+}
+
+static void shape_param(ls_tensor_stats *look, const ls_param *param) {
+    look->rank = param->rank;
+    for (int d = 0; d < param->rank; d++) look->dim[d] = param->file_dim[d];
+    look->count = ls_param_count(&param->shape);
+}
+
+static void shape_vectors(ls_tensor_stats *look, int vectors, int channels) {
+    look->rank = 2;
+    look->dim[0] = vectors;
+    look->dim[1] = channels;
+    look->count = (int64_t)vectors * channels;
+}
+
+// --- weights, before the first instruction that reads them ---------------------------------------
+
+static void look_at_weight(inspector *in, int number, const ls_ref *ref) {
+    const ls_param_store *arenas = in->o->program->arenas;
+    const ls_param *param = &arenas->graph->params[ref->index];
+    if (in->weight_seen[ref->index]) return;
+    in->weight_seen[ref->index] = 1;
+    ls_tensor_stats look = new_look(in, number, LS_TENSOR_STATS_WEIGHT, param->name);
+    shape_param(&look, param);
+    in->api->param_export(in->device, &param->shape, ls_param_store_weight(arenas, ref->index), in->values);
+    count_values(&look, in->values);
+    if (!ls_tensor_stats_is_bad(&look) && ref->copy == LS_PARAM_WORKING && arenas->storage != LS_F32) {
+        look.storage = (int32_t)arenas->storage; // the master is good, but what operators read is rounded
+        for (int64_t i = 0; i < look.count; i++)
+            ls_store_float(in->values, LS_F32, i,
+                arenas->storage == LS_F16 ? ls_float_from_f16(ls_f16_from_float(in->values[i]))
+                                          : ls_float_from_bf16(ls_bf16_from_float(in->values[i])));
+        count_values(&look, in->values);
+    }
+    tell(in, &look);
+}
+
+static void look_at_weights(inspector *in, int number) {
+    const ls_instruction *instruction = &in->o->program->instructions[number];
+    for (int a = 0; a < instruction->arg_count; a++)
+        if (instruction->refs[a].kind == LS_REF_PARAM && instruction->refs[a].copy != LS_PARAM_GRAD)
+            look_at_weight(in, number, &instruction->refs[a]);
+}
+
+// --- what an instruction wrote -------------------------------------------------------------------
+
+static void look_at_param(inspector *in, int number, const ls_ref *ref) {
+    const ls_param_store *arenas = in->o->program->arenas;
+    const ls_param *param = &arenas->graph->params[ref->index];
+    int statistic = ls_role_is_statistic(param->role);
+    char name[LS_TENSOR_STATS_NAME_BYTES + 16];
+    snprintf(name, sizeof name, statistic ? "%s of this micro-batch" : "gradient of %s", param->name);
+    ls_tensor_stats look = new_look(in, number, statistic ? LS_TENSOR_STATS_STATISTIC : LS_TENSOR_STATS_WEIGHT_GRADIENT, name);
+    look.inert = statistic && !in->o->ordered;
+    shape_param(&look, param);
+    in->api->param_export(in->device, &param->shape, ls_param_store_grad(arenas, ref->index), in->values);
+    count_values(&look, in->values);
+    tell(in, &look);
+}
+
+static void look_at_activation(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
+    int gradient = outputs[row].kind == OUT_GRADIENT;
+    ls_tensor_stats look = new_look(in, number, gradient ? LS_TENSOR_STATS_GRADIENT : LS_TENSOR_STATS_ACTIVATION, outputs[row].name);
+    // Behind the loss `add` and the maps work on gradients; what is computed a second time are activations again.
+    if (number > in->loss_at && !gradient && !in->o->program->instructions[number].plan_is_shared) {
+        int sum = in->o->program->instructions[number].plan->desc.op == LS_OP_ADD;
+        look.kind = LS_TENSOR_STATS_GRADIENT;
+        snprintf(look.tensor, sizeof look.tensor, sum ? "sum of its two gradients" : "gradient of its input");
+    }
+    shape_activation(&look, shape);
+    in->api->activation_export(in->device, shape, in->o->program->storage, buffer, in->values);
+    count_values(&look, in->values);
+    tell(in, &look);
+}
+
+static void look_at_saved(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
+    ls_param_shape vector = { LS_PARAM_VECTOR, { shape.c, 1, 1, 1 }, 1 };
+    size_t half = in->api->param_elements(in->device, &vector) * sizeof(float);
+    ls_tensor_stats look = new_look(in, number, LS_TENSOR_STATS_STATISTIC, outputs[row].name);
+    shape_vectors(&look, 2, shape.c);
+    for (int i = 0; i < 2; i++)
+        in->api->param_export(in->device, &vector, ls_buffer_at(buffer.slab, buffer.offset + (size_t)i * half, half),
+            in->values + (size_t)i * (size_t)shape.c);
+    count_values(&look, in->values);
+    tell(in, &look);
+}
+
+static ls_status look_at_sums(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
+    ls_param_shape vector = { LS_PARAM_VECTOR, { shape.c, 1, 1, 1 }, 1 };
+    size_t elements = in->api->param_elements(in->device, &vector), bytes = 2 * elements * sizeof(double);
+    ls_buffer host = ls_buffer_at(in->host, SUMS_AT, bytes);
+    ls_tensor_stats look = new_look(in, number, LS_TENSOR_STATS_STATISTIC, outputs[row].name);
+    shape_vectors(&look, 2, shape.c);
+    in->api->copy(host, ls_buffer_at(buffer.slab, buffer.offset, bytes), bytes, in->o->queue);
+    LS_TRY(in->api->queue_sync(in->o->queue));
+    const double *sums = ls_buffer_host(host);
+    for (int i = 0; i < 2; i++)
+        for (int c = 0; c < shape.c; c++) {
+            double sum = sums[(size_t)i * elements + (size_t)c]; // may be more than a float holds, and finite
+            in->values[i * shape.c + c] = (float)(isfinite(sum) ? fmax(fmin(sum, FLT_MAX), -FLT_MAX) : sum);
+        }
+    count_values(&look, in->values);
+    tell(in, &look);
+    return LS_SUCCESS;
+}
+
+static ls_status look_at_loss(inspector *in, int number) {
+    ls_buffer host = ls_buffer_at(in->host, RESULT_AT, sizeof(ls_micro_result));
+    in->api->copy(
+        host, ls_buffer_at(in->records, RESULT_AT, sizeof(ls_micro_result)), sizeof(ls_micro_result), in->o->queue);
+    LS_TRY(in->api->queue_sync(in->o->queue));
+    const ls_micro_result *result = ls_buffer_host(host);
+    ls_tensor_stats look = new_look(in, number, LS_TENSOR_STATS_LOSS, "loss");
+    look.rank = 1;
+    look.count = look.dim[0] = result->count;
+    double mean = result->count ? result->loss_sum / (double)result->count : 0;
+    look.min = look.max = look.mean = isfinite(mean) ? mean : 0;
+    if (isnan(result->loss_sum))
+        look.nans = result->bad;
+    else
+        look.infs = result->bad;
+    if (result->bad) look.first = 0;
+    tell(in, &look);
+    return LS_SUCCESS;
+}
+
+static ls_status look_at_output(inspector *in, int number, int row, ls_buffer buffer) {
+    const ls_instruction *instruction = &in->o->program->instructions[number];
+    const ls_op_desc *desc = &instruction->plan->desc;
+    const char *at = (const char *)desc + outputs[row].shape;
+    ls_nchw shape = { 0 };
+    if (outputs[row].kind != OUT_PARAM) memcpy(&shape, at, sizeof shape);
+    if (outputs[row].kind == OUT_FEATURES) shape = (ls_nchw){ shape.n, desc->attr.linear.out_features, 1, 1 };
+    int pooled = desc->op == LS_OP_NORM_FORWARD || desc->op == LS_OP_NORM_APPLY;
+    switch (outputs[row].kind) {
+    case OUT_PARAM:
+        look_at_param(in, number, &instruction->refs[outputs[row].arg]);
+        return LS_SUCCESS;
+    case OUT_SAVED:
+        look_at_saved(in, number, row, shape, buffer);
+        return LS_SUCCESS;
+    case OUT_SUMS:
+        return look_at_sums(in, number, row, shape, buffer);
+    default:
+        if (pooled && desc->attr.norm.pool_kernel) shape = desc->attr.norm.pooled;
+        look_at_activation(in, number, row, shape, buffer);
+        return LS_SUCCESS;
+    }
+}
+
+static ls_status look_at_outputs(inspector *in, int number, const ls_buffer *args) {
+    ls_op op = in->o->program->instructions[number].plan->desc.op;
+    LS_TRY(in->api->queue_sync(in->o->queue));
+    if (op == LS_OP_LOSS) LS_TRY(look_at_loss(in, number));
+    for (int row = 0; row < OUTPUTS; row++)
+        if (outputs[row].op == op && args[outputs[row].arg].slab)
+            LS_TRY(look_at_output(in, number, row, args[outputs[row].arg]));
+    return LS_SUCCESS;
+}
+
+// Ordered mode: what GRAD_FIX of op_update.h would refuse.
+static void look_at_fixed(inspector *in, int p) {
+    const ls_param_store *arenas = in->o->program->arenas;
+    const ls_param *param = &arenas->graph->params[p];
+    int statistic = ls_role_is_statistic(param->role);
+    double scale = statistic ? 1 : (double)in->o->loss_scale, limit = ldexp(1, 62 - LS_FIXED_RANK_BITS);
+    int bits = statistic ? LS_STATISTIC_FRACTION_BITS : LS_GRADIENT_FRACTION_BITS;
+    char name[LS_TENSOR_STATS_NAME_BYTES + 16];
+    snprintf(name, sizeof name, statistic ? "%s of this micro-batch" : "gradient of %s", param->name);
+    ls_tensor_stats look = new_look(in, in->o->program->count, statistic ? LS_TENSOR_STATS_STATISTIC : LS_TENSOR_STATS_WEIGHT_GRADIENT, name);
+    snprintf(look.layer, sizeof look.layer, "%s", arenas->graph->layers[param->layer].name);
+    shape_param(&look, param);
+    in->api->param_export(in->device, &param->shape, ls_param_store_grad(arenas, p), in->values);
+    count_values(&look, in->values);
+    if (ls_tensor_stats_is_bad(&look)) return; // reported at the instruction that wrote it
+    for (int64_t i = 0; i < look.count; i++) {
+        if (fabs(nearbyint(ldexp((double)in->values[i], bits) / scale)) < limit) continue;
+        look.beyond++;
+        if (look.first < 0) look.first = i;
+    }
+    if (look.beyond) tell(in, &look);
+}
+
+// --- the whole -----------------------------------------------------------------------------------
+
+static int64_t largest_tensor(const ls_program *program) {
+    const ls_graph *graph = program->arenas->graph;
+    int64_t most = 1;
+    for (int p = 0; p < graph->param_count; p++)
+        if (ls_param_count(&graph->params[p].shape) > most) most = ls_param_count(&graph->params[p].shape);
+    for (int i = 0; i < program->count; i++) {
+        const ls_op_desc *desc = &program->instructions[i].plan->desc;
+        for (int row = 0; row < OUTPUTS; row++) {
+            if (outputs[row].op != desc->op || outputs[row].kind == OUT_PARAM) continue;
+            ls_nchw shape;
+            memcpy(&shape, (const char *)desc + outputs[row].shape, sizeof shape);
+            if (outputs[row].kind == OUT_FEATURES) shape = (ls_nchw){ shape.n, desc->attr.linear.out_features, 1, 1 };
+            int64_t count = outputs[row].kind >= OUT_SAVED ? 2 * (int64_t)shape.c : ls_nchw_count(shape);
+            if (count > most) most = count;
+        }
+    }
+    return most;
+}
+
+static size_t largest_sums(const ls_program *program) {
+    int64_t most = 0;
+    for (int i = 0; i < program->count; i++)
+        if (program->instructions[i].reduce_count > most) most = program->instructions[i].reduce_count;
+    return (size_t)most * sizeof(double);
+}
+
+static ls_status prepare(inspector *in) {
+    const ls_program *program = in->o->program;
+    size_t host_bytes = SUMS_AT + largest_sums(program);
+    in->values = malloc((size_t)largest_tensor(program) * sizeof *in->values);
+    in->weight_seen = calloc((size_t)program->arenas->graph->param_count + 1, 1);
+    if (!in->values || !in->weight_seen) return ls_fail(LS_DEVICE, "out of host memory for looking at tensors");
+    LS_TRY(in->api->slab_new(in->device, LS_MEMORY_DEVICE, 2 * RECORD_BYTES, "records of an inspection", &in->records));
+    LS_TRY(in->api->slab_new(in->device, LS_MEMORY_PINNED, host_bytes, "records of an inspection (host)", &in->host));
+    *(ls_train_state *)ls_buffer_host(ls_buffer_at(in->host, 0, sizeof(ls_train_state))) =
+        (ls_train_state){ .loss_scale = in->o->loss_scale };
+    in->api->copy(ls_buffer_at(in->records, 0, 2 * RECORD_BYTES), ls_buffer_at(in->host, 0, 2 * RECORD_BYTES),
+        2 * RECORD_BYTES, in->o->queue);
+    ls_slab *grad = program->arenas->grad;
+    in->api->zero(ls_buffer_at(grad, 0, grad->bytes), grad->bytes, in->o->queue);
+    while (program->instructions[in->loss_at].plan->desc.op != LS_OP_LOSS) in->loss_at++;
+    return in->api->queue_sync(in->o->queue);
+}
+
+static ls_status run_instruction(inspector *in, const ls_program_inputs *inputs, int number) {
+    const ls_program *program = in->o->program;
+    const ls_instruction *instruction = &program->instructions[number];
+    int looking = in->o->seen || !in->harmed;
+    ls_buffer args[LS_OP_ARGS_MAX];
+    if (in->o->comm) ls_comm_phase(in->o->comm, "looking for what is not finite", -1); // alive
+    ls_instruction_args(instruction, inputs, args);
+    if (looking) look_at_weights(in, number);
+    ls_plan_run(instruction->plan, args, program->workspace, in->o->queue);
+    if (looking) LS_TRY(look_at_outputs(in, number, args));
+    if (!instruction->reduce_count || !in->o->reduce) return LS_SUCCESS;
+    return in->o->reduce(in->o->context, args[instruction->reduce_arg], instruction->reduce_count,
+        instruction->plan->desc.attr.norm.shape.c);
+}
+
+static ls_status run_program(inspector *in) {
+    const ls_program *program = in->o->program;
+    ls_program_inputs inputs = *in->o->inputs;
+    inputs.buffer[LS_INPUT_STATE] = ls_buffer_at(in->records, 0, sizeof(ls_train_state));
+    inputs.buffer[LS_INPUT_RESULT] = ls_buffer_at(in->records, RESULT_AT, sizeof(ls_micro_result));
+    for (int i = 0; i < program->count; i++) LS_TRY(run_instruction(in, &inputs, i));
+    LS_TRY(in->api->queue_sync(in->o->queue));
+    for (int p = 0; in->o->ordered && p < program->arenas->graph->param_count; p++) look_at_fixed(in, p);
+    return in->api->queue_sync(in->o->queue);
+}
+
+ls_status ls_tensor_stats_run(const ls_tensor_stats_list *inspection, ls_tensor_stats *first, int *harmed) {
+    ls_device *device = inspection->program->device;
+    inspector in = { .o = inspection, .device = device, .api = device->api, .first = first };
+    *first = (ls_tensor_stats){ .first = -1 };
+    ls_status status = prepare(&in);
+    if (!ls_failed(status)) status = run_program(&in);
+    ls_slab *slabs[] = { in.records, in.host };
+    for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
+        if (slabs[s]) in.api->slab_free(slabs[s]);
+    free(in.values);
+    free(in.weight_seen);
+    *harmed = in.harmed;
+    return status;
+}

@@ -1,0 +1,310 @@
+#include "train/input_pipeline.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { DEVICE_SLOTS = LS_INPUT_PIPELINE_AHEAD + 1, ALIGN = 128 };
+
+// Where the parts of a slot begin.
+typedef struct {
+    size_t pixels, labels, placement, index, micro, bytes;
+} slot_layout;
+
+// A micro-batch on its way: copied to this slot of the device, from the ring's slot batch.slot.
+typedef struct {
+    ls_batch batch;
+    int64_t number;          // of the micro-batch
+    int held;                // the ring's slot has not been given back
+    ls_event *copied, *read; // recorded by the copy queue, by the compute queue
+    int used;                // both events have been recorded
+} device_slot;
+
+struct ls_input_pipeline {
+    ls_device *device;
+    ls_input_pipeline_options options;
+    slot_layout layout;
+    ls_slab *ring, *staged, *resident; // staged: the device's slots, NULL where the device reads the ring
+    ls_slot *slots;                    // of the ring
+    int slot_count;
+    int32_t *labels; // resident: of all samples
+    ls_queue *copies;
+    device_slot on_device[DEVICE_SLOTS];
+    ls_loader *loader;
+    ls_batches batches;
+    int64_t left; // that may still be acquired
+    // Numbers of micro-batches: next to acquire, to take, to give back. A rank counts those, too, that it does not have
+    // in a short window, so that the same number lies in the same slot on all ranks: what is recorded of an update is
+    // then recorded by all of them at once.
+    int64_t acquired, taken, released;
+    double wait_seconds; // of loaders that are gone
+    ls_timeline *timeline;
+};
+
+static size_t align(size_t bytes) {
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static slot_layout layout_of(const ls_input_pipeline_options *o) {
+    size_t n = (size_t)o->micro_batch, picture = (size_t)ls_chw_count(ls_dataset_get_info(o->dataset)->shape);
+    slot_layout l = { .pixels = 0 };
+    l.labels = o->resident ? 0 : align(n * picture);
+    l.placement = l.labels + align(n * sizeof(int32_t));
+    l.index = l.placement + align(n * sizeof(ls_augment_sample));
+    l.micro = l.index + (o->resident ? align(n * sizeof(int32_t)) : 0);
+    l.bytes = l.micro + align(sizeof(ls_micro_input));
+    return l;
+}
+
+static int on_host(const ls_device *device) {
+    return !device->api->capture_begin; // operators run at once, in host memory
+}
+
+// --- making --------------------------------------------------------------------------------------
+
+static ls_status make_ring(ls_input_pipeline *f) {
+    const slot_layout *l = &f->layout;
+    f->slot_count = f->options.prefetch + (on_host(f->device) ? 0 : DEVICE_SLOTS);
+    LS_TRY(f->device->api->slab_new(
+        f->device, LS_MEMORY_PINNED, (size_t)f->slot_count * l->bytes, "prefetch ring", &f->ring));
+    f->slots = calloc((size_t)f->slot_count, sizeof *f->slots);
+    if (!f->slots) return ls_fail(LS_DEVICE, "out of host memory for the prefetch ring");
+    for (int s = 0; s < f->slot_count; s++) {
+        char *at = f->ring->address + (size_t)s * l->bytes;
+        f->slots[s] = (ls_slot){ .pixels = f->options.resident ? NULL : (uint8_t *)(at + l->pixels),
+            .labels = (int32_t *)(void *)(at + l->labels),
+            .placement = (ls_augment_sample *)(void *)(at + l->placement),
+            .index = f->options.resident ? (int32_t *)(void *)(at + l->index) : NULL };
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status make_device_slots(ls_input_pipeline *f) {
+    const ls_device_api *api = f->device->api;
+    if (on_host(f->device)) return LS_SUCCESS;
+    LS_TRY(api->slab_new(f->device, LS_MEMORY_DEVICE, DEVICE_SLOTS * f->layout.bytes, "input slots", &f->staged));
+    LS_TRY(api->queue_new(f->device, "input copies", &f->copies));
+    for (int s = 0; s < DEVICE_SLOTS; s++) {
+        LS_TRY(api->event_new(f->device, 0, &f->on_device[s].copied));
+        LS_TRY(api->event_new(f->device, 0, &f->on_device[s].read));
+    }
+    return LS_SUCCESS;
+}
+
+// Samples [first, first + count) to the device, through pinned memory.
+static ls_status upload(ls_input_pipeline *f, ls_slab *through, int64_t first, int64_t count, size_t picture) {
+    const ls_device_api *api = f->device->api;
+    for (int64_t i = 0; i < count; i++) {
+        uint8_t *pixels = (uint8_t *)through->address + (size_t)i * picture;
+        LS_TRY(ls_dataset_read_whole(f->options.dataset, first + i, pixels, &f->labels[first + i]));
+    }
+    size_t bytes = (size_t)count * picture;
+    api->copy(ls_buffer_at(f->resident, (size_t)first * picture, bytes), ls_buffer_at(through, 0, bytes), bytes,
+        f->options.queue);
+    return api->queue_sync(f->options.queue);
+}
+
+static ls_status make_resident(ls_input_pipeline *f) {
+    if (!f->options.resident) return LS_SUCCESS;
+    const ls_device_api *api = f->device->api;
+    const ls_dataset_info *facts = ls_dataset_get_info(f->options.dataset);
+    size_t picture = (size_t)ls_chw_count(facts->shape), samples = (size_t)facts->count;
+    if (facts->count > INT32_MAX)
+        return ls_fail(LS_USAGE,
+            "data.loader = resident holds up to %d samples, but data.dataset = %s has %lld; use ring", INT32_MAX,
+            facts->name, (long long)facts->count);
+    int64_t chunk = (int64_t)((16u << 20) / picture) + 1;
+    f->labels = malloc(samples * sizeof *f->labels);
+    if (!f->labels) return ls_fail(LS_DEVICE, "out of host memory for the labels of %zu samples", samples);
+    LS_TRY(api->slab_new(f->device, LS_MEMORY_DEVICE, samples * picture, "resident data set", &f->resident));
+    ls_slab *through;
+    LS_TRY(api->slab_new(
+        f->device, LS_MEMORY_PINNED, (size_t)chunk * picture, "resident data set (on its way)", &through));
+    ls_status status = LS_SUCCESS;
+    for (int64_t first = 0; first < facts->count && !ls_failed(status); first += chunk)
+        status = upload(f, through, first, facts->count - first < chunk ? facts->count - first : chunk, picture);
+    api->slab_free(through);
+    return status;
+}
+
+ls_status ls_input_pipeline_new(ls_device *device, const ls_input_pipeline_options *options, ls_input_pipeline **out) {
+    ls_input_pipeline *f = calloc(1, sizeof *f);
+    if (!f) return ls_fail(LS_DEVICE, "out of host memory for the input feed");
+    *f = (ls_input_pipeline){ .device = device, .options = *options, .layout = layout_of(options) };
+    ls_status status = make_ring(f);
+    if (!ls_failed(status)) status = make_device_slots(f);
+    if (!ls_failed(status)) status = make_resident(f);
+    if (ls_failed(status)) {
+        ls_input_pipeline_free(f);
+        return status;
+    }
+    *out = f;
+    return LS_SUCCESS;
+}
+
+void ls_input_pipeline_free(ls_input_pipeline *f) {
+    if (!f) return;
+    const ls_device_api *api = f->device->api;
+    ls_input_pipeline_stop(f);
+    for (int s = 0; s < DEVICE_SLOTS; s++) {
+        if (f->on_device[s].copied) api->event_free(f->on_device[s].copied);
+        if (f->on_device[s].read) api->event_free(f->on_device[s].read);
+    }
+    if (f->copies) api->queue_free(f->copies);
+    ls_slab *slabs[] = { f->ring, f->staged, f->resident };
+    for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
+        if (slabs[s]) api->slab_free(slabs[s]);
+    free(f->slots);
+    free(f->labels);
+    free(f);
+}
+
+size_t ls_input_pipeline_bytes(const ls_input_pipeline *f) {
+    return f->ring->bytes + (f->staged ? f->staged->bytes : 0) + (f->resident ? f->resident->bytes : 0);
+}
+
+size_t ls_input_pipeline_device_bytes(ls_device *device, const ls_input_pipeline_options *options) {
+    const ls_dataset_info *facts = ls_dataset_get_info(options->dataset);
+    size_t bytes = options->resident ? (size_t)(facts->count * ls_chw_count(facts->shape)) : 0;
+    return on_host(device) ? bytes : bytes + DEVICE_SLOTS * layout_of(options).bytes;
+}
+
+// --- running -------------------------------------------------------------------------------------
+
+ls_status ls_input_pipeline_start(ls_input_pipeline *f, const ls_loader_options *options, int64_t last) {
+    assert(!f->loader);
+    ls_loader_options o = *options;
+    o.dataset = f->options.dataset;
+    o.slots = f->slots;
+    o.slot_count = f->slot_count;
+    o.labels = f->labels;
+    f->batches = o.batches;
+    f->left = last < 0 ? INT64_MAX : last;
+    f->acquired = f->taken = f->released = (o.first_epoch * o.batches.windows + o.first_window) * o.batches.per_rank;
+    for (int i = 0; i < DEVICE_SLOTS; i++) f->on_device[i].held = 0;
+    return ls_loader_new(&o, &f->loader);
+}
+
+int ls_input_pipeline_started(const ls_input_pipeline *f) {
+    return f->loader != NULL;
+}
+
+void ls_input_pipeline_stop(ls_input_pipeline *f) {
+    if (!f->loader) return;
+    // Copies that are under way read the ring, whose slots the next loader fills. An error shows on the compute queue.
+    if (f->copies) (void)f->device->api->queue_sync(f->copies);
+    f->wait_seconds += ls_loader_wait_seconds(f->loader);
+    ls_loader_free(f->loader);
+    f->loader = NULL;
+}
+
+void ls_input_pipeline_trace(ls_input_pipeline *f, ls_timeline *timeline) {
+    f->timeline = timeline;
+}
+
+double ls_input_pipeline_wait_seconds(const ls_input_pipeline *f) {
+    return f->wait_seconds + (f->loader ? ls_loader_wait_seconds(f->loader) : 0);
+}
+
+static ls_status acquire(ls_input_pipeline *f, ls_batch *batch) {
+    LS_TRY(ls_loader_acquire(f->loader, batch));
+    ls_micro_input *micro = (void *)(f->ring->address + (size_t)batch->slot * f->layout.bytes + f->layout.micro);
+    *micro = (ls_micro_input){ .count = batch->count,
+        .update = (uint32_t)(batch->epoch * f->batches.windows + batch->window),
+        .position = batch->position };
+    f->left--;
+    return LS_SUCCESS;
+}
+
+// The first number from this one on that is a micro-batch of this rank. There must be one.
+static int64_t next_real(const ls_input_pipeline *f, int64_t number) {
+    const ls_batches *b = &f->batches;
+    while (!ls_batches_micro_samples(
+        b, number / b->per_rank % b->windows, b->rank * b->per_rank + (int)(number % b->per_rank)))
+        number++;
+    return number;
+}
+
+// The loader gets its slots back in order.
+static ls_status release_oldest(ls_input_pipeline *f) {
+    device_slot *slot = &f->on_device[f->released % DEVICE_SLOTS];
+    while (!slot->held || slot->number != f->released) slot = &f->on_device[++f->released % DEVICE_SLOTS];
+    // The copy waits for the programs that read the slot before, and these for the peers.
+    if (f->options.comm) ls_comm_wait_begins(f->options.comm, "the device's sums");
+    ls_status status = f->device->api->event_sync(slot->copied);
+    if (f->options.comm) ls_comm_wait_ends(f->options.comm);
+    LS_TRY(status);
+    ls_loader_release(f->loader, &slot->batch);
+    slot->held = 0;
+    return LS_SUCCESS;
+}
+
+// Copies one more micro-batch to the device. Its slot there is free once the compute queue has read what was in it;
+// the ring's slot of that earlier micro-batch goes back to the loader, for it was copied long ago.
+static ls_status stage(ls_input_pipeline *f) {
+    const ls_device_api *api = f->device->api;
+    f->acquired = next_real(f, f->acquired);
+    device_slot *slot = &f->on_device[f->acquired % DEVICE_SLOTS];
+    while (slot->held) LS_TRY(release_oldest(f));
+    if (slot->used) api->event_wait(slot->read, f->copies);
+    size_t to = (size_t)(f->acquired % DEVICE_SLOTS) * f->layout.bytes;
+    LS_TRY(acquire(f, &slot->batch));
+    slot->held = 1;
+    slot->number = f->acquired++;
+    size_t from = (size_t)slot->batch.slot * f->layout.bytes;
+    ls_timeline_begin(f->timeline,
+        &(ls_span){ .lane = LS_SPANS_COPIES,
+            .name = "inputs to device",
+            .number = slot->batch.micro,
+            .update = slot->batch.epoch * f->batches.windows + slot->batch.window,
+            .bytes = (double)f->layout.bytes },
+        f->copies);
+    api->copy(ls_buffer_at(f->staged, to, f->layout.bytes), ls_buffer_at(f->ring, from, f->layout.bytes),
+        f->layout.bytes, f->copies);
+    ls_timeline_end(f->timeline, LS_SPANS_COPIES, f->copies);
+    api->event_record(slot->copied, f->copies);
+    return LS_SUCCESS;
+}
+
+static void set_inputs(const ls_input_pipeline *f, ls_slab *slab, size_t at, ls_program_inputs *inputs) {
+    const slot_layout *l = &f->layout;
+    inputs->buffer[LS_INPUT_PIXELS] =
+        f->resident ? ls_buffer_at(f->resident, 0, f->resident->bytes) : ls_buffer_at(slab, at, l->labels);
+    inputs->buffer[LS_INPUT_LABELS] = ls_buffer_at(slab, at + l->labels, l->placement - l->labels);
+    inputs->buffer[LS_INPUT_AUGMENT] = ls_buffer_at(slab, at + l->placement, l->index - l->placement);
+    inputs->buffer[LS_INPUT_INDEX] =
+        f->resident ? ls_buffer_at(slab, at + l->index, l->micro - l->index) : (ls_buffer){ 0 };
+    inputs->buffer[LS_INPUT_MICRO] = ls_buffer_at(slab, at + l->micro, sizeof(ls_micro_input));
+}
+
+ls_status ls_input_pipeline_next(ls_input_pipeline *f, ls_program_inputs *inputs, ls_batch *batch) {
+    f->taken = next_real(f, f->taken);
+    device_slot *slot = &f->on_device[f->taken % DEVICE_SLOTS];
+    if (!f->staged) {
+        LS_TRY(acquire(f, &slot->batch));
+        set_inputs(f, f->ring, (size_t)slot->batch.slot * f->layout.bytes, inputs);
+    } else {
+        if (f->acquired <= f->taken) LS_TRY(stage(f));
+        f->device->api->event_wait(slot->copied, f->options.queue);
+        set_inputs(f, f->staged, (size_t)(f->taken % DEVICE_SLOTS) * f->layout.bytes, inputs);
+    }
+    *batch = slot->batch;
+    return LS_SUCCESS;
+}
+
+// As many as lie in slots that the compute queue is done with.
+static int may_stage(const ls_input_pipeline *f) {
+    return f->left > 0 && next_real(f, f->acquired) - next_real(f, f->taken) < LS_INPUT_PIPELINE_AHEAD;
+}
+
+ls_status ls_input_pipeline_done(ls_input_pipeline *f) {
+    device_slot *slot = &f->on_device[f->taken++ % DEVICE_SLOTS];
+    if (!f->staged) {
+        ls_loader_release(f->loader, &slot->batch);
+        return LS_SUCCESS;
+    }
+    f->device->api->event_record(slot->read, f->options.queue);
+    slot->used = 1;
+    // Only now, when the device has work, is it time to wait for the loader.
+    while (may_stage(f)) LS_TRY(stage(f));
+    return LS_SUCCESS;
+}

@@ -1,0 +1,78 @@
+// startup_check.c - what ranks compare with each other before the first update, each fact before anything depends on it.
+#include <stdlib.h>
+#include <string.h>
+#include "base/hash.h"
+#include "base/version.h"
+#include "dist/fingerprint.h"
+#include "train/trainer_internal.h"
+
+static ls_status add_program(const ls_trainer *t, ls_fingerprint *mine) {
+    const char *name;
+    char value[LS_TEXT_BYTES];
+    ls_fingerprint_add(mine, "program", "%s", ls_version());
+    for (int i = 0; ls_config_value(t->cfg, i, &name, value, sizeof value); i++)
+        ls_fingerprint_add(mine, name, "%s", value);
+    return LS_SUCCESS;
+}
+
+static ls_status add_device(const ls_trainer *t, ls_fingerprint *mine) {
+    const ls_device_info *facts = &t->facts.device_facts;
+    ls_fingerprint_add(mine, "device", "%s", t->facts.device);
+    ls_fingerprint_add(mine, "libraries", "%s", facts->libraries);
+    if (!facts->uuid[0]) return LS_SUCCESS;
+    const ls_collective_api *collective = t->device->api->collective;
+    int summed_by_host = t->cfg->dist_backend == LS_BACKEND_MPI || ls_device_assignment_shares(t->placement);
+    char version[64];
+    if (collective && !summed_by_host)
+        ls_fingerprint_add(
+            mine, collective->name, "%s", ls_failed(collective->probe(version, sizeof version)) ? "none" : version);
+    ls_fingerprint_note(mine, "GPU", "%s", facts->name);
+    ls_fingerprint_note(mine, "driver", "%s", facts->driver);
+    return LS_SUCCESS;
+}
+
+// Other algorithms round differently: no error where processors differ, but reported.
+static uint64_t hash_algorithms(const ls_program *program) {
+    uint64_t both[2] = { 0, 0 };
+    for (int i = 0; i < program->count; i++) {
+        const char *name = program->instructions[i].plan->algorithm;
+        both[1] = name ? ls_hash(name, strlen(name)) : 0;
+        both[0] = ls_hash(both, sizeof both);
+    }
+    return both[0];
+}
+
+static ls_status add_state(const ls_trainer *t, ls_fingerprint *mine) {
+    uint64_t hash;
+    LS_TRY(ls_param_store_hash(t->arenas, &hash));
+    ls_fingerprint_add(mine, "initial weights", "%016llx", (unsigned long long)hash);
+    ls_fingerprint_note(
+        mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(t->evaluates ? t->eval : t->full));
+    ls_fingerprint_add(mine, "training data", "%016llx", (unsigned long long)t->facts.train_data->checksum);
+    ls_fingerprint_add(mine, "test data", "%016llx", (unsigned long long)t->facts.test_data->checksum);
+    return LS_SUCCESS;
+}
+
+static ls_status compare(ls_trainer *t, ls_status (*add)(const ls_trainer *t, ls_fingerprint *mine)) {
+    if (t->facts.comm->world_size == 1) return LS_SUCCESS;
+    char warning[LS_STATUS_TEXT_BYTES];
+    ls_fingerprint *mine = calloc(1, sizeof *mine);
+    ls_status status = mine ? add(t, mine) : ls_fail(LS_DEVICE, "out of host memory for the ranks' fingerprint");
+    status = ls_comm_agree(t->comm, status, NULL);
+    if (!ls_failed(status)) status = ls_fingerprint_compare(t->comm, mine, warning);
+    if (!ls_failed(status) && warning[0] && !t->facts.warning[0]) memcpy(t->facts.warning, warning, sizeof warning);
+    free(mine);
+    return status;
+}
+
+ls_status ls_startup_check_programs(ls_trainer *t) {
+    return compare(t, add_program);
+}
+
+ls_status ls_startup_check_devices(ls_trainer *t) {
+    return compare(t, add_device);
+}
+
+ls_status ls_startup_check_state(ls_trainer *t) {
+    return compare(t, add_state);
+}

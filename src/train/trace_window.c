@@ -1,0 +1,77 @@
+// trace_window.c - a trainer's trace: which updates, when it begins and ends, and what goes into the file beside the spans.
+#include <stdio.h>
+#include "base/clock.h"
+#include "base/spans.h"
+#include "files/trace_file.h"
+#include "train/trainer_internal.h"
+
+enum { WARM_UP = 10, UPDATES = 20 }; // of a trace whose updates are not chosen
+enum { COPIES_UNDER_WAY = 64, BUCKETS_UNDER_WAY = 4096, STEP_SPANS = 16, COMPUTE_UNDER_WAY_MAX = 1 << 15 };
+
+static ls_status choose_updates(ls_trainer *t, int64_t from, int64_t to) {
+    const int64_t planned = t->facts.updates_planned, first = t->done.updates, left = planned - first;
+    if (to == 0) {
+        from = first + (left >= WARM_UP + UPDATES ? WARM_UP : left / 3);
+        to = from + UPDATES < planned ? from + UPDATES : planned;
+    }
+    if (from >= to || from < first || to > planned)
+        return ls_fail(LS_USAGE, "--trace-updates %lld:%lld: the run has updates %lld to %lld, so at most %lld:%lld",
+            (long long)from, (long long)to, (long long)first, (long long)planned - 1, (long long)first,
+            (long long)planned);
+    t->tracing.from = from;
+    t->tracing.to = to;
+    return LS_SUCCESS;
+}
+
+// As many as the updates that may be under way have.
+static int64_t compute_under_way(const ls_trainer *t) {
+    int64_t micro = t->full->count + (t->cfg->run_deterministic ? t->graph->param_count : 0) + 1;
+    int64_t update = micro * t->facts.batches.per_rank + STEP_SPANS;
+    int64_t all = update * t->depth;
+    return all < COMPUTE_UNDER_WAY_MAX ? all : COMPUTE_UNDER_WAY_MAX;
+}
+
+ls_status ls_trainer_trace(ls_trainer *t, int64_t from, int64_t to) {
+    LS_TRY(choose_updates(t, from, to));
+    const int room[LS_SPANS_LANE_COUNT] = { [LS_SPANS_COMPUTE] = (int)compute_under_way(t),
+        [LS_SPANS_COPIES] = COPIES_UNDER_WAY,
+        [LS_SPANS_GRADIENTS] = BUCKETS_UNDER_WAY };
+    LS_TRY(ls_timeline_new(t->device, room, &t->tracing.timeline));
+    LS_TRY(ls_spans_open(LS_SPANS_SPANS));
+    ls_spans_window(t->tracing.from, t->tracing.to);
+    ls_update_trace(t->update, t->tracing.timeline);
+    ls_input_pipeline_trace(t->feed, t->tracing.timeline);
+    t->tracing.next = t->tracing.from;
+    return LS_SUCCESS;
+}
+
+static void begin(ls_trainer *t) {
+    t->tracing.facts.comm_exposed_s = -ls_trainer_comm_counts(t).exposed_seconds;
+    t->tracing.facts.loader_wait_s = -ls_trainer_loader_wait_seconds(t);
+    t->tracing.start_s = ls_clock_seconds();
+}
+
+// The ranks' clocks are compared now, not at the run's end, which may be hours away.
+static ls_status end(ls_trainer *t) {
+    ls_trace_info *facts = &t->tracing.facts;
+    facts->comm_exposed_s += ls_trainer_comm_counts(t).exposed_seconds;
+    facts->loader_wait_s += ls_trainer_loader_wait_seconds(t);
+    facts->device_clock_error_s = ls_timeline_error_seconds(t->tracing.timeline);
+    return ls_clock_align(t->comm, NULL, &facts->clock);
+}
+
+ls_status ls_trainer_turn_trace(ls_trainer *t) {
+    int begins = t->tracing.next == t->tracing.from;
+    if (begins) LS_TRY(ls_timeline_align(t->tracing.timeline, t->queue));
+    if (begins) begin(t);
+    t->tracing.next = ls_spans_at(t->done.updates);
+    return begins ? LS_SUCCESS : end(t);
+}
+
+ls_status ls_trainer_write_trace(ls_trainer *t, const char *path) {
+    char device[sizeof t->facts.device_facts.name + 16];
+    if (t->tracing.next == t->done.updates) LS_TRY(ls_trainer_turn_trace(t)); // the last update was traced
+    snprintf(device, sizeof device, "%s: %s", t->facts.device, t->facts.device_facts.name);
+    t->tracing.facts.device = device;
+    return ls_trace_file_write(path, t->comm, &t->tracing.facts, t->tracing.from, t->tracing.to, t->tracing.start_s);
+}
