@@ -1,7 +1,20 @@
-# lockstep_room(NAME [USES rooms...] [LIBRARIES libraries...] [INCLUDES folders...])
-#   Library lockstep_NAME from every .c file below src/NAME. INCLUDES are the libraries' headers, for this room alone.
+# lockstep_rooms(FILE)
+#   Reads the list of rooms, a line each ("data base config": data includes base and config): sets lockstep_uses_NAME.
+macro(lockstep_rooms file)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
+  file(STRINGS "${file}" lockstep_rooms REGEX "^[a-z]")
+  foreach(row ${lockstep_rooms})
+    string(REPLACE " " ";" row "${row}")
+    list(POP_FRONT row room)
+    list(TRANSFORM row PREPEND lockstep_ OUTPUT_VARIABLE lockstep_uses_${room})
+  endforeach()
+endmacro()
+
+# lockstep_room(NAME [LIBRARIES libraries...] [INCLUDES folders...])
+#   Library lockstep_NAME from every .c file below src/NAME, linked with the rooms that it includes. INCLUDES are the libraries'
+#   headers, for this room alone.
 function(lockstep_room name)
-  cmake_parse_arguments(ROOM "" "" "USES;LIBRARIES;INCLUDES" ${ARGN})
+  cmake_parse_arguments(ROOM "" "" "LIBRARIES;INCLUDES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${name}/*.c")
   list(FILTER sources EXCLUDE REGEX "/kernels/[^/]*$") # compiled once per vector width, see below
   list(FILTER sources EXCLUDE REGEX "src/device/cuda/") # the plugin: cuda.cmake
@@ -12,8 +25,7 @@ function(lockstep_room name)
   set_target_properties(lockstep_${name} PROPERTIES LINKER_LANGUAGE C)
   target_include_directories(lockstep_${name} PUBLIC "${CMAKE_SOURCE_DIR}/src")
   target_include_directories(lockstep_${name} SYSTEM PRIVATE ${ROOM_INCLUDES})
-  list(TRANSFORM ROOM_USES PREPEND lockstep_)
-  target_link_libraries(lockstep_${name} PUBLIC ${ROOM_USES} PRIVATE ${ROOM_LIBRARIES})
+  target_link_libraries(lockstep_${name} PUBLIC ${lockstep_uses_${name}} PRIVATE ${ROOM_LIBRARIES})
 endfunction()
 
 # lockstep_version(ROOM)
@@ -71,18 +83,16 @@ function(lockstep_vector_kernels room folder)
   endforeach()
 endfunction()
 
-# lockstep_program(NAME FOLDER USES rooms...)
-#   Executable NAME from FOLDER; a link to it stands at the repository's root (ignored by git) after a build without sanitizers.
-function(lockstep_program name folder)
-  cmake_parse_arguments(PROGRAM "" "" "USES" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*.c")
+# lockstep_program(NAME ROOM)
+#   Executable NAME from src/ROOM; a link to it stands at the repository's root (ignored by git) after a build without sanitizers.
+function(lockstep_program name room)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${room}/*.c")
   list(FILTER sources EXCLUDE REGEX "/main\\.c$")
-  list(TRANSFORM PROGRAM_USES PREPEND lockstep_)
-  add_library(lockstep_cli STATIC ${sources}) # a library, so that tests reach it
-  target_include_directories(lockstep_cli PUBLIC "${CMAKE_SOURCE_DIR}/src")
-  target_link_libraries(lockstep_cli PUBLIC ${PROGRAM_USES})
-  add_executable(${name} "${CMAKE_SOURCE_DIR}/${folder}/main.c")
-  target_link_libraries(${name} PRIVATE lockstep_cli)
+  add_library(lockstep_${room} STATIC ${sources}) # a library, so that tests reach it
+  target_include_directories(lockstep_${room} PUBLIC "${CMAKE_SOURCE_DIR}/src")
+  target_link_libraries(lockstep_${room} PUBLIC ${lockstep_uses_${room}})
+  add_executable(${name} "${CMAKE_SOURCE_DIR}/src/${room}/main.c")
+  target_link_libraries(${name} PRIVATE lockstep_${room})
   if(NOT LOCKSTEP_SANITIZE)
     add_custom_command(TARGET ${name} POST_BUILD
       COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:${name}> "${CMAKE_SOURCE_DIR}/${name}")
