@@ -1,5 +1,6 @@
 // Options that were set and that nothing heeds, as another option chooses something else. What would be wrong, and not
 // only without effect, check.c refuses.
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -13,9 +14,27 @@ static int is_record(const ls_config *cfg) {
     return 1;
 }
 
+enum { READERS_BYTES = 128 };
+
+typedef struct {
+    const ls_config *cfg;
+    int record;
+    char by[READERS_BYTES]; // of what stands at the end; "": nothing does
+    ls_text_room room;
+} list;
+
+static void add(list *l, int option, const char *by) {
+    const int line = l->cfg->line[option];
+    if (line == 0 || (l->record && line > 0)) return;
+    const int same = strcmp(l->by, by) == 0;
+    if (l->by[0] && !same) ls_text_put(&l->room, " (only with %s); ", l->by);
+    ls_text_put(&l->room, "%s%s", same ? ", " : "", ls_option_at(option)->name);
+    snprintf(l->by, sizeof l->by, "%s", by);
+}
+
 char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
     const int schedule = cfg->schedule_kind, one_cycle = schedule == LS_SCHEDULE_ONE_CYCLE;
-    const int sgd = cfg->optimizer_kind == LS_OPTIMIZER_SGD, fp16 = cfg->train_precision == LS_PRECISION_FP16;
+    const int fp16 = cfg->train_precision == LS_PRECISION_FP16;
     const int synthetic = cfg->data_dataset == LS_DATASET_SYNTHETIC, folder = cfg->data_dataset == LS_DATASET_FOLDER;
     const int type = cfg->device_type, cpu = type == LS_DEVICE_TYPE_AUTO || type == LS_DEVICE_TYPE_CPU;
     const int cuda = type == LS_DEVICE_TYPE_AUTO || type == LS_DEVICE_TYPE_CUDA;
@@ -23,17 +42,9 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
         int option, heeded;
         const char *by;
     } rows[] = {
-        { LS_OPTION_optimizer_momentum, sgd, "optimizer.kind = sgd" },
-        { LS_OPTION_optimizer_beta1, !sgd, "optimizer.kind = adamw" },
-        { LS_OPTION_optimizer_beta2, !sgd, "optimizer.kind = adamw" },
-        { LS_OPTION_optimizer_eps, !sgd, "optimizer.kind = adamw" },
         { LS_OPTION_optimizer_decay_biases_and_norms, cfg->optimizer_weight_decay > 0, "optimizer.weight_decay > 0" },
         { LS_OPTION_schedule_warmup_start, one_cycle || cfg->schedule_warmup_epochs > 0,
             "schedule.warmup_epochs > 0 or schedule.kind = one-cycle" },
-        { LS_OPTION_schedule_final, one_cycle || schedule == LS_SCHEDULE_LINEAR || schedule == LS_SCHEDULE_COSINE,
-            "schedule.kind = linear, cosine or one-cycle" },
-        { LS_OPTION_schedule_gamma, schedule == LS_SCHEDULE_STEP, "schedule.kind = step" },
-        { LS_OPTION_schedule_peak, one_cycle, "schedule.kind = one-cycle" },
         { LS_OPTION_loss_scale_initial, fp16, "train.precision = fp16" },
         { LS_OPTION_loss_scale_growth, fp16, "train.precision = fp16" },
         { LS_OPTION_loss_scale_backoff, fp16, "train.precision = fp16" },
@@ -56,18 +67,18 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
         { LS_OPTION_log_every_seconds, cfg->log_progress == LS_PROGRESS_AUTO || cfg->log_progress == LS_PROGRESS_LINES,
             "log.progress = lines" },
     };
-    const int record = is_record(cfg);
-    const char *by = NULL; // of what stands at the end
-    ls_text_room room = { dst, bytes };
+    list l = { .cfg = cfg, .record = is_record(cfg), .room = { dst, bytes } };
     dst[0] = '\0';
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const int line = cfg->line[rows[i].option];
-        if (rows[i].heeded || line == 0 || (record && line > 0)) continue;
-        const int same = by && strcmp(by, rows[i].by) == 0;
-        if (by && !same) ls_text_put(&room, " (only with %s); ", by);
-        ls_text_put(&room, "%s%s", same ? ", " : "", ls_option_at(rows[i].option)->name);
-        by = rows[i].by;
+    for (int i = 0; i < LS_OPTION_COUNT; i++) {
+        char readers[READERS_BYTES / 2], by[READERS_BYTES];
+        if (ls_config_has_effect(cfg, i)) continue;
+        const char *name = ls_option_at(i)->name;
+        snprintf(by, sizeof by, "%.*s.kind = %s", (int)strcspn(name, "."), name,
+            ls_option_readers(i, readers, sizeof readers));
+        add(&l, i, by);
     }
-    if (by) ls_text_put(&room, " (only with %s)", by);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!rows[i].heeded) add(&l, rows[i].option, rows[i].by);
+    if (l.by[0]) ls_text_put(&l.room, " (only with %s)", l.by);
     return dst;
 }

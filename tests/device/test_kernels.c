@@ -162,7 +162,9 @@ static void check_steps(const char *name, const ls_kernels *k, size_t n) {
     k->adamw(&step, grad, (float *[]){ m, v }, w, n);
     for (size_t i = 0; i < n; i++) near(name, "adamw", i, (double)w[i], expected[i], 1e-5 * (1 + fabs(expected[i])));
     for (size_t i = 0; i < n; i++) {
-        const double g = (double)grad[i] * 0.5, direction = 0.9 * (double)m[i] + 0.1 * g;
+        const double g = (double)grad[i] * 0.5; // near where momentum and gradient outweigh each other: m = -g/9
+        m[i] = (float)(g * (i % 2 ? -0.105 : -0.12));
+        const double direction = 0.9 * (double)m[i] + 0.1 * g;
         v[i] = (float)(0.99 * (double)m[i] + 0.01 * g);
         expected[i] = (double)w[i] * (1 - 0.1 * 0.01) - 0.1 * (direction > 0 ? 1 : -1);
     }

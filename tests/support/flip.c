@@ -63,10 +63,10 @@ static void do_harm(const ls_update *u, const fault *f) {
     ls_snapshot_free(list);
 }
 
-ls_status __real_ls_update_retire(ls_update *u, ls_train_state *state, ls_micro_result *result);
-ls_status __wrap_ls_update_retire(ls_update *u, ls_train_state *state, ls_micro_result *result) {
+ls_status __real_ls_update_complete(ls_update *u, ls_train_state *state, ls_micro_result *result);
+ls_status __wrap_ls_update_complete(ls_update *u, ls_train_state *state, ls_micro_result *result) {
     fault f;
-    ls_status status = __real_ls_update_retire(u, state, result);
+    ls_status status = __real_ls_update_complete(u, state, result);
     if (read_fault(&f) && !ls_failed(status) && u->retired == f.update) do_harm(u, &f);
     return status;
 }
