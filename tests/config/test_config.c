@@ -289,7 +289,7 @@ static void without_effect(void **state) {
         { { "optimizer.kind=adamw" }, "" },
         { { "optimizer.kind=adamw", "optimizer.momentum=0.9" }, "optimizer.momentum (only with optimizer.kind = sgd)" },
         { { "optimizer.beta1=0.8", "optimizer.eps=1e-7" },
-            "optimizer.beta1, optimizer.eps (only with optimizer.kind = adamw)" },
+            "optimizer.beta1 (only with optimizer.kind = adamw, lion); optimizer.eps (only with optimizer.kind = adamw)" },
         { { "optimizer.eps=1e-7", "schedule.gamma=0.5", "schedule.final=0.1", "schedule.kind=cosine" },
             "optimizer.eps (only with optimizer.kind = adamw); schedule.gamma (only with schedule.kind = step)" },
         { { "schedule.warmup_start=0.1" },
