@@ -89,6 +89,7 @@ static void memory(void **state) {
     ls_memory_free(NULL);
     size_t peak = ls_memory_peak_bytes();
     assert_true(peak > 1 << 20 && peak < (size_t)1 << 40);
+    assert_int_equal(peak % (size_t)sysconf(_SC_PAGESIZE), 0);
 }
 
 static void no_memory(void **state) {

@@ -58,6 +58,7 @@ accumulate="--set device.type=cpu --set train.micro_batch=8"
     file blocking cpu 2 7 9 2 3
     run ordered 2 $small --trace-updates 4:6 --set run.deterministic=true --set device.type=ref
     file ordered ref 2 4 2 2 3
+    check "ordered: every rank's flag of every update" "$(grep -c '"name":"flags"' ordered.json)" 4
     same_weights ordered 2 $small --set run.deterministic=true --set device.type=ref
     if [ $have_cuda = 1 ]; then
         run cuda 1 --set device.type=cuda --set train.micro_batch=16 --trace-updates 3:9

@@ -26,7 +26,8 @@ run() {
     check "$what: parameters" "$(field "$folder/summary.json" parameters)" 1252
     check "$what: first event" "$(head -n 1 "$folder/metrics.jsonl" | grep -c '"event":"start"')" 1
     check "$what: train events" "$(grep -c '"event":"train"' "$folder/metrics.jsonl")" 4
-    check "$what: eval events" "$(grep -c '"event":"eval"' "$folder/metrics.jsonl")" 2
+    check "$what: eval events" \
+        "$(grep -cE '"event":"eval".*"test_loss":[0-9.e-]+,"test_accuracy":[0-9.e-]+,"test_samples":100,"seconds":[0-9]' "$folder/metrics.jsonl")" 2
     check "$what: last event" "$(tail -n 1 "$folder/metrics.jsonl" | grep -c '"event":"end".*"status":"completed"')" 1
     check "$what: events with update, epoch and time" "$(grep -c '"update":.*"epoch":.*"time":' "$folder/metrics.jsonl")" \
         "$(wc -l <"$folder/metrics.jsonl")"
@@ -99,6 +100,9 @@ find . | sort >before
 text=$("$train" tiny.ini --dry-run --run-dir none 2>/dev/null)
 check "--dry-run: exit" $? 0
 check "--dry-run: layers" "$(grep -cE '^ *(conv1|fc) ' <<<"$text" | awk '{ print ($1 >= 2) }')" 1
+check "--dry-run: the groups hold all parameters" \
+    "$("$train" tiny.ini --dry-run --set optimizer.weight_decay=0.01 2>/dev/null |
+        sed -nE 's/^ *rate x .* ([0-9]+) parameters \(.*/\1/p' | awk '{ sum += $1 } END { print NR, sum }')" "2 1252"
 ranks 2 60 "$train" tiny.ini --dry-run >plan 2>/dev/null
 check "--dry-run on 2 ranks: exit" $? 0
 check "--dry-run on 2 ranks: printed once" "$(grep -c '^memory of one rank' plan)" "$(grep -c '^memory of one rank' <<<"$text")"

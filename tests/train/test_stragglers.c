@@ -53,6 +53,10 @@ static const row rows[] = {
     { "a slow GPU", 2, { 5, 0 }, .clock = { 1755, 900 },
         .expected = "rank 1 (host a) arrives last: the others wait 0.50 s of every second for it; its GPU runs at 900 "
                     "MHz, the others' at 1755" },
+    { "a GPU just not slow", 2, { 5, 0 }, .clock = { 2000, 1800 },
+        .expected = "rank 1 (host a) arrives last: the others wait 0.50 s of every second for it; " UNKNOWN },
+    { "cores just not few", 2, { 5, 0 }, .cpus = { "0-3", "4-6" },
+        .expected = "rank 1 (host a, cpus 4-6) arrives last: the others wait 0.50 s of every second for it; " UNKNOWN },
     { "a GPU that tells nothing", 2, { 5, 0 }, .clock = { 1755, 0 },
         .expected = "rank 1 (host a) arrives last: the others wait 0.50 s of every second for it; " UNKNOWN },
 };
