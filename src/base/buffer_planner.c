@@ -43,7 +43,8 @@ static int grow(ls_buffer_planner *arena) {
     return 1;
 }
 
-ls_status ls_buffer_planner_book(ls_buffer_planner *arena, const char *name, size_t bytes, int first_use, int last_use, int *out) {
+ls_status ls_buffer_planner_book(
+    ls_buffer_planner *arena, const char *name, size_t bytes, int first_use, int last_use, int *out) {
     assert(!arena->fixed && first_use <= last_use);
     size_t rounded = (bytes + LS_BUFFER_PLANNER_ALIGN - 1) / LS_BUFFER_PLANNER_ALIGN * LS_BUFFER_PLANNER_ALIGN;
     if (rounded < bytes || arena->unshared_bytes + rounded < rounded)

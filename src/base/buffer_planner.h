@@ -18,9 +18,12 @@ LS_CHECKED ls_status ls_buffer_planner_book(
 void ls_buffer_planner_extend(ls_buffer_planner *arena, int slot, int use); // makes the lifetime include `use`
 // Places all slots (largest first, lowest gap). After it no booking.
 void ls_buffer_planner_fix(ls_buffer_planner *arena);
-size_t ls_buffer_planner_bytes(const ls_buffer_planner *arena);                // the slab's size, a multiple of LS_BUFFER_PLANNER_ALIGN
-size_t ls_buffer_planner_unshared_bytes(const ls_buffer_planner *arena);       // the sum of all slots: what it would be without sharing
-size_t ls_buffer_planner_offset(const ls_buffer_planner *arena, int slot);     // after fix
-size_t ls_buffer_planner_slot_bytes(const ls_buffer_planner *arena, int slot); // as booked, rounded up to LS_BUFFER_PLANNER_ALIGN
+size_t ls_buffer_planner_bytes(
+    const ls_buffer_planner *arena); // the slab's size, a multiple of LS_BUFFER_PLANNER_ALIGN
+size_t ls_buffer_planner_unshared_bytes(
+    const ls_buffer_planner *arena); // the sum of all slots: what it would be without sharing
+size_t ls_buffer_planner_offset(const ls_buffer_planner *arena, int slot); // after fix
+size_t ls_buffer_planner_slot_bytes(
+    const ls_buffer_planner *arena, int slot); // as booked, rounded up to LS_BUFFER_PLANNER_ALIGN
 
 #endif

@@ -8,7 +8,7 @@
 
 LS_CHECKED ls_status ls_signals_listen(void);
 void ls_signals_ignore(void);            // as before listen; what was noted is forgotten
-int ls_signals_received(void);             // the first that came since listen; 0: none
+int ls_signals_received(void);           // the first that came since listen; 0: none
 const char *ls_signals_name(int signal); // "SIGTERM"
 
 #endif

@@ -11,10 +11,10 @@
 #include "base/shape.h"
 
 typedef struct {
-    uint8_t *pixels;         // micro_batch * C*H*W; NULL: the consumer has the pixels and needs index
-    int32_t *labels;         // micro_batch
+    uint8_t *pixels;              // micro_batch * C*H*W; NULL: the consumer has the pixels and needs index
+    int32_t *labels;              // micro_batch
     ls_augment_sample *placement; // micro_batch
-    int32_t *index;          // micro_batch: numbers of the samples in the data set; NULL with pixels
+    int32_t *index;               // micro_batch: numbers of the samples in the data set; NULL with pixels
 } ls_slot;
 
 typedef struct {

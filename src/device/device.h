@@ -92,15 +92,16 @@ struct ls_plan {
 };
 
 typedef struct {
-    int threads;                  // cpu, ref: threads of this rank, >= 1
-    int index;                    // cuda: which GPU
-    int tf32;                     // cuda: fp32 convolutions and products may round their inputs to TF32
-    struct ls_algorithm_cache *plans;  // cpu, cuda: algorithms of convolutions go by this cache (algorithm_cache.h) and what is
-                                  // not in it is measured; borrowed until close; NULL: they go by the device's rule
-    int vector_width;             // cpu: 8 or 16 floats; 0: what the processor has (tests ask for both)
-    const char *winograd;         // cpu: "auto" | "f2" | "off"
-    const char *convolution;      // cpu: the algorithm of every convolution that it can compute, for tests and benches:
-                                  // "winograd f(4,3)", "winograd f(2,5)", "winograd f(2,3)", "onednn", "own direct"
+    int threads; // cpu, ref: threads of this rank, >= 1
+    int index;   // cuda: which GPU
+    int tf32;    // cuda: fp32 convolutions and products may round their inputs to TF32
+    struct ls_algorithm_cache
+        *plans;              // cpu, cuda: algorithms of convolutions go by this cache (algorithm_cache.h) and what is
+                             // not in it is measured; borrowed until close; NULL: they go by the device's rule
+    int vector_width;        // cpu: 8 or 16 floats; 0: what the processor has (tests ask for both)
+    const char *winograd;    // cpu: "auto" | "f2" | "off"
+    const char *convolution; // cpu: the algorithm of every convolution that it can compute, for tests and benches:
+                             // "winograd f(4,3)", "winograd f(2,5)", "winograd f(2,3)", "onednn", "own direct"
     size_t workspace_limit_bytes; // 0: the device's own default
 } ls_device_options;
 

@@ -58,7 +58,8 @@ static ls_status measure_sizes(series *s, ls_allreduce_sample sample, ls_allredu
     return LS_SUCCESS;
 }
 
-static ls_status measure_level(ls_comm *comm, ls_allreduce_level level, double budget_s, ls_allreduce_samples *samples) {
+static ls_status measure_level(
+    ls_comm *comm, ls_allreduce_level level, double budget_s, ls_allreduce_samples *samples) {
     const ls_comm_info *facts = ls_comm_get_info(comm);
     ls_allreduce_sample sample = { .level = level, .ranks = facts->world_size, .hosts = facts->hosts };
     ls_comm *group = comm;

@@ -70,7 +70,8 @@ typedef struct {
     int count;
 } equations;
 
-static void add_sample(equations *e, const ls_allreduce_sample *sample, ls_allreduce_algorithm algorithm, double limit) {
+static void add_sample(
+    equations *e, const ls_allreduce_sample *sample, ls_allreduce_algorithm algorithm, double limit) {
     cost c = cost_of(algorithm, sample->ranks);
     double bytes = (double)sample->bytes;
     double row[UNKNOWNS] = { c.latencies, long_messages(algorithm, sample->ranks, bytes, limit), c.volumes * bytes };
@@ -175,7 +176,8 @@ static int is_clearly_better(const ls_allreduce_fit *fit, const ls_allreduce_fit
     return fit->rms < 0.7 * simple->rms - 1e-6;
 }
 
-ls_allreduce_fit ls_allreduce_fit_level(const ls_allreduce_samples *samples, ls_allreduce_level level, ls_allreduce_algorithm algorithm) {
+ls_allreduce_fit ls_allreduce_fit_level(
+    const ls_allreduce_samples *samples, ls_allreduce_level level, ls_allreduce_algorithm algorithm) {
     enum { LIMIT_FIRST = 1024, LIMIT_LAST = 1 << 20, SAMPLES_MIN = 5 };
     variety v = variety_of(samples, level);
     if (!v.several_sizes) return (ls_allreduce_fit){ .algorithm = algorithm, .long_bytes = INFINITY };
@@ -198,7 +200,8 @@ ls_allreduce_fit ls_allreduce_fit_best(const ls_allreduce_samples *samples, ls_a
 }
 
 ls_allreduce_model ls_allreduce_model_fit(const ls_allreduce_samples *samples) {
-    return (ls_allreduce_model){ ls_allreduce_fit_best(samples, LS_ALLREDUCE_INSIDE), ls_allreduce_fit_best(samples, LS_ALLREDUCE_BETWEEN) };
+    return (ls_allreduce_model){ ls_allreduce_fit_best(samples, LS_ALLREDUCE_INSIDE),
+        ls_allreduce_fit_best(samples, LS_ALLREDUCE_BETWEEN) };
 }
 
 // --- predicting ----------------------------------------------------------------------------------
@@ -208,7 +211,8 @@ typedef struct {
     double latency_s, volume_s;
 } parts;
 
-static parts parts_of(const ls_allreduce_model *model, ls_allreduce_algorithm algorithm, int ranks, int hosts, double bytes) {
+static parts parts_of(
+    const ls_allreduce_model *model, ls_allreduce_algorithm algorithm, int ranks, int hosts, double bytes) {
     if (ranks <= 1) return (parts){ 0, 0 };
     if (hosts < 1) hosts = 1;
     if (hosts > ranks) hosts = ranks;

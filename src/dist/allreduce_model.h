@@ -34,7 +34,13 @@
 #include "base/status.h"
 #include "dist/comm.h"
 
-typedef enum { LS_ALLREDUCE_HALVING, LS_ALLREDUCE_RING, LS_ALLREDUCE_TREE, LS_ALLREDUCE_DOUBLING, LS_ALLREDUCE_ALGORITHMS } ls_allreduce_algorithm;
+typedef enum {
+    LS_ALLREDUCE_HALVING,
+    LS_ALLREDUCE_RING,
+    LS_ALLREDUCE_TREE,
+    LS_ALLREDUCE_DOUBLING,
+    LS_ALLREDUCE_ALGORITHMS
+} ls_allreduce_algorithm;
 const char *ls_allreduce_algorithm_name(ls_allreduce_algorithm algorithm); // "halving", ...
 
 // ALL: all ranks, where both other levels exist; to compare with what the two levels predict.
@@ -74,7 +80,8 @@ typedef struct {
 // Weighted least squares over those samples that are of `level` (weights 1/seconds^2: relative errors count alike),
 // with alpha, long, 1/beta >= 0. A limit for long messages is taken where it makes rms clearly smaller (by 30 %).
 // Without two sizes at that level: known = 0.
-ls_allreduce_fit ls_allreduce_fit_level(const ls_allreduce_samples *samples, ls_allreduce_level level, ls_allreduce_algorithm algorithm);
+ls_allreduce_fit ls_allreduce_fit_level(
+    const ls_allreduce_samples *samples, ls_allreduce_level level, ls_allreduce_algorithm algorithm);
 // The same with the algorithm that fits clearly best. Where all samples are of one number of ranks, the fit cannot
 // distinguish them: then it is halving, which comm.c sets in Open MPI.
 ls_allreduce_fit ls_allreduce_fit_best(const ls_allreduce_samples *samples, ls_allreduce_level level);

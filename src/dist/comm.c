@@ -124,7 +124,8 @@ ls_status ls_comm_watch(ls_comm *comm, const ls_collective_api *api, ls_collecti
 #define WATCHED(comm, what, kind, bytes, call) \
     do { \
         ls_flight_recorder *journal_ = &(comm)->journal; \
-        int64_t number_ = ls_flight_recorder_begins(journal_, kind, -1, bytes, (int64_t)atomic_load(&(comm)->life.update)); \
+        int64_t number_ = \
+            ls_flight_recorder_begins(journal_, kind, -1, bytes, (int64_t)atomic_load(&(comm)->life.update)); \
         ls_life_wait_begins(&(comm)->life, what, -1); \
         ls_status watched_status_ = (call); \
         ls_life_wait_ends(&(comm)->life); \

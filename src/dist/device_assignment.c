@@ -14,8 +14,8 @@ struct ls_device_assignment {
     int shares;
     ls_device_gpu gpus[LS_DEVICE_ASSIGNMENT_GPUS_MAX];  // that this rank sees
     char why_not_cuda[LS_DEVICE_ASSIGNMENT_TEXT_BYTES]; // "": a GPU is used, or not asked for
-    ls_rank_info *places;                           // [world_size]
-    ls_cpu_mask before;                         // where this thread ran; empty: it was not moved
+    ls_rank_info *places;                               // [world_size]
+    ls_cpu_mask before;                                 // where this thread ran; empty: it was not moved
 };
 
 // --- choosing ------------------------------------------------------------------------------------
@@ -60,7 +60,8 @@ static const char share_advice[] = "or set device.share = true (ranks take turns
                                    "memory) or device.type = cpu";
 
 // This rank found no GPU left of those that it sees.
-static ls_status refuse_crowd(const ls_device_assignment *p, const ls_device_assignment_view *views, const ls_comm_info *comm) {
+static ls_status refuse_crowd(
+    const ls_device_assignment *p, const ls_device_assignment_view *views, const ls_comm_info *comm) {
     const ls_device_assignment_view *mine = &views[comm->rank];
     int here = 0, alike = 1, count = mine->count;
     char text[192];
@@ -83,7 +84,8 @@ static ls_status refuse_crowd(const ls_device_assignment *p, const ls_device_ass
 }
 
 // NCCL takes one rank for each GPU.
-static ls_status check_sums(const ls_device_assignment *p, const ls_config *cfg, const char *host, int rank, int first) {
+static ls_status check_sums(
+    const ls_device_assignment *p, const ls_config *cfg, const char *host, int rank, int first) {
     const char *tests = getenv("LOCKSTEP_NCCL_SHARED_GPU");
     char text[192];
     if (first == rank || cfg->dist_backend != LS_BACKEND_NCCL || (tests && strcmp(tests, "1") == 0)) return LS_SUCCESS;
@@ -116,7 +118,7 @@ static uint64_t identity_of(const ls_device_gpu *gpu) {
 // The ranks' views and the arrays of the choice, in one piece of memory.
 typedef struct {
     ls_device_assignment_view *views; // [world_size]
-    int *taken, *first;       // [world_size]
+    int *taken, *first;               // [world_size]
 } choice;
 
 static ls_status new_choice(size_t ranks, choice *out) {
@@ -230,7 +232,8 @@ static ls_status open_here(ls_device_assignment *p, const ls_device_options *opt
     return ls_device_open(p->type, &with_index, out, NULL);
 }
 
-static void describe(const ls_device_assignment *p, const ls_comm_info *comm, const ls_device *device, ls_rank_info *place) {
+static void describe(
+    const ls_device_assignment *p, const ls_comm_info *comm, const ls_device *device, ls_rank_info *place) {
     ls_device_info facts;
     device->api->facts(device, &facts);
     snprintf(place->host, sizeof place->host, "%s", comm->host);
@@ -242,7 +245,8 @@ static void describe(const ls_device_assignment *p, const ls_comm_info *comm, co
     if (ls_cpu_mask_of_thread(&cpus)) ls_cpu_mask_text(&cpus, place->cpus, sizeof place->cpus);
 }
 
-ls_status ls_device_assignment_open(ls_device_assignment *p, ls_comm *comm, const ls_device_options *options, ls_device **out) {
+ls_status ls_device_assignment_open(
+    ls_device_assignment *p, ls_comm *comm, const ls_device_options *options, ls_device **out) {
     const ls_comm_info *facts = ls_comm_get_info(comm);
     *out = NULL;
     ls_status status = open_here(p, options, out);

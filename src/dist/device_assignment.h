@@ -25,7 +25,8 @@ typedef struct ls_device_assignment ls_device_assignment;
 
 // All ranks call it, with their status so far: a failure of any is returned on all. LS_USAGE: more ranks than GPUs, two
 // on one; LS_DEVICE: no GPU where one is needed.
-LS_CHECKED ls_status ls_device_assignment_new(ls_comm *comm, ls_status mine, const ls_config *cfg, ls_device_assignment **out);
+LS_CHECKED ls_status ls_device_assignment_new(
+    ls_comm *comm, ls_status mine, const ls_config *cfg, ls_device_assignment **out);
 // All ranks call it. Opens the chosen device; options->index is not looked at. auto takes the cpu where no rank can
 // open its GPU. On failure of any rank all fail, and none has a device.
 LS_CHECKED ls_status ls_device_assignment_open(
@@ -33,15 +34,16 @@ LS_CHECKED ls_status ls_device_assignment_open(
 void ls_device_assignment_free(ls_device_assignment *placement); // NULL is allowed
 
 const char *ls_device_assignment_why_not_cuda(const ls_device_assignment *placement); // one line, or NULL
-int ls_device_assignment_shares(const ls_device_assignment *placement);               // some GPU has several ranks: the same on all ranks
-int ls_device_assignment_moved(const ls_device_assignment *placement);                // to cores near its GPU
-const ls_rank_info *ls_device_assignment_ranks(const ls_device_assignment *placement);   // [world_size], after open
+int ls_device_assignment_shares(
+    const ls_device_assignment *placement); // some GPU has several ranks: the same on all ranks
+int ls_device_assignment_moved(const ls_device_assignment *placement);                 // to cores near its GPU
+const ls_rank_info *ls_device_assignment_ranks(const ls_device_assignment *placement); // [world_size], after open
 
 // The choice itself, for tests.
 typedef struct {
-    int32_t host;                        // ls_comm_info.host_index
-    int32_t code;                        // LS_OK: it sees GPUs; else why it has none
-    int32_t count;                       // of GPUs
+    int32_t host;                                // ls_comm_info.host_index
+    int32_t code;                                // LS_OK: it sees GPUs; else why it has none
+    int32_t count;                               // of GPUs
     uint64_t gpu[LS_DEVICE_ASSIGNMENT_GPUS_MAX]; // what tells one from another
 } ls_device_assignment_view;
 

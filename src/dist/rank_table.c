@@ -26,7 +26,7 @@ int ls_rank_table_line(const ls_rank_info *places, int ranks, int first, char li
     if (!same)
         snprintf(line, LS_RANK_TABLE_LINE_BYTES, "%-9s %s  %d x %s", who, p->host, next - first, p->name);
     else
-        snprintf(line, LS_RANK_TABLE_LINE_BYTES, "%-9s %s  %s%s%s%s%s%s%s", who, p->host, p->name, p->uuid[0] ? "  " : "",
-            p->uuid, p->pci[0] ? "  " : "", p->pci, p->cpus[0] ? "  CPUs " : "", p->cpus);
+        snprintf(line, LS_RANK_TABLE_LINE_BYTES, "%-9s %s  %s%s%s%s%s%s%s", who, p->host, p->name,
+            p->uuid[0] ? "  " : "", p->uuid, p->pci[0] ? "  " : "", p->pci, p->cpus[0] ? "  CPUs " : "", p->cpus);
     return next;
 }

@@ -14,7 +14,8 @@ typedef struct ls_checkpoint_manager ls_checkpoint_manager;
 // set, of which weights files say what it is.
 LS_CHECKED ls_status ls_checkpoint_manager_open(
     const char *folder, const ls_train_info *facts, const ls_dataset *data, ls_checkpoint_manager **out);
-void ls_checkpoint_manager_close(ls_checkpoint_manager *checkpoints); // waits for what is being written; NULL is allowed
+void ls_checkpoint_manager_close(
+    ls_checkpoint_manager *checkpoints); // waits for what is being written; NULL is allowed
 const char *ls_checkpoint_manager_folder(const ls_checkpoint_manager *checkpoints);
 
 // Room to take the next snapshot into; NULL while the last one is still being written.

@@ -28,7 +28,8 @@ typedef struct {
     char *texts[LS_WEIGHTS_METADATA_MAX];
 } ls_weights_metadata;
 
-LS_CHECKED ls_status ls_weights_metadata_new(const ls_graph *graph, const ls_dataset *dataset, ls_weights_metadata **out);
+LS_CHECKED ls_status ls_weights_metadata_new(
+    const ls_graph *graph, const ls_dataset *dataset, ls_weights_metadata **out);
 void ls_weights_metadata_free(ls_weights_metadata *notes); // NULL is allowed
 
 // For reading weights.

@@ -323,7 +323,8 @@ static ls_status build(ls_builder *b, int with_plans) {
     return ls_builder_emit_program(b);
 }
 
-static ls_status compile(const ls_param_store *arenas, const ls_compile_options *options, int with_plans, ls_program **out) {
+static ls_status compile(
+    const ls_param_store *arenas, const ls_compile_options *options, int with_plans, ls_program **out) {
     size_t layers = (size_t)arenas->graph->layer_count;
     ls_builder b = { .arenas = arenas, .graph = arenas->graph, .options = options, .device = arenas->device };
     b.program = calloc(1, sizeof *b.program);
@@ -359,7 +360,8 @@ ls_status ls_compile(const ls_param_store *arenas, const ls_compile_options *opt
     return compile(arenas, options, 1, out);
 }
 
-ls_status ls_compile_measure(const ls_param_store *arenas, const ls_compile_options *options, size_t *activation_bytes) {
+ls_status ls_compile_measure(
+    const ls_param_store *arenas, const ls_compile_options *options, size_t *activation_bytes) {
     ls_program *program;
     LS_TRY(compile(arenas, options, 0, &program));
     *activation_bytes = program->activation_bytes;

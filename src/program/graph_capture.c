@@ -49,7 +49,8 @@ static entry *find(ls_graph_capture *r, const ls_graph_capture_key *key) {
     return NULL;
 }
 
-ls_status ls_graph_capture_run(ls_graph_capture *r, ls_graph_capture_key key, void (*enqueue)(void *context), void *context) {
+ls_status ls_graph_capture_run(
+    ls_graph_capture *r, ls_graph_capture_key key, void (*enqueue)(void *context), void *context) {
     const int record = r->record && !ls_spans_on(); // a trace shows single instructions
     entry *e = record ? find(r, &key) : NULL;
     if (!e) {

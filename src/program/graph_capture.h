@@ -15,7 +15,8 @@ typedef struct {
     int variant;
 } ls_graph_capture_key;
 
-LS_CHECKED ls_status ls_graph_capture_new(ls_queue *queue, const ls_device_api *api, int record, ls_graph_capture **out);
+LS_CHECKED ls_status ls_graph_capture_new(
+    ls_queue *queue, const ls_device_api *api, int record, ls_graph_capture **out);
 void ls_graph_capture_free(ls_graph_capture *recorder); // NULL is allowed; before the slabs of what was recorded
 LS_CHECKED ls_status ls_graph_capture_run(
     ls_graph_capture *recorder, ls_graph_capture_key key, void (*enqueue)(void *context), void *context);

@@ -72,7 +72,8 @@ ls_status ls_param_store_allocate(ls_param_store *a) {
     return LS_SUCCESS;
 }
 
-ls_status ls_param_store_new(ls_device *device, const ls_graph *graph, const ls_param_store_options *options, ls_param_store **out) {
+ls_status ls_param_store_new(
+    ls_device *device, const ls_graph *graph, const ls_param_store_options *options, ls_param_store **out) {
     ls_param_store *a = calloc(1, sizeof *a);
     if (!a) return ls_fail(LS_DEVICE, "out of host memory for the arenas' tables");
     *a = (ls_param_store){ .device = device, .graph = graph, .options = *options, .storage = options->storage };

@@ -42,8 +42,10 @@ LS_CHECKED ls_status ls_param_store_allocate(ls_param_store *arenas);
 void ls_param_store_free(ls_param_store *arenas);
 LS_CHECKED ls_status ls_param_store_init(ls_param_store *arenas, uint64_t seed); // initial weights; statistics 0 and 1
 ls_buffer ls_param_store_weight(const ls_param_store *a, int param);             // fp32 master (or the statistic)
-ls_buffer ls_param_store_working(const ls_param_store *a, int param); // what operators read: the 16-bit copy, or the master
-ls_buffer ls_param_store_grad(const ls_param_store *a, int param);    // fp32 gradient (or the statistic's sum of this update)
+ls_buffer ls_param_store_working(
+    const ls_param_store *a, int param); // what operators read: the 16-bit copy, or the master
+ls_buffer ls_param_store_grad(
+    const ls_param_store *a, int param); // fp32 gradient (or the statistic's sum of this update)
 // Of canonical weights and statistics, in graph order: independent of device and layout.
 LS_CHECKED ls_status ls_param_store_hash(ls_param_store *arenas, uint64_t *hash);
 ls_buffer ls_param_store_range(ls_slab *slab, int64_t first, int64_t count, size_t element_bytes); // of elements

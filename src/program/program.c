@@ -14,7 +14,8 @@ void ls_program_free(ls_program *program) {
 
 static ls_buffer param_buffer(const ls_param_store *arenas, const ls_ref *ref) {
     if (ref->copy == LS_PARAM_WORKING) return ls_param_store_working(arenas, ref->index);
-    return ref->copy == LS_PARAM_GRAD ? ls_param_store_grad(arenas, ref->index) : ls_param_store_weight(arenas, ref->index);
+    return ref->copy == LS_PARAM_GRAD ? ls_param_store_grad(arenas, ref->index)
+                                      : ls_param_store_weight(arenas, ref->index);
 }
 
 void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace) {

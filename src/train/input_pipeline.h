@@ -28,7 +28,8 @@ typedef struct {
 
 // Makes ring and slots; with `resident` copies the data set to the device, too
 // (LS_DATA for a picture that cannot be decoded).
-LS_CHECKED ls_status ls_input_pipeline_new(ls_device *device, const ls_input_pipeline_options *options, ls_input_pipeline **out);
+LS_CHECKED ls_status ls_input_pipeline_new(
+    ls_device *device, const ls_input_pipeline_options *options, ls_input_pipeline **out);
 void ls_input_pipeline_free(ls_input_pipeline *feed); // NULL is allowed; the queue must have finished what it was given
 // Starts a loader at the place that options say; its data set, slots and labels are the feed's. last: how many
 // micro-batches will be taken; -1: no end.
@@ -39,9 +40,10 @@ int ls_input_pipeline_started(const ls_input_pipeline *feed);
 // for them. done: what was enqueued since then was all that reads them.
 LS_CHECKED ls_status ls_input_pipeline_next(ls_input_pipeline *feed, ls_program_inputs *inputs, ls_batch *batch);
 LS_CHECKED ls_status ls_input_pipeline_done(ls_input_pipeline *feed);
-void ls_input_pipeline_trace(ls_input_pipeline *feed, ls_timeline *timeline);                       // shows its copies there; borrowed
-double ls_input_pipeline_wait_seconds(const ls_input_pipeline *feed);                               // for the loader, since new
-size_t ls_input_pipeline_bytes(const ls_input_pipeline *feed);                                      // ring, slots and resident data set
-size_t ls_input_pipeline_device_bytes(ls_device *device, const ls_input_pipeline_options *options); // what new would take on the device
+void ls_input_pipeline_trace(ls_input_pipeline *feed, ls_timeline *timeline); // shows its copies there; borrowed
+double ls_input_pipeline_wait_seconds(const ls_input_pipeline *feed);         // for the loader, since new
+size_t ls_input_pipeline_bytes(const ls_input_pipeline *feed);                // ring, slots and resident data set
+size_t ls_input_pipeline_device_bytes(
+    ls_device *device, const ls_input_pipeline_options *options); // what new would take on the device
 
 #endif

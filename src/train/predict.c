@@ -47,7 +47,8 @@ static ls_status take_weights(ls_predictor *p) {
     ls_status status = ls_weights_find(p->options.file, p->graph, values);
     if (!ls_failed(status)) status = ls_param_store_allocate(p->arenas);
     for (int i = 0; i < p->graph->param_count && !ls_failed(status); i++)
-        p->device->api->param_import(p->device, &p->graph->params[i].shape, values[i], ls_param_store_weight(p->arenas, i));
+        p->device->api->param_import(
+            p->device, &p->graph->params[i].shape, values[i], ls_param_store_weight(p->arenas, i));
     free(values);
     return status;
 }

@@ -282,8 +282,7 @@ ls_status ls_trainer_save_end(ls_trainer *t, const ls_train_observer *observers,
 ls_status ls_trainer_save_into(ls_trainer *t, const char *folder) {
     ls_trainer_stop_and_save *k = &t->keeping;
     ls_status status = LS_SUCCESS;
-    if (t->facts.comm->rank == 0)
-        status = ls_checkpoint_manager_open(folder, &t->facts, t->train_data, &k->files);
+    if (t->facts.comm->rank == 0) status = ls_checkpoint_manager_open(folder, &t->facts, t->train_data, &k->files);
     LS_TRY(ls_comm_agree(t->comm, status, NULL));
     k->on = 1;
     k->meet_at = INT64_MAX;

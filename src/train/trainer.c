@@ -271,8 +271,8 @@ static ls_status new_feeds(ls_trainer *t) {
     ls_input_pipeline_options training = feed_options(t, 1), evaluation = feed_options(t, 0);
     if (!t->evaluates) LS_TRY(ls_input_pipeline_new(t->device, &training, &t->feed));
     LS_TRY(ls_input_pipeline_new(t->device, &evaluation, &t->eval_feed));
-    t->facts.memory.ring =
-        (t->feed ? ls_input_pipeline_bytes(t->feed) : 0) + ls_input_pipeline_bytes(t->eval_feed) - t->facts.memory.inputs;
+    t->facts.memory.ring = (t->feed ? ls_input_pipeline_bytes(t->feed) : 0) + ls_input_pipeline_bytes(t->eval_feed) -
+                           t->facts.memory.inputs;
     return LS_SUCCESS;
 }
 
@@ -430,8 +430,8 @@ static ls_status prepare(ls_trainer *t) {
 // Before memory is planned: what NCCL takes of it is then known.
 static ls_status open_sums(ls_trainer *t) {
     ls_train_info *f = &t->facts;
-    LS_TRY(ls_select_backend(
-        t->comm, t->device, t->cfg, ls_device_assignment_shares(t->placement), &t->collective, f->sums, f->why_not_nccl));
+    LS_TRY(ls_select_backend(t->comm, t->device, t->cfg, ls_device_assignment_shares(t->placement), &t->collective,
+        f->sums, f->why_not_nccl));
     if (!t->collective && f->comm->world_size > 1) snprintf(f->sums, sizeof f->sums, "MPI");
     if (t->collective) LS_TRY(ls_comm_watch(t->comm, t->device->api->collective, t->collective));
     return LS_SUCCESS;

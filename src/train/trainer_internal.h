@@ -20,13 +20,13 @@ typedef struct {
 
 // What makes a run stop or save between two updates, the same on all ranks.
 typedef struct {
-    int on;                // this run saves, and heeds requests; all ranks alike
+    int on;                       // this run saves, and heeds requests; all ranks alike
     ls_checkpoint_manager *files; // rank 0; NULL elsewhere
-    int64_t ask_at;        // update before which ranks ask each other next
-    int64_t meet_at;       // update before which all are to be retired, for what was agreed; INT64_MAX: nothing
-    int64_t reason;        // why to stop: an ls_stop_reason and a rank; 0: do not
-    int64_t saved;         // update of the last snapshot
-    int64_t last_ask;      // update
+    int64_t ask_at;               // update before which ranks ask each other next
+    int64_t meet_at;              // update before which all are to be retired, for what was agreed; INT64_MAX: nothing
+    int64_t reason;               // why to stop: an ls_stop_reason and a rank; 0: do not
+    int64_t saved;                // update of the last snapshot
+    int64_t last_ask;             // update
     double last_ask_s, last_save_s;
     int busy_told; // a warning has said that the last checkpoint takes long
 } ls_trainer_stop_and_save;

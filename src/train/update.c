@@ -66,14 +66,15 @@ void ls_update_begin(ls_update *u, const ls_window *window) {
 
 static void narrow(ls_update *u, const ls_planned_bucket *b) {
     ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] = grad_range(u, b),
-        [LS_CAST_DST] = ls_param_store_range(u->arenas->wire, b->range.first, b->range.count, ls_dtype_bytes(LS_BF16)) };
+        [LS_CAST_DST] =
+            ls_param_store_range(u->arenas->wire, b->range.first, b->range.count, ls_dtype_bytes(LS_BF16)) };
     ls_plan_run(b->cast, args, workspace_of(u), u->queue);
 }
 
 static void widen_gradients(ls_update *u) {
     const ls_param_store *a = u->arenas;
-    ls_buffer args[LS_WIDEN_ARGS] = { [LS_WIDEN_SRC] =
-                                          ls_param_store_range(a->wire, 0, a->trained_elements, ls_dtype_bytes(LS_BF16)),
+    ls_buffer args[LS_WIDEN_ARGS] = { [LS_WIDEN_SRC] = ls_param_store_range(
+                                          a->wire, 0, a->trained_elements, ls_dtype_bytes(LS_BF16)),
         [LS_WIDEN_DST] = ls_param_store_range(a->grad, 0, a->trained_elements, sizeof(float)) };
     ls_plan_run(u->widen, args, workspace_of(u), u->queue);
 }
@@ -320,7 +321,8 @@ ls_status ls_update_write_state(ls_update *u, const ls_train_state *state) {
 void ls_update_weights_changed(ls_update *u) {
     if (!u->cast) return;
     const ls_param_store *a = u->arenas;
-    ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] = ls_param_store_range(a->weight, 0, a->trained_elements, sizeof(float)),
+    ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] =
+                                         ls_param_store_range(a->weight, 0, a->trained_elements, sizeof(float)),
         [LS_CAST_DST] = ls_param_store_range(a->copy, 0, a->trained_elements, ls_dtype_bytes(a->storage)) };
     ls_plan_run(u->cast, args, workspace_of(u), u->queue);
 }

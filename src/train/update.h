@@ -24,8 +24,8 @@ typedef struct ls_update ls_update;
 
 // Borrows arenas, comm, collective (NULL: sums go through comm) and queue. depth: updates that may be begun and not yet
 // retired, at most LS_UPDATE_DEPTH_MAX. The loss is scaled for fp16 storage.
-LS_CHECKED ls_status ls_update_new(const ls_config *cfg, ls_param_store *arenas, ls_comm *comm, ls_collective *collective,
-    ls_queue *queue, int depth, ls_update **out);
+LS_CHECKED ls_status ls_update_new(const ls_config *cfg, ls_param_store *arenas, ls_comm *comm,
+    ls_collective *collective, ls_queue *queue, int depth, ls_update **out);
 void ls_update_trace(ls_update *update, ls_timeline *timeline); // shows its work there; borrowed
 void ls_update_free(ls_update *update);                         // NULL is allowed
 const ls_optimizer *ls_update_optimizer(const ls_update *update);

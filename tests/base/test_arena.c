@@ -31,7 +31,8 @@ static void check_plan(const ls_buffer_planner *arena, const lifetime *slot, int
         size_t live = 0;
         for (int i = 0; i < count; i++)
             if (slot[i].first <= use && use <= slot[i].last)
-                live += (slot[i].bytes + LS_BUFFER_PLANNER_ALIGN - 1) / LS_BUFFER_PLANNER_ALIGN * LS_BUFFER_PLANNER_ALIGN;
+                live +=
+                    (slot[i].bytes + LS_BUFFER_PLANNER_ALIGN - 1) / LS_BUFFER_PLANNER_ALIGN * LS_BUFFER_PLANNER_ALIGN;
         if (live > peak) peak = live;
     }
     size_t bytes = ls_buffer_planner_bytes(arena);
@@ -79,7 +80,8 @@ static void a_chain_shares(void **state) {
     ls_buffer_planner *arena;
     int slot[4];
     assert_int_equal(ls_buffer_planner_new(&arena).code, LS_OK);
-    for (int i = 0; i < 4; i++) assert_int_equal(ls_buffer_planner_book(arena, "x", 1024, i, i + 1, &slot[i]).code, LS_OK);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(ls_buffer_planner_book(arena, "x", 1024, i, i + 1, &slot[i]).code, LS_OK);
     ls_buffer_planner_fix(arena);
     assert_int_equal(ls_buffer_planner_bytes(arena), 2048);
     assert_int_equal(ls_buffer_planner_unshared_bytes(arena), 4096);

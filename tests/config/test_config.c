@@ -288,16 +288,16 @@ static void without_effect(void **state) {
         { { "optimizer.momentum=0.9" }, "" },
         { { "optimizer.kind=adamw" }, "" },
         { { "optimizer.kind=adamw", "optimizer.momentum=0.9" }, "optimizer.momentum (only with optimizer.kind = sgd)" },
-        { { "optimizer.beta1=0.8", "optimizer.eps=1e-7" },
-            "optimizer.beta1 (only with optimizer.kind = adamw, lion); optimizer.eps (only with optimizer.kind = adamw)" },
+        { { "optimizer.beta1=0.8", "optimizer.eps=1e-7" }, "optimizer.beta1 (only with optimizer.kind = adamw, lion); "
+                                                           "optimizer.eps (only with optimizer.kind = adamw)" },
         { { "optimizer.eps=1e-7", "schedule.gamma=0.5", "schedule.final=0.1", "schedule.kind=cosine" },
             "optimizer.eps (only with optimizer.kind = adamw); schedule.gamma (only with schedule.kind = step)" },
         { { "schedule.warmup_start=0.1" },
             "schedule.warmup_start (only with schedule.warmup_epochs > 0 or schedule.kind = one-cycle)" },
         { { "schedule.warmup_start=0.1", "schedule.kind=one-cycle", "schedule.peak=0.2", "schedule.final=0" }, "" },
         { { "schedule.peak=0.2", "schedule.final=0" },
-            "schedule.final (only with schedule.kind = linear, cosine or "
-            "one-cycle); schedule.peak (only with schedule.kind = one-cycle)" },
+            "schedule.final (only with schedule.kind = linear, cosine, cosine-restarts, one-cycle); "
+            "schedule.peak (only with schedule.kind = one-cycle)" },
         { { "loss_scale.initial=2", "loss_scale.max_skips=3" },
             "loss_scale.initial, loss_scale.max_skips (only with train.precision = fp16)" },
         { { "loss_scale.initial=2", "train.precision=fp16" }, "" },

@@ -176,7 +176,8 @@ static void a_planted_choice(void **state) {
         ls_algorithm_cache_settle(cache, 0); // what is of no use is measured again, and replaced
         plan(cache, rows[i].winograd, &desc);
         assert_int_equal(ls_algorithm_cache_measured(cache), before + rows[i].spoil_key);
-        if (!rows[i].obeyed && !rows[i].spoil_key && strcmp(ls_algorithm_cache_find(cache, key, NULL), rows[i].choice) == 0)
+        if (!rows[i].obeyed && !rows[i].spoil_key &&
+            strcmp(ls_algorithm_cache_find(cache, key, NULL), rows[i].choice) == 0)
             fail_msg("%s: is still there", rows[i].name);
         ls_algorithm_cache_free(cache);
     }

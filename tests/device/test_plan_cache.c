@@ -46,7 +46,8 @@ static void choices_are_found_again(void **state) {
     succeed(ls_algorithm_cache_open(below, "test.plans", &cache));
     for (int i = 0; i < 200; i++) {
         snprintf(key, sizeof key, "conv %d", i);
-        const char *choice = ls_algorithm_cache_find(cache, key, NULL), *expected = i == 7 ? "engine 38 2=1" : "engine 1";
+        const char *choice = ls_algorithm_cache_find(cache, key, NULL),
+                   *expected = i == 7 ? "engine 38 2=1" : "engine 1";
         if (!choice || strcmp(choice, expected) != 0)
             fail_msg("%s: %s, expected %s", key, choice ? choice : "(none)", expected);
     }

@@ -158,7 +158,8 @@ static void wild_values_are_bounded(void **state) {
     memset(record.what, 'w', sizeof record.what);
     memset(record.error, 'e', sizeof record.error);
     ls_heartbeat_row *row = &ls_heartbeat_known(members[0].board)->row[1];
-    static const int counts[] = { -1, 0, LS_HEARTBEAT_TAIL, LS_HEARTBEAT_TAIL + 1 }, kept[] = { 0, 0, LS_HEARTBEAT_TAIL, 0 };
+    static const int counts[] = { -1, 0, LS_HEARTBEAT_TAIL, LS_HEARTBEAT_TAIL + 1 },
+                     kept[] = { 0, 0, LS_HEARTBEAT_TAIL, 0 };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         record.tail_count = counts[i];
         record.gone = i % 2 ? -1 : RANKS;

@@ -91,8 +91,8 @@ static void check_levels(ls_comm *world) {
     must(world, ls_comm_of_host(world, &group));
     must(world, ls_comm_allreduce(group, &sum, 1, LS_I32, LS_REDUCE_SUM));
     CHECK(sum == inside, "inside: sum %d, expected %d", sum, inside);
-    CHECK(ls_comm_get_info(group)->hosts == 1 && ls_comm_get_info(group)->job_rank == world_rank, "inside: %d hosts, rank %d",
-        ls_comm_get_info(group)->hosts, ls_comm_get_info(group)->job_rank);
+    CHECK(ls_comm_get_info(group)->hosts == 1 && ls_comm_get_info(group)->job_rank == world_rank,
+        "inside: %d hosts, rank %d", ls_comm_get_info(group)->hosts, ls_comm_get_info(group)->job_rank);
     ls_comm_finish(group);
     must(world, ls_comm_of_leaders(world, &group));
     CHECK((group != NULL) == is_leader, "leader: expected %d", is_leader);

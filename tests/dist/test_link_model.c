@@ -47,8 +47,7 @@ static void allreduce_seconds(void **state) {
         { LS_ALLREDUCE_DOUBLING, 4, 4, 3e6, 2 + 2e-3 + 6e-2 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        double is =
-            ls_allreduce_seconds(&two_levels, rows[i].algorithm, rows[i].ranks, rows[i].hosts, rows[i].bytes);
+        double is = ls_allreduce_seconds(&two_levels, rows[i].algorithm, rows[i].ranks, rows[i].hosts, rows[i].bytes);
         if (!close_to(is, rows[i].want, 1e-12)) {
             fail_msg("row %zu, %s, %d ranks on %d hosts: is %.9g s, expected %.9g", i,
                 ls_allreduce_algorithm_name(rows[i].algorithm), rows[i].ranks, rows[i].hosts, is, rows[i].want);
@@ -154,7 +153,8 @@ static void fit_finds_the_algorithm(void **state) {
     static const int ranks[] = { 2, 4, 8 };
     for (int a = 0; a < LS_ALLREDUCE_ALGORITHMS; a++) {
         for (int noisy = 0; noisy < 2; noisy++) {
-            ls_allreduce_samples samples = made_up((ls_allreduce_algorithm)a, link(30e-6, 1e9), ranks, 3, noisy ? 0.05 : 0);
+            ls_allreduce_samples samples =
+                made_up((ls_allreduce_algorithm)a, link(30e-6, 1e9), ranks, 3, noisy ? 0.05 : 0);
             ls_allreduce_fit fit = ls_allreduce_fit_best(&samples, LS_ALLREDUCE_INSIDE);
             if (fit.algorithm != (ls_allreduce_algorithm)a || !close_to(fit.alpha_s, 30e-6, 0.1) ||
                 !close_to(fit.beta, 1e9, 0.1)) {

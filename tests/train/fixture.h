@@ -51,7 +51,8 @@ static inline ls_graph *fixture_graph(const char *text) {
 
 static inline void fixture_batch(fixture *f) {
     size_t pixels = (size_t)(f->batch * ls_chw_count(f->graph->input)), labels = (size_t)f->batch * sizeof(int32_t);
-    size_t placement = (size_t)f->batch * sizeof(ls_augment_sample), table = (size_t)f->graph->input.c * 256 * sizeof(float);
+    size_t placement = (size_t)f->batch * sizeof(ls_augment_sample),
+           table = (size_t)f->graph->input.c * 256 * sizeof(float);
     size_t sizes[LS_INPUT_COUNT] = { [LS_INPUT_PIXELS] = pixels,
         [LS_INPUT_LABELS] = labels,
         [LS_INPUT_AUGMENT] = placement,
@@ -89,7 +90,8 @@ static inline void fixture_make(fixture *f, const fixture_setup *setup) {
     f->device->api = &f->api;
     must(f->device->api->queue_new(f->device, "test", &f->queue));
     f->graph = fixture_graph(setup->network);
-    must(ls_param_store_new(f->device, f->graph, &(ls_param_store_options){ .storage = LS_F32, .state_arenas = 1 }, &f->arenas));
+    must(ls_param_store_new(
+        f->device, f->graph, &(ls_param_store_options){ .storage = LS_F32, .state_arenas = 1 }, &f->arenas));
     must(ls_param_store_allocate(f->arenas));
     must(ls_param_store_init(f->arenas, 3));
     ls_compile_options compile = { .micro_batch = setup->batch,

@@ -298,7 +298,8 @@ static void check_report(const row *r, const char *device, const ls_nonfinite *n
         fail_msg("%s, %s: the cause is %s, expected %s: %s", r->name, device, ls_nonfinite_cause_name(n->cause),
             ls_nonfinite_cause_name(r->cause), status.text);
     expect_number(r, device, "rank", n->rank, 0);
-    if (look->kind != LS_TENSOR_STATS_STATISTIC) expect_number(r, device, "backward", look->backward, r->direction == BACKWARD);
+    if (look->kind != LS_TENSOR_STATS_STATISTIC)
+        expect_number(r, device, "backward", look->backward, r->direction == BACKWARD);
     if (r->layer) expect_text(r, device, "the layer", look->layer, r->layer);
     if (r->layer)
         expect_number(r, device, "the layer's length", (int64_t)strlen(look->layer), (int64_t)strlen(r->layer));

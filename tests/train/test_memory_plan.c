@@ -36,7 +36,8 @@ static ls_status small_memory(ls_device *device, size_t *free_bytes, size_t *all
     return LS_SUCCESS;
 }
 
-static ls_status small_open(ls_device_assignment *placement, ls_comm *comm, const ls_device_options *options, ls_device **out) {
+static ls_status small_open(
+    ls_device_assignment *placement, ls_comm *comm, const ls_device_options *options, ls_device **out) {
     LS_TRY(ls_device_assignment_open(placement, comm, options, out));
     small_api = ls_device_ref;
     small_api.slab_new = small_slab_new;

@@ -162,7 +162,8 @@ static void needs_less_memory(void **state) {
         ls_device_options device_options = { .threads = 1 };
         must(ls_graph_read(path, &graph));
         must(ls_device_open("null", &device_options, &device, &why));
-        must(ls_param_store_new(device, graph, &(ls_param_store_options){ .storage = LS_F32, .state_arenas = 1 }, &arenas));
+        must(ls_param_store_new(
+            device, graph, &(ls_param_store_options){ .storage = LS_F32, .state_arenas = 1 }, &arenas));
         ls_compile_options options = { .micro_batch = 128, .training = 1, .recompute = 1 };
         ls_program *program;
         must(ls_compile(arenas, &options, &program));

@@ -61,7 +61,7 @@ typedef struct {
     int own_memory;                     // of the device: sums do not go through the host's
     int overlap;                        // dist.overlap
     int bucket_count;                   // what is summed over ranks, or would be
-    ls_allreduce_bucket *bucket;             // in launch order; ready: share of the computation of a micro-batch
+    ls_allreduce_bucket *bucket;        // in launch order; ready: share of the computation of a micro-batch
     int count;
     ls_bench_sample *sample; // count; in the order of the rounds
     char failure[256];       // "": none; else its samples count for nothing

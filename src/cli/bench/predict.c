@@ -99,7 +99,8 @@ static void predict(const predicting *p, ls_bench_prediction *row, ls_allreduce_
     const struct {
         ls_allreduce_algorithm algorithm;
         double *efficiency;
-    } wanted[] = { { fit->algorithm, &row->efficiency }, { LS_ALLREDUCE_RING, &row->ring }, { LS_ALLREDUCE_TREE, &row->tree } };
+    } wanted[] = { { fit->algorithm, &row->efficiency }, { LS_ALLREDUCE_RING, &row->ring },
+        { LS_ALLREDUCE_TREE, &row->tree } };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         work.algorithm = wanted[i].algorithm;
         double update_s = ls_allreduce_predict(&work).update_s + c.optimizer_s;

@@ -30,10 +30,10 @@ typedef struct {
     int threads;
     ls_onednn *onednn;
     ls_cpus cpus;
-    char winograd[8];            // "auto", "f2" or "off"
-    int forced_convolution;      // an ls_conv_algorithm; -1: none
+    char winograd[8];                 // "auto", "f2" or "off"
+    int forced_convolution;           // an ls_conv_algorithm; -1: none
     struct ls_algorithm_cache *plans; // of measured convolutions; borrowed; NULL: by rule
-    void *trial;                 // memory for measuring
+    void *trial;                      // memory for measuring
     size_t trial_bytes;
     size_t workspace_limit_bytes;
 } ls_cpu;

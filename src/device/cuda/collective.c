@@ -43,8 +43,7 @@ static void collective_all_reduce(ls_collective *collective, ls_buffer data, int
     assert(count >= 0 && (size_t)count * ls_dtype_bytes(dtype) <= data.bytes);
     ls_cuda_device *device = collective->device;
     ls_cuda_keep(device, "a collective", ls_cuda_enter(device));
-    ls_status status =
-        ls_nccl_all_reduce(collective->peers, ls_cuda_at(data), count, dtype, op, tag, queue->stream);
+    ls_status status = ls_nccl_all_reduce(collective->peers, ls_cuda_at(data), count, dtype, op, tag, queue->stream);
     if (ls_failed(status)) {
         ls_cuda_keep_status(device, status);
         return;

@@ -269,8 +269,8 @@ static int is_required(int id) {
 
 static void nvml_versions(void *handle, ls_cuda_library *library, ls_gpu_machine *machine) {
     int (*init)(void), (*shutdown)(void), (*text)(char *, unsigned);
-    if (!ls_library_search_find(handle, "nvmlInit_v2", &init) || !ls_library_search_find(handle, "nvmlShutdown", &shutdown) ||
-        init() != 0)
+    if (!ls_library_search_find(handle, "nvmlInit_v2", &init) ||
+        !ls_library_search_find(handle, "nvmlShutdown", &shutdown) || init() != 0)
         return;
     if (ls_library_search_find(handle, "nvmlSystemGetNVMLVersion", &text) &&
         text(library->version, sizeof library->version) != 0)

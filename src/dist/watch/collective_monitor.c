@@ -47,7 +47,8 @@ static void *ask(void *context) {
     return NULL;
 }
 
-ls_status ls_collective_monitor_new(const ls_collective_api *api, ls_collective *collective, ls_collective_monitor **out) {
+ls_status ls_collective_monitor_new(
+    const ls_collective_api *api, ls_collective *collective, ls_collective_monitor **out) {
     ls_collective_monitor *watch = calloc(1, sizeof *watch);
     if (!watch) return ls_fail(LS_DEVICE, "watchdog of the device's collectives: no memory");
     watch->api = api;

@@ -15,7 +15,8 @@ void ls_flight_recorder_init(ls_flight_recorder *journal) {
     for (int i = 0; i < LS_FLIGHT_RECORDER_ENTRIES; i++) atomic_store(&journal->slot[i].number, -1);
 }
 
-int64_t ls_flight_recorder_begins(ls_flight_recorder *journal, ls_collective_kind kind, int bucket, int64_t bytes, int64_t update) {
+int64_t ls_flight_recorder_begins(
+    ls_flight_recorder *journal, ls_collective_kind kind, int bucket, int64_t bytes, int64_t update) {
     int64_t number = (int64_t)atomic_fetch_add(&journal->begun, 1);
     ls_flight_recorder_slot *slot = &journal->slot[number % LS_FLIGHT_RECORDER_ENTRIES];
     atomic_store(&slot->number, -1);
@@ -40,7 +41,8 @@ void ls_flight_recorder_bucket_ends(ls_flight_recorder *journal, int bucket) {
     int64_t begun = (int64_t)atomic_load(&journal->begun);
     for (int64_t n = begun - 1; n >= 0 && n >= begun - LS_FLIGHT_RECORDER_ENTRIES; n--) {
         ls_flight_recorder_entry e;
-        if (!ls_flight_recorder_read(journal, n, &e) || e.kind != LS_IN_BUCKET || e.bucket != bucket || e.ended_s > 0) continue;
+        if (!ls_flight_recorder_read(journal, n, &e) || e.kind != LS_IN_BUCKET || e.bucket != bucket || e.ended_s > 0)
+            continue;
         ls_flight_recorder_ends(journal, n);
         return;
     }

@@ -35,7 +35,8 @@ typedef struct {
 
 void ls_flight_recorder_init(ls_flight_recorder *journal);
 // Returns the collective's number, for ends.
-int64_t ls_flight_recorder_begins(ls_flight_recorder *journal, ls_collective_kind kind, int bucket, int64_t bytes, int64_t update);
+int64_t ls_flight_recorder_begins(
+    ls_flight_recorder *journal, ls_collective_kind kind, int bucket, int64_t bytes, int64_t update);
 void ls_flight_recorder_ends(ls_flight_recorder *journal, int64_t number);
 // The one under way that has this bucket; for who does not keep the number.
 void ls_flight_recorder_bucket_ends(ls_flight_recorder *journal, int bucket);

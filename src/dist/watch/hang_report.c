@@ -325,7 +325,8 @@ static void say_tail(verdict *v, int rank) {
     say(v, "\n");
 }
 
-int ls_hang_report_write(const ls_heartbeat_table *table, ls_hang_report_limits limits, char text[LS_HANG_REPORT_BYTES]) {
+int ls_hang_report_write(
+    const ls_heartbeat_table *table, ls_hang_report_limits limits, char text[LS_HANG_REPORT_BYTES]) {
     verdict v = { .table = table, .limits = limits, .text = text };
     survey(&v);
     int culprit = find_culprit(&v);

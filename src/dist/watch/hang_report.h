@@ -17,6 +17,7 @@ typedef struct {
 // but computes while the others wait for it; one that waits for what the others have behind them. Of several, the one
 // that has been so for longest. The table has it first, then those in trouble, then the ranks by how many are alike:
 // those that differ from the others come before them.
-int ls_hang_report_write(const ls_heartbeat_table *table, ls_hang_report_limits limits, char text[LS_HANG_REPORT_BYTES]);
+int ls_hang_report_write(
+    const ls_heartbeat_table *table, ls_hang_report_limits limits, char text[LS_HANG_REPORT_BYTES]);
 
 #endif

@@ -146,8 +146,8 @@ ls_status ls_heartbeat_open(ls_comm *comm, ls_heartbeat **out) {
         board->socket = board->watched_rank = board->watched_fd = -1;
         atomic_store(&board->gone, -1);
         for (int m = 0; m < MONITORS; m++) board->monitors[m].rank = -1;
-        board->table =
-            (ls_heartbeat_table){ comm->facts.rank, comm->facts.world_size, peers, calloc(n, sizeof *board->table.row) };
+        board->table = (ls_heartbeat_table){ comm->facts.rank, comm->facts.world_size, peers,
+            calloc(n, sizeof *board->table.row) };
     }
     if (!board || !peers || !board->table.row) {
         if (board) free(board->table.row);

@@ -40,7 +40,7 @@ typedef struct {
     int64_t update, begun, ended, device_done;
     float life_s, phase_s; // since the last sign of life; since it has been in this phase of this update
     char phase[32], what[40];
-    char error[LS_HEARTBEAT_ERROR_BYTES];   // that the device's collectives report
+    char error[LS_HEARTBEAT_ERROR_BYTES];       // that the device's collectives report
     ls_heartbeat_entry tail[LS_HEARTBEAT_TAIL]; // the last ones that it began, oldest first
 } ls_heartbeat_record;
 

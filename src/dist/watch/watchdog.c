@@ -20,8 +20,8 @@ struct ls_watchdog {
     int wake_fd; // the timeout changed, or stop
     atomic_int stop;
     _Atomic(double) timeout_s;
-    pthread_mutex_t device_mutex; // guards device
-    ls_collective_monitor *device;      // NULL: none
+    pthread_mutex_t device_mutex;  // guards device
+    ls_collective_monitor *device; // NULL: none
 
     // The thread's own.
     double life_s, phase_s; // since the last sign of life; since phase and update changed

@@ -54,10 +54,10 @@ char *ls_nonfinite_origin(const ls_tensor_stats *look, char *dst, size_t bytes) 
         return dst;
     }
     int64_t bad = look->nans + look->infs + look->beyond;
-    const char *whose = look->kind == LS_TENSOR_STATS_WEIGHT       ? "the weight "
-                        : own                              ? "its "
-                        : strstr(look->tensor, "running_") ? ""
-                                                           : "the ";
+    const char *whose = look->kind == LS_TENSOR_STATS_WEIGHT ? "the weight "
+                        : own                                ? "its "
+                        : strstr(look->tensor, "running_")   ? ""
+                                                             : "the ";
     put(&w, "%lld of %lld elements of %s%s are ", (long long)bad, (long long)look->count, whose,
         of_input ? "input's gradient" : look->tensor);
     if (look->beyond)
@@ -69,7 +69,8 @@ char *ls_nonfinite_origin(const ls_tensor_stats *look, char *dst, size_t bytes) 
     return dst;
 }
 
-char *ls_nonfinite_advice(ls_nonfinite_cause cause, const ls_tensor_stats *look, float loss_scale, char *dst, size_t bytes) {
+char *ls_nonfinite_advice(
+    ls_nonfinite_cause cause, const ls_tensor_stats *look, float loss_scale, char *dst, size_t bytes) {
     writer w = { dst, bytes, 0 };
     switch (cause) {
     case LS_CAUSE_INPUT:

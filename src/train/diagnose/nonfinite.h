@@ -32,7 +32,7 @@ typedef struct ls_nonfinite {
     int32_t micro, micro_batches; // number of the micro-batch in its window
     uint64_t position;            // of its first sample in the window
     int32_t count;                // its samples
-    ls_tensor_stats look;                 // the first bad tensor
+    ls_tensor_stats look;         // the first bad tensor
     int32_t sample_count; // of samples[]: those with bad elements, or the micro-batch's first where look cannot tell
     int64_t samples[LS_NONFINITE_SAMPLES_MAX];                     // their numbers in the data set
     char names[LS_NONFINITE_SAMPLES_MAX][LS_NONFINITE_NAME_BYTES]; // their files; "": they are none
@@ -48,7 +48,8 @@ LS_CHECKED ls_status ls_nonfinite_failure(const ls_nonfinite *report, const ls_c
 // forward: 12 of 512 elements of its output are not finite ...", into dst; returns dst.
 char *ls_nonfinite_origin(const ls_tensor_stats *first, char *dst, size_t bytes);
 // Why, and what to do; into dst; returns dst.
-char *ls_nonfinite_advice(ls_nonfinite_cause cause, const ls_tensor_stats *first, float loss_scale, char *dst, size_t bytes);
+char *ls_nonfinite_advice(
+    ls_nonfinite_cause cause, const ls_tensor_stats *first, float loss_scale, char *dst, size_t bytes);
 // Adds all facts as members.
 void ls_nonfinite_json(const ls_nonfinite *report, cJSON *object);
 

@@ -268,8 +268,8 @@ static ls_status read_batch(const char *path, ls_nonfinite_batch *b) {
     ls_nchw s = b->shape;
     LS_TRY(find(file, (ls_safetensors_tensor){ "pixels", LS_U8, 4, { s.n, s.c, s.h, s.w }, NULL }, &pixels));
     LS_TRY(find(file, (ls_safetensors_tensor){ "labels", LS_I32, 1, { s.n }, NULL }, &labels));
-    LS_TRY(
-        find(file, (ls_safetensors_tensor){ "placement", LS_U8, 2, { s.n, sizeof(ls_augment_sample) }, NULL }, &placement));
+    LS_TRY(find(
+        file, (ls_safetensors_tensor){ "placement", LS_U8, 2, { s.n, sizeof(ls_augment_sample) }, NULL }, &placement));
     LS_TRY(find(file, (ls_safetensors_tensor){ "samples", LS_I64, 1, { s.n }, NULL }, &samples));
     LS_TRY(find(file, (ls_safetensors_tensor){ "table", LS_F32, 2, { s.c, 256 }, NULL }, &table));
     b->pixels = pixels;

@@ -59,7 +59,8 @@ static ls_status round_weights(replay *r) {
     LS_TRY(api->plan_new(r->device, &desc, &r->cast));
     size_t bytes = r->cast->workspace_bytes;
     if (bytes) LS_TRY(api->slab_new(r->device, LS_MEMORY_DEVICE, bytes, "workspace of a cast", &workspace));
-    ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] = ls_param_store_range(a->weight, 0, a->trained_elements, sizeof(float)),
+    ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] =
+                                         ls_param_store_range(a->weight, 0, a->trained_elements, sizeof(float)),
         [LS_CAST_DST] = ls_param_store_range(a->copy, 0, a->trained_elements, ls_dtype_bytes(a->storage)) };
     ls_plan_run(r->cast, args, workspace ? ls_buffer_at(workspace, 0, bytes) : (ls_buffer){ 0 }, r->queue);
     ls_status status = api->queue_sync(r->queue);
@@ -73,7 +74,8 @@ static ls_status take_weights(replay *r) {
     if (!values) return ls_fail(LS_DEVICE, "out of host memory for the list of weights");
     ls_status status = ls_weights_find(r->batch.weights, graph, values);
     for (int p = 0; p < graph->param_count && !ls_failed(status); p++)
-        r->device->api->param_import(r->device, &graph->params[p].shape, values[p], ls_param_store_weight(r->arenas, p));
+        r->device->api->param_import(
+            r->device, &graph->params[p].shape, values[p], ls_param_store_weight(r->arenas, p));
     free(values);
     return ls_failed(status) ? status : round_weights(r);
 }

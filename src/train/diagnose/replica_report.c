@@ -140,7 +140,8 @@ static ls_status write_file(const evidence *e, const char *path, const ls_snapsh
     char number[32], update[32];
     snprintf(number, sizeof number, "%d", rank);
     snprintf(update, sizeof update, "%" PRId64, e->trainer->done.updates);
-    ls_metadata_entry notes[LS_WEIGHTS_METADATA_MAX + 2] = { { "lockstep.rank", number }, { "lockstep.update", update } };
+    ls_metadata_entry notes[LS_WEIGHTS_METADATA_MAX + 2] = { { "lockstep.rank", number },
+        { "lockstep.update", update } };
     ls_weights_metadata *own = NULL;
     LS_TRY(ls_weights_metadata_new(e->trainer->graph, e->trainer->train_data, &own));
     memcpy(notes + 2, own->list, (size_t)own->count * sizeof *notes);
@@ -237,7 +238,8 @@ static ls_status judge(evidence *e, int64_t equal_at, ls_snapshot *snapshot) {
     return ls_fail(LS_NUMERIC, "%s", message);
 }
 
-ls_status ls_replica_report(ls_trainer *t, const ls_snapshot *list, const uint64_t *words, float *values, int64_t equal_at) {
+ls_status ls_replica_report(
+    ls_trainer *t, const ls_snapshot *list, const uint64_t *words, float *values, int64_t equal_at) {
     size_t ranks = (size_t)t->facts.comm->world_size, count = (size_t)(LS_REPLICA_COUNTERS + list->count);
     ls_snapshot *snapshot = NULL;
     ls_status status = ls_trainer_snapshot_new(t, &snapshot);

@@ -140,8 +140,10 @@ static void tell(inspector *in, const ls_tensor_stats *look) {
     if (in->o->seen) in->o->seen(in->o->context, look);
     if (!ls_tensor_stats_is_bad(look) || look->inert) return;
     if (!ls_tensor_stats_is_bad(in->first)) *in->first = *look;
-    if (look->beyond || look->kind == LS_TENSOR_STATS_LOSS || look->kind == LS_TENSOR_STATS_WEIGHT_GRADIENT) in->harmed = 1;
-    if (look->kind == LS_TENSOR_STATS_STATISTIC && in->o->ordered) in->harmed = 1; // rounded to fixed point like gradients
+    if (look->beyond || look->kind == LS_TENSOR_STATS_LOSS || look->kind == LS_TENSOR_STATS_WEIGHT_GRADIENT)
+        in->harmed = 1;
+    if (look->kind == LS_TENSOR_STATS_STATISTIC && in->o->ordered)
+        in->harmed = 1; // rounded to fixed point like gradients
 }
 
 // A look at the tensor of an instruction, still without shape and counts.
@@ -152,7 +154,8 @@ static ls_tensor_stats new_look(const inspector *in, int number, ls_tensor_stats
     ls_tensor_stats look = { .instruction = number,
         .backward = number > in->loss_at || (number == in->loss_at && kind == LS_TENSOR_STATS_GRADIENT),
         .kind = (int32_t)kind,
-        .storage = kind == LS_TENSOR_STATS_ACTIVATION || kind == LS_TENSOR_STATS_GRADIENT ? (int32_t)program->storage : LS_F32,
+        .storage =
+            kind == LS_TENSOR_STATS_ACTIVATION || kind == LS_TENSOR_STATS_GRADIENT ? (int32_t)program->storage : LS_F32,
         .first = -1,
         .bad_samples = -1 };
     snprintf(look.layer, sizeof look.layer, "%s", behind ? "" : desc->layer);
@@ -221,7 +224,8 @@ static void look_at_param(inspector *in, int number, const ls_ref *ref) {
     int statistic = ls_role_is_statistic(param->role);
     char name[LS_TENSOR_STATS_NAME_BYTES + 16];
     snprintf(name, sizeof name, statistic ? "%s of this micro-batch" : "gradient of %s", param->name);
-    ls_tensor_stats look = new_look(in, number, statistic ? LS_TENSOR_STATS_STATISTIC : LS_TENSOR_STATS_WEIGHT_GRADIENT, name);
+    ls_tensor_stats look =
+        new_look(in, number, statistic ? LS_TENSOR_STATS_STATISTIC : LS_TENSOR_STATS_WEIGHT_GRADIENT, name);
     look.inert = statistic && !in->o->ordered;
     shape_param(&look, param);
     in->api->param_export(in->device, &param->shape, ls_param_store_grad(arenas, ref->index), in->values);
@@ -231,7 +235,8 @@ static void look_at_param(inspector *in, int number, const ls_ref *ref) {
 
 static void look_at_activation(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
     int gradient = outputs[row].kind == OUT_GRADIENT;
-    ls_tensor_stats look = new_look(in, number, gradient ? LS_TENSOR_STATS_GRADIENT : LS_TENSOR_STATS_ACTIVATION, outputs[row].name);
+    ls_tensor_stats look =
+        new_look(in, number, gradient ? LS_TENSOR_STATS_GRADIENT : LS_TENSOR_STATS_ACTIVATION, outputs[row].name);
     // Behind the loss `add` and the maps work on gradients; what is computed a second time are activations again.
     if (number > in->loss_at && !gradient && !in->o->program->instructions[number].plan_is_shared) {
         int sum = in->o->program->instructions[number].plan->desc.op == LS_OP_ADD;
@@ -338,7 +343,8 @@ static void look_at_fixed(inspector *in, int p) {
     int bits = statistic ? LS_STATISTIC_FRACTION_BITS : LS_GRADIENT_FRACTION_BITS;
     char name[LS_TENSOR_STATS_NAME_BYTES + 16];
     snprintf(name, sizeof name, statistic ? "%s of this micro-batch" : "gradient of %s", param->name);
-    ls_tensor_stats look = new_look(in, in->o->program->count, statistic ? LS_TENSOR_STATS_STATISTIC : LS_TENSOR_STATS_WEIGHT_GRADIENT, name);
+    ls_tensor_stats look = new_look(
+        in, in->o->program->count, statistic ? LS_TENSOR_STATS_STATISTIC : LS_TENSOR_STATS_WEIGHT_GRADIENT, name);
     snprintf(look.layer, sizeof look.layer, "%s", arenas->graph->layers[param->layer].name);
     shape_param(&look, param);
     in->api->param_export(in->device, &param->shape, ls_param_store_grad(arenas, p), in->values);

@@ -29,14 +29,14 @@ typedef struct {                   // one tensor; plain data, to be sent between
     int32_t samples; // the first dimension counts the samples of the micro-batch
     char layer[LS_TENSOR_STATS_NAME_BYTES], op[32];
     char tensor[LS_TENSOR_STATS_NAME_BYTES]; // "output", "c1.weight", "gradient of c1.weight"
-    int32_t storage;                 // ls_dtype in which it lies
+    int32_t storage;                         // ls_dtype in which it lies
     int32_t rank;
     int64_t dim[4];
-    int64_t count, nans, infs;               // elements; of them not finite
-    int64_t beyond;                          // ordered mode: finite, but more than fixed point can hold
-    int64_t first;                           // number of the first bad element in canonical order; -1: all are good
-    double min, max, mean;                   // of the finite ones; 0 where there are none
-    int32_t bad_samples;                     // with bad elements; -1: not counted by sample
+    int64_t count, nans, infs; // elements; of them not finite
+    int64_t beyond;            // ordered mode: finite, but more than fixed point can hold
+    int64_t first;             // number of the first bad element in canonical order; -1: all are good
+    double min, max, mean;     // of the finite ones; 0 where there are none
+    int32_t bad_samples;       // with bad elements; -1: not counted by sample
     int32_t bad_sample[LS_TENSOR_STATS_SAMPLES_MAX]; // the first of them, by place in the micro-batch
 } ls_tensor_stats;
 
@@ -56,7 +56,8 @@ typedef struct {
     // Synchronised batch norm: makes these sums those over all ranks, as the program's hook does.
     // channels: of the layer. NULL: the sums stay as they are.
     ls_status (*reduce)(void *context, ls_buffer sums, int64_t count, int channels);
-    void (*seen)(void *context, const ls_tensor_stats *look); // every tensor, in order; NULL: only the first bad one is kept
+    void (*seen)(
+        void *context, const ls_tensor_stats *look); // every tensor, in order; NULL: only the first bad one is kept
     void *context;
 } ls_tensor_stats_list;
 
