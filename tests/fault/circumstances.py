@@ -27,6 +27,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -161,11 +162,14 @@ def unread(run, book, ranks, by_script):
     rng = run.random
     which, lines = rng.choice((["stdout"], ["stderr"], ["stdout", "stderr"])), rng.choice((0, 0, 1, 2, 5, 20))
     inner, outer = os.pipe()
+    if lines == 0:
+        os.close(inner)
     launch = run.launch(ranks, by_script=by_script, quiet=False, **{name: outer for name in which})
     os.close(outer)
-    with os.fdopen(inner, "rb") as pipe:
-        for _ in range(lines):
-            pipe.readline()
+    if lines > 0:
+        with os.fdopen(inner, "rb") as pipe:
+            for _ in range(lines):
+                pipe.readline()
     code, _ = end(launch, {0} if ranks == 1 and not by_script else {0, 1, 75, 137, 139, 141}, 2, launch.with_mpirun)
     what = f"{' and '.join(which)} after {lines} lines: exit {code}"
     if code != 0:
@@ -244,7 +248,7 @@ def moved(run, book, ranks, by_script):
     while hit and launch.running() and not os.path.isdir(path):
         time.sleep(0.001)
     started = os.path.exists(path + "/metrics.jsonl")
-    seen = max([event["update"] for event in events(path, "train", strict=False)] or [0])
+    unfinished = False  # for certain
     if not os.path.isdir(path) or not launch.running():
         how = "not " + how
     elif how == "moved deeper":
@@ -255,8 +259,14 @@ def moved(run, book, ranks, by_script):
         os.rename(top, away)
         away += "/run"
     elif how == "removed":
+        held = list(campaign.tagged(launch.tag)) if rng.random() < 0.5 else []
+        for process in held:
+            campaign.send(process, signal.SIGSTOP)
+        unfinished = bool(held) and started and not any(name.startswith("summary.json") for name in os.listdir(path))
         while os.path.exists(path):
             shutil.rmtree(path, ignore_errors=True)  # files appear meanwhile
+        for process in held:
+            campaign.send(process, signal.SIGCONT)
     elif how == "link turned":
         os.symlink(other, path + ".new")
         os.rename(path + ".new", path)
@@ -288,8 +298,8 @@ def moved(run, book, ranks, by_script):
     if foreign and not ran_away:  # it had not begun
         run.path = run.folder + "/anew"
     if how == "removed" and code == 0 and not content(path):
-        if seen < 15:  # of 30: else it may have been complete before all was gone
-            raise Bad(f"lost: exit 0 of a run that was removed after update {seen}")
+        if unfinished:  # else it may have been complete before all was gone
+            raise Bad(f"lost: exit 0 of a run that was removed before its end:\n{output}")
         code = 7
     if code == 0:
         compare(run, book, ranks, run.path)
