@@ -19,7 +19,8 @@ fi
 [ -z "${LOCKSTEP_TEST_MOUNTS-}" ] || mounts=yes
 work=$(mktemp -d)
 chmod 755 "$work"
-trap 'rm -rf "$work"' EXIT
+clean() { rm -rf "$work"; }
+trap clean EXIT
 small_run "$work"
 cc -shared -fPIC -O1 -o "$work/disk.so" tests/support/disk.c -ldl || exit 2
 export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0
@@ -43,13 +44,15 @@ start() {
     $launch env LD_PRELOAD="$work/disk.so" LOCKSTEP_TEST_DISK="$work/disk" LOCKSTEP_TEST_DISK_BELOW="$run/" \
         "$bin/train" "$work/run.ini" $options --run-dir "$run" "$@" </dev/null >"$work/log" 2>&1 &
     pid=$!
+    trap - EXIT # bash runs it in a child, too, that is ended before it has put its own traps in order
     guard $pid >/dev/null 2>&1 &
     guard=$!
+    [ "$BASH_SUBSHELL" != 0 ] || trap clean EXIT
 }
 
 guard() {
-    sleep 600 &
     trap 'kill $!; exit' TERM
+    sleep 600 &
     wait $! && kill -9 "$1"
 }
 
