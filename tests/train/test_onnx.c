@@ -270,6 +270,7 @@ static void refusals(void **state) {
         "1x4x4", &e);
     assert_int_equal(status.code, LS_USAGE);
     assert_non_null(strstr(status.text, ":7: layer 'c.weight' is called like a parameter of layer 'c'"));
+    close_export(&e);
     status = export_network("[network]\ninput = 1x4x4\n[c.bias]\nlayer = relu\n"
                             "[c]\nlayer = conv2d\nout_channels = 4\nkernel = 3\n[p]\nlayer = globalavgpool\n",
         "1x4x4", &e);
