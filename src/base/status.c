@@ -1,12 +1,13 @@
 #include "base/status.h"
 
+#include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 static char ring[LS_STATUS_RING][LS_STATUS_TEXT_BYTES];
-static atomic_uint next_text;
+static unsigned next_text;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of both: threads may fail as far apart as the ring is long
 
 // Names and values in a message are often from a file, which may hold anything: line ends that would forge a second
 // message, escape sequences that a terminal obeys.
@@ -16,12 +17,14 @@ static void replace_controls(char *text) {
 }
 
 ls_status ls_fail(ls_code code, const char *format, ...) {
-    char *text = ring[atomic_fetch_add(&next_text, 1) % LS_STATUS_RING];
     va_list args;
+    pthread_mutex_lock(&lock);
+    char *text = ring[next_text++ % LS_STATUS_RING];
     va_start(args, format);
     vsnprintf(text, LS_STATUS_TEXT_BYTES, format, args);
     va_end(args);
     if (strcmp(format, "%s") != 0) replace_controls(text);
+    pthread_mutex_unlock(&lock);
     return (ls_status){ code, text };
 }
 

@@ -204,7 +204,7 @@ static void leave_cores(ls_device_assignment *p) {
 ls_status ls_device_assignment_new(ls_comm *comm, ls_status mine, const ls_config *cfg, ls_device_assignment **out) {
     ls_device_assignment *p = calloc(1, sizeof *p);
     if (p) p->places = calloc((size_t)ls_comm_get_info(comm)->world_size, sizeof *p->places);
-    if (!p || !p->places) ls_keep_first(&mine, ls_fail(LS_DEVICE, "placement of ranks: out of host memory"));
+    if (!p || !p->places) ls_keep_first(&mine, ls_fail(LS_DEVICE, "device assignment: out of host memory"));
     ls_status status = ls_comm_agree(comm, mine, NULL);
     if (!ls_failed(status)) {
         p->is_auto = cfg->device_type == LS_DEVICE_TYPE_AUTO;

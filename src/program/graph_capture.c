@@ -19,7 +19,7 @@ struct ls_graph_capture {
 
 ls_status ls_graph_capture_new(ls_queue *queue, const ls_device_api *api, int record, ls_graph_capture **out) {
     ls_graph_capture *r = calloc(1, sizeof *r);
-    if (!r) return ls_fail(LS_DEVICE, "out of host memory for the recorder");
+    if (!r) return ls_fail(LS_DEVICE, "out of host memory for graph capture");
     *r = (ls_graph_capture){ .queue = queue, .api = api, .record = record && api->capture_begin };
     *out = r;
     return LS_SUCCESS;

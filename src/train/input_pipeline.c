@@ -128,7 +128,7 @@ static ls_status make_resident(ls_input_pipeline *f) {
 
 ls_status ls_input_pipeline_new(ls_device *device, const ls_input_pipeline_options *options, ls_input_pipeline **out) {
     ls_input_pipeline *f = calloc(1, sizeof *f);
-    if (!f) return ls_fail(LS_DEVICE, "out of host memory for the input feed");
+    if (!f) return ls_fail(LS_DEVICE, "out of host memory for the input pipeline");
     *f = (ls_input_pipeline){ .device = device, .options = *options, .layout = layout_of(options) };
     ls_status status = make_ring(f);
     if (!ls_failed(status)) status = make_device_slots(f);

@@ -46,7 +46,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
 from places import find_places  # noqa: E402
 
-ROOMS = ["src/base", "src/config", "src/data", "src/dist", "src/model", "src/train", "src/device/cpu"]
+ROOMS = ["src/base", "src/config", "src/data", "src/dist", "src/model", "src/program", "src/files", "src/train",
+         "src/device/cpu"]
 LIBRARY = "liblockstep.so"
 PLUGIN = "bin/emulated/lockstep_cuda.so"  # the emulated GPU: sums through host memory and much else run with it only
 ADDRESSES_MAX = 1 << 40  # a changed size may ask for anything

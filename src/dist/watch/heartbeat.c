@@ -123,7 +123,7 @@ static ls_status get_acquainted(ls_heartbeat *board, ls_comm *comm, ls_heartbeat
     if (getrandom(&mine.key, sizeof mine.key, GRND_NONBLOCK) != sizeof mine.key) mine.key = mine.machine;
     open_socket(board, one_host, &mine);
     greeting *all = calloc((size_t)n, sizeof *all);
-    if (!all) return ls_fail(LS_DEVICE, "board of %d ranks: no memory", n);
+    if (!all) return ls_fail(LS_DEVICE, "heartbeats of %d ranks: no memory", n);
     ls_status status = comm->backend->allgather(comm, &mine, all, sizeof mine);
     if (!ls_failed(status)) {
         board->key = all[0].key;
@@ -153,7 +153,7 @@ ls_status ls_heartbeat_open(ls_comm *comm, ls_heartbeat **out) {
         if (board) free(board->table.row);
         free(board);
         free(peers);
-        return ls_fail(LS_DEVICE, "board of %zu ranks: no memory", n);
+        return ls_fail(LS_DEVICE, "heartbeats of %zu ranks: no memory", n);
     }
     ls_status status = get_acquainted(board, comm, peers);
     if (ls_failed(status)) {
