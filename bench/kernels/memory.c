@@ -98,7 +98,7 @@ static ls_op_desc pool_desc(ls_op op, ls_nchw src, int relu) {
 }
 
 static ls_op_desc map_desc(ls_op op, ls_nchw shape) {
-    return (ls_op_desc){ .op = op, .layer = "map", .attr.map = { .shape = shape, .storage = LS_F32 } };
+    return (ls_op_desc){ .op = op, .layer = "map", .attr.elementwise = { .shape = shape, .storage = LS_F32 } };
 }
 
 static ls_status pool_operands(bench_operands *o, ls_nchw src, ls_nchw dst) {

@@ -25,7 +25,7 @@
 #include "device/op_conv.h"
 #include "device/op_linear.h"
 #include "device/op_loss.h"
-#include "device/op_map.h"
+#include "device/op_elementwise.h"
 #include "device/op_norm.h"
 #include "device/op_pool.h"
 #include "device/op_update.h"

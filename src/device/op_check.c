@@ -138,8 +138,8 @@ static ls_status check_pool(const ls_op_desc *desc) {
     return LS_SUCCESS;
 }
 
-static ls_status check_map(const ls_op_desc *desc) {
-    const ls_map_attr *a = &desc->attr.map;
+static ls_status check_elementwise(const ls_op_desc *desc) {
+    const ls_elementwise_attr *a = &desc->attr.elementwise;
     LS_TRY(check_storage(desc, a->storage));
     LS_TRY(check_shape(desc, "src", a->shape));
     if (desc->op == LS_OP_SCALE && !isfinite(a->factor)) return FAIL(desc, "factor is %g", (double)a->factor);
@@ -180,8 +180,8 @@ static ls_status check_loss(const ls_op_desc *desc) {
 static ls_status check_flat(const ls_op_desc *desc) {
     const ls_flat_attr *a = &desc->attr.flat;
     if (a->count < 1) return FAIL(desc, "%lld elements; at least 1", (long long)a->count);
-    if (desc->op == LS_OP_CAST || desc->op == LS_OP_WIDEN) LS_TRY(check_storage(desc, a->storage));
-    if ((desc->op == LS_OP_GRAD_FIX || desc->op == LS_OP_GRAD_UNFIX) &&
+    if (desc->op == LS_OP_CAST || desc->op == LS_OP_CAST_TO_F32) LS_TRY(check_storage(desc, a->storage));
+    if ((desc->op == LS_OP_TO_FIXED_POINT || desc->op == LS_OP_FROM_FIXED_POINT) &&
         (a->fraction_bits < 0 || a->fraction_bits > 62 - LS_FIXED_RANK_BITS)) {
         return FAIL(desc, "%d fraction bits; 0 to %d", a->fraction_bits, 62 - LS_FIXED_RANK_BITS);
     }
@@ -192,8 +192,8 @@ static ls_status check_flat(const ls_op_desc *desc) {
     return LS_SUCCESS;
 }
 
-static ls_status check_control(const ls_op_desc *desc) {
-    const ls_control_attr *a = &desc->attr.control;
+static ls_status check_step_control(const ls_op_desc *desc) {
+    const ls_step_control_attr *a = &desc->attr.step_control;
     if (a->slots < 0) return FAIL(desc, "%d partials; at least 0", a->slots);
     if (!(a->clip_norm >= 0)) return FAIL(desc, "clip_norm is %g; at least 0", (double)a->clip_norm);
     if (!a->dynamic) return LS_SUCCESS;
@@ -256,8 +256,8 @@ static double norm_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(desc->attr.norm.shape);
 }
 
-static double map_work(const ls_op_desc *desc) {
-    return (double)ls_nchw_count(desc->attr.map.shape);
+static double elementwise_work(const ls_op_desc *desc) {
+    return (double)ls_nchw_count(desc->attr.elementwise.shape);
 }
 
 static double loss_work(const ls_op_desc *desc) {
@@ -268,8 +268,8 @@ static double flat_work(const ls_op_desc *desc) {
     return (double)desc->attr.flat.count;
 }
 
-static double control_work(const ls_op_desc *desc) {
-    return (double)desc->attr.control.slots;
+static double step_control_work(const ls_op_desc *desc) {
+    return (double)desc->attr.step_control.slots;
 }
 
 static double optimizer_work(const ls_op_desc *desc) {

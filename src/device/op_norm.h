@@ -1,7 +1,7 @@
 // op_norm.h - batch normalisation fused with what follows it: an added residual, a ReLU or GELU, a max pooling.
 //   forward    m[c] = mean, v[c] = biased variance of src over n,h,w (count = N*H*W);  r[c] = 1/sqrt(v + eps)
 //              y = (src - m) * r * gamma + beta
-//              residual: y += residual;  relu: y = max(y, 0);  gelu: y = gelu(y) (op_map.h; without residual)
+//              residual: y += residual;  relu: y = max(y, 0);  gelu: y = gelu(y) (op_elementwise.h; without residual)
 //              dst = y
 //              saved[0][c] = m, saved[1][c] = r
 //              sum_mean[c] += m;  sum_var[c] += v * count/(count-1)  (statistics of this micro-batch, for the running

@@ -4,50 +4,51 @@
 // second moment, 16-bit copy. A flat operator covers `count` elements from the start of its buffers.
 // Gaps between tensors are zero and stay zero.
 //
-//   GRAD_FIX      t = grad[i] * 2^fraction_bits / loss_scale in double, rounded to an integer (to nearest, ties to
-//                 even); fixed[i] += t as int64.
-//                 Where the element is not finite or |t| >= 2^(62 - LS_FIXED_RANK_BITS), nothing is added, and
-//                 state.bad_gradient becomes 1 + the element's number in the arena (first + i) where that is higher;
-//                 it is then reduced over ranks by maximum. The limit is on each term, not on the sum, so that the
-//                 flag depends neither on the order nor on who adds: a window of up to 2^LS_FIXED_RANK_BITS
-//                 micro-batches (over all ranks) cannot overflow
-//   GRAD_UNFIX    grad[i] = fixed[i] / 2^fraction_bits * loss_scale, computed in double, rounded once to fp32
-//   GRAD_STATS    partial[0] = sum of grad[i]^2 in double,
-//                 partial[1] = number of elements not finite,
-//                 partial[2] = number in the arena (first + i) of the last of them, or -1;
-//                 summed in an order that depends on count only; overwrites partials[slot]. With elements not finite,
-//                 partial[0] means nothing
-//   CONTROL       the decision of this update, one thread: from all partials and ls_update_input; in double, stored
-//                 as fp32. Once halted, an update changes nothing but skip = 1: the host may look at the state some
-//                 updates later and finds the one that ended the run. Sets state.skip, lr = window.lr, multiplier,
-//                 grad_norm (before clipping; means nothing when skip), and clears bad_gradient. The loss scale moves
-//                 last: multiplier uses the one of this update
-//                   skip        = any element not finite, or bad_gradient
-//                   bad_element = the highest of bad_gradient - 1 and all partials
-//                   halted      = skip, and: not dynamic, or skipped_in_row >= max_skips, or skipped_in_row > 1 with
-//                                 the loss scale at the minimum even before it moved
-//                   multiplier  = 1/(loss_scale * samples), samples as a double (1 for a summed loss)
-//                   grad_norm   = sqrt(sum of squares) * multiplier
-//                   if clip_norm > 0: multiplier *= min(1, clip_norm/(grad_norm + 1e-6))
-//                   not skip: applied++, skipped_in_row = 0; dynamic: finite_in_row++, at growth_interval:
-//                             loss_scale = min(loss_scale*growth, maximum), finite_in_row = 0
-//                   skip:     skipped_in_row++, skipped++, finite_in_row = 0; dynamic:
-//                             loss_scale = max(loss_scale*backoff, minimum)
-//   SGD           nothing when skip; g = grad*multiplier + decay*w;
-//                 v = momentum*v + g (v = g at applied == 1);
-//                 d = nesterov ? g + momentum*v : v;  w -= lr*d            (torch.optim.SGD, dampening 0)
-//   ADAMW         nothing when skip; t = applied; g = grad*multiplier;  w *= 1 - lr*decay;
-//                 m = beta1*m + (1-beta1)*g;  s = beta2*s + (1-beta2)*g*g;
-//                 w -= lr * (m/(1-beta1^t)) / (sqrt(s/(1-beta2^t)) + eps)  (torch.optim.AdamW)
-//   LION          nothing when skip; g = grad*multiplier;  w *= 1 - lr*decay;
-//                 w -= lr * sign(beta1*m + (1-beta1)*g), sign(0) being 0;
-//                 m = beta2*m + (1-beta2)*g                (Chen et al. 2023, Symbolic Discovery of Optimization Algorithms)
-//   all           lr = state.lr * lr_factor, lr_factor and decay being the element's segment's;
-//                 copy[i] = w in 16 bits where the working copy is a 16-bit one.
-//                 No MOMENTUM argument is absent, even at momentum 0; COPY is absent when storage is LS_F32
-//   RUNNING_STATS nothing when skip; running[i] = (1-share)*running[i] + share*sum[i]/micro_batches
-//   CAST          dst[i] = src[i], fp32 -> storage, rounded to nearest even
-//   WIDEN         dst[i] = src[i], storage -> fp32, exact
+//   TO_FIXED_POINT   t = grad[i] * 2^fraction_bits / loss_scale in double, rounded to an integer (to nearest, ties to
+//                    even); fixed[i] += t as int64.
+//                    Where the element is not finite or |t| >= 2^(62 - LS_FIXED_RANK_BITS), nothing is added, and
+//                    state.bad_gradient becomes 1 + the element's number in the arena (first + i) where that is higher;
+//                    it is then reduced over ranks by maximum. The limit is on each term, not on the sum, so that the
+//                    flag depends neither on the order nor on who adds: a window of up to 2^LS_FIXED_RANK_BITS
+//                    micro-batches (over all ranks) cannot overflow
+//   FROM_FIXED_POINT grad[i] = fixed[i] / 2^fraction_bits * loss_scale, computed in double, rounded once to fp32
+//   GRAD_STATS       partial[0] = sum of grad[i]^2 in double,
+//                    partial[1] = number of elements not finite,
+//                    partial[2] = number in the arena (first + i) of the last of them, or -1;
+//                    summed in an order that depends on count only; overwrites partials[slot]. With elements not
+//                    finite, partial[0] means nothing
+//   STEP_CONTROL     the decision of this update, one thread: from all partials and ls_update_input; in double, stored
+//                    as fp32. Once halted, an update changes nothing but skip = 1: the host may look at the state some
+//                    updates later and finds the one that ended the run. Sets state.skip, lr = window.lr, multiplier,
+//                    grad_norm (before clipping; means nothing when skip), and clears bad_gradient. The loss scale
+//                    moves last: multiplier uses the one of this update
+//                      skip        = any element not finite, or bad_gradient
+//                      bad_element = the highest of bad_gradient - 1 and all partials
+//                      halted      = skip, and: not dynamic, or skipped_in_row >= max_skips, or skipped_in_row > 1 with
+//                                    the loss scale at the minimum even before it moved
+//                      multiplier  = 1/(loss_scale * samples), samples as a double (1 for a summed loss)
+//                      grad_norm   = sqrt(sum of squares) * multiplier
+//                      if clip_norm > 0: multiplier *= min(1, clip_norm/(grad_norm + 1e-6))
+//                      not skip: applied++, skipped_in_row = 0; dynamic: finite_in_row++, at growth_interval:
+//                                loss_scale = min(loss_scale*growth, maximum), finite_in_row = 0
+//                      skip:     skipped_in_row++, skipped++, finite_in_row = 0; dynamic:
+//                                loss_scale = max(loss_scale*backoff, minimum)
+//   SGD              nothing when skip; g = grad*multiplier + decay*w;
+//                    v = momentum*v + g (v = g at applied == 1);
+//                    d = nesterov ? g + momentum*v : v;  w -= lr*d            (torch.optim.SGD, dampening 0)
+//   ADAMW            nothing when skip; t = applied; g = grad*multiplier;  w *= 1 - lr*decay;
+//                    m = beta1*m + (1-beta1)*g;  s = beta2*s + (1-beta2)*g*g;
+//                    w -= lr * (m/(1-beta1^t)) / (sqrt(s/(1-beta2^t)) + eps)  (torch.optim.AdamW)
+//   LION             nothing when skip; g = grad*multiplier;  w *= 1 - lr*decay;
+//                    w -= lr * sign(beta1*m + (1-beta1)*g), sign(0) being 0;
+//                    m = beta2*m + (1-beta2)*g
+//                    (Chen et al. 2023, Symbolic Discovery of Optimization Algorithms)
+//   all              lr = state.lr * lr_factor, lr_factor and decay being the element's segment's;
+//                    copy[i] = w in 16 bits where the working copy is a 16-bit one.
+//                    No MOMENTUM argument is absent, even at momentum 0; COPY is absent when storage is LS_F32
+//   RUNNING_STATS    nothing when skip; running[i] = (1-share)*running[i] + share*sum[i]/micro_batches
+//   CAST             dst[i] = src[i], fp32 -> storage, rounded to nearest even
+//   CAST_TO_F32      dst[i] = src[i], storage -> fp32, exact
 #ifndef LS_DEVICE_OP_UPDATE_H
 #define LS_DEVICE_OP_UPDATE_H
 
@@ -74,19 +75,19 @@ typedef struct {      // lives on the device, part of every checkpoint
     // of the last update
     int32_t skip;
     float lr, multiplier, grad_norm;
-    int32_t bad_gradient; // set by GRAD_FIX, cleared by CONTROL
+    int32_t bad_gradient; // set by TO_FIXED_POINT, cleared by STEP_CONTROL
     int32_t halted;
     int64_t bad_element; // in the arena: the last element that was not finite; -1: none
 } ls_train_state;
 
 typedef struct {
     int64_t count;     // elements
-    int fraction_bits; // GRAD_FIX, GRAD_UNFIX
-    int unscaled;      // GRAD_FIX, GRAD_UNFIX: loss_scale is taken as 1 (statistics of batch norm are not scaled)
+    int fraction_bits; // TO_FIXED_POINT, FROM_FIXED_POINT
+    int unscaled;      // TO_ and FROM_FIXED_POINT: loss_scale is taken as 1 (batch norm's statistics are not scaled)
     int slot;          // GRAD_STATS
-    int64_t first;     // GRAD_FIX, GRAD_STATS: number in the arena of element 0
+    int64_t first;     // TO_FIXED_POINT, GRAD_STATS: number in the arena of element 0
     float share;       // RUNNING_STATS: weight of the new value (PyTorch's momentum)
-    ls_dtype storage;  // CAST, WIDEN
+    ls_dtype storage;  // CAST, CAST_TO_F32
 } ls_flat_attr;
 
 typedef struct {
@@ -96,7 +97,7 @@ typedef struct {
     float growth, backoff, minimum, maximum;
     int growth_interval;
     int max_skips; // in a row, that halt the run (dynamic)
-} ls_control_attr;
+} ls_step_control_attr;
 
 typedef struct {   // neighbours in the arena that share their constants
     int64_t count; // elements: a multiple of LS_SEGMENT_ELEMENTS, but for the last segment
@@ -114,10 +115,10 @@ typedef struct {
     ls_dtype storage;   // of the working copy; LS_F32: there is none, the master is used
 } ls_optimizer_attr;
 
-enum { LS_GRAD_FIX_GRAD, LS_GRAD_FIX_STATE, LS_GRAD_FIX_FIXED, LS_GRAD_FIX_ARGS };
-enum { LS_GRAD_UNFIX_FIXED, LS_GRAD_UNFIX_STATE, LS_GRAD_UNFIX_GRAD, LS_GRAD_UNFIX_ARGS };
+enum { LS_TO_FIXED_POINT_GRAD, LS_TO_FIXED_POINT_STATE, LS_TO_FIXED_POINT_FIXED, LS_TO_FIXED_POINT_ARGS };
+enum { LS_FROM_FIXED_POINT_FIXED, LS_FROM_FIXED_POINT_STATE, LS_FROM_FIXED_POINT_GRAD, LS_FROM_FIXED_POINT_ARGS };
 enum { LS_GRAD_STATS_GRAD, LS_GRAD_STATS_PARTIALS, LS_GRAD_STATS_ARGS }; // partials: double[slots][LS_PARTIALS]
-enum { LS_CONTROL_WINDOW, LS_CONTROL_PARTIALS, LS_CONTROL_STATE, LS_CONTROL_ARGS };
+enum { LS_STEP_CONTROL_WINDOW, LS_STEP_CONTROL_PARTIALS, LS_STEP_CONTROL_STATE, LS_STEP_CONTROL_ARGS };
 // Every optimizer has these, between the gradient and the weight as many tensors as it keeps from update to update.
 enum { LS_STEP_STATE, LS_STEP_GRAD, LS_STEP_KEPT, LS_STEP_OTHER_ARGS = 4, LS_STEP_KEPT_MAX = 2 };
 enum { LS_SGD_STATE, LS_SGD_GRAD, LS_SGD_MOMENTUM, LS_SGD_WEIGHT, LS_SGD_COPY, LS_SGD_ARGS };
@@ -139,6 +140,6 @@ enum {
     LS_RUNNING_STATS_ARGS
 };
 enum { LS_CAST_SRC, LS_CAST_DST, LS_CAST_ARGS };
-enum { LS_WIDEN_SRC, LS_WIDEN_DST, LS_WIDEN_ARGS };
+enum { LS_CAST_TO_F32_SRC, LS_CAST_TO_F32_DST, LS_CAST_TO_F32_ARGS };
 
 #endif

@@ -75,7 +75,7 @@ static ls_status add_grads(ls_builder *b, ls_value *value, const char *layer) {
     ls_ref sum;
     LS_TRY(ls_builder_activation(b, layer, value->shape, &sum));
     ls_op_desc desc = {
-        .op = LS_OP_ADD, .layer = layer, .attr.map = { .shape = value->shape, .storage = b->arenas->storage }
+        .op = LS_OP_ADD, .layer = layer, .attr.elementwise = { .shape = value->shape, .storage = b->arenas->storage }
     };
     ls_ref refs[LS_ADD_ARGS] = { [LS_ADD_A] = value->grads[0], [LS_ADD_B] = value->grads[1], [LS_ADD_DST] = sum };
     LS_TRY(ls_builder_emit(b, &desc, refs, LS_ADD_ARGS));

@@ -308,10 +308,10 @@ static ls_status pool_backward(ls_builder *b, ls_node *node) {
 
 // --- element-wise --------------------------------------------------------------------------------
 
-static ls_op_desc map_desc(const ls_builder *b, const ls_node *node, ls_op op) {
+static ls_op_desc elementwise_desc(const ls_builder *b, const ls_node *node, ls_op op) {
     return (ls_op_desc){ .op = op,
         .layer = node->layer->name,
-        .attr.map = { .shape = input_shape(b, node), .storage = b->arenas->storage } };
+        .attr.elementwise = { .shape = input_shape(b, node), .storage = b->arenas->storage } };
 }
 
 // After a convolution or linear layer that nothing else reads, relu works in place: their backward passes do not read
@@ -332,7 +332,7 @@ static ls_status output_in_place_or_new(ls_builder *b, const ls_node *node) {
 }
 
 static ls_status relu_forward(ls_builder *b, ls_node *node) {
-    ls_op_desc desc = map_desc(b, node, LS_OP_RELU_FORWARD);
+    ls_op_desc desc = elementwise_desc(b, node, LS_OP_RELU_FORWARD);
     LS_TRY(output_in_place_or_new(b, node));
     ls_ref refs[LS_RELU_FORWARD_ARGS] = {
         [LS_RELU_FORWARD_SRC] = input_ref(b, node), [LS_RELU_FORWARD_DST] = b->values[node->output].ref
@@ -341,7 +341,7 @@ static ls_status relu_forward(ls_builder *b, ls_node *node) {
 }
 
 static ls_status relu_backward(ls_builder *b, ls_node *node) {
-    ls_op_desc desc = map_desc(b, node, LS_OP_RELU_BACKWARD);
+    ls_op_desc desc = elementwise_desc(b, node, LS_OP_RELU_BACKWARD);
     ls_ref refs[LS_RELU_BACKWARD_ARGS] = { [LS_RELU_BACKWARD_DST] = b->values[node->output].ref };
     LS_TRY(ls_builder_grad(b, node, &refs[LS_RELU_BACKWARD_GRAD_DST]));
     LS_TRY(new_input_grad(b, node, &refs[LS_RELU_BACKWARD_GRAD_SRC]));
@@ -349,7 +349,7 @@ static ls_status relu_backward(ls_builder *b, ls_node *node) {
 }
 
 static ls_status gelu_forward(ls_builder *b, ls_node *node) {
-    ls_op_desc desc = map_desc(b, node, LS_OP_GELU_FORWARD);
+    ls_op_desc desc = elementwise_desc(b, node, LS_OP_GELU_FORWARD);
     LS_TRY(output_in_place_or_new(b, node));
     ls_ref refs[LS_GELU_FORWARD_ARGS] = {
         [LS_GELU_FORWARD_SRC] = input_ref(b, node), [LS_GELU_FORWARD_DST] = b->values[node->output].ref
@@ -358,7 +358,7 @@ static ls_status gelu_forward(ls_builder *b, ls_node *node) {
 }
 
 static ls_status gelu_backward(ls_builder *b, ls_node *node) {
-    ls_op_desc desc = map_desc(b, node, LS_OP_GELU_BACKWARD);
+    ls_op_desc desc = elementwise_desc(b, node, LS_OP_GELU_BACKWARD);
     ls_ref refs[LS_GELU_BACKWARD_ARGS] = { [LS_GELU_BACKWARD_SRC] = input_ref(b, node) };
     LS_TRY(ls_builder_grad(b, node, &refs[LS_GELU_BACKWARD_GRAD_DST]));
     LS_TRY(new_input_grad(b, node, &refs[LS_GELU_BACKWARD_GRAD_SRC]));
@@ -366,7 +366,7 @@ static ls_status gelu_backward(ls_builder *b, ls_node *node) {
 }
 
 static ls_status add_forward(ls_builder *b, ls_node *node) {
-    ls_op_desc desc = map_desc(b, node, LS_OP_ADD);
+    ls_op_desc desc = elementwise_desc(b, node, LS_OP_ADD);
     LS_TRY(new_output(b, node, input_shape(b, node)));
     ls_ref refs[LS_ADD_ARGS] = { [LS_ADD_A] = input_ref(b, node),
         [LS_ADD_B] = b->values[node->input[1]].ref,
@@ -382,8 +382,8 @@ static ls_status add_backward(ls_builder *b, ls_node *node) {
 }
 
 static ls_status emit_scale(ls_builder *b, const ls_node *node, ls_ref src, ls_ref dst) {
-    ls_op_desc desc = map_desc(b, node, LS_OP_SCALE);
-    desc.attr.map.factor = (float)node->layer->attr.scale.factor;
+    ls_op_desc desc = elementwise_desc(b, node, LS_OP_SCALE);
+    desc.attr.elementwise.factor = (float)node->layer->attr.scale.factor;
     ls_ref refs[LS_SCALE_ARGS] = { [LS_SCALE_SRC] = src, [LS_SCALE_DST] = dst };
     return ls_builder_emit(b, &desc, refs, LS_SCALE_ARGS);
 }
@@ -401,10 +401,10 @@ static ls_status scale_backward(ls_builder *b, ls_node *node) {
 }
 
 static ls_status emit_dropout(ls_builder *b, const ls_node *node, ls_ref src, ls_ref dst) {
-    ls_op_desc desc = map_desc(b, node, LS_OP_DROPOUT);
-    desc.attr.map.p = (float)node->layer->attr.dropout.p;
-    desc.attr.map.layer = node->layer_index;
-    desc.attr.map.seed = b->options->seed;
+    ls_op_desc desc = elementwise_desc(b, node, LS_OP_DROPOUT);
+    desc.attr.elementwise.p = (float)node->layer->attr.dropout.p;
+    desc.attr.elementwise.layer = node->layer_index;
+    desc.attr.elementwise.seed = b->options->seed;
     ls_ref refs[LS_DROPOUT_ARGS] = {
         [LS_DROPOUT_SRC] = src,
         [LS_DROPOUT_MICRO] = ls_ref_input(LS_INPUT_MICRO),

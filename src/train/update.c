@@ -71,12 +71,12 @@ static void narrow(ls_update *u, const ls_planned_bucket *b) {
     ls_plan_run(b->cast, args, workspace_of(u), u->queue);
 }
 
-static void widen_gradients(ls_update *u) {
+static void cast_gradients_to_f32(ls_update *u) {
     const ls_param_store *a = u->arenas;
-    ls_buffer args[LS_WIDEN_ARGS] = { [LS_WIDEN_SRC] = ls_param_store_range(
-                                          a->wire, 0, a->trained_elements, ls_dtype_bytes(LS_BF16)),
-        [LS_WIDEN_DST] = ls_param_store_range(a->grad, 0, a->trained_elements, sizeof(float)) };
-    ls_plan_run(u->widen, args, workspace_of(u), u->queue);
+    ls_buffer args[LS_CAST_TO_F32_ARGS] = { [LS_CAST_TO_F32_SRC] = ls_param_store_range(
+                                                a->wire, 0, a->trained_elements, ls_dtype_bytes(LS_BF16)),
+        [LS_CAST_TO_F32_DST] = ls_param_store_range(a->grad, 0, a->trained_elements, sizeof(float)) };
+    ls_plan_run(u->cast_to_f32, args, workspace_of(u), u->queue);
 }
 
 // Gradients of the first up_to parameters of the arena's order are complete in this micro-batch: round them in ordered
@@ -86,9 +86,9 @@ static void buckets_complete(ls_update *u, int up_to) {
         ls_planned_bucket *b = &u->buckets[u->launched];
         if (up_to >= 0 && (b->end_param < 0 || b->end_param > up_to)) return;
         if (u->ordered && u->micros_left > 0) {
-            ls_buffer args[LS_GRAD_FIX_ARGS] = { [LS_GRAD_FIX_GRAD] = grad_range(u, b),
-                [LS_GRAD_FIX_STATE] = u->state,
-                [LS_GRAD_FIX_FIXED] = fixed_range(u, b) };
+            ls_buffer args[LS_TO_FIXED_POINT_ARGS] = { [LS_TO_FIXED_POINT_GRAD] = grad_range(u, b),
+                [LS_TO_FIXED_POINT_STATE] = u->state,
+                [LS_TO_FIXED_POINT_FIXED] = fixed_range(u, b) };
             begin_span(u, "bucket to fixed point");
             ls_plan_run(b->fix, args, workspace_of(u), u->queue);
             end_span(u);
@@ -111,22 +111,22 @@ static void on_complete(void *context, int up_to) {
 static void unfix_buckets(ls_update *u) {
     for (int i = 0; i < u->bucket_count; i++) {
         ls_planned_bucket *b = &u->buckets[i];
-        ls_buffer args[LS_GRAD_UNFIX_ARGS] = { [LS_GRAD_UNFIX_FIXED] = fixed_range(u, b),
-            [LS_GRAD_UNFIX_STATE] = u->state,
-            [LS_GRAD_UNFIX_GRAD] = grad_range(u, b) };
+        ls_buffer args[LS_FROM_FIXED_POINT_ARGS] = { [LS_FROM_FIXED_POINT_FIXED] = fixed_range(u, b),
+            [LS_FROM_FIXED_POINT_STATE] = u->state,
+            [LS_FROM_FIXED_POINT_GRAD] = grad_range(u, b) };
         ls_plan_run(b->unfix, args, workspace_of(u), u->queue);
     }
 }
 
-static void run_control(ls_update *u) {
+static void run_step_control(ls_update *u) {
     ls_buffer stats_args[LS_GRAD_STATS_ARGS] = { [LS_GRAD_STATS_GRAD] = ls_param_store_range(
                                                      u->arenas->grad, 0, u->arenas->trained_elements, sizeof(float)),
         [LS_GRAD_STATS_PARTIALS] = u->partials };
     ls_plan_run(u->stats, stats_args, workspace_of(u), u->queue);
-    ls_buffer args[LS_CONTROL_ARGS] = {
-        [LS_CONTROL_WINDOW] = u->window, [LS_CONTROL_PARTIALS] = u->partials, [LS_CONTROL_STATE] = u->state
-    };
-    ls_plan_run(u->control, args, workspace_of(u), u->queue);
+    ls_buffer args[LS_STEP_CONTROL_ARGS] = { [LS_STEP_CONTROL_WINDOW] = u->window,
+        [LS_STEP_CONTROL_PARTIALS] = u->partials,
+        [LS_STEP_CONTROL_STATE] = u->state };
+    ls_plan_run(u->step_control, args, workspace_of(u), u->queue);
 }
 
 // Everything from the reduced gradient on.
@@ -137,13 +137,13 @@ static void step(void *context) {
         unfix_buckets(u);
         end_span(u);
     }
-    if (u->widen) {
+    if (u->cast_to_f32) {
         begin_span(u, "gradient from bf16");
-        widen_gradients(u);
+        cast_gradients_to_f32(u);
         end_span(u);
     }
     begin_span(u, "gradient statistics");
-    run_control(u);
+    run_step_control(u);
     end_span(u);
     begin_span(u, "optimizer");
     ls_update_run_optimizer(u);

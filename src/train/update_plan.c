@@ -80,21 +80,21 @@ static ls_status plan_bucket(ls_update *u, int index) {
             .first = b->range.first,
             .unscaled = statistics,
             .fraction_bits = statistics ? LS_STATISTIC_FRACTION_BITS : LS_GRADIENT_FRACTION_BITS } };
-    desc.op = LS_OP_GRAD_FIX;
+    desc.op = LS_OP_TO_FIXED_POINT;
     LS_TRY(new_plan(u, &desc, &b->fix));
-    desc.op = LS_OP_GRAD_UNFIX;
+    desc.op = LS_OP_FROM_FIXED_POINT;
     return new_plan(u, &desc, &b->unfix);
 }
 
 // Statistics are of the whole gradient at once: they must not depend on how it was cut for the reduction.
-static ls_status plan_control(ls_update *u, const ls_config *cfg) {
+static ls_status plan_step_control(ls_update *u, const ls_config *cfg) {
     ls_op_desc desc = {
         .op = LS_OP_GRAD_STATS, .layer = "gradients", .attr.flat = { .count = u->arenas->trained_elements }
     };
     LS_TRY(new_plan(u, &desc, &u->stats));
-    desc = (ls_op_desc){ .op = LS_OP_CONTROL,
+    desc = (ls_op_desc){ .op = LS_OP_STEP_CONTROL,
         .layer = "update",
-        .attr.control = { .slots = 1,
+        .attr.step_control = { .slots = 1,
             .clip_norm = (float)cfg->train_clip_norm,
             .dynamic = u->arenas->storage == LS_F16,
             .growth = (float)cfg->loss_scale_growth,
@@ -103,12 +103,12 @@ static ls_status plan_control(ls_update *u, const ls_config *cfg) {
             .maximum = (float)cfg->loss_scale_maximum,
             .growth_interval = (int)cfg->loss_scale_growth_interval,
             .max_skips = (int)cfg->loss_scale_max_skips } };
-    LS_TRY(new_plan(u, &desc, &u->control));
+    LS_TRY(new_plan(u, &desc, &u->step_control));
     if (u->arenas->wire) {
-        desc = (ls_op_desc){ .op = LS_OP_WIDEN,
+        desc = (ls_op_desc){ .op = LS_OP_CAST_TO_F32,
             .layer = "gradients",
             .attr.flat = { .count = u->arenas->trained_elements, .storage = LS_BF16 } };
-        LS_TRY(new_plan(u, &desc, &u->widen));
+        LS_TRY(new_plan(u, &desc, &u->cast_to_f32));
     }
     if (u->arenas->storage == LS_F32) return LS_SUCCESS;
     desc = (ls_op_desc){ .op = LS_OP_CAST,
@@ -195,7 +195,7 @@ static ls_status prepare(ls_update *u, const ls_config *cfg) {
     LS_TRY(cut_buckets(u, (size_t)cfg->dist_bucket_bytes));
     LS_TRY(new_control_memory(u));
     for (int b = 0; b < u->bucket_count; b++) LS_TRY(plan_bucket(u, b));
-    LS_TRY(plan_control(u, cfg));
+    LS_TRY(plan_step_control(u, cfg));
     LS_TRY(plan_running(u));
     LS_TRY(ls_optimizer_new(cfg, u->arenas, u->state, &u->optimizer));
     if (u->optimizer->workspace_bytes > u->workspace_bytes) u->workspace_bytes = u->optimizer->workspace_bytes;
@@ -253,9 +253,9 @@ void ls_update_free(ls_update *u) {
     }
     for (int r = 0; r < u->running_count; r++) free_plan(u, u->running[r].plan);
     free_plan(u, u->stats);
-    free_plan(u, u->control);
+    free_plan(u, u->step_control);
     free_plan(u, u->cast);
-    free_plan(u, u->widen);
+    free_plan(u, u->cast_to_f32);
     ls_slab *slabs[] = { u->device_control, u->host_control, u->workspace };
     for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
         if (slabs[s]) u->device->api->slab_free(slabs[s]);

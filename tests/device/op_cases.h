@@ -501,10 +501,11 @@ static const struct {
 };
 
 // dst is the last argument; in place it is the last input.
-static inline void map_case(ls_op op, const char *name, ls_map_attr a, int in_place, case_visit *visit, void *context) {
+static inline void map_case(
+    ls_op op, const char *name, ls_elementwise_attr a, int in_place, case_visit *visit, void *context) {
     int dst = ls_op_args(op) - 1, inputs = op == LS_OP_DROPOUT ? 1 : dst;
     op_case *c = case_new(op, a.storage, name, "");
-    c->desc.attr.map = a;
+    c->desc.attr.elementwise = a;
     for (int i = 0; i < inputs; i++) case_activation(c, i, USE_IN, a.shape, 0);
     if (op == LS_OP_DROPOUT) case_micro(c, LS_DROPOUT_MICRO, a.shape.n);
     op_arg *out = case_activation(c, dst, USE_OUT, a.shape, 0);
@@ -525,7 +526,7 @@ static inline void map_cases(ls_dtype storage, case_visit *visit, void *context)
     static const ls_op ops[] = { LS_OP_RELU_FORWARD, LS_OP_RELU_BACKWARD, LS_OP_GELU_FORWARD, LS_OP_GELU_BACKWARD,
         LS_OP_ADD, LS_OP_SCALE, LS_OP_DROPOUT };
     for (size_t i = 0; i < sizeof map_rows / sizeof *map_rows; i++) {
-        ls_map_attr a = { .shape = map_rows[i].shape,
+        ls_elementwise_attr a = { .shape = map_rows[i].shape,
             .storage = storage,
             .factor = 0.3F,
             .p = 0.4F,

@@ -118,14 +118,14 @@ static inline op_case *flat_case(ls_op op, ls_flat_attr a, const char *variant) 
     return c;
 }
 
-static inline void grad_fix_case(int64_t count, int unscaled, int bad, case_visit *visit, void *context) {
-    op_case *c = flat_case(LS_OP_GRAD_FIX,
+static inline void to_fixed_point_case(int64_t count, int unscaled, int bad, case_visit *visit, void *context) {
+    op_case *c = flat_case(LS_OP_TO_FIXED_POINT,
         (ls_flat_attr){ .count = count, .fraction_bits = 30, .unscaled = unscaled, .first = 5000 },
         bad        ? "bad elements"
         : unscaled ? "unscaled"
                    : "");
-    float *grad = case_raw(c, LS_GRAD_FIX_GRAD, USE_IN, LS_F32, (size_t)count, 0)->host;
-    ls_train_state *state = case_state(c, LS_GRAD_FIX_STATE, USE_UPDATE);
+    float *grad = case_raw(c, LS_TO_FIXED_POINT_GRAD, USE_IN, LS_F32, (size_t)count, 0)->host;
+    ls_train_state *state = case_state(c, LS_TO_FIXED_POINT_STATE, USE_UPDATE);
     state->loss_scale = 784; // 49 * 16: a product with its reciprocal is not the quotient
     // halves, which go to the even neighbour, and are halves only where the division is exact
     for (int64_t i = 4; i < count; i += 3) grad[i] = (float)(784 * i + 392) * 0x1p-30F;
@@ -137,18 +137,18 @@ static inline void grad_fix_case(int64_t count, int unscaled, int bad, case_visi
         grad[3] = -0x1p30F;
     }
     if (bad && count > 8) grad[count / 2] = grad[count - 2] = NAN; // elements that another thread sees
-    int64_t *fixed = case_raw(c, LS_GRAD_FIX_FIXED, USE_UPDATE, LS_I64, (size_t)count, 0)->host;
+    int64_t *fixed = case_raw(c, LS_TO_FIXED_POINT_FIXED, USE_UPDATE, LS_I64, (size_t)count, 0)->host;
     for (int64_t i = 0; i < count; i++) fixed[i] = (int64_t)(case_random(c) * 0x1p40F);
     visit_and_free(visit, context, c);
 }
 
-static inline void grad_unfix_case(int64_t count, int unscaled, case_visit *visit, void *context) {
-    op_case *c = flat_case(LS_OP_GRAD_UNFIX,
+static inline void from_fixed_point_case(int64_t count, int unscaled, case_visit *visit, void *context) {
+    op_case *c = flat_case(LS_OP_FROM_FIXED_POINT,
         (ls_flat_attr){ .count = count, .fraction_bits = 30, .unscaled = unscaled }, unscaled ? "unscaled" : "");
-    int64_t *fixed = case_raw(c, LS_GRAD_UNFIX_FIXED, USE_IN, LS_I64, (size_t)count, 0)->host;
+    int64_t *fixed = case_raw(c, LS_FROM_FIXED_POINT_FIXED, USE_IN, LS_I64, (size_t)count, 0)->host;
     for (int64_t i = 0; i < count; i++) fixed[i] = (int64_t)(case_random(c) * 0x1p40F) + i;
-    case_state(c, LS_GRAD_UNFIX_STATE, USE_IN)->loss_scale = 768;
-    case_raw(c, LS_GRAD_UNFIX_GRAD, USE_OUT, LS_F32, (size_t)count, 0);
+    case_state(c, LS_FROM_FIXED_POINT_STATE, USE_IN)->loss_scale = 768;
+    case_raw(c, LS_FROM_FIXED_POINT_GRAD, USE_OUT, LS_F32, (size_t)count, 0);
     visit_and_free(visit, context, c);
 }
 
@@ -173,9 +173,9 @@ static inline void cast_cases(ls_dtype storage, int64_t count, case_visit *visit
     case_raw(c, LS_CAST_DST, USE_OUT, storage, (size_t)count, 0);
     visit_and_free(visit, context, c);
 
-    c = flat_case(LS_OP_WIDEN, (ls_flat_attr){ .count = count, .storage = storage }, "");
-    case_raw(c, LS_WIDEN_SRC, USE_IN, storage, (size_t)count, 0);
-    case_raw(c, LS_WIDEN_DST, USE_OUT, LS_F32, (size_t)count, 0);
+    c = flat_case(LS_OP_CAST_TO_F32, (ls_flat_attr){ .count = count, .storage = storage }, "");
+    case_raw(c, LS_CAST_TO_F32_SRC, USE_IN, storage, (size_t)count, 0);
+    case_raw(c, LS_CAST_TO_F32_DST, USE_OUT, LS_F32, (size_t)count, 0);
     visit_and_free(visit, context, c);
 }
 
@@ -184,8 +184,9 @@ static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context
     for (int bad = 0; storage == LS_F32 && bad < 2; bad++) grad_stats_case(1100003, bad, visit, context);
     for (size_t i = 0; i < sizeof flat_counts / sizeof *flat_counts; i++) {
         int64_t count = flat_counts[i];
-        for (int variant = 0; variant < 3; variant++) grad_fix_case(count, variant == 1, variant == 2, visit, context);
-        for (int unscaled = 0; unscaled < 2; unscaled++) grad_unfix_case(count, unscaled, visit, context);
+        for (int variant = 0; variant < 3; variant++)
+            to_fixed_point_case(count, variant == 1, variant == 2, visit, context);
+        for (int unscaled = 0; unscaled < 2; unscaled++) from_fixed_point_case(count, unscaled, visit, context);
 
         for (int bad = 0; bad < 2; bad++) grad_stats_case(count, bad, visit, context);
 
@@ -229,8 +230,8 @@ static const struct {
 
 static inline void control_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof control_rows / sizeof *control_rows; i++) {
-        op_case *c = case_new(LS_OP_CONTROL, storage, control_rows[i].name, "");
-        c->desc.attr.control = (ls_control_attr){ .slots = 2,
+        op_case *c = case_new(LS_OP_STEP_CONTROL, storage, control_rows[i].name, "");
+        c->desc.attr.step_control = (ls_step_control_attr){ .slots = 2,
             .clip_norm = control_rows[i].clip_norm,
             .dynamic = control_rows[i].dynamic,
             .growth = 2,
@@ -239,15 +240,15 @@ static inline void control_cases(ls_dtype storage, case_visit *visit, void *cont
             .maximum = 16777216,
             .growth_interval = 10,
             .max_skips = 7 };
-        op_arg *window = case_set(c, LS_CONTROL_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input));
+        op_arg *window = case_set(c, LS_STEP_CONTROL_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input));
         *(ls_update_input *)window->host = (ls_update_input){ .samples = 96, .micro_batches = 3, .lr = 0.1F };
-        double *partials = case_raw(c, LS_CONTROL_PARTIALS, USE_IN, LS_F64, 2 * LS_PARTIALS, 0)->host;
+        double *partials = case_raw(c, LS_STEP_CONTROL_PARTIALS, USE_IN, LS_F64, 2 * LS_PARTIALS, 0)->host;
         partials[0] = 7;
         partials[2] = -1;
         partials[LS_PARTIALS] = control_rows[i].squares;
         partials[LS_PARTIALS + 1] = control_rows[i].bad;
         partials[LS_PARTIALS + 2] = control_rows[i].bad > 0 ? 123 : -1;
-        ls_train_state *state = case_state(c, LS_CONTROL_STATE, USE_UPDATE);
+        ls_train_state *state = case_state(c, LS_STEP_CONTROL_STATE, USE_UPDATE);
         state->loss_scale = control_rows[i].loss_scale;
         state->finite_in_row = control_rows[i].finite_in_row;
         state->skipped_in_row = control_rows[i].skipped_in_row;

@@ -67,24 +67,24 @@ static const struct {
     { { LS_OP_POOL_FORWARD, "pool6",
           .attr.pool = { LS_POOL_MAX, { 1, 1, 300, 300 }, { 1, 1, 1, 1 }, 300, 300, 1, 0, 0, 1, LS_F32 } },
         { "pool6", "300x300 window has more than 65534 elements" } },
-    { { LS_OP_DROPOUT, "drop", .attr.map = { .shape = { 2, 3, 4, 4 }, .p = 1 } },
+    { { LS_OP_DROPOUT, "drop", .attr.elementwise = { .shape = { 2, 3, 4, 4 }, .p = 1 } },
         { "layer drop", "p is 1", "below 1" } },
     { { LS_OP_AUGMENT, "input", .attr.augment = { { 2, 3, 4, 32 }, LS_F32, 4, LS_PAD_REFLECT } },
         { "layer input", "2x3x4x32", "mirrored by a padding of 4" } },
     { { LS_OP_LOSS, "loss", .attr.loss = { { 2, 10, 2, 1 }, 0, 1, LS_F32 } }, { "layer loss", "2x10x2x1" } },
     { { LS_OP_LOSS, "loss", .attr.loss = { { 2, 10, 1, 1 }, 1.5F, 1, LS_F32 } }, { "label smoothing is 1.5" } },
-    { { LS_OP_GRAD_FIX, "reduce", .attr.flat = { .count = 5, .fraction_bits = 60 } }, { "60 fraction bits" } },
+    { { LS_OP_TO_FIXED_POINT, "reduce", .attr.flat = { .count = 5, .fraction_bits = 60 } }, { "60 fraction bits" } },
     { { LS_OP_GRAD_STATS, "stats", .attr.flat = { .count = 0 } }, { "0 elements" } },
-    { { LS_OP_CONTROL, "control",
-          .attr.control = { .dynamic = 1,
+    { { LS_OP_STEP_CONTROL, "control",
+          .attr.step_control = { .dynamic = 1,
               .growth = 2,
               .backoff = 2,
               .minimum = 1,
               .maximum = 2,
               .growth_interval = 1 } },
         { "backoff 2" } },
-    { { LS_OP_CONTROL, "control",
-          .attr.control = { .dynamic = 1,
+    { { LS_OP_STEP_CONTROL, "control",
+          .attr.step_control = { .dynamic = 1,
               .growth = 2,
               .backoff = 0.5F,
               .minimum = 4,
@@ -228,7 +228,7 @@ static void null_leaves_everything_alone(void **unused) {
     ls_nchw shape = { 1, 1, 2, 2 };
     assert_int_equal(api->activation_bytes(device, shape, LS_F32), 16);
     api->activation_import(device, shape, LS_F32, (float[]){ -1, 2, -3, 4 }, ls_buffer_at(slab, 0, 16));
-    ls_op_desc relu = { LS_OP_RELU_FORWARD, "relu", .attr.map = { .shape = shape } };
+    ls_op_desc relu = { LS_OP_RELU_FORWARD, "relu", .attr.elementwise = { .shape = shape } };
     assert_int_equal(api->plan_new(device, &relu, &plan).code, LS_OK);
     ls_plan_run(plan, (ls_buffer[]){ ls_buffer_at(slab, 0, 16), ls_buffer_at(slab, 32, 16) }, (ls_buffer){ 0 }, queue);
     api->event_record(event, queue);

@@ -20,7 +20,7 @@ static double slope(double x) {
 static double *run_on(ls_device *device, ls_op op, const float *src, int count) {
     op_case *c = case_new(op, LS_F32, "gelu", "");
     ls_nchw shape = { 1, count, 1, 1 };
-    c->desc.attr.map = (ls_map_attr){ .shape = shape, .storage = LS_F32 };
+    c->desc.attr.elementwise = (ls_elementwise_attr){ .shape = shape, .storage = LS_F32 };
     int dst = ls_op_args(op) - 1;
     memcpy(case_activation(c, 0, USE_IN, shape, 0)->host, src, (size_t)count * sizeof *src);
     if (op == LS_OP_GELU_BACKWARD)

@@ -293,9 +293,10 @@ static void check_gelu(collector *all, op_case *c) {
 static void visit_maps(void *context, op_case *c) {
     collector *all = context;
     ls_op op = c->desc.op;
-    if (ls_nchw_count(c->desc.attr.map.shape) > 6000 || op == LS_OP_ADD || c->args[ls_op_args(op) - 1].alias) return;
-    c->desc.attr.map.p = 0.5F;
-    c->desc.attr.map.factor = 0.125F;
+    if (ls_nchw_count(c->desc.attr.elementwise.shape) > 6000 || op == LS_OP_ADD || c->args[ls_op_args(op) - 1].alias)
+        return;
+    c->desc.attr.elementwise.p = 0.5F;
+    c->desc.attr.elementwise.factor = 0.125F;
     if (op == LS_OP_RELU_FORWARD) {
         fill_away_from_kinks(c, c->args[0].host, c->args[0].count);
         set_forward(all, c);

@@ -74,7 +74,7 @@ static void near(const char *name, const char *what, size_t at, double got, doub
 static const size_t counts[] = { 0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 100 };
 enum { COUNTS = sizeof counts / sizeof *counts };
 
-static void check_map(const char *name, const ls_kernels *k) {
+static void check_elementwise(const char *name, const ls_kernels *k) {
     for (size_t c = 0; c < COUNTS; c++)
         for (size_t shift = 0; shift < 2; shift++) { // addresses beside the vector's alignment
             const size_t n = counts[c];
@@ -88,7 +88,7 @@ static void check_map(const char *name, const ls_kernels *k) {
                 near(name, "relu backward", i, (double)out[i], x[i] > 0 ? (double)y[i] : 0, 0);
             k->add(x, y, out, n, NULL);
             for (size_t i = 0; i < n; i++) near(name, "add", i, (double)out[i], (double)(x[i] + y[i]), 0);
-            k->scale(x, NULL, out, n, &(ls_map_attr){ .factor = 0.25F });
+            k->scale(x, NULL, out, n, &(ls_elementwise_attr){ .factor = 0.25F });
             for (size_t i = 0; i < n; i++) near(name, "scale", i, (double)out[i], (double)(x[i] * 0.25F), 0);
             free(a), free(b), free(to);
         }
@@ -96,7 +96,7 @@ static void check_map(const char *name, const ls_kernels *k) {
 
 static void element_by_element(void **unused) {
     (void)unused;
-    each_width(check_map);
+    each_width(check_elementwise);
 }
 
 // --- the update's flat loops ---------------------------------------------------------------------
@@ -105,16 +105,16 @@ static void check_fixed(const char *name, const ls_kernels *k, size_t n) {
     float *grad = new_numbers(n, 5);
     int64_t *fixed = new_bytes(n * sizeof *fixed);
     for (size_t i = 0; i < n; i++) fixed[i] = (int64_t)i;
-    assert_int_equal(k->grad_fix(grad, 0x1p40, 2, fixed, n), 0);
+    assert_int_equal(k->to_fixed_point(grad, 0x1p40, 2, fixed, n), 0);
     for (size_t i = 0; i < n; i++)
         if (fixed[i] != (int64_t)i + (int64_t)rint((double)grad[i] * 0x1p39))
-            fail_msg("%s, grad_fix of %zu: element %zu is %lld", name, n, i, (long long)fixed[i]);
-    k->grad_unfix(fixed, 0x1p-40, 2, grad, n);
+            fail_msg("%s, to_fixed_point of %zu: element %zu is %lld", name, n, i, (long long)fixed[i]);
+    k->from_fixed_point(fixed, 0x1p-40, 2, grad, n);
     for (size_t i = 0; i < n; i++)
-        near(name, "grad_unfix", i, (double)grad[i], (double)(float)((double)fixed[i] * 0x1p-39), 0);
+        near(name, "from_fixed_point", i, (double)grad[i], (double)(float)((double)fixed[i] * 0x1p-39), 0);
     if (n > 0) { // the last element is not forgotten
         grad[n - 1] = INFINITY;
-        assert_int_equal(k->grad_fix(grad, 1, 1, fixed, n), 1);
+        assert_int_equal(k->to_fixed_point(grad, 1, 1, fixed, n), 1);
     }
     free(grad), free(fixed);
 }

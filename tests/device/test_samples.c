@@ -12,7 +12,8 @@ static double *dropout(int n, uint64_t position, uint32_t update, int layer, uin
     size_t counts[LS_OP_ARGS_MAX];
     ls_nchw shape = { n, 3, 5, 7 };
     op_case *c = case_new(LS_OP_DROPOUT, LS_F32, "dropout", "");
-    c->desc.attr.map = (ls_map_attr){ .shape = shape, .storage = LS_F32, .p = 0.25F, .layer = layer, .seed = seed };
+    c->desc.attr.elementwise =
+        (ls_elementwise_attr){ .shape = shape, .storage = LS_F32, .p = 0.25F, .layer = layer, .seed = seed };
     fill_uniform(c, case_activation(c, LS_DROPOUT_SRC, USE_IN, shape, 0), 1, 1);
     case_micro(c, LS_DROPOUT_MICRO, n);
     *(ls_micro_input *)c->args[LS_DROPOUT_MICRO].host = (ls_micro_input){ n, update, position };

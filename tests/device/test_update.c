@@ -168,7 +168,7 @@ typedef struct {
     int applied, skipped, finite_in_row, skipped_in_row;
 } control_step;
 
-static const ls_control_attr control_attr = { .slots = 2,
+static const ls_step_control_attr control_attr = { .slots = 2,
     .clip_norm = 0.5F,
     .dynamic = 1,
     .growth = 2,
@@ -196,7 +196,7 @@ static const control_step control_steps[] = {
 static void control_decides(void **unused) {
     (void)unused;
     ls_train_state state = { .loss_scale = 32 };
-    ls_op_desc desc = { .op = LS_OP_CONTROL, .layer = "control", .attr.control = control_attr };
+    ls_op_desc desc = { .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = control_attr };
     for (int i = 0; i < (int)(sizeof control_steps / sizeof *control_steps); i++) {
         const control_step *s = &control_steps[i];
         ls_update_input window = {
@@ -231,7 +231,7 @@ static void a_fixed_loss_scale_stays_and_a_skip_ends_the_run(void **unused) {
     (void)unused;
     ls_train_state state = { .loss_scale = 8 };
     ls_update_input window = { .samples = 1, .micro_batches = 1, .lr = 1 };
-    ls_op_desc desc = { .op = LS_OP_CONTROL, .layer = "control", .attr.control = { .slots = 1 } };
+    ls_op_desc desc = { .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .slots = 1 } };
     for (int i = 0; i < 5; i++) {
         double partial[LS_PARTIALS] = { 64, i == 2, i == 2 ? 5 : -1 };
         run(&desc, (void *[]){ &window, partial, &state });
@@ -255,7 +255,9 @@ static uint32_t next_random(uint32_t *state) {
 }
 
 static void fix(float *grad, ls_train_state *state, int64_t *fixed, int count, int bits) {
-    ls_op_desc desc = { .op = LS_OP_GRAD_FIX, .layer = "fix", .attr.flat = { .count = count, .fraction_bits = bits } };
+    ls_op_desc desc = {
+        .op = LS_OP_TO_FIXED_POINT, .layer = "fix", .attr.flat = { .count = count, .fraction_bits = bits }
+    };
     run(&desc, (void *[]){ grad, state, fixed });
 }
 
@@ -288,7 +290,7 @@ static void fixed_sums_do_not_depend_on_the_order(void **unused) {
     }
     assert_int_equal(state.bad_gradient, 0);
     ls_op_desc unfix = {
-        .op = LS_OP_GRAD_UNFIX, .layer = "unfix", .attr.flat = { .count = ELEMENTS, .fraction_bits = 30 }
+        .op = LS_OP_FROM_FIXED_POINT, .layer = "unfix", .attr.flat = { .count = ELEMENTS, .fraction_bits = 30 }
     };
     run(&unfix, (void *[]){ fixed, &state, unfixed });
     for (int i = 0; i < ELEMENTS; i++) {
@@ -331,7 +333,7 @@ static void fixed_point_of_single_values(void **unused) {
     float grad = 3;
     int64_t fixed = 0;
     ls_op_desc desc = {
-        .op = LS_OP_GRAD_FIX, .layer = "fix", .attr.flat = { .count = 1, .fraction_bits = 4, .unscaled = 1 }
+        .op = LS_OP_TO_FIXED_POINT, .layer = "fix", .attr.flat = { .count = 1, .fraction_bits = 4, .unscaled = 1 }
     };
     run(&desc, (void *[]){ &grad, &state, &fixed });
     assert_int_equal(fixed, 48); // not divided by the loss scale
@@ -430,7 +432,9 @@ static void clipping_adds_to_the_norm(void **unused) {
     ls_train_state state = { .loss_scale = 1 };
     ls_update_input window = { .samples = 1, .micro_batches = 1, .lr = 1 };
     double partial[LS_PARTIALS] = { 1e-12, 0, -1 };
-    ls_op_desc desc = { .op = LS_OP_CONTROL, .layer = "control", .attr.control = { .slots = 1, .clip_norm = 1e-6F } };
+    ls_op_desc desc = {
+        .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .slots = 1, .clip_norm = 1e-6F }
+    };
     run(&desc, (void *[]){ &window, partial, &state });
     expect_near("multiplier", 0, 0, (double)state.multiplier, 0.5, 1e-6);
 }

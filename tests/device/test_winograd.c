@@ -193,7 +193,7 @@ static void conclude(const comparison *cmp) {
         cmp->algorithm, cmp->width, cmp->what, rms, cmp->bound, cmp->at, cmp->got, cmp->expected);
 }
 
-static void check_map(comparison cmp, ls_nchw s, const float *blocked, const double *canonical) {
+static void check_elementwise(comparison cmp, ls_nchw s, const float *blocked, const double *canonical) {
     for (int n = 0; n < s.n; n++)
         for (int c = 0; c < (int)padded(s.c, cmp.width); c++)
             for (int y = 0; y < s.h; y++)
@@ -301,11 +301,11 @@ static void check_products(const test_case *t, const char *mode, const ls_winogr
     run_all(t, LS_OP_CONV_FORWARD, mode, kernels, (float *[]){ src, weight, bias, out }, out, dst_count, NULL, 0,
         &cmp.algorithm);
     cmp.what = "dst";
-    check_map(cmp, t->attr.dst, out, t->expected.dst);
+    check_elementwise(cmp, t->attr.dst, out, t->expected.dst);
     run_all(t, LS_OP_CONV_BACKWARD_DATA, mode, kernels, (float *[]){ dst, weight, grad }, grad, src_count, NULL, 0,
         &cmp.algorithm);
     cmp.what = "grad_src";
-    check_map(cmp, t->attr.src, grad, t->expected.grad_src);
+    check_elementwise(cmp, t->attr.src, grad, t->expected.grad_src);
     free(src), free(dst), free(weight), free(bias), free(out), free(grad);
 }
 
@@ -397,7 +397,7 @@ static void test_absent_bias(void **state) {
     comparison cmp = { .row = s.name, .width = 16, .bound = 3e-6, .what = "dst" };
     run_all(&t, LS_OP_CONV_FORWARD, "auto", kernels, (float *[]){ src, weight, NULL, out }, out, count, NULL, 0,
         &cmp.algorithm);
-    check_map(cmp, t.attr.dst, out, t.expected.dst);
+    check_elementwise(cmp, t.attr.dst, out, t.expected.dst);
     run_all(&t, LS_OP_CONV_BACKWARD_WEIGHT, "auto", kernels, (float *[]){ src, dst, weight, NULL }, weight,
         weight_count, NULL, 0, &cmp.algorithm);
     free(src), free(dst), free(weight), free(out);

@@ -17,10 +17,10 @@ static const ls_bench_kind kinds_by_family[LS_FAMILY_COUNT] = {
     [LS_FAMILY_linear] = LS_BENCH_LINEAR,
     [LS_FAMILY_norm] = LS_BENCH_NORM,
     [LS_FAMILY_pool] = LS_BENCH_POOL,
-    [LS_FAMILY_map] = LS_BENCH_MAP,
+    [LS_FAMILY_elementwise] = LS_BENCH_ELEMENTWISE,
     [LS_FAMILY_loss] = LS_BENCH_LOSS,
     [LS_FAMILY_flat] = LS_BENCH_OTHER,
-    [LS_FAMILY_control] = LS_BENCH_OTHER,
+    [LS_FAMILY_step_control] = LS_BENCH_OTHER,
     [LS_FAMILY_optimizer] = LS_BENCH_OPTIMIZER,
 };
 

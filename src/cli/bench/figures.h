@@ -14,7 +14,7 @@
     X(LINEAR, "linear") \
     X(NORM, "norm") \
     X(POOL, "pool") \
-    X(MAP, "elementwise") \
+    X(ELEMENTWISE, "elementwise") \
     X(LOSS, "loss") \
     X(INPUT, "input") \
     X(OPTIMIZER, "optimizer") \

@@ -138,7 +138,9 @@ ls_status ls_bench_peak_measure(ls_bench_peak *peak, double seconds, double *gfl
 
 ls_status ls_bench_peak_bandwidth(ls_bench_peak *peak, double seconds, double *gbytes) {
     const ls_device_api *api = peak->device->api;
-    ls_op_desc desc = { .op = LS_OP_ADD, .layer = "bandwidth", .attr.map = { .shape = LARGE, .storage = LS_F32 } };
+    ls_op_desc desc = {
+        .op = LS_OP_ADD, .layer = "bandwidth", .attr.elementwise = { .shape = LARGE, .storage = LS_F32 }
+    };
     size_t bytes = api->activation_bytes(peak->device, LARGE, LS_F32);
     ls_slab *slab;
     ls_plan *plan;

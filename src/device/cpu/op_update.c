@@ -14,7 +14,7 @@ typedef struct {
     const float *grad;
     float *grad_out;
     int64_t *fixed;
-    uint16_t *bf16; // CAST, WIDEN
+    uint16_t *bf16; // CAST, CAST_TO_F32
     double factor, divisor;
     double (*partials)[2];
     atomic_int bad; // 1 + the highest element that does not fit
@@ -44,7 +44,7 @@ static void narrow_bf16(const float *src, uint16_t *dst, size_t n) {
     }
 }
 
-static void widen_bf16(const uint16_t *src, float *dst, size_t n) {
+static void bf16_to_f32(const uint16_t *src, float *dst, size_t n) {
     for (size_t i = 0; i < n; i++) {
         uint32_t bits = (uint32_t)src[i] << 16;
         memcpy(&dst[i], &bits, sizeof bits);
@@ -57,12 +57,12 @@ static void flat_task(void *context, int task, int thread) {
     const ls_kernels *kernels = run->plan->cpu->kernels;
     size_t at = (size_t)task * FLAT_TASK, n = run->count - at < FLAT_TASK ? run->count - at : FLAT_TASK;
     switch (run->plan->base.desc.op) {
-    case LS_OP_GRAD_FIX:
-        if (kernels->grad_fix(run->grad + at, run->factor, run->divisor, run->fixed + at, n))
+    case LS_OP_TO_FIXED_POINT:
+        if (kernels->to_fixed_point(run->grad + at, run->factor, run->divisor, run->fixed + at, n))
             raise_to(&run->bad, last_misfit(run, at, n));
         break;
-    case LS_OP_GRAD_UNFIX:
-        kernels->grad_unfix(run->fixed + at, run->factor, run->divisor, run->grad_out + at, n);
+    case LS_OP_FROM_FIXED_POINT:
+        kernels->from_fixed_point(run->fixed + at, run->factor, run->divisor, run->grad_out + at, n);
         break;
     case LS_OP_GRAD_STATS:
         kernels->grad_stats(run->grad + at, n, run->partials[task]);
@@ -70,8 +70,8 @@ static void flat_task(void *context, int task, int thread) {
     case LS_OP_CAST:
         narrow_bf16(run->grad + at, run->bf16 + at, n);
         break;
-    default: // WIDEN
-        widen_bf16(run->bf16 + at, run->grad_out + at, n);
+    default: // CAST_TO_F32
+        bf16_to_f32(run->bf16 + at, run->grad_out + at, n);
     }
 }
 
@@ -89,13 +89,13 @@ static double loss_scale_of(const ls_plan *plan, const ls_train_state *state) {
     return plan->desc.attr.flat.unscaled ? 1 : (double)state->loss_scale;
 }
 
-static void grad_fix_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+static void to_fixed_point_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     (void)queue;
     const ls_flat_attr *attr = &plan->desc.attr.flat;
-    ls_train_state *state = ls_buffer_host(args[LS_GRAD_FIX_STATE]);
-    flat_run run = { .grad = ls_cpu_floats_at(args[LS_GRAD_FIX_GRAD]),
-        .fixed = ls_buffer_host(args[LS_GRAD_FIX_FIXED]),
+    ls_train_state *state = ls_buffer_host(args[LS_TO_FIXED_POINT_STATE]);
+    flat_run run = { .grad = ls_cpu_floats_at(args[LS_TO_FIXED_POINT_GRAD]),
+        .fixed = ls_buffer_host(args[LS_TO_FIXED_POINT_FIXED]),
         .factor = ldexp(1, attr->fraction_bits),
         .divisor = loss_scale_of(plan, state) };
     run_flat(&run, plan, attr->count);
@@ -103,14 +103,14 @@ static void grad_fix_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     if (number > state->bad_gradient) state->bad_gradient = number;
 }
 
-static void grad_unfix_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+static void from_fixed_point_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     (void)queue;
     const ls_flat_attr *attr = &plan->desc.attr.flat;
-    flat_run run = { .fixed = ls_buffer_host(args[LS_GRAD_UNFIX_FIXED]),
-        .grad_out = ls_cpu_floats_at(args[LS_GRAD_UNFIX_GRAD]),
+    flat_run run = { .fixed = ls_buffer_host(args[LS_FROM_FIXED_POINT_FIXED]),
+        .grad_out = ls_cpu_floats_at(args[LS_FROM_FIXED_POINT_GRAD]),
         .factor = ldexp(1, -attr->fraction_bits),
-        .divisor = loss_scale_of(plan, ls_buffer_host(args[LS_GRAD_UNFIX_STATE])) };
+        .divisor = loss_scale_of(plan, ls_buffer_host(args[LS_FROM_FIXED_POINT_STATE])) };
     run_flat(&run, plan, attr->count);
 }
 
@@ -137,25 +137,26 @@ static void cast_run(const ls_plan *plan, const ls_buffer *args, ls_buffer works
     run_flat(&run, plan, plan->desc.attr.flat.count);
 }
 
-static void widen_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+static void cast_to_f32_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     (void)queue;
-    flat_run run = { .bf16 = ls_buffer_host(args[LS_WIDEN_SRC]), .grad_out = ls_cpu_floats_at(args[LS_WIDEN_DST]) };
+    flat_run run = { .bf16 = ls_buffer_host(args[LS_CAST_TO_F32_SRC]),
+        .grad_out = ls_cpu_floats_at(args[LS_CAST_TO_F32_DST]) };
     run_flat(&run, plan, plan->desc.attr.flat.count);
 }
 
 ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     static ls_cpu_run *const runs[LS_OP_COUNT] = {
-        [LS_OP_GRAD_FIX] = grad_fix_run,
-        [LS_OP_GRAD_UNFIX] = grad_unfix_run,
+        [LS_OP_TO_FIXED_POINT] = to_fixed_point_run,
+        [LS_OP_FROM_FIXED_POINT] = from_fixed_point_run,
         [LS_OP_GRAD_STATS] = grad_stats_run,
         [LS_OP_RUNNING_STATS] = ls_ref_running_stats,
         [LS_OP_CAST] = ls_ref_cast,
-        [LS_OP_WIDEN] = ls_ref_widen,
+        [LS_OP_CAST_TO_F32] = ls_ref_cast_to_f32,
     };
     ls_cpu_run *run = runs[desc->op];
     if (desc->attr.flat.storage == LS_BF16 && desc->op == LS_OP_CAST) run = cast_run;
-    if (desc->attr.flat.storage == LS_BF16 && desc->op == LS_OP_WIDEN) run = widen_run;
+    if (desc->attr.flat.storage == LS_BF16 && desc->op == LS_OP_CAST_TO_F32) run = cast_to_f32_run;
     ls_cpu_plan *plan;
     LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, "own", &plan));
     if (desc->op == LS_OP_GRAD_STATS)
@@ -164,8 +165,8 @@ ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     return LS_SUCCESS;
 }
 
-ls_status ls_cpu_control_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
-    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), ls_ref_control, "scalar", out);
+ls_status ls_cpu_step_control_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), ls_ref_step_control, "scalar", out);
 }
 
 // --- optimizers ----------------------------------------------------------------------------------

@@ -4,17 +4,17 @@
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/update.h"
 
-static void run_grad_fix(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+static void run_to_fixed_point(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
-    ls_cuda_grad_fix(&plan->desc.attr.flat, ls_cuda_at(args[LS_GRAD_FIX_GRAD]), ls_cuda_at(args[LS_GRAD_FIX_STATE]),
-        ls_cuda_at(args[LS_GRAD_FIX_FIXED]), queue->stream);
+    ls_cuda_to_fixed_point(&plan->desc.attr.flat, ls_cuda_at(args[LS_TO_FIXED_POINT_GRAD]),
+        ls_cuda_at(args[LS_TO_FIXED_POINT_STATE]), ls_cuda_at(args[LS_TO_FIXED_POINT_FIXED]), queue->stream);
     ls_cuda_enqueued(plan, queue);
 }
 
-static void run_grad_unfix(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+static void run_from_fixed_point(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
-    ls_cuda_grad_unfix(&plan->desc.attr.flat, ls_cuda_at(args[LS_GRAD_UNFIX_FIXED]),
-        ls_cuda_at(args[LS_GRAD_UNFIX_STATE]), ls_cuda_at(args[LS_GRAD_UNFIX_GRAD]), queue->stream);
+    ls_cuda_from_fixed_point(&plan->desc.attr.flat, ls_cuda_at(args[LS_FROM_FIXED_POINT_FIXED]),
+        ls_cuda_at(args[LS_FROM_FIXED_POINT_STATE]), ls_cuda_at(args[LS_FROM_FIXED_POINT_GRAD]), queue->stream);
     ls_cuda_enqueued(plan, queue);
 }
 
@@ -38,16 +38,17 @@ static void run_cast(const ls_plan *plan, const ls_buffer *args, ls_buffer works
     ls_cuda_enqueued(plan, queue);
 }
 
-static void run_widen(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+static void run_cast_to_f32(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
-    ls_cuda_widen(&plan->desc.attr.flat, ls_cuda_at(args[LS_WIDEN_SRC]), ls_cuda_at(args[LS_WIDEN_DST]), queue->stream);
+    ls_cuda_cast_to_f32(&plan->desc.attr.flat, ls_cuda_at(args[LS_CAST_TO_F32_SRC]),
+        ls_cuda_at(args[LS_CAST_TO_F32_DST]), queue->stream);
     ls_cuda_enqueued(plan, queue);
 }
 
-static void run_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+static void run_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
-    ls_cuda_control(&plan->desc.attr.control, ls_cuda_at(args[LS_CONTROL_WINDOW]),
-        ls_cuda_at(args[LS_CONTROL_PARTIALS]), ls_cuda_at(args[LS_CONTROL_STATE]), queue->stream);
+    ls_cuda_step_control(&plan->desc.attr.step_control, ls_cuda_at(args[LS_STEP_CONTROL_WINDOW]),
+        ls_cuda_at(args[LS_STEP_CONTROL_PARTIALS]), ls_cuda_at(args[LS_STEP_CONTROL_STATE]), queue->stream);
     ls_cuda_enqueued(plan, queue);
 }
 
@@ -133,21 +134,21 @@ static ls_status plan_with(ls_cuda_device *device, const ls_op_desc *desc, ls_cu
 
 ls_status ls_cuda_flat_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
     switch (desc->op) {
-    case LS_OP_GRAD_FIX:
-        return plan_with(device, desc, run_grad_fix, out);
-    case LS_OP_GRAD_UNFIX:
-        return plan_with(device, desc, run_grad_unfix, out);
+    case LS_OP_TO_FIXED_POINT:
+        return plan_with(device, desc, run_to_fixed_point, out);
+    case LS_OP_FROM_FIXED_POINT:
+        return plan_with(device, desc, run_from_fixed_point, out);
     case LS_OP_GRAD_STATS:
         return plan_with(device, desc, run_grad_stats, out);
     case LS_OP_RUNNING_STATS:
         return plan_with(device, desc, run_running_stats, out);
-    case LS_OP_WIDEN:
-        return plan_with(device, desc, run_widen, out);
+    case LS_OP_CAST_TO_F32:
+        return plan_with(device, desc, run_cast_to_f32, out);
     default:
         return plan_with(device, desc, run_cast, out);
     }
 }
 
-ls_status ls_cuda_control_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
-    return plan_with(device, desc, run_control, out);
+ls_status ls_cuda_step_control_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
+    return plan_with(device, desc, run_step_control, out);
 }

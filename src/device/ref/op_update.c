@@ -6,13 +6,13 @@ static double fixed_scale(const ls_plan *plan, const ls_train_state *state) {
     return plan->desc.attr.flat.unscaled ? 1 : (double)state->loss_scale;
 }
 
-void ls_ref_grad_fix(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+void ls_ref_to_fixed_point(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)workspace_buffer;
     (void)queue;
     const ls_flat_attr *a = &plan->desc.attr.flat;
-    const float *grad = ls_buffer_host(args[LS_GRAD_FIX_GRAD]);
-    ls_train_state *state = ls_buffer_host(args[LS_GRAD_FIX_STATE]);
-    int64_t *fixed = ls_buffer_host(args[LS_GRAD_FIX_FIXED]);
+    const float *grad = ls_buffer_host(args[LS_TO_FIXED_POINT_GRAD]);
+    ls_train_state *state = ls_buffer_host(args[LS_TO_FIXED_POINT_STATE]);
+    int64_t *fixed = ls_buffer_host(args[LS_TO_FIXED_POINT_FIXED]);
     double scale = fixed_scale(plan, state), limit = ldexp(1, 62 - LS_FIXED_RANK_BITS);
     for (int64_t i = 0; i < a->count; i++) {
         double term = nearbyint(ldexp((double)grad[i], a->fraction_bits) / scale);
@@ -25,13 +25,13 @@ void ls_ref_grad_fix(const ls_plan *plan, const ls_buffer *args, ls_buffer works
     }
 }
 
-void ls_ref_grad_unfix(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+void ls_ref_from_fixed_point(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)workspace_buffer;
     (void)queue;
     const ls_flat_attr *a = &plan->desc.attr.flat;
-    const int64_t *fixed = ls_buffer_host(args[LS_GRAD_UNFIX_FIXED]);
-    double scale = fixed_scale(plan, ls_buffer_host(args[LS_GRAD_UNFIX_STATE]));
-    float *grad = ls_buffer_host(args[LS_GRAD_UNFIX_GRAD]);
+    const int64_t *fixed = ls_buffer_host(args[LS_FROM_FIXED_POINT_FIXED]);
+    double scale = fixed_scale(plan, ls_buffer_host(args[LS_FROM_FIXED_POINT_STATE]));
+    float *grad = ls_buffer_host(args[LS_FROM_FIXED_POINT_GRAD]);
     for (int64_t i = 0; i < a->count; i++) grad[i] = (float)(ldexp((double)fixed[i], -a->fraction_bits) * scale);
 }
 
@@ -54,13 +54,13 @@ void ls_ref_grad_stats(const ls_plan *plan, const ls_buffer *args, ls_buffer wor
 }
 
 // What no later update can mend: every skip where no loss scale moves; else too many, or one more at the floor.
-static int is_lost(const ls_control_attr *a, const ls_train_state *state, int at_floor) {
+static int is_lost(const ls_step_control_attr *a, const ls_train_state *state, int at_floor) {
     if (!state->skip) return 0;
     if (!a->dynamic || state->skipped_in_row >= a->max_skips) return 1;
     return state->skipped_in_row > 1 && at_floor;
 }
 
-static void move_loss_scale(const ls_control_attr *a, ls_train_state *state) {
+static void move_loss_scale(const ls_step_control_attr *a, ls_train_state *state) {
     if (state->skip) {
         state->finite_in_row = 0;
         if (a->dynamic) state->loss_scale = fmaxf(state->loss_scale * a->backoff, a->minimum);
@@ -70,13 +70,13 @@ static void move_loss_scale(const ls_control_attr *a, ls_train_state *state) {
     }
 }
 
-void ls_ref_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+void ls_ref_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)workspace_buffer;
     (void)queue;
-    const ls_control_attr *a = &plan->desc.attr.control;
-    const ls_update_input *window = ls_buffer_host(args[LS_CONTROL_WINDOW]);
-    const double *partials = ls_buffer_host(args[LS_CONTROL_PARTIALS]);
-    ls_train_state *state = ls_buffer_host(args[LS_CONTROL_STATE]);
+    const ls_step_control_attr *a = &plan->desc.attr.step_control;
+    const ls_update_input *window = ls_buffer_host(args[LS_STEP_CONTROL_WINDOW]);
+    const double *partials = ls_buffer_host(args[LS_STEP_CONTROL_PARTIALS]);
+    ls_train_state *state = ls_buffer_host(args[LS_STEP_CONTROL_STATE]);
     if (state->halted) return; // with skip = 1
     double squares = 0, bad = 0, last = state->bad_gradient - 1;
     for (int i = 0; i < a->slots; i++) {
@@ -201,11 +201,11 @@ void ls_ref_cast(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace
     for (int64_t i = 0; i < a->count; i++) ls_store_float(dst, a->storage, i, src[i]);
 }
 
-void ls_ref_widen(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+void ls_ref_cast_to_f32(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)workspace_buffer;
     (void)queue;
     const ls_flat_attr *a = &plan->desc.attr.flat;
-    const void *src = ls_buffer_host(args[LS_WIDEN_SRC]);
-    float *dst = ls_buffer_host(args[LS_WIDEN_DST]);
+    const void *src = ls_buffer_host(args[LS_CAST_TO_F32_SRC]);
+    float *dst = ls_buffer_host(args[LS_CAST_TO_F32_DST]);
     for (int64_t i = 0; i < a->count; i++) dst[i] = ls_load_float(src, a->storage, i);
 }

@@ -1,6 +1,6 @@
 // ref.h - the reference device: every operator in plain loops, accumulated in double; the oracle of every test.
 //
-// Layouts are plain (device/host.h). An operator's inner loops work on doubles: convolutions and linear layers widen
+// Layouts are plain (device/host.h). An operator's inner loops work on doubles: convolutions and linear layers cast_to_f32
 // their inputs into the workspace first, the others element by element. Threads share independent outputs only, so
 // results do not depend on their number.
 #ifndef LS_DEVICE_REF_REF_H
@@ -33,7 +33,7 @@ size_t ls_ref_pool_workspace(const ls_op_desc *desc);
 // Elements 0..count-1 of an array in storage type, as doubles.
 void ls_ref_doubles(const void *array, ls_dtype storage, int64_t count, double *out);
 
-// op_map.c: GELU (op_map.h) and its derivative.
+// op_elementwise.c: GELU (op_elementwise.h) and its derivative.
 double ls_ref_gelu(double x);
 double ls_ref_gelu_slope(double x);
 

@@ -56,10 +56,10 @@ static const struct {
 #define OF_GRAD_SRC OUT_GRADIENT
 #define NAME_OF_DST "output"
 #define NAME_OF_GRAD_SRC "gradient of its input"
-#define MAP(NAME, name, text, output, flops) \
-    { LS_OP_##NAME, LS_##NAME##_##output, OF_##output, SHAPE(map.shape), NAME_OF_##output },
+#define ELEMENTWISE(NAME, name, text, output, flops) \
+    { LS_OP_##NAME, LS_##NAME##_##output, OF_##output, SHAPE(elementwise.shape), NAME_OF_##output },
 #include "device/ops.def"
-    { LS_OP_DROPOUT, LS_DROPOUT_DST, OUT_ACTIVATION, SHAPE(map.shape), "output" },
+    { LS_OP_DROPOUT, LS_DROPOUT_DST, OUT_ACTIVATION, SHAPE(elementwise.shape), "output" },
     { LS_OP_LOSS, LS_LOSS_GRAD_LOGITS, OUT_GRADIENT, SHAPE(loss.logits), "gradient of the logits" },
 };
 enum { OUTPUTS = sizeof outputs / sizeof outputs[0] };
@@ -159,7 +159,7 @@ static ls_tensor_stats new_look(const inspector *in, int number, ls_tensor_stats
         .first = -1,
         .bad_samples = -1 };
     snprintf(look.layer, sizeof look.layer, "%s", behind ? "" : desc->layer);
-    snprintf(look.op, sizeof look.op, "%s", behind ? ls_op_name(LS_OP_GRAD_FIX) : ls_op_name(desc->op));
+    snprintf(look.op, sizeof look.op, "%s", behind ? ls_op_name(LS_OP_TO_FIXED_POINT) : ls_op_name(desc->op));
     snprintf(look.tensor, sizeof look.tensor, "%s", tensor);
     return look;
 }
@@ -334,7 +334,7 @@ static ls_status look_at_outputs(inspector *in, int number, const ls_buffer *arg
     return LS_SUCCESS;
 }
 
-// Ordered mode: what GRAD_FIX of op_update.h would refuse.
+// Ordered mode: what TO_FIXED_POINT of op_update.h would refuse.
 static void look_at_fixed(inspector *in, int p) {
     const ls_param_store *arenas = in->o->program->arenas;
     const ls_param *param = &arenas->graph->params[p];

@@ -1,4 +1,4 @@
-// gelu.h - GELU (op_map.h) and its derivative of a vector, from the normal distribution function Phi and its density.
+// gelu.h - GELU (op_elementwise.h) and its derivative of a vector, from the normal distribution function Phi and its density.
 //
 // With t = |x|, Phi(-t) = exp(-t^2/2) * M(t), where M(t) = exp(t^2/2) * erfc(t/sqrt(2))/2 falls smoothly from 1/2 like
 // 1/t; Phi(t) = 1 - Phi(-t). So small values keep their relative accuracy, and the derivative costs little more.

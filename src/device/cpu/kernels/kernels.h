@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "device/op_map.h"
+#include "device/op_elementwise.h"
 #include "device/op_norm.h"
 #include "device/op_update.h"
 
@@ -79,13 +79,14 @@ typedef void ls_kernel_optimizer(
     const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n);
 
 // The n elements dst[i] of a[i] and b[i], which is absent of an operator with one input; attr: its constants, if it has any.
-typedef void ls_kernel_map(const float *a, const float *b, float *dst, size_t n, const ls_map_attr *attr);
+typedef void ls_kernel_elementwise(
+    const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr);
 
 typedef struct {
     int width;
     int gemm_rows, gemm_cols; // of the register tile
-    // map.c: the element-wise operators
-#define MAP(NAME, name, text, output, flops) ls_kernel_map *name;
+    // elementwise.c: the element-wise operators
+#define ELEMENTWISE(NAME, name, text, output, flops) ls_kernel_elementwise *name;
 #include "device/ops.def"
     // norm.c: sums is double[2][width]: of x, and of x^2 (exact to double); of g, and of g * (x - mean)
     void (*norm_stats)(const ls_kernel_span *span, const float *src, double *sums);
@@ -111,9 +112,9 @@ typedef struct {
     void (*conv)(const ls_kernel_conv *conv);
     void (*conv_grad)(const ls_kernel_conv_grad *conv);
     // update.c
-    int (*grad_fix)(
+    int (*to_fixed_point)(
         const float *grad, double factor, double divisor, int64_t *fixed, size_t n); // 1: something did not fit
-    void (*grad_unfix)(const int64_t *fixed, double share, double factor, float *grad, size_t n);
+    void (*from_fixed_point)(const int64_t *fixed, double share, double factor, float *grad, size_t n);
     void (*grad_stats)(const float *grad, size_t n, double partial[2]);
 #define STEP(NAME, name, text, flops) ls_kernel_optimizer *name;
 #include "device/ops.def"
@@ -203,13 +204,13 @@ static inline void store_fence(void) {
     X(column_sums) \
     X(conv) \
     X(conv_grad) \
-    X(grad_fix) \
-    X(grad_unfix) \
+    X(to_fixed_point) \
+    X(from_fixed_point) \
     X(grad_stats)
 
 #define LS_KERNEL_DECLARE(name) extern __typeof__(*((ls_kernels *)0)->name) LS_KERNEL(name);
 LS_KERNEL_LIST(LS_KERNEL_DECLARE)
-#define MAP(NAME, name, text, output, flops) LS_KERNEL_DECLARE(name)
+#define ELEMENTWISE(NAME, name, text, output, flops) LS_KERNEL_DECLARE(name)
 #define STEP(NAME, name, text, flops) LS_KERNEL_DECLARE(name)
 #include "device/ops.def"
 #undef LS_KERNEL_DECLARE

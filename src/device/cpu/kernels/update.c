@@ -7,7 +7,7 @@
 // to even, and leaves it in the low bits.
 static const double ROUNDER = 6755399441055744.0;
 
-int LS_KERNEL(grad_fix)(const float *grad, double factor, double divisor, int64_t *fixed, size_t n) {
+int LS_KERNEL(to_fixed_point)(const float *grad, double factor, double divisor, int64_t *fixed, size_t n) {
     const double limit = (double)((int64_t)1 << (62 - LS_FIXED_RANK_BITS));
     int64_t bad = 0;
     for (size_t i = 0; i < n; i++) {
@@ -34,7 +34,7 @@ static inline double from_fixed(int64_t fixed) {
     return (high.d - (0x1p84 + 0x1p63 + 0x1p52)) + low.d;
 }
 
-void LS_KERNEL(grad_unfix)(const int64_t *fixed, double share, double factor, float *grad, size_t n) {
+void LS_KERNEL(from_fixed_point)(const int64_t *fixed, double share, double factor, float *grad, size_t n) {
     for (size_t i = 0; i < n; i++) grad[i] = (float)(from_fixed(fixed[i]) * share * factor);
 }
 

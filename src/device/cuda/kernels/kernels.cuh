@@ -16,7 +16,8 @@
 // LS_UNROLL, LS_UNROLL_BY(4): before a loop.
 // LS_SHARED(float, sums, 256): an array in shared memory, contents arbitrary.
 #ifdef LS_EMULATED_CUDA
-#define LS_LAUNCH(kernel, grid, block, stream, ...) emu::launch(false, #kernel, grid, block, stream, kernel, __VA_ARGS__)
+#define LS_LAUNCH(kernel, grid, block, stream, ...) \
+    emu::launch(false, #kernel, grid, block, stream, kernel, __VA_ARGS__)
 #define LS_LAUNCH_BLOCK(kernel, grid, block, stream, ...) \
     emu::launch(true, #kernel, grid, block, stream, kernel, __VA_ARGS__)
 #define LS_UNROLL
@@ -49,13 +50,25 @@ enum { LS_BLOCK = 256 }; // threads, where nothing else matters
         } \
     } while (0)
 
-__device__ inline float ls_float(float v) { return v; }
-__device__ inline float ls_float(__half v) { return __half2float(v); }
-__device__ inline float ls_float(__nv_bfloat16 v) { return __bfloat162float(v); }
+__device__ inline float ls_float(float v) {
+    return v;
+}
+__device__ inline float ls_float(__half v) {
+    return __half2float(v);
+}
+__device__ inline float ls_float(__nv_bfloat16 v) {
+    return __bfloat162float(v);
+}
 template <typename T> __device__ inline T ls_store(float v);
-template <> __device__ inline float ls_store<float>(float v) { return v; }
-template <> __device__ inline __half ls_store<__half>(float v) { return __float2half_rn(v); }
-template <> __device__ inline __nv_bfloat16 ls_store<__nv_bfloat16>(float v) { return __float2bfloat16_rn(v); }
+template <> __device__ inline float ls_store<float>(float v) {
+    return v;
+}
+template <> __device__ inline __half ls_store<__half>(float v) {
+    return __float2half_rn(v);
+}
+template <> __device__ inline __nv_bfloat16 ls_store<__nv_bfloat16>(float v) {
+    return __float2bfloat16_rn(v);
+}
 
 // 16 bytes of elements: 4 floats or 8 halves. Channels are padded to 8, so every pixel is a whole number of packs.
 template <typename T> struct ls_pack {
@@ -102,14 +115,20 @@ template <typename T> __device__ inline T ls_block_sum(T value, T *room, int thr
     return sum;
 }
 
-// GELU (device/op_map.h). erfcf, not 1 + erff: values far below 0 keep their relative accuracy.
-__device__ inline float ls_normal_below(float x) { return 0.5f * erfcf(-x * 0.707106781186547524f); }
-__device__ inline float ls_gelu(float x) { return x * ls_normal_below(x); }
+// GELU (device/op_elementwise.h). erfcf, not 1 + erff: values far below 0 keep their relative accuracy.
+__device__ inline float ls_normal_below(float x) {
+    return 0.5f * erfcf(-x * 0.707106781186547524f);
+}
+__device__ inline float ls_gelu(float x) {
+    return x * ls_normal_below(x);
+}
 __device__ inline float ls_gelu_slope(float x) {
     return ls_normal_below(x) + x * expf(-0.5f * x * x) * 0.398942280401432678f;
 }
 
-inline int ls_blocks(int64_t items, int threads) { return static_cast<int>((items + threads - 1) / threads); }
+inline int ls_blocks(int64_t items, int threads) {
+    return static_cast<int>((items + threads - 1) / threads);
+}
 
 // Division by a number that is known when the kernel is launched, of numerators below 2^31: one multiplication.
 // Source: Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.

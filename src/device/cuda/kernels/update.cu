@@ -8,7 +8,9 @@
 
 enum { QUAD = 4, STATS_BLOCKS_MAX = 512, STATS_QUADS = 2 }; // STATS_QUADS: a thread's share, below the most blocks
 
-static int quad_blocks(int64_t count) { return ls_blocks((count + QUAD - 1) / QUAD, LS_BLOCK); }
+static int quad_blocks(int64_t count) {
+    return ls_blocks((count + QUAD - 1) / QUAD, LS_BLOCK);
+}
 
 static __device__ inline int64_t first_element() {
     return QUAD * (static_cast<int64_t>(blockIdx.x) * LS_BLOCK + threadIdx.x);
@@ -57,9 +59,11 @@ template <typename T> static __device__ inline void store_copy(T *to, int size, 
 // --- fixed point ---------------------------------------------------------------------------------
 // The same bits as ref, whose operations these are, in double. 4 + 16 bytes.
 
-static double power_of_two(int exponent) { return ldexp(1, exponent); }
+static double power_of_two(int exponent) {
+    return ldexp(1, exponent);
+}
 
-static __global__ void grad_fix(
+static __global__ void to_fixed_point(
     ls_flat_attr a, double factor, const float *grad, ls_train_state *state, int64_t *fixed) {
     int64_t first = first_element();
     if (first >= a.count) return;
@@ -82,7 +86,7 @@ static __global__ void grad_fix(
     if (last_bad >= 0) atomicMax(&state->bad_gradient, static_cast<int>(a.first + first + last_bad) + 1);
 }
 
-static __global__ void grad_unfix(
+static __global__ void from_fixed_point(
     ls_flat_attr a, double factor, const int64_t *fixed, const ls_train_state *state, float *grad) {
     int64_t first = first_element();
     if (first >= a.count) return;
@@ -95,16 +99,16 @@ static __global__ void grad_unfix(
     store_quad(grad + first, size, out);
 }
 
-void ls_cuda_grad_fix(
+void ls_cuda_to_fixed_point(
     const ls_flat_attr *attr, const float *grad, ls_train_state *state, int64_t *fixed, cudaStream_t stream) {
     double factor = power_of_two(attr->fraction_bits);
-    LS_LAUNCH(grad_fix, quad_blocks(attr->count), LS_BLOCK, stream, *attr, factor, grad, state, fixed);
+    LS_LAUNCH(to_fixed_point, quad_blocks(attr->count), LS_BLOCK, stream, *attr, factor, grad, state, fixed);
 }
 
-void ls_cuda_grad_unfix(
+void ls_cuda_from_fixed_point(
     const ls_flat_attr *attr, const int64_t *fixed, const ls_train_state *state, float *grad, cudaStream_t stream) {
     double factor = power_of_two(-attr->fraction_bits);
-    LS_LAUNCH(grad_unfix, quad_blocks(attr->count), LS_BLOCK, stream, *attr, factor, fixed, state, grad);
+    LS_LAUNCH(from_fixed_point, quad_blocks(attr->count), LS_BLOCK, stream, *attr, factor, fixed, state, grad);
 }
 
 // --- statistics, in two stages -------------------------------------------------------------------
@@ -180,13 +184,13 @@ void ls_cuda_grad_stats(
 // --- the decision: one thread, in double, as ref does it -----------------------------------------
 
 // What no later update can mend: every skip where no loss scale moves; else too many, or one more at the floor.
-static __device__ inline int is_lost(const ls_control_attr &a, const ls_train_state &state, bool at_floor) {
+static __device__ inline int is_lost(const ls_step_control_attr &a, const ls_train_state &state, bool at_floor) {
     if (!state.skip) return 0;
     if (!a.dynamic || state.skipped_in_row >= a.max_skips) return 1;
     return state.skipped_in_row > 1 && at_floor;
 }
 
-static __device__ inline void move_loss_scale(const ls_control_attr &a, ls_train_state &state) {
+static __device__ inline void move_loss_scale(const ls_step_control_attr &a, ls_train_state &state) {
     if (state.skip) {
         state.finite_in_row = 0;
         if (a.dynamic) state.loss_scale = fmaxf(state.loss_scale * a.backoff, a.minimum);
@@ -196,8 +200,8 @@ static __device__ inline void move_loss_scale(const ls_control_attr &a, ls_train
     }
 }
 
-static __global__ void control(
-    ls_control_attr a, const ls_update_input *window, const double *partials, ls_train_state *kept) {
+static __global__ void step_control(
+    ls_step_control_attr a, const ls_update_input *window, const double *partials, ls_train_state *kept) {
     ls_train_state state = *kept;
     if (state.halted) return; // with skip = 1
     double squares = 0, bad = 0, last = state.bad_gradient - 1;
@@ -226,9 +230,9 @@ static __global__ void control(
     *kept = state;
 }
 
-void ls_cuda_control(const ls_control_attr *attr, const ls_update_input *window, const double *partials,
+void ls_cuda_step_control(const ls_step_control_attr *attr, const ls_update_input *window, const double *partials,
     ls_train_state *state, cudaStream_t stream) {
-    LS_LAUNCH(control, 1, 1, stream, *attr, window, partials, state);
+    LS_LAUNCH(step_control, 1, 1, stream, *attr, window, partials, state);
 }
 
 // --- optimizers, in fp32 -------------------------------------------------------------------------
@@ -357,25 +361,24 @@ void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_step_args *args,
     adamw_constants c = { attr->beta1, attr->beta2, static_cast<float>(1 - beta1), static_cast<float>(1 - beta2),
         static_cast<float>(log(beta1)), static_cast<float>(log(beta2)), attr->eps };
     int blocks = quad_blocks(attr->count);
-    LS_BY_STORAGE(attr->storage,
-        LS_LAUNCH((adamw<T>), blocks, LS_BLOCK, stream, range_of(attr, args), c, args->state, args->grad, args->kept[0],
-            args->kept[1], args->weight, static_cast<T *>(args->copy)));
+    LS_BY_STORAGE(
+        attr->storage, LS_LAUNCH((adamw<T>), blocks, LS_BLOCK, stream, range_of(attr, args), c, args->state, args->grad,
+                           args->kept[0], args->kept[1], args->weight, static_cast<T *>(args->copy)));
 }
 
 void ls_cuda_lion(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {
     lion_constants c = { attr->beta1, attr->beta2, static_cast<float>(1 - static_cast<double>(attr->beta1)),
         static_cast<float>(1 - static_cast<double>(attr->beta2)) };
     int blocks = quad_blocks(attr->count);
-    LS_BY_STORAGE(attr->storage,
-        LS_LAUNCH((lion<T>), blocks, LS_BLOCK, stream, range_of(attr, args), c, args->state, args->grad, args->kept[0],
-            args->weight, static_cast<T *>(args->copy)));
+    LS_BY_STORAGE(attr->storage, LS_LAUNCH((lion<T>), blocks, LS_BLOCK, stream, range_of(attr, args), c, args->state,
+                                     args->grad, args->kept[0], args->weight, static_cast<T *>(args->copy)));
 }
 
 // --- running statistics, and the cast ------------------------------------------------------------
 
 // 8 + 4 bytes; in double, of which there are few.
-static __global__ void running_stats(ls_flat_attr a, const ls_update_input *window, const ls_train_state *state,
-    const float *sum, float *running) {
+static __global__ void running_stats(
+    ls_flat_attr a, const ls_update_input *window, const ls_train_state *state, const float *sum, float *running) {
     int64_t first = first_element();
     if (first >= a.count || state->skip) return;
     int size = quad_size(first, a.count);
@@ -384,8 +387,8 @@ static __global__ void running_stats(ls_flat_attr a, const ls_update_input *wind
     load_quad(sum + first, size, in);
     load_quad(running + first, size, out);
     for (int i = 0; i < QUAD; i++) {
-        out[i] = static_cast<float>((1 - share) * static_cast<double>(out[i]) +
-            share * (static_cast<double>(in[i]) / micro_batches));
+        out[i] = static_cast<float>(
+            (1 - share) * static_cast<double>(out[i]) + share * (static_cast<double>(in[i]) / micro_batches));
     }
     store_quad(running + first, size, out);
 }
@@ -401,7 +404,7 @@ template <typename T> static __global__ void cast(int64_t count, const float *sr
 }
 
 // 2 + 4 bytes.
-template <typename T> static __global__ void widen(int64_t count, const T *src, float *dst) {
+template <typename T> static __global__ void cast_to_f32(int64_t count, const T *src, float *dst) {
     int64_t first = first_element();
     if (first >= count) return;
     int size = quad_size(first, count);
@@ -419,12 +422,12 @@ void ls_cuda_running_stats(const ls_flat_attr *attr, const ls_update_input *wind
 
 void ls_cuda_cast(const ls_flat_attr *attr, const float *src, void *dst, cudaStream_t stream) {
     int blocks = quad_blocks(attr->count);
-    LS_BY_STORAGE(attr->storage,
-        LS_LAUNCH((cast<T>), blocks, LS_BLOCK, stream, attr->count, src, static_cast<T *>(dst)));
+    LS_BY_STORAGE(
+        attr->storage, LS_LAUNCH((cast<T>), blocks, LS_BLOCK, stream, attr->count, src, static_cast<T *>(dst)));
 }
 
-void ls_cuda_widen(const ls_flat_attr *attr, const void *src, float *dst, cudaStream_t stream) {
+void ls_cuda_cast_to_f32(const ls_flat_attr *attr, const void *src, float *dst, cudaStream_t stream) {
     int blocks = quad_blocks(attr->count);
     LS_BY_STORAGE(attr->storage,
-        LS_LAUNCH((widen<T>), blocks, LS_BLOCK, stream, attr->count, static_cast<const T *>(src), dst));
+        LS_LAUNCH((cast_to_f32<T>), blocks, LS_BLOCK, stream, attr->count, static_cast<const T *>(src), dst));
 }

@@ -10,15 +10,15 @@
 extern "C" {
 #endif
 
-void ls_cuda_grad_fix(
+void ls_cuda_to_fixed_point(
     const ls_flat_attr *attr, const float *grad, ls_train_state *state, int64_t *fixed, cudaStream_t stream);
-void ls_cuda_grad_unfix(
+void ls_cuda_from_fixed_point(
     const ls_flat_attr *attr, const int64_t *fixed, const ls_train_state *state, float *grad, cudaStream_t stream);
 // partials: all slots; workspace: ls_cuda_grad_stats_workspace(count) bytes
 void ls_cuda_grad_stats(
     const ls_flat_attr *attr, const float *grad, double *partials, void *workspace, cudaStream_t stream);
 size_t ls_cuda_grad_stats_workspace(int64_t count);
-void ls_cuda_control(const ls_control_attr *attr, const ls_update_input *window, const double *partials,
+void ls_cuda_step_control(const ls_step_control_attr *attr, const ls_update_input *window, const double *partials,
     ls_train_state *state, cudaStream_t stream);
 
 typedef struct { // ls_step_segment, as the device looks it up
@@ -41,7 +41,7 @@ typedef void ls_cuda_step_launch(const ls_optimizer_attr *attr, const ls_cuda_st
 void ls_cuda_running_stats(const ls_flat_attr *attr, const ls_update_input *window, const ls_train_state *state,
     const float *sum, float *running, cudaStream_t stream);
 void ls_cuda_cast(const ls_flat_attr *attr, const float *src, void *dst, cudaStream_t stream);
-void ls_cuda_widen(const ls_flat_attr *attr, const void *src, float *dst, cudaStream_t stream);
+void ls_cuda_cast_to_f32(const ls_flat_attr *attr, const void *src, float *dst, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -1,17 +1,17 @@
-// map.c - element-wise kernels. Bandwidth-bound: 8 to 12 bytes an element; GELU, with some 35 instructions a vector,
+// elementwise.c - element-wise kernels. Bandwidth-bound: 8 to 12 bytes an element; GELU, with some 35 instructions a vector,
 // only where several cores share the memory.
 #include <string.h>
 
 #include "device/cpu/kernels/gelu.h"
 
-void LS_KERNEL(relu_forward)(const float *a, const float *b, float *dst, size_t n, const ls_map_attr *attr) {
+void LS_KERNEL(relu_forward)(const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr) {
     (void)b, (void)attr;
     size_t i = 0;
     for (; i + LS_VL <= n; i += LS_VL) store(dst + i, positive(load(a + i)));
     for (; i < n; i++) dst[i] = a[i] < 0 ? 0 : a[i];
 }
 
-void LS_KERNEL(relu_backward)(const float *a, const float *b, float *dst, size_t n, const ls_map_attr *attr) {
+void LS_KERNEL(relu_backward)(const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr) {
     (void)attr;
     size_t i = 0;
     for (; i + LS_VL <= n; i += LS_VL) {
@@ -21,7 +21,7 @@ void LS_KERNEL(relu_backward)(const float *a, const float *b, float *dst, size_t
     for (; i < n; i++) dst[i] = a[i] > 0 ? b[i] : 0;
 }
 
-void LS_KERNEL(gelu_forward)(const float *a, const float *b, float *dst, size_t n, const ls_map_attr *attr) {
+void LS_KERNEL(gelu_forward)(const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr) {
     (void)b, (void)attr;
     size_t i = 0;
     for (; i + LS_VL <= n; i += LS_VL) store(dst + i, gelu(load(a + i)));
@@ -32,7 +32,7 @@ void LS_KERNEL(gelu_forward)(const float *a, const float *b, float *dst, size_t 
     memcpy(dst + i, rest, (n - i) * sizeof *rest);
 }
 
-void LS_KERNEL(gelu_backward)(const float *a, const float *b, float *dst, size_t n, const ls_map_attr *attr) {
+void LS_KERNEL(gelu_backward)(const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr) {
     (void)attr;
     size_t i = 0;
     for (; i + LS_VL <= n; i += LS_VL) store(dst + i, load(b + i) * gelu_slope(load(a + i)));
@@ -43,7 +43,7 @@ void LS_KERNEL(gelu_backward)(const float *a, const float *b, float *dst, size_t
     for (size_t j = 0; i < n; i++, j++) dst[i] = b[i] * rest[j];
 }
 
-void LS_KERNEL(add)(const float *a, const float *b, float *dst, size_t n, const ls_map_attr *attr) {
+void LS_KERNEL(add)(const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr) {
     (void)attr;
     size_t i = 0;
     for (; i + LS_VL <= n; i += LS_VL) store(dst + i, load(a + i) + load(b + i));
@@ -51,7 +51,7 @@ void LS_KERNEL(add)(const float *a, const float *b, float *dst, size_t n, const 
 }
 
 // + 0: padding stays +0 when the factor is negative
-void LS_KERNEL(scale)(const float *a, const float *b, float *dst, size_t n, const ls_map_attr *attr) {
+void LS_KERNEL(scale)(const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr) {
     (void)b;
     const float factor = attr->factor;
     size_t i = 0;

@@ -1,4 +1,4 @@
-// op_map.h - element-wise operators on activations of one shape.
+// op_elementwise.h - element-wise operators on activations of one shape.
 //   relu forward   dst = max(src, 0), NaN stays NaN on ref (other devices need not)
 //   relu backward  grad_src = dst > 0 ? grad_dst : 0
 //   gelu forward   dst = src * Phi(src), Phi(x) = erfc(-x/sqrt(2))/2 the normal distribution function
@@ -26,7 +26,7 @@ typedef struct {
     float p;       // dropout: probability of zero, 0 <= p < 1
     int layer;     // dropout: the layer's index in its network
     uint64_t seed; // dropout
-} ls_map_attr;
+} ls_elementwise_attr;
 
 enum { LS_RELU_FORWARD_SRC, LS_RELU_FORWARD_DST, LS_RELU_FORWARD_ARGS };
 enum { LS_RELU_BACKWARD_DST, LS_RELU_BACKWARD_GRAD_DST, LS_RELU_BACKWARD_GRAD_SRC, LS_RELU_BACKWARD_ARGS };

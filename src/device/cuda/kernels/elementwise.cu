@@ -1,7 +1,7 @@
-// map.cu - one thread, one 16-byte pack; bound by memory.
+// elementwise.cu - one thread, one 16-byte pack; bound by memory.
 #include "base/philox_core.h"
 #include "device/cuda/kernels/kernels.cuh"
-#include "device/cuda/kernels/map.h"
+#include "device/cuda/kernels/elementwise.h"
 
 namespace {
 
@@ -66,8 +66,8 @@ __global__ void __launch_bounds__(LS_BLOCK) scale(const T *src, float factor, T 
 
 // The launch function of a row of ops.def; its arguments are attr, a, b, dst and packs.
 #define LAUNCH(name, kernel, ...) \
-    extern "C" void ls_cuda_map_##name(const ls_map_attr *attr, const void *a, [[maybe_unused]] const void *b, \
-        void *dst, int64_t packs, cudaStream_t stream) { \
+    extern "C" void ls_cuda_elementwise_##name(const ls_elementwise_attr *attr, const void *a, \
+        [[maybe_unused]] const void *b, void *dst, int64_t packs, cudaStream_t stream) { \
         LS_BY_STORAGE( \
             attr->storage, LS_LAUNCH((kernel<T>), ls_blocks(packs, LS_BLOCK), LS_BLOCK, stream, __VA_ARGS__, packs)); \
     }
@@ -136,8 +136,8 @@ __global__ void __launch_bounds__(LS_BLOCK)
 
 } // namespace
 
-extern "C" void ls_cuda_map_dropout(const ls_map_attr *attr, int channels, const void *src, const ls_micro_input *micro,
-    void *dst, cudaStream_t stream) {
+extern "C" void ls_cuda_elementwise_dropout(const ls_elementwise_attr *attr, int channels, const void *src,
+    const ls_micro_input *micro, void *dst, cudaStream_t stream) {
     dropout_geometry g = {};
     ls_nchw s = attr->shape;
     int plane = s.h * s.w, packs = channels / (attr->storage == LS_F32 ? 4 : 8);
@@ -153,9 +153,8 @@ extern "C" void ls_cuda_map_dropout(const ls_map_attr *attr, int channels, const
     g.p = attr->p;
     g.factor = static_cast<float>(1 / (1 - static_cast<double>(attr->p)));
     int blocks = ls_blocks(g.items, LS_BLOCK);
-    LS_BY_STORAGE(
-        attr->storage, if (g.group == 4) LS_LAUNCH((dropout<T, 4>), blocks, LS_BLOCK, stream, g,
-                           static_cast<const T *>(src), micro, static_cast<T *>(dst));
-        else LS_LAUNCH((dropout<T, 1>), blocks, LS_BLOCK, stream, g, static_cast<const T *>(src), micro,
-            static_cast<T *>(dst)));
+    LS_BY_STORAGE(attr->storage, if (g.group == 4) LS_LAUNCH((dropout<T, 4>), blocks, LS_BLOCK, stream, g,
+                                     static_cast<const T *>(src), micro, static_cast<T *>(dst));
+                  else LS_LAUNCH((dropout<T, 1>), blocks, LS_BLOCK, stream, g, static_cast<const T *>(src), micro,
+                      static_cast<T *>(dst)));
 }

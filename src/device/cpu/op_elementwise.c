@@ -1,21 +1,21 @@
-// op_map.c - element-wise operators: the layout does not matter, but for dropout,
+// op_elementwise.c - element-wise operators: the layout does not matter, but for dropout,
 // whose random numbers go by canonical index.
 #include "base/philox.h"
 #include "device/cpu/cpu.h"
 
-enum { MAP_TASK = 32768 }; // floats to a task
+enum { ELEMENTWISE_TASK = 32768 }; // floats to a task
 
 typedef struct {
-    ls_kernel_map *kernel;
-    const ls_map_attr *attr;
+    ls_kernel_elementwise *kernel;
+    const ls_elementwise_attr *attr;
     const float *a, *b;
     float *dst;
     size_t count;
-} map_run;
+} elementwise_run;
 
-static ls_kernel_map *kernel_of(const ls_kernels *kernels, ls_op op) {
+static ls_kernel_elementwise *kernel_of(const ls_kernels *kernels, ls_op op) {
     switch (op) {
-#define MAP(NAME, name, text, output, flops) \
+#define ELEMENTWISE(NAME, name, text, output, flops) \
     case LS_OP_##NAME: \
         return kernels->name;
 #include "device/ops.def"
@@ -24,25 +24,26 @@ static ls_kernel_map *kernel_of(const ls_kernels *kernels, ls_op op) {
     }
 }
 
-static void map_task(void *context, int task, int thread) {
+static void elementwise_task(void *context, int task, int thread) {
     (void)thread;
-    const map_run *run = context;
-    size_t at = (size_t)task * MAP_TASK, n = run->count - at < MAP_TASK ? run->count - at : MAP_TASK;
+    const elementwise_run *run = context;
+    size_t at = (size_t)task * ELEMENTWISE_TASK,
+           n = run->count - at < ELEMENTWISE_TASK ? run->count - at : ELEMENTWISE_TASK;
     run->kernel(run->a + at, run->b ? run->b + at : NULL, run->dst + at, n, run->attr);
 }
 
-static void map_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+static void elementwise_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     (void)queue;
     const ls_cpu_plan *own = (const ls_cpu_plan *)plan;
     int inputs = ls_op_args(plan->desc.op) - 1; // the output is the last
-    map_run run = { .kernel = kernel_of(own->cpu->kernels, plan->desc.op),
-        .attr = &plan->desc.attr.map,
+    elementwise_run run = { .kernel = kernel_of(own->cpu->kernels, plan->desc.op),
+        .attr = &plan->desc.attr.elementwise,
         .a = ls_cpu_floats_at(args[0]),
         .dst = ls_cpu_floats_at(args[inputs]),
-        .count = ls_cpu_floats(own->cpu, plan->desc.attr.map.shape) };
+        .count = ls_cpu_floats(own->cpu, plan->desc.attr.elementwise.shape) };
     if (inputs == 2) run.b = ls_cpu_floats_at(args[1]);
-    ls_pool_run(own->cpu->pool, map_task, &run, (int)((run.count + MAP_TASK - 1) / MAP_TASK));
+    ls_pool_run(own->cpu->pool, elementwise_task, &run, (int)((run.count + ELEMENTWISE_TASK - 1) / ELEMENTWISE_TASK));
 }
 
 typedef struct {
@@ -56,7 +57,7 @@ static void dropout_task(void *context, int task, int thread) {
     (void)thread;
     const dropout_run *run = context;
     const ls_cpu *cpu = run->plan->cpu;
-    const ls_map_attr *attr = &run->plan->base.desc.attr.map;
+    const ls_elementwise_attr *attr = &run->plan->base.desc.attr.elementwise;
     const int block = ls_cpu_block(cpu, attr->shape.c), pixels = attr->shape.h * attr->shape.w;
     const size_t sample = ls_cpu_sample(cpu, attr->shape);
     const float *src = run->src + (size_t)task * sample;
@@ -86,10 +87,10 @@ static void dropout_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buff
         .src = ls_cpu_floats_at(args[LS_DROPOUT_SRC]),
         .dst = ls_cpu_floats_at(args[LS_DROPOUT_DST]),
         .micro = ls_buffer_host(args[LS_DROPOUT_MICRO]) };
-    ls_pool_run(run.plan->cpu->pool, dropout_task, &run, plan->desc.attr.map.shape.n);
+    ls_pool_run(run.plan->cpu->pool, dropout_task, &run, plan->desc.attr.elementwise.shape.n);
 }
 
-ls_status ls_cpu_map_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
-    ls_cpu_run *run = desc->op == LS_OP_DROPOUT ? dropout_plan_run : map_plan_run;
+ls_status ls_cpu_elementwise_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    ls_cpu_run *run = desc->op == LS_OP_DROPOUT ? dropout_plan_run : elementwise_plan_run;
     return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), run, "own", out);
 }

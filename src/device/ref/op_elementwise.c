@@ -3,10 +3,10 @@
 #include "base/philox.h"
 #include "device/ref/ref.h"
 
-typedef double map_formula(const ls_map_attr *attr, double a, double b); // of one element
+typedef double map_formula(const ls_elementwise_attr *attr, double a, double b); // of one element
 
 typedef struct {
-    const ls_map_attr *attr;
+    const ls_elementwise_attr *attr;
     map_formula *formula; // not of dropout
     const void *a, *b;
     void *out;
@@ -28,7 +28,7 @@ static void sample_range(const map_job *job, int task, int64_t *first, int64_t *
     *end = *first + size;
 }
 
-// --- the formulas of op_map.h: a, b are the inputs in the order of the arguments; b is 0 if absent ---
+// --- the formulas of op_elementwise.h: a, b are the inputs in the order of the arguments; b is 0 if absent ---
 
 static const double sqrt_half = 0.70710678118654752440, sqrt_two_pi = 2.50662827463100050242;
 
@@ -40,32 +40,32 @@ double ls_ref_gelu_slope(double x) {
     return erfc(-x * sqrt_half) / 2 + x * exp(-x * x / 2) / sqrt_two_pi;
 }
 
-static double relu_forward(const ls_map_attr *attr, double a, double b) {
+static double relu_forward(const ls_elementwise_attr *attr, double a, double b) {
     (void)attr, (void)b;
     return a <= 0 ? 0 : a;
 }
 
-static double relu_backward(const ls_map_attr *attr, double a, double b) {
+static double relu_backward(const ls_elementwise_attr *attr, double a, double b) {
     (void)attr;
     return a > 0 ? b : 0;
 }
 
-static double gelu_forward(const ls_map_attr *attr, double a, double b) {
+static double gelu_forward(const ls_elementwise_attr *attr, double a, double b) {
     (void)attr, (void)b;
     return ls_ref_gelu(a);
 }
 
-static double gelu_backward(const ls_map_attr *attr, double a, double b) {
+static double gelu_backward(const ls_elementwise_attr *attr, double a, double b) {
     (void)attr;
     return b * ls_ref_gelu_slope(a);
 }
 
-static double add(const ls_map_attr *attr, double a, double b) {
+static double add(const ls_elementwise_attr *attr, double a, double b) {
     (void)attr;
     return a + b;
 }
 
-static double scale(const ls_map_attr *attr, double a, double b) {
+static double scale(const ls_elementwise_attr *attr, double a, double b) {
     (void)b;
     return a * (double)attr->factor;
 }
@@ -82,7 +82,7 @@ static void map_sample(void *context, int task, int thread) {
 
 static void run(const ls_plan *plan, const ls_buffer *args, map_formula *formula) {
     int inputs = ls_op_args(plan->desc.op) - 1; // the output is the last
-    map_job job = { .attr = &plan->desc.attr.map,
+    map_job job = { .attr = &plan->desc.attr.elementwise,
         .formula = formula,
         .a = ls_buffer_host(args[0]),
         .b = inputs > 1 ? ls_buffer_host(args[1]) : NULL,
@@ -90,7 +90,7 @@ static void run(const ls_plan *plan, const ls_buffer *args, map_formula *formula
     ls_ref_run_tasks(plan, map_sample, &job, job.attr->shape.n);
 }
 
-#define MAP(NAME, name, text, output, flops) \
+#define ELEMENTWISE(NAME, name, text, output, flops) \
     void ls_ref_##name(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) { \
         (void)workspace_buffer; \
         (void)queue; \
@@ -101,7 +101,7 @@ static void run(const ls_plan *plan, const ls_buffer *args, map_formula *formula
 static void dropout_sample(void *context, int task, int thread) {
     (void)thread;
     const map_job *job = context;
-    const ls_map_attr *attr = job->attr;
+    const ls_elementwise_attr *attr = job->attr;
     int64_t first, end;
     sample_range(job, task, &first, &end);
     uint64_t first_word = (job->micro->position + (uint64_t)task) * (uint64_t)(end - first);
@@ -115,7 +115,7 @@ static void dropout_sample(void *context, int task, int thread) {
 void ls_ref_dropout(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)workspace_buffer;
     (void)queue;
-    map_job job = { .attr = &plan->desc.attr.map,
+    map_job job = { .attr = &plan->desc.attr.elementwise,
         .a = ls_buffer_host(args[LS_DROPOUT_SRC]),
         .out = ls_buffer_host(args[LS_DROPOUT_DST]),
         .micro = ls_buffer_host(args[LS_DROPOUT_MICRO]) };

@@ -1,0 +1,27 @@
+// elementwise.h - element-wise kernels: 16 bytes of each tensor to a thread. packs: 16-byte packs
+// of the whole tensor. The output may be an input.
+#ifndef LS_DEVICE_CUDA_KERNELS_MAP_H
+#define LS_DEVICE_CUDA_KERNELS_MAP_H
+
+#include <cuda_runtime_api.h>
+#include "device/op_loss.h"
+#include "device/op_elementwise.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// dst of a and b, the inputs in the order of the operator's arguments; b is absent where there is one
+typedef void ls_cuda_elementwise_launch(
+    const ls_elementwise_attr *attr, const void *a, const void *b, void *dst, int64_t packs, cudaStream_t stream);
+#define ELEMENTWISE(NAME, name, text, output, flops) ls_cuda_elementwise_launch ls_cuda_elementwise_##name;
+#include "device/ops.def"
+// attr: shape, storage, p, layer, seed. channels: as laid out
+void ls_cuda_elementwise_dropout(const ls_elementwise_attr *attr, int channels, const void *src,
+    const ls_micro_input *micro, void *dst, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
