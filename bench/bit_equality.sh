@@ -75,7 +75,7 @@ any_ranks() {
   row "$label, ordered: 4 ranks to update 3, 2 to 7, 3 to 10 = 1 rank" "$name-1" "$name-parts" ranks
 }
 
-cpu="--set device.type=cpu" ref="--set device.type=ref" cuda="--set device.type=cuda" adamw="--set optimizer.kind=adamw --set optimizer.rate=0.01"
+cpu="--set device.type=cpu" ref="--set device.type=ref" cuda="--set device.type=cuda" adamw="--set optimizer.kind=adamw --set optimizer.lr=0.01"
 moving="--set train.precision=fp16 --set loss_scale.initial=16777216 --set loss_scale.growth_interval=3"
 bf16="--set train.precision=bf16"
 # shellcheck disable=SC2086 # several words

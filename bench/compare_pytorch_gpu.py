@@ -55,14 +55,14 @@ def spread(values):
 def measure(network, a):
     probe = lockstep(network, "resident", 200, a)
     updates = max(200, round(a.seconds * probe["images_per_s"] / network[1]))
-    arrangements = {f"lockstep {loader}": (lambda l=loader: lockstep(network, l, updates, a)) for loader in ("ring", "resident")}
+    arrangements = {f"lockstep {loader}": (lambda l=loader: lockstep(network, l, updates, a)) for loader in ("stream", "resident")}
     arrangements |= {f"pytorch {name}": (lambda f=flags: pytorch(network, f, a)) for name, flags in PYTORCH.items()}
     runs = {name: [] for name in arrangements}
     for n in range(a.rounds):
         for name, once in arrangements.items():
             runs[name].append(once())
             print(f"{':'.join(map(str, network))} round {n + 1}: {name} {runs[name][-1]['images_per_s']:.0f}", file=sys.stderr, flush=True)
-    best = [max(runs[f"lockstep {l}"][n]["images_per_s"] for l in ("ring", "resident")) for n in range(a.rounds)]
+    best = [max(runs[f"lockstep {l}"][n]["images_per_s"] for l in ("stream", "resident")) for n in range(a.rounds)]
     return {"network": dict(zip(("model", "batch", "precision"), network)),
             "arrangements": {k: {f: spread([r[f] for r in v]) for f in ("images_per_s", "first_update_s")} for k, v in runs.items()},
             "ratios": {k: spread([best[n] / v[n]["images_per_s"] for n in range(a.rounds)]) for k, v in runs.items() if k.startswith("pytorch")}}

@@ -62,7 +62,7 @@ static void print_config(const cJSON *manifest) {
     }
 }
 
-// "  after_update 100, world_size 2, micro_batch 32, device cpu, version 0.1.0; optimizer.rate 0.05, now 0.01"
+// "  after_update 100, world_size 2, micro_batch 32, device cpu, version 0.1.0; optimizer.lr 0.05, now 0.01"
 static void print_parts(const cJSON *manifest) {
     static const char *const names[] = { "after_update", "world_size", "micro_batch", "device", "version" };
     const cJSON *part, *change;

@@ -77,7 +77,9 @@ void ls_report_start(const ls_train_info *facts, const char *run_folder) {
             facts->why_not_nccl);
     ls_info("batch     %d = %d x %d accumulated x %d rank%s; %lld updates", batches->global_batch, batches->micro_batch,
         batches->per_rank, world_size, plural(world_size), (long long)facts->updates_planned);
-    char unused[LS_STATUS_TEXT_BYTES / 2];
+    char unused[LS_STATUS_TEXT_BYTES / 2], renamed[LS_STATUS_TEXT_BYTES / 2];
+    if (ls_config_renamed(facts->cfg, renamed, sizeof renamed)[0])
+        ls_warn("%s: the next release refuses the old name", renamed);
     if (ls_config_unused(facts->cfg, unused, sizeof unused)[0]) ls_info("no effect %s", unused);
     if (facts->resumed_at)
         ls_info("resumed   after update %lld of %lld", (long long)facts->resumed_at, (long long)facts->updates_planned);

@@ -41,6 +41,7 @@ typedef struct {
 #undef X
     char file[LS_TEXT_BYTES];   // the configuration file, as given
     char folder[LS_TEXT_BYTES]; // its folder, "" for none: relative paths in the file start there
+    uint64_t former_names;      // one bit for each row of former_names.def that was used
     int line[LS_OPTION_COUNT];  // where each value is from: line of the file, 0 default, -1 --set
 } ls_config;
 
@@ -59,8 +60,8 @@ enum {
 enum { LS_PRECISION_FP32, LS_PRECISION_BF16, LS_PRECISION_FP16 };
 enum { LS_RECOMPUTE_OFF, LS_RECOMPUTE_BLOCKS };
 enum { LS_LOSS_MEAN, LS_LOSS_SUM };
-enum { LS_BROKEN_ERROR, LS_BROKEN_SKIP };    // data.broken
-enum { LS_LOADER_RING, LS_LOADER_RESIDENT }; // data.loader
+enum { LS_BROKEN_ERROR, LS_BROKEN_SKIP };      // data.broken
+enum { LS_LOADER_STREAM, LS_LOADER_RESIDENT }; // data.loader
 enum {
 #define X(NAME, word, what, kept, reads) LS_OPTIMIZER_##NAME,
 #include "config/optimizers.def"
@@ -92,6 +93,11 @@ LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
 // Options that were set and have no effect beside the others, into dst: "optimizer.momentum (only with optimizer.kind =
 // sgd); ..."; "": none. Returns dst.
 char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes);
+// Names of the last release that were used, into dst: "optimizer.lr is now optimizer.lr; ..."; "": none. Returns dst.
+char *ls_config_renamed(const ls_config *cfg, char *dst, size_t bytes);
+// For what the last release wrote: the key that option `index` had ("rate"; NULL: the one it has), the word that `word` is now.
+const char *ls_config_former_key(int index);
+const char *ls_config_word_now(int index, const char *word);
 // Does train.sync_batchnorm have anything to do? With one rank it changes nothing.
 static inline int ls_config_syncs_norm(const ls_config *cfg, int world_size) {
     return cfg->train_sync_batchnorm && world_size > 1;

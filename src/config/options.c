@@ -276,7 +276,7 @@ static ls_status assign(ls_config *cfg, int index, const char *where, const char
     case TYPE_BOOL:
         return ls_parse_bool(where, value, field);
     case TYPE_CHOICE: {
-        int word = find_word(option, value);
+        int word = find_word(option, ls_word_of_former(cfg, index, value));
         if (word < 0) return fail_choice(option, where, value);
         *(int *)field = word;
         default_by_kind(cfg, option, word);
@@ -290,10 +290,10 @@ static ls_status assign(ls_config *cfg, int index, const char *where, const char
     return ls_fail(LS_INTERNAL, "%s: option of no known type", where);
 }
 
-static int find_option(const char *section, const char *key) {
+static int find_option(ls_config *cfg, const char *section, const char *key) {
     for (int i = 0; i < LS_OPTION_COUNT; i++)
         if (!strcmp(options[i].section, section) && !strcmp(options[i].key, key)) return i;
-    return -1;
+    return ls_option_of_former(cfg, section, key);
 }
 
 static int is_section(const char *name) {
@@ -349,8 +349,11 @@ static ls_status read_entries(ls_config *cfg, const ls_ini *ini) {
         for (int e = section->first_entry; e < section->first_entry + section->entry_count; e++) {
             const ls_ini_entry *entry = &ini->entries[e];
             ls_ini_where(ini, entry, where, sizeof where);
-            int index = find_option(entry->section, entry->key);
+            int index = find_option(cfg, entry->section, entry->key);
             if (index < 0) return fail_key(where, entry->section, entry->key);
+            if (cfg->line[index])
+                return ls_fail(
+                    LS_USAGE, "%s: line %d sets it already, as %s", where, cfg->line[index], options[index].name);
             LS_TRY(assign(cfg, index, where, entry->value));
             cfg->line[index] = entry->line;
         }
@@ -392,7 +395,7 @@ ls_status ls_config_set(ls_config *cfg, const char *assignment) {
     snprintf(where, sizeof where, "--set %s=%s", name, value);
     *dot = 0;
     const char *section = name, *key = dot + 1;
-    int index = find_option(section, key);
+    int index = find_option(cfg, section, key);
     if (index < 0) return is_section(section) ? fail_key(where, section, key) : fail_section(where, section);
     LS_TRY(assign(cfg, index, where, value));
     cfg->line[index] = -1;

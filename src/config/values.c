@@ -127,29 +127,28 @@ ls_status ls_parse_reals(const char *where, const char *text, double *out, int c
     }
 }
 
-// One group, "pattern rate=factor decay=value", in `text`, which is cut up.
+// One group, "pattern lr=factor decay=value", in `text`, which is cut up.
 static ls_status parse_group(const char *where, char *text, ls_group *out) {
     char *rest = text, *word = strsep(&rest, " \t");
-    *out = (ls_group){ .rate_factor = 1, .decay = NAN };
+    *out = (ls_group){ .lr_factor = 1, .decay = NAN };
     if (strchr(word, '=') || strlen(word) >= sizeof out->pattern)
         return ls_fail(LS_USAGE,
-            "%s: '%s': expected a name pattern of at most %d characters, as *.bias, before rate= and decay=", where,
-            word, LS_GROUP_PATTERN_BYTES - 1);
+            "%s: '%s': expected a name pattern of at most %d characters, as *.bias, before lr= and decay=", where, word,
+            LS_GROUP_PATTERN_BYTES - 1);
     strcpy(out->pattern, word);
     int given = 0;
     while ((word = strsep(&rest, " \t"))) {
         if (!*word) continue;
-        double *target = !strncmp(word, "rate=", 5)    ? &out->rate_factor
-                         : !strncmp(word, "decay=", 6) ? &out->decay
-                                                       : NULL;
+        const int is_lr = !strncmp(word, "lr=", 3) || !strncmp(word, "rate=", 5); // rate=: as the last release has it
+        double *target = is_lr ? &out->lr_factor : !strncmp(word, "decay=", 6) ? &out->decay : NULL;
         if (!target || !read_real(strchr(word, '=') + 1, target) || *target < 0 || *target > 1e6)
-            return ls_fail(LS_USAGE, "%s: '%s' after '%s': expected rate=factor or decay=value, from 0 to 1e6", where,
+            return ls_fail(LS_USAGE, "%s: '%s' after '%s': expected lr=factor or decay=value, from 0 to 1e6", where,
                 word, out->pattern);
         given++;
     }
     if (given) return LS_SUCCESS;
     return ls_fail(
-        LS_USAGE, "%s: '%s': expected rate=factor, decay=value or both after the pattern", where, out->pattern);
+        LS_USAGE, "%s: '%s': expected lr=factor, decay=value or both after the pattern", where, out->pattern);
 }
 
 ls_status ls_parse_groups(const char *where, const char *text, ls_groups *out) {

@@ -20,11 +20,11 @@ LS_CHECKED ls_status ls_parse_hw(const char *where, const char *text, int *h, in
 // "0.5, 1, 2e-3" into out[0..*count), at most `capacity`; "" is none.
 LS_CHECKED ls_status ls_parse_reals(const char *where, const char *text, double *out, int capacity, int *count);
 
-// Parameter groups: "*.bias decay=0; head.* rate=10 decay=1e-4".
+// Parameter groups: "*.bias decay=0; head.* lr=10 decay=1e-4".
 enum { LS_GROUP_LIMIT = 32, LS_GROUP_PATTERN_BYTES = 64 };
 typedef struct {
     char pattern[LS_GROUP_PATTERN_BYTES]; // for ls_text_glob on a parameter's name
-    double rate_factor;                   // times the scheduled rate; 1 when not given
+    double lr_factor;                     // times the scheduled rate; 1 when not given
     double decay;                         // weight decay; NAN when not given: the default
 } ls_group;
 typedef struct {

@@ -348,11 +348,23 @@ char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes) {
     return dst;
 }
 
+// Of option `index`, as the manifest has it, in today's words; NULL: not there.
+static const char *value_before(const cJSON *manifest, int index, const char *name) {
+    char former[64];
+    const char *key = ls_config_former_key(index);
+    const char *before = cJSON_GetStringValue(member(manifest, "config", name));
+    if (!before && key) {
+        snprintf(former, sizeof former, "%.*s%s", (int)(strchr(name, '.') + 1 - name), name, key);
+        before = cJSON_GetStringValue(member(manifest, "config", former));
+    }
+    return before ? ls_config_word_now(index, before) : NULL;
+}
+
 static ls_status compare_options(const char *path, const cJSON *manifest, const ls_train_info *facts, cJSON *changed) {
     const char *name;
     char now[LS_TEXT_BYTES];
     for (int i = 0; ls_config_value(facts->cfg, i, &name, now, sizeof now); i++) {
-        const char *before = cJSON_GetStringValue(member(manifest, "config", name));
+        const char *before = value_before(manifest, i, name);
         if (!before && is_fixed(i))
             return ls_fail(
                 LS_STORAGE, "%s: has no config.%s: damaged, or of another version of the program", path, name);

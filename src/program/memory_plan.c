@@ -56,7 +56,7 @@ static void say_remedies(FILE *file, const ls_config *cfg, int micro_batch) {
         remedies[count++] = "a smaller train.micro_batch (auto chooses one)";
     if (cfg->train_recompute == LS_RECOMPUTE_OFF) remedies[count++] = "train.recompute = blocks";
     if (cfg->train_precision == LS_PRECISION_FP32) remedies[count++] = "train.precision = bf16";
-    if (cfg->data_loader == LS_LOADER_RESIDENT) remedies[count++] = "data.loader = ring";
+    if (cfg->data_loader == LS_LOADER_RESIDENT) remedies[count++] = "data.loader = stream";
     fprintf(file, "use ");
     for (int i = 0; i < count; i++) fprintf(file, "%s%s", i == 0 ? "" : i < count - 1 ? ", " : " or ", remedies[i]);
     fprintf(file, "%sstop what else uses this device", count ? "; or " : "a smaller network, or ");

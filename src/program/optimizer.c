@@ -6,7 +6,7 @@
 #include "config/values.h"
 
 typedef struct {
-    double rate_factor, decay;
+    double lr_factor, decay;
 } constants;
 
 #define NAMES(...) __VA_ARGS__
@@ -32,13 +32,13 @@ const char *ls_optimizer_kept_name(int kind, int index) {
 }
 
 static constants constants_of(const ls_config *cfg, const ls_param *param, const ls_groups *groups, int *used) {
-    constants c = { .rate_factor = 1, .decay = cfg->optimizer_weight_decay };
+    constants c = { .lr_factor = 1, .decay = cfg->optimizer_weight_decay };
     if (param->role != LS_ROLE_WEIGHT && !cfg->optimizer_decay_biases_and_norms) c.decay = 0;
     for (int g = 0; g < groups->count; g++) {
         const ls_group *group = &groups->group[g];
         if (!ls_text_glob(group->pattern, param->name)) continue;
         used[g] = 1;
-        c.rate_factor = group->rate_factor;
+        c.lr_factor = group->lr_factor;
         if (!isnan(group->decay)) c.decay = group->decay;
         break; // the first match wins
     }
@@ -67,10 +67,10 @@ static void cut_segments(ls_optimizer *o, const constants *all) {
     int64_t begin = 0;
     for (int i = 1; i <= a->trained_params; i++) {
         const constants *c = &all[i - 1];
-        if (i < a->trained_params && all[i].decay == c->decay && all[i].rate_factor == c->rate_factor) continue;
+        if (i < a->trained_params && all[i].decay == c->decay && all[i].lr_factor == c->lr_factor) continue;
         int64_t end = a->offset[a->order[i - 1]] + a->elements[a->order[i - 1]];
         o->ends[o->segment_count] = i;
-        o->segments[o->segment_count++] = (ls_step_segment){ end - begin, (float)c->rate_factor, (float)c->decay };
+        o->segments[o->segment_count++] = (ls_step_segment){ end - begin, (float)c->lr_factor, (float)c->decay };
         begin = end;
     }
 }
@@ -114,7 +114,7 @@ ls_status ls_optimizer_new(const ls_config *cfg, const ls_param_store *arenas, l
     constants *all = calloc(trained + 1, sizeof *all);
     ls_status status = LS_SUCCESS;
     if (o) {
-        *o = (ls_optimizer){ .arenas = arenas, .kind = cfg->optimizer_kind, .rate = cfg->optimizer_rate };
+        *o = (ls_optimizer){ .arenas = arenas, .kind = cfg->optimizer_kind, .lr = cfg->optimizer_lr };
         o->segments = calloc(trained + 1, sizeof *o->segments);
         o->ends = calloc(trained + 1, sizeof *o->ends);
         o->steps = calloc(trained + 1, sizeof *o->steps); // at most one for each tensor
@@ -155,7 +155,7 @@ static int first_param(const ls_optimizer *o, int segment) {
 void ls_optimizer_print(const ls_optimizer *o, FILE *file) {
     const ls_graph *graph = o->arenas->graph;
     const int *order = o->arenas->order;
-    fprintf(file, "parameter groups (%s, rate %g)\n", ls_config_choice("optimizer.kind", o->kind), o->rate);
+    fprintf(file, "parameter groups (%s, lr %g)\n", ls_config_choice("optimizer.kind", o->kind), o->lr);
     for (int s = 0; s < o->segment_count; s++) {
         const ls_step_segment *segment = &o->segments[s];
         int seen = 0, tensors = 0;
@@ -169,7 +169,7 @@ void ls_optimizer_print(const ls_optimizer *o, FILE *file) {
                 elements += ls_param_count(&graph->params[order[i]].shape);
         }
         if (!seen)
-            fprintf(file, "  rate x %-8g weight decay %-10g %3d tensors, %9lld parameters (%s, ...)\n",
+            fprintf(file, "  lr x   %-8g weight decay %-10g %3d tensors, %9lld parameters (%s, ...)\n",
                 (double)segment->lr_factor, (double)segment->decay, tensors, (long long)elements,
                 graph->params[order[first_param(o, s)]].name);
     }

@@ -24,7 +24,7 @@ typedef struct {
     int *ends;                 // by segment: the first parameter of the arena's order behind it
     int segment_count;
     int kind; // LS_OPTIMIZER_*
-    double rate;
+    double lr;
 } ls_optimizer;
 
 int ls_optimizer_kept(int kind); // tensors that it keeps of every trained one: ls_param_store_options

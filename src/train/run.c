@@ -94,7 +94,7 @@ static ls_status give_update(ls_trainer *t) {
         .micro_batches = all_micro_batches(b, p->window),
         .steps = synced ? rank_micro_batches(b, p->window, 0) : mine, // a window fills rank 0 first
         .whole = ls_batches_window_samples(b, p->window) == b->global_batch,
-        .lr = (float)(t->cfg->optimizer_rate * ls_schedule_factor(&t->schedule, (double)p->samples)),
+        .lr = (float)(t->cfg->optimizer_lr * ls_schedule_factor(&t->schedule, (double)p->samples)),
         .number = p->updates,
     };
     double start_s = traced_clock();

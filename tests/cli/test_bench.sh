@@ -72,10 +72,10 @@ refused "more ranks than there are" 2 "start it with mpirun -np 4" \
     ranks 2 20 "$train" bench tiny.ini --sweep ranks=2,4 --run-dir none
 refused "an unknown key" 2 "did you mean micro_batch?" "$train" bench tiny.ini --sweep micro_batsh=4 --run-dir none
 # Weights that overflow after a few updates: a numerical failure, which all ranks of the arrangement decide alike.
-ranks 2 60 "$train" bench tiny.ini --seconds 0.1 --repeats 2 --sweep rate=1e-4,1e3 --sweep ranks=2 --run-dir left --quiet \
+ranks 2 60 "$train" bench tiny.ini --seconds 0.1 --repeats 2 --sweep lr=1e-4,1e3 --sweep ranks=2 --run-dir left --quiet \
     --set optimizer.weight_decay=1000 >left.txt 2>left.err
 check "one arrangement fails: exit" $? 6
 check "one arrangement fails: error lines" "$(grep -c 'error:' left.err)" 1
 check "one arrangement fails: the other one is measured" "$(column left/bench.csv images_per_second | wc -w)" 1
-check "one arrangement fails: the report says so" "$(grep -c '^left out: arrangement cpu x 2 rate=1e3: ' left.txt)" 1
+check "one arrangement fails: the report says so" "$(grep -c '^left out: arrangement cpu x 2 lr=1e3: ' left.txt)" 1
 finish

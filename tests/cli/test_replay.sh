@@ -5,7 +5,7 @@ set -u
 . tests/cli/common.sh
 bin=$(dirname "$train")
 
-diverge="--set device.type=cpu --set optimizer.rate=1000 --set optimizer.weight_decay=1 --set train.epochs=40 --set train.micro_batch=8"
+diverge="--set device.type=cpu --set optimizer.lr=1000 --set optimizer.weight_decay=1 --set train.epochs=40 --set train.micro_batch=8"
 # shellcheck disable=SC2086 # several words
 ranks 2 60 "$train" tiny.ini --quiet --run-dir run $diverge >log 2>&1
 check "two ranks: exit" $? 6

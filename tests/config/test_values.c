@@ -82,33 +82,33 @@ static void groups(void **state) {
     assert_int_equal(ls_parse_groups("x", "", &got).code, LS_OK);
     assert_int_equal(got.count, 0);
     assert_int_equal(
-        ls_parse_groups("x", "*.bias decay=0;  head.* rate=10   decay=1e-4 ; conv? rate=0.5;", &got).code, LS_OK);
+        ls_parse_groups("x", "*.bias decay=0;  head.* lr=10   decay=1e-4 ; conv? rate=0.5;", &got).code, LS_OK);
     assert_int_equal(got.count, 3);
     assert_string_equal(got.group[0].pattern, "*.bias");
-    assert_true(got.group[0].rate_factor == 1 && got.group[0].decay == 0);
+    assert_true(got.group[0].lr_factor == 1 && got.group[0].decay == 0);
     assert_string_equal(got.group[1].pattern, "head.*");
-    assert_true(got.group[1].rate_factor == 10 && got.group[1].decay == 1e-4);
+    assert_true(got.group[1].lr_factor == 10 && got.group[1].decay == 1e-4);
     assert_string_equal(got.group[2].pattern, "conv?");
-    assert_true(got.group[2].rate_factor == 0.5 && isnan(got.group[2].decay));
+    assert_true(got.group[2].lr_factor == 0.5 && isnan(got.group[2].decay));
 
     char longer[1024], many[1024] = "", pattern_message[256];
     memset(longer, 'p', sizeof longer);
     longer[64] = 0;
     snprintf(pattern_message, sizeof pattern_message,
-        "'%.64s': expected a name pattern of at most 63 characters, as *.bias, before rate= and decay=", longer);
-    for (int i = 0; i < 33; i++) strcat(many, "a rate=1;");
+        "'%.64s': expected a name pattern of at most 63 characters, as *.bias, before lr= and decay=", longer);
+    for (int i = 0; i < 33; i++) strcat(many, "a lr=1;");
     const struct {
         const char *text, *message;
     } rows[] = {
         { longer, pattern_message },
         { many, "expected at most 32 groups" },
-        { "*.bias", "'*.bias': expected rate=factor, decay=value or both after the pattern" },
-        { "rate=1", "'rate=1': expected a name pattern of at most 63 characters, as *.bias, before rate= and decay=" },
-        { "a rate=x", "'rate=x' after 'a': expected rate=factor or decay=value, from 0 to 1e6" },
-        { "a rate=-1", "'rate=-1' after 'a': expected rate=factor or decay=value, from 0 to 1e6" },
-        { "a lr=1", "'lr=1' after 'a': expected rate=factor or decay=value, from 0 to 1e6" },
-        { "a decay", "'decay' after 'a': expected rate=factor or decay=value, from 0 to 1e6" },
-        { "a decay=", "'decay=' after 'a': expected rate=factor or decay=value, from 0 to 1e6" },
+        { "*.bias", "'*.bias': expected lr=factor, decay=value or both after the pattern" },
+        { "lr=1", "'lr=1': expected a name pattern of at most 63 characters, as *.bias, before lr= and decay=" },
+        { "a lr=x", "'lr=x' after 'a': expected lr=factor or decay=value, from 0 to 1e6" },
+        { "a lr=-1", "'lr=-1' after 'a': expected lr=factor or decay=value, from 0 to 1e6" },
+        { "a rat=1", "'rat=1' after 'a': expected lr=factor or decay=value, from 0 to 1e6" },
+        { "a decay", "'decay' after 'a': expected lr=factor or decay=value, from 0 to 1e6" },
+        { "a decay=", "'decay=' after 'a': expected lr=factor or decay=value, from 0 to 1e6" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         expect_message(ls_parse_groups("x", rows[i].text, &got), rows[i].text, rows[i].message);

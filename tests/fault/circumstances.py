@@ -498,7 +498,7 @@ OTHERS = [  # options, exit code of a run that is cut, of one that is complete (
     (["train.epochs=1"], {2}, None),
     (["train.max_updates=1"], {2}, None),
     (["train.epochs=many"], {2}, {2}),
-    (["optimizer.rate=-1"], {2}, {2}),
+    (["optimizer.lr=-1"], {2}, {2}),
     (["no.such_option=1"], {2}, {2}),
     (["model.file=nowhere.ini"], {2, 3, 7}, {2, 3, 7}),
     (["data.dataset=mnist", "data.path=/nowhere"], {2, 3}, {2, 3}),

@@ -40,7 +40,7 @@ epochs = 1000000
 eval_every = 100
 global_batch = 32
 [optimizer]
-rate = 0.005
+lr = 0.005
 [device]
 threads = 1
 [log]

@@ -56,7 +56,7 @@ micro_batch = 4
 label_smoothing = 0.1
 clip_norm = 1.0
 [optimizer]
-rate = 0.1
+lr = 0.1
 weight_decay = 0.001
 EOF
 }

@@ -17,7 +17,7 @@ static const char state_network[] = "[network]\ninput = 3x6x6\n"
 static inline ls_status state_run_open(run *r, const char *network_path, const char *const *options) {
     static const char *const common[] = { "data.dataset=synthetic", "data.shape=3x6x6", "data.train_samples=54",
         "data.test_samples=10", "data.pad=1", "data.flip=true", "train.global_batch=16", "train.micro_batch=4",
-        "train.epochs=4", "device.threads=2", "device.tf32=false", "optimizer.rate=0.1", NULL };
+        "train.epochs=4", "device.threads=2", "device.tf32=false", "optimizer.lr=0.1", NULL };
     return run_open(r, network_path, (const char *const *const[RUN_LISTS_MAX]){ common, options });
 }
 

@@ -94,7 +94,7 @@ static ls_status suits_run(const ls_checkpoint *checkpoint, const ls_train_info 
 static void round_trip(void **state) {
     (void)state;
     static const char *const rows[][RUN_OPTIONS_MAX] = { { "device.type=cpu", NULL },
-        { "device.type=ref", "optimizer.kind=adamw", "optimizer.rate=0.01", NULL },
+        { "device.type=ref", "optimizer.kind=adamw", "optimizer.lr=0.01", NULL },
         { "device.type=ref", "train.precision=fp16", "loss_scale.initial=16777216", NULL } };
     for (int i = 0; i < 3; i++) {
         run r = { 0 };
@@ -547,8 +547,8 @@ static const struct {
     { { "checkpoint.every_updates=7", "run.max_minutes=3", "run.name=x", "log.every=1" }, LS_OK, "" },
     { { "data.workers=2", "data.prefetch=9", "dist.bucket_bytes=4096" }, LS_OK, "" },
     { { "train.epochs=9" }, LS_OK, "train.epochs 4, now 9" },
-    { { "optimizer.rate=0.05", "schedule.kind=cosine" }, LS_OK,
-        "optimizer.rate 0.1, now 0.05; schedule.kind constant, now cosine" },
+    { { "optimizer.lr=0.05", "schedule.kind=cosine" }, LS_OK,
+        "optimizer.lr 0.1, now 0.05; schedule.kind constant, now cosine" },
     { { "data.pad=0", "data.flip=false" }, LS_OK, "data.pad 1, now 0; data.flip true, now false" },
     { { "train.micro_batch=8" }, LS_OK, "train.micro_batch 4, now 8" },
     { { "run.seed=2" }, LS_USAGE, "was made with run.seed = 1, but now it is 2: that would be another run" },
@@ -585,10 +585,19 @@ static void refusals_and_changes_are_named(void **state) {
                 ls_failed(status) ? status.text : changed, suits[i].code, suits[i].says);
         run_close(&r);
     }
+    // What the last release wrote has its names.
+    cJSON *config = cJSON_GetObjectItem(checkpoint->manifest, "config");
+    cJSON_AddItemToObject(config, "optimizer.rate", cJSON_DetachItemFromObject(config, "optimizer.lr"));
+    cJSON_ReplaceItemInObject(config, "data.loader", cJSON_CreateString("ring"));
+    char changed[512];
+    must(suits_run(checkpoint, ls_trainer_get_info(made.trainer), changed, sizeof changed));
+    assert_string_equal(changed, "");
+    cJSON_ReplaceItemInObject(config, "optimizer.rate", cJSON_CreateString("0.2"));
+    must(suits_run(checkpoint, ls_trainer_get_info(made.trainer), changed, sizeof changed));
+    assert_string_equal(changed, "optimizer.lr 0.2, now 0.1");
     // The same number of other pictures.
     ls_train_info facts = *ls_trainer_get_info(made.trainer);
     ls_dataset_info data = *facts.train_data;
-    char changed[512];
     data.checksum ^= 1;
     facts.train_data = &data;
     ls_status status = suits_run(checkpoint, &facts, changed, sizeof changed);

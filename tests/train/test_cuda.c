@@ -33,11 +33,11 @@ static int remove_network(void **state) {
 // 54 samples in windows of 16: the last has 6, which make a short micro-batch. No epoch's micro-batches are a multiple
 // of the device's three slots, so that every slot holds every kind of micro-batch at some time.
 static const char *const small[] = { "data.shape=3x6x6", "data.train_samples=54", "data.test_samples=20",
-    "train.global_batch=16", "optimizer.rate=0.1", "train.epochs=3", "data.flip=true", "data.pad=1", NULL };
+    "train.global_batch=16", "optimizer.lr=0.1", "train.epochs=3", "data.flip=true", "data.pad=1", NULL };
 
 // A few large steps' worth of work, for tests that run it often.
 static const char *const tiny[] = { "data.shape=3x6x6", "data.train_samples=40", "data.test_samples=20",
-    "train.global_batch=16", "optimizer.rate=0.1", "train.epochs=3", "data.flip=true", "data.pad=1", NULL };
+    "train.global_batch=16", "optimizer.lr=0.1", "train.epochs=3", "data.flip=true", "data.pad=1", NULL };
 
 static ls_status open_run(run *r, const char *device, const char *const *base, const char *const *options) {
     static const char *const none[] = { NULL };
@@ -64,9 +64,9 @@ static const struct {
     // no overflow: cuDNN's weight gradients are fp16 and overflow before ref's, and one update more would be skipped
     { "fp16", { "train.precision=fp16", "train.micro_batch=8", "loss_scale.initial=1024" } },
     { "ordered", { "run.deterministic=true", "train.micro_batch=4" } },
-    { "adamw, groups", { "optimizer.kind=adamw", "optimizer.rate=0.01", "optimizer.groups=c2.* rate=0.5 decay=0.01",
+    { "adamw, groups", { "optimizer.kind=adamw", "optimizer.lr=0.01", "optimizer.groups=c2.* lr=0.5 decay=0.01",
                            "optimizer.weight_decay=0.001" } },
-    { "lion", { "optimizer.kind=lion", "optimizer.rate=0.001", "optimizer.weight_decay=0.1" } },
+    { "lion", { "optimizer.kind=lion", "optimizer.lr=0.001", "optimizer.weight_decay=0.1" } },
     { "restarts", { "schedule.kind=cosine-restarts", "schedule.period=0.3", "schedule.period_factor=2" } },
     { "recomputed", { "train.recompute=blocks", "train.micro_batch=8" } },
 };
@@ -93,8 +93,8 @@ static void same_run(int v, const char *what, const ls_train_summary *a, const l
 static void recorded_updates_are_the_eager_ones(void **state) {
     (void)state;
     for (int v = 0; v < VARIANTS; v++) {
-        ls_train_summary recorded = variant_run(v, "device.graphs=true", "data.loader=ring");
-        ls_train_summary eager = variant_run(v, "device.graphs=false", "data.loader=ring");
+        ls_train_summary recorded = variant_run(v, "device.graphs=true", "data.loader=stream");
+        ls_train_summary eager = variant_run(v, "device.graphs=false", "data.loader=stream");
         same_run(v, "recorded and eager updates", &recorded, &eager);
     }
 }
@@ -102,7 +102,7 @@ static void recorded_updates_are_the_eager_ones(void **state) {
 static void both_loaders_feed_the_same(void **state) {
     (void)state;
     for (int v = 0; v < 2; v++) {
-        ls_train_summary ring = variant_run(v, "device.graphs=true", "data.loader=ring");
+        ls_train_summary ring = variant_run(v, "device.graphs=true", "data.loader=stream");
         ls_train_summary resident = variant_run(v, "device.graphs=true", "data.loader=resident");
         same_run(v, "ring and resident data", &ring, &resident);
     }
@@ -120,7 +120,7 @@ static void first_losses(
 static void a_large_resident_set_is_the_rings(void **state) {
     (void)state;
     enum { UPDATES = 3 };
-    static const char *const ring[] = { "data.train_samples=200000", "data.loader=ring", NULL }, *const resident[] = {
+    static const char *const ring[] = { "data.train_samples=200000", "data.loader=stream", NULL }, *const resident[] = {
         "data.train_samples=200000", "data.loader=resident", NULL
     };
     double expected[UPDATES], got[UPDATES];
@@ -231,10 +231,10 @@ static void shipped_networks_agree_with_ref(void **state) {
         { { "model.file=configs/models/lenet.ini", "data.shape=1x28x28", "train.global_batch=4" },
             "train.micro_batch=2", 7, 1e-5 },
         { { "model.file=configs/models/resnet20.ini", "data.shape=3x32x32", "train.global_batch=2",
-              "optimizer.rate=0.001" },
+              "optimizer.lr=0.001" },
             NULL, 4, 1e-4 },
         { { "model.file=configs/models/resnet9.ini", "data.shape=3x32x32", "train.global_batch=1",
-              "optimizer.rate=0.0005" },
+              "optimizer.lr=0.0005" },
             NULL, 4, 1e-4 },
     };
     static const char *const base[] = { "data.train_samples=64", "data.test_samples=4", NULL };
@@ -280,11 +280,11 @@ static const struct {
     const char *name, *options[RUN_OPTIONS_MAX];
     const char *says[3];
 } failures[] = {
-    { "diverges", { "optimizer.rate=1000", "optimizer.weight_decay=1", "train.epochs=60" },
-        { "not finite", "optimizer.rate" } },
+    { "diverges", { "optimizer.lr=1000", "optimizer.weight_decay=1", "train.epochs=60" },
+        { "not finite", "optimizer.lr" } },
     { "diverges in ordered mode",
-        { "optimizer.rate=1000", "optimizer.weight_decay=1", "train.epochs=60", "run.deterministic=true" },
-        { "ordered mode", "no NaN", "optimizer.rate" } },
+        { "optimizer.lr=1000", "optimizer.weight_decay=1", "train.epochs=60", "run.deterministic=true" },
+        { "ordered mode", "no NaN", "optimizer.lr" } },
     { "fp16 at its floor",
         { "train.precision=fp16", "loss_scale.initial=16777216", "loss_scale.minimum=16777216", "train.epochs=60" },
         { "overflowed in fp16", "loss_scale.max_skips" } },

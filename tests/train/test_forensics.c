@@ -156,7 +156,7 @@ static const row rows[] = {
         .tensor = "output" },
     { .name = "exploding rate",
         .devices = ANY,
-        .options = { "optimizer.rate=1000", "optimizer.momentum=0.99", "optimizer.weight_decay=1" },
+        .options = { "optimizer.lr=1000", "optimizer.momentum=0.99", "optimizer.weight_decay=1" },
         .cause = LS_CAUSE_DIVERGED },
     { .name = "fp32 overflow, forward",
         .devices = ANY,
@@ -269,7 +269,7 @@ static void plant(ls_trainer *t, const char *name, int64_t element, double value
 static ls_status run_row(run *a, const row *r, const char *device, const char *folder, const char *network) {
     static const char *const common[] = { "data.dataset=synthetic", "device.threads=2", "device.tf32=false",
         "data.shape=3x6x6", "data.train_samples=54", "data.test_samples=20", "train.global_batch=16",
-        "optimizer.rate=0.01", "train.epochs=30", "data.flip=true", "data.pad=1", NULL };
+        "optimizer.lr=0.01", "train.epochs=30", "data.flip=true", "data.pad=1", NULL };
     const char *const chosen[] = { device, NULL };
     char text[sizeof network_format + 64];
     snprintf(text, sizeof text, network_format, r->s1 != 0 ? r->s1 : 1, r->s2 != 0 ? r->s2 : 1);

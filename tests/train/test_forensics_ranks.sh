@@ -148,7 +148,7 @@ says "joined: rank" "rank 0 of 2 ("
 # shellcheck source=tests/train/small_run.sh
 . tests/train/small_run.sh
 small_run "$work"
-fails synced 3 --set device.type=ref --set train.sync_batchnorm=true --set train.recompute=blocks --set optimizer.rate=1000 \
+fails synced 3 --set device.type=ref --set train.sync_batchnorm=true --set train.recompute=blocks --set optimizer.lr=1000 \
   --set train.clip_norm=0 --set optimizer.weight_decay=1 --set optimizer.momentum=0.99 --set train.epochs=30
 says "synced: diverged" "the network diverged"
 check "synced: the replay" "$("$bin/train" replay "$work"/synced/nonfinite-update-* | grep -c 'the run    named the same tensor')" 1

@@ -75,7 +75,7 @@ static void configure(ls_config *cfg, const cJSON *golden, const row *r) {
     set(cfg, "data.std", "%s", cJSON_GetArrayItem(input, 0)->valueint == 1 ? "0.25" : "0.25, 0.25, 0.25");
     set(cfg, "run.seed", "%.0f", number(golden, "seed"));
     set(cfg, "train.global_batch", "%.0f", number(golden, "batch"));
-    set(cfg, "optimizer.rate", "%.17g", number(golden, "rate"));
+    set(cfg, "optimizer.lr", "%.17g", number(golden, "rate"));
     set(cfg, "optimizer.momentum", "%.17g", number(golden, "momentum"));
     set(cfg, "optimizer.weight_decay", "%.17g", number(golden, "weight_decay"));
     set(cfg, "device.type", "%s", r->device);

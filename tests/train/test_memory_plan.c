@@ -89,7 +89,7 @@ enum { OPTIONS_MAX = 4 };
 static ls_status open_run(run *r, ls_comm *comm, size_t limit, const char *const *options) {
     static const char *const common[] = { "device.type=ref", "data.dataset=synthetic", "data.shape=3x8x8",
         "data.train_samples=256", "data.test_samples=32", "train.global_batch=64", "train.epochs=1", "device.threads=1",
-        "optimizer.rate=0.05" };
+        "optimizer.lr=0.05" };
     r->trainer = NULL;
     small.limit = limit;
     ls_config_defaults(&r->cfg);
@@ -172,7 +172,7 @@ static const struct {
         { "train.micro_batch=auto", "train.recompute=blocks" }, 32, { NULL }, NULL },
     { "auto, nothing fits", "train.micro_batch=1", NULL, FAR,
         { "train.micro_batch=auto", "train.precision=fp32", "data.loader=resident" }, 0,
-        { "micro-batches of 1 ", "train.recompute", "data.loader = ring" }, "auto" },
+        { "micro-batches of 1 ", "train.recompute", "data.loader = stream" }, "auto" },
 };
 
 static void chooses_and_refuses(void **state) {

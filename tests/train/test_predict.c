@@ -48,7 +48,7 @@ static void train(run *r, const char *shape, const char *device) {
     snprintf(device_option, sizeof device_option, "device.type=%s", device);
     const char *const options[] = { shape_option, device_option, "data.dataset=synthetic", "data.classes=4",
         "data.train_samples=64", "data.test_samples=37", "train.global_batch=16", "train.epochs=2", "device.threads=2",
-        "optimizer.rate=0.02", NULL };
+        "optimizer.lr=0.02", NULL };
     const char *const *lists[RUN_LISTS_MAX] = { options };
     must(run_open(r, network_path, lists));
     ls_train_summary summary;

@@ -96,7 +96,7 @@ static void configure(ls_config *cfg, const row *r, const char *model, const cha
     set(cfg, "data.test_samples", "10");
     set_int(cfg, "train.global_batch", r->batch);
     set_int(cfg, "train.micro_batch", r->batch / 2);
-    set(cfg, "optimizer.rate", "0.01");
+    set(cfg, "optimizer.lr", "0.01");
     set(cfg, "train.recompute", recompute);
     must(ls_config_check(cfg));
 }

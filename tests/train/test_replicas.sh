@@ -52,7 +52,7 @@ found statistic 4 cpu "3 5 n1.running_var 2 22" 5 update-000000000004 "rank-0.sa
 found momentum 4 cpu "0 5 l.weight.momentum 79 20" 5 update-000000000004 "rank-0.safetensors rank-1.safetensors" \
   "tensor 'l.weight.momentum' differs \(rank 0: $hash, ranks 1-3: $hash\);"
 found adam 2 cpu "1 2 c2.weight.exp_avg_sq 5 21" 2 "" "rank-0.safetensors rank-1.safetensors" \
-  "tensor 'c2.weight.exp_avg_sq' differs .*; at the start all ranks were the same; in 1 of its" --set optimizer.kind=adamw --set optimizer.rate=0.001
+  "tensor 'c2.weight.exp_avg_sq' differs .*; at the start all ranks were the same; in 1 of its" --set optimizer.kind=adamw --set optimizer.lr=0.001
 found counter 4 cpu "2 3 applied" 3 update-000000000002 "rank-0.safetensors rank-2.safetensors" \
   "the number of applied updates differs \(ranks 0, 1, 3: 3, rank 2: 4\); after update 2 "
 found scale 2 cpu "1 2 loss_scale" 3 "" "rank-0.safetensors rank-1.safetensors" \
@@ -106,7 +106,7 @@ healthy() {
 healthy sync 3 cpu "" --set train.sync_batchnorm=true --set dist.check_replicas=1
 healthy ordered 4 cpu "" --set run.deterministic=true --set dist.check_replicas=1 --set train.max_updates=6
 healthy ordered 3 cpu "" --set run.deterministic=true --set dist.check_replicas=1 --set train.max_updates=10 --resume
-healthy adamw 4 cpu "" --set optimizer.kind=adamw --set optimizer.rate=0.001 --set dist.check_replicas=1 --set dist.hierarchy=on
+healthy adamw 4 cpu "" --set optimizer.kind=adamw --set optimizer.lr=0.001 --set dist.check_replicas=1 --set dist.hierarchy=on
 healthy bf16-on-the-way 3 cpu "" --set dist.reduce_dtype=bf16 --set dist.check_replicas=1
 
 if [ -e "$plugin" ]; then

@@ -20,7 +20,7 @@ resumes() {
 }
 
 cpu="--set device.type=cpu" moving="--set train.precision=fp16 --set loss_scale.initial=16777216 --set loss_scale.growth_interval=3"
-adamw="--set optimizer.kind=adamw --set optimizer.rate=0.01"
+adamw="--set optimizer.kind=adamw --set optimizer.lr=0.01"
 # shellcheck disable=SC2086 # several words
 {
   resumes cpu 7 $cpu

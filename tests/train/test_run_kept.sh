@@ -118,19 +118,19 @@ for options in "" --resume "--set run.resume=auto"; do
 done
 
 # --- checkpoints of another run
-train other 1 "${cpu[@]}" --set optimizer.rate=0.01
+train other 1 "${cpu[@]}" --set optimizer.lr=0.01
 mkdir "$work/fork" && cp -r "$work/whole/checkpoints" "$work/fork"
 for resume in off auto must; do
-  refused "checkpoints alone, $resume" 2 'holds checkpoints of another run' fork 1 --set run.resume=$resume --set optimizer.rate=0.01
+  refused "checkpoints alone, $resume" 2 'holds checkpoints of another run' fork 1 --set run.resume=$resume --set optimizer.lr=0.01
 done
 at cut mixed
 cp -r "$(checkpoint other 10)" "$work/mixed/checkpoints"
 refused "one of another run" 2 "update-000000000010: is a checkpoint of another run \($(id "$work/other/run.json")" mixed 1 --resume
-go_on fork 1 "${cpu[@]}" --set optimizer.rate=0.01 --set train.epochs=3 --set run.adopt=true
+go_on fork 1 "${cpu[@]}" --set optimizer.lr=0.01 --set train.epochs=3 --set run.adopt=true
 check "a fork: has an identity of its own" "$(id "$work/fork/summary.json" | grep -cE "^[0-9a-f]{32}$") $([ "$(id "$work/fork/run.json")" = "$(id "$work/whole/run.json")" ] || echo own)" "1 own"
-check "a fork: --quiet says what it is made from" "$(grep -cE "warning: .*(checkpoints of another run \($(id "$work/whole/run.json")\), up to update 10|optimizer.rate 0.1, now 0.01)" "$work/fork.log")" 2
+check "a fork: --quiet says what it is made from" "$(grep -cE "warning: .*(checkpoints of another run \($(id "$work/whole/run.json")\), up to update 10|optimizer.lr 0.1, now 0.01)" "$work/fork.log")" 2
 check "a fork: its last checkpoint is its own" "$(id "$(checkpoint fork 15)/manifest.json")" "$(id "$work/fork/run.json")"
-go_on fork 1 "${cpu[@]}" --set optimizer.rate=0.01 --set train.epochs=4
+go_on fork 1 "${cpu[@]}" --set optimizer.lr=0.01 --set train.epochs=4
 check "a fork: goes on without run.adopt" "$(field fork updates)" 20
 
 # --- two starts at once
@@ -151,24 +151,24 @@ done
 
 # --- what a run was made by
 cut parts whole 4
-"$bin/train" "$work/run.ini" --quiet --run-dir "$work/parts" "${cpu[@]}" --resume --set optimizer.rate=0.05 --set checkpoint.keep_last=9 \
+"$bin/train" "$work/run.ini" --quiet --run-dir "$work/parts" "${cpu[@]}" --resume --set optimizer.lr=0.05 --set checkpoint.keep_last=9 \
   --set train.micro_batch=8 >"$work/parts.log" 2>&1
 check "other options: exit" $? 0
 check "other options: --quiet tells them" "$(sed "s|$work/||g" "$work/parts.log")" \
-  "warning: run folder parts: goes on after update 4 with other options than before: train.micro_batch 4, now 8; optimizer.rate 0.1, now 0.05"
+  "warning: run folder parts: goes on after update 4 with other options than before: train.micro_batch 4, now 8; optimizer.lr 0.1, now 0.05"
 check "other options: in metrics" "$(starts parts | tail -n 1 | grep -oE '"part":[0-9]+|"resumed_at_update":[0-9]+|\{"option":"(opt|train)[^}]*\}' | tr '\n' ' ')" \
-  '"part":2 "resumed_at_update":4 {"option":"train.micro_batch","before":"4","now":"8"} {"option":"optimizer.rate","before":"0.1","now":"0.05"} '
+  '"part":2 "resumed_at_update":4 {"option":"train.micro_batch","before":"4","now":"8"} {"option":"optimizer.lr","before":"0.1","now":"0.05"} '
 check "other options: config.ini says that it does not repeat the run" "$(grep -E '^;' "$work/parts/config.ini" | tail -n 3)" \
   "; No file repeats this run: it went on in parts that are not alike.
 ;   after update 0: 1 rank on cpu, micro-batches of 4
-;   after update 4: 1 rank on cpu, micro-batches of 8; checkpoint.every_updates 1, now 0; checkpoint.keep_last 99, now 9; train.micro_batch 4, now 8; optimizer.rate 0.1, now 0.05"
+;   after update 4: 1 rank on cpu, micro-batches of 8; checkpoint.every_updates 1, now 0; checkpoint.keep_last 99, now 9; train.micro_batch 4, now 8; optimizer.lr 0.1, now 0.05"
 check "other options: the summary has both parts" "$(grep -oE '"(after_update|micro_batch|samples_before)":[[:space:]]*[0-9]+' "$work/parts/summary.json" | tr -d '[:space:]"')" \
   "micro_batch:8after_update:0samples_before:0micro_batch:4after_update:4samples_before:192micro_batch:8"
 check "a whole run: config.ini repeats it" "$(grep -c '^; The same ranks and device repeat it by this file' "$work/whole/config.ini")" 1
 train again 1 "${cpu[@]}"
 "$bin/train" "$work/whole/config.ini" --quiet --run-dir "$work/repeated" "${cpu[@]}"
 check "a whole run: repeated by its config.ini" "$(field repeated weights_hash)" "$(field whole weights_hash)"
-go_on parts 2 "${cpu[@]}" --set optimizer.rate=0.05 --set train.micro_batch=8 --set train.epochs=3
+go_on parts 2 "${cpu[@]}" --set optimizer.lr=0.05 --set train.micro_batch=8 --set train.epochs=3
 check "other ranks: in the record" "$(starts parts | tail -n 1 | grep -oE '"(part|world_size)":[0-9]+' | tr '\n' ' ')" '"part":3 "world_size":2 '
 check "other ranks: in config.ini" "$(grep -c '^;   after update 10: 2 ranks on cpu, micro-batches of 8' "$work/parts/config.ini")" 1
 

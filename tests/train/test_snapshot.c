@@ -16,7 +16,7 @@ static int remove_network(void **state) {
     return unlink(network_path);
 }
 
-#define LION "optimizer.kind=lion", "optimizer.rate=0.001", "optimizer.weight_decay=0.1"
+#define LION "optimizer.kind=lion", "optimizer.lr=0.001", "optimizer.weight_decay=0.1"
 #define RESTARTS "schedule.kind=cosine-restarts", "schedule.period=0.4", "schedule.period_factor=2"
 
 static const struct {
@@ -25,7 +25,7 @@ static const struct {
     { "ref", { "device.type=ref", NULL } },
     { "cpu", { "device.type=cpu", NULL } },
     { "cpu, ordered", { "device.type=cpu", "run.deterministic=true", NULL } },
-    { "cpu, adamw", { "device.type=cpu", "optimizer.kind=adamw", "optimizer.rate=0.01", NULL } },
+    { "cpu, adamw", { "device.type=cpu", "optimizer.kind=adamw", "optimizer.lr=0.01", NULL } },
     { "ref, lion", { "device.type=ref", LION, NULL } },
     { "cpu, lion", { "device.type=cpu", LION, NULL } },
     { "cuda, lion", { "device.type=cuda", LION, NULL } },
@@ -36,7 +36,7 @@ static const struct {
                                         "loss_scale.growth_interval=3", NULL } },
     { "cuda, fp16, scale in motion", { "device.type=cuda", "train.precision=fp16", "loss_scale.initial=16777216",
                                          "loss_scale.growth_interval=3", NULL } },
-    { "cuda, adamw, resident data, no recordings", { "device.type=cuda", "optimizer.kind=adamw", "optimizer.rate=0.01",
+    { "cuda, adamw, resident data, no recordings", { "device.type=cuda", "optimizer.kind=adamw", "optimizer.lr=0.01",
                                                        "data.loader=resident", "device.graphs=false", NULL } },
 };
 enum { ROWS = sizeof rows / sizeof rows[0], FIRST = 6, MORE = 7 }; // mid-epoch; over the end of another
@@ -110,14 +110,14 @@ static void every_device_holds_the_same(void **state) {
     static const char *const devices[] = { "device.type=ref", "device.type=cpu", "device.type=cuda" };
     static const char *const kinds[] = { "optimizer.kind=sgd", "optimizer.kind=adamw", "optimizer.kind=lion" };
     for (int k = 0; k < 3; k++) {
-        const char *first[] = { "device.type=cpu", kinds[k], "optimizer.rate=0.01", NULL };
+        const char *first[] = { "device.type=cpu", kinds[k], "optimizer.lr=0.01", NULL };
         run a = { 0 };
         must(state_run_open(&a, network_path, first));
         must(ls_trainer_updates(a.trainer, FIRST, NULL));
         ls_snapshot *taken = state_take(&a);
         run_close(&a);
         for (int d = 0; d < 2 + has_cuda; d++) {
-            const char *options[] = { devices[d], kinds[k], "optimizer.rate=0.01", NULL };
+            const char *options[] = { devices[d], kinds[k], "optimizer.lr=0.01", NULL };
             run b = { 0 };
             must(state_run_open(&b, network_path, options));
             must(ls_trainer_restore(b.trainer, taken));

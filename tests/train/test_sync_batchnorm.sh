@@ -70,7 +70,7 @@ global_batch = 32
 epochs = 2
 sync_batchnorm = true
 [optimizer]
-rate = 0.02
+lr = 0.02
 [log]
 every = 1
 EOF2

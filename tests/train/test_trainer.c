@@ -28,7 +28,7 @@ static int remove_network(void **state) {
 static ls_status open_run(run *r, const char *const *options) {
     static const char *const none[] = { NULL };
     static const char *const common[] = { "data.dataset=synthetic", "data.shape=3x8x8", "data.train_samples=300",
-        "data.test_samples=50", "train.global_batch=64", "device.threads=2", "optimizer.rate=0.1", NULL };
+        "data.test_samples=50", "train.global_batch=64", "device.threads=2", "optimizer.lr=0.1", NULL };
     return run_open(r, network_path, (const char *const *const[RUN_LISTS_MAX]){ common, options ? options : none });
 }
 
@@ -59,8 +59,8 @@ static void learns_and_counts(void **state) {
 
 static void adamw_learns(void **state) {
     (void)state;
-    const char *options[] = { "device.type=cpu", "train.epochs=20", "optimizer.kind=adamw", "optimizer.rate=0.01",
-        "optimizer.weight_decay=0.01", "optimizer.groups=l.* rate=0.5; n1.* decay=0.001", NULL };
+    const char *options[] = { "device.type=cpu", "train.epochs=20", "optimizer.kind=adamw", "optimizer.lr=0.01",
+        "optimizer.weight_decay=0.01", "optimizer.groups=l.* lr=0.5; n1.* decay=0.001", NULL };
     run r = { 0 };
     must(open_run(&r, options));
     ls_train_summary s;
@@ -152,7 +152,7 @@ static void sum_and_mean_loss(void **state) {
     (void)state;
     const char *mean[] = { "device.type=ref", "data.train_samples=256", NULL };
     const char *sum[] = { "device.type=ref", "data.train_samples=256", "train.loss_reduction=sum",
-        "optimizer.rate=0.0015625", NULL };
+        "optimizer.lr=0.0015625", NULL };
     double a[6], b[6];
     run r = { 0 };
     must(open_run(&r, mean));
@@ -206,12 +206,12 @@ static const struct {
     ls_code code;
     const char *says[3];
 } failures[] = {
-    { "diverges", { "device.type=ref", "optimizer.rate=1000", "optimizer.momentum=0.99", "train.epochs=60" },
-        LS_NUMERIC, { "not finite", "optimizer.rate" } },
+    { "diverges", { "device.type=ref", "optimizer.lr=1000", "optimizer.momentum=0.99", "train.epochs=60" },
+        LS_NUMERIC, { "not finite", "optimizer.lr" } },
     { "diverges in ordered mode",
-        { "device.type=ref", "optimizer.rate=1000", "optimizer.momentum=0.99", "train.epochs=60",
+        { "device.type=ref", "optimizer.lr=1000", "optimizer.momentum=0.99", "train.epochs=60",
             "run.deterministic=true" },
-        LS_NUMERIC, { "ordered mode", "no NaN", "optimizer.rate" } },
+        LS_NUMERIC, { "ordered mode", "no NaN", "optimizer.lr" } },
     { "fp16 at its floor",
         { "device.type=ref", "train.precision=fp16", "loss_scale.initial=16777216", "loss_scale.minimum=16777216" },
         LS_NUMERIC, { "overflowed in fp16", "backward", "loss_scale.max_skips" } },

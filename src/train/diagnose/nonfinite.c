@@ -87,26 +87,26 @@ char *ls_nonfinite_advice(
         else if (look->backward)
             put(&w,
                 "at loss scale %g; try a lower loss_scale.minimum or loss_scale.initial, train.precision = bf16 or "
-                "fp32, or a lower optimizer.rate",
+                "fp32, or a lower optimizer.lr",
                 (double)loss_scale);
         else
             put(&w, "in the forward pass, which no loss scale mends; try train.precision = bf16 or fp32, or a lower "
-                    "optimizer.rate");
+                    "optimizer.lr");
         break;
     case LS_CAUSE_DIVERGED:
         put(&w, "its operands are finite: the network diverged (this is no overflow of the loss scale); lower "
-                "optimizer.rate, or set train.clip_norm or a warm-up");
+                "optimizer.lr, or set train.clip_norm or a warm-up");
         break;
     case LS_CAUSE_SUMS:
         put(&w, "every micro-batch's own gradient is finite: their sum is more than %s holds; %s",
             look->storage == LS_BF16 ? "bf16" : "fp32",
-            look->storage == LS_BF16 ? "try dist.reduce_dtype = fp32, or a lower optimizer.rate"
-                                     : "lower optimizer.rate, or set train.clip_norm or a warm-up");
+            look->storage == LS_BF16 ? "try dist.reduce_dtype = fp32, or a lower optimizer.lr"
+                                     : "lower optimizer.lr, or set train.clip_norm or a warm-up");
         break;
     case LS_CAUSE_FIXED_POINT:
         put(&w,
             "this is no NaN: run.deterministic = true sums gradients below 2^10 (statistics of batch norm below 2^14) "
-            "in magnitude; lower optimizer.rate, take a smaller train.micro_batch, or set run.deterministic = false");
+            "in magnitude; lower optimizer.lr, take a smaller train.micro_batch, or set run.deterministic = false");
         break;
     default:
         put(&w, "computing its micro-batches again found nothing that is not finite: a fault of the machine, or what "
