@@ -14,8 +14,8 @@
 // In place is allowed: the output may be the same buffer as one of the inputs of its type and shape
 // (dst = src, or = a or b; relu and gelu backward: grad_src = grad_dst).
 // Source  torch.nn.GELU (approximate = none); Hendrycks and Gimpel 2016
-#ifndef LS_DEVICE_OP_MAP_H
-#define LS_DEVICE_OP_MAP_H
+#ifndef LS_DEVICE_OP_ELEMENTWISE_H
+#define LS_DEVICE_OP_ELEMENTWISE_H
 
 #include "base/shape.h"
 

@@ -331,38 +331,36 @@ static ls_status output_in_place_or_new(ls_builder *b, const ls_node *node) {
     return LS_SUCCESS;
 }
 
-static ls_status relu_forward(ls_builder *b, ls_node *node) {
-    ls_op_desc desc = elementwise_desc(b, node, LS_OP_RELU_FORWARD);
+// An activation's forward operator has arguments src, dst; its backward operator src (or dst), grad_dst, grad_src.
+static ls_status activation_forward(ls_builder *b, ls_node *node, ls_op op) {
+    ls_op_desc desc = elementwise_desc(b, node, op);
     LS_TRY(output_in_place_or_new(b, node));
-    ls_ref refs[LS_RELU_FORWARD_ARGS] = {
-        [LS_RELU_FORWARD_SRC] = input_ref(b, node), [LS_RELU_FORWARD_DST] = b->values[node->output].ref
-    };
-    return ls_builder_emit(b, &desc, refs, LS_RELU_FORWARD_ARGS);
+    ls_ref refs[] = { input_ref(b, node), b->values[node->output].ref };
+    return ls_builder_emit(b, &desc, refs, 2);
+}
+
+static ls_status activation_backward(ls_builder *b, ls_node *node, ls_op op, ls_ref reads) {
+    ls_op_desc desc = elementwise_desc(b, node, op);
+    ls_ref refs[3] = { reads };
+    LS_TRY(ls_builder_grad(b, node, &refs[1]));
+    LS_TRY(new_input_grad(b, node, &refs[2]));
+    return ls_builder_emit(b, &desc, refs, 3);
+}
+
+static ls_status relu_forward(ls_builder *b, ls_node *node) {
+    return activation_forward(b, node, LS_OP_RELU_FORWARD);
 }
 
 static ls_status relu_backward(ls_builder *b, ls_node *node) {
-    ls_op_desc desc = elementwise_desc(b, node, LS_OP_RELU_BACKWARD);
-    ls_ref refs[LS_RELU_BACKWARD_ARGS] = { [LS_RELU_BACKWARD_DST] = b->values[node->output].ref };
-    LS_TRY(ls_builder_grad(b, node, &refs[LS_RELU_BACKWARD_GRAD_DST]));
-    LS_TRY(new_input_grad(b, node, &refs[LS_RELU_BACKWARD_GRAD_SRC]));
-    return ls_builder_emit(b, &desc, refs, LS_RELU_BACKWARD_ARGS);
+    return activation_backward(b, node, LS_OP_RELU_BACKWARD, b->values[node->output].ref);
 }
 
 static ls_status gelu_forward(ls_builder *b, ls_node *node) {
-    ls_op_desc desc = elementwise_desc(b, node, LS_OP_GELU_FORWARD);
-    LS_TRY(output_in_place_or_new(b, node));
-    ls_ref refs[LS_GELU_FORWARD_ARGS] = {
-        [LS_GELU_FORWARD_SRC] = input_ref(b, node), [LS_GELU_FORWARD_DST] = b->values[node->output].ref
-    };
-    return ls_builder_emit(b, &desc, refs, LS_GELU_FORWARD_ARGS);
+    return activation_forward(b, node, LS_OP_GELU_FORWARD);
 }
 
 static ls_status gelu_backward(ls_builder *b, ls_node *node) {
-    ls_op_desc desc = elementwise_desc(b, node, LS_OP_GELU_BACKWARD);
-    ls_ref refs[LS_GELU_BACKWARD_ARGS] = { [LS_GELU_BACKWARD_SRC] = input_ref(b, node) };
-    LS_TRY(ls_builder_grad(b, node, &refs[LS_GELU_BACKWARD_GRAD_DST]));
-    LS_TRY(new_input_grad(b, node, &refs[LS_GELU_BACKWARD_GRAD_SRC]));
-    return ls_builder_emit(b, &desc, refs, LS_GELU_BACKWARD_ARGS);
+    return activation_backward(b, node, LS_OP_GELU_BACKWARD, input_ref(b, node));
 }
 
 static ls_status add_forward(ls_builder *b, ls_node *node) {

@@ -2,7 +2,7 @@
 #include "op_harness.h"
 #include "support/cmocka.h"
 
-// gelu.h's promise for fp32. Relative: of values, as far down as they are ordinary numbers. The derivative crosses 0 at
+// activations.h's promise for fp32. Relative: of values, as far down as they are ordinary numbers. The derivative crosses 0 at
 // -0.75, so its error is absolute.
 static const double value_error = 5e-7, slope_error = 3e-7;
 

@@ -3,26 +3,26 @@
 #include "base/philox.h"
 #include "device/ref/ref.h"
 
-typedef double map_formula(const ls_elementwise_attr *attr, double a, double b); // of one element
+typedef double formula_of_op(const ls_elementwise_attr *attr, double a, double b); // of one element
 
 typedef struct {
     const ls_elementwise_attr *attr;
-    map_formula *formula; // not of dropout
+    formula_of_op *formula; // not of dropout
     const void *a, *b;
     void *out;
     const ls_micro_input *micro;
-} map_job;
+} elementwise_job;
 
-static double load(const map_job *job, const void *array, int64_t i) {
+static double load(const elementwise_job *job, const void *array, int64_t i) {
     return (double)ls_load_float(array, job->attr->storage, i);
 }
 
-static void store(const map_job *job, int64_t i, double value) {
+static void store(const elementwise_job *job, int64_t i, double value) {
     ls_store_float(job->out, job->attr->storage, i, (float)value);
 }
 
 // The elements of sample `task`.
-static void sample_range(const map_job *job, int task, int64_t *first, int64_t *end) {
+static void sample_range(const elementwise_job *job, int task, int64_t *first, int64_t *end) {
     int64_t size = ls_nchw_count(job->attr->shape) / job->attr->shape.n;
     *first = task * size;
     *end = *first + size;
@@ -72,22 +72,22 @@ static double scale(const ls_elementwise_attr *attr, double a, double b) {
 
 // --- running them --------------------------------------------------------------------------------
 
-static void map_sample(void *context, int task, int thread) {
+static void elementwise_sample(void *context, int task, int thread) {
     (void)thread;
-    const map_job *job = context;
+    const elementwise_job *job = context;
     int64_t i, end;
     for (sample_range(job, task, &i, &end); i < end; i++)
         store(job, i, job->formula(job->attr, load(job, job->a, i), job->b ? load(job, job->b, i) : 0));
 }
 
-static void run(const ls_plan *plan, const ls_buffer *args, map_formula *formula) {
+static void run(const ls_plan *plan, const ls_buffer *args, formula_of_op *formula) {
     int inputs = ls_op_args(plan->desc.op) - 1; // the output is the last
-    map_job job = { .attr = &plan->desc.attr.elementwise,
+    elementwise_job job = { .attr = &plan->desc.attr.elementwise,
         .formula = formula,
         .a = ls_buffer_host(args[0]),
         .b = inputs > 1 ? ls_buffer_host(args[1]) : NULL,
         .out = ls_buffer_host(args[inputs]) };
-    ls_ref_run_tasks(plan, map_sample, &job, job.attr->shape.n);
+    ls_ref_run_tasks(plan, elementwise_sample, &job, job.attr->shape.n);
 }
 
 #define ELEMENTWISE(NAME, name, text, output, flops) \
@@ -100,7 +100,7 @@ static void run(const ls_plan *plan, const ls_buffer *args, map_formula *formula
 
 static void dropout_sample(void *context, int task, int thread) {
     (void)thread;
-    const map_job *job = context;
+    const elementwise_job *job = context;
     const ls_elementwise_attr *attr = job->attr;
     int64_t first, end;
     sample_range(job, task, &first, &end);
@@ -115,7 +115,7 @@ static void dropout_sample(void *context, int task, int thread) {
 void ls_ref_dropout(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)workspace_buffer;
     (void)queue;
-    map_job job = { .attr = &plan->desc.attr.elementwise,
+    elementwise_job job = { .attr = &plan->desc.attr.elementwise,
         .a = ls_buffer_host(args[LS_DROPOUT_SRC]),
         .out = ls_buffer_host(args[LS_DROPOUT_DST]),
         .micro = ls_buffer_host(args[LS_DROPOUT_MICRO]) };

@@ -2,7 +2,7 @@
 // only where several cores share the memory.
 #include <string.h>
 
-#include "device/cpu/kernels/gelu.h"
+#include "device/cpu/kernels/activations.h"
 
 void LS_KERNEL(relu_forward)(const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr) {
     (void)b, (void)attr;

@@ -2,7 +2,7 @@
 //
 // Sums are taken in fp32 over segments of at most LS_SEGMENT pixels (which stay in the first cache), about the
 // segment's own mean, and go on in double: no cancellation however far the mean is from zero.
-#include "device/cpu/kernels/gelu.h"
+#include "device/cpu/kernels/activations.h"
 
 typedef double vd __attribute__((vector_size(LS_VL * 8)));
 

@@ -1,7 +1,7 @@
 // elementwise.h - element-wise kernels: 16 bytes of each tensor to a thread. packs: 16-byte packs
 // of the whole tensor. The output may be an input.
-#ifndef LS_DEVICE_CUDA_KERNELS_MAP_H
-#define LS_DEVICE_CUDA_KERNELS_MAP_H
+#ifndef LS_DEVICE_CUDA_KERNELS_ELEMENTWISE_H
+#define LS_DEVICE_CUDA_KERNELS_ELEMENTWISE_H
 
 #include <cuda_runtime_api.h>
 #include "device/op_loss.h"

@@ -1,29 +1,23 @@
-// gelu.h - GELU (op_elementwise.h) and its derivative of a vector, from the normal distribution function Phi and its density.
+// activations.h - activations of op_elementwise.h and their derivatives, of a vector.
 //
-// With t = |x|, Phi(-t) = exp(-t^2/2) * M(t), where M(t) = exp(t^2/2) * erfc(t/sqrt(2))/2 falls smoothly from 1/2 like
+// GELU, from the normal distribution function Phi and its density: with t = |x|, Phi(-t) = exp(-t^2/2) * M(t), where M(t) = exp(t^2/2) * erfc(t/sqrt(2))/2 falls smoothly from 1/2 like
 // 1/t; Phi(t) = 1 - Phi(-t). So small values keep their relative accuracy, and the derivative costs little more.
 //   M    a quotient of polynomials of degree 4 and 5, all coefficients positive, nothing cancels: relative error 4.5e-9
 //        on [0, 12.5]. Own fit (least squares against 40 digits, reweighted until all maxima of the error are alike).
-//   exp  Cody and Waite's reduction and Cephes' polynomial (expf), relative error 1e-7. t^2 is taken in two parts, as
-//        its rounding would be a relative error of t^2/2 * 2^-24.
+//   exp  t^2 is taken in two parts, as its rounding would be a relative error of t^2/2 * 2^-24.
 // Below -12.5 GELU (then smaller than 5e-35) is 0. Against double erfc, every 97th float of [-12.5, 12.5] (AVX2 and 16
 // floats emulated, tests/device/test_gelu.c): GELU is off by at most 4.4e-7 of its value, its derivative by 1.7e-7.
-#ifndef LS_DEVICE_CPU_KERNELS_GELU_H
-#define LS_DEVICE_CPU_KERNELS_GELU_H
+#ifndef LS_DEVICE_CPU_KERNELS_ACTIVATIONS_H
+#define LS_DEVICE_CPU_KERNELS_ACTIVATIONS_H
 
 #include "device/cpu/kernels/kernels.h"
 
-typedef struct {
-    vf below, density; // Phi(x), phi(x)
-} normal;
-
-// exp(-t^2/2) for t in [0, 12.5]
-static inline vf bell(vf t) {
+// exp(x + rest) for x in [-87, 0] and a rest of some units in its last place: Cody and Waite's reduction and Cephes'
+// polynomial (expf), relative error 1e-7.
+static inline vf exp_of(vf x, vf rest) {
     const float to_integer = 12582912.0f; // 1.5 * 2^23: what is added to it is rounded to an integer in its last bits
-    vf head = (vf)((vi)t & -4096);        // 12 bits: its square is exact
-    vf square = head * head * -0.5f, rest = (t - head) * (t + head) * -0.5f;
-    vf shifted = square * 1.44269504088896341f + to_integer, power = shifted - to_integer;
-    vf r = (square - power * 0.693359375f) + power * 2.12194440e-4f + rest;
+    vf shifted = x * 1.44269504088896341f + to_integer, power = shifted - to_integer;
+    vf r = (x - power * 0.693359375f) + power * 2.12194440e-4f + rest;
     vf p = r * 1.9875691500e-4f + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
     p = p * r + 4.1665795894e-2f;
@@ -31,6 +25,16 @@ static inline vf bell(vf t) {
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + (r + 1.0f);
     return p * (vf)(((vu)shifted << 23) + 0x3f800000u);
+}
+
+typedef struct {
+    vf below, density; // Phi(x), phi(x)
+} normal;
+
+// exp(-t^2/2) for t in [0, 12.5]
+static inline vf bell(vf t) {
+    vf head = (vf)((vi)t & -4096); // 12 bits: its square is exact
+    return exp_of(head * head * -0.5f, (t - head) * (t + head) * -0.5f);
 }
 
 static inline normal normal_of(vf x) {
