@@ -4,6 +4,9 @@
 //   gelu forward   dst = src * Phi(src), Phi(x) = erfc(-x/sqrt(2))/2 the normal distribution function
 //   gelu backward  grad_src = grad_dst * (Phi(src) + src * phi(src)), phi(x) = exp(-x^2/2)/sqrt(2 pi) its density
 //                  NaN stays NaN; so becomes -inf, as in PyTorch (-inf * 0), and backward both infinities
+//   silu forward   dst = src * s(src), s(x) = 1/(1 + exp(-x)) the sigmoid
+//   silu backward  grad_src = grad_dst * s(src) * (1 + src * (1 - s(src)))
+//                  NaN stays NaN; so becomes -inf, as in PyTorch, and backward both infinities
 //   add            dst = a + b
 //   scale          dst = src * factor                         (its own backward)
 //   dropout        dst = keep ? src / (1 - p) : 0             (its own backward: same mask)
@@ -12,8 +15,8 @@
 //                  the element's canonical (c,h,w) index in its sample and position the sample's place in the window;
 //                  update and the position of sample 0 come from the micro-batch record (ls_micro_input in op_loss.h)
 // In place is allowed: the output may be the same buffer as one of the inputs of its type and shape
-// (dst = src, or = a or b; relu and gelu backward: grad_src = grad_dst).
-// Source  torch.nn.GELU (approximate = none); Hendrycks and Gimpel 2016
+// (dst = src, or = a or b; activations backward: grad_src = grad_dst).
+// Source  torch.nn.GELU (approximate = none), torch.nn.SiLU; Hendrycks and Gimpel 2016
 #ifndef LS_DEVICE_OP_ELEMENTWISE_H
 #define LS_DEVICE_OP_ELEMENTWISE_H
 
@@ -32,6 +35,8 @@ enum { LS_RELU_FORWARD_SRC, LS_RELU_FORWARD_DST, LS_RELU_FORWARD_ARGS };
 enum { LS_RELU_BACKWARD_DST, LS_RELU_BACKWARD_GRAD_DST, LS_RELU_BACKWARD_GRAD_SRC, LS_RELU_BACKWARD_ARGS };
 enum { LS_GELU_FORWARD_SRC, LS_GELU_FORWARD_DST, LS_GELU_FORWARD_ARGS };
 enum { LS_GELU_BACKWARD_SRC, LS_GELU_BACKWARD_GRAD_DST, LS_GELU_BACKWARD_GRAD_SRC, LS_GELU_BACKWARD_ARGS };
+enum { LS_SILU_FORWARD_SRC, LS_SILU_FORWARD_DST, LS_SILU_FORWARD_ARGS };
+enum { LS_SILU_BACKWARD_SRC, LS_SILU_BACKWARD_GRAD_DST, LS_SILU_BACKWARD_GRAD_SRC, LS_SILU_BACKWARD_ARGS };
 enum { LS_ADD_A, LS_ADD_B, LS_ADD_DST, LS_ADD_ARGS };
 enum { LS_SCALE_SRC, LS_SCALE_DST, LS_SCALE_ARGS };
 enum { LS_DROPOUT_SRC, LS_DROPOUT_MICRO, LS_DROPOUT_DST, LS_DROPOUT_ARGS };

@@ -42,6 +42,7 @@ enum { INPUTS_MAX = 5, ATTRIBUTES_MAX = 5, INTS_MAX = 4, PROPS = 3, NAME_BYTES =
     X(MaxPool, 1) \
     X(Mul, 7) \
     X(Relu, 6) \
+    X(Sigmoid, 6) \
     X(Sub, 7)
 
 typedef enum {
@@ -237,6 +238,14 @@ static void put_relu(builder *b, const ls_layer *layer) {
 // Without its attribute it is the exact one.
 static void put_gelu(builder *b, const ls_layer *layer) {
     add_plain(b, layer, OP_Gelu);
+}
+
+// No operator of its own before set 24.
+static void put_silu(builder *b, const ls_layer *layer) {
+    char name[NAME_BYTES];
+    const char *input = value_of(b, layer->inputs[0], 0, layer->name);
+    const char *sigmoid = add_node(b, OP_Sigmoid, inner_name(name, layer->name, "sigmoid"), input)->name;
+    add_input(add_plain(b, layer, OP_Mul), sigmoid);
 }
 
 // Its parameters come as ONNX wants them: scale, bias, mean, variance.

@@ -315,11 +315,13 @@ static ls_op_desc elementwise_desc(const ls_builder *b, const ls_node *node, ls_
 }
 
 // After a convolution or linear layer that nothing else reads, relu works in place: their backward passes do not read
-// their output. So does gelu, where it need not keep its input for its own.
+// their output. So do the activations whose own backward pass reads their input, where there is none.
 int ls_node_in_place(const ls_builder *b, const ls_node *node) {
     int input = node->layer->inputs[0];
-    int may = node->layer->kind == LS_LAYER_RELU || (node->layer->kind == LS_LAYER_GELU && !b->options->training);
-    if (!may || input < 0 || b->readers[input] != 1) return 0;
+    ls_layer_kind own = node->layer->kind;
+    int keeps_input = b->options->training && (own == LS_LAYER_GELU || own == LS_LAYER_SILU);
+    int may = own == LS_LAYER_RELU || own == LS_LAYER_GELU || own == LS_LAYER_SILU;
+    if (!may || keeps_input || input < 0 || b->readers[input] != 1) return 0;
     ls_layer_kind kind = b->graph->layers[input].kind;
     return kind == LS_LAYER_CONV2D || kind == LS_LAYER_LINEAR;
 }
@@ -361,6 +363,14 @@ static ls_status gelu_forward(ls_builder *b, ls_node *node) {
 
 static ls_status gelu_backward(ls_builder *b, ls_node *node) {
     return activation_backward(b, node, LS_OP_GELU_BACKWARD, input_ref(b, node));
+}
+
+static ls_status silu_forward(ls_builder *b, ls_node *node) {
+    return activation_forward(b, node, LS_OP_SILU_FORWARD);
+}
+
+static ls_status silu_backward(ls_builder *b, ls_node *node) {
+    return activation_backward(b, node, LS_OP_SILU_BACKWARD, input_ref(b, node));
 }
 
 static ls_status add_forward(ls_builder *b, ls_node *node) {
@@ -428,6 +438,7 @@ const ls_lowering ls_lowerings[LS_LAYER_COUNT] = {
     [LS_LAYER_LINEAR] = { linear_forward, linear_backward, LS_READS_INPUT },
     [LS_LAYER_RELU] = { relu_forward, relu_backward, LS_READS_OUTPUT },
     [LS_LAYER_GELU] = { gelu_forward, gelu_backward, LS_READS_INPUT },
+    [LS_LAYER_SILU] = { silu_forward, silu_backward, LS_READS_INPUT },
     [LS_LAYER_BATCHNORM2D] = { norm_forward, norm_backward, LS_READS_INPUT | LS_READS_RELU },
     [LS_LAYER_MAXPOOL2D] = { pool_forward, pool_backward, 0 },
     [LS_LAYER_AVGPOOL2D] = { pool_forward, pool_backward, 0 },

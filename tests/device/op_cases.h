@@ -512,11 +512,12 @@ static inline void map_case(
     // the others round once, or not at all; division by 1 - p may be a multiplication by its reciprocal
     if (op != LS_OP_DROPOUT) out->relative = 0;
     if (op == LS_OP_DROPOUT && a.storage == LS_F32) out->relative = 3 * EPS32;
-    if (op == LS_OP_GELU_FORWARD || op == LS_OP_GELU_BACKWARD) {
+    const int backward = op == LS_OP_GELU_BACKWARD || op == LS_OP_SILU_BACKWARD;
+    if (op == LS_OP_GELU_FORWARD || op == LS_OP_SILU_FORWARD || backward) {
         fill_uniform(c, &c->args[0], -6, 6);
         // rounding x/sqrt(2) before erfc is a relative error of x^2 units there
         out->relative = a.storage == LS_F32 ? 24 * EPS32 : storage_ulp(a.storage);
-        out->absolute = op == LS_OP_GELU_BACKWARD ? 2 * EPS32 : 0; // the derivative crosses 0
+        out->absolute = backward ? 2 * EPS32 : 0; // the derivative crosses 0
     }
     if (in_place) case_alias(c, dst, inputs - 1);
     visit_and_free(visit, context, c);
@@ -524,7 +525,7 @@ static inline void map_case(
 
 static inline void map_cases(ls_dtype storage, case_visit *visit, void *context) {
     static const ls_op ops[] = { LS_OP_RELU_FORWARD, LS_OP_RELU_BACKWARD, LS_OP_GELU_FORWARD, LS_OP_GELU_BACKWARD,
-        LS_OP_ADD, LS_OP_SCALE, LS_OP_DROPOUT };
+        LS_OP_SILU_FORWARD, LS_OP_SILU_BACKWARD, LS_OP_ADD, LS_OP_SCALE, LS_OP_DROPOUT };
     for (size_t i = 0; i < sizeof map_rows / sizeof *map_rows; i++) {
         ls_elementwise_attr a = { .shape = map_rows[i].shape,
             .storage = storage,

@@ -14,7 +14,7 @@
 //   dst, up to 4 in size, is rounded by up to 2^-23 in each of n elements: the difference is off by about
 //   2^-24 * sqrt(n) * 1.5/h, which is 1e-4 for n = 255. Where a ReLU's pattern changes within the four points,
 //   the element is left out (and counted).
-// - GELU: four-point differences, h = 2^-4: truncation h^4/30 * (fifth derivative, below 3) is 2e-6; dst, below 4,
+// - GELU, SiLU: four-point differences, h = 2^-4: truncation h^4/30 * (fifth derivative, below 3) is 2e-6; dst, below 4,
 //   is rounded by up to 2^-23: the difference is off by up to 1.5 * 2^-23/h = 3e-6.
 // - loss: loss_sum is a double, so h = 2^-8 leaves the rounding of the fp32 gradient alone.
 #include "op_harness.h"
@@ -271,8 +271,8 @@ static void pooling_gradients(void **unused) {
     case_free(all.forward);
 }
 
-// src at multiples of 1/8 in [-3, 3], where both passes read it.
-static void check_gelu(collector *all, op_case *c) {
+// gelu and silu, whose arguments are alike: src at multiples of 1/8 in [-3, 3], where both passes read it.
+static void check_smooth_activation(collector *all, op_case *c) {
     op_arg *src = &c->args[LS_GELU_BACKWARD_SRC];
     for (size_t i = 0; i < src->count; i++) ((float *)src->host)[i] = rintf(case_random(c) * 24) / 8;
     copy_values(&all->forward->args[LS_GELU_FORWARD_SRC], src);
@@ -302,12 +302,12 @@ static void visit_maps(void *context, op_case *c) {
         set_forward(all, c);
         return;
     }
-    if (op == LS_OP_GELU_FORWARD) {
+    if (op == LS_OP_GELU_FORWARD || op == LS_OP_SILU_FORWARD) {
         set_forward(all, c);
         return;
     }
-    if (op == LS_OP_GELU_BACKWARD) {
-        check_gelu(all, c);
+    if (op == LS_OP_GELU_BACKWARD || op == LS_OP_SILU_BACKWARD) {
+        check_smooth_activation(all, c);
         return;
     }
     int dst = ls_op_args(op) - 1, gradient_in = op == LS_OP_RELU_BACKWARD ? LS_RELU_BACKWARD_GRAD_DST : 0;

@@ -68,6 +68,7 @@ static const struct {
     { "linear, no bias", "20x1x1", "layer=linear\nout_features=7\nbias=false", { 7, 1, 1 }, 140, 140 },
     { "relu", "3x4x5", "layer=relu", { 3, 4, 5 }, 0, 0 },
     { "gelu", "3x4x5", "layer=gelu", { 3, 4, 5 }, 0, 0 },
+    { "silu", "3x4x5", "layer=silu", { 3, 4, 5 }, 0, 0 },
     { "batchnorm2d", "3x4x5", "layer=batchnorm2d\neps=1e-3\nmomentum=0.2", { 3, 4, 5 }, 6, 0 },
     { "maxpool", "3x8x8", "layer=maxpool2d\nkernel=2", { 3, 4, 4 }, 0, 0 },
     { "maxpool, odd map rounds down", "3x7x9", "layer=maxpool2d\nkernel=2", { 3, 3, 4 }, 0, 0 },

@@ -80,6 +80,8 @@ out_features = 12
 bias = false
 [bend]
 layer = gelu
+[swish]
+layer = silu
 [half]
 layer = scale
 factor = 0.5

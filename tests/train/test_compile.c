@@ -38,7 +38,7 @@ static const char gelu_network[] =
     "[n2]\nlayer = batchnorm2d\n[a2]\nlayer = add\ninputs = n2, g1\n[g2]\nlayer = gelu\n"
     "[n3]\nlayer = batchnorm2d\n[g3]\nlayer = gelu\n[a3]\nlayer = add\ninputs = g3, n3\n"
     "[n4]\nlayer = batchnorm2d\n[g4]\nlayer = gelu\n"
-    "[f]\nlayer = flatten\n[l1]\nlayer = linear\nout_features = 9\n[g5]\nlayer = gelu\n"
+    "[s4]\nlayer = silu\n[f]\nlayer = flatten\n[l1]\nlayer = linear\nout_features = 9\n[g5]\nlayer = gelu\n"
     "[l2]\nlayer = linear\nout_features = 5\n";
 
 static int count_ops(const ls_program *program, ls_op op) {

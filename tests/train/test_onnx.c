@@ -36,6 +36,7 @@ static const char network[] = "[network]\ninput = 3x12x10\n"
                               "[vector]\nlayer = flatten\ninputs = all\n"
                               "[mixed]\nlayer = add\ninputs = vector, top\n"
                               "[bend]\nlayer = gelu\n"
+                              "[swish]\nlayer = silu\n"
                               "[half]\nlayer = scale\nfactor = 0.5\n"
                               "[out]\nlayer = linear\nout_features = 4\n";
 
@@ -70,7 +71,9 @@ static const struct {
     { "Flatten", "mixed/flat", { "top" }, { { "axis", 0, 1 } } },
     { "Add", "mixed", { "vector", "mixed/flat" }, { { 0 } } },
     { "Gelu", "bend", { "mixed" }, { { 0 } } },
-    { "Mul", "half", { "bend", "half/factor" }, { { 0 } } },
+    { "Sigmoid", "swish/sigmoid", { "bend" }, { { 0 } } },
+    { "Mul", "swish", { "bend", "swish/sigmoid" }, { { 0 } } },
+    { "Mul", "half", { "swish", "half/factor" }, { { 0 } } },
     { "Gemm", "out", { "half", "out.weight", "out.bias" }, { { "transB", 0, 1 } } },
 };
 

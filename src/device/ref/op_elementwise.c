@@ -60,6 +60,20 @@ static double gelu_backward(const ls_elementwise_attr *attr, double a, double b)
     return b * ls_ref_gelu_slope(a);
 }
 
+static double sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
+
+static double silu_forward(const ls_elementwise_attr *attr, double a, double b) {
+    (void)attr, (void)b;
+    return a * sigmoid(a);
+}
+
+static double silu_backward(const ls_elementwise_attr *attr, double a, double b) {
+    (void)attr;
+    return b * sigmoid(a) * (1 + a * sigmoid(-a));
+}
+
 static double add(const ls_elementwise_attr *attr, double a, double b) {
     (void)attr;
     return a + b;

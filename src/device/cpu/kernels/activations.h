@@ -7,6 +7,9 @@
 //   exp  t^2 is taken in two parts, as its rounding would be a relative error of t^2/2 * 2^-24.
 // Below -12.5 GELU (then smaller than 5e-35) is 0. Against double erfc, every 97th float of [-12.5, 12.5] (AVX2 and 16
 // floats emulated, tests/device/test_gelu.c): GELU is off by at most 4.4e-7 of its value, its derivative by 1.7e-7.
+//
+// SiLU: with e = exp(-|x|), the sigmoids of x and -x are 1/(1 + e) and e/(1 + e), in one order or the other, so that both
+// keep their relative accuracy. Below -87 SiLU (then smaller than 2e-36) is 0.
 #ifndef LS_DEVICE_CPU_KERNELS_ACTIVATIONS_H
 #define LS_DEVICE_CPU_KERNELS_ACTIVATIONS_H
 
@@ -62,6 +65,28 @@ static inline vf gelu(vf x) {
 static inline vf gelu_slope(vf x) {
     normal n = normal_of(x);
     return n.below + x * n.density;
+}
+
+typedef struct {
+    vf of, of_minus; // s(x), s(-x) = 1 - s(x)
+} sigmoids;
+
+static inline sigmoids sigmoids_of(vf x) {
+    vf t = (vf)((vi)x & 0x7fffffff);
+    vi far = t > 87.0f, below = x < (vf){ 0 };
+    t = pick(far, broadcast(87.0f), t);
+    vf e = (vf)(~far & (vi)exp_of(-t, (vf){ 0 }));
+    vf larger = 1.0f / (e + 1.0f), smaller = e * larger;
+    return (sigmoids){ pick(below, smaller, larger), pick(below, larger, smaller) };
+}
+
+static inline vf silu(vf x) {
+    return x * sigmoids_of(x).of;
+}
+
+static inline vf silu_slope(vf x) {
+    sigmoids s = sigmoids_of(x);
+    return s.of * (x * s.of_minus + 1.0f);
 }
 
 #endif

@@ -21,27 +21,34 @@ void LS_KERNEL(relu_backward)(const float *a, const float *b, float *dst, size_t
     for (; i < n; i++) dst[i] = a[i] > 0 ? b[i] : 0;
 }
 
-void LS_KERNEL(gelu_forward)(const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr) {
-    (void)b, (void)attr;
-    size_t i = 0;
-    for (; i + LS_VL <= n; i += LS_VL) store(dst + i, gelu(load(a + i)));
-    if (i == n) return;
-    float rest[LS_VL] = { 0 };
-    memcpy(rest, a + i, (n - i) * sizeof *rest);
-    store(rest, gelu(load(rest)));
-    memcpy(dst + i, rest, (n - i) * sizeof *rest);
-}
+// The last vector is not whole: what is behind the end counts as 0.
+#define ACTIVATION(name, value, slope) \
+    void LS_KERNEL(name##_forward)( \
+        const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr) { \
+        (void)b, (void)attr; \
+        size_t i = 0; \
+        for (; i + LS_VL <= n; i += LS_VL) store(dst + i, value(load(a + i))); \
+        if (i == n) return; \
+        float rest[LS_VL] = { 0 }; \
+        memcpy(rest, a + i, (n - i) * sizeof *rest); \
+        store(rest, value(load(rest))); \
+        memcpy(dst + i, rest, (n - i) * sizeof *rest); \
+    } \
+\
+    void LS_KERNEL(name##_backward)( \
+        const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr) { \
+        (void)attr; \
+        size_t i = 0; \
+        for (; i + LS_VL <= n; i += LS_VL) store(dst + i, load(b + i) * slope(load(a + i))); \
+        if (i == n) return; \
+        float rest[LS_VL] = { 0 }; \
+        memcpy(rest, a + i, (n - i) * sizeof *rest); \
+        store(rest, slope(load(rest))); \
+        for (size_t j = 0; i < n; i++, j++) dst[i] = b[i] * rest[j]; \
+    }
 
-void LS_KERNEL(gelu_backward)(const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr) {
-    (void)attr;
-    size_t i = 0;
-    for (; i + LS_VL <= n; i += LS_VL) store(dst + i, load(b + i) * gelu_slope(load(a + i)));
-    if (i == n) return;
-    float rest[LS_VL] = { 0 };
-    memcpy(rest, a + i, (n - i) * sizeof *rest);
-    store(rest, gelu_slope(load(rest)));
-    for (size_t j = 0; i < n; i++, j++) dst[i] = b[i] * rest[j];
-}
+ACTIVATION(gelu, gelu, gelu_slope)
+ACTIVATION(silu, silu, silu_slope)
 
 void LS_KERNEL(add)(const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr) {
     (void)attr;

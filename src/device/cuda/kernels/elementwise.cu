@@ -45,6 +45,31 @@ __global__ void __launch_bounds__(LS_BLOCK) gelu_backward(const T *src, const T 
     ls_pack_store(grad_src + i * x.size, grad);
 }
 
+__device__ inline float sigmoid(float x) {
+    return 1.0f / (1.0f + expf(-x));
+}
+
+__device__ inline float silu_slope(float x) {
+    return sigmoid(x) * (1.0f + x * sigmoid(-x));
+}
+
+template <typename T> __global__ void __launch_bounds__(LS_BLOCK) silu(const T *src, T *dst, int64_t packs) {
+    int64_t i = own_pack(packs);
+    if (i < 0) return;
+    ls_pack<T> x = ls_pack_load(src + i * x.size);
+    for (int k = 0; k < x.size; k++) x.v[k] *= sigmoid(x.v[k]);
+    ls_pack_store(dst + i * x.size, x);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK) silu_backward(const T *src, const T *grad_dst, T *grad_src, int64_t packs) {
+    int64_t i = own_pack(packs);
+    if (i < 0) return;
+    ls_pack<T> x = ls_pack_load(src + i * x.size), grad = ls_pack_load(grad_dst + i * x.size);
+    for (int k = 0; k < x.size; k++) grad.v[k] *= silu_slope(x.v[k]);
+    ls_pack_store(grad_src + i * x.size, grad);
+}
+
 template <typename T> __global__ void __launch_bounds__(LS_BLOCK) add(const T *a, const T *b, T *dst, int64_t packs) {
     int64_t i = own_pack(packs);
     if (i < 0) return;
@@ -77,6 +102,8 @@ LAUNCH(relu_forward, relu, IN(a), OUT(dst))
 LAUNCH(relu_backward, relu_backward, IN(a), IN(b), OUT(dst))
 LAUNCH(gelu_forward, gelu, IN(a), OUT(dst))
 LAUNCH(gelu_backward, gelu_backward, IN(a), IN(b), OUT(dst))
+LAUNCH(silu_forward, silu, IN(a), OUT(dst))
+LAUNCH(silu_backward, silu_backward, IN(a), IN(b), OUT(dst))
 LAUNCH(add, add, IN(a), IN(b), OUT(dst))
 LAUNCH(scale, scale, IN(a), attr->factor, OUT(dst))
 #undef IN
