@@ -63,7 +63,6 @@ progress() {
   eventually saved_after "$1" "$since" || check "$1: saves" "no checkpoint after update $since" "one"
 }
 
-field() { grep -oE "\"$2\": *[^,}]*" "$work/$1/summary.json" 2>/dev/null | head -n 1 | sed 's/.*:[[:space:]]*//; s/"//g'; }
 
 undisturbed() {
   local end

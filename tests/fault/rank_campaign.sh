@@ -150,12 +150,6 @@ misbehave() { # KIND RANK
     esac
 }
 
-guard_against_a_hang() {
-    sleep 300 &
-    trap 'kill $!; exit' TERM
-    wait $! && kill -9 "$1"
-}
-
 # one KIND RANKS RANK: sets rc, seconds, errors, text, left
 one() {
     local kind=$1 n=$2 rank=$3 at=0 shared=''
@@ -176,8 +170,7 @@ one() {
     "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none ${MPI_FLAGS-} -np "$n" sh "$work/rank.sh" "$work/run.ini" --quiet \
         --run-dir "$work/run" </dev/null >"$work/output" 2>&1 &
     launcher=$!
-    guard_against_a_hang $launcher >/dev/null 2>&1 &
-    local guard=$!
+    guard $launcher 300
     at=$(date +%s%N)
     case $kind in
     config | gpus | nccl_*) ;;
@@ -191,8 +184,7 @@ one() {
     wait $launcher 2>/dev/null
     rc=$?
     seconds=$(seconds_since "$at")
-    kill $guard 2>/dev/null
-    wait $guard 2>/dev/null
+    wait $guard
     errors=$(grep -c '^error: ' "$work/output")
     text=$(grep -m 1 '^error: ' "$work/output")
     find_left "$kind" "$shared"

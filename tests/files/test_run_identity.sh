@@ -2,13 +2,8 @@
 # accident; what has vanished is not begun anew; of two starts at once one is refused; what a run was made by is written down.
 # Argument: the folder of the built programs.
 set -u
-bin=$1
-# shellcheck source=tests/support/mpi.sh
-. tests/support/mpi.sh
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 # shellcheck source=tests/train/resume_runs.sh
-. tests/train/resume_runs.sh
+. tests/train/resume_runs.sh "$1"
 cpu=(--set device.type=cpu --set device.threads=1)
 content() { (cd "$1" && find . -exec stat -c '%n %F' {} + && find . -type f -exec cksum {} + && find . -type l -exec readlink {} +) | sort; }
 id() { grep -oE '"run":[[:space:]]*"[0-9a-f]{32}"' "$1" | head -n 1 | grep -oE '[0-9a-f]{32}'; }

@@ -145,9 +145,7 @@ says "short window: sample" "micro-batch 1 of 4, layer 'input' (augment), forwar
 fails joined 2 --set device.type=ref --set "model.file=$work/norm.ini" --set train.sync_batchnorm=true
 says "joined" "update 2 (epoch 0)"
 says "joined: rank" "rank 0 of 2 ("
-# shellcheck source=tests/train/small_run.sh
-. tests/train/small_run.sh
-small_run "$work"
+cp tests/support/small_run/*.ini "$work"
 fails synced 3 --set device.type=ref --set train.sync_batchnorm=true --set train.recompute=blocks --set optimizer.lr=1000 \
   --set train.clip_norm=0 --set optimizer.weight_decay=1 --set optimizer.momentum=0.99 --set train.epochs=30
 says "synced: diverged" "the network diverged"

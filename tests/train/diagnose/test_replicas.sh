@@ -5,11 +5,9 @@ set -u
 bin=$(cd "$1" && pwd)
 # shellcheck source=tests/support/mpi.sh
 . tests/support/mpi.sh
-# shellcheck source=tests/train/small_run.sh
-. tests/train/small_run.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-small_run "$work"
+cp tests/support/small_run/*.ini "$work"
 plugin=$bin/emulated/lockstep_cuda.so
 export LOCKSTEP_EMULATION=devices=4
 
@@ -74,7 +72,6 @@ fi
 check "metrics: the end" "$(tail -n 1 "$work/weight/metrics.jsonl" | grep -c '"exit_code": *6.*replicas have diverged')" 1
 
 # A run goes on from the checkpoint before, and ends as one that was never disturbed.
-field() { grep -oE "\"$2\": *[^,}]*" "$work/$1/summary.json" 2>/dev/null | head -n 1 | sed 's/.*:[[:space:]]*//; s/"//g'; }
 train whole 2 cpu ""
 train weight 2 cpu "" --resume
 check "resumed: exit" $code 0
