@@ -155,10 +155,6 @@ hosts_mend 1
 lose both 7 hosts_cut 1 both
 ended both "5 205"
 says both
-hosts_are_idle() {
-  left=$(hosts_pids)
-  [ -z "$left" ]
-}
 eventually hosts_are_idle
 check "both: nothing runs on the hosts" "$left" ""
 hosts_mend 1

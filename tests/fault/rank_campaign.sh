@@ -136,10 +136,6 @@ await_moment() {
     sleep "$(awk "BEGIN { print $RANDOM % 1500 / 1000 }")"
 }
 
-segments() {
-    cat "$work"/pid.* | while read -r pid; do grep -oE '/dev/shm/[^ ]+' "/proc/$pid/maps" 2>/dev/null; done | sort -u
-}
-
 misbehave() { # KIND RANK
     case $1 in
     kill) kill -9 "$(cat "$work/pid.$2")" ;;
@@ -176,7 +172,7 @@ one() {
     config | gpus | nccl_*) ;;
     *)
         await_moment
-        shared=$(segments)
+        shared=$(segments "$work"/pid.*)
         at=$(date +%s%N)
         misbehave "$kind" "$rank"
         ;;

@@ -24,17 +24,10 @@ launch() {
     check "$n ranks have started" "$(cat "$folder"/pid.* | wc -l)" "$n"
 }
 
-# MPI's shared memory, which a launcher removes unless it is killed itself.
-segments() {
-    for pid in $(cat "$folder"/pid.*); do
-        grep -oE '/dev/shm/[^ ]+' "/proc/$pid/maps"
-    done | sort -u
-}
-
 # The launcher dies: no rank stays. With one rank, which has no MPI, too.
 for n in 1 3; do
     launch forever -1 0
-    left_over=$(segments)
+    left_over=$(segments "$folder"/pid.*) # which a launcher removes unless it is killed itself
     kill -9 $launcher
     wait $launcher 2>/dev/null
     none_left "$folder"/pid.*

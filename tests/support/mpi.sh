@@ -4,6 +4,7 @@
 #   eventually COMMAND...             waits until COMMAND succeeds, for two minutes at most; COMMAND's last status
 #   under_way FOLDER                  the run in FOLDER has done some updates
 #   none_left PID_FILE...             fails when a process whose number stands in one of the files still exists
+#   segments PID_FILE...              MPI's shared memory that those processes have
 #   guard PID SECONDS                 ends PID by force if it is still there then; in the background: wait $guard after PID's end
 #   field RUN KEY                     of the summary of a run: its folder, or the name of one in $work; or of another JSON file
 #   check WHAT ACTUAL EXPECTED        one comparison; fails the script at its end
@@ -89,6 +90,8 @@ none_left() {
     eventually list_running "$@"
     check "no process left" "$left" ""
 }
+
+segments() { cat "$@" | while read -r pid; do grep -oE '/dev/shm/[^ ]+' "/proc/$pid/maps" 2>/dev/null; done | sort -u; }
 
 finish() {
     echo "$checks checks, $failures failed"
