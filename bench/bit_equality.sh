@@ -5,19 +5,15 @@
 #
 #   bench/bit_equality.sh        builds nothing: BIN (default build/release/bin)
 #
-# Writes bench/results/DATE-bit-equality.txt (OUT: elsewhere) and prints it; exit 1 where a pair that must be equal is not. On the
+# Writes tests/results/DATE-bit-equality.txt (OUT: elsewhere) and prints it; exit 1 where a pair that must be equal is not. On the
 # emulated CUDA device where it was built. bf16 on the CPU only where the processor has it.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 bin=${BIN:-build/release/bin}
-out=${OUT:-bench/results/$(date +%F)-bit-equality.txt}
-# shellcheck source=tests/support/mpi.sh
-. tests/support/mpi.sh
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+out=${OUT:-tests/results/$(date +%F)-bit-equality.txt}
 trap 'exit 1' INT TERM
 # shellcheck source=tests/train/resume_runs.sh
-. tests/train/resume_runs.sh
+. tests/train/resume_runs.sh "$bin"
 failed=0
 
 # The last checkpoints' files of two runs, and what of their counters differs.

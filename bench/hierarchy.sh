@@ -38,7 +38,7 @@ counters() {
 one() {
   local before after
   before=$(counters)
-  MPI_FLAGS="--map-by $2" hosts_run "${1#*x}" 300 "$PWD/$bin/test_dist_hierarchy" time "$3" "$4" $repeats >"$now"
+  MPI_FLAGS="--map-by $2" hosts_run "${1#*x}" 300 "$PWD/$bin/test_dist_reduce_hierarchy" time "$3" "$4" $repeats >"$now"
   after=$(counters)
   # a warm-up and the repeats, each in the foreground and in the background
   paste <(echo "$before") <(echo "$after") | awk -v line="$(cat "$now")" -v head="$1,$2" -v sums=$((2 * repeats + 2)) -v bytes="$4" '

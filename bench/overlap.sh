@@ -9,7 +9,7 @@
 # (NAME: DATE-overlap); exposed times are those of the traces' spans (scripts/trace_report.py), medians over updates, mean of the ranks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=build/check rounds=5 hosts=2 latency=1 lr=200 updates=10 first=5 out=$(date +%F)-overlap
+build=build/check rounds=5 hosts=2 latency=1 rate=200 updates=10 first=5 out=$(date +%F)-overlap
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
   [ $# -ge 2 ] || { echo "overlap.sh: $1 needs a value" >&2 && exit 2; }
   case $1 in

@@ -10,32 +10,9 @@ device need builds that have it (with tests).
 """
 import argparse, json, os, re, shutil, subprocess, sys, tempfile
 
-NETWORK = """[network]
-input = 3x8x8
-[c1]
-layer = conv2d
-out_channels = 8
-kernel = 3
-padding = 1
-bias = false
-[n1]
-layer = batchnorm2d
-[r1]
-layer = relu
-[c2]
-layer = conv2d
-out_channels = 8
-kernel = 3
-padding = 1
-bias = false
-[n2]
-layer = batchnorm2d
-[a2]
-layer = add
-inputs = n2, r1
-[r2]
-layer = relu
-[m2]
+SMALL_RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/support/small_run")
+# before [d2] of its network: kinds of layers that it lacks
+LAYERS = """[m2]
 layer = maxpool2d
 kernel = 2
 [c3]
@@ -47,35 +24,6 @@ padding = 1
 groups = 2
 [g3]
 layer = gelu
-[d3]
-layer = dropout
-p = 0.2
-[p]
-layer = globalavgpool
-[f]
-layer = flatten
-[l]
-layer = linear
-out_features = 10
-"""
-RUN = """[data]
-dataset = synthetic
-shape = 3x8x8
-train_samples = 203
-test_samples = 37
-pad = 1
-flip = true
-[model]
-file = net.ini
-[train]
-epochs = 2
-global_batch = 48
-micro_batch = 4
-label_smoothing = 0.1
-clip_norm = 1.0
-[optimizer]
-rate = 0.1
-weight_decay = 0.001
 """
 ORDERED = ["run.deterministic=true"]
 ADAMW = ["optimizer.kind=adamw", "optimizer.rate=0.01"]
@@ -123,8 +71,8 @@ def main():
     different = 0
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        open("net.ini", "w").write(NETWORK)
-        open("run.ini", "w").write(RUN)
+        open("run.ini", "w").write(open(SMALL_RUN + "/run.ini").read().replace("lr =", "rate ="))  # the name that both know
+        open("net.ini", "w").write(open(SMALL_RUN + "/net.ini").read().replace("[d2]", LAYERS + "[d2]"))
         emulated = all(os.path.exists(f"{folder}/emulated/lockstep_cuda.so") for folder in folders.values())
 
         def command(which, ranks, words):

@@ -106,9 +106,9 @@ function(lockstep_cuda_add_plugin)
     CUDA_RUNTIME_LIBRARY None BUILD_RPATH "$ORIGIN;${folders}" INSTALL_RPATH "$ORIGIN")
 endfunction()
 
-# bin/cuda_plans: cuDNN's plans for described GPUs, which tests/device/test_cuda_plans.sh calls. Needs no driver.
+# bin/cuda_plans: cuDNN's plans for described GPUs, which tests/device/cuda/test_cudnn_plans.sh calls. Needs no driver.
 function(lockstep_cuda_add_plans)
-  add_executable(cuda_plans "${CMAKE_SOURCE_DIR}/tests/device/cuda_plans.c" "${CMAKE_SOURCE_DIR}/src/device/cuda/cudnn_plans.c")
+  add_executable(cuda_plans "${CMAKE_SOURCE_DIR}/tests/device/cuda/cudnn_plans.c" "${CMAKE_SOURCE_DIR}/src/device/cuda/cudnn_plans.c")
   target_include_directories(cuda_plans SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} "${LOCKSTEP_CUDNN_INCLUDE}" "${LOCKSTEP_CUBLAS_INCLUDE}")
   target_link_libraries(cuda_plans PRIVATE lockstep_model ${LOCKSTEP_CUDNN})
 endfunction()

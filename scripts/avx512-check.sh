@@ -29,7 +29,7 @@ for file in "$bios" "$vgabios" "$isolinux" "$loader" /bin/busybox /usr/bin/xorri
   [ -e "$file" ] || fail 4 "$file is missing; apt-get install bochsbios vgabios busybox-static isolinux syslinux-common xorriso cpio"
 done
 
-tests=(kernels update norm_parts norm_pool conv_plans winograd gradients cpu)
+tests=(cpu_kernels ref_update norm_parts ref_norm_pool cpu_conv_choose cpu_winograd ref_gradients cpu_operators)
 targets=()
 for test in "${tests[@]}"; do targets+=(--target "test_device_$test"); done
 cmake --preset release -G Ninja >/dev/null
@@ -61,8 +61,8 @@ export LOCKSTEP_TEST_FLOPS_MAX=$flops
 /bin/busybox grep -q avx512dq /proc/cpuinfo && echo "the processor has AVX-512"
 for test in ${tests[*]}; do
   case \$test in
-    cpu) filter=width_16_agrees_with_ref ;;
-    winograd) filter=test_width_16 ;;
+    cpu_operators) filter=width_16_agrees_with_ref ;;
+    cpu_winograd) filter=test_width_16 ;;
     *) filter= ;;
   esac
   echo "== \$test \$filter"

@@ -20,7 +20,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 # Tests of what has threads of its own.
-readonly threaded='base.pool base.trace data.loader dist.ranks dist.journal dist.mpi dist.watchdog dist.late dist.leaving'
+readonly threaded='base.pool base.spans data.loader dist.ranks dist.watch.flight_recorder dist.ranks_mpi fault.rank_silent fault.rank_late fault.rank_leaves'
 # Minutes of each stage from a fresh clone on two free cores (AMD EPYC, Debian 12, gcc 12, no ccache), rounded up generously: each stage
 # prints what it took. MB in the repository's folder, measured there.
 declare -rA minutes=([test]=9 [cuda]=1 [asan]=13 [tsan]=1 [lint]=1) megabytes=([test]=130 [cuda]=0 [asan]=750 [tsan]=100 [lint]=0)
@@ -179,9 +179,10 @@ stage_tsan() {
   wrapper=()
 }
 build_and_run_tsan() {
-  local test programs=()
+  local test source programs=()
   for test in $threaded; do
-    [ ! -e "tests/${test/.//test_}.c" ] || programs+=("test_${test/./_}")
+    source=tests/${test//./\/}
+    [ ! -e "${source%/*}/test_${source##*/}.c" ] || programs+=("test_${test//./_}")
   done
   build tsan "${programs[@]}" && run_tests tsan -R "^(${threaded// /|})\$"
 }

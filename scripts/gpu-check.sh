@@ -118,7 +118,7 @@ part_build() {
 part_tests() {
   local program
   export LOCKSTEP_TEST_GPU=1
-  for program in device_cuda device_cuda_operators device_cuda_queues train_cuda; do
+  for program in device_cuda_device device_cuda_operators device_cuda_queue train_cuda; do
     try tests "$program" 300 "$build/bin/test_$program"
   done
   unset LOCKSTEP_TEST_GPU
@@ -144,7 +144,7 @@ part_sanitizer() {
     done
   done
   LOCKSTEP_TEST_GPU=1 try sanitizer "memcheck, queues and recordings" 200 compute-sanitizer --tool memcheck "${quiet[@]}" \
-    --error-exitcode 9 "$build/bin/test_device_cuda_queues"
+    --error-exitcode 9 "$build/bin/test_device_cuda_queue"
 }
 
 shape() { case $1 in lenet) echo 1x28x28 ;; *) echo 3x32x32 ;; esac; }

@@ -1,6 +1,7 @@
 // layer.h - what a kind of layer is: one row of a table, defined in layer_<name>.c; inside the model room only.
 //
 // A new kind is a row in layers.def and a file with its ls_layer_type_<name>; the rest of the room uses the row.
+// tests/model/test_layers_page.c makes docs/layers.md of these tables.
 #ifndef LS_MODEL_LAYER_H
 #define LS_MODEL_LAYER_H
 
@@ -17,6 +18,7 @@ typedef struct {
     size_t offset; // of its int or double in ls_layer
     int required;
     double preset, minimum, maximum; // preset: where the file has no such key; need not lie in the range
+    const char *what;
 } ls_layer_key;
 
 typedef enum {
@@ -27,6 +29,9 @@ typedef enum {
 
 typedef struct {
     const char *name;
+    const char *what;    // what it computes
+    const char *shape;   // of the output; NULL: the input's
+    const char *example; // lines of a network file behind 'layer = ...'; NULL: none are needed
     const ls_layer_key *keys;
     int key_count;
     int input_count;

@@ -26,6 +26,9 @@ static ls_status infer(const ls_graph *graph, ls_layer *layer) {
 
 const ls_layer_type ls_layer_type_add = {
     .name = "add",
+    .what = "Sum of two tensors of one shape: the end of a residual branch",
+    .shape = "of their shape",
+    .example = "inputs = conv2, relu1\n",
     .input_count = 2,
     .domain = LS_TAKES_ANY,
     .infer = infer,

@@ -4,8 +4,8 @@
 
 #define AT(field) offsetof(ls_layer, attr.batchnorm2d.field)
 static const ls_layer_key keys[] = {
-    { "eps", LS_KEY_REAL, AT(eps), 0, 1e-5, 1e-12, 1 },
-    { "momentum", LS_KEY_REAL, AT(momentum), 0, 0.1, 0, 1 },
+    { "eps", LS_KEY_REAL, AT(eps), 0, 1e-5, 1e-12, 1, "added to the variance" },
+    { "momentum", LS_KEY_REAL, AT(momentum), 0, 0.1, 0, 1, "share of a new value in the running estimates" },
 };
 
 static void add_params(ls_graph *graph, int index) {
@@ -22,6 +22,8 @@ static void add_params(ls_graph *graph, int index) {
 
 const ls_layer_type ls_layer_type_batchnorm2d = {
     .name = "batchnorm2d",
+    .what = "Batch normalisation of each channel over samples, rows and columns as torch.nn.BatchNorm2d, with weight "
+            "and bias; evaluation uses the running estimates",
     .keys = keys,
     .key_count = sizeof keys / sizeof keys[0],
     .input_count = 1,

@@ -3,13 +3,14 @@
 
 #define AT(field) offsetof(ls_layer, attr.conv2d.field)
 static const ls_layer_key keys[] = {
-    { "out_channels", LS_KEY_INT, AT(out_channels), 1, 0, 1, LS_SIZE_MAX },
-    { "kernel", LS_KEY_INT, AT(kernel), 1, 0, 1, 1024 },
-    { "stride", LS_KEY_INT, AT(stride), 0, 1, 1, 1024 },
-    { "padding", LS_KEY_INT, AT(padding), 0, 0, 0, LS_PADDING_MAX },
-    { "dilation", LS_KEY_INT, AT(dilation), 0, 1, 1, 1024 },
-    { "groups", LS_KEY_INT, AT(groups), 0, 1, 1, LS_SIZE_MAX },
-    { "bias", LS_KEY_BOOL, AT(bias), 0, 1, 0, 1 },
+    { "out_channels", LS_KEY_INT, AT(out_channels), 1, 0, 1, LS_SIZE_MAX, "channels of the output" },
+    { "kernel", LS_KEY_INT, AT(kernel), 1, 0, 1, 1024, "rows and columns of the kernel" },
+    { "stride", LS_KEY_INT, AT(stride), 0, 1, 1, 1024, "distance between positions of the kernel" },
+    { "padding", LS_KEY_INT, AT(padding), 0, 0, 0, LS_PADDING_MAX, "zeros on each side" },
+    { "dilation", LS_KEY_INT, AT(dilation), 0, 1, 1, 1024, "distance between elements of the kernel" },
+    { "groups", LS_KEY_INT, AT(groups), 0, 1, 1, LS_SIZE_MAX,
+        "of channels, each convolved by itself; divides those of input and output" },
+    { "bias", LS_KEY_BOOL, AT(bias), 0, 1, 0, 1, "a number added to each channel of the output" },
 };
 
 static ls_status infer(const ls_graph *graph, ls_layer *layer) {
@@ -51,6 +52,10 @@ static double multiply_adds(const ls_layer *layer) {
 
 const ls_layer_type ls_layer_type_conv2d = {
     .name = "conv2d",
+    .what = "Convolution as torch.nn.Conv2d, with a square kernel and the same stride, padding and dilation both ways",
+    .shape =
+        "(out_channels, H', W'), H' = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) + 1, and W' alike",
+    .example = "out_channels = 32\nkernel = 3\nstride = 2\npadding = 1\n",
     .keys = keys,
     .key_count = sizeof keys / sizeof keys[0],
     .input_count = 1,

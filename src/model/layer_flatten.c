@@ -10,6 +10,8 @@ static ls_status infer(const ls_graph *graph, ls_layer *layer) {
 
 const ls_layer_type ls_layer_type_flatten = {
     .name = "flatten",
+    .what = "A map read as a vector of C H W features, in that order",
+    .shape = "a vector of C H W",
     .input_count = 1,
     .domain = LS_TAKES_ANY,
     .infer = infer,

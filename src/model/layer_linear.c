@@ -4,8 +4,8 @@
 
 #define AT(field) offsetof(ls_layer, attr.linear.field)
 static const ls_layer_key keys[] = {
-    { "out_features", LS_KEY_INT, AT(out_features), 1, 0, 1, LS_SIZE_MAX },
-    { "bias", LS_KEY_BOOL, AT(bias), 0, 1, 0, 1 },
+    { "out_features", LS_KEY_INT, AT(out_features), 1, 0, 1, LS_SIZE_MAX, "length of the output" },
+    { "bias", LS_KEY_BOOL, AT(bias), 0, 1, 0, 1, "a number added to each element of the output" },
 };
 
 static ls_status infer(const ls_graph *graph, ls_layer *layer) {
@@ -40,6 +40,9 @@ static double multiply_adds(const ls_layer *layer) {
 
 const ls_layer_type ls_layer_type_linear = {
     .name = "linear",
+    .what = "Fully connected layer as torch.nn.Linear",
+    .shape = "a vector of out_features",
+    .example = "out_features = 10\n",
     .keys = keys,
     .key_count = sizeof keys / sizeof keys[0],
     .input_count = 1,

@@ -4,9 +4,10 @@
 
 #define AT(field) offsetof(ls_layer, attr.maxpool2d.field)
 const ls_layer_key ls_pool_keys[3] = {
-    { "kernel", LS_KEY_INT, AT(kernel), 1, 0, 1, 255 },  // the device numbers a window's elements with 16 bits
-    { "stride", LS_KEY_INT, AT(stride), 0, 0, 1, 1024 }, // preset 0: the kernel
-    { "padding", LS_KEY_INT, AT(padding), 0, 0, 0, LS_PADDING_MAX },
+    // at most 255: the device numbers a window's elements with 16 bits
+    { "kernel", LS_KEY_INT, AT(kernel), 1, 0, 1, 255, "rows and columns of the window" },
+    { "stride", LS_KEY_INT, AT(stride), 0, 0, 1, 1024, "distance between windows; without it, the kernel" },
+    { "padding", LS_KEY_INT, AT(padding), 0, 0, 0, LS_PADDING_MAX, "on each side, at most half of the kernel" },
 };
 
 ls_status ls_pool_infer(const ls_graph *graph, ls_layer *layer) {
@@ -35,6 +36,9 @@ ls_status ls_global_pool_infer(const ls_graph *graph, ls_layer *layer) {
 
 const ls_layer_type ls_layer_type_maxpool2d = {
     .name = "maxpool2d",
+    .what = "Maximum over a sliding window as torch.nn.MaxPool2d, rounding down",
+    .shape = "(C, H', W'), H' = floor((H + 2 padding - kernel) / stride) + 1, and W' alike",
+    .example = "kernel = 2\n",
     .keys = ls_pool_keys,
     .key_count = sizeof ls_pool_keys / sizeof ls_pool_keys[0],
     .input_count = 1,

@@ -215,7 +215,7 @@ static ls_status read_keys(const reader *r, const ls_ini_section *section, ls_la
         if (entry) {
             LS_TRY(read_value(r, entry, key, layer));
         } else if (key->required) {
-            return ls_layer_fail(r->graph, layer, "it lacks the key '%s' (%s from %g to %g)", key->name,
+            return ls_layer_fail(r->graph, layer, "it lacks the key '%s', %s (%s from %g to %g)", key->name, key->what,
                 key->type == LS_KEY_REAL ? "a number" : "a whole number", key->minimum, key->maximum);
         } else {
             store(layer, key, key->preset);

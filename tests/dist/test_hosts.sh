@@ -10,26 +10,11 @@ work=$(mktemp -d)
 trap 'hosts_down; rm -rf "$work"' EXIT
 
 cp tests/support/small_net.ini "$work/net.ini"
-cat >"$work/run.ini" <<'EOF'
+sed 's/^epochs = .*/epochs = 5/' tests/support/tiny.ini - >"$work/run.ini" <<'EOF'
 [run]
 deterministic = true
-[data]
-dataset = synthetic
-shape = 1x12x12
-classes = 4
-train_samples = 240
-test_samples = 100
-[model]
-file = net.ini
-[train]
-epochs = 5
-global_batch = 32
 [dist]
 bucket_bytes = 4096
-[device]
-threads = 1
-[log]
-every = 4
 EOF
 # The program, leaving its process number behind.
 cat >"$work/rank.sh" <<EOF
@@ -55,7 +40,6 @@ train() {
   fi
   rc=$?
 }
-field() { grep -oE "\"$2\": *[^,}]*" "$work/$1/summary.json" 2>/dev/null | head -n 1 | sed 's/.*:[[:space:]]*//; s/"//g'; }
 
 # same NAME AS RANKS: NAME ended well, on so many ranks, with the weights of AS
 same() {
@@ -171,10 +155,6 @@ hosts_mend 1
 lose both 7 hosts_cut 1 both
 ended both "5 205"
 says both
-hosts_are_idle() {
-  left=$(hosts_pids)
-  [ -z "$left" ]
-}
 eventually hosts_are_idle
 check "both: nothing runs on the hosts" "$left" ""
 hosts_mend 1

@@ -7,32 +7,19 @@ if [ ! -x "$bin/train_mpich" ]; then
   exit 77
 fi
 # shellcheck source=tests/support/mpi.sh
-. "$(dirname "$0")/../support/mpi.sh"
+. tests/support/mpi.sh
 HYDRA=$(command -v mpirun.mpich || command -v mpiexec.hydra) || {
   echo "skipped: no mpirun of MPICH (Debian, Ubuntu: apt-get install mpich)"
   exit 77
 }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp "$(dirname "$0")/../support/small_net.ini" "$work/net.ini"
-cat >"$work/run.ini" <<'END'
+cp tests/support/small_net.ini "$work/net.ini"
+cat tests/support/tiny.ini - >"$work/run.ini" <<'END'
 [run]
 deterministic = true
 [checkpoint]
 every_minutes = 0.005
-[data]
-dataset = synthetic
-shape = 1x12x12
-classes = 4
-train_samples = 240
-test_samples = 100
-[model]
-file = net.ini
-[train]
-epochs = 2
-global_batch = 32
-[device]
-threads = 1
 [dist]
 timeout = 2
 END
@@ -47,7 +34,6 @@ cd "$work" || exit 1
 hydra() { # N PROGRAM ARGS...
   timeout -k 2 60 "$HYDRA" -np "$@" </dev/null
 }
-field() { grep -oE "\"$2\": *[^,}]*" "$1/summary.json" 2>/dev/null | head -n 1 | sed 's/.*:[[:space:]]*//; s/"//g'; }
 
 # Ranks.
 for n in 2 3; do

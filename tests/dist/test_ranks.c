@@ -1,4 +1,4 @@
-// What every number of ranks must do; alone it runs as one rank, test_mpi.sh and test_faults.sh start it under mpirun.
+// What every number of ranks must do; alone it runs as one rank, test_ranks_mpi.sh and test_rank_dies.sh start it under mpirun.
 //
 //   test_dist_ranks                      collectives, sums and agreement, against values known beforehand
 //   test_dist_ranks agree RANK           rank RANK has failed (-1: none)

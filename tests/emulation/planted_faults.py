@@ -27,7 +27,7 @@ CUDA = "src/device/cuda"
 TRAIN = "src/train"
 LIMIT_S = 240  # of a test program; far above what it takes
 
-OPERATORS, SEAM, QUEUES, TRAINING = "test_device_cuda_operators", "test_device_cuda_seam", "test_device_cuda_queues", "test_train_cuda"
+OPERATORS, SEAM, QUEUES, TRAINING = "test_device_cuda_operators", "test_device_cuda_vendor", "test_device_cuda_queue", "test_train_cuda"
 COLLECTIVE, COLLECTIVE_FAULTS, THREADS = "test_device_cuda_collective", "test_device_cuda_collective_faults", "test_device_cuda_threads"
 EMULATION = "tests/emulation"
 

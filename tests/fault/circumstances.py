@@ -3,7 +3,7 @@
 
 Runs in circumstances that are not as they should be. Each must end as it is documented (docs/faults.md), with at most one error; what the
 run had is there afterwards, byte for byte where it was refused; and when all is in order again, it goes on to the bits of an undisturbed
-run. Nothing hangs, survives, or is left. campaign.py has what runs are and how they are compared, and disturbs them by signals.
+run. Nothing hangs, survives, or is left. resume_campaign.py has what runs are and how they are compared, and disturbs them by signals.
 
   unread      the reader of stdout, stderr or both goes away at some line
   closed      some or all of the descriptors 0, 1, 2 are closed, of ranks or of what starts them
@@ -35,8 +35,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import campaign
-from campaign import Bad, checkpoints, events, read
+import resume_campaign as campaign
+from resume_campaign import Bad, checkpoints, events, read
 
 SETTINGS = [setting for setting in campaign.SETTINGS if setting.name in ("cpu-ordered", "cpu-fast")]
 KEEP_ALL = ["--set", "checkpoint.keep_last=99"]

@@ -7,6 +7,8 @@
 #   undisturbed NAME         goes on with it for some updates, on one rank: the weights are those of a run that was never disturbed, and no
 #                            checkpoint of it was damaged
 #   running TEXT             the processes that have TEXT in their command
+#   said PATTERN             how many lines of launch.sh in $work/$name.log match
+#   says COUNT PATTERN       that many do
 #   nothing_left NAME        no process has $work in its command, none of $work/pids runs
 # shellcheck source=tests/support/mpi.sh
 [ -n "${MPIRUN-}" ] || . "$(dirname "${BASH_SOURCE[0]}")/../support/mpi.sh"
@@ -63,7 +65,6 @@ progress() {
   eventually saved_after "$1" "$since" || check "$1: saves" "no checkpoint after update $since" "one"
 }
 
-field() { grep -oE "\"$2\": *[^,}]*" "$work/$1/summary.json" 2>/dev/null | head -n 1 | sed 's/.*:[[:space:]]*//; s/"//g'; }
 
 undisturbed() {
   local end
@@ -73,6 +74,13 @@ undisturbed() {
   "$bin/train" "$work/run.ini" --run-dir "$work/$1-undisturbed" --quiet --set train.max_updates=$end >"$work/last.log" 2>&1
   check "$1: the undisturbed run" "$? $(cat "$work/last.log")" "0 "
   check "$1: the same bits after $end updates" "$(field "$1" weights_hash)" "$(field "$1-undisturbed" weights_hash)"
+}
+
+# shellcheck disable=SC2154 # name: the caller's
+said() { grep -c "^launch\\.sh: .*$1" "$work/$name.log"; }
+says() {
+  check "$name: lines '$2'" "$(said "$2")" "$1"
+  [ "$(said "$2")" = "$1" ] || cat "$work/$name.log"
 }
 
 # shellcheck disable=SC2062 # the pattern comes from standard input, so that grep does not find itself

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/philox.h"
 #include "support/temp.h"
-#include "train/state_run.h"
+#include "files/state_run.h"
 
 enum { PATH = 512, OLD = 6, NEW = 9, FILES = 3, SHORT_FORM = 500 };
 

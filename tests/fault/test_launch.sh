@@ -22,11 +22,6 @@ ends() { # CODE
   check "$name: exit" $? "$1"
   nothing_left "$name"
 }
-said() { grep -c "^launch\\.sh: .*$1" "$work/$name.log"; }
-says() { # COUNT PATTERN: so many of the script's lines
-  check "$name: lines '$2'" "$(said "$2")" "$1"
-  [ "$(said "$2")" = "$1" ] || cat "$work/$name.log"
-}
 
 # A rank is killed in mid-run. It goes on until it is asked to stop; then the same command goes on once more, until it is complete.
 start killed 2

@@ -35,11 +35,6 @@ ends() { # CODE
   wait $job
   check "$name: exit" $? "$1"
 }
-said() { grep -c "^launch\\.sh: .*$1" "$work/$name.log"; }
-says() {
-  check "$name: lines '$2'" "$(said "$2")" "$1"
-  [ "$(said "$2")" = "$1" ] || cat "$work/$name.log"
-}
 ranks_of() { grep -oE '"world_size": *[0-9]+' "$work/$1/metrics.jsonl" | grep -oE '[0-9]+$' | tr '\n' ' '; }
 restarted() { # COUNT: started again so often, and saved since
   until [ "$(said restart)" -ge "$1" ]; do sleep 0.1; done
@@ -75,10 +70,6 @@ kill -USR1 "$(cat "$work/pid")"
 ends 75
 check "file: ranks" "$(ranks_of file)" "3 2 "
 undisturbed file
-hosts_are_idle() {
-  left=$(hosts_pids)
-  [ -z "$left" ]
-}
 eventually hosts_are_idle
 check "nothing runs on the hosts" "$left" ""
 finish

@@ -5,8 +5,6 @@ set -u
 bin=$(cd "$1" && pwd)
 # shellcheck source=tests/support/mpi.sh
 . tests/support/mpi.sh
-# shellcheck source=tests/train/small_run.sh
-. tests/train/small_run.sh
 if ! command -v cc >/dev/null; then
     echo "skipped: no C compiler, to build tests/support/disk.c"
     exit 77
@@ -19,9 +17,8 @@ fi
 [ -z "${LOCKSTEP_TEST_MOUNTS-}" ] || mounts=yes
 work=$(mktemp -d)
 chmod 755 "$work"
-clean() { rm -rf "$work"; }
-trap clean EXIT
-small_run "$work"
+trap 'rm -rf "$work"' EXIT
+cp tests/support/small_run/*.ini "$work"
 cc -shared -fPIC -O1 -o "$work/disk.so" tests/support/disk.c -ldl || exit 2
 export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0
 options="--quiet --set device.type=cpu --set device.threads=1 --set train.epochs=6 --set checkpoint.every_updates=2 --set log.every=3
@@ -44,24 +41,14 @@ start() {
     $launch env LD_PRELOAD="$work/disk.so" LOCKSTEP_TEST_DISK="$work/disk" LOCKSTEP_TEST_DISK_BELOW="$run/" \
         "$bin/train" "$work/run.ini" $options --run-dir "$run" "$@" </dev/null >"$work/log" 2>&1 &
     pid=$!
-    trap - EXIT # bash runs it in a child, too, that is ended before it has put its own traps in order
-    guard $pid >/dev/null 2>&1 &
-    guard=$!
-    [ "$BASH_SUBSHELL" != 0 ] || trap clean EXIT
-}
-
-guard() {
-    trap 'kill $!; exit' TERM
-    sleep 600 &
-    wait $! && kill -9 "$1"
+    guard $pid 600
 }
 
 # ended WHAT EXIT
 ended() {
     wait $pid
     local rc=$?
-    kill $guard
-    wait $guard 2>/dev/null
+    wait $guard
     [ $rc = "$2" ] || grep -vE '^epoch' "$work/log" | tail -n 20
     check "$1: exit" $rc "$2"
 }
@@ -79,7 +66,6 @@ count() { # EVENT [WORDS]
 }
 
 yes_if() { if "$@"; then echo yes; else echo no; fi; }
-field() { sed -nE "s/^[[:space:]]*\"$1\":[[:space:]]*\"?([^\",]*)\"?,?\$/\1/p" "$run/summary.json" 2>/dev/null | head -n 1; }
 last() { basename "$(find "$run/checkpoints" -path '*/update-*/manifest.json' | sort | tail -n 1 | xargs -r dirname)"; }
 
 # whole WHAT: the run is complete, with the bits of an undisturbed one, and nothing half-written lies there
@@ -88,7 +74,7 @@ whole() {
     for file in weights.safetensors checkpoints/update-000000000030/weights.safetensors checkpoints/update-000000000030/state.safetensors; do
         cmp -s "$run/$file" "$good/$file" || check "$1: $file" differs same
     done
-    check "$1: complete" "$(field status) $(field weights_hash)" "completed $hash"
+    check "$1: complete" "$(field "$run" status) $(field "$run" weights_hash)" "completed $hash"
     check "$1: nothing half-written" "$(find "$run" -name '*.tmp*' -o -name '.*' | tr '\n' ' ')" ""
     check "$1: metrics are JSON lines" "$(grep -vc '^{.*}$' "$run/metrics.jsonl")" 0
 }
@@ -105,7 +91,7 @@ resumes() {
 disk
 start good 1
 ended "undisturbed" 0
-hash=$(field weights_hash)
+hash=$(field "$run" weights_hash)
 check "undisturbed: checkpoints" "$(count checkpoint)" 15
 
 # --- writing fails for a while
@@ -234,7 +220,7 @@ update [0-9]* of .*; the run is in $run-away and goes on from there by --resume 
     from=$(last)
     start "$name-away" 1 --resume --set train.max_updates=$((10#${from#update-} + 10))
     ended "$name, where it is now" 0
-    check "$name, where it is now: complete" "$(field status)" completed
+    check "$name, where it is now: complete" "$(field "$run" status)" completed
 done <<'END'
 moved 1 moved
 moved-ranks 2 moved

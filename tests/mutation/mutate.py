@@ -97,7 +97,7 @@ class Build:
                 source = self.sources.setdefault(path, Source(path, [], []))
                 source.objects.append(out)
                 source.commands.append(words)
-            elif target == "train" or target in ("newest_checkpoint", "plant_plans") or re.match(r"tests/\w+/test_\w+\.c$", path):
+            elif target == "train" or target in ("newest_checkpoint", "plant_plans") or re.match(r"tests/[\w/]+/test_\w+\.c$", path):
                 mains.append((target, out))
         self.library, self.mains = library, mains
         with open(os.path.join(self.folder, "build.ninja")) as file:
@@ -317,13 +317,12 @@ class Tests:
                 self.tests[name] = Test(name, path, row["seconds"], {p: set(ls) for p, ls in row["lines"].items()})
 
     def all_tests(self):
-        folder = os.path.join(self.tree, "tests")
-        for room in sorted(os.listdir(folder)):
-            if room == "mutation" or not os.path.isdir(os.path.join(folder, room)):
-                continue
-            for file in os.listdir(os.path.join(folder, room)):
-                if re.fullmatch(r"test_\w+\.(c|sh)", file):
-                    yield f"{room}.{file[5:].rsplit('.', 1)[0]}", os.path.join(folder, room, file)
+        top = os.path.join(self.tree, "tests")
+        for folder, _, files in os.walk(top):
+            room = os.path.relpath(folder, top).replace("/", ".")
+            for file in files:
+                if room != "mutation" and re.fullmatch(r"test_\w+\.(c|sh)", file):
+                    yield f"{room}.{file[5:].rsplit('.', 1)[0]}", os.path.join(folder, file)
 
     @staticmethod
     def command(name, path, bin_folder):

@@ -8,6 +8,7 @@
 #   hosts_measure BIN             prints what the links give between the first two hosts: round trip, 1 MB all-reduce
 #   hosts_cut I data|control|both, hosts_mend I
 #   hosts_pids                    numbers of the processes that run on the hosts
+#   hosts_are_idle                there are none; else they are in left
 #   hosts_down                    ends them and removes everything; for the script's own EXIT trap, may be called twice
 # Environment: MPI_FLAGS, further flags for mpirun. Output that is caught is better sent to a file than to $(...), which bash waits for
 # before it hears a signal.
@@ -21,6 +22,11 @@
 hosts_source=$(dirname "${BASH_SOURCE[0]}")
 hosts_tag=lockstep$$
 hosts_count=0 hosts_scratch='' hosts_link_pid=''
+
+hosts_are_idle() {
+    left=$(hosts_pids)
+    [ -z "$left" ]
+}
 
 hosts_name() { echo "$hosts_tag-h$1"; }
 

@@ -4,6 +4,9 @@
 #   eventually COMMAND...             waits until COMMAND succeeds, for two minutes at most; COMMAND's last status
 #   under_way FOLDER                  the run in FOLDER has done some updates
 #   none_left PID_FILE...             fails when a process whose number stands in one of the files still exists
+#   segments PID_FILE...              MPI's shared memory that those processes have
+#   guard PID SECONDS                 ends PID by force if it is still there then; in the background: wait $guard after PID's end
+#   field RUN KEY                     of the summary of a run: its folder, or the name of one in $work; or of another JSON file
 #   check WHAT ACTUAL EXPECTED        one comparison; fails the script at its end
 # Environment: MPI_FLAGS, further flags for mpirun. Exits 77 when there is no Open MPI launcher.
 MPIRUN=$(command -v mpirun.openmpi || command -v mpirun) || MPIRUN=
@@ -55,6 +58,20 @@ eventually() {
     done
 }
 
+# It ends without a signal: bash may run this script's traps, or none yet, in a child that is ended when it has just begun.
+# shellcheck disable=SC2034 # guard: the scripts wait for it
+guard() {
+    (timeout "$2" tail -s 0.1 -f --pid="$1" /dev/null || kill -9 "$1") >/dev/null 2>&1 &
+    guard=$!
+}
+
+field() {
+    local file=$1
+    [ ! -d "$file" ] || file=$1/summary.json
+    [ -f "$file" ] || file=${work-.}/$1/summary.json
+    grep -oE "\"$2\": *[^,}]*" "$file" 2>/dev/null | head -n 1 | sed 's/.*:[[:space:]]*//; s/"//g'
+}
+
 under_way() { [ "$(grep -c '"event":"train"' "$1/metrics.jsonl" 2>/dev/null)" -ge 2 ] 2>/dev/null; }
 
 # Sets left: processes that still run, of the numbers in these files. A zombie no longer runs.
@@ -73,6 +90,8 @@ none_left() {
     eventually list_running "$@"
     check "no process left" "$left" ""
 }
+
+segments() { cat "$@" | while read -r pid; do grep -oE '/dev/shm/[^ ]+' "/proc/$pid/maps" 2>/dev/null; done | sort -u; }
 
 finish() {
     echo "$checks checks, $failures failed"

@@ -1,16 +1,17 @@
-# resume_runs.sh - for scripts that cut runs and go on with them: sourced after tests/support/mpi.sh, with $bin and $work set.
-#   train NAME RANKS OPTIONS...   a run of small_run.sh's network into $work/NAME; a checkpoint after each update, all kept
+# resume_runs.sh - for scripts that cut runs and go on with them: sourced with the folder of the built programs as argument, from the root.
+#   $bin, $work                   that folder; a new one for runs, removed at the end
+#   train NAME RANKS OPTIONS...   a run of support/small_run into $work/NAME; a checkpoint after each update, all kept
 #   cut NAME FROM UPDATE          $work/NAME: what of run FROM is there when it is killed after the checkpoint of UPDATE
 #   go_on NAME RANKS OPTIONS...   train with run.resume = auto
-#   field NAME KEY                of its summary
 #   same_run A B                  "yes" where both end with the same bits: weights, optimizer, counters; else what differs
 #   emulated                      the emulated CUDA device from now on; fails where there is none
-: "${bin:?}" "${work:?}"
-# shellcheck source=tests/train/small_run.sh
-. tests/train/small_run.sh
-small_run "$work"
+bin=$1
+# shellcheck source=tests/support/mpi.sh
+. tests/support/mpi.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp tests/support/small_run/*.ini "$work"
 
-field() { grep -oE "\"$2\": *[^,}]*" "$work/$1/summary.json" | head -n 1 | sed 's/.*:[[:space:]]*//; s/"//g'; }
 train() {
   local name=$1 n=$2 launch
   shift 2

@@ -7,14 +7,11 @@ plugin=$bin/emulated/lockstep_cuda.so
 [ -e "$plugin" ] || { echo "skipped: $plugin is not there; it needs a C++ compiler when Lockstep is built"; exit 77; }
 # shellcheck source=tests/support/mpi.sh
 . tests/support/mpi.sh
-# shellcheck source=tests/train/small_run.sh
-. tests/train/small_run.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-small_run "$work"
+cp tests/support/small_run/*.ini "$work"
 export LOCKSTEP_CUDA_PLUGIN=$plugin
 
-field() { grep -oE "\"$2\": *[^,}]*" "$work/$1/summary.json" 2>/dev/null | head -n 1 | sed 's/.*:[[:space:]]*//; s/"//g'; }
 
 # train NAME RANKS EMULATION OPTIONS...: a run, whose exit status is in code
 train() {

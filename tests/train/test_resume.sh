@@ -1,13 +1,8 @@
 # Runs that are cut and go on: on one rank the bits of an uninterrupted run, on every device, in mid-epoch and at an epoch's end; what
 # the run's files say; damaged checkpoints; what is refused. Argument: the folder of the built programs.
 set -u
-bin=$1
-# shellcheck source=tests/support/mpi.sh
-. tests/support/mpi.sh
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 # shellcheck source=tests/train/resume_runs.sh
-. tests/train/resume_runs.sh
+. tests/train/resume_runs.sh "$1"
 
 # resumes NAME UPDATE OPTIONS...: a run of NAME that is cut there and goes on is the whole one.
 resumes() {

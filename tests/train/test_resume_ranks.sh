@@ -1,13 +1,8 @@
 # Runs that are cut and go on with several ranks: with as many the bits of an uninterrupted run; in ordered mode with any number; in
 # fast mode with any number every sample is there once. Argument: the folder of the built programs.
 set -u
-bin=$1
-# shellcheck source=tests/support/mpi.sh
-. tests/support/mpi.sh
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 # shellcheck source=tests/train/resume_runs.sh
-. tests/train/resume_runs.sh
+. tests/train/resume_runs.sh "$1"
 cpu="--set device.type=cpu" ordered="--set run.deterministic=true"
 
 # shellcheck disable=SC2086 # several words

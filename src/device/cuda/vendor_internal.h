@@ -1,5 +1,5 @@
 // vendor_internal.h - what the files libraries*.c share. cudnn_plans.c needs cuDNN alone, neither a GPU nor a device:
-// tests/device/cuda_plans.c makes the same plans for described devices.
+// tests/device/cuda/cudnn_plans.c makes the same plans for described devices.
 #ifndef LS_DEVICE_CUDA_VENDOR_INTERNAL_H
 #define LS_DEVICE_CUDA_VENDOR_INTERNAL_H
 

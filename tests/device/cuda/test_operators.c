@@ -1,0 +1,98 @@
+// Every operator of the CUDA device in every shape of the tables against ref, in the three storage types.
+#include "device/cuda_device.h"
+#include "device/op_harness.h"
+#include "support/cmocka.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { SLOW = 4 };
+#else
+enum { SLOW = 1 };
+#endif
+
+// The emulated device: each type with another random order; one of them with device memory closed to the host.
+static void compare_with_ref(ls_dtype storage, const char *emulation, double flops_max) {
+    ls_device *ref = NULL;
+    setenv("LOCKSTEP_EMULATION", emulation, 1);
+    assert_int_equal(ls_device_open("ref", &(ls_device_options){ .threads = 2 }, &ref, NULL).code, LS_OK);
+    ls_device *cuda = cuda_open();
+    ls_ops_options options = {
+        .storage = storage, .flops_max = cuda_is_real() ? 0 : flops_max / SLOW, .library_rounds = cuda_is_real()
+    };
+    assert_int_equal(ls_ops_compare(ref, cuda, options), 0);
+    // beyond the limit, and yet not to be left out
+    assert_int_equal(ls_ops_compare(ref, cuda, (ls_ops_options){ .storage = storage, .only = "long slices" }), 0);
+    ls_device_close(cuda);
+    ls_device_close(ref);
+}
+
+static void fp32_agrees_with_ref(void **unused) {
+    (void)unused;
+    compare_with_ref(LS_F32, "seed=1", 2e6);
+}
+
+static void bf16_agrees_with_ref(void **unused) {
+    (void)unused;
+    compare_with_ref(LS_BF16, "seed=2,protect=0", 1e6);
+}
+
+static void fp16_agrees_with_ref(void **unused) {
+    (void)unused;
+    compare_with_ref(LS_F16, "seed=3,protect=0", 1e6);
+}
+
+// What a plan keeps on the device between two runs (counters of blocks that have finished) is as before the first.
+static void run_twice(void *context, op_case *c) {
+    ls_device *cuda = context;
+    int is_loss = c->desc.op == LS_OP_LOSS, out = is_loss ? LS_LOSS_RESULT : LS_NORM_FORWARD_SAVED;
+    if ((!is_loss && c->desc.op != LS_OP_NORM_FORWARD) || strncmp(c->desc.layer, "many samples", 12) != 0) return;
+    op_run run = { .device = cuda };
+    ls_plan *plan = NULL;
+    ls_slab *slab = NULL;
+    ls_buffer workspace = { 0 };
+    ls_status status = run_prepare(&run, c);
+    if (!ls_failed(status)) status = cuda->api->plan_new(cuda, &c->desc, &plan);
+    if (!ls_failed(status)) status = guarded_new(&run, plan->workspace_bytes, &slab, &workspace);
+    size_t bytes = run.args[out].bytes;
+    char *before = case_memory(bytes), *results[2] = { case_memory(bytes), case_memory(bytes) };
+    get_bytes(&run, before, run.args[out], bytes);
+    for (int k = 0; k < 2 && !ls_failed(status); k++) {
+        put_bytes(&run, run.args[out], before, bytes);
+        ls_plan_run(plan, run.args, workspace, run.queue);
+        get_bytes(&run, results[k], run.args[out], bytes);
+        status = cuda->api->queue_sync(run.queue);
+    }
+    if (ls_failed(status)) fail_msg("%s: %s", c->name, status.text);
+    if (memcmp(before, results[0], bytes) == 0) fail_msg("%s: the first run did nothing", c->name);
+    if (memcmp(results[0], results[1], bytes) != 0) fail_msg("%s: the second run has another result", c->name);
+    for (int k = 0; k < 2; k++) free(results[k]);
+    free(before);
+    cuda->api->plan_free(plan);
+    cuda->api->slab_free(slab);
+    run_free(&run);
+}
+
+// Whichever block finishes last: on the emulated device in several orders.
+static void a_plan_runs_again(void **unused) {
+    (void)unused;
+    for (int seed = 1; seed <= (cuda_is_real() ? 1 : 4); seed++) {
+        char setting[32];
+        snprintf(setting, sizeof setting, "seed=%d,protect=0", seed);
+        setenv("LOCKSTEP_EMULATION", setting, 1);
+        ls_device *cuda = cuda_open();
+        norm_cases(LS_F32, run_twice, cuda);
+        loss_cases(LS_F32, run_twice, cuda);
+        ls_device_close(cuda);
+    }
+}
+
+int main(void) {
+    int skipped = cuda_choose();
+    if (skipped) return skipped;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fp32_agrees_with_ref),
+        cmocka_unit_test(bf16_agrees_with_ref),
+        cmocka_unit_test(fp16_agrees_with_ref),
+        cmocka_unit_test(a_plan_runs_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,459 @@
+// The operators of an update on the reference device: optimizers against PyTorch, the decision of an update as a state
+// machine, fixed-point sums in any order.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "device/ref_device.h"
+#include "support/cmocka.h"
+
+// Runs an operator on plain host memory, which is what the reference device works on; NULL is an absent argument.
+static void run(const ls_op_desc *desc, void *const *memory) {
+    ls_slab slabs[LS_OP_ARGS_MAX];
+    ls_buffer args[LS_OP_ARGS_MAX] = { { 0 } };
+    ls_plan *plan;
+    for (int i = 0; i < ls_op_args(desc->op); i++) {
+        if (!memory[i]) continue;
+        slabs[i] = (ls_slab){ .device = ref, .host_visible = 1, .address = memory[i], .bytes = SIZE_MAX };
+        args[i] = ls_buffer_at(&slabs[i], 0, SIZE_MAX);
+    }
+    ls_status status = ref->api->plan_new(ref, desc, &plan);
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    assert_int_equal(plan->workspace_bytes, 0);
+    ls_plan_run(plan, args, (ls_buffer){ 0 }, NULL);
+    ref->api->plan_free(plan);
+}
+
+static void expect_near(const char *name, int update, int element, double got, double expected, double allowed) {
+    if (!(fabs(got - expected) <= allowed)) {
+        fail_msg("%s: update %d, element %d: %.9g, expected %.9g", name, update, element, got, expected);
+    }
+}
+
+// w = torch.nn.Parameter(torch.tensor([0.5, -1.25, 2.0], dtype=torch.double))
+// o = torch.optim.SGD([w], lr=0.1, momentum=..., nesterov=..., weight_decay=...)
+// for s in range(3):
+//     w.grad = torch.tensor([0.25, -0.5, 1.0], dtype=torch.double) * (s + 1); o.step(); print(w.tolist())
+static const struct {
+    const char *name;
+    float momentum, decay;
+    int nesterov;
+    double weight[3][3]; // after each update
+} sgd_rows[] = {
+    { "momentum", 0.9F, 0, 0, { { 0.475, -1.2, 1.9 }, { 0.4025, -1.055, 1.61 }, { 0.26225, -0.7745, 1.049 } } },
+    { "nesterov, decay", 0.9F, 0.01F, 1,
+        { { 0.45155, -1.152625, 1.8062 }, { 0.335037055, -0.9189225125, 1.34014822 },
+            { 0.13244522909549997, -0.51288168347625, 0.5297809163819999 } } },
+    { "decay alone", 0, 0.1F, 0,
+        { { 0.47, -1.1875, 1.88 }, { 0.4153, -1.075625, 1.6612 }, { 0.336147, -0.91486875, 1.344588 } } },
+};
+
+static void sgd_is_pytorchs(void **unused) {
+    (void)unused;
+    for (size_t i = 0; i < sizeof sgd_rows / sizeof *sgd_rows; i++) {
+        // the rate is 0.2 * 0.5; gradients come 1024 times too large;
+        // the velocity before the first update must not matter
+        float weight[3] = { 0.5F, -1.25F, 2.0F }, velocity[3] = { 7, NAN, 9 };
+        ls_train_state state = { .loss_scale = 1024, .lr = 0.2F, .multiplier = 1.0F / 1024 };
+        ls_op_desc desc = { .op = LS_OP_SGD,
+            .layer = "sgd",
+            .attr.optimizer = { .count = 3,
+                .segments = &(ls_step_segment){ 3, 0.5F, sgd_rows[i].decay },
+                .segment_count = 1,
+                .momentum = sgd_rows[i].momentum,
+                .nesterov = sgd_rows[i].nesterov } };
+        for (int s = 0; s < 3; s++) {
+            float grad[3] = { 256.0F * (float)(s + 1), -512.0F * (float)(s + 1), 1024.0F * (float)(s + 1) };
+            float before[3];
+            state.applied = s + 1;
+            memcpy(before, weight, sizeof before);
+            state.skip = 1; // a skipped update leaves everything as it is
+            float kept[3];
+            memcpy(kept, velocity, sizeof kept);
+            run(&desc, (void *[]){ &state, grad, velocity, weight, NULL });
+            assert_memory_equal(before, weight, sizeof before);
+            assert_memory_equal(kept, velocity, sizeof kept);
+            state.skip = 0;
+            run(&desc, (void *[]){ &state, grad, velocity, weight, NULL });
+            // each update rounds a value of at most 2 and its velocity to fp32; 0.1, 0.01 and 0.9 are rounded, too
+            for (int k = 0; k < 3; k++)
+                expect_near(sgd_rows[i].name, s, k, (double)weight[k], sgd_rows[i].weight[s][k], 1e-6);
+        }
+    }
+}
+
+// o = torch.optim.AdamW([w], lr=0.01, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.1)
+// for s in range(3):
+//     w.grad = torch.tensor([0.25, -0.5, 1.0], dtype=torch.double) * (s + 1)**2; o.step(); print(w.tolist())
+static const double adamw_weight[3][3] = {
+    { 0.48950000039999997, -1.2387500002, 1.9880000001 },
+    { 0.4801667356151488, -1.2286674853546944, 1.9771682352244673 },
+    { 0.4710323121259986, -1.2187845610855335, 1.966536810190301 },
+};
+
+static void adamw_is_pytorchs(void **unused) {
+    (void)unused;
+    float weight[3] = { 0.5F, -1.25F, 2.0F }, moment1[3] = { 0 }, moment2[3] = { 0 };
+    uint16_t copy[3] = { 0 };
+    ls_train_state state = { .loss_scale = 1, .lr = 0.01F, .multiplier = 0.5F };
+    ls_op_desc desc = { .op = LS_OP_ADAMW,
+        .layer = "adamw",
+        .attr.optimizer = { .count = 3,
+            .segments = &(ls_step_segment){ 3, 1, 0.1F },
+            .segment_count = 1,
+            .beta1 = 0.9F,
+            .beta2 = 0.999F,
+            .eps = 1e-8F,
+            .storage = LS_BF16 } };
+    for (int s = 0; s < 3; s++) {
+        float size = 2 * (float)((s + 1) * (s + 1)), grad[3] = { 0.25F * size, -0.5F * size, size };
+        state.applied = s + 1;
+        run(&desc, (void *[]){ &state, grad, moment1, moment2, weight, copy });
+        for (int k = 0; k < 3; k++) {
+            // 0.999 in fp32 is off by 1e-8, so 1 - 0.999^t, near 0.001, is off by a 1e-5th,
+            // and the step of 0.01 by half of that
+            expect_near("adamw", s, k, (double)weight[k], adamw_weight[s][k], 3e-7);
+            assert_int_equal(copy[k], ls_bf16_from_float(weight[k]));
+        }
+    }
+}
+
+// Algorithm 2 of Chen et al. 2023 in double: c = beta1 m + (1 - beta1) g; w -= lr (sign(c) + decay w); m = beta2 m + (1 - beta2) g.
+// The first element's sign turns when its gradient does, the second's stays for the momentum, the third has no gradient.
+static void lion_is_the_papers(void **unused) {
+    (void)unused;
+    static const double gradient[4][3] = { { 1, 0.5, 0 }, { 2, 1, 0 }, { -4, -0.005, 0 }, { -4, -0.005, 0 } };
+    float weight[3] = { 0.5F, -1.25F, 2.0F }, momentum[3] = { 0 };
+    double w[3] = { 0.5, -1.25, 2 }, m[3] = { 0 };
+    uint16_t copy[3] = { 0 };
+    ls_train_state state = { .loss_scale = 1, .lr = 0.01F, .multiplier = 0.5F };
+    ls_op_desc desc = { .op = LS_OP_LION,
+        .layer = "lion",
+        .attr.optimizer = { .count = 3,
+            .segments = &(ls_step_segment){ 3, 1, 0.1F },
+            .segment_count = 1,
+            .beta1 = 0.9F,
+            .beta2 = 0.99F,
+            .storage = LS_BF16 } };
+    int turned = 0, held = 0;
+    for (int s = 0; s < 4; s++) {
+        float grad[3];
+        for (int k = 0; k < 3; k++) {
+            const double g = gradient[s][k], c = 0.9 * m[k] + 0.1 * g;
+            grad[k] = 2 * (float)g; // the multiplier halves it
+            w[k] -= 0.01 * ((c > 0 ? 1 : c < 0 ? -1 : 0) + 0.1 * w[k]);
+            m[k] = 0.99 * m[k] + 0.01 * g;
+            turned += g < 0 && c < 0;
+            held += g < 0 && c > 0;
+        }
+        state.applied = s + 1;
+        run(&desc, (void *[]){ &state, grad, momentum, weight, copy });
+        for (int k = 0; k < 3; k++) {
+            expect_near("lion", s, k, (double)weight[k], w[k], 3e-7);
+            expect_near("lion's momentum", s, k, (double)momentum[k], m[k], 3e-7);
+            assert_int_equal(copy[k], ls_bf16_from_float(weight[k]));
+        }
+    }
+    assert_true(turned >= 2 && held >= 2);
+}
+
+// --- control: a sequence of updates, each with what must stand in the state after it -------------
+
+typedef struct {
+    double squares, bad; // of the reduced gradient
+    int bad_gradient;
+    float multiplier, grad_norm;
+    float loss_scale; // afterwards
+    int applied, skipped, finite_in_row, skipped_in_row;
+} control_step;
+
+static const ls_step_control_attr control_attr = { .slots = 2,
+    .clip_norm = 0.5F,
+    .dynamic = 1,
+    .growth = 2,
+    .backoff = 0.25F,
+    .minimum = 1,
+    .maximum = 64,
+    .growth_interval = 3,
+    .max_skips = 5 };
+
+// Starts at a scale of 32; 4 samples in the window: the multiplier without clipping is 1/(4 * scale).
+static const control_step control_steps[] = {
+    { 32 * 32 * 4, 0, 0, 1 / 128.0F, 0.5F, 32, 1, 0, 1, 0 },  // norm 64/128 = 0.5: not clipped (to 1e-6)
+    { 32 * 32 * 16, 0, 0, 0.5F / 128.0F, 1, 32, 2, 0, 2, 0 }, // norm 1: clipped to a half
+    { 0, 0, 0, 1 / 128.0F, 0, 64, 3, 0, 0, 0 },               // third finite one in a row: grows
+    { 0, 0, 0, 1 / 256.0F, 0, 64, 4, 0, 1, 0 },               // the new scale
+    { 0, 0, 0, 1 / 256.0F, 0, 64, 5, 0, 2, 0 },
+    { 0, 0, 0, 1 / 256.0F, 0, 64, 6, 0, 0, 0 }, // grows, but not above the ceiling
+    { 0, 0, 0, 1 / 256.0F, 0, 64, 7, 0, 1, 0 },
+    { INFINITY, 3, 0, 0, 0, 16, 7, 1, 0, 1 },                               // overflow: backs off, not applied
+    { 0, 0, 1, 0, 0, 4, 7, 2, 0, 2 },                                       // fixed point out of range: the same
+    { NAN, 1, 0, 0, 0, 1, 7, 3, 0, 3 }, { NAN, 1, 0, 0, 0, 1, 7, 4, 0, 4 }, // the floor
+    { 4, 0, 0, 0.25F, 0.5F, 1, 8, 4, 1, 0 },                                // finite again
+};
+
+static void control_decides(void **unused) {
+    (void)unused;
+    ls_train_state state = { .loss_scale = 32 };
+    ls_op_desc desc = { .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = control_attr };
+    for (int i = 0; i < (int)(sizeof control_steps / sizeof *control_steps); i++) {
+        const control_step *s = &control_steps[i];
+        ls_update_input window = {
+            .samples = 4, .micro_batches = 2, .lr = 0.125F * (float)(i + 1), .update = (uint32_t)i
+        };
+        double partials[2][LS_PARTIALS] = { { s->squares / 4, 0, -1 },
+            { s->squares * 3 / 4, s->bad, s->bad > 0 ? 77 : -1 } };
+        state.bad_gradient = s->bad_gradient;
+        int at_floor = state.loss_scale <= control_attr.minimum;
+        run(&desc, (void *[]){ &window, partials, &state });
+        int skip = s->bad > 0 || s->bad_gradient;
+        assert_int_equal(state.skip, skip);
+        assert_int_equal(state.bad_gradient, 0);
+        assert_int_equal(state.bad_element, s->bad > 0 ? 77 : s->bad_gradient - 1);
+        assert_int_equal(state.halted, skip && at_floor && state.skipped_in_row > 1);
+        state.halted = 0;
+        expect_near("applied", i, 0, (double)state.applied, s->applied, 0);
+        expect_near("skipped", i, 0, (double)state.skipped, s->skipped, 0);
+        expect_near("finite_in_row", i, 0, state.finite_in_row, s->finite_in_row, 0);
+        expect_near("skipped_in_row", i, 0, state.skipped_in_row, s->skipped_in_row, 0);
+        expect_near("loss_scale", i, 0, (double)state.loss_scale, (double)s->loss_scale, 0);
+        expect_near("lr", i, 0, (double)state.lr, (double)window.lr, 0);
+        if (skip) continue;
+        // the 1e-6 beside the norm, and no more
+        expect_near(
+            "multiplier", i, 0, (double)state.multiplier, (double)s->multiplier, 2.1e-6 * (double)s->multiplier);
+        expect_near("grad_norm", i, 0, (double)state.grad_norm, (double)s->grad_norm, 0);
+    }
+}
+
+static void a_fixed_loss_scale_stays_and_a_skip_ends_the_run(void **unused) {
+    (void)unused;
+    ls_train_state state = { .loss_scale = 8 };
+    ls_update_input window = { .samples = 1, .micro_batches = 1, .lr = 1 };
+    ls_op_desc desc = { .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .slots = 1 } };
+    for (int i = 0; i < 5; i++) {
+        double partial[LS_PARTIALS] = { 64, i == 2, i == 2 ? 5 : -1 };
+        run(&desc, (void *[]){ &window, partial, &state });
+        assert_int_equal(state.skip, i >= 2); // halted: no later update changes anything
+        assert_int_equal(state.halted, i >= 2);
+        assert_int_equal(state.bad_element, i >= 2 ? 5 : -1);
+        assert_true(state.loss_scale == 8 && state.finite_in_row == 0);
+        if (i < 2) assert_true(state.grad_norm == 1 && state.multiplier == 0.125F);
+    }
+    assert_int_equal(state.applied, 2);
+    assert_int_equal(state.skipped, 1);
+}
+
+// --- fixed point ---------------------------------------------------------------------------------
+
+enum { ELEMENTS = 200, GRADIENTS = 16 };
+
+static uint32_t next_random(uint32_t *state) {
+    *state = *state * 1664525U + 1013904223U;
+    return *state >> 8;
+}
+
+static void fix(float *grad, ls_train_state *state, int64_t *fixed, int count, int bits) {
+    ls_op_desc desc = {
+        .op = LS_OP_TO_FIXED_POINT, .layer = "fix", .attr.flat = { .count = count, .fraction_bits = bits }
+    };
+    run(&desc, (void *[]){ grad, state, fixed });
+}
+
+static void fixed_sums_do_not_depend_on_the_order(void **unused) {
+    (void)unused;
+    static float grads[GRADIENTS][ELEMENTS];
+    static int64_t first[ELEMENTS], fixed[ELEMENTS];
+    static float unfixed[ELEMENTS];
+    uint32_t random = 1;
+    int order[GRADIENTS];
+    for (int g = 0; g < GRADIENTS; g++) {
+        order[g] = g;
+        for (int i = 0; i < ELEMENTS;
+             i++) { // sizes over 24 powers of two, so that sums of floats would depend on the order
+            float size = ldexpf(1, (int)(next_random(&random) % 24) - 12);
+            grads[g][i] = size * ((float)next_random(&random) / 0x1p23F - 1);
+        }
+    }
+    ls_train_state state = { .loss_scale = 48 };
+    for (int round = 0; round < 20; round++) {
+        memset(fixed, 0, sizeof fixed);
+        for (int g = 0; g < GRADIENTS; g++) fix(grads[order[g]], &state, fixed, ELEMENTS, 30);
+        if (round == 0) memcpy(first, fixed, sizeof first);
+        assert_memory_equal(first, fixed, sizeof fixed);
+        for (int g = GRADIENTS; g-- > 1;) {
+            int other = (int)(next_random(&random) % (uint32_t)(g + 1)), swap = order[g];
+            order[g] = order[other];
+            order[other] = swap;
+        }
+    }
+    assert_int_equal(state.bad_gradient, 0);
+    ls_op_desc unfix = {
+        .op = LS_OP_FROM_FIXED_POINT, .layer = "unfix", .attr.flat = { .count = ELEMENTS, .fraction_bits = 30 }
+    };
+    run(&unfix, (void *[]){ fixed, &state, unfixed });
+    for (int i = 0; i < ELEMENTS; i++) {
+        double sum = 0;
+        for (int g = 0; g < GRADIENTS; g++) sum += (double)grads[g][i];
+        // each gradient was rounded to half a unit of 48/2^30, and the result to fp32
+        expect_near("unfix", 0, i, (double)unfixed[i], sum, GRADIENTS * 24 * 0x1p-30 + fabs(sum) * 0x1p-24);
+    }
+}
+
+static const struct {
+    const char *name;
+    float grad;
+    int bits;
+    int64_t fixed; // what is added
+    int bad;
+} fix_rows[] = {
+    { "to even, down", 0.5F, 0, 0, 0 },
+    { "to even, up", 1.5F, 0, 2, 0 },
+    { "negative, to even", -2.5F, 0, -2, 0 },
+    { "scaled", 3.0F, 4, 48, 0 },
+    { "largest", 0x1.fffffep+49F, 0, ((int64_t)1 << 50) - ((int64_t)1 << 26), 0 },
+    { "at the limit", 0x1p+50F, 0, 0, 1 },
+    { "at the limit, negative", -0x1p+20F, 30, 0, 1 },
+    { "infinite", INFINITY, 10, 0, 1 },
+    { "not a number", NAN, 10, 0, 1 },
+};
+
+static void fixed_point_of_single_values(void **unused) {
+    (void)unused;
+    for (size_t i = 0; i < sizeof fix_rows / sizeof *fix_rows; i++) {
+        ls_train_state state = { .loss_scale = 1 };
+        float grad = fix_rows[i].grad;
+        int64_t fixed = 5, expected = fix_rows[i].fixed;
+        fix(&grad, &state, &fixed, 1, fix_rows[i].bits);
+        if (fixed != 5 + expected) fail_msg("%s: added %lld", fix_rows[i].name, (long long)fixed - 5);
+        assert_int_equal(state.bad_gradient, fix_rows[i].bad);
+    }
+    ls_train_state state = { .loss_scale = 4 };
+    float grad = 3;
+    int64_t fixed = 0;
+    ls_op_desc desc = {
+        .op = LS_OP_TO_FIXED_POINT, .layer = "fix", .attr.flat = { .count = 1, .fraction_bits = 4, .unscaled = 1 }
+    };
+    run(&desc, (void *[]){ &grad, &state, &fixed });
+    assert_int_equal(fixed, 48); // not divided by the loss scale
+}
+
+// --- 16 bits -------------------------------------------------------------------------------------
+
+static const struct {
+    ls_dtype storage;
+    float value;
+    uint16_t bits;
+} cast_rows[] = {
+    { LS_F16, 65504.0F, 0x7bff },
+    { LS_F16, 65519.0F, 0x7bff }, // rounds down to the largest
+    { LS_F16, 65520.0F, 0x7c00 }, // halfway to 2^16: overflows to infinity
+    { LS_F16, -1e6F, 0xfc00 },
+    { LS_F16, 0x1p-24F, 0x0001 },     // the smallest
+    { LS_F16, 0x1p-25F, 0x0000 },     // halfway, to even
+    { LS_BF16, 1.00390625F, 0x3f80 }, // halfway, to even
+    { LS_BF16, 3.4e38F, 0x7f80 },
+    { LS_BF16, -2.5F, 0xc020 },
+};
+
+static void cast_rounds_to_nearest_even_and_overflows_to_infinity(void **unused) {
+    (void)unused;
+    for (size_t i = 0; i < sizeof cast_rows / sizeof *cast_rows; i++) {
+        float src = cast_rows[i].value;
+        uint16_t dst = 0xffff;
+        ls_op_desc desc = {
+            .op = LS_OP_CAST, .layer = "cast", .attr.flat = { .count = 1, .storage = cast_rows[i].storage }
+        };
+        run(&desc, (void *[]){ &src, &dst });
+        if (dst != cast_rows[i].bits) fail_msg("row %zu: 0x%04x, expected 0x%04x", i, dst, cast_rows[i].bits);
+    }
+}
+
+// A loss scale that is too large must show in the stored gradient, or no overflow would ever be seen.
+static void fp16_gradients_overflow_to_infinity(void **unused) {
+    (void)unused;
+    uint16_t logits[4] = { ls_f16_from_float(3), ls_f16_from_float(-3), 0, 0 }, grad[4];
+    int32_t labels[2] = { 1, 0 };
+    ls_micro_input micro = { .count = 2 };
+    ls_train_state state = { .loss_scale = 131072 };
+    ls_micro_result result = { 0 };
+    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 2, 2, 1, 1 }, 0, 1, LS_F16 } };
+    run(&desc, (void *[]){ logits, labels, &micro, &state, &result, grad });
+    assert_int_equal(grad[0], 0x7c00); // 0.9975 * 131072 is infinite in fp16
+    assert_int_equal(grad[1], 0xfc00);
+    assert_int_equal(grad[2], 0xfc00); // -0.5 * 131072 = -65536, too
+    assert_int_equal(grad[3], 0x7c00);
+    assert_int_equal(result.bad, 0); // the loss itself is finite
+}
+
+static void a_loss_that_is_not_finite_is_counted(void **unused) {
+    (void)unused;
+    float logits[9] = { 0, NAN, 1, 5, 1, 1, INFINITY, 0, 0 }, grad[9];
+    int32_t labels[3] = { 0, 0, 1 };
+    ls_micro_input micro = { .count = 3 };
+    ls_train_state state = { .loss_scale = 1 };
+    ls_micro_result result = { 0 };
+    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 3, 3, 1, 1 }, 0, 1, LS_F32 } };
+    run(&desc, (void *[]){ logits, labels, &micro, &state, &result, grad });
+    assert_int_equal(result.bad, 2);
+    assert_int_equal(result.count, 3);
+}
+
+// Softmax gives 0 for the label, and 0 - 1 is a number: it must not be applied, on any rank.
+static void an_infinite_loss_has_no_gradient(void **unused) {
+    (void)unused;
+    float logits[6] = { 1, -INFINITY, 2, 5, 1, 1 }, grad[6];
+    int32_t labels[2] = { 1, 0 };
+    ls_micro_input micro = { .count = 2 };
+    ls_train_state state = { .loss_scale = 1 };
+    ls_micro_result result = { 0 };
+    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 2, 3, 1, 1 }, 0, 1, LS_F32 } };
+    run(&desc, (void *[]){ logits, labels, &micro, &state, &result, grad });
+    assert_int_equal(result.bad, 1);
+    for (int i = 0; i < 6; i++) assert_int_equal(isnan(grad[i]) != 0, i < 3);
+}
+
+static void the_lowest_class_wins_a_tie(void **unused) {
+    (void)unused;
+    float logits[6] = { 1, 2, 2, 3, 1, 3 };
+    int32_t labels[2] = { 1, 0 };
+    ls_micro_input micro = { .count = 2 };
+    ls_train_state state = { .loss_scale = 1 };
+    ls_micro_result result = { 0 };
+    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 2, 3, 1, 1 }, 0, 0, LS_F32 } };
+    run(&desc, (void *[]){ logits, labels, &micro, &state, &result, NULL });
+    assert_int_equal(result.correct, 2);
+}
+
+// multiplier = clip / (norm + 1e-6): where the norm is small itself, the 1e-6 shows
+static void clipping_adds_to_the_norm(void **unused) {
+    (void)unused;
+    ls_train_state state = { .loss_scale = 1 };
+    ls_update_input window = { .samples = 1, .micro_batches = 1, .lr = 1 };
+    double partial[LS_PARTIALS] = { 1e-12, 0, -1 };
+    ls_op_desc desc = {
+        .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .slots = 1, .clip_norm = 1e-6F }
+    };
+    run(&desc, (void *[]){ &window, partial, &state });
+    expect_near("multiplier", 0, 0, (double)state.multiplier, 0.5, 1e-6);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sgd_is_pytorchs),
+        cmocka_unit_test(adamw_is_pytorchs),
+        cmocka_unit_test(lion_is_the_papers),
+        cmocka_unit_test(control_decides),
+        cmocka_unit_test(a_fixed_loss_scale_stays_and_a_skip_ends_the_run),
+        cmocka_unit_test(fixed_sums_do_not_depend_on_the_order),
+        cmocka_unit_test(fixed_point_of_single_values),
+        cmocka_unit_test(cast_rounds_to_nearest_even_and_overflows_to_infinity),
+        cmocka_unit_test(fp16_gradients_overflow_to_infinity),
+        cmocka_unit_test(a_loss_that_is_not_finite_is_counted),
+        cmocka_unit_test(an_infinite_loss_has_no_gradient),
+        cmocka_unit_test(the_lowest_class_wins_a_tie),
+        cmocka_unit_test(clipping_adds_to_the_norm),
+    };
+    return cmocka_run_group_tests(tests, open_ref, close_ref);
+}

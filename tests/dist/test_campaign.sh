@@ -1,2 +1,0 @@
-# A few faults at random moments of a real training run; fault_campaign.sh by hand has more, and is strict about seconds. Argument: the folder of the built programs.
-exec "$(dirname "$0")/fault_campaign.sh" "$1" --repetitions 1 --ranks 3 --kinds "kill stop hang exit3 config" --limit 120

@@ -1,0 +1,132 @@
+// docs/layers.md is what the tables of layers say. To renew it after a change of layers.def or a layer's keys:
+// LOCKSTEP_UPDATE=1 build/.../test_model_layers_page, in the root.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic_file.h"
+#include "model/layer.h"
+#include "support/cmocka.h"
+#include "support/must.h"
+
+static const char page[] = "docs/layers.md";
+
+static const char head[] =
+    "# Layers\n"
+    "\n"
+    "<!-- Generated from src/model/layers.def and src/model/layer_*.c; tests/model/test_layers_page.c checks and "
+    "renews it. -->\n"
+    "\n"
+    "A network file ([configs/models](../configs/models)) begins with `[network]` and the shape of a sample, such as "
+    "`input = 3x32x32`: channels,\n"
+    "height, width. Every further section is a layer, in order, named by the section: letters, digits, `.`, `_` and "
+    "`-`.\n"
+    "\n"
+    "- `layer` is its kind, one of those below.\n"
+    "- `inputs` names earlier layers, or `input`. Without it, a layer's input is the section before.\n"
+    "- The other keys are the kind's own; one that it does not have is refused.\n"
+    "\n"
+    "Shapes are (C, H, W): channels, rows and columns of one sample. A *vector* of K is (K, 1, 1), as `flatten`, "
+    "`linear` and the global poolings\n"
+    "give it; behind `flatten` and `linear` nothing is a *map* any more. The last layer gives a vector with an element "
+    "a class. Every layer leads to\n"
+    "it. `./train CONFIG --dry-run` prints all shapes.\n"
+    "\n"
+    "Each example stands behind a convolution `conv2` of 16x32x32, before which is `relu1` of the same shape.\n";
+
+// The example's place in a network; %s: a flatten where the layer takes a vector; the kind; its lines.
+static const char network[] =
+    "[network]\ninput = 3x32x32\n"
+    "[conv1]\nlayer = conv2d\nout_channels = 16\nkernel = 3\npadding = 1\n[relu1]\nlayer = relu\n"
+    "[conv2]\nlayer = conv2d\nout_channels = 16\nkernel = 3\npadding = 1\n"
+    "%s[example]\nlayer = %s\n%s"
+    "[flat]\nlayer = flatten\n[fc]\nlayer = linear\nout_features = 10\n";
+
+static void print_keys(const ls_layer_type *type, FILE *file) {
+    static const char *const words[] = {
+        [LS_KEY_INT] = "whole", [LS_KEY_REAL] = "number", [LS_KEY_BOOL] = "true, false"
+    };
+    if (!type->key_count) return;
+    fputs("\n| key | value | default | |\n| --- | --- | --- | --- |\n", file);
+    for (int k = 0; k < type->key_count; k++) {
+        const ls_layer_key *key = &type->keys[k];
+        if (!key->what) fail_msg("%s: key '%s' is not explained", type->name, key->name);
+        fprintf(file, "| `%s` | %s", key->name, words[key->type]);
+        if (key->type != LS_KEY_BOOL) fprintf(file, ", %.10g to %.10g", key->minimum, key->maximum);
+        if (key->required)
+            fputs(" | needed", file);
+        else if (key->type == LS_KEY_BOOL)
+            fprintf(file, " | %s", key->preset != 0 ? "true" : "false");
+        else if (key->preset < key->minimum || key->preset > key->maximum)
+            fputs(" |", file);
+        else
+            fprintf(file, " | %g", key->preset);
+        fprintf(file, " | %s |\n", key->what);
+    }
+}
+
+static void print_shape(ls_chw shape, int flat, FILE *file) {
+    if (flat)
+        fprintf(file, "%d", shape.c);
+    else
+        fprintf(file, "%dx%dx%d", shape.c, shape.h, shape.w);
+}
+
+// The example as lines of a network file, and what the program makes of them.
+static void print_example(const ls_layer_type *type, FILE *file) {
+    const char *lines = type->example ? type->example : "";
+    char text[2 * sizeof network];
+    snprintf(text, sizeof text, network, type->domain == LS_TAKES_VECTOR ? "[flat2]\nlayer = flatten\n" : "",
+        type->name, lines);
+    ls_graph *graph = NULL;
+    must(ls_graph_parse(type->name, text, &graph));
+    int index = 0;
+    while (strcmp(graph->layers[index].name, "example") != 0) index++;
+    const ls_layer *layer = &graph->layers[index];
+    fprintf(file, "\n```ini\n[example]\nlayer = %s\n%s```\n\n", type->name, lines);
+    print_shape(layer->in, type->domain == LS_TAKES_VECTOR, file);
+    fputs(" becomes ", file);
+    print_shape(layer->out, layer->flat, file);
+    for (int i = 0; i < layer->param_count; i++) {
+        const ls_param *param = &graph->params[layer->first_param + i];
+        fprintf(file, "%s `%s` ", i ? "," : "; parameters", strchr(param->name, '.') + 1);
+        for (int d = 0; d < param->rank; d++) fprintf(file, "%s%d", d ? "x" : "", param->file_dim[d]);
+    }
+    fputs(".\n", file);
+    ls_graph_free(graph);
+}
+
+static void print_kind(const ls_layer_type *type, FILE *file) {
+    static const char *const takes[] = {
+        [LS_TAKES_MAP] = "a map", [LS_TAKES_VECTOR] = "a vector", [LS_TAKES_ANY] = "a map or a vector"
+    };
+    if (!type->what || (type->infer && !type->shape)) fail_msg("%s: is not explained", type->name);
+    fprintf(file, "\n## %s\n\n%s.\n\nInput%s %s. Output: %s.\n", type->name, type->what,
+        type->input_count == 2 ? "s: two, each" : ":", takes[type->domain],
+        type->infer ? type->shape : "of the same shape");
+    print_keys(type, file);
+    print_example(type, file);
+}
+
+static void page_is_current(void **state) {
+    (void)state;
+    char *text = NULL, *committed = NULL;
+    size_t length = 0, bytes = 0;
+    FILE *file = open_memstream(&text, &length);
+    assert_non_null(file);
+    fputs(head, file);
+    for (int kind = 0; kind < LS_LAYER_COUNT; kind++) print_kind(ls_layer_type_of((ls_layer_kind)kind), file);
+    fclose(file);
+    if (getenv("LOCKSTEP_UPDATE")) must(ls_write_file(page, text, length));
+    must(ls_read_file(page, &committed, &bytes));
+    if (strcmp(text, committed) != 0)
+        fail_msg(
+            "%s is not what the tables of layers say; LOCKSTEP_UPDATE=1 and this program in the root renew it", page);
+    free(text);
+    free(committed);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(page_is_current) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

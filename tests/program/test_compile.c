@@ -1,0 +1,333 @@
+// The compiler: what is fused, in what order gradients complete, and that the gradients of whole networks are right.
+#include <math.h>
+#include "program/fixture.h"
+
+// Every kind of layer, with the branches that fusion and the sums of gradients have to get right: a value read three
+// times, an identity residual, a projected one, an add without relu, relu into pooling, relu alone and beside another
+// reader, a pooled map that two convolutions read, dropout, scale.
+static const char network[] =
+    "[network]\ninput = 3x8x8\n"
+    "[c1]\nlayer = conv2d\nout_channels = 8\nkernel = 3\npadding = 1\nbias = false\n"
+    "[n1]\nlayer = batchnorm2d\n[r1]\nlayer = relu\n"
+    "[c2]\nlayer = conv2d\nout_channels = 8\nkernel = 3\npadding = 1\nbias = false\n"
+    "[n2]\nlayer = batchnorm2d\n[a2]\nlayer = add\ninputs = n2, r1\n[r2]\nlayer = relu\n"
+    "[c3]\nlayer = conv2d\nout_channels = 12\nkernel = 3\nstride = 2\npadding = 1\n"
+    "[n3]\nlayer = batchnorm2d\n"
+    "[s3]\nlayer = conv2d\ninputs = r2\nout_channels = 12\nkernel = 1\nstride = 2\n"
+    "[m3]\nlayer = batchnorm2d\n[a3]\nlayer = add\ninputs = n3, m3\n"
+    "[c4]\nlayer = conv2d\nout_channels = 12\nkernel = 3\npadding = 1\n"
+    "[a4]\nlayer = add\ninputs = c4, a3\n[b4]\nlayer = add\ninputs = a4, a3\n[r4]\nlayer = relu\n"
+    "[p4]\nlayer = maxpool2d\nkernel = 2\n"
+    "[c5]\nlayer = conv2d\nout_channels = 10\nkernel = 3\npadding = 1\n[r5]\nlayer = relu\n"
+    "[a5]\nlayer = add\ninputs = r5, c5\n"
+    "[c6]\nlayer = conv2d\ninputs = p4\nout_channels = 10\nkernel = 1\n"
+    "[a6]\nlayer = add\ninputs = a5, c6\n"
+    "[d5]\nlayer = dropout\np = 0.3\n[p5]\nlayer = globalavgpool\n"
+    "[f]\nlayer = flatten\n[l1]\nlayer = linear\nout_features = 9\n[r6]\nlayer = relu\n"
+    "[l2]\nlayer = linear\nout_features = 5\n[out]\nlayer = scale\nfactor = 0.5\n";
+
+// Every way in which a gelu stands: g1 and g4 in their batch norms, the first with two readers;
+// alone behind the convolution c0 and the linear layer, behind the sum a2, whose batch norm has a residual,
+// and behind n3, which another layer reads, too.
+static const char gelu_network[] =
+    "[network]\ninput = 3x8x8\n"
+    "[c0]\nlayer = conv2d\nout_channels = 8\nkernel = 2\n[g0]\nlayer = gelu\n"
+    "[c1]\nlayer = conv2d\nout_channels = 10\nkernel = 3\npadding = 1\nbias = false\n"
+    "[p1]\nlayer = maxpool2d\nkernel = 2\n[n1]\nlayer = batchnorm2d\n[g1]\nlayer = gelu\n"
+    "[c2]\nlayer = conv2d\nout_channels = 10\nkernel = 3\npadding = 1\nbias = false\n"
+    "[n2]\nlayer = batchnorm2d\n[a2]\nlayer = add\ninputs = n2, g1\n[g2]\nlayer = gelu\n"
+    "[n3]\nlayer = batchnorm2d\n[g3]\nlayer = gelu\n[a3]\nlayer = add\ninputs = g3, n3\n"
+    "[n4]\nlayer = batchnorm2d\n[g4]\nlayer = gelu\n"
+    "[s4]\nlayer = silu\n[f]\nlayer = flatten\n[l1]\nlayer = linear\nout_features = 9\n[g5]\nlayer = gelu\n"
+    "[l2]\nlayer = linear\nout_features = 5\n";
+
+static int count_ops(const ls_program *program, ls_op op) {
+    int count = 0;
+    for (int i = 0; i < program->count; i++) count += program->instructions[i].plan->desc.op == op;
+    return count;
+}
+
+static void fusion(void **state) {
+    (void)state;
+    fixture f;
+    fixture_new(&f, "ref", network, 4, 1);
+    const ls_program *p = f.program;
+    assert_int_equal(count_ops(p, LS_OP_NORM_FORWARD), 4);
+    // forward adds: a2 and a3 join n2 and m3; a4, b4, a5 and a6 stay. Backward: sums
+    // of gradients that no batch norm can take in.
+    int adds_before_loss = 0, loss_at = -1;
+    for (int i = 0; i < p->count; i++) {
+        if (p->instructions[i].plan->desc.op == LS_OP_LOSS) loss_at = i;
+        if (p->instructions[i].plan->desc.op == LS_OP_ADD && loss_at < 0) adds_before_loss++;
+    }
+    assert_int_equal(adds_before_loss, 4);
+    assert_int_equal(count_ops(p, LS_OP_RELU_FORWARD), 2); // r5, r6: r1, r2 are in norms, r4 in the pooling
+    assert_int_equal(count_ops(p, LS_OP_POOL_FORWARD), 2);
+    for (int i = 0; i < p->count; i++) {
+        const ls_op_desc *desc = &p->instructions[i].plan->desc;
+        if (desc->op == LS_OP_NORM_FORWARD && strcmp(desc->layer, "n2") == 0)
+            assert_true(desc->attr.norm.residual && desc->attr.norm.activation == LS_ACTIVATION_RELU);
+        if (desc->op == LS_OP_NORM_FORWARD && strcmp(desc->layer, "m3") == 0)
+            assert_true(desc->attr.norm.residual && desc->attr.norm.activation == LS_ACTIVATION_NONE);
+        if (desc->op == LS_OP_POOL_FORWARD && strcmp(desc->layer, "p4") == 0) assert_true(desc->attr.pool.relu);
+    }
+    assert_int_equal(count_ops(p, LS_OP_CONV_BACKWARD_DATA), 6); // c1 reads the network's input
+    fixture_free(&f);
+}
+
+static void norm_takes_in_gelu(void **state) {
+    (void)state;
+    for (int training = 0; training < 2; training++) {
+        fixture f;
+        fixture_new(&f, "ref", gelu_network, 4, training);
+        const ls_program *p = f.program;
+        assert_int_equal(count_ops(p, LS_OP_GELU_FORWARD), 4);
+        assert_int_equal(count_ops(p, LS_OP_GELU_BACKWARD), training ? 4 : 0);
+        for (int i = 0; i < p->count; i++) {
+            const ls_instruction *at = &p->instructions[i];
+            const ls_op_desc *desc = &at->plan->desc;
+            int fused = strcmp(desc->layer, "n1") == 0 || strcmp(desc->layer, "n4") == 0;
+            if (desc->op == LS_OP_NORM_FORWARD || desc->op == LS_OP_NORM_INFERENCE || desc->op == LS_OP_NORM_BACKWARD)
+                if (desc->attr.norm.activation != (fused ? LS_ACTIVATION_GELU : LS_ACTIVATION_NONE))
+                    fail_msg("%s: activation %d", desc->layer, desc->attr.norm.activation);
+            if (desc->op == LS_OP_NORM_BACKWARD) {
+                assert_int_equal(at->refs[LS_NORM_BACKWARD_BETA].kind, fused ? LS_REF_PARAM : LS_REF_NONE);
+                assert_int_equal(at->refs[LS_NORM_BACKWARD_DST].kind, LS_REF_NONE);
+            }
+            if (desc->op != LS_OP_GELU_FORWARD) continue; // in place where nobody needs its input again
+            int in_place = at->refs[LS_GELU_FORWARD_SRC].index == at->refs[LS_GELU_FORWARD_DST].index;
+            int may = !training && (strcmp(desc->layer, "g0") == 0 || strcmp(desc->layer, "g5") == 0);
+            if (in_place != may) fail_msg("%s, training %d: in place %d", desc->layer, training, in_place);
+        }
+        fixture_free(&f);
+    }
+}
+
+// Which batch norms take in the max pooling behind them, where the device can: n1 with an overlapping pooling that
+// two layers read, n2 with a residual. Not n3, whose window has no index of one byte, nor n4, whose relu has another
+// reader, nor n5, which has no relu.
+static const char pooled_network[] =
+    "[network]\ninput = 3x20x20\n"
+    "[c1]\nlayer = conv2d\nout_channels = 6\nkernel = 3\npadding = 1\n"
+    "[n1]\nlayer = batchnorm2d\n[r1]\nlayer = relu\n[p1]\nlayer = maxpool2d\nkernel = 3\nstride = 1\npadding = 1\n"
+    "[c2]\nlayer = conv2d\nout_channels = 6\nkernel = 3\npadding = 1\n"
+    "[n2]\nlayer = batchnorm2d\n[a2]\nlayer = add\ninputs = n2, p1\n[r2]\nlayer = relu\n"
+    "[p2]\nlayer = maxpool2d\nkernel = 2\nstride = 1\npadding = 1\n"
+    "[c4]\nlayer = conv2d\nout_channels = 4\nkernel = 3\npadding = 1\n"
+    "[n4]\nlayer = batchnorm2d\n[r4]\nlayer = relu\n[p4]\nlayer = maxpool2d\nkernel = 3\nstride = 1\npadding = 1\n"
+    "[a4]\nlayer = add\ninputs = p4, r4\n"
+    "[n5]\nlayer = batchnorm2d\n[p5]\nlayer = maxpool2d\nkernel = 2\nstride = 1\n"
+    "[n3]\nlayer = batchnorm2d\n[r3]\nlayer = relu\n[p3]\nlayer = maxpool2d\nkernel = 16\nstride = 4\n"
+    "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 5\n";
+
+static void norm_takes_in_pooling(void **state) {
+    (void)state;
+    for (int training = 0; training < 2; training++) {
+        fixture f;
+        fixture_setup setup = { .device = "null", .network = pooled_network, .batch = 4, .training = training };
+        setup.fusions = LS_FUSES_NORM_POOL;
+        fixture_make(&f, &setup);
+        const ls_program *p = f.program;
+        assert_int_equal(count_ops(p, training ? LS_OP_NORM_FORWARD : LS_OP_NORM_INFERENCE), 5);
+        assert_int_equal(count_ops(p, LS_OP_POOL_FORWARD), 3);
+        assert_int_equal(count_ops(p, LS_OP_POOL_BACKWARD), training ? 3 : 0);
+        for (int i = 0; i < p->count; i++) {
+            const ls_instruction *at = &p->instructions[i];
+            const ls_op_desc *desc = &at->plan->desc;
+            int backward = desc->op == LS_OP_NORM_BACKWARD, forward = desc->op == LS_OP_NORM_FORWARD;
+            if (!forward && !backward && desc->op != LS_OP_NORM_INFERENCE) continue;
+            int fused = strcmp(desc->layer, "n1") == 0 || strcmp(desc->layer, "n2") == 0;
+            if ((desc->attr.norm.pool_kernel > 0) != fused)
+                fail_msg("%s: pool_kernel %d", desc->layer, desc->attr.norm.pool_kernel);
+            if (!fused) continue;
+            assert_int_equal(desc->attr.norm.pooled.h, desc->layer[1] == '1' ? 20 : 21);
+            assert_int_equal(desc->attr.norm.residual, desc->layer[1] == '2');
+            if (forward) assert_int_equal(at->refs[LS_NORM_FORWARD_INDEX].kind, LS_REF_SLOT);
+            if (!backward) continue;
+            assert_int_equal(at->refs[LS_NORM_BACKWARD_INDEX].kind, LS_REF_SLOT);
+            assert_int_equal(at->refs[LS_NORM_BACKWARD_DST].kind, LS_REF_NONE);
+            assert_int_equal(desc->attr.norm.two_grads, desc->layer[1] == '1');
+        }
+        fixture_free(&f);
+    }
+}
+
+static void is_room_for(const char *what, ls_buffer buffer, size_t bytes) {
+    if (buffer.bytes < bytes || buffer.bytes >= bytes + LS_BUFFER_PLANNER_ALIGN)
+        fail_msg("%s: %zu bytes, expected %zu and what rounds them up", what, buffer.bytes, bytes);
+}
+
+// Batch norm's statistics are two floats for a channel, and the index of its pooling is a byte for an element.
+static void norm_has_the_room_it_needs(void **state) {
+    (void)state;
+    static const char wide_network[] =
+        "[network]\ninput = 3x8x8\n[c]\nlayer = conv2d\nout_channels = 100\nkernel = 1\n"
+        "[n]\nlayer = batchnorm2d\n[r]\nlayer = relu\n[p]\nlayer = maxpool2d\nkernel = 2\nstride = 2\n"
+        "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 5\n";
+    fixture f;
+    fixture_setup setup = { .device = "ref", .network = wide_network, .batch = 4, .training = 1 };
+    setup.fusions = LS_FUSES_NORM_POOL;
+    fixture_make(&f, &setup);
+    assert_int_equal(count_ops(f.program, LS_OP_NORM_FORWARD), 1);
+    for (int i = 0; i < f.program->count; i++) {
+        const ls_instruction *at = &f.program->instructions[i];
+        if (at->plan->desc.op != LS_OP_NORM_FORWARD) continue;
+        is_room_for("saved statistics", at->args[LS_NORM_FORWARD_SAVED], 2 * 100 * sizeof(float));
+        is_room_for("pooling index", at->args[LS_NORM_FORWARD_INDEX], 4 * 100 * 4 * 4);
+    }
+    fixture_free(&f);
+}
+
+// On ref, fused and not: the same loss, bit for bit, because rounding to storage commutes with the maximum; gradients
+// within rounding, because an overlapping pooling adds gradients and stores their sum, which the fused one need not.
+static void pooling_fused_is_pooling_alone(void **state) {
+    (void)state;
+    assert_true(ls_device_ref.fusions & LS_FUSES_NORM_POOL);
+    for (int recompute = 0; recompute < 2; recompute++) {
+        fixture alone, fused;
+        fixture_setup setup = { .device = "ref", .network = pooled_network, .batch = 4, .training = 1 };
+        setup.recompute = recompute;
+        fixture_make(&alone, &setup);
+        setup.fusions = LS_FUSES_NORM_POOL;
+        fixture_make(&fused, &setup);
+        double want = fixture_run(&alone), got = fixture_run(&fused);
+        if (want != got) fail_msg("recompute %d: loss %.17g fused, %.17g alone", recompute, got, want);
+        for (int p = 0; p < fused.graph->param_count; p++) {
+            const ls_param *param = &fused.graph->params[p];
+            const float *x = ls_buffer_host(ls_param_store_grad(alone.arenas, p));
+            const float *y = ls_buffer_host(ls_param_store_grad(fused.arenas, p));
+            int64_t count = ls_param_count(&param->shape);
+            float largest = 0;
+            for (int64_t i = 0; i < count; i++) largest = fmaxf(largest, fabsf(x[i]));
+            for (int64_t i = 0; i < count; i++)
+                if (!(fabsf(x[i] - y[i]) <= 1e-5f * largest + 1e-6f))
+                    fail_msg("%s[%lld]: %g fused, %g alone (largest %g)", param->name, (long long)i, (double)y[i],
+                        (double)x[i], (double)largest);
+        }
+        fixture_free(&alone);
+        fixture_free(&fused);
+    }
+}
+
+static void gradients_complete_in_arena_order(void **state) {
+    (void)state;
+    fixture f;
+    fixture_new(&f, "ref", network, 4, 1);
+    int last = 0;
+    for (int i = 0; i < f.program->count; i++) {
+        int completes = f.program->instructions[i].completes;
+        if (!completes) continue;
+        assert_true(completes > last);
+        last = completes;
+    }
+    assert_int_equal(last, f.arenas->trained_params);
+    fixture_free(&f);
+}
+
+static void evaluation_has_no_backward(void **state) {
+    (void)state;
+    fixture f;
+    fixture_new(&f, "ref", network, 4, 0);
+    assert_int_equal(count_ops(f.program, LS_OP_NORM_INFERENCE), 4);
+    assert_int_equal(count_ops(f.program, LS_OP_DROPOUT), 0);
+    assert_int_equal(f.program->instructions[f.program->count - 1].plan->desc.op, LS_OP_LOSS);
+    assert_true(isfinite(fixture_run(&f)));
+    fixture_free(&f);
+}
+
+// One element of a parameter, as the device holds it: ref keeps the canonical order.
+static float *element(ls_buffer buffer, int64_t i) {
+    return (float *)ls_buffer_host(buffer) + i;
+}
+
+// Central differences of the summed loss. Activations are stored in fp32, so a difference of 2*step carries about 1e-6
+// of noise in the loss; relu, pooling and batch norm bend it: the tolerance is for both.
+// A lost, doubled or misplaced gradient is off by far more.
+static void check_network_gradients(const char *text, int checked_min) {
+    fixture f;
+    fixture_new(&f, "ref", text, 4, 1);
+    fixture_run(&f);
+    size_t bytes = f.arenas->grad->bytes;
+    float *grads = malloc(bytes);
+    memcpy(grads, f.arenas->grad->address, bytes);
+    int checked = 0;
+    for (int p = 0; p < f.graph->param_count; p++) {
+        const ls_param *param = &f.graph->params[p];
+        if (ls_role_is_statistic(param->role)) continue;
+        int64_t count = ls_param_count(&param->shape);
+        double worst = 0, norm = 0;
+        for (int64_t s = 0; s < 6; s++) {
+            int64_t i = (s * 7919 + 3) % count;
+            float *w = element(ls_param_store_weight(f.arenas, p), i), kept = *w;
+            const float step = 2e-3f;
+            *w = kept + step;
+            double up = fixture_run(&f);
+            *w = kept - step;
+            double down = fixture_run(&f);
+            *w = kept;
+            double numeric = (up - down) / (2.0 * (double)step), analytic = (double)grads[f.arenas->offset[p] + i];
+            double error = fabs(numeric - analytic);
+            if (error > worst) worst = error;
+            if (fabs(analytic) > norm) norm = fabs(analytic);
+            checked++;
+        }
+        if (worst > 0.05 * norm + 4e-3)
+            fail_msg("%s: analytic and numeric gradient differ by %g (largest %g)", param->name, worst, norm);
+    }
+    assert_true(checked > checked_min);
+    free(grads);
+    fixture_free(&f);
+}
+
+static void whole_network_gradients(void **state) {
+    (void)state;
+    check_network_gradients(network, 100);
+    check_network_gradients(gelu_network, 80);
+}
+
+// The same program on the cpu device: the compiler makes no assumption about layouts.
+static void compare_cpu(const char *text) {
+    fixture ref, cpu;
+    fixture_new(&ref, "ref", text, 4, 1);
+    fixture_new(&cpu, "cpu", text, 4, 1);
+    double a = fixture_run(&ref), b = fixture_run(&cpu);
+    assert_true(fabs(a - b) < 1e-5 * fabs(a));
+    for (int p = 0; p < ref.graph->param_count; p++) {
+        const ls_param *param = &ref.graph->params[p];
+        int64_t count = ls_param_count(&param->shape);
+        float *x = malloc((size_t)count * sizeof *x), *y = malloc((size_t)count * sizeof *y);
+        ref.device->api->param_export(ref.device, &param->shape, ls_param_store_grad(ref.arenas, p), x);
+        cpu.device->api->param_export(cpu.device, &param->shape, ls_param_store_grad(cpu.arenas, p), y);
+        double largest = 0, worst = 0;
+        for (int64_t i = 0; i < count; i++) {
+            largest = fmax(largest, fabs((double)x[i]));
+            worst = fmax(worst, fabs((double)x[i] - (double)y[i]));
+        }
+        if (worst > 2e-4 * largest + 2e-5) fail_msg("%s: cpu and ref differ by %g of %g", param->name, worst, largest);
+        free(x);
+        free(y);
+    }
+    fixture_free(&ref);
+    fixture_free(&cpu);
+}
+
+static void cpu_agrees_with_ref(void **state) {
+    (void)state;
+    compare_cpu(network);
+    compare_cpu(gelu_network);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fusion),
+        cmocka_unit_test(norm_takes_in_gelu),
+        cmocka_unit_test(norm_takes_in_pooling),
+        cmocka_unit_test(norm_has_the_room_it_needs),
+        cmocka_unit_test(pooling_fused_is_pooling_alone),
+        cmocka_unit_test(gradients_complete_in_arena_order),
+        cmocka_unit_test(evaluation_has_no_backward),
+        cmocka_unit_test(whole_network_gradients),
+        cmocka_unit_test(cpu_agrees_with_ref),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
