@@ -6,7 +6,7 @@
 //        on [0, 12.5]. Own fit (least squares against 40 digits, reweighted until all maxima of the error are alike).
 //   exp  t^2 is taken in two parts, as its rounding would be a relative error of t^2/2 * 2^-24.
 // Below -12.5 GELU (then smaller than 5e-35) is 0. Against double erfc, every 97th float of [-12.5, 12.5] (AVX2 and 16
-// floats emulated, tests/device/test_gelu.c): GELU is off by at most 4.4e-7 of its value, its derivative by 1.7e-7.
+// floats emulated, tests/device/test_activations.c): GELU is off by at most 4.4e-7 of its value, its derivative by 1.7e-7.
 //
 // SiLU: with e = exp(-|x|), the sigmoids of x and -x are 1/(1 + e) and e/(1 + e), in one order or the other, so that both
 // keep their relative accuracy. Below -87 SiLU (then smaller than 2e-36) is 0.
