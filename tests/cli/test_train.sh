@@ -43,6 +43,10 @@ run "two ranks" two 2 tiny.ini
 run "ordered, alone" ordered1 1 tiny.ini --set run.deterministic=true
 run "ordered, two ranks" ordered2 2 tiny.ini --set run.deterministic=true
 check "ordered mode: same weights on 1 and 2 ranks" "$(field ordered2/summary.json weights_hash)" "$(field ordered1/summary.json weights_hash)"
+# Losses over all ranks' samples: sums of fp32 values, in another order.
+losses() { grep -ohE '"train_loss":[[:space:]]*[^,]+' "$1/metrics.jsonl" "$1/summary.json" | sed 's/.*://'; }
+check "ordered mode: same losses on 1 and 2 ranks" "$(paste <(losses ordered2) <(losses ordered1) |
+    awk '{ d = $1 / $2 - 1; same += d > -1e-6 && d < 1e-6 } END { print same, "of", NR }')" "5 of 5"
 run "from the run's own configuration" again 1 ordered1/config.ini
 check "repeated: same weights" "$(field again/summary.json weights_hash)" "$(field ordered1/summary.json weights_hash)"
 check "repeated: same weights file" "$(cmp again/weights.safetensors ordered1/weights.safetensors && echo same)" same
