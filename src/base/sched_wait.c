@@ -10,7 +10,7 @@ double ls_sched_wait_seconds(void) {
     double seconds = 0;
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         char path[320];
-        uint64_t delay_ns = 0;
+        uint64_t delay_ns;
         if (entry->d_name[0] == '.') continue;
         snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", entry->d_name);
         FILE *file = fopen(path, "re");

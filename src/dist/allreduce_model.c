@@ -67,7 +67,6 @@ double ls_allreduce_bus_bandwidth(int ranks, double bytes, double seconds) {
 enum { ALPHA, LONG, PER_BYTE, UNKNOWNS };
 typedef struct {
     double square[UNKNOWNS][UNKNOWNS], right[UNKNOWNS]; // normal equations
-    int count;
 } equations;
 
 static void add_sample(
@@ -80,7 +79,6 @@ static void add_sample(
         e->right[i] += row[i];
         for (int j = 0; j < UNKNOWNS; j++) e->square[i][j] += row[i] * row[j];
     }
-    e->count++;
 }
 
 // Solves for the unknowns in `set` (a bit each), the others being 0. Returns 0 where they cannot be told apart.
@@ -101,11 +99,12 @@ static int solve(const equations *e, unsigned set, double x[UNKNOWNS]) {
     return 1;
 }
 
-// The best of all unknowns >= 0: that of one of the subsets, with the others at the border.
+// The best of all unknowns >= 0: that of one of the subsets, with the others at the border. Of the squares of what is
+// left to explain, all subsets have the number of samples in common.
 static int solve_positive(const equations *e, double best[UNKNOWNS]) {
     double least = INFINITY;
     for (unsigned set = 1; set < 1u << UNKNOWNS; set++) {
-        double x[UNKNOWNS], squares = e->count;
+        double x[UNKNOWNS], squares = 0;
         if (!solve(e, set, x)) continue;
         int is_possible = 1;
         for (int i = 0; i < UNKNOWNS; i++) {
@@ -138,7 +137,7 @@ static void judge(const ls_allreduce_samples *samples, ls_allreduce_level level,
 static ls_allreduce_fit fit_with_limit(
     const ls_allreduce_samples *samples, ls_allreduce_level level, ls_allreduce_algorithm algorithm, double limit) {
     ls_allreduce_fit fit = { .algorithm = algorithm, .long_bytes = limit };
-    equations e = { .count = 0 };
+    equations e = { .right = { 0 } };
     double x[UNKNOWNS] = { 0 };
     for (int i = 0; i < samples->count; i++) {
         const ls_allreduce_sample *sample = &samples->sample[i];

@@ -14,7 +14,7 @@ typedef struct {
     int state_arenas; // tensors that the optimizer keeps of every trained one
     int ordered;      // gradients are summed as 64-bit fixed point
     int wire;         // gradients travel between ranks in bf16
-    int reduced;      // there are other ranks: what is summed lies in memory for collectives (LS_MEMORY_REDUCED)
+    int reduced;      // what is summed over ranks lies in memory for collectives (LS_MEMORY_REDUCED)
 } ls_param_store_options;
 
 typedef struct { // of each slab; 0: there is none

@@ -370,7 +370,7 @@ static ls_status plan_training(ls_trainer *t) {
         .state_arenas = ls_optimizer_kept(cfg->optimizer_kind),
         .ordered = cfg->run_deterministic,
         .wire = cfg->dist_reduce_dtype == LS_REDUCE_DTYPE_BF16 && several,
-        .reduced = several };
+        .reduced = several || cfg->dist_backend == LS_BACKEND_NCCL };
     return ls_param_store_new(t->device, t->graph, &options, &t->arenas);
 }
 

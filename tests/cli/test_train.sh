@@ -28,6 +28,11 @@ run() {
     check "$what: train events" "$(grep -c '"event":"train"' "$folder/metrics.jsonl")" 4
     check "$what: eval events" \
         "$(grep -cE '"event":"eval".*"test_loss":[0-9.e-]+,"test_accuracy":[0-9.e-]+,"test_samples":100,"seconds":[0-9]' "$folder/metrics.jsonl")" 2
+    for name in "$folder"/checkpoints/*; do
+        check "$what: bytes of ${name##*/}" \
+            "$(sed -nE "s/.*\"event\":\"checkpoint\".*\"name\":\"${name##*/}\",\"bytes\":([0-9]+),.*/\1/p" "$folder/metrics.jsonl")" \
+            "$(cat "$name"/* | wc -c)"
+    done
     check "$what: last event" "$(tail -n 1 "$folder/metrics.jsonl" | grep -c '"event":"end".*"status":"completed"')" 1
     check "$what: events with update, epoch and time" "$(grep -c '"update":.*"epoch":.*"time":' "$folder/metrics.jsonl")" \
         "$(wc -l <"$folder/metrics.jsonl")"
@@ -38,9 +43,32 @@ run "two ranks" two 2 tiny.ini
 run "ordered, alone" ordered1 1 tiny.ini --set run.deterministic=true
 run "ordered, two ranks" ordered2 2 tiny.ini --set run.deterministic=true
 check "ordered mode: same weights on 1 and 2 ranks" "$(field ordered2/summary.json weights_hash)" "$(field ordered1/summary.json weights_hash)"
+# Losses over all ranks' samples: sums of fp32 values, in another order.
+losses() { grep -ohE '"train_loss":[[:space:]]*[^,]+' "$1/metrics.jsonl" "$1/summary.json" | sed 's/.*://'; }
+check "ordered mode: same losses on 1 and 2 ranks" "$(paste <(losses ordered2) <(losses ordered1) |
+    awk '{ d = $1 / $2 - 1; same += d > -1e-6 && d < 1e-6 } END { print same, "of", NR }')" "5 of 5"
 run "from the run's own configuration" again 1 ordered1/config.ini
 check "repeated: same weights" "$(field again/summary.json weights_hash)" "$(field ordered1/summary.json weights_hash)"
 check "repeated: same weights file" "$(cmp again/weights.safetensors ordered1/weights.safetensors && echo same)" same
+
+# When checkpoints are due: each reason alone, and the end of a run that has one. Of 9 updates, 8 of which are an epoch.
+# saves OPTIONS...: the updates of its checkpoints, in $saved
+saves() {
+    "$train" tiny.ini --quiet --run-dir saves --set train.max_updates=9 --set checkpoint.keep_last=20 --set checkpoint.keep_best=0 \
+        --set checkpoint.every_epochs=0 --set checkpoint.every_minutes=0 "$@"
+    saved=$(find saves -name 'update-*' | sed 's/.*update-0*//' | sort -n | tr '\n' ' ')
+    rm -r saves
+}
+saves
+check "checkpoints at no time" "$saved" ""
+saves --set checkpoint.every_updates=4
+check "checkpoints by updates" "$saved" "4 8 9 "
+saves --set checkpoint.every_epochs=1
+check "checkpoints by epochs" "$saved" "8 9 "
+saves --set checkpoint.every_minutes=1000
+check "checkpoints by minutes, of which none is over" "$saved" "9 "
+saves --set checkpoint.every_minutes=1e-9
+check "checkpoints by minutes: when is not known beforehand" "$(grep -cE '^[1-8] (.* )?9 $' <<<"$saved")" 1
 
 # Also where an update's batch, 32, could not be shared.
 for n in 1 2 3; do

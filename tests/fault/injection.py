@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""injection.py BIN [--scenes A,B] [--try N] [--long] [--jobs N]: makes every call that can fail, fail.
+"""injection.py BIN [--scenes A,B] [--try N] [--long] [--from FUNCTION] [--jobs N]: makes every call that can fail, fail.
 
 BIN is the folder of the built programs; train_injected in it (tests/support/inject.c) counts our calls of allocations, file
 operations, threads and libraries, and makes a chosen one fail. A scene is a command; its points are the calls in it. For each point
@@ -11,7 +11,8 @@ tried the command must end as documented:
   files     under their final names they are whole, or not there
 
 By default N points are tried in each scene, one on each path (where calls come from) as far as they go; --long tries all of them,
-and STORE points again with a disk that stays full. Prints how many points there are and how many were tried; exit 1 if one was bad.
+and STORE points again with a disk that stays full; --from FUNCTION tries all that come from there. Prints how many points there are
+and how many were tried; exit 1 if one was bad.
 """
 import argparse
 import bisect
@@ -493,8 +494,8 @@ def run_scene(runner, scene, args):
     if short.rc != 0 or short.problems:
         print(f"FAILED {scene.name}: with short and interrupted reads and writes: {short.rc} {short.problems}\n{short.text}")
         bad = 1
-    points = points_of(whole.log)
-    tried = points if args.long else choose(points, max(1, args.tries // scene.ranks ** 2))
+    points = [p for p in points_of(whole.log) if not args.origin or args.origin in p[0].names]
+    tried = points if args.long or args.origin else choose(points, max(1, args.tries // scene.ranks ** 2))
     jobs = [(path, number, "") for path, number in tried]
     if args.long:
         jobs += [(path, number, "+") for path, number in tried if path.kind == "store"]
@@ -532,6 +533,7 @@ def main():
     parser.add_argument("--scenes", default="")
     parser.add_argument("--try", dest="tries", type=int, default=8)
     parser.add_argument("--long", action="store_true")
+    parser.add_argument("--from", dest="origin", default="")
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
     bad = 0

@@ -75,6 +75,22 @@ static void fusion(void **state) {
     fixture_free(&f);
 }
 
+// Nothing is fused into what the loss alone reads, and nobody looks for a reader behind the last layer.
+static void the_loss_reads_the_last_layer(void **state) {
+    (void)state;
+    static const char *const last[] = { "[r]\nlayer = relu\n", "[n]\nlayer = batchnorm2d\n", "[g]\nlayer = gelu\n" };
+    static const ls_op ops[] = { LS_OP_RELU_FORWARD, LS_OP_NORM_FORWARD, LS_OP_GELU_FORWARD };
+    for (int i = 0; i < 3; i++) {
+        char text[256];
+        fixture f;
+        snprintf(text, sizeof text, "[network]\ninput = 3x4x4\n[c]\nlayer = conv2d\nout_channels = 5\nkernel = 4\n%s",
+            last[i]);
+        fixture_new(&f, "ref", text, 4, 1);
+        assert_int_equal(count_ops(f.program, ops[i]), 1);
+        fixture_free(&f);
+    }
+}
+
 static void norm_takes_in_gelu(void **state) {
     (void)state;
     for (int training = 0; training < 2; training++) {
@@ -320,6 +336,7 @@ static void cpu_agrees_with_ref(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fusion),
+        cmocka_unit_test(the_loss_reads_the_last_layer),
         cmocka_unit_test(norm_takes_in_gelu),
         cmocka_unit_test(norm_takes_in_pooling),
         cmocka_unit_test(norm_has_the_room_it_needs),

@@ -69,6 +69,13 @@ hosts_cable() {
         ip -n "$hosts_tag-net" link set "$2-$1" master "$3" up
 }
 
+# A device that is down, with more addresses than a host's monitor has room for: nobody is reached there.
+hosts_unused() { # NAMESPACE
+    local i
+    ip -n "$1" link add name unused type bridge || return
+    for i in 1 2 3 4 5 6 7 8; do ip -n "$1" addr add "10.79.0.$i/24" dev unused || return; done
+}
+
 # net0 of all hosts by the kernel: a bridge, tbf and netem at both ends of a cable.
 hosts_wire_kernel() { # LATENCY_MS RATE_MBIT
     local i burst=$(($2 / 8 > 16 ? $2 / 8 : 16)) # kilobytes: 1 ms of the rate
@@ -111,7 +118,7 @@ hosts_up() {
         ip -n "$hosts_tag-net" link set control up || return
     for ((i = 0; i < hosts_count; i++)); do
         name=$(hosts_name "$i")
-        ip netns add "$name" && ip -n "$name" link set lo up && hosts_cable "$i" ctl0 control || return
+        ip netns add "$name" && ip -n "$name" link set lo up && hosts_unused "$name" && hosts_cable "$i" ctl0 control || return
     done
     if [ "$latency" = 0 ] || hosts_has_netem; then
         hosts_wire_kernel "$latency" "$rate" || return

@@ -84,6 +84,20 @@ check "bf16 on the way: other weights" "$([ "$(field wire weights_hash)" != "$(f
 check "bf16 on the way: loss within 1 %" "$(awk -v a="$(field wire train_loss)" -v b="$(field fast train_loss)" \
   'BEGIN { d = a - b; if (d < 0) d = -d; print (b > 0 && d < 0.01 * b) ? "yes" : "no: " a " and " b }')" yes
 
+# Without NCCL sums go through host memory, and the reason is told; where one rank alone lacks it, nothing begins.
+export LOCKSTEP_EMULATION=devices=4,seed=1,collective=0
+ranks 2 120 "$bin/train" "$work/run.ini" --run-dir "$work/without" --set device.type=cuda >"$work/without.log" 2>&1
+check "without NCCL: exit" $? 0
+check "without NCCL: the reason" "$(grep '^sums ' "$work/without.log")" \
+  "sums      of gradients by MPI through host memory: NCCL was not found: the emulation has none (collective=0)"
+check "without NCCL: weights" "$(field without weights_hash)" "$(field fast-mpi weights_hash)"
+export LOCKSTEP_EMULATION=devices=4,seed=1
+# shellcheck disable=SC2016 # the rank's own variable
+text=$(ranks 2 120 bash -c '[ $OMPI_COMM_WORLD_RANK = 0 ] || LOCKSTEP_EMULATION+=,collective=0; exec "$@"' rank \
+  "$bin/train" "$work/run.ini" --run-dir "$work/one-without" --set device.type=cuda 2>&1)
+check "one rank without NCCL: exit" $? 5
+check "one rank without NCCL: message" "$(grep -c '^ *nccl *NCCL 2.28.9 *none$' <<<"$text")" 1
+
 refused self 2 2 "dist.backend = self is for one rank" --set dist.backend=self
 refused nccl-on-cpu 2 2 "dist.backend = nccl sums gradients between GPUs" --set dist.backend=nccl --set device.type=cpu
 finish

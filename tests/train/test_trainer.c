@@ -1,5 +1,6 @@
 // Whole runs in one process, on synthetic data: learning, accumulation, ordered mode, loss scaling, failures, memory.
 #include <math.h>
+#include "train/update_internal.h"
 #include "whole_run.h"
 
 #include "support/alloc_count.c"
@@ -148,6 +149,33 @@ static void accumulation_is_a_sum(void **state) {
     unlink(path);
 }
 
+// As many buckets as there can be: one for each trained tensor, of 4096 bytes at least, and one for the statistics.
+static void a_bucket_for_each_tensor(void **state) {
+    (void)state;
+    static const char wide[] = "[network]\ninput = 3x8x8\n"
+                               "[c]\nlayer = conv2d\nout_channels = 1024\nkernel = 8\nbias = false\n"
+                               "[n]\nlayer = batchnorm2d\n[f]\nlayer = flatten\n"
+                               "[l]\nlayer = linear\nout_features = 10\nbias = false\n";
+    const char *common[] = { "device.type=cpu", "data.dataset=synthetic", "data.shape=3x8x8", "data.train_samples=64",
+        "data.test_samples=10", "train.global_batch=32", "device.threads=2", "run.deterministic=true", NULL };
+    const char *bytes[2][2] = { { "dist.bucket_bytes=1073741824" }, { "dist.bucket_bytes=4096" } };
+    const int buckets[2] = { 2, 5 };
+    uint64_t hash[2];
+    char path[] = "/tmp/lockstep_trainer_XXXXXX";
+    assert_int_equal(run_write_network(path, wide), 0);
+    for (int i = 0; i < 2; i++) {
+        run r = { 0 };
+        ls_train_summary summary;
+        must(run_open(&r, path, (const char *const *const[RUN_LISTS_MAX]){ common, bytes[i] }));
+        assert_int_equal(r.trainer->update->bucket_count, buckets[i]);
+        must(ls_trainer_run(r.trainer, NULL, 0, &summary));
+        hash[i] = summary.weights_hash;
+        run_close(&r);
+    }
+    unlink(path);
+    assert_true(hash[0] == hash[1]);
+}
+
 static void sum_and_mean_loss(void **state) {
     (void)state;
     const char *mean[] = { "device.type=ref", "data.train_samples=256", NULL };
@@ -206,8 +234,8 @@ static const struct {
     ls_code code;
     const char *says[3];
 } failures[] = {
-    { "diverges", { "device.type=ref", "optimizer.lr=1000", "optimizer.momentum=0.99", "train.epochs=60" },
-        LS_NUMERIC, { "not finite", "optimizer.lr" } },
+    { "diverges", { "device.type=ref", "optimizer.lr=1000", "optimizer.momentum=0.99", "train.epochs=60" }, LS_NUMERIC,
+        { "not finite", "optimizer.lr" } },
     { "diverges in ordered mode",
         { "device.type=ref", "optimizer.lr=1000", "optimizer.momentum=0.99", "train.epochs=60",
             "run.deterministic=true" },
@@ -325,6 +353,7 @@ int main(void) {
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(resident_data_are_the_same),
         cmocka_unit_test(accumulation_is_a_sum),
+        cmocka_unit_test(a_bucket_for_each_tensor),
         cmocka_unit_test(sum_and_mean_loss),
         cmocka_unit_test(loss_scale_recovers),
         cmocka_unit_test(half_precisions_learn_as_fp32),

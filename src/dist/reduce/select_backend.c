@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 // What this rank can do, before anything is tried together. *nccl: the device's collectives are to be used.
-static ls_status choose(ls_comm *comm, const ls_device *device, const ls_config *cfg, int shares, int32_t *nccl,
+static ls_status choose(ls_comm *comm, const ls_device *device, const ls_config *cfg, int shares, int *nccl,
     char library[96], char why_not[256]) {
     int ranks = ls_comm_get_info(comm)->world_size;
     const ls_collective_api *api = device->api->collective;
@@ -33,17 +33,11 @@ ls_status ls_select_backend(ls_comm *comm, ls_device *device, const ls_config *c
     char library[96], char why_not[256]) {
     const ls_comm_info *facts = ls_comm_get_info(comm);
     const ls_collective_api *api = device->api->collective;
-    int32_t nccl, all;
+    int nccl;
     *out = NULL;
     library[0] = why_not[0] = 0;
     LS_TRY(ls_comm_agree(comm, choose(comm, device, cfg, shares, &nccl, library, why_not), NULL));
-    all = nccl;
-    LS_TRY(ls_comm_allreduce(comm, &all, 1, LS_I32, LS_REDUCE_MIN));
-    if (!all) {
-        if (nccl) snprintf(why_not, 256, "another rank has no NCCL");
-        library[0] = 0;
-        return LS_SUCCESS;
-    }
+    if (!nccl) return LS_SUCCESS; // on all ranks: their libraries are the same
     uint8_t id[LS_COLLECTIVE_ID_BYTES] = { 0 };
     ls_status status = facts->rank == 0 ? api->make_id(id) : LS_SUCCESS;
     LS_TRY(ls_comm_agree(comm, status, NULL));

@@ -279,31 +279,39 @@ static void column_sums_of_any_size(void **unused) {
     each_width(check_columns);
 }
 
-// --- batch norm's sums: pixels about a segment's end; no samples ---------------------------------
+// --- batch norm's sums: pixels about a segment's end; no samples; a mean far from zero -----------
 
-static void check_sums(const char *name, const ls_kernels *k) {
+// Around `middle` in steps that fp32 can just tell from it: a sum of squares about another mean would lose them.
+static float *new_around(float middle, size_t count, uint32_t seed) {
+    float *x = new_numbers(count, seed);
+    for (size_t i = 0; middle > 0 && i < count; i++) x[i] = middle + rintf(x[i] * 1024) / 2048;
+    return x;
+}
+
+static void check_sums_around(const char *name, const ls_kernels *k, float middle) {
     static const int pixels[] = { 1, 2, 3, 5, 255, 256, 257, 513 };
     const size_t width = (size_t)k->width;
     for (size_t p = 0; p < sizeof pixels / sizeof *pixels; p++)
         for (int samples = 0; samples < 3; samples++) {
             const size_t plane = (size_t)pixels[p] * width, stride = plane + width; // a channel block's neighbour
             const size_t all = samples ? (size_t)(samples - 1) * stride + plane : 0;
-            float *x = new_numbers(all, 17), *g = new_numbers(all, 18), *mean = new_numbers(width, 19);
+            float *x = new_around(middle, all, 17), *g = new_numbers(all, 18), *mean = new_around(middle, width, 19);
             double *sums = new_bytes(2 * width * sizeof *sums), *dots = new_bytes(2 * width * sizeof *dots);
             const ls_kernel_span span = { .stride = stride, .samples = samples, .pixels = pixels[p] };
             k->norm_stats(&span, x, sums);
             k->norm_grad_sums(&span, &(ls_kernel_norm_grad){ .src = x, .grad_dst = g }, mean, dots);
             for (size_t c = 0; c < width; c++) {
-                double sum = 0, squares = 0, grads = 0, dot = 0;
+                double grads = 0, dot = 0;
+                long double sum = 0, squares = 0;
                 for (int n = 0; n < samples; n++)
                     for (int i = 0; i < pixels[p]; i++) {
                         const size_t at = (size_t)n * stride + (size_t)i * width + c;
-                        sum += (double)x[at], squares += (double)x[at] * (double)x[at];
+                        sum += (long double)x[at], squares += (long double)x[at] * (long double)x[at];
                         grads += (double)g[at], dot += (double)g[at] * ((double)x[at] - (double)mean[c]);
                     }
                 const double tolerance = 1e-6 * (1 + pixels[p]);
-                near(name, "norm_stats, sum", c, sums[c], sum, tolerance);
-                near(name, "norm_stats, squares", c, sums[width + c], squares, tolerance);
+                near(name, "norm_stats, sum", c, sums[c], (double)sum, tolerance);
+                near(name, "norm_stats, squares", c, sums[width + c], (double)squares, tolerance);
                 near(name, "norm_grad_sums, sum", c, dots[c], grads, tolerance);
                 near(name, "norm_grad_sums, products", c, dots[width + c], dot, tolerance);
             }
@@ -311,9 +319,55 @@ static void check_sums(const char *name, const ls_kernels *k) {
         }
 }
 
+static void check_sums(const char *name, const ls_kernels *k) {
+    check_sums_around(name, k, 0);
+    check_sums_around(name, k, 4096);
+}
+
 static void norm_sums_of_any_size(void **unused) {
     (void)unused;
     each_width(check_sums);
+}
+
+// --- batch norm past the cache, as large tensors are written: the same bits ----------------------
+
+static void check_stream(const char *name, const ls_kernels *k) {
+    enum { PIXELS = 3, SAMPLES = 2, TENSORS = 3 };
+    const size_t width = (size_t)k->width, plane = PIXELS * width, all = 2 * SAMPLES * plane; // every other plane
+    float *in[4], *out[2][TENSORS], *constants = new_numbers(5 * width, 34);
+    for (uint32_t t = 0; t < 4; t++) in[t] = new_numbers(all, 30 + t);
+    for (int t = 0; t < 2 * TENSORS; t++) out[t / TENSORS][t % TENSORS] = new_lines(all);
+    static const ls_activation activations[] = { LS_ACTIVATION_NONE, LS_ACTIVATION_RELU, LS_ACTIVATION_GELU };
+    for (int a = 0; a < 3; a++)
+        for (int residual = 0; residual < 2; residual++) {
+            for (int stream = 0; stream < 2; stream++) {
+                const ls_kernel_span span = {
+                    .stride = 2 * plane, .samples = SAMPLES, .pixels = PIXELS, .stream = stream
+                };
+                for (int t = 0; t < TENSORS; t++) memset(out[stream][t], 0, all * sizeof(float));
+                k->norm_apply(&span, in[0], residual ? in[1] : NULL, activations[a], constants, out[stream][0]);
+                k->norm_grad_apply(&span,
+                    &(ls_kernel_norm_grad){ .activation = activations[a],
+                        .src = in[0],
+                        .dst = in[1],
+                        .grad_dst = in[2],
+                        .grad_dst2 = residual ? in[3] : NULL,
+                        .grad_src = out[stream][1],
+                        .grad_residual = residual ? out[stream][2] : NULL },
+                    constants);
+            }
+            for (int t = 0; t < TENSORS; t++)
+                if (memcmp(out[0][t], out[1][t], all * sizeof(float)) != 0)
+                    fail_msg("%s: activation %d, tensor %d differs", name, a, t);
+        }
+    for (int t = 0; t < 4; t++) free(in[t]);
+    for (int t = 0; t < 2 * TENSORS; t++) free(out[t / TENSORS][t % TENSORS]);
+    free(constants);
+}
+
+static void norm_past_the_cache(void **unused) {
+    (void)unused;
+    each_width(check_stream);
 }
 
 // --- pooling: no planes, and windows that lie in the padding but for one element -----------------
@@ -425,6 +479,7 @@ int main(void) {
         cmocka_unit_test(products_of_any_size),
         cmocka_unit_test(column_sums_of_any_size),
         cmocka_unit_test(norm_sums_of_any_size),
+        cmocka_unit_test(norm_past_the_cache),
         cmocka_unit_test(pools_of_one_pixel),
         cmocka_unit_test(winograd_products_of_any_size),
     };

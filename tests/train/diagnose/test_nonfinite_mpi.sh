@@ -108,7 +108,7 @@ fails ordered 4 --set device.type=cpu --set run.deterministic=true
 says "ordered: rank" "rank 3 of 4 ("
 fails shuffled 2 --set device.type=cpu --set data.shuffle=true --set data.flip=true
 says "shuffled: sample" "in sample 29;"
-check "event: rank" "$(grep -c '"event":"nonfinite".*"rank":1,.*"samples":\[29\].*"layer":"input"' "$work/cpu/metrics.jsonl")" 1
+check "event: rank" "$(grep -c '"event":"nonfinite".*"rank":1,.*"micro_batch":3,"micro_batches":4,"position":12,"samples":\[29\].*"layer":"input"' "$work/cpu/metrics.jsonl")" 1
 if [ -r "$emulated" ]; then
   for backend in nccl mpi; do
     LOCKSTEP_EMULATION=devices=2 LOCKSTEP_CUDA_PLUGIN=$emulated fails "cuda-$backend" 2 --set device.type=cuda \

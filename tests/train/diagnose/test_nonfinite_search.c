@@ -450,6 +450,42 @@ static void what_cannot_be_repeated_is_said(void **state) {
     run_close(&a);
 }
 
+static ls_status no_slab(ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out) {
+    (void)device, (void)kind, (void)bytes, (void)what, (void)out;
+    return ls_fail(LS_DEVICE, "no memory is left");
+}
+
+// The search has no memory: the parameter is named whose gradient the update's statistics found, by any element of it.
+static void a_search_that_fails_names_the_parameter(void **state) {
+    (void)state;
+    const row r = { .name = "failed search", .options = { "train.max_updates=2" } };
+    char folder[128], network[128], expected[160];
+    snprintf(folder, sizeof folder, "%s/search", work);
+    snprintf(network, sizeof network, "%s/search.ini", work);
+    run a = { 0 };
+    must(run_row(&a, &r, "device.type=ref", folder, network));
+    ls_trainer *t = a.trainer;
+    const ls_device_api *api = t->device->api;
+    ls_device_api without_memory = *api;
+    without_memory.slab_new = no_slab;
+    t->device->api = &without_memory;
+    for (int p = 0; p < t->graph->param_count; p++) {
+        const int64_t ends[] = { t->arenas->offset[p], t->arenas->offset[p] + t->arenas->elements[p] - 1 };
+        for (int e = 0; e < 2; e++) {
+            ls_train_state faulty = { .skip = 1, .halted = 1, .skipped_in_row = 1, .bad_element = ends[e] };
+            ls_status status = ls_trainer_check_finite(t, &faulty, 0);
+            assert_int_equal(status.code, LS_NUMERIC);
+            snprintf(expected, sizeof expected, "first that of %s; the search", t->graph->params[p].name);
+            expect_text(&r, "ref", "the message", status.text, expected);
+            expect_text(&r, "ref", "the message", status.text, "failed: no memory is left");
+            free(t->nonfinite);
+            t->nonfinite = NULL;
+        }
+    }
+    t->device->api = api;
+    run_close(&a);
+}
+
 // The folder cannot be written: the message is there, and says so.
 static void a_full_disk_hides_nothing(void **state) {
     (void)state;
@@ -476,6 +512,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(planted_causes_are_named),
         cmocka_unit_test(sums_are_told_apart),
         cmocka_unit_test(what_cannot_be_repeated_is_said),
+        cmocka_unit_test(a_search_that_fails_names_the_parameter),
         cmocka_unit_test(a_full_disk_hides_nothing),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
