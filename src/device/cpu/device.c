@@ -1,6 +1,6 @@
 // device.c - the cpu device: opening and facts.
 #include <stdio.h>
-#include <stdlib.h>
+#include "base/memory.h"
 #include "device/cpu/conv.h"
 #include "device/cpu/cpu.h"
 #include "device/host.h"
@@ -30,8 +30,8 @@ static ls_status choose_kernels(ls_cpu *cpu, int width) {
 }
 
 static ls_status cpu_open(const ls_device_options *options, ls_device **out) {
-    ls_cpu *cpu = calloc(1, sizeof *cpu);
-    if (!cpu) return ls_fail(LS_DEVICE, "no memory to open the cpu device");
+    ls_cpu *cpu;
+    LS_TRY(LS_NEW(cpu, 1, "cpu device"));
     ls_status status;
     cpu->base.api = &ls_device_cpu;
     ls_cpus_detect(&cpu->cpus);
