@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/thread.h"
 #include "dist/watch/heartbeat.h"
 #include "dist/comm_backend.h"
@@ -286,8 +287,8 @@ static ls_status start(ls_watchdog *watchdog) {
 }
 
 ls_status ls_watchdog_new(ls_comm *comm, ls_watchdog **out) {
-    ls_watchdog *watchdog = calloc(1, sizeof *watchdog);
-    if (!watchdog) return ls_fail(LS_DEVICE, "watchdog: no memory");
+    ls_watchdog *watchdog;
+    LS_TRY(LS_NEW(watchdog, 1, "watchdog"));
     watchdog->comm = comm;
     watchdog->wake_fd = -1;
     watchdog->told_s = -1;
