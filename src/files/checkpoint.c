@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/atomic_file.h"
 #include "base/held.h"
+#include "base/memory.h"
 #include "files/manifest.h"
 
 enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
@@ -51,8 +51,8 @@ static ls_status write_tensors(
     char path[PATH_BYTES];
     LS_TRY(join(path, folder, file->name));
     int count = file->end - file->first;
-    ls_safetensors_tensor *tensors = calloc((size_t)count + 1, sizeof *tensors);
-    if (!tensors) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    ls_safetensors_tensor *tensors;
+    LS_TRY(LS_NEW(tensors, count + 1, "%s", path));
     for (int i = 0; i < count; i++) {
         const ls_snapshot_tensor *from = &s->tensors[file->first + i];
         tensors[i] = (ls_safetensors_tensor){ .name = from->name, .rank = from->rank, .data = from->values };
@@ -180,8 +180,7 @@ static ls_status check_name(const char *path, int64_t update) {
 }
 
 static ls_status read_all(const char *path, ls_checkpoint *c) {
-    c->path = strdup(path);
-    if (!c->path) return ls_fail(LS_DEVICE, "%s: no memory to read it", path);
+    LS_TRY(LS_NEW_TEXT(c->path, path, "%s", path));
     LS_TRY(ls_checkpoint_read_manifest(path, &c->manifest, &c->counters));
     LS_TRY(read_tensors(c, weights_name, &c->weights));
     return read_tensors(c, state_name, &c->state);
@@ -205,8 +204,8 @@ ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manifest, ls_tra
 }
 
 ls_status ls_checkpoint_read(const char *path, ls_checkpoint **out) {
-    ls_checkpoint *c = calloc(1, sizeof *c);
-    if (!c) return ls_fail(LS_DEVICE, "%s: no memory to read it", path);
+    ls_checkpoint *c;
+    LS_TRY(LS_NEW(c, 1, "%s", path));
     ls_status status = read_all(path, c);
     if (ls_failed(status)) {
         ls_checkpoint_free(c);
