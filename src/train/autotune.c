@@ -4,11 +4,11 @@
 // disturb each other, and choose differently. Then all take what was chosen; of hosts that chose differently the lowest
 // rank's choice counts. What a rank does not find among them, because its processor or its number of threads is another
 // one or because the shape is of its short last micro-batch alone, goes by the device's rule.
-#include <stdlib.h>
 #include <string.h>
 #include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "device/algorithm_cache.h"
 #include "train/trainer_internal.h"
 
@@ -34,16 +34,14 @@ typedef struct {
 
 static ls_status give(exchange *e, const ls_trainer *t) {
     size_t bytes = 0;
-    e->bytes = calloc((size_t)t->facts.comm->world_size, sizeof *e->bytes);
-    if (!e->bytes) return ls_fail(LS_DEVICE, "out of host memory for the ranks' plans");
+    LS_TRY(LS_NEW(e->bytes, t->facts.comm->world_size, "ranks' plans"));
     if (t->facts.comm->local_rank == 0) LS_TRY(ls_algorithm_cache_give(t->plans, &e->mine, &bytes));
     e->most = (int64_t)bytes;
     return LS_SUCCESS;
 }
 
 static ls_status room_for_others(exchange *e) {
-    e->others = malloc((size_t)e->most + 1);
-    return e->others ? LS_SUCCESS : ls_fail(LS_DEVICE, "out of host memory for the ranks' plans");
+    return LS_NEW(e->others, e->most + 1, "ranks' plans");
 }
 
 // The lowest rank's last: its choices stay.

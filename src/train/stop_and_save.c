@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/held.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/signals.h"
 #include "files/manifest.h"
 #include "files/run_parts.h"
@@ -341,8 +342,7 @@ static ls_status check_owners(ls_trainer *t, const char *folder) {
 static ls_status take_over(ls_trainer *t, const ls_checkpoint *checkpoint, ls_snapshot *snapshot) {
     cJSON *changed = cJSON_CreateArray();
     ls_status status = ls_checkpoint_suits(checkpoint, &t->facts, changed);
-    if (!ls_failed(status) && !ls_json_is_whole(changed))
-        status = ls_fail(LS_DEVICE, "%s: no memory for what has changed since", checkpoint->path);
+    if (!ls_failed(status) && !ls_json_is_whole(changed)) status = ls_no_memory(0, "%s", checkpoint->path);
     if (!ls_failed(status)) status = ls_checkpoint_take(checkpoint, snapshot);
     if (ls_failed(status)) {
         cJSON_Delete(changed);

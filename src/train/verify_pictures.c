@@ -6,6 +6,7 @@
 #include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "data/verify.h"
 #include "train/trainer_internal.h"
 
@@ -37,10 +38,8 @@ static void show_life(void *context, int64_t done, int64_t all) {
 static ls_status look(verification *v) {
     char folder[LS_TEXT_BYTES];
     const int64_t count = ls_dataset_get_info(v->dataset)->count;
-    v->known = calloc((size_t)count, 1);
-    v->broken = calloc((size_t)count, 1);
-    if (!v->known || !v->broken)
-        return ls_fail(LS_DEVICE, "out of host memory for a list of %lld pictures", (long long)count);
+    LS_TRY(LS_NEW(v->known, count, "list of %lld pictures", (long long)count));
+    LS_TRY(LS_NEW(v->broken, count, "list of %lld pictures", (long long)count));
     if (ls_cache_folder(folder, sizeof folder)) {
         LS_TRY(ls_verify_path(folder, v->dataset, v->memory, sizeof v->memory));
         ls_verify_recall(v->memory, v->dataset, v->known);
