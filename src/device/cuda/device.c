@@ -204,4 +204,5 @@ const ls_device_api ls_device_cuda = {
     .fusions = LS_FUSES_NORM_POOL,
     .list = cuda_list,
     .collective = &ls_cuda_collective,
+    .measures = 1,
 };
