@@ -117,15 +117,10 @@ ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out) {
     LS_TRY(LS_NEW(file, 1, "%s", path));
     int direct = 0;
     ls_status status = LS_NEW_TEXT(file->path, path, "%s", path);
-    if (!ls_failed(status) && !(file->hasher = ls_hasher_new())) status = ls_no_memory(0, "%s", path);
-    if (!ls_failed(status)) status = find_target(path, file->target, &direct);
-    if (!ls_failed(status)) status = direct ? open_direct(file) : open_temporary(file);
-    if (ls_failed(status)) {
-        free_file(file);
-        return status;
-    }
-    *out = file;
-    return LS_SUCCESS;
+    LS_THEN(status, (file->hasher = ls_hasher_new()) ? LS_SUCCESS : ls_no_memory(0, "%s", path));
+    LS_THEN(status, find_target(path, file->target, &direct));
+    LS_THEN(status, direct ? open_direct(file) : open_temporary(file));
+    return LS_GIVE(status, file, out, free_file);
 }
 
 void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes) {

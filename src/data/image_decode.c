@@ -62,9 +62,9 @@ ls_status ls_image_decode(const char *path, ls_chw size, uint8_t *dst) {
     }
     uint8_t *bytes;
     ls_status status = LS_NEW(bytes, file.bytes, "%s", path);
-    if (!ls_failed(status)) status = ls_data_file_read(&file, 0, bytes, file.bytes);
+    LS_THEN(status, ls_data_file_read(&file, 0, bytes, file.bytes));
     ls_data_file_close(&file);
-    if (!ls_failed(status)) status = decode_bytes(path, bytes, file.bytes, size, dst);
+    LS_THEN(status, decode_bytes(path, bytes, file.bytes, size, dst));
     free(bytes);
     return status;
 }

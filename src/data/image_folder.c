@@ -77,7 +77,7 @@ static ls_status list_names(const char *path, char ***names, int *count) {
     ls_status status = LS_NEW(list, found + 1, "%s", path);
     for (int i = 0; i < found; i++) {
         const char *name = entries[i]->d_name;
-        if (!ls_failed(status) && name[0] != '.') status = LS_NEW_TEXT(list[kept++], name, "%s", path);
+        if (name[0] != '.') LS_THEN(status, LS_NEW_TEXT(list[kept++], name, "%s", path));
         free(entries[i]);
     }
     free(entries);
@@ -130,7 +130,7 @@ static ls_status list_class(folder *f, const char *class_name, int label) {
     ls_status status = list_names(path, &names, &count);
     for (int i = 0; i < count && !ls_failed(status); i++) {
         status = join(file, path, names[i]);
-        if (!ls_failed(status)) status = add_image(f, file, names[i], label);
+        LS_THEN(status, add_image(f, file, names[i], label));
     }
     free_names(names, count);
     LS_TRY(status);
@@ -147,7 +147,7 @@ static ls_status list_classes(const char *root, char ***classes, int *count) {
     for (int i = 0; i < found && !ls_failed(status); i++) {
         int is_folder = 0;
         status = join(path, root, names[i]);
-        if (!ls_failed(status)) status = look(path, &is_folder);
+        LS_THEN(status, look(path, &is_folder));
         if (!ls_failed(status) && is_folder) {
             char *name = names[i];
             names[i] = names[kept];

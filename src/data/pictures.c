@@ -115,7 +115,7 @@ static ls_status add_folder(ls_picture_list *list, const char *folder) {
     for (int i = 0; i < found; i++) {
         char *path = NULL;
         if (!ls_failed(status) && asprintf(&path, "%s%s%s", folder, slash, entries[i]->d_name) < 0) path = NULL;
-        if (!ls_failed(status)) status = add_path(list, path);
+        LS_THEN(status, add_path(list, path));
         free(entries[i]);
     }
     free(entries);

@@ -178,7 +178,7 @@ static ls_status write_file(const ls_algorithm_cache *cache, const entry_list *l
     memcpy(text + sizeof first_words - 1, hash, 16);
     text[FIRST_LINE_BYTES - 1] = '\n';
     ls_status status = ls_make_folders(cache->folder);
-    if (!ls_failed(status)) status = ls_write_file(cache->path, text, bytes);
+    LS_THEN(status, ls_write_file(cache->path, text, bytes));
     free(text);
     return status;
 }
@@ -193,7 +193,7 @@ ls_status ls_algorithm_cache_save(ls_algorithm_cache *cache) {
     ls_status status = LS_SUCCESS;
     for (size_t i = 0; i < own->count && !ls_failed(status); i++)
         if (own->entries[i].unsaved) status = keep(&merged, own->entries[i].key, own->entries[i].choice, &kept);
-    if (!ls_failed(status)) status = write_file(cache, &merged);
+    LS_THEN(status, write_file(cache, &merged));
     free_list(&merged);
     for (size_t i = 0; i < own->count && !ls_failed(status); i++) own->entries[i].unsaved = 0;
     return status;

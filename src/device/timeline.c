@@ -52,12 +52,7 @@ ls_status ls_timeline_new(ls_device *device, const int spans[LS_SPANS_LANE_COUNT
     timeline->device = device;
     timeline->at_once = !device->api->capture_begin;
     ls_status status = timeline->at_once ? LS_SUCCESS : make(timeline, spans);
-    if (ls_failed(status)) {
-        ls_timeline_free(timeline);
-        return status;
-    }
-    *out = timeline;
-    return LS_SUCCESS;
+    return LS_GIVE(status, timeline, out, ls_timeline_free);
 }
 
 static void free_event(const ls_timeline *timeline, ls_event *event) {

@@ -77,7 +77,7 @@ static ls_status measure_level(
     series s = { .comm = comm, .group = group, .left_s = budget_s };
     ls_status mine = LS_NEW_BYTES(s.data, (size_t)sizes[SIZES - 1], "measuring links");
     ls_status status = ls_comm_agree(comm, mine, NULL);
-    if (!ls_failed(status)) status = measure_sizes(&s, sample, samples);
+    LS_THEN(status, measure_sizes(&s, sample, samples));
     free(s.data);
     if (group && group != comm) ls_comm_finish(group);
     return status;

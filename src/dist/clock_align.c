@@ -68,7 +68,7 @@ ls_status ls_clock_align(ls_comm *comm, double (*clock)(void), ls_clock_offset *
     ls_status status = LS_NEW(keys, about->world_size, "clocks of the ranks");
     ls_keep_first(&status, LS_NEW(offsets, about->world_size, "clocks of the ranks"));
     status = ls_comm_agree(comm, status, NULL);
-    if (!ls_failed(status)) status = measure(comm, clock, keys, offsets);
+    LS_THEN(status, measure(comm, clock, keys, offsets));
     if (!ls_failed(status)) *mine = offsets[about->rank];
     free(keys);
     free(offsets);

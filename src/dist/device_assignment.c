@@ -188,7 +188,7 @@ static ls_status stay_near(ls_device_assignment *p, ls_comm *comm, const ls_conf
     status = ls_comm_agree(comm, status, NULL);
     if (!root) root = "";
     mine = ls_affinity_look(root, p->gpu ? p->gpu->pci : "", facts->host_index, bound, &allowed);
-    if (!ls_failed(status)) status = ls_comm_allgather(comm, &mine, views, sizeof mine);
+    LS_THEN(status, ls_comm_allgather(comm, &mine, views, sizeof mine));
     if (!ls_failed(status)) {
         share = ls_affinity_share(root, views, facts->world_size, facts->rank);
         if (ls_cpu_mask_first(&share) >= 0 && ls_cpu_mask_bind(&share)) p->before = allowed;
@@ -213,12 +213,7 @@ ls_status ls_device_assignment_new(ls_comm *comm, ls_status mine, const ls_confi
         if (p->is_auto || cfg->device_type == LS_DEVICE_TYPE_CUDA) status = choose(p, comm, cfg);
         if (!ls_failed(status) && strcmp(p->type, "cuda") == 0) status = stay_near(p, comm, cfg);
     }
-    if (ls_failed(status)) {
-        ls_device_assignment_free(p);
-        return status;
-    }
-    *out = p;
-    return LS_SUCCESS;
+    return LS_GIVE(status, p, out, ls_device_assignment_free);
 }
 
 // What ls_device_open says of the cuda device, without the option's name: auto was asked for.

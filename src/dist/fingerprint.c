@@ -198,9 +198,8 @@ ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine, char
     ls_fingerprint *all;
     ls_status status = LS_NEW(all, facts->world_size, "fingerprints of %d ranks", facts->world_size);
     ls_keep_first(&status, ls_comm_agree(comm, status, NULL));
-    if (!ls_failed(status)) status = ls_comm_allgather(comm, mine, all, sizeof *mine);
-    if (!ls_failed(status))
-        status = ls_fingerprint_judge(all, facts->world_size, "ranks differ before the first update", warning);
+    LS_THEN(status, ls_comm_allgather(comm, mine, all, sizeof *mine));
+    LS_THEN(status, ls_fingerprint_judge(all, facts->world_size, "ranks differ before the first update", warning));
     free(all);
     return ls_comm_agree(comm, status, NULL); // one may have had no memory to judge
 }

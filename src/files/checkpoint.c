@@ -150,9 +150,9 @@ ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, con
     LS_TRY(ls_checkpoint_check_room(folder, path, snapshot, 0, 1));
     LS_TRY(ls_checkpoint_remove(temporary)); // of a process that was killed
     ls_status status = ls_make_folders(temporary);
-    if (!ls_failed(status)) status = write_files(temporary, snapshot, facts, notes, &written);
-    if (!ls_failed(status)) status = put_in_place(temporary, old, path);
-    if (!ls_failed(status)) status = ls_sync_folder(folder);
+    LS_THEN(status, write_files(temporary, snapshot, facts, notes, &written));
+    LS_THEN(status, put_in_place(temporary, old, path));
+    LS_THEN(status, ls_sync_folder(folder));
     if (ls_failed(status)) {
         ls_status removed = ls_checkpoint_remove(temporary); // what it takes may be needed by the next attempt
         (void)removed;
@@ -194,8 +194,8 @@ ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manifest, ls_tra
     LS_TRY(ls_read_file(file, &text, &bytes));
     ls_status status = ls_manifest_parse(file, text, bytes, manifest);
     free(text);
-    if (!ls_failed(status)) status = ls_manifest_counters(file, *manifest, counters);
-    if (!ls_failed(status)) status = check_name(path, counters->update);
+    LS_THEN(status, ls_manifest_counters(file, *manifest, counters));
+    LS_THEN(status, check_name(path, counters->update));
     if (ls_failed(status)) {
         cJSON_Delete(*manifest);
         *manifest = NULL;
@@ -207,12 +207,7 @@ ls_status ls_checkpoint_read(const char *path, ls_checkpoint **out) {
     ls_checkpoint *c;
     LS_TRY(LS_NEW(c, 1, "%s", path));
     ls_status status = read_all(path, c);
-    if (ls_failed(status)) {
-        ls_checkpoint_free(c);
-        return status;
-    }
-    *out = c;
-    return LS_SUCCESS;
+    return LS_GIVE(status, c, out, ls_checkpoint_free);
 }
 
 void ls_checkpoint_free(ls_checkpoint *c) {

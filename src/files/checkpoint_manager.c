@@ -246,12 +246,7 @@ ls_status ls_checkpoint_manager_open(
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);
     ls_status status = open_folder(folder, data, c);
-    if (ls_failed(status)) {
-        ls_checkpoint_manager_close(c);
-        return status;
-    }
-    *out = c;
-    return LS_SUCCESS;
+    return LS_GIVE(status, c, out, ls_checkpoint_manager_close);
 }
 
 void ls_checkpoint_manager_wait(ls_checkpoint_manager *c, double seconds) {

@@ -163,9 +163,9 @@ ls_status ls_metrics_open(const char *path, int append, const ls_train_info *fac
     char *copy = NULL;
     FILE *file = NULL;
     ls_status status = LS_NEW(metrics, 1, "%s", path);
-    if (!ls_failed(status)) status = LS_NEW_TEXT(copy, path, "%s", path);
-    if (!ls_failed(status)) status = open_stream(path, append, &file);
-    if (!ls_failed(status) && append) status = cut_half_line(file, path);
+    LS_THEN(status, LS_NEW_TEXT(copy, path, "%s", path));
+    LS_THEN(status, open_stream(path, append, &file));
+    if (append) LS_THEN(status, cut_half_line(file, path));
     if (ls_failed(status)) {
         if (file) fclose(file);
         free(copy);

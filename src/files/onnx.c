@@ -438,8 +438,8 @@ ls_status ls_onnx_write(
     builder b;
     LS_TRY(check_names(facts->graph));
     ls_status status = new_builder(facts, &b);
-    if (!ls_failed(status)) status = ls_weights_find(weights, facts->graph, b.weights);
-    if (!ls_failed(status)) status = write_model(path, &b);
+    LS_THEN(status, ls_weights_find(weights, facts->graph, b.weights));
+    LS_THEN(status, write_model(path, &b));
     *operator_set = b.operator_set;
     free(b.weights);
     free(b.nodes);

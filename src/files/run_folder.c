@@ -427,8 +427,8 @@ ls_status ls_run_folder_open(const ls_config *cfg, const char *run_dir, ls_run_f
     *out = (ls_run_folder){ .lock = -1 };
     LS_TRY(choose(cfg, run_dir, out));
     ls_status status = check_writable(out);
-    if (!ls_failed(status)) status = lock(out);
-    if (!ls_failed(status)) status = judge(cfg, out);
+    LS_THEN(status, lock(out));
+    LS_THEN(status, judge(cfg, out));
     if (ls_failed(status)) ls_run_folder_close(out);
     return status;
 }

@@ -305,7 +305,7 @@ static ls_status read_header(ls_safetensors *file, const ls_input *input, uint64
     char *text;
     LS_TRY(LS_NEW(text, length + 1, "%s", file->path));
     ls_status status = ls_input_read(input, LENGTH_BYTES, text, (size_t)length);
-    if (!ls_failed(status)) status = parse_header(file, text, (size_t)length);
+    LS_THEN(status, parse_header(file, text, (size_t)length));
     ls_hasher_add(hasher, text, (size_t)length);
     free(text);
     return status;

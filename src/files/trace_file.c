@@ -89,7 +89,7 @@ ls_status ls_trace_file_write(
     LS_TRY(ls_comm_allreduce(comm, &zero_s, 1, LS_F64, LS_REDUCE_MIN));
     LS_TRY(ls_comm_allreduce(comm, &g.lost, 1, LS_I64, LS_REDUCE_SUM));
     ls_status status = ls_comm_agree(comm, prepare(&g, facts, zero_s), NULL);
-    if (!ls_failed(status)) status = gather(&g);
+    LS_THEN(status, gather(&g));
     ls_atomic_file_abandon(g.file);
     free(g.text);
     free(g.piece);

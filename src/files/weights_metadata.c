@@ -60,12 +60,7 @@ ls_status ls_weights_metadata_new(const ls_graph *graph, const ls_dataset *datas
     ls_weights_metadata *notes;
     LS_TRY(LS_NEW(notes, 1, "metadata of weights"));
     ls_status status = add_all(notes, graph, dataset);
-    if (ls_failed(status)) {
-        ls_weights_metadata_free(notes);
-        return status;
-    }
-    *out = notes;
-    return LS_SUCCESS;
+    return LS_GIVE(status, notes, out, ls_weights_metadata_free);
 }
 
 void ls_weights_metadata_free(ls_weights_metadata *notes) {
@@ -150,18 +145,11 @@ static ls_status read_all(const char *path, const ls_safetensors *file, ls_weigh
     return read_classes(path, file, facts);
 }
 
-static ls_status finish(ls_status status, ls_weights_info *facts, ls_weights_info **out) {
-    if (ls_failed(status))
-        ls_weights_info_free(facts);
-    else
-        *out = facts;
-    return status;
-}
-
 ls_status ls_weights_info_read(const char *path, const ls_safetensors *file, ls_weights_info **out) {
     ls_weights_info *facts;
     LS_TRY(LS_NEW(facts, 1, "%s", path));
-    return finish(read_all(path, file, facts), facts, out);
+    ls_status status = read_all(path, file, facts);
+    return LS_GIVE(status, facts, out, ls_weights_info_free);
 }
 
 static ls_status take_dataset(const ls_dataset *dataset, ls_weights_info *facts) {
@@ -196,7 +184,8 @@ static ls_status configure(const ls_config *cfg, ls_weights_info *facts) {
 ls_status ls_weights_info_configured(const ls_config *cfg, ls_weights_info **out) {
     ls_weights_info *facts;
     LS_TRY(LS_NEW(facts, 1, "metadata of weights"));
-    return finish(configure(cfg, facts), facts, out);
+    ls_status status = configure(cfg, facts);
+    return LS_GIVE(status, facts, out, ls_weights_info_free);
 }
 
 void ls_weights_info_free(ls_weights_info *facts) {

@@ -53,7 +53,7 @@ static ls_status take(exchange *e, ls_trainer *t) {
         if (rank == t->facts.comm->rank) memcpy(e->others, e->mine, bytes);
         LS_TRY(ls_comm_broadcast(t->comm, e->others, (int64_t)bytes, rank));
         e->others[bytes] = 0;
-        if (!ls_failed(status)) status = ls_algorithm_cache_take(t->plans, e->others, bytes);
+        LS_THEN(status, ls_algorithm_cache_take(t->plans, e->others, bytes));
     }
     return status;
 }
@@ -62,10 +62,10 @@ static ls_status exchange_choices(ls_trainer *t) {
     exchange e = { 0 };
     ls_status status = ls_comm_agree(t->comm, give(&e, t), NULL);
     const int64_t mine = e.most;
-    if (!ls_failed(status)) status = ls_comm_allgather(t->comm, &mine, e.bytes, sizeof mine);
-    if (!ls_failed(status)) status = ls_comm_allreduce(t->comm, &e.most, 1, LS_I64, LS_REDUCE_MAX);
-    if (!ls_failed(status)) status = ls_comm_agree(t->comm, room_for_others(&e), NULL);
-    if (!ls_failed(status)) status = ls_comm_agree(t->comm, take(&e, t), NULL);
+    LS_THEN(status, ls_comm_allgather(t->comm, &mine, e.bytes, sizeof mine));
+    LS_THEN(status, ls_comm_allreduce(t->comm, &e.most, 1, LS_I64, LS_REDUCE_MAX));
+    LS_THEN(status, ls_comm_agree(t->comm, room_for_others(&e), NULL));
+    LS_THEN(status, ls_comm_agree(t->comm, take(&e, t), NULL));
     free(e.mine);
     free(e.others);
     free(e.bytes);

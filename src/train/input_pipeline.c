@@ -129,14 +129,9 @@ ls_status ls_input_pipeline_new(ls_device *device, const ls_input_pipeline_optio
     LS_TRY(LS_NEW(f, 1, "input pipeline"));
     *f = (ls_input_pipeline){ .device = device, .options = *options, .layout = layout_of(options) };
     ls_status status = make_ring(f);
-    if (!ls_failed(status)) status = make_device_slots(f);
-    if (!ls_failed(status)) status = make_resident(f);
-    if (ls_failed(status)) {
-        ls_input_pipeline_free(f);
-        return status;
-    }
-    *out = f;
-    return LS_SUCCESS;
+    LS_THEN(status, make_device_slots(f));
+    LS_THEN(status, make_resident(f));
+    return LS_GIVE(status, f, out, ls_input_pipeline_free);
 }
 
 void ls_input_pipeline_free(ls_input_pipeline *f) {

@@ -58,9 +58,9 @@ static ls_status compare(ls_trainer *t, ls_status (*add)(const ls_trainer *t, ls
     char warning[LS_STATUS_TEXT_BYTES];
     ls_fingerprint *mine;
     ls_status status = LS_NEW(mine, 1, "fingerprint");
-    if (!ls_failed(status)) status = add(t, mine);
+    LS_THEN(status, add(t, mine));
     status = ls_comm_agree(t->comm, status, NULL);
-    if (!ls_failed(status)) status = ls_fingerprint_compare(t->comm, mine, warning);
+    LS_THEN(status, ls_fingerprint_compare(t->comm, mine, warning));
     if (!ls_failed(status) && warning[0] && !t->facts.warning[0]) memcpy(t->facts.warning, warning, sizeof warning);
     free(mine);
     return status;

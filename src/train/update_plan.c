@@ -226,12 +226,7 @@ ls_status ls_update_new(const ls_config *cfg, ls_param_store *arenas, ls_comm *c
         .meets_in_pass = ls_config_syncs_norm(cfg, ls_comm_get_info(comm)->world_size),
         .loss_is_sum = cfg->train_loss_reduction == LS_LOSS_SUM };
     status = make(u, cfg);
-    if (ls_failed(status)) {
-        ls_update_free(u);
-        return status;
-    }
-    *out = u;
-    return LS_SUCCESS;
+    return LS_GIVE(status, u, out, ls_update_free);
 }
 
 static void free_plan(ls_update *u, ls_plan *plan) {

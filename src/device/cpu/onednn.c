@@ -61,11 +61,7 @@ ls_status ls_onednn_new(int threads, ls_onednn **out) {
     LS_TRY(LS_NEW(onednn, 1, "oneDNN"));
     onednn->threads = threads;
     ls_status status = fill(onednn);
-    if (ls_failed(status))
-        ls_onednn_free(onednn);
-    else
-        *out = onednn;
-    return status;
+    return LS_GIVE(status, onednn, out, ls_onednn_free);
 }
 
 void ls_onednn_free(ls_onednn *onednn) {

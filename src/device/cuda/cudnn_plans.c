@@ -324,7 +324,7 @@ ls_status ls_cudnn_plans_make(const ls_cudnn_target *target, ls_op op, const ls_
     *out = (ls_cudnn_plans){ 0 };
     search s = { .target = target, .layer = layer ? layer : "(unnamed)", .most = most, .out = out };
     ls_status status = make_graph(&s, op, attr);
-    if (!ls_failed(status)) status = find(&s, attr->storage);
+    LS_THEN(status, find(&s, attr->storage));
     if (ls_failed(status)) ls_cudnn_plans_free(out);
     return status;
 }

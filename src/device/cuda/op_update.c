@@ -112,12 +112,7 @@ ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc,
     LS_TRY(ls_cuda_plan_make(device, desc, sizeof *own, run_step, "own kernel", &own));
     own->plan.free_parts = free_segments;
     ls_status status = upload_segments(device, &desc->attr.optimizer, &own->segments);
-    if (ls_failed(status)) {
-        ls_cuda_plan_free(&own->plan.base);
-        return status;
-    }
-    *out = &own->plan.base;
-    return LS_SUCCESS;
+    return LS_GIVE(status, &own->plan.base, out, ls_cuda_plan_free);
 }
 
 // --- the others ----------------------------------------------------------------------------------

@@ -218,8 +218,8 @@ ls_status ls_cuda_conv_algorithm_new(
     LS_TRY(LS_NEW(made, 1, "layer %s", layer));
     ls_status status = ls_cudnn_plans_make(&target, op, attr, layer, timing ? LS_CUDNN_PLANS_MAX : 1, &made->plans);
     made->chosen = LS_CHOSEN_BY_RULE;
-    if (!ls_failed(status) && timing && made->plans.count > 1)
-        status = choose(libraries, op, attr, &made->plans, &best, &made->chosen);
+    if (timing && made->plans.count > 1)
+        LS_THEN(status, choose(libraries, op, attr, &made->plans, &best, &made->chosen));
     if (ls_failed(status) || made->plans.count == 0) {
         ls_cudnn_plans_free(&made->plans);
         free(made);

@@ -118,7 +118,7 @@ ls_status ls_cuda_gemm_new(
     gemm->beta = attr->beta;
     snprintf(gemm->layer, sizeof gemm->layer, "%s", layer);
     ls_status status = describe(gemm, attr, libraries->device->tf32);
-    if (!ls_failed(status)) status = choose(gemm, &found);
+    LS_THEN(status, choose(gemm, &found));
     if (ls_failed(status) || !found) {
         ls_cuda_gemm_free(gemm);
         return status;

@@ -51,7 +51,7 @@ ls_status ls_hierarchy_wins(const int *host_of, int ranks, int hosts, int *wins)
     for (int i = 0; i < hosts; i++) alone[i] = i;
     double at_once = 0, by_hosts = 0;
     ls_status status = ls_halving_volume(host_of, ranks, &at_once);
-    if (!ls_failed(status)) status = ls_halving_volume(alone, hosts, &by_hosts);
+    LS_THEN(status, ls_halving_volume(alone, hosts, &by_hosts));
     *wins = by_hosts <= at_once;
     free(alone);
     return status;

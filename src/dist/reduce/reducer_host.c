@@ -195,7 +195,7 @@ static void *communicate(void *context) {
 
         int news = 0;
         ls_status status = start_launched(reducer, &f, launched);
-        if (!ls_failed(status)) status = look(reducer, &f, &news);
+        LS_THEN(status, look(reducer, &f, &news));
         if (news > 0 || changed) {
             f.active_s = ls_clock_seconds();
             f.nap_s = nap_first_s;
@@ -273,7 +273,7 @@ static void host_launch(ls_reducer *reducer, int bucket) {
     host_reducer *r = (host_reducer *)reducer;
     if (comm_of(r)->facts.world_size == 1) return;
     if (!r->channel) {
-        if (!ls_failed(r->status)) r->status = sum_bucket(r, bucket);
+        LS_THEN(r->status, sum_bucket(r, bucket));
         return;
     }
     if (r->staging) ls_staging_send(r->staging, bucket);
@@ -431,10 +431,5 @@ ls_status ls_reducer_host_new(const ls_reducer_options *options, ls_reducer **ou
     r->base = (ls_reducer){ .kind = &kind, .options = *options };
     init_locks(r);
     ls_status status = set_up(r);
-    if (ls_failed(status)) {
-        host_free(&r->base);
-        return status;
-    }
-    *out = &r->base;
-    return LS_SUCCESS;
+    return LS_GIVE(status, &r->base, out, host_free);
 }

@@ -136,10 +136,5 @@ ls_status ls_reducer_queue_new(const ls_reducer_options *options, ls_reducer **o
     LS_TRY(LS_NEW(r, 1, "reducer of %d buckets", options->bucket_count));
     r->base = (ls_reducer){ .kind = &kind, .options = *options };
     ls_status status = fill(r);
-    if (ls_failed(status)) {
-        queue_free(&r->base);
-        return status;
-    }
-    *out = &r->base;
-    return LS_SUCCESS;
+    return LS_GIVE(status, &r->base, out, queue_free);
 }

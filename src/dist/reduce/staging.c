@@ -51,12 +51,7 @@ ls_status ls_staging_new(const ls_reducer_options *options, ls_staging **out) {
         .buckets = options->buckets,
         .count = options->bucket_count };
     ls_status status = fill(s, options);
-    if (ls_failed(status)) {
-        ls_staging_free(s);
-        return status;
-    }
-    *out = s;
-    return LS_SUCCESS;
+    return LS_GIVE(status, s, out, ls_staging_free);
 }
 
 void ls_staging_free(ls_staging *s) {

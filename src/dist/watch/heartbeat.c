@@ -150,13 +150,8 @@ ls_status ls_heartbeat_open(ls_comm *comm, ls_heartbeat **out) {
     ls_status status = LS_NEW(board->table.row, n, "heartbeats of %zu ranks", n);
     ls_keep_first(&status, LS_NEW(peers, n, "heartbeats of %zu ranks", n));
     board->table.peer = peers;
-    if (!ls_failed(status)) status = get_acquainted(board, comm, peers);
-    if (ls_failed(status)) {
-        ls_heartbeat_close(board);
-        return status;
-    }
-    *out = board;
-    return LS_SUCCESS;
+    LS_THEN(status, get_acquainted(board, comm, peers));
+    return LS_GIVE(status, board, out, ls_heartbeat_close);
 }
 
 void ls_heartbeat_close(ls_heartbeat *board) {

@@ -295,12 +295,7 @@ ls_status ls_watchdog_new(ls_comm *comm, ls_watchdog **out) {
     watchdog->completed = -1;
     pthread_mutex_init(&watchdog->device_mutex, NULL);
     ls_status status = start(watchdog);
-    if (ls_failed(status)) {
-        ls_watchdog_free(watchdog);
-        return status;
-    }
-    *out = watchdog;
-    return LS_SUCCESS;
+    return LS_GIVE(status, watchdog, out, ls_watchdog_free);
 }
 
 static void wake(ls_watchdog *watchdog) {

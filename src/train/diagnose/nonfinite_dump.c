@@ -133,7 +133,7 @@ static ls_status write_batch(
     const char *path, const ls_trainer *t, const ls_nonfinite *r, const int64_t *samples, const ls_norm_sums *sums) {
     pictures p;
     ls_status status = read_pictures(t, r, samples, &p);
-    if (!ls_failed(status)) status = write_tensors(path, t, r, samples, &p, sums);
+    LS_THEN(status, write_tensors(path, t, r, samples, &p, sums));
     free_pictures(&p);
     return status;
 }
@@ -198,7 +198,7 @@ ls_status ls_nonfinite_write(ls_trainer *t, ls_nonfinite *r, const int64_t *samp
     ls_status status = write_files(t, partial, r, samples, sums);
     if (!ls_failed(status) && ls_held_rename(partial, folder) != 0)
         status = ls_fail(LS_STORAGE, "%s: rename to %s: %s", partial, folder, strerror(errno));
-    if (!ls_failed(status)) status = ls_sync_folder(t->folder);
+    LS_THEN(status, ls_sync_folder(t->folder));
     if (ls_failed(status)) r->folder[0] = '\0';
     return status;
 }

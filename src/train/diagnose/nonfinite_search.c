@@ -221,7 +221,7 @@ static ls_status keep_evidence(search *s) {
     int64_t *samples = NULL;
     ls_status status = list_samples(s, &samples);
     if (!ls_failed(status)) name_samples(s, samples);
-    if (!ls_failed(status) && s->t->folder[0]) status = ls_nonfinite_write(s->t, s->report, samples, &s->sums);
+    if (s->t->folder[0]) LS_THEN(status, ls_nonfinite_write(s->t, s->report, samples, &s->sums));
     free(samples);
     return status;
 }

@@ -252,7 +252,7 @@ ls_status ls_replica_report(
         e.theirs = snapshot->values;
         status = ls_comm_allgather(t->comm, words, e.all, (int64_t)(count * sizeof *words));
     }
-    if (!ls_failed(status)) status = judge(&e, equal_at, snapshot);
+    LS_THEN(status, judge(&e, equal_at, snapshot));
     ls_snapshot_free(snapshot);
     free(e.all);
     return status;

@@ -32,12 +32,7 @@ ls_status ls_replicas_new(const ls_trainer *t, ls_replicas **out) {
         ls_keep_first(&status, LS_NEW(r->words, LS_REPLICA_COUNTERS + r->list->count, "comparison of replicas"));
         r->checked_at = -1;
     }
-    if (ls_failed(status)) {
-        ls_replicas_free(r);
-        return status;
-    }
-    *out = r;
-    return LS_SUCCESS;
+    return LS_GIVE(status, r, out, ls_replicas_free);
 }
 
 void ls_replicas_free(ls_replicas *r) {

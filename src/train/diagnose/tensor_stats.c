@@ -434,7 +434,7 @@ ls_status ls_tensor_stats_run(const ls_tensor_stats_list *inspection, ls_tensor_
     inspector in = { .o = inspection, .device = device, .api = device->api, .first = first };
     *first = (ls_tensor_stats){ .first = -1 };
     ls_status status = prepare(&in);
-    if (!ls_failed(status)) status = run_program(&in);
+    LS_THEN(status, run_program(&in));
     ls_slab *slabs[] = { in.records, in.host };
     for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
         if (slabs[s]) in.api->slab_free(slabs[s]);
