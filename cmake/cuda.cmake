@@ -4,10 +4,10 @@ set(LOCKSTEP_CUDA "auto" CACHE STRING "build the CUDA plugin: auto (where nvcc i
 set(LOCKSTEP_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "GPU architectures of the plugin; the last also as PTX for newer ones")
 set(LOCKSTEP_CUDA_ROOT "" CACHE PATH "CUDA toolkit, as scripts/fetch-cuda.sh makes it (empty: nvcc on the PATH, CUDA_HOME or /usr/local/cuda)")
 
-# What the plugin needs of the program: base/ and the operators' checks, both a second time.
+# What the plugin needs of the program, a second time: base/, the operators' checks, the cache of measured choices.
 function(lockstep_cuda_link target)
   target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src")
-  target_sources(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src/device/op_check.c")
+  target_sources(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src/device/op_check.c" "${CMAKE_SOURCE_DIR}/src/device/algorithm_cache.c")
   string(REGEX MATCHALL "[0-9]+" built_for "${LOCKSTEP_CUDA_ARCHITECTURES}") # for the message that a GPU is too old
   list(SORT built_for COMPARE NATURAL)
   list(GET built_for 0 lowest)
@@ -92,7 +92,7 @@ function(lockstep_cuda_add_plugin)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/device/cuda/*.c" "${CMAKE_SOURCE_DIR}/src/device/cuda/kernels/*.cu")
   add_library(lockstep_cuda MODULE ${sources})
   lockstep_cuda_link(lockstep_cuda)
-  target_sources(lockstep_cuda PRIVATE "${CMAKE_SOURCE_DIR}/src/device/algorithm_cache.c" "${CMAKE_SOURCE_DIR}/src/device/gpu/library_search.c")
+  target_sources(lockstep_cuda PRIVATE "${CMAKE_SOURCE_DIR}/src/device/gpu/library_search.c")
   target_include_directories(lockstep_cuda PRIVATE "${CMAKE_BINARY_DIR}/generated") # lockstep_cuda_build.h
   if(LOCKSTEP_NCCL_INCLUDE) # opened at run time, when several ranks want it
     target_include_directories(lockstep_cuda SYSTEM PRIVATE "${LOCKSTEP_NCCL_INCLUDE}")

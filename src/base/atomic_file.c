@@ -5,12 +5,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/hash.h"
 #include "base/held.h"
+#include "base/memory.h"
 
 enum { LINKS_MAX = 40, TEMPORARIES_MAX = 100 };
 
@@ -103,7 +103,7 @@ static ls_status open_temporary(ls_atomic_file *file) {
         free(file->temporary);
         if (asprintf(&file->temporary, "%s.tmp-%ld%s", file->target, (long)getpid(), more) < 0) {
             file->temporary = NULL;
-            return ls_fail(LS_DEVICE, "%s: no memory to write it", file->path);
+            return ls_no_memory(0, "%s", file->path);
         }
         file->fd = ls_held_open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (file->fd >= 0) return LS_SUCCESS;
@@ -113,20 +113,14 @@ static ls_status open_temporary(ls_atomic_file *file) {
 }
 
 ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out) {
-    ls_atomic_file *file = calloc(1, sizeof *file);
-    if (!file) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
-    file->path = strdup(path);
-    file->hasher = ls_hasher_new();
+    ls_atomic_file *file;
+    LS_TRY(LS_NEW(file, 1, "%s", path));
     int direct = 0;
-    ls_status status = file->path && file->hasher ? find_target(path, file->target, &direct)
-                                                  : ls_fail(LS_DEVICE, "%s: no memory to write it", path);
-    if (!ls_failed(status)) status = direct ? open_direct(file) : open_temporary(file);
-    if (ls_failed(status)) {
-        free_file(file);
-        return status;
-    }
-    *out = file;
-    return LS_SUCCESS;
+    ls_status status = LS_NEW_TEXT(file->path, path, "%s", path);
+    LS_THEN(status, (file->hasher = ls_hasher_new()) ? LS_SUCCESS : ls_no_memory(0, "%s", path));
+    LS_THEN(status, find_target(path, file->target, &direct));
+    LS_THEN(status, direct ? open_direct(file) : open_temporary(file));
+    return LS_GIVE(status, file, out, free_file);
 }
 
 void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes) {

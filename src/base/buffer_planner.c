@@ -1,7 +1,7 @@
 #include "base/buffer_planner.h"
 
 #include <assert.h>
-#include <stdlib.h>
+#include "base/memory.h"
 
 typedef struct {
     const char *name;
@@ -13,13 +13,12 @@ struct ls_buffer_planner {
     slot *slots;
     int *by_size;   // slot numbers, for fix
     int *by_offset; // slot numbers already placed
-    int count, capacity, fixed;
+    int count, fixed;
     size_t bytes, unshared_bytes;
 };
 
 ls_status ls_buffer_planner_new(ls_buffer_planner **out) {
-    *out = calloc(1, sizeof **out);
-    return *out ? LS_SUCCESS : ls_fail(LS_DEVICE, "no host memory for an arena's plan");
+    return LS_NEW(*out, 1, "plan of buffers");
 }
 
 void ls_buffer_planner_free(ls_buffer_planner *arena) {
@@ -30,17 +29,10 @@ void ls_buffer_planner_free(ls_buffer_planner *arena) {
     free(arena);
 }
 
-static int grow(ls_buffer_planner *arena) {
-    int capacity = arena->capacity ? 2 * arena->capacity : 64;
-    void *slots = realloc(arena->slots, (size_t)capacity * sizeof *arena->slots);
-    if (slots) arena->slots = slots;
-    void *by_size = realloc(arena->by_size, (size_t)capacity * sizeof *arena->by_size);
-    if (by_size) arena->by_size = by_size;
-    void *by_offset = realloc(arena->by_offset, (size_t)capacity * sizeof *arena->by_offset);
-    if (by_offset) arena->by_offset = by_offset;
-    if (!slots || !by_size || !by_offset) return 0;
-    arena->capacity = capacity;
-    return 1;
+static ls_status grow(ls_buffer_planner *arena) {
+    LS_TRY(LS_GROW(arena->slots, arena->count, "plan of %d buffers", arena->count));
+    LS_TRY(LS_GROW(arena->by_size, arena->count, "plan of %d buffers", arena->count));
+    return LS_GROW(arena->by_offset, arena->count, "plan of %d buffers", arena->count);
 }
 
 ls_status ls_buffer_planner_book(
@@ -49,8 +41,7 @@ ls_status ls_buffer_planner_book(
     size_t rounded = (bytes + LS_BUFFER_PLANNER_ALIGN - 1) / LS_BUFFER_PLANNER_ALIGN * LS_BUFFER_PLANNER_ALIGN;
     if (rounded < bytes || arena->unshared_bytes + rounded < rounded)
         return ls_fail(LS_DEVICE, "%s: %zu bytes are more than can be addressed", name, bytes);
-    if (arena->count == arena->capacity && !grow(arena))
-        return ls_fail(LS_DEVICE, "no host memory for an arena's plan of %d buffers", arena->count);
+    LS_TRY(grow(arena));
     arena->slots[arena->count] = (slot){ .name = name, .bytes = rounded, .first_use = first_use, .last_use = last_use };
     arena->unshared_bytes += rounded;
     *out = arena->count++;

@@ -10,6 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 #include "base/held.h"
+#include "base/memory.h"
 #include "base/text.h"
 
 static ls_status fail_io(const char *action, const char *path, const char *call) {
@@ -101,7 +102,7 @@ static ls_status read_all(const ls_input *input, size_t most, char **data, size_
         if (!larger) free(text);
         text = larger;
     }
-    return ls_fail(LS_DEVICE, "%s: cannot read: no memory for %zu bytes", input->path, capacity);
+    return ls_no_memory(capacity, "%s", input->path);
 }
 
 ls_status ls_read_beginning(const char *path, size_t most, char **data, size_t *bytes) {
@@ -137,8 +138,8 @@ ls_status ls_sync_folder(const char *path) {
 }
 
 ls_status ls_sync_folder_of(const char *path) {
-    char *folder = strdup(path);
-    if (!folder) return ls_fail(LS_DEVICE, "%s: no memory to finish writing", path);
+    char *folder;
+    LS_TRY(LS_NEW_TEXT(folder, path, "%s", path));
     char *slash = strrchr(folder, '/');
     if (slash) slash[slash == folder] = 0; // "/name" is in "/"
     ls_status status = sync_folder_for(path, slash ? folder : ".");
@@ -147,8 +148,8 @@ ls_status ls_sync_folder_of(const char *path) {
 }
 
 ls_status ls_make_folders(const char *path) {
-    char *partial = strdup(path);
-    if (!partial) return ls_fail(LS_DEVICE, "%s: no memory to create it", path);
+    char *partial;
+    LS_TRY(LS_NEW_TEXT(partial, path, "%s", path));
     ls_status status = LS_SUCCESS;
     for (char *end = partial + ls_held_length(path); !ls_failed(status) && *end;) {
         end += strspn(end, "/");

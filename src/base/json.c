@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/text.h"
 
 // A flag of ours in cJSON's `type`, whose lowest byte is the type: something is missing in this object or array.
@@ -101,7 +102,7 @@ char *ls_json_text(const cJSON *tree, int indented) {
 
 ls_status ls_json_write_file(const char *path, const cJSON *tree) {
     char *text = ls_json_text(tree, 1);
-    if (!text) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    if (!text) return ls_no_memory(0, "%s", path);
     ls_atomic_file *file = NULL;
     ls_status status = ls_atomic_file_open(path, &file);
     if (!ls_failed(status)) {
@@ -115,7 +116,7 @@ ls_status ls_json_write_file(const char *path, const cJSON *tree) {
 
 ls_status ls_json_write_line(FILE *file, const char *path, const cJSON *tree) {
     char *text = ls_json_text(tree, 0);
-    if (!text) return ls_fail(LS_DEVICE, "%s: no memory to write a line", path);
+    if (!text) return ls_no_memory(0, "%s", path);
     errno = 0;
     int ok = fputs(text, file) >= 0 && fputc('\n', file) != EOF && fflush(file) == 0;
     cJSON_free(text);

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,13 +14,45 @@
 
 enum { SMALL_ALIGN = 64, HUGE_PAGE = 2 << 20, HUGE_FROM = 1 << 20 };
 
+static ls_status fail_memory(size_t bytes, const char *what, va_list values) {
+    char text[LS_STATUS_TEXT_BYTES], size[24];
+    vsnprintf(text, sizeof text, what, values);
+    return ls_fail(
+        LS_DEVICE, "%s: no host memory%s%s", text, bytes ? " for " : "", bytes ? ls_text_bytes(size, bytes) : "");
+}
+
+ls_status ls_no_memory(size_t bytes, const char *what, ...) {
+    va_list values;
+    va_start(values, what);
+    ls_status status = fail_memory(bytes, what, values);
+    va_end(values);
+    return status;
+}
+
+ls_status ls_grow(void *array, size_t element_bytes, size_t count, const char *what, ...) {
+    if (count & (count - 1)) return LS_SUCCESS; // no power of two: there is room
+    size_t bytes = (count ? 2 * count : 1) * element_bytes;
+    void *now; // copied, as `array` points to a pointer of some other type
+    memcpy(&now, array, sizeof now);
+    void *larger = realloc(now, bytes);
+    if (larger) {
+        memcpy(array, &larger, sizeof larger);
+        return LS_SUCCESS;
+    }
+    va_list values;
+    va_start(values, what);
+    ls_status status = fail_memory(bytes, what, values);
+    va_end(values);
+    return status;
+}
+
 ls_status ls_memory_new(size_t bytes, const char *what, void **out) {
     size_t align = bytes > HUGE_FROM ? HUGE_PAGE : SMALL_ALIGN;
     size_t rounded = (bytes + align - 1) / align * align;
     void *memory = NULL;
     if (rounded < bytes || posix_memalign(&memory, align, rounded ? rounded : align) != 0) {
         char text[24];
-        return ls_fail(LS_DEVICE, "no host memory for %s: %s wanted; lower train.micro_batch or data.prefetch", what,
+        return ls_fail(LS_DEVICE, "%s: no host memory for %s; lower train.micro_batch or data.prefetch", what,
             ls_text_bytes(text, bytes));
     }
     if (bytes > HUGE_FROM) {

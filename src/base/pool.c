@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/thread.h"
 
 #if defined(__x86_64__)
@@ -127,7 +128,7 @@ ls_status ls_pool_new(int threads, ls_pool **out) {
     assert(threads >= 1);
     ls_pool *pool = NULL;
     if (posix_memalign((void **)&pool, _Alignof(ls_pool), sizeof *pool) != 0)
-        return ls_fail(LS_DEVICE, "no host memory for a pool of %d threads", threads);
+        return ls_no_memory(sizeof *pool, "pool of %d threads", threads);
     memset(pool, 0, sizeof *pool);
     pool->threads = threads;
     pthread_mutex_init(&pool->lock, NULL);

@@ -1,7 +1,7 @@
 #include "base/spans.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
+#include "base/memory.h"
 
 typedef struct {
     ls_span span;
@@ -20,8 +20,7 @@ static struct {
 } trace = { .update = LS_SPANS_NO_UPDATE };
 
 ls_status ls_spans_open(int spans) {
-    trace.places = calloc((size_t)spans, sizeof *trace.places);
-    if (!trace.places) return ls_fail(LS_DEVICE, "--trace: out of host memory for %d spans", spans);
+    LS_TRY(LS_NEW(trace.places, spans, "--trace: %d spans", spans));
     trace.capacity = spans;
     trace.from = trace.to = 0;
     atomic_store(&trace.lost, 0);

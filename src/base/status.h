@@ -60,6 +60,15 @@ static inline void ls_keep_first(ls_status *first, ls_status next) {
         if (status.code != LS_OK) goto done; \
     } while (0)
 
+// A chain of steps whose end is reached in any case: the call is made unless an earlier one has failed.
+#define LS_THEN(status, expr) \
+    do { \
+        if ((status).code == LS_OK) (status) = (expr); \
+    } while (0)
+
+// The end of a function that makes something: *out takes it over, or `end` frees it where a step failed.
+#define LS_GIVE(status, made, out, end) ((status).code == LS_OK ? (void)(*(out) = (made)) : (void)end(made), (status))
+
 #define LS_TRY_LIB(code, explain, call) \
     do { \
         int ls_try_rc_ = (int)(call); \

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "base/text.h"
 
 enum { FOR_TRAIN = 1 << LS_COMMAND_TRAIN, FOR_BENCH = 1 << LS_COMMAND_BENCH, FOR_EVAL = 1 << LS_COMMAND_EVAL };
@@ -343,8 +344,7 @@ static ls_status take_config(ls_args *args, const char *word) {
 
 // Room for all words of the command line.
 static ls_status take_one_more(ls_args *args, const char *word, int argc) {
-    if (!args->files) args->files = calloc((size_t)argc, sizeof *args->files);
-    if (!args->files) return ls_fail(LS_DEVICE, "out of memory for the names of files");
+    if (!args->files) LS_TRY(LS_NEW(args->files, argc, "names of files"));
     args->files[args->file_count++] = word;
     return LS_SUCCESS;
 }

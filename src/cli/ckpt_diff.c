@@ -169,8 +169,8 @@ static ls_status compare(const side *a, const side *b) {
 ls_status ls_ckpt_diff(const char *a, const char *b) {
     side left = { 0 }, right = { 0 };
     ls_status status = open_side(a, &left);
-    if (!ls_failed(status)) status = open_side(b, &right);
-    if (!ls_failed(status)) status = compare(&left, &right);
+    LS_THEN(status, open_side(b, &right));
+    LS_THEN(status, compare(&left, &right));
     close_side(&left);
     close_side(&right);
     return status;

@@ -1,8 +1,8 @@
 // ckpt_show.c - `train ckpt show PATH...`: all about one checkpoint, or a table of a run's.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "base/memory.h"
 #include "base/text.h"
 #include "cli/ckpt.h"
 #include "cli/report.h"
@@ -212,8 +212,8 @@ static ls_status show_rows(const ls_ckpt_list *list, row *rows) {
 }
 
 static ls_status show_list(const ls_ckpt_list *list) {
-    row *rows = calloc((size_t)list->count, sizeof *rows);
-    if (!rows) return ls_fail(LS_DEVICE, "no memory to list checkpoints");
+    row *rows;
+    LS_TRY(LS_NEW(rows, list->count, "list of checkpoints"));
     ls_status status = show_rows(list, rows);
     free(rows);
     return status;

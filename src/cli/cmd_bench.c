@@ -85,9 +85,9 @@ ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm) {
         .weak = args->weak };
     ls_bench bench;
     ls_status status = ls_bench_open(&bench, request, comm, args->seconds, args->repeats);
-    if (!ls_failed(status)) status = measure_all(args, &bench);
-    if (!ls_failed(status)) status = ls_command_agree(comm, report(&bench, &cfg, folder));
-    if (!ls_failed(status)) status = ls_bench_outcome(&bench);
+    LS_THEN(status, measure_all(args, &bench));
+    LS_THEN(status, ls_command_agree(comm, report(&bench, &cfg, folder)));
+    LS_THEN(status, ls_bench_outcome(&bench));
     ls_bench_close(&bench);
     return status;
 }

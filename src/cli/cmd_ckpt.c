@@ -1,9 +1,9 @@
 // cmd_ckpt.c - `train ckpt verify|show|diff PATH...`: which checkpoints a path means, and their verification.
 // ckpt_show.c and ckpt_diff.c have the rest. Nothing here changes a file: a run may be writing beside it.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/atomic_file.h"
+#include "base/memory.h"
 #include "cli/ckpt.h"
 #include "cli/commands.h"
 
@@ -16,15 +16,14 @@ void ls_ckpt_list_free(ls_ckpt_list *list) {
 }
 
 static ls_status fill(const char *folder, const int64_t *updates, int count, ls_ckpt_list *out) {
-    *out = (ls_ckpt_list){ .paths = calloc((size_t)count + 1, sizeof *out->paths) };
-    for (int i = 0; i < count && out->paths; i++) {
+    LS_TRY(LS_NEW(out->paths, count + 1, "%s", folder));
+    for (int i = 0; i < count; i++) {
         char path[PATH_BYTES];
         LS_TRY(ls_checkpoint_path(folder, updates[i], path, sizeof path));
-        out->paths[i] = strdup(path);
-        if (!out->paths[i]) break;
+        LS_TRY(LS_NEW_TEXT(out->paths[i], path, "%s", folder));
         out->count++;
     }
-    return out->count == count && out->paths ? LS_SUCCESS : ls_fail(LS_DEVICE, "%s: no memory to list it", folder);
+    return LS_SUCCESS;
 }
 
 static ls_status list_folder(const char *folder, ls_ckpt_list *out) {
@@ -38,9 +37,9 @@ static ls_status list_folder(const char *folder, ls_ckpt_list *out) {
 }
 
 static ls_status only(const char *path, ls_ckpt_list *out) {
-    *out = (ls_ckpt_list){ .paths = calloc(1, sizeof *out->paths), .one = 1 };
-    if (out->paths) out->paths[0] = strdup(path);
-    if (!out->paths || !out->paths[0]) return ls_fail(LS_DEVICE, "%s: no memory to read it", path);
+    *out = (ls_ckpt_list){ .one = 1 };
+    LS_TRY(LS_NEW(out->paths, 1, "%s", path));
+    LS_TRY(LS_NEW_TEXT(out->paths[0], path, "%s", path));
     out->count = 1;
     return LS_SUCCESS;
 }

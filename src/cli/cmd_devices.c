@@ -2,11 +2,11 @@
 // fit together and the fix, and what device.type = auto takes; to stdout.
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/cpus.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "device/gpu/machine.h"
@@ -187,8 +187,8 @@ static ls_status print_json(const findings *f) {
 }
 
 static ls_status print_devices_of_host(int as_json) {
-    findings *f = calloc(1, sizeof *f);
-    if (!f) return ls_fail(LS_DEVICE, "no memory to list devices");
+    findings *f;
+    LS_TRY(LS_NEW(f, 1, "list of devices"));
     ls_status status = LS_SUCCESS;
     look(f);
     if (as_json)

@@ -207,8 +207,7 @@ ls_status ls_cmd_train(const ls_args *args, ls_comm *comm) {
     LS_TRY(ls_command_agree(comm, ls_trainer_new(&cfg, comm, &trainer)));
     run_files files = { .folder.lock = -1 };
     ls_status status = ls_command_agree(comm, ls_trainer_verify_pictures(trainer));
-    if (!ls_failed(status))
-        status = args->dry_run ? ls_command_agree(comm, print_plan(trainer)) : train(args, comm, trainer, &files);
+    LS_THEN(status, args->dry_run ? ls_command_agree(comm, print_plan(trainer)) : train(args, comm, trainer, &files));
     ls_trainer_free(trainer); // a checkpoint may still be written
     ls_run_folder_close(&files.folder);
     return status;

@@ -57,7 +57,7 @@ static ls_status train_and_save(const verification *v, ls_trainer *trainer, ls_s
     ls_snapshot *snapshot = NULL;
     LS_TRY(advance(v, trainer, v->updates));
     ls_status status = take(v, trainer, &snapshot);
-    if (!ls_failed(status)) status = ls_command_agree(v->comm, write_checkpoint(v, trainer, snapshot));
+    LS_THEN(status, ls_command_agree(v->comm, write_checkpoint(v, trainer, snapshot)));
     ls_snapshot_free(snapshot);
     return status;
 }
@@ -138,7 +138,7 @@ static void remove_folder(const verification *v) {
     char path[2 * LS_TEXT_BYTES];
     if (!is_first(v) || !v->folder[0]) return;
     ls_status status = ls_checkpoint_path(v->folder, v->updates, path, sizeof path);
-    if (!ls_failed(status)) status = ls_checkpoint_remove(path);
+    LS_THEN(status, ls_checkpoint_remove(path));
     if (ls_failed(status) || rmdir(v->folder) != 0) ls_warn("%s: could not be removed", v->folder);
 }
 
@@ -154,7 +154,7 @@ ls_status ls_cmd_verify_resume(const ls_args *args, ls_comm *comm) {
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
     verification v = { .cfg = &cfg, .comm = comm, .updates = args->updates };
     ls_status status = ls_command_agree(comm, make_folder(&v));
-    if (!ls_failed(status)) status = verify(&v);
+    LS_THEN(status, verify(&v));
     remove_folder(&v);
     ls_snapshot_free(v.straight);
     ls_snapshot_free(v.resumed);

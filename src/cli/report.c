@@ -2,17 +2,16 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/progress.h"
 
 ls_status ls_table_new(int columns, int rows, ls_table *out) {
-    *out = (ls_table){ columns, rows, calloc((size_t)(columns * rows), LS_TABLE_CELL_BYTES) };
-    if (!out->cell) return ls_fail(LS_DEVICE, "table of %d x %d cells: out of host memory", columns, rows);
-    return LS_SUCCESS;
+    *out = (ls_table){ columns, rows, NULL };
+    return LS_NEW(out->cell, columns * rows, "table of %d x %d cells", columns, rows);
 }
 
 void ls_table_free(ls_table *table) {

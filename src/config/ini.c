@@ -2,16 +2,12 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/atomic_file.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "config/values.h"
-
-static ls_status fail_memory(const ls_ini *ini) {
-    return ls_fail(LS_DEVICE, "%s: no memory to read it", ini->path);
-}
 
 // Ends the line where a comment starts: ';' or '#' at its start or after white space.
 static void cut_comment(char *line) {
@@ -21,15 +17,6 @@ static void cut_comment(char *line) {
             return;
         }
     }
-}
-
-// Room for one more element in an array that grows by doubling: true when count is 0
-// or a power of two, the moments to grow.
-static int grow(void **array, int count, size_t element_bytes) {
-    if (count & (count - 1)) return 1;
-    void *larger = realloc(*array, (size_t)(count ? 2 * count : 1) * element_bytes);
-    if (larger) *array = larger;
-    return larger != NULL;
 }
 
 static ls_status add_section(ls_ini *ini, char *line, int number) {
@@ -49,7 +36,7 @@ static ls_status add_section(ls_ini *ini, char *line, int number) {
     }
     if (ini->section_count == LS_INI_SECTIONS_MAX)
         return ls_fail(LS_USAGE, "%s:%d: [%s]: more than %d sections", ini->path, number, name, LS_INI_SECTIONS_MAX);
-    if (!grow((void **)&ini->sections, ini->section_count, sizeof *ini->sections)) return fail_memory(ini);
+    LS_TRY(LS_GROW(ini->sections, ini->section_count, "%s", ini->path));
     ini->sections[ini->section_count++] =
         (ls_ini_section){ .name = name, .line = number, .first_entry = ini->entry_count };
     return LS_SUCCESS;
@@ -73,7 +60,7 @@ static ls_status add_entry(ls_ini *ini, char *line, int number) {
     if (section->entry_count == LS_INI_KEYS_MAX)
         return ls_fail(
             LS_USAGE, "%s:%d: [%s] has more than %d keys", ini->path, number, section->name, LS_INI_KEYS_MAX);
-    if (!grow((void **)&ini->entries, ini->entry_count, sizeof *ini->entries)) return fail_memory(ini);
+    LS_TRY(LS_GROW(ini->entries, ini->entry_count, "%s", ini->path));
     ini->entries[ini->entry_count++] = entry;
     section->entry_count++;
     return LS_SUCCESS;
@@ -97,20 +84,18 @@ static ls_status parse(ls_ini *ini, size_t bytes) {
 }
 
 ls_status ls_ini_parse(const char *path, const char *text, size_t bytes, ls_ini **out) {
-    ls_ini *ini = calloc(1, sizeof *ini);
-    if (!ini || !(ini->path = strdup(path)) || !(ini->text = malloc(bytes + 1))) {
-        ls_ini_free(ini);
-        return ls_fail(LS_DEVICE, "%s: no memory to read it", path);
-    }
+    ls_status status;
+    ls_ini *ini;
+    LS_TRY(LS_NEW(ini, 1, "%s", path));
+    LS_TRY_GOTO(LS_NEW_TEXT(ini->path, path, "%s", path));
+    LS_TRY_GOTO(LS_NEW(ini->text, bytes + 1, "%s", path));
     memcpy(ini->text, text, bytes);
-    ini->text[bytes] = 0;
-    ls_status status = parse(ini, bytes);
-    if (ls_failed(status)) {
-        ls_ini_free(ini);
-        return status;
-    }
+    LS_TRY_GOTO(parse(ini, bytes));
     *out = ini;
-    return LS_SUCCESS;
+    ini = NULL;
+done:
+    ls_ini_free(ini);
+    return status;
 }
 
 ls_status ls_ini_read(const char *path, ls_ini **out) {

@@ -63,7 +63,8 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
         { LS_OPTION_device_graphs, cuda, "device.type = cuda" },
         { LS_OPTION_device_share, cuda, "device.type = cuda" },
         { LS_OPTION_device_affinity, cuda, "device.type = cuda" },
-        { LS_OPTION_device_autotune, !cfg->run_deterministic, "run.deterministic = false" },
+        { LS_OPTION_device_autotune, cuda, "device.type = cuda" },
+        { LS_OPTION_device_autotune, !cuda || !cfg->run_deterministic, "run.deterministic = false" },
         { LS_OPTION_log_every_seconds, cfg->log_progress == LS_PROGRESS_AUTO || cfg->log_progress == LS_PROGRESS_LINES,
             "log.progress = lines" },
     };

@@ -70,9 +70,8 @@ static ls_status fill_normalisation(const ls_config *cfg, ls_dataset *dataset) {
 static ls_status name_classes(ls_dataset *dataset) {
     if (!dataset->class_names) dataset->class_names = dataset->format->class_names;
     if (dataset->class_names) return LS_SUCCESS;
-    size_t classes = (size_t)dataset->facts.classes;
-    dataset->class_numbers = malloc(classes * LS_CLASS_NUMBER_BYTES);
-    if (!dataset->class_numbers) return ls_fail(LS_DEVICE, "no memory for the names of %zu classes", classes);
+    const int classes = dataset->facts.classes;
+    LS_TRY(LS_NEW(dataset->class_numbers, classes * LS_CLASS_NUMBER_BYTES, "names of %d classes", classes));
     for (int i = 0; i < dataset->facts.classes; i++) {
         snprintf(dataset->class_numbers + (size_t)i * LS_CLASS_NUMBER_BYTES, LS_CLASS_NUMBER_BYTES, "%d", i);
     }
@@ -82,14 +81,14 @@ static ls_status name_classes(ls_dataset *dataset) {
 static ls_status open_format(const ls_config *cfg, ls_dataset *dataset) {
     LS_TRY(dataset->format->open(cfg, dataset));
     LS_TRY(fill_normalisation(cfg, dataset));
-    if (dataset->stamp && !(dataset->broken = calloc((size_t)dataset->facts.count, sizeof *dataset->broken)))
-        return ls_fail(LS_DEVICE, "no memory for a list of %lld samples", (long long)dataset->facts.count);
+    const int64_t count = dataset->facts.count;
+    if (dataset->stamp) LS_TRY(LS_NEW(dataset->broken, count, "list of %lld samples", (long long)count));
     return name_classes(dataset);
 }
 
 ls_status ls_dataset_open(const ls_config *cfg, ls_split split, ls_dataset **out) {
-    ls_dataset *dataset = calloc(1, sizeof *dataset);
-    if (!dataset) return ls_fail(LS_DEVICE, "no memory for a data set");
+    ls_dataset *dataset;
+    LS_TRY(LS_NEW(dataset, 1, "data set"));
     dataset->format = &formats[cfg->data_dataset];
     dataset->split = split;
     dataset->facts.classes = dataset->format->classes;

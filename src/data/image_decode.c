@@ -1,13 +1,13 @@
 #include "data/image_decode.h"
 
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #define STBI_NO_STDIO
 #include <stb/stb_image.h>
 
+#include "base/memory.h"
 #include "data/data_file.h"
 #include "data/image_check.h"
 #include "data/image_resize.h"
@@ -16,7 +16,7 @@ enum { MAX_PIXELS = 1 << 28 };
 
 static ls_status cannot_decode(const char *path) {
     const char *reason = stbi_failure_reason();
-    if (strcmp(reason, "outofmem") == 0) return ls_fail(LS_DEVICE, "%s: no memory to decode it", path);
+    if (strcmp(reason, "outofmem") == 0) return ls_no_memory(0, "%s", path);
     return ls_fail(LS_DATA, "%s: broken image: %s (stb_image); replace it or move it away", path, reason);
 }
 
@@ -60,11 +60,11 @@ ls_status ls_image_decode(const char *path, ls_chw size, uint8_t *dst) {
         ls_data_file_close(&file);
         return ls_fail(LS_DATA, "%s: has %zu bytes, at most %d for an image", path, bytes, INT_MAX);
     }
-    uint8_t *bytes = malloc(file.bytes);
-    ls_status status = bytes ? ls_data_file_read(&file, 0, bytes, file.bytes)
-                             : ls_fail(LS_DEVICE, "%s: no memory for %zu bytes", path, file.bytes);
+    uint8_t *bytes;
+    ls_status status = LS_NEW(bytes, file.bytes, "%s", path);
+    LS_THEN(status, ls_data_file_read(&file, 0, bytes, file.bytes));
     ls_data_file_close(&file);
-    if (!ls_failed(status)) status = decode_bytes(path, bytes, file.bytes, size, dst);
+    LS_THEN(status, decode_bytes(path, bytes, file.bytes, size, dst));
     free(bytes);
     return status;
 }

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "data/image_decode.h"
 
@@ -33,7 +34,7 @@ typedef struct {
     char **classes;
     int class_count;
     image *images;
-    int64_t image_count, image_room;
+    int64_t image_count;
 } folder;
 
 static void free_folder(void *state) {
@@ -43,10 +44,6 @@ static void free_folder(void *state) {
     free(f->classes);
     free(f->images);
     free(f);
-}
-
-static ls_status no_memory(const char *path) {
-    return ls_fail(LS_DEVICE, "%s: no memory for the list of files", path);
 }
 
 // What is there but cannot be looked at is an error: without it the data set would be another one.
@@ -75,20 +72,19 @@ static ls_status list_names(const char *path, char ***names, int *count) {
     struct dirent **entries;
     int found = scandir(path, &entries, NULL, NULL);
     if (found < 0) return ls_fail(LS_DATA, "%s: cannot list the folder: %s", path, strerror(errno));
-    char **list = calloc((size_t)found + 1, sizeof *list);
-    int kept = 0, failed = !list;
+    char **list;
+    int kept = 0;
+    ls_status status = LS_NEW(list, found + 1, "%s", path);
     for (int i = 0; i < found; i++) {
-        if (!failed && entries[i]->d_name[0] != '.') {
-            list[kept] = strdup(entries[i]->d_name);
-            failed = !list[kept++];
-        }
+        const char *name = entries[i]->d_name;
+        if (name[0] != '.') LS_THEN(status, LS_NEW_TEXT(list[kept++], name, "%s", path));
         free(entries[i]);
     }
     free(entries);
     *names = list;
     *count = kept;
-    if (!failed) qsort(list, (size_t)kept, sizeof *list, compare_names);
-    return failed ? no_memory(path) : LS_SUCCESS;
+    if (!ls_failed(status)) qsort(list, (size_t)kept, sizeof *list, compare_names);
+    return status;
 }
 
 static void free_names(char **names, int count) {
@@ -119,15 +115,9 @@ static ls_status add_image(folder *f, const char *path, const char *name, int la
             path, S_ISDIR(info.st_mode) ? "is a folder" : "is no image");
     }
     if (info.st_size == 0) return ls_fail(LS_DATA, "%s: is empty (0 bytes); replace it or move it away", path);
-    if (f->image_count == f->image_room) {
-        int64_t room = f->image_room ? 2 * f->image_room : 1024;
-        image *grown = realloc(f->images, (size_t)room * sizeof *grown);
-        if (!grown) return no_memory(path);
-        f->images = grown;
-        f->image_room = room;
-    }
-    char *copy = strdup(name);
-    if (!copy) return no_memory(path);
+    char *copy;
+    LS_TRY(LS_GROW(f->images, f->image_count, "%s", path));
+    LS_TRY(LS_NEW_TEXT(copy, name, "%s", path));
     const int64_t changed_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
     f->images[f->image_count++] = (image){ copy, info.st_size, changed_ns, ls_hash(name, strlen(name)), label, 0 };
     return LS_SUCCESS;
@@ -140,7 +130,7 @@ static ls_status list_class(folder *f, const char *class_name, int label) {
     ls_status status = list_names(path, &names, &count);
     for (int i = 0; i < count && !ls_failed(status); i++) {
         status = join(file, path, names[i]);
-        if (!ls_failed(status)) status = add_image(f, file, names[i], label);
+        LS_THEN(status, add_image(f, file, names[i], label));
     }
     free_names(names, count);
     LS_TRY(status);
@@ -157,7 +147,7 @@ static ls_status list_classes(const char *root, char ***classes, int *count) {
     for (int i = 0; i < found && !ls_failed(status); i++) {
         int is_folder = 0;
         status = join(path, root, names[i]);
-        if (!ls_failed(status)) status = look(path, &is_folder);
+        LS_THEN(status, look(path, &is_folder));
         if (!ls_failed(status) && is_folder) {
             char *name = names[i];
             names[i] = names[kept];
@@ -339,8 +329,8 @@ ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     LS_TRY(find_layout(cfg, dataset, root, &found));
     note_layout(cfg, &found, &dataset->facts);
     const int is_split = found.test[0] != 0;
-    folder *f = calloc(1, sizeof *f);
-    if (!f) return no_memory(root);
+    folder *f;
+    LS_TRY(LS_NEW(f, 1, "%s", root));
     dataset->state = f;
     dataset->free_state = free_folder;
     dataset->read = read_image;

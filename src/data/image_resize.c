@@ -1,6 +1,6 @@
 #include "data/image_resize.h"
 
-#include <stdlib.h>
+#include "base/memory.h"
 
 enum { WEIGHT_BITS = 22 }; // 8 bits of pixel and the sign fit beside it
 
@@ -27,14 +27,11 @@ static ls_status make_filter(int src, int dst, filter *f) {
     int reach = (int)widened + 1;
     f->taps = 2 * reach + 1;
     size_t cells = (size_t)dst * (size_t)f->taps;
-    f->first = malloc((size_t)dst * sizeof *f->first);
-    f->count = malloc((size_t)dst * sizeof *f->count);
-    f->weights = malloc(cells * sizeof *f->weights);
-    double *exact = malloc((size_t)f->taps * sizeof *exact);
-    if (!f->first || !f->count || !f->weights || !exact) {
-        free(exact);
-        return ls_fail(LS_DEVICE, "no memory to resize a picture from %d to %d pixels", src, dst);
-    }
+    double *exact;
+    LS_TRY(LS_NEW(f->first, dst, "resizing of a picture"));
+    LS_TRY(LS_NEW(f->count, dst, "resizing of a picture"));
+    LS_TRY(LS_NEW(f->weights, cells, "resizing of a picture"));
+    LS_TRY(LS_NEW(exact, f->taps, "resizing of a picture"));
     for (int i = 0; i < dst; i++) {
         double centre = (i + 0.5) * scale, sum = 0;
         int first = (int)(centre - widened + 0.5), end = (int)(centre + widened + 0.5);
@@ -110,12 +107,9 @@ ls_status ls_image_resize(const ls_picture *src, ls_chw size, uint8_t *dst) {
     const ls_chw to = columns_first ? (ls_chw){ size.c, size.w, size.h } : size;
     const size_t row = (size_t)size.w;
     filter across = { 0 }, down = { 0 };
-    uint8_t *narrow = malloc((size_t)from->h * 3 * (size_t)to.w);
-    ls_status status = LS_SUCCESS;
-    if (!narrow) {
-        status = ls_fail(LS_DEVICE, "no memory to resize a picture of %d x %d pixels", src->w, src->h);
-        goto done;
-    }
+    uint8_t *narrow;
+    ls_status status;
+    LS_TRY_GOTO(LS_NEW(narrow, (size_t)from->h * 3 * (size_t)to.w, "resizing of a picture"));
     LS_TRY_GOTO(make_filter(from->w, to.w, &across));
     LS_TRY_GOTO(make_filter(from->h, to.h, &down));
     resize_rows(from, &across, to.w, narrow);

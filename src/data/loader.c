@@ -7,10 +7,10 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/thread.h"
 #include "base/spans.h"
 #include "data/prefetch_ring.h"
@@ -213,15 +213,13 @@ static ls_status check_options(const ls_loader_options *o) {
 static ls_status start(ls_loader *loader) {
     const ls_loader_options *o = &loader->options;
     LS_TRY(ls_ring_new(&loader->ring, o->slot_count));
-    loader->batches = calloc((size_t)o->slot_count, sizeof *loader->batches);
-    loader->workers = calloc((size_t)o->workers, sizeof *loader->workers);
-    if (!loader->batches || !loader->workers) return ls_fail(LS_DEVICE, "no memory for the loader");
+    LS_TRY(LS_NEW(loader->batches, o->slot_count, "loader"));
+    LS_TRY(LS_NEW(loader->workers, o->workers, "loader"));
     size_t samples = (size_t)ls_dataset_get_info(o->dataset)->count;
     for (int i = 0; i < 2; i++) {
         loader->orders[i].epoch = -1;
         if (!o->shuffle) continue;
-        loader->orders[i].order = malloc(samples * sizeof *loader->orders[i].order);
-        if (!loader->orders[i].order) return ls_fail(LS_DEVICE, "no memory for the order of %zu samples", samples);
+        LS_TRY(LS_NEW(loader->orders[i].order, samples, "order of %zu samples", samples));
     }
     for (; loader->worker_count < o->workers; loader->worker_count++) {
         int rc = ls_thread_start(&loader->workers[loader->worker_count], work, loader);
@@ -234,8 +232,8 @@ static ls_status start(ls_loader *loader) {
 
 ls_status ls_loader_new(const ls_loader_options *options, ls_loader **out) {
     LS_TRY(check_options(options));
-    ls_loader *loader = calloc(1, sizeof *loader);
-    if (!loader) return ls_fail(LS_DEVICE, "no memory for the loader");
+    ls_loader *loader;
+    LS_TRY(LS_NEW(loader, 1, "loader"));
     loader->options = *options;
     loader->sample_bytes = (size_t)ls_chw_count(ls_dataset_get_info(options->dataset)->shape);
     loader->end_epoch = options->first_epoch + options->epochs;

@@ -3,9 +3,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "base/memory.h"
 #include "data/format.h"
 #include "data/image_decode.h"
 
@@ -31,8 +31,8 @@ static void to_gray(const uint8_t *rgb, size_t pixels, uint8_t *gray) {
 static ls_status decode(const char *path, ls_chw shape, uint8_t *pixels) {
     if (shape.c == 3) return ls_image_decode(path, shape, pixels);
     const size_t count = (size_t)shape.h * (size_t)shape.w;
-    uint8_t *rgb = malloc(3 * count);
-    if (!rgb) return ls_fail(LS_DEVICE, "%s: no memory for %zu pixels", path, count);
+    uint8_t *rgb;
+    LS_TRY(LS_NEW(rgb, 3 * count, "%s", path));
     ls_status status = ls_image_decode(path, shape, rgb);
     if (!ls_failed(status)) to_gray(rgb, count, pixels);
     free(rgb);
@@ -55,16 +55,14 @@ ls_status ls_pictures_open(const ls_pictures_options *options, ls_dataset **out)
     if (shape.c != 1 && shape.c != 3)
         return ls_fail(LS_USAGE,
             "the network's input has %d channels, but a picture has 1 (gray) or 3 (red, green, blue)", shape.c);
-    ls_dataset *dataset = calloc(1, sizeof *dataset);
-    pictures *p = calloc(1, sizeof *p);
-    char **failures = calloc((size_t)options->count, sizeof *failures);
-    if (!dataset || !p || !failures) {
-        free(dataset);
-        free(p);
-        free(failures);
-        return ls_fail(LS_DEVICE, "no memory for the list of %lld pictures", (long long)options->count);
-    }
-    *p = (pictures){ .paths = options->paths, .count = options->count, .failures = failures };
+    ls_dataset *dataset;
+    pictures *p = NULL;
+    ls_status status;
+    LS_TRY_GOTO(LS_NEW(dataset, 1, "list of pictures"));
+    LS_TRY_GOTO(LS_NEW(p, 1, "list of pictures"));
+    LS_TRY_GOTO(LS_NEW(p->failures, options->count, "list of pictures"));
+    p->paths = options->paths;
+    p->count = options->count;
     dataset->facts = (ls_dataset_info){ .name = "pictures", .shape = shape, .classes = 1, .count = options->count };
     memcpy(dataset->facts.mean, options->mean, (size_t)shape.c * sizeof *options->mean);
     memcpy(dataset->facts.std, options->std, (size_t)shape.c * sizeof *options->std);
@@ -75,6 +73,10 @@ ls_status ls_pictures_open(const ls_pictures_options *options, ls_dataset **out)
     dataset->free_state = free_pictures;
     *out = dataset;
     return LS_SUCCESS;
+done:
+    free(dataset);
+    free(p);
+    return status;
 }
 
 ls_status ls_pictures_failure(const ls_dataset *dataset, int64_t index) {
@@ -86,14 +88,13 @@ ls_status ls_pictures_failure(const ls_dataset *dataset, int64_t index) {
 
 // Takes path; NULL: there was no memory for it.
 static ls_status add_path(ls_picture_list *list, char *path) {
-    char **grown = path ? realloc(list->paths, (size_t)(list->count + 1) * sizeof *grown) : NULL;
-    if (!grown) {
+    ls_status status =
+        path ? LS_GROW(list->paths, list->count, "list of pictures") : ls_no_memory(0, "list of pictures");
+    if (ls_failed(status))
         free(path);
-        return ls_fail(LS_DEVICE, "no memory for the list of pictures");
-    }
-    list->paths = grown;
-    list->paths[list->count++] = path;
-    return LS_SUCCESS;
+    else
+        list->paths[list->count++] = path;
+    return status;
 }
 
 static int is_picture(const struct dirent *entry) {
@@ -114,7 +115,7 @@ static ls_status add_folder(ls_picture_list *list, const char *folder) {
     for (int i = 0; i < found; i++) {
         char *path = NULL;
         if (!ls_failed(status) && asprintf(&path, "%s%s%s", folder, slash, entries[i]->d_name) < 0) path = NULL;
-        if (!ls_failed(status)) status = add_path(list, path);
+        LS_THEN(status, add_path(list, path));
         free(entries[i]);
     }
     free(entries);

@@ -1,10 +1,10 @@
 #include "data/prefetch_ring.h"
 
-#include <stdlib.h>
+#include "base/memory.h"
 
 ls_status ls_ring_new(ls_ring *ring, int slots) {
-    *ring = (ls_ring){ slots, malloc((size_t)slots * sizeof *ring->turn) };
-    if (!ring->turn) return ls_fail(LS_DEVICE, "no memory for a prefetch ring of %d slots", slots);
+    *ring = (ls_ring){ slots, NULL };
+    LS_TRY(LS_NEW(ring->turn, slots, "prefetch ring of %d slots", slots));
     for (int i = 0; i < slots; i++) atomic_init(&ring->turn[i], 0);
     return LS_SUCCESS;
 }

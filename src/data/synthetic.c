@@ -8,10 +8,10 @@
 #include "data/format.h"
 
 #include <endian.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/philox.h"
 
 enum { LABEL_WORD = 1 << 20, TRAIN_SAMPLES = 50000, TEST_SAMPLES = 10000 };
@@ -44,8 +44,8 @@ ls_status ls_synthetic_open(const ls_config *cfg, ls_dataset *dataset) {
     int64_t wanted = test ? cfg->data_test_samples : cfg->data_train_samples;
     dataset->facts.count = wanted > 0 ? wanted : test ? TEST_SAMPLES : TRAIN_SAMPLES;
     dataset->facts.classes = (int)cfg->data_classes;
-    generator *made = malloc(sizeof *made);
-    if (!made) return ls_fail(LS_DEVICE, "no memory for the synthetic data set");
+    generator *made;
+    LS_TRY(LS_NEW(made, 1, "synthetic data set"));
     *made = (generator){ (uint64_t)cfg->run_seed, (size_t)ls_chw_count(dataset->facts.shape) };
     dataset->state = made;
     dataset->free_state = free;

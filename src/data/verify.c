@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/thread.h"
 #include "data/format.h"
 
@@ -18,11 +19,6 @@
 
 static const char header_format[] = "lockstep pictures 1 %016" PRIx64 "\n";
 enum { HEADER_BYTES = 20 + 16 + 1, STAMP_BYTES = sizeof(uint64_t) };
-
-static ls_status no_memory(const ls_dataset *dataset) {
-    return ls_fail(
-        LS_DEVICE, "%s: no memory to verify %lld pictures", dataset->facts.name, (long long)dataset->facts.count);
-}
 
 static int compare_stamps(const void *a, const void *b) {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -54,8 +50,8 @@ void ls_verify_recall(const char *path, const ls_dataset *dataset, uint8_t *know
 }
 
 ls_status ls_verify_remember(const char *path, const ls_dataset *dataset, const uint8_t *broken) {
-    uint64_t *stamps = malloc((size_t)dataset->facts.count * STAMP_BYTES);
-    if (!stamps) return no_memory(dataset);
+    uint64_t *stamps;
+    LS_TRY(LS_NEW(stamps, dataset->facts.count, "%s", path));
     size_t count = 0;
     for (int64_t i = 0; i < dataset->facts.count; i++)
         if (!broken[i]) stamps[count++] = dataset->stamp(dataset, i);
@@ -117,8 +113,9 @@ static void look_at(look *l, int64_t index, uint8_t *pixels) {
 static void *work(void *context) {
     look *l = context;
     const ls_verify_options *o = l->options;
-    uint8_t *pixels = malloc((size_t)ls_chw_count(l->dataset->facts.shape));
-    if (!pixels) keep_failure(l, no_memory(l->dataset));
+    uint8_t *pixels;
+    ls_status status = LS_NEW(pixels, ls_chw_count(l->dataset->facts.shape), "pixels of a picture");
+    if (ls_failed(status)) keep_failure(l, status);
     for (int64_t i; (i = atomic_fetch_add(&l->next, o->shares)) < l->dataset->facts.count;)
         if (!o->known[i]) look_at(l, i, pixels);
     free(pixels);
@@ -137,8 +134,8 @@ ls_status ls_verify_read(
     const int64_t mine = *looked = count_mine(dataset, options);
     if (mine == 0) return LS_SUCCESS;
     const int workers = mine < options->workers ? (int)mine : options->workers;
-    pthread_t *threads = calloc((size_t)workers, sizeof *threads);
-    if (!threads) return no_memory(dataset);
+    pthread_t *threads;
+    LS_TRY(LS_NEW(threads, workers, "%d threads", workers));
     look l = { .dataset = dataset, .options = options, .broken = broken, .lock = PTHREAD_MUTEX_INITIALIZER };
     atomic_init(&l.next, options->share);
     int started = 0;

@@ -2,10 +2,10 @@
 #include "device/algorithm_cache.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/atomic_file.h"
 #include "base/hash.h"
+#include "base/memory.h"
 
 static const char first_words[] = "lockstep plans 1 ";
 enum { FIRST_LINE_BYTES = sizeof first_words - 1 + 16 + 1, FILE_ENTRIES = 1024 };
@@ -19,7 +19,7 @@ typedef struct {
 
 typedef struct {
     entry *entries;
-    size_t count, room;
+    size_t count;
 } entry_list;
 
 struct ls_algorithm_cache {
@@ -34,34 +34,29 @@ static entry *find(const entry_list *list, const char *key) {
     return NULL;
 }
 
-static entry make_entry(const char *key, const char *choice) {
+static ls_status make_entry(const char *key, const char *choice, entry *made) {
     size_t key_bytes = strlen(key) + 1, choice_bytes = strlen(choice) + 1;
-    entry made = { .key = malloc(key_bytes + choice_bytes) };
-    if (!made.key) return made;
-    made.choice = made.key + key_bytes;
-    memcpy(made.key, key, key_bytes);
-    memcpy(made.choice, choice, choice_bytes);
-    return made;
+    *made = (entry){ 0 };
+    LS_TRY(LS_NEW(made->key, key_bytes + choice_bytes, "measured plan"));
+    made->choice = made->key + key_bytes;
+    memcpy(made->key, key, key_bytes);
+    memcpy(made->choice, choice, choice_bytes);
+    return LS_SUCCESS;
 }
 
-// Adds or replaces; NULL without memory.
-static entry *keep(entry_list *list, const char *key, const char *choice) {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 64;
-        entry *larger = realloc(list->entries, room * sizeof *larger);
-        if (!larger) return NULL;
-        list->entries = larger;
-        list->room = room;
-    }
-    entry made = make_entry(key, choice);
-    if (!made.key) return NULL;
+// Adds or replaces.
+static ls_status keep(entry_list *list, const char *key, const char *choice, entry **out) {
+    LS_TRY(LS_GROW(list->entries, list->count, "%zu measured plans", list->count));
+    entry made;
+    LS_TRY(make_entry(key, choice, &made));
     entry *there = find(list, key);
     if (!there)
         there = &list->entries[list->count++];
     else
         free(there->key);
     *there = made;
-    return there;
+    *out = there;
+    return LS_SUCCESS;
 }
 
 static void free_list(entry_list *list) {
@@ -94,21 +89,22 @@ static char *next_line(char **at, char **choice) {
 // What cannot be read or used is left.
 static void read_file(const char *path, entry_list *list) {
     char *text = NULL, *choice;
+    entry *kept;
     size_t bytes = 0;
     if (!ls_path_exists(path) || ls_failed(ls_read_file(path, &text, &bytes))) return;
     char *at = checked_body(text, bytes);
-    for (char *key = at ? next_line(&at, &choice) : NULL; key && keep(list, key, choice);)
+    for (char *key = at ? next_line(&at, &choice) : NULL; key && !ls_failed(keep(list, key, choice, &kept));)
         key = next_line(&at, &choice);
     free(text);
 }
 
 ls_status ls_algorithm_cache_open(const char *folder, const char *name, ls_algorithm_cache **out) {
-    ls_algorithm_cache *cache = calloc(1, sizeof *cache);
-    if (cache && folder) cache->folder = strdup(folder);
-    if (!cache || (folder && (!cache->folder || asprintf(&cache->path, "%s/%s", folder, name) < 0))) {
-        if (cache) free(cache->folder);
+    ls_algorithm_cache *cache;
+    LS_TRY(LS_NEW(cache, 1, "%s", name));
+    if (folder && (!(cache->folder = strdup(folder)) || asprintf(&cache->path, "%s/%s", folder, name) < 0)) {
+        free(cache->folder);
         free(cache);
-        return ls_fail(LS_DEVICE, "%s: no memory to read the measured plans", name);
+        return ls_no_memory(0, "%s", name);
     }
     if (folder) read_file(cache->path, &cache->list);
     *out = cache;
@@ -132,8 +128,8 @@ const char *ls_algorithm_cache_find(ls_algorithm_cache *cache, const char *key, 
 }
 
 ls_status ls_algorithm_cache_put(ls_algorithm_cache *cache, const char *key, const char *choice) {
-    entry *made = keep(&cache->list, key, choice);
-    if (!made) return ls_fail(LS_DEVICE, "no memory to keep a measured plan");
+    entry *made;
+    LS_TRY(keep(&cache->list, key, choice, &made));
     made->used = made->measured = made->unsaved = 1;
     return LS_SUCCESS;
 }
@@ -163,8 +159,7 @@ static ls_status write_lines(
     *bytes = before;
     for (size_t i = first; i < list->count; i++)
         *bytes += strlen(list->entries[i].key) + strlen(list->entries[i].choice) + 2;
-    *text = malloc(*bytes + 1);
-    if (!*text) return ls_fail(LS_DEVICE, "no memory to write the measured plans");
+    LS_TRY(LS_NEW(*text, *bytes + 1, "measured plans"));
     char *at = *text + before;
     *at = 0;
     for (size_t i = first; i < list->count; i++)
@@ -183,20 +178,22 @@ static ls_status write_file(const ls_algorithm_cache *cache, const entry_list *l
     memcpy(text + sizeof first_words - 1, hash, 16);
     text[FIRST_LINE_BYTES - 1] = '\n';
     ls_status status = ls_make_folders(cache->folder);
-    if (!ls_failed(status)) status = ls_write_file(cache->path, text, bytes);
+    LS_THEN(status, ls_write_file(cache->path, text, bytes));
     free(text);
     return status;
 }
 
 ls_status ls_algorithm_cache_save(ls_algorithm_cache *cache) {
     entry_list *own = &cache->list, merged = { 0 }; // merged: what other processes have saved meanwhile, and our own
-    int unsaved = 0, kept = 1;
+    entry *kept;
+    int unsaved = 0;
     for (size_t i = 0; i < own->count; i++) unsaved |= own->entries[i].unsaved;
     if (!cache->path || !unsaved) return LS_SUCCESS;
     read_file(cache->path, &merged);
-    for (size_t i = 0; i < own->count; i++)
-        if (own->entries[i].unsaved) kept &= keep(&merged, own->entries[i].key, own->entries[i].choice) != NULL;
-    ls_status status = kept ? write_file(cache, &merged) : ls_fail(LS_DEVICE, "%s: no memory to write it", cache->path);
+    ls_status status = LS_SUCCESS;
+    for (size_t i = 0; i < own->count && !ls_failed(status); i++)
+        if (own->entries[i].unsaved) status = keep(&merged, own->entries[i].key, own->entries[i].choice, &kept);
+    LS_THEN(status, write_file(cache, &merged));
     free_list(&merged);
     for (size_t i = 0; i < own->count && !ls_failed(status); i++) own->entries[i].unsaved = 0;
     return status;
@@ -211,8 +208,7 @@ ls_status ls_algorithm_cache_take(ls_algorithm_cache *cache, char *text, size_t 
     while (at < text + bytes && (key = next_line(&at, &choice)) != NULL) {
         entry *there = find(&cache->list, key);
         if (there && strcmp(there->choice, choice) == 0) continue;
-        there = keep(&cache->list, key, choice);
-        if (!there) return ls_fail(LS_DEVICE, "no memory for another rank's measured plans");
+        LS_TRY(keep(&cache->list, key, choice, &there));
         there->used = there->unsaved = 1;
     }
     return LS_SUCCESS;

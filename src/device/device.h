@@ -30,7 +30,7 @@
 #include "device/op_pool.h"
 #include "device/op_update.h"
 
-enum { LS_DEVICE_ABI = 5, LS_OP_ARGS_MAX = 13 };
+enum { LS_DEVICE_ABI = 6, LS_OP_ARGS_MAX = 13 };
 
 typedef struct ls_device ls_device;
 typedef struct ls_slab ls_slab;
@@ -88,7 +88,7 @@ struct ls_plan {
     ls_op_desc desc;
     size_t workspace_bytes;
     const char *algorithm; // "onednn jit:avx2", "winograd f(4,3)", ...: for tables and logs
-    const char *chosen;    // how, one of LS_PLAN_* (algorithm_cache.h); NULL: there was no choice
+    const char *chosen;    // how, one of LS_CHOSEN_* (algorithm_cache.h); NULL: there was no choice
 };
 
 typedef struct {
@@ -96,8 +96,8 @@ typedef struct {
     int index;   // cuda: which GPU
     int tf32;    // cuda: fp32 convolutions and products may round their inputs to TF32
     struct ls_algorithm_cache
-        *plans;              // cpu, cuda: algorithms of convolutions go by this cache (algorithm_cache.h) and what is
-                             // not in it is measured; borrowed until close; NULL: they go by the device's rule
+        *plans;              // where the table says `measures`: algorithms of convolutions go by this cache and what is
+                             // not in it is measured (algorithm_cache.h); borrowed until close; NULL: by the rule
     int vector_width;        // cpu: 8 or 16 floats; 0: what the processor has (tests ask for both)
     const char *winograd;    // cpu: "auto" | "f2" | "off"
     const char *convolution; // cpu: the algorithm of every convolution that it can compute, for tests and benches:
@@ -180,6 +180,7 @@ typedef struct {
     // The GPUs that open takes by their index, at most `most` of them, without opening any. LS_DEVICE: none, and why.
     // NULL: this device is not of a GPU.
     ls_status (*list)(ls_device_gpu *gpus, int most, int *count);
+    int measures; // it heeds ls_device_options.plans
 } ls_device_api;
 
 typedef enum {

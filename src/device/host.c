@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -22,8 +21,8 @@ struct ls_event {
 
 ls_status ls_host_slab_new(ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out) {
     void *memory;
-    ls_slab *slab = calloc(1, sizeof *slab);
-    if (!slab) return ls_fail(LS_DEVICE, "no memory for a record of %s", what);
+    ls_slab *slab;
+    LS_TRY(LS_NEW(slab, 1, "record of %s", what));
     ls_status status = ls_memory_new(bytes ? bytes : 1, what, &memory);
     if (ls_failed(status)) {
         free(slab);
@@ -41,8 +40,7 @@ void ls_host_slab_free(ls_slab *slab) {
 }
 
 ls_status ls_host_queue_new(ls_device *device, const char *name, ls_queue **out) {
-    *out = malloc(sizeof **out);
-    if (!*out) return ls_fail(LS_DEVICE, "no memory for queue %s", name);
+    LS_TRY(LS_NEW(*out, 1, "queue %s", name));
     **out = (ls_queue){ .device = device, .lock = PTHREAD_MUTEX_INITIALIZER };
     return LS_SUCCESS;
 }
@@ -66,8 +64,7 @@ ls_status ls_host_queue_sync(ls_queue *queue) {
 
 ls_status ls_host_event_new(ls_device *device, int timed, ls_event **out) {
     (void)timed;
-    *out = malloc(sizeof **out);
-    if (!*out) return ls_fail(LS_DEVICE, "no memory for an event");
+    LS_TRY(LS_NEW(*out, 1, "event"));
     **out = (ls_event){ .device = device };
     return LS_SUCCESS;
 }

@@ -1,8 +1,8 @@
 #include "device/timeline.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 #include "base/clock.h"
+#include "base/memory.h"
 
 enum { ALIGN_TRIES = 8 };
 
@@ -30,8 +30,7 @@ struct ls_timeline {
 
 static ls_status new_lane(ls_timeline *timeline, lane *l, int spans) {
     const ls_device_api *api = timeline->device->api;
-    l->entries = calloc((size_t)spans + 1, sizeof *l->entries);
-    if (!l->entries) return ls_fail(LS_DEVICE, "--trace: out of host memory for %d spans under way", spans);
+    LS_TRY(LS_NEW(l->entries, spans + 1, "--trace: %d spans under way", spans));
     for (; l->capacity < spans; l->capacity++) {
         LS_TRY(api->event_new(timeline->device, 1, &l->entries[l->capacity].from));
         LS_TRY(api->event_new(timeline->device, 1, &l->entries[l->capacity].to));
@@ -48,17 +47,12 @@ static ls_status make(ls_timeline *timeline, const int spans[LS_SPANS_LANE_COUNT
 }
 
 ls_status ls_timeline_new(ls_device *device, const int spans[LS_SPANS_LANE_COUNT], ls_timeline **out) {
-    ls_timeline *timeline = calloc(1, sizeof *timeline);
-    if (!timeline) return ls_fail(LS_DEVICE, "--trace: out of host memory for the timeline");
+    ls_timeline *timeline;
+    LS_TRY(LS_NEW(timeline, 1, "--trace: timeline"));
     timeline->device = device;
     timeline->at_once = !device->api->capture_begin;
     ls_status status = timeline->at_once ? LS_SUCCESS : make(timeline, spans);
-    if (ls_failed(status)) {
-        ls_timeline_free(timeline);
-        return status;
-    }
-    *out = timeline;
-    return LS_SUCCESS;
+    return LS_GIVE(status, timeline, out, ls_timeline_free);
 }
 
 static void free_event(const ls_timeline *timeline, ls_event *event) {

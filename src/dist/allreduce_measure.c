@@ -1,6 +1,7 @@
 // allreduce_measure.c - times all-reduces for the model of allreduce_model.h.
 #include <stdlib.h>
 #include "base/clock.h"
+#include "base/memory.h"
 #include "dist/allreduce_model.h"
 
 enum { REPEATS_MIN = 3, REPEATS_MAX = 100, SIZES_MIN = 4 };
@@ -74,12 +75,9 @@ static ls_status measure_level(
         sample.ranks = facts->hosts;
     }
     series s = { .comm = comm, .group = group, .left_s = budget_s };
-    s.data = calloc((size_t)sizes[SIZES - 1], 1);
-    ls_status mine = s.data
-                         ? LS_SUCCESS
-                         : ls_fail(LS_DEVICE, "measuring links: no memory for %lld bytes", (long long)sizes[SIZES - 1]);
+    ls_status mine = LS_NEW_BYTES(s.data, (size_t)sizes[SIZES - 1], "measuring links");
     ls_status status = ls_comm_agree(comm, mine, NULL);
-    if (!ls_failed(status)) status = measure_sizes(&s, sample, samples);
+    LS_THEN(status, measure_sizes(&s, sample, samples));
     free(s.data);
     if (group && group != comm) ls_comm_finish(group);
     return status;

@@ -1,11 +1,11 @@
 #include "dist/clock_align.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/memory.h"
 
 enum { ROUND_TRIPS = 10 };
 
@@ -63,11 +63,12 @@ ls_status ls_clock_align(ls_comm *comm, double (*clock)(void), ls_clock_offset *
     const ls_comm_info *about = ls_comm_get_info(comm);
     *mine = (ls_clock_offset){ .offset_s = 0 };
     if (about->world_size == 1) return LS_SUCCESS;
-    uint64_t *keys = calloc((size_t)about->world_size, sizeof *keys);
-    ls_clock_offset *offsets = calloc((size_t)about->world_size, sizeof *offsets);
-    ls_status status = keys && offsets ? LS_SUCCESS : ls_fail(LS_DEVICE, "clocks of the ranks: out of host memory");
+    uint64_t *keys;
+    ls_clock_offset *offsets;
+    ls_status status = LS_NEW(keys, about->world_size, "clocks of the ranks");
+    ls_keep_first(&status, LS_NEW(offsets, about->world_size, "clocks of the ranks"));
     status = ls_comm_agree(comm, status, NULL);
-    if (!ls_failed(status)) status = measure(comm, clock, keys, offsets);
+    LS_THEN(status, measure(comm, clock, keys, offsets));
     if (!ls_failed(status)) *mine = offsets[about->rank];
     free(keys);
     free(offsets);

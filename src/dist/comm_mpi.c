@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "dist/comm_mpi.h"
 #include "dist/handshake.h"
 #include "dist/reduce/hierarchy.h"
@@ -195,8 +196,8 @@ static ls_status split_by_host(ls_comm_mpi *mpi) {
 
 static ls_status choose_hierarchy(ls_comm_mpi *mpi) {
     const ls_comm_info *facts = &mpi->base.facts;
-    int *host_of = calloc((size_t)facts->world_size, sizeof *host_of);
-    if (!host_of) return ls_fail(LS_DEVICE, "hosts of %d ranks: no memory", facts->world_size);
+    int *host_of;
+    LS_TRY(LS_NEW(host_of, facts->world_size, "hosts of %d ranks", facts->world_size));
     int rc = MPI_Allgather(&facts->host_index, 1, MPI_INT, host_of, 1, MPI_INT, mpi->comm);
     ls_status status = rc == MPI_SUCCESS
                            ? ls_hierarchy_wins(host_of, facts->world_size, facts->hosts, &mpi->hierarchy_wins)
@@ -250,8 +251,8 @@ static const ls_comm_backend mpi_backend = {
 
 // Takes over `comm`.
 static ls_status wrap(MPI_Comm comm, int is_world, ls_comm **out) {
-    ls_comm_mpi *mpi = calloc(1, sizeof *mpi);
-    if (!mpi) return ls_fail(LS_DEVICE, "communicator: no memory");
+    ls_comm_mpi *mpi;
+    LS_TRY(LS_NEW(mpi, 1, "communicator"));
     ls_comm_init(&mpi->base, &mpi_backend);
     mpi->comm = comm;
     mpi->is_world = is_world;
@@ -350,8 +351,8 @@ static ls_status shake_hands(const char *command, int *agreed) {
     int ranks;
     *agreed = 0;
     TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
-    ls_handshake mine, *all = malloc((size_t)ranks * sizeof *all);
-    if (!all) return ls_fail(LS_DEVICE, "who %d ranks are: no memory", ranks);
+    ls_handshake mine, *all;
+    LS_TRY(LS_NEW(all, ranks, "handshake of %d ranks", ranks));
     ls_handshake_make(command, &mine);
     int rc = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
     *agreed = rc == MPI_SUCCESS;

@@ -6,7 +6,7 @@
 // the end of a stage at different times: so every stage has a communicator of its own, and sums enter it in the
 // order in which they were started.
 #include <limits.h>
-#include <stdlib.h>
+#include "base/memory.h"
 #include "config/config.h"
 #include "dist/comm_mpi.h"
 
@@ -53,11 +53,10 @@ static ls_status open_stages(ls_channel *channel) {
 }
 
 ls_status ls_mpi_channel_new(ls_comm *comm, int slots, ls_channel **out) {
-    ls_channel *channel = calloc(1, sizeof *channel + (size_t)slots * sizeof channel->sum[0]);
-    if (channel) channel->slot_of = calloc((size_t)slots + 1, sizeof(int));
-    ls_status status = channel && channel->slot_of
-                           ? LS_SUCCESS
-                           : ls_fail(LS_DEVICE, "communication channel of %d slots: no memory", slots);
+    ls_channel *channel;
+    size_t bytes = sizeof *channel + (size_t)slots * sizeof channel->sum[0];
+    ls_status status = LS_NEW_BYTES(channel, bytes, "communication channel of %d slots", slots);
+    if (channel) status = LS_NEW(channel->slot_of, slots + 1, "communication channel of %d slots", slots);
     status = ls_comm_agree(comm, status, NULL); // all ranks open its communicators, or none
     if (ls_failed(status)) {
         if (channel) free(channel->slot_of);

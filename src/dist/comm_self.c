@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/memory.h"
 #include "dist/comm_backend.h"
 
 static ls_status self_allreduce(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, ls_reduce op) {
@@ -53,8 +54,8 @@ static const ls_comm_backend self_backend = {
 };
 
 ls_status ls_comm_self_new(ls_comm **out) {
-    ls_comm *comm = calloc(1, sizeof *comm);
-    if (!comm) return ls_fail(LS_DEVICE, "communicator: no memory");
+    ls_comm *comm;
+    LS_TRY(LS_NEW(comm, 1, "communicator"));
     ls_comm_init(comm, &self_backend);
     *out = comm;
     return LS_SUCCESS;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/cpus.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "dist/affinity.h"
 
 struct ls_device_assignment {
@@ -122,10 +123,10 @@ typedef struct {
 } choice;
 
 static ls_status new_choice(size_t ranks, choice *out) {
-    *out = (choice){ calloc(ranks, sizeof *out->views), calloc(ranks, sizeof *out->taken),
-        calloc(ranks, sizeof *out->first) };
-    if (out->views && out->taken && out->first) return LS_SUCCESS;
-    return ls_fail(LS_DEVICE, "placement of %zu ranks: out of host memory", ranks);
+    *out = (choice){ 0 };
+    LS_TRY(LS_NEW(out->views, ranks, "devices of %zu ranks", ranks));
+    LS_TRY(LS_NEW(out->taken, ranks, "devices of %zu ranks", ranks));
+    return LS_NEW(out->first, ranks, "devices of %zu ranks", ranks);
 }
 
 static void free_choice(choice *c) {
@@ -182,12 +183,12 @@ static ls_status stay_near(ls_device_assignment *p, ls_comm *comm, const ls_conf
     ls_cpus cpus;
     ls_cpus_detect(&cpus);
     int bound = !ls_cpu_mask_of_thread(&allowed) || cpus.mask_cpus < cpus.host_cpus || !cfg->device_affinity;
-    ls_affinity_view *views = calloc((size_t)facts->world_size, sizeof *views), mine;
-    ls_status status = views ? LS_SUCCESS : ls_fail(LS_DEVICE, "cores of %d ranks: no memory", facts->world_size);
+    ls_affinity_view *views, mine;
+    ls_status status = LS_NEW(views, facts->world_size, "cores of %d ranks", facts->world_size);
     status = ls_comm_agree(comm, status, NULL);
     if (!root) root = "";
     mine = ls_affinity_look(root, p->gpu ? p->gpu->pci : "", facts->host_index, bound, &allowed);
-    if (!ls_failed(status)) status = ls_comm_allgather(comm, &mine, views, sizeof mine);
+    LS_THEN(status, ls_comm_allgather(comm, &mine, views, sizeof mine));
     if (!ls_failed(status)) {
         share = ls_affinity_share(root, views, facts->world_size, facts->rank);
         if (ls_cpu_mask_first(&share) >= 0 && ls_cpu_mask_bind(&share)) p->before = allowed;
@@ -202,9 +203,9 @@ static void leave_cores(ls_device_assignment *p) {
 }
 
 ls_status ls_device_assignment_new(ls_comm *comm, ls_status mine, const ls_config *cfg, ls_device_assignment **out) {
-    ls_device_assignment *p = calloc(1, sizeof *p);
-    if (p) p->places = calloc((size_t)ls_comm_get_info(comm)->world_size, sizeof *p->places);
-    if (!p || !p->places) ls_keep_first(&mine, ls_fail(LS_DEVICE, "device assignment: out of host memory"));
+    ls_device_assignment *p;
+    ls_keep_first(&mine, LS_NEW(p, 1, "device assignment"));
+    if (p) ls_keep_first(&mine, LS_NEW(p->places, ls_comm_get_info(comm)->world_size, "device assignment"));
     ls_status status = ls_comm_agree(comm, mine, NULL);
     if (!ls_failed(status)) {
         p->is_auto = cfg->device_type == LS_DEVICE_TYPE_AUTO;
@@ -212,12 +213,7 @@ ls_status ls_device_assignment_new(ls_comm *comm, ls_status mine, const ls_confi
         if (p->is_auto || cfg->device_type == LS_DEVICE_TYPE_CUDA) status = choose(p, comm, cfg);
         if (!ls_failed(status) && strcmp(p->type, "cuda") == 0) status = stay_near(p, comm, cfg);
     }
-    if (ls_failed(status)) {
-        ls_device_assignment_free(p);
-        return status;
-    }
-    *out = p;
-    return LS_SUCCESS;
+    return LS_GIVE(status, p, out, ls_device_assignment_free);
 }
 
 // What ls_device_open says of the cuda device, without the option's name: auto was asked for.

@@ -3,9 +3,9 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "dist/rank_groups.h"
 
@@ -178,8 +178,8 @@ static ls_status judge(table *t, const char *title, char warning[LS_STATUS_TEXT_
 ls_status ls_fingerprint_judge(
     const ls_fingerprint *all, int world_size, const char *title, char warning[LS_STATUS_TEXT_BYTES]) {
     warning[0] = '\0';
-    uint64_t *groups = calloc((size_t)world_size, sizeof *groups);
-    if (!groups) return ls_fail(LS_DEVICE, "fingerprints of %d ranks: no memory", world_size);
+    uint64_t *groups;
+    LS_TRY(LS_NEW(groups, world_size, "fingerprints of %d ranks", world_size));
     table t = { .all = all, .world_size = world_size, .group_of = groups };
     ls_status status = judge(&t, title, warning);
     free(groups);
@@ -195,12 +195,11 @@ ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine, char
     LS_TRY(ls_comm_allreduce(comm, bound, 2, LS_I64, LS_REDUCE_MIN));
     if (bound[0] == -1 - bound[1]) return LS_SUCCESS;
 
-    ls_fingerprint *all = calloc((size_t)facts->world_size, sizeof *all);
-    ls_status status = all ? LS_SUCCESS : ls_fail(LS_DEVICE, "fingerprints of %d ranks: no memory", facts->world_size);
+    ls_fingerprint *all;
+    ls_status status = LS_NEW(all, facts->world_size, "fingerprints of %d ranks", facts->world_size);
     ls_keep_first(&status, ls_comm_agree(comm, status, NULL));
-    if (!ls_failed(status)) status = ls_comm_allgather(comm, mine, all, sizeof *mine);
-    if (!ls_failed(status))
-        status = ls_fingerprint_judge(all, facts->world_size, "ranks differ before the first update", warning);
+    LS_THEN(status, ls_comm_allgather(comm, mine, all, sizeof *mine));
+    LS_THEN(status, ls_fingerprint_judge(all, facts->world_size, "ranks differ before the first update", warning));
     free(all);
     return ls_comm_agree(comm, status, NULL); // one may have had no memory to judge
 }

@@ -2,9 +2,9 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/version.h"
 #include "dist/fingerprint.h"
 
@@ -44,8 +44,8 @@ ls_status ls_handshake_judge(const ls_handshake *all, int world_size) {
         commands_known &= all[r].command[0] != 0;
     }
     if (same) return LS_SUCCESS;
-    ls_fingerprint *facts = calloc((size_t)world_size, sizeof *facts);
-    if (!facts) return ls_fail(LS_DEVICE, "what %d ranks were started as: no memory", world_size);
+    ls_fingerprint *facts;
+    LS_TRY(LS_NEW(facts, world_size, "what %d ranks were started as", world_size));
     for (int r = 0; r < world_size; r++) {
         int is_ours = memcmp(all[r].magic, magic, sizeof magic) == 0;
         ls_fingerprint_add(&facts[r], "program", "%s", is_ours ? "lockstep" : "another one");

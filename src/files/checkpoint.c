@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/atomic_file.h"
 #include "base/held.h"
+#include "base/memory.h"
 #include "files/manifest.h"
 
 enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
@@ -51,8 +51,8 @@ static ls_status write_tensors(
     char path[PATH_BYTES];
     LS_TRY(join(path, folder, file->name));
     int count = file->end - file->first;
-    ls_safetensors_tensor *tensors = calloc((size_t)count + 1, sizeof *tensors);
-    if (!tensors) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    ls_safetensors_tensor *tensors;
+    LS_TRY(LS_NEW(tensors, count + 1, "%s", path));
     for (int i = 0; i < count; i++) {
         const ls_snapshot_tensor *from = &s->tensors[file->first + i];
         tensors[i] = (ls_safetensors_tensor){ .name = from->name, .rank = from->rank, .data = from->values };
@@ -150,9 +150,9 @@ ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, con
     LS_TRY(ls_checkpoint_check_room(folder, path, snapshot, 0, 1));
     LS_TRY(ls_checkpoint_remove(temporary)); // of a process that was killed
     ls_status status = ls_make_folders(temporary);
-    if (!ls_failed(status)) status = write_files(temporary, snapshot, facts, notes, &written);
-    if (!ls_failed(status)) status = put_in_place(temporary, old, path);
-    if (!ls_failed(status)) status = ls_sync_folder(folder);
+    LS_THEN(status, write_files(temporary, snapshot, facts, notes, &written));
+    LS_THEN(status, put_in_place(temporary, old, path));
+    LS_THEN(status, ls_sync_folder(folder));
     if (ls_failed(status)) {
         ls_status removed = ls_checkpoint_remove(temporary); // what it takes may be needed by the next attempt
         (void)removed;
@@ -180,8 +180,7 @@ static ls_status check_name(const char *path, int64_t update) {
 }
 
 static ls_status read_all(const char *path, ls_checkpoint *c) {
-    c->path = strdup(path);
-    if (!c->path) return ls_fail(LS_DEVICE, "%s: no memory to read it", path);
+    LS_TRY(LS_NEW_TEXT(c->path, path, "%s", path));
     LS_TRY(ls_checkpoint_read_manifest(path, &c->manifest, &c->counters));
     LS_TRY(read_tensors(c, weights_name, &c->weights));
     return read_tensors(c, state_name, &c->state);
@@ -195,8 +194,8 @@ ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manifest, ls_tra
     LS_TRY(ls_read_file(file, &text, &bytes));
     ls_status status = ls_manifest_parse(file, text, bytes, manifest);
     free(text);
-    if (!ls_failed(status)) status = ls_manifest_counters(file, *manifest, counters);
-    if (!ls_failed(status)) status = check_name(path, counters->update);
+    LS_THEN(status, ls_manifest_counters(file, *manifest, counters));
+    LS_THEN(status, check_name(path, counters->update));
     if (ls_failed(status)) {
         cJSON_Delete(*manifest);
         *manifest = NULL;
@@ -205,15 +204,10 @@ ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manifest, ls_tra
 }
 
 ls_status ls_checkpoint_read(const char *path, ls_checkpoint **out) {
-    ls_checkpoint *c = calloc(1, sizeof *c);
-    if (!c) return ls_fail(LS_DEVICE, "%s: no memory to read it", path);
+    ls_checkpoint *c;
+    LS_TRY(LS_NEW(c, 1, "%s", path));
     ls_status status = read_all(path, c);
-    if (ls_failed(status)) {
-        ls_checkpoint_free(c);
-        return status;
-    }
-    *out = c;
-    return LS_SUCCESS;
+    return LS_GIVE(status, c, out, ls_checkpoint_free);
 }
 
 void ls_checkpoint_free(ls_checkpoint *c) {

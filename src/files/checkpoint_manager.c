@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/held.h"
+#include "base/memory.h"
 #include "base/thread.h"
 #include "files/manifest.h"
 
@@ -47,7 +48,6 @@ static int by_update(const void *a, const void *b) {
 }
 
 ls_status ls_checkpoint_manager_list(const char *folder, int64_t **updates, int *count) {
-    int capacity = 0;
     *updates = NULL;
     *count = 0;
     DIR *dir = ls_held_opendir(folder);
@@ -57,16 +57,8 @@ ls_status ls_checkpoint_manager_list(const char *folder, int64_t **updates, int 
     for (struct dirent *entry; !ls_failed(status) && (entry = readdir(dir));) {
         int64_t update = ls_checkpoint_update(entry->d_name);
         if (update < 0) continue;
-        if (*count == capacity) {
-            capacity = capacity ? 2 * capacity : 16;
-            int64_t *larger = realloc(*updates, (size_t)capacity * sizeof *larger);
-            if (!larger) {
-                status = ls_fail(LS_DEVICE, "%s: no memory to list its checkpoints", folder);
-                break;
-            }
-            *updates = larger;
-        }
-        (*updates)[(*count)++] = update;
+        status = LS_GROW(*updates, *count, "%s", folder);
+        if (!ls_failed(status)) (*updates)[(*count)++] = update;
     }
     closedir(dir);
     if (ls_failed(status)) {
@@ -125,10 +117,9 @@ static ls_status add_kept(ls_checkpoint_manager *c, int64_t update, double accur
         c->kept[i].accuracy = accuracy; // written again
         return LS_SUCCESS;
     }
-    kept *larger = realloc(c->kept, (size_t)(c->kept_count + 1) * sizeof *larger);
-    if (!larger) return ls_fail(LS_DEVICE, "%s: no memory to keep count of its checkpoints", c->folder);
-    c->kept = larger;
-    int at = c->kept_count++;
+    int at = c->kept_count;
+    LS_TRY(LS_GROW(c->kept, at, "%s", c->folder));
+    c->kept_count++;
     for (; at > 0 && c->kept[at - 1].update > update; at--) c->kept[at] = c->kept[at - 1];
     c->kept[at] = (kept){ update, accuracy };
     return LS_SUCCESS;
@@ -249,18 +240,13 @@ static ls_status open_folder(const char *folder, const ls_dataset *data, ls_chec
 
 ls_status ls_checkpoint_manager_open(
     const char *folder, const ls_train_info *facts, const ls_dataset *data, ls_checkpoint_manager **out) {
-    ls_checkpoint_manager *c = calloc(1, sizeof *c);
-    if (!c) return ls_fail(LS_DEVICE, "out of host memory for the run's checkpoints");
+    ls_checkpoint_manager *c;
+    LS_TRY(LS_NEW(c, 1, "run's checkpoints"));
     c->facts = facts;
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);
     ls_status status = open_folder(folder, data, c);
-    if (ls_failed(status)) {
-        ls_checkpoint_manager_close(c);
-        return status;
-    }
-    *out = c;
-    return LS_SUCCESS;
+    return LS_GIVE(status, c, out, ls_checkpoint_manager_close);
 }
 
 void ls_checkpoint_manager_wait(ls_checkpoint_manager *c, double seconds) {

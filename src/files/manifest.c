@@ -4,12 +4,12 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/held.h"
+#include "base/memory.h"
 #include "base/version.h"
 #include "files/checkpoint.h"
 
@@ -188,7 +188,7 @@ ls_status ls_manifest_text(const ls_snapshot *s, const ls_train_info *facts, con
     if (body) ls_hash_text(ls_hash(body, bytes), hash);
     int length = body ? asprintf(text, "%.*s%s%s%s", (int)bytes, body, hash_member, hash, hash_end) : -1;
     cJSON_free(body);
-    return length < 0 ? ls_fail(LS_DEVICE, "%s: no memory to write it", path) : LS_SUCCESS;
+    return length < 0 ? ls_no_memory(0, "%s", path) : LS_SUCCESS;
 }
 
 // --- reading -------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include "base/held.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/version.h"
 
 struct ls_metrics {
@@ -152,18 +153,19 @@ static ls_status open_stream(const char *path, int append, FILE **out) {
         status = ls_fail(LS_STORAGE, "%s: cannot be written: is %s, expected a regular file: move it away", path,
             ls_file_kind(&info));
     else if (!(*out = fdopen(fd, "a+")))
-        status = ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+        status = ls_no_memory(0, "%s", path);
     if (ls_failed(status)) close(fd);
     return status;
 }
 
 ls_status ls_metrics_open(const char *path, int append, const ls_train_info *facts, ls_metrics **out) {
-    ls_metrics *metrics = calloc(1, sizeof *metrics);
-    char *copy = strdup(path);
+    ls_metrics *metrics;
+    char *copy = NULL;
     FILE *file = NULL;
-    ls_status status =
-        metrics && copy ? open_stream(path, append, &file) : ls_fail(LS_DEVICE, "%s: no memory to write it", path);
-    if (!ls_failed(status) && append) status = cut_half_line(file, path);
+    ls_status status = LS_NEW(metrics, 1, "%s", path);
+    LS_THEN(status, LS_NEW_TEXT(copy, path, "%s", path));
+    LS_THEN(status, open_stream(path, append, &file));
+    if (append) LS_THEN(status, cut_half_line(file, path));
     if (ls_failed(status)) {
         if (file) fclose(file);
         free(copy);
@@ -336,7 +338,7 @@ ls_status ls_metrics_last_checkpoint(const char *path, int64_t *update) {
     LS_TRY(ls_input_open(path, &input));
     FILE *file = fdopen(input.fd, "r");
     if (!file) ls_input_close(&input);
-    if (!file) return ls_fail(LS_DEVICE, "%s: no memory to read it", path);
+    if (!file) return ls_no_memory(0, "%s", path);
     find_last_checkpoint(file, update);
     int broken = ferror(file);
     fclose(file);

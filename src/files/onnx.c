@@ -17,10 +17,10 @@ ls_status ls_onnx_write(
 
 #include <onnx.pb-c.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/atomic_file.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/version.h"
 #include "files/weights.h"
 
@@ -354,8 +354,8 @@ static ls_status pack(const char *path, const Onnx__ModelProto *model) {
     const size_t bytes = onnx__model_proto__get_packed_size(model);
     if (bytes > INT32_MAX) // a limit of protobuf
         return ls_fail(LS_USAGE, "%s: would have %zu bytes; an ONNX file has at most %d", path, bytes, INT32_MAX);
-    uint8_t *packed = malloc(bytes);
-    if (!packed) return ls_fail(LS_DEVICE, "%s: no memory for its %zu bytes", path, bytes);
+    uint8_t *packed;
+    LS_TRY(LS_NEW(packed, bytes, "%s", path));
     onnx__model_proto__pack(model, packed);
     ls_status status = ls_write_file(path, packed, bytes);
     free(packed);
@@ -430,17 +430,16 @@ static ls_status new_builder(const ls_weights_info *facts, builder *b) {
     const size_t layers = (size_t)g->layer_count, nodes = 3 + 2 * layers; // normalisation, output, each flattened
     const size_t tensors = 2 + (size_t)g->param_count + layers;           // normalisation, factors
     *b = (builder){ .facts = facts, .graph = g, .operator_set = OPERATOR_SET_MIN };
-    b->weights = calloc(tensors, sizeof *b->weights);
-    b->nodes = calloc(nodes, sizeof *b->nodes);
-    b->node_list = calloc(nodes, sizeof *b->node_list);
-    b->tensors = calloc(tensors, sizeof *b->tensors);
-    b->tensor_list = calloc(tensors, sizeof *b->tensor_list);
+    LS_TRY(LS_NEW(b->weights, tensors, "ONNX graph of %s", g->path));
+    LS_TRY(LS_NEW(b->nodes, nodes, "ONNX graph of %s", g->path));
+    LS_TRY(LS_NEW(b->node_list, nodes, "ONNX graph of %s", g->path));
+    LS_TRY(LS_NEW(b->tensors, tensors, "ONNX graph of %s", g->path));
+    LS_TRY(LS_NEW(b->tensor_list, tensors, "ONNX graph of %s", g->path));
     cJSON *classes = cJSON_CreateArray();
     for (int i = 0; i < g->classes; i++) ls_json_append(classes, ls_json_string(facts->classes[i]));
     b->classes = ls_json_text(classes, 0);
     cJSON_Delete(classes);
-    if (b->weights && b->nodes && b->node_list && b->tensors && b->tensor_list && b->classes) return LS_SUCCESS;
-    return ls_fail(LS_DEVICE, "out of host memory for the ONNX graph of %s", g->path);
+    return b->classes ? LS_SUCCESS : ls_no_memory(0, "ONNX graph of %s", g->path);
 }
 
 ls_status ls_onnx_write(
@@ -448,8 +447,8 @@ ls_status ls_onnx_write(
     builder b;
     LS_TRY(check_names(facts->graph));
     ls_status status = new_builder(facts, &b);
-    if (!ls_failed(status)) status = ls_weights_find(weights, facts->graph, b.weights);
-    if (!ls_failed(status)) status = write_model(path, &b);
+    LS_THEN(status, ls_weights_find(weights, facts->graph, b.weights));
+    LS_THEN(status, write_model(path, &b));
     *operator_set = b.operator_set;
     free(b.weights);
     free(b.nodes);

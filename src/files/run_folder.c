@@ -13,6 +13,7 @@
 #include "base/held.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "files/checkpoint_manager.h"
 #include "files/manifest.h"
 #include "files/metrics.h"
@@ -287,7 +288,7 @@ static ls_status absolute_data_path(const ls_config *cfg, char text[LS_TEXT_BYTE
     char joined[LS_TEXT_BYTES];
     LS_TRY(ls_config_path(cfg, LS_OPTION_data_path, joined, sizeof joined));
     char *real = realpath(joined, NULL);
-    if (!real && errno == ENOMEM) return ls_fail(LS_DEVICE, "%s: no memory to make it absolute", joined);
+    if (!real && errno == ENOMEM) return ls_no_memory(0, "%s", joined);
     int fits = snprintf(text, LS_TEXT_BYTES, "%s", real ? real : joined) < LS_TEXT_BYTES;
     free(real);
     return fits ? LS_SUCCESS : ls_fail(LS_USAGE, "%s: path longer than %d bytes", joined, LS_TEXT_BYTES - 1);
@@ -321,11 +322,11 @@ static ls_status put_config(const ls_run_folder *folder, const ls_train_info *fa
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
-    if (!memory) return ls_fail(LS_DEVICE, "%s: no memory to write its %s", folder->path, config_file);
+    if (!memory) return ls_no_memory(0, "%s/%s", folder->path, config_file);
     ls_run_parts_write(facts, memory);
     ls_config_write(effective, memory, 0);
     int broken = fclose(memory);
-    ls_status status = broken ? ls_fail(LS_DEVICE, "%s: no memory to write its %s", folder->path, config_file)
+    ls_status status = broken ? ls_no_memory(0, "%s/%s", folder->path, config_file)
                               : put_text(folder, config_file, facts->cfg->file, text, bytes);
     free(text);
     return status;
@@ -426,8 +427,8 @@ ls_status ls_run_folder_open(const ls_config *cfg, const char *run_dir, ls_run_f
     *out = (ls_run_folder){ .lock = -1 };
     LS_TRY(choose(cfg, run_dir, out));
     ls_status status = check_writable(out);
-    if (!ls_failed(status)) status = lock(out);
-    if (!ls_failed(status)) status = judge(cfg, out);
+    LS_THEN(status, lock(out));
+    LS_THEN(status, judge(cfg, out));
     if (ls_failed(status)) ls_run_folder_close(out);
     return status;
 }

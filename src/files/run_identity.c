@@ -1,10 +1,10 @@
 #include "files/run_identity.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include "base/atomic_file.h"
+#include "base/memory.h"
 #include "base/version.h"
 
 enum { FORMAT_VERSION = 1, BYTES_MAX = 65536 };
@@ -87,7 +87,7 @@ ls_status ls_run_identity_read(const char *path, ls_run_identity *out, int *know
     *known = name && strcmp(name, format) == 0;
     ls_status status = *known ? take(path, tree, out) : LS_SUCCESS;
     if (no_memory)
-        status = ls_fail(LS_DEVICE, "%s: no memory to read it", path);
+        status = ls_no_memory(0, "%s", path);
     else if (!tree && strstr(text, format))
         status = ls_fail(LS_STORAGE, "%s: damaged: no valid JSON", path);
     cJSON_Delete(tree);

@@ -6,6 +6,7 @@
 #include "base/atomic_file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/text.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written as they lie in memory");
@@ -117,7 +118,7 @@ ls_status ls_safetensors_write(const char *path, const ls_safetensors_tensor *te
     LS_TRY(check_tensors(path, tensors, tensor_count));
     static const char spaces[DATA_ALIGN] = "                                                                ";
     char *header = make_header(tensors, tensor_count, notes, note_count);
-    if (!header) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    if (!header) return ls_no_memory(0, "%s", path);
     const size_t text_bytes = strlen(header);
     const size_t padding = (DATA_ALIGN - (LENGTH_BYTES + text_bytes) % DATA_ALIGN) % DATA_ALIGN;
     const uint64_t length = text_bytes + padding;
@@ -284,8 +285,7 @@ static ls_status parse_header(ls_safetensors *file, const char *text, size_t len
         return ls_fail(LS_STORAGE, "%s: more than spaces after the header's JSON, at byte %td of the file", file->path,
             end - text + LENGTH_BYTES);
     }
-    file->entries = calloc((size_t)cJSON_GetArraySize(file->header) + 1, sizeof *file->entries);
-    if (!file->entries) return ls_fail(LS_DEVICE, "%s: no memory to read it", file->path);
+    LS_TRY(LS_NEW(file->entries, cJSON_GetArraySize(file->header) + 1, "%s", file->path));
     int metadata_seen = 0;
     for (const cJSON *item = file->header->child; item; item = item->next) {
         if (strcmp(item->string, metadata_key) != 0) {
@@ -302,10 +302,10 @@ static ls_status parse_header(ls_safetensors *file, const char *text, size_t len
 }
 
 static ls_status read_header(ls_safetensors *file, const ls_input *input, uint64_t length, ls_hasher *hasher) {
-    char *text = malloc((size_t)length + 1);
-    if (!text) return ls_fail(LS_DEVICE, "%s: no memory for its header of %" PRIu64 " bytes", file->path, length);
+    char *text;
+    LS_TRY(LS_NEW(text, length + 1, "%s", file->path));
     ls_status status = ls_input_read(input, LENGTH_BYTES, text, (size_t)length);
-    if (!ls_failed(status)) status = parse_header(file, text, (size_t)length);
+    LS_THEN(status, parse_header(file, text, (size_t)length));
     ls_hasher_add(hasher, text, (size_t)length);
     free(text);
     return status;
@@ -313,8 +313,7 @@ static ls_status read_header(ls_safetensors *file, const ls_input *input, uint64
 
 // The data only when the header has shown that they are as long as it says.
 static ls_status read_data(ls_safetensors *file, const ls_input *input, ls_hasher *hasher) {
-    file->data = malloc(file->data_bytes + 1);
-    if (!file->data) return ls_fail(LS_DEVICE, "%s: no memory for %" PRIu64 " bytes", file->path, file->data_bytes);
+    LS_TRY(LS_NEW_BYTES(file->data, file->data_bytes + 1, "%s", file->path));
     LS_TRY(ls_input_read(input, input->bytes - file->data_bytes, file->data, file->data_bytes));
     ls_hasher_add(hasher, file->data, file->data_bytes);
     file->digest = (ls_safetensors_digest){ input->bytes, ls_hasher_hash(hasher) };
@@ -341,15 +340,13 @@ static ls_status read_parts(ls_safetensors *file, const ls_input *input, ls_hash
 }
 
 ls_status ls_safetensors_read(const char *path, ls_safetensors **out) {
-    ls_safetensors *file = calloc(1, sizeof *file);
-    ls_hasher *hasher = ls_hasher_new();
+    ls_safetensors *file;
+    ls_hasher *hasher = NULL;
     ls_input input = { .fd = -1 };
-    ls_status status = LS_SUCCESS;
-    if (file) file->path = strdup(path);
-    if (!file || !file->path || !hasher) {
-        status = ls_fail(LS_DEVICE, "%s: no memory to read it", path);
-        goto done;
-    }
+    ls_status status;
+    LS_TRY_GOTO(LS_NEW(file, 1, "%s", path));
+    LS_TRY_GOTO(LS_NEW_TEXT(file->path, path, "%s", path));
+    LS_TRY_GOTO((hasher = ls_hasher_new()) ? LS_SUCCESS : ls_no_memory(0, "%s", path));
     LS_TRY_GOTO(ls_input_open(path, &input));
     LS_TRY_GOTO(read_parts(file, &input, hasher));
     *out = file;

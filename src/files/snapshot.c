@@ -1,8 +1,8 @@
 #include "files/snapshot.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include "base/hash.h"
+#include "base/memory.h"
 #include "program/optimizer.h"
 
 static int trained_params(const ls_graph *graph) {
@@ -33,12 +33,13 @@ static void describe_all(ls_snapshot *s, const ls_graph *graph, int optimizer) {
 }
 
 ls_status ls_snapshot_list(const ls_graph *graph, int optimizer, ls_snapshot **out) {
-    ls_snapshot *s = calloc(1, sizeof *s);
+    ls_snapshot *s;
     int count = graph->param_count + ls_optimizer_kept(optimizer) * trained_params(graph);
-    if (s) s->tensors = calloc((size_t)count + 1, sizeof *s->tensors);
-    if (!s || !s->tensors) {
+    LS_TRY(LS_NEW(s, 1, "list of %d tensors", count));
+    ls_status status = LS_NEW(s->tensors, count + 1, "list of %d tensors", count);
+    if (ls_failed(status)) {
         free(s);
-        return ls_fail(LS_DEVICE, "out of host memory for a list of %d tensors", count);
+        return status;
     }
     s->params = graph->param_count;
     describe_all(s, graph, optimizer);
@@ -49,11 +50,10 @@ ls_status ls_snapshot_list(const ls_graph *graph, int optimizer, ls_snapshot **o
 ls_status ls_snapshot_new(const ls_graph *graph, int optimizer, ls_snapshot **out) {
     ls_snapshot *s;
     LS_TRY(ls_snapshot_list(graph, optimizer, &s));
-    s->values = calloc(1, s->bytes + 1);
-    if (!s->values) {
-        size_t bytes = s->bytes;
+    ls_status status = LS_NEW_BYTES(s->values, s->bytes + 1, "snapshot of the run's state");
+    if (ls_failed(status)) {
         ls_snapshot_free(s);
-        return ls_fail(LS_DEVICE, "out of host memory for a snapshot of the run's state (%zu bytes)", bytes);
+        return status;
     }
     float *at = s->values;
     for (int i = 0; i < s->count; i++) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/spans.h"
 
 enum { TEXT_BYTES = 512, ROWS = 64, FLOWS_OF_A_RANK = 1 << 22 };
@@ -44,9 +45,8 @@ static void choose_rows(writer *w, int lane) {
 
 static ls_status sort_spans(writer *w) {
     size_t room = (size_t)ls_spans_count() + 1;
-    w->spans = malloc(room * sizeof *w->spans);
-    w->row = malloc(room * sizeof *w->row);
-    if (!w->spans || !w->row) return ls_fail(LS_DEVICE, "--trace: out of host memory to sort %zu spans", room);
+    LS_TRY(LS_NEW(w->spans, room, "--trace: %zu spans", room));
+    LS_TRY(LS_NEW(w->row, room, "--trace: %zu spans", room));
     for (int i = 0; i < ls_spans_count(); i++) {
         const ls_span *span = ls_spans_get(i);
         if (span) w->spans[w->count++] = span;
@@ -239,8 +239,7 @@ ls_status ls_trace_events_text(
     if (!ls_failed(status)) {
         w.file = open_memstream(text, bytes);
         if (w.file) write_all(&w, rank, facts);
-        if (!w.file || fclose(w.file) != 0 || w.failed)
-            status = ls_fail(LS_DEVICE, "--trace: out of host memory to write %d spans", w.count);
+        if (!w.file || fclose(w.file) != 0 || w.failed) status = ls_no_memory(0, "--trace: %d spans", w.count);
     }
     free(w.spans);
     free(w.row);

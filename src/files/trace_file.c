@@ -1,9 +1,9 @@
 #include "files/trace_file.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "base/atomic_file.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/spans.h"
 #include "base/version.h"
 
@@ -37,7 +37,7 @@ static ls_status open_file(gathering *g) {
     ls_json_add_int(head, "spans_dropped", g->lost);
     char *text = ls_json_text(head, 0);
     cJSON_Delete(head);
-    if (!text) return ls_fail(LS_DEVICE, "--trace %s: no memory to write it", g->path);
+    if (!text) return ls_no_memory(0, "--trace %s", g->path);
     const char *parts[] = { "{\"displayTimeUnit\":\"ms\",\"otherData\":", text, ",\"traceEvents\":[\n" };
     for (int i = 0; i < 3; i++) ls_atomic_file_write(g->file, parts[i], strlen(parts[i]));
     cJSON_free(text);
@@ -50,9 +50,8 @@ static ls_status prepare(gathering *g, const ls_trace_info *facts, double zero_s
     size_t bytes = 0;
     LS_TRY(ls_trace_events_text(about, facts, zero_s, &g->text, &bytes));
     g->mine = (int64_t)bytes;
-    g->piece = malloc(PIECE_BYTES);
-    g->bytes = calloc((size_t)about->world_size, sizeof *g->bytes);
-    if (!g->piece || !g->bytes) return ls_fail(LS_DEVICE, "--trace: out of host memory to gather the ranks' spans");
+    LS_TRY(LS_NEW(g->piece, PIECE_BYTES, "--trace: spans of %d ranks", about->world_size));
+    LS_TRY(LS_NEW(g->bytes, about->world_size, "--trace: spans of %d ranks", about->world_size));
     return open_file(g);
 }
 
@@ -90,7 +89,7 @@ ls_status ls_trace_file_write(
     LS_TRY(ls_comm_allreduce(comm, &zero_s, 1, LS_F64, LS_REDUCE_MIN));
     LS_TRY(ls_comm_allreduce(comm, &g.lost, 1, LS_I64, LS_REDUCE_SUM));
     ls_status status = ls_comm_agree(comm, prepare(&g, facts, zero_s), NULL);
-    if (!ls_failed(status)) status = gather(&g);
+    LS_THEN(status, gather(&g));
     ls_atomic_file_abandon(g.file);
     free(g.text);
     free(g.piece);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/atomic_file.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "base/version.h"
 
@@ -15,13 +16,9 @@ static const char resize_rule[] = "bilinear";
 
 // --- writing -------------------------------------------------------------------------------------
 
-static ls_status no_memory(void) {
-    return ls_fail(LS_DEVICE, "out of host memory for what the weights file says of itself");
-}
-
 // Takes over `text`; NULL: there was no memory for it.
 static ls_status add(ls_weights_metadata *notes, const char *key, char *text) {
-    if (!text) return no_memory();
+    if (!text) return ls_no_memory(0, "%s", key);
     notes->texts[notes->count] = text;
     notes->list[notes->count++] = (ls_metadata_entry){ key, text };
     return LS_SUCCESS;
@@ -60,15 +57,10 @@ static ls_status add_all(ls_weights_metadata *notes, const ls_graph *graph, cons
 }
 
 ls_status ls_weights_metadata_new(const ls_graph *graph, const ls_dataset *dataset, ls_weights_metadata **out) {
-    ls_weights_metadata *notes = calloc(1, sizeof *notes);
-    if (!notes) return no_memory();
+    ls_weights_metadata *notes;
+    LS_TRY(LS_NEW(notes, 1, "metadata of weights"));
     ls_status status = add_all(notes, graph, dataset);
-    if (ls_failed(status)) {
-        ls_weights_metadata_free(notes);
-        return status;
-    }
-    *out = notes;
-    return LS_SUCCESS;
+    return LS_GIVE(status, notes, out, ls_weights_metadata_free);
 }
 
 void ls_weights_metadata_free(ls_weights_metadata *notes) {
@@ -113,20 +105,14 @@ static ls_status read_classes(const char *path, const ls_safetensors *file, ls_w
     const char *text;
     LS_TRY(find(path, file, classes_key, &text));
     const int wanted = facts->graph->classes;
-    facts->classes = calloc((size_t)wanted, sizeof *facts->classes);
+    LS_TRY(LS_NEW(facts->classes, wanted, "%s", path));
     cJSON *list = cJSON_Parse(text), *name;
     ls_status status = LS_SUCCESS;
-    if (!facts->classes) {
-        status = no_memory();
-        goto done;
-    }
     int count = 0, good = cJSON_IsArray(list) && cJSON_GetArraySize(list) == wanted;
     cJSON_ArrayForEach(name, list) {
         good = good && cJSON_IsString(name);
-        if (good && !(facts->classes[count++] = strdup(name->valuestring))) {
-            status = no_memory();
-            goto done;
-        }
+        if (good) LS_TRY_GOTO(LS_NEW_TEXT(facts->classes[count], name->valuestring, "%s", path));
+        count += good;
     }
     if (!good)
         status = ls_fail(LS_STORAGE, "%s: '%s' of its __metadata__ is no JSON list of %d names: the file is damaged",
@@ -159,18 +145,11 @@ static ls_status read_all(const char *path, const ls_safetensors *file, ls_weigh
     return read_classes(path, file, facts);
 }
 
-static ls_status finish(ls_status status, ls_weights_info *facts, ls_weights_info **out) {
-    if (ls_failed(status))
-        ls_weights_info_free(facts);
-    else
-        *out = facts;
-    return status;
-}
-
 ls_status ls_weights_info_read(const char *path, const ls_safetensors *file, ls_weights_info **out) {
-    ls_weights_info *facts = calloc(1, sizeof *facts);
-    if (!facts) return no_memory();
-    return finish(read_all(path, file, facts), facts, out);
+    ls_weights_info *facts;
+    LS_TRY(LS_NEW(facts, 1, "%s", path));
+    ls_status status = read_all(path, file, facts);
+    return LS_GIVE(status, facts, out, ls_weights_info_free);
 }
 
 static ls_status take_dataset(const ls_dataset *dataset, ls_weights_info *facts) {
@@ -185,10 +164,10 @@ static ls_status take_dataset(const ls_dataset *dataset, ls_weights_info *facts)
     snprintf(facts->dataset, sizeof facts->dataset, "%s", d->name);
     memcpy(facts->mean, d->mean, sizeof facts->mean);
     memcpy(facts->std, d->std, sizeof facts->std);
-    facts->classes = calloc((size_t)d->classes, sizeof *facts->classes);
-    for (int i = 0; facts->classes && i < d->classes; i++)
-        if (!(facts->classes[i] = strdup(ls_dataset_class(dataset, i)))) return no_memory();
-    return facts->classes ? LS_SUCCESS : no_memory();
+    LS_TRY(LS_NEW(facts->classes, d->classes, "names of %d classes", d->classes));
+    for (int i = 0; i < d->classes; i++)
+        LS_TRY(LS_NEW_TEXT(facts->classes[i], ls_dataset_class(dataset, i), "names of %d classes", d->classes));
+    return LS_SUCCESS;
 }
 
 static ls_status configure(const ls_config *cfg, ls_weights_info *facts) {
@@ -203,9 +182,10 @@ static ls_status configure(const ls_config *cfg, ls_weights_info *facts) {
 }
 
 ls_status ls_weights_info_configured(const ls_config *cfg, ls_weights_info **out) {
-    ls_weights_info *facts = calloc(1, sizeof *facts);
-    if (!facts) return no_memory();
-    return finish(configure(cfg, facts), facts, out);
+    ls_weights_info *facts;
+    LS_TRY(LS_NEW(facts, 1, "metadata of weights"));
+    ls_status status = configure(cfg, facts);
+    return LS_GIVE(status, facts, out, ls_weights_info_free);
 }
 
 void ls_weights_info_free(ls_weights_info *facts) {

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/atomic_file.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "config/ini.h"
 #include "model/layer.h"
@@ -251,10 +252,8 @@ static ls_status read_sections(reader *r) {
     if (r->graph->layer_count == 0) {
         return ls_fail(LS_USAGE, "%s: the network has no layers: every section after [network] is one", ini->path);
     }
-    r->graph->layers = calloc((size_t)r->graph->layer_count, sizeof *r->graph->layers);
-    r->names = calloc((size_t)ini->section_count, sizeof *r->names);
-    if (!r->graph->layers || !r->names)
-        return ls_fail(LS_DEVICE, "%s: no memory for %d layers", ini->path, r->graph->layer_count);
+    LS_TRY(LS_NEW(r->graph->layers, r->graph->layer_count, "%s: %d layers", ini->path, r->graph->layer_count));
+    LS_TRY(LS_NEW(r->names, ini->section_count, "%s: %d layers", ini->path, r->graph->layer_count));
     r->names[0] = "input";
     for (int i = 1; i < ini->section_count; i++) r->names[i] = ini->sections[i].name;
     LS_TRY(read_layers(r));
@@ -275,12 +274,10 @@ static uint64_t hash_of(const ls_ini *ini) {
 static ls_status parse(const char *path, const char *text, size_t bytes, ls_graph **out) {
     ls_ini *ini = NULL;
     LS_TRY(ls_ini_parse(path, text, bytes, &ini));
-    ls_status status = LS_SUCCESS;
-    reader r = { .ini = ini, .graph = calloc(1, sizeof(ls_graph)) };
-    if (!r.graph || !(r.graph->text = strdup(text))) {
-        status = ls_fail(LS_DEVICE, "%s: no memory for the network", path);
-        goto done;
-    }
+    ls_status status;
+    reader r = { .ini = ini };
+    LS_TRY_GOTO(LS_NEW(r.graph, 1, "%s", path));
+    LS_TRY_GOTO(LS_NEW_TEXT(r.graph->text, text, "%s", path));
     snprintf(r.graph->path, sizeof r.graph->path, "%s", path);
     r.graph->hash = hash_of(ini);
     LS_TRY_GOTO(read_sections(&r));

@@ -1,6 +1,6 @@
 // shape_infer.c - from layers with keys and inputs to shapes and parameters, in one pass in file order.
 #include <limits.h>
-#include <stdlib.h>
+#include "base/memory.h"
 #include "model/layer.h"
 
 // One layer's are below 2^53, so their sum cannot overflow before it is refused; bytes of all arenas fit 64 bits.
@@ -114,8 +114,8 @@ static ls_status check_output(const ls_graph *graph) {
 }
 
 ls_status ls_graph_infer(ls_graph *graph) {
-    graph->params = calloc((size_t)graph->layer_count * LS_LAYER_PARAMS_MAX, sizeof *graph->params);
-    if (!graph->params) return ls_fail(LS_DEVICE, "%s: no memory for %d layers", graph->path, graph->layer_count);
+    LS_TRY(LS_NEW(
+        graph->params, graph->layer_count * LS_LAYER_PARAMS_MAX, "%s: %d layers", graph->path, graph->layer_count));
     int64_t parameters = 0;
     for (int i = 0; i < graph->layer_count; i++) LS_TRY(infer_layer(graph, i, &parameters));
     LS_TRY(check_uses(graph));

@@ -1,7 +1,7 @@
 #include "program/compile.h"
 
 #include <assert.h>
-#include <stdlib.h>
+#include "base/memory.h"
 #include "program/compile_internal.h"
 
 // --- values, slots, instructions -----------------------------------------------------------------
@@ -26,16 +26,6 @@ ls_status ls_builder_activation(ls_builder *b, const char *name, ls_nchw shape, 
     return ls_builder_slot(b, name, b->device->api->activation_bytes(b->device, shape, b->arenas->storage), out);
 }
 
-static ls_status make_room(ls_program *program) {
-    if (program->count < program->capacity) return LS_SUCCESS;
-    int capacity = program->capacity ? 2 * program->capacity : 64;
-    ls_instruction *more = realloc(program->instructions, (size_t)capacity * sizeof *more);
-    if (!more) return ls_fail(LS_DEVICE, "out of host memory for the program's instructions");
-    program->instructions = more;
-    program->capacity = capacity;
-    return LS_SUCCESS;
-}
-
 // What is computed again has the plan of the first time: a layer has at most one operator of a kind.
 static ls_plan *plan_of_first_time(const ls_program *program, const ls_op_desc *desc) {
     int i = 0;
@@ -47,7 +37,7 @@ static ls_plan *plan_of_first_time(const ls_program *program, const ls_op_desc *
 
 static ls_status add_instruction(ls_builder *b, const ls_op_desc *desc, const ls_ref *refs, int count) {
     ls_program *program = b->program;
-    LS_TRY(make_room(program));
+    LS_TRY(LS_GROW(program->instructions, program->count, "program of %d instructions", program->count));
     ls_instruction *instruction = &program->instructions[program->count];
     *instruction = (ls_instruction){ .plan_is_shared = b->again, .arg_count = count };
     if (b->again)
@@ -327,18 +317,15 @@ static ls_status compile(
     const ls_param_store *arenas, const ls_compile_options *options, int with_plans, ls_program **out) {
     size_t layers = (size_t)arenas->graph->layer_count;
     ls_builder b = { .arenas = arenas, .graph = arenas->graph, .options = options, .device = arenas->device };
-    b.program = calloc(1, sizeof *b.program);
-    b.values = calloc(layers + 1, sizeof *b.values);
-    b.value_of = calloc(layers, sizeof *b.value_of);
-    b.readers = calloc(layers, sizeof *b.readers);
-    b.absorbed_by = calloc(layers, sizeof *b.absorbed_by);
-    b.nodes = calloc(layers, sizeof *b.nodes);
-    b.block_end = calloc(layers, sizeof *b.block_end);
-    ls_status status = LS_SUCCESS;
-    if (!b.program || !b.values || !b.value_of || !b.readers || !b.absorbed_by || !b.nodes || !b.block_end) {
-        status = ls_fail(LS_DEVICE, "out of host memory for compiling %s", arenas->graph->path);
-        goto done;
-    }
+    const char *path = arenas->graph->path;
+    ls_status status;
+    LS_TRY_GOTO(LS_NEW(b.program, 1, "%s", path));
+    LS_TRY_GOTO(LS_NEW(b.values, layers + 1, "%s", path));
+    LS_TRY_GOTO(LS_NEW(b.value_of, layers, "%s", path));
+    LS_TRY_GOTO(LS_NEW(b.readers, layers, "%s", path));
+    LS_TRY_GOTO(LS_NEW(b.absorbed_by, layers, "%s", path));
+    LS_TRY_GOTO(LS_NEW(b.nodes, layers, "%s", path));
+    LS_TRY_GOTO(LS_NEW(b.block_end, layers, "%s", path));
     b.program->device = arenas->device;
     b.program->arenas = arenas;
     b.program->storage = arenas->storage;

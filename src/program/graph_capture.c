@@ -1,6 +1,6 @@
 #include "program/graph_capture.h"
 
-#include <stdlib.h>
+#include "base/memory.h"
 #include "base/spans.h"
 
 enum { LIMIT = 64 }; // pieces of work; a run has a handful
@@ -18,8 +18,8 @@ struct ls_graph_capture {
 };
 
 ls_status ls_graph_capture_new(ls_queue *queue, const ls_device_api *api, int record, ls_graph_capture **out) {
-    ls_graph_capture *r = calloc(1, sizeof *r);
-    if (!r) return ls_fail(LS_DEVICE, "out of host memory for graph capture");
+    ls_graph_capture *r;
+    LS_TRY(LS_NEW(r, 1, "graph capture"));
     *r = (ls_graph_capture){ .queue = queue, .api = api, .record = record && api->capture_begin };
     *out = r;
     return LS_SUCCESS;

@@ -1,6 +1,6 @@
 #include "program/memory_plan.h"
 
-#include <stdlib.h>
+#include "base/memory.h"
 #include "base/text.h"
 
 // What a plan does not have: kernels and recordings that are loaded as they are first used, and what the driver
@@ -66,7 +66,7 @@ ls_status ls_memory_plan_refuse(const ls_memory_plan *p, const ls_config *cfg, i
     char *text = NULL, needs[32], unused[32], reserve[32];
     size_t bytes = 0;
     FILE *file = open_memstream(&text, &bytes);
-    if (!file) return ls_fail(LS_DEVICE, "out of host memory for the table of memory");
+    if (!file) return ls_no_memory(0, "table of memory");
     fprintf(file,
         "the run does not fit into the device's memory: with micro-batches of %d it needs %s, and of %s that are "
         "free %s are kept for the driver\n",

@@ -1,7 +1,7 @@
 #include "program/optimizer.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include "base/memory.h"
 #include "base/text.h"
 #include "config/values.h"
 
@@ -110,19 +110,15 @@ static ls_status plan_steps(ls_optimizer *o, const ls_config *cfg, ls_buffer sta
 
 ls_status ls_optimizer_new(const ls_config *cfg, const ls_param_store *arenas, ls_buffer state, ls_optimizer **out) {
     size_t trained = (size_t)arenas->trained_params;
-    ls_optimizer *o = calloc(1, sizeof *o);
-    constants *all = calloc(trained + 1, sizeof *all);
-    ls_status status = LS_SUCCESS;
-    if (o) {
-        *o = (ls_optimizer){ .arenas = arenas, .kind = cfg->optimizer_kind, .lr = cfg->optimizer_lr };
-        o->segments = calloc(trained + 1, sizeof *o->segments);
-        o->ends = calloc(trained + 1, sizeof *o->ends);
-        o->steps = calloc(trained + 1, sizeof *o->steps); // at most one for each tensor
-    }
-    if (!o || !all || !o->segments || !o->ends || !o->steps) {
-        status = ls_fail(LS_DEVICE, "out of host memory for the optimizer's tables");
-        goto done;
-    }
+    ls_optimizer *o;
+    constants *all = NULL;
+    ls_status status;
+    LS_TRY_GOTO(LS_NEW(o, 1, "optimizer"));
+    *o = (ls_optimizer){ .arenas = arenas, .kind = cfg->optimizer_kind, .lr = cfg->optimizer_lr };
+    LS_TRY_GOTO(LS_NEW(all, trained + 1, "optimizer of %zu tensors", trained));
+    LS_TRY_GOTO(LS_NEW(o->segments, trained + 1, "optimizer of %zu tensors", trained));
+    LS_TRY_GOTO(LS_NEW(o->ends, trained + 1, "optimizer of %zu tensors", trained));
+    LS_TRY_GOTO(LS_NEW(o->steps, trained + 1, "optimizer of %zu tensors", trained)); // at most one for each
     LS_TRY_GOTO(constants_of_all(cfg, arenas, all));
     cut_segments(o, all);
     LS_TRY_GOTO(plan_steps(o, cfg, state));

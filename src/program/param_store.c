@@ -1,8 +1,8 @@
 #include "program/param_store.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include "base/hash.h"
+#include "base/memory.h"
 
 enum { LINE_ELEMENTS = 16 }; // a 64-byte line of floats: tensors do not share lines
 
@@ -74,16 +74,16 @@ ls_status ls_param_store_allocate(ls_param_store *a) {
 
 ls_status ls_param_store_new(
     ls_device *device, const ls_graph *graph, const ls_param_store_options *options, ls_param_store **out) {
-    ls_param_store *a = calloc(1, sizeof *a);
-    if (!a) return ls_fail(LS_DEVICE, "out of host memory for the arenas' tables");
+    ls_param_store *a;
+    LS_TRY(LS_NEW(a, 1, "tables of parameters"));
     *a = (ls_param_store){ .device = device, .graph = graph, .options = *options, .storage = options->storage };
     size_t count = (size_t)graph->param_count;
-    a->offset = calloc(count, sizeof *a->offset);
-    a->elements = calloc(count, sizeof *a->elements);
-    a->order = calloc(count, sizeof *a->order);
-    if (!a->offset || !a->elements || !a->order) {
+    ls_status status = LS_NEW(a->offset, count, "tables of parameters");
+    ls_keep_first(&status, LS_NEW(a->elements, count, "tables of parameters"));
+    ls_keep_first(&status, LS_NEW(a->order, count, "tables of parameters"));
+    if (ls_failed(status)) {
         ls_param_store_free(a);
-        return ls_fail(LS_DEVICE, "out of host memory for the arenas' tables");
+        return status;
     }
     a->trained_params = order_params(graph, a->order);
     place(a, 0, a->trained_params);
@@ -128,8 +128,8 @@ static ls_status visit_params(ls_param_store *a, void (*visit)(ls_param_store *,
         int64_t count = ls_param_count(&a->graph->params[p].shape);
         if (count > largest) largest = count;
     }
-    float *values = malloc((size_t)(largest ? largest : 1) * sizeof *values);
-    if (!values) return ls_fail(LS_DEVICE, "out of host memory for a parameter of %lld elements", (long long)largest);
+    float *values;
+    LS_TRY(LS_NEW(values, largest ? largest : 1, "parameter of %lld elements", (long long)largest));
     for (int p = 0; p < a->graph->param_count; p++) visit(a, p, values, context);
     free(values);
     return LS_SUCCESS;

@@ -55,7 +55,7 @@ typedef struct {
     ls_device *device;
     const ls_param_store *arenas; // borrowed
     ls_instruction *instructions;
-    int count, capacity;
+    int count;
     ls_buffer_planner *arena; // lifetimes of activations and their gradients, by instruction number
     ls_nchw logits_shape;
     ls_ref logits;

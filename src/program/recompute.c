@@ -12,8 +12,8 @@
 // is a function of the sample's position, and batch norm does not hand on its statistics again.
 // The last block is not computed again: its backward pass follows its forward pass. Nor is anything
 // that no backward operator of the block reads (in general the last node of a block, whose output is kept).
-#include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "program/compile_internal.h"
 
 // last_reader: by value, the last node that reads it; the loss counts as one more node.
@@ -59,14 +59,11 @@ static void merge_lightest(ls_builder *b) {
 }
 
 ls_status ls_builder_choose_blocks(ls_builder *b) {
-    int *last_reader = malloc((size_t)b->value_count * sizeof *last_reader);
-    int *best = malloc((size_t)b->node_count * sizeof *best), best_count = 1;
+    int *last_reader, *best = NULL, best_count = 1;
     size_t least = b->program->all_kept_bytes;
-    ls_status status = LS_SUCCESS;
-    if (!last_reader || !best) {
-        status = ls_fail(LS_DEVICE, "out of host memory for the blocks of train.recompute");
-        goto done;
-    }
+    ls_status status;
+    LS_TRY_GOTO(LS_NEW(last_reader, b->value_count, "blocks of train.recompute"));
+    LS_TRY_GOTO(LS_NEW(best, b->node_count, "blocks of train.recompute"));
     best[0] = b->node_count;
     find_last_readers(b, last_reader);
     for (cut_finest(b, last_reader); b->block_count > 1; merge_lightest(b)) {

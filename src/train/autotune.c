@@ -4,11 +4,11 @@
 // disturb each other, and choose differently. Then all take what was chosen; of hosts that chose differently the lowest
 // rank's choice counts. What a rank does not find among them, because its processor or its number of threads is another
 // one or because the shape is of its short last micro-batch alone, goes by the device's rule.
-#include <stdlib.h>
 #include <string.h>
 #include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "device/algorithm_cache.h"
 #include "train/trainer_internal.h"
 
@@ -34,16 +34,14 @@ typedef struct {
 
 static ls_status give(exchange *e, const ls_trainer *t) {
     size_t bytes = 0;
-    e->bytes = calloc((size_t)t->facts.comm->world_size, sizeof *e->bytes);
-    if (!e->bytes) return ls_fail(LS_DEVICE, "out of host memory for the ranks' plans");
+    LS_TRY(LS_NEW(e->bytes, t->facts.comm->world_size, "ranks' plans"));
     if (t->facts.comm->local_rank == 0) LS_TRY(ls_algorithm_cache_give(t->plans, &e->mine, &bytes));
     e->most = (int64_t)bytes;
     return LS_SUCCESS;
 }
 
 static ls_status room_for_others(exchange *e) {
-    e->others = malloc((size_t)e->most + 1);
-    return e->others ? LS_SUCCESS : ls_fail(LS_DEVICE, "out of host memory for the ranks' plans");
+    return LS_NEW(e->others, e->most + 1, "ranks' plans");
 }
 
 // The lowest rank's last: its choices stay.
@@ -55,7 +53,7 @@ static ls_status take(exchange *e, ls_trainer *t) {
         if (rank == t->facts.comm->rank) memcpy(e->others, e->mine, bytes);
         LS_TRY(ls_comm_broadcast(t->comm, e->others, (int64_t)bytes, rank));
         e->others[bytes] = 0;
-        if (!ls_failed(status)) status = ls_algorithm_cache_take(t->plans, e->others, bytes);
+        LS_THEN(status, ls_algorithm_cache_take(t->plans, e->others, bytes));
     }
     return status;
 }
@@ -64,10 +62,10 @@ static ls_status exchange_choices(ls_trainer *t) {
     exchange e = { 0 };
     ls_status status = ls_comm_agree(t->comm, give(&e, t), NULL);
     const int64_t mine = e.most;
-    if (!ls_failed(status)) status = ls_comm_allgather(t->comm, &mine, e.bytes, sizeof mine);
-    if (!ls_failed(status)) status = ls_comm_allreduce(t->comm, &e.most, 1, LS_I64, LS_REDUCE_MAX);
-    if (!ls_failed(status)) status = ls_comm_agree(t->comm, room_for_others(&e), NULL);
-    if (!ls_failed(status)) status = ls_comm_agree(t->comm, take(&e, t), NULL);
+    LS_THEN(status, ls_comm_allgather(t->comm, &mine, e.bytes, sizeof mine));
+    LS_THEN(status, ls_comm_allreduce(t->comm, &e.most, 1, LS_I64, LS_REDUCE_MAX));
+    LS_THEN(status, ls_comm_agree(t->comm, room_for_others(&e), NULL));
+    LS_THEN(status, ls_comm_agree(t->comm, take(&e, t), NULL));
     free(e.mine);
     free(e.others);
     free(e.bytes);
@@ -89,6 +87,7 @@ static void save(ls_trainer *t, double seconds) {
 }
 
 ls_status ls_trainer_autotune(ls_trainer *t, const ls_compile_options *training) {
+    if (!t->device->api->measures) return LS_SUCCESS;
     const int measures = t->facts.comm->local_rank == 0;
     const double start = ls_clock_seconds();
     ls_status status = LS_SUCCESS;

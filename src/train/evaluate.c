@@ -27,7 +27,7 @@ static ls_status evaluate_mine(ls_trainer *t, ls_micro_result *result) {
     int64_t count = batches_of(&t->eval_batches);
     LS_TRY(ls_input_pipeline_start(t->eval_feed, &options, count));
     ls_status status = run_batches(t, count);
-    if (!ls_failed(status)) status = ls_update_take_result(t->update, result);
+    LS_THEN(status, ls_update_take_result(t->update, result));
     ls_input_pipeline_stop(t->eval_feed);
     return status;
 }

@@ -1,7 +1,7 @@
 #include "train/gpu_records.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include "base/memory.h"
 
 struct ls_gpu_records {
     ls_comm *comm;
@@ -13,9 +13,9 @@ ls_status ls_gpu_records_start(ls_comm *comm, const ls_device_info *facts, ls_gp
     *out = NULL;
     if (!facts->uuid[0] && !facts->pci[0]) return LS_SUCCESS; // no GPU: the same on all ranks
     int32_t world_size = ls_comm_get_info(comm)->world_size, some = 0;
-    ls_gpu_records *r = calloc(1, sizeof *r);
-    if (r) r->samples = calloc((size_t)world_size, sizeof *r->samples);
-    ls_status status = r && r->samples ? LS_SUCCESS : ls_fail(LS_DEVICE, "no memory to look at GPUs");
+    ls_gpu_records *r;
+    ls_status status = LS_NEW(r, 1, "GPUs of %d ranks", world_size);
+    if (r) status = LS_NEW(r->samples, world_size, "GPUs of %d ranks", world_size);
     status = ls_comm_agree(comm, status, NULL);
     if (!ls_failed(status)) {
         r->comm = comm;

@@ -1,7 +1,7 @@
 #include "train/input_pipeline.h"
 
 #include <assert.h>
-#include <stdlib.h>
+#include "base/memory.h"
 
 enum { DEVICE_SLOTS = LS_INPUT_PIPELINE_AHEAD + 1, ALIGN = 128 };
 
@@ -66,8 +66,7 @@ static ls_status make_ring(ls_input_pipeline *f) {
     f->slot_count = f->options.prefetch + (on_host(f->device) ? 0 : DEVICE_SLOTS);
     LS_TRY(f->device->api->slab_new(
         f->device, LS_MEMORY_PINNED, (size_t)f->slot_count * l->bytes, "prefetch ring", &f->ring));
-    f->slots = calloc((size_t)f->slot_count, sizeof *f->slots);
-    if (!f->slots) return ls_fail(LS_DEVICE, "out of host memory for the prefetch ring");
+    LS_TRY(LS_NEW(f->slots, f->slot_count, "prefetch ring"));
     for (int s = 0; s < f->slot_count; s++) {
         char *at = f->ring->address + (size_t)s * l->bytes;
         f->slots[s] = (ls_slot){ .pixels = f->options.resident ? NULL : (uint8_t *)(at + l->pixels),
@@ -113,8 +112,7 @@ static ls_status make_resident(ls_input_pipeline *f) {
             "data.loader = resident holds up to %d samples, but data.dataset = %s has %lld; use ring", INT32_MAX,
             facts->name, (long long)facts->count);
     int64_t chunk = (int64_t)((16u << 20) / picture) + 1;
-    f->labels = malloc(samples * sizeof *f->labels);
-    if (!f->labels) return ls_fail(LS_DEVICE, "out of host memory for the labels of %zu samples", samples);
+    LS_TRY(LS_NEW(f->labels, samples, "labels of %zu samples", samples));
     LS_TRY(api->slab_new(f->device, LS_MEMORY_DEVICE, samples * picture, "resident data set", &f->resident));
     ls_slab *through;
     LS_TRY(api->slab_new(
@@ -127,18 +125,13 @@ static ls_status make_resident(ls_input_pipeline *f) {
 }
 
 ls_status ls_input_pipeline_new(ls_device *device, const ls_input_pipeline_options *options, ls_input_pipeline **out) {
-    ls_input_pipeline *f = calloc(1, sizeof *f);
-    if (!f) return ls_fail(LS_DEVICE, "out of host memory for the input pipeline");
+    ls_input_pipeline *f;
+    LS_TRY(LS_NEW(f, 1, "input pipeline"));
     *f = (ls_input_pipeline){ .device = device, .options = *options, .layout = layout_of(options) };
     ls_status status = make_ring(f);
-    if (!ls_failed(status)) status = make_device_slots(f);
-    if (!ls_failed(status)) status = make_resident(f);
-    if (ls_failed(status)) {
-        ls_input_pipeline_free(f);
-        return status;
-    }
-    *out = f;
-    return LS_SUCCESS;
+    LS_THEN(status, make_device_slots(f));
+    LS_THEN(status, make_resident(f));
+    return LS_GIVE(status, f, out, ls_input_pipeline_free);
 }
 
 void ls_input_pipeline_free(ls_input_pipeline *f) {

@@ -1,7 +1,7 @@
 // layer_times.c - how long each instruction of a training micro-batch takes, one by one on real inputs, and the
 // optimizer's pass at the end of an update.
-#include <stdlib.h>
 #include "base/clock.h"
+#include "base/memory.h"
 #include "train/trainer_internal.h"
 
 enum { BURST = 8 }; // runs of an instruction that are recorded or enqueued at a time
@@ -135,8 +135,7 @@ ls_status ls_trainer_layer_times(ls_trainer *t, double seconds, ls_layer_time **
     ls_program_inputs inputs = { .buffer[LS_INPUT_TABLE] = ls_buffer_at(t->table, 0, t->table->bytes) };
     ls_batch batch;
     *count = t->full->count + 1;
-    *rows = calloc((size_t)*count, sizeof **rows);
-    if (!*rows) return ls_fail(LS_DEVICE, "out of host memory for the layers' times");
+    LS_TRY(LS_NEW(*rows, *count, "layers' times"));
     ls_update_inputs(t->update, &inputs);
     if (!ls_input_pipeline_started(t->feed)) LS_TRY(ls_trainer_start_feed(t));
     LS_TRY(ls_input_pipeline_next(t->feed, &inputs, &batch));
@@ -155,8 +154,7 @@ ls_status ls_trainer_buckets(const ls_trainer *t, ls_train_bucket **rows, int *c
     size_t bytes;
     *count = 0;
     while (ls_update_bucket(t->update, *count, &bytes, &end_param)) ++*count;
-    *rows = calloc((size_t)*count + 1, sizeof **rows);
-    if (!*rows) return ls_fail(LS_DEVICE, "out of host memory for the list of buckets");
+    LS_TRY(LS_NEW(*rows, *count + 1, "list of buckets"));
     for (int b = 0; ls_update_bucket(t->update, b, &bytes, &end_param); b++)
         (*rows)[b] = (ls_train_bucket){ bytes, instructions_until(t->full, end_param) };
     return LS_SUCCESS;

@@ -1,8 +1,8 @@
 #include "train/predict.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include "base/cpus.h"
+#include "base/memory.h"
 #include "data/pictures.h"
 #include "program/compile.h"
 #include "train/input_pipeline.h"
@@ -42,8 +42,8 @@ static ls_status open_device(ls_predictor *p) {
 }
 
 static ls_status take_weights(ls_predictor *p) {
-    const float **values = calloc((size_t)p->graph->param_count + 1, sizeof *values);
-    if (!values) return ls_fail(LS_DEVICE, "out of host memory for the list of weights");
+    const float **values;
+    LS_TRY(LS_NEW(values, p->graph->param_count + 1, "list of weights"));
     ls_status status = ls_weights_find(p->options.file, p->graph, values);
     if (!ls_failed(status)) status = ls_param_store_allocate(p->arenas);
     for (int i = 0; i < p->graph->param_count && !ls_failed(status); i++)
@@ -121,14 +121,13 @@ static ls_status prepare(ls_predictor *p) {
     LS_TRY(compile_program(p));
     LS_TRY(upload_table(p));
     LS_TRY(make_records(p));
-    p->logits = calloc((size_t)BATCH * (size_t)p->graph->classes, sizeof *p->logits);
-    if (!p->logits) return ls_fail(LS_DEVICE, "out of host memory for the logits");
+    LS_TRY(LS_NEW(p->logits, (size_t)BATCH * (size_t)p->graph->classes, "logits"));
     return start_feed(p);
 }
 
 ls_status ls_predictor_new(const ls_predictor_options *options, ls_predictor **out) {
-    ls_predictor *p = calloc(1, sizeof *p);
-    if (!p) return ls_fail(LS_DEVICE, "out of host memory for the predictor");
+    ls_predictor *p;
+    LS_TRY(LS_NEW(p, 1, "predictor"));
     *p = (ls_predictor){ .options = *options, .graph = options->facts->graph };
     ls_status status = prepare(p);
     if (ls_failed(status)) {

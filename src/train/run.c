@@ -365,9 +365,9 @@ ls_status ls_trainer_run(
     t->run_started = now;
     LS_TRY(ls_gpu_records_start(t->comm, &t->facts.device_facts, &run.gpus));
     ls_status status = ls_stragglers_new(t->comm, t->facts.places, &run.stragglers);
-    if (!ls_failed(status)) status = run_updates(t, &run);
-    if (!ls_failed(status)) status = ls_trainer_save_end(t, observers, observer_count);
-    if (!ls_failed(status)) status = summarise(t, &run, summary);
+    LS_THEN(status, run_updates(t, &run));
+    LS_THEN(status, ls_trainer_save_end(t, observers, observer_count));
+    LS_THEN(status, summarise(t, &run, summary));
     ls_stragglers_free(run.stragglers);
     ls_gpu_records_free(run.gpus);
     return status;

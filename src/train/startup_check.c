@@ -1,7 +1,7 @@
 // startup_check.c - what ranks compare with each other before the first update, each fact before anything depends on it.
-#include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/version.h"
 #include "dist/fingerprint.h"
 #include "train/trainer_internal.h"
@@ -56,10 +56,11 @@ static ls_status add_state(const ls_trainer *t, ls_fingerprint *mine) {
 static ls_status compare(ls_trainer *t, ls_status (*add)(const ls_trainer *t, ls_fingerprint *mine)) {
     if (t->facts.comm->world_size == 1) return LS_SUCCESS;
     char warning[LS_STATUS_TEXT_BYTES];
-    ls_fingerprint *mine = calloc(1, sizeof *mine);
-    ls_status status = mine ? add(t, mine) : ls_fail(LS_DEVICE, "out of host memory for the ranks' fingerprint");
+    ls_fingerprint *mine;
+    ls_status status = LS_NEW(mine, 1, "fingerprint");
+    LS_THEN(status, add(t, mine));
     status = ls_comm_agree(t->comm, status, NULL);
-    if (!ls_failed(status)) status = ls_fingerprint_compare(t->comm, mine, warning);
+    LS_THEN(status, ls_fingerprint_compare(t->comm, mine, warning));
     if (!ls_failed(status) && warning[0] && !t->facts.warning[0]) memcpy(t->facts.warning, warning, sizeof warning);
     free(mine);
     return status;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/held.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/signals.h"
 #include "files/manifest.h"
 #include "files/run_parts.h"
@@ -331,7 +332,7 @@ static ls_status check_owners(ls_trainer *t, const char *folder) {
     for (int i = 0; i < count && !ls_failed(status); i++) {
         char path[2 * LS_TEXT_BYTES];
         status = ls_checkpoint_path(folder, updates[i], path, sizeof path);
-        if (!ls_failed(status)) status = check_owner(t, path, updates[i]);
+        LS_THEN(status, check_owner(t, path, updates[i]));
     }
     ls_run_identity_close(&t->facts.run, count ? updates[count - 1] : 0);
     free(updates);
@@ -341,9 +342,8 @@ static ls_status check_owners(ls_trainer *t, const char *folder) {
 static ls_status take_over(ls_trainer *t, const ls_checkpoint *checkpoint, ls_snapshot *snapshot) {
     cJSON *changed = cJSON_CreateArray();
     ls_status status = ls_checkpoint_suits(checkpoint, &t->facts, changed);
-    if (!ls_failed(status) && !ls_json_is_whole(changed))
-        status = ls_fail(LS_DEVICE, "%s: no memory for what has changed since", checkpoint->path);
-    if (!ls_failed(status)) status = ls_checkpoint_take(checkpoint, snapshot);
+    if (!ls_json_is_whole(changed)) LS_THEN(status, ls_no_memory(0, "%s", checkpoint->path));
+    LS_THEN(status, ls_checkpoint_take(checkpoint, snapshot));
     if (ls_failed(status)) {
         cJSON_Delete(changed);
         return status;
@@ -372,10 +372,10 @@ ls_status ls_trainer_resume(ls_trainer *t, const char *folder, int *resumed) {
     int32_t found = 0;
     ls_snapshot *snapshot = NULL;
     ls_status status = ls_trainer_snapshot_new(t, &snapshot);
-    if (!ls_failed(status) && t->facts.comm->rank == 0) status = find(t, folder, snapshot, &found);
+    if (t->facts.comm->rank == 0) LS_THEN(status, find(t, folder, snapshot, &found));
     status = ls_comm_agree(t->comm, status, NULL);
-    if (!ls_failed(status)) status = ls_comm_broadcast(t->comm, &found, sizeof found, 0);
-    if (!ls_failed(status) && found) status = ls_trainer_restore(t, snapshot);
+    LS_THEN(status, ls_comm_broadcast(t->comm, &found, sizeof found, 0));
+    if (found) LS_THEN(status, ls_trainer_restore(t, snapshot));
     if (!ls_failed(status) && found) t->facts.resumed_at = t->done.updates;
     ls_snapshot_free(snapshot);
     *resumed = found;

@@ -2,11 +2,11 @@
 #include "train/trainer.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/atomic_file.h"
 #include "base/cpus.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/spans.h"
@@ -439,9 +439,7 @@ static ls_status open_sums(ls_trainer *t) {
 
 // Agreed on by itself: what follows asks the other ranks for their places at once.
 static ls_status allocate_trainer(ls_comm *comm, ls_trainer **out) {
-    *out = calloc(1, sizeof **out);
-    ls_status status = *out ? LS_SUCCESS : ls_fail(LS_DEVICE, "out of host memory for the trainer");
-    status = ls_comm_agree(comm, status, NULL);
+    ls_status status = ls_comm_agree(comm, LS_NEW(*out, 1, "trainer"), NULL);
     if (!ls_failed(status)) return LS_SUCCESS;
     free(*out);
     *out = NULL;
@@ -540,7 +538,7 @@ ls_status ls_trainer_set_run(ls_trainer *t, const ls_run_identity *run) {
 ls_status ls_trainer_set_parts(ls_trainer *t, cJSON *parts) {
     cJSON_Delete(t->parts);
     t->facts.parts = t->parts = parts;
-    return ls_json_is_whole(parts) ? LS_SUCCESS : ls_fail(LS_DEVICE, "no memory for the record of the run's parts");
+    return ls_json_is_whole(parts) ? LS_SUCCESS : ls_no_memory(0, "record of the run's parts");
 }
 
 const struct ls_nonfinite *ls_trainer_nonfinite(const ls_trainer *t) {

@@ -1,6 +1,6 @@
 // trainer_state.c - a trainer's state outside of its device: snapshots taken and restored, weights saved and loaded.
-#include <stdlib.h>
 #include "base/clock.h"
+#include "base/memory.h"
 #include "files/snapshot.h"
 #include "train/trainer_internal.h"
 #include "files/weights_metadata.h"
@@ -113,25 +113,24 @@ ls_status ls_trainer_write_weights(ls_trainer *t, const char *path) {
     const ls_graph *g = t->graph;
     size_t total = 0;
     for (int p = 0; p < g->param_count; p++) total += (size_t)ls_param_count(&g->params[p].shape);
-    ls_safetensors_tensor *tensors = calloc((size_t)g->param_count, sizeof *tensors);
-    float *values = calloc(total, sizeof *values), *at = values;
+    ls_safetensors_tensor *tensors;
+    float *values = NULL, *at;
+    ls_weights_metadata *notes = NULL;
     ls_status status;
-    if (tensors && values) {
-        for (int p = 0; p < g->param_count; p++) {
-            const ls_param *param = &g->params[p];
-            ls_weights_describe(param, &tensors[p]);
-            tensors[p].data = at;
-            t->device->api->param_export(t->device, &param->shape, ls_param_store_weight(t->arenas, p), at);
-            at += ls_param_count(&param->shape);
-        }
-        ls_weights_metadata *notes = NULL;
-        status = ls_weights_metadata_new(g, t->train_data, &notes);
-        if (!ls_failed(status))
-            status = ls_safetensors_write(path, tensors, g->param_count, notes->list, notes->count, NULL);
-        ls_weights_metadata_free(notes);
-    } else {
-        status = ls_fail(LS_DEVICE, "out of host memory for %zu weights", total);
+    LS_TRY_GOTO(LS_NEW(tensors, g->param_count, "%s", path));
+    LS_TRY_GOTO(LS_NEW(values, total, "%s", path));
+    at = values;
+    for (int p = 0; p < g->param_count; p++) {
+        const ls_param *param = &g->params[p];
+        ls_weights_describe(param, &tensors[p]);
+        tensors[p].data = at;
+        t->device->api->param_export(t->device, &param->shape, ls_param_store_weight(t->arenas, p), at);
+        at += ls_param_count(&param->shape);
     }
+    LS_TRY_GOTO(ls_weights_metadata_new(g, t->train_data, &notes));
+    status = ls_safetensors_write(path, tensors, g->param_count, notes->list, notes->count, NULL);
+done:
+    ls_weights_metadata_free(notes);
     free(tensors);
     free(values);
     return status;
@@ -146,8 +145,8 @@ ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
 // All or nothing: every tensor is found before the first is taken over.
 static ls_status take_weights(ls_trainer *t, const ls_safetensors *file) {
     const ls_graph *g = t->graph;
-    const float **values = calloc((size_t)g->param_count + 1, sizeof *values);
-    if (!values) return ls_fail(LS_DEVICE, "out of host memory for the list of weights");
+    const float **values;
+    LS_TRY(LS_NEW(values, g->param_count + 1, "list of weights"));
     ls_status status = ls_weights_find(file, g, values);
     for (int p = 0; p < g->param_count && !ls_failed(status); p++)
         t->device->api->param_import(t->device, &g->params[p].shape, values[p], ls_param_store_weight(t->arenas, p));

@@ -1,8 +1,8 @@
 // update_plan.c - everything that an update needs, made before the first: buckets, plans, records, the reducer.
+#include "base/memory.h"
 #include "train/update_internal.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 static ls_status new_plan(ls_update *u, const ls_op_desc *desc, ls_plan **out) {
     LS_TRY(u->device->api->plan_new(u->device, desc, out));
@@ -34,14 +34,13 @@ static ls_status new_control_memory(ls_update *u) {
 static ls_status cut_buckets(ls_update *u, size_t bucket_bytes) {
     const ls_param_store *a = u->arenas;
     size_t trained = (size_t)a->trained_params;
-    int64_t *offsets = malloc((trained + 1) * sizeof *offsets), *elements = malloc((trained + 1) * sizeof *elements);
-    ls_range *ranges = malloc((trained + 1) * sizeof *ranges);
-    u->buckets = calloc(trained + 1, sizeof *u->buckets);
-    ls_status status = LS_SUCCESS;
-    if (!offsets || !elements || !ranges || !u->buckets) {
-        status = ls_fail(LS_DEVICE, "out of host memory for the gradient buckets");
-        goto done;
-    }
+    int64_t *offsets = NULL, *elements = NULL;
+    ls_range *ranges = NULL;
+    ls_status status;
+    LS_TRY_GOTO(LS_NEW(offsets, trained + 1, "buckets of %zu tensors", trained));
+    LS_TRY_GOTO(LS_NEW(elements, trained + 1, "buckets of %zu tensors", trained));
+    LS_TRY_GOTO(LS_NEW(ranges, trained + 1, "buckets of %zu tensors", trained));
+    LS_TRY_GOTO(LS_NEW(u->buckets, trained + 1, "buckets of %zu tensors", trained));
     for (size_t i = 0; i < trained; i++) {
         offsets[i] = a->offset[a->order[i]];
         elements[i] = a->elements[a->order[i]];
@@ -125,8 +124,7 @@ static double share_of(const ls_param_store *a, int position) {
 static ls_status plan_running(ls_update *u) {
     const ls_param_store *a = u->arenas;
     int end = a->graph->param_count;
-    u->running = calloc((size_t)(end - a->trained_params) + 1, sizeof *u->running);
-    if (!u->running) return ls_fail(LS_DEVICE, "out of host memory for the statistics' table");
+    LS_TRY(LS_NEW(u->running, end - a->trained_params + 1, "statistics' table"));
     for (int first = a->trained_params, i = first + 1; first < end; i++) {
         if (i < end && share_of(a, i) == share_of(a, first)) continue;
         int64_t from = a->offset[a->order[first]],
@@ -165,8 +163,8 @@ static ls_status adopt_slabs(ls_update *u) {
 static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
     if (ls_comm_get_info(u->comm)->world_size == 1 && !u->collective) return LS_SUCCESS;
     ls_status status = u->collective ? adopt_slabs(u) : LS_SUCCESS;
-    ls_bucket *buckets = malloc((size_t)u->bucket_count * sizeof *buckets);
-    if (!buckets) ls_keep_first(&status, ls_fail(LS_DEVICE, "out of host memory for the reducer's buckets"));
+    ls_bucket *buckets;
+    ls_keep_first(&status, LS_NEW(buckets, u->bucket_count, "reducer of %d buckets", u->bucket_count));
     if (ls_failed(status)) {
         free(buckets);
         return ls_comm_agree(u->comm, status, NULL); // as the other ranks do in ls_reducer_new
@@ -215,8 +213,9 @@ static ls_status make(ls_update *u, const ls_config *cfg) {
 ls_status ls_update_new(const ls_config *cfg, ls_param_store *arenas, ls_comm *comm, ls_collective *collective,
     ls_queue *queue, int depth, ls_update **out) {
     assert(depth >= 1 && depth <= LS_UPDATE_DEPTH_MAX);
-    ls_update *u = calloc(1, sizeof *u);
-    if (!u) return ls_comm_agree(comm, ls_fail(LS_DEVICE, "out of host memory for the update"), NULL);
+    ls_update *u;
+    ls_status status = LS_NEW(u, 1, "update");
+    if (ls_failed(status)) return ls_comm_agree(comm, status, NULL); // as the other ranks do in make
     *u = (ls_update){ .device = arenas->device,
         .arenas = arenas,
         .comm = comm,
@@ -226,13 +225,8 @@ ls_status ls_update_new(const ls_config *cfg, ls_param_store *arenas, ls_comm *c
         .ordered = cfg->run_deterministic,
         .meets_in_pass = ls_config_syncs_norm(cfg, ls_comm_get_info(comm)->world_size),
         .loss_is_sum = cfg->train_loss_reduction == LS_LOSS_SUM };
-    ls_status status = make(u, cfg);
-    if (ls_failed(status)) {
-        ls_update_free(u);
-        return status;
-    }
-    *out = u;
-    return LS_SUCCESS;
+    status = make(u, cfg);
+    return LS_GIVE(status, u, out, ls_update_free);
 }
 
 static void free_plan(ls_update *u, ls_plan *plan) {

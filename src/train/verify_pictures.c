@@ -6,6 +6,7 @@
 #include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "data/verify.h"
 #include "train/trainer_internal.h"
 
@@ -37,10 +38,8 @@ static void show_life(void *context, int64_t done, int64_t all) {
 static ls_status look(verification *v) {
     char folder[LS_TEXT_BYTES];
     const int64_t count = ls_dataset_get_info(v->dataset)->count;
-    v->known = calloc((size_t)count, 1);
-    v->broken = calloc((size_t)count, 1);
-    if (!v->known || !v->broken)
-        return ls_fail(LS_DEVICE, "out of host memory for a list of %lld pictures", (long long)count);
+    LS_TRY(LS_NEW(v->known, count, "list of %lld pictures", (long long)count));
+    LS_TRY(LS_NEW(v->broken, count, "list of %lld pictures", (long long)count));
     if (ls_cache_folder(folder, sizeof folder)) {
         LS_TRY(ls_verify_path(folder, v->dataset, v->memory, sizeof v->memory));
         ls_verify_recall(v->memory, v->dataset, v->known);
@@ -61,7 +60,7 @@ static void remember(const verification *v, int64_t looked) {
     char folder[LS_TEXT_BYTES];
     if (looked == 0 || v->t->facts.comm->local_rank != 0 || !v->memory[0]) return;
     ls_status status = ls_make_folders(ls_cache_folder(folder, sizeof folder));
-    if (!ls_failed(status)) status = ls_verify_remember(v->memory, v->dataset, v->broken);
+    LS_THEN(status, ls_verify_remember(v->memory, v->dataset, v->broken));
     if (ls_failed(status)) ls_warn("data      the next start will verify all pictures again: %s", status.text);
 }
 
@@ -136,7 +135,7 @@ ls_status ls_trainer_verify_test_pictures(ls_trainer *t) {
     ls_status status = verify(&v);
     if (!ls_failed(status) && v.count > 0 && t->cfg->data_broken == LS_BROKEN_ERROR) {
         status = verify_training(t, &more); // all that is broken is named at once
-        if (!ls_failed(status)) status = refuse(v.count + more, all + t->facts.train_data->count);
+        LS_THEN(status, refuse(v.count + more, all + t->facts.train_data->count));
     } else if (!ls_failed(status) && v.count > 0) {
         status = ls_comm_agree(t->comm, ls_dataset_leave_out(t->test_data, v.broken), NULL);
         ls_info(

@@ -99,7 +99,7 @@ static void no_memory(void **state) {
     ls_status status = ls_memory_new((size_t)1 << 60, "activations", &none);
     assert_int_equal(status.code, LS_DEVICE);
     assert_string_equal(
-        status.text, "no host memory for activations: 1.0 EiB wanted; lower train.micro_batch or data.prefetch");
+        status.text, "activations: no host memory for 1.0 EiB; lower train.micro_batch or data.prefetch");
     uint64_t before = ls_allocation_count();
     assert_int_equal(ls_memory_new(10, "test", &none).code, LS_OK);
     assert_int_equal(ls_allocation_count(), before + 1);
@@ -109,12 +109,61 @@ static void no_memory(void **state) {
 #endif
 }
 
+static void small_things(void **state) {
+    (void)state;
+    struct {
+        int64_t a, b;
+    } * pair;
+    char *text;
+    assert_int_equal(LS_NEW(pair, 3, "pairs").code, LS_OK);
+    for (int i = 0; i < 3; i++) assert_true(pair[i].a == 0 && pair[i].b == 0);
+    free(pair);
+    assert_int_equal(LS_NEW_BYTES(pair, sizeof *pair + 5, "pair").code, LS_OK);
+    for (size_t i = 0; i < sizeof *pair + 5; i++) assert_int_equal(((char *)pair)[i], 0);
+    free(pair);
+    assert_int_equal(LS_NEW_TEXT(text, "as it is", "text").code, LS_OK);
+    assert_string_equal(text, "as it is");
+    free(text);
+    assert_string_equal(ls_no_memory(0, "%s %d", "queue", 7).text, "queue 7: no host memory");
+    assert_string_equal(ls_no_memory(3 << 20, "queue").text, "queue: no host memory for 3.0 MiB");
+#if LS_COUNTS_ALLOCATIONS
+    ls_status status = LS_NEW(pair, (size_t)1 << 56, "%d pairs", 2);
+    assert_int_equal(status.code, LS_DEVICE);
+    assert_null(pair);
+    assert_string_equal(status.text, "2 pairs: no host memory for 1.0 EiB");
+    assert_int_equal(LS_NEW(pair, SIZE_MAX / 8, "pairs").code, LS_DEVICE); // the product is no size_t
+#endif
+}
+
+static void grows(void **state) {
+    (void)state;
+    int *numbers = NULL, count = 0;
+    for (; count < 1000; count++) {
+        assert_int_equal(LS_GROW(numbers, count, "numbers").code, LS_OK);
+        numbers[count] = count; // a sanitizer or malloc's own check sees where there is no room
+    }
+    for (int i = 0; i < count; i++) assert_int_equal(numbers[i], i);
+#if LS_COUNTS_ALLOCATIONS
+    uint64_t before = ls_allocation_count();
+    for (; count < 1024; count++) assert_int_equal(LS_GROW(numbers, count, "numbers").code, LS_OK);
+    assert_int_equal(ls_allocation_count(), before);
+    int *same = numbers;
+    ls_status status = ls_grow(&numbers, (size_t)1 << 55, 16, "%d numbers", 16);
+    assert_int_equal(status.code, LS_DEVICE);
+    assert_string_equal(status.text, "16 numbers: no host memory for 1.0 EiB");
+    assert_ptr_equal(numbers, same);
+#endif
+    free(numbers);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(log_lines),
         cmocka_unit_test(clocks),
         cmocka_unit_test(memory),
         cmocka_unit_test(no_memory),
+        cmocka_unit_test(small_things),
+        cmocka_unit_test(grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

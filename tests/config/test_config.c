@@ -313,6 +313,8 @@ static void without_effect(void **state) {
             "device.winograd (only with device.type = cpu)" },
         { { "device.autotune=true", "run.deterministic=true" },
             "device.autotune (only with run.deterministic = false)" },
+        { { "device.autotune=true", "run.deterministic=true", "device.type=cpu" },
+            "device.autotune (only with device.type = cuda)" },
     };
     char unused[1024];
     ls_config cfg;

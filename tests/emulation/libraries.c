@@ -1,11 +1,15 @@
 // vendor.c - the seam to NVIDIA's libraries in the emulation. There are none: nothing opens, and the operators take
 // the direct kernels. With LOCKSTEP_EMULATED_LIBRARIES=1 in the environment there are stand-ins, so that tests see how
 // the operators use a library: they compute with the direct kernels too, but know of no bias, round weight gradients to
-// 16 bits where the storage type has them, and fill all of the workspace that they asked for with NaN first.
+// 16 bits where the storage type has them, and fill all of the workspace that they asked for with NaN first. Of
+// convolutions they have two engines, which do the same: where the device heeds a cache of choices and has none for a
+// convolution, "measuring" finds engine 1 to be the faster one.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+#include "device/algorithm_cache.h"
 #include "device/cuda/kernels/direct.h"
 #include "device/cuda/kernels/update.h"
 #include "device/cuda/vendor.h"
@@ -20,6 +24,8 @@ struct ls_cuda_conv_algorithm {
     ls_op op;
     ls_cuda_conv_geometry geometry;
     size_t weights; // elements
+    int engine;
+    const char *chosen;
 };
 
 struct ls_cuda_gemm {
@@ -31,8 +37,7 @@ ls_status ls_cuda_libraries_open(ls_cuda_device *device, ls_cuda_libraries **out
     const char *wanted = getenv("LOCKSTEP_EMULATED_LIBRARIES");
     *out = NULL;
     if (!wanted || strcmp(wanted, "1") != 0) return LS_SUCCESS;
-    *out = malloc(sizeof **out);
-    if (!*out) return ls_fail(LS_DEVICE, "no memory for the emulated libraries");
+    LS_TRY(LS_NEW(*out, 1, "emulated libraries"));
     (*out)->device = device;
     return LS_SUCCESS;
 }
@@ -45,18 +50,41 @@ void ls_cuda_libraries_text(const ls_cuda_libraries *libraries, char *text, size
     snprintf(text, bytes, "%s", libraries ? "emulated libraries" : "emulated");
 }
 
+static ls_status choose(ls_algorithm_cache *cache, ls_op op, const ls_conv_attr *a, int *engine, const char **how) {
+    char key[256];
+    *engine = 0;
+    *how = LS_CHOSEN_BY_RULE;
+    if (!cache) return LS_SUCCESS;
+    snprintf(key, sizeof key, "emulated; %s %s; src %dx%dx%dx%d dst %dx%dx%dx%d kernel %d stride %d", ls_op_name(op),
+        ls_dtype_name(a->storage), a->src.n, a->src.c, a->src.h, a->src.w, a->dst.n, a->dst.c, a->dst.h, a->dst.w,
+        a->kernel, a->stride);
+    const char *before, *choice = ls_algorithm_cache_find(cache, key, &before);
+    if (choice && sscanf(choice, "engine %d", engine) == 1) {
+        *how = before;
+        return LS_SUCCESS;
+    }
+    if (ls_algorithm_cache_settled(cache)) return LS_SUCCESS;
+    *engine = 1;
+    *how = LS_CHOSEN_NOW;
+    return ls_algorithm_cache_put(cache, key, "engine 1");
+}
+
 ls_status ls_cuda_conv_algorithm_new(
     ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *a, const char *layer, ls_cuda_conv_algorithm **out) {
-    (void)libraries;
+    int engine;
+    const char *chosen;
     *out = NULL;
     if (a->groups > 1) return LS_SUCCESS; // as cuDNN where a group's channels are not padded: the direct kernels
-    ls_cuda_conv_algorithm *made = malloc(sizeof *made);
-    if (!made) return ls_fail(LS_DEVICE, "layer %s: no memory for a plan", layer);
+    LS_TRY(choose(libraries->device->plans, op, a, &engine, &chosen));
+    ls_cuda_conv_algorithm *made;
+    LS_TRY(LS_NEW(made, 1, "layer %s", layer));
     int c = ls_cuda_channels(a->src.c), k = ls_cuda_channels(a->dst.c);
     *made = (ls_cuda_conv_algorithm){ .op = op,
         .geometry = { a->src.n, a->src.h, a->src.w, a->src.c, a->dst.h, a->dst.w, a->dst.c, c, k, a->kernel, a->stride,
             a->pad, a->dilation, a->groups, a->storage },
-        .weights = (size_t)k * (size_t)(a->kernel * a->kernel) * (size_t)c };
+        .weights = (size_t)k * (size_t)(a->kernel * a->kernel) * (size_t)c,
+        .engine = engine,
+        .chosen = chosen };
     *out = made;
     return LS_SUCCESS;
 }
@@ -76,13 +104,11 @@ size_t ls_cuda_conv_workspace(const ls_cuda_conv_algorithm *algorithm) {
 }
 
 const char *ls_cuda_conv_name(const ls_cuda_conv_algorithm *algorithm) {
-    (void)algorithm;
-    return "emulated library";
+    return algorithm->engine ? "emulated library, engine 1" : "emulated library";
 }
 
 const char *ls_cuda_conv_chosen(const ls_cuda_conv_algorithm *algorithm) {
-    (void)algorithm;
-    return NULL;
+    return algorithm->chosen;
 }
 
 static void enqueue_memset(void *at, int value, size_t bytes, ls_queue *queue) {
@@ -134,8 +160,7 @@ ls_status ls_cuda_gemm_new(
     } else {
         return ls_fail(LS_INTERNAL, "layer %s: no such product in the emulated library", layer);
     }
-    *out = malloc(sizeof **out);
-    if (!*out) return ls_fail(LS_DEVICE, "layer %s: no memory for a plan", layer);
+    LS_TRY(LS_NEW(*out, 1, "layer %s", layer));
     **out = made;
     return LS_SUCCESS;
 }

@@ -267,7 +267,7 @@ class Path:
     def __init__(self, words, symbols):
         self.hash, self.calls, self.kind, self.function = words[1], int(words[2]), words[3], words[4]
         self.names = [symbols.name(int(w, 16)) for w in words[5:]]
-        ours = ("find_path", "fails", "cjson_malloc", "stream_read", "stream_write", "stream_close", "begin")
+        ours = ("find_path", "fails", "cjson_malloc", "stream_read", "stream_write", "stream_close", "begin", "ls_grow")
         while self.names and (self.names[0] in ours or self.names[0].startswith("__wrap_")):
             self.names.pop(0)
 

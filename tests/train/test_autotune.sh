@@ -1,10 +1,14 @@
-# device.autotune on the cpu device in whole runs: algorithms are measured once and kept, shown, and the same on all ranks;
-# run.deterministic measures nothing; a file of choices that is damaged or cannot be written stops no run.
+# device.autotune in whole runs on the emulated CUDA device, whose stand-in for cuDNN has two plans of a convolution: plans are
+# measured once and kept, shown, and the same on all ranks; run.deterministic measures nothing; a file of choices that is damaged or
+# cannot be written stops no run; the cpu device goes by its rule.
 # Argument: the folder of the built programs.
 set -u
 # shellcheck source=tests/support/mpi.sh
 . tests/support/mpi.sh
 bin=$(cd "$1" && pwd) || exit 1
+plugin=$bin/emulated/lockstep_cuda.so
+[ -e "$plugin" ] || { echo "skipped: $plugin is not there; it needs a C++ compiler when Lockstep is built"; exit 77; }
+export LOCKSTEP_CUDA_PLUGIN=$plugin LOCKSTEP_EMULATED_LIBRARIES=1 LOCKSTEP_EMULATION=devices=2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -50,8 +54,7 @@ test_samples = 64
 [model]
 file = net.ini
 [device]
-type = cpu
-threads = 1
+type = cuda
 autotune = true
 [train]
 micro_batch = 32
@@ -66,49 +69,55 @@ plan() {
   "$bin/train" --dry-run run.ini "$@" >plan.txt 2>errors.txt
   check "--dry-run ends well" $? 0
 }
-# how TEXT: convolutions of c2 and c3 (six) that were chosen so
-how() { grep -cE "^ *[0-9]+ +conv .* (c2|c3) .*  $1\$" plan.txt; }
-lines() { grep -c "^plans  *the algorithms of 6 convolutions measured in [0-9.]* s, $1" errors.txt; }
-# algorithms: of c2 and c3, as shown
-algorithms() { sed -nE 's/^ *[0-9]+ +(conv (forward|backward [a-z]+)) +(c2|c3) +(.*[^ ]) +[0-9.]+  .*$/\1 \3 \4/p' plan.txt; }
+# how TEXT: convolutions (eight) that were chosen so
+how() { grep -cE "^ *[0-9]+ +conv .*  $1\$" plan.txt; }
+lines() { grep -c "^plans  *the algorithms of 8 convolutions measured in [0-9.]* s, $1" errors.txt; }
+# algorithms: as shown
+algorithms() { sed -nE 's/^ *[0-9]+ +(conv (forward|backward [a-z]+)) +(c[123]) +(.*[^ ]) +[0-9.]+  .*$/\1 \3 \4/p' plan.txt; }
 
 plan "$work/cold"
-check "a cold start measures all but the first layer's" "$(how "measured now")" 6
-check "a cold start: the first layer has no choice" "$(grep -cE '^ *[0-9]+ +conv .* c1 .*own direct.*  by rule$' plan.txt)" 2
+check "a cold start measures all" "$(how "measured now")" 8
 check "a cold start says so in one line" "$(lines "kept in $work/cold/lockstep/plans$")" 1
 chosen=$(algorithms)
-check "six algorithms are shown" "$(wc -l <<<"$chosen")" 6
+check "eight algorithms are shown" "$(grep -c 'engine 1' <<<"$chosen")" 8
 plan "$work/cold"
-check "a second start measures nothing" "$(how "measured before")" 6
+check "a second start measures nothing" "$(how "measured before")" 8
 check "a second start says nothing" "$(grep -c '^plans' errors.txt)" 0
 check "a second start has the same algorithms" "$(algorithms)" "$chosen"
 
 plan "$work/cold" --set run.deterministic=true
-check "run.deterministic: the rule decides" "$(how "by rule")" 6
+check "run.deterministic: the rule decides" "$(how "by rule")" 8
 plan "$work/ordered" --set run.deterministic=true
-check "run.deterministic measures nothing" "$(how "by rule") $(ls -d ordered 2>/dev/null)" "6 "
+check "run.deterministic measures nothing" "$(how "by rule") $(ls -d ordered 2>/dev/null)" "8 "
 plan "$work/off" --set device.autotune=false
-check "without autotune the rule decides" "$(how "by rule") $(ls -d off 2>/dev/null)" "6 "
+check "without autotune the rule decides" "$(how "by rule") $(ls -d off 2>/dev/null)" "8 "
 
-"$bin/plant_plans" cold/lockstep "own direct" || check "choices are planted" 1 0
+"$bin/plant_plans" cold/lockstep "engine 0" || check "choices are planted" 1 0
 plan "$work/cold"
-check "planted choices are obeyed" "$(algorithms | grep -c 'own direct$') $(how "measured before")" "6 6"
+check "planted choices are obeyed" "$(algorithms | grep -c 'emulated library$') $(how "measured before")" "8 8"
 plan "$work/cold" --set train.micro_batch=16
-check "choices for another batch are not" "$(how "measured now")" 6
-plan "$work/cold" --set device.winograd=off
-check "choices with Winograd are not without" "$(how "measured now")" 6
+check "choices for another batch are not" "$(how "measured now")" 8
+plan "$work/cold" --set train.precision=bf16
+check "choices for fp32 are not for bf16" "$(how "measured now")" 8
 
 printf 'lockstep plans 1 0123456789abcdef\nnonsense' >cold/lockstep/plans
 plan "$work/cold"
-check "a damaged file is replaced" "$(how "measured now") $(lines "kept in ")" "6 1"
+check "a damaged file is replaced" "$(how "measured now") $(lines "kept in ")" "8 1"
 plan "$work/cold"
-check "a damaged file is replaced: the next start" "$(how "measured before")" 6
+check "a damaged file is replaced: the next start" "$(how "measured before")" 8
 touch a-file
 plan "$work/a-file"
-check "an unwritable folder: measured all the same" "$(how "measured now")" 6
+check "an unwritable folder: measured all the same" "$(how "measured now")" 8
 check "an unwritable folder is told" "$(grep -c 'the next start will measure again: .*a-file' errors.txt) $(lines "not kept$")" "1 1"
 HOME='' plan ''
-check "no folder at all" "$(how "measured now") $(lines "not kept: neither XDG_CACHE_HOME nor HOME is set")" "6 1"
+check "no folder at all" "$(how "measured now") $(lines "not kept: neither XDG_CACHE_HOME nor HOME is set")" "8 1"
+
+# The cpu device has nothing to measure: it says so, and no choice is shown.
+plan "$work/cpu" --set device.type=cpu
+check "cpu: nothing is measured" "$(how "by rule")$(how "measured now") $(ls -d cpu 2>/dev/null)" "00 "
+XDG_CACHE_HOME=$work/cpu "$bin/train" run.ini --set device.type=cpu --set train.max_updates=1 --run-dir "$work/run-cpu" >output.txt 2>&1
+check "cpu: runs" $? 0
+check "cpu: is told" "$(grep -c 'no effect device.autotune (only with device.type = cuda)' output.txt)" 1
 
 # --- two ranks, each with a cache folder of its own, so that it shows who keeps what. algorithms that differ are told.
 cat >rank.sh <<'END'
@@ -118,7 +127,7 @@ exec "$@"
 END
 # both FOLDER: two ranks train
 both() {
-  ranks 2 120 bash rank.sh "$1" "$bin/train" run.ini --set train.max_updates=2 --run-dir "$work/run-$1" >output.txt 2>&1
+  ranks 2 120 bash rank.sh "$1" "$bin/train" run.ini --set dist.backend=mpi --set train.max_updates=2 --run-dir "$work/run-$1" >output.txt 2>&1
   check "$1: two ranks train" $? 0
   check "$1: no algorithms differ" "$(grep -c algorithms output.txt | tr -d '\n'; grep -c 'convolutions measured' output.txt)" "$2"
 }
@@ -132,7 +141,7 @@ for first in 0 1; do
   mkdir -p $folder
   cp -r one/0 $folder/0
   cp -r one/0 $folder/1
-  "$bin/plant_plans" $folder/$first/lockstep "own direct" || check "choices are planted" 1 0
+  "$bin/plant_plans" $folder/$first/lockstep "engine 0" || check "choices are planted" 1 0
   expected=$(tail -n +2 $folder/0/lockstep/plans)
   LOCKSTEP_TEST_HOSTS=0,1 both $folder 00
   check "$folder: both keep rank 0's" "$(tail -n +2 $folder/1/lockstep/plans)" "$expected"

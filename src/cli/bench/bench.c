@@ -1,11 +1,11 @@
 #include "cli/bench/bench.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "cli/bench/place.h"
 #include "cli/commands.h"
 #include "device/gpu/machine.h"
@@ -59,16 +59,13 @@ static ls_status make_subsets(ls_bench *bench) {
 
 static ls_status allocate(ls_bench *bench) {
     size_t count = (size_t)bench->plan.count, ranks = (size_t)bench->world_size;
-    bench->arrangement = calloc(count, sizeof *bench->arrangement);
-    bench->result = calloc(count, sizeof *bench->result);
-    bench->subset = calloc(ranks + 1, sizeof(ls_comm *));
-    bench->place = calloc(ranks, sizeof *bench->place);
-    bench->link = calloc(count, sizeof *bench->link);
-    if (!bench->arrangement || !bench->result || !bench->subset || !bench->place || !bench->link)
-        return ls_fail(LS_DEVICE, "arrangements: out of host memory");
+    LS_TRY(LS_NEW(bench->arrangement, count, "%zu arrangements", count));
+    LS_TRY(LS_NEW(bench->result, count, "%zu arrangements", count));
+    LS_TRY(LS_NEW(bench->subset, ranks + 1, "%zu arrangements", count));
+    LS_TRY(LS_NEW(bench->place, ranks, "%zu arrangements", count));
+    LS_TRY(LS_NEW(bench->link, count, "%zu arrangements", count));
     for (size_t i = 0; i < count; i++) {
-        bench->result[i].sample = calloc((size_t)bench->repeats, sizeof *bench->result[i].sample);
-        if (!bench->result[i].sample) return ls_fail(LS_DEVICE, "measurements: out of host memory");
+        LS_TRY(LS_NEW(bench->result[i].sample, bench->repeats, "measurements"));
     }
     return LS_SUCCESS;
 }
@@ -215,14 +212,14 @@ static ls_status take_buckets(const ls_trainer *trainer, const ls_layer_time *ro
     for (; instructions < count && !rows[instructions].once; instructions++) total += rows[instructions].seconds;
     LS_TRY(ls_trainer_buckets(trainer, &buckets, &r->bucket_count));
     free(r->bucket);
-    r->bucket = calloc((size_t)r->bucket_count + 1, sizeof *r->bucket);
+    ls_status status = LS_NEW(r->bucket, r->bucket_count + 1, "list of buckets");
     for (int b = 0; r->bucket && b < r->bucket_count; b++) {
         double until = 0;
         for (int i = 0; i < buckets[b].after && i < instructions; i++) until += rows[i].seconds;
         r->bucket[b] = (ls_allreduce_bucket){ (double)buckets[b].bytes, until / total };
     }
     free(buckets);
-    return r->bucket ? LS_SUCCESS : ls_fail(LS_DEVICE, "list of buckets: out of host memory");
+    return status;
 }
 
 static ls_status time_instructions(ls_bench_arrangement *a, double seconds, ls_bench_result *r) {

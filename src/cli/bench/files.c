@@ -2,10 +2,10 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/atomic_file.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "cli/bench/chart.h"
 #include "cli/bench/page.h"
 #include "cli/bench/report.h"
@@ -232,9 +232,9 @@ static ls_status write_text(const ls_bench_findings *findings, const char *path,
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
-    if (!memory) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    if (!memory) return ls_no_memory(0, "%s", path);
     ls_status status = print(findings, memory);
-    if (fclose(memory)) ls_keep_first(&status, ls_fail(LS_DEVICE, "%s: out of memory", path));
+    if (fclose(memory)) ls_keep_first(&status, ls_no_memory(0, "%s", path));
     if (!ls_failed(status)) status = ls_write_file(path, text, bytes);
     free(text);
     return status;

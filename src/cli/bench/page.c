@@ -1,7 +1,7 @@
 #include "cli/bench/page.h"
 
-#include <stdlib.h>
 #include <time.h>
+#include "base/memory.h"
 #include "cli/bench/chart.h"
 
 static const char head[] =
@@ -103,7 +103,7 @@ static ls_status put_configuration(const ls_bench_findings *b, FILE *file) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
-    if (!memory) return ls_fail(LS_DEVICE, "bench.html: out of host memory");
+    if (!memory) return ls_no_memory(0, "bench.html");
     ls_config_write(b->cfg, memory, 0);
     fclose(memory);
     fputs("<h2>Configuration</h2>\n<p>Before what was swept.</p>\n<pre>", file);

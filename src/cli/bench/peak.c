@@ -1,8 +1,8 @@
 #include "cli/bench/peak.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/memory.h"
 
 enum { SIZE_FIRST = 128, SIZE = 1024, SIZE_GPU = 8192, BURST = 4 };
 static const double LONGEST_SECONDS = 0.2;       // of one product
@@ -29,8 +29,8 @@ static ls_status new_buffer(ls_bench_peak *peak, int which, size_t bytes, const 
 static ls_status fill(ls_bench_peak *peak, ls_nchw shape, const ls_param_shape *weight, ls_dtype storage) {
     const ls_device_api *api = peak->device->api;
     int64_t count = ls_nchw_count(shape);
-    float *values = malloc(sizeof *values * (size_t)count);
-    if (!values) return ls_fail(LS_DEVICE, "matmul peak: out of host memory");
+    float *values;
+    LS_TRY(LS_NEW(values, count, "matmul peak"));
     uint32_t random = 1;
     for (int64_t i = 0; i < count; i++) {
         random = random * 1664525U + 1013904223U;
@@ -111,8 +111,8 @@ static ls_status choose_size(ls_bench_peak *peak, ls_dtype storage) {
 }
 
 ls_status ls_bench_peak_new(ls_device *device, ls_dtype storage, ls_bench_peak **out) {
-    ls_bench_peak *peak = calloc(1, sizeof *peak);
-    if (!peak) return ls_fail(LS_DEVICE, "matmul peak: out of host memory");
+    ls_bench_peak *peak;
+    LS_TRY(LS_NEW(peak, 1, "matmul peak"));
     peak->device = device;
     ls_status status = choose_size(peak, storage);
     if (ls_failed(status)) {

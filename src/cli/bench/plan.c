@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "base/text.h"
 #include "data/sampler.h"
 
@@ -236,10 +237,11 @@ static ls_status make(planning *p) {
 }
 
 ls_status ls_bench_plan_new(const ls_bench_request *request, ls_bench_plan *out) {
-    *out = (ls_bench_plan){ .row = calloc(LS_BENCH_CASES_MAX, sizeof *out->row) };
-    planning *p = calloc(1, sizeof *p);
-    ls_status status = ls_fail(LS_DEVICE, "arrangements: out of host memory");
-    if (p && out->row) {
+    planning *p;
+    *out = (ls_bench_plan){ 0 };
+    ls_status status = LS_NEW(p, 1, "arrangements");
+    ls_keep_first(&status, LS_NEW(out->row, LS_BENCH_CASES_MAX, "arrangements"));
+    if (!ls_failed(status)) {
         *p = (planning){ .request = request, .plan = out };
         status = make(p);
     }

@@ -1,8 +1,8 @@
 #include "cli/bench/predict.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 
 enum { BUCKETS_MAX = 4096 };
 const double LS_BENCH_NOTABLE = 0.15;
@@ -14,7 +14,7 @@ typedef struct {
     const ls_bench_link *links;
     int link_count;
     ls_bench_prediction *rows;
-    int count, capacity;
+    int count;
 } predicting;
 
 // That of so many ranks; else, or with 0, the largest one whose ranks have cores of their own; else the largest.
@@ -147,13 +147,7 @@ static ls_status add_row(predicting *p, ls_bench_prediction row, ls_allreduce_bu
     row.hosts = row.result < 0 ? hosts_for(p, row.ranks) : p->results[row.result].hosts;
     // strong: no rank computes less than one sample
     if (row.result < 0 && !row.weak && base->global_batch % row.ranks != 0) return LS_SUCCESS;
-    if (p->count == p->capacity) {
-        int capacity = p->capacity ? 2 * p->capacity : 64;
-        ls_bench_prediction *grown = realloc(p->rows, (size_t)capacity * sizeof *grown);
-        if (!grown) return ls_fail(LS_DEVICE, "predictions: out of host memory");
-        p->rows = grown;
-        p->capacity = capacity;
-    }
+    LS_TRY(LS_GROW(p->rows, p->count, "predictions"));
     predict(p, &row, buckets);
     compare(p, &row);
     p->rows[p->count++] = row;
@@ -181,9 +175,9 @@ static ls_status add_curve(predicting *p, int base, int weak, ls_allreduce_bucke
 
 ls_status ls_bench_predict(const ls_bench_result *results, int result_count, const ls_bench_link *links, int link_count,
     ls_bench_prediction **rows, int *count) {
-    predicting p = { results, result_count, links, link_count, NULL, 0, 0 };
-    ls_allreduce_bucket *buckets = malloc(BUCKETS_MAX * sizeof *buckets);
-    ls_status status = buckets ? LS_SUCCESS : ls_fail(LS_DEVICE, "predictions: out of host memory");
+    predicting p = { results, result_count, links, link_count, NULL, 0 };
+    ls_allreduce_bucket *buckets;
+    ls_status status = LS_NEW(buckets, BUCKETS_MAX, "predictions");
     for (int i = 0; !ls_failed(status) && i < result_count && link_for(&p, 0); i++) {
         const ls_bench_result *r = &results[i];
         if (r->ranks != 1 || r->base != i || r->failure[0] || r->count == 0 || r->own_memory) continue;

@@ -56,14 +56,6 @@ static inline size_t ls_conv_bias_floats(const ls_conv_plan *plan) {
 LS_CHECKED ls_status ls_cpu_conv_plan_by(
     ls_cpu *cpu, const ls_op_desc *desc, ls_conv_algorithm algorithm, ls_plan **out);
 
-// conv_choose.c: whether device.winograd allows it.
-int ls_cpu_conv_allowed(const ls_cpu *cpu, ls_conv_algorithm algorithm);
-// conv_measure.c: the fastest; *compared is 0 where there is none but the rule's. For resnet9 about 1 s for all passes.
-LS_CHECKED ls_status ls_cpu_conv_measure(
-    ls_cpu *cpu, const ls_op_desc *desc, ls_conv_algorithm rule, ls_conv_algorithm *best, int *compared);
-// Gives back the memory that measuring kept for the next convolution.
-void ls_cpu_conv_measure_end(ls_cpu *cpu);
-
 // conv_weights.c
 void ls_conv_expand(const ls_conv_run *run, const float *grouped, float *dense);
 // Exchanges the two innermost dimensions (for oneDNN's backward data).

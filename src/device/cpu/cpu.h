@@ -30,11 +30,8 @@ typedef struct {
     int threads;
     ls_onednn *onednn;
     ls_cpus cpus;
-    char winograd[8];                 // "auto", "f2" or "off"
-    int forced_convolution;           // an ls_conv_algorithm; -1: none
-    struct ls_algorithm_cache *plans; // of measured convolutions; borrowed; NULL: by rule
-    void *trial;                      // memory for measuring
-    size_t trial_bytes;
+    char winograd[8];       // "auto", "f2" or "off"
+    int forced_convolution; // an ls_conv_algorithm; -1: none
     size_t workspace_limit_bytes;
 } ls_cpu;
 

@@ -1,14 +1,12 @@
 // device.c - the cpu device: opening and facts.
 #include <stdio.h>
-#include <stdlib.h>
-#include "device/cpu/conv.h"
+#include "base/memory.h"
 #include "device/cpu/cpu.h"
 #include "device/host.h"
 
 static void cpu_close(ls_device *device) {
     ls_cpu *cpu = (ls_cpu *)device;
     if (!cpu) return;
-    ls_cpu_conv_measure_end(cpu);
     ls_onednn_free(cpu->onednn);
     ls_pool_free(cpu->pool);
     free(cpu);
@@ -30,14 +28,13 @@ static ls_status choose_kernels(ls_cpu *cpu, int width) {
 }
 
 static ls_status cpu_open(const ls_device_options *options, ls_device **out) {
-    ls_cpu *cpu = calloc(1, sizeof *cpu);
-    if (!cpu) return ls_fail(LS_DEVICE, "no memory to open the cpu device");
+    ls_cpu *cpu;
+    LS_TRY(LS_NEW(cpu, 1, "cpu device"));
     ls_status status;
     cpu->base.api = &ls_device_cpu;
     ls_cpus_detect(&cpu->cpus);
     LS_TRY_GOTO(choose_kernels(cpu, options->vector_width));
     cpu->threads = options->threads > 0 ? options->threads : 1;
-    cpu->plans = options->plans;
     cpu->workspace_limit_bytes = options->workspace_limit_bytes;
     snprintf(cpu->winograd, sizeof cpu->winograd, "%s", options->winograd ? options->winograd : "auto");
     LS_TRY_GOTO(ls_cpu_conv_find(options->convolution, &cpu->forced_convolution));

@@ -1,6 +1,5 @@
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <oneapi/dnnl/dnnl.h>
 #include "base/memory.h"
@@ -49,6 +48,7 @@ static void use_one_thread(void) {
 }
 
 static ls_status fill(ls_onednn *onednn) {
+    LS_TRY(LS_NEW(onednn->streams, onednn->threads, "oneDNN"));
     TRY_DNNL(dnnl_engine_create(&onednn->engine, dnnl_cpu, 0));
     for (int i = 0; i < onednn->threads; i++)
         TRY_DNNL(dnnl_stream_create(&onednn->streams[i], onednn->engine, dnnl_stream_default_flags));
@@ -57,26 +57,16 @@ static ls_status fill(ls_onednn *onednn) {
 
 ls_status ls_onednn_new(int threads, ls_onednn **out) {
     use_one_thread();
-    ls_onednn *onednn = calloc(1, sizeof *onednn);
-    dnnl_stream_t *streams = calloc((size_t)threads, sizeof *streams);
-    if (!onednn || !streams) {
-        free(onednn);
-        free(streams);
-        return ls_fail(LS_DEVICE, "no memory to open oneDNN");
-    }
+    ls_onednn *onednn;
+    LS_TRY(LS_NEW(onednn, 1, "oneDNN"));
     onednn->threads = threads;
-    onednn->streams = streams;
     ls_status status = fill(onednn);
-    if (ls_failed(status))
-        ls_onednn_free(onednn);
-    else
-        *out = onednn;
-    return status;
+    return LS_GIVE(status, onednn, out, ls_onednn_free);
 }
 
 void ls_onednn_free(ls_onednn *onednn) {
     if (!onednn) return;
-    for (int i = 0; i < onednn->threads; i++)
+    for (int i = 0; onednn->streams && i < onednn->threads; i++)
         if (onednn->streams[i]) dnnl_stream_destroy(onednn->streams[i]);
     if (onednn->engine) dnnl_engine_destroy(onednn->engine);
     free(onednn->streams);
@@ -206,8 +196,7 @@ static ls_status add_memories(
         [LS_ONEDNN_BACKWARD_WEIGHT] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, DNNL_ARG_DIFF_DST },
     };
     const int *argument = arguments[a->pass];
-    conv->threads = calloc((size_t)conv->onednn->threads, sizeof *conv->threads);
-    if (!conv->threads) return ls_fail(LS_DEVICE, "no memory for a oneDNN convolution");
+    LS_TRY(LS_NEW(conv->threads, conv->onednn->threads, "oneDNN convolution"));
     for (int i = 0; i < conv->onednn->threads; i++) {
         thread_args *t = &conv->threads[i];
         LS_TRY(add_memory(conv, t, argument[0], REF(d->src)));
@@ -252,11 +241,8 @@ static ls_status try_layout(ls_onednn *onednn, const ls_onednn_conv_attr *a, int
     }
     LS_TRY_GOTO(is_fast(desc, name, &fast));
     if (!fast) goto done;
-    ls_onednn_conv *conv = calloc(1, sizeof *conv);
-    if (!conv) {
-        status = ls_fail(LS_DEVICE, "no memory for a oneDNN convolution");
-        goto done;
-    }
+    ls_onednn_conv *conv;
+    LS_TRY_GOTO(LS_NEW(conv, 1, "oneDNN convolution"));
     conv->onednn = onednn;
     conv->exchanged = exchanged;
     memcpy(conv->name, name, sizeof name);

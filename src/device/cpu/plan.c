@@ -1,11 +1,11 @@
 // plan.c - making and freeing plans.
-#include <stdlib.h>
+#include "base/memory.h"
 #include "device/cpu/cpu.h"
 
 ls_status ls_cpu_plan_make(
     ls_cpu *cpu, const ls_op_desc *desc, size_t bytes, ls_cpu_run *run, const char *algorithm, void *out) {
-    ls_cpu_plan *plan = calloc(1, bytes);
-    if (!plan) return ls_fail(LS_DEVICE, "%s: no memory for a plan of %zu bytes", desc->layer, bytes);
+    ls_cpu_plan *plan;
+    LS_TRY(LS_NEW_BYTES(plan, bytes, "layer %s", desc->layer));
     plan->base.run = run;
     plan->base.desc = *desc;
     plan->base.algorithm = algorithm;

@@ -2,8 +2,8 @@
 // behind each collective counts it, in host memory that the watchdog reads, so that the end of a collective
 // inside a launched recording is seen, too.
 #include <assert.h>
-#include <stdlib.h>
 
+#include "base/memory.h"
 #include "device/cuda/kernels/collective.h"
 #include "device/cuda/nccl.h"
 
@@ -18,8 +18,8 @@ static ls_status collective_open(ls_device *device, const uint8_t id[LS_COLLECTI
     ls_cuda_device *cuda = (ls_cuda_device *)device;
     LS_TRY_CUDA(ls_cuda_enter(cuda));
     ls_status status;
-    ls_collective *made = calloc(1, sizeof *made);
-    if (!made) return ls_fail(LS_DEVICE, "no memory for collectives");
+    ls_collective *made;
+    LS_TRY(LS_NEW(made, 1, "collectives"));
     made->device = cuda;
     LS_TRY_GOTO(
         ls_cuda_slab_new(device, LS_MEMORY_PINNED, sizeof(uint64_t), "progress of collectives", &made->progress));

@@ -4,10 +4,10 @@
 //
 // Engines that compile at run time are left out: each costs a second or so at start-up, and without them the list is
 // the same with and without a GPU.
+#include "base/memory.h"
 #include "device/cuda/vendor_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef cudnnBackendDescriptor_t descriptor;
@@ -262,8 +262,8 @@ static ls_status consider_results(search *s, descriptor heuristics) {
         cudnnBackendGetAttribute(
             heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &bound, NULL));
     if (bound <= 0) return LS_SUCCESS;
-    descriptor *configs = calloc((size_t)bound, sizeof *configs);
-    if (!configs) return ls_fail(LS_DEVICE, "layer %s: no memory for %lld plans", s->layer, (long long)bound);
+    descriptor *configs;
+    LS_TRY(LS_NEW(configs, bound, "layer %s: %lld plans", s->layer, (long long)bound));
     cudnnStatus_t rc = CUDNN_STATUS_SUCCESS;
     for (int64_t i = 0; i < bound && rc == CUDNN_STATUS_SUCCESS; i++)
         rc = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]);
@@ -324,7 +324,7 @@ ls_status ls_cudnn_plans_make(const ls_cudnn_target *target, ls_op op, const ls_
     *out = (ls_cudnn_plans){ 0 };
     search s = { .target = target, .layer = layer ? layer : "(unnamed)", .most = most, .out = out };
     ls_status status = make_graph(&s, op, attr);
-    if (!ls_failed(status)) status = find(&s, attr->storage);
+    LS_THEN(status, find(&s, attr->storage));
     if (ls_failed(status)) ls_cudnn_plans_free(out);
     return status;
 }

@@ -9,6 +9,7 @@
 #define LS_CUDA_NVTX
 #endif
 
+#include "base/memory.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/vendor.h"
 
@@ -121,8 +122,8 @@ static ls_status take_gpu(ls_cuda_device *cuda, int index) {
 
 static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
     ls_status status;
-    ls_cuda_device *cuda = calloc(1, sizeof *cuda);
-    if (!cuda) return ls_fail(LS_DEVICE, "no memory to open the cuda device");
+    ls_cuda_device *cuda;
+    LS_TRY(LS_NEW(cuda, 1, "cuda device"));
     pthread_mutex_init(&cuda->lock, NULL);
     cuda->base.api = &ls_device_cuda;
     cuda->tf32 = options->tf32;
@@ -203,4 +204,5 @@ const ls_device_api ls_device_cuda = {
     .fusions = LS_FUSES_NORM_POOL,
     .list = cuda_list,
     .collective = &ls_cuda_collective,
+    .measures = 1,
 };

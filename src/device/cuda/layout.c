@@ -1,8 +1,8 @@
 // layout.c - between the canonical layouts (NCHW, OIHW, rows; fp32) and the device's own, which cuda.h defines.
 // The host converts, one copy carries.
-#include <stdlib.h>
 
 #include "base/half.h"
+#include "base/memory.h"
 #include "device/cuda/cuda.h"
 
 // A tensor as [outer][inner pixels][channels] here and [outer][channels][pixels] in the canonical layout.
@@ -31,9 +31,10 @@ static int64_t place(shape3 s, int outer, int channel, int pixel) {
 
 static void import(ls_cuda_device *device, shape3 s, ls_dtype storage, const float *host, ls_buffer dst) {
     size_t bytes = elements_of(s) * ls_dtype_bytes(storage);
-    void *laid_out = calloc(1, bytes);
-    if (!laid_out) {
-        ls_cuda_keep_status(device, ls_fail(LS_DEVICE, "no memory to bring %zu bytes to the GPU", bytes));
+    void *laid_out;
+    ls_status status = LS_NEW_BYTES(laid_out, bytes, "what goes to the GPU");
+    if (ls_failed(status)) {
+        ls_cuda_keep_status(device, status);
         return;
     }
     for (int o = 0; o < s.outer; o++)
@@ -50,8 +51,9 @@ static void import(ls_cuda_device *device, shape3 s, ls_dtype storage, const flo
 // What could not be fetched is zero.
 static void export(ls_cuda_device *device, shape3 s, ls_dtype storage, ls_buffer src, float *host) {
     size_t bytes = elements_of(s) * ls_dtype_bytes(storage);
-    void *laid_out = calloc(1, bytes);
-    if (!laid_out) ls_cuda_keep_status(device, ls_fail(LS_DEVICE, "no memory to fetch %zu bytes of the GPU", bytes));
+    void *laid_out;
+    ls_status status = LS_NEW_BYTES(laid_out, bytes, "what comes from the GPU");
+    if (ls_failed(status)) ls_cuda_keep_status(device, status);
     if (laid_out) {
         cudaError_t rc = cudaDeviceSynchronize();
         if (rc == cudaSuccess) rc = cudaMemcpy(laid_out, ls_cuda_at(src), bytes, cudaMemcpyDeviceToHost);

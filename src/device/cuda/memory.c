@@ -1,7 +1,7 @@
 // memory.c - slabs: device memory and pinned host memory.
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 #include "device/cuda/nccl.h"
 
@@ -55,8 +55,8 @@ static cudaError_t get_memory(cuda_slab *slab) {
 
 ls_status ls_cuda_slab_new(ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
-    cuda_slab *slab = calloc(1, sizeof *slab);
-    if (!slab) return ls_fail(LS_DEVICE, "no memory for a record of %s", what);
+    cuda_slab *slab;
+    LS_TRY(LS_NEW(slab, 1, "record of %s", what));
     slab->base = (ls_slab){ .device = device, .kind = kind, .host_visible = kind == LS_MEMORY_PINNED, .bytes = bytes };
     cudaError_t rc = ls_cuda_enter(cuda);
     if (rc == cudaSuccess) rc = get_memory(slab);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "device/gpu/library_search.h"
 
 enum { VERSION_MIN = 21800, REGISTERED_MAX = 16 };
@@ -233,8 +234,8 @@ static ls_status start(ls_nccl *peers, const uint8_t id[LS_COLLECTIVE_ID_BYTES])
 ls_status ls_nccl_open(ls_cuda_device *device, const uint8_t id[LS_COLLECTIVE_ID_BYTES], int rank, int world_size,
     double timeout_s, ls_nccl **out) {
     LS_TRY(need_nccl());
-    ls_nccl *peers = calloc(1, sizeof *peers);
-    if (!peers) return ls_fail(LS_DEVICE, "no memory for NCCL's communicator");
+    ls_nccl *peers;
+    LS_TRY(LS_NEW(peers, 1, "NCCL's communicator"));
     peers->device = device;
     peers->rank = rank;
     peers->world_size = world_size;

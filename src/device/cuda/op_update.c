@@ -1,6 +1,6 @@
 // op_update.c - the flat operators of the update on CUDA; the work is in kernels/update.cu.
-#include <stdlib.h>
 
+#include "base/memory.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/update.h"
 
@@ -89,8 +89,8 @@ static void run_step(const ls_plan *plan, const ls_buffer *args, ls_buffer works
 static ls_status upload_segments(ls_cuda_device *device, const ls_optimizer_attr *a, ls_slab **out) {
     size_t bytes = (size_t)a->segment_count * sizeof(ls_cuda_segment);
     LS_TRY(ls_cuda_slab_new(&device->base, LS_MEMORY_DEVICE, bytes, "the optimizer's constants", out));
-    ls_cuda_segment *host = malloc(bytes);
-    if (!host) return ls_fail(LS_DEVICE, "no memory for %d optimizer segments", a->segment_count);
+    ls_cuda_segment *host;
+    LS_TRY(LS_NEW(host, a->segment_count, "%d optimizer segments", a->segment_count));
     int64_t end = 0;
     for (int s = 0; s < a->segment_count; s++) {
         end += a->segments[s].count;
@@ -112,12 +112,7 @@ ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc,
     LS_TRY(ls_cuda_plan_make(device, desc, sizeof *own, run_step, "own kernel", &own));
     own->plan.free_parts = free_segments;
     ls_status status = upload_segments(device, &desc->attr.optimizer, &own->segments);
-    if (ls_failed(status)) {
-        ls_cuda_plan_free(&own->plan.base);
-        return status;
-    }
-    *out = &own->plan.base;
-    return LS_SUCCESS;
+    return LS_GIVE(status, &own->plan.base, out, ls_cuda_plan_free);
 }
 
 // --- the others ----------------------------------------------------------------------------------

@@ -1,12 +1,12 @@
 // plan.c - making and freeing plans.
-#include <stdlib.h>
 
+#include "base/memory.h"
 #include "device/cuda/cuda.h"
 
 ls_status ls_cuda_plan_make(
     ls_cuda_device *device, const ls_op_desc *desc, size_t bytes, ls_cuda_run *run, const char *algorithm, void *out) {
-    ls_cuda_plan *plan = calloc(1, bytes);
-    if (!plan) return ls_fail(LS_DEVICE, "layer %s: no memory for a plan of %zu bytes", desc->layer, bytes);
+    ls_cuda_plan *plan;
+    LS_TRY(LS_NEW_BYTES(plan, bytes, "layer %s", desc->layer));
     plan->base.run = run;
     plan->base.desc = *desc;
     plan->base.algorithm = algorithm;

@@ -4,9 +4,9 @@
 // keeps the first error in the device, and ls_queue_sync returns it with the operator that was enqueued last.
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "device/cuda/cuda.h"
 
 struct ls_event {
@@ -96,8 +96,8 @@ static cudaError_t make_stream(const char *name, cudaStream_t *stream) {
 ls_status ls_cuda_queue_new(ls_device *device, const char *name, ls_queue **out) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
     LS_TRY_CUDA(cudaSetDevice(cuda->index));
-    ls_queue *queue = calloc(1, sizeof *queue);
-    if (!queue) return ls_fail(LS_DEVICE, "no memory for queue %s", name);
+    ls_queue *queue;
+    LS_TRY(LS_NEW(queue, 1, "queue %s", name));
     queue->device = cuda;
     snprintf(queue->name, sizeof queue->name, "%s", name);
     cudaError_t rc = make_stream(name, &queue->stream);
@@ -144,8 +144,8 @@ void ls_cuda_zero(ls_buffer dst, size_t bytes, ls_queue *queue) {
 ls_status ls_cuda_event_new(ls_device *device, int timed, ls_event **out) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
     LS_TRY_CUDA(cudaSetDevice(cuda->index));
-    ls_event *event = calloc(1, sizeof *event);
-    if (!event) return ls_fail(LS_DEVICE, "no memory for an event");
+    ls_event *event;
+    LS_TRY(LS_NEW(event, 1, "event"));
     event->device = cuda;
     cudaError_t rc = cudaEventCreateWithFlags(&event->event, timed ? cudaEventDefault : cudaEventDisableTiming);
     if (rc != cudaSuccess) {
@@ -219,8 +219,8 @@ ls_status ls_cuda_capture_end(ls_queue *queue, ls_captured_graph **out) {
     }
     ls_status status = ls_cuda_error(device); // of something enqueued meanwhile, which is the cause of what rc says
     if (rc != cudaSuccess) ls_keep_first(&status, ls_cuda_fail("the end of a recording", rc));
-    ls_captured_graph *recording = malloc(sizeof *recording);
-    if (!recording) ls_keep_first(&status, ls_fail(LS_DEVICE, "no memory for a recording"));
+    ls_captured_graph *recording;
+    ls_keep_first(&status, LS_NEW(recording, 1, "recording"));
     if (ls_failed(status)) {
         if (runnable) cudaGraphExecDestroy(runnable);
         free(recording);

@@ -1,8 +1,8 @@
 // vendor.c - opening cuDNN and cuBLASLt.
+#include "base/memory.h"
 #include "device/cuda/vendor_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static ls_status open_cudnn(ls_cuda_libraries *libraries) {
     size_t version = cudnnGetVersion();
@@ -29,8 +29,8 @@ static ls_status open_cublaslt(ls_cuda_libraries *libraries) {
 
 ls_status ls_cuda_libraries_open(ls_cuda_device *device, ls_cuda_libraries **out) {
     ls_status status;
-    ls_cuda_libraries *libraries = calloc(1, sizeof *libraries);
-    if (!libraries) return ls_fail(LS_DEVICE, "no memory to open cuDNN and cuBLASLt");
+    ls_cuda_libraries *libraries;
+    LS_TRY(LS_NEW(libraries, 1, "cuDNN and cuBLASLt"));
     libraries->device = device;
     libraries->workspace_limit = device->workspace_limit ? device->workspace_limit : LS_CUDA_WORKSPACE_LIMIT;
     LS_TRY_GOTO(open_cudnn(libraries));

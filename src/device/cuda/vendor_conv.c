@@ -4,9 +4,9 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/half.h"
+#include "base/memory.h"
 
 enum { KEY_BYTES = 512, POINTERS = 3 };
 
@@ -77,8 +77,8 @@ static void close_bench(bench *b) {
 // Numbers in [-1, 1): zeros would let the GPU run faster than it ever will.
 static ls_status fill(void *device_memory, size_t bytes, ls_dtype storage) {
     size_t element = ls_dtype_bytes(storage);
-    char *pattern = malloc(PATTERN_BYTES);
-    if (!pattern) return ls_fail(LS_DEVICE, "no memory to time convolutions");
+    char *pattern;
+    LS_TRY(LS_NEW(pattern, PATTERN_BYTES, "timing of convolutions"));
     uint32_t random = 1;
     for (size_t i = 0; i < PATTERN_BYTES / element; i++) {
         random = random * 1664525U + 1013904223U;
@@ -214,12 +214,12 @@ ls_status ls_cuda_conv_algorithm_new(
         .handle = libraries->cudnn, .tf32 = libraries->device->tf32, .workspace_limit = libraries->workspace_limit
     };
     int timing = libraries->device->plans != NULL, best = 0;
-    ls_cuda_conv_algorithm *made = calloc(1, sizeof *made);
-    if (!made) return ls_fail(LS_DEVICE, "layer %s: no memory for a plan", layer);
+    ls_cuda_conv_algorithm *made;
+    LS_TRY(LS_NEW(made, 1, "layer %s", layer));
     ls_status status = ls_cudnn_plans_make(&target, op, attr, layer, timing ? LS_CUDNN_PLANS_MAX : 1, &made->plans);
     made->chosen = LS_CHOSEN_BY_RULE;
-    if (!ls_failed(status) && timing && made->plans.count > 1)
-        status = choose(libraries, op, attr, &made->plans, &best, &made->chosen);
+    if (timing && made->plans.count > 1)
+        LS_THEN(status, choose(libraries, op, attr, &made->plans, &best, &made->chosen));
     if (ls_failed(status) || made->plans.count == 0) {
         ls_cudnn_plans_free(&made->plans);
         free(made);

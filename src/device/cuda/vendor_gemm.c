@@ -1,9 +1,9 @@
 // vendor_gemm.c - matrix products by cuBLASLt, which is column-major: a row-major C[m][n] is its n x m matrix
 // with leading dimension n, and C = op(A) op(B) is, transposed, its product of B by A.
+#include "base/memory.h"
 #include "device/cuda/vendor_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { ALIGNMENT = 16 }; // of the arenas' tensors: 64 bytes in fp32, 32 in 16 bits
 
@@ -111,14 +111,14 @@ static ls_status choose(ls_cuda_gemm *gemm, int *found) {
 ls_status ls_cuda_gemm_new(
     ls_cuda_libraries *libraries, const ls_cuda_gemm_attr *attr, const char *layer, ls_cuda_gemm **out) {
     *out = NULL;
-    ls_cuda_gemm *gemm = calloc(1, sizeof *gemm);
-    if (!gemm) return ls_fail(LS_DEVICE, "layer %s: no memory for a plan", layer);
+    ls_cuda_gemm *gemm;
+    LS_TRY(LS_NEW(gemm, 1, "layer %s", layer));
     int found = 0;
     gemm->libraries = libraries;
     gemm->beta = attr->beta;
     snprintf(gemm->layer, sizeof gemm->layer, "%s", layer);
     ls_status status = describe(gemm, attr, libraries->device->tf32);
-    if (!ls_failed(status)) status = choose(gemm, &found);
+    LS_THEN(status, choose(gemm, &found));
     if (ls_failed(status) || !found) {
         ls_cuda_gemm_free(gemm);
         return status;

@@ -1,14 +1,13 @@
 // device.c - a device whose operators do nothing: what is left of a run's time is the host's own. Memory, copies
 // and layouts are real, so that programs, checkpoints and reductions work on it.
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "base/memory.h"
 #include "device/host.h"
 
 static ls_status null_open(const ls_device_options *options, ls_device **out) {
     (void)options;
-    *out = malloc(sizeof **out);
-    if (!*out) return ls_fail(LS_DEVICE, "no memory for the null device");
+    LS_TRY(LS_NEW(*out, 1, "null device"));
     (*out)->api = &ls_device_null;
     return LS_SUCCESS;
 }
@@ -38,8 +37,8 @@ static void run_nothing(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
 static ls_status null_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out) {
     (void)device;
     LS_TRY(ls_op_check(desc));
-    ls_plan *plan = malloc(sizeof *plan);
-    if (!plan) return ls_fail(LS_DEVICE, "no memory for a plan of %s", ls_op_name(desc->op));
+    ls_plan *plan;
+    LS_TRY(LS_NEW(plan, 1, "plan of %s", ls_op_name(desc->op)));
     *plan = (ls_plan){ .run = run_nothing, .desc = *desc, .algorithm = "nothing" };
     *out = plan;
     return LS_SUCCESS;

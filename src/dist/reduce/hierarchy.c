@@ -1,6 +1,6 @@
 #include "dist/reduce/hierarchy.h"
 
-#include <stdlib.h>
+#include "base/memory.h"
 
 typedef struct {
     const int *host_of;
@@ -31,8 +31,8 @@ static void all_reduce(traffic *t, int ranks) {
 }
 
 ls_status ls_halving_volume(const int *host_of, int ranks, double *volume) {
-    double *memory = calloc((size_t)ranks * 2, sizeof *memory);
-    if (!memory) return ls_fail(LS_DEVICE, "traffic between hosts of %d ranks: no memory", ranks);
+    double *memory;
+    LS_TRY(LS_NEW(memory, ranks * 2, "traffic between hosts of %d ranks", ranks));
     traffic t = { host_of, memory, memory + ranks };
     all_reduce(&t, ranks);
     *volume = 0;
@@ -46,12 +46,12 @@ ls_status ls_halving_volume(const int *host_of, int ranks, double *volume) {
 ls_status ls_hierarchy_wins(const int *host_of, int ranks, int hosts, int *wins) {
     *wins = 0;
     if (hosts == 1 || hosts == ranks) return LS_SUCCESS;
-    int *alone = calloc((size_t)hosts, sizeof *alone);
-    if (!alone) return ls_fail(LS_DEVICE, "traffic between %d hosts: no memory", hosts);
+    int *alone;
+    LS_TRY(LS_NEW(alone, hosts, "traffic between %d hosts", hosts));
     for (int i = 0; i < hosts; i++) alone[i] = i;
     double at_once = 0, by_hosts = 0;
     ls_status status = ls_halving_volume(host_of, ranks, &at_once);
-    if (!ls_failed(status)) status = ls_halving_volume(alone, hosts, &by_hosts);
+    LS_THEN(status, ls_halving_volume(alone, hosts, &by_hosts));
     *wins = by_hosts <= at_once;
     free(alone);
     return status;

@@ -1,8 +1,8 @@
 #include "dist/reduce/reducer.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "dist/reduce/reducer_kind.h"
 
 static ls_status check(const ls_reducer_options *o) {
@@ -23,8 +23,8 @@ static ls_status check(const ls_reducer_options *o) {
 static ls_status make(const ls_reducer_options *options, ls_reducer **out) {
     LS_TRY(check(options));
     size_t bytes = (size_t)options->bucket_count * sizeof(ls_bucket);
-    ls_bucket *buckets = malloc(bytes + 1);
-    if (!buckets) return ls_fail(LS_DEVICE, "reducer of %d buckets: no memory", options->bucket_count);
+    ls_bucket *buckets;
+    LS_TRY(LS_NEW(buckets, options->bucket_count + 1, "reducer of %d buckets", options->bucket_count));
     if (bytes > 0) memcpy(buckets, options->buckets, bytes);
     ls_reducer_options own = *options;
     own.buckets = buckets;
@@ -37,11 +37,7 @@ ls_status ls_reducer_new(const ls_reducer_options *options, ls_reducer **out) {
     ls_reducer *reducer = NULL;
     ls_status status = ls_comm_agree(options->comm, make(options, &reducer), NULL); // the rest needs all ranks
     if (!ls_failed(status) && reducer->kind->start) status = reducer->kind->start(reducer);
-    if (ls_failed(status))
-        ls_reducer_free(reducer);
-    else
-        *out = reducer;
-    return status;
+    return LS_GIVE(status, reducer, out, ls_reducer_free);
 }
 
 void ls_reducer_free(ls_reducer *reducer) {

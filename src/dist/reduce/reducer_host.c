@@ -3,11 +3,11 @@
 #include <assert.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/thread.h"
 #include "base/spans.h"
 #include "dist/reduce/reducer_kind.h"
@@ -195,7 +195,7 @@ static void *communicate(void *context) {
 
         int news = 0;
         ls_status status = start_launched(reducer, &f, launched);
-        if (!ls_failed(status)) status = look(reducer, &f, &news);
+        LS_THEN(status, look(reducer, &f, &news));
         if (news > 0 || changed) {
             f.active_s = ls_clock_seconds();
             f.nap_s = nap_first_s;
@@ -273,7 +273,7 @@ static void host_launch(ls_reducer *reducer, int bucket) {
     host_reducer *r = (host_reducer *)reducer;
     if (comm_of(r)->facts.world_size == 1) return;
     if (!r->channel) {
-        if (!ls_failed(r->status)) r->status = sum_bucket(r, bucket);
+        LS_THEN(r->status, sum_bucket(r, bucket));
         return;
     }
     if (r->staging) ls_staging_send(r->staging, bucket);
@@ -413,28 +413,23 @@ static int on_device(const ls_reducer_options *o) {
 
 static ls_status set_up(host_reducer *r) {
     const ls_reducer_options *o = &r->base.options;
-    r->order = calloc((size_t)o->bucket_count + 1, sizeof(int) + sizeof(char)); // with flight.complete behind it
-    r->ready_s = calloc((size_t)o->bucket_count + 1, 2 * sizeof *r->ready_s);   // with flight.start_s behind it
-    if (!r->order || !r->ready_s) return ls_fail(LS_DEVICE, "reducer of %d buckets: no memory", o->bucket_count);
+    size_t some = (size_t)o->bucket_count + 1;
+    // with flight.complete behind the one, flight.start_s behind the other
+    LS_TRY(LS_NEW_BYTES(r->order, some * (sizeof(int) + sizeof(char)), "reducer of %d buckets", o->bucket_count));
+    LS_TRY(LS_NEW(r->ready_s, 2 * some, "reducer of %d buckets", o->bucket_count));
     if (o->comm->facts.world_size == 1) return LS_SUCCESS;
     if (on_device(o)) {
-        r->scratch = malloc(SCRATCH_BYTES);
-        if (!r->scratch) return ls_fail(LS_DEVICE, "reducer of %d buckets: no memory", o->bucket_count);
+        LS_TRY(LS_NEW_BYTES(r->scratch, SCRATCH_BYTES, "reducer of %d buckets", o->bucket_count));
         LS_TRY(ls_staging_new(o, &r->staging));
     }
     return LS_SUCCESS;
 }
 
 ls_status ls_reducer_host_new(const ls_reducer_options *options, ls_reducer **out) {
-    host_reducer *r = calloc(1, sizeof *r);
-    if (!r) return ls_fail(LS_DEVICE, "reducer of %d buckets: no memory", options->bucket_count);
+    host_reducer *r;
+    LS_TRY(LS_NEW(r, 1, "reducer of %d buckets", options->bucket_count));
     r->base = (ls_reducer){ .kind = &kind, .options = *options };
     init_locks(r);
     ls_status status = set_up(r);
-    if (ls_failed(status)) {
-        host_free(&r->base);
-        return status;
-    }
-    *out = &r->base;
-    return LS_SUCCESS;
+    return LS_GIVE(status, &r->base, out, host_free);
 }

@@ -2,7 +2,7 @@
 //
 // A queue of its own carries all collectives, in the program's order; it waits for the event of each complete bucket,
 // the compute queue for the event of all sums. Without overlap the compute queue itself carries them.
-#include <stdlib.h>
+#include "base/memory.h"
 #include "dist/reduce/reducer_kind.h"
 
 // Tags beyond the buckets' numbers, for the watchdog's message.
@@ -124,8 +124,7 @@ static const ls_reducer_kind kind = {
 static ls_status fill(queue_reducer *r) {
     const ls_reducer_options *o = &r->base.options;
     const ls_device_api *api = o->device->api;
-    r->events = calloc((size_t)o->bucket_count + 1, sizeof(ls_event *));
-    if (!r->events) return ls_fail(LS_DEVICE, "reducer of %d buckets: no memory", o->bucket_count);
+    LS_TRY(LS_NEW(r->events, o->bucket_count + 1, "reducer of %d buckets", o->bucket_count));
     for (int i = 0; i < o->bucket_count; i++) LS_TRY(api->event_new(o->device, 0, &r->events[i]));
     ls_event **others[] = { &r->summed, &r->asked, &r->answered };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) LS_TRY(api->event_new(o->device, 0, others[i]));
@@ -133,14 +132,9 @@ static ls_status fill(queue_reducer *r) {
 }
 
 ls_status ls_reducer_queue_new(const ls_reducer_options *options, ls_reducer **out) {
-    queue_reducer *r = calloc(1, sizeof *r);
-    if (!r) return ls_fail(LS_DEVICE, "reducer of %d buckets: no memory", options->bucket_count);
+    queue_reducer *r;
+    LS_TRY(LS_NEW(r, 1, "reducer of %d buckets", options->bucket_count));
     r->base = (ls_reducer){ .kind = &kind, .options = *options };
     ls_status status = fill(r);
-    if (ls_failed(status)) {
-        queue_free(&r->base);
-        return status;
-    }
-    *out = &r->base;
-    return LS_SUCCESS;
+    return LS_GIVE(status, &r->base, out, queue_free);
 }

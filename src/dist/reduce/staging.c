@@ -1,7 +1,7 @@
 #include "dist/reduce/staging.h"
 
-#include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 
 enum { ALIGN = 128, SMALL_BYTES = 1 << 14 };
 
@@ -24,8 +24,7 @@ struct ls_staging {
 static ls_status fill(ls_staging *s, const ls_reducer_options *o) {
     const ls_device_api *api = o->device->api;
     size_t bytes = 0;
-    s->places = calloc((size_t)s->count + 1, sizeof *s->places);
-    if (!s->places) return ls_fail(LS_DEVICE, "staging of %d buckets: no memory", s->count);
+    LS_TRY(LS_NEW(s->places, s->count + 1, "staging of %d buckets", s->count));
     for (int b = 0; b < s->count; b++) {
         size_t own = (size_t)s->buckets[b].count * ls_dtype_bytes(s->buckets[b].dtype);
         s->places[b].pinned = (ls_buffer){ NULL, bytes, own };
@@ -45,19 +44,14 @@ static ls_status fill(ls_staging *s, const ls_reducer_options *o) {
 }
 
 ls_status ls_staging_new(const ls_reducer_options *options, ls_staging **out) {
-    ls_staging *s = calloc(1, sizeof *s);
-    if (!s) return ls_fail(LS_DEVICE, "staging of %d buckets: no memory", options->bucket_count);
+    ls_staging *s;
+    LS_TRY(LS_NEW(s, 1, "staging of %d buckets", options->bucket_count));
     *s = (ls_staging){ .device = options->device,
         .compute = options->queue,
         .buckets = options->buckets,
         .count = options->bucket_count };
     ls_status status = fill(s, options);
-    if (ls_failed(status)) {
-        ls_staging_free(s);
-        return status;
-    }
-    *out = s;
-    return LS_SUCCESS;
+    return LS_GIVE(status, s, out, ls_staging_free);
 }
 
 void ls_staging_free(ls_staging *s) {

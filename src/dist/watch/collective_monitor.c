@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "base/memory.h"
 #include "base/thread.h"
 
 struct ls_collective_monitor {
@@ -49,8 +49,8 @@ static void *ask(void *context) {
 
 ls_status ls_collective_monitor_new(
     const ls_collective_api *api, ls_collective *collective, ls_collective_monitor **out) {
-    ls_collective_monitor *watch = calloc(1, sizeof *watch);
-    if (!watch) return ls_fail(LS_DEVICE, "watchdog of the device's collectives: no memory");
+    ls_collective_monitor *watch;
+    LS_TRY(LS_NEW(watch, 1, "watchdog of the device's collectives"));
     watch->api = api;
     watch->collective = collective;
     watch->progress.last_tag = -1;

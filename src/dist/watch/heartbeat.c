@@ -7,7 +7,6 @@
 #include <net/if.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "dist/comm_backend.h"
 
 enum { ADDRESSES = 8, MONITORS = 2 };
@@ -122,8 +122,8 @@ static ls_status get_acquainted(ls_heartbeat *board, ls_comm *comm, ls_heartbeat
     snprintf(mine.host, sizeof mine.host, "%s", comm->facts.host);
     if (getrandom(&mine.key, sizeof mine.key, GRND_NONBLOCK) != sizeof mine.key) mine.key = mine.machine;
     open_socket(board, one_host, &mine);
-    greeting *all = calloc((size_t)n, sizeof *all);
-    if (!all) return ls_fail(LS_DEVICE, "heartbeats of %d ranks: no memory", n);
+    greeting *all;
+    LS_TRY(LS_NEW(all, n, "heartbeats of %d ranks", n));
     ls_status status = comm->backend->allgather(comm, &mine, all, sizeof mine);
     if (!ls_failed(status)) {
         board->key = all[0].key;
@@ -140,28 +140,18 @@ static ls_status get_acquainted(ls_heartbeat *board, ls_comm *comm, ls_heartbeat
 
 ls_status ls_heartbeat_open(ls_comm *comm, ls_heartbeat **out) {
     size_t n = (size_t)comm->facts.world_size;
-    ls_heartbeat *board = calloc(1, sizeof *board);
-    ls_heartbeat_peer *peers = calloc(n, sizeof *peers);
-    if (board) {
-        board->socket = board->watched_rank = board->watched_fd = -1;
-        atomic_store(&board->gone, -1);
-        for (int m = 0; m < MONITORS; m++) board->monitors[m].rank = -1;
-        board->table = (ls_heartbeat_table){ comm->facts.rank, comm->facts.world_size, peers,
-            calloc(n, sizeof *board->table.row) };
-    }
-    if (!board || !peers || !board->table.row) {
-        if (board) free(board->table.row);
-        free(board);
-        free(peers);
-        return ls_fail(LS_DEVICE, "heartbeats of %zu ranks: no memory", n);
-    }
-    ls_status status = get_acquainted(board, comm, peers);
-    if (ls_failed(status)) {
-        ls_heartbeat_close(board);
-        return status;
-    }
-    *out = board;
-    return LS_SUCCESS;
+    ls_heartbeat *board;
+    ls_heartbeat_peer *peers;
+    LS_TRY(LS_NEW(board, 1, "heartbeats of %zu ranks", n));
+    board->socket = board->watched_rank = board->watched_fd = -1;
+    atomic_store(&board->gone, -1);
+    for (int m = 0; m < MONITORS; m++) board->monitors[m].rank = -1;
+    board->table = (ls_heartbeat_table){ .rank = comm->facts.rank, .world_size = comm->facts.world_size };
+    ls_status status = LS_NEW(board->table.row, n, "heartbeats of %zu ranks", n);
+    ls_keep_first(&status, LS_NEW(peers, n, "heartbeats of %zu ranks", n));
+    board->table.peer = peers;
+    LS_THEN(status, get_acquainted(board, comm, peers));
+    return LS_GIVE(status, board, out, ls_heartbeat_close);
 }
 
 void ls_heartbeat_close(ls_heartbeat *board) {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "base/memory.h"
 #include "base/thread.h"
 
 static const double default_s = 300, tick_s = 0.25;
@@ -60,8 +61,8 @@ ls_status ls_init_timeout_new(const ls_launcher *launcher, ls_init_timeout **out
     *out = NULL;
     double limit_s = ls_init_timeout_seconds();
     if (!(limit_s > 0)) return LS_SUCCESS;
-    ls_init_timeout *guard = calloc(1, sizeof *guard);
-    if (!guard) return ls_fail(LS_DEVICE, "no memory to watch MPI's start");
+    ls_init_timeout *guard;
+    LS_TRY(LS_NEW(guard, 1, "watch over MPI's start"));
     guard->limit_s = limit_s;
     guard->launcher = *launcher;
     pthread_mutex_init(&guard->lock, NULL);

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/thread.h"
 #include "dist/watch/heartbeat.h"
 #include "dist/comm_backend.h"
@@ -286,20 +287,15 @@ static ls_status start(ls_watchdog *watchdog) {
 }
 
 ls_status ls_watchdog_new(ls_comm *comm, ls_watchdog **out) {
-    ls_watchdog *watchdog = calloc(1, sizeof *watchdog);
-    if (!watchdog) return ls_fail(LS_DEVICE, "watchdog: no memory");
+    ls_watchdog *watchdog;
+    LS_TRY(LS_NEW(watchdog, 1, "watchdog"));
     watchdog->comm = comm;
     watchdog->wake_fd = -1;
     watchdog->told_s = -1;
     watchdog->completed = -1;
     pthread_mutex_init(&watchdog->device_mutex, NULL);
     ls_status status = start(watchdog);
-    if (ls_failed(status)) {
-        ls_watchdog_free(watchdog);
-        return status;
-    }
-    *out = watchdog;
-    return LS_SUCCESS;
+    return LS_GIVE(status, watchdog, out, ls_watchdog_free);
 }
 
 static void wake(ls_watchdog *watchdog) {

@@ -1,11 +1,11 @@
 #include "train/diagnose/nonfinite_dump.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "base/atomic_file.h"
 #include "base/held.h"
+#include "base/memory.h"
 #include "train/trainer_internal.h"
 
 enum { TRIES = 100, FIXED_TENSORS = 5, PATH_BYTES = LS_TEXT_BYTES + 64 };
@@ -19,20 +19,15 @@ ls_status ls_norm_sums_keep(
     ls_norm_sums *sums, ls_device *device, ls_queue *queue, ls_buffer buffer, int64_t count, int channels) {
     const ls_device_api *api = device->api;
     if (sums->count == sums->capacity) {
-        int capacity = sums->capacity ? 2 * sums->capacity : 32;
-        struct ls_norm_sum *more = realloc(sums->list, (size_t)capacity * sizeof *more);
-        if (!more) return ls_fail(LS_DEVICE, "out of host memory for sums over ranks");
-        memset(more + sums->capacity, 0, (size_t)(capacity - sums->capacity) * sizeof *more);
-        sums->list = more;
-        sums->capacity = capacity;
+        LS_TRY(LS_GROW(sums->list, sums->capacity, "sums over ranks"));
+        sums->list[sums->capacity++] = (struct ls_norm_sum){ 0 };
     }
     struct ls_norm_sum *sum = &sums->list[sums->count];
     size_t bytes = (size_t)count * sizeof(double), vector = ((size_t)count - 1) / 2, c = (size_t)channels;
     ls_slab *host;
     free(sum->values);
     sum->channels = channels;
-    sum->values = malloc((2 * c + 1) * sizeof *sum->values);
-    if (!sum->values) return ls_fail(LS_DEVICE, "out of host memory for sums over ranks");
+    LS_TRY(LS_NEW(sum->values, 2 * c + 1, "sums over ranks"));
     LS_TRY(api->slab_new(device, LS_MEMORY_PINNED, bytes, "sums over ranks (host)", &host));
     api->copy(ls_buffer_at(host, 0, bytes), buffer, bytes, queue);
     ls_status status = api->queue_sync(queue);
@@ -90,12 +85,11 @@ static void free_pictures(pictures *p) {
 
 static ls_status read_pictures(const ls_trainer *t, const ls_nonfinite *r, const int64_t *samples, pictures *p) {
     size_t n = (size_t)r->count, picture = (size_t)ls_chw_count(t->graph->input);
-    *p = (pictures){ .pixels = malloc(n * picture),
-        .labels = malloc(n * sizeof *p->labels),
-        .placement = malloc(n * sizeof *p->placement),
-        .table = malloc((size_t)t->graph->input.c * 256 * sizeof *p->table) };
-    if (!p->pixels || !p->labels || !p->placement || !p->table)
-        return ls_fail(LS_DEVICE, "out of host memory for a micro-batch of %d samples", r->count);
+    *p = (pictures){ 0 };
+    LS_TRY(LS_NEW(p->pixels, n * picture, "micro-batch of %zu samples", n));
+    LS_TRY(LS_NEW(p->labels, n, "micro-batch of %zu samples", n));
+    LS_TRY(LS_NEW(p->placement, n, "micro-batch of %zu samples", n));
+    LS_TRY(LS_NEW(p->table, t->graph->input.c * 256, "micro-batch of %zu samples", n));
     for (size_t i = 0; i < n; i++) {
         LS_TRY(ls_dataset_read_whole(t->train_data, samples[i], p->pixels + i * picture, &p->labels[i]));
         p->placement[i] =
@@ -110,13 +104,11 @@ static ls_status write_tensors(const char *path, const ls_trainer *t, const ls_n
     ls_chw in = t->graph->input;
     int64_t n = r->count;
     size_t some = (size_t)sums->count;
-    ls_safetensors_tensor *tensors = calloc(some + FIXED_TENSORS, sizeof *tensors);
-    char(*names)[24] = calloc(some + 1, sizeof *names);
-    if (!tensors || !names) {
-        free(tensors);
-        free(names);
-        return ls_fail(LS_DEVICE, "out of host memory for the list of tensors");
-    }
+    ls_safetensors_tensor *tensors;
+    char(*names)[24] = NULL;
+    ls_status status;
+    LS_TRY_GOTO(LS_NEW(tensors, some + FIXED_TENSORS, "%s", path));
+    LS_TRY_GOTO(LS_NEW(names, some + 1, "%s", path));
     for (int i = 0; i < sums->count; i++) {
         snprintf(names[i], sizeof names[i], "sums.%d", i);
         tensors[i] = (ls_safetensors_tensor){ names[i], LS_F64, 1, { 2 * (int64_t)sums->list[i].channels + 1 },
@@ -130,7 +122,8 @@ static ls_status write_tensors(const char *path, const ls_trainer *t, const ls_n
         { "placement", LS_U8, 2, { n, sizeof(ls_augment_sample) }, p->placement },
     };
     memcpy(tensors + some, rest, sizeof rest);
-    ls_status status = ls_safetensors_write(path, tensors, sums->count + FIXED_TENSORS, NULL, 0, NULL);
+    status = ls_safetensors_write(path, tensors, sums->count + FIXED_TENSORS, NULL, 0, NULL);
+done:
     free(tensors);
     free(names);
     return status;
@@ -140,7 +133,7 @@ static ls_status write_batch(
     const char *path, const ls_trainer *t, const ls_nonfinite *r, const int64_t *samples, const ls_norm_sums *sums) {
     pictures p;
     ls_status status = read_pictures(t, r, samples, &p);
-    if (!ls_failed(status)) status = write_tensors(path, t, r, samples, &p, sums);
+    LS_THEN(status, write_tensors(path, t, r, samples, &p, sums));
     free_pictures(&p);
     return status;
 }
@@ -152,11 +145,10 @@ static ls_status write_config(const char *path, const ls_config *cfg) {
     snprintf(own.model_file, sizeof own.model_file, "%s", network_name);
     own.data_path[0] = '\0';
     FILE *memory = open_memstream(&text, &bytes);
-    if (!memory) return ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    if (!memory) return ls_no_memory(0, "%s", path);
     ls_config_write(&own, memory, 0);
     int broken = fclose(memory);
-    ls_status status =
-        broken ? ls_fail(LS_DEVICE, "%s: no memory to write it", path) : ls_write_file(path, text, bytes);
+    ls_status status = broken ? ls_no_memory(0, "%s", path) : ls_write_file(path, text, bytes);
     free(text);
     return status;
 }
@@ -206,7 +198,7 @@ ls_status ls_nonfinite_write(ls_trainer *t, ls_nonfinite *r, const int64_t *samp
     ls_status status = write_files(t, partial, r, samples, sums);
     if (!ls_failed(status) && ls_held_rename(partial, folder) != 0)
         status = ls_fail(LS_STORAGE, "%s: rename to %s: %s", partial, folder, strerror(errno));
-    if (!ls_failed(status)) status = ls_sync_folder(t->folder);
+    LS_THEN(status, ls_sync_folder(t->folder));
     if (ls_failed(status)) r->folder[0] = '\0';
     return status;
 }
@@ -237,8 +229,7 @@ static ls_status read_sums(const ls_safetensors *file, ls_norm_sums *sums) {
     int count = 0;
     for (int i = 0; i < ls_safetensors_count(file); i++)
         count += strncmp(ls_safetensors_name(file, i), "sums.", 5) == 0;
-    sums->list = calloc((size_t)count + 1, sizeof *sums->list);
-    if (!sums->list) return ls_fail(LS_DEVICE, "out of host memory for sums over ranks");
+    LS_TRY(LS_NEW(sums->list, count + 1, "sums over ranks"));
     sums->capacity = count;
     for (int k = 0; k < count; k++) {
         char name[24];
@@ -249,8 +240,7 @@ static ls_status read_sums(const ls_safetensors *file, ls_norm_sums *sums) {
             if (tensor.dtype != LS_F64 || tensor.rank != 1 || tensor.dim[0] < 3 || tensor.dim[0] % 2 == 0) break;
             size_t bytes = (size_t)tensor.dim[0] * sizeof(double);
             sums->list[k].channels = (int)(tensor.dim[0] / 2);
-            sums->list[k].values = malloc(bytes);
-            if (!sums->list[k].values) return ls_fail(LS_DEVICE, "out of host memory for sums over ranks");
+            LS_TRY(LS_NEW_BYTES(sums->list[k].values, bytes, "sums over ranks"));
             memcpy(sums->list[k].values, tensor.data, bytes);
         }
         if (!sums->list[k].values)

@@ -2,8 +2,8 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "train/diagnose/nonfinite_dump.h"
 
 typedef struct {
@@ -141,15 +141,14 @@ static ls_status find_first(search *s) {
     ls_trainer *t = s->t;
     const ls_graph *g = t->graph;
     int64_t largest = 1;
-    ls_status status = LS_SUCCESS;
     for (int p = 0; p < g->param_count; p++) {
         int64_t count = ls_param_count(&g->params[p].shape);
         if (count > largest) largest = count;
         if (!ls_role_is_statistic(g->params[p].role)) s->elements += count;
     }
-    float *values = malloc((size_t)largest * sizeof *values);
-    s->magnitude = calloc((size_t)s->elements + 1, sizeof *s->magnitude);
-    if (!values || !s->magnitude) status = ls_fail(LS_DEVICE, "out of host memory for the search");
+    float *values;
+    ls_status status = LS_NEW(values, largest, "search for the first value that is not finite");
+    ls_keep_first(&status, LS_NEW(s->magnitude, s->elements + 1, "search for the first value that is not finite"));
     int found = 0;
     for (int step = 0; step < t->facts.batches.per_rank && !found; step++) {
         ls_tensor_stats first;
@@ -208,27 +207,21 @@ static ls_status list_samples(const search *s, int64_t **out) {
     const ls_nonfinite *r = s->report;
     int64_t all = t->facts.train_data->count;
     int64_t first = r->window * t->facts.batches.global_batch + (int64_t)r->position;
-    uint32_t *order = t->cfg->data_shuffle ? malloc((size_t)all * sizeof *order) : NULL;
-    int64_t *samples = malloc(((size_t)r->count + 1) * sizeof *samples);
-    if (!samples || (t->cfg->data_shuffle && !order)) {
-        free(order);
-        free(samples);
-        return ls_fail(LS_DEVICE, "out of host memory for the order of %lld samples", (long long)all);
-    }
+    uint32_t *order = NULL;
+    LS_TRY(LS_NEW(*out, r->count + 1, "order of %lld samples", (long long)all)); // the caller frees it
+    if (t->cfg->data_shuffle) LS_TRY(LS_NEW(order, all, "order of %lld samples", (long long)all));
     if (order) ls_order_shuffle(order, all, (uint64_t)t->cfg->run_seed, r->epoch);
-    for (int i = 0; i < r->count; i++) samples[i] = order ? (int64_t)order[first + i] : first + i;
+    for (int i = 0; i < r->count; i++) (*out)[i] = order ? (int64_t)order[first + i] : first + i;
     free(order);
-    *out = samples;
     return LS_SUCCESS;
 }
 
 // Rank 0, which has the data set, the weights and the sums of all ranks as any other rank has, writes for all.
 static ls_status keep_evidence(search *s) {
     int64_t *samples = NULL;
-    LS_TRY(list_samples(s, &samples));
-    name_samples(s, samples);
-    ls_status status = LS_SUCCESS;
-    if (s->t->folder[0]) status = ls_nonfinite_write(s->t, s->report, samples, &s->sums);
+    ls_status status = list_samples(s, &samples);
+    if (!ls_failed(status)) name_samples(s, samples);
+    if (s->t->folder[0]) LS_THEN(status, ls_nonfinite_write(s->t, s->report, samples, &s->sums));
     free(samples);
     return status;
 }
@@ -263,8 +256,7 @@ static ls_status fail_without_place(ls_trainer *t, const ls_nonfinite *r, int64_
 static ls_status end_run(ls_trainer *t, const ls_train_state *state, int64_t bad_losses) {
     int64_t element = state->bad_element;
     LS_TRY(ls_comm_allreduce(t->comm, &element, 1, LS_I64, LS_REDUCE_MAX));
-    t->nonfinite = calloc(1, sizeof *t->nonfinite);
-    if (!t->nonfinite) return ls_fail(LS_DEVICE, "out of host memory for the report of a gradient that is not finite");
+    LS_TRY(LS_NEW(t->nonfinite, 1, "report of a gradient that is not finite"));
     search s = { .t = t, .report = t->nonfinite };
     *t->nonfinite = (ls_nonfinite){ .update = t->done.updates,
         .epoch = t->done.epoch,

@@ -1,8 +1,8 @@
 #include "train/diagnose/replay.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "base/cpus.h"
+#include "base/memory.h"
 #include "program/compile.h"
 #include "train/diagnose/nonfinite_dump.h"
 #include "files/weights.h"
@@ -70,8 +70,8 @@ static ls_status round_weights(replay *r) {
 
 static ls_status take_weights(replay *r) {
     const ls_graph *graph = r->batch.graph;
-    const float **values = calloc((size_t)graph->param_count + 1, sizeof *values);
-    if (!values) return ls_fail(LS_DEVICE, "out of host memory for the list of weights");
+    const float **values;
+    LS_TRY(LS_NEW(values, graph->param_count + 1, "list of weights"));
     ls_status status = ls_weights_find(r->batch.weights, graph, values);
     for (int p = 0; p < graph->param_count && !ls_failed(status); p++)
         r->device->api->param_import(

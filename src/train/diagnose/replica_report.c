@@ -1,10 +1,10 @@
 #include "train/diagnose/replica_report.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/atomic_file.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "dist/rank_groups.h"
 #include "files/safetensors.h"
@@ -145,8 +145,8 @@ static ls_status write_file(const evidence *e, const char *path, const ls_snapsh
     ls_weights_metadata *own = NULL;
     LS_TRY(ls_weights_metadata_new(e->trainer->graph, e->trainer->train_data, &own));
     memcpy(notes + 2, own->list, (size_t)own->count * sizeof *notes);
-    ls_safetensors_tensor *tensors = calloc((size_t)s->count + 1, sizeof *tensors);
-    ls_status status = tensors ? LS_SUCCESS : ls_fail(LS_DEVICE, "%s: no memory to write it", path);
+    ls_safetensors_tensor *tensors;
+    ls_status status = LS_NEW(tensors, s->count + 1, "%s", path);
     for (int i = 0; tensors && i < s->count; i++) {
         const ls_snapshot_tensor *from = &s->tensors[i];
         tensors[i] = (ls_safetensors_tensor){ .name = from->name, .rank = from->rank, .data = from->values };
@@ -243,13 +243,8 @@ ls_status ls_replica_report(
     size_t ranks = (size_t)t->facts.comm->world_size, count = (size_t)(LS_REPLICA_COUNTERS + list->count);
     ls_snapshot *snapshot = NULL;
     ls_status status = ls_trainer_snapshot_new(t, &snapshot);
-    evidence e = { .trainer = t,
-        .list = list,
-        .ranks = (int)ranks,
-        .words = (int)count,
-        .mine = values,
-        .all = calloc((count + 2) * ranks, sizeof *e.all) };
-    if (!e.all) ls_keep_first(&status, ls_fail(LS_DEVICE, "replicas have diverged: no memory to say how"));
+    evidence e = { .trainer = t, .list = list, .ranks = (int)ranks, .words = (int)count, .mine = values };
+    ls_keep_first(&status, LS_NEW(e.all, (count + 2) * ranks, "replicas have diverged; how"));
     status = ls_comm_agree(t->comm, status, NULL);
     if (!ls_failed(status)) {
         e.column = e.all + count * ranks;
@@ -257,7 +252,7 @@ ls_status ls_replica_report(
         e.theirs = snapshot->values;
         status = ls_comm_allgather(t->comm, words, e.all, (int64_t)(count * sizeof *words));
     }
-    if (!ls_failed(status)) status = judge(&e, equal_at, snapshot);
+    LS_THEN(status, judge(&e, equal_at, snapshot));
     ls_snapshot_free(snapshot);
     free(e.all);
     return status;

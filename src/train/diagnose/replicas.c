@@ -1,10 +1,10 @@
 // replicas.c - comparing; replica_report.c says what differs.
 #include "train/diagnose/replicas.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/spans.h"
 #include "train/diagnose/replica_report.h"
 #include "train/trainer_internal.h"
@@ -21,25 +21,18 @@ struct ls_replicas {
 ls_status ls_replicas_new(const ls_trainer *t, ls_replicas **out) {
     *out = NULL;
     if (t->facts.comm->world_size == 1 || t->cfg->dist_check_replicas == 0) return LS_SUCCESS;
-    ls_replicas *r = calloc(1, sizeof *r);
-    if (!r) return ls_fail(LS_DEVICE, "out of host memory to compare replicas");
+    ls_replicas *r;
+    LS_TRY(LS_NEW(r, 1, "comparison of replicas"));
     ls_status status = ls_snapshot_list(t->graph, (int)t->cfg->optimizer_kind, &r->list);
     if (!ls_failed(status)) {
         int64_t largest = 1;
         for (int i = 0; i < r->list->count; i++)
             if (r->list->tensors[i].elements > largest) largest = r->list->tensors[i].elements;
-        r->values = calloc((size_t)largest, sizeof *r->values);
-        r->words = calloc((size_t)(LS_REPLICA_COUNTERS + r->list->count), sizeof *r->words);
+        status = LS_NEW(r->values, largest, "comparison of replicas");
+        ls_keep_first(&status, LS_NEW(r->words, LS_REPLICA_COUNTERS + r->list->count, "comparison of replicas"));
         r->checked_at = -1;
-        if (!r->values || !r->words)
-            status = ls_fail(LS_DEVICE, "out of host memory to compare replicas (%lld elements)", (long long)largest);
     }
-    if (ls_failed(status)) {
-        ls_replicas_free(r);
-        return status;
-    }
-    *out = r;
-    return LS_SUCCESS;
+    return LS_GIVE(status, r, out, ls_replicas_free);
 }
 
 void ls_replicas_free(ls_replicas *r) {

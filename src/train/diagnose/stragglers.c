@@ -2,9 +2,9 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/cpu_mask.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "dist/rank_groups.h"
 
@@ -147,12 +147,10 @@ ls_status ls_stragglers_new(ls_comm *comm, const ls_rank_info *places, ls_stragg
     size_t ranks = (size_t)ls_comm_get_info(comm)->world_size;
     *out = NULL;
     if (ranks == 1) return LS_SUCCESS;
-    ls_stragglers *s = calloc(1, sizeof *s);
-    if (s) s->now = calloc(ranks, 4 * sizeof *s->now);
-    if (s) s->late = calloc(ranks, 2 * sizeof *s->late);
-    ls_status status = s && s->now && s->late
-                           ? LS_SUCCESS
-                           : ls_fail(LS_DEVICE, "out of host memory for the times of %zu ranks", ranks);
+    ls_stragglers *s;
+    ls_status status = LS_NEW(s, 1, "times of %zu ranks", ranks);
+    if (s) ls_keep_first(&status, LS_NEW(s->now, 4 * ranks, "times of %zu ranks", ranks));
+    if (s) ls_keep_first(&status, LS_NEW(s->late, 2 * ranks, "times of %zu ranks", ranks));
     status = ls_comm_agree(comm, status, NULL);
     if (ls_failed(status)) {
         ls_stragglers_free(s);

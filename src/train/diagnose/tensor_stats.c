@@ -2,9 +2,9 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/half.h"
+#include "base/memory.h"
 #include "train/update.h"
 
 typedef enum { OUT_ACTIVATION, OUT_FEATURES, OUT_GRADIENT, OUT_PARAM, OUT_SAVED, OUT_SUMS } output_kind;
@@ -389,9 +389,8 @@ static size_t largest_sums(const ls_program *program) {
 static ls_status prepare(inspector *in) {
     const ls_program *program = in->o->program;
     size_t host_bytes = SUMS_AT + largest_sums(program);
-    in->values = malloc((size_t)largest_tensor(program) * sizeof *in->values);
-    in->weight_seen = calloc((size_t)program->arenas->graph->param_count + 1, 1);
-    if (!in->values || !in->weight_seen) return ls_fail(LS_DEVICE, "out of host memory for looking at tensors");
+    LS_TRY(LS_NEW(in->values, largest_tensor(program), "inspection of tensors"));
+    LS_TRY(LS_NEW(in->weight_seen, program->arenas->graph->param_count + 1, "inspection of tensors"));
     LS_TRY(in->api->slab_new(in->device, LS_MEMORY_DEVICE, 2 * RECORD_BYTES, "records of an inspection", &in->records));
     LS_TRY(in->api->slab_new(in->device, LS_MEMORY_PINNED, host_bytes, "records of an inspection (host)", &in->host));
     *(ls_train_state *)ls_buffer_host(ls_buffer_at(in->host, 0, sizeof(ls_train_state))) =
@@ -435,7 +434,7 @@ ls_status ls_tensor_stats_run(const ls_tensor_stats_list *inspection, ls_tensor_
     inspector in = { .o = inspection, .device = device, .api = device->api, .first = first };
     *first = (ls_tensor_stats){ .first = -1 };
     ls_status status = prepare(&in);
-    if (!ls_failed(status)) status = run_program(&in);
+    LS_THEN(status, run_program(&in));
     ls_slab *slabs[] = { in.records, in.host };
     for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
         if (slabs[s]) in.api->slab_free(slabs[s]);
