@@ -32,8 +32,6 @@
 #include "files/snapshot.h"
 #include "files/weights_metadata.h"
 
-enum { LS_CHECKPOINT_VERSION = 1 };
-
 typedef struct {
     char *path;
     cJSON *manifest;

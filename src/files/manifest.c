@@ -11,7 +11,6 @@
 #include "base/held.h"
 #include "base/memory.h"
 #include "base/version.h"
-#include "files/checkpoint.h"
 
 static const char format[] = "lockstep checkpoint";
 static const char hash_member[] = ",\n\t\"manifest_hash\":\t\"", hash_end[] = "\"\n}\n";

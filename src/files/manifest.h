@@ -6,6 +6,8 @@
 #include "files/safetensors.h"
 #include "files/snapshot.h"
 
+enum { LS_CHECKPOINT_VERSION = 1 };
+
 typedef struct { // a file of tensors [first, end) of the snapshot
     const char *name;
     int first, end;
