@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -144,6 +146,18 @@ static void exit_now(int signal_number) {
     _exit(abort_code);
 }
 
+// A launcher that hears of an abort ends the job, and may not read what its pipes still hold (Hydra): an error's message
+// has to be through before. What is read from a rank's pipe is passed on in another process of the launcher's.
+static void let_output_through(void) {
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+        struct stat info;
+        int held = 0;
+        if (fstat(fd, &info) != 0 || !S_ISFIFO(info.st_mode)) continue;
+        for (int i = 0; i < 100 && ioctl(fd, FIONREAD, &held) == 0 && held > 0; i++) ls_clock_sleep(0.005);
+    }
+    ls_clock_sleep(0.1);
+}
+
 // MPI_Abort is the one early exit that gives the launcher our code; should it hang (the network to the launcher is
 // gone, or another thread holds a lock of the library), the alarm ends this rank with the same code.
 static _Noreturn void mpi_abort(ls_comm *comm, int exit_code) {
@@ -157,6 +171,7 @@ static _Noreturn void mpi_abort(ls_comm *comm, int exit_code) {
     pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
     alarm(ABORT_GUARD_S);
     fflush(NULL);
+    let_output_through();
     MPI_Abort(MPI_COMM_WORLD, exit_code);
     _exit(exit_code);
 }
