@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Plants faults in the CUDA device and in what drives it, one at a time, and runs the tests of the emulated device on each.
 
-  tests/emulation/planted_faults.py [--list] [--only NAME ...] [--out docs/planted-faults.md] [--folder FOLDER] [--jobs N]
+  tests/emulation/planted_faults.py [--list] [--check] [--only NAME ...] [--out docs/planted-faults.md] [--folder FOLDER] [--jobs N]
 
 A fault is a piece of source text and what replaces it; the text must be there exactly once. The tracked files are copied to a folder
 (a temporary one, or --folder, which is kept, so that the next run builds less), built without the fault, which must pass, and then
 once for each fault. Caught: one of the fault's test programs fails, dies, or does not end. Exit 1 if a fault was not caught and has no
-reason given in the table. Takes 15 to 20 minutes on two cores; it is no part of the test suite.
+reason given in the table. Takes 15 to 20 minutes on two cores; --check, in the test suite, sees that each text stands there once.
 """
 import argparse
 import dataclasses
@@ -44,11 +44,11 @@ class Fault:
 
 FAULTS = [
     # ---- dropped event waits, and events that say too much
-    Fault("compute does not wait for the copied batch", f"{TRAIN}/feed.c",
+    Fault("compute does not wait for the copied batch", f"{TRAIN}/input_pipeline.c",
           "        f->device->api->event_wait(slot->copied, f->options.queue);\n", "", (TRAINING,)),
-    Fault("a copy does not wait until its slot has been read", f"{TRAIN}/feed.c",
+    Fault("a copy does not wait until its slot has been read", f"{TRAIN}/input_pipeline.c",
           "    if (slot->used) api->event_wait(slot->read, f->copies);\n", "", (TRAINING,)),
-    Fault("a batch is called copied before its copy", f"{TRAIN}/feed.c",
+    Fault("a batch is called copied before its copy", f"{TRAIN}/input_pipeline.c",
           """    api->copy(ls_buffer_at(f->staged, to, f->layout.bytes), ls_buffer_at(f->ring, from, f->layout.bytes),
         f->layout.bytes, f->copies);
     ls_timeline_end(f->timeline, LS_SPANS_COPIES, f->copies);
@@ -59,11 +59,11 @@ FAULTS = [
     api->copy(ls_buffer_at(f->staged, to, f->layout.bytes), ls_buffer_at(f->ring, from, f->layout.bytes),
         f->layout.bytes, f->copies);
 """, (TRAINING,)),
-    Fault("'read' is recorded on the copies' queue", f"{TRAIN}/feed.c",
+    Fault("'read' is recorded on the copies' queue", f"{TRAIN}/input_pipeline.c",
           "event_record(slot->read, f->options.queue)", "event_record(slot->read, f->copies)", (TRAINING,)),
-    Fault("the ring's slot goes back before it was copied", f"{TRAIN}/feed.c",
+    Fault("the ring's slot goes back before it was copied", f"{TRAIN}/input_pipeline.c",
           "ls_status status = f->device->api->event_sync(slot->copied);", "ls_status status = LS_SUCCESS;", (TRAINING,)),
-    Fault("a loader ends while copies read its ring", f"{TRAIN}/feed.c",
+    Fault("a loader ends while copies read its ring", f"{TRAIN}/input_pipeline.c",
           "    if (f->copies) (void)f->device->api->queue_sync(f->copies);\n", "", (TRAINING,),
           "has no effect: what such copies bring to the device's slots is overwritten, by copies of the same queue, before anything reads it"),
     Fault("a report is read before it has come", f"{TRAIN}/update.c",
@@ -106,15 +106,15 @@ FAULTS = [
           "the driver thread is kept out, but the host that waits runs everything itself: only slower for other threads"),
 
     # ---- recordings
-    Fault("a recording is launched with another slot's buffers", f"{TRAIN}/recorder.c",
+    Fault("a recording is launched with another slot's buffers", "src/program/graph_capture.c",
           " && a->input.offset == b->input.offset &&", " &&", (TRAINING,)),
-    Fault("a recording of another micro-step", f"{TRAIN}/recorder.c", "\n           a->variant == b->variant;", " 1;", (TRAINING,)),
-    Fault("a recording of another program", f"{TRAIN}/recorder.c", "a->program == b->program && ", "", (TRAINING,)),
+    Fault("a recording of another micro-step", "src/program/graph_capture.c", "\n           a->variant == b->variant;", " 1;", (TRAINING,)),
+    Fault("a recording of another program", "src/program/graph_capture.c", "a->program == b->program && ", "", (TRAINING,)),
     Fault("the first micro-step's recording is the later ones', too", f"{TRAIN}/update.c",
           ".variant = (u->micros_done == 0 ? FIRST_MICRO : 0) + ", ".variant = ", (TRAINING,)),
-    Fault("what was just recorded is not launched", f"{TRAIN}/recorder.c",
-          "        LS_TRY(r->api->record_end(r->queue, &e->recording));\n",
-          "        LS_TRY(r->api->record_end(r->queue, &e->recording));\n        return LS_SUCCESS;\n", (TRAINING,)),
+    Fault("what was just recorded is not launched", "src/program/graph_capture.c",
+          "        LS_TRY(r->api->capture_end(r->queue, &e->recording));\n",
+          "        LS_TRY(r->api->capture_end(r->queue, &e->recording));\n        return LS_SUCCESS;\n", (TRAINING,)),
 
     # ---- stale state of an update
     Fault("gradients are not set to zero", f"{TRAIN}/update.c",
@@ -141,14 +141,14 @@ FAULTS = [
     Fault("a halted run goes on", f"{KERNELS}/update.cu", "    if (state.halted) return; // with skip = 1\n", "", (OPERATORS, TRAINING)),
 
     # ---- the input's slots
-    Fault("labels and placement overlap in a slot", f"{TRAIN}/feed.c",
+    Fault("labels and placement overlap in a slot", f"{TRAIN}/input_pipeline.c",
           "    l.placement = l.labels + align(n * sizeof(int32_t));\n", "    l.placement = l.labels;\n", (TRAINING,)),
-    Fault("the micro record is not copied with its slot", f"{TRAIN}/feed.c",
+    Fault("the micro record is not copied with its slot", f"{TRAIN}/input_pipeline.c",
           "        f->layout.bytes, f->copies);\n", "        f->layout.micro, f->copies);\n", (TRAINING,)),
-    Fault("the slot of the batch copied last is read", f"{TRAIN}/feed.c",
+    Fault("the slot of the batch copied last is read", f"{TRAIN}/input_pipeline.c",
           "set_inputs(f, f->staged, (size_t)(f->taken % DEVICE_SLOTS)", "set_inputs(f, f->staged, (size_t)((f->acquired - 1) % DEVICE_SLOTS)",
           (TRAINING,)),
-    Fault("resident: every part of the set goes to its beginning", f"{TRAIN}/feed.c",
+    Fault("resident: every part of the set goes to its beginning", f"{TRAIN}/input_pipeline.c",
           "api->copy(ls_buffer_at(f->resident, (size_t)first * picture, bytes)", "api->copy(ls_buffer_at(f->resident, 0, bytes)",
           (TRAINING,)),
     Fault("resident: the next sample's picture", f"{KERNELS}/augment.cu", "a.index ? a.index[n] : n", "a.index ? a.index[n] + 1 : n",
@@ -172,7 +172,7 @@ FAULTS = [
     Fault("loss: a class of padding", f"{KERNELS}/loss.cu", "if (first + j < a.attr.logits.c) best", "if (first + j <= a.attr.logits.c) best",
           (OPERATORS,)),
     Fault("loss: the last sample's loss", f"{KERNELS}/loss.cu", "bool real = n < count;", "bool real = n < count - 1;", (OPERATORS,)),
-    Fault("dropout: the sample's number", f"{KERNELS}/map.cu", "(micro->position + n)", "(micro->position + n + 1)", (OPERATORS,)),
+    Fault("dropout: the sample's number", f"{KERNELS}/elementwise.cu", "(micro->position + n)", "(micro->position + n + 1)", (OPERATORS,)),
     Fault("convolution: a row beyond the map", f"{KERNELS}/direct.cu", "return at < outputs ? at : -1;", "return at <= outputs ? at : -1;",
           (OPERATORS,)),
     Fault("convolution: the last output of a tap", f"{KERNELS}/direct.cu", "last_tap / g.stride + 1;", "last_tap / g.stride;", (OPERATORS,)),
@@ -234,12 +234,11 @@ FAULTS = [
           "args->state, args->grad, args->kept[0], args->weight, static_cast<T *>(args->copy)",
           "args->state, args->kept[0], const_cast<float *>(args->grad), args->weight, static_cast<T *>(args->copy)", (OPERATORS,)),
     Fault("adamw: the two moments", f"{KERNELS}/update.cu",
-          "args->grad, args->kept[0],\n            args->kept[1],", "args->grad, args->kept[1],\n            args->kept[0],",
-          (OPERATORS,)),
+          "args->kept[0], args->kept[1],", "args->kept[1], args->kept[0],", (OPERATORS,)),
     Fault("sgd: the 16-bit copy keeps old weights", f"{KERNELS}/update.cu",
           "    store_quad(velocity + first, size, v);\n    store_quad(weight + first, size, w);\n    store_copy(copy ? copy + first : copy, size, w);\n",
           "    store_quad(velocity + first, size, v);\n    store_quad(weight + first, size, w);\n", (OPERATORS,)),
-    Fault("relu: gradient and output", f"{KERNELS}/map.cu",
+    Fault("relu: gradient and output", f"{KERNELS}/elementwise.cu",
           "LAUNCH(relu_backward, relu_backward, IN(a), IN(b), OUT(dst))",
           "LAUNCH(relu_backward, relu_backward, IN(b), IN(a), OUT(dst))", (OPERATORS,)),
 ]
@@ -369,6 +368,7 @@ def commit_of_tree():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--list", action="store_true", help="print the faults and stop")
+    parser.add_argument("--check", action="store_true", help="only see that every text that is replaced stands in the sources, once")
     parser.add_argument("--only", action="append", help="faults whose name or file contains this")
     parser.add_argument("--out", type=pathlib.Path, help="write the table as Markdown")
     parser.add_argument("--folder", type=pathlib.Path, help="work here, and keep it")
@@ -378,6 +378,9 @@ def main():
     if options.list:
         for fault in faults:
             print(f"{fault.name:70} {fault.file.removeprefix('src/'):35} {' '.join(fault.tests)}")
+        return 0
+    if options.check:
+        check_texts(faults, ROOT)
         return 0
     if not faults:
         sys.exit("no such fault; --list shows them")

@@ -126,7 +126,7 @@ TOLERATED = [
     ("ls_atomic_file_clean", "", "what a killed process left is in nobody's way"),
     ("ls_atomic_file_commit", "close", "that of the folder, which was synced; that of the file is told"),
     ("ls_cmd_devices", "", "a device that cannot be opened is listed with the reason"),
-    ("ls_heartbeat_open", "", "without the board a lost rank is found by the timeout"),
+    ("ls_heartbeat_open", "", "without the heartbeat a lost rank is found by the timeout"),
     ("ls_heartbeat_close", "close", "nothing was written"),
     ("watch", "read", "an eventfd that only wakes"),
     ("stbi_info_from_memory", "malloc", "stb_image asks the other formats"),

@@ -1,4 +1,4 @@
-// The board: what two ranks of a host say to each other by datagrams, and that nothing else is taken in.
+// The heartbeat: what two ranks of a host say to each other by datagrams, and that nothing else is taken in.
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <string.h>
@@ -25,13 +25,13 @@ static ls_status gather(ls_comm *comm, const void *mine, void *all, int64_t byte
 
 typedef struct {
     ls_comm comm;
-    ls_heartbeat *board;
+    ls_heartbeat *heartbeat;
     ls_status status;
 } member;
 
 static void *open_board(void *context) {
     member *m = context;
-    m->status = ls_heartbeat_open(&m->comm, &m->board);
+    m->status = ls_heartbeat_open(&m->comm, &m->heartbeat);
     return NULL;
 }
 
@@ -53,7 +53,7 @@ static void open_boards(member members[RANKS]) {
 }
 
 static void close_boards(member members[RANKS]) {
-    for (int r = 0; r < RANKS; r++) ls_heartbeat_close(members[r].board);
+    for (int r = 0; r < RANKS; r++) ls_heartbeat_close(members[r].heartbeat);
 }
 
 static ls_heartbeat_record from_rank_1(void) {
@@ -67,15 +67,15 @@ static void a_record_arrives(void **state) {
     (void)state;
     member members[RANKS];
     open_boards(members);
-    ls_heartbeat *board = members[0].board;
-    for (int r = 0; r < RANKS; r++) assert_int_equal(ls_heartbeat_monitor(members[r].board), r);
-    const ls_heartbeat_row *row = &ls_heartbeat_known(board)->row[1];
-    assert_int_equal(ls_heartbeat_wait(board, MOMENT_S, -1), 0);
+    ls_heartbeat *heartbeat = members[0].heartbeat;
+    for (int r = 0; r < RANKS; r++) assert_int_equal(ls_heartbeat_monitor(members[r].heartbeat), r);
+    const ls_heartbeat_row *row = &ls_heartbeat_known(heartbeat)->row[1];
+    assert_int_equal(ls_heartbeat_wait(heartbeat, MOMENT_S, -1), 0);
     assert_false(row->heard);
     assert_true(row->silent_s == MOMENT_S);
     ls_heartbeat_record record = from_rank_1();
-    ls_heartbeat_send(members[1].board, &record);
-    assert_int_equal(ls_heartbeat_wait(board, MOMENT_S, -1), 0);
+    ls_heartbeat_send(members[1].heartbeat, &record);
+    assert_int_equal(ls_heartbeat_wait(heartbeat, MOMENT_S, -1), 0);
     assert_true(row->heard);
     assert_int_equal(row->last.rank, 1);
     assert_int_equal(row->last.update, 42);
@@ -84,8 +84,8 @@ static void a_record_arrives(void **state) {
     assert_string_equal(row->last.phase, "reducing gradients");
     assert_true(row->silent_s == MOMENT_S); // counted from the record on
     assert_false(row->gone);
-    assert_string_equal(ls_heartbeat_known(board)->peer[1].host, "here");
-    assert_int_equal(ls_heartbeat_known(board)->peer[1].pid, getpid());
+    assert_string_equal(ls_heartbeat_known(heartbeat)->peer[1].host, "here");
+    assert_int_equal(ls_heartbeat_known(heartbeat)->peer[1].pid, getpid());
     close_boards(members);
 }
 
@@ -131,16 +131,16 @@ static void only_records_of_the_job_are_taken_in(void **state) {
         member members[RANKS];
         open_boards(members);
         ls_heartbeat_record record = from_rank_1();
-        ls_heartbeat_send(members[1].board, &record); // fills in key and length
-        ls_heartbeat *board = members[0].board;
-        assert_int_equal(ls_heartbeat_wait(board, MOMENT_S, -1), 0);
-        ls_heartbeat_row *row = ls_heartbeat_known(board)->row;
+        ls_heartbeat_send(members[1].heartbeat, &record); // fills in key and length
+        ls_heartbeat *heartbeat = members[0].heartbeat;
+        assert_int_equal(ls_heartbeat_wait(heartbeat, MOMENT_S, -1), 0);
+        ls_heartbeat_row *row = ls_heartbeat_known(heartbeat)->row;
         for (int r = 0; r < RANKS; r++) row[r].heard = 0;
         record.rank = rows[i].rank;
         record.bytes += rows[i].bytes_more;
         record.key += (uint64_t)rows[i].key_more;
         send_raw(&record, sizeof record - (size_t)rows[i].sent_less);
-        assert_int_equal(ls_heartbeat_wait(board, MOMENT_S, -1), 0);
+        assert_int_equal(ls_heartbeat_wait(heartbeat, MOMENT_S, -1), 0);
         for (int r = 0; r < RANKS; r++)
             if (row[r].heard != (r == rows[i].heard_rank)) fail_msg("%s: row %d", rows[i].name, r);
         close_boards(members);
@@ -153,28 +153,28 @@ static void wild_values_are_bounded(void **state) {
     member members[RANKS];
     open_boards(members);
     ls_heartbeat_record record = from_rank_1();
-    ls_heartbeat_send(members[1].board, &record);
+    ls_heartbeat_send(members[1].heartbeat, &record);
     memset(record.phase, 'p', sizeof record.phase);
     memset(record.what, 'w', sizeof record.what);
     memset(record.error, 'e', sizeof record.error);
-    ls_heartbeat_row *row = &ls_heartbeat_known(members[0].board)->row[1];
+    ls_heartbeat_row *row = &ls_heartbeat_known(members[0].heartbeat)->row[1];
     static const int counts[] = { -1, 0, LS_HEARTBEAT_TAIL, LS_HEARTBEAT_TAIL + 1 },
                      kept[] = { 0, 0, LS_HEARTBEAT_TAIL, 0 };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         record.tail_count = counts[i];
         record.gone = i % 2 ? -1 : RANKS;
         send_raw(&record, sizeof record);
-        assert_int_equal(ls_heartbeat_wait(members[0].board, MOMENT_S, -1), 0);
+        assert_int_equal(ls_heartbeat_wait(members[0].heartbeat, MOMENT_S, -1), 0);
         assert_int_equal(row->last.tail_count, kept[i]);
         assert_int_equal(strlen(row->last.phase), sizeof record.phase - 1);
         assert_int_equal(strlen(row->last.what), sizeof record.what - 1);
         assert_int_equal(strlen(row->last.error), sizeof record.error - 1);
-        for (int r = 0; r < RANKS; r++) assert_false(ls_heartbeat_known(members[0].board)->row[r].gone);
+        for (int r = 0; r < RANKS; r++) assert_false(ls_heartbeat_known(members[0].heartbeat)->row[r].gone);
     }
     assert_true(row->error_s > MOMENT_S); // since the first record with an error
     record.gone = 1;
     send_raw(&record, sizeof record);
-    assert_int_equal(ls_heartbeat_wait(members[0].board, MOMENT_S, -1), 0);
+    assert_int_equal(ls_heartbeat_wait(members[0].heartbeat, MOMENT_S, -1), 0);
     assert_true(row->gone);
     assert_true(row->gone_s == MOMENT_S);
     close_boards(members);

@@ -1,4 +1,4 @@
-// Who is late, and why: the verdict on times as ranks would measure them.
+// Who is late, and why: what is said of times as ranks would measure them.
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
