@@ -186,7 +186,7 @@ ls_status ls_comm_of_host(ls_comm *comm, ls_comm **out) {
 }
 
 ls_status ls_comm_of_leaders(ls_comm *comm, ls_comm **out) {
-    return split(comm, comm->facts.local_rank == 0 ? 0 : -1, out);
+    return split(comm, comm->facts.local_rank ? -1 : 0, out);
 }
 
 int ls_comm_broken(const ls_comm *comm) {
