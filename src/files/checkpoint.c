@@ -50,19 +50,9 @@ static ls_status write_tensors(
     const char *folder, const ls_snapshot *s, const ls_weights_metadata *notes, ls_manifest_file *file) {
     char path[PATH_BYTES];
     LS_TRY(join(path, folder, file->name));
-    int count = file->end - file->first;
-    ls_safetensors_tensor *tensors;
-    LS_TRY(LS_NEW(tensors, count + 1, "%s", path));
-    for (int i = 0; i < count; i++) {
-        const ls_snapshot_tensor *from = &s->tensors[file->first + i];
-        tensors[i] = (ls_safetensors_tensor){ .name = from->name, .rank = from->rank, .data = from->values };
-        memcpy(tensors[i].dim, from->dim, sizeof from->dim);
-    }
     const ls_metadata_entry format = { "format", "pt" };
-    ls_status status = ls_safetensors_write(
-        path, tensors, count, notes ? notes->list : &format, notes ? notes->count : 1, &file->digest);
-    free(tensors);
-    return status;
+    return ls_snapshot_write(
+        path, s, file->first, file->end, notes ? notes->list : &format, notes ? notes->count : 1, &file->digest);
 }
 
 static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_train_info *facts,
