@@ -30,16 +30,14 @@ ls_status ls_checkpoint_remove(const char *path) {
     if (ls_held_unlink(path) == 0 || errno == ENOENT) return LS_SUCCESS; // a link: what it leads to is not ours
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
-        if (ls_held_unlink(file) != 0 && errno != ENOENT)
-            return ls_fail(LS_STORAGE, "%s: cannot remove: unlink: %s", file, strerror(errno));
+        if (ls_held_unlink(file) != 0 && errno != ENOENT) return ls_fail_io("remove", file, "unlink");
     }
     if (ls_held_rmdir(path) == 0 || errno == ENOENT) return LS_SUCCESS;
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
         ls_atomic_file_clean(file); // a process was killed while it wrote that
     }
-    if (ls_held_rmdir(path) != 0 && errno != ENOENT)
-        return ls_fail(LS_STORAGE, "%s: cannot remove: rmdir: %s", path, strerror(errno));
+    if (ls_held_rmdir(path) != 0 && errno != ENOENT) return ls_fail_io("remove", path, "rmdir");
     return LS_SUCCESS;
 }
 
@@ -77,9 +75,8 @@ static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_
 static ls_status put_in_place(const char *temporary, const char *old, const char *path) {
     LS_TRY(ls_checkpoint_remove(old)); // of a process that was killed
     if (ls_path_exists(path) && ls_held_rename(path, old) != 0)
-        return ls_fail(LS_STORAGE, "%s: cannot move the damaged one away: rename: %s", path, strerror(errno));
-    if (ls_held_rename(temporary, path) != 0)
-        return ls_fail(LS_STORAGE, "%s: cannot finish: rename: %s", path, strerror(errno));
+        return ls_fail_io("move the damaged one away", path, "rename");
+    if (ls_held_rename(temporary, path) != 0) return ls_fail_io("finish", path, "rename");
     ls_status removed = ls_checkpoint_remove(old);
     (void)removed; // the new one is there; the next resume tries again
     return LS_SUCCESS;

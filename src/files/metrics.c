@@ -131,7 +131,7 @@ static ls_status open_stream(const char *path, int append, FILE **out) {
     struct stat info;
     ls_status status = LS_SUCCESS;
     if (fstat(fd, &info) != 0)
-        status = ls_fail(LS_STORAGE, "%s: cannot be written: fstat: %s", path, strerror(errno));
+        status = ls_fail_io("be written", path, "fstat");
     else if (!S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode))
         status = ls_fail(LS_STORAGE, "%s: cannot be written: is %s, expected a regular file: move it away", path,
             ls_file_kind(&info));
