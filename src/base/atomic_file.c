@@ -24,10 +24,6 @@ struct ls_atomic_file {
     size_t bytes;
 };
 
-static ls_status fail_io(const char *action, const char *path, const char *call) {
-    return ls_fail(LS_STORAGE, "%s: cannot %s: %s: %s", path, action, call, strerror(errno));
-}
-
 // --- where a path leads to
 
 // Where the link `target` leads to takes its place. 0: it is none, or what it holds is too long.
@@ -53,17 +49,17 @@ static int is_open_file(const struct stat *link) {
 static ls_status find_target(const char *path, char target[PATH_MAX], int *direct) {
     struct stat info;
     int there = ls_held_stat(path, &info) == 0;
-    if (!there && errno != ENOENT) return fail_io("create", path, "stat"); // of a foreign link in /tmp, too
+    if (!there && errno != ENOENT) return ls_fail_io("create", path, "stat"); // of a foreign link in /tmp, too
     if (there && (S_ISDIR(info.st_mode) || S_ISBLK(info.st_mode) || S_ISSOCK(info.st_mode)))
         return ls_fail(LS_STORAGE, "%s: cannot write: is %s, expected the name of a file", path, ls_file_kind(&info));
     if (snprintf(target, PATH_MAX, "%s", path) >= PATH_MAX) {
         errno = ENAMETOOLONG;
-        return fail_io("create", path, "open");
+        return ls_fail_io("create", path, "open");
     }
     *direct = there && !S_ISREG(info.st_mode);
     for (int links = 0; !*direct && links < LINKS_MAX; links++) {
         int known = ls_held_lstat(target, &info) == 0;
-        if (!known && errno != ENOENT) return fail_io("create", path, "lstat");
+        if (!known && errno != ENOENT) return ls_fail_io("create", path, "lstat");
         if (!known || !S_ISLNK(info.st_mode)) break;
         *direct = there && is_open_file(&info);
         if (!*direct && !follow_link(target)) break;
@@ -87,10 +83,10 @@ static ls_status open_direct(ls_atomic_file *file) {
     if (file->fd < 0 && errno == ENXIO)
         return ls_fail(
             LS_STORAGE, "%s: cannot write: is a pipe that no process reads: start its reader first", file->path);
-    if (file->fd < 0) return fail_io("write", file->path, "open");
+    if (file->fd < 0) return ls_fail_io("write", file->path, "open");
     int flags = fcntl(file->fd, F_GETFL);
     if (flags >= 0 && fcntl(file->fd, F_SETFL, flags & ~O_NONBLOCK) == 0) return LS_SUCCESS;
-    ls_status status = fail_io("write", file->path, "fcntl");
+    ls_status status = ls_fail_io("write", file->path, "fcntl");
     close(file->fd);
     return status;
 }
@@ -109,7 +105,7 @@ static ls_status open_temporary(ls_atomic_file *file) {
         if (file->fd >= 0) return LS_SUCCESS;
         if (errno != EEXIST) break;
     }
-    return fail_io("create", file->path, "open");
+    return ls_fail_io("create", file->path, "open");
 }
 
 ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out) {
@@ -129,7 +125,7 @@ void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes) 
         ssize_t written = write(file->fd, at, bytes);
         if (written < 0 && errno == EINTR) continue;
         if (written < 0) {
-            file->status = fail_io("write", file->path, "write");
+            file->status = ls_fail_io("write", file->path, "write");
             return;
         }
         ls_hasher_add(file->hasher, at, (size_t)written);
@@ -150,17 +146,18 @@ uint64_t ls_atomic_file_hash(const ls_atomic_file *file) {
 // What was written takes its place. The folder's entry must reach the disk too, or a crash may bring the old file back.
 static ls_status put_in_place(const ls_atomic_file *file) {
     if (ls_held_rename(file->temporary, file->target) == 0) return ls_sync_folder_of(file->target);
-    ls_status status = fail_io("finish", file->path, "rename");
+    ls_status status = ls_fail_io("finish", file->path, "rename");
     ls_held_unlink(file->temporary);
     return status;
 }
 
 ls_status ls_atomic_file_commit(ls_atomic_file *file) {
     ls_status status = file->status;
-    if (file->temporary && !ls_failed(status) && fsync(file->fd) != 0) status = fail_io("write", file->path, "fsync");
-    if (close(file->fd) != 0 && !ls_failed(status)) status = fail_io("write", file->path, "close");
+    if (file->temporary && !ls_failed(status) && fsync(file->fd) != 0)
+        status = ls_fail_io("write", file->path, "fsync");
+    if (close(file->fd) != 0) LS_THEN(status, ls_fail_io("write", file->path, "close"));
     if (file->temporary && ls_failed(status)) ls_held_unlink(file->temporary);
-    if (file->temporary && !ls_failed(status)) status = put_in_place(file);
+    if (file->temporary) LS_THEN(status, put_in_place(file));
     free_file(file);
     return status;
 }
@@ -176,7 +173,7 @@ ls_status ls_atomic_file_check(const char *path) {
     char target[PATH_MAX];
     int direct;
     LS_TRY(find_target(path, target, &direct));
-    if (direct) return ls_held_access(target, W_OK) == 0 ? LS_SUCCESS : fail_io("write", path, "access");
+    if (direct) return ls_held_access(target, W_OK) == 0 ? LS_SUCCESS : ls_fail_io("write", path, "access");
     ls_atomic_file *file = NULL;
     LS_TRY(ls_atomic_file_open(path, &file));
     ls_atomic_file_abandon(file);

@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-static ls_status fail_io(const char *action, const char *path, const char *call) {
+ls_status ls_fail_io(const char *action, const char *path, const char *call) {
     return ls_fail(LS_STORAGE, "%s: cannot %s: %s: %s", path, action, call, strerror(errno));
 }
 
@@ -40,11 +40,11 @@ ls_status ls_input_open(const char *path, ls_input *input) {
     *input = (ls_input){ path, -1, 0 };
     // O_NONBLOCK: opening a pipe that nobody writes must not wait; regular files ignore it.
     int fd = ls_held_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
-    if (fd < 0) return fail_io("read", path, "open");
+    if (fd < 0) return ls_fail_io("read", path, "open");
     struct stat info;
     ls_status status = LS_SUCCESS;
     if (fstat(fd, &info) != 0)
-        status = fail_io("read", path, "fstat");
+        status = ls_fail_io("read", path, "fstat");
     else if (!S_ISREG(info.st_mode))
         status = ls_fail(LS_STORAGE, "%s: cannot read: is %s, expected a regular file", path, ls_file_kind(&info));
     if (ls_failed(status)) {
@@ -61,7 +61,7 @@ ls_status ls_input_read(const ls_input *input, size_t offset, void *dst, size_t 
     for (size_t done = 0; done < bytes;) {
         ssize_t got = pread(input->fd, to + done, bytes - done, (off_t)(offset + done));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return fail_io("read", input->path, "pread");
+        if (got < 0) return ls_fail_io("read", input->path, "pread");
         if (got == 0)
             return ls_fail(LS_STORAGE, "%s: cannot read: ends at byte %zu, expected %zu: cut off while it was read",
                 input->path, offset + done, offset + bytes);
@@ -84,7 +84,7 @@ static ls_status read_all(const ls_input *input, size_t most, char **data, size_
         ssize_t got = read(input->fd, text + length, capacity - length);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) {
-            ls_status status = fail_io("read", input->path, "read");
+            ls_status status = ls_fail_io("read", input->path, "read");
             free(text);
             return status;
         }
@@ -126,9 +126,10 @@ ls_status ls_read_file(const char *path, char **data, size_t *bytes) {
 
 static ls_status sync_folder_for(const char *path, const char *folder) {
     int fd = ls_held_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (fd < 0) return fail_io("finish", path, "open of its folder");
+    if (fd < 0) return ls_fail_io("finish", path, "open of its folder");
     // Some network file systems cannot sync folders and say EINVAL: they keep no more than this.
-    ls_status status = fsync(fd) == 0 || errno == EINVAL ? LS_SUCCESS : fail_io("finish", path, "fsync of its folder");
+    ls_status status =
+        fsync(fd) == 0 || errno == EINVAL ? LS_SUCCESS : ls_fail_io("finish", path, "fsync of its folder");
     close(fd);
     return status;
 }
@@ -161,7 +162,7 @@ ls_status ls_make_folders(const char *path) {
             struct stat info; // what exists may also be refused with EACCES or EROFS instead of EEXIST
             if (ls_held_stat(partial, &info) != 0 || !S_ISDIR(info.st_mode)) {
                 errno = error == EEXIST ? ENOTDIR : error;
-                status = fail_io("create the folder", partial, "mkdir");
+                status = ls_fail_io("create the folder", partial, "mkdir");
             }
         } else if (*partial) {
             status = ls_sync_folder_of(partial); // else a power cut could take it, with all that is synced in it
@@ -202,7 +203,7 @@ ls_status ls_path_same(const char *a, const char *b, int *same) {
     struct stat x, y;
     const char *missing = ls_held_stat(a, &x) != 0 ? a : ls_held_stat(b, &y) != 0 ? b : NULL;
     *same = !missing && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-    return missing && errno != ENOENT && errno != ENOTDIR ? fail_io("look at", missing, "stat") : LS_SUCCESS;
+    return missing && errno != ENOENT && errno != ENOTDIR ? ls_fail_io("look at", missing, "stat") : LS_SUCCESS;
 }
 
 ls_status ls_path_join(char *dst, size_t bytes, const char *folder, const char *name) {

@@ -27,6 +27,8 @@ LS_CHECKED ls_status ls_read_file(const char *path, char **data, size_t *bytes);
 // The same of the file's first `most` bytes at most.
 LS_CHECKED ls_status ls_read_beginning(const char *path, size_t most, char **data, size_t *bytes);
 
+// LS_STORAGE with errno's reason: "PATH: cannot read: open: No such file or directory".
+ls_status ls_fail_io(const char *action, const char *path, const char *call);
 // What is no regular file, in words: "a folder", "a pipe"...
 const char *ls_file_kind(const struct stat *info);
 

@@ -84,6 +84,20 @@ void ls_json_add_hash(cJSON *object, const char *name, uint64_t value) {
     ls_json_add_text(object, name, text);
 }
 
+cJSON *ls_json_get(const cJSON *object, const char *name) {
+    return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+const char *ls_json_get_text(const cJSON *object, const char *name) {
+    return cJSON_GetStringValue(ls_json_get(object, name));
+}
+
+int ls_json_whole(const cJSON *item, int64_t most, int64_t *value) {
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble > (double)most) return 0;
+    *value = (int64_t)item->valuedouble;
+    return (double)*value == item->valuedouble;
+}
+
 static int is_complete(const cJSON *tree) {
     if (tree->type & INCOMPLETE) return 0;
     for (const cJSON *item = tree->child; item; item = item->next)

@@ -1,4 +1,4 @@
-// json.h - writing JSON: trees of cJSON, built without a check at every step; their files and lines.
+// json.h - JSON: trees of cJSON, written without a check at every step, and read; their files and lines.
 #ifndef LS_BASE_JSON_H
 #define LS_BASE_JSON_H
 
@@ -24,6 +24,14 @@ cJSON *ls_json_add_array(cJSON *object, const char *name);
 // They take item, and return it, or NULL when it could not be added and is freed.
 cJSON *ls_json_add_item(cJSON *object, const char *name, cJSON *item);
 cJSON *ls_json_append(cJSON *array, cJSON *item);
+
+#define LS_JSON_WHOLE_MAX ((int64_t)1 << 53) // up to which a double holds every whole number
+
+// A member of an object; NULL: there is none, or `object` is none.
+cJSON *ls_json_get(const cJSON *object, const char *name);
+const char *ls_json_get_text(const cJSON *object, const char *name); // its text; NULL also where it is no text
+// Is it a whole number from 0 to `most`, which is LS_JSON_WHOLE_MAX at most?
+int ls_json_whole(const cJSON *item, int64_t most, int64_t *value);
 
 // Nothing is missing in it for want of memory.
 int ls_json_is_whole(const cJSON *tree);

@@ -1,6 +1,7 @@
 #include "base/spans.h"
 
 #include <stdatomic.h>
+#include "base/clock.h"
 #include "base/memory.h"
 
 typedef struct {
@@ -60,6 +61,10 @@ int64_t ls_spans_at(int64_t update) {
 
 int ls_spans_on(void) {
     return atomic_load_explicit(&trace.on, memory_order_relaxed);
+}
+
+double ls_spans_clock(void) {
+    return ls_spans_on() ? ls_clock_seconds() : 0;
 }
 
 void ls_spans_update(int64_t update) {

@@ -52,6 +52,7 @@ void ls_spans_window(int64_t from, int64_t to); // updates [from, to) are record
 // update before which everything must have ended and this must be called again; INT64_MAX: no more.
 int64_t ls_spans_at(int64_t update);
 int ls_spans_on(void);                // so: if (ls_spans_on()) { look at the clock and record }
+double ls_spans_clock(void);          // ls_clock_seconds() while recording is on, else 0
 void ls_spans_update(int64_t update); // is being given: spans without an update belong to it
 int64_t ls_spans_giving(void);        // that update
 

@@ -147,3 +147,10 @@ void ls_text_put(ls_text_room *room, const char *format, ...) {
     room->at += moved;
     room->left -= moved;
 }
+
+void ls_text_cut(char *dst, size_t bytes, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(dst, bytes, format, args);
+    va_end(args);
+}

@@ -31,5 +31,7 @@ typedef struct {
     size_t left; // bytes, with the terminator's
 } ls_text_room;
 void ls_text_put(ls_text_room *room, const char *format, ...) LS_PRINTF(2, 3);
+// snprintf, where what finds no room is meant to be cut off.
+void ls_text_cut(char *dst, size_t bytes, const char *format, ...) LS_PRINTF(3, 4);
 
 #endif

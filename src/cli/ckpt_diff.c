@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/ckpt.h"
 #include "train/diagnose/tensor_diff.h"
@@ -65,14 +66,14 @@ static int compare_item(const char *section, const cJSON *a, const cJSON *b) {
 
 // Members of both; the one named `left_out` is not looked at.
 static int compare_section(const cJSON *a, const cJSON *b, const char *name, const char *left_out) {
-    const cJSON *x = cJSON_GetObjectItemCaseSensitive(a, name), *y = cJSON_GetObjectItemCaseSensitive(b, name), *item;
+    const cJSON *x = ls_json_get(a, name), *y = ls_json_get(b, name), *item;
     int differ = 0;
     cJSON_ArrayForEach(item, x) {
         if (left_out && strcmp(item->string, left_out) == 0) continue;
-        differ += compare_item(name, item, cJSON_GetObjectItemCaseSensitive(y, item->string));
+        differ += compare_item(name, item, ls_json_get(y, item->string));
     }
     cJSON_ArrayForEach(item, y) {
-        if (!cJSON_GetObjectItemCaseSensitive(x, item->string)) differ += compare_item(name, NULL, item);
+        if (!ls_json_get(x, item->string)) differ += compare_item(name, NULL, item);
     }
     return differ;
 }
@@ -83,7 +84,7 @@ static int compare_manifests(const cJSON *a, const cJSON *b) {
     int differ = 0;
     for (size_t i = 0; i < sizeof state / sizeof state[0]; i++) differ += compare_section(a, b, state[i], "seconds");
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
-        compare_item("", cJSON_GetObjectItemCaseSensitive(a, made[i]), cJSON_GetObjectItemCaseSensitive(b, made[i]));
+        compare_item("", ls_json_get(a, made[i]), ls_json_get(b, made[i]));
     compare_section(a, b, "test_data", NULL);
     compare_section(a, b, "batches", NULL);
     compare_section(a, b, "config", NULL);

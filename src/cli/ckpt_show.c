@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/ckpt.h"
@@ -24,7 +25,7 @@ static void print_section(const cJSON *manifest, const char *name) {
     const cJSON *item;
     int count = 0;
     printf("%-12s", name);
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(manifest, name)) {
+    cJSON_ArrayForEach(item, ls_json_get(manifest, name)) {
         if (count++) fputs(", ", stdout);
         ls_text_print(stdout, item->string);
         putchar(' ');
@@ -35,12 +36,12 @@ static void print_section(const cJSON *manifest, const char *name) {
 
 static void print_text(const cJSON *manifest, const char *name) {
     printf("%-12s", name);
-    print_value(cJSON_GetObjectItemCaseSensitive(manifest, name));
+    print_value(ls_json_get(manifest, name));
     putchar('\n');
 }
 
 static void print_time(const cJSON *manifest) {
-    const cJSON *written = cJSON_GetObjectItemCaseSensitive(manifest, "written");
+    const cJSON *written = ls_json_get(manifest, "written");
     if (!cJSON_IsNumber(written) || !(written->valuedouble >= 0 && written->valuedouble < 1e11)) return;
     time_t seconds = (time_t)written->valuedouble;
     struct tm parts;
@@ -52,7 +53,7 @@ static void print_time(const cJSON *manifest) {
 static void print_config(const cJSON *manifest) {
     const cJSON *item;
     puts("config");
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(manifest, "config")) {
+    cJSON_ArrayForEach(item, ls_json_get(manifest, "config")) {
         if (!cJSON_IsString(item) || !item->valuestring[0]) continue;
         fputs("  ", stdout);
         ls_text_print(stdout, item->string);
@@ -66,20 +67,20 @@ static void print_config(const cJSON *manifest) {
 static void print_parts(const cJSON *manifest) {
     static const char *const names[] = { "after_update", "world_size", "micro_batch", "device", "version" };
     const cJSON *part, *change;
-    if (!cJSON_GetObjectItemCaseSensitive(manifest, "parts")) return;
+    if (!ls_json_get(manifest, "parts")) return;
     puts("parts");
-    cJSON_ArrayForEach(part, cJSON_GetObjectItemCaseSensitive(manifest, "parts")) {
+    cJSON_ArrayForEach(part, ls_json_get(manifest, "parts")) {
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
             printf("%s%s ", i ? ", " : "  ", names[i]);
-            print_value(cJSON_GetObjectItemCaseSensitive(part, names[i]));
+            print_value(ls_json_get(part, names[i]));
         }
-        cJSON_ArrayForEach(change, cJSON_GetObjectItemCaseSensitive(part, "changed")) {
+        cJSON_ArrayForEach(change, ls_json_get(part, "changed")) {
             fputs("; ", stdout);
-            print_value(cJSON_GetObjectItemCaseSensitive(change, "option"));
+            print_value(ls_json_get(change, "option"));
             putchar(' ');
-            print_value(cJSON_GetObjectItemCaseSensitive(change, "before"));
+            print_value(ls_json_get(change, "before"));
             fputs(", now ", stdout);
-            print_value(cJSON_GetObjectItemCaseSensitive(change, "now"));
+            print_value(ls_json_get(change, "now"));
         }
         putchar('\n');
     }
@@ -88,9 +89,9 @@ static void print_parts(const cJSON *manifest) {
 static void print_manifest(const cJSON *manifest) {
     static const char *const sections[] = { "network", "data", "test_data", "batches", "random", "cursor", "update",
         "sums", "evaluation" };
-    const cJSON *version = cJSON_GetObjectItemCaseSensitive(manifest, "format_version");
+    const cJSON *version = ls_json_get(manifest, "format_version");
     printf("%-12s", "format");
-    print_value(cJSON_GetObjectItemCaseSensitive(manifest, "format"));
+    print_value(ls_json_get(manifest, "format"));
     printf(", version %g\n", cJSON_IsNumber(version) ? version->valuedouble : 0);
     if (ls_manifest_run(manifest)[0]) print_text(manifest, "run");
     print_text(manifest, "program");
@@ -98,7 +99,7 @@ static void print_manifest(const cJSON *manifest) {
     print_text(manifest, "device");
     print_time(manifest);
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
-        if (cJSON_GetObjectItemCaseSensitive(manifest, sections[i])) print_section(manifest, sections[i]);
+        if (ls_json_get(manifest, sections[i])) print_section(manifest, sections[i]);
     print_parts(manifest);
     print_config(manifest);
 }
@@ -108,9 +109,9 @@ static void print_tensors(const cJSON *manifest, const char *name, const ls_safe
     ls_safetensors_digest digest = ls_safetensors_digest_of(file);
     char bytes[32];
     const cJSON *entry, *hashes = NULL;
-    cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(manifest, "files")) {
-        const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "name"));
-        if (text && strcmp(text, name) == 0) hashes = cJSON_GetObjectItemCaseSensitive(entry, "tensors");
+    cJSON_ArrayForEach(entry, ls_json_get(manifest, "files")) {
+        const char *text = ls_json_get_text(entry, "name");
+        if (text && strcmp(text, name) == 0) hashes = ls_json_get(entry, "tensors");
     }
     printf("%s  %s, hash %016llx\n", name, ls_text_bytes(bytes, digest.bytes), (unsigned long long)digest.hash);
     for (int i = 0; i < ls_safetensors_count(file); i++) {
@@ -121,7 +122,7 @@ static void print_tensors(const cJSON *manifest, const char *name, const ls_safe
             size_t used = strlen(shape);
             snprintf(shape + used, sizeof shape - used, "%s%lld", d ? ", " : "", (long long)tensor.dim[d]);
         }
-        const char *hash = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(hashes, tensor.name));
+        const char *hash = ls_json_get_text(hashes, tensor.name);
         printf("  %-32s %s  (%s)  %s\n", tensor.name, ls_dtype_name(tensor.dtype), shape, hash ? hash : "");
     }
 }

@@ -98,14 +98,17 @@ done:
     return status;
 }
 
+ls_status ls_ini_read_text(const char *path, char **text, size_t *bytes) {
+    ls_status status = ls_read_beginning(path, LS_INI_BYTES_MAX + 1, text, bytes);
+    if (status.code == LS_STORAGE) status.code = LS_USAGE; // what the user named cannot be read
+    return status;
+}
+
 ls_status ls_ini_read(const char *path, ls_ini **out) {
-    char *text = NULL;
-    size_t bytes = 0;
-    ls_status status = ls_read_beginning(path, LS_INI_BYTES_MAX + 1, &text, &bytes);
-    if (!ls_failed(status))
-        status = ls_ini_parse(path, text, bytes, out);
-    else if (status.code == LS_STORAGE) // a configuration that cannot be read
-        status.code = LS_USAGE;
+    char *text;
+    size_t bytes;
+    LS_TRY(ls_ini_read_text(path, &text, &bytes));
+    ls_status status = ls_ini_parse(path, text, bytes, out);
     free(text);
     return status;
 }

@@ -38,6 +38,8 @@ typedef struct {
 } ls_ini;
 
 LS_CHECKED ls_status ls_ini_read(const char *path, ls_ini **out); // LS_USAGE when the file cannot be read, too
+// The text alone, of a file that the user named: LS_USAGE when it cannot be read. free() it.
+LS_CHECKED ls_status ls_ini_read_text(const char *path, char **text, size_t *bytes);
 // The same of a text (copied) that has been read already; path: where it is from, for messages.
 LS_CHECKED ls_status ls_ini_parse(const char *path, const char *text, size_t bytes, ls_ini **out);
 void ls_ini_free(ls_ini *ini);

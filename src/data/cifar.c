@@ -20,7 +20,7 @@ typedef struct {
 // The records of all files, one after the other, into dataset->memory[0]; count[i] of file i.
 static ls_status read_records(
     ls_dataset *dataset, size_t record_bytes, char (*paths)[LS_TEXT_BYTES], int files, int64_t *count) {
-    ls_data_file file[MAX_FILES];
+    ls_input file[MAX_FILES];
     ls_status status = LS_SUCCESS;
     int opened = 0;
     size_t total = 0, at = 0;
@@ -44,7 +44,7 @@ static ls_status read_records(
         at += file[i].bytes;
     }
 done:
-    for (int i = 0; i < opened; i++) ls_data_file_close(&file[i]);
+    for (int i = 0; i < opened; i++) ls_input_close(&file[i]);
     return status;
 }
 

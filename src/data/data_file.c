@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-ls_status ls_data_file_open(const char *path, ls_data_file *file) {
-    *file = (ls_data_file){ path, -1, 0 };
+ls_status ls_data_file_open(const char *path, ls_input *file) {
+    *file = (ls_input){ path, -1, 0 };
     // O_NONBLOCK: opening a pipe without a writer must not wait; regular files ignore it.
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
@@ -34,23 +34,8 @@ ls_status ls_data_file_open(const char *path, ls_data_file *file) {
     return LS_SUCCESS;
 }
 
-ls_status ls_data_file_read(const ls_data_file *file, size_t offset, void *dst, size_t bytes) {
-    char *to = dst;
-    for (size_t done = 0; done < bytes;) {
-        ssize_t got = pread(file->fd, to + done, bytes - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0)
-            return ls_fail(LS_DATA, "%s: read failed at byte %zu: %s", file->path, offset + done, strerror(errno));
-        if (got == 0) {
-            return ls_fail(LS_DATA, "%s: ends at byte %zu, expected %zu bytes; fetch the file again", file->path,
-                offset + done, offset + bytes);
-        }
-        done += (size_t)got;
-    }
-    return LS_SUCCESS;
-}
-
-void ls_data_file_close(ls_data_file *file) {
-    if (file->fd >= 0) close(file->fd);
-    file->fd = -1;
+ls_status ls_data_file_read(const ls_input *file, size_t offset, void *dst, size_t bytes) {
+    ls_status status = ls_input_read(file, offset, dst, bytes);
+    if (ls_failed(status)) status.code = LS_DATA;
+    return status;
 }

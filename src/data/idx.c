@@ -20,7 +20,7 @@ enum { LABELS_MAGIC = 2049, IMAGES_MAGIC = 2051, MAX_HEADER = 16, MAX_ROWS = 409
 typedef struct {
     char path[LS_TEXT_BYTES + 64];
     int dims;            // 1: labels, 3: images
-    ls_data_file file;   // closed again once its content is read
+    ls_input file;       // closed again once its content is read
     void *packed;        // gzip: the file as it stands; of ls_memory_new
     uint32_t size[3];    // as the header says
     size_t header_bytes; // content begins here
@@ -125,7 +125,7 @@ static ls_status load_both(const char *folder, const char *const *name, idx_file
 }
 
 static void close_idx(idx_file *idx) {
-    ls_data_file_close(&idx->file);
+    ls_input_close(&idx->file);
     ls_memory_free(idx->packed);
 }
 

@@ -53,17 +53,17 @@ int ls_image_is_named(const char *name) {
 }
 
 ls_status ls_image_decode(const char *path, ls_chw size, uint8_t *dst) {
-    ls_data_file file;
+    ls_input file;
     LS_TRY(ls_data_file_open(path, &file));
     if (file.bytes > INT_MAX) {
         size_t bytes = file.bytes;
-        ls_data_file_close(&file);
+        ls_input_close(&file);
         return ls_fail(LS_DATA, "%s: has %zu bytes, at most %d for an image", path, bytes, INT_MAX);
     }
     uint8_t *bytes;
     ls_status status = LS_NEW(bytes, file.bytes, "%s", path);
     LS_THEN(status, ls_data_file_read(&file, 0, bytes, file.bytes));
-    ls_data_file_close(&file);
+    ls_input_close(&file);
     LS_THEN(status, decode_bytes(path, bytes, file.bytes, size, dst));
     free(bytes);
     return status;

@@ -30,16 +30,14 @@ ls_status ls_checkpoint_remove(const char *path) {
     if (ls_held_unlink(path) == 0 || errno == ENOENT) return LS_SUCCESS; // a link: what it leads to is not ours
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
-        if (ls_held_unlink(file) != 0 && errno != ENOENT)
-            return ls_fail(LS_STORAGE, "%s: cannot remove: unlink: %s", file, strerror(errno));
+        if (ls_held_unlink(file) != 0 && errno != ENOENT) return ls_fail_io("remove", file, "unlink");
     }
     if (ls_held_rmdir(path) == 0 || errno == ENOENT) return LS_SUCCESS;
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
         ls_atomic_file_clean(file); // a process was killed while it wrote that
     }
-    if (ls_held_rmdir(path) != 0 && errno != ENOENT)
-        return ls_fail(LS_STORAGE, "%s: cannot remove: rmdir: %s", path, strerror(errno));
+    if (ls_held_rmdir(path) != 0 && errno != ENOENT) return ls_fail_io("remove", path, "rmdir");
     return LS_SUCCESS;
 }
 
@@ -50,19 +48,9 @@ static ls_status write_tensors(
     const char *folder, const ls_snapshot *s, const ls_weights_metadata *notes, ls_manifest_file *file) {
     char path[PATH_BYTES];
     LS_TRY(join(path, folder, file->name));
-    int count = file->end - file->first;
-    ls_safetensors_tensor *tensors;
-    LS_TRY(LS_NEW(tensors, count + 1, "%s", path));
-    for (int i = 0; i < count; i++) {
-        const ls_snapshot_tensor *from = &s->tensors[file->first + i];
-        tensors[i] = (ls_safetensors_tensor){ .name = from->name, .rank = from->rank, .data = from->values };
-        memcpy(tensors[i].dim, from->dim, sizeof from->dim);
-    }
     const ls_metadata_entry format = { "format", "pt" };
-    ls_status status = ls_safetensors_write(
-        path, tensors, count, notes ? notes->list : &format, notes ? notes->count : 1, &file->digest);
-    free(tensors);
-    return status;
+    return ls_snapshot_write(
+        path, s, file->first, file->end, notes ? notes->list : &format, notes ? notes->count : 1, &file->digest);
 }
 
 static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_train_info *facts,
@@ -87,9 +75,8 @@ static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_
 static ls_status put_in_place(const char *temporary, const char *old, const char *path) {
     LS_TRY(ls_checkpoint_remove(old)); // of a process that was killed
     if (ls_path_exists(path) && ls_held_rename(path, old) != 0)
-        return ls_fail(LS_STORAGE, "%s: cannot move the damaged one away: rename: %s", path, strerror(errno));
-    if (ls_held_rename(temporary, path) != 0)
-        return ls_fail(LS_STORAGE, "%s: cannot finish: rename: %s", path, strerror(errno));
+        return ls_fail_io("move the damaged one away", path, "rename");
+    if (ls_held_rename(temporary, path) != 0) return ls_fail_io("finish", path, "rename");
     ls_status removed = ls_checkpoint_remove(old);
     (void)removed; // the new one is there; the next resume tries again
     return LS_SUCCESS;

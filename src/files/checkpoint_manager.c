@@ -52,7 +52,7 @@ ls_status ls_checkpoint_manager_list(const char *folder, int64_t **updates, int 
     *count = 0;
     DIR *dir = ls_held_opendir(folder);
     if (!dir && errno == ENOENT) return LS_SUCCESS;
-    if (!dir) return ls_fail(LS_STORAGE, "%s: cannot look for checkpoints: opendir: %s", folder, strerror(errno));
+    if (!dir) return ls_fail_io("look for checkpoints", folder, "opendir");
     ls_status status = LS_SUCCESS;
     for (struct dirent *entry; !ls_failed(status) && (entry = readdir(dir));) {
         int64_t update = ls_checkpoint_update(entry->d_name);

@@ -61,7 +61,7 @@ enum { COUNTERS = sizeof counters / sizeof counters[0] };
 static void add_counters(cJSON *tree, const ls_train_counters *values) {
     for (int i = 0; i < COUNTERS; i++) {
         const char *at = (const char *)values + counters[i].offset, *name = counters[i].name;
-        cJSON *section = cJSON_GetObjectItemCaseSensitive(tree, counters[i].section);
+        cJSON *section = ls_json_get(tree, counters[i].section);
         if (!section) section = ls_json_add_object(tree, counters[i].section);
         switch (counters[i].type) {
         case INT64:
@@ -78,18 +78,10 @@ static void add_counters(cJSON *tree, const ls_train_counters *values) {
 }
 
 static const cJSON *member(const cJSON *tree, const char *section, const char *name) {
-    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(tree, section), name);
-}
-
-// A whole number from 0 to `most`.
-static int whole_number(const cJSON *item, double most, int64_t *value) {
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble > most) return 0;
-    *value = (int64_t)item->valuedouble;
-    return (double)*value == item->valuedouble;
+    return ls_json_get(ls_json_get(tree, section), name);
 }
 
 ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train_counters *values) {
-    const double exact = 9007199254740992.0; // the largest up to which a double holds every whole number
     *values = (ls_train_counters){ 0 };
     for (int i = 0; i < COUNTERS; i++) {
         char *at = (char *)values + counters[i].offset;
@@ -98,7 +90,7 @@ ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train
         if (!item && counters[i].optional) continue;
         int good = counters[i].type == REAL
                        ? cJSON_IsNull(item) || (cJSON_IsNumber(item) && isfinite(item->valuedouble))
-                       : whole_number(item, counters[i].type == INT32 ? INT32_MAX : exact, &whole);
+                       : ls_json_whole(item, counters[i].type == INT32 ? INT32_MAX : LS_JSON_WHOLE_MAX, &whole);
         if (!good)
             return ls_fail(LS_STORAGE, "%s: has no valid %s.%s: damaged, or of another version of the program", path,
                 counters[i].section, counters[i].name);
@@ -210,10 +202,10 @@ ls_status ls_manifest_parse(const char *path, const char *text, size_t bytes, cJ
     LS_TRY(check_hash(path, text, bytes));
     *manifest = cJSON_ParseWithLength(text, bytes);
     if (!*manifest) return ls_fail(LS_STORAGE, "%s: is no JSON", path);
-    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(*manifest, "format"));
+    const char *name = ls_json_get_text(*manifest, "format");
     int64_t version = 0;
     int known = name && strcmp(name, format) == 0 &&
-                whole_number(cJSON_GetObjectItemCaseSensitive(*manifest, "format_version"), INT32_MAX, &version);
+                ls_json_whole(ls_json_get(*manifest, "format_version"), INT32_MAX, &version);
     if (known && version == LS_CHECKPOINT_VERSION) return LS_SUCCESS;
     cJSON_Delete(*manifest);
     *manifest = NULL;
@@ -224,13 +216,13 @@ ls_status ls_manifest_parse(const char *path, const char *text, size_t bytes, cJ
 }
 
 const char *ls_manifest_run(const cJSON *manifest) {
-    return ls_run_identity_text(cJSON_GetObjectItemCaseSensitive(manifest, "run"));
+    return ls_run_identity_text(ls_json_get(manifest, "run"));
 }
 
 static const cJSON *file_entry(const cJSON *manifest, const char *name) {
     const cJSON *entry;
-    cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(manifest, "files")) {
-        const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "name"));
+    cJSON_ArrayForEach(entry, ls_json_get(manifest, "files")) {
+        const char *text = ls_json_get_text(entry, "name");
         if (text && strcmp(text, name) == 0) return entry;
     }
     return NULL;
@@ -252,7 +244,7 @@ static const char *differing_tensor(const cJSON *tensors, const ls_safetensors *
         size_t elements = 1;
         for (int d = 0; d < tensor.rank; d++) elements *= (size_t)tensor.dim[d];
         uint64_t hash = ls_hash(tensor.data, elements * ls_dtype_bytes(tensor.dtype));
-        if (!hash_is(cJSON_GetObjectItemCaseSensitive(tensors, tensor.name), hash)) return ls_safetensors_name(file, i);
+        if (!hash_is(ls_json_get(tensors, tensor.name), hash)) return ls_safetensors_name(file, i);
     }
     if (cJSON_GetArraySize(tensors) == count) return NULL; // the names in a file differ
     const cJSON *item;
@@ -268,7 +260,7 @@ ls_status ls_manifest_check_length(const cJSON *manifest, const char *path, cons
     struct stat info;
     int64_t bytes = -1;
     const cJSON *entry = file_entry(manifest, name);
-    if (!whole_number(cJSON_GetObjectItemCaseSensitive(entry, "bytes"), 9e15, &bytes) || ls_held_stat(path, &info) != 0)
+    if (!ls_json_whole(ls_json_get(entry, "bytes"), LS_JSON_WHOLE_MAX, &bytes) || ls_held_stat(path, &info) != 0)
         return LS_SUCCESS; // reading says what is wrong
     if (info.st_size == bytes) return LS_SUCCESS;
     return ls_fail(
@@ -281,9 +273,9 @@ ls_status ls_manifest_verify(const cJSON *manifest, const char *path, const char
     ls_safetensors_digest digest = ls_safetensors_digest_of(file);
     int64_t bytes = -1;
     int same_length =
-        whole_number(cJSON_GetObjectItemCaseSensitive(entry, "bytes"), 9e15, &bytes) && bytes == (int64_t)digest.bytes;
-    int same = same_length && hash_is(cJSON_GetObjectItemCaseSensitive(entry, "hash"), digest.hash);
-    const char *tensor = differing_tensor(cJSON_GetObjectItemCaseSensitive(entry, "tensors"), file);
+        ls_json_whole(ls_json_get(entry, "bytes"), LS_JSON_WHOLE_MAX, &bytes) && bytes == (int64_t)digest.bytes;
+    int same = same_length && hash_is(ls_json_get(entry, "hash"), digest.hash);
+    const char *tensor = differing_tensor(ls_json_get(entry, "tensors"), file);
     if (same && !tensor) return LS_SUCCESS;
     return ls_fail(LS_STORAGE,
         "%s: damaged: %" PRIu64 " bytes of hash %016" PRIx64 ", which its manifest does not know%s%s%s", path,
@@ -337,9 +329,9 @@ char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes) {
     const cJSON *change;
     dst[0] = 0;
     cJSON_ArrayForEach(change, changed) {
-        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(change, "option"));
-        const char *before = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(change, "before"));
-        const char *now = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(change, "now"));
+        const char *name = ls_json_get_text(change, "option");
+        const char *before = ls_json_get_text(change, "before");
+        const char *now = ls_json_get_text(change, "now");
         size_t used = strlen(dst);
         if (name && before && now && !is_free(name))
             snprintf(dst + used, bytes - used, "%s%s %s, now %s", used ? "; " : "", name, before, now);
@@ -404,7 +396,7 @@ static ls_status compare_set(const char *path, const cJSON *manifest, const char
 // Earlier versions of the program did not write down the test data.
 static ls_status compare_data(const char *path, const cJSON *manifest, const ls_train_info *facts) {
     LS_TRY(compare_set(path, manifest, "data", "training", facts, facts->train_data));
-    if (!cJSON_GetObjectItemCaseSensitive(manifest, "test_data")) return LS_SUCCESS;
+    if (!ls_json_get(manifest, "test_data")) return LS_SUCCESS;
     return compare_set(path, manifest, "test_data", "test", facts, facts->test_data);
 }
 
@@ -439,7 +431,7 @@ static void compare_network(const cJSON *manifest, const ls_train_info *facts, c
 // In ordered mode it decides the bits.
 static void compare_micro_batch(const cJSON *manifest, const ls_train_info *facts, cJSON *changed) {
     int64_t micro = 0;
-    whole_number(member(manifest, "batches", "micro_batch"), INT32_MAX, &micro);
+    ls_json_whole(member(manifest, "batches", "micro_batch"), INT32_MAX, &micro);
     if (!facts->cfg->run_deterministic || micro == facts->batches.micro_batch) return;
     char before[24], now[24];
     snprintf(before, sizeof before, "%" PRId64, micro);

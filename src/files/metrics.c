@@ -93,31 +93,14 @@ static void put_resume(cJSON *event, const ls_train_info *facts) {
     ls_json_add_int(event, "resumed_at_update", facts->resumed_at);
     ls_json_add_real(event, "seconds_before", facts->seconds_before);
     const cJSON *part = cJSON_GetArrayItem(facts->parts, cJSON_GetArraySize(facts->parts) - 1);
-    const cJSON *changed = cJSON_GetObjectItemCaseSensitive(part, "changed");
+    const cJSON *changed = ls_json_get(part, "changed");
     if (changed) ls_json_add_item(event, "changed", cJSON_Duplicate(changed, 1));
 }
 
 static void put_start(ls_metrics *metrics, const ls_train_info *facts) {
-    const ls_config *cfg = facts->cfg;
     cJSON *event = new_event(metrics, "start");
-    if (facts->run.id[0]) ls_json_add_text(event, "run", facts->run.id);
+    ls_run_info_json(facts, event);
     if (facts->parts) ls_json_add_int(event, "part", cJSON_GetArraySize(facts->parts));
-    ls_json_add_text(event, "version", ls_version());
-    ls_json_add_text(event, "config", cfg->file);
-    ls_json_add_text(event, "device", facts->device);
-    ls_json_add_text(event, "device_name", facts->device_facts.name);
-    ls_json_add_text(event, "precision", ls_config_choice("train.precision", cfg->train_precision));
-    ls_json_add_int(event, "world_size", facts->comm->world_size);
-    ls_json_add_int(event, "threads_per_rank", facts->threads);
-    ls_json_add_text(event, "dataset", facts->train_data->name);
-    if (facts->train_data->broken) ls_json_add_int(event, "train_broken", facts->train_data->broken);
-    if (facts->test_data->broken) ls_json_add_int(event, "test_broken", facts->test_data->broken);
-    ls_json_add_text(event, "model", facts->graph->path);
-    ls_json_add_int(event, "parameters", facts->parameters);
-    ls_json_add_int(event, "global_batch", facts->batches.global_batch);
-    ls_json_add_int(event, "micro_batch", facts->batches.micro_batch);
-    ls_json_add_int(event, "accumulation_steps", facts->batches.per_rank);
-    ls_json_add_int(event, "seed", cfg->run_seed);
     ls_json_add_int(event, "updates_planned", facts->updates_planned);
     if (facts->resumed_at) put_resume(event, facts);
     add_places(event, facts);
@@ -148,7 +131,7 @@ static ls_status open_stream(const char *path, int append, FILE **out) {
     struct stat info;
     ls_status status = LS_SUCCESS;
     if (fstat(fd, &info) != 0)
-        status = ls_fail(LS_STORAGE, "%s: cannot be written: fstat: %s", path, strerror(errno));
+        status = ls_fail_io("be written", path, "fstat");
     else if (!S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode))
         status = ls_fail(LS_STORAGE, "%s: cannot be written: is %s, expected a regular file: move it away", path,
             ls_file_kind(&info));

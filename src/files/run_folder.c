@@ -360,7 +360,7 @@ static ls_status put_run(const ls_run_folder *folder, const ls_run_identity *run
 static void tell_changes(const ls_run_folder *folder, const ls_train_info *facts) {
     const cJSON *part = cJSON_GetArrayItem(facts->parts, cJSON_GetArraySize(facts->parts) - 1);
     char text[LS_STATUS_TEXT_BYTES / 2];
-    if (ls_manifest_changes_text(cJSON_GetObjectItemCaseSensitive(part, "changed"), text, sizeof text)[0])
+    if (ls_manifest_changes_text(ls_json_get(part, "changed"), text, sizeof text)[0])
         ls_alert("run folder %s: goes on after update %lld with other options than before: %s", folder->path,
             (long long)facts->resumed_at, text);
 }
@@ -405,9 +405,7 @@ ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_info *
 static ls_status read_summary(const char *path, int64_t *updates) {
     cJSON *tree = NULL;
     LS_TRY(ls_json_read_file(path, &tree));
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(tree, "updates");
-    int good = cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 0x1p53;
-    if (good) *updates = (int64_t)item->valuedouble;
+    int good = ls_json_whole(ls_json_get(tree, "updates"), LS_JSON_WHOLE_MAX, updates);
     cJSON_Delete(tree);
     return good ? LS_SUCCESS : ls_fail(LS_STORAGE, "%s: damaged: does not say how many updates were done", path);
 }

@@ -56,18 +56,18 @@ int ls_run_identity_covers(const ls_run_identity *identity, const ls_run_identit
 }
 
 static ls_status take(const char *path, const cJSON *tree, ls_run_identity *out) {
-    const cJSON *item, *version = cJSON_GetObjectItemCaseSensitive(tree, "format_version");
+    const cJSON *item, *version = ls_json_get(tree, "format_version");
     if (!cJSON_IsNumber(version) || version->valuedouble != FORMAT_VERSION)
         return ls_fail(LS_STORAGE, "%s: is of another version of the program than this one (%s): use that one", path,
             ls_version());
-    snprintf(out->id, sizeof out->id, "%s", ls_run_identity_text(cJSON_GetObjectItemCaseSensitive(tree, "run")));
+    snprintf(out->id, sizeof out->id, "%s", ls_run_identity_text(ls_json_get(tree, "run")));
     if (!out->id[0]) return ls_fail(LS_STORAGE, "%s: damaged: names no run", path);
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(tree, "adopted")) {
-        const cJSON *update = cJSON_GetObjectItemCaseSensitive(item, "update");
-        const char *id = ls_run_identity_text(cJSON_GetObjectItemCaseSensitive(item, "run"));
-        if (!cJSON_IsNumber(update) || !(update->valuedouble >= 0 && update->valuedouble < 0x1p53))
+    cJSON_ArrayForEach(item, ls_json_get(tree, "adopted")) {
+        int64_t update;
+        const char *id = ls_run_identity_text(ls_json_get(item, "run"));
+        if (!ls_json_whole(ls_json_get(item, "update"), LS_JSON_WHOLE_MAX, &update))
             return ls_fail(LS_STORAGE, "%s: damaged: a run is adopted without an update", path);
-        LS_TRY(ls_run_identity_adopt(out, id, (int64_t)update->valuedouble));
+        LS_TRY(ls_run_identity_adopt(out, id, update));
     }
     return LS_SUCCESS;
 }
@@ -83,7 +83,7 @@ ls_status ls_run_identity_read(const char *path, ls_run_identity *out, int *know
     errno = 0;
     cJSON *tree = cJSON_ParseWithLength(text, bytes);
     int no_memory = !tree && errno == ENOMEM;
-    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(tree, "format"));
+    const char *name = ls_json_get_text(tree, "format");
     *known = name && strcmp(name, format) == 0;
     ls_status status = *known ? take(path, tree, out) : LS_SUCCESS;
     if (no_memory)

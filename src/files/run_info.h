@@ -3,6 +3,7 @@
 #ifndef LS_FILES_RUN_INFO_H
 #define LS_FILES_RUN_INFO_H
 
+#include "base/json.h"
 #include "config/config.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
@@ -123,5 +124,9 @@ typedef struct {
     void (*warning)(void *context, const char *text);
     void (*checkpoint)(void *context, const ls_train_checkpoint *checkpoint);
 } ls_train_observer;
+
+// Identity, program, device, data, network and batches, as members of a JSON object: the start of the metrics and the
+// summary have the same ones.
+void ls_run_info_json(const ls_train_info *facts, cJSON *object);
 
 #endif

@@ -7,23 +7,23 @@
 
 // A count, whatever the file says. Those that this process has added are raw digits.
 static double number(const cJSON *object, const char *name) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    const cJSON *item = ls_json_get(object, name);
     double value = cJSON_IsNumber(item) ? item->valuedouble : cJSON_IsRaw(item) ? strtod(item->valuestring, NULL) : 0;
     return value >= 0 && value < 0x1p53 ? value : 0;
 }
 
 static const char *text(const cJSON *object, const char *name) {
-    const char *value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+    const char *value = ls_json_get_text(object, name);
     return value ? value : "";
 }
 
 // Of a checkpoint of an earlier version of the program, which knew no parts: as much as it says.
 static cJSON *parts_before(const cJSON *manifest) {
-    const cJSON *parts = cJSON_GetObjectItemCaseSensitive(manifest, "parts");
+    const cJSON *parts = ls_json_get(manifest, "parts");
     if (cJSON_IsArray(parts)) return cJSON_Duplicate(parts, 1);
     cJSON *list = cJSON_CreateArray();
     if (!manifest) return list;
-    const cJSON *batches = cJSON_GetObjectItemCaseSensitive(manifest, "batches");
+    const cJSON *batches = ls_json_get(manifest, "batches");
     cJSON *part = ls_json_append(list, cJSON_CreateObject());
     ls_json_add_int(part, "after_update", 0);
     ls_json_add_text(part, "version", text(manifest, "program"));
@@ -56,7 +56,7 @@ cJSON *ls_run_parts_new(
 }
 
 static int differs(const cJSON *a, const cJSON *b) {
-    return cJSON_GetObjectItemCaseSensitive(b, "changed") || strcmp(text(a, "device"), text(b, "device")) != 0 ||
+    return ls_json_get(b, "changed") || strcmp(text(a, "device"), text(b, "device")) != 0 ||
            number(a, "world_size") != number(b, "world_size") || number(a, "micro_batch") != number(b, "micro_batch");
 }
 
@@ -72,7 +72,7 @@ static void write_part(const cJSON *part, const char *before, FILE *file) {
     fprintf(file, "; %s%.0f rank%s", before, ranks, ranks == 1 ? "" : "s");
     write_text(" on ", text(part, "device"), file);
     fprintf(file, ", micro-batches of %.0f", number(part, "micro_batch"));
-    cJSON_ArrayForEach(change, cJSON_GetObjectItemCaseSensitive(part, "changed")) {
+    cJSON_ArrayForEach(change, ls_json_get(part, "changed")) {
         write_text("; ", text(change, "option"), file);
         write_text(" ", text(change, "before"), file);
         write_text(", now ", text(change, "now"), file);

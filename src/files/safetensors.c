@@ -138,20 +138,13 @@ ls_status ls_safetensors_write(const char *path, const ls_safetensors_tensor *te
 
 // --- reading -------------------------------------------------------------------------------------
 
-// A whole number from 0 that a double holds exactly.
-static int whole_number(const cJSON *item, uint64_t *value) {
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble > 9007199254740992.0) return 0;
-    *value = (uint64_t)item->valuedouble;
-    return (double)*value == item->valuedouble;
-}
-
 static ls_status read_shape(const char *path, const cJSON *shape, entry *e) {
     if (!cJSON_IsArray(shape)) return ls_fail(LS_STORAGE, "%s: tensor '%s' has no list 'shape'", path, e->name);
     const cJSON *item;
     int64_t count = 1;
     cJSON_ArrayForEach(item, shape) {
-        uint64_t dim;
-        if (!whole_number(item, &dim)) {
+        int64_t dim;
+        if (!ls_json_whole(item, LS_JSON_WHOLE_MAX, &dim)) {
             return ls_fail(LS_STORAGE, "%s: tensor '%s': dimension %d of its shape is no whole number from 0", path,
                 e->name, e->rank);
         }
@@ -159,12 +152,12 @@ static ls_status read_shape(const char *path, const cJSON *shape, entry *e) {
             return ls_fail(
                 LS_STORAGE, "%s: tensor '%s' has more than %d dimensions", path, e->name, LS_SAFETENSORS_RANK_MAX);
         }
-        if (dim > (uint64_t)elements_max || (dim > 0 && count > elements_max / (int64_t)dim)) {
+        if (dim > elements_max || (dim > 0 && count > elements_max / dim)) {
             return ls_fail(
                 LS_STORAGE, "%s: tensor '%s' has more than %" PRId64 " elements", path, e->name, elements_max);
         }
-        e->dim[e->rank++] = (int64_t)dim;
-        count *= (int64_t)dim;
+        e->dim[e->rank++] = dim;
+        count *= dim;
     }
     const uint64_t promised = (uint64_t)count * (uint64_t)dtypes[e->dtype].bytes;
     if (promised != e->end - e->begin) {
@@ -201,14 +194,17 @@ static ls_status read_entry(const ls_safetensors *file, const cJSON *item, entry
     }
     if (cJSON_GetArraySize(item) > 3)
         return ls_fail(LS_STORAGE, "%s: tensor '%s' has a field twice", file->path, e->name);
-    LS_TRY(read_dtype(file->path, cJSON_GetObjectItemCaseSensitive(item, "dtype"), e));
-    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
+    LS_TRY(read_dtype(file->path, ls_json_get(item, "dtype"), e));
+    const cJSON *offsets = ls_json_get(item, "data_offsets");
+    int64_t begin, end;
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
-        !whole_number(cJSON_GetArrayItem(offsets, 0), &e->begin) ||
-        !whole_number(cJSON_GetArrayItem(offsets, 1), &e->end)) {
+        !ls_json_whole(cJSON_GetArrayItem(offsets, 0), LS_JSON_WHOLE_MAX, &begin) ||
+        !ls_json_whole(cJSON_GetArrayItem(offsets, 1), LS_JSON_WHOLE_MAX, &end)) {
         return ls_fail(
             LS_STORAGE, "%s: tensor '%s': its data_offsets are no list of two whole numbers", file->path, e->name);
     }
+    e->begin = (uint64_t)begin;
+    e->end = (uint64_t)end;
     if (e->begin > e->end || e->end > file->data_bytes) {
         return ls_fail(LS_STORAGE,
             "%s: tensor '%s': data_offsets [%" PRIu64 ", %" PRIu64 "] do not lie within the %" PRIu64
@@ -220,7 +216,7 @@ static ls_status read_entry(const ls_safetensors *file, const cJSON *item, entry
             "%s: tensor '%s' begins at byte %" PRIu64 " of the data, which is no multiple of its %d-byte elements",
             file->path, e->name, e->begin, dtypes[e->dtype].bytes);
     }
-    return read_shape(file->path, cJSON_GetObjectItemCaseSensitive(item, "shape"), e);
+    return read_shape(file->path, ls_json_get(item, "shape"), e);
 }
 
 static ls_status check_metadata(const ls_safetensors *file, const cJSON *metadata) {
@@ -422,6 +418,6 @@ int ls_safetensors_get(const ls_safetensors *file, int index, ls_safetensors_ten
 }
 
 const char *ls_safetensors_metadata(const ls_safetensors *file, const char *key) {
-    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(file->header, metadata_key);
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, key));
+    const cJSON *metadata = ls_json_get(file->header, metadata_key);
+    return ls_json_get_text(metadata, key);
 }

@@ -71,6 +71,20 @@ void ls_snapshot_free(ls_snapshot *snapshot) {
     free(snapshot);
 }
 
+ls_status ls_snapshot_write(const char *path, const ls_snapshot *snapshot, int first, int end,
+    const ls_metadata_entry *notes, int note_count, ls_safetensors_digest *digest) {
+    ls_safetensors_tensor *tensors;
+    LS_TRY(LS_NEW(tensors, end - first + 1, "%s", path));
+    for (int i = first; i < end; i++) {
+        const ls_snapshot_tensor *from = &snapshot->tensors[i];
+        tensors[i - first] = (ls_safetensors_tensor){ .name = from->name, .rank = from->rank, .data = from->values };
+        memcpy(tensors[i - first].dim, from->dim, sizeof from->dim);
+    }
+    ls_status status = ls_safetensors_write(path, tensors, end - first, notes, note_count, digest);
+    free(tensors);
+    return status;
+}
+
 uint64_t ls_snapshot_hash(const ls_snapshot_tensor *tensor) {
     return ls_hash(tensor->values, (size_t)tensor->elements * sizeof *tensor->values);
 }

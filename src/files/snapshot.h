@@ -7,6 +7,7 @@
 #define LS_FILES_SNAPSHOT_H
 
 #include "files/run_info.h"
+#include "files/safetensors.h"
 
 enum { LS_SNAPSHOT_NAME_BYTES = 160 };
 
@@ -50,6 +51,9 @@ LS_CHECKED ls_status ls_snapshot_new(const ls_graph *graph, int optimizer, ls_sn
 void ls_snapshot_free(ls_snapshot *snapshot); // NULL is allowed
 // The same without values: which tensors there are.
 LS_CHECKED ls_status ls_snapshot_list(const ls_graph *graph, int optimizer, ls_snapshot **out);
+// Writes tensors first..end-1 as a safetensors file; *digest (may be NULL) is what was written.
+LS_CHECKED ls_status ls_snapshot_write(const char *path, const ls_snapshot *snapshot, int first, int end,
+    const ls_metadata_entry *notes, int note_count, ls_safetensors_digest *digest);
 // The hash of one tensor's values.
 uint64_t ls_snapshot_hash(const ls_snapshot_tensor *tensor);
 

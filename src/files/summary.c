@@ -2,33 +2,6 @@
 
 #include <math.h>
 #include "base/json.h"
-#include "base/version.h"
-
-static void add_setting(cJSON *tree, const ls_train_info *facts) {
-    const ls_config *cfg = facts->cfg;
-    if (facts->run.id[0]) ls_json_add_text(tree, "run", facts->run.id);
-    ls_json_add_text(tree, "version", ls_version());
-    ls_json_add_text(tree, "config", cfg->file);
-    ls_json_add_text(tree, "device", facts->device);
-    ls_json_add_text(tree, "device_name", facts->device_facts.name);
-    ls_json_add_text(tree, "libraries", facts->device_facts.libraries);
-    ls_json_add_text(tree, "precision", ls_config_choice("train.precision", cfg->train_precision));
-    ls_json_add_bool(tree, "deterministic", cfg->run_deterministic);
-    ls_json_add_text(tree, "communicator", facts->comm->backend);
-    if (facts->sums[0]) ls_json_add_text(tree, "gradient_sums", facts->sums);
-    ls_json_add_int(tree, "world_size", facts->comm->world_size);
-    ls_json_add_int(tree, "threads_per_rank", facts->threads);
-    ls_json_add_text(tree, "dataset", facts->train_data->name);
-    ls_json_add_int(tree, "train_samples", facts->train_data->count);
-    if (facts->train_data->broken) ls_json_add_int(tree, "train_broken", facts->train_data->broken);
-    if (facts->test_data->broken) ls_json_add_int(tree, "test_broken", facts->test_data->broken);
-    ls_json_add_text(tree, "model", facts->graph->path);
-    ls_json_add_int(tree, "parameters", facts->parameters);
-    ls_json_add_int(tree, "seed", cfg->run_seed);
-    ls_json_add_int(tree, "global_batch", facts->batches.global_batch);
-    ls_json_add_int(tree, "micro_batch", facts->batches.micro_batch);
-    ls_json_add_int(tree, "accumulation_steps", facts->batches.per_rank);
-}
 
 static void add_gpus(cJSON *tree, const ls_gpu_sample *all) {
     const struct {
@@ -93,7 +66,7 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
 ls_status ls_summary_write(const char *path, const ls_train_info *facts, const ls_train_summary *summary) {
     cJSON *tree = cJSON_CreateObject();
     ls_json_add_text(tree, "status", summary->status);
-    add_setting(tree, facts);
+    ls_run_info_json(facts, tree);
     add_result(tree, summary);
     if (summary->resumed_at) add_last_part(tree, summary);
     if (facts->parts) ls_json_add_item(tree, "parts", cJSON_Duplicate(facts->parts, 1));

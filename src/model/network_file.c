@@ -295,13 +295,10 @@ ls_status ls_graph_parse(const char *path, const char *text, ls_graph **out) {
 }
 
 ls_status ls_graph_read(const char *path, ls_graph **out) {
-    char *text = NULL;
-    size_t bytes = 0;
-    ls_status status = ls_read_beginning(path, LS_INI_BYTES_MAX + 1, &text, &bytes);
-    if (!ls_failed(status))
-        status = parse(path, text, bytes, out);
-    else if (status.code == LS_STORAGE) // a network that cannot be read
-        status.code = LS_USAGE;
+    char *text;
+    size_t bytes;
+    LS_TRY(ls_ini_read_text(path, &text, &bytes));
+    ls_status status = parse(path, text, bytes, out);
     free(text);
     return status;
 }

@@ -32,7 +32,7 @@ static int input_needs_grad(const ls_builder *b, const ls_node *node) {
     return b->values[node->input[0]].needs_grad;
 }
 
-// --- conv2d --------------------------------------------------------------------------------------
+// --- conv2d and linear: their operators take the same arguments (device/op_linear.h) -------------
 
 static ls_op_desc conv_desc(const ls_builder *b, const ls_node *node, ls_op op) {
     const ls_layer_conv2d *c = &node->layer->attr.conv2d;
@@ -50,43 +50,6 @@ static ls_op_desc conv_desc(const ls_builder *b, const ls_node *node, ls_op op) 
             .storage = b->arenas->storage } };
 }
 
-static ls_status conv_forward(ls_builder *b, ls_node *node) {
-    ls_op_desc desc = conv_desc(b, node, LS_OP_CONV_FORWARD);
-    LS_TRY(new_output(b, node, desc.attr.conv.dst));
-    ls_ref refs[LS_CONV_FORWARD_ARGS] = {
-        [LS_CONV_FORWARD_SRC] = input_ref(b, node),
-        [LS_CONV_FORWARD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
-        [LS_CONV_FORWARD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_MASTER),
-        [LS_CONV_FORWARD_DST] = b->values[node->output].ref,
-    };
-    return ls_builder_emit(b, &desc, refs, LS_CONV_FORWARD_ARGS);
-}
-
-// The weight gradient first: its bucket can be reduced while the data gradient is computed.
-static ls_status conv_backward(ls_builder *b, ls_node *node) {
-    ls_ref grad;
-    LS_TRY(ls_builder_grad(b, node, &grad));
-    ls_op_desc desc = conv_desc(b, node, LS_OP_CONV_BACKWARD_WEIGHT);
-    ls_ref weight_refs[LS_CONV_BACKWARD_WEIGHT_ARGS] = {
-        [LS_CONV_BACKWARD_WEIGHT_SRC] = input_ref(b, node),
-        [LS_CONV_BACKWARD_WEIGHT_GRAD_DST] = grad,
-        [LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_GRAD),
-        [LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_GRAD),
-    };
-    LS_TRY(ls_builder_emit(b, &desc, weight_refs, LS_CONV_BACKWARD_WEIGHT_ARGS));
-    ls_builder_completes(b, node);
-    if (!input_needs_grad(b, node)) return LS_SUCCESS;
-    desc = conv_desc(b, node, LS_OP_CONV_BACKWARD_DATA);
-    ls_ref data_refs[LS_CONV_BACKWARD_DATA_ARGS] = {
-        [LS_CONV_BACKWARD_DATA_GRAD_DST] = grad,
-        [LS_CONV_BACKWARD_DATA_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
-    };
-    LS_TRY(new_input_grad(b, node, &data_refs[LS_CONV_BACKWARD_DATA_GRAD_SRC]));
-    return ls_builder_emit(b, &desc, data_refs, LS_CONV_BACKWARD_DATA_ARGS);
-}
-
-// --- linear --------------------------------------------------------------------------------------
-
 static ls_op_desc linear_desc(const ls_builder *b, const ls_node *node, ls_op op) {
     const ls_layer_linear *l = &node->layer->attr.linear;
     return (ls_op_desc){ .op = op,
@@ -97,38 +60,58 @@ static ls_op_desc linear_desc(const ls_builder *b, const ls_node *node, ls_op op
             .storage = b->arenas->storage } };
 }
 
-static ls_status linear_forward(ls_builder *b, ls_node *node) {
-    ls_op_desc desc = linear_desc(b, node, LS_OP_LINEAR_FORWARD);
-    LS_TRY(new_output(b, node, (ls_nchw){ desc.attr.linear.src.n, desc.attr.linear.out_features, 1, 1 }));
-    ls_ref refs[LS_LINEAR_FORWARD_ARGS] = {
-        [LS_LINEAR_FORWARD_SRC] = input_ref(b, node),
-        [LS_LINEAR_FORWARD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
-        [LS_LINEAR_FORWARD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_MASTER),
-        [LS_LINEAR_FORWARD_DST] = b->values[node->output].ref,
+static ls_status weighted_forward(ls_builder *b, ls_node *node, const ls_op_desc *desc, ls_nchw dst) {
+    LS_TRY(new_output(b, node, dst));
+    ls_ref refs[LS_CONV_FORWARD_ARGS] = {
+        [LS_CONV_FORWARD_SRC] = input_ref(b, node),
+        [LS_CONV_FORWARD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
+        [LS_CONV_FORWARD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_MASTER),
+        [LS_CONV_FORWARD_DST] = b->values[node->output].ref,
     };
-    return ls_builder_emit(b, &desc, refs, LS_LINEAR_FORWARD_ARGS);
+    return ls_builder_emit(b, desc, refs, LS_CONV_FORWARD_ARGS);
+}
+
+// The weight gradient first: its bucket can be reduced while the data gradient is computed.
+static ls_status weighted_backward(ls_builder *b, ls_node *node, const ls_op_desc *weight, const ls_op_desc *data) {
+    ls_ref grad;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    ls_ref weight_refs[LS_CONV_BACKWARD_WEIGHT_ARGS] = {
+        [LS_CONV_BACKWARD_WEIGHT_SRC] = input_ref(b, node),
+        [LS_CONV_BACKWARD_WEIGHT_GRAD_DST] = grad,
+        [LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_GRAD),
+        [LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_GRAD),
+    };
+    LS_TRY(ls_builder_emit(b, weight, weight_refs, LS_CONV_BACKWARD_WEIGHT_ARGS));
+    ls_builder_completes(b, node);
+    if (!input_needs_grad(b, node)) return LS_SUCCESS;
+    ls_ref data_refs[LS_CONV_BACKWARD_DATA_ARGS] = {
+        [LS_CONV_BACKWARD_DATA_GRAD_DST] = grad,
+        [LS_CONV_BACKWARD_DATA_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
+    };
+    LS_TRY(new_input_grad(b, node, &data_refs[LS_CONV_BACKWARD_DATA_GRAD_SRC]));
+    return ls_builder_emit(b, data, data_refs, LS_CONV_BACKWARD_DATA_ARGS);
+}
+
+static ls_status conv_forward(ls_builder *b, ls_node *node) {
+    const ls_op_desc desc = conv_desc(b, node, LS_OP_CONV_FORWARD);
+    return weighted_forward(b, node, &desc, desc.attr.conv.dst);
+}
+
+static ls_status conv_backward(ls_builder *b, ls_node *node) {
+    const ls_op_desc weight = conv_desc(b, node, LS_OP_CONV_BACKWARD_WEIGHT),
+                     data = conv_desc(b, node, LS_OP_CONV_BACKWARD_DATA);
+    return weighted_backward(b, node, &weight, &data);
+}
+
+static ls_status linear_forward(ls_builder *b, ls_node *node) {
+    const ls_op_desc desc = linear_desc(b, node, LS_OP_LINEAR_FORWARD);
+    return weighted_forward(b, node, &desc, ls_batch_of(desc.attr.linear.src.n, node->layer->out));
 }
 
 static ls_status linear_backward(ls_builder *b, ls_node *node) {
-    ls_ref grad;
-    LS_TRY(ls_builder_grad(b, node, &grad));
-    ls_op_desc desc = linear_desc(b, node, LS_OP_LINEAR_BACKWARD_WEIGHT);
-    ls_ref weight_refs[LS_LINEAR_BACKWARD_WEIGHT_ARGS] = {
-        [LS_LINEAR_BACKWARD_WEIGHT_SRC] = input_ref(b, node),
-        [LS_LINEAR_BACKWARD_WEIGHT_GRAD_DST] = grad,
-        [LS_LINEAR_BACKWARD_WEIGHT_GRAD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_GRAD),
-        [LS_LINEAR_BACKWARD_WEIGHT_GRAD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_GRAD),
-    };
-    LS_TRY(ls_builder_emit(b, &desc, weight_refs, LS_LINEAR_BACKWARD_WEIGHT_ARGS));
-    ls_builder_completes(b, node);
-    if (!input_needs_grad(b, node)) return LS_SUCCESS;
-    desc = linear_desc(b, node, LS_OP_LINEAR_BACKWARD_DATA);
-    ls_ref data_refs[LS_LINEAR_BACKWARD_DATA_ARGS] = {
-        [LS_LINEAR_BACKWARD_DATA_GRAD_DST] = grad,
-        [LS_LINEAR_BACKWARD_DATA_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
-    };
-    LS_TRY(new_input_grad(b, node, &data_refs[LS_LINEAR_BACKWARD_DATA_GRAD_SRC]));
-    return ls_builder_emit(b, &desc, data_refs, LS_LINEAR_BACKWARD_DATA_ARGS);
+    const ls_op_desc weight = linear_desc(b, node, LS_OP_LINEAR_BACKWARD_WEIGHT),
+                     data = linear_desc(b, node, LS_OP_LINEAR_BACKWARD_DATA);
+    return weighted_backward(b, node, &weight, &data);
 }
 
 // --- batchnorm2d, with the residual and the activation that fusion gave it -----------------------

@@ -30,11 +30,7 @@ ls_status ls_trainer_start_feed(ls_trainer *t) {
     return ls_input_pipeline_start(t->feed, &options, -1);
 }
 
-static double traced_clock(void) {
-    return ls_spans_on() ? ls_clock_seconds() : 0;
-}
-
-// What the host did from start_s, as traced_clock said, until now; 0: not traced.
+// What the host did from start_s, as ls_spans_clock said, until now; 0: not traced.
 static void add_span(ls_span_lane lane, const char *name, int64_t update, double start_s) {
     if (start_s == 0) return;
     ls_spans_add(&(ls_span){
@@ -97,13 +93,13 @@ static ls_status give_update(ls_trainer *t) {
         .lr = (float)(t->cfg->optimizer_lr * ls_schedule_factor(&t->schedule, (double)p->samples)),
         .number = p->updates,
     };
-    double start_s = traced_clock();
+    double start_s = ls_spans_clock();
     ls_spans_update(p->updates);
     ls_comm_phase(t->comm, "forward and backward", p->updates);
     ls_update_begin(t->update, &window);
     for (int m = 0; m < mine; m++) LS_TRY(give_micro_batch(t));
     for (int m = mine; m < window.steps; m++) LS_TRY(ls_update_join(t->update, t->full));
-    double finish_s = traced_clock();
+    double finish_s = ls_spans_clock();
     ls_comm_phase(t->comm, "reducing gradients", p->updates);
     LS_TRY(ls_update_end(t->update));
     add_span(LS_SPANS_HOST, "finish", p->updates, finish_s);
@@ -114,7 +110,7 @@ static ls_status give_update(ls_trainer *t) {
 
 static ls_status retire_update(ls_trainer *t, ls_train_state *state) {
     ls_micro_result result;
-    double start_s = traced_clock();
+    double start_s = ls_spans_clock();
     LS_TRY(ls_update_complete(t->update, state, &result));
     if (t->device->api->capture_begin) add_span(LS_SPANS_WAITS, "device", t->done.updates, start_s);
     LS_TRY(ls_timeline_resolve(t->tracing.timeline, t->done.updates));
@@ -223,7 +219,7 @@ static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *sta
     int last = t->done.updates == t->facts.updates_planned;
     run->progress.record = t->done.updates % t->cfg->log_every == 0 || epoch_ended || last;
     if (!run->progress.record && now - run->last_refresh < REFRESH_SECONDS) return LS_SUCCESS;
-    double start_s = traced_clock();
+    double start_s = ls_spans_clock();
     measure(t, run, state, now);
     run->last_refresh = now;
     if (run->progress.record) {

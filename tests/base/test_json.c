@@ -25,6 +25,38 @@ static void numbers_are_exact(void **state) {
     cJSON_Delete(tree);
 }
 
+static void members_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t most, value; // -1: none
+    } rows[] = {
+        { "nought", 5, 0 },
+        { "five", 5, 5 },
+        { "five", 4, -1 },
+        { "half", 5, -1 },
+        { "below", 5, -1 },
+        { "exact", LS_JSON_WHOLE_MAX, LS_JSON_WHOLE_MAX },
+        { "beyond", LS_JSON_WHOLE_MAX, -1 },
+        { "endless", LS_JSON_WHOLE_MAX, -1 },
+        { "digit", 5, -1 },
+        { "missing", 5, -1 },
+    };
+    cJSON *tree = cJSON_Parse("{\"nought\":0,\"five\":5,\"half\":0.5,\"below\":-1,\"exact\":9007199254740992,"
+                              "\"beyond\":9007199254740994,\"endless\":1e999,\"digit\":\"5\"}");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int64_t value = -1;
+        int whole = ls_json_whole(ls_json_get(tree, rows[i].name), rows[i].most, &value);
+        if (whole != (rows[i].value >= 0) || (whole && value != rows[i].value))
+            fail_msg("%s: %d, %lld", rows[i].name, whole, (long long)value);
+    }
+    assert_string_equal(ls_json_get_text(tree, "digit"), "5");
+    assert_null(ls_json_get_text(tree, "five"));
+    assert_null(ls_json_get_text(tree, "missing"));
+    assert_null(ls_json_get(NULL, "five"));
+    cJSON_Delete(tree);
+}
+
 static void files(void **state) {
     (void)state;
     temp_folder folder = temp_folder_new();
@@ -72,6 +104,7 @@ static void files(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_exact),
+        cmocka_unit_test(members_are_read),
         cmocka_unit_test(files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

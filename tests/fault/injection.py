@@ -102,7 +102,6 @@ TOLERATED = [
     ("ls_metrics_last_checkpoint", "stat close", "opening says what is wrong; nothing was written"),
     ("ls_run_folder_begin", "access", "what cannot be compared is written anew"),
     ("run_writer", "", "a checkpoint that cannot be written is warned of; training goes on"),
-    ("ls_data_file_close", "close", "nothing was written"),
     ("ls_dataset_find", "stat", "the other places are looked at, too"),
     ("open_idx", "stat", "opening says what is wrong"),
     ("ls_verify_recall", "", "what is not remembered is verified again"),

@@ -127,25 +127,32 @@ static void all_blocks(
     }
 }
 
+// From the padded copy to maps of this shape, with stride 1.
+static ls_kernel_conv kernel_of(const ls_conv_run *run, const padded *copy, const float *src, ls_nchw shape) {
+    const ls_conv_attr *a = &run->plan->base.base.desc.attr.conv;
+    return (ls_kernel_conv){ .src = src,
+        .weight = run->weight,
+        .blocks = copy->blocks,
+        .depth = copy->depth,
+        .height = copy->height,
+        .width = copy->width,
+        .p = shape.h,
+        .q = shape.w,
+        .kernel = a->kernel,
+        .stride = 1,
+        .dilation = a->dilation };
+}
+
 void ls_conv_direct_forward(void *context, int n, int thread) {
     const ls_conv_run *run = context;
     const ls_conv_plan *plan = run->plan;
     const ls_conv_attr *a = &plan->base.base.desc.attr.conv;
-    padded copy = source_copy(plan);
+    const padded copy = source_copy(plan);
     float *scratch = scratch_of(run, thread);
     copy_padded(&copy, run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), scratch);
-    ls_kernel_conv conv = { .src = scratch,
-        .weight = run->weight,
-        .bias = run->bias,
-        .blocks = copy.blocks,
-        .depth = copy.depth,
-        .height = copy.height,
-        .width = copy.width,
-        .p = a->dst.h,
-        .q = a->dst.w,
-        .kernel = a->kernel,
-        .stride = a->stride,
-        .dilation = a->dilation };
+    ls_kernel_conv conv = kernel_of(run, &copy, scratch, a->dst);
+    conv.bias = run->bias;
+    conv.stride = a->stride;
     all_blocks(plan, conv, plan->dst_blocks, plan->dst_depth, a->dst,
         run->dst + (size_t)n * ls_cpu_sample(plan->base.cpu, a->dst), behind(scratch, &copy));
 }
@@ -154,21 +161,10 @@ void ls_conv_direct_backward_data(void *context, int n, int thread) {
     const ls_conv_run *run = context;
     const ls_conv_plan *plan = run->plan;
     const ls_conv_attr *a = &plan->base.base.desc.attr.conv;
-    padded copy = gradient_copy(plan);
+    const padded copy = gradient_copy(plan);
     float *scratch = scratch_of(run, thread);
     copy_padded(&copy, run->dst + (size_t)n * ls_cpu_sample(plan->base.cpu, a->dst), scratch);
-    ls_kernel_conv conv = { .src = scratch,
-        .weight = run->weight,
-        .blocks = copy.blocks,
-        .depth = copy.depth,
-        .height = copy.height,
-        .width = copy.width,
-        .p = a->src.h,
-        .q = a->src.w,
-        .kernel = a->kernel,
-        .stride = 1,
-        .dilation = a->dilation };
-    all_blocks(plan, conv, plan->src_blocks, plan->depth, a->src,
+    all_blocks(plan, kernel_of(run, &copy, scratch, a->src), plan->src_blocks, plan->depth, a->src,
         run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), behind(scratch, &copy));
 }
 

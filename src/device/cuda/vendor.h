@@ -1,5 +1,5 @@
 // vendor.h - the seam to NVIDIA's libraries: convolutions by cuDNN, matrix products by cuBLASLt. Only libraries*.c
-// include them; op_conv.c and op_linear.c try here first and take the direct kernels (kernels/direct.h) where a library
+// include them; op_conv.c and op_linear.c ask here first, weighted.c runs the direct kernels (kernels/direct.h) where a library
 // has nothing, or is not there (the emulation).
 #ifndef LS_DEVICE_CUDA_VENDOR_H
 #define LS_DEVICE_CUDA_VENDOR_H

@@ -2,35 +2,25 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/status.h"
+#include "base/text.h"
 #include "lockstep_cuda_build.h" // LS_CUDA_BUILD_FOLDERS: cmake/cuda.cmake
-
-// snprintf, where a text that is too long is meant to be cut.
-static void say(char *text, size_t bytes, const char *format, ...) LS_PRINTF(3, 4);
-static void say(char *text, size_t bytes, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, bytes, format, args);
-    va_end(args);
-}
 
 // Opens `file`, a path or a name for the loader to find; 1 when it opened.
 static int open_file(const char *file, ls_cuda_opened *out) {
     out->handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!out->handle) {
         const char *words = dlerror();
-        if (strchr(file, '/') && !out->error[0]) say(out->error, sizeof out->error, "%s", words ? words : file);
+        if (strchr(file, '/') && !out->error[0]) ls_text_cut(out->error, sizeof out->error, "%s", words ? words : file);
         return 0;
     }
     struct link_map *map = NULL;
     const char *path = dlinfo(out->handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] ? map->l_name : file;
-    say(out->path, sizeof out->path, "%s", path);
+    ls_text_cut(out->path, sizeof out->path, "%s", path);
     return 1;
 }
 
@@ -38,7 +28,7 @@ static int open_in_folders(const char *folders, const char *soname, ls_cuda_open
     while (folders && *folders) {
         int length = (int)strcspn(folders, ":");
         char file[LS_CUDA_PATH_BYTES + 64];
-        say(file, sizeof file, "%.*s/%s", length < LS_CUDA_PATH_BYTES ? length : 0, folders, soname);
+        ls_text_cut(file, sizeof file, "%.*s/%s", length < LS_CUDA_PATH_BYTES ? length : 0, folders, soname);
         if (length > 0 && access(file, F_OK) == 0 && open_file(file, out)) return 1;
         folders += length + (folders[length] == ':');
     }
@@ -53,7 +43,7 @@ static int open_beside_program(const char *soname, ls_cuda_opened *out) {
     folder[length] = '\0';
     char *slash = strrchr(folder, '/');
     if (!slash) return 0;
-    say(slash, 16, "/cuda/lib");
+    ls_text_cut(slash, 16, "/cuda/lib");
     return open_in_folders(folder, soname, out);
 }
 

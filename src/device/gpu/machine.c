@@ -2,22 +2,12 @@
 
 #include <limits.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/status.h"
+#include "base/text.h"
 #include "device/gpu/library_search.h"
 #include "lockstep_cuda_build.h" // what the plugin was built with: cmake/cuda.cmake
-
-// snprintf, where a text that is too long is meant to be cut.
-static void say(char *text, size_t bytes, const char *format, ...) LS_PRINTF(3, 4);
-static void say(char *text, size_t bytes, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, bytes, format, args);
-    va_end(args);
-}
 
 typedef struct {
     const char *folders; // NULL: everywhere
@@ -31,11 +21,11 @@ typedef enum { OF_CUDA, OF_LIBRARY } numbering;
 
 static void version_text(numbering kind, int number, char *text, size_t bytes) {
     if (kind == OF_CUDA) {
-        say(text, bytes, "%d.%d", number / 1000, number % 1000 / 10);
+        ls_text_cut(text, bytes, "%d.%d", number / 1000, number % 1000 / 10);
     } else if (number < 10000) { // cuDNN 8 and NCCL before 2.9
-        say(text, bytes, "%d.%d.%d", number / 1000, number % 1000 / 100, number % 100);
+        ls_text_cut(text, bytes, "%d.%d.%d", number / 1000, number % 1000 / 100, number % 100);
     } else {
-        say(text, bytes, "%d.%d.%d", number / 10000, number / 100 % 100, number % 100);
+        ls_text_cut(text, bytes, "%d.%d.%d", number / 10000, number / 100 % 100, number % 100);
     }
 }
 
@@ -54,9 +44,9 @@ static const char *driver_for(int cuda_major) {
 static const char *driver_needed(int cuda_major, char *text, size_t bytes) {
     const char *release = driver_for(cuda_major);
     if (release)
-        say(text, bytes, "%s or later (CUDA %d)", release, cuda_major);
+        ls_text_cut(text, bytes, "%s or later (CUDA %d)", release, cuda_major);
     else
-        say(text, bytes, "for CUDA %d or later", cuda_major);
+        ls_text_cut(text, bytes, "for CUDA %d or later", cuda_major);
     return text;
 }
 
@@ -123,7 +113,7 @@ static void read_release(const char *path, char *release, size_t bytes) {
         for (char *rest = line, *word; (word = strsep(&rest, " \t\n"));) {
             if (word[0] < '0' || word[0] > '9' || !strchr(word, '.')) continue;
             if (word[strspn(word, "0123456789.")]) continue;
-            say(release, bytes, "%s", word);
+            ls_text_cut(release, bytes, "%s", word);
             break;
         }
     }
@@ -133,16 +123,16 @@ static void read_release(const char *path, char *release, size_t bytes) {
 static void no_card(const driver_api *api, int error, ls_gpu_machine *machine) {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES"), *words = NULL;
     char fix[160] = "see whether nvidia-smi lists a card (in a container: start it with --gpus all)";
-    if (visible) say(fix, sizeof fix, "CUDA_VISIBLE_DEVICES=%.40s hides all or names none: unset it", visible);
+    if (visible) ls_text_cut(fix, sizeof fix, "CUDA_VISIBLE_DEVICES=%.40s hides all or names none: unset it", visible);
     if (error == 0 || error == ERROR_NO_DEVICE) {
-        say(machine->card_problem, sizeof machine->card_problem,
+        ls_text_cut(machine->card_problem, sizeof machine->card_problem,
             "no GPU: the NVIDIA driver%s%s lists 0 cards; needed is one of compute capability %d.%d or more; %s",
             machine->driver_release[0] ? " " : "", machine->driver_release, LS_CUDA_CAPABILITY_MIN / 10,
             LS_CUDA_CAPABILITY_MIN % 10, fix);
         return;
     }
     if (api->error_text) (void)api->error_text(error, &words);
-    say(machine->driver_problem, sizeof machine->driver_problem,
+    ls_text_cut(machine->driver_problem, sizeof machine->driver_problem,
         "the NVIDIA driver does not start: cuInit says error %d (%.120s); needed is a working one, %s", error,
         words ? words : "unknown", init_fix(error));
 }
@@ -164,7 +154,7 @@ static void look_at_cards(const driver_api *api, ls_gpu_machine *machine) {
             continue;
         card->capability = major * 10 + minor;
         if (api->uuid && api->uuid(id, device) == 0)
-            say(card->uuid, sizeof card->uuid,
+            ls_text_cut(card->uuid, sizeof card->uuid,
                 "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0], id[1], id[2], id[3],
                 id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11], id[12], id[13], id[14], id[15]);
         if (!api->pci || api->pci(card->pci, sizeof card->pci, device) != 0) card->pci[0] = '\0';
@@ -172,7 +162,7 @@ static void look_at_cards(const driver_api *api, ls_gpu_machine *machine) {
         machine->card_count++;
     }
     if (best >= 0 && machine->cards[best].capability >= LS_CUDA_CAPABILITY_MIN) return;
-    say(machine->card_problem, sizeof machine->card_problem,
+    ls_text_cut(machine->card_problem, sizeof machine->card_problem,
         "no GPU that is new enough: found %s of compute capability %d.%d; needed is %d.%d (Ampere) or more; "
         "use another card, or device.type = cpu",
         best >= 0 ? machine->cards[best].name : "none that answers",
@@ -185,7 +175,7 @@ static void check_driver_age(int runtime_cuda, ls_gpu_machine *machine) {
     char needed[64];
     if (machine->driver_cuda <= 0 || machine->driver_cuda >= runtime_cuda / 1000 * 1000 || machine->driver_problem[0])
         return;
-    say(machine->driver_problem, sizeof machine->driver_problem,
+    ls_text_cut(machine->driver_problem, sizeof machine->driver_problem,
         "the NVIDIA driver is too old: found %s%sCUDA %d.%d%s; needed is %s; install a newer driver",
         machine->driver_release, machine->driver_release[0] ? " (" : "", machine->driver_cuda / 1000,
         machine->driver_cuda % 1000 / 10, machine->driver_release[0] ? ")" : "",
@@ -199,27 +189,27 @@ static void look_at_driver(const search *where, ls_gpu_machine *machine) {
         driver_needed(LS_CUDA_BUILD_RUNTIME / 1000, machine->driver_needed, sizeof machine->driver_needed);
     if (!ls_library_search_open(where->folders, "libcuda.so.1", 1, &file)) {
         if (file.error[0])
-            say(machine->driver_problem, sizeof machine->driver_problem,
+            ls_text_cut(machine->driver_problem, sizeof machine->driver_problem,
                 "the NVIDIA driver's library does not open: %.200s; needed is driver %s; install it again", file.error,
                 needed);
         else
-            say(machine->driver_problem, sizeof machine->driver_problem,
+            ls_text_cut(machine->driver_problem, sizeof machine->driver_problem,
                 "no NVIDIA driver: libcuda.so.1 not found; needed is driver %s; install it (in a container: start it "
                 "with --gpus all)",
                 needed);
         return;
     }
-    say(machine->driver_path, sizeof machine->driver_path, "%s", file.path);
+    ls_text_cut(machine->driver_path, sizeof machine->driver_path, "%s", file.path);
     read_release("/proc/driver/nvidia/version", machine->driver_release, sizeof machine->driver_release);
     if (!driver_open(file.handle, &api)) {
-        say(machine->driver_problem, sizeof machine->driver_problem,
+        ls_text_cut(machine->driver_problem, sizeof machine->driver_problem,
             "%.200s: found, but it lacks functions of an NVIDIA driver; needed is driver %s; install it again",
             file.path, needed);
         return;
     }
     int error = api.init(0);
     if (error == ERROR_STUB) {
-        say(machine->driver_problem, sizeof machine->driver_problem,
+        ls_text_cut(machine->driver_problem, sizeof machine->driver_problem,
             "no NVIDIA driver: found the CUDA toolkit's stub, %.200s; needed is driver %s; take the stub's folder out "
             "of LD_LIBRARY_PATH, or install the driver",
             file.path, needed);
@@ -300,7 +290,7 @@ static const char fix[] = "scripts/fetch-cuda.sh gets it without root, or put it
 static int find_other_major(const search *where, int id, ls_cuda_opened *file) {
     for (int i = 0; i < 4 && rows[id].other_majors[i]; i++) {
         char soname[64];
-        say(soname, sizeof soname, "%s.%d", rows[id].stem, rows[id].other_majors[i]);
+        ls_text_cut(soname, sizeof soname, "%s.%d", rows[id].stem, rows[id].other_majors[i]);
         if (rows[id].other_majors[i] != rows[id].major && ls_library_search_open(where->folders, soname, 0, file))
             return 1;
     }
@@ -311,14 +301,15 @@ static void describe_missing(const search *where, int id, const char *soname, co
     ls_cuda_opened other;
     if (id == LS_CUDA_NVML) return; // comes with the driver; nothing depends on it
     if (error[0])
-        say(out->problem, sizeof out->problem, "%s does not open: %.200s; needed is %s; %s", out->name, error,
+        ls_text_cut(out->problem, sizeof out->problem, "%s does not open: %.200s; needed is %s; %s", out->name, error,
             out->needed, fix);
     else if (find_other_major(where, id, &other))
-        say(out->problem, sizeof out->problem, "%s is of another major version: found %.160s; needed is %s (%s); %s",
-            out->name, other.path, out->needed, soname, fix);
+        ls_text_cut(out->problem, sizeof out->problem,
+            "%s is of another major version: found %.160s; needed is %s (%s); %s", out->name, other.path, out->needed,
+            soname, fix);
     else
-        say(out->problem, sizeof out->problem, "%s is missing: %s not found; needed is %s; %s", out->name, soname,
-            out->needed, fix);
+        ls_text_cut(out->problem, sizeof out->problem, "%s is missing: %s not found; needed is %s; %s", out->name,
+            soname, out->needed, fix);
 }
 
 static int folder_bytes(const char *path) {
@@ -331,20 +322,20 @@ static int folder_bytes(const char *path) {
 static int open_cudnn_parts(ls_cuda_library *out) {
     char beside[LS_CUDA_PATH_BYTES + PATH_MAX];
     char *target = realpath(out->path, NULL);
-    say(beside, sizeof beside, "%.*s:%.*s", folder_bytes(out->path), out->path, folder_bytes(target),
+    ls_text_cut(beside, sizeof beside, "%.*s:%.*s", folder_bytes(out->path), out->path, folder_bytes(target),
         target ? target : "");
     free(target);
     for (size_t i = 0; i < sizeof cudnn_parts / sizeof *cudnn_parts; i++) {
         char part[64];
         ls_cuda_opened file;
-        say(part, sizeof part, "%s.%d", cudnn_parts[i], rows[LS_CUDA_CUDNN].major);
+        ls_text_cut(part, sizeof part, "%s.%d", cudnn_parts[i], rows[LS_CUDA_CUDNN].major);
         if (ls_library_search_open(beside, part, 0, &file)) continue;
         if (file.error[0])
-            say(out->problem, sizeof out->problem, "a part of cuDNN does not open: %.200s; needed is %s; %s",
+            ls_text_cut(out->problem, sizeof out->problem, "a part of cuDNN does not open: %.200s; needed is %s; %s",
                 file.error, out->needed, fix);
         else
-            say(out->problem, sizeof out->problem, "cuDNN is incomplete: found %.160s without %s; needed is %s; %s",
-                out->path, part, out->needed, fix);
+            ls_text_cut(out->problem, sizeof out->problem,
+                "cuDNN is incomplete: found %.160s without %s; needed is %s; %s", out->path, part, out->needed, fix);
         return 0;
     }
     return 1;
@@ -357,7 +348,7 @@ static void check_cudnn_cuda(void *handle, ls_cuda_library *out) {
     if (!ls_library_search_find(handle, "cudnnGetCudartVersion", &made_for)) return;
     size_t number = made_for();
     if (number == 0 || (int)(number / 1000) == major) return;
-    say(out->problem, sizeof out->problem,
+    ls_text_cut(out->problem, sizeof out->problem,
         "%s %s is made for another CUDA: found %.160s for CUDA %d; needed is one for CUDA %d; scripts/fetch-cuda.sh "
         "gets "
         "it without root",
@@ -368,12 +359,12 @@ static void look_at_library(const search *where, int id, ls_gpu_machine *machine
     ls_cuda_library *out = &machine->libraries[id];
     char soname[64];
     ls_cuda_opened file;
-    say(soname, sizeof soname, "%s.%d", rows[id].stem, rows[id].major);
+    ls_text_cut(soname, sizeof soname, "%s.%d", rows[id].stem, rows[id].major);
     if (!ls_library_search_open(where->folders, soname, id == LS_CUDA_NVML, &file)) {
         describe_missing(where, id, soname, file.error, out);
         return;
     }
-    say(out->path, sizeof out->path, "%s", file.path);
+    ls_text_cut(out->path, sizeof out->path, "%s", file.path);
     if (rows[id].call == FILLS_TEXT) {
         nvml_versions(file.handle, out, machine);
         return;
@@ -382,7 +373,7 @@ static void look_at_library(const search *where, int id, ls_gpu_machine *machine
     int number = version_number(id, file.handle);
     if (number > 0) version_text(rows[id].numbers, number, out->version, sizeof out->version);
     if (number < rows[id].minimum)
-        say(out->problem, sizeof out->problem,
+        ls_text_cut(out->problem, sizeof out->problem,
             "%s is too old: found %s, %.200s; needed is %s; scripts/fetch-cuda.sh gets it without root, or put a newer "
             "one's folder first into LD_LIBRARY_PATH",
             out->name, number > 0 ? out->version : "no version", out->path, out->needed);
@@ -405,7 +396,7 @@ static void look(const search *where, ls_gpu_machine *machine) {
         if (rows[id].minimum == 0) continue;
         char version[24];
         version_text(rows[id].numbers, rows[id].minimum, version, sizeof version);
-        say(library->needed, sizeof library->needed, "%s or later", version);
+        ls_text_cut(library->needed, sizeof library->needed, "%s or later", version);
     }
     look_at_driver(where, machine);
     for (int id = 0; id < LS_CUDA_LIBRARY_COUNT; id++) {
@@ -439,7 +430,7 @@ static void look_once(void) {
         look(&until_a_problem, machine);
         problem = ls_gpu_machine_problem(machine);
     }
-    say(missing_text, sizeof missing_text, "%s", problem ? problem : "");
+    ls_text_cut(missing_text, sizeof missing_text, "%s", problem ? problem : "");
     free(machine);
 }
 

@@ -3,13 +3,12 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include "base/thread.h"
+#include "base/memory.h"
+#include "base/ticker.h"
 #include "device/gpu/library_search.h"
 
-static const long period_ns = 500000000;
+static const double period_s = 0.5;
 
 // As in NVIDIA's nvml.h (NVML API reference): functions return 0 for success.
 typedef struct nvml_device *nvml_device;
@@ -37,10 +36,10 @@ typedef struct {
 struct ls_gpu_monitor {
     nvml_api nvml;
     char uuid[48], pci[16];
-    pthread_t thread;
+    ls_ticker *ticker;
+    int asked, initialised, found; // nvml.init was called; it worked; `device` is there
+    nvml_device device;
     pthread_mutex_t lock; // of what follows
-    pthread_cond_t wake;
-    int stopping;
     ls_gpu_sample last, all;
     double utilisation_sum, clock_sum;
     int64_t utilisation_count, clock_count;
@@ -112,55 +111,34 @@ static void keep(ls_gpu_monitor *m, ls_gpu_sample s) {
     m->last = s;
 }
 
-static struct timespec next_time(void) {
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_nsec += period_ns;
-    at.tv_sec += at.tv_nsec / 1000000000;
-    at.tv_nsec %= 1000000000;
-    return at;
-}
-
-static void *watch(void *context) {
+static void watch(void *context) {
     ls_gpu_monitor *m = context;
-    nvml_device device;
-    if (m->nvml.init() != 0) return NULL;
-    if (find_device(m, &device)) {
-        for (int stopping = 0; !stopping;) {
-            ls_gpu_sample sample = look(&m->nvml, device);
-            struct timespec until = next_time();
-            pthread_mutex_lock(&m->lock);
-            keep(m, sample);
-            for (int timed_out = 0; !timed_out && !m->stopping;)
-                timed_out = pthread_cond_timedwait(&m->wake, &m->lock, &until) != 0;
-            stopping = m->stopping;
-            pthread_mutex_unlock(&m->lock);
-        }
+    if (!m->asked) { // here, as it takes long
+        m->asked = 1;
+        m->initialised = m->nvml.init() == 0;
+        m->found = m->initialised && find_device(m, &m->device);
     }
-    if (m->nvml.shutdown) m->nvml.shutdown();
-    return NULL;
+    if (!m->found) return;
+    ls_gpu_sample sample = look(&m->nvml, m->device);
+    pthread_mutex_lock(&m->lock);
+    keep(m, sample);
+    pthread_mutex_unlock(&m->lock);
 }
 
 ls_gpu_monitor *ls_gpu_monitor_start(const char *uuid, const char *pci) {
     nvml_api nvml;
-    if (!find_functions(&nvml)) return NULL;
-    ls_gpu_monitor *m = calloc(1, sizeof *m);
-    if (!m) return NULL;
+    ls_gpu_monitor *m;
+    if (!find_functions(&nvml) || ls_failed(LS_NEW(m, 1, "GPU monitor"))) return NULL;
     m->nvml = nvml;
     m->last = m->all = (ls_gpu_sample){ 0, NAN, NAN, NAN, NAN, NAN, 0 };
     snprintf(m->uuid, sizeof m->uuid, "%s", uuid);
     snprintf(m->pci, sizeof m->pci, "%s", pci);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&m->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&m->lock, NULL);
-    if (ls_thread_start(&m->thread, watch, m) == 0) return m;
-    pthread_cond_destroy(&m->wake);
-    pthread_mutex_destroy(&m->lock);
-    free(m);
-    return NULL;
+    if (ls_failed(ls_ticker_start("GPU monitor", period_s, watch, m, &m->ticker))) {
+        ls_gpu_monitor_stop(m);
+        return NULL;
+    }
+    return m;
 }
 
 void ls_gpu_monitor_read(ls_gpu_monitor *monitor, ls_gpu_sample *last, ls_gpu_sample *all) {
@@ -172,12 +150,8 @@ void ls_gpu_monitor_read(ls_gpu_monitor *monitor, ls_gpu_sample *last, ls_gpu_sa
 
 void ls_gpu_monitor_stop(ls_gpu_monitor *monitor) {
     if (!monitor) return;
-    pthread_mutex_lock(&monitor->lock);
-    monitor->stopping = 1;
-    pthread_cond_signal(&monitor->wake);
-    pthread_mutex_unlock(&monitor->lock);
-    pthread_join(monitor->thread, NULL);
-    pthread_cond_destroy(&monitor->wake);
+    ls_ticker_stop(monitor->ticker);
+    if (monitor->initialised && monitor->nvml.shutdown) monitor->nvml.shutdown();
     pthread_mutex_destroy(&monitor->lock);
     free(monitor);
 }

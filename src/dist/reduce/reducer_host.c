@@ -78,11 +78,7 @@ static void note_begin(const host_reducer *r, int bucket) {
     ls_flight_recorder_begins(&comm->journal, LS_IN_BUCKET, bucket, bytes, (int64_t)atomic_load(&comm->life.update));
 }
 
-static double traced_clock(void) {
-    return ls_spans_on() ? ls_clock_seconds() : 0;
-}
-
-// A sum over ranks from start_s, what traced_clock said, until now; 0: not traced. bucket: -1 for other sums.
+// A sum over ranks from start_s, what ls_spans_clock said, until now; 0: not traced. bucket: -1 for other sums.
 static void add_span(const char *name, int bucket, double bytes, double ready_s, double start_s) {
     if (start_s == 0) return;
     ls_spans_add(&(ls_span){ .lane = LS_SPANS_GRADIENTS,
@@ -108,7 +104,7 @@ static ls_status start_launched(host_reducer *r, flight *f, int64_t launched) {
         if (r->staging && !ls_staging_arrived(r->staging, bucket)) return LS_SUCCESS;
         const ls_bucket *b = &r->base.options.buckets[bucket];
         f->complete[slot] = 0;
-        f->start_s[slot] = traced_clock();
+        f->start_s[slot] = ls_spans_clock();
         f->arrived_s = ls_clock_seconds();
         note_begin(r, bucket);
         LS_TRY(comm_of(r)->backend->channel_start(r->channel, slot, data_of(r, bucket), b->count, b->dtype));
@@ -281,7 +277,7 @@ static void host_launch(ls_reducer *reducer, int bucket) {
     assert(r->launched - r->done < reducer->options.bucket_count);
     if (r->launched == r->done) r->since_s = ls_clock_seconds();
     r->order[slot_of(r, r->launched)] = bucket;
-    r->ready_s[slot_of(r, r->launched)] = traced_clock();
+    r->ready_s[slot_of(r, r->launched)] = ls_spans_clock();
     r->launched++;
     pthread_cond_signal(&r->work);
     pthread_mutex_unlock(&r->mutex);
@@ -322,7 +318,7 @@ static ls_status host_wait(ls_reducer *reducer, ls_buffer flag) {
     if (comm_of(r)->facts.world_size == 1) return LS_SUCCESS;
     LS_TRY(wait_for_sums(r));
     if (!flag.slab) return LS_SUCCESS;
-    double start_s = traced_clock();
+    double start_s = ls_spans_clock();
     ls_status status = agree_on_flag(r, flag);
     add_span("flags", -1, sizeof(int32_t), 0, start_s);
     return status;
@@ -357,7 +353,7 @@ static ls_status sum_now(host_reducer *r, ls_buffer sums, int64_t count) {
 static ls_status host_sum_now(ls_reducer *reducer, ls_buffer sums, int64_t count) {
     host_reducer *r = (host_reducer *)reducer;
     if (comm_of(r)->facts.world_size == 1) return LS_SUCCESS;
-    double start_s = traced_clock();
+    double start_s = ls_spans_clock();
     ls_status status = sum_now(r, sums, count);
     add_span("batch norm", -1, (double)count * sizeof(double), 0, start_s);
     return status;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include "base/atomic_file.h"
 #include "base/held.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "train/trainer_internal.h"
 
@@ -275,7 +276,7 @@ static ls_status read_batch(const char *path, ls_nonfinite_batch *b) {
 }
 
 static ls_status read_number(const char *path, const cJSON *facts, const char *name, double most, double *out) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(facts, name);
+    const cJSON *item = ls_json_get(facts, name);
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble > most)
         return ls_fail(LS_STORAGE, "%s: '%s' is no number from 0 to %g", path, name, most);
     *out = item->valuedouble;
@@ -290,8 +291,8 @@ static ls_status take_facts(const char *path, const cJSON *facts, ls_nonfinite_b
     b->update = (int64_t)update;
     b->position = (int64_t)position;
     b->loss_scale = (float)loss_scale;
-    const char *layer = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(facts, "layer"));
-    const char *tensor = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(facts, "tensor"));
+    const char *layer = ls_json_get_text(facts, "layer");
+    const char *tensor = ls_json_get_text(facts, "tensor");
     snprintf(b->layer, sizeof b->layer, "%s", layer ? layer : "");
     snprintf(b->tensor, sizeof b->tensor, "%s", tensor ? tensor : "");
     return LS_SUCCESS;

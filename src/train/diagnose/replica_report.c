@@ -145,16 +145,8 @@ static ls_status write_file(const evidence *e, const char *path, const ls_snapsh
     ls_weights_metadata *own = NULL;
     LS_TRY(ls_weights_metadata_new(e->trainer->graph, e->trainer->train_data, &own));
     memcpy(notes + 2, own->list, (size_t)own->count * sizeof *notes);
-    ls_safetensors_tensor *tensors;
-    ls_status status = LS_NEW(tensors, s->count + 1, "%s", path);
-    for (int i = 0; tensors && i < s->count; i++) {
-        const ls_snapshot_tensor *from = &s->tensors[i];
-        tensors[i] = (ls_safetensors_tensor){ .name = from->name, .rank = from->rank, .data = from->values };
-        memcpy(tensors[i].dim, from->dim, sizeof from->dim);
-    }
-    if (tensors) status = ls_safetensors_write(path, tensors, s->count, notes, own->count + 2, NULL);
+    ls_status status = ls_snapshot_write(path, s, 0, s->count, notes, own->count + 2, NULL);
     ls_weights_metadata_free(own);
-    free(tensors);
     return status;
 }
 

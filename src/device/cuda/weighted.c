@@ -1,0 +1,100 @@
+#include "device/cuda/weighted.h"
+
+// Arguments are named as a convolution's; a linear layer's are the same (device/op_linear.h).
+
+static void run_forward(const ls_plan *base, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    const ls_cuda_weighted_plan *plan = (const ls_cuda_weighted_plan *)base;
+    const ls_cuda_conv_geometry *g = &plan->geometry;
+    void *src = ls_cuda_at(args[LS_CONV_FORWARD_SRC]), *weight = ls_cuda_at(args[LS_CONV_FORWARD_WEIGHT]);
+    void *bias = plan->has_bias ? ls_cuda_at(args[LS_CONV_FORWARD_BIAS]) : NULL;
+    void *dst = ls_cuda_at(args[LS_CONV_FORWARD_DST]);
+    if (plan->algorithm)
+        ls_cuda_conv_execute(plan->algorithm, src, weight, dst, ls_cuda_at(workspace), queue);
+    else if (plan->gemm)
+        ls_cuda_gemm_execute(plan->gemm, src, weight, dst, ls_cuda_at(workspace), queue);
+    else
+        ls_cuda_direct_forward(g, src, weight, bias, dst, queue->stream);
+    if (bias && (plan->algorithm || plan->gemm))
+        ls_cuda_bias_add(plan->rows, g->padded_k, g->storage, bias, dst, queue->stream);
+    ls_cuda_enqueued(base, queue);
+}
+
+static void run_backward_data(const ls_plan *base, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    const ls_cuda_weighted_plan *plan = (const ls_cuda_weighted_plan *)base;
+    void *grad_dst = ls_cuda_at(args[LS_CONV_BACKWARD_DATA_GRAD_DST]);
+    void *weight = ls_cuda_at(args[LS_CONV_BACKWARD_DATA_WEIGHT]);
+    void *grad_src = ls_cuda_at(args[LS_CONV_BACKWARD_DATA_GRAD_SRC]);
+    if (plan->algorithm)
+        ls_cuda_conv_execute(plan->algorithm, grad_src, weight, grad_dst, ls_cuda_at(workspace), queue);
+    else if (plan->gemm)
+        ls_cuda_gemm_execute(plan->gemm, grad_dst, weight, grad_src, ls_cuda_at(workspace), queue);
+    else
+        ls_cuda_direct_backward_data(&plan->geometry, grad_dst, weight, grad_src, queue->stream);
+    ls_cuda_enqueued(base, queue);
+}
+
+static void run_backward_weight(const ls_plan *base, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    const ls_cuda_weighted_plan *plan = (const ls_cuda_weighted_plan *)base;
+    const ls_cuda_conv_geometry *g = &plan->geometry;
+    void *src = ls_cuda_at(args[LS_CONV_BACKWARD_WEIGHT_SRC]), *room = ls_cuda_at(workspace);
+    void *grad_dst = ls_cuda_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_DST]);
+    void *grad_weight = ls_cuda_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT]);
+    if (plan->algorithm && plan->grad_bytes) {
+        ls_cuda_conv_execute(plan->algorithm, src, room, grad_dst, (char *)room + plan->grad_bytes, queue);
+        ls_cuda_weight_accumulate(plan->weights, g->storage, room, grad_weight, queue->stream);
+    } else if (plan->algorithm) {
+        ls_cuda_conv_execute(plan->algorithm, src, grad_weight, grad_dst, room, queue);
+    } else if (plan->gemm) {
+        ls_cuda_gemm_execute(plan->gemm, grad_dst, src, grad_weight, room, queue);
+    } else {
+        ls_cuda_direct_backward_weight(g, src, grad_dst, grad_weight, room, queue->stream);
+    }
+    if (plan->has_bias) {
+        void *grad_bias = ls_cuda_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS]);
+        ls_cuda_bias_gradient(plan->rows, g->padded_k, g->storage, grad_dst, grad_bias, room, queue->stream);
+    }
+    ls_cuda_enqueued(base, queue);
+}
+
+static ls_cuda_run *const runs[] = {
+    [LS_OP_CONV_FORWARD] = run_forward,
+    [LS_OP_CONV_BACKWARD_DATA] = run_backward_data,
+    [LS_OP_CONV_BACKWARD_WEIGHT] = run_backward_weight,
+    [LS_OP_LINEAR_FORWARD] = run_forward,
+    [LS_OP_LINEAR_BACKWARD_DATA] = run_backward_data,
+    [LS_OP_LINEAR_BACKWARD_WEIGHT] = run_backward_weight,
+};
+
+static void free_parts(ls_plan *plan) {
+    ls_cuda_conv_algorithm_free(((ls_cuda_weighted_plan *)plan)->algorithm);
+    ls_cuda_gemm_free(((ls_cuda_weighted_plan *)plan)->gemm);
+}
+
+static size_t workspace_of(const ls_cuda_weighted_plan *plan) {
+    const ls_cuda_conv_geometry *g = &plan->geometry;
+    const size_t library = plan->algorithm ? ls_cuda_conv_workspace(plan->algorithm)
+                           : plan->gemm    ? ls_cuda_gemm_workspace(plan->gemm)
+                                           : 0;
+    if (plan->head.base.run != run_backward_weight) return library;
+    const size_t bytes = plan->algorithm || plan->gemm ? plan->grad_bytes + library : ls_cuda_direct_workspace(g);
+    const size_t bias = plan->has_bias ? ls_cuda_bias_gradient_workspace(plan->rows, g->padded_k, g->storage) : 0;
+    return bytes > bias ? bytes : bias; // one after the other
+}
+
+ls_status ls_cuda_weighted_plan_make(ls_cuda_device *device, const ls_op_desc *desc, const char *name,
+    const ls_cuda_weighted_plan *parts, ls_plan **out) {
+    ls_cuda_weighted_plan *plan = NULL;
+    ls_status status = ls_cuda_plan_make(device, desc, sizeof *plan, runs[desc->op], name, &plan);
+    if (ls_failed(status)) {
+        ls_cuda_conv_algorithm_free(parts->algorithm);
+        ls_cuda_gemm_free(parts->gemm);
+        return status;
+    }
+    const ls_cuda_plan head = plan->head;
+    *plan = *parts;
+    plan->head = head;
+    plan->head.free_parts = free_parts;
+    plan->head.base.workspace_bytes = workspace_of(plan);
+    *out = &plan->head.base;
+    return LS_SUCCESS;
+}
