@@ -99,8 +99,8 @@ static void put_resume(cJSON *event, const ls_train_info *facts) {
 
 static void put_start(ls_metrics *metrics, const ls_train_info *facts) {
     cJSON *event = new_event(metrics, "start");
-    ls_run_info_json(facts, event);
     if (facts->parts) ls_json_add_int(event, "part", cJSON_GetArraySize(facts->parts));
+    ls_run_info_json(facts, event);
     ls_json_add_int(event, "updates_planned", facts->updates_planned);
     if (facts->resumed_at) put_resume(event, facts);
     add_places(event, facts);
