@@ -343,6 +343,18 @@ done:
     return status;
 }
 
+ls_compile_options ls_compile_options_of(const ls_config *cfg, int micro_batch) {
+    return (ls_compile_options){
+        .micro_batch = micro_batch,
+        .training = 1,
+        .label_smoothing = (float)cfg->train_label_smoothing,
+        .seed = (uint64_t)cfg->run_seed,
+        .pad = (int)cfg->data_pad,
+        .pad_mode = cfg->data_pad_mode == LS_PAD_MODE_REFLECT ? LS_PAD_REFLECT : LS_PAD_ZERO,
+        .recompute = cfg->train_recompute == LS_RECOMPUTE_BLOCKS,
+    };
+}
+
 ls_status ls_compile(const ls_param_store *arenas, const ls_compile_options *options, ls_program **out) {
     return compile(arenas, options, 1, out);
 }

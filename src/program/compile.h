@@ -8,6 +8,7 @@
 #ifndef LS_PROGRAM_COMPILE_H
 #define LS_PROGRAM_COMPILE_H
 
+#include "config/config.h"
 #include "model/graph.h"
 #include "program/param_store.h"
 #include "program/program.h"
@@ -23,6 +24,9 @@ typedef struct {
     int recompute; // training: activations inside of blocks are computed again in the backward pass (recompute.c)
     int sync_norm; // training: batch norm's statistics are summed over ranks between two halves of its operators
 } ls_compile_options;
+
+// Of a training program, as the configuration says; indexed and sync_norm are the caller's.
+ls_compile_options ls_compile_options_of(const ls_config *cfg, int micro_batch);
 
 // LS_USAGE or LS_DEVICE naming the layer. The arenas need not have memory yet. The program must be bound
 // (ls_program_bind) before it runs.

@@ -52,6 +52,10 @@ void ls_memory_plan_print(const ls_memory_plan *p, FILE *file) {
 static void say_remedies(FILE *file, const ls_config *cfg, int micro_batch) {
     const char *remedies[4];
     int count = 0;
+    if (!cfg) {
+        fprintf(file, "use device.type = cpu; or stop what else uses this device");
+        return;
+    }
     if (micro_batch > 1 && cfg->train_micro_batch != LS_AUTO)
         remedies[count++] = "a smaller train.micro_batch (auto chooses one)";
     if (cfg->train_recompute == LS_RECOMPUTE_OFF) remedies[count++] = "train.recompute = blocks";

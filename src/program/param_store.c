@@ -121,6 +121,14 @@ ls_buffer ls_param_store_grad(const ls_param_store *a, int param) {
     return ls_param_store_range(a->grad, a->offset[param], a->elements[param], sizeof(float));
 }
 
+void ls_param_store_import(ls_param_store *a, int param, const float *values) {
+    a->device->api->param_import(a->device, &a->graph->params[param].shape, values, ls_param_store_weight(a, param));
+}
+
+void ls_param_store_export(const ls_param_store *a, int param, float *values) {
+    a->device->api->param_export(a->device, &a->graph->params[param].shape, ls_param_store_weight(a, param), values);
+}
+
 // Calls visit with every parameter's canonical values, in graph order.
 static ls_status visit_params(ls_param_store *a, void (*visit)(ls_param_store *, int, float *, void *), void *context) {
     int64_t largest = 0;
@@ -136,9 +144,8 @@ static ls_status visit_params(ls_param_store *a, void (*visit)(ls_param_store *,
 }
 
 static void init_one(ls_param_store *a, int p, float *values, void *context) {
-    const ls_param *param = &a->graph->params[p];
     ls_graph_init_param(a->graph, p, *(const uint64_t *)context, values);
-    a->device->api->param_import(a->device, &param->shape, values, ls_param_store_weight(a, p));
+    ls_param_store_import(a, p, values);
 }
 
 ls_status ls_param_store_init(ls_param_store *a, uint64_t seed) {
@@ -146,10 +153,9 @@ ls_status ls_param_store_init(ls_param_store *a, uint64_t seed) {
 }
 
 static void hash_one(ls_param_store *a, int p, float *values, void *context) {
-    const ls_param *param = &a->graph->params[p];
     uint64_t *hash = context;
-    a->device->api->param_export(a->device, &param->shape, ls_param_store_weight(a, p), values);
-    *hash = ls_hash_more(*hash, values, (size_t)ls_param_count(&param->shape) * sizeof *values);
+    ls_param_store_export(a, p, values);
+    *hash = ls_hash_more(*hash, values, (size_t)ls_param_count(&a->graph->params[p].shape) * sizeof *values);
 }
 
 ls_status ls_param_store_hash(ls_param_store *a, uint64_t *hash) {

@@ -47,6 +47,9 @@ ls_buffer ls_param_store_working(
 ls_buffer ls_param_store_grad(
     const ls_param_store *a, int param); // fp32 gradient (or the statistic's sum of this update)
 // Of canonical weights and statistics, in graph order: independent of device and layout.
+// The fp32 master of one tensor, from and to canonical values.
+void ls_param_store_import(ls_param_store *arenas, int param, const float *values);
+void ls_param_store_export(const ls_param_store *arenas, int param, float *values);
 LS_CHECKED ls_status ls_param_store_hash(ls_param_store *arenas, uint64_t *hash);
 ls_buffer ls_param_store_range(ls_slab *slab, int64_t first, int64_t count, size_t element_bytes); // of elements
 

@@ -301,3 +301,12 @@ ls_status ls_input_pipeline_done(ls_input_pipeline *f) {
     while (may_stage(f)) LS_TRY(stage(f));
     return LS_SUCCESS;
 }
+
+ls_status ls_input_pipeline_set_table(ls_session *session, const ls_dataset *dataset) {
+    float *values;
+    LS_TRY(LS_NEW(values, ls_dataset_get_info(dataset)->shape.c * 256, "normalisation table"));
+    ls_dataset_table(dataset, values);
+    ls_status status = ls_session_set_table(session, values);
+    free(values);
+    return status;
+}

@@ -15,7 +15,7 @@ typedef struct {
 enum { OPTIMIZER_PASS = -1 };
 
 static void run_once(const burst *b) {
-    const ls_program *program = b->trainer->full;
+    const ls_program *program = ls_trainer_full(b->trainer);
     if (b->number == OPTIMIZER_PASS) {
         ls_update_run_optimizer(b->trainer->update);
         return;
@@ -23,7 +23,7 @@ static void run_once(const burst *b) {
     const ls_instruction *instruction = &program->instructions[b->number];
     ls_buffer args[LS_OP_ARGS_MAX];
     ls_instruction_args(instruction, b->inputs, args);
-    ls_plan_run(instruction->plan, args, program->workspace, b->trainer->queue);
+    ls_plan_run(instruction->plan, args, program->workspace, b->trainer->session.queue);
 }
 
 static void run_burst(const burst *b, int runs) {
@@ -33,8 +33,8 @@ static void run_burst(const burst *b, int runs) {
 // Seconds of one run. Where the device can record, a burst is one recording:
 // launches of small kernels then cost what they cost in training.
 static ls_status time_instruction(const burst *b, double seconds, double *out) {
-    const ls_device_api *api = b->trainer->device->api;
-    ls_queue *queue = b->trainer->queue;
+    const ls_device_api *api = b->trainer->session.device->api;
+    ls_queue *queue = b->trainer->session.queue;
     ls_captured_graph *recording = NULL;
     int runs = api->capture_begin ? BURST : 1;
     run_once(b);
@@ -64,31 +64,34 @@ static ls_status time_instruction(const burst *b, double seconds, double *out) {
 }
 
 static size_t bytes_of(const ls_trainer *t, const burst *b) {
+    const ls_instruction *instruction = &ls_trainer_full(t)->instructions[b->number];
     ls_buffer args[LS_OP_ARGS_MAX];
-    ls_instruction_args(&t->full->instructions[b->number], b->inputs, args);
-    return ls_instruction_bytes(&t->full->instructions[b->number], args);
+    ls_instruction_args(instruction, b->inputs, args);
+    return ls_instruction_bytes(instruction, args);
 }
 
 // What the optimizer must see so that running it over and over changes no weight: gradient 0, rate 0, and a first
 // update behind it (adamw divides by 1 - beta^t). state: as it is, kept for afterwards.
 static void still(ls_trainer *t, ls_buffer state, ls_buffer host, ls_train_state *kept) {
-    const ls_device_api *api = t->device->api;
+    const ls_device_api *api = t->session.device->api;
+    ls_slab *grad = t->session.store->grad;
     ls_train_state *now = ls_buffer_host(host);
     *kept = *now;
     now->lr = 0;
     now->skip = 0;
     if (now->applied < 1) now->applied = 1;
-    api->copy(state, host, sizeof *now, t->queue);
-    api->zero(ls_buffer_at(t->arenas->grad, 0, t->arenas->grad->bytes), t->arenas->grad->bytes, t->queue);
+    api->copy(state, host, sizeof *now, t->session.queue);
+    api->zero(ls_buffer_at(grad, 0, grad->bytes), grad->bytes, t->session.queue);
 }
 
 static ls_status time_optimizer(ls_trainer *t, const ls_program_inputs *inputs, double seconds, ls_layer_time *row) {
-    const ls_device_api *api = t->device->api;
+    const ls_device_api *api = t->session.device->api;
+    ls_queue *queue = t->session.queue;
     const ls_optimizer *optimizer = ls_update_optimizer(t->update);
     ls_buffer state = inputs->buffer[LS_INPUT_STATE];
     ls_train_state kept;
     ls_slab *slab;
-    LS_TRY(api->slab_new(t->device, LS_MEMORY_PINNED, sizeof kept, "state of the update (host)", &slab));
+    LS_TRY(api->slab_new(t->session.device, LS_MEMORY_PINNED, sizeof kept, "state of the update (host)", &slab));
     ls_buffer host = ls_buffer_at(slab, 0, sizeof kept);
     const ls_plan *first = optimizer->steps[0].plan;
     *row = (ls_layer_time){
@@ -98,27 +101,28 @@ static ls_status time_optimizer(ls_trainer *t, const ls_program_inputs *inputs, 
         row->flops += ls_op_flops(&s->plan->desc);
         for (int a = 0; a < ls_op_args(s->plan->desc.op); a++) row->bytes += s->args[a].bytes;
     }
-    api->copy(host, state, sizeof kept, t->queue);
-    ls_status status = api->queue_sync(t->queue);
+    api->copy(host, state, sizeof kept, queue);
+    ls_status status = api->queue_sync(queue);
     if (!ls_failed(status)) {
         burst b = { t, inputs, OPTIMIZER_PASS };
         still(t, state, host, &kept);
         status = time_instruction(&b, seconds, &row->seconds);
-        ls_keep_first(&status, api->queue_sync(t->queue));
+        ls_keep_first(&status, api->queue_sync(queue));
         *(ls_train_state *)ls_buffer_host(host) = kept;
-        api->copy(state, host, sizeof kept, t->queue);
-        ls_keep_first(&status, api->queue_sync(t->queue));
+        api->copy(state, host, sizeof kept, queue);
+        ls_keep_first(&status, api->queue_sync(queue));
     }
     api->slab_free(slab);
     return status;
 }
 
 static ls_status time_all(ls_trainer *t, const ls_program_inputs *inputs, double seconds, ls_layer_time *rows) {
-    ls_program_run(
-        t->full, inputs, t->queue, &(ls_program_hooks){ 0 }); // every buffer holds what training would put there
-    LS_TRY(t->device->api->queue_sync(t->queue));
-    for (int i = 0; i < t->full->count; i++) {
-        const ls_plan *plan = t->full->instructions[i].plan;
+    const ls_program *program = ls_trainer_full(t);
+    // Every buffer then holds what training would put there.
+    ls_program_run(program, inputs, t->session.queue, &(ls_program_hooks){ 0 });
+    LS_TRY(t->session.device->api->queue_sync(t->session.queue));
+    for (int i = 0; i < program->count; i++) {
+        const ls_plan *plan = program->instructions[i].plan;
         burst b = { t, inputs, i };
         rows[i] = (ls_layer_time){ .op = ls_op_name(plan->desc.op),
             .layer = plan->desc.layer,
@@ -128,19 +132,19 @@ static ls_status time_all(ls_trainer *t, const ls_program_inputs *inputs, double
             .bytes = bytes_of(t, &b) };
         LS_TRY(time_instruction(&b, seconds, &rows[i].seconds));
     }
-    return time_optimizer(t, inputs, seconds, &rows[t->full->count]);
+    return time_optimizer(t, inputs, seconds, &rows[program->count]);
 }
 
 ls_status ls_trainer_layer_times(ls_trainer *t, double seconds, ls_layer_time **rows, int *count) {
-    ls_program_inputs inputs = { .buffer[LS_INPUT_TABLE] = ls_buffer_at(t->table, 0, t->table->bytes) };
+    ls_program_inputs inputs = ls_session_inputs(&t->session);
     ls_batch batch;
-    *count = t->full->count + 1;
+    *count = ls_trainer_full(t)->count + 1;
     LS_TRY(LS_NEW(*rows, *count, "layers' times"));
     ls_update_inputs(t->update, &inputs);
-    if (!ls_input_pipeline_started(t->feed)) LS_TRY(ls_trainer_start_feed(t));
-    LS_TRY(ls_input_pipeline_next(t->feed, &inputs, &batch));
+    if (!ls_input_pipeline_started(t->input)) LS_TRY(ls_trainer_start_input(t));
+    LS_TRY(ls_input_pipeline_next(t->input, &inputs, &batch));
     LS_TRY(time_all(t, &inputs, seconds, *rows));
-    return ls_input_pipeline_done(t->feed);
+    return ls_input_pipeline_done(t->input);
 }
 
 static int instructions_until(const ls_program *program, int end_param) {
@@ -156,6 +160,6 @@ ls_status ls_trainer_buckets(const ls_trainer *t, ls_train_bucket **rows, int *c
     while (ls_update_bucket(t->update, *count, &bytes, &end_param)) ++*count;
     LS_TRY(LS_NEW(*rows, *count + 1, "list of buckets"));
     for (int b = 0; ls_update_bucket(t->update, b, &bytes, &end_param); b++)
-        (*rows)[b] = (ls_train_bucket){ bytes, instructions_until(t->full, end_param) };
+        (*rows)[b] = (ls_train_bucket){ bytes, instructions_until(ls_trainer_full(t), end_param) };
     return LS_SUCCESS;
 }

@@ -30,7 +30,7 @@ static int64_t encode(stop_reason reason, int signal, int rank) {
 
 // "SIGUSR1 on rank 3" into dst.
 static const char *describe_reason(const ls_trainer *t, char *dst, size_t bytes) {
-    int64_t reason = t->keeping.reason;
+    int64_t reason = t->stop_and_save.reason;
     switch ((stop_reason)(reason >> 40)) {
     case BY_SIGNAL:
         snprintf(dst, bytes, "%s on rank %d", ls_signals_name((int)(reason >> 32 & 255)), (int)(reason & 0xffffffff));
@@ -83,7 +83,7 @@ static int64_t interval(const ls_trainer_stop_and_save *k, int64_t update, doubl
 }
 
 ls_status ls_trainer_agree_on_stop(ls_trainer *t) {
-    ls_trainer_stop_and_save *k = &t->keeping;
+    ls_trainer_stop_and_save *k = &t->stop_and_save;
     if (!k->on || t->next.updates < k->ask_at) return LS_SUCCESS;
     double now = ls_clock_seconds(), every = t->cfg->checkpoint_every_minutes * 60;
     int first = t->facts.comm->rank == 0;
@@ -103,7 +103,7 @@ ls_status ls_trainer_agree_on_stop(ls_trainer *t) {
 // --- saving --------------------------------------------------------------------------------------
 
 int64_t ls_trainer_next_save(const ls_trainer *t) {
-    const ls_trainer_stop_and_save *k = &t->keeping;
+    const ls_trainer_stop_and_save *k = &t->stop_and_save;
     int64_t every = t->cfg->checkpoint_every_updates;
     if (!k->on) return INT64_MAX;
     int64_t counted = every ? (t->done.updates / every + 1) * every : INT64_MAX;
@@ -114,9 +114,9 @@ static int is_due(const ls_trainer *t) {
     const ls_config *cfg = t->cfg;
     int64_t done = t->done.updates, epochs = cfg->checkpoint_every_epochs;
     int ever = epochs || cfg->checkpoint_every_updates || cfg->checkpoint_every_minutes > 0;
-    if (done == t->keeping.saved) return 0;
+    if (done == t->stop_and_save.saved) return 0;
     return (cfg->checkpoint_every_updates && done % cfg->checkpoint_every_updates == 0) ||
-           (epochs && t->done.window == 0 && t->done.epoch % epochs == 0) || done == t->keeping.meet_at ||
+           (epochs && t->done.window == 0 && t->done.epoch % epochs == 0) || done == t->stop_and_save.meet_at ||
            (ever && done == t->facts.updates_planned);
 }
 
@@ -140,7 +140,7 @@ static void tell_checkpoint(const listeners *l, const ls_train_checkpoint *event
 // Rank 0: what the writer has done since it was last asked.
 static ls_status tell_written(ls_trainer *t, const listeners *l) {
     ls_train_checkpoint event;
-    if (!t->keeping.files || !ls_checkpoint_manager_written(t->keeping.files, &event)) return LS_SUCCESS;
+    if (!t->stop_and_save.files || !ls_checkpoint_manager_written(t->stop_and_save.files, &event)) return LS_SUCCESS;
     if (ls_failed(event.status)) {
         char text[LS_STATUS_TEXT_BYTES];
         snprintf(text, sizeof text,
@@ -156,7 +156,7 @@ static ls_status tell_written(ls_trainer *t, const listeners *l) {
 // Where to take the snapshot to; NULL on other ranks, and where the last one is not written yet: training waits a
 // moment for that, but not twice for the same one.
 static ls_snapshot *room(ls_trainer *t, const listeners *l, int must) {
-    ls_trainer_stop_and_save *k = &t->keeping;
+    ls_trainer_stop_and_save *k = &t->stop_and_save;
     if (!k->files) return NULL;
     ls_checkpoint_manager_wait(k->files, must ? INFINITY : k->busy_told ? 0 : PATIENCE_SECONDS);
     ls_status told = tell_written(t, l);
@@ -175,7 +175,7 @@ static ls_snapshot *room(ls_trainer *t, const listeners *l, int must) {
 }
 
 static ls_status save(ls_trainer *t, const listeners *l, int must) {
-    ls_trainer_stop_and_save *k = &t->keeping;
+    ls_trainer_stop_and_save *k = &t->stop_and_save;
     LS_TRY(ls_trainer_check_replicas(t)); // which of diverged ones would be the run's?
     ls_snapshot *snapshot = room(t, l, must);
     if (must) LS_TRY(ls_comm_barrier_napping(t->comm)); // for rank 0, which waits for the one before
@@ -221,11 +221,11 @@ static ls_status say_moved(const ls_trainer *t, ls_held_state state, const char 
 
 // Rank 0: the last checkpoint is written, or it is said why not and what there is instead.
 static ls_status finish_last(ls_trainer *t, const listeners *l, char *path, size_t bytes) {
-    const char *folder = ls_checkpoint_manager_folder(t->keeping.files);
+    const char *folder = ls_checkpoint_manager_folder(t->stop_and_save.files);
     ls_train_checkpoint event = { .status = LS_SUCCESS };
     char reason[96], instead[LS_STATUS_TEXT_BYTES / 4], where[LS_HELD_PATH_BYTES];
-    ls_checkpoint_manager_wait(t->keeping.files, INFINITY);
-    int written = ls_checkpoint_manager_written(t->keeping.files, &event);
+    ls_checkpoint_manager_wait(t->stop_and_save.files, INFINITY);
+    int written = ls_checkpoint_manager_written(t->stop_and_save.files, &event);
     ls_held_state state = ls_held_look(where);
     if (state != LS_HELD_IN_PLACE) return say_moved(t, state, where, event.status);
     if (ls_failed(event.status))
@@ -243,7 +243,7 @@ static ls_status stop(ls_trainer *t, const listeners *l) {
     char reason[96], path[LS_TEXT_BYTES] = "";
     ls_status status = LS_SUCCESS;
     ls_comm_phase(t->comm, "writing a checkpoint", t->done.updates);
-    if (t->keeping.files) status = finish_last(t, l, path, sizeof path);
+    if (t->stop_and_save.files) status = finish_last(t, l, path, sizeof path);
     LS_TRY(ls_comm_barrier_napping(t->comm)); // a slow disk is no rank that hangs
     LS_TRY(ls_comm_agree(t->comm, status, NULL));
     LS_TRY(ls_comm_broadcast(t->comm, path, sizeof path, 0));
@@ -254,7 +254,7 @@ static ls_status stop(ls_trainer *t, const listeners *l) {
 }
 
 ls_status ls_trainer_save_if_due(ls_trainer *t, const ls_train_observer *observers, int observer_count) {
-    ls_trainer_stop_and_save *k = &t->keeping;
+    ls_trainer_stop_and_save *k = &t->stop_and_save;
     const listeners l = { observers, observer_count };
     if (!k->on) return LS_SUCCESS;
     ls_status told = tell_written(t, &l);
@@ -270,10 +270,10 @@ ls_status ls_trainer_save_if_due(ls_trainer *t, const ls_train_observer *observe
 
 ls_status ls_trainer_save_end(ls_trainer *t, const ls_train_observer *observers, int observer_count) {
     const listeners l = { observers, observer_count };
-    if (!t->keeping.on) return LS_SUCCESS;
-    if (t->keeping.files) {
+    if (!t->stop_and_save.on) return LS_SUCCESS;
+    if (t->stop_and_save.files) {
         ls_comm_phase(t->comm, "writing a checkpoint", t->done.updates);
-        ls_checkpoint_manager_wait(t->keeping.files, INFINITY);
+        ls_checkpoint_manager_wait(t->stop_and_save.files, INFINITY);
         ls_status told = tell_written(t, &l);
         (void)told; // the run's weights are written elsewhere, too
     }
@@ -281,7 +281,7 @@ ls_status ls_trainer_save_end(ls_trainer *t, const ls_train_observer *observers,
 }
 
 ls_status ls_trainer_save_into(ls_trainer *t, const char *folder) {
-    ls_trainer_stop_and_save *k = &t->keeping;
+    ls_trainer_stop_and_save *k = &t->stop_and_save;
     ls_status status = LS_SUCCESS;
     if (t->facts.comm->rank == 0) status = ls_checkpoint_manager_open(folder, &t->facts, t->train_data, &k->files);
     LS_TRY(ls_comm_agree(t->comm, status, NULL));

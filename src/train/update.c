@@ -317,12 +317,3 @@ ls_status ls_update_write_state(ls_update *u, const ls_train_state *state) {
     u->device->api->copy(u->state, u->host_state, sizeof *state, u->queue);
     return u->device->api->queue_sync(u->queue);
 }
-
-void ls_update_weights_changed(ls_update *u) {
-    if (!u->cast) return;
-    const ls_param_store *a = u->arenas;
-    ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] =
-                                         ls_param_store_range(a->weight, 0, a->trained_elements, sizeof(float)),
-        [LS_CAST_DST] = ls_param_store_range(a->copy, 0, a->trained_elements, ls_dtype_bytes(a->storage)) };
-    ls_plan_run(u->cast, args, workspace_of(u), u->queue);
-}

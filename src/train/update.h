@@ -69,7 +69,5 @@ int ls_update_bucket(const ls_update *update, int index, size_t *bytes, int *end
 // The optimizer's counters and the loss scale, outside of any update (all are retired). Writing also waits.
 LS_CHECKED ls_status ls_update_read_state(ls_update *update, ls_train_state *state);
 LS_CHECKED ls_status ls_update_write_state(ls_update *update, const ls_train_state *state);
-// Weights came from elsewhere (initialisation, a file): refreshes the 16-bit copy.
-void ls_update_weights_changed(ls_update *update);
 
 #endif

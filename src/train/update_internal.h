@@ -39,7 +39,7 @@ struct ls_update {
     int bucket_count, trained_buckets;
     ls_running_step *running;
     int running_count;
-    ls_plan *stats, *step_control, *cast, *cast_to_f32;
+    ls_plan *stats, *step_control, *cast_to_f32;
     ls_slab *device_control, *host_control, *workspace;
     ls_buffer state, result, stamps, window, partials; // on the device; the first three in a row: a report is one copy
     ls_buffer host_state, host_result;                 // pinned; what the host writes, and reads outside of updates

@@ -103,17 +103,11 @@ static ls_status plan_step_control(ls_update *u, const ls_config *cfg) {
             .growth_interval = (int)cfg->loss_scale_growth_interval,
             .max_skips = (int)cfg->loss_scale_max_skips } };
     LS_TRY(new_plan(u, &desc, &u->step_control));
-    if (u->arenas->wire) {
-        desc = (ls_op_desc){ .op = LS_OP_CAST_TO_F32,
-            .layer = "gradients",
-            .attr.flat = { .count = u->arenas->trained_elements, .storage = LS_BF16 } };
-        LS_TRY(new_plan(u, &desc, &u->cast_to_f32));
-    }
-    if (u->arenas->storage == LS_F32) return LS_SUCCESS;
-    desc = (ls_op_desc){ .op = LS_OP_CAST,
-        .layer = "working weights",
-        .attr.flat = { .count = u->arenas->trained_elements, .storage = u->arenas->storage } };
-    return new_plan(u, &desc, &u->cast);
+    if (!u->arenas->wire) return LS_SUCCESS;
+    desc = (ls_op_desc){ .op = LS_OP_CAST_TO_F32,
+        .layer = "gradients",
+        .attr.flat = { .count = u->arenas->trained_elements, .storage = LS_BF16 } };
+    return new_plan(u, &desc, &u->cast_to_f32);
 }
 
 static double share_of(const ls_param_store *a, int position) {
@@ -248,7 +242,6 @@ void ls_update_free(ls_update *u) {
     for (int r = 0; r < u->running_count; r++) free_plan(u, u->running[r].plan);
     free_plan(u, u->stats);
     free_plan(u, u->step_control);
-    free_plan(u, u->cast);
     free_plan(u, u->cast_to_f32);
     ls_slab *slabs[] = { u->device_control, u->host_control, u->workspace };
     for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
