@@ -33,8 +33,8 @@ struct ls_input_pipeline {
     ls_batches batches;
     int64_t left; // that may still be acquired
     // Numbers of micro-batches: next to acquire, to take, to give back. A rank counts those, too, that it does not have
-    // in a short window, so that the same number lies in the same slot on all ranks: what is recorded of an update is
-    // then recorded by all of them at once.
+    // in a short window, so that the same number lies in the same slot on all ranks: what is captured of an update is
+    // then captured by all of them at once.
     int64_t acquired, taken, released;
     double wait_seconds; // of loaders that are gone
     ls_timeline *timeline;

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "train/trainer_internal.h"
 
-enum { BURST = 8 }; // runs of an instruction that are recorded or enqueued at a time
+enum { BURST = 8 }; // runs of an instruction that are captured or enqueued at a time
 
 typedef struct {
     const ls_trainer *trainer;
@@ -30,27 +30,27 @@ static void run_burst(const burst *b, int runs) {
     for (int i = 0; i < runs; i++) run_once(b);
 }
 
-// Seconds of one run. Where the device can record, a burst is one recording:
+// Seconds of one run. Where the device can capture, a burst is one graph:
 // launches of small kernels then cost what they cost in training.
 static ls_status time_instruction(const burst *b, double seconds, double *out) {
     const ls_device_api *api = b->trainer->session.device->api;
     ls_queue *queue = b->trainer->session.queue;
-    ls_captured_graph *recording = NULL;
+    ls_captured_graph *captured = NULL;
     int runs = api->capture_begin ? BURST : 1;
     run_once(b);
     if (api->capture_begin) {
         LS_TRY(api->capture_begin(queue));
         run_burst(b, runs);
-        LS_TRY(api->capture_end(queue, &recording));
-        api->graph_launch(recording, queue);
+        LS_TRY(api->capture_end(queue, &captured));
+        api->graph_launch(captured, queue);
     }
     ls_status status = api->queue_sync(queue);
     double start = ls_clock_seconds(), elapsed = 0;
     int64_t bursts = 0;
     for (int64_t next = 1; !ls_failed(status) && elapsed < seconds; next *= 2) {
         for (int64_t i = 0; i < next; i++) {
-            if (recording)
-                api->graph_launch(recording, queue);
+            if (captured)
+                api->graph_launch(captured, queue);
             else
                 run_burst(b, runs);
         }
@@ -58,7 +58,7 @@ static ls_status time_instruction(const burst *b, double seconds, double *out) {
         bursts += next;
         elapsed = ls_clock_seconds() - start;
     }
-    if (recording) api->graph_free(recording);
+    if (captured) api->graph_free(captured);
     *out = elapsed / (double)(bursts * runs);
     return status;
 }

@@ -51,7 +51,7 @@ static int all_micro_batches(const ls_batches *b, int64_t window) {
     return all;
 }
 
-static ls_status give_micro_batch(ls_trainer *t) {
+static ls_status enqueue_micro_batch(ls_trainer *t) {
     ls_program_inputs inputs = ls_session_inputs(&t->session);
     ls_update_inputs(t->update, &inputs);
     ls_batch batch;
@@ -79,7 +79,7 @@ static void move_on(ls_position *p, const ls_batches *b) {
     p->epoch++;
 }
 
-static ls_status give_update(ls_trainer *t) {
+static ls_status enqueue_update(ls_trainer *t) {
     const ls_batches *b = &t->facts.batches;
     const ls_position *p = &t->next;
     int mine = rank_micro_batches(b, p->window, b->rank), synced = ls_config_syncs_norm(t->cfg, b->world_size);
@@ -96,24 +96,24 @@ static ls_status give_update(ls_trainer *t) {
     ls_spans_update(p->updates);
     ls_comm_phase(t->comm, "forward and backward", p->updates);
     ls_update_begin(t->update, &window);
-    for (int m = 0; m < mine; m++) LS_TRY(give_micro_batch(t));
+    for (int m = 0; m < mine; m++) LS_TRY(enqueue_micro_batch(t));
     for (int m = mine; m < window.steps; m++) LS_TRY(ls_update_join(t->update, ls_trainer_full(t)));
     double finish_s = ls_spans_clock();
     ls_comm_phase(t->comm, "reducing gradients", p->updates);
     LS_TRY(ls_update_end(t->update));
     add_span(LS_SPANS_HOST, "finish", p->updates, finish_s);
-    add_span(LS_SPANS_HOST, "give", p->updates, start_s);
+    add_span(LS_SPANS_HOST, "enqueue", p->updates, start_s);
     move_on(&t->next, b);
     return LS_SUCCESS;
 }
 
-static ls_status retire_update(ls_trainer *t, ls_train_state *state) {
+static ls_status complete_update(ls_trainer *t, ls_train_state *state) {
     ls_micro_result result;
     double start_s = ls_spans_clock();
     LS_TRY(ls_update_complete(t->update, state, &result));
     if (t->session.device->api->capture_begin) add_span(LS_SPANS_WAITS, "device", t->done.updates, start_s);
     LS_TRY(ls_timeline_resolve(t->tracing.timeline, t->done.updates));
-    add_span(LS_SPANS_HOST, "retire", t->done.updates, start_s);
+    add_span(LS_SPANS_HOST, "complete", t->done.updates, start_s);
     t->skipped = state->skipped;
     add_result(&t->since_report, &result);
     add_result(&t->of_epoch, &result);
@@ -130,9 +130,9 @@ ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state) 
     while (t->next.updates < end && t->next.updates - t->done.updates < t->depth) {
         if (t->next.updates > t->done.updates) LS_TRY(ls_trainer_agree_on_stop(t)); // else the caller has
         if (t->next.updates >= t->stop_and_save.meet_at) break;
-        LS_TRY(give_update(t));
+        LS_TRY(enqueue_update(t));
     }
-    return retire_update(t, state);
+    return complete_update(t, state);
 }
 
 ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state) {
@@ -247,7 +247,7 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     if (!last && (every == 0 || t->done.epoch % every != 0)) return LS_SUCCESS;
     double before = ls_clock_seconds();
     LS_TRY(ls_trainer_evaluate(t, &t->evaluation));
-    t->stop_and_save.ask_at = t->next.updates; // the updates before it do not say how long it took
+    t->stop_and_save.agree_at = t->next.updates; // the updates before it do not say how long it took
     if (ls_spans_on()) add_span(LS_SPANS_HOST, "evaluate", t->done.updates - 1, before);
     for (int i = 0; t->facts.comm->rank == 0 && i < run->observer_count; i++)
         if (run->observers[i].evaluated) run->observers[i].evaluated(run->observers[i].context, &t->evaluation);

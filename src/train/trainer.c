@@ -269,7 +269,7 @@ void ls_trainer_free(ls_trainer *t) {
     ls_replicas_free(t->replicas);
     ls_update_free(t->update); // its captured graphs hold the programs' buffers, and collectives
     close_collective(t);
-    if (t->tracing.timeline) ls_spans_close(); // nobody records any more
+    if (t->tracing.timeline) ls_spans_close(); // no thread adds spans any more
     ls_timeline_free(t->tracing.timeline);
     ls_session_close(&t->session);
     ls_algorithm_cache_free(t->plans);

@@ -22,13 +22,13 @@ typedef struct {
 typedef struct {
     int on;                       // this run saves, and heeds requests; all ranks alike
     ls_checkpoint_manager *files; // rank 0; NULL elsewhere
-    int64_t ask_at;               // update before which ranks ask each other next
-    int64_t meet_at;              // update before which all are to be retired, for what was agreed; INT64_MAX: nothing
-    int64_t reason;               // why to stop: an ls_stop_reason and a rank; 0: do not
-    int64_t saved;                // update of the last snapshot
-    int64_t last_ask;             // update
-    double last_ask_s, last_save_s;
-    int busy_told; // a warning has said that the last checkpoint takes long
+    int64_t agree_at;             // update before which ranks agree next
+    int64_t meet_at;     // update before which all are to be completed, for what was agreed; INT64_MAX: nothing
+    int64_t reason;      // why to stop: an ls_stop_reason and a rank; 0: do not
+    int64_t saved;       // update of the last snapshot
+    int64_t last_agreed; // update
+    double last_agreed_s, last_save_s;
+    int busy_warned; // a warning has said that the last checkpoint takes long
 } ls_trainer_stop_and_save;
 
 // A trace of some updates; nothing in a run without one.
@@ -68,9 +68,9 @@ struct ls_trainer {
     ls_trainer_stop_and_save stop_and_save;
     ls_replicas *replicas;  // NULL: they are not compared
     int depth;              // updates that may be under way: 1 on a device in host memory
-    ls_position done, next; // updates that are retired; those that the device was given
+    ls_position done, next; // updates that are completed; those that are enqueued
     int64_t skipped;
-    float loss_scale;                      // of the update that is retired next
+    float loss_scale;                      // of the update that is completed next
     struct ls_nonfinite *nonfinite;        // why the run ended; NULL: it did not, or not for that (nonfinite_search.h)
     char folder[LS_TEXT_BYTES];            // the run's; "": it has none, or this is not rank 0
     ls_train_evaluation evaluation;        // the last one
@@ -114,18 +114,17 @@ LS_CHECKED ls_status ls_trainer_autotune(ls_trainer *t);
 LS_CHECKED ls_status ls_trainer_set_parts(ls_trainer *t, cJSON *parts);         // taken
 LS_CHECKED ls_status ls_trainer_start_input(ls_trainer *t);                     // at the next update's place
 LS_CHECKED ls_status ls_trainer_write_weights(ls_trainer *t, const char *path); // this rank alone
-// Gives the device updates while fewer than `depth` are under way and before update number `end`; then retires the
-// oldest. LS_NUMERIC on all ranks alike when too many updates in a row were skipped.
+// Enqueues updates while fewer than `depth` are under way and before update number `end`; then completes the oldest. LS_NUMERIC on all ranks alike when too many updates in a row were skipped.
 LS_CHECKED ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state);
-// One update, given and retired.
+// One update, enqueued and completed.
 LS_CHECKED ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state);
 
-// stop_and_save.c. Before the update `next` is given: asks the other ranks when it is time to. All ranks.
+// stop_and_save.c. Before the update `next` is enqueued: agrees with the other ranks when it is time to. All ranks.
 LS_CHECKED ls_status ls_trainer_agree_on_stop(ls_trainer *t);
 // The next update, from `done` on, at which a checkpoint is due by counting, or ranks are to meet.
 int64_t ls_trainer_next_save(const ls_trainer *t);
-// Everything is retired up to `done`: saves if that is due, then LS_STOPPED on all ranks if that was agreed. `tell` is
-// called on rank 0 for what was written.
+// Everything is completed up to `done`: saves if that is due, then LS_STOPPED on all ranks if that was agreed. Observers
+// are called on rank 0 for what was written.
 LS_CHECKED ls_status ls_trainer_save_if_due(ls_trainer *t, const ls_train_observer *observers, int observer_count);
 // The last update is done: waits for what is being written. All ranks.
 LS_CHECKED ls_status ls_trainer_save_end(ls_trainer *t, const ls_train_observer *observers, int observer_count);

@@ -48,8 +48,8 @@ static void start_sums(ls_update *u) {
 }
 
 void ls_update_begin(ls_update *u, const ls_window *window) {
-    assert(u->begun - u->retired < u->depth);
-    size_t record = u->host_windows + (size_t)(u->begun % u->depth) * LS_RECORD_BYTES;
+    assert(u->enqueued - u->completed < u->depth);
+    size_t record = u->host_windows + (size_t)(u->enqueued % u->depth) * LS_RECORD_BYTES;
     ls_buffer host = ls_buffer_at(u->host_control, record, sizeof(ls_update_input));
     ls_update_input *input = ls_buffer_host(host);
     *input = (ls_update_input){ .samples = u->loss_is_sum ? 1.0 : window->samples,
@@ -198,22 +198,22 @@ static void enqueue_micro(void *context) {
     if (u->micros_left == 1 && on_queue(u)) finish_on_queue(u);
 }
 
-// A collective must be recorded by all ranks or by none, and in a short window they do not have the same work. Through
+// A collective must be captured by all ranks or by none, and in a short window they do not have the same work. Through
 // host memory, ranks meet in the midst of the last micro-batch.
-static int may_record(const ls_update *u) {
+static int may_capture(const ls_update *u) {
     if (!u->reducer) return 1;
     return on_queue(u) ? u->whole : u->micros_left > 1 && !u->meets_in_pass;
 }
 
-enum { FIRST_MICRO = 1, LAST_MICRO = 2, STEP_ALONE = 4 }; // variants of recorded work
+enum { FIRST_MICRO = 1, LAST_MICRO = 2, STEP_ALONE = 4 }; // variants of captured work
 
 ls_status ls_update_micro(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {
     micro_work work = { u, program, inputs };
     ls_graph_capture_key key = { .program = program,
         .input = inputs->buffer[LS_INPUT_MICRO],
         .variant = (u->micros_done == 0 ? FIRST_MICRO : 0) + (u->micros_left == 1 ? LAST_MICRO : 0) };
-    if (may_record(u))
-        LS_TRY(ls_graph_capture_run(u->recorder, key, enqueue_micro, &work));
+    if (may_capture(u))
+        LS_TRY(ls_graph_capture_run(u->capture, key, enqueue_micro, &work));
     else
         enqueue_micro(&work);
     u->micros_left--;
@@ -222,7 +222,7 @@ ls_status ls_update_micro(ls_update *u, const ls_program *program, const ls_prog
 }
 
 ls_status ls_update_join(ls_update *u, const ls_program *program) {
-    assert(!u->whole); // else a recording would be due on all ranks
+    assert(!u->whole); // else a capture would be due on all ranks
     enqueue_micro(&(micro_work){ .update = u, .program = program });
     u->micros_left--;
     u->micros_done++;
@@ -239,7 +239,7 @@ static ls_status finish(ls_update *u) {
         return u->status;
     }
     LS_TRY(reduce(u));
-    return ls_graph_capture_run(u->recorder, (ls_graph_capture_key){ .variant = STEP_ALONE }, step, u);
+    return ls_graph_capture_run(u->capture, (ls_graph_capture_key){ .variant = STEP_ALONE }, step, u);
 }
 
 static ls_buffer report_of(const ls_update *u, int64_t number) {
@@ -250,23 +250,24 @@ static ls_buffer report_of(const ls_update *u, int64_t number) {
 ls_status ls_update_end(ls_update *u) {
     const ls_device_api *api = u->device->api;
     LS_TRY(finish(u));
-    api->copy(report_of(u, u->begun), ls_buffer_at(u->device_control, 0, LS_REPORT_BYTES), LS_REPORT_BYTES, u->queue);
-    api->event_record(u->reported[u->begun % u->depth], u->queue);
-    u->begun++;
+    api->copy(
+        report_of(u, u->enqueued), ls_buffer_at(u->device_control, 0, LS_REPORT_BYTES), LS_REPORT_BYTES, u->queue);
+    api->event_record(u->reported[u->enqueued % u->depth], u->queue);
+    u->enqueued++;
     return LS_SUCCESS;
 }
 
 ls_status ls_update_complete(ls_update *u, ls_train_state *state, ls_micro_result *result) {
-    assert(u->retired < u->begun);
+    assert(u->completed < u->enqueued);
     if (u->reducer) ls_comm_wait_begins(u->comm, "the device's sums");
-    ls_status status = u->device->api->event_sync(u->reported[u->retired % u->depth]);
+    ls_status status = u->device->api->event_sync(u->reported[u->completed % u->depth]);
     if (u->reducer) ls_comm_wait_ends(u->comm);
     LS_TRY(status);
-    const char *report = ls_buffer_host(report_of(u, u->retired));
+    const char *report = ls_buffer_host(report_of(u, u->completed));
     *state = *(const ls_train_state *)(const void *)report;
     *result = *(const ls_micro_result *)(const void *)(report + LS_RECORD_BYTES);
     if (u->reducer) ls_reducer_account(u->reducer, (const int64_t *)(const void *)(report + 2 * LS_RECORD_BYTES));
-    u->retired++;
+    u->completed++;
     return LS_SUCCESS;
 }
 
@@ -292,7 +293,7 @@ void ls_update_evaluate_begin(ls_update *u) {
 ls_status ls_update_evaluate(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {
     micro_work work = { u, program, inputs };
     ls_graph_capture_key key = { .program = program, .input = inputs->buffer[LS_INPUT_MICRO] };
-    return ls_graph_capture_run(u->recorder, key, enqueue_evaluation, &work);
+    return ls_graph_capture_run(u->capture, key, enqueue_evaluation, &work);
 }
 
 ls_status ls_update_sum_now(ls_update *u, ls_buffer sums, int64_t count) {
@@ -304,7 +305,7 @@ ls_reducer_counts ls_update_comm_counts(const ls_update *u) {
 }
 
 ls_status ls_update_read_state(ls_update *u, ls_train_state *state) {
-    assert(u->retired == u->begun);
+    assert(u->completed == u->enqueued);
     u->device->api->copy(u->host_state, u->state, sizeof *state, u->queue);
     LS_TRY(u->device->api->queue_sync(u->queue));
     *state = *(const ls_train_state *)ls_buffer_host(u->host_state);
@@ -312,7 +313,7 @@ ls_status ls_update_read_state(ls_update *u, ls_train_state *state) {
 }
 
 ls_status ls_update_write_state(ls_update *u, const ls_train_state *state) {
-    assert(u->retired == u->begun);
+    assert(u->completed == u->enqueued);
     *(ls_train_state *)ls_buffer_host(u->host_state) = *state;
     u->device->api->copy(u->state, u->host_state, sizeof *state, u->queue);
     return u->device->api->queue_sync(u->queue);

@@ -34,7 +34,7 @@ struct ls_update {
     ls_optimizer *optimizer;
     ls_collective *collective;
     ls_reducer *reducer; // NULL with one rank
-    ls_graph_capture *recorder;
+    ls_graph_capture *capture;
     ls_planned_bucket *buckets; // trained ones, then at most one of statistics
     int bucket_count, trained_buckets;
     ls_running_step *running;
@@ -46,7 +46,7 @@ struct ls_update {
     size_t host_windows, host_reports;                 // offsets of the rings of pinned records, `depth` each
     ls_event *reported[LS_UPDATE_DEPTH_MAX];
     int depth;
-    int64_t begun, retired; // updates
+    int64_t enqueued, completed; // updates
     size_t workspace_bytes;
     ls_timeline *timeline;
     ls_status status; // of what failed in the midst of a program

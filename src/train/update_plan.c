@@ -197,7 +197,7 @@ static ls_status prepare(ls_update *u, const ls_config *cfg) {
 static ls_status make(ls_update *u, const ls_config *cfg) {
     LS_TRY(ls_comm_agree(u->comm, prepare(u, cfg), NULL)); // a reducer is made by all ranks or by none
     LS_TRY(new_reducer(u, cfg));
-    LS_TRY(ls_graph_capture_new(u->queue, u->device->api, cfg->device_graphs, &u->recorder));
+    LS_TRY(ls_graph_capture_new(u->queue, u->device->api, cfg->device_graphs, &u->capture));
     if (u->workspace_bytes)
         LS_TRY(u->device->api->slab_new(
             u->device, LS_MEMORY_DEVICE, u->workspace_bytes, "update workspace", &u->workspace));
@@ -229,7 +229,7 @@ static void free_plan(ls_update *u, ls_plan *plan) {
 
 void ls_update_free(ls_update *u) {
     if (!u) return;
-    ls_graph_capture_free(u->recorder);
+    ls_graph_capture_free(u->capture);
     for (int i = 0; i < u->depth; i++)
         if (u->reported[i]) u->device->api->event_free(u->reported[i]);
     ls_reducer_free(u->reducer);

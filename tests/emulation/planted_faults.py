@@ -67,7 +67,7 @@ FAULTS = [
           "    if (f->copies) (void)f->device->api->queue_sync(f->copies);\n", "", (TRAINING,),
           "has no effect: what such copies bring to the device's slots is overwritten, by copies of the same queue, before anything reads it"),
     Fault("a report is read before it has come", f"{TRAIN}/update.c",
-          "u->device->api->event_sync(u->reported[u->retired % u->depth]);", "LS_SUCCESS;", (TRAINING,)),
+          "u->device->api->event_sync(u->reported[u->completed % u->depth]);", "LS_SUCCESS;", (TRAINING,)),
     Fault("waits for events do nothing", f"{CUDA}/queue.c",
           "rc = cudaStreamWaitEvent(queue->stream, event->event, 0);", "rc = cudaSuccess;", (QUEUES, TRAINING)),
     Fault("the host does not wait for an event", f"{CUDA}/queue.c",
@@ -113,8 +113,8 @@ FAULTS = [
     Fault("the first micro-step's recording is the later ones', too", f"{TRAIN}/update.c",
           ".variant = (u->micros_done == 0 ? FIRST_MICRO : 0) + ", ".variant = ", (TRAINING,)),
     Fault("what was just recorded is not launched", "src/program/graph_capture.c",
-          "        LS_TRY(r->api->capture_end(r->queue, &e->recording));\n",
-          "        LS_TRY(r->api->capture_end(r->queue, &e->recording));\n        return LS_SUCCESS;\n", (TRAINING,)),
+          "        LS_TRY(c->api->capture_end(c->queue, &e->graph));\n",
+          "        LS_TRY(c->api->capture_end(c->queue, &e->graph));\n        return LS_SUCCESS;\n", (TRAINING,)),
 
     # ---- stale state of an update
     Fault("gradients are not set to zero", f"{TRAIN}/update.c",
@@ -129,7 +129,7 @@ FAULTS = [
           "ls_update_evaluate_begin(ls_update *u) {\n    u->device->api->zero(u->result, sizeof(ls_micro_result), u->queue);\n",
           "ls_update_evaluate_begin(ls_update *u) {\n    (void)u;\n", (TRAINING,)),
     Fault("all updates in flight share a window record", f"{TRAIN}/update.c",
-          "u->host_windows + (size_t)(u->begun % u->depth) * LS_RECORD_BYTES", "u->host_windows", (TRAINING,)),
+          "u->host_windows + (size_t)(u->enqueued % u->depth) * LS_RECORD_BYTES", "u->host_windows", (TRAINING,)),
     Fault("all updates in flight share a report", f"{TRAIN}/update.c",
           "u->host_reports + (size_t)(number % u->depth) * LS_REPORT_BYTES", "u->host_reports", (TRAINING,)),
     Fault("a gradient that fixed point cannot hold is never forgotten", f"{KERNELS}/update.cu",

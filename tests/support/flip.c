@@ -67,6 +67,6 @@ ls_status __real_ls_update_complete(ls_update *u, ls_train_state *state, ls_micr
 ls_status __wrap_ls_update_complete(ls_update *u, ls_train_state *state, ls_micro_result *result) {
     fault f;
     ls_status status = __real_ls_update_complete(u, state, result);
-    if (read_fault(&f) && !ls_failed(status) && u->retired == f.update) do_harm(u, &f);
+    if (read_fault(&f) && !ls_failed(status) && u->completed == f.update) do_harm(u, &f);
     return status;
 }

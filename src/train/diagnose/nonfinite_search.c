@@ -168,7 +168,7 @@ done:
 
 // --- what is under way ---------------------------------------------------------------------------
 
-// The device may have been given updates since. Those that it applied are counted.
+// Updates may have been enqueued since. Those that were applied are counted.
 static ls_status drain(ls_trainer *t, const ls_train_state *state, int64_t *later) {
     ls_train_state last = *state;
     for (int64_t u = t->done.updates + 1; u < t->next.updates; u++) {
@@ -179,7 +179,7 @@ static ls_status drain(ls_trainer *t, const ls_train_state *state, int64_t *late
     return LS_SUCCESS;
 }
 
-// The feed begins again with the update's first micro-batch.
+// The input begins again with the update's first micro-batch.
 static ls_status rewind_input(ls_trainer *t) {
     ls_position next = t->next;
     ls_input_pipeline_stop(t->input);
@@ -193,11 +193,11 @@ static ls_status rewind_input(ls_trainer *t) {
 
 static void name_samples(search *s, const int64_t *samples) {
     ls_nonfinite *r = s->report;
-    int told = r->look.bad_samples >= 0;
-    int all = told ? r->look.bad_samples : r->count;
+    int known = r->look.bad_samples >= 0;
+    int all = known ? r->look.bad_samples : r->count;
     r->sample_count = all < LS_NONFINITE_SAMPLES_MAX ? all : LS_NONFINITE_SAMPLES_MAX;
     for (int i = 0; i < r->sample_count; i++) {
-        r->samples[i] = samples[told ? r->look.bad_sample[i] : i];
+        r->samples[i] = samples[known ? r->look.bad_sample[i] : i];
         ls_dataset_sample_name(s->t->train_data, r->samples[i], r->names[i], sizeof r->names[i]);
     }
 }
@@ -241,7 +241,7 @@ static ls_status investigate(ls_trainer *t, const ls_train_state *state, search 
     return LS_SUCCESS;
 }
 
-// What the reduced gradient shows, where the search failed: the arenas begin with the network's last layer, so the
+// What the reduced gradient shows, where the search failed: the parameter store begins with the network's last layer, so the
 // highest element that was not finite is in its first bad layer.
 static ls_status fail_without_place(ls_trainer *t, const ls_nonfinite *r, int64_t element, ls_status why) {
     const ls_param_store *a = t->session.store;

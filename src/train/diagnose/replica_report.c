@@ -218,7 +218,7 @@ static void describe_way_on(const ls_trainer *t, ls_text_room *out) {
             t->stop_and_save.saved);
 }
 
-static ls_status judge(evidence *e, int64_t equal_at, ls_snapshot *snapshot) {
+static ls_status report_differences(evidence *e, int64_t equal_at, ls_snapshot *snapshot) {
     char message[LS_STATUS_TEXT_BYTES];
     ls_text_room out = { message, sizeof message };
     find_differences(e);
@@ -244,7 +244,7 @@ ls_status ls_replica_report(
         e.theirs = snapshot->values;
         status = ls_comm_allgather(t->comm, words, e.all, (int64_t)(count * sizeof *words));
     }
-    LS_THEN(status, judge(&e, equal_at, snapshot));
+    LS_THEN(status, report_differences(&e, equal_at, snapshot));
     ls_snapshot_free(snapshot);
     free(e.all);
     return status;

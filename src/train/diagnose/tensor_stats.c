@@ -136,7 +136,7 @@ static void count_values(ls_tensor_stats *look, const float *values) {
     look->mean = finite ? sum / (double)finite : 0;
 }
 
-static void tell(inspector *in, const ls_tensor_stats *look) {
+static void report(inspector *in, const ls_tensor_stats *look) {
     if (in->o->seen) in->o->seen(in->o->context, look);
     if (!ls_tensor_stats_is_bad(look) || look->inert) return;
     if (!ls_tensor_stats_is_bad(in->first)) *in->first = *look;
@@ -206,7 +206,7 @@ static void look_at_weight(inspector *in, int number, const ls_ref *ref) {
                                           : ls_float_from_bf16(ls_bf16_from_float(in->values[i])));
         count_values(&look, in->values);
     }
-    tell(in, &look);
+    report(in, &look);
 }
 
 static void look_at_weights(inspector *in, int number) {
@@ -230,7 +230,7 @@ static void look_at_param(inspector *in, int number, const ls_ref *ref) {
     shape_param(&look, param);
     in->api->param_export(in->device, &param->shape, ls_param_store_grad(arenas, ref->index), in->values);
     count_values(&look, in->values);
-    tell(in, &look);
+    report(in, &look);
 }
 
 static void look_at_activation(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
@@ -246,7 +246,7 @@ static void look_at_activation(inspector *in, int number, int row, ls_nchw shape
     shape_activation(&look, shape);
     in->api->activation_export(in->device, shape, in->o->program->storage, buffer, in->values);
     count_values(&look, in->values);
-    tell(in, &look);
+    report(in, &look);
 }
 
 static void look_at_saved(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
@@ -258,7 +258,7 @@ static void look_at_saved(inspector *in, int number, int row, ls_nchw shape, ls_
         in->api->param_export(in->device, &vector, ls_buffer_at(buffer.slab, buffer.offset + (size_t)i * half, half),
             in->values + (size_t)i * (size_t)shape.c);
     count_values(&look, in->values);
-    tell(in, &look);
+    report(in, &look);
 }
 
 static ls_status look_at_sums(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
@@ -276,7 +276,7 @@ static ls_status look_at_sums(inspector *in, int number, int row, ls_nchw shape,
             in->values[i * shape.c + c] = (float)(isfinite(sum) ? fmax(fmin(sum, FLT_MAX), -FLT_MAX) : sum);
         }
     count_values(&look, in->values);
-    tell(in, &look);
+    report(in, &look);
     return LS_SUCCESS;
 }
 
@@ -296,7 +296,7 @@ static ls_status look_at_loss(inspector *in, int number) {
     else
         look.infs = result->bad;
     if (result->bad) look.first = 0;
-    tell(in, &look);
+    report(in, &look);
     return LS_SUCCESS;
 }
 
@@ -355,7 +355,7 @@ static void look_at_fixed(inspector *in, int p) {
         look.beyond++;
         if (look.first < 0) look.first = i;
     }
-    if (look.beyond) tell(in, &look);
+    if (look.beyond) report(in, &look);
 }
 
 // --- the whole -----------------------------------------------------------------------------------
