@@ -89,7 +89,8 @@ static void *run_member(void *context) {
     *f->result = (ls_micro_result){ 0 };
     f->device->api->zero(ls_buffer_at(f->arenas->grad, 0, f->arenas->grad->bytes), f->arenas->grad->bytes, f->queue);
     if (m->joins) {
-        memset(f->activations->address, 0xFF, f->activations->bytes); // what stands there must not count: NaN
+        memset(f->session.activations->address, 0xFF,
+            f->session.activations->bytes); // what stands there must not count: NaN
         ls_program_join(f->program, f->queue, &hooks);
     } else {
         ls_program_run(f->program, &f->inputs, f->queue, &hooks);
