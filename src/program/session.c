@@ -142,17 +142,21 @@ void ls_session_weights_changed(ls_session *s) {
         s->cast, args, s->workspace ? ls_buffer_at(s->workspace, 0, s->workspace->bytes) : (ls_buffer){ 0 }, s->queue);
 }
 
-ls_status ls_session_set_table(ls_session *s, const float *values) {
+ls_status ls_session_upload(ls_session *s, const char *what, const void *values, size_t bytes, ls_slab **out) {
     const ls_device_api *api = s->device->api;
-    const size_t bytes = (size_t)s->store->graph->input.c * 256 * sizeof *values;
     ls_slab *host;
-    LS_TRY(api->slab_new(s->device, LS_MEMORY_DEVICE, bytes, "normalisation table", &s->table));
-    LS_TRY(api->slab_new(s->device, LS_MEMORY_PINNED, bytes, "normalisation table (host)", &host));
-    memcpy(ls_buffer_host(ls_buffer_at(host, 0, bytes)), values, bytes);
-    api->copy(ls_buffer_at(s->table, 0, bytes), ls_buffer_at(host, 0, bytes), bytes, s->queue);
+    LS_TRY(api->slab_new(s->device, LS_MEMORY_DEVICE, bytes, what, out));
+    LS_TRY(api->slab_new(s->device, LS_MEMORY_PINNED, bytes, what, &host));
+    memcpy(host->address, values, bytes);
+    api->copy(ls_buffer_at(*out, 0, bytes), ls_buffer_at(host, 0, bytes), bytes, s->queue);
     ls_status status = api->queue_sync(s->queue);
     api->slab_free(host);
     return status;
+}
+
+ls_status ls_session_set_table(ls_session *s, const float *values) {
+    const size_t bytes = (size_t)s->store->graph->input.c * 256 * sizeof *values;
+    return ls_session_upload(s, "normalisation table", values, bytes, &s->table);
 }
 
 ls_program_inputs ls_session_inputs(const ls_session *s) {

@@ -58,7 +58,10 @@ void ls_session_drain(ls_session *session);
 void ls_session_set_weights(ls_session *session, const float *const *values);
 // Master weights came from elsewhere than the optimizer: refreshes what operators read. Enqueued.
 void ls_session_weights_changed(ls_session *session);
-// What augment looks pixels up in, float[C][256]: allocates it on the device and copies it there.
+// A new slab of the device with these values, the caller's to free; what: for messages.
+LS_CHECKED ls_status ls_session_upload(
+    ls_session *session, const char *what, const void *values, size_t bytes, ls_slab **out);
+// What augment looks pixels up in, float[C][256]; once.
 LS_CHECKED ls_status ls_session_set_table(ls_session *session, const float *values);
 ls_program_inputs ls_session_inputs(const ls_session *session); // with the table, else empty
 

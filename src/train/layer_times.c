@@ -71,29 +71,26 @@ static size_t bytes_of(const ls_trainer *t, const burst *b) {
 }
 
 // What the optimizer must see so that running it over and over changes no weight: gradient 0, rate 0, and a first
-// update behind it (adamw divides by 1 - beta^t). state: as it is, kept for afterwards.
-static void still(ls_trainer *t, ls_buffer state, ls_buffer host, ls_train_state *kept) {
-    const ls_device_api *api = t->session.device->api;
+// update behind it (adamw divides by 1 - beta^t).
+static ls_status time_still_optimizer(ls_trainer *t, const burst *b, double seconds, double *out) {
     ls_slab *grad = t->session.store->grad;
-    ls_train_state *now = ls_buffer_host(host);
-    *kept = *now;
-    now->lr = 0;
-    now->skip = 0;
-    if (now->applied < 1) now->applied = 1;
-    api->copy(state, host, sizeof *now, t->session.queue);
-    api->zero(ls_buffer_at(grad, 0, grad->bytes), grad->bytes, t->session.queue);
+    ls_train_state before, still;
+    LS_TRY(ls_update_read_state(t->update, &before));
+    still = before;
+    still.lr = 0;
+    still.skip = 0;
+    if (still.applied < 1) still.applied = 1;
+    LS_TRY(ls_update_write_state(t->update, &still));
+    t->session.device->api->zero(ls_buffer_at(grad, 0, grad->bytes), grad->bytes, t->session.queue);
+    ls_status status = time_instruction(b, seconds, out);
+    ls_keep_first(&status, ls_update_write_state(t->update, &before));
+    return status;
 }
 
 static ls_status time_optimizer(ls_trainer *t, const ls_program_inputs *inputs, double seconds, ls_layer_time *row) {
-    const ls_device_api *api = t->session.device->api;
-    ls_queue *queue = t->session.queue;
     const ls_optimizer *optimizer = ls_update_optimizer(t->update);
-    ls_buffer state = inputs->buffer[LS_INPUT_STATE];
-    ls_train_state kept;
-    ls_slab *slab;
-    LS_TRY(api->slab_new(t->session.device, LS_MEMORY_PINNED, sizeof kept, "state of the update (host)", &slab));
-    ls_buffer host = ls_buffer_at(slab, 0, sizeof kept);
     const ls_plan *first = optimizer->steps[0].plan;
+    const burst b = { t, inputs, OPTIMIZER_PASS };
     *row = (ls_layer_time){
         .op = ls_op_name(first->desc.op), .layer = "all weights", .algorithm = first->algorithm, .once = 1
     };
@@ -101,19 +98,7 @@ static ls_status time_optimizer(ls_trainer *t, const ls_program_inputs *inputs, 
         row->flops += ls_op_flops(&s->plan->desc);
         for (int a = 0; a < ls_op_args(s->plan->desc.op); a++) row->bytes += s->args[a].bytes;
     }
-    api->copy(host, state, sizeof kept, queue);
-    ls_status status = api->queue_sync(queue);
-    if (!ls_failed(status)) {
-        burst b = { t, inputs, OPTIMIZER_PASS };
-        still(t, state, host, &kept);
-        status = time_instruction(&b, seconds, &row->seconds);
-        ls_keep_first(&status, api->queue_sync(queue));
-        *(ls_train_state *)ls_buffer_host(host) = kept;
-        api->copy(state, host, sizeof kept, queue);
-        ls_keep_first(&status, api->queue_sync(queue));
-    }
-    api->slab_free(slab);
-    return status;
+    return time_still_optimizer(t, &b, seconds, &row->seconds);
 }
 
 static ls_status time_all(ls_trainer *t, const ls_program_inputs *inputs, double seconds, ls_layer_time *rows) {

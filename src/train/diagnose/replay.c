@@ -4,14 +4,14 @@
 #include "train/diagnose/nonfinite_dump.h"
 #include "files/weights.h"
 
-enum { ALIGN = 128 };
+enum { PARTS = 4 }; // of a micro-batch
 
 typedef struct {
     const ls_config *cfg;
     FILE *file;
     ls_nonfinite_batch batch;
     ls_session session;
-    ls_slab *uploaded; // the batch
+    ls_slab *uploaded[PARTS];
     ls_program_inputs inputs;
     int next_sum; // of synchronised batch norm
     int marked;   // the first bad tensor was printed
@@ -34,39 +34,27 @@ static ls_status open_session(replay *r) {
 // --- the batch -----------------------------------------------------------------------------------
 
 static ls_status upload_batch(replay *r) {
-    ls_device *device = r->session.device;
-    const ls_device_api *api = device->api;
     const ls_nonfinite_batch *b = &r->batch;
-    size_t n = (size_t)b->shape.n;
-    ls_micro_input micro = { .count = b->shape.n, .update = (uint32_t)b->update, .position = (uint64_t)b->position };
+    const size_t n = (size_t)b->shape.n;
+    const ls_micro_input micro = {
+        .count = b->shape.n, .update = (uint32_t)b->update, .position = (uint64_t)b->position
+    };
     const struct {
         ls_program_input input;
         const void *data;
         size_t bytes;
-    } parts[] = {
+    } parts[PARTS] = {
         { LS_INPUT_PIXELS, b->pixels, (size_t)ls_nchw_count(b->shape) },
         { LS_INPUT_LABELS, b->labels, n * sizeof *b->labels },
         { LS_INPUT_AUGMENT, b->placement, n * sizeof *b->placement },
         { LS_INPUT_MICRO, &micro, sizeof micro },
     };
-    enum { PARTS = sizeof parts / sizeof parts[0] };
-    size_t at[PARTS], total = 0;
-    for (size_t i = 0; i < PARTS; i++) {
-        at[i] = total;
-        total += (parts[i].bytes + ALIGN - 1) / ALIGN * ALIGN;
-    }
-    ls_slab *host;
-    LS_TRY(api->slab_new(device, LS_MEMORY_DEVICE, total, "micro-batch", &r->uploaded));
-    LS_TRY(api->slab_new(device, LS_MEMORY_PINNED, total, "micro-batch (host)", &host));
     r->inputs = ls_session_inputs(&r->session);
-    for (size_t i = 0; i < PARTS; i++) {
-        memcpy(ls_buffer_host(ls_buffer_at(host, at[i], parts[i].bytes)), parts[i].data, parts[i].bytes);
-        r->inputs.buffer[parts[i].input] = ls_buffer_at(r->uploaded, at[i], parts[i].bytes);
+    for (int i = 0; i < PARTS; i++) {
+        LS_TRY(ls_session_upload(&r->session, "micro-batch", parts[i].data, parts[i].bytes, &r->uploaded[i]));
+        r->inputs.buffer[parts[i].input] = ls_buffer_at(r->uploaded[i], 0, parts[i].bytes);
     }
-    api->copy(ls_buffer_at(r->uploaded, 0, total), ls_buffer_at(host, 0, total), total, r->session.queue);
-    ls_status status = api->queue_sync(r->session.queue);
-    api->slab_free(host);
-    return status;
+    return LS_SUCCESS;
 }
 
 // A shifted picture must lie within what this configuration pads.
@@ -162,7 +150,8 @@ static ls_status run(replay *r, const char *folder) {
 
 static void close_all(replay *r) {
     ls_session_drain(&r->session);
-    if (r->uploaded) r->session.device->api->slab_free(r->uploaded);
+    for (int i = 0; i < PARTS; i++)
+        if (r->uploaded[i]) r->session.device->api->slab_free(r->uploaded[i]);
     ls_session_close(&r->session);
     ls_nonfinite_batch_free(&r->batch);
 }
