@@ -72,10 +72,10 @@ ls_status ls_memory_plan_refuse(const ls_memory_plan *p, const ls_config *cfg, i
     FILE *file = open_memstream(&text, &bytes);
     if (!file) return ls_no_memory(0, "table of memory");
     fprintf(file,
-        "the run does not fit into the device's memory: with micro-batches of %d it needs %s, and of %s that are "
+        "the %s does not fit into the device's memory: with micro-batches of %d it needs %s, and of %s that are "
         "free %s are kept for the driver\n",
-        micro_batch, ls_text_bytes(needs, ls_memory_plan_bytes(p)), ls_text_bytes(unused, p->free_bytes),
-        ls_text_bytes(reserve, p->reserve));
+        cfg ? "run" : "network", micro_batch, ls_text_bytes(needs, ls_memory_plan_bytes(p)),
+        ls_text_bytes(unused, p->free_bytes), ls_text_bytes(reserve, p->reserve));
     ls_memory_plan_print(p, file);
     say_remedies(file, cfg, micro_batch);
     fclose(file);

@@ -225,7 +225,7 @@ static void refuses_what_does_not_fit(void **state) {
     open_session(&s, "cpu", LS_F32, 64 * BATCH, limit);
     ls_status status = ls_session_build(&s);
     assert_int_equal(status.code, LS_DEVICE);
-    assert_non_null(strstr(status.text, "does not fit"));
+    assert_non_null(strstr(status.text, "the network does not fit"));
     assert_non_null(strstr(status.text, "micro-batches of 256"));
     assert_non_null(strstr(status.text, "device.type = cpu"));
     assert_null(strstr(status.text, "train.")); // nothing of that can be changed here
