@@ -28,11 +28,11 @@ typedef struct {
 // Of a training program, as the configuration says; indexed and sync_norm are the caller's.
 ls_compile_options ls_compile_options_of(const ls_config *cfg, int micro_batch);
 
-// LS_USAGE or LS_DEVICE naming the layer. The arenas need not have memory yet. The program must be bound
+// LS_USAGE or LS_DEVICE naming the layer. The parameter store need not have memory yet. The program must be bound
 // (ls_program_bind) before it runs.
-LS_CHECKED ls_status ls_compile(const ls_param_store *arenas, const ls_compile_options *options, ls_program **out);
+LS_CHECKED ls_status ls_compile(const ls_param_store *store, const ls_compile_options *options, ls_program **out);
 // The program's activation_bytes, without making its plans: cheap.
 LS_CHECKED ls_status ls_compile_measure(
-    const ls_param_store *arenas, const ls_compile_options *options, size_t *activation_bytes);
+    const ls_param_store *store, const ls_compile_options *options, size_t *activation_bytes);
 
 #endif

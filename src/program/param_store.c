@@ -10,7 +10,7 @@ static int64_t round_up(int64_t n) {
     return (n + LINE_ELEMENTS - 1) / LINE_ELEMENTS * LINE_ELEMENTS;
 }
 
-// Arena order: trained parameters from the last layer to the first, as the backward
+// The store's order: trained parameters from the last layer to the first, as the backward
 // pass completes them; then the statistics.
 static int order_params(const ls_graph *graph, int *order) {
     int count = 0;
@@ -45,7 +45,7 @@ static ls_param_store_sizes sizes_of(const ls_param_store *a) {
     size_t all = (size_t)(a->trained_elements + a->statistic_elements), trained = (size_t)a->trained_elements;
     return (ls_param_store_sizes){ .weight = all * sizeof(float),
         .grad = all * sizeof(float),
-        .state = (size_t)a->options.state_arenas * trained * sizeof(float),
+        .state = (size_t)a->options.state_tensors * trained * sizeof(float),
         .copy = a->storage == LS_F32 ? 0 : trained * ls_dtype_bytes(a->storage),
         .fixed = a->options.ordered ? all * sizeof(int64_t) : 0,
         .wire = a->options.wire ? trained * ls_dtype_bytes(LS_BF16) : 0 };

@@ -8,7 +8,7 @@ static void print_memory(const ls_trainer *t, FILE *file) {
     char unshared[32];
     ls_memory_plan_print(f->memory, file);
     fprintf(file, "  (activations would be %s if no two shared memory)\n",
-        ls_text_bytes(unshared, ls_buffer_planner_unshared_bytes(program->arena)));
+        ls_text_bytes(unshared, ls_buffer_planner_unshared_bytes(program->planner)));
     if (f->cfg->train_recompute == LS_RECOMPUTE_BLOCKS) {
         char kept[32], recomputed[32];
         fprintf(file, "  (train.recompute: %d block%s; a micro-batch needs %s, without %s)\n", program->blocks,

@@ -118,7 +118,7 @@ static ls_status plan_training(ls_trainer *t) {
     LS_TRY(ls_schedule_new(cfg, t->facts.batches.samples, &t->schedule));
     int several = t->facts.comm->world_size > 1;
     ls_param_store_options options = { .storage = ls_config_storage(cfg),
-        .state_arenas = ls_optimizer_kept(cfg->optimizer_kind),
+        .state_tensors = ls_optimizer_kept(cfg->optimizer_kind),
         .ordered = cfg->run_deterministic,
         .wire = cfg->dist_reduce_dtype == LS_REDUCE_DTYPE_BF16 && several,
         .reduced = several || cfg->dist_backend == LS_BACKEND_NCCL };

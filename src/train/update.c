@@ -22,11 +22,11 @@ static void zero_slab(ls_update *u, ls_slab *slab) {
 }
 
 static ls_buffer grad_range(const ls_update *u, const ls_planned_bucket *b) {
-    return ls_param_store_range(u->arenas->grad, b->range.first, b->range.count, sizeof(float));
+    return ls_param_store_range(u->store->grad, b->range.first, b->range.count, sizeof(float));
 }
 
 static ls_buffer fixed_range(const ls_update *u, const ls_planned_bucket *b) {
-    return ls_param_store_range(u->arenas->fixed, b->range.first, b->range.count, sizeof(int64_t));
+    return ls_param_store_range(u->store->fixed, b->range.first, b->range.count, sizeof(int64_t));
 }
 
 // What a trace shows beside the program's instructions.
@@ -42,7 +42,7 @@ static void end_span(ls_update *u) {
 // What adds up over the micro-batches of an update begins at zero.
 static void start_sums(ls_update *u) {
     begin_span(u, "sums to zero");
-    zero_slab(u, u->ordered ? u->arenas->fixed : u->arenas->grad);
+    zero_slab(u, u->ordered ? u->store->fixed : u->store->grad);
     u->device->api->zero(u->result, sizeof(ls_micro_result), u->queue);
     end_span(u);
 }
@@ -66,20 +66,19 @@ void ls_update_begin(ls_update *u, const ls_window *window) {
 
 static void narrow(ls_update *u, const ls_planned_bucket *b) {
     ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] = grad_range(u, b),
-        [LS_CAST_DST] =
-            ls_param_store_range(u->arenas->wire, b->range.first, b->range.count, ls_dtype_bytes(LS_BF16)) };
+        [LS_CAST_DST] = ls_param_store_range(u->store->wire, b->range.first, b->range.count, ls_dtype_bytes(LS_BF16)) };
     ls_plan_run(b->cast, args, workspace_of(u), u->queue);
 }
 
 static void cast_gradients_to_f32(ls_update *u) {
-    const ls_param_store *a = u->arenas;
+    const ls_param_store *a = u->store;
     ls_buffer args[LS_CAST_TO_F32_ARGS] = { [LS_CAST_TO_F32_SRC] = ls_param_store_range(
                                                 a->wire, 0, a->trained_elements, ls_dtype_bytes(LS_BF16)),
         [LS_CAST_TO_F32_DST] = ls_param_store_range(a->grad, 0, a->trained_elements, sizeof(float)) };
     ls_plan_run(u->cast_to_f32, args, workspace_of(u), u->queue);
 }
 
-// Gradients of the first up_to parameters of the arena's order are complete in this micro-batch: round them in ordered
+// Gradients of the first up_to parameters of the store's order are complete in this micro-batch: round them in ordered
 // mode, and let the reducer have them when it was the last micro-batch. up_to < 0: everything is.
 static void buckets_complete(ls_update *u, int up_to) {
     while (u->launched < u->bucket_count) {
@@ -120,7 +119,7 @@ static void unfix_buckets(ls_update *u) {
 
 static void run_step_control(ls_update *u) {
     ls_buffer stats_args[LS_GRAD_STATS_ARGS] = { [LS_GRAD_STATS_GRAD] = ls_param_store_range(
-                                                     u->arenas->grad, 0, u->arenas->trained_elements, sizeof(float)),
+                                                     u->store->grad, 0, u->store->trained_elements, sizeof(float)),
         [LS_GRAD_STATS_PARTIALS] = u->partials };
     ls_plan_run(u->stats, stats_args, workspace_of(u), u->queue);
     ls_buffer args[LS_STEP_CONTROL_ARGS] = { [LS_STEP_CONTROL_WINDOW] = u->window,
@@ -185,7 +184,7 @@ static void enqueue_micro(void *context) {
     if (u->micros_done == 0) start_sums(u);
     if (u->ordered) {
         begin_span(u, "gradient to zero");
-        zero_slab(u, u->arenas->grad);
+        zero_slab(u, u->store->grad);
         end_span(u);
     }
     u->launched = 0;

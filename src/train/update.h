@@ -4,7 +4,7 @@
 // With one rank a micro-batch and what ends the update are captured (graph_capture.h); with several ranks, too, where
 // their gradients are summed on the device's queues. All ranks then capture the same updates: those of whole windows.
 //
-// Fast mode: gradients accumulate in the fp32 arena; buckets are summed over ranks as the last micro-batch completes
+// Fast mode: gradients accumulate in the parameter store in fp32; buckets are summed over ranks as the last micro-batch completes
 // them. Ordered mode: every micro-batch's gradient is rounded to 64-bit fixed point and added there; integers add
 // exactly in any order, so the sum is the same bits for any number of ranks.
 #ifndef LS_TRAIN_UPDATE_H
@@ -22,9 +22,9 @@ enum { LS_GRADIENT_FRACTION_BITS = 40, LS_STATISTIC_FRACTION_BITS = 36 };
 
 typedef struct ls_update ls_update;
 
-// Borrows arenas, comm, collective (NULL: sums go through comm) and queue. depth: updates that may be enqueued and not
+// Borrows store, comm, collective (NULL: sums go through comm) and queue. depth: updates that may be enqueued and not
 // yet completed, at most LS_UPDATE_DEPTH_MAX. The loss is scaled for fp16 storage.
-LS_CHECKED ls_status ls_update_new(const ls_config *cfg, ls_param_store *arenas, ls_comm *comm,
+LS_CHECKED ls_status ls_update_new(const ls_config *cfg, ls_param_store *store, ls_comm *comm,
     ls_collective *collective, ls_queue *queue, int depth, ls_update **out);
 void ls_update_trace(ls_update *update, ls_timeline *timeline); // shows its work there; borrowed
 void ls_update_free(ls_update *update);                         // NULL is allowed
@@ -63,7 +63,7 @@ LS_CHECKED ls_status ls_update_take_result(ls_update *update, ls_micro_result *r
 // midst of a program. All ranks call it alike.
 LS_CHECKED ls_status ls_update_sum_now(ls_update *update, ls_buffer sums, int64_t count);
 ls_reducer_counts ls_update_comm_counts(const ls_update *update);
-// Bucket `index`, in launch order: its bytes, and how many parameters of the arena's order must be complete
+// Bucket `index`, in launch order: its bytes, and how many parameters of the store's order must be complete
 // (-1: all instructions done). 0 where there is none. With one rank, too: what would be summed.
 int ls_update_bucket(const ls_update *update, int index, size_t *bytes, int *end_param);
 // The optimizer's counters and the loss scale, outside of any update (all are completed). Writing also waits.

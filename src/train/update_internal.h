@@ -15,7 +15,7 @@ _Static_assert(sizeof(ls_train_state) <= LS_RECORD_BYTES && sizeof(ls_micro_resu
 
 typedef struct {
     ls_range range;
-    int end_param;        // complete when the first end_param parameters of the arena's order are
+    int end_param;        // complete when the first end_param parameters of the store's order are
     ls_plan *fix, *unfix; // ordered mode
     ls_plan *cast;        // trained ones, where gradients travel in bf16
 } ls_planned_bucket;
@@ -27,7 +27,7 @@ typedef struct {
 
 struct ls_update {
     ls_device *device;
-    ls_param_store *arenas;
+    ls_param_store *store;
     ls_comm *comm;
     ls_queue *queue;
     int ordered, loss_is_sum, meets_in_pass; // meets_in_pass: ranks exchange statistics in the midst of a pass

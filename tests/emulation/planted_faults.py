@@ -118,11 +118,11 @@ FAULTS = [
 
     # ---- stale state of an update
     Fault("gradients are not set to zero", f"{TRAIN}/update.c",
-          "    zero_slab(u, u->ordered ? u->arenas->fixed : u->arenas->grad);\n", "", (TRAINING,)),
+          "    zero_slab(u, u->ordered ? u->store->fixed : u->store->grad);\n", "", (TRAINING,)),
     Fault("gradients are set to zero at each micro-step", f"{TRAIN}/update.c",
           "    if (u->micros_done == 0) start_sums(u);\n", "    start_sums(u);\n", (TRAINING,)),
     Fault("an ordered micro-step adds to the last one's gradient", f"{TRAIN}/update.c",
-          "        zero_slab(u, u->arenas->grad);\n", "", (TRAINING,)),
+          "        zero_slab(u, u->store->grad);\n", "", (TRAINING,)),
     Fault("the result is not set to zero before an update", f"{TRAIN}/update.c",
           "    u->device->api->zero(u->result, sizeof(ls_micro_result), u->queue);\n    end_span(u);\n", "    end_span(u);\n", (TRAINING,)),
     Fault("an evaluation begins with the last update's sums", f"{TRAIN}/update.c",

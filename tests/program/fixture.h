@@ -30,7 +30,7 @@ typedef struct {
     ls_graph *graph;
     ls_device *device; // these are the session's
     ls_queue *queue;
-    ls_param_store *arenas;
+    ls_param_store *store;
     ls_program *program;
     ls_slab *memory; // batch, table and records
     ls_program_inputs inputs;
@@ -92,7 +92,7 @@ static inline void fixture_make(fixture *f, const fixture_setup *setup) {
     s->device->api = &f->api;
     f->graph = fixture_graph(setup->network);
     must(ls_session_start(s, LS_F32));
-    must(ls_session_place(s, f->graph, &(ls_param_store_options){ .storage = LS_F32, .state_arenas = 1 }));
+    must(ls_session_place(s, f->graph, &(ls_param_store_options){ .storage = LS_F32, .state_tensors = 1 }));
     s->options[0] = (ls_compile_options){ .micro_batch = setup->batch,
         .training = setup->training,
         .seed = 5,
@@ -102,7 +102,7 @@ static inline void fixture_make(fixture *f, const fixture_setup *setup) {
     must(ls_param_store_init(s->store, 3));
     f->device = s->device;
     f->queue = s->queue;
-    f->arenas = s->store;
+    f->store = s->store;
     f->program = s->program[0];
     fixture_batch(f);
 }
@@ -114,7 +114,7 @@ static inline void fixture_new(fixture *f, const char *device, const char *netwo
 // Loss summed over the batch; gradients start from zero.
 static inline double fixture_run(fixture *f) {
     *f->result = (ls_micro_result){ 0 };
-    f->device->api->zero(ls_buffer_at(f->arenas->grad, 0, f->arenas->grad->bytes), f->arenas->grad->bytes, f->queue);
+    f->device->api->zero(ls_buffer_at(f->store->grad, 0, f->store->grad->bytes), f->store->grad->bytes, f->queue);
     ls_program_run(f->program, &f->inputs, f->queue, &(ls_program_hooks){ 0 });
     must(f->device->api->queue_sync(f->queue));
     return f->result->loss_sum;

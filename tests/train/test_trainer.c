@@ -67,7 +67,7 @@ static void adamw_learns(void **state) {
     ls_train_summary s;
     must(ls_trainer_run(r.trainer, NULL, 0, &s));
     if (s.train_loss > 1.9) fail_msg("the loss of the last epoch is %g; guessing gives 2.3", s.train_loss);
-    // the two moments have arenas of their own: the first goes both ways, the second is a mean of squares
+    // the two moments have memory of their own: the first goes both ways, the second is a mean of squares
     const ls_param_store *a = r.trainer->session.store;
     const float *moment1 = ls_buffer_host(ls_param_store_range(a->state, 0, a->trained_elements, sizeof(float)));
     const float *moment2 = moment1 + a->trained_elements;
