@@ -33,7 +33,7 @@ enum { LS_SPANS_SPANS = 1 << 18, LS_SPANS_NO_UPDATE = -1 };
 
 typedef struct {
     ls_span_lane lane;
-    const char *name;      // what it is: "conv forward", "bucket", "give"
+    const char *name;      // what it is: "conv forward", "bucket", "enqueue"
     const char *detail;    // of what: the layer; NULL: nothing to add
     const char *algorithm; // how; NULL: nothing to add
     int64_t number;        // which one: instruction, bucket, micro-batch; -1: none

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "base/shape.h"
 #include "base/status.h"
 
 enum { LS_TEXT_BYTES = 1024, LS_AUTO = -1 };
@@ -101,6 +102,12 @@ const char *ls_config_word_now(int index, const char *word);
 // Does train.sync_batchnorm have anything to do? With one rank it changes nothing.
 static inline int ls_config_syncs_norm(const ls_config *cfg, int world_size) {
     return cfg->train_sync_batchnorm && world_size > 1;
+}
+// What activations and the weights that operators read are stored in, by train.precision.
+static inline ls_dtype ls_config_storage(const ls_config *cfg) {
+    return cfg->train_precision == LS_PRECISION_BF16   ? LS_BF16
+           : cfg->train_precision == LS_PRECISION_FP16 ? LS_F16
+                                                       : LS_F32;
 }
 const char *ls_config_choice(const char *name, int value); // ("train.precision", 1) -> "bf16"
 // Does the optimizer or schedule that is chosen read option `index`? 1 for options that every one reads.

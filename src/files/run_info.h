@@ -48,9 +48,9 @@ typedef struct {
     int64_t resumed_at;                 // update that a checkpoint lets this process go on from; 0: none does
     double seconds_before;              // of training, in the parts of the run before this process
     ls_run_identity run;                // rank 0's
-    const cJSON *parts;      // of the run, the last is this process's (run_parts.h); NULL: no run, not rank 0
-    ls_memory_plan memory;   // of this rank
-    double flops_per_sample; // of training
+    const cJSON *parts;           // of the run, the last is this process's (run_parts.h); NULL: no run, not rank 0
+    const ls_memory_plan *memory; // of this rank
+    double flops_per_sample;      // of training
 } ls_train_info;
 
 typedef struct { // updates but the first of each process, without evaluation

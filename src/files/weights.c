@@ -1,6 +1,8 @@
 // weights.c - which tensors of a file are a network's, by name and shape.
 #include "files/weights.h"
 
+#include "base/memory.h"
+
 void ls_weights_describe(const ls_param *param, ls_safetensors_tensor *tensor) {
     *tensor = (ls_safetensors_tensor){ .name = param->name, .rank = param->rank };
     for (int d = 0; d < param->rank; d++) tensor->dim[d] = param->file_dim[d];
@@ -15,4 +17,14 @@ ls_status ls_weights_find(const ls_safetensors *file, const ls_graph *graph, con
         values[p] = data;
     }
     return LS_SUCCESS;
+}
+
+ls_status ls_weights_load(const ls_safetensors *file, ls_session *session) {
+    const ls_graph *graph = session->store->graph;
+    const float **values;
+    LS_TRY(LS_NEW(values, graph->param_count + 1, "list of weights"));
+    ls_status status = ls_weights_find(file, graph, values);
+    if (!ls_failed(status)) ls_session_set_weights(session, values);
+    free(values);
+    return status;
 }

@@ -5,10 +5,13 @@
 
 #include "model/graph.h"
 #include "files/safetensors.h"
+#include "program/session.h"
 
 // Name, type and shape; no data yet.
 void ls_weights_describe(const ls_param *param, ls_safetensors_tensor *tensor);
 // values[p]: of the graph's parameter p, canonical, borrowed from file. All are there, or it fails (LS_STORAGE).
 LS_CHECKED ls_status ls_weights_find(const ls_safetensors *file, const ls_graph *graph, const float **values);
+// The session's weights are the file's; on failure they are what they were.
+LS_CHECKED ls_status ls_weights_load(const ls_safetensors *file, ls_session *session);
 
 #endif

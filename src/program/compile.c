@@ -19,11 +19,11 @@ ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role 
 ls_status ls_builder_slot(ls_builder *b, const char *name, size_t bytes, ls_ref *out) {
     *out = (ls_ref){ .kind = LS_REF_SLOT };
     // the instruction that is emitted next writes it
-    return ls_buffer_planner_book(b->program->arena, name, bytes, b->emitted, b->emitted, &out->index);
+    return ls_buffer_planner_book(b->program->planner, name, bytes, b->emitted, b->emitted, &out->index);
 }
 
 ls_status ls_builder_activation(ls_builder *b, const char *name, ls_nchw shape, ls_ref *out) {
-    return ls_builder_slot(b, name, b->device->api->activation_bytes(b->device, shape, b->arenas->storage), out);
+    return ls_builder_slot(b, name, b->device->api->activation_bytes(b->device, shape, b->store->storage), out);
 }
 
 // What is computed again has the plan of the first time: a layer has at most one operator of a kind.
@@ -54,7 +54,7 @@ static ls_status add_instruction(ls_builder *b, const ls_op_desc *desc, const ls
 ls_status ls_builder_emit(ls_builder *b, const ls_op_desc *desc, const ls_ref *refs, int count) {
     assert(count == ls_op_args(desc->op));
     for (int a = 0; a < count; a++)
-        if (refs[a].kind == LS_REF_SLOT) ls_buffer_planner_extend(b->program->arena, refs[a].index, b->emitted);
+        if (refs[a].kind == LS_REF_SLOT) ls_buffer_planner_extend(b->program->planner, refs[a].index, b->emitted);
     b->emitted++;
     return b->measuring ? LS_SUCCESS : add_instruction(b, desc, refs, count);
 }
@@ -65,7 +65,7 @@ static ls_status add_grads(ls_builder *b, ls_value *value, const char *layer) {
     ls_ref sum;
     LS_TRY(ls_builder_activation(b, layer, value->shape, &sum));
     ls_op_desc desc = {
-        .op = LS_OP_ADD, .layer = layer, .attr.elementwise = { .shape = value->shape, .storage = b->arenas->storage }
+        .op = LS_OP_ADD, .layer = layer, .attr.elementwise = { .shape = value->shape, .storage = b->store->storage }
     };
     ls_ref refs[LS_ADD_ARGS] = { [LS_ADD_A] = value->grads[0], [LS_ADD_B] = value->grads[1], [LS_ADD_DST] = sum };
     LS_TRY(ls_builder_emit(b, &desc, refs, LS_ADD_ARGS));
@@ -208,7 +208,7 @@ static ls_status emit_augment(ls_builder *b) {
     ls_op_desc desc = { .op = LS_OP_AUGMENT,
         .layer = "input",
         .attr.augment = { .shape = input->shape,
-            .storage = b->arenas->storage,
+            .storage = b->store->storage,
             .pad = b->options->pad,
             .mode = b->options->pad_mode,
             .indexed = b->options->indexed } };
@@ -231,7 +231,7 @@ static ls_status emit_loss(ls_builder *b) {
         .attr.loss = { .logits = logits->shape,
             .smoothing = b->options->training ? b->options->label_smoothing : 0.0f,
             .training = b->options->training,
-            .storage = b->arenas->storage } };
+            .storage = b->store->storage } };
     ls_ref grad = { 0 };
     if (b->options->training) LS_TRY(ls_builder_activation(b, "loss gradient", logits->shape, &grad));
     ls_ref refs[LS_LOSS_ARGS] = {
@@ -269,7 +269,7 @@ static ls_status emit_backward(ls_builder *b) {
             if (b->values[node->output].needs_grad) LS_TRY(ls_lowerings[node->layer->kind].backward(b, node));
         }
     }
-    assert(b->completed == b->arenas->trained_params);
+    assert(b->completed == b->store->trained_params);
     return LS_SUCCESS;
 }
 
@@ -284,9 +284,9 @@ static void make_nodes(ls_builder *b) {
 }
 
 ls_status ls_builder_emit_program(ls_builder *b) {
-    ls_buffer_planner_free(b->program->arena);
-    b->program->arena = NULL;
-    LS_TRY(ls_buffer_planner_new(&b->program->arena));
+    ls_buffer_planner_free(b->program->planner);
+    b->program->planner = NULL;
+    LS_TRY(ls_buffer_planner_new(&b->program->planner));
     b->emitted = 0;
     b->completed = 0;
     for (int v = 0; v < b->value_count; v++) b->values[v].grad_count = 0;
@@ -297,8 +297,8 @@ ls_status ls_builder_emit_program(ls_builder *b) {
     }
     LS_TRY(emit_loss(b));
     if (b->options->training) LS_TRY(emit_backward(b));
-    ls_buffer_planner_fix(b->program->arena);
-    b->program->activation_bytes = ls_buffer_planner_bytes(b->program->arena);
+    ls_buffer_planner_fix(b->program->planner);
+    b->program->activation_bytes = ls_buffer_planner_bytes(b->program->planner);
     return LS_SUCCESS;
 }
 
@@ -314,10 +314,10 @@ static ls_status build(ls_builder *b, int with_plans) {
 }
 
 static ls_status compile(
-    const ls_param_store *arenas, const ls_compile_options *options, int with_plans, ls_program **out) {
-    size_t layers = (size_t)arenas->graph->layer_count;
-    ls_builder b = { .arenas = arenas, .graph = arenas->graph, .options = options, .device = arenas->device };
-    const char *path = arenas->graph->path;
+    const ls_param_store *store, const ls_compile_options *options, int with_plans, ls_program **out) {
+    size_t layers = (size_t)store->graph->layer_count;
+    ls_builder b = { .store = store, .graph = store->graph, .options = options, .device = store->device };
+    const char *path = store->graph->path;
     ls_status status;
     LS_TRY_GOTO(LS_NEW(b.program, 1, "%s", path));
     LS_TRY_GOTO(LS_NEW(b.values, layers + 1, "%s", path));
@@ -326,9 +326,9 @@ static ls_status compile(
     LS_TRY_GOTO(LS_NEW(b.absorbed_by, layers, "%s", path));
     LS_TRY_GOTO(LS_NEW(b.nodes, layers, "%s", path));
     LS_TRY_GOTO(LS_NEW(b.block_end, layers, "%s", path));
-    b.program->device = arenas->device;
-    b.program->arenas = arenas;
-    b.program->storage = arenas->storage;
+    b.program->device = store->device;
+    b.program->store = store;
+    b.program->storage = store->storage;
     LS_TRY_GOTO(build(&b, with_plans));
     *out = b.program;
     b.program = NULL; // ownership moved to *out
@@ -343,14 +343,25 @@ done:
     return status;
 }
 
-ls_status ls_compile(const ls_param_store *arenas, const ls_compile_options *options, ls_program **out) {
-    return compile(arenas, options, 1, out);
+ls_compile_options ls_compile_options_of(const ls_config *cfg, int micro_batch) {
+    return (ls_compile_options){
+        .micro_batch = micro_batch,
+        .training = 1,
+        .label_smoothing = (float)cfg->train_label_smoothing,
+        .seed = (uint64_t)cfg->run_seed,
+        .pad = (int)cfg->data_pad,
+        .pad_mode = cfg->data_pad_mode == LS_PAD_MODE_REFLECT ? LS_PAD_REFLECT : LS_PAD_ZERO,
+        .recompute = cfg->train_recompute == LS_RECOMPUTE_BLOCKS,
+    };
 }
 
-ls_status ls_compile_measure(
-    const ls_param_store *arenas, const ls_compile_options *options, size_t *activation_bytes) {
+ls_status ls_compile(const ls_param_store *store, const ls_compile_options *options, ls_program **out) {
+    return compile(store, options, 1, out);
+}
+
+ls_status ls_compile_measure(const ls_param_store *store, const ls_compile_options *options, size_t *activation_bytes) {
     ls_program *program;
-    LS_TRY(compile(arenas, options, 0, &program));
+    LS_TRY(compile(store, options, 0, &program));
     *activation_bytes = program->activation_bytes;
     ls_program_free(program);
     return LS_SUCCESS;

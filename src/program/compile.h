@@ -8,6 +8,7 @@
 #ifndef LS_PROGRAM_COMPILE_H
 #define LS_PROGRAM_COMPILE_H
 
+#include "config/config.h"
 #include "model/graph.h"
 #include "program/param_store.h"
 #include "program/program.h"
@@ -24,11 +25,14 @@ typedef struct {
     int sync_norm; // training: batch norm's statistics are summed over ranks between two halves of its operators
 } ls_compile_options;
 
-// LS_USAGE or LS_DEVICE naming the layer. The arenas need not have memory yet. The program must be bound
+// Of a training program, as the configuration says; indexed and sync_norm are the caller's.
+ls_compile_options ls_compile_options_of(const ls_config *cfg, int micro_batch);
+
+// LS_USAGE or LS_DEVICE naming the layer. The parameter store need not have memory yet. The program must be bound
 // (ls_program_bind) before it runs.
-LS_CHECKED ls_status ls_compile(const ls_param_store *arenas, const ls_compile_options *options, ls_program **out);
+LS_CHECKED ls_status ls_compile(const ls_param_store *store, const ls_compile_options *options, ls_program **out);
 // The program's activation_bytes, without making its plans: cheap.
 LS_CHECKED ls_status ls_compile_measure(
-    const ls_param_store *arenas, const ls_compile_options *options, size_t *activation_bytes);
+    const ls_param_store *store, const ls_compile_options *options, size_t *activation_bytes);
 
 #endif

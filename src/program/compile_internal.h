@@ -30,7 +30,7 @@ typedef struct {
 } ls_node;
 
 typedef struct {
-    const ls_param_store *arenas;
+    const ls_param_store *store;
     const ls_graph *graph;
     const ls_compile_options *options;
     ls_device *device;
@@ -45,7 +45,7 @@ typedef struct {
     int *block_end;  // by block of recomputation: the node behind its last one
     int block_count; // 1: nothing is computed a second time
     int emitted;     // instructions so far
-    int measuring;   // no plans are made and no instructions kept: only the arena is filled
+    int measuring;   // no plans are made and no instructions kept: only the buffer planner is filled
     int again;       // the forward pass of a block is emitted a second time
     int completed;   // trained parameters whose gradients the instructions so far complete
 } ls_builder;
@@ -70,7 +70,7 @@ ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role 
 // Does the node's operator write its output over its input?
 int ls_node_in_place(const ls_builder *b, const ls_node *node);
 
-// Emits the whole program, with the blocks that the builder has, into a new arena.
+// Emits the whole program, with the blocks that the builder has, into a new buffer planner.
 LS_CHECKED ls_status ls_builder_emit_program(ls_builder *b);
 // Cuts the nodes into the blocks that need the least activation memory (recompute.c).
 LS_CHECKED ls_status ls_builder_choose_blocks(ls_builder *b);

@@ -7,34 +7,34 @@ enum { LIMIT = 64 }; // pieces of work; a run has a handful
 
 typedef struct {
     ls_graph_capture_key key;
-    ls_captured_graph *recording; // NULL: it ran once
+    ls_captured_graph *graph; // NULL: it ran once
 } entry;
 
 struct ls_graph_capture {
     ls_queue *queue;
     const ls_device_api *api;
-    int record, count;
+    int on, count;
     entry entries[LIMIT];
 };
 
-ls_status ls_graph_capture_new(ls_queue *queue, const ls_device_api *api, int record, ls_graph_capture **out) {
-    ls_graph_capture *r;
-    LS_TRY(LS_NEW(r, 1, "graph capture"));
-    *r = (ls_graph_capture){ .queue = queue, .api = api, .record = record && api->capture_begin };
-    *out = r;
+ls_status ls_graph_capture_new(ls_queue *queue, const ls_device_api *api, int on, ls_graph_capture **out) {
+    ls_graph_capture *c;
+    LS_TRY(LS_NEW(c, 1, "graph capture"));
+    *c = (ls_graph_capture){ .queue = queue, .api = api, .on = on && api->capture_begin };
+    *out = c;
     return LS_SUCCESS;
 }
 
-void ls_graph_capture_free(ls_graph_capture *r) {
-    if (!r) return;
-    for (int i = 0; i < r->count; i++)
-        if (r->entries[i].recording) r->api->graph_free(r->entries[i].recording);
-    free(r);
+void ls_graph_capture_free(ls_graph_capture *c) {
+    if (!c) return;
+    for (int i = 0; i < c->count; i++)
+        if (c->entries[i].graph) c->api->graph_free(c->entries[i].graph);
+    free(c);
 }
 
-int ls_graph_capture_count(const ls_graph_capture *r) {
+int ls_graph_capture_count(const ls_graph_capture *c) {
     int count = 0;
-    for (int i = 0; i < r->count; i++) count += r->entries[i].recording != NULL;
+    for (int i = 0; i < c->count; i++) count += c->entries[i].graph != NULL;
     return count;
 }
 
@@ -43,26 +43,26 @@ static int same(const ls_graph_capture_key *a, const ls_graph_capture_key *b) {
            a->variant == b->variant;
 }
 
-static entry *find(ls_graph_capture *r, const ls_graph_capture_key *key) {
-    for (int i = 0; i < r->count; i++)
-        if (same(&r->entries[i].key, key)) return &r->entries[i];
+static entry *find(ls_graph_capture *c, const ls_graph_capture_key *key) {
+    for (int i = 0; i < c->count; i++)
+        if (same(&c->entries[i].key, key)) return &c->entries[i];
     return NULL;
 }
 
 ls_status ls_graph_capture_run(
-    ls_graph_capture *r, ls_graph_capture_key key, void (*enqueue)(void *context), void *context) {
-    const int record = r->record && !ls_spans_on(); // a trace shows single instructions
-    entry *e = record ? find(r, &key) : NULL;
+    ls_graph_capture *c, ls_graph_capture_key key, void (*enqueue)(void *context), void *context) {
+    const int on = c->on && !ls_spans_on(); // a trace shows single instructions
+    entry *e = on ? find(c, &key) : NULL;
     if (!e) {
-        if (record && r->count < LIMIT) r->entries[r->count++] = (entry){ .key = key };
+        if (on && c->count < LIMIT) c->entries[c->count++] = (entry){ .key = key };
         enqueue(context);
         return LS_SUCCESS;
     }
-    if (!e->recording) {
-        LS_TRY(r->api->capture_begin(r->queue));
+    if (!e->graph) {
+        LS_TRY(c->api->capture_begin(c->queue));
         enqueue(context);
-        LS_TRY(r->api->capture_end(r->queue, &e->recording));
+        LS_TRY(c->api->capture_end(c->queue, &e->graph));
     }
-    r->api->graph_launch(e->recording, r->queue);
+    c->api->graph_launch(e->graph, c->queue);
     return LS_SUCCESS;
 }

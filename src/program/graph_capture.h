@@ -1,6 +1,6 @@
 // graph_capture.h - runs a piece of work that is enqueued over and over: eagerly the first time, so that plans and
-// libraries settle; recorded the second time; from then on the recording is launched whole. The results are the same
-// bits. On a device that cannot record, with device.graphs = false, and while a trace is on, every time is the first.
+// libraries settle; captured the second time; from then on the captured graph is launched whole. The results are the same
+// bits. On a device that cannot capture, with device.graphs = false, and while a trace is on, every time is the first.
 #ifndef LS_PROGRAM_GRAPH_CAPTURE_H
 #define LS_PROGRAM_GRAPH_CAPTURE_H
 
@@ -15,11 +15,10 @@ typedef struct {
     int variant;
 } ls_graph_capture_key;
 
-LS_CHECKED ls_status ls_graph_capture_new(
-    ls_queue *queue, const ls_device_api *api, int record, ls_graph_capture **out);
-void ls_graph_capture_free(ls_graph_capture *recorder); // NULL is allowed; before the slabs of what was recorded
+LS_CHECKED ls_status ls_graph_capture_new(ls_queue *queue, const ls_device_api *api, int on, ls_graph_capture **out);
+void ls_graph_capture_free(ls_graph_capture *capture); // NULL is allowed; before the slabs of what was captured
 LS_CHECKED ls_status ls_graph_capture_run(
-    ls_graph_capture *recorder, ls_graph_capture_key key, void (*enqueue)(void *context), void *context);
-int ls_graph_capture_count(const ls_graph_capture *recorder); // recordings made so far
+    ls_graph_capture *capture, ls_graph_capture_key key, void (*enqueue)(void *context), void *context);
+int ls_graph_capture_count(const ls_graph_capture *capture); // graphs captured so far
 
 #endif

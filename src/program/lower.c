@@ -11,7 +11,7 @@ static ls_ref input_ref(const ls_builder *b, const ls_node *node) {
 
 // Elements of an activation as the device lays it out.
 static size_t elements_of(const ls_builder *b, ls_nchw shape) {
-    ls_dtype storage = b->arenas->storage;
+    ls_dtype storage = b->store->storage;
     return b->device->api->activation_bytes(b->device, shape, storage) / ls_dtype_bytes(storage);
 }
 
@@ -47,7 +47,7 @@ static ls_op_desc conv_desc(const ls_builder *b, const ls_node *node, ls_op op) 
             .dilation = c->dilation,
             .groups = c->groups,
             .has_bias = c->bias,
-            .storage = b->arenas->storage } };
+            .storage = b->store->storage } };
 }
 
 static ls_op_desc linear_desc(const ls_builder *b, const ls_node *node, ls_op op) {
@@ -57,7 +57,7 @@ static ls_op_desc linear_desc(const ls_builder *b, const ls_node *node, ls_op op
         .attr.linear = { .src = input_shape(b, node),
             .out_features = l->out_features,
             .has_bias = l->bias,
-            .storage = b->arenas->storage } };
+            .storage = b->store->storage } };
 }
 
 static ls_status weighted_forward(ls_builder *b, ls_node *node, const ls_op_desc *desc, ls_nchw dst) {
@@ -127,7 +127,7 @@ static ls_op_desc norm_desc(const ls_builder *b, const ls_node *node, ls_op op) 
             .pool_stride = node->pool ? node->pool->attr.maxpool2d.stride : 0,
             .pool_pad = node->pool ? node->pool->attr.maxpool2d.padding : 0,
             .pooled = node->pool ? ls_batch_of(input_shape(b, node).n, node->pool->out) : (ls_nchw){ 0 },
-            .storage = b->arenas->storage } };
+            .storage = b->store->storage } };
 }
 
 static ls_status norm_inference(ls_builder *b, ls_node *node) {
@@ -262,7 +262,7 @@ static ls_op_desc pool_desc(const ls_builder *b, const ls_node *node, ls_op op) 
             .pad = global ? 0 : layer->attr.maxpool2d.padding,
             .relu = node->activation == LS_ACTIVATION_RELU,
             .training = b->options->training,
-            .storage = b->arenas->storage } };
+            .storage = b->store->storage } };
 }
 
 static ls_status pool_forward(ls_builder *b, ls_node *node) {
@@ -294,7 +294,7 @@ static ls_status pool_backward(ls_builder *b, ls_node *node) {
 static ls_op_desc elementwise_desc(const ls_builder *b, const ls_node *node, ls_op op) {
     return (ls_op_desc){ .op = op,
         .layer = node->layer->name,
-        .attr.elementwise = { .shape = input_shape(b, node), .storage = b->arenas->storage } };
+        .attr.elementwise = { .shape = input_shape(b, node), .storage = b->store->storage } };
 }
 
 // After a convolution or linear layer that nothing else reads, relu works in place: their backward passes do not read

@@ -52,6 +52,10 @@ void ls_memory_plan_print(const ls_memory_plan *p, FILE *file) {
 static void say_remedies(FILE *file, const ls_config *cfg, int micro_batch) {
     const char *remedies[4];
     int count = 0;
+    if (!cfg) {
+        fprintf(file, "use device.type = cpu; or stop what else uses this device");
+        return;
+    }
     if (micro_batch > 1 && cfg->train_micro_batch != LS_AUTO)
         remedies[count++] = "a smaller train.micro_batch (auto chooses one)";
     if (cfg->train_recompute == LS_RECOMPUTE_OFF) remedies[count++] = "train.recompute = blocks";
@@ -68,10 +72,10 @@ ls_status ls_memory_plan_refuse(const ls_memory_plan *p, const ls_config *cfg, i
     FILE *file = open_memstream(&text, &bytes);
     if (!file) return ls_no_memory(0, "table of memory");
     fprintf(file,
-        "the run does not fit into the device's memory: with micro-batches of %d it needs %s, and of %s that are "
+        "the %s does not fit into the device's memory: with micro-batches of %d it needs %s, and of %s that are "
         "free %s are kept for the driver\n",
-        micro_batch, ls_text_bytes(needs, ls_memory_plan_bytes(p)), ls_text_bytes(unused, p->free_bytes),
-        ls_text_bytes(reserve, p->reserve));
+        cfg ? "run" : "network", micro_batch, ls_text_bytes(needs, ls_memory_plan_bytes(p)),
+        ls_text_bytes(unused, p->free_bytes), ls_text_bytes(reserve, p->reserve));
     ls_memory_plan_print(p, file);
     say_remedies(file, cfg, micro_batch);
     fclose(file);

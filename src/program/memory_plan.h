@@ -21,7 +21,8 @@ size_t ls_memory_plan_bytes(
     const ls_memory_plan *plan); // of the device: all rows, without the ring where that is the host's
 int ls_memory_plan_fits(const ls_memory_plan *plan);               // always, where the device's memory is the host's
 void ls_memory_plan_print(const ls_memory_plan *plan, FILE *file); // the table
-// LS_DEVICE: what does not fit, the table, and what to change in this configuration.
+// LS_DEVICE: what does not fit, the table, and what to change in this configuration. NULL: it is no training run, and
+// only another device helps.
 ls_status ls_memory_plan_refuse(const ls_memory_plan *plan, const ls_config *cfg, int micro_batch);
 
 #endif

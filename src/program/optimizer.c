@@ -61,9 +61,9 @@ static ls_status constants_of_all(const ls_config *cfg, const ls_param_store *a,
     return LS_SUCCESS;
 }
 
-// Segments of neighbours, from the constants of each parameter in the arena's order.
+// Segments of neighbours, from the constants of each parameter in the store's order.
 static void cut_segments(ls_optimizer *o, const constants *all) {
-    const ls_param_store *a = o->arenas;
+    const ls_param_store *a = o->store;
     int64_t begin = 0;
     for (int i = 1; i <= a->trained_params; i++) {
         const constants *c = &all[i - 1];
@@ -75,10 +75,10 @@ static void cut_segments(ls_optimizer *o, const constants *all) {
     }
 }
 
-// A step of neighbouring segments, which cover `count` elements from element `first` of the arena.
+// A step of neighbouring segments, which cover `count` elements from element `first` of the store.
 static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state, int64_t first, int64_t count,
     const ls_step_segment *segments, int segment_count) {
-    const ls_param_store *a = o->arenas;
+    const ls_param_store *a = o->store;
     const ls_op_desc desc = { .op = kinds[o->kind].op,
         .layer = "optimizer",
         .attr.optimizer = { .count = count,
@@ -105,21 +105,21 @@ static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state
 }
 
 static ls_status plan_steps(ls_optimizer *o, const ls_config *cfg, ls_buffer state) {
-    return add_step(o, cfg, state, 0, o->arenas->trained_elements, o->segments, o->segment_count);
+    return add_step(o, cfg, state, 0, o->store->trained_elements, o->segments, o->segment_count);
 }
 
-ls_status ls_optimizer_new(const ls_config *cfg, const ls_param_store *arenas, ls_buffer state, ls_optimizer **out) {
-    size_t trained = (size_t)arenas->trained_params;
+ls_status ls_optimizer_new(const ls_config *cfg, const ls_param_store *store, ls_buffer state, ls_optimizer **out) {
+    size_t trained = (size_t)store->trained_params;
     ls_optimizer *o;
     constants *all = NULL;
     ls_status status;
     LS_TRY_GOTO(LS_NEW(o, 1, "optimizer"));
-    *o = (ls_optimizer){ .arenas = arenas, .kind = cfg->optimizer_kind, .lr = cfg->optimizer_lr };
+    *o = (ls_optimizer){ .store = store, .kind = cfg->optimizer_kind, .lr = cfg->optimizer_lr };
     LS_TRY_GOTO(LS_NEW(all, trained + 1, "optimizer of %zu tensors", trained));
     LS_TRY_GOTO(LS_NEW(o->segments, trained + 1, "optimizer of %zu tensors", trained));
     LS_TRY_GOTO(LS_NEW(o->ends, trained + 1, "optimizer of %zu tensors", trained));
     LS_TRY_GOTO(LS_NEW(o->steps, trained + 1, "optimizer of %zu tensors", trained)); // at most one for each
-    LS_TRY_GOTO(constants_of_all(cfg, arenas, all));
+    LS_TRY_GOTO(constants_of_all(cfg, store, all));
     cut_segments(o, all);
     LS_TRY_GOTO(plan_steps(o, cfg, state));
     *out = o;
@@ -132,7 +132,7 @@ done:
 
 void ls_optimizer_free(ls_optimizer *o) {
     if (!o) return;
-    for (int s = 0; s < o->step_count; s++) o->arenas->device->api->plan_free(o->steps[s].plan);
+    for (int s = 0; s < o->step_count; s++) o->store->device->api->plan_free(o->steps[s].plan);
     free(o->steps);
     free(o->segments);
     free(o->ends);
@@ -149,8 +149,8 @@ static int first_param(const ls_optimizer *o, int segment) {
 
 // Segments with the same constants are one group for a reader, wherever they lie.
 void ls_optimizer_print(const ls_optimizer *o, FILE *file) {
-    const ls_graph *graph = o->arenas->graph;
-    const int *order = o->arenas->order;
+    const ls_graph *graph = o->store->graph;
+    const int *order = o->store->order;
     fprintf(file, "parameter groups (%s, lr %g)\n", ls_config_choice("optimizer.kind", o->kind), o->lr);
     for (int s = 0; s < o->segment_count; s++) {
         const ls_step_segment *segment = &o->segments[s];

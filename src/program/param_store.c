@@ -10,7 +10,7 @@ static int64_t round_up(int64_t n) {
     return (n + LINE_ELEMENTS - 1) / LINE_ELEMENTS * LINE_ELEMENTS;
 }
 
-// Arena order: trained parameters from the last layer to the first, as the backward
+// The store's order: trained parameters from the last layer to the first, as the backward
 // pass completes them; then the statistics.
 static int order_params(const ls_graph *graph, int *order) {
     int count = 0;
@@ -45,7 +45,7 @@ static ls_param_store_sizes sizes_of(const ls_param_store *a) {
     size_t all = (size_t)(a->trained_elements + a->statistic_elements), trained = (size_t)a->trained_elements;
     return (ls_param_store_sizes){ .weight = all * sizeof(float),
         .grad = all * sizeof(float),
-        .state = (size_t)a->options.state_arenas * trained * sizeof(float),
+        .state = (size_t)a->options.state_tensors * trained * sizeof(float),
         .copy = a->storage == LS_F32 ? 0 : trained * ls_dtype_bytes(a->storage),
         .fixed = a->options.ordered ? all * sizeof(int64_t) : 0,
         .wire = a->options.wire ? trained * ls_dtype_bytes(LS_BF16) : 0 };
@@ -121,6 +121,14 @@ ls_buffer ls_param_store_grad(const ls_param_store *a, int param) {
     return ls_param_store_range(a->grad, a->offset[param], a->elements[param], sizeof(float));
 }
 
+void ls_param_store_import(ls_param_store *a, int param, const float *values) {
+    a->device->api->param_import(a->device, &a->graph->params[param].shape, values, ls_param_store_weight(a, param));
+}
+
+void ls_param_store_export(const ls_param_store *a, int param, float *values) {
+    a->device->api->param_export(a->device, &a->graph->params[param].shape, ls_param_store_weight(a, param), values);
+}
+
 // Calls visit with every parameter's canonical values, in graph order.
 static ls_status visit_params(ls_param_store *a, void (*visit)(ls_param_store *, int, float *, void *), void *context) {
     int64_t largest = 0;
@@ -136,9 +144,8 @@ static ls_status visit_params(ls_param_store *a, void (*visit)(ls_param_store *,
 }
 
 static void init_one(ls_param_store *a, int p, float *values, void *context) {
-    const ls_param *param = &a->graph->params[p];
     ls_graph_init_param(a->graph, p, *(const uint64_t *)context, values);
-    a->device->api->param_import(a->device, &param->shape, values, ls_param_store_weight(a, p));
+    ls_param_store_import(a, p, values);
 }
 
 ls_status ls_param_store_init(ls_param_store *a, uint64_t seed) {
@@ -146,10 +153,9 @@ ls_status ls_param_store_init(ls_param_store *a, uint64_t seed) {
 }
 
 static void hash_one(ls_param_store *a, int p, float *values, void *context) {
-    const ls_param *param = &a->graph->params[p];
     uint64_t *hash = context;
-    a->device->api->param_export(a->device, &param->shape, ls_param_store_weight(a, p), values);
-    *hash = ls_hash_more(*hash, values, (size_t)ls_param_count(&param->shape) * sizeof *values);
+    ls_param_store_export(a, p, values);
+    *hash = ls_hash_more(*hash, values, (size_t)ls_param_count(&a->graph->params[p].shape) * sizeof *values);
 }
 
 ls_status ls_param_store_hash(ls_param_store *a, uint64_t *hash) {

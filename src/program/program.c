@@ -7,15 +7,15 @@ void ls_program_free(ls_program *program) {
     if (!program) return;
     for (int i = 0; i < program->count; i++)
         if (!program->instructions[i].plan_is_shared) program->device->api->plan_free(program->instructions[i].plan);
-    ls_buffer_planner_free(program->arena);
+    ls_buffer_planner_free(program->planner);
     free(program->instructions);
     free(program);
 }
 
-static ls_buffer param_buffer(const ls_param_store *arenas, const ls_ref *ref) {
-    if (ref->copy == LS_PARAM_WORKING) return ls_param_store_working(arenas, ref->index);
-    return ref->copy == LS_PARAM_GRAD ? ls_param_store_grad(arenas, ref->index)
-                                      : ls_param_store_weight(arenas, ref->index);
+static ls_buffer param_buffer(const ls_param_store *store, const ls_ref *ref) {
+    if (ref->copy == LS_PARAM_WORKING) return ls_param_store_working(store, ref->index);
+    return ref->copy == LS_PARAM_GRAD ? ls_param_store_grad(store, ref->index)
+                                      : ls_param_store_weight(store, ref->index);
 }
 
 void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace) {
@@ -26,10 +26,10 @@ void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspa
         for (int a = 0; a < instruction->arg_count; a++) {
             const ls_ref *ref = &instruction->refs[a];
             if (ref->kind == LS_REF_SLOT)
-                instruction->args[a] = ls_buffer_at(activations, ls_buffer_planner_offset(program->arena, ref->index),
-                    ls_buffer_planner_slot_bytes(program->arena, ref->index));
+                instruction->args[a] = ls_buffer_at(activations, ls_buffer_planner_offset(program->planner, ref->index),
+                    ls_buffer_planner_slot_bytes(program->planner, ref->index));
             else if (ref->kind == LS_REF_PARAM)
-                instruction->args[a] = param_buffer(program->arenas, ref);
+                instruction->args[a] = param_buffer(program->store, ref);
         }
     }
 }

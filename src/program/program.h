@@ -45,7 +45,7 @@ typedef struct {
     int arg_count;
     ls_ref refs[LS_OP_ARGS_MAX];
     ls_buffer args[LS_OP_ARGS_MAX]; // by ls_program_bind; inputs stay empty until the run
-    int completes; // trained gradients complete after it: the first `completes` of the arena's order; 0: no news
+    int completes; // trained gradients complete after it: the first `completes` of the store's order; 0: no news
     // Synchronised batch norm: so many LS_F64 of argument reduce_arg are summed over ranks after it; 0: nothing is.
     int64_t reduce_count;
     int reduce_arg;
@@ -53,10 +53,10 @@ typedef struct {
 
 typedef struct {
     ls_device *device;
-    const ls_param_store *arenas; // borrowed
+    const ls_param_store *store; // borrowed
     ls_instruction *instructions;
     int count;
-    ls_buffer_planner *arena; // lifetimes of activations and their gradients, by instruction number
+    ls_buffer_planner *planner; // lifetimes of activations and their gradients, by instruction number
     ls_nchw logits_shape;
     ls_ref logits;
     ls_dtype storage;
@@ -67,13 +67,13 @@ typedef struct {
 } ls_program;
 
 void ls_program_free(ls_program *program); // NULL is allowed
-// Slabs of at least activation_bytes and workspace_bytes; borrowed, as are the arenas, which have their memory by now.
+// Slabs of at least activation_bytes and workspace_bytes; borrowed, as is the parameter store, which has its memory by now.
 void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace);
 // What a run calls between instructions, and where it shows them; any of them may be NULL.
 typedef struct {
     ls_timeline *timeline;
     void *context;
-    void (*complete)(void *context, int up_to); // gradients of the first up_to parameters of the arena's order are
+    void (*complete)(void *context, int up_to); // gradients of the first up_to parameters of the store's order are
     // Synchronised batch norm: these sums (LS_F64) are to be those over all ranks before the next instruction reads
     // them. NULL: they stay this rank's own.
     void (*reduce)(void *context, ls_buffer sums, int64_t count);

@@ -41,7 +41,7 @@ static size_t weight_of(const ls_builder *b, int block) {
     for (int n = block ? b->block_end[block - 1] : 0; n < b->block_end[block]; n++)
         if (!ls_node_in_place(b, &b->nodes[n]))
             bytes +=
-                b->device->api->activation_bytes(b->device, b->values[b->nodes[n].output].shape, b->arenas->storage);
+                b->device->api->activation_bytes(b->device, b->values[b->nodes[n].output].shape, b->store->storage);
     return bytes;
 }
 

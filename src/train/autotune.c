@@ -19,9 +19,10 @@ ls_status ls_trainer_open_algorithm_cache(ls_trainer *t) {
 }
 
 // Compiling measures what the cache does not hold.
-static ls_status measure(const ls_trainer *t, const ls_compile_options *training) {
+static ls_status measure(const ls_trainer *t) {
+    const ls_compile_options *largest = &t->session.options[t->evaluates ? LS_TRAINER_EVAL : LS_TRAINER_FULL];
     ls_program *program = NULL;
-    LS_TRY(ls_compile(t->arenas, training, &program));
+    LS_TRY(ls_compile(t->session.store, largest, &program));
     ls_program_free(program);
     return LS_SUCCESS;
 }
@@ -86,13 +87,13 @@ static void save(ls_trainer *t, double seconds) {
     if (ls_failed(status)) ls_warn("plans     the next start will measure again: %s", status.text);
 }
 
-ls_status ls_trainer_autotune(ls_trainer *t, const ls_compile_options *training) {
-    if (!t->device->api->measures) return LS_SUCCESS;
+ls_status ls_trainer_autotune(ls_trainer *t) {
+    if (!t->session.device->api->measures) return LS_SUCCESS;
     const int measures = t->facts.comm->local_rank == 0;
     const double start = ls_clock_seconds();
     ls_status status = LS_SUCCESS;
     ls_algorithm_cache_settle(t->plans, 0);
-    if (measures) status = measure(t, training);
+    if (measures) status = measure(t);
     LS_TRY(ls_comm_barrier_napping(t->comm));
     const double seconds = ls_clock_seconds() - start;
     LS_TRY(ls_comm_agree(t->comm, status, NULL));

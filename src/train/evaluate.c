@@ -10,14 +10,14 @@ static int64_t batches_of(const ls_batches *b) {
 }
 
 static ls_status run_batches(ls_trainer *t, int64_t count) {
-    ls_program_inputs inputs = { .buffer[LS_INPUT_TABLE] = ls_buffer_at(t->table, 0, t->table->bytes) };
+    ls_program_inputs inputs = ls_session_inputs(&t->session);
     ls_update_inputs(t->update, &inputs);
     ls_update_evaluate_begin(t->update);
     for (int64_t i = 0; i < count; i++) {
         ls_batch batch;
-        LS_TRY(ls_input_pipeline_next(t->eval_feed, &inputs, &batch));
-        LS_TRY(ls_update_evaluate(t->update, t->eval, &inputs));
-        LS_TRY(ls_input_pipeline_done(t->eval_feed));
+        LS_TRY(ls_input_pipeline_next(t->eval_input, &inputs, &batch));
+        LS_TRY(ls_update_evaluate(t->update, t->session.program[LS_TRAINER_EVAL], &inputs));
+        LS_TRY(ls_input_pipeline_done(t->eval_input));
     }
     return LS_SUCCESS;
 }
@@ -25,10 +25,10 @@ static ls_status run_batches(ls_trainer *t, int64_t count) {
 static ls_status evaluate_mine(ls_trainer *t, ls_micro_result *result) {
     ls_loader_options options = { .batches = t->eval_batches, .epochs = 1, .workers = (int)t->cfg->data_workers };
     int64_t count = batches_of(&t->eval_batches);
-    LS_TRY(ls_input_pipeline_start(t->eval_feed, &options, count));
+    LS_TRY(ls_input_pipeline_start(t->eval_input, &options, count));
     ls_status status = run_batches(t, count);
     LS_THEN(status, ls_update_take_result(t->update, result));
-    ls_input_pipeline_stop(t->eval_feed);
+    ls_input_pipeline_stop(t->eval_input);
     return status;
 }
 

@@ -33,8 +33,8 @@ struct ls_input_pipeline {
     ls_batches batches;
     int64_t left; // that may still be acquired
     // Numbers of micro-batches: next to acquire, to take, to give back. A rank counts those, too, that it does not have
-    // in a short window, so that the same number lies in the same slot on all ranks: what is recorded of an update is
-    // then recorded by all of them at once.
+    // in a short window, so that the same number lies in the same slot on all ranks: what is captured of an update is
+    // then captured by all of them at once.
     int64_t acquired, taken, released;
     double wait_seconds; // of loaders that are gone
     ls_timeline *timeline;
@@ -300,4 +300,13 @@ ls_status ls_input_pipeline_done(ls_input_pipeline *f) {
     // Only now, when the device has work, is it time to wait for the loader.
     while (may_stage(f)) LS_TRY(stage(f));
     return LS_SUCCESS;
+}
+
+ls_status ls_input_pipeline_set_table(ls_session *session, const ls_dataset *dataset) {
+    float *values;
+    LS_TRY(LS_NEW(values, ls_dataset_get_info(dataset)->shape.c * 256, "normalisation table"));
+    ls_dataset_table(dataset, values);
+    ls_status status = ls_session_set_table(session, values);
+    free(values);
+    return status;
 }

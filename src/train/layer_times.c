@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "train/trainer_internal.h"
 
-enum { BURST = 8 }; // runs of an instruction that are recorded or enqueued at a time
+enum { BURST = 8 }; // runs of an instruction that are captured or enqueued at a time
 
 typedef struct {
     const ls_trainer *trainer;
@@ -15,7 +15,7 @@ typedef struct {
 enum { OPTIMIZER_PASS = -1 };
 
 static void run_once(const burst *b) {
-    const ls_program *program = b->trainer->full;
+    const ls_program *program = ls_trainer_full(b->trainer);
     if (b->number == OPTIMIZER_PASS) {
         ls_update_run_optimizer(b->trainer->update);
         return;
@@ -23,34 +23,34 @@ static void run_once(const burst *b) {
     const ls_instruction *instruction = &program->instructions[b->number];
     ls_buffer args[LS_OP_ARGS_MAX];
     ls_instruction_args(instruction, b->inputs, args);
-    ls_plan_run(instruction->plan, args, program->workspace, b->trainer->queue);
+    ls_plan_run(instruction->plan, args, program->workspace, b->trainer->session.queue);
 }
 
 static void run_burst(const burst *b, int runs) {
     for (int i = 0; i < runs; i++) run_once(b);
 }
 
-// Seconds of one run. Where the device can record, a burst is one recording:
+// Seconds of one run. Where the device can capture, a burst is one graph:
 // launches of small kernels then cost what they cost in training.
 static ls_status time_instruction(const burst *b, double seconds, double *out) {
-    const ls_device_api *api = b->trainer->device->api;
-    ls_queue *queue = b->trainer->queue;
-    ls_captured_graph *recording = NULL;
+    const ls_device_api *api = b->trainer->session.device->api;
+    ls_queue *queue = b->trainer->session.queue;
+    ls_captured_graph *captured = NULL;
     int runs = api->capture_begin ? BURST : 1;
     run_once(b);
     if (api->capture_begin) {
         LS_TRY(api->capture_begin(queue));
         run_burst(b, runs);
-        LS_TRY(api->capture_end(queue, &recording));
-        api->graph_launch(recording, queue);
+        LS_TRY(api->capture_end(queue, &captured));
+        api->graph_launch(captured, queue);
     }
     ls_status status = api->queue_sync(queue);
     double start = ls_clock_seconds(), elapsed = 0;
     int64_t bursts = 0;
     for (int64_t next = 1; !ls_failed(status) && elapsed < seconds; next *= 2) {
         for (int64_t i = 0; i < next; i++) {
-            if (recording)
-                api->graph_launch(recording, queue);
+            if (captured)
+                api->graph_launch(captured, queue);
             else
                 run_burst(b, runs);
         }
@@ -58,39 +58,39 @@ static ls_status time_instruction(const burst *b, double seconds, double *out) {
         bursts += next;
         elapsed = ls_clock_seconds() - start;
     }
-    if (recording) api->graph_free(recording);
+    if (captured) api->graph_free(captured);
     *out = elapsed / (double)(bursts * runs);
     return status;
 }
 
 static size_t bytes_of(const ls_trainer *t, const burst *b) {
+    const ls_instruction *instruction = &ls_trainer_full(t)->instructions[b->number];
     ls_buffer args[LS_OP_ARGS_MAX];
-    ls_instruction_args(&t->full->instructions[b->number], b->inputs, args);
-    return ls_instruction_bytes(&t->full->instructions[b->number], args);
+    ls_instruction_args(instruction, b->inputs, args);
+    return ls_instruction_bytes(instruction, args);
 }
 
 // What the optimizer must see so that running it over and over changes no weight: gradient 0, rate 0, and a first
-// update behind it (adamw divides by 1 - beta^t). state: as it is, kept for afterwards.
-static void still(ls_trainer *t, ls_buffer state, ls_buffer host, ls_train_state *kept) {
-    const ls_device_api *api = t->device->api;
-    ls_train_state *now = ls_buffer_host(host);
-    *kept = *now;
-    now->lr = 0;
-    now->skip = 0;
-    if (now->applied < 1) now->applied = 1;
-    api->copy(state, host, sizeof *now, t->queue);
-    api->zero(ls_buffer_at(t->arenas->grad, 0, t->arenas->grad->bytes), t->arenas->grad->bytes, t->queue);
+// update behind it (adamw divides by 1 - beta^t).
+static ls_status time_still_optimizer(ls_trainer *t, const burst *b, double seconds, double *out) {
+    ls_slab *grad = t->session.store->grad;
+    ls_train_state before, still;
+    LS_TRY(ls_update_read_state(t->update, &before));
+    still = before;
+    still.lr = 0;
+    still.skip = 0;
+    if (still.applied < 1) still.applied = 1;
+    LS_TRY(ls_update_write_state(t->update, &still));
+    t->session.device->api->zero(ls_buffer_at(grad, 0, grad->bytes), grad->bytes, t->session.queue);
+    ls_status status = time_instruction(b, seconds, out);
+    ls_keep_first(&status, ls_update_write_state(t->update, &before));
+    return status;
 }
 
 static ls_status time_optimizer(ls_trainer *t, const ls_program_inputs *inputs, double seconds, ls_layer_time *row) {
-    const ls_device_api *api = t->device->api;
     const ls_optimizer *optimizer = ls_update_optimizer(t->update);
-    ls_buffer state = inputs->buffer[LS_INPUT_STATE];
-    ls_train_state kept;
-    ls_slab *slab;
-    LS_TRY(api->slab_new(t->device, LS_MEMORY_PINNED, sizeof kept, "state of the update (host)", &slab));
-    ls_buffer host = ls_buffer_at(slab, 0, sizeof kept);
     const ls_plan *first = optimizer->steps[0].plan;
+    const burst b = { t, inputs, OPTIMIZER_PASS };
     *row = (ls_layer_time){
         .op = ls_op_name(first->desc.op), .layer = "all weights", .algorithm = first->algorithm, .once = 1
     };
@@ -98,27 +98,16 @@ static ls_status time_optimizer(ls_trainer *t, const ls_program_inputs *inputs, 
         row->flops += ls_op_flops(&s->plan->desc);
         for (int a = 0; a < ls_op_args(s->plan->desc.op); a++) row->bytes += s->args[a].bytes;
     }
-    api->copy(host, state, sizeof kept, t->queue);
-    ls_status status = api->queue_sync(t->queue);
-    if (!ls_failed(status)) {
-        burst b = { t, inputs, OPTIMIZER_PASS };
-        still(t, state, host, &kept);
-        status = time_instruction(&b, seconds, &row->seconds);
-        ls_keep_first(&status, api->queue_sync(t->queue));
-        *(ls_train_state *)ls_buffer_host(host) = kept;
-        api->copy(state, host, sizeof kept, t->queue);
-        ls_keep_first(&status, api->queue_sync(t->queue));
-    }
-    api->slab_free(slab);
-    return status;
+    return time_still_optimizer(t, &b, seconds, &row->seconds);
 }
 
 static ls_status time_all(ls_trainer *t, const ls_program_inputs *inputs, double seconds, ls_layer_time *rows) {
-    ls_program_run(
-        t->full, inputs, t->queue, &(ls_program_hooks){ 0 }); // every buffer holds what training would put there
-    LS_TRY(t->device->api->queue_sync(t->queue));
-    for (int i = 0; i < t->full->count; i++) {
-        const ls_plan *plan = t->full->instructions[i].plan;
+    const ls_program *program = ls_trainer_full(t);
+    // Every buffer then holds what training would put there.
+    ls_program_run(program, inputs, t->session.queue, &(ls_program_hooks){ 0 });
+    LS_TRY(t->session.device->api->queue_sync(t->session.queue));
+    for (int i = 0; i < program->count; i++) {
+        const ls_plan *plan = program->instructions[i].plan;
         burst b = { t, inputs, i };
         rows[i] = (ls_layer_time){ .op = ls_op_name(plan->desc.op),
             .layer = plan->desc.layer,
@@ -128,19 +117,19 @@ static ls_status time_all(ls_trainer *t, const ls_program_inputs *inputs, double
             .bytes = bytes_of(t, &b) };
         LS_TRY(time_instruction(&b, seconds, &rows[i].seconds));
     }
-    return time_optimizer(t, inputs, seconds, &rows[t->full->count]);
+    return time_optimizer(t, inputs, seconds, &rows[program->count]);
 }
 
 ls_status ls_trainer_layer_times(ls_trainer *t, double seconds, ls_layer_time **rows, int *count) {
-    ls_program_inputs inputs = { .buffer[LS_INPUT_TABLE] = ls_buffer_at(t->table, 0, t->table->bytes) };
+    ls_program_inputs inputs = ls_session_inputs(&t->session);
     ls_batch batch;
-    *count = t->full->count + 1;
+    *count = ls_trainer_full(t)->count + 1;
     LS_TRY(LS_NEW(*rows, *count, "layers' times"));
     ls_update_inputs(t->update, &inputs);
-    if (!ls_input_pipeline_started(t->feed)) LS_TRY(ls_trainer_start_feed(t));
-    LS_TRY(ls_input_pipeline_next(t->feed, &inputs, &batch));
+    if (!ls_input_pipeline_started(t->input)) LS_TRY(ls_trainer_start_input(t));
+    LS_TRY(ls_input_pipeline_next(t->input, &inputs, &batch));
     LS_TRY(time_all(t, &inputs, seconds, *rows));
-    return ls_input_pipeline_done(t->feed);
+    return ls_input_pipeline_done(t->input);
 }
 
 static int instructions_until(const ls_program *program, int end_param) {
@@ -156,6 +145,6 @@ ls_status ls_trainer_buckets(const ls_trainer *t, ls_train_bucket **rows, int *c
     while (ls_update_bucket(t->update, *count, &bytes, &end_param)) ++*count;
     LS_TRY(LS_NEW(*rows, *count + 1, "list of buckets"));
     for (int b = 0; ls_update_bucket(t->update, b, &bytes, &end_param); b++)
-        (*rows)[b] = (ls_train_bucket){ bytes, instructions_until(t->full, end_param) };
+        (*rows)[b] = (ls_train_bucket){ bytes, instructions_until(ls_trainer_full(t), end_param) };
     return LS_SUCCESS;
 }

@@ -4,15 +4,16 @@
 
 static void print_memory(const ls_trainer *t, FILE *file) {
     const ls_train_info *f = &t->facts;
+    const ls_program *program = ls_trainer_full(t);
     char unshared[32];
-    ls_memory_plan_print(&f->memory, file);
+    ls_memory_plan_print(f->memory, file);
     fprintf(file, "  (activations would be %s if no two shared memory)\n",
-        ls_text_bytes(unshared, ls_buffer_planner_unshared_bytes(t->full->arena)));
+        ls_text_bytes(unshared, ls_buffer_planner_unshared_bytes(program->planner)));
     if (f->cfg->train_recompute == LS_RECOMPUTE_BLOCKS) {
         char kept[32], recomputed[32];
-        fprintf(file, "  (train.recompute: %d block%s; a micro-batch needs %s, without %s)\n", t->full->blocks,
-            t->full->blocks == 1 ? ", as more would not need less" : "s",
-            ls_text_bytes(recomputed, t->full->activation_bytes), ls_text_bytes(kept, t->full->all_kept_bytes));
+        fprintf(file, "  (train.recompute: %d block%s; a micro-batch needs %s, without %s)\n", program->blocks,
+            program->blocks == 1 ? ", as more would not need less" : "s",
+            ls_text_bytes(recomputed, program->activation_bytes), ls_text_bytes(kept, program->all_kept_bytes));
     }
 }
 
@@ -40,7 +41,7 @@ void ls_trainer_print_plan(const ls_trainer *t, FILE *file) {
     fprintf(file, "\n");
     ls_optimizer_print(ls_update_optimizer(t->update), file);
     fprintf(file, "\nprogram of one micro-batch\n");
-    ls_program_print(t->full, file);
+    ls_program_print(ls_trainer_full(t), file);
     fprintf(file, "\n");
     print_memory(t, file);
 }

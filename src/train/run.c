@@ -13,7 +13,7 @@ static const double REFRESH_SECONDS = 0.1; // between refreshes of a display
 
 // --- one update ----------------------------------------------------------------------------------
 
-ls_status ls_trainer_start_feed(ls_trainer *t) {
+ls_status ls_trainer_start_input(ls_trainer *t) {
     const ls_config *cfg = t->cfg;
     ls_loader_options options = {
         .batches = t->facts.batches,
@@ -27,7 +27,7 @@ ls_status ls_trainer_start_feed(ls_trainer *t) {
         .workers = (int)cfg->data_workers,
         .traced = 1,
     };
-    return ls_input_pipeline_start(t->feed, &options, -1);
+    return ls_input_pipeline_start(t->input, &options, -1);
 }
 
 // What the host did from start_s, as ls_spans_clock said, until now; 0: not traced.
@@ -51,16 +51,15 @@ static int all_micro_batches(const ls_batches *b, int64_t window) {
     return all;
 }
 
-static ls_status give_micro_batch(ls_trainer *t) {
-    ls_program_inputs inputs = { .buffer[LS_INPUT_TABLE] = ls_buffer_at(t->table, 0, t->table->bytes) };
+static ls_status enqueue_micro_batch(ls_trainer *t) {
+    ls_program_inputs inputs = ls_session_inputs(&t->session);
     ls_update_inputs(t->update, &inputs);
     ls_batch batch;
     ls_comm_phase(t->comm, "reading data", t->next.updates);
-    LS_TRY(ls_input_pipeline_next(t->feed, &inputs, &batch));
+    LS_TRY(ls_input_pipeline_next(t->input, &inputs, &batch));
     ls_comm_phase(t->comm, "forward and backward", t->next.updates);
-    const ls_program *program = batch.count == t->facts.batches.micro_batch ? t->full : t->tail;
-    LS_TRY(ls_update_micro(t->update, program, &inputs));
-    return ls_input_pipeline_done(t->feed);
+    LS_TRY(ls_update_micro(t->update, ls_trainer_program_for(t, batch.count), &inputs));
+    return ls_input_pipeline_done(t->input);
 }
 
 // A window's loss in steps of 2^-24: then sums are exact up to 2^29, in any order, and do not change where a run is cut
@@ -80,11 +79,11 @@ static void move_on(ls_position *p, const ls_batches *b) {
     p->epoch++;
 }
 
-static ls_status give_update(ls_trainer *t) {
+static ls_status enqueue_update(ls_trainer *t) {
     const ls_batches *b = &t->facts.batches;
     const ls_position *p = &t->next;
     int mine = rank_micro_batches(b, p->window, b->rank), synced = ls_config_syncs_norm(t->cfg, b->world_size);
-    if (!ls_input_pipeline_started(t->feed)) LS_TRY(ls_trainer_start_feed(t));
+    if (!ls_input_pipeline_started(t->input)) LS_TRY(ls_trainer_start_input(t));
     ls_window window = {
         .samples = ls_batches_window_samples(b, p->window),
         .micro_batches = all_micro_batches(b, p->window),
@@ -97,24 +96,24 @@ static ls_status give_update(ls_trainer *t) {
     ls_spans_update(p->updates);
     ls_comm_phase(t->comm, "forward and backward", p->updates);
     ls_update_begin(t->update, &window);
-    for (int m = 0; m < mine; m++) LS_TRY(give_micro_batch(t));
-    for (int m = mine; m < window.steps; m++) LS_TRY(ls_update_join(t->update, t->full));
+    for (int m = 0; m < mine; m++) LS_TRY(enqueue_micro_batch(t));
+    for (int m = mine; m < window.steps; m++) LS_TRY(ls_update_join(t->update, ls_trainer_full(t)));
     double finish_s = ls_spans_clock();
     ls_comm_phase(t->comm, "reducing gradients", p->updates);
     LS_TRY(ls_update_end(t->update));
     add_span(LS_SPANS_HOST, "finish", p->updates, finish_s);
-    add_span(LS_SPANS_HOST, "give", p->updates, start_s);
+    add_span(LS_SPANS_HOST, "enqueue", p->updates, start_s);
     move_on(&t->next, b);
     return LS_SUCCESS;
 }
 
-static ls_status retire_update(ls_trainer *t, ls_train_state *state) {
+static ls_status complete_update(ls_trainer *t, ls_train_state *state) {
     ls_micro_result result;
     double start_s = ls_spans_clock();
     LS_TRY(ls_update_complete(t->update, state, &result));
-    if (t->device->api->capture_begin) add_span(LS_SPANS_WAITS, "device", t->done.updates, start_s);
+    if (t->session.device->api->capture_begin) add_span(LS_SPANS_WAITS, "device", t->done.updates, start_s);
     LS_TRY(ls_timeline_resolve(t->tracing.timeline, t->done.updates));
-    add_span(LS_SPANS_HOST, "retire", t->done.updates, start_s);
+    add_span(LS_SPANS_HOST, "complete", t->done.updates, start_s);
     t->skipped = state->skipped;
     add_result(&t->since_report, &result);
     add_result(&t->of_epoch, &result);
@@ -130,10 +129,10 @@ ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state) 
     }
     while (t->next.updates < end && t->next.updates - t->done.updates < t->depth) {
         if (t->next.updates > t->done.updates) LS_TRY(ls_trainer_agree_on_stop(t)); // else the caller has
-        if (t->next.updates >= t->keeping.meet_at) break;
-        LS_TRY(give_update(t));
+        if (t->next.updates >= t->stop_and_save.meet_at) break;
+        LS_TRY(enqueue_update(t));
     }
-    return retire_update(t, state);
+    return complete_update(t, state);
 }
 
 ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state) {
@@ -248,7 +247,7 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     if (!last && (every == 0 || t->done.epoch % every != 0)) return LS_SUCCESS;
     double before = ls_clock_seconds();
     LS_TRY(ls_trainer_evaluate(t, &t->evaluation));
-    t->keeping.ask_at = t->next.updates; // the updates before it do not say how long it took
+    t->stop_and_save.agree_at = t->next.updates; // the updates before it do not say how long it took
     if (ls_spans_on()) add_span(LS_SPANS_HOST, "evaluate", t->done.updates - 1, before);
     for (int i = 0; t->facts.comm->rank == 0 && i < run->observer_count; i++)
         if (run->observers[i].evaluated) run->observers[i].evaluated(run->observers[i].context, &t->evaluation);
@@ -298,7 +297,7 @@ static ls_status run_updates(ls_trainer *t, run_state *run) {
         return end_epoch(t, run, 1);
     while (t->done.updates < t->facts.updates_planned) {
         LS_TRY(ls_trainer_agree_on_stop(t));
-        if (t->done.updates < t->keeping.meet_at) LS_TRY(run_update(t, run));
+        if (t->done.updates < t->stop_and_save.meet_at) LS_TRY(run_update(t, run));
         LS_TRY(between_updates(t, run));
     }
     return LS_SUCCESS;
@@ -342,11 +341,11 @@ static ls_status summarise(ls_trainer *t, run_state *run, ls_train_summary *s) {
         .allocations_in_updates = run->allocations,
         .replica_checks = ls_trainer_replica_checks(t),
     };
-    if (t->keeping.files) s->best_update = ls_checkpoint_manager_best(t->keeping.files, &s->best_accuracy);
+    if (t->stop_and_save.files) s->best_update = ls_checkpoint_manager_best(t->stop_and_save.files, &s->best_accuracy);
     const char *late = ls_stragglers_sum_up(run->stragglers, &s->stragglers_share);
     if (late && t->facts.comm->rank == 0) snprintf(s->stragglers, sizeof s->stragglers, "%s", late);
     LS_TRY(ls_gpu_records_sum(run->gpus, &s->gpus));
-    return ls_param_store_hash(t->arenas, &s->weights_hash);
+    return ls_param_store_hash(t->session.store, &s->weights_hash);
 }
 
 ls_status ls_trainer_run(
@@ -383,7 +382,7 @@ ls_status ls_trainer_updates(ls_trainer *t, int64_t updates, double *loss) {
 }
 
 double ls_trainer_loader_wait_seconds(const ls_trainer *t) {
-    return ls_input_pipeline_wait_seconds(t->feed);
+    return ls_input_pipeline_wait_seconds(t->input);
 }
 
 ls_reducer_counts ls_trainer_comm_counts(const ls_trainer *t) {

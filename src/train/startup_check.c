@@ -20,8 +20,8 @@ static ls_status add_device(const ls_trainer *t, ls_fingerprint *mine) {
     ls_fingerprint_add(mine, "device", "%s", t->facts.device);
     ls_fingerprint_add(mine, "libraries", "%s", facts->libraries);
     if (!facts->uuid[0]) return LS_SUCCESS;
-    const ls_collective_api *collective = t->device->api->collective;
-    int summed_by_host = t->cfg->dist_backend == LS_BACKEND_MPI || ls_device_assignment_shares(t->placement);
+    const ls_collective_api *collective = t->session.device->api->collective;
+    int summed_by_host = t->cfg->dist_backend == LS_BACKEND_MPI || ls_device_assignment_shares(t->assignment);
     char version[64];
     if (collective && !summed_by_host)
         ls_fingerprint_add(
@@ -43,11 +43,11 @@ static uint64_t hash_algorithms(const ls_program *program) {
 }
 
 static ls_status add_state(const ls_trainer *t, ls_fingerprint *mine) {
+    const ls_program *program = t->session.program[t->evaluates ? LS_TRAINER_EVAL : LS_TRAINER_FULL];
     uint64_t hash;
-    LS_TRY(ls_param_store_hash(t->arenas, &hash));
+    LS_TRY(ls_param_store_hash(t->session.store, &hash));
     ls_fingerprint_add(mine, "initial weights", "%016llx", (unsigned long long)hash);
-    ls_fingerprint_note(
-        mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(t->evaluates ? t->eval : t->full));
+    ls_fingerprint_note(mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(program));
     ls_fingerprint_add(mine, "training data", "%016llx", (unsigned long long)t->facts.train_data->checksum);
     ls_fingerprint_add(mine, "test data", "%016llx", (unsigned long long)t->facts.test_data->checksum);
     return LS_SUCCESS;

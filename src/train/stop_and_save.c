@@ -1,8 +1,8 @@
 // stop_and_save.c - when a run saves and when it stops: agreed by all ranks, done between two updates.
 //
-// A signal, the scheduler's limit or a clock is seen by one rank, but all must act at the same update. So ranks ask
-// each other every tenth of a second or so, by one small all-reduce before an update is given; rank 0 says how many
-// updates that is from now. What counts updates or epochs needs no asking.
+// A signal, the scheduler's limit or a clock is seen by one rank, but all must act at the same update. So ranks agree every
+// tenth of a second or so, by one small all-reduce before an update is enqueued; rank 0 says how many updates that is from
+// now. What counts updates or epochs needs no agreement.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,10 +16,10 @@
 #include "files/run_parts.h"
 #include "train/trainer_internal.h"
 
-static const double ASK_SECONDS = 0.1;
+static const double AGREE_SECONDS = 0.1;
 static const double PATIENCE_SECONDS = 1;          // for a checkpoint that is being written when the next one is due
 static const double SCHEDULER_MARGIN_SECONDS = 60; // for the last checkpoint, before the scheduler ends the job
-enum { ASK_UPDATES_MAX = 1000 };
+enum { AGREE_UPDATES_MAX = 1000 };
 
 // Of several reasons the largest counts; 0: none. The signal's number goes with it.
 typedef enum { NO_REASON, BY_MAX_MINUTES, BY_SCHEDULER, BY_SIGNAL, BY_FOLDER } stop_reason;
@@ -30,7 +30,7 @@ static int64_t encode(stop_reason reason, int signal, int rank) {
 
 // "SIGUSR1 on rank 3" into dst.
 static const char *describe_reason(const ls_trainer *t, char *dst, size_t bytes) {
-    int64_t reason = t->keeping.reason;
+    int64_t reason = t->stop_and_save.reason;
     switch ((stop_reason)(reason >> 40)) {
     case BY_SIGNAL:
         snprintf(dst, bytes, "%s on rank %d", ls_signals_name((int)(reason >> 32 & 255)), (int)(reason & 0xffffffff));
@@ -47,7 +47,7 @@ static const char *describe_reason(const ls_trainer *t, char *dst, size_t bytes)
     return dst;
 }
 
-// --- asking --------------------------------------------------------------------------------------
+// --- agreeing ------------------------------------------------------------------------------------
 
 // SLURM says when it will end the job. A time from before the process began, 0 or no number is of no job that it runs
 // in: another one's, left in the environment, or none.
@@ -71,20 +71,20 @@ static int64_t own_reason(const ls_trainer *t) {
     return limit > 0 && ls_clock_since_process_start() >= limit ? encode(BY_MAX_MINUTES, 0, rank) : NO_REASON;
 }
 
-// Updates until ranks ask each other again.
+// Updates until ranks agree again.
 static int64_t interval(const ls_trainer_stop_and_save *k, int64_t update, double now) {
-    double seconds = now - k->last_ask_s;
-    int64_t updates = update - k->last_ask;
+    double seconds = now - k->last_agreed_s;
+    int64_t updates = update - k->last_agreed;
     if (updates <= 0 || seconds <= 0) return 1;
     double rate = (double)updates / seconds;
-    return rate * ASK_SECONDS < 1                 ? 1
-           : rate * ASK_SECONDS > ASK_UPDATES_MAX ? ASK_UPDATES_MAX
-                                                  : (int64_t)(rate * ASK_SECONDS);
+    return rate * AGREE_SECONDS < 1                   ? 1
+           : rate * AGREE_SECONDS > AGREE_UPDATES_MAX ? AGREE_UPDATES_MAX
+                                                      : (int64_t)(rate * AGREE_SECONDS);
 }
 
 ls_status ls_trainer_agree_on_stop(ls_trainer *t) {
-    ls_trainer_stop_and_save *k = &t->keeping;
-    if (!k->on || t->next.updates < k->ask_at) return LS_SUCCESS;
+    ls_trainer_stop_and_save *k = &t->stop_and_save;
+    if (!k->on || t->next.updates < k->agree_at) return LS_SUCCESS;
     double now = ls_clock_seconds(), every = t->cfg->checkpoint_every_minutes * 60;
     int first = t->facts.comm->rank == 0;
     enum { REASON, DUE, NEXT, WORDS };
@@ -94,16 +94,16 @@ ls_status ls_trainer_agree_on_stop(ls_trainer *t) {
     LS_TRY(ls_comm_allreduce(t->comm, word, WORDS, LS_I64, LS_REDUCE_MAX));
     k->reason = word[REASON];
     if (word[REASON] || word[DUE]) k->meet_at = t->next.updates;
-    k->ask_at = t->next.updates + word[NEXT];
-    k->last_ask = t->next.updates;
-    k->last_ask_s = now;
+    k->agree_at = t->next.updates + word[NEXT];
+    k->last_agreed = t->next.updates;
+    k->last_agreed_s = now;
     return LS_SUCCESS;
 }
 
 // --- saving --------------------------------------------------------------------------------------
 
 int64_t ls_trainer_next_save(const ls_trainer *t) {
-    const ls_trainer_stop_and_save *k = &t->keeping;
+    const ls_trainer_stop_and_save *k = &t->stop_and_save;
     int64_t every = t->cfg->checkpoint_every_updates;
     if (!k->on) return INT64_MAX;
     int64_t counted = every ? (t->done.updates / every + 1) * every : INT64_MAX;
@@ -114,9 +114,9 @@ static int is_due(const ls_trainer *t) {
     const ls_config *cfg = t->cfg;
     int64_t done = t->done.updates, epochs = cfg->checkpoint_every_epochs;
     int ever = epochs || cfg->checkpoint_every_updates || cfg->checkpoint_every_minutes > 0;
-    if (done == t->keeping.saved) return 0;
+    if (done == t->stop_and_save.saved) return 0;
     return (cfg->checkpoint_every_updates && done % cfg->checkpoint_every_updates == 0) ||
-           (epochs && t->done.window == 0 && t->done.epoch % epochs == 0) || done == t->keeping.meet_at ||
+           (epochs && t->done.window == 0 && t->done.epoch % epochs == 0) || done == t->stop_and_save.meet_at ||
            (ever && done == t->facts.updates_planned);
 }
 
@@ -131,16 +131,16 @@ static void warn(const listeners *l, const char *text) {
         if (l->observers[i].warning) l->observers[i].warning(l->observers[i].context, text);
 }
 
-// Of no bytes: it was there already, and has been told.
-static void tell_checkpoint(const listeners *l, const ls_train_checkpoint *event) {
+// Of no bytes: it was there already, and has been reported.
+static void report_checkpoint(const listeners *l, const ls_train_checkpoint *event) {
     for (int i = 0; event->bytes > 0 && i < l->count; i++)
         if (l->observers[i].checkpoint) l->observers[i].checkpoint(l->observers[i].context, event);
 }
 
-// Rank 0: what the writer has done since it was last asked.
-static ls_status tell_written(ls_trainer *t, const listeners *l) {
+// Rank 0: what the writer has done since the last call.
+static ls_status report_written(ls_trainer *t, const listeners *l) {
     ls_train_checkpoint event;
-    if (!t->keeping.files || !ls_checkpoint_manager_written(t->keeping.files, &event)) return LS_SUCCESS;
+    if (!t->stop_and_save.files || !ls_checkpoint_manager_written(t->stop_and_save.files, &event)) return LS_SUCCESS;
     if (ls_failed(event.status)) {
         char text[LS_STATUS_TEXT_BYTES];
         snprintf(text, sizeof text,
@@ -149,20 +149,20 @@ static ls_status tell_written(ls_trainer *t, const listeners *l) {
         warn(l, text);
         return event.status;
     }
-    tell_checkpoint(l, &event);
+    report_checkpoint(l, &event);
     return LS_SUCCESS;
 }
 
 // Where to take the snapshot to; NULL on other ranks, and where the last one is not written yet: training waits a
 // moment for that, but not twice for the same one.
 static ls_snapshot *room(ls_trainer *t, const listeners *l, int must) {
-    ls_trainer_stop_and_save *k = &t->keeping;
+    ls_trainer_stop_and_save *k = &t->stop_and_save;
     if (!k->files) return NULL;
-    ls_checkpoint_manager_wait(k->files, must ? INFINITY : k->busy_told ? 0 : PATIENCE_SECONDS);
-    ls_status told = tell_written(t, l);
-    (void)told; // a new attempt comes
+    ls_checkpoint_manager_wait(k->files, must ? INFINITY : k->busy_warned ? 0 : PATIENCE_SECONDS);
+    ls_status reported = report_written(t, l);
+    (void)reported; // a new attempt comes
     ls_snapshot *snapshot = ls_checkpoint_manager_begin(k->files);
-    if (!snapshot && !k->busy_told) {
+    if (!snapshot && !k->busy_warned) {
         char text[256];
         snprintf(text, sizeof text,
             "the last checkpoint is still being written: that of update %" PRId64
@@ -170,12 +170,12 @@ static ls_snapshot *room(ls_trainer *t, const listeners *l, int must) {
             t->done.updates);
         warn(l, text);
     }
-    k->busy_told = !snapshot;
+    k->busy_warned = !snapshot;
     return snapshot;
 }
 
 static ls_status save(ls_trainer *t, const listeners *l, int must) {
-    ls_trainer_stop_and_save *k = &t->keeping;
+    ls_trainer_stop_and_save *k = &t->stop_and_save;
     LS_TRY(ls_trainer_check_replicas(t)); // which of diverged ones would be the run's?
     ls_snapshot *snapshot = room(t, l, must);
     if (must) LS_TRY(ls_comm_barrier_napping(t->comm)); // for rank 0, which waits for the one before
@@ -187,7 +187,7 @@ static ls_status save(ls_trainer *t, const listeners *l, int must) {
     return LS_SUCCESS;
 }
 
-static void overlook(void *context, ls_status why) {
+static void ignore_damaged(void *context, ls_status why) {
     (void)context;
     (void)why;
 }
@@ -195,7 +195,7 @@ static void overlook(void *context, ls_status why) {
 // ", the newest good one is FOLDER/update-000000000480" into dst.
 static const char *describe_newest(const char *folder, char *dst, size_t bytes) {
     ls_checkpoint *newest = NULL;
-    ls_status status = ls_checkpoint_manager_newest(folder, overlook, NULL, &newest);
+    ls_status status = ls_checkpoint_manager_newest(folder, ignore_damaged, NULL, &newest);
     if (ls_failed(status) || !newest)
         snprintf(dst, bytes, "there is no older one");
     else
@@ -221,11 +221,11 @@ static ls_status say_moved(const ls_trainer *t, ls_held_state state, const char 
 
 // Rank 0: the last checkpoint is written, or it is said why not and what there is instead.
 static ls_status finish_last(ls_trainer *t, const listeners *l, char *path, size_t bytes) {
-    const char *folder = ls_checkpoint_manager_folder(t->keeping.files);
+    const char *folder = ls_checkpoint_manager_folder(t->stop_and_save.files);
     ls_train_checkpoint event = { .status = LS_SUCCESS };
     char reason[96], instead[LS_STATUS_TEXT_BYTES / 4], where[LS_HELD_PATH_BYTES];
-    ls_checkpoint_manager_wait(t->keeping.files, INFINITY);
-    int written = ls_checkpoint_manager_written(t->keeping.files, &event);
+    ls_checkpoint_manager_wait(t->stop_and_save.files, INFINITY);
+    int written = ls_checkpoint_manager_written(t->stop_and_save.files, &event);
     ls_held_state state = ls_held_look(where);
     if (state != LS_HELD_IN_PLACE) return say_moved(t, state, where, event.status);
     if (ls_failed(event.status))
@@ -234,7 +234,7 @@ static ls_status finish_last(ls_trainer *t, const listeners *l, char *path, size
             ", but its checkpoint could not be written: %.2000s; %s",
             describe_reason(t, reason, sizeof reason), t->done.updates, t->facts.updates_planned, event.status.text,
             describe_newest(folder, instead, sizeof instead));
-    if (written) tell_checkpoint(l, &event);
+    if (written) report_checkpoint(l, &event);
     return ls_checkpoint_path(folder, t->done.updates, path, bytes);
 }
 
@@ -243,7 +243,7 @@ static ls_status stop(ls_trainer *t, const listeners *l) {
     char reason[96], path[LS_TEXT_BYTES] = "";
     ls_status status = LS_SUCCESS;
     ls_comm_phase(t->comm, "writing a checkpoint", t->done.updates);
-    if (t->keeping.files) status = finish_last(t, l, path, sizeof path);
+    if (t->stop_and_save.files) status = finish_last(t, l, path, sizeof path);
     LS_TRY(ls_comm_barrier_napping(t->comm)); // a slow disk is no rank that hangs
     LS_TRY(ls_comm_agree(t->comm, status, NULL));
     LS_TRY(ls_comm_broadcast(t->comm, path, sizeof path, 0));
@@ -254,41 +254,41 @@ static ls_status stop(ls_trainer *t, const listeners *l) {
 }
 
 ls_status ls_trainer_save_if_due(ls_trainer *t, const ls_train_observer *observers, int observer_count) {
-    ls_trainer_stop_and_save *k = &t->keeping;
+    ls_trainer_stop_and_save *k = &t->stop_and_save;
     const listeners l = { observers, observer_count };
     if (!k->on) return LS_SUCCESS;
-    ls_status told = tell_written(t, &l);
-    (void)told; // training goes on
+    ls_status reported = report_written(t, &l);
+    (void)reported; // training goes on
     int met = t->done.updates == k->meet_at, last = t->done.updates == t->facts.updates_planned;
     int stops = met && k->reason && !last;
     int due = is_due(t);
     if (due || stops) LS_TRY(save(t, &l, stops || last));
-    if (due) k->ask_at = t->done.updates; // that may have taken long: who knows what is wanted by now
+    if (due) k->agree_at = t->done.updates; // that may have taken long
     if (met) k->meet_at = INT64_MAX;
     return stops ? stop(t, &l) : LS_SUCCESS;
 }
 
 ls_status ls_trainer_save_end(ls_trainer *t, const ls_train_observer *observers, int observer_count) {
     const listeners l = { observers, observer_count };
-    if (!t->keeping.on) return LS_SUCCESS;
-    if (t->keeping.files) {
+    if (!t->stop_and_save.on) return LS_SUCCESS;
+    if (t->stop_and_save.files) {
         ls_comm_phase(t->comm, "writing a checkpoint", t->done.updates);
-        ls_checkpoint_manager_wait(t->keeping.files, INFINITY);
-        ls_status told = tell_written(t, &l);
-        (void)told; // the run's weights are written elsewhere, too
+        ls_checkpoint_manager_wait(t->stop_and_save.files, INFINITY);
+        ls_status reported = report_written(t, &l);
+        (void)reported; // the run's weights are written elsewhere, too
     }
     return ls_comm_barrier_napping(t->comm);
 }
 
 ls_status ls_trainer_save_into(ls_trainer *t, const char *folder) {
-    ls_trainer_stop_and_save *k = &t->keeping;
+    ls_trainer_stop_and_save *k = &t->stop_and_save;
     ls_status status = LS_SUCCESS;
     if (t->facts.comm->rank == 0) status = ls_checkpoint_manager_open(folder, &t->facts, t->train_data, &k->files);
     LS_TRY(ls_comm_agree(t->comm, status, NULL));
     k->on = 1;
     k->meet_at = INT64_MAX;
-    k->ask_at = k->last_ask = k->saved = t->done.updates;
-    k->last_save_s = k->last_ask_s = ls_clock_seconds();
+    k->agree_at = k->last_agreed = k->saved = t->done.updates;
+    k->last_save_s = k->last_agreed_s = ls_clock_seconds();
     return LS_SUCCESS;
 }
 
@@ -299,7 +299,7 @@ typedef struct {
     ls_status newest; // why it is damaged
 } damage;
 
-static void tell_damaged(void *context, ls_status why) {
+static void warn_of_damaged(void *context, ls_status why) {
     damage *damaged = context;
     if (damaged->count++ == 0) damaged->newest = why;
     ls_alert("%s: this checkpoint is left alone, and an older one looked for", why.text);
@@ -311,7 +311,7 @@ static ls_status check_owner(ls_trainer *t, const char *path, int64_t update) {
     cJSON *manifest = NULL;
     ls_train_counters counters;
     ls_status read = ls_checkpoint_read_manifest(path, &manifest, &counters);
-    if (ls_failed(read)) return read.code == LS_DEVICE ? read : LS_SUCCESS; // damaged: told when it is looked for
+    if (ls_failed(read)) return read.code == LS_DEVICE ? read : LS_SUCCESS; // damaged: reported when it is looked for
     char id[LS_RUN_ID_BYTES];
     snprintf(id, sizeof id, "%s", ls_manifest_run(manifest));
     cJSON_Delete(manifest);
@@ -356,7 +356,7 @@ static ls_status find(ls_trainer *t, const char *folder, ls_snapshot *snapshot, 
     ls_checkpoint *checkpoint;
     damage damaged = { 0 };
     LS_TRY(check_owners(t, folder));
-    LS_TRY(ls_checkpoint_manager_newest(folder, tell_damaged, &damaged, &checkpoint));
+    LS_TRY(ls_checkpoint_manager_newest(folder, warn_of_damaged, &damaged, &checkpoint));
     if (!checkpoint && damaged.count > 0) // starting anew would put new ones in the place of what may still be saved
         return ls_fail(LS_STORAGE,
             "%s: none of its checkpoints (%d) is good; the newest: %.2000s; to start anew, move this folder away",

@@ -25,7 +25,7 @@ static ls_status choose_updates(ls_trainer *t, int64_t from, int64_t to) {
 
 // As many as the updates that may be under way have.
 static int64_t compute_under_way(const ls_trainer *t) {
-    int64_t micro = t->full->count + (t->cfg->run_deterministic ? t->graph->param_count : 0) + 1;
+    int64_t micro = ls_trainer_full(t)->count + (t->cfg->run_deterministic ? t->graph->param_count : 0) + 1;
     int64_t update = micro * t->facts.batches.per_rank + STEP_SPANS;
     int64_t all = update * t->depth;
     return all < COMPUTE_UNDER_WAY_MAX ? all : COMPUTE_UNDER_WAY_MAX;
@@ -36,11 +36,11 @@ ls_status ls_trainer_trace(ls_trainer *t, int64_t from, int64_t to) {
     const int room[LS_SPANS_LANE_COUNT] = { [LS_SPANS_COMPUTE] = (int)compute_under_way(t),
         [LS_SPANS_COPIES] = COPIES_UNDER_WAY,
         [LS_SPANS_GRADIENTS] = BUCKETS_UNDER_WAY };
-    LS_TRY(ls_timeline_new(t->device, room, &t->tracing.timeline));
+    LS_TRY(ls_timeline_new(t->session.device, room, &t->tracing.timeline));
     LS_TRY(ls_spans_open(LS_SPANS_SPANS));
     ls_spans_window(t->tracing.from, t->tracing.to);
     ls_update_trace(t->update, t->tracing.timeline);
-    ls_input_pipeline_trace(t->feed, t->tracing.timeline);
+    ls_input_pipeline_trace(t->input, t->tracing.timeline);
     t->tracing.next = t->tracing.from;
     return LS_SUCCESS;
 }
@@ -62,7 +62,7 @@ static ls_status end(ls_trainer *t) {
 
 ls_status ls_trainer_turn_trace(ls_trainer *t) {
     int begins = t->tracing.next == t->tracing.from;
-    if (begins) LS_TRY(ls_timeline_align(t->tracing.timeline, t->queue));
+    if (begins) LS_TRY(ls_timeline_align(t->tracing.timeline, t->session.queue));
     if (begins) begin(t);
     t->tracing.next = ls_spans_at(t->done.updates);
     return begins ? LS_SUCCESS : end(t);

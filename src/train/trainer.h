@@ -69,7 +69,7 @@ LS_CHECKED ls_status ls_trainer_save_weights(ls_trainer *trainer, const char *pa
 LS_CHECKED ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *path);
 // Room for a snapshot of this trainer; ls_snapshot_free it.
 LS_CHECKED ls_status ls_trainer_snapshot_new(const ls_trainer *trainer, ls_snapshot **out);
-// Nothing is under way: every update that was given is retired. All ranks call it; the tensors are this rank's own,
+// Nothing is under way: every update that was enqueued is completed. All ranks call it; the tensors are this rank's own,
 // which are those of all ranks; snapshot may be NULL on ranks that do not want it.
 LS_CHECKED ls_status ls_trainer_snapshot(ls_trainer *trainer, ls_snapshot *snapshot);
 // One tensor of this rank's into tensor->values. An export that failed shows at the queue's next sync.
@@ -79,7 +79,7 @@ void ls_trainer_export_tensor(ls_trainer *trainer, const ls_snapshot_tensor *ten
 LS_CHECKED ls_status ls_trainer_restore(ls_trainer *trainer, ls_snapshot *snapshot);
 // Traces updates [from, to) of the run that comes (base/spans.h); 0, 0: some 20 after some 10 that warm up, or what
 // a short run has of them. All ranks; once, before the first update. Traced updates are enqueued one instruction after
-// another, not as recordings. LS_USAGE: the run has no such updates.
+// another, not as captured graphs. LS_USAGE: the run has no such updates.
 LS_CHECKED ls_status ls_trainer_trace(ls_trainer *trainer, int64_t from, int64_t to);
 // The trace of all ranks, after the run; rank 0 writes. All ranks; the status is each rank's own.
 LS_CHECKED ls_status ls_trainer_write_trace(ls_trainer *trainer, const char *path);

@@ -1,10 +1,10 @@
-// trainer_internal.h - a trainer's parts, shared by trainer.c (planning), startup_check.c, run.c (updates), evaluate.c,
-// weights.c, print_plan.c.
+// trainer_internal.h - a trainer's parts: the session that it computes in, and what only training has. Shared by the files
+// of this room.
 #ifndef LS_TRAIN_TRAINER_INTERNAL_H
 #define LS_TRAIN_TRAINER_INTERNAL_H
 
 #include "dist/device_assignment.h"
-#include "program/compile.h"
+#include "program/session.h"
 #include "files/checkpoint_manager.h"
 #include "train/input_pipeline.h"
 #include "train/diagnose/replicas.h"
@@ -22,13 +22,13 @@ typedef struct {
 typedef struct {
     int on;                       // this run saves, and heeds requests; all ranks alike
     ls_checkpoint_manager *files; // rank 0; NULL elsewhere
-    int64_t ask_at;               // update before which ranks ask each other next
-    int64_t meet_at;              // update before which all are to be retired, for what was agreed; INT64_MAX: nothing
-    int64_t reason;               // why to stop: an ls_stop_reason and a rank; 0: do not
-    int64_t saved;                // update of the last snapshot
-    int64_t last_ask;             // update
-    double last_ask_s, last_save_s;
-    int busy_told; // a warning has said that the last checkpoint takes long
+    int64_t agree_at;             // update before which ranks agree next
+    int64_t meet_at;     // update before which all are to be completed, for what was agreed; INT64_MAX: nothing
+    int64_t reason;      // why to stop: an ls_stop_reason and a rank; 0: do not
+    int64_t saved;       // update of the last snapshot
+    int64_t last_agreed; // update
+    double last_agreed_s, last_save_s;
+    int busy_warned; // a warning has said that the last checkpoint takes long
 } ls_trainer_stop_and_save;
 
 // A trace of some updates; nothing in a run without one.
@@ -40,32 +40,37 @@ typedef struct {
     double start_s;
 } ls_trainer_tracing;
 
+// The programs of a trainer's session.
+enum {
+    LS_TRAINER_FULL,
+    LS_TRAINER_TAIL, // of the one short micro-batch of an epoch, where this rank has one
+    LS_TRAINER_EVAL,
+    LS_TRAINER_PROGRAMS
+};
+_Static_assert((int)LS_TRAINER_PROGRAMS <= (int)LS_SESSION_PROGRAMS, "a session has room for a trainer's programs");
+
 struct ls_trainer {
     const ls_config *cfg;
     ls_comm *comm;
     ls_train_info facts;
     ls_graph *graph;
     ls_dataset *train_data, *test_data;
-    ls_device_assignment *placement;
+    ls_device_assignment *assignment;
     struct ls_algorithm_cache *plans; // NULL: algorithms go by the device's rule
-    ls_device *device;
-    ls_queue *queue;
+    ls_session session;
     ls_collective *collective; // NULL: sums go through comm
-    ls_param_store *arenas;
     ls_update *update;
-    ls_program *full, *tail, *eval; // tail: the one short micro-batch of an epoch, where this rank has one; else NULL
-    ls_slab *activations, *workspace, *table;
-    ls_input_pipeline *feed, *eval_feed;
+    ls_input_pipeline *input, *eval_input;
     ls_batches eval_batches;
     ls_schedule schedule;
-    int evaluates; // and no more: there is neither a program nor a feed for training
+    int evaluates; // and no more: there is neither a program nor an input pipeline for training
     ls_trainer_tracing tracing;
-    ls_trainer_stop_and_save keeping;
+    ls_trainer_stop_and_save stop_and_save;
     ls_replicas *replicas;  // NULL: they are not compared
     int depth;              // updates that may be under way: 1 on a device in host memory
-    ls_position done, next; // updates that are retired; those that the device was given
+    ls_position done, next; // updates that are completed; those that are enqueued
     int64_t skipped;
-    float loss_scale;                      // of the update that is retired next
+    float loss_scale;                      // of the update that is completed next
     struct ls_nonfinite *nonfinite;        // why the run ended; NULL: it did not, or not for that (nonfinite_search.h)
     char folder[LS_TEXT_BYTES];            // the run's; "": it has none, or this is not rank 0
     ls_train_evaluation evaluation;        // the last one
@@ -77,6 +82,15 @@ struct ls_trainer {
     ls_micro_result since_report, of_epoch;
 };
 
+static inline const ls_program *ls_trainer_full(const ls_trainer *t) {
+    return t->session.program[LS_TRAINER_FULL];
+}
+
+// For one of this rank's micro-batches, of so many samples.
+static inline const ls_program *ls_trainer_program_for(const ls_trainer *t, int samples) {
+    return t->session.program[samples == t->facts.batches.micro_batch ? LS_TRAINER_FULL : LS_TRAINER_TAIL];
+}
+
 // All ranks compare what must be the same (startup_check.c): LS_COMM with a table where it is not.
 LS_CHECKED ls_status ls_startup_check_programs(ls_trainer *t); // program and options
 LS_CHECKED ls_status ls_startup_check_devices(ls_trainer *t);  // when the device is open
@@ -85,26 +99,32 @@ LS_CHECKED ls_status ls_startup_check_state(ls_trainer *t);    // data and initi
 // verify_pictures.c: as ls_trainer_verify_pictures, but what is left out is gone from facts.test_data->count.
 LS_CHECKED ls_status ls_trainer_verify_test_pictures(ls_trainer *t);
 
+// micro_batch.c: facts.batches, as the configuration says; checks them.
+LS_CHECKED ls_status ls_trainer_plan_batches(ls_trainer *t);
+// The session's programs are compiled and fit into the device of every rank, where train.micro_batch = auto with smaller
+// micro-batches than facts.batches had; LS_DEVICE: they do not. All ranks.
+LS_CHECKED ls_status ls_trainer_choose_micro_batch(ls_trainer *t);
+ls_input_pipeline_options ls_trainer_input_options(const ls_trainer *t, int training); // else of test pictures
+
 // device.autotune (autotune.c). Opens t->plans where it is wanted; for the device's options.
 LS_CHECKED ls_status ls_trainer_open_algorithm_cache(ls_trainer *t);
-// All ranks call it where t->plans is not NULL: what the training program's plans are chosen by, the same on all ranks.
-LS_CHECKED ls_status ls_trainer_autotune(ls_trainer *t, const ls_compile_options *training);
+// All ranks call it where t->plans is not NULL: what the largest program's plans are chosen by, the same on all ranks.
+LS_CHECKED ls_status ls_trainer_autotune(ls_trainer *t);
 
 LS_CHECKED ls_status ls_trainer_set_parts(ls_trainer *t, cJSON *parts);         // taken
-LS_CHECKED ls_status ls_trainer_start_feed(ls_trainer *t);                      // at the next update's place
+LS_CHECKED ls_status ls_trainer_start_input(ls_trainer *t);                     // at the next update's place
 LS_CHECKED ls_status ls_trainer_write_weights(ls_trainer *t, const char *path); // this rank alone
-// Gives the device updates while fewer than `depth` are under way and before update number `end`; then retires the
-// oldest. LS_NUMERIC on all ranks alike when too many updates in a row were skipped.
+// Enqueues updates while fewer than `depth` are under way and before update number `end`; then completes the oldest. LS_NUMERIC on all ranks alike when too many updates in a row were skipped.
 LS_CHECKED ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state);
-// One update, given and retired.
+// One update, enqueued and completed.
 LS_CHECKED ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state);
 
-// stop_and_save.c. Before the update `next` is given: asks the other ranks when it is time to. All ranks.
+// stop_and_save.c. Before the update `next` is enqueued: agrees with the other ranks when it is time to. All ranks.
 LS_CHECKED ls_status ls_trainer_agree_on_stop(ls_trainer *t);
 // The next update, from `done` on, at which a checkpoint is due by counting, or ranks are to meet.
 int64_t ls_trainer_next_save(const ls_trainer *t);
-// Everything is retired up to `done`: saves if that is due, then LS_STOPPED on all ranks if that was agreed. `tell` is
-// called on rank 0 for what was written.
+// Everything is completed up to `done`: saves if that is due, then LS_STOPPED on all ranks if that was agreed. Observers
+// are called on rank 0 for what was written.
 LS_CHECKED ls_status ls_trainer_save_if_due(ls_trainer *t, const ls_train_observer *observers, int observer_count);
 // The last update is done: waits for what is being written. All ranks.
 LS_CHECKED ls_status ls_trainer_save_end(ls_trainer *t, const ls_train_observer *observers, int observer_count);

@@ -13,24 +13,26 @@ ls_status ls_trainer_snapshot_new(const ls_trainer *t, ls_snapshot **out) {
 }
 
 static ls_buffer buffer_of(const ls_trainer *t, const ls_snapshot_tensor *tensor) {
-    const ls_param_store *a = t->arenas;
+    const ls_param_store *a = t->session.store;
     if (tensor->state == 0) return ls_param_store_weight(a, tensor->param);
     int64_t first = a->trained_elements * (tensor->state - 1) + a->offset[tensor->param];
     return ls_param_store_range(a->state, first, a->elements[tensor->param], sizeof(float));
 }
 
 void ls_trainer_export_tensor(ls_trainer *t, const ls_snapshot_tensor *tensor) {
+    ls_device *device = t->session.device;
     const ls_param_shape *shape = &t->graph->params[tensor->param].shape;
-    t->device->api->param_export(t->device, shape, buffer_of(t, tensor), tensor->values);
+    device->api->param_export(device, shape, buffer_of(t, tensor), tensor->values);
 }
 
-static void give_tensors(ls_trainer *t, const ls_snapshot *s) {
+static void restore_tensors(ls_trainer *t, const ls_snapshot *s) {
+    ls_device *device = t->session.device;
     for (int i = 0; i < s->count; i++) {
         const ls_snapshot_tensor *tensor = &s->tensors[i];
         const ls_param_shape *shape = &t->graph->params[tensor->param].shape;
-        t->device->api->param_import(t->device, shape, tensor->values, buffer_of(t, tensor));
+        device->api->param_import(device, shape, tensor->values, buffer_of(t, tensor));
     }
-    ls_update_weights_changed(t->update);
+    ls_session_weights_changed(&t->session);
 }
 
 static ls_status sum_over_ranks(ls_trainer *t, const ls_micro_result *mine, ls_train_sums *sums) {
@@ -45,7 +47,7 @@ static ls_micro_result own_share(const ls_trainer *t, const ls_train_sums *sums)
     return (ls_micro_result){ .loss_sum = sums->loss_sum, .correct = sums->correct, .count = sums->count };
 }
 
-static ls_status take_counters(ls_trainer *t, ls_train_counters *c) {
+static ls_status read_counters(ls_trainer *t, ls_train_counters *c) {
     ls_train_state state;
     LS_TRY(ls_update_read_state(t->update, &state));
     *c = (ls_train_counters){ .epoch = t->done.epoch,
@@ -65,7 +67,7 @@ static ls_status take_counters(ls_trainer *t, ls_train_counters *c) {
     return sum_over_ranks(t, &t->of_epoch, &c->of_epoch);
 }
 
-static ls_status give_counters(ls_trainer *t, const ls_train_counters *c) {
+static ls_status restore_counters(ls_trainer *t, const ls_train_counters *c) {
     ls_train_state state = { .applied = c->applied,
         .skipped = c->skipped,
         .loss_scale = (float)c->loss_scale,
@@ -89,22 +91,22 @@ static ls_status give_counters(ls_trainer *t, const ls_train_counters *c) {
 ls_status ls_trainer_snapshot(ls_trainer *t, ls_snapshot *snapshot) {
     ls_train_counters counters;
     ls_comm_phase(t->comm, "taking a snapshot", t->done.updates);
-    LS_TRY(take_counters(t, &counters));
+    LS_TRY(read_counters(t, &counters));
     if (!snapshot) return LS_SUCCESS;
     snapshot->counters = counters;
     for (int i = 0; i < snapshot->count; i++) ls_trainer_export_tensor(t, &snapshot->tensors[i]);
-    return t->device->api->queue_sync(t->queue); // an export that failed shows here
+    return t->session.device->api->queue_sync(t->session.queue); // an export that failed shows here
 }
 
 ls_status ls_trainer_restore(ls_trainer *t, ls_snapshot *snapshot) {
     ls_comm_phase(t->comm, "taking over a snapshot", -1);
     LS_TRY(ls_comm_broadcast(t->comm, &snapshot->counters, sizeof snapshot->counters, 0));
     LS_TRY(ls_comm_broadcast(t->comm, snapshot->values, (int64_t)snapshot->bytes, 0));
-    ls_input_pipeline_stop(t->feed); // it begins again at the new place
-    give_tensors(t, snapshot);
-    LS_TRY(give_counters(t, &snapshot->counters));
+    ls_input_pipeline_stop(t->input); // it begins again at the new place
+    restore_tensors(t, snapshot);
+    LS_TRY(restore_counters(t, &snapshot->counters));
     ls_trainer_replicas_equal(t);
-    return t->device->api->queue_sync(t->queue);
+    return t->session.device->api->queue_sync(t->session.queue);
 }
 
 // --- weights files ----------------------------------------------------------------------------------
@@ -124,7 +126,7 @@ ls_status ls_trainer_write_weights(ls_trainer *t, const char *path) {
         const ls_param *param = &g->params[p];
         ls_weights_describe(param, &tensors[p]);
         tensors[p].data = at;
-        t->device->api->param_export(t->device, &param->shape, ls_param_store_weight(t->arenas, p), at);
+        ls_param_store_export(t->session.store, p, at);
         at += ls_param_count(&param->shape);
     }
     LS_TRY_GOTO(ls_weights_metadata_new(g, t->train_data, &notes));
@@ -142,23 +144,10 @@ ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
     return ls_comm_agree(t->comm, status, NULL);
 }
 
-// All or nothing: every tensor is found before the first is taken over.
-static ls_status take_weights(ls_trainer *t, const ls_safetensors *file) {
-    const ls_graph *g = t->graph;
-    const float **values;
-    LS_TRY(LS_NEW(values, g->param_count + 1, "list of weights"));
-    ls_status status = ls_weights_find(file, g, values);
-    for (int p = 0; p < g->param_count && !ls_failed(status); p++)
-        t->device->api->param_import(t->device, &g->params[p].shape, values[p], ls_param_store_weight(t->arenas, p));
-    free(values);
-    if (!ls_failed(status)) ls_update_weights_changed(t->update);
-    return status;
-}
-
 static ls_status read_weights(ls_trainer *t, const char *path) {
     ls_safetensors *file;
     LS_TRY(ls_safetensors_read(path, &file));
-    ls_status status = take_weights(t, file);
+    ls_status status = ls_weights_load(file, &t->session);
     ls_safetensors_free(file);
     return status;
 }

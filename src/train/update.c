@@ -22,11 +22,11 @@ static void zero_slab(ls_update *u, ls_slab *slab) {
 }
 
 static ls_buffer grad_range(const ls_update *u, const ls_planned_bucket *b) {
-    return ls_param_store_range(u->arenas->grad, b->range.first, b->range.count, sizeof(float));
+    return ls_param_store_range(u->store->grad, b->range.first, b->range.count, sizeof(float));
 }
 
 static ls_buffer fixed_range(const ls_update *u, const ls_planned_bucket *b) {
-    return ls_param_store_range(u->arenas->fixed, b->range.first, b->range.count, sizeof(int64_t));
+    return ls_param_store_range(u->store->fixed, b->range.first, b->range.count, sizeof(int64_t));
 }
 
 // What a trace shows beside the program's instructions.
@@ -42,14 +42,14 @@ static void end_span(ls_update *u) {
 // What adds up over the micro-batches of an update begins at zero.
 static void start_sums(ls_update *u) {
     begin_span(u, "sums to zero");
-    zero_slab(u, u->ordered ? u->arenas->fixed : u->arenas->grad);
+    zero_slab(u, u->ordered ? u->store->fixed : u->store->grad);
     u->device->api->zero(u->result, sizeof(ls_micro_result), u->queue);
     end_span(u);
 }
 
 void ls_update_begin(ls_update *u, const ls_window *window) {
-    assert(u->begun - u->retired < u->depth);
-    size_t record = u->host_windows + (size_t)(u->begun % u->depth) * LS_RECORD_BYTES;
+    assert(u->enqueued - u->completed < u->depth);
+    size_t record = u->host_windows + (size_t)(u->enqueued % u->depth) * LS_RECORD_BYTES;
     ls_buffer host = ls_buffer_at(u->host_control, record, sizeof(ls_update_input));
     ls_update_input *input = ls_buffer_host(host);
     *input = (ls_update_input){ .samples = u->loss_is_sum ? 1.0 : window->samples,
@@ -66,20 +66,19 @@ void ls_update_begin(ls_update *u, const ls_window *window) {
 
 static void narrow(ls_update *u, const ls_planned_bucket *b) {
     ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] = grad_range(u, b),
-        [LS_CAST_DST] =
-            ls_param_store_range(u->arenas->wire, b->range.first, b->range.count, ls_dtype_bytes(LS_BF16)) };
+        [LS_CAST_DST] = ls_param_store_range(u->store->wire, b->range.first, b->range.count, ls_dtype_bytes(LS_BF16)) };
     ls_plan_run(b->cast, args, workspace_of(u), u->queue);
 }
 
 static void cast_gradients_to_f32(ls_update *u) {
-    const ls_param_store *a = u->arenas;
+    const ls_param_store *a = u->store;
     ls_buffer args[LS_CAST_TO_F32_ARGS] = { [LS_CAST_TO_F32_SRC] = ls_param_store_range(
                                                 a->wire, 0, a->trained_elements, ls_dtype_bytes(LS_BF16)),
         [LS_CAST_TO_F32_DST] = ls_param_store_range(a->grad, 0, a->trained_elements, sizeof(float)) };
     ls_plan_run(u->cast_to_f32, args, workspace_of(u), u->queue);
 }
 
-// Gradients of the first up_to parameters of the arena's order are complete in this micro-batch: round them in ordered
+// Gradients of the first up_to parameters of the store's order are complete in this micro-batch: round them in ordered
 // mode, and let the reducer have them when it was the last micro-batch. up_to < 0: everything is.
 static void buckets_complete(ls_update *u, int up_to) {
     while (u->launched < u->bucket_count) {
@@ -120,7 +119,7 @@ static void unfix_buckets(ls_update *u) {
 
 static void run_step_control(ls_update *u) {
     ls_buffer stats_args[LS_GRAD_STATS_ARGS] = { [LS_GRAD_STATS_GRAD] = ls_param_store_range(
-                                                     u->arenas->grad, 0, u->arenas->trained_elements, sizeof(float)),
+                                                     u->store->grad, 0, u->store->trained_elements, sizeof(float)),
         [LS_GRAD_STATS_PARTIALS] = u->partials };
     ls_plan_run(u->stats, stats_args, workspace_of(u), u->queue);
     ls_buffer args[LS_STEP_CONTROL_ARGS] = { [LS_STEP_CONTROL_WINDOW] = u->window,
@@ -185,7 +184,7 @@ static void enqueue_micro(void *context) {
     if (u->micros_done == 0) start_sums(u);
     if (u->ordered) {
         begin_span(u, "gradient to zero");
-        zero_slab(u, u->arenas->grad);
+        zero_slab(u, u->store->grad);
         end_span(u);
     }
     u->launched = 0;
@@ -198,22 +197,22 @@ static void enqueue_micro(void *context) {
     if (u->micros_left == 1 && on_queue(u)) finish_on_queue(u);
 }
 
-// A collective must be recorded by all ranks or by none, and in a short window they do not have the same work. Through
+// A collective must be captured by all ranks or by none, and in a short window they do not have the same work. Through
 // host memory, ranks meet in the midst of the last micro-batch.
-static int may_record(const ls_update *u) {
+static int may_capture(const ls_update *u) {
     if (!u->reducer) return 1;
     return on_queue(u) ? u->whole : u->micros_left > 1 && !u->meets_in_pass;
 }
 
-enum { FIRST_MICRO = 1, LAST_MICRO = 2, STEP_ALONE = 4 }; // variants of recorded work
+enum { FIRST_MICRO = 1, LAST_MICRO = 2, STEP_ALONE = 4 }; // variants of captured work
 
 ls_status ls_update_micro(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {
     micro_work work = { u, program, inputs };
     ls_graph_capture_key key = { .program = program,
         .input = inputs->buffer[LS_INPUT_MICRO],
         .variant = (u->micros_done == 0 ? FIRST_MICRO : 0) + (u->micros_left == 1 ? LAST_MICRO : 0) };
-    if (may_record(u))
-        LS_TRY(ls_graph_capture_run(u->recorder, key, enqueue_micro, &work));
+    if (may_capture(u))
+        LS_TRY(ls_graph_capture_run(u->capture, key, enqueue_micro, &work));
     else
         enqueue_micro(&work);
     u->micros_left--;
@@ -222,7 +221,7 @@ ls_status ls_update_micro(ls_update *u, const ls_program *program, const ls_prog
 }
 
 ls_status ls_update_join(ls_update *u, const ls_program *program) {
-    assert(!u->whole); // else a recording would be due on all ranks
+    assert(!u->whole); // else a capture would be due on all ranks
     enqueue_micro(&(micro_work){ .update = u, .program = program });
     u->micros_left--;
     u->micros_done++;
@@ -239,7 +238,7 @@ static ls_status finish(ls_update *u) {
         return u->status;
     }
     LS_TRY(reduce(u));
-    return ls_graph_capture_run(u->recorder, (ls_graph_capture_key){ .variant = STEP_ALONE }, step, u);
+    return ls_graph_capture_run(u->capture, (ls_graph_capture_key){ .variant = STEP_ALONE }, step, u);
 }
 
 static ls_buffer report_of(const ls_update *u, int64_t number) {
@@ -250,23 +249,24 @@ static ls_buffer report_of(const ls_update *u, int64_t number) {
 ls_status ls_update_end(ls_update *u) {
     const ls_device_api *api = u->device->api;
     LS_TRY(finish(u));
-    api->copy(report_of(u, u->begun), ls_buffer_at(u->device_control, 0, LS_REPORT_BYTES), LS_REPORT_BYTES, u->queue);
-    api->event_record(u->reported[u->begun % u->depth], u->queue);
-    u->begun++;
+    api->copy(
+        report_of(u, u->enqueued), ls_buffer_at(u->device_control, 0, LS_REPORT_BYTES), LS_REPORT_BYTES, u->queue);
+    api->event_record(u->reported[u->enqueued % u->depth], u->queue);
+    u->enqueued++;
     return LS_SUCCESS;
 }
 
 ls_status ls_update_complete(ls_update *u, ls_train_state *state, ls_micro_result *result) {
-    assert(u->retired < u->begun);
+    assert(u->completed < u->enqueued);
     if (u->reducer) ls_comm_wait_begins(u->comm, "the device's sums");
-    ls_status status = u->device->api->event_sync(u->reported[u->retired % u->depth]);
+    ls_status status = u->device->api->event_sync(u->reported[u->completed % u->depth]);
     if (u->reducer) ls_comm_wait_ends(u->comm);
     LS_TRY(status);
-    const char *report = ls_buffer_host(report_of(u, u->retired));
+    const char *report = ls_buffer_host(report_of(u, u->completed));
     *state = *(const ls_train_state *)(const void *)report;
     *result = *(const ls_micro_result *)(const void *)(report + LS_RECORD_BYTES);
     if (u->reducer) ls_reducer_account(u->reducer, (const int64_t *)(const void *)(report + 2 * LS_RECORD_BYTES));
-    u->retired++;
+    u->completed++;
     return LS_SUCCESS;
 }
 
@@ -292,7 +292,7 @@ void ls_update_evaluate_begin(ls_update *u) {
 ls_status ls_update_evaluate(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {
     micro_work work = { u, program, inputs };
     ls_graph_capture_key key = { .program = program, .input = inputs->buffer[LS_INPUT_MICRO] };
-    return ls_graph_capture_run(u->recorder, key, enqueue_evaluation, &work);
+    return ls_graph_capture_run(u->capture, key, enqueue_evaluation, &work);
 }
 
 ls_status ls_update_sum_now(ls_update *u, ls_buffer sums, int64_t count) {
@@ -304,7 +304,7 @@ ls_reducer_counts ls_update_comm_counts(const ls_update *u) {
 }
 
 ls_status ls_update_read_state(ls_update *u, ls_train_state *state) {
-    assert(u->retired == u->begun);
+    assert(u->completed == u->enqueued);
     u->device->api->copy(u->host_state, u->state, sizeof *state, u->queue);
     LS_TRY(u->device->api->queue_sync(u->queue));
     *state = *(const ls_train_state *)ls_buffer_host(u->host_state);
@@ -312,17 +312,8 @@ ls_status ls_update_read_state(ls_update *u, ls_train_state *state) {
 }
 
 ls_status ls_update_write_state(ls_update *u, const ls_train_state *state) {
-    assert(u->retired == u->begun);
+    assert(u->completed == u->enqueued);
     *(ls_train_state *)ls_buffer_host(u->host_state) = *state;
     u->device->api->copy(u->state, u->host_state, sizeof *state, u->queue);
     return u->device->api->queue_sync(u->queue);
-}
-
-void ls_update_weights_changed(ls_update *u) {
-    if (!u->cast) return;
-    const ls_param_store *a = u->arenas;
-    ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] =
-                                         ls_param_store_range(a->weight, 0, a->trained_elements, sizeof(float)),
-        [LS_CAST_DST] = ls_param_store_range(a->copy, 0, a->trained_elements, ls_dtype_bytes(a->storage)) };
-    ls_plan_run(u->cast, args, workspace_of(u), u->queue);
 }

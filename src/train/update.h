@@ -1,10 +1,10 @@
 // update.h - one update: accumulate the window's micro-batches, reduce, check, step. Plans and memory are made once;
 // an update allocates nothing, and with one rank the host never waits for the device in it:
-// what it needs comes back in a report, which is looked at when the update is retired, up to `depth` updates later.
-// With one rank a micro-batch and what ends the update are recorded (graph_capture.h); with several ranks, too, where
-// their gradients are summed on the device's queues. All ranks then record the same updates: those of whole windows.
+// what it needs comes back in a report, which is looked at when the update is completed, up to `depth` updates later.
+// With one rank a micro-batch and what ends the update are captured (graph_capture.h); with several ranks, too, where
+// their gradients are summed on the device's queues. All ranks then capture the same updates: those of whole windows.
 //
-// Fast mode: gradients accumulate in the fp32 arena; buckets are summed over ranks as the last micro-batch completes
+// Fast mode: gradients accumulate in the parameter store in fp32; buckets are summed over ranks as the last micro-batch completes
 // them. Ordered mode: every micro-batch's gradient is rounded to 64-bit fixed point and added there; integers add
 // exactly in any order, so the sum is the same bits for any number of ranks.
 #ifndef LS_TRAIN_UPDATE_H
@@ -22,9 +22,9 @@ enum { LS_GRADIENT_FRACTION_BITS = 40, LS_STATISTIC_FRACTION_BITS = 36 };
 
 typedef struct ls_update ls_update;
 
-// Borrows arenas, comm, collective (NULL: sums go through comm) and queue. depth: updates that may be begun and not yet
-// retired, at most LS_UPDATE_DEPTH_MAX. The loss is scaled for fp16 storage.
-LS_CHECKED ls_status ls_update_new(const ls_config *cfg, ls_param_store *arenas, ls_comm *comm,
+// Borrows store, comm, collective (NULL: sums go through comm) and queue. depth: updates that may be enqueued and not
+// yet completed, at most LS_UPDATE_DEPTH_MAX. The loss is scaled for fp16 storage.
+LS_CHECKED ls_status ls_update_new(const ls_config *cfg, ls_param_store *store, ls_comm *comm,
     ls_collective *collective, ls_queue *queue, int depth, ls_update **out);
 void ls_update_trace(ls_update *update, ls_timeline *timeline); // shows its work there; borrowed
 void ls_update_free(ls_update *update);                         // NULL is allowed
@@ -50,11 +50,11 @@ LS_CHECKED ls_status ls_update_micro(ls_update *update, const ls_program *progra
 // the program, which is any of this rank's training programs.
 LS_CHECKED ls_status ls_update_join(ls_update *update, const ls_program *program);
 LS_CHECKED ls_status ls_update_end(ls_update *update);
-// Waits for the oldest update that is not yet retired. state: after it (skip, grad_norm, loss_scale); result: sums over
+// Waits for the oldest update that is not yet completed. state: after it (skip, grad_norm, loss_scale); result: sums over
 // this rank's micro-batches of it.
 LS_CHECKED ls_status ls_update_complete(ls_update *update, ls_train_state *state, ls_micro_result *result);
 
-// An evaluation, outside of any update (all are retired), is evaluate_begin, evaluate for each micro-batch,
+// An evaluation, outside of any update (all are completed), is evaluate_begin, evaluate for each micro-batch,
 // take_result: the sums over its micro-batches.
 void ls_update_evaluate_begin(ls_update *update);
 LS_CHECKED ls_status ls_update_evaluate(ls_update *update, const ls_program *program, const ls_program_inputs *inputs);
@@ -63,13 +63,11 @@ LS_CHECKED ls_status ls_update_take_result(ls_update *update, ls_micro_result *r
 // midst of a program. All ranks call it alike.
 LS_CHECKED ls_status ls_update_sum_now(ls_update *update, ls_buffer sums, int64_t count);
 ls_reducer_counts ls_update_comm_counts(const ls_update *update);
-// Bucket `index`, in launch order: its bytes, and how many parameters of the arena's order must be complete
+// Bucket `index`, in launch order: its bytes, and how many parameters of the store's order must be complete
 // (-1: all instructions done). 0 where there is none. With one rank, too: what would be summed.
 int ls_update_bucket(const ls_update *update, int index, size_t *bytes, int *end_param);
-// The optimizer's counters and the loss scale, outside of any update (all are retired). Writing also waits.
+// The optimizer's counters and the loss scale, outside of any update (all are completed). Writing also waits.
 LS_CHECKED ls_status ls_update_read_state(ls_update *update, ls_train_state *state);
 LS_CHECKED ls_status ls_update_write_state(ls_update *update, const ls_train_state *state);
-// Weights came from elsewhere (initialisation, a file): refreshes the 16-bit copy.
-void ls_update_weights_changed(ls_update *update);
 
 #endif

@@ -15,7 +15,7 @@ _Static_assert(sizeof(ls_train_state) <= LS_RECORD_BYTES && sizeof(ls_micro_resu
 
 typedef struct {
     ls_range range;
-    int end_param;        // complete when the first end_param parameters of the arena's order are
+    int end_param;        // complete when the first end_param parameters of the store's order are
     ls_plan *fix, *unfix; // ordered mode
     ls_plan *cast;        // trained ones, where gradients travel in bf16
 } ls_planned_bucket;
@@ -27,26 +27,26 @@ typedef struct {
 
 struct ls_update {
     ls_device *device;
-    ls_param_store *arenas;
+    ls_param_store *store;
     ls_comm *comm;
     ls_queue *queue;
     int ordered, loss_is_sum, meets_in_pass; // meets_in_pass: ranks exchange statistics in the midst of a pass
     ls_optimizer *optimizer;
     ls_collective *collective;
     ls_reducer *reducer; // NULL with one rank
-    ls_graph_capture *recorder;
+    ls_graph_capture *capture;
     ls_planned_bucket *buckets; // trained ones, then at most one of statistics
     int bucket_count, trained_buckets;
     ls_running_step *running;
     int running_count;
-    ls_plan *stats, *step_control, *cast, *cast_to_f32;
+    ls_plan *stats, *step_control, *cast_to_f32;
     ls_slab *device_control, *host_control, *workspace;
     ls_buffer state, result, stamps, window, partials; // on the device; the first three in a row: a report is one copy
     ls_buffer host_state, host_result;                 // pinned; what the host writes, and reads outside of updates
     size_t host_windows, host_reports;                 // offsets of the rings of pinned records, `depth` each
     ls_event *reported[LS_UPDATE_DEPTH_MAX];
     int depth;
-    int64_t begun, retired; // updates
+    int64_t enqueued, completed; // updates
     size_t workspace_bytes;
     ls_timeline *timeline;
     ls_status status; // of what failed in the midst of a program

@@ -32,7 +32,7 @@ static ls_status new_control_memory(ls_update *u) {
 
 // Buckets of trained tensors in completion order; the statistics are one more, complete when the backward pass ends.
 static ls_status cut_buckets(ls_update *u, size_t bucket_bytes) {
-    const ls_param_store *a = u->arenas;
+    const ls_param_store *a = u->store;
     size_t trained = (size_t)a->trained_params;
     int64_t *offsets = NULL, *elements = NULL;
     ls_range *ranges = NULL;
@@ -67,7 +67,7 @@ done:
 static ls_status plan_bucket(ls_update *u, int index) {
     ls_planned_bucket *b = &u->buckets[index];
     int statistics = index >= u->trained_buckets;
-    if (u->arenas->wire && !statistics) {
+    if (u->store->wire && !statistics) {
         ls_op_desc cast = {
             .op = LS_OP_CAST, .layer = "gradients", .attr.flat = { .count = b->range.count, .storage = LS_BF16 }
         };
@@ -88,14 +88,14 @@ static ls_status plan_bucket(ls_update *u, int index) {
 // Statistics are of the whole gradient at once: they must not depend on how it was cut for the reduction.
 static ls_status plan_step_control(ls_update *u, const ls_config *cfg) {
     ls_op_desc desc = {
-        .op = LS_OP_GRAD_STATS, .layer = "gradients", .attr.flat = { .count = u->arenas->trained_elements }
+        .op = LS_OP_GRAD_STATS, .layer = "gradients", .attr.flat = { .count = u->store->trained_elements }
     };
     LS_TRY(new_plan(u, &desc, &u->stats));
     desc = (ls_op_desc){ .op = LS_OP_STEP_CONTROL,
         .layer = "update",
         .attr.step_control = { .slots = 1,
             .clip_norm = (float)cfg->train_clip_norm,
-            .dynamic = u->arenas->storage == LS_F16,
+            .dynamic = u->store->storage == LS_F16,
             .growth = (float)cfg->loss_scale_growth,
             .backoff = (float)cfg->loss_scale_backoff,
             .minimum = (float)cfg->loss_scale_minimum,
@@ -103,17 +103,11 @@ static ls_status plan_step_control(ls_update *u, const ls_config *cfg) {
             .growth_interval = (int)cfg->loss_scale_growth_interval,
             .max_skips = (int)cfg->loss_scale_max_skips } };
     LS_TRY(new_plan(u, &desc, &u->step_control));
-    if (u->arenas->wire) {
-        desc = (ls_op_desc){ .op = LS_OP_CAST_TO_F32,
-            .layer = "gradients",
-            .attr.flat = { .count = u->arenas->trained_elements, .storage = LS_BF16 } };
-        LS_TRY(new_plan(u, &desc, &u->cast_to_f32));
-    }
-    if (u->arenas->storage == LS_F32) return LS_SUCCESS;
-    desc = (ls_op_desc){ .op = LS_OP_CAST,
-        .layer = "working weights",
-        .attr.flat = { .count = u->arenas->trained_elements, .storage = u->arenas->storage } };
-    return new_plan(u, &desc, &u->cast);
+    if (!u->store->wire) return LS_SUCCESS;
+    desc = (ls_op_desc){ .op = LS_OP_CAST_TO_F32,
+        .layer = "gradients",
+        .attr.flat = { .count = u->store->trained_elements, .storage = LS_BF16 } };
+    return new_plan(u, &desc, &u->cast_to_f32);
 }
 
 static double share_of(const ls_param_store *a, int position) {
@@ -122,7 +116,7 @@ static double share_of(const ls_param_store *a, int position) {
 
 // One running-statistics operator for each run of neighbours with the same momentum.
 static ls_status plan_running(ls_update *u) {
-    const ls_param_store *a = u->arenas;
+    const ls_param_store *a = u->store;
     int end = a->graph->param_count;
     LS_TRY(LS_NEW(u->running, end - a->trained_params + 1, "statistics' table"));
     for (int first = a->trained_params, i = first + 1; first < end; i++) {
@@ -147,14 +141,14 @@ static ls_status plan_running(ls_update *u) {
 // What ranks sum: fixed point in ordered mode, else gradients in bf16 or fp32; statistics are never in bf16.
 static ls_bucket summed(const ls_update *u, int index) {
     const ls_range *r = &u->buckets[index].range;
-    int wire = u->arenas->wire && index < u->trained_buckets;
-    ls_slab *slab = u->ordered ? u->arenas->fixed : wire ? u->arenas->wire : u->arenas->grad;
+    int wire = u->store->wire && index < u->trained_buckets;
+    ls_slab *slab = u->ordered ? u->store->fixed : wire ? u->store->wire : u->store->grad;
     ls_dtype dtype = u->ordered ? LS_I64 : wire ? LS_BF16 : LS_F32;
     return (ls_bucket){ ls_param_store_range(slab, r->first, r->count, ls_dtype_bytes(dtype)), r->count, dtype };
 }
 
 static ls_status adopt_slabs(ls_update *u) {
-    ls_slab *slabs[] = { u->arenas->grad, u->arenas->fixed, u->arenas->wire };
+    ls_slab *slabs[] = { u->store->grad, u->store->fixed, u->store->wire };
     for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
         if (slabs[i]) LS_TRY(u->device->api->collective->adopt(u->collective, slabs[i]));
     return LS_SUCCESS;
@@ -184,7 +178,7 @@ static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
 }
 
 static ls_status start_state(ls_update *u, const ls_config *cfg) {
-    float scale = u->arenas->storage == LS_F16 ? (float)cfg->loss_scale_initial : 1.0f;
+    float scale = u->store->storage == LS_F16 ? (float)cfg->loss_scale_initial : 1.0f;
     return ls_update_write_state(u, &(ls_train_state){ .loss_scale = scale, .bad_element = -1 });
 }
 
@@ -195,7 +189,7 @@ static ls_status prepare(ls_update *u, const ls_config *cfg) {
     for (int b = 0; b < u->bucket_count; b++) LS_TRY(plan_bucket(u, b));
     LS_TRY(plan_step_control(u, cfg));
     LS_TRY(plan_running(u));
-    LS_TRY(ls_optimizer_new(cfg, u->arenas, u->state, &u->optimizer));
+    LS_TRY(ls_optimizer_new(cfg, u->store, u->state, &u->optimizer));
     if (u->optimizer->workspace_bytes > u->workspace_bytes) u->workspace_bytes = u->optimizer->workspace_bytes;
     return LS_SUCCESS;
 }
@@ -203,21 +197,21 @@ static ls_status prepare(ls_update *u, const ls_config *cfg) {
 static ls_status make(ls_update *u, const ls_config *cfg) {
     LS_TRY(ls_comm_agree(u->comm, prepare(u, cfg), NULL)); // a reducer is made by all ranks or by none
     LS_TRY(new_reducer(u, cfg));
-    LS_TRY(ls_graph_capture_new(u->queue, u->device->api, cfg->device_graphs, &u->recorder));
+    LS_TRY(ls_graph_capture_new(u->queue, u->device->api, cfg->device_graphs, &u->capture));
     if (u->workspace_bytes)
         LS_TRY(u->device->api->slab_new(
             u->device, LS_MEMORY_DEVICE, u->workspace_bytes, "update workspace", &u->workspace));
     return start_state(u, cfg);
 }
 
-ls_status ls_update_new(const ls_config *cfg, ls_param_store *arenas, ls_comm *comm, ls_collective *collective,
+ls_status ls_update_new(const ls_config *cfg, ls_param_store *store, ls_comm *comm, ls_collective *collective,
     ls_queue *queue, int depth, ls_update **out) {
     assert(depth >= 1 && depth <= LS_UPDATE_DEPTH_MAX);
     ls_update *u;
     ls_status status = LS_NEW(u, 1, "update");
     if (ls_failed(status)) return ls_comm_agree(comm, status, NULL); // as the other ranks do in make
-    *u = (ls_update){ .device = arenas->device,
-        .arenas = arenas,
+    *u = (ls_update){ .device = store->device,
+        .store = store,
         .comm = comm,
         .collective = collective,
         .queue = queue,
@@ -235,7 +229,7 @@ static void free_plan(ls_update *u, ls_plan *plan) {
 
 void ls_update_free(ls_update *u) {
     if (!u) return;
-    ls_graph_capture_free(u->recorder);
+    ls_graph_capture_free(u->capture);
     for (int i = 0; i < u->depth; i++)
         if (u->reported[i]) u->device->api->event_free(u->reported[i]);
     ls_reducer_free(u->reducer);
@@ -248,7 +242,6 @@ void ls_update_free(ls_update *u) {
     for (int r = 0; r < u->running_count; r++) free_plan(u, u->running[r].plan);
     free_plan(u, u->stats);
     free_plan(u, u->step_control);
-    free_plan(u, u->cast);
     free_plan(u, u->cast_to_f32);
     ls_slab *slabs[] = { u->device_control, u->host_control, u->workspace };
     for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)

@@ -83,7 +83,7 @@ static void windows(void **state) {
         assert_int_equal(ls_spans_open(4).code, LS_OK);
         ls_spans_window(rows[i].from, rows[i].to);
         int64_t next = ls_spans_at(rows[i].update);
-        ls_spans_span(LS_SPANS_HOST, "give", NULL, -1, 1, 2);
+        ls_spans_span(LS_SPANS_HOST, "enqueue", NULL, -1, 1, 2);
         if (next != rows[i].next || ls_spans_on() != rows[i].on || ls_spans_count() != rows[i].on)
             fail_msg("row %zu: next %lld, on %d, %d spans", i, (long long)next, ls_spans_on(), ls_spans_count());
         if (rows[i].on) assert_int_equal(ls_spans_get(0)->update, rows[i].update);
@@ -95,12 +95,12 @@ static void off_is_nothing(void **state) {
     (void)state;
     assert_false(ls_spans_opened());
     assert_int_equal(ls_spans_at(0), INT64_MAX);
-    ls_spans_span(LS_SPANS_HOST, "give", NULL, -1, 1, 2);
+    ls_spans_span(LS_SPANS_HOST, "enqueue", NULL, -1, 1, 2);
     assert_false(ls_spans_on());
     assert_int_equal(ls_spans_count(), 0);
     assert_int_equal(ls_spans_dropped(), 0);
     assert_int_equal(ls_spans_open(4).code, LS_OK); // opened, but outside of the window
-    ls_spans_span(LS_SPANS_HOST, "give", NULL, -1, 1, 2);
+    ls_spans_span(LS_SPANS_HOST, "enqueue", NULL, -1, 1, 2);
     assert_int_equal(ls_spans_count(), 0);
     ls_spans_close();
 }

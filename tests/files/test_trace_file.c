@@ -56,7 +56,7 @@ static void add(ls_span_lane lane, const char *name, int64_t update, double read
 // Times in ms. Update 3: one bucket hidden, one half, one not at all; update 4: one while nothing runs.
 static void add_spans(void) {
     add(LS_SPANS_HOST, "finish", 3, 0, 6, 9);
-    add(LS_SPANS_HOST, "give", 3, 0, 0, 9);
+    add(LS_SPANS_HOST, "enqueue", 3, 0, 0, 9);
     add(LS_SPANS_COMPUTE, "backward 1", 3, 0, 0, 2);
     add(LS_SPANS_COMPUTE, "backward 2", 3, 0, 2, 4);
     add(LS_SPANS_COMPUTE, "backward 3", 3, 0, 4.5, 6);
@@ -123,9 +123,9 @@ static void about_the_rank(void **state) {
 static void times_and_rows(void **state) {
     (void)state;
     cJSON *events = make_events();
-    const cJSON *event, *give = find(events, "X", "give"), *finish = find(events, "X", "finish");
-    assert_true(start_of(give) == 0 && end_of(give) == 9000); // the rank's 1000 s are rank 0's 1007 s, which is 0
-    assert_true(number_of(give, "tid", -1) == number_of(finish, "tid", -2));
+    const cJSON *event, *enqueue = find(events, "X", "enqueue"), *finish = find(events, "X", "finish");
+    assert_true(start_of(enqueue) == 0 && end_of(enqueue) == 9000); // the rank's 1000 s are rank 0's 1007 s, which is 0
+    assert_true(number_of(enqueue, "tid", -1) == number_of(finish, "tid", -2));
     char threads[64] = "";
     cJSON_ArrayForEach(event, events) {
         if (!is(event, "X", "gradients")) continue;

@@ -39,15 +39,15 @@ static void print(const ls_graph *graph) {
 }
 
 static void compile(const ls_graph *graph, int micro_batch, int training) {
-    ls_param_store *arenas;
+    ls_param_store *store;
     const ls_param_store_options options = {
-        .storage = training ? LS_F32 : LS_BF16, .state_arenas = 2, .ordered = training
+        .storage = training ? LS_F32 : LS_BF16, .state_tensors = 2, .ordered = training
     };
-    if (fuzz_refused(ls_param_store_new(null_device(), graph, &options, &arenas), LS_DEVICE, LS_USAGE)) return;
+    if (fuzz_refused(ls_param_store_new(null_device(), graph, &options, &store), LS_DEVICE, LS_USAGE)) return;
     ls_program *program;
     const ls_compile_options wanted = { .micro_batch = micro_batch, .training = training, .recompute = training };
-    if (!fuzz_refused(ls_compile(arenas, &wanted, &program), LS_DEVICE, LS_USAGE)) ls_program_free(program);
-    ls_param_store_free(arenas);
+    if (!fuzz_refused(ls_compile(store, &wanted, &program), LS_DEVICE, LS_USAGE)) ls_program_free(program);
+    ls_param_store_free(store);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "base/philox.h"
 #include "support/cmocka.h"
-#include "program/compile.h"
+#include "program/session.h"
 
 #define must(expr) \
     do { \
@@ -26,12 +26,13 @@ typedef struct {
 
 typedef struct {
     ls_device_api api; // the device's own but for its fusions
-    ls_device *device;
-    ls_queue *queue;
+    ls_session session;
     ls_graph *graph;
-    ls_param_store *arenas;
+    ls_device *device; // these are the session's
+    ls_queue *queue;
+    ls_param_store *store;
     ls_program *program;
-    ls_slab *activations, *workspace, *memory; // memory: batch, table and records
+    ls_slab *memory; // batch, table and records
     ls_program_inputs inputs;
     ls_micro_result *result;
     int batch;
@@ -82,29 +83,27 @@ static inline void fixture_batch(fixture *f) {
 // f must not move afterwards: it holds the device's table.
 static inline void fixture_make(fixture *f, const fixture_setup *setup) {
     *f = (fixture){ .batch = setup->batch };
-    ls_device_options options = { .threads = 2, .winograd = "auto" };
+    ls_session *s = &f->session;
+    const ls_device_options options = { .threads = 2, .winograd = "auto" };
     const char *why;
-    must(ls_device_open(setup->device, &options, &f->device, &why));
-    f->api = *f->device->api;
+    must(ls_device_open(setup->device, &options, &s->device, &why));
+    f->api = *s->device->api;
     f->api.fusions = setup->fusions;
-    f->device->api = &f->api;
-    must(f->device->api->queue_new(f->device, "test", &f->queue));
+    s->device->api = &f->api;
     f->graph = fixture_graph(setup->network);
-    must(ls_param_store_new(
-        f->device, f->graph, &(ls_param_store_options){ .storage = LS_F32, .state_arenas = 1 }, &f->arenas));
-    must(ls_param_store_allocate(f->arenas));
-    must(ls_param_store_init(f->arenas, 3));
-    ls_compile_options compile = { .micro_batch = setup->batch,
+    must(ls_session_start(s, LS_F32));
+    must(ls_session_place(s, f->graph, &(ls_param_store_options){ .storage = LS_F32, .state_tensors = 1 }));
+    s->options[0] = (ls_compile_options){ .micro_batch = setup->batch,
         .training = setup->training,
         .seed = 5,
         .recompute = setup->recompute,
         .sync_norm = setup->sync_norm };
-    must(ls_compile(f->arenas, &compile, &f->program));
-    must(f->device->api->slab_new(
-        f->device, LS_MEMORY_DEVICE, f->program->activation_bytes, "activations", &f->activations));
-    must(f->device->api->slab_new(
-        f->device, LS_MEMORY_DEVICE, f->program->workspace_bytes + 128, "workspace", &f->workspace));
-    ls_program_bind(f->program, f->activations, f->workspace);
+    must(ls_session_build(s));
+    must(ls_param_store_init(s->store, 3));
+    f->device = s->device;
+    f->queue = s->queue;
+    f->store = s->store;
+    f->program = s->program[0];
     fixture_batch(f);
 }
 
@@ -115,21 +114,15 @@ static inline void fixture_new(fixture *f, const char *device, const char *netwo
 // Loss summed over the batch; gradients start from zero.
 static inline double fixture_run(fixture *f) {
     *f->result = (ls_micro_result){ 0 };
-    f->device->api->zero(ls_buffer_at(f->arenas->grad, 0, f->arenas->grad->bytes), f->arenas->grad->bytes, f->queue);
+    f->device->api->zero(ls_buffer_at(f->store->grad, 0, f->store->grad->bytes), f->store->grad->bytes, f->queue);
     ls_program_run(f->program, &f->inputs, f->queue, &(ls_program_hooks){ 0 });
     must(f->device->api->queue_sync(f->queue));
     return f->result->loss_sum;
 }
 
 static inline void fixture_free(fixture *f) {
-    ls_program_free(f->program);
-    ls_param_store_free(f->arenas);
-    const ls_device_api *api = f->device->api;
-    api->slab_free(f->activations);
-    api->slab_free(f->workspace);
-    api->slab_free(f->memory);
-    api->queue_free(f->queue);
-    ls_device_close(f->device);
+    f->device->api->slab_free(f->memory);
+    ls_session_close(&f->session);
     ls_graph_free(f->graph);
 }
 

@@ -210,8 +210,8 @@ static void pooling_fused_is_pooling_alone(void **state) {
         if (want != got) fail_msg("recompute %d: loss %.17g fused, %.17g alone", recompute, got, want);
         for (int p = 0; p < fused.graph->param_count; p++) {
             const ls_param *param = &fused.graph->params[p];
-            const float *x = ls_buffer_host(ls_param_store_grad(alone.arenas, p));
-            const float *y = ls_buffer_host(ls_param_store_grad(fused.arenas, p));
+            const float *x = ls_buffer_host(ls_param_store_grad(alone.store, p));
+            const float *y = ls_buffer_host(ls_param_store_grad(fused.store, p));
             int64_t count = ls_param_count(&param->shape);
             float largest = 0;
             for (int64_t i = 0; i < count; i++) largest = fmaxf(largest, fabsf(x[i]));
@@ -236,7 +236,7 @@ static void gradients_complete_in_arena_order(void **state) {
         assert_true(completes > last);
         last = completes;
     }
-    assert_int_equal(last, f.arenas->trained_params);
+    assert_int_equal(last, f.store->trained_params);
     fixture_free(&f);
 }
 
@@ -263,9 +263,9 @@ static void check_network_gradients(const char *text, int checked_min) {
     fixture f;
     fixture_new(&f, "ref", text, 4, 1);
     fixture_run(&f);
-    size_t bytes = f.arenas->grad->bytes;
+    size_t bytes = f.store->grad->bytes;
     float *grads = malloc(bytes);
-    memcpy(grads, f.arenas->grad->address, bytes);
+    memcpy(grads, f.store->grad->address, bytes);
     int checked = 0;
     for (int p = 0; p < f.graph->param_count; p++) {
         const ls_param *param = &f.graph->params[p];
@@ -274,14 +274,14 @@ static void check_network_gradients(const char *text, int checked_min) {
         double worst = 0, norm = 0;
         for (int64_t s = 0; s < 6; s++) {
             int64_t i = (s * 7919 + 3) % count;
-            float *w = element(ls_param_store_weight(f.arenas, p), i), kept = *w;
+            float *w = element(ls_param_store_weight(f.store, p), i), kept = *w;
             const float step = 2e-3f;
             *w = kept + step;
             double up = fixture_run(&f);
             *w = kept - step;
             double down = fixture_run(&f);
             *w = kept;
-            double numeric = (up - down) / (2.0 * (double)step), analytic = (double)grads[f.arenas->offset[p] + i];
+            double numeric = (up - down) / (2.0 * (double)step), analytic = (double)grads[f.store->offset[p] + i];
             double error = fabs(numeric - analytic);
             if (error > worst) worst = error;
             if (fabs(analytic) > norm) norm = fabs(analytic);
@@ -312,8 +312,8 @@ static void compare_cpu(const char *text) {
         const ls_param *param = &ref.graph->params[p];
         int64_t count = ls_param_count(&param->shape);
         float *x = malloc((size_t)count * sizeof *x), *y = malloc((size_t)count * sizeof *y);
-        ref.device->api->param_export(ref.device, &param->shape, ls_param_store_grad(ref.arenas, p), x);
-        cpu.device->api->param_export(cpu.device, &param->shape, ls_param_store_grad(cpu.arenas, p), y);
+        ref.device->api->param_export(ref.device, &param->shape, ls_param_store_grad(ref.store, p), x);
+        cpu.device->api->param_export(cpu.device, &param->shape, ls_param_store_grad(cpu.store, p), y);
         double largest = 0, worst = 0;
         for (int64_t i = 0; i < count; i++) {
             largest = fmax(largest, fabs((double)x[i]));

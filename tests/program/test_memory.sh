@@ -75,6 +75,22 @@ run memory=1G --set train.micro_batch=16 --set train.recompute=blocks --run-dir 
 check "recomputed: exit" $rc 0
 check "recomputed: weights" "$(cmp blocks/weights.safetensors given/weights.safetensors && echo same)" same
 
+# A prediction has no micro-batch of its own to make smaller: another device is what is left.
+base64 -d >a.png <<<'iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAFklEQVR42mPQqDhBEmIY1TCqYfhqAADDSmgQB35GTAAAAABJRU5ErkJggg==' # 3x16x16
+predict() { # MEMORY DEVICE
+    LOCKSTEP_EMULATION="$1" timeout 100 "$train" predict auto/weights.safetensors a.png --set device.type="$2" >out 2>&1
+    rc=$?
+}
+predict memory=200K cuda
+check "prediction does not fit: exit" $rc 4
+says "prediction does not fit: message" "^error: the network does not fit into the device's memory: with micro-batches of 8 it needs "
+says "prediction does not fit: what to do" "use device.type = cpu; or stop what else uses this device"
+check "prediction does not fit: no option of training" "$(grep -c 'train\.' out)" 0
+predict memory=200K cpu
+check "prediction on the cpu: exit" $rc 0
+predict memory=1G cuda
+check "prediction with plenty: exit" $rc 0
+
 run memory=1G,malloc_fail=4
 check "an allocation fails in spite of the plan: exit" $rc 4
 says "an allocation fails in spite of the plan: names it" "^error: out of GPU memory: .* needs "

@@ -216,7 +216,7 @@ static void auto_is_the_number(void **state) {
         run r;
         must(open_run(&r, comm, limits[v], variants[v]));
         must(ls_trainer_updates(r.trainer, 5, NULL));
-        must(ls_param_store_hash(r.trainer->arenas, &hash[v]));
+        must(ls_param_store_hash(r.trainer->session.store, &hash[v]));
         ls_trainer_free(r.trainer);
     }
     assert_true(hash[0] == hash[1]);

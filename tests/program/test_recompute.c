@@ -110,9 +110,9 @@ static uint64_t weights_after(const row *r, const char *model, const char *recom
     ls_trainer *t;
     must(ls_trainer_new(&cfg, comm, &t));
     must(ls_trainer_updates(t, r->updates, NULL));
-    *blocks = t->full->blocks;
+    *blocks = t->session.program[LS_TRAINER_FULL]->blocks;
     uint64_t hash;
-    must(ls_param_store_hash(t->arenas, &hash));
+    must(ls_param_store_hash(t->session.store, &hash));
     ls_trainer_free(t);
     ls_comm_finish(comm);
     return hash;
@@ -157,19 +157,19 @@ static void needs_less_memory(void **state) {
         snprintf(path, sizeof path, "configs/models/%s.ini", shipped[i].name);
         ls_graph *graph;
         ls_device *device;
-        ls_param_store *arenas;
+        ls_param_store *store;
         const char *why;
         ls_device_options device_options = { .threads = 1 };
         must(ls_graph_read(path, &graph));
         must(ls_device_open("null", &device_options, &device, &why));
         must(ls_param_store_new(
-            device, graph, &(ls_param_store_options){ .storage = LS_F32, .state_arenas = 1 }, &arenas));
+            device, graph, &(ls_param_store_options){ .storage = LS_F32, .state_tensors = 1 }, &store));
         ls_compile_options options = { .micro_batch = 128, .training = 1, .recompute = 1 };
         ls_program *program;
-        must(ls_compile(arenas, &options, &program));
+        must(ls_compile(store, &options, &program));
         size_t bytes, measured, all_kept = program->all_kept_bytes;
         bytes = program->activation_bytes;
-        must(ls_compile_measure(arenas, &options, &measured));
+        must(ls_compile_measure(store, &options, &measured));
         print_message("%-10s %7.1f MiB of activations, in %2d blocks %7.1f MiB (%.0f %%)\n", shipped[i].name,
             (double)all_kept / 1048576, program->blocks, (double)bytes / 1048576,
             100.0 * (double)bytes / (double)all_kept);
@@ -182,20 +182,20 @@ static void needs_less_memory(void **state) {
             fail_msg("%s: %zu bytes of %zu, expected at most a share of %g", shipped[i].name, bytes, all_kept,
                 shipped[i].share);
         options.recompute = 0;
-        must(ls_compile_measure(arenas, &options, &measured));
+        must(ls_compile_measure(store, &options, &measured));
         assert_int_equal(measured, all_kept);
         options.training = 0;
         options.recompute = 1; // evaluation has no backward pass
-        must(ls_compile_measure(arenas, &options, &measured));
+        must(ls_compile_measure(store, &options, &measured));
         assert_true(measured < bytes);
         ls_program_free(program);
-        ls_param_store_free(arenas);
+        ls_param_store_free(store);
         ls_device_close(device);
         ls_graph_free(graph);
     }
 }
 
-// Every gradient goes on completing in the arena's order, and nothing runs twice in the forward pass.
+// Every gradient goes on completing in the store's order, and nothing runs twice in the forward pass.
 static void instructions(void **state) {
     (void)state;
     fixture off, on;
@@ -211,11 +211,11 @@ static void instructions(void **state) {
         assert_true(at->completes > last);
         last = at->completes;
     }
-    assert_int_equal(last, on.arenas->trained_params);
+    assert_int_equal(last, on.store->trained_params);
     assert_true(again > 0);
     assert_int_equal(on.program->count - again, off.program->count);
     assert_true(fixture_run(&on) == fixture_run(&off));
-    assert_memory_equal(on.arenas->grad->address, off.arenas->grad->address, off.arenas->grad->bytes);
+    assert_memory_equal(on.store->grad->address, off.store->grad->address, off.store->grad->bytes);
     fixture_free(&on);
     fixture_free(&off);
 }

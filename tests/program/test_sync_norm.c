@@ -87,9 +87,10 @@ static void *run_member(void *context) {
     fixture *f = &m->f;
     ls_program_hooks hooks = { .context = m, .complete = on_complete, .reduce = on_reduce };
     *f->result = (ls_micro_result){ 0 };
-    f->device->api->zero(ls_buffer_at(f->arenas->grad, 0, f->arenas->grad->bytes), f->arenas->grad->bytes, f->queue);
+    f->device->api->zero(ls_buffer_at(f->store->grad, 0, f->store->grad->bytes), f->store->grad->bytes, f->queue);
     if (m->joins) {
-        memset(f->activations->address, 0xFF, f->activations->bytes); // what stands there must not count: NaN
+        memset(f->session.activations->address, 0xFF,
+            f->session.activations->bytes); // what stands there must not count: NaN
         ls_program_join(f->program, f->queue, &hooks);
     } else {
         ls_program_run(f->program, &f->inputs, f->queue, &hooks);
@@ -156,7 +157,7 @@ static float *summed(const group *g, int param) {
     assert_true(sum && one);
     for (int r = 0; r < g->ranks; r++) {
         const fixture *f = &g->rank[r].f;
-        f->device->api->param_export(f->device, shape, ls_param_store_grad(f->arenas, param), one);
+        f->device->api->param_export(f->device, shape, ls_param_store_grad(f->store, param), one);
         for (size_t i = 0; i < count; i++) sum[i] += one[i];
     }
     free(one);
@@ -174,7 +175,7 @@ static double difference(const group *g, int param) {
     float factor = ls_role_is_statistic(f->graph->params[param].role) ? (float)busy : 1;
     float *got = summed(g, param), *expected = malloc(count * sizeof *expected);
     assert_non_null(expected);
-    f->device->api->param_export(f->device, shape, ls_param_store_grad(f->arenas, param), expected);
+    f->device->api->param_export(f->device, shape, ls_param_store_grad(f->store, param), expected);
     double largest = 0, worst = 0;
     for (size_t i = 0; i < count; i++) {
         double want = (double)(factor * expected[i]);
@@ -261,7 +262,7 @@ static void one_order_of_meetings(void **state) {
         for (int e = 0; e < m.event_count; e++) sums += m.events[e] > 0;
         for (int e = 0; e < m.event_count; e++) last = m.events[e] < 0 ? (int)-m.events[e] : last;
         assert_int_equal(sums, REDUCTIONS); // none of them for the second time
-        assert_int_equal(last, m.f.arenas->trained_params);
+        assert_int_equal(last, m.f.store->trained_params);
         if (members[i].recompute) assert_true(m.f.program->blocks > 1);
         if (i == 0) memcpy(&first, &m, sizeof m);
         assert_int_equal(m.event_count, first.event_count);
@@ -282,7 +283,7 @@ static void recomputation_keeps_the_bits(void **state) {
         fixture_make(&on, &setup);
         assert_true(on.program->blocks > 1);
         assert_true(fixture_run(&on) == fixture_run(&off));
-        assert_memory_equal(on.arenas->grad->address, off.arenas->grad->address, off.arenas->grad->bytes);
+        assert_memory_equal(on.store->grad->address, off.store->grad->address, off.store->grad->bytes);
         fixture_free(&on);
         fixture_free(&off);
     }

@@ -28,7 +28,7 @@ static int read_fault(fault *f) {
 }
 
 static void flip_element(const ls_update *u, const fault *f, const ls_snapshot_tensor *tensor) {
-    const ls_param_store *a = u->arenas;
+    const ls_param_store *a = u->store;
     const ls_param_shape *shape = &a->graph->params[tensor->param].shape;
     int64_t first = a->trained_elements * (tensor->state - 1) + a->offset[tensor->param];
     ls_buffer buffer = tensor->state ? ls_param_store_range(a->state, first, a->elements[tensor->param], sizeof(float))
@@ -52,7 +52,7 @@ static void do_harm(const ls_update *u, const fault *f) {
             state->loss_scale *= 2;
         return;
     }
-    if (ls_failed(ls_snapshot_new(u->arenas->graph, u->optimizer->kind, &list))) abort();
+    if (ls_failed(ls_snapshot_new(u->store->graph, u->optimizer->kind, &list))) abort();
     int found = 0;
     for (int i = 0; i < list->count; i++) {
         if (strcmp(list->tensors[i].name, f->tensor) != 0) continue;
@@ -67,6 +67,6 @@ ls_status __real_ls_update_complete(ls_update *u, ls_train_state *state, ls_micr
 ls_status __wrap_ls_update_complete(ls_update *u, ls_train_state *state, ls_micro_result *result) {
     fault f;
     ls_status status = __real_ls_update_complete(u, state, result);
-    if (read_fault(&f) && !ls_failed(status) && u->retired == f.update) do_harm(u, &f);
+    if (read_fault(&f) && !ls_failed(status) && u->completed == f.update) do_harm(u, &f);
     return status;
 }

@@ -146,7 +146,7 @@ static void any_legal_order_gives_the_same(void **state) {
         setenv("LOCKSTEP_EMULATION", setting, 1);
         must(open_run(&r, "device.type=cuda", tiny, options));
         must(ls_trainer_updates(r.trainer, UPDATES, got));
-        must(ls_param_store_hash(r.trainer->arenas, &hash));
+        must(ls_param_store_hash(r.trainer->session.store, &hash));
         run_close(&r);
         for (int u = 0; u < UPDATES; u++)
             if (!(fabs(got[u] - expected[u]) <= 2e-5 * expected[u]))
@@ -260,18 +260,18 @@ static void the_loss_scale_recovers(void **state) {
     ls_train_state s;
     uint64_t before, after;
     must(open_run(&r, "device.type=cuda", small, options));
-    must(ls_param_store_hash(r.trainer->arenas, &before));
+    must(ls_param_store_hash(r.trainer->session.store, &before));
     must(ls_trainer_update(r.trainer, &s));
     assert_int_equal(s.skip, 1);
     assert_true(s.loss_scale == 8388608.0f && s.applied == 0);
-    must(ls_param_store_hash(r.trainer->arenas, &after));
+    must(ls_param_store_hash(r.trainer->session.store, &after));
     assert_true(before == after);
     must(ls_trainer_updates(r.trainer, 30, NULL));
     must(ls_trainer_update(r.trainer, &s));
     assert_int_equal(s.skip, 0);
     assert_int_equal(s.applied + s.skipped, 32);
     assert_true(s.skipped < 20 && s.loss_scale < 8388608.0f);
-    must(ls_param_store_hash(r.trainer->arenas, &after));
+    must(ls_param_store_hash(r.trainer->session.store, &after));
     assert_true(before != after);
     run_close(&r);
 }
@@ -321,9 +321,9 @@ static void a_halted_run_keeps_its_weights(void **state) {
     ls_train_summary summary;
     run r = { 0 };
     must(open_run(&r, "device.type=cuda", small, options));
-    must(ls_param_store_hash(r.trainer->arenas, &before));
+    must(ls_param_store_hash(r.trainer->session.store, &before));
     assert_int_equal(ls_trainer_run(r.trainer, NULL, 0, &summary).code, LS_NUMERIC);
-    must(ls_param_store_hash(r.trainer->arenas, &after));
+    must(ls_param_store_hash(r.trainer->session.store, &after));
     assert_true(before == after);
     assert_true(r.trainer->next.updates > r.trainer->done.updates + 1); // the host was ahead
     run_close(&r);

@@ -95,7 +95,7 @@ static void compare_initial(const ls_trainer *t, const cJSON *golden) {
         const ls_param *param = &t->graph->params[p];
         int64_t count = ls_param_count(&param->shape);
         float *values = malloc((size_t)count * sizeof *values);
-        t->device->api->param_export(t->device, &param->shape, ls_param_store_weight(t->arenas, p), values);
+        ls_param_store_export(t->session.store, p, values);
         double sum = 0;
         for (int64_t i = 0; i < count; i++) sum += (double)values[i];
         free(values);

@@ -245,8 +245,7 @@ static void weights_that_are_not_finite(void **state) {
     train(&r, "1x12x12", "cpu");
     const ls_graph *g = r.trainer->graph;
     const float bad[4] = { 0, NAN, 0, 0 };
-    r.trainer->device->api->param_import(r.trainer->device, &g->params[g->param_count - 1].shape, bad,
-        ls_param_store_weight(r.trainer->arenas, g->param_count - 1)); // fc.bias
+    ls_param_store_import(r.trainer->session.store, g->param_count - 1, bad); // fc.bias
     must(ls_trainer_save_weights(r.trainer, weights_path));
     prediction_run p = { 0 };
     open_weights(&p);

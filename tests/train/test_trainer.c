@@ -67,8 +67,8 @@ static void adamw_learns(void **state) {
     ls_train_summary s;
     must(ls_trainer_run(r.trainer, NULL, 0, &s));
     if (s.train_loss > 1.9) fail_msg("the loss of the last epoch is %g; guessing gives 2.3", s.train_loss);
-    // the two moments have arenas of their own: the first goes both ways, the second is a mean of squares
-    const ls_param_store *a = r.trainer->arenas;
+    // the two moments have memory of their own: the first goes both ways, the second is a mean of squares
+    const ls_param_store *a = r.trainer->session.store;
     const float *moment1 = ls_buffer_host(ls_param_store_range(a->state, 0, a->trained_elements, sizeof(float)));
     const float *moment2 = moment1 + a->trained_elements;
     int negative = 0, positive = 0;
@@ -200,19 +200,19 @@ static void loss_scale_recovers(void **state) {
     run r = { 0 };
     must(open_run(&r, options));
     uint64_t before, after;
-    must(ls_param_store_hash(r.trainer->arenas, &before));
+    must(ls_param_store_hash(r.trainer->session.store, &before));
     ls_train_state s;
     must(ls_trainer_update(r.trainer, &s));
     assert_int_equal(s.skip, 1);
     assert_true(s.loss_scale == 8388608.0f);
     assert_int_equal(s.applied, 0);
-    must(ls_param_store_hash(r.trainer->arenas, &after));
+    must(ls_param_store_hash(r.trainer->session.store, &after));
     assert_true(before == after);
     for (int u = 0; u < 30; u++) must(ls_trainer_update(r.trainer, &s));
     assert_int_equal(s.skip, 0);
     assert_int_equal(s.applied + s.skipped, 31);
     assert_true(s.skipped < 20 && s.loss_scale < 8388608.0f);
-    must(ls_param_store_hash(r.trainer->arenas, &after));
+    must(ls_param_store_hash(r.trainer->session.store, &after));
     assert_true(before != after);
     run_close(&r);
 }
@@ -335,7 +335,7 @@ static void weights_survive_a_file(void **state) {
     must(open_run(&b, other));
     must(ls_trainer_load_weights(b.trainer, path));
     uint64_t hash;
-    must(ls_param_store_hash(b.trainer->arenas, &hash));
+    must(ls_param_store_hash(b.trainer->session.store, &hash));
     assert_true(hash == summary.weights_hash);
     ls_train_evaluation e;
     must(ls_trainer_evaluate(b.trainer, &e));

@@ -113,20 +113,9 @@ void ls_bench_close(ls_bench *bench) {
     ls_bench_plan_free(&bench->plan);
 }
 
-static ls_dtype storage_of(const ls_config *cfg) {
-    switch (cfg->train_precision) {
-    case LS_PRECISION_BF16:
-        return LS_BF16;
-    case LS_PRECISION_FP16:
-        return LS_F16;
-    default:
-        return LS_F32;
-    }
-}
-
 // This rank's share by itself. A GPU is not shared, and its neighbours do not slow it down.
 static ls_status open_alone(ls_bench *bench, ls_bench_arrangement *a, const ls_train_info *facts) {
-    if (facts->comm->world_size == 1 || facts->memory.own_memory) return LS_SUCCESS;
+    if (facts->comm->world_size == 1 || facts->memory->own_memory) return LS_SUCCESS;
     a->alone_cfg = *facts->cfg;
     a->alone_cfg.train_global_batch = facts->batches.global_batch / facts->comm->world_size;
     a->alone_cfg.train_micro_batch = facts->batches.micro_batch;
@@ -139,7 +128,7 @@ static ls_status open_arrangement(ls_bench *bench, int index) {
     LS_TRY(ls_trainer_new(&bench->plan.row[index].cfg, a->comm, &a->trainer));
     const ls_train_info *facts = ls_trainer_get_info(a->trainer);
     LS_TRY(open_alone(bench, a, facts));
-    return ls_bench_peak_new(ls_trainer_device(a->trainer), storage_of(facts->cfg), &a->peak);
+    return ls_bench_peak_new(ls_trainer_device(a->trainer), ls_config_storage(facts->cfg), &a->peak);
 }
 
 // Bytes of this rank's memory, of whatever kind.
@@ -240,7 +229,7 @@ static ls_status time_instructions(ls_bench_arrangement *a, double seconds, ls_b
 static void count_units(const ls_bench *bench, const ls_train_info *facts, ls_bench_result *r) {
     (void)ls_bench_place_cores(bench->place, r->ranks, r->threads + 1, &r->crowded);
     r->units = ls_bench_place_cores(bench->place, r->ranks, r->threads, &r->shared);
-    if (!facts->memory.own_memory) return;
+    if (!facts->memory->own_memory) return;
     r->units = ls_bench_place_gpus(facts->places, r->ranks);
     r->shared = r->units < r->ranks;
 }
@@ -262,7 +251,7 @@ static void take_facts(const ls_bench *bench, int index, ls_bench_result *r) {
     r->flops_per_sample = facts->flops_per_sample;
     r->reduced_bytes = (double)ls_trainer_comm_counts(bench->arrangement[index].trainer).bytes;
     r->overlap = row->cfg.dist_overlap;
-    r->own_memory = facts->memory.own_memory;
+    r->own_memory = facts->memory->own_memory;
     count_units(bench, facts, r);
 }
 
@@ -341,7 +330,7 @@ static ls_status look_at_memory(ls_bench *bench, int index) {
     const ls_bench_arrangement *a = &bench->arrangement[index];
     const ls_train_info *facts = a->trainer ? ls_trainer_get_info(a->trainer) : NULL;
     int32_t full = 0;
-    if (facts && facts->memory.own_memory) {
+    if (facts && facts->memory->own_memory) {
         full = facts->cfg->train_micro_batch == LS_AUTO; // it is chosen by what is free: all must find the same
     } else if (facts) {
         double wanted = (double)bytes_of(a) * facts->comm->local_size * MEMORY_HEADROOM;

@@ -139,15 +139,6 @@ static ls_status measure_updates(layers *l, ls_trainer *trainer, ls_bench_peak *
     return LS_SUCCESS;
 }
 
-static ls_status open_peak(const layers *l, ls_device *device, ls_bench_peak **out) {
-    const int precision = l->facts->cfg->train_precision;
-    return ls_bench_peak_new(device,
-        precision == LS_PRECISION_BF16   ? LS_BF16
-        : precision == LS_PRECISION_FP16 ? LS_F16
-                                         : LS_F32,
-        out);
-}
-
 ls_status ls_bench_layers(const ls_config *cfg, ls_comm *comm, double seconds, const char *folder) {
     if (ls_comm_get_info(comm)->world_size > 1)
         return ls_fail(LS_USAGE, "bench --layers times one rank; start it without mpirun");
@@ -155,7 +146,7 @@ ls_status ls_bench_layers(const ls_config *cfg, ls_comm *comm, double seconds, c
     ls_bench_peak *peak = NULL;
     LS_TRY(ls_trainer_new(cfg, comm, &trainer));
     layers l = { .facts = ls_trainer_get_info(trainer) };
-    ls_status status = open_peak(&l, ls_trainer_device(trainer), &peak);
+    ls_status status = ls_bench_peak_new(ls_trainer_device(trainer), ls_config_storage(cfg), &peak);
     if (!ls_failed(status)) status = measure_limits(&l, peak);
     if (!ls_failed(status)) status = ls_trainer_layer_times(trainer, seconds, &l.rows, &l.count);
     for (int i = 0; !ls_failed(status) && i < l.count; i++) l.total += l.rows[i].seconds;

@@ -18,8 +18,9 @@ typedef struct {
 
 static ls_status sum_over_ranks(void *context, ls_buffer sums, int64_t count, int channels) {
     search *s = context;
+    const ls_session *session = &s->t->session;
     LS_TRY(ls_update_sum_now(s->t->update, sums, count));
-    return ls_norm_sums_keep(&s->sums, s->t->device, s->t->queue, sums, count, channels);
+    return ls_norm_sums_keep(&s->sums, session->device, session->queue, sums, count, channels);
 }
 
 typedef struct {
@@ -38,12 +39,12 @@ static int has_micro(const ls_batches *b, int64_t window, int rank, int step) {
 
 static ls_status inspect_mine(search *s, ls_tensor_stats *first) {
     ls_trainer *t = s->t;
-    ls_program_inputs inputs = { .buffer[LS_INPUT_TABLE] = ls_buffer_at(t->table, 0, t->table->bytes) };
+    ls_program_inputs inputs = ls_session_inputs(&t->session);
     ls_batch batch;
-    LS_TRY(ls_input_pipeline_next(t->feed, &inputs, &batch));
-    ls_tensor_stats_list inspection = { .program = batch.count == t->facts.batches.micro_batch ? t->full : t->tail,
+    LS_TRY(ls_input_pipeline_next(t->input, &inputs, &batch));
+    ls_tensor_stats_list inspection = { .program = ls_trainer_program_for(t, batch.count),
         .inputs = &inputs,
-        .queue = t->queue,
+        .queue = t->session.queue,
         .loss_scale = s->report->loss_scale,
         .ordered = t->cfg->run_deterministic,
         .comm = t->comm,
@@ -53,18 +54,18 @@ static ls_status inspect_mine(search *s, ls_tensor_stats *first) {
     s->sums.count = 0;
     LS_TRY(ls_tensor_stats_run(&inspection, first, &harmed));
     if (!harmed) first->first = -1; // this micro-batch is not the one
-    return ls_input_pipeline_done(t->feed);
+    return ls_input_pipeline_done(t->input);
 }
 
 // What adds up over the update, as far as this rank has it.
 static void add_magnitudes(search *s, float *values) {
-    const ls_param_store *a = s->t->arenas;
+    const ls_param_store *a = s->t->session.store;
     double *at = s->magnitude;
     for (int p = 0; p < a->graph->param_count; p++) {
         const ls_param *param = &a->graph->params[p];
         int64_t count = ls_param_count(&param->shape);
         if (ls_role_is_statistic(param->role)) continue;
-        s->t->device->api->param_export(s->t->device, &param->shape, ls_param_store_grad(a, p), values);
+        a->device->api->param_export(a->device, &param->shape, ls_param_store_grad(a, p), values);
         for (int64_t i = 0; i < count; i++) *at++ += fabs((double)values[i]);
     }
 }
@@ -76,7 +77,7 @@ static ls_status run_step(search *s, int step, ls_tensor_stats *first) {
     if (has_micro(b, s->report->window, b->rank, step)) return inspect_mine(s, first);
     if (!ls_config_syncs_norm(t->cfg, b->world_size) || !has_micro(b, s->report->window, 0, step)) return LS_SUCCESS;
     joining j = { .update = t->update };
-    ls_program_join(t->full, t->queue, &(ls_program_hooks){ .context = &j, .reduce = join_sum });
+    ls_program_join(ls_trainer_full(t), t->session.queue, &(ls_program_hooks){ .context = &j, .reduce = join_sum });
     return j.status;
 }
 
@@ -104,7 +105,7 @@ static ls_status agree_on_first(search *s, int step, ls_tensor_stats *first, int
 
 // Where no micro-batch's gradient was bad: an element whose terms may add up to more than the sum's type holds.
 static ls_status look_at_sums(search *s) {
-    const ls_param_store *a = s->t->arenas;
+    const ls_param_store *a = s->t->session.store;
     ls_nonfinite *r = s->report;
     double limit = a->options.wire ? 0x1.FFp127 : (double)FLT_MAX;
     LS_TRY(ls_comm_allreduce(s->t->comm, s->magnitude, s->elements, LS_F64, LS_REDUCE_SUM));
@@ -167,7 +168,7 @@ done:
 
 // --- what is under way ---------------------------------------------------------------------------
 
-// The device may have been given updates since. Those that it applied are counted.
+// Updates may have been enqueued since. Those that were applied are counted.
 static ls_status drain(ls_trainer *t, const ls_train_state *state, int64_t *later) {
     ls_train_state last = *state;
     for (int64_t u = t->done.updates + 1; u < t->next.updates; u++) {
@@ -178,12 +179,12 @@ static ls_status drain(ls_trainer *t, const ls_train_state *state, int64_t *late
     return LS_SUCCESS;
 }
 
-// The feed begins again with the update's first micro-batch.
-static ls_status rewind_feed(ls_trainer *t) {
+// The input begins again with the update's first micro-batch.
+static ls_status rewind_input(ls_trainer *t) {
     ls_position next = t->next;
-    ls_input_pipeline_stop(t->feed);
+    ls_input_pipeline_stop(t->input);
     t->next = t->done;
-    ls_status status = ls_trainer_start_feed(t);
+    ls_status status = ls_trainer_start_input(t);
     t->next = next;
     return status;
 }
@@ -192,11 +193,11 @@ static ls_status rewind_feed(ls_trainer *t) {
 
 static void name_samples(search *s, const int64_t *samples) {
     ls_nonfinite *r = s->report;
-    int told = r->look.bad_samples >= 0;
-    int all = told ? r->look.bad_samples : r->count;
+    int known = r->look.bad_samples >= 0;
+    int all = known ? r->look.bad_samples : r->count;
     r->sample_count = all < LS_NONFINITE_SAMPLES_MAX ? all : LS_NONFINITE_SAMPLES_MAX;
     for (int i = 0; i < r->sample_count; i++) {
-        r->samples[i] = samples[told ? r->look.bad_sample[i] : i];
+        r->samples[i] = samples[known ? r->look.bad_sample[i] : i];
         ls_dataset_sample_name(s->t->train_data, r->samples[i], r->names[i], sizeof r->names[i]);
     }
 }
@@ -231,7 +232,7 @@ static ls_status keep_evidence(search *s) {
 static ls_status investigate(ls_trainer *t, const ls_train_state *state, search *s) {
     ls_nonfinite *r = s->report;
     LS_TRY(ls_comm_agree(t->comm, drain(t, state, &r->later), NULL));
-    LS_TRY(ls_comm_agree(t->comm, rewind_feed(t), NULL));
+    LS_TRY(ls_comm_agree(t->comm, rewind_input(t), NULL));
     LS_TRY(find_first(s));
     if (r->rank < 0) return LS_SUCCESS;
     snprintf(r->host, sizeof r->host, "%s", t->facts.places[r->rank].host);
@@ -240,10 +241,10 @@ static ls_status investigate(ls_trainer *t, const ls_train_state *state, search 
     return LS_SUCCESS;
 }
 
-// What the reduced gradient shows, where the search failed: the arenas begin with the network's last layer, so the
+// What the reduced gradient shows, where the search failed: the parameter store begins with the network's last layer, so the
 // highest element that was not finite is in its first bad layer.
 static ls_status fail_without_place(ls_trainer *t, const ls_nonfinite *r, int64_t element, ls_status why) {
-    const ls_param_store *a = t->arenas;
+    const ls_param_store *a = t->session.store;
     const char *name = "unknown";
     for (int p = 0; p < t->graph->param_count && element >= 0; p++)
         if (element >= a->offset[p] && element < a->offset[p] + a->elements[p]) name = t->graph->params[p].name;

@@ -120,7 +120,7 @@ static ls_status describe_elements(const evidence *e, ls_text_room *out) {
     size_t bytes = (size_t)tensor.elements * sizeof(float);
     tensor.values = e->mine;
     ls_trainer_export_tensor(t, &tensor);
-    LS_TRY(t->device->api->queue_sync(t->queue));
+    LS_TRY(t->session.device->api->queue_sync(t->session.queue));
     memcpy(e->theirs, e->mine, bytes);
     LS_TRY(ls_comm_broadcast(t->comm, e->theirs, (int64_t)bytes, reference));
     element_count count = compare_elements(e->mine, e->theirs, tensor.elements);
@@ -174,7 +174,7 @@ static ls_status save_kinds(const evidence *e, ls_snapshot *s, ls_text_room *out
     for (int r = 0; r < e->ranks && kinds < KINDS_MAX; r++) {
         if (ls_rank_groups_lowest(e->whole, r) != r) continue;
         for (int i = 0; i < s->count; i++) ls_trainer_export_tensor(t, &s->tensors[i]);
-        LS_TRY(t->device->api->queue_sync(t->queue));
+        LS_TRY(t->session.device->api->queue_sync(t->session.queue));
         LS_TRY(ls_comm_broadcast(t->comm, s->values, (int64_t)s->bytes, r));
         if (t->facts.comm->rank == 0) ls_keep_first(&written, write_rank(e, s, r));
         ls_text_put(&list, "%srank-%d.safetensors", kinds++ ? ", " : "", r);
@@ -213,12 +213,12 @@ static void describe(const evidence *e, int64_t equal_at, ls_text_room *out) {
 
 static void describe_way_on(const ls_trainer *t, ls_text_room *out) {
     ls_text_put(out, "; memory or a device may be faulty (docs/faults.md)");
-    if (t->keeping.on && t->keeping.saved > 0)
-        ls_text_put(
-            out, "; the checkpoint of update %" PRId64 " is from before: --resume goes on from it", t->keeping.saved);
+    if (t->stop_and_save.on && t->stop_and_save.saved > 0)
+        ls_text_put(out, "; the checkpoint of update %" PRId64 " is from before: --resume goes on from it",
+            t->stop_and_save.saved);
 }
 
-static ls_status judge(evidence *e, int64_t equal_at, ls_snapshot *snapshot) {
+static ls_status report_differences(evidence *e, int64_t equal_at, ls_snapshot *snapshot) {
     char message[LS_STATUS_TEXT_BYTES];
     ls_text_room out = { message, sizeof message };
     find_differences(e);
@@ -244,7 +244,7 @@ ls_status ls_replica_report(
         e.theirs = snapshot->values;
         status = ls_comm_allgather(t->comm, words, e.all, (int64_t)(count * sizeof *words));
     }
-    LS_THEN(status, judge(&e, equal_at, snapshot));
+    LS_THEN(status, report_differences(&e, equal_at, snapshot));
     ls_snapshot_free(snapshot);
     free(e.all);
     return status;

@@ -71,7 +71,7 @@ static ls_status fill_words(ls_trainer *t, ls_replicas *r) {
         ls_trainer_export_tensor(t, &tensor);
         r->words[LS_REPLICA_COUNTERS + i] = ls_snapshot_hash(&tensor);
     }
-    return t->device->api->queue_sync(t->queue); // an export that failed shows here
+    return t->session.device->api->queue_sync(t->session.queue); // an export that failed shows here
 }
 
 ls_status ls_trainer_check_replicas(ls_trainer *t) {

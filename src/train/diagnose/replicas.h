@@ -17,7 +17,7 @@
 struct ls_trainer;
 typedef struct ls_replicas ls_replicas;
 
-// All ranks; the trainer's arenas are there. *out is NULL for one rank, and where it is off.
+// All ranks; the trainer's session has its memory. *out is NULL for one rank, and where it is off.
 LS_CHECKED ls_status ls_replicas_new(const struct ls_trainer *trainer, ls_replicas **out);
 void ls_replicas_free(ls_replicas *replicas); // NULL is allowed
 

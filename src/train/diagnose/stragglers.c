@@ -183,7 +183,7 @@ static double find_since(ls_stragglers *s, const ls_rank_time *then, double then
 }
 
 // The end of an interval. A warning, or NULL.
-static const char *judge(ls_stragglers *s) {
+static const char *find_straggler(ls_stragglers *s) {
     size_t bytes = (size_t)s->facts.ranks * sizeof *s->late;
     double share = find_since(s, s->last, s->last_s);
     int same = memcmp(s->late, s->late_before, bytes) == 0;
@@ -210,7 +210,7 @@ ls_status ls_stragglers_report(ls_stragglers *s, const ls_rank_time *mine, doubl
         s->first_s = seconds;
     }
     if (!begins && seconds - s->last_s < INTERVAL_SECONDS) return LS_SUCCESS;
-    if (!begins && ls_comm_get_info(s->comm)->rank == 0) *warning = judge(s);
+    if (!begins && ls_comm_get_info(s->comm)->rank == 0) *warning = find_straggler(s);
     memcpy(s->last, s->now, bytes);
     s->last_s = seconds;
     return LS_SUCCESS;

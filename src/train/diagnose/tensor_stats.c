@@ -136,7 +136,7 @@ static void count_values(ls_tensor_stats *look, const float *values) {
     look->mean = finite ? sum / (double)finite : 0;
 }
 
-static void tell(inspector *in, const ls_tensor_stats *look) {
+static void report(inspector *in, const ls_tensor_stats *look) {
     if (in->o->seen) in->o->seen(in->o->context, look);
     if (!ls_tensor_stats_is_bad(look) || look->inert) return;
     if (!ls_tensor_stats_is_bad(in->first)) *in->first = *look;
@@ -190,23 +190,23 @@ static void shape_vectors(ls_tensor_stats *look, int vectors, int channels) {
 // --- weights, before the first instruction that reads them ---------------------------------------
 
 static void look_at_weight(inspector *in, int number, const ls_ref *ref) {
-    const ls_param_store *arenas = in->o->program->arenas;
-    const ls_param *param = &arenas->graph->params[ref->index];
+    const ls_param_store *store = in->o->program->store;
+    const ls_param *param = &store->graph->params[ref->index];
     if (in->weight_seen[ref->index]) return;
     in->weight_seen[ref->index] = 1;
     ls_tensor_stats look = new_look(in, number, LS_TENSOR_STATS_WEIGHT, param->name);
     shape_param(&look, param);
-    in->api->param_export(in->device, &param->shape, ls_param_store_weight(arenas, ref->index), in->values);
+    in->api->param_export(in->device, &param->shape, ls_param_store_weight(store, ref->index), in->values);
     count_values(&look, in->values);
-    if (!ls_tensor_stats_is_bad(&look) && ref->copy == LS_PARAM_WORKING && arenas->storage != LS_F32) {
-        look.storage = (int32_t)arenas->storage; // the master is good, but what operators read is rounded
+    if (!ls_tensor_stats_is_bad(&look) && ref->copy == LS_PARAM_WORKING && store->storage != LS_F32) {
+        look.storage = (int32_t)store->storage; // the master is good, but what operators read is rounded
         for (int64_t i = 0; i < look.count; i++)
             ls_store_float(in->values, LS_F32, i,
-                arenas->storage == LS_F16 ? ls_float_from_f16(ls_f16_from_float(in->values[i]))
-                                          : ls_float_from_bf16(ls_bf16_from_float(in->values[i])));
+                store->storage == LS_F16 ? ls_float_from_f16(ls_f16_from_float(in->values[i]))
+                                         : ls_float_from_bf16(ls_bf16_from_float(in->values[i])));
         count_values(&look, in->values);
     }
-    tell(in, &look);
+    report(in, &look);
 }
 
 static void look_at_weights(inspector *in, int number) {
@@ -219,8 +219,8 @@ static void look_at_weights(inspector *in, int number) {
 // --- what an instruction wrote -------------------------------------------------------------------
 
 static void look_at_param(inspector *in, int number, const ls_ref *ref) {
-    const ls_param_store *arenas = in->o->program->arenas;
-    const ls_param *param = &arenas->graph->params[ref->index];
+    const ls_param_store *store = in->o->program->store;
+    const ls_param *param = &store->graph->params[ref->index];
     int statistic = ls_role_is_statistic(param->role);
     char name[LS_TENSOR_STATS_NAME_BYTES + 16];
     snprintf(name, sizeof name, statistic ? "%s of this micro-batch" : "gradient of %s", param->name);
@@ -228,9 +228,9 @@ static void look_at_param(inspector *in, int number, const ls_ref *ref) {
         new_look(in, number, statistic ? LS_TENSOR_STATS_STATISTIC : LS_TENSOR_STATS_WEIGHT_GRADIENT, name);
     look.inert = statistic && !in->o->ordered;
     shape_param(&look, param);
-    in->api->param_export(in->device, &param->shape, ls_param_store_grad(arenas, ref->index), in->values);
+    in->api->param_export(in->device, &param->shape, ls_param_store_grad(store, ref->index), in->values);
     count_values(&look, in->values);
-    tell(in, &look);
+    report(in, &look);
 }
 
 static void look_at_activation(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
@@ -246,7 +246,7 @@ static void look_at_activation(inspector *in, int number, int row, ls_nchw shape
     shape_activation(&look, shape);
     in->api->activation_export(in->device, shape, in->o->program->storage, buffer, in->values);
     count_values(&look, in->values);
-    tell(in, &look);
+    report(in, &look);
 }
 
 static void look_at_saved(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
@@ -258,7 +258,7 @@ static void look_at_saved(inspector *in, int number, int row, ls_nchw shape, ls_
         in->api->param_export(in->device, &vector, ls_buffer_at(buffer.slab, buffer.offset + (size_t)i * half, half),
             in->values + (size_t)i * (size_t)shape.c);
     count_values(&look, in->values);
-    tell(in, &look);
+    report(in, &look);
 }
 
 static ls_status look_at_sums(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
@@ -276,7 +276,7 @@ static ls_status look_at_sums(inspector *in, int number, int row, ls_nchw shape,
             in->values[i * shape.c + c] = (float)(isfinite(sum) ? fmax(fmin(sum, FLT_MAX), -FLT_MAX) : sum);
         }
     count_values(&look, in->values);
-    tell(in, &look);
+    report(in, &look);
     return LS_SUCCESS;
 }
 
@@ -296,7 +296,7 @@ static ls_status look_at_loss(inspector *in, int number) {
     else
         look.infs = result->bad;
     if (result->bad) look.first = 0;
-    tell(in, &look);
+    report(in, &look);
     return LS_SUCCESS;
 }
 
@@ -336,8 +336,8 @@ static ls_status look_at_outputs(inspector *in, int number, const ls_buffer *arg
 
 // Ordered mode: what TO_FIXED_POINT of op_update.h would refuse.
 static void look_at_fixed(inspector *in, int p) {
-    const ls_param_store *arenas = in->o->program->arenas;
-    const ls_param *param = &arenas->graph->params[p];
+    const ls_param_store *store = in->o->program->store;
+    const ls_param *param = &store->graph->params[p];
     int statistic = ls_role_is_statistic(param->role);
     double scale = statistic ? 1 : (double)in->o->loss_scale, limit = ldexp(1, 62 - LS_FIXED_RANK_BITS);
     int bits = statistic ? LS_STATISTIC_FRACTION_BITS : LS_GRADIENT_FRACTION_BITS;
@@ -345,9 +345,9 @@ static void look_at_fixed(inspector *in, int p) {
     snprintf(name, sizeof name, statistic ? "%s of this micro-batch" : "gradient of %s", param->name);
     ls_tensor_stats look = new_look(
         in, in->o->program->count, statistic ? LS_TENSOR_STATS_STATISTIC : LS_TENSOR_STATS_WEIGHT_GRADIENT, name);
-    snprintf(look.layer, sizeof look.layer, "%s", arenas->graph->layers[param->layer].name);
+    snprintf(look.layer, sizeof look.layer, "%s", store->graph->layers[param->layer].name);
     shape_param(&look, param);
-    in->api->param_export(in->device, &param->shape, ls_param_store_grad(arenas, p), in->values);
+    in->api->param_export(in->device, &param->shape, ls_param_store_grad(store, p), in->values);
     count_values(&look, in->values);
     if (ls_tensor_stats_is_bad(&look)) return; // reported at the instruction that wrote it
     for (int64_t i = 0; i < look.count; i++) {
@@ -355,13 +355,13 @@ static void look_at_fixed(inspector *in, int p) {
         look.beyond++;
         if (look.first < 0) look.first = i;
     }
-    if (look.beyond) tell(in, &look);
+    if (look.beyond) report(in, &look);
 }
 
 // --- the whole -----------------------------------------------------------------------------------
 
 static int64_t largest_tensor(const ls_program *program) {
-    const ls_graph *graph = program->arenas->graph;
+    const ls_graph *graph = program->store->graph;
     int64_t most = 1;
     for (int p = 0; p < graph->param_count; p++)
         if (ls_param_count(&graph->params[p].shape) > most) most = ls_param_count(&graph->params[p].shape);
@@ -390,14 +390,14 @@ static ls_status prepare(inspector *in) {
     const ls_program *program = in->o->program;
     size_t host_bytes = SUMS_AT + largest_sums(program);
     LS_TRY(LS_NEW(in->values, largest_tensor(program), "inspection of tensors"));
-    LS_TRY(LS_NEW(in->weight_seen, program->arenas->graph->param_count + 1, "inspection of tensors"));
+    LS_TRY(LS_NEW(in->weight_seen, program->store->graph->param_count + 1, "inspection of tensors"));
     LS_TRY(in->api->slab_new(in->device, LS_MEMORY_DEVICE, 2 * RECORD_BYTES, "records of an inspection", &in->records));
     LS_TRY(in->api->slab_new(in->device, LS_MEMORY_PINNED, host_bytes, "records of an inspection (host)", &in->host));
     *(ls_train_state *)ls_buffer_host(ls_buffer_at(in->host, 0, sizeof(ls_train_state))) =
         (ls_train_state){ .loss_scale = in->o->loss_scale };
     in->api->copy(ls_buffer_at(in->records, 0, 2 * RECORD_BYTES), ls_buffer_at(in->host, 0, 2 * RECORD_BYTES),
         2 * RECORD_BYTES, in->o->queue);
-    ls_slab *grad = program->arenas->grad;
+    ls_slab *grad = program->store->grad;
     in->api->zero(ls_buffer_at(grad, 0, grad->bytes), grad->bytes, in->o->queue);
     while (program->instructions[in->loss_at].plan->desc.op != LS_OP_LOSS) in->loss_at++;
     return in->api->queue_sync(in->o->queue);
@@ -425,7 +425,7 @@ static ls_status run_program(inspector *in) {
     inputs.buffer[LS_INPUT_RESULT] = ls_buffer_at(in->records, RESULT_AT, sizeof(ls_micro_result));
     for (int i = 0; i < program->count; i++) LS_TRY(run_instruction(in, &inputs, i));
     LS_TRY(in->api->queue_sync(in->o->queue));
-    for (int p = 0; in->o->ordered && p < program->arenas->graph->param_count; p++) look_at_fixed(in, p);
+    for (int p = 0; in->o->ordered && p < program->store->graph->param_count; p++) look_at_fixed(in, p);
     return in->api->queue_sync(in->o->queue);
 }
 

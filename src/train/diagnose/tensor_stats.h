@@ -64,7 +64,7 @@ typedef struct {
 // Runs the whole program on one micro-batch whose gradients start from zero, even after the first bad tensor,
 // so that ranks meet in their sums. *first: the first bad tensor that is not inert; its `first` is -1 where there
 // is none. *harmed: whether the loss or a weight's gradient was bad; else nothing came of it (a relu made 0
-// of -inf, say). The arenas' gradients are then those of this micro-batch. LS_DEVICE: no memory, or the device failed.
+// of -inf, say). The parameter store's gradients are then those of this micro-batch. LS_DEVICE: no memory, or the device failed.
 LS_CHECKED ls_status ls_tensor_stats_run(const ls_tensor_stats_list *inspection, ls_tensor_stats *first, int *harmed);
 
 #endif

@@ -253,13 +253,13 @@ static void plant(ls_trainer *t, const char *name, int64_t element, double value
         if (strcmp(param->name, name) != 0) continue;
         int64_t count = ls_param_count(&param->shape);
         float *values = malloc((size_t)count * sizeof *values);
-        t->device->api->param_export(t->device, &param->shape, ls_param_store_weight(t->arenas, p), values);
+        ls_param_store_export(t->session.store, p, values);
         assert_true(element < count);
         for (int64_t i = 0; i < count && element < 0; i++) values[i] *= (float)value;
         if (element >= 0) values[element] = (float)value;
-        t->device->api->param_import(t->device, &param->shape, values, ls_param_store_weight(t->arenas, p));
+        ls_param_store_import(t->session.store, p, values);
         free(values);
-        ls_update_weights_changed(t->update);
+        ls_session_weights_changed(&t->session);
         return;
     }
     fail_msg("no %s", name);
@@ -465,12 +465,12 @@ static void a_search_that_fails_names_the_parameter(void **state) {
     run a = { 0 };
     must(run_row(&a, &r, "device.type=ref", folder, network));
     ls_trainer *t = a.trainer;
-    const ls_device_api *api = t->device->api;
+    const ls_device_api *api = t->session.device->api;
     ls_device_api without_memory = *api;
     without_memory.slab_new = no_slab;
-    t->device->api = &without_memory;
+    t->session.device->api = &without_memory;
     for (int p = 0; p < t->graph->param_count; p++) {
-        const int64_t ends[] = { t->arenas->offset[p], t->arenas->offset[p] + t->arenas->elements[p] - 1 };
+        const int64_t ends[] = { t->session.store->offset[p], t->session.store->offset[p] + t->session.store->elements[p] - 1 };
         for (int e = 0; e < 2; e++) {
             ls_train_state faulty = { .skip = 1, .halted = 1, .skipped_in_row = 1, .bad_element = ends[e] };
             ls_status status = ls_trainer_check_finite(t, &faulty, 0);
@@ -482,7 +482,7 @@ static void a_search_that_fails_names_the_parameter(void **state) {
             t->nonfinite = NULL;
         }
     }
-    t->device->api = api;
+    t->session.device->api = api;
     run_close(&a);
 }
 

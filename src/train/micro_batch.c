@@ -1,0 +1,139 @@
+// micro_batch.c - how an update's samples are cut into micro-batches: what the configuration says, or the largest that
+// fits into the device of every rank.
+#include "base/log.h"
+#include "base/text.h"
+#include "train/trainer_internal.h"
+
+// --- what is possible ----------------------------------------------------------------------------
+
+// Ordered mode adds one fixed-point term for each micro-batch: so many fit (op_update.h).
+static ls_status check_fixed_point(const ls_config *cfg, const ls_batches *b) {
+    const int limit = 1 << LS_FIXED_RANK_BITS;
+    if (!cfg->run_deterministic || b->micro_batches <= limit) return LS_SUCCESS;
+    return ls_fail(LS_USAGE,
+        "%s: run.deterministic allows %d micro-batches an update, but train.global_batch = %d in micro-batches of "
+        "%d are %d; set a larger train.micro_batch",
+        cfg->file, limit, b->global_batch, b->micro_batch, b->micro_batches);
+}
+
+// Batch norm on a map of 1x1 has as many values of a channel as the micro-batch has samples: one has no variance.
+static ls_status check_norms(const ls_graph *g, const ls_batches *b) {
+    const int last = ls_batches_window_samples(b, b->windows - 1);
+    if (b->micro_batch > 1 && last % b->micro_batch != 1) return LS_SUCCESS;
+    for (int l = 0; l < g->layer_count; l++) {
+        const ls_layer *layer = &g->layers[l];
+        if (layer->kind != LS_LAYER_BATCHNORM2D || layer->out.h * layer->out.w > 1) continue;
+        if (b->micro_batch == 1)
+            return ls_fail(LS_USAGE,
+                "%s:%d: layer '%s' normalises a map of 1x1, for which a micro-batch needs 2 samples at least: it has "
+                "1 of train.global_batch = %d on %d rank%s; set a larger train.micro_batch or train.global_batch",
+                g->path, layer->line, layer->name, b->global_batch, b->world_size, b->world_size == 1 ? "" : "s");
+        return ls_fail(LS_USAGE,
+            "%s:%d: layer '%s' normalises a map of 1x1, for which a micro-batch needs 2 samples at least: the last "
+            "window of an epoch has %d sample%s (of train.global_batch = %d), which leaves 1 to its last micro-batch "
+            "(of %d); set data.drop_last = true, which leaves that window out, or another train.global_batch",
+            g->path, layer->line, layer->name, last, last == 1 ? "" : "s", b->global_batch, b->micro_batch);
+    }
+    return LS_SUCCESS;
+}
+
+// One micro-batch a rank, the end of the set whatever is left.
+static ls_batches without_accumulation(const ls_comm_info *comm, int64_t samples, int micro) {
+    const int global = micro * comm->world_size;
+    return (ls_batches){ .samples = samples,
+        .windows = (samples + global - 1) / global,
+        .global_batch = global,
+        .micro_batch = micro,
+        .micro_batches = comm->world_size,
+        .per_rank = 1,
+        .rank = comm->rank,
+        .world_size = comm->world_size };
+}
+
+ls_status ls_trainer_plan_batches(ls_trainer *t) {
+    const ls_comm_info *comm = t->facts.comm;
+    const int64_t samples = t->facts.train_data->count;
+    ls_batches *b = &t->facts.batches;
+    ls_status status = ls_batches_plan(t->cfg, samples, comm->rank, comm->world_size, b);
+    if (!t->evaluates) {
+        LS_TRY(status);
+        LS_TRY(check_fixed_point(t->cfg, b));
+        return check_norms(t->graph, b);
+    }
+    if (!ls_failed(status)) return LS_SUCCESS; // in the run's own batches, to the run's own bits
+    const int64_t given = t->cfg->train_micro_batch, most = LS_MICRO_BATCH_DERIVED_MAX;
+    const int64_t share = (t->cfg->train_global_batch + comm->world_size - 1) / comm->world_size;
+    *b = without_accumulation(comm, samples, (int)(given > 0 ? given : share < most ? share : most));
+    return LS_SUCCESS;
+}
+
+// --- what fits -----------------------------------------------------------------------------------
+
+// The size of the one short micro-batch of an epoch if it falls to this rank; else 0.
+static int tail_size(const ls_batches *b) {
+    for (int j = b->rank * b->per_rank; j < (b->rank + 1) * b->per_rank; j++) {
+        int samples = ls_batches_micro_samples(b, b->windows - 1, j);
+        if (samples > 0 && samples < b->micro_batch) return samples;
+    }
+    return 0;
+}
+
+// The programs of a run with the micro-batch of t->facts.batches, and what their inputs take.
+static void plan_programs(ls_trainer *t) {
+    const ls_batches *b = &t->facts.batches;
+    const int micro_batch[LS_TRAINER_PROGRAMS] = { [LS_TRAINER_FULL] = t->evaluates ? 0 : b->micro_batch,
+        [LS_TRAINER_TAIL] = t->evaluates ? 0 : tail_size(b),
+        [LS_TRAINER_EVAL] = b->micro_batch };
+    for (int p = 0; p < LS_TRAINER_PROGRAMS; p++) {
+        ls_compile_options *o = &t->session.options[p];
+        *o = ls_compile_options_of(t->cfg, micro_batch[p]);
+        o->indexed = t->cfg->data_loader == LS_LOADER_RESIDENT;
+        o->sync_norm = ls_config_syncs_norm(t->cfg, b->world_size);
+    }
+    ls_compile_options *eval = &t->session.options[LS_TRAINER_EVAL];
+    eval->training = eval->pad = 0; // test pictures are taken as they are
+    t->eval_batches = without_accumulation(t->facts.comm, t->facts.test_data->count, b->micro_batch);
+    const ls_input_pipeline_options training = ls_trainer_input_options(t, 1), test = ls_trainer_input_options(t, 0);
+    t->session.memory.inputs = ls_input_pipeline_device_bytes(t->session.device, &test);
+    if (!t->evaluates) t->session.memory.inputs += ls_input_pipeline_device_bytes(t->session.device, &training);
+}
+
+// Whether all ranks have room for what they have planned so far. All ranks; `status` is this rank's.
+static ls_status agree_on_fit(const ls_trainer *t, ls_status status, int32_t *mine, int32_t *all) {
+    LS_TRY(ls_comm_agree(t->comm, status, NULL));
+    *all = *mine = ls_memory_plan_fits(&t->session.memory);
+    return ls_comm_allreduce(t->comm, all, 1, LS_I32, LS_REDUCE_MIN);
+}
+
+// Plans the run with the micro-batch of t->facts.batches, up to its programs, as far as it fits into every rank's
+// device. *mine: into this one's. Activations come first: they are measured without plans, which is cheap. All ranks.
+static ls_status try_micro_batch(ls_trainer *t, int32_t *mine, int32_t *all) {
+    plan_programs(t);
+    LS_TRY(agree_on_fit(t, ls_session_measure(&t->session), mine, all));
+    if (!*all) return LS_SUCCESS;
+    if (t->plans) LS_TRY(ls_trainer_autotune(t));
+    return agree_on_fit(t, ls_session_compile(&t->session), mine, all);
+}
+
+ls_status ls_trainer_choose_micro_batch(ls_trainer *t) {
+    ls_batches *batches = &t->facts.batches;
+    const ls_memory_plan *memory = &t->session.memory;
+    const int wanted = batches->micro_batch;
+    ls_memory_plan first = { 0 };
+    for (;;) {
+        int32_t mine, all;
+        LS_TRY(try_micro_batch(t, &mine, &all));
+        if (batches->micro_batch == wanted) first = *memory;
+        if (all) break;
+        if (t->cfg->train_micro_batch == LS_AUTO && ls_batches_shrink(batches)) continue;
+        ls_status status = mine ? LS_SUCCESS : ls_memory_plan_refuse(memory, t->cfg, batches->micro_batch);
+        return ls_comm_agree(t->comm, status, NULL);
+    }
+    if (batches->micro_batch == wanted) return LS_SUCCESS;
+    char needs[32], needed[32], unused[32];
+    ls_info("memory    train.micro_batch = auto: %d samples and %d accumulation steps need %s; %d samples would need "
+            "at least %s of the %s that are free",
+        batches->micro_batch, batches->per_rank, ls_text_bytes(needs, ls_memory_plan_bytes(memory)), wanted,
+        ls_text_bytes(needed, ls_memory_plan_bytes(&first)), ls_text_bytes(unused, first.free_bytes));
+    return LS_SUCCESS;
+}
