@@ -14,8 +14,6 @@ typedef struct {
     int scratch[MAX_THREADS]; // plain too: two tasks at once with one thread number would race
     atomic_int busy[MAX_THREADS];
     atomic_int collisions, wrong_thread;
-    atomic_int threads_seen[MAX_THREADS];
-    double nap_s;
 } job_state;
 
 static void count_task(void *context, int task, int thread) {
@@ -27,8 +25,6 @@ static void count_task(void *context, int task, int thread) {
     if (atomic_exchange(&job->busy[thread], 1)) atomic_fetch_add(&job->collisions, 1);
     job->ran[task]++;
     job->scratch[thread] += task;
-    if (job->nap_s > 0) ls_clock_sleep(job->nap_s);
-    atomic_store(&job->threads_seen[thread], 1);
     atomic_store(&job->busy[thread], 0);
 }
 
@@ -59,17 +55,29 @@ static void every_task_once(void **state) {
     }
 }
 
+typedef struct {
+    atomic_int tasks; // that have begun
+    int alone;        // a task that no other began beside
+} company;
+
+// Ends when another task has begun, on another thread therefore; or, on no machine however loaded, after 30 s.
+static void wait_for_company(void *context, int task, int thread) {
+    (void)task, (void)thread;
+    company *all = context;
+    atomic_fetch_add(&all->tasks, 1);
+    for (int i = 0; i < 30000 && atomic_load(&all->tasks) < 2; i++) ls_clock_sleep(1e-3);
+    if (atomic_load(&all->tasks) < 2) all->alone = 1;
+}
+
 static void sleeping_workers_wake(void **state) {
     (void)state;
     ls_pool *pool;
     assert_int_equal(ls_pool_new(4, &pool).code, LS_OK);
     for (int run = 0; run < 20; run++) {
         ls_clock_sleep(1e-3);
-        job_state job = { .threads = 4, .nap_s = 2e-3 };
-        ls_pool_run(pool, count_task, &job, 4);
-        int seen = 0;
-        for (int i = 0; i < 4; i++) seen += job.threads_seen[i];
-        if (run > 0 && seen < 2) fail_msg("run %d: only %d of 4 threads took a task", run, seen);
+        company all = { 0 };
+        ls_pool_run(pool, wait_for_company, &all, 4);
+        if (all.alone) fail_msg("run %d: no worker took a task", run);
     }
     ls_pool_free(pool);
 }
