@@ -470,7 +470,8 @@ static void a_search_that_fails_names_the_parameter(void **state) {
     without_memory.slab_new = no_slab;
     t->session.device->api = &without_memory;
     for (int p = 0; p < t->graph->param_count; p++) {
-        const int64_t ends[] = { t->session.store->offset[p], t->session.store->offset[p] + t->session.store->elements[p] - 1 };
+        const ls_param_store *store = t->session.store;
+        const int64_t ends[] = { store->offset[p], store->offset[p] + store->elements[p] - 1 };
         for (int e = 0; e < 2; e++) {
             ls_train_state faulty = { .skip = 1, .halted = 1, .skipped_in_row = 1, .bad_element = ends[e] };
             ls_status status = ls_trainer_check_finite(t, &faulty, 0);
