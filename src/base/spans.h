@@ -6,7 +6,7 @@
 // updates of the window are whole. Off, all of it is one relaxed load.
 //
 // Times are those of ls_clock_seconds. Texts are borrowed until ls_spans_close: constants, or what lives as long as the
-// run. The CUDA plugin has its own copy of base/: what happens there is recorded by its callers.
+// run. A device plugin has its own copy of base/: what happens there is recorded by its callers.
 #ifndef LS_BASE_SPANS_H
 #define LS_BASE_SPANS_H
 

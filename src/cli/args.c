@@ -49,7 +49,7 @@ static const struct {
         "is a run that goes on from a checkpoint, on the ranks started, bit for bit the uninterrupted one? exit 6\n"
         "      where it is not, naming the first tensor; leaves nothing behind" },
     [LS_COMMAND_DEVICES] = { "devices", "",
-        "this machine's devices, the CUDA libraries and their versions, what is missing and how to get it,\n"
+        "this machine's devices, the GPUs' libraries and their versions, what is missing and how to get it,\n"
         "      and what device.type = auto takes" },
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

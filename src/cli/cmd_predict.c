@@ -71,7 +71,7 @@ static ls_status predict_pictures(
     ls_predictor *predictor = NULL;
     ls_status status = ls_predictor_new(&options, &predictor);
     if (!ls_failed(status)) {
-        const char *why = ls_predictor_why_not_cuda(predictor);
+        const char *why = ls_predictor_why_not_gpu(predictor);
         if (why) ls_info("%s", why);
         status = print_all(args, pictures->count, facts, predictor, unread);
     }

@@ -57,7 +57,7 @@ void ls_report_start(const ls_train_info *facts, const char *run_folder) {
     const ls_batches *batches = &facts->batches;
     int world_size = facts->comm->world_size;
     ls_info("lockstep %s", ls_version());
-    if (facts->why_not_cuda) ls_info("%s", facts->why_not_cuda);
+    if (facts->why_not_gpu) ls_info("%s", facts->why_not_gpu);
     ls_info("network   %s, %lld parameters", facts->graph->path, (long long)facts->parameters);
     ls_info("data      %s, %lld to train on, %lld to test on", facts->train_data->name,
         (long long)facts->train_data->count, (long long)facts->test_data->count);
@@ -72,8 +72,8 @@ void ls_report_start(const ls_train_info *facts, const char *run_folder) {
     }
     if (facts->warning[0]) ls_warn("%s", facts->warning);
     if (facts->sums[0])
-        ls_info("sums      of gradients by %s%s%s", facts->sums, facts->why_not_nccl[0] ? " through host memory: " : "",
-            facts->why_not_nccl);
+        ls_info("sums      of gradients by %s%s%s", facts->sums,
+            facts->why_not_collective[0] ? " through host memory: " : "", facts->why_not_collective);
     ls_info("batch     %d = %d x %d accumulated x %d rank%s; %lld updates", batches->global_batch, batches->micro_batch,
         batches->per_rank, world_size, plural(world_size), (long long)facts->updates_planned);
     char unused[LS_STATUS_TEXT_BYTES / 2], renamed[LS_STATUS_TEXT_BYTES / 2];

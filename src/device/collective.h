@@ -1,4 +1,4 @@
-// collective.h - sums over ranks on a device's own queues: NCCL on GPUs, a stand-in on the emulated device.
+// collective.h - sums over ranks on a device's own queues: NCCL or its like on GPUs, a stand-in on the emulated device.
 //
 // A collective runs like an operator: enqueued, in order on its queue, never waited for by the host, and it can
 // be recorded. All ranks of the group enqueue the same ones in the same order, each either recorded on all ranks or
@@ -54,5 +54,16 @@ typedef struct {
     // does not wait for them for longer than timeout_s.
     void (*close)(ls_collective *collective, double timeout_s);
 } ls_collective_api;
+
+// A row of plugins.def: a collective that dist.backend can name.
+typedef struct {
+    const char *name, *title; // "nccl", ls_collective_api.name; "NCCL", in messages
+    const char *device;       // the word of device.type that has it: "cuda"
+    // In the environment, for tests: "1" where ranks that share a GPU are not refused, as the library is made to take
+    // each for a host of its own (NCCL_HOSTID).
+    const char *shared_gpu_variable;
+} ls_collective_row;
+
+const ls_collective_row *ls_collective_find(const char *name); // NULL: no collective has that name
 
 #endif

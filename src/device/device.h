@@ -11,8 +11,8 @@
 // and every operator leaves them zero in its outputs: an output that is overwritten may hold anything before.
 // No argument overlaps another unless the operator's header allows it.
 //
-// Devices: ref (oracle), cpu (oneDNN and own kernels), null (does nothing), cuda
-// (a plugin, opened behind the same table).
+// Devices: ref (oracle), cpu (oneDNN and own kernels), null (does nothing), and GPUs by plugins (plugins.def), opened
+// behind the same table.
 #ifndef LS_DEVICE_DEVICE_H
 #define LS_DEVICE_DEVICE_H
 
@@ -93,8 +93,8 @@ struct ls_plan {
 
 typedef struct {
     int threads; // cpu, ref: threads of this rank, >= 1
-    int index;   // cuda: which GPU
-    int tf32;    // cuda: fp32 convolutions and products may round their inputs to TF32
+    int index;   // GPUs: which one
+    int tf32;    // GPUs: fp32 convolutions and products may round their inputs to TF32
     struct ls_algorithm_cache
         *plans;              // where the table says `measures`: algorithms of convolutions go by this cache and what is
                              // not in it is measured (algorithm_cache.h); borrowed until close; NULL: by the rule
@@ -193,13 +193,15 @@ struct ls_device { // what every device's own struct begins with
 
 extern const ls_device_api ls_device_ref, ls_device_cpu, ls_device_null;
 
-// Opens the device for a name of `device.type`: "ref", "cpu", "null", "cuda" or "auto". For auto, *why_not_cuda is set
-// to one line that says why the GPU is not used (or to NULL).
+// Opens the device for a word of `device.type`. For auto, *why_not_gpu is set to one line that says why no GPU is used
+// (or to NULL).
 LS_CHECKED ls_status ls_device_open(
-    const char *type, const ls_device_options *options, ls_device **out, const char **why_not_cuda);
+    const char *type, const ls_device_options *options, ls_device **out, const char **why_not_gpu);
 void ls_device_close(ls_device *device); // NULL is allowed
-// The GPUs that `cuda` can open here, none opened; fails as opening one would.
-LS_CHECKED ls_status ls_device_gpus(ls_device_gpu *gpus, int most, int *count);
+int ls_device_is_gpu(const char *type);  // whether that word of device.type names a plugin's device; auto does not
+// The GPUs that can be opened here as `type`, a GPU's or "auto", none opened; fails as opening one would. *found: the
+// word that opens them.
+LS_CHECKED ls_status ls_device_gpus(const char *type, ls_device_gpu *gpus, int most, int *count, const char **found);
 
 // Checks the geometry of a descriptor: LS_USAGE naming the layer and the shapes. Every plan_new calls it first.
 LS_CHECKED ls_status ls_op_check(const ls_op_desc *desc);

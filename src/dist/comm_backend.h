@@ -1,7 +1,7 @@
 // comm_backend.h - what stands behind ls_comm: a table of functions per backend. Private to dist/.
 //
-// comm.c does what is the same for all backends: phases, waits, agreement. A further backend (nccl, in the CUDA plugin)
-// fills one more table. A backend's own state begins with ls_comm.
+// comm.c does what is the same for all backends: phases, waits, agreement. A further backend fills
+// one more table. A backend's own state begins with ls_comm.
 #ifndef LS_DIST_COMM_BACKEND_H
 #define LS_DIST_COMM_BACKEND_H
 

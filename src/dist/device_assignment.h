@@ -3,8 +3,8 @@
 // Every rank lists the GPUs that it sees, the ranks exchange the lists, and all choose alike: in the order of ranks,
 // each takes, of those that it sees, a GPU that the fewest ranks of its host have, the first of several. With all GPUs
 // visible rank r of a host so has GPU r; with one visible per task (srun --gpus-per-task) each its own.
-// Two ranks on one GPU are refused, unless device.share allows it, and never summed by NCCL, which refuses it too.
-// LOCKSTEP_NCCL_SHARED_GPU=1 in the environment is for tests: each rank is a host to NCCL (NCCL_HOSTID).
+// Two ranks on one GPU are refused, unless device.share allows it, and never summed by a collective of the device, which refuses it
+// too (but for tests: ls_collective_row.shared_gpu_variable).
 //
 // device.type = auto: GPUs on all ranks, or on none: a run never computes on a mixture, and never leaves GPUs idle that
 // some of its ranks have. Nothing here opens a GPU before the choice is made.
@@ -33,7 +33,7 @@ LS_CHECKED ls_status ls_device_assignment_open(
     ls_device_assignment *placement, ls_comm *comm, const ls_device_options *options, ls_device **out);
 void ls_device_assignment_free(ls_device_assignment *placement); // NULL is allowed
 
-const char *ls_device_assignment_why_not_cuda(const ls_device_assignment *placement); // one line, or NULL
+const char *ls_device_assignment_why_not_gpu(const ls_device_assignment *placement); // one line, or NULL
 int ls_device_assignment_shares(
     const ls_device_assignment *placement); // some GPU has several ranks: the same on all ranks
 int ls_device_assignment_moved(const ls_device_assignment *placement);                 // to cores near its GPU

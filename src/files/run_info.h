@@ -37,11 +37,11 @@ typedef struct {
     ls_batches batches;
     const char *device; // "cpu"
     ls_device_info device_facts;
-    const char *why_not_cuda;           // one line, or NULL
+    const char *why_not_gpu;            // one line, or NULL
     const ls_rank_info *places;         // of all ranks
     char warning[LS_STATUS_TEXT_BYTES]; // in which ranks differ, though they may; "": nothing
     char sums[96];                      // what sums gradients over ranks: "NCCL 2.28.9", "MPI"; "": one rank
-    char why_not_nccl[256];             // one line, or ""
+    char why_not_collective[256];       // one line, or ""
     int threads;                        // per rank
     int64_t parameters;                 // trained
     int64_t updates_planned;            // of the whole run

@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "cli/bench/place.h"
 #include "cli/commands.h"
-#include "device/gpu/machine.h"
 
 static const double PEAK_SECONDS = 0.2;
 static const double WARM_UP_SHARE = 0.25;   // of a measurement's seconds, at least
@@ -17,10 +16,14 @@ static const double MEMORY_HEADROOM = 1.25; // of host memory over what the plan
 
 // --- setting up ----------------------------------------------------------------------------------
 
-static ls_status ask_for_gpus(const ls_config *cfg, ls_comm *comm, int *has_gpu) {
-    int32_t mine = cfg->device_type == LS_DEVICE_TYPE_AUTO && !ls_cuda_missing();
-    LS_TRY(ls_comm_allreduce(comm, &mine, 1, LS_I32, LS_REDUCE_MIN));
-    *has_gpu = mine;
+static ls_status find_gpus(const ls_config *cfg, ls_comm *comm, const char **type) {
+    ls_device_gpu first;
+    int32_t count = 0;
+    *type = NULL;
+    if (cfg->device_type == LS_DEVICE_TYPE_AUTO && ls_failed(ls_device_gpus("auto", &first, 1, &count, type)))
+        count = 0;
+    LS_TRY(ls_comm_allreduce(comm, &count, 1, LS_I32, LS_REDUCE_MIN));
+    if (count == 0) *type = NULL;
     return LS_SUCCESS;
 }
 
@@ -76,7 +79,7 @@ ls_status ls_bench_open(ls_bench *bench, ls_bench_request request, ls_comm *comm
         .comm = comm, .rank = about->rank, .world_size = about->world_size, .seconds = seconds, .repeats = repeats
     };
     request.world_size = about->world_size;
-    LS_TRY(ls_command_agree(comm, ask_for_gpus(request.cfg, comm, &request.has_gpu)));
+    LS_TRY(ls_command_agree(comm, find_gpus(request.cfg, comm, &request.gpu)));
     LS_TRY(ls_command_agree(comm, ls_bench_plan_new(&request, &bench->plan)));
     LS_TRY(ls_command_agree(comm, allocate(bench)));
     ls_status status = agree_on_threads(bench);
@@ -396,9 +399,11 @@ static ls_status measure_link(ls_bench *bench, ls_bench_link *link) {
 ls_status ls_bench_links(ls_bench *bench) {
     for (int ranks = 2; ranks <= bench->world_size; ranks++) {
         const ls_bench_result *r = NULL;
-        for (int i = 0; i < bench->plan.count && !r; i++)
-            if (bench->plan.row[i].ranks == ranks && bench->plan.row[i].cfg.device_type != LS_DEVICE_TYPE_CUDA)
+        for (int i = 0; i < bench->plan.count && !r; i++) {
+            const ls_bench_case *row = &bench->plan.row[i];
+            if (row->ranks == ranks && !ls_device_is_gpu(ls_config_choice("device.type", row->cfg.device_type)))
                 r = &bench->result[i]; // complete on rank 0; that there is one is the same on all ranks
+        }
         if (!r) continue;
         ls_bench_link *link = &bench->link[bench->link_count++];
         *link = (ls_bench_link){ .ranks = ranks, .shared = r->shared };

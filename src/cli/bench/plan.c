@@ -122,7 +122,7 @@ static ls_status read_request(planning *p) {
             add_device(devices, ls_config_choice("device.type", request->cfg->device_type));
         } else {
             add_device(devices, "cpu");
-            if (request->has_gpu) add_device(devices, "cuda");
+            if (request->gpu) add_device(devices, request->gpu);
         }
     }
     for (int i = 0; i < p->axis_count; i++) p->axes[i].short_name = strchr(p->axes[i].name, '.') + 1;

@@ -56,7 +56,7 @@ static nccl_api nccl;
 static atomic_int nccl_open;
 static pthread_once_t nccl_once = PTHREAD_ONCE_INIT;
 
-static void find_functions(const ls_cuda_opened *file) {
+static void find_functions(const ls_library_file *file) {
 #define FIND(name, always) \
     if (!ls_library_search_find(file->handle, "nccl" #name, &nccl.name) && (always) && !nccl.problem[0]) \
         snprintf(nccl.problem, sizeof nccl.problem, "%.300s has no function nccl" #name, file->path);
@@ -65,7 +65,7 @@ static void find_functions(const ls_cuda_opened *file) {
 }
 
 static void open_nccl(void) {
-    ls_cuda_opened file;
+    ls_library_file file;
     if (!ls_library_search_open(NULL, "libnccl.so.2", 0, &file)) {
         if (file.error[0])
             snprintf(nccl.problem, sizeof nccl.problem, "NCCL does not open: %.300s", file.error);

@@ -46,7 +46,7 @@ struct ls_gpu_monitor {
 };
 
 static int find_functions(nvml_api *nvml) {
-    ls_cuda_opened file;
+    ls_library_file file;
     *nvml = (nvml_api){ .init = NULL };
     if (!ls_library_search_open(NULL, "libnvidia-ml.so.1", 1, &file)) return 0;
     void *handle = file.handle;

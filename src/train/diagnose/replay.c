@@ -19,9 +19,9 @@ typedef struct {
 
 static ls_status open_session(replay *r) {
     ls_session *s = &r->session;
-    const char *why_not_cuda;
+    const char *why_not_gpu;
     const ls_param_store_options store = { .storage = ls_config_storage(r->cfg) };
-    LS_TRY(ls_session_open_device(s, r->cfg, &why_not_cuda));
+    LS_TRY(ls_session_open_device(s, r->cfg, &why_not_gpu));
     LS_TRY(ls_session_start(s, store.storage));
     LS_TRY(ls_session_place(s, r->batch.graph, &store));
     s->options[0] = ls_compile_options_of(r->cfg, r->batch.shape.n);
