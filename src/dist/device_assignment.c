@@ -14,8 +14,8 @@ struct ls_device_assignment {
     const ls_device_gpu *gpu; // this rank's, one of `gpus`; NULL: no GPU is used
     int shares;
     ls_device_gpu gpus[LS_DEVICE_ASSIGNMENT_GPUS_MAX]; // that this rank sees
-    char why_not_gpu[LS_DEVICE_ASSIGNMENT_TEXT_BYTES]; // "": a GPU is used, or not asked for
-    ls_rank_info *places;                              // [world_size]
+    char why_not_gpu[LS_DEVICE_ASSIGNMENT_TEXT_BYTES]; // "": a GPU is used, or the configuration excludes it
+    ls_rank_info *ranks;                               // [world_size]
     ls_cpu_mask before;                                // where this thread ran; empty: it was not moved
 };
 
@@ -136,8 +136,8 @@ static void free_choice(choice *c) {
     free(c->first);
 }
 
-// What this rank can say by itself, when all ranks' views are known.
-static ls_status judge(ls_device_assignment *p, const choice *c, const ls_comm_info *comm, const ls_config *cfg,
+// This rank's part of the choice, when all ranks' views have been gathered.
+static ls_status settle(ls_device_assignment *p, const choice *c, const ls_comm_info *comm, const ls_config *cfg,
     const char *found, ls_status seen) {
     int with = 0, rank = comm->rank;
     for (int r = 0; r < comm->world_size; r++) with += c->views[r].code == LS_OK;
@@ -154,22 +154,22 @@ static ls_status judge(ls_device_assignment *p, const choice *c, const ls_comm_i
 }
 
 static ls_status choose(ls_device_assignment *p, ls_comm *comm, const ls_config *cfg) {
-    const ls_comm_info *facts = ls_comm_get_info(comm);
+    const ls_comm_info *info = ls_comm_get_info(comm);
     ls_device_assignment_view mine = { .count = 0 };
     const char *found;
     ls_status seen = ls_device_gpus(p->type, p->gpus, LS_DEVICE_ASSIGNMENT_GPUS_MAX, &mine.count, &found);
     choice c;
-    ls_status status = ls_comm_agree(comm, new_choice((size_t)facts->world_size, &c), NULL);
+    ls_status status = ls_comm_agree(comm, new_choice((size_t)info->world_size, &c), NULL);
     if (!ls_failed(status)) {
         mine.code = seen.code;
-        mine.host = facts->host_index;
+        mine.host = info->host_index;
         for (int g = 0; g < mine.count; g++) mine.gpu[g] = identity_of(&p->gpus[g]);
         status = ls_comm_allgather(comm, &mine, c.views, sizeof mine);
     }
     if (!ls_failed(status)) {
-        ls_device_assignment_choose(c.views, facts->world_size, cfg->device_share, c.taken, c.first);
-        for (int r = 0; r < facts->world_size; r++) p->shares |= c.first[r] != r;
-        status = ls_comm_agree(comm, judge(p, &c, facts, cfg, found, seen), NULL);
+        ls_device_assignment_choose(c.views, info->world_size, cfg->device_share, c.taken, c.first);
+        for (int r = 0; r < info->world_size; r++) p->shares |= c.first[r] != r;
+        status = ls_comm_agree(comm, settle(p, &c, info, cfg, found, seen), NULL);
     }
     free_choice(&c);
     return status;
@@ -180,19 +180,19 @@ static ls_status choose(ls_device_assignment *p, ls_comm *comm, const ls_config 
 // Keeps this thread, and those that it will start, near this rank's GPU.
 static ls_status stay_near(ls_device_assignment *p, ls_comm *comm, const ls_config *cfg) {
     const char *root = getenv("LOCKSTEP_SYS_ROOT");
-    const ls_comm_info *facts = ls_comm_get_info(comm);
+    const ls_comm_info *info = ls_comm_get_info(comm);
     ls_cpu_mask allowed, share;
     ls_cpus cpus;
     ls_cpus_detect(&cpus);
     int bound = !ls_cpu_mask_of_thread(&allowed) || cpus.mask_cpus < cpus.host_cpus || !cfg->device_affinity;
     ls_affinity_view *views, mine;
-    ls_status status = LS_NEW(views, facts->world_size, "cores of %d ranks", facts->world_size);
+    ls_status status = LS_NEW(views, info->world_size, "cores of %d ranks", info->world_size);
     status = ls_comm_agree(comm, status, NULL);
     if (!root) root = "";
-    mine = ls_affinity_look(root, p->gpu ? p->gpu->pci : "", facts->host_index, bound, &allowed);
+    mine = ls_affinity_look(root, p->gpu ? p->gpu->pci : "", info->host_index, bound, &allowed);
     LS_THEN(status, ls_comm_allgather(comm, &mine, views, sizeof mine));
     if (!ls_failed(status)) {
-        share = ls_affinity_share(root, views, facts->world_size, facts->rank);
+        share = ls_affinity_share(root, views, info->world_size, info->rank);
         if (ls_cpu_mask_first(&share) >= 0 && ls_cpu_mask_bind(&share)) p->before = allowed;
     }
     free(views);
@@ -207,7 +207,7 @@ static void leave_cores(ls_device_assignment *p) {
 ls_status ls_device_assignment_new(ls_comm *comm, ls_status mine, const ls_config *cfg, ls_device_assignment **out) {
     ls_device_assignment *p;
     ls_keep_first(&mine, LS_NEW(p, 1, "device assignment"));
-    if (p) ls_keep_first(&mine, LS_NEW(p->places, ls_comm_get_info(comm)->world_size, "device assignment"));
+    if (p) ls_keep_first(&mine, LS_NEW(p->ranks, ls_comm_get_info(comm)->world_size, "device assignment"));
     ls_status status = ls_comm_agree(comm, mine, NULL);
     if (!ls_failed(status)) {
         p->is_auto = cfg->device_type == LS_DEVICE_TYPE_AUTO;
@@ -218,7 +218,7 @@ ls_status ls_device_assignment_new(ls_comm *comm, ls_status mine, const ls_confi
     return LS_GIVE(status, p, out, ls_device_assignment_free);
 }
 
-// What ls_device_open says of a GPU, without the option and its value: auto was asked for.
+// The message of ls_device_open without the option and its value, which the user has not set: auto.
 static const char *cause(ls_status status) {
     const char *value = strncmp(status.text, "device.type = ", 14) == 0 ? strchr(status.text, ':') : NULL;
     return value ? value + strlen(": ") : status.text;
@@ -231,21 +231,21 @@ static ls_status open_here(ls_device_assignment *p, const ls_device_options *opt
 }
 
 static void describe(
-    const ls_device_assignment *p, const ls_comm_info *comm, const ls_device *device, ls_rank_info *place) {
-    ls_device_info facts;
-    device->api->facts(device, &facts);
-    snprintf(place->host, sizeof place->host, "%s", comm->host);
-    snprintf(place->device, sizeof place->device, "%s", device->api->name);
-    snprintf(place->name, sizeof place->name, "%s", p->gpu ? p->gpu->name : facts.name);
-    snprintf(place->uuid, sizeof place->uuid, "%s", facts.uuid);
-    snprintf(place->pci, sizeof place->pci, "%s", facts.pci);
+    const ls_device_assignment *p, const ls_comm_info *comm, const ls_device *device, ls_rank_info *rank) {
+    ls_device_info info;
+    device->api->facts(device, &info);
+    snprintf(rank->host, sizeof rank->host, "%s", comm->host);
+    snprintf(rank->device, sizeof rank->device, "%s", device->api->name);
+    snprintf(rank->name, sizeof rank->name, "%s", p->gpu ? p->gpu->name : info.name);
+    snprintf(rank->uuid, sizeof rank->uuid, "%s", info.uuid);
+    snprintf(rank->pci, sizeof rank->pci, "%s", info.pci);
     ls_cpu_mask cpus;
-    if (ls_cpu_mask_of_thread(&cpus)) ls_cpu_mask_text(&cpus, place->cpus, sizeof place->cpus);
+    if (ls_cpu_mask_of_thread(&cpus)) ls_cpu_mask_text(&cpus, rank->cpus, sizeof rank->cpus);
 }
 
 ls_status ls_device_assignment_open(
     ls_device_assignment *p, ls_comm *comm, const ls_device_options *options, ls_device **out) {
-    const ls_comm_info *facts = ls_comm_get_info(comm);
+    const ls_comm_info *info = ls_comm_get_info(comm);
     *out = NULL;
     ls_status status = open_here(p, options, out);
     int32_t opened = !ls_failed(status);
@@ -258,13 +258,13 @@ ls_status ls_device_assignment_open(
         p->shares = 0;
         status = open_here(p, options, out);
     } else if (ls_failed(status) && p->is_auto && p->gpu) {
-        status = refuse_without(p, facts, opened, cause(status));
+        status = refuse_without(p, info, opened, cause(status));
     }
     status = ls_comm_agree(comm, status, NULL);
     if (!ls_failed(status)) {
         ls_rank_info mine = { .host = "" };
-        describe(p, facts, *out, &mine);
-        status = ls_comm_allgather(comm, &mine, p->places, sizeof mine);
+        describe(p, info, *out, &mine);
+        status = ls_comm_allgather(comm, &mine, p->ranks, sizeof mine);
     }
     if (!ls_failed(status)) return status;
     ls_device_close(*out);
@@ -272,25 +272,25 @@ ls_status ls_device_assignment_open(
     return status;
 }
 
-void ls_device_assignment_free(ls_device_assignment *placement) {
-    if (!placement) return;
-    leave_cores(placement);
-    free(placement->places);
-    free(placement);
+void ls_device_assignment_free(ls_device_assignment *assignment) {
+    if (!assignment) return;
+    leave_cores(assignment);
+    free(assignment->ranks);
+    free(assignment);
 }
 
-const char *ls_device_assignment_why_not_gpu(const ls_device_assignment *placement) {
-    return placement->why_not_gpu[0] ? placement->why_not_gpu : NULL;
+const char *ls_device_assignment_why_not_gpu(const ls_device_assignment *assignment) {
+    return assignment->why_not_gpu[0] ? assignment->why_not_gpu : NULL;
 }
 
-int ls_device_assignment_shares(const ls_device_assignment *placement) {
-    return placement->shares;
+int ls_device_assignment_shares(const ls_device_assignment *assignment) {
+    return assignment->shares;
 }
 
-int ls_device_assignment_moved(const ls_device_assignment *placement) {
-    return ls_cpu_mask_first(&placement->before) >= 0;
+int ls_device_assignment_moved(const ls_device_assignment *assignment) {
+    return ls_cpu_mask_first(&assignment->before) >= 0;
 }
 
-const ls_rank_info *ls_device_assignment_ranks(const ls_device_assignment *placement) {
-    return placement->places;
+const ls_rank_info *ls_device_assignment_ranks(const ls_device_assignment *assignment) {
+    return assignment->ranks;
 }

@@ -25,7 +25,7 @@ static ls_queue *sums_queue(const queue_reducer *r) {
     return r->own ? r->own : r->base.options.queue;
 }
 
-// What is given to the second queue from here on follows what was given to the first until now.
+// What is enqueued on the second queue from here on follows what was enqueued on the first until now.
 static void follow(const queue_reducer *r, ls_event *event, ls_queue *first, ls_queue *second) {
     if (first == second) return;
     ls_reducer_api(&r->base)->event_record(event, first);

@@ -38,7 +38,7 @@ static ls_status choose(ls_comm *comm, const ls_device *device, const ls_config 
 
 ls_status ls_select_backend(ls_comm *comm, ls_device *device, const ls_config *cfg, int shares, ls_collective **out,
     char library[96], char why_not[256]) {
-    const ls_comm_info *facts = ls_comm_get_info(comm);
+    const ls_comm_info *info = ls_comm_get_info(comm);
     const ls_collective_api *api = device->api->collective;
     int usable;
     *out = NULL;
@@ -46,9 +46,9 @@ ls_status ls_select_backend(ls_comm *comm, ls_device *device, const ls_config *c
     LS_TRY(ls_comm_agree(comm, choose(comm, device, cfg, shares, &usable, library, why_not), NULL));
     if (!usable) return LS_SUCCESS; // on all ranks: their libraries are the same
     uint8_t id[LS_COLLECTIVE_ID_BYTES] = { 0 };
-    ls_status status = facts->rank == 0 ? api->make_id(id) : LS_SUCCESS;
+    ls_status status = info->rank == 0 ? api->make_id(id) : LS_SUCCESS;
     LS_TRY(ls_comm_agree(comm, status, NULL));
     LS_TRY(ls_comm_broadcast(comm, id, sizeof id, 0));
-    status = api->open(device, id, facts->rank, facts->world_size, cfg->dist_timeout, out);
+    status = api->open(device, id, info->rank, info->world_size, cfg->dist_timeout, out);
     return ls_comm_agree(comm, status, NULL);
 }
