@@ -53,7 +53,7 @@ static void look(findings *f) {
     f->why = ls_failed(status) ? status.text : why ? why : "";
     if (ls_failed(status)) return;
     f->chosen = device->api->name;
-    device->api->facts(device, &f->facts);
+    device->api->info(device, &f->facts);
     ls_device_close(device);
 }
 

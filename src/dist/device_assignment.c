@@ -233,7 +233,7 @@ static ls_status open_here(ls_device_assignment *p, const ls_device_options *opt
 static void describe(
     const ls_device_assignment *p, const ls_comm_info *comm, const ls_device *device, ls_rank_info *rank) {
     ls_device_info info;
-    device->api->facts(device, &info);
+    device->api->info(device, &info);
     snprintf(rank->host, sizeof rank->host, "%s", comm->host);
     snprintf(rank->device, sizeof rank->device, "%s", device->api->name);
     snprintf(rank->name, sizeof rank->name, "%s", p->gpu ? p->gpu->name : info.name);

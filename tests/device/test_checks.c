@@ -179,7 +179,7 @@ static void devices_open_by_name(void **unused) {
         assert_int_equal(device->api->size, sizeof(ls_device_api));
         assert_null(why);
         ls_device_info facts;
-        device->api->facts(device, &facts);
+        device->api->info(device, &facts);
         assert_true(strlen(facts.name) > 0);
         assert_int_equal(device->api->check_precision(device, LS_F16).code, LS_OK);
         ls_device_close(device);

@@ -1,4 +1,4 @@
-// nccl.c - nccl.h by NCCL, which is opened at run time when several ranks ask for it: one GPU needs none.
+// nccl.c - nccl.h by NCCL, which is opened at run time when several ranks sum by it: one GPU needs none.
 //
 // The communicator is non-blocking, so that nothing here waits for a peer without a limit: a call that NCCL has
 // not finished when it returns is polled until it has. A communicator whose peer is gone is aborted, never destroyed.
@@ -144,8 +144,8 @@ static ncclResult_t settle(ncclComm_t comm, ncclResult_t rc, double timeout_s, i
     double until = ls_clock_seconds() + timeout_s, nap_s = 2e-6;
     *late = 0;
     while (rc == ncclInProgress) {
-        ncclResult_t state = ncclSuccess, asked = nccl.CommGetAsyncError(comm, &state);
-        rc = asked == ncclSuccess ? state : asked;
+        ncclResult_t state = ncclSuccess, queried = nccl.CommGetAsyncError(comm, &state);
+        rc = queried == ncclSuccess ? state : queried;
         if (rc != ncclInProgress) break;
         if (ls_clock_seconds() > until) {
             *late = 1;
@@ -280,7 +280,7 @@ ls_status ls_nccl_all_reduce(
     int late;
     ncclResult_t rc = nccl.AllReduce(
         data, data, (size_t)count, types[dtype].type, op == LS_COLLECT_MAX ? ncclMax : ncclSum, peers->comm, stream);
-    // not in the queue before NCCL says so: what follows would overtake it
+    // not in the queue before NCCL reports it: what follows would overtake it
     if (rc == ncclInProgress)
         rc = settle(peers->comm, rc, peers->timeout_s, &late);
     else

@@ -35,7 +35,7 @@ static int open_in_folders(const char *folders, const char *soname, ls_library_f
     return 0;
 }
 
-// cuda/lib in the program's own folder. No folder above it: whoever may write there would choose what is loaded.
+// cuda/lib in the program's own folder. No folder above it: who may write there would choose what is loaded.
 static int open_beside_program(const char *soname, ls_library_file *out) {
     char folder[LS_LIBRARY_PATH_BYTES];
     ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 16);

@@ -1,7 +1,7 @@
 // machine.h - what this machine has for a GPU plugin: driver, cards, libraries. It is found with dlopen, so the program
 // needs no vendor's header or library to be built or started.
 //
-// A library is looked for where library_search.h says. What was found stays open: the plugin needs libraries by the same
+// A library is looked for in the order of library_search.h. What was found stays open: the plugin needs libraries by the same
 // names, and the loader gives it these.
 #ifndef LS_DEVICE_GPU_MACHINE_H
 #define LS_DEVICE_GPU_MACHINE_H

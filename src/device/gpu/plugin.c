@@ -45,9 +45,9 @@ ls_status ls_gpu_plugin_check(const ls_gpu_plugin *plugin, const char *path) {
 
 ls_status ls_gpu_plugin_open(const ls_gpu_plugin_row *row, const ls_gpu_plugin **out) {
     char path[PATH_MAX];
-    const char *given = getenv(row->variable);
-    if (given) {
-        LS_TRY(ls_path_join(path, sizeof path, "", given));
+    const char *named = getenv(row->variable);
+    if (named) {
+        LS_TRY(ls_path_join(path, sizeof path, "", named));
     } else {
         LS_TRY(path_beside_program(row->file, path, sizeof path));
         if (!ls_path_exists(path))

@@ -91,7 +91,7 @@ static ls_status put_sums(void *context, ls_buffer sums, int64_t count, int chan
 static void print_head(const replay *r) {
     ls_device_info facts;
     ls_device *device = r->session.device;
-    device->api->facts(device, &facts);
+    device->api->info(device, &facts);
     fprintf(r->file, "update %lld, %d samples from position %lld of its window, loss scale %g\non %s: %s, %s\n\n",
         (long long)r->batch.update, r->batch.shape.n, (long long)r->batch.position, (double)r->batch.loss_scale,
         device->api->name, facts.name, ls_dtype_name(ls_config_storage(r->cfg)));
