@@ -62,7 +62,7 @@ void ls_report_start(const ls_train_info *facts, const char *run_folder) {
     ls_info("data      %s, %lld to train on, %lld to test on", facts->train_data->name,
         (long long)facts->train_data->count, (long long)facts->test_data->count);
     if (facts->train_data->note[0]) ls_info("data      %s", facts->train_data->note);
-    ls_info("device    %s (%s), %d rank%s of %d thread%s, %s", facts->device, facts->device_facts.name, world_size,
+    ls_info("device    %s (%s), %d rank%s of %d thread%s, %s", facts->device, facts->device_info.name, world_size,
         plural(world_size), facts->threads, plural(facts->threads),
         ls_config_choice("train.precision", facts->cfg->train_precision));
     for (int rank = 0; world_size > 1 && rank < world_size;) {

@@ -98,7 +98,7 @@ static ls_status open_device(ls_trainer *t, ls_status status) {
     t->facts.why_not_gpu = ls_device_assignment_why_not_gpu(t->assignment);
     t->facts.places = ls_device_assignment_ranks(t->assignment);
     t->facts.device = t->session.device->api->name;
-    t->session.device->api->info(t->session.device, &t->facts.device_facts);
+    t->session.device->api->info(t->session.device, &t->facts.device_info);
     LS_TRY(ls_startup_check_devices(t));
     return ls_session_start(&t->session, ls_config_storage(t->cfg));
 }

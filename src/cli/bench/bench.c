@@ -241,7 +241,7 @@ static void take_facts(const ls_bench *bench, int index, ls_bench_result *r) {
     const ls_bench_case *row = &bench->plan.row[index];
     const ls_train_info *facts = ls_trainer_get_info(bench->arrangement[index].trainer);
     snprintf(r->device, sizeof r->device, "%s", facts->device);
-    snprintf(r->device_name, sizeof r->device_name, "%s", facts->device_facts.name);
+    snprintf(r->device_name, sizeof r->device_name, "%s", facts->device_info.name);
     snprintf(r->model, sizeof r->model, "%s", facts->graph->path);
     snprintf(r->dataset, sizeof r->dataset, "%s", facts->train_data->name);
     snprintf(r->precision, sizeof r->precision, "%s", ls_config_choice("train.precision", row->cfg.train_precision));

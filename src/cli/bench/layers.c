@@ -74,8 +74,8 @@ static ls_status write_json(const layers *l, const char *folder) {
     LS_TRY(ls_path_join(path, sizeof path, folder, "layers.json"));
     cJSON *tree = cJSON_CreateObject();
     ls_json_add_text(tree, "version", ls_version());
-    ls_json_add_text(tree, "device", l->facts->device_facts.name);
-    ls_json_add_text(tree, "libraries", l->facts->device_facts.libraries);
+    ls_json_add_text(tree, "device", l->facts->device_info.name);
+    ls_json_add_text(tree, "libraries", l->facts->device_info.libraries);
     ls_json_add_text(tree, "model", l->facts->graph->path);
     ls_json_add_text(tree, "precision", ls_config_choice("train.precision", l->facts->cfg->train_precision));
     ls_json_add_int(tree, "micro_batch", l->facts->batches.micro_batch);
