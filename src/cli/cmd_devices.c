@@ -22,7 +22,7 @@ typedef struct {
     ls_gpu_machine machine[LS_GPU_PLUGIN_COUNT];
     // device.type = auto
     const char *chosen; // "cpu"; NULL: none opens
-    ls_device_info facts;
+    ls_device_info info;
     const char *why; // "": nothing is missing
 } findings;
 
@@ -53,11 +53,11 @@ static void look(findings *f) {
     f->why = ls_failed(status) ? status.text : why ? why : "";
     if (ls_failed(status)) return;
     f->chosen = device->api->name;
-    device->api->info(device, &f->facts);
+    device->api->info(device, &f->info);
     ls_device_close(device);
 }
 
-// --- for a person --------------------------------------------------------------------------------
+// --- for people --------------------------------------------------------------------------------
 
 static void print_cards(const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine) {
     for (int i = 0; i < machine->card_count; i++) {
@@ -119,7 +119,7 @@ static void print_all(const findings *f) {
         print_problems(&ls_gpu_plugins[p], &f->machine[p]);
     }
     if (f->chosen)
-        printf("\ndevice.type = auto takes %s (%s)%s%s\n", f->chosen, f->facts.name, f->why[0] ? ": " : "", f->why);
+        printf("\ndevice.type = auto takes %s (%s)%s%s\n", f->chosen, f->info.name, f->why[0] ? ": " : "", f->why);
     else
         printf("\ndevice.type = auto takes nothing: %s\n", f->why);
 }
@@ -195,7 +195,7 @@ static ls_status print_json(const findings *f) {
     }
     cJSON *chosen = ls_json_add_object(tree, "auto");
     add_text(chosen, "device", f->chosen ? f->chosen : "");
-    add_text(chosen, "name", f->facts.name);
+    add_text(chosen, "name", f->info.name);
     add_text(chosen, "why_not_cuda", f->why);
     ls_status status = ls_json_write_line(stdout, "standard output", tree);
     cJSON_Delete(tree);

@@ -102,7 +102,7 @@ void ls_timeline_begin(ls_timeline *timeline, const ls_span *what, ls_queue *que
     if (!timeline || !ls_spans_on()) return;
     lane *l = &timeline->lanes[what->lane];
     ls_span span = *what;
-    if (span.update == LS_SPANS_NO_UPDATE) span.update = ls_spans_giving();
+    if (span.update == LS_SPANS_NO_UPDATE) span.update = ls_spans_current_update();
     if (timeline->at_once) {
         l->span = span;
         l->open = 1;

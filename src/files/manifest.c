@@ -278,7 +278,7 @@ ls_status ls_manifest_verify(const cJSON *manifest, const char *path, const char
     const char *tensor = differing_tensor(ls_json_get(entry, "tensors"), file);
     if (same && !tensor) return LS_SUCCESS;
     return ls_fail(LS_STORAGE,
-        "%s: damaged: %" PRIu64 " bytes of hash %016" PRIx64 ", which its manifest does not know%s%s%s", path,
+        "%s: damaged: %" PRIu64 " bytes of hash %016" PRIx64 ", which its manifest does not have%s%s%s", path,
         digest.bytes, digest.hash, tensor ? "; the first tensor that differs is '" : "; its header differs",
         tensor ? tensor : "", tensor ? "'" : "");
 }

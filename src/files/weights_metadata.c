@@ -140,7 +140,7 @@ static ls_status read_all(const char *path, const ls_safetensors *file, ls_weigh
     LS_TRY(read_numbers(path, file, std_key, 1, channels, info->std));
     LS_TRY(find(path, file, resize_key, &resize));
     if (strcmp(resize, resize_rule) != 0)
-        return ls_fail(LS_STORAGE, "%s: its pictures are resized by the rule '%.40s', and this program knows '%s' only",
+        return ls_fail(LS_STORAGE, "%s: its pictures are resized by the rule '%.40s', and this program has '%s' only",
             path, resize, resize_rule);
     return read_classes(path, file, info);
 }
@@ -157,7 +157,7 @@ static ls_status take_dataset(const ls_dataset *dataset, ls_weights_info *info) 
     const ls_graph *g = info->graph;
     if (!ls_chw_equal(d->shape, g->input) || d->classes != g->classes)
         return ls_fail(LS_USAGE,
-            "%s: the network takes pictures of %dx%dx%d and tells %d classes, but data.dataset = %s has %dx%dx%d and "
+            "%s: the network takes pictures of %dx%dx%d and has %d classes, but data.dataset = %s has %dx%dx%d and "
             "%d",
             g->path, g->input.c, g->input.h, g->input.w, g->classes, d->name, d->shape.c, d->shape.h, d->shape.w,
             d->classes);

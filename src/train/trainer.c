@@ -121,7 +121,7 @@ static ls_status plan_training(ls_trainer *t) {
         .state_tensors = ls_optimizer_kept(cfg->optimizer_kind),
         .ordered = cfg->run_deterministic,
         .wire = cfg->dist_reduce_dtype == LS_REDUCE_DTYPE_BF16 && several,
-        .reduced = several || cfg->dist_backend == LS_BACKEND_NCCL };
+        .reduced = several || ls_collective_find(ls_config_choice("dist.backend", cfg->dist_backend)) };
     return ls_session_place(&t->session, t->graph, &options);
 }
 
