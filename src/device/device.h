@@ -193,7 +193,7 @@ struct ls_device { // what every device's own struct begins with
 
 extern const ls_device_api ls_device_ref, ls_device_cpu, ls_device_null;
 
-// Opens the device for a word of `device.type`. For auto, *why_not_gpu is set to one line that says why no GPU is used
+// Opens the device for a word of `device.type`. For auto, *why_not_gpu is set to one line, why no GPU is used
 // (or to NULL).
 LS_CHECKED ls_status ls_device_open(
     const char *type, const ls_device_options *options, ls_device **out, const char **why_not_gpu);

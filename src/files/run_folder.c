@@ -332,7 +332,7 @@ static ls_status put_config(const ls_run_folder *folder, const ls_train_info *in
     return status;
 }
 
-static void tell_adopted(const ls_run_folder *folder, const ls_run_identity *there, const ls_run_identity *run) {
+static void report_adopted(const ls_run_folder *folder, const ls_run_identity *there, const ls_run_identity *run) {
     for (int i = 0; i < run->adopted_count; i++) {
         const char *id = run->adopted[i].id;
         if (there->id[0] && ls_run_identity_owns(there, id, run->adopted[i].update)) continue;
@@ -352,12 +352,12 @@ static ls_status put_run(const ls_run_folder *folder, const ls_run_identity *run
     LS_TRY(ls_run_folder_file(folder, run_file, path, sizeof path));
     LS_TRY(ls_run_identity_read(path, &there, &known));
     if (known && ls_run_identity_covers(&there, run)) return LS_SUCCESS;
-    tell_adopted(folder, &there, run);
+    report_adopted(folder, &there, run);
     return ls_run_identity_write(path, run);
 }
 
-// Also where --quiet prints nothing else: the run is not what its command line says alone.
-static void tell_changes(const ls_run_folder *folder, const ls_train_info *info) {
+// Also where --quiet prints nothing else: the run is not what its command line alone describes.
+static void report_changes(const ls_run_folder *folder, const ls_train_info *info) {
     const cJSON *part = cJSON_GetArrayItem(info->parts, cJSON_GetArraySize(info->parts) - 1);
     char text[LS_STATUS_TEXT_BYTES / 2];
     if (ls_manifest_changes_text(ls_json_get(part, "changed"), text, sizeof text)[0])
@@ -392,7 +392,7 @@ ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_info *
     effective.run_resume = LS_RESUME_OFF; // it repeats the run; to go on takes --resume
     effective.run_adopt = 0;
     if (effective.data_path[0]) LS_TRY(absolute_data_path(info->cfg, effective.data_path));
-    tell_changes(folder, info);
+    report_changes(folder, info);
     LS_TRY(put_run(folder, &info->run)); // first: what comes then is a run's
     LS_TRY(clean(folder));
     LS_TRY(take_summary_away(folder));

@@ -307,7 +307,7 @@ static ls_status read_header(ls_safetensors *file, const ls_input *input, uint64
     return status;
 }
 
-// The data only when the header has shown that they are as long as it says.
+// The data only when the header has shown that they are as long as it promises.
 static ls_status read_data(ls_safetensors *file, const ls_input *input, ls_hasher *hasher) {
     LS_TRY(LS_NEW_BYTES(file->data, file->data_bytes + 1, "%s", file->path));
     LS_TRY(ls_input_read(input, input->bytes - file->data_bytes, file->data, file->data_bytes));

@@ -7,8 +7,8 @@
 //   lockstep.mean      of pixel/255, a number a channel, separated by commas
 //   lockstep.std       likewise
 //   lockstep.classes   JSON: a list of the classes' names, in the order of their labels
-//   lockstep.resize    "bilinear": pictures of another size are stretched to the network's input as data/image_resize.h
-//                      says; that is the only rule there is, written down for readers of other programs
+//   lockstep.resize    "bilinear": pictures of another size are stretched to the network's input by data/image_resize.h,
+//                      the only rule there is, written down for readers of other programs
 // All of it is UTF-8, whatever the network file's comments and the folders' names are (base/text.h, ls_text_as_utf8): else Python
 // could not load it.
 #ifndef LS_FILES_WEIGHTS_METADATA_H
@@ -40,7 +40,7 @@ typedef struct {
     char **classes;          // graph->classes names
 } ls_weights_info;
 
-// LS_STORAGE: the file has no metadata (the message says how to do without), or it is damaged. path: for messages.
+// LS_STORAGE: the file has no metadata (the message names how to do without), or it is damaged. path: for messages.
 LS_CHECKED ls_status ls_weights_info_read(const char *path, const ls_safetensors *file, ls_weights_info **out);
 // For a file without metadata: as a run with this configuration would write it. Opens its network and its data set.
 LS_CHECKED ls_status ls_weights_info_configured(const ls_config *cfg, ls_weights_info **out);

@@ -116,7 +116,8 @@ static void explain(const predicting *p, ls_bench_prediction *row) {
     const char *side = row->difference < 0 ? "lower" : "higher";
     if (r->shared)
         snprintf(row->remark, sizeof row->remark,
-            "%s: %d ranks of %d thread%s share %.4g cores, where whoever waits for a sum waits for the others' turns",
+            "%s: %d ranks of %d thread%s share %.4g cores, where a rank that waits for a sum waits for the others' "
+            "turns",
             side, r->ranks, r->threads, r->threads == 1 ? "" : "s", r->units);
     else if (f.loader_wait > LOADER_NOTABLE)
         snprintf(row->remark, sizeof row->remark, "%s: %.0f %% of the time is spent waiting for the loader", side,

@@ -116,7 +116,7 @@ static ls_status take_gpu(ls_cuda_device *cuda, int index) {
     cuda->multiprocessors = properties.multiProcessorCount;
     cuda->memory_bytes = properties.totalGlobalMem;
     cudaError_t rc = cudaSetDevice(index);
-    if (rc == cudaSuccess) rc = cudaFree(NULL); // makes the context: a GPU that is broken or taken says so here
+    if (rc == cudaSuccess) rc = cudaFree(NULL); // makes the context: a GPU that is broken or taken fails here
     return rc == cudaSuccess ? LS_SUCCESS : explain_start(rc);
 }
 

@@ -322,7 +322,7 @@ static int folder_bytes(const char *path) {
 }
 
 // Opens cuDNN's parts, which stand beside it, or beside what it is a link to; 1 when all are there. Once a part is open
-// the loader finds it by name, whoever calls: a sanitizer's dlopen does not look beside the library that calls it.
+// the loader finds it by name, for any caller: a sanitizer's dlopen does not look beside the library that calls it.
 static int open_cudnn_parts(ls_gpu_library *out) {
     char beside[LS_LIBRARY_PATH_BYTES + PATH_MAX];
     char *target = realpath(out->path, NULL);
