@@ -386,7 +386,7 @@ static int run_fault(ls_comm *comm, char **argv) {
         ls_comm_phase(comm, "training", update);
         if (update == 17 && (rank == victim || victim < 0)) {
             if (comm->watchdog) ls_watchdog_notify(comm->watchdog); // the monitors hear of update 17
-            ls_clock_sleep(0.4);                                  // the others wait
+            ls_clock_sleep(0.4);                                    // the others wait
             write_number(comm, folder, "now", rank);
             misbehave(comm, kind, timeout_s);
         }
