@@ -75,7 +75,8 @@ function(lockstep_cuda_find out)
 endfunction()
 
 # lockstep_cuda_plugin()
-#   bin/lockstep_cuda.so, next to the program, where lockstep_cuda_find finds a toolkit. A macro, as enable_language wants it.
+#   bin/lockstep_cuda.so, next to the program, where lockstep_cuda_find finds a toolkit; what the program knows of its build; its
+#   emulation. A macro, as enable_language wants it.
 macro(lockstep_cuda_plugin)
   lockstep_cuda_find(lockstep_has_cuda)
   if(lockstep_has_cuda)
@@ -86,6 +87,8 @@ macro(lockstep_cuda_plugin)
     add_dependencies(train lockstep_cuda) # loaded, not linked: who builds the program wants both
     lockstep_cuda_add_plans()
   endif()
+  lockstep_cuda_versions(device)
+  lockstep_cuda_emulation()
 endmacro()
 
 function(lockstep_cuda_add_plugin)

@@ -1,13 +1,23 @@
 # lockstep_rooms(FILE)
-#   Reads the list of rooms, a line each ("data base config": data includes base and config): sets lockstep_uses_NAME.
+#   Reads the list of rooms, a line each ("data base config": data includes base and config; a table of another room, with a slash, is
+#   nothing to link): sets lockstep_uses_NAME.
 macro(lockstep_rooms file)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
   file(STRINGS "${file}" lockstep_rooms REGEX "^[a-z]")
   foreach(row ${lockstep_rooms})
     string(REPLACE " " ";" row "${row}")
     list(POP_FRONT row room)
+    list(FILTER row EXCLUDE REGEX "/")
     list(TRANSFORM row PREPEND lockstep_ OUTPUT_VARIABLE lockstep_uses_${room})
   endforeach()
+endmacro()
+
+# lockstep_plugins(FILE)
+#   Reads the table of device plugins: sets lockstep_plugins to their names.
+macro(lockstep_plugins file)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
+  file(STRINGS "${file}" lockstep_plugins REGEX "^PLUGIN\\(")
+  list(TRANSFORM lockstep_plugins REPLACE "^PLUGIN\\([^,]*, *([a-z0-9_]+),.*" "\\1")
 endmacro()
 
 # lockstep_room(NAME [LIBRARIES libraries...] [INCLUDES folders...])
@@ -17,7 +27,9 @@ function(lockstep_room name)
   cmake_parse_arguments(ROOM "" "" "LIBRARIES;INCLUDES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${name}/*.c")
   list(FILTER sources EXCLUDE REGEX "/kernels/[^/]*$") # compiled once per vector width, see below
-  list(FILTER sources EXCLUDE REGEX "src/device/cuda/") # the plugin: cuda.cmake
+  foreach(plugin ${lockstep_plugins})
+    list(FILTER sources EXCLUDE REGEX "src/device/${plugin}/") # a file of its own: ${plugin}.cmake
+  endforeach()
   if(NOT LOCKSTEP_MPI)
     list(FILTER sources EXCLUDE REGEX "/comm_mpi[a-z_]*\\.c$")
   endif()

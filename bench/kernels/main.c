@@ -74,7 +74,7 @@ static void close_devices(bench *b) {
 
 static void describe(bench *b) {
     ls_device_info facts;
-    b->cpu->api->facts(b->cpu, &facts);
+    b->cpu->api->info(b->cpu, &facts);
     const bench_machine *m = &b->machine;
     printf("Lockstep %s, %s; compiled by %s\n%s\n\n", ls_version(), facts.libraries, ls_version_compiler(), facts.name);
     if (m->fma_gflops > 0)

@@ -17,7 +17,7 @@ enum { LINKS_MAX = 40, TEMPORARIES_MAX = 100 };
 struct ls_atomic_file {
     int fd;
     ls_status status;      // the first failure
-    char *path;            // as it was given
+    char *path;            // as the caller names it
     char target[PATH_MAX]; // where it leads to
     char *temporary;       // beside target; NULL: target is no regular file and is written to as it is
     ls_hasher *hasher;
@@ -78,7 +78,7 @@ static void free_file(ls_atomic_file *file) {
 
 // At the end of what is there: /dev/stdout may be a file that already holds something.
 static ls_status open_direct(ls_atomic_file *file) {
-    // O_NONBLOCK: opening a pipe that nobody reads must not wait.
+    // O_NONBLOCK: opening a pipe without a reader must not wait.
     file->fd = ls_held_open(file->target, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
     if (file->fd < 0 && errno == ENXIO)
         return ls_fail(

@@ -2,7 +2,7 @@
 // folder.
 //
 // A symbolic link is followed: the file that it leads to is replaced, the link stays. What is no regular file (a pipe
-// that somebody reads, a terminal, /dev/null, /dev/stdout) is never replaced but written to as it is; folders, block
+// with a reader, a terminal, /dev/null, /dev/stdout) is never replaced but written to as it is; folders, block
 // devices and sockets are refused. Temporaries are new files (O_EXCL): nothing that lies under their name is touched.
 #ifndef LS_BASE_ATOMIC_FILE_H
 #define LS_BASE_ATOMIC_FILE_H
@@ -17,7 +17,7 @@ typedef struct ls_atomic_file ls_atomic_file;
 // Errors are LS_STORAGE with path, call and reason. After a failed write, commit fails
 // with the same message and leaves no file.
 LS_CHECKED ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out);
-void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes); // keeps the first error
+void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes); // notes the first error
 // Of what was written so far: its length, and its ls_hash.
 size_t ls_atomic_file_bytes(const ls_atomic_file *file);
 uint64_t ls_atomic_file_hash(const ls_atomic_file *file);

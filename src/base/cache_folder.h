@@ -1,4 +1,4 @@
-// cache_folder.h - where what took time to find out is kept for the next start.
+// cache_folder.h - where what took time to find out is cached for the next start.
 #ifndef LS_BASE_CACHE_FOLDER_H
 #define LS_BASE_CACHE_FOLDER_H
 

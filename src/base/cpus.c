@@ -95,7 +95,7 @@ int ls_cpus_cpuset_count(const char *root) {
     for (int i = 0; i < 3; i++) {
         char path[PATH_BYTES / 2], file[PATH_BYTES], text[4096];
         if (!cgroup_path(root, kinds[i].controller, path, sizeof path)) continue;
-        for (;;) { // the nearest level that is mounted and says it
+        for (;;) { // the nearest level that is mounted and has it
             snprintf(file, sizeof file, "%.1024s/sys/fs/cgroup%s%s/%s", root, kinds[i].mount, path, kinds[i].file);
             if (read_text(file, text, sizeof text)) {
                 ls_cpu_mask mask = ls_cpu_mask_parse(text);

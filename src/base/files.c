@@ -38,7 +38,7 @@ const char *ls_file_kind(const struct stat *info) {
 
 ls_status ls_input_open(const char *path, ls_input *input) {
     *input = (ls_input){ path, -1, 0 };
-    // O_NONBLOCK: opening a pipe that nobody writes must not wait; regular files ignore it.
+    // O_NONBLOCK: opening a pipe without a writer must not wait; regular files ignore it.
     int fd = ls_held_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
     if (fd < 0) return ls_fail_io("read", path, "open");
     struct stat info;
@@ -184,7 +184,7 @@ ls_status ls_check_room(const char *folder, const char *path, const char *what, 
     int fd = ls_held_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     int known = fd >= 0 && fstatvfs(fd, &info) == 0;
     if (fd >= 0) close(fd);
-    if (!known) return LS_SUCCESS; // writing will say
+    if (!known) return LS_SUCCESS; // writing will fail
     double unused = (double)info.f_bavail * (double)info.f_frsize;
     if (unused >= needed) return LS_SUCCESS;
     return ls_fail(LS_STORAGE,

@@ -8,7 +8,7 @@
 
 enum { LS_READ_BYTES_MAX = 64 << 20 }; // of a text that is read whole: a larger one is none of ours
 
-// A regular file, open for reading. Nothing else is ever read: a pipe that nobody writes waits for ever, /dev/zero has
+// A regular file, open for reading. Nothing else is ever read: a pipe without a writer waits for ever, /dev/zero has
 // no end.
 typedef struct {
     const char *path; // borrowed

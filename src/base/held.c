@@ -46,7 +46,7 @@ static place place_of(const char *path) {
     return (place){ self.fd, *name ? name : "." };
 }
 
-// Any other failure than "not there" says nothing about the folder: the system may be slow, or a right be missing.
+// Any other failure than "not there" is no sign of the folder: the system may be slow, or a right be missing.
 ls_held_state ls_held_look(char where[LS_HELD_PATH_BYTES]) {
     struct stat ours, there;
     char link[64];

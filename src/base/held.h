@@ -1,8 +1,8 @@
-// held.h - a folder that is held while files in it are made, and the system's calls by path that know of it.
+// held.h - a folder that is held while files in it are made, and the system's calls by path that take it into account.
 //
-// A run's folder may be moved, renamed or replaced while it is written. What has been given by a path at or below the
+// A run's folder may be moved, renamed or replaced while it is written. What is named by a path at or below the
 // held folder's is then still found through the folder itself (openat), so nothing lands in one that has taken its
-// place; every other path means what it always does. Paths keep the form in which the folder's was given.
+// place; every other path means what it always does. Paths keep the form in which the folder's was set.
 // Process-wide on purpose: one run, one folder.
 #ifndef LS_BASE_HELD_H
 #define LS_BASE_HELD_H
@@ -19,7 +19,7 @@ void ls_hold(const char *path, int fd);
 void ls_hold_release(void);
 
 typedef enum { LS_HELD_IN_PLACE, LS_HELD_MOVED, LS_HELD_REMOVED } ls_held_state;
-// Does the path still lead to the held folder? where: where that is now, as far as is known ("" if not).
+// Does the path still lead to the held folder? where: where that is now, as far as the system shows ("" if not).
 ls_held_state ls_held_look(char where[LS_HELD_PATH_BYTES]);
 // How many bytes of `path` name the held folder: what is above them is not ours to make. 0: it is not below.
 size_t ls_held_length(const char *path);

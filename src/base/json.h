@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include "base/status.h"
 
-// Trees are built by these. What cannot be added for want of memory marks the tree, and whoever asks for its text is
-// told: so no call here needs a check, and no text lacks what should be in it. An object, array or item may be NULL: it
+// Trees are built by these. What cannot be added for want of memory marks the tree, and its text is then
+// refused: so no call here needs a check, and no text lacks what should be in it. An object, array or item may be NULL: it
 // could not be made. Numbers that JSON's double cannot hold exactly (hashes, 64-bit counters) go in as text or raw
 // digits.
 // Texts are valid UTF-8, whatever they were: see ls_text_as_utf8.

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-// Process-wide on purpose: who this process is and how much it says does not differ between its parts.
+// Process-wide on purpose: its rank and how much it prints do not differ between its parts.
 static struct {
     int rank, world_size;
     ls_log_level level;
@@ -23,7 +23,7 @@ static void write_line(const char *line, size_t bytes) {
     while (bytes) {
         ssize_t written = write(STDERR_FILENO, line, bytes);
         if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) { // nowhere left to say it
+        if (written <= 0) { // nowhere left to report it
             int none = 0;
             atomic_compare_exchange_strong(&self.lost, &none, errno);
             return;

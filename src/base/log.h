@@ -1,4 +1,4 @@
-// log.h - lines for a person, on stderr; data goes to stdout or files.
+// log.h - lines for people, on stderr; data goes to stdout or files.
 //
 // One line is one write(), so lines of different ranks do not mix. Only rank 0 prints info lines; warnings and errors
 // of other ranks carry "rank N: ". An alert is a warning that --quiet prints, too: of what a run is made from, or loses.

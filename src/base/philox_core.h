@@ -1,13 +1,11 @@
-// philox_core.h - the arithmetic of philox.h as inline functions, which CUDA kernels compile, too.
-// Everything else calls philox.h.
+// philox_core.h - the arithmetic of philox.h as inline functions, which GPU kernels compile, too: they define
+// LS_PHILOX_INLINE before. Everything else calls philox.h.
 #ifndef LS_BASE_PHILOX_CORE_H
 #define LS_BASE_PHILOX_CORE_H
 
 #include "base/philox.h"
 
-#ifdef __CUDACC__
-#define LS_PHILOX_INLINE static __host__ __device__ inline
-#else
+#ifndef LS_PHILOX_INLINE
 #define LS_PHILOX_INLINE static inline
 #endif
 

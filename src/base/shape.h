@@ -42,7 +42,7 @@ static inline int64_t ls_nchw_count(ls_nchw s) {
     return (int64_t)s.n * s.c * s.h * s.w;
 }
 static inline ls_nchw ls_batch_of(int n, ls_chw s) {
-    ls_nchw batch = { n, s.c, s.h, s.w }; // no compound literal: CUDA kernels include this header as C++
+    ls_nchw batch = { n, s.c, s.h, s.w }; // no compound literal: GPU kernels include this header as C++
     return batch;
 }
 static inline int ls_chw_equal(ls_chw a, ls_chw b) {

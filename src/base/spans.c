@@ -7,40 +7,40 @@
 typedef struct {
     ls_span span;
     atomic_int whole; // it was written to its end
-} place;
+} slot;
 
 // Process-wide on purpose: see spans.h.
 static struct {
-    place *places;
+    slot *slots;
     int64_t capacity;
     int64_t from, to; // the window
     atomic_int on;
-    _Atomic int64_t claimed; // places; beyond capacity: spans that were dropped
+    _Atomic int64_t claimed; // slots; beyond capacity: spans that were dropped
     _Atomic int64_t lost;    // that did not even get so far
-    _Atomic int64_t update;  // that is being given
+    _Atomic int64_t update;  // that is being enqueued
 } trace = { .update = LS_SPANS_NO_UPDATE };
 
 ls_status ls_spans_open(int spans) {
-    LS_TRY(LS_NEW(trace.places, spans, "--trace: %d spans", spans));
+    LS_TRY(LS_NEW(trace.slots, spans, "--trace: %d spans", spans));
     trace.capacity = spans;
     trace.from = trace.to = 0;
     atomic_store(&trace.lost, 0);
     atomic_store(&trace.update, LS_SPANS_NO_UPDATE);
-    atomic_store(&trace.claimed, 0); // last: who claims a place sees the rest
+    atomic_store(&trace.claimed, 0); // last: a thread that claims a slot sees the rest
     return LS_SUCCESS;
 }
 
 void ls_spans_close(void) {
     atomic_store(&trace.on, 0);
-    free(trace.places);
-    trace.places = NULL;
+    free(trace.slots);
+    trace.slots = NULL;
     trace.capacity = 0;
     atomic_store(&trace.lost, 0);
     atomic_store(&trace.claimed, 0);
 }
 
 int ls_spans_opened(void) {
-    return trace.places != NULL;
+    return trace.slots != NULL;
 }
 
 void ls_spans_window(int64_t from, int64_t to) {
@@ -49,7 +49,7 @@ void ls_spans_window(int64_t from, int64_t to) {
 }
 
 int64_t ls_spans_at(int64_t update) {
-    if (!trace.places || trace.to <= trace.from || update >= trace.to) {
+    if (!trace.slots || trace.to <= trace.from || update >= trace.to) {
         atomic_store(&trace.on, 0);
         return INT64_MAX;
     }
@@ -71,7 +71,7 @@ void ls_spans_update(int64_t update) {
     atomic_store_explicit(&trace.update, update, memory_order_relaxed);
 }
 
-int64_t ls_spans_giving(void) {
+int64_t ls_spans_current_update(void) {
     return atomic_load_explicit(&trace.update, memory_order_relaxed);
 }
 
@@ -79,7 +79,7 @@ void ls_spans_add(const ls_span *span) {
     if (!ls_spans_on()) return;
     int64_t index = atomic_fetch_add(&trace.claimed, 1);
     if (index >= trace.capacity) return;
-    place *p = &trace.places[index];
+    slot *p = &trace.slots[index];
     p->span = *span;
     if (span->update == LS_SPANS_NO_UPDATE) p->span.update = atomic_load_explicit(&trace.update, memory_order_relaxed);
     atomic_store_explicit(&p->whole, 1, memory_order_release);
@@ -106,7 +106,7 @@ int ls_spans_count(void) {
 }
 
 const ls_span *ls_spans_get(int index) {
-    const place *p = &trace.places[index];
+    const slot *p = &trace.slots[index];
     return atomic_load_explicit(&p->whole, memory_order_acquire) ? &p->span : NULL;
 }
 

@@ -1,12 +1,12 @@
-// spans.h - spans of a run: what this process did when, kept in memory; files/trace_file.h writes those of all ranks.
+// spans.h - spans of a run: what this process did when, held in memory; files/trace_file.h writes those of all ranks.
 //
 // Process-wide on purpose, like base/log.h: spans are recorded all over the program, and a process has one timeline.
 // Recording is off but for the updates of a window. Memory for a fixed number of spans is allocated once; any thread
-// claims a place there without a lock. What no longer fits is dropped and counted: the newest, so that the first
+// claims a slot there without a lock. What no longer fits is dropped and counted: the newest, so that the first
 // updates of the window are whole. Off, all of it is one relaxed load.
 //
 // Times are those of ls_clock_seconds. Texts are borrowed until ls_spans_close: constants, or what lives as long as the
-// run. The CUDA plugin has its own copy of base/: what happens there is recorded by its callers.
+// run. A device plugin has its own copy of base/: what happens there is recorded by its callers.
 #ifndef LS_BASE_SPANS_H
 #define LS_BASE_SPANS_H
 
@@ -37,7 +37,7 @@ typedef struct {
     const char *detail;    // of what: the layer; NULL: nothing to add
     const char *algorithm; // how; NULL: nothing to add
     int64_t number;        // which one: instruction, bucket, micro-batch; -1: none
-    int64_t update;        // that it belongs to; LS_SPANS_NO_UPDATE: the one that is being given
+    int64_t update;        // that it belongs to; LS_SPANS_NO_UPDATE: the current one
     double bytes, flops;   // moved, computed; 0: unknown
     double ready_s;        // a bucket: since when it could have begun; 0: unknown
     double start_s, end_s;
@@ -51,14 +51,14 @@ void ls_spans_window(int64_t from, int64_t to); // updates [from, to) are record
 // Nothing is under way and `update` comes next: recording goes on at the window's begin and off at its end. Returns the
 // update before which everything must have ended and this must be called again; INT64_MAX: no more.
 int64_t ls_spans_at(int64_t update);
-int ls_spans_on(void);                // so: if (ls_spans_on()) { look at the clock and record }
-double ls_spans_clock(void);          // ls_clock_seconds() while recording is on, else 0
-void ls_spans_update(int64_t update); // is being given: spans without an update belong to it
-int64_t ls_spans_giving(void);        // that update
+int ls_spans_on(void);                 // so: if (ls_spans_on()) { look at the clock and record }
+double ls_spans_clock(void);           // ls_clock_seconds() while recording is on, else 0
+void ls_spans_update(int64_t update);  // is being enqueued: spans without an update belong to it
+int64_t ls_spans_current_update(void); // that update
 
 // Records a span. Nothing happens when recording is off.
 void ls_spans_add(const ls_span *span);
-// The same for what is over, with the least to say.
+// The same for what is over, in short.
 void ls_spans_span(
     ls_span_lane lane, const char *name, const char *detail, int64_t number, double start_s, double end_s);
 

@@ -4,11 +4,11 @@
 #ifndef LS_BASE_STREAMS_H
 #define LS_BASE_STREAMS_H
 
-// Before anything is opened: a standard descriptor that is closed would be given to the next file, and lines for a
+// Before anything is opened: a standard descriptor that is closed would be taken by the next file, and lines for a
 // person would land in it. They lead to /dev/null from here on, opened so that using them still fails.
 void ls_streams_fill(void);
 // A file that may not grow further (ulimit -f) fails to be written, as on a full disk, in place of ending the process;
-// keep_on: so does a pipe that nobody reads any more (train ... | head).
+// keep_on: so does a pipe without a reader (train ... | head).
 void ls_streams_fail_quietly(int keep_on);
 
 #endif

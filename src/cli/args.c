@@ -49,7 +49,7 @@ static const struct {
         "is a run that goes on from a checkpoint, on the ranks started, bit for bit the uninterrupted one? exit 6\n"
         "      where it is not, naming the first tensor; leaves nothing behind" },
     [LS_COMMAND_DEVICES] = { "devices", "",
-        "this machine's devices, the CUDA libraries and their versions, what is missing and how to get it,\n"
+        "this machine's devices, the GPUs' libraries and their versions, what is missing and how to get it,\n"
         "      and what device.type = auto takes" },
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
@@ -77,7 +77,7 @@ typedef enum {
     VERSION
 } option_id;
 
-// An option without an argument name is a switch. `commands`: those that know it; ALONE.
+// An option without an argument name is a switch. `commands`: those that take it; ALONE.
 static const struct {
     const char *name, *argument;
     option_id id;
@@ -355,7 +355,7 @@ static ls_status take_action(ls_args *args, const char *word) {
         if (strcmp(word, words[i]) == 0) args->ckpt = (ls_ckpt_action)(i + 1);
     if (args->ckpt) return LS_SUCCESS;
     const char *nearest = ls_text_nearest(word, words, 3);
-    return ls_fail(LS_USAGE, "train ckpt knows no '%s'%s%s%s (verify, show and diff are what it does)", word,
+    return ls_fail(LS_USAGE, "train ckpt has no '%s'%s%s%s (verify, show and diff are what it does)", word,
         nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 

@@ -40,7 +40,7 @@ typedef struct { // texts are borrowed from argv; free by ls_args_free
     const char *batch;  // replay: folder
     const char *sets[LS_ARGS_SETS_MAX];
     int set_count;
-    const char *run_dir; // NULL: not given
+    const char *run_dir; // NULL: not set
     int print_config, dry_run, quiet;
     int resume;
     double seconds;                         // bench: of one measurement
@@ -50,8 +50,8 @@ typedef struct { // texts are borrowed from argv; free by ls_args_free
     int sweep_count;
     int weak, strong;             // bench: the kinds of scaling that are measured
     int json;                     // devices
-    const char *trace;            // file; NULL: not given
-    int64_t trace_from, trace_to; // updates; both 0: not given
+    const char *trace;            // file; NULL: not set
+    int64_t trace_from, trace_to; // updates; both 0: not set
 } ls_args;
 
 // LS_USAGE: unknown option (with the nearest valid one), missing argument, wrong number of files.

@@ -1,4 +1,4 @@
-// ckpt_show.c - `train ckpt show PATH...`: all about one checkpoint, or a table of a run's.
+// ckpt_show.c - `train ckpt show PATH...`: everything of one checkpoint, or a table of a run's.
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-// cmd_devices.c - `train devices [--json]`: every device of this machine, CUDA's libraries, what is missing or does not
+// cmd_devices.c - `train devices [--json]`: every device of this machine, the GPUs' libraries, what is missing or does not
 // fit together and the fix, and what device.type = auto takes; to stdout.
 
 #include <stdio.h>
@@ -9,8 +9,8 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "device/gpu/machine.h"
 #include "device/device.h"
+#include "device/gpu/plugin.h"
 
 enum { FEATURES_MAX = 4 };
 
@@ -19,10 +19,10 @@ typedef struct {
     int threads;
     size_t memory_bytes;
     const char *features[FEATURES_MAX]; // up to NULL
-    ls_gpu_machine cuda;
+    ls_gpu_machine machine[LS_GPU_PLUGIN_COUNT];
     // device.type = auto
     const char *chosen; // "cpu"; NULL: none opens
-    ls_device_info facts;
+    ls_device_info info;
     const char *why; // "": nothing is missing
 } findings;
 
@@ -43,7 +43,8 @@ static void look(findings *f) {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     f->memory_bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
     list_features(&f->cpus, f->features);
-    ls_gpu_machine_look(&f->cuda);
+    for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++)
+        if (ls_gpu_plugins[p].vendor->look) ls_gpu_plugins[p].vendor->look(&f->machine[p]);
 
     // Not a guess: the device is opened as a run would open it.
     ls_device *device = NULL;
@@ -52,11 +53,22 @@ static void look(findings *f) {
     f->why = ls_failed(status) ? status.text : why ? why : "";
     if (ls_failed(status)) return;
     f->chosen = device->api->name;
-    device->api->facts(device, &f->facts);
+    device->api->info(device, &f->info);
     ls_device_close(device);
 }
 
-// --- for a person --------------------------------------------------------------------------------
+// --- for people --------------------------------------------------------------------------------
+
+static void print_cards(const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine) {
+    for (int i = 0; i < machine->card_count; i++) {
+        const ls_gpu_card *card = &machine->cards[i];
+        char memory[24];
+        printf("  %s %-2d %s, compute capability %d.%d%s, %s, driver %s, %s, %s\n", plugin->type, i, card->name,
+            card->capability / 10, card->capability % 10, card->new_enough ? "" : " (too old)",
+            ls_text_bytes(memory, card->memory_bytes), machine->driver_release[0] ? machine->driver_release : "unknown",
+            card->uuid[0] ? card->uuid : "no UUID", card->pci[0] ? card->pci : "no PCI address");
+    }
+}
 
 static void print_devices(const findings *f) {
     char memory[24];
@@ -64,13 +76,7 @@ static void print_devices(const findings *f) {
         f->cpus.mask_cores == 1 ? "" : "s", f->threads, f->threads == 1 ? "" : "s");
     for (int i = 0; i < FEATURES_MAX && f->features[i]; i++) printf(", %s", f->features[i]);
     printf(", %s\n", ls_text_bytes(memory, f->memory_bytes));
-    for (int i = 0; i < f->cuda.card_count; i++) {
-        const ls_cuda_card *card = &f->cuda.cards[i];
-        printf("  cuda %-2d %s, compute capability %d.%d%s, %s, driver %s, %s, %s\n", i, card->name,
-            card->capability / 10, card->capability % 10, card->capability < LS_CUDA_CAPABILITY_MIN ? " (too old)" : "",
-            ls_text_bytes(memory, card->memory_bytes), f->cuda.driver_release[0] ? f->cuda.driver_release : "unknown",
-            card->uuid[0] ? card->uuid : "no UUID", card->pci[0] ? card->pci : "no PCI address");
-    }
+    for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++) print_cards(&ls_gpu_plugins[p], &f->machine[p]);
 }
 
 static void print_library(
@@ -79,36 +85,41 @@ static void print_library(
         path[0] ? path : "not found");
 }
 
-static void print_libraries(const ls_gpu_machine *cuda) {
-    char version[32] = "";
-    if (cuda->driver_cuda)
-        snprintf(version, sizeof version, "CUDA %d.%d", cuda->driver_cuda / 1000, cuda->driver_cuda % 1000 / 10);
-    printf("\n%-15s %-11s %-29s %-13s %s\n", "for CUDA", "found", "needed", "use", "path");
-    print_library("driver", cuda->driver_release[0] ? cuda->driver_release : version, cuda->driver_needed, "required",
-        cuda->driver_path);
-    for (int i = 0; i < LS_CUDA_LIBRARY_COUNT; i++) {
-        const ls_cuda_library *library = &cuda->libraries[i];
+static void print_libraries(const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine) {
+    char version[32] = "", title[32];
+    if (machine->driver_runs)
+        snprintf(version, sizeof version, "%s %d.%d", plugin->title, machine->driver_runs / 1000,
+            machine->driver_runs % 1000 / 10);
+    snprintf(title, sizeof title, "for %s", plugin->title);
+    printf("\n%-15s %-11s %-29s %-13s %s\n", title, "found", "needed", "use", "path");
+    print_library("driver", machine->driver_release[0] ? machine->driver_release : version, machine->driver_needed,
+        "required", machine->driver_path);
+    for (int i = 0; i < machine->library_count; i++) {
+        const ls_gpu_library *library = &machine->libraries[i];
         print_library(library->name, library->version, library->needed, library->use, library->path);
     }
 }
 
-static void print_problems(const ls_gpu_machine *cuda) {
-    const char *title = "\nto be done before CUDA can be used\n";
-    const char *lines[LS_CUDA_LIBRARY_COUNT + 2] = { cuda->driver_problem, cuda->card_problem };
-    for (int i = 0; i < LS_CUDA_LIBRARY_COUNT; i++) lines[i + 2] = cuda->libraries[i].problem;
-    for (int i = 0; i < LS_CUDA_LIBRARY_COUNT + 2; i++) {
+static void print_problems(const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine) {
+    const char *lines[LS_GPU_LIBRARIES_MAX + 2] = { machine->driver_problem, machine->card_problem };
+    int printed = 0;
+    for (int i = 0; i < machine->library_count; i++) lines[i + 2] = machine->libraries[i].problem;
+    for (int i = 0; i < machine->library_count + 2; i++) {
         if (!lines[i][0]) continue;
-        printf("%s  %s\n", title, lines[i]);
-        title = "";
+        if (printed++ == 0) printf("\nto be done before %s can be used\n", plugin->title);
+        printf("  %s\n", lines[i]);
     }
 }
 
 static void print_all(const findings *f) {
     print_devices(f);
-    print_libraries(&f->cuda);
-    print_problems(&f->cuda);
+    for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++) {
+        if (!ls_gpu_plugins[p].vendor->look) continue;
+        print_libraries(&ls_gpu_plugins[p], &f->machine[p]);
+        print_problems(&ls_gpu_plugins[p], &f->machine[p]);
+    }
     if (f->chosen)
-        printf("\ndevice.type = auto takes %s (%s)%s%s\n", f->chosen, f->facts.name, f->why[0] ? ": " : "", f->why);
+        printf("\ndevice.type = auto takes %s (%s)%s%s\n", f->chosen, f->info.name, f->why[0] ? ": " : "", f->why);
     else
         printf("\ndevice.type = auto takes nothing: %s\n", f->why);
 }
@@ -134,33 +145,33 @@ static void add_cpu(cJSON *devices, const findings *f) {
         ls_json_append(features, cJSON_CreateString(f->features[i]));
 }
 
-static void add_card(cJSON *devices, const ls_gpu_machine *cuda, int index) {
-    const ls_cuda_card *card = &cuda->cards[index];
+static void add_card(cJSON *devices, const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine, int index) {
+    const ls_gpu_card *card = &machine->cards[index];
     char capability[16];
     snprintf(capability, sizeof capability, "%d.%d", card->capability / 10, card->capability % 10);
     cJSON *device = ls_json_append(devices, cJSON_CreateObject());
-    add_text(device, "type", "cuda");
+    add_text(device, "type", plugin->type);
     ls_json_add_int(device, "index", index);
     add_text(device, "name", card->name);
     add_text(device, "compute_capability", capability);
-    ls_json_add_bool(device, "new_enough", card->capability >= LS_CUDA_CAPABILITY_MIN);
+    ls_json_add_bool(device, "new_enough", card->new_enough);
     ls_json_add_int(device, "memory_bytes", (int64_t)card->memory_bytes);
-    add_text(device, "driver", cuda->driver_release);
+    add_text(device, "driver", machine->driver_release);
     add_text(device, "uuid", card->uuid);
     add_text(device, "pci", card->pci);
 }
 
-static void add_libraries(cJSON *tree, const ls_gpu_machine *cuda) {
+static void add_libraries(cJSON *tree, const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine) {
     cJSON *driver = ls_json_add_object(tree, "driver");
-    add_text(driver, "version", cuda->driver_release);
-    ls_json_add_int(driver, "cuda", cuda->driver_cuda);
-    add_text(driver, "needed", cuda->driver_needed);
-    add_text(driver, "path", cuda->driver_path);
-    add_text(driver, "problem", cuda->driver_problem);
-    add_text(driver, "card_problem", cuda->card_problem);
+    add_text(driver, "version", machine->driver_release);
+    ls_json_add_int(driver, plugin->type, machine->driver_runs);
+    add_text(driver, "needed", machine->driver_needed);
+    add_text(driver, "path", machine->driver_path);
+    add_text(driver, "problem", machine->driver_problem);
+    add_text(driver, "card_problem", machine->card_problem);
     cJSON *libraries = ls_json_add_array(tree, "libraries");
-    for (int i = 0; i < LS_CUDA_LIBRARY_COUNT; i++) {
-        const ls_cuda_library *from = &cuda->libraries[i];
+    for (int i = 0; i < machine->library_count; i++) {
+        const ls_gpu_library *from = &machine->libraries[i];
         cJSON *library = ls_json_append(libraries, cJSON_CreateObject());
         add_text(library, "name", from->name);
         add_text(library, "version", from->version);
@@ -175,11 +186,16 @@ static ls_status print_json(const findings *f) {
     cJSON *tree = cJSON_CreateObject();
     cJSON *devices = ls_json_add_array(tree, "devices");
     add_cpu(devices, f);
-    for (int i = 0; i < f->cuda.card_count; i++) add_card(devices, &f->cuda, i);
-    add_libraries(tree, &f->cuda);
+    for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++) {
+        const ls_gpu_plugin_row *plugin = &ls_gpu_plugins[p];
+        for (int i = 0; i < f->machine[p].card_count; i++) add_card(devices, plugin, &f->machine[p], i);
+        // the first plugin's are at the top, those of others under their name
+        if (plugin->vendor->look)
+            add_libraries(p == 0 ? tree : ls_json_add_object(tree, plugin->type), plugin, &f->machine[p]);
+    }
     cJSON *chosen = ls_json_add_object(tree, "auto");
     add_text(chosen, "device", f->chosen ? f->chosen : "");
-    add_text(chosen, "name", f->facts.name);
+    add_text(chosen, "name", f->info.name);
     add_text(chosen, "why_not_cuda", f->why);
     ls_status status = ls_json_write_line(stdout, "standard output", tree);
     cJSON_Delete(tree);

@@ -6,16 +6,16 @@
 
 static ls_status export(const ls_args *args, const ls_config *cfg) {
     ls_safetensors *file;
-    ls_weights_info *facts;
-    LS_TRY(ls_command_weights(args, cfg, &file, &facts));
+    ls_weights_info *info;
+    LS_TRY(ls_command_weights(args, cfg, &file, &info));
     int operator_set;
-    ls_status status = ls_onnx_write(args->output, facts, file, &operator_set);
+    ls_status status = ls_onnx_write(args->output, info, file, &operator_set);
     if (!ls_failed(status))
         ls_info(
             "%s: ONNX, operator set %d; input 'input': pixels from 0 to 255, (batch, %d, %d, %d); output: %d logits",
-            args->output, operator_set, facts->graph->input.c, facts->graph->input.h, facts->graph->input.w,
-            facts->graph->classes);
-    ls_weights_info_free(facts);
+            args->output, operator_set, info->graph->input.c, info->graph->input.h, info->graph->input.w,
+            info->graph->classes);
+    ls_weights_info_free(info);
     ls_safetensors_free(file);
     return status;
 }

@@ -20,21 +20,21 @@ static void print_logits(const ls_prediction *prediction, int classes) {
     putchar('\n');
 }
 
-static void print_classes(const ls_prediction *prediction, const ls_weights_info *facts) {
+static void print_classes(const ls_prediction *prediction, const ls_weights_info *info) {
     const float *logits = prediction->logits;
     int best[SHOWN], count = 0;
-    for (int k = 0; k < facts->graph->classes; k++) {
+    for (int k = 0; k < info->graph->classes; k++) {
         int at = count < SHOWN ? count++ : SHOWN;
         for (; at > 0 && logits[k] > logits[best[at - 1]]; at--) // the lower number wins a tie, as in evaluation
             if (at < SHOWN) best[at] = best[at - 1];
         if (at < SHOWN) best[at] = k;
     }
     double sum = 0;
-    for (int k = 0; k < facts->graph->classes; k++) sum += exp((double)logits[k] - (double)logits[best[0]]);
+    for (int k = 0; k < info->graph->classes; k++) sum += exp((double)logits[k] - (double)logits[best[0]]);
     ls_text_print(stdout, prediction->path);
     for (int i = 0; i < count; i++) {
         putchar('\t');
-        ls_text_print(stdout, facts->classes[best[i]]);
+        ls_text_print(stdout, info->classes[best[i]]);
         printf("\t%.6f", exp((double)logits[best[i]] - (double)logits[best[0]]) / sum);
     }
     putchar('\n');
@@ -42,7 +42,7 @@ static void print_classes(const ls_prediction *prediction, const ls_weights_info
 
 // unread: of the first picture that could not be read; its message and those of others are printed in their turn.
 static ls_status print_all(
-    const ls_args *args, int64_t count, const ls_weights_info *facts, ls_predictor *p, ls_status *unread) {
+    const ls_args *args, int64_t count, const ls_weights_info *info, ls_predictor *p, ls_status *unread) {
     for (int64_t i = 0; i < count; i++) {
         ls_prediction prediction;
         LS_TRY(ls_predictor_next(p, &prediction));
@@ -50,9 +50,9 @@ static ls_status print_all(
             ls_log_status(prediction.status);
             ls_keep_first(unread, prediction.status);
         } else if (args->logits) {
-            print_logits(&prediction, facts->graph->classes);
+            print_logits(&prediction, info->graph->classes);
         } else {
-            print_classes(&prediction, facts);
+            print_classes(&prediction, info);
         }
     }
     return ls_command_flush(stdout);
@@ -61,22 +61,20 @@ static ls_status print_all(
 static ls_status predict_pictures(
     const ls_args *args, const ls_config *cfg, const ls_picture_list *pictures, ls_status *unread) {
     ls_safetensors *file;
-    ls_weights_info *facts;
-    LS_TRY(ls_command_weights(args, cfg, &file, &facts));
-    ls_predictor_options options = { .cfg = cfg,
-        .facts = facts,
-        .file = file,
-        .paths = (const char *const *)pictures->paths,
-        .count = pictures->count };
+    ls_weights_info *info;
+    LS_TRY(ls_command_weights(args, cfg, &file, &info));
+    ls_predictor_options options = {
+        .cfg = cfg, .facts = info, .file = file, .paths = (const char *const *)pictures->paths, .count = pictures->count
+    };
     ls_predictor *predictor = NULL;
     ls_status status = ls_predictor_new(&options, &predictor);
     if (!ls_failed(status)) {
-        const char *why = ls_predictor_why_not_cuda(predictor);
+        const char *why = ls_predictor_why_not_gpu(predictor);
         if (why) ls_info("%s", why);
-        status = print_all(args, pictures->count, facts, predictor, unread);
+        status = print_all(args, pictures->count, info, predictor, unread);
     }
     ls_predictor_free(predictor);
-    ls_weights_info_free(facts);
+    ls_weights_info_free(info);
     ls_safetensors_free(file);
     return status;
 }

@@ -1,5 +1,5 @@
 // cmd_replay.c - `train replay FOLDER`: the micro-batch of a folder that a run left behind (train/diagnose/nonfinite_dump.h)
-// once more, instruction by instruction, as a table on stdout. The folder's config.ini says how; --set changes it.
+// once more, instruction by instruction, as a table on stdout. By the folder's config.ini; --set changes it.
 
 #include "base/atomic_file.h"
 #include "cli/commands.h"

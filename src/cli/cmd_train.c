@@ -21,60 +21,60 @@ typedef struct {
 } run_files;
 
 static ls_status open_folder(const ls_args *args, ls_trainer *trainer, run_files *files) {
-    const ls_train_info *facts = ls_trainer_get_info(trainer);
-    if (facts->comm->rank != 0) return LS_SUCCESS;
-    LS_TRY(ls_run_folder_open(facts->cfg, args->run_dir, &files->folder));
+    const ls_train_info *info = ls_trainer_get_info(trainer);
+    if (info->comm->rank != 0) return LS_SUCCESS;
+    LS_TRY(ls_run_folder_open(info->cfg, args->run_dir, &files->folder));
     LS_TRY(ls_trainer_set_folder(trainer, files->folder.path));
     LS_TRY(ls_trainer_set_run(trainer, &files->folder.run));
     return ls_run_folder_file(&files->folder, "checkpoints", files->checkpoints, sizeof files->checkpoints);
 }
 
 // Everything is accepted: from here on the folder is written.
-static ls_status begin(const ls_train_info *facts, run_files *files) {
+static ls_status begin(const ls_train_info *info, run_files *files) {
     char path[LS_TEXT_BYTES];
-    if (facts->comm->rank != 0) return LS_SUCCESS;
-    LS_TRY(ls_run_folder_begin(&files->folder, facts));
+    if (info->comm->rank != 0) return LS_SUCCESS;
+    LS_TRY(ls_run_folder_begin(&files->folder, info));
     LS_TRY(ls_run_folder_file(&files->folder, "metrics.jsonl", path, sizeof path));
-    return ls_metrics_open(path, files->folder.holds_run, facts, &files->metrics);
+    return ls_metrics_open(path, files->folder.holds_run, info, &files->metrics);
 }
 
-static ls_status refuse_lost(const run_files *files, const ls_run_record *record, const ls_train_info *facts) {
+static ls_status refuse_lost(const run_files *files, const ls_run_record *record, const ls_train_info *info) {
     char come[96];
     snprintf(come, sizeof come, "written a checkpoint of update %lld", (long long)record->checkpoint);
     if (record->summary >= 0)
         snprintf(come, sizeof come, "completed %lld updates, of %lld now", (long long)record->summary,
-            (long long)facts->updates_planned);
+            (long long)info->updates_planned);
     return ls_fail(LS_STORAGE,
         "run folder %s: its run has %s, but no checkpoint is in %s (an unmounted disk? a link to what is not there?): "
         "bring them back, then --resume goes on; to train from the start, choose another folder by --run-dir",
         files->folder.path, come, files->checkpoints);
 }
 
-static ls_status refuse_shorter(const run_files *files, const ls_train_info *facts) {
-    int64_t windows = facts->batches.windows, at = facts->resumed_at;
+static ls_status refuse_shorter(const run_files *files, const ls_train_info *info) {
+    int64_t windows = info->batches.windows, at = info->resumed_at;
     return ls_fail(LS_USAGE,
         "run folder %s: %lld updates are done, but train.epochs and train.max_updates plan %lld only, and a run does "
         "not go back: set train.epochs to %lld at least (and train.max_updates to %lld, to end it here)",
-        files->folder.path, (long long)at, (long long)facts->updates_planned, (long long)((at + windows - 1) / windows),
+        files->folder.path, (long long)at, (long long)info->updates_planned, (long long)((at + windows - 1) / windows),
         (long long)at);
 }
 
 // Rank 0: does what was found fit what the run has left behind? *complete: there is nothing left to do.
-static ls_status judge(const run_files *files, const ls_train_info *facts, int resumed, int *complete) {
+static ls_status check_record(const run_files *files, const ls_train_info *info, int resumed, int *complete) {
     ls_run_record record;
     LS_TRY(ls_run_folder_record(&files->folder, &record));
-    *complete = record.summary >= facts->updates_planned;
+    *complete = record.summary >= info->updates_planned;
     if (*complete) {
         ls_info("run %s is complete: %lld updates are done, of %lld (a larger train.epochs would go on)",
-            files->folder.path, (long long)record.summary, (long long)facts->updates_planned);
+            files->folder.path, (long long)record.summary, (long long)info->updates_planned);
         return LS_SUCCESS;
     }
-    if (!resumed && (record.summary >= 0 || record.checkpoint >= 0)) return refuse_lost(files, &record, facts);
-    if (resumed && facts->resumed_at > facts->updates_planned) return refuse_shorter(files, facts);
-    if (resumed && record.checkpoint > facts->resumed_at)
+    if (!resumed && (record.summary >= 0 || record.checkpoint >= 0)) return refuse_lost(files, &record, info);
+    if (resumed && info->resumed_at > info->updates_planned) return refuse_shorter(files, info);
+    if (resumed && record.checkpoint > info->resumed_at)
         ls_alert("run folder %s: a checkpoint of update %lld was written, and is not there or not good: goes on from "
                  "update %lld",
-            files->folder.path, (long long)record.checkpoint, (long long)facts->resumed_at);
+            files->folder.path, (long long)record.checkpoint, (long long)info->resumed_at);
     if (!resumed) ls_info("run       %s has no checkpoint yet: it begins at the start", files->folder.path);
     return LS_SUCCESS;
 }
@@ -83,18 +83,18 @@ static ls_status resume(ls_comm *comm, ls_trainer *trainer, run_files *files, in
     int resumed, done = 0;
     LS_TRY(ls_trainer_resume(trainer, files->checkpoints, &resumed));
     ls_status status = LS_SUCCESS;
-    if (ls_comm_get_info(comm)->rank == 0) status = judge(files, ls_trainer_get_info(trainer), resumed, &done);
+    if (ls_comm_get_info(comm)->rank == 0) status = check_record(files, ls_trainer_get_info(trainer), resumed, &done);
     LS_TRY(ls_comm_agree(comm, status, NULL));
     *complete = done;
     return ls_comm_broadcast(comm, complete, sizeof *complete, 0);
 }
 
-// Only rank 0 hears of progress.
+// Only rank 0 reports progress.
 static ls_status run_observed(ls_trainer *trainer, const run_files *files, int quiet, ls_train_summary *summary) {
-    const ls_train_info *facts = ls_trainer_get_info(trainer);
-    if (facts->comm->rank != 0) return ls_trainer_run(trainer, NULL, 0, summary);
+    const ls_train_info *info = ls_trainer_get_info(trainer);
+    if (info->comm->rank != 0) return ls_trainer_run(trainer, NULL, 0, summary);
     ls_progress progress;
-    ls_progress_start(&progress, ls_progress_choose(facts->cfg, facts->comm, quiet), facts);
+    ls_progress_start(&progress, ls_progress_choose(info->cfg, info->comm, quiet), info);
     ls_train_observer observers[] = { ls_metrics_observer(files->metrics), ls_progress_observer(&progress) };
     ls_status status = ls_trainer_run(trainer, observers, sizeof observers / sizeof observers[0], summary);
     ls_progress_end(&progress);
@@ -131,12 +131,12 @@ static ls_status close_files(
 
 // What comes after the last update: weights and summary.
 static ls_status finish(ls_comm *comm, ls_trainer *trainer, run_files *files, ls_train_summary *summary) {
-    const ls_train_info *facts = ls_trainer_get_info(trainer);
+    const ls_train_info *info = ls_trainer_get_info(trainer);
     LS_TRY(ls_command_agree(comm, ls_comm_broadcast(comm, files->folder.path, sizeof files->folder.path, 0)));
     ls_comm_phase(comm, "writing weights", -1);
     ls_status status = save_weights(trainer, files);
     LS_TRY(ls_command_agree(comm, close_files(trainer, files, summary, status)));
-    if (facts->comm->rank == 0) ls_report_end(facts, summary, files->folder.path);
+    if (info->comm->rank == 0) ls_report_end(info, summary, files->folder.path);
     return LS_SUCCESS;
 }
 
@@ -145,26 +145,26 @@ static ls_status start_trace(const ls_args *args, ls_comm *comm, ls_trainer *tra
     return ls_command_agree(comm, ls_trainer_trace(trainer, args->trace_from, args->trace_to));
 }
 
-// Only rank 0 knows the folder; what it holds decides for all.
+// Only rank 0 has opened the folder; what it holds decides for all.
 static ls_status share_folder(ls_comm *comm, run_files *files, int *holds_run) {
     *holds_run = files->folder.holds_run;
     return ls_comm_broadcast(comm, holds_run, sizeof *holds_run, 0);
 }
 
 static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trainer, run_files *files) {
-    const ls_train_info *facts = ls_trainer_get_info(trainer);
+    const ls_train_info *info = ls_trainer_get_info(trainer);
     int complete = 0, resumes;
     LS_TRY(ls_command_agree(comm, share_folder(comm, files, &resumes)));
     if (resumes) LS_TRY(ls_command_agree(comm, resume(comm, trainer, files, &complete)));
     if (complete) return LS_SUCCESS;
-    if (facts->cfg->run_resume != LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer)); // from where it goes on
+    if (info->cfg->run_resume != LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer)); // from where it goes on
     LS_TRY(ls_command_agree(comm, ls_trainer_save_into(trainer, files->checkpoints)));
-    LS_TRY(ls_command_agree(comm, begin(facts, files)));
-    if (facts->comm->rank == 0) ls_report_start(facts, files->folder.path);
+    LS_TRY(ls_command_agree(comm, begin(info, files)));
+    if (info->comm->rank == 0) ls_report_start(info, files->folder.path);
 
     ls_train_summary summary = { .status = "" };
     ls_status status = run_observed(trainer, files, args->quiet, &summary);
-    if (ls_failed(status) && facts->comm->rank == 0) status = close_files(trainer, files, &summary, status);
+    if (ls_failed(status) && info->comm->rank == 0) status = close_files(trainer, files, &summary, status);
     LS_TRY(ls_command_agree_or_abort(comm, status));
     ls_status traced = args->trace ? ls_trainer_write_trace(trainer, args->trace) : LS_SUCCESS;
     LS_TRY(finish(comm, trainer, files, &summary));
@@ -172,7 +172,7 @@ static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trai
 }
 
 static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer, run_files *files) {
-    // Before anything is created, if its updates can be known by now.
+    // Before anything is created, if its updates are fixed by now.
     if (ls_trainer_get_info(trainer)->cfg->run_resume == LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer));
     LS_TRY(ls_command_agree(comm, open_folder(args, trainer, files)));
     return train_into(args, comm, trainer, files);

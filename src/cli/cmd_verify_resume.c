@@ -94,8 +94,8 @@ static const char *describe(const ls_snapshot *a, const ls_snapshot *b, char *ds
     return dst;
 }
 
-// Rank 0: the verdict.
-static ls_status judge(const verification *v) {
+// Rank 0.
+static ls_status report(const verification *v) {
     char text[LS_STATUS_TEXT_BYTES / 2], other[LS_STATUS_TEXT_BYTES / 2];
     long long k = (long long)v->updates;
     if (!v->again && !describe(v->straight, v->resumed, text, sizeof text)[0]) {
@@ -118,7 +118,7 @@ static ls_status compare(verification *v) {
     int differs = is_first(v) && describe(v->straight, v->resumed, text, sizeof text)[0] != 0;
     LS_TRY(ls_command_agree(v->comm, ls_comm_broadcast(v->comm, &differs, sizeof differs, 0)));
     if (differs) LS_TRY(with_new_trainer(v, train_straight, &v->again));
-    return ls_command_agree(v->comm, is_first(v) ? judge(v) : LS_SUCCESS);
+    return ls_command_agree(v->comm, is_first(v) ? report(v) : LS_SUCCESS);
 }
 
 static ls_status make_folder(verification *v) {

@@ -59,12 +59,11 @@ ls_status ls_command_weights_path(const ls_args *args, char *path, size_t bytes)
         args->weights);
 }
 
-ls_status ls_command_weights(
-    const ls_args *args, const ls_config *cfg, ls_safetensors **file, ls_weights_info **facts) {
+ls_status ls_command_weights(const ls_args *args, const ls_config *cfg, ls_safetensors **file, ls_weights_info **info) {
     char path[2 * LS_TEXT_BYTES];
     LS_TRY(ls_command_weights_path(args, path, sizeof path));
     LS_TRY(ls_safetensors_read(path, file));
-    ls_status status = args->config ? ls_weights_info_configured(cfg, facts) : ls_weights_info_read(path, *file, facts);
+    ls_status status = args->config ? ls_weights_info_configured(cfg, info) : ls_weights_info_read(path, *file, info);
     if (ls_failed(status)) ls_safetensors_free(*file);
     return status;
 }

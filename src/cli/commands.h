@@ -31,12 +31,12 @@ LS_CHECKED ls_status ls_command_flush(FILE *file);
 LS_CHECKED ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cfg);
 // args->weights, or the weights file in it where it is a run's or a checkpoint's folder, into path. LS_STORAGE: there is none.
 LS_CHECKED ls_status ls_command_weights_path(const ls_args *args, char *path, size_t bytes);
-// A weights file, and what its weights are for: by its own notes, or by --config where that is given. Of this rank
+// A weights file, and what its weights are for: by its own metadata, or by --config where that is set. Of this rank
 // alone.
 LS_CHECKED ls_status ls_command_weights(
-    const ls_args *args, const ls_config *cfg, ls_safetensors **file, ls_weights_info **facts);
+    const ls_args *args, const ls_config *cfg, ls_safetensors **file, ls_weights_info **info);
 // For failures in mid-training, when the other ranks may be waiting for this one. Numerical failures, requests to stop
-// and checkpoints that could not be written then are known to all ranks and are agreed; for all else one rank of
+// and checkpoints that could not be written then are reported to all ranks and are agreed; for all else one rank of
 // several prints and ends the job, and does not return.
 LS_CHECKED ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine);
 

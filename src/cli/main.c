@@ -26,7 +26,7 @@ static ls_status print_version(void) {
 }
 
 // A command either works on all ranks, or only prints something on rank 0. One that works for longer, for files or for
-// other ranks, keeps on when nobody reads its lines any more; the others end then, as tools do.
+// other ranks, goes on when its lines are read no more; the others end then, as tools do.
 enum { PRINTS, KEEPS_ON };
 static const struct {
     ls_status (*run)(const ls_args *args, ls_comm *comm);
@@ -76,8 +76,8 @@ int main(int argc, char **argv) {
         ls_args_free(&args);
         return ls_failed(parsed) ? (int)parsed.code : (int)status.code;
     }
-    const ls_comm_info *about = ls_comm_get_info(comm);
-    ls_log_setup(about->rank, about->world_size, args.quiet ? LS_LOG_ALERT : LS_LOG_INFO);
+    const ls_comm_info *self = ls_comm_get_info(comm);
+    ls_log_setup(self->rank, self->world_size, args.quiet ? LS_LOG_ALERT : LS_LOG_INFO);
 
     status = ls_command_agree(comm, parsed);
     ls_comm_set_timeout(comm, 0); // of the start; a command's own comes with its configuration
@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
         if (commands[args.command].run) {
             status = commands[args.command].run(&args, comm);
         } else {
-            status = ls_command_agree(comm, print_once(commands[args.command].print, about->rank));
+            status = ls_command_agree(comm, print_once(commands[args.command].print, self->rank));
         }
     }
     ls_comm_finish(comm);

@@ -15,7 +15,7 @@ enum { BAR_COLUMNS_MAX = 40, BAR_COLUMNS_MIN = 5, COLUMNS_UNKNOWN = 60 };
 // ---- what stderr is ----
 
 // Open MPI forks the ranks of its own host from mpirun, whose stderr is where our lines come out in the end. Ranks on
-// another host, and those that a shell stands before, have somebody else as their parent.
+// another host, and those that a shell stands before, have another parent.
 static int is_launcher(const char *name) {
     static const char *const launchers[] = { "mpirun", "mpiexec", "orterun", "prterun" };
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
@@ -46,11 +46,11 @@ static int stderr_is_terminal(const ls_comm_info *comm, const char *launcher) {
     const char *term = getenv("TERM");
     if (!term || strcmp(term, "dumb") == 0) return 0;
     if (launcher[0]) return is_terminal(launcher);
-    // started by a launcher in some other way: nobody knows
+    // started by a launcher in some other way: unknown
     return strcmp(comm->backend, "self") == 0 && isatty(STDERR_FILENO);
 }
 
-// Now: a terminal may get another size at any time. Under a launcher our own stderr is a pipe, whose other end knows.
+// Now: a terminal may get another size at any time. Under a launcher our own stderr is a pipe, whose other end has it.
 static int terminal_columns(const ls_progress_style *style) {
     struct winsize size = { 0 };
     int fd = style->launcher[0] ? open(style->launcher, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC) : STDERR_FILENO;
@@ -224,9 +224,9 @@ static void on_warning(void *context, const char *text) {
     ls_warn("%s", text);
 }
 
-void ls_progress_start(ls_progress *progress, ls_progress_style style, const ls_train_info *facts) {
+void ls_progress_start(ls_progress *progress, ls_progress_style style, const ls_train_info *info) {
     *progress =
-        (ls_progress){ .style = style, .epochs = facts->cfg->train_epochs, .updates_planned = facts->updates_planned };
+        (ls_progress){ .style = style, .epochs = info->cfg->train_epochs, .updates_planned = info->updates_planned };
 }
 
 ls_train_observer ls_progress_observer(ls_progress *progress) {

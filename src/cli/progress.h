@@ -1,5 +1,5 @@
-// progress.h - a run's progress for a person, on stderr: a bar on a terminal, else plain lines as a batch system's log
-// wants them.
+// progress.h - a run's progress for people, on stderr: a bar on a terminal, else plain lines as a batch system's log
+// takes them.
 #ifndef LS_CLI_PROGRESS_H
 #define LS_CLI_PROGRESS_H
 
@@ -11,7 +11,7 @@ typedef struct {
     ls_display display;
     char launcher[32];    // the terminal by the launcher's stderr, under /proc; "": by this process's
     int width;            // of the terminal, in columns, as of the last redraw
-    int colour;           // escape sequences for colour are wanted
+    int colour;           // escape sequences for colour are written
     int unicode;          // the terminal shows UTF-8
     double every_seconds; // between lines
 } ls_progress_style;
@@ -27,11 +27,11 @@ typedef struct {
 
 enum { LS_PROGRESS_TEXT_BYTES = 512 };
 
-// log.progress and --quiet, or by what stderr is. Under a launcher that says nothing of where the lines come out, so
-// there the launcher's own stderr decides. The width is not known before the first redraw.
+// log.progress and --quiet, or by what stderr is. Under a launcher stderr does not show where the lines come out, so
+// there the launcher's own stderr decides. The width is unknown before the first redraw.
 ls_progress_style ls_progress_choose(const ls_config *cfg, const ls_comm_info *comm, int quiet);
 
-void ls_progress_start(ls_progress *progress, ls_progress_style style, const ls_train_info *facts);
+void ls_progress_start(ls_progress *progress, ls_progress_style style, const ls_train_info *info);
 ls_train_observer ls_progress_observer(ls_progress *progress);
 void ls_progress_end(ls_progress *progress); // takes the bar away
 

@@ -53,37 +53,37 @@ static const char *plural(int64_t count) {
     return count == 1 ? "" : "s";
 }
 
-void ls_report_start(const ls_train_info *facts, const char *run_folder) {
-    const ls_batches *batches = &facts->batches;
-    int world_size = facts->comm->world_size;
+void ls_report_start(const ls_train_info *info, const char *run_folder) {
+    const ls_batches *batches = &info->batches;
+    int world_size = info->comm->world_size;
     ls_info("lockstep %s", ls_version());
-    if (facts->why_not_cuda) ls_info("%s", facts->why_not_cuda);
-    ls_info("network   %s, %lld parameters", facts->graph->path, (long long)facts->parameters);
-    ls_info("data      %s, %lld to train on, %lld to test on", facts->train_data->name,
-        (long long)facts->train_data->count, (long long)facts->test_data->count);
-    if (facts->train_data->note[0]) ls_info("data      %s", facts->train_data->note);
-    ls_info("device    %s (%s), %d rank%s of %d thread%s, %s", facts->device, facts->device_facts.name, world_size,
-        plural(world_size), facts->threads, plural(facts->threads),
-        ls_config_choice("train.precision", facts->cfg->train_precision));
+    if (info->why_not_gpu) ls_info("%s", info->why_not_gpu);
+    ls_info("network   %s, %lld parameters", info->graph->path, (long long)info->parameters);
+    ls_info("data      %s, %lld to train on, %lld to test on", info->train_data->name,
+        (long long)info->train_data->count, (long long)info->test_data->count);
+    if (info->train_data->note[0]) ls_info("data      %s", info->train_data->note);
+    ls_info("device    %s (%s), %d rank%s of %d thread%s, %s", info->device, info->device_info.name, world_size,
+        plural(world_size), info->threads, plural(info->threads),
+        ls_config_choice("train.precision", info->cfg->train_precision));
     for (int rank = 0; world_size > 1 && rank < world_size;) {
         char line[LS_RANK_TABLE_LINE_BYTES];
-        rank = ls_rank_table_line(facts->places, world_size, rank, line);
+        rank = ls_rank_table_line(info->places, world_size, rank, line);
         ls_info("%s", line);
     }
-    if (facts->warning[0]) ls_warn("%s", facts->warning);
-    if (facts->sums[0])
-        ls_info("sums      of gradients by %s%s%s", facts->sums, facts->why_not_nccl[0] ? " through host memory: " : "",
-            facts->why_not_nccl);
+    if (info->warning[0]) ls_warn("%s", info->warning);
+    if (info->sums[0])
+        ls_info("sums      of gradients by %s%s%s", info->sums,
+            info->why_not_collective[0] ? " through host memory: " : "", info->why_not_collective);
     ls_info("batch     %d = %d x %d accumulated x %d rank%s; %lld updates", batches->global_batch, batches->micro_batch,
-        batches->per_rank, world_size, plural(world_size), (long long)facts->updates_planned);
+        batches->per_rank, world_size, plural(world_size), (long long)info->updates_planned);
     char unused[LS_STATUS_TEXT_BYTES / 2], renamed[LS_STATUS_TEXT_BYTES / 2];
-    if (ls_config_renamed(facts->cfg, renamed, sizeof renamed)[0])
+    if (ls_config_renamed(info->cfg, renamed, sizeof renamed)[0])
         ls_warn("%s: the next release refuses the old name", renamed);
-    if (ls_config_unused(facts->cfg, unused, sizeof unused)[0]) ls_info("no effect %s", unused);
-    if (facts->resumed_at)
-        ls_info("resumed   after update %lld of %lld", (long long)facts->resumed_at, (long long)facts->updates_planned);
-    if (facts->parts && cJSON_GetArraySize(facts->parts) > 1)
-        ls_info("run       %s, part %d", run_folder, cJSON_GetArraySize(facts->parts));
+    if (ls_config_unused(info->cfg, unused, sizeof unused)[0]) ls_info("no effect %s", unused);
+    if (info->resumed_at)
+        ls_info("resumed   after update %lld of %lld", (long long)info->resumed_at, (long long)info->updates_planned);
+    if (info->parts && cJSON_GetArraySize(info->parts) > 1)
+        ls_info("run       %s, part %d", run_folder, cJSON_GetArraySize(info->parts));
     else
         ls_info("run       %s", run_folder);
 }
@@ -108,7 +108,7 @@ static void report_gpus(const ls_gpu_sample *all) {
     ls_info("GPUs      %s", line);
 }
 
-void ls_report_end(const ls_train_info *facts, const ls_train_summary *summary, const char *run_folder) {
+void ls_report_end(const ls_train_info *info, const ls_train_summary *summary, const char *run_folder) {
     char took[32], memory[32];
     ls_info("%s: test accuracy %.2f %% of %lld, after %lld update%s in %s (%.0f images/s in training, %s a rank)",
         summary->status, 100 * summary->test_accuracy, (long long)summary->test_samples, (long long)summary->updates,
@@ -120,7 +120,7 @@ void ls_report_end(const ls_train_info *facts, const ls_train_summary *summary, 
             summary->part_images_per_second);
     if (summary->skipped > 0)
         ls_info("%lld update%s skipped: overflow in %s", (long long)summary->skipped, plural(summary->skipped),
-            ls_config_choice("train.precision", facts->cfg->train_precision));
+            ls_config_choice("train.precision", info->cfg->train_precision));
     report_gpus(&summary->gpus);
     if (summary->best_update >= 0)
         ls_info("best      %s/checkpoints/update-%012lld, test accuracy %.2f %%", run_folder,

@@ -1,4 +1,4 @@
-// report.h - tables and closing lines for a person.
+// report.h - tables and closing lines for people.
 #ifndef LS_CLI_REPORT_H
 #define LS_CLI_REPORT_H
 
@@ -21,8 +21,8 @@ void ls_table_put(ls_table *table, int row, int column, const char *format, ...)
 void ls_table_print(const ls_table *table, FILE *file);
 
 // What is about to be trained, on what, into which folder: a few info lines.
-void ls_report_start(const ls_train_info *facts, const char *run_folder);
+void ls_report_start(const ls_train_info *info, const char *run_folder);
 // What came out: info lines.
-void ls_report_end(const ls_train_info *facts, const ls_train_summary *summary, const char *run_folder);
+void ls_report_end(const ls_train_info *info, const ls_train_summary *summary, const char *run_folder);
 
 #endif

@@ -101,7 +101,7 @@ static ls_status check_batches(const ls_config *cfg) {
 static ls_status check_sums(const ls_config *cfg) {
     if (cfg->run_deterministic && cfg->dist_reduce_dtype == LS_REDUCE_DTYPE_BF16)
         return refuse(cfg, LS_OPTION_dist_reduce_dtype,
-            "its sums depend on the number of ranks, and run.deterministic = true wants none that do; expected fp32");
+            "its sums depend on the number of ranks, and run.deterministic = true allows none that do; expected fp32");
     return LS_SUCCESS;
 }
 

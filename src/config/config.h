@@ -17,12 +17,14 @@ enum { LS_TEXT_BYTES = 1024, LS_AUTO = -1 };
 #define LS_OPTION_C_REAL double
 #define LS_OPTION_C_BOOL int
 #define LS_OPTION_C_CHOICE int
+#define LS_OPTION_C_WORDS int
 #define LS_OPTION_C_KIND int
 #define LS_OPTION_ARRAY_INT
 #define LS_OPTION_ARRAY_INT_AUTO
 #define LS_OPTION_ARRAY_REAL
 #define LS_OPTION_ARRAY_BOOL
 #define LS_OPTION_ARRAY_CHOICE
+#define LS_OPTION_ARRAY_WORDS
 #define LS_OPTION_ARRAY_KIND
 #define LS_OPTION_C_TEXT char
 #define LS_OPTION_ARRAY_TEXT [LS_TEXT_BYTES]
@@ -49,7 +51,14 @@ typedef struct {
 // The words of CHOICE options, in the order of their values. tests/config/test_config.c checks them against
 // options.def.
 enum { LS_RESUME_OFF, LS_RESUME_AUTO, LS_RESUME_MUST }; // run.resume
-enum { LS_DEVICE_TYPE_AUTO, LS_DEVICE_TYPE_CPU, LS_DEVICE_TYPE_REF, LS_DEVICE_TYPE_CUDA, LS_DEVICE_TYPE_NULL };
+enum {
+    LS_DEVICE_TYPE_AUTO,
+    LS_DEVICE_TYPE_CPU,
+    LS_DEVICE_TYPE_REF,
+#define PLUGIN(NAME, name, vendor, needs) LS_DEVICE_TYPE_##NAME,
+#include "device/plugins.def"
+    LS_DEVICE_TYPE_NULL
+};
 enum {
     LS_DATASET_MNIST,
     LS_DATASET_FASHION_MNIST,
@@ -75,9 +84,15 @@ enum {
 };
 enum { LS_PROGRESS_AUTO, LS_PROGRESS_BAR, LS_PROGRESS_LINES, LS_PROGRESS_OFF };
 enum { LS_PAD_MODE_ZERO, LS_PAD_MODE_REFLECT };
-enum { LS_BACKEND_AUTO, LS_BACKEND_NCCL, LS_BACKEND_MPI, LS_BACKEND_SELF }; // dist.backend
-enum { LS_REDUCE_DTYPE_FP32, LS_REDUCE_DTYPE_BF16 };                        // dist.reduce_dtype
-enum { LS_HIERARCHY_AUTO, LS_HIERARCHY_ON, LS_HIERARCHY_OFF };              // dist.hierarchy
+enum { // dist.backend
+    LS_BACKEND_AUTO,
+#define COLLECTIVE(NAME, name, plugin) LS_BACKEND_##NAME,
+#include "device/plugins.def"
+    LS_BACKEND_MPI,
+    LS_BACKEND_SELF
+};
+enum { LS_REDUCE_DTYPE_FP32, LS_REDUCE_DTYPE_BF16 };           // dist.reduce_dtype
+enum { LS_HIERARCHY_AUTO, LS_HIERARCHY_ON, LS_HIERARCHY_OFF }; // dist.hierarchy
 
 void ls_config_defaults(ls_config *cfg);
 LS_CHECKED ls_status ls_config_read_file(ls_config *cfg, const char *path); // sets file and folder too

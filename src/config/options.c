@@ -23,6 +23,7 @@
         UNPACK unit_, NULL \
     }
 
+#define ROW_WORDS(def_, min_, max_, table_) .type = TYPE_CHOICE, .text = def_, .words = table_##_words
 #define ROW_KIND(def_, min_, max_, table_) .type = TYPE_CHOICE, .text = def_, .words = table_##_words, .kinds = table_
 
 enum { NO_OPTION = -1 };
@@ -52,6 +53,24 @@ static const ls_option_kind schedules[] = {
 static const char *const schedules_words[] = {
 #define X(NAME, name, word, what, reads) word,
 #include "config/schedules.def"
+    NULL,
+};
+
+static const char *const devices_words[] = {
+    "auto",
+    "cpu",
+    "ref",
+#define PLUGIN(NAME, name, vendor, needs) #name,
+#include "device/plugins.def"
+    "null",
+    NULL,
+};
+static const char *const backends_words[] = {
+    "auto",
+#define COLLECTIVE(NAME, name, plugin) #name,
+#include "device/plugins.def"
+    "mpi",
+    "self",
     NULL,
 };
 

@@ -16,6 +16,11 @@ static int is_record(const ls_config *cfg) {
 
 enum { READERS_BYTES = 128 };
 
+static const char gpu_types[] = ""
+#define PLUGIN(NAME, name, vendor, needs) ", " #name
+#include "device/plugins.def"
+    ; // ", cuda"
+
 typedef struct {
     const ls_config *cfg;
     int record;
@@ -37,7 +42,9 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
     const int fp16 = cfg->train_precision == LS_PRECISION_FP16;
     const int synthetic = cfg->data_dataset == LS_DATASET_SYNTHETIC, folder = cfg->data_dataset == LS_DATASET_FOLDER;
     const int type = cfg->device_type, cpu = type == LS_DEVICE_TYPE_AUTO || type == LS_DEVICE_TYPE_CPU;
-    const int cuda = type == LS_DEVICE_TYPE_AUTO || type == LS_DEVICE_TYPE_CUDA;
+    const int gpu = type != LS_DEVICE_TYPE_CPU && type != LS_DEVICE_TYPE_REF && type != LS_DEVICE_TYPE_NULL;
+    char on_gpu[READERS_BYTES];
+    snprintf(on_gpu, sizeof on_gpu, "device.type = %s", gpu_types + strlen(", "));
     const struct {
         int option, heeded;
         const char *by;
@@ -59,12 +66,12 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
         { LS_OPTION_data_test_fraction, folder, "data.dataset = folder" },
         { LS_OPTION_data_pad_mode, cfg->data_pad > 0, "data.pad > 0" },
         { LS_OPTION_device_winograd, cpu, "device.type = cpu" },
-        { LS_OPTION_device_tf32, cuda, "device.type = cuda" },
-        { LS_OPTION_device_graphs, cuda, "device.type = cuda" },
-        { LS_OPTION_device_share, cuda, "device.type = cuda" },
-        { LS_OPTION_device_affinity, cuda, "device.type = cuda" },
-        { LS_OPTION_device_autotune, cuda, "device.type = cuda" },
-        { LS_OPTION_device_autotune, !cuda || !cfg->run_deterministic, "run.deterministic = false" },
+        { LS_OPTION_device_tf32, gpu, on_gpu },
+        { LS_OPTION_device_graphs, gpu, on_gpu },
+        { LS_OPTION_device_share, gpu, on_gpu },
+        { LS_OPTION_device_affinity, gpu, on_gpu },
+        { LS_OPTION_device_autotune, gpu, on_gpu },
+        { LS_OPTION_device_autotune, !gpu || !cfg->run_deterministic, "run.deterministic = false" },
         { LS_OPTION_log_every_seconds, cfg->log_progress == LS_PROGRESS_AUTO || cfg->log_progress == LS_PROGRESS_LINES,
             "log.progress = lines" },
     };

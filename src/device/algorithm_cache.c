@@ -45,7 +45,7 @@ static ls_status make_entry(const char *key, const char *choice, entry *made) {
 }
 
 // Adds or replaces.
-static ls_status keep(entry_list *list, const char *key, const char *choice, entry **out) {
+static ls_status insert(entry_list *list, const char *key, const char *choice, entry **out) {
     LS_TRY(LS_GROW(list->entries, list->count, "%zu measured plans", list->count));
     entry made;
     LS_TRY(make_entry(key, choice, &made));
@@ -89,11 +89,11 @@ static char *next_line(char **at, char **choice) {
 // What cannot be read or used is left.
 static void read_file(const char *path, entry_list *list) {
     char *text = NULL, *choice;
-    entry *kept;
+    entry *inserted;
     size_t bytes = 0;
     if (!ls_path_exists(path) || ls_failed(ls_read_file(path, &text, &bytes))) return;
     char *at = checked_body(text, bytes);
-    for (char *key = at ? next_line(&at, &choice) : NULL; key && !ls_failed(keep(list, key, choice, &kept));)
+    for (char *key = at ? next_line(&at, &choice) : NULL; key && !ls_failed(insert(list, key, choice, &inserted));)
         key = next_line(&at, &choice);
     free(text);
 }
@@ -129,7 +129,7 @@ const char *ls_algorithm_cache_find(ls_algorithm_cache *cache, const char *key, 
 
 ls_status ls_algorithm_cache_put(ls_algorithm_cache *cache, const char *key, const char *choice) {
     entry *made;
-    LS_TRY(keep(&cache->list, key, choice, &made));
+    LS_TRY(insert(&cache->list, key, choice, &made));
     made->used = made->measured = made->unsaved = 1;
     return LS_SUCCESS;
 }
@@ -185,14 +185,14 @@ static ls_status write_file(const ls_algorithm_cache *cache, const entry_list *l
 
 ls_status ls_algorithm_cache_save(ls_algorithm_cache *cache) {
     entry_list *own = &cache->list, merged = { 0 }; // merged: what other processes have saved meanwhile, and our own
-    entry *kept;
+    entry *inserted;
     int unsaved = 0;
     for (size_t i = 0; i < own->count; i++) unsaved |= own->entries[i].unsaved;
     if (!cache->path || !unsaved) return LS_SUCCESS;
     read_file(cache->path, &merged);
     ls_status status = LS_SUCCESS;
     for (size_t i = 0; i < own->count && !ls_failed(status); i++)
-        if (own->entries[i].unsaved) status = keep(&merged, own->entries[i].key, own->entries[i].choice, &kept);
+        if (own->entries[i].unsaved) status = insert(&merged, own->entries[i].key, own->entries[i].choice, &inserted);
     LS_THEN(status, write_file(cache, &merged));
     free_list(&merged);
     for (size_t i = 0; i < own->count && !ls_failed(status); i++) own->entries[i].unsaved = 0;
@@ -208,7 +208,7 @@ ls_status ls_algorithm_cache_take(ls_algorithm_cache *cache, char *text, size_t 
     while (at < text + bytes && (key = next_line(&at, &choice)) != NULL) {
         entry *there = find(&cache->list, key);
         if (there && strcmp(there->choice, choice) == 0) continue;
-        LS_TRY(keep(&cache->list, key, choice, &there));
+        LS_TRY(insert(&cache->list, key, choice, &there));
         there->used = there->unsaved = 1;
     }
     return LS_SUCCESS;

@@ -1,7 +1,7 @@
 // algorithm_cache.h - which algorithm was measured to be the fastest: choice texts by key texts,
 // and a small file that keeps them for the next run.
 //
-// The key says all that a choice depends on: library versions, device, operator, shape, types. A device that is given a
+// The key has all that a choice depends on: library versions, device, operator, shape, types. A device that has a
 // cache takes the choice that it finds; what it does not find it measures and puts, unless the cache is settled.
 //
 // The file is read when the cache is opened. One that is missing, damaged or of another kind counts as empty and is

@@ -11,8 +11,8 @@
 // and every operator leaves them zero in its outputs: an output that is overwritten may hold anything before.
 // No argument overlaps another unless the operator's header allows it.
 //
-// Devices: ref (oracle), cpu (oneDNN and own kernels), null (does nothing), cuda
-// (a plugin, opened behind the same table).
+// Devices: ref (oracle), cpu (oneDNN and own kernels), null (does nothing), and GPUs by plugins (plugins.def), opened
+// behind the same table.
 #ifndef LS_DEVICE_DEVICE_H
 #define LS_DEVICE_DEVICE_H
 
@@ -42,7 +42,7 @@ typedef struct ls_plan ls_plan;
 typedef enum {
     LS_MEMORY_DEVICE,
     LS_MEMORY_PINNED, // host memory that the device copies from at full speed
-    LS_MEMORY_REDUCED // of the device, and summed over ranks: as ls_collective_api.adopt takes it best
+    LS_MEMORY_REDUCED // of the device, and summed over ranks: as ls_collective_api.register_memory takes it best
 } ls_memory_kind;
 
 // A range of a slab. {0} is an absent argument. A buffer of device memory has no host pointer: ls_buffer_host checks.
@@ -93,12 +93,12 @@ struct ls_plan {
 
 typedef struct {
     int threads; // cpu, ref: threads of this rank, >= 1
-    int index;   // cuda: which GPU
-    int tf32;    // cuda: fp32 convolutions and products may round their inputs to TF32
+    int index;   // GPUs: which one
+    int tf32;    // GPUs: fp32 convolutions and products may round their inputs to TF32
     struct ls_algorithm_cache
         *plans;              // where the table says `measures`: algorithms of convolutions go by this cache and what is
                              // not in it is measured (algorithm_cache.h); borrowed until close; NULL: by the rule
-    int vector_width;        // cpu: 8 or 16 floats; 0: what the processor has (tests ask for both)
+    int vector_width;        // cpu: 8 or 16 floats; 0: what the processor has (tests set both)
     const char *winograd;    // cpu: "auto" | "f2" | "off"
     const char *convolution; // cpu: the algorithm of every convolution that it can compute, for tests and benches:
                              // "winograd f(4,3)", "winograd f(2,5)", "winograd f(2,3)", "onednn", "own direct"
@@ -128,7 +128,7 @@ typedef struct {
 
     ls_status (*open)(const ls_device_options *options, ls_device **out);
     void (*close)(ls_device *device);
-    void (*facts)(const ls_device *device, ls_device_info *facts);
+    void (*info)(const ls_device *device, ls_device_info *info);
     // LS_USAGE when this device cannot train in that storage type, saying why and what can
     ls_status (*check_precision)(const ls_device *device, ls_dtype storage);
 
@@ -141,7 +141,7 @@ typedef struct {
     ls_status (*queue_new)(ls_device *device, const char *name, ls_queue **out);
     void (*queue_free)(ls_queue *queue);
     ls_status (*queue_sync)(ls_queue *queue);                             // waits; the first error of anything enqueued
-    ls_status (*event_new)(ls_device *device, int timed, ls_event **out); // timed: for event_seconds; not in recordings
+    ls_status (*event_new)(ls_device *device, int timed, ls_event **out); // timed: for event_seconds; not in captures
     void (*event_free)(ls_event *event);
     void (*event_record)(ls_event *event, ls_queue *queue);
     void (*event_wait)(ls_event *event, ls_queue *queue);  // queue waits for event
@@ -152,13 +152,13 @@ typedef struct {
     void (*range_begin)(const char *name);
     void (*range_end)(void);
 
-    // Recording (on a GPU: a CUDA graph). What is enqueued on the queue between begin and end is not run but kept, with
-    // the buffers it was given; launch enqueues it whole, any number of times, and gives the same bits. All NULL on a
+    // Capture (a CUDA graph, say). What is enqueued on the queue between begin and end is not run but captured, with
+    // its buffers; launch enqueues it whole, any number of times, and gives the same bits. All NULL on a
     // device whose operators run at once. Between begin and end: no sync, no slab, no plan. Free before the slabs.
     ls_status (*capture_begin)(ls_queue *queue);
     ls_status (*capture_end)(ls_queue *queue, ls_captured_graph **out);
-    void (*graph_launch)(ls_captured_graph *recording, ls_queue *queue);
-    void (*graph_free)(ls_captured_graph *recording);
+    void (*graph_launch)(ls_captured_graph *graph, ls_queue *queue);
+    void (*graph_free)(ls_captured_graph *graph);
     // Device memory of this GPU that is free now and in all; NULL on devices in host memory.
     ls_status (*memory)(ls_device *device, size_t *free_bytes, size_t *all_bytes);
     void (*copy)(ls_buffer dst, ls_buffer src, size_t bytes, ls_queue *queue);
@@ -169,7 +169,7 @@ typedef struct {
     void (*activation_import)(ls_device *device, ls_nchw shape, ls_dtype storage, const float *host, ls_buffer dst);
     void (*activation_export)(ls_device *device, ls_nchw shape, ls_dtype storage, ls_buffer src, float *host);
     size_t (*param_elements)(const ls_device *device, const ls_param_shape *shape);
-    // Between canonical host arrays and fp32 device memory (a tensor's range of the master or gradient arena).
+    // Between canonical host arrays and fp32 device memory (a tensor's range of the master weights or gradients).
     void (*param_import)(ls_device *device, const ls_param_shape *shape, const float *host, ls_buffer dst);
     void (*param_export)(ls_device *device, const ls_param_shape *shape, ls_buffer src, float *host);
 
@@ -193,13 +193,15 @@ struct ls_device { // what every device's own struct begins with
 
 extern const ls_device_api ls_device_ref, ls_device_cpu, ls_device_null;
 
-// Opens the device for a name of `device.type`: "ref", "cpu", "null", "cuda" or "auto". For auto, *why_not_cuda is set
-// to one line that says why the GPU is not used (or to NULL).
+// Opens the device for a word of `device.type`. For auto, *why_not_gpu is set to one line, why no GPU is used
+// (or to NULL).
 LS_CHECKED ls_status ls_device_open(
-    const char *type, const ls_device_options *options, ls_device **out, const char **why_not_cuda);
+    const char *type, const ls_device_options *options, ls_device **out, const char **why_not_gpu);
 void ls_device_close(ls_device *device); // NULL is allowed
-// The GPUs that `cuda` can open here, none opened; fails as opening one would.
-LS_CHECKED ls_status ls_device_gpus(ls_device_gpu *gpus, int most, int *count);
+int ls_device_is_gpu(const char *type);  // whether that word of device.type names a plugin's device; auto does not
+// The GPUs that can be opened here as `type`, a GPU's or "auto", none opened; fails as opening one would. *found: the
+// word that opens them.
+LS_CHECKED ls_status ls_device_gpus(const char *type, ls_device_gpu *gpus, int most, int *count, const char **found);
 
 // Checks the geometry of a descriptor: LS_USAGE naming the layer and the shapes. Every plan_new calls it first.
 LS_CHECKED ls_status ls_op_check(const ls_op_desc *desc);

@@ -1,7 +1,7 @@
 // host.h - what devices in host memory share: slabs, queues that run everything at once, and plain layouts.
 //
 // Plain layouts: activations are canonical NCHW in their storage type, parameters canonical fp32;
-// nothing is padded. A device fills its table from these and adds its own open, close, facts and plans.
+// nothing is padded. A device fills its table from these and adds its own open, close, info and plans.
 // A queue here runs everything at once: run has finished when it returns, so events and syncs only return what failed.
 #ifndef LS_DEVICE_HOST_H
 #define LS_DEVICE_HOST_H

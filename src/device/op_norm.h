@@ -8,12 +8,12 @@
 //              estimate; both absent when the forward pass is computed a second time for the backward pass)
 //   inference  the same with m = running_mean, v = running_var; nothing saved
 //   backward   g = grad_dst (+ grad_dst2);  relu: g = 0 where dst <= 0;  grad_residual = g
-//              gelu: g *= gelu'(y), y = (src - m) * r * gamma + beta computed again, so that y need not be kept
+//              gelu: g *= gelu'(y), y = (src - m) * r * gamma + beta computed again, so that y need not be stored
 //              grad_beta += sum g;  grad_gamma += sum g * xhat, xhat = (src - m) * r
 //              grad_src = gamma * r * (g - sum(g)/count - xhat * sum(g*xhat)/count)
 //
 // With pool_kernel > 0 (where the device's table has LS_FUSES_NORM_POOL; relu is required) a max pooling follows: dst,
-// grad_dst and grad_dst2 have the pooled shape, the activation itself is never stored, and index says of each window
+// grad_dst and grad_dst2 have the pooled shape, the activation itself is never stored, and index has of each window
 // which element won, as op_pool.h does (LS_POOL_NONE_U8 where relu clipped the winner); windows compare y before it is
 // rounded to storage. The index is a uint8 for each element of dst in the device's own layout: forward writes it,
 // backward reads it instead of dst and gives each gradient to its winner. Inference has no index.
@@ -28,7 +28,7 @@
 //                   they are summed over ranks later)
 //   backward apply  grad_src, grad_residual
 // Whole sums of squares cancel where |m| is far above sqrt(v). In double that costs 2^-53 * m^2/v of v; fp32 storage
-// tells values apart by 2^-24 * |m|, so v below 2^-48 * m^2 means nothing, and even there v is right to 2^-5. Unlike
+// separates values by 2^-24 * |m|, so v below 2^-48 * m^2 means nothing, and even there v is right to 2^-5. Unlike
 // sums about a mean of each rank's own they need one plain sum over ranks, where no samples count as zeros.
 //
 // Shapes  src, residual, dst and their gradients (N,C,H,W), storage; all per-channel arrays fp32 (C)

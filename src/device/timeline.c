@@ -78,7 +78,7 @@ ls_status ls_timeline_align(ls_timeline *timeline, ls_queue *queue) {
     if (!timeline || timeline->at_once) return LS_SUCCESS;
     const ls_device_api *api = timeline->device->api;
     LS_TRY(api->queue_sync(queue));
-    // The event happened between the two looks at the clock: the closest pair says most about when.
+    // The event happened between the two looks at the clock: the closest pair bounds it best.
     for (int i = 0; i < ALIGN_TRIES; i++) {
         double before = ls_clock_seconds();
         api->event_record(timeline->trial, queue);
@@ -98,11 +98,11 @@ double ls_timeline_error_seconds(const ls_timeline *timeline) {
     return timeline ? timeline->error_s : 0;
 }
 
-void ls_timeline_begin(ls_timeline *timeline, const ls_span *about, ls_queue *queue) {
+void ls_timeline_begin(ls_timeline *timeline, const ls_span *what, ls_queue *queue) {
     if (!timeline || !ls_spans_on()) return;
-    lane *l = &timeline->lanes[about->lane];
-    ls_span span = *about;
-    if (span.update == LS_SPANS_NO_UPDATE) span.update = ls_spans_giving();
+    lane *l = &timeline->lanes[what->lane];
+    ls_span span = *what;
+    if (span.update == LS_SPANS_NO_UPDATE) span.update = ls_spans_current_update();
     if (timeline->at_once) {
         l->span = span;
         l->open = 1;

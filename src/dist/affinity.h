@@ -1,7 +1,7 @@
 // affinity.h - which cores a rank stays on: those near its GPU, shared fairly
 // among the ranks that are near the same ones.
 //
-// A rank that its launcher has bound stays where it is; so does one whose GPU the kernel does not place
+// A rank that its launcher has bound stays where it is; so does one whose GPU has no memory node in the kernel's files
 // (a machine with one memory node, a virtual one). Cores are given out whole, with their SMT siblings.
 // `root` stands before /sys; "" outside tests.
 //
@@ -11,7 +11,7 @@
 
 #include "base/cpu_mask.h"
 
-// What one rank says of itself.
+// One rank's part.
 typedef struct {
     int32_t host;     // ls_comm_info.host_index
     int32_t moves;    // 0: it stays where it is

@@ -9,8 +9,8 @@ static const int64_t sizes[] = { 8, 64, 512, 4096, 32768, 131072, 524288, 1 << 2
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 typedef struct {
-    ls_comm *comm;  // of all who agree on the results
-    ls_comm *group; // of those who are measured; NULL: not this rank
+    ls_comm *comm;  // of all ranks that agree on the results
+    ls_comm *group; // of those that are measured; NULL: not this rank
     float *data;
     double left_s; // of the level's budget
 } series;
@@ -61,18 +61,18 @@ static ls_status measure_sizes(series *s, ls_allreduce_sample sample, ls_allredu
 
 static ls_status measure_level(
     ls_comm *comm, ls_allreduce_level level, double budget_s, ls_allreduce_samples *samples) {
-    const ls_comm_info *facts = ls_comm_get_info(comm);
-    ls_allreduce_sample sample = { .level = level, .ranks = facts->world_size, .hosts = facts->hosts };
+    const ls_comm_info *info = ls_comm_get_info(comm);
+    ls_allreduce_sample sample = { .level = level, .ranks = info->world_size, .hosts = info->hosts };
     ls_comm *group = comm;
     if (level == LS_ALLREDUCE_INSIDE) {
         LS_TRY(ls_comm_of_host(comm, &group));
-        int32_t largest = facts->local_size; // where hosts differ, the largest one is the slowest
+        int32_t largest = info->local_size; // where hosts differ, the largest one is the slowest
         LS_TRY(ls_comm_allreduce(comm, &largest, 1, LS_I32, LS_REDUCE_MAX));
         sample.ranks = largest;
         sample.hosts = 1;
     } else if (level == LS_ALLREDUCE_BETWEEN) {
         LS_TRY(ls_comm_of_leaders(comm, &group));
-        sample.ranks = facts->hosts;
+        sample.ranks = info->hosts;
     }
     series s = { .comm = comm, .group = group, .left_s = budget_s };
     ls_status mine = LS_NEW_BYTES(s.data, (size_t)sizes[SIZES - 1], "measuring links");
@@ -84,8 +84,8 @@ static ls_status measure_level(
 }
 
 ls_status ls_allreduce_measure(ls_comm *comm, double budget_s, ls_allreduce_samples *samples) {
-    const ls_comm_info *facts = ls_comm_get_info(comm);
-    int inside = facts->hosts<facts->world_size, between = facts->hosts> 1, levels = inside + between;
+    const ls_comm_info *info = ls_comm_get_info(comm);
+    int inside = info->hosts<info->world_size, between = info->hosts> 1, levels = inside + between;
     if (inside && between) levels++;
     if (inside) LS_TRY(measure_level(comm, LS_ALLREDUCE_INSIDE, budget_s / levels, samples));
     if (between) LS_TRY(measure_level(comm, LS_ALLREDUCE_BETWEEN, budget_s / levels, samples));

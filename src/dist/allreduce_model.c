@@ -81,7 +81,7 @@ static void add_sample(
     }
 }
 
-// Solves for the unknowns in `set` (a bit each), the others being 0. Returns 0 where they cannot be told apart.
+// Solves for the unknowns in `set` (a bit each), the others being 0. Returns 0 where they cannot be separated.
 static int solve(const equations *e, unsigned set, double x[UNKNOWNS]) {
     double a[UNKNOWNS][UNKNOWNS + 1] = { { 0 } };
     for (int i = 0; i < UNKNOWNS; i++) {
@@ -118,7 +118,7 @@ static int solve_positive(const equations *e, double best[UNKNOWNS]) {
     return least < INFINITY;
 }
 
-static void judge(const ls_allreduce_samples *samples, ls_allreduce_level level, ls_allreduce_fit *fit) {
+static void measure_error(const ls_allreduce_samples *samples, ls_allreduce_level level, ls_allreduce_fit *fit) {
     double squares = 0;
     int count = 0;
     for (int i = 0; i < samples->count; i++) {
@@ -148,7 +148,7 @@ static ls_allreduce_fit fit_with_limit(
     fit.alpha_s = x[ALPHA];
     fit.long_s = x[LONG];
     fit.beta = x[PER_BYTE] > 0 ? 1 / x[PER_BYTE] : INFINITY;
-    judge(samples, level, &fit);
+    measure_error(samples, level, &fit);
     return fit;
 }
 

@@ -10,7 +10,7 @@
 //   tree       reduce and broadcast, pipelined      2 lg p     2
 //   doubling   everything to a partner, lg p times  lg p       lg p
 //
-// Messages of more than a limit take longer to begin (they are announced and asked for before they are sent:
+// Messages of more than a limit take longer to begin (they are announced and requested before they are sent:
 // 64 KB over TCP, 4 KB in shared memory with Open MPI): `long_s` each, beside alpha. Messages are of n/p bytes
 // (ring), n/2, n/4, ... and back (halving), n (tree, doubling).
 //
@@ -64,7 +64,7 @@ typedef struct {
 // Measures fp32 all-reduces of 8 bytes to 8 MiB over comm, level by level, for about budget_s seconds in all
 // (sizes that would not fit are left out, but not the first four), and appends them to *samples:
 // the same on all ranks. All ranks of comm call it. With comm of several sizes (ls_comm_first) into the same samples,
-// the fit can tell algorithms apart. One rank: nothing.
+// the fit can distinguish algorithms. One rank: nothing.
 LS_CHECKED ls_status ls_allreduce_measure(ls_comm *comm, double budget_s, ls_allreduce_samples *samples);
 
 // --- pure functions ------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ typedef struct {
 ls_allreduce_model ls_allreduce_model_fit(const ls_allreduce_samples *samples);
 
 // Seconds of one all-reduce; 0 for one rank. NAN where the model lacks a level that these hosts need.
-// With `between` unknown, hosts = 1 says how it would be if all ranks were linked like those inside a host;
+// With `between` unknown, hosts = 1 predicts the case that all ranks were linked like those inside a host;
 // with `inside` unknown, hosts = ranks.
 double ls_allreduce_seconds(
     const ls_allreduce_model *model, ls_allreduce_algorithm algorithm, int ranks, int hosts, double bytes);

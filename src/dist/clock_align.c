@@ -21,14 +21,14 @@ static uint64_t clock_key(void) {
     return ls_hash_more(ls_hash(boot, (size_t)bytes), space, length > 0 ? (size_t)length : 0);
 }
 
-// Rank 0 and `rank` look at their clocks in turns; all ranks call it, as everything here is a broadcast. On rank 0,
+// Rank 0 and `rank` read their clocks in turns; all ranks call it, as everything here is a broadcast. On rank 0,
 // *offset becomes that of the shortest round trip.
 static ls_status ping_pong(ls_comm *comm, int rank, double (*clock)(void), ls_clock_offset *offset) {
     const int me = ls_comm_get_info(comm)->rank;
     for (int i = 0; i < ROUND_TRIPS; i++) {
-        char ask = 0;
+        char request = 0;
         double there = 0, before = clock();
-        LS_TRY(ls_comm_broadcast(comm, &ask, sizeof ask, 0));
+        LS_TRY(ls_comm_broadcast(comm, &request, sizeof request, 0));
         if (me == rank) there = clock();
         LS_TRY(ls_comm_broadcast(comm, &there, sizeof there, rank));
         double after = clock(), error = (after - before) / 2;

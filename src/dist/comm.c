@@ -15,7 +15,7 @@
 enum { FORKED_BY_MAIN_THREAD = 32 };
 enum { SAID_S = 15 }; // for the watchdog to end the job
 
-// No rank survives its launcher: an orphan would go on alone, or keep its device busy.
+// No rank survives its launcher: an orphan would go on alone, or occupy its device.
 static void die_with_launcher(const ls_launcher *launcher) {
     if (launcher->local_size >= FORKED_BY_MAIN_THREAD) return;
     pid_t parent = getppid();
@@ -36,13 +36,13 @@ const char *ls_comm_library(void) {
 // Must happen before MPI_Init. What the user has set, for mpirun or in the environment, stays. For Open MPI; others do
 // not look at it.
 static void prepare_environment(const ls_launcher *launcher) {
-    // An MPI call that waits gives its core to who has work: ranks, their loaders and compute threads share cores.
+    // An MPI call that waits gives its core to those that have work: ranks, their loaders and compute threads share cores.
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     // Reduce-scatter and all-gather: half the copies and additions of the default, which sends whole buckets to one
     // rank and back (Open MPI 4.1.4, in place; 2 ranks, 26 MB beside 20 ms of computation: an update takes 28 ms
     // instead of 32).
     setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", 0);
-    // Whole messages along binomial trees: the default cuts them into 16 KB and wants to be called for each.
+    // Whole messages along binomial trees: the default cuts them into 16 KB and needs a call for each.
     setenv("OMPI_MCA_coll_libnbc_ireduce_algorithm", "2", 0);
     setenv("OMPI_MCA_coll_libnbc_ibcast_algorithm", "2", 0);
     // On one host no fabric is needed; probing for one takes 200 ms of MPI_Init's 260 (Open MPI 4.1.4, 2 ranks). All
@@ -78,9 +78,9 @@ ls_status ls_comm_self(ls_comm **out) {
 
 void ls_comm_init(ls_comm *comm, const ls_comm_backend *backend) {
     comm->backend = backend;
-    comm->facts = (ls_comm_info){ .world_size = 1, .local_size = 1, .hosts = 1, .backend = backend->name };
-    if (gethostname(comm->facts.host, sizeof comm->facts.host - 1) != 0) strcpy(comm->facts.host, "?");
-    ls_flight_recorder_init(&comm->journal);
+    comm->info = (ls_comm_info){ .world_size = 1, .local_size = 1, .hosts = 1, .backend = backend->name };
+    if (gethostname(comm->info.host, sizeof comm->info.host - 1) != 0) strcpy(comm->info.host, "?");
+    ls_flight_recorder_init(&comm->recorder);
     atomic_store(&comm->life.phase, "start");
     atomic_store(&comm->life.what, "");
     atomic_store(&comm->life.bucket, -1);
@@ -90,7 +90,7 @@ void ls_comm_init(ls_comm *comm, const ls_comm_backend *backend) {
 }
 
 const ls_comm_info *ls_comm_get_info(const ls_comm *comm) {
-    return &comm->facts;
+    return &comm->info;
 }
 
 void ls_comm_set_timeout(ls_comm *comm, double timeout_s) {
@@ -120,16 +120,16 @@ ls_status ls_comm_watch(ls_comm *comm, const ls_collective_api *api, ls_collecti
     return comm->watchdog ? ls_watchdog_set_device(comm->watchdog, api, collective) : LS_SUCCESS;
 }
 
-// One collective: watched, and in the journal.
+// One collective: watched, and in the flight recorder.
 #define WATCHED(comm, what, kind, bytes, call) \
     do { \
-        ls_flight_recorder *journal_ = &(comm)->journal; \
+        ls_flight_recorder *recorder_ = &(comm)->recorder; \
         int64_t number_ = \
-            ls_flight_recorder_begins(journal_, kind, -1, bytes, (int64_t)atomic_load(&(comm)->life.update)); \
+            ls_flight_recorder_begins(recorder_, kind, -1, bytes, (int64_t)atomic_load(&(comm)->life.update)); \
         ls_life_wait_begins(&(comm)->life, what, -1); \
         ls_status watched_status_ = (call); \
         ls_life_wait_ends(&(comm)->life); \
-        ls_flight_recorder_ends(journal_, number_); \
+        ls_flight_recorder_ends(recorder_, number_); \
         (comm)->broken |= ls_failed(watched_status_); \
         return watched_status_; \
     } while (0)
@@ -152,11 +152,11 @@ ls_status ls_comm_barrier(ls_comm *comm) {
 }
 
 ls_status ls_comm_barrier_napping(ls_comm *comm) {
-    int64_t number = ls_flight_recorder_begins(&comm->journal, LS_IN_BARRIER, -1, 0, -1);
+    int64_t number = ls_flight_recorder_begins(&comm->recorder, LS_IN_BARRIER, -1, 0, -1);
     atomic_store(&comm->life.naps, 1); // it may be long
     ls_status status = comm->backend->barrier(comm, 1);
     atomic_store(&comm->life.naps, 0);
-    ls_flight_recorder_ends(&comm->journal, number);
+    ls_flight_recorder_ends(&comm->recorder, number);
     comm->broken |= ls_failed(status);
     return status;
 }
@@ -175,18 +175,18 @@ static ls_status split(ls_comm *comm, int colour, ls_comm **out) {
 
 ls_status ls_comm_first(ls_comm *comm, int ranks, ls_comm **out) {
     *out = NULL;
-    if (ranks < 1 || ranks > comm->facts.world_size) {
-        return ls_fail(LS_INTERNAL, "communicator of the first %d of %d ranks", ranks, comm->facts.world_size);
+    if (ranks < 1 || ranks > comm->info.world_size) {
+        return ls_fail(LS_INTERNAL, "communicator of the first %d of %d ranks", ranks, comm->info.world_size);
     }
-    return split(comm, comm->facts.rank < ranks ? 0 : -1, out);
+    return split(comm, comm->info.rank < ranks ? 0 : -1, out);
 }
 
 ls_status ls_comm_of_host(ls_comm *comm, ls_comm **out) {
-    return split(comm, comm->facts.host_index, out);
+    return split(comm, comm->info.host_index, out);
 }
 
 ls_status ls_comm_of_leaders(ls_comm *comm, ls_comm **out) {
-    return split(comm, comm->facts.local_rank ? -1 : 0, out);
+    return split(comm, comm->info.local_rank ? -1 : 0, out);
 }
 
 int ls_comm_broken(const ls_comm *comm) {
@@ -198,7 +198,7 @@ int ls_comm_agreed(const ls_comm *comm, ls_status failure) {
 }
 
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank) {
-    int rank = comm->facts.rank, world_size = comm->facts.world_size;
+    int rank = comm->info.rank, world_size = comm->info.world_size;
     int32_t lowest = ls_failed(mine) ? rank : world_size;
     int unused;
     if (!failed_rank) failed_rank = &unused;
@@ -231,7 +231,7 @@ void ls_comm_finish(ls_comm *comm) {
 void ls_comm_claim_end(ls_comm *comm) {
     // The watchdog's message is out, and the job is about to end: another one would only follow from that.
     if (!ls_life_claim_end(LS_ENDED_BY_PROGRAM)) ls_clock_sleep(SAID_S);
-    if (comm->watchdog) ls_watchdog_tell(comm->watchdog);
+    if (comm->watchdog) ls_watchdog_notify(comm->watchdog);
 }
 
 _Noreturn void ls_comm_abort(ls_comm *comm, int exit_code) {

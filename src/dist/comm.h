@@ -1,4 +1,4 @@
-// comm.h - the ranks of a run and what they say to each other.
+// comm.h - the ranks of a run and the messages between them.
 //
 // `self` is one rank without MPI; `mpi` is MPI 3.1. mpi.h appears in comm_mpi*.[ch] only. Collectives must be called by
 // all ranks in the same order. Ranks that wait for each other for longer than the timeout end the run: a watchdog
@@ -28,7 +28,7 @@ typedef struct {
 // Started by a launcher (dist/launcher.c has all that are recognised) starts MPI, else `self`; a launcher's only
 // process is `self`, too. Where a launcher has started several and MPI does not join them, LS_USAGE, on one of them;
 // the others end. `command` is what this process is to do, as far as all ranks must do the same, "train bench --layers"
-// (NULL: not known, it ends after the start): ranks compare it, their version and build before anything else; LS_COMM
+// (NULL: unknown, it ends after the start): ranks compare it, their version and build before anything else; LS_COMM
 // on all of them with a table where they differ.
 // Sets Open MPI's parameters for the environment before (see prepare_environment in comm.c; what the user has set
 // stays), so: before any thread. From here on no rank outlives its launcher.
@@ -38,7 +38,7 @@ const char *ls_comm_library(void);
 // One rank by itself, whatever the launch: `bench` trains on rank 0 alone with it while the others wait. Free by
 // ls_comm_finish.
 LS_CHECKED ls_status ls_comm_self(ls_comm **out);
-// The first `ranks` ranks of comm by themselves, with facts and a watchdog of their own, comm's timeout and hierarchy;
+// The first `ranks` ranks of comm by themselves, with a description and a watchdog of their own, comm's timeout and hierarchy;
 // *out is NULL on the others. All ranks of comm call it. Its ranks free it by ls_comm_finish, before comm. One rank
 // alone is `self`.
 LS_CHECKED ls_status ls_comm_first(ls_comm *comm, int ranks, ls_comm **out);
@@ -57,8 +57,8 @@ void ls_comm_phase(ls_comm *comm, const char *phase, int64_t update);
 // The watchdog counts it as they do theirs; `what` is a string constant. From the thread that calls the collectives.
 void ls_comm_wait_begins(ls_comm *comm, const char *what);
 void ls_comm_wait_ends(ls_comm *comm);
-// The watchdog asks these collectives, too, how they are and how far they have come; NULL, NULL: no longer. Before they
-// are closed.
+// The watchdog polls the state and the progress of these collectives, too; NULL, NULL: no longer. Before they are
+// closed.
 LS_CHECKED ls_status ls_comm_watch(ls_comm *comm, const ls_collective_api *api, ls_collective *collective);
 
 // Host memory. LS_F32, LS_F64, LS_I32, LS_I64, LS_U8; sums of LS_BF16, too, each addition rounded to nearest even. The
@@ -72,17 +72,17 @@ LS_CHECKED ls_status ls_comm_barrier(ls_comm *comm);
 LS_CHECKED ls_status ls_comm_barrier_napping(ls_comm *comm);
 
 // All ranks pass their own status; all get the failure of the lowest failing rank (its code and text), and *failed_rank
-// says whose it is (-1: none). For errors that only some ranks see, at start and at agreed points. A failure that was
+// is that rank (-1: none). For errors that only some ranks see, at start and at agreed points. A failure that was
 // agreed on before stays that of the rank where it happened.
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank);
-// The failure is the one that the last ls_comm_agree returned: all ranks have it, none needs to be told.
+// The failure is the one that the last ls_comm_agree returned: all ranks have it already.
 int ls_comm_agreed(const ls_comm *comm, ls_status failure);
 
 // A collective failed on this rank. The others may be waiting in it or be elsewhere: only ls_comm_abort is left.
 int ls_comm_broken(const ls_comm *comm);
 // Orderly end: all ranks of comm have called it. Frees comm; that of ls_comm_start ends MPI, too.
 void ls_comm_finish(ls_comm *comm);
-// Before the message of a failure that ends all ranks by ls_comm_abort: from here on the watchdogs say nothing. Does
+// Before the message of a failure that ends all ranks by ls_comm_abort: from here on the watchdogs write nothing. Does
 // not return, for as long as it takes the job to end, when the watchdog was first.
 void ls_comm_claim_end(ls_comm *comm);
 // Ends all ranks at once with this exit code, under any launcher; never returns. Print the message before.

@@ -1,7 +1,7 @@
 // comm_backend.h - what stands behind ls_comm: a table of functions per backend. Private to dist/.
 //
-// comm.c does what is the same for all backends: phases, waits, agreement. A further backend (nccl, in the CUDA plugin)
-// fills one more table. A backend's own state begins with ls_comm.
+// comm.c does what is the same for all backends: phases, waits, agreement. A further backend fills
+// one more table. A backend's own state begins with ls_comm.
 #ifndef LS_DIST_COMM_BACKEND_H
 #define LS_DIST_COMM_BACKEND_H
 
@@ -20,7 +20,7 @@ typedef struct {
     ls_status (*broadcast)(ls_comm *comm, void *data, int64_t bytes, int root);
     ls_status (*allgather)(ls_comm *comm, const void *mine, void *all, int64_t bytes_each);
     ls_status (*barrier)(ls_comm *comm, int napping);
-    // All ranks call channel_new and channel_free. A slot is one sum in flight; data must stay until test says done.
+    // All ranks call channel_new and channel_free. A slot is one sum in flight; data must stay until test returns done.
     // NULL functions: the backend has one rank only.
     ls_status (*channel_new)(ls_comm *comm, int slots, ls_channel **out);
     void (*channel_free)(ls_channel *channel);
@@ -34,21 +34,21 @@ typedef struct {
 
 struct ls_comm {
     const ls_comm_backend *backend;
-    ls_comm_info facts;
+    ls_comm_info info;
     ls_life life;
-    ls_flight_recorder journal;
+    ls_flight_recorder recorder;
     ls_watchdog *watchdog; // NULL: one rank
     double timeout_s;
     int hierarchy; // LS_HIERARCHY_*
-    int broken;    // a collective failed here: nobody knows where the other ranks are, so none may follow
-    struct {       // the failure that ls_comm_agree returned last, everywhere, and whose it was
+    int broken;    // a collective failed here: where the other ranks are is unknown, so none may follow
+    struct {       // the failure that ls_comm_agree returned last, everywhere, and its rank
         int rank;
         char text[LS_STATUS_TEXT_BYTES];
     } agreed;
 };
 
 ls_status ls_comm_self_new(ls_comm **out);
-// Started by this launcher, to do what `command` says (ls_comm_start).
+// Started by this launcher, to do what `command` names (ls_comm_start).
 ls_status ls_comm_mpi_new(int *argc, char ***argv, const ls_launcher *launcher, const char *command, ls_comm **out);
 const char *ls_comm_mpi_library(void);                            // before MPI_Init, too
 void ls_comm_init(ls_comm *comm, const ls_comm_backend *backend); // one rank on this host

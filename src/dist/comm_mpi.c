@@ -1,4 +1,4 @@
-// comm_mpi.c - ranks as MPI processes; start, facts, collectives and end.
+// comm_mpi.c - ranks as MPI processes; start, description, collectives and end.
 //
 // Collectives are non-blocking ones that are polled: a rank that waits long (another one evaluates, writes a
 // checkpoint, or shares its core) first yields, then naps, where a blocking MPI call would burn its core.
@@ -125,7 +125,7 @@ static _Atomic(ls_comm *) running;
 static void mpi_finish(ls_comm *comm) {
     ls_comm_mpi *mpi = (ls_comm_mpi *)comm;
     ls_comm_phase(comm, mpi->is_world ? "the end of the run" : "the end of a part of the ranks", -1);
-    ls_flight_recorder_begins(&comm->journal, LS_IN_BARRIER, -1, 0, -1); // whoever has not come here is behind
+    ls_flight_recorder_begins(&comm->recorder, LS_IN_BARRIER, -1, 0, -1); // a rank that has not come here is behind
     atomic_store(&comm->life.leaves, 1);
     if (mpi->is_world) atomic_store(&running, NULL);
     ls_life_wait_begins(&comm->life, mpi->is_world ? "MPI_Finalize" : "MPI_Comm_free", -1);
@@ -176,7 +176,7 @@ static _Noreturn void mpi_abort(ls_comm *comm, int exit_code) {
     _exit(exit_code);
 }
 
-// The number of this rank's host as a test wants it, to have several hosts on one machine ("0,0,1": ranks 0 and 1 share
+// The number of this rank's host as a test sets it, to have several hosts on one machine ("0,0,1": ranks 0 and 1 share
 // one; 0 for those beyond the list); -1: the variable is not set.
 static int host_for_test(int rank) {
     const char *list = getenv("LOCKSTEP_TEST_HOSTS");
@@ -189,48 +189,48 @@ static int host_for_test(int rank) {
 }
 
 static ls_status split_by_host(ls_comm_mpi *mpi) {
-    ls_comm_info *facts = &mpi->base.facts;
-    int host = host_for_test(facts->job_rank);
+    ls_comm_info *info = &mpi->base.info;
+    int host = host_for_test(info->job_rank);
     if (host < 0)
         TRY_MPI(MPI_Comm_split_type(mpi->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &mpi->host));
     else
         TRY_MPI(MPI_Comm_split(mpi->comm, host, 0, &mpi->host));
-    TRY_MPI(MPI_Comm_rank(mpi->host, &facts->local_rank));
-    TRY_MPI(MPI_Comm_size(mpi->host, &facts->local_size));
-    TRY_MPI(MPI_Comm_split(mpi->comm, facts->local_rank == 0 ? 0 : MPI_UNDEFINED, 0, &mpi->leaders));
+    TRY_MPI(MPI_Comm_rank(mpi->host, &info->local_rank));
+    TRY_MPI(MPI_Comm_size(mpi->host, &info->local_size));
+    TRY_MPI(MPI_Comm_split(mpi->comm, info->local_rank == 0 ? 0 : MPI_UNDEFINED, 0, &mpi->leaders));
     int found[2] = { 0, 0 };
     if (mpi->leaders != MPI_COMM_NULL) {
         TRY_MPI(MPI_Comm_size(mpi->leaders, &found[0]));
         TRY_MPI(MPI_Comm_rank(mpi->leaders, &found[1]));
     }
     TRY_MPI(MPI_Bcast(found, 2, MPI_INT, 0, mpi->host));
-    facts->hosts = found[0];
-    facts->host_index = found[1];
+    info->hosts = found[0];
+    info->host_index = found[1];
     return LS_SUCCESS;
 }
 
 static ls_status choose_hierarchy(ls_comm_mpi *mpi) {
-    const ls_comm_info *facts = &mpi->base.facts;
+    const ls_comm_info *info = &mpi->base.info;
     int *host_of;
-    LS_TRY(LS_NEW(host_of, facts->world_size, "hosts of %d ranks", facts->world_size));
-    int rc = MPI_Allgather(&facts->host_index, 1, MPI_INT, host_of, 1, MPI_INT, mpi->comm);
+    LS_TRY(LS_NEW(host_of, info->world_size, "hosts of %d ranks", info->world_size));
+    int rc = MPI_Allgather(&info->host_index, 1, MPI_INT, host_of, 1, MPI_INT, mpi->comm);
     ls_status status = rc == MPI_SUCCESS
-                           ? ls_hierarchy_wins(host_of, facts->world_size, facts->hosts, &mpi->hierarchy_wins)
+                           ? ls_hierarchy_wins(host_of, info->world_size, info->hosts, &mpi->hierarchy_wins)
                            : ls_fail(LS_COMM, "MPI_Allgather: %s (%d)", ls_mpi_explain(rc), rc);
     free(host_of);
     return status;
 }
 
 static ls_status set_up(ls_comm_mpi *mpi) {
-    ls_comm_info *facts = &mpi->base.facts;
+    ls_comm_info *info = &mpi->base.info;
     TRY_MPI(MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN));
-    TRY_MPI(MPI_Comm_rank(mpi->comm, &facts->rank));
-    TRY_MPI(MPI_Comm_size(mpi->comm, &facts->world_size));
-    TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &facts->job_rank));
+    TRY_MPI(MPI_Comm_rank(mpi->comm, &info->rank));
+    TRY_MPI(MPI_Comm_size(mpi->comm, &info->world_size));
+    TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &info->job_rank));
     LS_TRY(ls_mpi_sum_new(&mpi->sum_bf16));
     LS_TRY(split_by_host(mpi));
     LS_TRY(choose_hierarchy(mpi));
-    snprintf(facts->library, sizeof facts->library, "%s", ls_comm_mpi_library());
+    snprintf(info->library, sizeof info->library, "%s", ls_comm_mpi_library());
     return ls_watchdog_new(&mpi->base, &mpi->base.watchdog);
 }
 
@@ -245,7 +245,7 @@ static void left_early(int exit_code, void *context) {
     if (exit_code == 0) exit_code = LS_INTERNAL;
     fprintf(stderr,
         "error: rank %d on %s (pid %d) called exit() in \"%s\", while the other ranks go on; it ends the job\n",
-        comm->facts.rank, comm->facts.host, (int)getpid(), atomic_load(&comm->life.phase));
+        comm->info.rank, comm->info.host, (int)getpid(), atomic_load(&comm->life.phase));
     ls_comm_abort(comm, exit_code);
 }
 
@@ -289,7 +289,7 @@ static ls_status mpi_split(ls_comm *comm, int colour, ls_comm **out) {
     if (ranks > 1) return wrap(some, 0, out);
     TRY_MPI(MPI_Comm_free(&some));
     LS_TRY(ls_comm_self_new(out));
-    (*out)->facts.job_rank = comm->facts.job_rank;
+    (*out)->info.job_rank = comm->info.job_rank;
     return LS_SUCCESS;
 }
 
@@ -393,10 +393,10 @@ static ls_status start(int *argc, char ***argv, const ls_launcher *launcher, con
 }
 
 ls_status ls_comm_mpi_new(int *argc, char ***argv, const ls_launcher *launcher, const char *command, ls_comm **out) {
-    ls_init_timeout *guard;
-    LS_TRY(ls_init_timeout_new(launcher, &guard));
+    ls_init_timeout *timeout;
+    LS_TRY(ls_init_timeout_new(launcher, &timeout));
     ls_status status = start(argc, argv, launcher, command, out);
-    ls_init_timeout_free(guard);
+    ls_init_timeout_free(timeout);
     if (ls_failed(status)) return status;
     ls_comm_set_timeout(*out, ls_init_timeout_seconds());
     atomic_store(&running, *out);

@@ -1,4 +1,4 @@
-// comm_mpi.h - what the files of the mpi backend share. Private to comm_mpi*.c, which alone know MPI (3.1, threads at
+// comm_mpi.h - what the files of the mpi backend share. Private to comm_mpi*.c, which alone call MPI (3.1, threads at
 // level MULTIPLE).
 #ifndef LS_DIST_COMM_MPI_H
 #define LS_DIST_COMM_MPI_H

@@ -1,4 +1,4 @@
-// comm_mpi_channel.c - sums in the background: several in flight, progressed by whoever tests them.
+// comm_mpi_channel.c - sums in the background: several in flight, progressed by the threads that test them.
 //
 // A sum goes through stages, each a non-blocking collective: by hosts it is REDUCE inside each host to its lowest rank,
 // ACROSS those ranks, and BACK inside each host; else it is ACROSS all ranks alone. A rank skips the stages that it has
@@ -23,7 +23,8 @@ typedef struct {
 
 struct ls_channel {
     const ls_comm_mpi *mpi;
-    MPI_Comm comm[STAGES]; // its own: sums in flight never meet the main thread's collectives. MPI_COMM_NULL: skipped
+    MPI_Comm
+        comm[STAGES]; // its own: sums in flight never mix with the main thread's collectives. MPI_COMM_NULL: skipped
     int slots, is_leader;
     int64_t started, entered[STAGES]; // sums, each stage's in order
     int *slot_of;                     // [number % slots], for sums that have not entered all their stages
@@ -65,7 +66,7 @@ ls_status ls_mpi_channel_new(ls_comm *comm, int slots, ls_channel **out) {
     }
     channel->mpi = (ls_comm_mpi *)comm;
     channel->slots = slots;
-    channel->is_leader = comm->facts.local_rank == 0;
+    channel->is_leader = comm->info.local_rank == 0;
     for (int stage = 0; stage < STAGES; stage++) channel->comm[stage] = MPI_COMM_NULL;
     for (int i = 0; i < slots; i++) channel->sum[i] = (sum){ .stage = STAGES, .request = MPI_REQUEST_NULL };
     status = open_stages(channel);

@@ -1,4 +1,4 @@
-// comm_mpi_sum.c - what MPI adds: its types and operations, and sums of bf16, which it does not know.
+// comm_mpi_sum.c - what MPI adds: its types and operations, and sums of bf16, which it lacks.
 #include <string.h>
 #include "dist/comm_mpi.h"
 

@@ -13,10 +13,10 @@ struct ls_device_assignment {
     const char *type;         // what is opened
     const ls_device_gpu *gpu; // this rank's, one of `gpus`; NULL: no GPU is used
     int shares;
-    ls_device_gpu gpus[LS_DEVICE_ASSIGNMENT_GPUS_MAX];  // that this rank sees
-    char why_not_cuda[LS_DEVICE_ASSIGNMENT_TEXT_BYTES]; // "": a GPU is used, or not asked for
-    ls_rank_info *places;                               // [world_size]
-    ls_cpu_mask before;                                 // where this thread ran; empty: it was not moved
+    ls_device_gpu gpus[LS_DEVICE_ASSIGNMENT_GPUS_MAX]; // that this rank sees
+    char why_not_gpu[LS_DEVICE_ASSIGNMENT_TEXT_BYTES]; // "": a GPU is used, or the configuration excludes it
+    ls_rank_info *ranks;                               // [world_size]
+    ls_cpu_mask before;                                // where this thread ran; empty: it was not moved
 };
 
 // --- choosing ------------------------------------------------------------------------------------
@@ -84,17 +84,18 @@ static ls_status refuse_crowd(
         gpu_text(&p->gpus[0], text), share_advice);
 }
 
-// NCCL takes one rank for each GPU.
+// A device's collectives take one rank for each GPU.
 static ls_status check_sums(
     const ls_device_assignment *p, const ls_config *cfg, const char *host, int rank, int first) {
-    const char *tests = getenv("LOCKSTEP_NCCL_SHARED_GPU");
+    const ls_collective_row *named = ls_collective_find(ls_config_choice("dist.backend", cfg->dist_backend));
+    const char *tests = named ? getenv(named->shared_gpu_variable) : NULL;
     char text[192];
-    if (first == rank || cfg->dist_backend != LS_BACKEND_NCCL || (tests && strcmp(tests, "1") == 0)) return LS_SUCCESS;
+    if (first == rank || !named || (tests && strcmp(tests, "1") == 0)) return LS_SUCCESS;
     return ls_fail(LS_USAGE,
-        "dist.backend = nccl: ranks %d and %d on host %s share a GPU, %s, and NCCL refuses that; set dist.backend = "
-        "mpi, "
-        "or start fewer ranks",
-        first, rank, host, gpu_text(p->gpu, text));
+        "dist.backend = %s: ranks %d and %d on host %s share a GPU, %s, and %s refuses that; set dist.backend = mpi, "
+        "or "
+        "start fewer ranks",
+        named->name, first, rank, host, gpu_text(p->gpu, text), named->title);
 }
 
 // A rank without a GPU, for `why`; `others` have some.
@@ -105,8 +106,8 @@ static ls_status refuse_without(const ls_device_assignment *p, const ls_comm_inf
             "are "
             "GPUs, or set device.type = cpu",
             comm->rank, comm->host, others, others == 1 ? "" : "s", why);
-    if (comm->world_size == 1) return ls_fail(LS_DEVICE, "device.type = cuda: %s", why);
-    return ls_fail(LS_DEVICE, "device.type = cuda: rank %d on host %s: %s", comm->rank, comm->host, why);
+    if (comm->world_size == 1) return ls_fail(LS_DEVICE, "device.type = %s: %s", p->type, why);
+    return ls_fail(LS_DEVICE, "device.type = %s: rank %d on host %s: %s", p->type, comm->rank, comm->host, why);
 }
 
 // --- all of it -----------------------------------------------------------------------------------
@@ -135,39 +136,40 @@ static void free_choice(choice *c) {
     free(c->first);
 }
 
-// What this rank can say by itself, when all ranks' views are known.
-static ls_status judge(
-    ls_device_assignment *p, const choice *c, const ls_comm_info *comm, const ls_config *cfg, ls_status seen) {
+// This rank's part of the choice, when all ranks' views have been gathered.
+static ls_status settle(ls_device_assignment *p, const choice *c, const ls_comm_info *comm, const ls_config *cfg,
+    const char *found, ls_status seen) {
     int with = 0, rank = comm->rank;
     for (int r = 0; r < comm->world_size; r++) with += c->views[r].code == LS_OK;
     if (with == 0 && p->is_auto) {
         p->type = "cpu";
-        snprintf(p->why_not_cuda, sizeof p->why_not_cuda, "no GPU is used: %s", seen.text);
+        snprintf(p->why_not_gpu, sizeof p->why_not_gpu, "no GPU is used: %s", seen.text);
         return LS_SUCCESS;
     }
     if (ls_failed(seen)) return refuse_without(p, comm, with, seen.text);
-    p->type = "cuda";
+    p->type = found;
     if (c->taken[rank] < 0) return refuse_crowd(p, c->views, comm);
     p->gpu = &p->gpus[c->taken[rank]];
     return check_sums(p, cfg, comm->host, rank, c->first[rank]);
 }
 
 static ls_status choose(ls_device_assignment *p, ls_comm *comm, const ls_config *cfg) {
-    const ls_comm_info *facts = ls_comm_get_info(comm);
+    const ls_comm_info *info = ls_comm_get_info(comm);
     ls_device_assignment_view mine = { .count = 0 };
-    ls_status seen = ls_device_gpus(p->gpus, LS_DEVICE_ASSIGNMENT_GPUS_MAX, &mine.count);
+    const char *found;
+    ls_status seen = ls_device_gpus(p->type, p->gpus, LS_DEVICE_ASSIGNMENT_GPUS_MAX, &mine.count, &found);
     choice c;
-    ls_status status = ls_comm_agree(comm, new_choice((size_t)facts->world_size, &c), NULL);
+    ls_status status = ls_comm_agree(comm, new_choice((size_t)info->world_size, &c), NULL);
     if (!ls_failed(status)) {
         mine.code = seen.code;
-        mine.host = facts->host_index;
+        mine.host = info->host_index;
         for (int g = 0; g < mine.count; g++) mine.gpu[g] = identity_of(&p->gpus[g]);
         status = ls_comm_allgather(comm, &mine, c.views, sizeof mine);
     }
     if (!ls_failed(status)) {
-        ls_device_assignment_choose(c.views, facts->world_size, cfg->device_share, c.taken, c.first);
-        for (int r = 0; r < facts->world_size; r++) p->shares |= c.first[r] != r;
-        status = ls_comm_agree(comm, judge(p, &c, facts, cfg, seen), NULL);
+        ls_device_assignment_choose(c.views, info->world_size, cfg->device_share, c.taken, c.first);
+        for (int r = 0; r < info->world_size; r++) p->shares |= c.first[r] != r;
+        status = ls_comm_agree(comm, settle(p, &c, info, cfg, found, seen), NULL);
     }
     free_choice(&c);
     return status;
@@ -178,19 +180,19 @@ static ls_status choose(ls_device_assignment *p, ls_comm *comm, const ls_config 
 // Keeps this thread, and those that it will start, near this rank's GPU.
 static ls_status stay_near(ls_device_assignment *p, ls_comm *comm, const ls_config *cfg) {
     const char *root = getenv("LOCKSTEP_SYS_ROOT");
-    const ls_comm_info *facts = ls_comm_get_info(comm);
+    const ls_comm_info *info = ls_comm_get_info(comm);
     ls_cpu_mask allowed, share;
     ls_cpus cpus;
     ls_cpus_detect(&cpus);
     int bound = !ls_cpu_mask_of_thread(&allowed) || cpus.mask_cpus < cpus.host_cpus || !cfg->device_affinity;
     ls_affinity_view *views, mine;
-    ls_status status = LS_NEW(views, facts->world_size, "cores of %d ranks", facts->world_size);
+    ls_status status = LS_NEW(views, info->world_size, "cores of %d ranks", info->world_size);
     status = ls_comm_agree(comm, status, NULL);
     if (!root) root = "";
-    mine = ls_affinity_look(root, p->gpu ? p->gpu->pci : "", facts->host_index, bound, &allowed);
+    mine = ls_affinity_look(root, p->gpu ? p->gpu->pci : "", info->host_index, bound, &allowed);
     LS_THEN(status, ls_comm_allgather(comm, &mine, views, sizeof mine));
     if (!ls_failed(status)) {
-        share = ls_affinity_share(root, views, facts->world_size, facts->rank);
+        share = ls_affinity_share(root, views, info->world_size, info->rank);
         if (ls_cpu_mask_first(&share) >= 0 && ls_cpu_mask_bind(&share)) p->before = allowed;
     }
     free(views);
@@ -205,21 +207,21 @@ static void leave_cores(ls_device_assignment *p) {
 ls_status ls_device_assignment_new(ls_comm *comm, ls_status mine, const ls_config *cfg, ls_device_assignment **out) {
     ls_device_assignment *p;
     ls_keep_first(&mine, LS_NEW(p, 1, "device assignment"));
-    if (p) ls_keep_first(&mine, LS_NEW(p->places, ls_comm_get_info(comm)->world_size, "device assignment"));
+    if (p) ls_keep_first(&mine, LS_NEW(p->ranks, ls_comm_get_info(comm)->world_size, "device assignment"));
     ls_status status = ls_comm_agree(comm, mine, NULL);
     if (!ls_failed(status)) {
         p->is_auto = cfg->device_type == LS_DEVICE_TYPE_AUTO;
         p->type = ls_config_choice("device.type", cfg->device_type);
-        if (p->is_auto || cfg->device_type == LS_DEVICE_TYPE_CUDA) status = choose(p, comm, cfg);
-        if (!ls_failed(status) && strcmp(p->type, "cuda") == 0) status = stay_near(p, comm, cfg);
+        if (p->is_auto || ls_device_is_gpu(p->type)) status = choose(p, comm, cfg);
+        if (!ls_failed(status) && p->gpu) status = stay_near(p, comm, cfg);
     }
     return LS_GIVE(status, p, out, ls_device_assignment_free);
 }
 
-// What ls_device_open says of the cuda device, without the option's name: auto was asked for.
+// The message of ls_device_open without the option and its value, which the user has not set: auto.
 static const char *cause(ls_status status) {
-    static const char prefix[] = "device.type = cuda: ";
-    return strncmp(status.text, prefix, sizeof prefix - 1) == 0 ? status.text + sizeof prefix - 1 : status.text;
+    const char *value = strncmp(status.text, "device.type = ", 14) == 0 ? strchr(status.text, ':') : NULL;
+    return value ? value + strlen(": ") : status.text;
 }
 
 static ls_status open_here(ls_device_assignment *p, const ls_device_options *options, ls_device **out) {
@@ -229,40 +231,40 @@ static ls_status open_here(ls_device_assignment *p, const ls_device_options *opt
 }
 
 static void describe(
-    const ls_device_assignment *p, const ls_comm_info *comm, const ls_device *device, ls_rank_info *place) {
-    ls_device_info facts;
-    device->api->facts(device, &facts);
-    snprintf(place->host, sizeof place->host, "%s", comm->host);
-    snprintf(place->device, sizeof place->device, "%s", device->api->name);
-    snprintf(place->name, sizeof place->name, "%s", p->gpu ? p->gpu->name : facts.name);
-    snprintf(place->uuid, sizeof place->uuid, "%s", facts.uuid);
-    snprintf(place->pci, sizeof place->pci, "%s", facts.pci);
+    const ls_device_assignment *p, const ls_comm_info *comm, const ls_device *device, ls_rank_info *rank) {
+    ls_device_info info;
+    device->api->info(device, &info);
+    snprintf(rank->host, sizeof rank->host, "%s", comm->host);
+    snprintf(rank->device, sizeof rank->device, "%s", device->api->name);
+    snprintf(rank->name, sizeof rank->name, "%s", p->gpu ? p->gpu->name : info.name);
+    snprintf(rank->uuid, sizeof rank->uuid, "%s", info.uuid);
+    snprintf(rank->pci, sizeof rank->pci, "%s", info.pci);
     ls_cpu_mask cpus;
-    if (ls_cpu_mask_of_thread(&cpus)) ls_cpu_mask_text(&cpus, place->cpus, sizeof place->cpus);
+    if (ls_cpu_mask_of_thread(&cpus)) ls_cpu_mask_text(&cpus, rank->cpus, sizeof rank->cpus);
 }
 
 ls_status ls_device_assignment_open(
     ls_device_assignment *p, ls_comm *comm, const ls_device_options *options, ls_device **out) {
-    const ls_comm_info *facts = ls_comm_get_info(comm);
+    const ls_comm_info *info = ls_comm_get_info(comm);
     *out = NULL;
     ls_status status = open_here(p, options, out);
     int32_t opened = !ls_failed(status);
     LS_TRY(ls_comm_allreduce(comm, &opened, 1, LS_I32, LS_REDUCE_SUM));
     if (opened == 0 && p->is_auto && p->gpu) {
-        snprintf(p->why_not_cuda, sizeof p->why_not_cuda, "no GPU is used: %s", cause(status));
+        snprintf(p->why_not_gpu, sizeof p->why_not_gpu, "no GPU is used: %s", cause(status));
         p->type = "cpu";
         p->gpu = NULL;
         leave_cores(p);
         p->shares = 0;
         status = open_here(p, options, out);
     } else if (ls_failed(status) && p->is_auto && p->gpu) {
-        status = refuse_without(p, facts, opened, cause(status));
+        status = refuse_without(p, info, opened, cause(status));
     }
     status = ls_comm_agree(comm, status, NULL);
     if (!ls_failed(status)) {
         ls_rank_info mine = { .host = "" };
-        describe(p, facts, *out, &mine);
-        status = ls_comm_allgather(comm, &mine, p->places, sizeof mine);
+        describe(p, info, *out, &mine);
+        status = ls_comm_allgather(comm, &mine, p->ranks, sizeof mine);
     }
     if (!ls_failed(status)) return status;
     ls_device_close(*out);
@@ -270,25 +272,25 @@ ls_status ls_device_assignment_open(
     return status;
 }
 
-void ls_device_assignment_free(ls_device_assignment *placement) {
-    if (!placement) return;
-    leave_cores(placement);
-    free(placement->places);
-    free(placement);
+void ls_device_assignment_free(ls_device_assignment *assignment) {
+    if (!assignment) return;
+    leave_cores(assignment);
+    free(assignment->ranks);
+    free(assignment);
 }
 
-const char *ls_device_assignment_why_not_cuda(const ls_device_assignment *placement) {
-    return placement->why_not_cuda[0] ? placement->why_not_cuda : NULL;
+const char *ls_device_assignment_why_not_gpu(const ls_device_assignment *assignment) {
+    return assignment->why_not_gpu[0] ? assignment->why_not_gpu : NULL;
 }
 
-int ls_device_assignment_shares(const ls_device_assignment *placement) {
-    return placement->shares;
+int ls_device_assignment_shares(const ls_device_assignment *assignment) {
+    return assignment->shares;
 }
 
-int ls_device_assignment_moved(const ls_device_assignment *placement) {
-    return ls_cpu_mask_first(&placement->before) >= 0;
+int ls_device_assignment_moved(const ls_device_assignment *assignment) {
+    return ls_cpu_mask_first(&assignment->before) >= 0;
 }
 
-const ls_rank_info *ls_device_assignment_ranks(const ls_device_assignment *placement) {
-    return placement->places;
+const ls_rank_info *ls_device_assignment_ranks(const ls_device_assignment *assignment) {
+    return assignment->ranks;
 }

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "dist/rank_groups.h"
 
-// Columns that fit a message: further groups of ranks are counted. LAST_LINES: room for the lines that say what was
+// Columns that fit a message: further groups of ranks are counted. LAST_LINES: room for the lines that name what was
 // left out.
 enum { GROUPS_MAX = 6, COLUMN_GAP = 2, LAST_LINES = 128 };
 
@@ -157,7 +157,7 @@ static void describe(table *t, const char *title, char message[LS_STATUS_TEXT_BY
     if (t->groups > t->columns) ls_text_put(&out, "\n  and %d more groups of ranks", t->groups - t->columns);
 }
 
-static ls_status judge(table *t, const char *title, char warning[LS_STATUS_TEXT_BYTES]) {
+static ls_status report_differences(table *t, const char *title, char warning[LS_STATUS_TEXT_BYTES]) {
     int same = 1, allowed = 1;
     for (int r = 1; r < t->world_size; r++) {
         same &= same_facts(&t->all[0], &t->all[r], 1);
@@ -175,31 +175,32 @@ static ls_status judge(table *t, const char *title, char warning[LS_STATUS_TEXT_
     return ls_fail(LS_COMM, "%s", message);
 }
 
-ls_status ls_fingerprint_judge(
+ls_status ls_fingerprint_compare_gathered(
     const ls_fingerprint *all, int world_size, const char *title, char warning[LS_STATUS_TEXT_BYTES]) {
     warning[0] = '\0';
     uint64_t *groups;
     LS_TRY(LS_NEW(groups, world_size, "fingerprints of %d ranks", world_size));
     table t = { .all = all, .world_size = world_size, .group_of = groups };
-    ls_status status = judge(&t, title, warning);
+    ls_status status = report_differences(&t, title, warning);
     free(groups);
     return status;
 }
 
 ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine, char warning[LS_STATUS_TEXT_BYTES]) {
     warning[0] = '\0';
-    const ls_comm_info *facts = ls_comm_get_info(comm);
-    if (facts->world_size == 1) return LS_SUCCESS;
+    const ls_comm_info *info = ls_comm_get_info(comm);
+    if (info->world_size == 1) return LS_SUCCESS;
     // The minimum of h and of -1-h: equal to one's own on all ranks, or on none.
     int64_t hash = (int64_t)hash_of(mine), bound[2] = { hash, -1 - hash };
     LS_TRY(ls_comm_allreduce(comm, bound, 2, LS_I64, LS_REDUCE_MIN));
     if (bound[0] == -1 - bound[1]) return LS_SUCCESS;
 
     ls_fingerprint *all;
-    ls_status status = LS_NEW(all, facts->world_size, "fingerprints of %d ranks", facts->world_size);
+    ls_status status = LS_NEW(all, info->world_size, "fingerprints of %d ranks", info->world_size);
     ls_keep_first(&status, ls_comm_agree(comm, status, NULL));
     LS_THEN(status, ls_comm_allgather(comm, mine, all, sizeof *mine));
-    LS_THEN(status, ls_fingerprint_judge(all, facts->world_size, "ranks differ before the first update", warning));
+    LS_THEN(status,
+        ls_fingerprint_compare_gathered(all, info->world_size, "ranks differ before the first update", warning));
     free(all);
-    return ls_comm_agree(comm, status, NULL); // one may have had no memory to judge
+    return ls_comm_agree(comm, status, NULL); // one may have had no memory to compare
 }

@@ -55,7 +55,7 @@ ls_status ls_handshake_judge(const ls_handshake *all, int world_size) {
         if (commands_known) add(&facts[r], "command", all[r].command);
     }
     char unused[LS_STATUS_TEXT_BYTES];
-    ls_status status = ls_fingerprint_judge(
+    ls_status status = ls_fingerprint_compare_gathered(
         facts, world_size, "ranks were started as different programs, or to do different things", unused);
     free(facts);
     return status;

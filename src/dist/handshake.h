@@ -1,5 +1,5 @@
 // handshake.h - the first thing that ranks exchange: whether they are the same program, built alike, that is to do the
-// same. Until that is known, no other message has a length that all agree on. Private to dist/.
+// same. Before that is compared, no other message has a length that all agree on. Private to dist/.
 #ifndef LS_DIST_HANDSHAKE_H
 #define LS_DIST_HANDSHAKE_H
 

@@ -8,7 +8,7 @@
 enum { OTHERS_WAIT_S = 2 };
 
 // The first row whose variables are set counts: schedulers, which start other launchers' daemons as well, come last.
-// A variable that is NULL: that launcher does not say it. `starts_shells`: one process of it is no rank, but may be an
+// A variable that is NULL: that launcher does not set it. `starts_shells`: one process of it is no rank, but may be an
 // interactive shell.
 static const struct {
     const char *name, *rank, *size, *local_size;
@@ -60,7 +60,7 @@ int ls_launcher_is_several(const ls_launcher *launcher) {
     return launcher->size > 1 || launcher->local_size > 1 || launcher->rank > 0;
 }
 
-// Where the number of processes is not known, rank 0 does not know either that there are others.
+// Where a launcher does not set the number of processes, rank 0 has no sign of the others either.
 static int speaker(const ls_launcher *launcher) {
     return launcher->size > 1 || launcher->local_size > 1 ? 0 : 1;
 }

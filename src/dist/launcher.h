@@ -7,15 +7,15 @@
 
 typedef struct {
     const char *name;     // "Open MPI's mpirun"; NULL: none, this process is one by itself
-    const char *variable; // that says so
+    const char *variable; // that shows it
     const char *compiler; // for programs of its MPI; NULL: it has none of its own
     int rank;
-    int size, local_size; // 0: it does not say
+    int size, local_size; // 0: it does not set it
     int speaks_pmix;      // which is what Open MPI joins by
 } ls_launcher;
 
 ls_launcher ls_launcher_find(void);
-// It has started several processes, as far as one of them can know.
+// It has started several processes, as far as one of them can see.
 int ls_launcher_is_several(const ls_launcher *launcher);
 // All processes fail alike, and one is to print it: the others wait a little, since many a launcher ends the job with
 // the first process that fails, and end here.

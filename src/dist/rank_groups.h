@@ -1,4 +1,4 @@
-// rank_groups.h - ranks that say the same, in words: "ranks 0-2, 4: 89ab, rank 3: 0123".
+// rank_groups.h - ranks with the same value, in words: "ranks 0-2, 4: 89ab, rank 3: 0123".
 #ifndef LS_DIST_RANK_GROUPS_H
 #define LS_DIST_RANK_GROUPS_H
 

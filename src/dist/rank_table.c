@@ -9,24 +9,24 @@ static int alike(const ls_rank_info *a, const ls_rank_info *b) {
     return strcmp(a->host, b->host) == 0 && strcmp(a->device, b->device) == 0 && strcmp(a->name, b->name) == 0;
 }
 
-int ls_rank_table_line(const ls_rank_info *places, int ranks, int first, char line[LS_RANK_TABLE_LINE_BYTES]) {
-    const ls_rank_info *p = &places[first];
+int ls_rank_table_line(const ls_rank_info *table, int ranks, int first, char line[LS_RANK_TABLE_LINE_BYTES]) {
+    const ls_rank_info *p = &table[first];
     int next = first + 1, same = 1;
-    while (next < ranks && alike(p, &places[next])) {
-        int whole = strcmp(p->uuid, places[next].uuid) == 0 && strcmp(p->cpus, places[next].cpus) == 0;
+    while (next < ranks && alike(p, &table[next])) {
+        int whole = strcmp(p->uuid, table[next].uuid) == 0 && strcmp(p->cpus, table[next].cpus) == 0;
         if (!whole && ranks <= ONE_BY_ONE) break;
         same &= whole;
         next++;
     }
-    char who[40];
+    char title[40];
     if (next == first + 1)
-        snprintf(who, sizeof who, "rank %d", first);
+        snprintf(title, sizeof title, "rank %d", first);
     else
-        snprintf(who, sizeof who, "ranks %d-%d", first, next - 1);
+        snprintf(title, sizeof title, "ranks %d-%d", first, next - 1);
     if (!same)
-        snprintf(line, LS_RANK_TABLE_LINE_BYTES, "%-9s %s  %d x %s", who, p->host, next - first, p->name);
+        snprintf(line, LS_RANK_TABLE_LINE_BYTES, "%-9s %s  %d x %s", title, p->host, next - first, p->name);
     else
-        snprintf(line, LS_RANK_TABLE_LINE_BYTES, "%-9s %s  %s%s%s%s%s%s%s", who, p->host, p->name,
+        snprintf(line, LS_RANK_TABLE_LINE_BYTES, "%-9s %s  %s%s%s%s%s%s%s", title, p->host, p->name,
             p->uuid[0] ? "  " : "", p->uuid, p->pci[0] ? "  " : "", p->pci, p->cpus[0] ? "  CPUs " : "", p->cpus);
     return next;
 }

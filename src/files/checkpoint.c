@@ -45,26 +45,26 @@ ls_status ls_checkpoint_remove(const char *path) {
 
 // The state lies behind the parameters in a snapshot.
 static ls_status write_tensors(
-    const char *folder, const ls_snapshot *s, const ls_weights_metadata *notes, ls_manifest_file *file) {
+    const char *folder, const ls_snapshot *s, const ls_weights_metadata *metadata, ls_manifest_file *file) {
     char path[PATH_BYTES];
     LS_TRY(join(path, folder, file->name));
     const ls_metadata_entry format = { "format", "pt" };
-    return ls_snapshot_write(
-        path, s, file->first, file->end, notes ? notes->list : &format, notes ? notes->count : 1, &file->digest);
+    return ls_snapshot_write(path, s, file->first, file->end, metadata ? metadata->list : &format,
+        metadata ? metadata->count : 1, &file->digest);
 }
 
-static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_train_info *facts,
-    const ls_weights_metadata *notes, int64_t *bytes) {
+static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_train_info *info,
+    const ls_weights_metadata *metadata, int64_t *bytes) {
     char path[PATH_BYTES], *text = NULL;
     ls_manifest_file files[] = { { weights_name, 0, s->params, { 0, 0 } },
         { state_name, s->params, s->count, { 0, 0 } } };
     *bytes = 0;
     for (int f = 0; f < 2; f++) {
-        LS_TRY(write_tensors(folder, s, f == 0 ? notes : NULL, &files[f]));
+        LS_TRY(write_tensors(folder, s, f == 0 ? metadata : NULL, &files[f]));
         *bytes += (int64_t)files[f].digest.bytes;
     }
     LS_TRY(join(path, folder, manifest_name));
-    LS_TRY(ls_manifest_text(s, facts, files, 2, path, &text));
+    LS_TRY(ls_manifest_text(s, info, files, 2, path, &text));
     *bytes += (int64_t)strlen(text);
     ls_status status = ls_write_file(path, text, strlen(text)); // syncs the folder, too
     free(text);
@@ -97,11 +97,11 @@ static int holds_state(const ls_checkpoint *c, const ls_snapshot *s) {
 }
 
 // What is at `path` already: *same, the state that is to be written. One of another run is not ours to replace.
-static ls_status look_at_place(const char *path, const ls_snapshot *s, const ls_train_info *facts, int *same) {
+static ls_status look_at_place(const char *path, const ls_snapshot *s, const ls_train_info *info, int *same) {
     ls_checkpoint *there = NULL;
     *same = 0;
     if (!ls_path_exists(path) || ls_failed(ls_checkpoint_read(path, &there))) return LS_SUCCESS; // damaged: gives way
-    int ours = ls_run_identity_owns(&facts->run, ls_manifest_run(there->manifest), there->counters.update);
+    int ours = ls_run_identity_owns(&info->run, ls_manifest_run(there->manifest), there->counters.update);
     *same = ours && holds_state(there, s);
     ls_checkpoint_free(there);
     if (ours) return LS_SUCCESS;
@@ -119,8 +119,8 @@ ls_status ls_checkpoint_check_room(
     return ls_check_room(folder, path, what, (size_t)weights * params + (size_t)checkpoints * s->bytes, largest);
 }
 
-ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, const ls_train_info *facts,
-    const ls_weights_metadata *notes, int64_t *bytes) {
+ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, const ls_train_info *info,
+    const ls_weights_metadata *metadata, int64_t *bytes) {
     char folder[PATH_BYTES], temporary[PATH_BYTES], old[PATH_BYTES];
     int64_t written = 0;
     if (bytes) *bytes = 0;
@@ -130,14 +130,15 @@ ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, con
         (size_t)snprintf(old, sizeof old, "%s/.%s.old", folder, name) >= sizeof old)
         return ls_fail(LS_STORAGE, "%s: path too long", path);
     int same;
-    LS_TRY(look_at_place(path, snapshot, facts, &same));
-    if (same) return ls_sync_folder(folder); // whoever put it there may have been killed before its name was synced
+    LS_TRY(look_at_place(path, snapshot, info, &same));
+    if (same)
+        return ls_sync_folder(folder); // the process that put it there may have been killed before its name was synced
     LS_TRY(ls_make_folders(folder));
     // Looked at before, so that a full disk is named as one and not met half-way.
     LS_TRY(ls_checkpoint_check_room(folder, path, snapshot, 0, 1));
     LS_TRY(ls_checkpoint_remove(temporary)); // of a process that was killed
     ls_status status = ls_make_folders(temporary);
-    LS_THEN(status, write_files(temporary, snapshot, facts, notes, &written));
+    LS_THEN(status, write_files(temporary, snapshot, info, metadata, &written));
     LS_THEN(status, put_in_place(temporary, old, path));
     LS_THEN(status, ls_sync_folder(folder));
     if (ls_failed(status)) {
@@ -206,8 +207,8 @@ void ls_checkpoint_free(ls_checkpoint *c) {
     free(c);
 }
 
-ls_status ls_checkpoint_suits(const ls_checkpoint *c, const ls_train_info *facts, cJSON *changed) {
-    return ls_manifest_suits(c->path, c->manifest, facts, changed);
+ls_status ls_checkpoint_suits(const ls_checkpoint *c, const ls_train_info *info, cJSON *changed) {
+    return ls_manifest_suits(c->path, c->manifest, info, changed);
 }
 
 static int holds(const ls_snapshot *s, int is_state, const char *name) {

@@ -2,7 +2,7 @@
 //
 //   update-000000000481/
 //     weights.safetensors   parameters and statistics under their names in PyTorch's layout (a state_dict), with what
-//                           weights_metadata.h says
+//                           weights_metadata.h has
 //     state.safetensors     what the optimizer keeps: "<parameter>.momentum", ... (config/optimizers.def)
 //     manifest.json         written last: what follows here, and the hash of every tensor and file
 //
@@ -40,10 +40,10 @@ typedef struct {
 } ls_checkpoint;
 
 // One that is there already and holds just this state stays as it is; a damaged one, or one of this run with another
-// state, gives way; one of another run stays, and nothing is written (LS_STORAGE). notes: of weights.safetensors, which
+// state, gives way; one of another run stays, and nothing is written (LS_STORAGE). metadata: of weights.safetensors, which
 // is then enough to predict and to export; NULL: none. bytes (may be NULL): of all files.
-LS_CHECKED ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, const ls_train_info *facts,
-    const ls_weights_metadata *notes, int64_t *bytes);
+LS_CHECKED ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, const ls_train_info *info,
+    const ls_weights_metadata *metadata, int64_t *bytes);
 // Has the file system of `folder` room for the weights (0 or 1 file) and so many checkpoints of a snapshot? LS_STORAGE
 // names `path`, what they need and what is free.
 LS_CHECKED ls_status ls_checkpoint_check_room(
@@ -53,9 +53,9 @@ LS_CHECKED ls_status ls_checkpoint_read(const char *path, ls_checkpoint **out);
 void ls_checkpoint_free(ls_checkpoint *checkpoint); // NULL is allowed
 // The manifest alone, verified by its own hash; cJSON_Delete it.
 LS_CHECKED ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manifest, ls_train_counters *counters);
-// May a run with these facts go on from it? LS_USAGE or LS_DATA naming what it may not change; else `changed`, a list, is
+// May the run `info` go on from it? LS_USAGE or LS_DATA naming what it may not change; else `changed`, a list, is
 // given an object (option, before, now) for each of the other options that differ (ls_manifest_changes_text).
-LS_CHECKED ls_status ls_checkpoint_suits(const ls_checkpoint *checkpoint, const ls_train_info *facts, cJSON *changed);
+LS_CHECKED ls_status ls_checkpoint_suits(const ls_checkpoint *checkpoint, const ls_train_info *info, cJSON *changed);
 // Its contents, into a snapshot made for the same network and optimizer; LS_STORAGE for another one's.
 LS_CHECKED ls_status ls_checkpoint_take(const ls_checkpoint *checkpoint, ls_snapshot *snapshot);
 // Removes the folder: first its manifest, so that no half of it is taken for a whole. Of a symbolic link the link alone.

@@ -20,16 +20,16 @@ enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
 typedef struct {
     int64_t update;
     double accuracy; // of an evaluation after just that update; below 0: there was none
-} kept;
+} retained;
 
 struct ls_checkpoint_manager {
     char folder[PATH_BYTES], path[PATH_BYTES]; // path: of the last one that was begun
-    const ls_train_info *facts;
+    const ls_train_info *info;
     int64_t keep_last, keep_best;
     ls_snapshot *snapshot;
-    ls_weights_metadata *notes;
-    kept *kept; // oldest first
-    int kept_count;
+    ls_weights_metadata *metadata;
+    retained *retained; // oldest first
+    int retained_count;
     int untidy; // an attempt failed, and may have left something that could not be removed either
     pthread_t thread;
     int started;
@@ -81,7 +81,7 @@ void ls_checkpoint_manager_clean(const char *folder) {
             continue;
         if (ls_failed(ls_path_join(path, sizeof path, folder, name))) continue;
         ls_status removed = ls_checkpoint_remove(path);
-        (void)removed; // in the way of nobody
+        (void)removed; // it is in no way
     }
     closedir(dir);
 }
@@ -105,23 +105,23 @@ ls_status ls_checkpoint_manager_newest(
     return status;
 }
 
-// --- which are kept ------------------------------------------------------------------------------
+// --- which are retained ------------------------------------------------------------------------------
 
 static double accuracy_of(const ls_train_counters *c) {
     return c->evaluation.test_samples > 0 && c->evaluation.update == c->update ? c->evaluation.test_accuracy : -1;
 }
 
 static ls_status add_kept(ls_checkpoint_manager *c, int64_t update, double accuracy) {
-    for (int i = 0; i < c->kept_count; i++) {
-        if (c->kept[i].update != update) continue;
-        c->kept[i].accuracy = accuracy; // written again
+    for (int i = 0; i < c->retained_count; i++) {
+        if (c->retained[i].update != update) continue;
+        c->retained[i].accuracy = accuracy; // written again
         return LS_SUCCESS;
     }
-    int at = c->kept_count;
-    LS_TRY(LS_GROW(c->kept, at, "%s", c->folder));
-    c->kept_count++;
-    for (; at > 0 && c->kept[at - 1].update > update; at--) c->kept[at] = c->kept[at - 1];
-    c->kept[at] = (kept){ update, accuracy };
+    int at = c->retained_count;
+    LS_TRY(LS_GROW(c->retained, at, "%s", c->folder));
+    c->retained_count++;
+    for (; at > 0 && c->retained[at - 1].update > update; at--) c->retained[at] = c->retained[at - 1];
+    c->retained[at] = (retained){ update, accuracy };
     return LS_SUCCESS;
 }
 
@@ -139,7 +139,7 @@ static ls_status find_kept(ls_checkpoint_manager *c) {
         status = ls_checkpoint_path(c->folder, updates[i], path, sizeof path);
         if (ls_failed(status)) break;
         ls_status read = ls_checkpoint_read_manifest(path, &manifest, &counters);
-        int ours = ls_failed(read) || ls_run_identity_owns(&c->facts->run, ls_manifest_run(manifest), updates[i]);
+        int ours = ls_failed(read) || ls_run_identity_owns(&c->info->run, ls_manifest_run(manifest), updates[i]);
         cJSON_Delete(manifest);
         if (read.code == LS_DEVICE)
             status = read;
@@ -153,10 +153,10 @@ static ls_status find_kept(ls_checkpoint_manager *c) {
 // Of the first `count`.
 static int is_among_best(const ls_checkpoint_manager *c, int index, int count) {
     int better = 0;
-    if (c->kept[index].accuracy < 0) return 0;
+    if (c->retained[index].accuracy < 0) return 0;
     for (int i = 0; i < count; i++) // of equal ones the later
-        better += c->kept[i].accuracy > c->kept[index].accuracy ||
-                  (i > index && c->kept[i].accuracy == c->kept[index].accuracy);
+        better += c->retained[i].accuracy > c->retained[index].accuracy ||
+                  (i > index && c->retained[i].accuracy == c->retained[index].accuracy);
     return better < c->keep_best;
 }
 
@@ -164,17 +164,17 @@ static int is_among_best(const ls_checkpoint_manager *c, int index, int count) {
 // and must not push a good one out. One that cannot be removed is tried again next time.
 static void prune(ls_checkpoint_manager *c, int64_t written) {
     int count = 0;
-    while (count < c->kept_count && c->kept[count].update <= written) count++;
+    while (count < c->retained_count && c->retained[count].update <= written) count++;
     for (int i = 0; i < count - (int)c->keep_last;) {
         char path[PATH_BYTES];
         if (is_among_best(c, i, count) ||
-            ls_failed(ls_checkpoint_path(c->folder, c->kept[i].update, path, sizeof path)) ||
+            ls_failed(ls_checkpoint_path(c->folder, c->retained[i].update, path, sizeof path)) ||
             ls_failed(ls_checkpoint_remove(path))) {
             i++;
             continue;
         }
-        memmove(&c->kept[i], &c->kept[i + 1], (size_t)(c->kept_count - i - 1) * sizeof *c->kept);
-        c->kept_count--;
+        memmove(&c->retained[i], &c->retained[i + 1], (size_t)(c->retained_count - i - 1) * sizeof *c->retained);
+        c->retained_count--;
         count--;
     }
 }
@@ -184,7 +184,7 @@ static void prune(ls_checkpoint_manager *c, int64_t written) {
 static ls_status write_snapshot(ls_checkpoint_manager *c) {
     int untidy = c->untidy;
     c->untidy = 1;
-    LS_TRY(ls_checkpoint_write(c->path, c->snapshot, c->facts, c->notes, &c->event.bytes));
+    LS_TRY(ls_checkpoint_write(c->path, c->snapshot, c->info, c->metadata, &c->event.bytes));
     c->untidy = 0;
     if (untidy) ls_checkpoint_manager_clean(c->folder);
     LS_TRY(add_kept(c, c->snapshot->counters.update, accuracy_of(&c->snapshot->counters)));
@@ -211,7 +211,7 @@ static void *run_writer(void *context) {
 
 // Now, and not after the last epoch: the run's weights, and a checkpoint beside those that are there.
 static ls_status check_room(const ls_checkpoint_manager *c) {
-    const int checkpoints = c->facts->resumed_at < c->facts->updates_planned;
+    const int checkpoints = c->info->resumed_at < c->info->updates_planned;
     char run[PATH_BYTES];
     struct stat outer, inner;
     snprintf(run, sizeof run, "%s", c->folder);
@@ -225,13 +225,13 @@ static ls_status check_room(const ls_checkpoint_manager *c) {
 }
 
 static ls_status open_folder(const char *folder, const ls_dataset *data, ls_checkpoint_manager *c) {
-    const ls_config *cfg = c->facts->cfg;
+    const ls_config *cfg = c->info->cfg;
     snprintf(c->folder, sizeof c->folder, "%s", folder);
     c->keep_last = cfg->checkpoint_keep_last;
     c->keep_best = cfg->checkpoint_keep_best;
-    LS_TRY(ls_snapshot_new(c->facts->graph, cfg->optimizer_kind, &c->snapshot));
+    LS_TRY(ls_snapshot_new(c->info->graph, cfg->optimizer_kind, &c->snapshot));
     LS_TRY(check_room(c));
-    LS_TRY(ls_weights_metadata_new(c->facts->graph, data, &c->notes));
+    LS_TRY(ls_weights_metadata_new(c->info->graph, data, &c->metadata));
     LS_TRY(find_kept(c));
     int rc = ls_thread_start(&c->thread, run_writer, c);
     c->started = rc == 0;
@@ -239,10 +239,10 @@ static ls_status open_folder(const char *folder, const ls_dataset *data, ls_chec
 }
 
 ls_status ls_checkpoint_manager_open(
-    const char *folder, const ls_train_info *facts, const ls_dataset *data, ls_checkpoint_manager **out) {
+    const char *folder, const ls_train_info *info, const ls_dataset *data, ls_checkpoint_manager **out) {
     ls_checkpoint_manager *c;
     LS_TRY(LS_NEW(c, 1, "run's checkpoints"));
-    c->facts = facts;
+    c->info = info;
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);
     ls_status status = open_folder(folder, data, c);
@@ -272,18 +272,18 @@ void ls_checkpoint_manager_close(ls_checkpoint_manager *c) {
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     ls_snapshot_free(c->snapshot);
-    ls_weights_metadata_free(c->notes);
-    free(c->kept);
+    ls_weights_metadata_free(c->metadata);
+    free(c->retained);
     free(c);
 }
 
 int64_t ls_checkpoint_manager_best(const ls_checkpoint_manager *c, double *accuracy) {
     int64_t best = -1;
     *accuracy = -1;
-    for (int i = 0; i < c->kept_count; i++) { // of equal ones the later
-        if (c->kept[i].accuracy < 0 || c->kept[i].accuracy < *accuracy) continue;
-        best = c->kept[i].update;
-        *accuracy = c->kept[i].accuracy;
+    for (int i = 0; i < c->retained_count; i++) { // of equal ones the later
+        if (c->retained[i].accuracy < 0 || c->retained[i].accuracy < *accuracy) continue;
+        best = c->retained[i].update;
+        *accuracy = c->retained[i].accuracy;
     }
     return best;
 }

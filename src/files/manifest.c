@@ -109,47 +109,47 @@ ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train
 
 // --- writing -------------------------------------------------------------------------------------
 
-static void add_config(cJSON *tree, const ls_train_info *facts) {
+static void add_config(cJSON *tree, const ls_train_info *info) {
     cJSON *config = ls_json_add_object(tree, "config");
     const char *name;
     char value[LS_TEXT_BYTES];
-    for (int i = 0; ls_config_value(facts->cfg, i, &name, value, sizeof value); i++) {
+    for (int i = 0; ls_config_value(info->cfg, i, &name, value, sizeof value); i++) {
         if (i == LS_OPTION_data_path) continue;
         const char *slash = i == LS_OPTION_model_file ? strrchr(value, '/') : NULL;
         ls_json_add_text(config, name, slash ? slash + 1 : value);
     }
 }
 
-static void add_facts(cJSON *tree, const ls_train_info *facts) {
-    const ls_dataset_info *data = facts->train_data;
-    const ls_batches *b = &facts->batches;
+static void add_info(cJSON *tree, const ls_train_info *info) {
+    const ls_dataset_info *data = info->train_data;
+    const ls_batches *b = &info->batches;
     ls_json_add_text(tree, "format", format);
     ls_json_add_int(tree, "format_version", LS_CHECKPOINT_VERSION);
-    if (facts->run.id[0]) ls_json_add_text(tree, "run", facts->run.id);
+    if (info->run.id[0]) ls_json_add_text(tree, "run", info->run.id);
     ls_json_add_text(tree, "program", ls_version());
-    ls_json_add_text(tree, "libraries", facts->device_facts.libraries);
-    ls_json_add_text(tree, "device", facts->device);
+    ls_json_add_text(tree, "libraries", info->device_info.libraries);
+    ls_json_add_text(tree, "device", info->device);
     ls_json_add_real(tree, "written", ls_clock_unix_seconds());
-    add_config(tree, facts);
-    const char *slash = strrchr(facts->graph->path, '/');
+    add_config(tree, info);
+    const char *slash = strrchr(info->graph->path, '/');
     cJSON *network = ls_json_add_object(tree, "network");
-    ls_json_add_text(network, "name", slash ? slash + 1 : facts->graph->path);
-    ls_json_add_hash(network, "hash", facts->graph->hash);
+    ls_json_add_text(network, "name", slash ? slash + 1 : info->graph->path);
+    ls_json_add_hash(network, "hash", info->graph->hash);
     cJSON *set = ls_json_add_object(tree, "data");
     ls_json_add_text(set, "name", data->name);
     ls_json_add_int(set, "samples", data->count);
     ls_json_add_hash(set, "checksum", data->checksum);
     cJSON *test_set = ls_json_add_object(tree, "test_data");
-    ls_json_add_int(test_set, "samples", facts->test_data->count);
-    ls_json_add_hash(test_set, "checksum", facts->test_data->checksum);
+    ls_json_add_int(test_set, "samples", info->test_data->count);
+    ls_json_add_hash(test_set, "checksum", info->test_data->checksum);
     cJSON *batches = ls_json_add_object(tree, "batches");
     ls_json_add_int(batches, "global_batch", b->global_batch);
     ls_json_add_int(batches, "micro_batch", b->micro_batch);
     ls_json_add_int(batches, "world_size", b->world_size);
     cJSON *random = ls_json_add_object(tree, "random");
     ls_json_add_text(random, "generator", "philox4x32-10");
-    ls_json_add_int(random, "seed", facts->cfg->run_seed);
-    if (facts->parts) ls_json_add_item(tree, "parts", cJSON_Duplicate(facts->parts, 1));
+    ls_json_add_int(random, "seed", info->cfg->run_seed);
+    if (info->parts) ls_json_add_item(tree, "parts", cJSON_Duplicate(info->parts, 1));
 }
 
 static void add_files(cJSON *tree, const ls_snapshot *s, const ls_manifest_file *files, int count) {
@@ -165,10 +165,10 @@ static void add_files(cJSON *tree, const ls_snapshot *s, const ls_manifest_file 
     }
 }
 
-ls_status ls_manifest_text(const ls_snapshot *s, const ls_train_info *facts, const ls_manifest_file *files, int count,
+ls_status ls_manifest_text(const ls_snapshot *s, const ls_train_info *info, const ls_manifest_file *files, int count,
     const char *path, char **text) {
     cJSON *tree = cJSON_CreateObject();
-    add_facts(tree, facts);
+    add_info(tree, info);
     add_counters(tree, &s->counters);
     add_files(tree, s, files, count);
     char *body = ls_json_text(tree, 1);
@@ -261,7 +261,7 @@ ls_status ls_manifest_check_length(const cJSON *manifest, const char *path, cons
     int64_t bytes = -1;
     const cJSON *entry = file_entry(manifest, name);
     if (!ls_json_whole(ls_json_get(entry, "bytes"), LS_JSON_WHOLE_MAX, &bytes) || ls_held_stat(path, &info) != 0)
-        return LS_SUCCESS; // reading says what is wrong
+        return LS_SUCCESS; // reading fails with what is wrong
     if (info.st_size == bytes) return LS_SUCCESS;
     return ls_fail(
         LS_STORAGE, "%s: damaged: %lld bytes, but its manifest says %" PRId64, path, (long long)info.st_size, bytes);
@@ -278,7 +278,7 @@ ls_status ls_manifest_verify(const cJSON *manifest, const char *path, const char
     const char *tensor = differing_tensor(ls_json_get(entry, "tensors"), file);
     if (same && !tensor) return LS_SUCCESS;
     return ls_fail(LS_STORAGE,
-        "%s: damaged: %" PRIu64 " bytes of hash %016" PRIx64 ", which its manifest does not know%s%s%s", path,
+        "%s: damaged: %" PRIu64 " bytes of hash %016" PRIx64 ", which its manifest does not have%s%s%s", path,
         digest.bytes, digest.hash, tensor ? "; the first tensor that differs is '" : "; its header differs",
         tensor ? tensor : "", tensor ? "'" : "");
 }
@@ -303,7 +303,7 @@ static int begins_with_one_of(const char *name, const char *const *beginnings, s
     return 0;
 }
 
-// What says how to go on, not how to train.
+// Options that decide how to go on, not how to train.
 static int is_no_part_of_the_record(const char *name) {
     static const char *const names[] = { "run.name", "run.resume", "run.adopt", "data.path", "model.file" };
     return begins_with_one_of(name, names, sizeof names / sizeof names[0]);
@@ -351,10 +351,10 @@ static const char *value_before(const cJSON *manifest, int index, const char *na
     return before ? ls_config_word_now(index, before) : NULL;
 }
 
-static ls_status compare_options(const char *path, const cJSON *manifest, const ls_train_info *facts, cJSON *changed) {
+static ls_status compare_options(const char *path, const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     const char *name;
     char now[LS_TEXT_BYTES];
-    for (int i = 0; ls_config_value(facts->cfg, i, &name, now, sizeof now); i++) {
+    for (int i = 0; ls_config_value(info->cfg, i, &name, now, sizeof now); i++) {
         const char *before = value_before(manifest, i, name);
         if (!before && is_fixed(i))
             return ls_fail(
@@ -380,7 +380,7 @@ static void describe_change(const cJSON *samples, int64_t count, char text[96]) 
 }
 
 static ls_status compare_set(const char *path, const cJSON *manifest, const char *section, const char *what,
-    const ls_train_info *facts, const ls_dataset_info *set) {
+    const ls_train_info *info, const ls_dataset_info *set) {
     if (hash_is(member(manifest, section, "checksum"), set->checksum)) return LS_SUCCESS;
     char changed[96];
     describe_change(member(manifest, section, "samples"), set->count, changed);
@@ -388,22 +388,22 @@ static ls_status compare_set(const char *path, const cJSON *manifest, const char
         "%s: the %s data are not those that it was made with (%s): they are %s; bring the old files back%s, or "
         "start a new run in another folder (--run-dir)",
         path, what, set->name, changed,
-        facts->cfg->data_dataset == LS_DATASET_FOLDER
+        info->cfg->data_dataset == LS_DATASET_FOLDER
             ? " (one that is broken goes to its old place, and data.broken = skip goes on without it)"
             : "");
 }
 
 // Earlier versions of the program did not write down the test data.
-static ls_status compare_data(const char *path, const cJSON *manifest, const ls_train_info *facts) {
-    LS_TRY(compare_set(path, manifest, "data", "training", facts, facts->train_data));
+static ls_status compare_data(const char *path, const cJSON *manifest, const ls_train_info *info) {
+    LS_TRY(compare_set(path, manifest, "data", "training", info, info->train_data));
     if (!ls_json_get(manifest, "test_data")) return LS_SUCCESS;
-    return compare_set(path, manifest, "test_data", "test", facts, facts->test_data);
+    return compare_set(path, manifest, "test_data", "test", info, info->test_data);
 }
 
-static ls_status check_cursor(const char *path, const cJSON *manifest, const ls_train_info *facts) {
+static ls_status check_cursor(const char *path, const cJSON *manifest, const ls_train_info *info) {
     ls_train_counters c;
     LS_TRY(ls_manifest_counters(path, manifest, &c));
-    const ls_batches *b = &facts->batches;
+    const ls_batches *b = &info->batches;
     // Divided and not multiplied: an epoch from a file may overflow.
     int64_t of_epoch = c.window < b->windows ? c.window * b->global_batch : 0;
     int fits = c.window < b->windows && c.epoch == c.update / b->windows && c.window == c.update % b->windows &&
@@ -416,34 +416,34 @@ static ls_status check_cursor(const char *path, const cJSON *manifest, const ls_
         path, c.epoch, c.window, c.update, c.samples, b->windows, b->samples);
 }
 
-static void compare_network(const cJSON *manifest, const ls_train_info *facts, cJSON *changed) {
-    if (hash_is(member(manifest, "network", "hash"), facts->graph->hash)) return;
+static void compare_network(const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
+    if (hash_is(member(manifest, "network", "hash"), info->graph->hash)) return;
     const char *name = cJSON_GetStringValue(member(manifest, "network", "name"));
     const char *hash = cJSON_GetStringValue(member(manifest, "network", "hash"));
-    const char *slash = strrchr(facts->graph->path, '/');
+    const char *slash = strrchr(info->graph->path, '/');
     char before[LS_TEXT_BYTES], now[LS_TEXT_BYTES], text[17];
-    ls_hash_text(facts->graph->hash, text);
+    ls_hash_text(info->graph->hash, text);
     snprintf(before, sizeof before, "%.500s (hash %.16s)", name ? name : "?", hash ? hash : "?");
-    snprintf(now, sizeof now, "%.500s (hash %s)", slash ? slash + 1 : facts->graph->path, text);
+    snprintf(now, sizeof now, "%.500s (hash %s)", slash ? slash + 1 : info->graph->path, text);
     add_change(changed, "the network", before, now);
 }
 
 // In ordered mode it decides the bits.
-static void compare_micro_batch(const cJSON *manifest, const ls_train_info *facts, cJSON *changed) {
+static void compare_micro_batch(const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     int64_t micro = 0;
     ls_json_whole(member(manifest, "batches", "micro_batch"), INT32_MAX, &micro);
-    if (!facts->cfg->run_deterministic || micro == facts->batches.micro_batch) return;
+    if (!info->cfg->run_deterministic || micro == info->batches.micro_batch) return;
     char before[24], now[24];
     snprintf(before, sizeof before, "%" PRId64, micro);
-    snprintf(now, sizeof now, "%d", facts->batches.micro_batch);
+    snprintf(now, sizeof now, "%d", info->batches.micro_batch);
     add_change(changed, "the micro-batch", before, now);
 }
 
-ls_status ls_manifest_suits(const char *path, const cJSON *manifest, const ls_train_info *facts, cJSON *changed) {
-    LS_TRY(compare_options(path, manifest, facts, changed));
-    LS_TRY(compare_data(path, manifest, facts));
-    LS_TRY(check_cursor(path, manifest, facts));
-    compare_network(manifest, facts, changed);
-    compare_micro_batch(manifest, facts, changed);
+ls_status ls_manifest_suits(const char *path, const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
+    LS_TRY(compare_options(path, manifest, info, changed));
+    LS_TRY(compare_data(path, manifest, info));
+    LS_TRY(check_cursor(path, manifest, info));
+    compare_network(manifest, info, changed);
+    compare_micro_batch(manifest, info, changed);
     return LS_SUCCESS;
 }

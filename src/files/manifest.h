@@ -15,12 +15,12 @@ typedef struct { // a file of tensors [first, end) of the snapshot
 } ls_manifest_file;
 
 // *text: to be freed by the caller. path: for messages.
-LS_CHECKED ls_status ls_manifest_text(const ls_snapshot *snapshot, const ls_train_info *facts,
+LS_CHECKED ls_status ls_manifest_text(const ls_snapshot *snapshot, const ls_train_info *info,
     const ls_manifest_file *files, int count, const char *path, char **text);
 // Refuses what is not whole, by its hash, and what another version wrote.
 LS_CHECKED ls_status ls_manifest_parse(const char *path, const char *text, size_t bytes, cJSON **manifest);
 LS_CHECKED ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train_counters *counters);
-// Before it is read: has the file the length that the manifest says? One that promises more than memory holds is
+// Before it is read: has the file the length that is in the manifest? One that promises more than memory holds is
 // damaged, too, and an older checkpoint serves.
 LS_CHECKED ls_status ls_manifest_check_length(const cJSON *manifest, const char *path, const char *name);
 // Is this the file of that name that the manifest was written for? Names the tensor that differs.
@@ -30,8 +30,8 @@ LS_CHECKED ls_status ls_manifest_verify(
 const char *ls_manifest_run(const cJSON *manifest);
 // As ls_checkpoint_suits.
 LS_CHECKED ls_status ls_manifest_suits(
-    const char *path, const cJSON *manifest, const ls_train_info *facts, cJSON *changed);
-// Those of the changes that are to be told: "train.epochs 5, now 10; ..." into dst, "" for none; returns dst.
+    const char *path, const cJSON *manifest, const ls_train_info *info, cJSON *changed);
+// Those of the changes that are reported: "train.epochs 5, now 10; ..." into dst, "" for none; returns dst.
 char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes);
 
 #endif

@@ -51,7 +51,7 @@ static off_t length_of(FILE *file) {
     return fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : -1;
 }
 
-// Takes event. The first failure is told at once, as the end of the run may be far.
+// Takes event. The first failure is reported at once, as the end of the run may be far.
 void ls_metrics_put(ls_metrics *metrics, cJSON *event) {
     off_t whole = length_of(metrics->file);
     ls_status status = ls_json_write_line(metrics->file, metrics->path, event);
@@ -74,10 +74,10 @@ static void add_text(cJSON *object, const char *name, const char *text) {
     if (text[0]) ls_json_add_text(object, name, text);
 }
 
-static void add_places(cJSON *event, const ls_train_info *facts) {
+static void add_places(cJSON *event, const ls_train_info *info) {
     cJSON *ranks = ls_json_add_array(event, "ranks");
-    for (int r = 0; r < facts->comm->world_size; r++) {
-        const ls_rank_info *place = &facts->places[r];
+    for (int r = 0; r < info->comm->world_size; r++) {
+        const ls_rank_info *place = &info->places[r];
         cJSON *rank = ls_json_append(ranks, cJSON_CreateObject());
         ls_json_add_int(rank, "rank", r);
         add_text(rank, "host", place->host);
@@ -89,23 +89,23 @@ static void add_places(cJSON *event, const ls_train_info *facts) {
     }
 }
 
-static void put_resume(cJSON *event, const ls_train_info *facts) {
-    ls_json_add_int(event, "resumed_at_update", facts->resumed_at);
-    ls_json_add_real(event, "seconds_before", facts->seconds_before);
-    const cJSON *part = cJSON_GetArrayItem(facts->parts, cJSON_GetArraySize(facts->parts) - 1);
+static void put_resume(cJSON *event, const ls_train_info *info) {
+    ls_json_add_int(event, "resumed_at_update", info->resumed_at);
+    ls_json_add_real(event, "seconds_before", info->seconds_before);
+    const cJSON *part = cJSON_GetArrayItem(info->parts, cJSON_GetArraySize(info->parts) - 1);
     const cJSON *changed = ls_json_get(part, "changed");
     if (changed) ls_json_add_item(event, "changed", cJSON_Duplicate(changed, 1));
 }
 
-static void put_start(ls_metrics *metrics, const ls_train_info *facts) {
+static void put_start(ls_metrics *metrics, const ls_train_info *info) {
     cJSON *event = new_event(metrics, "start");
-    if (facts->parts) ls_json_add_int(event, "part", cJSON_GetArraySize(facts->parts));
-    ls_run_info_json(facts, event);
-    ls_json_add_int(event, "updates_planned", facts->updates_planned);
-    if (facts->resumed_at) put_resume(event, facts);
-    add_places(event, facts);
+    if (info->parts) ls_json_add_int(event, "part", cJSON_GetArraySize(info->parts));
+    ls_run_info_json(info, event);
+    ls_json_add_int(event, "updates_planned", info->updates_planned);
+    if (info->resumed_at) put_resume(event, info);
+    add_places(event, info);
     ls_metrics_put(metrics, event);
-    if (facts->warning[0]) on_warning(metrics, facts->warning);
+    if (info->warning[0]) on_warning(metrics, info->warning);
 }
 
 // A process that was killed may have left half a line: without it the file is JSON lines again.
@@ -141,7 +141,7 @@ static ls_status open_stream(const char *path, int append, FILE **out) {
     return status;
 }
 
-ls_status ls_metrics_open(const char *path, int append, const ls_train_info *facts, ls_metrics **out) {
+ls_status ls_metrics_open(const char *path, int append, const ls_train_info *info, ls_metrics **out) {
     ls_metrics *metrics;
     char *copy = NULL;
     FILE *file = NULL;
@@ -157,12 +157,12 @@ ls_status ls_metrics_open(const char *path, int append, const ls_train_info *fac
     }
     *metrics = (ls_metrics){ .file = file,
         .path = copy,
-        .update = facts->resumed_at,
-        .epoch = facts->resumed_at / facts->batches.windows,
+        .update = info->resumed_at,
+        .epoch = info->resumed_at / info->batches.windows,
         .started = ls_clock_seconds(),
-        .seconds_before = facts->seconds_before,
-        .ranks = facts->comm->world_size };
-    put_start(metrics, facts);
+        .seconds_before = info->seconds_before,
+        .ranks = info->comm->world_size };
+    put_start(metrics, info);
     *out = metrics;
     return LS_SUCCESS;
 }
@@ -264,7 +264,7 @@ ls_train_observer ls_metrics_observer(ls_metrics *metrics) {
     return (ls_train_observer){ metrics, on_progress, on_evaluated, on_warning, on_checkpoint };
 }
 
-// Where else could it be said?
+// There is no other place to report it.
 static void put_lost_lines(ls_metrics *metrics) {
     char text[256];
     if (!ls_log_lost()) return;
@@ -317,7 +317,8 @@ ls_status ls_metrics_last_checkpoint(const char *path, int64_t *update) {
     ls_input input;
     *update = -1;
     int there = ls_held_stat(path, &info) == 0;
-    if (there ? !S_ISREG(info.st_mode) : errno == ENOENT) return LS_SUCCESS; // opening it to write says what is wrong
+    if (there ? !S_ISREG(info.st_mode) : errno == ENOENT)
+        return LS_SUCCESS; // opening it to write fails with what is wrong
     LS_TRY(ls_input_open(path, &input));
     FILE *file = fdopen(input.fd, "r");
     if (!file) ls_input_close(&input);

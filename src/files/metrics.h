@@ -9,7 +9,7 @@
 //   train    train_loss, train_accuracy, learning_rate, loss_scale, grad_norm, skipped, images_per_second,
 //            samples_seen and seconds (of training, over all parts of the run), part_seconds (of this one), and since
 //            its start loader_wait_seconds, comm_seconds_exposed; of several ranks ranks, with a number a rank: wait_seconds (for the others' gradients), loader_wait_seconds, core_wait_seconds
-//            (threads that could run, for a core; stragglers.h); gpus: for each rank, where NVML knows
+//            (threads that could run, for a core; stragglers.h); gpus: for each rank, where NVML has it
 //            its GPU, utilisation (0 to 1), memory_bytes, power_watts, temperature_c, clock_mhz, slowed_by ("power
 //            cap")
 //   eval     test_loss, test_accuracy, test_samples, seconds
@@ -34,19 +34,19 @@
 typedef struct ls_metrics ls_metrics;
 
 // append: goes on with the file of an earlier process, if there is one, after its last whole line. LS_STORAGE: cannot
-// be made. facts are borrowed until close.
-LS_CHECKED ls_status ls_metrics_open(const char *path, int append, const ls_train_info *facts, ls_metrics **out);
+// be made. info is borrowed until close.
+LS_CHECKED ls_status ls_metrics_open(const char *path, int append, const ls_train_info *info, ls_metrics **out);
 ls_train_observer ls_metrics_observer(ls_metrics *metrics);
-// A line of its own: begun, given its members by the caller, and written, which takes it.
+// A line of its own: begun, filled by the caller, and written, which takes it.
 cJSON *ls_metrics_event(ls_metrics *metrics, const char *name, int64_t update, int64_t epoch);
 void ls_metrics_put(ls_metrics *metrics, cJSON *event);
 // Writes the end event and frees metrics. Returns the first failure of any write: a run whose metrics are incomplete
-// says so at its end, but a full disk does not stop the training.
+// reports that at its end, but a full disk does not stop the training.
 LS_CHECKED ls_status ls_metrics_close(ls_metrics *metrics, ls_status run);
 
 // Is the file one of ours, with a start in its first line?
 int ls_metrics_begins(const char *path);
-// The update of the last checkpoint that the file says was written; -1: none, or no file
+// The update of the last checkpoint that was written according to the file; -1: none, or no file
 // (a device). LS_STORAGE: cannot be read.
 LS_CHECKED ls_status ls_metrics_last_checkpoint(const char *path, int64_t *update);
 

@@ -3,8 +3,8 @@
 #ifdef LOCKSTEP_WITHOUT_ONNX
 
 ls_status ls_onnx_write(
-    const char *path, const ls_weights_info *facts, const ls_safetensors *weights, int *operator_set) {
-    (void)facts;
+    const char *path, const ls_weights_info *info, const ls_safetensors *weights, int *operator_set) {
+    (void)info;
     (void)weights;
     (void)operator_set;
     return ls_fail(LS_USAGE,
@@ -60,7 +60,7 @@ static const struct {
 #undef X
 };
 
-// A model says the lowest set that has all of its operators, and the file format of the release of ONNX in which that
+// A model names the lowest set that has all of its operators, and the file format of the release of ONNX in which that
 // set came: a reader refuses what is newer than itself. Not below set 11 (ONNX 1.6, of 2019): onnxruntime 1.0 reads it,
 // and tools that quantise a model raise older ones to it first.
 static const struct {
@@ -92,7 +92,7 @@ typedef struct { // what a value of the graph is: float32, a batch of vectors or
 } value_info;
 
 typedef struct {
-    const ls_weights_info *facts;
+    const ls_weights_info *info;
     const ls_graph *graph;
     const float **weights; // by parameter
     node *nodes;
@@ -190,7 +190,7 @@ static const char *inner_name(char *dst, const char *of, const char *what) {
 
 // --- layers --------------------------------------------------------------------------------------
 
-// The name of what layer `index` gives (-1: the normalised input). As a vector of features, if wanted: where it is a
+// The name of the output of layer `index` (-1: the normalised input). As a vector of features, if wanted: where it is a
 // map of 1x1, a node of its own for `reader` flattens it.
 static const char *value_of(builder *b, int index, int as_vector, const char *reader) {
     const char *name = index < 0 ? "input/normalised" : b->graph->layers[index].name;
@@ -248,7 +248,7 @@ static void put_silu(builder *b, const ls_layer *layer) {
     add_input(add_plain(b, layer, OP_Mul), sigmoid);
 }
 
-// Its parameters come as ONNX wants them: scale, bias, mean, variance.
+// Its parameters come in ONNX's order: scale, bias, mean, variance.
 static void put_batchnorm2d(builder *b, const ls_layer *layer) {
     node *n = add_plain(b, layer, OP_BatchNormalization);
     add_params(b, layer, n);
@@ -308,8 +308,8 @@ static void put_normalisation(builder *b) {
     const int dims[] = { b->graph->input.c, 1, 1 };
     tensor *mean = add_tensor(b, "input/mean", 3, dims, NULL), *std = add_tensor(b, "input/std", 3, dims, NULL);
     for (int c = 0; c < b->graph->input.c; c++) {
-        mean->values[c] = (float)(255.0 * (double)b->facts->mean[c]);
-        std->values[c] = (float)(255.0 * (double)b->facts->std[c]);
+        mean->values[c] = (float)(255.0 * (double)b->info->mean[c]);
+        std->values[c] = (float)(255.0 * (double)b->info->std[c]);
     }
     mean->proto.raw_data.data = (uint8_t *)mean->values;
     std->proto.raw_data.data = (uint8_t *)std->values;
@@ -319,7 +319,7 @@ static void put_normalisation(builder *b) {
 
 // --- the whole -----------------------------------------------------------------------------------
 
-// The batch, of any size, and further dimensions as given.
+// The batch, of any size, and further dimensions as passed.
 static void describe_value(value_info *v, const char *name, int rank, const int *dims) {
     onnx__value_info_proto__init(&v->proto);
     onnx__type_proto__init(&v->type);
@@ -389,14 +389,14 @@ static ls_status write_model(const char *path, builder *b) {
     opset.domain = text("");
     opset.has_version = 1;
     opset.version = b->operator_set;
-    const char *const facts[PROPS][2] = { { "classes", b->classes }, { "dataset", b->facts->dataset },
+    const char *const info[PROPS][2] = { { "classes", b->classes }, { "dataset", b->info->dataset },
         { "input", g->input.c == 1 ? "gray pixels from 0 to 255, not normalised"
                                    : "red, green and blue pixels from 0 to 255, not normalised" } };
     Onnx__StringStringEntryProto prop[PROPS], *props[PROPS];
     for (int i = 0; i < PROPS; i++) {
         onnx__string_string_entry_proto__init(&prop[i]);
-        prop[i].key = text(facts[i][0]);
-        prop[i].value = text(facts[i][1]);
+        prop[i].key = text(info[i][0]);
+        prop[i].value = text(info[i][1]);
         props[i] = &prop[i];
     }
     Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
@@ -425,29 +425,29 @@ static ls_status check_names(const ls_graph *g) {
     return LS_SUCCESS;
 }
 
-static ls_status new_builder(const ls_weights_info *facts, builder *b) {
-    const ls_graph *g = facts->graph;
+static ls_status new_builder(const ls_weights_info *info, builder *b) {
+    const ls_graph *g = info->graph;
     const size_t layers = (size_t)g->layer_count, nodes = 3 + 2 * layers; // normalisation, output, each flattened
     const size_t tensors = 2 + (size_t)g->param_count + layers;           // normalisation, factors
-    *b = (builder){ .facts = facts, .graph = g, .operator_set = OPERATOR_SET_MIN };
+    *b = (builder){ .info = info, .graph = g, .operator_set = OPERATOR_SET_MIN };
     LS_TRY(LS_NEW(b->weights, tensors, "ONNX graph of %s", g->path));
     LS_TRY(LS_NEW(b->nodes, nodes, "ONNX graph of %s", g->path));
     LS_TRY(LS_NEW(b->node_list, nodes, "ONNX graph of %s", g->path));
     LS_TRY(LS_NEW(b->tensors, tensors, "ONNX graph of %s", g->path));
     LS_TRY(LS_NEW(b->tensor_list, tensors, "ONNX graph of %s", g->path));
     cJSON *classes = cJSON_CreateArray();
-    for (int i = 0; i < g->classes; i++) ls_json_append(classes, ls_json_string(facts->classes[i]));
+    for (int i = 0; i < g->classes; i++) ls_json_append(classes, ls_json_string(info->classes[i]));
     b->classes = ls_json_text(classes, 0);
     cJSON_Delete(classes);
     return b->classes ? LS_SUCCESS : ls_no_memory(0, "ONNX graph of %s", g->path);
 }
 
 ls_status ls_onnx_write(
-    const char *path, const ls_weights_info *facts, const ls_safetensors *weights, int *operator_set) {
+    const char *path, const ls_weights_info *info, const ls_safetensors *weights, int *operator_set) {
     builder b;
-    LS_TRY(check_names(facts->graph));
-    ls_status status = new_builder(facts, &b);
-    LS_THEN(status, ls_weights_find(weights, facts->graph, b.weights));
+    LS_TRY(check_names(info->graph));
+    ls_status status = new_builder(info, &b);
+    LS_THEN(status, ls_weights_find(weights, info->graph, b.weights));
     LS_THEN(status, write_model(path, &b));
     *operator_set = b.operator_set;
     free(b.weights);

@@ -36,7 +36,7 @@ ls_status ls_run_folder_file(const ls_run_folder *folder, const char *name, char
 
 typedef struct {
     enum { NOTHING, A_RUN, CHECKPOINTS, FOREIGN } kind;
-    const char *name; // the file that says so
+    const char *name; // the file that shows it
 } content;
 
 // Also a link to what is not there.
@@ -120,8 +120,8 @@ static ls_status refuse_to_go_on(const ls_run_folder *folder, const content *fou
         found->kind == FOREIGN ? " was written by no run)" : "");
 }
 
-// Under the lock: is it what run.resume says?
-static ls_status judge(const ls_config *cfg, ls_run_folder *folder) {
+// Under the lock: is it what run.resume allows?
+static ls_status check_content(const ls_config *cfg, ls_run_folder *folder) {
     content found;
     int resume = cfg->run_resume;
     LS_TRY(look(folder, &found));
@@ -240,7 +240,7 @@ static ls_status choose(const ls_config *cfg, const char *run_dir, ls_run_folder
 
 // --- the lock ------------------------------------------------------------------------------------
 
-// Held until the process ends. Where the file system knows no locks, nothing is lost but this check.
+// Held until the process ends. Where the file system has no locks, nothing is lost but this check.
 static ls_status lock(ls_run_folder *folder) {
     folder->lock = ls_held_open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (folder->lock < 0) return ls_fail(LS_STORAGE, "run folder %s: open: %s", folder->path, strerror(errno));
@@ -318,21 +318,21 @@ static ls_status put_text(
     return same ? LS_SUCCESS : ls_write_file(path, text, bytes);
 }
 
-static ls_status put_config(const ls_run_folder *folder, const ls_train_info *facts, const ls_config *effective) {
+static ls_status put_config(const ls_run_folder *folder, const ls_train_info *info, const ls_config *effective) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
     if (!memory) return ls_no_memory(0, "%s/%s", folder->path, config_file);
-    ls_run_parts_write(facts, memory);
+    ls_run_parts_write(info, memory);
     ls_config_write(effective, memory, 0);
     int broken = fclose(memory);
     ls_status status = broken ? ls_no_memory(0, "%s/%s", folder->path, config_file)
-                              : put_text(folder, config_file, facts->cfg->file, text, bytes);
+                              : put_text(folder, config_file, info->cfg->file, text, bytes);
     free(text);
     return status;
 }
 
-static void tell_adopted(const ls_run_folder *folder, const ls_run_identity *there, const ls_run_identity *run) {
+static void report_adopted(const ls_run_folder *folder, const ls_run_identity *there, const ls_run_identity *run) {
     for (int i = 0; i < run->adopted_count; i++) {
         const char *id = run->adopted[i].id;
         if (there->id[0] && ls_run_identity_owns(there, id, run->adopted[i].update)) continue;
@@ -352,17 +352,17 @@ static ls_status put_run(const ls_run_folder *folder, const ls_run_identity *run
     LS_TRY(ls_run_folder_file(folder, run_file, path, sizeof path));
     LS_TRY(ls_run_identity_read(path, &there, &known));
     if (known && ls_run_identity_covers(&there, run)) return LS_SUCCESS;
-    tell_adopted(folder, &there, run);
+    report_adopted(folder, &there, run);
     return ls_run_identity_write(path, run);
 }
 
-// Also where --quiet says nothing else: the run is not what its command line says alone.
-static void tell_changes(const ls_run_folder *folder, const ls_train_info *facts) {
-    const cJSON *part = cJSON_GetArrayItem(facts->parts, cJSON_GetArraySize(facts->parts) - 1);
+// Also where --quiet prints nothing else: the run is not what its command line alone describes.
+static void report_changes(const ls_run_folder *folder, const ls_train_info *info) {
+    const cJSON *part = cJSON_GetArrayItem(info->parts, cJSON_GetArraySize(info->parts) - 1);
     char text[LS_STATUS_TEXT_BYTES / 2];
     if (ls_manifest_changes_text(ls_json_get(part, "changed"), text, sizeof text)[0])
         ls_alert("run folder %s: goes on after update %lld with other options than before: %s", folder->path,
-            (long long)facts->resumed_at, text);
+            (long long)info->resumed_at, text);
 }
 
 static ls_status take_summary_away(const ls_run_folder *folder) {
@@ -386,18 +386,18 @@ static ls_status clean(const ls_run_folder *folder) {
     return LS_SUCCESS;
 }
 
-ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_info *facts) {
-    ls_config effective = *facts->cfg;
+ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_info *info) {
+    ls_config effective = *info->cfg;
     snprintf(effective.model_file, sizeof effective.model_file, "%s", network_file);
-    effective.run_resume = LS_RESUME_OFF; // it repeats the run; to go on is asked for by --resume
+    effective.run_resume = LS_RESUME_OFF; // it repeats the run; to go on takes --resume
     effective.run_adopt = 0;
-    if (effective.data_path[0]) LS_TRY(absolute_data_path(facts->cfg, effective.data_path));
-    tell_changes(folder, facts);
-    LS_TRY(put_run(folder, &facts->run)); // first: what comes then is a run's
+    if (effective.data_path[0]) LS_TRY(absolute_data_path(info->cfg, effective.data_path));
+    report_changes(folder, info);
+    LS_TRY(put_run(folder, &info->run)); // first: what comes then is a run's
     LS_TRY(clean(folder));
     LS_TRY(take_summary_away(folder));
-    LS_TRY(put_text(folder, network_file, facts->graph->path, facts->graph->text, strlen(facts->graph->text)));
-    return put_config(folder, facts, &effective);
+    LS_TRY(put_text(folder, network_file, info->graph->path, info->graph->text, strlen(info->graph->text)));
+    return put_config(folder, info, &effective);
 }
 
 // --- the whole -----------------------------------------------------------------------------------
@@ -426,7 +426,7 @@ ls_status ls_run_folder_open(const ls_config *cfg, const char *run_dir, ls_run_f
     LS_TRY(choose(cfg, run_dir, out));
     ls_status status = check_writable(out);
     LS_THEN(status, lock(out));
-    LS_THEN(status, judge(cfg, out));
+    LS_THEN(status, check_content(cfg, out));
     if (ls_failed(status)) ls_run_folder_close(out);
     return status;
 }

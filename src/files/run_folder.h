@@ -24,7 +24,7 @@ typedef struct {
     int lock;            // descriptor of the folder, which is held; -1: none
 } ls_run_folder;
 
-// Which folder: run_dir if given (from --run-dir), else runs/<run.name>, else runs/<name of the configuration
+// Which folder: run_dir if set (from --run-dir), else runs/<run.name>, else runs/<name of the configuration
 // file>-NNN. To start a run (run.resume = off) it must hold none, nor a file that a run would replace, and NNN is the
 // next free number. To go on (must) it must hold one, and NNN is the highest that does; a configuration that lies in a
 // run's folder (its config.ini) means that folder. auto: goes on where there is a run, else starts one. Where only
@@ -32,7 +32,7 @@ typedef struct {
 // LS_USAGE: the folder holds what is not to be gone on with, or no run to go on with, is in use, or its name is no
 // folder's; LS_STORAGE: it cannot be made, read or written.
 LS_CHECKED ls_status ls_run_folder_open(const ls_config *cfg, const char *run_dir, ls_run_folder *out);
-// At the end, when all is written: does the path still lead to the folder? LS_STORAGE says where the results are.
+// At the end, when all is written: does the path still lead to the folder? LS_STORAGE names where the results are.
 LS_CHECKED ls_status ls_run_folder_check(const ls_run_folder *folder);
 void ls_run_folder_close(ls_run_folder *folder);
 // A file of the folder: "DIR/name" into dst.
@@ -46,9 +46,9 @@ typedef struct {
 LS_CHECKED ls_status ls_run_folder_record(const ls_run_folder *folder, ls_run_record *record);
 
 // Everything is accepted: the folder is this run's. Writes run.json, network.ini (which config.ini names) and config.ini
-// (effective; paths in it made absolute; a head that says which ranks it led to), so that `train DIR/config.ini` repeats
+// (effective; paths in it made absolute; a head that names the ranks it led to), so that `train DIR/config.ini` repeats
 // the run from any place; takes away the summary of a run that has more to do now, and what killed processes left
 // half-written.
-LS_CHECKED ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_info *facts);
+LS_CHECKED ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_info *info);
 
 #endif

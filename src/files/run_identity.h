@@ -2,7 +2,7 @@
 //
 // They are in RUN/run.json, by which a run's folder is recognised, in every checkpoint's manifest, in metrics.jsonl and
 // in summary.json. They decide nothing that is computed, and no two runs are compared by them; but a checkpoint of
-// another run is neither gone on from nor kept, counted or removed as one's own.
+// another run is neither gone on from nor retained, counted or removed as one's own.
 #ifndef LS_FILES_RUN_IDENTITY_H
 #define LS_FILES_RUN_IDENTITY_H
 
@@ -27,7 +27,7 @@ const char *ls_run_identity_text(const cJSON *item);
 // Does a checkpoint of the run `id` after that update belong to this run?
 int ls_run_identity_owns(const ls_run_identity *identity, const char *id, int64_t update);
 LS_CHECKED ls_status ls_run_identity_adopt(ls_run_identity *identity, const char *id, int64_t update);
-// What was adopted without a limit (INT64_MAX) reaches up to this update: later ones are somebody else's.
+// What was adopted without a limit (INT64_MAX) reaches up to this update: later ones are another run's.
 void ls_run_identity_close(ls_run_identity *identity, int64_t update);
 // Is all that belongs to `other` its own, too, and both the same run?
 int ls_run_identity_covers(const ls_run_identity *identity, const ls_run_identity *other);

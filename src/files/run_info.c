@@ -3,28 +3,28 @@
 #include "base/json.h"
 #include "base/version.h"
 
-void ls_run_info_json(const ls_train_info *facts, cJSON *object) {
-    const ls_config *cfg = facts->cfg;
-    if (facts->run.id[0]) ls_json_add_text(object, "run", facts->run.id);
+void ls_run_info_json(const ls_train_info *info, cJSON *object) {
+    const ls_config *cfg = info->cfg;
+    if (info->run.id[0]) ls_json_add_text(object, "run", info->run.id);
     ls_json_add_text(object, "version", ls_version());
     ls_json_add_text(object, "config", cfg->file);
-    ls_json_add_text(object, "device", facts->device);
-    ls_json_add_text(object, "device_name", facts->device_facts.name);
-    ls_json_add_text(object, "libraries", facts->device_facts.libraries);
+    ls_json_add_text(object, "device", info->device);
+    ls_json_add_text(object, "device_name", info->device_info.name);
+    ls_json_add_text(object, "libraries", info->device_info.libraries);
     ls_json_add_text(object, "precision", ls_config_choice("train.precision", cfg->train_precision));
     ls_json_add_bool(object, "deterministic", cfg->run_deterministic);
-    ls_json_add_text(object, "communicator", facts->comm->backend);
-    if (facts->sums[0]) ls_json_add_text(object, "gradient_sums", facts->sums);
-    ls_json_add_int(object, "world_size", facts->comm->world_size);
-    ls_json_add_int(object, "threads_per_rank", facts->threads);
-    ls_json_add_text(object, "dataset", facts->train_data->name);
-    ls_json_add_int(object, "train_samples", facts->train_data->count);
-    if (facts->train_data->broken) ls_json_add_int(object, "train_broken", facts->train_data->broken);
-    if (facts->test_data->broken) ls_json_add_int(object, "test_broken", facts->test_data->broken);
-    ls_json_add_text(object, "model", facts->graph->path);
-    ls_json_add_int(object, "parameters", facts->parameters);
+    ls_json_add_text(object, "communicator", info->comm->backend);
+    if (info->sums[0]) ls_json_add_text(object, "gradient_sums", info->sums);
+    ls_json_add_int(object, "world_size", info->comm->world_size);
+    ls_json_add_int(object, "threads_per_rank", info->threads);
+    ls_json_add_text(object, "dataset", info->train_data->name);
+    ls_json_add_int(object, "train_samples", info->train_data->count);
+    if (info->train_data->broken) ls_json_add_int(object, "train_broken", info->train_data->broken);
+    if (info->test_data->broken) ls_json_add_int(object, "test_broken", info->test_data->broken);
+    ls_json_add_text(object, "model", info->graph->path);
+    ls_json_add_int(object, "parameters", info->parameters);
     ls_json_add_int(object, "seed", cfg->run_seed);
-    ls_json_add_int(object, "global_batch", facts->batches.global_batch);
-    ls_json_add_int(object, "micro_batch", facts->batches.micro_batch);
-    ls_json_add_int(object, "accumulation_steps", facts->batches.per_rank);
+    ls_json_add_int(object, "global_batch", info->batches.global_batch);
+    ls_json_add_int(object, "micro_batch", info->batches.micro_batch);
+    ls_json_add_int(object, "accumulation_steps", info->batches.per_rank);
 }

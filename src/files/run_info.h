@@ -36,12 +36,12 @@ typedef struct {
     const ls_comm_info *comm;
     ls_batches batches;
     const char *device; // "cpu"
-    ls_device_info device_facts;
-    const char *why_not_cuda;           // one line, or NULL
+    ls_device_info device_info;
+    const char *why_not_gpu;            // one line, or NULL
     const ls_rank_info *places;         // of all ranks
     char warning[LS_STATUS_TEXT_BYTES]; // in which ranks differ, though they may; "": nothing
     char sums[96];                      // what sums gradients over ranks: "NCCL 2.28.9", "MPI"; "": one rank
-    char why_not_nccl[256];             // one line, or ""
+    char why_not_collective[256];       // one line, or ""
     int threads;                        // per rank
     int64_t parameters;                 // trained
     int64_t updates_planned;            // of the whole run
@@ -99,7 +99,7 @@ typedef struct {
     double train_loss; // mean over the last epoch (or what was run of it)
     double test_loss, test_accuracy;
     int64_t test_samples;
-    int64_t best_update; // of the kept checkpoint with the best test accuracy, on rank 0; -1: none
+    int64_t best_update; // of the retained checkpoint with the best test accuracy, on rank 0; -1: none
     double best_accuracy;
     // Of all parts of the run, as samples_seen; then of this process's part alone.
     double train_images_per_second; // steady state: evaluation and the first window excluded
@@ -111,9 +111,10 @@ typedef struct {
     size_t peak_device_bytes, peak_host_bytes;        // maximum over ranks
     ls_gpu_sample gpus;                               // of all ranks, as ls_gpu_records_sum; samples 0: unknown
     uint64_t weights_hash;
-    ls_replica_checks replica_checks;          // of rank 0
-    char stragglers[LS_STRAGGLERS_TEXT_BYTES]; // who held up the others over the whole run; "": nobody, or not rank 0
-    double stragglers_share;                   // of the time, which the others waited
+    ls_replica_checks replica_checks; // of rank 0
+    char stragglers
+        [LS_STRAGGLERS_TEXT_BYTES];  // which ranks held up the others over the whole run; "": none, or not rank 0
+    double stragglers_share;         // of the time, which the others waited
     uint64_t allocations_in_updates; // of the steady state; counted only with the counting allocator linked (tests)
 } ls_train_summary;
 
@@ -127,6 +128,6 @@ typedef struct {
 
 // Identity, program, device, data, network and batches, as members of a JSON object: the start of the metrics and the
 // summary have the same ones.
-void ls_run_info_json(const ls_train_info *facts, cJSON *object);
+void ls_run_info_json(const ls_train_info *info, cJSON *object);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/version.h"
 
-// A count, whatever the file says. Those that this process has added are raw digits.
+// A count, whatever is in the file. Those that this process has added are raw digits.
 static double number(const cJSON *object, const char *name) {
     const cJSON *item = ls_json_get(object, name);
     double value = cJSON_IsNumber(item) ? item->valuedouble : cJSON_IsRaw(item) ? strtod(item->valuestring, NULL) : 0;
@@ -17,7 +17,7 @@ static const char *text(const cJSON *object, const char *name) {
     return value ? value : "";
 }
 
-// Of a checkpoint of an earlier version of the program, which knew no parts: as much as it says.
+// Of a checkpoint of an earlier version of the program, which had no parts: as much as it has.
 static cJSON *parts_before(const cJSON *manifest) {
     const cJSON *parts = ls_json_get(manifest, "parts");
     if (cJSON_IsArray(parts)) return cJSON_Duplicate(parts, 1);
@@ -34,20 +34,20 @@ static cJSON *parts_before(const cJSON *manifest) {
 }
 
 cJSON *ls_run_parts_new(
-    const ls_train_info *facts, const cJSON *manifest, const ls_train_counters *counters, cJSON *changed) {
+    const ls_train_info *info, const cJSON *manifest, const ls_train_counters *counters, cJSON *changed) {
     cJSON *list = parts_before(manifest), *part = ls_json_append(list, cJSON_CreateObject());
-    ls_json_add_text(part, "run", facts->run.id);
+    ls_json_add_text(part, "run", info->run.id);
     ls_json_add_int(part, "after_update", counters ? counters->update : 0);
     ls_json_add_int(part, "samples_before", counters ? counters->samples : 0);
     ls_json_add_real(part, "seconds_before", counters ? counters->seconds : 0);
     ls_json_add_real(part, "started", ls_clock_unix_seconds());
     ls_json_add_text(part, "version", ls_version());
-    ls_json_add_text(part, "device", facts->device);
-    ls_json_add_text(part, "device_name", facts->device_facts.name);
-    ls_json_add_int(part, "world_size", facts->comm->world_size);
-    ls_json_add_int(part, "threads_per_rank", facts->threads);
-    ls_json_add_int(part, "micro_batch", facts->batches.micro_batch);
-    ls_json_add_int(part, "accumulation_steps", facts->batches.per_rank);
+    ls_json_add_text(part, "device", info->device);
+    ls_json_add_text(part, "device_name", info->device_info.name);
+    ls_json_add_int(part, "world_size", info->comm->world_size);
+    ls_json_add_int(part, "threads_per_rank", info->threads);
+    ls_json_add_int(part, "micro_batch", info->batches.micro_batch);
+    ls_json_add_int(part, "accumulation_steps", info->batches.per_rank);
     if (cJSON_GetArraySize(changed) > 0)
         ls_json_add_item(part, "changed", changed);
     else
@@ -80,11 +80,11 @@ static void write_part(const cJSON *part, const char *before, FILE *file) {
     fputc('\n', file);
 }
 
-void ls_run_parts_write(const ls_train_info *facts, FILE *file) {
-    const cJSON *part, *first = facts->parts ? facts->parts->child : NULL, *last = first;
+void ls_run_parts_write(const ls_train_info *info, FILE *file) {
+    const cJSON *part, *first = info->parts ? info->parts->child : NULL, *last = first;
     int alike = 1;
     for (; last && last->next; last = last->next) alike &= !differs(last, last->next);
-    fprintf(file, "; Options of run %s, by which it trains:\n", facts->run.id);
+    fprintf(file, "; Options of run %s, by which it trains:\n", info->run.id);
     if (last) write_part(last, "", file);
     if (alike) {
         fputs("; The same ranks and device repeat it by this file, unless summary.json names parts with other "
@@ -93,7 +93,7 @@ void ls_run_parts_write(const ls_train_info *facts, FILE *file) {
         return;
     }
     fputs("; No file repeats this run: it went on in parts that are not alike.\n", file);
-    cJSON_ArrayForEach(part, facts->parts) {
+    cJSON_ArrayForEach(part, info->parts) {
         char before[64];
         snprintf(before, sizeof before, "  after update %.0f: ", number(part, "after_update"));
         write_part(part, before, file);

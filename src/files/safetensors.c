@@ -81,11 +81,11 @@ static cJSON *describe_tensor(const ls_safetensors_tensor *tensor, uint64_t begi
 }
 
 static char *make_header(
-    const ls_safetensors_tensor *tensors, int tensor_count, const ls_metadata_entry *notes, int note_count) {
+    const ls_safetensors_tensor *tensors, int tensor_count, const ls_metadata_entry *entries, int entry_count) {
     cJSON *root = cJSON_CreateObject();
-    if (note_count > 0) {
+    if (entry_count > 0) {
         cJSON *object = ls_json_add_object(root, metadata_key);
-        for (int i = 0; i < note_count; i++) ls_json_add_text(object, notes[i].key, notes[i].text);
+        for (int i = 0; i < entry_count; i++) ls_json_add_text(object, entries[i].key, entries[i].text);
     }
     uint64_t begin = 0;
     for (int i = 0; i < tensor_count; i++) {
@@ -114,10 +114,10 @@ static ls_status check_tensors(const char *path, const ls_safetensors_tensor *te
 }
 
 ls_status ls_safetensors_write(const char *path, const ls_safetensors_tensor *tensors, int tensor_count,
-    const ls_metadata_entry *notes, int note_count, ls_safetensors_digest *digest) {
+    const ls_metadata_entry *entries, int entry_count, ls_safetensors_digest *digest) {
     LS_TRY(check_tensors(path, tensors, tensor_count));
     static const char spaces[DATA_ALIGN] = "                                                                ";
-    char *header = make_header(tensors, tensor_count, notes, note_count);
+    char *header = make_header(tensors, tensor_count, entries, entry_count);
     if (!header) return ls_no_memory(0, "%s", path);
     const size_t text_bytes = strlen(header);
     const size_t padding = (DATA_ALIGN - (LENGTH_BYTES + text_bytes) % DATA_ALIGN) % DATA_ALIGN;
@@ -222,9 +222,9 @@ static ls_status read_entry(const ls_safetensors *file, const cJSON *item, entry
 static ls_status check_metadata(const ls_safetensors *file, const cJSON *metadata) {
     if (!cJSON_IsObject(metadata))
         return ls_fail(LS_STORAGE, "%s: '%s' in the header is no object", file->path, metadata_key);
-    for (const cJSON *note = metadata->child; note; note = note->next) {
-        if (cJSON_IsString(note)) continue;
-        return ls_fail(LS_STORAGE, "%s: '%.80s' of '%s' is no text", file->path, note->string, metadata_key);
+    for (const cJSON *text = metadata->child; text; text = text->next) {
+        if (cJSON_IsString(text)) continue;
+        return ls_fail(LS_STORAGE, "%s: '%.80s' of '%s' is no text", file->path, text->string, metadata_key);
     }
     return LS_SUCCESS;
 }
@@ -307,7 +307,7 @@ static ls_status read_header(ls_safetensors *file, const ls_input *input, uint64
     return status;
 }
 
-// The data only when the header has shown that they are as long as it says.
+// The data only when the header has shown that they are as long as it promises.
 static ls_status read_data(ls_safetensors *file, const ls_input *input, ls_hasher *hasher) {
     LS_TRY(LS_NEW_BYTES(file->data, file->data_bytes + 1, "%s", file->path));
     LS_TRY(ls_input_read(input, input->bytes - file->data_bytes, file->data, file->data_bytes));

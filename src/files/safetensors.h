@@ -37,7 +37,7 @@ typedef struct {          // of a whole file
 
 // The file appears whole or not at all. Names must differ (else LS_INTERNAL: they are ours). digest may be NULL.
 LS_CHECKED ls_status ls_safetensors_write(const char *path, const ls_safetensors_tensor *tensors, int tensor_count,
-    const ls_metadata_entry *notes, int note_count, ls_safetensors_digest *digest);
+    const ls_metadata_entry *entries, int entry_count, ls_safetensors_digest *digest);
 
 typedef struct ls_safetensors ls_safetensors;
 

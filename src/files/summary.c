@@ -63,13 +63,13 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
     ls_json_add_hash(tree, "weights_hash", s->weights_hash);
 }
 
-ls_status ls_summary_write(const char *path, const ls_train_info *facts, const ls_train_summary *summary) {
+ls_status ls_summary_write(const char *path, const ls_train_info *info, const ls_train_summary *summary) {
     cJSON *tree = cJSON_CreateObject();
     ls_json_add_text(tree, "status", summary->status);
-    ls_run_info_json(facts, tree);
+    ls_run_info_json(info, tree);
     add_result(tree, summary);
     if (summary->resumed_at) add_last_part(tree, summary);
-    if (facts->parts) ls_json_add_item(tree, "parts", cJSON_Duplicate(facts->parts, 1));
+    if (info->parts) ls_json_add_item(tree, "parts", cJSON_Duplicate(info->parts, 1));
     ls_status status = ls_json_write_file(path, tree);
     cJSON_Delete(tree);
     return status;

@@ -6,10 +6,10 @@
 #include "files/run_info.h"
 
 // Written atomically. Units are in the names, accuracies are 0..1, peak_memory_bytes is an object {device, host} (maxima
-// over ranks), weights_hash is 16 hex digits, run the run's identity, best_checkpoint the kept one with the best test
-// accuracy. parts says what computed the run, from which update on (run_parts.h). Of a run in several parts updates,
+// over ranks), weights_hash is 16 hex digits, run the run's identity, best_checkpoint the retained one with the best test
+// accuracy. parts: what computed the run, from which update on (run_parts.h). Of a run in several parts updates,
 // samples_seen, wall_seconds and train_images_per_second are of all of them, last_part has those of the last; waiting
 // times, memory, gpus, stragglers and time_to_first_update_seconds are of the last.
-LS_CHECKED ls_status ls_summary_write(const char *path, const ls_train_info *facts, const ls_train_summary *summary);
+LS_CHECKED ls_status ls_summary_write(const char *path, const ls_train_info *info, const ls_train_summary *summary);
 
 #endif

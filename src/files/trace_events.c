@@ -100,18 +100,18 @@ static void write_metadata(writer *w, const char *name, int tid, const char *key
     write_event(w, event);
 }
 
-static void write_process(writer *w, const ls_comm_info *rank, const ls_trace_info *facts) {
+static void write_process(writer *w, const ls_comm_info *rank, const ls_trace_info *info) {
     char text[TEXT_BYTES];
     cJSON *event = new_event(w, "M", "process_name", -1), *args = ls_json_add_object(event, "args");
-    snprintf(text, sizeof text, "rank %d, %s, %s", rank->rank, rank->host, facts->device);
+    snprintf(text, sizeof text, "rank %d, %s, %s", rank->rank, rank->host, info->device);
     ls_json_add_text(args, "name", text);
     ls_json_add_int(args, "spans", w->count);
     ls_json_add_int(args, "spans_dropped", ls_spans_dropped());
-    ls_json_add_text(args, "clock", facts->clock.measured ? "measured" : "shared");
-    ls_json_add_real(args, "clock_error_us", round(1e9 * facts->clock.error_s) / 1e3);
-    ls_json_add_real(args, "device_clock_error_us", round(1e9 * facts->device_clock_error_s) / 1e3);
-    ls_json_add_real(args, "comm_seconds_exposed", facts->comm_exposed_s);
-    ls_json_add_real(args, "loader_wait_seconds", facts->loader_wait_s);
+    ls_json_add_text(args, "clock", info->clock.measured ? "measured" : "shared");
+    ls_json_add_real(args, "clock_error_us", round(1e9 * info->clock.error_s) / 1e3);
+    ls_json_add_real(args, "device_clock_error_us", round(1e9 * info->device_clock_error_s) / 1e3);
+    ls_json_add_real(args, "comm_seconds_exposed", info->comm_exposed_s);
+    ls_json_add_real(args, "loader_wait_seconds", info->loader_wait_s);
     write_event(w, event);
     write_metadata(w, "process_sort_index", -1, "sort_index", NULL, rank->rank);
     if (ls_spans_dropped() == 0) return;
@@ -223,8 +223,8 @@ static void write_exposed(writer *w) {
     }
 }
 
-static void write_all(writer *w, const ls_comm_info *rank, const ls_trace_info *facts) {
-    write_process(w, rank, facts);
+static void write_all(writer *w, const ls_comm_info *rank, const ls_trace_info *info) {
+    write_process(w, rank, info);
     write_threads(w);
     for (int i = 0; i < w->count; i++) write_span(w, i);
     write_flows(w);
@@ -232,13 +232,13 @@ static void write_all(writer *w, const ls_comm_info *rank, const ls_trace_info *
 }
 
 ls_status ls_trace_events_text(
-    const ls_comm_info *rank, const ls_trace_info *facts, double zero_s, char **text, size_t *bytes) {
+    const ls_comm_info *rank, const ls_trace_info *info, double zero_s, char **text, size_t *bytes) {
     *text = NULL;
-    writer w = { .pid = rank->rank, .zero_s = zero_s - facts->clock.offset_s };
+    writer w = { .pid = rank->rank, .zero_s = zero_s - info->clock.offset_s };
     ls_status status = sort_spans(&w);
     if (!ls_failed(status)) {
         w.file = open_memstream(text, bytes);
-        if (w.file) write_all(&w, rank, facts);
+        if (w.file) write_all(&w, rank, info);
         if (!w.file || fclose(w.file) != 0 || w.failed) status = ls_no_memory(0, "--trace: %d spans", w.count);
     }
     free(w.spans);

@@ -26,6 +26,6 @@ typedef struct {
 
 // One event a line, joined by ",\n"; to be freed by the caller. zero_s: the time 0 of the file, on rank 0's clock.
 LS_CHECKED ls_status ls_trace_events_text(
-    const ls_comm_info *rank, const ls_trace_info *facts, double zero_s, char **text, size_t *bytes);
+    const ls_comm_info *rank, const ls_trace_info *info, double zero_s, char **text, size_t *bytes);
 
 #endif

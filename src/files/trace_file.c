@@ -25,13 +25,13 @@ typedef struct {
 
 // The file with everything before the first event.
 static ls_status open_file(gathering *g) {
-    const ls_comm_info *about = ls_comm_get_info(g->comm);
-    if (about->rank != 0) return LS_SUCCESS;
+    const ls_comm_info *self = ls_comm_get_info(g->comm);
+    if (self->rank != 0) return LS_SUCCESS;
     LS_TRY(ls_atomic_file_open(g->path, &g->file));
     cJSON *head = cJSON_CreateObject();
     ls_json_add_text(head, "program", "lockstep");
     ls_json_add_text(head, "version", ls_version());
-    ls_json_add_int(head, "ranks", about->world_size);
+    ls_json_add_int(head, "ranks", self->world_size);
     ls_json_add_int(head, "first_update", g->from);
     ls_json_add_int(head, "updates", g->to - g->from);
     ls_json_add_int(head, "spans_dropped", g->lost);
@@ -45,13 +45,13 @@ static ls_status open_file(gathering *g) {
 }
 
 // All that can fail on one rank alone.
-static ls_status prepare(gathering *g, const ls_trace_info *facts, double zero_s) {
-    const ls_comm_info *about = ls_comm_get_info(g->comm);
+static ls_status prepare(gathering *g, const ls_trace_info *info, double zero_s) {
+    const ls_comm_info *self = ls_comm_get_info(g->comm);
     size_t bytes = 0;
-    LS_TRY(ls_trace_events_text(about, facts, zero_s, &g->text, &bytes));
+    LS_TRY(ls_trace_events_text(self, info, zero_s, &g->text, &bytes));
     g->mine = (int64_t)bytes;
-    LS_TRY(LS_NEW(g->piece, PIECE_BYTES, "--trace: spans of %d ranks", about->world_size));
-    LS_TRY(LS_NEW(g->bytes, about->world_size, "--trace: spans of %d ranks", about->world_size));
+    LS_TRY(LS_NEW(g->piece, PIECE_BYTES, "--trace: spans of %d ranks", self->world_size));
+    LS_TRY(LS_NEW(g->bytes, self->world_size, "--trace: spans of %d ranks", self->world_size));
     return open_file(g);
 }
 
@@ -83,12 +83,12 @@ static ls_status gather(gathering *g) {
 }
 
 ls_status ls_trace_file_write(
-    const char *path, ls_comm *comm, const ls_trace_info *facts, int64_t from, int64_t to, double start_s) {
+    const char *path, ls_comm *comm, const ls_trace_info *info, int64_t from, int64_t to, double start_s) {
     gathering g = { .path = path, .comm = comm, .from = from, .to = to, .lost = ls_spans_dropped() };
-    double zero_s = start_s + facts->clock.offset_s;
+    double zero_s = start_s + info->clock.offset_s;
     LS_TRY(ls_comm_allreduce(comm, &zero_s, 1, LS_F64, LS_REDUCE_MIN));
     LS_TRY(ls_comm_allreduce(comm, &g.lost, 1, LS_I64, LS_REDUCE_SUM));
-    ls_status status = ls_comm_agree(comm, prepare(&g, facts, zero_s), NULL);
+    ls_status status = ls_comm_agree(comm, prepare(&g, info, zero_s), NULL);
     LS_THEN(status, gather(&g));
     ls_atomic_file_abandon(g.file);
     free(g.text);

@@ -1,4 +1,4 @@
-// trace_file.h - the spans of all ranks in one file (trace_events.h says what is in it), gathered to rank 0.
+// trace_file.h - the spans of all ranks in one file (trace_events.h: what is in it), gathered to rank 0.
 #ifndef LS_FILES_TRACE_FILE_H
 #define LS_FILES_TRACE_FILE_H
 
@@ -9,6 +9,6 @@ LS_CHECKED ls_status ls_trace_file_check(const char *path);
 // All ranks call it when nothing records; rank 0 writes, atomically. Updates [from, to) were traced; start_s: when that
 // began, on this rank's clock. The status is each rank's own.
 LS_CHECKED ls_status ls_trace_file_write(
-    const char *path, ls_comm *comm, const ls_trace_info *facts, int64_t from, int64_t to, double start_s);
+    const char *path, ls_comm *comm, const ls_trace_info *info, int64_t from, int64_t to, double start_s);
 
 #endif

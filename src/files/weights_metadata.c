@@ -17,10 +17,10 @@ static const char resize_rule[] = "bilinear";
 // --- writing -------------------------------------------------------------------------------------
 
 // Takes over `text`; NULL: there was no memory for it.
-static ls_status add(ls_weights_metadata *notes, const char *key, char *text) {
+static ls_status add(ls_weights_metadata *metadata, const char *key, char *text) {
     if (!text) return ls_no_memory(0, "%s", key);
-    notes->texts[notes->count] = text;
-    notes->list[notes->count++] = (ls_metadata_entry){ key, text };
+    metadata->texts[metadata->count] = text;
+    metadata->list[metadata->count++] = (ls_metadata_entry){ key, text };
     return LS_SUCCESS;
 }
 
@@ -44,29 +44,29 @@ static char *join_classes(const ls_dataset *dataset) {
     return text;
 }
 
-static ls_status add_all(ls_weights_metadata *notes, const ls_graph *graph, const ls_dataset *dataset) {
-    const ls_dataset_info *facts = ls_dataset_get_info(dataset);
-    LS_TRY(add(notes, "format", strdup("pt")));
-    LS_TRY(add(notes, version_key, strdup(ls_version())));
-    LS_TRY(add(notes, network_key, ls_text_as_utf8(graph->text)));
-    LS_TRY(add(notes, dataset_key, strdup(facts->name)));
-    LS_TRY(add(notes, mean_key, join_numbers(facts->mean, facts->shape.c)));
-    LS_TRY(add(notes, std_key, join_numbers(facts->std, facts->shape.c)));
-    LS_TRY(add(notes, classes_key, join_classes(dataset)));
-    return add(notes, resize_key, strdup(resize_rule));
+static ls_status add_all(ls_weights_metadata *metadata, const ls_graph *graph, const ls_dataset *dataset) {
+    const ls_dataset_info *info = ls_dataset_get_info(dataset);
+    LS_TRY(add(metadata, "format", strdup("pt")));
+    LS_TRY(add(metadata, version_key, strdup(ls_version())));
+    LS_TRY(add(metadata, network_key, ls_text_as_utf8(graph->text)));
+    LS_TRY(add(metadata, dataset_key, strdup(info->name)));
+    LS_TRY(add(metadata, mean_key, join_numbers(info->mean, info->shape.c)));
+    LS_TRY(add(metadata, std_key, join_numbers(info->std, info->shape.c)));
+    LS_TRY(add(metadata, classes_key, join_classes(dataset)));
+    return add(metadata, resize_key, strdup(resize_rule));
 }
 
 ls_status ls_weights_metadata_new(const ls_graph *graph, const ls_dataset *dataset, ls_weights_metadata **out) {
-    ls_weights_metadata *notes;
-    LS_TRY(LS_NEW(notes, 1, "metadata of weights"));
-    ls_status status = add_all(notes, graph, dataset);
-    return LS_GIVE(status, notes, out, ls_weights_metadata_free);
+    ls_weights_metadata *metadata;
+    LS_TRY(LS_NEW(metadata, 1, "metadata of weights"));
+    ls_status status = add_all(metadata, graph, dataset);
+    return LS_GIVE(status, metadata, out, ls_weights_metadata_free);
 }
 
-void ls_weights_metadata_free(ls_weights_metadata *notes) {
-    if (!notes) return;
-    for (int i = 0; i < notes->count; i++) free(notes->texts[i]);
-    free(notes);
+void ls_weights_metadata_free(ls_weights_metadata *metadata) {
+    if (!metadata) return;
+    for (int i = 0; i < metadata->count; i++) free(metadata->texts[i]);
+    free(metadata);
 }
 
 // --- reading -------------------------------------------------------------------------------------
@@ -101,17 +101,17 @@ static ls_status read_numbers(
     return LS_SUCCESS;
 }
 
-static ls_status read_classes(const char *path, const ls_safetensors *file, ls_weights_info *facts) {
+static ls_status read_classes(const char *path, const ls_safetensors *file, ls_weights_info *info) {
     const char *text;
     LS_TRY(find(path, file, classes_key, &text));
-    const int wanted = facts->graph->classes;
-    LS_TRY(LS_NEW(facts->classes, wanted, "%s", path));
+    const int wanted = info->graph->classes;
+    LS_TRY(LS_NEW(info->classes, wanted, "%s", path));
     cJSON *list = cJSON_Parse(text), *name;
     ls_status status = LS_SUCCESS;
     int count = 0, good = cJSON_IsArray(list) && cJSON_GetArraySize(list) == wanted;
     cJSON_ArrayForEach(name, list) {
         good = good && cJSON_IsString(name);
-        if (good) LS_TRY_GOTO(LS_NEW_TEXT(facts->classes[count], name->valuestring, "%s", path));
+        if (good) LS_TRY_GOTO(LS_NEW_TEXT(info->classes[count], name->valuestring, "%s", path));
         count += good;
     }
     if (!good)
@@ -122,76 +122,76 @@ done:
     return status;
 }
 
-static ls_status read_all(const char *path, const ls_safetensors *file, ls_weights_info *facts) {
+static ls_status read_all(const char *path, const ls_safetensors *file, ls_weights_info *info) {
     const char *network, *dataset, *resize;
     LS_TRY(find(path, file, network_key, &network));
     char where[LS_TEXT_BYTES];
     snprintf(where, sizeof where, "%s (%s)", path, network_key);
-    ls_status status = ls_graph_parse(where, network, &facts->graph);
+    ls_status status = ls_graph_parse(where, network, &info->graph);
     if (status.code == LS_USAGE) status.code = LS_STORAGE; // not the user's words here: the file is damaged
     LS_TRY(status);
     LS_TRY(find(path, file, dataset_key, &dataset));
-    snprintf(facts->dataset, sizeof facts->dataset, "%s", dataset);
-    const int channels = facts->graph->input.c, most = (int)(sizeof facts->mean / sizeof facts->mean[0]);
+    snprintf(info->dataset, sizeof info->dataset, "%s", dataset);
+    const int channels = info->graph->input.c, most = (int)(sizeof info->mean / sizeof info->mean[0]);
     if (channels > most)
         return ls_fail(
             LS_STORAGE, "%s: pictures of %d channels, at most %d are known: the file is damaged", path, channels, most);
-    LS_TRY(read_numbers(path, file, mean_key, 0, channels, facts->mean));
-    LS_TRY(read_numbers(path, file, std_key, 1, channels, facts->std));
+    LS_TRY(read_numbers(path, file, mean_key, 0, channels, info->mean));
+    LS_TRY(read_numbers(path, file, std_key, 1, channels, info->std));
     LS_TRY(find(path, file, resize_key, &resize));
     if (strcmp(resize, resize_rule) != 0)
-        return ls_fail(LS_STORAGE, "%s: its pictures are resized by the rule '%.40s', and this program knows '%s' only",
+        return ls_fail(LS_STORAGE, "%s: its pictures are resized by the rule '%.40s', and this program has '%s' only",
             path, resize, resize_rule);
-    return read_classes(path, file, facts);
+    return read_classes(path, file, info);
 }
 
 ls_status ls_weights_info_read(const char *path, const ls_safetensors *file, ls_weights_info **out) {
-    ls_weights_info *facts;
-    LS_TRY(LS_NEW(facts, 1, "%s", path));
-    ls_status status = read_all(path, file, facts);
-    return LS_GIVE(status, facts, out, ls_weights_info_free);
+    ls_weights_info *info;
+    LS_TRY(LS_NEW(info, 1, "%s", path));
+    ls_status status = read_all(path, file, info);
+    return LS_GIVE(status, info, out, ls_weights_info_free);
 }
 
-static ls_status take_dataset(const ls_dataset *dataset, ls_weights_info *facts) {
+static ls_status take_dataset(const ls_dataset *dataset, ls_weights_info *info) {
     const ls_dataset_info *d = ls_dataset_get_info(dataset);
-    const ls_graph *g = facts->graph;
+    const ls_graph *g = info->graph;
     if (!ls_chw_equal(d->shape, g->input) || d->classes != g->classes)
         return ls_fail(LS_USAGE,
-            "%s: the network takes pictures of %dx%dx%d and tells %d classes, but data.dataset = %s has %dx%dx%d and "
+            "%s: the network takes pictures of %dx%dx%d and has %d classes, but data.dataset = %s has %dx%dx%d and "
             "%d",
             g->path, g->input.c, g->input.h, g->input.w, g->classes, d->name, d->shape.c, d->shape.h, d->shape.w,
             d->classes);
-    snprintf(facts->dataset, sizeof facts->dataset, "%s", d->name);
-    memcpy(facts->mean, d->mean, sizeof facts->mean);
-    memcpy(facts->std, d->std, sizeof facts->std);
-    LS_TRY(LS_NEW(facts->classes, d->classes, "names of %d classes", d->classes));
+    snprintf(info->dataset, sizeof info->dataset, "%s", d->name);
+    memcpy(info->mean, d->mean, sizeof info->mean);
+    memcpy(info->std, d->std, sizeof info->std);
+    LS_TRY(LS_NEW(info->classes, d->classes, "names of %d classes", d->classes));
     for (int i = 0; i < d->classes; i++)
-        LS_TRY(LS_NEW_TEXT(facts->classes[i], ls_dataset_class(dataset, i), "names of %d classes", d->classes));
+        LS_TRY(LS_NEW_TEXT(info->classes[i], ls_dataset_class(dataset, i), "names of %d classes", d->classes));
     return LS_SUCCESS;
 }
 
-static ls_status configure(const ls_config *cfg, ls_weights_info *facts) {
+static ls_status configure(const ls_config *cfg, ls_weights_info *info) {
     char path[2 * LS_TEXT_BYTES];
     LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
-    LS_TRY(ls_graph_read(path, &facts->graph));
+    LS_TRY(ls_graph_read(path, &info->graph));
     ls_dataset *dataset;
     LS_TRY(ls_dataset_open(cfg, LS_SPLIT_TRAIN, &dataset));
-    ls_status status = take_dataset(dataset, facts);
+    ls_status status = take_dataset(dataset, info);
     ls_dataset_free(dataset);
     return status;
 }
 
 ls_status ls_weights_info_configured(const ls_config *cfg, ls_weights_info **out) {
-    ls_weights_info *facts;
-    LS_TRY(LS_NEW(facts, 1, "metadata of weights"));
-    ls_status status = configure(cfg, facts);
-    return LS_GIVE(status, facts, out, ls_weights_info_free);
+    ls_weights_info *info;
+    LS_TRY(LS_NEW(info, 1, "metadata of weights"));
+    ls_status status = configure(cfg, info);
+    return LS_GIVE(status, info, out, ls_weights_info_free);
 }
 
-void ls_weights_info_free(ls_weights_info *facts) {
-    if (!facts) return;
-    for (int i = 0; facts->classes && i < facts->graph->classes; i++) free(facts->classes[i]);
-    free(facts->classes);
-    ls_graph_free(facts->graph);
-    free(facts);
+void ls_weights_info_free(ls_weights_info *info) {
+    if (!info) return;
+    for (int i = 0; info->classes && i < info->graph->classes; i++) free(info->classes[i]);
+    free(info->classes);
+    ls_graph_free(info->graph);
+    free(info);
 }

@@ -1,4 +1,4 @@
-// weights_metadata.h - what a weights file says of itself in its __metadata__ (safetensors.h), so that it alone is enough
+// weights_metadata.h - what describes a weights file in its __metadata__ (safetensors.h), so that it alone is enough
 // to predict and to export, on any machine:
 //   format             "pt", the mark of PyTorch's own files
 //   lockstep.version   the program that wrote it
@@ -7,8 +7,8 @@
 //   lockstep.mean      of pixel/255, a number a channel, separated by commas
 //   lockstep.std       likewise
 //   lockstep.classes   JSON: a list of the classes' names, in the order of their labels
-//   lockstep.resize    "bilinear": pictures of another size are stretched to the network's input as data/image_resize.h
-//                      says; that is the only rule there is, written down for readers of other programs
+//   lockstep.resize    "bilinear": pictures of another size are stretched to the network's input by data/image_resize.h,
+//                      the only rule there is, written down for readers of other programs
 // All of it is UTF-8, whatever the network file's comments and the folders' names are (base/text.h, ls_text_as_utf8): else Python
 // could not load it.
 #ifndef LS_FILES_WEIGHTS_METADATA_H
@@ -30,7 +30,7 @@ typedef struct {
 
 LS_CHECKED ls_status ls_weights_metadata_new(
     const ls_graph *graph, const ls_dataset *dataset, ls_weights_metadata **out);
-void ls_weights_metadata_free(ls_weights_metadata *notes); // NULL is allowed
+void ls_weights_metadata_free(ls_weights_metadata *metadata); // NULL is allowed
 
 // For reading weights.
 typedef struct {
@@ -40,10 +40,10 @@ typedef struct {
     char **classes;          // graph->classes names
 } ls_weights_info;
 
-// LS_STORAGE: the file has no notes (the message says how to do without), or they are damaged. path: for messages.
+// LS_STORAGE: the file has no metadata (the message names how to do without), or it is damaged. path: for messages.
 LS_CHECKED ls_status ls_weights_info_read(const char *path, const ls_safetensors *file, ls_weights_info **out);
-// For a file without notes: as a run with this configuration would write them. Opens its network and its data set.
+// For a file without metadata: as a run with this configuration would write it. Opens its network and its data set.
 LS_CHECKED ls_status ls_weights_info_configured(const ls_config *cfg, ls_weights_info **out);
-void ls_weights_info_free(ls_weights_info *facts); // NULL is allowed
+void ls_weights_info_free(ls_weights_info *info); // NULL is allowed
 
 #endif

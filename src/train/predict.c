@@ -13,7 +13,7 @@ struct ls_predictor {
     const ls_graph *graph;
     ls_dataset *pictures;
     ls_session session;
-    const char *why_not_cuda;
+    const char *why_not_gpu;
     ls_slab *records; // what the loss reads and writes beside the logits
     ls_input_pipeline *input;
     ls_program_inputs inputs;
@@ -31,7 +31,7 @@ static ls_input_pipeline_options input_options(const ls_predictor *p) {
 
 static ls_status open_session(ls_predictor *p) {
     ls_session *s = &p->session;
-    LS_TRY(ls_session_open_device(s, p->options.cfg, &p->why_not_cuda));
+    LS_TRY(ls_session_open_device(s, p->options.cfg, &p->why_not_gpu));
     LS_TRY(ls_session_start(s, LS_F32));
     LS_TRY(ls_session_place(s, p->graph, &(ls_param_store_options){ .storage = LS_F32 }));
     s->options[0] = (ls_compile_options){ .micro_batch = BATCH };
@@ -106,8 +106,8 @@ void ls_predictor_free(ls_predictor *p) {
     free(p);
 }
 
-const char *ls_predictor_why_not_cuda(const ls_predictor *p) {
-    return p->why_not_cuda;
+const char *ls_predictor_why_not_gpu(const ls_predictor *p) {
+    return p->why_not_gpu;
 }
 
 static ls_status run_batch(ls_predictor *p) {

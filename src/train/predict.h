@@ -25,7 +25,7 @@ typedef struct {
 // One rank by itself. LS_STORAGE: the file lacks weights of the network; LS_DEVICE: as opening a device may fail.
 LS_CHECKED ls_status ls_predictor_new(const ls_predictor_options *options, ls_predictor **out);
 void ls_predictor_free(ls_predictor *predictor); // NULL is allowed
-const char *ls_predictor_why_not_cuda(
+const char *ls_predictor_why_not_gpu(
     const ls_predictor *predictor); // one line, where device.type = auto took the cpu; or NULL
 // The next picture, in the order of paths; as many calls as there are paths. A picture's logits do not depend on the
 // other pictures. LS_NUMERIC: they are not finite.

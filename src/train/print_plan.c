@@ -21,7 +21,7 @@ static void print_batches(const ls_trainer *t, FILE *file) {
     const ls_train_info *f = &t->facts;
     const ls_batches *b = &f->batches;
     fprintf(file, "run\n");
-    fprintf(file, "  device        %s: %s (%s)\n", f->device, f->device_facts.name, f->device_facts.libraries);
+    fprintf(file, "  device        %s: %s (%s)\n", f->device, f->device_info.name, f->device_info.libraries);
     for (int rank = 0; b->world_size > 1 && rank < b->world_size;) {
         char line[LS_RANK_TABLE_LINE_BYTES];
         rank = ls_rank_table_line(f->places, b->world_size, rank, line);

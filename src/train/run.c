@@ -358,7 +358,7 @@ ls_status ls_trainer_run(
         .samples_at_report = t->done.samples,
         .first_samples = t->done.samples };
     t->run_started = now;
-    LS_TRY(ls_gpu_records_start(t->comm, &t->facts.device_facts, &run.gpus));
+    LS_TRY(ls_gpu_records_start(t->comm, &t->facts.device_info, &run.gpus));
     ls_status status = ls_stragglers_new(t->comm, t->facts.places, &run.stragglers);
     LS_THEN(status, run_updates(t, &run));
     LS_THEN(status, ls_trainer_save_end(t, observers, observer_count));

@@ -16,7 +16,7 @@ static ls_status add_program(const ls_trainer *t, ls_fingerprint *mine) {
 }
 
 static ls_status add_device(const ls_trainer *t, ls_fingerprint *mine) {
-    const ls_device_info *facts = &t->facts.device_facts;
+    const ls_device_info *facts = &t->facts.device_info;
     ls_fingerprint_add(mine, "device", "%s", t->facts.device);
     ls_fingerprint_add(mine, "libraries", "%s", facts->libraries);
     if (!facts->uuid[0]) return LS_SUCCESS;

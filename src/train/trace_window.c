@@ -69,9 +69,9 @@ ls_status ls_trainer_turn_trace(ls_trainer *t) {
 }
 
 ls_status ls_trainer_write_trace(ls_trainer *t, const char *path) {
-    char device[sizeof t->facts.device_facts.name + 16];
+    char device[sizeof t->facts.device_info.name + 16];
     if (t->tracing.next == t->done.updates) LS_TRY(ls_trainer_turn_trace(t)); // the last update was traced
-    snprintf(device, sizeof device, "%s: %s", t->facts.device, t->facts.device_facts.name);
+    snprintf(device, sizeof device, "%s: %s", t->facts.device, t->facts.device_info.name);
     t->tracing.facts.device = device;
     return ls_trace_file_write(path, t->comm, &t->tracing.facts, t->tracing.from, t->tracing.to, t->tracing.start_s);
 }

@@ -95,10 +95,10 @@ static ls_status open_device(ls_trainer *t, ls_status status) {
     ls_device_options options = ls_session_device_options(t->cfg, t->facts.threads);
     options.plans = t->plans;
     LS_TRY(ls_device_assignment_open(t->assignment, t->comm, &options, &t->session.device));
-    t->facts.why_not_cuda = ls_device_assignment_why_not_cuda(t->assignment);
+    t->facts.why_not_gpu = ls_device_assignment_why_not_gpu(t->assignment);
     t->facts.places = ls_device_assignment_ranks(t->assignment);
     t->facts.device = t->session.device->api->name;
-    t->session.device->api->facts(t->session.device, &t->facts.device_facts);
+    t->session.device->api->info(t->session.device, &t->facts.device_info);
     LS_TRY(ls_startup_check_devices(t));
     return ls_session_start(&t->session, ls_config_storage(t->cfg));
 }
@@ -121,7 +121,7 @@ static ls_status plan_training(ls_trainer *t) {
         .state_tensors = ls_optimizer_kept(cfg->optimizer_kind),
         .ordered = cfg->run_deterministic,
         .wire = cfg->dist_reduce_dtype == LS_REDUCE_DTYPE_BF16 && several,
-        .reduced = several || cfg->dist_backend == LS_BACKEND_NCCL };
+        .reduced = several || ls_collective_find(ls_config_choice("dist.backend", cfg->dist_backend)) };
     return ls_session_place(&t->session, t->graph, &options);
 }
 
@@ -201,11 +201,11 @@ static ls_status prepare(ls_trainer *t) {
     return plan_training(t);
 }
 
-// Before memory is planned: what NCCL takes of it is then known.
+// Before memory is planned: what a collective takes of it is then known.
 static ls_status open_sums(ls_trainer *t) {
     ls_train_info *f = &t->facts;
     LS_TRY(ls_select_backend(t->comm, t->session.device, t->cfg, ls_device_assignment_shares(t->assignment),
-        &t->collective, f->sums, f->why_not_nccl));
+        &t->collective, f->sums, f->why_not_collective));
     if (!t->collective && f->comm->world_size > 1) snprintf(f->sums, sizeof f->sums, "MPI");
     if (t->collective) LS_TRY(ls_comm_watch(t->comm, t->session.device->api->collective, t->collective));
     return LS_SUCCESS;

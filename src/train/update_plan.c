@@ -150,7 +150,7 @@ static ls_bucket summed(const ls_update *u, int index) {
 static ls_status adopt_slabs(ls_update *u) {
     ls_slab *slabs[] = { u->store->grad, u->store->fixed, u->store->wire };
     for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
-        if (slabs[i]) LS_TRY(u->device->api->collective->adopt(u->collective, slabs[i]));
+        if (slabs[i]) LS_TRY(u->device->api->collective->register_memory(u->collective, slabs[i]));
     return LS_SUCCESS;
 }
 

@@ -40,7 +40,7 @@ static const struct {
     { { "ckpt", "diff", "a" }, "no folder: train ckpt verify|show|diff PATH... ('train --help' says more)" },
     { { "ckpt", "diff", "a", "b", "c" }, "'c' is one too many: train ckpt diff A B" },
     { { "ckpt", "dif", "a", "b" },
-        "train ckpt knows no 'dif'; did you mean 'diff'? (verify, show and diff are what it does)" },
+        "train ckpt has no 'dif'; did you mean 'diff'? (verify, show and diff are what it does)" },
     { { "ckpt", "verify", "a", "--set", "a.b=c" }, "--set: not an option of 'train ckpt'; 'train --help' lists them" },
     { { "verify-resume" }, "no configuration file: train verify-resume CONFIG.ini ('train --help' says more)" },
     { { "verify-resume", "a.ini", "--updates", "0" }, "--updates 0: a whole number from 1 to 1000000 is allowed" },

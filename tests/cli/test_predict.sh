@@ -102,7 +102,7 @@ check "foreign weights with --config" \
 sed 's/\[fc\]/[fc9]/' ../net3.ini >../net9.ini
 refused "another network" 7 "foreign.safetensors: has no tensor 'fc9.weight'; the nearest is 'fc.weight'" \
     "$train" predict --quiet foreign.safetensors --config ../folder.ini --set model.file=../net9.ini "${above[0]}"
-refused "another data set" 2 "the network takes pictures of 3x12x12 and tells 2 classes, but data.dataset = synthetic has" \
+refused "another data set" 2 "the network takes pictures of 3x12x12 and has 2 classes, but data.dataset = synthetic has" \
     "$train" predict --quiet foreign.safetensors --config ../folder.ini --set data.dataset=synthetic "${above[0]}"
 refused "no weights" 7 "none.safetensors: cannot read" "$train" predict --quiet none.safetensors "${above[0]}"
 refused "no safetensors file" 7 "no safetensors file" "$train" predict --quiet "${above[0]}" "${above[0]}"

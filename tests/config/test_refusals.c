@@ -87,7 +87,7 @@ static const refusal rows[] = {
         "@:4: train.micro_batch = auto: it would depend on what memory is free, and run.deterministic = true on it; "
         "expected a number, or 0" },
     { "[run]\ndeterministic = true\n[dist]\nreduce_dtype = bf16\n", NULL,
-        "@:4: dist.reduce_dtype = bf16: its sums depend on the number of ranks, and run.deterministic = true wants "
+        "@:4: dist.reduce_dtype = bf16: its sums depend on the number of ranks, and run.deterministic = true allows "
         "none "
         "that do; expected fp32" },
     { "[run]\ndeterministic = true\n[train]\nsync_batchnorm = true\n", NULL,

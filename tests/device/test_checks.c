@@ -179,15 +179,32 @@ static void devices_open_by_name(void **unused) {
         assert_int_equal(device->api->size, sizeof(ls_device_api));
         assert_null(why);
         ls_device_info facts;
-        device->api->facts(device, &facts);
+        device->api->info(device, &facts);
         assert_true(strlen(facts.name) > 0);
         assert_int_equal(device->api->check_precision(device, LS_F16).code, LS_OK);
         ls_device_close(device);
     }
     ls_status status = ls_device_open("gpu", &options, &device, &why);
     assert_int_equal(status.code, LS_USAGE);
-    assert_non_null(strstr(status.text, "device.type = gpu"));
+    assert_string_equal(status.text, "device.type = gpu: no such device; there are auto, cpu, cuda, ref and null");
     ls_device_close(NULL);
+}
+
+static void plugins_and_their_collectives(void **unused) {
+    (void)unused;
+    static const char *const collectives[] = {
+#define COLLECTIVE(NAME, name, plugin) #name,
+#include "device/plugins.def"
+    };
+    for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {
+        const ls_collective_row *row = ls_collective_find(collectives[i]);
+        assert_non_null(row);
+        assert_true(ls_device_is_gpu(row->device));
+    }
+    assert_string_equal(ls_collective_find("nccl")->title, "NCCL");
+    static const char *const none[] = { "auto", "mpi", "self" }, *const host[] = { "auto", "cpu", "ref", "null" };
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_null(ls_collective_find(none[i]));
+    for (size_t i = 0; i < sizeof host / sizeof *host; i++) assert_false(ls_device_is_gpu(host[i]));
 }
 
 static void without_a_plugin_auto_is_the_cpu_and_says_why(void **unused) {
@@ -255,6 +272,7 @@ int main(void) {
         cmocka_unit_test(costs),
         cmocka_unit_test(pool_index_is_as_wide_as_the_window_needs),
         cmocka_unit_test(devices_open_by_name),
+        cmocka_unit_test(plugins_and_their_collectives),
         cmocka_unit_test(without_a_plugin_auto_is_the_cpu_and_says_why),
         cmocka_unit_test(null_leaves_everything_alone),
     };

@@ -385,8 +385,8 @@ static int run_fault(ls_comm *comm, char **argv) {
     for (int update = 0; update < 20; update++) {
         ls_comm_phase(comm, "training", update);
         if (update == 17 && (rank == victim || victim < 0)) {
-            if (comm->watchdog) ls_watchdog_tell(comm->watchdog); // the monitors hear of update 17
-            ls_clock_sleep(0.4);                                  // the others wait
+            if (comm->watchdog) ls_watchdog_notify(comm->watchdog); // the monitors hear of update 17
+            ls_clock_sleep(0.4);                                    // the others wait
             write_number(comm, folder, "now", rank);
             misbehave(comm, kind, timeout_s);
         }

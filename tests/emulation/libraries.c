@@ -113,7 +113,7 @@ const char *ls_cuda_conv_chosen(const ls_cuda_conv_algorithm *algorithm) {
 
 static void enqueue_memset(void *at, int value, size_t bytes, ls_queue *queue) {
     cudaError_t rc = cudaMemsetAsync(at, value, bytes, queue->stream);
-    if (rc != cudaSuccess) ls_cuda_keep_status(queue->device, ls_cuda_fail("cudaMemsetAsync", rc));
+    if (rc != cudaSuccess) ls_cuda_note_status(queue->device, ls_cuda_fail("cudaMemsetAsync", rc));
 }
 
 static void weight_gradient(

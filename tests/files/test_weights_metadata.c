@@ -71,7 +71,7 @@ static void a_configuration_says_the_same(void **state) {
     must(ls_config_set(&r.cfg, "data.classes=4"));
     const ls_status status = ls_weights_info_configured(&r.cfg, &facts);
     assert_int_equal(status.code, LS_USAGE);
-    assert_non_null(strstr(status.text, "tells 3 classes, but data.dataset = synthetic has 3x6x6 and 4"));
+    assert_non_null(strstr(status.text, "has 3 classes, but data.dataset = synthetic has 3x6x6 and 4"));
     run_close(&r);
 }
 
@@ -148,7 +148,7 @@ static void missing_or_damaged_notes(void **state) {
         { "lockstep.classes", "[\"a\", 2]", "is no JSON list of 2 names" },
         { "lockstep.classes", "{\"a\": 1, \"b\": 2}", "is no JSON list of 2 names" },
         { "lockstep.classes", "[\"a\", \"b\"", "is no JSON list of 2 names" },
-        { "lockstep.resize", "crop", "resized by the rule 'crop', and this program knows 'bilinear' only" },
+        { "lockstep.resize", "crop", "resized by the rule 'crop', and this program has 'bilinear' only" },
         { "lockstep.version", NULL, NULL }, // is not needed
         { "other", "whatever", NULL },
     };

@@ -1,4 +1,4 @@
-// fake_cuda.c - NVIDIA's driver and libraries for tests, as far as device/gpu/machine.c and
+// fake_cuda.c - NVIDIA's driver and libraries for tests, as far as device/gpu/nvidia.c and
 // device/gpu/monitor.c ask them: one file that is compiled by the test and copied to every name. The environment says
 // how it answers: FAKE_<what>=number.
 //   cc -shared -fPIC -o fake.so fake_cuda.c

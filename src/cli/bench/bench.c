@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "cli/bench/place.h"
 #include "cli/commands.h"
-#include "device/gpu/machine.h"
 
 static const double PEAK_SECONDS = 0.2;
 static const double WARM_UP_SHARE = 0.25;   // of a measurement's seconds, at least
@@ -17,10 +16,14 @@ static const double MEMORY_HEADROOM = 1.25; // of host memory over what the plan
 
 // --- setting up ----------------------------------------------------------------------------------
 
-static ls_status ask_for_gpus(const ls_config *cfg, ls_comm *comm, int *has_gpu) {
-    int32_t mine = cfg->device_type == LS_DEVICE_TYPE_AUTO && !ls_cuda_missing();
-    LS_TRY(ls_comm_allreduce(comm, &mine, 1, LS_I32, LS_REDUCE_MIN));
-    *has_gpu = mine;
+static ls_status find_gpus(const ls_config *cfg, ls_comm *comm, const char **type) {
+    ls_device_gpu first;
+    int32_t count = 0;
+    *type = NULL;
+    if (cfg->device_type == LS_DEVICE_TYPE_AUTO && ls_failed(ls_device_gpus("auto", &first, 1, &count, type)))
+        count = 0;
+    LS_TRY(ls_comm_allreduce(comm, &count, 1, LS_I32, LS_REDUCE_MIN));
+    if (count == 0) *type = NULL;
     return LS_SUCCESS;
 }
 
@@ -71,12 +74,12 @@ static ls_status allocate(ls_bench *bench) {
 }
 
 ls_status ls_bench_open(ls_bench *bench, ls_bench_request request, ls_comm *comm, double seconds, int repeats) {
-    const ls_comm_info *about = ls_comm_get_info(comm);
+    const ls_comm_info *self = ls_comm_get_info(comm);
     *bench = (ls_bench){
-        .comm = comm, .rank = about->rank, .world_size = about->world_size, .seconds = seconds, .repeats = repeats
+        .comm = comm, .rank = self->rank, .world_size = self->world_size, .seconds = seconds, .repeats = repeats
     };
-    request.world_size = about->world_size;
-    LS_TRY(ls_command_agree(comm, ask_for_gpus(request.cfg, comm, &request.has_gpu)));
+    request.world_size = self->world_size;
+    LS_TRY(ls_command_agree(comm, find_gpus(request.cfg, comm, &request.gpu)));
     LS_TRY(ls_command_agree(comm, ls_bench_plan_new(&request, &bench->plan)));
     LS_TRY(ls_command_agree(comm, allocate(bench)));
     ls_status status = agree_on_threads(bench);
@@ -114,11 +117,11 @@ void ls_bench_close(ls_bench *bench) {
 }
 
 // This rank's share by itself. A GPU is not shared, and its neighbours do not slow it down.
-static ls_status open_alone(ls_bench *bench, ls_bench_arrangement *a, const ls_train_info *facts) {
-    if (facts->comm->world_size == 1 || facts->memory->own_memory) return LS_SUCCESS;
-    a->alone_cfg = *facts->cfg;
-    a->alone_cfg.train_global_batch = facts->batches.global_batch / facts->comm->world_size;
-    a->alone_cfg.train_micro_batch = facts->batches.micro_batch;
+static ls_status open_alone(ls_bench *bench, ls_bench_arrangement *a, const ls_train_info *info) {
+    if (info->comm->world_size == 1 || info->memory->own_memory) return LS_SUCCESS;
+    a->alone_cfg = *info->cfg;
+    a->alone_cfg.train_global_batch = info->batches.global_batch / info->comm->world_size;
+    a->alone_cfg.train_micro_batch = info->batches.micro_batch;
     return ls_trainer_new(&a->alone_cfg, bench->self, &a->alone);
 }
 
@@ -126,9 +129,9 @@ static ls_status open_arrangement(ls_bench *bench, int index) {
     ls_bench_arrangement *a = &bench->arrangement[index];
     if (!a->takes_part) return LS_SUCCESS;
     LS_TRY(ls_trainer_new(&bench->plan.row[index].cfg, a->comm, &a->trainer));
-    const ls_train_info *facts = ls_trainer_get_info(a->trainer);
-    LS_TRY(open_alone(bench, a, facts));
-    return ls_bench_peak_new(ls_trainer_device(a->trainer), ls_config_storage(facts->cfg), &a->peak);
+    const ls_train_info *info = ls_trainer_get_info(a->trainer);
+    LS_TRY(open_alone(bench, a, info));
+    return ls_bench_peak_new(ls_trainer_device(a->trainer), ls_config_storage(info->cfg), &a->peak);
 }
 
 // Bytes of this rank's memory, of whatever kind.
@@ -226,33 +229,33 @@ static ls_status time_instructions(ls_bench_arrangement *a, double seconds, ls_b
 }
 
 // Ranks of an arrangement have cores or GPUs: how many, and are there enough for all?
-static void count_units(const ls_bench *bench, const ls_train_info *facts, ls_bench_result *r) {
+static void count_units(const ls_bench *bench, const ls_train_info *info, ls_bench_result *r) {
     (void)ls_bench_place_cores(bench->place, r->ranks, r->threads + 1, &r->crowded);
     r->units = ls_bench_place_cores(bench->place, r->ranks, r->threads, &r->shared);
-    if (!facts->memory->own_memory) return;
-    r->units = ls_bench_place_gpus(facts->places, r->ranks);
+    if (!info->memory->own_memory) return;
+    r->units = ls_bench_place_gpus(info->places, r->ranks);
     r->shared = r->units < r->ranks;
 }
 
 static void take_facts(const ls_bench *bench, int index, ls_bench_result *r) {
     const ls_bench_case *row = &bench->plan.row[index];
-    const ls_train_info *facts = ls_trainer_get_info(bench->arrangement[index].trainer);
-    snprintf(r->device, sizeof r->device, "%s", facts->device);
-    snprintf(r->device_name, sizeof r->device_name, "%s", facts->device_facts.name);
-    snprintf(r->model, sizeof r->model, "%s", facts->graph->path);
-    snprintf(r->dataset, sizeof r->dataset, "%s", facts->train_data->name);
+    const ls_train_info *info = ls_trainer_get_info(bench->arrangement[index].trainer);
+    snprintf(r->device, sizeof r->device, "%s", info->device);
+    snprintf(r->device_name, sizeof r->device_name, "%s", info->device_info.name);
+    snprintf(r->model, sizeof r->model, "%s", info->graph->path);
+    snprintf(r->dataset, sizeof r->dataset, "%s", info->train_data->name);
     snprintf(r->precision, sizeof r->precision, "%s", ls_config_choice("train.precision", row->cfg.train_precision));
     r->hosts = ls_bench_place_hosts(bench->place, row->ranks);
-    r->threads = facts->threads;
-    r->global_batch = facts->batches.global_batch;
-    r->micro_batch = facts->batches.micro_batch;
-    r->accumulation = facts->batches.per_rank;
-    r->parameters = facts->parameters;
-    r->flops_per_sample = facts->flops_per_sample;
+    r->threads = info->threads;
+    r->global_batch = info->batches.global_batch;
+    r->micro_batch = info->batches.micro_batch;
+    r->accumulation = info->batches.per_rank;
+    r->parameters = info->parameters;
+    r->flops_per_sample = info->flops_per_sample;
     r->reduced_bytes = (double)ls_trainer_comm_counts(bench->arrangement[index].trainer).bytes;
     r->overlap = row->cfg.dist_overlap;
-    r->own_memory = facts->memory->own_memory;
-    count_units(bench, facts, r);
+    r->own_memory = info->memory->own_memory;
+    count_units(bench, info, r);
 }
 
 // The first updates of a newly opened arrangement. opened: seconds that opening took on this rank.
@@ -328,12 +331,12 @@ static int close_all(ls_bench *bench) {
 // Whether there is room for another one like the largest so far.
 static ls_status look_at_memory(ls_bench *bench, int index) {
     const ls_bench_arrangement *a = &bench->arrangement[index];
-    const ls_train_info *facts = a->trainer ? ls_trainer_get_info(a->trainer) : NULL;
+    const ls_train_info *info = a->trainer ? ls_trainer_get_info(a->trainer) : NULL;
     int32_t full = 0;
-    if (facts && facts->memory->own_memory) {
-        full = facts->cfg->train_micro_batch == LS_AUTO; // it is chosen by what is free: all must find the same
-    } else if (facts) {
-        double wanted = (double)bytes_of(a) * facts->comm->local_size * MEMORY_HEADROOM;
+    if (info && info->memory->own_memory) {
+        full = info->cfg->train_micro_batch == LS_AUTO; // it is chosen by what is free: all must find the same
+    } else if (info) {
+        double wanted = (double)bytes_of(a) * info->comm->local_size * MEMORY_HEADROOM;
         size_t unused = ls_bench_place_free_bytes();
         full = unused > 0 && (double)unused < wanted;
     }
@@ -396,9 +399,11 @@ static ls_status measure_link(ls_bench *bench, ls_bench_link *link) {
 ls_status ls_bench_links(ls_bench *bench) {
     for (int ranks = 2; ranks <= bench->world_size; ranks++) {
         const ls_bench_result *r = NULL;
-        for (int i = 0; i < bench->plan.count && !r; i++)
-            if (bench->plan.row[i].ranks == ranks && bench->plan.row[i].cfg.device_type != LS_DEVICE_TYPE_CUDA)
+        for (int i = 0; i < bench->plan.count && !r; i++) {
+            const ls_bench_case *row = &bench->plan.row[i];
+            if (row->ranks == ranks && !ls_device_is_gpu(ls_config_choice("device.type", row->cfg.device_type)))
                 r = &bench->result[i]; // complete on rank 0; that there is one is the same on all ranks
+        }
         if (!r) continue;
         ls_bench_link *link = &bench->link[bench->link_count++];
         *link = (ls_bench_link){ .ranks = ranks, .shared = r->shared };

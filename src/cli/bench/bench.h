@@ -45,7 +45,7 @@ typedef struct {
 
 // Plans, finds out what the ranks have, and makes the communicators of fewer ranks.
 // All ranks call all of these; the statuses are agreed, and their messages printed, as those of commands.h.
-// The request's world_size and has_gpu are filled in here.
+// The request's world_size and gpu are filled in here.
 LS_CHECKED ls_status ls_bench_open(
     ls_bench *bench, ls_bench_request request, ls_comm *comm, double seconds, int repeats);
 void ls_bench_close(ls_bench *bench);

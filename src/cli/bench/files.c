@@ -53,7 +53,7 @@ enum { SCHEMA = 2 };
     X("share_of_matmul_peak", f.share_of_peak) \
     X("first_update_seconds", r->first_update_s)
 
-// What the model says about a result; NAN: nothing.
+// What the model predicts for a result; NAN: nothing.
 static double predicted(const ls_bench_findings *b, int index) {
     for (int i = 0; i < b->prediction_count; i++)
         if (b->predictions[i].result == index) return b->predictions[i].efficiency;

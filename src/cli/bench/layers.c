@@ -15,7 +15,7 @@ enum { STEP_ROUNDS = 5 };
 static const double PEAK_SECONDS = 0.5;
 
 typedef struct {
-    const ls_train_info *facts;
+    const ls_train_info *info;
     ls_layer_time *rows;
     int count;
     double total, gflops, gbytes; // seconds of all instructions; the device's measured limits
@@ -59,7 +59,7 @@ static ls_status print_table(const layers *l, FILE *file) {
         "%d instructions, %.3f ms a micro-batch of %d and the optimizer; the measured limits are %.0f GFLOP/s (matrix "
         "product) and "
         "%.0f GB/s (adding arrays), which alone would take %.3f ms: %.0f %%\n",
-        l->count, l->total * 1e3, l->facts->batches.micro_batch, l->gflops, l->gbytes, limits * 1e3,
+        l->count, l->total * 1e3, l->info->batches.micro_batch, l->gflops, l->gbytes, limits * 1e3,
         100 * limits / l->total);
     fprintf(file,
         "a whole update takes %.3f ms: %.0f GFLOP/s of convolutions and linear layers, %.2f times the matrix product "
@@ -74,11 +74,11 @@ static ls_status write_json(const layers *l, const char *folder) {
     LS_TRY(ls_path_join(path, sizeof path, folder, "layers.json"));
     cJSON *tree = cJSON_CreateObject();
     ls_json_add_text(tree, "version", ls_version());
-    ls_json_add_text(tree, "device", l->facts->device_facts.name);
-    ls_json_add_text(tree, "libraries", l->facts->device_facts.libraries);
-    ls_json_add_text(tree, "model", l->facts->graph->path);
-    ls_json_add_text(tree, "precision", ls_config_choice("train.precision", l->facts->cfg->train_precision));
-    ls_json_add_int(tree, "micro_batch", l->facts->batches.micro_batch);
+    ls_json_add_text(tree, "device", l->info->device_info.name);
+    ls_json_add_text(tree, "libraries", l->info->device_info.libraries);
+    ls_json_add_text(tree, "model", l->info->graph->path);
+    ls_json_add_text(tree, "precision", ls_config_choice("train.precision", l->info->cfg->train_precision));
+    ls_json_add_int(tree, "micro_batch", l->info->batches.micro_batch);
     ls_json_add_real(tree, "matmul_gflops", l->gflops);
     ls_json_add_real(tree, "bandwidth_gbytes", l->gbytes);
     ls_json_add_real(tree, "update_seconds", l->update_s);
@@ -120,7 +120,7 @@ static ls_status measure_updates(layers *l, ls_trainer *trainer, ls_bench_peak *
     l->flops = 0;
     for (int i = 0; i < l->count; i++) {
         const ls_bench_kind kind = ls_bench_kind_of(l->rows[i].op);
-        if (kind == LS_BENCH_CONV || kind == LS_BENCH_LINEAR) l->flops += l->rows[i].flops * l->facts->batches.per_rank;
+        if (kind == LS_BENCH_CONV || kind == LS_BENCH_LINEAR) l->flops += l->rows[i].flops * l->info->batches.per_rank;
     }
     LS_TRY(ls_trainer_updates(trainer, 1, NULL));
     for (int round = 0; round < STEP_ROUNDS; round++) {
@@ -145,7 +145,7 @@ ls_status ls_bench_layers(const ls_config *cfg, ls_comm *comm, double seconds, c
     ls_trainer *trainer;
     ls_bench_peak *peak = NULL;
     LS_TRY(ls_trainer_new(cfg, comm, &trainer));
-    layers l = { .facts = ls_trainer_get_info(trainer) };
+    layers l = { .info = ls_trainer_get_info(trainer) };
     ls_status status = ls_bench_peak_new(ls_trainer_device(trainer), ls_config_storage(cfg), &peak);
     if (!ls_failed(status)) status = measure_limits(&l, peak);
     if (!ls_failed(status)) status = ls_trainer_layer_times(trainer, seconds, &l.rows, &l.count);

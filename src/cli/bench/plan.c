@@ -13,7 +13,7 @@ enum { AXES_MAX = 10, VALUES_MAX = 32, TEXT_BYTES = 64, SAMPLES_WITHOUT_END = 1 
 typedef struct {
     char name[TEXT_BYTES];
     const char *short_name; // behind the dot
-    const char *sweep;      // as given; NULL: not by the user
+    const char *sweep;      // as set; NULL: not by the user
     int count;
     char value[VALUES_MAX][TEXT_BYTES];
 } axis;
@@ -122,7 +122,7 @@ static ls_status read_request(planning *p) {
             add_device(devices, ls_config_choice("device.type", request->cfg->device_type));
         } else {
             add_device(devices, "cpu");
-            if (request->has_gpu) add_device(devices, "cuda");
+            if (request->gpu) add_device(devices, request->gpu);
         }
     }
     for (int i = 0; i < p->axis_count; i++) p->axes[i].short_name = strchr(p->axes[i].name, '.') + 1;
@@ -157,7 +157,7 @@ static ls_status set_value(const axis *a, int pick, ls_config *cfg) {
     return ls_failed(status) && a->sweep ? ls_fail(status.code, "--sweep %s: %s", a->sweep, status.text) : status;
 }
 
-// The batch must divide: better said now than after minutes of measuring.
+// The batch must divide: better refused now than after minutes of measuring.
 static ls_status check_case(const ls_bench_case *row) {
     ls_batches unused;
     ls_status status = ls_config_check(&row->cfg);

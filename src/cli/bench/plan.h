@@ -32,7 +32,7 @@ typedef struct {
     int sweep_count;
     int strong, weak; // one of them at least
     int world_size;
-    int has_gpu; // every rank could use one
+    const char *gpu; // the word of device.type that every rank could use besides the CPU; NULL: none
 } ls_bench_request;
 
 // Without a sweep of ranks: one, and all. Without a sweep of device.type: the configured one; auto: the CPU, and GPUs

@@ -113,23 +113,24 @@ static void predict(const predicting *p, ls_bench_prediction *row, ls_allreduce_
 static void explain(const predicting *p, ls_bench_prediction *row) {
     const ls_bench_result *r = &p->results[row->result];
     const ls_bench_figures f = ls_bench_figures_of(p->results, row->result);
-    const char *who = row->difference < 0 ? "lower" : "higher";
+    const char *side = row->difference < 0 ? "lower" : "higher";
     if (r->shared)
         snprintf(row->remark, sizeof row->remark,
-            "%s: %d ranks of %d thread%s share %.4g cores, where whoever waits for a sum waits for the others' turns",
-            who, r->ranks, r->threads, r->threads == 1 ? "" : "s", r->units);
+            "%s: %d ranks of %d thread%s share %.4g cores, where a rank that waits for a sum waits for the others' "
+            "turns",
+            side, r->ranks, r->threads, r->threads == 1 ? "" : "s", r->units);
     else if (f.loader_wait > LOADER_NOTABLE)
-        snprintf(row->remark, sizeof row->remark, "%s: %.0f %% of the time is spent waiting for the loader", who,
+        snprintf(row->remark, sizeof row->remark, "%s: %.0f %% of the time is spent waiting for the loader", side,
             100 * f.loader_wait);
     else if (f.spread > LS_BENCH_NOTABLE)
         snprintf(row->remark, sizeof row->remark,
-            "%s: the measurements themselves differ by %.0f %% (lowest to highest)", who, 100 * f.spread);
+            "%s: the measurements themselves differ by %.0f %% (lowest to highest)", side, 100 * f.spread);
     else if (r->crowded && row->difference < 0)
         snprintf(row->remark, sizeof row->remark,
-            "%s: no core is left for the threads that communicate, which take turns with computation", who);
+            "%s: no core is left for the threads that communicate, which take turns with computation", side);
     else
         snprintf(row->remark, sizeof row->remark,
-            "%s: neither shared cores nor the loader nor scatter explain it; look at a trace (--trace)", who);
+            "%s: neither shared cores nor the loader nor scatter explain it; look at a trace (--trace)", side);
 }
 
 static void compare(const predicting *p, ls_bench_prediction *row) {

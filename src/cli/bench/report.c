@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include "base/text.h"
+#include "device/device.h"
 
 enum { THROUGHPUT, TIME, KINDS, LINKS, PREDICTIONS };
 
@@ -62,7 +63,7 @@ static void put_bytes(line *l, const char *head, size_t bytes) {
 }
 
 static const char *unit_of(const ls_bench_result *r) {
-    return strcmp(r->device, "cuda") == 0 ? "GPU" : "core";
+    return ls_device_is_gpu(r->device) ? "GPU" : "core";
 }
 
 // --- lines ---------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@
 typedef struct {
     const char *version, *compiler, *libraries, *mpi; // "": alone
     const char *host, *processor;
-    const ls_config *cfg; // as given, before what is swept
+    const ls_config *cfg; // as set, before what is swept
     double time;          // of the report, seconds since 1970
     int world_size;
     double seconds; // of one measurement, about

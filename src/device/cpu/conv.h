@@ -45,7 +45,7 @@ typedef struct {
     float *bias;      // forward: or NULL
     float *grad_weight, *grad_bias;
     char *workspace;
-    ls_queue *queue; // keeps failures
+    ls_queue *queue; // notes failures
 } ls_conv_run;
 
 static inline size_t ls_conv_bias_floats(const ls_conv_plan *plan) {

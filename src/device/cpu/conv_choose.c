@@ -24,7 +24,7 @@ ls_status ls_cpu_conv_find(const char *name, int *algorithm) {
     *algorithm = name ? find_kind(name) : -1;
     if (!name || *algorithm >= 0) return LS_SUCCESS;
     return ls_fail(LS_USAGE,
-        "convolution by \"%s\": the cpu device knows winograd f(4,3), winograd f(2,5), winograd f(2,3), onednn and own "
+        "convolution by \"%s\": the cpu device has winograd f(4,3), winograd f(2,5), winograd f(2,3), onednn and own "
         "direct",
         name);
 }

@@ -95,7 +95,7 @@ void ls_cpu_plan_free(ls_plan *plan);
 // conv_choose.c: the number of an algorithm of convolutions; LS_USAGE names those there are. NULL: -1.
 LS_CHECKED ls_status ls_cpu_conv_find(const char *name, int *algorithm);
 
-// One maker for each family of operators; desc->op says which of them. ls_op_check has passed.
+// One maker for each family of operators; desc->op is one of them. ls_op_check has passed.
 typedef ls_status ls_cpu_maker(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);
 #define F(family, storage) ls_cpu_maker ls_cpu_##family##_plan;
 #include "device/op_families.def"

@@ -1,4 +1,4 @@
-// device.c - the cpu device: opening and facts.
+// device.c - the cpu device: opening and description.
 #include <stdio.h>
 #include "base/memory.h"
 #include "device/cpu/cpu.h"
@@ -47,13 +47,13 @@ done:
     return status;
 }
 
-static void cpu_facts(const ls_device *device, ls_device_info *facts) {
+static void cpu_info(const ls_device *device, ls_device_info *info) {
     const ls_cpu *cpu = (const ls_cpu *)device;
     const char *isa = cpu->block == 8 ? "AVX2" : cpu->cpus.has_avx512 ? "AVX-512" : "AVX2, 16-wide layouts";
-    *facts = (ls_device_info){ .memory_bytes = 0 };
-    snprintf(facts->name, sizeof facts->name, "%.45s, %d thread%s, %s", cpu->cpus.model, cpu->threads,
+    *info = (ls_device_info){ .memory_bytes = 0 };
+    snprintf(info->name, sizeof info->name, "%.45s, %d thread%s, %s", cpu->cpus.model, cpu->threads,
         cpu->threads == 1 ? "" : "s", isa);
-    ls_onednn_describe(facts->libraries, sizeof facts->libraries);
+    ls_onednn_describe(info->libraries, sizeof info->libraries);
 }
 
 static ls_status cpu_check_precision(const ls_device *device, ls_dtype storage) {
@@ -71,7 +71,7 @@ const ls_device_api ls_device_cpu = {
     .name = "cpu",
     .open = cpu_open,
     .close = cpu_close,
-    .facts = cpu_facts,
+    .info = cpu_info,
     .check_precision = cpu_check_precision,
     LS_HOST_MEMORY_ROWS,
     .activation_bytes = ls_cpu_activation_bytes,

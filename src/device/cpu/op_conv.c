@@ -1,4 +1,4 @@
-// op_conv.c - convolution by one algorithm (conv_choose.c says by which), and in which pieces: the batch is cut into
+// op_conv.c - convolution by one algorithm (chosen in conv_choose.c), and in which pieces: the batch is cut into
 // tasks by shape alone; each weight gradient's task has its own partial sum.
 #include "device/cpu/conv.h"
 #include "device/host.h"
@@ -112,14 +112,14 @@ static void conv_release(ls_cpu_plan *plan) {
     ls_onednn_conv_free(own->longer);
 }
 
-static ls_status ask_onednn(ls_conv_plan *plan) {
+static ls_status plan_onednn(ls_conv_plan *plan) {
     const ls_op_desc *desc = &plan->base.base.desc;
     const ls_conv_attr *a = &desc->attr.conv;
     // Plain tensors: own kernels are as fast forward, up to five times as fast for the weight gradient of one channel
     if (plan->depth < plan->block || plan->dst_depth < plan->block) return LS_SUCCESS;
-    ls_onednn_conv_attr ask = { .pass = desc->op == LS_OP_CONV_FORWARD         ? LS_ONEDNN_FORWARD
-                                        : desc->op == LS_OP_CONV_BACKWARD_DATA ? LS_ONEDNN_BACKWARD_DATA
-                                                                               : LS_ONEDNN_BACKWARD_WEIGHT,
+    ls_onednn_conv_attr attr = { .pass = desc->op == LS_OP_CONV_FORWARD         ? LS_ONEDNN_FORWARD
+                                         : desc->op == LS_OP_CONV_BACKWARD_DATA ? LS_ONEDNN_BACKWARD_DATA
+                                                                                : LS_ONEDNN_BACKWARD_WEIGHT,
         .samples = (a->src.n + plan->tasks - 1) / plan->tasks,
         .src_channels = plan->src_blocks * plan->depth,
         .dst_channels = plan->dst_blocks * plan->block,
@@ -133,11 +133,11 @@ static ls_status ask_onednn(ls_conv_plan *plan) {
         .dilation = a->dilation,
         .block = plan->block,
         .has_bias = a->has_bias && desc->op != LS_OP_CONV_BACKWARD_DATA };
-    LS_TRY(ls_onednn_conv_new(plan->base.cpu->onednn, &ask, &plan->longer));
+    LS_TRY(ls_onednn_conv_new(plan->base.cpu->onednn, &attr, &plan->longer));
     plan->shorter = plan->longer;
     if (!plan->longer || a->src.n % plan->tasks == 0) return LS_SUCCESS;
-    ask.samples--;
-    LS_TRY(ls_onednn_conv_new(plan->base.cpu->onednn, &ask, &plan->shorter));
+    attr.samples--;
+    LS_TRY(ls_onednn_conv_new(plan->base.cpu->onednn, &attr, &plan->shorter));
     if (plan->shorter && ls_onednn_conv_exchanged(plan->shorter) == ls_onednn_conv_exchanged(plan->longer))
         return LS_SUCCESS;
     ls_onednn_conv_free(plan->shorter);
@@ -204,7 +204,7 @@ static ls_status use(ls_conv_plan *plan, ls_conv_algorithm algorithm, int *can) 
         return LS_SUCCESS;
     }
     if (algorithm == LS_CONV_ONEDNN) {
-        LS_TRY(ask_onednn(plan));
+        LS_TRY(plan_onednn(plan));
         *can = plan->longer != NULL;
         if (!*can) return LS_SUCCESS;
         plan->base.base.algorithm = ls_onednn_conv_name(plan->longer);

@@ -22,9 +22,9 @@ typedef struct {
     float *dst, *saved, *sum_mean, *sum_var;
     ls_kernel_norm_grad grad; // backward: of the whole tensors
     float *grad_gamma, *grad_beta;
-    double *sums;        // [blocks][groups][2][block]
-    double *whole;       // over several ranks: [2][vector], then the count
-    const double *given; // the same, summed over ranks
+    double *sums;         // [blocks][groups][2][block]
+    double *whole;        // over several ranks: [2][vector], then the count
+    const double *summed; // the same, summed over ranks
     int stream;
 } norm_run;
 
@@ -64,12 +64,12 @@ static int vector_of(const norm_run *run) {
 // The sums of one channel block, and how many values they are of.
 static double total(const norm_run *run, int cb, double sums[2 * WIDTH_MAX]) {
     int b = run->plan->block, vector = vector_of(run);
-    if (run->given) {
+    if (run->summed) {
         for (int i = 0; i < b; i++) {
-            sums[i] = run->given[cb * b + i];
-            sums[b + i] = run->given[vector + cb * b + i];
+            sums[i] = run->summed[cb * b + i];
+            sums[b + i] = run->summed[vector + cb * b + i];
         }
-        return run->given[2 * vector];
+        return run->summed[2 * vector];
     }
     for (int i = 0; i < 2 * b; i++) sums[i] = 0;
     for (int g = 0; g < run->plan->groups; g++)
@@ -240,7 +240,7 @@ static void apply_run(const ls_plan *plan, const ls_buffer *args, ls_buffer work
     (void)workspace;
     (void)queue;
     norm_run run = forward_args(plan, args);
-    run.given = ls_buffer_host(args[LS_NORM_APPLY_SUMS]);
+    run.summed = ls_buffer_host(args[LS_NORM_APPLY_SUMS]);
     run_waves(&run, NULL, apply_task);
 }
 
@@ -297,7 +297,7 @@ static void backward_apply_run(const ls_plan *plan, const ls_buffer *args, ls_bu
     (void)workspace;
     (void)queue;
     norm_run run = backward_args(plan, args);
-    run.given = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_SUMS]);
+    run.summed = ls_buffer_host(args[LS_NORM_BACKWARD_APPLY_SUMS]);
     run_waves(&run, NULL, grad_apply_task);
 }
 

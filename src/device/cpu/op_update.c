@@ -20,7 +20,7 @@ typedef struct {
     atomic_int bad; // 1 + the highest element that does not fit
 } flat_run;
 
-// 1 + the number of the last element of [at, at + n) that fixed point cannot hold: the kernel said that there is one.
+// 1 + the number of the last element of [at, at + n) that fixed point cannot hold: the kernel found that there is one.
 static int last_misfit(const flat_run *run, size_t at, size_t n) {
     const double limit = (double)((int64_t)1 << (62 - LS_FIXED_RANK_BITS));
     for (size_t i = at + n; i-- > at;)

@@ -50,7 +50,7 @@ typedef struct {
     size_t slab_at, threads_at, thread_floats;   // the workspace: U or A, the shared slab, each thread's own
 } ls_winograd_plan;
 
-// For what ls_winograd_can. threads: those of the pool that run will be given.
+// For what ls_winograd_can. threads: those of the pool of run.
 void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_op op, const char *mode,
     const ls_winograd_kernels *kernels, int threads);
 

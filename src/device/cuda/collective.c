@@ -1,6 +1,6 @@
 // collective.c - sums over ranks on the device's queues: what NCCL (nccl.h) does not do itself. A kernel of one thread
 // behind each collective counts it, in host memory that the watchdog reads, so that the end of a collective
-// inside a launched recording is seen, too.
+// inside a launched graph is seen, too.
 #include <assert.h>
 
 #include "base/memory.h"
@@ -9,7 +9,7 @@
 
 struct ls_collective {
     ls_cuda_device *device;
-    ls_nccl *peers;
+    ls_nccl *nccl;
     ls_slab *progress; // pinned: one word, see kernels/collective.h
 };
 
@@ -23,7 +23,7 @@ static ls_status collective_open(ls_device *device, const uint8_t id[LS_COLLECTI
     made->device = cuda;
     LS_TRY_GOTO(
         ls_cuda_slab_new(device, LS_MEMORY_PINNED, sizeof(uint64_t), "progress of collectives", &made->progress));
-    LS_TRY_GOTO(ls_nccl_open(cuda, id, rank, world_size, timeout_s, &made->peers));
+    LS_TRY_GOTO(ls_nccl_open(cuda, id, rank, world_size, timeout_s, &made->nccl));
     *out = made;
     made = NULL;
 done:
@@ -32,24 +32,24 @@ done:
     return status;
 }
 
-static ls_status collective_adopt(ls_collective *collective, ls_slab *slab) {
+static ls_status collective_register_memory(ls_collective *collective, ls_slab *slab) {
     assert(slab->kind == LS_MEMORY_REDUCED);
     LS_TRY_CUDA(ls_cuda_enter(collective->device));
-    return ls_nccl_register_memory(collective->peers, slab->address, slab->bytes);
+    return ls_nccl_register_memory(collective->nccl, slab->address, slab->bytes);
 }
 
 static void collective_all_reduce(ls_collective *collective, ls_buffer data, int64_t count, ls_dtype dtype,
     ls_collect op, int32_t tag, ls_queue *queue) {
     assert(count >= 0 && (size_t)count * ls_dtype_bytes(dtype) <= data.bytes);
     ls_cuda_device *device = collective->device;
-    ls_cuda_keep(device, "a collective", ls_cuda_enter(device));
-    ls_status status = ls_nccl_all_reduce(collective->peers, ls_cuda_at(data), count, dtype, op, tag, queue->stream);
+    ls_cuda_note(device, "a collective", ls_cuda_enter(device));
+    ls_status status = ls_nccl_all_reduce(collective->nccl, ls_cuda_at(data), count, dtype, op, tag, queue->stream);
     if (ls_failed(status)) {
-        ls_cuda_keep_status(device, status);
+        ls_cuda_note_status(device, status);
         return;
     }
     ls_cuda_count_collective((uint64_t *)(void *)collective->progress->address, tag, queue->stream);
-    ls_cuda_keep(device, "the counting of a collective", cudaPeekAtLastError());
+    ls_cuda_note(device, "the counting of a collective", cudaPeekAtLastError());
 }
 
 static void collective_stamp(ls_collective *collective, ls_buffer ns, ls_queue *queue) {
@@ -59,11 +59,11 @@ static void collective_stamp(ls_collective *collective, ls_buffer ns, ls_queue *
         ls_cuda_stamp(ls_cuda_at(ns), queue->stream);
         rc = cudaPeekAtLastError();
     }
-    ls_cuda_keep(collective->device, "a time stamp", rc);
+    ls_cuda_note(collective->device, "a time stamp", rc);
 }
 
 static ls_status collective_health(ls_collective *collective) {
-    return ls_nccl_health(collective->peers);
+    return ls_nccl_health(collective->nccl);
 }
 
 static ls_collective_progress collective_progress(const ls_collective *collective) {
@@ -77,7 +77,7 @@ static void collective_close(ls_collective *collective, double timeout_s) {
     if (!collective) return;
     (void)ls_cuda_enter(collective->device);
     // after a bad end the GPU may still wait for a peer, and freeing memory waits for the GPU: the process ends instead
-    if (ls_nccl_close(collective->peers, timeout_s)) ls_cuda_slab_free(collective->progress);
+    if (ls_nccl_close(collective->nccl, timeout_s)) ls_cuda_slab_free(collective->progress);
     free(collective);
 }
 
@@ -86,7 +86,7 @@ const ls_collective_api ls_cuda_collective = {
     .probe = ls_nccl_probe,
     .make_id = ls_nccl_make_id,
     .open = collective_open,
-    .adopt = collective_adopt,
+    .register_memory = collective_register_memory,
     .all_reduce = collective_all_reduce,
     .stamp = collective_stamp,
     .health = collective_health,

@@ -37,7 +37,7 @@ typedef struct {
     ls_cuda_libraries *libraries; // NULL: direct kernels only
     pthread_mutex_t lock;         // of what follows, which every thread that enqueues writes
     const ls_op_desc *last;       // the operator that was enqueued last: named when an error shows up later
-    int last_recorded;            // it is the last of a recording
+    int last_recorded;            // it is the last of a captured graph
     ls_status error;              // the first that could not be returned where it happened; stays
 } ls_cuda_device;
 
@@ -60,7 +60,7 @@ typedef void ls_cuda_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
 LS_CHECKED ls_status ls_cuda_plan_make(ls_cuda_device *device, const ls_op_desc *desc, size_t bytes, ls_cuda_run *run,
     const char *algorithm, void *out /* address of a pointer to the plan struct */);
 
-// One maker for each family of operators; desc->op says which of them. ls_op_check has passed.
+// One maker for each family of operators; desc->op is one of them. ls_op_check has passed.
 typedef ls_status ls_cuda_maker(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
 #define F(family, storage) ls_cuda_maker ls_cuda_##family##_plan;
 #include "device/op_families.def"
@@ -83,7 +83,7 @@ static inline void *ls_cuda_at(ls_buffer buffer) { // device address; NULL for a
     return buffer.slab ? buffer.slab->address + buffer.offset : NULL;
 }
 
-// Every run function ends with this, after its last launch: remembers the operator and keeps a launch error.
+// Every run function ends with this, after its last launch: remembers the operator and notes a launch error.
 void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue);
 // A CUDA call's outcome as a status: LS_DEVICE with the call, CUDA's own words and number.
 #define LS_TRY_CUDA(call) \
@@ -92,17 +92,17 @@ void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue);
         if (ls_cuda_rc_ != cudaSuccess) return ls_cuda_fail(#call, ls_cuda_rc_); \
     } while (0)
 ls_status ls_cuda_fail(const char *call, cudaError_t rc);
-// Keeps the outcome of a call that cannot return it, in device->error. `while_doing`: "a copy of 12 bytes".
-void ls_cuda_keep(ls_cuda_device *device, const char *while_doing, cudaError_t rc);
-void ls_cuda_keep_status(ls_cuda_device *device, ls_status status);
-ls_status ls_cuda_error(ls_cuda_device *device); // what was kept
+// Notes the outcome of a call that cannot return it, in device->error. `while_doing`: "a copy of 12 bytes".
+void ls_cuda_note(ls_cuda_device *device, const char *while_doing, cudaError_t rc);
+void ls_cuda_note_status(ls_cuda_device *device, ls_status status);
+ls_status ls_cuda_error(ls_cuda_device *device); // what was noted
 // Which GPU a host thread's calls are for is a setting of that thread. Every entry that a second thread may call first,
 // or that makes something, begins with this.
 static inline cudaError_t ls_cuda_enter(const ls_cuda_device *device) {
     return cudaSetDevice(device->index);
 }
 
-// The entries of the device's table: device.h says what each does.
+// The entries of the device's table: described in device.h.
 // memory.c
 ls_status ls_cuda_slab_new(ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out);
 void ls_cuda_slab_free(ls_slab *slab);
@@ -122,8 +122,8 @@ void ls_cuda_copy(ls_buffer dst, ls_buffer src, size_t bytes, ls_queue *queue);
 void ls_cuda_zero(ls_buffer dst, size_t bytes, ls_queue *queue);
 ls_status ls_cuda_capture_begin(ls_queue *queue);
 ls_status ls_cuda_capture_end(ls_queue *queue, ls_captured_graph **out);
-void ls_cuda_graph_launch(ls_captured_graph *recording, ls_queue *queue);
-void ls_cuda_graph_free(ls_captured_graph *recording);
+void ls_cuda_graph_launch(ls_captured_graph *graph, ls_queue *queue);
+void ls_cuda_graph_free(ls_captured_graph *graph);
 // layout.c; imports and exports wait for everything enqueued before, and have finished when they return
 size_t ls_cuda_activation_bytes(const ls_device *device, ls_nchw shape, ls_dtype storage);
 void ls_cuda_activation_import(ls_device *device, ls_nchw shape, ls_dtype storage, const float *host, ls_buffer dst);

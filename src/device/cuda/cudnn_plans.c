@@ -284,7 +284,7 @@ static ls_status consider_results(search *s, descriptor heuristics) {
     return LS_SUCCESS;
 }
 
-static ls_status ask_heuristics(search *s, cudnnBackendHeurMode_t mode) {
+static ls_status query_heuristics(search *s, cudnnBackendHeurMode_t mode) {
     const descriptor *described = s->target->handle ? NULL : &s->target->described;
     const attribute rows[] = {
         { CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &s->out->parts[5] },
@@ -311,8 +311,8 @@ static ls_status find(search *s, ls_dtype storage) {
     s->forbidden = NOTE(NONDETERMINISTIC) | NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(WINOGRAD) | NOTE(FFT);
     if (exact) s->forbidden |= NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS);
     for (;;) {
-        LS_TRY(ask_heuristics(s, CUDNN_HEUR_MODE_A));
-        if (s->out->count < s->most) LS_TRY(ask_heuristics(s, CUDNN_HEUR_MODE_FALLBACK));
+        LS_TRY(query_heuristics(s, CUDNN_HEUR_MODE_A));
+        if (s->out->count < s->most) LS_TRY(query_heuristics(s, CUDNN_HEUR_MODE_FALLBACK));
         if (s->out->count || !s->required) break;
         s->required = 0; // better without tensor cores than by the direct kernels
     }

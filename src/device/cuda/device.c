@@ -116,7 +116,7 @@ static ls_status take_gpu(ls_cuda_device *cuda, int index) {
     cuda->multiprocessors = properties.multiProcessorCount;
     cuda->memory_bytes = properties.totalGlobalMem;
     cudaError_t rc = cudaSetDevice(index);
-    if (rc == cudaSuccess) rc = cudaFree(NULL); // makes the context: a GPU that is broken or taken says so here
+    if (rc == cudaSuccess) rc = cudaFree(NULL); // makes the context: a GPU that is broken or taken fails here
     return rc == cudaSuccess ? LS_SUCCESS : explain_start(rc);
 }
 
@@ -138,21 +138,20 @@ done:
     return status;
 }
 
-static void cuda_facts(const ls_device *device, ls_device_info *facts) {
+static void cuda_info(const ls_device *device, ls_device_info *info) {
     const ls_cuda_device *cuda = (const ls_cuda_device *)device;
-    *facts = (ls_device_info){ .memory_bytes = cuda->memory_bytes };
-    snprintf(facts->name, sizeof facts->name, "%.60s, compute capability %d.%d", cuda->name, cuda->capability / 10,
+    *info = (ls_device_info){ .memory_bytes = cuda->memory_bytes };
+    snprintf(info->name, sizeof info->name, "%.60s, compute capability %d.%d", cuda->name, cuda->capability / 10,
         cuda->capability % 10);
-    memcpy(facts->uuid, cuda->uuid, sizeof facts->uuid);
-    memcpy(facts->pci, cuda->pci, sizeof facts->pci);
+    memcpy(info->uuid, cuda->uuid, sizeof info->uuid);
+    memcpy(info->pci, cuda->pci, sizeof info->pci);
     int runtime = 0, driver = 0;
     (void)cudaDriverGetVersion(&driver);
-    snprintf(facts->driver, sizeof facts->driver, "CUDA %d.%d", driver / 1000, driver % 1000 / 10);
+    snprintf(info->driver, sizeof info->driver, "CUDA %d.%d", driver / 1000, driver % 1000 / 10);
     char libraries[96];
     (void)cudaRuntimeGetVersion(&runtime);
     ls_cuda_libraries_text(cuda->libraries, libraries, sizeof libraries);
-    snprintf(
-        facts->libraries, sizeof facts->libraries, "CUDA %d.%d, %s", runtime / 1000, runtime % 1000 / 10, libraries);
+    snprintf(info->libraries, sizeof info->libraries, "CUDA %d.%d, %s", runtime / 1000, runtime % 1000 / 10, libraries);
 }
 
 static ls_status cuda_check_precision(const ls_device *device, ls_dtype storage) {
@@ -168,7 +167,7 @@ const ls_device_api ls_device_cuda = {
     .name = "cuda",
     .open = cuda_open,
     .close = cuda_close,
-    .facts = cuda_facts,
+    .info = cuda_info,
     .check_precision = cuda_check_precision,
     .slab_new = ls_cuda_slab_new,
     .slab_free = ls_cuda_slab_free,

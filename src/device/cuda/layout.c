@@ -34,7 +34,7 @@ static void import(ls_cuda_device *device, shape3 s, ls_dtype storage, const flo
     void *laid_out;
     ls_status status = LS_NEW_BYTES(laid_out, bytes, "what goes to the GPU");
     if (ls_failed(status)) {
-        ls_cuda_keep_status(device, status);
+        ls_cuda_note_status(device, status);
         return;
     }
     for (int o = 0; o < s.outer; o++)
@@ -44,7 +44,7 @@ static void import(ls_cuda_device *device, shape3 s, ls_dtype storage, const flo
     cudaError_t rc = cudaDeviceSynchronize();
     if (rc == cudaSuccess) rc = cudaMemcpy(ls_cuda_at(dst), laid_out, bytes, cudaMemcpyHostToDevice);
     if (rc == cudaSuccess) rc = cudaDeviceSynchronize();
-    ls_cuda_keep(device, "an import", rc);
+    ls_cuda_note(device, "an import", rc);
     free(laid_out);
 }
 
@@ -53,11 +53,11 @@ static void export(ls_cuda_device *device, shape3 s, ls_dtype storage, ls_buffer
     size_t bytes = elements_of(s) * ls_dtype_bytes(storage);
     void *laid_out;
     ls_status status = LS_NEW_BYTES(laid_out, bytes, "what comes from the GPU");
-    if (ls_failed(status)) ls_cuda_keep_status(device, status);
+    if (ls_failed(status)) ls_cuda_note_status(device, status);
     if (laid_out) {
         cudaError_t rc = cudaDeviceSynchronize();
         if (rc == cudaSuccess) rc = cudaMemcpy(laid_out, ls_cuda_at(src), bytes, cudaMemcpyDeviceToHost);
-        ls_cuda_keep(device, "an export", rc);
+        ls_cuda_note(device, "an export", rc);
     }
     for (int o = 0; o < s.outer; o++)
         for (int c = 0; c < s.channels; c++)

@@ -7,7 +7,7 @@
 
 typedef struct {
     ls_slab base;
-    int of_peers; // its memory came from ls_nccl_malloc
+    int of_nccl; // its memory came from ls_nccl_malloc
 } cuda_slab;
 
 static ls_status out_of_memory(ls_cuda_device *device, ls_memory_kind kind, size_t bytes, const char *what) {
@@ -29,7 +29,7 @@ static ls_status out_of_memory(ls_cuda_device *device, ls_memory_kind kind, size
 
 static cudaError_t free_memory(const cuda_slab *slab) {
     if (slab->base.kind == LS_MEMORY_PINNED) return cudaFreeHost(slab->base.address);
-    return slab->of_peers ? ls_nccl_free(slab->base.address) : cudaFree(slab->base.address);
+    return slab->of_nccl ? ls_nccl_free(slab->base.address) : cudaFree(slab->base.address);
 }
 
 static cudaError_t get_memory(cuda_slab *slab) {
@@ -43,7 +43,7 @@ static cudaError_t get_memory(cuda_slab *slab) {
         return rc;
     }
     if (slab->base.kind == LS_MEMORY_REDUCED) address = ls_nccl_malloc(bytes);
-    slab->of_peers = address != NULL;
+    slab->of_nccl = address != NULL;
     rc = address ? cudaSuccess : cudaMalloc(&address, bytes);
     if (rc != cudaSuccess) return rc;
     slab->base.address = address;
@@ -72,7 +72,7 @@ ls_status ls_cuda_slab_new(ls_device *device, ls_memory_kind kind, size_t bytes,
 
 void ls_cuda_slab_free(ls_slab *slab) {
     if (!slab) return;
-    ls_cuda_keep((ls_cuda_device *)slab->device, "freeing memory", free_memory((const cuda_slab *)slab));
+    ls_cuda_note((ls_cuda_device *)slab->device, "freeing memory", free_memory((const cuda_slab *)slab));
     free(slab);
 }
 

@@ -1,4 +1,4 @@
-// nccl.c - nccl.h by NCCL, which is opened at run time when several ranks ask for it: one GPU needs none.
+// nccl.c - nccl.h by NCCL, which is opened at run time when several ranks sum by it: one GPU needs none.
 //
 // The communicator is non-blocking, so that nothing here waits for a peer without a limit: a call that NCCL has
 // not finished when it returns is polled until it has. A communicator whose peer is gone is aborted, never destroyed.
@@ -56,7 +56,7 @@ static nccl_api nccl;
 static atomic_int nccl_open;
 static pthread_once_t nccl_once = PTHREAD_ONCE_INIT;
 
-static void find_functions(const ls_cuda_opened *file) {
+static void find_functions(const ls_library_file *file) {
 #define FIND(name, always) \
     if (!ls_library_search_find(file->handle, "nccl" #name, &nccl.name) && (always) && !nccl.problem[0]) \
         snprintf(nccl.problem, sizeof nccl.problem, "%.300s has no function nccl" #name, file->path);
@@ -65,7 +65,7 @@ static void find_functions(const ls_cuda_opened *file) {
 }
 
 static void open_nccl(void) {
-    ls_cuda_opened file;
+    ls_library_file file;
     if (!ls_library_search_open(NULL, "libnccl.so.2", 0, &file)) {
         if (file.error[0])
             snprintf(nccl.problem, sizeof nccl.problem, "NCCL does not open: %.300s", file.error);
@@ -144,8 +144,8 @@ static ncclResult_t settle(ncclComm_t comm, ncclResult_t rc, double timeout_s, i
     double until = ls_clock_seconds() + timeout_s, nap_s = 2e-6;
     *late = 0;
     while (rc == ncclInProgress) {
-        ncclResult_t state = ncclSuccess, asked = nccl.CommGetAsyncError(comm, &state);
-        rc = asked == ncclSuccess ? state : asked;
+        ncclResult_t state = ncclSuccess, queried = nccl.CommGetAsyncError(comm, &state);
+        rc = queried == ncclSuccess ? state : queried;
         if (rc != ncclInProgress) break;
         if (ls_clock_seconds() > until) {
             *late = 1;
@@ -280,7 +280,7 @@ ls_status ls_nccl_all_reduce(
     int late;
     ncclResult_t rc = nccl.AllReduce(
         data, data, (size_t)count, types[dtype].type, op == LS_COLLECT_MAX ? ncclMax : ncclSum, peers->comm, stream);
-    // not in the queue before NCCL says so: what follows would overtake it
+    // not in the queue before NCCL reports it: what follows would overtake it
     if (rc == ncclInProgress)
         rc = settle(peers->comm, rc, peers->timeout_s, &late);
     else

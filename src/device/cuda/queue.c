@@ -1,7 +1,7 @@
 // queue.c - streams, events, recordings, and errors that show up later than their cause.
 //
 // A GPU reports a kernel's fault at some later call, and from then on at every call. So what cannot return a status
-// keeps the first error in the device, and ls_queue_sync returns it with the operator that was enqueued last.
+// notes the first error in the device, and ls_queue_sync returns it with the operator that was enqueued last.
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ struct ls_event {
 
 struct ls_captured_graph {
     ls_cuda_device *device;
-    cudaGraphExec_t graph;
+    cudaGraphExec_t executable;
     const ls_op_desc *last; // the last operator in it
 };
 
@@ -27,7 +27,7 @@ ls_status ls_cuda_fail(const char *call, cudaError_t rc) {
     return ls_fail(LS_DEVICE, "%s: CUDA error %d (%s)", call, (int)rc, cudaGetErrorString(rc));
 }
 
-void ls_cuda_keep_status(ls_cuda_device *device, ls_status status) {
+void ls_cuda_note_status(ls_cuda_device *device, ls_status status) {
     pthread_mutex_lock(&device->lock);
     ls_keep_first(&device->error, status);
     pthread_mutex_unlock(&device->lock);
@@ -40,13 +40,12 @@ ls_status ls_cuda_error(ls_cuda_device *device) {
     return status;
 }
 
-static void keep_first(ls_cuda_device *device, const char *while_doing, cudaError_t rc) { // under the lock
-    if (ls_failed(device->error)) return; // only the first says the cause
-    char last[256] = "no operator had been given to the GPU";
+static void note_first(ls_cuda_device *device, const char *while_doing, cudaError_t rc) { // under the lock
+    if (ls_failed(device->error)) return;                                                 // only the first is the cause
+    char last[256] = "no operator had been enqueued";
     if (device->last)
-        snprintf(last, sizeof last, "the last operator given to the GPU was %s of layer %s%s",
-            ls_op_name(device->last->op), device->last->layer,
-            device->last_recorded ? ", the end of a recorded update" : "");
+        snprintf(last, sizeof last, "the last operator enqueued was %s of layer %s%s", ls_op_name(device->last->op),
+            device->last->layer, device->last_recorded ? ", the end of a recorded update" : "");
     device->error = ls_fail(LS_DEVICE,
         "CUDA error %d (%s), noticed at %s; %s; run again with CUDA_LAUNCH_BLOCKING=1 and device.graphs = false to "
         "find "
@@ -54,11 +53,11 @@ static void keep_first(ls_cuda_device *device, const char *while_doing, cudaErro
         (int)rc, cudaGetErrorString(rc), while_doing, last);
 }
 
-void ls_cuda_keep(ls_cuda_device *device, const char *while_doing, cudaError_t rc) {
+void ls_cuda_note(ls_cuda_device *device, const char *while_doing, cudaError_t rc) {
     if (rc == cudaSuccess) return;
     (void)cudaGetLastError();
     pthread_mutex_lock(&device->lock);
-    keep_first(device, while_doing, rc);
+    note_first(device, while_doing, rc);
     pthread_mutex_unlock(&device->lock);
 }
 
@@ -75,7 +74,7 @@ void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue) {
     if (rc != cudaSuccess) {
         char where[192];
         snprintf(where, sizeof where, "the launch of %s of layer %s", ls_op_name(plan->desc.op), plan->desc.layer);
-        ls_cuda_keep(device, where, rc);
+        ls_cuda_note(device, where, rc);
     }
     remember(device, &plan->desc, 0);
 }
@@ -111,7 +110,7 @@ ls_status ls_cuda_queue_new(ls_device *device, const char *name, ls_queue **out)
 
 void ls_cuda_queue_free(ls_queue *queue) {
     if (!queue) return;
-    ls_cuda_keep(queue->device, "the end of a queue", cudaStreamDestroy(queue->stream));
+    ls_cuda_note(queue->device, "the end of a queue", cudaStreamDestroy(queue->stream));
     free(queue);
 }
 
@@ -120,7 +119,7 @@ ls_status ls_cuda_queue_sync(ls_queue *queue) {
     snprintf(where, sizeof where, "the synchronisation of queue %s", queue->name);
     cudaError_t rc = ls_cuda_enter(queue->device);
     if (rc == cudaSuccess) rc = cudaStreamSynchronize(queue->stream);
-    ls_cuda_keep(queue->device, where, rc);
+    ls_cuda_note(queue->device, where, rc);
     return ls_cuda_error(queue->device);
 }
 
@@ -129,14 +128,14 @@ void ls_cuda_copy(ls_buffer dst, ls_buffer src, size_t bytes, ls_queue *queue) {
     cudaError_t rc = ls_cuda_enter(queue->device);
     if (rc == cudaSuccess)
         rc = cudaMemcpyAsync(ls_cuda_at(dst), ls_cuda_at(src), bytes, cudaMemcpyDefault, queue->stream);
-    ls_cuda_keep(queue->device, "a copy", rc);
+    ls_cuda_note(queue->device, "a copy", rc);
 }
 
 void ls_cuda_zero(ls_buffer dst, size_t bytes, ls_queue *queue) {
     assert(bytes <= dst.bytes);
     cudaError_t rc = ls_cuda_enter(queue->device);
     if (rc == cudaSuccess) rc = cudaMemsetAsync(ls_cuda_at(dst), 0, bytes, queue->stream);
-    ls_cuda_keep(queue->device, "setting memory to zero", rc);
+    ls_cuda_note(queue->device, "setting memory to zero", rc);
 }
 
 // --- events --------------------------------------------------------------------------------------
@@ -158,26 +157,26 @@ ls_status ls_cuda_event_new(ls_device *device, int timed, ls_event **out) {
 
 void ls_cuda_event_free(ls_event *event) {
     if (!event) return;
-    ls_cuda_keep(event->device, "the end of an event", cudaEventDestroy(event->event));
+    ls_cuda_note(event->device, "the end of an event", cudaEventDestroy(event->event));
     free(event);
 }
 
 void ls_cuda_event_record(ls_event *event, ls_queue *queue) {
     cudaError_t rc = ls_cuda_enter(event->device);
     if (rc == cudaSuccess) rc = cudaEventRecord(event->event, queue->stream);
-    ls_cuda_keep(event->device, "the recording of an event", rc);
+    ls_cuda_note(event->device, "the recording of an event", rc);
 }
 
 void ls_cuda_event_wait(ls_event *event, ls_queue *queue) {
     cudaError_t rc = ls_cuda_enter(event->device);
     if (rc == cudaSuccess) rc = cudaStreamWaitEvent(queue->stream, event->event, 0);
-    ls_cuda_keep(event->device, "a wait for an event", rc);
+    ls_cuda_note(event->device, "a wait for an event", rc);
 }
 
 ls_status ls_cuda_event_sync(ls_event *event) {
     cudaError_t rc = ls_cuda_enter(event->device);
     if (rc == cudaSuccess) rc = cudaEventSynchronize(event->event);
-    ls_cuda_keep(event->device, "the host's wait for an event", rc);
+    ls_cuda_note(event->device, "the host's wait for an event", rc);
     return ls_cuda_error(event->device);
 }
 
@@ -188,13 +187,13 @@ int ls_cuda_event_happened(ls_event *event) {
         (void)cudaGetLastError();
         return 0;
     }
-    ls_cuda_keep(event->device, "a look at an event", rc);
+    ls_cuda_note(event->device, "a look at an event", rc);
     return 1;
 }
 
 double ls_cuda_event_seconds(ls_event *from, ls_event *to) {
     float milliseconds = 0;
-    ls_cuda_keep(
+    ls_cuda_note(
         from->device, "the time between two events", cudaEventElapsedTime(&milliseconds, from->event, to->event));
     return milliseconds * 1e-3;
 }
@@ -210,37 +209,37 @@ ls_status ls_cuda_capture_begin(ls_queue *queue) {
 
 ls_status ls_cuda_capture_end(ls_queue *queue, ls_captured_graph **out) {
     ls_cuda_device *device = queue->device;
-    cudaGraph_t graph = NULL;
-    cudaGraphExec_t runnable = NULL;
-    cudaError_t rc = cudaStreamEndCapture(queue->stream, &graph);
+    cudaGraph_t captured = NULL;
+    cudaGraphExec_t executable = NULL;
+    cudaError_t rc = cudaStreamEndCapture(queue->stream, &captured);
     if (rc == cudaSuccess) {
-        rc = cudaGraphInstantiate(&runnable, graph, 0);
-        cudaGraphDestroy(graph);
+        rc = cudaGraphInstantiate(&executable, captured, 0);
+        cudaGraphDestroy(captured);
     }
-    ls_status status = ls_cuda_error(device); // of something enqueued meanwhile, which is the cause of what rc says
-    if (rc != cudaSuccess) ls_keep_first(&status, ls_cuda_fail("the end of a recording", rc));
-    ls_captured_graph *recording;
-    ls_keep_first(&status, LS_NEW(recording, 1, "recording"));
+    ls_status status = ls_cuda_error(device); // of something enqueued meanwhile, which is the cause of rc
+    if (rc != cudaSuccess) ls_keep_first(&status, ls_cuda_fail("the end of a captured update", rc));
+    ls_captured_graph *graph;
+    ls_keep_first(&status, LS_NEW(graph, 1, "captured update"));
     if (ls_failed(status)) {
-        if (runnable) cudaGraphExecDestroy(runnable);
-        free(recording);
+        if (executable) cudaGraphExecDestroy(executable);
+        free(graph);
         return status;
     }
     pthread_mutex_lock(&device->lock);
-    *recording = (ls_captured_graph){ device, runnable, device->last };
+    *graph = (ls_captured_graph){ device, executable, device->last };
     pthread_mutex_unlock(&device->lock);
-    *out = recording;
+    *out = graph;
     return LS_SUCCESS;
 }
 
-void ls_cuda_graph_launch(ls_captured_graph *recording, ls_queue *queue) {
-    ls_cuda_device *device = recording->device;
-    ls_cuda_keep(device, "the launch of a recorded update", cudaGraphLaunch(recording->graph, queue->stream));
-    remember(device, recording->last, 1);
+void ls_cuda_graph_launch(ls_captured_graph *graph, ls_queue *queue) {
+    ls_cuda_device *device = graph->device;
+    ls_cuda_note(device, "the launch of a recorded update", cudaGraphLaunch(graph->executable, queue->stream));
+    remember(device, graph->last, 1);
 }
 
-void ls_cuda_graph_free(ls_captured_graph *recording) {
-    if (!recording) return;
-    ls_cuda_keep(recording->device, "the end of a recording", cudaGraphExecDestroy(recording->graph));
-    free(recording);
+void ls_cuda_graph_free(ls_captured_graph *graph) {
+    if (!graph) return;
+    ls_cuda_note(graph->device, "the end of a captured update", cudaGraphExecDestroy(graph->executable));
+    free(graph);
 }

@@ -272,5 +272,5 @@ void ls_cuda_conv_execute(
         call = "cudnnBackendExecute";
         rc = cudnnBackendExecute(algorithm->libraries->cudnn, plan->plan, v->descriptor);
     }
-    if (rc != CUDNN_STATUS_SUCCESS) ls_cuda_keep_status(queue->device, ls_cudnn_fail(algorithm->layer, call, rc));
+    if (rc != CUDNN_STATUS_SUCCESS) ls_cuda_note_status(queue->device, ls_cudnn_fail(algorithm->layer, call, rc));
 }

@@ -147,5 +147,5 @@ void ls_cuda_gemm_execute(
     cublasStatus_t rc = cublasLtMatmul(gemm->libraries->cublaslt, gemm->product, &alpha, b, gemm->left, a, gemm->right,
         &gemm->beta, c, gemm->result, c, gemm->result, &gemm->algorithm, aligned, gemm->workspace, queue->stream);
     if (rc != CUBLAS_STATUS_SUCCESS)
-        ls_cuda_keep_status(queue->device, ls_cublaslt_fail(gemm->layer, "cublasLtMatmul", rc));
+        ls_cuda_note_status(queue->device, ls_cublaslt_fail(gemm->layer, "cublasLtMatmul", rc));
 }

@@ -11,7 +11,7 @@
 #include "lockstep_cuda_build.h" // LS_CUDA_BUILD_FOLDERS: cmake/cuda.cmake
 
 // Opens `file`, a path or a name for the loader to find; 1 when it opened.
-static int open_file(const char *file, ls_cuda_opened *out) {
+static int open_file(const char *file, ls_library_file *out) {
     out->handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!out->handle) {
         const char *words = dlerror();
@@ -24,20 +24,20 @@ static int open_file(const char *file, ls_cuda_opened *out) {
     return 1;
 }
 
-static int open_in_folders(const char *folders, const char *soname, ls_cuda_opened *out) {
+static int open_in_folders(const char *folders, const char *soname, ls_library_file *out) {
     while (folders && *folders) {
         int length = (int)strcspn(folders, ":");
-        char file[LS_CUDA_PATH_BYTES + 64];
-        ls_text_cut(file, sizeof file, "%.*s/%s", length < LS_CUDA_PATH_BYTES ? length : 0, folders, soname);
+        char file[LS_LIBRARY_PATH_BYTES + 64];
+        ls_text_cut(file, sizeof file, "%.*s/%s", length < LS_LIBRARY_PATH_BYTES ? length : 0, folders, soname);
         if (length > 0 && access(file, F_OK) == 0 && open_file(file, out)) return 1;
         folders += length + (folders[length] == ':');
     }
     return 0;
 }
 
-// cuda/lib in the program's own folder. No folder above it: whoever may write there would choose what is loaded.
-static int open_beside_program(const char *soname, ls_cuda_opened *out) {
-    char folder[LS_CUDA_PATH_BYTES];
+// cuda/lib in the program's own folder. No folder above it: who may write there would choose what is loaded.
+static int open_beside_program(const char *soname, ls_library_file *out) {
+    char folder[LS_LIBRARY_PATH_BYTES];
     ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 16);
     if (length <= 0) return 0;
     folder[length] = '\0';
@@ -47,8 +47,8 @@ static int open_beside_program(const char *soname, ls_cuda_opened *out) {
     return open_in_folders(folder, soname, out);
 }
 
-int ls_library_search_open(const char *folders, const char *soname, int of_driver, ls_cuda_opened *out) {
-    *out = (ls_cuda_opened){ .handle = NULL };
+int ls_library_search_open(const char *folders, const char *soname, int of_driver, ls_library_file *out) {
+    *out = (ls_library_file){ .handle = NULL };
     if (folders) return open_in_folders(folders, soname, out);
     if (open_in_folders(getenv("LD_LIBRARY_PATH"), soname, out)) return 1;
     if (!of_driver && open_beside_program(soname, out)) return 1;

@@ -7,16 +7,16 @@
 
 #include <stddef.h>
 
-enum { LS_CUDA_PATH_BYTES = 1024 };
+enum { LS_LIBRARY_PATH_BYTES = 1024 };
 
 typedef struct {
     void *handle; // stays open: NVIDIA's libraries do not survive that they are closed
-    char path[LS_CUDA_PATH_BYTES];
-    char error[LS_CUDA_PATH_BYTES]; // the loader's words when a file was there and did not open
-} ls_cuda_opened;
+    char path[LS_LIBRARY_PATH_BYTES];
+    char error[LS_LIBRARY_PATH_BYTES]; // the loader's words when a file was there and did not open
+} ls_library_file;
 
 // 1 when it opened. folders: look only in these, a list separated by ':'; NULL: everywhere.
-int ls_library_search_open(const char *folders, const char *soname, int of_driver, ls_cuda_opened *out);
+int ls_library_search_open(const char *folders, const char *soname, int of_driver, ls_library_file *out);
 // A function of an open library into *function, a function pointer; 1 when it is there.
 int ls_library_search_find(void *handle, const char *name, void *function);
 

@@ -37,7 +37,7 @@ struct ls_gpu_monitor {
     nvml_api nvml;
     char uuid[48], pci[16];
     ls_ticker *ticker;
-    int asked, initialised, found; // nvml.init was called; it worked; `device` is there
+    int queried, initialised, found; // nvml.init was called; it worked; `device` is there
     nvml_device device;
     pthread_mutex_t lock; // of what follows
     ls_gpu_sample last, all;
@@ -46,7 +46,7 @@ struct ls_gpu_monitor {
 };
 
 static int find_functions(nvml_api *nvml) {
-    ls_cuda_opened file;
+    ls_library_file file;
     *nvml = (nvml_api){ .init = NULL };
     if (!ls_library_search_open(NULL, "libnvidia-ml.so.1", 1, &file)) return 0;
     void *handle = file.handle;
@@ -99,7 +99,7 @@ static double running_mean(double value, double *sum, int64_t *count) {
     return *count > 0 ? *sum / (double)*count : NAN;
 }
 
-static void keep(ls_gpu_monitor *m, ls_gpu_sample s) {
+static void add_sample(ls_gpu_monitor *m, ls_gpu_sample s) {
     s.samples = m->last.samples + 1;
     m->all.samples = s.samples;
     m->all.utilisation = running_mean(s.utilisation, &m->utilisation_sum, &m->utilisation_count);
@@ -113,15 +113,15 @@ static void keep(ls_gpu_monitor *m, ls_gpu_sample s) {
 
 static void watch(void *context) {
     ls_gpu_monitor *m = context;
-    if (!m->asked) { // here, as it takes long
-        m->asked = 1;
+    if (!m->queried) { // here, as it takes long
+        m->queried = 1;
         m->initialised = m->nvml.init() == 0;
         m->found = m->initialised && find_device(m, &m->device);
     }
     if (!m->found) return;
     ls_gpu_sample sample = look(&m->nvml, m->device);
     pthread_mutex_lock(&m->lock);
-    keep(m, sample);
+    add_sample(m, sample);
     pthread_mutex_unlock(&m->lock);
 }
 

@@ -7,11 +7,19 @@
 #include <unistd.h>
 
 #include "base/atomic_file.h"
-#include "device/gpu/machine.h"
 
-static const char symbol[] = "lockstep_cuda_plugin";
+const ls_gpu_vendor ls_gpu_none = { NULL, NULL };
+#define PLUGIN(NAME, name, vendor, needs) extern const ls_gpu_vendor ls_gpu_##vendor;
+#include "device/plugins.def"
 
-static ls_status path_beside_program(char *path, size_t bytes) {
+const ls_gpu_plugin_row ls_gpu_plugins[LS_GPU_PLUGIN_COUNT] = {
+#define PLUGIN(NAME, name, vendor, needs) \
+    { #name, #NAME, &ls_gpu_##vendor, "lockstep_" #name ".so", "lockstep_" #name "_plugin", \
+        "LOCKSTEP_" #NAME "_PLUGIN", needs },
+#include "device/plugins.def"
+};
+
+static ls_status path_beside_program(const char *file, char *path, size_t bytes) {
     ssize_t length = readlink("/proc/self/exe", path, bytes - 1);
     if (length < 0) return ls_fail(LS_DEVICE, "cannot find the folder of this program: /proc/self/exe is not there");
     path[length] = 0;
@@ -19,7 +27,7 @@ static ls_status path_beside_program(char *path, size_t bytes) {
     if (slash) *slash = 0;
     char folder[PATH_MAX];
     memcpy(folder, path, strlen(path) + 1);
-    return ls_path_join(path, bytes, folder, "lockstep_cuda.so");
+    return ls_path_join(path, bytes, folder, file);
 }
 
 ls_status ls_gpu_plugin_check(const ls_gpu_plugin *plugin, const char *path) {
@@ -35,26 +43,25 @@ ls_status ls_gpu_plugin_check(const ls_gpu_plugin *plugin, const char *path) {
     return LS_SUCCESS;
 }
 
-ls_status ls_gpu_plugin_open(const ls_gpu_plugin **out) {
+ls_status ls_gpu_plugin_open(const ls_gpu_plugin_row *row, const ls_gpu_plugin **out) {
     char path[PATH_MAX];
-    const char *given = getenv("LOCKSTEP_CUDA_PLUGIN");
-    if (given) {
-        LS_TRY(ls_path_join(path, sizeof path, "", given));
+    const char *named = getenv(row->variable);
+    if (named) {
+        LS_TRY(ls_path_join(path, sizeof path, "", named));
     } else {
-        LS_TRY(path_beside_program(path, sizeof path));
+        LS_TRY(path_beside_program(row->file, path, sizeof path));
         if (!ls_path_exists(path))
-            return ls_fail(LS_DEVICE,
-                "this build has no CUDA device: %s is not there; it is made where nvcc, cuDNN and cuBLASLt are found "
-                "(scripts/fetch-cuda.sh fetches them)",
-                path);
-        const char *missing = ls_cuda_missing();
+            return ls_fail(LS_DEVICE, "this build has no %s device: %s is not there; it is made where %s", row->title,
+                path, row->needs);
+        const char *missing = row->vendor->missing ? row->vendor->missing() : NULL;
         if (missing) return ls_fail(LS_DEVICE, "%s", missing);
     }
     void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!file) return ls_fail(LS_DEVICE, "cannot load the CUDA device: %s", dlerror());
-    const ls_gpu_plugin *plugin = dlsym(file, symbol);
-    // cppcheck-suppress resourceLeak ; never closed: CUDA's libraries do not survive that
-    if (!plugin) return ls_fail(LS_DEVICE, "%s is not Lockstep's CUDA device: it has no symbol %s", path, symbol);
+    if (!file) return ls_fail(LS_DEVICE, "cannot load the %s device: %s", row->title, dlerror());
+    const ls_gpu_plugin *plugin = dlsym(file, row->symbol);
+    // cppcheck-suppress resourceLeak ; never closed: a GPU's libraries do not survive that
+    if (!plugin)
+        return ls_fail(LS_DEVICE, "%s is not Lockstep's %s device: it has no symbol %s", path, row->title, row->symbol);
     LS_TRY(ls_gpu_plugin_check(plugin, path));
     *out = plugin;
     return LS_SUCCESS;

@@ -16,9 +16,9 @@ static void null_close(ls_device *device) {
     free(device);
 }
 
-static void null_facts(const ls_device *device, ls_device_info *facts) {
+static void null_info(const ls_device *device, ls_device_info *info) {
     (void)device;
-    *facts = (ls_device_info){ .name = "null: operators do nothing", .libraries = "none" };
+    *info = (ls_device_info){ .name = "null: operators do nothing", .libraries = "none" };
 }
 
 static ls_status null_check_precision(const ls_device *device, ls_dtype storage) {
@@ -54,7 +54,7 @@ const ls_device_api ls_device_null = {
     .name = "null",
     .open = null_open,
     .close = null_close,
-    .facts = null_facts,
+    .info = null_info,
     .check_precision = null_check_precision,
     LS_HOST_MEMORY_ROWS,
     LS_HOST_LAYOUT_ROWS,

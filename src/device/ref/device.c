@@ -23,11 +23,10 @@ static void ref_close(ls_device *device) {
     free(ref);
 }
 
-static void ref_facts(const ls_device *device, ls_device_info *facts) {
+static void ref_info(const ls_device *device, ls_device_info *info) {
     int threads = ls_pool_threads(((const ls_ref_device *)device)->pool);
-    *facts = (ls_device_info){ .libraries = "none" };
-    snprintf(
-        facts->name, sizeof facts->name, "reference loops in double, %d thread%s", threads, threads == 1 ? "" : "s");
+    *info = (ls_device_info){ .libraries = "none" };
+    snprintf(info->name, sizeof info->name, "reference loops in double, %d thread%s", threads, threads == 1 ? "" : "s");
 }
 
 static ls_status ref_check_precision(const ls_device *device, ls_dtype storage) {
@@ -83,7 +82,7 @@ const ls_device_api ls_device_ref = {
     .name = "ref",
     .open = ref_open,
     .close = ref_close,
-    .facts = ref_facts,
+    .info = ref_info,
     .check_precision = ref_check_precision,
     LS_HOST_MEMORY_ROWS,
     LS_HOST_LAYOUT_ROWS,

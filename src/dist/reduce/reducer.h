@@ -3,7 +3,7 @@
 // A bucket is a contiguous range of an arena (no packing); buckets are launched in the order in which the backward
 // pass completes them, the same on all ranks. Two kinds, behind one interface:
 //
-//   on the device's queues  an ls_collective (NCCL) sums them on a queue of its own; the host never waits, and what was
+//   on the device's queues  an ls_collective sums them on a queue of its own; the host never waits, and what was
 //                           enqueued can be recorded
 //   through host memory     a communication thread per rank progresses sums of the communicator (MPI), so that no
 //                           compute instruction waits; buckets in a GPU's memory go through pinned memory

@@ -22,7 +22,7 @@
 // memory, and sends it back when it is complete.
 //
 // A position counts launches since the reducer was made; what belongs to it lies at position % bucket_count:
-// wait leaves nothing in flight, so an update never meets the one before.
+// wait leaves nothing in flight, so no update overlaps the one before.
 typedef struct {
     ls_reducer base;
     ls_staging *staging; // NULL: the buckets are in host memory
@@ -75,10 +75,10 @@ static int slot_of(const host_reducer *r, int64_t position) {
 static void note_begin(const host_reducer *r, int bucket) {
     ls_comm *comm = comm_of(r);
     int64_t bytes = (int64_t)ls_bucket_bytes(&r->base.options.buckets[bucket]);
-    ls_flight_recorder_begins(&comm->journal, LS_IN_BUCKET, bucket, bytes, (int64_t)atomic_load(&comm->life.update));
+    ls_flight_recorder_begins(&comm->recorder, LS_IN_BUCKET, bucket, bytes, (int64_t)atomic_load(&comm->life.update));
 }
 
-// A sum over ranks from start_s, what ls_spans_clock said, until now; 0: not traced. bucket: -1 for other sums.
+// A sum over ranks from start_s, a reading of ls_spans_clock, until now; 0: not traced. bucket: -1 for other sums.
 static void add_span(const char *name, int bucket, double bytes, double ready_s, double start_s) {
     if (start_s == 0) return;
     ls_spans_add(&(ls_span){ .lane = LS_SPANS_GRADIENTS,
@@ -112,14 +112,14 @@ static ls_status start_launched(host_reducer *r, flight *f, int64_t launched) {
     return LS_SUCCESS;
 }
 
-// One look at everything in flight; *news: how many were completed.
+// Polls everything in flight; *news: how many were completed.
 static ls_status look(host_reducer *r, flight *f, int *news) {
     *news = 0;
     for (int64_t i = f->oldest; i < f->started; i++) {
         int slot = slot_of(r, i), done = 0;
         if (f->complete[slot]) continue;
         LS_TRY(comm_of(r)->backend->channel_test(r->channel, slot, &done));
-        if (done) ls_flight_recorder_bucket_ends(&comm_of(r)->journal, r->order[slot]);
+        if (done) ls_flight_recorder_bucket_ends(&comm_of(r)->recorder, r->order[slot]);
         if (done) add_bucket(r, r->order[slot], r->ready_s[slot], f->start_s[slot]);
         if (done && r->staging) ls_staging_return(r->staging, r->order[slot]);
         f->complete[slot] = (unsigned char)(done != 0);
@@ -252,7 +252,7 @@ static ls_status sum_bucket(host_reducer *r, int bucket) {
     ls_status status =
         comm_of(r)->backend->allreduce(comm_of(r), data_of(r, bucket), b->count, b->dtype, LS_REDUCE_SUM);
     ls_life_wait_ends(&comm_of(r)->life);
-    ls_flight_recorder_bucket_ends(&comm_of(r)->journal, bucket);
+    ls_flight_recorder_bucket_ends(&comm_of(r)->recorder, bucket);
     if (ls_spans_on()) add_bucket(r, bucket, start_s, start_s);
     double seconds = ls_clock_seconds() - start_s;
     r->base.exposed_s += seconds;
@@ -267,7 +267,7 @@ static ls_status sum_bucket(host_reducer *r, int bucket) {
 
 static void host_launch(ls_reducer *reducer, int bucket) {
     host_reducer *r = (host_reducer *)reducer;
-    if (comm_of(r)->facts.world_size == 1) return;
+    if (comm_of(r)->info.world_size == 1) return;
     if (!r->channel) {
         LS_THEN(r->status, sum_bucket(r, bucket));
         return;
@@ -315,7 +315,7 @@ static ls_status agree_on_flag(host_reducer *r, ls_buffer flag) {
 
 static ls_status host_wait(ls_reducer *reducer, ls_buffer flag) {
     host_reducer *r = (host_reducer *)reducer;
-    if (comm_of(r)->facts.world_size == 1) return LS_SUCCESS;
+    if (comm_of(r)->info.world_size == 1) return LS_SUCCESS;
     LS_TRY(wait_for_sums(r));
     if (!flag.slab) return LS_SUCCESS;
     double start_s = ls_spans_clock();
@@ -352,7 +352,7 @@ static ls_status sum_now(host_reducer *r, ls_buffer sums, int64_t count) {
 
 static ls_status host_sum_now(ls_reducer *reducer, ls_buffer sums, int64_t count) {
     host_reducer *r = (host_reducer *)reducer;
-    if (comm_of(r)->facts.world_size == 1) return LS_SUCCESS;
+    if (comm_of(r)->info.world_size == 1) return LS_SUCCESS;
     double start_s = ls_spans_clock();
     ls_status status = sum_now(r, sums, count);
     add_span("batch norm", -1, (double)count * sizeof(double), 0, start_s);
@@ -377,7 +377,7 @@ static double host_waited_seconds(const ls_reducer *reducer) {
 
 static ls_status host_start(ls_reducer *reducer) {
     const ls_reducer_options *o = &reducer->options;
-    int alone = o->comm->facts.world_size == 1;
+    int alone = o->comm->info.world_size == 1;
     return o->overlap && o->bucket_count > 0 && !alone ? start_thread((host_reducer *)reducer) : LS_SUCCESS;
 }
 
@@ -413,7 +413,7 @@ static ls_status set_up(host_reducer *r) {
     // with flight.complete behind the one, flight.start_s behind the other
     LS_TRY(LS_NEW_BYTES(r->order, some * (sizeof(int) + sizeof(char)), "reducer of %d buckets", o->bucket_count));
     LS_TRY(LS_NEW(r->ready_s, 2 * some, "reducer of %d buckets", o->bucket_count));
-    if (o->comm->facts.world_size == 1) return LS_SUCCESS;
+    if (o->comm->info.world_size == 1) return LS_SUCCESS;
     if (on_device(o)) {
         LS_TRY(LS_NEW_BYTES(r->scratch, SCRATCH_BYTES, "reducer of %d buckets", o->bucket_count));
         LS_TRY(ls_staging_new(o, &r->staging));

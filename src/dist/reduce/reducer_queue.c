@@ -12,7 +12,7 @@ typedef struct {
     ls_reducer base;
     ls_queue *own;     // NULL: no overlap
     ls_event **events; // one a bucket, then those below
-    ls_event *summed, *asked, *answered;
+    ls_event *summed, *before, *after;
     int launched; // buckets of this update
     double busy_s;
 } queue_reducer;
@@ -25,7 +25,7 @@ static ls_queue *sums_queue(const queue_reducer *r) {
     return r->own ? r->own : r->base.options.queue;
 }
 
-// What is given to the second queue from here on follows what was given to the first until now.
+// What is enqueued on the second queue from here on follows what was enqueued on the first until now.
 static void follow(const queue_reducer *r, ls_event *event, ls_queue *first, ls_queue *second) {
     if (first == second) return;
     ls_reducer_api(&r->base)->event_record(event, first);
@@ -79,9 +79,9 @@ static ls_status queue_wait(ls_reducer *reducer, ls_buffer flag) {
 
 static ls_status queue_sum_now(ls_reducer *reducer, ls_buffer sums, int64_t count) {
     queue_reducer *r = (queue_reducer *)reducer;
-    follow(r, r->asked, reducer->options.queue, sums_queue(r));
+    follow(r, r->before, reducer->options.queue, sums_queue(r));
     sum(r, "batch norm", sums, count, LS_F64, LS_COLLECT_SUM, TAG_SUM_NOW);
-    follow(r, r->answered, sums_queue(r), reducer->options.queue);
+    follow(r, r->after, sums_queue(r), reducer->options.queue);
     return LS_SUCCESS;
 }
 
@@ -102,7 +102,7 @@ static double queue_busy_seconds(const ls_reducer *reducer) {
 static void queue_free(ls_reducer *reducer) {
     queue_reducer *r = (queue_reducer *)reducer;
     const ls_device_api *api = ls_reducer_api(reducer);
-    ls_event *others[] = { r->summed, r->asked, r->answered };
+    ls_event *others[] = { r->summed, r->before, r->after };
     for (int i = 0; r->events && i < reducer->options.bucket_count; i++)
         if (r->events[i]) api->event_free(r->events[i]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -126,7 +126,7 @@ static ls_status fill(queue_reducer *r) {
     const ls_device_api *api = o->device->api;
     LS_TRY(LS_NEW(r->events, o->bucket_count + 1, "reducer of %d buckets", o->bucket_count));
     for (int i = 0; i < o->bucket_count; i++) LS_TRY(api->event_new(o->device, 0, &r->events[i]));
-    ls_event **others[] = { &r->summed, &r->asked, &r->answered };
+    ls_event **others[] = { &r->summed, &r->before, &r->after };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) LS_TRY(api->event_new(o->device, 0, others[i]));
     return o->overlap ? api->queue_new(o->device, "gradients", &r->own) : LS_SUCCESS;
 }

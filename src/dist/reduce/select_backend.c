@@ -1,47 +1,54 @@
 #include "dist/reduce/select_backend.h"
 
 #include <stdio.h>
+#include <string.h>
 
-// What this rank can do, before anything is tried together. *nccl: the device's collectives are to be used.
-static ls_status choose(ls_comm *comm, const ls_device *device, const ls_config *cfg, int shares, int *nccl,
+static const char *title_of(const ls_collective_api *api) {
+    const ls_collective_row *row = ls_collective_find(api->name);
+    return row ? row->title : api->name;
+}
+
+// What this rank can do, before anything is tried together. *usable: the device's collectives are to be used.
+static ls_status choose(ls_comm *comm, const ls_device *device, const ls_config *cfg, int shares, int *usable,
     char library[96], char why_not[256]) {
-    int ranks = ls_comm_get_info(comm)->world_size;
+    int ranks = ls_comm_get_info(comm)->world_size, is_auto = cfg->dist_backend == LS_BACKEND_AUTO;
     const ls_collective_api *api = device->api->collective;
-    *nccl = 0;
+    const ls_collective_row *named = ls_collective_find(ls_config_choice("dist.backend", cfg->dist_backend));
+    *usable = 0;
     if (cfg->dist_backend == LS_BACKEND_SELF && ranks > 1)
         return ls_fail(LS_USAGE,
             "dist.backend = self is for one rank, but %d were started; set dist.backend = auto, or start one", ranks);
-    if (cfg->dist_backend == LS_BACKEND_NCCL && !api)
+    if (named && (!api || strcmp(api->name, named->name) != 0))
         return ls_fail(LS_USAGE,
-            "dist.backend = nccl sums gradients between GPUs, but this run computes on %s; set device.type = cuda, or "
+            "dist.backend = %s sums gradients between GPUs, but this run computes on %s; set device.type = %s, or "
             "dist.backend = mpi",
-            device->api->name);
-    if (!api || cfg->dist_backend == LS_BACKEND_MPI || cfg->dist_backend == LS_BACKEND_SELF) return LS_SUCCESS;
-    if (ranks == 1 && cfg->dist_backend == LS_BACKEND_AUTO) return LS_SUCCESS;
-    if (shares && cfg->dist_backend == LS_BACKEND_AUTO) {
-        snprintf(why_not, 256, "ranks share GPUs (device.share), which NCCL does not allow");
+            named->name, device->api->name, named->device);
+    if (!api || (!named && !is_auto)) return LS_SUCCESS;
+    if (ranks == 1 && is_auto) return LS_SUCCESS;
+    if (shares && is_auto) {
+        snprintf(why_not, 256, "ranks share GPUs (device.share), which %s does not allow", title_of(api));
         return LS_SUCCESS;
     }
     ls_status status = api->probe(library, 96);
-    *nccl = !ls_failed(status);
-    if (*nccl || cfg->dist_backend == LS_BACKEND_NCCL) return status;
+    *usable = !ls_failed(status);
+    if (*usable || named) return status;
     snprintf(why_not, 256, "%.255s", status.text);
     return LS_SUCCESS;
 }
 
 ls_status ls_select_backend(ls_comm *comm, ls_device *device, const ls_config *cfg, int shares, ls_collective **out,
     char library[96], char why_not[256]) {
-    const ls_comm_info *facts = ls_comm_get_info(comm);
+    const ls_comm_info *info = ls_comm_get_info(comm);
     const ls_collective_api *api = device->api->collective;
-    int nccl;
+    int usable;
     *out = NULL;
     library[0] = why_not[0] = 0;
-    LS_TRY(ls_comm_agree(comm, choose(comm, device, cfg, shares, &nccl, library, why_not), NULL));
-    if (!nccl) return LS_SUCCESS; // on all ranks: their libraries are the same
+    LS_TRY(ls_comm_agree(comm, choose(comm, device, cfg, shares, &usable, library, why_not), NULL));
+    if (!usable) return LS_SUCCESS; // on all ranks: their libraries are the same
     uint8_t id[LS_COLLECTIVE_ID_BYTES] = { 0 };
-    ls_status status = facts->rank == 0 ? api->make_id(id) : LS_SUCCESS;
+    ls_status status = info->rank == 0 ? api->make_id(id) : LS_SUCCESS;
     LS_TRY(ls_comm_agree(comm, status, NULL));
     LS_TRY(ls_comm_broadcast(comm, id, sizeof id, 0));
-    status = api->open(device, id, facts->rank, facts->world_size, cfg->dist_timeout, out);
+    status = api->open(device, id, info->rank, info->world_size, cfg->dist_timeout, out);
     return ls_comm_agree(comm, status, NULL);
 }

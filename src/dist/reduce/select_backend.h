@@ -9,8 +9,8 @@
 
 // All ranks call it, and have compared library versions. shares: some GPU has several ranks. *out: the device's
 // collectives, opened, as dist.backend names them or auto finds them; NULL: sums go through comm and
-// host memory, and *why_not says why auto does not take nccl (NULL where it was not to be expected). library: its name
-// and version ("" without). LS_USAGE where the configuration asks for what the device or the number of ranks has not;
+// host memory, and *why_not says why auto does not take the device's ("" where it was not to be expected). library: its name
+// and version ("" without). LS_USAGE where the configuration asks for what the device lacks or the number of ranks excludes;
 // LS_COMM when the ranks do not meet within dist.timeout. The status is agreed.
 LS_CHECKED ls_status ls_select_backend(ls_comm *comm, ls_device *device, const ls_config *cfg, int shares,
     ls_collective **out, char library[96], char why_not[256]);

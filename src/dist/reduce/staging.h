@@ -15,8 +15,8 @@ void ls_staging_free(ls_staging *staging); // NULL is allowed
 void *ls_staging_data(const ls_staging *staging, int bucket);
 
 // The caller's thread:
-void ls_staging_send(ls_staging *staging, int bucket); // behind what the compute queue has been given
-void ls_staging_join(ls_staging *staging);             // what the compute queue is given from here on finds the sums
+void ls_staging_send(ls_staging *staging, int bucket); // behind what is enqueued on the compute queue
+void ls_staging_join(ls_staging *staging); // what is enqueued on the compute queue from here on finds the sums
 // A few bytes there and back; waits for the compute queue.
 LS_CHECKED ls_status ls_staging_fetch(ls_staging *staging, ls_buffer from, void *host, size_t bytes);
 LS_CHECKED ls_status ls_staging_store(ls_staging *staging, const void *host, ls_buffer to, size_t bytes);

@@ -17,47 +17,47 @@ struct ls_collective_monitor {
 
 static const double period_s = 0.25;
 
-static void ask(void *context) {
-    ls_collective_monitor *watch = context;
-    ls_collective_progress progress = watch->api->progress(watch->collective);
-    ls_status health = watch->api->health(watch->collective);
-    pthread_mutex_lock(&watch->mutex);
-    watch->progress = progress;
-    ls_keep_first(&watch->health, health);
-    pthread_mutex_unlock(&watch->mutex);
+static void poll_state(void *context) {
+    ls_collective_monitor *monitor = context;
+    ls_collective_progress progress = monitor->api->progress(monitor->collective);
+    ls_status health = monitor->api->health(monitor->collective);
+    pthread_mutex_lock(&monitor->mutex);
+    monitor->progress = progress;
+    ls_keep_first(&monitor->health, health);
+    pthread_mutex_unlock(&monitor->mutex);
 }
 
 ls_status ls_collective_monitor_new(
     const ls_collective_api *api, ls_collective *collective, ls_collective_monitor **out) {
     static const char what[] = "watchdog of the device's collectives";
-    ls_collective_monitor *watch;
-    LS_TRY(LS_NEW(watch, 1, "%s", what));
-    watch->api = api;
-    watch->collective = collective;
-    watch->progress.last_tag = -1;
-    pthread_mutex_init(&watch->mutex, NULL);
-    ls_status status = ls_ticker_start(what, period_s, ask, watch, &watch->ticker);
-    return LS_GIVE(status, watch, out, ls_collective_monitor_free);
+    ls_collective_monitor *monitor;
+    LS_TRY(LS_NEW(monitor, 1, "%s", what));
+    monitor->api = api;
+    monitor->collective = collective;
+    monitor->progress.last_tag = -1;
+    pthread_mutex_init(&monitor->mutex, NULL);
+    ls_status status = ls_ticker_start(what, period_s, poll_state, monitor, &monitor->ticker);
+    return LS_GIVE(status, monitor, out, ls_collective_monitor_free);
 }
 
-void ls_collective_monitor_free(ls_collective_monitor *watch) {
-    if (!watch) return;
-    ls_ticker_stop(watch->ticker);
-    pthread_mutex_destroy(&watch->mutex);
-    free(watch);
+void ls_collective_monitor_free(ls_collective_monitor *monitor) {
+    if (!monitor) return;
+    ls_ticker_stop(monitor->ticker);
+    pthread_mutex_destroy(&monitor->mutex);
+    free(monitor);
 }
 
-int ls_collective_monitor_failed(ls_collective_monitor *watch, char *text, size_t bytes) {
-    pthread_mutex_lock(&watch->mutex);
-    int failed = ls_failed(watch->health);
-    if (failed) snprintf(text, bytes, "%s", watch->health.text);
-    pthread_mutex_unlock(&watch->mutex);
+int ls_collective_monitor_failed(ls_collective_monitor *monitor, char *text, size_t bytes) {
+    pthread_mutex_lock(&monitor->mutex);
+    int failed = ls_failed(monitor->health);
+    if (failed) snprintf(text, bytes, "%s", monitor->health.text);
+    pthread_mutex_unlock(&monitor->mutex);
     return failed;
 }
 
-ls_collective_progress ls_collective_monitor_progress(ls_collective_monitor *watch) {
-    pthread_mutex_lock(&watch->mutex);
-    ls_collective_progress progress = watch->progress;
-    pthread_mutex_unlock(&watch->mutex);
+ls_collective_progress ls_collective_monitor_progress(ls_collective_monitor *monitor) {
+    pthread_mutex_lock(&monitor->mutex);
+    ls_collective_progress progress = monitor->progress;
+    pthread_mutex_unlock(&monitor->mutex);
     return progress;
 }

@@ -9,16 +9,16 @@ static const char *const kind_names[] = { [LS_IN_BUCKET] = "bucket",
     [LS_IN_ALLGATHER] = "all-gather",
     [LS_IN_BARRIER] = "barrier" };
 
-void ls_flight_recorder_init(ls_flight_recorder *journal) {
-    atomic_store(&journal->begun, 0);
-    atomic_store(&journal->ended, 0);
-    for (int i = 0; i < LS_FLIGHT_RECORDER_ENTRIES; i++) atomic_store(&journal->slot[i].number, -1);
+void ls_flight_recorder_init(ls_flight_recorder *recorder) {
+    atomic_store(&recorder->begun, 0);
+    atomic_store(&recorder->ended, 0);
+    for (int i = 0; i < LS_FLIGHT_RECORDER_ENTRIES; i++) atomic_store(&recorder->slot[i].number, -1);
 }
 
 int64_t ls_flight_recorder_begins(
-    ls_flight_recorder *journal, ls_collective_kind kind, int bucket, int64_t bytes, int64_t update) {
-    int64_t number = (int64_t)atomic_fetch_add(&journal->begun, 1);
-    ls_flight_recorder_slot *slot = &journal->slot[number % LS_FLIGHT_RECORDER_ENTRIES];
+    ls_flight_recorder *recorder, ls_collective_kind kind, int bucket, int64_t bytes, int64_t update) {
+    int64_t number = (int64_t)atomic_fetch_add(&recorder->begun, 1);
+    ls_flight_recorder_slot *slot = &recorder->slot[number % LS_FLIGHT_RECORDER_ENTRIES];
     atomic_store(&slot->number, -1);
     atomic_store(&slot->kind, (int)kind);
     atomic_store(&slot->bucket, bucket);
@@ -30,28 +30,28 @@ int64_t ls_flight_recorder_begins(
     return number;
 }
 
-void ls_flight_recorder_ends(ls_flight_recorder *journal, int64_t number) {
-    ls_flight_recorder_slot *slot = &journal->slot[number % LS_FLIGHT_RECORDER_ENTRIES];
+void ls_flight_recorder_ends(ls_flight_recorder *recorder, int64_t number) {
+    ls_flight_recorder_slot *slot = &recorder->slot[number % LS_FLIGHT_RECORDER_ENTRIES];
     // With more in flight than there is room for, the slot is already another one's: then only the count moves.
     if ((int64_t)atomic_load(&slot->number) == number) atomic_store(&slot->ended_s, ls_clock_seconds());
-    atomic_fetch_add(&journal->ended, 1);
+    atomic_fetch_add(&recorder->ended, 1);
 }
 
-void ls_flight_recorder_bucket_ends(ls_flight_recorder *journal, int bucket) {
-    int64_t begun = (int64_t)atomic_load(&journal->begun);
+void ls_flight_recorder_bucket_ends(ls_flight_recorder *recorder, int bucket) {
+    int64_t begun = (int64_t)atomic_load(&recorder->begun);
     for (int64_t n = begun - 1; n >= 0 && n >= begun - LS_FLIGHT_RECORDER_ENTRIES; n--) {
         ls_flight_recorder_entry e;
-        if (!ls_flight_recorder_read(journal, n, &e) || e.kind != LS_IN_BUCKET || e.bucket != bucket || e.ended_s > 0)
+        if (!ls_flight_recorder_read(recorder, n, &e) || e.kind != LS_IN_BUCKET || e.bucket != bucket || e.ended_s > 0)
             continue;
-        ls_flight_recorder_ends(journal, n);
+        ls_flight_recorder_ends(recorder, n);
         return;
     }
-    atomic_fetch_add(&journal->ended, 1); // more are in flight than there is room for
+    atomic_fetch_add(&recorder->ended, 1); // more are in flight than there is room for
 }
 
-int ls_flight_recorder_read(ls_flight_recorder *journal, int64_t number, ls_flight_recorder_entry *entry) {
+int ls_flight_recorder_read(ls_flight_recorder *recorder, int64_t number, ls_flight_recorder_entry *entry) {
     if (number < 0) return 0;
-    ls_flight_recorder_slot *slot = &journal->slot[number % LS_FLIGHT_RECORDER_ENTRIES];
+    ls_flight_recorder_slot *slot = &recorder->slot[number % LS_FLIGHT_RECORDER_ENTRIES];
     if ((int64_t)atomic_load(&slot->number) != number) return 0;
     *entry = (ls_flight_recorder_entry){ .number = number,
         .kind = (ls_collective_kind)atomic_load(&slot->kind),

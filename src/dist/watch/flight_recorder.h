@@ -33,15 +33,15 @@ typedef struct {
     ls_flight_recorder_slot slot[LS_FLIGHT_RECORDER_ENTRIES];
 } ls_flight_recorder;
 
-void ls_flight_recorder_init(ls_flight_recorder *journal);
+void ls_flight_recorder_init(ls_flight_recorder *recorder);
 // Returns the collective's number, for ends.
 int64_t ls_flight_recorder_begins(
-    ls_flight_recorder *journal, ls_collective_kind kind, int bucket, int64_t bytes, int64_t update);
-void ls_flight_recorder_ends(ls_flight_recorder *journal, int64_t number);
-// The one under way that has this bucket; for who does not keep the number.
-void ls_flight_recorder_bucket_ends(ls_flight_recorder *journal, int bucket);
+    ls_flight_recorder *recorder, ls_collective_kind kind, int bucket, int64_t bytes, int64_t update);
+void ls_flight_recorder_ends(ls_flight_recorder *recorder, int64_t number);
+// The one under way that has this bucket; for callers without its number.
+void ls_flight_recorder_bucket_ends(ls_flight_recorder *recorder, int bucket);
 // 0: not there (any more).
-int ls_flight_recorder_read(ls_flight_recorder *journal, int64_t number, ls_flight_recorder_entry *entry);
+int ls_flight_recorder_read(ls_flight_recorder *recorder, int64_t number, ls_flight_recorder_entry *entry);
 // "bucket 3", "all-reduce"; kind may come from another process.
 const char *ls_flight_recorder_describe(char *text, int bytes, int kind, int bucket);
 

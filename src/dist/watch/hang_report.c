@@ -15,18 +15,18 @@ typedef struct {
     int waiting;   // a rank; -1: none
     int64_t begun; // collectives, the most of any rank
     int heard;     // ranks
-    int stuck;     // of these; when they are many, it is the others who are ahead
+    int stuck;     // of these; when they are many, the others are ahead
     char *text;
     size_t used;
-} verdict;
+} report;
 
-static void __attribute__((format(printf, 2, 3))) say(verdict *v, const char *format, ...) {
+static void __attribute__((format(printf, 2, 3))) put(report *rep, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    int bytes = vsnprintf(v->text + v->used, LS_HANG_REPORT_BYTES - v->used, format, args);
+    int bytes = vsnprintf(rep->text + rep->used, LS_HANG_REPORT_BYTES - rep->used, format, args);
     va_end(args);
-    v->used += bytes > 0 ? (size_t)bytes : 0;
-    if (v->used > LS_HANG_REPORT_BYTES - 1) v->used = LS_HANG_REPORT_BYTES - 1;
+    rep->used += bytes > 0 ? (size_t)bytes : 0;
+    if (rep->used > LS_HANG_REPORT_BYTES - 1) rep->used = LS_HANG_REPORT_BYTES - 1;
 }
 
 static const char *seconds_text(char text[16], double seconds) {
@@ -34,25 +34,25 @@ static const char *seconds_text(char text[16], double seconds) {
     return text;
 }
 
-// --- judging -------------------------------------------------------------------------------------
+// --- what is wrong with a rank -----------------------------------------------------------------------
 
 // It waits for what the rank that is furthest has behind it.
-static int is_stuck(const verdict *v, const ls_heartbeat_row *row) {
-    return row->last.state == LS_RANK_WAITS && row->last.begun < v->table->row[v->waiting].last.begun;
+static int is_stuck(const report *rep, const ls_heartbeat_row *row) {
+    return row->last.state == LS_RANK_WAITS && row->last.begun < rep->table->row[rep->waiting].last.begun;
 }
 
-static trouble judge(const verdict *v, int rank) {
-    const ls_heartbeat_row *row = &v->table->row[rank];
+static trouble trouble_of(const report *rep, int rank) {
+    const ls_heartbeat_row *row = &rep->table->row[rank];
     if (row->gone && !row->last.end) return GONE;
     if (row->heard && row->last.error[0]) return FAILED;
     if (!row->heard) return UNHEARD;
-    if (row->silent_s >= v->limits.silent_s) return SILENT;
+    if (row->silent_s >= rep->limits.silent_s) return SILENT;
     // A rank that computes after it has begun everything that the others wait for holds no other up: its communication
     // thread does the rest. Sums on a device's queues are not counted as they begin.
-    int joined = row->last.begun >= v->begun && row->last.device_done < 0;
-    if (v->waiting < 0 || joined) return FINE;
+    int joined = row->last.begun >= rep->begun && row->last.device_done < 0;
+    if (rep->waiting < 0 || joined) return FINE;
     if (row->last.state == LS_RANK_COMPUTES) return BEHIND;
-    return is_stuck(v, row) && v->stuck < v->heard / 2 ? STUCK : FINE;
+    return is_stuck(rep, row) && rep->stuck < rep->heard / 2 ? STUCK : FINE;
 }
 
 static double since(const ls_heartbeat_row *row, trouble is) {
@@ -63,9 +63,9 @@ static double since(const ls_heartbeat_row *row, trouble is) {
 }
 
 // A rank that computes for longer than another is silent was the first to be in trouble.
-static int is_worse(const verdict *v, int a, int b) {
-    trouble is_a = judge(v, a), is_b = judge(v, b);
-    const ls_heartbeat_row *row = v->table->row;
+static int is_worse(const report *rep, int a, int b) {
+    trouble is_a = trouble_of(rep, a), is_b = trouble_of(rep, b);
+    const ls_heartbeat_row *row = rep->table->row;
     int both_late = is_a >= SILENT && is_a <= BEHIND && is_b >= SILENT && is_b <= BEHIND;
     if (is_a != is_b && !both_late) return is_a < is_b;
     return since(&row[a], is_a) > since(&row[b], is_b);
@@ -76,31 +76,31 @@ static int is_further(const ls_heartbeat_record *a, const ls_heartbeat_record *b
     return a->begun != b->begun ? a->begun > b->begun : a->life_s > b->life_s;
 }
 
-static void survey(verdict *v) {
-    const ls_heartbeat_row *rows = v->table->row;
-    v->waiting = -1;
-    for (int r = 0; r < v->table->world_size; r++) {
+static void survey(report *rep) {
+    const ls_heartbeat_row *rows = rep->table->row;
+    rep->waiting = -1;
+    for (int r = 0; r < rep->table->world_size; r++) {
         if (!rows[r].heard) continue;
-        v->heard++;
-        if (rows[r].last.begun > v->begun) v->begun = rows[r].last.begun;
-        if (rows[r].last.state != LS_RANK_WAITS || rows[r].gone || rows[r].silent_s >= v->limits.silent_s) continue;
-        if (v->waiting < 0 || is_further(&rows[r].last, &rows[v->waiting].last)) v->waiting = r;
+        rep->heard++;
+        if (rows[r].last.begun > rep->begun) rep->begun = rows[r].last.begun;
+        if (rows[r].last.state != LS_RANK_WAITS || rows[r].gone || rows[r].silent_s >= rep->limits.silent_s) continue;
+        if (rep->waiting < 0 || is_further(&rows[r].last, &rows[rep->waiting].last)) rep->waiting = r;
     }
-    for (int r = 0; r < v->table->world_size && v->waiting >= 0; r++)
-        v->stuck += rows[r].heard && is_stuck(v, &rows[r]);
+    for (int r = 0; r < rep->table->world_size && rep->waiting >= 0; r++)
+        rep->stuck += rows[r].heard && is_stuck(rep, &rows[r]);
 }
 
-static int find_culprit(const verdict *v) {
+static int find_culprit(const report *rep) {
     int worst = 0;
-    for (int r = 1; r < v->table->world_size; r++)
-        if (is_worse(v, r, worst)) worst = r;
-    return judge(v, worst) <= STUCK ? worst : -1;
+    for (int r = 1; r < rep->table->world_size; r++)
+        if (is_worse(rep, r, worst)) worst = r;
+    return trouble_of(rep, worst) <= STUCK ? worst : -1;
 }
 
 // --- the line ------------------------------------------------------------------------------------
 
-static void say_rank(verdict *v, int rank) {
-    say(v, "rank %d on %s (pid %d)", rank, v->table->peer[rank].host, v->table->peer[rank].pid);
+static void put_rank(report *rep, int rank) {
+    put(rep, "rank %d on %s (pid %d)", rank, rep->table->peer[rank].host, rep->table->peer[rank].pid);
 }
 
 // Tags beyond the buckets' numbers are the reducer's own (reducer_queue.c), between the buckets of two updates.
@@ -120,93 +120,93 @@ static const char *wait_text(char text[64], const ls_heartbeat_record *record) {
     return text;
 }
 
-static void say_place(verdict *v, const ls_heartbeat_record *record) {
-    say(v, "\"%s\"", record->phase);
-    if (record->update >= 0) say(v, " of update %lld", (long long)record->update);
+static void put_place(report *rep, const ls_heartbeat_record *record) {
+    put(rep, "\"%s\"", record->phase);
+    if (record->update >= 0) put(rep, " of update %lld", (long long)record->update);
 }
 
-static void say_last_heard(verdict *v, const ls_heartbeat_record *record) {
+static void put_last_heard(report *rep, const ls_heartbeat_record *record) {
     char wait[64];
-    say(v, "; when last heard, it was in ");
-    say_place(v, record);
-    if (record->state == LS_RANK_WAITS) say(v, ", waiting for %s", wait_text(wait, record));
+    put(rep, "; when last heard, it was in ");
+    put_place(rep, record);
+    if (record->state == LS_RANK_WAITS) put(rep, ", waiting for %s", wait_text(wait, record));
 }
 
-static void say_behind(verdict *v, const ls_heartbeat_record *record) {
+static void put_behind(report *rep, const ls_heartbeat_record *record) {
     char wait[64], time[16];
-    const ls_heartbeat_record *other = &v->table->row[v->waiting].last;
-    say(v, " is alive but has not joined %s", wait_text(wait, other));
-    if (other->update >= 0) say(v, " of update %lld", (long long)other->update);
-    say(v, ": it has been in ");
-    say_place(v, record);
-    if (record->state == LS_RANK_WAITS) say(v, ", waiting for %s,", wait_text(wait, record));
-    say(v, " for %s", seconds_text(time, (double)record->phase_s));
+    const ls_heartbeat_record *other = &rep->table->row[rep->waiting].last;
+    put(rep, " is alive but has not joined %s", wait_text(wait, other));
+    if (other->update >= 0) put(rep, " of update %lld", (long long)other->update);
+    put(rep, ": it has been in ");
+    put_place(rep, record);
+    if (record->state == LS_RANK_WAITS) put(rep, ", waiting for %s,", wait_text(wait, record));
+    put(rep, " for %s", seconds_text(time, (double)record->phase_s));
 }
 
-static int others_in(const verdict *v, trouble is, int rank) {
+static int others_in(const report *rep, trouble is, int rank) {
     int count = 0;
-    for (int r = 0; r < v->table->world_size; r++) count += r != rank && judge(v, r) == is;
+    for (int r = 0; r < rep->table->world_size; r++) count += r != rank && trouble_of(rep, r) == is;
     return count;
 }
 
-static void say_waiters(verdict *v) {
-    if (v->waiting < 0) return;
+static void put_waiters(report *rep) {
+    if (rep->waiting < 0) return;
     char time[16];
-    seconds_text(time, (double)v->table->row[v->waiting].last.life_s);
-    say(v, "; rank %d has waited for %s (dist.timeout = %g s)", v->waiting, time, v->limits.timeout_s);
+    seconds_text(time, (double)rep->table->row[rep->waiting].last.life_s);
+    put(rep, "; rank %d has waited for %s (dist.timeout = %g s)", rep->waiting, time, rep->limits.timeout_s);
 }
 
-static void say_culprit(verdict *v, int rank) {
-    const ls_heartbeat_row *row = &v->table->row[rank];
+static void put_culprit(report *rep, int rank) {
+    const ls_heartbeat_row *row = &rep->table->row[rank];
     char time[24];
-    trouble is = judge(v, rank);
-    say(v, "error: ");
-    say_rank(v, rank);
+    trouble is = trouble_of(rep, rank);
+    put(rep, "error: ");
+    put_rank(rep, rank);
     if (is == GONE) {
-        say(v, " is gone: its process was killed or crashed, or it left the run");
-        if (row->heard) say_last_heard(v, &row->last);
+        put(rep, " is gone: its process was killed or crashed, or it left the run");
+        if (row->heard) put_last_heard(rep, &row->last);
     } else if (is == FAILED) {
-        say(v, ": %s; it is in ", row->last.error);
-        say_place(v, &row->last);
-        if (row->last.device_tag >= 0) say(v, ", after %s", tag_text(time, row->last.device_tag));
+        put(rep, ": %s; it is in ", row->last.error);
+        put_place(rep, &row->last);
+        if (row->last.device_tag >= 0) put(rep, ", after %s", tag_text(time, row->last.device_tag));
     } else if (is == SILENT) {
-        say(v, " has been silent for %s: stopped, dead, or its host or network is gone",
+        put(rep, " has been silent for %s: stopped, dead, or its host or network is gone",
             seconds_text(time, row->silent_s));
-        say_last_heard(v, &row->last);
+        put_last_heard(rep, &row->last);
     } else {
-        say_behind(v, &row->last);
+        put_behind(rep, &row->last);
     }
-    int more = others_in(v, is, rank);
-    if (more > 0) say(v, "; and %d more rank%s like it", more, more == 1 ? "" : "s");
-    if (is >= SILENT) say_waiters(v);
-    if (is == BEHIND) say(v, "; raise dist.timeout if it is only slow");
-    say(v, "\n");
+    int more = others_in(rep, is, rank);
+    if (more > 0) put(rep, "; and %d more rank%s like it", more, more == 1 ? "" : "s");
+    if (is >= SILENT) put_waiters(rep);
+    if (is == BEHIND) put(rep, "; raise dist.timeout if it is only slow");
+    put(rep, "\n");
 }
 
-static void say_no_culprit(verdict *v) {
+static void put_no_culprit(report *rep) {
     char wait[64], time[16];
-    int me = v->table->rank, unheard = others_in(v, UNHEARD, me);
-    int from = v->waiting >= 0 ? v->waiting : me;
-    const ls_heartbeat_record *waits = &v->table->row[from].last;
+    int me = rep->table->rank, unheard = others_in(rep, UNHEARD, me);
+    int from = rep->waiting >= 0 ? rep->waiting : me;
+    const ls_heartbeat_record *waits = &rep->table->row[from].last;
     seconds_text(time, (double)waits->life_s);
-    say(v, "error: ");
-    say_rank(v, from);
-    say(v, " has waited for its peers for %s (dist.timeout = %g s) in ", time, v->limits.timeout_s);
-    say_place(v, waits);
-    say(v, ", for %s: ", wait_text(wait, waits));
+    put(rep, "error: ");
+    put_rank(rep, from);
+    put(rep, " has waited for its peers for %s (dist.timeout = %g s) in ", time, rep->limits.timeout_s);
+    put_place(rep, waits);
+    put(rep, ", for %s: ", wait_text(wait, waits));
     if (unheard > 0)
-        say(v, "a rank died, hangs or lost its network; raise dist.timeout if it is only slow\n");
+        put(rep, "a rank died, hangs or lost its network; raise dist.timeout if it is only slow\n");
     else
-        say(v, "all ranks are alive and wait for each other: the network that carries the data, or the library that "
-               "does, hangs\n");
+        put(rep, "all ranks are alive and wait for each other: the network that carries the data, or the library that "
+                 "does, hangs\n");
 }
 
 // --- the table -----------------------------------------------------------------------------------
 
-static int alike(const verdict *v, int a, int b) {
-    const ls_heartbeat_record *x = &v->table->row[a].last, *y = &v->table->row[b].last;
-    return judge(v, a) == judge(v, b) && x->state == y->state && x->update == y->update && x->begun == y->begun &&
-           x->ended == y->ended && x->bucket == y->bucket && x->device_done == y->device_done &&
+static int alike(const report *rep, int a, int b) {
+    const ls_heartbeat_record *x = &rep->table->row[a].last, *y = &rep->table->row[b].last;
+    return trouble_of(rep, a) == trouble_of(rep, b) && x->state == y->state && x->update == y->update &&
+           x->begun == y->begun && x->ended == y->ended && x->bucket == y->bucket && x->device_done == y->device_done &&
            strcmp(x->phase, y->phase) == 0 && strcmp(x->what, y->what) == 0;
 }
 
@@ -215,14 +215,14 @@ typedef struct {
 } group;
 
 // Fills in at most LS_HANG_REPORT_ROWS groups, the culprit's first, and the number of the remaining ranks.
-static int make_groups(const verdict *v, int culprit, group *groups, int *rest) {
-    int count = 0, one_each = v->table->world_size <= LS_HANG_REPORT_ROWS;
+static int make_groups(const report *rep, int culprit, group *groups, int *rest) {
+    int count = 0, one_each = rep->table->world_size <= LS_HANG_REPORT_ROWS;
     if (culprit >= 0) groups[count++] = (group){ culprit, 1 };
     *rest = 0;
-    for (int r = 0; r < v->table->world_size; r++) {
+    for (int r = 0; r < rep->table->world_size; r++) {
         if (r == culprit) continue;
         int g = 0;
-        while (g < count && (one_each || !alike(v, groups[g].first, r))) g++;
+        while (g < count && (one_each || !alike(rep, groups[g].first, r))) g++;
         if (g < count)
             groups[g].count++;
         else if (count < LS_HANG_REPORT_ROWS)
@@ -234,25 +234,25 @@ static int make_groups(const verdict *v, int culprit, group *groups, int *rest) 
 }
 
 // Those in trouble, then the others; the rarer before the more common, else in the order of the ranks.
-static int comes_before(const verdict *v, group a, group b) {
-    int a_is_last = judge(v, a.first) > STUCK, b_is_last = judge(v, b.first) > STUCK;
+static int comes_before(const report *rep, group a, group b) {
+    int a_is_last = trouble_of(rep, a.first) > STUCK, b_is_last = trouble_of(rep, b.first) > STUCK;
     return a_is_last != b_is_last ? b_is_last : a.count < b.count;
 }
 
-static void sort_groups(const verdict *v, group *groups, int count) {
+static void sort_groups(const report *rep, group *groups, int count) {
     for (int i = 1; i < count; i++) {
         group moved = groups[i];
         int at = i;
-        for (; at > 0 && comes_before(v, moved, groups[at - 1]); at--) groups[at] = groups[at - 1];
+        for (; at > 0 && comes_before(rep, moved, groups[at - 1]); at--) groups[at] = groups[at - 1];
         groups[at] = moved;
     }
 }
 
-static const char *doing_text(char text[96], const verdict *v, int rank) {
-    const ls_heartbeat_row *row = &v->table->row[rank];
+static const char *doing_text(char text[96], const report *rep, int rank) {
+    const ls_heartbeat_row *row = &rep->table->row[rank];
     char wait[64], time[16];
     seconds_text(time, (double)row->last.life_s);
-    trouble is = judge(v, rank);
+    trouble is = trouble_of(rep, rank);
     if (is == GONE)
         snprintf(text, 96, "gone");
     else if (is == UNHEARD)
@@ -278,63 +278,63 @@ static const char *entry_text(char text[64], const ls_heartbeat_record *record) 
     return text;
 }
 
-static void say_row(verdict *v, int rank) {
-    const ls_heartbeat_row *row = &v->table->row[rank];
+static void put_row(report *rep, int rank) {
+    const ls_heartbeat_row *row = &rep->table->row[rank];
     char doing[96], entry[64], heard[16], update[24];
     snprintf(update, sizeof update, "%lld", (long long)row->last.update);
-    say(v, "  %4d  %-12.24s  %8d  %-34s", rank, v->table->peer[rank].host, v->table->peer[rank].pid,
-        doing_text(doing, v, rank));
+    put(rep, "  %4d  %-12.24s  %8d  %-34s", rank, rep->table->peer[rank].host, rep->table->peer[rank].pid,
+        doing_text(doing, rep, rank));
     if (row->heard) {
-        say(v, "  %6s  %-21s  %6lld  %6lld  %-22s  %s ago", row->last.update < 0 ? "-" : update, row->last.phase,
+        put(rep, "  %6s  %-21s  %6lld  %6lld  %-22s  %s ago", row->last.update < 0 ? "-" : update, row->last.phase,
             (long long)row->last.begun, (long long)row->last.ended, entry_text(entry, &row->last),
             seconds_text(heard, row->silent_s));
     }
-    say(v, "\n");
+    put(rep, "\n");
 }
 
-static void say_table(verdict *v, int culprit) {
+static void put_table(report *rep, int culprit) {
     group groups[LS_HANG_REPORT_ROWS];
-    int rest, count = make_groups(v, culprit, groups, &rest), known = culprit >= 0;
-    sort_groups(v, groups + known, count - known);
-    say(v, "  %4s  %-12s  %8s  %-34s  %6s  %-21s  %6s  %6s  %-22s  %s\n", "rank", "host", "pid", "does", "update",
+    int rest, count = make_groups(rep, culprit, groups, &rest), known = culprit >= 0;
+    sort_groups(rep, groups + known, count - known);
+    put(rep, "  %4s  %-12s  %8s  %-34s  %6s  %-21s  %6s  %6s  %-22s  %s\n", "rank", "host", "pid", "does", "update",
         "phase", "begun", "ended", "last collective", "heard");
     for (int g = 0; g < count; g++) {
-        say_row(v, groups[g].first);
+        put_row(rep, groups[g].first);
         if (groups[g].count > 1)
-            say(v, "        and %d rank%s like rank %d\n", groups[g].count - 1, groups[g].count == 2 ? "" : "s",
+            put(rep, "        and %d rank%s like rank %d\n", groups[g].count - 1, groups[g].count == 2 ? "" : "s",
                 groups[g].first);
     }
-    if (rest > 0) say(v, "        and %d other ranks\n", rest);
+    if (rest > 0) put(rep, "        and %d other ranks\n", rest);
 }
 
-static void say_tail(verdict *v, int rank) {
-    const ls_heartbeat_record *record = &v->table->row[rank].last;
-    if (!v->table->row[rank].heard || record->tail_count == 0) return;
-    say(v, "  last collectives of rank %d:", rank);
+static void put_tail(report *rep, int rank) {
+    const ls_heartbeat_record *record = &rep->table->row[rank].last;
+    if (!rep->table->row[rank].heard || record->tail_count == 0) return;
+    put(rep, "  last collectives of rank %d:", rank);
     for (int i = 0; i < record->tail_count; i++) {
         const ls_heartbeat_entry *e = &record->tail[i];
         char name[32], bytes[32];
-        say(v, "%s %s (%s", i ? "," : "", ls_flight_recorder_describe(name, sizeof name, e->kind, e->bucket),
+        put(rep, "%s %s (%s", i ? "," : "", ls_flight_recorder_describe(name, sizeof name, e->kind, e->bucket),
             ls_text_bytes(bytes, (size_t)e->bytes));
-        if (e->update >= 0) say(v, ", update %lld", (long long)e->update);
+        if (e->update >= 0) put(rep, ", update %lld", (long long)e->update);
         if (e->seconds < 0)
-            say(v, ") under way");
+            put(rep, ") under way");
         else
-            say(v, ") %.2g ms", 1e3 * (double)e->seconds);
+            put(rep, ") %.2g ms", 1e3 * (double)e->seconds);
     }
-    say(v, "\n");
+    put(rep, "\n");
 }
 
 int ls_hang_report_write(
     const ls_heartbeat_table *table, ls_hang_report_limits limits, char text[LS_HANG_REPORT_BYTES]) {
-    verdict v = { .table = table, .limits = limits, .text = text };
-    survey(&v);
-    int culprit = find_culprit(&v);
+    report rep = { .table = table, .limits = limits, .text = text };
+    survey(&rep);
+    int culprit = find_culprit(&rep);
     if (culprit >= 0)
-        say_culprit(&v, culprit);
+        put_culprit(&rep, culprit);
     else
-        say_no_culprit(&v);
-    if (v.heard > 1) say_table(&v, culprit);
-    if (culprit >= 0) say_tail(&v, culprit);
-    return (int)v.used;
+        put_no_culprit(&rep);
+    if (rep.heard > 1) put_table(&rep, culprit);
+    if (culprit >= 0) put_tail(&rep, culprit);
+    return (int)rep.used;
 }

@@ -9,7 +9,7 @@ enum { LS_HANG_REPORT_BYTES = 8192, LS_HANG_REPORT_ROWS = 16 };
 
 typedef struct {
     double timeout_s; // dist.timeout
-    double silent_s;  // a rank that is heard no more for so long counts as silent
+    double silent_s;  // a rank without a record for so long counts as silent
 } ls_hang_report_limits;
 
 // Writes the line and the table, with its final newline, and returns its bytes. The culprit is, in this order:

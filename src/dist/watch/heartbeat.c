@@ -28,7 +28,7 @@ typedef struct {
     int32_t pid;
     uint16_t port;               // network order; 0: cannot listen
     uint32_t address[ADDRESSES]; // network order; 0: none
-} greeting;
+} handshake;
 
 typedef struct {
     int rank; // -1: none
@@ -76,22 +76,22 @@ static void find_addresses(uint32_t address[ADDRESSES], int one_host) {
     freeifaddrs(list);
 }
 
-static void open_socket(ls_heartbeat *board, int one_host, greeting *mine) {
-    board->socket = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (board->socket < 0) return;
+static void open_socket(ls_heartbeat *heartbeat, int one_host, handshake *mine) {
+    heartbeat->socket = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (heartbeat->socket < 0) return;
     struct sockaddr_in address = { .sin_family = AF_INET,
         .sin_addr.s_addr = htonl(one_host ? INADDR_LOOPBACK : INADDR_ANY) };
     socklen_t bytes = sizeof address;
-    if (bind(board->socket, (struct sockaddr *)&address, bytes) != 0) return;
-    if (getsockname(board->socket, (struct sockaddr *)&address, &bytes) != 0) return;
+    if (bind(heartbeat->socket, (struct sockaddr *)&address, bytes) != 0) return;
+    if (getsockname(heartbeat->socket, (struct sockaddr *)&address, &bytes) != 0) return;
     mine->port = address.sin_port;
     find_addresses(mine->address, one_host);
 }
 
-static void know_monitor(ls_heartbeat *board, monitor *m, int rank, const greeting *all) {
+static void set_monitor(ls_heartbeat *heartbeat, monitor *m, int rank, const handshake *all) {
     m->rank = rank;
-    const greeting *its = &all[rank], *mine = &all[board->table.rank];
-    if (its->port == 0 || rank == board->table.rank) return;
+    const handshake *its = &all[rank], *mine = &all[heartbeat->table.rank];
+    if (its->port == 0 || rank == heartbeat->table.rank) return;
     for (int i = 0; i < ADDRESSES && its->address[i]; i++) {
         if (i == 0 && strcmp(its->host, mine->host) != 0) continue; // another host's loopback
         m->address[m->count++] =
@@ -99,153 +99,154 @@ static void know_monitor(ls_heartbeat *board, monitor *m, int rank, const greeti
     }
 }
 
-static void know_monitors(ls_heartbeat *board, const greeting *all) {
-    int n = board->table.world_size, second = 1;
+static void choose_monitors(ls_heartbeat *heartbeat, const handshake *all) {
+    int n = heartbeat->table.world_size, second = 1;
     for (int r = n - 1; r > 0; r--)
         if (strcmp(all[r].host, all[0].host) != 0) second = r;
-    know_monitor(board, &board->monitors[0], 0, all);
-    if (n > 1) know_monitor(board, &board->monitors[1], second, all);
+    set_monitor(heartbeat, &heartbeat->monitors[0], 0, all);
+    if (n > 1) set_monitor(heartbeat, &heartbeat->monitors[1], second, all);
 }
 
 // Old kernels and some containers have no such descriptors: then only the launcher and silence show it.
-static void watch_next_rank(ls_heartbeat *board, const greeting *all) {
-    int n = board->table.world_size, mine = board->table.rank, next = (mine + 1) % n;
+static void watch_next_rank(ls_heartbeat *heartbeat, const handshake *all) {
+    int n = heartbeat->table.world_size, mine = heartbeat->table.rank, next = (mine + 1) % n;
     while (next != mine && all[next].machine != all[mine].machine) next = (next + 1) % n;
     if (next == mine) return;
-    board->watched_rank = next;
-    board->watched_fd = (int)syscall(SYS_pidfd_open, all[next].pid, 0);
+    heartbeat->watched_rank = next;
+    heartbeat->watched_fd = (int)syscall(SYS_pidfd_open, all[next].pid, 0);
 }
 
-static ls_status get_acquainted(ls_heartbeat *board, ls_comm *comm, ls_heartbeat_peer *peers) {
-    int n = comm->facts.world_size, one_host = comm->facts.hosts == 1;
-    greeting mine = { .pid = (int32_t)getpid(), .machine = machine_id(comm->facts.host) };
-    snprintf(mine.host, sizeof mine.host, "%s", comm->facts.host);
+static ls_status exchange_addresses(ls_heartbeat *heartbeat, ls_comm *comm, ls_heartbeat_peer *peers) {
+    int n = comm->info.world_size, one_host = comm->info.hosts == 1;
+    handshake mine = { .pid = (int32_t)getpid(), .machine = machine_id(comm->info.host) };
+    snprintf(mine.host, sizeof mine.host, "%s", comm->info.host);
     if (getrandom(&mine.key, sizeof mine.key, GRND_NONBLOCK) != sizeof mine.key) mine.key = mine.machine;
-    open_socket(board, one_host, &mine);
-    greeting *all;
+    open_socket(heartbeat, one_host, &mine);
+    handshake *all;
     LS_TRY(LS_NEW(all, n, "heartbeats of %d ranks", n));
     ls_status status = comm->backend->allgather(comm, &mine, all, sizeof mine);
     if (!ls_failed(status)) {
-        board->key = all[0].key;
+        heartbeat->key = all[0].key;
         for (int r = 0; r < n; r++) {
             memcpy(peers[r].host, all[r].host, sizeof peers[r].host);
             peers[r].pid = all[r].pid;
         }
-        know_monitors(board, all);
-        watch_next_rank(board, all);
+        choose_monitors(heartbeat, all);
+        watch_next_rank(heartbeat, all);
     }
     free(all);
     return status;
 }
 
 ls_status ls_heartbeat_open(ls_comm *comm, ls_heartbeat **out) {
-    size_t n = (size_t)comm->facts.world_size;
-    ls_heartbeat *board;
+    size_t n = (size_t)comm->info.world_size;
+    ls_heartbeat *heartbeat;
     ls_heartbeat_peer *peers;
-    LS_TRY(LS_NEW(board, 1, "heartbeats of %zu ranks", n));
-    board->socket = board->watched_rank = board->watched_fd = -1;
-    atomic_store(&board->gone, -1);
-    for (int m = 0; m < MONITORS; m++) board->monitors[m].rank = -1;
-    board->table = (ls_heartbeat_table){ .rank = comm->facts.rank, .world_size = comm->facts.world_size };
-    ls_status status = LS_NEW(board->table.row, n, "heartbeats of %zu ranks", n);
+    LS_TRY(LS_NEW(heartbeat, 1, "heartbeats of %zu ranks", n));
+    heartbeat->socket = heartbeat->watched_rank = heartbeat->watched_fd = -1;
+    atomic_store(&heartbeat->gone, -1);
+    for (int m = 0; m < MONITORS; m++) heartbeat->monitors[m].rank = -1;
+    heartbeat->table = (ls_heartbeat_table){ .rank = comm->info.rank, .world_size = comm->info.world_size };
+    ls_status status = LS_NEW(heartbeat->table.row, n, "heartbeats of %zu ranks", n);
     ls_keep_first(&status, LS_NEW(peers, n, "heartbeats of %zu ranks", n));
-    board->table.peer = peers;
-    LS_THEN(status, get_acquainted(board, comm, peers));
-    return LS_GIVE(status, board, out, ls_heartbeat_close);
+    heartbeat->table.peer = peers;
+    LS_THEN(status, exchange_addresses(heartbeat, comm, peers));
+    return LS_GIVE(status, heartbeat, out, ls_heartbeat_close);
 }
 
-void ls_heartbeat_close(ls_heartbeat *board) {
-    if (!board) return;
-    if (board->socket >= 0) close(board->socket);
-    if (board->watched_fd >= 0) close(board->watched_fd);
-    free((void *)board->table.peer);
-    free(board->table.row);
-    free(board);
+void ls_heartbeat_close(ls_heartbeat *heartbeat) {
+    if (!heartbeat) return;
+    if (heartbeat->socket >= 0) close(heartbeat->socket);
+    if (heartbeat->watched_fd >= 0) close(heartbeat->watched_fd);
+    free((void *)heartbeat->table.peer);
+    free(heartbeat->table.row);
+    free(heartbeat);
 }
 
-ls_heartbeat_table *ls_heartbeat_known(ls_heartbeat *board) {
-    return &board->table;
+ls_heartbeat_table *ls_heartbeat_get_table(ls_heartbeat *heartbeat) {
+    return &heartbeat->table;
 }
 
-int ls_heartbeat_monitor(const ls_heartbeat *board) {
+int ls_heartbeat_monitor(const ls_heartbeat *heartbeat) {
     for (int m = 0; m < MONITORS; m++)
-        if (board->monitors[m].rank == board->table.rank) return m;
+        if (heartbeat->monitors[m].rank == heartbeat->table.rank) return m;
     return -1;
 }
 
 // --- records -------------------------------------------------------------------------------------
 
-void ls_heartbeat_send(const ls_heartbeat *board, ls_heartbeat_record *record) {
-    record->key = board->key;
+void ls_heartbeat_send(const ls_heartbeat *heartbeat, ls_heartbeat_record *record) {
+    record->key = heartbeat->key;
     record->bytes = (int32_t)sizeof *record;
-    record->rank = board->table.rank;
-    record->gone = atomic_load(&board->gone);
-    for (int m = 0; m < MONITORS && board->socket >= 0; m++) {
-        for (int i = 0; i < board->monitors[m].count; i++) {
-            const struct sockaddr_in *to = &board->monitors[m].address[i];
-            ssize_t sent = sendto(board->socket, record, sizeof *record, MSG_DONTWAIT | MSG_NOSIGNAL,
+    record->rank = heartbeat->table.rank;
+    record->gone = atomic_load(&heartbeat->gone);
+    for (int m = 0; m < MONITORS && heartbeat->socket >= 0; m++) {
+        for (int i = 0; i < heartbeat->monitors[m].count; i++) {
+            const struct sockaddr_in *to = &heartbeat->monitors[m].address[i];
+            ssize_t sent = sendto(heartbeat->socket, record, sizeof *record, MSG_DONTWAIT | MSG_NOSIGNAL,
                 (const struct sockaddr *)to, sizeof *to);
             (void)sent; // a lost record is one tick's; the next may arrive
         }
     }
 }
 
-static void note_gone(ls_heartbeat *board, int rank) {
-    if (rank < 0 || rank >= board->table.world_size || board->table.row[rank].gone) return;
-    board->table.row[rank].gone = 1;
-    board->table.row[rank].gone_s = 0;
+static void note_gone(ls_heartbeat *heartbeat, int rank) {
+    if (rank < 0 || rank >= heartbeat->table.world_size || heartbeat->table.row[rank].gone) return;
+    heartbeat->table.row[rank].gone = 1;
+    heartbeat->table.row[rank].gone_s = 0;
 }
 
-static void take_in(ls_heartbeat *board, ls_heartbeat_record *record) {
-    ls_heartbeat_row *row = &board->table.row[record->rank];
+static void accept_record(ls_heartbeat *heartbeat, ls_heartbeat_record *record) {
+    ls_heartbeat_row *row = &heartbeat->table.row[record->rank];
     record->phase[sizeof record->phase - 1] = record->what[sizeof record->what - 1] = 0;
     record->error[sizeof record->error - 1] = 0;
     if (record->tail_count < 0 || record->tail_count > LS_HEARTBEAT_TAIL) record->tail_count = 0;
-    note_gone(board, record->gone);
+    note_gone(heartbeat, record->gone);
     row->last = *record;
     row->heard = 1;
     row->silent_s = 0;
 }
 
-static void receive(ls_heartbeat *board) {
+static void receive(ls_heartbeat *heartbeat) {
     ls_heartbeat_record record;
     for (;;) {
-        ssize_t bytes = recv(board->socket, &record, sizeof record, MSG_DONTWAIT | MSG_TRUNC);
+        ssize_t bytes = recv(heartbeat->socket, &record, sizeof record, MSG_DONTWAIT | MSG_TRUNC);
         if (bytes < 0 && errno == EINTR) continue;
-        if (bytes < 0) return; // nothing more, or an old datagram's complaint
-        if (bytes != sizeof record || record.key != board->key || record.bytes != (int32_t)sizeof record) continue;
-        if (record.rank < 0 || record.rank >= board->table.world_size || record.rank == board->table.rank) continue;
-        take_in(board, &record);
+        if (bytes < 0) return; // nothing more, or an old datagram's error
+        if (bytes != sizeof record || record.key != heartbeat->key || record.bytes != (int32_t)sizeof record) continue;
+        if (record.rank < 0 || record.rank >= heartbeat->table.world_size || record.rank == heartbeat->table.rank)
+            continue;
+        accept_record(heartbeat, &record);
     }
 }
 
-static void count_seconds(ls_heartbeat *board, double seconds) {
-    for (int r = 0; r < board->table.world_size; r++) {
-        ls_heartbeat_row *row = &board->table.row[r];
+static void count_seconds(ls_heartbeat *heartbeat, double seconds) {
+    for (int r = 0; r < heartbeat->table.world_size; r++) {
+        ls_heartbeat_row *row = &heartbeat->table.row[r];
         row->silent_s += seconds;
         if (row->gone) row->gone_s += seconds;
         row->error_s = row->last.error[0] ? row->error_s + seconds : 0;
     }
 }
 
-int ls_heartbeat_wait(ls_heartbeat *board, double seconds, int wake_fd) {
+int ls_heartbeat_wait(ls_heartbeat *heartbeat, double seconds, int wake_fd) {
     double end_s = ls_clock_seconds() + seconds;
     for (;;) {
-        struct pollfd fds[] = { { .fd = wake_fd, .events = POLLIN }, { .fd = board->socket, .events = POLLIN },
-            { .fd = board->watched_fd, .events = POLLIN } };
+        struct pollfd fds[] = { { .fd = wake_fd, .events = POLLIN }, { .fd = heartbeat->socket, .events = POLLIN },
+            { .fd = heartbeat->watched_fd, .events = POLLIN } };
         double left_s = end_s - ls_clock_seconds();
         int left_ms = seconds < 0 ? -1 : left_s > 0 ? (int)(left_s * 1e3) + 1 : 0;
         if (poll(fds, sizeof fds / sizeof *fds, left_ms) == 0) break;
-        if (fds[1].revents) receive(board);
+        if (fds[1].revents) receive(heartbeat);
         if (fds[2].revents) {
-            close(board->watched_fd);
-            board->watched_fd = -1;
-            atomic_store(&board->gone, board->watched_rank);
-            note_gone(board, board->watched_rank);
+            close(heartbeat->watched_fd);
+            heartbeat->watched_fd = -1;
+            atomic_store(&heartbeat->gone, heartbeat->watched_rank);
+            note_gone(heartbeat, heartbeat->watched_rank);
             return 1; // send to the monitors now
         }
         if (fds[0].revents) return 1;
     }
-    count_seconds(board, seconds);
+    count_seconds(heartbeat, seconds);
     return 0;
 }

@@ -1,4 +1,4 @@
-// heartbeat.h - what every rank was doing last, kept by two of the ranks. Private to dist/.
+// heartbeat.h - what every rank was doing last, held by two of the ranks. Private to dist/.
 //
 // Each rank's watchdog sends a small record to two monitors, on every tick: rank 0, and the first rank of another host
 // (on one host rank 1), so that one is left when rank 0 or its host is at fault. The records are UDP datagrams:
@@ -19,10 +19,10 @@ struct ls_comm;
 enum { LS_HEARTBEAT_TAIL = 4, LS_HEARTBEAT_HOST_BYTES = 64, LS_HEARTBEAT_ERROR_BYTES = 200 };
 
 typedef enum { LS_RANK_COMPUTES, LS_RANK_WAITS, LS_RANK_NAPS } ls_rank_state;
-// LEAVES: in order; TOLD: its message has said why the job ends.
-typedef enum { LS_RANK_STAYS, LS_RANK_LEAVES, LS_RANK_TOLD } ls_rank_end;
+// LEAVES: in order; REPORTED: its message has named why the job ends.
+typedef enum { LS_RANK_STAYS, LS_RANK_LEAVES, LS_RANK_REPORTED } ls_rank_end;
 
-typedef struct { // of the journal
+typedef struct { // of the flight recorder
     int64_t number, bytes, update;
     int32_t kind, bucket;
     float age_s, seconds; // since launched; that it took, below 0: under way
@@ -65,16 +65,16 @@ typedef struct {
 
 typedef struct ls_heartbeat ls_heartbeat;
 
-// All ranks of the communicator call it. Without a socket there is a board, too: it has this rank alone.
+// All ranks of the communicator call it. Without a socket there is one, too: it has this rank alone.
 LS_CHECKED ls_status ls_heartbeat_open(struct ls_comm *comm, ls_heartbeat **out);
-void ls_heartbeat_close(ls_heartbeat *board); // NULL is allowed
+void ls_heartbeat_close(ls_heartbeat *heartbeat); // NULL is allowed
 // The table; kept up to date by wait.
-ls_heartbeat_table *ls_heartbeat_known(ls_heartbeat *board);
-int ls_heartbeat_monitor(const ls_heartbeat *board); // 0 or 1: this rank is the first, the second monitor; -1: none
+ls_heartbeat_table *ls_heartbeat_get_table(ls_heartbeat *heartbeat);
+int ls_heartbeat_monitor(const ls_heartbeat *heartbeat); // 0 or 1: this rank is the first, the second monitor; -1: none
 // Fills in what makes the record this job's, and sends it to the monitors. From any thread.
-void ls_heartbeat_send(const ls_heartbeat *board, ls_heartbeat_record *record);
+void ls_heartbeat_send(const ls_heartbeat *heartbeat, ls_heartbeat_record *record);
 // Takes in what comes until `seconds` have passed (below 0: no end), or wake_fd is readable: then returns 1. Counts
 // the seconds, which are not the clock's: a process that was stopped meanwhile has missed nothing.
-int ls_heartbeat_wait(ls_heartbeat *board, double seconds, int wake_fd);
+int ls_heartbeat_wait(ls_heartbeat *heartbeat, double seconds, int wake_fd);
 
 #endif

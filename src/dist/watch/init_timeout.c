@@ -7,7 +7,7 @@
 #include "base/ticker.h"
 
 static const double default_s = 300, tick_s = 0.25;
-// Rank 0 speaks first, rank 1 so much later, then the others: a job ends with one message.
+// Rank 0 writes first, rank 1 so much later, then the others: a job ends with one message.
 static const double turn_s = 2;
 
 struct ls_init_timeout {
@@ -21,38 +21,38 @@ double ls_init_timeout_seconds(void) {
     return text && *text ? strtod(text, NULL) : default_s;
 }
 
-static void give_up(const ls_init_timeout *guard) {
+static void give_up(const ls_init_timeout *timeout) {
     char host[256] = "?", of[32] = "";
-    if (guard->launcher.size > 0) snprintf(of, sizeof of, " of %d", guard->launcher.size);
+    if (timeout->launcher.size > 0) snprintf(of, sizeof of, " of %d", timeout->launcher.size);
     gethostname(host, sizeof host - 1);
     fprintf(stderr,
         "error: rank %d%s on %s (pid %d) has waited %g s for the others while MPI starts: a rank hangs, is stopped, or "
         "its host cannot be reached (LOCKSTEP_START_TIMEOUT in the environment gives more seconds; 0: no limit)\n",
-        guard->launcher.rank, of, host, (int)getpid(), guard->limit_s);
+        timeout->launcher.rank, of, host, (int)getpid(), timeout->limit_s);
     _exit(LS_COMM);
 }
 
 static void watch(void *context) {
-    ls_init_timeout *guard = context;
-    if (guard->waited_s >= guard->limit_s) give_up(guard);
-    guard->waited_s += tick_s;
+    ls_init_timeout *timeout = context;
+    if (timeout->waited_s >= timeout->limit_s) give_up(timeout);
+    timeout->waited_s += tick_s;
 }
 
 ls_status ls_init_timeout_new(const ls_launcher *launcher, ls_init_timeout **out) {
     *out = NULL;
     double limit_s = ls_init_timeout_seconds();
     if (!(limit_s > 0)) return LS_SUCCESS;
-    ls_init_timeout *guard;
-    LS_TRY(LS_NEW(guard, 1, "watch over MPI's start"));
-    guard->waited_s = -turn_s * (launcher->rank < 2 ? launcher->rank : 2);
-    guard->limit_s = limit_s;
-    guard->launcher = *launcher;
-    ls_status status = ls_ticker_start("watch over MPI's start", tick_s, watch, guard, &guard->ticker);
-    return LS_GIVE(status, guard, out, ls_init_timeout_free);
+    ls_init_timeout *timeout;
+    LS_TRY(LS_NEW(timeout, 1, "watch over MPI's start"));
+    timeout->waited_s = -turn_s * (launcher->rank < 2 ? launcher->rank : 2);
+    timeout->limit_s = limit_s;
+    timeout->launcher = *launcher;
+    ls_status status = ls_ticker_start("watch over MPI's start", tick_s, watch, timeout, &timeout->ticker);
+    return LS_GIVE(status, timeout, out, ls_init_timeout_free);
 }
 
-void ls_init_timeout_free(ls_init_timeout *guard) {
-    if (!guard) return;
-    ls_ticker_stop(guard->ticker);
-    free(guard);
+void ls_init_timeout_free(ls_init_timeout *timeout) {
+    if (!timeout) return;
+    ls_ticker_stop(timeout->ticker);
+    free(timeout);
 }

@@ -2,7 +2,7 @@
 // Private to dist/.
 //
 // Where one rank hangs, or its host does, all others wait in MPI_Init for ever. After LOCKSTEP_START_TIMEOUT seconds
-// (an environment variable; default 300, 0: no limit) this one says so and ends with LS_COMM; the launcher then ends
+// (an environment variable; default 300, 0: no limit) this one prints that and ends with LS_COMM; the launcher then ends
 // the job. Time is counted in ticks, as the watchdog does: a job that was stopped as a whole is not late.
 #ifndef LS_DIST_WATCH_INIT_TIMEOUT_H
 #define LS_DIST_WATCH_INIT_TIMEOUT_H
@@ -14,6 +14,6 @@ typedef struct ls_init_timeout ls_init_timeout;
 
 double ls_init_timeout_seconds(void); // 0: no limit
 LS_CHECKED ls_status ls_init_timeout_new(const ls_launcher *launcher, ls_init_timeout **out);
-void ls_init_timeout_free(ls_init_timeout *guard); // MPI has started; NULL is allowed
+void ls_init_timeout_free(ls_init_timeout *timeout); // MPI has started; NULL is allowed
 
 #endif

@@ -15,7 +15,7 @@
 
 struct ls_watchdog {
     ls_comm *comm;
-    ls_heartbeat *board;
+    ls_heartbeat *heartbeat;
     pthread_t thread;
     int started;
     int wake_fd; // the timeout changed, or stop
@@ -27,8 +27,8 @@ struct ls_watchdog {
     // The thread's own.
     double life_s, phase_s; // since the last sign of life; since phase and update changed
     double until_send_s;    // next record to the monitors
-    double quiet_s;         // another rank has said why the job ends, and has so long to end it
-    double told_s;          // this rank has said that another is gone; below 0: no
+    double quiet_s;         // another rank has written why the job ends, and has so long to end it
+    double reported_s;      // since this rank has reported another gone; below 0: no
     uint_fast64_t sequence;
     const char *phase;
     int64_t update, completed;
@@ -38,7 +38,7 @@ struct ls_watchdog {
 static const double tick_max_s = 0.25, tick_last_s = 4;
 static const double gone_s = 0.4;   // a launcher that ends all ranks does so within this time
 static const double error_s = 0.5;  // the first of several ranks that report one
-static const double ending_s = 10;  // for the rank that has said that it ends the job
+static const double ending_s = 10;  // for the rank that has written that it ends the job
 static const double launcher_s = 5; // for the launcher, after a rank is gone
 
 // --- signs of life -------------------------------------------------------------------------------
@@ -61,21 +61,21 @@ void ls_life_progress(ls_life *life, int bucket) {
 static atomic_int ended_by; // ls_ended_by
 
 int ls_life_claim_end(ls_ended_by by) {
-    int nobody = LS_ENDED_BY_NOBODY;
-    return atomic_compare_exchange_strong(&ended_by, &nobody, (int)by) || nobody == (int)by;
+    int none = LS_ENDED_BY_NONE;
+    return atomic_compare_exchange_strong(&ended_by, &none, (int)by) || none == (int)by;
 }
 
 int ls_life_end_claimed(void) {
-    return atomic_load(&ended_by) != LS_ENDED_BY_NOBODY;
+    return atomic_load(&ended_by) != LS_ENDED_BY_NONE;
 }
 
 // --- this rank's record --------------------------------------------------------------------------
 
-static void fill_tail(ls_flight_recorder *journal, ls_heartbeat_record *record) {
+static void fill_tail(ls_flight_recorder *recorder, ls_heartbeat_record *record) {
     double now = ls_clock_seconds();
     for (int64_t n = record->begun - LS_HEARTBEAT_TAIL; n < record->begun; n++) {
         ls_flight_recorder_entry e;
-        if (!ls_flight_recorder_read(journal, n, &e)) continue;
+        if (!ls_flight_recorder_read(recorder, n, &e)) continue;
         record->tail[record->tail_count++] = (ls_heartbeat_entry){ .number = n,
             .bytes = e.bytes,
             .update = e.update,
@@ -89,20 +89,20 @@ static void fill_tail(ls_flight_recorder *journal, ls_heartbeat_record *record) 
 // From any thread; the times are the watchdog thread's.
 static void fill_record(ls_watchdog *watchdog, ls_heartbeat_record *record) {
     ls_life *life = &watchdog->comm->life;
-    ls_flight_recorder *journal = &watchdog->comm->journal;
+    ls_flight_recorder *recorder = &watchdog->comm->recorder;
     *record = (ls_heartbeat_record){ .bucket = -1,
-        .rank = watchdog->comm->facts.rank,
+        .rank = watchdog->comm->info.rank,
         .gone = -1,
         .device_tag = -1,
         .device_done = -1,
-        .end = ls_life_end_claimed()        ? LS_RANK_TOLD
+        .end = ls_life_end_claimed()        ? LS_RANK_REPORTED
                : atomic_load(&life->leaves) ? LS_RANK_LEAVES
                                             : LS_RANK_STAYS,
         .update = (int64_t)atomic_load(&life->update),
-        .begun = (int64_t)atomic_load(&journal->begun),
-        .ended = (int64_t)atomic_load(&journal->ended) };
+        .begun = (int64_t)atomic_load(&recorder->begun),
+        .ended = (int64_t)atomic_load(&recorder->ended) };
     snprintf(record->phase, sizeof record->phase, "%s", atomic_load(&life->phase));
-    fill_tail(journal, record);
+    fill_tail(recorder, record);
     if (atomic_load(&life->naps)) record->state = LS_RANK_NAPS;
     if (atomic_load(&life->sequence) % 2 == 0) return;
     record->state = LS_RANK_WAITS;
@@ -110,7 +110,7 @@ static void fill_record(ls_watchdog *watchdog, ls_heartbeat_record *record) {
     snprintf(record->what, sizeof record->what, "%s", atomic_load(&life->what));
 }
 
-static void ask_device(ls_watchdog *watchdog, ls_heartbeat_record *record) {
+static void poll_device(ls_watchdog *watchdog, ls_heartbeat_record *record) {
     pthread_mutex_lock(&watchdog->device_mutex);
     if (watchdog->device) {
         ls_collective_progress progress = ls_collective_monitor_progress(watchdog->device);
@@ -145,7 +145,7 @@ static double first_s(double a, double b) {
 
 // So that a monitor of many ranks takes in some hundred records a second.
 static double send_tick(const ls_watchdog *watchdog, double timeout_s) {
-    double tick_s = watchdog->comm->facts.world_size / 256.0;
+    double tick_s = watchdog->comm->info.world_size / 256.0;
     if (tick_s < tick_max_s) tick_s = tick_max_s;
     return first_s(first_s(tick_s, tick_last_s), timeout_s > 4 ? timeout_s / 5 : tick_max_s);
 }
@@ -153,8 +153,8 @@ static double send_tick(const ls_watchdog *watchdog, double timeout_s) {
 // Seconds that this rank leaves to those that fire before it.
 // None fires before the second monitor when nothing is heard of rank 0.
 static double turn_of(const ls_watchdog *watchdog, double timeout_s) {
-    int monitor = ls_heartbeat_monitor(watchdog->board), rank = watchdog->comm->facts.rank;
-    const ls_heartbeat_row *first = ls_heartbeat_known(watchdog->board)->row;
+    int monitor = ls_heartbeat_monitor(watchdog->heartbeat), rank = watchdog->comm->info.rank;
+    const ls_heartbeat_row *first = ls_heartbeat_get_table(watchdog->heartbeat)->row;
     if (monitor == 0) return 0;
     if (monitor == 1) return first->gone || first->silent_s >= 4 * send_tick(watchdog, timeout_s) ? 0 : 2;
     return rank < 4 ? 2 + 2 * rank : 8;
@@ -196,17 +196,17 @@ static double longest_gone(const ls_heartbeat_table *table) {
     return longest;
 }
 
-static int somebody_ends_it(const ls_heartbeat_table *table) {
+static int another_ends_it(const ls_heartbeat_table *table) {
     for (int r = 0; r < table->world_size; r++)
-        if (r != table->rank && table->row[r].last.end == LS_RANK_TOLD) return 1;
+        if (r != table->rank && table->row[r].last.end == LS_RANK_REPORTED) return 1;
     return 0;
 }
 
-// Says who is the culprit; 0: this rank's own message has already said why the job ends.
-static int tell(ls_watchdog *watchdog, double timeout_s) {
+// Writes which rank is the culprit; 0: this rank's own message has already named why the job ends.
+static int report(ls_watchdog *watchdog, double timeout_s) {
     if (!ls_life_claim_end(LS_ENDED_BY_WATCHDOG)) return 0;
-    ls_watchdog_tell(watchdog);
-    const ls_heartbeat_table *table = ls_heartbeat_known(watchdog->board);
+    ls_watchdog_notify(watchdog);
+    const ls_heartbeat_table *table = ls_heartbeat_get_table(watchdog->heartbeat);
     // A rank that was stopped has been silent for about as long as the others have waited for it.
     double silent_s = 3 * send_tick(watchdog, timeout_s), waited_s = longest_wait(table);
     if (silent_s < waited_s / 2) silent_s = waited_s / 2;
@@ -217,43 +217,43 @@ static int tell(ls_watchdog *watchdog, double timeout_s) {
     return 1;
 }
 
-static void judge(ls_watchdog *watchdog, double timeout_s, double tick_s) {
-    const ls_heartbeat_table *table = ls_heartbeat_known(watchdog->board);
+static void check_ranks(ls_watchdog *watchdog, double timeout_s, double tick_s) {
+    const ls_heartbeat_table *table = ls_heartbeat_get_table(watchdog->heartbeat);
     double turn_s = turn_of(watchdog, timeout_s);
-    if (watchdog->told_s >= 0) {
-        watchdog->told_s += tick_s;
-        if (watchdog->told_s >= launcher_s + turn_s) watchdog->comm->backend->abort(watchdog->comm, LS_COMM);
+    if (watchdog->reported_s >= 0) {
+        watchdog->reported_s += tick_s;
+        if (watchdog->reported_s >= launcher_s + turn_s) watchdog->comm->backend->abort(watchdog->comm, LS_COMM);
         return;
     }
-    if (somebody_ends_it(table) && watchdog->quiet_s < ending_s) {
+    if (another_ends_it(table) && watchdog->quiet_s < ending_s) {
         watchdog->quiet_s += tick_s;
         return;
     }
     int late = longest_wait(table) >= timeout_s + turn_s || longest_silence(watchdog, table) >= timeout_s + turn_s;
     if (late || longest_error(table) >= error_s + turn_s) {
-        if (tell(watchdog, timeout_s)) watchdog->comm->backend->abort(watchdog->comm, LS_COMM);
+        if (report(watchdog, timeout_s)) watchdog->comm->backend->abort(watchdog->comm, LS_COMM);
         return;
     }
-    if (ls_heartbeat_monitor(watchdog->board) >= 0 && !atomic_load(&watchdog->comm->life.leaves) &&
-        longest_gone(table) >= gone_s + turn_s && tell(watchdog, timeout_s))
-        watchdog->told_s = 0;
+    if (ls_heartbeat_monitor(watchdog->heartbeat) >= 0 && !atomic_load(&watchdog->comm->life.leaves) &&
+        longest_gone(table) >= gone_s + turn_s && report(watchdog, timeout_s))
+        watchdog->reported_s = 0;
 }
 
 static void tick(ls_watchdog *watchdog, double timeout_s, double tick_s, int send) {
     ls_heartbeat_record record;
     fill_record(watchdog, &record);
-    ask_device(watchdog, &record);
+    poll_device(watchdog, &record);
     observe(watchdog, &record, tick_s);
     watchdog->until_send_s -= tick_s;
     if (send || watchdog->until_send_s <= 0) {
-        ls_heartbeat_send(watchdog->board, &record);
+        ls_heartbeat_send(watchdog->heartbeat, &record);
         watchdog->until_send_s = send_tick(watchdog, timeout_s);
     }
-    ls_heartbeat_row *mine = &ls_heartbeat_known(watchdog->board)->row[record.rank];
+    ls_heartbeat_row *mine = &ls_heartbeat_get_table(watchdog->heartbeat)->row[record.rank];
     mine->last = record;
     mine->heard = 1;
     mine->silent_s = 0;
-    judge(watchdog, timeout_s, tick_s);
+    check_ranks(watchdog, timeout_s, tick_s);
 }
 
 static void *watch(void *context) {
@@ -261,7 +261,7 @@ static void *watch(void *context) {
     while (!atomic_load(&watchdog->stop)) {
         double timeout_s = atomic_load(&watchdog->timeout_s);
         double tick_s = timeout_s > 0 ? first_s(timeout_s / 20, tick_max_s) : -1;
-        int woken = ls_heartbeat_wait(watchdog->board, tick_s, watchdog->wake_fd);
+        int woken = ls_heartbeat_wait(watchdog->heartbeat, tick_s, watchdog->wake_fd);
         uint64_t unused;
         if (woken && read(watchdog->wake_fd, &unused, sizeof unused) < 0) unused = 0; // it was a rank that is gone
         timeout_s = atomic_load(&watchdog->timeout_s);
@@ -273,11 +273,11 @@ static void *watch(void *context) {
 // --- the whole -----------------------------------------------------------------------------------
 
 static ls_status start(ls_watchdog *watchdog) {
-    LS_TRY(ls_heartbeat_open(watchdog->comm, &watchdog->board));
+    LS_TRY(ls_heartbeat_open(watchdog->comm, &watchdog->heartbeat));
     watchdog->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (watchdog->wake_fd < 0)
         return ls_fail(LS_DEVICE, "watchdog: eventfd: %m; is the number of files limited (ulimit -n)?");
-    ls_watchdog_tell(watchdog); // the monitors have every rank before the first collective
+    ls_watchdog_notify(watchdog); // the monitors have every rank before the first collective
     int rc = ls_thread_start(&watchdog->thread, watch, watchdog);
     if (rc != 0)
         return ls_fail(
@@ -291,7 +291,7 @@ ls_status ls_watchdog_new(ls_comm *comm, ls_watchdog **out) {
     LS_TRY(LS_NEW(watchdog, 1, "watchdog"));
     watchdog->comm = comm;
     watchdog->wake_fd = -1;
-    watchdog->told_s = -1;
+    watchdog->reported_s = -1;
     watchdog->completed = -1;
     pthread_mutex_init(&watchdog->device_mutex, NULL);
     ls_status status = start(watchdog);
@@ -320,10 +320,10 @@ ls_status ls_watchdog_set_device(ls_watchdog *watchdog, const ls_collective_api 
     return LS_SUCCESS;
 }
 
-void ls_watchdog_tell(ls_watchdog *watchdog) {
+void ls_watchdog_notify(ls_watchdog *watchdog) {
     ls_heartbeat_record record;
     fill_record(watchdog, &record);
-    ls_heartbeat_send(watchdog->board, &record);
+    ls_heartbeat_send(watchdog->heartbeat, &record);
 }
 
 void ls_watchdog_free(ls_watchdog *watchdog) {
@@ -335,7 +335,7 @@ void ls_watchdog_free(ls_watchdog *watchdog) {
     }
     if (watchdog->wake_fd >= 0) close(watchdog->wake_fd);
     ls_collective_monitor_free(watchdog->device);
-    ls_heartbeat_close(watchdog->board);
+    ls_heartbeat_close(watchdog->heartbeat);
     pthread_mutex_destroy(&watchdog->device_mutex);
     free(watchdog);
 }

@@ -9,7 +9,7 @@
 //   elsewhere      when its own rank has waited, or failed: it has no other rank's state
 //
 // The first monitor fires at once, the second 2 s later unless the first is silent, the others from 4 s on, so that a
-// job ends with one message; where the launcher no longer reaches the ranks, each host says its own.
+// job ends with one message; where the launcher no longer reaches the ranks, each host writes its own.
 //
 // It watches waiting, not computing: a rank that computes for an hour ends nothing, unless others wait for it. Time is
 // counted in ticks of at most a quarter second, not by the clock: a job that was stopped as a whole (SIGTSTP to the
@@ -25,7 +25,7 @@
 
 struct ls_comm;
 
-typedef enum { LS_ENDED_BY_NOBODY, LS_ENDED_BY_PROGRAM, LS_ENDED_BY_WATCHDOG } ls_ended_by;
+typedef enum { LS_ENDED_BY_NONE, LS_ENDED_BY_PROGRAM, LS_ENDED_BY_WATCHDOG } ls_ended_by;
 
 // What this rank is doing. Written by the thread that calls the collectives (progress: also by the reducer's thread).
 typedef struct {
@@ -53,7 +53,7 @@ void ls_watchdog_set_timeout(ls_watchdog *watchdog, double timeout_s); // 0: no 
 // Also polls the device's collectives; NULL, NULL: no longer.
 LS_CHECKED ls_status ls_watchdog_set_device(
     ls_watchdog *watchdog, const ls_collective_api *api, ls_collective *collective);
-void ls_watchdog_tell(ls_watchdog *watchdog); // the monitors, now: this rank has said why the job ends
-void ls_watchdog_free(ls_watchdog *watchdog); // NULL is allowed
+void ls_watchdog_notify(ls_watchdog *watchdog); // sends to the monitors now: this rank has written why the job ends
+void ls_watchdog_free(ls_watchdog *watchdog);   // NULL is allowed
 
 #endif

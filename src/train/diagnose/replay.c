@@ -19,9 +19,9 @@ typedef struct {
 
 static ls_status open_session(replay *r) {
     ls_session *s = &r->session;
-    const char *why_not_cuda;
+    const char *why_not_gpu;
     const ls_param_store_options store = { .storage = ls_config_storage(r->cfg) };
-    LS_TRY(ls_session_open_device(s, r->cfg, &why_not_cuda));
+    LS_TRY(ls_session_open_device(s, r->cfg, &why_not_gpu));
     LS_TRY(ls_session_start(s, store.storage));
     LS_TRY(ls_session_place(s, r->batch.graph, &store));
     s->options[0] = ls_compile_options_of(r->cfg, r->batch.shape.n);
@@ -91,7 +91,7 @@ static ls_status put_sums(void *context, ls_buffer sums, int64_t count, int chan
 static void print_head(const replay *r) {
     ls_device_info facts;
     ls_device *device = r->session.device;
-    device->api->facts(device, &facts);
+    device->api->info(device, &facts);
     fprintf(r->file, "update %lld, %d samples from position %lld of its window, loss scale %g\non %s: %s, %s\n\n",
         (long long)r->batch.update, r->batch.shape.n, (long long)r->batch.position, (double)r->batch.loss_scale,
         device->api->name, facts.name, ls_dtype_name(ls_config_storage(r->cfg)));

@@ -5,7 +5,7 @@
 // these times with every record of the metrics. When the same ranks have held up the others for more than a tenth of
 // the time in three intervals of some seconds each, one warning says so, and again every few minutes.
 //
-// Where sums run on the device's queues (NCCL) the waits are those of the device, by its own clock, at the end of an
+// Where sums run on the device's queues the waits are those of the device, by its own clock, at the end of an
 // update; sums of synchronised batch norm are not among them there, and with those no rank may be named.
 #ifndef LS_TRAIN_DIAGNOSE_STRAGGLERS_H
 #define LS_TRAIN_DIAGNOSE_STRAGGLERS_H

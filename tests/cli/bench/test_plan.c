@@ -91,7 +91,7 @@ static ls_status plan_of(const row *r, ls_config *cfg, ls_bench_plan *plan) {
         .strong = strchr(r->scaling, 's') != NULL,
         .weak = strchr(r->scaling, 'w') != NULL,
         .world_size = r->world_size,
-        .has_gpu = r->has_gpu };
+        .gpu = r->has_gpu ? "cuda" : NULL };
     while (request.sweep_count < SWEEPS_MAX && r->sweeps[request.sweep_count]) request.sweep_count++;
     return ls_bench_plan_new(&request, plan);
 }

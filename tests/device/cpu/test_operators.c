@@ -96,7 +96,7 @@ static void an_unknown_algorithm_is_refused(void **unused) {
     ls_device *device = NULL;
     ls_status status = ls_device_open("cpu", &(ls_device_options){ .threads = 1, .convolution = "fft" }, &device, NULL);
     assert_int_equal(status.code, LS_USAGE);
-    assert_string_equal(status.text, "convolution by \"fft\": the cpu device knows winograd f(4,3), winograd f(2,5), "
+    assert_string_equal(status.text, "convolution by \"fft\": the cpu device has winograd f(4,3), winograd f(2,5), "
                                      "winograd f(2,3), onednn and own direct");
 }
 

@@ -89,7 +89,7 @@ static tensors tensors_new(const ranks_job *job) {
     tensors t;
     ranks_must(job->api->slab_new(job->device, LS_MEMORY_PINNED, BUFFERS * COUNT * 8, "a test", &t.host));
     ranks_must(job->api->slab_new(job->device, LS_MEMORY_REDUCED, BUFFERS * COUNT * 8, "a test", &t.summed));
-    ranks_must(job->collectives->adopt(job->collective, t.summed));
+    ranks_must(job->collectives->register_memory(job->collective, t.summed));
     ranks_must(job->api->event_new(job->device, 0, &t.ready));
     ranks_must(job->api->event_new(job->device, 0, &t.done));
     return t;

@@ -14,7 +14,7 @@ static memory memory_new(const ranks_job *job) {
     memory m;
     ranks_must(job->api->slab_new(job->device, LS_MEMORY_REDUCED, COUNT * sizeof(float), "a test", &m.summed));
     ranks_must(job->api->event_new(job->device, 0, &m.given));
-    ranks_must(job->collectives->adopt(job->collective, m.summed));
+    ranks_must(job->collectives->register_memory(job->collective, m.summed));
     return m;
 }
 
@@ -186,7 +186,7 @@ static void recorded_on_one(ranks_job *job) {
 static void adopted_on_one(ranks_job *job) {
     ranks_must(ranks_open(job, 20));
     memory m = memory_new(job);
-    if (job->rank) ranks_must(job->collectives->adopt(job->collective, m.summed));
+    if (job->rank) ranks_must(job->collectives->register_memory(job->collective, m.summed));
     sum(job, &m, COUNT, LS_F32, 0, job->gradients);
     (void)job->api->queue_sync(job->gradients);
 }

@@ -39,7 +39,7 @@ static void says_what_it_is(void **unused) {
     (void)unused;
     ls_device_info facts;
     size_t free_bytes, all_bytes;
-    api->facts(cuda, &facts);
+    api->info(cuda, &facts);
     must(api->memory(cuda, &free_bytes, &all_bytes));
     assert_string_equal(api->name, "cuda");
     assert_non_null(strstr(facts.name, "compute capability "));

@@ -51,7 +51,7 @@ static void a_newer_gpu_is_taken(void **unused) {
     (void)unused;
     ls_device_info facts;
     open_with("sm=120");
-    api->facts(cuda, &facts);
+    api->info(cuda, &facts);
     assert_non_null(strstr(facts.name, "compute capability 12.0"));
     ls_device_close(cuda);
 }
@@ -123,7 +123,7 @@ static void a_fault_is_reported_with_the_last_operator(void **unused) {
     ls_status status = api->queue_sync(c.queue);
     assert_int_equal(status.code, LS_DEVICE);
     const char *const parts[] = { "CUDA error 700 (an illegal memory access was encountered), noticed at ",
-        "the last operator given to the GPU was cast of layer ", "CUDA_LAUNCH_BLOCKING=1 and device.graphs = false" };
+        "the last operator enqueued was cast of layer ", "CUDA_LAUNCH_BLOCKING=1 and device.graphs = false" };
     check_text("launch_fail=2", status.text, parts, 3);
     // it stays, and nothing works any more
     ls_slab *slab;
@@ -146,14 +146,14 @@ static void a_fault_in_a_recording_names_its_end(void **unused) {
     ls_status status = api->queue_sync(c.queue);
     assert_int_equal(status.code, LS_DEVICE);
     const char *const parts[] = { "CUDA error 700 (",
-        "the last operator given to the GPU was cast of layer second, the end of a recorded update" };
+        "the last operator enqueued was cast of layer second, the end of a recorded update" };
     check_text("launch_fail=2", status.text, parts, 2);
     api->graph_free(recording);
     casts_free(&c);
     ls_device_close(cuda);
 }
 
-static void a_recording_that_cannot_be_ended_says_so(void **unused) {
+static void a_capture_that_cannot_end_is_an_error(void **unused) {
     (void)unused;
     ls_captured_graph *recording = NULL;
     ls_queue *other;
@@ -169,7 +169,7 @@ static void a_recording_that_cannot_be_ended_says_so(void **unused) {
     api->zero(ls_buffer_at(c.memory, 0, 64), 64, other);
     ls_status status = api->capture_end(c.queue, &recording);
     assert_int_equal(status.code, LS_DEVICE);
-    assert_non_null(strstr(status.text, "the end of a recording: CUDA error 904 ("));
+    assert_non_null(strstr(status.text, "the end of a captured update: CUDA error 904 ("));
     assert_null(recording);
     casts_run(&c, LAYERS);
     must(api->queue_sync(c.queue));
@@ -192,7 +192,7 @@ int main(void) {
         cmocka_unit_test(out_of_memory_tells_what_was_wanted_and_what_is_free),
         cmocka_unit_test(a_fault_is_reported_with_the_last_operator),
         cmocka_unit_test(a_fault_in_a_recording_names_its_end),
-        cmocka_unit_test(a_recording_that_cannot_be_ended_says_so),
+        cmocka_unit_test(a_capture_that_cannot_end_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

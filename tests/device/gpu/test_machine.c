@@ -1,5 +1,5 @@
 // What is said about a machine's driver, cards and libraries, right and wrong, by fake ones (support/fake_cuda.c).
-#include "device/gpu/machine.h"
+#include "device/gpu/nvidia.h"
 #include "support/cmocka.h"
 #include "support/temp.h"
 
@@ -148,7 +148,7 @@ static void look(const fake_library *fake, const machine_case *row, int whole, l
     if (row->also) put(&folder, row->also, fake->bytes, fake->count);
     if (row->damaged) put(&folder, row->damaged, "no library", 10);
     set_values(row->values, 1);
-    ls_gpu_machine_look_in(folder.path, whole, machine);
+    ls_nvidia_look_in(folder.path, whole, machine);
     set_values(row->values, 0);
     temp_folder_remove(&folder);
 }
@@ -160,7 +160,7 @@ static void messages(void **state) {
     for (size_t row = 0; row < sizeof cases / sizeof *cases; row++) {
         for (int whole = 0; whole < 2; whole++) {
             look(fake, &cases[row], whole, machine);
-            const char *problem = ls_gpu_machine_problem(machine), *at = problem;
+            const char *problem = ls_nvidia_problem(machine), *at = problem;
             if (!problem != !cases[row].texts[0])
                 fail_msg("%s: '%s'; expected %s", cases[row].name, problem ? problem : "nothing missing",
                     cases[row].texts[0] ? "a problem" : "nothing missing");
@@ -171,7 +171,7 @@ static void messages(void **state) {
                         expand(cases[row].texts[i]));
                 at = found + 1;
             }
-            if (problem && (strchr(problem, '\n') || strlen(problem) > LS_CUDA_TEXT_BYTES - 32))
+            if (problem && (strchr(problem, '\n') || strlen(problem) > LS_GPU_TEXT_BYTES - 32))
                 fail_msg("%s: not one line, or cut: '%s'", cases[row].name, problem);
         }
     }
@@ -184,26 +184,26 @@ static void cards_and_versions(void **state) {
     assert_non_null(machine);
     look(*state, &two_cards, 1, machine);
     assert_int_equal(machine->card_count, 2);
-    const ls_cuda_card *card = &machine->cards[1];
+    const ls_gpu_card *card = &machine->cards[1];
     assert_string_equal(card->name, "Fake GPU 1");
     assert_int_equal(card->capability, 90);
     assert_true(card->memory_bytes == (size_t)80 << 30);
     assert_string_equal(card->uuid, "GPU-10111213-1415-1617-1819-1a1b1c1d1e1f");
     assert_string_equal(card->pci, "0000:3c:00.0");
     assert_true(strlen(machine->driver_release) > 0); // the kernel's, or else NVML's
-    assert_int_equal(machine->driver_cuda, 13000);
+    assert_int_equal(machine->driver_runs, 13000);
     const struct {
-        ls_cuda_library_id id;
+        ls_nvidia_library id;
         const char *name, *version, *file;
     } expected[] = {
-        { LS_CUDA_RUNTIME, "CUDA runtime", "13.0", "libcudart.so.%d" },
-        { LS_CUDA_CUDNN, "cuDNN", "9.19.0", "libcudnn.so.9" },
-        { LS_CUDA_CUBLASLT, "cuBLASLt", "13.1.0", "libcublasLt.so.%d" },
-        { LS_CUDA_NCCL, "NCCL", "2.28.9", "libnccl.so.2" },
-        { LS_CUDA_NVML, "NVML", "13.580.65.06", "libnvidia-ml.so.1" },
+        { LS_NVIDIA_RUNTIME, "CUDA runtime", "13.0", "libcudart.so.%d" },
+        { LS_NVIDIA_CUDNN, "cuDNN", "9.19.0", "libcudnn.so.9" },
+        { LS_NVIDIA_CUBLASLT, "cuBLASLt", "13.1.0", "libcublasLt.so.%d" },
+        { LS_NVIDIA_NCCL, "NCCL", "2.28.9", "libnccl.so.2" },
+        { LS_NVIDIA_NVML, "NVML", "13.580.65.06", "libnvidia-ml.so.1" },
     };
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-        const ls_cuda_library *library = &machine->libraries[expected[i].id];
+        const ls_gpu_library *library = &machine->libraries[expected[i].id];
         assert_string_equal(library->name, expected[i].name);
         assert_string_equal(library->version, expected[i].version);
         assert_non_null(strstr(library->path, expand(expected[i].file)));
@@ -219,11 +219,11 @@ static void how_far_it_looks(void **state) {
     ls_gpu_machine *machine = malloc(sizeof *machine);
     assert_non_null(machine);
     look(*state, &no_nccl, 1, machine);
-    assert_non_null(strstr(machine->libraries[LS_CUDA_NCCL].problem, "NCCL is missing: libnccl.so.2 not found"));
+    assert_non_null(strstr(machine->libraries[LS_NVIDIA_NCCL].problem, "NCCL is missing: libnccl.so.2 not found"));
     look(*state, &no_driver, 0, machine);
-    assert_string_equal(machine->libraries[LS_CUDA_CUDNN].path, "");
+    assert_string_equal(machine->libraries[LS_NVIDIA_CUDNN].path, "");
     look(*state, &no_driver, 1, machine);
-    assert_non_null(strstr(machine->libraries[LS_CUDA_CUDNN].path, "libcudnn.so.9"));
+    assert_non_null(strstr(machine->libraries[LS_NVIDIA_CUDNN].path, "libcudnn.so.9"));
     free(machine);
 }
 
@@ -246,8 +246,8 @@ int main(void) {
     }
     unsetenv("CUDA_VISIBLE_DEVICES");
     static ls_gpu_machine nothing;
-    ls_gpu_machine_look_in("", 0, &nothing);
-    major = atoi(nothing.libraries[LS_CUDA_RUNTIME].needed);
+    ls_nvidia_look_in("", 0, &nothing);
+    major = atoi(nothing.libraries[LS_NVIDIA_RUNTIME].needed);
     const struct CMUnitTest tests[] = { cmocka_unit_test_prestate(messages, &fake),
         cmocka_unit_test_prestate(cards_and_versions, &fake), cmocka_unit_test_prestate(how_far_it_looks, &fake) };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

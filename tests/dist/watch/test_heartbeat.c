@@ -1,4 +1,4 @@
-// The heartbeat: what two ranks of a host say to each other by datagrams, and that nothing else is taken in.
+// Heartbeats: what two ranks of a host send to each other by datagrams, and that nothing else is taken in.
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <string.h>
@@ -12,14 +12,14 @@ enum { RANKS = 2, GREETING_MAX = 1024, DESCRIPTORS = 64 };
 static const double MOMENT_S = 0.02;
 
 static pthread_barrier_t meeting;
-static uint8_t greetings[RANKS][GREETING_MAX];
+static uint8_t handshakes[RANKS][GREETING_MAX];
 
 static ls_status gather(ls_comm *comm, const void *mine, void *all, int64_t bytes_each) {
     assert_true(bytes_each <= GREETING_MAX);
-    memcpy(greetings[comm->facts.rank], mine, (size_t)bytes_each);
+    memcpy(handshakes[comm->info.rank], mine, (size_t)bytes_each);
     pthread_barrier_wait(&meeting);
     for (int r = 0; r < RANKS; r++)
-        memcpy((uint8_t *)all + (size_t)bytes_each * (size_t)r, greetings[r], (size_t)bytes_each);
+        memcpy((uint8_t *)all + (size_t)bytes_each * (size_t)r, handshakes[r], (size_t)bytes_each);
     return LS_SUCCESS;
 }
 
@@ -29,21 +29,21 @@ typedef struct {
     ls_status status;
 } member;
 
-static void *open_board(void *context) {
+static void *open_heartbeat(void *context) {
     member *m = context;
     m->status = ls_heartbeat_open(&m->comm, &m->heartbeat);
     return NULL;
 }
 
-static void open_boards(member members[RANKS]) {
+static void open_heartbeats(member members[RANKS]) {
     static const ls_comm_backend backend = { .name = "test", .allgather = gather };
     pthread_t threads[RANKS];
     pthread_barrier_init(&meeting, NULL, RANKS);
     for (int r = 0; r < RANKS; r++) {
         memset(&members[r], 0, sizeof members[r]);
         members[r].comm.backend = &backend;
-        members[r].comm.facts = (ls_comm_info){ .rank = r, .world_size = RANKS, .hosts = 1, .host = "here" };
-        assert_int_equal(pthread_create(&threads[r], NULL, open_board, &members[r]), 0);
+        members[r].comm.info = (ls_comm_info){ .rank = r, .world_size = RANKS, .hosts = 1, .host = "here" };
+        assert_int_equal(pthread_create(&threads[r], NULL, open_heartbeat, &members[r]), 0);
     }
     for (int r = 0; r < RANKS; r++) {
         assert_int_equal(pthread_join(threads[r], NULL), 0);
@@ -66,10 +66,10 @@ static ls_heartbeat_record from_rank_1(void) {
 static void a_record_arrives(void **state) {
     (void)state;
     member members[RANKS];
-    open_boards(members);
+    open_heartbeats(members);
     ls_heartbeat *heartbeat = members[0].heartbeat;
     for (int r = 0; r < RANKS; r++) assert_int_equal(ls_heartbeat_monitor(members[r].heartbeat), r);
-    const ls_heartbeat_row *row = &ls_heartbeat_known(heartbeat)->row[1];
+    const ls_heartbeat_row *row = &ls_heartbeat_get_table(heartbeat)->row[1];
     assert_int_equal(ls_heartbeat_wait(heartbeat, MOMENT_S, -1), 0);
     assert_false(row->heard);
     assert_true(row->silent_s == MOMENT_S);
@@ -84,8 +84,8 @@ static void a_record_arrives(void **state) {
     assert_string_equal(row->last.phase, "reducing gradients");
     assert_true(row->silent_s == MOMENT_S); // counted from the record on
     assert_false(row->gone);
-    assert_string_equal(ls_heartbeat_known(heartbeat)->peer[1].host, "here");
-    assert_int_equal(ls_heartbeat_known(heartbeat)->peer[1].pid, getpid());
+    assert_string_equal(ls_heartbeat_get_table(heartbeat)->peer[1].host, "here");
+    assert_int_equal(ls_heartbeat_get_table(heartbeat)->peer[1].pid, getpid());
     close_boards(members);
 }
 
@@ -129,12 +129,12 @@ static void only_records_of_the_job_are_taken_in(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         member members[RANKS];
-        open_boards(members);
+        open_heartbeats(members);
         ls_heartbeat_record record = from_rank_1();
         ls_heartbeat_send(members[1].heartbeat, &record); // fills in key and length
         ls_heartbeat *heartbeat = members[0].heartbeat;
         assert_int_equal(ls_heartbeat_wait(heartbeat, MOMENT_S, -1), 0);
-        ls_heartbeat_row *row = ls_heartbeat_known(heartbeat)->row;
+        ls_heartbeat_row *row = ls_heartbeat_get_table(heartbeat)->row;
         for (int r = 0; r < RANKS; r++) row[r].heard = 0;
         record.rank = rows[i].rank;
         record.bytes += rows[i].bytes_more;
@@ -151,13 +151,13 @@ static void only_records_of_the_job_are_taken_in(void **state) {
 static void wild_values_are_bounded(void **state) {
     (void)state;
     member members[RANKS];
-    open_boards(members);
+    open_heartbeats(members);
     ls_heartbeat_record record = from_rank_1();
     ls_heartbeat_send(members[1].heartbeat, &record);
     memset(record.phase, 'p', sizeof record.phase);
     memset(record.what, 'w', sizeof record.what);
     memset(record.error, 'e', sizeof record.error);
-    ls_heartbeat_row *row = &ls_heartbeat_known(members[0].heartbeat)->row[1];
+    ls_heartbeat_row *row = &ls_heartbeat_get_table(members[0].heartbeat)->row[1];
     static const int counts[] = { -1, 0, LS_HEARTBEAT_TAIL, LS_HEARTBEAT_TAIL + 1 },
                      kept[] = { 0, 0, LS_HEARTBEAT_TAIL, 0 };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -169,7 +169,7 @@ static void wild_values_are_bounded(void **state) {
         assert_int_equal(strlen(row->last.phase), sizeof record.phase - 1);
         assert_int_equal(strlen(row->last.what), sizeof record.what - 1);
         assert_int_equal(strlen(row->last.error), sizeof record.error - 1);
-        for (int r = 0; r < RANKS; r++) assert_false(ls_heartbeat_known(members[0].heartbeat)->row[r].gone);
+        for (int r = 0; r < RANKS; r++) assert_false(ls_heartbeat_get_table(members[0].heartbeat)->row[r].gone);
     }
     assert_true(row->error_s > MOMENT_S); // since the first record with an error
     record.gone = 1;

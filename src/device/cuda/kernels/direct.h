@@ -35,7 +35,7 @@ void ls_cuda_direct_forward(const ls_cuda_conv_geometry *g, const void *src, con
     void *dst, cudaStream_t stream);
 void ls_cuda_direct_backward_data(
     const ls_cuda_conv_geometry *g, const void *grad_dst, const void *weight, void *grad_src, cudaStream_t stream);
-// grad_weight += gradient. workspace: as many bytes as the function below says (0: may be NULL)
+// grad_weight += gradient. workspace: as many bytes as the function below returns (0: may be NULL)
 void ls_cuda_direct_backward_weight(const ls_cuda_conv_geometry *g, const void *src, const void *grad_dst,
     float *grad_weight, void *workspace, cudaStream_t stream);
 size_t ls_cuda_direct_workspace(const ls_cuda_conv_geometry *g);

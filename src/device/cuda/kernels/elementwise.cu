@@ -1,6 +1,7 @@
 // elementwise.cu - one thread, one 16-byte pack; bound by memory.
-#include "base/philox_core.h"
 #include "device/cuda/kernels/kernels.cuh"
+#define LS_PHILOX_INLINE static __host__ __device__ inline
+#include "base/philox_core.h"
 #include "device/cuda/kernels/elementwise.h"
 
 namespace {

@@ -39,7 +39,7 @@ typedef struct {
     unsigned *done; // [columns]; 0, and 0 again afterwards: counts the blocks that have finished
 } ls_cuda_norm_args;
 
-// Each says what it writes; statistics and backward sums do what the finish behind them does, where `whole` is NULL.
+// What each writes is beside it; statistics and backward sums do what the finish behind them does, where `whole` is NULL.
 void ls_cuda_norm_statistics(const ls_cuda_norm_args *args, cudaStream_t stream);      // whole
 void ls_cuda_norm_finish(const ls_cuda_norm_args *args, cudaStream_t stream);          // saved, sum_mean, sum_var
 void ls_cuda_norm_apply(const ls_cuda_norm_args *args, cudaStream_t stream);           // out, index

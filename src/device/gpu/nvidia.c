@@ -1,4 +1,4 @@
-#include "device/gpu/machine.h"
+#include "device/gpu/nvidia.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -8,6 +8,8 @@
 #include "base/text.h"
 #include "device/gpu/library_search.h"
 #include "lockstep_cuda_build.h" // what the plugin was built with: cmake/cuda.cmake
+
+_Static_assert((int)LS_NVIDIA_LIBRARY_COUNT <= (int)LS_GPU_LIBRARIES_MAX, "a machine has places for all libraries");
 
 typedef struct {
     const char *folders; // NULL: everywhere
@@ -66,7 +68,7 @@ typedef struct {
     int (*error_text)(int error, const char **text);
 } driver_api;
 
-enum { ERROR_STUB = 34, ERROR_NO_DEVICE = 100, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76 };
+enum { CAPABILITY_MIN = 80, ERROR_STUB = 34, ERROR_NO_DEVICE = 100, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76 };
 
 // cuInit's other errors that a user can do something about (source: cuda.h, enum cudaError_enum).
 static const struct {
@@ -127,8 +129,8 @@ static void no_card(const driver_api *api, int error, ls_gpu_machine *machine) {
     if (error == 0 || error == ERROR_NO_DEVICE) {
         ls_text_cut(machine->card_problem, sizeof machine->card_problem,
             "no GPU: the NVIDIA driver%s%s lists 0 cards; needed is one of compute capability %d.%d or more; %s",
-            machine->driver_release[0] ? " " : "", machine->driver_release, LS_CUDA_CAPABILITY_MIN / 10,
-            LS_CUDA_CAPABILITY_MIN % 10, fix);
+            machine->driver_release[0] ? " " : "", machine->driver_release, CAPABILITY_MIN / 10, CAPABILITY_MIN % 10,
+            fix);
         return;
     }
     if (api->error_text) (void)api->error_text(error, &words);
@@ -143,16 +145,17 @@ static void look_at_cards(const driver_api *api, ls_gpu_machine *machine) {
         no_card(api, error, machine);
         return;
     }
-    for (int i = 0; i < count && i < LS_CUDA_CARDS_MAX; i++) {
+    for (int i = 0; i < count && i < LS_GPU_CARDS_MAX; i++) {
         int device = 0, major = 0, minor = 0;
         unsigned char id[16];
-        ls_cuda_card *card = &machine->cards[machine->card_count];
-        *card = (ls_cuda_card){ .capability = 0 };
+        ls_gpu_card *card = &machine->cards[machine->card_count];
+        *card = (ls_gpu_card){ .capability = 0 };
         if (api->get(&device, i) != 0 || api->name(card->name, sizeof card->name, device) != 0 ||
             api->attribute(&major, ATTRIBUTE_MAJOR, device) != 0 ||
             api->attribute(&minor, ATTRIBUTE_MINOR, device) != 0 || api->memory(&card->memory_bytes, device) != 0)
             continue;
         card->capability = major * 10 + minor;
+        card->new_enough = card->capability >= CAPABILITY_MIN;
         if (api->uuid && api->uuid(id, device) == 0)
             ls_text_cut(card->uuid, sizeof card->uuid,
                 "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0], id[1], id[2], id[3],
@@ -161,29 +164,29 @@ static void look_at_cards(const driver_api *api, ls_gpu_machine *machine) {
         if (best < 0 || card->capability > machine->cards[best].capability) best = machine->card_count;
         machine->card_count++;
     }
-    if (best >= 0 && machine->cards[best].capability >= LS_CUDA_CAPABILITY_MIN) return;
+    if (best >= 0 && machine->cards[best].new_enough) return;
     ls_text_cut(machine->card_problem, sizeof machine->card_problem,
         "no GPU that is new enough: found %s of compute capability %d.%d; needed is %d.%d (Ampere) or more; "
         "use another card, or device.type = cpu",
         best >= 0 ? machine->cards[best].name : "none that answers",
         best >= 0 ? machine->cards[best].capability / 10 : 0, best >= 0 ? machine->cards[best].capability % 10 : 0,
-        LS_CUDA_CAPABILITY_MIN / 10, LS_CUDA_CAPABILITY_MIN % 10);
+        CAPABILITY_MIN / 10, CAPABILITY_MIN % 10);
 }
 
 // The driver's number must reach the runtime's major version: within it, every driver runs every runtime.
 static void check_driver_age(int runtime_cuda, ls_gpu_machine *machine) {
     char needed[64];
-    if (machine->driver_cuda <= 0 || machine->driver_cuda >= runtime_cuda / 1000 * 1000 || machine->driver_problem[0])
+    if (machine->driver_runs <= 0 || machine->driver_runs >= runtime_cuda / 1000 * 1000 || machine->driver_problem[0])
         return;
     ls_text_cut(machine->driver_problem, sizeof machine->driver_problem,
         "the NVIDIA driver is too old: found %s%sCUDA %d.%d%s; needed is %s; install a newer driver",
-        machine->driver_release, machine->driver_release[0] ? " (" : "", machine->driver_cuda / 1000,
-        machine->driver_cuda % 1000 / 10, machine->driver_release[0] ? ")" : "",
+        machine->driver_release, machine->driver_release[0] ? " (" : "", machine->driver_runs / 1000,
+        machine->driver_runs % 1000 / 10, machine->driver_release[0] ? ")" : "",
         driver_needed(runtime_cuda / 1000, needed, sizeof needed));
 }
 
 static void look_at_driver(const search *where, ls_gpu_machine *machine) {
-    ls_cuda_opened file;
+    ls_library_file file;
     driver_api api;
     const char *needed =
         driver_needed(LS_CUDA_BUILD_RUNTIME / 1000, machine->driver_needed, sizeof machine->driver_needed);
@@ -215,7 +218,7 @@ static void look_at_driver(const search *where, ls_gpu_machine *machine) {
             file.path, needed);
         return;
     }
-    if (api.version(&machine->driver_cuda) != 0) machine->driver_cuda = 0;
+    if (api.version(&machine->driver_runs) != 0) machine->driver_runs = 0;
     check_driver_age(LS_CUDA_BUILD_RUNTIME, machine);
     if (error != 0)
         no_card(&api, error, machine);
@@ -236,15 +239,16 @@ static const struct {
     version_call call;
     numbering numbers;
     int minimum;
-} rows[LS_CUDA_LIBRARY_COUNT] = {
-    [LS_CUDA_RUNTIME] = { "CUDA runtime", "required", "libcudart.so", LS_CUDA_BUILD_RUNTIME / 1000, { 14, 13, 12, 11 },
-        "cudaRuntimeGetVersion", FILLS_INT, OF_CUDA, LS_CUDA_BUILD_RUNTIME / 1000 * 1000 },
-    [LS_CUDA_CUDNN] = { "cuDNN", "required", "libcudnn.so", LS_CUDA_BUILD_CUDNN / 10000, { 10, 9, 8, 7 },
+} rows[LS_NVIDIA_LIBRARY_COUNT] = {
+    [LS_NVIDIA_RUNTIME] = { "CUDA runtime", "required", "libcudart.so", LS_CUDA_BUILD_RUNTIME / 1000,
+        { 14, 13, 12, 11 }, "cudaRuntimeGetVersion", FILLS_INT, OF_CUDA, LS_CUDA_BUILD_RUNTIME / 1000 * 1000 },
+    [LS_NVIDIA_CUDNN] = { "cuDNN", "required", "libcudnn.so", LS_CUDA_BUILD_CUDNN / 10000, { 10, 9, 8, 7 },
         "cudnnGetVersion", RETURNS_SIZE, OF_LIBRARY, 90800 },
-    [LS_CUDA_CUBLASLT] = { "cuBLASLt", "required", "libcublasLt.so", LS_CUDA_BUILD_RUNTIME / 1000, { 14, 13, 12, 11 },
+    [LS_NVIDIA_CUBLASLT] = { "cuBLASLt", "required", "libcublasLt.so", LS_CUDA_BUILD_RUNTIME / 1000, { 14, 13, 12, 11 },
         "cublasLtGetVersion", RETURNS_SIZE, OF_LIBRARY, LS_CUDA_BUILD_RUNTIME / 1000 * 10000 },
-    [LS_CUDA_NCCL] = { "NCCL", "several GPUs", "libnccl.so", 2, { 0 }, "ncclGetVersion", FILLS_INT, OF_LIBRARY, 21800 },
-    [LS_CUDA_NVML] = { "NVML", "optional", "libnvidia-ml.so", 1, { 0 }, "nvmlSystemGetNVMLVersion", FILLS_TEXT,
+    [LS_NVIDIA_NCCL] = { "NCCL", "several GPUs", "libnccl.so", 2, { 0 }, "ncclGetVersion", FILLS_INT, OF_LIBRARY,
+        21800 },
+    [LS_NVIDIA_NVML] = { "NVML", "optional", "libnvidia-ml.so", 1, { 0 }, "nvmlSystemGetNVMLVersion", FILLS_TEXT,
         OF_LIBRARY, 0 },
 };
 
@@ -257,7 +261,7 @@ static int is_required(int id) {
     return strcmp(rows[id].use, "required") == 0;
 }
 
-static void nvml_versions(void *handle, ls_cuda_library *library, ls_gpu_machine *machine) {
+static void nvml_versions(void *handle, ls_gpu_library *library, ls_gpu_machine *machine) {
     int (*init)(void), (*shutdown)(void), (*text)(char *, unsigned);
     if (!ls_library_search_find(handle, "nvmlInit_v2", &init) ||
         !ls_library_search_find(handle, "nvmlShutdown", &shutdown) || init() != 0)
@@ -287,7 +291,7 @@ static int version_number(int id, void *handle) {
 static const char fix[] = "scripts/fetch-cuda.sh gets it without root, or put its folder into LD_LIBRARY_PATH";
 
 // The same library of another major version, if there is one. Nothing of it is called: what it needs is not known.
-static int find_other_major(const search *where, int id, ls_cuda_opened *file) {
+static int find_other_major(const search *where, int id, ls_library_file *file) {
     for (int i = 0; i < 4 && rows[id].other_majors[i]; i++) {
         char soname[64];
         ls_text_cut(soname, sizeof soname, "%s.%d", rows[id].stem, rows[id].other_majors[i]);
@@ -297,9 +301,9 @@ static int find_other_major(const search *where, int id, ls_cuda_opened *file) {
     return 0;
 }
 
-static void describe_missing(const search *where, int id, const char *soname, const char *error, ls_cuda_library *out) {
-    ls_cuda_opened other;
-    if (id == LS_CUDA_NVML) return; // comes with the driver; nothing depends on it
+static void describe_missing(const search *where, int id, const char *soname, const char *error, ls_gpu_library *out) {
+    ls_library_file other;
+    if (id == LS_NVIDIA_NVML) return; // comes with the driver; nothing depends on it
     if (error[0])
         ls_text_cut(out->problem, sizeof out->problem, "%s does not open: %.200s; needed is %s; %s", out->name, error,
             out->needed, fix);
@@ -318,17 +322,17 @@ static int folder_bytes(const char *path) {
 }
 
 // Opens cuDNN's parts, which stand beside it, or beside what it is a link to; 1 when all are there. Once a part is open
-// the loader finds it by name, whoever calls: a sanitizer's dlopen does not look beside the library that calls it.
-static int open_cudnn_parts(ls_cuda_library *out) {
-    char beside[LS_CUDA_PATH_BYTES + PATH_MAX];
+// the loader finds it by name, for any caller: a sanitizer's dlopen does not look beside the library that calls it.
+static int open_cudnn_parts(ls_gpu_library *out) {
+    char beside[LS_LIBRARY_PATH_BYTES + PATH_MAX];
     char *target = realpath(out->path, NULL);
     ls_text_cut(beside, sizeof beside, "%.*s:%.*s", folder_bytes(out->path), out->path, folder_bytes(target),
         target ? target : "");
     free(target);
     for (size_t i = 0; i < sizeof cudnn_parts / sizeof *cudnn_parts; i++) {
         char part[64];
-        ls_cuda_opened file;
-        ls_text_cut(part, sizeof part, "%s.%d", cudnn_parts[i], rows[LS_CUDA_CUDNN].major);
+        ls_library_file file;
+        ls_text_cut(part, sizeof part, "%s.%d", cudnn_parts[i], rows[LS_NVIDIA_CUDNN].major);
         if (ls_library_search_open(beside, part, 0, &file)) continue;
         if (file.error[0])
             ls_text_cut(out->problem, sizeof out->problem, "a part of cuDNN does not open: %.200s; needed is %s; %s",
@@ -342,7 +346,7 @@ static int open_cudnn_parts(ls_cuda_library *out) {
 }
 
 // cuDNN's file name does not say for which CUDA it was made.
-static void check_cudnn_cuda(void *handle, ls_cuda_library *out) {
+static void check_cudnn_cuda(void *handle, ls_gpu_library *out) {
     size_t (*made_for)(void);
     const int major = LS_CUDA_BUILD_RUNTIME / 1000;
     if (!ls_library_search_find(handle, "cudnnGetCudartVersion", &made_for)) return;
@@ -356,11 +360,11 @@ static void check_cudnn_cuda(void *handle, ls_cuda_library *out) {
 }
 
 static void look_at_library(const search *where, int id, ls_gpu_machine *machine) {
-    ls_cuda_library *out = &machine->libraries[id];
+    ls_gpu_library *out = &machine->libraries[id];
     char soname[64];
-    ls_cuda_opened file;
+    ls_library_file file;
     ls_text_cut(soname, sizeof soname, "%s.%d", rows[id].stem, rows[id].major);
-    if (!ls_library_search_open(where->folders, soname, id == LS_CUDA_NVML, &file)) {
+    if (!ls_library_search_open(where->folders, soname, id == LS_NVIDIA_NVML, &file)) {
         describe_missing(where, id, soname, file.error, out);
         return;
     }
@@ -369,7 +373,7 @@ static void look_at_library(const search *where, int id, ls_gpu_machine *machine
         nvml_versions(file.handle, out, machine);
         return;
     }
-    if (id == LS_CUDA_CUDNN && !open_cudnn_parts(out)) return;
+    if (id == LS_NVIDIA_CUDNN && !open_cudnn_parts(out)) return;
     int number = version_number(id, file.handle);
     if (number > 0) version_text(rows[id].numbers, number, out->version, sizeof out->version);
     if (number < rows[id].minimum)
@@ -377,9 +381,9 @@ static void look_at_library(const search *where, int id, ls_gpu_machine *machine
             "%s is too old: found %s, %.200s; needed is %s; scripts/fetch-cuda.sh gets it without root, or put a newer "
             "one's folder first into LD_LIBRARY_PATH",
             out->name, number > 0 ? out->version : "no version", out->path, out->needed);
-    else if (id == LS_CUDA_CUDNN)
+    else if (id == LS_NVIDIA_CUDNN)
         check_cudnn_cuda(file.handle, out);
-    else if (id == LS_CUDA_RUNTIME)
+    else if (id == LS_NVIDIA_RUNTIME)
         check_driver_age(number, machine);
 }
 
@@ -389,8 +393,9 @@ static const search everywhere = { NULL, 1 }, until_a_problem = { NULL, 0 };
 
 static void look(const search *where, ls_gpu_machine *machine) {
     memset(machine, 0, sizeof *machine);
-    for (int id = 0; id < LS_CUDA_LIBRARY_COUNT; id++) {
-        ls_cuda_library *library = &machine->libraries[id];
+    machine->library_count = LS_NVIDIA_LIBRARY_COUNT;
+    for (int id = 0; id < LS_NVIDIA_LIBRARY_COUNT; id++) {
+        ls_gpu_library *library = &machine->libraries[id];
         library->name = rows[id].name;
         library->use = rows[id].use;
         if (rows[id].minimum == 0) continue;
@@ -399,43 +404,45 @@ static void look(const search *where, ls_gpu_machine *machine) {
         ls_text_cut(library->needed, sizeof library->needed, "%s or later", version);
     }
     look_at_driver(where, machine);
-    for (int id = 0; id < LS_CUDA_LIBRARY_COUNT; id++) {
-        if (!where->whole && (!is_required(id) || ls_gpu_machine_problem(machine))) continue;
+    for (int id = 0; id < LS_NVIDIA_LIBRARY_COUNT; id++) {
+        if (!where->whole && (!is_required(id) || ls_nvidia_problem(machine))) continue;
         look_at_library(where, id, machine);
     }
 }
 
-void ls_gpu_machine_look(ls_gpu_machine *machine) {
+static void look_everywhere(ls_gpu_machine *machine) {
     look(&everywhere, machine);
 }
 
-void ls_gpu_machine_look_in(const char *folders, int whole, ls_gpu_machine *machine) {
+void ls_nvidia_look_in(const char *folders, int whole, ls_gpu_machine *machine) {
     look(&(search){ folders, whole }, machine);
 }
 
-const char *ls_gpu_machine_problem(const ls_gpu_machine *machine) {
+const char *ls_nvidia_problem(const ls_gpu_machine *machine) {
     if (machine->driver_problem[0]) return machine->driver_problem;
     if (machine->card_problem[0]) return machine->card_problem;
-    for (int id = 0; id < LS_CUDA_LIBRARY_COUNT; id++)
+    for (int id = 0; id < LS_NVIDIA_LIBRARY_COUNT; id++)
         if (is_required(id) && machine->libraries[id].problem[0]) return machine->libraries[id].problem;
     return NULL;
 }
 
-static char missing_text[LS_CUDA_TEXT_BYTES]; // "": nothing; written once, below
+static char missing_text[LS_GPU_TEXT_BYTES]; // "": nothing; written once, below
 
 static void look_once(void) {
     ls_gpu_machine *machine = malloc(sizeof *machine);
     const char *problem = "no memory to look for CUDA";
     if (machine) {
         look(&until_a_problem, machine);
-        problem = ls_gpu_machine_problem(machine);
+        problem = ls_nvidia_problem(machine);
     }
     ls_text_cut(missing_text, sizeof missing_text, "%s", problem ? problem : "");
     free(machine);
 }
 
-const char *ls_cuda_missing(void) {
+static const char *missing(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, look_once);
     return missing_text[0] ? missing_text : NULL;
 }
+
+const ls_gpu_vendor ls_gpu_nvidia = { look_everywhere, missing };
