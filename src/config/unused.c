@@ -7,7 +7,7 @@
 #include "config/config.h"
 #include "config/options.h"
 
-// A file that names every option is a run's own record of them, which wants nothing by what it names.
+// A file that names every option is a run's own record of them, which asks for nothing by naming it.
 static int is_record(const ls_config *cfg) {
     for (int i = 0; i < LS_OPTION_COUNT; i++)
         if (cfg->line[i] == 0) return 0;

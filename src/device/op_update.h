@@ -1,20 +1,20 @@
-// op_update.h - the second half of an update: flat operators over the arenas, whose tensors' layouts do not matter.
+// op_update.h - the second half of an update: flat operators over the parameter store, whose tensors' layouts do not matter.
 //
-// Every arena has the same element offsets: weights (fp32 master), gradients (fp32), momentum,
+// Its arrays have the same element offsets: weights (fp32 master), gradients (fp32), momentum,
 // second moment, 16-bit copy. A flat operator covers `count` elements from the start of its buffers.
 // Gaps between tensors are zero and stay zero.
 //
 //   TO_FIXED_POINT   t = grad[i] * 2^fraction_bits / loss_scale in double, rounded to an integer (to nearest, ties to
 //                    even); fixed[i] += t as int64.
 //                    Where the element is not finite or |t| >= 2^(62 - LS_FIXED_RANK_BITS), nothing is added, and
-//                    state.bad_gradient becomes 1 + the element's number in the arena (first + i) where that is higher;
+//                    state.bad_gradient becomes 1 + the element's number in the store (first + i) where that is higher;
 //                    it is then reduced over ranks by maximum. The limit is on each term, not on the sum, so that the
 //                    flag depends neither on the order nor on who adds: a window of up to 2^LS_FIXED_RANK_BITS
 //                    micro-batches (over all ranks) cannot overflow
 //   FROM_FIXED_POINT grad[i] = fixed[i] / 2^fraction_bits * loss_scale, computed in double, rounded once to fp32
 //   GRAD_STATS       partial[0] = sum of grad[i]^2 in double,
 //                    partial[1] = number of elements not finite,
-//                    partial[2] = number in the arena (first + i) of the last of them, or -1;
+//                    partial[2] = number in the store (first + i) of the last of them, or -1;
 //                    summed in an order that depends on count only; overwrites partials[slot]. With elements not
 //                    finite, partial[0] means nothing
 //   STEP_CONTROL     the decision of this update, one thread: from all partials and ls_update_input; in double, stored
@@ -77,7 +77,7 @@ typedef struct {      // lives on the device, part of every checkpoint
     float lr, multiplier, grad_norm;
     int32_t bad_gradient; // set by TO_FIXED_POINT, cleared by STEP_CONTROL
     int32_t halted;
-    int64_t bad_element; // in the arena: the last element that was not finite; -1: none
+    int64_t bad_element; // in the store: the last element that was not finite; -1: none
 } ls_train_state;
 
 typedef struct {
@@ -85,7 +85,7 @@ typedef struct {
     int fraction_bits; // TO_FIXED_POINT, FROM_FIXED_POINT
     int unscaled;      // TO_ and FROM_FIXED_POINT: loss_scale is taken as 1 (batch norm's statistics are not scaled)
     int slot;          // GRAD_STATS
-    int64_t first;     // TO_FIXED_POINT, GRAD_STATS: number in the arena of element 0
+    int64_t first;     // TO_FIXED_POINT, GRAD_STATS: number in the store of element 0
     float share;       // RUNNING_STATS: weight of the new value (PyTorch's momentum)
     ls_dtype storage;  // CAST, CAST_TO_F32
 } ls_flat_attr;
@@ -99,14 +99,14 @@ typedef struct {
     int max_skips; // in a row, that halt the run (dynamic)
 } ls_step_control_attr;
 
-typedef struct {   // neighbours in the arena that share their constants
+typedef struct {   // neighbours in the store that share their constants
     int64_t count; // elements: a multiple of LS_SEGMENT_ELEMENTS, but for the last segment
     float lr_factor, decay;
 } ls_step_segment;
 
 typedef struct {
     int64_t count;
-    const ls_step_segment *segments; // in the arena's order, all `count` elements; borrowed until the plan is freed
+    const ls_step_segment *segments; // in the store's order, all `count` elements; borrowed until the plan is freed
     int segment_count;
     float momentum;     // SGD
     int nesterov;       // SGD

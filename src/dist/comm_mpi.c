@@ -372,7 +372,7 @@ static ls_status shake_hands(const char *command, int *agreed) {
     int rc = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
     *agreed = rc == MPI_SUCCESS;
     ls_status status =
-        *agreed ? ls_handshake_judge(all, ranks) : ls_fail(LS_COMM, "MPI_Allgather: %s (%d)", ls_mpi_explain(rc), rc);
+        *agreed ? ls_handshake_check(all, ranks) : ls_fail(LS_COMM, "MPI_Allgather: %s (%d)", ls_mpi_explain(rc), rc);
     free(all);
     return status;
 }

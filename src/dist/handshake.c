@@ -37,7 +37,7 @@ static void add(ls_fingerprint *facts, const char *name, const char text[LS_HAND
     ls_fingerprint_add(facts, name, "%.*s", LS_HANDSHAKE_TEXT - 1, text);
 }
 
-ls_status ls_handshake_judge(const ls_handshake *all, int world_size) {
+ls_status ls_handshake_check(const ls_handshake *all, int world_size) {
     int same = 1, commands_known = 1;
     for (int r = 0; r < world_size; r++) {
         same &= memcmp(&all[r], &all[0], sizeof *all) == 0;

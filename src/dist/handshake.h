@@ -17,6 +17,6 @@ typedef struct {                     // texts end with 0; of longer ones the beg
 // command: NULL for "".
 void ls_handshake_make(const char *command, ls_handshake *out);
 // The same on every rank: success, or LS_COMM with a table of what differs.
-LS_CHECKED ls_status ls_handshake_judge(const ls_handshake *all, int world_size);
+LS_CHECKED ls_status ls_handshake_check(const ls_handshake *all, int world_size);
 
 #endif

@@ -37,25 +37,25 @@ void ls_graph_free(ls_graph *graph) {
     free(graph);
 }
 
-void ls_graph_add_param(ls_graph *graph, int layer, ls_param_spec wish) {
+void ls_graph_add_param(ls_graph *graph, int layer, ls_param_spec spec) {
     assert(graph->param_count < graph->layer_count * LS_LAYER_PARAMS_MAX);
     ls_param *param = &graph->params[graph->param_count++];
     *param = (ls_param){
-        .layer = layer, .role = wish.role, .shape = wish.shape, .rank = 1, .file_dim = { wish.shape.dim[0], 1, 1, 1 }
+        .layer = layer, .role = spec.role, .shape = spec.shape, .rank = 1, .file_dim = { spec.shape.dim[0], 1, 1, 1 }
     };
     const int length =
-        snprintf(param->name, sizeof param->name, "%.*s.%s", LS_NAME_BYTES - 16, graph->layers[layer].name, wish.name);
+        snprintf(param->name, sizeof param->name, "%.*s.%s", LS_NAME_BYTES - 16, graph->layers[layer].name, spec.name);
     assert(length < (int)sizeof param->name); // network_file.c limits the names of layers
     (void)length;
-    if (wish.shape.kind == LS_PARAM_LINEAR) {
+    if (spec.shape.kind == LS_PARAM_LINEAR) {
         param->rank = 2;
-        param->file_dim[1] = wish.shape.dim[1] * wish.shape.dim[2] * wish.shape.dim[3];
-    } else if (wish.shape.kind == LS_PARAM_CONV) {
+        param->file_dim[1] = spec.shape.dim[1] * spec.shape.dim[2] * spec.shape.dim[3];
+    } else if (spec.shape.kind == LS_PARAM_CONV) {
         param->rank = 4;
-        memcpy(param->file_dim, wish.shape.dim, sizeof param->file_dim);
+        memcpy(param->file_dim, spec.shape.dim, sizeof param->file_dim);
     }
-    param->init = wish.fan_in > 0 ? LS_INIT_UNIFORM : LS_INIT_CONSTANT;
-    param->init_value = wish.fan_in > 0 ? 1.0 / sqrt(wish.fan_in) : wish.value;
+    param->init = spec.fan_in > 0 ? LS_INIT_UNIFORM : LS_INIT_CONSTANT;
+    param->init_value = spec.fan_in > 0 ? 1.0 / sqrt(spec.fan_in) : spec.value;
 }
 
 static int64_t trained_parameters_of(const ls_graph *graph, const ls_layer *layer) {

@@ -62,14 +62,14 @@ typedef struct {
     ls_param_shape shape;
     double fan_in, value;
 } ls_param_spec;
-void ls_graph_add_param(ls_graph *graph, int layer, ls_param_spec wish);
+void ls_graph_add_param(ls_graph *graph, int layer, ls_param_spec spec);
 
 // *out = number of positions of a window over `size`, padding on both sides: floor((size + 2*padding - extent)/stride)
 // + 1, where extent = dilation*(kernel-1) + 1. Refused when the window does not fit once.
 typedef struct {
     int kernel, stride, padding, dilation;
-} ls_window;
-LS_CHECKED ls_status ls_layer_slide(const ls_graph *graph, const ls_layer *layer, ls_window window, ls_chw *out);
+} ls_sliding_window;
+LS_CHECKED ls_status ls_layer_slide(const ls_graph *graph, const ls_layer *layer, ls_sliding_window window, ls_chw *out);
 
 // Needs layers with keys and inputs. Sets shapes, parameters, needs_input_grad of all layers, in order; refuses dead
 // layers and an output that is no vector of logits.

@@ -20,7 +20,7 @@ static ls_status infer(const ls_graph *graph, ls_layer *layer) {
             "groups = %d must divide both the %d channels of its input (%dx%dx%d) and out_channels = %d", a->groups,
             layer->in.c, layer->in.c, layer->in.h, layer->in.w, a->out_channels);
     }
-    const ls_window window = { a->kernel, a->stride, a->padding, a->dilation };
+    const ls_sliding_window window = { a->kernel, a->stride, a->padding, a->dilation };
     LS_TRY(ls_layer_slide(graph, layer, window, &layer->out));
     layer->out.c = a->out_channels;
     layer->physical = layer->out;

@@ -17,7 +17,7 @@ ls_status ls_pool_infer(const ls_graph *graph, ls_layer *layer) {
         return ls_layer_fail(graph, layer, "padding = %d is more than half of kernel = %d: at most %d is possible",
             a->padding, a->kernel, a->kernel / 2);
     }
-    const ls_window window = { a->kernel, a->stride, a->padding, 1 };
+    const ls_sliding_window window = { a->kernel, a->stride, a->padding, 1 };
     LS_TRY(ls_layer_slide(graph, layer, window, &layer->out));
     layer->physical = layer->out;
     return LS_SUCCESS;

@@ -3,10 +3,10 @@
 #include "base/memory.h"
 #include "model/layer.h"
 
-// One layer's are below 2^53, so their sum cannot overflow before it is refused; bytes of all arenas fit 64 bits.
+// One layer's are below 2^53, so their sum cannot overflow before it is refused; bytes of the whole store fit 64 bits.
 static const int64_t PARAMETERS_MAX = INT64_C(1) << 40;
 
-ls_status ls_layer_slide(const ls_graph *graph, const ls_layer *layer, ls_window window, ls_chw *out) {
+ls_status ls_layer_slide(const ls_graph *graph, const ls_layer *layer, ls_sliding_window window, ls_chw *out) {
     const ls_chw in = layer->in;
     const int64_t extent = (int64_t)window.dilation * (window.kernel - 1) + 1;
     const int64_t h = (int64_t)in.h + 2 * window.padding, w = (int64_t)in.w + 2 * window.padding;

@@ -47,7 +47,7 @@ static void start_sums(ls_update *u) {
     end_span(u);
 }
 
-void ls_update_begin(ls_update *u, const ls_window *window) {
+void ls_update_begin(ls_update *u, const ls_sliding_window *window) {
     assert(u->enqueued - u->completed < u->depth);
     size_t record = u->host_windows + (size_t)(u->enqueued % u->depth) * LS_RECORD_BYTES;
     ls_buffer host = ls_buffer_at(u->host_control, record, sizeof(ls_update_input));

@@ -41,10 +41,10 @@ typedef struct {
     int whole; // no rank has fewer micro-batches or samples than in any other whole window
     float lr;
     int64_t number; // of the update, from 0
-} ls_window;
+} ls_sliding_window;
 
 // An update is begin, then for each of this rank's micro-batches micro, for each step that is left join, then end.
-void ls_update_begin(ls_update *update, const ls_window *window);
+void ls_update_begin(ls_update *update, const ls_sliding_window *window);
 LS_CHECKED ls_status ls_update_micro(ls_update *update, const ls_program *program, const ls_program_inputs *inputs);
 // A step in which this rank has no micro-batch: it takes part in the sums of batch norm's statistics in the midst of
 // the program, which is any of this rank's training programs.

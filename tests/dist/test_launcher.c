@@ -111,7 +111,7 @@ static void judges_greetings(void **state) {
         if (greetings[i].command) ls_handshake_make(greetings[i].command, &all[1]);
         if (greetings[i].version) strcpy(all[1].version, greetings[i].version);
         if (greetings[i].build) strcpy(all[1].build, greetings[i].build);
-        ls_status status = ls_handshake_judge(all, RANKS);
+        ls_status status = ls_handshake_check(all, RANKS);
         assert_int_equal(status.code, greetings[i].message ? LS_COMM : LS_OK);
         if (!greetings[i].message) continue;
         if (strncmp(status.text, greetings[i].message, strlen(greetings[i].message)) != 0) fail_msg("%s", status.text);
@@ -121,7 +121,7 @@ static void judges_greetings(void **state) {
     ls_handshake all[2]; // what no rank of ours sends
     ls_handshake_make("train", &all[0]);
     memset(&all[1], 'x', sizeof all[1]);
-    ls_status status = ls_handshake_judge(all, 2);
+    ls_status status = ls_handshake_check(all, 2);
     assert_int_equal(status.code, LS_COMM);
     assert_non_null(strstr(status.text, "program  lockstep"));
     assert_non_null(strstr(status.text, "another one"));
@@ -138,7 +138,7 @@ static void tells_long_commands_apart(void **state) {
         ls_handshake_make(command, &all[r]);
         assert_int_equal(strlen(all[r].command), LS_HANDSHAKE_TEXT - 1);
     }
-    assert_int_equal(ls_handshake_judge(all, 2).code, LS_COMM);
+    assert_int_equal(ls_handshake_check(all, 2).code, LS_COMM);
 }
 
 int main(void) {

@@ -137,7 +137,7 @@ static const struct {
         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA },
 };
 
-// fp32 weight gradients add to the arena; 16-bit ones would be rounded at each addition, so they overwrite.
+// fp32 weight gradients add to the store; 16-bit ones would be rounded at each addition, so they overwrite.
 static ls_status make_operation(search *s, ls_op op, const ls_conv_attr *a) {
     float alpha = 1, beta = op == LS_OP_CONV_BACKWARD_WEIGHT && a->storage == LS_F32 ? 1.0F : 0.0F;
     descriptor *parts = s->out->parts; // image, weight, result, convolution

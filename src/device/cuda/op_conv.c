@@ -1,7 +1,7 @@
 // op_conv.c - convolutions: cuDNN's plan where there is one, else the direct kernels.
 //
 // Weight gradients in 16 bits go to the front of the workspace and are then added
-// to the arena; in fp32 cuDNN adds to it.
+// to the store; in fp32 cuDNN adds to it.
 #include "device/cuda/weighted.h"
 
 ls_status ls_cuda_conv_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-enum { ALIGNMENT = 16 }; // of the arenas' tensors: 64 bytes in fp32, 32 in 16 bits
+enum { ALIGNMENT = 16 }; // of the store's tensors: 64 bytes in fp32, 32 in 16 bits
 
 struct ls_cuda_gemm {
     ls_cuda_libraries *libraries;

@@ -1,6 +1,6 @@
 // reducer.h - sums gradients over ranks, bucket by bucket, while the backward pass goes on.
 //
-// A bucket is a contiguous range of an arena (no packing); buckets are launched in the order in which the backward
+// A bucket is a contiguous range of the store (no packing); buckets are launched in the order in which the backward
 // pass completes them, the same on all ranks. Two kinds, behind one interface:
 //
 //   on the device's queues  an ls_collective sums them on a queue of its own; the host never waits, and what was
@@ -21,13 +21,13 @@
 #include "dist/comm.h"
 
 typedef struct {
-    int64_t first, count; // elements of the arena
+    int64_t first, count; // elements of the store
 } ls_range;
 
 typedef struct {
     ls_buffer data; // what is summed, in place
     int64_t count;  // elements, at most 2^31 - 1
-    ls_dtype dtype; // LS_F32, LS_BF16, or LS_I64 (the fixed-point arena of ordered mode)
+    ls_dtype dtype; // LS_F32, LS_BF16, or LS_I64 (the fixed-point array of ordered mode)
 } ls_bucket;
 
 typedef struct {
@@ -73,7 +73,7 @@ typedef struct {
 } ls_reducer_counts;
 ls_reducer_counts ls_reducer_count(const ls_reducer *reducer);
 
-// Cuts an arena of tensors (elements each, in completion order, first offset 0) into buckets of about bucket_bytes:
+// Cuts the store's tensors (elements each, in completion order, first offset 0) into buckets of about bucket_bytes:
 // a bucket ends with the tensor that fills it. Returns their number; ranges has room for tensor_count.
 int ls_buckets_cut(const int64_t *tensor_offsets, const int64_t *tensor_elements, int tensor_count,
     size_t element_bytes, size_t bucket_bytes, ls_range *ranges);

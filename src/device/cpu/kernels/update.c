@@ -1,4 +1,4 @@
-// update.c - flat operators over the arenas. Plain loops: the compiler makes vectors of them.
+// update.c - flat operators over the parameter store. Plain loops: the compiler makes vectors of them.
 #include <float.h>
 #include <math.h>
 #include "device/cpu/kernels/kernels.h"

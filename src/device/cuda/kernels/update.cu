@@ -1,4 +1,4 @@
-// update.cu - the flat operators: one pass over the arenas, four elements (16 bytes of fp32) a thread, one thread
+// update.cu - the flat operators: one pass over the parameter store, four elements (16 bytes of fp32) a thread, one thread
 // for every four; the last thread takes what is left one by one. All are bound by memory bandwidth:
 // bytes per element are given with each.
 #include "device/cuda/kernels/update.h"
@@ -241,11 +241,11 @@ typedef struct {
     int64_t count;
     const ls_cuda_segment *segments;
     int segment_count;
-} arena_range;
+} store_range;
 
 // The segment of an element: the first that ends behind it. A segment has whole lines of LS_SEGMENT_ELEMENTS, so all
 // four elements of a thread are of one.
-static __device__ inline ls_cuda_segment segment_of(arena_range range, int64_t element) {
+static __device__ inline ls_cuda_segment segment_of(store_range range, int64_t element) {
     int low = 0, high = range.segment_count - 1;
     while (low < high) {
         int middle = (low + high) / 2;
@@ -260,7 +260,7 @@ static __device__ inline ls_cuda_segment segment_of(arena_range range, int64_t e
 
 // 12 + 8 bytes, and 2 of the copy.
 template <typename T>
-static __global__ void sgd(arena_range range, float momentum, bool nesterov, const ls_train_state *state,
+static __global__ void sgd(store_range range, float momentum, bool nesterov, const ls_train_state *state,
     const float *grad, float *velocity, float *weight, T *copy) {
     int64_t first = first_element();
     if (first >= range.count || state->skip) return;
@@ -291,7 +291,7 @@ typedef struct {
 
 // 16 + 12 bytes, and 2 of the copy.
 template <typename T>
-static __global__ void adamw(arena_range range, adamw_constants c, const ls_train_state *state, const float *grad,
+static __global__ void adamw(store_range range, adamw_constants c, const ls_train_state *state, const float *grad,
     float *moment1, float *moment2, float *weight, T *copy) {
     int64_t first = first_element();
     if (first >= range.count || state->skip) return;
@@ -323,7 +323,7 @@ typedef struct {
 
 // 12 + 8 bytes, and 2 of the copy.
 template <typename T>
-static __global__ void lion(arena_range range, lion_constants c, const ls_train_state *state, const float *grad,
+static __global__ void lion(store_range range, lion_constants c, const ls_train_state *state, const float *grad,
     float *momentum, float *weight, T *copy) {
     int64_t first = first_element();
     if (first >= range.count || state->skip) return;
@@ -345,7 +345,7 @@ static __global__ void lion(arena_range range, lion_constants c, const ls_train_
     store_copy(copy ? copy + first : copy, size, w);
 }
 
-static arena_range range_of(const ls_optimizer_attr *attr, const ls_cuda_step_args *args) {
+static store_range range_of(const ls_optimizer_attr *attr, const ls_cuda_step_args *args) {
     return { attr->count, args->segments, attr->segment_count };
 }
 
