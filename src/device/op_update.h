@@ -1,4 +1,4 @@
-// op_update.h - the second half of an update: flat operators over the parameter store, whose tensors' layouts do not matter.
+// op_update.h - the second half of an update: flat operators over the parameter store. Its tensors' layouts do not matter.
 //
 // Its arrays have the same element offsets: weights (fp32 master), gradients (fp32), momentum,
 // second moment, 16-bit copy. A flat operator covers `count` elements from the start of its buffers.

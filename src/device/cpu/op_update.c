@@ -1,5 +1,6 @@
-// op_update.c - flat operators over the parameter store, in ranges of a fixed length. What is done once an update, or on a few
-// numbers only (control, running statistics), is the reference device's, and so are casts of other types than bf16.
+// op_update.c - flat operators over the parameter store, in ranges of a fixed length. What is done once an update, or on
+// a few numbers only (step control, running statistics), is the reference device's, and so are casts of other types than
+// bf16.
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>

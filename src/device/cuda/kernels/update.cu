@@ -1,6 +1,5 @@
-// update.cu - the flat operators: one pass over the parameter store, four elements (16 bytes of fp32) a thread, one thread
-// for every four; the last thread takes what is left one by one. All are bound by memory bandwidth:
-// bytes per element are given with each.
+// update.cu - the flat operators: one pass over the parameter store, four elements (16 bytes of fp32) a thread; the last
+// thread takes what is left one by one. All are bound by memory bandwidth: bytes per element are given with each.
 #include "device/cuda/kernels/update.h"
 
 #include <math.h>
