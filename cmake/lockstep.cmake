@@ -1,13 +1,11 @@
 # lockstep_rooms(FILE)
-#   Reads the list of rooms, a line each ("data base config": data includes base and config; a table of another room, with a slash, is
-#   nothing to link): sets lockstep_uses_NAME.
+#   Reads the list of rooms, a line each ("data base config": data includes base and config): sets lockstep_uses_NAME.
 macro(lockstep_rooms file)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
   file(STRINGS "${file}" lockstep_rooms REGEX "^[a-z]")
   foreach(row ${lockstep_rooms})
     string(REPLACE " " ";" row "${row}")
     list(POP_FRONT row room)
-    list(FILTER row EXCLUDE REGEX "/")
     list(TRANSFORM row PREPEND lockstep_ OUTPUT_VARIABLE lockstep_uses_${room})
   endforeach()
 endmacro()

@@ -56,7 +56,7 @@ enum {
     LS_DEVICE_TYPE_CPU,
     LS_DEVICE_TYPE_REF,
 #define PLUGIN(NAME, name, vendor, needs) LS_DEVICE_TYPE_##NAME,
-#include "device/plugins.def"
+#include "base/plugins.def"
     LS_DEVICE_TYPE_NULL
 };
 enum {
@@ -87,7 +87,7 @@ enum { LS_PAD_MODE_ZERO, LS_PAD_MODE_REFLECT };
 enum { // dist.backend
     LS_BACKEND_AUTO,
 #define COLLECTIVE(NAME, name, plugin) LS_BACKEND_##NAME,
-#include "device/plugins.def"
+#include "base/plugins.def"
     LS_BACKEND_MPI,
     LS_BACKEND_SELF
 };

@@ -61,14 +61,14 @@ static const char *const devices_words[] = {
     "cpu",
     "ref",
 #define PLUGIN(NAME, name, vendor, needs) #name,
-#include "device/plugins.def"
+#include "base/plugins.def"
     "null",
     NULL,
 };
 static const char *const backends_words[] = {
     "auto",
 #define COLLECTIVE(NAME, name, plugin) #name,
-#include "device/plugins.def"
+#include "base/plugins.def"
     "mpi",
     "self",
     NULL,

@@ -18,7 +18,7 @@ enum { READERS_BYTES = 128 };
 
 static const char gpu_types[] = ""
 #define PLUGIN(NAME, name, vendor, needs) ", " #name
-#include "device/plugins.def"
+#include "base/plugins.def"
     ; // ", cuda"
 
 typedef struct {

@@ -231,7 +231,10 @@ static ls_status set_up(ls_comm_mpi *mpi) {
     LS_TRY(split_by_host(mpi));
     LS_TRY(choose_hierarchy(mpi));
     snprintf(info->library, sizeof info->library, "%s", ls_comm_mpi_library());
-    return ls_watchdog_new(&mpi->base, &mpi->base.watchdog);
+    ls_comm *comm = &mpi->base;
+    const ls_watched_ranks ranks = { info->rank, info->world_size, info->hosts, info->host, comm,
+        comm->backend->allgather, comm->backend->abort };
+    return ls_watchdog_new(&ranks, &comm->life, &comm->recorder, &comm->watchdog);
 }
 
 static ls_status mpi_split(ls_comm *comm, int colour, ls_comm **out);

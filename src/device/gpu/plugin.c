@@ -10,13 +10,13 @@
 
 const ls_gpu_vendor ls_gpu_none = { NULL, NULL };
 #define PLUGIN(NAME, name, vendor, needs) extern const ls_gpu_vendor ls_gpu_##vendor;
-#include "device/plugins.def"
+#include "base/plugins.def"
 
 const ls_gpu_plugin_row ls_gpu_plugins[LS_GPU_PLUGIN_COUNT] = {
 #define PLUGIN(NAME, name, vendor, needs) \
     { #name, #NAME, &ls_gpu_##vendor, "lockstep_" #name ".so", "lockstep_" #name "_plugin", \
         "LOCKSTEP_" #NAME "_PLUGIN", needs },
-#include "device/plugins.def"
+#include "base/plugins.def"
 };
 
 static ls_status path_beside_program(const char *file, char *path, size_t bytes) {

@@ -12,7 +12,7 @@
 
 enum {
 #define PLUGIN(NAME, name, vendor, needs) LS_GPU_PLUGIN_##NAME,
-#include "device/plugins.def"
+#include "base/plugins.def"
     LS_GPU_PLUGIN_COUNT
 };
 
@@ -24,7 +24,7 @@ typedef struct {
 } ls_gpu_plugin;
 
 #define PLUGIN(NAME, name, vendor, needs) extern const ls_gpu_plugin lockstep_##name##_plugin; // only the file has it
-#include "device/plugins.def"
+#include "base/plugins.def"
 
 // A row of plugins.def.
 typedef struct {

@@ -6,6 +6,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -16,7 +17,6 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "dist/comm_backend.h"
 
 enum { ADDRESSES = 8, MONITORS = 2 };
 
@@ -116,15 +116,15 @@ static void watch_next_rank(ls_heartbeat *heartbeat, const handshake *all) {
     heartbeat->watched_fd = (int)syscall(SYS_pidfd_open, all[next].pid, 0);
 }
 
-static ls_status exchange_addresses(ls_heartbeat *heartbeat, ls_comm *comm, ls_heartbeat_peer *peers) {
-    int n = comm->info.world_size, one_host = comm->info.hosts == 1;
-    handshake mine = { .pid = (int32_t)getpid(), .machine = machine_id(comm->info.host) };
-    snprintf(mine.host, sizeof mine.host, "%s", comm->info.host);
+static ls_status exchange_addresses(ls_heartbeat *heartbeat, const ls_watched_ranks *ranks, ls_heartbeat_peer *peers) {
+    int n = ranks->world_size, one_host = ranks->hosts == 1;
+    handshake mine = { .pid = (int32_t)getpid(), .machine = machine_id(ranks->host) };
+    snprintf(mine.host, sizeof mine.host, "%s", ranks->host);
     if (getrandom(&mine.key, sizeof mine.key, GRND_NONBLOCK) != sizeof mine.key) mine.key = mine.machine;
     open_socket(heartbeat, one_host, &mine);
     handshake *all;
     LS_TRY(LS_NEW(all, n, "heartbeats of %d ranks", n));
-    ls_status status = comm->backend->allgather(comm, &mine, all, sizeof mine);
+    ls_status status = ranks->allgather(ranks->comm, &mine, all, sizeof mine);
     if (!ls_failed(status)) {
         heartbeat->key = all[0].key;
         for (int r = 0; r < n; r++) {
@@ -138,19 +138,19 @@ static ls_status exchange_addresses(ls_heartbeat *heartbeat, ls_comm *comm, ls_h
     return status;
 }
 
-ls_status ls_heartbeat_open(ls_comm *comm, ls_heartbeat **out) {
-    size_t n = (size_t)comm->info.world_size;
+ls_status ls_heartbeat_open(const ls_watched_ranks *ranks, ls_heartbeat **out) {
+    size_t n = (size_t)ranks->world_size;
     ls_heartbeat *heartbeat;
     ls_heartbeat_peer *peers;
     LS_TRY(LS_NEW(heartbeat, 1, "heartbeats of %zu ranks", n));
     heartbeat->socket = heartbeat->watched_rank = heartbeat->watched_fd = -1;
     atomic_store(&heartbeat->gone, -1);
     for (int m = 0; m < MONITORS; m++) heartbeat->monitors[m].rank = -1;
-    heartbeat->table = (ls_heartbeat_table){ .rank = comm->info.rank, .world_size = comm->info.world_size };
+    heartbeat->table = (ls_heartbeat_table){ .rank = ranks->rank, .world_size = ranks->world_size };
     ls_status status = LS_NEW(heartbeat->table.row, n, "heartbeats of %zu ranks", n);
     ls_keep_first(&status, LS_NEW(peers, n, "heartbeats of %zu ranks", n));
     heartbeat->table.peer = peers;
-    LS_THEN(status, exchange_addresses(heartbeat, comm, peers));
+    LS_THEN(status, exchange_addresses(heartbeat, ranks, peers));
     return LS_GIVE(status, heartbeat, out, ls_heartbeat_close);
 }
 

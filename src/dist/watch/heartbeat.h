@@ -16,6 +16,15 @@
 
 struct ls_comm;
 
+// The ranks that watch each other, and what their communicator does for that.
+typedef struct {
+    int rank, world_size, hosts;
+    const char *host; // this rank's
+    struct ls_comm *comm;
+    ls_status (*allgather)(struct ls_comm *comm, const void *mine, void *all, int64_t bytes_each);
+    void (*abort)(struct ls_comm *comm, int exit_code) __attribute__((noreturn)); // from any thread
+} ls_watched_ranks;
+
 enum { LS_HEARTBEAT_TAIL = 4, LS_HEARTBEAT_HOST_BYTES = 64, LS_HEARTBEAT_ERROR_BYTES = 200 };
 
 typedef enum { LS_RANK_COMPUTES, LS_RANK_WAITS, LS_RANK_NAPS } ls_rank_state;
@@ -66,7 +75,7 @@ typedef struct {
 typedef struct ls_heartbeat ls_heartbeat;
 
 // All ranks of the communicator call it. Without a socket there is one, too: it has this rank alone.
-LS_CHECKED ls_status ls_heartbeat_open(struct ls_comm *comm, ls_heartbeat **out);
+LS_CHECKED ls_status ls_heartbeat_open(const ls_watched_ranks *ranks, ls_heartbeat **out);
 void ls_heartbeat_close(ls_heartbeat *heartbeat); // NULL is allowed
 // The table; kept up to date by wait.
 ls_heartbeat_table *ls_heartbeat_get_table(ls_heartbeat *heartbeat);

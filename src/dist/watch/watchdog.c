@@ -8,13 +8,13 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
-#include "dist/watch/heartbeat.h"
-#include "dist/comm_backend.h"
 #include "dist/watch/collective_monitor.h"
 #include "dist/watch/hang_report.h"
 
 struct ls_watchdog {
-    ls_comm *comm;
+    ls_watched_ranks ranks;
+    ls_life *life;
+    ls_flight_recorder *recorder;
     ls_heartbeat *heartbeat;
     pthread_t thread;
     int started;
@@ -88,10 +88,10 @@ static void fill_tail(ls_flight_recorder *recorder, ls_heartbeat_record *record)
 
 // From any thread; the times are the watchdog thread's.
 static void fill_record(ls_watchdog *watchdog, ls_heartbeat_record *record) {
-    ls_life *life = &watchdog->comm->life;
-    ls_flight_recorder *recorder = &watchdog->comm->recorder;
+    ls_life *life = watchdog->life;
+    ls_flight_recorder *recorder = watchdog->recorder;
     *record = (ls_heartbeat_record){ .bucket = -1,
-        .rank = watchdog->comm->info.rank,
+        .rank = watchdog->ranks.rank,
         .gone = -1,
         .device_tag = -1,
         .device_done = -1,
@@ -123,8 +123,8 @@ static void poll_device(ls_watchdog *watchdog, ls_heartbeat_record *record) {
 
 // One tick older, or alive.
 static void observe(ls_watchdog *watchdog, ls_heartbeat_record *record, double tick_s) {
-    const char *phase = atomic_load(&watchdog->comm->life.phase);
-    uint_fast64_t sequence = atomic_load(&watchdog->comm->life.sequence);
+    const char *phase = atomic_load(&watchdog->life->phase);
+    uint_fast64_t sequence = atomic_load(&watchdog->life->sequence);
     int alive = sequence != watchdog->sequence || record->device_done > watchdog->completed;
     int moved = phase != watchdog->phase || record->update != watchdog->update;
     watchdog->life_s = alive ? 0 : watchdog->life_s + tick_s;
@@ -145,7 +145,7 @@ static double first_s(double a, double b) {
 
 // So that a monitor of many ranks takes in some hundred records a second.
 static double send_tick(const ls_watchdog *watchdog, double timeout_s) {
-    double tick_s = watchdog->comm->info.world_size / 256.0;
+    double tick_s = watchdog->ranks.world_size / 256.0;
     if (tick_s < tick_max_s) tick_s = tick_max_s;
     return first_s(first_s(tick_s, tick_last_s), timeout_s > 4 ? timeout_s / 5 : tick_max_s);
 }
@@ -153,7 +153,7 @@ static double send_tick(const ls_watchdog *watchdog, double timeout_s) {
 // Seconds that this rank leaves to those that fire before it.
 // None fires before the second monitor when nothing is heard of rank 0.
 static double turn_of(const ls_watchdog *watchdog, double timeout_s) {
-    int monitor = ls_heartbeat_monitor(watchdog->heartbeat), rank = watchdog->comm->info.rank;
+    int monitor = ls_heartbeat_monitor(watchdog->heartbeat), rank = watchdog->ranks.rank;
     const ls_heartbeat_row *first = ls_heartbeat_get_table(watchdog->heartbeat)->row;
     if (monitor == 0) return 0;
     if (monitor == 1) return first->gone || first->silent_s >= 4 * send_tick(watchdog, timeout_s) ? 0 : 2;
@@ -222,7 +222,7 @@ static void check_ranks(ls_watchdog *watchdog, double timeout_s, double tick_s) 
     double turn_s = turn_of(watchdog, timeout_s);
     if (watchdog->reported_s >= 0) {
         watchdog->reported_s += tick_s;
-        if (watchdog->reported_s >= launcher_s + turn_s) watchdog->comm->backend->abort(watchdog->comm, LS_COMM);
+        if (watchdog->reported_s >= launcher_s + turn_s) watchdog->ranks.abort(watchdog->ranks.comm, LS_COMM);
         return;
     }
     if (another_ends_it(table) && watchdog->quiet_s < ending_s) {
@@ -231,10 +231,10 @@ static void check_ranks(ls_watchdog *watchdog, double timeout_s, double tick_s) 
     }
     int late = longest_wait(table) >= timeout_s + turn_s || longest_silence(watchdog, table) >= timeout_s + turn_s;
     if (late || longest_error(table) >= error_s + turn_s) {
-        if (report(watchdog, timeout_s)) watchdog->comm->backend->abort(watchdog->comm, LS_COMM);
+        if (report(watchdog, timeout_s)) watchdog->ranks.abort(watchdog->ranks.comm, LS_COMM);
         return;
     }
-    if (ls_heartbeat_monitor(watchdog->heartbeat) >= 0 && !atomic_load(&watchdog->comm->life.leaves) &&
+    if (ls_heartbeat_monitor(watchdog->heartbeat) >= 0 && !atomic_load(&watchdog->life->leaves) &&
         longest_gone(table) >= gone_s + turn_s && report(watchdog, timeout_s))
         watchdog->reported_s = 0;
 }
@@ -273,7 +273,7 @@ static void *watch(void *context) {
 // --- the whole -----------------------------------------------------------------------------------
 
 static ls_status start(ls_watchdog *watchdog) {
-    LS_TRY(ls_heartbeat_open(watchdog->comm, &watchdog->heartbeat));
+    LS_TRY(ls_heartbeat_open(&watchdog->ranks, &watchdog->heartbeat));
     watchdog->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (watchdog->wake_fd < 0)
         return ls_fail(LS_DEVICE, "watchdog: eventfd: %m; is the number of files limited (ulimit -n)?");
@@ -286,10 +286,13 @@ static ls_status start(ls_watchdog *watchdog) {
     return LS_SUCCESS;
 }
 
-ls_status ls_watchdog_new(ls_comm *comm, ls_watchdog **out) {
+ls_status ls_watchdog_new(
+    const ls_watched_ranks *ranks, ls_life *life, ls_flight_recorder *recorder, ls_watchdog **out) {
     ls_watchdog *watchdog;
     LS_TRY(LS_NEW(watchdog, 1, "watchdog"));
-    watchdog->comm = comm;
+    watchdog->ranks = *ranks;
+    watchdog->life = life;
+    watchdog->recorder = recorder;
     watchdog->wake_fd = -1;
     watchdog->reported_s = -1;
     watchdog->completed = -1;

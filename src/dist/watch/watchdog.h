@@ -22,8 +22,8 @@
 #include <stdint.h>
 #include "base/status.h"
 #include "device/collective.h"
-
-struct ls_comm;
+#include "dist/watch/flight_recorder.h"
+#include "dist/watch/heartbeat.h"
 
 typedef enum { LS_ENDED_BY_NONE, LS_ENDED_BY_PROGRAM, LS_ENDED_BY_WATCHDOG } ls_ended_by;
 
@@ -47,8 +47,9 @@ int ls_life_end_claimed(void);
 
 typedef struct ls_watchdog ls_watchdog;
 
-// All ranks of the communicator call it.
-LS_CHECKED ls_status ls_watchdog_new(struct ls_comm *comm, ls_watchdog **out);
+// All ranks call it. life, recorder: this rank's, borrowed.
+LS_CHECKED ls_status ls_watchdog_new(
+    const ls_watched_ranks *ranks, ls_life *life, ls_flight_recorder *recorder, ls_watchdog **out);
 void ls_watchdog_set_timeout(ls_watchdog *watchdog, double timeout_s); // 0: no limit
 // Also polls the device's collectives; NULL, NULL: no longer.
 LS_CHECKED ls_status ls_watchdog_set_device(

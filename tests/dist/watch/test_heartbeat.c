@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "dist/watch/heartbeat.h"
-#include "dist/comm_backend.h"
 #include "support/cmocka.h"
 #include "support/must.h"
 
@@ -14,9 +13,13 @@ static const double MOMENT_S = 0.02;
 static pthread_barrier_t meeting;
 static uint8_t handshakes[RANKS][GREETING_MAX];
 
-static ls_status gather(ls_comm *comm, const void *mine, void *all, int64_t bytes_each) {
+struct ls_comm { // one rank of the test
+    int rank;
+};
+
+static ls_status gather(struct ls_comm *comm, const void *mine, void *all, int64_t bytes_each) {
     assert_true(bytes_each <= GREETING_MAX);
-    memcpy(handshakes[comm->info.rank], mine, (size_t)bytes_each);
+    memcpy(handshakes[comm->rank], mine, (size_t)bytes_each);
     pthread_barrier_wait(&meeting);
     for (int r = 0; r < RANKS; r++)
         memcpy((uint8_t *)all + (size_t)bytes_each * (size_t)r, handshakes[r], (size_t)bytes_each);
@@ -24,25 +27,26 @@ static ls_status gather(ls_comm *comm, const void *mine, void *all, int64_t byte
 }
 
 typedef struct {
-    ls_comm comm;
+    struct ls_comm comm;
     ls_heartbeat *heartbeat;
     ls_status status;
 } member;
 
 static void *open_heartbeat(void *context) {
     member *m = context;
-    m->status = ls_heartbeat_open(&m->comm, &m->heartbeat);
+    const ls_watched_ranks ranks = {
+        .rank = m->comm.rank, .world_size = RANKS, .hosts = 1, .host = "here", .comm = &m->comm, .allgather = gather
+    };
+    m->status = ls_heartbeat_open(&ranks, &m->heartbeat);
     return NULL;
 }
 
 static void open_heartbeats(member members[RANKS]) {
-    static const ls_comm_backend backend = { .name = "test", .allgather = gather };
     pthread_t threads[RANKS];
     pthread_barrier_init(&meeting, NULL, RANKS);
     for (int r = 0; r < RANKS; r++) {
         memset(&members[r], 0, sizeof members[r]);
-        members[r].comm.backend = &backend;
-        members[r].comm.info = (ls_comm_info){ .rank = r, .world_size = RANKS, .hosts = 1, .host = "here" };
+        members[r].comm.rank = r;
         assert_int_equal(pthread_create(&threads[r], NULL, open_heartbeat, &members[r]), 0);
     }
     for (int r = 0; r < RANKS; r++) {
@@ -52,7 +56,7 @@ static void open_heartbeats(member members[RANKS]) {
     pthread_barrier_destroy(&meeting);
 }
 
-static void close_boards(member members[RANKS]) {
+static void close_heartbeats(member members[RANKS]) {
     for (int r = 0; r < RANKS; r++) ls_heartbeat_close(members[r].heartbeat);
 }
 
@@ -86,7 +90,7 @@ static void a_record_arrives(void **state) {
     assert_false(row->gone);
     assert_string_equal(ls_heartbeat_get_table(heartbeat)->peer[1].host, "here");
     assert_int_equal(ls_heartbeat_get_table(heartbeat)->peer[1].pid, getpid());
-    close_boards(members);
+    close_heartbeats(members);
 }
 
 // To every port of this process.
@@ -143,7 +147,7 @@ static void only_records_of_the_job_are_taken_in(void **state) {
         assert_int_equal(ls_heartbeat_wait(heartbeat, MOMENT_S, -1), 0);
         for (int r = 0; r < RANKS; r++)
             if (row[r].heard != (r == rows[i].heard_rank)) fail_msg("%s: row %d", rows[i].name, r);
-        close_boards(members);
+        close_heartbeats(members);
     }
 }
 
@@ -177,7 +181,7 @@ static void wild_values_are_bounded(void **state) {
     assert_int_equal(ls_heartbeat_wait(members[0].heartbeat, MOMENT_S, -1), 0);
     assert_true(row->gone);
     assert_true(row->gone_s == MOMENT_S);
-    close_boards(members);
+    close_heartbeats(members);
 }
 
 int main(void) {
