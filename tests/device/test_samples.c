@@ -108,13 +108,14 @@ static void augment_test(const char *name, ls_chw s, int pad, ls_pad_mode mode) 
     double *values[LS_OP_ARGS_MAX] = { 0 };
     size_t counts[LS_OP_ARGS_MAX];
     op_case *c = case_new(LS_OP_AUGMENT, LS_F32, name, "");
-    c->desc.attr.augment = (ls_augment_attr){ shape, LS_F32, pad, mode, 0 };
+    c->desc.attr.augment = (ls_augment_attr){ shape, LS_F32, { .pad = pad, .pad_mode = mode }, 0 };
     uint8_t *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)ls_nchw_count(shape), 0)->host;
     for (int64_t i = 0; i < ls_nchw_count(shape); i++) pixels[i] = (uint8_t)(i * 37 % 251 + 1);
-    ls_augment_sample *placement =
-        case_raw(c, LS_AUGMENT_SAMPLE, USE_IN, LS_U8, (size_t)samples * sizeof *placement, 0)->host;
+    ls_augment_sample *drawn = case_raw(c, LS_AUGMENT_SAMPLE, USE_IN, LS_U8, (size_t)samples * sizeof *drawn, 0)->host;
     for (int n = 0; n < samples; n++) {
-        placement[n] = (ls_augment_sample){ (uint8_t)(n / 2 / places), (uint8_t)(n / 2 % places), (uint8_t)(n % 2), 0 };
+        drawn[n] = (ls_augment_sample){
+            .dy = (uint8_t)(n / 2 / places), .dx = (uint8_t)(n / 2 % places), .flip = (uint8_t)(n % 2)
+        };
     }
     float *table = case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, (size_t)s.c * 256, 0)->host;
     for (int i = 0; i < s.c * 256; i++) table[i] = (float)(i % 256) + 1000 * (float)(i / 256);
@@ -126,8 +127,8 @@ static void augment_test(const char *name, ls_chw s, int pad, ls_pad_mode mode) 
         uint8_t padded[PADDED_MAX][PADDED_MAX];
         pad_picture(pixels + (int64_t)plane * s.h * s.w, s, pad, mode, padded);
         for (int i = 0; i < s.h * s.w; i++) {
-            int y = i / s.w, x = placement[n].flip ? s.w - 1 - i % s.w : i % s.w;
-            double expected = padded[y + placement[n].dy][x + placement[n].dx] + 1000.0 * channel;
+            int y = i / s.w, x = drawn[n].flip ? s.w - 1 - i % s.w : i % s.w;
+            double expected = padded[y + drawn[n].dy][x + drawn[n].dx] + 1000.0 * channel;
             double value = got[(int64_t)plane * s.h * s.w + i];
             if (value != expected)
                 fail_msg("%s: sample %d, channel %d, pixel %d: %g, expected %g", name, n, channel, i, value, expected);

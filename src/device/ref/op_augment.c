@@ -3,7 +3,7 @@
 typedef struct {
     const ls_augment_attr *attr;
     const uint8_t *pixels;
-    const ls_augment_sample *placement;
+    const ls_augment_sample *samples;
     const int32_t *index;
     const float *table;
     void *out;
@@ -20,14 +20,15 @@ static void place_sample(void *context, int n, int thread) {
     const augment_job *job = context;
     const ls_augment_attr *a = job->attr;
     ls_nchw s = a->shape;
-    ls_augment_sample placement = job->placement[n];
+    const ls_augment_sample *drawn = &job->samples[n];
+    int pad = a->augmentation.pad;
     int64_t sample = (int64_t)s.c * s.h * s.w;
     const uint8_t *picture = job->pixels + (a->indexed ? job->index[n] : n) * sample;
     for (int64_t i = 0; i < sample; i++) {
         int c = (int)(i / ((int64_t)s.h * s.w)), y = (int)(i / s.w % s.h), x = (int)(i % s.w);
-        int from_y = y + placement.dy - a->pad, from_x = (placement.flip ? s.w - 1 - x : x) + placement.dx - a->pad;
+        int from_y = y + drawn->dy - pad, from_x = (drawn->flip ? s.w - 1 - x : x) + drawn->dx - pad;
         int pixel = 0;
-        if (a->mode == LS_PAD_REFLECT) {
+        if (a->augmentation.pad_mode == LS_PAD_REFLECT) {
             from_y = mirrored(from_y, s.h);
             from_x = mirrored(from_x, s.w);
         }
@@ -44,7 +45,7 @@ void ls_ref_augment(const ls_plan *plan, const ls_buffer *args, ls_buffer worksp
     augment_job job = {
         .attr = &plan->desc.attr.augment,
         .pixels = ls_buffer_host(args[LS_AUGMENT_PIXELS]),
-        .placement = ls_buffer_host(args[LS_AUGMENT_SAMPLE]),
+        .samples = ls_buffer_host(args[LS_AUGMENT_SAMPLE]),
         .index = ls_buffer_host(args[LS_AUGMENT_INDEX]),
         .table = ls_buffer_host(args[LS_AUGMENT_TABLE]),
         .out = ls_buffer_host(args[LS_AUGMENT_DST]),

@@ -20,9 +20,10 @@ template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda
     int pixel = (static_cast<int>(blockIdx.x) - n * blocks) * THREADS + static_cast<int>(threadIdx.x);
     if (pixel >= plane) return;
     int y = pixel / s.w, x = pixel - y * s.w;
-    ls_augment_sample placement = a.placement[n];
-    int from_y = y + placement.dy - a.attr.pad, from_x = (placement.flip ? s.w - 1 - x : x) + placement.dx - a.attr.pad;
-    if (a.attr.mode == LS_PAD_REFLECT) {
+    const ls_augment_sample &drawn = a.samples[n];
+    int pad = a.attr.augmentation.pad;
+    int from_y = y + drawn.dy - pad, from_x = (drawn.flip ? s.w - 1 - x : x) + drawn.dx - pad;
+    if (a.attr.augmentation.pad_mode == LS_PAD_REFLECT) {
         from_y = mirrored(from_y, s.h);
         from_x = mirrored(from_x, s.w);
     }
