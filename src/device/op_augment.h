@@ -3,14 +3,16 @@
 //   where p is the pixel (of picture n; with `indexed`: of picture index[n]), and outside the picture:
 //     LS_PAD_ZERO     pixel value 0, so table[c][0]
 //     LS_PAD_REFLECT  mirrored without repeating the edge: index -1 is pixel 1, index W is pixel W-2
+//   and dst[n,c,y,x] = 0 in the square of cutout * cutout pixels whose first is (cut_y[n] - cutout/2, cut_x[n] - cutout/2), as far as
+//   it lies in the picture; cutout/2 is rounded down
 // Shapes  pixels     uint8 (N,C,H,W) row-major in host or device memory (indexed: the whole data set, any number of
 //                    pictures)
-//         sample     ls_augment_sample[N], with its fields dy, dx, flip
+//         sample     ls_augment_sample[N], with its fields dy, dx, flip, cut_y, cut_x
 //         table      float[C][256]: the normalised value of every pixel value, made once on the host, so that all
 //                    devices agree bit for bit
 //         index      int32[N], checked by its maker; absent unless indexed
 //         dst        (N,C,H,W) activation
-// Source  torchvision RandomCrop(padding), RandomHorizontalFlip, ToTensor, Normalize
+// Source  torchvision RandomCrop(padding), RandomHorizontalFlip, ToTensor, Normalize; DeVries and Taylor 2017, cutout.py, for even sides
 #ifndef LS_DEVICE_OP_AUGMENT_H
 #define LS_DEVICE_OP_AUGMENT_H
 

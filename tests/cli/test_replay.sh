@@ -6,7 +6,7 @@ set -u
 bin=$(dirname "$train")
 tests=$OLDPWD/tests/cli
 
-diverge="--set device.type=cpu --set optimizer.lr=1000 --set optimizer.weight_decay=1 --set train.epochs=40 --set train.micro_batch=8"
+diverge="--set device.type=cpu --set data.pad=1 --set data.flip=true --set data.cutout=3 --set optimizer.lr=1000 --set optimizer.weight_decay=1 --set train.epochs=40 --set train.micro_batch=8"
 # shellcheck disable=SC2086 # several words
 ranks 2 60 "$train" tiny.ini --quiet --run-dir run $diverge >log 2>&1
 check "two ranks: exit" $? 6

@@ -281,6 +281,26 @@ static void crops_and_flips(void **state) {
     }
 }
 
+// From words of its own, so that it leaves crop and flip as they are without it; up to the largest picture.
+static void cutout_draws_its_own_numbers(void **state) {
+    (void)state;
+    static const ls_chw pictures[] = { { 1, 1, 1 }, { 3, 32, 32 }, { 1, 7, 300 }, { 3, 65535, 65535 } };
+    for (size_t n = 0; n < sizeof pictures / sizeof pictures[0]; n++) {
+        const ls_augmentation without = { .pad = 4, .flip = 1 };
+        ls_augmentation with = without;
+        with.cutout = 1;
+        for (int64_t i = 0; i < 2000; i++) {
+            ls_augment_sample plain = draw(&without, pictures[n], i), cut = draw(&with, pictures[n], i);
+            uint32_t y = ls_random_word(5, LS_PURPOSE_CUTOUT, 3, (uint32_t)i, 0);
+            uint32_t x = ls_random_word(5, LS_PURPOSE_CUTOUT, 3, (uint32_t)i, 1);
+            assert_int_equal(cut.cut_y, ls_below(y, (uint32_t)pictures[n].h));
+            assert_int_equal(cut.cut_x, ls_below(x, (uint32_t)pictures[n].w));
+            cut.cut_y = cut.cut_x = 0;
+            assert_memory_equal(&cut, &plain, sizeof plain);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_come_in_order),
@@ -289,6 +309,7 @@ int main(void) {
         cmocka_unit_test_teardown(failure_comes_with_its_batch, remove_folders),
         cmocka_unit_test(waiting_time_is_counted),
         cmocka_unit_test(crops_and_flips),
+        cmocka_unit_test(cutout_draws_its_own_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

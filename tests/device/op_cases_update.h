@@ -23,6 +23,10 @@ static const struct {
     { "one pixel", { 1, 1, 1, 1 }, { .pad_mode = LS_PAD_REFLECT }, 0 },
     { "indexed", { 4, 3, 9, 7 }, { .pad = 2 }, 11 },
     { "indexed, one picture", { 5, 1, 28, 28 }, { 0 }, 1 },
+    { "cutout", { 7, 3, 32, 32 }, { .pad = 4, .pad_mode = LS_PAD_REFLECT, .cutout = 16 }, 0 },
+    { "cutout, odd, many channels", { 6, 19, 7, 9 }, { .pad = 1, .cutout = 3 }, 0 },
+    { "cutout of one pixel, indexed", { 4, 1, 5, 6 }, { .cutout = 1 }, 3 },
+    { "cutout as large as the picture", { 5, 2, 4, 6 }, { .cutout = 4 }, 0 },
 };
 
 static inline void augment_cases(ls_dtype storage, case_visit *visit, void *context) {
@@ -40,8 +44,13 @@ static inline void augment_cases(ls_dtype storage, case_visit *visit, void *cont
         for (int n = 0; n < s.n; n++) { // the corners first, then anywhere
             uint32_t dy = n == 0 ? 0 : n == 1 ? places - 1 : c->next_random++ * 7 % places;
             uint32_t dx = n == 0 ? places - 1 : n == 1 ? 0 : c->next_random++ * 5 % places;
-            ((ls_augment_sample *)sample->host)[n] =
-                (ls_augment_sample){ .dy = (uint8_t)dy, .dx = (uint8_t)dx, .flip = n % 2 == 1 };
+            uint32_t cut_y = n == 0 ? 0 : n == 1 ? (uint32_t)s.h - 1 : c->next_random++ * 7 % (uint32_t)s.h;
+            uint32_t cut_x = n == 0 ? (uint32_t)s.w - 1 : n == 1 ? 0 : c->next_random++ * 5 % (uint32_t)s.w;
+            ((ls_augment_sample *)sample->host)[n] = (ls_augment_sample){ .dy = (uint8_t)dy,
+                .dx = (uint8_t)dx,
+                .flip = n % 2 == 1,
+                .cut_y = (uint16_t)cut_y,
+                .cut_x = (uint16_t)cut_x };
         }
         case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, (size_t)s.c * 256, 0);
         case_activation(c, LS_AUGMENT_DST, USE_OUT, s, 0)->relative = 0;

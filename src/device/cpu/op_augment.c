@@ -38,6 +38,20 @@ static void augment_row(
     }
 }
 
+// Channels are `block` floats of neighbours: what lies beyond the last one is zero already.
+static void cut_square(const ls_augment_attr *attr, const ls_augment_sample *drawn, size_t block, float *dst) {
+    const ls_nchw s = attr->shape;
+    const int side = attr->augmentation.cutout, top = drawn->cut_y - side / 2, left = drawn->cut_x - side / 2;
+    const int first_y = top < 0 ? 0 : top, end_y = top + side > s.h ? s.h : top + side;
+    const int first_x = left < 0 ? 0 : left, end_x = left + side > s.w ? s.w : left + side;
+    for (size_t c = 0; c < (size_t)s.c; c += block)
+        for (int y = first_y; y < end_y; y++) {
+            size_t pixel = (size_t)y * (size_t)s.w + (size_t)first_x;
+            memset(dst + (c * (size_t)s.h * (size_t)s.w + pixel * block), 0,
+                (size_t)(end_x - first_x) * block * sizeof *dst);
+        }
+}
+
 static void augment_task(void *context, int n, int thread) {
     (void)thread;
     const augment_run *run = context;
@@ -63,6 +77,7 @@ static void augment_task(void *context, int n, int thread) {
                 for (int x = 0; x < s.w; x++) row[(size_t)x * block] = table[0];
         }
     }
+    if (attr->augmentation.cutout) cut_square(attr, drawn, block, dst);
 }
 
 static void augment_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {

@@ -15,6 +15,12 @@ static int mirrored(int at, int size) {
     return at >= size ? 2 * (size - 1) - at : at;
 }
 
+// Of one axis: is `at` one of the square's `side` indices, of which the first is middle - side/2?
+static int in_square(int at, int middle, int side) {
+    int first = middle - side / 2;
+    return at >= first && at < first + side;
+}
+
 static void place_sample(void *context, int n, int thread) {
     (void)thread;
     const augment_job *job = context;
@@ -35,7 +41,9 @@ static void place_sample(void *context, int n, int thread) {
         if (from_y >= 0 && from_y < s.h && from_x >= 0 && from_x < s.w) {
             pixel = picture[((int64_t)c * s.h + from_y) * s.w + from_x];
         }
-        ls_store_float(job->out, a->storage, n * sample + i, job->table[c * 256 + pixel]);
+        int cut =
+            in_square(y, drawn->cut_y, a->augmentation.cutout) && in_square(x, drawn->cut_x, a->augmentation.cutout);
+        ls_store_float(job->out, a->storage, n * sample + i, cut ? 0 : job->table[c * 256 + pixel]);
     }
 }
 

@@ -13,6 +13,11 @@ __device__ inline int mirrored(int at, int size) {
     return at >= size ? 2 * (size - 1) - at : at;
 }
 
+// Of one axis: is `at` one of the square's `side` indices, of which the first is middle - side/2?
+__device__ inline bool in_square(int at, int middle, int side) {
+    return static_cast<unsigned>(at - middle + side / 2) < static_cast<unsigned>(side);
+}
+
 // blocks: of a picture
 template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda_augment_args a, int blocks) {
     ls_nchw s = a.attr.shape;
@@ -28,6 +33,8 @@ template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda
         from_x = mirrored(from_x, s.w);
     }
     bool inside = from_y >= 0 && from_y < s.h && from_x >= 0 && from_x < s.w;
+    int side = a.attr.augmentation.cutout;
+    bool cut = in_square(y, drawn.cut_y, side) && in_square(x, drawn.cut_x, side);
     int64_t picture = a.index ? a.index[n] : n;
     const uint8_t *from = a.pixels + picture * s.c * plane + (inside ? from_y * s.w + from_x : 0);
     T *to = static_cast<T *>(a.dst) + (static_cast<int64_t>(n) * plane + pixel) * a.channels;
@@ -36,7 +43,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda
         LS_UNROLL
         for (int k = 0; k < pack.size; k++) {
             int c = first + k, value = inside && c < s.c ? from[static_cast<int64_t>(c) * plane] : 0;
-            pack.v[k] = c < s.c ? a.table[c * 256 + value] : 0;
+            pack.v[k] = c < s.c && !cut ? a.table[c * 256 + value] : 0;
         }
         ls_pack_store(to + first, pack);
     }
