@@ -11,9 +11,11 @@
 typedef enum { // what the numbers are for: part of the key, never renumbered (checkpoints, golden files depend on it)
     LS_PURPOSE_INIT = 1,      // a = parameter's index in the network
     LS_PURPOSE_SHUFFLE = 2,   // a = epoch
-    LS_PURPOSE_AUGMENT = 3,   // a = epoch, b = sample index in the data set
     LS_PURPOSE_DROPOUT = 4,   // a = layer index, b = update
     LS_PURPOSE_SYNTHETIC = 5, // a = split, b = sample index
+// Of augmentations: a = epoch, b = sample index in the data set.
+#define PURPOSE(NAME, number) LS_PURPOSE_##NAME = number,
+#include "base/augmentations.def"
 } ls_purpose;
 
 typedef struct {

@@ -49,12 +49,6 @@ static inline int ls_chw_equal(ls_chw a, ls_chw b) {
     return a.c == b.c && a.h == b.h && a.w == b.w;
 }
 
-// How the augment operator places one picture; the loader hands one over with every sample.
-typedef struct {
-    uint8_t dy, dx; // 0..2*pad; pad is the middle
-    uint8_t flip, unused;
-} ls_augment_sample;
-
 // The network's parameters and their statistics, as the rest of the program sees them: canonical layout is PyTorch's,
 // row-major over dim[0..3]. A vector has dim = {C, 1, 1, 1}; a linear weight is {O, C, H, W}, where (C,H,W) is the
 // physical shape of its input (a flattened feature map, or {O, I, 1, 1}); a convolution's is {K, C/groups, R, S}.

@@ -53,13 +53,18 @@ static ls_status picture_shape(const ls_config *cfg, ls_chw *shape) {
     return LS_SUCCESS;
 }
 
+static ls_status check_augmentation(const ls_config *cfg, ls_chw picture) {
+    const ls_augmentation augmentation = ls_config_augmentation(cfg), *a = &augmentation;
+#define LIMIT(key, condition, most, message) \
+    if ((condition) && a->key > (most)) return refuse(cfg, LS_OPTION_data_##key, message, picture.h, picture.w, most);
+#include "base/augmentations.def"
+    return LS_SUCCESS;
+}
+
 static ls_status check_data(const ls_config *cfg) {
     ls_chw shape;
     LS_TRY(picture_shape(cfg, &shape));
-    if (cfg->data_pad_mode == LS_PAD_MODE_REFLECT && (cfg->data_pad >= shape.h || cfg->data_pad >= shape.w))
-        return refuse(cfg, LS_OPTION_data_pad,
-            "pictures of %d x %d reflect at most %d pixels; lower it, or data.pad_mode = zero", shape.h, shape.w,
-            (shape.h < shape.w ? shape.h : shape.w) - 1);
+    LS_TRY(check_augmentation(cfg, shape));
     double number[MAX_NUMBERS];
     int count;
     LS_TRY(parse_reals(cfg, LS_OPTION_data_mean, cfg->data_mean, number, &count));

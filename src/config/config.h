@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "base/augmentation.h"
 #include "base/shape.h"
 #include "base/status.h"
 
@@ -83,7 +84,6 @@ enum {
     LS_SCHEDULE_COUNT
 };
 enum { LS_PROGRESS_AUTO, LS_PROGRESS_BAR, LS_PROGRESS_LINES, LS_PROGRESS_OFF };
-enum { LS_PAD_MODE_ZERO, LS_PAD_MODE_REFLECT };
 enum { // dist.backend
     LS_BACKEND_AUTO,
 #define COLLECTIVE(NAME, name, plugin) LS_BACKEND_##NAME,
@@ -124,7 +124,8 @@ static inline ls_dtype ls_config_storage(const ls_config *cfg) {
            : cfg->train_precision == LS_PRECISION_FP16 ? LS_F16
                                                        : LS_F32;
 }
-const char *ls_config_choice(const char *name, int value); // ("train.precision", 1) -> "bf16"
+ls_augmentation ls_config_augmentation(const ls_config *cfg); // of training pictures
+const char *ls_config_choice(const char *name, int value);    // ("train.precision", 1) -> "bf16"
 // Does the optimizer or schedule that is chosen read option `index`? 1 for options that every one reads.
 int ls_config_has_effect(const ls_config *cfg, int index);
 // The effective configuration as an INI file that reads back to the same values; with_help adds units, ranges and

@@ -195,6 +195,13 @@ void ls_config_defaults(ls_config *cfg) {
     }
 }
 
+ls_augmentation ls_config_augmentation(const ls_config *cfg) {
+    return (ls_augmentation){
+#define OPTION(key, TYPE, def, min, max, unit, what) .key = (LS_AUGMENTATION_##TYPE)cfg->data_##key,
+#include "base/augmentations.def"
+    };
+}
+
 const char *ls_config_choice(const char *name, int value) {
     for (int i = 0; i < LS_OPTION_COUNT; i++) {
         if (options[i].type != TYPE_CHOICE || strcmp(options[i].name, name) != 0) continue;

@@ -71,6 +71,7 @@ static place skip_empty(const ls_loader *loader, place p) {
 static ls_status fill_slot(const ls_loader *loader, const ls_batch *batch, const uint32_t *order) {
     const ls_loader_options *o = &loader->options;
     const ls_slot *slot = &o->slots[batch->slot];
+    const ls_chw picture = ls_dataset_get_info(o->dataset)->shape;
     size_t bytes = loader->sample_bytes;
     int64_t first = batch->window * o->batches.global_batch + (int64_t)batch->position;
     for (int k = 0; k < batch->count; k++) {
@@ -81,14 +82,14 @@ static ls_status fill_slot(const ls_loader *loader, const ls_batch *batch, const
             slot->index[k] = (int32_t)sample;
             slot->labels[k] = o->labels[sample];
         }
-        slot->placement[k] = ls_augment_draw(o->seed, batch->epoch, sample, o->pad, o->flip);
+        slot->augment[k] = ls_augment_draw(&o->augmentation, picture, o->seed, batch->epoch, sample);
     }
     size_t rest = (size_t)(o->batches.micro_batch - batch->count), used = (size_t)batch->count;
     if (rest > 0) {
         if (slot->pixels) memset(slot->pixels + used * bytes, 0, rest * bytes);
         if (slot->index) memset(slot->index + used, 0, rest * sizeof *slot->index);
         memset(slot->labels + used, 0, rest * sizeof *slot->labels);
-        memset(slot->placement + used, 0, rest * sizeof *slot->placement);
+        memset(slot->augment + used, 0, rest * sizeof *slot->augment);
     }
     return LS_SUCCESS;
 }
@@ -201,13 +202,12 @@ static void *work(void *argument) {
 static ls_status check_options(const ls_loader_options *o) {
     int64_t count = ls_dataset_get_info(o->dataset)->count;
     int good = o->workers >= 1 && o->slot_count >= 1 && o->batches.samples >= 1 && o->batches.samples <= count &&
-               o->first_epoch >= 0 && o->first_window >= 0 && o->pad >= 0 && o->pad <= 127;
+               o->first_epoch >= 0 && o->first_window >= 0;
     if (good) return LS_SUCCESS;
     return ls_fail(LS_INTERNAL,
-        "loader: impossible options: %d workers, %d slots, %lld samples of %lld, epoch %lld, window %lld, pad "
-        "%d",
-        o->workers, o->slot_count, (long long)o->batches.samples, (long long)count, (long long)o->first_epoch,
-        (long long)o->first_window, o->pad);
+        "loader: impossible options: %d workers, %d slots, %lld samples of %lld, epoch %lld, window %lld", o->workers,
+        o->slot_count, (long long)o->batches.samples, (long long)count, (long long)o->first_epoch,
+        (long long)o->first_window);
 }
 
 static ls_status start(ls_loader *loader) {

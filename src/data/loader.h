@@ -8,13 +8,13 @@
 
 #include "data/dataset.h"
 #include "data/sampler.h"
-#include "base/shape.h"
+#include "base/augmentation.h"
 
 typedef struct {
-    uint8_t *pixels;              // micro_batch * C*H*W; NULL: the consumer has the pixels and needs index
-    int32_t *labels;              // micro_batch
-    ls_augment_sample *placement; // micro_batch
-    int32_t *index;               // micro_batch: numbers of the samples in the data set; NULL with pixels
+    uint8_t *pixels;            // micro_batch * C*H*W; NULL: the consumer has the pixels and needs index
+    int32_t *labels;            // micro_batch
+    ls_augment_sample *augment; // micro_batch
+    int32_t *index;             // micro_batch: numbers of the samples in the data set; NULL with pixels
 } ls_slot;
 
 typedef struct {
@@ -31,7 +31,7 @@ typedef struct {
     ls_batches batches;
     uint64_t seed;
     int shuffle;                       // 0: samples in file order (evaluation)
-    int pad, flip;                     // augmentation; 0 for evaluation: placement is {pad, pad, 0}
+    ls_augmentation augmentation;      // all 0 for evaluation
     int64_t first_epoch, first_window; // where to begin
     int64_t epochs;                    // acquire fails with LS_INTERNAL beyond the last
     int workers;
@@ -42,9 +42,9 @@ typedef struct {
 
 typedef struct ls_loader ls_loader;
 
-// Placement of sample i in epoch e: word k = ls_random_word(seed, LS_PURPOSE_AUGMENT, e, i, k): dy = ls_below(word 0,
-// 2*pad+1), dx = ls_below(word 1, 2*pad+1), flip = top bit of word 2 where flip is on.
-ls_augment_sample ls_augment_draw(uint64_t seed, int64_t epoch, int64_t sample, int pad, int flip);
+// What is done to a sample in an epoch; augment_draw.c has which random number decides what.
+ls_augment_sample ls_augment_draw(
+    const ls_augmentation *a, ls_chw picture, uint64_t seed, int64_t epoch, int64_t sample);
 
 LS_CHECKED ls_status ls_loader_new(const ls_loader_options *options, ls_loader **out);
 void ls_loader_free(ls_loader *loader); // stops the workers, also in mid-epoch

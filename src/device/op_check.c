@@ -149,17 +149,21 @@ static ls_status check_elementwise(const ls_op_desc *desc) {
     return LS_SUCCESS;
 }
 
+static ls_status check_augmentation(const ls_op_desc *desc, const ls_augmentation *a, ls_chw picture) {
+#define OPTION(key, TYPE, def, min, max, unit, what) \
+    if ((min) < (max) && (a->key < (min) || a->key > (max))) \
+        return FAIL(desc, #key " is %g; %g to %g", (double)a->key, (double)(min), (double)(max));
+#define LIMIT(key, condition, most, message) \
+    if ((condition) && a->key > (most)) return FAIL(desc, #key " is %d: " message, a->key, picture.h, picture.w, most);
+#include "base/augmentations.def"
+    return LS_SUCCESS;
+}
+
 static ls_status check_augment(const ls_op_desc *desc) {
     const ls_augment_attr *a = &desc->attr.augment;
-    char shape[SHAPE_BYTES];
     LS_TRY(check_storage(desc, a->storage));
     LS_TRY(check_shape(desc, "pixels", a->shape));
-    if (a->pad < 0 || a->pad > 127) return FAIL(desc, "padding is %d; 0 to 127", a->pad);
-    if (a->mode == LS_PAD_REFLECT && (a->pad >= a->shape.h || a->pad >= a->shape.w)) {
-        return FAIL(desc, "pictures %s cannot be mirrored by a padding of %d; it must be below height and width",
-            shape_text(shape, a->shape), a->pad);
-    }
-    return LS_SUCCESS;
+    return check_augmentation(desc, &a->augmentation, (ls_chw){ a->shape.c, a->shape.h, a->shape.w });
 }
 
 static ls_status check_loss(const ls_op_desc *desc) {

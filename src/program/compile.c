@@ -209,8 +209,7 @@ static ls_status emit_augment(ls_builder *b) {
         .layer = "input",
         .attr.augment = { .shape = input->shape,
             .storage = b->store->storage,
-            .pad = b->options->pad,
-            .mode = b->options->pad_mode,
+            .augmentation = b->options->augmentation,
             .indexed = b->options->indexed } };
     ls_ref refs[LS_AUGMENT_ARGS] = {
         [LS_AUGMENT_PIXELS] = ls_ref_input(LS_INPUT_PIXELS),
@@ -349,8 +348,7 @@ ls_compile_options ls_compile_options_of(const ls_config *cfg, int micro_batch) 
         .training = 1,
         .label_smoothing = (float)cfg->train_label_smoothing,
         .seed = (uint64_t)cfg->run_seed,
-        .pad = (int)cfg->data_pad,
-        .pad_mode = cfg->data_pad_mode == LS_PAD_MODE_REFLECT ? LS_PAD_REFLECT : LS_PAD_ZERO,
+        .augmentation = ls_config_augmentation(cfg),
         .recompute = cfg->train_recompute == LS_RECOMPUTE_BLOCKS,
     };
 }

@@ -18,8 +18,7 @@ typedef struct {
     int training;          // 0: forward and loss only, with running statistics
     float label_smoothing; // training
     uint64_t seed;         // dropout
-    int pad;
-    ls_pad_mode pad_mode;
+    ls_augmentation augmentation;
     int indexed;   // pixels are the whole data set's, and the batch is a list of numbers
     int recompute; // training: activations inside of blocks are computed again in the backward pass (recompute.c)
     int sync_norm; // training: batch norm's statistics are summed over ranks between two halves of its operators

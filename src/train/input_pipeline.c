@@ -7,7 +7,7 @@ enum { DEVICE_SLOTS = LS_INPUT_PIPELINE_AHEAD + 1, ALIGN = 128 };
 
 // Where the parts of a slot begin.
 typedef struct {
-    size_t pixels, labels, placement, index, micro, bytes;
+    size_t pixels, labels, augment, index, micro, bytes;
 } slot_layout;
 
 // A micro-batch on its way: copied to this slot of the device, from the ring's slot batch.slot.
@@ -48,8 +48,8 @@ static slot_layout layout_of(const ls_input_pipeline_options *o) {
     size_t n = (size_t)o->micro_batch, picture = (size_t)ls_chw_count(ls_dataset_get_info(o->dataset)->shape);
     slot_layout l = { .pixels = 0 };
     l.labels = o->resident ? 0 : align(n * picture);
-    l.placement = l.labels + align(n * sizeof(int32_t));
-    l.index = l.placement + align(n * sizeof(ls_augment_sample));
+    l.augment = l.labels + align(n * sizeof(int32_t));
+    l.index = l.augment + align(n * sizeof(ls_augment_sample));
     l.micro = l.index + (o->resident ? align(n * sizeof(int32_t)) : 0);
     l.bytes = l.micro + align(sizeof(ls_micro_input));
     return l;
@@ -71,7 +71,7 @@ static ls_status make_ring(ls_input_pipeline *f) {
         char *at = f->ring->address + (size_t)s * l->bytes;
         f->slots[s] = (ls_slot){ .pixels = f->options.resident ? NULL : (uint8_t *)(at + l->pixels),
             .labels = (int32_t *)(void *)(at + l->labels),
-            .placement = (ls_augment_sample *)(void *)(at + l->placement),
+            .augment = (ls_augment_sample *)(void *)(at + l->augment),
             .index = f->options.resident ? (int32_t *)(void *)(at + l->index) : NULL };
     }
     return LS_SUCCESS;
@@ -262,8 +262,8 @@ static void set_inputs(const ls_input_pipeline *f, ls_slab *slab, size_t at, ls_
     const slot_layout *l = &f->layout;
     inputs->buffer[LS_INPUT_PIXELS] =
         f->resident ? ls_buffer_at(f->resident, 0, f->resident->bytes) : ls_buffer_at(slab, at, l->labels);
-    inputs->buffer[LS_INPUT_LABELS] = ls_buffer_at(slab, at + l->labels, l->placement - l->labels);
-    inputs->buffer[LS_INPUT_AUGMENT] = ls_buffer_at(slab, at + l->placement, l->index - l->placement);
+    inputs->buffer[LS_INPUT_LABELS] = ls_buffer_at(slab, at + l->labels, l->augment - l->labels);
+    inputs->buffer[LS_INPUT_AUGMENT] = ls_buffer_at(slab, at + l->augment, l->index - l->augment);
     inputs->buffer[LS_INPUT_INDEX] =
         f->resident ? ls_buffer_at(slab, at + l->index, l->micro - l->index) : (ls_buffer){ 0 };
     inputs->buffer[LS_INPUT_MICRO] = ls_buffer_at(slab, at + l->micro, sizeof(ls_micro_input));

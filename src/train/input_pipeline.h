@@ -37,7 +37,7 @@ LS_CHECKED ls_status ls_input_pipeline_start(
     ls_input_pipeline *pipeline, const ls_loader_options *options, int64_t last);
 void ls_input_pipeline_stop(ls_input_pipeline *pipeline);
 int ls_input_pipeline_started(const ls_input_pipeline *pipeline);
-// The next micro-batch: fills in its inputs (pixels, labels, placement, index, micro record) and makes the queue wait
+// The next micro-batch: fills in its inputs (pixels, labels, augment, index, micro record) and makes the queue wait
 // for them. done: what was enqueued since then was all that reads them.
 LS_CHECKED ls_status ls_input_pipeline_next(ls_input_pipeline *pipeline, ls_program_inputs *inputs, ls_batch *batch);
 LS_CHECKED ls_status ls_input_pipeline_done(ls_input_pipeline *pipeline);

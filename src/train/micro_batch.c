@@ -91,7 +91,8 @@ static void plan_programs(ls_trainer *t) {
         o->sync_norm = ls_config_syncs_norm(t->cfg, b->world_size);
     }
     ls_compile_options *eval = &t->session.options[LS_TRAINER_EVAL];
-    eval->training = eval->pad = 0; // test pictures are taken as they are
+    eval->training = 0;
+    eval->augmentation = (ls_augmentation){ 0 }; // test pictures are taken as they are
     t->eval_batches = without_accumulation(t->facts.comm, t->facts.test_data->count, b->micro_batch);
     const ls_input_pipeline_options training = ls_trainer_input_options(t, 1), test = ls_trainer_input_options(t, 0);
     t->session.memory.inputs = ls_input_pipeline_device_bytes(t->session.device, &test);

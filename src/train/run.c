@@ -19,8 +19,7 @@ ls_status ls_trainer_start_input(ls_trainer *t) {
         .batches = t->facts.batches,
         .seed = (uint64_t)cfg->run_seed,
         .shuffle = cfg->data_shuffle,
-        .pad = (int)cfg->data_pad,
-        .flip = cfg->data_flip,
+        .augmentation = ls_config_augmentation(cfg),
         .first_epoch = t->next.epoch,
         .first_window = t->next.window,
         .epochs = INT32_MAX, // the run decides when it ends, not the loader

@@ -49,11 +49,32 @@ static void ranges(void **state) {
     assert_true(sum / 100000 > 0.5 - 5 * 0.000913 && sum / 100000 < 0.5 + 5 * 0.000913); // 5 standard errors
 }
 
+// Two uses of one number would draw the same words.
+static void purposes_are_distinct(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        ls_purpose purpose;
+    } purposes[] = {
+        { "INIT", LS_PURPOSE_INIT },
+        { "SHUFFLE", LS_PURPOSE_SHUFFLE },
+        { "DROPOUT", LS_PURPOSE_DROPOUT },
+        { "SYNTHETIC", LS_PURPOSE_SYNTHETIC },
+#define PURPOSE(NAME, number) { #NAME, LS_PURPOSE_##NAME },
+#include "base/augmentations.def"
+    };
+    for (size_t i = 0; i < sizeof purposes / sizeof purposes[0]; i++)
+        for (size_t k = 0; k < i; k++)
+            if (purposes[i].purpose == purposes[k].purpose)
+                fail_msg("%s and %s are both %d", purposes[i].name, purposes[k].name, purposes[i].purpose);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_answers),
         cmocka_unit_test(stream_is_as_documented),
         cmocka_unit_test(ranges),
+        cmocka_unit_test(purposes_are_distinct),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

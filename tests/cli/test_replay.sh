@@ -4,8 +4,9 @@ set -u
 # shellcheck source=tests/cli/common.sh
 . tests/cli/common.sh
 bin=$(dirname "$train")
+tests=$OLDPWD/tests/cli
 
-diverge="--set device.type=cpu --set optimizer.lr=1000 --set optimizer.weight_decay=1 --set train.epochs=40 --set train.micro_batch=8"
+diverge="--set device.type=cpu --set data.pad=1 --set data.flip=true --set data.cutout=3 --set optimizer.lr=1000 --set optimizer.weight_decay=1 --set train.epochs=40 --set train.micro_batch=8"
 # shellcheck disable=SC2086 # several words
 ranks 2 60 "$train" tiny.ini --quiet --run-dir run $diverge >log 2>&1
 check "two ranks: exit" $? 6
@@ -43,6 +44,14 @@ if [ -r "$bin/emulated/lockstep_cuda.so" ]; then
     LOCKSTEP_CUDA_PLUGIN=$bin/emulated/lockstep_cuda.so replays elsewhere/moved --set device.type=cuda
 fi
 mv gone/net.ini .
+
+# A folder of the time when a sample had 4 bytes, written by that program: the pictures are cropped, mirrored as they were then.
+replays "$tests/nonfinite_4_bytes" --set device.type=cpu
+check "4 bytes a sample: augmented as then" \
+    "$(grep -c ' 0 forward  input            augment  *output  *288  *-2  *0.1176  *-1.002  *0$' out)" 1
+check "4 bytes a sample: the same tensor" "$(grep -c 'the run    named the same tensor' out)" 1
+refused "draws of another configuration" 2 "was augmented with dx = 4; its config.ini has up to 2" \
+    "$train" replay "$tests/nonfinite_4_bytes" --set data.pad=1
 
 # An overflow of fp16 is none in fp32.
 # shellcheck disable=SC2086

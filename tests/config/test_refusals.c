@@ -109,6 +109,11 @@ static const refusal rows[] = {
         "@:2: data.pad = 28: pictures of 28 x 28 reflect at most 27 pixels; lower it, or data.pad_mode = zero" },
     { "[data]\ndataset = synthetic\nshape = 1x8x4\npad_mode = reflect\n", "data.pad=4",
         "--set data.pad=4: pictures of 8 x 4 reflect at most 3 pixels; lower it, or data.pad_mode = zero" },
+    { "[data]\ncutout = 29\n", NULL,
+        "@:2: data.cutout = 29: pictures of 28 x 28 hold a square of at most 28 pixels; lower it" },
+    { "[data]\ndataset = folder\nimage_size = 8x40\n", "data.cutout=9",
+        "--set data.cutout=9: pictures of 8 x 40 hold a square of at most 8 pixels; lower it" },
+    { "[data]\ncutout = -1\n", NULL, "@:2: data.cutout = -1: expected an integer from 0 to 65535" },
     { "[data]\ntrain_samples = 100\ndrop_last = true\n", NULL,
         "@:3: data.drop_last = true: an epoch of data.train_samples = 100 samples has no full window of "
         "train.global_batch = "

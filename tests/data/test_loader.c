@@ -24,10 +24,10 @@ static rig make_rig(const ls_config *cfg, int rank, int ranks, int workers, int 
     for (int i = 0; i < slots; i++) {
         r.slots[i].pixels = malloc(micro * (size_t)ls_chw_count(facts->shape));
         r.slots[i].labels = malloc(micro * sizeof *r.slots[i].labels);
-        r.slots[i].placement = malloc(micro * sizeof *r.slots[i].placement);
+        r.slots[i].augment = malloc(micro * sizeof *r.slots[i].augment);
     }
-    *o = (ls_loader_options){ r.dataset, NULL, o->batches, (uint64_t)cfg->run_seed, 1, 2, 1, 0, 0, 1, workers, 0, NULL,
-        slots };
+    *o = (ls_loader_options){ r.dataset, NULL, o->batches, (uint64_t)cfg->run_seed, 1, { .pad = 2, .flip = 1 }, 0, 0, 1,
+        workers, 0, NULL, slots };
     return r;
 }
 
@@ -35,7 +35,7 @@ static void free_rig(rig *r) {
     for (int i = 0; i < r->options.slot_count; i++) {
         free(r->slots[i].pixels);
         free(r->slots[i].labels);
-        free(r->slots[i].placement);
+        free(r->slots[i].augment);
     }
     ls_dataset_free(r->dataset);
 }
@@ -57,15 +57,15 @@ static void check_batch(const rig *r, const ls_batch *batch, const uint32_t *ord
     for (int k = 0; k < o->batches.micro_batch; k++) {
         uint8_t pixels[BYTES] = { 0 };
         int32_t label = 0;
-        ls_augment_sample placement = { 0 };
+        ls_augment_sample drawn = { 0 };
         if (k < batch->count) {
             int64_t position = batch->window * o->batches.global_batch + (int64_t)batch->position + k;
             int64_t sample = o->shuffle ? order[position] : position;
             require_ok(ls_dataset_read(r->dataset, sample, pixels, &label), "read");
-            placement = ls_augment_draw(o->seed, batch->epoch, sample, o->pad, o->flip);
+            drawn = ls_augment_draw(&o->augmentation, (ls_chw){ 1, 3, 5 }, o->seed, batch->epoch, sample);
         }
         if (memcmp(pixels, slot->pixels + (size_t)k * BYTES, BYTES) != 0 || label != slot->labels[k] ||
-            memcmp(&placement, &slot->placement[k], sizeof placement) != 0) {
+            memcmp(&drawn, &slot->augment[k], sizeof drawn) != 0) {
             fail_msg("epoch %d window %d micro %d: sample %d differs", (int)batch->epoch, (int)batch->window,
                 batch->micro, k);
         }
@@ -248,14 +248,24 @@ static void waiting_time_is_counted(void **state) {
     assert_true(pause_s < 30);
 }
 
-static void placements(void **state) {
+// Each drawn number lies within its row of augmentations.def, and the spare room is zero.
+static ls_augment_sample draw(const ls_augmentation *a, ls_chw picture, int64_t sample) {
+    ls_augment_sample drawn = ls_augment_draw(a, picture, 5, 3, sample);
+#define FIELD(type, name, most) \
+    if (drawn.name > (most)) fail_msg("sample %d: " #name " is %d of up to %d", (int)sample, drawn.name, most);
+#include "base/augmentations.def"
+    for (size_t i = 0; i < sizeof drawn.spare; i++) assert_int_equal(drawn.spare[i], 0);
+    return drawn;
+}
+
+static void crops_and_flips(void **state) {
     (void)state;
     static const struct { int pad, flip; } rows[] = { { 0, 0 }, { 4, 0 }, { 0, 1 }, { 4, 1 }, { 127, 1 } };
     for (size_t n = 0; n < sizeof rows / sizeof rows[0]; n++) {
         int pad = rows[n].pad, flip = rows[n].flip, seen_dy[256] = { 0 }, seen_dx[256] = { 0 }, flips = 0;
         enum { SAMPLES = 20000 };
         for (int64_t i = 0; i < SAMPLES; i++) {
-            ls_augment_sample p = ls_augment_draw(5, 3, i, pad, flip);
+            ls_augment_sample p = draw(&(ls_augmentation){ .pad = pad, .flip = flip }, (ls_chw){ 3, 32, 32 }, i);
             uint32_t word[3];
             for (uint64_t k = 0; k < 3; k++) word[k] = ls_random_word(5, LS_PURPOSE_AUGMENT, 3, (uint32_t)i, k);
             assert_int_equal(ls_below(word[0], (uint32_t)(2 * pad + 1)), p.dy);
@@ -271,6 +281,26 @@ static void placements(void **state) {
     }
 }
 
+// From words of its own, so that it leaves crop and flip as they are without it; up to the largest picture.
+static void cutout_draws_its_own_numbers(void **state) {
+    (void)state;
+    static const ls_chw pictures[] = { { 1, 1, 1 }, { 3, 32, 32 }, { 1, 7, 300 }, { 3, 65535, 65535 } };
+    for (size_t n = 0; n < sizeof pictures / sizeof pictures[0]; n++) {
+        const ls_augmentation without = { .pad = 4, .flip = 1 };
+        ls_augmentation with = without;
+        with.cutout = 1;
+        for (int64_t i = 0; i < 2000; i++) {
+            ls_augment_sample plain = draw(&without, pictures[n], i), cut = draw(&with, pictures[n], i);
+            uint32_t y = ls_random_word(5, LS_PURPOSE_CUTOUT, 3, (uint32_t)i, 0);
+            uint32_t x = ls_random_word(5, LS_PURPOSE_CUTOUT, 3, (uint32_t)i, 1);
+            assert_int_equal(cut.cut_y, ls_below(y, (uint32_t)pictures[n].h));
+            assert_int_equal(cut.cut_x, ls_below(x, (uint32_t)pictures[n].w));
+            cut.cut_y = cut.cut_x = 0;
+            assert_memory_equal(&cut, &plain, sizeof plain);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_come_in_order),
@@ -278,7 +308,8 @@ int main(void) {
         cmocka_unit_test(misuse_is_reported),
         cmocka_unit_test_teardown(failure_comes_with_its_batch, remove_folders),
         cmocka_unit_test(waiting_time_is_counted),
-        cmocka_unit_test(placements),
+        cmocka_unit_test(crops_and_flips),
+        cmocka_unit_test(cutout_draws_its_own_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,20 +10,23 @@
 static const struct {
     const char *name;
     ls_nchw shape;
-    int pad;
-    ls_pad_mode mode;
+    ls_augmentation augmentation;
     int pictures; // indexed: of the whole set
 } augment_rows[] = {
-    { "fashion-mnist", { 4, 1, 28, 28 }, 0, LS_PAD_ZERO, 0 },
-    { "cifar zero", { 4, 3, 32, 32 }, 4, LS_PAD_ZERO, 0 },
-    { "cifar reflect", { 4, 3, 32, 32 }, 4, LS_PAD_REFLECT, 0 },
-    { "odd zero", { 3, 5, 7, 9 }, 6, LS_PAD_ZERO, 0 },
-    { "odd reflect", { 3, 5, 7, 9 }, 6, LS_PAD_REFLECT, 0 },
-    { "padding beyond the picture", { 5, 1, 3, 2 }, 9, LS_PAD_ZERO, 0 },
-    { "many channels", { 2, 17, 4, 5 }, 1, LS_PAD_REFLECT, 0 },
-    { "one pixel", { 1, 1, 1, 1 }, 0, LS_PAD_REFLECT, 0 },
-    { "indexed", { 4, 3, 9, 7 }, 2, LS_PAD_ZERO, 11 },
-    { "indexed, one picture", { 5, 1, 28, 28 }, 0, LS_PAD_ZERO, 1 },
+    { "fashion-mnist", { 4, 1, 28, 28 }, { 0 }, 0 },
+    { "cifar zero", { 4, 3, 32, 32 }, { .pad = 4 }, 0 },
+    { "cifar reflect", { 4, 3, 32, 32 }, { .pad = 4, .pad_mode = LS_PAD_REFLECT }, 0 },
+    { "odd zero", { 3, 5, 7, 9 }, { .pad = 6 }, 0 },
+    { "odd reflect", { 3, 5, 7, 9 }, { .pad = 6, .pad_mode = LS_PAD_REFLECT }, 0 },
+    { "padding beyond the picture", { 5, 1, 3, 2 }, { .pad = 9 }, 0 },
+    { "many channels", { 2, 17, 4, 5 }, { .pad = 1, .pad_mode = LS_PAD_REFLECT }, 0 },
+    { "one pixel", { 1, 1, 1, 1 }, { .pad_mode = LS_PAD_REFLECT }, 0 },
+    { "indexed", { 4, 3, 9, 7 }, { .pad = 2 }, 11 },
+    { "indexed, one picture", { 5, 1, 28, 28 }, { 0 }, 1 },
+    { "cutout", { 7, 3, 32, 32 }, { .pad = 4, .pad_mode = LS_PAD_REFLECT, .cutout = 16 }, 0 },
+    { "cutout, odd, many channels", { 6, 19, 7, 9 }, { .pad = 1, .cutout = 3 }, 0 },
+    { "cutout of one pixel, indexed", { 4, 1, 5, 6 }, { .cutout = 1 }, 3 },
+    { "cutout as large as the picture", { 5, 2, 4, 6 }, { .cutout = 4 }, 0 },
 };
 
 static inline void augment_cases(ls_dtype storage, case_visit *visit, void *context) {
@@ -31,17 +34,23 @@ static inline void augment_cases(ls_dtype storage, case_visit *visit, void *cont
         ls_nchw s = augment_rows[i].shape;
         op_case *c = case_new(LS_OP_AUGMENT, storage, augment_rows[i].name, "");
         c->desc.attr.augment =
-            (ls_augment_attr){ s, storage, augment_rows[i].pad, augment_rows[i].mode, augment_rows[i].pictures > 0 };
+            (ls_augment_attr){ s, storage, augment_rows[i].augmentation, augment_rows[i].pictures > 0 };
         int pictures = augment_rows[i].pictures ? augment_rows[i].pictures : s.n;
         size_t picture = (size_t)s.c * (size_t)s.h * (size_t)s.w;
         op_arg *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)pictures * picture, 0);
         for (size_t k = 0; k < pixels->count; k++) ((uint8_t *)pixels->host)[k] = (uint8_t)(128 + 128 * case_random(c));
-        op_arg *placement = case_raw(c, LS_AUGMENT_SAMPLE, USE_IN, LS_U8, (size_t)s.n * sizeof(ls_augment_sample), 0);
-        uint32_t places = 2 * (uint32_t)augment_rows[i].pad + 1;
+        op_arg *sample = case_raw(c, LS_AUGMENT_SAMPLE, USE_IN, LS_U8, (size_t)s.n * sizeof(ls_augment_sample), 0);
+        uint32_t places = 2 * (uint32_t)augment_rows[i].augmentation.pad + 1;
         for (int n = 0; n < s.n; n++) { // the corners first, then anywhere
             uint32_t dy = n == 0 ? 0 : n == 1 ? places - 1 : c->next_random++ * 7 % places;
             uint32_t dx = n == 0 ? places - 1 : n == 1 ? 0 : c->next_random++ * 5 % places;
-            ((ls_augment_sample *)placement->host)[n] = (ls_augment_sample){ (uint8_t)dy, (uint8_t)dx, n % 2 == 1, 0 };
+            uint32_t cut_y = n == 0 ? 0 : n == 1 ? (uint32_t)s.h - 1 : c->next_random++ * 7 % (uint32_t)s.h;
+            uint32_t cut_x = n == 0 ? (uint32_t)s.w - 1 : n == 1 ? 0 : c->next_random++ * 5 % (uint32_t)s.w;
+            ((ls_augment_sample *)sample->host)[n] = (ls_augment_sample){ .dy = (uint8_t)dy,
+                .dx = (uint8_t)dx,
+                .flip = n % 2 == 1,
+                .cut_y = (uint16_t)cut_y,
+                .cut_x = (uint16_t)cut_x };
         }
         case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, (size_t)s.c * 256, 0);
         case_activation(c, LS_AUGMENT_DST, USE_OUT, s, 0)->relative = 0;

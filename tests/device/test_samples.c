@@ -1,7 +1,9 @@
 // What is random or placed by sample - dropout and augment - against plain statements of its definition.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/loader.h"
 #include "op_harness.h"
 #include "ref_device.h"
 #include "support/cmocka.h"
@@ -108,13 +110,14 @@ static void augment_test(const char *name, ls_chw s, int pad, ls_pad_mode mode) 
     double *values[LS_OP_ARGS_MAX] = { 0 };
     size_t counts[LS_OP_ARGS_MAX];
     op_case *c = case_new(LS_OP_AUGMENT, LS_F32, name, "");
-    c->desc.attr.augment = (ls_augment_attr){ shape, LS_F32, pad, mode, 0 };
+    c->desc.attr.augment = (ls_augment_attr){ shape, LS_F32, { .pad = pad, .pad_mode = mode }, 0 };
     uint8_t *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)ls_nchw_count(shape), 0)->host;
     for (int64_t i = 0; i < ls_nchw_count(shape); i++) pixels[i] = (uint8_t)(i * 37 % 251 + 1);
-    ls_augment_sample *placement =
-        case_raw(c, LS_AUGMENT_SAMPLE, USE_IN, LS_U8, (size_t)samples * sizeof *placement, 0)->host;
+    ls_augment_sample *drawn = case_raw(c, LS_AUGMENT_SAMPLE, USE_IN, LS_U8, (size_t)samples * sizeof *drawn, 0)->host;
     for (int n = 0; n < samples; n++) {
-        placement[n] = (ls_augment_sample){ (uint8_t)(n / 2 / places), (uint8_t)(n / 2 % places), (uint8_t)(n % 2), 0 };
+        drawn[n] = (ls_augment_sample){
+            .dy = (uint8_t)(n / 2 / places), .dx = (uint8_t)(n / 2 % places), .flip = (uint8_t)(n % 2)
+        };
     }
     float *table = case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, (size_t)s.c * 256, 0)->host;
     for (int i = 0; i < s.c * 256; i++) table[i] = (float)(i % 256) + 1000 * (float)(i / 256);
@@ -126,8 +129,8 @@ static void augment_test(const char *name, ls_chw s, int pad, ls_pad_mode mode) 
         uint8_t padded[PADDED_MAX][PADDED_MAX];
         pad_picture(pixels + (int64_t)plane * s.h * s.w, s, pad, mode, padded);
         for (int i = 0; i < s.h * s.w; i++) {
-            int y = i / s.w, x = placement[n].flip ? s.w - 1 - i % s.w : i % s.w;
-            double expected = padded[y + placement[n].dy][x + placement[n].dx] + 1000.0 * channel;
+            int y = i / s.w, x = drawn[n].flip ? s.w - 1 - i % s.w : i % s.w;
+            double expected = padded[y + drawn[n].dy][x + drawn[n].dx] + 1000.0 * channel;
             double value = got[(int64_t)plane * s.h * s.w + i];
             if (value != expected)
                 fail_msg("%s: sample %d, channel %d, pixel %d: %g, expected %g", name, n, channel, i, value, expected);
@@ -144,11 +147,101 @@ static void augment_places_and_mirrors(void **unused) {
     }
 }
 
+// --- cutout --------------------------------------------------------------------------------------
+
+// What augment makes of n pictures without a zero: which pixels of all samples are 0.
+static double *cut_pictures(ls_nchw shape, int side, const ls_augment_sample *drawn) {
+    double *values[LS_OP_ARGS_MAX] = { 0 };
+    size_t counts[LS_OP_ARGS_MAX];
+    op_case *c = case_new(LS_OP_AUGMENT, LS_F32, "cutout", "");
+    c->desc.attr.augment = (ls_augment_attr){ shape, LS_F32, { .cutout = side }, 0 };
+    uint8_t *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)ls_nchw_count(shape), 0)->host;
+    for (int64_t i = 0; i < ls_nchw_count(shape); i++) pixels[i] = (uint8_t)(i * 37 % 251);
+    void *samples = case_raw(c, LS_AUGMENT_SAMPLE, USE_IN, LS_U8, (size_t)shape.n * sizeof *drawn, 0)->host;
+    memcpy(samples, drawn, (size_t)shape.n * sizeof *drawn);
+    float *table = case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, (size_t)shape.c * 256, 0)->host;
+    for (int i = 0; i < shape.c * 256; i++) table[i] = (float)(i + 1);
+    case_activation(c, LS_AUGMENT_DST, USE_OUT, shape, 0);
+    assert_int_equal(case_run(ref, c, values, counts).code, LS_OK);
+    for (int64_t i = 0; i < ls_nchw_count(shape); i++) {
+        double kept = (double)(i * 37 % 251 + 1 + 256 * (i / (shape.h * shape.w) % shape.c)),
+               got = values[LS_AUGMENT_DST][i];
+        if (got != 0 && got != kept) fail_msg("side %d, element %d: %g, neither 0 nor %g", side, (int)i, got, kept);
+    }
+    case_free(c);
+    return values[LS_AUGMENT_DST];
+}
+
+// The long way: paint the square on paper with a wide margin, and cut the picture out of it.
+static void cutout_is_a_clipped_square(void **unused) {
+    (void)unused;
+    enum { H = 5, W = 8, C = 2, MARGIN = 8, PAPER = 3 * MARGIN };
+    for (int side = 1; side <= H; side++) {
+        ls_augment_sample drawn[H * W] = { 0 };
+        for (int n = 0; n < H * W; n++)
+            drawn[n] = (ls_augment_sample){ .cut_y = (uint16_t)(n / W), .cut_x = (uint16_t)(n % W) };
+        double *got = cut_pictures((ls_nchw){ H * W, C, H, W }, side, drawn);
+        for (int n = 0; n < H * W; n++) {
+            int paper[PAPER][PAPER] = { 0 };
+            for (int i = 0; i < side * side; i++)
+                paper[MARGIN + n / W - side / 2 + i / side][MARGIN + n % W - side / 2 + i % side] = 1;
+            for (int i = 0; i < C * H * W; i++) {
+                int y = i / W % H, x = i % W;
+                if ((got[n * C * H * W + i] == 0) != paper[MARGIN + y][MARGIN + x])
+                    fail_msg("side %d around %d, %d: pixel %d, %d is wrong", side, n / W, n % W, y, x);
+            }
+        }
+        free(got);
+    }
+}
+
+// Of `size` indices, how many middles bring index `at` into the square.
+static int middles_that_cut(int at, int size, int side) {
+    int count = 0;
+    for (int middle = 0; middle < size; middle++) count += at >= middle - side / 2 && at < middle - side / 2 + side;
+    return count;
+}
+
+// Drawn as a run draws them: middles are uniform over the picture, and a pixel is cut as often as that says, less at the edges.
+static void cutout_is_uniform_over_the_picture(void **unused) {
+    (void)unused;
+    enum { H = 9, W = 7, SIDE = 4, SAMPLES = 300 * H * W };
+    const ls_augmentation a = { .cutout = SIDE };
+    ls_augment_sample *drawn = malloc(SAMPLES * sizeof *drawn);
+    int middles[H * W] = { 0 }, cuts[H * W] = { 0 };
+    for (int n = 0; n < SAMPLES; n++) {
+        drawn[n] = ls_augment_draw(&a, (ls_chw){ 1, H, W }, 11, 2, n);
+        middles[drawn[n].cut_y * W + drawn[n].cut_x]++;
+    }
+    double chi_square = 0, area = 0, expected_area = 0;
+    for (int i = 0; i < H * W; i++) chi_square += (middles[i] - 300.0) * (middles[i] - 300.0) / 300;
+    // 62 degrees of freedom: 62, standard deviation 11.1; a generator that is too even is wrong, too
+    if (chi_square < 62 - 45 || chi_square > 62 + 67) fail_msg("chi square of the middles is %g", chi_square);
+    double *got = cut_pictures((ls_nchw){ SAMPLES, 1, H, W }, SIDE, drawn);
+    for (int64_t i = 0; i < (int64_t)SAMPLES * H * W; i++) cuts[i % (H * W)] += got[i] == 0;
+    for (int i = 0; i < H * W; i++) {
+        double p = middles_that_cut(i / W, H, SIDE) * middles_that_cut(i % W, W, SIDE) / (double)(H * W);
+        double sigma = sqrt(SAMPLES * p * (1 - p));
+        if (fabs(cuts[i] - SAMPLES * p) > 5 * sigma)
+            fail_msg("pixel %d, %d was cut %d times, expected %g, standard deviation %g", i / W, i % W, cuts[i],
+                SAMPLES * p, sigma);
+        area += cuts[i] / (double)SAMPLES;
+        expected_area += p;
+    }
+    // An area is at most 16 with a standard deviation below 4: that of the mean of 18900 is below 0.03.
+    assert_true(expected_area < SIDE * SIDE - 1); // clipping shows
+    if (fabs(area - expected_area) > 5 * 0.03) fail_msg("mean area %g, expected %g", area, expected_area);
+    free(got);
+    free(drawn);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_samples_dropout_does_not_depend_on_its_micro_batch),
         cmocka_unit_test(dropout_differs_by_update_layer_seed_and_position),
         cmocka_unit_test(augment_places_and_mirrors),
+        cmocka_unit_test(cutout_is_a_clipped_square),
+        cmocka_unit_test(cutout_is_uniform_over_the_picture),
     };
     return cmocka_run_group_tests(tests, open_ref, close_ref);
 }

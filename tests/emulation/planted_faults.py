@@ -156,8 +156,9 @@ FAULTS = [
 
     # ---- off by one
     Fault("augment: a mirrored coordinate", f"{KERNELS}/augment.cu", "2 * (size - 1) - at", "2 * size - 1 - at", (OPERATORS,)),
-    Fault("augment: a mirrored column", f"{KERNELS}/augment.cu", "placement.flip ? s.w - 1 - x", "placement.flip ? s.w - x", (OPERATORS,)),
+    Fault("augment: a mirrored column", f"{KERNELS}/augment.cu", "drawn.flip ? s.w - 1 - x", "drawn.flip ? s.w - x", (OPERATORS,)),
     Fault("augment: the edge of the picture", f"{KERNELS}/augment.cu", "from_y < s.h &&", "from_y < s.h - 1 &&", (OPERATORS,)),
+    Fault("augment: the first row of a cutout", f"{KERNELS}/augment.cu", "at - middle + side / 2)", "at - middle + side / 2 - 1)", (OPERATORS,)),
     Fault("batch norm: the last pixel of a slice", f"{KERNELS}/norm.cu",
           "pixel < end; pixel += AHEAD * at.rows)", "pixel < end - 1; pixel += AHEAD * at.rows)", (OPERATORS,)),
     Fault("batch norm: the last slice", f"{KERNELS}/norm.cu", "slice < a.grid.slices; slice += parts", "slice < a.grid.slices - 1; slice += parts",

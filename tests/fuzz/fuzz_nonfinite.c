@@ -18,9 +18,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     ls_status status = ls_nonfinite_read(fuzz_folder(), &batch);
     if (status.code == LS_USAGE || fuzz_refused(status, LS_STORAGE, LS_DEVICE)) return 0;
     size_t pixels = (size_t)ls_nchw_count(batch.shape), samples = (size_t)batch.shape.n;
-    size_t sizes[] = { pixels, samples * sizeof *batch.labels, samples * sizeof *batch.placement,
+    size_t sizes[] = { pixels, samples * sizeof *batch.labels, samples * sizeof *batch.augment,
         samples * sizeof *batch.samples, (size_t)batch.shape.c * 256 * sizeof *batch.table };
-    const void *from[] = { batch.pixels, batch.labels, batch.placement, batch.samples, batch.table };
+    const void *from[] = { batch.pixels, batch.labels, batch.augment, batch.samples, batch.table };
     for (int i = 0; i < 5; i++) {
         void *copy = malloc(sizes[i]);
         if (!copy) abort();

@@ -52,11 +52,11 @@ static inline ls_graph *fixture_graph(const char *text) {
 
 static inline void fixture_batch(fixture *f) {
     size_t pixels = (size_t)(f->batch * ls_chw_count(f->graph->input)), labels = (size_t)f->batch * sizeof(int32_t);
-    size_t placement = (size_t)f->batch * sizeof(ls_augment_sample),
+    size_t augment = (size_t)f->batch * sizeof(ls_augment_sample),
            table = (size_t)f->graph->input.c * 256 * sizeof(float);
     size_t sizes[LS_INPUT_COUNT] = { [LS_INPUT_PIXELS] = pixels,
         [LS_INPUT_LABELS] = labels,
-        [LS_INPUT_AUGMENT] = placement,
+        [LS_INPUT_AUGMENT] = augment,
         [LS_INPUT_MICRO] = sizeof(ls_micro_input),
         [LS_INPUT_TABLE] = table,
         [LS_INPUT_STATE] = sizeof(ls_train_state),

@@ -33,11 +33,13 @@ static int remove_network(void **state) {
 // 54 samples in windows of 16: the last has 6, which make a short micro-batch. No epoch's micro-batches are a multiple
 // of the device's three slots, so that every slot holds every kind of micro-batch at some time.
 static const char *const small[] = { "data.shape=3x6x6", "data.train_samples=54", "data.test_samples=20",
-    "train.global_batch=16", "optimizer.lr=0.1", "train.epochs=3", "data.flip=true", "data.pad=1", NULL };
+    "train.global_batch=16", "optimizer.lr=0.1", "train.epochs=3", "data.flip=true", "data.pad=1", "data.cutout=2",
+    NULL };
 
 // A few large steps' worth of work, for tests that run it often.
 static const char *const tiny[] = { "data.shape=3x6x6", "data.train_samples=40", "data.test_samples=20",
-    "train.global_batch=16", "optimizer.lr=0.1", "train.epochs=3", "data.flip=true", "data.pad=1", NULL };
+    "train.global_batch=16", "optimizer.lr=0.1", "train.epochs=3", "data.flip=true", "data.pad=1", "data.cutout=2",
+    NULL };
 
 static ls_status open_run(run *r, const char *device, const char *const *base, const char *const *options) {
     static const char *const none[] = { NULL };

@@ -10,6 +10,7 @@ plugin=$bin/emulated/lockstep_cuda.so
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp tests/support/small_run/*.ini "$work"
+sed -i 's/^flip = true$/&\ncutout = 3/' "$work/run.ini" # small_run is read by earlier programs, too
 export LOCKSTEP_CUDA_PLUGIN=$plugin
 
 

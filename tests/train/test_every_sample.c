@@ -23,10 +23,10 @@ static int seen[EPOCHS][SAMPLES];
 // What one rank reads of updates [from, until).
 static void read_part(const ls_dataset *data, const ls_batches *batches, int from, int until, int shuffle) {
     int32_t labels[SLOTS][MICRO], index[SLOTS][MICRO], all_labels[SAMPLES] = { 0 };
-    ls_augment_sample placement[SLOTS][MICRO];
+    ls_augment_sample augment[SLOTS][MICRO];
     ls_slot slots[SLOTS];
     for (int s = 0; s < SLOTS; s++)
-        slots[s] = (ls_slot){ .labels = labels[s], .placement = placement[s], .index = index[s] };
+        slots[s] = (ls_slot){ .labels = labels[s], .augment = augment[s], .index = index[s] };
     ls_loader_options options = { .dataset = data,
         .labels = all_labels,
         .batches = *batches,

@@ -9,6 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 cp tests/support/small_run/*.ini "$work"
+sed -i 's/^flip = true$/&\ncutout = 3/' "$work/run.ini" # small_run is read by earlier programs, too
 
 # train NAME RANKS OPTIONS...: a run; its weights_hash in hash_NAME, its summary in $work/NAME/summary.json
 train() {
@@ -37,6 +38,10 @@ done
 # Three ranks on two hosts, that sum by hosts.
 LOCKSTEP_TEST_HOSTS=0,1,1 train cpu-hosts 3 --set device.type=cpu --set run.deterministic=true --set dist.hierarchy=on
 same cpu-hosts cpu-1
+train cpu-resident 2 --set device.type=cpu --set run.deterministic=true --set data.loader=resident
+same cpu-resident cpu-1
+train whole 1 --set device.type=cpu --set run.deterministic=true --set data.cutout=0
+check "cutout has an effect" "$([ "$(field whole weights_hash)" != "$(field cpu-1 weights_hash)" ] && echo yes)" yes
 for n in 1 2; do train fp16-$n $n --set device.type=ref --set train.precision=fp16 --set run.deterministic=true; done
 same fp16-2 fp16-1
 check "another seed gives other weights" "$(train seed 1 --set device.type=cpu --set run.deterministic=true --set run.seed=2

@@ -8,7 +8,7 @@ static void run_augment(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
     ls_cuda_augment_args k = { .attr = *a,
         .channels = ls_cuda_channels(a->shape.c),
         .pixels = ls_cuda_at(args[LS_AUGMENT_PIXELS]),
-        .placement = ls_cuda_at(args[LS_AUGMENT_SAMPLE]),
+        .samples = ls_cuda_at(args[LS_AUGMENT_SAMPLE]),
         .table = ls_cuda_at(args[LS_AUGMENT_TABLE]),
         .dst = ls_cuda_at(args[LS_AUGMENT_DST]) };
     if (a->indexed) k.index = ls_cuda_at(args[LS_AUGMENT_INDEX]);

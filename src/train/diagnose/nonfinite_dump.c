@@ -73,28 +73,29 @@ void ls_norm_sums_free(ls_norm_sums *sums) {
 typedef struct {
     uint8_t *pixels;
     int32_t *labels;
-    ls_augment_sample *placement;
+    ls_augment_sample *augment;
     float *table;
 } pictures;
 
 static void free_pictures(pictures *p) {
     free(p->pixels);
     free(p->labels);
-    free(p->placement);
+    free(p->augment);
     free(p->table);
 }
 
 static ls_status read_pictures(const ls_trainer *t, const ls_nonfinite *r, const int64_t *samples, pictures *p) {
+    const ls_augmentation augmentation = ls_config_augmentation(t->cfg);
     size_t n = (size_t)r->count, picture = (size_t)ls_chw_count(t->graph->input);
     *p = (pictures){ 0 };
     LS_TRY(LS_NEW(p->pixels, n * picture, "micro-batch of %zu samples", n));
     LS_TRY(LS_NEW(p->labels, n, "micro-batch of %zu samples", n));
-    LS_TRY(LS_NEW(p->placement, n, "micro-batch of %zu samples", n));
+    LS_TRY(LS_NEW(p->augment, n, "micro-batch of %zu samples", n));
     LS_TRY(LS_NEW(p->table, t->graph->input.c * 256, "micro-batch of %zu samples", n));
     for (size_t i = 0; i < n; i++) {
         LS_TRY(ls_dataset_read_whole(t->train_data, samples[i], p->pixels + i * picture, &p->labels[i]));
-        p->placement[i] =
-            ls_augment_draw((uint64_t)t->cfg->run_seed, r->epoch, samples[i], (int)t->cfg->data_pad, t->cfg->data_flip);
+        p->augment[i] =
+            ls_augment_draw(&augmentation, t->graph->input, (uint64_t)t->cfg->run_seed, r->epoch, samples[i]);
     }
     ls_dataset_table(t->train_data, p->table);
     return LS_SUCCESS;
@@ -120,7 +121,7 @@ static ls_status write_tensors(const char *path, const ls_trainer *t, const ls_n
         { "labels", LS_I32, 1, { n }, p->labels },
         { "table", LS_F32, 2, { in.c, 256 }, p->table },
         { "pixels", LS_U8, 4, { n, in.c, in.h, in.w }, p->pixels },
-        { "placement", LS_U8, 2, { n, sizeof(ls_augment_sample) }, p->placement },
+        { "augment", LS_U8, 2, { n, sizeof(ls_augment_sample) }, p->augment },
     };
     memcpy(tensors + some, rest, sizeof rest);
     status = ls_safetensors_write(path, tensors, sums->count + FIXED_TENSORS, NULL, 0, NULL);
@@ -252,26 +253,41 @@ static ls_status read_sums(const ls_safetensors *file, ls_norm_sums *sums) {
     return LS_SUCCESS;
 }
 
+static int has(const ls_safetensors *file, const char *name) {
+    for (int i = 0; i < ls_safetensors_count(file); i++)
+        if (strcmp(ls_safetensors_name(file, i), name) == 0) return 1;
+    return 0;
+}
+
+static ls_status read_augment(const ls_safetensors *file, ls_nonfinite_batch *b) {
+    const int whole = has(file, "augment") || !has(file, "placement");
+    const size_t n = (size_t)b->shape.n, bytes = whole ? sizeof *b->augment : 4;
+    const char *name = whole ? "augment" : "placement";
+    const void *drawn;
+    LS_TRY(find(file, (ls_safetensors_tensor){ name, LS_U8, 2, { b->shape.n, (int64_t)bytes }, NULL }, &drawn));
+    LS_TRY(LS_NEW(b->augment, n, "micro-batch of %zu samples", n));
+    for (size_t i = 0; i < n; i++) memcpy(&b->augment[i], (const uint8_t *)drawn + i * bytes, bytes);
+    return LS_SUCCESS;
+}
+
 static ls_status read_batch(const char *path, ls_nonfinite_batch *b) {
     const ls_safetensors *file = b->batch;
-    const void *pixels, *labels, *placement, *samples, *table;
+    const void *pixels, *labels, *samples, *table;
     LS_TRY(read_shape(path, file, b->graph->input, &b->shape));
     ls_nchw s = b->shape;
     LS_TRY(find(file, (ls_safetensors_tensor){ "pixels", LS_U8, 4, { s.n, s.c, s.h, s.w }, NULL }, &pixels));
     LS_TRY(find(file, (ls_safetensors_tensor){ "labels", LS_I32, 1, { s.n }, NULL }, &labels));
-    LS_TRY(find(
-        file, (ls_safetensors_tensor){ "placement", LS_U8, 2, { s.n, sizeof(ls_augment_sample) }, NULL }, &placement));
     LS_TRY(find(file, (ls_safetensors_tensor){ "samples", LS_I64, 1, { s.n }, NULL }, &samples));
     LS_TRY(find(file, (ls_safetensors_tensor){ "table", LS_F32, 2, { s.c, 256 }, NULL }, &table));
     b->pixels = pixels;
     b->labels = labels;
-    b->placement = placement;
     b->samples = samples;
     b->table = table;
     for (int i = 0; i < s.n; i++)
         if (b->labels[i] < 0 || b->labels[i] >= b->graph->classes)
             return ls_fail(LS_STORAGE, "%s: label %d of sample %d, expected 0 to %d", path, b->labels[i], i,
                 b->graph->classes - 1);
+    LS_TRY(read_augment(file, b));
     return read_sums(file, &b->sums);
 }
 
@@ -330,6 +346,7 @@ void ls_nonfinite_batch_free(ls_nonfinite_batch *b) {
     ls_graph_free(b->graph);
     ls_safetensors_free(b->weights);
     ls_safetensors_free(b->batch);
+    free(b->augment);
     ls_norm_sums_free(&b->sums);
     *b = (ls_nonfinite_batch){ 0 };
 }

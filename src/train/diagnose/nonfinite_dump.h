@@ -5,7 +5,8 @@
 //   weights.safetensors  as they were at the beginning of the update
 //   batch.safetensors    pixels     uint8 (N,C,H,W)
 //                        labels     int32 (N)
-//                        placement  uint8 (N,4) = dy, dx, flip, 0
+//                        augment    uint8 (N,32) = the ls_augment_sample of each (base/augmentation.h), little-endian; older
+//                                   folders have its first 4 bytes, as placement, uint8 (N,4)
 //                        samples    int64 (N) = their numbers in the data set
 //                        table      float32 (C,256) = the normalised value of each pixel value
 //                        sums.K     float64 (2C + 1), of synchronised batch norm: what its K-th sum over ranks gave
@@ -49,9 +50,9 @@ typedef struct {
     const float *table;
     const uint8_t *pixels;
     const int32_t *labels;
-    const ls_augment_sample *placement;
     const int64_t *samples;
-    ls_norm_sums sums; // count 0: batch norm is not synchronised
+    ls_augment_sample *augment; // own
+    ls_norm_sums sums;          // own; count 0: batch norm is not synchronised
     int64_t update, position;
     float loss_scale;
     char layer[LS_TENSOR_STATS_NAME_BYTES], tensor[LS_TENSOR_STATS_NAME_BYTES]; // where it began, as the run said

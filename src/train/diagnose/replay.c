@@ -46,7 +46,7 @@ static ls_status upload_batch(replay *r) {
     } parts[PARTS] = {
         { LS_INPUT_PIXELS, b->pixels, (size_t)ls_nchw_count(b->shape) },
         { LS_INPUT_LABELS, b->labels, n * sizeof *b->labels },
-        { LS_INPUT_AUGMENT, b->placement, n * sizeof *b->placement },
+        { LS_INPUT_AUGMENT, b->augment, n * sizeof *b->augment },
         { LS_INPUT_MICRO, &micro, sizeof micro },
     };
     r->inputs = ls_session_inputs(&r->session);
@@ -57,14 +57,18 @@ static ls_status upload_batch(replay *r) {
     return LS_SUCCESS;
 }
 
-// A shifted picture must lie within what this configuration pads.
-static ls_status check_placement(const replay *r) {
+// What was drawn for a sample must be a draw of this configuration: an operator relies on it.
+static ls_status check_augmentation(const replay *r) {
+    const ls_augmentation augmentation = ls_config_augmentation(r->cfg), *a = &augmentation;
+    const ls_chw picture = r->batch.graph->input;
+    (void)picture; // rows may read it
     for (int i = 0; i < r->batch.shape.n; i++) {
-        const ls_augment_sample *p = &r->batch.placement[i];
-        if (p->dy <= 2 * r->cfg->data_pad && p->dx <= 2 * r->cfg->data_pad) continue;
-        return ls_fail(LS_USAGE,
-            "sample %d of the batch is shifted by %d, %d, beyond 2 * data.pad = %lld of its config.ini", i, p->dy,
-            p->dx, 2 * (long long)r->cfg->data_pad);
+#define FIELD(type, name, most) \
+    if (r->batch.augment[i].name > (most)) \
+        return ls_fail(LS_USAGE, \
+            "sample %d of the batch was augmented with " #name " = %d; its config.ini has up to %d", i, \
+            r->batch.augment[i].name, most);
+#include "base/augmentations.def"
     }
     return LS_SUCCESS;
 }
@@ -129,7 +133,7 @@ static void print_end(const replay *r, const ls_tensor_stats *first, int harmed)
 
 static ls_status run(replay *r, const char *folder) {
     LS_TRY(ls_nonfinite_read(folder, &r->batch));
-    LS_TRY(check_placement(r));
+    LS_TRY(check_augmentation(r));
     LS_TRY(open_session(r));
     LS_TRY(upload_batch(r));
     print_head(r);

@@ -13,6 +13,11 @@ __device__ inline int mirrored(int at, int size) {
     return at >= size ? 2 * (size - 1) - at : at;
 }
 
+// Of one axis: is `at` one of the square's `side` indices, of which the first is middle - side/2?
+__device__ inline bool in_square(int at, int middle, int side) {
+    return static_cast<unsigned>(at - middle + side / 2) < static_cast<unsigned>(side);
+}
+
 // blocks: of a picture
 template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda_augment_args a, int blocks) {
     ls_nchw s = a.attr.shape;
@@ -20,13 +25,16 @@ template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda
     int pixel = (static_cast<int>(blockIdx.x) - n * blocks) * THREADS + static_cast<int>(threadIdx.x);
     if (pixel >= plane) return;
     int y = pixel / s.w, x = pixel - y * s.w;
-    ls_augment_sample placement = a.placement[n];
-    int from_y = y + placement.dy - a.attr.pad, from_x = (placement.flip ? s.w - 1 - x : x) + placement.dx - a.attr.pad;
-    if (a.attr.mode == LS_PAD_REFLECT) {
+    const ls_augment_sample &drawn = a.samples[n];
+    int pad = a.attr.augmentation.pad;
+    int from_y = y + drawn.dy - pad, from_x = (drawn.flip ? s.w - 1 - x : x) + drawn.dx - pad;
+    if (a.attr.augmentation.pad_mode == LS_PAD_REFLECT) {
         from_y = mirrored(from_y, s.h);
         from_x = mirrored(from_x, s.w);
     }
     bool inside = from_y >= 0 && from_y < s.h && from_x >= 0 && from_x < s.w;
+    int side = a.attr.augmentation.cutout;
+    bool cut = in_square(y, drawn.cut_y, side) && in_square(x, drawn.cut_x, side);
     int64_t picture = a.index ? a.index[n] : n;
     const uint8_t *from = a.pixels + picture * s.c * plane + (inside ? from_y * s.w + from_x : 0);
     T *to = static_cast<T *>(a.dst) + (static_cast<int64_t>(n) * plane + pixel) * a.channels;
@@ -35,7 +43,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda
         LS_UNROLL
         for (int k = 0; k < pack.size; k++) {
             int c = first + k, value = inside && c < s.c ? from[static_cast<int64_t>(c) * plane] : 0;
-            pack.v[k] = c < s.c ? a.table[c * 256 + value] : 0;
+            pack.v[k] = c < s.c && !cut ? a.table[c * 256 + value] : 0;
         }
         ls_pack_store(to + first, pack);
     }

@@ -13,7 +13,7 @@ typedef struct {
     ls_augment_attr attr;
     int channels; // of dst, as laid out
     const uint8_t *pixels;
-    const ls_augment_sample *placement;
+    const ls_augment_sample *samples;
     const int32_t *index; // NULL unless indexed
     const float *table;
     void *dst;

@@ -1,0 +1,41 @@
+// augmentation.h - what is done to training pictures, as plain data: the options (ls_augmentation), and what was drawn for one sample
+// (ls_augment_sample). Both are made from augmentations.def and passed whole: options -> draw (data/loader.h) -> operator
+// (device/op_augment.h).
+#ifndef LS_BASE_AUGMENTATION_H
+#define LS_BASE_AUGMENTATION_H
+
+#include "base/shape.h"
+
+typedef enum { LS_PAD_ZERO, LS_PAD_REFLECT } ls_pad_mode; // in the order of data.pad_mode's words
+
+#define LS_AUGMENTATION_INT int
+#define LS_AUGMENTATION_BOOL int
+#define LS_AUGMENTATION_CHOICE int
+#define LS_AUGMENTATION_REAL float
+
+// a.flip is data.flip. All zero: pictures are taken as they are, as in evaluation.
+typedef struct {
+#define OPTION(key, TYPE, def, min, max, unit, what) LS_AUGMENTATION_##TYPE key;
+#include "base/augmentations.def"
+} ls_augmentation;
+
+enum {
+    LS_AUGMENT_SAMPLE_BYTES = 32, // whatever the rows are: devices and files need not know how many of them are used
+    LS_AUGMENT_SAMPLE_USED = 0
+#define FIELD(type, name, most) +sizeof(type)
+#include "base/augmentations.def"
+};
+
+// What was drawn for one sample; it goes to the device beside the pixels. Zero where an augmentation is off.
+typedef struct {
+#define FIELD(type, name, most) type name;
+#include "base/augmentations.def"
+    uint8_t spare[LS_AUGMENT_SAMPLE_BYTES - LS_AUGMENT_SAMPLE_USED]; // zero
+} ls_augment_sample;
+
+// The shorter side of a picture.
+static inline int ls_augment_side(ls_chw picture) {
+    return picture.h < picture.w ? picture.h : picture.w;
+}
+
+#endif
