@@ -99,7 +99,7 @@ while IFS='|' read -r what rule text; do
     disk "slow 3"
     start "$what" 1
     await checkpoint 1
-    disk "slow 20" "$rule" # the disk is good again before the last checkpoint
+    disk "slow 3" "$rule" "hold 8" # the run waits until the disk is good again
     await warning 2 "could not be written.*$text"
     before=$(last)
     disk "slow 1"

@@ -10,6 +10,7 @@
 //   log                     each call is a line in LOCKSTEP_TEST_DISK with ".log" after it
 //   room BYTES ERROR        so many bytes can be written since the start of the process, then ERROR: ENOSPC or EDQUOT
 //   fail CALL ERROR [TEXT]  every such call fails; only on paths with TEXT in them
+//   hold N                  once N calls have failed, one that would fail waits until the lines are others (a minute at most)
 // Calls are open (for writing), write, fsync, close (of what was open for writing), rename, mkdir, unlink, rmdir;
 // what stdio does inside the C library is not seen.
 #define _GNU_SOURCE
@@ -26,7 +27,7 @@
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-static atomic_long calls, bytes_written;
+static atomic_long calls, bytes_written, failures;
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
@@ -57,11 +58,13 @@ static void note(const char *ending, const char *call, const char *path) {
     REAL(close)(fd);
 }
 
-// What the file says about this call: 0, or the error that it fails with.
+enum { HELD = -1, HOLD_MS = 5, HOLDS_MAX = 60000 / HOLD_MS };
+
+// What the file says about this call: 0, the error that it fails with, or HELD.
 static int ask(const char *call, const char *path, long number, long bytes) {
     char line[256], word[32], name[32], text[128];
     long n, ms;
-    int error = 0;
+    int error = 0, hold = 0;
     FILE *file = fopen(getenv("LOCKSTEP_TEST_DISK"), "re");
     while (file && fgets(line, sizeof line, file)) {
         if (strncmp(line, "log", 3) == 0) note(".log", call, path);
@@ -72,11 +75,12 @@ static int ask(const char *call, const char *path, long number, long bytes) {
         }
         if (sscanf(line, "room %ld %31s", &n, name) == 2 && bytes && atomic_load(&bytes_written) + bytes > n)
             error = error_number(name);
+        if (sscanf(line, "hold %ld", &n) == 1) hold = atomic_load(&failures) >= n;
         int words = sscanf(line, "fail %31s %31s %127s", word, name, text);
         if (words >= 2 && strcmp(word, call) == 0 && (words == 2 || strstr(path, text))) error = error_number(name);
     }
     if (file) fclose(file);
-    return error;
+    return error && hold ? HELD : error;
 }
 
 static int is_below(const char *path) {
@@ -95,8 +99,14 @@ static int is_below(const char *path) {
 // -1, with errno, if the call is to fail.
 static int pass(const char *call, const char *path, long bytes) {
     if (!is_below(path)) return 0;
-    int before = errno, error = ask(call, path, atomic_fetch_add(&calls, 1) + 1, bytes);
+    const long number = atomic_fetch_add(&calls, 1) + 1;
+    int before = errno, error = ask(call, path, number, bytes);
+    for (int i = 0; error == HELD; i++) {
+        wait_ms(HOLD_MS);
+        error = i < HOLDS_MAX ? ask(call, path, number, bytes) : EIO;
+    }
     errno = error ? error : before;
+    if (error) atomic_fetch_add(&failures, 1);
     if (!error) atomic_fetch_add(&bytes_written, bytes);
     return error ? -1 : 0;
 }
