@@ -69,7 +69,8 @@ void ls_graph_add_param(ls_graph *graph, int layer, ls_param_spec spec);
 typedef struct {
     int kernel, stride, padding, dilation;
 } ls_sliding_window;
-LS_CHECKED ls_status ls_layer_slide(const ls_graph *graph, const ls_layer *layer, ls_sliding_window window, ls_chw *out);
+LS_CHECKED ls_status ls_layer_slide(
+    const ls_graph *graph, const ls_layer *layer, ls_sliding_window window, ls_chw *out);
 
 // Needs layers with keys and inputs. Sets shapes, parameters, needs_input_grad of all layers, in order; refuses dead
 // layers and an output that is no vector of logits.
