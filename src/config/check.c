@@ -27,6 +27,12 @@ static ls_status parse_reals(const ls_config *cfg, int index, const char *text, 
     return ls_parse_reals(ls_config_where(cfg, index, where, sizeof where), text, out, MAX_NUMBERS, count);
 }
 
+#define UNPACK(...) __VA_ARGS__
+static const ls_chw dataset_shapes[] = {
+#define X(NAME, word, shape, ...) { UNPACK shape },
+#include "config/datasets.def"
+};
+
 // The shape of one picture, as far as the configuration decides it.
 static ls_status picture_shape(const ls_config *cfg, ls_chw *shape) {
     char where[LS_STATUS_TEXT_BYTES / 2];
@@ -34,22 +40,9 @@ static ls_status picture_shape(const ls_config *cfg, ls_chw *shape) {
     LS_TRY(ls_parse_chw(ls_config_where(cfg, LS_OPTION_data_shape, where, sizeof where), cfg->data_shape, &synthetic));
     ls_config_where(cfg, LS_OPTION_data_image_size, where, sizeof where);
     LS_TRY(ls_parse_hw(where, cfg->data_image_size, &folder.h, &folder.w));
-    switch (cfg->data_dataset) {
-    case LS_DATASET_MNIST:
-    case LS_DATASET_FASHION_MNIST:
-        *shape = (ls_chw){ 1, 28, 28 };
-        break;
-    case LS_DATASET_CIFAR10:
-    case LS_DATASET_CIFAR100:
-        *shape = (ls_chw){ 3, 32, 32 };
-        break;
-    case LS_DATASET_FOLDER:
-        *shape = folder;
-        break;
-    default:
-        *shape = synthetic;
-        break;
-    }
+    *shape = dataset_shapes[cfg->data_dataset];
+    if (cfg->data_dataset == LS_DATASET_FOLDER) *shape = folder;
+    if (cfg->data_dataset == LS_DATASET_SYNTHETIC) *shape = synthetic;
     return LS_SUCCESS;
 }
 

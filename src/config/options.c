@@ -56,6 +56,11 @@ static const char *const schedules_words[] = {
     NULL,
 };
 
+static const char *const datasets_words[] = {
+#define X(NAME, word, ...) word,
+#include "config/datasets.def"
+    NULL,
+};
 static const char *const devices_words[] = {
     "auto",
     "cpu",

@@ -15,10 +15,9 @@
 #define LS_RGB(a, b, c) \
     { a, b, c }
 static const ls_format formats[] = {
-#define X(ENUM, name, open, classes, mean, std, subfolder, system_folder, class_names) \
-    [LS_DATASET_##ENUM] = { name, open, classes, mean, std, subfolder, system_folder, class_names },
-#include "data/formats.def"
-#undef X
+#define X(NAME, word, shape, open, classes, mean, std, subfolder, system_folder, class_names) \
+    { word, open, classes, mean, std, subfolder, system_folder, class_names },
+#include "config/datasets.def"
 };
 
 const char *ls_split_name(ls_split split) {

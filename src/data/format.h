@@ -1,5 +1,5 @@
 // format.h - what the kinds of data set share, inside this room: the struct behind ls_dataset, the table of formats,
-// and where files are looked for. A new kind is a row in formats.def, one open function here, and its file.
+// and where files are looked for. A new kind is a row in config/datasets.def and its file.
 //
 // An open function gets a zeroed data set with .format, .split and .facts.name filled. It sets facts.shape, classes,
 // count (after data.train_samples or data.test_samples) and checksum, and either `read` or the four fields of a set in
@@ -47,11 +47,8 @@ struct ls_dataset {
 };
 enum { LS_CLASS_NUMBER_BYTES = 12 };
 
-LS_CHECKED ls_status ls_idx_open(const ls_config *cfg, ls_dataset *dataset);
-LS_CHECKED ls_status ls_cifar10_open(const ls_config *cfg, ls_dataset *dataset);
-LS_CHECKED ls_status ls_cifar100_open(const ls_config *cfg, ls_dataset *dataset);
-LS_CHECKED ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset);
-LS_CHECKED ls_status ls_synthetic_open(const ls_config *cfg, ls_dataset *dataset);
+#define X(NAME, word, shape, open, ...) LS_CHECKED ls_status open(const ls_config *cfg, ls_dataset *dataset);
+#include "config/datasets.def"
 
 extern const char *const ls_fashion_classes[10], *const ls_cifar10_classes[10], *const ls_cifar100_classes[100];
 
