@@ -141,8 +141,8 @@ FAULTS = [
     Fault("a halted run goes on", f"{KERNELS}/update.cu", "    if (state.halted) return; // with skip = 1\n", "", (OPERATORS, TRAINING)),
 
     # ---- the input's slots
-    Fault("labels and placement overlap in a slot", f"{TRAIN}/input_pipeline.c",
-          "    l.placement = l.labels + align(n * sizeof(int32_t));\n", "    l.placement = l.labels;\n", (TRAINING,)),
+    Fault("labels and what was drawn overlap in a slot", f"{TRAIN}/input_pipeline.c",
+          "    l.augment = l.labels + align(n * sizeof(int32_t));\n", "    l.augment = l.labels;\n", (TRAINING,)),
     Fault("the micro record is not copied with its slot", f"{TRAIN}/input_pipeline.c",
           "        f->layout.bytes, f->copies);\n", "        f->layout.micro, f->copies);\n", (TRAINING,)),
     Fault("the slot of the batch copied last is read", f"{TRAIN}/input_pipeline.c",
