@@ -109,8 +109,8 @@ static ls_status make_resident(ls_input_pipeline *f) {
     size_t picture = (size_t)ls_chw_count(facts->shape), samples = (size_t)facts->count;
     if (facts->count > INT32_MAX)
         return ls_fail(LS_USAGE,
-            "data.loader = resident holds up to %d samples, but data.dataset = %s has %lld; use data.loader = stream", INT32_MAX,
-            facts->name, (long long)facts->count);
+            "data.loader = resident holds up to %d samples, but data.dataset = %s has %lld; use data.loader = stream",
+            INT32_MAX, facts->name, (long long)facts->count);
     int64_t chunk = (int64_t)((16u << 20) / picture) + 1;
     LS_TRY(LS_NEW(f->labels, samples, "labels of %zu samples", samples));
     LS_TRY(api->slab_new(f->device, LS_MEMORY_DEVICE, samples * picture, "resident data set", &f->resident));
