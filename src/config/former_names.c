@@ -14,6 +14,13 @@ static const struct {
 };
 enum { COUNT = sizeof names / sizeof *names };
 
+// The row in which `word` is the former word of an option; -1: none.
+static int find_word(int option, const char *word) {
+    for (int i = 0; i < COUNT; i++)
+        if (names[i].option == option && names[i].now && strcmp(names[i].former, word) == 0) return i;
+    return -1;
+}
+
 int ls_option_of_former(ls_config *cfg, const char *section, const char *key) {
     for (int i = 0; i < COUNT; i++) {
         if (names[i].now || strcmp(names[i].former, key) != 0) continue;
@@ -25,12 +32,9 @@ int ls_option_of_former(ls_config *cfg, const char *section, const char *key) {
 }
 
 const char *ls_word_of_former(ls_config *cfg, int option, const char *word) {
-    for (int i = 0; i < COUNT; i++) {
-        if (names[i].option != option || !names[i].now || strcmp(names[i].former, word) != 0) continue;
-        cfg->former_names |= UINT64_C(1) << i;
-        return names[i].now;
-    }
-    return word;
+    const int row = find_word(option, word);
+    if (row >= 0) cfg->former_names |= UINT64_C(1) << row;
+    return row < 0 ? word : names[row].now;
 }
 
 const char *ls_config_former_key(int index) {
@@ -40,9 +44,8 @@ const char *ls_config_former_key(int index) {
 }
 
 const char *ls_config_word_now(int index, const char *word) {
-    for (int i = 0; i < COUNT; i++)
-        if (names[i].option == index && names[i].now && !strcmp(names[i].former, word)) return names[i].now;
-    return word;
+    const int row = find_word(index, word);
+    return row < 0 ? word : names[row].now;
 }
 
 char *ls_config_renamed(const ls_config *cfg, char *dst, size_t bytes) {

@@ -240,8 +240,8 @@ FAULTS = [
           "    store_quad(velocity + first, size, v);\n    store_quad(weight + first, size, w);\n    store_copy(copy ? copy + first : copy, size, w);\n",
           "    store_quad(velocity + first, size, v);\n    store_quad(weight + first, size, w);\n", (OPERATORS,)),
     Fault("relu: gradient and output", f"{KERNELS}/elementwise.cu",
-          "LAUNCH(relu_backward, relu_backward, IN(a), IN(b), OUT(dst))",
-          "LAUNCH(relu_backward, relu_backward, IN(b), IN(a), OUT(dst))", (OPERATORS,)),
+          "LAUNCH(relu_backward, (relu_backward<T>), IN(a), IN(b), OUT(dst))",
+          "LAUNCH(relu_backward, (relu_backward<T>), IN(b), IN(a), OUT(dst))", (OPERATORS,)),
 ]
 
 

@@ -29,45 +29,43 @@ __global__ void __launch_bounds__(LS_BLOCK) relu_backward(const T *dst, const T 
     ls_pack_store(grad_src + i * y.size, grad);
 }
 
-template <typename T> __global__ void __launch_bounds__(LS_BLOCK) gelu(const T *src, T *dst, int64_t packs) {
+struct gelu {
+    static __device__ inline float value(float x) {
+        return ls_gelu(x);
+    }
+    static __device__ inline float slope(float x) {
+        return ls_gelu_slope(x);
+    }
+};
+
+struct silu {
+    static __device__ inline float sigmoid(float x) {
+        return 1.0f / (1.0f + expf(-x));
+    }
+    static __device__ inline float value(float x) {
+        return x * sigmoid(x);
+    }
+    static __device__ inline float slope(float x) {
+        return sigmoid(x) * (1.0f + x * sigmoid(-x));
+    }
+};
+
+template <typename T, typename F>
+__global__ void __launch_bounds__(LS_BLOCK) activation(const T *src, T *dst, int64_t packs) {
     int64_t i = own_pack(packs);
     if (i < 0) return;
     ls_pack<T> x = ls_pack_load(src + i * x.size);
-    for (int k = 0; k < x.size; k++) x.v[k] = ls_gelu(x.v[k]);
+    for (int k = 0; k < x.size; k++) x.v[k] = F::value(x.v[k]);
     ls_pack_store(dst + i * x.size, x);
 }
 
-template <typename T>
-__global__ void __launch_bounds__(LS_BLOCK) gelu_backward(const T *src, const T *grad_dst, T *grad_src, int64_t packs) {
+template <typename T, typename F>
+__global__ void __launch_bounds__(LS_BLOCK)
+    activation_backward(const T *src, const T *grad_dst, T *grad_src, int64_t packs) {
     int64_t i = own_pack(packs);
     if (i < 0) return;
     ls_pack<T> x = ls_pack_load(src + i * x.size), grad = ls_pack_load(grad_dst + i * x.size);
-    for (int k = 0; k < x.size; k++) grad.v[k] *= ls_gelu_slope(x.v[k]);
-    ls_pack_store(grad_src + i * x.size, grad);
-}
-
-__device__ inline float sigmoid(float x) {
-    return 1.0f / (1.0f + expf(-x));
-}
-
-__device__ inline float silu_slope(float x) {
-    return sigmoid(x) * (1.0f + x * sigmoid(-x));
-}
-
-template <typename T> __global__ void __launch_bounds__(LS_BLOCK) silu(const T *src, T *dst, int64_t packs) {
-    int64_t i = own_pack(packs);
-    if (i < 0) return;
-    ls_pack<T> x = ls_pack_load(src + i * x.size);
-    for (int k = 0; k < x.size; k++) x.v[k] *= sigmoid(x.v[k]);
-    ls_pack_store(dst + i * x.size, x);
-}
-
-template <typename T>
-__global__ void __launch_bounds__(LS_BLOCK) silu_backward(const T *src, const T *grad_dst, T *grad_src, int64_t packs) {
-    int64_t i = own_pack(packs);
-    if (i < 0) return;
-    ls_pack<T> x = ls_pack_load(src + i * x.size), grad = ls_pack_load(grad_dst + i * x.size);
-    for (int k = 0; k < x.size; k++) grad.v[k] *= silu_slope(x.v[k]);
+    for (int k = 0; k < x.size; k++) grad.v[k] *= F::slope(x.v[k]);
     ls_pack_store(grad_src + i * x.size, grad);
 }
 
@@ -95,18 +93,18 @@ __global__ void __launch_bounds__(LS_BLOCK) scale(const T *src, float factor, T 
     extern "C" void ls_cuda_elementwise_##name(const ls_elementwise_attr *attr, const void *a, \
         [[maybe_unused]] const void *b, void *dst, int64_t packs, cudaStream_t stream) { \
         LS_BY_STORAGE( \
-            attr->storage, LS_LAUNCH((kernel<T>), ls_blocks(packs, LS_BLOCK), LS_BLOCK, stream, __VA_ARGS__, packs)); \
+            attr->storage, LS_LAUNCH(kernel, ls_blocks(packs, LS_BLOCK), LS_BLOCK, stream, __VA_ARGS__, packs)); \
     }
 #define IN(tensor) static_cast<const T *>(tensor)
 #define OUT(tensor) static_cast<T *>(tensor)
-LAUNCH(relu_forward, relu, IN(a), OUT(dst))
-LAUNCH(relu_backward, relu_backward, IN(a), IN(b), OUT(dst))
-LAUNCH(gelu_forward, gelu, IN(a), OUT(dst))
-LAUNCH(gelu_backward, gelu_backward, IN(a), IN(b), OUT(dst))
-LAUNCH(silu_forward, silu, IN(a), OUT(dst))
-LAUNCH(silu_backward, silu_backward, IN(a), IN(b), OUT(dst))
-LAUNCH(add, add, IN(a), IN(b), OUT(dst))
-LAUNCH(scale, scale, IN(a), attr->factor, OUT(dst))
+LAUNCH(relu_forward, (relu<T>), IN(a), OUT(dst))
+LAUNCH(relu_backward, (relu_backward<T>), IN(a), IN(b), OUT(dst))
+LAUNCH(gelu_forward, (activation<T, gelu>), IN(a), OUT(dst))
+LAUNCH(gelu_backward, (activation_backward<T, gelu>), IN(a), IN(b), OUT(dst))
+LAUNCH(silu_forward, (activation<T, silu>), IN(a), OUT(dst))
+LAUNCH(silu_backward, (activation_backward<T, silu>), IN(a), IN(b), OUT(dst))
+LAUNCH(add, (add<T>), IN(a), IN(b), OUT(dst))
+LAUNCH(scale, (scale<T>), IN(a), attr->factor, OUT(dst))
 #undef IN
 #undef OUT
 
