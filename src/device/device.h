@@ -101,7 +101,7 @@ typedef struct {
     int vector_width;        // cpu: 8 or 16 floats; 0: what the processor has (tests set both)
     const char *winograd;    // cpu: "auto" | "f2" | "off"
     const char *convolution; // cpu: the algorithm of every convolution that it can compute, for tests and benches:
-                             // "winograd f(4,3)", "winograd f(2,5)", "winograd f(2,3)", "onednn", "own direct"
+                             // "winograd f(4,3)", "winograd f(3,3)", ..., "onednn", "own direct"
     size_t workspace_limit_bytes; // 0: the device's own default
 } ls_device_options;
 

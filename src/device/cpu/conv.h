@@ -9,21 +9,13 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/winograd.h"
 
+// The first are Winograd's, by ls_winograd_variant.
 typedef enum {
-    LS_CONV_F43,
-    LS_CONV_F25,
-    LS_CONV_F23,
-    LS_CONV_ONEDNN,
+    LS_CONV_ONEDNN = LS_WINOGRAD_VARIANTS,
     LS_CONV_DIRECT, // computes everything
     LS_CONV_ALGORITHMS
 } ls_conv_algorithm;
-
-typedef struct {
-    const char *name;
-    const char *winograd; // its mode in winograd.h; NULL: another algorithm
-    int kernel;           // the only kernel size; 0: any
-} ls_conv_kind;
-extern const ls_conv_kind ls_conv_kinds[LS_CONV_ALGORITHMS];
+const char *ls_conv_name(int algorithm);
 
 typedef struct {
     ls_cpu_plan base;
@@ -52,9 +44,8 @@ static inline size_t ls_conv_bias_floats(const ls_conv_plan *plan) {
     return (size_t)(plan->dst_blocks * plan->block);
 }
 
-// op_conv.c: a plan by this algorithm; *out is NULL where it does not compute this operator.
-LS_CHECKED ls_status ls_cpu_conv_plan_by(
-    ls_cpu *cpu, const ls_op_desc *desc, ls_conv_algorithm algorithm, ls_plan **out);
+// op_conv.c: a plan by this ls_conv_algorithm or ls_winograd_variant; *out is NULL where it does not compute this operator.
+LS_CHECKED ls_status ls_cpu_conv_plan_by(ls_cpu *cpu, const ls_op_desc *desc, int algorithm, ls_plan **out);
 
 // conv_weights.c
 void ls_conv_expand(const ls_conv_run *run, const float *grouped, float *dense);

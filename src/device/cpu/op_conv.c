@@ -93,13 +93,13 @@ static void winograd_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     ls_winograd_run(&own->winograd, pointers, ls_buffer_host(workspace), own->base.cpu->pool);
 }
 
-static int use_winograd(ls_conv_plan *plan, const char *mode) {
+static int use_winograd(ls_conv_plan *plan, ls_winograd_variant variant) {
     const ls_op_desc *desc = &plan->base.base.desc;
     const ls_cpu *cpu = plan->base.cpu;
     if (plan->depth < plan->block || plan->dst_depth < plan->block) return 0; // plain tensors
-    if (!ls_winograd_can(&desc->attr.conv, desc->op, mode)) return 0;
+    if (!ls_winograd_can(&desc->attr.conv, desc->op, variant)) return 0;
     const ls_winograd_kernels *kernels = ls_winograd_kernels_for(cpu->block, cpu->kernels == &ls_kernels_v16e);
-    ls_winograd_plan_make(&plan->winograd, &desc->attr.conv, desc->op, mode, kernels, cpu->threads);
+    ls_winograd_plan_make(&plan->winograd, &desc->attr.conv, desc->op, variant, kernels, cpu->threads);
     plan->base.base.run = winograd_run;
     plan->base.base.algorithm = plan->winograd.algorithm;
     plan->base.base.workspace_bytes = plan->winograd.workspace_bytes;
@@ -194,13 +194,11 @@ static void lay_out_workspace(ls_conv_plan *plan) {
 }
 
 // Fills the plan for the algorithm; *can is 0 where it does not compute this operator.
-static ls_status use(ls_conv_plan *plan, ls_conv_algorithm algorithm, int *can) {
+static ls_status use(ls_conv_plan *plan, int algorithm, int *can) {
     const ls_op_desc *desc = &plan->base.base.desc;
-    const ls_conv_kind *kind = &ls_conv_kinds[algorithm];
-    *can = kind->kernel == 0 || desc->attr.conv.kernel == kind->kernel;
-    if (!*can) return LS_SUCCESS;
-    if (kind->winograd) {
-        *can = use_winograd(plan, kind->winograd);
+    *can = 1;
+    if (algorithm < LS_WINOGRAD_VARIANTS) {
+        *can = use_winograd(plan, (ls_winograd_variant)algorithm);
         return LS_SUCCESS;
     }
     if (algorithm == LS_CONV_ONEDNN) {
@@ -215,13 +213,13 @@ static ls_status use(ls_conv_plan *plan, ls_conv_algorithm algorithm, int *can) 
     return LS_SUCCESS;
 }
 
-ls_status ls_cpu_conv_plan_by(ls_cpu *cpu, const ls_op_desc *desc, ls_conv_algorithm algorithm, ls_plan **out) {
+ls_status ls_cpu_conv_plan_by(ls_cpu *cpu, const ls_op_desc *desc, int algorithm, ls_plan **out) {
     ls_conv_plan *plan;
     ls_cpu_run *run = desc->op == LS_OP_CONV_FORWARD         ? forward_run
                       : desc->op == LS_OP_CONV_BACKWARD_DATA ? backward_data_run
                                                              : backward_weight_run;
     *out = NULL;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, ls_conv_kinds[LS_CONV_DIRECT].name, &plan));
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, ls_conv_name(LS_CONV_DIRECT), &plan));
     plan->base.release = conv_release;
     describe_geometry(plan);
     int can = 0;

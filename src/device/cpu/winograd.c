@@ -21,6 +21,7 @@ static const struct {
 } variants[LS_WINOGRAD_VARIANTS] = {
     [LS_WINOGRAD_F43] = { "winograd f(4,3)", 4, 3, 6 },
     [LS_WINOGRAD_F25] = { "winograd f(2,5)", 2, 5, 6 },
+    [LS_WINOGRAD_F33] = { "winograd f(3,3)", 3, 3, 5 },
     [LS_WINOGRAD_F23] = { "winograd f(2,3)", 2, 3, 4 },
 };
 
@@ -53,30 +54,26 @@ static size_t odd_lines(size_t floats) {
     return (((floats + LINE - 1) / LINE) | 1) * LINE;
 }
 
-// The variant of a mode for a kernel size; -1: none.
-static int find_variant(int kernel, const char *mode) {
-    if (strcmp(mode, "auto") == 0 && kernel == 3) return LS_WINOGRAD_F43;
-    if (strcmp(mode, "auto") == 0 && kernel == 5) return LS_WINOGRAD_F25;
-    if (strcmp(mode, "f2") == 0 && kernel == 3) return LS_WINOGRAD_F23;
-    return -1;
+const char *ls_winograd_name(ls_winograd_variant variant) {
+    return variants[variant].algorithm;
 }
 
-int ls_winograd_can(const ls_conv_attr *attr, ls_op op, const char *mode) {
+int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant) {
     if (op != LS_OP_CONV_FORWARD && op != LS_OP_CONV_BACKWARD_DATA && op != LS_OP_CONV_BACKWARD_WEIGHT) return 0;
     if (attr->storage != LS_F32 || attr->stride != 1 || attr->dilation != 1 || attr->groups != 1) return 0;
-    return find_variant(attr->kernel, mode) >= 0 && attr->pad < attr->kernel;
+    return variants[variant].kernel == attr->kernel && attr->pad < attr->kernel;
 }
 
-int ls_winograd_supports(const ls_conv_attr *attr, ls_op op, const char *mode, int vector_width) {
-    if (!ls_winograd_can(attr, op, mode)) return 0;
-    const int variant = find_variant(attr->kernel, mode), in = attr->src.c, out = attr->dst.c;
+double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width) {
+    if (!ls_winograd_can(attr, op, variant)) return 0;
+    const int in = attr->src.c, out = attr->dst.c;
     if (in < vector_width || out < vector_width) return 0;
-    // Multiplications of direct convolution over ours. At 2 and above every measured layer gained (f2: at 1.5).
     const int tile = variants[variant].tile, side = variants[variant].side;
     const double direct = (double)attr->kernel * attr->kernel * attr->dst.h * attr->dst.w * in * out;
     const double own = (double)side * side * divide_up(attr->dst.h, tile) * divide_up(attr->dst.w, tile) *
                        round_up(in, vector_width) * round_up(out, vector_width);
-    return direct >= own * (variant == LS_WINOGRAD_F23 ? 1.5 : 2.0);
+    // At 2 and above every measured layer gained (F(2,3): at 1.5).
+    return direct >= own * (variant == LS_WINOGRAD_F23 ? 1.5 : 2.0) ? direct / own : 0;
 }
 
 enum { STREAM_BYTES = 4 << 20 }; // of a map that will not stay in the cache until it is read
@@ -171,12 +168,11 @@ static void plan_sum(ls_winograd_plan *plan) {
     if (plan->whole) plan->thread_floats = plan->matrix_part;
 }
 
-void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_op op, const char *mode,
+void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant,
     const ls_winograd_kernels *kernels, int threads) {
-    const int variant = find_variant(attr->kernel, mode);
-    assert(ls_winograd_can(attr, op, mode));
+    assert(ls_winograd_can(attr, op, variant));
     *plan = (ls_winograd_plan){ .kernels = kernels, .op = op, .variant = variant };
-    plan->algorithm = variants[variant].algorithm;
+    plan->algorithm = ls_winograd_name(variant);
     plan->side = variants[variant].side;
     set_maps(plan, attr);
     if (op == LS_OP_CONV_BACKWARD_WEIGHT)

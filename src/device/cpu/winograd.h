@@ -1,8 +1,8 @@
 // winograd.h - convolutions of stride 1 with 3x3 and 5x5 filters by Winograd's minimal filtering, fp32.
 //
 // Computes exactly the operators of op_conv.h (forward overwrites dst and adds the bias, backward data overwrites
-// grad_src, backward weight adds to grad_weight and grad_bias) with 4 (F(4,3)), 2.25 (F(2,3)) or 2.8 (F(2,5)) times
-// fewer multiplications. F(m,r): tiles of m x m outputs, filters of r x r taps, (m+r-1)^2 positions at each of which
+// grad_src, backward weight adds to grad_weight and grad_bias) with 4 (F(4,3)), 3.24 (F(3,3)), 2.25 (F(2,3)) or 2.8
+// (F(2,5)) times fewer multiplications. F(m,r): tiles of m x m outputs, filters of r x r taps, (m+r-1)^2 positions at each of which
 // channels are multiplied as matrices.
 //
 // Layouts   activations nChw{B}c, channels zero-padded to B = the kernels' vector width (8 or 16);
@@ -11,9 +11,9 @@
 //           zero for padded outputs).
 // Threads   results are the same bits for any number of threads: a task's arithmetic depends on the shape only.
 // Accuracy  RMS error relative to RMS output, normal inputs:
-//           F(2,3) 4e-7, F(4,3) 1 to 2e-6, F(2,5) 1 to 2e-6 (direct: 4 to 10e-7).
+//           F(2,3) 4e-7, F(3,3) and F(4,3) 1 to 2e-6, F(2,5) 1 to 2e-6 (direct: 4 to 10e-7).
 // Source    Lavin and Gray 2016; interpolation points 0, +-5/8, +-3/2, infinity: 2.4 times less error than
-//           0, +-1, +-2, infinity.
+//           0, +-1, +-2, infinity; F(3,3): 0, +-3/2, 1/2, infinity, 1.5 times less than 0, +-1, 2, infinity.
 #ifndef LS_DEVICE_CPU_WINOGRAD_H
 #define LS_DEVICE_CPU_WINOGRAD_H
 
@@ -25,20 +25,22 @@
 // The arithmetic for one vector width, 8 or 16; emulated: 16 wide on a processor with AVX2 only, for tests.
 const ls_winograd_kernels *ls_winograd_kernels_for(int vector_width, int emulated);
 
-// Whether the operator can be computed here, on blocked tensors. mode: "auto" (F(4,3), F(2,5)), "f2" (F(2,3), more
-// accurate than direct convolution; 5x5 refused), "off".
-int ls_winograd_can(const ls_conv_attr *attr, ls_op op, const char *mode);
-// ... and is expected to gain over direct convolution, with the maps' sizes and the channels that are padded.
-int ls_winograd_supports(const ls_conv_attr *attr, ls_op op, const char *mode, int vector_width);
+const char *ls_winograd_name(ls_winograd_variant variant); // "winograd f(4,3)"
+// Whether the operator can be computed so, on blocked tensors.
+int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant);
+// How many times the multiplications of direct convolution are ours, with the maps' sizes and the channels that are padded;
+// 0 where it cannot be computed so or is not expected to gain.
+double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width);
 
 // Plain data, made only by ls_winograd_plan_make. For the caller: workspace_bytes and algorithm.
 typedef struct {
     size_t workspace_bytes; // 64-byte aligned memory that run may overwrite
-    const char *algorithm;  // "winograd f(4,3)", ...
+    const char *algorithm;  // ls_winograd_name
 
     const ls_winograd_kernels *kernels;
     ls_op op;
-    int variant, side;       // ls_winograd_variant; m + r - 1
+    ls_winograd_variant variant;
+    int side;                // m + r - 1
     ls_winograd_map in, out; // the maps that become V, and M or Z: backward data reads grad_dst and writes grad_src
     int n, tiles;            // images; tiles of the batch
     int slab_tiles;          // tiles transformed and multiplied at a time, padded
@@ -51,7 +53,7 @@ typedef struct {
 } ls_winograd_plan;
 
 // For what ls_winograd_can. threads: those of the pool of run.
-void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_op op, const char *mode,
+void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant,
     const ls_winograd_kernels *kernels, int threads);
 
 // args: host pointers in the order of the operator's enum in op_conv.h;

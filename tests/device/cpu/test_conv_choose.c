@@ -34,8 +34,10 @@ static void the_rule(void **state) {
     } rows[] = {
         { "auto", 16, 8, 3, 1, "winograd f(4,3)" },
         { "auto", 16, 7, 3, 1, "winograd f(4,3)" },
-        { "auto", 16, 3, 3, 1, "winograd f(4,3)" },
-        { "auto", 16, 5, 3, 1, "winograd f(2,3)" }, // whose tiles leave less over
+        { "auto", 16, 15, 3, 1, "winograd f(4,3)" },
+        { "auto", 16, 3, 3, 1, "winograd f(3,3)" }, // whose tiles leave less over
+        { "auto", 16, 5, 3, 1, "winograd f(3,3)" },
+        { "auto", 16, 6, 3, 1, "winograd f(3,3)" },
         { "auto", 16, 2, 3, 1, "winograd f(2,3)" },
         { "auto", 16, 1, 3, 1, "onednn" },
         { "auto", 16, 14, 5, 1, "winograd f(2,5)" },

@@ -1,7 +1,7 @@
 // winograd.c (kernels) - the transforms of Winograd convolution, B channels at a time,
 // no shuffles but in the backward filter.
 //
-// Points 0, +-5/8, +-3/2, infinity for 6 positions a side; 0, +-1, infinity for 4.
+// Points 0, +-5/8, +-3/2, infinity for 6 positions a side; 0, +-3/2, 1/2, infinity for 5; 0, +-1, infinity for 4.
 // For a pair +-p the even and odd powers are summed apart, so that a pair costs little more than a point.
 // Each 2-D transform is one pass over columns and one over rows.
 #include "device/cpu/kernels/winograd.h"
@@ -20,6 +20,9 @@ enum { SIDE_MAX = 6 };
 #define BB (PB * PB)
 #define NA (1 / (2 * AA * (AA - BB)))
 #define NB (1 / (2 * BB * (BB - AA)))
+// Of 5 positions: the pair +-PB, and PC by itself.
+#define PC 0.5f
+#define CC (PC * PC)
 
 INLINE float power(float base, int exponent) {
     float p = 1;
@@ -79,7 +82,8 @@ INLINE void add_line(int count, line l, float *y, size_t stride) {
 
 // --- one-dimensional transforms; `side`, `taps`, `outs` and `pair` are constants -----------------
 
-// Two positions of a line: those of a pair of points +-p, or, as pair 0, of the points 0 and infinity.
+// Two positions of a line: those of a pair of points +-p, or, as pair 0, of the points 0 and infinity. Of 5 positions the last
+// pair is one point: `plus`.
 typedef struct {
     vf plus, minus;
 } two;
@@ -91,6 +95,11 @@ INLINE two even_odd(vf even, vf odd) {
 // B^T: `side` values -> as many positions.
 INLINE two data_pair(int side, int pair, line l) {
     if (side == 4) return pair == 0 ? (two){ l.x2 - l.x0, l.x3 - l.x1 } : even_odd(l.x2, l.x1);
+    if (side == 5) {
+        const vf a = l.x2 - PC * l.x1, b = l.x3 - PC * l.x2; // times x - PC
+        if (pair == 0) return (two){ b - BB * (l.x1 - PC * l.x0), l.x4 - PC * l.x3 - BB * a };
+        return pair == 1 ? even_odd(b, PB * a) : (two){ l.x3 - BB * l.x1, l.x3 };
+    }
     if (pair == 0) return (two){ l.x4 - (AA + BB) * l.x2 + AA * BB * l.x0, l.x5 - (AA + BB) * l.x3 + AA * BB * l.x1 };
     return pair == 1 ? even_odd(l.x4 - BB * l.x2, PA * (l.x3 - BB * l.x1))
                      : even_odd(l.x4 - AA * l.x2, PB * (l.x3 - AA * l.x1));
@@ -113,6 +122,14 @@ INLINE vf taps_odd(int taps, float p, float n, line l) {
 // G: `taps` values -> `side` positions.
 INLINE two taps_pair(int side, int taps, int pair, line l) {
     const vf last = taps == 2 ? l.x1 : taps == 3 ? l.x2 : taps == 4 ? l.x3 : l.x4;
+    if (side == 5) {
+        const vf even = l.x0 + BB * l.x2, odd = PB * l.x1;
+        if (pair == 0) return (two){ (1 / (BB * PC)) * l.x0, last };
+        if (pair == 1)
+            return (two){ (1 / (2 * BB * (PB - PC))) * (even + odd), (-1 / (2 * BB * (PB + PC))) * (even - odd) };
+        const vf at_c = (1 / (PC * (CC - BB))) * (l.x0 + PC * l.x1 + CC * l.x2);
+        return (two){ at_c, at_c };
+    }
     if (pair == 0) return (two){ side == 4 ? -l.x0 : (1 / (AA * BB)) * l.x0, last };
     const float p = side == 4 ? 1 : pair == 1 ? PA : PB, n = side == 4 ? 0.5f : pair == 1 ? NA : NB;
     return even_odd(taps_even(taps, p, n, l), taps_odd(taps, p, n, l));
@@ -131,13 +148,17 @@ INLINE int minus_at(int side, int pair) {
     return pair == 0 ? side - 1 : 2 * pair;
 }
 
+INLINE int is_single(int side, int pair) {
+    return side == 5 && pair == 2;
+}
+
 // A line's positions, at multiples of `stride`.
 INLINE void transform_line(int side, int taps, line l, float *y, size_t stride) {
 #pragma GCC unroll 3
-    for (int pair = 0; pair < side / 2; pair++) {
+    for (int pair = 0; pair < (side + 1) / 2; pair++) {
         const two to = transform_pair(side, taps, pair, l);
         store(y + (size_t)plus_at(pair) * stride, to.plus);
-        store(y + (size_t)minus_at(side, pair) * stride, to.minus);
+        if (!is_single(side, pair)) store(y + (size_t)minus_at(side, pair) * stride, to.minus);
     }
 }
 
@@ -150,6 +171,10 @@ INLINE vf outs_row(int side, int exponent, vf a, vf b, vf begin) {
 // A^T: `side` positions -> `outs` values.
 INLINE line outs_1d(int side, int outs, line l) {
     const vf none = { 0 }, last = side == 4 ? l.x3 : l.x5;
+    if (side == 5) {
+        const vf even = l.x1 + l.x2, odd = l.x1 - l.x2;
+        return (line){ l.x0 + even + l.x3, PB * odd + PC * l.x3, BB * even + CC * l.x3 + l.x4, none, none, none };
+    }
     const vf even_a = l.x1 + l.x2, odd_a = l.x1 - l.x2, even_b = l.x3 + l.x4, odd_b = l.x3 - l.x4;
     return (line){ outs_row(side, 0, even_a, even_b, l.x0), outs_row(side, 1, odd_a, odd_b, outs == 2 ? last : none),
         outs_row(side, 2, even_a, even_b, outs == 3 ? last : none),
@@ -169,7 +194,7 @@ INLINE void transform_2d(
     int side, int taps, const float *const *rows, size_t column, int begin, int end, float *v, size_t pos_stride) {
     const int size = taps > 0 ? taps : side;
 #pragma GCC unroll 3
-    for (int pair = 0; pair < side / 2; pair++) {
+    for (int pair = 0; pair < (side + 1) / 2; pair++) {
         line plus = { .x0 = { 0 } }, minus = { .x0 = { 0 } };
 #define COLUMN(j) \
     if (j < size && j >= begin && j < end) { \
@@ -179,7 +204,8 @@ INLINE void transform_2d(
         EACH_COLUMN(COLUMN)
 #undef COLUMN
         transform_line(side, taps, plus, v + (size_t)(plus_at(pair) * side) * pos_stride, pos_stride);
-        transform_line(side, taps, minus, v + (size_t)(minus_at(side, pair) * side) * pos_stride, pos_stride);
+        if (!is_single(side, pair))
+            transform_line(side, taps, minus, v + (size_t)(minus_at(side, pair) * side) * pos_stride, pos_stride);
     }
 }
 #else
@@ -297,6 +323,8 @@ static void tiles_in(int variant, const ls_winograd_map *map, const float *data,
     int padded_tiles, float *v, size_t pos_stride) {
     if (variant == LS_WINOGRAD_F23)
         read_tiles(4, 0, map, data, block, first, tiles, padded_tiles, v, pos_stride);
+    else if (variant == LS_WINOGRAD_F33)
+        read_tiles(5, 0, map, data, block, first, tiles, padded_tiles, v, pos_stride);
     else
         read_tiles(6, 0, map, data, block, first, tiles, padded_tiles, v, pos_stride);
 }
@@ -305,6 +333,8 @@ static void gradients_in(int variant, const ls_winograd_map *map, const float *d
     int padded_tiles, float *z, size_t pos_stride) {
     if (variant == LS_WINOGRAD_F23)
         read_tiles(4, 2, map, data, block, first, tiles, padded_tiles, z, pos_stride);
+    else if (variant == LS_WINOGRAD_F33)
+        read_tiles(5, 3, map, data, block, first, tiles, padded_tiles, z, pos_stride);
     else if (variant == LS_WINOGRAD_F25)
         read_tiles(6, 2, map, data, block, first, tiles, padded_tiles, z, pos_stride);
     else
@@ -315,6 +345,8 @@ static void tiles_out(int variant, const ls_winograd_map *map, float *data, int 
     const float *m, size_t pos_stride, const float *bias) {
     if (variant == LS_WINOGRAD_F23)
         write_tiles(4, 2, map, data, block, first, tiles, m, pos_stride, bias);
+    else if (variant == LS_WINOGRAD_F33)
+        write_tiles(5, 3, map, data, block, first, tiles, m, pos_stride, bias);
     else if (variant == LS_WINOGRAD_F25)
         write_tiles(6, 2, map, data, block, first, tiles, m, pos_stride, bias);
     else
@@ -366,6 +398,8 @@ static void filters_in(int variant, int backward, const float *weight, int in_bl
     float *u, size_t pos_stride) {
     if (variant == LS_WINOGRAD_F23)
         read_filters(4, 3, backward, weight, in_blocks, out_blocks, panel, u, pos_stride);
+    else if (variant == LS_WINOGRAD_F33)
+        read_filters(5, 3, backward, weight, in_blocks, out_blocks, panel, u, pos_stride);
     else if (variant == LS_WINOGRAD_F25)
         read_filters(6, 5, backward, weight, in_blocks, out_blocks, panel, u, pos_stride);
     else
@@ -401,6 +435,8 @@ static void filters_out(int variant, const float *sums, size_t pos_stride, int p
     int out_blocks, int block, float *grad_weight) {
     if (variant == LS_WINOGRAD_F23)
         write_filters(4, 3, sums, pos_stride, parts, part_stride, in_blocks, out_blocks, block, grad_weight);
+    else if (variant == LS_WINOGRAD_F33)
+        write_filters(5, 3, sums, pos_stride, parts, part_stride, in_blocks, out_blocks, block, grad_weight);
     else if (variant == LS_WINOGRAD_F25)
         write_filters(6, 5, sums, pos_stride, parts, part_stride, in_blocks, out_blocks, block, grad_weight);
     else

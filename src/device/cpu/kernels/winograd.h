@@ -14,7 +14,13 @@
 
 #include <stddef.h>
 
-typedef enum { LS_WINOGRAD_F43, LS_WINOGRAD_F25, LS_WINOGRAD_F23, LS_WINOGRAD_VARIANTS } ls_winograd_variant;
+typedef enum {
+    LS_WINOGRAD_F43,
+    LS_WINOGRAD_F25,
+    LS_WINOGRAD_F33,
+    LS_WINOGRAD_F23,
+    LS_WINOGRAD_VARIANTS
+} ls_winograd_variant;
 
 // A batch of feature maps seen as tiles, counted image by image, row by row: tile (y,x) begins at row y*step - pad,
 // column x*step - pad. What lies outside of the map reads as zero and is not written.
