@@ -112,6 +112,7 @@ endfunction()
 # bin/cuda_plans: cuDNN's plans for described GPUs, which tests/device/cuda/test_cudnn_plans.sh calls. Needs no driver.
 function(lockstep_cuda_add_plans)
   add_executable(cuda_plans "${CMAKE_SOURCE_DIR}/tests/device/cuda/cudnn_plans.c" "${CMAKE_SOURCE_DIR}/src/device/cuda/cudnn_plans.c")
+  target_include_directories(cuda_plans PRIVATE "${CMAKE_SOURCE_DIR}/tests")
   target_include_directories(cuda_plans SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} "${LOCKSTEP_CUDNN_INCLUDE}" "${LOCKSTEP_CUBLAS_INCLUDE}")
   target_link_libraries(cuda_plans PRIVATE lockstep_model ${LOCKSTEP_CUDNN})
 endfunction()

@@ -28,12 +28,12 @@ LABEL_WORD = 1 << 20                    # src/data/synthetic.c: the word of a sa
 # Rates: with batch norm two runs that round differently part quickly (resnet20 at rate 0.01: 5e-3 after 10 updates, in fp32 against
 # double). These keep fp32 within about 1e-5 of double over 10 updates, so that a comparison at 1e-4 tells mistakes from rounding.
 NETWORKS = {
-    "lenet":    {"batch": 64, "rate": 0.02},
+    "lenet":    {"batch": 64, "rate": 0.02, "input": "1x28x28"},
     "resnet9":  {"batch": 32, "rate": 0.001},
     "resnet20": {"batch": 32, "rate": 0.0005},
     "airbench94": {"batch": 32, "rate": 0.002},
 }
-COMMON = {"seed": 1, "momentum": 0.9, "weight_decay": 5e-4, "classes": 10, "mean": 0.5, "std": 0.25}
+COMMON = {"input": "3x32x32", "seed": 1, "momentum": 0.9, "weight_decay": 5e-4, "classes": 10, "mean": 0.5, "std": 0.25}
 
 
 # The generator -----------------------------------------------------------------------------------------------------------
@@ -106,15 +106,18 @@ def normalise(pixels, setup):
 class Network(nn.Module):
     """A network file in PyTorch. Parameters are called <section>.weight and so on, as in the file of weights."""
 
-    def __init__(self, path):
+    def __init__(self, path, data=("3x32x32", "10")):
+        """data: the data set's shape and number of classes, for a network that follows them"""
         super().__init__()
+        self.path, self.data = path, data
         ini = configparser.ConfigParser(delimiters=("=",), comment_prefixes=(";", "#"), interpolation=None)
         with open(path) as file:
             ini.read_file(file)
-        self.shape = tuple(int(d) for d in ini["network"]["input"].split("x"))
+        shape = ini["network"]["input"]
+        self.shape = tuple(int(d) for d in (data[0] if shape == "data" else shape).split("x"))
         self.plan, shapes, before = [], {"input": self.shape}, "input"
         for name in ini.sections()[1:]:
-            keys = dict(ini[name])
+            keys = {key: data[1] if value == "classes" else value for key, value in ini[name].items()}
             kind = keys.pop("layer")
             inputs = [i.strip() for i in keys.pop("inputs", before).split(",")]
             module, run = self.layer(kind, keys, shapes[inputs[0]])
@@ -214,8 +217,7 @@ def check_reference(path, name, net, images, labels):
 # Training ----------------------------------------------------------------------------------------------------------------
 
 def copy_of(net, dtype):
-    copy = Network(net.path)
-    copy.path = net.path
+    copy = Network(net.path, net.data)
     copy.load_state_dict(net.state_dict())
     return copy.to(dtype)
 
@@ -258,8 +260,8 @@ def describe_initial(net, grad_norms):
 def make(name, options):
     setup = {**COMMON, **NETWORKS[name]}
     model_file = f"configs/models/{name}.ini"
-    net = Network(os.path.join(ROOT, model_file))
-    net.path = os.path.join(ROOT, model_file)
+    net = Network(os.path.join(ROOT, model_file), (setup["input"], str(setup["classes"])))
+    setup["input"] = list(net.shape)
     initialise(net, setup["seed"])
     raw = [batch_of(setup, net.shape, u) for u in range(UPDATES)]
     batches = [(torch.from_numpy(normalise(p, setup)), torch.tensor(l)) for p, l in raw]

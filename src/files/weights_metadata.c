@@ -170,14 +170,27 @@ static ls_status take_dataset(const ls_dataset *dataset, ls_weights_info *info) 
     return LS_SUCCESS;
 }
 
+typedef struct {
+    const ls_config *cfg;
+    ls_dataset *dataset; // NULL: not opened yet
+} data_source;
+
+static ls_status find_data(void *context, ls_chw *shape, int *classes) {
+    data_source *source = context;
+    LS_TRY(ls_dataset_open(source->cfg, LS_SPLIT_TRAIN, &source->dataset));
+    *shape = ls_dataset_get_info(source->dataset)->shape;
+    *classes = ls_dataset_get_info(source->dataset)->classes;
+    return LS_SUCCESS;
+}
+
 static ls_status configure(const ls_config *cfg, ls_weights_info *info) {
     char path[2 * LS_TEXT_BYTES];
+    data_source source = { .cfg = cfg };
     LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
-    LS_TRY(ls_graph_read(path, &info->graph));
-    ls_dataset *dataset;
-    LS_TRY(ls_dataset_open(cfg, LS_SPLIT_TRAIN, &dataset));
-    ls_status status = take_dataset(dataset, info);
-    ls_dataset_free(dataset);
+    ls_status status = ls_graph_read_for(path, &(ls_graph_data){ find_data, &source }, &info->graph);
+    if (!source.dataset) LS_THEN(status, ls_dataset_open(cfg, LS_SPLIT_TRAIN, &source.dataset));
+    LS_THEN(status, take_dataset(source.dataset, info));
+    ls_dataset_free(source.dataset);
     return status;
 }
 

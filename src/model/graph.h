@@ -1,8 +1,9 @@
 // graph.h - a network: layers in order, with shapes, parameters and their initial values.
 // Data only; no device, no memory for tensors.
 //
-// File format (configs/models/*.ini): section [network] with `input = CxHxW`; every further section is a layer,
-// named by the section, in order.
+// File format (configs/models/*.ini): section [network] with `input = CxHxW`, or `input = data`: the shape of the data
+// set's pictures; every further section is a layer, named by the section, in order. The number of outputs may be
+// `classes`, the data set's.
 //   layer = kind
 //   inputs = a, b  earlier layers (default: the section before; of the first: "input")
 // The other keys are the layer's own. The last layer is the output: logits of shape (classes, 1, 1).
@@ -92,7 +93,7 @@ typedef struct {
 
 typedef struct {
     char path[1024];
-    char *text;    // the network file's
+    char *text;    // the network file's, with numbers where it follows the data
     uint64_t hash; // of what the file says: sections, keys and values in order; not of comments
     ls_chw input;
     int classes;
@@ -102,8 +103,15 @@ typedef struct {
     int param_count;
 } ls_graph;
 
+// Where a network file finds what it follows; find is called once, and not by a file that has numbers everywhere.
+typedef struct {
+    ls_status (*find)(void *context, ls_chw *shape, int *classes);
+    void *context;
+} ls_graph_data;
+
 // LS_USAGE with file:line, layer, shapes and the nearest valid name. A missing file, too.
-LS_CHECKED ls_status ls_graph_read(const char *path, ls_graph **out);
+LS_CHECKED ls_status ls_graph_read(const char *path, ls_graph **out); // of numbers everywhere
+LS_CHECKED ls_status ls_graph_read_for(const char *path, const ls_graph_data *data, ls_graph **out);
 // The same of a text that is no file of its own; path: where it is from, for messages.
 LS_CHECKED ls_status ls_graph_parse(const char *path, const char *text, ls_graph **out);
 void ls_graph_free(ls_graph *graph);

@@ -10,7 +10,12 @@
 
 enum { LS_LAYER_PARAMS_MAX = 4, LS_SIZE_MAX = 65536, LS_PADDING_MAX = 1024 };
 
-typedef enum { LS_KEY_INT, LS_KEY_REAL, LS_KEY_BOOL } ls_key_type;
+typedef enum {
+    LS_KEY_INT,
+    LS_KEY_OUTPUTS, // as INT, or the word `classes`: the data set's number of them
+    LS_KEY_REAL,
+    LS_KEY_BOOL
+} ls_key_type;
 
 typedef struct {
     const char *name;

@@ -3,7 +3,7 @@
 
 #define AT(field) offsetof(ls_layer, attr.conv2d.field)
 static const ls_layer_key keys[] = {
-    { "out_channels", LS_KEY_INT, AT(out_channels), 1, 0, 1, LS_SIZE_MAX, "channels of the output" },
+    { "out_channels", LS_KEY_OUTPUTS, AT(out_channels), 1, 0, 1, LS_SIZE_MAX, "channels of the output" },
     { "kernel", LS_KEY_INT, AT(kernel), 1, 0, 1, 1024, "rows and columns of the kernel" },
     { "stride", LS_KEY_INT, AT(stride), 0, 1, 1, 1024, "distance between positions of the kernel" },
     { "padding", LS_KEY_INT, AT(padding), 0, 0, 0, LS_PADDING_MAX, "zeros on each side" },

@@ -4,7 +4,7 @@
 
 #define AT(field) offsetof(ls_layer, attr.linear.field)
 static const ls_layer_key keys[] = {
-    { "out_features", LS_KEY_INT, AT(out_features), 1, 0, 1, LS_SIZE_MAX, "length of the output" },
+    { "out_features", LS_KEY_OUTPUTS, AT(out_features), 1, 0, 1, LS_SIZE_MAX, "length of the output" },
     { "bias", LS_KEY_BOOL, AT(bias), 0, 1, 0, 1, "a number added to each element of the output" },
 };
 

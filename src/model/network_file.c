@@ -1,4 +1,5 @@
 // network_file.c - reads a network file: sections to layers, keys to attributes, names to indices.
+#include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,18 @@
 // Room for the longest parameter: ".running_mean".
 enum { LAYER_NAME_MAX = LS_NAME_BYTES - 16, KEYS_MAX = 16 };
 
+// Numbers that replace words. A network's text grows by a shape at most: no number of classes is longer than its word.
+enum { SHAPE_BYTES = 40, CLASSES_BYTES = 12 };
+static const char classes_word[] = "classes";
+
 typedef struct {
-    const ls_ini *ini;
+    ls_ini *ini;
     ls_graph *graph;
     const char **names; // "input", then the layers' names in order
+    const ls_graph_data *data;
+    int followed; // the words below stand for what the data set has
+    char shape[SHAPE_BYTES], classes[CLASSES_BYTES];
+    ptrdiff_t grown; // graph->text is so much longer than the file's, up to the last word replaced
 } reader;
 
 // " (did you mean 'x'?)", or nothing.
@@ -41,27 +50,65 @@ static int parse_shape(const char *text, ls_chw *shape) {
     return ls_chw_count(*shape) <= INT32_MAX;
 }
 
-static ls_status read_network_section(const reader *r, const ls_ini_section *section) {
+// --- following the data --------------------------------------------------------------------------
+
+static ls_status find_data(reader *r, const ls_ini_entry *entry) {
+    if (r->followed) return LS_SUCCESS;
+    ls_chw shape = { 0 };
+    int classes = 0;
+    if (!r->data) {
+        return ls_fail(LS_USAGE, "%s:%d: %s.%s = %s: there is no data set here that it could follow; write numbers",
+            r->ini->path, entry->line, entry->section, entry->key, entry->value);
+    }
+    LS_TRY(r->data->find(r->data->context, &shape, &classes));
+    snprintf(r->shape, sizeof r->shape, "%dx%dx%d", shape.c, shape.h, shape.w);
+    snprintf(r->classes, sizeof r->classes, "%d", classes);
+    assert(strlen(r->classes) < sizeof classes_word);
+    r->followed = 1;
+    return LS_SUCCESS;
+}
+
+// Puts the number where the word stands, in the entry and in the network's text. Entries come in the order of the file.
+static void replace(reader *r, ls_ini_entry *entry, const char *number) {
+    const ptrdiff_t was = (ptrdiff_t)strlen(entry->value), is = (ptrdiff_t)strlen(number);
+    char *at = r->graph->text + (entry->value - r->ini->text) + r->grown;
+    memmove(at + is, at + was, strlen(at + was) + 1);
+    memcpy(at, number, (size_t)is);
+    r->grown += is - was;
+    entry->value = number;
+}
+
+static ls_status follow_data(reader *r, ls_ini_entry *entry, const char *number) {
+    LS_TRY(find_data(r, entry));
+    replace(r, entry, number);
+    return LS_SUCCESS;
+}
+
+// --- sections ------------------------------------------------------------------------------------
+
+static ls_status read_network_section(reader *r, const ls_ini_section *section) {
     static const char *const known[] = { "input" };
     char hint[160];
     int seen = 0;
     for (int i = section->first_entry; i < section->first_entry + section->entry_count; i++) {
-        const ls_ini_entry *entry = &r->ini->entries[i];
+        ls_ini_entry *entry = &r->ini->entries[i];
         if (strcmp(entry->key, "input") != 0) {
             return ls_fail(LS_USAGE, "%s:%d: [network] has no key '%s', only 'input'%s", r->ini->path, entry->line,
                 entry->key, suggest(hint, sizeof hint, entry->key, known, 1));
         }
+        if (strcmp(entry->value, "data") == 0) LS_TRY(follow_data(r, entry, r->shape));
         if (!parse_shape(entry->value, &r->graph->input)) {
             return ls_fail(LS_USAGE,
-                "%s:%d: network.input = '%s': expected channels x height x width of a sample, such as 3x32x32, each "
-                "from 1 to %d",
+                "%s:%d: network.input = '%s': expected data, or channels x height x width of a sample, such as "
+                "3x32x32, each from 1 to %d",
                 r->ini->path, entry->line, entry->value, LS_SIZE_MAX);
         }
         seen = 1;
     }
     if (seen) return LS_SUCCESS;
-    return ls_fail(LS_USAGE, "%s:%d: [network] lacks 'input', the shape of a sample, such as input = 3x32x32",
-        r->ini->path, section->line);
+    return ls_fail(LS_USAGE,
+        "%s:%d: [network] lacks 'input', the shape of a sample, such as input = 3x32x32, or input = data", r->ini->path,
+        section->line);
 }
 
 static ls_status check_name(const reader *r, const ls_ini_section *section) {
@@ -83,7 +130,7 @@ static ls_status check_name(const reader *r, const ls_ini_section *section) {
     return LS_SUCCESS;
 }
 
-static const ls_ini_entry *find_entry(const reader *r, const ls_ini_section *section, const char *key) {
+static ls_ini_entry *find_entry(const reader *r, const ls_ini_section *section, const char *key) {
     for (int i = section->first_entry; i < section->first_entry + section->entry_count; i++) {
         if (strcmp(r->ini->entries[i].key, key) == 0) return &r->ini->entries[i];
     }
@@ -172,11 +219,19 @@ static void store(ls_layer *layer, const ls_layer_key *key, double value) {
     }
 }
 
-static ls_status read_value(const reader *r, const ls_ini_entry *entry, const ls_layer_key *key, ls_layer *layer) {
+static ls_status read_value(reader *r, ls_ini_entry *entry, const ls_layer_key *key, ls_layer *layer) {
     int64_t whole = 0;
     int yes = 0;
     double real = 0;
-    if (key->type == LS_KEY_INT) {
+    if (key->type == LS_KEY_OUTPUTS && isalpha((unsigned char)entry->value[0])) {
+        if (strcmp(entry->value, classes_word) != 0) {
+            char where[LS_STATUS_TEXT_BYTES / 2];
+            return ls_fail(LS_USAGE, "%s: expected a whole number from %g to %g, or classes: the data set's number",
+                ls_ini_where(r->ini, entry, where, sizeof where), key->minimum, key->maximum);
+        }
+        LS_TRY(follow_data(r, entry, r->classes));
+    }
+    if (key->type == LS_KEY_INT || key->type == LS_KEY_OUTPUTS) {
         LS_TRY(ls_ini_int(r->ini, entry, (int64_t)key->minimum, (int64_t)key->maximum, &whole));
         real = (double)whole;
     } else if (key->type == LS_KEY_BOOL) {
@@ -202,7 +257,7 @@ static ls_status refuse_key(const reader *r, const ls_ini_entry *entry, const ls
         layer->name, type->name, entry->key, suggest(hint, sizeof hint, entry->key, names, 2 + type->key_count), list);
 }
 
-static ls_status read_keys(const reader *r, const ls_ini_section *section, ls_layer *layer) {
+static ls_status read_keys(reader *r, const ls_ini_section *section, ls_layer *layer) {
     const ls_layer_type *type = ls_layer_type_of(layer->kind);
     for (int i = section->first_entry; i < section->first_entry + section->entry_count; i++) {
         const ls_ini_entry *entry = &r->ini->entries[i];
@@ -212,12 +267,13 @@ static ls_status read_keys(const reader *r, const ls_ini_section *section, ls_la
     }
     for (int k = 0; k < type->key_count; k++) {
         const ls_layer_key *key = &type->keys[k];
-        const ls_ini_entry *entry = find_entry(r, section, key->name);
+        ls_ini_entry *entry = find_entry(r, section, key->name);
         if (entry) {
             LS_TRY(read_value(r, entry, key, layer));
         } else if (key->required) {
-            return ls_layer_fail(r->graph, layer, "it lacks the key '%s', %s (%s from %g to %g)", key->name, key->what,
-                key->type == LS_KEY_REAL ? "a number" : "a whole number", key->minimum, key->maximum);
+            return ls_layer_fail(r->graph, layer, "it lacks the key '%s', %s (%s from %g to %g%s)", key->name,
+                key->what, key->type == LS_KEY_REAL ? "a number" : "a whole number", key->minimum, key->maximum,
+                key->type == LS_KEY_OUTPUTS ? ", or classes: the data set's number" : "");
         } else {
             store(layer, key, key->preset);
         }
@@ -225,7 +281,7 @@ static ls_status read_keys(const reader *r, const ls_ini_section *section, ls_la
     return LS_SUCCESS;
 }
 
-static ls_status read_layers(const reader *r) {
+static ls_status read_layers(reader *r) {
     for (int i = 0; i < r->graph->layer_count; i++) {
         const ls_ini_section *section = &r->ini->sections[i + 1];
         ls_layer *layer = &r->graph->layers[i];
@@ -271,16 +327,17 @@ static uint64_t hash_of(const ls_ini *ini) {
     return hash;
 }
 
-static ls_status parse(const char *path, const char *text, size_t bytes, ls_graph **out) {
+static ls_status parse(const char *path, const char *text, size_t bytes, const ls_graph_data *data, ls_graph **out) {
     ls_ini *ini = NULL;
     LS_TRY(ls_ini_parse(path, text, bytes, &ini));
     ls_status status;
-    reader r = { .ini = ini };
+    reader r = { .ini = ini, .data = data };
     LS_TRY_GOTO(LS_NEW(r.graph, 1, "%s", path));
-    LS_TRY_GOTO(LS_NEW_TEXT(r.graph->text, text, "%s", path));
+    LS_TRY_GOTO(LS_NEW(r.graph->text, bytes + SHAPE_BYTES + 1, "%s", path));
+    memcpy(r.graph->text, text, bytes);
     snprintf(r.graph->path, sizeof r.graph->path, "%s", path);
-    r.graph->hash = hash_of(ini);
     LS_TRY_GOTO(read_sections(&r));
+    r.graph->hash = hash_of(ini);
     *out = r.graph;
     r.graph = NULL; // ownership moved to *out
 done:
@@ -291,14 +348,18 @@ done:
 }
 
 ls_status ls_graph_parse(const char *path, const char *text, ls_graph **out) {
-    return parse(path, text, strlen(text), out);
+    return parse(path, text, strlen(text), NULL, out);
 }
 
 ls_status ls_graph_read(const char *path, ls_graph **out) {
+    return ls_graph_read_for(path, NULL, out);
+}
+
+ls_status ls_graph_read_for(const char *path, const ls_graph_data *data, ls_graph **out) {
     char *text;
     size_t bytes;
     LS_TRY(ls_ini_read_text(path, &text, &bytes));
-    ls_status status = parse(path, text, bytes, out);
+    ls_status status = parse(path, text, bytes, data, out);
     free(text);
     return status;
 }

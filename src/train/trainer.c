@@ -52,12 +52,13 @@ static ls_status check_data(const ls_trainer *t) {
     if (!ls_chw_equal(train->shape, g->input))
         return ls_fail(LS_USAGE,
             "%s: the network's input is %dx%dx%d, but pictures of data.dataset = %s are %dx%dx%d; choose another "
-            "model.file, or change `input` in [network]",
+            "model.file, or write `input = data` in [network]",
             g->path, g->input.c, g->input.h, g->input.w, train->name, train->shape.c, train->shape.h, train->shape.w);
     if (train->classes != g->classes)
         return ls_fail(LS_USAGE,
-            "%s: the network has %d outputs, but data.dataset = %s has %d classes; change the last layer", g->path,
-            g->classes, train->name, train->classes);
+            "%s: the network has %d outputs, but data.dataset = %s has %d classes; write `out_features = classes` in "
+            "the last layer",
+            g->path, g->classes, train->name, train->classes);
     if (!ls_chw_equal(test->shape, train->shape) || test->classes != train->classes)
         return ls_fail(
             LS_DATA, "data.dataset = %s: the training and the test split differ in shape or classes", train->name);
@@ -166,10 +167,19 @@ static ls_status allocate(ls_trainer *t) {
 
 // --- the whole -----------------------------------------------------------------------------------
 
-static ls_status open_network(ls_trainer *t) {
+// Waits for the training split: a network that has numbers everywhere does not come here.
+static ls_status find_data(void *opening, ls_chw *shape, int *classes) {
+    ls_dataset *dataset;
+    LS_TRY(finish_opening(opening, &dataset));
+    *shape = ls_dataset_get_info(dataset)->shape;
+    *classes = ls_dataset_get_info(dataset)->classes;
+    return LS_SUCCESS;
+}
+
+static ls_status open_network(ls_trainer *t, data_opening *train) {
     char path[PATH_BYTES];
     LS_TRY(ls_config_path(t->cfg, LS_OPTION_model_file, path, sizeof path));
-    return ls_graph_read(path, &t->graph);
+    return ls_graph_read_for(path, &(ls_graph_data){ find_data, train }, &t->graph);
 }
 
 static void fill_facts(ls_trainer *t) {
@@ -188,7 +198,7 @@ static ls_status prepare(ls_trainer *t) {
     data_opening train = { .cfg = t->cfg, .split = LS_SPLIT_TRAIN }, test = { .cfg = t->cfg, .split = LS_SPLIT_TEST };
     start_opening(&train);
     start_opening(&test);
-    ls_status status = open_device(t, open_network(t));
+    ls_status status = open_device(t, open_network(t, &train));
     ls_comm_phase(t->comm, "start-up: data", -1);
     ls_keep_first(&status, finish_opening(&train, &t->train_data));
     ls_keep_first(&status, finish_opening(&test, &t->test_data));

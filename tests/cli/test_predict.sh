@@ -2,6 +2,7 @@
 # refused. Pictures are made here, without any other program than gzip.
 . "$(dirname "$0")/pictures.sh" "$1"
 
+sed 's/3x12x12/data/; s/out_features = 2/out_features = classes/' net3.ini >following.ini
 cat >folder.ini <<'END'
 [data]
 dataset = folder
@@ -9,7 +10,7 @@ path = pictures
 image_size = 12x12
 mean = 0.4, 0.5, 0.6
 [model]
-file = net3.ini
+file = following.ini
 [train]
 epochs = 2
 global_batch = 8
@@ -29,6 +30,9 @@ for i in 4 5 6; do
 done
 "$train" folder.ini --quiet --run-dir run
 check "training: exit" $? 0
+check "the run's network has numbers" "$(cat run/network.ini)" "$(cat net3.ini)"
+"$train" eval folder.ini run/weights.safetensors --quiet --set model.file=net3.ini >/dev/null
+check "numbers and words are one network: exit" $? 0
 result=$("$train" eval folder.ini run/weights.safetensors --quiet)
 
 # The weights alone, elsewhere: no configuration, no network, no training pictures.
@@ -103,7 +107,8 @@ sed 's/\[fc\]/[fc9]/' ../net3.ini >../net9.ini
 refused "another network" 7 "foreign.safetensors: has no tensor 'fc9.weight'; the nearest is 'fc.weight'" \
     "$train" predict --quiet foreign.safetensors --config ../folder.ini --set model.file=../net9.ini "${above[0]}"
 refused "another data set" 2 "the network takes pictures of 3x12x12 and has 2 classes, but data.dataset = synthetic has" \
-    "$train" predict --quiet foreign.safetensors --config ../folder.ini --set data.dataset=synthetic "${above[0]}"
+    "$train" predict --quiet foreign.safetensors --config ../folder.ini --set data.dataset=synthetic \
+    --set model.file=../net3.ini "${above[0]}"
 refused "no weights" 7 "none.safetensors: cannot read" "$train" predict --quiet none.safetensors "${above[0]}"
 refused "no safetensors file" 7 "no safetensors file" "$train" predict --quiet "${above[0]}" "${above[0]}"
 refused "a device that is not there" 2 "device.type" "$train" predict --quiet w.safetensors "${above[0]}" --set device.type=gpu

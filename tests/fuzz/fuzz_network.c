@@ -50,10 +50,22 @@ static void compile(const ls_graph *graph, int micro_batch, int training) {
     ls_param_store_free(store);
 }
 
+static ls_status find_data(void *context, ls_chw *shape, int *classes) {
+    (void)context;
+    *shape = (ls_chw){ 3, 32, 32 };
+    *classes = 10;
+    return LS_SUCCESS;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     ls_graph *graph;
-    if (fuzz_refused(ls_graph_read(fuzz_file(0, data, bytes), &graph), LS_USAGE, LS_DEVICE)) return 0;
+    const ls_graph_data source = { find_data, NULL };
+    if (fuzz_refused(ls_graph_read_for(fuzz_file(0, data, bytes), &source, &graph), LS_USAGE, LS_DEVICE)) return 0;
     check_shapes(graph);
+    ls_graph *again; // of its own text, which has numbers in place of words
+    fuzz_expect(!ls_failed(ls_graph_parse("text", graph->text, &again)), "refused for the second time");
+    fuzz_expect(again->hash == graph->hash, "another network for the second time");
+    ls_graph_free(again);
     print(graph);
     for (int training = 0; training < 2; training++) {
         compile(graph, 3, training);

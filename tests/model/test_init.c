@@ -8,10 +8,11 @@
 #include "base/json.h"
 #include "model/graph.h"
 #include "support/cmocka.h"
+#include "support/shipped.h"
 
 static ls_graph *open_network(const char *file) {
     ls_graph *graph = NULL;
-    const ls_status status = ls_graph_read(file, &graph);
+    const ls_status status = read_shipped(file, &graph);
     if (ls_failed(status)) fail_msg("%s", status.text);
     return graph;
 }

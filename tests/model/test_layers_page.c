@@ -17,10 +17,13 @@ static const char head[] =
     "<!-- Generated from src/model/layers.def and src/model/layer_*.c; tests/model/test_layers_page.c checks and "
     "renews it. -->\n"
     "\n"
-    "A network file ([configs/models](../configs/models)) begins with `[network]` and the shape of a sample, such as "
-    "`input = 3x32x32`: channels,\n"
-    "height, width. Every further section is a layer, in order, named by the section: letters, digits, `.`, `_` and "
-    "`-`.\n"
+    "A network file ([configs/models](../configs/models)) begins with `[network]` and the shape of a sample: `input = "
+    "data` takes the data set's,\n"
+    "`input = 3x32x32` (channels, height, width) is a network of that shape only. Every further section is a layer, in "
+    "order, named by the section:\n"
+    "letters, digits, `.`, `_` and `-`. Where a key takes `classes`, that is the data set's number of classes: so one "
+    "network trains on any data. A\n"
+    "run's folder and its weights have the network with numbers in place of both words.\n"
     "\n"
     "- `layer` is its kind, one of those below.\n"
     "- `inputs` names earlier layers, or `input`. Without it, a layer's input is the section before.\n"
@@ -44,7 +47,10 @@ static const char network[] =
 
 static void print_keys(const ls_layer_type *type, FILE *file) {
     static const char *const words[] = {
-        [LS_KEY_INT] = "whole", [LS_KEY_REAL] = "number", [LS_KEY_BOOL] = "true, false"
+        [LS_KEY_INT] = "whole",
+        [LS_KEY_OUTPUTS] = "whole",
+        [LS_KEY_REAL] = "number",
+        [LS_KEY_BOOL] = "true, false",
     };
     if (!type->key_count) return;
     fputs("\n| key | value | default | |\n| --- | --- | --- | --- |\n", file);
@@ -53,6 +59,7 @@ static void print_keys(const ls_layer_type *type, FILE *file) {
         if (!key->what) fail_msg("%s: key '%s' is not explained", type->name, key->name);
         fprintf(file, "| `%s` | %s", key->name, words[key->type]);
         if (key->type != LS_KEY_BOOL) fprintf(file, ", %.10g to %.10g", key->minimum, key->maximum);
+        if (key->type == LS_KEY_OUTPUTS) fputs(", or `classes`", file);
         if (key->required)
             fputs(" | needed", file);
         else if (key->type == LS_KEY_BOOL)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "model/graph.h"
 #include "support/cmocka.h"
+#include "support/shipped.h"
 
 static char path[64] = "/tmp/lockstep-network-XXXXXX";
 
@@ -210,7 +211,12 @@ static const struct {
     { "missing key", IN "[a]\nlayer=conv2d\nkernel=3\n" END, 3,
         { "layer 'a' (conv2d): it lacks the key 'out_channels', channels of the output (a whole", "from 1 to 65536" } },
     { "missing number", IN "[a]\nlayer=scale\n" END, 3, { "it lacks the key 'factor', the constant (a number" } },
-    { "no number", IN "[a]\nlayer=conv2d\nout_channels=four\nkernel=3\n" END, 5, { "a.out_channels", "four" } },
+    { "no number", IN "[a]\nlayer=conv2d\nout_channels=four\nkernel=3\n" END, 5,
+        { "a.out_channels = four: expected a whole number from 1 to 65536, or classes: the data set's number" } },
+    { "classes without data", IN "[f]\nlayer=flatten\n[head]\nlayer=linear\nout_features=classes\n", 7,
+        { "head.out_features = classes: there is no data set here that it could follow; write numbers" } },
+    { "another number of classes", IN "[a]\nlayer=conv2d\nout_channels=4\nkernel=classes\n" END, 6,
+        { "a.kernel", "classes" } },
     { "fraction", IN "[a]\nlayer=maxpool2d\nkernel=2.5\n" END, 5, { "a.kernel", "2.5" } },
     { "out of range", IN "[a]\nlayer=conv2d\nout_channels=4\nkernel=0\n" END, 6, { "a.kernel", "from 1 to 1024" } },
     { "stride zero", IN "[a]\nlayer=maxpool2d\nkernel=2\nstride=0\n" END, 6, { "a.stride", "from 1" } },
@@ -294,7 +300,7 @@ static void every_refusal(void **state) {
 static void from_a_text(void **state) {
     (void)state;
     ls_graph *graph = NULL, *again = NULL;
-    ls_status status = ls_graph_read("configs/models/lenet.ini", &graph);
+    ls_status status = read_shipped("configs/models/lenet.ini", &graph);
     if (ls_failed(status)) fail_msg("%s", status.text);
     assert_non_null(strstr(graph->text, "[conv1]"));
     status = ls_graph_parse("w.safetensors (network)", graph->text, &again);
@@ -307,6 +313,74 @@ static void from_a_text(void **state) {
     status = ls_graph_parse("w.safetensors (network)", "[network]\n\ninput = 3\n", &graph);
     assert_int_equal(status.code, LS_USAGE);
     assert_memory_equal(status.text, "w.safetensors (network):3: network.input = '3'", 46);
+}
+
+// --- a network that follows the data
+
+typedef struct {
+    ls_chw shape;
+    int classes, asked;
+    ls_status status;
+} fake_data;
+
+static ls_status find_fake(void *context, ls_chw *shape, int *classes) {
+    fake_data *data = context;
+    data->asked++;
+    *shape = data->shape;
+    *classes = data->classes;
+    return data->status;
+}
+
+#define FOLLOWS(input, outputs) \
+    "; a comment\n[network]\ninput = " input "  ; of the data\n[c]\nlayer=conv2d\nout_channels = " outputs \
+    "\nkernel=1 # no more\n[p]\nlayer=globalavgpool\n[head]\nlayer=linear\nout_features=" outputs "\n"
+
+// Words or numbers, it is the same network, with the same hash: what is written of it has numbers, and comments stay.
+static void follows_the_data(void **state) {
+    (void)state;
+    fake_data data = { { 3, 24, 40 }, 7, 0, LS_SUCCESS };
+    const ls_graph_data source = { find_fake, &data };
+    ls_graph *words = NULL, *numbers = NULL;
+    ls_status status = read_text(FOLLOWS("data", "classes"), &words);
+    assert_int_equal(status.code, LS_USAGE); // without data
+    assert_non_null(strstr(status.text, ":3: network.input = data: there is no data set here"));
+    status = ls_graph_read_for(path, &source, &words);
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    assert_int_equal(data.asked, 1);
+    assert_string_equal(words->text, FOLLOWS("3x24x40", "7"));
+    assert_true(ls_chw_equal(words->input, data.shape));
+    assert_int_equal(words->classes, 7);
+    assert_int_equal(words->layers[0].attr.conv2d.out_channels, 7);
+    status = read_text(words->text, &numbers);
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    assert_true(words->hash == numbers->hash);
+    ls_graph_free(words);
+    ls_graph_free(numbers);
+    status = ls_graph_read_for(path, &source, &numbers); // which needs no data
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    assert_int_equal(data.asked, 1);
+    ls_graph_free(numbers);
+}
+
+// The longest numbers that there are, and the data set's own failure.
+static void follows_any_data(void **state) {
+    (void)state;
+    fake_data data = { { 1, 32767, 65536 }, 65536, 0, LS_SUCCESS };
+    const ls_graph_data source = { find_fake, &data };
+    ls_graph *graph = NULL;
+    ls_status status = read_text("[network]\ninput=data\n[p]\nlayer=avgpool2d\nkernel=255\n[g]\nlayer=globalavgpool\n"
+                                 "[head]\nlayer=linear\nout_features=classes",
+        &graph);
+    assert_int_equal(status.code, LS_USAGE);
+    status = ls_graph_read_for(path, &source, &graph);
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    assert_string_equal(graph->text, "[network]\ninput=1x32767x65536\n[p]\nlayer=avgpool2d\nkernel=255\n[g]\n"
+                                     "layer=globalavgpool\n[head]\nlayer=linear\nout_features=65536");
+    ls_graph_free(graph);
+    data.status = ls_fail(LS_DATA, "no such folder");
+    status = ls_graph_read_for(path, &source, &graph);
+    assert_int_equal(status.code, LS_DATA);
+    assert_string_equal(status.text, "no such folder");
 }
 
 // The shipped networks. resnet20 as published, without projections, has 269722 parameters and 81.1 / 242.4 MFLOP:
@@ -327,7 +401,7 @@ static void shipped_networks(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof shipped / sizeof shipped[0]; i++) {
         ls_graph *graph = NULL;
-        const ls_status status = ls_graph_read(shipped[i].file, &graph);
+        const ls_status status = read_shipped(shipped[i].file, &graph);
         if (ls_failed(status)) fail_msg("%s", status.text);
         assert_true(ls_chw_equal(graph->input, shipped[i].input));
         assert_int_equal(graph->classes, 10);
@@ -375,7 +449,7 @@ static void parameter_names(void **state) {
         char file[64];
         snprintf(file, sizeof file, "configs/models/%s.ini", names[i].file);
         ls_graph *graph = NULL;
-        const ls_status status = ls_graph_read(file, &graph);
+        const ls_status status = read_shipped(file, &graph);
         if (ls_failed(status)) fail_msg("%s", status.text);
         const ls_param *param = find_param(graph, names[i].name);
         assert_int_equal(param->role, names[i].role);
@@ -389,7 +463,7 @@ static void parameter_names(void **state) {
 static void residual_branches(void **state) {
     (void)state;
     ls_graph *graph = NULL;
-    const ls_status status = ls_graph_read("configs/models/resnet20.ini", &graph);
+    const ls_status status = read_shipped("configs/models/resnet20.ini", &graph);
     if (ls_failed(status)) fail_msg("%s", status.text);
     const ls_layer *same = &graph->layers[find_layer(graph, "blocks.1.add")],
                    *projected = &graph->layers[find_layer(graph, "blocks.3.add")];
@@ -404,7 +478,7 @@ static void residual_branches(void **state) {
 static void printed_table(void **state) {
     (void)state;
     ls_graph *graph = NULL;
-    const ls_status status = ls_graph_read("configs/models/lenet.ini", &graph);
+    const ls_status status = read_shipped("configs/models/lenet.ini", &graph);
     if (ls_failed(status)) fail_msg("%s", status.text);
     char *text = NULL;
     size_t bytes = 0;
@@ -431,6 +505,8 @@ int main(void) {
         cmocka_unit_test(physical_shapes),
         cmocka_unit_test(every_refusal),
         cmocka_unit_test(from_a_text),
+        cmocka_unit_test(follows_the_data),
+        cmocka_unit_test(follows_any_data),
         cmocka_unit_test(shipped_networks),
         cmocka_unit_test(parameter_names),
         cmocka_unit_test(residual_branches),

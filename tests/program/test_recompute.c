@@ -2,6 +2,7 @@
 #include <math.h>
 #include "program/fixture.h"
 #include "train/trainer_internal.h"
+#include "support/shipped.h"
 
 // As resnet20, small: identity and projected residuals.
 static const char residual[] =
@@ -160,7 +161,7 @@ static void needs_less_memory(void **state) {
         ls_param_store *store;
         const char *why;
         ls_device_options device_options = { .threads = 1 };
-        must(ls_graph_read(path, &graph));
+        must(read_shipped(path, &graph));
         must(ls_device_open("null", &device_options, &device, &why));
         must(ls_param_store_new(
             device, graph, &(ls_param_store_options){ .storage = LS_F32, .state_tensors = 1 }, &store));

@@ -16,6 +16,7 @@
 #include "config/config.h"
 #include "device/cuda/vendor_internal.h"
 #include "model/graph.h"
+#include "support/shipped.h"
 
 enum { BATCH_ALWAYS = 512, CASES_MAX = 512, SHAPES_MAX = 256, LAYER_BYTES = 32 };
 
@@ -132,7 +133,7 @@ static int find_cases(network_case *cases) {
 static int find_shapes(const network_case *of, shape *shapes) {
     ls_graph *graph = NULL;
     int count = 0;
-    TRY(ls_graph_read(of->model, &graph));
+    TRY(read_shipped(of->model, &graph));
     for (int i = 0; i < graph->layer_count; i++) {
         const ls_layer *layer = &graph->layers[i];
         if (layer->kind != LS_LAYER_CONV2D) continue;
