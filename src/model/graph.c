@@ -29,6 +29,11 @@ ls_status ls_layer_fail(const ls_graph *graph, const ls_layer *layer, const char
         ls_layer_kind_name(layer->kind), text);
 }
 
+ls_status ls_layer_check_bias(const ls_graph *graph, const ls_layer *layer, int bias, ls_init bias_init) {
+    if (bias || bias_init.kind == LS_INIT_DEFAULT) return LS_SUCCESS;
+    return ls_layer_fail(graph, layer, "bias_init has no effect with bias = false");
+}
+
 void ls_graph_free(ls_graph *graph) {
     if (!graph) return;
     free(graph->text);
@@ -54,8 +59,11 @@ void ls_graph_add_param(ls_graph *graph, int layer, ls_param_spec spec) {
         param->rank = 4;
         memcpy(param->file_dim, spec.shape.dim, sizeof param->file_dim);
     }
-    param->init = spec.fan_in > 0 ? LS_INIT_UNIFORM : LS_INIT_CONSTANT;
-    param->init_value = spec.fan_in > 0 ? 1.0 / sqrt(spec.fan_in) : spec.value;
+    const ls_init init = spec.fan_in > 0 ? spec.init : (ls_init){ LS_INIT_CONSTANT, spec.value };
+    param->init = init.kind;
+    param->init_value = init.kind == LS_INIT_CONSTANT    ? init.value
+                        : init.kind == LS_INIT_HE_NORMAL ? sqrt(2.0 / spec.fan_in)
+                                                         : 1.0 / sqrt(spec.fan_in);
 }
 
 static int64_t trained_parameters_of(const ls_graph *graph, const ls_layer *layer) {

@@ -30,14 +30,31 @@ typedef enum {
     LS_LAYER_COUNT
 } ls_layer_kind;
 
+// Where a parameter's initial values come from.
+typedef enum {
+#define X(NAME, word, what) LS_INIT_##NAME,
+#include "model/initialisations.def"
+#undef X
+    LS_INIT_CONSTANT // no word: the number itself
+} ls_init_kind;
+
+typedef struct {
+    ls_init_kind kind;
+    double value; // of a constant
+} ls_init;
+
 typedef struct {
     int unused;
 } ls_layer_none;
 typedef struct {
     int out_channels, kernel, stride, padding, dilation, groups, bias;
+    ls_init weight_init, bias_init;
+    int whiten_samples; // of LS_INIT_WHITEN, else 0: so many pictures
+    double whiten_eps;  // added to each eigenvalue
 } ls_layer_conv2d;
 typedef struct {
     int out_features, bias;
+    ls_init weight_init, bias_init;
 } ls_layer_linear;
 typedef struct {
     double eps, momentum; // momentum: share of the new value in the running estimate, as PyTorch's
@@ -61,8 +78,6 @@ typedef enum {
     LS_ROLE_RUNNING_VAR
 } ls_param_role;
 
-typedef enum { LS_INIT_UNIFORM, LS_INIT_CONSTANT } ls_init_kind;
-
 typedef struct {
     char name[LS_NAME_BYTES]; // "<layer>.weight", ".bias", ".running_mean", ".running_var"
     int layer;                // index of its layer
@@ -70,7 +85,7 @@ typedef struct {
     ls_param_shape shape;
     int rank, file_dim[4]; // shape in weight files, PyTorch's: a linear weight is (O, I)
     ls_init_kind init;
-    double init_value; // uniform: the bound b of U(-b, b); constant: the value
+    double init_value; // the bound b of U(-b, b); he-normal: the deviation; constant: the value
 } ls_param;
 
 typedef struct {
@@ -121,10 +136,13 @@ static inline int ls_role_is_statistic(ls_param_role role) {
     return role == LS_ROLE_RUNNING_MEAN || role == LS_ROLE_RUNNING_VAR;
 }
 
-// Initial values of parameter `index` (canonical layout, ls_param_count floats): uniform element i is
-//   (2 * ls_unit_float(ls_random_word(seed, LS_PURPOSE_INIT, index, 0, i)) - 1) * bound, in fp32.
-// Bounds are PyTorch's defaults: conv and linear weight and bias 1/sqrt(fan_in) (kaiming_uniform with a = sqrt(5)).
-// A norm's weight is 1, its bias 0.
+// Initial values of parameter `index` (canonical layout, ls_param_count floats), by its `init` (initialisations.def).
+// With word i = ls_random_word(seed, LS_PURPOSE_INIT, index, 0, i):
+//   uniform    element i is (2 * ls_unit_float(word i) - 1) * bound, in fp32; bound = 1/sqrt(fan_in)
+//   he-normal  of words u, v = 2j, 2j + 1 elements 2j and 2j + 1 are deviation * sqrt(-2 log((u + 1) / 2^32)) times
+//              cos and sin of 2 pi v / 2^32 (Box and Muller 1958), in double, rounded once
+//   whiten     0: they come from the training pictures (whiten.h)
+// A norm's weight is 1, its bias 0. The bits are the same on every machine: nothing but +, -, *, / and sqrt is rounded.
 void ls_graph_init_param(const ls_graph *graph, int index, uint64_t seed, float *values);
 
 // The physical shape of layer's output; of the network's input for -1.

@@ -14,15 +14,18 @@ typedef enum {
     LS_KEY_INT,
     LS_KEY_OUTPUTS, // as INT, or the word `classes`: the data set's number of them
     LS_KEY_REAL,
-    LS_KEY_BOOL
+    LS_KEY_BOOL,
+    LS_KEY_INITIAL // a word of initialisations.def, or a number
 } ls_key_type;
 
 typedef struct {
     const char *name;
     ls_key_type type;
-    size_t offset; // of its int or double in ls_layer
+    size_t offset; // of its int, double or ls_init in ls_layer
     int required;
-    double preset, minimum, maximum; // preset: where the file has no such key; need not lie in the range
+    double preset, minimum,
+        maximum; // preset: where the file has no such key; need not lie in the range. LS_KEY_INITIAL:
+                 // the first and the last word of initialisations.def that it takes
     const char *what;
 } ls_layer_key;
 
@@ -60,14 +63,19 @@ const ls_layer_type *ls_layer_type_of(ls_layer_kind kind);
 ls_status ls_layer_fail(const ls_graph *graph, const ls_layer *layer, const char *format, ...) LS_PRINTF(3, 4);
 
 // shape.dim and kind come from the caller; file_dim is shape.dim[0..rank-1], where a linear weight has rank 2: (O,
-// C*H*W). fan_in > 0: uniform in +-1/sqrt(fan_in); else the constant `value`.
+// C*H*W). fan_in > 0: initial values as `init` says; else the constant `value`.
 typedef struct {
     const char *name; // "weight"
     ls_param_role role;
     ls_param_shape shape;
     double fan_in, value;
+    ls_init init;
 } ls_param_spec;
 void ls_graph_add_param(ls_graph *graph, int layer, ls_param_spec spec);
+
+const char *ls_init_word(ls_init_kind kind); // of initialisations.def
+// Refuses a bias_init of a layer without a bias.
+LS_CHECKED ls_status ls_layer_check_bias(const ls_graph *graph, const ls_layer *layer, int bias, ls_init bias_init);
 
 // *out = number of positions of a window over `size`, padding on both sides: floor((size + 2*padding - extent)/stride)
 // + 1, where extent = dilation*(kernel-1) + 1. Refused when the window does not fit once.

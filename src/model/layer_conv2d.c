@@ -1,5 +1,6 @@
 // layer_conv2d.c - convolution as torch.nn.Conv2d: square kernel, the same stride, padding and dilation both ways.
 #include "model/layer.h"
+#include "model/whiten.h"
 
 #define AT(field) offsetof(ls_layer, attr.conv2d.field)
 static const ls_layer_key keys[] = {
@@ -11,7 +12,49 @@ static const ls_layer_key keys[] = {
     { "groups", LS_KEY_INT, AT(groups), 0, 1, 1, LS_SIZE_MAX,
         "of channels, each convolved by itself; divides those of input and output" },
     { "bias", LS_KEY_BOOL, AT(bias), 0, 1, 0, 1, "a number added to each channel of the output" },
+    { "weight_init", LS_KEY_INITIAL, AT(weight_init), 0, LS_INIT_DEFAULT, LS_INIT_DEFAULT, LS_INIT_WHITEN,
+        "initial values of the weight" },
+    { "bias_init", LS_KEY_INITIAL, AT(bias_init), 0, LS_INIT_DEFAULT, LS_INIT_DEFAULT, LS_INIT_DEFAULT,
+        "initial values of the bias" },
+    { "whiten_samples", LS_KEY_INT, AT(whiten_samples), 0, 0, 1, INT32_MAX,
+        "training pictures that `weight_init = whiten` looks at, the first ones (5000 where the key is missing)" },
+    { "whiten_eps", LS_KEY_REAL, AT(whiten_eps), 0, 0, 1e-9, 1e3,
+        "added to each eigenvalue by `weight_init = whiten` (0.0005 where the key is missing)" },
 };
+
+enum { WHITEN_SAMPLES = 5000 };
+static const double whiten_eps = 5e-4;
+
+// Fills in what the file leaves out.
+static ls_status check_whitening(const ls_graph *graph, ls_layer *layer) {
+    ls_layer_conv2d *a = &layer->attr.conv2d;
+    if (a->weight_init.kind != LS_INIT_WHITEN) {
+        if (a->whiten_samples == 0 && a->whiten_eps == 0) return LS_SUCCESS;
+        return ls_layer_fail(graph, layer, "%s has no effect without weight_init = whiten",
+            a->whiten_samples ? "whiten_samples" : "whiten_eps");
+    }
+    const int patch = layer->in.c * a->kernel * a->kernel;
+    if (layer->inputs[0] >= 0)
+        return ls_layer_fail(graph, layer,
+            "weight_init = whiten is for patches of the network's input, but its input is layer '%s': choose another "
+            "weight_init",
+            graph->layers[layer->inputs[0]].name);
+    if (a->groups != 1 || a->dilation != 1)
+        return ls_layer_fail(graph, layer, "weight_init = whiten needs groups = 1 and dilation = 1");
+    if (patch > LS_WHITEN_PATCH_MAX)
+        return ls_layer_fail(graph, layer,
+            "weight_init = whiten: a patch of the input's %d channels has %d values, and at most %d are possible: "
+            "choose a smaller kernel",
+            layer->in.c, patch, LS_WHITEN_PATCH_MAX);
+    if (a->out_channels > 2 * patch)
+        return ls_layer_fail(graph, layer,
+            "weight_init = whiten makes %d filters of patches of %d values (an eigenvector each, and its negative): "
+            "out_channels = %d is more",
+            2 * patch, patch, a->out_channels);
+    if (a->whiten_samples == 0) a->whiten_samples = WHITEN_SAMPLES;
+    if (a->whiten_eps == 0) a->whiten_eps = whiten_eps;
+    return LS_SUCCESS;
+}
 
 static ls_status infer(const ls_graph *graph, ls_layer *layer) {
     const ls_layer_conv2d *a = &layer->attr.conv2d;
@@ -20,6 +63,8 @@ static ls_status infer(const ls_graph *graph, ls_layer *layer) {
             "groups = %d must divide both the %d channels of its input (%dx%dx%d) and out_channels = %d", a->groups,
             layer->in.c, layer->in.c, layer->in.h, layer->in.w, a->out_channels);
     }
+    LS_TRY(ls_layer_check_bias(graph, layer, a->bias, a->bias_init));
+    LS_TRY(check_whitening(graph, layer));
     const ls_sliding_window window = { a->kernel, a->stride, a->padding, a->dilation };
     LS_TRY(ls_layer_slide(graph, layer, window, &layer->out));
     layer->out.c = a->out_channels;
@@ -36,13 +81,15 @@ static void add_params(ls_graph *graph, int index) {
         (ls_param_spec){ .name = "weight",
             .role = LS_ROLE_WEIGHT,
             .shape = { LS_PARAM_CONV, { a->out_channels, depth, a->kernel, a->kernel }, a->groups },
-            .fan_in = fan_in });
+            .fan_in = fan_in,
+            .init = a->weight_init });
     if (!a->bias) return;
     ls_graph_add_param(graph, index,
         (ls_param_spec){ .name = "bias",
             .role = LS_ROLE_BIAS,
             .shape = { LS_PARAM_VECTOR, { a->out_channels, 1, 1, 1 }, 1 },
-            .fan_in = fan_in });
+            .fan_in = fan_in,
+            .init = a->bias_init });
 }
 
 static double multiply_adds(const ls_layer *layer) {

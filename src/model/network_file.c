@@ -11,7 +11,7 @@
 #include "model/layer.h"
 
 // Room for the longest parameter: ".running_mean".
-enum { LAYER_NAME_MAX = LS_NAME_BYTES - 16, KEYS_MAX = 16 };
+enum { LAYER_NAME_MAX = LS_NAME_BYTES - 16, KEYS_MAX = 16, INIT_CONSTANT_MAX = 1000000 };
 
 // Numbers that replace words. A network's text grows by a shape at most: no number of classes is longer than its word.
 enum { SHAPE_BYTES = 40, CLASSES_BYTES = 12 };
@@ -214,15 +214,37 @@ static void store(ls_layer *layer, const ls_layer_key *key, double value) {
     void *at = (char *)layer + key->offset;
     if (key->type == LS_KEY_REAL) {
         *(double *)at = value;
+    } else if (key->type == LS_KEY_INITIAL) {
+        *(ls_init *)at = (ls_init){ .kind = (ls_init_kind)value };
     } else {
         *(int *)at = (int)value;
     }
+}
+
+// A word of initialisations.def or a number.
+static ls_status read_init(const reader *r, const ls_ini_entry *entry, const ls_layer_key *key, ls_init *out) {
+    const char *words[LS_INIT_CONSTANT];
+    char list[160] = "", hint[160];
+    ls_text_room room = { list, sizeof list };
+    int count = 0;
+    for (int kind = (int)key->minimum; kind <= (int)key->maximum; kind++) {
+        *out = (ls_init){ .kind = (ls_init_kind)kind };
+        words[count++] = ls_init_word(out->kind);
+        if (strcmp(entry->value, words[count - 1]) == 0) return LS_SUCCESS;
+        ls_text_put(&room, "%s, ", words[count - 1]);
+    }
+    *out = (ls_init){ .kind = LS_INIT_CONSTANT };
+    if (!ls_failed(ls_ini_real(r->ini, entry, -INIT_CONSTANT_MAX, INIT_CONSTANT_MAX, &out->value))) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "%s:%d: %s.%s = %s: expected %sor a number from %d to %d%s", r->ini->path, entry->line,
+        entry->section, entry->key, entry->value, list, -INIT_CONSTANT_MAX, INIT_CONSTANT_MAX,
+        suggest(hint, sizeof hint, entry->value, words, count));
 }
 
 static ls_status read_value(reader *r, ls_ini_entry *entry, const ls_layer_key *key, ls_layer *layer) {
     int64_t whole = 0;
     int yes = 0;
     double real = 0;
+    if (key->type == LS_KEY_INITIAL) return read_init(r, entry, key, (ls_init *)(void *)((char *)layer + key->offset));
     if (key->type == LS_KEY_OUTPUTS && isalpha((unsigned char)entry->value[0])) {
         if (strcmp(entry->value, classes_word) != 0) {
             char where[LS_STATUS_TEXT_BYTES / 2];

@@ -148,7 +148,7 @@ static ls_status open_inputs(ls_trainer *t) {
 
 static ls_status allocate_session(ls_trainer *t) {
     LS_TRY(ls_session_allocate(&t->session));
-    return ls_param_store_init(t->session.store, (uint64_t)t->cfg->run_seed);
+    return ls_trainer_init_weights(t);
 }
 
 // Everything that the memory plan has.

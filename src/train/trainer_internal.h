@@ -99,6 +99,8 @@ LS_CHECKED ls_status ls_startup_check_state(ls_trainer *t);    // data and initi
 // verify_pictures.c: as ls_trainer_verify_pictures, but what is left out is gone from facts.test_data->count.
 LS_CHECKED ls_status ls_trainer_verify_test_pictures(ls_trainer *t);
 
+LS_CHECKED ls_status ls_trainer_init_weights(ls_trainer *t); // initial_weights.c
+
 // micro_batch.c: facts.batches, as the configuration says; checks them.
 LS_CHECKED ls_status ls_trainer_plan_batches(ls_trainer *t);
 // The session's programs are compiled and fit into the device of every rank, where train.micro_batch = auto with smaller

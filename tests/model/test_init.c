@@ -5,9 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/hash.h"
 #include "base/json.h"
+#include "base/philox.h"
 #include "model/graph.h"
+#include "model/whiten.h"
 #include "support/cmocka.h"
+#include "support/must.h"
 #include "support/shipped.h"
 
 static ls_graph *open_network(const char *file) {
@@ -170,12 +174,195 @@ static void golden_values(void **state) {
     }
 }
 
+// --- the words of weight_init, against PyTorch and NumPy (scripts/make_golden_init.py) -----------------------------------
+
+static cJSON *golden_init(void) {
+    cJSON *golden = NULL;
+    must(ls_json_read_file("tests/golden/init.json", &golden));
+    return golden;
+}
+
+static double number(const cJSON *object, const char *key) {
+    return cJSON_GetObjectItem(object, key)->valuedouble;
+}
+
+// Golden values have nine digits, so that a float is off by its own rounding and no more.
+static void compare_values(const char *name, const cJSON *wanted, const float *values, double tolerance) {
+    int at = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, wanted) {
+        const double error = fabs((double)values[at] - item->valuedouble);
+        if (!(error <= tolerance * fmax(1, fabs(item->valuedouble))))
+            fail_msg("%s: value %d is %.9g, expected %.9g", name, at, values[at], item->valuedouble);
+        at++;
+    }
+}
+
+static void words_of_weight_init(void **state) {
+    (void)state;
+    cJSON *golden = golden_init();
+    const uint64_t seed = (uint64_t)number(golden, "seed");
+    const cJSON *row;
+    uint64_t bits = 0;
+    cJSON_ArrayForEach(row, cJSON_GetObjectItem(golden, "cases")) {
+        const char *name = cJSON_GetObjectItem(row, "name")->valuestring;
+        const cJSON *wanted = cJSON_GetObjectItem(row, "values");
+        char text[512];
+        ls_graph *graph = NULL;
+        snprintf(text, sizeof text, "%s[end]\nlayer = flatten\n[head]\nlayer = linear\nout_features = 2\n",
+            cJSON_GetObjectItem(row, "network")->valuestring);
+        must(ls_graph_parse(name, text, &graph));
+        const int count = (int)ls_param_count(&graph->params[0].shape);
+        assert_int_equal(count, cJSON_GetArraySize(wanted));
+        float *values = initial_values(graph, 0, seed);
+        compare_values(name, wanted, values, 1e-7);
+        bits = ls_hash_more(bits, values, (size_t)count * sizeof *values);
+        free(values);
+        ls_graph_free(graph);
+    }
+    // The same on every machine, whatever its C library and processor are.
+    if (bits != UINT64_C(0xdb76714684138840))
+        fail_msg("the bits of all values are 0x%016llx", (unsigned long long)bits);
+    cJSON_Delete(golden);
+}
+
+static void constants_of_biases(void **state) {
+    (void)state;
+    ls_graph *graph = NULL;
+    must(ls_graph_parse("biases",
+        "[network]\ninput = 3x4x4\n[c]\nlayer = conv2d\nout_channels = 2\nkernel = 1\nbias_init = 0\n"
+        "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 3\nbias_init = 1.5\n",
+        &graph));
+    float *conv = initial_values(graph, 1, 1), *linear = initial_values(graph, 3, 1);
+    assert_string_equal(graph->params[3].name, "l.bias");
+    for (int i = 0; i < 2; i++) assert_true(conv[i] == 0);
+    for (int i = 0; i < 3; i++) assert_true(linear[i] == 1.5f);
+    free(conv), free(linear);
+    ls_graph_free(graph);
+}
+
+// A million of them: moments, tails and the correlation of the two that are made together.
+static void normal_values_are_normal(void **state) {
+    (void)state;
+    ls_graph *graph = NULL;
+    must(ls_graph_parse("normal",
+        "[network]\ninput = 1000x1x1\n[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 1000\n"
+        "weight_init = he-normal\n",
+        &graph));
+    float *values = initial_values(graph, 0, 11);
+    const int count = 1000000;
+    const double deviation = sqrt(2.0 / 1000);
+    double moments[5] = { 0 }, products = 0;
+    int beyond_3 = 0;
+    for (int i = 0; i < count; i++) {
+        const double z = values[i] / deviation;
+        for (int k = 1; k <= 4; k++) moments[k] += pow(z, k) / count;
+        beyond_3 += fabs(z) > 3;
+        if (i % 2) products += z * (values[i - 1] / deviation) / (count / 2.0);
+    }
+    const struct {
+        const char *what;
+        double value, wanted, error; // error: five deviations of the mean of so many
+    } rows[] = {
+        { "mean", moments[1], 0, 5 * sqrt(1e-6) },
+        { "variance", moments[2], 1, 5 * sqrt(2e-6) },
+        { "third moment", moments[3], 0, 5 * sqrt(15e-6) },
+        { "fourth moment", moments[4], 3, 5 * sqrt(96e-6) },
+        { "share beyond 3 deviations", beyond_3 * 1e-6, 0.0026998, 5 * sqrt(0.0027e-6) },
+        { "correlation of pairs", products, 0, 5 * sqrt(2e-6) },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (fabs(rows[i].value - rows[i].wanted) > rows[i].error)
+            fail_msg("%s is %g, expected %g", rows[i].what, rows[i].value, rows[i].wanted);
+    free(values);
+    ls_graph_free(graph);
+}
+
+// --- whitening ----------------------------------------------------------------------------------------------------------
+
+// As make_golden_init.py's: noise that is smoothed unequally along columns, rows and channels.
+static void make_picture(uint64_t seed, int index, ls_chw shape, uint8_t *pixels) {
+    for (int i = 0, z = 0; z < shape.c; z++) {
+        for (int y = 0; y < shape.h; y++) {
+            for (int x = 0; x < shape.w; x++, i++) {
+                const uint32_t word = ls_random_word(seed, LS_PURPOSE_SYNTHETIC, 0, (uint32_t)index, (uint64_t)i / 4);
+                const int own = word >> (8 * (i % 4)) & 255;
+                const int left = x ? pixels[i - 1] : own, up = y ? pixels[i - shape.w] : own;
+                const int below = z ? pixels[i - shape.w * shape.h] : own;
+                pixels[i] = (uint8_t)((2 * own + 3 * left + 2 * up + below) / 8);
+            }
+        }
+    }
+}
+
+static int number_at(const cJSON *object, const char *key, int index) {
+    return cJSON_GetArrayItem(cJSON_GetObjectItem(object, key), index)->valueint;
+}
+
+static void golden_whitening(void **state) {
+    (void)state;
+    cJSON *golden = golden_init();
+    const cJSON *w = cJSON_GetObjectItem(golden, "whiten"), *wanted = cJSON_GetObjectItem(w, "values");
+    const ls_chw shape = { number_at(w, "shape", 0), number_at(w, "shape", 1), number_at(w, "shape", 2) };
+    const ls_param_shape weight = { LS_PARAM_CONV,
+        { (int)number(w, "out_channels"), shape.c, number_at(w, "kernel", 0), number_at(w, "kernel", 1) }, 1 };
+    float mean[3], std[3], values[1000];
+    for (int c = 0; c < 3; c++) {
+        mean[c] = (float)cJSON_GetArrayItem(cJSON_GetObjectItem(w, "mean"), c)->valuedouble;
+        std[c] = (float)cJSON_GetArrayItem(cJSON_GetObjectItem(w, "std"), c)->valuedouble;
+    }
+    ls_whiten *whiten = NULL;
+    must(ls_whiten_new(&weight, shape, &whiten));
+    uint8_t pixels[1000];
+    int64_t sum = 0;
+    for (int k = 0; k < (int)number(w, "pictures"); k++) {
+        make_picture((uint64_t)number(golden, "seed"), k, shape, pixels);
+        for (int i = 0; i < (int)ls_chw_count(shape); i++) sum += pixels[i];
+        ls_whiten_add(whiten, pixels);
+    }
+    assert_int_equal(sum, (int64_t)number(w, "pixel_sum"));
+    must(ls_whiten_filters(whiten, mean, std, number(w, "eps"), values));
+    assert_int_equal(cJSON_GetArraySize(wanted), ls_param_count(&weight));
+    compare_values("whiten", wanted, values, 2e-7);
+    const uint64_t bits = ls_hash(values, (size_t)ls_param_count(&weight) * sizeof *values);
+    if (bits != UINT64_C(0x9349e208e5b7af4b))
+        fail_msg("the bits of all filters are 0x%016llx", (unsigned long long)bits);
+    ls_whiten_free(whiten);
+    cJSON_Delete(golden);
+}
+
+// Pictures of one value: all patches are alike, and every eigenvalue but one is zero.
+static void whitening_of_no_variety(void **state) {
+    (void)state;
+    const ls_param_shape weight = { LS_PARAM_CONV, { 8, 1, 2, 2 }, 1 };
+    const float mean[] = { 0 }, std[] = { 1 };
+    uint8_t pixels[9];
+    float values[32];
+    ls_whiten *whiten = NULL;
+    memset(pixels, 255, sizeof pixels);
+    must(ls_whiten_new(&weight, (ls_chw){ 1, 3, 3 }, &whiten));
+    ls_whiten_add(whiten, pixels);
+    must(ls_whiten_filters(whiten, mean, std, 0.0001, values));
+    for (int i = 0; i < 4; i++) // lambda = 4: 1/2 each, by sqrt(4.0001)
+        assert_true(fabs(values[i] - 0.5 / sqrt(4.0001)) < 1e-7);
+    for (int i = 0; i < 32; i++) {
+        assert_true(isfinite(values[i]) && fabsf(values[i]) <= 100.001f);
+        assert_true(values[i] == -values[(i + 16) % 32]);
+    }
+    ls_whiten_free(whiten);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_words),
         cmocka_unit_test(pytorch_bounds),
         cmocka_unit_test(differ_by_seed_and_parameter),
         cmocka_unit_test(golden_values),
+        cmocka_unit_test(words_of_weight_init),
+        cmocka_unit_test(constants_of_biases),
+        cmocka_unit_test(normal_values_are_normal),
+        cmocka_unit_test(golden_whitening),
+        cmocka_unit_test(whitening_of_no_variety),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

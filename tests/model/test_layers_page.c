@@ -35,7 +35,15 @@ static const char head[] =
     "a class. Every layer leads to\n"
     "it. `./train CONFIG --dry-run` prints all shapes.\n"
     "\n"
-    "Each example stands behind a convolution `conv2` of 16x32x32, before which is `relu1` of the same shape.\n";
+    "Each example stands behind a convolution `conv2` of 16x32x32, before which is `relu1` of the same shape.\n"
+    "\n"
+    "Initial values, the same bits on every machine, rank and device, follow from `run.seed`. `weight_init` and "
+    "`bias_init` are a number, or:\n"
+    "\n"
+#define X(NAME, word, what) "- `" word "`: " what ".\n"
+#include "model/initialisations.def"
+#undef X
+    ;
 
 // The example's place in a network; %s: a flatten where the layer takes a vector; the kind; its lines.
 static const char network[] =
@@ -51,6 +59,7 @@ static void print_keys(const ls_layer_type *type, FILE *file) {
         [LS_KEY_OUTPUTS] = "whole",
         [LS_KEY_REAL] = "number",
         [LS_KEY_BOOL] = "true, false",
+        [LS_KEY_INITIAL] = "",
     };
     if (!type->key_count) return;
     fputs("\n| key | value | default | |\n| --- | --- | --- | --- |\n", file);
@@ -58,10 +67,17 @@ static void print_keys(const ls_layer_type *type, FILE *file) {
         const ls_layer_key *key = &type->keys[k];
         if (!key->what) fail_msg("%s: key '%s' is not explained", type->name, key->name);
         fprintf(file, "| `%s` | %s", key->name, words[key->type]);
-        if (key->type != LS_KEY_BOOL) fprintf(file, ", %.10g to %.10g", key->minimum, key->maximum);
+        for (int i = (int)key->minimum; key->type == LS_KEY_INITIAL && i <= (int)key->maximum; i++)
+            fprintf(file, "`%s`, ", ls_init_word((ls_init_kind)i));
+        if (key->type == LS_KEY_INITIAL)
+            fputs("a number", file);
+        else if (key->type != LS_KEY_BOOL)
+            fprintf(file, ", %.10g to %.10g", key->minimum, key->maximum);
         if (key->type == LS_KEY_OUTPUTS) fputs(", or `classes`", file);
         if (key->required)
             fputs(" | needed", file);
+        else if (key->type == LS_KEY_INITIAL)
+            fprintf(file, " | `%s`", ls_init_word((ls_init_kind)key->preset));
         else if (key->type == LS_KEY_BOOL)
             fprintf(file, " | %s", key->preset != 0 ? "true" : "false");
         else if (key->preset < key->minimum || key->preset > key->maximum)

@@ -136,13 +136,14 @@ static void keys_are_kept(void **state) {
             &graph);
     if (ls_failed(status)) fail_msg("%s", status.text);
     const ls_layer *l = graph->layers;
-    assert_memory_equal(&l[0].attr.conv2d, (&(ls_layer_conv2d){ 6, 3, 2, 1, 2, 2, 0 }), sizeof(ls_layer_conv2d));
+    assert_memory_equal(&l[0].attr.conv2d, ((int[]){ 6, 3, 2, 1, 2, 2, 0 }), 7 * sizeof(int));
+    assert_true(l[0].attr.conv2d.weight_init.kind == LS_INIT_DEFAULT && l[0].attr.conv2d.whiten_samples == 0);
     assert_true(l[1].attr.batchnorm2d.eps == 0.25 && l[1].attr.batchnorm2d.momentum == 0.75);
     assert_true(l[2].attr.batchnorm2d.eps == 1e-5 && l[2].attr.batchnorm2d.momentum == 0.1);
     assert_memory_equal(&l[3].attr.maxpool2d, (&(ls_layer_pool){ 2, 2, 0 }), sizeof(ls_layer_pool));
     assert_memory_equal(&l[4].attr.avgpool2d, (&(ls_layer_pool){ 2, 1, 1 }), sizeof(ls_layer_pool));
     assert_true(l[5].attr.dropout.p == 0.5 && l[6].attr.scale.factor == 1e-3);
-    assert_memory_equal(&l[8].attr.linear, (&(ls_layer_linear){ 3, 1 }), sizeof(ls_layer_linear));
+    assert_memory_equal(&l[8].attr.linear, ((int[]){ 3, 1 }), 2 * sizeof(int));
     ls_graph_free(graph);
 }
 
@@ -222,6 +223,30 @@ static const struct {
     { "stride zero", IN "[a]\nlayer=maxpool2d\nkernel=2\nstride=0\n" END, 6, { "a.stride", "from 1" } },
     { "probability one", IN "[a]\nlayer=dropout\np=1\n" END, 5, { "a.p" } },
     { "no truth", IN "[a]\n" CONV "bias=maybe\n" END, 7, { "a.bias", "true or false" } },
+    { "unknown initialisation", IN "[a]\n" CONV "weight_init=he_normal\n" END, 7,
+        { "a.weight_init = he_normal: expected default, he-normal, unit-std, dirac, whiten, or a number from -1000000",
+            "did you mean 'he-normal'?" } },
+    { "initialisation of another kind", IN "[f]\nlayer=flatten\n[h]\nlayer=linear\nout_features=2\nweight_init=dirac\n",
+        8, { "h.weight_init = dirac: expected default, he-normal, unit-std, or a number" } },
+    { "initialisation of a bias", IN "[a]\n" CONV "bias_init=dirac\n" END, 7,
+        { "a.bias_init = dirac: expected default, or a number" } },
+    { "infinite initialisation", IN "[a]\n" CONV "weight_init=inf\n" END, 7, { "a.weight_init = inf: expected" } },
+    { "initialisation of no bias", IN "[a]\n" CONV "bias=false\nbias_init=0\n" END, 3,
+        { "layer 'a' (conv2d): bias_init has no effect with bias = false" } },
+    { "whitening a later layer", IN "[a]\nlayer=relu\n[b]\n" CONV "weight_init=whiten\n" END, 5,
+        { "layer 'b' (conv2d): weight_init = whiten is for patches of the network's input, but its input is layer "
+          "'a'" } },
+    { "whitening in groups", IN "[a]\nlayer=conv2d\nout_channels=3\nkernel=2\ngroups=3\nweight_init=whiten\n" END, 3,
+        { "weight_init = whiten needs groups = 1 and dilation = 1" } },
+    { "whitening, too many filters", IN "[a]\nlayer=conv2d\nout_channels=25\nkernel=2\nweight_init=whiten\n" END, 3,
+        { "makes 24 filters of patches of 12 values", "out_channels = 25 is more" } },
+    { "whitening, large patches",
+        "[network]\ninput=3x32x32\n[a]\nlayer=conv2d\nout_channels=25\nkernel=14\nweight_init=whiten\n" END, 3,
+        { "a patch of the input's 3 channels has 588 values, and at most 512 are possible" } },
+    { "whitening's samples without it", IN "[a]\n" CONV "whiten_samples=9\n" END, 3,
+        { "whiten_samples has no effect without weight_init = whiten" } },
+    { "whitening's eps without it", IN "[a]\n" CONV "whiten_eps=0.01\nweight_init=dirac\n" END, 3,
+        { "whiten_eps has no effect without weight_init = whiten" } },
     { "unknown input", IN "[first]\nlayer=relu\n[b]\nlayer=relu\ninputs=frist\n" END, 7,
         { "layer 'b': there is no layer 'frist'", "did you mean 'first'?" } },
     { "later input", IN "[a]\nlayer=relu\ninputs=b\n[b]\nlayer=relu\n" END, 5,

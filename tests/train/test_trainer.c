@@ -91,6 +91,49 @@ static void the_same_run_twice(void **state) {
     assert_true(first != whole_run(other_seed).weights_hash);
 }
 
+// What weight_init = whiten is for: filters W with W A W^T = 1 (but for eps), A of the patches of the first pictures,
+// whatever is done to them in training.
+static void whitening_whitens(void **state) {
+    (void)state;
+    enum { PICTURES = 70, PATCH = 12, SIDE = 8 };
+    static const char whitening[] =
+        "[network]\ninput = 3x8x8\n[c]\nlayer = conv2d\nout_channels = 24\nkernel = 2\nstride = 2\npadding = 1\n"
+        "weight_init = whiten\nwhiten_samples = 70\nwhiten_eps = 1e-6\n"
+        "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 10\n";
+    char path[] = "/tmp/lockstep_whiten_XXXXXX";
+    assert_int_equal(run_write_network(path, whitening), 0);
+    static const char *const options[] = { "data.dataset=synthetic", "data.shape=3x8x8", "data.train_samples=300",
+        "data.test_samples=50", "data.pad=2", "data.flip=true", "data.mean=0.3,0.4,0.5", "data.std=0.2,0.25,0.3",
+        NULL };
+    run r = { 0 };
+    must(run_open(&r, path, (const char *const *const[RUN_LISTS_MAX]){ options }));
+    float weight[24][PATCH], table[3][256];
+    ls_param_store_export(r.trainer->session.store, 0, &weight[0][0]);
+    ls_dataset_table(r.trainer->train_data, &table[0][0]);
+    double product[24][24] = { { 0 } };
+    for (int k = 0; k < PICTURES; k++) {
+        uint8_t pixels[3][SIDE][SIDE];
+        int32_t label;
+        must(ls_dataset_read(r.trainer->train_data, k, &pixels[0][0][0], &label));
+        for (int at = 0; at < (SIDE - 1) * (SIDE - 1); at++) {
+            double out[24] = { 0 };
+            for (int f = 0; f < 24; f++)
+                for (int i = 0; i < PATCH; i++)
+                    out[f] += weight[f][i] *
+                              table[i / 4][pixels[i / 4][at / (SIDE - 1) + i / 2 % 2][at % (SIDE - 1) + i % 2]];
+            for (int f = 0; f < 24 * 24; f++)
+                product[f / 24][f % 24] += out[f / 24] * out[f % 24] / (PICTURES * (SIDE - 1) * (SIDE - 1));
+        }
+    }
+    for (int f = 0; f < 24 * 24; f++) {
+        const double wanted = f / 24 == f % 24 ? 1 : f / 24 % PATCH == f % 24 % PATCH ? -1 : 0;
+        if (fabs(product[f / 24][f % 24] - wanted) > 1e-5)
+            fail_msg("filters %d and %d: %g, expected %g", f / 24, f % 24, product[f / 24][f % 24], wanted);
+    }
+    run_close(&r);
+    unlink(path);
+}
+
 // The number of threads and of loader workers changes nothing.
 static void threads_do_not_matter(void **state) {
     (void)state;
@@ -350,6 +393,7 @@ int main(void) {
         cmocka_unit_test(learns_and_counts),
         cmocka_unit_test(adamw_learns),
         cmocka_unit_test(the_same_run_twice),
+        cmocka_unit_test(whitening_whitens),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(resident_data_are_the_same),
         cmocka_unit_test(accumulation_is_a_sum),
