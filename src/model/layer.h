@@ -23,9 +23,8 @@ typedef struct {
     ls_key_type type;
     size_t offset; // of its int, double or ls_init in ls_layer
     int required;
-    double preset, minimum,
-        maximum; // preset: where the file has no such key; need not lie in the range. LS_KEY_INITIAL:
-                 // the first and the last word of initialisations.def that it takes
+    // preset: where the file has no such key; need not lie in the range. LS_KEY_INITIAL: a range of initialisations.def.
+    double preset, minimum, maximum;
     const char *what;
 } ls_layer_key;
 

@@ -11,7 +11,7 @@
 #include "model/layer.h"
 
 // Room for the longest parameter: ".running_mean".
-enum { LAYER_NAME_MAX = LS_NAME_BYTES - 16, KEYS_MAX = 16, INIT_CONSTANT_MAX = 1000000 };
+enum { LAYER_NAME_MAX = LS_NAME_BYTES - 16, KEYS_MAX = 32, INIT_CONSTANT_MAX = 1000000 };
 
 // Numbers that replace words. A network's text grows by a shape at most: no number of classes is longer than its word.
 enum { SHAPE_BYTES = 40, CLASSES_BYTES = 12 };
