@@ -43,7 +43,7 @@ static const refusal rows[] = {
     { "[optimizer]\nlr = -1\n", NULL, "@:2: optimizer.lr = -1: expected a number from 0 to 1000" },
     { "[train]\nlabel_smoothing = 1\n", NULL, "@:2: train.label_smoothing = 1: expected a number from 0 to 0.999" },
     { "[dist]\ntimeout = inf\n", NULL, "@:2: dist.timeout = inf: expected a number from 1 to 86400" },
-    { "[data]\nflip = yes\n", NULL, "@:2: data.flip = yes: expected true or false" },
+    { "[data]\nflip = yes\n", NULL, "@:2: data.flip = yes: expected false | true | alternating" },
     { "[train]\nprecision = fp61\n", NULL,
         "@:2: train.precision = fp61: expected fp32 | bf16 | fp16; did you mean fp16?" },
     { "[train]\nprecision = double\n", NULL, "@:2: train.precision = double: expected fp32 | bf16 | fp16" },
