@@ -68,6 +68,9 @@ static void choices_match_the_enums(void **state) {
         { "dist.backend", LS_BACKEND_NCCL, "nccl" },
         { "dist.backend", LS_BACKEND_MPI, "mpi" },
         { "dist.backend", LS_BACKEND_SELF, "self" },
+        { "eval.tta", LS_TTA_OFF, "off" },
+        { "eval.tta", LS_TTA_FLIP, "flip" },
+        { "eval.tta", LS_TTA_FLIP_SHIFT, "flip-shift" },
         { "run.resume", LS_RESUME_OFF, "off" },
         { "run.resume", LS_RESUME_AUTO, "auto" },
         { "run.resume", LS_RESUME_MUST, "must" },
@@ -309,6 +312,8 @@ static void without_effect(void **state) {
         { { "data.path=x", "data.shape=1x8x8", "data.test_fraction=0", "data.dataset=synthetic" },
             "data.path (only with a data.dataset of files); data.test_fraction (only with data.dataset = folder)" },
         { { "data.pad_mode=reflect" }, "data.pad_mode (only with data.pad > 0)" },
+        { { "eval.tta_share=0.5" }, "eval.tta_share (only with eval.tta = flip, flip-shift)" },
+        { { "eval.tta_share=0.5", "eval.tta=flip" }, "" },
         { { "device.tf32=false", "device.winograd=off" }, "" }, // auto: may be either
         { { "device.tf32=false", "device.winograd=off", "device.type=cpu" },
             "device.tf32 (only with device.type = cuda)" },
