@@ -6,7 +6,9 @@
 
 #include "base/shape.h"
 
-typedef enum { LS_PAD_ZERO, LS_PAD_REFLECT } ls_pad_mode; // in the order of data.pad_mode's words
+// In the order of their options' words.
+typedef enum { LS_PAD_ZERO, LS_PAD_REFLECT } ls_pad_mode;
+typedef enum { LS_FLIP_NEVER, LS_FLIP_RANDOM, LS_FLIP_ALTERNATING } ls_flip_mode;
 
 #define LS_AUGMENTATION_INT int
 #define LS_AUGMENTATION_BOOL int

@@ -1,5 +1,5 @@
 // cmd_eval.c - `train eval CONFIG.ini WEIGHTS`: exact accuracy and loss of saved weights on the test split,
-// to stdout.
+// to stdout; with eval.tta those of test-time augmentation, too.
 
 #include <stdio.h>
 #include "cli/commands.h"
@@ -9,6 +9,9 @@ static ls_status print_result(const ls_train_evaluation *e, int rank) {
     if (rank == 0)
         printf("test_accuracy %.6f\ntest_loss %.6f\ntest_samples %lld\n", e->test_accuracy, e->test_loss,
             (long long)e->test_samples);
+    if (rank == 0 && e->tta_samples > 0)
+        printf("tta_accuracy %.6f\ntta_loss %.6f\ntta_samples %lld\n", e->tta_accuracy, e->tta_loss,
+            (long long)e->tta_samples);
     return ls_command_flush(stdout);
 }
 
@@ -17,7 +20,7 @@ static ls_status evaluate(const ls_args *args, ls_comm *comm, ls_trainer *traine
     char path[2 * LS_TEXT_BYTES];
     LS_TRY(ls_command_agree(comm, ls_command_weights_path(args, path, sizeof path)));
     LS_TRY(ls_command_agree(comm, ls_trainer_load_weights(trainer, path)));
-    LS_TRY(ls_command_agree_or_abort(comm, ls_trainer_evaluate(trainer, &evaluation)));
+    LS_TRY(ls_command_agree_or_abort(comm, ls_trainer_evaluate(trainer, 1, &evaluation)));
     return ls_command_agree(comm, print_result(&evaluation, ls_comm_get_info(comm)->rank));
 }
 

@@ -164,9 +164,12 @@ char *ls_progress_bar(char *dst, const ls_progress *progress, const ls_train_pro
 }
 
 char *ls_progress_evaluation(char *dst, const ls_progress *progress, const ls_train_evaluation *e) {
-    char took[32];
-    snprintf(dst, LS_PROGRESS_TEXT_BYTES, "epoch %lld/%lld  test accuracy %.2f %%  loss %.4f  (%lld samples in %s)",
-        (long long)progress->epoch, (long long)progress->epochs, 100 * e->test_accuracy, e->test_loss,
+    char took[32], tta[96] = "";
+    if (e->tta_samples > 0)
+        snprintf(
+            tta, sizeof tta, "; with test-time augmentation %.2f %%  loss %.4f", 100 * e->tta_accuracy, e->tta_loss);
+    snprintf(dst, LS_PROGRESS_TEXT_BYTES, "epoch %lld/%lld  test accuracy %.2f %%  loss %.4f%s  (%lld samples in %s)",
+        (long long)progress->epoch, (long long)progress->epochs, 100 * e->test_accuracy, e->test_loss, tta,
         (long long)e->test_samples, ls_progress_duration(took, sizeof took, e->seconds));
     return dst;
 }

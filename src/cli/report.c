@@ -109,11 +109,14 @@ static void report_gpus(const ls_gpu_sample *all) {
 }
 
 void ls_report_end(const ls_train_info *info, const ls_train_summary *summary, const char *run_folder) {
-    char took[32], memory[32];
-    ls_info("%s: test accuracy %.2f %% of %lld, after %lld update%s in %s (%.0f images/s in training, %s a rank)",
-        summary->status, 100 * summary->test_accuracy, (long long)summary->test_samples, (long long)summary->updates,
-        plural(summary->updates), ls_progress_duration(took, sizeof took, summary->wall_seconds),
-        summary->train_images_per_second, ls_text_bytes(memory, summary->peak_host_bytes));
+    char took[32], memory[32], tta[64] = "";
+    if (summary->tta_samples > 0)
+        snprintf(tta, sizeof tta, " (%.2f %% with test-time augmentation)", 100 * summary->tta_accuracy);
+    ls_info("%s: test accuracy %.2f %% of %lld%s, after %lld update%s in %s (%.0f images/s in training, %s a rank)",
+        summary->status, 100 * summary->test_accuracy, (long long)summary->test_samples, tta,
+        (long long)summary->updates, plural(summary->updates),
+        ls_progress_duration(took, sizeof took, summary->wall_seconds), summary->train_images_per_second,
+        ls_text_bytes(memory, summary->peak_host_bytes));
     if (summary->resumed_at)
         ls_info("of these, %lld update%s in %s in this part (%.0f images/s)", (long long)summary->part_updates,
             plural(summary->part_updates), ls_progress_duration(took, sizeof took, summary->part_seconds),

@@ -58,6 +58,10 @@ static ls_status check_data(const ls_config *cfg) {
     ls_chw shape;
     LS_TRY(picture_shape(cfg, &shape));
     LS_TRY(check_augmentation(cfg, shape));
+    if (cfg->eval_tta == LS_TTA_FLIP_SHIFT && ls_augment_side(shape) < 2)
+        return refuse(cfg, LS_OPTION_eval_tta,
+            "pictures of %d x %d have nothing beside the edge that a shift by a pixel could show; expected off or flip",
+            shape.h, shape.w);
     double number[MAX_NUMBERS];
     int count;
     LS_TRY(parse_reals(cfg, LS_OPTION_data_mean, cfg->data_mean, number, &count));

@@ -80,6 +80,7 @@ enum {
 #include "config/schedules.def"
     LS_SCHEDULE_COUNT
 };
+enum { LS_TTA_OFF, LS_TTA_FLIP, LS_TTA_FLIP_SHIFT }; // eval.tta
 enum { LS_PROGRESS_AUTO, LS_PROGRESS_BAR, LS_PROGRESS_LINES, LS_PROGRESS_OFF };
 enum { // dist.backend
     LS_BACKEND_AUTO,

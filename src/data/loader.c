@@ -139,7 +139,8 @@ static void fill_next(ls_loader *loader, epoch_order *order) {
     };
     pthread_mutex_unlock(&loader->lock);
     double start_s = traced_clock(loader);
-    ls_status status = fill_slot(loader, batch, loader->options.shuffle ? order->order : NULL);
+    const uint32_t *samples = loader->options.shuffle ? order->order : loader->options.order;
+    ls_status status = fill_slot(loader, batch, samples);
     add_span(loader, LS_SPANS_LOADER, "fill", batch, start_s);
     pthread_mutex_lock(&loader->lock);
     order->readers--;

@@ -38,6 +38,8 @@ typedef struct {
     int traced;     // shown in the trace (base/spans.h), where there is one
     ls_slot *slots; // borrowed until free
     int slot_count;
+    const uint32_t
+        *order; // without shuffle: numbers of batches.samples samples; borrowed until free; NULL: all in file order
 } ls_loader_options;
 
 typedef struct ls_loader ls_loader;

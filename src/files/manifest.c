@@ -53,6 +53,9 @@ static const struct {
     COUNTER("evaluation", "test_loss", REAL, evaluation.test_loss),
     COUNTER("evaluation", "test_accuracy", REAL, evaluation.test_accuracy),
     COUNTER("evaluation", "test_samples", INT64, evaluation.test_samples),
+    OPTIONAL("evaluation", "tta_loss", REAL, evaluation.tta_loss),
+    OPTIONAL("evaluation", "tta_accuracy", REAL, evaluation.tta_accuracy),
+    OPTIONAL("evaluation", "tta_samples", INT64, evaluation.tta_samples),
 #undef COUNTER
 #undef OPTIONAL
 };

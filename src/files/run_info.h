@@ -81,6 +81,9 @@ typedef struct {
     int64_t update, epoch; // epoch: completed ones
     double test_loss, test_accuracy;
     int64_t test_samples;
+    // By eval.tta: over all test pictures, of which tta_samples were looked at in all views; 0: this evaluation is without.
+    double tta_loss, tta_accuracy;
+    int64_t tta_samples;
     double seconds; // that the evaluation took
 } ls_train_evaluation;
 
@@ -99,6 +102,8 @@ typedef struct {
     double train_loss; // mean over the last epoch (or what was run of it)
     double test_loss, test_accuracy;
     int64_t test_samples;
+    double tta_loss, tta_accuracy; // as of ls_train_evaluation
+    int64_t tta_samples;
     int64_t best_update; // of the retained checkpoint with the best test accuracy, on rank 0; -1: none
     double best_accuracy;
     // Of all parts of the run, as samples_seen; then of this process's part alone.

@@ -36,6 +36,11 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
     ls_json_add_real(tree, "test_loss", s->test_loss);
     ls_json_add_real(tree, "test_accuracy", s->test_accuracy);
     ls_json_add_int(tree, "test_samples", s->test_samples);
+    if (s->tta_samples > 0) {
+        ls_json_add_real(tree, "tta_loss", s->tta_loss);
+        ls_json_add_real(tree, "tta_accuracy", s->tta_accuracy);
+        ls_json_add_int(tree, "tta_samples", s->tta_samples);
+    }
     ls_json_add_real(tree, "train_images_per_second", s->train_images_per_second);
     ls_json_add_real(tree, "wall_seconds", s->wall_seconds);
     ls_json_add_real(tree, "time_to_first_update_seconds", s->time_to_first_update_seconds);

@@ -109,6 +109,11 @@ void ls_program_join(const ls_program *program, ls_queue *queue, const ls_progra
     }
 }
 
+void ls_program_export_logits(const ls_program *program, float *logits) {
+    const ls_buffer from = program->instructions[program->count - 1].args[LS_LOSS_LOGITS]; // the loss comes last
+    program->device->api->activation_export(program->device, program->logits_shape, program->storage, from, logits);
+}
+
 double ls_program_flops(const ls_program *program) {
     double flops = 0;
     for (int i = 0; i < program->count; i++) flops += ls_op_flops(&program->instructions[i].plan->desc);

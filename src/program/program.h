@@ -89,6 +89,8 @@ void ls_program_join(const ls_program *program, ls_queue *queue, const ls_progra
 void ls_instruction_args(const ls_instruction *instruction, const ls_program_inputs *inputs, ls_buffer *args);
 // How much these hold, so much is read or written at least once; of a resident data set only the batch counts.
 size_t ls_instruction_bytes(const ls_instruction *instruction, const ls_buffer *args);
+// The logits of its last run, as host floats (N, classes); the queue must have finished.
+void ls_program_export_logits(const ls_program *program, float *logits);
 double ls_program_flops(const ls_program *program);
 // The instruction table: number, operator, layer, algorithm, MFLOP; what is computed a second time says "again";
 // and what is summed over ranks in between.

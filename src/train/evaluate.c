@@ -1,52 +1,73 @@
 // evaluate.c - loss and accuracy over the test split: every sample once, at any number of ranks.
 #include "base/clock.h"
-#include "train/trainer_internal.h"
+#include "train/tta.h"
 
 // Of this rank; the end of the set falls to lower ranks.
-static int64_t batches_of(const ls_batches *b) {
-    int64_t count = 0;
-    for (int64_t window = 0; window < b->windows; window++) count += ls_batches_micro_samples(b, window, b->rank) > 0;
-    return count;
+static void count_mine(const ls_batches *b, int64_t *batches, int64_t *samples) {
+    *batches = *samples = 0;
+    for (int64_t window = 0; window < b->windows; window++) {
+        const int mine = ls_batches_micro_samples(b, window, b->rank);
+        *batches += mine > 0;
+        *samples += mine;
+    }
 }
 
-static ls_status run_batches(ls_trainer *t, int64_t count) {
+// tta: keeps what it sees; NULL: nothing is kept.
+static ls_status run_batches(ls_trainer *t, int64_t count, ls_tta *tta) {
     ls_program_inputs inputs = ls_session_inputs(&t->session);
     ls_update_inputs(t->update, &inputs);
     ls_update_evaluate_begin(t->update);
     for (int64_t i = 0; i < count; i++) {
         ls_batch batch;
         LS_TRY(ls_input_pipeline_next(t->eval_input, &inputs, &batch));
-        LS_TRY(ls_update_evaluate(t->update, t->session.program[LS_TRAINER_EVAL], &inputs));
+        LS_TRY(ls_tta_run_view(t, 0, &inputs));
+        if (tta) LS_TRY(ls_tta_keep(tta, &batch));
         LS_TRY(ls_input_pipeline_done(t->eval_input));
     }
     return LS_SUCCESS;
 }
 
-static ls_status evaluate_mine(ls_trainer *t, ls_micro_result *result) {
+static ls_status evaluate_mine(ls_trainer *t, int64_t count, ls_tta *tta, ls_micro_result *result) {
     ls_loader_options options = { .batches = t->eval_batches, .epochs = 1, .workers = (int)t->cfg->data_workers };
-    int64_t count = batches_of(&t->eval_batches);
     LS_TRY(ls_input_pipeline_start(t->eval_input, &options, count));
-    ls_status status = run_batches(t, count);
+    ls_status status = run_batches(t, count, tta);
     LS_THEN(status, ls_update_take_result(t->update, result));
     ls_input_pipeline_stop(t->eval_input);
     return status;
 }
 
-ls_status ls_trainer_evaluate(ls_trainer *t, ls_train_evaluation *evaluation) {
-    double start = ls_clock_seconds();
-    ls_comm_phase(t->comm, "evaluation", t->done.updates);
-    ls_micro_result result;
-    LS_TRY(evaluate_mine(t, &result));
-    int64_t counts[2] = { result.correct, result.count };
+static ls_status sum_over_ranks(
+    ls_trainer *t, const ls_micro_result *mine, double *loss, double *accuracy, int64_t *count) {
+    int64_t counts[2] = { mine->correct, mine->count };
+    double sum = mine->loss_sum;
     LS_TRY(ls_comm_allreduce(t->comm, counts, 2, LS_I64, LS_REDUCE_SUM));
-    LS_TRY(ls_comm_allreduce(t->comm, &result.loss_sum, 1, LS_F64, LS_REDUCE_SUM));
-    *evaluation = (ls_train_evaluation){
-        .update = t->done.updates,
-        .epoch = t->done.epoch,
-        .test_loss = result.loss_sum / (double)counts[1],
-        .test_accuracy = (double)counts[0] / (double)counts[1],
-        .test_samples = counts[1],
-        .seconds = ls_clock_seconds() - start,
-    };
+    LS_TRY(ls_comm_allreduce(t->comm, &sum, 1, LS_F64, LS_REDUCE_SUM));
+    *loss = sum / (double)counts[1];
+    *accuracy = (double)counts[0] / (double)counts[1];
+    *count = counts[1];
     return LS_SUCCESS;
+}
+
+static ls_status evaluate(ls_trainer *t, int64_t batches, ls_tta *tta, ls_train_evaluation *e) {
+    ls_micro_result result;
+    int64_t count;
+    LS_TRY(evaluate_mine(t, batches, tta, &result));
+    LS_TRY(sum_over_ranks(t, &result, &e->test_loss, &e->test_accuracy, &e->test_samples));
+    if (!tta) return LS_SUCCESS;
+    LS_TRY(ls_tta_finish(tta, &result, &e->tta_samples));
+    return sum_over_ranks(t, &result, &e->tta_loss, &e->tta_accuracy, &count);
+}
+
+ls_status ls_trainer_evaluate(ls_trainer *t, int with_tta, ls_train_evaluation *evaluation) {
+    double start = ls_clock_seconds();
+    int64_t batches, samples;
+    ls_tta *tta = NULL;
+    ls_comm_phase(t->comm, "evaluation", t->done.updates);
+    *evaluation = (ls_train_evaluation){ .update = t->done.updates, .epoch = t->done.epoch };
+    count_mine(&t->eval_batches, &batches, &samples);
+    if (with_tta && t->cfg->eval_tta != LS_TTA_OFF) LS_TRY(ls_tta_new(t, samples, &tta));
+    ls_status status = evaluate(t, batches, tta, evaluation);
+    ls_tta_free(tta);
+    evaluation->seconds = ls_clock_seconds() - start;
+    return status;
 }

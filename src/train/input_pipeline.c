@@ -284,6 +284,10 @@ ls_status ls_input_pipeline_next(ls_input_pipeline *f, ls_program_inputs *inputs
     return LS_SUCCESS;
 }
 
+const int32_t *ls_input_pipeline_labels(const ls_input_pipeline *f, const ls_batch *batch) {
+    return f->slots[batch->slot].labels;
+}
+
 // As many as lie in slots that the compute queue is done with.
 static int may_stage(const ls_input_pipeline *f) {
     return f->left > 0 && next_real(f, f->acquired) - next_real(f, f->taken) < LS_INPUT_PIPELINE_AHEAD;

@@ -42,8 +42,10 @@ int ls_input_pipeline_started(const ls_input_pipeline *pipeline);
 LS_CHECKED ls_status ls_input_pipeline_next(ls_input_pipeline *pipeline, ls_program_inputs *inputs, ls_batch *batch);
 LS_CHECKED ls_status ls_input_pipeline_done(ls_input_pipeline *pipeline);
 void ls_input_pipeline_trace(ls_input_pipeline *pipeline, ls_timeline *timeline); // shows its copies there; borrowed
-double ls_input_pipeline_wait_seconds(const ls_input_pipeline *pipeline);         // for the loader, since new
-size_t ls_input_pipeline_bytes(const ls_input_pipeline *pipeline);                // ring, slots and resident data set
+// Labels of the micro-batch that was taken last, in host memory, until done.
+const int32_t *ls_input_pipeline_labels(const ls_input_pipeline *pipeline, const ls_batch *batch);
+double ls_input_pipeline_wait_seconds(const ls_input_pipeline *pipeline); // for the loader, since new
+size_t ls_input_pipeline_bytes(const ls_input_pipeline *pipeline);        // ring, slots and resident data set
 size_t ls_input_pipeline_device_bytes(
     ls_device *device, const ls_input_pipeline_options *options); // what new would take on the device
 // The session's normalisation table becomes that of the data set.

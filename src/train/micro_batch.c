@@ -2,7 +2,7 @@
 // fits into the device of every rank.
 #include "base/log.h"
 #include "base/text.h"
-#include "train/trainer_internal.h"
+#include "train/tta.h"
 
 // --- what is possible ----------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ static void plan_programs(ls_trainer *t) {
     }
     ls_compile_options *eval = &t->session.options[LS_TRAINER_EVAL];
     eval->training = 0;
-    eval->augmentation = (ls_augmentation){ 0 }; // test pictures are taken as they are
+    eval->augmentation = ls_tta_augmentation(t->cfg);
     t->eval_batches = without_accumulation(t->facts.comm, t->facts.test_data->count, b->micro_batch);
     const ls_input_pipeline_options training = ls_trainer_input_options(t, 1), test = ls_trainer_input_options(t, 0);
     t->session.memory.inputs = ls_input_pipeline_device_bytes(t->session.device, &test);

@@ -117,8 +117,7 @@ static ls_status run_batch(ls_predictor *p) {
     ls_program_run(program, &p->inputs, p->session.queue, &(ls_program_hooks){ 0 });
     LS_TRY(ls_input_pipeline_done(p->input));
     LS_TRY(api->queue_sync(p->session.queue));
-    const ls_buffer logits = program->instructions[program->count - 1].args[LS_LOSS_LOGITS]; // the loss comes last
-    api->activation_export(p->session.device, program->logits_shape, program->storage, logits, p->logits);
+    ls_program_export_logits(program, p->logits);
     p->batch_end += p->batch.count;
     return LS_SUCCESS;
 }

@@ -245,7 +245,7 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     int64_t every = t->cfg->train_eval_every;
     if (!last && (every == 0 || t->done.epoch % every != 0)) return LS_SUCCESS;
     double before = ls_clock_seconds();
-    LS_TRY(ls_trainer_evaluate(t, &t->evaluation));
+    LS_TRY(ls_trainer_evaluate(t, last, &t->evaluation));
     t->stop_and_save.agree_at = t->next.updates; // the updates before it do not say how long it took
     if (ls_spans_on()) add_span(LS_SPANS_HOST, "evaluate", t->done.updates - 1, before);
     for (int i = 0; t->facts.comm->rank == 0 && i < run->observer_count; i++)
@@ -324,6 +324,9 @@ static ls_status summarise(ls_trainer *t, run_state *run, ls_train_summary *s) {
         .test_loss = t->evaluation.test_loss,
         .test_accuracy = t->evaluation.test_accuracy,
         .test_samples = t->evaluation.test_samples,
+        .tta_loss = t->evaluation.tta_loss,
+        .tta_accuracy = t->evaluation.tta_accuracy,
+        .tta_samples = t->evaluation.tta_samples,
         .best_update = -1,
         .train_images_per_second = rate((ls_train_steady){
             t->steady_before.seconds + t->steady.seconds, t->steady_before.samples + t->steady.samples }),

@@ -13,7 +13,7 @@
 #include "device/algorithm_cache.h"
 #include "dist/reduce/select_backend.h"
 #include "files/run_parts.h"
-#include "train/trainer_internal.h"
+#include "train/tta.h"
 
 enum { EVAL_SLOTS = 3, PATH_BYTES = 2048, DEPTH = 8 };
 
@@ -162,6 +162,7 @@ static ls_status allocate(ls_trainer *t) {
     LS_TRY(ls_input_pipeline_set_table(s, t->train_data));
     LS_TRY(ls_replicas_new(t, &t->replicas));
     s->memory.control = ls_update_device_bytes(t->update) + s->table->bytes;
+    LS_TRY(ls_tta_upload_views(t));
     return open_inputs(t);
 }
 
@@ -279,6 +280,7 @@ void ls_trainer_free(ls_trainer *t) {
     ls_replicas_free(t->replicas);
     ls_update_free(t->update); // its captured graphs hold the programs' buffers, and collectives
     close_collective(t);
+    if (t->views) t->session.device->api->slab_free(t->views);
     if (t->tracing.timeline) ls_spans_close(); // no thread adds spans any more
     ls_timeline_free(t->tracing.timeline);
     ls_session_close(&t->session);

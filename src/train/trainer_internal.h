@@ -62,6 +62,8 @@ struct ls_trainer {
     ls_update *update;
     ls_input_pipeline *input, *eval_input;
     ls_batches eval_batches;
+    ls_slab *
+        views; // of a test picture, ls_augment_sample[view][eval_batches.micro_batch] (tta.h); NULL: it is taken as it is
     ls_schedule schedule;
     int evaluates; // and no more: there is neither a program nor an input pipeline for training
     ls_trainer_tracing tracing;

@@ -289,9 +289,9 @@ void ls_update_evaluate_begin(ls_update *u) {
     u->device->api->zero(u->result, sizeof(ls_micro_result), u->queue);
 }
 
-ls_status ls_update_evaluate(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {
+ls_status ls_update_evaluate(ls_update *u, const ls_program *program, const ls_program_inputs *inputs, int view) {
     micro_work work = { u, program, inputs };
-    ls_graph_capture_key key = { .program = program, .input = inputs->buffer[LS_INPUT_MICRO] };
+    ls_graph_capture_key key = { .program = program, .input = inputs->buffer[LS_INPUT_MICRO], .variant = view };
     return ls_graph_capture_run(u->capture, key, enqueue_evaluation, &work);
 }
 

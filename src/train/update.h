@@ -57,7 +57,9 @@ LS_CHECKED ls_status ls_update_complete(ls_update *update, ls_train_state *state
 // An evaluation, outside of any update (all are completed), is evaluate_begin, evaluate for each micro-batch,
 // take_result: the sums over its micro-batches.
 void ls_update_evaluate_begin(ls_update *update);
-LS_CHECKED ls_status ls_update_evaluate(ls_update *update, const ls_program *program, const ls_program_inputs *inputs);
+// view: a number for these inputs but for the micro-batch: the same inputs always have the same.
+LS_CHECKED ls_status ls_update_evaluate(
+    ls_update *update, const ls_program *program, const ls_program_inputs *inputs, int view);
 LS_CHECKED ls_status ls_update_take_result(ls_update *update, ls_micro_result *result);
 // Outside of any update: makes these LS_F64 on the device those over all ranks, as synchronised batch norm does in the
 // midst of a program. All ranks call it alike.

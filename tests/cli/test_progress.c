@@ -107,6 +107,13 @@ static void evaluation(void **state) {
     char text[LS_PROGRESS_TEXT_BYTES];
     assert_string_equal(ls_progress_evaluation(text, &progress, &e),
         "epoch 2/5  test accuracy 90.57 %  loss 0.2679  (10000 samples in 0:02)");
+    e.tta_samples = 2500;
+    e.tta_accuracy = 0.9111;
+    e.tta_loss = 0.25;
+    assert_string_equal(ls_progress_evaluation(text, &progress, &e),
+        "epoch 2/5  test accuracy 90.57 %  loss 0.2679; with test-time augmentation 91.11 %  loss 0.2500  (10000 "
+        "samples "
+        "in 0:02)");
 }
 
 // stderr of a test is no terminal: auto means lines.

@@ -43,7 +43,7 @@ static const refusal rows[] = {
     { "[optimizer]\nlr = -1\n", NULL, "@:2: optimizer.lr = -1: expected a number from 0 to 1000" },
     { "[train]\nlabel_smoothing = 1\n", NULL, "@:2: train.label_smoothing = 1: expected a number from 0 to 0.999" },
     { "[dist]\ntimeout = inf\n", NULL, "@:2: dist.timeout = inf: expected a number from 1 to 86400" },
-    { "[data]\nflip = yes\n", NULL, "@:2: data.flip = yes: expected true or false" },
+    { "[data]\nflip = yes\n", NULL, "@:2: data.flip = yes: expected false | true | alternating" },
     { "[train]\nprecision = fp61\n", NULL,
         "@:2: train.precision = fp61: expected fp32 | bf16 | fp16; did you mean fp16?" },
     { "[train]\nprecision = double\n", NULL, "@:2: train.precision = double: expected fp32 | bf16 | fp16" },
@@ -105,6 +105,11 @@ static const refusal rows[] = {
         "@:2: train.micro_batch = 256: larger than train.global_batch = 128, of which it is a part" },
     { "[train]\nmicro_batch = 48\n", NULL,
         "@:2: train.micro_batch = 48: does not divide train.global_batch = 128; expected one of its divisors" },
+    { "[data]\ndataset = synthetic\nshape = 1x1x4\n[eval]\ntta = flip-shift\n", NULL,
+        "@:5: eval.tta = flip-shift: pictures of 1 x 4 have nothing beside the edge that a shift by a pixel could "
+        "show; "
+        "expected off or flip" },
+    { "[eval]\ntta_share = 0\n", NULL, "@:2: eval.tta_share = 0: expected a number from 0.001 to 1" },
     { "[data]\npad = 28\npad_mode = reflect\n", NULL,
         "@:2: data.pad = 28: pictures of 28 x 28 reflect at most 27 pixels; lower it, or data.pad_mode = zero" },
     { "[data]\ndataset = synthetic\nshape = 1x8x4\npad_mode = reflect\n", "data.pad=4",

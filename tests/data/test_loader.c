@@ -27,7 +27,7 @@ static rig make_rig(const ls_config *cfg, int rank, int ranks, int workers, int 
         r.slots[i].augment = malloc(micro * sizeof *r.slots[i].augment);
     }
     *o = (ls_loader_options){ r.dataset, NULL, o->batches, (uint64_t)cfg->run_seed, 1, { .pad = 2, .flip = 1 }, 0, 0, 1,
-        workers, 0, NULL, slots };
+        workers, 0, NULL, slots, NULL };
     return r;
 }
 
@@ -281,6 +281,49 @@ static void crops_and_flips(void **state) {
     }
 }
 
+// Epoch 0 as random flip has it, then both sides in turn; the crop is that of random flip in every epoch.
+static void alternating_flip_shows_both_sides(void **state) {
+    (void)state;
+    const ls_augmentation random = { .pad = 2, .flip = LS_FLIP_RANDOM },
+                          alternating = { .pad = 2, .flip = LS_FLIP_ALTERNATING };
+    int mirrored = 0;
+    for (int64_t sample = 0; sample < 2000; sample++) {
+        const int first = ls_augment_draw(&random, (ls_chw){ 3, 32, 32 }, 5, 0, sample).flip;
+        mirrored += first;
+        for (int64_t epoch = 0; epoch < 4; epoch++) {
+            ls_augment_sample expected = ls_augment_draw(&random, (ls_chw){ 3, 32, 32 }, 5, epoch, sample);
+            expected.flip = (uint8_t)(epoch % 2 ? !first : first);
+            ls_augment_sample drawn = ls_augment_draw(&alternating, (ls_chw){ 3, 32, 32 }, 5, epoch, sample);
+            assert_memory_equal(&drawn, &expected, sizeof drawn);
+        }
+    }
+    assert_in_range(mirrored, 1000 - 150, 1000 + 150); // standard deviation 22
+}
+
+// Jitter's levels come from words of their own and are uniform: a sixteenth of 20000 is 1250, standard deviation 34.
+static void jitter_draws_its_own_numbers(void **state) {
+    (void)state;
+    const ls_augmentation without = { .pad = 4, .flip = LS_FLIP_RANDOM, .cutout = 3 };
+    ls_augmentation both = without, one = without;
+    both.brightness = both.contrast = one.contrast = 0.1F;
+    int brightness[16] = { 0 }, contrast[16] = { 0 };
+    for (int64_t i = 0; i < 20000; i++) {
+        ls_augment_sample plain = draw(&without, (ls_chw){ 3, 32, 32 }, i),
+                          drawn = draw(&both, (ls_chw){ 3, 32, 32 }, i);
+        assert_int_equal(drawn.brightness, ls_random_word(5, LS_PURPOSE_JITTER, 3, (uint32_t)i, 0) >> 16);
+        assert_int_equal(drawn.contrast, ls_random_word(5, LS_PURPOSE_JITTER, 3, (uint32_t)i, 1) >> 16);
+        assert_int_equal(draw(&one, (ls_chw){ 3, 32, 32 }, i).contrast, drawn.contrast);
+        brightness[drawn.brightness >> 12]++;
+        contrast[drawn.contrast >> 12]++;
+        drawn.brightness = drawn.contrast = 0;
+        assert_memory_equal(&drawn, &plain, sizeof plain);
+    }
+    for (int k = 0; k < 16; k++) {
+        assert_in_range(brightness[k], 1250 - 200, 1250 + 200);
+        assert_in_range(contrast[k], 1250 - 200, 1250 + 200);
+    }
+}
+
 // From words of its own, so that it leaves crop and flip as they are without it; up to the largest picture.
 static void cutout_draws_its_own_numbers(void **state) {
     (void)state;
@@ -309,7 +352,9 @@ int main(void) {
         cmocka_unit_test_teardown(failure_comes_with_its_batch, remove_folders),
         cmocka_unit_test(waiting_time_is_counted),
         cmocka_unit_test(crops_and_flips),
+        cmocka_unit_test(alternating_flip_shows_both_sides),
         cmocka_unit_test(cutout_draws_its_own_numbers),
+        cmocka_unit_test(jitter_draws_its_own_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,10 @@ static const struct {
     { "cutout, odd, many channels", { 6, 19, 7, 9 }, { .pad = 1, .cutout = 3 }, 0 },
     { "cutout of one pixel, indexed", { 4, 1, 5, 6 }, { .cutout = 1 }, 3 },
     { "cutout as large as the picture", { 5, 2, 4, 6 }, { .cutout = 4 }, 0 },
+    { "brightness", { 6, 3, 8, 7 }, { .pad = 2, .brightness = 0.1399F }, 0 },
+    { "contrast, many channels", { 6, 19, 5, 4 }, { .contrast = 1 }, 0 },
+    { "jitter and cutout, indexed", { 7, 3, 32, 32 },
+        { .pad = 2, .pad_mode = LS_PAD_REFLECT, .cutout = 8, .brightness = 0.1399F, .contrast = 0.1308F }, 9 },
 };
 
 static inline void augment_cases(ls_dtype storage, case_visit *visit, void *context) {
@@ -46,11 +50,15 @@ static inline void augment_cases(ls_dtype storage, case_visit *visit, void *cont
             uint32_t dx = n == 0 ? places - 1 : n == 1 ? 0 : c->next_random++ * 5 % places;
             uint32_t cut_y = n == 0 ? 0 : n == 1 ? (uint32_t)s.h - 1 : c->next_random++ * 7 % (uint32_t)s.h;
             uint32_t cut_x = n == 0 ? (uint32_t)s.w - 1 : n == 1 ? 0 : c->next_random++ * 5 % (uint32_t)s.w;
+            uint32_t brightness = n == 0 ? 0 : n == 1 ? 65535 : c->next_random++ * 40503 % 65536;
+            uint32_t contrast = n == 0 ? 65535 : n == 1 ? 0 : c->next_random++ * 30011 % 65536;
             ((ls_augment_sample *)sample->host)[n] = (ls_augment_sample){ .dy = (uint8_t)dy,
                 .dx = (uint8_t)dx,
                 .flip = n % 2 == 1,
                 .cut_y = (uint16_t)cut_y,
-                .cut_x = (uint16_t)cut_x };
+                .cut_x = (uint16_t)cut_x,
+                .brightness = (uint16_t)brightness,
+                .contrast = (uint16_t)contrast };
         }
         case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, (size_t)s.c * 256, 0);
         case_activation(c, LS_AUGMENT_DST, USE_OUT, s, 0)->relative = 0;

@@ -147,6 +147,39 @@ static void augment_places_and_mirrors(void **unused) {
     }
 }
 
+// --- jitter --------------------------------------------------------------------------------------
+
+// (x + U(+-brightness)) * (1 + U(+-contrast)) with levels that end at +-1: they end 1/65536 before it, which moves a value by less than 1e-4.
+static void jitter_shifts_then_scales(void **unused) {
+    (void)unused;
+    enum { LEVELS = 5, N = LEVELS * LEVELS, C = 3, PIXELS = 256 };
+    static const uint16_t levels[LEVELS] = { 0, 1, 32767, 50000, 65535 };
+    const ls_augmentation a = { .brightness = 0.75F, .contrast = 0.5F };
+    const ls_nchw shape = { N, C, 16, 16 };
+    double *values[LS_OP_ARGS_MAX] = { 0 };
+    size_t counts[LS_OP_ARGS_MAX];
+    op_case *c = case_new(LS_OP_AUGMENT, LS_F32, "jitter", "");
+    c->desc.attr.augment = (ls_augment_attr){ shape, LS_F32, a, 0 };
+    uint8_t *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)ls_nchw_count(shape), 0)->host;
+    for (int64_t i = 0; i < ls_nchw_count(shape); i++) pixels[i] = (uint8_t)i;
+    ls_augment_sample *drawn = case_raw(c, LS_AUGMENT_SAMPLE, USE_IN, LS_U8, (size_t)N * sizeof *drawn, 0)->host;
+    for (int n = 0; n < N; n++)
+        drawn[n] = (ls_augment_sample){ .brightness = levels[n / LEVELS], .contrast = levels[n % LEVELS] };
+    float *table = case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, C * PIXELS, 0)->host;
+    for (int i = 0; i < C * PIXELS; i++) table[i] = (float)(i % PIXELS) / 64 - 2 + (float)(i / PIXELS);
+    case_activation(c, LS_AUGMENT_DST, USE_OUT, shape, 0);
+    assert_int_equal(case_run(ref, c, values, counts).code, LS_OK);
+    for (int i = 0; i < N * C * PIXELS; i++) {
+        int n = i / (C * PIXELS);
+        double shift = 0.75 * (2 * levels[n / LEVELS] / 65535.0 - 1),
+               stretch = 0.5 * (2 * levels[n % LEVELS] / 65535.0 - 1);
+        double expected = ((double)table[i % (C * PIXELS)] + shift) * (1 + stretch), got = values[LS_AUGMENT_DST][i];
+        if (fabs(got - expected) > 1e-4) fail_msg("element %d: %.9g, expected %.9g", i, got, expected);
+    }
+    free(values[LS_AUGMENT_DST]);
+    case_free(c);
+}
+
 // --- cutout --------------------------------------------------------------------------------------
 
 // What augment makes of n pictures without a zero: which pixels of all samples are 0.
@@ -240,6 +273,7 @@ int main(void) {
         cmocka_unit_test(a_samples_dropout_does_not_depend_on_its_micro_batch),
         cmocka_unit_test(dropout_differs_by_update_layer_seed_and_position),
         cmocka_unit_test(augment_places_and_mirrors),
+        cmocka_unit_test(jitter_shifts_then_scales),
         cmocka_unit_test(cutout_is_a_clipped_square),
         cmocka_unit_test(cutout_is_uniform_over_the_picture),
     };

@@ -178,7 +178,7 @@ static void compare_first_updates(void) {
         first_losses("device.type=ref", small, variants[v].options, UPDATES, expected);
         must(open_run(&r, "device.type=cuda", small, variants[v].options));
         must(ls_trainer_updates(r.trainer, UPDATES, got));
-        must(ls_trainer_evaluate(r.trainer, &evaluation));
+        must(ls_trainer_evaluate(r.trainer, 0, &evaluation));
         run_close(&r);
         if (evaluation.test_samples != 20)
             fail_msg("%s: evaluated %lld samples of 20", variants[v].name, (long long)evaluation.test_samples);

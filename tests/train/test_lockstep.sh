@@ -25,7 +25,7 @@ train() {
 same() { check "$1: weights_hash" "$(field "$1" weights_hash)" "$(field "$2" weights_hash)"; }
 
 for device in ref cpu; do
-  options="--set device.type=$device --set run.deterministic=true"
+  options="--set device.type=$device --set run.deterministic=true --set eval.tta=flip-shift --set eval.tta_share=0.4"
   # shellcheck disable=SC2086
   for n in 1 2 3 4; do train $device-$n $n $options; done
   # shellcheck disable=SC2086
@@ -34,6 +34,12 @@ for device in ref cpu; do
   check "$device: samples seen" "$(field $device-4 samples_seen)" 406
   check "$device: test samples, each once" "$(field $device-3 test_samples)" 37
   check "$device: test accuracy on 4 ranks" "$(field $device-4 test_accuracy)" "$(field $device-1 test_accuracy)"
+  for n in 2 3 4; do
+    check "$device: on $n ranks, the same test pictures in all views" "$(field $device-$n tta_samples)" 14
+    check "$device: their accuracy on $n ranks" "$(field $device-$n tta_accuracy)" "$(field $device-1 tta_accuracy)"
+    # the ranks' sums are doubles: in another order they are rounded elsewhere
+    check "$device: their loss on $n ranks" "$(printf %.12g "$(field $device-$n tta_loss)")" "$(printf %.12g "$(field $device-1 tta_loss)")"
+  done
 done
 # Three ranks on two hosts, that sum by hosts.
 LOCKSTEP_TEST_HOSTS=0,1,1 train cpu-hosts 3 --set device.type=cpu --set run.deterministic=true --set dist.hierarchy=on

@@ -41,9 +41,9 @@ static int tear_down(void **state) {
 
 // A short run on pictures of this shape; its weights, and its test pictures as files.
 static void train(run *r, const char *shape, const char *device) {
-    char network[1024], network_path[] = "/tmp/lockstep_network_XXXXXX", shape_option[64], device_option[64];
+    char network[1024], network_path[PATH], shape_option[64], device_option[64];
     snprintf(network, sizeof network, "[network]\ninput = %s\n%s", shape, network_body);
-    assert_int_equal(run_write_network(network_path, network), 0);
+    snprintf(network_path, sizeof network_path, "%s", temp_file(&folder, "network.ini", network));
     snprintf(shape_option, sizeof shape_option, "data.shape=%s", shape);
     snprintf(device_option, sizeof device_option, "device.type=%s", device);
     const char *const options[] = { shape_option, device_option, "data.dataset=synthetic", "data.classes=4",
@@ -54,7 +54,6 @@ static void train(run *r, const char *shape, const char *device) {
     ls_train_summary summary;
     must(ls_trainer_run(r->trainer, NULL, 0, &summary));
     must(ls_trainer_save_weights(r->trainer, weights_path));
-    unlink(network_path);
     const ls_dataset *test = r->trainer->test_data;
     const ls_chw s = ls_dataset_get_info(test)->shape;
     for (int i = 0; i < PICTURES; i++) {
@@ -110,7 +109,7 @@ static void as_evaluation(void **state) {
         prediction_run p = { 0 };
         train(&r, shapes[i % 2], device);
         ls_train_evaluation e;
-        must(ls_trainer_evaluate(r.trainer, &e));
+        must(ls_trainer_evaluate(r.trainer, 0, &e));
         open_weights(&p);
         must(open_predictor(&p, &r.cfg, list, PICTURES));
         double loss = 0;
@@ -131,6 +130,130 @@ static void as_evaluation(void **state) {
             fabs(loss / PICTURES - e.test_loss) > 2e-6 * e.test_loss)
             fail_msg("%s, %s: predicted %d right, loss %.9g; evaluated %.6f right, loss %.9g", device, shapes[i % 2],
                 correct, loss / PICTURES, e.test_accuracy * PICTURES, e.test_loss);
+        close_predictor(&p);
+        run_close(&r);
+    }
+}
+
+// --- test-time augmentation, the long way: every view of every picture is predicted as a picture of its own -----------
+
+enum { VIEWS = 6, CLASSES = 4 };
+
+static const struct {
+    const char *tta;
+    int views;
+    double weight[VIEWS];
+} tta_rows[] = { { "flip", 2, { 0.5, 0.5 } }, { "flip-shift", 6, { 0.25, 0.25, 0.125, 0.125, 0.125, 0.125 } } };
+
+// Views 2 and 3: of the picture reflected by a pixel the crop at (0,0), 4 and 5: at (2,2); odd ones are mirrored.
+static void write_view(int view, const uint8_t *picture, ls_chw s, const char *path) {
+    const int shift = view < 2 ? 0 : view < 4 ? -1 : 1;
+    uint8_t seen[3 * 12 * 12];
+    for (int i = 0; i < s.c * s.h * s.w; i++) {
+        int y = i / s.w % s.h + shift, x = (view % 2 ? s.w - 1 - i % s.w : i % s.w) + shift;
+        if (y < 0) y = 1;
+        if (y == s.h) y = s.h - 2;
+        if (x < 0) x = 1;
+        if (x == s.w) x = s.w - 2;
+        seen[i] = picture[(i / s.w / s.h * s.h + y) * s.w + x];
+    }
+    assert_int_equal(png_write(path, seen, s.c, s.h, s.w), 0);
+}
+
+static void predict_views(
+    const run *r, const prediction_run *p, float logits[VIEWS][PICTURES][CLASSES], int32_t labels[PICTURES]) {
+    const ls_chw s = ls_dataset_get_info(r->trainer->test_data)->shape;
+    for (int v = 0; v < VIEWS; v++) {
+        prediction_run view = *p;
+        for (int n = 0; n < PICTURES; n++) {
+            uint8_t pixels[3 * 12 * 12];
+            must(ls_dataset_read(r->trainer->test_data, n, pixels, &labels[n]));
+            write_view(v, pixels, s, paths[n]);
+        }
+        must(open_predictor(&view, &r->cfg, list, PICTURES));
+        for (int n = 0; n < PICTURES; n++) {
+            ls_prediction prediction;
+            must(ls_predictor_next(view.predictor, &prediction));
+            must(prediction.status);
+            memcpy(logits[v][n], prediction.logits, sizeof logits[v][n]);
+        }
+        ls_predictor_free(view.predictor);
+    }
+}
+
+static double confidence_of(const float *logits) {
+    double most = (double)logits[0], sum = 0;
+    for (int k = 1; k < CLASSES; k++) most = fmax(most, (double)logits[k]);
+    for (int k = 0; k < CLASSES; k++) sum += exp((double)logits[k] - most);
+    return 1 / sum;
+}
+
+// With how many the picture shares its confidence or has less: those come before it.
+static int rank_by_confidence(float logits[PICTURES][CLASSES], int n) {
+    int before = 0;
+    for (int i = 0; i < PICTURES; i++) before += confidence_of(logits[i]) < confidence_of(logits[n]);
+    return before;
+}
+
+static void expect_tta(
+    float logits[VIEWS][PICTURES][CLASSES], const int32_t *labels, int row, int seen, double *loss, int *correct) {
+    *loss = *correct = 0;
+    for (int n = 0; n < PICTURES; n++) {
+        float mixed[CLASSES] = { 0 };
+        int is_right, whole = rank_by_confidence(logits[0], n) < seen;
+        for (int v = 0; v < tta_rows[row].views; v++)
+            for (int k = 0; k < CLASSES; k++)
+                mixed[k] += (float)(whole ? tta_rows[row].weight[v] : v == 0) * logits[v][n][k];
+        *loss += loss_of(mixed, CLASSES, labels[n], &is_right);
+        *correct += is_right;
+    }
+}
+
+// `as it is`: the same bits with and without test-time augmentation.
+static void check_tta(
+    run *r, float logits[VIEWS][PICTURES][CLASSES], const int32_t *labels, int row, const char *share, int seen) {
+    char options[2][64];
+    ls_train_evaluation plain, e;
+    run again = { .cfg = r->cfg };
+    snprintf(options[0], sizeof options[0], "eval.tta=%s", tta_rows[row].tta);
+    snprintf(options[1], sizeof options[1], "eval.tta_share=%s", share);
+    for (int i = 0; i < 2; i++) must(ls_config_set(&again.cfg, options[i]));
+    must(ls_comm_self(&again.comm));
+    must(ls_trainer_new_to_evaluate(&again.cfg, again.comm, &again.trainer));
+    must(ls_trainer_load_weights(again.trainer, weights_path));
+    must(ls_trainer_evaluate(r->trainer, 1, &plain));
+    must(ls_trainer_evaluate(again.trainer, 1, &e));
+    double loss;
+    int correct;
+    expect_tta(logits, labels, row, seen, &loss, &correct);
+    assert_true(e.test_loss == plain.test_loss && e.test_accuracy == plain.test_accuracy);
+    assert_int_equal(plain.tta_samples, 0);
+    assert_int_equal(e.tta_samples, seen);
+    if (correct != (int)lround(e.tta_accuracy * PICTURES) || fabs(loss / PICTURES - e.tta_loss) > 2e-6 * e.tta_loss)
+        fail_msg("%s, share %s: %d right, loss %.9g expected; evaluated %.6f right, loss %.9g", tta_rows[row].tta,
+            share, correct, loss / PICTURES, e.tta_accuracy * PICTURES, e.tta_loss);
+    if (fabs(e.tta_loss - e.test_loss) < 1e-4 * e.test_loss) fail_msg("%s has no effect", tta_rows[row].tta);
+    must(ls_trainer_evaluate(again.trainer, 0, &e));
+    assert_true(e.test_loss == plain.test_loss && e.tta_samples == 0);
+    run_close(&again);
+}
+
+static void in_several_views(void **state) {
+    (void)state;
+    static const char *const shapes[] = { "1x12x12", "3x8x10" }, *const devices[] = { "ref", "cpu", "cuda" };
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(devices[i], "cuda") == 0 && !getenv("LOCKSTEP_CUDA_PLUGIN") && !cuda_is_real()) continue;
+        run r = { 0 };
+        prediction_run p = { 0 };
+        float logits[VIEWS][PICTURES][CLASSES];
+        int32_t labels[PICTURES];
+        train(&r, shapes[i % 2], devices[i]);
+        open_weights(&p);
+        predict_views(&r, &p, logits, labels);
+        for (int row = 0; row < 2; row++) {
+            check_tta(&r, logits, labels, row, "1", PICTURES);
+            check_tta(&r, logits, labels, row, "0.25", PICTURES / 4);
+        }
         close_predictor(&p);
         run_close(&r);
     }
@@ -262,6 +385,7 @@ int main(void) {
     if (cuda_choose()) unsetenv("LOCKSTEP_CUDA_PLUGIN"); // then without the emulated GPU
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_evaluation),
+        cmocka_unit_test(in_several_views),
         cmocka_unit_test(pictures_do_not_meet),
         cmocka_unit_test(colour_and_gray),
         cmocka_unit_test(weights_that_will_not_do),

@@ -381,7 +381,7 @@ static void weights_survive_a_file(void **state) {
     must(ls_param_store_hash(b.trainer->session.store, &hash));
     assert_true(hash == summary.weights_hash);
     ls_train_evaluation e;
-    must(ls_trainer_evaluate(b.trainer, &e));
+    must(ls_trainer_evaluate(b.trainer, 0, &e));
     assert_true(fabs(e.test_loss - summary.test_loss) < 1e-4 * summary.test_loss);
     run_close(&a);
     run_close(&b);

@@ -38,6 +38,16 @@ static void augment_row(
     }
 }
 
+// What this sample's jitter makes of each pixel value: a picture has more pixels than there are values.
+static const float *jittered(
+    const ls_augmentation *a, const ls_augment_sample *drawn, const float *table, float room[256]) {
+    if (a->brightness == 0 && a->contrast == 0) return table;
+    const float shift = a->brightness * ((float)(2 * drawn->brightness - 65535) / 65536);
+    const float stretch = a->contrast * ((float)(2 * drawn->contrast - 65535) / 65536), factor = 1 + stretch;
+    for (int v = 0; v < 256; v++) room[v] = (table[v] + shift) * factor;
+    return room;
+}
+
 // Channels are `block` floats of neighbours: what lies beyond the last one is zero already.
 static void cut_square(const ls_augment_attr *attr, const ls_augment_sample *drawn, size_t block, float *dst) {
     const ls_nchw s = attr->shape;
@@ -66,7 +76,8 @@ static void augment_task(void *context, int n, int thread) {
     if (s.c % (int)block != 0) memset(dst, 0, sample * sizeof(float));
     for (int c = 0; c < s.c; c++) {
         const uint8_t *pixels = pictures + (size_t)c * picture;
-        const float *table = run->table + (size_t)c * 256;
+        float room[256];
+        const float *table = jittered(&attr->augmentation, drawn, run->table + (size_t)c * 256, room);
         float *plane = dst + (size_t)c / block * picture * block + (size_t)c % block;
         for (int y = 0; y < s.h; y++) {
             int from = source_index(y + drawn->dy - pad, s.h, attr->augmentation.pad_mode);

@@ -21,6 +21,15 @@ static int in_square(int at, int middle, int side) {
     return at >= first && at < first + side;
 }
 
+// Each operation rounded: this file has no fused ones.
+static float jitter(const ls_augmentation *a, const ls_augment_sample *drawn, float value) {
+    if (a->brightness == 0 && a->contrast == 0) return value;
+    float brightness_level = (float)(2 * drawn->brightness - 65535) / 65536;
+    float contrast_level = (float)(2 * drawn->contrast - 65535) / 65536;
+    float shift = a->brightness * brightness_level, stretch = a->contrast * contrast_level;
+    return (value + shift) * (1 + stretch);
+}
+
 static void place_sample(void *context, int n, int thread) {
     (void)thread;
     const augment_job *job = context;
@@ -43,7 +52,8 @@ static void place_sample(void *context, int n, int thread) {
         }
         int cut =
             in_square(y, drawn->cut_y, a->augmentation.cutout) && in_square(x, drawn->cut_x, a->augmentation.cutout);
-        ls_store_float(job->out, a->storage, n * sample + i, cut ? 0 : job->table[c * 256 + pixel]);
+        float value = cut ? 0 : jitter(&a->augmentation, drawn, job->table[c * 256 + pixel]);
+        ls_store_float(job->out, a->storage, n * sample + i, value);
     }
 }
 

@@ -18,6 +18,23 @@ __device__ inline bool in_square(int at, int middle, int side) {
     return static_cast<unsigned>(at - middle + side / 2) < static_cast<unsigned>(side);
 }
 
+// Rounded after every operation: nvcc must fuse none of them.
+struct sample_jitter {
+    bool on;
+    float shift, factor;
+
+    __device__ sample_jitter(const ls_augmentation &a, const ls_augment_sample &drawn)
+        : on(a.brightness != 0 || a.contrast != 0) {
+        float brightness_level = static_cast<float>(2 * drawn.brightness - 65535) / 65536;
+        float contrast_level = static_cast<float>(2 * drawn.contrast - 65535) / 65536;
+        shift = __fmul_rn(a.brightness, brightness_level);
+        factor = __fadd_rn(1, __fmul_rn(a.contrast, contrast_level));
+    }
+    __device__ float operator()(float value) const {
+        return on ? __fmul_rn(__fadd_rn(value, shift), factor) : value;
+    }
+};
+
 // blocks: of a picture
 template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda_augment_args a, int blocks) {
     ls_nchw s = a.attr.shape;
@@ -35,6 +52,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda
     bool inside = from_y >= 0 && from_y < s.h && from_x >= 0 && from_x < s.w;
     int side = a.attr.augmentation.cutout;
     bool cut = in_square(y, drawn.cut_y, side) && in_square(x, drawn.cut_x, side);
+    sample_jitter jitter(a.attr.augmentation, drawn);
     int64_t picture = a.index ? a.index[n] : n;
     const uint8_t *from = a.pixels + picture * s.c * plane + (inside ? from_y * s.w + from_x : 0);
     T *to = static_cast<T *>(a.dst) + (static_cast<int64_t>(n) * plane + pixel) * a.channels;
@@ -43,7 +61,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda
         LS_UNROLL
         for (int k = 0; k < pack.size; k++) {
             int c = first + k, value = inside && c < s.c ? from[static_cast<int64_t>(c) * plane] : 0;
-            pack.v[k] = c < s.c && !cut ? a.table[c * 256 + value] : 0;
+            pack.v[k] = c < s.c && !cut ? jitter(a.table[c * 256 + value]) : 0;
         }
         ls_pack_store(to + first, pack);
     }

@@ -1,0 +1,261 @@
+#include "train/tta.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include "base/memory.h"
+
+// --- views ---------------------------------------------------------------------------------------
+
+enum { VIEWS_MAX = 6 };
+
+typedef struct {
+    ls_augmentation augmentation; // that has them
+    int count;
+    struct {
+        double weight;
+        ls_augment_sample drawn; // the same for every sample
+    } view[VIEWS_MAX];
+} view_list;
+
+static const view_list view_lists[] = {
+    [LS_TTA_OFF] = { { 0 }, 1, { { 1, { 0 } } } },
+    [LS_TTA_FLIP] = { { .flip = LS_FLIP_RANDOM }, 2, { { 0.5, { .flip = 0 } }, { 0.5, { .flip = 1 } } } },
+    [LS_TTA_FLIP_SHIFT] = { { .pad = 1, .pad_mode = LS_PAD_REFLECT, .flip = LS_FLIP_RANDOM }, 6,
+        { { 0.25, { .dy = 1, .dx = 1, .flip = 0 } }, { 0.25, { .dy = 1, .dx = 1, .flip = 1 } },
+            { 0.125, { .dy = 0, .dx = 0, .flip = 0 } }, { 0.125, { .dy = 0, .dx = 0, .flip = 1 } },
+            { 0.125, { .dy = 2, .dx = 2, .flip = 0 } }, { 0.125, { .dy = 2, .dx = 2, .flip = 1 } } } },
+};
+
+static const view_list *views_of(const ls_trainer *t) {
+    return &view_lists[t->cfg->eval_tta];
+}
+
+ls_augmentation ls_tta_augmentation(const ls_config *cfg) {
+    return view_lists[cfg->eval_tta].augmentation;
+}
+
+static size_t view_bytes(const ls_trainer *t) {
+    return (size_t)t->eval_batches.micro_batch * sizeof(ls_augment_sample);
+}
+
+ls_status ls_tta_upload_views(ls_trainer *t) {
+    if (t->cfg->eval_tta == LS_TTA_OFF) return LS_SUCCESS;
+    const view_list *views = views_of(t);
+    const size_t n = (size_t)t->eval_batches.micro_batch;
+    ls_augment_sample *drawn;
+    LS_TRY(LS_NEW(drawn, (size_t)views->count * n, "views of %zu samples", n));
+    for (size_t i = 0; i < (size_t)views->count * n; i++) drawn[i] = views->view[i / n].drawn;
+    const size_t bytes = (size_t)views->count * view_bytes(t);
+    ls_status status = ls_session_upload(&t->session, "views of test-time augmentation", drawn, bytes, &t->views);
+    free(drawn);
+    if (!ls_failed(status)) t->session.memory.control += t->views->bytes;
+    return status;
+}
+
+ls_status ls_tta_run_view(ls_trainer *t, int view, ls_program_inputs *inputs) {
+    if (t->views)
+        inputs->buffer[LS_INPUT_AUGMENT] = ls_buffer_at(t->views, (size_t)view * view_bytes(t), view_bytes(t));
+    return ls_update_evaluate(t->update, t->session.program[LS_TRAINER_EVAL], inputs, view);
+}
+
+// --- pictures ------------------------------------------------------------------------------------
+
+struct ls_tta {
+    ls_trainer *trainer;
+    int64_t count, kept; // of this rank's pictures
+    uint32_t *samples;   // their numbers in the test split
+    int32_t *labels;
+    double *logits;      // (count, classes)
+    float *batch_logits; // of what was run last, (micro-batch, classes)
+    // Those that are looked at in all views: their numbers in the test split and among this rank's.
+    int64_t chosen_count;
+    uint32_t *chosen;
+    int64_t *chosen_kept;
+};
+
+static int classes_of(const ls_tta *tta) {
+    return tta->trainer->graph->classes;
+}
+
+ls_status ls_tta_new(ls_trainer *t, int64_t samples, ls_tta **out) {
+    ls_tta *tta;
+    const size_t n = (size_t)samples, classes = (size_t)t->graph->classes;
+    LS_TRY(LS_NEW(tta, 1, "test-time augmentation"));
+    *tta = (ls_tta){ .trainer = t, .count = samples };
+    ls_status status = LS_NEW(tta->samples, n + 1, "logits of %zu test pictures", n);
+    LS_THEN(status, LS_NEW(tta->labels, n + 1, "logits of %zu test pictures", n));
+    LS_THEN(status, LS_NEW(tta->logits, n * classes + 1, "logits of %zu test pictures", n));
+    LS_THEN(status, LS_NEW(tta->chosen, n + 1, "logits of %zu test pictures", n));
+    LS_THEN(status, LS_NEW(tta->chosen_kept, n + 1, "logits of %zu test pictures", n));
+    LS_THEN(status,
+        LS_NEW(tta->batch_logits, (size_t)t->eval_batches.micro_batch * classes, "logits of %zu test pictures", n));
+    return LS_GIVE(status, tta, out, ls_tta_free);
+}
+
+void ls_tta_free(ls_tta *tta) {
+    if (!tta) return;
+    free(tta->samples);
+    free(tta->labels);
+    free(tta->logits);
+    free(tta->chosen);
+    free(tta->chosen_kept);
+    free(tta->batch_logits);
+    free(tta);
+}
+
+static ls_status take_logits(ls_tta *tta) {
+    const ls_session *s = &tta->trainer->session;
+    LS_TRY(s->device->api->queue_sync(s->queue));
+    ls_program_export_logits(s->program[LS_TRAINER_EVAL], tta->batch_logits);
+    return LS_SUCCESS;
+}
+
+ls_status ls_tta_keep(ls_tta *tta, const ls_batch *batch) {
+    const ls_trainer *t = tta->trainer;
+    const int classes = classes_of(tta);
+    const int32_t *labels = ls_input_pipeline_labels(t->eval_input, batch);
+    const int64_t first = batch->window * t->eval_batches.global_batch + (int64_t)batch->position;
+    LS_TRY(take_logits(tta));
+    for (int k = 0; k < batch->count; k++, tta->kept++) {
+        tta->samples[tta->kept] = (uint32_t)(first + k);
+        tta->labels[tta->kept] = labels[k];
+        for (int c = 0; c < classes; c++)
+            tta->logits[tta->kept * classes + c] = (double)tta->batch_logits[k * classes + c];
+    }
+    return LS_SUCCESS;
+}
+
+// log(sum(exp(logits))); *best: the class of the largest, the first one.
+static double log_sum(const double *logits, int classes, int *best) {
+    double sum = 0;
+    *best = 0;
+    for (int c = 1; c < classes; c++)
+        if (logits[c] > logits[*best]) *best = c;
+    for (int c = 0; c < classes; c++) sum += exp(logits[c] - logits[*best]);
+    return logits[*best] + log(sum);
+}
+
+// --- which to look at in all views ---------------------------------------------------------------
+
+typedef struct {
+    double confidence;
+    int64_t sample;
+} candidate;
+
+static int order_candidates(const void *left, const void *right) {
+    const candidate *a = left, *b = right;
+    if (a->confidence != b->confidence) return a->confidence < b->confidence ? -1 : 1;
+    return (a->sample > b->sample) - (a->sample < b->sample);
+}
+
+// Of a kept picture: the probability of its likeliest class; 0 where that is not a number.
+static candidate candidate_of(const ls_tta *tta, int64_t kept) {
+    const int classes = classes_of(tta);
+    const double *logits = tta->logits + kept * classes;
+    int best;
+    const double log_of_sum = log_sum(logits, classes, &best), confidence = exp(logits[best] - log_of_sum);
+    return (candidate){ confidence >= 0 ? confidence : 0, tta->samples[kept] };
+}
+
+// The candidates of all ranks, in order. Each picture is one rank's: the others add nothing to it.
+static ls_status gather_candidates(const ls_tta *tta, double *confidence, candidate *all) {
+    const int64_t samples = tta->trainer->facts.test_data->count;
+    for (int64_t i = 0; i < tta->count; i++) confidence[tta->samples[i]] = candidate_of(tta, i).confidence;
+    LS_TRY(ls_comm_allreduce(tta->trainer->comm, confidence, samples, LS_F64, LS_REDUCE_SUM));
+    for (int64_t s = 0; s < samples; s++) all[s] = (candidate){ confidence[s], s };
+    qsort(all, (size_t)samples, sizeof *all, order_candidates);
+    return LS_SUCCESS;
+}
+
+// *last: the last one of all ranks' candidates in their order to look at in all views; there are `wanted`.
+static ls_status find_last(const ls_tta *tta, int64_t wanted, candidate *last) {
+    const size_t samples = (size_t)tta->trainer->facts.test_data->count;
+    double *confidence = NULL;
+    candidate *all = NULL;
+    ls_status status = LS_NEW(confidence, samples, "confidences of %zu test pictures", samples);
+    LS_THEN(status, LS_NEW(all, samples, "confidences of %zu test pictures", samples));
+    status = ls_comm_agree(tta->trainer->comm, status, NULL);
+    LS_THEN(status, gather_candidates(tta, confidence, all));
+    if (!ls_failed(status)) *last = wanted > 0 ? all[wanted - 1] : (candidate){ -1, 0 };
+    free(confidence);
+    free(all);
+    return status;
+}
+
+static ls_status choose(ls_tta *tta, int64_t *wanted) {
+    const ls_trainer *t = tta->trainer;
+    candidate last = { INFINITY, 0 };
+    *wanted = (int64_t)floor(t->cfg->eval_tta_share * (double)t->facts.test_data->count);
+    if (t->cfg->eval_tta_share < 1) LS_TRY(find_last(tta, *wanted, &last));
+    for (int64_t i = 0; i < tta->count; i++) {
+        const candidate mine = candidate_of(tta, i);
+        if (order_candidates(&mine, &last) > 0) continue;
+        tta->chosen_kept[tta->chosen_count] = i;
+        tta->chosen[tta->chosen_count++] = tta->samples[i];
+    }
+    return LS_SUCCESS;
+}
+
+// --- looking at them -----------------------------------------------------------------------------
+
+// The batch's logits in the view that was run last; first: of the chosen ones, the batch's first.
+static void add_view(ls_tta *tta, const ls_batch *batch, int64_t first, double weight) {
+    const int classes = classes_of(tta);
+    for (int i = 0; i < batch->count * classes; i++)
+        tta->logits[tta->chosen_kept[first + i / classes] * classes + i % classes] +=
+            weight * (double)tta->batch_logits[i];
+}
+
+static ls_status look_at_batch(ls_tta *tta, ls_program_inputs *inputs) {
+    ls_trainer *t = tta->trainer;
+    const view_list *views = views_of(t);
+    ls_batch batch;
+    LS_TRY(ls_input_pipeline_next(t->eval_input, inputs, &batch));
+    const int64_t first = batch.window * t->eval_batches.micro_batch;
+    for (int v = 1; v < views->count; v++) {
+        LS_TRY(ls_tta_run_view(t, v, inputs));
+        LS_TRY(take_logits(tta));
+        add_view(tta, &batch, first, views->view[v].weight);
+    }
+    return ls_input_pipeline_done(t->eval_input);
+}
+
+static ls_status look_at_chosen(ls_tta *tta) {
+    ls_trainer *t = tta->trainer;
+    const int classes = classes_of(tta), micro = t->eval_batches.micro_batch;
+    const int64_t windows = (tta->chosen_count + micro - 1) / micro;
+    for (int64_t i = 0; i < tta->chosen_count * classes; i++)
+        tta->logits[tta->chosen_kept[i / classes] * classes + i % classes] *= views_of(t)->view[0].weight;
+    if (windows == 0) return LS_SUCCESS;
+    const ls_loader_options options = { .batches = { .samples = tta->chosen_count,
+                                            .windows = windows,
+                                            .global_batch = micro,
+                                            .micro_batch = micro,
+                                            .micro_batches = 1,
+                                            .per_rank = 1,
+                                            .world_size = 1 },
+        .epochs = 1,
+        .workers = (int)t->cfg->data_workers,
+        .order = tta->chosen };
+    LS_TRY(ls_input_pipeline_start(t->eval_input, &options, windows));
+    ls_program_inputs inputs = ls_session_inputs(&t->session);
+    ls_update_inputs(t->update, &inputs);
+    ls_status status = LS_SUCCESS;
+    for (int64_t i = 0; i < windows; i++) LS_THEN(status, look_at_batch(tta, &inputs));
+    ls_input_pipeline_stop(t->eval_input);
+    return status;
+}
+
+ls_status ls_tta_finish(ls_tta *tta, ls_micro_result *result, int64_t *looked_at) {
+    const int classes = classes_of(tta);
+    LS_TRY(choose(tta, looked_at));
+    LS_TRY(look_at_chosen(tta));
+    *result = (ls_micro_result){ .count = tta->count };
+    for (int64_t i = 0; i < tta->count; i++) {
+        const double *logits = tta->logits + i * classes;
+        int best;
+        result->loss_sum += log_sum(logits, classes, &best) - logits[tta->labels[i]];
+        result->correct += best == tta->labels[i];
+    }
+    return LS_SUCCESS;
+}
