@@ -76,6 +76,7 @@ ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm) {
     const char *folder = args->run_dir ? args->run_dir : args->layers ? NULL : ".";
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
+    cfg.train_resolution[strcspn(cfg.train_resolution, ",")] = '\0'; // one alone is measured: that of epoch 0
     if (folder) LS_TRY(ls_command_agree(comm, check_folder(folder, ls_comm_get_info(comm)->rank)));
     if (args->layers) return ls_command_agree(comm, ls_bench_layers(&cfg, comm, args->seconds / 30, folder));
     ls_bench_request request = { .cfg = &cfg,

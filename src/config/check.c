@@ -82,6 +82,13 @@ static ls_status check_data(const ls_config *cfg) {
     return LS_SUCCESS;
 }
 
+static ls_status check_resolution(const ls_config *cfg) {
+    char where[LS_STATUS_TEXT_BYTES / 2];
+    ls_resolutions resolutions;
+    ls_config_where(cfg, LS_OPTION_train_resolution, where, sizeof where);
+    return ls_parse_resolutions(where, cfg->train_resolution, &resolutions);
+}
+
 static ls_status check_batches(const ls_config *cfg) {
     int64_t micro = cfg->train_micro_batch, global = cfg->train_global_batch;
     if (micro > global)
@@ -187,6 +194,7 @@ static ls_status check_paths(const ls_config *cfg) {
 ls_status ls_config_check(const ls_config *cfg) {
     LS_TRY(check_paths(cfg));
     LS_TRY(check_data(cfg));
+    LS_TRY(check_resolution(cfg));
     LS_TRY(check_batches(cfg));
     LS_TRY(check_sums(cfg));
     LS_TRY(check_optimizer(cfg));

@@ -127,6 +127,52 @@ ls_status ls_parse_reals(const char *where, const char *text, double *out, int c
     }
 }
 
+// "3:28" or "3:28x32" in `text`, which is cut up.
+static int read_resolution(char *text, ls_resolution *out) {
+    char *size = strchr(text, ':');
+    if (!size) return 0;
+    *size++ = '\0';
+    int side[2];
+    if (!read_int(ls_text_trim(text), &out->epoch)) return 0;
+    size = ls_text_trim(size);
+    if (!read_sides(size, 2, side)) {
+        if (!read_sides(size, 1, side)) return 0;
+        side[1] = side[0];
+    }
+    out->h = side[0];
+    out->w = side[1];
+    return 1;
+}
+
+ls_status ls_parse_resolutions(const char *where, const char *text, ls_resolutions *out) {
+    out->count = 0;
+    if (!*text) return LS_SUCCESS;
+    for (;;) {
+        char one[64];
+        const size_t length = strcspn(text, ",");
+        snprintf(one, sizeof one, "%.*s", (int)length, text);
+        if (out->count == LS_RESOLUTION_LIMIT)
+            return ls_fail(LS_USAGE, "%s: expected at most %d resolutions", where, LS_RESOLUTION_LIMIT);
+        ls_resolution *step = &out->step[out->count];
+        if (length >= sizeof one || !read_resolution(one, step))
+            return ls_fail(LS_USAGE, "%s: expected epoch:pixels with commas between, as 0:24, 3:28, 6:32x40", where);
+        if (out->count == 0 ? step->epoch != 0 : step->epoch <= step[-1].epoch)
+            return ls_fail(LS_USAGE,
+                "%s: epoch %" PRId64 "; expected the first to be 0, and each to be above the one before", where,
+                step->epoch);
+        out->count++;
+        if (!text[length]) return LS_SUCCESS;
+        text += length + 1;
+    }
+}
+
+int ls_resolutions_find(const ls_resolutions *r, int64_t epoch) {
+    int last = 0, first = 0;
+    while (last + 1 < r->count && r->step[last + 1].epoch <= epoch) last++;
+    while (r->step[first].h != r->step[last].h || r->step[first].w != r->step[last].w) first++;
+    return first;
+}
+
 // One group, "pattern lr=factor decay=value", in `text`, which is cut up.
 static ls_status parse_group(const char *where, char *text, ls_group *out) {
     char *rest = text, *word = strsep(&rest, " \t");

@@ -20,6 +20,21 @@ LS_CHECKED ls_status ls_parse_hw(const char *where, const char *text, int *h, in
 // "0.5, 1, 2e-3" into out[0..*count), at most `capacity`; "" is none.
 LS_CHECKED ls_status ls_parse_reals(const char *where, const char *text, double *out, int capacity, int *count);
 
+// Resolution by epoch: "0:24, 3:28, 6:32x40", from an epoch on the side of a square or height x width. The first epoch is
+// 0, and they rise. "" is none.
+enum { LS_RESOLUTION_LIMIT = 8 };
+typedef struct {
+    int64_t epoch;
+    int h, w;
+} ls_resolution;
+typedef struct {
+    ls_resolution step[LS_RESOLUTION_LIMIT];
+    int count;
+} ls_resolutions;
+LS_CHECKED ls_status ls_parse_resolutions(const char *where, const char *text, ls_resolutions *out);
+// Index of an epoch's resolution; one that comes back has the index of its first time. There must be some.
+int ls_resolutions_find(const ls_resolutions *resolutions, int64_t epoch);
+
 // Parameter groups: "*.bias decay=0; head.* lr=10 decay=1e-4".
 enum { LS_GROUP_LIMIT = 32, LS_GROUP_PATTERN_BYTES = 64 };
 typedef struct {

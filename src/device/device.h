@@ -28,6 +28,7 @@
 #include "device/op_elementwise.h"
 #include "device/op_norm.h"
 #include "device/op_pool.h"
+#include "device/op_resize.h"
 #include "device/op_update.h"
 
 enum { LS_DEVICE_ABI = 6, LS_OP_ARGS_MAX = 13 };

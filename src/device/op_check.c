@@ -166,6 +166,22 @@ static ls_status check_augment(const ls_op_desc *desc) {
     return check_augmentation(desc, &a->augmentation, (ls_chw){ a->shape.c, a->shape.h, a->shape.w });
 }
 
+static ls_status check_resize(const ls_op_desc *desc) {
+    const ls_resize_attr *a = &desc->attr.resize;
+    const ls_nchw shapes[2] = { a->src, a->dst };
+    char src[SHAPE_BYTES], dst[SHAPE_BYTES];
+    LS_TRY(check_storage(desc, a->storage));
+    for (int i = 0; i < 2; i++) {
+        LS_TRY(check_shape(desc, i ? "dst" : "src", shapes[i]));
+        if (shapes[i].h > LS_RESIZE_SIDE_MAX || shapes[i].w > LS_RESIZE_SIDE_MAX)
+            return FAIL(desc, "%s is %s; sides of at most %d", i ? "dst" : "src", shape_text(src, shapes[i]),
+                LS_RESIZE_SIDE_MAX);
+    }
+    if (a->src.n == a->dst.n && a->src.c == a->dst.c) return LS_SUCCESS;
+    return FAIL(desc, "src %s and dst %s may differ in height and width alone", shape_text(src, a->src),
+        shape_text(dst, a->dst));
+}
+
 static ls_status check_loss(const ls_op_desc *desc) {
     const ls_loss_attr *a = &desc->attr.loss;
     char shape[SHAPE_BYTES];
@@ -254,6 +270,10 @@ static double pool_work(const ls_op_desc *desc) {
 // Of the others: elements.
 static double augment_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(desc->attr.augment.shape);
+}
+
+static double resize_work(const ls_op_desc *desc) {
+    return (double)ls_nchw_count(desc->attr.resize.dst);
 }
 
 static double norm_work(const ls_op_desc *desc) {

@@ -50,7 +50,7 @@ typedef struct {
     ls_run_identity run;                // rank 0's
     const cJSON *parts;           // of the run, the last is this process's (run_parts.h); NULL: no run, not rank 0
     const ls_memory_plan *memory; // of this rank
-    double flops_per_sample;      // of training
+    double flops_per_sample;      // of training, at the resolution of epoch 0
 } ls_train_info;
 
 typedef struct { // updates but the first of each process, without evaluation

@@ -129,6 +129,9 @@ LS_CHECKED ls_status ls_graph_read(const char *path, ls_graph **out); // of numb
 LS_CHECKED ls_status ls_graph_read_for(const char *path, const ls_graph_data *data, ls_graph **out);
 // The same of a text that is no file of its own; path: where it is from, for messages.
 LS_CHECKED ls_status ls_graph_parse(const char *path, const char *text, ls_graph **out);
+// The same network for pictures of another height and width. Its parameters are the same: LS_USAGE naming the layer whose
+// parameters would have another shape there, or that is impossible there.
+LS_CHECKED ls_status ls_graph_resize(const ls_graph *graph, int h, int w, ls_graph **out);
 void ls_graph_free(ls_graph *graph);
 const char *ls_layer_kind_name(ls_layer_kind kind);
 int64_t ls_graph_trained_parameters(const ls_graph *graph); // statistics not counted
@@ -157,6 +160,7 @@ typedef struct {
     double forward, backward_data, backward_weight;
 } ls_cost;
 ls_cost ls_layer_cost(const ls_graph *graph, int layer);
+double ls_graph_training_flops(const ls_graph *graph); // of all layers, all three
 // The table of --dry-run: layer, kind, inputs, output shape, parameters, MFLOP forward and in training; totals.
 void ls_graph_print(const ls_graph *graph, FILE *file);
 

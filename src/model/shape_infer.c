@@ -1,5 +1,6 @@
 // shape_infer.c - from layers with keys and inputs to shapes and parameters, in one pass in file order.
 #include <limits.h>
+#include <string.h>
 #include "base/memory.h"
 #include "model/layer.h"
 
@@ -51,6 +52,7 @@ static ls_status infer_layer(ls_graph *graph, int index, int64_t *parameters) {
     const int first = layer->inputs[0];
     layer->in = first < 0 ? graph->input : graph->layers[first].out;
     layer->out = layer->in;
+    layer->needs_input_grad = 0;
     layer->physical = ls_graph_physical(graph, first);
     layer->flat = first < 0 ? 0 : graph->layers[first].flat;
     for (int i = 0; i < layer->input_count; i++) {
@@ -122,4 +124,39 @@ ls_status ls_graph_infer(ls_graph *graph) {
     LS_TRY(check_output(graph));
     graph->classes = graph->layers[graph->layer_count - 1].out.c;
     return LS_SUCCESS;
+}
+
+// --- another resolution --------------------------------------------------------------------------
+
+static ls_status check_same_params(const ls_graph *resized, const ls_graph *graph) {
+    for (int p = 0; p < graph->param_count; p++) {
+        const ls_param *now = &resized->params[p], *was = &graph->params[p];
+        const int *to = now->shape.dim, *from = was->shape.dim;
+        if (memcmp(to, from, sizeof was->shape.dim) == 0) continue;
+        return ls_layer_fail(resized, &resized->layers[now->layer],
+            "of pictures of %dx%d its weight is %dx%dx%dx%d, of %dx%d it is %dx%dx%dx%d, but training has one weight "
+            "for "
+            "all resolutions: put a globalavgpool or globalmaxpool before it",
+            resized->input.h, resized->input.w, to[0], to[1], to[2], to[3], graph->input.h, graph->input.w, from[0],
+            from[1], from[2], from[3]);
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status resize(ls_graph *resized, const ls_graph *graph, int h, int w) {
+    const size_t layers = (size_t)graph->layer_count;
+    *resized = (ls_graph){ .hash = graph->hash, .input = { graph->input.c, h, w }, .layer_count = graph->layer_count };
+    memcpy(resized->path, graph->path, sizeof resized->path);
+    LS_TRY(LS_NEW_TEXT(resized->text, graph->text, "%s", graph->path));
+    LS_TRY(LS_NEW(resized->layers, layers, "%s: %zu layers", graph->path, layers));
+    memcpy(resized->layers, graph->layers, layers * sizeof *graph->layers);
+    LS_TRY(ls_graph_infer(resized));
+    return check_same_params(resized, graph);
+}
+
+ls_status ls_graph_resize(const ls_graph *graph, int h, int w, ls_graph **out) {
+    ls_graph *resized;
+    LS_TRY(LS_NEW(resized, 1, "%s at %dx%d", graph->path, h, w));
+    ls_status status = resize(resized, graph, h, w);
+    return LS_GIVE(status, resized, out, ls_graph_free);
 }

@@ -203,7 +203,7 @@ static void mark_needs_grad(ls_builder *b) {
 
 static ls_status emit_augment(ls_builder *b) {
     ls_value *input = &b->values[0];
-    input->shape = ls_batch_of(b->options->micro_batch, b->graph->input);
+    input->shape = ls_batch_of(b->options->micro_batch, b->store->graph->input);
     LS_TRY(ls_builder_activation(b, "input", input->shape, &input->ref));
     ls_op_desc desc = { .op = LS_OP_AUGMENT,
         .layer = "input",
@@ -219,6 +219,21 @@ static ls_status emit_augment(ls_builder *b) {
         [LS_AUGMENT_INDEX] = b->options->indexed ? ls_ref_input(LS_INPUT_INDEX) : (ls_ref){ 0 },
     };
     return ls_builder_emit(b, &desc, refs, LS_AUGMENT_ARGS);
+}
+
+// Pictures are augmented as they are; a network at another resolution has them resized then.
+static ls_status emit_resize(ls_builder *b) {
+    ls_value *input = &b->values[0];
+    if (ls_chw_equal(b->graph->input, b->store->graph->input)) return LS_SUCCESS;
+    const ls_nchw resized = ls_batch_of(b->options->micro_batch, b->graph->input);
+    ls_op_desc desc = { .op = LS_OP_RESIZE,
+        .layer = "input",
+        .attr.resize = { .src = input->shape, .dst = resized, .storage = b->store->storage } };
+    ls_ref refs[LS_RESIZE_ARGS] = { [LS_RESIZE_SRC] = input->ref };
+    LS_TRY(ls_builder_activation(b, "resized input", resized, &refs[LS_RESIZE_DST]));
+    input->shape = resized;
+    input->ref = refs[LS_RESIZE_DST];
+    return ls_builder_emit(b, &desc, refs, LS_RESIZE_ARGS);
 }
 
 static ls_status emit_loss(ls_builder *b) {
@@ -290,6 +305,7 @@ ls_status ls_builder_emit_program(ls_builder *b) {
     b->completed = 0;
     for (int v = 0; v < b->value_count; v++) b->values[v].grad_count = 0;
     LS_TRY(emit_augment(b));
+    LS_TRY(emit_resize(b));
     for (int n = 0; n < b->node_count; n++) {
         ls_node *node = &b->nodes[n];
         LS_TRY(ls_lowerings[node->layer->kind].forward(b, node));
@@ -315,7 +331,10 @@ static ls_status build(ls_builder *b, int with_plans) {
 static ls_status compile(
     const ls_param_store *store, const ls_compile_options *options, int with_plans, ls_program **out) {
     size_t layers = (size_t)store->graph->layer_count;
-    ls_builder b = { .store = store, .graph = store->graph, .options = options, .device = store->device };
+    ls_builder b = { .store = store,
+        .graph = options->graph ? options->graph : store->graph,
+        .options = options,
+        .device = store->device };
     const char *path = store->graph->path;
     ls_status status;
     LS_TRY_GOTO(LS_NEW(b.program, 1, "%s", path));

@@ -14,6 +14,9 @@
 #include "program/program.h"
 
 typedef struct {
+    const ls_graph
+        *graph; // the store's at another resolution (ls_graph_resize), to which pictures are resized; borrowed, must
+                // outlive the program; NULL: the store's own
     int micro_batch;
     int training;          // 0: forward and loss only, with running statistics
     float label_smoothing; // training

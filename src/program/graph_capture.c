@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "base/spans.h"
 
-enum { LIMIT = 64 }; // pieces of work; a run has a handful
+enum { LIMIT = 256 }; // pieces of work; a run has a handful for each of its resolutions
 
 typedef struct {
     ls_graph_capture_key key;

@@ -16,10 +16,12 @@
 #define LS_PROGRAM_SESSION_H
 
 #include "config/config.h"
+#include "config/values.h"
 #include "program/compile.h"
 #include "program/memory_plan.h"
 
-enum { LS_SESSION_PROGRAMS = 3 };
+// As many as training takes: for each resolution two, of whole and of short micro-batches, and one that evaluates.
+enum { LS_SESSION_PROGRAMS = 2 * LS_RESOLUTION_LIMIT + 1 };
 
 typedef struct { // starts as {0}; what is not there yet is NULL
     ls_device *device;

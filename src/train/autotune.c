@@ -20,10 +20,14 @@ ls_status ls_trainer_open_algorithm_cache(ls_trainer *t) {
 
 // Compiling measures what the cache does not hold.
 static ls_status measure(const ls_trainer *t) {
-    const ls_compile_options *largest = &t->session.options[t->evaluates ? LS_TRAINER_EVAL : LS_TRAINER_FULL];
-    ls_program *program = NULL;
-    LS_TRY(ls_compile(t->session.store, largest, &program));
-    ls_program_free(program);
+    const ls_session *session = &t->session;
+    for (int p = 0; p < LS_TRAINER_PROGRAMS; p++) {
+        const int whole = t->evaluates ? p == LS_TRAINER_EVAL : p < LS_TRAINER_EVAL && p % 2 == 0;
+        ls_program *program = NULL;
+        if (!whole || !session->options[p].micro_batch) continue;
+        LS_TRY(ls_compile(session->store, &session->options[p], &program));
+        ls_program_free(program);
+    }
     return LS_SUCCESS;
 }
 

@@ -14,8 +14,13 @@ typedef struct {
 
 enum { OPTIMIZER_PASS = -1 };
 
+// Of the epoch that comes next.
+static const ls_program *program_of(const ls_trainer *t) {
+    return ls_trainer_full(t, t->next.epoch);
+}
+
 static void run_once(const burst *b) {
-    const ls_program *program = ls_trainer_full(b->trainer);
+    const ls_program *program = program_of(b->trainer);
     if (b->number == OPTIMIZER_PASS) {
         ls_update_run_optimizer(b->trainer->update);
         return;
@@ -64,7 +69,7 @@ static ls_status time_instruction(const burst *b, double seconds, double *out) {
 }
 
 static size_t bytes_of(const ls_trainer *t, const burst *b) {
-    const ls_instruction *instruction = &ls_trainer_full(t)->instructions[b->number];
+    const ls_instruction *instruction = &program_of(t)->instructions[b->number];
     ls_buffer args[LS_OP_ARGS_MAX];
     ls_instruction_args(instruction, b->inputs, args);
     return ls_instruction_bytes(instruction, args);
@@ -102,7 +107,7 @@ static ls_status time_optimizer(ls_trainer *t, const ls_program_inputs *inputs, 
 }
 
 static ls_status time_all(ls_trainer *t, const ls_program_inputs *inputs, double seconds, ls_layer_time *rows) {
-    const ls_program *program = ls_trainer_full(t);
+    const ls_program *program = program_of(t);
     // Every buffer then holds what training would put there.
     ls_program_run(program, inputs, t->session.queue, &(ls_program_hooks){ 0 });
     LS_TRY(t->session.device->api->queue_sync(t->session.queue));
@@ -123,7 +128,7 @@ static ls_status time_all(ls_trainer *t, const ls_program_inputs *inputs, double
 ls_status ls_trainer_layer_times(ls_trainer *t, double seconds, ls_layer_time **rows, int *count) {
     ls_program_inputs inputs = ls_session_inputs(&t->session);
     ls_batch batch;
-    *count = ls_trainer_full(t)->count + 1;
+    *count = program_of(t)->count + 1;
     LS_TRY(LS_NEW(*rows, *count, "layers' times"));
     ls_update_inputs(t->update, &inputs);
     if (!ls_input_pipeline_started(t->input)) LS_TRY(ls_trainer_start_input(t));
@@ -145,6 +150,6 @@ ls_status ls_trainer_buckets(const ls_trainer *t, ls_train_bucket **rows, int *c
     while (ls_update_bucket(t->update, *count, &bytes, &end_param)) ++*count;
     LS_TRY(LS_NEW(*rows, *count + 1, "list of buckets"));
     for (int b = 0; ls_update_bucket(t->update, b, &bytes, &end_param); b++)
-        (*rows)[b] = (ls_train_bucket){ bytes, instructions_until(ls_trainer_full(t), end_param) };
+        (*rows)[b] = (ls_train_bucket){ bytes, instructions_until(program_of(t), end_param) };
     return LS_SUCCESS;
 }

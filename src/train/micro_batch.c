@@ -58,7 +58,8 @@ ls_status ls_trainer_plan_batches(ls_trainer *t) {
     if (!t->evaluates) {
         LS_TRY(status);
         LS_TRY(check_fixed_point(t->cfg, b));
-        return check_norms(t->graph, b);
+        for (int r = 0; r < t->resolutions.count; r++) LS_TRY(check_norms(ls_trainer_graph_at(t, r), b));
+        return LS_SUCCESS;
     }
     if (!ls_failed(status)) return LS_SUCCESS; // in the run's own batches, to the run's own bits
     const int64_t given = t->cfg->train_micro_batch, most = LS_MICRO_BATCH_DERIVED_MAX;
@@ -78,19 +79,24 @@ static int tail_size(const ls_batches *b) {
     return 0;
 }
 
+static ls_compile_options program_options(const ls_trainer *t, int micro_batch) {
+    ls_compile_options options = ls_compile_options_of(t->cfg, micro_batch);
+    options.indexed = t->cfg->data_loader == LS_LOADER_RESIDENT;
+    options.sync_norm = ls_config_syncs_norm(t->cfg, t->facts.batches.world_size);
+    return options;
+}
+
 // The programs of a run with the micro-batch of t->facts.batches, and what their inputs take.
 static void plan_programs(ls_trainer *t) {
     const ls_batches *b = &t->facts.batches;
-    const int micro_batch[LS_TRAINER_PROGRAMS] = { [LS_TRAINER_FULL] = t->evaluates ? 0 : b->micro_batch,
-        [LS_TRAINER_TAIL] = t->evaluates ? 0 : tail_size(b),
-        [LS_TRAINER_EVAL] = b->micro_batch };
-    for (int p = 0; p < LS_TRAINER_PROGRAMS; p++) {
-        ls_compile_options *o = &t->session.options[p];
-        *o = ls_compile_options_of(t->cfg, micro_batch[p]);
-        o->indexed = t->cfg->data_loader == LS_LOADER_RESIDENT;
-        o->sync_norm = ls_config_syncs_norm(t->cfg, b->world_size);
+    const int micro_batch[2] = { b->micro_batch, tail_size(b) };
+    for (int p = 0; p < 2 * t->resolutions.count && !t->evaluates; p++) {
+        const int resolution = p / 2, planned = ls_trainer_has_resolution(t, resolution);
+        t->session.options[p] = program_options(t, planned ? micro_batch[p % 2] : 0);
+        t->session.options[p].graph = t->resized[resolution];
     }
     ls_compile_options *eval = &t->session.options[LS_TRAINER_EVAL];
+    *eval = program_options(t, b->micro_batch);
     eval->training = 0;
     eval->augmentation = ls_tta_augmentation(t->cfg);
     t->eval_batches = without_accumulation(t->facts.comm, t->facts.test_data->count, b->micro_batch);

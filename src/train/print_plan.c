@@ -2,9 +2,41 @@
 #include "base/text.h"
 #include "train/trainer_internal.h"
 
+// The table of instructions is that of the program that needs the most memory.
+static const ls_program *largest(const ls_trainer *t) {
+    const ls_program *most = NULL;
+    for (int p = 0; p < LS_TRAINER_EVAL; p++) {
+        const ls_program *program = t->session.program[p];
+        if (program && (!most || program->activation_bytes > most->activation_bytes)) most = program;
+    }
+    return most;
+}
+
+static void print_resolution(const ls_trainer *t, int64_t first, int64_t end, FILE *file) {
+    const ls_program *program = ls_trainer_full(t, first);
+    const ls_graph *graph = ls_trainer_graph_at(t, ls_resolutions_find(&t->resolutions, first));
+    char bytes[32], epochs[48], size[32];
+    snprintf(
+        epochs, sizeof epochs, end - first > 1 ? "s %lld to %lld" : "  %lld", (long long)first, (long long)end - 1);
+    snprintf(size, sizeof size, "%dx%d", graph->input.h, graph->input.w);
+    fprintf(file, "  epoch%-14s  %9s  %12s  %9.3f MFLOP a sample%s\n", epochs, size,
+        ls_text_bytes(bytes, program->activation_bytes), ls_graph_training_flops(graph) * 1e-6,
+        program == largest(t) ? "  (the program above)" : "");
+}
+
+static void print_resolutions(const ls_trainer *t, FILE *file) {
+    const ls_resolutions *r = &t->resolutions;
+    if (!t->cfg->train_resolution[0]) return;
+    fprintf(file, "\nresolutions, and the activations of a micro-batch\n");
+    for (int i = 0; i < r->count && r->step[i].epoch < t->cfg->train_epochs; i++) {
+        const int64_t last = t->cfg->train_epochs, next = i + 1 < r->count ? r->step[i + 1].epoch : last;
+        print_resolution(t, r->step[i].epoch, next < last ? next : last, file);
+    }
+}
+
 static void print_memory(const ls_trainer *t, FILE *file) {
     const ls_train_info *f = &t->facts;
-    const ls_program *program = ls_trainer_full(t);
+    const ls_program *program = largest(t);
     char unshared[32];
     ls_memory_plan_print(f->memory, file);
     fprintf(file, "  (activations would be %s if no two shared memory)\n",
@@ -41,7 +73,8 @@ void ls_trainer_print_plan(const ls_trainer *t, FILE *file) {
     fprintf(file, "\n");
     ls_optimizer_print(ls_update_optimizer(t->update), file);
     fprintf(file, "\nprogram of one micro-batch\n");
-    ls_program_print(ls_trainer_full(t), file);
+    ls_program_print(largest(t), file);
+    print_resolutions(t, file);
     fprintf(file, "\n");
     print_memory(t, file);
 }

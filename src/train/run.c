@@ -57,7 +57,7 @@ static ls_status enqueue_micro_batch(ls_trainer *t) {
     ls_comm_phase(t->comm, "reading data", t->next.updates);
     LS_TRY(ls_input_pipeline_next(t->input, &inputs, &batch));
     ls_comm_phase(t->comm, "forward and backward", t->next.updates);
-    LS_TRY(ls_update_micro(t->update, ls_trainer_program_for(t, batch.count), &inputs));
+    LS_TRY(ls_update_micro(t->update, ls_trainer_program_for(t, t->next.epoch, batch.count), &inputs));
     return ls_input_pipeline_done(t->input);
 }
 
@@ -96,7 +96,7 @@ static ls_status enqueue_update(ls_trainer *t) {
     ls_comm_phase(t->comm, "forward and backward", p->updates);
     ls_update_begin(t->update, &window);
     for (int m = 0; m < mine; m++) LS_TRY(enqueue_micro_batch(t));
-    for (int m = mine; m < window.steps; m++) LS_TRY(ls_update_join(t->update, ls_trainer_full(t)));
+    for (int m = mine; m < window.steps; m++) LS_TRY(ls_update_join(t->update, ls_trainer_full(t, p->epoch)));
     double finish_s = ls_spans_clock();
     ls_comm_phase(t->comm, "reducing gradients", p->updates);
     LS_TRY(ls_update_end(t->update));

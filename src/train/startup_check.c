@@ -31,9 +31,8 @@ static ls_status add_device(const ls_trainer *t, ls_fingerprint *mine) {
     return LS_SUCCESS;
 }
 
-// Other algorithms round differently: no error where processors differ, but reported.
-static uint64_t hash_algorithms(const ls_program *program) {
-    uint64_t both[2] = { 0, 0 };
+static uint64_t hash_more_algorithms(uint64_t hash, const ls_program *program) {
+    uint64_t both[2] = { hash, 0 };
     for (int i = 0; i < program->count; i++) {
         const char *name = program->instructions[i].plan->algorithm;
         both[1] = name ? ls_hash(name, strlen(name)) : 0;
@@ -42,12 +41,21 @@ static uint64_t hash_algorithms(const ls_program *program) {
     return both[0];
 }
 
+// Other algorithms round differently: no error where processors differ, but reported. Short micro-batches are not every
+// rank's.
+static uint64_t hash_algorithms(const ls_trainer *t) {
+    if (t->evaluates) return hash_more_algorithms(0, t->session.program[LS_TRAINER_EVAL]);
+    uint64_t hash = 0;
+    for (int p = 0; p < LS_TRAINER_EVAL; p += 2)
+        if (t->session.program[p]) hash = hash_more_algorithms(hash, t->session.program[p]);
+    return hash;
+}
+
 static ls_status add_state(const ls_trainer *t, ls_fingerprint *mine) {
-    const ls_program *program = t->session.program[t->evaluates ? LS_TRAINER_EVAL : LS_TRAINER_FULL];
     uint64_t hash;
     LS_TRY(ls_param_store_hash(t->session.store, &hash));
     ls_fingerprint_add(mine, "initial weights", "%016llx", (unsigned long long)hash);
-    ls_fingerprint_note(mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(program));
+    ls_fingerprint_note(mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(t));
     ls_fingerprint_add(mine, "training data", "%016llx", (unsigned long long)t->facts.train_data->checksum);
     ls_fingerprint_add(mine, "test data", "%016llx", (unsigned long long)t->facts.test_data->checksum);
     return LS_SUCCESS;

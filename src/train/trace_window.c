@@ -25,7 +25,10 @@ static ls_status choose_updates(ls_trainer *t, int64_t from, int64_t to) {
 
 // As many as the updates that may be under way have.
 static int64_t compute_under_way(const ls_trainer *t) {
-    int64_t micro = ls_trainer_full(t)->count + (t->cfg->run_deterministic ? t->graph->param_count : 0) + 1;
+    int64_t most = 0;
+    for (int p = 0; p < LS_TRAINER_EVAL; p++)
+        if (t->session.program[p] && t->session.program[p]->count > most) most = t->session.program[p]->count;
+    int64_t micro = most + (t->cfg->run_deterministic ? t->graph->param_count : 0) + 1;
     int64_t update = micro * t->facts.batches.per_rank + STEP_SPANS;
     int64_t all = update * t->depth;
     return all < COMPUTE_UNDER_WAY_MAX ? all : COMPUTE_UNDER_WAY_MAX;

@@ -187,10 +187,7 @@ static void fill_facts(ls_trainer *t) {
     ls_train_info *f = &t->facts;
     f->graph = t->graph;
     f->parameters = ls_graph_trained_parameters(t->graph);
-    for (int l = 0; l < t->graph->layer_count; l++) {
-        ls_cost cost = ls_layer_cost(t->graph, l);
-        f->flops_per_sample += cost.forward + cost.backward_data + cost.backward_weight;
-    }
+    f->flops_per_sample = ls_graph_training_flops(ls_trainer_graph_at(t, 0));
 }
 
 // Everything up to the memory of the device. Data is read meanwhile; its errors come after
@@ -207,6 +204,7 @@ static ls_status prepare(ls_trainer *t) {
     t->facts.train_data = ls_dataset_get_info(t->train_data);
     t->facts.test_data = ls_dataset_get_info(t->test_data);
     LS_TRY(check_data(t));
+    LS_TRY(ls_trainer_open_resolutions(t));
     fill_facts(t);
     ls_comm_phase(t->comm, "start-up: plans", -1);
     return plan_training(t);
@@ -289,6 +287,7 @@ void ls_trainer_free(ls_trainer *t) {
     ls_dataset_free(t->train_data);
     ls_dataset_free(t->test_data);
     ls_graph_free(t->graph);
+    for (int r = 0; r < LS_RESOLUTION_LIMIT; r++) ls_graph_free(t->resized[r]);
     cJSON_Delete(t->parts);
     free(t->nonfinite);
     free(t);

@@ -40,13 +40,9 @@ typedef struct {
     double start_s;
 } ls_trainer_tracing;
 
-// The programs of a trainer's session.
-enum {
-    LS_TRAINER_FULL,
-    LS_TRAINER_TAIL, // of the one short micro-batch of an epoch, where this rank has one
-    LS_TRAINER_EVAL,
-    LS_TRAINER_PROGRAMS
-};
+// The programs of a trainer's session: two for each resolution, of a whole micro-batch and of the one short micro-batch
+// of an epoch, where this rank has one; and one that evaluates, at the data's resolution.
+enum { LS_TRAINER_EVAL = 2 * LS_RESOLUTION_LIMIT, LS_TRAINER_PROGRAMS };
 _Static_assert((int)LS_TRAINER_PROGRAMS <= (int)LS_SESSION_PROGRAMS, "a session has room for a trainer's programs");
 
 struct ls_trainer {
@@ -54,6 +50,8 @@ struct ls_trainer {
     ls_comm *comm;
     ls_train_info facts;
     ls_graph *graph;
+    ls_resolutions resolutions;             // of train.resolution, or the data's alone
+    ls_graph *resized[LS_RESOLUTION_LIMIT]; // the network at each; NULL: at the data's
     ls_dataset *train_data, *test_data;
     ls_device_assignment *assignment;
     struct ls_algorithm_cache *plans; // NULL: algorithms go by the device's rule
@@ -84,14 +82,15 @@ struct ls_trainer {
     ls_micro_result since_report, of_epoch;
 };
 
-static inline const ls_program *ls_trainer_full(const ls_trainer *t) {
-    return t->session.program[LS_TRAINER_FULL];
-}
-
+// resolution.c. train.resolution, when the network and the shape of the data are known; LS_USAGE: the network does not go
+// with it.
+LS_CHECKED ls_status ls_trainer_open_resolutions(ls_trainer *t);
+int ls_trainer_has_resolution(
+    const ls_trainer *t, int resolution); // by index: some epoch has it, and none with a lower index
+const ls_graph *ls_trainer_graph_at(const ls_trainer *t, int resolution);
+const ls_program *ls_trainer_full(const ls_trainer *t, int64_t epoch); // of a whole micro-batch
 // For one of this rank's micro-batches, of so many samples.
-static inline const ls_program *ls_trainer_program_for(const ls_trainer *t, int samples) {
-    return t->session.program[samples == t->facts.batches.micro_batch ? LS_TRAINER_FULL : LS_TRAINER_TAIL];
-}
+const ls_program *ls_trainer_program_for(const ls_trainer *t, int64_t epoch, int samples);
 
 // All ranks compare what must be the same (startup_check.c): LS_COMM with a table where it is not.
 LS_CHECKED ls_status ls_startup_check_programs(ls_trainer *t); // program and options
@@ -112,7 +111,7 @@ ls_input_pipeline_options ls_trainer_input_options(const ls_trainer *t, int trai
 
 // device.autotune (autotune.c). Opens t->plans where it is wanted; for the device's options.
 LS_CHECKED ls_status ls_trainer_open_algorithm_cache(ls_trainer *t);
-// All ranks call it where t->plans is not NULL: what the largest program's plans are chosen by, the same on all ranks.
+// All ranks call it where t->plans is not NULL: what the plans of whole micro-batches are chosen by, the same on all ranks.
 LS_CHECKED ls_status ls_trainer_autotune(ls_trainer *t);
 
 LS_CHECKED ls_status ls_trainer_set_parts(ls_trainer *t, cJSON *parts);         // taken

@@ -6,7 +6,8 @@ set -u
 bin=$(dirname "$train")
 tests=$OLDPWD/tests/cli
 
-diverge="--set device.type=cpu --set data.pad=1 --set data.flip=true --set data.cutout=3 --set optimizer.lr=1000 --set optimizer.weight_decay=1 --set train.epochs=40 --set train.micro_batch=8"
+sed -i 's/^layer = flatten/layer = globalavgpool/' net.ini # for any resolution
+diverge="--set device.type=cpu --set train.resolution=0:12,1:9x8 --set data.pad=1 --set data.flip=true --set data.cutout=3 --set optimizer.lr=1000 --set optimizer.weight_decay=1 --set train.epochs=40 --set train.micro_batch=8"
 # shellcheck disable=SC2086 # several words
 ranks 2 60 "$train" tiny.ini --quiet --run-dir run $diverge >log 2>&1
 check "two ranks: exit" $? 6
@@ -32,6 +33,7 @@ replays() {
 }
 replays "$folder"
 check "the same tensor" "$(grep -c 'the run    named the same tensor' out)" 1
+check "the resolution of its epoch" "$(grep -c ' 1 forward  input            resize  *output  *576 ' out)" 1
 case $first in *" $layer "*"$tensor"*) check "its line" yes yes ;; *) check "its line" "$first" "$layer, $tensor" ;; esac
 mkdir -p elsewhere
 mv "$folder" elsewhere/moved

@@ -48,6 +48,27 @@ static void shapes(void **state) {
         expect_message(ls_parse_hw("x", bad[i], &h, &w), bad[i], HW_MESSAGE);
 }
 
+static void resolutions(void **state) {
+    (void)state;
+    ls_resolutions r;
+    expect_message(ls_parse_resolutions("x", "", &r), "", NULL);
+    assert_int_equal(r.count, 0);
+    expect_message(ls_parse_resolutions("x", "0:24, 3 : 28,6:32x40 , 9:24", &r), "four", NULL);
+    assert_int_equal(r.count, 4);
+    assert_true(r.step[1].epoch == 3 && r.step[1].h == 28 && r.step[1].w == 28);
+    assert_true(r.step[2].epoch == 6 && r.step[2].h == 32 && r.step[2].w == 40);
+    static const int expected[] = { 0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 0 }; // the fourth is the first again
+    for (int epoch = 0; epoch < 11; epoch++) assert_int_equal(ls_resolutions_find(&r, epoch), expected[epoch]);
+    static const char *const bad[] = { "24", "0:", ":24", "0:24x", "0:24x24x3", "0:65536", "0:0", "0:-1", "0:24,",
+        ",0:24", "0:24,,1:28", "x:24", "0.5:24", "0:24;1:28",
+        "0:24 and so on, for more characters than any resolution by epoch can have" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        expect_message(ls_parse_resolutions("x", bad[i], &r), bad[i],
+            "expected epoch:pixels with commas between, as 0:24, 3:28, 6:32x40");
+    expect_message(ls_parse_resolutions("x", "-1:24", &r), "-1:24",
+        "epoch -1; expected the first to be 0, and each to be above the one before");
+}
+
 static void reals(void **state) {
     (void)state;
     static const struct {
@@ -145,6 +166,7 @@ static void real_texts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes),
+        cmocka_unit_test(resolutions),
         cmocka_unit_test(reals),
         cmocka_unit_test(groups),
         cmocka_unit_test(real_texts),

@@ -552,6 +552,7 @@ static inline void each_case(ls_dtype storage, case_visit *visit, void *context)
     pool_cases(storage, visit, context);
     map_cases(storage, visit, context);
     augment_cases(storage, visit, context);
+    resize_cases(storage, visit, context);
     loss_cases(storage, visit, context);
     flat_cases(storage, visit, context);
     control_cases(storage, visit, context);

@@ -70,6 +70,36 @@ static inline void augment_cases(ls_dtype storage, case_visit *visit, void *cont
     }
 }
 
+// --- resize --------------------------------------------------------------------------------------
+
+static const struct {
+    const char *name;
+    ls_nchw src;
+    int p, q;
+} resize_rows[] = {
+    { "32 to 24", { 3, 3, 32, 32 }, 24, 24 },
+    { "32 to 28", { 2, 3, 32, 32 }, 28, 28 },
+    { "28 to 20, one channel", { 3, 1, 28, 28 }, 20, 20 },
+    { "larger, odd", { 2, 5, 7, 9 }, 13, 10 },
+    { "many channels", { 2, 19, 9, 5 }, 4, 7 },
+    { "to less than half", { 2, 4, 17, 16 }, 3, 5 },
+    { "to a pixel", { 2, 3, 6, 4 }, 1, 1 },
+    { "of a row", { 1, 2, 1, 11 }, 4, 7 },
+    { "the same size", { 2, 3, 8, 6 }, 8, 6 },
+};
+
+// The same bits on every device: no tolerance.
+static inline void resize_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof resize_rows / sizeof *resize_rows; i++) {
+        const ls_nchw src = resize_rows[i].src, dst = { src.n, src.c, resize_rows[i].p, resize_rows[i].q };
+        op_case *c = case_new(LS_OP_RESIZE, storage, resize_rows[i].name, "");
+        c->desc.attr.resize = (ls_resize_attr){ src, dst, storage };
+        case_activation(c, LS_RESIZE_SRC, USE_IN, src, 0);
+        case_activation(c, LS_RESIZE_DST, USE_OUT, dst, 0)->relative = 0;
+        visit_and_free(visit, context, c);
+    }
+}
+
 // --- loss ----------------------------------------------------------------------------------------
 
 static const struct {

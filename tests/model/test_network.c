@@ -322,6 +322,45 @@ static void every_refusal(void **state) {
 }
 
 // A network of a text that is no file is the same network.
+// At another resolution: the shapes that a file with that input has, and the same parameters; or the layer that forbids it.
+static void resized(void **state) {
+    (void)state;
+    static const char format[] =
+        "[network]\ninput = 3x%s\n[c]\nlayer = conv2d\nout_channels = 4\nkernel = 2\n"
+        "[p]\nlayer = maxpool2d\nkernel = 3\n[n]\nlayer = batchnorm2d\n[g]\nlayer = globalmaxpool\n"
+        "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 5\n";
+    char text[512];
+    ls_graph *graph, *small, *expected;
+    snprintf(text, sizeof text, format, "32x32");
+    assert_false(ls_failed(ls_graph_parse("n", text, &graph)));
+    snprintf(text, sizeof text, format, "24x19");
+    assert_false(ls_failed(ls_graph_parse("n", text, &expected)));
+    assert_false(ls_failed(ls_graph_resize(graph, 24, 19, &small)));
+    assert_true(ls_chw_equal(small->input, expected->input));
+    for (int l = 0; l < graph->layer_count; l++) {
+        const ls_layer *got = &small->layers[l], *want = &expected->layers[l];
+        assert_true(ls_chw_equal(got->out, want->out) && ls_chw_equal(got->in, want->in));
+        assert_true(ls_chw_equal(got->physical, want->physical) && got->needs_input_grad == want->needs_input_grad);
+    }
+    assert_int_equal(small->param_count, graph->param_count);
+    for (int p = 0; p < graph->param_count; p++) assert_string_equal(small->params[p].name, graph->params[p].name);
+    ls_graph_free(expected);
+    ls_graph_free(small);
+    ls_status status = ls_graph_resize(graph, 3, 3, &small);
+    assert_int_equal(status.code, LS_USAGE);
+    assert_non_null(strstr(status.text, "n:7: layer 'p' (maxpool2d): kernel = 3"));
+    ls_graph_free(graph);
+
+    assert_false(ls_failed(ls_graph_parse(
+        "n", "[network]\ninput = 1x8x8\n[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 5\n", &graph)));
+    status = ls_graph_resize(graph, 8, 6, &small);
+    assert_int_equal(status.code, LS_USAGE);
+    assert_string_equal(status.text,
+        "n:5: layer 'l' (linear): of pictures of 8x6 its weight is 5x1x8x6, of 8x8 it is 5x1x8x8, but training has one "
+        "weight for all resolutions: put a globalavgpool or globalmaxpool before it");
+    ls_graph_free(graph);
+}
+
 static void from_a_text(void **state) {
     (void)state;
     ls_graph *graph = NULL, *again = NULL;
@@ -529,6 +568,7 @@ int main(void) {
         cmocka_unit_test(keys_are_kept),
         cmocka_unit_test(physical_shapes),
         cmocka_unit_test(every_refusal),
+        cmocka_unit_test(resized),
         cmocka_unit_test(from_a_text),
         cmocka_unit_test(follows_the_data),
         cmocka_unit_test(follows_any_data),

@@ -111,7 +111,7 @@ static uint64_t weights_after(const row *r, const char *model, const char *recom
     ls_trainer *t;
     must(ls_trainer_new(&cfg, comm, &t));
     must(ls_trainer_updates(t, r->updates, NULL));
-    *blocks = t->session.program[LS_TRAINER_FULL]->blocks;
+    *blocks = ls_trainer_full(t, 0)->blocks;
     uint64_t hash;
     must(ls_param_store_hash(t->session.store, &hash));
     ls_trainer_free(t);

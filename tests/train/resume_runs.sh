@@ -11,6 +11,7 @@ bin=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp tests/support/small_run/*.ini "$work"
+sed -i 's/^micro_batch = 4$/&\nresolution = 0:6, 1:8x7/' "$work/run.ini" # changes after update 5; earlier programs read small_run, too
 
 train() {
   local name=$1 n=$2 launch

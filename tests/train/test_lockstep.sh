@@ -9,7 +9,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 cp tests/support/small_run/*.ini "$work"
-sed -i 's/^flip = true$/&\ncutout = 3/' "$work/run.ini" # small_run is read by earlier programs, too
+# small_run is read by earlier programs, too
+sed -i 's/^flip = true$/&\ncutout = 3/; s/^micro_batch = 4$/&\nresolution = 0:6x5, 1:8/' "$work/run.ini"
 
 # train NAME RANKS OPTIONS...: a run; its weights_hash in hash_NAME, its summary in $work/NAME/summary.json
 train() {
@@ -48,6 +49,10 @@ train cpu-resident 2 --set device.type=cpu --set run.deterministic=true --set da
 same cpu-resident cpu-1
 train whole 1 --set device.type=cpu --set run.deterministic=true --set data.cutout=0
 check "cutout has an effect" "$([ "$(field whole weights_hash)" != "$(field cpu-1 weights_hash)" ] && echo yes)" yes
+train full 1 --set device.type=cpu --set run.deterministic=true --set train.resolution=
+check "train.resolution has an effect" "$([ "$(field full weights_hash)" != "$(field cpu-1 weights_hash)" ] && echo yes)" yes
+train own 1 --set device.type=cpu --set run.deterministic=true --set train.resolution=0:8
+check "train.resolution as the data has it" "$(field own weights_hash)" "$(field full weights_hash)"
 for n in 1 2; do train fp16-$n $n --set device.type=ref --set train.precision=fp16 --set run.deterministic=true; done
 same fp16-2 fp16-1
 check "another seed gives other weights" "$(train seed 1 --set device.type=cpu --set run.deterministic=true --set run.seed=2

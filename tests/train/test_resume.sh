@@ -21,6 +21,10 @@ adamw="--set optimizer.kind=adamw --set optimizer.lr=0.01"
   resumes cpu 7 $cpu
   resumes cpu 5 $cpu
   resumes cpu 9 $cpu
+  # the first epoch at its resolution and no other, the second alike: what both make together
+  train apart 1 $cpu --set train.resolution=0:6 --set train.max_updates=5
+  go_on apart 1 $cpu --set train.resolution=0:8x7
+  check "train.resolution: each epoch has its own" "$(same_run cpu apart)" yes
   resumes ref 7 --set device.type=ref
   resumes adamw 3 $cpu $adamw
   resumes ref-fp16 6 --set device.type=ref $moving

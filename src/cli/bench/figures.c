@@ -13,6 +13,7 @@ static const char *const kind_names[] = {
 
 static const ls_bench_kind kinds_by_family[LS_FAMILY_COUNT] = {
     [LS_FAMILY_augment] = LS_BENCH_INPUT,
+    [LS_FAMILY_resize] = LS_BENCH_INPUT,
     [LS_FAMILY_conv] = LS_BENCH_CONV,
     [LS_FAMILY_linear] = LS_BENCH_LINEAR,
     [LS_FAMILY_norm] = LS_BENCH_NORM,

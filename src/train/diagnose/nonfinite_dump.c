@@ -300,11 +300,13 @@ static ls_status read_number(const char *path, const cJSON *facts, const char *n
 }
 
 static ls_status take_facts(const char *path, const cJSON *facts, ls_nonfinite_batch *b) {
-    double update = 0, position = 0, loss_scale = 1;
+    double update = 0, epoch = 0, position = 0, loss_scale = 1;
     LS_TRY(read_number(path, facts, "failed_update", 4294967295.0, &update));
+    LS_TRY(read_number(path, facts, "failed_epoch", 4294967295.0, &epoch));
     LS_TRY(read_number(path, facts, "position", 4294967295.0, &position));
     LS_TRY(read_number(path, facts, "loss_scale", 16777216.0, &loss_scale));
     b->update = (int64_t)update;
+    b->epoch = (int64_t)epoch;
     b->position = (int64_t)position;
     b->loss_scale = (float)loss_scale;
     const char *layer = ls_json_get_text(facts, "layer");

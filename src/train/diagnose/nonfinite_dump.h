@@ -10,7 +10,7 @@
 //                        samples    int64 (N) = their numbers in the data set
 //                        table      float32 (C,256) = the normalised value of each pixel value
 //                        sums.K     float64 (2C + 1), of synchronised batch norm: what its K-th sum over ranks gave
-//   nonfinite.json       where it began (nonfinite.h), and what the program reads beside that: update, position of the
+//   nonfinite.json       where it began (nonfinite.h), and what the program reads beside that: update, epoch, position of the
 //                        first sample in its window, loss scale
 // Whole or not at all: it is written under another name and renamed.
 #ifndef LS_TRAIN_DIAGNOSE_NONFINITE_DUMP_H
@@ -53,7 +53,7 @@ typedef struct {
     const int64_t *samples;
     ls_augment_sample *augment; // own
     ls_norm_sums sums;          // own; count 0: batch norm is not synchronised
-    int64_t update, position;
+    int64_t update, epoch, position;
     float loss_scale;
     char layer[LS_TENSOR_STATS_NAME_BYTES], tensor[LS_TENSOR_STATS_NAME_BYTES]; // where it began, as the run said
 } ls_nonfinite_batch;

@@ -42,7 +42,7 @@ static ls_status inspect_mine(search *s, ls_tensor_stats *first) {
     ls_program_inputs inputs = ls_session_inputs(&t->session);
     ls_batch batch;
     LS_TRY(ls_input_pipeline_next(t->input, &inputs, &batch));
-    ls_tensor_stats_list inspection = { .program = ls_trainer_program_for(t, batch.count),
+    ls_tensor_stats_list inspection = { .program = ls_trainer_program_for(t, s->report->epoch, batch.count),
         .inputs = &inputs,
         .queue = t->session.queue,
         .loss_scale = s->report->loss_scale,
@@ -77,7 +77,8 @@ static ls_status run_step(search *s, int step, ls_tensor_stats *first) {
     if (has_micro(b, s->report->window, b->rank, step)) return inspect_mine(s, first);
     if (!ls_config_syncs_norm(t->cfg, b->world_size) || !has_micro(b, s->report->window, 0, step)) return LS_SUCCESS;
     joining j = { .update = t->update };
-    ls_program_join(ls_trainer_full(t), t->session.queue, &(ls_program_hooks){ .context = &j, .reduce = join_sum });
+    ls_program_join(ls_trainer_full(t, s->report->epoch), t->session.queue,
+        &(ls_program_hooks){ .context = &j, .reduce = join_sum });
     return j.status;
 }
 

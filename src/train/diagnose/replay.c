@@ -10,12 +10,21 @@ typedef struct {
     const ls_config *cfg;
     FILE *file;
     ls_nonfinite_batch batch;
+    ls_graph *resized; // at the resolution of the epoch; NULL: at that of the pictures
     ls_session session;
     ls_slab *uploaded[PARTS];
     ls_program_inputs inputs;
     int next_sum; // of synchronised batch norm
     int marked;   // the first bad tensor was printed
 } replay;
+
+static ls_status open_resolution(replay *r) {
+    ls_resolutions resolutions;
+    LS_TRY(ls_parse_resolutions("train.resolution", r->cfg->train_resolution, &resolutions));
+    if (resolutions.count == 0) return LS_SUCCESS;
+    const ls_resolution *step = &resolutions.step[ls_resolutions_find(&resolutions, r->batch.epoch)];
+    return ls_graph_resize(r->batch.graph, step->h, step->w, &r->resized);
+}
 
 static ls_status open_session(replay *r) {
     ls_session *s = &r->session;
@@ -25,6 +34,7 @@ static ls_status open_session(replay *r) {
     LS_TRY(ls_session_start(s, store.storage));
     LS_TRY(ls_session_place(s, r->batch.graph, &store));
     s->options[0] = ls_compile_options_of(r->cfg, r->batch.shape.n);
+    s->options[0].graph = r->resized;
     s->options[0].sync_norm = r->batch.sums.count > 0;
     LS_TRY(ls_session_build(s));
     LS_TRY(ls_weights_load(r->batch.weights, s));
@@ -134,6 +144,7 @@ static void print_end(const replay *r, const ls_tensor_stats *first, int harmed)
 static ls_status run(replay *r, const char *folder) {
     LS_TRY(ls_nonfinite_read(folder, &r->batch));
     LS_TRY(check_augmentation(r));
+    LS_TRY(open_resolution(r));
     LS_TRY(open_session(r));
     LS_TRY(upload_batch(r));
     print_head(r);
@@ -157,6 +168,7 @@ static void close_all(replay *r) {
     for (int i = 0; i < PARTS; i++)
         if (r->uploaded[i]) r->session.device->api->slab_free(r->uploaded[i]);
     ls_session_close(&r->session);
+    ls_graph_free(r->resized);
     ls_nonfinite_batch_free(&r->batch);
 }
 

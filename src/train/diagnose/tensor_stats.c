@@ -20,6 +20,7 @@ static const struct {
     const char *name;
 } outputs[] = {
     { LS_OP_AUGMENT, LS_AUGMENT_DST, OUT_ACTIVATION, SHAPE(augment.shape), "output" },
+    { LS_OP_RESIZE, LS_RESIZE_DST, OUT_ACTIVATION, SHAPE(resize.dst), "output" },
     { LS_OP_CONV_FORWARD, LS_CONV_FORWARD_DST, OUT_ACTIVATION, SHAPE(conv.dst), "output" },
     { LS_OP_CONV_BACKWARD_DATA, LS_CONV_BACKWARD_DATA_GRAD_SRC, OUT_GRADIENT, SHAPE(conv.src),
         "gradient of its input" },

@@ -168,6 +168,7 @@ static void kinds(void **state) {
     (void)state;
     static const ls_bench_kind expected[LS_OP_COUNT] = {
         [LS_OP_AUGMENT] = LS_BENCH_INPUT,
+        [LS_OP_RESIZE] = LS_BENCH_INPUT,
         [LS_OP_CONV_FORWARD] = LS_BENCH_CONV,
         [LS_OP_CONV_BACKWARD_DATA] = LS_BENCH_CONV,
         [LS_OP_CONV_BACKWARD_WEIGHT] = LS_BENCH_CONV,

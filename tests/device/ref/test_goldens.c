@@ -11,7 +11,8 @@
 //   y.backward(v(7, *y.shape))
 //   print(check(y), check(x.grad), check(w.grad), check(b.grad))
 //
-// and so on for linear, max_pool2d, avg_pool2d; batch_norm:
+// and so on for linear, max_pool2d, avg_pool2d, interpolate(size=(p, q), mode="bilinear", align_corners=False);
+// batch_norm:
 //
 //   x, residual, gamma, beta = v(2, 3,4,3,5), v(7, 3,4,3,5), v(3, 4) + 2, v(5, 4)
 //   y.backward(v(7, ...) + v(4, ...))
@@ -203,6 +204,36 @@ static void pooling(void **unused) {
     }
 }
 
+static const struct {
+    const char *name;
+    ls_nchw src;
+    int p, q;
+    double dst;
+} resizes[] = {
+    { "32 to 24", { 2, 3, 32, 32 }, 24, 24, -0.2777777777778354 },
+    { "32 to 28", { 1, 3, 32, 32 }, 28, 28, 1.6785714285715407 },
+    { "smaller", { 2, 2, 7, 9 }, 5, 4, -22.2125 },
+    { "larger", { 2, 5, 4, 6 }, 9, 7, 25.39980158730161 },
+    { "to a pixel", { 1, 2, 5, 3 }, 1, 1, 1.0 },
+    { "of a row", { 1, 3, 1, 4 }, 3, 5, -6.75 },
+    { "the same size", { 2, 1, 6, 6 }, 6, 6, 10.25 },
+};
+
+static void resizing(void **unused) {
+    (void)unused;
+    for (size_t i = 0; i < sizeof resizes / sizeof *resizes; i++) {
+        const ls_nchw src = resizes[i].src, dst = { src.n, src.c, resizes[i].p, resizes[i].q };
+        double sums[LS_OP_ARGS_MAX];
+        op_case *c = case_new(LS_OP_RESIZE, LS_F32, resizes[i].name, "");
+        c->desc.attr.resize = (ls_resize_attr){ src, dst, LS_F32 };
+        fill(case_activation(c, LS_RESIZE_SRC, USE_IN, src, 0), 2, 0);
+        case_activation(c, LS_RESIZE_DST, USE_OUT, dst, 0);
+        run(c, sums);
+        // Shares are fp32, values up to 1.25, weights up to 6: each element may be off by three roundings of 2^-24.
+        expect(resizes[i].name, "dst", sums[LS_RESIZE_DST], resizes[i].dst, (double)ls_nchw_count(dst) * 0x1p-20);
+    }
+}
+
 static const ls_nchw norm_shape = { 3, 4, 3, 5 };
 static const struct {
     const char *name;
@@ -358,6 +389,7 @@ int main(void) {
         cmocka_unit_test(convolution),
         cmocka_unit_test(linear),
         cmocka_unit_test(pooling),
+        cmocka_unit_test(resizing),
         cmocka_unit_test(batch_norm),
         cmocka_unit_test(batch_norm_inference),
         cmocka_unit_test(loss),
