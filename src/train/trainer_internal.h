@@ -54,6 +54,7 @@ struct ls_trainer {
     ls_comm *comm;
     ls_train_info facts;
     ls_graph *graph;
+    ls_param_rules *rules;
     ls_dataset *train_data, *test_data;
     ls_device_assignment *assignment;
     struct ls_algorithm_cache *plans; // NULL: algorithms go by the device's rule

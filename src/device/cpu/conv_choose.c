@@ -41,6 +41,8 @@ static int rule_takes(const ls_cpu *cpu, const ls_op_desc *desc, ls_conv_algorit
 
 ls_status ls_cpu_conv_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     *out = NULL;
+    if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT && desc->attr.conv.bias_only) // there is nothing to convolve
+        return ls_cpu_conv_plan_by(cpu, desc, LS_CONV_DIRECT, out);
     if (cpu->forced_convolution >= 0)
         LS_TRY(ls_cpu_conv_plan_by(cpu, desc, (ls_conv_algorithm)cpu->forced_convolution, out));
     for (int i = 0; !*out && i < LS_CONV_ALGORITHMS; i++)
