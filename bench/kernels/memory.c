@@ -264,13 +264,12 @@ static ls_status optimizer_operands(bench_operands *o, int arrays, ls_nchw count
 
 static ls_status optimizer(bench *b, memory_case *c, ls_nchw count, ls_op op) {
     const int arrays = op == LS_OP_SGD ? SGD_ARRAYS : ADAMW_ARRAYS;
-    const ls_step_segment segment = { ls_nchw_count(count), 1, 5e-4F };
+    const ls_step_segment segment = { ls_nchw_count(count), 1, 5e-4F, 0.9F };
     const ls_op_desc desc = { .op = op,
         .layer = "optimizer",
         .attr.optimizer = { .count = segment.count,
             .segments = &segment,
             .segment_count = 1,
-            .momentum = 0.9F,
             .nesterov = 1,
             .beta1 = 0.9F,
             .beta2 = 0.999F,

@@ -131,7 +131,8 @@ static ls_status check_optimizer(const ls_config *cfg) {
 }
 
 static ls_status check_schedule(const ls_config *cfg) {
-    double epochs = (double)cfg->train_epochs, milestone[MAX_NUMBERS];
+    const double epochs = cfg->schedule_epochs > 0 ? cfg->schedule_epochs : (double)cfg->train_epochs;
+    double milestone[MAX_NUMBERS];
     char readers[128];
     int count;
     LS_TRY(parse_reals(cfg, LS_OPTION_schedule_milestones, cfg->schedule_milestones, milestone, &count));
@@ -150,8 +151,7 @@ static ls_status check_schedule(const ls_config *cfg) {
         return refuse(
             cfg, LS_OPTION_schedule_warmup_epochs, "one-cycle has its own warm-up; set schedule.peak instead");
     if (cfg->schedule_warmup_epochs > epochs)
-        return refuse(
-            cfg, LS_OPTION_schedule_warmup_epochs, "longer than the run of train.epochs = %" PRId64, cfg->train_epochs);
+        return refuse(cfg, LS_OPTION_schedule_warmup_epochs, "longer than the schedule, which has %g epochs", epochs);
     return LS_SUCCESS;
 }
 

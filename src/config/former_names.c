@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "config/options.h"
+#include "config/values.h"
 
 static const struct {
     int option;
@@ -60,5 +61,8 @@ char *ls_config_renamed(const ls_config *cfg, char *dst, size_t bytes) {
         else
             ls_text_put(&room, "%s.%s is now %s", option->section, names[i].former, option->name);
     }
+    ls_groups groups;
+    if (!ls_failed(ls_parse_groups("", cfg->optimizer_groups, &groups)) && groups.former)
+        ls_text_put(&room, "%srate= in optimizer.groups is now lr=", *dst ? "; " : "");
     return dst;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,32 +174,68 @@ int ls_resolutions_find(const ls_resolutions *r, int64_t epoch) {
     return first;
 }
 
-// One group, "pattern lr=factor decay=value", in `text`, which is cut up.
-static ls_status parse_group(const char *where, char *text, ls_group *out) {
+static const struct {
+    const char *key;
+    size_t at; // of ls_group, a double
+    double most;
+} group_numbers[] = {
+    { "lr", offsetof(ls_group, lr), 1e6 }, { "decay", offsetof(ls_group, decay), 1e6 },
+    { "momentum", offsetof(ls_group, momentum), 0.9999999 }, { "end", offsetof(ls_group, end), 1e6 },
+    { "frozen_after", offsetof(ls_group, frozen_after), 1e6 },
+    { "rate", offsetof(ls_group, lr), 1e6 }, // as the last release has it
+};
+enum { GROUP_NUMBERS = sizeof group_numbers / sizeof *group_numbers, FORMER_NUMBER = GROUP_NUMBERS - 1 };
+
+static const char *const group_kinds[] = {
+#define X(NAME, word, what, kept, reads) word,
+#include "config/optimizers.def"
+};
+
+// "key=number", "kind=word" or "frozen" into the group; 0: it is none of these.
+static int read_group_word(const char *word, ls_groups *groups, ls_group *out) {
+    const size_t length = strcspn(word, "=");
+    if (strcmp(word, "frozen") == 0) return out->frozen = 1;
+    if (word[length] != '=') return 0;
+    const char *value = word + length + 1;
+    for (size_t k = 0; length == 4 && !strncmp(word, "kind", 4) && k < sizeof group_kinds / sizeof *group_kinds; k++)
+        if (strcmp(value, group_kinds[k]) == 0) {
+            out->kind = (int)k;
+            return 1;
+        }
+    for (int n = 0; n < GROUP_NUMBERS; n++) {
+        if (strlen(group_numbers[n].key) != length || strncmp(word, group_numbers[n].key, length) != 0) continue;
+        double *number = (double *)(void *)((char *)out + group_numbers[n].at);
+        groups->former |= n == FORMER_NUMBER;
+        return read_real(value, number) && *number >= 0 && *number <= group_numbers[n].most;
+    }
+    return 0;
+}
+
+#define GROUP_WORDS "lr=, decay=, momentum=, end= or frozen_after= with a number, kind= with an optimizer, or frozen"
+
+// One group, "pattern lr=factor decay=value ...", in `text`, which is cut up.
+static ls_status parse_group(const char *where, char *text, ls_groups *groups) {
+    ls_group *out = &groups->group[groups->count];
     char *rest = text, *word = strsep(&rest, " \t");
-    *out = (ls_group){ .lr_factor = 1, .decay = NAN };
+    *out = (ls_group){ .lr = 1, .decay = NAN, .momentum = NAN, .end = NAN, .frozen_after = NAN, .kind = -1 };
     if (strchr(word, '=') || strlen(word) >= sizeof out->pattern)
         return ls_fail(LS_USAGE,
-            "%s: '%s': expected a name pattern of at most %d characters, as *.bias, before lr= and decay=", where, word,
-            LS_GROUP_PATTERN_BYTES - 1);
+            "%s: '%s': expected a name pattern of at most %d characters, as *.bias, before lr= and the others", where,
+            word, LS_GROUP_PATTERN_BYTES - 1);
     strcpy(out->pattern, word);
     int given = 0;
     while ((word = strsep(&rest, " \t"))) {
         if (!*word) continue;
-        const int is_lr = !strncmp(word, "lr=", 3) || !strncmp(word, "rate=", 5); // rate=: as the last release has it
-        double *target = is_lr ? &out->lr_factor : !strncmp(word, "decay=", 6) ? &out->decay : NULL;
-        if (!target || !read_real(strchr(word, '=') + 1, target) || *target < 0 || *target > 1e6)
-            return ls_fail(LS_USAGE, "%s: '%s' after '%s': expected lr=factor or decay=value, from 0 to 1e6", where,
-                word, out->pattern);
+        if (!read_group_word(word, groups, out))
+            return ls_fail(LS_USAGE, "%s: '%s' after '%s': expected " GROUP_WORDS, where, word, out->pattern);
         given++;
     }
     if (given) return LS_SUCCESS;
-    return ls_fail(
-        LS_USAGE, "%s: '%s': expected lr=factor, decay=value or both after the pattern", where, out->pattern);
+    return ls_fail(LS_USAGE, "%s: '%s': expected after the pattern " GROUP_WORDS, where, out->pattern);
 }
 
 ls_status ls_parse_groups(const char *where, const char *text, ls_groups *out) {
-    out->count = 0;
+    out->count = out->former = 0;
     for (;;) {
         char one[256];
         size_t length = strcspn(text, ";");
@@ -209,7 +246,7 @@ ls_status ls_parse_groups(const char *where, const char *text, ls_groups *out) {
         if (*trimmed) {
             if (out->count == LS_GROUP_LIMIT)
                 return ls_fail(LS_USAGE, "%s: expected at most %d groups", where, LS_GROUP_LIMIT);
-            LS_TRY(parse_group(where, trimmed, &out->group[out->count]));
+            LS_TRY(parse_group(where, trimmed, out));
             out->count++;
         }
         if (!text[length]) return LS_SUCCESS;

@@ -35,16 +35,21 @@ LS_CHECKED ls_status ls_parse_resolutions(const char *where, const char *text, l
 // Index of an epoch's resolution; one that comes back has the index of its first time. There must be some.
 int ls_resolutions_find(const ls_resolutions *resolutions, int64_t epoch);
 
-// Parameter groups: "*.bias decay=0; head.* lr=10 decay=1e-4".
+// Parameter groups: "*.bias decay=0; head.* lr=10 decay=1e-4 kind=sgd; conv1.* frozen".
 enum { LS_GROUP_LIMIT = 32, LS_GROUP_PATTERN_BYTES = 64 };
 typedef struct {
     char pattern[LS_GROUP_PATTERN_BYTES]; // for ls_text_glob on a parameter's name
-    double lr_factor;                     // times the scheduled rate; 1 when not given
-    double decay;                         // weight decay; NAN when not given: the default
+    double lr;                            // factor of the scheduled rate; 1 when not given
+    double decay, momentum;               // NAN when not given: the configuration's
+    double end;          // epochs: the rate falls to 0 there in a straight line; NAN: it is the schedule's
+    double frozen_after; // epochs from which the rate is 0; NAN: none
+    int kind;            // LS_OPTIMIZER_*; -1 when not given: the configuration's
+    int frozen;          // not trained at all
 } ls_group;
 typedef struct {
     ls_group group[LS_GROUP_LIMIT];
     int count;
+    int former; // "rate=" of the last release was used for "lr="
 } ls_groups;
 LS_CHECKED ls_status ls_parse_groups(const char *where, const char *text, ls_groups *out);
 

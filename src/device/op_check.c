@@ -238,11 +238,13 @@ static ls_status check_optimizer(const ls_op_desc *desc) {
             return FAIL(desc, "segment %d has %lld elements; a multiple of %d is wanted, but for the last", s,
                 (long long)count, LS_SEGMENT_ELEMENTS);
         covered += count;
+        if (a->segments[s].rate < LS_SEGMENT_IDLE || a->segments[s].rate >= LS_RATES_MAX)
+            return FAIL(desc, "segment %d has rate %d; %d to %d", s, a->segments[s].rate, LS_SEGMENT_IDLE, LS_RATES_MAX - 1);
+        if (!(a->segments[s].momentum >= 0 && a->segments[s].momentum < 1))
+            return FAIL(desc, "momentum is %g; at least 0 and below 1", (double)a->segments[s].momentum);
     }
     if (covered != a->count)
         return FAIL(desc, "the segments cover %lld of %lld elements", (long long)covered, (long long)a->count);
-    if (!(a->momentum >= 0 && a->momentum < 1))
-        return FAIL(desc, "momentum is %g; at least 0 and below 1", (double)a->momentum);
     int divides = desc->op == LS_OP_ADAMW;
     if (a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1 && (a->eps > 0 || !divides)) return LS_SUCCESS;
     return FAIL(desc, "beta1 %g, beta2 %g, eps %g; betas at least 0 and below 1, eps positive", (double)a->beta1,
@@ -254,11 +256,13 @@ static ls_status check_optimizer(const ls_op_desc *desc) {
 // Multiplications and additions, as everything else that is not element-wise.
 static double conv_work(const ls_op_desc *desc) {
     const ls_conv_attr *a = &desc->attr.conv;
+    if (a->bias_only) return (double)ls_nchw_count(a->dst);
     return 2.0 * (double)ls_nchw_count(a->dst) * (a->src.c / a->groups) * a->kernel * a->kernel;
 }
 
 static double linear_work(const ls_op_desc *desc) {
     const ls_linear_attr *a = &desc->attr.linear;
+    if (a->bias_only) return (double)a->src.n * a->out_features;
     return 2.0 * (double)ls_nchw_count(a->src) * a->out_features;
 }
 

@@ -19,6 +19,7 @@ typedef struct {
     ls_nchw src, dst;
     int kernel, stride, pad, dilation, groups;
     int has_bias;
+    int bias_only; // backward weight: GRAD_WEIGHT is absent
     ls_dtype storage;
 } ls_conv_attr;
 

@@ -13,6 +13,7 @@ typedef struct {
     ls_nchw src;
     int out_features;
     int has_bias;
+    int bias_only; // backward weight: GRAD_WEIGHT is absent
     ls_dtype storage;
 } ls_linear_attr;
 

@@ -35,7 +35,7 @@
 //         saved float[2][C] in the device's vector layout: two vectors of param_elements(vector C) each, the second
 //         right behind the first; its padding is the device's own business
 //         sums double[2][C] likewise, its padding 0, and behind it one more, the count
-//         backward: DST is read only with relu, BETA only with gelu, GRAD_DST2 only with two_grads, GRAD_RESIDUAL is
+//         backward: GRAD_GAMMA, GRAD_BETA: either may be absent, which is then not computed; DST is read only with relu, BETA only with gelu, GRAD_DST2 only with two_grads, GRAD_RESIDUAL is
 //         written only with residual: absent otherwise. No argument overlaps another.
 // Types   arithmetic fp32 (ref: double); saved, and sum_* and grad_* before adding, are rounded to fp32
 // Errors  LS_USAGE count == 1 in training: the variance is undefined (describe); of one rank's part, too, as a rank

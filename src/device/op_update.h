@@ -19,7 +19,7 @@
 //                    finite, partial[0] means nothing
 //   STEP_CONTROL     the decision of this update, one thread: from all partials and ls_update_input; in double, stored
 //                    as fp32. Once halted, an update changes nothing but skip = 1: the host may look at the state some
-//                    updates later and finds the one that ended the run. Sets state.skip, lr = window.lr, multiplier,
+//                    updates later and finds the one that ended the run. Sets state.skip, lr = the window's, multiplier,
 //                    grad_norm (before clipping; means nothing when skip), and clears bad_gradient. The loss scale
 //                    moves last: multiplier uses the one of this update
 //                      skip        = any element not finite, or bad_gradient
@@ -43,7 +43,8 @@
 //                    w -= lr * sign(beta1*m + (1-beta1)*g), sign(0) being 0;
 //                    m = beta2*m + (1-beta2)*g
 //                    (Chen et al. 2023, Symbolic Discovery of Optimization Algorithms)
-//   all              lr = state.lr * lr_factor, lr_factor and decay being the element's segment's;
+//   all              lr = state.lr[rate] * lr_factor; rate, lr_factor, decay and momentum being the element's segment's.
+//                    At a rate of 0 weights stay as they are. Nothing is read or written of a segment without a rate;
 //                    copy[i] = w in 16 bits where the working copy is a 16-bit one.
 //                    No MOMENTUM argument is absent, even at momentum 0; COPY is absent when storage is LS_F32
 //   RUNNING_STATS    nothing when skip; running[i] = (1-share)*running[i] + share*sum[i]/micro_batches
@@ -55,6 +56,8 @@
 #include "base/shape.h"
 
 enum {
+    LS_RATES_MAX = 8,    // learning rates of an update that differ by more than a factor
+    LS_SEGMENT_IDLE = -1, // its rate: another optimizer's
     LS_SEGMENT_ELEMENTS = 16,
     LS_PARTIALS = 3,
     LS_FIXED_RANK_BITS = 12 // up to 4096 micro-batches of a window can be added without overflow
@@ -63,7 +66,7 @@ enum {
 typedef struct {          // host -> device with every update
     double samples;       // true number of samples in the window over all ranks; 1 when the loss is summed
     double micro_batches; // of the window, over all ranks
-    float lr;             // scheduled rate
+    float lr[LS_RATES_MAX]; // 0: the schedule's; others have an end of their own
     uint32_t update;
 } ls_update_input;
 
@@ -74,7 +77,7 @@ typedef struct {      // lives on the device, part of every checkpoint
     int32_t finite_in_row, skipped_in_row;
     // of the last update
     int32_t skip;
-    float lr, multiplier, grad_norm;
+    float lr[LS_RATES_MAX], multiplier, grad_norm;
     int32_t bad_gradient; // set by TO_FIXED_POINT, cleared by STEP_CONTROL
     int32_t halted;
     int64_t bad_element; // in the store: the last element that was not finite; -1: none
@@ -102,13 +105,14 @@ typedef struct {
 typedef struct {   // neighbours in the store that share their constants
     int64_t count; // elements: a multiple of LS_SEGMENT_ELEMENTS, but for the last segment
     float lr_factor, decay;
+    float momentum; // SGD
+    int rate;       // index of ls_train_state.lr; LS_SEGMENT_IDLE: the step passes over it
 } ls_step_segment;
 
 typedef struct {
     int64_t count;
     const ls_step_segment *segments; // in the store's order, all `count` elements; borrowed until the plan is freed
     int segment_count;
-    float momentum;     // SGD
     int nesterov;       // SGD
     float beta1, beta2; // ADAMW, LION
     float eps;          // ADAMW

@@ -229,7 +229,7 @@ static ls_status open_folder(const char *folder, const ls_dataset *data, ls_chec
     snprintf(c->folder, sizeof c->folder, "%s", folder);
     c->keep_last = cfg->checkpoint_keep_last;
     c->keep_best = cfg->checkpoint_keep_best;
-    LS_TRY(ls_snapshot_new(c->info->graph, cfg->optimizer_kind, &c->snapshot));
+    LS_TRY(ls_snapshot_new(c->info->graph, c->info->rules, &c->snapshot));
     LS_TRY(check_room(c));
     LS_TRY(ls_weights_metadata_new(c->info->graph, data, &c->metadata));
     LS_TRY(find_kept(c));

@@ -13,6 +13,7 @@
 #include "dist/rank_table.h"
 #include "model/graph.h"
 #include "program/memory_plan.h"
+#include "program/param_rules.h"
 #include "files/run_identity.h"
 
 enum { LS_STRAGGLERS_TEXT_BYTES = 768 };
@@ -32,6 +33,7 @@ typedef struct { // comparisons of replicas
 typedef struct {
     const ls_config *cfg;
     const ls_graph *graph;
+    const ls_param_rules *rules;
     const ls_dataset_info *train_data, *test_data;
     const ls_comm_info *comm;
     ls_batches batches;

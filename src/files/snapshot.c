@@ -5,36 +5,29 @@
 #include "base/memory.h"
 #include "program/optimizer.h"
 
-static int trained_params(const ls_graph *graph) {
-    int count = 0;
-    for (int p = 0; p < graph->param_count; p++) count += !ls_role_is_statistic(graph->params[p].role);
-    return count;
-}
-
-static void describe(ls_snapshot_tensor *tensor, const ls_graph *graph, int p, int optimizer, int state) {
+static void describe(ls_snapshot_tensor *tensor, const ls_graph *graph, int p, const char *kept, int state) {
     const ls_param *param = &graph->params[p];
     *tensor = (ls_snapshot_tensor){
         .param = p, .state = state, .rank = param->rank, .elements = ls_param_count(&param->shape)
     };
-    snprintf(tensor->name, sizeof tensor->name, "%s%s%s", param->name, state ? "." : "",
-        state ? ls_optimizer_kept_name(optimizer, state - 1) : "");
+    snprintf(tensor->name, sizeof tensor->name, "%s%s%s", param->name, state ? "." : "", kept);
     for (int d = 0; d < param->rank; d++) tensor->dim[d] = param->file_dim[d]; // as weights.h describes it
 }
 
-static void describe_all(ls_snapshot *s, const ls_graph *graph, int optimizer) {
-    for (int state = 0; state <= ls_optimizer_kept(optimizer); state++) {
+static void describe_all(ls_snapshot *s, const ls_graph *graph, const ls_param_rules *rules) {
+    for (int state = 0; state <= rules->kept; state++) {
         for (int p = 0; p < graph->param_count; p++) {
-            if (state && ls_role_is_statistic(graph->params[p].role)) continue;
+            if (state > ls_param_rules_kept(rules, p)) continue;
             ls_snapshot_tensor *tensor = &s->tensors[s->count++];
-            describe(tensor, graph, p, optimizer, state);
+            describe(tensor, graph, p, state ? ls_optimizer_kept_name(rules->param[p].kind, state - 1) : "", state);
             s->bytes += (size_t)tensor->elements * sizeof(float);
         }
     }
 }
 
-ls_status ls_snapshot_list(const ls_graph *graph, int optimizer, ls_snapshot **out) {
+ls_status ls_snapshot_list(const ls_graph *graph, const ls_param_rules *rules, ls_snapshot **out) {
     ls_snapshot *s;
-    int count = graph->param_count + ls_optimizer_kept(optimizer) * trained_params(graph);
+    int count = graph->param_count * (1 + rules->kept); // at most
     LS_TRY(LS_NEW(s, 1, "list of %d tensors", count));
     ls_status status = LS_NEW(s->tensors, count + 1, "list of %d tensors", count);
     if (ls_failed(status)) {
@@ -42,14 +35,14 @@ ls_status ls_snapshot_list(const ls_graph *graph, int optimizer, ls_snapshot **o
         return status;
     }
     s->params = graph->param_count;
-    describe_all(s, graph, optimizer);
+    describe_all(s, graph, rules);
     *out = s;
     return LS_SUCCESS;
 }
 
-ls_status ls_snapshot_new(const ls_graph *graph, int optimizer, ls_snapshot **out) {
+ls_status ls_snapshot_new(const ls_graph *graph, const ls_param_rules *rules, ls_snapshot **out) {
     ls_snapshot *s;
-    LS_TRY(ls_snapshot_list(graph, optimizer, &s));
+    LS_TRY(ls_snapshot_list(graph, rules, &s));
     ls_status status = LS_NEW_BYTES(s->values, s->bytes + 1, "snapshot of the run's state");
     if (ls_failed(status)) {
         ls_snapshot_free(s);

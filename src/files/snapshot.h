@@ -8,6 +8,7 @@
 
 #include "files/run_info.h"
 #include "files/safetensors.h"
+#include "program/param_rules.h"
 
 enum { LS_SNAPSHOT_NAME_BYTES = 160 };
 
@@ -46,11 +47,11 @@ typedef struct {
     ls_train_counters counters;
 } ls_snapshot;
 
-// Room for the state of this network and what this optimizer (LS_OPTIMIZER_*) keeps of it, all zero.
-LS_CHECKED ls_status ls_snapshot_new(const ls_graph *graph, int optimizer, ls_snapshot **out);
+// Room for the state of this network and what optimizers keep of it, all zero.
+LS_CHECKED ls_status ls_snapshot_new(const ls_graph *graph, const ls_param_rules *rules, ls_snapshot **out);
 void ls_snapshot_free(ls_snapshot *snapshot); // NULL is allowed
 // The same without values: which tensors there are.
-LS_CHECKED ls_status ls_snapshot_list(const ls_graph *graph, int optimizer, ls_snapshot **out);
+LS_CHECKED ls_status ls_snapshot_list(const ls_graph *graph, const ls_param_rules *rules, ls_snapshot **out);
 // Writes tensors first..end-1 as a safetensors file; *digest (may be NULL) is what was written.
 LS_CHECKED ls_status ls_snapshot_write(const char *path, const ls_snapshot *snapshot, int first, int end,
     const ls_metadata_entry *notes, int note_count, ls_safetensors_digest *digest);

@@ -11,8 +11,11 @@ ls_ref ls_ref_input(ls_program_input input) {
 }
 
 ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role role, ls_param_copy copy) {
-    for (int p = node->layer->first_param; p < node->layer->first_param + node->layer->param_count; p++)
-        if (b->graph->params[p].role == role) return (ls_ref){ .kind = LS_REF_PARAM, .index = p, .copy = copy };
+    for (int p = node->layer->first_param; p < node->layer->first_param + node->layer->param_count; p++) {
+        if (b->graph->params[p].role != role) continue;
+        const int has_grad = ls_role_is_statistic(role) || ls_param_store_trains(b->store, p);
+        if (copy != LS_PARAM_GRAD || has_grad) return (ls_ref){ .kind = LS_REF_PARAM, .index = p, .copy = copy };
+    }
     return (ls_ref){ 0 };
 }
 
@@ -190,10 +193,17 @@ static void add_layer(ls_builder *b, int l) {
     b->value_of[l] = node->output;
 }
 
+static int trained_params(const ls_builder *b, const ls_layer *layer) {
+    int count = 0;
+    for (int p = layer->first_param; p < layer->first_param + layer->param_count; p++)
+        count += ls_param_store_trains(b->store, p);
+    return count;
+}
+
 static void mark_needs_grad(ls_builder *b) {
     for (int n = 0; n < b->node_count; n++) {
         const ls_node *node = &b->nodes[n];
-        int needs = node->layer->param_count > 0;
+        int needs = trained_params(b, node->layer) > 0;
         for (int i = 0; i < node->input_count; i++) needs |= b->values[node->input[i]].needs_grad;
         b->values[node->output].needs_grad = needs && b->options->training;
     }
@@ -262,8 +272,7 @@ static ls_status emit_loss(ls_builder *b) {
 }
 
 void ls_builder_completes(ls_builder *b, const ls_node *node) {
-    for (int p = node->layer->first_param; p < node->layer->first_param + node->layer->param_count; p++)
-        b->completed += !ls_role_is_statistic(b->graph->params[p].role);
+    b->completed += trained_params(b, node->layer);
     if (!b->measuring) b->program->instructions[b->program->count - 1].completes = b->completed;
 }
 

@@ -66,6 +66,7 @@ void ls_builder_completes(ls_builder *b, const ls_node *node);
 void ls_builder_reduces(ls_builder *b, int arg, size_t count);
 
 ls_ref ls_ref_input(ls_program_input input);
+// Absent where the layer has no such parameter, or where that is frozen and its gradient is meant.
 ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role role, ls_param_copy copy);
 // Does the node's operator write its output over its input?
 int ls_node_in_place(const ls_builder *b, const ls_node *node);

@@ -32,6 +32,10 @@ static int input_needs_grad(const ls_builder *b, const ls_node *node) {
     return b->values[node->input[0]].needs_grad;
 }
 
+static int has_gradient(const ls_builder *b, const ls_node *node, ls_param_role role) {
+    return ls_builder_param(b, node, role, LS_PARAM_GRAD).kind != LS_REF_NONE;
+}
+
 // --- conv2d and linear: their operators take the same arguments (device/op_linear.h) -------------
 
 static ls_op_desc conv_desc(const ls_builder *b, const ls_node *node, ls_op op) {
@@ -71,18 +75,26 @@ static ls_status weighted_forward(ls_builder *b, ls_node *node, const ls_op_desc
     return ls_builder_emit(b, desc, refs, LS_CONV_FORWARD_ARGS);
 }
 
-// The weight gradient first: its bucket can be reduced while the data gradient is computed.
-static ls_status weighted_backward(ls_builder *b, ls_node *node, const ls_op_desc *weight, const ls_op_desc *data) {
-    ls_ref grad;
-    LS_TRY(ls_builder_grad(b, node, &grad));
-    ls_ref weight_refs[LS_CONV_BACKWARD_WEIGHT_ARGS] = {
+// Nothing where both parameters are frozen.
+static ls_status weight_gradient(ls_builder *b, ls_node *node, const ls_op_desc *desc, ls_ref grad) {
+    ls_ref refs[LS_CONV_BACKWARD_WEIGHT_ARGS] = {
         [LS_CONV_BACKWARD_WEIGHT_SRC] = input_ref(b, node),
         [LS_CONV_BACKWARD_WEIGHT_GRAD_DST] = grad,
         [LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_GRAD),
         [LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_GRAD),
     };
-    LS_TRY(ls_builder_emit(b, weight, weight_refs, LS_CONV_BACKWARD_WEIGHT_ARGS));
+    if (!refs[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT].kind && !refs[LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS].kind)
+        return LS_SUCCESS;
+    LS_TRY(ls_builder_emit(b, desc, refs, LS_CONV_BACKWARD_WEIGHT_ARGS));
     ls_builder_completes(b, node);
+    return LS_SUCCESS;
+}
+
+// The weight gradient first: its bucket can be reduced while the data gradient is computed.
+static ls_status weighted_backward(ls_builder *b, ls_node *node, const ls_op_desc *weight, const ls_op_desc *data) {
+    ls_ref grad;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    LS_TRY(weight_gradient(b, node, weight, grad));
     if (!input_needs_grad(b, node)) return LS_SUCCESS;
     ls_ref data_refs[LS_CONV_BACKWARD_DATA_ARGS] = {
         [LS_CONV_BACKWARD_DATA_GRAD_DST] = grad,
@@ -98,8 +110,10 @@ static ls_status conv_forward(ls_builder *b, ls_node *node) {
 }
 
 static ls_status conv_backward(ls_builder *b, ls_node *node) {
-    const ls_op_desc weight = conv_desc(b, node, LS_OP_CONV_BACKWARD_WEIGHT),
-                     data = conv_desc(b, node, LS_OP_CONV_BACKWARD_DATA);
+    const ls_op_desc data = conv_desc(b, node, LS_OP_CONV_BACKWARD_DATA);
+    ls_op_desc weight = conv_desc(b, node, LS_OP_CONV_BACKWARD_WEIGHT);
+    weight.attr.conv.has_bias = has_gradient(b, node, LS_ROLE_BIAS);
+    weight.attr.conv.bias_only = !has_gradient(b, node, LS_ROLE_WEIGHT);
     return weighted_backward(b, node, &weight, &data);
 }
 
@@ -109,8 +123,10 @@ static ls_status linear_forward(ls_builder *b, ls_node *node) {
 }
 
 static ls_status linear_backward(ls_builder *b, ls_node *node) {
-    const ls_op_desc weight = linear_desc(b, node, LS_OP_LINEAR_BACKWARD_WEIGHT),
-                     data = linear_desc(b, node, LS_OP_LINEAR_BACKWARD_DATA);
+    const ls_op_desc data = linear_desc(b, node, LS_OP_LINEAR_BACKWARD_DATA);
+    ls_op_desc weight = linear_desc(b, node, LS_OP_LINEAR_BACKWARD_WEIGHT);
+    weight.attr.linear.has_bias = has_gradient(b, node, LS_ROLE_BIAS);
+    weight.attr.linear.bias_only = !has_gradient(b, node, LS_ROLE_WEIGHT);
     return weighted_backward(b, node, &weight, &data);
 }
 

@@ -2,12 +2,6 @@
 
 #include <math.h>
 #include "base/memory.h"
-#include "base/text.h"
-#include "config/values.h"
-
-typedef struct {
-    double lr_factor, decay;
-} constants;
 
 #define NAMES(...) __VA_ARGS__
 static const struct {
@@ -31,60 +25,34 @@ const char *ls_optimizer_kept_name(int kind, int index) {
     return kinds[kind].kept[index];
 }
 
-static constants constants_of(const ls_config *cfg, const ls_param *param, const ls_groups *groups, int *used) {
-    constants c = { .lr_factor = 1, .decay = cfg->optimizer_weight_decay };
-    if (param->role != LS_ROLE_WEIGHT && !cfg->optimizer_decay_biases_and_norms) c.decay = 0;
-    for (int g = 0; g < groups->count; g++) {
-        const ls_group *group = &groups->group[g];
-        if (!ls_text_glob(group->pattern, param->name)) continue;
-        used[g] = 1;
-        c.lr_factor = group->lr_factor;
-        if (!isnan(group->decay)) c.decay = group->decay;
-        break; // the first match wins
-    }
-    return c;
-}
-
-static ls_status constants_of_all(const ls_config *cfg, const ls_param_store *a, constants *all) {
-    ls_groups groups = { .count = 0 };
-    int used[LS_GROUP_LIMIT] = { 0 };
-    if (cfg->optimizer_groups[0]) LS_TRY(ls_parse_groups("optimizer.groups", cfg->optimizer_groups, &groups));
-    for (int i = 0; i < a->trained_params; i++)
-        all[i] = constants_of(cfg, &a->graph->params[a->order[i]], &groups, used);
-    for (int g = 0; g < groups.count; g++)
-        if (!used[g])
-            return ls_fail(LS_USAGE,
-                "%s: optimizer.groups: the pattern '%s' matches no parameter of %s (or only ones that an earlier "
-                "pattern takes); "
-                "train --dry-run lists the parameters",
-                cfg->file, groups.group[g].pattern, a->graph->path);
-    return LS_SUCCESS;
-}
-
-// Segments of neighbours, from the constants of each parameter in the store's order.
-static void cut_segments(ls_optimizer *o, const constants *all) {
+// Neighbours whose rules agree are one segment; those of other optimizers, too, which the step passes over.
+static void cut_segments(ls_optimizer *o, int kind, const ls_param_rules *rules) {
     const ls_param_store *a = o->store;
-    int64_t begin = 0;
-    for (int i = 1; i <= a->trained_params; i++) {
-        const constants *c = &all[i - 1];
-        if (i < a->trained_params && all[i].decay == c->decay && all[i].lr_factor == c->lr_factor) continue;
-        int64_t end = a->offset[a->order[i - 1]] + a->elements[a->order[i - 1]];
-        o->ends[o->segment_count] = i;
-        o->segments[o->segment_count++] = (ls_step_segment){ end - begin, (float)c->lr_factor, (float)c->decay };
-        begin = end;
+    ls_step_segment *segments = o->segments[kind];
+    for (int i = 0; i < a->trained_params; i++) {
+        const ls_param_rule *rule = &rules->param[a->order[i]];
+        const ls_step_segment idle = { .rate = LS_SEGMENT_IDLE },
+                              own = { 0, rule->lr_factor, rule->decay, rule->momentum, rule->rate };
+        ls_step_segment segment = rule->kind == kind ? own : idle;
+        ls_step_segment *last = o->segment_count[kind] ? &segments[o->segment_count[kind] - 1] : NULL;
+        if (last && last->rate == segment.rate && last->lr_factor == segment.lr_factor && last->decay == segment.decay &&
+            last->momentum == segment.momentum) {
+            last->count += a->elements[a->order[i]];
+            continue;
+        }
+        segment.count = a->elements[a->order[i]];
+        segments[o->segment_count[kind]++] = segment;
     }
 }
 
-// A step of neighbouring segments, which cover `count` elements from element `first` of the store.
-static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state, int64_t first, int64_t count,
-    const ls_step_segment *segments, int segment_count) {
+static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state, int kind) {
     const ls_param_store *a = o->store;
-    const ls_op_desc desc = { .op = kinds[o->kind].op,
+    const int64_t count = a->trained_elements;
+    const ls_op_desc desc = { .op = kinds[kind].op,
         .layer = "optimizer",
         .attr.optimizer = { .count = count,
-            .segments = segments,
-            .segment_count = segment_count,
-            .momentum = (float)cfg->optimizer_momentum,
+            .segments = o->segments[kind],
+            .segment_count = o->segment_count[kind],
             .nesterov = cfg->optimizer_nesterov,
             .beta1 = (float)cfg->optimizer_beta1,
             .beta2 = (float)cfg->optimizer_beta2,
@@ -96,46 +64,42 @@ static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state
     if (step->plan->workspace_bytes > o->workspace_bytes) o->workspace_bytes = step->plan->workspace_bytes;
     ls_buffer *arg = step->args;
     *arg++ = state;
-    *arg++ = ls_param_store_range(a->grad, first, count, sizeof(float));
-    for (int k = 0; k < ls_optimizer_kept(o->kind); k++)
-        *arg++ = ls_param_store_range(a->state, k * a->trained_elements + first, count, sizeof(float));
-    *arg++ = ls_param_store_range(a->weight, first, count, sizeof(float));
-    if (a->copy) *arg = ls_param_store_range(a->copy, first, count, ls_dtype_bytes(a->storage));
+    *arg++ = ls_param_store_range(a->grad, 0, count, sizeof(float));
+    for (int k = 0; k < ls_optimizer_kept(kind); k++)
+        *arg++ = ls_param_store_range(a->state, k * count, count, sizeof(float));
+    *arg++ = ls_param_store_range(a->weight, 0, count, sizeof(float));
+    if (a->copy) *arg = ls_param_store_range(a->copy, 0, count, ls_dtype_bytes(a->storage));
     return LS_SUCCESS;
 }
 
+// One step for each kind that some parameter has.
 static ls_status plan_steps(ls_optimizer *o, const ls_config *cfg, ls_buffer state) {
-    return add_step(o, cfg, state, 0, o->store->trained_elements, o->segments, o->segment_count);
+    const ls_param_rules *rules = o->store->options.rules;
+    const size_t trained = (size_t)o->store->trained_params;
+    for (int kind = 0; kind < LS_OPTIMIZER_COUNT; kind++) {
+        int used = 0;
+        for (size_t i = 0; i < trained; i++) used |= rules->param[o->store->order[i]].kind == kind;
+        if (!used) continue;
+        LS_TRY(LS_NEW(o->segments[kind], trained, "optimizer of %zu tensors", trained));
+        cut_segments(o, kind, rules);
+        LS_TRY(add_step(o, cfg, state, kind));
+    }
+    return LS_SUCCESS;
 }
 
 ls_status ls_optimizer_new(const ls_config *cfg, const ls_param_store *store, ls_buffer state, ls_optimizer **out) {
-    size_t trained = (size_t)store->trained_params;
     ls_optimizer *o;
-    constants *all = NULL;
-    ls_status status;
-    LS_TRY_GOTO(LS_NEW(o, 1, "optimizer"));
-    *o = (ls_optimizer){ .store = store, .kind = cfg->optimizer_kind, .lr = cfg->optimizer_lr };
-    LS_TRY_GOTO(LS_NEW(all, trained + 1, "optimizer of %zu tensors", trained));
-    LS_TRY_GOTO(LS_NEW(o->segments, trained + 1, "optimizer of %zu tensors", trained));
-    LS_TRY_GOTO(LS_NEW(o->ends, trained + 1, "optimizer of %zu tensors", trained));
-    LS_TRY_GOTO(LS_NEW(o->steps, trained + 1, "optimizer of %zu tensors", trained)); // at most one for each
-    LS_TRY_GOTO(constants_of_all(cfg, store, all));
-    cut_segments(o, all);
-    LS_TRY_GOTO(plan_steps(o, cfg, state));
-    *out = o;
-    o = NULL;
-done:
-    free(all);
-    ls_optimizer_free(o);
-    return status;
+    LS_TRY(LS_NEW(o, 1, "optimizer"));
+    o->store = store;
+    o->lr = cfg->optimizer_lr;
+    ls_status status = plan_steps(o, cfg, state);
+    return LS_GIVE(status, o, out, ls_optimizer_free);
 }
 
 void ls_optimizer_free(ls_optimizer *o) {
     if (!o) return;
     for (int s = 0; s < o->step_count; s++) o->store->device->api->plan_free(o->steps[s].plan);
-    free(o->steps);
-    free(o->segments);
-    free(o->ends);
+    for (int kind = 0; kind < LS_OPTIMIZER_COUNT; kind++) free(o->segments[kind]);
     free(o);
 }
 
@@ -143,30 +107,41 @@ void ls_optimizer_run(const ls_optimizer *o, ls_buffer workspace, ls_queue *queu
     for (int s = 0; s < o->step_count; s++) ls_plan_run(o->steps[s].plan, o->steps[s].args, workspace, queue);
 }
 
-static int first_param(const ls_optimizer *o, int segment) {
-    return segment ? o->ends[segment - 1] : 0;
+static int same_rule(const ls_param_rule *a, const ls_param_rule *b) {
+    return a->kind == b->kind && a->rate == b->rate && a->lr_factor == b->lr_factor && a->decay == b->decay &&
+           a->momentum == b->momentum;
 }
 
-// Segments with the same constants are one group for a reader, wherever they lie.
+// "  lr x 0.5      weight decay 0.0005     end 0.21875 epochs": what the rule has of its own.
+static void print_rule(const ls_optimizer *o, const ls_param_rule *rule, FILE *file) {
+    const ls_rate_rule *rate = &o->store->options.rules->rate[rule->rate];
+    fprintf(file, "  %-6s lr x %-8g weight decay %-10g", ls_config_choice("optimizer.kind", rule->kind),
+        (double)rule->lr_factor, (double)rule->decay);
+    if (rule->rate && !isnan(rate->end)) fprintf(file, " to 0 at epoch %g", rate->end);
+    if (rule->rate && isfinite(rate->frozen_after)) fprintf(file, " 0 from epoch %g", rate->frozen_after);
+}
+
+// Parameters with the same rule are one group for a reader, wherever they lie.
 void ls_optimizer_print(const ls_optimizer *o, FILE *file) {
     const ls_graph *graph = o->store->graph;
-    const int *order = o->store->order;
-    fprintf(file, "parameter groups (%s, lr %g)\n", ls_config_choice("optimizer.kind", o->kind), o->lr);
-    for (int s = 0; s < o->segment_count; s++) {
-        const ls_step_segment *segment = &o->segments[s];
+    const ls_param_rules *rules = o->store->options.rules;
+    const int *order = o->store->order, trained = o->store->trained_params;
+    fprintf(file, "parameter groups (lr %g)\n", o->lr);
+    for (int i = 0; i < trained; i++) {
+        const ls_param_rule *rule = &rules->param[order[i]];
         int seen = 0, tensors = 0;
         int64_t elements = 0;
-        for (int t = 0; t < o->segment_count; t++) {
-            const ls_step_segment *other = &o->segments[t];
-            if (other->decay != segment->decay || other->lr_factor != segment->lr_factor) continue;
-            if (t < s) seen = 1;
-            tensors += o->ends[t] - first_param(o, t);
-            for (int i = first_param(o, t); i < o->ends[t]; i++)
-                elements += ls_param_count(&graph->params[order[i]].shape);
+        for (int j = 0; j < trained; j++) {
+            if (!same_rule(rule, &rules->param[order[j]])) continue;
+            seen |= j < i;
+            tensors++;
+            elements += ls_param_count(&graph->params[order[j]].shape);
         }
-        if (!seen)
-            fprintf(file, "  lr x   %-8g weight decay %-10g %3d tensors, %9lld parameters (%s, ...)\n",
-                (double)segment->lr_factor, (double)segment->decay, tensors, (long long)elements,
-                graph->params[order[first_param(o, s)]].name);
+        if (seen) continue;
+        print_rule(o, rule, file);
+        fprintf(file, " %3d tensors, %9lld parameters (%s, ...)\n", tensors, (long long)elements,
+            graph->params[order[i]].name);
     }
+    const int frozen = graph->param_count - trained - o->store->statistic_params;
+    if (frozen) fprintf(file, "  frozen: %d tensors, %lld elements of memory\n", frozen, (long long)o->store->frozen_elements);
 }

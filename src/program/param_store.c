@@ -10,43 +10,65 @@ static int64_t round_up(int64_t n) {
     return (n + LINE_ELEMENTS - 1) / LINE_ELEMENTS * LINE_ELEMENTS;
 }
 
-// The store's order: trained parameters from the last layer to the first, as the backward
-// pass completes them; then the statistics.
-static int order_params(const ls_graph *graph, int *order) {
-    int count = 0;
-    for (int layer = graph->layer_count - 1; layer >= 0; layer--) {
-        const ls_layer *l = &graph->layers[layer];
-        for (int p = l->first_param; p < l->first_param + l->param_count; p++)
-            if (!ls_role_is_statistic(graph->params[p].role)) order[count++] = p;
-    }
-    int trained = count;
-    for (int p = 0; p < graph->param_count; p++)
-        if (ls_role_is_statistic(graph->params[p].role)) order[count++] = p;
-    assert(count == graph->param_count);
-    return trained;
+typedef enum { TRAINED, STATISTIC, FROZEN } part;
+
+static part part_of(const ls_param_store *a, int p) {
+    const ls_param_rules *rules = a->options.rules;
+    if (ls_role_is_statistic(a->graph->params[p].role)) return STATISTIC;
+    return rules && rules->param[p].kind == LS_NOT_TRAINED ? FROZEN : TRAINED;
 }
 
-static void place(ls_param_store *a, int first, int end) {
+// The parameters of one part behind `count` others, from the last layer to the first, as the backward pass completes
+// them; statistics as the network has them. How many there are then.
+static int order_part(ls_param_store *a, part wanted, int count) {
+    const ls_graph *graph = a->graph;
+    for (int layer = graph->layer_count - 1; wanted != STATISTIC && layer >= 0; layer--) {
+        const ls_layer *l = &graph->layers[layer];
+        for (int p = l->first_param; p < l->first_param + l->param_count; p++)
+            if (part_of(a, p) == wanted) a->order[count++] = p;
+    }
+    for (int p = 0; wanted == STATISTIC && p < graph->param_count; p++)
+        if (part_of(a, p) == wanted) a->order[count++] = p;
+    return count;
+}
+
+// Gives places from element `first` on to order[from..end-1]; returns how many elements they take.
+static int64_t place(ls_param_store *a, int from, int end, int64_t first) {
     const ls_device_api *api = a->device->api;
-    int64_t at = first == 0 ? 0 : a->trained_elements;
-    for (int i = first; i < end; i++) {
+    int64_t at = first;
+    for (int i = from; i < end; i++) {
         int p = a->order[i];
         a->offset[p] = at;
         a->elements[p] = round_up((int64_t)api->param_elements(a->device, &a->graph->params[p].shape));
         at += a->elements[p];
     }
-    if (first == 0)
-        a->trained_elements = at;
-    else
-        a->statistic_elements = at - a->trained_elements;
+    return at - first;
+}
+
+static void place_all(ls_param_store *a) {
+    a->trained_params = order_part(a, TRAINED, 0);
+    const int with_statistics = order_part(a, STATISTIC, a->trained_params), all = order_part(a, FROZEN, with_statistics);
+    assert(all == a->graph->param_count);
+    a->statistic_params = with_statistics - a->trained_params;
+    a->trained_elements = place(a, 0, a->trained_params, 0);
+    a->statistic_elements = place(a, a->trained_params, with_statistics, a->trained_elements);
+    a->frozen_elements = place(a, with_statistics, all, a->trained_elements + a->statistic_elements);
+}
+
+int ls_param_store_trains(const ls_param_store *a, int param) {
+    return part_of(a, param) == TRAINED;
+}
+
+int64_t ls_param_store_working_elements(const ls_param_store *a) {
+    return a->trained_elements + (a->frozen_elements ? a->statistic_elements + a->frozen_elements : 0);
 }
 
 static ls_param_store_sizes sizes_of(const ls_param_store *a) {
     size_t all = (size_t)(a->trained_elements + a->statistic_elements), trained = (size_t)a->trained_elements;
-    return (ls_param_store_sizes){ .weight = all * sizeof(float),
+    return (ls_param_store_sizes){ .weight = (all + (size_t)a->frozen_elements) * sizeof(float),
         .grad = all * sizeof(float),
         .state = (size_t)a->options.state_tensors * trained * sizeof(float),
-        .copy = a->storage == LS_F32 ? 0 : trained * ls_dtype_bytes(a->storage),
+        .copy = a->storage == LS_F32 ? 0 : (size_t)ls_param_store_working_elements(a) * ls_dtype_bytes(a->storage),
         .fixed = a->options.ordered ? all * sizeof(int64_t) : 0,
         .wire = a->options.wire ? trained * ls_dtype_bytes(LS_BF16) : 0 };
 }
@@ -85,9 +107,7 @@ ls_status ls_param_store_new(
         ls_param_store_free(a);
         return status;
     }
-    a->trained_params = order_params(graph, a->order);
-    place(a, 0, a->trained_params);
-    place(a, a->trained_params, graph->param_count);
+    place_all(a);
     a->sizes = sizes_of(a);
     *out = a;
     return LS_SUCCESS;

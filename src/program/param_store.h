@@ -2,16 +2,18 @@
 //
 // All its slabs share one element offset per tensor. Trained tensors come first, in the order in which the backward pass
 // completes them (the network's last layer first), so that a gradient bucket is a contiguous range; then the statistics
-// (running mean and variance), whose per-update sums are reduced like gradients.
+// (running mean and variance), whose per-update sums are reduced like gradients; last, with weights only, what is frozen.
 #ifndef LS_PROGRAM_PARAM_STORE_H
 #define LS_PROGRAM_PARAM_STORE_H
 
 #include "device/device.h"
 #include "model/graph.h"
+#include "program/param_rules.h"
 
 typedef struct {
-    ls_dtype storage;  // of activations and of the weights that operators read
-    int state_tensors; // tensors that the optimizer keeps of every trained one
+    ls_dtype storage;            // of activations and of the weights that operators read
+    const ls_param_rules *rules; // which parameters are trained; NULL: all. Borrowed
+    int state_tensors;           // tensors that the optimizer keeps of every trained one
     int ordered;       // gradients are summed as 64-bit fixed point
     int wire;          // gradients travel between ranks in bf16
     int reduced;       // what is summed over ranks lies in memory for collectives (LS_MEMORY_REDUCED)
@@ -26,9 +28,9 @@ typedef struct {
     const ls_graph *graph;
     int64_t *offset;                              // by parameter index of the graph: first element
     int64_t *elements;                            // with the device's padding, rounded to 64-byte lines
-    int64_t trained_elements, statistic_elements; // trained come first
-    int *order; // parameter indices in the store's order: trained_params trained ones, then the statistics
-    int trained_params;
+    int64_t trained_elements, statistic_elements, frozen_elements; // in this order
+    int *order; // parameter indices in the store's order: trained_params trained ones, the statistics, frozen ones
+    int trained_params, statistic_params;
     ls_param_store_options options;
     ls_dtype storage; // of the working copy
     ls_param_store_sizes sizes;
@@ -46,6 +48,8 @@ ls_buffer ls_param_store_working(
     const ls_param_store *a, int param); // what operators read: the 16-bit copy, or the master
 ls_buffer ls_param_store_grad(
     const ls_param_store *a, int param); // fp32 gradient (or the statistic's sum of this update)
+int ls_param_store_trains(const ls_param_store *a, int param);
+int64_t ls_param_store_working_elements(const ls_param_store *a); // of what the 16-bit copy has, from the first on
 // Of canonical weights and statistics, in graph order: independent of device and layout.
 // The fp32 master of one tensor, from and to canonical values.
 void ls_param_store_import(ls_param_store *store, int param, const float *values);

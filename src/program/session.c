@@ -37,7 +37,7 @@ ls_status ls_session_place(ls_session *s, const ls_graph *graph, const ls_param_
     if (options->storage == LS_F32) return LS_SUCCESS;
     const ls_op_desc desc = { .op = LS_OP_CAST,
         .layer = "working weights",
-        .attr.flat = { .count = s->store->trained_elements, .storage = options->storage } };
+        .attr.flat = { .count = ls_param_store_working_elements(s->store), .storage = options->storage } };
     return s->device->api->plan_new(s->device, &desc, &s->cast);
 }
 
@@ -135,9 +135,9 @@ void ls_session_set_weights(ls_session *s, const float *const *values) {
 void ls_session_weights_changed(ls_session *s) {
     const ls_param_store *store = s->store;
     if (!s->cast) return;
-    const ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] = ls_param_store_range(
-                                               store->weight, 0, store->trained_elements, sizeof(float)),
-        [LS_CAST_DST] = ls_param_store_range(store->copy, 0, store->trained_elements, ls_dtype_bytes(store->storage)) };
+    const int64_t count = ls_param_store_working_elements(store);
+    const ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] = ls_param_store_range(store->weight, 0, count, sizeof(float)),
+        [LS_CAST_DST] = ls_param_store_range(store->copy, 0, count, ls_dtype_bytes(store->storage)) };
     ls_plan_run(
         s->cast, args, s->workspace ? ls_buffer_at(s->workspace, 0, s->workspace->bytes) : (ls_buffer){ 0 }, s->queue);
 }

@@ -82,7 +82,7 @@ static ls_status time_still_optimizer(ls_trainer *t, const burst *b, double seco
     ls_train_state before, still;
     LS_TRY(ls_update_read_state(t->update, &before));
     still = before;
-    still.lr = 0;
+    memset(still.lr, 0, sizeof still.lr);
     still.skip = 0;
     if (still.applied < 1) still.applied = 1;
     LS_TRY(ls_update_write_state(t->update, &still));

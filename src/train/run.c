@@ -81,6 +81,7 @@ static void move_on(ls_position *p, const ls_batches *b) {
 static ls_status enqueue_update(ls_trainer *t) {
     const ls_batches *b = &t->facts.batches;
     const ls_position *p = &t->next;
+    const ls_param_rules *rules = t->rules;
     int mine = rank_micro_batches(b, p->window, b->rank), synced = ls_config_syncs_norm(t->cfg, b->world_size);
     if (!ls_input_pipeline_started(t->input)) LS_TRY(ls_trainer_start_input(t));
     ls_sliding_window window = {
@@ -88,9 +89,11 @@ static ls_status enqueue_update(ls_trainer *t) {
         .micro_batches = all_micro_batches(b, p->window),
         .steps = synced ? rank_micro_batches(b, p->window, 0) : mine, // a window fills rank 0 first
         .whole = ls_batches_window_samples(b, p->window) == b->global_batch,
-        .lr = (float)(t->cfg->optimizer_lr * ls_schedule_factor(&t->schedule, (double)p->samples)),
         .number = p->updates,
     };
+    for (int r = 0; r < rules->rate_count; r++)
+        window.lr[r] = (float)(t->cfg->optimizer_lr *
+                                 ls_schedule_rate_factor(&t->schedule, &rules->rate[r], (double)p->samples));
     double start_s = ls_spans_clock();
     ls_spans_update(p->updates);
     ls_comm_phase(t->comm, "forward and backward", p->updates);
@@ -182,7 +185,7 @@ static void measure(ls_trainer *t, run_state *run, const ls_train_state *state, 
     p->epoch = (t->done.updates - 1) / windows;
     p->epoch_progress = (double)(t->done.updates - p->epoch * windows) / (double)windows;
     p->samples_seen = t->done.samples;
-    p->learning_rate = (double)state->lr;
+    p->learning_rate = (double)state->lr[0];
     p->loss_scale = (double)state->loss_scale;
     p->grad_norm = (double)state->grad_norm;
     p->skipped = t->skipped;

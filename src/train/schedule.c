@@ -7,7 +7,7 @@ static const double PI = 3.14159265358979323846;
 
 ls_status ls_schedule_new(const ls_config *cfg, int64_t samples_per_epoch, ls_schedule *out) {
     *out = (ls_schedule){
-        .cfg = cfg, .samples_per_epoch = (double)samples_per_epoch, .epochs = (double)cfg->train_epochs
+        .cfg = cfg, .samples_per_epoch = (double)samples_per_epoch, .epochs = cfg->schedule_epochs > 0 ? cfg->schedule_epochs : (double)cfg->train_epochs
     };
     if (cfg->schedule_milestones[0])
         LS_TRY(ls_parse_reals("schedule.milestones", cfg->schedule_milestones, out->milestones, LS_MILESTONES_MAX,
@@ -21,7 +21,7 @@ static double clamp01(double t) {
 
 // --- the formulas: each the factor at `epoch`, where the warm-up is over -------------------------
 
-// 0 at the end of the warm-up to 1 at the end of the run.
+// 0 at the end of the warm-up to 1 at the schedule's end, and behind it.
 static double progress(const ls_schedule *s, double epoch) {
     double rest = s->epochs - s->cfg->schedule_warmup_epochs;
     return rest > 0 ? clamp01((epoch - s->cfg->schedule_warmup_epochs) / rest) : 1;
@@ -72,5 +72,11 @@ double ls_schedule_factor(const ls_schedule *s, double samples) {
     const int warms = ls_config_has_effect(s->cfg, LS_OPTION_schedule_warmup_epochs);
     if (warms && epoch < s->cfg->schedule_warmup_epochs)
         return start + (1 - start) * epoch / s->cfg->schedule_warmup_epochs;
-    return formulas[s->cfg->schedule_kind](s, epoch);
+    return fmax(formulas[s->cfg->schedule_kind](s, epoch), s->cfg->schedule_floor);
+}
+
+double ls_schedule_rate_factor(const ls_schedule *s, const ls_rate_rule *rule, double samples) {
+    const double epoch = samples / s->samples_per_epoch;
+    if (epoch >= rule->frozen_after) return 0;
+    return isnan(rule->end) ? ls_schedule_factor(s, samples) : clamp01(1 - epoch / rule->end);
 }

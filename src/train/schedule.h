@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include "config/config.h"
+#include "program/param_rules.h"
 
 enum { LS_MILESTONES_MAX = 32 };
 
@@ -16,7 +17,9 @@ typedef struct {
 
 LS_CHECKED ls_status ls_schedule_new(const ls_config *cfg, int64_t samples_per_epoch, ls_schedule *out);
 // Factor of the learning rate after `samples` samples, 0..1: over warmup_epochs from warmup_start to 1 in a straight line,
-// then what config/schedules.def says of schedule.kind.
+// then what config/schedules.def says of schedule.kind, but not below schedule.floor.
 double ls_schedule_factor(const ls_schedule *schedule, double samples);
+// The same of a rate with an end of its own.
+double ls_schedule_rate_factor(const ls_schedule *schedule, const ls_rate_rule *rule, double samples);
 
 #endif

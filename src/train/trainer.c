@@ -117,9 +117,12 @@ static ls_status plan_training(ls_trainer *t) {
     LS_TRY(ls_trainer_plan_batches(t));
     t->facts.updates_planned = planned_updates(t);
     LS_TRY(ls_schedule_new(cfg, t->facts.batches.samples, &t->schedule));
+    LS_TRY(ls_param_rules_new(cfg, t->graph, &t->rules));
+    t->facts.rules = t->rules;
     int several = t->facts.comm->world_size > 1;
     ls_param_store_options options = { .storage = ls_config_storage(cfg),
-        .state_tensors = ls_optimizer_kept(cfg->optimizer_kind),
+        .rules = t->rules,
+        .state_tensors = t->rules->kept,
         .ordered = cfg->run_deterministic,
         .wire = cfg->dist_reduce_dtype == LS_REDUCE_DTYPE_BF16 && several,
         .reduced = several || ls_collective_find(ls_config_choice("dist.backend", cfg->dist_backend)) };
@@ -282,6 +285,7 @@ void ls_trainer_free(ls_trainer *t) {
     if (t->tracing.timeline) ls_spans_close(); // no thread adds spans any more
     ls_timeline_free(t->tracing.timeline);
     ls_session_close(&t->session);
+    ls_param_rules_free(t->rules);
     ls_algorithm_cache_free(t->plans);
     ls_device_assignment_free(t->assignment);
     ls_dataset_free(t->train_data);

@@ -52,6 +52,7 @@ struct ls_trainer {
     ls_graph *graph;
     ls_resolutions resolutions;             // of train.resolution, or the data's alone
     ls_graph *resized[LS_RESOLUTION_LIMIT]; // the network at each; NULL: at the data's
+    ls_param_rules *rules;
     ls_dataset *train_data, *test_data;
     ls_device_assignment *assignment;
     struct ls_algorithm_cache *plans; // NULL: algorithms go by the device's rule

@@ -9,7 +9,7 @@
 // --- snapshots --------------------------------------------------------------------------------------
 
 ls_status ls_trainer_snapshot_new(const ls_trainer *t, ls_snapshot **out) {
-    return ls_snapshot_new(t->graph, (int)t->cfg->optimizer_kind, out);
+    return ls_snapshot_new(t->graph, t->rules, out);
 }
 
 static ls_buffer buffer_of(const ls_trainer *t, const ls_snapshot_tensor *tensor) {

@@ -117,7 +117,7 @@ static double share_of(const ls_param_store *a, int position) {
 // One running-statistics operator for each run of neighbours with the same momentum.
 static ls_status plan_running(ls_update *u) {
     const ls_param_store *a = u->store;
-    int end = a->graph->param_count;
+    int end = a->trained_params + a->statistic_params;
     LS_TRY(LS_NEW(u->running, end - a->trained_params + 1, "statistics' table"));
     for (int first = a->trained_params, i = first + 1; first < end; i++) {
         if (i < end && share_of(a, i) == share_of(a, first)) continue;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/config.h"
 #include "config/values.h"
 #include "support/cmocka.h"
 
@@ -12,6 +13,8 @@ static void expect_message(ls_status status, const char *text, const char *messa
         fail_msg("'%s': %s", text, status.text ? status.text : "accepted");
 }
 
+#define GROUP_WORDS \
+    "lr=, decay=, momentum=, end= or frozen_after= with a number, kind= with an optimizer, or frozen"
 #define CHW_MESSAGE "expected channels x height x width, each from 1 to 65535, as 3x32x32"
 #define HW_MESSAGE "expected height x width, each from 1 to 65535, as 64x64"
 
@@ -106,30 +109,40 @@ static void groups(void **state) {
         ls_parse_groups("x", "*.bias decay=0;  head.* lr=10   decay=1e-4 ; conv? rate=0.5;", &got).code, LS_OK);
     assert_int_equal(got.count, 3);
     assert_string_equal(got.group[0].pattern, "*.bias");
-    assert_true(got.group[0].lr_factor == 1 && got.group[0].decay == 0);
+    assert_true(got.group[0].lr == 1 && got.group[0].decay == 0);
     assert_string_equal(got.group[1].pattern, "head.*");
-    assert_true(got.group[1].lr_factor == 10 && got.group[1].decay == 1e-4);
+    assert_true(got.group[1].lr == 10 && got.group[1].decay == 1e-4);
     assert_string_equal(got.group[2].pattern, "conv?");
-    assert_true(got.group[2].lr_factor == 0.5 && isnan(got.group[2].decay));
+    assert_true(got.group[2].lr == 0.5 && isnan(got.group[2].decay));
+    assert_true(got.former && got.group[2].kind == -1 && !got.group[2].frozen && isnan(got.group[2].end));
+
+    const char *all = "a kind=adamw momentum=0.8 end=2.5; b frozen; c frozen_after=0.25";
+    assert_int_equal(ls_parse_groups("x", all, &got).code, LS_OK);
+    assert_true(got.count == 3 && !got.former && got.group[0].kind == LS_OPTIMIZER_ADAMW && !got.group[0].frozen);
+    assert_true(got.group[0].momentum == 0.8 && got.group[0].end == 2.5 && isnan(got.group[0].frozen_after));
+    assert_true(got.group[1].frozen && got.group[2].frozen_after == 0.25 && got.group[2].lr == 1);
 
     char longer[1024], many[1024] = "", pattern_message[256];
     memset(longer, 'p', sizeof longer);
     longer[64] = 0;
     snprintf(pattern_message, sizeof pattern_message,
-        "'%.64s': expected a name pattern of at most 63 characters, as *.bias, before lr= and decay=", longer);
+        "'%.64s': expected a name pattern of at most 63 characters, as *.bias, before lr= and the others", longer);
     for (int i = 0; i < 33; i++) strcat(many, "a lr=1;");
     const struct {
         const char *text, *message;
     } rows[] = {
         { longer, pattern_message },
         { many, "expected at most 32 groups" },
-        { "*.bias", "'*.bias': expected lr=factor, decay=value or both after the pattern" },
-        { "lr=1", "'lr=1': expected a name pattern of at most 63 characters, as *.bias, before lr= and decay=" },
-        { "a lr=x", "'lr=x' after 'a': expected lr=factor or decay=value, from 0 to 1e6" },
-        { "a lr=-1", "'lr=-1' after 'a': expected lr=factor or decay=value, from 0 to 1e6" },
-        { "a rat=1", "'rat=1' after 'a': expected lr=factor or decay=value, from 0 to 1e6" },
-        { "a decay", "'decay' after 'a': expected lr=factor or decay=value, from 0 to 1e6" },
-        { "a decay=", "'decay=' after 'a': expected lr=factor or decay=value, from 0 to 1e6" },
+        { "*.bias", "'*.bias': expected after the pattern " GROUP_WORDS },
+        { "lr=1", "'lr=1': expected a name pattern of at most 63 characters, as *.bias, before lr= and the others" },
+        { "a lr=x", "'lr=x' after 'a': expected " GROUP_WORDS },
+        { "a lr=-1", "'lr=-1' after 'a': expected " GROUP_WORDS },
+        { "a rat=1", "'rat=1' after 'a': expected " GROUP_WORDS },
+        { "a decay", "'decay' after 'a': expected " GROUP_WORDS },
+        { "a momentum=1", "'momentum=1' after 'a': expected " GROUP_WORDS },
+        { "a kind=adam", "'kind=adam' after 'a': expected " GROUP_WORDS },
+        { "a frozen=1", "'frozen=1' after 'a': expected " GROUP_WORDS },
+        { "a decay=", "'decay=' after 'a': expected " GROUP_WORDS },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         expect_message(ls_parse_groups("x", rows[i].text, &got), rows[i].text, rows[i].message);

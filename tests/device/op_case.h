@@ -165,7 +165,7 @@ static inline void case_micro(op_case *c, int at, int count) {
 static inline ls_train_state *case_state(op_case *c, int at, arg_use use) {
     op_arg *arg = case_set(c, at, ARG_STATE, use, 1, sizeof(ls_train_state));
     ls_train_state *state = arg->host;
-    *state = (ls_train_state){ .applied = 3, .loss_scale = 1024, .lr = 0.05F, .multiplier = 1.0F / 512 };
+    *state = (ls_train_state){ .applied = 3, .loss_scale = 1024, .lr = { 0.05F, 0.02F }, .multiplier = 1.0F / 512 };
     arg->relative = 1e-5;
     return state;
 }

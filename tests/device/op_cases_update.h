@@ -239,7 +239,7 @@ static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context
 
         op_case *c = flat_case(LS_OP_RUNNING_STATS, (ls_flat_attr){ .count = count, .share = 0.1F }, "");
         op_arg *window = case_set(c, LS_RUNNING_STATS_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input));
-        *(ls_update_input *)window->host = (ls_update_input){ .samples = 96, .micro_batches = 3, .lr = 0.1F };
+        *(ls_update_input *)window->host = (ls_update_input){ .samples = 96, .micro_batches = 3, .lr = { 0.1F } };
         case_state(c, LS_RUNNING_STATS_STATE, USE_IN);
         case_raw(c, LS_RUNNING_STATS_SUM, USE_IN, LS_F32, (size_t)count, 0);
         case_raw(c, LS_RUNNING_STATS_RUNNING, USE_UPDATE, LS_F32, (size_t)count, EPS32)->absolute = 2 * EPS32;
@@ -288,7 +288,7 @@ static inline void control_cases(ls_dtype storage, case_visit *visit, void *cont
             .growth_interval = 10,
             .max_skips = 7 };
         op_arg *window = case_set(c, LS_STEP_CONTROL_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input));
-        *(ls_update_input *)window->host = (ls_update_input){ .samples = 96, .micro_batches = 3, .lr = 0.1F };
+        *(ls_update_input *)window->host = (ls_update_input){ .samples = 96, .micro_batches = 3, .lr = { 0.1F } };
         double *partials = case_raw(c, LS_STEP_CONTROL_PARTIALS, USE_IN, LS_F64, 2 * LS_PARTIALS, 0)->host;
         partials[0] = 7;
         partials[2] = -1;
@@ -308,24 +308,24 @@ static inline void control_cases(ls_dtype storage, case_visit *visit, void *cont
 // --- optimizers ----------------------------------------------------------------------------------
 
 // One segment, or three where there is room: of 16 elements, of 48, the rest.
-static inline void case_segments(op_case *c, float decay) {
+static inline void case_segments(op_case *c, float decay, float momentum) {
     ls_optimizer_attr *a = &c->desc.attr.optimizer;
     a->segments = c->segments;
     a->segment_count = a->count > 100 ? 3 : 1;
     int64_t rest = a->count - (a->count > 100 ? 64 : 0);
-    c->segments[0] = (ls_step_segment){ a->count > 100 ? 16 : rest, 0.5F, decay };
-    c->segments[1] = (ls_step_segment){ 48, 2, 0 };
-    c->segments[2] = (ls_step_segment){ rest, 0.25F, 2 * decay };
+    c->segments[0] = (ls_step_segment){ a->count > 100 ? 16 : rest, 0.5F, decay, momentum };
+    c->segments[1] = (ls_step_segment){ 48, 2, 0, 0, 1 };
+    c->segments[2] = (ls_step_segment){ rest, 0.25F, 2 * decay, momentum };
 }
 
-static inline void sgd_case(ls_optimizer_attr a, float decay, int applied, int skip, case_visit *visit, void *context) {
+static inline void sgd_case(ls_optimizer_attr a, float momentum, float decay, int applied, int skip, case_visit *visit, void *context) {
     char row[64];
     snprintf(row, sizeof row, "%lld elements%s%s%s%s", (long long)a.count, a.nesterov ? ", nesterov" : "",
         decay > 0 ? ", decay" : "", applied == 1 ? ", first" : "", skip ? ", skipped" : "");
     op_case *c = case_new(LS_OP_SGD, a.storage, "flat", row);
     size_t count = (size_t)a.count;
     c->desc.attr.optimizer = a;
-    case_segments(c, decay);
+    case_segments(c, decay, momentum);
     ls_train_state *state = case_state(c, LS_SGD_STATE, USE_IN);
     state->applied = applied;
     state->skip = skip;
@@ -346,7 +346,7 @@ static inline void adamw_case(ls_optimizer_attr a, int applied, int skip, case_v
     op_case *c = case_new(LS_OP_ADAMW, a.storage, "flat", row);
     size_t count = (size_t)a.count;
     c->desc.attr.optimizer = a;
-    case_segments(c, 0.01F);
+    case_segments(c, 0.01F, 0);
     ls_train_state *state = case_state(c, LS_ADAMW_STATE, USE_IN);
     state->applied = applied;
     state->skip = skip;
@@ -371,7 +371,7 @@ static inline void lion_case(ls_optimizer_attr a, float decay, int skip, case_vi
     op_case *c = case_new(LS_OP_LION, a.storage, "flat", row);
     size_t count = (size_t)a.count;
     c->desc.attr.optimizer = a;
-    case_segments(c, decay);
+    case_segments(c, decay, 0);
     ls_train_state *state = case_state(c, LS_LION_STATE, USE_IN);
     state->applied = 3;
     state->skip = skip;
@@ -391,14 +391,13 @@ static inline void optimizer_cases(ls_dtype storage, case_visit *visit, void *co
         ls_optimizer_attr a = { .count = flat_counts[i], .storage = storage };
         for (int variant = 0; variant < 4; variant++) {
             ls_optimizer_attr sgd = a;
-            sgd.momentum = 0.9F;
             sgd.nesterov = variant & 1;
             float decay = variant & 2 ? 5e-4F : 0;
-            sgd_case(sgd, decay, 1, 0, visit, context);
-            sgd_case(sgd, decay, 4, 0, visit, context);
+            sgd_case(sgd, 0.9F, decay, 1, 0, visit, context);
+            sgd_case(sgd, 0.9F, decay, 4, 0, visit, context);
         }
-        sgd_case(a, 0, 4, 1, visit, context);
-        sgd_case(a, 0, 4, 0, visit, context); // no momentum
+        sgd_case(a, 0, 0, 4, 1, visit, context);
+        sgd_case(a, 0, 0, 4, 0, visit, context); // no momentum
         a.beta1 = 0.9F;
         a.beta2 = 0.999F;
         a.eps = 1e-8F;

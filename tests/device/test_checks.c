@@ -7,7 +7,8 @@
 #include "device/device.h"
 #include "support/cmocka.h"
 
-static const ls_step_segment five[2] = { { 5, 1, 0 }, { 5, 1, 0 } };
+static const ls_step_segment five[2] = { { 5, 1, 0 }, { 5, 1, 0 } }, fast[1] = { { .count = 5, .momentum = 1 } },
+                             eighth[1] = { { .count = 5, .rate = LS_RATES_MAX } };
 
 static const struct {
     ls_op_desc desc;
@@ -103,8 +104,10 @@ static const struct {
               .maximum = 2,
               .growth_interval = 1 } },
         { "loss scale from 4 to 2" } },
-    { { LS_OP_SGD, "sgd", .attr.optimizer = { .count = 5, .segments = five, .segment_count = 1, .momentum = 1 } },
+    { { LS_OP_SGD, "sgd", .attr.optimizer = { .count = 5, .segments = fast, .segment_count = 1 } },
         { "momentum is 1" } },
+    { { LS_OP_SGD, "sgd", .attr.optimizer = { .count = 5, .segments = eighth, .segment_count = 1 } },
+        { "segment 0 has rate 8; -1 to 7" } },
     { { LS_OP_SGD, "sgd", .attr.optimizer = { .count = 6, .segments = five, .segment_count = 1 } },
         { "cover 5 of 6 elements" } },
     { { LS_OP_SGD, "sgd", .attr.optimizer = { .count = 10, .segments = five, .segment_count = 2 } },

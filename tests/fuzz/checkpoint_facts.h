@@ -20,8 +20,10 @@ static inline const ls_train_info *fuzz_facts(void) {
     if (ls_failed(
             ls_graph_parse("network.ini", "[network]\ninput = 2x1x1\n[l]\nlayer = linear\nout_features = 2\n", &graph)))
         abort();
+    ls_param_rules *rules;
+    if (ls_failed(ls_param_rules_new(&cfg, graph, &rules))) abort();
     facts = (ls_train_info){
-        .cfg = &cfg, .graph = graph, .train_data = &data, .test_data = &data, .comm = &comm, .device = "cpu"
+        .cfg = &cfg, .graph = graph, .rules = rules, .train_data = &data, .test_data = &data, .comm = &comm, .device = "cpu"
     };
     if (ls_failed(ls_batches_plan(&cfg, data.count, 0, 1, &facts.batches))) abort();
     return &facts;

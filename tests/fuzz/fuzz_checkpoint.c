@@ -14,7 +14,7 @@ static void read_checkpoint(void) {
     ls_checkpoint *checkpoint;
     if (fuzz_refused(ls_checkpoint_read(fuzz_folder(), &checkpoint), LS_STORAGE, LS_OK)) return;
     ls_snapshot *snapshot;
-    if (ls_failed(ls_snapshot_new(fuzz_facts()->graph, LS_OPTIMIZER_SGD, &snapshot))) abort();
+    if (ls_failed(ls_snapshot_new(fuzz_facts()->graph, fuzz_facts()->rules, &snapshot))) abort();
     fuzz_refused(ls_checkpoint_take(checkpoint, snapshot), LS_STORAGE, LS_OK);
     ls_snapshot_free(snapshot);
     ls_checkpoint_free(checkpoint);

@@ -52,7 +52,7 @@ static void do_harm(const ls_update *u, const fault *f) {
             state->loss_scale *= 2;
         return;
     }
-    if (ls_failed(ls_snapshot_new(u->store->graph, u->optimizer->kind, &list))) abort();
+    if (ls_failed(ls_snapshot_new(u->store->graph, u->store->options.rules, &list))) abort();
     int found = 0;
     for (int i = 0; i < list->count; i++) {
         if (strcmp(list->tensors[i].name, f->tensor) != 0) continue;

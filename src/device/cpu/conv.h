@@ -54,7 +54,7 @@ void ls_conv_exchange(const ls_conv_run *run, const float *dense, float *exchang
 // [src block][dst block][r][s][dst_depth][B], taps in reverse order: the weights
 // of the convolution that is the backward pass.
 void ls_conv_turn(const ls_conv_run *run, const float *dense, float *turned);
-// grad_weight += the tasks' partial sums, in order; the same for grad_bias.
+// grad_weight += the tasks' partial sums, in order; the same for grad_bias; what is NULL is left out.
 void ls_conv_reduce(const ls_conv_run *run);
 
 // conv_direct.c: own kernels

@@ -44,6 +44,8 @@ static int best_winograd(const ls_cpu *cpu, const ls_op_desc *desc) {
 ls_status ls_cpu_conv_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const int order[] = { cpu->forced_convolution, best_winograd(cpu, desc), LS_CONV_ONEDNN, LS_CONV_DIRECT };
     *out = NULL;
+    if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT && desc->attr.conv.bias_only) // there is nothing to convolve
+        return ls_cpu_conv_plan_by(cpu, desc, LS_CONV_DIRECT, out);
     for (size_t i = 0; !*out && i < sizeof order / sizeof *order; i++)
         if (order[i] >= 0) LS_TRY(ls_cpu_conv_plan_by(cpu, desc, order[i], out));
     return LS_SUCCESS;

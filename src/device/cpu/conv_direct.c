@@ -187,7 +187,7 @@ void ls_conv_direct_backward_weight(void *context, int task, int thread) {
     float *scratch = scratch_of(run, thread), *map = behind(scratch, &copy);
     float *partial = (float *)(void *)(run->workspace + plan->partial_at) + (size_t)task * plan->weight_floats;
     float *bias = (float *)(void *)(run->workspace + plan->bias_at) + (size_t)task * ls_conv_bias_floats(plan);
-    memset(partial, 0, plan->weight_floats * sizeof(float));
+    if (run->grad_weight) memset(partial, 0, plan->weight_floats * sizeof(float));
     if (run->grad_bias) memset(bias, 0, ls_conv_bias_floats(plan) * sizeof(float));
     size_t weights = (size_t)(a->kernel * a->kernel * plan->depth * plan->block);
     ls_kernel_conv_grad conv = { .depth = plan->depth,
@@ -198,11 +198,12 @@ void ls_conv_direct_backward_weight(void *context, int task, int thread) {
         .stride = a->stride,
         .dilation = a->dilation };
     for (int n = ls_cpu_share(a->src.n, task, plan->tasks); n < ls_cpu_share(a->src.n, task + 1, plan->tasks); n++) {
-        copy_padded(&copy, run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), scratch);
+        if (run->grad_weight)
+            copy_padded(&copy, run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), scratch);
         conv.grad_weight = partial;
         for (int kb = 0; kb < plan->dst_blocks; kb++) {
             conv.grad_dst = gradient_block(run, n, kb, map);
-            for (int cb = 0; cb < plan->src_blocks; cb++, conv.grad_weight += weights) {
+            for (int cb = 0; run->grad_weight && cb < plan->src_blocks; cb++, conv.grad_weight += weights) {
                 conv.src = scratch + (size_t)cb * padded_floats(&copy) / (size_t)plan->src_blocks;
                 kernels->conv_grad(&conv);
             }

@@ -57,6 +57,11 @@ static void tile_task(void *context, int task, int thread) {
     kernels->gemm(&gemm);
 }
 
+static void multiply(const linear_plan *plan, linear_run *run) {
+    ls_pool_run(plan->base.cpu->pool, pack_task, run, plan->panels * plan->depth_tiles);
+    ls_pool_run(plan->base.cpu->pool, tile_task, run, plan->row_tiles * ((plan->panels + 1) / 2));
+}
+
 static void linear_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)queue;
     const linear_plan *own = (const linear_plan *)plan;
@@ -75,8 +80,7 @@ static void linear_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffe
         run.b = ls_cpu_floats_at(args[LS_LINEAR_BACKWARD_WEIGHT_SRC]);
         run.c = ls_cpu_floats_at(args[LS_LINEAR_BACKWARD_WEIGHT_GRAD_WEIGHT]);
     }
-    ls_pool_run(own->base.cpu->pool, pack_task, &run, own->panels * own->depth_tiles);
-    ls_pool_run(own->base.cpu->pool, tile_task, &run, own->row_tiles * ((own->panels + 1) / 2));
+    if (!plan->desc.attr.linear.bias_only) multiply(own, &run);
     if (plan->desc.op == LS_OP_LINEAR_BACKWARD_WEIGHT && plan->desc.attr.linear.has_bias)
         own->base.cpu->kernels->column_sums(
             run.a, own->a_k, own->k, own->m, ls_cpu_floats_at(args[LS_LINEAR_BACKWARD_WEIGHT_GRAD_BIAS]));

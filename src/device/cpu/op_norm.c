@@ -156,8 +156,8 @@ static void add_param_grads(const norm_run *run, int cb, const double *sums) {
     for (int i = 0; i < b; i++) {
         int c = cb * b + i;
         float r = run->saved[vector_of(run) + c];
-        run->grad_beta[c] += (float)sums[i];
-        run->grad_gamma[c] += (float)(sums[b + i] * r);
+        if (run->grad_beta) run->grad_beta[c] += (float)sums[i];
+        if (run->grad_gamma) run->grad_gamma[c] += (float)(sums[b + i] * r);
     }
 }
 
@@ -168,7 +168,7 @@ static void grad_apply_task(void *context, int task, int thread) {
     norm_piece piece = piece_of(run, task);
     int b = plan->block;
     double sums[2 * WIDTH_MAX], count = total(run, piece.cb, sums);
-    if (run->grad_gamma && piece.group == 0) add_param_grads(run, piece.cb, sums);
+    if (piece.group == 0) add_param_grads(run, piece.cb, sums);
     float constants[5 * WIDTH_MAX];
     backward_constants(run, piece.cb, constants);
     for (int i = 0; i < b; i++) {
@@ -202,7 +202,7 @@ static void hand_on(norm_run *run, ls_pool_task *pass) {
             run->whole[cb * b + i] = sums[i];
             run->whole[vector + cb * b + i] = sums[b + i];
         }
-        if (run->grad_gamma) add_param_grads(run, cb, sums);
+        add_param_grads(run, cb, sums);
     }
 }
 

@@ -204,9 +204,9 @@ static ls_kernel_step constants_of(
     const ls_optimizer_attr *attr, const ls_step_segment *segment, const ls_train_state *state) {
     double t = (double)state->applied;
     return (ls_kernel_step){ .multiplier = state->multiplier,
-        .lr = state->lr * segment->lr_factor,
+        .lr = state->lr[segment->rate] * segment->lr_factor,
         .decay = segment->decay,
-        .momentum = attr->momentum,
+        .momentum = segment->momentum,
         .beta1 = attr->beta1,
         .beta2 = attr->beta2,
         .eps = attr->eps,
@@ -229,9 +229,11 @@ static void optimizer_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
         .weight = ls_cpu_floats_at(args[LS_STEP_KEPT + kept]) };
     for (int k = 0; k < kept; k++) run.kept[k] = ls_cpu_floats_at(args[LS_STEP_KEPT + k]);
     for (const ls_step_segment *segment = attr->segments; segment < attr->segments + attr->segment_count; segment++) {
-        run.constants = constants_of(attr, segment, state);
         run.count = (size_t)segment->count;
-        ls_pool_run(cpu->pool, step_task, &run, flat_tasks(segment->count));
+        if (segment->rate != LS_SEGMENT_IDLE) {
+            run.constants = constants_of(attr, segment, state);
+            ls_pool_run(cpu->pool, step_task, &run, flat_tasks(segment->count));
+        }
         run.grad += segment->count;
         run.weight += segment->count;
         for (int k = 0; k < kept; k++) run.kept[k] += segment->count;

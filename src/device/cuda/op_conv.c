@@ -12,10 +12,11 @@ ls_status ls_cuda_conv_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
                                         padded_c, padded_k, a->kernel, a->stride, a->pad, a->dilation, a->groups,
                                         a->storage },
         .has_bias = a->has_bias,
+        .bias_only = a->bias_only,
         .rows = (int64_t)a->dst.n * a->dst.h * a->dst.w,
         .weights = (int64_t)padded_k * a->kernel * a->kernel * depth };
     if (a->storage != LS_F32) parts.grad_bytes = (size_t)parts.weights * ls_dtype_bytes(a->storage);
-    if (device->libraries)
+    if (device->libraries && !a->bias_only)
         LS_TRY(ls_cuda_conv_algorithm_new(device->libraries, desc->op, a, desc->layer, &parts.algorithm));
     const char *name = parts.algorithm ? ls_cuda_conv_name(parts.algorithm) : "direct";
     LS_TRY(ls_cuda_weighted_plan_make(device, desc, name, &parts, out));

@@ -29,9 +29,10 @@ ls_status ls_cuda_linear_plan(ls_cuda_device *device, const ls_op_desc *desc, ls
         .geometry =
             ls_cuda_linear_geometry(a->src.n, inputs, a->out_features, ls_cuda_channels(a->out_features), a->storage),
         .has_bias = a->has_bias,
+        .bias_only = a->bias_only,
         .rows = a->src.n,
     };
-    if (device->libraries) {
+    if (device->libraries && !a->bias_only) {
         ls_cuda_gemm_attr product = product_of(desc->op, &parts.geometry);
         LS_TRY(ls_cuda_gemm_new(device->libraries, &product, desc->layer, &parts.gemm));
     }

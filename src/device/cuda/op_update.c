@@ -93,8 +93,9 @@ static ls_status upload_segments(ls_cuda_device *device, const ls_optimizer_attr
     LS_TRY(LS_NEW(host, a->segment_count, "%d optimizer segments", a->segment_count));
     int64_t end = 0;
     for (int s = 0; s < a->segment_count; s++) {
-        end += a->segments[s].count;
-        host[s] = (ls_cuda_segment){ end, a->segments[s].lr_factor, a->segments[s].decay };
+        const ls_step_segment *from = &a->segments[s];
+        end += from->count;
+        host[s] = (ls_cuda_segment){ end, from->lr_factor, from->decay, from->momentum, from->rate };
     }
     cudaError_t rc = cudaMemcpy((*out)->address, host, bytes, cudaMemcpyHostToDevice);
     if (rc == cudaSuccess) rc = cudaDeviceSynchronize(); // queues do not wait for the default stream

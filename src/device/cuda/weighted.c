@@ -39,7 +39,9 @@ static void run_backward_weight(const ls_plan *base, const ls_buffer *args, ls_b
     void *src = ls_cuda_at(args[LS_CONV_BACKWARD_WEIGHT_SRC]), *room = ls_cuda_at(workspace);
     void *grad_dst = ls_cuda_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_DST]);
     void *grad_weight = ls_cuda_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT]);
-    if (plan->algorithm && plan->grad_bytes) {
+    if (plan->bias_only) {
+        (void)src, (void)grad_weight;
+    } else if (plan->algorithm && plan->grad_bytes) {
         ls_cuda_conv_execute(plan->algorithm, src, room, grad_dst, (char *)room + plan->grad_bytes, queue);
         ls_cuda_weight_accumulate(plan->weights, g->storage, room, grad_weight, queue->stream);
     } else if (plan->algorithm) {
@@ -76,7 +78,8 @@ static size_t workspace_of(const ls_cuda_weighted_plan *plan) {
                            : plan->gemm    ? ls_cuda_gemm_workspace(plan->gemm)
                                            : 0;
     if (plan->head.base.run != run_backward_weight) return library;
-    const size_t bytes = plan->algorithm || plan->gemm ? plan->grad_bytes + library : ls_cuda_direct_workspace(g);
+    const size_t own = plan->algorithm || plan->gemm ? plan->grad_bytes + library : ls_cuda_direct_workspace(g);
+    const size_t bytes = plan->bias_only ? 0 : own;
     const size_t bias = plan->has_bias ? ls_cuda_bias_gradient_workspace(plan->rows, g->padded_k, g->storage) : 0;
     return bytes > bias ? bytes : bias; // one after the other
 }

@@ -12,7 +12,7 @@ typedef struct {
     ls_cuda_conv_algorithm *algorithm; // of a convolution, or NULL
     ls_cuda_gemm *gemm;                // of a linear layer, or NULL; neither: direct kernels
     ls_cuda_conv_geometry geometry;
-    int has_bias;
+    int has_bias, bias_only;
     int64_t rows, weights; // of dst: n * p * q; elements of the weight as laid out
     size_t grad_bytes;     // backward weight: the algorithm's 16-bit gradient, in front in the workspace
 } ls_cuda_weighted_plan;

@@ -132,7 +132,7 @@ static void backward_weight_filter(void *context, int task, int thread) { // one
     (void)thread;
     const conv_job *job = context;
     const ls_conv_attr *a = job->attr;
-    int k = task, group_in = a->src.c / a->groups, taps = a->kernel * a->kernel;
+    int k = task, group_in = a->src.c / a->groups, taps = a->bias_only ? 0 : a->kernel * a->kernel;
     int first_in = k / (a->dst.c / a->groups) * group_in;
     int64_t plane = (int64_t)a->dst.h * a->dst.w;
     double *sum = job->sum + (int64_t)k * taps * group_in, bias_sum = 0;

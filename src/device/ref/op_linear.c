@@ -82,15 +82,16 @@ void ls_ref_linear_backward_data(
 static void backward_weight_output(void *context, int o, int thread) {
     (void)thread;
     const linear_job *job = context;
-    double *sum = job->weight + (int64_t)o * job->inputs, bias_sum = 0;
-    for (int i = 0; i < job->inputs; i++) sum[i] = 0;
+    const int inputs = job->grad_weight ? job->inputs : 0; // else the bias alone
+    double *sum = job->weight + (int64_t)o * inputs, bias_sum = 0;
+    for (int i = 0; i < inputs; i++) sum[i] = 0;
     for (int n = 0; n < job->samples; n++) {
         double grad = job->dst[(int64_t)n * job->outputs + o];
-        add_scaled(sum, job->src + (int64_t)n * job->inputs, grad, job->inputs);
+        add_scaled(sum, job->src + (int64_t)n * job->inputs, grad, inputs);
         bias_sum += grad;
     }
-    float *grad_weight = job->grad_weight + (int64_t)o * job->inputs;
-    for (int i = 0; i < job->inputs; i++) grad_weight[i] = (float)((double)grad_weight[i] + sum[i]);
+    float *grad_weight = job->grad_weight + (int64_t)o * inputs;
+    for (int i = 0; i < inputs; i++) grad_weight[i] = (float)((double)grad_weight[i] + sum[i]);
     if (job->grad_bias) job->grad_bias[o] = (float)((double)job->grad_bias[o] + bias_sum);
 }
 

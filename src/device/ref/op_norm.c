@@ -235,8 +235,8 @@ static grad_sums grad_sums_of(const norm_job *job, int c) {
 
 static void add_param_grads(const norm_job *job, int c, grad_sums s) {
     double scale = (double)job->saved[job->attr->shape.c + c];
-    job->grad_beta[c] = (float)((double)job->grad_beta[c] + s.sum);
-    job->grad_gamma[c] = (float)((double)job->grad_gamma[c] + s.product * scale);
+    if (job->grad_beta) job->grad_beta[c] = (float)((double)job->grad_beta[c] + s.sum);
+    if (job->grad_gamma) job->grad_gamma[c] = (float)((double)job->grad_gamma[c] + s.product * scale);
 }
 
 static void backward_with(const norm_job *job, int c, grad_sums s) {

@@ -1,6 +1,7 @@
 #include "device/ref/ref.h"
 
 #include <math.h>
+#include <string.h>
 
 static double fixed_scale(const ls_plan *plan, const ls_train_state *state) {
     return plan->desc.attr.flat.unscaled ? 1 : (double)state->loss_scale;
@@ -90,7 +91,7 @@ void ls_ref_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     state->skip = bad > 0 || state->bad_gradient;
     state->bad_gradient = 0;
     state->bad_element = (int64_t)last;
-    state->lr = window->lr;
+    memcpy(state->lr, window->lr, sizeof state->lr);
     state->multiplier = (float)multiplier;
     state->grad_norm = (float)norm;
     state->applied += !state->skip;
@@ -132,9 +133,9 @@ static double lion(const step_constants *c, double g, double w, double *kept) {
 
 static step_constants constants_of(
     const ls_optimizer_attr *a, const ls_step_segment *segment, const ls_train_state *state) {
-    return (step_constants){ .lr = (double)state->lr * (double)segment->lr_factor,
+    return (step_constants){ .lr = (double)state->lr[segment->rate] * (double)segment->lr_factor,
         .decay = (double)segment->decay,
-        .momentum = (double)a->momentum,
+        .momentum = (double)segment->momentum,
         .beta1 = (double)a->beta1,
         .beta2 = (double)a->beta2,
         .eps = (double)a->eps,
@@ -155,8 +156,13 @@ static void run_step(const ls_plan *plan, const ls_buffer *args, step_formula *f
     if (state->skip) return;
     int64_t i = 0, end = 0;
     for (int s = 0; s < a->segment_count; s++) {
+        end += a->segments[s].count;
+        if (a->segments[s].rate == LS_SEGMENT_IDLE) {
+            i = end;
+            continue;
+        }
         const step_constants constants = constants_of(a, &a->segments[s], state);
-        for (end += a->segments[s].count; i < end; i++) {
+        for (; i < end; i++) {
             double values[LS_STEP_KEPT_MAX];
             for (int k = 0; k < kept_count; k++) values[k] = (double)kept[k][i];
             weight[i] =

@@ -23,7 +23,7 @@ ls_status ls_replicas_new(const ls_trainer *t, ls_replicas **out) {
     if (t->facts.comm->world_size == 1 || t->cfg->dist_check_replicas == 0) return LS_SUCCESS;
     ls_replicas *r;
     LS_TRY(LS_NEW(r, 1, "comparison of replicas"));
-    ls_status status = ls_snapshot_list(t->graph, (int)t->cfg->optimizer_kind, &r->list);
+    ls_status status = ls_snapshot_list(t->graph, t->rules, &r->list);
     if (!ls_failed(status)) {
         int64_t largest = 1;
         for (int i = 0; i < r->list->count; i++)

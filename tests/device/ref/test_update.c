@@ -55,13 +55,12 @@ static void sgd_is_pytorchs(void **unused) {
         // the rate is 0.2 * 0.5; gradients come 1024 times too large;
         // the velocity before the first update must not matter
         float weight[3] = { 0.5F, -1.25F, 2.0F }, velocity[3] = { 7, NAN, 9 };
-        ls_train_state state = { .loss_scale = 1024, .lr = 0.2F, .multiplier = 1.0F / 1024 };
+        ls_train_state state = { .loss_scale = 1024, .lr = { 0.2F }, .multiplier = 1.0F / 1024 };
         ls_op_desc desc = { .op = LS_OP_SGD,
             .layer = "sgd",
             .attr.optimizer = { .count = 3,
-                .segments = &(ls_step_segment){ 3, 0.5F, sgd_rows[i].decay },
+                .segments = &(ls_step_segment){ 3, 0.5F, sgd_rows[i].decay, sgd_rows[i].momentum },
                 .segment_count = 1,
-                .momentum = sgd_rows[i].momentum,
                 .nesterov = sgd_rows[i].nesterov } };
         for (int s = 0; s < 3; s++) {
             float grad[3] = { 256.0F * (float)(s + 1), -512.0F * (float)(s + 1), 1024.0F * (float)(s + 1) };
@@ -96,7 +95,7 @@ static void adamw_is_pytorchs(void **unused) {
     (void)unused;
     float weight[3] = { 0.5F, -1.25F, 2.0F }, moment1[3] = { 0 }, moment2[3] = { 0 };
     uint16_t copy[3] = { 0 };
-    ls_train_state state = { .loss_scale = 1, .lr = 0.01F, .multiplier = 0.5F };
+    ls_train_state state = { .loss_scale = 1, .lr = { 0.01F }, .multiplier = 0.5F };
     ls_op_desc desc = { .op = LS_OP_ADAMW,
         .layer = "adamw",
         .attr.optimizer = { .count = 3,
@@ -127,7 +126,7 @@ static void lion_is_the_papers(void **unused) {
     float weight[3] = { 0.5F, -1.25F, 2.0F }, momentum[3] = { 0 };
     double w[3] = { 0.5, -1.25, 2 }, m[3] = { 0 };
     uint16_t copy[3] = { 0 };
-    ls_train_state state = { .loss_scale = 1, .lr = 0.01F, .multiplier = 0.5F };
+    ls_train_state state = { .loss_scale = 1, .lr = { 0.01F }, .multiplier = 0.5F };
     ls_op_desc desc = { .op = LS_OP_LION,
         .layer = "lion",
         .attr.optimizer = { .count = 3,
@@ -200,7 +199,7 @@ static void control_decides(void **unused) {
     for (int i = 0; i < (int)(sizeof control_steps / sizeof *control_steps); i++) {
         const control_step *s = &control_steps[i];
         ls_update_input window = {
-            .samples = 4, .micro_batches = 2, .lr = 0.125F * (float)(i + 1), .update = (uint32_t)i
+            .samples = 4, .micro_batches = 2, .lr = { 0.125F * (float)(i + 1) }, .update = (uint32_t)i
         };
         double partials[2][LS_PARTIALS] = { { s->squares / 4, 0, -1 },
             { s->squares * 3 / 4, s->bad, s->bad > 0 ? 77 : -1 } };
@@ -218,7 +217,7 @@ static void control_decides(void **unused) {
         expect_near("finite_in_row", i, 0, state.finite_in_row, s->finite_in_row, 0);
         expect_near("skipped_in_row", i, 0, state.skipped_in_row, s->skipped_in_row, 0);
         expect_near("loss_scale", i, 0, (double)state.loss_scale, (double)s->loss_scale, 0);
-        expect_near("lr", i, 0, (double)state.lr, (double)window.lr, 0);
+        expect_near("lr", i, 0, (double)state.lr[0], (double)window.lr[0], 0);
         if (skip) continue;
         // the 1e-6 beside the norm, and no more
         expect_near(
@@ -230,7 +229,7 @@ static void control_decides(void **unused) {
 static void a_fixed_loss_scale_stays_and_a_skip_ends_the_run(void **unused) {
     (void)unused;
     ls_train_state state = { .loss_scale = 8 };
-    ls_update_input window = { .samples = 1, .micro_batches = 1, .lr = 1 };
+    ls_update_input window = { .samples = 1, .micro_batches = 1, .lr = { 1 } };
     ls_op_desc desc = { .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .slots = 1 } };
     for (int i = 0; i < 5; i++) {
         double partial[LS_PARTIALS] = { 64, i == 2, i == 2 ? 5 : -1 };
@@ -430,7 +429,7 @@ static void the_lowest_class_wins_a_tie(void **unused) {
 static void clipping_adds_to_the_norm(void **unused) {
     (void)unused;
     ls_train_state state = { .loss_scale = 1 };
-    ls_update_input window = { .samples = 1, .micro_batches = 1, .lr = 1 };
+    ls_update_input window = { .samples = 1, .micro_batches = 1, .lr = { 1 } };
     double partial[LS_PARTIALS] = { 1e-12, 0, -1 };
     ls_op_desc desc = {
         .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .slots = 1, .clip_norm = 1e-6F }

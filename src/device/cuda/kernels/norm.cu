@@ -363,8 +363,9 @@ __global__ void __launch_bounds__(SUM_THREADS, AFTER == WINDOWS || AFTER == GELU
         }
     }
     reduce<T>(a, at, s, [&a](int channel, double sum, double product) {
-        a.grad_beta[channel] += static_cast<float>(sum);
-        a.grad_gamma[channel] += static_cast<float>(product * static_cast<double>(a.saved[a.grid.channels + channel]));
+        if (a.grad_beta) a.grad_beta[channel] += static_cast<float>(sum);
+        if (a.grad_gamma)
+            a.grad_gamma[channel] += static_cast<float>(product * static_cast<double>(a.saved[a.grid.channels + channel]));
         if (a.whole) {
             hand_on(a, channel, sum, product);
         } else {

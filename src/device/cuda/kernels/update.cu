@@ -217,7 +217,7 @@ static __global__ void step_control(
     state.skip = bad > 0 || state.bad_gradient;
     state.bad_gradient = 0;
     state.bad_element = static_cast<int64_t>(last);
-    state.lr = window->lr;
+    for (int r = 0; r < LS_RATES_MAX; r++) state.lr[r] = window->lr[r];
     state.multiplier = static_cast<float>(multiplier);
     state.grad_norm = static_cast<float>(norm);
     state.applied += !state.skip;
@@ -259,22 +259,23 @@ static __device__ inline ls_cuda_segment segment_of(store_range range, int64_t e
 
 // 12 + 8 bytes, and 2 of the copy.
 template <typename T>
-static __global__ void sgd(store_range range, float momentum, bool nesterov, const ls_train_state *state,
+static __global__ void sgd(store_range range, bool nesterov, const ls_train_state *state,
     const float *grad, float *velocity, float *weight, T *copy) {
     int64_t first = first_element();
     if (first >= range.count || state->skip) return;
+    ls_cuda_segment segment = segment_of(range, first);
+    if (segment.rate == LS_SEGMENT_IDLE) return;
     int size = quad_size(first, range.count);
     bool starts = state->applied == 1; // velocity holds nothing yet
     float g[QUAD], v[QUAD], w[QUAD];
     load_quad(grad + first, size, g);
     load_quad(velocity + first, size, v);
     load_quad(weight + first, size, w);
-    ls_cuda_segment segment = segment_of(range, first);
-    float multiplier = state->multiplier, lr = state->lr * segment.lr_factor;
+    float multiplier = state->multiplier, lr = state->lr[segment.rate] * segment.lr_factor;
     for (int i = 0; i < QUAD; i++) {
         float step = g[i] * multiplier + segment.decay * w[i];
-        v[i] = starts ? step : momentum * v[i] + step;
-        w[i] -= lr * (nesterov ? step + momentum * v[i] : v[i]);
+        v[i] = starts ? step : segment.momentum * v[i] + step;
+        w[i] -= lr * (nesterov ? step + segment.momentum * v[i] : v[i]);
     }
     store_quad(velocity + first, size, v);
     store_quad(weight + first, size, w);
@@ -294,14 +295,15 @@ static __global__ void adamw(store_range range, adamw_constants c, const ls_trai
     float *moment1, float *moment2, float *weight, T *copy) {
     int64_t first = first_element();
     if (first >= range.count || state->skip) return;
+    ls_cuda_segment segment = segment_of(range, first);
+    if (segment.rate == LS_SEGMENT_IDLE) return;
     int size = quad_size(first, range.count);
     float g[QUAD], m[QUAD], s[QUAD], w[QUAD];
     load_quad(grad + first, size, g);
     load_quad(moment1 + first, size, m);
     load_quad(moment2 + first, size, s);
     load_quad(weight + first, size, w);
-    ls_cuda_segment segment = segment_of(range, first);
-    float multiplier = state->multiplier, lr = state->lr * segment.lr_factor;
+    float multiplier = state->multiplier, lr = state->lr[segment.rate] * segment.lr_factor;
     float updates = static_cast<float>(state->applied), keep = 1 - lr * segment.decay;
     float correction1 = -expm1f(updates * c.log1), correction2 = -expm1f(updates * c.log2), step = lr / correction1;
     for (int i = 0; i < QUAD; i++) {
@@ -326,13 +328,14 @@ static __global__ void lion(store_range range, lion_constants c, const ls_train_
     float *momentum, float *weight, T *copy) {
     int64_t first = first_element();
     if (first >= range.count || state->skip) return;
+    ls_cuda_segment segment = segment_of(range, first);
+    if (segment.rate == LS_SEGMENT_IDLE) return;
     int size = quad_size(first, range.count);
     float g[QUAD], m[QUAD], w[QUAD];
     load_quad(grad + first, size, g);
     load_quad(momentum + first, size, m);
     load_quad(weight + first, size, w);
-    ls_cuda_segment segment = segment_of(range, first);
-    float multiplier = state->multiplier, lr = state->lr * segment.lr_factor, keep = 1 - lr * segment.decay;
+    float multiplier = state->multiplier, lr = state->lr[segment.rate] * segment.lr_factor, keep = 1 - lr * segment.decay;
     for (int i = 0; i < QUAD; i++) {
         g[i] *= multiplier;
         float direction = c.beta1 * m[i] + c.rest1 * g[i];
@@ -351,7 +354,7 @@ static store_range range_of(const ls_optimizer_attr *attr, const ls_cuda_step_ar
 void ls_cuda_sgd(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {
     int blocks = quad_blocks(attr->count);
     LS_BY_STORAGE(attr->storage,
-        LS_LAUNCH((sgd<T>), blocks, LS_BLOCK, stream, range_of(attr, args), attr->momentum, attr->nesterov != 0,
+        LS_LAUNCH((sgd<T>), blocks, LS_BLOCK, stream, range_of(attr, args), attr->nesterov != 0,
             args->state, args->grad, args->kept[0], args->weight, static_cast<T *>(args->copy)));
 }
 

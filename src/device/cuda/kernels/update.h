@@ -23,7 +23,8 @@ void ls_cuda_step_control(const ls_step_control_attr *attr, const ls_update_inpu
 
 typedef struct { // ls_step_segment, as the device looks it up
     int64_t end; // elements before the next segment: rises
-    float lr_factor, decay;
+    float lr_factor, decay, momentum;
+    int rate;
 } ls_cuda_segment;
 
 typedef struct {

@@ -1,0 +1,95 @@
+#include "program/param_rules.h"
+
+#include <math.h>
+#include "base/memory.h"
+#include "base/text.h"
+#include "config/values.h"
+#include "program/optimizer.h"
+
+static int same_time(double a, double b) {
+    return a == b || (isnan(a) && isnan(b));
+}
+
+// The number of the group's rate, which joins the others where it is a new one; -1: there is no room.
+static int rate_of(ls_param_rules *r, const ls_group *group) {
+    const ls_rate_rule rule = { group->end, isnan(group->frozen_after) ? INFINITY : group->frozen_after };
+    for (int i = 0; i < r->rate_count; i++)
+        if (same_time(r->rate[i].end, rule.end) && r->rate[i].frozen_after == rule.frozen_after) return i;
+    if (r->rate_count == LS_RATES_MAX) return -1;
+    r->rate[r->rate_count] = rule;
+    return r->rate_count++;
+}
+
+static const ls_group *group_of(const ls_groups *groups, const char *name, int *used) {
+    for (int g = 0; g < groups->count; g++)
+        if (ls_text_glob(groups->group[g].pattern, name)) {
+            used[g] = 1;
+            return &groups->group[g]; // the first match wins
+        }
+    return NULL;
+}
+
+static ls_status rule_of(
+    const ls_config *cfg, const ls_param *param, const ls_group *group, ls_param_rules *r, ls_param_rule *out) {
+    const double decay =
+        param->role == LS_ROLE_WEIGHT || cfg->optimizer_decay_biases_and_norms ? cfg->optimizer_weight_decay : 0;
+    *out = (ls_param_rule){
+        .kind = cfg->optimizer_kind, .lr_factor = 1, .decay = (float)decay, .momentum = (float)cfg->optimizer_momentum
+    };
+    if (group) {
+        out->lr_factor = (float)group->lr;
+        out->rate = rate_of(r, group);
+        if (out->rate < 0)
+            return ls_fail(LS_USAGE, "%s: optimizer.groups: expected at most %d different pairs of end= and frozen_after=",
+                cfg->file, LS_RATES_MAX - 1);
+        if (!isnan(group->decay)) out->decay = (float)group->decay;
+        if (!isnan(group->momentum)) out->momentum = (float)group->momentum;
+        if (group->kind >= 0) out->kind = group->kind;
+        if (group->frozen) out->kind = LS_NOT_TRAINED;
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status fill(const ls_config *cfg, const ls_graph *graph, ls_param_rules *r) {
+    ls_groups groups = { .count = 0 };
+    int used[LS_GROUP_LIMIT] = { 0 }, trained = 0;
+    if (cfg->optimizer_groups[0]) LS_TRY(ls_parse_groups("optimizer.groups", cfg->optimizer_groups, &groups));
+    for (int p = 0; p < graph->param_count; p++) {
+        const ls_param *param = &graph->params[p];
+        r->param[p] = (ls_param_rule){ .kind = LS_NOT_TRAINED };
+        if (ls_role_is_statistic(param->role)) continue;
+        LS_TRY(rule_of(cfg, param, group_of(&groups, param->name, used), r, &r->param[p]));
+        const int kept = ls_param_rules_kept(r, p);
+        if (kept > r->kept) r->kept = kept;
+        trained += r->param[p].kind != LS_NOT_TRAINED;
+    }
+    for (int g = 0; g < groups.count; g++)
+        if (!used[g])
+            return ls_fail(LS_USAGE,
+                "%s: optimizer.groups: the pattern '%s' matches no parameter of %s (or only ones that an earlier "
+                "pattern takes); "
+                "train --dry-run lists the parameters",
+                cfg->file, groups.group[g].pattern, graph->path);
+    if (trained || graph->param_count == 0) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "%s: optimizer.groups: every parameter of %s is frozen; nothing is left to train", cfg->file,
+        graph->path);
+}
+
+ls_status ls_param_rules_new(const ls_config *cfg, const ls_graph *graph, ls_param_rules **out) {
+    ls_param_rules *r;
+    LS_TRY(LS_NEW(r, 1, "rules of %d parameters", graph->param_count));
+    *r = (ls_param_rules){ .rate = { { NAN, INFINITY } }, .rate_count = 1 };
+    ls_status status = LS_NEW(r->param, graph->param_count, "rules of %d parameters", graph->param_count);
+    LS_THEN(status, fill(cfg, graph, r));
+    return LS_GIVE(status, r, out, ls_param_rules_free);
+}
+
+void ls_param_rules_free(ls_param_rules *r) {
+    if (!r) return;
+    free(r->param);
+    free(r);
+}
+
+int ls_param_rules_kept(const ls_param_rules *r, int param) {
+    return r->param[param].kind == LS_NOT_TRAINED ? 0 : ls_optimizer_kept(r->param[param].kind);
+}

@@ -1,0 +1,39 @@
+// param_rules.h - what an update does with each parameter: the configuration's optimizer.groups, applied to a network.
+//
+// A parameter that is frozen belongs to the network and to its files, and to nothing of an update. Which are trained does
+// not depend on the epoch: from `frozen_after` or `end` on a rate is 0, which leaves a parameter as it is.
+#ifndef LS_PROGRAM_PARAM_RULES_H
+#define LS_PROGRAM_PARAM_RULES_H
+
+#include "config/config.h"
+#include "device/op_update.h"
+#include "model/graph.h"
+
+enum { LS_NOT_TRAINED = -1 }; // frozen, or a statistic
+
+typedef struct {
+    int kind; // LS_OPTIMIZER_*, or LS_NOT_TRAINED
+    int rate; // index of ls_param_rules.rate
+    float lr_factor, decay, momentum;
+} ls_param_rule;
+
+typedef struct {         // epochs
+    double end;          // in a straight line from 1 at the start to 0 there; NAN: as the schedule says
+    double frozen_after; // 0 from there on; INFINITY: never
+} ls_rate_rule;
+
+typedef struct {
+    ls_param_rule *param;            // by parameter of the graph
+    ls_rate_rule rate[LS_RATES_MAX]; // 0: the schedule's own
+    int rate_count;
+    int kept; // tensors that an optimizer keeps of a parameter, the most of all kinds in use
+} ls_param_rules;
+
+// Decay is on weights of convolutions and linear layers only, unless the configuration says otherwise. LS_USAGE: a group
+// whose pattern matches no parameter; more than LS_RATES_MAX rates; nothing is trained.
+LS_CHECKED ls_status ls_param_rules_new(const ls_config *cfg, const ls_graph *graph, ls_param_rules **out);
+void ls_param_rules_free(ls_param_rules *rules); // NULL is allowed
+// Tensors that the optimizer keeps of a parameter: 0 where it is not trained.
+int ls_param_rules_kept(const ls_param_rules *rules, int param);
+
+#endif
