@@ -72,7 +72,7 @@ void ls_config_list(FILE *file) {
         char value[LS_TEXT_BYTES], allowed[512], help[1024];
         ls_config_value(&cfg, i, NULL, value, sizeof value);
         if (starts_section(i)) fprintf(file, "%s[%s]\n", i ? "\n" : "", option->section);
-        fprintf(file, "  %-23s= %-18s %s\n", option->key, *value ? value : "(empty)",
+        fprintf(file, "  %-23s= %-13s %s\n", option->key, *value ? value : "(empty)",
             describe(option, allowed, sizeof allowed));
         fprintf(file, "      %s\n", ls_option_help(i, help, sizeof help));
         write_kinds(option, "        ", file);

@@ -33,6 +33,7 @@ static void choices_match_the_enums(void **state) {
         { "data.dataset", LS_DATASET_FASHION_MNIST, "fashion-mnist" },
         { "data.dataset", LS_DATASET_CIFAR10, "cifar10" },
         { "data.dataset", LS_DATASET_CIFAR100, "cifar100" },
+        { "data.dataset", LS_DATASET_CIFAR100_COARSE, "cifar100-coarse" },
         { "data.dataset", LS_DATASET_FOLDER, "folder" },
         { "data.dataset", LS_DATASET_SYNTHETIC, "synthetic" },
         { "data.pad_mode", LS_PAD_ZERO, "zero" },
