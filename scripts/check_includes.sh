@@ -22,6 +22,7 @@ grep -rnE '^[[:space:]]*#[[:space:]]*include' src --include='*.c' --include='*.h
       wrap("^nccl", "^src/device/cuda/")
       wrap("^zlib\\.h", "^src/data/")
       wrap("^stb", "^src/data/")
+      wrap("^(jpeglib|jerror|turbojpeg)\\.h", "^src/data/jpeg_turbo\\.c$")
       wrap("^cjson/|^cJSON", "^src/base/json\\.[ch]$")
       wrap("^xxhash", "^src/base/hash\\.c$")
       wrap("^hwloc", "^src/(base|device/cpu)/")

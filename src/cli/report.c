@@ -62,6 +62,7 @@ void ls_report_start(const ls_train_info *info, const char *run_folder) {
     ls_info("data      %s, %lld to train on, %lld to test on", info->train_data->name,
         (long long)info->train_data->count, (long long)info->test_data->count);
     if (info->train_data->note[0]) ls_info("data      %s", info->train_data->note);
+    if (info->train_data->decoder[0]) ls_info("data      JPEG decoded by %s", info->train_data->decoder);
     ls_info("device    %s (%s), %d rank%s of %d thread%s, %s", info->device, info->device_info.name, world_size,
         plural(world_size), info->threads, plural(info->threads),
         ls_config_choice("train.precision", info->cfg->train_precision));

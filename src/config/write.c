@@ -6,6 +6,8 @@
 #include "config/options.h"
 #include "config/values.h"
 
+enum { LINE_BYTES = 120 }; // of --list, on a terminal
+
 // "samples, 0 to 65536", "true | false", "text": what the option takes.
 static char *describe(const ls_option *option, char *dst, size_t bytes) {
     const char *unit = option->unit ? option->unit : "", *comma = *unit ? ", " : "";
@@ -72,8 +74,9 @@ void ls_config_list(FILE *file) {
         char value[LS_TEXT_BYTES], allowed[512], help[1024];
         ls_config_value(&cfg, i, NULL, value, sizeof value);
         if (starts_section(i)) fprintf(file, "%s[%s]\n", i ? "\n" : "", option->section);
-        fprintf(file, "  %-23s= %-18s %s\n", option->key, *value ? value : "(empty)",
-            describe(option, allowed, sizeof allowed));
+        const int used = fprintf(file, "  %-23s= %-18s ", option->key, *value ? value : "(empty)");
+        const size_t more = strlen(describe(option, allowed, sizeof allowed));
+        fprintf(file, "%s%s\n", (size_t)used + more > LINE_BYTES ? "\n      " : "", allowed);
         fprintf(file, "      %s\n", ls_option_help(i, help, sizeof help));
         write_kinds(option, "        ", file);
     }

@@ -1,7 +1,7 @@
 // cifar.c - the binary version of CIFAR-10 and CIFAR-100: records of labels and 3072 pixel bytes (planes R, G, B).
 //
-// CIFAR-10: one label byte, five training files and a test file. CIFAR-100: coarse label, fine label (the one that
-// is used), one file each. A file may hold any number of records, for extracts exist; the published ones hold 10000,
+// CIFAR-10: one label byte, five training files and a test file. CIFAR-100: coarse label, fine label, one file each;
+// cifar100 is of the fine ones, cifar100-coarse of the coarse ones. A file may hold any number of records, for extracts exist; the published ones hold 10000,
 // 50000 and 10000. Source: https://www.cs.toronto.edu/~kriz/cifar.html
 #include "data/format.h"
 
@@ -10,11 +10,13 @@
 #include "base/memory.h"
 #include "data/data_file.h"
 
-enum { PIXEL_BYTES = 3 * 32 * 32, MAX_FILES = 5, COARSE_CLASSES = 20 };
+enum { PIXEL_BYTES = 3 * 32 * 32, MAX_FILES = 5 };
 
 typedef struct {
     const char *files[2][MAX_FILES + 1]; // of LS_SPLIT_TRAIN and LS_SPLIT_TEST, ending with NULL
-    int label_bytes;                     // before the pixels; the last one is the label
+    int label_bytes, label;              // before the pixels; which of them is the label
+    const char *other_label;             // what the other one is, of how many classes
+    int other_classes;
 } layout;
 
 // The records of all files, one after the other, into dataset->memory[0]; count[i] of file i.
@@ -48,13 +50,13 @@ done:
     return status;
 }
 
-static ls_status check_coarse_labels(const uint8_t *records, size_t record_bytes, int64_t count, const char *path) {
-    for (int64_t i = 0; i < count; i++) {
-        uint8_t label = records[(size_t)i * record_bytes];
-        if (label >= COARSE_CLASSES) {
-            return ls_fail(LS_DATA, "%s: record %lld has coarse label %d, expected 0 to %d; fetch the file again", path,
-                (long long)i, label, COARSE_CLASSES - 1);
-        }
+// Those that are not used: a record that is damaged there is damaged.
+static ls_status check_other_labels(
+    const uint8_t *labels, size_t record_bytes, const layout *set, int64_t count, const char *path) {
+    for (int64_t i = 0; i < count; i++, labels += record_bytes) {
+        if (*labels < set->other_classes) continue;
+        return ls_fail(LS_DATA, "%s: record %lld has %s label %d, expected 0 to %d; fetch the file again", path,
+            (long long)i, set->other_label, *labels, set->other_classes - 1);
     }
     return LS_SUCCESS;
 }
@@ -73,13 +75,12 @@ static ls_status open_layout(const ls_config *cfg, ls_dataset *dataset, const la
     const uint8_t *records = dataset->memory[0];
     dataset->facts.shape = (ls_chw){ 3, 32, 32 };
     dataset->pixels = records + label_bytes;
-    dataset->labels = records + label_bytes - 1;
+    dataset->labels = records + set->label;
     dataset->pixel_stride = dataset->label_stride = record_bytes;
     for (int i = 0; i < files; i++) {
         LS_TRY(ls_dataset_check_labels(dataset, paths[i], total, count[i]));
-        if (label_bytes == 2) {
-            LS_TRY(check_coarse_labels(records + (size_t)total * record_bytes, record_bytes, count[i], paths[i]));
-        }
+        const uint8_t *others = records + (size_t)total * record_bytes + 1 - set->label;
+        if (label_bytes == 2) LS_TRY(check_other_labels(others, record_bytes, set, count[i], paths[i]));
         total += count[i];
     }
     LS_TRY(ls_dataset_limit(cfg, dataset, total));
@@ -91,12 +92,17 @@ ls_status ls_cifar10_open(const ls_config *cfg, ls_dataset *dataset) {
     static const layout cifar10 = {
         { { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin" },
             { "test_batch.bin" } },
-        1,
+        .label_bytes = 1,
     };
     return open_layout(cfg, dataset, &cifar10);
 }
 
 ls_status ls_cifar100_open(const ls_config *cfg, ls_dataset *dataset) {
-    static const layout cifar100 = { { { "train.bin" }, { "test.bin" } }, 2 };
-    return open_layout(cfg, dataset, &cifar100);
+    static const layout fine = { { { "train.bin" }, { "test.bin" } }, 2, 1, "coarse", 20 };
+    return open_layout(cfg, dataset, &fine);
+}
+
+ls_status ls_cifar100_coarse_open(const ls_config *cfg, ls_dataset *dataset) {
+    static const layout coarse = { { { "train.bin" }, { "test.bin" } }, 2, 0, "fine", 100 };
+    return open_layout(cfg, dataset, &coarse);
 }

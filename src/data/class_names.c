@@ -1,5 +1,5 @@
 // class_names.c - names of the published sets' classes, in the order of their labels.
-// Source: the sets' own pages (Fashion-MNIST's README, batches.meta.txt, fine_label_names.txt).
+// Source: the sets' own pages (Fashion-MNIST's README, batches.meta.txt, fine_label_names.txt, coarse_label_names.txt).
 #include "data/format.h"
 
 const char *const ls_fashion_classes[10] = { "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt",
@@ -18,3 +18,8 @@ const char *const ls_cifar100_classes[100] = { "apple", "aquarium_fish", "baby",
     "shark", "shrew", "skunk", "skyscraper", "snail", "snake", "spider", "squirrel", "streetcar", "sunflower",
     "sweet_pepper", "table", "tank", "telephone", "television", "tiger", "tractor", "train", "trout", "tulip", "turtle",
     "wardrobe", "whale", "willow_tree", "wolf", "woman", "worm" };
+
+const char *const ls_cifar100_coarse_classes[20] = { "aquatic_mammals", "fish", "flowers", "food_containers",
+    "fruit_and_vegetables", "household_electrical_devices", "household_furniture", "insects", "large_carnivores",
+    "large_man-made_outdoor_things", "large_natural_outdoor_scenes", "large_omnivores_and_herbivores", "medium_mammals",
+    "non-insect_invertebrates", "people", "reptiles", "small_mammals", "trees", "vehicles_1", "vehicles_2" };

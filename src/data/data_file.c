@@ -23,7 +23,7 @@ ls_status ls_data_file_open(const char *path, ls_input *file) {
     } else if (!S_ISREG(info.st_mode)) {
         status = ls_fail(LS_DATA, "%s: is a device or a pipe, expected a regular file", path);
     } else if (info.st_size == 0) {
-        status = ls_fail(LS_DATA, "%s: is empty (0 bytes); fetch the file again", path);
+        status = ls_fail(LS_DATA, "%s: is empty (0 bytes); fetch it again, or move it away", path);
     }
     if (ls_failed(status)) {
         close(fd);

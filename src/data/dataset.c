@@ -15,8 +15,8 @@
 #define LS_RGB(a, b, c) \
     { a, b, c }
 static const ls_format formats[] = {
-#define X(NAME, word, shape, open, classes, mean, std, subfolder, system_folder, class_names) \
-    { word, open, classes, mean, std, subfolder, system_folder, class_names },
+#define X(NAME, word, shape, open, classes, mean, std, subfolder, other_folder, class_names) \
+    { word, open, classes, mean, std, subfolder, other_folder, class_names },
 #include "config/datasets.def"
 };
 

@@ -1,7 +1,7 @@
 // dataset.h - a set of labelled uint8 pictures, held in memory or decoded on demand.
 //
 // Formats: IDX (MNIST, Fashion-MNIST; raw or .gz), CIFAR binary (10 and 100), image folder
-// (JPEG and PNG by stb_image), synthetic. Everything that a header promises is checked against the file.
+// (picture files of image_check.h's kinds), synthetic. Everything that a header promises is checked against the file.
 // Errors are LS_DATA: path, offset or record, expected, found, fix.
 #ifndef LS_DATA_DATASET_H
 #define LS_DATA_DATASET_H
@@ -22,7 +22,9 @@ typedef struct {
     uint64_t checksum;       // of all pixels and labels (folder: names, sizes and labels)
     int64_t broken;          // files known as broken at the start, whose places others take, or which are left out
     float mean[16], std[16]; // one a channel, of pixel/255
-    char note[160];          // what is there or set and has no effect; "": nothing
+    int resize;              // of picture files, as data.resize has it
+    char decoder[64];        // of picture files (image_decode.h); "": there are none
+    char note[320];          // what is there or set and has no effect; "": nothing
 } ls_dataset_info;
 
 // Opens one split as data.* says. Threads: safe to read from several at once afterwards.

@@ -35,8 +35,8 @@ static ls_status list_candidates(const ls_config *cfg, const ls_dataset *dataset
         return add_candidate(list, dataset, "", path);
     }
     LS_TRY(add_candidate(list, dataset, "data", dataset->format->name));
-    if (dataset->format->system_folder[0] == 0) return LS_SUCCESS;
-    return add_candidate(list, dataset, "", dataset->format->system_folder);
+    if (dataset->format->other_folder[0] == 0) return LS_SUCCESS;
+    return add_candidate(list, dataset, "", dataset->format->other_folder);
 }
 
 // 1 when folder/name exists, and when stat fails for another reason than that it does not: opening it says which.

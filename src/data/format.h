@@ -17,7 +17,7 @@ typedef struct {
     ls_status (*open)(const ls_config *cfg, ls_dataset *dataset);
     int classes;
     double mean[3], std[3]; // 0 after the last
-    const char *subfolder, *system_folder;
+    const char *subfolder, *other_folder;
     const char *const *class_names;
 } ls_format;
 
@@ -50,12 +50,13 @@ enum { LS_CLASS_NUMBER_BYTES = 12 };
 #define X(NAME, word, shape, open, ...) LS_CHECKED ls_status open(const ls_config *cfg, ls_dataset *dataset);
 #include "config/datasets.def"
 
-extern const char *const ls_fashion_classes[10], *const ls_cifar10_classes[10], *const ls_cifar100_classes[100];
+extern const char *const ls_fashion_classes[10],
+    *const ls_cifar10_classes[10], *const ls_cifar100_classes[100], *const ls_cifar100_coarse_classes[20];
 
 const char *ls_split_name(ls_split split); // "training", "test"
 // The first of the candidate folders in which one of `wanted` (`count` names; at most 16) exists, into folder
-// (LS_TEXT_BYTES). Candidates: data.path, or data/<name> and the system's folder; each with its
-// subfolder. LS_DATA names the folders, the files and how to get them.
+// (LS_TEXT_BYTES). Candidates: data.path, or data/<name> and the row's other folder; each with
+// its subfolder. LS_DATA names the folders, the files and how to get them.
 LS_CHECKED ls_status ls_dataset_find(
     const ls_config *cfg, const ls_dataset *dataset, const char *const *wanted, int count, char *folder);
 // facts.count = available, or what data.train_samples or data.test_samples leaves of it.

@@ -1,5 +1,7 @@
 #include "data/image_check.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -7,12 +9,18 @@
 
 enum { PNG_SIGNATURE = 8, PNG_CHUNK = 12 }; // a chunk: length, type, content, CRC
 
+// notes->pixels_max: what so many bytes can hold at most, so that a small file whose header promises a large picture takes
+// neither memory nor time. PNG: deflate packs at most 1032 to 1, and a byte has 8 pixels of one bit. JPEG: an MCU has
+// at most 32 x 32 pixels and then at least 8 blocks (4 along one axis, 4 along the other), of at least one bit each.
+enum { PNG_PIXELS_PER_BYTE = 8 * 1032, JPEG_PIXELS_PER_BYTE = 32 * 32 };
+
 static uint32_t big_endian(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
 // stb checks neither the CRCs of chunks nor that the end is there. Source: PNG specification, sections 5.3 and 11.2.
 static ls_status check_png(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
+    notes->pixels_max = (uint64_t)count * PNG_PIXELS_PER_BYTE;
     for (size_t at = PNG_SIGNATURE; at + PNG_CHUNK <= count;) {
         size_t length = big_endian(bytes + at), whole = length + PNG_CHUNK;
         if (whole > count - at) break;
@@ -109,6 +117,7 @@ static const uint8_t exif_mark[] = { 'E', 'x', 'i', 'f', 0, 0 };
 static ls_status take_segment(const char *path, int marker, const uint8_t *bytes, size_t begin, size_t end,
     jpeg_frame *frame, ls_image_notes *notes) {
     enum { SEQUENTIAL = 0xc0, EXTENDED = 0xc1, PROGRESSIVE = 0xc2, TABLES = 0xc4, SCAN = 0xda, APP1 = 0xe1 };
+    enum { LOSSLESS = 0xc3, HIERARCHICAL = 0xc5, EXTENSION = 0xc8, CONDITIONING = 0xcc, LAST = 0xcf };
     const uint8_t *segment = bytes + begin;
     const size_t length = end - begin;
     switch (marker) {
@@ -126,16 +135,22 @@ static ls_status take_segment(const char *path, int marker, const uint8_t *bytes
             notes->orientation = ls_exif_orientation(segment + sizeof exif_mark, length - sizeof exif_mark);
         return LS_SUCCESS;
     default:
-        return LS_SUCCESS;
+        if (marker != LOSSLESS &&
+            (marker < HIERARCHICAL || marker > LAST || marker == EXTENSION || marker == CONDITIONING))
+            return LS_SUCCESS;
+        return ls_fail(LS_DATA, "%s: a JPEG that is %s; save it anew with another program, or move it away", path,
+            marker < EXTENSION ? "lossless or hierarchical" : "arithmetically coded");
     }
 }
 
-// Walks over the segments as stb does. stb fills up what a cut-off JPEG lacks with gray; a whole one has an end marker.
+// Walks over the segments as decoders do. stb fills up what a cut-off JPEG lacks with gray; a whole one has an end marker.
 // In the data of a scan ff is followed by 0 or a restart marker, so that every other marker is one. Source: ITU-T T.81,
 // annex B.
 static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
     enum { STUFFED = 0, RESTART = 0xd0, RESTART_LAST = 0xd7, END = 0xd9, FILL = 0xff };
     jpeg_frame frame = { 0 };
+    notes->pixels_max = (uint64_t)count * JPEG_PIXELS_PER_BYTE;
+    notes->is_jpeg = 1;
     for (size_t at = 2; at + 2 <= count;) {
         int marker = bytes[at + 1];
         if (bytes[at] != 0xff || marker == FILL) {
@@ -156,29 +171,58 @@ static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count
         count);
 }
 
-// notes->pixels_max: what so many bytes can hold at most, so that a small file whose header promises a large picture takes
-// neither memory nor time. PNG: deflate packs at most 1032 to 1, and a byte has 8 pixels of one bit. JPEG: an MCU has
-// at most 32 x 32 pixels and then at least 8 blocks (4 along one axis, 4 along the other), of at least one bit each.
-static ls_status check_container(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
-    enum { PNG_PIXELS_PER_BYTE = 8 * 1032, JPEG_PIXELS_PER_BYTE = 32 * 32 };
-    static const uint8_t png[PNG_SIGNATURE] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };
-    if (count >= PNG_SIGNATURE && memcmp(bytes, png, PNG_SIGNATURE) == 0) {
-        notes->pixels_max = (uint64_t)count * PNG_PIXELS_PER_BYTE;
-        return check_png(path, bytes, count, notes);
-    }
-    if (count >= 2 && bytes[0] == 0xff && bytes[1] == 0xd8) {
-        notes->pixels_max = (uint64_t)count * JPEG_PIXELS_PER_BYTE;
-        return check_jpeg(path, bytes, count, notes);
-    }
-    return ls_fail(LS_DATA,
-        "%s: neither JPEG nor PNG: it begins with bytes %02x %02x, expected ff d8 or 89 50; replace it or "
-        "move it away",
-        path, bytes[0], count > 1 ? bytes[1] : 0);
+// --- all kinds
+
+static const struct {
+    const char *endings; // each with a point before it and one behind it
+    const char *mark;    // the first bytes; NULL: none
+    size_t mark_bytes;
+    ls_status (*check)(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
+} kinds[] = {
+    { ".jpg.jpeg.", "\xff\xd8", 2, check_jpeg },
+    { ".png.", "\x89PNG\r\n\x1a\n", PNG_SIGNATURE, check_png },
+    { ".bmp.", "BM", 2, ls_image_check_bmp },
+    { ".gif.", "GIF8", 4, ls_image_check_gif },
+    { ".pnm.pgm.ppm.", "P", 2, ls_image_check_pnm },
+    { ".tga.", NULL, 0, ls_image_check_tga },
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+static int has_ending(const char *name, int kind) {
+    const char *dot = strrchr(name, '.');
+    char ending[8];
+    if (!dot || (size_t)snprintf(ending, sizeof ending, "%s.", dot) >= sizeof ending) return 0;
+    for (char *at = ending; *at; at++) *at = (char)tolower((unsigned char)*at);
+    return ending[1] != '.' && strstr(kinds[kind].endings, ending) != NULL;
+}
+
+int ls_image_is_named(const char *name) {
+    for (int i = 0; i < KINDS; i++)
+        if (has_ending(name, i)) return 1;
+    return 0;
+}
+
+static int has_mark(const uint8_t *bytes, size_t count, int kind) {
+    if (!kinds[kind].mark || count < kinds[kind].mark_bytes) return 0;
+    if (kinds[kind].check == ls_image_check_pnm) return bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '7';
+    return memcmp(bytes, kinds[kind].mark, kinds[kind].mark_bytes) == 0;
+}
+
+static int find_kind(const char *path, const uint8_t *bytes, size_t count) {
+    for (int i = 0; i < KINDS; i++)
+        if (has_mark(bytes, count, i)) return i;
+    return has_ending(path, KINDS - 1) ? KINDS - 1 : -1;
 }
 
 ls_status ls_image_check(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
     *notes = (ls_image_notes){ 0 };
-    LS_TRY(check_container(path, bytes, count, notes));
+    const int kind = find_kind(path, bytes, count);
+    if (kind < 0)
+        return ls_fail(LS_DATA,
+            "%s: no picture that is known: it begins with bytes %02x %02x, as no JPEG, PNG, BMP, GIF or PNM does; "
+            "replace it or move it away",
+            path, bytes[0], count > 1 ? bytes[1] : 0);
+    LS_TRY(kinds[kind].check(path, bytes, count, notes));
     if (notes->orientation == 0) notes->orientation = 1;
     return LS_SUCCESS;
 }

@@ -1,4 +1,4 @@
-// image_check.h - what must hold of a JPEG or PNG file before stb_image may decode it, and what it says beside pixels.
+// image_check.h - the kinds of picture file, and what must hold of one before stb_image or libjpeg-turbo may decode it.
 //
 // stb_image checks no checksums and no ends, and trusts numbers that it should not; and a file of some hundred kilobytes
 // may promise pictures or scans that take minutes.
@@ -9,12 +9,27 @@
 #include <stdint.h>
 #include "base/status.h"
 
+#define LS_IMAGE_ENDINGS ".jpg, .jpeg, .png, .bmp, .gif, .pnm, .pgm, .ppm or .tga"
+
 typedef struct {
     uint64_t pixels_max; // that so many bytes can hold
     int orientation;     // exif.h
+    int is_jpeg;
 } ls_image_notes;
 
+// A file is of the kind that its first bytes say, whatever its name ends with; but TGA has no mark and goes by its name.
 // LS_DATA: path and what is wrong.
 LS_CHECKED ls_status ls_image_check(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
+// By the end of its name, in any case: one of LS_IMAGE_ENDINGS.
+int ls_image_is_named(const char *name);
+
+// The checks of the kinds that have files of their own.
+ls_status ls_image_check_bmp(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
+ls_status ls_image_check_gif(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
+ls_status ls_image_check_pnm(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
+ls_status ls_image_check_tga(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
+// "PATH: broken WHAT: the file is cut off at byte COUNT, and its WIDTH x HEIGHT pixels need NEEDED bytes; replace it..."
+ls_status ls_image_cut_off(
+    const char *path, const char *what, size_t count, uint64_t width, uint64_t height, uint64_t needed);
 
 #endif

@@ -1,70 +1,114 @@
 #include "data/image_decode.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #define STBI_NO_STDIO
 #include <stb/stb_image.h>
 
 #include "base/memory.h"
+#include "config/config.h"
 #include "data/data_file.h"
 #include "data/image_check.h"
 #include "data/image_resize.h"
+#include "data/jpeg_turbo.h"
 
 enum { MAX_PIXELS = 1 << 28 };
 
+// A picture decoded, as it lies in the file.
+typedef struct {
+    uint8_t *pixels; // (h, w, 3)
+    int h, w;
+} decoded;
+
 static ls_status cannot_decode(const char *path) {
     const char *reason = stbi_failure_reason();
-    if (strcmp(reason, "outofmem") == 0) return ls_no_memory(0, "%s", path);
-    return ls_fail(LS_DATA, "%s: broken image: %s (stb_image); replace it or move it away", path, reason);
+    if (reason && strcmp(reason, "outofmem") == 0) return ls_no_memory(0, "%s", path);
+    return ls_fail(LS_DATA, "%s: broken image: %s (stb_image); replace it or move it away", path,
+        reason ? reason : "no reason given");
 }
 
-static ls_status decode_bytes(const char *path, const uint8_t *bytes, size_t count, ls_chw size, uint8_t *dst) {
-    ls_image_notes notes;
-    LS_TRY(ls_image_check(path, bytes, count, &notes));
-    int width = 0, height = 0, channels = 0;
-    if (!stbi_info_from_memory(bytes, (int)count, &width, &height, &channels)) {
-        return cannot_decode(path);
+static ls_status check_size(
+    const char *path, const uint8_t *bytes, size_t count, const ls_image_notes *notes, decoded *picture) {
+    int channels = 0;
+    if (!stbi_info_from_memory(bytes, (int)count, &picture->w, &picture->h, &channels)) return cannot_decode(path);
+    if (picture->h < 0) picture->h = -picture->h; // a BMP from the top
+    if ((int64_t)picture->w * picture->h > MAX_PIXELS) {
+        return ls_fail(LS_DATA, "%s: picture of %d x %d pixels, at most %d pixels in all; scale it down", path,
+            picture->w, picture->h, MAX_PIXELS);
     }
-    if ((int64_t)width * height > MAX_PIXELS) {
-        return ls_fail(LS_DATA, "%s: picture of %d x %d pixels, at most %d pixels in all; scale it down", path, width,
-            height, MAX_PIXELS);
-    }
-    if ((uint64_t)width * (uint64_t)height > notes.pixels_max) {
+    if ((uint64_t)picture->w * (uint64_t)picture->h > notes->pixels_max) {
         return ls_fail(LS_DATA,
             "%s: broken image: its header promises %d x %d pixels, more than %zu bytes can hold; replace it or "
             "move it away",
-            path, width, height, count);
+            path, picture->w, picture->h, count);
     }
-    stbi_uc *picture = stbi_load_from_memory(bytes, (int)count, &width, &height, &channels, 3);
-    if (!picture) {
-        return cannot_decode(path);
+    return LS_SUCCESS;
+}
+
+// The most that a JPEG may be scaled down while it is decoded, so that at least twice the wanted size is left.
+static int choose_scale(const decoded *picture, int orientation, const ls_image_options *options) {
+    const int exchanged = orientation >= 5;
+    const int h = exchanged ? picture->w : picture->h, w = exchanged ? picture->h : picture->w;
+    const ls_resized to = ls_image_resized(options->resize, h, w, options->size);
+    int scale = 8;
+    while (scale > 1 && (h / scale < 2 * to.h || w / scale < 2 * to.w)) scale /= 2;
+    return scale;
+}
+
+static ls_status decode_by_stb(const char *path, const uint8_t *bytes, size_t count, decoded *picture) {
+    int channels = 0;
+    picture->pixels = stbi_load_from_memory(bytes, (int)count, &picture->w, &picture->h, &channels, 3);
+    return picture->pixels ? LS_SUCCESS : cannot_decode(path);
+}
+
+static ls_status decode_bytes(
+    const char *path, const uint8_t *bytes, size_t count, const ls_image_options *options, uint8_t *dst) {
+    ls_image_notes notes;
+    decoded picture = { 0 };
+    LS_TRY(ls_image_check(path, bytes, count, &notes));
+    LS_TRY(check_size(path, bytes, count, &notes, &picture));
+    if (notes.is_jpeg && options->decoder != LS_DECODER_STB && ls_jpeg_turbo_version()) {
+        const int scale = choose_scale(&picture, notes.orientation, options);
+        LS_TRY(ls_jpeg_turbo_decode(path, bytes, count, scale, &picture.pixels, &picture.h, &picture.w));
     }
-    const ls_picture upright = ls_picture_turned(picture, height, width, notes.orientation);
-    ls_status status = ls_image_resize(&upright, size, dst);
-    stbi_image_free(picture);
+    if (!picture.pixels) LS_TRY(decode_by_stb(path, bytes, count, &picture));
+    const ls_picture upright = ls_picture_turned(picture.pixels, picture.h, picture.w, notes.orientation);
+    ls_status status = ls_image_resize(&upright, options->resize, options->size, dst);
+    free(picture.pixels); // stb_image's, too, is of malloc
     return status;
 }
 
-int ls_image_is_named(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".png") == 0);
-}
-
-ls_status ls_image_decode(const char *path, ls_chw size, uint8_t *dst) {
+ls_status ls_image_decode(const char *path, const ls_image_options *options, uint8_t *dst) {
     ls_input file;
     LS_TRY(ls_data_file_open(path, &file));
     if (file.bytes > INT_MAX) {
         size_t bytes = file.bytes;
         ls_input_close(&file);
-        return ls_fail(LS_DATA, "%s: has %zu bytes, at most %d for an image", path, bytes, INT_MAX);
+        return ls_fail(LS_DATA, "%s: has %zu bytes, at most %d for an image; scale it down", path, bytes, INT_MAX);
     }
     uint8_t *bytes;
     ls_status status = LS_NEW(bytes, file.bytes, "%s", path);
     LS_THEN(status, ls_data_file_read(&file, 0, bytes, file.bytes));
     ls_input_close(&file);
-    LS_THEN(status, decode_bytes(path, bytes, file.bytes, size, dst));
+    LS_THEN(status, decode_bytes(path, bytes, file.bytes, options, dst));
     free(bytes);
     return status;
+}
+
+const char *ls_image_decoder(int decoder) {
+    static const char stb[] = "stb_image";
+    static _Thread_local char turbo[64];
+    if (decoder == LS_DECODER_STB) return stb;
+    if (!ls_jpeg_turbo_version()) return decoder == LS_DECODER_AUTO ? stb : NULL;
+    snprintf(turbo, sizeof turbo, "libjpeg-turbo %s, scaled", ls_jpeg_turbo_version());
+    return turbo;
+}
+
+ls_status ls_image_check_decoder(int decoder) {
+    if (ls_image_decoder(decoder)) return LS_SUCCESS;
+    return ls_fail(LS_USAGE,
+        "data.decoder = libjpeg-turbo: this program was built without it; install its headers (Debian: "
+        "libjpeg62-turbo-dev) and build anew, or set data.decoder = stb");
 }

@@ -1,4 +1,4 @@
-// image_decode.h - a JPEG or PNG file as planar uint8 pixels of a wanted size.
+// image_decode.h - a picture file (image_check.h has the kinds) as planar uint8 pixels of a wanted size.
 #ifndef LS_DATA_IMAGE_DECODE_H
 #define LS_DATA_IMAGE_DECODE_H
 
@@ -6,13 +6,24 @@
 #include "base/shape.h"
 #include "base/status.h"
 
-// Reads, checks, decodes (stb_image) and resizes path into dst (3, size.h, size.w). Gray becomes three equal channels,
-// alpha is dropped, 16-bit samples keep their high byte, CMYK is converted as stb does; the picture is
-// turned upright as its Exif orientation says (JPEG's APP1, PNG's eXIf), then its sides are stretched to the wanted size. Deterministic; safe from several threads. LS_DATA: path and what is
-// wrong.
-LS_CHECKED ls_status ls_image_decode(const char *path, ls_chw size, uint8_t *dst);
+typedef struct {
+    ls_chw size;         // of 3 channels
+    int resize, decoder; // as data.resize and data.decoder have it
+} ls_image_options;
 
-// By the end of its name: .jpg, .jpeg, .png, in any case.
-int ls_image_is_named(const char *name);
+// Reads, checks, decodes and resizes path into dst (3, size.h, size.w). Gray becomes three equal channels, alpha is
+// dropped, 16-bit samples keep their high byte, CMYK is converted as stb does, of a GIF there is the first picture; it is
+// turned upright as its Exif orientation says (JPEG's APP1, PNG's eXIf), then resized. Deterministic; safe from several
+// threads. LS_DATA: path and what is wrong.
+//
+// stb_image decodes all but JPEG, and JPEG with LS_DECODER_STB. libjpeg-turbo's pixels differ from stb's by a little, and
+// it decodes a JPEG at 1/2, 1/4 or 1/8 of its size where that is at least twice what the picture is resized to.
+LS_CHECKED ls_status ls_image_decode(const char *path, const ls_image_options *options, uint8_t *dst);
+
+// What decodes JPEG: "stb_image", or "libjpeg-turbo 2.1.5, scaled", whose pixels may depend on its version. NULL: this
+// program was built without it.
+const char *ls_image_decoder(int decoder);
+// LS_USAGE: data.decoder asks for libjpeg-turbo, and this program was built without it.
+LS_CHECKED ls_status ls_image_check_decoder(int decoder);
 
 #endif

@@ -1,4 +1,4 @@
-// image_folder.c - class-named folders of JPEG and PNG files, decoded when they are read.
+// image_folder.c - class-named folders of picture files, decoded when they are read.
 //
 // Either root/train/<class>/<file> and root/test/<class>/<file> (root/val/ where there is no root/test/), or
 // root/<class>/<file>, of which data.test_fraction of each class is the test set: the files of a class whose names have
@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "data/image_check.h"
 #include "data/image_decode.h"
 
 enum { MAX_CLASSES = 65536, PATH_BYTES = 4096 };
@@ -35,6 +36,10 @@ typedef struct {
     int class_count;
     image *images;
     int64_t image_count;
+    ls_image_options options;
+    int skips;      // data.broken = skip
+    int64_t others; // files in class folders that are no pictures by their names; the first one
+    char other[256];
 } folder;
 
 static void free_folder(void *state) {
@@ -107,14 +112,24 @@ static int compare_samples(const void *a, const void *b) {
     return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : (x->label > y->label) - (x->label < y->label);
 }
 
+static ls_status add_other(folder *f, const char *path, const char *class_name, const char *name, int is_folder) {
+    if (!f->skips)
+        return ls_fail(LS_DATA,
+            "%s: %s, expected only pictures in a class folder (" LS_IMAGE_ENDINGS
+            "); move it away, or leave such files "
+            "out by data.broken = skip",
+            path, is_folder ? "is a folder" : "is no image");
+    if (f->others++ == 0) snprintf(f->other, sizeof f->other, "%s/%s", class_name, name);
+    return LS_SUCCESS;
+}
+
+// A picture that is not there (a link to nowhere) or empty is a broken one, which decoding finds.
 static ls_status add_image(folder *f, const char *path, const char *name, int label) {
     struct stat info;
-    if (stat(path, &info) != 0) return ls_fail(LS_DATA, "%s: %s; replace it or move it away", path, strerror(errno));
-    if (!S_ISREG(info.st_mode) || !ls_image_is_named(name)) {
-        return ls_fail(LS_DATA, "%s: %s, expected only .jpg, .jpeg and .png files in a class folder; move it away",
-            path, S_ISDIR(info.st_mode) ? "is a folder" : "is no image");
-    }
-    if (info.st_size == 0) return ls_fail(LS_DATA, "%s: is empty (0 bytes); replace it or move it away", path);
+    const int there = stat(path, &info) == 0;
+    if ((there && !S_ISREG(info.st_mode)) || !ls_image_is_named(name))
+        return add_other(f, path, f->classes[label], name, there && S_ISDIR(info.st_mode));
+    if (!there) info = (struct stat){ 0 };
     char *copy;
     LS_TRY(LS_GROW(f->images, f->image_count, "%s", path));
     LS_TRY(LS_NEW_TEXT(copy, name, "%s", path));
@@ -126,6 +141,7 @@ static ls_status add_image(folder *f, const char *path, const char *name, int la
 static ls_status list_class(folder *f, const char *class_name, int label) {
     char path[PATH_BYTES], file[PATH_BYTES], **names;
     int count = 0;
+    const int64_t before = f->image_count;
     LS_TRY(join(path, f->root, class_name));
     ls_status status = list_names(path, &names, &count);
     for (int i = 0; i < count && !ls_failed(status); i++) {
@@ -134,7 +150,8 @@ static ls_status list_class(folder *f, const char *class_name, int label) {
     }
     free_names(names, count);
     LS_TRY(status);
-    if (count == 0) return ls_fail(LS_DATA, "%s: class folder without images; add some or move it away", path);
+    if (f->image_count == before)
+        return ls_fail(LS_DATA, "%s: class folder without images; add some or move it away", path);
     return LS_SUCCESS;
 }
 
@@ -250,13 +267,16 @@ static ls_status find_layout(const ls_config *cfg, ls_dataset *dataset, char *ro
 }
 
 // What a user may have meant otherwise.
-static void note_layout(const ls_config *cfg, const layout *found, ls_dataset_info *facts) {
+static void write_note(const ls_config *cfg, const layout *found, const folder *f, ls_dataset_info *facts) {
     ls_text_room note = { facts->note, sizeof facts->note };
-    if (!found->test[0]) return;
-    if (found->has_val) ls_text_put(&note, "val/ is not used, for there is test/");
-    if (cfg->line[LS_OPTION_data_test_fraction])
+    const int is_split = found->test[0] != 0;
+    if (is_split && found->has_val) ls_text_put(&note, "val/ is not used, for there is test/");
+    if (is_split && cfg->line[LS_OPTION_data_test_fraction])
         ls_text_put(
             &note, "%sdata.test_fraction has no effect, for there is %s/", facts->note[0] ? "; " : "", found->test + 1);
+    if (f->others > 0)
+        ls_text_put(&note, "%s%lld in class folders are no pictures and left out, as %s", facts->note[0] ? "; " : "",
+            (long long)f->others, f->other);
 }
 
 static ls_status read_image(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
@@ -266,7 +286,7 @@ static ls_status read_image(const ls_dataset *dataset, int64_t index, uint8_t *p
     LS_TRY(join(folder_path, f->root, f->classes[from->label]));
     LS_TRY(join(path, folder_path, from->name));
     *label = from->label;
-    return ls_image_decode(path, dataset->facts.shape, pixels);
+    return ls_image_decode(path, &f->options, pixels);
 }
 
 static void name_image(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes) {
@@ -323,14 +343,19 @@ static uint64_t checksum(const folder *f, int64_t count) {
 }
 
 ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
-    LS_TRY(ls_shape_parse("data.image_size", cfg->data_image_size, 2, &dataset->facts.shape));
+    ls_dataset_info *facts = &dataset->facts;
+    LS_TRY(ls_shape_parse("data.image_size", cfg->data_image_size, 2, &facts->shape));
+    LS_TRY(ls_image_check_decoder(cfg->data_decoder));
     char root[LS_TEXT_BYTES], train_root[PATH_BYTES];
     layout found;
     LS_TRY(find_layout(cfg, dataset, root, &found));
-    note_layout(cfg, &found, &dataset->facts);
     const int is_split = found.test[0] != 0;
     folder *f;
     LS_TRY(LS_NEW(f, 1, "%s", root));
+    f->options = (ls_image_options){ facts->shape, cfg->data_resize, cfg->data_decoder };
+    f->skips = cfg->data_broken == LS_BROKEN_SKIP;
+    facts->resize = cfg->data_resize;
+    snprintf(facts->decoder, sizeof facts->decoder, "%s", ls_image_decoder(cfg->data_decoder));
     dataset->state = f;
     dataset->free_state = free_folder;
     dataset->read = read_image;
@@ -344,15 +369,16 @@ ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     snprintf(train_root, sizeof train_root, "%s%s", root, found.train);
     LS_TRY(list_classes(train_root, &f->classes, &f->class_count));
     if (is_split && test) LS_TRY(check_test_classes(f, train_root));
-    dataset->facts.classes = f->class_count;
+    facts->classes = f->class_count;
     dataset->class_names = (const char *const *)f->classes;
     LS_TRY(list_images(f, is_split, cfg->data_test_fraction, dataset->split));
+    write_note(cfg, &found, f, facts);
     if (f->image_count == 0) {
         return ls_fail(LS_USAGE,
             "data.test_fraction = %g leaves no %s pictures in %s; raise it, or give the set train/ and test/ folders",
             cfg->data_test_fraction, ls_split_name(dataset->split), root);
     }
     LS_TRY(ls_dataset_limit(cfg, dataset, f->image_count));
-    dataset->facts.checksum = checksum(f, dataset->facts.count);
+    facts->checksum = checksum(f, facts->count);
     return LS_SUCCESS;
 }

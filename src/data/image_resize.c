@@ -1,6 +1,7 @@
 #include "data/image_resize.h"
 
 #include "base/memory.h"
+#include "config/config.h"
 
 enum { WEIGHT_BITS = 22 }; // 8 bits of pixel and the sign fit beside it
 
@@ -22,18 +23,19 @@ static double triangle(double x) {
     return x < 1 ? 1 - x : 0;
 }
 
-static ls_status make_filter(int src, int dst, filter *f) {
-    double scale = (double)src / dst, widened = scale < 1 ? 1 : scale; // enlarging: plain interpolation
+// From src pixels to dst, of which there are `seen` from `begin` on.
+static ls_status make_filter(int src, int64_t dst, int64_t begin, int seen, filter *f) {
+    double scale = (double)src / (double)dst, widened = scale < 1 ? 1 : scale; // enlarging: plain interpolation
     int reach = (int)widened + 1;
     f->taps = 2 * reach + 1;
-    size_t cells = (size_t)dst * (size_t)f->taps;
+    size_t cells = (size_t)seen * (size_t)f->taps;
     double *exact;
-    LS_TRY(LS_NEW(f->first, dst, "resizing of a picture"));
-    LS_TRY(LS_NEW(f->count, dst, "resizing of a picture"));
+    LS_TRY(LS_NEW(f->first, seen, "resizing of a picture"));
+    LS_TRY(LS_NEW(f->count, seen, "resizing of a picture"));
     LS_TRY(LS_NEW(f->weights, cells, "resizing of a picture"));
     LS_TRY(LS_NEW(exact, f->taps, "resizing of a picture"));
-    for (int i = 0; i < dst; i++) {
-        double centre = (i + 0.5) * scale, sum = 0;
+    for (int i = 0; i < seen; i++) {
+        double centre = ((double)(begin + i) + 0.5) * scale, sum = 0;
         int first = (int)(centre - widened + 0.5), end = (int)(centre + widened + 0.5);
         if (centre - widened + 0.5 < 0) first = 0;
         if (end > src) end = src;
@@ -99,21 +101,42 @@ static void resize_columns(const uint8_t *src, const filter *f, ls_chw size, siz
     }
 }
 
+// Half of what is too much, an odd rest rounded to the even half, as Python's round does.
+static int64_t half_of(int64_t too_much) {
+    const int64_t half = too_much / 2;
+    return half + (too_much & 1 & half);
+}
+
+ls_resized ls_image_resized(int how, int h, int w, ls_chw size) {
+    ls_resized to = { .h = size.h, .w = size.w };
+    if (how == LS_RESIZE_STRETCH) return to;
+    if ((int64_t)w * size.h >= (int64_t)h * size.w)
+        to.w = (int64_t)w * size.h / h;
+    else
+        to.h = (int64_t)h * size.w / w;
+    to.top = half_of(to.h - size.h);
+    to.left = half_of(to.w - size.w);
+    return to;
+}
+
 // Columns first is the picture with its sides exchanged, rows first.
-ls_status ls_image_resize(const ls_picture *src, ls_chw size, uint8_t *dst) {
-    const int columns_first = src->h > size.h && src->h - size.h > 2 * (src->w - size.w);
+ls_status ls_image_resize(const ls_picture *src, int how, ls_chw size, uint8_t *dst) {
+    const ls_resized whole = ls_image_resized(how, src->h, src->w, size);
+    const int columns_first = src->h > whole.h && src->h - whole.h > 2 * (src->w - whole.w);
     const ls_picture exchanged = { src->first, src->w, src->h, src->across, src->down };
+    const ls_resized turned = { whole.w, whole.h, whole.left, whole.top };
     const ls_picture *from = columns_first ? &exchanged : src;
-    const ls_chw to = columns_first ? (ls_chw){ size.c, size.w, size.h } : size;
+    const ls_resized *to = columns_first ? &turned : &whole;
+    const ls_chw seen = columns_first ? (ls_chw){ size.c, size.w, size.h } : size;
     const size_t row = (size_t)size.w;
     filter across = { 0 }, down = { 0 };
     uint8_t *narrow;
     ls_status status;
-    LS_TRY_GOTO(LS_NEW(narrow, (size_t)from->h * 3 * (size_t)to.w, "resizing of a picture"));
-    LS_TRY_GOTO(make_filter(from->w, to.w, &across));
-    LS_TRY_GOTO(make_filter(from->h, to.h, &down));
-    resize_rows(from, &across, to.w, narrow);
-    resize_columns(narrow, &down, to, columns_first ? 1 : row, columns_first ? row : 1, dst);
+    LS_TRY_GOTO(LS_NEW(narrow, (size_t)from->h * 3 * (size_t)seen.w, "resizing of a picture"));
+    LS_TRY_GOTO(make_filter(from->w, to->w, to->left, seen.w, &across));
+    LS_TRY_GOTO(make_filter(from->h, to->h, to->top, seen.h, &down));
+    resize_rows(from, &across, seen.w, narrow);
+    resize_columns(narrow, &down, seen, columns_first ? 1 : row, columns_first ? row : 1, dst);
 done:
     free_filter(&across);
     free_filter(&down);

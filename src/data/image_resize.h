@@ -21,9 +21,17 @@ typedef struct {
     ptrdiff_t down, across; // bytes
 } ls_picture;
 
+// The whole picture becomes (h, w), of which the wanted size is seen, from (top, left) on. `how` is what data.resize has:
+// LS_RESIZE_STRETCH gives it the wanted sides; with LS_RESIZE_CROP it keeps its shape, covers the wanted size, and what
+// is too much goes from both ends, as by torchvision's Resize and CenterCrop.
+typedef struct {
+    int64_t h, w, top, left;
+} ls_resized;
+ls_resized ls_image_resized(int how, int h, int w, ls_chw size);
+
 // pixels (h, w, 3), borrowed, seen as Exif's orientation (1 to 8) has it: from 5 on, sides are exchanged.
 ls_picture ls_picture_turned(const uint8_t *pixels, int h, int w, int orientation);
 // src to dst (3, size.h, size.w) planar. LS_DEVICE when there is no memory.
-LS_CHECKED ls_status ls_image_resize(const ls_picture *src, ls_chw size, uint8_t *dst);
+LS_CHECKED ls_status ls_image_resize(const ls_picture *src, int how, ls_chw size, uint8_t *dst);
 
 #endif

@@ -7,11 +7,13 @@
 #include <sys/stat.h>
 #include "base/memory.h"
 #include "data/format.h"
+#include "data/image_check.h"
 #include "data/image_decode.h"
 
 typedef struct {
     const char *const *paths;
     int64_t count;
+    ls_image_options options;
     char **failures; // by picture: the message, or NULL; written by the thread that reads the picture
 } pictures;
 
@@ -28,12 +30,12 @@ static void to_gray(const uint8_t *rgb, size_t pixels, uint8_t *gray) {
         gray[i] = (uint8_t)((rgb[i] * 19595u + rgb[pixels + i] * 38470u + rgb[2 * pixels + i] * 7471u + 0x8000u) >> 16);
 }
 
-static ls_status decode(const char *path, ls_chw shape, uint8_t *pixels) {
-    if (shape.c == 3) return ls_image_decode(path, shape, pixels);
-    const size_t count = (size_t)shape.h * (size_t)shape.w;
+static ls_status decode(const char *path, int channels, const ls_image_options *options, uint8_t *pixels) {
+    if (channels == 3) return ls_image_decode(path, options, pixels);
+    const size_t count = (size_t)options->size.h * (size_t)options->size.w;
     uint8_t *rgb;
     LS_TRY(LS_NEW(rgb, 3 * count, "%s", path));
-    ls_status status = ls_image_decode(path, shape, rgb);
+    ls_status status = ls_image_decode(path, options, rgb);
     if (!ls_failed(status)) to_gray(rgb, count, pixels);
     free(rgb);
     return status;
@@ -42,7 +44,7 @@ static ls_status decode(const char *path, ls_chw shape, uint8_t *pixels) {
 static ls_status read_picture(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
     pictures *p = dataset->state;
     *label = 0;
-    ls_status status = decode(p->paths[index], dataset->facts.shape, pixels);
+    ls_status status = decode(p->paths[index], dataset->facts.shape.c, &p->options, pixels);
     if (status.code != LS_DATA) return status;
     memset(pixels, 0, (size_t)ls_chw_count(dataset->facts.shape));
     free(p->failures[index]);
@@ -63,6 +65,7 @@ ls_status ls_pictures_open(const ls_pictures_options *options, ls_dataset **out)
     LS_TRY_GOTO(LS_NEW(p->failures, options->count, "list of pictures"));
     p->paths = options->paths;
     p->count = options->count;
+    p->options = (ls_image_options){ { 3, shape.h, shape.w }, options->resize, options->decoder };
     dataset->facts = (ls_dataset_info){ .name = "pictures", .shape = shape, .classes = 1, .count = options->count };
     memcpy(dataset->facts.mean, options->mean, (size_t)shape.c * sizeof *options->mean);
     memcpy(dataset->facts.std, options->std, (size_t)shape.c * sizeof *options->std);
@@ -121,7 +124,7 @@ static ls_status add_folder(ls_picture_list *list, const char *folder) {
     free(entries);
     if (found > 0) return status;
     return ls_fail(
-        LS_DATA, "%s: a folder without pictures (.jpg, .jpeg or .png; folders in it are not looked into)", folder);
+        LS_DATA, "%s: a folder without pictures (" LS_IMAGE_ENDINGS "; folders in it are not looked into)", folder);
 }
 
 ls_status ls_pictures_list(const char *const *named, int count, ls_picture_list *out) {

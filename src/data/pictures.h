@@ -9,9 +9,10 @@
 #include "data/dataset.h"
 
 typedef struct {
-    const char *const *paths; // JPEG or PNG, whatever their names end with
+    const char *const *paths; // image_check.h has the kinds
     int64_t count;
     ls_chw shape;            // of 1 or 3 channels; else LS_USAGE
+    int resize, decoder;     // as data.resize and data.decoder have it
     const float *mean, *std; // a number a channel
 } ls_pictures_options;
 

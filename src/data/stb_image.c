@@ -1,4 +1,4 @@
-// stb_image.c - the one file that compiles stb_image, for JPEG and PNG alone. Its failure reason is thread-local
+// stb_image.c - the one file that compiles stb_image, for the kinds of image_check.c. Its failure reason is thread-local
 // (STBI_THREAD_LOCAL, which it finds for C17 itself): the loader's workers decode at the same time.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -9,6 +9,10 @@
 #define STB_IMAGE_IMPLEMENTATION
 #define STBI_ONLY_JPEG
 #define STBI_ONLY_PNG
+#define STBI_ONLY_BMP
+#define STBI_ONLY_GIF
+#define STBI_ONLY_PNM
+#define STBI_ONLY_TGA
 #define STBI_NO_STDIO
 #define STBI_NO_HDR
 #define STBI_NO_LINEAR

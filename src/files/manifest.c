@@ -142,6 +142,7 @@ static void add_info(cJSON *tree, const ls_train_info *info) {
     ls_json_add_text(set, "name", data->name);
     ls_json_add_int(set, "samples", data->count);
     ls_json_add_hash(set, "checksum", data->checksum);
+    if (data->decoder[0]) ls_json_add_text(set, "decoder", data->decoder);
     cJSON *test_set = ls_json_add_object(tree, "test_data");
     ls_json_add_int(test_set, "samples", info->test_data->count);
     ls_json_add_hash(test_set, "checksum", info->test_data->checksum);
@@ -431,6 +432,12 @@ static void compare_network(const cJSON *manifest, const ls_train_info *info, cJ
     add_change(changed, "the network", before, now);
 }
 
+// It decides the pixels; earlier versions of the program did not write it down.
+static void compare_decoder(const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
+    const char *before = cJSON_GetStringValue(member(manifest, "data", "decoder")), *now = info->train_data->decoder;
+    if (before && strcmp(before, now) != 0) add_change(changed, "the decoder of pictures", before, now);
+}
+
 // In ordered mode it decides the bits.
 static void compare_micro_batch(const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     int64_t micro = 0;
@@ -447,6 +454,7 @@ ls_status ls_manifest_suits(const char *path, const cJSON *manifest, const ls_tr
     LS_TRY(compare_data(path, manifest, info));
     LS_TRY(check_cursor(path, manifest, info));
     compare_network(manifest, info, changed);
+    compare_decoder(manifest, info, changed);
     compare_micro_batch(manifest, info, changed);
     return LS_SUCCESS;
 }

@@ -1,6 +1,7 @@
 #include "files/weights_metadata.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic_file.h"
@@ -11,8 +12,9 @@
 
 static const char version_key[] = "lockstep.version", network_key[] = "lockstep.network",
                   dataset_key[] = "lockstep.dataset", mean_key[] = "lockstep.mean", std_key[] = "lockstep.std",
-                  classes_key[] = "lockstep.classes", resize_key[] = "lockstep.resize";
-static const char resize_rule[] = "bilinear";
+                  classes_key[] = "lockstep.classes", resize_key[] = "lockstep.resize",
+                  decoder_key[] = "lockstep.decoder";
+static const char *const resize_rules[] = { [LS_RESIZE_STRETCH] = "bilinear", [LS_RESIZE_CROP] = "bilinear, crop" };
 
 // --- writing -------------------------------------------------------------------------------------
 
@@ -53,7 +55,8 @@ static ls_status add_all(ls_weights_metadata *metadata, const ls_graph *graph, c
     LS_TRY(add(metadata, mean_key, join_numbers(info->mean, info->shape.c)));
     LS_TRY(add(metadata, std_key, join_numbers(info->std, info->shape.c)));
     LS_TRY(add(metadata, classes_key, join_classes(dataset)));
-    return add(metadata, resize_key, strdup(resize_rule));
+    if (info->decoder[0]) LS_TRY(add(metadata, decoder_key, strdup(info->decoder)));
+    return add(metadata, resize_key, strdup(resize_rules[info->resize]));
 }
 
 ls_status ls_weights_metadata_new(const ls_graph *graph, const ls_dataset *dataset, ls_weights_metadata **out) {
@@ -122,8 +125,19 @@ done:
     return status;
 }
 
+// How pictures become pixels.
+static ls_status read_resize(const char *path, const ls_safetensors *file, ls_weights_info *info) {
+    const char *rule, *decoder = ls_safetensors_metadata(file, decoder_key);
+    LS_TRY(find(path, file, resize_key, &rule));
+    snprintf(info->decoder, sizeof info->decoder, "%s", decoder ? decoder : "");
+    for (info->resize = LS_RESIZE_STRETCH; info->resize <= LS_RESIZE_CROP; info->resize++)
+        if (strcmp(rule, resize_rules[info->resize]) == 0) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE, "%s: its pictures are resized by the rule '%.40s', and this program has '%s' and '%s'",
+        path, rule, resize_rules[LS_RESIZE_STRETCH], resize_rules[LS_RESIZE_CROP]);
+}
+
 static ls_status read_all(const char *path, const ls_safetensors *file, ls_weights_info *info) {
-    const char *network, *dataset, *resize;
+    const char *network, *dataset;
     LS_TRY(find(path, file, network_key, &network));
     char where[LS_TEXT_BYTES];
     snprintf(where, sizeof where, "%s (%s)", path, network_key);
@@ -138,10 +152,7 @@ static ls_status read_all(const char *path, const ls_safetensors *file, ls_weigh
             LS_STORAGE, "%s: pictures of %d channels, at most %d are known: the file is damaged", path, channels, most);
     LS_TRY(read_numbers(path, file, mean_key, 0, channels, info->mean));
     LS_TRY(read_numbers(path, file, std_key, 1, channels, info->std));
-    LS_TRY(find(path, file, resize_key, &resize));
-    if (strcmp(resize, resize_rule) != 0)
-        return ls_fail(LS_STORAGE, "%s: its pictures are resized by the rule '%.40s', and this program has '%s' only",
-            path, resize, resize_rule);
+    LS_TRY(read_resize(path, file, info));
     return read_classes(path, file, info);
 }
 
@@ -164,6 +175,8 @@ static ls_status take_dataset(const ls_dataset *dataset, ls_weights_info *info) 
     snprintf(info->dataset, sizeof info->dataset, "%s", d->name);
     memcpy(info->mean, d->mean, sizeof info->mean);
     memcpy(info->std, d->std, sizeof info->std);
+    info->resize = d->resize;
+    memcpy(info->decoder, d->decoder, sizeof info->decoder);
     LS_TRY(LS_NEW(info->classes, d->classes, "names of %d classes", d->classes));
     for (int i = 0; i < d->classes; i++)
         LS_TRY(LS_NEW_TEXT(info->classes[i], ls_dataset_class(dataset, i), "names of %d classes", d->classes));

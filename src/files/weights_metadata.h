@@ -7,8 +7,9 @@
 //   lockstep.mean      of pixel/255, a number a channel, separated by commas
 //   lockstep.std       likewise
 //   lockstep.classes   JSON: a list of the classes' names, in the order of their labels
-//   lockstep.resize    "bilinear": pictures of another size are stretched to the network's input by data/image_resize.h,
-//                      the only rule there is, written down for readers of other programs
+//   lockstep.resize    "bilinear": pictures of another size are stretched to the network's input by data/image_resize.h;
+//                      "bilinear, crop": they cover it, and what is too much is cut off (data.resize = crop)
+//   lockstep.decoder   of the pictures that it was trained on (data/image_decode.h), where they were files: "stb_image"
 // All of it is UTF-8, whatever the network file's comments and the folders' names are (base/text.h, ls_text_as_utf8): else Python
 // could not load it.
 #ifndef LS_FILES_WEIGHTS_METADATA_H
@@ -19,7 +20,7 @@
 #include "model/graph.h"
 #include "files/safetensors.h"
 
-enum { LS_WEIGHTS_METADATA_MAX = 8 };
+enum { LS_WEIGHTS_METADATA_MAX = 9 };
 
 // For writing weights. list[0..count-1] borrows from texts and from nothing else.
 typedef struct {
@@ -37,6 +38,8 @@ typedef struct {
     ls_graph *graph;
     char dataset[32];
     float mean[16], std[16]; // graph->input.c of them, of pixel/255
+    int resize;              // as data.resize has it
+    char decoder[64];        // "": unknown, or no files
     char **classes;          // graph->classes names
 } ls_weights_info;
 

@@ -1,7 +1,10 @@
 #include "train/predict.h"
 
 #include <math.h>
+#include <string.h>
+#include "base/log.h"
 #include "base/memory.h"
+#include "data/image_decode.h"
 #include "data/pictures.h"
 #include "train/input_pipeline.h"
 #include "files/weights.h"
@@ -70,11 +73,28 @@ static ls_status start_input(ls_predictor *p) {
     return ls_input_pipeline_start(p->input, &loader, batches);
 }
 
+// That of the training pictures, where the program has it, unless data.decoder is set.
+static int choose_decoder(const ls_predictor *p) {
+    const char *trained = p->options.facts->decoder;
+    int decoder = p->options.cfg->data_decoder;
+    if (decoder == LS_DECODER_AUTO && strcmp(trained, ls_image_decoder(LS_DECODER_STB)) == 0) decoder = LS_DECODER_STB;
+    const char *now = ls_image_decoder(decoder);
+    if (trained[0] && now && strcmp(now, trained) != 0)
+        ls_warn(
+            "the training pictures were decoded by %s, these are by %s: JPEG pixels may differ a little", trained, now);
+    return decoder;
+}
+
 static ls_status prepare(ls_predictor *p) {
     const ls_predictor_options *o = &p->options;
-    ls_pictures_options pictures = {
-        .paths = o->paths, .count = o->count, .shape = p->graph->input, .mean = o->facts->mean, .std = o->facts->std
-    };
+    ls_pictures_options pictures = { .paths = o->paths,
+        .count = o->count,
+        .shape = p->graph->input,
+        .resize = o->facts->resize,
+        .decoder = choose_decoder(p),
+        .mean = o->facts->mean,
+        .std = o->facts->std };
+    LS_TRY(ls_image_check_decoder(p->options.cfg->data_decoder));
     LS_TRY(ls_pictures_open(&pictures, &p->pictures));
     LS_TRY(open_session(p));
     LS_TRY(make_records(p));

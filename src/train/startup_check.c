@@ -56,6 +56,8 @@ static ls_status add_state(const ls_trainer *t, ls_fingerprint *mine) {
     LS_TRY(ls_param_store_hash(t->session.store, &hash));
     ls_fingerprint_add(mine, "initial weights", "%016llx", (unsigned long long)hash);
     ls_fingerprint_note(mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(t));
+    if (t->facts.train_data->decoder[0])
+        ls_fingerprint_add(mine, "decoder of pictures", "%s", t->facts.train_data->decoder);
     ls_fingerprint_add(mine, "training data", "%016llx", (unsigned long long)t->facts.train_data->checksum);
     ls_fingerprint_add(mine, "test data", "%016llx", (unsigned long long)t->facts.test_data->checksum);
     return LS_SUCCESS;

@@ -55,7 +55,7 @@ check "predict: names and order" "$(awk -F '\t' '$3 < $5 || ($2 != "dark above" 
 echo "no picture" >test/dark_below/README
 echo "no picture" >test/dark_below/.hidden.png
 check "predict, folders of pictures" "$("$train" predict --quiet w.safetensors 'test/dark above' test/dark_below/ 2>&1)" "$(cat classes.txt)"
-refused "a folder without pictures" 3 "test: a folder without pictures (.jpg, .jpeg or .png; folders in it are not looked into)" \
+refused "a folder without pictures" 3 "test: a folder without pictures (.jpg, .jpeg, .png, .bmp, .gif, .pnm, .pgm, .ppm or .tga; folders in it are not looked into)" \
     "$train" predict --quiet w.safetensors test
 rm test/dark_below/README test/dark_below/.hidden.png
 refused "a folder without weights" 7 "../run: a folder without weights.safetensors; name a weights file, the folder of a run that is complete, or" \
@@ -73,14 +73,32 @@ refused "eval, a folder without weights" 7 "run: a folder without weights.safete
     "$train" eval ../folder.ini ../run --quiet --set data.path=../pictures
 mv ../pictures/test test
 # Accuracy, and the mean loss from the logits, are those of eval.
-check "predict: as eval" "$(awk -F '\t' '
-    { label = $1 ~ /dark above/ ? 2 : 3; other = 5 - label; top = $2 > $3 ? $2 : $3; split($1, part, "/")
-      loss += log(exp($2 - top) + exp($3 - top)) - ($label - top)
-      getline shown < "classes.txt"; split(shown, field, "\t"); right += field[2] == part[2]
-      p = 1 / (1 + exp(-($2 > $3 ? $2 - $3 : $3 - $2)))
-      if (p - field[3] > 1e-6 || field[3] - p > 1e-6) print "probability", field[3], "instead of", p }
-    END { printf "test_accuracy %.6f\ntest_loss %.5f\n", right / NR, loss / NR }' logits.txt)" \
-    "$(awk '/accuracy/ { print } /loss/ { printf "test_loss %.5f\n", $2 }' <<<"$result")"
+as_eval() { # WHAT LOGITS CLASSES RESULT
+    check "$1" "$(awk -F '\t' -v classes="$3" '
+        { label = $1 ~ /dark above/ ? 2 : 3; other = 5 - label; top = $2 > $3 ? $2 : $3; split($1, part, "/")
+          loss += log(exp($2 - top) + exp($3 - top)) - ($label - top)
+          getline shown < classes; split(shown, field, "\t"); right += field[2] == part[2]
+          p = 1 / (1 + exp(-($2 > $3 ? $2 - $3 : $3 - $2)))
+          if (p - field[3] > 1e-6 || field[3] - p > 1e-6) print "probability", field[3], "instead of", p }
+        END { printf "test_accuracy %.6f\ntest_loss %.5f\n", right / NR, loss / NR }' "$2")" \
+        "$(awk '/accuracy/ { print } /loss/ { printf "test_loss %.5f\n", $2 }' <<<"$4")"
+}
+as_eval "predict: as eval" logits.txt classes.txt "$result"
+
+# How the training pictures were resized and decoded is how these are.
+mv test ../pictures/test
+(cd .. && "$train" folder.ini --quiet --run-dir crop --set data.resize=crop --set data.decoder=stb) || check "crop: exit" $? 0
+for how in '"lockstep.resize":"bilinear, crop"' '"lockstep.decoder":"stb_image"'; do
+    check "crop: $how" "$(LC_ALL=C grep -a -c -F "$how" ../crop/weights.safetensors)" 1
+done
+crop=$(cd .. && "$train" eval folder.ini crop --quiet --set data.resize=crop)
+mv ../pictures/test test
+"$train" predict --quiet ../crop "${above[@]}" "${below[@]}" >crop-classes.txt
+"$train" predict --quiet --logits ../crop "${above[@]}" "${below[@]}" >crop-logits.txt
+as_eval "crop: predict as eval" crop-logits.txt crop-classes.txt "$crop"
+check "crop: other pixels" "$(cmp -s crop-logits.txt logits.txt && echo the same)" ""
+LC_ALL=C sed 's/"lockstep.decoder":"stb_image"/"lockstep.decoder":"other_lib"/' ../crop/weights.safetensors >other.safetensors
+check "another decoder: told" "$("$train" predict other.safetensors "${above[0]}" 2>&1 | grep -c 'warning: the training pictures were decoded by other_lib, these are by ')" 1
 
 # One that cannot be read: a message, the others' lines, and exit code 3.
 head -c 50 "${above[0]}" >cut.png

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 enum { M = LS_DATASET_MNIST, C10 = LS_DATASET_CIFAR10, C100 = LS_DATASET_CIFAR100, MAX_EDITS = 3 };
+enum { C20 = LS_DATASET_CIFAR100_COARSE };
 static const char train_images[] = "train-images-idx3-ubyte", train_labels[] = "train-labels-idx1-ubyte";
 static const char train_images_gz[] = "train-images-idx3-ubyte.gz", train_labels_gz[] = "train-labels-idx1-ubyte.gz";
 
@@ -166,6 +167,10 @@ static const bad_row bad_rows[] = {
         { "train.bin", "record 0", "label 100", "0 to 99" } },
     { "coarse label wrong", C100, "train.bin", { { POKE, 3074, 20 } },
         { "train.bin", "record 1", "coarse label 20", "0 to 19" } },
+    { "coarse label wrong, of coarse ones", C20, "train.bin", { { POKE, 3074, 20 } },
+        { "train.bin", "record 1", "label 20", "0 to 19" } },
+    { "fine label wrong, of coarse ones", C20, "train.bin", { { POKE, 1, 100 } },
+        { "train.bin", "record 0", "fine label 100", "0 to 99" } },
     { "CIFAR-10 read as CIFAR-100", C100, "train.bin", { { CUT, -2, 0 } }, { "train.bin", "whole records" } },
 };
 
@@ -246,6 +251,8 @@ static void cifar_files(void **state) {
         { C10, LS_SPLIT_TEST, CIFAR_RECORDS, 10, 100, "", "horse" },
         { C100, LS_SPLIT_TRAIN, CIFAR_RECORDS, 100, 0, "", "beetle" },
         { C100, LS_SPLIT_TEST, CIFAR_RECORDS, 100, 100, "cifar-100-binary", "beetle" },
+        { C20, LS_SPLIT_TRAIN, CIFAR_RECORDS, 20, 0, "", "insects" },
+        { C20, LS_SPLIT_TEST, CIFAR_RECORDS, 20, 100, "cifar-100-binary", "insects" },
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         const char *folder = new_folder();
@@ -288,6 +295,10 @@ static void missing_set_says_where_and_how(void **state) {
                 "fetch-data.sh cifar10", "data.path" } },
         { "path, absolute", C100, 1, "/nowhere",
             { "looked in /nowhere or /nowhere/cifar-100-binary for test.bin;", "cifar100" } },
+        { "no path, coarse labels", C20, 0, "",
+            { "looked in data/cifar100-coarse or data/cifar100-coarse/cifar-100-binary or data/cifar100 or "
+              "data/cifar100/cifar-100-binary for train.bin;",
+                "fetch-data.sh cifar100-coarse" } },
         { "folder", LS_DATASET_FOLDER, 0, "nowhere", { "no folder some/nowhere;", "data.path" } },
     };
     char here[1024];

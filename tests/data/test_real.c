@@ -119,13 +119,15 @@ static void odd_images(void **state) {
     enum { SIDE = 24, PIXELS = SIDE * SIDE };
     uint8_t plain[3 * PIXELS], odd[3 * PIXELS];
     require_ok(
-        ls_image_decode(path_of(odd_beside, "interlaced.png"), (ls_chw){ 3, SIDE, SIDE }, plain), "interlaced.png");
+        ls_image_decode(path_of(odd_beside, "interlaced.png"), &(ls_image_options){ .size = { 3, SIDE, SIDE } }, plain),
+        "interlaced.png");
     int files = 0;
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
         const char *name = entry->d_name;
         if (name[0] == '.') continue;
         files++;
-        require_ok(ls_image_decode(path_of(odd_beside, name), (ls_chw){ 3, SIDE, SIDE }, odd), name);
+        require_ok(
+            ls_image_decode(path_of(odd_beside, name), &(ls_image_options){ .size = { 3, SIDE, SIDE } }, odd), name);
         int gray = strstr(name, "gray") || strstr(name, "bilevel"), difference = 0;
         for (int k = 0; k < PIXELS; k++) {
             int luminance = (299 * plain[k] + 587 * plain[PIXELS + k] + 114 * plain[2 * PIXELS + k]) / 1000;

@@ -148,7 +148,8 @@ static void missing_or_damaged_notes(void **state) {
         { "lockstep.classes", "[\"a\", 2]", "is no JSON list of 2 names" },
         { "lockstep.classes", "{\"a\": 1, \"b\": 2}", "is no JSON list of 2 names" },
         { "lockstep.classes", "[\"a\", \"b\"", "is no JSON list of 2 names" },
-        { "lockstep.resize", "crop", "resized by the rule 'crop', and this program has 'bilinear' only" },
+        { "lockstep.resize", "crop",
+            "resized by the rule 'crop', and this program has 'bilinear' and 'bilinear, crop'" },
         { "lockstep.version", NULL, NULL }, // is not needed
         { "other", "whatever", NULL },
     };

@@ -1,6 +1,6 @@
 // CIFAR's files. The input is a byte of flags and the files, one after the other, of about the same size.
 //   flags  bit 0: CIFAR-100; bit 1: the test split (one file; CIFAR-10's training set has five);
-//          bit 2: the last file is missing
+//          bit 2: the last file is missing; bit 3: the coarse labels of CIFAR-100
 #include "fuzz/dataset.h"
 #include "fuzz/target.h"
 
@@ -20,6 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
         fuzz_file(i, from, last ? (size_t)(data + bytes - from) : part);
         fuzz_link(fuzz_folder(), names[is_100][test][i], last && missing ? -1 : i);
     }
-    fuzz_dataset(is_100 ? LS_DATASET_CIFAR100 : LS_DATASET_CIFAR10, test ? LS_SPLIT_TEST : LS_SPLIT_TRAIN);
+    const int of_100 = data[0] & 8 ? LS_DATASET_CIFAR100_COARSE : LS_DATASET_CIFAR100;
+    fuzz_dataset(is_100 ? of_100 : LS_DATASET_CIFAR10, test ? LS_SPLIT_TEST : LS_SPLIT_TRAIN);
     return 0;
 }

@@ -1,9 +1,12 @@
-// A JPEG or PNG picture, decoded and resized. A PNG comes a second time with the checksums of its chunks put right, for
-// nearly all that a fuzzer makes would end there.
+// A picture file, decoded by what decodes its kind, JPEG by each decoder that there is, and resized in both ways; what
+// has no mark is a TGA. A PNG comes a second time with the checksums of its chunks put right, for nearly all that a
+// fuzzer makes would end there.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
+#include "config/config.h"
 #include "data/image_decode.h"
 #include "fuzz/target.h"
 
@@ -24,8 +27,15 @@ static void mend_checksums(uint8_t *png, size_t bytes) {
 static void decode(const uint8_t *data, size_t bytes) {
     static const ls_chw sizes[] = { { 3, 7, 5 }, { 3, 1, 1 }, { 3, 32, 32 }, { 3, 3, 200 } };
     static uint8_t pixels[3 * 32 * 32];
-    ls_chw size = sizes[bytes % 4];
-    fuzz_refused(ls_image_decode(fuzz_file(0, data, bytes), size, pixels), LS_DATA, LS_OK);
+    char path[512];
+    fuzz_file(0, data, bytes);
+    fuzz_link(fuzz_folder(), "x.tga", 0);
+    snprintf(path, sizeof path, "%s/x.tga", fuzz_folder());
+    for (int decoder = LS_DECODER_AUTO; decoder <= LS_DECODER_STB; decoder++) {
+        const ls_image_options options = { sizes[bytes % 4], bytes / 4 % 2 ? LS_RESIZE_CROP : LS_RESIZE_STRETCH,
+            decoder };
+        fuzz_refused(ls_image_decode(path, &options, pixels), LS_DATA, LS_OK);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

@@ -331,7 +331,7 @@ static void colour_and_gray(void **state) {
     // another size: as the loader of data.dataset = folder stretches it
     open_pictures((ls_chw){ 3, 3, 2 }, &pictures);
     must(ls_dataset_read(pictures, 0, pixels, &label));
-    must(ls_image_decode(paths[0], (ls_chw){ 3, 3, 2 }, decoded));
+    must(ls_image_decode(paths[0], &(ls_image_options){ .size = { 3, 3, 2 } }, decoded));
     assert_memory_equal(pixels, decoded, sizeof pixels);
     ls_dataset_free(pictures);
     static const float ones[4] = { 1, 1, 1, 1 };

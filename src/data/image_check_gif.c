@@ -1,0 +1,101 @@
+// image_check_gif.c - GIF: its first picture must be whole, and have no more codes than pixels. stb_image fills up what
+// is missing, and goes through all codes of a file whatever they add up to: of a megabyte, for ten seconds.
+// Source: CompuServe's GIF89a specification; the packing is LZW with codes of up to 12 bits.
+#include "data/image_check.h"
+
+enum { SCREEN = 13, CODES = 8192, PIXELS_PER_BYTE = 4096 * 2 / 3 }; // a code of 12 bits holds 4096 pixels at most
+
+static uint64_t number(const uint8_t *at) {
+    return at[0] | (uint64_t)at[1] << 8;
+}
+
+// Bytes of a colour table as its flags announce it.
+static size_t table_bytes(uint8_t flags) {
+    return flags & 0x80 ? 3u << ((flags & 7) + 1) : 0;
+}
+
+// Codes out of blocks of up to 255 bytes, each behind its length; a block of length 0 is the end.
+typedef struct {
+    const uint8_t *bytes;
+    size_t count, at;
+    size_t block; // bytes left of it
+    uint32_t bits;
+    int have;
+} code_reader;
+
+static int next_code(code_reader *r, int width) {
+    while (r->have < width) {
+        if (r->block == 0) {
+            if (r->at >= r->count || r->bytes[r->at] == 0) return -1;
+            r->block = r->bytes[r->at++];
+        }
+        if (r->at >= r->count) return -1;
+        r->bits |= (uint32_t)r->bytes[r->at++] << r->have;
+        r->have += 8;
+        r->block--;
+    }
+    const int code = (int)(r->bits & ((1u << width) - 1));
+    r->bits >>= width;
+    r->have -= width;
+    return code;
+}
+
+// How many pixels the codes stand for, as stb counts codes; more than `most` are not counted. What is no code ends it.
+static uint64_t count_pixels(code_reader *r, int root_bits, uint64_t most) {
+    uint16_t length[CODES];
+    const int clear = 1 << root_bits;
+    int width = root_bits + 1, next = clear + 2, last = -1;
+    uint64_t pixels = 0;
+    for (int i = 0; i < clear; i++) length[i] = 1;
+    for (int code; (code = next_code(r, width)) >= 0 && code != clear + 1 && pixels <= most;) {
+        if (code == clear) {
+            width = root_bits + 1;
+            next = clear + 2;
+            last = -1;
+            continue;
+        }
+        if (code > next || (last < 0 && code >= clear) || next >= CODES) break;
+        if (last >= 0) length[next++] = (uint16_t)(length[last] + 1);
+        pixels += length[code];
+        if ((next & ((1 << width) - 1)) == 0 && next < 4096) width++;
+        last = code;
+    }
+    return pixels;
+}
+
+// Where the first picture's descriptor begins; 0: there is none.
+static size_t find_picture(const uint8_t *bytes, size_t count) {
+    enum { EXTENSION = 0x21, PICTURE = 0x2c };
+    size_t at = SCREEN + table_bytes(bytes[10]);
+    while (at + 2 < count && bytes[at] == EXTENSION)
+        for (at += 2; at < count; at += 1 + (size_t)bytes[at])
+            if (bytes[at] == 0) {
+                at++;
+                break;
+            }
+    return at < count && bytes[at] == PICTURE ? at : 0;
+}
+
+ls_status ls_image_check_gif(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
+    enum { DESCRIPTOR = 10, ROOT_MAX = 11 };
+    const size_t picture = count > SCREEN ? find_picture(bytes, count) : 0;
+    const size_t codes = picture && picture + DESCRIPTOR < count
+                             ? picture + DESCRIPTOR + table_bytes(bytes[picture + DESCRIPTOR - 1])
+                             : count;
+    if (codes >= count)
+        return ls_fail(LS_DATA,
+            "%s: broken GIF: the file is cut off at byte %zu, before its first picture; replace it or move it away",
+            path, count);
+    const uint64_t width = number(bytes + picture + 5), height = number(bytes + picture + 7), pixels = width * height;
+    const int root_bits = bytes[codes];
+    code_reader reader = { .bytes = bytes, .count = count, .at = codes + 1 };
+    const uint64_t found = root_bits > ROOT_MAX ? 0 : count_pixels(&reader, root_bits, pixels);
+    if (pixels == 0 || found != pixels)
+        return ls_fail(LS_DATA,
+            "%s: broken GIF: its first picture has %llu x %llu pixels, and codes for %s%llu; replace it or move it "
+            "away",
+            path, (unsigned long long)width, (unsigned long long)height, found > pixels ? "more than " : "",
+            (unsigned long long)(found > pixels ? pixels : found));
+    notes->pixels_max = (uint64_t)count * PIXELS_PER_BYTE;
+    return LS_SUCCESS;
+}
