@@ -160,7 +160,7 @@ FAULTS = [
     Fault("augment: the edge of the picture", f"{KERNELS}/augment.cu", "from_y < s.h &&", "from_y < s.h - 1 &&", (OPERATORS,)),
     Fault("augment: the first row of a cutout", f"{KERNELS}/augment.cu", "at - middle + side / 2)", "at - middle + side / 2 - 1)", (OPERATORS,)),
     Fault("resize: pixels by their corners", f"{KERNELS}/resize.cu", "(2u * static_cast<unsigned>(at) + 1)", "(2u * static_cast<unsigned>(at))", (OPERATORS,)),
-    Fault("resize: the last row again", f"{KERNELS}/resize.cu", "min(at_first + 1, size - 1)", "min(at_first + 1, size)", (OPERATORS,)),
+    Fault("resize: the shares of two pixels exchanged", f"{KERNELS}/resize.cu", "__fsub_rn(1, share), share", "share, __fsub_rn(1, share)", (OPERATORS,)),
     Fault("batch norm: the last pixel of a slice", f"{KERNELS}/norm.cu",
           "pixel < end; pixel += AHEAD * at.rows)", "pixel < end - 1; pixel += AHEAD * at.rows)", (OPERATORS,)),
     Fault("batch norm: the last slice", f"{KERNELS}/norm.cu", "slice < a.grid.slices; slice += parts", "slice < a.grid.slices - 1; slice += parts",

@@ -10,7 +10,8 @@ plugin=$bin/emulated/lockstep_cuda.so
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp tests/support/small_run/*.ini "$work"
-sed -i 's/^flip = true$/&\ncutout = 3/' "$work/run.ini" # small_run is read by earlier programs, too
+# small_run is read by earlier programs, too
+sed -i 's/^flip = true$/&\ncutout = 3/; s/^micro_batch = 4$/&\nresolution = 0:6x5, 1:8/' "$work/run.ini"
 export LOCKSTEP_CUDA_PLUGIN=$plugin
 
 
