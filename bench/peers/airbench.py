@@ -137,12 +137,14 @@ class Network(nn.Module):
 
 def whitening(images, eps=5e-4):
     """24 filters of 2x2x3 from normalised images (n, 3, H, W): eigenvectors of the patches' uncentred second moments over the root
-    of their eigenvalues, the largest first, then their negatives. Sign: the component of largest magnitude is positive."""
+    of their eigenvalues, the largest first, then their negatives. In double. The records leave signs to the solver; here the first
+    element of at least half the largest magnitude is positive, as src/model/whiten.h has it."""
     patches = images.double().unfold(2, 2, 1).unfold(3, 2, 1).permute(0, 2, 3, 1, 4, 5).reshape(-1, 12)
     values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
     vectors = vectors.T.flip(0)
-    peaks = vectors.gather(1, vectors.abs().argmax(1, keepdim=True))
-    scaled = vectors * peaks.sign() / (values.flip(0)[:, None] + eps).sqrt()
+    large = vectors.abs() >= vectors.abs().amax(1, keepdim=True) / 2
+    vectors = vectors * vectors.gather(1, large.int().argmax(1, keepdim=True)).sign()
+    scaled = vectors / (values.flip(0)[:, None] + eps).sqrt()
     return torch.cat([scaled, -scaled]).reshape(24, 3, 2, 2)
 
 
