@@ -22,7 +22,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 import make_golden as golden  # noqa: E402
 
-PURPOSE_SHUFFLE, PURPOSE_AUGMENT = 2, 3
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 BATCH, PAD, RATE, MOMENTUM, DECAY = 128, 4, 0.1, 0.9, 1e-4
 
@@ -30,27 +29,6 @@ BATCH, PAD, RATE, MOMENTUM, DECAY = 128, 4, 0.1, 0.9, 1e-4
 def records(folder):
     raw = np.concatenate([np.fromfile(folder / f"data_batch_{i}.bin", np.uint8) for i in range(1, 6)]).reshape(-1, 3073)
     return raw[:, 1:].reshape(-1, 3, 32, 32), raw[:, 0].astype(np.int64)
-
-
-def order_of(seed, epoch, count):
-    """ls_order_shuffle"""
-    words = golden.words(seed, PURPOSE_SHUFFLE, epoch, 0, 0, count).astype(np.uint64)
-    order = np.arange(count)
-    for i in range(count - 1, 0, -1):
-        j = int(words[i] * np.uint64(i + 1) >> np.uint64(32))
-        order[i], order[j] = order[j], order[i]
-    return order
-
-
-def placed(seed, epoch, index, picture):
-    """ls_augment_draw and the augment operator: crop from a frame of black, mirrored or not."""
-    w = golden.words(seed, PURPOSE_AUGMENT, epoch, index, 0, 3).astype(np.uint64)
-    dy, dx = (int(w[k] * np.uint64(2 * PAD + 1) >> np.uint64(32)) for k in (0, 1))
-    frame = np.zeros((3, 32 + 2 * PAD, 32 + 2 * PAD), np.uint8)
-    frame[:, PAD:-PAD, PAD:-PAD] = picture
-    crop = frame[:, dy:dy + 32, :]
-    # mirrored output x reads column (31 - x) + dx of the frame
-    return crop[:, :, dx:dx + 32][:, :, ::-1] if w[2] >> np.uint64(31) else crop[:, :, dx:dx + 32]
 
 
 def peer(data, seed, updates):
@@ -62,10 +40,10 @@ def peer(data, seed, updates):
     decayed = [p for n, p in net.named_parameters() if p.ndim > 1]
     others = [p for n, p in net.named_parameters() if p.ndim == 1]
     opt = torch.optim.SGD([{"params": decayed, "weight_decay": DECAY}, {"params": others}], lr=RATE, momentum=MOMENTUM)
-    order, losses = order_of(seed, 0, len(labels)), []
+    order, losses = golden.order_of(seed, 0, len(labels)), []
     for u in range(updates):
         which = order[u * BATCH:(u + 1) * BATCH]
-        x = np.stack([placed(seed, 0, i, pixels[i]) for i in which])
+        x = np.stack([golden.placed(seed, 0, i, pixels[i], PAD) for i in which])
         x = np.stack([table[c][x[:, c]] for c in range(3)], axis=1)
         loss = F.cross_entropy(net(torch.from_numpy(x).contiguous(memory_format=torch.channels_last)), torch.from_numpy(labels[which]))
         opt.zero_grad()

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/<network>.json: 20 updates of training in PyTorch, for the training tests to be compared with.
+"""Makes tests/golden/<name>.json: 20 updates of training in PyTorch, for the training tests to be compared with.
 
-    python3 scripts/make_golden.py [lenet resnet9 resnet20 airbench94] [--reference models.py] [--out tests/golden]
+    python3 scripts/make_golden.py [lenet resnet9 resnet20 airbench94 e1 e5 airbench94_muon] [--reference models.py] [--out tests/golden]
 
-The files hold no weights and no pixels: both follow from the seed by the generator that src/base/philox.h describes, which is
+The first four are networks with plain SGD; the others whole recipes of bench/peers/airbench.py, in small: whitening, augmentation,
+resolutions, Muon, schedules, averaging. tests/golden/<recipe>.ini is the same for Lockstep. The files hold no weights and no pixels: both follow from the seed by the generator that src/base/philox.h describes, which is
 written down here a second time. Needs numpy and PyTorch (any version from 1.13 on); the tests need neither.
 --reference names a Python file with build(name): its networks must have our parameter names and compute the same.
 """
 import argparse
 import configparser
+import copy
+import dataclasses
 import importlib.util
 import json
 import math
@@ -21,8 +24,11 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "bench", "peers"))
+import airbench  # noqa: E402
+
 UPDATES = 20
-PURPOSE_INIT, PURPOSE_SYNTHETIC = 1, 5  # src/base/philox.h
+PURPOSE_INIT, PURPOSE_SHUFFLE, PURPOSE_AUGMENT, PURPOSE_SYNTHETIC, PURPOSE_JITTER = 1, 2, 3, 5, 7  # src/base/philox.h
 LABEL_WORD = 1 << 20                    # src/data/synthetic.c: the word of a sample's stream that decides its label
 
 # Rates: with batch norm two runs that round differently part quickly (resnet20 at rate 0.01: 5e-3 after 10 updates, in fp32 against
@@ -34,6 +40,17 @@ NETWORKS = {
     "airbench94": {"batch": 32, "rate": 0.002},
 }
 COMMON = {"input": "3x32x32", "seed": 1, "momentum": 0.9, "weight_decay": 5e-4, "classes": 10, "mean": 0.5, "std": 0.25}
+# Recipes in small: five epochs of four updates, and a schedule, an average and resolutions that change within them. Muon's steps do
+# not shrink with the gradient, so what rounding does to a small one grows: at the records' rates fp32 parts from double by 1e-3 in
+# ten updates, at these (times `rates`), with a seed at which it decides no maximum of a window, by some 1e-6 in twenty.
+RECIPE_WIDTHS, RECIPE_BATCH, RECIPE_SAMPLES = (32, 64, 64), 64, 4 * 64 + 9
+RECIPES = {
+    "e1": {"seed": 1, "rates": 0.1, "changes": dict(
+        epochs=5, decay_epochs=4.5, whiten_bias_epochs=0.75, average_start=2.5, resolutions=(24, 28, 28, 32), whiten_images=100)},
+    "e5": {"seed": 1, "rates": 0.1, "changes": dict(
+        epochs=5, decay_epochs=4.5, whiten_bias_epochs=0.75, average_start=2.5, resolutions=(28, 28, 32), whiten_images=100)},
+    "airbench94_muon": {"seed": 4, "rates": 0.03, "changes": dict(epochs=5, decay_epochs=5, whiten_bias_epochs=2, whiten_images=100)},
+}
 
 
 # The generator -----------------------------------------------------------------------------------------------------------
@@ -84,6 +101,48 @@ def sample(seed, index, pixels, classes):
     noise = stream.astype("<u4").view(np.uint8)[:pixels].astype(np.int32)
     label = int(words(seed, PURPOSE_SYNTHETIC, 0, index, LABEL_WORD, 1)[0]) * classes >> 32
     return ((noise + 16 * (label % 8)) // 2).astype(np.uint8), label
+
+
+def order_of(seed, epoch, count):
+    """ls_order_shuffle"""
+    draws = words(seed, PURPOSE_SHUFFLE, epoch, 0, 0, count).astype(np.uint64)
+    order = np.arange(count)
+    for i in range(count - 1, 0, -1):
+        j = int(draws[i] * np.uint64(i + 1) >> np.uint64(32))
+        order[i], order[j] = order[j], order[i]
+    return order
+
+
+def below(word, count):
+    return int(word) * count >> 32
+
+
+def placed(seed, epoch, index, picture, pad, mode="constant", alternating=False):
+    """ls_augment_draw and the augment operator's pixels: crop from the padded picture (NumPy's word for its edge), mirrored or not."""
+    side = picture.shape[-1]
+    w = words(seed, PURPOSE_AUGMENT, epoch, index, 0, 3)
+    dy, dx = (below(w[k], 2 * pad + 1) for k in (0, 1))
+    mirrored = int(w[2] >> np.uint32(31))
+    if alternating:  # by epoch 0's draw, and in odd epochs the other way
+        mirrored = int(words(seed, PURPOSE_AUGMENT, 0, index, 0, 3)[2] >> np.uint32(31)) ^ epoch % 2
+    frame = np.pad(picture, ((0, 0), (pad, pad), (pad, pad)), mode)
+    crop = frame[:, dy:dy + side, dx:dx + side]
+    return crop[:, :, ::-1] if mirrored else crop  # mirrored output x reads column (side - 1 - x) + dx of the frame
+
+
+def jitter(seed, epoch, index, recipe):
+    """(shift, factor) of a normalised picture: op_augment.h"""
+    w = words(seed, PURPOSE_JITTER, epoch, index, 0, 2) >> np.uint32(16)
+    level = [(2 * int(v) - 65535) / 65536 for v in w]
+    return recipe.brightness * level[0], 1 + recipe.contrast * level[1]
+
+
+def augmented(seed, epoch, which, pixels, recipe):
+    """The recipe's batch of pictures `which`, in fp32."""
+    batch = airbench.normalised(torch.from_numpy(np.stack(
+        [placed(seed, epoch, i, pixels[i], recipe.translate, "reflect", alternating=True) for i in which])), torch.float64)
+    shift, factor = (torch.tensor(v, dtype=torch.float64).view(-1, 1, 1, 1) for v in zip(*(jitter(seed, epoch, i, recipe) for i in which)))
+    return ((batch + shift) * factor).float()
 
 
 def batch_of(setup, shape, update):
@@ -242,10 +301,10 @@ def train(net, batches, setup, dtype):
     return losses, grad_norms
 
 
-def describe_initial(net, grad_norms):
+def describe_initial(tensors, grad_norms):
     """What tells a wrong initial value from a wrong gradient: sums in double in element order, and a few values."""
     rows = []
-    for name, tensor, _ in net.tensors():
+    for name, tensor in tensors:
         values = tensor.detach().numpy().reshape(-1)
         wide = values.astype(np.float64)
         picks = sorted({0, 1, 2, 3, len(values) // 2, len(values) - 1})
@@ -282,20 +341,91 @@ def make(name, options):
         "loss_fp32": loss32, "loss_fp64": loss64, "relative_fp32_to_fp64": relative,
         "grad_norm_fp32": math.sqrt(sum(v * v for v in norms32.values())),
         "grad_norm_fp64": math.sqrt(sum(v * v for v in norms64.values())),
-        "parameters": describe_initial(net, norms64),
+        "parameters": describe_initial([(n, t) for n, t, _ in net.tensors()], norms64),
     }
+    write(name, golden, options)
+
+
+def write(name, golden, options):
     path = os.path.join(options.out, name + ".json")
     with open(path, "w") as file:
         json.dump(golden, file, indent=1)
         file.write("\n")
-    print(f"{path}: loss {loss64[0]:.4f} -> {loss64[-1]:.4f}, fp32 differs by {max(relative[:10]):.1e} (first 10), "
-          f"{max(relative):.1e} (all)")
+    loss, relative = golden["loss_fp64"], golden["relative_fp32_to_fp64"]
+    print(f"{path}: loss {loss[0]:.4f} -> {loss[-1]:.4f}, fp32 differs by {max(relative[:10]):.1e} (first 10), {max(relative):.1e} (all)")
+
+
+# Recipes -----------------------------------------------------------------------------------------------------------------
+
+def initialise_recipe(net, recipe, seed, images):
+    """Initial values as weight_init has them (src/model/graph.h, whiten.h); images: normalised, for whitening."""
+    tensors = [(n, t) for n, t in net.state_dict().items() if not n.endswith("num_batches_tracked")]
+    for index, (name, tensor) in enumerate(tensors):
+        if ".norm" in name:
+            continue  # as made
+        fan_in = 12 if name == "whiten.bias" else tensor[0].numel()
+        values = torch.from_numpy(uniform(seed, index, tensor.numel(), 1 / math.sqrt(fan_in))).reshape(tensor.shape)
+        if name == "whiten.weight":
+            values = airbench.whitening(images).float()
+        elif name == "head.weight" and not recipe.legacy_init:
+            values = (values.double() / values.double().std()).float()
+        elif name == "whiten.bias" and recipe.legacy_init:
+            values.zero_()
+        elif values.dim() == 4:
+            nn.init.dirac_(values[:values.size(1)])
+        tensor.copy_(values)
+    return tensors
+
+
+def recipe_batches(recipe, pixels, labels, seed):
+    """As Lockstep sees them with data.shuffle, flip = alternating, pad_mode = reflect, brightness, contrast and drop_last."""
+    for epoch in range(math.ceil(recipe.epochs)):
+        order = order_of(seed, epoch, len(labels))
+        for first in range(0, len(order) - recipe.batch + 1, recipe.batch):
+            which = order[first:first + recipe.batch]
+            yield augmented(seed, epoch, which, pixels, recipe), torch.from_numpy(labels[which])
+
+
+def recipe_losses(net, recipe, per_epoch, batches, dtype):
+    net = copy.deepcopy(net).to(dtype)
+    run, losses, norm = airbench.Run(net, recipe, per_epoch), [], 0.0
+    for images, labels in batches:
+        losses.append(run.update(images.to(dtype), labels).item())
+        if run.done == 1:
+            norm = math.sqrt(sum(float(p.grad.double().square().sum()) for p in net.parameters() if p.grad is not None))
+    return losses, norm
+
+
+def make_recipe(name, options):
+    seed, full = RECIPES[name]["seed"], airbench.RECIPES[name]
+    rates = {key: getattr(full, key) * RECIPES[name]["rates"] for key in ("muon_rate", "bias_rate", "head_rate")}
+    recipe = dataclasses.replace(full, batch=RECIPE_BATCH, **rates, **RECIPES[name]["changes"])
+    pixels, labels = zip(*(sample(seed, i, 3 * 32 * 32, COMMON["classes"]) for i in range(RECIPE_SAMPLES)))
+    pixels, labels = np.stack(pixels).reshape(-1, 3, 32, 32), np.array(labels)
+    net = airbench.Network(recipe, RECIPE_WIDTHS)
+    tensors = initialise_recipe(net, recipe, seed, airbench.normalised(torch.from_numpy(pixels[:recipe.whiten_images]), torch.float64))
+    initial = describe_initial([(n, t.clone()) for n, t in tensors], {})
+    batches = list(recipe_batches(recipe, pixels, labels, seed))
+    assert len(batches) == UPDATES
+    per_epoch = RECIPE_SAMPLES // RECIPE_BATCH
+    loss64, norm64 = recipe_losses(net, recipe, per_epoch, batches, torch.float64)
+    loss32, norm32 = recipe_losses(net, recipe, per_epoch, batches, torch.float32)
+    relative = [abs(a - b) / abs(b) for a, b in zip(loss32, loss64)]
+    if max(relative) > 2e-5:
+        sys.exit(f"make_golden.py: {name} with seed {seed}: fp32 parts from double by {max(relative):.1e}; another seed does better")
+    write(name, {
+        "about": f"scripts/make_golden.py {name}; PyTorch {torch.__version__.split('+')[0]}, CPU, {options.threads} thread(s). "
+                 "Losses are means over the batch, before the update. Lockstep's configuration: the file of this name with .ini.",
+        "recipe": dataclasses.asdict(recipe), "widths": RECIPE_WIDTHS, "samples": RECIPE_SAMPLES, "updates": UPDATES, "seed": seed,
+        "loss_fp32": loss32, "loss_fp64": loss64, "relative_fp32_to_fp64": relative,
+        "grad_norm_fp32": norm32, "grad_norm_fp64": norm64, "parameters": initial,
+    }, options)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", default=list(NETWORKS))
-    parser.add_argument("--reference", help="Python file with build(name), to compare the networks with")
+    parser.add_argument("networks", nargs="*", default=[*NETWORKS, *RECIPES])
+    parser.add_argument("--reference", help="Python file with build(name), to compare the networks (not the recipes) with")
     parser.add_argument("--out", default=os.path.join(ROOT, "tests", "golden"))
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
@@ -303,9 +433,12 @@ def main():
     check_philox()
     os.makedirs(options.out, exist_ok=True)
     for name in options.networks:
-        if name not in NETWORKS:
-            sys.exit(f"make_golden.py: no network '{name}'; one of {', '.join(NETWORKS)}")
-        make(name, options)
+        if name in RECIPES:
+            make_recipe(name, options)
+        elif name in NETWORKS:
+            make(name, options)
+        else:
+            sys.exit(f"make_golden.py: no '{name}'; one of {', '.join([*NETWORKS, *RECIPES])}")
 
 
 if __name__ == "__main__":
