@@ -119,6 +119,12 @@ static ls_status check_optimizer(const ls_config *cfg) {
     ls_groups groups;
     ls_config_where(cfg, LS_OPTION_optimizer_groups, where, sizeof where);
     LS_TRY(ls_parse_groups(where, cfg->optimizer_groups, &groups));
+    double coefficients[MAX_NUMBERS];
+    int count;
+    LS_TRY(parse_reals(cfg, LS_OPTION_optimizer_ns_coefficients, cfg->optimizer_ns_coefficients, coefficients, &count));
+    if (count != 3)
+        return refuse(
+            cfg, LS_OPTION_optimizer_ns_coefficients, "%d numbers; expected 3, as 3.4445, -4.7750, 2.0315", count);
     if (!cfg->optimizer_nesterov) return LS_SUCCESS;
     if (!ls_config_has_effect(cfg, LS_OPTION_optimizer_nesterov))
         return refuse(cfg, LS_OPTION_optimizer_nesterov, "only optimizer.kind = %s has it, this is %s",

@@ -126,7 +126,7 @@ static inline ls_dtype ls_config_storage(const ls_config *cfg) {
 }
 ls_augmentation ls_config_augmentation(const ls_config *cfg); // of training pictures
 const char *ls_config_choice(const char *name, int value);    // ("train.precision", 1) -> "bf16"
-// Does the optimizer or schedule that is chosen read option `index`? 1 for options that every one reads.
+// Does the optimizer (a group's, too) or schedule that is chosen read option `index`? 1 for options that every one reads.
 int ls_config_has_effect(const ls_config *cfg, int index);
 // The effective configuration as an INI file that reads back to the same values; with_help adds units, ranges and
 // explanations as comments (configs/reference.ini is this of the defaults).

@@ -135,7 +135,12 @@ static int table_for(int index) {
 
 int ls_config_has_effect(const ls_config *cfg, int index) {
     const int t = table_for(index);
-    return t < 0 || find_read(&options[t].kinds[*(const int *)const_field_of(cfg, t)], index);
+    ls_groups groups = { .count = 0 };
+    if (t < 0 || find_read(&options[t].kinds[*(const int *)const_field_of(cfg, t)], index)) return 1;
+    if (t != LS_OPTION_optimizer_kind || ls_failed(ls_parse_groups("", cfg->optimizer_groups, &groups))) return 0;
+    for (int g = 0; g < groups.count; g++)
+        if (groups.group[g].kind >= 0 && find_read(&options[t].kinds[groups.group[g].kind], index)) return 1;
+    return 0;
 }
 
 static void append(char *dst, size_t bytes, const char *before, const char *text) {

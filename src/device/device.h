@@ -31,7 +31,7 @@
 #include "device/op_resize.h"
 #include "device/op_update.h"
 
-enum { LS_DEVICE_ABI = 6, LS_OP_ARGS_MAX = 13 };
+enum { LS_DEVICE_ABI = 7, LS_OP_ARGS_MAX = 13 };
 
 typedef struct ls_device ls_device;
 typedef struct ls_slab ls_slab;

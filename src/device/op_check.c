@@ -239,12 +239,17 @@ static ls_status check_optimizer(const ls_op_desc *desc) {
                 (long long)count, LS_SEGMENT_ELEMENTS);
         covered += count;
         if (a->segments[s].rate < LS_SEGMENT_IDLE || a->segments[s].rate >= LS_RATES_MAX)
-            return FAIL(desc, "segment %d has rate %d; %d to %d", s, a->segments[s].rate, LS_SEGMENT_IDLE, LS_RATES_MAX - 1);
+            return FAIL(
+                desc, "segment %d has rate %d; %d to %d", s, a->segments[s].rate, LS_SEGMENT_IDLE, LS_RATES_MAX - 1);
         if (!(a->segments[s].momentum >= 0 && a->segments[s].momentum < 1))
             return FAIL(desc, "momentum is %g; at least 0 and below 1", (double)a->segments[s].momentum);
     }
     if (covered != a->count)
         return FAIL(desc, "the segments cover %lld of %lld elements", (long long)covered, (long long)a->count);
+    for (int s = 0; desc->op == LS_OP_MUON && s < a->segment_count; s++)
+        if (a->segments[s].rate != LS_SEGMENT_IDLE &&
+            (!a->segments[s].shape || ls_param_count(a->segments[s].shape) > a->segments[s].count))
+            return FAIL(desc, "segment %d is no tensor", s);
     int divides = desc->op == LS_OP_ADAMW;
     if (a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1 && (a->eps > 0 || !divides)) return LS_SUCCESS;
     return FAIL(desc, "beta1 %g, beta2 %g, eps %g; betas at least 0 and below 1, eps positive", (double)a->beta1,
@@ -300,8 +305,20 @@ static double step_control_work(const ls_op_desc *desc) {
     return (double)desc->attr.step_control.slots;
 }
 
+// Muon counts the operations of its products by itself.
+static double muon_work(const ls_optimizer_attr *a) {
+    double work = 0;
+    for (int s = 0; s < a->segment_count; s++) {
+        if (a->segments[s].rate == LS_SEGMENT_IDLE) continue;
+        const double rows = a->segments[s].shape->dim[0], all = (double)ls_param_count(a->segments[s].shape);
+        const double small = fmin(rows, all / rows);
+        work += 2 * a->ns_steps * (2 * small * all + small * small * small);
+    }
+    return work;
+}
+
 static double optimizer_work(const ls_op_desc *desc) {
-    return (double)desc->attr.optimizer.count;
+    return desc->op == LS_OP_MUON ? muon_work(&desc->attr.optimizer) : (double)desc->attr.optimizer.count;
 }
 
 // --- the tables ----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@
 //                    finite, partial[0] means nothing
 //   STEP_CONTROL     the decision of this update, one thread: from all partials and ls_update_input; in double, stored
 //                    as fp32. Once halted, an update changes nothing but skip = 1: the host may look at the state some
-//                    updates later and finds the one that ended the run. Sets state.skip, lr = the window's, multiplier,
+//                    updates later and finds the one that ended the run. Sets state.skip, lr and renormalise = the window's, multiplier,
 //                    grad_norm (before clipping; means nothing when skip), and clears bad_gradient. The loss scale
 //                    moves last: multiplier uses the one of this update
 //                      skip        = any element not finite, or bad_gradient
@@ -43,6 +43,12 @@
 //                    w -= lr * sign(beta1*m + (1-beta1)*g), sign(0) being 0;
 //                    m = beta2*m + (1-beta2)*g
 //                    (Chen et al. 2023, Symbolic Discovery of Optimization Algorithms)
+//   MUON             nothing when skip; of each segment, one tensor as a matrix of dim[0] rows W, G, M, of R rows:
+//                    G = grad*multiplier;  M = momentum*M + G (M = G at applied == 1);  U = nesterov ? G + momentum*M : M
+//                    X = U / (|U| + LS_MUON_EPS), |.| being Frobenius's norm; transposed if it has more rows than columns
+//                    ns_steps times: A = X X^T, X = ns[0] X + (ns[1] A + ns[2] A A) X  (Newton and Schulz's iteration)
+//                    W = W*(1 - lr*decay) - lr*X;  with state.renormalise W is W*sqrt(R)/|W| first (unless |W| is 0)
+//                    Of a scaled gradient the step is the same. (Jordan 2024, Muon; the rescaling: airbench94_muon)
 //   all              lr = state.lr[rate] * lr_factor; rate, lr_factor, decay and momentum being the element's segment's.
 //                    At a rate of 0 weights stay as they are. Nothing is read or written of a segment without a rate;
 //                    copy[i] = w in 16 bits where the working copy is a 16-bit one.
@@ -56,18 +62,21 @@
 #include "base/shape.h"
 
 enum {
-    LS_RATES_MAX = 8,    // learning rates of an update that differ by more than a factor
+    LS_RATES_MAX = 8,     // learning rates of an update that differ by more than a factor
     LS_SEGMENT_IDLE = -1, // its rate: another optimizer's
     LS_SEGMENT_ELEMENTS = 16,
     LS_PARTIALS = 3,
     LS_FIXED_RANK_BITS = 12 // up to 4096 micro-batches of a window can be added without overflow
 };
 
-typedef struct {          // host -> device with every update
-    double samples;       // true number of samples in the window over all ranks; 1 when the loss is summed
-    double micro_batches; // of the window, over all ranks
+static const float LS_MUON_EPS = 1e-7F;
+
+typedef struct {            // host -> device with every update
+    double samples;         // true number of samples in the window over all ranks; 1 when the loss is summed
+    double micro_batches;   // of the window, over all ranks
     float lr[LS_RATES_MAX]; // 0: the schedule's; others have an end of their own
     uint32_t update;
+    int32_t renormalise; // MUON: weights are rescaled
 } ls_update_input;
 
 typedef struct {      // lives on the device, part of every checkpoint
@@ -78,6 +87,7 @@ typedef struct {      // lives on the device, part of every checkpoint
     // of the last update
     int32_t skip;
     float lr[LS_RATES_MAX], multiplier, grad_norm;
+    int32_t renormalise;
     int32_t bad_gradient; // set by TO_FIXED_POINT, cleared by STEP_CONTROL
     int32_t halted;
     int64_t bad_element; // in the store: the last element that was not finite; -1: none
@@ -105,17 +115,20 @@ typedef struct {
 typedef struct {   // neighbours in the store that share their constants
     int64_t count; // elements: a multiple of LS_SEGMENT_ELEMENTS, but for the last segment
     float lr_factor, decay;
-    float momentum; // SGD
-    int rate;       // index of ls_train_state.lr; LS_SEGMENT_IDLE: the step passes over it
+    float momentum;              // SGD, MUON
+    int rate;                    // index of ls_train_state.lr; LS_SEGMENT_IDLE: the step passes over it
+    const ls_param_shape *shape; // MUON: of the segment's one tensor
 } ls_step_segment;
 
 typedef struct {
     int64_t count;
     const ls_step_segment *segments; // in the store's order, all `count` elements; borrowed until the plan is freed
     int segment_count;
-    int nesterov;       // SGD
+    int nesterov;       // SGD, MUON
     float beta1, beta2; // ADAMW, LION
     float eps;          // ADAMW
+    int ns_steps;       // MUON
+    float ns[3];        // MUON
     ls_dtype storage;   // of the working copy; LS_F32: there is none, the master is used
 } ls_optimizer_attr;
 
@@ -136,6 +149,7 @@ enum {
     LS_ADAMW_ARGS
 };
 enum { LS_LION_STATE, LS_LION_GRAD, LS_LION_MOMENTUM, LS_LION_WEIGHT, LS_LION_COPY, LS_LION_ARGS };
+enum { LS_MUON_STATE, LS_MUON_GRAD, LS_MUON_MOMENTUM, LS_MUON_WEIGHT, LS_MUON_COPY, LS_MUON_ARGS };
 enum {
     LS_RUNNING_STATS_WINDOW,
     LS_RUNNING_STATS_STATE,

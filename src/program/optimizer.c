@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include "base/memory.h"
+#include "config/values.h"
 
 #define NAMES(...) __VA_ARGS__
 static const struct {
@@ -25,18 +26,20 @@ const char *ls_optimizer_kept_name(int kind, int index) {
     return kinds[kind].kept[index];
 }
 
-// Neighbours whose rules agree are one segment; those of other optimizers, too, which the step passes over.
+// Neighbours whose rules agree are one segment, a matrix is always one of its own; those of other optimizers are, too, which
+// the step passes over.
 static void cut_segments(ls_optimizer *o, int kind, const ls_param_rules *rules) {
     const ls_param_store *a = o->store;
     ls_step_segment *segments = o->segments[kind];
     for (int i = 0; i < a->trained_params; i++) {
         const ls_param_rule *rule = &rules->param[a->order[i]];
+        const ls_param_shape *shape = kind == LS_OPTIMIZER_MUON ? &a->graph->params[a->order[i]].shape : NULL;
         const ls_step_segment idle = { .rate = LS_SEGMENT_IDLE },
-                              own = { 0, rule->lr_factor, rule->decay, rule->momentum, rule->rate };
+                              own = { 0, rule->lr_factor, rule->decay, rule->momentum, rule->rate, shape };
         ls_step_segment segment = rule->kind == kind ? own : idle;
         ls_step_segment *last = o->segment_count[kind] ? &segments[o->segment_count[kind] - 1] : NULL;
-        if (last && last->rate == segment.rate && last->lr_factor == segment.lr_factor && last->decay == segment.decay &&
-            last->momentum == segment.momentum) {
+        if (last && last->rate == segment.rate && last->lr_factor == segment.lr_factor &&
+            last->decay == segment.decay && last->momentum == segment.momentum && !segment.shape) {
             last->count += a->elements[a->order[i]];
             continue;
         }
@@ -48,7 +51,7 @@ static void cut_segments(ls_optimizer *o, int kind, const ls_param_rules *rules)
 static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state, int kind) {
     const ls_param_store *a = o->store;
     const int64_t count = a->trained_elements;
-    const ls_op_desc desc = { .op = kinds[kind].op,
+    ls_op_desc desc = { .op = kinds[kind].op,
         .layer = "optimizer",
         .attr.optimizer = { .count = count,
             .segments = o->segments[kind],
@@ -57,7 +60,12 @@ static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state
             .beta1 = (float)cfg->optimizer_beta1,
             .beta2 = (float)cfg->optimizer_beta2,
             .eps = (float)cfg->optimizer_eps,
+            .ns_steps = (int)cfg->optimizer_ns_steps,
             .storage = a->storage } };
+    double ns[3];
+    int numbers;
+    LS_TRY(ls_parse_reals("optimizer.ns_coefficients", cfg->optimizer_ns_coefficients, ns, 3, &numbers));
+    for (int i = 0; i < numbers; i++) desc.attr.optimizer.ns[i] = (float)ns[i];
     ls_optimizer_step *step = &o->steps[o->step_count];
     LS_TRY(a->device->api->plan_new(a->device, &desc, &step->plan));
     o->step_count++;
@@ -143,5 +151,6 @@ void ls_optimizer_print(const ls_optimizer *o, FILE *file) {
             graph->params[order[i]].name);
     }
     const int frozen = graph->param_count - trained - o->store->statistic_params;
-    if (frozen) fprintf(file, "  frozen: %d tensors, %lld elements of memory\n", frozen, (long long)o->store->frozen_elements);
+    if (frozen)
+        fprintf(file, "  frozen: %d tensors, %lld elements of memory\n", frozen, (long long)o->store->frozen_elements);
 }

@@ -40,13 +40,15 @@ static ls_status rule_of(
         out->lr_factor = (float)group->lr;
         out->rate = rate_of(r, group);
         if (out->rate < 0)
-            return ls_fail(LS_USAGE, "%s: optimizer.groups: expected at most %d different pairs of end= and frozen_after=",
-                cfg->file, LS_RATES_MAX - 1);
+            return ls_fail(LS_USAGE,
+                "%s: optimizer.groups: expected at most %d different pairs of end= and frozen_after=", cfg->file,
+                LS_RATES_MAX - 1);
         if (!isnan(group->decay)) out->decay = (float)group->decay;
         if (!isnan(group->momentum)) out->momentum = (float)group->momentum;
         if (group->kind >= 0) out->kind = group->kind;
         if (group->frozen) out->kind = LS_NOT_TRAINED;
     }
+    if (out->kind == LS_OPTIMIZER_MUON && param->role != LS_ROLE_WEIGHT) out->kind = LS_OPTIMIZER_SGD; // no matrix
     return LS_SUCCESS;
 }
 
@@ -71,8 +73,8 @@ static ls_status fill(const ls_config *cfg, const ls_graph *graph, ls_param_rule
                 "train --dry-run lists the parameters",
                 cfg->file, groups.group[g].pattern, graph->path);
     if (trained || graph->param_count == 0) return LS_SUCCESS;
-    return ls_fail(LS_USAGE, "%s: optimizer.groups: every parameter of %s is frozen; nothing is left to train", cfg->file,
-        graph->path);
+    return ls_fail(LS_USAGE, "%s: optimizer.groups: every parameter of %s is frozen; nothing is left to train",
+        cfg->file, graph->path);
 }
 
 ls_status ls_param_rules_new(const ls_config *cfg, const ls_graph *graph, ls_param_rules **out) {

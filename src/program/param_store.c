@@ -47,7 +47,8 @@ static int64_t place(ls_param_store *a, int from, int end, int64_t first) {
 
 static void place_all(ls_param_store *a) {
     a->trained_params = order_part(a, TRAINED, 0);
-    const int with_statistics = order_part(a, STATISTIC, a->trained_params), all = order_part(a, FROZEN, with_statistics);
+    const int with_statistics = order_part(a, STATISTIC, a->trained_params),
+              all = order_part(a, FROZEN, with_statistics);
     assert(all == a->graph->param_count);
     a->statistic_params = with_statistics - a->trained_params;
     a->trained_elements = place(a, 0, a->trained_params, 0);

@@ -14,9 +14,9 @@ typedef struct {
     ls_dtype storage;            // of activations and of the weights that operators read
     const ls_param_rules *rules; // which parameters are trained; NULL: all. Borrowed
     int state_tensors;           // tensors that the optimizer keeps of every trained one
-    int ordered;       // gradients are summed as 64-bit fixed point
-    int wire;          // gradients travel between ranks in bf16
-    int reduced;       // what is summed over ranks lies in memory for collectives (LS_MEMORY_REDUCED)
+    int ordered;                 // gradients are summed as 64-bit fixed point
+    int wire;                    // gradients travel between ranks in bf16
+    int reduced;                 // what is summed over ranks lies in memory for collectives (LS_MEMORY_REDUCED)
 } ls_param_store_options;
 
 typedef struct { // of each slab; 0: there is none
@@ -26,8 +26,8 @@ typedef struct { // of each slab; 0: there is none
 typedef struct {
     ls_device *device;
     const ls_graph *graph;
-    int64_t *offset;                              // by parameter index of the graph: first element
-    int64_t *elements;                            // with the device's padding, rounded to 64-byte lines
+    int64_t *offset;   // by parameter index of the graph: first element
+    int64_t *elements; // with the device's padding, rounded to 64-byte lines
     int64_t trained_elements, statistic_elements, frozen_elements; // in this order
     int *order; // parameter indices in the store's order: trained_params trained ones, the statistics, frozen ones
     int trained_params, statistic_params;

@@ -90,10 +90,11 @@ static ls_status enqueue_update(ls_trainer *t) {
         .steps = synced ? rank_micro_batches(b, p->window, 0) : mine, // a window fills rank 0 first
         .whole = ls_batches_window_samples(b, p->window) == b->global_batch,
         .number = p->updates,
+        .renormalise = ls_schedule_rescales(&t->schedule, p->updates),
     };
     for (int r = 0; r < rules->rate_count; r++)
-        window.lr[r] = (float)(t->cfg->optimizer_lr *
-                                 ls_schedule_rate_factor(&t->schedule, &rules->rate[r], (double)p->samples));
+        window.lr[r] =
+            (float)(t->cfg->optimizer_lr * ls_schedule_rate_factor(&t->schedule, &rules->rate[r], (double)p->samples));
     double start_s = ls_spans_clock();
     ls_spans_update(p->updates);
     ls_comm_phase(t->comm, "forward and backward", p->updates);

@@ -5,10 +5,12 @@
 
 static const double PI = 3.14159265358979323846;
 
-ls_status ls_schedule_new(const ls_config *cfg, int64_t samples_per_epoch, ls_schedule *out) {
-    *out = (ls_schedule){
-        .cfg = cfg, .samples_per_epoch = (double)samples_per_epoch, .epochs = cfg->schedule_epochs > 0 ? cfg->schedule_epochs : (double)cfg->train_epochs
-    };
+ls_status ls_schedule_new(
+    const ls_config *cfg, int64_t samples_per_epoch, int64_t updates_per_epoch, ls_schedule *out) {
+    *out = (ls_schedule){ .cfg = cfg,
+        .updates_per_epoch = updates_per_epoch,
+        .samples_per_epoch = (double)samples_per_epoch,
+        .epochs = cfg->schedule_epochs > 0 ? cfg->schedule_epochs : (double)cfg->train_epochs };
     if (cfg->schedule_milestones[0])
         LS_TRY(ls_parse_reals("schedule.milestones", cfg->schedule_milestones, out->milestones, LS_MILESTONES_MAX,
             &out->milestone_count));
@@ -79,4 +81,18 @@ double ls_schedule_rate_factor(const ls_schedule *s, const ls_rate_rule *rule, d
     const double epoch = samples / s->samples_per_epoch;
     if (epoch >= rule->frozen_after) return 0;
     return isnan(rule->end) ? ls_schedule_factor(s, samples) : clamp01(1 - epoch / rule->end);
+}
+
+int ls_schedule_rescales(ls_schedule *s, int64_t update) {
+    const int64_t every = s->cfg->optimizer_renormalise_every, growth = s->cfg->optimizer_renormalise_growth;
+    const int64_t end = update + 1;
+    if (every == 0) return 0;
+    if (end < s->rescaled_until) s->rescaled = s->rescaled_until = 0;
+    while (s->rescaled_until < end) {
+        const int64_t u = ++s->rescaled_until;
+        const double progress =
+            (double)u / (s->epochs * (double)s->updates_per_epoch); // of the schedule, as hiverge has it
+        if (u - s->rescaled >= every + (int64_t)((double)growth * progress)) s->rescaled = u;
+    }
+    return s->rescaled == end;
 }

@@ -13,13 +13,18 @@ typedef struct {
     double milestones[LS_MILESTONES_MAX]; // epochs
     int milestone_count;
     double samples_per_epoch, epochs;
+    int64_t updates_per_epoch;
+    int64_t rescaled, rescaled_until; // the last update up to that one at which weights are rescaled; counted from 1
 } ls_schedule;
 
-LS_CHECKED ls_status ls_schedule_new(const ls_config *cfg, int64_t samples_per_epoch, ls_schedule *out);
+LS_CHECKED ls_status ls_schedule_new(
+    const ls_config *cfg, int64_t samples_per_epoch, int64_t updates_per_epoch, ls_schedule *out);
 // Factor of the learning rate after `samples` samples, 0..1: over warmup_epochs from warmup_start to 1 in a straight line,
 // then what config/schedules.def says of schedule.kind, but not below schedule.floor.
 double ls_schedule_factor(const ls_schedule *schedule, double samples);
 // The same of a rate with an end of its own.
 double ls_schedule_rate_factor(const ls_schedule *schedule, const ls_rate_rule *rule, double samples);
+// Does update number `update`, from 0, rescale weights (optimizer.renormalise_every)? Quick where updates come in order.
+int ls_schedule_rescales(ls_schedule *schedule, int64_t update);
 
 #endif

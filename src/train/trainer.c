@@ -116,7 +116,7 @@ static ls_status plan_training(ls_trainer *t) {
     const ls_config *cfg = t->cfg;
     LS_TRY(ls_trainer_plan_batches(t));
     t->facts.updates_planned = planned_updates(t);
-    LS_TRY(ls_schedule_new(cfg, t->facts.batches.samples, &t->schedule));
+    LS_TRY(ls_schedule_new(cfg, t->facts.batches.samples, t->facts.batches.windows, &t->schedule));
     LS_TRY(ls_param_rules_new(cfg, t->graph, &t->rules));
     t->facts.rules = t->rules;
     int several = t->facts.comm->world_size > 1;

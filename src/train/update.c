@@ -55,7 +55,8 @@ void ls_update_begin(ls_update *u, const ls_sliding_window *window) {
     ls_update_input *input = ls_buffer_host(host);
     *input = (ls_update_input){ .samples = u->loss_is_sum ? 1.0 : window->samples,
         .micro_batches = window->micro_batches,
-        .update = (uint32_t)window->number };
+        .update = (uint32_t)window->number,
+        .renormalise = window->renormalise };
     memcpy(input->lr, window->lr, sizeof input->lr);
     u->device->api->copy(u->window, host, sizeof *input, u->queue);
     u->micros_left = window->steps;

@@ -40,7 +40,8 @@ typedef struct {
     int steps; // this rank's micro-batches (none in a short last window); with sync batch norm the most of any rank
     int whole; // no rank has fewer micro-batches or samples than in any other whole window
     float lr[LS_RATES_MAX]; // by ls_param_rules.rate
-    int64_t number;           // of the update, from 0
+    int64_t number;         // of the update, from 0
+    int renormalise;        // ls_update_input.renormalise
 } ls_sliding_window;
 
 // An update is begin, then for each of this rank's micro-batches micro, for each step that is left join, then end.

@@ -130,7 +130,7 @@ check "--dry-run: exit" $? 0
 check "--dry-run: layers" "$(grep -cE '^ *(conv1|fc) ' <<<"$text" | awk '{ print ($1 >= 2) }')" 1
 check "--dry-run: the groups hold all parameters" \
     "$("$train" tiny.ini --dry-run --set optimizer.weight_decay=0.01 2>/dev/null |
-        sed -nE 's/^ *lr x   .* ([0-9]+) parameters \(.*/\1/p' | awk '{ sum += $1 } END { print NR, sum }')" "2 1252"
+        sed -nE 's/^ *sgd *lr x .* ([0-9]+) parameters \(.*/\1/p' | awk '{ sum += $1 } END { print NR, sum }')" "2 1252"
 ranks 2 60 "$train" tiny.ini --dry-run >plan 2>/dev/null
 check "--dry-run on 2 ranks: exit" $? 0
 check "--dry-run on 2 ranks: printed once" "$(grep -c '^memory of one rank' plan)" "$(grep -c '^memory of one rank' <<<"$text")"

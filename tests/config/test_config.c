@@ -51,6 +51,7 @@ static void choices_match_the_enums(void **state) {
         { "optimizer.kind", LS_OPTIMIZER_SGD, "sgd" },
         { "optimizer.kind", LS_OPTIMIZER_ADAMW, "adamw" },
         { "optimizer.kind", LS_OPTIMIZER_LION, "lion" },
+        { "optimizer.kind", LS_OPTIMIZER_MUON, "muon" },
         { "schedule.kind", LS_SCHEDULE_CONSTANT, "constant" },
         { "schedule.kind", LS_SCHEDULE_LINEAR, "linear" },
         { "schedule.kind", LS_SCHEDULE_COSINE, "cosine" },
@@ -299,7 +300,8 @@ static void without_effect(void **state) {
         { { NULL }, "" },
         { { "optimizer.momentum=0.9" }, "" },
         { { "optimizer.kind=adamw" }, "" },
-        { { "optimizer.kind=adamw", "optimizer.momentum=0.9" }, "optimizer.momentum (only with optimizer.kind = sgd)" },
+        { { "optimizer.kind=adamw", "optimizer.momentum=0.9" },
+            "optimizer.momentum (only with optimizer.kind = sgd, muon)" },
         { { "optimizer.beta1=0.8", "optimizer.eps=1e-7" }, "optimizer.beta1 (only with optimizer.kind = adamw, lion); "
                                                            "optimizer.eps (only with optimizer.kind = adamw)" },
         { { "optimizer.eps=1e-7", "schedule.gamma=0.5", "schedule.final=0.1", "schedule.kind=cosine" },
@@ -345,7 +347,7 @@ static void without_effect(void **state) {
     assert_string_equal(ls_config_unused(&cfg, unused, sizeof unused), "");
     must(ls_config_set(&cfg, "optimizer.momentum=0.5"));
     assert_string_equal(
-        ls_config_unused(&cfg, unused, sizeof unused), "optimizer.momentum (only with optimizer.kind = sgd)");
+        ls_config_unused(&cfg, unused, sizeof unused), "optimizer.momentum (only with optimizer.kind = sgd, muon)");
     assert_string_equal(ls_config_unused(&cfg, unused, 10), "optimizer");
 }
 

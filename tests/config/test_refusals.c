@@ -86,8 +86,9 @@ static const refusal rows[] = {
     { "[schedule]\nkind = step\nmilestones = 0, 2\n", NULL,
         "@:3: schedule.milestones = 0, 2: expected numbers above 0, each larger than the one before" },
     { "[optimizer]\ngroups = *.bias lr\n", NULL,
-        "@:2: optimizer.groups = *.bias lr: 'lr' after '*.bias': expected lr=factor or decay=value, from 0 to "
-        "1e6" },
+        "@:2: optimizer.groups = *.bias lr: 'lr' after '*.bias': expected lr=, decay=, momentum=, end= or "
+        "frozen_after= with "
+        "a number, kind= with an optimizer, or frozen" },
     { "[optimizer]\nlr = 0.1\nrate = 0.2\n", NULL,
         "@:3: optimizer.rate = 0.2: line 2 sets it already, as optimizer.lr" },
     { "[run]\nname = a/b\n", NULL, "@:2: run.name = a/b: expected a name, not a path; --run-dir takes a path" },
@@ -112,8 +113,12 @@ static const refusal rows[] = {
         "@:2: schedule.kind = step: needs schedule.milestones, the epochs at which the factor drops, as 30, 60" },
     { "[schedule]\nmilestones = 1, 2\n", NULL,
         "@:2: schedule.milestones = 1, 2: only schedule.kind = step has them, this is constant" },
+    { "[optimizer]\nns_coefficients = 1, 2\n", NULL,
+        "@:2: optimizer.ns_coefficients = 1, 2: 2 numbers; expected 3, as 3.4445, -4.7750, 2.0315" },
+    { "[schedule]\nkind = linear\nepochs = 2.5\nwarmup_epochs = 3\n", NULL,
+        "@:4: schedule.warmup_epochs = 3: longer than the schedule, which has 2.5 epochs" },
     { "[schedule]\nwarmup_epochs = 6\n", NULL,
-        "@:2: schedule.warmup_epochs = 6: longer than the run of train.epochs = 5" },
+        "@:2: schedule.warmup_epochs = 6: longer than the schedule, which has 5 epochs" },
     { "[schedule]\nkind = one-cycle\nwarmup_epochs = 1\n", NULL,
         "@:3: schedule.warmup_epochs = 1: one-cycle has its own warm-up; set schedule.peak instead" },
     { "[train]\nmicro_batch = 256\n", NULL,
@@ -139,7 +144,7 @@ static const refusal rows[] = {
         "train.global_batch = "
         "128; lower train.global_batch, or data.drop_last = false" },
     { "[optimizer]\nkind = adamw\nnesterov = true\n", NULL,
-        "@:3: optimizer.nesterov = true: only optimizer.kind = sgd has it, this is adamw" },
+        "@:3: optimizer.nesterov = true: only optimizer.kind = sgd, muon has it, this is adamw" },
     { "[optimizer]\nmomentum = 0\nnesterov = true\n", NULL,
         "@:3: optimizer.nesterov = true: needs a momentum; set optimizer.momentum, for example to 0.9" },
     { "[loss_scale]\ninitial = 1000\n", NULL,

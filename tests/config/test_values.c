@@ -13,8 +13,7 @@ static void expect_message(ls_status status, const char *text, const char *messa
         fail_msg("'%s': %s", text, status.text ? status.text : "accepted");
 }
 
-#define GROUP_WORDS \
-    "lr=, decay=, momentum=, end= or frozen_after= with a number, kind= with an optimizer, or frozen"
+#define GROUP_WORDS "lr=, decay=, momentum=, end= or frozen_after= with a number, kind= with an optimizer, or frozen"
 #define CHW_MESSAGE "expected channels x height x width, each from 1 to 65535, as 3x32x32"
 #define HW_MESSAGE "expected height x width, each from 1 to 65535, as 64x64"
 

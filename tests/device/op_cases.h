@@ -141,6 +141,15 @@ static inline void conv_cases(ls_dtype storage, case_visit *visit, void *context
         if (a.has_bias)
             case_vector(c, LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS, USE_UPDATE, a.dst.c, sum_tolerance(pixels + 1));
         visit_and_free(visit, context, c);
+        if (!a.has_bias) continue;
+
+        c = case_new(LS_OP_CONV_BACKWARD_WEIGHT, storage, r->name, "bias only");
+        c->desc.attr.conv = a;
+        c->desc.attr.conv.bias_only = 1;
+        case_activation(c, LS_CONV_BACKWARD_WEIGHT_SRC, USE_IN, a.src, 0);
+        case_activation(c, LS_CONV_BACKWARD_WEIGHT_GRAD_DST, USE_IN, a.dst, 0);
+        case_vector(c, LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS, USE_UPDATE, a.dst.c, sum_tolerance(pixels + 1));
+        visit_and_free(visit, context, c);
     }
 }
 
@@ -165,7 +174,7 @@ static const struct {
 
 static inline void linear_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof linear_rows / sizeof *linear_rows; i++) {
-        ls_linear_attr a = { linear_rows[i].src, linear_rows[i].outputs, linear_rows[i].bias, storage };
+        ls_linear_attr a = { linear_rows[i].src, linear_rows[i].outputs, linear_rows[i].bias, 0, storage };
         const char *name = linear_rows[i].name;
         ls_param_shape weight = { LS_PARAM_LINEAR, { a.out_features, a.src.c, a.src.h, a.src.w }, 1 };
         ls_nchw dst = { a.src.n, a.out_features, 1, 1 };
@@ -194,6 +203,15 @@ static inline void linear_cases(ls_dtype storage, case_visit *visit, void *conte
         if (a.has_bias) {
             case_vector(c, LS_LINEAR_BACKWARD_WEIGHT_GRAD_BIAS, USE_UPDATE, a.out_features, sum_tolerance(a.src.n + 1));
         }
+        visit_and_free(visit, context, c);
+        if (!a.has_bias) continue;
+
+        c = case_new(LS_OP_LINEAR_BACKWARD_WEIGHT, storage, name, "bias only");
+        c->desc.attr.linear = a;
+        c->desc.attr.linear.bias_only = 1;
+        case_activation(c, LS_LINEAR_BACKWARD_WEIGHT_SRC, USE_IN, a.src, 0);
+        case_activation(c, LS_LINEAR_BACKWARD_WEIGHT_GRAD_DST, USE_IN, dst, 0);
+        case_vector(c, LS_LINEAR_BACKWARD_WEIGHT_GRAD_BIAS, USE_UPDATE, a.out_features, sum_tolerance(a.src.n + 1));
         visit_and_free(visit, context, c);
     }
 }

@@ -239,7 +239,8 @@ static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context
 
         op_case *c = flat_case(LS_OP_RUNNING_STATS, (ls_flat_attr){ .count = count, .share = 0.1F }, "");
         op_arg *window = case_set(c, LS_RUNNING_STATS_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input));
-        *(ls_update_input *)window->host = (ls_update_input){ .samples = 96, .micro_batches = 3, .lr = { 0.1F } };
+        *(ls_update_input *)window->host =
+            (ls_update_input){ .samples = 96, .micro_batches = 3, .lr = { 0.1F, [LS_RATES_MAX - 1] = 0.25F } };
         case_state(c, LS_RUNNING_STATS_STATE, USE_IN);
         case_raw(c, LS_RUNNING_STATS_SUM, USE_IN, LS_F32, (size_t)count, 0);
         case_raw(c, LS_RUNNING_STATS_RUNNING, USE_UPDATE, LS_F32, (size_t)count, EPS32)->absolute = 2 * EPS32;
@@ -288,7 +289,8 @@ static inline void control_cases(ls_dtype storage, case_visit *visit, void *cont
             .growth_interval = 10,
             .max_skips = 7 };
         op_arg *window = case_set(c, LS_STEP_CONTROL_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input));
-        *(ls_update_input *)window->host = (ls_update_input){ .samples = 96, .micro_batches = 3, .lr = { 0.1F } };
+        *(ls_update_input *)window->host =
+            (ls_update_input){ .samples = 96, .micro_batches = 3, .lr = { 0.1F, [LS_RATES_MAX - 1] = 0.25F } };
         double *partials = case_raw(c, LS_STEP_CONTROL_PARTIALS, USE_IN, LS_F64, 2 * LS_PARTIALS, 0)->host;
         partials[0] = 7;
         partials[2] = -1;
@@ -313,12 +315,13 @@ static inline void case_segments(op_case *c, float decay, float momentum) {
     a->segments = c->segments;
     a->segment_count = a->count > 100 ? 3 : 1;
     int64_t rest = a->count - (a->count > 100 ? 64 : 0);
-    c->segments[0] = (ls_step_segment){ a->count > 100 ? 16 : rest, 0.5F, decay, momentum };
-    c->segments[1] = (ls_step_segment){ 48, 2, 0, 0, 1 };
-    c->segments[2] = (ls_step_segment){ rest, 0.25F, 2 * decay, momentum };
+    c->segments[0] = (ls_step_segment){ a->count > 100 ? 16 : rest, 0.5F, decay, momentum, 0, NULL };
+    c->segments[1] = (ls_step_segment){ 48, 2, 0, 0, 1, NULL };
+    c->segments[2] = (ls_step_segment){ rest, 0.25F, 2 * decay, momentum, 0, NULL };
 }
 
-static inline void sgd_case(ls_optimizer_attr a, float momentum, float decay, int applied, int skip, case_visit *visit, void *context) {
+static inline void sgd_case(
+    ls_optimizer_attr a, float momentum, float decay, int applied, int skip, case_visit *visit, void *context) {
     char row[64];
     snprintf(row, sizeof row, "%lld elements%s%s%s%s", (long long)a.count, a.nesterov ? ", nesterov" : "",
         decay > 0 ? ", decay" : "", applied == 1 ? ", first" : "", skip ? ", skipped" : "");
@@ -386,7 +389,64 @@ static inline void lion_case(ls_optimizer_attr a, float decay, int skip, case_vi
     visit_and_free(visit, context, c);
 }
 
+static const struct {
+    const char *name;
+    ls_param_shape shape;
+} muon_rows[] = {
+    { "wide", { LS_PARAM_CONV, { 16, 5, 3, 3 }, 1 } },
+    { "tall", { LS_PARAM_CONV, { 40, 2, 2, 2 }, 1 } },
+    { "square, 1x1", { LS_PARAM_CONV, { 24, 24, 1, 1 }, 1 } },
+    { "groups", { LS_PARAM_CONV, { 12, 2, 3, 3 }, 3 } },
+    { "linear", { LS_PARAM_LINEAR, { 10, 17, 2, 2 }, 1 } },
+    { "a row", { LS_PARAM_LINEAR, { 1, 9, 1, 1 }, 1 } },
+    { "a column", { LS_PARAM_CONV, { 9, 1, 1, 1 }, 1 } },
+};
+
+enum { MUON_FIRST = 1, MUON_NESTEROV = 2, MUON_RENORMALISE = 4, MUON_SKIP = 8, MUON_STILL = 16 };
+
+static inline void muon_case(size_t row, int flags, case_visit *visit, void *context) {
+    const ls_param_shape *shape = &muon_rows[row].shape;
+    char variant[64];
+    snprintf(variant, sizeof variant, "%s%s%s%s%s", flags & MUON_FIRST ? "first " : "",
+        flags & MUON_NESTEROV ? "nesterov " : "", flags & MUON_RENORMALISE ? "renormalised " : "",
+        flags & MUON_SKIP ? "skipped" : "", flags & MUON_STILL ? "at rate 0" : "");
+    op_case *c = case_new(LS_OP_MUON, LS_F32, muon_rows[row].name, variant);
+    const int64_t count = ls_param_count(shape);
+    c->segments[0] = (ls_step_segment){ .count = count,
+        .lr_factor = 2,
+        .decay = 0.1F,
+        .momentum = 0.6F,
+        .rate = flags & MUON_STILL ? 2 : 1,
+        .shape = shape };
+    c->desc.attr.optimizer = (ls_optimizer_attr){ .count = count,
+        .segments = c->segments,
+        .segment_count = 1,
+        .nesterov = (flags & MUON_NESTEROV) != 0,
+        .ns_steps = 3,
+        .ns = { 3.4445F, -4.7750F, 2.0315F } };
+    ls_train_state *state = case_state(c, LS_MUON_STATE, USE_IN);
+    state->applied = flags & MUON_FIRST ? 1 : 3;
+    state->skip = (flags & MUON_SKIP) != 0;
+    state->renormalise = (flags & MUON_RENORMALISE) != 0;
+    fill_uniform(c, case_param(c, LS_MUON_GRAD, ARG_PARAM, USE_IN, *shape, 0), -512, 512);
+    case_param(c, LS_MUON_MOMENTUM, ARG_PARAM, USE_UPDATE, *shape, 8 * EPS32);
+    // the step is lr times a matrix of singular values near 1; three iterations enlarge what is rounded up to 3.4^3 times
+    case_param(c, LS_MUON_WEIGHT, ARG_PARAM, USE_UPDATE, *shape, 64 * EPS32);
+    visit_and_free(visit, context, c);
+}
+
+static inline void muon_cases(case_visit *visit, void *context) {
+    for (size_t row = 0; row < sizeof muon_rows / sizeof *muon_rows; row++) {
+        muon_case(row, MUON_FIRST, visit, context);
+        muon_case(row, MUON_NESTEROV | MUON_RENORMALISE, visit, context);
+        muon_case(row, MUON_NESTEROV, visit, context);
+        muon_case(row, MUON_SKIP | MUON_RENORMALISE, visit, context);
+        muon_case(row, MUON_STILL | MUON_RENORMALISE, visit, context);
+    }
+}
+
 static inline void optimizer_cases(ls_dtype storage, case_visit *visit, void *context) {
+    if (storage == LS_F32) muon_cases(visit, context);
     for (size_t i = 0; i < sizeof flat_counts / sizeof *flat_counts; i++) {
         ls_optimizer_attr a = { .count = flat_counts[i], .storage = storage };
         for (int variant = 0; variant < 4; variant++) {

@@ -350,8 +350,8 @@ static inline double *get_values(op_run *run, const op_case *c, int at, size_t *
     if (arg->kind == ARG_STATE) {
         const ls_train_state *s = (const void *)bytes;
         double fields[] = { (double)s->applied, (double)s->skipped, (double)s->loss_scale, s->finite_in_row,
-            s->skipped_in_row, s->skip, (double)s->lr, (double)s->multiplier, (double)s->grad_norm, s->halted,
-            s->skip ? (double)s->bad_element : -1, s->bad_gradient };
+            s->skipped_in_row, s->skip, (double)s->lr[0], (double)s->multiplier, (double)s->grad_norm, s->halted,
+            s->skip ? (double)s->bad_element : -1, s->bad_gradient, (double)s->lr[LS_RATES_MAX - 1] };
         *count = sizeof fields / sizeof *fields;
         if (s->skip) fields[7] = fields[8] = 0; // multiplier, norm: no meaning when skipped
         memcpy(values, fields, sizeof fields);

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "device/algorithm_cache.h"
 #include "device/cuda/kernels/direct.h"
+#include "device/cuda/kernels/muon.h"
 #include "device/cuda/kernels/update.h"
 #include "device/cuda/vendor.h"
 
@@ -29,8 +30,9 @@ struct ls_cuda_conv_algorithm {
 };
 
 struct ls_cuda_gemm {
-    ls_op op; // of the linear layer that this product is
+    ls_op op; // of the linear layer that this product is, or Muon's
     ls_cuda_conv_geometry geometry;
+    ls_cuda_muon_product product;
 };
 
 ls_status ls_cuda_libraries_open(ls_cuda_device *device, ls_cuda_libraries **out) {
@@ -149,14 +151,18 @@ ls_status ls_cuda_gemm_new(
     (void)libraries;
     *out = NULL;
     ls_cuda_gemm made;
-    if (!a->transpose_a && a->transpose_b && a->result == a->storage && a->beta == 0) {
-        made = (ls_cuda_gemm){ LS_OP_LINEAR_FORWARD, ls_cuda_linear_geometry(a->m, a->k, a->n, a->n, a->storage) };
+    if (!a->transpose_a && a->storage == LS_F32 && (a->batch > 1 || a->alpha != 1 || a->beta != 0)) {
+        made = (ls_cuda_gemm){ .op = LS_OP_MUON,
+            .product = { a->batch, a->m, a->n, a->k, a->transpose_b, a->alpha, a->beta } };
+    } else if (!a->transpose_a && a->transpose_b && a->result == a->storage && a->beta == 0) {
+        made = (ls_cuda_gemm){ .op = LS_OP_LINEAR_FORWARD,
+            .geometry = ls_cuda_linear_geometry(a->m, a->k, a->n, a->n, a->storage) };
     } else if (!a->transpose_a && !a->transpose_b && a->result == a->storage && a->beta == 0) {
-        made =
-            (ls_cuda_gemm){ LS_OP_LINEAR_BACKWARD_DATA, ls_cuda_linear_geometry(a->m, a->n, a->k, a->k, a->storage) };
+        made = (ls_cuda_gemm){ .op = LS_OP_LINEAR_BACKWARD_DATA,
+            .geometry = ls_cuda_linear_geometry(a->m, a->n, a->k, a->k, a->storage) };
     } else if (a->transpose_a && !a->transpose_b && a->result == LS_F32 && a->beta == 1) {
-        made =
-            (ls_cuda_gemm){ LS_OP_LINEAR_BACKWARD_WEIGHT, ls_cuda_linear_geometry(a->k, a->n, a->m, a->m, a->storage) };
+        made = (ls_cuda_gemm){ .op = LS_OP_LINEAR_BACKWARD_WEIGHT,
+            .geometry = ls_cuda_linear_geometry(a->k, a->n, a->m, a->m, a->storage) };
     } else {
         return ls_fail(LS_INTERNAL, "layer %s: no such product in the emulated library", layer);
     }
@@ -170,18 +176,20 @@ void ls_cuda_gemm_free(ls_cuda_gemm *gemm) {
 }
 
 size_t ls_cuda_gemm_workspace(const ls_cuda_gemm *gemm) {
-    return ls_cuda_direct_workspace(&gemm->geometry) + ODD_BYTES;
+    return (gemm->op == LS_OP_MUON ? 0 : ls_cuda_direct_workspace(&gemm->geometry)) + ODD_BYTES;
 }
 
 void ls_cuda_gemm_execute(
-    const ls_cuda_gemm *gemm, const void *a, const void *b, void *c, void *workspace, ls_queue *queue) {
+    const ls_cuda_gemm *gemm, const void *a, const void *b, const void *c, void *d, void *workspace, ls_queue *queue) {
     const ls_cuda_conv_geometry *g = &gemm->geometry;
     enqueue_memset(workspace, 0xFF, ls_cuda_gemm_workspace(gemm), queue);
-    if (gemm->op == LS_OP_LINEAR_FORWARD) {
-        ls_cuda_direct_forward(g, a, b, NULL, c, queue->stream);
+    if (gemm->op == LS_OP_MUON) {
+        ls_cuda_muon_multiply(&gemm->product, a, b, c, d, queue->stream);
+    } else if (gemm->op == LS_OP_LINEAR_FORWARD) {
+        ls_cuda_direct_forward(g, a, b, NULL, d, queue->stream);
     } else if (gemm->op == LS_OP_LINEAR_BACKWARD_DATA) {
-        ls_cuda_direct_backward_data(g, a, b, c, queue->stream);
+        ls_cuda_direct_backward_data(g, a, b, d, queue->stream);
     } else {
-        ls_cuda_direct_backward_weight(g, b, a, c, workspace, queue->stream);
+        ls_cuda_direct_backward_weight(g, b, a, d, workspace, queue->stream);
     }
 }

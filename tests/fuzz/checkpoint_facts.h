@@ -22,9 +22,13 @@ static inline const ls_train_info *fuzz_facts(void) {
         abort();
     ls_param_rules *rules;
     if (ls_failed(ls_param_rules_new(&cfg, graph, &rules))) abort();
-    facts = (ls_train_info){
-        .cfg = &cfg, .graph = graph, .rules = rules, .train_data = &data, .test_data = &data, .comm = &comm, .device = "cpu"
-    };
+    facts = (ls_train_info){ .cfg = &cfg,
+        .graph = graph,
+        .rules = rules,
+        .train_data = &data,
+        .test_data = &data,
+        .comm = &comm,
+        .device = "cpu" };
     if (ls_failed(ls_batches_plan(&cfg, data.count, 0, 1, &facts.batches))) abort();
     return &facts;
 }

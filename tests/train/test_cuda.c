@@ -69,6 +69,12 @@ static const struct {
     { "adamw, groups", { "optimizer.kind=adamw", "optimizer.lr=0.01", "optimizer.groups=c2.* lr=0.5 decay=0.01",
                            "optimizer.weight_decay=0.001" } },
     { "lion", { "optimizer.kind=lion", "optimizer.lr=0.001", "optimizer.weight_decay=0.1" } },
+    { "muon, frozen, rates with an end",
+        { "optimizer.kind=muon", "optimizer.nesterov=true", "optimizer.renormalise_every=2", "optimizer.ns_steps=3",
+            "optimizer.groups=c2.weight frozen; c2.bias end=1.5 lr=0.2; l.* kind=sgd lr=0.3 momentum=0.85 "
+            "frozen_after=2; "
+            "n?.weight frozen" } },
+    { "muon in bf16", { "train.precision=bf16", "optimizer.kind=muon", "optimizer.groups=c1.* frozen" } },
     { "restarts", { "schedule.kind=cosine-restarts", "schedule.period=0.3", "schedule.period_factor=2" } },
     { "recomputed", { "train.recompute=blocks", "train.micro_batch=8" } },
 };
@@ -172,7 +178,7 @@ static void compare_first_updates(void) {
     enum { UPDATES = 6 };
     double expected[UPDATES], got[UPDATES];
     for (int v = 0; v < VARIANTS; v++) {
-        int half = strcmp(variants[v].name, "bf16") == 0 || strcmp(variants[v].name, "fp16") == 0;
+        int half = strstr(variants[v].name, "bf16") || strstr(variants[v].name, "fp16");
         run r = { 0 };
         ls_train_evaluation evaluation;
         first_losses("device.type=ref", small, variants[v].options, UPDATES, expected);

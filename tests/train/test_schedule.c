@@ -44,6 +44,19 @@ static const row rows[] = {
     { "one-cycle half way up", { "schedule.kind=one-cycle", "schedule.peak=0.25" }, 1.25, 0.5 },
     { "one-cycle at its peak", { "schedule.kind=one-cycle", "schedule.peak=0.25" }, 2.5, 1.0 },
     { "one-cycle half way down", { "schedule.kind=one-cycle", "schedule.peak=0.25" }, 6.25, 0.5 },
+    { "linear to its own end", { "schedule.kind=linear", "schedule.epochs=8.5", "schedule.final=0.1" }, 4.25, 0.55 },
+    { "linear behind its own end", { "schedule.kind=linear", "schedule.epochs=8.5", "schedule.final=0.1" }, 9.0, 0.1 },
+    // cifar10-speedrun's e1: max(1 - step/272, 0.05)
+    { "linear above its floor", { "schedule.kind=linear", "schedule.epochs=8.5", "schedule.floor=0.05" }, 8.0,
+        0.058823529411764705 },
+    { "linear on its floor", { "schedule.kind=linear", "schedule.epochs=8.5", "schedule.floor=0.05" }, 8.25, 0.05 },
+    { "a warm-up begins below the floor", { "schedule.kind=linear", "schedule.warmup_epochs=1", "schedule.floor=0.5" },
+        0.25, 0.25 },
+    { "cosine to its own end", { "schedule.kind=cosine", "schedule.epochs=4" }, 2.0, 0.5 },
+    { "one-cycle to its own end", { "schedule.kind=one-cycle", "schedule.peak=0.25", "schedule.epochs=5" }, 3.125,
+        0.5 },
+    { "one-cycle behind its own end", { "schedule.kind=one-cycle", "schedule.final=0.07", "schedule.epochs=5" }, 7.0,
+        0.07 },
     { "one-cycle ends", { "schedule.kind=one-cycle", "schedule.peak=0.25", "schedule.final=0.05" }, 10.0, 0.05 },
 };
 
@@ -56,7 +69,7 @@ static void factors(void **state) {
         for (int o = 0; o < 6 && rows[r].options[o]; o++)
             assert_int_equal(ls_config_set(&cfg, rows[r].options[o]).code, LS_OK);
         ls_schedule schedule;
-        assert_int_equal(ls_schedule_new(&cfg, 1000, &schedule).code, LS_OK);
+        assert_int_equal(ls_schedule_new(&cfg, 1000, 100, &schedule).code, LS_OK);
         double factor = ls_schedule_factor(&schedule, rows[r].epoch * 1000);
         if (fabs(factor - rows[r].factor) > 1e-9)
             fail_msg(
@@ -64,7 +77,69 @@ static void factors(void **state) {
     }
 }
 
+static void rates_with_an_end(void **state) {
+    (void)state;
+    static const struct {
+        ls_rate_rule rule;
+        double epoch, factor;
+    } rate_rows[] = {
+        { { NAN, INFINITY }, 5, 0.5 },
+        { { 4, INFINITY }, 0, 1 },
+        { { 4, INFINITY }, 1, 0.75 },
+        { { 4, INFINITY }, 4, 0 },
+        { { 4, INFINITY }, 7, 0 },
+        { { NAN, 2 }, 1, 0.9 },
+        { { NAN, 2 }, 2, 0 },
+        { { 4, 2 }, 1.5, 0.625 },
+        { { 4, 2 }, 3, 0 },
+        { { NAN, 0 }, 0, 0 },
+    };
+    ls_config cfg;
+    ls_schedule schedule;
+    ls_config_defaults(&cfg);
+    assert_int_equal(ls_config_set(&cfg, "train.epochs=10").code, LS_OK);
+    assert_int_equal(ls_config_set(&cfg, "schedule.kind=linear").code, LS_OK);
+    assert_int_equal(ls_schedule_new(&cfg, 1000, 100, &schedule).code, LS_OK);
+    for (size_t r = 0; r < sizeof rate_rows / sizeof *rate_rows; r++) {
+        double factor = ls_schedule_rate_factor(&schedule, &rate_rows[r].rule, rate_rows[r].epoch * 1000);
+        if (fabs(factor - rate_rows[r].factor) > 1e-12) fail_msg("row %zu: factor %.12g", r, factor);
+    }
+}
+
+// As cifar10-speedrun counts: at step s, from 1, where s - last >= 2 + int(15 * s / 272); the others by hand.
+static void weights_are_rescaled_now_and_then(void **state) {
+    (void)state;
+    static const struct {
+        const char *options[3];
+        int expected[8]; // updates from 0; -1 ends them
+    } rescale_rows[] = {
+        { { "optimizer.renormalise_every=1" }, { 0, 1, 2, 3, 4, 5, 6, -1 } },
+        { { "optimizer.renormalise_every=3" }, { 2, 5, 8, 11, -1 } },
+        { { "optimizer.renormalise_every=2", "optimizer.renormalise_growth=15", "schedule.epochs=8.5" },
+            { 1, 3, 5, 7, 9, 11, 13, -1 } },
+        { { "optimizer.renormalise_every=2", "optimizer.renormalise_growth=8", "schedule.epochs=0.5" },
+            { 2, 8, 20, -1 } },
+    };
+    for (size_t r = 0; r < sizeof rescale_rows / sizeof *rescale_rows; r++) {
+        ls_config cfg;
+        ls_schedule schedule;
+        ls_config_defaults(&cfg);
+        assert_int_equal(ls_config_set(&cfg, "schedule.kind=linear").code, LS_OK);
+        for (int o = 0; o < 3 && rescale_rows[r].options[o]; o++)
+            assert_int_equal(ls_config_set(&cfg, rescale_rows[r].options[o]).code, LS_OK);
+        assert_int_equal(ls_schedule_new(&cfg, 1000, 32, &schedule).code, LS_OK);
+        const int *next = rescale_rows[r].expected;
+        for (int u = 0; *next >= 0; u++) {
+            if (ls_schedule_rescales(&schedule, u) != (u == *next)) fail_msg("row %zu: update %d", r, u);
+            next += u == *next;
+        }
+        next = rescale_rows[r].expected;
+        assert_int_equal(ls_schedule_rescales(&schedule, *next), 1); // back, as a resumed run asks
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(factors) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(factors), cmocka_unit_test(rates_with_an_end),
+        cmocka_unit_test(weights_are_rescaled_now_and_then) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -198,8 +198,7 @@ void ls_conv_direct_backward_weight(void *context, int task, int thread) {
         .stride = a->stride,
         .dilation = a->dilation };
     for (int n = ls_cpu_share(a->src.n, task, plan->tasks); n < ls_cpu_share(a->src.n, task + 1, plan->tasks); n++) {
-        if (run->grad_weight)
-            copy_padded(&copy, run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), scratch);
+        if (run->grad_weight) copy_padded(&copy, run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), scratch);
         conv.grad_weight = partial;
         for (int kb = 0; kb < plan->dst_blocks; kb++) {
             conv.grad_dst = gradient_block(run, n, kb, map);

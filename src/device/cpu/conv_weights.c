@@ -106,8 +106,7 @@ static void reduce_task(void *context, int kb, int thread) {
 
 void ls_conv_reduce(const ls_conv_run *run) {
     const ls_conv_plan *plan = run->plan;
-    if (run->grad_weight)
-        ls_pool_run(plan->base.cpu->pool, reduce_task, (void *)(uintptr_t)run, plan->dst_blocks);
+    if (run->grad_weight) ls_pool_run(plan->base.cpu->pool, reduce_task, (void *)(uintptr_t)run, plan->dst_blocks);
     if (!run->grad_bias) return;
     const float *bias = (const float *)(const void *)(run->workspace + plan->bias_at);
     for (int t = 0; t < plan->tasks; t++, bias += ls_conv_bias_floats(plan))

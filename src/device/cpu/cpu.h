@@ -96,7 +96,19 @@ void ls_cpu_plan_free(ls_plan *plan);
 LS_CHECKED ls_status ls_cpu_conv_find(const char *name, int *algorithm);
 
 // One maker for each family of operators; desc->op is one of them. ls_op_check has passed.
+// product.c: C[m][n] = A * B, or that added to C; k deep. Of B columns from `columns` on are zero and not read.
+typedef struct {
+    const ls_cpu *cpu;
+    int m, n, k, columns, accumulate;
+    size_t a_m, a_k, b_k, b_n, c_m; // floats from one row, or place in k, or column to the next
+    const float *a, *b, *bias;      // bias: of a row of C, where that is not added to; or NULL
+    float *c, *panels;              // panels: ls_cpu_product_bytes
+} ls_cpu_product;
+size_t ls_cpu_product_bytes(const ls_cpu *cpu, int n, int k);
+void ls_cpu_product_run(const ls_cpu_product *product);
+
 typedef ls_status ls_cpu_maker(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);
+ls_cpu_maker ls_cpu_muon_plan;
 #define F(family, storage) ls_cpu_maker ls_cpu_##family##_plan;
 #include "device/op_families.def"
 

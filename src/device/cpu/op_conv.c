@@ -169,8 +169,7 @@ static void lay_out_workspace(ls_conv_plan *plan) {
     size_t weights = ls_cpu_round(plan->weight_floats * sizeof(float)), at = 0;
     if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT) {
         plan->partial_at = at;
-        if (!desc->attr.conv.bias_only)
-            at += ls_cpu_round((size_t)plan->tasks * plan->weight_floats * sizeof(float));
+        if (!desc->attr.conv.bias_only) at += ls_cpu_round((size_t)plan->tasks * plan->weight_floats * sizeof(float));
         plan->bias_at = at;
         at += ls_cpu_round((size_t)plan->tasks * ls_conv_bias_floats(plan) * sizeof(float));
     } else {

@@ -241,5 +241,6 @@ static void optimizer_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
 }
 
 ls_status ls_cpu_optimizer_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    if (desc->op == LS_OP_MUON) return ls_cpu_muon_plan(cpu, desc, out);
     return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), optimizer_run, "own", out);
 }

@@ -62,6 +62,7 @@ LS_CHECKED ls_status ls_cuda_plan_make(ls_cuda_device *device, const ls_op_desc 
 
 // One maker for each family of operators; desc->op is one of them. ls_op_check has passed.
 typedef ls_status ls_cuda_maker(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
+ls_cuda_maker ls_cuda_muon_plan;
 #define F(family, storage) ls_cuda_maker ls_cuda_##family##_plan;
 #include "device/op_families.def"
 

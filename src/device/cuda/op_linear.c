@@ -9,15 +9,26 @@
 
 static ls_cuda_gemm_attr product_of(ls_op op, const ls_cuda_conv_geometry *g) {
     int batch = g->n, inputs = g->padded_c, outputs = g->padded_k;
-    ls_cuda_gemm_attr forward = {
-        .m = batch, .n = outputs, .k = inputs, .transpose_b = 1, .storage = g->storage, .result = g->storage
-    };
+    ls_cuda_gemm_attr forward = { .m = batch,
+        .n = outputs,
+        .k = inputs,
+        .batch = 1,
+        .transpose_b = 1,
+        .alpha = 1,
+        .storage = g->storage,
+        .result = g->storage };
     ls_cuda_gemm_attr backward_data = {
-        .m = batch, .n = inputs, .k = outputs, .storage = g->storage, .result = g->storage
+        .m = batch, .n = inputs, .k = outputs, .batch = 1, .alpha = 1, .storage = g->storage, .result = g->storage
     };
-    ls_cuda_gemm_attr backward_weight = {
-        .m = outputs, .n = inputs, .k = batch, .transpose_a = 1, .storage = g->storage, .result = LS_F32, .beta = 1
-    };
+    ls_cuda_gemm_attr backward_weight = { .m = outputs,
+        .n = inputs,
+        .k = batch,
+        .batch = 1,
+        .transpose_a = 1,
+        .alpha = 1,
+        .storage = g->storage,
+        .result = LS_F32,
+        .beta = 1 };
     if (op == LS_OP_LINEAR_FORWARD) return forward;
     return op == LS_OP_LINEAR_BACKWARD_DATA ? backward_data : backward_weight;
 }

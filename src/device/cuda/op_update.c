@@ -110,6 +110,7 @@ static void free_segments(ls_plan *plan) {
 
 ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
     optimizer_plan *own;
+    if (desc->op == LS_OP_MUON) return ls_cuda_muon_plan(device, desc, out);
     LS_TRY(ls_cuda_plan_make(device, desc, sizeof *own, run_step, "own kernel", &own));
     own->plan.free_parts = free_segments;
     ls_status status = upload_segments(device, &desc->attr.optimizer, &own->segments);

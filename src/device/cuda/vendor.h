@@ -29,13 +29,14 @@ void ls_cuda_conv_execute(
     ls_cuda_conv_algorithm *algorithm, void *image, void *weight, void *result, void *workspace, ls_queue *queue);
 
 // --- matrix products -----------------------------------------------------------------------------
-// Row-major C[m][n] = alpha * op(A) * op(B) + beta * C, A and B in `storage`, C in `result`, fp32 accumulation.
+// Row-major D[m][n] = alpha * op(A) * op(B) + beta * C, A and B in `storage`, C and D in `result`, fp32 accumulation; D may be
+// C. With batch > 1 so many of each lie one after another.
 // *out is NULL when the library has no algorithm.
 typedef struct {
-    int m, n, k;
+    int m, n, k, batch;
     int transpose_a, transpose_b; // A is stored [k][m], B is stored [n][k]
     ls_dtype storage, result;
-    float beta;
+    float alpha, beta;
 } ls_cuda_gemm_attr;
 typedef struct ls_cuda_gemm ls_cuda_gemm;
 LS_CHECKED ls_status ls_cuda_gemm_new(
@@ -43,6 +44,6 @@ LS_CHECKED ls_status ls_cuda_gemm_new(
 void ls_cuda_gemm_free(ls_cuda_gemm *gemm); // NULL is allowed
 size_t ls_cuda_gemm_workspace(const ls_cuda_gemm *gemm);
 void ls_cuda_gemm_execute(
-    const ls_cuda_gemm *gemm, const void *a, const void *b, void *c, void *workspace, ls_queue *queue);
+    const ls_cuda_gemm *gemm, const void *a, const void *b, const void *c, void *d, void *workspace, ls_queue *queue);
 
 #endif

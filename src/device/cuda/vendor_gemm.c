@@ -13,7 +13,7 @@ struct ls_cuda_gemm {
     cublasLtMatrixLayout_t left, right, result; // B, A, C
     cublasLtMatmulAlgo_t algorithm;
     size_t workspace;
-    float beta;
+    float alpha, beta;
     char layer[96];
 };
 
@@ -30,6 +30,14 @@ ls_status ls_cublaslt_fail(const char *layer, const char *call, cublasStatus_t r
 
 static cudaDataType_t type_of(ls_dtype storage) {
     return storage == LS_F32 ? CUDA_R_32F : storage == LS_F16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
+static ls_status set_batch(const ls_cuda_gemm *gemm, cublasLtMatrixLayout_t layout, int count, int64_t stride) {
+    TRY_LT(gemm->layer,
+        cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
+    TRY_LT(gemm->layer,
+        cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
+    return LS_SUCCESS;
 }
 
 static ls_status describe(ls_cuda_gemm *gemm, const ls_cuda_gemm_attr *a, int tf32) {
@@ -54,7 +62,10 @@ static ls_status describe(ls_cuda_gemm *gemm, const ls_cuda_gemm_attr *a, int tf
         TRY_LT(gemm->layer, cublasLtMatrixLayoutCreate(&gemm->right, storage, k, m, (int64_t)k));
     }
     TRY_LT(gemm->layer, cublasLtMatrixLayoutCreate(&gemm->result, type_of(a->result), n, m, (int64_t)n));
-    return LS_SUCCESS;
+    if (a->batch <= 1) return LS_SUCCESS;
+    LS_TRY(set_batch(gemm, gemm->left, a->batch, (int64_t)a->n * a->k));
+    LS_TRY(set_batch(gemm, gemm->right, a->batch, (int64_t)a->m * a->k));
+    return set_batch(gemm, gemm->result, a->batch, (int64_t)a->m * a->n);
 }
 
 // NVIDIA's advice for the workspace: 32 MiB from Hopper on, 4 MiB before.
@@ -115,6 +126,7 @@ ls_status ls_cuda_gemm_new(
     LS_TRY(LS_NEW(gemm, 1, "layer %s", layer));
     int found = 0;
     gemm->libraries = libraries;
+    gemm->alpha = attr->alpha;
     gemm->beta = attr->beta;
     snprintf(gemm->layer, sizeof gemm->layer, "%s", layer);
     ls_status status = describe(gemm, attr, libraries->device->tf32);
@@ -141,11 +153,11 @@ size_t ls_cuda_gemm_workspace(const ls_cuda_gemm *gemm) {
 }
 
 void ls_cuda_gemm_execute(
-    const ls_cuda_gemm *gemm, const void *a, const void *b, void *c, void *workspace, ls_queue *queue) {
-    const float alpha = 1;
+    const ls_cuda_gemm *gemm, const void *a, const void *b, const void *c, void *d, void *workspace, ls_queue *queue) {
     void *aligned = gemm->workspace ? ls_library_align(workspace) : NULL;
-    cublasStatus_t rc = cublasLtMatmul(gemm->libraries->cublaslt, gemm->product, &alpha, b, gemm->left, a, gemm->right,
-        &gemm->beta, c, gemm->result, c, gemm->result, &gemm->algorithm, aligned, gemm->workspace, queue->stream);
+    cublasStatus_t rc =
+        cublasLtMatmul(gemm->libraries->cublaslt, gemm->product, &gemm->alpha, b, gemm->left, a, gemm->right,
+            &gemm->beta, c, gemm->result, d, gemm->result, &gemm->algorithm, aligned, gemm->workspace, queue->stream);
     if (rc != CUBLAS_STATUS_SUCCESS)
         ls_cuda_note_status(queue->device, ls_cublaslt_fail(gemm->layer, "cublasLtMatmul", rc));
 }

@@ -11,7 +11,7 @@ static void run_forward(const ls_plan *base, const ls_buffer *args, ls_buffer wo
     if (plan->algorithm)
         ls_cuda_conv_execute(plan->algorithm, src, weight, dst, ls_cuda_at(workspace), queue);
     else if (plan->gemm)
-        ls_cuda_gemm_execute(plan->gemm, src, weight, dst, ls_cuda_at(workspace), queue);
+        ls_cuda_gemm_execute(plan->gemm, src, weight, dst, dst, ls_cuda_at(workspace), queue);
     else
         ls_cuda_direct_forward(g, src, weight, bias, dst, queue->stream);
     if (bias && (plan->algorithm || plan->gemm))
@@ -27,7 +27,7 @@ static void run_backward_data(const ls_plan *base, const ls_buffer *args, ls_buf
     if (plan->algorithm)
         ls_cuda_conv_execute(plan->algorithm, grad_src, weight, grad_dst, ls_cuda_at(workspace), queue);
     else if (plan->gemm)
-        ls_cuda_gemm_execute(plan->gemm, grad_dst, weight, grad_src, ls_cuda_at(workspace), queue);
+        ls_cuda_gemm_execute(plan->gemm, grad_dst, weight, grad_src, grad_src, ls_cuda_at(workspace), queue);
     else
         ls_cuda_direct_backward_data(&plan->geometry, grad_dst, weight, grad_src, queue->stream);
     ls_cuda_enqueued(base, queue);
@@ -47,7 +47,7 @@ static void run_backward_weight(const ls_plan *base, const ls_buffer *args, ls_b
     } else if (plan->algorithm) {
         ls_cuda_conv_execute(plan->algorithm, src, grad_weight, grad_dst, room, queue);
     } else if (plan->gemm) {
-        ls_cuda_gemm_execute(plan->gemm, grad_dst, src, grad_weight, room, queue);
+        ls_cuda_gemm_execute(plan->gemm, grad_dst, src, grad_weight, grad_weight, room, queue);
     } else {
         ls_cuda_direct_backward_weight(g, src, grad_dst, grad_weight, room, queue->stream);
     }

@@ -92,6 +92,7 @@ void ls_ref_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     state->bad_gradient = 0;
     state->bad_element = (int64_t)last;
     memcpy(state->lr, window->lr, sizeof state->lr);
+    state->renormalise = window->renormalise;
     state->multiplier = (float)multiplier;
     state->grad_norm = (float)norm;
     state->applied += !state->skip;

@@ -29,6 +29,7 @@ size_t ls_ref_conv_workspace(const ls_op_desc *desc);
 size_t ls_ref_linear_workspace(const ls_op_desc *desc);
 size_t ls_ref_norm_workspace(const ls_op_desc *desc);
 size_t ls_ref_pool_workspace(const ls_op_desc *desc);
+size_t ls_ref_optimizer_workspace(const ls_op_desc *desc);
 
 // Elements 0..count-1 of an array in storage type, as doubles.
 void ls_ref_doubles(const void *array, ls_dtype storage, int64_t count, double *out);

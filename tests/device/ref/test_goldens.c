@@ -113,7 +113,7 @@ static void linear(void **unused) {
     (void)unused;
     for (size_t i = 0; i < sizeof linears / sizeof *linears; i++) {
         const char *name = linears[i].name;
-        ls_linear_attr a = { linears[i].src, linears[i].outputs, 1, LS_F32 };
+        ls_linear_attr a = { linears[i].src, linears[i].outputs, 1, 0, LS_F32 };
         ls_nchw dst = { a.src.n, a.out_features, 1, 1 };
         ls_param_shape weight = { LS_PARAM_LINEAR, { a.out_features, a.src.c, a.src.h, a.src.w }, 1 };
         double sums[LS_OP_ARGS_MAX];

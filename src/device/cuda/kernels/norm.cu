@@ -41,9 +41,7 @@ template <int N> __device__ inline void store_floats(float *to, const float *fro
 }
 
 // Two sums of every channel of a pack, of one thread.
-template <typename T> struct two_sums {
-    float v[2][ls_pack<T>::size];
-};
+template <typename T> struct two_sums { float v[2][ls_pack<T>::size]; };
 
 // The sums of all threads of the block that have the same channels, in the thread of row 0.
 template <typename T> __device__ inline void add_rows(two_sums<T> &s, place at, int lanes, float *room) {
@@ -95,7 +93,7 @@ template <typename T> __device__ inline void add_slices(const ls_cuda_norm_args 
 template <typename T, typename F>
 __device__ inline void reduce(const ls_cuda_norm_args &a, place at, two_sums<T> &s, F finish) {
     constexpr int size = ls_pack<T>::size;
-    LS_SHARED(double, room, SUM_THREADS * size);
+    LS_SHARED(double, room, SUM_THREADS *size);
     LS_SHARED(int, last, 1);
     int t = static_cast<int>(threadIdx.x), width = a.grid.lanes * size, slices = a.grid.slices;
     add_rows(s, at, a.grid.lanes, reinterpret_cast<float *>(room));
@@ -191,9 +189,7 @@ __global__ void norm_finish(ls_cuda_norm_args a) {
 }
 
 // y = (x - mean) * factor + beta, of a pack of channels
-template <typename T> struct affine {
-    float mean[ls_pack<T>::size], factor[ls_pack<T>::size], beta[ls_pack<T>::size];
-};
+template <typename T> struct affine { float mean[ls_pack<T>::size], factor[ls_pack<T>::size], beta[ls_pack<T>::size]; };
 
 template <typename T> __device__ inline affine<T> affine_of(const ls_cuda_norm_args &a, int channel) {
     constexpr int size = ls_pack<T>::size;
@@ -249,8 +245,10 @@ __global__ void __launch_bounds__(APPLY_THREADS) norm_apply(ls_cuda_norm_args a)
             if (RESIDUAL) pack_add(y, ls_pack_unpack<T>(more[u]));
             LS_UNROLL
             for (int k = 0; k < size; k++) {
-                if (GELU) y.v[k] = ls_gelu(y.v[k]);
-                else y.v[k] = a.attr.activation == LS_ACTIVATION_RELU && y.v[k] < 0 ? 0 : y.v[k]; // NaN stays
+                if (GELU)
+                    y.v[k] = ls_gelu(y.v[k]);
+                else
+                    y.v[k] = a.attr.activation == LS_ACTIVATION_RELU && y.v[k] < 0 ? 0 : y.v[k]; // NaN stays
             }
             ls_pack_store(dst + (pixel + u * step) * a.grid.channels, y);
         }
@@ -327,8 +325,7 @@ __device__ inline ls_pack<T> gradient_at(const ls_cuda_norm_args &a, const ls_wi
 }
 
 // Through the gelu, whose input is computed again.
-template <typename T>
-__device__ inline void through_gelu(const affine<T> &f, const ls_pack<T> &x, ls_pack<T> &grad) {
+template <typename T> __device__ inline void through_gelu(const affine<T> &f, const ls_pack<T> &x, ls_pack<T> &grad) {
     ls_pack<T> y = affine_apply(f, x);
     LS_UNROLL
     for (int k = 0; k < y.size; k++) grad.v[k] *= ls_gelu_slope(y.v[k]);
@@ -365,7 +362,8 @@ __global__ void __launch_bounds__(SUM_THREADS, AFTER == WINDOWS || AFTER == GELU
     reduce<T>(a, at, s, [&a](int channel, double sum, double product) {
         if (a.grad_beta) a.grad_beta[channel] += static_cast<float>(sum);
         if (a.grad_gamma)
-            a.grad_gamma[channel] += static_cast<float>(product * static_cast<double>(a.saved[a.grid.channels + channel]));
+            a.grad_gamma[channel] +=
+                static_cast<float>(product * static_cast<double>(a.saved[a.grid.channels + channel]));
         if (a.whole) {
             hand_on(a, channel, sum, product);
         } else {

@@ -218,6 +218,7 @@ static __global__ void step_control(
     state.bad_gradient = 0;
     state.bad_element = static_cast<int64_t>(last);
     for (int r = 0; r < LS_RATES_MAX; r++) state.lr[r] = window->lr[r];
+    state.renormalise = window->renormalise;
     state.multiplier = static_cast<float>(multiplier);
     state.grad_norm = static_cast<float>(norm);
     state.applied += !state.skip;
@@ -259,8 +260,8 @@ static __device__ inline ls_cuda_segment segment_of(store_range range, int64_t e
 
 // 12 + 8 bytes, and 2 of the copy.
 template <typename T>
-static __global__ void sgd(store_range range, bool nesterov, const ls_train_state *state,
-    const float *grad, float *velocity, float *weight, T *copy) {
+static __global__ void sgd(store_range range, bool nesterov, const ls_train_state *state, const float *grad,
+    float *velocity, float *weight, T *copy) {
     int64_t first = first_element();
     if (first >= range.count || state->skip) return;
     ls_cuda_segment segment = segment_of(range, first);
@@ -335,7 +336,8 @@ static __global__ void lion(store_range range, lion_constants c, const ls_train_
     load_quad(grad + first, size, g);
     load_quad(momentum + first, size, m);
     load_quad(weight + first, size, w);
-    float multiplier = state->multiplier, lr = state->lr[segment.rate] * segment.lr_factor, keep = 1 - lr * segment.decay;
+    float multiplier = state->multiplier, lr = state->lr[segment.rate] * segment.lr_factor,
+          keep = 1 - lr * segment.decay;
     for (int i = 0; i < QUAD; i++) {
         g[i] *= multiplier;
         float direction = c.beta1 * m[i] + c.rest1 * g[i];
@@ -353,9 +355,9 @@ static store_range range_of(const ls_optimizer_attr *attr, const ls_cuda_step_ar
 
 void ls_cuda_sgd(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {
     int blocks = quad_blocks(attr->count);
-    LS_BY_STORAGE(attr->storage,
-        LS_LAUNCH((sgd<T>), blocks, LS_BLOCK, stream, range_of(attr, args), attr->nesterov != 0,
-            args->state, args->grad, args->kept[0], args->weight, static_cast<T *>(args->copy)));
+    LS_BY_STORAGE(
+        attr->storage, LS_LAUNCH((sgd<T>), blocks, LS_BLOCK, stream, range_of(attr, args), attr->nesterov != 0,
+                           args->state, args->grad, args->kept[0], args->weight, static_cast<T *>(args->copy)));
 }
 
 void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {
