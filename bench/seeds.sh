@@ -31,11 +31,12 @@ python3 - "$folder" "$seeds" <<'PYTHON'
 import json, statistics, sys
 folder, seeds = sys.argv[1], int(sys.argv[2])
 rows = [json.load(open(f"{folder}/seed-{seed}/summary.json")) for seed in range(1, seeds + 1)]
-accuracy = [100 * row["test_accuracy"] for row in rows]
+accuracy = [100 * row.get("tta_accuracy", row["test_accuracy"]) for row in rows]
 wall = [row["wall_seconds"] for row in rows]
 for seed, (row, percent) in enumerate(zip(rows, accuracy), 1):
     training = row["samples_seen"] / row["train_images_per_second"]
-    print(f"seed {seed}: {percent:.2f} %, {training:.1f} s of training, {row['wall_seconds']:.1f} s in all")
+    plain = f" ({100 * row['test_accuracy']:.2f} without test-time augmentation)" if "tta_accuracy" in row else ""
+    print(f"seed {seed}: {percent:.2f} %{plain}, {training:.1f} s of training, {row['wall_seconds']:.1f} s in all")
 print(f"mean {statistics.mean(accuracy):.3f} %, standard deviation {statistics.stdev(accuracy) if seeds > 1 else 0:.3f}, "
       f"lowest {min(accuracy):.2f}, highest {max(accuracy):.2f}; median {statistics.median(wall):.1f} s in all")
 PYTHON
