@@ -71,8 +71,8 @@ train --run-dir again
 check "packed: the same weights" "$(cmp good/weights.safetensors again/weights.safetensors 2>&1)" ""
 # Where the packed pictures are damaged, files are decoded again, and another takes the place of the spoilt one.
 for file in "${packed[@]}"; do
-    bytes=$(stat -c %s "$file")
-    dd if=/dev/zero of="$file" bs=1 seek=4608 count=$((bytes - 4608)) conv=notrunc status=none
+    size=$(stat -c %s "$file")
+    dd if=/dev/zero of="$file" bs=1 seek=4608 count=$((size - 4608)) conv=notrunc status=none
 done
 output=$("$train" folder.ini --run-dir later 2>&1)
 check "broken later: exit" $? 0

@@ -91,7 +91,7 @@ static void damage_costs_what_is_damaged(void **state) {
     uint8_t *whole = get_file(folder, path, &count), *bytes = malloc(count);
     assert_non_null(bytes);
     assert_int_equal(2 * PAGE + COUNT * BYTES, count);
-    for (size_t at = 0; at < count; at += at < 80 ? 1 : at < PAGE + COUNT * 16 ? 16 : 251) {
+    for (size_t at = 0; at < count; at += at < 80 ? 9 : at < PAGE + COUNT * 16 ? 16 : 251) {
         memcpy(bytes, whole, count);
         bytes[at] ^= 0x20;
         put_file(folder, path, bytes, count);
