@@ -68,6 +68,7 @@ longest() {
   case $1 in
   cifar) echo 32768 ;;
   image | checkpoint) echo 8192 ;;
+  packed) echo 8448 ;;
   set) echo 512 ;;
   *) echo 4096 ;;
   esac

@@ -56,6 +56,7 @@ static ls_status check_augmentation(const ls_config *cfg, ls_chw picture) {
 
 static ls_status check_data(const ls_config *cfg) {
     ls_chw shape;
+    if (!cfg->data_cache[0]) return refuse(cfg, LS_OPTION_data_cache, "expected off, auto, or a folder");
     LS_TRY(picture_shape(cfg, &shape));
     LS_TRY(check_augmentation(cfg, shape));
     if (cfg->eval_tta == LS_TTA_FLIP_SHIFT && ls_augment_side(shape) < 2)
@@ -187,6 +188,7 @@ static ls_status check_paths(const ls_config *cfg) {
     if (!*cfg->model_file) return refuse(cfg, LS_OPTION_model_file, "expected a network file, as models/lenet.ini");
     LS_TRY(ls_config_path(cfg, LS_OPTION_data_path, path, sizeof path));
     LS_TRY(ls_config_path(cfg, LS_OPTION_model_init, path, sizeof path));
+    LS_TRY(ls_config_path(cfg, LS_OPTION_data_cache, path, sizeof path));
     LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
     if (cfg->line[LS_OPTION_model_file] >= 0 || ls_path_exists(path)) return LS_SUCCESS;
     // Meant as in the file?

@@ -81,7 +81,7 @@ static ls_status open_format(const ls_config *cfg, ls_dataset *dataset) {
     LS_TRY(dataset->format->open(cfg, dataset));
     LS_TRY(fill_normalisation(cfg, dataset));
     const int64_t count = dataset->facts.count;
-    if (dataset->stamp) LS_TRY(LS_NEW(dataset->broken, count, "list of %lld samples", (long long)count));
+    if (dataset->stamps) LS_TRY(LS_NEW(dataset->broken, count, "list of %lld samples", (long long)count));
     return name_classes(dataset);
 }
 
@@ -107,6 +107,8 @@ void ls_dataset_free(ls_dataset *dataset) {
     ls_memory_free(dataset->memory[0]);
     ls_memory_free(dataset->memory[1]);
     free(dataset->class_numbers);
+    ls_picture_cache_close(dataset->cache);
+    free(dataset->stamps);
     free(dataset->broken);
     free(dataset);
 }
@@ -121,11 +123,21 @@ const char *ls_dataset_class(const ls_dataset *dataset, int label) {
                                 : dataset->class_numbers + (size_t)label * LS_CLASS_NUMBER_BYTES;
 }
 
+static ls_status read_packed(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
+    const int64_t file = dataset->file(dataset, index);
+    *label = dataset->label(dataset, index);
+    if (ls_picture_cache_get(dataset->cache, file, pixels)) return LS_SUCCESS;
+    LS_TRY(dataset->read(dataset, index, pixels, label));
+    ls_picture_cache_put(dataset->cache, file, pixels);
+    return LS_SUCCESS;
+}
+
 ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
     if (index < 0 || index >= dataset->facts.count) {
         return ls_fail(LS_INTERNAL, "%s: sample %lld of %lld asked for", dataset->facts.name, (long long)index,
             (long long)dataset->facts.count);
     }
+    if (dataset->cache) return read_packed(dataset, index, pixels, label);
     if (dataset->read) return dataset->read(dataset, index, pixels, label);
     memcpy(pixels, dataset->pixels + (size_t)index * dataset->pixel_stride, (size_t)ls_chw_count(dataset->facts.shape));
     *label = dataset->labels[(size_t)index * dataset->label_stride];
@@ -133,7 +145,29 @@ ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pix
 }
 
 int ls_dataset_may_break(const ls_dataset *dataset) {
-    return dataset->stamp != NULL;
+    return dataset->stamps != NULL;
+}
+
+ls_status ls_dataset_pack(ls_dataset *dataset, const char *folder, int creates) {
+    const ls_picture_cache_options options = { .folder = folder,
+        .kind = dataset->kind,
+        .stamps = dataset->stamps,
+        .count = dataset->files,
+        .picture_bytes = (size_t)ls_chw_count(dataset->facts.shape),
+        .creates = creates };
+    return ls_picture_cache_open(&options, &dataset->cache);
+}
+
+int ls_dataset_is_packed(const ls_dataset *dataset, int64_t index) {
+    return dataset->cache && ls_picture_cache_has(dataset->cache, dataset->file(dataset, index));
+}
+
+const char *ls_dataset_packed_at(const ls_dataset *dataset) {
+    return dataset->cache ? ls_picture_cache_path(dataset->cache) : "";
+}
+
+void ls_dataset_settle(ls_dataset *dataset) {
+    if (dataset->cache) ls_picture_cache_settle(dataset->cache);
 }
 
 static int64_t next_of_class(const ls_dataset *dataset, int64_t index) {

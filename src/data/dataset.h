@@ -40,6 +40,14 @@ int ls_dataset_may_break(const ls_dataset *dataset);
 // warning, there is the next one of its class that can. So the order of all others, and what an epoch is, stay as they
 // are. LS_DATA: the class has none.
 LS_CHECKED ls_status ls_dataset_read_whole(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
+// From now on a sample that was read is packed, with others, into a file in that folder, and not decoded again, in later
+// starts neither (picture_cache.h, which says what fails). Before anything is read; a set that may break alone. One process
+// of those that share the folder creates it, before the others open it.
+LS_CHECKED ls_status ls_dataset_pack(ls_dataset *dataset, const char *folder, int creates);
+int ls_dataset_is_packed(const ls_dataset *dataset, int64_t index);
+const char *ls_dataset_packed_at(const ls_dataset *dataset); // the file; "": there is none
+// All processes that share the folder have read what they would: what others packed is known from now on.
+void ls_dataset_settle(ls_dataset *dataset);
 // The samples with broken[index] != 0 are known as broken from now on. Before anything is read.
 void ls_dataset_know_broken(ls_dataset *dataset, const uint8_t *broken);
 // They are taken out instead; facts.checksum stays, as the files are there. LS_DATA: none is left.

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include "data/dataset.h"
+#include "data/picture_cache.h"
 
 enum { LS_MAX_CHANNELS = 16, LS_MAX_SIDE = 65535 };
 
@@ -31,14 +32,18 @@ struct ls_dataset {
     void *memory[2]; // of ls_memory_new
     // Made or decoded on demand, where `read` is set.
     ls_status (*read)(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
-    // Where samples are files; else all of this is NULL. The sample's file, "class/name.png"; its label; a hash of what
-    // tells it from another file or an earlier content: name, size, time of change. leave_out takes samples out of the
-    // state and of facts.count, not of facts.checksum.
+    // Where samples are files; else all of this is NULL. The sample's file, "class/name.png"; its label; its place in
+    // the list of all files, of which the set may hold the first ones. Of each file in that list there is a stamp: a
+    // hash of what tells it from another file or an earlier content: name, size, time of change. leave_out takes samples
+    // out of the state and of facts.count, not of facts.checksum.
     void (*name)(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes);
     int (*label)(const ls_dataset *dataset, int64_t index);
-    uint64_t (*stamp)(const ls_dataset *dataset, int64_t index);
+    int64_t (*file)(const ls_dataset *dataset, int64_t index);
     void (*leave_out)(ls_dataset *dataset, const uint8_t *broken);
-    uint64_t place;       // a hash of where the files are, and of the split
+    uint64_t *stamps; // by file
+    int64_t files;
+    uint64_t kind; // a hash of where the files are, of the split, and of how they become pixels
+    ls_picture_cache *cache;
     atomic_uchar *broken; // by sample: cannot be read; another one takes its place
     void (*free_state)(void *state);
     void *state;

@@ -28,6 +28,7 @@ typedef struct {
     int64_t bytes, changed_ns; // size; time of the last change, since 1970
     uint64_t hash;             // of the name
     int label, rank;           // rank: place among the files of its class and split
+    int64_t file;              // place in the list
 } image;
 
 typedef struct {
@@ -134,7 +135,7 @@ static ls_status add_image(folder *f, const char *path, const char *name, int la
     LS_TRY(LS_GROW(f->images, f->image_count, "%s", path));
     LS_TRY(LS_NEW_TEXT(copy, name, "%s", path));
     const int64_t changed_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
-    f->images[f->image_count++] = (image){ copy, info.st_size, changed_ns, ls_hash(name, strlen(name)), label, 0 };
+    f->images[f->image_count++] = (image){ copy, info.st_size, changed_ns, ls_hash(name, strlen(name)), label, 0, 0 };
     return LS_SUCCESS;
 }
 
@@ -300,13 +301,26 @@ static int label_image(const ls_dataset *dataset, int64_t index) {
     return f->images[index].label;
 }
 
-static uint64_t stamp_image(const ls_dataset *dataset, int64_t index) {
+static int64_t file_of_image(const ls_dataset *dataset, int64_t index) {
     const folder *f = dataset->state;
-    const image *from = &f->images[index];
+    return f->images[index].file;
+}
+
+static uint64_t stamp(const folder *f, const image *from) {
     const int64_t facts[] = { from->bytes, from->changed_ns };
     uint64_t hash = ls_hash_more(0, f->classes[from->label], strlen(f->classes[from->label]) + 1);
     hash = ls_hash_more(hash, from->name, strlen(from->name) + 1);
     return ls_hash_more(hash, facts, sizeof facts);
+}
+
+static ls_status fill_stamps(folder *f, ls_dataset *dataset) {
+    LS_TRY(LS_NEW(dataset->stamps, f->image_count, "stamps of %lld files", (long long)f->image_count));
+    dataset->files = f->image_count;
+    for (int64_t i = 0; i < f->image_count; i++) {
+        f->images[i].file = i;
+        dataset->stamps[i] = stamp(f, &f->images[i]);
+    }
+    return LS_SUCCESS;
 }
 
 static void leave_out(ls_dataset *dataset, const uint8_t *broken) {
@@ -322,11 +336,17 @@ static void leave_out(ls_dataset *dataset, const uint8_t *broken) {
     dataset->facts.count = f->image_count = kept;
 }
 
-// Two sets of the same folder's splits are remembered apart.
-static uint64_t hash_place(const char *root, ls_split split) {
+// Another version of what makes pixels of files has another number.
+static uint64_t hash_kind(const char *root, const ls_dataset *dataset) {
+    enum { PIXELS_VERSION = 1 };
+    const ls_dataset_info *facts = &dataset->facts;
+    const int64_t numbers[] = { PIXELS_VERSION, dataset->split == LS_SPLIT_TEST, facts->shape.c, facts->shape.h,
+        facts->shape.w, facts->resize };
     char *real = realpath(root, NULL);
     const char *place = real ? real : root;
-    const uint64_t hash = ls_hash_more(split == LS_SPLIT_TEST, place, strlen(place));
+    uint64_t hash = ls_hash_more(0, numbers, sizeof numbers);
+    hash = ls_hash_more(hash, facts->decoder, strlen(facts->decoder) + 1);
+    hash = ls_hash_more(hash, place, strlen(place) + 1);
     free(real);
     return hash;
 }
@@ -361,9 +381,9 @@ ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     dataset->read = read_image;
     dataset->name = name_image;
     dataset->label = label_image;
-    dataset->stamp = stamp_image;
+    dataset->file = file_of_image;
     dataset->leave_out = leave_out;
-    dataset->place = hash_place(root, dataset->split);
+    dataset->kind = hash_kind(root, dataset);
     int test = dataset->split == LS_SPLIT_TEST;
     snprintf(f->root, sizeof f->root, "%s%s", root, test ? found.test : found.train);
     snprintf(train_root, sizeof train_root, "%s%s", root, found.train);
@@ -378,6 +398,7 @@ ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
             "data.test_fraction = %g leaves no %s pictures in %s; raise it, or give the set train/ and test/ folders",
             cfg->data_test_fraction, ls_split_name(dataset->split), root);
     }
+    LS_TRY(fill_stamps(f, dataset));
     LS_TRY(ls_dataset_limit(cfg, dataset, f->image_count));
     facts->checksum = checksum(f, facts->count);
     return LS_SUCCESS;

@@ -1,75 +1,16 @@
 #include "data/verify.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/atomic_file.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "data/format.h"
-
-// --- what is remembered: a line with the hash of what follows, then the stamps in ascending order
-
-static const char header_format[] = "lockstep pictures 1 %016" PRIx64 "\n";
-enum { HEADER_BYTES = 20 + 16 + 1, STAMP_BYTES = sizeof(uint64_t) };
-
-static int compare_stamps(const void *a, const void *b) {
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-ls_status ls_verify_path(const char *folder, const ls_dataset *dataset, char *path, size_t bytes) {
-    const int length = snprintf(path, bytes, "%s/pictures-%016" PRIx64, folder, dataset->place);
-    return (size_t)length < bytes ? LS_SUCCESS : ls_fail(LS_STORAGE, "%s: path longer than %zu bytes", folder, bytes);
-}
-
-void ls_verify_recall(const char *path, const ls_dataset *dataset, uint8_t *known) {
-    char *text = NULL, header[HEADER_BYTES + 1];
-    size_t bytes = 0;
-    memset(known, 0, (size_t)dataset->facts.count);
-    if (!ls_path_exists(path) || ls_failed(ls_read_file(path, &text, &bytes))) return;
-    const size_t rest = bytes < HEADER_BYTES ? 0 : bytes - HEADER_BYTES;
-    snprintf(header, sizeof header, header_format, rest ? ls_hash(text + HEADER_BYTES, rest) : 0);
-    uint64_t *stamps = rest && rest % STAMP_BYTES == 0 && memcmp(text, header, HEADER_BYTES) == 0 ? malloc(rest) : NULL;
-    if (stamps) {
-        memcpy(stamps, text + HEADER_BYTES, rest);
-        for (int64_t i = 0; i < dataset->facts.count; i++) {
-            const uint64_t stamp = dataset->stamp(dataset, i);
-            known[i] = bsearch(&stamp, stamps, rest / STAMP_BYTES, STAMP_BYTES, compare_stamps) != NULL;
-        }
-    }
-    free(stamps);
-    free(text);
-}
-
-ls_status ls_verify_remember(const char *path, const ls_dataset *dataset, const uint8_t *broken) {
-    uint64_t *stamps;
-    LS_TRY(LS_NEW(stamps, dataset->facts.count, "%s", path));
-    size_t count = 0;
-    for (int64_t i = 0; i < dataset->facts.count; i++)
-        if (!broken[i]) stamps[count++] = dataset->stamp(dataset, i);
-    qsort(stamps, count, STAMP_BYTES, compare_stamps);
-    char header[HEADER_BYTES + 1];
-    snprintf(header, sizeof header, header_format, ls_hash(stamps, count * STAMP_BYTES));
-    ls_atomic_file *file = NULL;
-    ls_status status = ls_atomic_file_open(path, &file);
-    if (!ls_failed(status)) {
-        ls_atomic_file_write(file, header, HEADER_BYTES);
-        ls_atomic_file_write(file, stamps, count * STAMP_BYTES);
-        status = ls_atomic_file_commit(file);
-    }
-    free(stamps);
-    return status;
-}
-
-// --- looking
 
 typedef struct {
     const ls_dataset *dataset;
@@ -117,7 +58,7 @@ static void *work(void *context) {
     ls_status status = LS_NEW(pixels, ls_chw_count(l->dataset->facts.shape), "pixels of a picture");
     if (ls_failed(status)) keep_failure(l, status);
     for (int64_t i; (i = atomic_fetch_add(&l->next, o->shares)) < l->dataset->facts.count;)
-        if (!o->known[i]) look_at(l, i, pixels);
+        if (!ls_dataset_is_packed(l->dataset, i)) look_at(l, i, pixels);
     free(pixels);
     atomic_fetch_sub(&l->working, 1);
     return NULL;
@@ -125,7 +66,7 @@ static void *work(void *context) {
 
 static int64_t count_mine(const ls_dataset *dataset, const ls_verify_options *o) {
     int64_t count = 0;
-    for (int64_t i = o->share; i < dataset->facts.count; i += o->shares) count += !o->known[i];
+    for (int64_t i = o->share; i < dataset->facts.count; i += o->shares) count += !ls_dataset_is_packed(dataset, i);
     return count;
 }
 

@@ -317,7 +317,7 @@ static int is_no_part_of_the_record(const char *name) {
 // What is recorded, and no cause for a warning: it changes neither the run nor its result.
 static int is_free(const char *name) {
     static const char *const rooms[] = { "run.max", "train.max_updates", "checkpoint.", "log.", "data.workers",
-        "data.prefetch", "data.loader", "device.", "dist." };
+        "data.prefetch", "data.loader", "data.cache", "device.", "dist." };
     static const char *const rounding[] = { "device.tf32", "device.winograd", "dist.reduce_dtype" };
     return begins_with_one_of(name, rooms, sizeof rooms / sizeof rooms[0]) &&
            !begins_with_one_of(name, rounding, sizeof rounding / sizeof rounding[0]);

@@ -19,7 +19,7 @@ LS_CHECKED ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trai
 // For ls_trainer_load_weights and ls_trainer_evaluate alone: what only training would refuse is no error, such as a
 // train.global_batch that the ranks cannot share.
 LS_CHECKED ls_status ls_trainer_new_to_evaluate(const ls_config *cfg, ls_comm *comm, ls_trainer **out);
-// Every training picture of a set of files is decoded once, unless it is remembered from an earlier start (data/verify.h):
+// Every training picture of a set of files is decoded once, unless it is packed from an earlier start (data/verify.h):
 // LS_DATA on all ranks alike where some cannot be read, their names in warnings; or, by data.broken = skip, others take
 // their places. All ranks; before the first update. (Test pictures: by new.)
 LS_CHECKED ls_status ls_trainer_verify_pictures(ls_trainer *trainer);

@@ -1,8 +1,8 @@
 // verify_pictures.c - every picture is decoded once before the first update, shared out over the ranks and their
-// threads: what is broken is known then, and not at the end of an epoch. All ranks do alike with what any of them found.
+// threads, and packed: what is broken is known then, and not at the end of an epoch. All ranks do alike with what any of
+// them found.
 #include <stdlib.h>
 #include <string.h>
-#include "base/atomic_file.h"
 #include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -10,15 +10,14 @@
 #include "data/verify.h"
 #include "train/trainer_internal.h"
 
-enum { NAMED_MAX = 20, PATH_BYTES = 2 * LS_TEXT_BYTES };
+enum { NAMED_MAX = 20 };
 static const double TOLD_EVERY_SECONDS = 5;
 
 typedef struct {
     ls_trainer *t;
     ls_dataset *dataset;
     const char *split;
-    uint8_t *known, *broken;
-    char memory[PATH_BYTES]; // the file that remembers; "": none
+    uint8_t *broken;
     double told_s;
     int64_t looked; // by this rank
     int64_t count;  // that are broken
@@ -34,34 +33,42 @@ static void show_life(void *context, int64_t done, int64_t all) {
         v->t->facts.comm->world_size > 1 ? " of this rank's" : "");
 }
 
-// This rank's share.
-static ls_status look(verification *v) {
+// Where pictures are packed; "": nowhere.
+static ls_status find_folder(const ls_config *cfg, char *folder, size_t bytes) {
+    folder[0] = '\0';
+    if (strcmp(cfg->data_cache, "off") == 0) return LS_SUCCESS;
+    if (strcmp(cfg->data_cache, "auto") != 0) return ls_config_path(cfg, LS_OPTION_data_cache, folder, bytes);
+    if (!ls_cache_folder(folder, bytes)) folder[0] = '\0';
+    return LS_SUCCESS;
+}
+
+// One rank of each host creates the file; the others open it. What cannot be packed is decoded in every epoch.
+static ls_status pack(verification *v) {
     char folder[LS_TEXT_BYTES];
+    const int creates = v->t->facts.comm->local_rank == 0;
+    ls_status status = LS_SUCCESS;
+    LS_TRY(find_folder(v->t->cfg, folder, sizeof folder));
+    if (folder[0] && creates) status = ls_dataset_pack(v->dataset, folder, 1);
+    LS_TRY(ls_comm_barrier_napping(v->t->comm));
+    if (folder[0] && !creates && ls_failed(ls_dataset_pack(v->dataset, folder, 0))) return LS_SUCCESS;
+    if (ls_failed(status)) ls_warn("%s; pictures are decoded in every epoch", status.text);
+    return LS_SUCCESS;
+}
+
+// This rank's share: of all pictures, or of those that its host packs for itself.
+static ls_status look(verification *v) {
     const int64_t count = ls_dataset_get_info(v->dataset)->count;
-    LS_TRY(LS_NEW(v->known, count, "list of %lld pictures", (long long)count));
     LS_TRY(LS_NEW(v->broken, count, "list of %lld pictures", (long long)count));
-    if (ls_cache_folder(folder, sizeof folder)) {
-        LS_TRY(ls_verify_path(folder, v->dataset, v->memory, sizeof v->memory));
-        ls_verify_recall(v->memory, v->dataset, v->known);
-    }
     const ls_comm_info *comm = v->t->facts.comm;
-    const ls_verify_options options = { .share = comm->rank,
-        .shares = comm->world_size,
-        .workers = (int)v->t->cfg->data_workers,
-        .known = v->known,
+    const int alone = strcmp(v->t->cfg->data_cache, "off") != 0; // the hosts from each other
+    const int workers = (int)v->t->cfg->data_workers;
+    const ls_verify_options options = { .share = alone ? comm->local_rank : comm->rank,
+        .shares = alone ? comm->local_size : comm->world_size,
+        .workers = workers > v->t->facts.threads ? workers : v->t->facts.threads,
         .alive = show_life,
         .context = v };
     v->told_s = ls_clock_seconds();
     return ls_verify_read(v->dataset, &options, v->broken, &v->looked);
-}
-
-// One rank of each host writes. What cannot be remembered costs the next start, no more.
-static void remember(const verification *v, int64_t looked) {
-    char folder[LS_TEXT_BYTES];
-    if (looked == 0 || v->t->facts.comm->local_rank != 0 || !v->memory[0]) return;
-    ls_status status = ls_make_folders(ls_cache_folder(folder, sizeof folder));
-    LS_THEN(status, ls_verify_remember(v->memory, v->dataset, v->broken));
-    if (ls_failed(status)) ls_warn("data      the next start will verify all pictures again: %s", status.text);
 }
 
 // On rank 0, by reading them once more.
@@ -90,13 +97,14 @@ static ls_status verify(verification *v) {
     int64_t extremes[2] = { set, -set };
     LS_TRY(ls_comm_allreduce(comm, extremes, 2, LS_I64, LS_REDUCE_MAX));
     if (extremes[0] != -extremes[1]) return LS_SUCCESS;
+    LS_TRY(ls_comm_agree(comm, pack(v), NULL));
     ls_status status = look(v);
     LS_TRY(ls_comm_barrier_napping(comm)); // others may have more to do
     LS_TRY(ls_comm_agree(comm, status, NULL));
-    int64_t looked = v->looked;
-    LS_TRY(ls_comm_allreduce(comm, &looked, 1, LS_I64, LS_REDUCE_SUM));
     LS_TRY(ls_comm_allreduce(comm, v->broken, all, LS_U8, LS_REDUCE_MAX));
-    remember(v, looked);
+    ls_dataset_settle(v->dataset);
+    if (v->looked > 0 && ls_dataset_packed_at(v->dataset)[0])
+        ls_info("data      %s pictures are packed in %s", v->split, ls_dataset_packed_at(v->dataset));
     for (int64_t i = 0; i < all; i++) v->count += v->broken[i];
     if (v->count > 0 && v->t->facts.comm->rank == 0) name_broken(v);
     return LS_SUCCESS;
@@ -110,7 +118,6 @@ static ls_status refuse(int64_t broken, int64_t all) {
 }
 
 static void finish(verification *v) {
-    free(v->known);
     free(v->broken);
 }
 

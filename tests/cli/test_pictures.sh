@@ -1,5 +1,5 @@
 # Folders of pictures, some of which cannot be read: all are tried before the first update, shared out over ranks; refused, or gone on
-# without, the same on any number of ranks; remembered; and a picture that breaks while training costs nothing but itself.
+# without, the same on any number of ranks; packed for the next start; and a picture that breaks while training costs nothing but itself.
 . "$(dirname "$0")/pictures.sh" "$1"
 
 cat >folder.ini <<'END'
@@ -59,18 +59,27 @@ train --run-dir parts --set data.broken=skip --resume
 check "skip: the same weights in two parts" "$(cmp one/weights.safetensors parts/weights.safetensors 2>&1)" ""
 refused "eval, a broken test picture" 3 "cannot be read" "$train" eval folder.ini one/weights.safetensors
 
-# What was good is not tried again: that it is spoilt since shows where it is needed, and another takes its place.
+# What was good is packed, and not decoded again: that it is spoilt since does not show.
 rm -r pictures
 cp -rp whole pictures
 train --run-dir good
 check "all good: exit" $? 0
-check "remembered: files" "$(find cache/lockstep -name 'pictures-*' | wc -l)" 2
+packed=(cache/lockstep/packed-*)
+check "packed: files" "${#packed[@]}" 2
 spoil pictures/train/dark_below/1.png
+train --run-dir again
+check "packed: the same weights" "$(cmp good/weights.safetensors again/weights.safetensors 2>&1)" ""
+# Where the packed pictures are damaged, files are decoded again, and another takes the place of the spoilt one.
+for file in "${packed[@]}"; do
+    size=$(stat -c %s "$file")
+    dd if=/dev/zero of="$file" bs=1 seek=4608 count=$((size - 4608)) conv=notrunc status=none
+done
 output=$("$train" folder.ini --run-dir later 2>&1)
 check "broken later: exit" $? 0
 check "broken later: named once" "$(grep -c 'dark_below/1.png: broken.*the next picture of its class takes its place' <<<"$output")" 1
+refused "packed nowhere" 3 "1 of 24 pictures" "$train" folder.ini --run-dir never --set data.cache=off
 rm -r cache
-refused "no longer remembered" 3 "1 of 24 pictures" "$train" folder.ini --run-dir never
+refused "no longer packed" 3 "1 of 24 pictures" "$train" folder.ini --run-dir never
 # The run goes on without it; but not when it is gone.
 train --run-dir later --resume --set train.epochs=3 --set data.broken=skip
 check "broken later, resumed: exit" $? 0
@@ -78,19 +87,42 @@ mv pictures/train/dark_below/1.png away.png
 refused "resume without a picture" 3 "1 samples fewer: 11 instead of 12; bring the old files back (one that is broken goes to its old place" \
     "$train" folder.ini --quiet --run-dir later --resume --set train.epochs=4
 
-# A file that remembers nothing, and one that cannot be written.
+# Files that are none, and a folder that cannot be made.
 mv away.png pictures/train/dark_below/1.png
-for file in cache/lockstep/pictures-*; do echo damaged >"$file"; done
-refused "damaged memory" 3 "1 of 24 pictures" "$train" folder.ini --run-dir never
+for file in cache/lockstep/packed-*; do echo damaged >"$file"; done
+refused "damaged files" 3 "1 of 24 pictures" "$train" folder.ini --run-dir never
 rm -r cache
 touch cache
 output=$("$train" folder.ini --run-dir unkept --set data.broken=skip 2>&1)
-check "no memory: exit" $? 0
-check "no memory: told" "$(grep -c 'warning: data      the next start will verify all pictures again' <<<"$output")" 2
+check "no folder: exit" $? 0
+check "no folder: told" "$(grep -c 'warning: .*; pictures are decoded in every epoch' <<<"$output")" 2
+rm cache
+
+# Ranks pack together what each of them decodes; a run without, and one of another folder, have the same weights.
+rm -r pictures
+cp -rp whole pictures
+ranks 3 60 "$train" folder.ini --quiet --run-dir together --set data.cache=here
+check "3 ranks: exit" $? 0
+check "3 ranks: packed in the folder that is named" "$(find here -name 'packed-*' | wc -l) $([ -e cache ] && echo cache)" "2 "
+spoil pictures/train/dark_below/1.png
+train --run-dir alone --set data.cache=here
+check "3 ranks: all is packed" "$(cmp together/weights.safetensors alone/weights.safetensors 2>&1)" ""
+cp -p whole/train/dark_below/1.png pictures/train/dark_below/1.png
+train --run-dir unpacked --set data.cache=off
+check "the same weights without" "$(cmp together/weights.safetensors unpacked/weights.safetensors 2>&1)" ""
+# Empty files, links to nowhere and what is no picture: as data.broken says.
+: >pictures/train/dark_above/empty.jpg
+ln -s nowhere pictures/val/dark_below/nowhere.bmp
+refused "empty" 3 "2 of 26 pictures" "$train" folder.ini --run-dir never
+echo text >pictures/train/dark_above/notes.txt
+refused "no picture" 3 "notes.txt: is no image, expected only pictures in a class folder" "$train" folder.ini --run-dir never
+output=$("$train" folder.ini --run-dir left_out --set data.broken=skip 2>&1)
+check "left out: exit" $? 0
+check "left out: told" "$(grep -c '1 in class folders are no pictures and left out, as dark_above/notes.txt' <<<"$output")" 1
+check "left out: counted" "$(field left_out/summary.json train_broken) $(field left_out/summary.json test_broken)" "1 1"
 
 # Names that would forge a field or a line of predict's, or steer a terminal, and one that is no UTF-8: text shows them escaped, JSON
 # has them as they are, but for bytes that it cannot hold.
-rm -f cache
 forged=$'a\t1.000000\nb\t\e[31mc\\d' latin=$'caf\xe9'
 odd=$'odd\t\xe9'
 mkdir "$odd"

@@ -2,10 +2,12 @@
 #include "data_files.h"
 
 #include <endian.h>
+#include <fcntl.h>
 #include <strings.h>
 
 #include "data/image_decode.h"
 #include "data/image_resize.h"
+#include "data/jpeg_turbo.h"
 #include "data/verify.h"
 
 // 8 x 8, baseline, written by stb_image_write; its frame header (SOF0) begins at byte 154.
@@ -616,11 +618,11 @@ static void others_take_the_places_of_broken_ones(void **state) {
 }
 
 // Looks at all, in so many shares and threads; returns how many were looked at.
-static int64_t verify_all(const ls_dataset *dataset, int shares, int workers, const uint8_t *known, uint8_t *broken) {
+static int64_t verify_all(const ls_dataset *dataset, int shares, int workers, uint8_t *broken) {
     int64_t sum = 0;
     memset(broken, 0, 8);
     for (int share = 0; share < shares; share++) {
-        const ls_verify_options options = { .share = share, .shares = shares, .workers = workers, .known = known };
+        const ls_verify_options options = { .share = share, .shares = shares, .workers = workers };
         int64_t looked;
         require_ok(ls_verify_read(dataset, &options, broken, &looked), "verify");
         sum += looked;
@@ -628,52 +630,87 @@ static int64_t verify_all(const ls_dataset *dataset, int shares, int workers, co
     return sum;
 }
 
-static void pictures_are_verified_and_remembered(void **state) {
+static void pictures_are_verified_and_packed(void **state) {
     (void)state;
     static const uint8_t nothing[8] = { 0 }, wanted[8] = { [1] = 1, [6] = 1 };
     const char *folder = new_folder(), *cache = new_folder();
     ls_dataset *dataset = put_eight(folder, "a3b0");
-    uint8_t broken[8], known[8];
+    uint8_t broken[8];
     for (int shares = 1; shares <= 9; shares += 4)
         for (int workers = 1; workers <= 3; workers++) {
-            assert_int_equal(8, verify_all(dataset, shares, workers, nothing, broken));
+            assert_int_equal(8, verify_all(dataset, shares, workers, broken));
             assert_memory_equal(wanted, broken, 8);
         }
-    char path[2048];
-    require_ok(ls_verify_path(cache, dataset, path, sizeof path), "path");
-    memset(known, 7, sizeof known);
-    ls_verify_recall(path, dataset, known); // there is no such file
-    assert_memory_equal(nothing, known, 8);
-    require_ok(ls_verify_remember(path, dataset, broken), "remember");
-    ls_verify_recall(path, dataset, known);
-    for (int i = 0; i < 8; i++) assert_int_equal(!wanted[i], known[i]);
-    assert_int_equal(2, verify_all(dataset, 2, 1, known, broken)); // what was broken may have been mended
+    assert_string_equal("", ls_dataset_packed_at(dataset));
+    require_ok(ls_dataset_pack(dataset, cache, 1), "pack");
+    assert_int_equal(8, verify_all(dataset, 1, 2, broken));
+    assert_memory_equal(wanted, broken, 8);
+    for (int i = 0; i < 8; i++) assert_int_equal(!wanted[i], ls_dataset_is_packed(dataset, i));
+    assert_int_equal(2, verify_all(dataset, 2, 1, broken)); // what was broken may have been mended
+    assert_memory_equal(wanted, broken, 8);
     ls_dataset_free(dataset);
-    // A change, another size, a new name: looked at again. Samples 0 and 2.
+
+    // The first ones of the list and what is left of it are the same files; pixels do not need theirs.
+    ls_config cfg = folder_config(folder);
+    cfg.data_test_fraction = 0;
+    cfg.data_train_samples = 5;
+    dataset = open_split(&cfg, LS_SPLIT_TRAIN);
+    require_ok(ls_dataset_pack(dataset, cache, 0), "pack");
+    require_ok(ls_dataset_leave_out(dataset, (const uint8_t[8]){ [1] = 1, [2] = 1 }), "leave out");
+    put_picture(folder, "x.png", 2, 2, 3, 0);
+    for (int i = 0; i < 3; i++) {
+        static const int left[] = { 0, 3, 4 };
+        assert_true(ls_dataset_is_packed(dataset, i));
+        check_sample(dataset, i, left[i]);
+    }
+    ls_dataset_free(dataset);
+    remove(path_of(folder, "x.png"));
+
+    // Of another size, another way to it, another decoder or split there is nothing; other options do not matter.
+    for (int i = 0; i < 6; i++) {
+        cfg = folder_config(folder);
+        cfg.data_test_fraction = i == 3 ? 0.5 : 0;
+        if (i == 0) snprintf(cfg.data_image_size, sizeof cfg.data_image_size, "8x6");
+        if (i == 1) cfg.data_resize = LS_RESIZE_CROP;
+        if (i == 2) cfg.data_decoder = LS_DECODER_STB;
+        if (i == 4) cfg.data_flip = 1, cfg.data_train_samples = 3;
+        dataset = open_split(&cfg, i == 3 ? LS_SPLIT_TEST : LS_SPLIT_TRAIN);
+        const int same = i >= 4 || (i == 2 && !ls_jpeg_turbo_version());
+        const ls_status status = ls_dataset_pack(dataset, cache, 0);
+        if (same != !ls_failed(status)) fail_msg("row %d: %s", i, ls_failed(status) ? status.text : "packed already");
+        ls_dataset_free(dataset);
+    }
+
+    // A change, another size, a new name: looked at again, and the others are copied. Samples 0 and 2.
     dataset = put_eight(folder, "");
-    ls_verify_recall(path, dataset, known);
-    assert_memory_equal(nothing, known, 8); // written anew: changed later
-    require_ok(ls_verify_remember(path, dataset, nothing), "remember");
+    require_ok(ls_dataset_pack(dataset, cache, 1), "pack");
+    assert_int_equal(8, verify_all(dataset, 1, 1, broken)); // written anew: changed later
+    assert_memory_equal(nothing, broken, 8);
+    ls_dataset_settle(dataset);
     ls_dataset_free(dataset);
     put_picture(folder, "a/000.png", 9, 6, 3, 1);
     assert_int_equal(0, rename(path_of(folder, "a/001.png"), path_of(folder, "a/001x.png")));
-    ls_config cfg = folder_config(folder);
+    for (int i = 2; i < 8; i++) { // not decoded: they could not be
+        char name[32];
+        struct stat before;
+        snprintf(name, sizeof name, "%s/%03d.png", i % 2 ? "b" : "a", i / 2);
+        if (i == 2) continue;
+        const char *path = path_of(folder, name);
+        assert_int_equal(0, stat(path, &before));
+        FILE *file = fopen(path, "r+");
+        assert_non_null(file);
+        fputs("spoilt", file);
+        fclose(file);
+        const struct timespec times[2] = { before.st_atim, before.st_mtim };
+        assert_int_equal(0, utimensat(AT_FDCWD, path, times, 0));
+    }
+    cfg = folder_config(folder);
     cfg.data_test_fraction = 0;
     dataset = open_split(&cfg, LS_SPLIT_TRAIN);
-    ls_verify_recall(path, dataset, known);
-    for (int i = 0; i < 8; i++) assert_int_equal(i != 0 && i != 2, known[i]);
-    // A damaged file remembers nothing.
-    size_t count;
-    uint8_t *bytes = get_file(cache, strrchr(path, '/') + 1, &count);
-    static const size_t cuts[] = { 0, 10, 37, 38, 45, 100 };
-    for (size_t i = 0; i <= sizeof cuts / sizeof cuts[0]; i++) {
-        const int flip = i == sizeof cuts / sizeof cuts[0];
-        bytes[40] ^= (uint8_t)flip;
-        put_file(cache, strrchr(path, '/') + 1, bytes, flip ? count : cuts[i]);
-        ls_verify_recall(path, dataset, known);
-        assert_memory_equal(nothing, known, 8);
-    }
-    free(bytes);
+    require_ok(ls_dataset_pack(dataset, cache, 1), "pack");
+    assert_int_equal(8, verify_all(dataset, 2, 2, broken));
+    assert_memory_equal(nothing, broken, 8);
+    for (int i = 1; i < 8; i++) check_sample(dataset, i, i);
     ls_dataset_free(dataset);
 }
 
@@ -726,7 +763,7 @@ int main(void) {
         cmocka_unit_test_teardown(channels_are_converted, remove_folders),
         cmocka_unit_test_teardown(pictures_are_turned_upright, remove_folders),
         cmocka_unit_test_teardown(others_take_the_places_of_broken_ones, remove_folders),
-        cmocka_unit_test_teardown(pictures_are_verified_and_remembered, remove_folders),
+        cmocka_unit_test_teardown(pictures_are_verified_and_packed, remove_folders),
         cmocka_unit_test_teardown(scans_are_counted, remove_folders),
         cmocka_unit_test(resizing),
         cmocka_unit_test(resizing_as_pillow),
