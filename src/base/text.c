@@ -64,6 +64,36 @@ int ls_text_glob(const char *pattern, const char *text) {
     return *pattern == 0;
 }
 
+typedef struct {
+    const char *at;
+    size_t length;
+} span;
+
+// stars: what each '*' of pattern stands for.
+static int match(const char *pattern, const char *text, span *stars) {
+    for (; *pattern != '*'; pattern++, text++) {
+        if (*pattern == '\0') return *text == '\0';
+        if (*text == '\0' || (*pattern != '?' && *pattern != *text)) return 0;
+    }
+    for (size_t length = 0;; length++) {
+        *stars = (span){ text, length };
+        if (match(pattern + 1, text + length, stars + 1)) return 1;
+        if (text[length] == '\0') return 0;
+    }
+}
+
+int ls_text_replace(const char *pattern, const char *name, const char *text, char *dst, size_t bytes) {
+    span stars[LS_TEXT_STARS_MAX], *star = stars;
+    ls_text_room room = { dst, bytes };
+    if (!match(pattern, text, stars)) return 0;
+    dst[0] = '\0';
+    for (; *name; name++) {
+        const span one = *name == '*' ? *star++ : (span){ name, 1 };
+        ls_text_put(&room, "%.*s", (int)one.length, one.at);
+    }
+    return 1;
+}
+
 char *ls_text_trim(char *text) {
     while (isspace((unsigned char)*text)) text++;
     size_t length = strlen(text);

@@ -12,7 +12,11 @@ int ls_text_distance(const char *a, const char *b);
 // The candidate nearest to word, or NULL when none is near (a third or more of its letters differ).
 const char *ls_text_nearest(const char *word, const char *const *candidates, int count);
 int ls_text_glob(const char *pattern, const char *text); // '*' any run, '?' one character; 1 when it matches
-char *ls_text_trim(char *text);                          // in place: without white space at both ends
+// Where text matches: name, in which what stands for the k-th '*' of pattern takes the place of the k-th '*', into dst; each
+// stands for as little as possible. A pattern has at most LS_TEXT_STARS_MAX, and no fewer than name. 0: it does not match.
+enum { LS_TEXT_STARS_MAX = 8 };
+int ls_text_replace(const char *pattern, const char *name, const char *text, char *dst, size_t bytes);
+char *ls_text_trim(char *text); // in place: without white space at both ends
 // The text as valid UTF-8: every byte that is no part of it becomes \xNN, four characters; all else stays. free() it; NULL:
 // no memory.
 char *ls_text_as_utf8(const char *text);

@@ -30,9 +30,9 @@ static const struct {
         "      bench.json, bench.csv, bench.svg and bench.html into the --run-dir folder, or else into the current "
         "one,\n"
         "      replacing older ones" },
-    [LS_COMMAND_EVAL] = { "eval", "CONFIG.ini WEIGHTS",
+    [LS_COMMAND_EVAL] = { "eval", "CONFIG.ini [WEIGHTS]",
         "accuracy and loss of saved weights on the test data; WEIGHTS: a .safetensors file, or the folder of a\n"
-        "      run or a checkpoint" },
+        "      run or a checkpoint; without it those of model.init, by model.init_rules" },
     [LS_COMMAND_PREDICT] = { "predict", "WEIGHTS IMAGE...",
         "the likeliest classes of JPEG or PNG pictures, with probabilities; a line each, cut by tabs; IMAGE may\n"
         "      be a folder of pictures" },
@@ -396,7 +396,7 @@ static const char *missing_file(const ls_args *args) {
     case LS_COMMAND_DEVICES:
         return NULL;
     case LS_COMMAND_EVAL:
-        return !args->config ? "configuration file" : !args->weights ? "weights file" : NULL;
+        return !args->config ? "configuration file" : NULL;
     case LS_COMMAND_PREDICT:
         return !args->weights ? "weights file" : !args->file_count ? "picture file" : NULL;
     case LS_COMMAND_EXPORT:

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include "cli/commands.h"
+#include "files/weights.h"
 #include "train/trainer.h"
 
 static ls_status print_result(const ls_train_evaluation *e, int rank) {
@@ -15,11 +16,18 @@ static ls_status print_result(const ls_train_evaluation *e, int rank) {
     return ls_command_flush(stdout);
 }
 
+static ls_status take_weights(const ls_args *args, ls_comm *comm, ls_trainer *trainer) {
+    char path[2 * LS_TEXT_BYTES];
+    if (!args->weights && !ls_trainer_get_info(trainer)->cfg->model_init[0])
+        return ls_fail(LS_USAGE, "no weights: train eval CONFIG.ini WEIGHTS, or model.init in CONFIG.ini");
+    if (!args->weights) return ls_trainer_init_from_file(trainer);
+    LS_TRY(ls_comm_agree(comm, ls_weights_locate(args->weights, path, sizeof path), NULL));
+    return ls_trainer_load_weights(trainer, path);
+}
+
 static ls_status evaluate(const ls_args *args, ls_comm *comm, ls_trainer *trainer) {
     ls_train_evaluation evaluation;
-    char path[2 * LS_TEXT_BYTES];
-    LS_TRY(ls_command_agree(comm, ls_command_weights_path(args, path, sizeof path)));
-    LS_TRY(ls_command_agree(comm, ls_trainer_load_weights(trainer, path)));
+    LS_TRY(ls_command_agree(comm, take_weights(args, comm, trainer)));
     LS_TRY(ls_command_agree_or_abort(comm, ls_trainer_evaluate(trainer, 1, &evaluation)));
     return ls_command_agree(comm, print_result(&evaluation, ls_comm_get_info(comm)->rank));
 }

@@ -79,11 +79,11 @@ static ls_status check_record(const run_files *files, const ls_train_info *info,
     return LS_SUCCESS;
 }
 
-static ls_status resume(ls_comm *comm, ls_trainer *trainer, run_files *files, int *complete) {
-    int resumed, done = 0;
-    LS_TRY(ls_trainer_resume(trainer, files->checkpoints, &resumed));
+static ls_status resume(ls_comm *comm, ls_trainer *trainer, run_files *files, int *resumed, int *complete) {
+    int done = 0;
+    LS_TRY(ls_trainer_resume(trainer, files->checkpoints, resumed));
     ls_status status = LS_SUCCESS;
-    if (ls_comm_get_info(comm)->rank == 0) status = check_record(files, ls_trainer_get_info(trainer), resumed, &done);
+    if (ls_comm_get_info(comm)->rank == 0) status = check_record(files, ls_trainer_get_info(trainer), *resumed, &done);
     LS_TRY(ls_comm_agree(comm, status, NULL));
     *complete = done;
     return ls_comm_broadcast(comm, complete, sizeof *complete, 0);
@@ -153,10 +153,11 @@ static ls_status share_folder(ls_comm *comm, run_files *files, int *holds_run) {
 
 static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trainer, run_files *files) {
     const ls_train_info *info = ls_trainer_get_info(trainer);
-    int complete = 0, resumes;
+    int complete = 0, resumes, resumed = 0;
     LS_TRY(ls_command_agree(comm, share_folder(comm, files, &resumes)));
-    if (resumes) LS_TRY(ls_command_agree(comm, resume(comm, trainer, files, &complete)));
+    if (resumes) LS_TRY(ls_command_agree(comm, resume(comm, trainer, files, &resumed, &complete)));
     if (complete) return LS_SUCCESS;
+    if (!resumed) LS_TRY(ls_command_agree(comm, ls_trainer_init_from_file(trainer)));
     if (info->cfg->run_resume != LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer)); // from where it goes on
     LS_TRY(ls_command_agree(comm, ls_trainer_save_into(trainer, files->checkpoints)));
     LS_TRY(ls_command_agree(comm, begin(info, files)));
@@ -178,7 +179,8 @@ static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer, 
     return train_into(args, comm, trainer, files);
 }
 
-static ls_status print_plan(const ls_trainer *trainer) {
+static ls_status print_plan(ls_trainer *trainer) {
+    if (ls_trainer_get_info(trainer)->cfg->run_resume == LS_RESUME_OFF) LS_TRY(ls_trainer_init_from_file(trainer));
     if (ls_trainer_get_info(trainer)->comm->rank == 0) ls_trainer_print_plan(trainer, stdout);
     return ls_command_flush(stdout);
 }

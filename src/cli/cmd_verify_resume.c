@@ -76,7 +76,8 @@ static ls_status with_new_trainer(verification *v,
     ls_status (*work)(const verification *v, ls_trainer *trainer, ls_snapshot **out), ls_snapshot **out) {
     ls_trainer *trainer = NULL;
     LS_TRY(ls_command_agree(v->comm, ls_trainer_new(v->cfg, v->comm, &trainer)));
-    ls_status status = work(v, trainer, out);
+    ls_status status = ls_command_agree(v->comm, ls_trainer_init_from_file(trainer));
+    LS_THEN(status, work(v, trainer, out));
     ls_trainer_free(trainer);
     return status;
 }

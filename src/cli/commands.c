@@ -2,9 +2,9 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include "base/atomic_file.h"
 #include "base/log.h"
+#include "files/weights.h"
 
 static _Noreturn void end_job(ls_comm *comm, ls_status status) {
     ls_comm_claim_end(comm);
@@ -46,22 +46,9 @@ ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cf
     return LS_SUCCESS;
 }
 
-ls_status ls_command_weights_path(const ls_args *args, char *path, size_t bytes) {
-    struct stat info;
-    const int is_folder = stat(args->weights, &info) == 0 && S_ISDIR(info.st_mode);
-    LS_TRY(ls_path_join(path, bytes, "", args->weights));
-    if (!is_folder) return LS_SUCCESS;
-    LS_TRY(ls_path_join(path, bytes, args->weights, "weights.safetensors"));
-    if (ls_path_exists(path)) return LS_SUCCESS;
-    return ls_fail(LS_STORAGE,
-        "%s: a folder without weights.safetensors; name a weights file, the folder of a run that is complete, or a "
-        "checkpoint's (as RUN/checkpoints/update-000000000481)",
-        args->weights);
-}
-
 ls_status ls_command_weights(const ls_args *args, const ls_config *cfg, ls_safetensors **file, ls_weights_info **info) {
     char path[2 * LS_TEXT_BYTES];
-    LS_TRY(ls_command_weights_path(args, path, sizeof path));
+    LS_TRY(ls_weights_locate(args->weights, path, sizeof path));
     LS_TRY(ls_safetensors_read(path, file));
     ls_status status = args->config ? ls_weights_info_configured(cfg, info) : ls_weights_info_read(path, *file, info);
     if (ls_failed(status)) ls_safetensors_free(*file);

@@ -29,8 +29,6 @@ LS_CHECKED ls_status ls_command_agree(ls_comm *comm, ls_status mine);
 LS_CHECKED ls_status ls_command_flush(FILE *file);
 // Defaults, the file (where one is named), --set in order, checks; not agreed yet.
 LS_CHECKED ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cfg);
-// args->weights, or the weights file in it where it is a run's or a checkpoint's folder, into path. LS_STORAGE: there is none.
-LS_CHECKED ls_status ls_command_weights_path(const ls_args *args, char *path, size_t bytes);
 // A weights file, and what its weights are for: by its own metadata, or by --config where that is set. Of this rank
 // alone.
 LS_CHECKED ls_status ls_command_weights(

@@ -59,6 +59,9 @@ void ls_report_start(const ls_train_info *info, const char *run_folder) {
     ls_info("lockstep %s", ls_version());
     if (info->why_not_gpu) ls_info("%s", info->why_not_gpu);
     ls_info("network   %s, %lld parameters", info->graph->path, (long long)info->parameters);
+    if (info->init.path[0])
+        ls_info("init      %d of %d tensors of %s: %s", info->init.taken, info->init.all, info->init.path,
+            info->init.which);
     ls_info("data      %s, %lld to train on, %lld to test on", info->train_data->name,
         (long long)info->train_data->count, (long long)info->test_data->count);
     if (info->train_data->note[0]) ls_info("data      %s", info->train_data->note);

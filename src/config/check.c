@@ -186,6 +186,7 @@ static ls_status check_paths(const ls_config *cfg) {
         return refuse(cfg, LS_OPTION_run_name, "expected a name, not a path; --run-dir takes a path");
     if (!*cfg->model_file) return refuse(cfg, LS_OPTION_model_file, "expected a network file, as models/lenet.ini");
     LS_TRY(ls_config_path(cfg, LS_OPTION_data_path, path, sizeof path));
+    LS_TRY(ls_config_path(cfg, LS_OPTION_model_init, path, sizeof path));
     LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
     if (cfg->line[LS_OPTION_model_file] >= 0 || ls_path_exists(path)) return LS_SUCCESS;
     // Meant as in the file?

@@ -231,7 +231,7 @@ static ls_status open_folder(const char *folder, const ls_dataset *data, ls_chec
     c->keep_best = cfg->checkpoint_keep_best;
     LS_TRY(ls_snapshot_new(c->info->graph, c->info->rules, &c->snapshot));
     LS_TRY(check_room(c));
-    LS_TRY(ls_weights_metadata_new(c->info->graph, data, &c->metadata));
+    LS_TRY(ls_weights_metadata_new(c->info->graph, data, c->info->parts, &c->metadata));
     LS_TRY(find_kept(c));
     int rc = ls_thread_start(&c->thread, run_writer, c);
     c->started = rc == 0;

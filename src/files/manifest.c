@@ -118,7 +118,7 @@ static void add_config(cJSON *tree, const ls_train_info *info) {
     char value[LS_TEXT_BYTES];
     for (int i = 0; ls_config_value(info->cfg, i, &name, value, sizeof value); i++) {
         if (i == LS_OPTION_data_path) continue;
-        const char *slash = i == LS_OPTION_model_file ? strrchr(value, '/') : NULL;
+        const char *slash = i == LS_OPTION_model_file || i == LS_OPTION_model_init ? strrchr(value, '/') : NULL;
         ls_json_add_text(config, name, slash ? slash + 1 : value);
     }
 }
@@ -309,7 +309,8 @@ static int begins_with_one_of(const char *name, const char *const *beginnings, s
 
 // Options that decide how to go on, not how to train.
 static int is_no_part_of_the_record(const char *name) {
-    static const char *const names[] = { "run.name", "run.resume", "run.adopt", "data.path", "model.file" };
+    static const char *const names[] = { "run.name", "run.resume", "run.adopt", "data.path", "model.file",
+        "model.init" };
     return begins_with_one_of(name, names, sizeof names / sizeof names[0]);
 }
 

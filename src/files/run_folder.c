@@ -284,9 +284,10 @@ static ls_status check_writable(const ls_run_folder *folder) {
         LS_STORAGE, "run folder %s: not writable: %s; choose another by --run-dir", folder->path, strerror(errno));
 }
 
-static ls_status absolute_data_path(const ls_config *cfg, char text[LS_TEXT_BYTES]) {
+static ls_status absolute_path(const ls_config *cfg, int option, char text[LS_TEXT_BYTES]) {
     char joined[LS_TEXT_BYTES];
-    LS_TRY(ls_config_path(cfg, LS_OPTION_data_path, joined, sizeof joined));
+    if (!text[0]) return LS_SUCCESS;
+    LS_TRY(ls_config_path(cfg, option, joined, sizeof joined));
     char *real = realpath(joined, NULL);
     if (!real && errno == ENOMEM) return ls_no_memory(0, "%s", joined);
     int fits = snprintf(text, LS_TEXT_BYTES, "%s", real ? real : joined) < LS_TEXT_BYTES;
@@ -391,7 +392,8 @@ ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_info *
     snprintf(effective.model_file, sizeof effective.model_file, "%s", network_file);
     effective.run_resume = LS_RESUME_OFF; // it repeats the run; to go on takes --resume
     effective.run_adopt = 0;
-    if (effective.data_path[0]) LS_TRY(absolute_data_path(info->cfg, effective.data_path));
+    LS_TRY(absolute_path(info->cfg, LS_OPTION_data_path, effective.data_path));
+    LS_TRY(absolute_path(info->cfg, LS_OPTION_model_init, effective.model_init));
     report_changes(folder, info);
     LS_TRY(put_run(folder, &info->run)); // first: what comes then is a run's
     LS_TRY(clean(folder));

@@ -29,6 +29,13 @@ typedef struct { // comparisons of replicas
     double seconds; // of this rank
 } ls_replica_checks;
 
+typedef struct {              // the file that the run's first weights come from (model.init)
+    char path[LS_TEXT_BYTES]; // "": there is none, or the run goes on from a checkpoint
+    uint64_t hash;            // of the file
+    int taken, all;           // tensors from it; of the network
+    char which[1024];         // as ls_weights_map_text
+} ls_init_info;
+
 // Known when a trainer is made.
 typedef struct {
     const ls_config *cfg;
@@ -50,6 +57,7 @@ typedef struct {
     int64_t resumed_at;                 // update that a checkpoint lets this process go on from; 0: none does
     double seconds_before;              // of training, in the parts of the run before this process
     ls_run_identity run;                // rank 0's
+    ls_init_info init;                  // rank 0's
     const cJSON *parts;           // of the run, the last is this process's (run_parts.h); NULL: no run, not rank 0
     const ls_memory_plan *memory; // of this rank
     double flops_per_sample;      // of training, at the resolution of epoch 0

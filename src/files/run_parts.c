@@ -48,6 +48,13 @@ cJSON *ls_run_parts_new(
     ls_json_add_int(part, "threads_per_rank", info->threads);
     ls_json_add_int(part, "micro_batch", info->batches.micro_batch);
     ls_json_add_int(part, "accumulation_steps", info->batches.per_rank);
+    if (info->init.path[0]) {
+        cJSON *init = ls_json_add_object(part, "init");
+        ls_json_add_text(init, "file", info->init.path);
+        ls_json_add_hash(init, "hash", info->init.hash);
+        ls_json_add_int(init, "tensors_taken", info->init.taken);
+        ls_json_add_int(init, "tensors", info->init.all);
+    }
     if (cJSON_GetArraySize(changed) > 0)
         ls_json_add_item(part, "changed", changed);
     else

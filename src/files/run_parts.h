@@ -2,7 +2,7 @@
 //
 // A part is a JSON object: run, after_update (0: from the start), samples_before and seconds_before (of training, in the
 // parts before), started (seconds since 1970), version, device, device_name, world_size, threads_per_rank, micro_batch,
-// accumulation_steps; changed, where options are not those of the part before: a list of option, before, now. Parts
+// accumulation_steps; init, where the run began with weights of a file: file, hash, tensors_taken, tensors; changed, where options are not those of the part before: a list of option, before, now. Parts
 // travel in checkpoints, so that every checkpoint names what it came from, also after an older one was taken.
 #ifndef LS_FILES_RUN_PARTS_H
 #define LS_FILES_RUN_PARTS_H

@@ -1,7 +1,22 @@
 // weights.c - which tensors of a file are a network's, by name and shape.
 #include "files/weights.h"
 
+#include <sys/stat.h>
+#include "base/atomic_file.h"
 #include "base/memory.h"
+
+ls_status ls_weights_locate(const char *named, char *path, size_t bytes) {
+    struct stat info;
+    const int is_folder = stat(named, &info) == 0 && S_ISDIR(info.st_mode);
+    LS_TRY(ls_path_join(path, bytes, "", named));
+    if (!is_folder) return LS_SUCCESS;
+    LS_TRY(ls_path_join(path, bytes, named, "weights.safetensors"));
+    if (ls_path_exists(path)) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE,
+        "%s: a folder without weights.safetensors; name a weights file, the folder of a run that is complete, or a "
+        "checkpoint's (as RUN/checkpoints/update-000000000481)",
+        named);
+}
 
 void ls_weights_describe(const ls_param *param, ls_safetensors_tensor *tensor) {
     *tensor = (ls_safetensors_tensor){ .name = param->name, .rank = param->rank };

@@ -7,6 +7,8 @@
 #include "files/safetensors.h"
 #include "program/session.h"
 
+// The file that a user means by a path: itself, or weights.safetensors of a folder (a run's or a checkpoint's).
+LS_CHECKED ls_status ls_weights_locate(const char *named, char *path, size_t bytes);
 // Name, type and shape; no data yet.
 void ls_weights_describe(const ls_param *param, ls_safetensors_tensor *tensor);
 // values[p]: of the graph's parameter p, canonical, borrowed from file. All are there, or it fails (LS_STORAGE).

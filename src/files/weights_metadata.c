@@ -12,7 +12,7 @@
 
 static const char version_key[] = "lockstep.version", network_key[] = "lockstep.network",
                   dataset_key[] = "lockstep.dataset", mean_key[] = "lockstep.mean", std_key[] = "lockstep.std",
-                  classes_key[] = "lockstep.classes", resize_key[] = "lockstep.resize",
+                  classes_key[] = "lockstep.classes", resize_key[] = "lockstep.resize", init_key[] = "lockstep.init",
                   decoder_key[] = "lockstep.decoder";
 static const char *const resize_rules[] = { [LS_RESIZE_STRETCH] = "bilinear", [LS_RESIZE_CROP] = "bilinear, crop" };
 
@@ -46,7 +46,14 @@ static char *join_classes(const ls_dataset *dataset) {
     return text;
 }
 
-static ls_status add_all(ls_weights_metadata *metadata, const ls_graph *graph, const ls_dataset *dataset) {
+// The first part of a run says what it began with.
+static ls_status add_init(ls_weights_metadata *metadata, const cJSON *parts) {
+    const char *hash = ls_json_get_text(ls_json_get(cJSON_GetArrayItem(parts, 0), "init"), "hash");
+    return hash ? add(metadata, init_key, strdup(hash)) : LS_SUCCESS;
+}
+
+static ls_status add_all(
+    ls_weights_metadata *metadata, const ls_graph *graph, const ls_dataset *dataset, const cJSON *parts) {
     const ls_dataset_info *info = ls_dataset_get_info(dataset);
     LS_TRY(add(metadata, "format", strdup("pt")));
     LS_TRY(add(metadata, version_key, strdup(ls_version())));
@@ -55,14 +62,16 @@ static ls_status add_all(ls_weights_metadata *metadata, const ls_graph *graph, c
     LS_TRY(add(metadata, mean_key, join_numbers(info->mean, info->shape.c)));
     LS_TRY(add(metadata, std_key, join_numbers(info->std, info->shape.c)));
     LS_TRY(add(metadata, classes_key, join_classes(dataset)));
+    LS_TRY(add_init(metadata, parts));
     if (info->decoder[0]) LS_TRY(add(metadata, decoder_key, strdup(info->decoder)));
     return add(metadata, resize_key, strdup(resize_rules[info->resize]));
 }
 
-ls_status ls_weights_metadata_new(const ls_graph *graph, const ls_dataset *dataset, ls_weights_metadata **out) {
+ls_status ls_weights_metadata_new(
+    const ls_graph *graph, const ls_dataset *dataset, const cJSON *parts, ls_weights_metadata **out) {
     ls_weights_metadata *metadata;
     LS_TRY(LS_NEW(metadata, 1, "metadata of weights"));
-    ls_status status = add_all(metadata, graph, dataset);
+    ls_status status = add_all(metadata, graph, dataset, parts);
     return LS_GIVE(status, metadata, out, ls_weights_metadata_free);
 }
 

@@ -7,6 +7,7 @@
 //   lockstep.mean      of pixel/255, a number a channel, separated by commas
 //   lockstep.std       likewise
 //   lockstep.classes   JSON: a list of the classes' names, in the order of their labels
+//   lockstep.init      of a run that began with weights of a file: its hash, 16 hex digits of XXH3; else not there
 //   lockstep.resize    "bilinear": pictures of another size are stretched to the network's input by data/image_resize.h;
 //                      "bilinear, crop": they cover it, and what is too much is cut off (data.resize = crop)
 //   lockstep.decoder   of the pictures that it was trained on (data/image_decode.h), where they were files: "stb_image"
@@ -15,12 +16,13 @@
 #ifndef LS_FILES_WEIGHTS_METADATA_H
 #define LS_FILES_WEIGHTS_METADATA_H
 
+#include "base/json.h"
 #include "config/config.h"
 #include "data/dataset.h"
 #include "model/graph.h"
 #include "files/safetensors.h"
 
-enum { LS_WEIGHTS_METADATA_MAX = 9 };
+enum { LS_WEIGHTS_METADATA_MAX = 10 };
 
 // For writing weights. list[0..count-1] borrows from texts and from nothing else.
 typedef struct {
@@ -29,8 +31,9 @@ typedef struct {
     char *texts[LS_WEIGHTS_METADATA_MAX];
 } ls_weights_metadata;
 
+// parts: of the run (run_parts.h), or NULL.
 LS_CHECKED ls_status ls_weights_metadata_new(
-    const ls_graph *graph, const ls_dataset *dataset, ls_weights_metadata **out);
+    const ls_graph *graph, const ls_dataset *dataset, const cJSON *parts, ls_weights_metadata **out);
 void ls_weights_metadata_free(ls_weights_metadata *metadata); // NULL is allowed
 
 // For reading weights.

@@ -1,8 +1,15 @@
-// initial_weights.c - the weights that a run starts from, each rank for itself: made from the seed (model/init.c), and
-// filters that whiten made from the training pictures (model/whiten.h). Ranks compare a hash of them (startup_check.c).
+// initial_weights.c - the weights that a run starts from. Each rank makes them for itself: from the seed (model/init.c), and
+// filters that whiten from the training pictures (model/whiten.h); ranks compare a hash of them (startup_check.c). Then those
+// of a file take their places (files/weights_map.h), which rank 0 reads and sends.
 #include "base/memory.h"
+#include "base/text.h"
+#include "files/run_parts.h"
+#include "files/weights.h"
+#include "files/weights_map.h"
 #include "model/whiten.h"
 #include "train/trainer_internal.h"
+
+// --- made ---------------------------------------------------------------------------------------------
 
 static ls_status add_pictures(const ls_trainer *t, ls_whiten *whiten, int64_t samples) {
     const ls_dataset_info *info = t->facts.train_data;
@@ -39,4 +46,83 @@ ls_status ls_trainer_init_weights(ls_trainer *t) {
     for (int p = 0; p < t->graph->param_count && !t->evaluates; p++) // else weights of a file come
         if (t->graph->params[p].init == LS_INIT_WHITEN) LS_TRY(whiten(t, p));
     return LS_SUCCESS;
+}
+
+// --- of a file ----------------------------------------------------------------------------------------
+
+// What goes from rank 0 to the others.
+typedef struct {
+    uint8_t *taken; // by parameter
+    float *values;  // of all parameters, one behind the other
+    int64_t count;
+} first_weights;
+
+static ls_status check_complete(const ls_trainer *t, const char *path) {
+    if (!t->evaluates || t->init->taken == t->graph->param_count) return LS_SUCCESS;
+    int p = 0;
+    while (t->init->source[p]) p++;
+    return ls_fail(LS_USAGE,
+        "%s: '%s' is new by model.init_rules, and nothing is trained here: name weights that have it", path,
+        t->graph->params[p].name);
+}
+
+static ls_status take_from(ls_trainer *t, const char *path, const ls_safetensors *file, first_weights *first) {
+    ls_init_info *info = &t->facts.init;
+    LS_TRY(ls_weights_map_new(path, file, t->graph, t->cfg->model_init_rules, &t->init));
+    LS_TRY(check_complete(t, path));
+    float *values = first->values;
+    for (int p = 0; p < t->graph->param_count; p++) {
+        first->taken[p] = t->init->source[p] != NULL;
+        if (first->taken[p]) ls_weights_map_values(t->init, file, p, values);
+        values += ls_param_count(&t->graph->params[p].shape);
+    }
+    *info = (ls_init_info){
+        .hash = ls_safetensors_digest_of(file).hash, .taken = t->init->taken, .all = t->graph->param_count
+    };
+    ls_text_cut(info->path, sizeof info->path, "%s", path);
+    ls_weights_map_text(t->init, info->which, sizeof info->which);
+    // of a run: what begins it is recorded
+    return t->parts ? ls_trainer_set_parts(t, ls_run_parts_new(&t->facts, NULL, NULL, NULL)) : LS_SUCCESS;
+}
+
+static ls_status read_file(ls_trainer *t, first_weights *first) {
+    char named[2 * LS_TEXT_BYTES], path[2 * LS_TEXT_BYTES];
+    ls_safetensors *file;
+    LS_TRY(ls_config_path(t->cfg, LS_OPTION_model_init, named, sizeof named));
+    LS_TRY(ls_weights_locate(named, path, sizeof path));
+    LS_TRY(ls_safetensors_read(path, &file));
+    ls_status status = take_from(t, path, file, first);
+    ls_safetensors_free(file);
+    return status;
+}
+
+static ls_status allocate_first(const ls_graph *graph, first_weights *first) {
+    for (int p = 0; p < graph->param_count; p++) first->count += ls_param_count(&graph->params[p].shape);
+    LS_TRY(LS_NEW(first->taken, graph->param_count + 1, "weights to start from"));
+    return LS_NEW(first->values, first->count + 1, "weights to start from");
+}
+
+static ls_status share(ls_trainer *t, const first_weights *first) {
+    LS_TRY(ls_comm_broadcast(t->comm, first->taken, t->graph->param_count, 0));
+    LS_TRY(ls_comm_broadcast(t->comm, first->values, first->count * (int64_t)sizeof *first->values, 0));
+    const float *values = first->values;
+    for (int p = 0; p < t->graph->param_count; p++) {
+        if (first->taken[p]) ls_param_store_import(t->session.store, p, values);
+        values += ls_param_count(&t->graph->params[p].shape);
+    }
+    ls_session_weights_changed(&t->session);
+    return t->session.device->api->queue_sync(t->session.queue);
+}
+
+ls_status ls_trainer_init_from_file(ls_trainer *t) {
+    if (!t->cfg->model_init[0]) return LS_SUCCESS;
+    first_weights first = { .taken = NULL };
+    ls_comm_phase(t->comm, "start-up: weights", -1);
+    ls_status status = allocate_first(t->graph, &first);
+    if (t->facts.comm->rank == 0) LS_THEN(status, read_file(t, &first));
+    status = ls_comm_agree(t->comm, status, NULL);
+    LS_THEN(status, share(t, &first));
+    free(first.taken);
+    free(first.values);
+    return status;
 }

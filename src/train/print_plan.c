@@ -1,5 +1,6 @@
 // print_plan.c - the plan of a run as a person reads it (--dry-run).
 #include "base/text.h"
+#include "files/weights_map.h"
 #include "train/trainer_internal.h"
 
 // The table of instructions is that of the program that needs the most memory.
@@ -69,6 +70,11 @@ static void print_batches(const ls_trainer *t, FILE *file) {
 void ls_trainer_print_plan(const ls_trainer *t, FILE *file) {
     ls_graph_print(t->graph, file);
     fprintf(file, "\n");
+    if (t->init) {
+        fprintf(file, "first weights, of %s\n", t->facts.init.path);
+        ls_weights_map_print(t->init, file);
+        fprintf(file, "\n");
+    }
     print_batches(t, file);
     fprintf(file, "\n");
     ls_optimizer_print(ls_update_optimizer(t->update), file);

@@ -13,6 +13,7 @@
 #include "device/algorithm_cache.h"
 #include "dist/reduce/select_backend.h"
 #include "files/run_parts.h"
+#include "files/weights_map.h"
 #include "train/tta.h"
 
 enum { EVAL_SLOTS = 3, PATH_BYTES = 2048, DEPTH = 8 };
@@ -290,6 +291,7 @@ void ls_trainer_free(ls_trainer *t) {
     ls_device_assignment_free(t->assignment);
     ls_dataset_free(t->train_data);
     ls_dataset_free(t->test_data);
+    ls_weights_map_free(t->init);
     ls_graph_free(t->graph);
     for (int r = 0; r < LS_RESOLUTION_LIMIT; r++) ls_graph_free(t->resized[r]);
     cJSON_Delete(t->parts);

@@ -67,6 +67,10 @@ LS_CHECKED ls_status ls_trainer_evaluate(ls_trainer *trainer, int with_tta, ls_t
 // read.
 LS_CHECKED ls_status ls_trainer_save_weights(ls_trainer *trainer, const char *path);
 LS_CHECKED ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *path);
+// The run starts from the weights of model.init, by model.init_rules (files/weights_map.h), where it is set: else nothing is
+// done. Rank 0 reads the file, the others get what it has. To evaluate, all of the network has to be there. LS_USAGE: the
+// file does not fit. All ranks; before the first update, and not where a checkpoint is gone on from.
+LS_CHECKED ls_status ls_trainer_init_from_file(ls_trainer *trainer);
 // Room for a snapshot of this trainer; ls_snapshot_free it.
 LS_CHECKED ls_status ls_trainer_snapshot_new(const ls_trainer *trainer, ls_snapshot **out);
 // Nothing is under way: every update that was enqueued is completed. All ranks call it; the tensors are this rank's own,

@@ -64,7 +64,8 @@ struct ls_trainer {
     ls_slab *
         views; // of a test picture, ls_augment_sample[view][eval_batches.micro_batch] (tta.h); NULL: it is taken as it is
     ls_schedule schedule;
-    int evaluates; // and no more: there is neither a program nor an input pipeline for training
+    struct ls_weights_map *init; // rank 0: what the first weights come from; NULL: the seed
+    int evaluates;               // and no more: there is neither a program nor an input pipeline for training
     ls_trainer_tracing tracing;
     ls_trainer_stop_and_save stop_and_save;
     ls_replicas *replicas;  // NULL: they are not compared

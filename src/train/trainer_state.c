@@ -129,7 +129,7 @@ ls_status ls_trainer_write_weights(ls_trainer *t, const char *path) {
         ls_param_store_export(t->session.store, p, at);
         at += ls_param_count(&param->shape);
     }
-    LS_TRY_GOTO(ls_weights_metadata_new(g, t->train_data, &notes));
+    LS_TRY_GOTO(ls_weights_metadata_new(g, t->train_data, t->parts, &notes));
     status = ls_safetensors_write(path, tensors, g->param_count, notes->list, notes->count, NULL);
 done:
     ls_weights_metadata_free(notes);

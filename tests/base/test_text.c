@@ -83,6 +83,35 @@ static void globs(void **state) {
     }
 }
 
+static void replaced_names(void **state) {
+    (void)state;
+    static const struct {
+        const char *pattern, *name, *text, *expected; // expected NULL: no match
+    } rows[] = {
+        { "fc.*", "head.*", "fc.weight", "head.weight" },
+        { "fc.*", "head.*", "afc.weight", NULL },
+        { "module.*", "*", "module.layer1.0.bias", "layer1.0.bias" },
+        { "layer*.*.conv?.*", "group*.block*.*", "layer2.10.conv1.weight", "group2.block10.weight" },
+        { "*.*", "*-*", "a.b.c", "a-b.c" }, // as short as possible
+        { "*a*", "*", "banana", "b" },
+        { "*.bias", "*.beta", "bn.weight", NULL },
+        { "exact", "other", "exact", "other" },
+        { "*", "x*", "", "x" },
+        { "*****", "*", "ab", "" },
+        { "a", "b", "", NULL },
+    };
+    char dst[64];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int matches = ls_text_replace(rows[i].pattern, rows[i].name, rows[i].text, dst, sizeof dst);
+        if (matches != (rows[i].expected != NULL)) fail_msg("'%s' on '%s': %d", rows[i].pattern, rows[i].text, matches);
+        if (matches && strcmp(dst, rows[i].expected) != 0)
+            fail_msg("'%s -> %s' of '%s': '%s'", rows[i].pattern, rows[i].name, rows[i].text, dst);
+    }
+    char small[4]; // cut off, not overrun
+    assert_int_equal(ls_text_replace("*", "*", "abcdef", small, sizeof small), 1);
+    assert_string_equal(small, "abc");
+}
+
 static void sizes(void **state) {
     (void)state;
     char text[24];
@@ -170,6 +199,7 @@ int main(void) {
         cmocka_unit_test(distances),
         cmocka_unit_test(nearest),
         cmocka_unit_test(globs),
+        cmocka_unit_test(replaced_names),
         cmocka_unit_test(sizes),
         cmocka_unit_test(texts_from_elsewhere),
         cmocka_unit_test(hashes),

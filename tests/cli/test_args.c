@@ -14,9 +14,8 @@ static const struct {
     { { NULL }, "no configuration file: train CONFIG.ini ('train --help' says more)" },
     { { "--quiet" }, "no configuration file: train CONFIG.ini ('train --help' says more)" },
     { { "bench" }, "no configuration file: train bench CONFIG.ini ('train --help' says more)" },
-    { { "eval" }, "no configuration file: train eval CONFIG.ini WEIGHTS ('train --help' says more)" },
-    { { "eval", "a.ini" }, "no weights file: train eval CONFIG.ini WEIGHTS ('train --help' says more)" },
-    { { "eval", "a.ini", "w", "x" }, "'x' is one file too many: train eval CONFIG.ini WEIGHTS" },
+    { { "eval" }, "no configuration file: train eval CONFIG.ini [WEIGHTS] ('train --help' says more)" },
+    { { "eval", "a.ini", "w", "x" }, "'x' is one file too many: train eval CONFIG.ini [WEIGHTS]" },
     { { "a.ini", "b.ini" },
         "two configuration files, a.ini and b.ini: a run has one (single options: --set section.key=value)" },
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
@@ -128,6 +127,7 @@ static const struct {
                                                       .strong = 1 } },
     { { "bench", "a.ini", "--seconds=0.5", "--repeats", "7" },
         { .command = LS_COMMAND_BENCH, .config = "a.ini", .seconds = 0.5, .repeats = 7, .strong = 1 } },
+    { { "eval", "a.ini" }, { .command = LS_COMMAND_EVAL, .config = "a.ini", .seconds = 3, .repeats = 5, .strong = 1 } },
     { { "eval", "a.ini", "weights" }, { .command = LS_COMMAND_EVAL,
                                           .config = "a.ini",
                                           .weights = "weights",
@@ -265,7 +265,7 @@ static void help(void **state) {
     (void)state;
     static const char *const needed[] = { "--set section.key=value", "--run-dir DIR", "--print-config", "--dry-run",
         "--quiet", "--seconds S", "--repeats N", "--list", "--help", "--version", "train bench CONFIG.ini",
-        "train eval CONFIG.ini WEIGHTS", "train devices", "--json", "--config CONFIG.ini", "--logits",
+        "train eval CONFIG.ini [WEIGHTS]", "train devices", "--json", "--config CONFIG.ini", "--logits",
         "train predict WEIGHTS IMAGE...", "train export WEIGHTS OUT.onnx", "\n  75  stopped" };
     char *text = NULL;
     size_t bytes = 0;

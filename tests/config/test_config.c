@@ -322,6 +322,8 @@ static void without_effect(void **state) {
         { { "data.pad_mode=reflect" }, "data.pad_mode (only with data.pad > 0)" },
         { { "eval.tta_share=0.5" }, "eval.tta_share (only with eval.tta = flip, flip-shift)" },
         { { "eval.tta_share=0.5", "eval.tta=flip" }, "" },
+        { { "model.init_rules=new fc.*" }, "model.init_rules (only with model.init)" },
+        { { "model.init_rules=new fc.*", "model.init=w.safetensors" }, "" },
         { { "device.tf32=false", "device.winograd=off" }, "" }, // auto: may be either
         { { "device.tf32=false", "device.winograd=off", "device.type=cpu" },
             "device.tf32 (only with device.type = cuda)" },

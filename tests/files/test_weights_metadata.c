@@ -97,7 +97,7 @@ static void names_of_any_bytes(void **state) {
     ls_graph *graph;
     must(ls_graph_read(network_path, &graph));
     ls_weights_metadata *notes;
-    must(ls_weights_metadata_new(graph, dataset, &notes));
+    must(ls_weights_metadata_new(graph, dataset, NULL, &notes));
     const float nothing = 0;
     const ls_safetensors_tensor tensor = { .name = "x", .rank = 0, .data = &nothing };
     must(ls_safetensors_write(weights_path, &tensor, 1, notes->list, notes->count, NULL));

@@ -145,7 +145,7 @@ static ls_status write_config(const char *path, const ls_config *cfg) {
     char *text = NULL;
     size_t bytes = 0;
     snprintf(own.model_file, sizeof own.model_file, "%s", network_name);
-    own.data_path[0] = '\0';
+    own.data_path[0] = own.model_init[0] = '\0';
     FILE *memory = open_memstream(&text, &bytes);
     if (!memory) return ls_no_memory(0, "%s", path);
     ls_config_write(&own, memory, 0);

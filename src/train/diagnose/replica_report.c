@@ -143,7 +143,7 @@ static ls_status write_file(const evidence *e, const char *path, const ls_snapsh
     ls_metadata_entry notes[LS_WEIGHTS_METADATA_MAX + 2] = { { "lockstep.rank", number },
         { "lockstep.update", update } };
     ls_weights_metadata *own = NULL;
-    LS_TRY(ls_weights_metadata_new(e->trainer->graph, e->trainer->train_data, &own));
+    LS_TRY(ls_weights_metadata_new(e->trainer->graph, e->trainer->train_data, e->trainer->parts, &own));
     memcpy(notes + 2, own->list, (size_t)own->count * sizeof *notes);
     ls_status status = ls_snapshot_write(path, s, 0, s->count, notes, own->count + 2, NULL);
     ls_weights_metadata_free(own);
