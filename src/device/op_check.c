@@ -149,6 +149,44 @@ static ls_status check_elementwise(const ls_op_desc *desc) {
     return LS_SUCCESS;
 }
 
+static ls_status check_gate(const ls_op_desc *desc) {
+    LS_TRY(check_storage(desc, desc->attr.gate.storage));
+    return check_shape(desc, "src", desc->attr.gate.shape);
+}
+
+static ls_status check_channels(const ls_op_desc *desc) {
+    const ls_channels_attr *a = &desc->attr.channels;
+    char src[SHAPE_BYTES], dst[SHAPE_BYTES];
+    LS_TRY(check_storage(desc, a->storage));
+    LS_TRY(check_shape(desc, "src", a->src));
+    LS_TRY(check_shape(desc, "dst", a->dst));
+    if (a->count < 1 || a->from < 0 || a->to < 0 || a->from > a->src.c - a->count || a->to > a->dst.c - a->count) {
+        return FAIL(desc, "%d channels from %d of src %s to %d of dst %s; there are not so many", a->count, a->from,
+            shape_text(src, a->src), a->to, shape_text(dst, a->dst));
+    }
+    if (a->stride < 1 || (a->keep && a->spread))
+        return FAIL(desc, "stride %d%s; at least 1, and keep goes without spread", a->stride,
+            a->keep && a->spread ? ", keep and spread" : "");
+    const ls_nchw copied = ls_channels_copied(a), whole = a->spread ? a->dst : a->src;
+    if (a->src.n == a->dst.n && copied.h == (whole.h - 1) / a->stride + 1 && copied.w == (whole.w - 1) / a->stride + 1)
+        return LS_SUCCESS;
+    return FAIL(desc, "src %s and dst %s do not go together with stride %d%s", shape_text(src, a->src),
+        shape_text(dst, a->dst), a->stride, a->spread ? ", spread" : "");
+}
+
+static ls_status check_group_norm(const ls_op_desc *desc) {
+    const ls_group_norm_attr *a = &desc->attr.group_norm;
+    char shape[SHAPE_BYTES];
+    LS_TRY(check_storage(desc, a->storage));
+    LS_TRY(check_shape(desc, "src", a->shape));
+    if (!(a->eps > 0)) return FAIL(desc, "eps is %g; it must be positive", (double)a->eps);
+    if (a->groups < 1 || a->shape.c % a->groups || ls_group_norm_count(a) < 2) {
+        return FAIL(desc, "%d groups of src %s; they must divide the channels and have two elements at least",
+            a->groups, shape_text(shape, a->shape));
+    }
+    return LS_SUCCESS;
+}
+
 static ls_status check_augmentation(const ls_op_desc *desc, const ls_augmentation *a, ls_chw picture) {
 #define OPTION(key, TYPE, def, min, max, unit, what) \
     if ((min) < (max) && (a->key < (min) || a->key > (max))) \
@@ -291,6 +329,18 @@ static double norm_work(const ls_op_desc *desc) {
 
 static double elementwise_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(desc->attr.elementwise.shape);
+}
+
+static double gate_work(const ls_op_desc *desc) {
+    return (double)ls_nchw_count(desc->attr.gate.shape);
+}
+
+static double channels_work(const ls_op_desc *desc) {
+    return (double)ls_nchw_count(desc->attr.channels.dst);
+}
+
+static double group_norm_work(const ls_op_desc *desc) {
+    return (double)ls_nchw_count(desc->attr.group_norm.shape);
 }
 
 static double loss_work(const ls_op_desc *desc) {

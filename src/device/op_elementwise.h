@@ -7,7 +7,10 @@
 //   silu forward   dst = src * s(src), s(x) = 1/(1 + exp(-x)) the sigmoid
 //   silu backward  grad_src = grad_dst * s(src) * (1 + src * (1 - s(src)))
 //                  NaN stays NaN; so becomes -inf, as in PyTorch, and backward both infinities
+//   sigmoid forward   dst = s(src)
+//   sigmoid backward  grad_src = grad_dst * s(src) * (1 - s(src)); NaN stays NaN, infinities give 1 or 0, and backward 0
 //   add            dst = a + b
+//   multiply       dst = a * b                                (its own backward: the gradient times the other input)
 //   scale          dst = src * factor                         (its own backward)
 //   dropout        dst = keep ? src / (1 - p) : 0             (its own backward: same mask)
 //                  keep when ls_unit_float(word) >= p,
@@ -37,7 +40,10 @@ enum { LS_GELU_FORWARD_SRC, LS_GELU_FORWARD_DST, LS_GELU_FORWARD_ARGS };
 enum { LS_GELU_BACKWARD_SRC, LS_GELU_BACKWARD_GRAD_DST, LS_GELU_BACKWARD_GRAD_SRC, LS_GELU_BACKWARD_ARGS };
 enum { LS_SILU_FORWARD_SRC, LS_SILU_FORWARD_DST, LS_SILU_FORWARD_ARGS };
 enum { LS_SILU_BACKWARD_SRC, LS_SILU_BACKWARD_GRAD_DST, LS_SILU_BACKWARD_GRAD_SRC, LS_SILU_BACKWARD_ARGS };
+enum { LS_SIGMOID_FORWARD_SRC, LS_SIGMOID_FORWARD_DST, LS_SIGMOID_FORWARD_ARGS };
+enum { LS_SIGMOID_BACKWARD_SRC, LS_SIGMOID_BACKWARD_GRAD_DST, LS_SIGMOID_BACKWARD_GRAD_SRC, LS_SIGMOID_BACKWARD_ARGS };
 enum { LS_ADD_A, LS_ADD_B, LS_ADD_DST, LS_ADD_ARGS };
+enum { LS_MULTIPLY_A, LS_MULTIPLY_B, LS_MULTIPLY_DST, LS_MULTIPLY_ARGS };
 enum { LS_SCALE_SRC, LS_SCALE_DST, LS_SCALE_ARGS };
 enum { LS_DROPOUT_SRC, LS_DROPOUT_MICRO, LS_DROPOUT_DST, LS_DROPOUT_ARGS };
 

@@ -24,13 +24,14 @@ ls_status ls_onnx_write(
 #include "base/version.h"
 #include "files/weights.h"
 
-enum { INPUTS_MAX = 5, ATTRIBUTES_MAX = 5, INTS_MAX = 4, PROPS = 3, NAME_BYTES = LS_NAME_BYTES + 16 };
+enum { INPUTS_MAX = LS_INPUTS_MAX, ATTRIBUTES_MAX = 5, INTS_MAX = 4, PROPS = 3, NAME_BYTES = LS_NAME_BYTES + 16 };
 
 // X(operator, the operator set since which it has the form that is written here)
 #define OPERATORS(X) \
     X(Add, 7) \
     X(AveragePool, 7) \
     X(BatchNormalization, 9) \
+    X(Concat, 4) \
     X(Conv, 1) \
     X(Div, 7) \
     X(Flatten, 9) \
@@ -39,9 +40,12 @@ enum { INPUTS_MAX = 5, ATTRIBUTES_MAX = 5, INTS_MAX = 4, PROPS = 3, NAME_BYTES =
     X(GlobalAveragePool, 1) \
     X(GlobalMaxPool, 1) \
     X(Identity, 1) \
+    X(InstanceNormalization, 6) \
     X(MaxPool, 1) \
     X(Mul, 7) \
+    X(Pad, 11) \
     X(Relu, 6) \
+    X(Reshape, 5) \
     X(Sigmoid, 6) \
     X(Sub, 7)
 
@@ -81,6 +85,7 @@ typedef struct {
     int64_t dims[4];
     char name[NAME_BYTES];
     float values[16]; // of those that are no parameters
+    int64_t ints[8];
 } tensor;
 
 typedef struct { // what a value of the graph is: float32, a batch of vectors or maps
@@ -101,8 +106,9 @@ typedef struct {
     int tensor_count;
     Onnx__NodeProto **node_list;
     Onnx__TensorProto **tensor_list;
-    int operator_set; // that all nodes so far need
-    char *classes;    // JSON
+    float *ones, *zeros; // as many as a layer has channels
+    int operator_set;    // that all nodes so far need
+    char *classes;       // JSON
 } builder;
 
 // protobuf-c's texts are not const, though it only reads them.
@@ -182,6 +188,15 @@ static tensor *add_tensor(builder *b, const char *name, int rank, const int *dim
     return t;
 }
 
+// A list of integers: an input that is a shape, or numbers of elements.
+static const char *add_list(builder *b, const char *name, int count, const int64_t *values) {
+    tensor *t = add_tensor(b, name, 1, &count, NULL);
+    memcpy(t->ints, values, (size_t)count * sizeof *values);
+    t->proto.data_type = ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
+    t->proto.raw_data = (ProtobufCBinaryData){ (size_t)count * sizeof *values, (uint8_t *)t->ints };
+    return t->name;
+}
+
 // "<of>/<what>": no layer has such a name.
 static const char *inner_name(char *dst, const char *of, const char *what) {
     snprintf(dst, NAME_BYTES, "%.*s/%s", LS_NAME_BYTES, of, what);
@@ -248,6 +263,48 @@ static void put_silu(builder *b, const ls_layer *layer) {
     add_input(add_plain(b, layer, OP_Mul), sigmoid);
 }
 
+static void put_sigmoid(builder *b, const ls_layer *layer) {
+    add_plain(b, layer, OP_Sigmoid);
+}
+
+// Of a dimension 0 is the input's, -1 what is left over.
+static const char *add_reshape(builder *b, const char *name, const char *input, int rank, const int64_t *shape) {
+    char shape_name[NAME_BYTES];
+    snprintf(shape_name, sizeof shape_name, "%.*s/shape", NAME_BYTES - 8, name);
+    node *n = add_node(b, OP_Reshape, name, input);
+    add_input(n, add_list(b, shape_name, rank, shape));
+    return n->name;
+}
+
+// The layer's parameter number `at` as (C,1,1), joined to `input` by `op`; the last one is the layer itself.
+static const char *add_by_channel(
+    builder *b, const ls_layer *layer, int at, operator_id op, const char *name, const char *input) {
+    char shaped[NAME_BYTES];
+    const char *param = b->graph->params[layer->first_param + at].name;
+    param = add_reshape(b, inner_name(shaped, param, "channels"), param, 3, (const int64_t[]){ -1, 1, 1 });
+    node *n = add_node(b, op, name, input);
+    add_input(n, param);
+    return n->name;
+}
+
+// As PyTorch exports it: groups as channels of an instance norm, which readers of ONNX know longer than a group norm.
+static void put_groupnorm(builder *b, const ls_layer *layer) {
+    const ls_layer_group_norm *l = &layer->attr.groupnorm;
+    const ls_chw in = layer->in;
+    char name[4][NAME_BYTES];
+    const char *grouped = add_reshape(b, inner_name(name[0], layer->name, "groups"),
+        value_of(b, layer->inputs[0], 0, layer->name), 3, (const int64_t[]){ 0, l->groups, -1 });
+    node *n = add_node(b, OP_InstanceNormalization, inner_name(name[1], layer->name, "normalised"), grouped);
+    add_float(n, "epsilon", (float)l->eps);
+    add_input(n, add_tensor(b, inner_name(name[2], layer->name, "ones"), 1, &l->groups, b->ones)->name);
+    add_input(n, add_tensor(b, inner_name(name[3], layer->name, "zeros"), 1, &l->groups, b->zeros)->name);
+    const char *map = add_reshape(b, l->affine ? inner_name(name[0], layer->name, "map") : layer->name, n->name, 4,
+        (const int64_t[]){ 0, in.c, in.h, in.w });
+    if (!l->affine) return;
+    map = add_by_channel(b, layer, 0, OP_Mul, inner_name(name[1], layer->name, "scaled"), map);
+    add_by_channel(b, layer, 1, OP_Add, layer->name, map);
+}
+
 // Its parameters come in ONNX's order: scale, bias, mean, variance.
 static void put_batchnorm2d(builder *b, const ls_layer *layer) {
     node *n = add_plain(b, layer, OP_BatchNormalization);
@@ -283,6 +340,45 @@ static void put_add(builder *b, const ls_layer *layer) {
     const char *first = value_of(b, layer->inputs[0], layer->flat, layer->name);
     const char *second = value_of(b, layer->inputs[1], layer->flat, layer->name);
     add_input(add_node(b, OP_Add, layer->name, first), second);
+}
+
+// A gate that is a vector becomes (C,1,1).
+static const char *factor_of(builder *b, const ls_layer *layer, int input) {
+    const int from = layer->inputs[input], gates = !ls_chw_equal(ls_graph_out(b->graph, from), layer->out);
+    if (!gates || !ls_graph_is_flat(b->graph, from)) return value_of(b, from, layer->flat, layer->name);
+    char name[NAME_BYTES];
+    return add_reshape(b, inner_name(name, layer->name, "gate"), value_of(b, from, 0, layer->name), 4,
+        (const int64_t[]){ 0, layer->out.c, 1, 1 });
+}
+
+static void put_multiply(builder *b, const ls_layer *layer) {
+    const char *first = factor_of(b, layer, 0), *second = factor_of(b, layer, 1);
+    add_input(add_node(b, OP_Mul, layer->name, first), second);
+}
+
+static void put_concat(builder *b, const ls_layer *layer) {
+    const char *inputs[LS_INPUTS_MAX];
+    char reader[LS_NAME_BYTES];
+    for (int i = 0; i < layer->input_count; i++) { // each may need a node of its own that flattens it
+        snprintf(reader, sizeof reader, "%.*s/%d", LS_NAME_BYTES - 8, layer->name, i);
+        inputs[i] = value_of(b, layer->inputs[i], layer->flat, reader);
+    }
+    node *n = add_node(b, OP_Concat, layer->name, inputs[0]);
+    for (int i = 1; i < layer->input_count; i++) add_input(n, inputs[i]);
+    add_int(n, "axis", 1);
+}
+
+// A pooling of single elements takes every stride-th row and column.
+static void put_shortcut(builder *b, const ls_layer *layer) {
+    const int before = (layer->out.c - layer->in.c) / 2, after = layer->out.c - layer->in.c - before;
+    char taken[NAME_BYTES], pads[NAME_BYTES];
+    node *n = add_node(b, OP_MaxPool, after ? inner_name(taken, layer->name, "taken") : layer->name,
+        value_of(b, layer->inputs[0], 0, layer->name));
+    add_window(n, 1, layer->attr.shortcut.stride, 0);
+    if (!after) return;
+    node *pad = add_node(b, OP_Pad, layer->name, n->name);
+    add_input(pad,
+        add_list(b, inner_name(pads, layer->name, "pads"), 8, (const int64_t[]){ 0, before, 0, 0, 0, after, 0, 0 }));
 }
 
 static void put_flatten(builder *b, const ls_layer *layer) {
@@ -427,14 +523,23 @@ static ls_status check_names(const ls_graph *g) {
 
 static ls_status new_builder(const ls_weights_info *info, builder *b) {
     const ls_graph *g = info->graph;
-    const size_t layers = (size_t)g->layer_count, nodes = 3 + 2 * layers; // normalisation, output, each flattened
-    const size_t tensors = 2 + (size_t)g->param_count + layers;           // normalisation, factors
+    const size_t layers = (size_t)g->layer_count;
+    size_t nodes = 3 + 7 * layers;                                  // normalisation, output; of group norm seven
+    const size_t tensors = 2 + (size_t)g->param_count + 6 * layers; // normalisation; of group norm six
+    size_t channels = 1;
+    for (int l = 0; l < g->layer_count; l++) {
+        nodes += (size_t)g->layers[l].input_count; // each flattened
+        if ((size_t)g->layers[l].in.c > channels) channels = (size_t)g->layers[l].in.c;
+    }
     *b = (builder){ .info = info, .graph = g, .operator_set = OPERATOR_SET_MIN };
     LS_TRY(LS_NEW(b->weights, tensors, "ONNX graph of %s", g->path));
     LS_TRY(LS_NEW(b->nodes, nodes, "ONNX graph of %s", g->path));
     LS_TRY(LS_NEW(b->node_list, nodes, "ONNX graph of %s", g->path));
     LS_TRY(LS_NEW(b->tensors, tensors, "ONNX graph of %s", g->path));
     LS_TRY(LS_NEW(b->tensor_list, tensors, "ONNX graph of %s", g->path));
+    LS_TRY(LS_NEW(b->ones, channels, "ONNX graph of %s", g->path));
+    LS_TRY(LS_NEW(b->zeros, channels, "ONNX graph of %s", g->path));
+    for (size_t c = 0; c < channels; c++) b->ones[c] = 1;
     cJSON *classes = cJSON_CreateArray();
     for (int i = 0; i < g->classes; i++) ls_json_append(classes, ls_json_string(info->classes[i]));
     b->classes = ls_json_text(classes, 0);
@@ -455,6 +560,8 @@ ls_status ls_onnx_write(
     free(b.node_list);
     free(b.tensors);
     free(b.tensor_list);
+    free(b.ones);
+    free(b.zeros);
     free(b.classes);
     return status;
 }

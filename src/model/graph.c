@@ -86,7 +86,7 @@ static void write_inputs(char *dst, size_t bytes, const ls_graph *graph, const l
     size_t used = 0;
     dst[0] = 0;
     for (int i = 0; i < layer->input_count && used < bytes; i++) {
-        const char *name = layer->inputs[i] < 0 ? "input" : graph->layers[layer->inputs[i]].name;
+        const char *name = ls_graph_name(graph, layer->inputs[i]);
         used += (size_t)snprintf(dst + used, bytes - used, "%s%s", i ? ", " : "", name);
     }
 }

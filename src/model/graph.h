@@ -13,7 +13,7 @@
 // flatten, up to the next linear layer: flatten moves nothing, relu, dropout and scale work on the map as it lies, and
 // a linear layer has its weight as {O, C, H, W} of its input's physical shape. So the compiler takes operators' shapes
 // from ls_graph_physical; layers that mix positions (convolution, pooling, batch norm) are refused behind a flatten,
-// and add needs two inputs that lie alike.
+// add and multiply need two inputs that lie alike, and concat none that is flattened.
 #ifndef LS_MODEL_GRAPH_H
 #define LS_MODEL_GRAPH_H
 
@@ -21,7 +21,7 @@
 #include "base/shape.h"
 #include "base/status.h"
 
-enum { LS_NAME_BYTES = 96, LS_INPUTS_MAX = 2 };
+enum { LS_NAME_BYTES = 96, LS_INPUTS_MAX = 16 };
 
 typedef enum {
 #define X(NAME, name, type, field) LS_LAYER_##NAME,
@@ -56,6 +56,13 @@ typedef struct {
     int out_features, bias;
     ls_init weight_init, bias_init;
 } ls_layer_linear;
+typedef struct {
+    int groups, affine;
+    double eps;
+} ls_layer_group_norm;
+typedef struct {
+    int out_channels, stride;
+} ls_layer_shortcut;
 typedef struct {
     double eps, momentum; // momentum: share of the new value in the running estimate, as PyTorch's
 } ls_layer_norm;
@@ -148,7 +155,16 @@ static inline int ls_role_is_statistic(ls_param_role role) {
 // A norm's weight is 1, its bias 0. The bits are the same on every machine: nothing but +, -, *, / and sqrt is rounded.
 void ls_graph_init_param(const ls_graph *graph, int index, uint64_t seed, float *values);
 
-// The physical shape of layer's output; of the network's input for -1.
+// Of layer's output; of the network's input for -1: its name, logical shape, whether it is a vector, physical shape.
+static inline const char *ls_graph_name(const ls_graph *graph, int layer) {
+    return layer < 0 ? "input" : graph->layers[layer].name;
+}
+static inline ls_chw ls_graph_out(const ls_graph *graph, int layer) {
+    return layer < 0 ? graph->input : graph->layers[layer].out;
+}
+static inline int ls_graph_is_flat(const ls_graph *graph, int layer) {
+    return layer >= 0 && graph->layers[layer].flat;
+}
 static inline ls_chw ls_graph_physical(const ls_graph *graph, int layer) {
     return layer < 0 ? graph->input : graph->layers[layer].physical;
 }

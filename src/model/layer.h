@@ -41,7 +41,7 @@ typedef struct {
     const char *example; // lines of a network file behind 'layer = ...'; NULL: none are needed
     const ls_layer_key *keys;
     int key_count;
-    int input_count;
+    int input_count, inputs_max; // so many, or from input_count to inputs_max, where that is not 0
     ls_layer_domain domain;
     // Comes with in set and out, physical and flat as the first input has them; changes them, refuses what is
     // impossible (with ls_layer_fail). NULL: the output is shaped like the input.

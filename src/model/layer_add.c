@@ -1,14 +1,10 @@
 // layer_add.c - the sum of two tensors of one shape: the end of a residual branch.
 #include "model/layer.h"
 
-static const char *name_of(const ls_graph *graph, int layer) {
-    return layer < 0 ? "input" : graph->layers[layer].name;
-}
-
 static ls_status infer(const ls_graph *graph, ls_layer *layer) {
     const int other = layer->inputs[1];
-    const ls_chw a = layer->in, b = other < 0 ? graph->input : graph->layers[other].out;
-    const char *a_name = name_of(graph, layer->inputs[0]), *b_name = name_of(graph, other);
+    const ls_chw a = layer->in, b = ls_graph_out(graph, other);
+    const char *a_name = ls_graph_name(graph, layer->inputs[0]), *b_name = ls_graph_name(graph, other);
     if (!ls_chw_equal(a, b)) {
         return ls_layer_fail(graph, layer, "its inputs must have one shape, but '%s' is %dx%dx%d and '%s' is %dx%dx%d",
             a_name, a.c, a.h, a.w, b_name, b.c, b.h, b.w);
@@ -20,7 +16,7 @@ static ls_status infer(const ls_graph *graph, ls_layer *layer) {
             "flattening",
             a_name, p.c, p.h, p.w, b_name, q.c, q.h, q.w);
     }
-    layer->flat = layer->flat || (other >= 0 && graph->layers[other].flat);
+    layer->flat = layer->flat || ls_graph_is_flat(graph, other);
     return LS_SUCCESS;
 }
 

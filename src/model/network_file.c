@@ -181,22 +181,24 @@ static ls_status find_input(const reader *r, int index, int line, const char *na
 
 static ls_status read_inputs(const reader *r, const ls_ini_section *section, int index) {
     ls_layer *layer = &r->graph->layers[index];
-    const int wanted = ls_layer_type_of(layer->kind)->input_count;
+    const ls_layer_type *type = ls_layer_type_of(layer->kind);
+    const int wanted = type->input_count, most = type->inputs_max ? type->inputs_max : wanted;
+    char takes[32];
+    snprintf(takes, sizeof takes, most > wanted ? "%d to %d" : "%d", wanted, most);
     const ls_ini_entry *entry = find_entry(r, section, "inputs");
     if (!entry) {
         if (wanted != 1)
             return ls_layer_fail(
-                r->graph, layer, "it needs the key 'inputs' with %d names, such as inputs = a, b", wanted);
+                r->graph, layer, "it needs the key 'inputs' with %s names, such as inputs = a, b", takes);
         layer->inputs[0] = index - 1;
         layer->input_count = 1;
         return LS_SUCCESS;
     }
     int count = 1;
     for (const char *at = entry->value; *at; at++) count += *at == ',';
-    if (count != wanted) {
-        return ls_fail(LS_USAGE, "%s:%d: layer '%s' (%s): inputs = '%s' has %d name%s; it takes %d", r->ini->path,
-            entry->line, layer->name, ls_layer_kind_name(layer->kind), entry->value, count, count == 1 ? "" : "s",
-            wanted);
+    if (count < wanted || count > most) {
+        return ls_fail(LS_USAGE, "%s:%d: layer '%s' (%s): inputs = '%s' has %d name%s; it takes %s", r->ini->path,
+            entry->line, layer->name, type->name, entry->value, count, count == 1 ? "" : "s", takes);
     }
     const char *at = entry->value;
     for (int i = 0; i < count; i++) {

@@ -28,7 +28,7 @@ ls_status ls_layer_slide(const ls_graph *graph, const ls_layer *layer, ls_slidin
 
 static ls_status check_domain(const ls_graph *graph, const ls_layer *layer, ls_layer_domain domain) {
     const int first = layer->inputs[0];
-    const char *name = first < 0 ? "input" : graph->layers[first].name;
+    const char *name = ls_graph_name(graph, first);
     const ls_chw in = layer->in;
     if (domain == LS_TAKES_MAP && layer->flat) {
         return ls_layer_fail(graph, layer,
@@ -50,11 +50,11 @@ static ls_status infer_layer(ls_graph *graph, int index, int64_t *parameters) {
     ls_layer *layer = &graph->layers[index];
     const ls_layer_type *type = ls_layer_type_of(layer->kind);
     const int first = layer->inputs[0];
-    layer->in = first < 0 ? graph->input : graph->layers[first].out;
+    layer->in = ls_graph_out(graph, first);
     layer->out = layer->in;
     layer->needs_input_grad = 0;
     layer->physical = ls_graph_physical(graph, first);
-    layer->flat = first < 0 ? 0 : graph->layers[first].flat;
+    layer->flat = ls_graph_is_flat(graph, first);
     for (int i = 0; i < layer->input_count; i++) {
         const ls_layer *from = layer->inputs[i] < 0 ? NULL : &graph->layers[layer->inputs[i]];
         if (from && (from->needs_input_grad || from->param_count > 0)) layer->needs_input_grad = 1;

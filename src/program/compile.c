@@ -29,13 +29,12 @@ ls_status ls_builder_activation(ls_builder *b, const char *name, ls_nchw shape, 
     return ls_builder_slot(b, name, b->device->api->activation_bytes(b->device, shape, b->store->storage), out);
 }
 
-// What is computed again has the plan of the first time: a layer has at most one operator of a kind.
-static ls_plan *plan_of_first_time(const ls_program *program, const ls_op_desc *desc) {
-    int i = 0;
-    while (
-        program->instructions[i].plan->desc.op != desc->op || program->instructions[i].plan->desc.layer != desc->layer)
-        i++;
-    return program->instructions[i].plan;
+// What is computed again has the plan of the first time: a layer's operators come in the same order.
+static ls_plan *plan_of_first_time(ls_builder *b, const ls_op_desc *desc) {
+    const ls_instruction *first = b->program->instructions;
+    while (first[b->again_at].plan->desc.op != desc->op || first[b->again_at].plan->desc.layer != desc->layer)
+        b->again_at++;
+    return first[b->again_at++].plan;
 }
 
 static ls_status add_instruction(ls_builder *b, const ls_op_desc *desc, const ls_ref *refs, int count) {
@@ -44,7 +43,7 @@ static ls_status add_instruction(ls_builder *b, const ls_op_desc *desc, const ls
     ls_instruction *instruction = &program->instructions[program->count];
     *instruction = (ls_instruction){ .plan_is_shared = b->again, .arg_count = count };
     if (b->again)
-        instruction->plan = plan_of_first_time(program, desc);
+        instruction->plan = plan_of_first_time(b, desc);
     else
         LS_TRY(b->device->api->plan_new(b->device, desc, &instruction->plan));
     if (instruction->plan->workspace_bytes > program->workspace_bytes)

@@ -47,6 +47,7 @@ typedef struct {
     int emitted;     // instructions so far
     int measuring;   // no plans are made and no instructions kept: only the buffer planner is filled
     int again;       // the forward pass of a block is emitted a second time
+    int again_at;    // instructions up to here have been looked at for the plans of the first time
     int completed;   // trained parameters whose gradients the instructions so far complete
 } ls_builder;
 
@@ -81,7 +82,8 @@ LS_CHECKED ls_status ls_builder_recompute(ls_builder *b, int first, int end);
 typedef enum {
     LS_READS_INPUT = 1,
     LS_READS_OUTPUT = 2,
-    LS_READS_RELU = 4 // its output where a relu is fused, and no pooling (which has its index)
+    LS_READS_RELU = 4,  // its output where a relu is fused, and no pooling (which has its index)
+    LS_READS_INPUTS = 8 // all of them
 } ls_backward_reads;
 
 // A layer kind's operators, by ls_layer_kind (lower.c).

@@ -318,8 +318,9 @@ static ls_op_desc elementwise_desc(const ls_builder *b, const ls_node *node, ls_
 int ls_node_in_place(const ls_builder *b, const ls_node *node) {
     int input = node->layer->inputs[0];
     ls_layer_kind own = node->layer->kind;
-    int keeps_input = b->options->training && (own == LS_LAYER_GELU || own == LS_LAYER_SILU);
-    int may = own == LS_LAYER_RELU || own == LS_LAYER_GELU || own == LS_LAYER_SILU;
+    int smooth = own == LS_LAYER_GELU || own == LS_LAYER_SILU || own == LS_LAYER_SIGMOID;
+    int keeps_input = b->options->training && smooth;
+    int may = own == LS_LAYER_RELU || smooth;
     if (!may || keeps_input || input < 0 || b->readers[input] != 1) return 0;
     ls_layer_kind kind = b->graph->layers[input].kind;
     return kind == LS_LAYER_CONV2D || kind == LS_LAYER_LINEAR;
@@ -372,6 +373,14 @@ static ls_status silu_backward(ls_builder *b, ls_node *node) {
     return activation_backward(b, node, LS_OP_SILU_BACKWARD, input_ref(b, node));
 }
 
+static ls_status sigmoid_forward(ls_builder *b, ls_node *node) {
+    return activation_forward(b, node, LS_OP_SIGMOID_FORWARD);
+}
+
+static ls_status sigmoid_backward(ls_builder *b, ls_node *node) {
+    return activation_backward(b, node, LS_OP_SIGMOID_BACKWARD, input_ref(b, node));
+}
+
 static ls_status add_forward(ls_builder *b, ls_node *node) {
     ls_op_desc desc = elementwise_desc(b, node, LS_OP_ADD);
     LS_TRY(new_output(b, node, input_shape(b, node)));
@@ -386,6 +395,176 @@ static ls_status add_backward(ls_builder *b, ls_node *node) {
     LS_TRY(ls_builder_grad(b, node, &grad));
     LS_TRY(ls_builder_give_grad(b, node->input[0], grad));
     return ls_builder_give_grad(b, node->input[1], grad);
+}
+
+// --- multiply: element by element, or a map by a gate ---------------------------------------------
+
+static int is_gate(const ls_builder *b, const ls_node *node, int input) { // for the other input, which is a map
+    const ls_nchw own = b->values[node->input[input]].shape, other = b->values[node->input[1 - input]].shape;
+    return own.h * own.w == 1 && other.h * other.w > 1;
+}
+
+// dst = src * input number `by`, whose shape may be a gate's
+static ls_status emit_product(ls_builder *b, const ls_node *node, ls_ref src, int by, ls_nchw shape, ls_ref dst) {
+    const int gate = is_gate(b, node, by);
+    ls_op_desc desc = { .op = gate ? LS_OP_GATE : LS_OP_MULTIPLY, .layer = node->layer->name };
+    if (gate)
+        desc.attr.gate = (ls_gate_attr){ .shape = shape, .storage = b->store->storage };
+    else
+        desc.attr.elementwise = (ls_elementwise_attr){ .shape = shape, .storage = b->store->storage };
+    ls_ref refs[LS_GATE_ARGS] = {
+        [LS_GATE_SRC] = src, [LS_GATE_GATE] = b->values[node->input[by]].ref, [LS_GATE_DST] = dst
+    };
+    return ls_builder_emit(b, &desc, refs, LS_GATE_ARGS);
+}
+
+static ls_status multiply_forward(ls_builder *b, ls_node *node) {
+    const int map = is_gate(b, node, 0) ? 1 : 0;
+    const ls_value *src = &b->values[node->input[map]];
+    LS_TRY(new_output(b, node, src->shape));
+    return emit_product(b, node, src->ref, 1 - map, src->shape, b->values[node->output].ref);
+}
+
+static ls_status emit_gate_backward(ls_builder *b, const ls_node *node, int map, ls_ref grad, ls_ref grad_gate) {
+    const ls_value *src = &b->values[node->input[map]];
+    ls_op_desc desc = { .op = LS_OP_GATE_BACKWARD,
+        .layer = node->layer->name,
+        .attr.gate = { .shape = src->shape, .storage = b->store->storage } };
+    ls_ref refs[LS_GATE_BACKWARD_ARGS] = {
+        [LS_GATE_BACKWARD_SRC] = src->ref, [LS_GATE_BACKWARD_GRAD_DST] = grad, [LS_GATE_BACKWARD_GRAD_GATE] = grad_gate
+    };
+    return ls_builder_emit(b, &desc, refs, LS_GATE_BACKWARD_ARGS);
+}
+
+static ls_status multiply_backward(ls_builder *b, ls_node *node) {
+    ls_ref grad, grad_input;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    for (int i = 0; i < 2; i++) {
+        const ls_value *input = &b->values[node->input[i]];
+        if (!input->needs_grad) continue;
+        LS_TRY(ls_builder_activation(b, node->layer->name, input->shape, &grad_input));
+        if (is_gate(b, node, i))
+            LS_TRY(emit_gate_backward(b, node, 1 - i, grad, grad_input));
+        else
+            LS_TRY(emit_product(b, node, grad, 1 - i, input->shape, grad_input));
+        LS_TRY(ls_builder_give_grad(b, node->input[i], grad_input));
+    }
+    return LS_SUCCESS;
+}
+_Static_assert((int)LS_MULTIPLY_ARGS == (int)LS_GATE_ARGS && (int)LS_MULTIPLY_A == (int)LS_GATE_SRC &&
+                   (int)LS_MULTIPLY_B == (int)LS_GATE_GATE && (int)LS_MULTIPLY_DST == (int)LS_GATE_DST,
+    "emit_product has one list for both");
+
+// --- concat and shortcut: copies of channels ------------------------------------------------------
+
+static ls_status emit_copy(ls_builder *b, const ls_node *node, ls_channels_attr attr, ls_ref src, ls_ref dst) {
+    attr.storage = b->store->storage;
+    ls_op_desc desc = { .op = LS_OP_COPY_CHANNELS, .layer = node->layer->name, .attr.channels = attr };
+    ls_ref refs[LS_COPY_CHANNELS_ARGS] = { [LS_COPY_CHANNELS_SRC] = src, [LS_COPY_CHANNELS_DST] = dst };
+    return ls_builder_emit(b, &desc, refs, LS_COPY_CHANNELS_ARGS);
+}
+
+static ls_status concat_forward(ls_builder *b, ls_node *node) {
+    const ls_nchw dst = ls_batch_of(input_shape(b, node).n, node->layer->out);
+    LS_TRY(new_output(b, node, dst));
+    for (int i = 0, at = 0; i < node->input_count; i++) {
+        const ls_value *src = &b->values[node->input[i]];
+        const ls_channels_attr attr = {
+            .src = src->shape, .dst = dst, .to = at, .count = src->shape.c, .stride = 1, .keep = i > 0
+        };
+        LS_TRY(emit_copy(b, node, attr, src->ref, b->values[node->output].ref));
+        at += src->shape.c;
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status concat_backward(ls_builder *b, ls_node *node) {
+    ls_ref grad, grad_input;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    for (int i = 0, at = 0; i < node->input_count; i++) {
+        const ls_value *input = &b->values[node->input[i]];
+        const ls_channels_attr attr = {
+            .src = b->values[node->output].shape, .dst = input->shape, .from = at, .count = input->shape.c, .stride = 1
+        };
+        at += input->shape.c;
+        if (!input->needs_grad) continue;
+        LS_TRY(ls_builder_activation(b, node->layer->name, input->shape, &grad_input));
+        LS_TRY(emit_copy(b, node, attr, grad, grad_input));
+        LS_TRY(ls_builder_give_grad(b, node->input[i], grad_input));
+    }
+    return LS_SUCCESS;
+}
+
+static ls_channels_attr shortcut_attr(const ls_builder *b, const ls_node *node) {
+    const ls_nchw src = input_shape(b, node), dst = ls_batch_of(src.n, node->layer->out);
+    return (ls_channels_attr){
+        .src = src, .dst = dst, .to = (dst.c - src.c) / 2, .count = src.c, .stride = node->layer->attr.shortcut.stride
+    };
+}
+
+static ls_status shortcut_forward(ls_builder *b, ls_node *node) {
+    const ls_channels_attr attr = shortcut_attr(b, node);
+    LS_TRY(new_output(b, node, attr.dst));
+    return emit_copy(b, node, attr, input_ref(b, node), b->values[node->output].ref);
+}
+
+static ls_status shortcut_backward(ls_builder *b, ls_node *node) {
+    const ls_channels_attr forward = shortcut_attr(b, node);
+    const ls_channels_attr attr = { .src = forward.dst,
+        .dst = forward.src,
+        .from = forward.to,
+        .count = forward.count,
+        .stride = forward.stride,
+        .spread = 1 };
+    ls_ref grad, grad_src;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    LS_TRY(new_input_grad(b, node, &grad_src));
+    return emit_copy(b, node, attr, grad, grad_src);
+}
+
+// --- groupnorm -----------------------------------------------------------------------------------
+
+static ls_op_desc group_norm_desc(const ls_builder *b, const ls_node *node, ls_op op) {
+    const ls_layer_group_norm *l = &node->layer->attr.groupnorm;
+    return (ls_op_desc){ .op = op,
+        .layer = node->layer->name,
+        .attr.group_norm = { .shape = input_shape(b, node),
+            .groups = l->groups,
+            .eps = (float)l->eps,
+            .affine = l->affine,
+            .storage = b->store->storage } };
+}
+
+static ls_status group_norm_forward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = group_norm_desc(b, node, LS_OP_GROUP_NORM_FORWARD);
+    const ls_group_norm_attr *attr = &desc.attr.group_norm;
+    LS_TRY(new_output(b, node, attr->shape));
+    const size_t groups = (size_t)attr->shape.n * (size_t)attr->groups;
+    LS_TRY(ls_builder_slot(b, "saved statistics", 2 * groups * sizeof(float), &node->saved));
+    ls_ref refs[LS_GROUP_NORM_FORWARD_ARGS] = {
+        [LS_GROUP_NORM_FORWARD_SRC] = input_ref(b, node),
+        [LS_GROUP_NORM_FORWARD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
+        [LS_GROUP_NORM_FORWARD_BETA] = ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_MASTER),
+        [LS_GROUP_NORM_FORWARD_SAVED] = node->saved,
+        [LS_GROUP_NORM_FORWARD_DST] = b->values[node->output].ref,
+    };
+    return ls_builder_emit(b, &desc, refs, LS_GROUP_NORM_FORWARD_ARGS);
+}
+
+static ls_status group_norm_backward(ls_builder *b, ls_node *node) {
+    ls_op_desc desc = group_norm_desc(b, node, LS_OP_GROUP_NORM_BACKWARD);
+    ls_ref refs[LS_GROUP_NORM_BACKWARD_ARGS] = {
+        [LS_GROUP_NORM_BACKWARD_SRC] = input_ref(b, node),
+        [LS_GROUP_NORM_BACKWARD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
+        [LS_GROUP_NORM_BACKWARD_SAVED] = node->saved,
+        [LS_GROUP_NORM_BACKWARD_GRAD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_GRAD),
+        [LS_GROUP_NORM_BACKWARD_GRAD_BETA] = ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_GRAD),
+    };
+    LS_TRY(ls_builder_grad(b, node, &refs[LS_GROUP_NORM_BACKWARD_GRAD_DST]));
+    LS_TRY(new_input_grad(b, node, &refs[LS_GROUP_NORM_BACKWARD_GRAD_SRC]));
+    LS_TRY(ls_builder_emit(b, &desc, refs, LS_GROUP_NORM_BACKWARD_ARGS));
+    if (desc.attr.group_norm.affine) ls_builder_completes(b, node);
+    return LS_SUCCESS;
 }
 
 static ls_status emit_scale(ls_builder *b, const ls_node *node, ls_ref src, ls_ref dst) {
@@ -438,6 +617,8 @@ const ls_lowering ls_lowerings[LS_LAYER_COUNT] = {
     [LS_LAYER_RELU] = { relu_forward, relu_backward, LS_READS_OUTPUT },
     [LS_LAYER_GELU] = { gelu_forward, gelu_backward, LS_READS_INPUT },
     [LS_LAYER_SILU] = { silu_forward, silu_backward, LS_READS_INPUT },
+    [LS_LAYER_SIGMOID] = { sigmoid_forward, sigmoid_backward, LS_READS_INPUT },
+    [LS_LAYER_GROUPNORM] = { group_norm_forward, group_norm_backward, LS_READS_INPUT },
     [LS_LAYER_BATCHNORM2D] = { norm_forward, norm_backward, LS_READS_INPUT | LS_READS_RELU },
     [LS_LAYER_MAXPOOL2D] = { pool_forward, pool_backward, 0 },
     [LS_LAYER_AVGPOOL2D] = { pool_forward, pool_backward, 0 },
@@ -445,6 +626,9 @@ const ls_lowering ls_lowerings[LS_LAYER_COUNT] = {
     [LS_LAYER_GLOBALMAXPOOL] = { pool_forward, pool_backward, 0 },
     [LS_LAYER_DROPOUT] = { dropout_forward, dropout_backward, 0 },
     [LS_LAYER_ADD] = { add_forward, add_backward, 0 },
+    [LS_LAYER_MULTIPLY] = { multiply_forward, multiply_backward, LS_READS_INPUTS },
+    [LS_LAYER_CONCAT] = { concat_forward, concat_backward, 0 },
+    [LS_LAYER_SHORTCUT] = { shortcut_forward, shortcut_backward, 0 },
     [LS_LAYER_FLATTEN] = { 0 }, // becomes nothing: compile.c
     [LS_LAYER_SCALE] = { scale_forward, scale_backward, 0 },
 };

@@ -91,6 +91,7 @@ static void mark_wanted(ls_builder *b, int first, int end) {
         int mask = reads & LS_READS_RELU && node->activation == LS_ACTIVATION_RELU && !node->pool;
         if (reads & LS_READS_OUTPUT || mask) output->wanted = 1;
         if (reads & LS_READS_INPUT) b->values[node->input[0]].wanted = 1;
+        for (int i = 0; reads & LS_READS_INPUTS && i < node->input_count; i++) b->values[node->input[i]].wanted = 1;
         if (n == end - 1) output->wanted = 0; // it was kept
         for (int i = 0; output->wanted && i < node->input_count; i++) b->values[node->input[i]].wanted = 1;
     }
@@ -99,6 +100,7 @@ static void mark_wanted(ls_builder *b, int first, int end) {
 ls_status ls_builder_recompute(ls_builder *b, int first, int end) {
     mark_wanted(b, first, end);
     b->again = 1;
+    b->again_at = 0;
     for (int n = first; n < end; n++)
         if (b->values[b->nodes[n].output].wanted)
             LS_TRY(ls_lowerings[b->nodes[n].layer->kind].forward(b, &b->nodes[n]));

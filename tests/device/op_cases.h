@@ -518,6 +518,138 @@ static const struct {
     { "odd channels", { 2, 3, 4, 4 } },
 };
 
+// --- gates ---------------------------------------------------------------------------------------
+
+static inline void gate_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof map_rows / sizeof *map_rows; i++) {
+        const ls_nchw shape = map_rows[i].shape, gate = { shape.n, shape.c, 1, 1 };
+        for (int in_place = 0; in_place < 2; in_place++) {
+            op_case *c = case_new(LS_OP_GATE, storage, map_rows[i].name, "");
+            c->desc.attr.gate = (ls_gate_attr){ .shape = shape, .storage = storage };
+            case_activation(c, LS_GATE_SRC, USE_IN, shape, 0);
+            case_activation(c, LS_GATE_GATE, USE_IN, gate, 0);
+            case_activation(c, LS_GATE_DST, USE_OUT, shape, 0)->relative = 0; // rounded once
+            if (in_place) case_alias(c, LS_GATE_DST, LS_GATE_SRC);
+            visit_and_free(visit, context, c);
+        }
+        op_case *c = case_new(LS_OP_GATE_BACKWARD, storage, map_rows[i].name, "");
+        c->desc.attr.gate = (ls_gate_attr){ .shape = shape, .storage = storage };
+        case_activation(c, LS_GATE_BACKWARD_SRC, USE_IN, shape, 0);
+        case_activation(c, LS_GATE_BACKWARD_GRAD_DST, USE_IN, shape, 0);
+        case_activation(c, LS_GATE_BACKWARD_GRAD_GATE, USE_OUT, gate, sum_tolerance(shape.h * shape.w));
+        visit_and_free(visit, context, c);
+    }
+}
+
+// --- copies of channels --------------------------------------------------------------------------
+
+static const struct {
+    const char *name;
+    ls_nchw whole; // the side with all pixels: src, or with spread dst
+    int channels;  // of the other
+    int from, to, count, stride;
+} channels_rows[] = {
+    { "resnet20 stage 2 shortcut", { 3, 16, 32, 32 }, 32, 0, 8, 16, 2 },
+    { "resnet20 stage 3 shortcut", { 2, 32, 16, 16 }, 64, 0, 16, 32, 2 },
+    { "concat, first of two", { 2, 16, 6, 5 }, 40, 0, 0, 16, 1 },
+    { "concat, aligned", { 2, 24, 6, 5 }, 40, 0, 16, 24, 1 },
+    { "concat, growth 12", { 3, 12, 5, 7 }, 37, 0, 25, 12, 1 },
+    { "concat, one channel", { 2, 1, 4, 4 }, 20, 0, 9, 1, 1 },
+    { "part of a concat", { 2, 37, 5, 4 }, 12, 25, 0, 12, 1 },
+    { "across many blocks", { 1, 70, 3, 3 }, 61, 6, 1, 55, 1 },
+    { "few to few", { 2, 3, 5, 4 }, 4, 1, 2, 2, 1 },
+    { "few to many", { 2, 3, 7, 6 }, 19, 0, 7, 3, 2 },
+    { "many to few", { 2, 19, 7, 6 }, 3, 7, 0, 3, 3 },
+    { "odd map, stride 2", { 2, 9, 7, 9 }, 18, 0, 4, 9, 2 },
+    { "stride beyond the map", { 3, 10, 2, 3 }, 12, 0, 1, 10, 5 },
+    { "one of everything", { 1, 1, 1, 1 }, 1, 0, 0, 1, 1 },
+};
+
+static inline void channels_case(size_t i, int spread, int keep, ls_dtype storage, case_visit *visit, void *context) {
+    const ls_nchw whole = channels_rows[i].whole;
+    const int stride = channels_rows[i].stride, from = channels_rows[i].from, to = channels_rows[i].to;
+    const ls_nchw part = { whole.n, channels_rows[i].channels, (whole.h - 1) / stride + 1, (whole.w - 1) / stride + 1 };
+    op_case *c = case_new(LS_OP_COPY_CHANNELS, storage, channels_rows[i].name,
+        spread ? "spread"
+        : keep ? "others kept"
+               : "");
+    c->desc.attr.channels = (ls_channels_attr){ .src = spread ? part : whole,
+        .dst = spread ? whole : part,
+        .from = spread ? to : from,
+        .to = spread ? from : to,
+        .count = channels_rows[i].count,
+        .stride = stride,
+        .spread = spread,
+        .keep = keep,
+        .storage = storage };
+    case_activation(c, LS_COPY_CHANNELS_SRC, USE_IN, c->desc.attr.channels.src, 0);
+    case_activation(c, LS_COPY_CHANNELS_DST, keep ? USE_UPDATE : USE_OUT, c->desc.attr.channels.dst, 0)->relative = 0;
+    visit_and_free(visit, context, c);
+}
+
+static inline void channels_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof channels_rows / sizeof *channels_rows; i++) {
+        channels_case(i, 0, 0, storage, visit, context);
+        channels_case(i, 1, 0, storage, visit, context);
+        channels_case(i, 0, 1, storage, visit, context);
+    }
+}
+
+// --- group norm ----------------------------------------------------------------------------------
+
+static const struct {
+    const char *name;
+    ls_nchw shape;
+    int groups;
+} group_norm_rows[] = {
+    { "four groups", { 3, 32, 8, 8 }, 4 },
+    { "groups across blocks", { 2, 30, 5, 7 }, 3 },
+    { "small groups", { 2, 24, 6, 5 }, 8 },
+    { "one group", { 2, 17, 4, 9 }, 1 },
+    { "instance norm", { 2, 19, 6, 6 }, 19 },
+    { "few channels", { 3, 4, 5, 3 }, 2 },
+    { "a vector", { 5, 40, 1, 1 }, 5 },
+    { "one channel", { 2, 1, 9, 7 }, 1 },
+    { "a large map", { 1, 16, 40, 33 }, 2 },
+};
+
+static inline void group_norm_case(size_t i, int affine, ls_dtype storage, case_visit *visit, void *context) {
+    const ls_nchw shape = group_norm_rows[i].shape;
+    const ls_group_norm_attr a = {
+        .shape = shape, .groups = group_norm_rows[i].groups, .eps = 1e-5F, .affine = affine, .storage = storage
+    };
+    const size_t saved = 2 * (size_t)shape.n * (size_t)a.groups;
+    const double count = ls_group_norm_count(&a), tolerance = norm_tolerance(count);
+    op_case *c = case_new(LS_OP_GROUP_NORM_FORWARD, storage, group_norm_rows[i].name, affine ? "affine" : "");
+    c->desc.attr.group_norm = a;
+    fill_spread(c, case_activation(c, LS_GROUP_NORM_FORWARD_SRC, USE_IN, shape, 0));
+    if (affine) fill_uniform(c, case_vector(c, LS_GROUP_NORM_FORWARD_GAMMA, USE_IN, shape.c, 0), -1.5F, 1.5F);
+    if (affine) case_vector(c, LS_GROUP_NORM_FORWARD_BETA, USE_IN, shape.c, 0);
+    case_raw(c, LS_GROUP_NORM_FORWARD_SAVED, USE_OUT, LS_F32, saved, tolerance)->absolute = tolerance;
+    case_activation(c, LS_GROUP_NORM_FORWARD_DST, USE_OUT, shape, tolerance);
+    visit_and_free(visit, context, c);
+
+    c = case_new(LS_OP_GROUP_NORM_BACKWARD, storage, group_norm_rows[i].name, affine ? "affine" : "");
+    c->desc.attr.group_norm = a;
+    fill_spread(c, case_activation(c, LS_GROUP_NORM_BACKWARD_SRC, USE_IN, shape, 0));
+    case_activation(c, LS_GROUP_NORM_BACKWARD_GRAD_DST, USE_IN, shape, 0);
+    if (affine) fill_uniform(c, case_vector(c, LS_GROUP_NORM_BACKWARD_GAMMA, USE_IN, shape.c, 0), -1.5F, 1.5F);
+    float *values = case_raw(c, LS_GROUP_NORM_BACKWARD_SAVED, USE_IN, LS_F32, saved, 0)->host;
+    for (size_t k = saved / 2; k < saved; k++) values[k] = 0.9F + 0.2F * values[k];
+    case_activation(c, LS_GROUP_NORM_BACKWARD_GRAD_SRC, USE_OUT, shape, 2 * tolerance);
+    const double pixels = (double)shape.n * shape.h * shape.w; // terms as batch norm's
+    if (affine) case_vector(c, LS_GROUP_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, shape.c, 6 * sum_tolerance(pixels + 1));
+    if (affine) case_vector(c, LS_GROUP_NORM_BACKWARD_GRAD_BETA, USE_UPDATE, shape.c, 2 * sum_tolerance(pixels + 1));
+    visit_and_free(visit, context, c);
+}
+
+static inline void group_norm_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof group_norm_rows / sizeof *group_norm_rows; i++) {
+        group_norm_case(i, 0, storage, visit, context);
+        group_norm_case(i, 1, storage, visit, context);
+    }
+}
+
 // dst is the last argument; in place it is the last input.
 static inline void map_case(
     ls_op op, const char *name, ls_elementwise_attr a, int in_place, case_visit *visit, void *context) {
@@ -530,8 +662,8 @@ static inline void map_case(
     // the others round once, or not at all; division by 1 - p may be a multiplication by its reciprocal
     if (op != LS_OP_DROPOUT) out->relative = 0;
     if (op == LS_OP_DROPOUT && a.storage == LS_F32) out->relative = 3 * EPS32;
-    const int backward = op == LS_OP_GELU_BACKWARD || op == LS_OP_SILU_BACKWARD;
-    if (op == LS_OP_GELU_FORWARD || op == LS_OP_SILU_FORWARD || backward) {
+    const int backward = op == LS_OP_GELU_BACKWARD || op == LS_OP_SILU_BACKWARD || op == LS_OP_SIGMOID_BACKWARD;
+    if (op == LS_OP_GELU_FORWARD || op == LS_OP_SILU_FORWARD || op == LS_OP_SIGMOID_FORWARD || backward) {
         fill_uniform(c, &c->args[0], -6, 6);
         // rounding x/sqrt(2) before erfc is a relative error of x^2 units there
         out->relative = a.storage == LS_F32 ? 24 * EPS32 : storage_ulp(a.storage);
@@ -543,7 +675,8 @@ static inline void map_case(
 
 static inline void map_cases(ls_dtype storage, case_visit *visit, void *context) {
     static const ls_op ops[] = { LS_OP_RELU_FORWARD, LS_OP_RELU_BACKWARD, LS_OP_GELU_FORWARD, LS_OP_GELU_BACKWARD,
-        LS_OP_SILU_FORWARD, LS_OP_SILU_BACKWARD, LS_OP_ADD, LS_OP_SCALE, LS_OP_DROPOUT };
+        LS_OP_SILU_FORWARD, LS_OP_SILU_BACKWARD, LS_OP_SIGMOID_FORWARD, LS_OP_SIGMOID_BACKWARD, LS_OP_ADD,
+        LS_OP_MULTIPLY, LS_OP_SCALE, LS_OP_DROPOUT };
     for (size_t i = 0; i < sizeof map_rows / sizeof *map_rows; i++) {
         ls_elementwise_attr a = { .shape = map_rows[i].shape,
             .storage = storage,
@@ -569,6 +702,9 @@ static inline void each_case(ls_dtype storage, case_visit *visit, void *context)
     norm_part_cases(storage, visit, context);
     pool_cases(storage, visit, context);
     map_cases(storage, visit, context);
+    gate_cases(storage, visit, context);
+    channels_cases(storage, visit, context);
+    group_norm_cases(storage, visit, context);
     augment_cases(storage, visit, context);
     resize_cases(storage, visit, context);
     loss_cases(storage, visit, context);

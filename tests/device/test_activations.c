@@ -1,4 +1,4 @@
-// GELU and SiLU over all of their range against double: every device, on values that random cases do not meet.
+// GELU, SiLU and the sigmoid over all of their range against double: every device, on values that random cases do not meet.
 #include "op_harness.h"
 #include "support/cmocka.h"
 
@@ -10,6 +10,14 @@ static double gelu(double x) {
 
 static double gelu_slope(double x) {
     return erfc(-x / sqrt(2)) / 2 + x * exp(-x * x / 2) / sqrt(2 * acos(-1));
+}
+
+static double sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
+
+static double sigmoid_slope(double x) {
+    return sigmoid(x) * sigmoid(-x);
 }
 
 static double silu(double x) {
@@ -28,11 +36,13 @@ typedef struct {
     double (*value)(double), (*slope)(double);
     float range;
     double value_error, slope_error;
+    int keeps_sign; // as x times something; else from 0 to 1
 } activation;
 
 static const activation activations[] = {
-    { "gelu", LS_OP_GELU_FORWARD, LS_OP_GELU_BACKWARD, gelu, gelu_slope, 12.5F, 5e-7, 3e-7 },
-    { "silu", LS_OP_SILU_FORWARD, LS_OP_SILU_BACKWARD, silu, silu_slope, 80, 5e-7, 3e-7 },
+    { "gelu", LS_OP_GELU_FORWARD, LS_OP_GELU_BACKWARD, gelu, gelu_slope, 12.5F, 5e-7, 3e-7, 1 },
+    { "silu", LS_OP_SILU_FORWARD, LS_OP_SILU_BACKWARD, silu, silu_slope, 80, 5e-7, 3e-7, 1 },
+    { "sigmoid", LS_OP_SIGMOID_FORWARD, LS_OP_SIGMOID_BACKWARD, sigmoid, sigmoid_slope, 80, 5e-7, 3e-7, 0 },
 };
 enum { ACTIVATIONS = sizeof activations / sizeof *activations };
 
@@ -112,24 +122,25 @@ static void against_double_over_the_whole_range(void **unused) {
     }
 }
 
-// What no range holds. A value of 9 stands for NaN.
+// What no range holds, of gelu and silu, and of the sigmoid. A value of 9 stands for NaN.
 static const struct {
-    float x, value, slope;
+    float x, value, slope, sigmoid, sigmoid_slope;
 } specials[] = {
-    { 0.0F, 0, 0.5F },
-    { 40.0F, 40, 1 },
-    { 1e30F, 1e30F, 1 },
-    { -1e3F, 0, 0 },
-    { -1e30F, 0, 0 },
-    { 1e-40F, 5e-41F, 0.5F },
-    { INFINITY, INFINITY, 9 },
-    { -INFINITY, 9, 9 },
-    { NAN, 9, 9 },
+    { 0.0F, 0, 0.5F, 0.5F, 0.25F },
+    { 40.0F, 40, 1, 1, 4.2483543e-18F },
+    { 1e30F, 1e30F, 1, 1, 0 },
+    { -1e3F, 0, 0, 0, 0 },
+    { -1e30F, 0, 0, 0, 0 },
+    { 1e-40F, 5e-41F, 0.5F, 0.5F, 0.25F },
+    { INFINITY, INFINITY, 9, 1, 0 },
+    { -INFINITY, 9, 9, 0, 0 },
+    { NAN, 9, 9, 9, 9 },
 };
 enum { SPECIALS = sizeof specials / sizeof *specials };
 
 static void check_special(const char *what, const char *type, float x, double got, float expected) {
-    int same = expected == 9 ? isnan(got) : got == (double)expected;
+    int same = expected == 9 ? isnan(got)
+                             : fabs(got - (double)expected) <= 1e-6 * fabs((double)expected) || got == (double)expected;
     if (!same) fail_msg("%s: %s of %g is %g, expected %g (9: NaN)", type, what, (double)x, got, (double)expected);
 }
 
@@ -141,8 +152,10 @@ static void check_specials(const activation *a, const char *type, int width) {
         double *y = run_on(device, a->forward, src, SPECIALS + 8);
         double *s = run_on(device, a->backward, src, SPECIALS + 8);
         for (int i = 0; i < SPECIALS && first + i < SPECIALS + 8; i++) {
-            check_special(a->name, type, specials[i].x, y[first + i], specials[i].value);
-            check_special("derivative", type, specials[i].x, s[first + i], specials[i].slope);
+            check_special(
+                a->name, type, specials[i].x, y[first + i], a->keeps_sign ? specials[i].value : specials[i].sigmoid);
+            check_special("derivative", type, specials[i].x, s[first + i],
+                a->keeps_sign ? specials[i].slope : specials[i].sigmoid_slope);
         }
         free(y);
         free(s);

@@ -38,6 +38,16 @@ static const char network[] = "[network]\ninput = 3x12x10\n"
                               "[bend]\nlayer = gelu\n"
                               "[swish]\nlayer = silu\n"
                               "[half]\nlayer = scale\nfactor = 0.5\n"
+                              "[squash]\nlayer = sigmoid\n"
+                              "[gated]\nlayer = multiply\ninputs = squash, drop\n"
+                              "[part]\nlayer = shortcut\nout_channels = 11\n"
+                              "[taken]\nlayer = shortcut\ninputs = gated\nout_channels = 8\n"
+                              "[joined]\nlayer = concat\ninputs = part, taken\n"
+                              "[grouped2]\nlayer = groupnorm\ngroups = 19\neps = 1e-4\n"
+                              "[plain]\nlayer = groupnorm\ngroups = 1\naffine = false\n"
+                              "[pooled]\nlayer = globalavgpool\n"
+                              "[vectors]\nlayer = concat\ninputs = squash, pooled\n"
+                              "[product]\nlayer = multiply\ninputs = vectors, vectors\n"
                               "[out]\nlayer = linear\nout_features = 4\n";
 
 // Attributes in the order in which they are written: name, then its one value, or the value of all its `count` ones.
@@ -74,7 +84,30 @@ static const struct {
     { "Sigmoid", "swish/sigmoid", { "bend" }, { { 0 } } },
     { "Mul", "swish", { "bend", "swish/sigmoid" }, { { 0 } } },
     { "Mul", "half", { "swish", "half/factor" }, { { 0 } } },
-    { "Gemm", "out", { "half", "out.weight", "out.bias" }, { { "transB", 0, 1 } } },
+    { "Sigmoid", "squash", { "half" }, { { 0 } } },
+    { "Reshape", "gated/gate", { "squash", "gated/gate/shape" }, { { 0 } } },
+    { "Mul", "gated", { "gated/gate", "drop" }, { { 0 } } },
+    { "MaxPool", "part/taken", { "gated" }, { { "kernel_shape", 2, 1 }, { "strides", 2, 2 }, { "pads", 4, 0 } } },
+    { "Pad", "part", { "part/taken", "part/pads" }, { { 0 } } },
+    { "MaxPool", "taken", { "gated" }, { { "kernel_shape", 2, 1 }, { "strides", 2, 2 }, { "pads", 4, 0 } } },
+    { "Concat", "joined", { "part", "taken" }, { { "axis", 0, 1 } } },
+    { "Reshape", "grouped2/groups", { "joined", "grouped2/groups/shape" }, { { 0 } } },
+    { "InstanceNormalization", "grouped2/normalised", { "grouped2/groups", "grouped2/ones", "grouped2/zeros" },
+        { { "epsilon", -1, 1e-4 } } },
+    { "Reshape", "grouped2/map", { "grouped2/normalised", "grouped2/map/shape" }, { { 0 } } },
+    { "Reshape", "grouped2.weight/channels", { "grouped2.weight", "grouped2.weight/channels/shape" }, { { 0 } } },
+    { "Mul", "grouped2/scaled", { "grouped2/map", "grouped2.weight/channels" }, { { 0 } } },
+    { "Reshape", "grouped2.bias/channels", { "grouped2.bias", "grouped2.bias/channels/shape" }, { { 0 } } },
+    { "Add", "grouped2", { "grouped2/scaled", "grouped2.bias/channels" }, { { 0 } } },
+    { "Reshape", "plain/groups", { "grouped2", "plain/groups/shape" }, { { 0 } } },
+    { "InstanceNormalization", "plain/normalised", { "plain/groups", "plain/ones", "plain/zeros" },
+        { { "epsilon", -1, 1e-5 } } },
+    { "Reshape", "plain", { "plain/normalised", "plain/shape" }, { { 0 } } },
+    { "GlobalAveragePool", "pooled", { "plain" }, { { 0 } } },
+    { "Flatten", "vectors/1/flat", { "pooled" }, { { "axis", 0, 1 } } },
+    { "Concat", "vectors", { "squash", "vectors/1/flat" }, { { "axis", 0, 1 } } },
+    { "Mul", "product", { "vectors", "vectors" }, { { 0 } } },
+    { "Gemm", "out", { "product", "out.weight", "out.bias" }, { { "transB", 0, 1 } } },
 };
 
 static int set_up(void **state) {

@@ -125,8 +125,10 @@ static void print_kind(const ls_layer_type *type, FILE *file) {
     };
     if (!type->what || (type->infer && !type->shape)) fail_msg("%s: is not explained", type->name);
     fprintf(file, "\n## %s\n\n%s.\n\nInput%s %s. Output: %s.\n", type->name, type->what,
-        type->input_count == 2 ? "s: two, each" : ":", takes[type->domain],
-        type->infer ? type->shape : "of the same shape");
+        type->inputs_max         ? "s: two or more, each"
+        : type->input_count == 2 ? "s: two, each"
+                                 : ":",
+        takes[type->domain], type->infer ? type->shape : "of the same shape");
     print_keys(type, file);
     print_example(type, file);
 }

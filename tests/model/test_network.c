@@ -70,6 +70,13 @@ static const struct {
     { "relu", "3x4x5", "layer=relu", { 3, 4, 5 }, 0, 0 },
     { "gelu", "3x4x5", "layer=gelu", { 3, 4, 5 }, 0, 0 },
     { "silu", "3x4x5", "layer=silu", { 3, 4, 5 }, 0, 0 },
+    { "sigmoid", "3x4x5", "layer=sigmoid", { 3, 4, 5 }, 0, 0 },
+    { "groupnorm", "6x4x5", "layer=groupnorm\ngroups=3", { 6, 4, 5 }, 12, 0 },
+    { "groupnorm, not affine", "6x4x5", "layer=groupnorm\ngroups=6\neps=1e-3\naffine=false", { 6, 4, 5 }, 0, 0 },
+    { "multiply", "3x4x5", "layer=multiply\ninputs=input, input", { 3, 4, 5 }, 0, 0 },
+    { "concat", "3x4x5", "layer=concat\ninputs=input, input, input", { 9, 4, 5 }, 0, 0 },
+    { "shortcut", "3x7x5", "layer=shortcut\nout_channels=6", { 6, 4, 3 }, 0, 0 },
+    { "shortcut, stride 3, the same channels", "3x7x5", "layer=shortcut\nout_channels=3\nstride=3", { 3, 3, 2 }, 0, 0 },
     { "batchnorm2d", "3x4x5", "layer=batchnorm2d\neps=1e-3\nmomentum=0.2", { 3, 4, 5 }, 6, 0 },
     { "maxpool", "3x8x8", "layer=maxpool2d\nkernel=2", { 3, 4, 4 }, 0, 0 },
     { "maxpool, odd map rounds down", "3x7x9", "layer=maxpool2d\nkernel=2", { 3, 3, 4 }, 0, 0 },
@@ -144,6 +151,28 @@ static void keys_are_kept(void **state) {
     assert_memory_equal(&l[4].attr.avgpool2d, (&(ls_layer_pool){ 2, 1, 1 }), sizeof(ls_layer_pool));
     assert_true(l[5].attr.dropout.p == 0.5 && l[6].attr.scale.factor == 1e-3);
     assert_memory_equal(&l[8].attr.linear, ((int[]){ 3, 1 }), 2 * sizeof(int));
+    ls_graph_free(graph);
+}
+
+// Squeeze-and-excitation: the gate is a vector of a linear layer, in either place; the product is a map again.
+static void gates(void **state) {
+    (void)state;
+    ls_graph *graph = NULL;
+    const ls_status status =
+        read_text("[network]\ninput=4x6x5\n[squeeze]\nlayer=globalavgpool\n[l]\nlayer=linear\nout_features=4\n"
+                  "[gate]\nlayer=sigmoid\n[m]\nlayer=multiply\ninputs=input,gate\n"
+                  "[again]\nlayer=multiply\ninputs=squeeze,m\n[both]\nlayer=concat\ninputs=gate,squeeze\n"
+                  "[n]\nlayer=batchnorm2d\ninputs=again\n[p]\nlayer=globalmaxpool\n"
+                  "[all]\nlayer=concat\ninputs=p,both\n[h]\nlayer=linear\nout_features=2\n",
+            &graph);
+    if (ls_failed(status)) fail_msg("%s", status.text);
+    for (int i = 3; i < 5; i++) {
+        const ls_layer *layer = &graph->layers[i];
+        if (!ls_chw_equal(layer->out, graph->input) || !ls_chw_equal(layer->physical, graph->input) || layer->flat)
+            fail_msg("layer '%s': out %dx%dx%d", layer->name, layer->out.c, layer->out.h, layer->out.w);
+    }
+    assert_true(graph->layers[find_layer(graph, "both")].flat);
+    assert_true(ls_chw_equal(graph->layers[find_layer(graph, "all")].out, (ls_chw){ 12, 1, 1 }));
     ls_graph_free(graph);
 }
 
@@ -264,6 +293,41 @@ static const struct {
         "[network]\ninput=4x3x2\n[c]\nlayer=conv2d\nout_channels=12\nkernel=2\n[a]\nlayer=flatten\n"
         "[b]\nlayer=flatten\ninputs=input\n[s]\nlayer=add\ninputs=a,b\n[h]\nlayer=linear\nout_features=2\n",
         12, { "'a' from 12x2x1 and 'b' from 4x3x2: add before flattening" } },
+    { "add of three", IN "[a]\nlayer=relu\n[s]\nlayer=add\ninputs=a,a,input\n" END, 7, { "has 3 names; it takes 2" } },
+    { "concat of one", IN "[a]\nlayer=relu\n[s]\nlayer=concat\ninputs=a\n" END, 7, { "has 1 name; it takes 2 to 16" } },
+    { "concat without inputs", IN "[a]\nlayer=concat\n" END, 3, { "it needs the key 'inputs' with 2 to 16 names" } },
+    { "concat of too many",
+        IN "[s]\nlayer=concat\ninputs=input,input,input,input,input,input,input,input,input,input,input,"
+           "input,input,input,input,input,input\n" END,
+        5, { "has 17 names; it takes 2 to 16" } },
+    { "concat, sizes", IN "[a]\n" CONV "[s]\nlayer=concat\ninputs=input,a\n" END, 7,
+        { "layer 's' (concat): its inputs must have maps of one size, but 'input' is 3x8x8 and 'a' is 4x6x6" } },
+    { "concat, too many channels", "[network]\ninput=40000x1x1\n[s]\nlayer=concat\ninputs=input,input\n" END, 3,
+        { "have 80000 channels together, at most 65536" } },
+    { "concat behind flatten",
+        IN "[a]\nlayer=flatten\n[s]\nlayer=concat\ninputs=a,a\n[h]\nlayer=linear\nout_features=2\n", 5,
+        { "its input 'a' is a flattened map of 3x8x8: concat before flattening" } },
+    { "multiply, shapes", IN "[a]\n" CONV "[s]\nlayer=multiply\ninputs=a,input\n" END, 7,
+        { "layer 's' (multiply): its inputs must have one shape, or one of them a number for each channel",
+            "'a' is 4x6x6 and 'input' is 3x8x8" } },
+    { "multiply, another number of channels",
+        IN "[c]\n" CONV "[g]\nlayer=globalavgpool\n[s]\nlayer=multiply\ninputs=g,input\n" END, 9,
+        { "'g' is 4x1x1 and 'input' is 3x8x8" } },
+    { "multiply, maps behind flatten",
+        "[network]\ninput=4x3x2\n[c]\nlayer=conv2d\nout_channels=12\nkernel=2\n[a]\nlayer=flatten\n"
+        "[b]\nlayer=flatten\ninputs=input\n[s]\nlayer=multiply\ninputs=a,b\n[h]\nlayer=linear\nout_features=2\n",
+        12, { "'a' from 12x2x1 and 'b' from 4x3x2: multiply before flattening" } },
+    { "groups of a group norm", IN "[a]\nlayer=groupnorm\ngroups=2\n" END, 3,
+        { "groups = 2 must divide the 3 channels of its input (3x8x8)" } },
+    { "group norm of one number", "[network]\ninput=8x1x1\n[a]\nlayer=groupnorm\ngroups=8\n" END, 3,
+        { "a group of its input 8x1x1 is one number", "fewer groups" } },
+    { "group norm without groups", IN "[a]\nlayer=groupnorm\n" END, 3, { "it lacks the key 'groups', of channels" } },
+    { "group norm behind flatten", IN "[flat]\nlayer=flatten\n[a]\nlayer=groupnorm\ngroups=2\n" END, 5,
+        { "its input 'flat' is a vector" } },
+    { "shortcut to fewer", IN "[a]\nlayer=shortcut\nout_channels=2\n" END, 3,
+        { "out_channels = 2 is fewer than the 3 of its input (3x8x8)" } },
+    { "shortcut behind flatten", IN "[flat]\nlayer=flatten\n[a]\nlayer=shortcut\nout_channels=200\n" END, 5,
+        { "its input 'flat' is a vector" } },
     { "kernel too large", IN "[a]\nlayer=conv2d\nout_channels=4\nkernel=11\npadding=1\n" END, 3,
         { "layer 'a' (conv2d): kernel = 11 with dilation = 1 covers 11x11, more than its input 3x8x8 with padding = 1",
             "(10x10)" } },
@@ -566,6 +630,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind),
         cmocka_unit_test(keys_are_kept),
+        cmocka_unit_test(gates),
         cmocka_unit_test(physical_shapes),
         cmocka_unit_test(every_refusal),
         cmocka_unit_test(resized),

@@ -41,6 +41,24 @@ static const char gelu_network[] =
     "[s4]\nlayer = silu\n[f]\nlayer = flatten\n[l1]\nlayer = linear\nout_features = 9\n[g5]\nlayer = gelu\n"
     "[l2]\nlayer = linear\nout_features = 5\n";
 
+// Squeeze-and-excitation, a dense block, shortcuts and group norms: gates in either place and read twice, a product of two
+// maps and of a map with itself, a concat of three, of one input twice, of vectors.
+static const char branched_network[] =
+    "[network]\ninput = 3x8x8\n"
+    "[c1]\nlayer = conv2d\nout_channels = 8\nkernel = 3\npadding = 1\n[n1]\nlayer = groupnorm\ngroups = 4\n"
+    "[r1]\nlayer = silu\n"
+    "[q1]\nlayer = globalavgpool\n[e1]\nlayer = linear\nout_features = 4\n[x1]\nlayer = relu\n"
+    "[e2]\nlayer = linear\nout_features = 8\n[g1]\nlayer = sigmoid\n"
+    "[m1]\nlayer = multiply\ninputs = r1, g1\n[m2]\nlayer = multiply\ninputs = g1, m1\n"
+    "[s2]\nlayer = shortcut\nout_channels = 13\n"
+    "[c2]\nlayer = conv2d\ninputs = m2\nout_channels = 13\nkernel = 3\nstride = 2\npadding = 1\n"
+    "[m3]\nlayer = multiply\ninputs = c2, s2\n[m4]\nlayer = multiply\ninputs = m3, m3\n"
+    "[c3]\nlayer = conv2d\nout_channels = 5\nkernel = 3\npadding = 1\n"
+    "[d3]\nlayer = concat\ninputs = s2, c3, m4\n[n3]\nlayer = groupnorm\ngroups = 31\naffine = false\n"
+    "[c4]\nlayer = conv2d\nout_channels = 3\nkernel = 1\n[d4]\nlayer = concat\ninputs = c4, d3, c4\n"
+    "[h]\nlayer = sigmoid\n[p]\nlayer = globalavgpool\n[d5]\nlayer = concat\ninputs = p, g1\n"
+    "[l]\nlayer = linear\nout_features = 5\n";
+
 static int count_ops(const ls_program *program, ls_op op) {
     int count = 0;
     for (int i = 0; i < program->count; i++) count += program->instructions[i].plan->desc.op == op;
@@ -299,6 +317,7 @@ static void whole_network_gradients(void **state) {
     (void)state;
     check_network_gradients(network, 100);
     check_network_gradients(gelu_network, 80);
+    check_network_gradients(branched_network, 80);
 }
 
 // The same program on the cpu device: the compiler makes no assumption about layouts.
@@ -331,6 +350,7 @@ static void cpu_agrees_with_ref(void **state) {
     (void)state;
     compare_cpu(network);
     compare_cpu(gelu_network);
+    compare_cpu(branched_network);
 }
 
 int main(void) {

@@ -52,6 +52,21 @@ static const char mixed[] =
     "0.5\n"
     "[l2]\nlayer = linear\nout_features = 10\n";
 
+// A dense block with gates and group norms: operators of one kind several times in a layer, and values that many read.
+static const char dense[] =
+    "[network]\ninput = 3x8x8\n"
+    "[c0]\nlayer = conv2d\nout_channels = 12\nkernel = 3\npadding = 1\n[n0]\nlayer = groupnorm\ngroups = 3\n"
+    "[r0]\nlayer = relu\n"
+    "[c1]\nlayer = conv2d\nout_channels = 12\nkernel = 3\npadding = 1\n[q1]\nlayer = globalavgpool\n"
+    "[e1]\nlayer = linear\nout_features = 12\n[g1]\nlayer = sigmoid\n[m1]\nlayer = multiply\ninputs = g1, c1\n"
+    "[d1]\nlayer = concat\ninputs = r0, m1, r0\n[n1]\nlayer = groupnorm\ngroups = 4\n[r1]\nlayer = relu\n"
+    "[c2]\nlayer = conv2d\nout_channels = 20\nkernel = 3\nstride = 2\npadding = 1\n[r2]\nlayer = silu\n"
+    "[s2]\nlayer = shortcut\ninputs = r0\nout_channels = 20\n[a2]\nlayer = multiply\ninputs = r2, s2\n"
+    "[c3]\nlayer = conv2d\nout_channels = 16\nkernel = 3\npadding = 1\n[n3]\nlayer = batchnorm2d\n[r3]\nlayer = relu\n"
+    "[c4]\nlayer = conv2d\nout_channels = 16\nkernel = 3\npadding = 1\n[n4]\nlayer = groupnorm\ngroups = 16\n"
+    "[h4]\nlayer = sigmoid\n[d4]\nlayer = concat\ninputs = h4, r3\n"
+    "[p]\nlayer = globalavgpool\n[l]\nlayer = linear\nout_features = 10\n";
+
 typedef struct {
     const char *name, *text; // text: NULL for a shipped network
     const char *device, *precision, *shape;
@@ -66,6 +81,8 @@ static const row rows[] = {
     { "mixed", mixed, "cpu", "fp32", "3x8x8", 6, 12 },
     { "bent", bent, "ref", "bf16", "3x8x8", 6, 12 },
     { "bent", bent, "cpu", "fp32", "3x8x8", 6, 12 },
+    { "dense", dense, "ref", "bf16", "3x8x8", 6, 12 },
+    { "dense", dense, "cpu", "fp32", "3x8x8", 6, 12 },
     { "lenet", NULL, "ref", "fp32", "1x28x28", 3, 8 },
     { "lenet", NULL, "cpu", "fp32", "1x28x28", 6, 12 },
     { "resnet20", NULL, "cpu", "fp32", "3x32x32", 3, 8 },

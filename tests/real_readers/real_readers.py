@@ -92,6 +92,42 @@ out_features = 12
 [join]
 layer = add
 inputs = half, short
+[fewer]
+layer = linear
+out_features = 8
+[gate]
+layer = sigmoid
+[gated]
+layer = multiply
+inputs = sum, gate
+[wide]
+layer = shortcut
+out_channels = 13
+[joined]
+layer = concat
+inputs = gated, sum, gated
+[groups]
+layer = groupnorm
+groups = 6
+[instances]
+layer = groupnorm
+groups = 24
+affine = false
+[narrow]
+layer = shortcut
+out_channels = 24
+stride = 2
+[dense]
+layer = concat
+inputs = narrow, wide
+[squeezed]
+layer = globalmaxpool
+[last]
+layer = concat
+inputs = join, squeezed, gate
+[squared]
+layer = multiply
+inputs = last, last
 [out]
 layer = linear
 out_features = 10

@@ -32,6 +32,15 @@ static void elementwise_task(void *context, int task, int thread) {
     run->kernel(run->a + at, run->b ? run->b + at : NULL, run->dst + at, n, run->attr);
 }
 
+// Of one sample: what rounding the channels up has added.
+static void clear_padding(const ls_cpu *cpu, ls_nchw shape, float *sample) {
+    const int block = ls_cpu_block(cpu, shape.c), pixels = shape.h * shape.w, used = shape.c % block;
+    if (!used) return;
+    float *last = sample + (size_t)(shape.c / block) * (size_t)pixels * (size_t)block;
+    for (int i = 0; i < pixels; i++)
+        for (int c = used; c < block; c++) last[(size_t)i * (size_t)block + (size_t)c] = 0;
+}
+
 static void elementwise_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     (void)queue;
@@ -44,6 +53,10 @@ static void elementwise_plan_run(const ls_plan *plan, const ls_buffer *args, ls_
         .count = ls_cpu_floats(own->cpu, plan->desc.attr.elementwise.shape) };
     if (inputs == 2) run.b = ls_cpu_floats_at(args[1]);
     ls_pool_run(own->cpu->pool, elementwise_task, &run, (int)((run.count + ELEMENTWISE_TASK - 1) / ELEMENTWISE_TASK));
+    if (plan->desc.op != LS_OP_SIGMOID_FORWARD) return; // the others make 0 of 0
+    const ls_nchw shape = plan->desc.attr.elementwise.shape;
+    for (int n = 0; n < shape.n; n++)
+        clear_padding(own->cpu, shape, run.dst + (size_t)n * ls_cpu_sample(own->cpu, shape));
 }
 
 typedef struct {
@@ -74,10 +87,7 @@ static void dropout_task(void *context, int task, int thread) {
             dst[at] = ls_unit_float(random.v[word % 4]) >= attr->p ? src[at] / keep : 0;
         }
     }
-    if (block == 1) return;
-    for (int c = attr->shape.c; c < ls_cpu_channels(cpu, attr->shape.c); c++) // padding
-        for (int i = 0; i < pixels; i++)
-            dst[((size_t)(c / block) * (size_t)pixels + (size_t)i) * (size_t)block + (size_t)(c % block)] = 0;
+    clear_padding(cpu, attr->shape, dst);
 }
 
 static void dropout_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {

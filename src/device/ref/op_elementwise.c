@@ -74,6 +74,21 @@ static double silu_backward(const ls_elementwise_attr *attr, double a, double b)
     return b * sigmoid(a) * (1 + a * sigmoid(-a));
 }
 
+static double sigmoid_forward(const ls_elementwise_attr *attr, double a, double b) {
+    (void)attr, (void)b;
+    return sigmoid(a);
+}
+
+static double sigmoid_backward(const ls_elementwise_attr *attr, double a, double b) {
+    (void)attr;
+    return b * sigmoid(a) * sigmoid(-a);
+}
+
+static double multiply(const ls_elementwise_attr *attr, double a, double b) {
+    (void)attr;
+    return a * b;
+}
+
 static double add(const ls_elementwise_attr *attr, double a, double b) {
     (void)attr;
     return a + b;

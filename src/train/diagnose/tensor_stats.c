@@ -7,9 +7,10 @@
 #include "base/memory.h"
 #include "train/update.h"
 
-typedef enum { OUT_ACTIVATION, OUT_FEATURES, OUT_GRADIENT, OUT_PARAM, OUT_SAVED, OUT_SUMS } output_kind;
+typedef enum { OUT_ACTIVATION, OUT_FEATURES, OUT_GRADIENT, OUT_GATE, OUT_PARAM, OUT_SAVED, OUT_SUMS } output_kind;
 
-// What an operator writes, and where its descriptor has the shape. OUT_FEATURES: (N, out_features) of a linear layer.
+// What an operator writes, and where its descriptor has the shape. OUT_FEATURES: (N, out_features) of a linear layer;
+// OUT_GATE: a gradient of (N, C).
 // Pooling indices are left out: they are no numbers.
 #define SHAPE(field) offsetof(ls_op_desc, attr.field)
 static const struct {
@@ -61,6 +62,14 @@ static const struct {
     { LS_OP_##NAME, LS_##NAME##_##output, OF_##output, SHAPE(elementwise.shape), NAME_OF_##output },
 #include "device/ops.def"
     { LS_OP_DROPOUT, LS_DROPOUT_DST, OUT_ACTIVATION, SHAPE(elementwise.shape), "output" },
+    { LS_OP_GATE, LS_GATE_DST, OUT_ACTIVATION, SHAPE(gate.shape), "output" },
+    { LS_OP_GATE_BACKWARD, LS_GATE_BACKWARD_GRAD_GATE, OUT_GATE, SHAPE(gate.shape), "gradient of its gate" },
+    { LS_OP_COPY_CHANNELS, LS_COPY_CHANNELS_DST, OUT_ACTIVATION, SHAPE(channels.dst), "output" },
+    { LS_OP_GROUP_NORM_FORWARD, LS_GROUP_NORM_FORWARD_DST, OUT_ACTIVATION, SHAPE(group_norm.shape), "output" },
+    { LS_OP_GROUP_NORM_BACKWARD, LS_GROUP_NORM_BACKWARD_GRAD_GAMMA, OUT_PARAM, 0, NULL },
+    { LS_OP_GROUP_NORM_BACKWARD, LS_GROUP_NORM_BACKWARD_GRAD_BETA, OUT_PARAM, 0, NULL },
+    { LS_OP_GROUP_NORM_BACKWARD, LS_GROUP_NORM_BACKWARD_GRAD_SRC, OUT_GRADIENT, SHAPE(group_norm.shape),
+        "gradient of its input" },
     { LS_OP_LOSS, LS_LOSS_GRAD_LOGITS, OUT_GRADIENT, SHAPE(loss.logits), "gradient of the logits" },
 };
 enum { OUTPUTS = sizeof outputs / sizeof outputs[0] };
@@ -235,7 +244,7 @@ static void look_at_param(inspector *in, int number, const ls_ref *ref) {
 }
 
 static void look_at_activation(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
-    int gradient = outputs[row].kind == OUT_GRADIENT;
+    int gradient = outputs[row].kind == OUT_GRADIENT || outputs[row].kind == OUT_GATE;
     ls_tensor_stats look =
         new_look(in, number, gradient ? LS_TENSOR_STATS_GRADIENT : LS_TENSOR_STATS_ACTIVATION, outputs[row].name);
     // Behind the loss `add` and the maps work on gradients; what is computed a second time are activations again.
@@ -308,6 +317,7 @@ static ls_status look_at_output(inspector *in, int number, int row, ls_buffer bu
     ls_nchw shape = { 0 };
     if (outputs[row].kind != OUT_PARAM) memcpy(&shape, at, sizeof shape);
     if (outputs[row].kind == OUT_FEATURES) shape = (ls_nchw){ shape.n, desc->attr.linear.out_features, 1, 1 };
+    if (outputs[row].kind == OUT_GATE) shape.h = shape.w = 1;
     int pooled = desc->op == LS_OP_NORM_FORWARD || desc->op == LS_OP_NORM_APPLY;
     switch (outputs[row].kind) {
     case OUT_PARAM:

@@ -10,6 +10,7 @@
 //   below 2^18, which fp32 holds exactly: the difference must EQUAL the gradient.
 // - max pooling and ReLU: linear between their kinks. Values are different odd multiples of 1/32, 1/16 apart and none
 //   nearer to 0 than 1/32; h = 1/64 crosses no kink, and again everything is exact.
+// - gate and multiply are linear in each of their inputs: exact, too. Group norm is as batch norm, the sigmoid as GELU.
 // - batch norm: four-point differences, h = 2^-6: truncation h^4/30 * (fifth derivative, about 100) is below 1e-6.
 //   dst, up to 4 in size, is rounded by up to 2^-23 in each of n elements: the difference is off by about
 //   2^-24 * sqrt(n) * 1.5/h, which is 1e-4 for n = 255. Where a ReLU's pattern changes within the four points,
@@ -271,7 +272,7 @@ static void pooling_gradients(void **unused) {
     case_free(all.forward);
 }
 
-// gelu and silu, whose arguments are alike: src at multiples of 1/8 in [-3, 3], where both passes read it.
+// gelu, silu and sigmoid, whose arguments are alike: src at multiples of 1/8 in [-3, 3], where both passes read it.
 static void check_smooth_activation(collector *all, op_case *c) {
     op_arg *src = &c->args[LS_GELU_BACKWARD_SRC];
     for (size_t i = 0; i < src->count; i++) ((float *)src->host)[i] = rintf(case_random(c) * 24) / 8;
@@ -293,7 +294,8 @@ static void check_smooth_activation(collector *all, op_case *c) {
 static void visit_maps(void *context, op_case *c) {
     collector *all = context;
     ls_op op = c->desc.op;
-    if (ls_nchw_count(c->desc.attr.elementwise.shape) > 6000 || op == LS_OP_ADD || c->args[ls_op_args(op) - 1].alias)
+    if (ls_nchw_count(c->desc.attr.elementwise.shape) > 6000 || op == LS_OP_ADD || op == LS_OP_MULTIPLY ||
+        c->args[ls_op_args(op) - 1].alias)
         return;
     c->desc.attr.elementwise.p = 0.5F;
     c->desc.attr.elementwise.factor = 0.125F;
@@ -302,11 +304,11 @@ static void visit_maps(void *context, op_case *c) {
         set_forward(all, c);
         return;
     }
-    if (op == LS_OP_GELU_FORWARD || op == LS_OP_SILU_FORWARD) {
+    if (op == LS_OP_GELU_FORWARD || op == LS_OP_SILU_FORWARD || op == LS_OP_SIGMOID_FORWARD) {
         set_forward(all, c);
         return;
     }
-    if (op == LS_OP_GELU_BACKWARD || op == LS_OP_SILU_BACKWARD) {
+    if (op == LS_OP_GELU_BACKWARD || op == LS_OP_SILU_BACKWARD || op == LS_OP_SIGMOID_BACKWARD) {
         check_smooth_activation(all, c);
         return;
     }
@@ -347,6 +349,134 @@ static void elementwise_gradients(void **unused) {
     collector all = { 0 };
     map_cases(LS_F32, visit_maps, &all);
     assert_true(all.pairs_checked >= 20);
+    case_free(all.forward);
+}
+
+// --- products: gate with its own backward, and multiply, whose gradients are itself with the other input ---
+
+static void check_product(op_case *forward, op_case *backward, int input, int grad_dst, int grad) {
+    gradient_test t = {
+        .forward = forward, .backward = backward, .dst = LS_GATE_DST, .grad_dst = grad_dst, .grad_dst2 = -1, .step = 1
+    };
+    check_pairs(&t, (const int[][2]){ { input, grad } }, 1);
+}
+
+// A run of `op` on these shapes with values in eighths, the output last.
+static op_case *product_case(ls_op op, ls_nchw shape, ls_nchw second, ls_nchw out, uint32_t seed) {
+    op_case *c = case_new(op, LS_F32, "product", "");
+    if (op == LS_OP_MULTIPLY)
+        c->desc.attr.elementwise = (ls_elementwise_attr){ .shape = shape, .storage = LS_F32 };
+    else
+        c->desc.attr.gate = (ls_gate_attr){ .shape = shape, .storage = LS_F32 };
+    c->next_random = seed;
+    case_activation(c, 0, USE_IN, shape, 0);
+    case_activation(c, 1, USE_IN, second, 0);
+    case_activation(c, 2, USE_OUT, out, 0);
+    quantise_all(c);
+    return c;
+}
+
+static void gradients_of_products_are_exact(void **unused) {
+    (void)unused;
+    const ls_nchw map = { 2, 5, 3, 4 }, gate = { 2, 5, 1, 1 };
+    op_case *forward = product_case(LS_OP_GATE, map, gate, map, 1), *back = product_case(LS_OP_GATE, map, gate, map, 2);
+    copy_values(&back->args[LS_GATE_GATE], &forward->args[LS_GATE_GATE]);
+    check_product(forward, back, LS_GATE_SRC, LS_GATE_SRC, LS_GATE_DST);
+    case_free(back);
+    back = product_case(LS_OP_GATE_BACKWARD, map, map, gate, 3);
+    copy_values(&back->args[LS_GATE_BACKWARD_SRC], &forward->args[LS_GATE_SRC]);
+    check_product(forward, back, LS_GATE_GATE, LS_GATE_BACKWARD_GRAD_DST, LS_GATE_BACKWARD_GRAD_GATE);
+    case_free(back);
+    case_free(forward);
+    forward = product_case(LS_OP_MULTIPLY, map, map, map, 4);
+    back = product_case(LS_OP_MULTIPLY, map, map, map, 5);
+    copy_values(&back->args[LS_MULTIPLY_B], &forward->args[LS_MULTIPLY_B]);
+    check_product(forward, back, LS_MULTIPLY_A, LS_MULTIPLY_A, LS_MULTIPLY_DST);
+    case_free(back);
+    case_free(forward);
+}
+
+// Copies of channels, forward and spread, are each other's transpose: <copy(x), y> = <x, spread(y)>, exactly.
+typedef struct {
+    op_case *forward;
+    double product;
+    int checked;
+} transposition;
+
+static double product_with(const op_case *c, op_case *other) { // of c's dst with the other's src
+    double *values[LS_OP_ARGS_MAX] = { 0 }, sum = 0;
+    size_t counts[LS_OP_ARGS_MAX] = { 0 };
+    assert_int_equal(case_run(ref, c, values, counts).code, LS_OK);
+    const float *y = other->args[LS_COPY_CHANNELS_SRC].host;
+    for (size_t i = 0; i < counts[LS_COPY_CHANNELS_DST]; i++) sum += values[LS_COPY_CHANNELS_DST][i] * (double)y[i];
+    free(values[LS_COPY_CHANNELS_DST]);
+    return sum;
+}
+
+static void visit_copies(void *context, op_case *c) {
+    transposition *all = context;
+    quantise_all(c);
+    if (c->desc.attr.channels.keep) return;
+    if (!c->desc.attr.channels.spread) {
+        if (all->forward) case_free(all->forward);
+        all->forward = keep(c);
+        return;
+    }
+    const double a = product_with(all->forward, c), b = product_with(c, all->forward);
+    if (a != b || a == 0) fail_msg("%s: %.17g, transposed %.17g", c->name, a, b);
+    all->checked++;
+}
+
+static void copies_of_channels_are_transposed(void **unused) {
+    (void)unused;
+    transposition all = { 0 };
+    channels_cases(LS_F32, visit_copies, &all);
+    assert_true(all.checked >= 14);
+    case_free(all.forward);
+}
+
+// --- group norm ----------------------------------------------------------------------------------
+
+static void visit_group_norms(void *context, op_case *c) {
+    collector *all = context;
+    const ls_group_norm_attr *a = &c->desc.attr.group_norm;
+    if (ls_nchw_count(a->shape) > 1500) return;
+    if (c->desc.op == LS_OP_GROUP_NORM_FORWARD) {
+        quantise(&c->args[LS_GROUP_NORM_FORWARD_SRC]);
+        if (a->affine) quantise(&c->args[LS_GROUP_NORM_FORWARD_GAMMA]);
+        set_forward(all, c);
+        return;
+    }
+    double *values[LS_OP_ARGS_MAX] = { 0 };
+    size_t counts[LS_OP_ARGS_MAX] = { 0 };
+    assert_int_equal(case_run(ref, all->forward, values, counts).code, LS_OK);
+    copy_values(&c->args[LS_GROUP_NORM_BACKWARD_SRC], &all->forward->args[LS_GROUP_NORM_FORWARD_SRC]);
+    if (a->affine)
+        copy_values(&c->args[LS_GROUP_NORM_BACKWARD_GAMMA], &all->forward->args[LS_GROUP_NORM_FORWARD_GAMMA]);
+    for (size_t i = 0; i < counts[LS_GROUP_NORM_FORWARD_SAVED]; i++)
+        ((float *)c->args[LS_GROUP_NORM_BACKWARD_SAVED].host)[i] = (float)values[LS_GROUP_NORM_FORWARD_SAVED][i];
+    for (int i = 0; i < LS_OP_ARGS_MAX; i++) free(values[i]);
+    gradient_test t = { .forward = all->forward,
+        .backward = c,
+        .dst = LS_GROUP_NORM_FORWARD_DST,
+        .grad_dst = LS_GROUP_NORM_BACKWARD_GRAD_DST,
+        .grad_dst2 = -1,
+        .step = 0x1p-6,
+        .tolerance = 5e-4,
+        .four_points = 1 };
+    check_pairs(&t,
+        (const int[][2]){ { LS_GROUP_NORM_FORWARD_SRC, LS_GROUP_NORM_BACKWARD_GRAD_SRC },
+            { LS_GROUP_NORM_FORWARD_GAMMA, LS_GROUP_NORM_BACKWARD_GRAD_GAMMA },
+            { LS_GROUP_NORM_FORWARD_BETA, LS_GROUP_NORM_BACKWARD_GRAD_BETA } },
+        a->affine ? 3 : 1);
+    all->pairs_checked++;
+}
+
+static void group_norm_gradients(void **unused) {
+    (void)unused;
+    collector all = { 0 };
+    group_norm_cases(LS_F32, visit_group_norms, &all);
+    assert_true(all.pairs_checked >= 10);
     case_free(all.forward);
 }
 
@@ -461,6 +591,9 @@ int main(void) {
         cmocka_unit_test(convolution_and_linear_gradients_are_exact),
         cmocka_unit_test(pooling_gradients),
         cmocka_unit_test(elementwise_gradients),
+        cmocka_unit_test(gradients_of_products_are_exact),
+        cmocka_unit_test(copies_of_channels_are_transposed),
+        cmocka_unit_test(group_norm_gradients),
         cmocka_unit_test(batch_norm_gradients),
         cmocka_unit_test(loss_gradient),
     };

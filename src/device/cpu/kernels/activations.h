@@ -80,6 +80,15 @@ static inline sigmoids sigmoids_of(vf x) {
     return (sigmoids){ pick(below, smaller, larger), pick(below, larger, smaller) };
 }
 
+static inline vf sigmoid(vf x) {
+    return sigmoids_of(x).of;
+}
+
+static inline vf sigmoid_slope(vf x) {
+    sigmoids s = sigmoids_of(x);
+    return s.of * s.of_minus;
+}
+
 static inline vf silu(vf x) {
     return x * sigmoids_of(x).of;
 }

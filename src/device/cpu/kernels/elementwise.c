@@ -49,12 +49,20 @@ void LS_KERNEL(relu_backward)(const float *a, const float *b, float *dst, size_t
 
 ACTIVATION(gelu, gelu, gelu_slope)
 ACTIVATION(silu, silu, silu_slope)
+ACTIVATION(sigmoid, sigmoid, sigmoid_slope)
 
 void LS_KERNEL(add)(const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr) {
     (void)attr;
     size_t i = 0;
     for (; i + LS_VL <= n; i += LS_VL) store(dst + i, load(a + i) + load(b + i));
     for (; i < n; i++) dst[i] = a[i] + b[i];
+}
+
+void LS_KERNEL(multiply)(const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr) {
+    (void)attr;
+    size_t i = 0;
+    for (; i + LS_VL <= n; i += LS_VL) store(dst + i, load(a + i) * load(b + i));
+    for (; i < n; i++) dst[i] = a[i] * b[i];
 }
 
 // + 0: padding stays +0 when the factor is negative

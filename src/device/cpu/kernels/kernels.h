@@ -33,6 +33,14 @@ typedef struct {
     int stream;     // write around the cache (2x2 windows only)
 } ls_kernel_pool;
 
+// Channels from one or two neighbouring blocks of a tensor into one block of another: p x q pixels; rows and steps are in
+// pixels. Lane i is lane shift + i of both source blocks side by side; lanes first..end-1 are written, the others 0 or kept.
+typedef struct {
+    int p, q;
+    size_t src_row, src_step, dst_row, dst_step;
+    int shift, first, end, keep;
+} ls_kernel_channels;
+
 // C[m][n] = (or +=) sum_k A[m][k] * B[k][n], for one piece of C. A(m,k) is at a + m*a_m + k*a_k; B is packed.
 typedef struct {
     const float *a;
@@ -97,6 +105,13 @@ typedef struct {
     void (*norm_grad_sums)(
         const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants, double *sums);
     void (*norm_grad_apply)(const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants);
+    // grad_src = grad_dst * factor - level - (src - mean) * slope; constants: those four, each [width]
+    void (*group_norm_grad)(
+        const float *src, const float *grad_dst, const float *constants, float *grad_src, int pixels);
+    // channels.c; low, high: the source blocks, NULL where none of its lanes is written
+    void (*copy_channels)(const ls_kernel_channels *copy, const float *low, const float *high, float *dst);
+    void (*gate)(const float *src, const float *gate, float *dst, int pixels);
+    void (*gate_backward)(const float *src, const float *grad_dst, float *grad_gate, int pixels);
     // pool.c: whole planes, one after another
     void (*pool_max_forward)(const ls_kernel_pool *pool, int planes, const float *src, float *dst, void *index);
     void (*pool_max_backward)(
@@ -195,6 +210,10 @@ static inline void store_fence(void) {
     X(norm_apply) \
     X(norm_grad_sums) \
     X(norm_grad_apply) \
+    X(group_norm_grad) \
+    X(copy_channels) \
+    X(gate) \
+    X(gate_backward) \
     X(pool_max_forward) \
     X(pool_max_backward) \
     X(pool_average_forward) \

@@ -197,3 +197,12 @@ void LS_KERNEL(norm_grad_apply)(const ls_kernel_span *span, const ls_kernel_norm
     else
         grad_apply(span, grad, LS_ACTIVATION_NONE, constants);
 }
+
+// grad_src = g * factor - level - (x - mean) * slope; constants: mean, factor, level, slope
+void LS_KERNEL(group_norm_grad)(
+    const float *src, const float *grad_dst, const float *constants, float *grad_src, int pixels) {
+    const vf mean = load(constants), factor = load(constants + LS_VL), level = load(constants + 2 * LS_VL),
+             slope = load(constants + 3 * LS_VL);
+    for (size_t i = 0; i < (size_t)pixels * LS_VL; i += LS_VL)
+        store(grad_src + i, load(grad_dst + i) * factor - level - (load(src + i) - mean) * slope);
+}

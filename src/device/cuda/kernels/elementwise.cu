@@ -50,6 +50,12 @@ struct silu {
     }
 };
 
+struct sigmoid {
+    static __device__ inline float slope(float x) {
+        return silu::sigmoid(x) * silu::sigmoid(-x);
+    }
+};
+
 template <typename T, typename F>
 __global__ void __launch_bounds__(LS_BLOCK) activation(const T *src, T *dst, int64_t packs) {
     int64_t i = own_pack(packs);
@@ -69,11 +75,33 @@ __global__ void __launch_bounds__(LS_BLOCK)
     ls_pack_store(grad_src + i * x.size, grad);
 }
 
+// Alone of all it is not 0 where its input is: padding is left out. by_packs: of a pixel.
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK)
+    sigmoid_forward(const T *src, T *dst, int channels, ls_divider by_packs, int64_t packs) {
+    int64_t i = own_pack(packs);
+    if (i < 0) return;
+    ls_pack<T> x = ls_pack_load(src + i * x.size);
+    uint32_t at = static_cast<uint32_t>(i), pixel = ls_divide(at, by_packs);
+    int channel = static_cast<int>(at - pixel * by_packs.divisor) * x.size;
+    for (int k = 0; k < x.size; k++) x.v[k] = channel + k < channels ? silu::sigmoid(x.v[k]) : 0;
+    ls_pack_store(dst + i * x.size, x);
+}
+
 template <typename T> __global__ void __launch_bounds__(LS_BLOCK) add(const T *a, const T *b, T *dst, int64_t packs) {
     int64_t i = own_pack(packs);
     if (i < 0) return;
     ls_pack<T> x = ls_pack_load(a + i * x.size), y = ls_pack_load(b + i * x.size);
     for (int k = 0; k < x.size; k++) x.v[k] += y.v[k];
+    ls_pack_store(dst + i * x.size, x);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK) multiply(const T *a, const T *b, T *dst, int64_t packs) {
+    int64_t i = own_pack(packs);
+    if (i < 0) return;
+    ls_pack<T> x = ls_pack_load(a + i * x.size), y = ls_pack_load(b + i * x.size);
+    for (int k = 0; k < x.size; k++) x.v[k] *= y.v[k];
     ls_pack_store(dst + i * x.size, x);
 }
 
@@ -84,6 +112,11 @@ __global__ void __launch_bounds__(LS_BLOCK) scale(const T *src, float factor, T 
     ls_pack<T> x = ls_pack_load(src + i * x.size);
     for (int k = 0; k < x.size; k++) x.v[k] *= factor;
     ls_pack_store(dst + i * x.size, x);
+}
+
+ls_divider packs_of_pixel(const ls_elementwise_attr *attr, int64_t packs) {
+    return ls_divider_of(
+        static_cast<int>(packs / (static_cast<int64_t>(attr->shape.n) * attr->shape.h * attr->shape.w)));
 }
 
 } // namespace
@@ -103,7 +136,10 @@ LAUNCH(gelu_forward, (activation<T, gelu>), IN(a), OUT(dst))
 LAUNCH(gelu_backward, (activation_backward<T, gelu>), IN(a), IN(b), OUT(dst))
 LAUNCH(silu_forward, (activation<T, silu>), IN(a), OUT(dst))
 LAUNCH(silu_backward, (activation_backward<T, silu>), IN(a), IN(b), OUT(dst))
+LAUNCH(sigmoid_forward, (sigmoid_forward<T>), IN(a), OUT(dst), attr->shape.c, packs_of_pixel(attr, packs))
+LAUNCH(sigmoid_backward, (activation_backward<T, sigmoid>), IN(a), IN(b), OUT(dst))
 LAUNCH(add, (add<T>), IN(a), IN(b), OUT(dst))
+LAUNCH(multiply, (multiply<T>), IN(a), IN(b), OUT(dst))
 LAUNCH(scale, (scale<T>), IN(a), attr->factor, OUT(dst))
 #undef IN
 #undef OUT

@@ -1,0 +1,104 @@
+// op_channels.c - channels copied from block to block; channel by channel between a plain and a blocked tensor.
+#include <string.h>
+#include "device/cpu/cpu.h"
+
+typedef struct {
+    ls_cpu_plan base;
+    const ls_kernels *kernels;
+    ls_kernel_channels copy;
+    size_t src_sample, dst_sample, src_plane, dst_plane; // floats
+    int src_block, dst_block, src_blocks, dst_blocks;
+} channels_plan;
+
+typedef struct {
+    const channels_plan *plan;
+    const float *src;
+    float *dst;
+} channels_run;
+
+// Block `db` of dst from the one or two blocks of src that have its channels.
+static void copy_block(const channels_plan *plan, int db, const float *src, float *dst) {
+    const ls_channels_attr *a = &plan->base.base.desc.attr.channels;
+    const int width = plan->dst_block, first = db * width;
+    ls_kernel_channels copy = plan->copy;
+    copy.first = a->to > first ? a->to - first : 0;
+    copy.end = a->to + a->count < first + width ? a->to + a->count - first : width;
+    const int source = first - a->to + a->from + plan->src_blocks * width; // its channel for lane 0; kept above 0
+    const int block = source / width - plan->src_blocks;
+    copy.shift = source % width;
+    const float *low = block >= 0 ? src + (size_t)block * plan->src_plane : NULL;
+    const float *high = block + 1 < plan->src_blocks ? src + (ptrdiff_t)(block + 1) * (ptrdiff_t)plan->src_plane : NULL;
+    plan->kernels->copy_channels(&copy, low, copy.shift ? high : NULL, dst);
+}
+
+static void copy_channel(const channels_plan *plan, int lane, const float *src, float *dst) {
+    const ls_kernel_channels *k = &plan->copy;
+    for (int p = 0; p < k->p; p++)
+        for (int q = 0; q < k->q; q++)
+            dst[((size_t)p * k->dst_row + (size_t)q * k->dst_step) * (size_t)plan->dst_block + (size_t)lane] =
+                src[((size_t)p * k->src_row + (size_t)q * k->src_step) * (size_t)plan->src_block];
+}
+
+static void copy_by_channels(const channels_plan *plan, int db, const float *src, float *dst) {
+    const ls_channels_attr *a = &plan->base.base.desc.attr.channels;
+    for (int lane = 0; lane < plan->dst_block; lane++) {
+        const int c = db * plan->dst_block + lane - a->to;
+        if (c < 0 || c >= a->count) continue;
+        const int from = a->from + c;
+        copy_channel(plan, lane,
+            src + (size_t)(from / plan->src_block) * plan->src_plane + (size_t)(from % plan->src_block), dst);
+    }
+}
+
+static void channels_task(void *context, int task, int thread) { // a block of dst
+    (void)thread;
+    const channels_run *run = context;
+    const channels_plan *plan = run->plan;
+    const ls_channels_attr *a = &plan->base.base.desc.attr.channels;
+    const int n = task / plan->dst_blocks, db = task % plan->dst_blocks;
+    const float *src = run->src + (size_t)n * plan->src_sample;
+    float *dst = run->dst + (size_t)n * plan->dst_sample + (size_t)db * plan->dst_plane;
+    const int touched = db * plan->dst_block < a->to + a->count && (db + 1) * plan->dst_block > a->to;
+    const int same = plan->src_block == plan->dst_block;
+    if (!a->keep && (!touched || a->spread || !same)) memset(dst, 0, plan->dst_plane * sizeof *dst);
+    if (!touched) return;
+    if (same)
+        copy_block(plan, db, src, dst);
+    else
+        copy_by_channels(plan, db, src, dst);
+}
+
+static void channels_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    const channels_plan *own = (const channels_plan *)plan;
+    channels_run run = { own, ls_cpu_floats_at(args[LS_COPY_CHANNELS_SRC]),
+        ls_cpu_floats_at(args[LS_COPY_CHANNELS_DST]) };
+    ls_pool_run(own->base.cpu->pool, channels_task, &run, plan->desc.attr.channels.dst.n * own->dst_blocks);
+}
+
+ls_status ls_cpu_channels_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    const ls_channels_attr *a = &desc->attr.channels;
+    const ls_nchw copied = ls_channels_copied(a);
+    const size_t stride = (size_t)a->stride, src_step = a->spread ? 1 : stride, dst_step = a->spread ? stride : 1;
+    channels_plan *plan;
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, channels_plan_run, "own", &plan));
+    plan->kernels = ls_cpu_kernels(cpu, a->dst.c);
+    plan->copy = (ls_kernel_channels){ .p = copied.h,
+        .q = copied.w,
+        .src_step = src_step,
+        .src_row = src_step * (size_t)a->src.w,
+        .dst_step = dst_step,
+        .dst_row = dst_step * (size_t)a->dst.w,
+        .keep = a->keep };
+    plan->src_block = ls_cpu_block(cpu, a->src.c);
+    plan->dst_block = ls_cpu_block(cpu, a->dst.c);
+    plan->src_blocks = ls_cpu_blocks(cpu, a->src.c);
+    plan->dst_blocks = ls_cpu_blocks(cpu, a->dst.c);
+    plan->src_sample = ls_cpu_sample(cpu, a->src);
+    plan->dst_sample = ls_cpu_sample(cpu, a->dst);
+    plan->src_plane = plan->src_sample / (size_t)plan->src_blocks;
+    plan->dst_plane = plan->dst_sample / (size_t)plan->dst_blocks;
+    *out = &plan->base.base;
+    return LS_SUCCESS;
+}

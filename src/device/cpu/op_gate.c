@@ -1,0 +1,42 @@
+// op_gate.c - gates, a plane of a channel block at a time.
+#include "device/cpu/cpu.h"
+
+typedef struct {
+    const ls_cpu_plan *plan;
+    const float *src, *other; // other: gate, or grad_dst
+    float *out;
+    int blocks, block, pixels;
+} gate_run;
+
+static void gate_task(void *context, int task, int thread) {
+    (void)thread;
+    const gate_run *run = context;
+    const ls_op_desc *desc = &run->plan->base.desc;
+    const ls_kernels *kernels = ls_cpu_kernels(run->plan->cpu, desc->attr.gate.shape.c);
+    const size_t plane = (size_t)task * (size_t)run->pixels * (size_t)run->block,
+                 vector = (size_t)task * (size_t)run->block;
+    if (desc->op == LS_OP_GATE)
+        kernels->gate(run->src + plane, run->other + vector, run->out + plane, run->pixels);
+    else
+        kernels->gate_backward(run->src + plane, run->other + plane, run->out + vector, run->pixels);
+}
+
+// Both operators have src, the other input, the output.
+static void gate_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    const ls_cpu_plan *own = (const ls_cpu_plan *)plan;
+    const ls_nchw shape = plan->desc.attr.gate.shape;
+    gate_run run = { .plan = own,
+        .src = ls_cpu_floats_at(args[0]),
+        .other = ls_cpu_floats_at(args[1]),
+        .out = ls_cpu_floats_at(args[2]),
+        .blocks = ls_cpu_blocks(own->cpu, shape.c),
+        .block = ls_cpu_block(own->cpu, shape.c),
+        .pixels = shape.h * shape.w };
+    ls_pool_run(own->cpu->pool, gate_task, &run, shape.n * run.blocks);
+}
+
+ls_status ls_cpu_gate_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), gate_plan_run, "own", out);
+}

@@ -1,0 +1,187 @@
+// op_group_norm.c - group norm, a sample to a task: the sums of its channels by the kernels of batch norm, put together to
+// those of groups; then all channels with the constants of their groups.
+#include <math.h>
+#include "device/cpu/cpu.h"
+
+enum { WIDTH_MAX = 16 };
+
+typedef struct {
+    ls_cpu_plan base;
+    const ls_kernels *kernels;
+    int block, blocks, channels; // channels: with padding
+    size_t plane, sample;        // floats
+} group_plan;
+
+typedef struct {
+    const group_plan *plan;
+    const float *src, *grad_dst, *gamma, *beta; // gamma, beta: NULL unless affine
+    float *out, *saved, *grad_gamma, *grad_beta;
+    double *sums; // by sample: [2][channels]
+} group_run;
+
+static const ls_group_norm_attr *attr_of(const group_run *run) {
+    return &run->plan->base.base.desc.attr.group_norm;
+}
+
+static double weight_of(const group_run *run, int c) {
+    return run->gamma ? (double)run->gamma[c] : 1;
+}
+
+static float *mean_of(const group_run *run, int n) { // by group; those of r are r_of's
+    return run->saved + (size_t)n * (size_t)attr_of(run)->groups;
+}
+
+static float *r_of(const group_run *run, int n) {
+    return mean_of(run, n) + (size_t)attr_of(run)->shape.n * (size_t)attr_of(run)->groups;
+}
+
+// Sums of channel block `cb`, [2][block], into the sample's.
+static void put_sums(const group_run *run, int n, int cb, const double *sums) {
+    const int block = run->plan->block, channels = run->plan->channels;
+    double *to = run->sums + (size_t)n * 2 * (size_t)channels + (size_t)cb * (size_t)block;
+    for (int i = 0; i < block; i++) {
+        to[i] = sums[i];
+        to[channels + i] = sums[block + i];
+    }
+}
+
+static void forward_sample(void *context, int n, int thread) {
+    (void)thread;
+    const group_run *run = context;
+    const group_plan *plan = run->plan;
+    const ls_group_norm_attr *a = attr_of(run);
+    const int block = plan->block, each = a->shape.c / a->groups;
+    const ls_kernel_span span = { .stride = plan->sample, .samples = 1, .pixels = a->shape.h * a->shape.w };
+    double sums[2 * WIDTH_MAX];
+    for (int cb = 0; cb < plan->blocks; cb++) {
+        const size_t at = (size_t)n * plan->sample + (size_t)cb * plan->plane;
+        plan->kernels->norm_stats(&span, run->src + at, sums);
+        put_sums(run, n, cb, sums);
+    }
+    const double *of_channel = run->sums + (size_t)n * 2 * (size_t)plan->channels;
+    for (int g = 0; g < a->groups; g++) {
+        double sum = 0, squares = 0;
+        for (int c = g * each; c < (g + 1) * each; c++) {
+            sum += of_channel[c];
+            squares += of_channel[plan->channels + c];
+        }
+        const double mean = sum / ls_group_norm_count(a), var = squares / ls_group_norm_count(a) - mean * mean;
+        mean_of(run, n)[g] = (float)mean;
+        r_of(run, n)[g] = (float)(1 / sqrt(fmax(var, 0) + (double)a->eps));
+    }
+    for (int cb = 0; cb < plan->blocks; cb++) {
+        float constants[3 * WIDTH_MAX] = { 0 }; // mean, factor, offset; 0 of padding
+        for (int i = 0, c = cb * block; i < block && c < a->shape.c; i++, c++) {
+            constants[i] = mean_of(run, n)[c / each];
+            constants[block + i] = (float)((double)r_of(run, n)[c / each] * weight_of(run, c));
+            constants[2 * block + i] = run->beta ? run->beta[c] : 0;
+        }
+        const size_t at = (size_t)n * plan->sample + (size_t)cb * plan->plane;
+        plan->kernels->norm_apply(&span, run->src + at, NULL, LS_ACTIVATION_NONE, constants, run->out + at);
+    }
+}
+
+static void backward_sample(void *context, int n, int thread) {
+    (void)thread;
+    const group_run *run = context;
+    const group_plan *plan = run->plan;
+    const ls_group_norm_attr *a = attr_of(run);
+    const int block = plan->block, each = a->shape.c / a->groups, pixels = a->shape.h * a->shape.w;
+    const ls_kernel_span span = { .stride = plan->sample, .samples = 1, .pixels = pixels };
+    float constants[4 * WIDTH_MAX] = { 0 }; // mean, factor, level, slope
+    double sums[2 * WIDTH_MAX];
+    for (int cb = 0; cb < plan->blocks; cb++) {
+        const size_t at = (size_t)n * plan->sample + (size_t)cb * plan->plane;
+        const ls_kernel_norm_grad grad = { .src = run->src + at, .grad_dst = run->grad_dst + at };
+        for (int i = 0, c = cb * block; i < block; i++, c++)
+            constants[i] = c < a->shape.c ? mean_of(run, n)[c / each] : 0;
+        plan->kernels->norm_grad_sums(&span, &grad, constants, sums);
+        put_sums(run, n, cb, sums);
+    }
+    const double *of_channel = run->sums + (size_t)n * 2 * (size_t)plan->channels;
+    double sum = 0, dot = 0;
+    for (int cb = 0; cb < plan->blocks; cb++) {
+        for (int i = 0, c = cb * block; i < block; i++, c++) {
+            const int g = c / each, inside = c < a->shape.c;
+            if (inside && c % each == 0) { // a group begins
+                sum = dot = 0;
+                for (int k = c; k < c + each; k++) {
+                    sum += weight_of(run, k) * of_channel[k];
+                    dot += weight_of(run, k) * of_channel[plan->channels + k];
+                }
+            }
+            const double r = inside ? (double)r_of(run, n)[g] : 0, share = r / ls_group_norm_count(a);
+            constants[i] = inside ? mean_of(run, n)[g] : 0;
+            constants[block + i] = (float)(r * (inside ? weight_of(run, c) : 0));
+            constants[2 * block + i] = (float)(share * sum);
+            constants[3 * block + i] = (float)(share * r * r * dot);
+        }
+        const size_t at = (size_t)n * plan->sample + (size_t)cb * plan->plane;
+        plan->kernels->group_norm_grad(run->src + at, run->grad_dst + at, constants, run->out + at, pixels);
+    }
+}
+
+static void backward_params(void *context, int cb, int thread) {
+    (void)thread;
+    const group_run *run = context;
+    const group_plan *plan = run->plan;
+    const ls_group_norm_attr *a = attr_of(run);
+    for (int c = cb * plan->block; c < (cb + 1) * plan->block && c < a->shape.c; c++) {
+        double sum = 0, dot = 0;
+        for (int n = 0; n < a->shape.n; n++) {
+            const double *of_channel = run->sums + (size_t)n * 2 * (size_t)plan->channels;
+            sum += of_channel[c];
+            dot += of_channel[plan->channels + c] * (double)r_of(run, n)[c / (a->shape.c / a->groups)];
+        }
+        run->grad_beta[c] += (float)sum;
+        run->grad_gamma[c] += (float)dot;
+    }
+}
+
+static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    const group_plan *own = (const group_plan *)plan;
+    const ls_group_norm_attr *a = &plan->desc.attr.group_norm;
+    group_run run = { .plan = own,
+        .src = ls_cpu_floats_at(args[LS_GROUP_NORM_FORWARD_SRC]),
+        .saved = ls_cpu_floats_at(args[LS_GROUP_NORM_FORWARD_SAVED]),
+        .out = ls_cpu_floats_at(args[LS_GROUP_NORM_FORWARD_DST]),
+        .sums = ls_buffer_host(workspace) };
+    if (a->affine) run.gamma = ls_cpu_floats_at(args[LS_GROUP_NORM_FORWARD_GAMMA]);
+    if (a->affine) run.beta = ls_cpu_floats_at(args[LS_GROUP_NORM_FORWARD_BETA]);
+    ls_pool_run(own->base.cpu->pool, forward_sample, &run, a->shape.n);
+}
+
+static void backward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    const group_plan *own = (const group_plan *)plan;
+    const ls_group_norm_attr *a = &plan->desc.attr.group_norm;
+    group_run run = { .plan = own,
+        .src = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_SRC]),
+        .grad_dst = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_GRAD_DST]),
+        .saved = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_SAVED]),
+        .out = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_GRAD_SRC]),
+        .sums = ls_buffer_host(workspace) };
+    if (a->affine) run.gamma = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_GAMMA]);
+    ls_pool_run(own->base.cpu->pool, backward_sample, &run, a->shape.n);
+    if (!a->affine) return;
+    run.grad_gamma = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_GRAD_GAMMA]);
+    run.grad_beta = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_GRAD_BETA]);
+    ls_pool_run(own->base.cpu->pool, backward_params, &run, own->blocks);
+}
+
+ls_status ls_cpu_group_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    const ls_nchw shape = desc->attr.group_norm.shape;
+    ls_cpu_run *run = desc->op == LS_OP_GROUP_NORM_FORWARD ? forward_run : backward_run;
+    group_plan *plan;
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, "own", &plan));
+    plan->kernels = ls_cpu_kernels(cpu, shape.c);
+    plan->block = ls_cpu_block(cpu, shape.c);
+    plan->blocks = ls_cpu_blocks(cpu, shape.c);
+    plan->channels = ls_cpu_channels(cpu, shape.c);
+    plan->sample = ls_cpu_sample(cpu, shape);
+    plan->plane = plan->sample / (size_t)plan->blocks;
+    plan->base.base.workspace_bytes = (size_t)shape.n * 2 * (size_t)plan->channels * sizeof(double);
+    *out = &plan->base.base;
+    return LS_SUCCESS;
+}

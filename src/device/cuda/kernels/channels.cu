@@ -1,0 +1,126 @@
+// channels.cu - one thread, one 16-byte pack of the result; bound by memory. Of the gate's gradient a block adds up a
+// column of packs, in one order.
+#include "device/cuda/kernels/channels.h"
+#include "device/cuda/kernels/kernels.cuh"
+
+namespace {
+
+struct copy_geometry {
+    uint32_t items; // packs of dst
+    int src_h, src_w, src_channels, dst_channels;
+    int from, to, count, stride, spread, keep;
+    ls_divider by_packs, by_w, by_h; // of dst
+};
+
+// The offset of src's pixel that dst's pixel is given; -1: none.
+__device__ inline int64_t source_of(const copy_geometry &g, uint32_t pixel) {
+    uint32_t row = ls_divide(pixel, g.by_w), n = ls_divide(row, g.by_h);
+    int y = static_cast<int>(row - n * g.by_h.divisor), x = static_cast<int>(pixel - row * g.by_w.divisor);
+    if (g.spread && (y % g.stride || x % g.stride)) return -1;
+    int from_y = g.spread ? y / g.stride : y * g.stride, from_x = g.spread ? x / g.stride : x * g.stride;
+    return ((static_cast<int64_t>(n) * g.src_h + from_y) * g.src_w + from_x) * g.src_channels;
+}
+
+template <typename T> __global__ void __launch_bounds__(LS_BLOCK) copy_channels(copy_geometry g, const T *src, T *dst) {
+    uint32_t i = blockIdx.x * LS_BLOCK + threadIdx.x;
+    if (i >= g.items) return;
+    uint32_t pixel = ls_divide(i, g.by_packs);
+    int channel = static_cast<int>(i - pixel * g.by_packs.divisor) * ls_pack<T>::size;
+    if (g.keep && (channel + ls_pack<T>::size <= g.to || channel >= g.to + g.count)) return;
+    T *to = dst + static_cast<int64_t>(pixel) * g.dst_channels + channel;
+    int64_t at = source_of(g, pixel);
+    ls_pack<T> x = {};
+    if (g.keep) x = ls_pack_load(to);
+    LS_UNROLL
+    for (int k = 0; k < x.size; k++) {
+        int c = channel + k - g.to;
+        if (at >= 0 && c >= 0 && c < g.count) x.v[k] = ls_float(src[at + g.from + c]);
+    }
+    ls_pack_store(to, x);
+}
+
+struct gate_geometry {
+    uint32_t items; // packs of the map
+    int plane, channels;
+    ls_divider by_packs, by_plane;
+};
+
+gate_geometry gate_geometry_of(const ls_gate_attr *a, int channels) {
+    int packs = channels / (a->storage == LS_F32 ? 4 : 8), plane = a->shape.h * a->shape.w;
+    return { static_cast<uint32_t>(static_cast<int64_t>(a->shape.n) * plane * packs), plane, channels,
+        ls_divider_of(packs), ls_divider_of(plane) };
+}
+
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK) gate(gate_geometry g, const T *src, const T *by, T *dst) {
+    uint32_t i = blockIdx.x * LS_BLOCK + threadIdx.x;
+    if (i >= g.items) return;
+    uint32_t pixel = ls_divide(i, g.by_packs), n = ls_divide(pixel, g.by_plane);
+    int channel = static_cast<int>(i - pixel * g.by_packs.divisor) * ls_pack<T>::size;
+    int64_t at = static_cast<int64_t>(pixel) * g.channels + channel;
+    ls_pack<T> x = ls_pack_load(src + at), y = ls_pack_load(by + static_cast<int64_t>(n) * g.channels + channel);
+    LS_UNROLL
+    for (int k = 0; k < x.size; k++) x.v[k] *= y.v[k];
+    ls_pack_store(dst + at, x);
+}
+
+// A block has `lanes` neighbouring packs of one sample (a power of two, at most 32); its rows of threads share the pixels.
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK)
+    gate_backward(gate_geometry g, int lanes, int columns, const T *src, const T *grad_dst, T *grad_gate) {
+    constexpr int size = ls_pack<T>::size;
+    LS_SHARED(float, sums, LS_BLOCK *size);
+    int t = static_cast<int>(threadIdx.x), lane = t & (lanes - 1), row = t / lanes, rows = LS_BLOCK / lanes;
+    uint32_t n = blockIdx.x / static_cast<uint32_t>(columns);
+    int channel = (static_cast<int>(blockIdx.x - n * static_cast<uint32_t>(columns)) * lanes + lane) * size;
+    bool inside = channel < g.channels;
+    int64_t at = static_cast<int64_t>(n) * g.plane * g.channels + channel;
+    ls_pack<T> sum = {};
+    for (int pixel = row; inside && pixel < g.plane; pixel += rows) {
+        int64_t here = at + static_cast<int64_t>(pixel) * g.channels;
+        ls_pack<T> x = ls_pack_load(src + here), grad = ls_pack_load(grad_dst + here);
+        LS_UNROLL
+        for (int k = 0; k < size; k++) sum.v[k] += x.v[k] * grad.v[k];
+    }
+    LS_UNROLL
+    for (int k = 0; k < size; k++) sums[k * LS_BLOCK + t] = sum.v[k];
+    __syncthreads();
+    for (int half = rows / 2; half > 0; half /= 2) {
+        for (int k = 0; row < half && k < size; k++) sums[k * LS_BLOCK + t] += sums[k * LS_BLOCK + t + half * lanes];
+        __syncthreads();
+    }
+    if (row > 0 || !inside) return;
+    LS_UNROLL
+    for (int k = 0; k < size; k++) sum.v[k] = sums[k * LS_BLOCK + t];
+    ls_pack_store(grad_gate + static_cast<int64_t>(n) * g.channels + channel, sum);
+}
+
+} // namespace
+
+extern "C" void ls_cuda_copy_channels(
+    const ls_channels_attr *attr, int src_channels, int dst_channels, const void *src, void *dst, cudaStream_t stream) {
+    int packs = dst_channels / (attr->storage == LS_F32 ? 4 : 8);
+    copy_geometry g = { static_cast<uint32_t>(static_cast<int64_t>(attr->dst.n) * attr->dst.h * attr->dst.w * packs),
+        attr->src.h, attr->src.w, src_channels, dst_channels, attr->from, attr->to, attr->count, attr->stride,
+        attr->spread, attr->keep, ls_divider_of(packs), ls_divider_of(attr->dst.w), ls_divider_of(attr->dst.h) };
+    LS_BY_STORAGE(attr->storage, LS_LAUNCH((copy_channels<T>), ls_blocks(g.items, LS_BLOCK), LS_BLOCK, stream, g,
+                                     static_cast<const T *>(src), static_cast<T *>(dst)));
+}
+
+extern "C" void ls_cuda_gate(
+    const ls_gate_attr *attr, int channels, const void *src, const void *by, void *dst, cudaStream_t stream) {
+    gate_geometry g = gate_geometry_of(attr, channels);
+    LS_BY_STORAGE(attr->storage, LS_LAUNCH((gate<T>), ls_blocks(g.items, LS_BLOCK), LS_BLOCK, stream, g,
+                                     static_cast<const T *>(src), static_cast<const T *>(by), static_cast<T *>(dst)));
+}
+
+extern "C" void ls_cuda_gate_backward(const ls_gate_attr *attr, int channels, const void *src, const void *grad_dst,
+    void *grad_gate, cudaStream_t stream) {
+    gate_geometry g = gate_geometry_of(attr, channels);
+    int packs = static_cast<int>(g.by_packs.divisor), lanes = 1;
+    while (lanes < packs && lanes < 32) lanes *= 2;
+    int columns = (packs + lanes - 1) / lanes;
+    LS_BY_STORAGE(
+        attr->storage, LS_LAUNCH_BLOCK((gate_backward<T>), attr->shape.n * columns, LS_BLOCK, stream, g, lanes, columns,
+                           static_cast<const T *>(src), static_cast<const T *>(grad_dst), static_cast<T *>(grad_gate)));
+}

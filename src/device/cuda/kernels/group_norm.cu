@@ -1,0 +1,209 @@
+// group_norm.cu - group norm; bound by memory: forward reads src three times, the second and third time mostly from the cache,
+// backward reads both inputs twice. Every sum has one order.
+#include "device/cuda/kernels/group_norm.h"
+#include "device/cuda/kernels/kernels.cuh"
+
+namespace {
+
+struct geometry {
+    uint32_t items; // packs of the map
+    int n, c, channels, plane, groups, each;
+    float eps;
+    ls_divider by_packs, by_plane, by_each;
+};
+
+geometry geometry_of(const ls_cuda_group_norm_args *k) {
+    const ls_group_norm_attr &a = k->attr;
+    int packs = k->channels / (a.storage == LS_F32 ? 4 : 8), plane = a.shape.h * a.shape.w, each = a.shape.c / a.groups;
+    return { static_cast<uint32_t>(static_cast<int64_t>(a.shape.n) * plane * packs), a.shape.n, a.shape.c, k->channels,
+        plane, a.groups, each, a.eps, ls_divider_of(packs), ls_divider_of(plane), ls_divider_of(each) };
+}
+
+// A block has a group of a sample. The second pass takes the spread about the mean: no cancellation.
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK) group_statistics(geometry g, const T *src, float *saved) {
+    LS_SHARED(float, room, LS_BLOCK);
+    int task = static_cast<int>(blockIdx.x), n = task / g.groups, first = task % g.groups * g.each;
+    uint32_t count = static_cast<uint32_t>(g.each) * static_cast<uint32_t>(g.plane);
+    src += static_cast<int64_t>(n) * g.plane * g.channels + first;
+    float mean = 0, sum = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        sum = 0;
+        for (uint32_t e = threadIdx.x; e < count; e += LS_BLOCK) {
+            uint32_t pixel = ls_divide(e, g.by_each);
+            float x = ls_float(src[static_cast<int64_t>(pixel) * g.channels + (e - pixel * g.by_each.divisor)]) - mean;
+            sum += pass ? x * x : x;
+        }
+        sum = ls_block_sum(sum, room, LS_BLOCK) / static_cast<float>(count);
+        if (!pass) mean = sum;
+    }
+    if (threadIdx.x) return;
+    saved[task] = mean;
+    saved[g.n * g.groups + task] = 1.0f / sqrtf(sum + g.eps);
+}
+
+// Where a thread's pack lies.
+struct place {
+    uint32_t n;
+    int channel;
+    int64_t at;
+};
+
+template <typename T> __device__ inline place place_of(const geometry &g, uint32_t i) {
+    uint32_t pixel = ls_divide(i, g.by_packs);
+    int channel = static_cast<int>(i - pixel * g.by_packs.divisor) * ls_pack<T>::size;
+    return { ls_divide(pixel, g.by_plane), channel, static_cast<int64_t>(pixel) * g.channels + channel };
+}
+
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK)
+    group_apply(geometry g, const T *src, const float *saved, const float *gamma, const float *beta, T *dst) {
+    uint32_t i = blockIdx.x * LS_BLOCK + threadIdx.x;
+    if (i >= g.items) return;
+    place p = place_of<T>(g, i);
+    ls_pack<T> x = ls_pack_load(src + p.at);
+    LS_UNROLL
+    for (int k = 0; k < x.size; k++) {
+        int c = p.channel + k, task = static_cast<int>(p.n) * g.groups;
+        if (c >= g.c) {
+            x.v[k] = 0;
+            continue;
+        }
+        task += static_cast<int>(ls_divide(static_cast<uint32_t>(c), g.by_each));
+        float y = (x.v[k] - saved[task]) * saved[g.n * g.groups + task];
+        x.v[k] = gamma ? y * gamma[c] + beta[c] : y;
+    }
+    ls_pack_store(dst + p.at, x);
+}
+
+// Sums over the pixels of one sample of grad_dst, and of grad_dst * (src - m). A block has `lanes` neighbouring packs
+// (a power of two, at most 32); its rows of threads share the pixels.
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK) group_backward_sums(
+    geometry g, int lanes, int columns, const T *src, const T *grad_dst, const float *saved, float *sums) {
+    constexpr int size = ls_pack<T>::size;
+    LS_SHARED(float, room, LS_BLOCK * 2 * size);
+    int t = static_cast<int>(threadIdx.x), lane = t & (lanes - 1), row = t / lanes, rows = LS_BLOCK / lanes;
+    int n = static_cast<int>(blockIdx.x) / columns;
+    int channel = ((static_cast<int>(blockIdx.x) - n * columns) * lanes + lane) * size;
+    bool inside = channel < g.channels;
+    float mean[size] = {}, sum[2 * size] = {};
+    for (int k = 0; k < size; k++) {
+        int group = static_cast<int>(ls_divide(static_cast<uint32_t>(channel + k), g.by_each));
+        if (channel + k < g.c) mean[k] = saved[n * g.groups + group];
+    }
+    for (int pixel = row; inside && pixel < g.plane; pixel += rows) {
+        int64_t at = (static_cast<int64_t>(n) * g.plane + pixel) * g.channels + channel;
+        ls_pack<T> x = ls_pack_load(src + at), grad = ls_pack_load(grad_dst + at);
+        LS_UNROLL
+        for (int k = 0; k < size; k++) {
+            sum[k] += grad.v[k];
+            sum[size + k] += grad.v[k] * (x.v[k] - mean[k]);
+        }
+    }
+    LS_UNROLL
+    for (int k = 0; k < 2 * size; k++) room[k * LS_BLOCK + t] = sum[k];
+    __syncthreads();
+    for (int half = rows / 2; half > 0; half /= 2) {
+        for (int k = 0; row < half && k < 2 * size; k++)
+            room[k * LS_BLOCK + t] += room[k * LS_BLOCK + t + half * lanes];
+        __syncthreads();
+    }
+    if (row > 0 || !inside) return;
+    float *to = sums + static_cast<int64_t>(n) * 2 * g.channels + channel;
+    for (int k = 0; k < size; k++) {
+        to[k] = room[k * LS_BLOCK + t];
+        to[g.channels + k] = room[(size + k) * LS_BLOCK + t];
+    }
+}
+
+// A thread has a group of a sample.
+__global__ void __launch_bounds__(LS_BLOCK)
+    group_shares(geometry g, const float *saved, const float *gamma, const float *sums, float *shares) {
+    int task = static_cast<int>(blockIdx.x * LS_BLOCK + threadIdx.x);
+    if (task >= g.n * g.groups) return;
+    int n = task / g.groups, first = task % g.groups * g.each;
+    const float *of = sums + static_cast<int64_t>(n) * 2 * g.channels;
+    float sum = 0, dot = 0, count = static_cast<float>(g.each) * static_cast<float>(g.plane);
+    for (int c = first; c < first + g.each; c++) {
+        float weight = gamma ? gamma[c] : 1;
+        sum += weight * of[c];
+        dot += weight * of[g.channels + c];
+    }
+    shares[2 * task] = sum / count;
+    shares[2 * task + 1] = saved[g.n * g.groups + task] * dot / count;
+}
+
+// A thread has a channel.
+__global__ void __launch_bounds__(LS_BLOCK)
+    group_params(geometry g, const float *saved, const float *sums, float *grad_gamma, float *grad_beta) {
+    int c = static_cast<int>(blockIdx.x * LS_BLOCK + threadIdx.x);
+    if (c >= g.c) return;
+    int group = static_cast<int>(ls_divide(static_cast<uint32_t>(c), g.by_each));
+    float sum = 0, dot = 0;
+    for (int n = 0; n < g.n; n++) {
+        const float *of = sums + static_cast<int64_t>(n) * 2 * g.channels;
+        sum += of[c];
+        dot += of[g.channels + c] * saved[(g.n + n) * g.groups + group];
+    }
+    grad_beta[c] += sum;
+    grad_gamma[c] += dot;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK) group_backward_apply(geometry g, const T *src, const T *grad_dst,
+    const float *saved, const float *gamma, const float *shares, T *grad_src) {
+    uint32_t i = blockIdx.x * LS_BLOCK + threadIdx.x;
+    if (i >= g.items) return;
+    place p = place_of<T>(g, i);
+    ls_pack<T> x = ls_pack_load(src + p.at), grad = ls_pack_load(grad_dst + p.at);
+    LS_UNROLL
+    for (int k = 0; k < x.size; k++) {
+        int c = p.channel + k, task = static_cast<int>(p.n) * g.groups;
+        if (c >= g.c) {
+            x.v[k] = 0;
+            continue;
+        }
+        task += static_cast<int>(ls_divide(static_cast<uint32_t>(c), g.by_each));
+        float r = saved[g.n * g.groups + task], xhat = (x.v[k] - saved[task]) * r;
+        float d = gamma ? grad.v[k] * gamma[c] : grad.v[k];
+        x.v[k] = r * (d - shares[2 * task] - xhat * shares[2 * task + 1]);
+    }
+    ls_pack_store(grad_src + p.at, x);
+}
+
+template <typename T> void forward(const ls_cuda_group_norm_args *k, cudaStream_t stream) {
+    geometry g = geometry_of(k);
+    const T *src = static_cast<const T *>(k->src);
+    LS_LAUNCH_BLOCK((group_statistics<T>), g.n * g.groups, LS_BLOCK, stream, g, src, k->saved);
+    LS_LAUNCH((group_apply<T>), ls_blocks(g.items, LS_BLOCK), LS_BLOCK, stream, g, src, k->saved, k->gamma, k->beta,
+        static_cast<T *>(k->out));
+}
+
+template <typename T> void backward(const ls_cuda_group_norm_args *k, cudaStream_t stream) {
+    geometry g = geometry_of(k);
+    const T *src = static_cast<const T *>(k->src), *grad_dst = static_cast<const T *>(k->grad_dst);
+    int packs = static_cast<int>(g.by_packs.divisor), lanes = 1;
+    while (lanes < packs && lanes < 32) lanes *= 2;
+    int columns = (packs + lanes - 1) / lanes;
+    LS_LAUNCH_BLOCK(
+        (group_backward_sums<T>), g.n * columns, LS_BLOCK, stream, g, lanes, columns, src, grad_dst, k->saved, k->sums);
+    LS_LAUNCH(
+        group_shares, ls_blocks(g.n * g.groups, LS_BLOCK), LS_BLOCK, stream, g, k->saved, k->gamma, k->sums, k->shares);
+    if (k->gamma) {
+        LS_LAUNCH(group_params, ls_blocks(g.c, LS_BLOCK), LS_BLOCK, stream, g, k->saved, k->sums, k->grad_gamma,
+            k->grad_beta);
+    }
+    LS_LAUNCH((group_backward_apply<T>), ls_blocks(g.items, LS_BLOCK), LS_BLOCK, stream, g, src, grad_dst, k->saved,
+        k->gamma, k->shares, static_cast<T *>(k->out));
+}
+
+} // namespace
+
+extern "C" void ls_cuda_group_norm_forward(const ls_cuda_group_norm_args *args, cudaStream_t stream) {
+    LS_BY_STORAGE(args->attr.storage, forward<T>(args, stream));
+}
+
+extern "C" void ls_cuda_group_norm_backward(const ls_cuda_group_norm_args *args, cudaStream_t stream) {
+    LS_BY_STORAGE(args->attr.storage, backward<T>(args, stream));
+}

@@ -1,0 +1,31 @@
+// op_channels.h - a range of channels copied from one activation into another: what concatenations and shortcuts without
+// parameters are made of, forward and backward.
+//   dst[n, to + c, y, x] = src[n, from + c, y*stride, x*stride], 0 <= c < count
+//   spread (the transpose of that)
+//     dst[n, to + c, y*stride, x*stride] = src[n, from + c, y, x], and 0 between
+//   the other channels of dst are 0; with keep they stay as they are
+// Shapes  src (N,C,H,W), dst (N,K,P,Q), P = (H - 1)/stride + 1 (floor); with spread H = (P - 1)/stride + 1
+// Types   both in storage; values are copied as they are. src and dst do not overlap.
+// Source  He et al. 2015 (arXiv 1512.03385), option A of shortcuts; torch.cat
+#ifndef LS_DEVICE_OP_CHANNELS_H
+#define LS_DEVICE_OP_CHANNELS_H
+
+#include "base/shape.h"
+
+typedef struct {
+    ls_nchw src, dst;
+    int from, to, count; // channels of src, of dst; how many
+    int stride;
+    int spread;
+    int keep; // not with spread
+    ls_dtype storage;
+} ls_channels_attr;
+
+enum { LS_COPY_CHANNELS_SRC, LS_COPY_CHANNELS_DST, LS_COPY_CHANNELS_ARGS };
+
+// The side with fewer pixels: those that are copied.
+static inline ls_nchw ls_channels_copied(const ls_channels_attr *attr) {
+    return attr->spread ? attr->src : attr->dst;
+}
+
+#endif
