@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes tests/golden/<name>.json: 20 updates of training in PyTorch, for the training tests to be compared with.
 
-    python3 scripts/make_golden.py [lenet resnet9 resnet20 airbench94 e1 e5 airbench94_muon] [--reference models.py] [--out tests/golden]
+    python3 scripts/make_golden.py [lenet resnet9 resnet20 airbench94 se-resnet densenet e1 e5 airbench94_muon] [--reference models.py] [--out tests/golden]
 
-The first four are networks with plain SGD; the others whole recipes of bench/peers/airbench.py, in small: whitening, augmentation,
+The first six are networks with plain SGD; the others whole recipes of bench/peers/airbench.py, in small: whitening, augmentation,
 resolutions, Muon, schedules, averaging. tests/golden/<recipe>.ini is the same for Lockstep. The files hold no weights and no pixels: both follow from the seed by the generator that src/base/philox.h describes, which is
 written down here a second time. Needs numpy and PyTorch (any version from 1.13 on); the tests need neither.
 --reference names a Python file with build(name): its networks must have our parameter names and compute the same.
@@ -38,6 +38,9 @@ NETWORKS = {
     "resnet9":  {"batch": 32, "rate": 0.001},
     "resnet20": {"batch": 32, "rate": 0.0005},
     "airbench94": {"batch": 32, "rate": 0.002},
+    # not shipped: tests/golden/<network>.ini
+    "se-resnet": {"batch": 32, "rate": 0.002, "input": "3x16x16"},
+    "densenet": {"batch": 32, "rate": 0.002, "input": "3x16x16"},
 }
 COMMON = {"input": "3x32x32", "seed": 1, "momentum": 0.9, "weight_decay": 5e-4, "classes": 10, "mean": 0.5, "std": 0.25}
 # Recipes in small: five epochs of four updates, and a schedule, an average and resolutions that change within them. Muon's steps do
@@ -213,19 +216,35 @@ class Network(nn.Module):
         if kind == "batchnorm2d":
             m = nn.BatchNorm2d(shape[0], float(keys.get("eps", 1e-5)), float(keys.get("momentum", 0.1)))
             return m, m
+        if kind == "groupnorm":
+            m = nn.GroupNorm(number("groups", 0), shape[0], float(keys.get("eps", 1e-5)), keys.get("affine", "true") == "true")
+            return m, m
+        if kind == "shortcut":
+            out, stride = number("out_channels", 0), number("stride", 2)
+            before = (out - shape[0]) // 2
+            return None, lambda x: F.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, before, out - shape[0] - before))
         kernel = number("kernel", 0)
         factor = float(keys.get("factor", 1))
         return None, {
             "relu": F.relu,
             "gelu": F.gelu,
+            "silu": F.silu,
+            "sigmoid": torch.sigmoid,
             "maxpool2d": lambda x: F.max_pool2d(x, kernel, number("stride", kernel), number("padding", 0)),
             "avgpool2d": lambda x: F.avg_pool2d(x, kernel, number("stride", kernel), number("padding", 0)),
             "globalavgpool": lambda x: x.mean((2, 3), keepdim=True),
             "globalmaxpool": lambda x: x.amax((2, 3), keepdim=True),
             "add": torch.add,
+            "multiply": lambda x, y: Network.as_map(x, y) * Network.as_map(y, x),
+            "concat": lambda *x: torch.cat(x if len({v.dim() for v in x}) == 1 else [v.flatten(1) for v in x], 1),
             "flatten": lambda x: x.flatten(1),
             "scale": lambda x: x * factor,
         }[kind]
+
+    @staticmethod
+    def as_map(x, other):
+        """a vector as (N, C, 1, 1), where the other factor is a map"""
+        return x[..., None, None] if x.dim() < other.dim() else x
 
     def forward(self, x):
         values = {"input": x}
@@ -247,7 +266,7 @@ class Network(nn.Module):
 def initialise(net, seed):
     with torch.no_grad():
         for index, (name, tensor, module) in enumerate(net.tensors()):
-            if isinstance(module, nn.BatchNorm2d):
+            if isinstance(module, (nn.BatchNorm2d, nn.GroupNorm)):
                 tensor.fill_(1.0 if name.endswith((".weight", ".running_var")) else 0.0)
             else:
                 bound = 1 / math.sqrt(module.weight[0].numel())
@@ -283,7 +302,7 @@ def copy_of(net, dtype):
 
 def train(net, batches, setup, dtype):
     net = copy_of(net, dtype).train()
-    decayed = {n for n, _, m in net.tensors() if n.endswith(".weight") and not isinstance(m, nn.BatchNorm2d)}
+    decayed = {n for n, _, m in net.tensors() if n.endswith(".weight") and not isinstance(m, (nn.BatchNorm2d, nn.GroupNorm))}
     params = dict(net.named_parameters())
     optimizer = torch.optim.SGD(
         [{"params": [p for n, p in params.items() if n in decayed], "weight_decay": setup["weight_decay"]},
@@ -319,6 +338,8 @@ def describe_initial(tensors, grad_norms):
 def make(name, options):
     setup = {**COMMON, **NETWORKS[name]}
     model_file = f"configs/models/{name}.ini"
+    if not os.path.exists(os.path.join(ROOT, model_file)):
+        model_file = f"tests/golden/{name}.ini"
     net = Network(os.path.join(ROOT, model_file), (setup["input"], str(setup["classes"])))
     setup["input"] = list(net.shape)
     initialise(net, setup["seed"])

@@ -43,6 +43,17 @@ class Fault:
 
 
 FAULTS = [
+    # ---- channels, gates, group norm
+    Fault("a copy of channels overwrites the others of its first pack", f"{KERNELS}/channels.cu",
+          "    if (g.keep) x = ls_pack_load(to);\n", "", (OPERATORS,)),
+    Fault("the gate's gradient lacks the last row of threads", f"{KERNELS}/channels.cu",
+          "pixel < g.plane; pixel += rows) {\n        int64_t here", "pixel < g.plane - 1; pixel += rows) {\n        int64_t here", (OPERATORS,)),
+    Fault("the sigmoid of padding is stored", f"{KERNELS}/elementwise.cu",
+          "channel + k < channels ? silu::sigmoid", "channel < channels ? silu::sigmoid", (OPERATORS,)),
+    Fault("group norm takes the deviation of another sample for gamma", f"{KERNELS}/group_norm.cu",
+          "saved[(g.n + n) * g.groups + group];", "saved[g.n * g.groups + group];", (OPERATORS,)),
+    Fault("a group's variance is taken about 0", f"{KERNELS}/group_norm.cu",
+          "        if (!pass) mean = sum;\n", "        if (!pass && task < 0) mean = sum;\n", (OPERATORS,)),
     # ---- dropped event waits, and events that say too much
     Fault("compute does not wait for the copied batch", f"{TRAIN}/input_pipeline.c",
           "        f->device->api->event_wait(slot->copied, f->options.queue);\n", "", (TRAINING,)),

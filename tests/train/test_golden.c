@@ -39,6 +39,10 @@ static const row rows[] = {
     { "resnet20", "cpu", "f2", UPDATES },
     { "resnet20", "cpu", "auto", UPDATES },
     { "airbench94", "cpu", "auto", UPDATES },
+    { "se-resnet", "ref", "off", UPDATES < 3 ? UPDATES : 3 },
+    { "se-resnet", "cpu", "auto", UPDATES },
+    { "densenet", "ref", "off", UPDATES < 3 ? UPDATES : 3 },
+    { "densenet", "cpu", "auto", UPDATES },
     { "resnet9", "cpu", "off", UPDATES },
     { "resnet9", "cpu", "auto", UPDATES },
 };
@@ -147,12 +151,12 @@ static void lenet_on_ref(void **state) {
     run_row(&rows[0]);
 }
 
-static void all_on_cpu(void **state) {
+static void all_others(void **state) {
     (void)state;
     for (size_t r = 1; r < sizeof rows / sizeof *rows; r++) run_row(&rows[r]);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(lenet_on_ref), cmocka_unit_test(all_on_cpu) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(lenet_on_ref), cmocka_unit_test(all_others) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
