@@ -35,6 +35,14 @@ typedef struct {
     uint8_t spare[LS_AUGMENT_SAMPLE_BYTES - LS_AUGMENT_SAMPLE_USED]; // zero
 } ls_augment_sample;
 
+static inline int ls_augment_crops(const ls_augmentation *a) {
+    return a->crop_scale > 0 && a->crop_scale < 1;
+}
+
+static inline int ls_augment_mixes(const ls_augmentation *a) {
+    return a->mixup > 0 || a->cutmix > 0;
+}
+
 // The shorter side of a picture.
 static inline int ls_augment_side(ls_chw picture) {
     return picture.h < picture.w ? picture.h : picture.w;

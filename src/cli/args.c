@@ -11,9 +11,9 @@ enum { FOR_TRAIN = 1 << LS_COMMAND_TRAIN, FOR_BENCH = 1 << LS_COMMAND_BENCH, FOR
 enum { FOR_DEVICES = 1 << LS_COMMAND_DEVICES, FOR_PREDICT = 1 << LS_COMMAND_PREDICT };
 enum { FOR_EXPORT = 1 << LS_COMMAND_EXPORT, FOR_WEIGHTS = FOR_PREDICT | FOR_EXPORT };
 enum { FOR_REPLAY = 1 << LS_COMMAND_REPLAY, FOR_CKPT = 1 << LS_COMMAND_CKPT };
-enum { FOR_VERIFY = 1 << LS_COMMAND_VERIFY_RESUME };
+enum { FOR_VERIFY = 1 << LS_COMMAND_VERIFY_RESUME, FOR_AUGMENT = 1 << LS_COMMAND_AUGMENT };
 enum {
-    FOR_CONFIGURED = FOR_TRAIN | FOR_BENCH | FOR_EVAL | FOR_VERIFY,
+    FOR_CONFIGURED = FOR_TRAIN | FOR_BENCH | FOR_EVAL | FOR_VERIFY | FOR_AUGMENT,
     FOR_ALL = FOR_CONFIGURED | FOR_WEIGHTS | FOR_REPLAY | FOR_DEVICES | FOR_CKPT
 };
 enum { ALONE = 1 << 30 }; // of an option: changes nothing in what ranks exchange, or they compare its effect later
@@ -38,6 +38,8 @@ static const struct {
         "      be a folder of pictures" },
     [LS_COMMAND_EXPORT] = { "export", "WEIGHTS OUT.onnx",
         "the network with its weights as an ONNX model that takes pixels from 0 to 255" },
+    [LS_COMMAND_AUGMENT] = { "augment", "CONFIG.ini",
+        "a contact sheet of what the network sees: training pictures as they are, and in one epoch after another" },
     [LS_COMMAND_REPLAY] = { "replay", "FOLDER",
         "compute a micro-batch that was not finite again, instruction by instruction: FOLDER is the\n"
         "      nonfinite-update-N that a run left; --set device.type=ref or train.precision=fp32 compares" },
@@ -72,6 +74,10 @@ typedef enum {
     TRACE,
     TRACE_UPDATES,
     UPDATES,
+    OUT,
+    ROWS,
+    COLUMNS,
+    EPOCH,
     LIST,
     HELP,
     VERSION
@@ -114,6 +120,10 @@ static const struct {
     { "--trace-updates", "FROM:TO", TRACE_UPDATES, FOR_TRAIN,
         "which ones: from number FROM (0 is the first) up to TO - 1 (default: 10:30)" },
     { "--updates", "K", UPDATES, FOR_VERIFY, "before the checkpoint, and as many after it (default 10)" },
+    { "--out", "FILE.png", OUT, FOR_AUGMENT | ALONE, "the contact sheet" },
+    { "--rows", "N", ROWS, FOR_AUGMENT | ALONE, "of a contact sheet: so many training pictures (default 8)" },
+    { "--cols", "N", COLUMNS, FOR_AUGMENT | ALONE, "of a contact sheet: in so many epochs (default 8)" },
+    { "--epoch", "E", EPOCH, FOR_AUGMENT | ALONE, "of a contact sheet: the first one (default 0)" },
     { "--list", NULL, LIST, FOR_ALL, "print every option of the configuration, with default and range" },
     { "--help", NULL, HELP, FOR_ALL, "print this" },
     { "--version", NULL, VERSION, FOR_ALL, "print version, compiler and libraries" },
@@ -130,6 +140,8 @@ static const char *command_text(ls_command command) {
         return "train predict";
     case LS_COMMAND_EXPORT:
         return "train export";
+    case LS_COMMAND_AUGMENT:
+        return "train augment";
     case LS_COMMAND_REPLAY:
         return "train replay";
     case LS_COMMAND_CKPT:
@@ -162,12 +174,20 @@ static ls_status parse_seconds(const char *text, double *out) {
     return LS_SUCCESS;
 }
 
-static ls_status parse_repeats(const char *text, int *out) {
+static ls_status parse_whole(const char *name, const char *text, int64_t least, int64_t most, int64_t *out) {
     char *end;
     errno = 0;
-    long value = strtol(text, &end, 10);
-    if (end == text || *end || errno || value < 1 || value > 1000)
-        return ls_fail(LS_USAGE, "--repeats %s: a whole number from 1 to 1000 is allowed", text);
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || errno || value < least || value > most)
+        return ls_fail(LS_USAGE, "%s %s: a whole number from %lld to %lld is allowed", name, text, (long long)least,
+            (long long)most);
+    *out = value;
+    return LS_SUCCESS;
+}
+
+static ls_status parse_count(const char *name, const char *text, int64_t most, int *out) {
+    int64_t value = 0;
+    LS_TRY(parse_whole(name, text, 1, most, &value));
     *out = (int)value;
     return LS_SUCCESS;
 }
@@ -177,16 +197,6 @@ static ls_status parse_scaling(const char *text, ls_args *args) {
     args->weak = strcmp(text, "weak") == 0 || strcmp(text, "both") == 0;
     if (args->strong || args->weak) return LS_SUCCESS;
     return ls_fail(LS_USAGE, "--scaling %s: strong, weak or both are allowed", text);
-}
-
-static ls_status parse_count(const char *text, int64_t *out) {
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (end == text || *end || errno || value < 1 || value > 1000000)
-        return ls_fail(LS_USAGE, "--updates %s: a whole number from 1 to 1000000 is allowed", text);
-    *out = value;
-    return LS_SUCCESS;
 }
 
 static ls_status parse_updates(const char *text, ls_args *args) {
@@ -241,7 +251,7 @@ static ls_status apply_option(ls_args *args, option_id id, const char *value) {
     case SECONDS:
         return parse_seconds(value, &args->seconds);
     case REPEATS:
-        return parse_repeats(value, &args->repeats);
+        return parse_count("--repeats", value, 1000, &args->repeats);
     case LAYERS:
         args->layers = 1;
         break;
@@ -262,7 +272,17 @@ static ls_status apply_option(ls_args *args, option_id id, const char *value) {
     case TRACE_UPDATES:
         return parse_updates(value, args);
     case UPDATES:
-        return parse_count(value, &args->updates);
+        return parse_whole("--updates", value, 1, 1000000, &args->updates);
+    case OUT:
+        if (args->output) return ls_fail(LS_USAGE, "--out given twice: %s and %s", args->output, value);
+        args->output = value;
+        break;
+    case ROWS:
+        return parse_count("--rows", value, 1000, &args->rows);
+    case COLUMNS:
+        return parse_count("--cols", value, 1000, &args->columns);
+    case EPOCH:
+        return parse_whole("--epoch", value, 0, 1000000, &args->epoch);
     case LIST:
         args->command = LS_COMMAND_LIST;
         break;
@@ -403,6 +423,8 @@ static const char *missing_file(const ls_args *args) {
         return !args->weights ? "weights file" : !args->output ? "output file" : NULL;
     case LS_COMMAND_CKPT:
         return !args->ckpt ? "action" : args->file_count < (args->ckpt == LS_CKPT_DIFF ? 2 : 1) ? "folder" : NULL;
+    case LS_COMMAND_AUGMENT:
+        return !args->config ? "configuration file" : !args->output ? "--out FILE.png" : NULL;
     case LS_COMMAND_REPLAY:
         return !args->batch ? "folder" : NULL;
     default:
@@ -411,7 +433,9 @@ static const char *missing_file(const ls_args *args) {
 }
 
 ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
-    *args = (ls_args){ .command = LS_COMMAND_TRAIN, .seconds = 3, .repeats = 5, .strong = 1, .updates = 10 };
+    *args = (ls_args){
+        .command = LS_COMMAND_TRAIN, .seconds = 3, .repeats = 5, .strong = 1, .updates = 10, .rows = 8, .columns = 8
+    };
     int at = 1;
     for (int i = 0; argc > 1 && i < COMMAND_COUNT; i++) {
         if (commands[i].word && strcmp(argv[1], commands[i].word) == 0) {

@@ -12,6 +12,7 @@ typedef enum {
     LS_COMMAND_EVAL,
     LS_COMMAND_PREDICT,
     LS_COMMAND_EXPORT,
+    LS_COMMAND_AUGMENT,
     LS_COMMAND_REPLAY,
     LS_COMMAND_CKPT,
     LS_COMMAND_VERIFY_RESUME,
@@ -36,7 +37,9 @@ typedef struct { // texts are borrowed from argv; free by ls_args_free
     ls_ckpt_action ckpt;
     int64_t updates;    // verify-resume: before the checkpoint, and after it
     int logits;         // predict
-    const char *output; // export: file
+    const char *output; // export, augment: file
+    int rows, columns;  // augment: pictures, epochs
+    int64_t epoch;      // augment: the first one
     const char *batch;  // replay: folder
     const char *sets[LS_ARGS_SETS_MAX];
     int set_count;

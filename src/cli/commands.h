@@ -16,6 +16,7 @@ LS_CHECKED ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm);
 LS_CHECKED ls_status ls_cmd_eval(const ls_args *args, ls_comm *comm);
 LS_CHECKED ls_status ls_cmd_predict(const ls_args *args, ls_comm *comm); // rank 0 alone works
 LS_CHECKED ls_status ls_cmd_export(const ls_args *args, ls_comm *comm);  // rank 0 alone works
+LS_CHECKED ls_status ls_cmd_augment(const ls_args *args, ls_comm *comm); // rank 0 alone works
 LS_CHECKED ls_status ls_cmd_replay(const ls_args *args, ls_comm *comm);  // one rank
 LS_CHECKED ls_status ls_cmd_ckpt(const ls_args *args, ls_comm *comm);    // rank 0 alone works
 LS_CHECKED ls_status ls_cmd_verify_resume(const ls_args *args, ls_comm *comm);

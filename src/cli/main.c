@@ -38,6 +38,7 @@ static const struct {
     [LS_COMMAND_EVAL] = { ls_cmd_eval, NULL, KEEPS_ON },
     [LS_COMMAND_PREDICT] = { ls_cmd_predict, NULL, PRINTS },
     [LS_COMMAND_EXPORT] = { ls_cmd_export, NULL, KEEPS_ON },
+    [LS_COMMAND_AUGMENT] = { ls_cmd_augment, NULL, KEEPS_ON },
     [LS_COMMAND_REPLAY] = { ls_cmd_replay, NULL, PRINTS },
     [LS_COMMAND_CKPT] = { ls_cmd_ckpt, NULL, PRINTS },
     [LS_COMMAND_VERIFY_RESUME] = { ls_cmd_verify_resume, NULL, KEEPS_ON },

@@ -187,9 +187,10 @@ static ls_status check_group_norm(const ls_op_desc *desc) {
     return LS_SUCCESS;
 }
 
+// An option of 0 is off, whatever may be configured.
 static ls_status check_augmentation(const ls_op_desc *desc, const ls_augmentation *a, ls_chw picture) {
 #define OPTION(key, TYPE, def, min, max, unit, what) \
-    if ((min) < (max) && (a->key < (min) || a->key > (max))) \
+    if ((min) < (max) && a->key != 0 && (a->key < (min) || a->key > (max))) \
         return FAIL(desc, #key " is %g; %g to %g", (double)a->key, (double)(min), (double)(max));
 #define LIMIT(key, condition, most, message) \
     if ((condition) && a->key > (most)) return FAIL(desc, #key " is %d: " message, a->key, picture.h, picture.w, most);

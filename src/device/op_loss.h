@@ -1,5 +1,6 @@
 // op_loss.h - softmax cross-entropy of the logits, and its gradient.
-//   p = softmax(logits[n]);  target t[k] = (1 - smoothing) * [k == label] + smoothing / K
+//   p = softmax(logits[n]);  target t[k] = (1 - smoothing) * ((1 - m) * [k == label] + m * [k == partner]) + smoothing / K
+//     m = mix[n] / 65536 with `mixed`, else 0; partner: the label of sample N-1-n
 //   loss[n] = -sum_k t[k] * log p[k]               (torch.nn.CrossEntropyLoss(label_smoothing), summed, not averaged)
 //   grad_logits[n,k] = (p[k] - t[k]) * loss_scale  for n < micro.count, else 0 (the mean over the window comes later)
 //     Where loss[n] is not finite all of grad_logits[n] is NaN, also where the formula gives numbers (log p of the
@@ -8,21 +9,23 @@
 //   result.correct  += argmax == label (the lowest index wins a tie)
 //   result.count    += count
 //   result.bad      += loss[n] is not finite
-//   Labels of samples from count on are not read.
+//   Labels of samples from count on are not read, but as partners.
 // Shapes  logits (N,K,1,1) activation; labels int32[N], 0..K-1 (checked by the loader); micro: one ls_micro_input;
+//         sample: ls_augment_sample[N], with its field mix; absent unless mixed;
 //         state: one ls_train_state (loss_scale is read); result: one ls_micro_result, accumulated;
 //         grad_logits (N,K,1,1) activation, absent when training = 0
 // Types   logits, grad_logits: storage; exponentials and sums fp32 (ref: double); loss_sum double in order of n
 #ifndef LS_DEVICE_OP_LOSS_H
 #define LS_DEVICE_OP_LOSS_H
 
-#include "base/shape.h"
+#include "base/augmentation.h"
 
 typedef struct {
     ls_nchw logits; // (N,K,1,1)
     float smoothing;
     int training;
     ls_dtype storage;
+    int mixed; // pictures and targets are mixed with those of partners (op_augment.h)
 } ls_loss_attr;
 
 typedef struct {       // host -> device with every micro-batch
@@ -43,6 +46,7 @@ enum {
     LS_LOSS_STATE,
     LS_LOSS_RESULT,
     LS_LOSS_GRAD_LOGITS,
+    LS_LOSS_SAMPLE,
     LS_LOSS_ARGS
 };
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/philox.h"
+#include "base/portable_math.h"
 #include "model/layer.h"
 
 const char *ls_init_word(ls_init_kind kind) {
@@ -13,23 +14,7 @@ const char *ls_init_word(ls_init_kind kind) {
     return words[kind];
 }
 
-// --- functions of the C library whose last bit differs from machine to machine: here it does not ----------------
-
-// For x > 0: x = m * 2^e with m around 1, and log(m) = 2 artanh((m - 1) / (m + 1)).
-static double logarithm(double x) {
-    int exponent;
-    double m = frexp(x, &exponent);
-    if (m < 0.70710678118654752) {
-        m *= 2;
-        exponent--;
-    }
-    const double s = (m - 1) / (m + 1), square = s * s;
-    double sum = 0;
-    for (int k = 21; k >= 1; k -= 2) sum = sum * square + 1.0 / k;
-    return exponent * 0.69314718055994531 + 2 * s * sum;
-}
-
-// Of turn * 2 pi, 0 <= turn < 1: Taylor's series within an eighth of a turn, quarters by symmetry.
+// Of turn * 2 pi, 0 <= turn < 1, the same bits on every machine: Taylor's series within an eighth of a turn, quarters by symmetry.
 static void sine_and_cosine(double turn, double *sine, double *cosine) {
     const int quarter = (int)(4 * turn + 0.5);
     const double r = (turn - quarter / 4.0) * 6.2831853071795865, square = r * r;
@@ -51,7 +36,7 @@ static float uniform(uint32_t word, float bound) {
 
 static void normal_pair(const uint32_t words[2], double deviation, float pair[2]) {
     double sine, cosine;
-    const double radius = sqrt(-2 * logarithm((words[0] + 1.0) * 0x1p-32));
+    const double radius = sqrt(-2 * ls_portable_log((words[0] + 1.0) * 0x1p-32));
     sine_and_cosine(words[1] * 0x1p-32, &sine, &cosine);
     pair[0] = (float)(deviation * (radius * cosine));
     pair[1] = (float)(deviation * (radius * sine));

@@ -254,7 +254,8 @@ static ls_status emit_loss(ls_builder *b) {
         .attr.loss = { .logits = logits->shape,
             .smoothing = b->options->training ? b->options->label_smoothing : 0.0f,
             .training = b->options->training,
-            .storage = b->store->storage } };
+            .storage = b->store->storage,
+            .mixed = ls_augment_mixes(&b->options->augmentation) } };
     ls_ref grad = { 0 };
     if (b->options->training) LS_TRY(ls_builder_activation(b, "loss gradient", logits->shape, &grad));
     ls_ref refs[LS_LOSS_ARGS] = {
@@ -264,6 +265,7 @@ static ls_status emit_loss(ls_builder *b) {
         [LS_LOSS_STATE] = ls_ref_input(LS_INPUT_STATE),
         [LS_LOSS_RESULT] = ls_ref_input(LS_INPUT_RESULT),
         [LS_LOSS_GRAD_LOGITS] = grad,
+        [LS_LOSS_SAMPLE] = desc.attr.loss.mixed ? ls_ref_input(LS_INPUT_AUGMENT) : (ls_ref){ 0 },
     };
     LS_TRY(ls_builder_emit(b, &desc, refs, LS_LOSS_ARGS));
     if (b->options->training) LS_TRY(ls_builder_give_grad(b, b->value_of[b->graph->layer_count - 1], grad));

@@ -19,9 +19,10 @@ static const struct {
     { { "a.ini", "b.ini" },
         "two configuration files, a.ini and b.ini: a run has one (single options: --set section.key=value)" },
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
-    { { "resume", "a.ini" }, "unknown command 'resume'; commands are bench, eval, predict, export, replay, ckpt, "
-                             "verify-resume and devices (if "
-                             "it is a configuration file, write ./resume)" },
+    { { "resume", "a.ini" },
+        "unknown command 'resume'; commands are bench, eval, predict, export, augment, replay, ckpt, "
+        "verify-resume and devices (if "
+        "it is a configuration file, write ./resume)" },
     { { "predict" }, "no weights file: train predict WEIGHTS IMAGE... ('train --help' says more)" },
     { { "predict", "w" }, "no picture file: train predict WEIGHTS IMAGE... ('train --help' says more)" },
     { { "predict", "w", "a.png", "--run-dir", "d" },
@@ -31,6 +32,12 @@ static const struct {
     { { "export", "w", "o", "x" }, "'x' is one file too many: train export WEIGHTS OUT.onnx" },
     { { "export", "w", "o", "--logits" }, "--logits: not an option of 'train export'; 'train --help' lists them" },
     { { "a.ini", "--config", "b.ini" }, "--config: not an option of 'train'; 'train --help' lists them" },
+    { { "augment", "--out", "a.png" }, "no configuration file: train augment CONFIG.ini ('train --help' says more)" },
+    { { "augment", "a.ini" }, "no --out FILE.png: train augment CONFIG.ini ('train --help' says more)" },
+    { { "augment", "a.ini", "--out", "a.png", "--out=b.png" }, "--out given twice: a.png and b.png" },
+    { { "augment", "a.ini", "--rows", "0" }, "--rows 0: a whole number from 1 to 1000 is allowed" },
+    { { "augment", "a.ini", "--cols=x" }, "--cols x: a whole number from 1 to 1000 is allowed" },
+    { { "augment", "a.ini", "--epoch", "-1" }, "--epoch -1: a whole number from 0 to 1000000 is allowed" },
     { { "replay" }, "no folder: train replay FOLDER ('train --help' says more)" },
     { { "replay", "d", "e" }, "'e' is one file too many: train replay FOLDER" },
     { { "replay", "d", "--quiet" }, "--quiet: not an option of 'train replay'; 'train --help' lists them" },

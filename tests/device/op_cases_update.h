@@ -31,7 +31,24 @@ static const struct {
     { "contrast, many channels", { 6, 19, 5, 4 }, { .contrast = 1 }, 0 },
     { "jitter and cutout, indexed", { 7, 3, 32, 32 },
         { .pad = 2, .pad_mode = LS_PAD_REFLECT, .cutout = 8, .brightness = 0.1399F, .contrast = 0.1308F }, 9 },
+    { "resized crop", { 8, 3, 32, 32 }, { .crop_scale = 0.08F }, 0 },
+    { "resized crop, odd, indexed", { 7, 2, 9, 13 }, { .pad = 3, .crop_scale = 0.3F }, 5 },
+    { "resized crop and all others", { 6, 19, 12, 7 },
+        { .pad = 2, .pad_mode = LS_PAD_REFLECT, .cutout = 3, .brightness = 0.2F, .contrast = 0.4F, .crop_scale = 0.1F },
+        0 },
+    { "mixup", { 5, 3, 8, 7 }, { .pad = 1, .mixup = 1 }, 0 },
+    { "mixup with itself", { 1, 3, 4, 4 }, { .mixup = 1 }, 0 },
+    { "cutmix", { 6, 3, 16, 15 }, { .pad = 1, .cutmix = 1 }, 0 },
+    { "mixup, cutmix and all others, indexed", { 9, 17, 11, 8 },
+        { .pad = 2, .cutout = 3, .brightness = 0.2F, .contrast = 0.4F, .crop_scale = 0.1F, .mixup = 1, .cutmix = 1 },
+        4 },
 };
+
+// A range of a side: all of it, a pixel at either end, then anything.
+static inline void case_rectangle(op_case *c, int n, int size, uint16_t *first, uint16_t *length) {
+    *length = (uint16_t)(n == 0 ? size : n < 3 ? 1 : 1 + (int)(c->next_random++ * 7 % (uint32_t)size));
+    *first = (uint16_t)(n == 1 ? size - 1 : n < 3 ? 0 : (int)(c->next_random++ * 5 % (uint32_t)(size - *length + 1)));
+}
 
 static inline void augment_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof augment_rows / sizeof *augment_rows; i++) {
@@ -52,13 +69,24 @@ static inline void augment_cases(ls_dtype storage, case_visit *visit, void *cont
             uint32_t cut_x = n == 0 ? (uint32_t)s.w - 1 : n == 1 ? 0 : c->next_random++ * 5 % (uint32_t)s.w;
             uint32_t brightness = n == 0 ? 0 : n == 1 ? 65535 : c->next_random++ * 40503 % 65536;
             uint32_t contrast = n == 0 ? 65535 : n == 1 ? 0 : c->next_random++ * 30011 % 65536;
-            ((ls_augment_sample *)sample->host)[n] = (ls_augment_sample){ .dy = (uint8_t)dy,
+            ls_augment_sample *drawn = &((ls_augment_sample *)sample->host)[n];
+            *drawn = (ls_augment_sample){ .dy = (uint8_t)dy,
                 .dx = (uint8_t)dx,
                 .flip = n % 2 == 1,
                 .cut_y = (uint16_t)cut_y,
                 .cut_x = (uint16_t)cut_x,
                 .brightness = (uint16_t)brightness,
                 .contrast = (uint16_t)contrast };
+            if (ls_augment_crops(&augment_rows[i].augmentation) && n != 3) { // one without
+                case_rectangle(c, n, s.h, &drawn->crop_y, &drawn->crop_h);
+                case_rectangle(c, n, s.w, &drawn->crop_x, &drawn->crop_w);
+            }
+            if (augment_rows[i].augmentation.cutmix > 0 && (augment_rows[i].augmentation.mixup == 0 || n % 2)) {
+                case_rectangle(c, n, s.h, &drawn->mix_y, &drawn->mix_h);
+                case_rectangle(c, n, s.w, &drawn->mix_x, &drawn->mix_w);
+            }
+            if (ls_augment_mixes(&augment_rows[i].augmentation) && n != 4)
+                drawn->mix = (uint16_t)(n == 0 ? 65535 : n == 1 ? 1 : c->next_random++ * 40503 % 65536);
         }
         case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, (size_t)s.c * 256, 0);
         case_activation(c, LS_AUGMENT_DST, USE_OUT, s, 0)->relative = 0;
@@ -108,25 +136,31 @@ static const struct {
     float smoothing;
     int training;
     int infinite; // the logit of the second sample's label is -infinity: its loss is, its gradient is not a number
+    int mixed;
 } loss_rows[] = {
-    { "10 classes", 16, 10, 16, 0, 1, 0 },
-    { "10 classes, smoothed", 16, 10, 16, 0.1F, 1, 0 },
-    { "short batch", 16, 10, 5, 0.1F, 1, 0 },
-    { "empty batch", 4, 10, 0, 0, 1, 0 },
-    { "100 classes", 7, 100, 7, 0.2F, 1, 0 },
-    { "17 classes, inference", 9, 17, 8, 0, 0, 0 },
-    { "one class", 3, 1, 3, 0, 1, 0 },
-    { "1000 classes", 2, 1000, 2, 0, 1, 0 },
-    { "many samples", 600, 10, 590, 0.1F, 1, 0 },
-    { "an infinite loss", 4, 10, 4, 0, 1, 1 },
-    { "an infinite loss, smoothed", 4, 10, 4, 0.1F, 1, 1 },
+    { "10 classes", 16, 10, 16, 0, 1, 0, 0 },
+    { "10 classes, smoothed", 16, 10, 16, 0.1F, 1, 0, 0 },
+    { "short batch", 16, 10, 5, 0.1F, 1, 0, 0 },
+    { "empty batch", 4, 10, 0, 0, 1, 0, 0 },
+    { "100 classes", 7, 100, 7, 0.2F, 1, 0, 0 },
+    { "17 classes, inference", 9, 17, 8, 0, 0, 0, 0 },
+    { "one class", 3, 1, 3, 0, 1, 0, 0 },
+    { "1000 classes", 2, 1000, 2, 0, 1, 0, 0 },
+    { "many samples", 600, 10, 590, 0.1F, 1, 0, 0 },
+    { "an infinite loss", 4, 10, 4, 0, 1, 1, 0 },
+    { "an infinite loss, smoothed", 4, 10, 4, 0.1F, 1, 1, 0 },
+    { "10 classes, mixed", 16, 10, 16, 0, 1, 0, 1 },
+    { "10 classes, mixed and smoothed", 17, 10, 17, 0.1F, 1, 0, 1 },
+    { "1000 classes, mixed", 3, 1000, 3, 0.1F, 1, 0, 1 },
+    { "an infinite loss, mixed", 4, 10, 4, 0, 1, 1, 1 },
 };
 
 static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof loss_rows / sizeof *loss_rows; i++) {
         int samples = loss_rows[i].samples, classes = loss_rows[i].classes;
         op_case *c = case_new(LS_OP_LOSS, storage, loss_rows[i].name, "");
-        ls_loss_attr a = { { samples, classes, 1, 1 }, loss_rows[i].smoothing, loss_rows[i].training, storage };
+        ls_loss_attr a = { { samples, classes, 1, 1 }, loss_rows[i].smoothing, loss_rows[i].training, storage,
+            loss_rows[i].mixed };
         c->desc.attr.loss = a;
         op_arg *logits = case_activation(c, LS_LOSS_LOGITS, USE_IN, a.logits, 0);
         fill_uniform(c, logits, -8, 8);
@@ -145,6 +179,14 @@ static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context
         result->absolute = samples * EPS32 * (32 + classes);
         // gradients are up to the loss scale, 1024
         if (a.training) case_activation(c, LS_LOSS_GRAD_LOGITS, USE_OUT, a.logits, 1024 * EPS32 * 32);
+        if (a.mixed) {
+            op_arg *sample = case_raw(c, LS_LOSS_SAMPLE, USE_IN, LS_U8, (size_t)samples * sizeof(ls_augment_sample), 0);
+            for (int n = 0; n < samples; n++)
+                ((ls_augment_sample *)sample->host)[n] =
+                    (ls_augment_sample){ .mix = (uint16_t)(n == 0   ? 0
+                                                           : n == 1 ? 65535
+                                                                    : c->next_random++ * 40503 % 65536) };
+        }
         visit_and_free(visit, context, c);
     }
 }

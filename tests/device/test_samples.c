@@ -180,6 +180,209 @@ static void jitter_shifts_then_scales(void **unused) {
     case_free(c);
 }
 
+// --- resized crop --------------------------------------------------------------------------------
+
+// Of the rectangle, as torch.nn.functional.interpolate(mode="bilinear", align_corners=False): shares in 2048ths and a rounded result
+// are within 0.7 of it.
+static double stretched(const uint8_t *plane, ls_chw s, const ls_augment_sample *d, int y, int x) {
+    double at_y = fmax((y + 0.5) * d->crop_h / s.h - 0.5, 0), at_x = fmax((x + 0.5) * d->crop_w / s.w - 0.5, 0),
+           sum = 0;
+    int y0 = (int)at_y, x0 = (int)at_x;
+    for (int i = 0; i < 4; i++) {
+        int from_y = y0 + i / 2 < d->crop_h ? y0 + i / 2 : y0, from_x = x0 + i % 2 < d->crop_w ? x0 + i % 2 : x0;
+        double share = (i / 2 ? at_y - y0 : 1 - (at_y - y0)) * (i % 2 ? at_x - x0 : 1 - (at_x - x0));
+        sum += share * plane[(d->crop_y + from_y) * s.w + d->crop_x + from_x];
+    }
+    return sum;
+}
+
+static void a_rectangle_is_stretched(void **unused) {
+    (void)unused;
+    static const ls_augment_sample drawn[] = { { .crop_h = 12, .crop_w = 10 },
+        { .crop_y = 2, .crop_x = 3, .crop_h = 7, .crop_w = 5 }, { .crop_y = 11, .crop_x = 9, .crop_h = 1, .crop_w = 1 },
+        { .crop_h = 3, .crop_w = 10 }, { .crop_y = 5, .crop_h = 7, .crop_w = 9 },
+        { .crop_x = 8, .crop_h = 12, .crop_w = 2, .flip = 1 } };
+    enum { N = sizeof drawn / sizeof *drawn, C = 2, H = 12, W = 10 };
+    const ls_nchw shape = { N, C, H, W };
+    double *values[LS_OP_ARGS_MAX] = { 0 };
+    size_t counts[LS_OP_ARGS_MAX];
+    op_case *c = case_new(LS_OP_AUGMENT, LS_F32, "crop", "");
+    c->desc.attr.augment = (ls_augment_attr){ shape, LS_F32, { .crop_scale = 0.1F }, 0 };
+    uint8_t *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)ls_nchw_count(shape), 0)->host;
+    for (int64_t i = 0; i < ls_nchw_count(shape); i++) pixels[i] = (uint8_t)(i * 101 % 256);
+    void *samples = case_raw(c, LS_AUGMENT_SAMPLE, USE_IN, LS_U8, sizeof drawn, 0)->host;
+    memcpy(samples, drawn, sizeof drawn);
+    float *table = case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, C * 256, 0)->host;
+    for (int i = 0; i < C * 256; i++) table[i] = (float)(i % 256);
+    case_activation(c, LS_AUGMENT_DST, USE_OUT, shape, 0);
+    assert_int_equal(case_run(ref, c, values, counts).code, LS_OK);
+    for (int i = 0; i < N * C * H * W; i++) {
+        const ls_augment_sample *d = &drawn[i / (C * H * W)];
+        const int x = d->flip ? W - 1 - i % W : i % W;
+        double expected = stretched(pixels + i / (H * W) * (H * W), (ls_chw){ C, H, W }, d, i / W % H, x);
+        double got = values[LS_AUGMENT_DST][i];
+        if (fabs(got - expected) > 0.7) fail_msg("element %d: %g, expected %g", i, got, expected);
+        if (i < C * H * W && got != pixels[i])
+            fail_msg("element %d of a whole picture: %g, expected %d", i, got, pixels[i]);
+    }
+    free(values[LS_AUGMENT_DST]);
+    case_free(c);
+}
+
+// Shares of the area and logarithms of the ratio are uniform, as far as rounding to pixels allows; places are uniform over what fits.
+static void rectangles_are_as_torchvision_draws_them(void **unused) {
+    (void)unused;
+    enum { SIDE = 400, SAMPLES = 20000 };
+    const ls_augmentation a = { .crop_scale = 0.1F, .crop_ratio = 1.3333333F };
+    double area = 0, ratio = 0, squares = 0, place = 0;
+    for (int n = 0; n < SAMPLES; n++) {
+        const ls_augment_sample d = ls_augment_draw(&a, (ls_chw){ 1, SIDE, SIDE }, 7, 1, n);
+        const double share = (double)d.crop_h * d.crop_w / (SIDE * SIDE), log_ratio = log((double)d.crop_w / d.crop_h);
+        assert_true(share > 0.099 && share <= 1 && fabs(log_ratio) < log(4.0 / 3) + 0.01);
+        if (share > 0.7) continue; // above, some do not fit
+        area += share;
+        ratio += log_ratio;
+        squares += log_ratio * log_ratio;
+        place += 1;
+        assert_true(d.crop_y + d.crop_h <= SIDE && d.crop_x + d.crop_w <= SIDE);
+    }
+    const double most = log(4.0 / 3);
+    if (fabs(area / place - 0.4) > 0.007) fail_msg("mean share %g, expected 0.4", area / place);
+    if (fabs(ratio / place) > 0.007) fail_msg("mean logarithm of the ratio %g", ratio / place);
+    if (fabs(squares / place - most * most / 3) > 0.001)
+        fail_msg("its mean square %g, expected %g", squares / place, most * most / 3);
+    // a long picture, of which no such rectangle is so large: its middle
+    const ls_augmentation whole = { .crop_scale = 0.99F, .crop_ratio = 1.5F };
+    const ls_augment_sample d = ls_augment_draw(&whole, (ls_chw){ 1, 20, 101 }, 7, 1, 0);
+    assert_int_equal(d.crop_h, 20);
+    assert_int_equal(d.crop_w, 30);
+    assert_int_equal(d.crop_y, 0);
+    assert_int_equal(d.crop_x, 35);
+}
+
+// --- mixup and cutmix ----------------------------------------------------------------------------
+
+// Of Beta(a, a): mean 1/2, second moment about it 1 / (4 (2a + 1)), fourth 3 / (16 (2a + 1) (2a + 3)).
+static void shares_are_of_beta(void **unused) {
+    (void)unused;
+    static const float alphas[] = { 0.2F, 0.5F, 1, 2, 7.5F };
+    enum { SAMPLES = 20000 };
+    for (int i = 0; i < 5; i++) {
+        const double a = (double)alphas[i],
+                     expected[3] = { 0, 1 / (4 * (2 * a + 1)), 3 / (16 * (2 * a + 1) * (2 * a + 3)) };
+        double moment[3] = { 0 };
+        for (int n = 0; n < SAMPLES; n++) {
+            const ls_augment_sample d =
+                ls_augment_draw(&(ls_augmentation){ .mixup = alphas[i] }, (ls_chw){ 1, 8, 8 }, 3, 0, n);
+            const double off = d.mix / 65536.0 - 0.5;
+            assert_int_equal(d.mix_h, 0);
+            moment[0] += off / SAMPLES;
+            moment[1] += off * off / SAMPLES;
+            moment[2] += off * off * off * off / SAMPLES;
+        }
+        for (int k = 0; k < 3; k++) // deviations of the means: below 0.5, 0.125 and 0.035 over the root of 20000
+            if (fabs(moment[k] - expected[k]) > (k == 0 ? 5 * 0.0036 : k == 1 ? 5 * 0.0009 : 5 * 0.00025))
+                fail_msg("alpha %g, moment %d: %g, expected %g", a, k, moment[k], expected[k]);
+    }
+}
+
+static void rectangles_of_cutmix(void **unused) {
+    (void)unused;
+    enum { H = 24, W = 32, SAMPLES = 20000 };
+    const ls_augmentation both = { .mixup = 1, .cutmix = 1 }, cuts = { .cutmix = 1 };
+    int cut = 0;
+    double share = 0;
+    for (int n = 0; n < SAMPLES; n++) {
+        const ls_augment_sample d = ls_augment_draw(&cuts, (ls_chw){ 1, H, W }, 3, 0, n);
+        assert_true(d.mix_y + d.mix_h <= H && d.mix_x + d.mix_w <= W && !d.mix_h == !d.mix_w);
+        const double area = (double)d.mix_h * d.mix_w / (H * W);
+        if (fabs(d.mix / 65536.0 - area) > 1 / 65536.0)
+            fail_msg("sample %d: a share of %g, area %g", n, d.mix / 65536.0, area);
+        share += area;
+        cut += ls_augment_draw(&both, (ls_chw){ 1, H, W }, 3, 0, n).mix_h > 0;
+    }
+    assert_in_range(cut, SAMPLES * 0.45, SAMPLES * 0.5); // half of them, but for rectangles of no pixel
+    // Uniform shares of 1/2 in the mean; a side of r is clipped to r (1 - r/4) in the mean: E[r^2 (1 - r/4)^2], r^2 uniform, is
+    // 1/2 - 1/5 + 1/48 = 0.321; whole pixels take some of it
+    if (fabs(share / SAMPLES - 0.31) > 0.015) fail_msg("mean share %g, expected 0.31", share / SAMPLES);
+}
+
+// In both pictures' values: what comes of a mixed batch is what comes of the batch and of its reverse, mixed.
+static void pictures_are_mixed_with_the_reversed_batch(void **unused) {
+    (void)unused;
+    enum { N = 5, C = 3, H = 6, W = 7, WHOLE = C * H * W };
+    const ls_nchw shape = { N, C, H, W };
+    double *values[2][LS_OP_ARGS_MAX] = { 0 };
+    size_t counts[LS_OP_ARGS_MAX];
+    ls_augment_sample drawn[N];
+    for (int n = 0; n < N; n++)
+        drawn[n] = (ls_augment_sample){
+            .dy = (uint8_t)n, .dx = 1, .flip = (uint8_t)(n % 2), .brightness = (uint16_t)(9999 * n), .cut_y = 2
+        };
+    for (int mixed = 0; mixed < 2; mixed++) {
+        op_case *c = case_new(LS_OP_AUGMENT, LS_F32, "mixed", "");
+        c->desc.attr.augment = (ls_augment_attr){ shape, LS_F32,
+            { .pad = 2, .cutout = 2, .brightness = 0.5F, .mixup = 1, .cutmix = 1 }, 0 };
+        uint8_t *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, N * WHOLE, 0)->host;
+        for (int i = 0; i < N * WHOLE; i++) pixels[i] = (uint8_t)(i * 101 % 256);
+        ls_augment_sample *samples = case_raw(c, LS_AUGMENT_SAMPLE, USE_IN, LS_U8, sizeof drawn, 0)->host;
+        memcpy(samples, drawn, sizeof drawn);
+        for (int n = 0; mixed && n < N; n++) samples[n].mix = (uint16_t)(n < 3 ? 16384 * n : 1);
+        for (int n = 3; mixed && n < N; n++)
+            samples[n].mix_y = 1, samples[n].mix_x = 2, samples[n].mix_h = (uint16_t)(n - 1), samples[n].mix_w = 5;
+        float *table = case_raw(c, LS_AUGMENT_TABLE, USE_IN, LS_F32, C * 256, 0)->host;
+        for (int i = 0; i < C * 256; i++) table[i] = (float)i / 256;
+        case_activation(c, LS_AUGMENT_DST, USE_OUT, shape, 0);
+        assert_int_equal(case_run(ref, c, values[mixed], counts).code, LS_OK);
+        case_free(c);
+    }
+    const double *plain = values[0][LS_AUGMENT_DST], *got = values[1][LS_AUGMENT_DST];
+    for (int i = 0; i < N * WHOLE; i++) {
+        const int n = i / WHOLE, y = i / W % H, x = i % W;
+        double share = n < 3 ? n / 4.0 : y >= 1 && y < n && x >= 2;
+        double expected = (1 - share) * plain[i] + share * plain[(N - 1 - n) * WHOLE + i % WHOLE];
+        if (fabs(got[i] - expected) > 1e-6)
+            fail_msg("sample %d, element %d: %g, expected %g", n, i % WHOLE, got[i], expected);
+    }
+    for (int k = 0; k < 2; k++) free(values[k][LS_AUGMENT_DST]);
+}
+
+// Loss and gradient are linear in the target.
+static void targets_are_mixed_as_pictures_are(void **unused) {
+    (void)unused;
+    enum { N = 6, CLASSES = 5, MIX = 20000 };
+    static const int32_t labels[N] = { 0, 4, 2, 2, 1, 3 };
+    double *values[3][LS_OP_ARGS_MAX] = { 0 };
+    size_t counts[LS_OP_ARGS_MAX];
+    for (int k = 0; k < 3; k++) { // with the labels, with the partners', mixed
+        op_case *c = case_new(LS_OP_LOSS, LS_F32, "mixed", "");
+        c->desc.attr.loss = (ls_loss_attr){ { N, CLASSES, 1, 1 }, 0.1F, 1, LS_F32, k == 2 };
+        fill_uniform(c, case_activation(c, LS_LOSS_LOGITS, USE_IN, c->desc.attr.loss.logits, 0), -3, 3);
+        int32_t *own = case_raw(c, LS_LOSS_LABELS, USE_IN, LS_I32, N, 0)->host;
+        for (int n = 0; n < N; n++) own[n] = labels[k == 1 ? N - 1 - n : n];
+        case_micro(c, LS_LOSS_MICRO, N);
+        case_state(c, LS_LOSS_STATE, USE_IN)->loss_scale = 1;
+        case_set(c, LS_LOSS_RESULT, ARG_RESULT, USE_UPDATE, 1, sizeof(ls_micro_result));
+        case_activation(c, LS_LOSS_GRAD_LOGITS, USE_OUT, c->desc.attr.loss.logits, 0);
+        ls_augment_sample *sample = case_raw(c, LS_LOSS_SAMPLE, USE_IN, LS_U8, N * sizeof *sample, 0)->host;
+        for (int n = 0; n < N; n++) sample[n].mix = MIX;
+        assert_int_equal(case_run(ref, c, values[k], counts).code, LS_OK);
+        case_free(c);
+    }
+    const double share = MIX / 65536.0;
+    for (int i = 0; i < N * CLASSES; i++) {
+        double expected = (1 - share) * values[0][LS_LOSS_GRAD_LOGITS][i] + share * values[1][LS_LOSS_GRAD_LOGITS][i];
+        if (fabs(values[2][LS_LOSS_GRAD_LOGITS][i] - expected) > 1e-6)
+            fail_msg("gradient %d: %g, expected %g", i, values[2][LS_LOSS_GRAD_LOGITS][i], expected);
+    }
+    const double expected = (1 - share) * values[0][LS_LOSS_RESULT][0] + share * values[1][LS_LOSS_RESULT][0];
+    if (fabs(values[2][LS_LOSS_RESULT][0] - expected) > 1e-9)
+        fail_msg("loss %g, expected %g", values[2][LS_LOSS_RESULT][0], expected);
+    assert_true(fabs(values[0][LS_LOSS_RESULT][0] - values[1][LS_LOSS_RESULT][0]) > 0.1);
+    assert_true(values[2][LS_LOSS_RESULT][1] == values[0][LS_LOSS_RESULT][1]); // right by the label itself
+    for (int k = 0; k < 3; k++) free(values[k][LS_LOSS_GRAD_LOGITS]), free(values[k][LS_LOSS_RESULT]);
+}
+
 // --- cutout --------------------------------------------------------------------------------------
 
 // What augment makes of n pictures without a zero: which pixels of all samples are 0.
@@ -274,6 +477,12 @@ int main(void) {
         cmocka_unit_test(dropout_differs_by_update_layer_seed_and_position),
         cmocka_unit_test(augment_places_and_mirrors),
         cmocka_unit_test(jitter_shifts_then_scales),
+        cmocka_unit_test(a_rectangle_is_stretched),
+        cmocka_unit_test(rectangles_are_as_torchvision_draws_them),
+        cmocka_unit_test(shares_are_of_beta),
+        cmocka_unit_test(rectangles_of_cutmix),
+        cmocka_unit_test(pictures_are_mixed_with_the_reversed_batch),
+        cmocka_unit_test(targets_are_mixed_as_pictures_are),
         cmocka_unit_test(cutout_is_a_clipped_square),
         cmocka_unit_test(cutout_is_uniform_over_the_picture),
     };

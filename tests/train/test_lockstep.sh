@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 
 cp tests/support/small_run/*.ini "$work"
 # small_run is read by earlier programs, too
-sed -i 's/^flip = true$/&\ncutout = 3/; s/^micro_batch = 4$/&\nresolution = 0:6x5, 1:8/' "$work/run.ini"
+sed -i 's/^flip = true$/&\ncutout = 3\nbrightness = 0.1\ncontrast = 0.2\ncrop_scale = 0.5\nmixup = 0.4\ncutmix = 1/; s/^micro_batch = 4$/&\nresolution = 0:6x5, 1:8/' "$work/run.ini"
 
 # train NAME RANKS OPTIONS...: a run; its weights_hash in hash_NAME, its summary in $work/NAME/summary.json
 train() {
@@ -47,8 +47,10 @@ LOCKSTEP_TEST_HOSTS=0,1,1 train cpu-hosts 3 --set device.type=cpu --set run.dete
 same cpu-hosts cpu-1
 train cpu-resident 2 --set device.type=cpu --set run.deterministic=true --set data.loader=resident
 same cpu-resident cpu-1
-train whole 1 --set device.type=cpu --set run.deterministic=true --set data.cutout=0
-check "cutout has an effect" "$([ "$(field whole weights_hash)" != "$(field cpu-1 weights_hash)" ] && echo yes)" yes
+for option in flip=false flip=alternating cutout=0 brightness=0 contrast=0 crop_scale=0 mixup=0 cutmix=0; do
+  train "without-$option" 1 --set device.type=cpu --set run.deterministic=true --set "data.$option"
+  check "data.$option has an effect" "$([ "$(field "without-$option" weights_hash)" != "$(field cpu-1 weights_hash)" ] && echo yes)" yes
+done
 train full 1 --set device.type=cpu --set run.deterministic=true --set train.resolution=
 check "train.resolution has an effect" "$([ "$(field full weights_hash)" != "$(field cpu-1 weights_hash)" ] && echo yes)" yes
 train own 1 --set device.type=cpu --set run.deterministic=true --set train.resolution=0:8

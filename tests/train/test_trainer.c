@@ -152,9 +152,9 @@ static void resident_data_are_the_same(void **state) {
     static const char *const devices[] = { "device.type=ref", "device.type=cpu" };
     for (int d = 0; d < 2; d++) {
         const char *ring[] = { devices[d], "train.epochs=2", "train.micro_batch=16", "data.flip=true", "data.pad=2",
-            "data.cutout=3", NULL };
+            "data.cutout=3", "data.crop_scale=0.3", "data.mixup=1", NULL };
         const char *resident[] = { devices[d], "train.epochs=2", "train.micro_batch=16", "data.flip=true", "data.pad=2",
-            "data.cutout=3", "data.loader=resident", NULL };
+            "data.cutout=3", "data.crop_scale=0.3", "data.mixup=1", "data.loader=resident", NULL };
         ls_train_summary a = whole_run(ring), b = whole_run(resident);
         assert_true(a.weights_hash == b.weights_hash);
         assert_true(a.train_loss == b.train_loss && a.test_loss == b.test_loss && a.test_accuracy == b.test_accuracy);

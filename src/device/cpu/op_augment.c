@@ -2,20 +2,55 @@
 #include <string.h>
 #include "device/cpu/cpu.h"
 
+// The two indices of a stretched axis that one reads, and the share of the second one in 2048ths.
 typedef struct {
-    const ls_cpu_plan *plan;
+    int first, second, share;
+} tap;
+
+typedef struct {
+    ls_cpu_plan base;
+    int stretches, mixes;
+    size_t scratch_bytes, row_at, partner_at; // a thread's: taps of columns, a stretched row, a partner's picture
+} augment_plan;
+
+typedef struct {
+    const augment_plan *plan;
     const uint8_t *pixels;
     const ls_augment_sample *samples;
     const int32_t *index; // NULL: picture n is sample n
     const float *table;   // [C][256]
     float *dst;
+    char *scratch;
 } augment_run;
+
+// --- where pixels come from ----------------------------------------------------------------------
 
 // Where index i of a side of `size` reads: -1 is outside (value 0).
 static int source_index(int i, int size, int pad_mode) {
     if (i >= 0 && i < size) return i;
     if (pad_mode == LS_PAD_ZERO) return -1;
     return i < 0 ? -i : 2 * (size - 1) - i;
+}
+
+static tap tap_at(int at, int crop, int size) {
+    int64_t t = (2 * (int64_t)at + 1) * crop - size, step = 2 * (int64_t)size;
+    if (t < 0) t = 0;
+    int first = (int)(t / step);
+    return (tap){ first, first + 1 < crop ? first + 1 : first, (int)((t % step * 2048 + size) / step) };
+}
+
+// Row y of a channel of the stretched rectangle.
+static void stretch_row(
+    const ls_augment_sample *drawn, const uint8_t *plane, ls_nchw s, int y, const tap *columns, uint8_t *out) {
+    const tap row = tap_at(y, drawn->crop_h, s.h);
+    const uint8_t *top = plane + (size_t)(drawn->crop_y + row.first) * (size_t)s.w + drawn->crop_x;
+    const uint8_t *bottom = plane + (size_t)(drawn->crop_y + row.second) * (size_t)s.w + drawn->crop_x;
+    for (int x = 0; x < s.w; x++) {
+        const tap column = columns[x];
+        int above = (2048 - column.share) * top[column.first] + column.share * top[column.second];
+        int below = (2048 - column.share) * bottom[column.first] + column.share * bottom[column.second];
+        out[x] = (uint8_t)(((2048 - row.share) * above + row.share * below + (1 << 21)) >> 22);
+    }
 }
 
 // One row of one channel; step: floats between neighbours in dst.
@@ -38,6 +73,8 @@ static void augment_row(
     }
 }
 
+// --- what becomes of their values ----------------------------------------------------------------
+
 // What this sample's jitter makes of each pixel value: a picture has more pixels than there are values.
 static const float *jittered(
     const ls_augmentation *a, const ls_augment_sample *drawn, const float *table, float room[256]) {
@@ -48,6 +85,11 @@ static const float *jittered(
     return room;
 }
 
+// Of an activation's sample: `count` pixels from pixel (y, x) of channels c, c + 1, ..., which are neighbours.
+static size_t at_pixel(ls_nchw s, size_t c, int y, int x, size_t block) {
+    return c * (size_t)s.h * (size_t)s.w + ((size_t)y * (size_t)s.w + (size_t)x) * block;
+}
+
 // Channels are `block` floats of neighbours: what lies beyond the last one is zero already.
 static void cut_square(const ls_augment_attr *attr, const ls_augment_sample *drawn, size_t block, float *dst) {
     const ls_nchw s = attr->shape;
@@ -55,25 +97,40 @@ static void cut_square(const ls_augment_attr *attr, const ls_augment_sample *dra
     const int first_y = top < 0 ? 0 : top, end_y = top + side > s.h ? s.h : top + side;
     const int first_x = left < 0 ? 0 : left, end_x = left + side > s.w ? s.w : left + side;
     for (size_t c = 0; c < (size_t)s.c; c += block)
-        for (int y = first_y; y < end_y; y++) {
-            size_t pixel = (size_t)y * (size_t)s.w + (size_t)first_x;
-            memset(dst + (c * (size_t)s.h * (size_t)s.w + pixel * block), 0,
-                (size_t)(end_x - first_x) * block * sizeof *dst);
+        for (int y = first_y; y < end_y; y++)
+            memset(dst + at_pixel(s, c, y, first_x, block), 0, (size_t)(end_x - first_x) * block * sizeof *dst);
+}
+
+static void paste_rectangle(ls_nchw s, const ls_augment_sample *drawn, size_t block, const float *partner, float *dst) {
+    for (size_t c = 0; c < (size_t)s.c; c += block)
+        for (int y = drawn->mix_y; y < drawn->mix_y + drawn->mix_h; y++) {
+            const size_t at = at_pixel(s, c, y, drawn->mix_x, block);
+            memcpy(dst + at, partner + at, (size_t)drawn->mix_w * block * sizeof *dst);
         }
 }
 
-static void augment_task(void *context, int n, int thread) {
-    (void)thread;
-    const augment_run *run = context;
-    const ls_cpu *cpu = run->plan->cpu;
-    const ls_augment_attr *attr = &run->plan->base.desc.attr.augment;
+static void add_share(size_t count, float share, const float *partner, float *dst) {
+    for (size_t i = 0; i < count; i++) {
+        const float part = (partner[i] - dst[i]) * share; // rounded: this file has no fused operations
+        dst[i] += part;
+    }
+}
+
+// --- a sample ------------------------------------------------------------------------------------
+
+// Sample n by itself, into an activation's sample.
+static void see(const augment_run *run, int n, char *scratch, float *dst) {
+    const ls_cpu *cpu = run->plan->base.cpu;
+    const ls_augment_attr *attr = &run->plan->base.base.desc.attr.augment;
     const ls_nchw s = attr->shape;
     const int pad = attr->augmentation.pad;
     const ls_augment_sample *drawn = &run->samples[n];
-    size_t block = (size_t)ls_cpu_block(cpu, s.c), sample = ls_cpu_sample(cpu, s), picture = (size_t)s.h * (size_t)s.w;
-    float *dst = run->dst + (size_t)n * sample;
+    const int stretched = run->plan->stretches && drawn->crop_h > 0;
+    tap *columns = (tap *)(void *)scratch;
+    size_t block = (size_t)ls_cpu_block(cpu, s.c), picture = (size_t)s.h * (size_t)s.w;
     const uint8_t *pictures = run->pixels + (size_t)(run->index ? run->index[n] : n) * (size_t)s.c * picture;
-    if (s.c % (int)block != 0) memset(dst, 0, sample * sizeof(float));
+    if (s.c % (int)block != 0) memset(dst, 0, ls_cpu_sample(cpu, s) * sizeof(float));
+    for (int x = 0; stretched && x < s.w; x++) columns[x] = tap_at(x, drawn->crop_w, s.w);
     for (int c = 0; c < s.c; c++) {
         const uint8_t *pixels = pictures + (size_t)c * picture;
         float room[256];
@@ -81,9 +138,15 @@ static void augment_task(void *context, int n, int thread) {
         float *plane = dst + (size_t)c / block * picture * block + (size_t)c % block;
         for (int y = 0; y < s.h; y++) {
             int from = source_index(y + drawn->dy - pad, s.h, attr->augmentation.pad_mode);
+            const uint8_t *read = from < 0 ? NULL : pixels + (size_t)from * (size_t)s.w;
             float *row = plane + (size_t)y * (size_t)s.w * block;
-            if (from >= 0)
-                augment_row(attr, pixels + (size_t)from * (size_t)s.w, table, drawn->dx - pad, drawn->flip, row, block);
+            if (read && stretched) {
+                uint8_t *own = (uint8_t *)scratch + run->plan->row_at;
+                stretch_row(drawn, pixels, s, from, columns, own);
+                read = own;
+            }
+            if (read)
+                augment_row(attr, read, table, drawn->dx - pad, drawn->flip, row, block);
             else
                 for (int x = 0; x < s.w; x++) row[(size_t)x * block] = table[0];
         }
@@ -91,18 +154,51 @@ static void augment_task(void *context, int n, int thread) {
     if (attr->augmentation.cutout) cut_square(attr, drawn, block, dst);
 }
 
+static void augment_task(void *context, int n, int thread) {
+    const augment_run *run = context;
+    const augment_plan *plan = run->plan;
+    const ls_nchw s = plan->base.base.desc.attr.augment.shape;
+    const ls_augment_sample *drawn = &run->samples[n];
+    const size_t sample = ls_cpu_sample(plan->base.cpu, s);
+    char *scratch = run->scratch + (size_t)thread * plan->scratch_bytes;
+    float *dst = run->dst + (size_t)n * sample;
+    see(run, n, scratch, dst);
+    if (!plan->mixes || (drawn->mix == 0 && drawn->mix_h == 0)) return;
+    float *partner = (float *)(void *)(scratch + plan->partner_at);
+    see(run, s.n - 1 - n, scratch, partner);
+    if (drawn->mix_h > 0)
+        paste_rectangle(s, drawn, (size_t)ls_cpu_block(plan->base.cpu, s.c), partner, dst);
+    else
+        add_share(sample, (float)drawn->mix / 65536, partner, dst);
+}
+
 static void augment_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    (void)workspace;
     (void)queue;
-    augment_run run = { .plan = (const ls_cpu_plan *)plan,
+    augment_run run = { .plan = (const augment_plan *)plan,
         .pixels = ls_buffer_host(args[LS_AUGMENT_PIXELS]),
         .samples = ls_buffer_host(args[LS_AUGMENT_SAMPLE]),
         .index = plan->desc.attr.augment.indexed ? ls_buffer_host(args[LS_AUGMENT_INDEX]) : NULL,
         .table = ls_cpu_floats_at(args[LS_AUGMENT_TABLE]),
-        .dst = ls_cpu_floats_at(args[LS_AUGMENT_DST]) };
-    ls_pool_run(run.plan->cpu->pool, augment_task, &run, plan->desc.attr.augment.shape.n);
+        .dst = ls_cpu_floats_at(args[LS_AUGMENT_DST]),
+        .scratch = ls_buffer_host(workspace) };
+    ls_pool_run(run.plan->base.cpu->pool, augment_task, &run, plan->desc.attr.augment.shape.n);
+}
+
+static size_t aligned(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
 }
 
 ls_status ls_cpu_augment_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
-    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), augment_plan_run, "own", out);
+    const ls_augment_attr *attr = &desc->attr.augment;
+    augment_plan *plan;
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, augment_plan_run, "own", &plan));
+    plan->stretches = ls_augment_crops(&attr->augmentation);
+    plan->mixes = ls_augment_mixes(&attr->augmentation);
+    plan->row_at = plan->stretches ? aligned((size_t)attr->shape.w * sizeof(tap)) : 0;
+    plan->partner_at = plan->stretches ? aligned(plan->row_at + (size_t)attr->shape.w) : 0;
+    const size_t partner_bytes = plan->mixes ? aligned(ls_cpu_sample(cpu, attr->shape) * sizeof(float)) : 0;
+    plan->scratch_bytes = plan->partner_at + partner_bytes;
+    plan->base.base.workspace_bytes = plan->scratch_bytes * (size_t)cpu->threads;
+    *out = &plan->base.base;
+    return LS_SUCCESS;
 }

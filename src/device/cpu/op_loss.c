@@ -10,32 +10,46 @@ typedef struct {
 } loss_row;
 
 typedef struct {
+    int label, partner;
+    float mix; // the partner's share
+} loss_label;
+
+typedef struct {
     const ls_cpu_plan *plan;
     const float *logits;
     const int32_t *labels;
-    float *grad; // NULL: not training
+    const ls_augment_sample *samples; // NULL: targets are not mixed
+    float *grad;                      // NULL: not training
     float loss_scale;
     int count;
     loss_row *rows;
 } loss_run;
 
-static loss_row one_row(const loss_run *run, const float *logits, int label, float *grad) {
+static loss_label label_of(const loss_run *run, int n) {
+    const int label = run->labels[n], last = run->plan->base.desc.attr.loss.logits.n - 1;
+    if (!run->samples) return (loss_label){ label, label, 0 };
+    return (loss_label){ label, run->labels[last - n], (float)run->samples[n].mix / 65536 };
+}
+
+static loss_row one_row(const loss_run *run, const float *logits, loss_label is, float *grad) {
     const ls_loss_attr *attr = &run->plan->base.desc.attr.loss;
     int classes = attr->logits.c, best = 0;
     float spread = attr->smoothing / (float)classes, sum = 0;
+    const float of_label = (1 - attr->smoothing) * (1 - is.mix), of_partner = (1 - attr->smoothing) * is.mix;
     for (int k = 1; k < classes; k++)
         if (logits[k] > logits[best]) best = k;
     for (int k = 0; k < classes; k++) sum += expf(logits[k] - logits[best]);
     float log_sum = logf(sum);
     double loss = 0;
     for (int k = 0; k < classes; k++) {
-        float log_p = logits[k] - logits[best] - log_sum, target = (k == label ? 1 - attr->smoothing : 0) + spread;
+        float log_p = logits[k] - logits[best] - log_sum;
+        float target = (k == is.label ? of_label : 0) + (k == is.partner ? of_partner : 0) + spread;
         if (target > 0)
             loss -= (double)target * (double)log_p; // a target of 0 takes no part, even where log p is infinite
         if (grad) grad[k] = (expf(log_p) - target) * run->loss_scale;
     }
     for (int k = 0; grad && !isfinite(loss) && k < classes; k++) grad[k] = NAN;
-    return (loss_row){ loss, best == label };
+    return (loss_row){ loss, best == is.label };
 }
 
 static void loss_task(void *context, int task, int thread) {
@@ -47,7 +61,8 @@ static void loss_task(void *context, int task, int thread) {
         float *grad = run->grad ? run->grad + (size_t)n * (size_t)stride : NULL;
         int from = n < run->count ? shape.c : 0; // what is left is padding, or a sample that does not count
         for (int k = from; grad && k < stride; k++) grad[k] = 0;
-        if (n < run->count) run->rows[n] = one_row(run, run->logits + (size_t)n * (size_t)stride, run->labels[n], grad);
+        if (n < run->count)
+            run->rows[n] = one_row(run, run->logits + (size_t)n * (size_t)stride, label_of(run, n), grad);
     }
 }
 
@@ -60,6 +75,7 @@ static void loss_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     loss_run run = { .plan = (const ls_cpu_plan *)plan,
         .logits = ls_cpu_floats_at(args[LS_LOSS_LOGITS]),
         .labels = ls_buffer_host(args[LS_LOSS_LABELS]),
+        .samples = attr->mixed ? ls_buffer_host(args[LS_LOSS_SAMPLE]) : NULL,
         .loss_scale = attr->training ? state->loss_scale : 1,
         .count = micro->count,
         .rows = ls_buffer_host(workspace) };

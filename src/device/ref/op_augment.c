@@ -30,30 +30,69 @@ static float jitter(const ls_augmentation *a, const ls_augment_sample *drawn, fl
     return (value + shift) * (1 + stretch);
 }
 
+// The two indices of a stretched axis that index `at` reads, and the share of the second one in 2048ths.
+typedef struct {
+    int first, second, share;
+} tap;
+
+static tap tap_at(int at, int crop, int size) {
+    int64_t t = (2 * (int64_t)at + 1) * crop - size, step = 2 * (int64_t)size;
+    if (t < 0) t = 0;
+    int first = (int)(t / step);
+    return (tap){ first, first + 1 < crop ? first + 1 : first, (int)((t % step * 2048 + size) / step) };
+}
+
+// Pixel (y, x) of one channel, whose rectangle is stretched where there is one.
+static int pixel_at(const uint8_t *plane, ls_nchw s, const ls_augment_sample *drawn, int y, int x) {
+    if (drawn->crop_h == 0) return plane[(int64_t)y * s.w + x];
+    tap row = tap_at(y, drawn->crop_h, s.h), column = tap_at(x, drawn->crop_w, s.w);
+    const uint8_t *top = plane + (int64_t)(drawn->crop_y + row.first) * s.w + drawn->crop_x;
+    const uint8_t *bottom = plane + (int64_t)(drawn->crop_y + row.second) * s.w + drawn->crop_x;
+    int above = (2048 - column.share) * top[column.first] + column.share * top[column.second];
+    int below = (2048 - column.share) * bottom[column.first] + column.share * bottom[column.second];
+    return ((2048 - row.share) * above + row.share * below + (1 << 21)) >> 22;
+}
+
+// seen(n)[c,y,x]
+static float seen(const augment_job *job, int n, int c, int y, int x) {
+    const ls_augmentation *a = &job->attr->augmentation;
+    ls_nchw s = job->attr->shape;
+    const ls_augment_sample *drawn = &job->samples[n];
+    if (in_square(y, drawn->cut_y, a->cutout) && in_square(x, drawn->cut_x, a->cutout)) return 0;
+    int from_y = y + drawn->dy - a->pad, from_x = (drawn->flip ? s.w - 1 - x : x) + drawn->dx - a->pad;
+    if (a->pad_mode == LS_PAD_REFLECT) {
+        from_y = mirrored(from_y, s.h);
+        from_x = mirrored(from_x, s.w);
+    }
+    int inside = from_y >= 0 && from_y < s.h && from_x >= 0 && from_x < s.w;
+    int64_t picture = job->attr->indexed ? job->index[n] : n;
+    const uint8_t *plane = job->pixels + (picture * s.c + c) * s.h * s.w;
+    int pixel = inside ? pixel_at(plane, s, drawn, from_y, from_x) : 0;
+    return jitter(a, drawn, job->table[c * 256 + pixel]);
+}
+
+static float mixed(const augment_job *job, int n, int c, int y, int x) {
+    const ls_augment_sample *drawn = &job->samples[n];
+    int partner = job->attr->shape.n - 1 - n;
+    if (drawn->mix_h > 0) {
+        int in_rectangle = y >= drawn->mix_y && y < drawn->mix_y + drawn->mix_h && x >= drawn->mix_x &&
+                           x < drawn->mix_x + drawn->mix_w;
+        return seen(job, in_rectangle ? partner : n, c, y, x);
+    }
+    float a = seen(job, n, c, y, x);
+    if (drawn->mix == 0) return a;
+    float difference = seen(job, partner, c, y, x) - a, part = difference * ((float)drawn->mix / 65536);
+    return a + part;
+}
+
 static void place_sample(void *context, int n, int thread) {
     (void)thread;
     const augment_job *job = context;
-    const ls_augment_attr *a = job->attr;
-    ls_nchw s = a->shape;
-    const ls_augment_sample *drawn = &job->samples[n];
-    int pad = a->augmentation.pad;
+    ls_nchw s = job->attr->shape;
     int64_t sample = (int64_t)s.c * s.h * s.w;
-    const uint8_t *picture = job->pixels + (a->indexed ? job->index[n] : n) * sample;
     for (int64_t i = 0; i < sample; i++) {
         int c = (int)(i / ((int64_t)s.h * s.w)), y = (int)(i / s.w % s.h), x = (int)(i % s.w);
-        int from_y = y + drawn->dy - pad, from_x = (drawn->flip ? s.w - 1 - x : x) + drawn->dx - pad;
-        int pixel = 0;
-        if (a->augmentation.pad_mode == LS_PAD_REFLECT) {
-            from_y = mirrored(from_y, s.h);
-            from_x = mirrored(from_x, s.w);
-        }
-        if (from_y >= 0 && from_y < s.h && from_x >= 0 && from_x < s.w) {
-            pixel = picture[((int64_t)c * s.h + from_y) * s.w + from_x];
-        }
-        int cut =
-            in_square(y, drawn->cut_y, a->augmentation.cutout) && in_square(x, drawn->cut_x, a->augmentation.cutout);
-        float value = cut ? 0 : jitter(&a->augmentation, drawn, job->table[c * 256 + pixel]);
-        ls_store_float(job->out, a->storage, n * sample + i, value);
+        ls_store_float(job->out, job->attr->storage, n * sample + i, mixed(job, n, c, y, x));
     }
 }
 

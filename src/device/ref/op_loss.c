@@ -5,7 +5,8 @@
 typedef struct {
     const ls_loss_attr *attr;
     const void *logits;
-    int label;
+    int label, partner;
+    double mix;          // the partner's share
     int64_t first;       // element of the sample's first logit
     double max, log_sum; // log(sum(exp(logit))) = max + log_sum
 } loss_row;
@@ -16,7 +17,8 @@ static double logit(const loss_row *row, int k) {
 
 static double target(const loss_row *row, int k) {
     double smoothing = (double)row->attr->smoothing;
-    return (k == row->label ? 1 - smoothing : 0) + smoothing / row->attr->logits.c;
+    double hard = (k == row->label ? 1 - row->mix : 0) + (k == row->partner ? row->mix : 0);
+    return (1 - smoothing) * hard + smoothing / row->attr->logits.c;
 }
 
 static int find_maximum(loss_row *row) { // argmax; the lowest index wins a tie
@@ -45,6 +47,7 @@ void ls_ref_loss(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace
     (void)queue;
     const ls_loss_attr *a = &plan->desc.attr.loss;
     const int32_t *labels = ls_buffer_host(args[LS_LOSS_LABELS]);
+    const ls_augment_sample *samples = a->mixed ? ls_buffer_host(args[LS_LOSS_SAMPLE]) : NULL;
     const ls_micro_input *micro = ls_buffer_host(args[LS_LOSS_MICRO]);
     const ls_train_state *state = ls_buffer_host(args[LS_LOSS_STATE]);
     ls_micro_result *result = ls_buffer_host(args[LS_LOSS_RESULT]);
@@ -57,6 +60,8 @@ void ls_ref_loss(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace
             continue;
         }
         row.label = labels[n];
+        row.partner = samples ? labels[a->logits.n - 1 - n] : row.label;
+        row.mix = samples ? samples[n].mix / 65536.0 : 0;
         int best = find_maximum(&row);
         double loss = row_loss(&row);
         result->loss_sum += loss;

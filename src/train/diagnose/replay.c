@@ -73,11 +73,12 @@ static ls_status check_augmentation(const replay *r) {
     const ls_chw picture = r->batch.graph->input;
     (void)picture; // rows may read it
     for (int i = 0; i < r->batch.shape.n; i++) {
+        const ls_augment_sample *drawn = &r->batch.augment[i];
 #define FIELD(type, name, most) \
-    if (r->batch.augment[i].name > (most)) \
+    if (drawn->name > (most)) \
         return ls_fail(LS_USAGE, \
-            "sample %d of the batch was augmented with " #name " = %d; its config.ini has up to %d", i, \
-            r->batch.augment[i].name, most);
+            "sample %d of the batch was augmented with " #name " = %d; its config.ini has up to %d", i, drawn->name, \
+            most);
 #include "base/augmentations.def"
     }
     return LS_SUCCESS;

@@ -361,7 +361,7 @@ static void loss(void **unused) {
     (void)unused;
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
         op_case *c = case_new(LS_OP_LOSS, LS_F32, "loss", "");
-        c->desc.attr.loss = (ls_loss_attr){ { 4, 5, 1, 1 }, losses[i].smoothing, 1, LS_F32 };
+        c->desc.attr.loss = (ls_loss_attr){ { 4, 5, 1, 1 }, losses[i].smoothing, 1, LS_F32, 0 };
         op_arg *logits = case_activation(c, LS_LOSS_LOGITS, USE_IN, (ls_nchw){ 4, 5, 1, 1 }, 0);
         fill(logits, 2, 0);
         for (size_t k = 0; k < logits->count; k++) ((float *)logits->host)[k] *= 2;

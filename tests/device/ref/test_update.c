@@ -422,7 +422,7 @@ static void fp16_gradients_overflow_to_infinity(void **unused) {
     ls_micro_input micro = { .count = 2 };
     ls_train_state state = { .loss_scale = 131072 };
     ls_micro_result result = { 0 };
-    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 2, 2, 1, 1 }, 0, 1, LS_F16 } };
+    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 2, 2, 1, 1 }, 0, 1, LS_F16, 0 } };
     run(&desc, (void *[]){ logits, labels, &micro, &state, &result, grad });
     assert_int_equal(grad[0], 0x7c00); // 0.9975 * 131072 is infinite in fp16
     assert_int_equal(grad[1], 0xfc00);
@@ -438,7 +438,7 @@ static void a_loss_that_is_not_finite_is_counted(void **unused) {
     ls_micro_input micro = { .count = 3 };
     ls_train_state state = { .loss_scale = 1 };
     ls_micro_result result = { 0 };
-    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 3, 3, 1, 1 }, 0, 1, LS_F32 } };
+    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 3, 3, 1, 1 }, 0, 1, LS_F32, 0 } };
     run(&desc, (void *[]){ logits, labels, &micro, &state, &result, grad });
     assert_int_equal(result.bad, 2);
     assert_int_equal(result.count, 3);
@@ -452,7 +452,7 @@ static void an_infinite_loss_has_no_gradient(void **unused) {
     ls_micro_input micro = { .count = 2 };
     ls_train_state state = { .loss_scale = 1 };
     ls_micro_result result = { 0 };
-    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 2, 3, 1, 1 }, 0, 1, LS_F32 } };
+    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 2, 3, 1, 1 }, 0, 1, LS_F32, 0 } };
     run(&desc, (void *[]){ logits, labels, &micro, &state, &result, grad });
     assert_int_equal(result.bad, 1);
     for (int i = 0; i < 6; i++) assert_int_equal(isnan(grad[i]) != 0, i < 3);
@@ -465,7 +465,7 @@ static void the_lowest_class_wins_a_tie(void **unused) {
     ls_micro_input micro = { .count = 2 };
     ls_train_state state = { .loss_scale = 1 };
     ls_micro_result result = { 0 };
-    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 2, 3, 1, 1 }, 0, 0, LS_F32 } };
+    ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 2, 3, 1, 1 }, 0, 0, LS_F32, 0 } };
     run(&desc, (void *[]){ logits, labels, &micro, &state, &result, NULL });
     assert_int_equal(result.correct, 2);
 }

@@ -18,20 +18,68 @@ __device__ inline bool in_square(int at, int middle, int side) {
     return static_cast<unsigned>(at - middle + side / 2) < static_cast<unsigned>(side);
 }
 
-// Rounded after every operation: nvcc must fuse none of them.
-struct sample_jitter {
-    bool on;
+// The two indices of a stretched axis that one reads, and the share of the second one in 2048ths.
+struct tap {
+    int first, second, share;
+};
+
+__device__ inline tap tap_at(int at, int crop, int size) {
+    long long t = (2LL * at + 1) * crop - size, step = 2LL * size;
+    if (t < 0) t = 0;
+    int first = static_cast<int>(t / step);
+    return { first, first + 1 < crop ? first + 1 : first, static_cast<int>((t % step * 2048 + size) / step) };
+}
+
+// What one pixel of dst sees of a sample. Every operation on values is rounded by itself: nvcc must fuse none of them.
+struct sight {
+    const uint8_t *first; // of channel 0: the pixel, or the first of four of a stretched picture
+    int right, below;     // from it to the others
+    int row, column;      // the shares of those
+    bool inside, cut, jitters;
     float shift, factor;
 
-    __device__ sample_jitter(const ls_augmentation &a, const ls_augment_sample &drawn)
-        : on(a.brightness != 0 || a.contrast != 0) {
+    __device__ sight(const ls_cuda_augment_args &a, int n, int y, int x) {
+        const ls_augmentation &options = a.attr.augmentation;
+        ls_nchw s = a.attr.shape;
+        const ls_augment_sample &drawn = a.samples[n];
+        int from_y = y + drawn.dy - options.pad, from_x = (drawn.flip ? s.w - 1 - x : x) + drawn.dx - options.pad;
+        if (options.pad_mode == LS_PAD_REFLECT) {
+            from_y = mirrored(from_y, s.h);
+            from_x = mirrored(from_x, s.w);
+        }
+        inside = from_y >= 0 && from_y < s.h && from_x >= 0 && from_x < s.w;
+        cut = in_square(y, drawn.cut_y, options.cutout) && in_square(x, drawn.cut_x, options.cutout);
+        right = below = row = column = 0;
+        if (inside && drawn.crop_h > 0) {
+            tap rows = tap_at(from_y, drawn.crop_h, s.h), columns = tap_at(from_x, drawn.crop_w, s.w);
+            from_y = drawn.crop_y + rows.first;
+            from_x = drawn.crop_x + columns.first;
+            right = columns.second - columns.first;
+            below = (rows.second - rows.first) * s.w;
+            row = rows.share;
+            column = columns.share;
+        }
+        int64_t picture = a.index ? a.index[n] : n;
+        first = a.pixels + picture * s.c * s.h * s.w + (inside ? from_y * s.w + from_x : 0);
+        jitters = options.brightness != 0 || options.contrast != 0;
         float brightness_level = static_cast<float>(2 * drawn.brightness - 65535) / 65536;
         float contrast_level = static_cast<float>(2 * drawn.contrast - 65535) / 65536;
-        shift = __fmul_rn(a.brightness, brightness_level);
-        factor = __fadd_rn(1, __fmul_rn(a.contrast, contrast_level));
+        shift = __fmul_rn(options.brightness, brightness_level);
+        factor = __fadd_rn(1, __fmul_rn(options.contrast, contrast_level));
     }
-    __device__ float operator()(float value) const {
-        return on ? __fmul_rn(__fadd_rn(value, shift), factor) : value;
+
+    // table: of that channel; plane: pixels before it.
+    __device__ float operator()(const float *table, int64_t plane) const {
+        if (cut) return 0;
+        int pixel = inside ? first[plane] : 0;
+        if (row | column) {
+            const uint8_t *top = first + plane, *bottom = top + below;
+            int above = (2048 - column) * pixel + column * top[right];
+            int under = (2048 - column) * bottom[0] + column * bottom[right];
+            pixel = ((2048 - row) * above + row * under + (1 << 21)) >> 22;
+        }
+        float value = table[pixel];
+        return jitters ? __fmul_rn(__fadd_rn(value, shift), factor) : value;
     }
 };
 
@@ -41,27 +89,28 @@ template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda
     int n = static_cast<int>(blockIdx.x) / blocks, plane = s.h * s.w;
     int pixel = (static_cast<int>(blockIdx.x) - n * blocks) * THREADS + static_cast<int>(threadIdx.x);
     if (pixel >= plane) return;
-    int y = pixel / s.w, x = pixel - y * s.w;
+    int y = pixel / s.w, x = pixel - y * s.w, partner = s.n - 1 - n;
     const ls_augment_sample &drawn = a.samples[n];
-    int pad = a.attr.augmentation.pad;
-    int from_y = y + drawn.dy - pad, from_x = (drawn.flip ? s.w - 1 - x : x) + drawn.dx - pad;
-    if (a.attr.augmentation.pad_mode == LS_PAD_REFLECT) {
-        from_y = mirrored(from_y, s.h);
-        from_x = mirrored(from_x, s.w);
-    }
-    bool inside = from_y >= 0 && from_y < s.h && from_x >= 0 && from_x < s.w;
-    int side = a.attr.augmentation.cutout;
-    bool cut = in_square(y, drawn.cut_y, side) && in_square(x, drawn.cut_x, side);
-    sample_jitter jitter(a.attr.augmentation, drawn);
-    int64_t picture = a.index ? a.index[n] : n;
-    const uint8_t *from = a.pixels + picture * s.c * plane + (inside ? from_y * s.w + from_x : 0);
+    bool pasted = drawn.mix_h > 0 && static_cast<unsigned>(y - drawn.mix_y) < drawn.mix_h &&
+                  static_cast<unsigned>(x - drawn.mix_x) < drawn.mix_w;
+    bool mixed = drawn.mix_h == 0 && drawn.mix > 0;
+    sight own(a, pasted ? partner : n, y, x), other = mixed ? sight(a, partner, y, x) : own;
+    float share = static_cast<float>(drawn.mix) / 65536;
     T *to = static_cast<T *>(a.dst) + (static_cast<int64_t>(n) * plane + pixel) * a.channels;
     for (int first = 0; first < a.channels; first += ls_pack<T>::size) {
         ls_pack<T> pack;
         LS_UNROLL
         for (int k = 0; k < pack.size; k++) {
-            int c = first + k, value = inside && c < s.c ? from[static_cast<int64_t>(c) * plane] : 0;
-            pack.v[k] = c < s.c && !cut ? jitter(a.table[c * 256 + value]) : 0;
+            int c = first + k;
+            pack.v[k] = 0;
+            if (c >= s.c) continue;
+            const float *table = a.table + c * 256;
+            float value = own(table, static_cast<int64_t>(c) * plane);
+            if (mixed) {
+                float difference = __fadd_rn(other(table, static_cast<int64_t>(c) * plane), -value);
+                value = __fadd_rn(value, __fmul_rn(difference, share));
+            }
+            pack.v[k] = value;
         }
         ls_pack_store(to + first, pack);
     }

@@ -13,10 +13,11 @@ struct top {
     int k;
 };
 
-__device__ inline top higher(top a, top b) { return b.value > a.value || (b.value == a.value && b.k < a.k) ? b : a; }
+__device__ inline top higher(top a, top b) {
+    return b.value > a.value || (b.value == a.value && b.k < a.k) ? b : a;
+}
 
-template <typename T>
-__device__ inline top find_top(const T *logits, const ls_cuda_loss_args &a, int lane, int lanes) {
+template <typename T> __device__ inline top find_top(const T *logits, const ls_cuda_loss_args &a, int lane, int lanes) {
     constexpr int size = ls_pack<T>::size;
     top best = { -INFINITY, a.channels };
     for (int first = lane * size; first < a.attr.logits.c; first += lanes * size) {
@@ -88,9 +89,16 @@ template <typename T> __global__ void __launch_bounds__(LS_BLOCK) loss(ls_cuda_l
     }
     sum = lanes_sum(sum, lanes);
     below = lanes_sum(below, lanes);
-    int label = real ? a.labels[n] : 0;
+    int label = real ? a.labels[n] : 0, partner = label;
+    float mix = 0; // the partner's share
+    if (real && a.samples) {
+        partner = a.labels[a.attr.logits.n - 1 - n];
+        mix = static_cast<float>(a.samples[n].mix) / 65536;
+    }
+    float of_label = (1 - smoothing) * (1 - mix), of_partner = (1 - smoothing) * mix;
     float log_sum = logf(sum), value = 0; // a target of 0 takes no part, even where log p is infinite
-    if (smoothing < 1) value = (1 - smoothing) * (log_sum + (best.value - ls_float(logits[label])));
+    if (of_label > 0) value = of_label * (log_sum + (best.value - ls_float(logits[label])));
+    if (of_partner > 0) value += of_partner * (log_sum + (best.value - ls_float(logits[partner])));
     if (smoothing > 0) value += spread * (static_cast<float>(classes) * log_sum + below);
     if (real && lane == 0) {
         a.losses[n] = value;
@@ -103,7 +111,8 @@ template <typename T> __global__ void __launch_bounds__(LS_BLOCK) loss(ls_cuda_l
             LS_UNROLL
             for (int j = 0; j < size; j++) {
                 if (!real || first + j >= classes) continue;
-                float target = spread + (first + j == label ? 1 - smoothing : 0);
+                float target = spread + (first + j == label ? of_label : 0);
+                if (first + j == partner) target += of_partner;
                 g.v[j] = (expf(z.v[j] - best.value) / sum - target) * scale;
             }
             ls_pack_store(static_cast<T *>(a.grad) + static_cast<int64_t>(n) * a.channels + first, g);

@@ -15,6 +15,7 @@ typedef struct {
     int channels; // classes as laid out
     const void *logits;
     const int32_t *labels;
+    const ls_augment_sample *samples; // NULL unless mixed
     const ls_micro_input *micro;
     const ls_train_state *state;
     ls_micro_result *result;

@@ -1,0 +1,24 @@
+// cmd_augment.c - `train augment CONFIG.ini --out SHEET.png`: a contact sheet of what the network sees (train/sheet.h).
+
+#include "base/log.h"
+#include "cli/commands.h"
+#include "data/png.h"
+#include "train/sheet.h"
+
+static ls_status write_sheet(const ls_args *args, const ls_config *cfg) {
+    const ls_sheet_options options = { .rows = args->rows, .columns = args->columns, .epoch = args->epoch };
+    ls_sheet sheet;
+    LS_TRY(ls_sheet_new(cfg, &options, &sheet));
+    ls_status status = ls_png_write(args->output, sheet.shape, sheet.pixels);
+    if (!ls_failed(status))
+        ls_info("%s: %d training pictures, as they are and in epochs %lld to %lld", args->output, args->rows,
+            (long long)args->epoch, (long long)args->epoch + args->columns - 1);
+    ls_sheet_free(&sheet);
+    return status;
+}
+
+ls_status ls_cmd_augment(const ls_args *args, ls_comm *comm) {
+    ls_config cfg;
+    LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
+    return ls_command_agree(comm, ls_comm_get_info(comm)->rank == 0 ? write_sheet(args, &cfg) : LS_SUCCESS);
+}
