@@ -9,10 +9,11 @@
 #include <stdint.h>
 
 typedef enum { // what the numbers are for: part of the key, never renumbered (checkpoints, golden files depend on it)
-    LS_PURPOSE_INIT = 1,      // a = parameter's index in the network
-    LS_PURPOSE_SHUFFLE = 2,   // a = epoch
-    LS_PURPOSE_DROPOUT = 4,   // a = layer index, b = update
-    LS_PURPOSE_SYNTHETIC = 5, // a = split, b = sample index
+    LS_PURPOSE_INIT = 1,        // a = parameter's index in the network
+    LS_PURPOSE_SHUFFLE = 2,     // a = epoch
+    LS_PURPOSE_DROPOUT = 4,     // a = layer index, b = update
+    LS_PURPOSE_SYNTHETIC = 5,   // a = split, b = sample index
+    LS_PURPOSE_VALIDATION = 16, // b = sample index: which ones are held out
 // Of augmentations: a = epoch, b = sample index in the data set.
 #define PURPOSE(NAME, number) LS_PURPOSE_##NAME = number,
 #include "base/augmentations.def"

@@ -85,6 +85,7 @@ static int compare_manifests(const cJSON *a, const cJSON *b) {
     for (size_t i = 0; i < sizeof state / sizeof state[0]; i++) differ += compare_section(a, b, state[i], "seconds");
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
         compare_item("", ls_json_get(a, made[i]), ls_json_get(b, made[i]));
+    compare_section(a, b, "validation_data", NULL);
     compare_section(a, b, "test_data", NULL);
     compare_section(a, b, "batches", NULL);
     compare_section(a, b, "config", NULL);

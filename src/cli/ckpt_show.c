@@ -87,8 +87,8 @@ static void print_parts(const cJSON *manifest) {
 }
 
 static void print_manifest(const cJSON *manifest) {
-    static const char *const sections[] = { "network", "data", "test_data", "batches", "random", "cursor", "update",
-        "sums", "evaluation" };
+    static const char *const sections[] = { "network", "data", "validation_data", "test_data", "batches", "random",
+        "cursor", "update", "sums", "evaluation" };
     const cJSON *version = ls_json_get(manifest, "format_version");
     printf("%-12s", "format");
     print_value(ls_json_get(manifest, "format"));
@@ -157,7 +157,7 @@ typedef struct {
 
 static double accuracy_of(const row *r) { // below 0: none
     const ls_train_evaluation *e = &r->counters.evaluation;
-    return !ls_failed(r->status) && e->test_samples > 0 && e->update == r->counters.update ? e->test_accuracy : -1;
+    return !ls_failed(r->status) && e->update == r->counters.update ? ls_train_evaluation_accuracy(e) : -1;
 }
 
 static ls_status read_row(const char *path, row *r) {
@@ -181,6 +181,7 @@ static void fill_table(const ls_ckpt_list *list, const row *rows, ls_table *t) {
         if (accuracy_of(&rows[i]) >= 0 && (best < 0 || accuracy_of(&rows[i]) >= accuracy_of(&rows[best]))) best = i;
     }
     for (int c = 0; c < t->columns; c++) ls_table_put(t, 0, c, "%s", head[c]);
+    if (best >= 0 && rows[best].counters.evaluation.val_samples > 0) ls_table_put(t, 0, 4, "validation accuracy");
     for (int i = 0; i < list->count; i++) {
         const char *slash = strrchr(list->paths[i], '/');
         ls_table_put(t, i + 1, 0, "%s", slash ? slash + 1 : list->paths[i]);

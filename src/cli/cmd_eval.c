@@ -1,5 +1,5 @@
-// cmd_eval.c - `train eval CONFIG.ini WEIGHTS`: exact accuracy and loss of saved weights on the test split,
-// to stdout; with eval.tta those of test-time augmentation, too.
+// cmd_eval.c - `train eval CONFIG.ini WEIGHTS`: exact accuracy and loss of saved weights on the test split, or by eval.split on
+// what is held out for validation, to stdout; of the test split with eval.tta those of test-time augmentation, too.
 
 #include <stdio.h>
 #include "cli/commands.h"
@@ -7,7 +7,10 @@
 #include "train/trainer.h"
 
 static ls_status print_result(const ls_train_evaluation *e, int rank) {
-    if (rank == 0)
+    if (rank == 0 && e->val_samples > 0)
+        printf("val_accuracy %.6f\nval_loss %.6f\nval_samples %lld\n", e->val_accuracy, e->val_loss,
+            (long long)e->val_samples);
+    if (rank == 0 && e->test_samples > 0)
         printf("test_accuracy %.6f\ntest_loss %.6f\ntest_samples %lld\n", e->test_accuracy, e->test_loss,
             (long long)e->test_samples);
     if (rank == 0 && e->tta_samples > 0)
@@ -25,10 +28,19 @@ static ls_status take_weights(const ls_args *args, ls_comm *comm, ls_trainer *tr
     return ls_trainer_load_weights(trainer, path);
 }
 
+static ls_status evaluate_split(ls_trainer *trainer, ls_train_evaluation *e) {
+    const ls_train_info *info = ls_trainer_get_info(trainer);
+    if (info->cfg->eval_split == LS_EVAL_TEST) return ls_trainer_evaluate(trainer, 1, e);
+    if (info->val_data) return ls_trainer_validate(trainer, e);
+    char where[LS_STATUS_TEXT_BYTES / 4];
+    return ls_fail(LS_USAGE, "%s: nothing is held out for validation; set data.validation_fraction as in training",
+        ls_config_where(info->cfg, LS_OPTION_eval_split, where, sizeof where));
+}
+
 static ls_status evaluate(const ls_args *args, ls_comm *comm, ls_trainer *trainer) {
-    ls_train_evaluation evaluation;
+    ls_train_evaluation evaluation = { 0 };
     LS_TRY(ls_command_agree(comm, take_weights(args, comm, trainer)));
-    LS_TRY(ls_command_agree_or_abort(comm, ls_trainer_evaluate(trainer, 1, &evaluation)));
+    LS_TRY(ls_command_agree_or_abort(comm, evaluate_split(trainer, &evaluation)));
     return ls_command_agree(comm, print_result(&evaluation, ls_comm_get_info(comm)->rank));
 }
 

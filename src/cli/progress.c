@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 
 enum { BAR_COLUMNS_MAX = 40, BAR_COLUMNS_MIN = 5, COLUMNS_UNKNOWN = 60 };
 
@@ -164,13 +165,19 @@ char *ls_progress_bar(char *dst, const ls_progress *progress, const ls_train_pro
 }
 
 char *ls_progress_evaluation(char *dst, const ls_progress *progress, const ls_train_evaluation *e) {
-    char took[32], tta[96] = "";
+    ls_text_room room = { dst, LS_PROGRESS_TEXT_BYTES };
+    char took[32];
+    dst[0] = '\0';
+    ls_text_put(&room, "epoch %lld/%lld  ", (long long)progress->epoch, (long long)progress->epochs);
+    if (e->val_samples > 0)
+        ls_text_put(&room, "validation accuracy %.2f %%  loss %.4f", 100 * e->val_accuracy, e->val_loss);
+    if (e->test_samples > 0)
+        ls_text_put(&room, "%stest accuracy %.2f %%  loss %.4f", e->val_samples > 0 ? "; " : "", 100 * e->test_accuracy,
+            e->test_loss);
     if (e->tta_samples > 0)
-        snprintf(
-            tta, sizeof tta, "; with test-time augmentation %.2f %%  loss %.4f", 100 * e->tta_accuracy, e->tta_loss);
-    snprintf(dst, LS_PROGRESS_TEXT_BYTES, "epoch %lld/%lld  test accuracy %.2f %%  loss %.4f%s  (%lld samples in %s)",
-        (long long)progress->epoch, (long long)progress->epochs, 100 * e->test_accuracy, e->test_loss, tta,
-        (long long)e->test_samples, ls_progress_duration(took, sizeof took, e->seconds));
+        ls_text_put(&room, "; with test-time augmentation %.2f %%  loss %.4f", 100 * e->tta_accuracy, e->tta_loss);
+    ls_text_put(&room, "  (%lld samples in %s)", (long long)(e->val_samples + e->test_samples),
+        ls_progress_duration(took, sizeof took, e->seconds));
     return dst;
 }
 

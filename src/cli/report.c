@@ -62,8 +62,11 @@ void ls_report_start(const ls_train_info *info, const char *run_folder) {
     if (info->init.path[0])
         ls_info("init      %d of %d tensors of %s: %s", info->init.taken, info->init.all, info->init.path,
             info->init.which);
-    ls_info("data      %s, %lld to train on, %lld to test on", info->train_data->name,
-        (long long)info->train_data->count, (long long)info->test_data->count);
+    char validation[48] = "";
+    if (info->val_data)
+        snprintf(validation, sizeof validation, " %lld to validate with,", (long long)info->val_data->count);
+    ls_info("data      %s, %lld to train on,%s %lld to test on", info->train_data->name,
+        (long long)info->train_data->count, validation, (long long)info->test_data->count);
     if (info->train_data->note[0]) ls_info("data      %s", info->train_data->note);
     if (info->train_data->decoder[0]) ls_info("data      JPEG decoded by %s", info->train_data->decoder);
     ls_info("device    %s (%s), %d rank%s of %d thread%s, %s", info->device, info->device_info.name, world_size,
@@ -113,14 +116,16 @@ static void report_gpus(const ls_gpu_sample *all) {
 }
 
 void ls_report_end(const ls_train_info *info, const ls_train_summary *summary, const char *run_folder) {
+    const ls_train_evaluation *e = &summary->evaluation;
     char took[32], memory[32], tta[64] = "";
-    if (summary->tta_samples > 0)
-        snprintf(tta, sizeof tta, " (%.2f %% with test-time augmentation)", 100 * summary->tta_accuracy);
+    if (e->tta_samples > 0) snprintf(tta, sizeof tta, " (%.2f %% with test-time augmentation)", 100 * e->tta_accuracy);
     ls_info("%s: test accuracy %.2f %% of %lld%s, after %lld update%s in %s (%.0f images/s in training, %s a rank)",
-        summary->status, 100 * summary->test_accuracy, (long long)summary->test_samples, tta,
-        (long long)summary->updates, plural(summary->updates),
-        ls_progress_duration(took, sizeof took, summary->wall_seconds), summary->train_images_per_second,
-        ls_text_bytes(memory, summary->peak_host_bytes));
+        summary->status, 100 * e->test_accuracy, (long long)e->test_samples, tta, (long long)summary->updates,
+        plural(summary->updates), ls_progress_duration(took, sizeof took, summary->wall_seconds),
+        summary->train_images_per_second, ls_text_bytes(memory, summary->peak_host_bytes));
+    if (info->stopped_early)
+        ls_info("stopped   early: no validation accuracy above %.2f %% (of update %lld) in %lld evaluations",
+            100 * e->best_accuracy, (long long)e->best_update, (long long)e->without_improvement);
     if (summary->resumed_at)
         ls_info("of these, %lld update%s in %s in this part (%.0f images/s)", (long long)summary->part_updates,
             plural(summary->part_updates), ls_progress_duration(took, sizeof took, summary->part_seconds),
@@ -130,7 +135,7 @@ void ls_report_end(const ls_train_info *info, const ls_train_summary *summary, c
             ls_config_choice("train.precision", info->cfg->train_precision));
     report_gpus(&summary->gpus);
     if (summary->best_update >= 0)
-        ls_info("best      %s/checkpoints/update-%012lld, test accuracy %.2f %%", run_folder,
-            (long long)summary->best_update, 100 * summary->best_accuracy);
+        ls_info("best      %s/checkpoints/update-%012lld, %s accuracy %.2f %%", run_folder,
+            (long long)summary->best_update, e->val_samples > 0 ? "validation" : "test", 100 * summary->best_accuracy);
     ls_info("weights   %s/weights.safetensors, results %s/summary.json", run_folder, run_folder);
 }

@@ -90,6 +90,12 @@ static ls_status check_resolution(const ls_config *cfg) {
     return ls_parse_resolutions(where, cfg->train_resolution, &resolutions);
 }
 
+static ls_status check_patience(const ls_config *cfg) {
+    if (cfg->train_patience == 0 || cfg->train_eval_every > 0) return LS_SUCCESS;
+    return refuse(cfg, LS_OPTION_train_patience,
+        "it counts evaluations, and with train.eval_every = 0 there is none before the end");
+}
+
 static ls_status check_batches(const ls_config *cfg) {
     int64_t micro = cfg->train_micro_batch, global = cfg->train_global_batch;
     if (micro > global)
@@ -204,6 +210,7 @@ ls_status ls_config_check(const ls_config *cfg) {
     LS_TRY(check_paths(cfg));
     LS_TRY(check_data(cfg));
     LS_TRY(check_resolution(cfg));
+    LS_TRY(check_patience(cfg));
     LS_TRY(check_batches(cfg));
     LS_TRY(check_sums(cfg));
     LS_TRY(check_optimizer(cfg));

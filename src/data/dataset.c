@@ -21,7 +21,7 @@ static const ls_format formats[] = {
 };
 
 const char *ls_split_name(ls_split split) {
-    return split == LS_SPLIT_TEST ? "test" : "training";
+    return split == LS_SPLIT_TEST ? "test" : split == LS_SPLIT_VALIDATION ? "validation" : "training";
 }
 
 // One number a channel from the option's text, or the format's own, the last one repeated.
@@ -77,15 +77,19 @@ static ls_status name_classes(ls_dataset *dataset) {
     return LS_SUCCESS;
 }
 
-static ls_status open_format(const ls_config *cfg, ls_dataset *dataset) {
-    LS_TRY(dataset->format->open(cfg, dataset));
-    LS_TRY(fill_normalisation(cfg, dataset));
+ls_status ls_dataset_prepare(ls_dataset *dataset) {
     const int64_t count = dataset->facts.count;
-    if (dataset->stamps) LS_TRY(LS_NEW(dataset->broken, count, "list of %lld samples", (long long)count));
+    if (ls_dataset_may_break(dataset)) LS_TRY(LS_NEW(dataset->broken, count, "list of %lld samples", (long long)count));
     return name_classes(dataset);
 }
 
-ls_status ls_dataset_open(const ls_config *cfg, ls_split split, ls_dataset **out) {
+static ls_status open_format(const ls_config *cfg, ls_dataset *dataset) {
+    LS_TRY(dataset->format->open(cfg, dataset));
+    LS_TRY(fill_normalisation(cfg, dataset));
+    return ls_dataset_prepare(dataset);
+}
+
+static ls_status open_split(const ls_config *cfg, ls_split split, ls_dataset **out) {
     ls_dataset *dataset;
     LS_TRY(LS_NEW(dataset, 1, "data set"));
     dataset->format = &formats[cfg->data_dataset];
@@ -101,8 +105,25 @@ ls_status ls_dataset_open(const ls_config *cfg, ls_split split, ls_dataset **out
     return status;
 }
 
+static ls_status open_held_out(const ls_config *cfg, ls_dataset **train) {
+    if ((*train)->has_validation) return open_split(cfg, LS_SPLIT_VALIDATION, &(*train)->held_out);
+    return cfg->data_validation_fraction > 0 ? ls_dataset_hold_out(cfg, *train, train) : LS_SUCCESS;
+}
+
+ls_status ls_dataset_open(const ls_config *cfg, ls_split split, ls_dataset **out) {
+    ls_dataset *dataset;
+    LS_TRY(open_split(cfg, split, &dataset));
+    ls_status status = split == LS_SPLIT_TRAIN ? open_held_out(cfg, &dataset) : LS_SUCCESS;
+    return LS_GIVE(status, dataset, out, ls_dataset_free);
+}
+
+ls_dataset *ls_dataset_held_out(const ls_dataset *train) {
+    return train->held_out;
+}
+
 void ls_dataset_free(ls_dataset *dataset) {
     if (!dataset) return;
+    ls_dataset_free(dataset->held_out);
     if (dataset->free_state) dataset->free_state(dataset->state);
     ls_memory_free(dataset->memory[0]);
     ls_memory_free(dataset->memory[1]);
@@ -145,10 +166,12 @@ ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pix
 }
 
 int ls_dataset_may_break(const ls_dataset *dataset) {
-    return dataset->stamps != NULL;
+    return (dataset->whole ? dataset->whole : dataset)->stamps != NULL;
 }
 
+// Both parts of a set are packed into one file.
 ls_status ls_dataset_pack(ls_dataset *dataset, const char *folder, int creates) {
+    if (dataset->whole) return dataset->whole->cache ? LS_SUCCESS : ls_dataset_pack(dataset->whole, folder, creates);
     const ls_picture_cache_options options = { .folder = folder,
         .kind = dataset->kind,
         .stamps = dataset->stamps,
@@ -158,16 +181,20 @@ ls_status ls_dataset_pack(ls_dataset *dataset, const char *folder, int creates) 
     return ls_picture_cache_open(&options, &dataset->cache);
 }
 
+static ls_picture_cache *cache_of(const ls_dataset *dataset) {
+    return dataset->whole ? dataset->whole->cache : dataset->cache;
+}
+
 int ls_dataset_is_packed(const ls_dataset *dataset, int64_t index) {
-    return dataset->cache && ls_picture_cache_has(dataset->cache, dataset->file(dataset, index));
+    return cache_of(dataset) && ls_picture_cache_has(cache_of(dataset), dataset->file(dataset, index));
 }
 
 const char *ls_dataset_packed_at(const ls_dataset *dataset) {
-    return dataset->cache ? ls_picture_cache_path(dataset->cache) : "";
+    return cache_of(dataset) ? ls_picture_cache_path(cache_of(dataset)) : "";
 }
 
 void ls_dataset_settle(ls_dataset *dataset) {
-    if (dataset->cache) ls_picture_cache_settle(dataset->cache);
+    if (cache_of(dataset)) ls_picture_cache_settle(cache_of(dataset));
 }
 
 static int64_t next_of_class(const ls_dataset *dataset, int64_t index) {
@@ -224,8 +251,8 @@ void ls_dataset_table(const ls_dataset *dataset, float *table) {
 }
 
 ls_status ls_dataset_limit(const ls_config *cfg, ls_dataset *dataset, int64_t available) {
-    int test = dataset->split == LS_SPLIT_TEST;
-    int64_t wanted = test ? cfg->data_test_samples : cfg->data_train_samples;
+    const int test = dataset->split == LS_SPLIT_TEST, training = dataset->split == LS_SPLIT_TRAIN;
+    const int64_t wanted = test ? cfg->data_test_samples : training ? cfg->data_train_samples : 0;
     if (wanted > available) {
         return ls_fail(LS_USAGE, "data.%s_samples = %lld, but %s has %lld %s samples; 0 takes all",
             test ? "test" : "train", (long long)wanted, dataset->facts.name, (long long)available,

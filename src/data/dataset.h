@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "config/config.h"
 
-typedef enum { LS_SPLIT_TRAIN, LS_SPLIT_TEST } ls_split;
+typedef enum { LS_SPLIT_TRAIN, LS_SPLIT_TEST, LS_SPLIT_VALIDATION } ls_split;
 
 typedef struct ls_dataset ls_dataset;
 typedef struct {
@@ -27,8 +27,11 @@ typedef struct {
     char note[320];          // what is there or set and has no effect; "": nothing
 } ls_dataset_info;
 
-// Opens one split as data.* says. Threads: safe to read from several at once afterwards.
+// Opens one split as data.* says. Threads: safe to read from several at once afterwards. Of training pictures some may be
+// held out for validation (hold_out.c): *out is then without them.
 LS_CHECKED ls_status ls_dataset_open(const ls_config *cfg, ls_split split, ls_dataset **out);
+// What validation has, of an opened training set: what was held out of it, a folder's val/, or NULL. The training set's.
+ls_dataset *ls_dataset_held_out(const ls_dataset *train);
 void ls_dataset_free(ls_dataset *dataset);
 const ls_dataset_info *ls_dataset_get_info(const ls_dataset *dataset);
 const char *ls_dataset_class(const ls_dataset *dataset, int label); // name, or its number as text

@@ -47,6 +47,9 @@ struct ls_dataset {
     atomic_uchar *broken; // by sample: cannot be read; another one takes its place
     void (*free_state)(void *state);
     void *state;
+    ls_dataset *whole;              // of a part (hold_out.c): the set that has stamps and cache; NULL: it is no part
+    int has_validation;             // of a training set: it has a validation split of its own
+    ls_dataset *held_out;           // of a training set: for validation; NULL: none. Freed with it
     const char *const *class_names; // NULL: numbers
     char *class_numbers;            // LS_CLASS_NUMBER_BYTES a class, where there are no names
 };
@@ -58,7 +61,12 @@ enum { LS_CLASS_NUMBER_BYTES = 12 };
 extern const char *const ls_fashion_classes[10],
     *const ls_cifar10_classes[10], *const ls_cifar100_classes[100], *const ls_cifar100_coarse_classes[20];
 
-const char *ls_split_name(ls_split split); // "training", "test"
+const char *ls_split_name(ls_split split); // "training", "test", "validation"
+// The end of opening: what every data set has beside what its format says.
+LS_CHECKED ls_status ls_dataset_prepare(ls_dataset *dataset);
+// A training set as two parts, by data.validation_fraction: *out is the one to train on, has the other one as held_out, and takes
+// `whole` over.
+LS_CHECKED ls_status ls_dataset_hold_out(const ls_config *cfg, ls_dataset *whole, ls_dataset **out);
 // The first of the candidate folders in which one of `wanted` (`count` names; at most 16) exists, into folder
 // (LS_TEXT_BYTES). Candidates: data.path, or data/<name> and the row's other folder; each with
 // its subfolder. LS_DATA names the folders, the files and how to get them.

@@ -1,6 +1,7 @@
 // image_folder.c - class-named folders of picture files, decoded when they are read.
 //
-// Either root/train/<class>/<file> and root/test/<class>/<file> (root/val/ where there is no root/test/), or
+// Either root/train/<class>/<file> and root/test/<class>/<file> (root/val/ where there is no root/test/; where there is, it is for
+// validation), or
 // root/<class>/<file>, of which data.test_fraction of each class is the test set: the files of a class whose names have
 // the smallest hashes, so that the split neither depends on the order of listing nor puts one end of a sorted series
 // aside. Classes are sorted by name (bytes). Sample
@@ -222,7 +223,7 @@ static ls_status list_images(folder *f, int is_split, double test_fraction, ls_s
         LS_TRY(join(path, f->root, f->classes[label]));
         int is_folder = 0;
         LS_TRY(look(path, &is_folder));
-        if (is_split && split == LS_SPLIT_TEST && !is_folder) continue; // a class need not be tested
+        if (is_split && split != LS_SPLIT_TRAIN && !is_folder) continue; // a class need not be tested
         LS_TRY(list_class(f, f->classes[label], label));
         if (!is_split) split_class(f, first, test_fraction, split);
         qsort(f->images + first, (size_t)(f->image_count - first), sizeof *f->images, compare_image_names);
@@ -250,7 +251,7 @@ static ls_status check_test_classes(const folder *f, const char *train_root) {
 // Where the class folders of both splits are, relative to the root.
 typedef struct {
     const char *train, *test; // both "": one tree, to be split
-    int has_val;              // beside test/
+    const char *validation;   // "": none
 } layout;
 
 static ls_status find_layout(const ls_config *cfg, ls_dataset *dataset, char *root, layout *out) {
@@ -262,8 +263,9 @@ static ls_status find_layout(const ls_config *cfg, ls_dataset *dataset, char *ro
         LS_TRY(join(path, root, names[i]));
         LS_TRY(look(path, &there[i]));
     }
-    *out = (layout){ "", "", there[1] && there[2] };
-    if (there[0] && (there[1] || there[2])) *out = (layout){ "/train", there[1] ? "/test" : "/val", out->has_val };
+    *out = (layout){ "", "", "" };
+    if (there[0] && (there[1] || there[2]))
+        *out = (layout){ "/train", there[1] ? "/test" : "/val", there[1] && there[2] ? "/val" : "" };
     return LS_SUCCESS;
 }
 
@@ -271,7 +273,8 @@ static ls_status find_layout(const ls_config *cfg, ls_dataset *dataset, char *ro
 static void write_note(const ls_config *cfg, const layout *found, const folder *f, ls_dataset_info *facts) {
     ls_text_room note = { facts->note, sizeof facts->note };
     const int is_split = found->test[0] != 0;
-    if (is_split && found->has_val) ls_text_put(&note, "val/ is not used, for there is test/");
+    if (found->validation[0] && cfg->data_validation_fraction > 0)
+        ls_text_put(&note, "data.validation_fraction has no effect, for there is val/");
     if (is_split && cfg->line[LS_OPTION_data_test_fraction])
         ls_text_put(
             &note, "%sdata.test_fraction has no effect, for there is %s/", facts->note[0] ? "; " : "", found->test + 1);
@@ -340,8 +343,8 @@ static void leave_out(ls_dataset *dataset, const uint8_t *broken) {
 static uint64_t hash_kind(const char *root, const ls_dataset *dataset) {
     enum { PIXELS_VERSION = 1 };
     const ls_dataset_info *facts = &dataset->facts;
-    const int64_t numbers[] = { PIXELS_VERSION, dataset->split == LS_SPLIT_TEST, facts->shape.c, facts->shape.h,
-        facts->shape.w, facts->resize };
+    const int64_t numbers[] = { PIXELS_VERSION, dataset->split, facts->shape.c, facts->shape.h, facts->shape.w,
+        facts->resize };
     char *real = realpath(root, NULL);
     const char *place = real ? real : root;
     uint64_t hash = ls_hash_more(0, numbers, sizeof numbers);
@@ -384,11 +387,15 @@ ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     dataset->file = file_of_image;
     dataset->leave_out = leave_out;
     dataset->kind = hash_kind(root, dataset);
-    int test = dataset->split == LS_SPLIT_TEST;
-    snprintf(f->root, sizeof f->root, "%s%s", root, test ? found.test : found.train);
+    const char *const parts[] = {
+        [LS_SPLIT_TRAIN] = found.train, [LS_SPLIT_TEST] = found.test, [LS_SPLIT_VALIDATION] = found.validation
+    };
+    const int training = dataset->split == LS_SPLIT_TRAIN;
+    dataset->has_validation = training && found.validation[0] != 0;
+    snprintf(f->root, sizeof f->root, "%s%s", root, parts[dataset->split]);
     snprintf(train_root, sizeof train_root, "%s%s", root, found.train);
     LS_TRY(list_classes(train_root, &f->classes, &f->class_count));
-    if (is_split && test) LS_TRY(check_test_classes(f, train_root));
+    if (is_split && !training) LS_TRY(check_test_classes(f, train_root));
     facts->classes = f->class_count;
     dataset->class_names = (const char *const *)f->classes;
     LS_TRY(list_images(f, is_split, cfg->data_test_fraction, dataset->split));

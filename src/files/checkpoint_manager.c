@@ -108,7 +108,7 @@ ls_status ls_checkpoint_manager_newest(
 // --- which are retained ------------------------------------------------------------------------------
 
 static double accuracy_of(const ls_train_counters *c) {
-    return c->evaluation.test_samples > 0 && c->evaluation.update == c->update ? c->evaluation.test_accuracy : -1;
+    return c->evaluation.update == c->update ? ls_train_evaluation_accuracy(&c->evaluation) : -1;
 }
 
 static ls_status add_kept(ls_checkpoint_manager *c, int64_t update, double accuracy) {

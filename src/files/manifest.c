@@ -53,6 +53,12 @@ static const struct {
     COUNTER("evaluation", "test_loss", REAL, evaluation.test_loss),
     COUNTER("evaluation", "test_accuracy", REAL, evaluation.test_accuracy),
     COUNTER("evaluation", "test_samples", INT64, evaluation.test_samples),
+    OPTIONAL("evaluation", "val_loss", REAL, evaluation.val_loss),
+    OPTIONAL("evaluation", "val_accuracy", REAL, evaluation.val_accuracy),
+    OPTIONAL("evaluation", "val_samples", INT64, evaluation.val_samples),
+    OPTIONAL("evaluation", "best_accuracy", REAL, evaluation.best_accuracy),
+    OPTIONAL("evaluation", "best_update", INT64, evaluation.best_update),
+    OPTIONAL("evaluation", "without_improvement", INT64, evaluation.without_improvement),
     OPTIONAL("evaluation", "tta_loss", REAL, evaluation.tta_loss),
     OPTIONAL("evaluation", "tta_accuracy", REAL, evaluation.tta_accuracy),
     OPTIONAL("evaluation", "tta_samples", INT64, evaluation.tta_samples),
@@ -123,6 +129,12 @@ static void add_config(cJSON *tree, const ls_train_info *info) {
     }
 }
 
+static void add_set(cJSON *tree, const char *section, const ls_dataset_info *facts) {
+    cJSON *set = ls_json_add_object(tree, section);
+    ls_json_add_int(set, "samples", facts->count);
+    ls_json_add_hash(set, "checksum", facts->checksum);
+}
+
 static void add_info(cJSON *tree, const ls_train_info *info) {
     const ls_dataset_info *data = info->train_data;
     const ls_batches *b = &info->batches;
@@ -143,9 +155,8 @@ static void add_info(cJSON *tree, const ls_train_info *info) {
     ls_json_add_int(set, "samples", data->count);
     ls_json_add_hash(set, "checksum", data->checksum);
     if (data->decoder[0]) ls_json_add_text(set, "decoder", data->decoder);
-    cJSON *test_set = ls_json_add_object(tree, "test_data");
-    ls_json_add_int(test_set, "samples", info->test_data->count);
-    ls_json_add_hash(test_set, "checksum", info->test_data->checksum);
+    add_set(tree, "test_data", info->test_data);
+    if (info->val_data) add_set(tree, "validation_data", info->val_data);
     cJSON *batches = ls_json_add_object(tree, "batches");
     ls_json_add_int(batches, "global_batch", b->global_batch);
     ls_json_add_int(batches, "micro_batch", b->micro_batch);
@@ -292,8 +303,8 @@ ls_status ls_manifest_verify(const cJSON *manifest, const char *path, const char
 // What decides which run this is: another value would be another run, not the same one continued.
 static const int fixed_options[] = { LS_OPTION_run_seed, LS_OPTION_data_dataset, LS_OPTION_data_shape,
     LS_OPTION_data_classes, LS_OPTION_data_train_samples, LS_OPTION_data_test_samples, LS_OPTION_data_image_size,
-    LS_OPTION_data_test_fraction, LS_OPTION_data_shuffle, LS_OPTION_data_drop_last, LS_OPTION_train_global_batch,
-    LS_OPTION_train_precision, LS_OPTION_optimizer_kind };
+    LS_OPTION_data_test_fraction, LS_OPTION_data_validation_fraction, LS_OPTION_data_shuffle, LS_OPTION_data_drop_last,
+    LS_OPTION_train_global_batch, LS_OPTION_train_precision, LS_OPTION_optimizer_kind };
 
 static int is_fixed(int option) {
     for (size_t i = 0; i < sizeof fixed_options / sizeof fixed_options[0]; i++)
@@ -361,6 +372,7 @@ static ls_status compare_options(const char *path, const cJSON *manifest, const 
     char now[LS_TEXT_BYTES];
     for (int i = 0; ls_config_value(info->cfg, i, &name, now, sizeof now); i++) {
         const char *before = value_before(manifest, i, name);
+        if (!before && i == LS_OPTION_data_validation_fraction) before = "0"; // earlier versions held nothing out
         if (!before && is_fixed(i))
             return ls_fail(
                 LS_STORAGE, "%s: has no config.%s: damaged, or of another version of the program", path, name);
@@ -398,9 +410,22 @@ static ls_status compare_set(const char *path, const cJSON *manifest, const char
             : "");
 }
 
+// A folder's val/ may have come or gone.
+static ls_status compare_validation(const char *path, const cJSON *manifest, const ls_train_info *info) {
+    const int before = ls_json_get(manifest, "validation_data") != NULL, now = info->val_data != NULL;
+    if (before && now) return compare_set(path, manifest, "validation_data", "validation", info, info->val_data);
+    if (before == now) return LS_SUCCESS;
+    return ls_fail(LS_DATA,
+        "%s: was made %s validation data, and now there are %s; bring the old files back, or start a new run in "
+        "another "
+        "folder (--run-dir)",
+        path, before ? "with" : "without", now ? "some" : "none");
+}
+
 // Earlier versions of the program did not write down the test data.
 static ls_status compare_data(const char *path, const cJSON *manifest, const ls_train_info *info) {
     LS_TRY(compare_set(path, manifest, "data", "training", info, info->train_data));
+    LS_TRY(compare_validation(path, manifest, info));
     if (!ls_json_get(manifest, "test_data")) return LS_SUCCESS;
     return compare_set(path, manifest, "test_data", "test", info, info->test_data);
 }

@@ -231,14 +231,8 @@ static void on_evaluated(void *context, const ls_train_evaluation *e) {
     metrics->update = e->update;
     metrics->epoch = e->epoch;
     cJSON *event = new_event(metrics, "eval");
-    ls_json_add_real(event, "test_loss", e->test_loss);
-    ls_json_add_real(event, "test_accuracy", e->test_accuracy);
-    ls_json_add_int(event, "test_samples", e->test_samples);
-    if (e->tta_samples > 0) {
-        ls_json_add_real(event, "tta_loss", e->tta_loss);
-        ls_json_add_real(event, "tta_accuracy", e->tta_accuracy);
-        ls_json_add_int(event, "tta_samples", e->tta_samples);
-    }
+    ls_train_evaluation_json(e, event);
+    if (e->val_samples > 0) ls_json_add_int(event, "without_improvement", e->without_improvement);
     ls_json_add_real(event, "seconds", e->seconds);
     ls_metrics_put(metrics, event);
 }

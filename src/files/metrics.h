@@ -12,7 +12,9 @@
 //            (threads that could run, for a core; stragglers.h); gpus: for each rank, where NVML has it
 //            its GPU, utilisation (0 to 1), memory_bytes, power_watts, temperature_c, clock_mhz, slowed_by ("power
 //            cap")
-//   eval     test_loss, test_accuracy, test_samples, seconds; of test-time augmentation (eval.tta, the run's last one)
+//   eval     test_loss, test_accuracy, test_samples, seconds; of a run with validation val_loss, val_accuracy, val_samples and
+//            without_improvement (evaluations in a row without a higher val_accuracy), and test_... at its end alone; of
+//            test-time augmentation (eval.tta, the run's last one)
 //            tta_loss, tta_accuracy and tta_samples, how many pictures were looked at in all views
 //   checkpoint  name, bytes, held_seconds (that training waited), seconds (until it was safe)
 //   warning  message

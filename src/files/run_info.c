@@ -20,6 +20,8 @@ void ls_run_info_json(const ls_train_info *info, cJSON *object) {
     ls_json_add_text(object, "dataset", info->train_data->name);
     ls_json_add_int(object, "train_samples", info->train_data->count);
     if (info->train_data->broken) ls_json_add_int(object, "train_broken", info->train_data->broken);
+    if (info->val_data) ls_json_add_int(object, "val_samples", info->val_data->count);
+    if (info->val_data && info->val_data->broken) ls_json_add_int(object, "val_broken", info->val_data->broken);
     if (info->test_data->broken) ls_json_add_int(object, "test_broken", info->test_data->broken);
     ls_json_add_text(object, "model", info->graph->path);
     ls_json_add_int(object, "parameters", info->parameters);
@@ -27,4 +29,22 @@ void ls_run_info_json(const ls_train_info *info, cJSON *object) {
     ls_json_add_int(object, "global_batch", info->batches.global_batch);
     ls_json_add_int(object, "micro_batch", info->batches.micro_batch);
     ls_json_add_int(object, "accumulation_steps", info->batches.per_rank);
+}
+
+void ls_train_evaluation_json(const ls_train_evaluation *e, cJSON *object) {
+    if (e->val_samples > 0) {
+        ls_json_add_real(object, "val_loss", e->val_loss);
+        ls_json_add_real(object, "val_accuracy", e->val_accuracy);
+        ls_json_add_int(object, "val_samples", e->val_samples);
+    }
+    if (e->test_samples > 0) {
+        ls_json_add_real(object, "test_loss", e->test_loss);
+        ls_json_add_real(object, "test_accuracy", e->test_accuracy);
+        ls_json_add_int(object, "test_samples", e->test_samples);
+    }
+    if (e->tta_samples > 0) {
+        ls_json_add_real(object, "tta_loss", e->tta_loss);
+        ls_json_add_real(object, "tta_accuracy", e->tta_accuracy);
+        ls_json_add_int(object, "tta_samples", e->tta_samples);
+    }
 }

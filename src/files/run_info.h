@@ -41,7 +41,7 @@ typedef struct {
     const ls_config *cfg;
     const ls_graph *graph;
     const ls_param_rules *rules;
-    const ls_dataset_info *train_data, *test_data;
+    const ls_dataset_info *train_data, *test_data, *val_data; // val_data: held out for validation; NULL: nothing is
     const ls_comm_info *comm;
     ls_batches batches;
     const char *device; // "cpu"
@@ -54,6 +54,7 @@ typedef struct {
     int threads;                        // per rank
     int64_t parameters;                 // trained
     int64_t updates_planned;            // of the whole run
+    int stopped_early;                  // by train.patience, before what the configuration has planned
     int64_t resumed_at;                 // update that a checkpoint lets this process go on from; 0: none does
     double seconds_before;              // of training, in the parts of the run before this process
     ls_run_identity run;                // rank 0's
@@ -88,14 +89,24 @@ typedef struct { // after an update
 } ls_train_progress;
 
 typedef struct {
-    int64_t update, epoch; // epoch: completed ones
+    int64_t update, epoch;         // epoch: completed ones
+    double val_loss, val_accuracy; // over what is held out for validation
+    int64_t val_samples;           // 0: nothing is
+    // The highest validation accuracy so far, after which update it was, and how many evaluations in a row have had none higher.
+    double best_accuracy;
+    int64_t best_update, without_improvement;
     double test_loss, test_accuracy;
-    int64_t test_samples;
+    int64_t test_samples; // 0: of a run with validation, before its end
     // By eval.tta: over all test pictures, of which tta_samples were looked at in all views; 0: this evaluation is without.
     double tta_loss, tta_accuracy;
     int64_t tta_samples;
     double seconds; // that the evaluation took
 } ls_train_evaluation;
+
+// What says which weights are the best: of validation where there is some, else of the test split. -1: of neither.
+static inline double ls_train_evaluation_accuracy(const ls_train_evaluation *e) {
+    return e->val_samples > 0 ? e->val_accuracy : e->test_samples > 0 ? e->test_accuracy : -1;
+}
 
 typedef struct { // that was written, or could not be
     ls_status status;
@@ -109,12 +120,10 @@ typedef struct {
     const char *status; // "completed"
     int64_t resumed_at; // update that a checkpoint let this process go on from; 0: from the start
     int64_t epochs, updates, skipped, samples_seen;
-    double train_loss; // mean over the last epoch (or what was run of it)
-    double test_loss, test_accuracy;
-    int64_t test_samples;
-    double tta_loss, tta_accuracy; // as of ls_train_evaluation
-    int64_t tta_samples;
-    int64_t best_update; // of the retained checkpoint with the best test accuracy, on rank 0; -1: none
+    double train_loss;              // mean over the last epoch (or what was run of it)
+    ls_train_evaluation evaluation; // the last one
+    int64_t
+        best_update; // of the retained checkpoint with the best accuracy (ls_train_evaluation_accuracy), on rank 0; -1: none
     double best_accuracy;
     // Of all parts of the run, as samples_seen; then of this process's part alone.
     double train_images_per_second; // steady state: evaluation and the first window excluded
@@ -144,5 +153,7 @@ typedef struct {
 // Identity, program, device, data, network and batches, as members of a JSON object: the start of the metrics and the
 // summary have the same ones.
 void ls_run_info_json(const ls_train_info *info, cJSON *object);
+// Loss, accuracy and samples of what was evaluated: val_..., test_..., tta_...
+void ls_train_evaluation_json(const ls_train_evaluation *evaluation, cJSON *object);
 
 #endif

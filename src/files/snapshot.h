@@ -34,7 +34,7 @@ typedef struct {
     double loss_scale;
     ls_train_sums since_report, of_epoch; // of what is not reported yet
     double last_epoch_loss;               // mean over the last whole epoch
-    ls_train_evaluation evaluation;       // the last one; test_samples 0: none yet
+    ls_train_evaluation evaluation;       // the last one; ls_train_evaluation_accuracy below 0: none yet
     double seconds;                       // of training, over all its parts
     ls_train_steady steady;               // over all parts
 } ls_train_counters;

@@ -26,6 +26,13 @@ static void add_last_part(cJSON *tree, const ls_train_summary *s) {
     ls_json_add_real(part, "images_per_second", s->part_images_per_second);
 }
 
+static void add_early_stop(cJSON *tree, const ls_train_evaluation *e) {
+    cJSON *stop = ls_json_add_object(tree, "stopped_early");
+    ls_json_add_int(stop, "without_improvement", e->without_improvement);
+    ls_json_add_int(stop, "best_update", e->best_update);
+    ls_json_add_real(stop, "best_val_accuracy", e->best_accuracy);
+}
+
 static void add_result(cJSON *tree, const ls_train_summary *s) {
     if (s->resumed_at) ls_json_add_int(tree, "resumed_at_update", s->resumed_at);
     ls_json_add_int(tree, "epochs", s->epochs);
@@ -33,14 +40,7 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
     ls_json_add_int(tree, "skipped_updates", s->skipped);
     ls_json_add_int(tree, "samples_seen", s->samples_seen);
     ls_json_add_real(tree, "train_loss", s->train_loss);
-    ls_json_add_real(tree, "test_loss", s->test_loss);
-    ls_json_add_real(tree, "test_accuracy", s->test_accuracy);
-    ls_json_add_int(tree, "test_samples", s->test_samples);
-    if (s->tta_samples > 0) {
-        ls_json_add_real(tree, "tta_loss", s->tta_loss);
-        ls_json_add_real(tree, "tta_accuracy", s->tta_accuracy);
-        ls_json_add_int(tree, "tta_samples", s->tta_samples);
-    }
+    ls_train_evaluation_json(&s->evaluation, tree);
     ls_json_add_real(tree, "train_images_per_second", s->train_images_per_second);
     ls_json_add_real(tree, "wall_seconds", s->wall_seconds);
     ls_json_add_real(tree, "time_to_first_update_seconds", s->time_to_first_update_seconds);
@@ -63,7 +63,7 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
     if (s->best_update >= 0) {
         cJSON *best = ls_json_add_object(tree, "best_checkpoint");
         ls_json_add_int(best, "update", s->best_update);
-        ls_json_add_real(best, "test_accuracy", s->best_accuracy);
+        ls_json_add_real(best, s->evaluation.val_samples > 0 ? "val_accuracy" : "test_accuracy", s->best_accuracy);
     }
     ls_json_add_hash(tree, "weights_hash", s->weights_hash);
 }
@@ -73,6 +73,7 @@ ls_status ls_summary_write(const char *path, const ls_train_info *info, const ls
     ls_json_add_text(tree, "status", summary->status);
     ls_run_info_json(info, tree);
     add_result(tree, summary);
+    if (info->stopped_early) add_early_stop(tree, &summary->evaluation);
     if (summary->resumed_at) add_last_part(tree, summary);
     if (info->parts) ls_json_add_item(tree, "parts", cJSON_Duplicate(info->parts, 1));
     ls_status status = ls_json_write_file(path, tree);

@@ -86,6 +86,11 @@ static ls_compile_options program_options(const ls_trainer *t, int micro_batch) 
     return options;
 }
 
+static size_t input_bytes(const ls_trainer *t, ls_split split) {
+    const ls_input_pipeline_options options = ls_trainer_input_options(t, split);
+    return ls_input_pipeline_device_bytes(t->session.device, &options);
+}
+
 // The programs of a run with the micro-batch of t->facts.batches, and what their inputs take.
 static void plan_programs(ls_trainer *t) {
     const ls_batches *b = &t->facts.batches;
@@ -100,9 +105,10 @@ static void plan_programs(ls_trainer *t) {
     eval->training = 0;
     eval->augmentation = ls_tta_augmentation(t->cfg);
     t->eval_batches = without_accumulation(t->facts.comm, t->facts.test_data->count, b->micro_batch);
-    const ls_input_pipeline_options training = ls_trainer_input_options(t, 1), test = ls_trainer_input_options(t, 0);
-    t->session.memory.inputs = ls_input_pipeline_device_bytes(t->session.device, &test);
-    if (!t->evaluates) t->session.memory.inputs += ls_input_pipeline_device_bytes(t->session.device, &training);
+    if (t->val_data) t->val_batches = without_accumulation(t->facts.comm, t->facts.val_data->count, b->micro_batch);
+    t->session.memory.inputs = input_bytes(t, LS_SPLIT_TEST);
+    if (!t->evaluates) t->session.memory.inputs += input_bytes(t, LS_SPLIT_TRAIN);
+    if (t->val_data) t->session.memory.inputs += input_bytes(t, LS_SPLIT_VALIDATION);
 }
 
 // Whether all ranks have room for what they have planned so far. All ranks; `status` is this rank's.

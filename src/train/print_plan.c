@@ -60,8 +60,9 @@ static void print_batches(const ls_trainer *t, FILE *file) {
         rank = ls_rank_table_line(f->places, b->world_size, rank, line);
         fprintf(file, "  %s\n", line);
     }
-    fprintf(file, "  data          %s: %lld training and %lld test samples, %d classes\n", f->train_data->name,
-        (long long)f->train_data->count, (long long)f->test_data->count, f->train_data->classes);
+    fprintf(file, "  data          %s: %lld training", f->train_data->name, (long long)f->train_data->count);
+    if (f->val_data) fprintf(file, ", %lld validation", (long long)f->val_data->count);
+    fprintf(file, " and %lld test samples, %d classes\n", (long long)f->test_data->count, f->train_data->classes);
     fprintf(file, "  batch         %d = %d (micro-batch) x %d (accumulation) x %d (ranks)\n", b->global_batch,
         b->micro_batch, b->per_rank, b->world_size);
     fprintf(file, "  updates       %lld an epoch, %lld in all\n", (long long)b->windows, (long long)f->updates_planned);

@@ -241,6 +241,26 @@ static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *sta
     return LS_SUCCESS;
 }
 
+// A run with validation touches the test split at its end alone.
+static ls_status evaluate(ls_trainer *t, int last) {
+    ls_train_evaluation e = { .best_accuracy = t->evaluation.best_accuracy,
+        .best_update = t->evaluation.best_update,
+        .without_improvement = t->evaluation.without_improvement };
+    if (t->val_data) {
+        LS_TRY(ls_trainer_validate(t, &e));
+        const int first = t->evaluation.val_samples == 0, better = first || e.val_accuracy > e.best_accuracy;
+        e.without_improvement = better ? 0 : e.without_improvement + 1;
+        if (better) e.best_accuracy = e.val_accuracy;
+        if (better) e.best_update = e.update;
+        t->evaluation = e;
+        ls_trainer_heed_patience(t);
+        last |= t->facts.stopped_early;
+    }
+    if (last || !t->val_data) LS_TRY(ls_trainer_evaluate(t, last, &e));
+    t->evaluation = e;
+    return LS_SUCCESS;
+}
+
 static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     ls_micro_result sums = t->of_epoch;
     LS_TRY(reduce_result(t, &sums));
@@ -249,7 +269,7 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     int64_t every = t->cfg->train_eval_every;
     if (!last && (every == 0 || t->done.epoch % every != 0)) return LS_SUCCESS;
     double before = ls_clock_seconds();
-    LS_TRY(ls_trainer_evaluate(t, last, &t->evaluation));
+    LS_TRY(evaluate(t, last));
     t->stop_and_save.agree_at = t->next.updates; // the updates before it do not say how long it took
     if (ls_spans_on()) add_span(LS_SPANS_HOST, "evaluate", t->done.updates - 1, before);
     for (int i = 0; t->facts.comm->rank == 0 && i < run->observer_count; i++)
@@ -295,9 +315,9 @@ static ls_status between_updates(ls_trainer *t, run_state *run) {
 }
 
 static ls_status run_updates(ls_trainer *t, run_state *run) {
-    // A checkpoint in mid-epoch that train.max_updates makes the last has no result yet.
-    if (t->done.updates == t->facts.updates_planned && t->evaluation.update != t->done.updates)
-        return end_epoch(t, run, 1);
+    // A checkpoint that another train.max_updates or train.patience makes the last may have no result yet.
+    const int tested = t->evaluation.update == t->done.updates && t->evaluation.test_samples > 0;
+    if (t->done.updates == t->facts.updates_planned && !tested) return end_epoch(t, run, 1);
     while (t->done.updates < t->facts.updates_planned) {
         LS_TRY(ls_trainer_agree_on_stop(t));
         if (t->done.updates < t->stop_and_save.meet_at) LS_TRY(run_update(t, run));
@@ -325,12 +345,7 @@ static ls_status summarise(ls_trainer *t, run_state *run, ls_train_summary *s) {
         .skipped = t->skipped,
         .samples_seen = t->done.samples,
         .train_loss = t->last_epoch_loss,
-        .test_loss = t->evaluation.test_loss,
-        .test_accuracy = t->evaluation.test_accuracy,
-        .test_samples = t->evaluation.test_samples,
-        .tta_loss = t->evaluation.tta_loss,
-        .tta_accuracy = t->evaluation.tta_accuracy,
-        .tta_samples = t->evaluation.tta_samples,
+        .evaluation = t->evaluation,
         .best_update = -1,
         .train_images_per_second = rate((ls_train_steady){
             t->steady_before.seconds + t->steady.seconds, t->steady_before.samples + t->steady.samples }),

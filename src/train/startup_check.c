@@ -59,6 +59,10 @@ static ls_status add_state(const ls_trainer *t, ls_fingerprint *mine) {
     if (t->facts.train_data->decoder[0])
         ls_fingerprint_add(mine, "decoder of pictures", "%s", t->facts.train_data->decoder);
     ls_fingerprint_add(mine, "training data", "%016llx", (unsigned long long)t->facts.train_data->checksum);
+    if (t->facts.val_data)
+        ls_fingerprint_add(mine, "validation data", "%016llx", (unsigned long long)t->facts.val_data->checksum);
+    else
+        ls_fingerprint_add(mine, "validation data", "none");
     ls_fingerprint_add(mine, "test data", "%016llx", (unsigned long long)t->facts.test_data->checksum);
     return LS_SUCCESS;
 }

@@ -63,7 +63,11 @@ static ls_status check_data(const ls_trainer *t) {
     if (!ls_chw_equal(test->shape, train->shape) || test->classes != train->classes)
         return ls_fail(
             LS_DATA, "data.dataset = %s: the training and the test split differ in shape or classes", train->name);
-    return LS_SUCCESS;
+    if (t->cfg->train_patience == 0 || t->facts.val_data || t->evaluates) return LS_SUCCESS;
+    char where[LS_STATUS_TEXT_BYTES / 4];
+    return ls_fail(LS_USAGE,
+        "%s: it goes by validation, for which nothing is held out; set data.validation_fraction, for example to 0.1",
+        ls_config_where(t->cfg, LS_OPTION_train_patience, where, sizeof where));
 }
 
 // --- device --------------------------------------------------------------------------------------
@@ -130,9 +134,12 @@ static ls_status plan_training(ls_trainer *t) {
     return ls_session_place(&t->session, t->graph, &options);
 }
 
-ls_input_pipeline_options ls_trainer_input_options(const ls_trainer *t, int training) {
+ls_input_pipeline_options ls_trainer_input_options(const ls_trainer *t, ls_split split) {
+    const int training = split == LS_SPLIT_TRAIN;
     return (ls_input_pipeline_options){ .queue = t->session.queue,
-        .dataset = training ? t->train_data : t->test_data,
+        .dataset = training                 ? t->train_data
+                   : split == LS_SPLIT_TEST ? t->test_data
+                                            : t->val_data,
         .micro_batch = training ? t->facts.batches.micro_batch : t->eval_batches.micro_batch,
         .prefetch = training ? (int)t->cfg->data_prefetch : EVAL_SLOTS,
         .resident = t->cfg->data_loader == LS_LOADER_RESIDENT,
@@ -140,13 +147,21 @@ ls_input_pipeline_options ls_trainer_input_options(const ls_trainer *t, int trai
 }
 
 static ls_status open_inputs(ls_trainer *t) {
-    const ls_input_pipeline_options training = ls_trainer_input_options(t, 1);
-    const ls_input_pipeline_options evaluation = ls_trainer_input_options(t, 0);
+    const struct {
+        ls_split split;
+        int wanted;
+        ls_input_pipeline **pipeline;
+    } rows[] = { { LS_SPLIT_TRAIN, !t->evaluates, &t->input }, { LS_SPLIT_TEST, 1, &t->eval_input },
+        { LS_SPLIT_VALIDATION, t->val_data != NULL, &t->val_input } };
     ls_memory_plan *memory = &t->session.memory;
-    if (!t->evaluates) LS_TRY(ls_input_pipeline_new(t->session.device, &training, &t->input));
-    LS_TRY(ls_input_pipeline_new(t->session.device, &evaluation, &t->eval_input));
-    memory->ring =
-        (t->input ? ls_input_pipeline_bytes(t->input) : 0) + ls_input_pipeline_bytes(t->eval_input) - memory->inputs;
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!rows[i].wanted) continue;
+        const ls_input_pipeline_options options = ls_trainer_input_options(t, rows[i].split);
+        LS_TRY(ls_input_pipeline_new(t->session.device, &options, rows[i].pipeline));
+        bytes += ls_input_pipeline_bytes(*rows[i].pipeline);
+    }
+    memory->ring = bytes - memory->inputs;
     return LS_SUCCESS;
 }
 
@@ -207,6 +222,8 @@ static ls_status prepare(ls_trainer *t) {
     if (ls_failed(status)) return status;
     t->facts.train_data = ls_dataset_get_info(t->train_data);
     t->facts.test_data = ls_dataset_get_info(t->test_data);
+    t->val_data = ls_dataset_held_out(t->train_data);
+    if (t->val_data) t->facts.val_data = ls_dataset_get_info(t->val_data);
     LS_TRY(check_data(t));
     LS_TRY(ls_trainer_open_resolutions(t));
     fill_facts(t);
@@ -279,6 +296,7 @@ void ls_trainer_free(ls_trainer *t) {
     ls_checkpoint_manager_close(t->stop_and_save.files);
     ls_input_pipeline_free(t->input);
     ls_input_pipeline_free(t->eval_input);
+    ls_input_pipeline_free(t->val_input);
     ls_replicas_free(t->replicas);
     ls_update_free(t->update); // its captured graphs hold the programs' buffers, and collectives
     close_collective(t);

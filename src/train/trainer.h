@@ -61,8 +61,11 @@ typedef struct {
     int after; // complete when so many rows of ls_trainer_layer_times are done
 } ls_train_bucket;
 LS_CHECKED ls_status ls_trainer_buckets(const ls_trainer *trainer, ls_train_bucket **rows, int *count);
-// Exact over the test split, on all ranks. with_tta: by eval.tta, too, where that is on (train/tta.h).
+// Exact over the test split, on all ranks. with_tta: by eval.tta, too, where that is on (train/tta.h). Fills in its part of
+// *evaluation, which begins as {0}.
 LS_CHECKED ls_status ls_trainer_evaluate(ls_trainer *trainer, int with_tta, ls_train_evaluation *evaluation);
+// The same over what is held out for validation; there must be some (ls_train_info.val_data).
+LS_CHECKED ls_status ls_trainer_validate(ls_trainer *trainer, ls_train_evaluation *evaluation);
 // weights.safetensors: parameters and statistics under their names, canonical layout, fp32. Rank 0 writes; all ranks
 // read.
 LS_CHECKED ls_status ls_trainer_save_weights(ls_trainer *trainer, const char *path);

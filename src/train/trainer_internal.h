@@ -53,14 +53,14 @@ struct ls_trainer {
     ls_resolutions resolutions;             // of train.resolution, or the data's alone
     ls_graph *resized[LS_RESOLUTION_LIMIT]; // the network at each; NULL: at the data's
     ls_param_rules *rules;
-    ls_dataset *train_data, *test_data;
+    ls_dataset *train_data, *test_data, *val_data; // val_data: the training set's; NULL: nothing is held out
     ls_device_assignment *assignment;
     struct ls_algorithm_cache *plans; // NULL: algorithms go by the device's rule
     ls_session session;
     ls_collective *collective; // NULL: sums go through comm
     ls_update *update;
-    ls_input_pipeline *input, *eval_input;
-    ls_batches eval_batches;
+    ls_input_pipeline *input, *eval_input, *val_input;
+    ls_batches eval_batches, val_batches;
     ls_slab *
         views; // of a test picture, ls_augment_sample[view][eval_batches.micro_batch] (tta.h); NULL: it is taken as it is
     ls_schedule schedule;
@@ -99,7 +99,8 @@ LS_CHECKED ls_status ls_startup_check_programs(ls_trainer *t); // program and op
 LS_CHECKED ls_status ls_startup_check_devices(ls_trainer *t);  // when the device is open
 LS_CHECKED ls_status ls_startup_check_state(ls_trainer *t);    // data and initial weights
 
-// verify_pictures.c: as ls_trainer_verify_pictures, but what is left out is gone from facts.test_data->count.
+// verify_pictures.c: as ls_trainer_verify_pictures, of what is evaluated on (test and validation pictures); what is left out is
+// gone from facts.test_data->count.
 LS_CHECKED ls_status ls_trainer_verify_test_pictures(ls_trainer *t);
 
 LS_CHECKED ls_status ls_trainer_init_weights(ls_trainer *t); // initial_weights.c
@@ -109,7 +110,7 @@ LS_CHECKED ls_status ls_trainer_plan_batches(ls_trainer *t);
 // The session's programs are compiled and fit into the device of every rank, where train.micro_batch = auto with smaller
 // micro-batches than facts.batches had; LS_DEVICE: they do not. All ranks.
 LS_CHECKED ls_status ls_trainer_choose_micro_batch(ls_trainer *t);
-ls_input_pipeline_options ls_trainer_input_options(const ls_trainer *t, int training); // else of test pictures
+ls_input_pipeline_options ls_trainer_input_options(const ls_trainer *t, ls_split split);
 
 // device.autotune (autotune.c). Opens t->plans where it is wanted; for the device's options.
 LS_CHECKED ls_status ls_trainer_open_algorithm_cache(ls_trainer *t);
@@ -123,6 +124,9 @@ LS_CHECKED ls_status ls_trainer_write_weights(ls_trainer *t, const char *path); 
 LS_CHECKED ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state);
 // One update, enqueued and completed.
 LS_CHECKED ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state);
+
+// trainer_state.c. The run ends here if t->evaluation has had no improvement for train.patience evaluations.
+void ls_trainer_heed_patience(ls_trainer *t);
 
 // stop_and_save.c. Before the update `next` is enqueued: agrees with the other ranks when it is time to. All ranks.
 LS_CHECKED ls_status ls_trainer_agree_on_stop(ls_trainer *t);

@@ -83,9 +83,17 @@ static ls_status restore_counters(ls_trainer *t, const ls_train_counters *c) {
     t->of_epoch = own_share(t, &c->of_epoch);
     t->last_epoch_loss = c->last_epoch_loss;
     t->evaluation = c->evaluation;
+    ls_trainer_heed_patience(t);
     t->facts.seconds_before = c->seconds;
     t->steady_before = c->steady;
     return LS_SUCCESS;
+}
+
+void ls_trainer_heed_patience(ls_trainer *t) {
+    const int64_t patience = t->cfg->train_patience;
+    if (patience == 0 || t->evaluation.without_improvement < patience) return;
+    if (t->done.updates < t->facts.updates_planned) t->facts.stopped_early = 1;
+    if (t->facts.stopped_early) t->facts.updates_planned = t->done.updates;
 }
 
 ls_status ls_trainer_snapshot(ls_trainer *t, ls_snapshot *snapshot) {

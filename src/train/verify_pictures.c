@@ -134,22 +134,31 @@ static ls_status verify_training(ls_trainer *t, int64_t *broken) {
     return status;
 }
 
-ls_status ls_trainer_verify_test_pictures(ls_trainer *t) {
-    if (!ls_dataset_may_break(t->test_data)) return LS_SUCCESS;
-    verification v = { .t = t, .dataset = t->test_data, .split = "test" };
-    const int64_t all = t->facts.test_data->count;
-    int64_t more = 0;
+// What is broken of a set that is evaluated on is left out, where data.broken = skip.
+static ls_status verify_evaluated(
+    ls_trainer *t, ls_dataset *dataset, const char *split, int64_t *broken, int64_t *all) {
+    if (!dataset || !ls_dataset_may_break(dataset)) return LS_SUCCESS;
+    verification v = { .t = t, .dataset = dataset, .split = split };
+    const int64_t count = ls_dataset_get_info(dataset)->count;
     ls_status status = verify(&v);
-    if (!ls_failed(status) && v.count > 0 && t->cfg->data_broken == LS_BROKEN_ERROR) {
-        status = verify_training(t, &more); // all that is broken is named at once
-        LS_THEN(status, refuse(v.count + more, all + t->facts.train_data->count));
-    } else if (!ls_failed(status) && v.count > 0) {
-        status = ls_comm_agree(t->comm, ls_dataset_leave_out(t->test_data, v.broken), NULL);
-        ls_info(
-            "data      %lld of %lld test pictures cannot be read and are left out", (long long)v.count, (long long)all);
+    *broken += v.count;
+    *all += count;
+    if (!ls_failed(status) && v.count > 0 && t->cfg->data_broken == LS_BROKEN_SKIP) {
+        status = ls_comm_agree(t->comm, ls_dataset_leave_out(dataset, v.broken), NULL);
+        ls_info("data      %lld of %lld %s pictures cannot be read and are left out", (long long)v.count,
+            (long long)count, split);
     }
     finish(&v);
     return status;
+}
+
+ls_status ls_trainer_verify_test_pictures(ls_trainer *t) {
+    int64_t broken = 0, more = 0, all = t->facts.train_data->count;
+    LS_TRY(verify_evaluated(t, t->test_data, "test", &broken, &all));
+    LS_TRY(verify_evaluated(t, t->val_data, "validation", &broken, &all));
+    if (broken == 0 || t->cfg->data_broken == LS_BROKEN_SKIP) return LS_SUCCESS;
+    LS_TRY(verify_training(t, &more)); // all that is broken is named at once
+    return refuse(broken + more, all);
 }
 
 ls_status ls_trainer_verify_pictures(ls_trainer *t) {
@@ -157,5 +166,6 @@ ls_status ls_trainer_verify_pictures(ls_trainer *t) {
     int64_t broken;
     LS_TRY(verify_training(t, &broken));
     if (broken == 0 || t->cfg->data_broken == LS_BROKEN_SKIP) return LS_SUCCESS;
-    return refuse(broken, t->facts.train_data->count + t->facts.test_data->count);
+    return refuse(broken,
+        t->facts.train_data->count + t->facts.test_data->count + (t->facts.val_data ? t->facts.val_data->count : 0));
 }

@@ -59,6 +59,18 @@ train --run-dir parts --set data.broken=skip --resume
 check "skip: the same weights in two parts" "$(cmp one/weights.safetensors parts/weights.safetensors 2>&1)" ""
 refused "eval, a broken test picture" 3 "cannot be read" "$train" eval folder.ini one/weights.safetensors
 
+# Validation pictures beside test pictures: what is broken of them is named, or left out, too.
+cp -rp pictures both
+mv pictures apart
+mv both pictures
+cp -rp whole/val pictures/test
+refused "broken for validation" 3 "3 of 36 pictures" "$train" folder.ini --run-dir never
+train --run-dir validation --set data.broken=skip
+check "validation: counted" "$(field validation/summary.json val_broken) $(field validation/summary.json val_samples) $(field validation/summary.json test_samples)" "1 11 12"
+check "validation: training as without" "$(cmp one/weights.safetensors validation/weights.safetensors 2>&1)" ""
+rm -r pictures cache
+mv apart pictures
+
 # What was good is packed, and not decoded again: that it is spoilt since does not show.
 rm -r pictures
 cp -rp whole pictures

@@ -114,6 +114,15 @@ static void evaluation(void **state) {
         "epoch 2/5  test accuracy 90.57 %  loss 0.2679; with test-time augmentation 91.11 %  loss 0.2500  (10000 "
         "samples "
         "in 0:02)");
+    e = (ls_train_evaluation){ .val_loss = 0.3, .val_accuracy = 0.9, .val_samples = 500, .seconds = 1.6 };
+    assert_string_equal(ls_progress_evaluation(text, &progress, &e),
+        "epoch 2/5  validation accuracy 90.00 %  loss 0.3000  (500 samples in 0:02)");
+    e.test_samples = 1000;
+    e.test_accuracy = 0.89;
+    e.test_loss = 0.4;
+    assert_string_equal(ls_progress_evaluation(text, &progress, &e),
+        "epoch 2/5  validation accuracy 90.00 %  loss 0.3000; test accuracy 89.00 %  loss 0.4000  (1500 samples in "
+        "0:02)");
 }
 
 // stderr of a test is no terminal: auto means lines.

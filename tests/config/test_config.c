@@ -78,6 +78,8 @@ static void choices_match_the_enums(void **state) {
         { "eval.tta", LS_TTA_OFF, "off" },
         { "eval.tta", LS_TTA_FLIP, "flip" },
         { "eval.tta", LS_TTA_FLIP_SHIFT, "flip-shift" },
+        { "eval.split", LS_EVAL_TEST, "test" },
+        { "eval.split", LS_EVAL_VALIDATION, "validation" },
         { "run.resume", LS_RESUME_OFF, "off" },
         { "run.resume", LS_RESUME_AUTO, "auto" },
         { "run.resume", LS_RESUME_MUST, "must" },

@@ -64,6 +64,8 @@ static const refusal rows[] = {
     { "[data]\nstd = 0.1, 0.2\ndataset = cifar10\n", NULL,
         "@:2: data.std = 0.1, 0.2: 2 numbers; expected 3, one a channel of cifar10" },
     { "[data]\nstd = 0\n", NULL, "@:2: data.std = 0: it divides; expected numbers above 0" },
+    { "[train]\npatience = 3\neval_every = 0\n", NULL,
+        "@:2: train.patience = 3: it counts evaluations, and with train.eval_every = 0 there is none before the end" },
     { "[train]\nresolution = 24\n", NULL,
         "@:2: train.resolution = 24: expected epoch:pixels with commas between, as 0:24, 3:28, 6:32x40" },
     { "[train]\nresolution = 0:24, 3:28x\n", NULL,

@@ -214,10 +214,10 @@ static void layouts_with_val(void **state) {
         const char *note;
     } rows[] = {
         { 2, 0, 0, 2, "" },
-        { 2, 3, 0, 3, "val/ is not used, for there is test/" },
+        { 2, 3, 0, 3, "" },
         { 0, 3, 7, 3, "data.test_fraction has no effect, for there is test/" },
         { 2, 0, -1, 2, "data.test_fraction has no effect, for there is val/" },
-        { 2, 3, -1, 3, "val/ is not used, for there is test/; data.test_fraction has no effect, for there is test/" },
+        { 2, 3, -1, 3, "data.test_fraction has no effect, for there is test/" },
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         const char *folder = new_folder();
@@ -233,6 +233,8 @@ static void layouts_with_val(void **state) {
         assert_int_equal(8, ls_dataset_get_info(train)->count);
         assert_int_equal(2 * rows[r].tested, ls_dataset_get_info(test)->count);
         assert_string_equal(rows[r].note, ls_dataset_get_info(train)->note);
+        const ls_dataset *held = ls_dataset_held_out(train); // val/ beside test/
+        assert_int_equal(rows[r].val && rows[r].test ? 4 : 0, held ? ls_dataset_get_info(held)->count : 0);
         ls_dataset_free(train);
         ls_dataset_free(test);
     }

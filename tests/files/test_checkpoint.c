@@ -551,6 +551,7 @@ static const struct {
         "optimizer.lr 0.1, now 0.05; schedule.kind constant, now cosine" },
     { { "data.pad=0", "data.flip=false" }, LS_OK, "data.pad 1, now 0; data.flip true, now false" },
     { { "data.cutout=3" }, LS_OK, "data.cutout 0, now 3" },
+    { { "data.validation_fraction=0.1" }, LS_USAGE, "was made with data.validation_fraction = 0, but now it is 0.1" },
     { { "train.micro_batch=8" }, LS_OK, "train.micro_batch 4, now 8" },
     { { "run.seed=2" }, LS_USAGE, "was made with run.seed = 1, but now it is 2: that would be another run" },
     { { "train.global_batch=32" }, LS_USAGE, "was made with train.global_batch = 16, but now it is 32" },

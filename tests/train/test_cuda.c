@@ -94,8 +94,9 @@ static ls_train_summary variant_run(int v, const char *a, const char *b) {
 }
 
 static void same_run(int v, const char *what, const ls_train_summary *a, const ls_train_summary *b) {
-    if (a->weights_hash != b->weights_hash || a->test_loss != b->test_loss)
-        fail_msg("%s: %s differ: test loss %.9g and %.9g", variants[v].name, what, a->test_loss, b->test_loss);
+    if (a->weights_hash != b->weights_hash || a->evaluation.test_loss != b->evaluation.test_loss)
+        fail_msg("%s: %s differ: test loss %.9g and %.9g", variants[v].name, what, a->evaluation.test_loss,
+            b->evaluation.test_loss);
 }
 
 static void recorded_updates_are_the_eager_ones(void **state) {
@@ -180,7 +181,7 @@ static void compare_first_updates(void) {
     for (int v = 0; v < VARIANTS; v++) {
         int half = strstr(variants[v].name, "bf16") || strstr(variants[v].name, "fp16");
         run r = { 0 };
-        ls_train_evaluation evaluation;
+        ls_train_evaluation evaluation = { 0 };
         first_losses("device.type=ref", small, variants[v].options, UPDATES, expected);
         must(open_run(&r, "device.type=cuda", small, variants[v].options));
         must(ls_trainer_updates(r.trainer, UPDATES, got));

@@ -108,7 +108,7 @@ static void as_evaluation(void **state) {
         run r = { 0 };
         prediction_run p = { 0 };
         train(&r, shapes[i % 2], device);
-        ls_train_evaluation e;
+        ls_train_evaluation e = { 0 };
         must(ls_trainer_evaluate(r.trainer, 0, &e));
         open_weights(&p);
         must(open_predictor(&p, &r.cfg, list, PICTURES));
@@ -213,7 +213,7 @@ static void expect_tta(
 static void check_tta(
     run *r, float logits[VIEWS][PICTURES][CLASSES], const int32_t *labels, int row, const char *share, int seen) {
     char options[2][64];
-    ls_train_evaluation plain, e;
+    ls_train_evaluation plain = { 0 }, e = { 0 };
     run again = { .cfg = r->cfg };
     snprintf(options[0], sizeof options[0], "eval.tta=%s", tta_rows[row].tta);
     snprintf(options[1], sizeof options[1], "eval.tta_share=%s", share);

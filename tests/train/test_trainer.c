@@ -51,7 +51,7 @@ static void learns_and_counts(void **state) {
         ls_train_summary s = whole_run(options);
         assert_int_equal(s.updates, 30 * 5);
         assert_int_equal(s.samples_seen, 30 * 300);
-        assert_int_equal(s.test_samples, 50);
+        assert_int_equal(s.evaluation.test_samples, 50);
         assert_string_equal(s.status, "completed");
         if (s.train_loss > 1.9)
             fail_msg("%s: the loss of the last epoch is %g; guessing gives 2.3", devices[d], s.train_loss);
@@ -157,7 +157,8 @@ static void resident_data_are_the_same(void **state) {
             "data.cutout=3", "data.crop_scale=0.3", "data.mixup=1", "data.loader=resident", NULL };
         ls_train_summary a = whole_run(ring), b = whole_run(resident);
         assert_true(a.weights_hash == b.weights_hash);
-        assert_true(a.train_loss == b.train_loss && a.test_loss == b.test_loss && a.test_accuracy == b.test_accuracy);
+        assert_true(a.train_loss == b.train_loss && a.evaluation.test_loss == b.evaluation.test_loss);
+        assert_true(a.evaluation.test_accuracy == b.evaluation.test_accuracy);
     }
 }
 
@@ -380,9 +381,9 @@ static void weights_survive_a_file(void **state) {
     uint64_t hash;
     must(ls_param_store_hash(b.trainer->session.store, &hash));
     assert_true(hash == summary.weights_hash);
-    ls_train_evaluation e;
+    ls_train_evaluation e = { 0 };
     must(ls_trainer_evaluate(b.trainer, 0, &e));
-    assert_true(fabs(e.test_loss - summary.test_loss) < 1e-4 * summary.test_loss);
+    assert_true(fabs(e.test_loss - summary.evaluation.test_loss) < 1e-4 * e.test_loss);
     run_close(&a);
     run_close(&b);
     unlink(path);

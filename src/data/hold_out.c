@@ -1,0 +1,162 @@
+// hold_out.c - a training set in two parts: one to train on, one to validate with (data.validation_fraction).
+//
+// Of each class so many samples are held out, rounded to the nearest; a class of two or more is in both parts. Which ones
+// follows from the seed: those with the lowest words(i) = ls_random_word(seed, LS_PURPOSE_VALIDATION, 0, i, 0), i being the
+// sample's index; of equal ones the first. Both parts keep the order of the whole set. They are views of it: pictures
+// are there once.
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/philox.h"
+#include "data/format.h"
+
+typedef struct {
+    ls_dataset *owned; // the whole set, in the part to train on
+    uint32_t *index;
+} part;
+
+static int64_t whole_index(const ls_dataset *dataset, int64_t index) {
+    return ((const part *)dataset->state)->index[index];
+}
+
+static ls_status read_sample(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
+    return ls_dataset_read(dataset->whole, whole_index(dataset, index), pixels, label);
+}
+
+static void name_sample(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes) {
+    dataset->whole->name(dataset->whole, whole_index(dataset, index), dst, bytes);
+}
+
+static int label_sample(const ls_dataset *dataset, int64_t index) {
+    return dataset->whole->label(dataset->whole, whole_index(dataset, index));
+}
+
+static int64_t file_of_sample(const ls_dataset *dataset, int64_t index) {
+    return dataset->whole->file(dataset->whole, whole_index(dataset, index));
+}
+
+static void leave_out(ls_dataset *dataset, const uint8_t *broken) {
+    part *p = dataset->state;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < dataset->facts.count; i++)
+        if (!broken[i]) p->index[kept++] = p->index[i];
+    dataset->facts.count = kept;
+}
+
+static void free_part(void *state) {
+    part *p = state;
+    ls_dataset_free(p->owned);
+    free(p->index);
+    free(p);
+}
+
+// The samples with taken[i] == wanted.
+static ls_status new_part(ls_dataset *whole, const uint8_t *taken, int wanted, ls_split split, ls_dataset **out) {
+    const ls_dataset_info *facts = &whole->facts;
+    ls_dataset *d;
+    part *p;
+    LS_TRY(LS_NEW(d, 1, "data set"));
+    *out = d; // freed by the caller
+    LS_TRY(LS_NEW(p, 1, "data set"));
+    *d = (ls_dataset){ .facts = *facts,
+        .format = whole->format,
+        .split = split,
+        .read = read_sample,
+        .name = whole->name ? name_sample : NULL,
+        .label = whole->label ? label_sample : NULL,
+        .file = whole->file ? file_of_sample : NULL,
+        .leave_out = leave_out,
+        .whole = whole,
+        .state = p,
+        .free_state = free_part,
+        .class_names = whole->class_names };
+    LS_TRY(LS_NEW(p->index, facts->count, "list of %" PRId64 " samples", facts->count));
+    d->facts.count = 0;
+    for (int64_t i = 0; i < facts->count; i++)
+        if (taken[i] == wanted) p->index[d->facts.count++] = (uint32_t)i;
+    d->facts.checksum = ls_hash_more(facts->checksum, p->index, (size_t)d->facts.count * sizeof *p->index);
+    return ls_dataset_prepare(d);
+}
+
+// --- which ones ----------------------------------------------------------------------------------
+
+typedef struct {
+    int32_t label;
+    uint32_t word, index;
+} candidate;
+
+static int compare(const void *a, const void *b) {
+    const candidate *x = a, *y = b;
+    if (x->label != y->label) return x->label < y->label ? -1 : 1;
+    if (x->word != y->word) return x->word < y->word ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+static ls_status label_of(const ls_dataset *d, int64_t index, uint8_t *pixels, int32_t *label) {
+    if (d->label) {
+        *label = d->label(d, index);
+        return LS_SUCCESS;
+    }
+    if (d->read) return d->read(d, index, pixels, label); // made on demand
+    *label = d->labels[(size_t)index * d->label_stride];
+    return LS_SUCCESS;
+}
+
+static ls_status list_candidates(const ls_dataset *d, uint64_t seed, candidate *list) {
+    uint8_t *pixels;
+    ls_status status = LS_NEW(pixels, ls_chw_count(d->facts.shape), "pixels of a picture");
+    for (int64_t i = 0; i < d->facts.count && !ls_failed(status); i++) {
+        list[i] =
+            (candidate){ .word = ls_random_word(seed, LS_PURPOSE_VALIDATION, 0, (uint32_t)i, 0), .index = (uint32_t)i };
+        status = label_of(d, i, pixels, &list[i].label);
+    }
+    free(pixels);
+    return status;
+}
+
+static int64_t share_of(int64_t count, double fraction) {
+    int64_t held = (int64_t)((double)count * fraction + 0.5);
+    if (held < 1) held = 1;
+    return held < count ? held : count - 1;
+}
+
+// taken[i] = 1 where sample i is held out.
+static ls_status choose(const ls_dataset *d, uint64_t seed, double fraction, uint8_t *taken) {
+    const int64_t count = d->facts.count;
+    candidate *list;
+    LS_TRY(LS_NEW(list, count, "list of %" PRId64 " samples", count));
+    ls_status status = list_candidates(d, seed, list);
+    if (!ls_failed(status)) qsort(list, (size_t)count, sizeof *list, compare);
+    for (int64_t first = 0, end; first < count && !ls_failed(status); first = end) {
+        for (end = first; end < count && list[end].label == list[first].label;) end++;
+        const int64_t held = share_of(end - first, fraction);
+        for (int64_t i = first; i < first + held; i++) taken[list[i].index] = 1;
+    }
+    free(list);
+    return status;
+}
+
+ls_status ls_dataset_hold_out(const ls_config *cfg, ls_dataset *whole, ls_dataset **out) {
+    const int64_t count = whole->facts.count;
+    uint8_t *taken;
+    ls_dataset *train = NULL;
+    ls_status status = LS_NEW(taken, count, "list of %" PRId64 " samples", count);
+    LS_THEN(status, choose(whole, (uint64_t)cfg->run_seed, cfg->data_validation_fraction, taken));
+    LS_THEN(status, new_part(whole, taken, 0, LS_SPLIT_TRAIN, &train));
+    LS_THEN(status, new_part(whole, taken, 1, LS_SPLIT_VALIDATION, &train->held_out));
+    free(taken);
+    if (!ls_failed(status) && train->held_out->facts.count == 0)
+        status = ls_fail(LS_USAGE,
+            "data.validation_fraction = %g holds nothing out of %s, of which no class has two training pictures",
+            cfg->data_validation_fraction, whole->facts.name);
+    if (ls_failed(status)) {
+        ls_dataset_free(train);
+        return status;
+    }
+    ((part *)train->state)->owned = whole;
+    train->held_out->facts.note[0] = '\0';
+    *out = train;
+    return LS_SUCCESS;
+}
