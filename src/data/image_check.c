@@ -41,9 +41,19 @@ static ls_status check_png(const char *path, const uint8_t *bytes, size_t count,
         count);
 }
 
+// A frame's header: how many blocks of 8 x 8 pixels each component has, in whole MCUs; and the tables that there are by
+// now, bit n for number n, of Huffman codes of class AC bit 4 + n.
+typedef struct {
+    int components, id[4], quantisation[4];
+    uint64_t blocks[4], all;
+    int progressive, scans;
+    uint64_t visited; // blocks, by the scans so far
+    unsigned huffman_tables, quantisation_tables;
+} jpeg_frame;
+
 // stb trusts the numbers of a segment of Huffman tables and writes behind its own tables where they add up to more than
 // the 256 codes that there can be. Source: ITU-T T.81, B.2.4.2.
-static ls_status check_huffman(const char *path, const uint8_t *bytes, size_t begin, size_t end) {
+static ls_status check_huffman(const char *path, const uint8_t *bytes, size_t begin, size_t end, jpeg_frame *frame) {
     enum { LENGTHS = 16, CODES_MAX = 256 };
     for (size_t at = begin; at < end;) {
         int codes = 0;
@@ -55,18 +65,11 @@ static ls_status check_huffman(const char *path, const uint8_t *bytes, size_t be
                 "replace it or move it away",
                 path, at, CODES_MAX);
         }
+        frame->huffman_tables |= (bytes[at] >> 4 ? 16u : 1u) << (bytes[at] & 3);
         at += 1 + LENGTHS + (size_t)codes;
     }
     return LS_SUCCESS;
 }
-
-// A frame's header: how many blocks of 8 x 8 pixels each component has, in whole MCUs.
-typedef struct {
-    int components, id[4];
-    uint64_t blocks[4], all;
-    int progressive, scans;
-    uint64_t visited; // blocks, by the scans so far
-} jpeg_frame;
 
 // `segment` begins behind its length. What is not as it should be, stb refuses. Source: ITU-T T.81, B.2.2, A.2.4.
 static void read_frame(const uint8_t *segment, size_t bytes, int progressive, jpeg_frame *frame) {
@@ -84,6 +87,7 @@ static void read_frame(const uint8_t *segment, size_t bytes, int progressive, jp
     for (int c = 0; c < components; c++) {
         const uint8_t factors = segment[FIXED + COMPONENT * c + 1];
         frame->id[c] = segment[FIXED + COMPONENT * c];
+        frame->quantisation[c] = segment[FIXED + COMPONENT * c + 2] & 3;
         frame->blocks[c] = mcus * (factors >> 4) * (factors & 15);
         frame->all += frame->blocks[c];
     }
@@ -91,16 +95,35 @@ static void read_frame(const uint8_t *segment, size_t bytes, int progressive, jp
     frame->progressive = progressive;
 }
 
+// Source: ITU-T T.81, B.2.4.1.
+static void note_quantisation(const uint8_t *segment, size_t bytes, jpeg_frame *frame) {
+    for (size_t at = 0; at < bytes; at += segment[at] >> 4 ? 129 : 65)
+        frame->quantisation_tables |= 1u << (segment[at] & 3);
+}
+
+// stb decodes with tables that the file lacks, too, from memory that was never written. `scan`: a component's number and
+// its two tables of codes; first, refines: of the scan's header. Source: ITU-T T.81, B.2.3.
+static int has_tables(const jpeg_frame *frame, int component, uint8_t scan, int first, int refines) {
+    const unsigned dc = 1u << (scan >> 4 & 3), ac = 16u << (scan & 3);
+    unsigned needed = frame->progressive ? (first > 0 ? ac : refines ? 0 : dc) : dc | ac;
+    return (frame->huffman_tables & needed) == needed &&
+           (frame->quantisation_tables >> frame->quantisation[component] & 1);
+}
+
 // A scan takes a few bytes, and stb goes over all of its components' blocks. A sequential JPEG has each component in one
 // scan; libjpeg's progressive ones go over a block up to 6 times, and no encoder comes near 24 times.
 static ls_status count_scan(const char *path, const uint8_t *segment, size_t bytes, jpeg_frame *frame) {
-    enum { PASSES_MAX = 24, ALWAYS = 1 << 20 }; // so many blocks take no time
-    const int listed = bytes > 0 ? segment[0] : 0;
-    for (int k = 0; k < listed && 1 + 2 * (size_t)k < bytes; k++)
+    enum { PASSES_MAX = 24, ALWAYS = 1 << 20 };                                // so many blocks take no time
+    const size_t listed = bytes > 0 ? segment[0] : 0, header = 1 + 2 * listed; // then the first and last coefficient
+    for (size_t k = 0; k < listed && header + 2 < bytes; k++)
         for (int c = 0; c < frame->components; c++)
             if (frame->id[c] == segment[1 + 2 * k]) {
                 frame->visited += frame->blocks[c];
-                break;
+                if (has_tables(frame, c, segment[2 + 2 * k], segment[header], segment[header + 2] >> 4)) break;
+                return ls_fail(LS_DATA,
+                    "%s: broken JPEG: its scan %d decodes by tables that the file does not have; replace it or move it "
+                    "away",
+                    path, frame->scans + 1);
             }
     frame->scans++;
     const int passes = frame->progressive ? PASSES_MAX : 1;
@@ -117,6 +140,7 @@ static const uint8_t exif_mark[] = { 'E', 'x', 'i', 'f', 0, 0 };
 static ls_status take_segment(const char *path, int marker, const uint8_t *bytes, size_t begin, size_t end,
     jpeg_frame *frame, ls_image_notes *notes) {
     enum { SEQUENTIAL = 0xc0, EXTENDED = 0xc1, PROGRESSIVE = 0xc2, TABLES = 0xc4, SCAN = 0xda, APP1 = 0xe1 };
+    enum { QUANTISATION = 0xdb };
     enum { LOSSLESS = 0xc3, HIERARCHICAL = 0xc5, EXTENSION = 0xc8, CONDITIONING = 0xcc, LAST = 0xcf };
     const uint8_t *segment = bytes + begin;
     const size_t length = end - begin;
@@ -127,7 +151,10 @@ static ls_status take_segment(const char *path, int marker, const uint8_t *bytes
         read_frame(segment, length, marker == PROGRESSIVE, frame);
         return LS_SUCCESS;
     case TABLES:
-        return check_huffman(path, bytes, begin, end);
+        return check_huffman(path, bytes, begin, end, frame);
+    case QUANTISATION:
+        note_quantisation(segment, length, frame);
+        return LS_SUCCESS;
     case SCAN:
         return count_scan(path, segment, length, frame);
     case APP1:

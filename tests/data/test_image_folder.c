@@ -724,8 +724,17 @@ static void put_scans(const char *folder, const char *name, int side, int progre
     const uint8_t begin[] = { 0xff, 0xd8, 0xff, progressive ? 0xc2 : 0xc0, 0, 11, 8, s, 0, s, 0, 1, 1, 0x11, 0 };
     const uint8_t scan[] = { 0xff, 0xda, 0, 8, 1, 1, 0, 0, 0, 0x10 };
     const uint8_t padding[] = { 0xff, 0xfe, PADDING >> 8, PADDING & 255 }, end[] = { 0xff, 0xd9 };
+    // Tables: quantisation by 1, and of each class of codes one of one bit.
+    static const uint8_t quantisation[] = { 0xff, 0xdb, 0, 67, 0 }, codes[] = { 0xff, 0xc4, 0, 38 };
     uint8_t *at = memcpy(file, begin, sizeof begin);
     at += sizeof begin;
+    at = (uint8_t *)memcpy(at, quantisation, sizeof quantisation) + sizeof quantisation;
+    at = (uint8_t *)memset(at, 1, 64) + 64;
+    at = (uint8_t *)memcpy(at, codes, sizeof codes) + sizeof codes;
+    memset(at, 0, 36);
+    at[1] = at[19] = 1;
+    at[18] = 0x10;
+    at += 36;
     at = (uint8_t *)memcpy(at, padding, sizeof padding) + PADDING + 2;
     for (int i = 0; i < scans; i++, at += sizeof scan) memcpy(at, scan, sizeof scan);
     memcpy(at, end, sizeof end);

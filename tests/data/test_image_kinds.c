@@ -96,6 +96,9 @@ static void damaged_files_are_refused(void **state) {
         { "TGA of another kind", "colour.tga", 0, 2, 4, { "no TGA that is read", "kind 4" } },
         { "TGA, palette and colours", "colour.tga", 0, 1, 1, { "no TGA that is read", "palette 1" } },
         { "TGA, width 0", "colour.tga", 0, 12, 0, { "no TGA that is read", "0 x 7" } },
+        { "JPEG without codes", "baseline.jpg", 0, -0xc4, 0xec, { "broken JPEG", "scan 1", "does not have" } },
+        { "JPEG without quantisation", "baseline.jpg", 0, -0xdb, 0xec, { "broken JPEG", "scan 1", "does not have" } },
+        { "JPEG, progressive, without codes", "progressive.jpg", 0, -0xc4, 0xec, { "broken JPEG", "does not have" } },
         { "JPEG, arithmetically coded", "baseline.jpg", 0, -0xc0, 0xc9, { "arithmetically coded", "save it anew" } },
         { "JPEG, lossless", "baseline.jpg", 0, -0xc0, 0xc3, { "lossless", "save it anew" } },
     };
