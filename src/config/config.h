@@ -68,6 +68,7 @@ enum {
 enum { LS_PRECISION_FP32, LS_PRECISION_BF16, LS_PRECISION_FP16 };
 enum { LS_RECOMPUTE_OFF, LS_RECOMPUTE_BLOCKS };
 enum { LS_LOSS_MEAN, LS_LOSS_SUM };
+enum { LS_AVERAGE_OFF, LS_AVERAGE_EMA, LS_AVERAGE_LOOKAHEAD };      // average.kind
 enum { LS_EVAL_TEST, LS_EVAL_VALIDATION };                          // eval.split
 enum { LS_BROKEN_ERROR, LS_BROKEN_SKIP };                           // data.broken
 enum { LS_RESIZE_STRETCH, LS_RESIZE_CROP };                         // data.resize

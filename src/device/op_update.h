@@ -54,6 +54,8 @@
 //                    copy[i] = w in 16 bits where the working copy is a 16-bit one.
 //                    No MOMENTUM argument is absent, even at momentum 0; COPY is absent when storage is LS_F32
 //   RUNNING_STATS    nothing when skip; running[i] = (1-share)*running[i] + share*sum[i]/micro_batches
+//   AVERAGE          nothing when halted; a = window.average_decay;  average[i] = a*average[i] + (1-a)*weight[i], which is
+//                    weight[i] at a = 0 and average[i] at a = 1;  with write_back weight[i] = average[i]
 //   CAST             dst[i] = src[i], fp32 -> storage, rounded to nearest even
 //   CAST_TO_F32      dst[i] = src[i], storage -> fp32, exact
 #ifndef LS_DEVICE_OP_UPDATE_H
@@ -77,6 +79,7 @@ typedef struct {            // host -> device with every update
     float lr[LS_RATES_MAX]; // 0: the schedule's; others have an end of their own
     uint32_t update;
     int32_t renormalise; // MUON: weights are rescaled
+    float average_decay;
 } ls_update_input;
 
 typedef struct {      // lives on the device, part of every checkpoint
@@ -99,6 +102,7 @@ typedef struct {
     int unscaled;      // TO_ and FROM_FIXED_POINT: loss_scale is taken as 1 (batch norm's statistics are not scaled)
     int slot;          // GRAD_STATS
     int64_t first;     // TO_FIXED_POINT, GRAD_STATS: number in the store of element 0
+    int write_back;    // AVERAGE
     float share;       // RUNNING_STATS: weight of the new value (PyTorch's momentum)
     ls_dtype storage;  // CAST, CAST_TO_F32
 } ls_flat_attr;
@@ -157,6 +161,7 @@ enum {
     LS_RUNNING_STATS_RUNNING,
     LS_RUNNING_STATS_ARGS
 };
+enum { LS_AVERAGE_WINDOW, LS_AVERAGE_STATE, LS_AVERAGE_AVERAGE, LS_AVERAGE_WEIGHT, LS_AVERAGE_ARGS };
 enum { LS_CAST_SRC, LS_CAST_DST, LS_CAST_ARGS };
 enum { LS_CAST_TO_F32_SRC, LS_CAST_TO_F32_DST, LS_CAST_TO_F32_ARGS };
 

@@ -14,20 +14,29 @@ static void describe(ls_snapshot_tensor *tensor, const ls_graph *graph, int p, c
     for (int d = 0; d < param->rank; d++) tensor->dim[d] = param->file_dim[d]; // as weights.h describes it
 }
 
+static void add(ls_snapshot *s, const ls_graph *graph, int p, const char *kept, int state) {
+    ls_snapshot_tensor *tensor = &s->tensors[s->count++];
+    describe(tensor, graph, p, kept, state);
+    s->bytes += (size_t)tensor->elements * sizeof(float);
+}
+
+static int is_averaged(const ls_graph *graph, const ls_param_rules *rules, int p) {
+    return rules->average && (ls_role_is_statistic(graph->params[p].role) || rules->param[p].kind != LS_NOT_TRAINED);
+}
+
 static void describe_all(ls_snapshot *s, const ls_graph *graph, const ls_param_rules *rules) {
-    for (int state = 0; state <= rules->kept; state++) {
-        for (int p = 0; p < graph->param_count; p++) {
-            if (state > ls_param_rules_kept(rules, p)) continue;
-            ls_snapshot_tensor *tensor = &s->tensors[s->count++];
-            describe(tensor, graph, p, state ? ls_optimizer_kept_name(rules->param[p].kind, state - 1) : "", state);
-            s->bytes += (size_t)tensor->elements * sizeof(float);
-        }
-    }
+    const char *other = rules->average == LS_AVERAGE_EMA ? "unaveraged" : "slow";
+    for (int state = 0; state <= rules->kept; state++)
+        for (int p = 0; p < graph->param_count; p++)
+            if (state <= ls_param_rules_kept(rules, p))
+                add(s, graph, p, state ? ls_optimizer_kept_name(rules->param[p].kind, state - 1) : "", state);
+    for (int p = 0; p < graph->param_count; p++)
+        if (is_averaged(graph, rules, p)) add(s, graph, p, other, LS_SNAPSHOT_OTHER);
 }
 
 ls_status ls_snapshot_list(const ls_graph *graph, const ls_param_rules *rules, ls_snapshot **out) {
     ls_snapshot *s;
-    int count = graph->param_count * (1 + rules->kept); // at most
+    int count = graph->param_count * (2 + rules->kept); // at most
     LS_TRY(LS_NEW(s, 1, "list of %d tensors", count));
     ls_status status = LS_NEW(s->tensors, count + 1, "list of %d tensors", count);
     if (ls_failed(status)) {

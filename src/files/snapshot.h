@@ -11,11 +11,14 @@
 #include "program/param_rules.h"
 
 enum { LS_SNAPSHOT_NAME_BYTES = 160 };
+// With a running average there are two of each: the one that is evaluated is the parameter itself, the other is
+// "conv1.weight.slow", lookahead's average, or "conv1.weight.unaveraged", which goes on beside ema's.
+enum { LS_SNAPSHOT_OTHER = -1 };
 
 typedef struct {
     char name[LS_SNAPSHOT_NAME_BYTES]; // "conv1.weight"; of the optimizer's memory "conv1.weight.momentum"
     int param;                         // of the graph
-    int state; // 0: the parameter or statistic itself; 1, 2, ...: what the optimizer keeps of it
+    int state; // 0: the parameter or statistic itself; 1, 2, ...: what the optimizer keeps of it; LS_SNAPSHOT_OTHER
     int rank;
     int64_t dim[4];
     int64_t elements;

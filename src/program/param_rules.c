@@ -80,7 +80,7 @@ static ls_status fill(const ls_config *cfg, const ls_graph *graph, ls_param_rule
 ls_status ls_param_rules_new(const ls_config *cfg, const ls_graph *graph, ls_param_rules **out) {
     ls_param_rules *r;
     LS_TRY(LS_NEW(r, 1, "rules of %d parameters", graph->param_count));
-    *r = (ls_param_rules){ .rate = { { NAN, INFINITY } }, .rate_count = 1 };
+    *r = (ls_param_rules){ .rate = { { NAN, INFINITY } }, .rate_count = 1, .average = cfg->average_kind };
     ls_status status = LS_NEW(r->param, graph->param_count, "rules of %d parameters", graph->param_count);
     LS_THEN(status, fill(cfg, graph, r));
     return LS_GIVE(status, r, out, ls_param_rules_free);

@@ -26,7 +26,8 @@ typedef struct {
     ls_param_rule *param;            // by parameter of the graph
     ls_rate_rule rate[LS_RATES_MAX]; // 0: the schedule's own
     int rate_count;
-    int kept; // tensors that an optimizer keeps of a parameter, the most of all kinds in use
+    int average; // LS_AVERAGE_*, of trained parameters and statistics
+    int kept;    // tensors that an optimizer keeps of a parameter, the most of all kinds in use
 } ls_param_rules;
 
 // Decay is on weights of convolutions and linear layers only, unless the configuration says otherwise. LS_USAGE: a group

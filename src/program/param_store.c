@@ -69,6 +69,7 @@ static ls_param_store_sizes sizes_of(const ls_param_store *a) {
     return (ls_param_store_sizes){ .weight = (all + (size_t)a->frozen_elements) * sizeof(float),
         .grad = all * sizeof(float),
         .state = (size_t)a->options.state_tensors * trained * sizeof(float),
+        .average = a->options.averaged ? all * sizeof(float) : 0,
         .copy = a->storage == LS_F32 ? 0 : (size_t)ls_param_store_working_elements(a) * ls_dtype_bytes(a->storage),
         .fixed = a->options.ordered ? all * sizeof(int64_t) : 0,
         .wire = a->options.wire ? trained * ls_dtype_bytes(LS_BF16) : 0 };
@@ -85,6 +86,7 @@ ls_status ls_param_store_allocate(ls_param_store *a) {
         { "weights", a->sizes.weight, &a->weight, LS_MEMORY_DEVICE },
         { "gradients", a->sizes.grad, &a->grad, summed },
         { "optimizer state", a->sizes.state, &a->state, LS_MEMORY_DEVICE },
+        { "average of weights", a->sizes.average, &a->average, LS_MEMORY_DEVICE },
         { "working weights", a->sizes.copy, &a->copy, LS_MEMORY_DEVICE },
         { "fixed-point gradients", a->sizes.fixed, &a->fixed, summed },
         { "gradients in bf16", a->sizes.wire, &a->wire, summed },
@@ -116,7 +118,7 @@ ls_status ls_param_store_new(
 
 void ls_param_store_free(ls_param_store *a) {
     if (!a) return;
-    ls_slab *slabs[] = { a->weight, a->grad, a->state, a->copy, a->fixed, a->wire };
+    ls_slab *slabs[] = { a->weight, a->grad, a->state, a->average, a->copy, a->fixed, a->wire };
     for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
         if (slabs[i]) a->device->api->slab_free(slabs[i]);
     free(a->offset);

@@ -14,13 +14,14 @@ typedef struct {
     ls_dtype storage;            // of activations and of the weights that operators read
     const ls_param_rules *rules; // which parameters are trained; NULL: all. Borrowed
     int state_tensors;           // tensors that the optimizer keeps of every trained one
+    int averaged;                // there is a running average of what is trained and of the statistics
     int ordered;                 // gradients are summed as 64-bit fixed point
     int wire;                    // gradients travel between ranks in bf16
     int reduced;                 // what is summed over ranks lies in memory for collectives (LS_MEMORY_REDUCED)
 } ls_param_store_options;
 
 typedef struct { // of each slab; 0: there is none
-    size_t weight, grad, state, copy, fixed, wire;
+    size_t weight, grad, state, average, copy, fixed, wire;
 } ls_param_store_sizes;
 
 typedef struct {
@@ -34,7 +35,8 @@ typedef struct {
     ls_param_store_options options;
     ls_dtype storage; // of the working copy
     ls_param_store_sizes sizes;
-    ls_slab *weight, *grad, *state, *copy, *fixed, *wire; // copy: 16-bit storage only; fixed, wire: as options say
+    ls_slab *weight, *grad, *state, *average, *copy, *fixed,
+        *wire; // copy: 16-bit storage only; fixed, wire: as options say
 } ls_param_store;
 
 // Decides where everything lies and how much memory it takes; the memory comes with ls_param_store_allocate.

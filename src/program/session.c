@@ -57,7 +57,7 @@ ls_status ls_session_measure(ls_session *s) {
     free_programs(s);
     s->memory.weights = sizes->weight + sizes->copy;
     s->memory.gradients = sizes->grad + sizes->fixed;
-    s->memory.optimizer = sizes->state;
+    s->memory.optimizer = sizes->state + sizes->average;
     s->memory.activations = 0;
     s->memory.workspace = s->cast ? s->cast->workspace_bytes : 0;
     LS_TRY(ls_memory_plan_look(&s->memory, s->device));

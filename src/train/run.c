@@ -92,6 +92,10 @@ static ls_status enqueue_update(ls_trainer *t) {
         .number = p->updates,
         .renormalise = ls_schedule_rescales(&t->schedule, p->updates),
     };
+    const ls_average_step average = ls_schedule_average(&t->schedule, p->updates, t->facts.updates_planned);
+    window.average_starts = average.starts;
+    window.average_due = average.due;
+    window.average_decay = average.decay;
     for (int r = 0; r < rules->rate_count; r++)
         window.lr[r] =
             (float)(t->cfg->optimizer_lr * ls_schedule_rate_factor(&t->schedule, &rules->rate[r], (double)p->samples));
@@ -269,7 +273,10 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     int64_t every = t->cfg->train_eval_every;
     if (!last && (every == 0 || t->done.epoch % every != 0)) return LS_SUCCESS;
     double before = ls_clock_seconds();
-    LS_TRY(evaluate(t, last));
+    ls_trainer_swap_average(t);
+    ls_status status = evaluate(t, last);
+    ls_trainer_swap_average(t);
+    LS_TRY(status);
     t->stop_and_save.agree_at = t->next.updates; // the updates before it do not say how long it took
     if (ls_spans_on()) add_span(LS_SPANS_HOST, "evaluate", t->done.updates - 1, before);
     for (int i = 0; t->facts.comm->rank == 0 && i < run->observer_count; i++)
@@ -366,7 +373,10 @@ static ls_status summarise(ls_trainer *t, run_state *run, ls_train_summary *s) {
     const char *late = ls_stragglers_sum_up(run->stragglers, &s->stragglers_share);
     if (late && t->facts.comm->rank == 0) snprintf(s->stragglers, sizeof s->stragglers, "%s", late);
     LS_TRY(ls_gpu_records_sum(run->gpus, &s->gpus));
-    return ls_param_store_hash(t->session.store, &s->weights_hash);
+    ls_trainer_swap_average(t);
+    ls_status status = ls_param_store_hash(t->session.store, &s->weights_hash);
+    ls_trainer_swap_average(t);
+    return status;
 }
 
 ls_status ls_trainer_run(

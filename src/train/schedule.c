@@ -96,3 +96,18 @@ int ls_schedule_rescales(ls_schedule *s, int64_t update) {
     }
     return s->rescaled == end;
 }
+
+int64_t ls_schedule_average_start(const ls_schedule *s) {
+    return (int64_t)ceil(s->cfg->average_start * (double)s->updates_per_epoch);
+}
+
+// After a run's last update lookahead leaves the average itself.
+ls_average_step ls_schedule_average(const ls_schedule *s, int64_t update, int64_t updates) {
+    const ls_config *cfg = s->cfg;
+    const int64_t start = ls_schedule_average_start(s), done = update + 1;
+    const int due = done > start && (done - start) % cfg->average_every == 0;
+    const int ends = cfg->average_kind == LS_AVERAGE_LOOKAHEAD && done == updates && done > start;
+    const double decay = cfg->average_decay * pow((double)done / (double)updates, cfg->average_decay_power);
+    if (cfg->average_kind == LS_AVERAGE_OFF) return (ls_average_step){ 0 };
+    return (ls_average_step){ .starts = update == start, .due = due || ends, .decay = due ? (float)decay : 1 };
+}

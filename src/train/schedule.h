@@ -24,6 +24,15 @@ LS_CHECKED ls_status ls_schedule_new(
 double ls_schedule_factor(const ls_schedule *schedule, double samples);
 // The same of a rate with an end of its own.
 double ls_schedule_rate_factor(const ls_schedule *schedule, const ls_rate_rule *rule, double samples);
+// What the running average does with update number `update`, from 0, of `updates` in all ([average] of the options).
+typedef struct {
+    int starts; // before the update it becomes a copy
+    int due;    // after the update it takes the weights in
+    float decay;
+} ls_average_step;
+ls_average_step ls_schedule_average(const ls_schedule *schedule, int64_t update, int64_t updates);
+// The update before which it becomes a copy.
+int64_t ls_schedule_average_start(const ls_schedule *schedule);
 // Does update number `update`, from 0, rescale weights (optimizer.renormalise_every)? Quick where updates come in order.
 int ls_schedule_rescales(ls_schedule *schedule, int64_t update);
 

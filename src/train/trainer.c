@@ -128,6 +128,7 @@ static ls_status plan_training(ls_trainer *t) {
     ls_param_store_options options = { .storage = ls_config_storage(cfg),
         .rules = t->rules,
         .state_tensors = t->rules->kept,
+        .averaged = t->rules->average != LS_AVERAGE_OFF,
         .ordered = cfg->run_deterministic,
         .wire = cfg->dist_reduce_dtype == LS_REDUCE_DTYPE_BF16 && several,
         .reduced = several || ls_collective_find(ls_config_choice("dist.backend", cfg->dist_backend)) };

@@ -117,6 +117,10 @@ LS_CHECKED ls_status ls_trainer_open_algorithm_cache(ls_trainer *t);
 // All ranks call it where t->plans is not NULL: what the plans of whole micro-batches are chosen by, the same on all ranks.
 LS_CHECKED ls_status ls_trainer_autotune(ls_trainer *t);
 
+// Is there an average that stands for the weights, in what is evaluated and saved (average.kind = ema)? After `update` updates.
+int ls_trainer_shows_average(const ls_trainer *t, int64_t update);
+// Then weights and average change places: the second time they are back. Outside of any update.
+void ls_trainer_swap_average(ls_trainer *t);
 LS_CHECKED ls_status ls_trainer_set_parts(ls_trainer *t, cJSON *parts);         // taken
 LS_CHECKED ls_status ls_trainer_start_input(ls_trainer *t);                     // at the next update's place
 LS_CHECKED ls_status ls_trainer_write_weights(ls_trainer *t, const char *path); // this rank alone

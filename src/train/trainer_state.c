@@ -12,9 +12,24 @@ ls_status ls_trainer_snapshot_new(const ls_trainer *t, ls_snapshot **out) {
     return ls_snapshot_new(t->graph, t->rules, out);
 }
 
-static ls_buffer buffer_of(const ls_trainer *t, const ls_snapshot_tensor *tensor) {
+int ls_trainer_shows_average(const ls_trainer *t, int64_t update) {
+    return t->rules && t->rules->average == LS_AVERAGE_EMA && update > ls_schedule_average_start(&t->schedule);
+}
+
+void ls_trainer_swap_average(ls_trainer *t) {
+    if (ls_trainer_shows_average(t, t->done.updates)) ls_update_swap_average(t->update);
+}
+
+// Where a tensor lies after `update` updates. Before ema's average starts the weights stand for it.
+static ls_buffer buffer_of(const ls_trainer *t, const ls_snapshot_tensor *tensor, int64_t update) {
     const ls_param_store *a = t->session.store;
-    if (tensor->state == 0) return ls_param_store_weight(a, tensor->param);
+    const int is_trained =
+        ls_role_is_statistic(t->graph->params[tensor->param].role) || ls_param_store_trains(a, tensor->param);
+    const int in_average = tensor->state == LS_SNAPSHOT_OTHER ? t->rules->average == LS_AVERAGE_LOOKAHEAD
+                                                              : is_trained && ls_trainer_shows_average(t, update);
+    if (tensor->state <= 0)
+        return ls_param_store_range(
+            in_average ? a->average : a->weight, a->offset[tensor->param], a->elements[tensor->param], sizeof(float));
     int64_t first = a->trained_elements * (tensor->state - 1) + a->offset[tensor->param];
     return ls_param_store_range(a->state, first, a->elements[tensor->param], sizeof(float));
 }
@@ -22,7 +37,7 @@ static ls_buffer buffer_of(const ls_trainer *t, const ls_snapshot_tensor *tensor
 void ls_trainer_export_tensor(ls_trainer *t, const ls_snapshot_tensor *tensor) {
     ls_device *device = t->session.device;
     const ls_param_shape *shape = &t->graph->params[tensor->param].shape;
-    device->api->param_export(device, shape, buffer_of(t, tensor), tensor->values);
+    device->api->param_export(device, shape, buffer_of(t, tensor, t->done.updates), tensor->values);
 }
 
 static void restore_tensors(ls_trainer *t, const ls_snapshot *s) {
@@ -30,7 +45,7 @@ static void restore_tensors(ls_trainer *t, const ls_snapshot *s) {
     for (int i = 0; i < s->count; i++) {
         const ls_snapshot_tensor *tensor = &s->tensors[i];
         const ls_param_shape *shape = &t->graph->params[tensor->param].shape;
-        device->api->param_import(device, shape, tensor->values, buffer_of(t, tensor));
+        device->api->param_import(device, shape, tensor->values, buffer_of(t, tensor, s->counters.update));
     }
     ls_session_weights_changed(&t->session);
 }
@@ -147,7 +162,9 @@ done:
 }
 
 ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
+    ls_trainer_swap_average(t);
     ls_status status = t->facts.comm->rank == 0 ? ls_trainer_write_weights(t, path) : LS_SUCCESS;
+    ls_trainer_swap_average(t);
     LS_TRY(ls_comm_barrier_napping(t->comm)); // the disk may be slow
     return ls_comm_agree(t->comm, status, NULL);
 }

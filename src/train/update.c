@@ -48,6 +48,41 @@ static void start_sums(ls_update *u) {
     end_span(u);
 }
 
+// Of a slab what the average is of: trained parameters and statistics.
+static ls_buffer averaged(const ls_update *u, ls_slab *slab) {
+    return ls_param_store_range(slab, 0, u->store->trained_elements + u->store->statistic_elements, sizeof(float));
+}
+
+// Master weights did not come from the optimizer: what operators read follows.
+static void cast_weights(ls_update *u) {
+    const ls_param_store *a = u->store;
+    if (!u->cast_weights) return;
+    const ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] =
+                                               ls_param_store_range(a->weight, 0, a->trained_elements, sizeof(float)),
+        [LS_CAST_DST] = ls_param_store_range(a->copy, 0, a->trained_elements, ls_dtype_bytes(a->storage)) };
+    ls_plan_run(u->cast_weights, args, workspace_of(u), u->queue);
+}
+
+static void take_average(ls_update *u) {
+    const ls_buffer args[LS_AVERAGE_ARGS] = { [LS_AVERAGE_WINDOW] = u->window,
+        [LS_AVERAGE_STATE] = u->state,
+        [LS_AVERAGE_AVERAGE] = averaged(u, u->store->average),
+        [LS_AVERAGE_WEIGHT] = averaged(u, u->store->weight) };
+    begin_span(u, "average");
+    ls_plan_run(u->average, args, workspace_of(u), u->queue);
+    if (u->average->desc.attr.flat.write_back) cast_weights(u);
+    end_span(u);
+}
+
+void ls_update_swap_average(ls_update *u) {
+    const ls_buffer weight = averaged(u, u->store->weight), average = averaged(u, u->store->average),
+                    between = averaged(u, u->store->grad);
+    u->device->api->copy(between, weight, weight.bytes, u->queue);
+    u->device->api->copy(weight, average, weight.bytes, u->queue);
+    u->device->api->copy(average, between, weight.bytes, u->queue);
+    cast_weights(u);
+}
+
 void ls_update_begin(ls_update *u, const ls_sliding_window *window) {
     assert(u->enqueued - u->completed < u->depth);
     size_t record = u->host_windows + (size_t)(u->enqueued % u->depth) * LS_RECORD_BYTES;
@@ -56,13 +91,18 @@ void ls_update_begin(ls_update *u, const ls_sliding_window *window) {
     *input = (ls_update_input){ .samples = u->loss_is_sum ? 1.0 : window->samples,
         .micro_batches = window->micro_batches,
         .update = (uint32_t)window->number,
-        .renormalise = window->renormalise };
+        .renormalise = window->renormalise,
+        .average_decay = window->average_decay };
     memcpy(input->lr, window->lr, sizeof input->lr);
     u->device->api->copy(u->window, host, sizeof *input, u->queue);
     u->micros_left = window->steps;
     u->whole = window->whole;
     u->micros_done = 0;
     u->launched = 0;
+    u->average_due = window->average_due;
+    if (window->average_starts)
+        u->device->api->copy(averaged(u, u->store->average), averaged(u, u->store->weight),
+            averaged(u, u->store->weight).bytes, u->queue);
     if (window->steps == 0) start_sums(u);
 }
 
@@ -251,6 +291,7 @@ static ls_buffer report_of(const ls_update *u, int64_t number) {
 ls_status ls_update_end(ls_update *u) {
     const ls_device_api *api = u->device->api;
     LS_TRY(finish(u));
+    if (u->average_due) take_average(u); // not captured: it is not due at every update
     api->copy(
         report_of(u, u->enqueued), ls_buffer_at(u->device_control, 0, LS_REPORT_BYTES), LS_REPORT_BYTES, u->queue);
     api->event_record(u->reported[u->enqueued % u->depth], u->queue);

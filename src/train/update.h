@@ -41,7 +41,10 @@ typedef struct {
     int whole; // no rank has fewer micro-batches or samples than in any other whole window
     float lr[LS_RATES_MAX]; // by ls_param_rules.rate
     int64_t number;         // of the update, from 0
-    int renormalise;        // ls_update_input.renormalise
+    int average_starts;     // before it the average becomes a copy
+    int average_due;        // after it the average takes the weights in, with this decay
+    float average_decay;
+    int renormalise; // ls_update_input.renormalise
 } ls_sliding_window;
 
 // An update is begin, then for each of this rank's micro-batches micro, for each step that is left join, then end.
@@ -69,6 +72,8 @@ ls_reducer_counts ls_update_comm_counts(const ls_update *update);
 // Bucket `index`, in launch order: its bytes, and how many parameters of the store's order must be complete
 // (-1: all instructions done). 0 where there is none. With one rank, too: what would be summed.
 int ls_update_bucket(const ls_update *update, int index, size_t *bytes, int *end_param);
+// Outside of any update: weights and statistics change places with their average, for which the gradients' memory is used.
+void ls_update_swap_average(ls_update *update);
 // The optimizer's counters and the loss scale, outside of any update (all are completed). Writing also waits.
 LS_CHECKED ls_status ls_update_read_state(ls_update *update, ls_train_state *state);
 LS_CHECKED ls_status ls_update_write_state(ls_update *update, const ls_train_state *state);

@@ -40,6 +40,7 @@ struct ls_update {
     ls_running_step *running;
     int running_count;
     ls_plan *stats, *step_control, *cast_to_f32;
+    ls_plan *average, *cast_weights; // NULL: there is none; not needed
     ls_slab *device_control, *host_control, *workspace;
     ls_buffer state, result, stamps, window, partials; // on the device; the first three in a row: a report is one copy
     ls_buffer host_state, host_result;                 // pinned; what the host writes, and reads outside of updates
@@ -51,7 +52,7 @@ struct ls_update {
     ls_timeline *timeline;
     ls_status status; // of what failed in the midst of a program
     // of the update in progress
-    int micros_left, micros_done, launched, whole;
+    int micros_left, micros_done, launched, whole, average_due;
 };
 
 #endif

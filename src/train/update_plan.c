@@ -138,6 +138,19 @@ static ls_status plan_running(ls_update *u) {
     return LS_SUCCESS;
 }
 
+static ls_status plan_average(ls_update *u) {
+    const ls_param_store *a = u->store;
+    const ls_op_desc average = { .op = LS_OP_AVERAGE,
+        .layer = "average of weights",
+        .attr.flat = { .count = a->trained_elements + a->statistic_elements,
+            .write_back = a->options.rules->average == LS_AVERAGE_LOOKAHEAD } };
+    const ls_op_desc cast = { .op = LS_OP_CAST,
+        .layer = "working weights",
+        .attr.flat = { .count = a->trained_elements, .storage = a->storage } };
+    LS_TRY(new_plan(u, &average, &u->average));
+    return a->copy ? new_plan(u, &cast, &u->cast_weights) : LS_SUCCESS;
+}
+
 // What ranks sum: fixed point in ordered mode, else gradients in bf16 or fp32; statistics are never in bf16.
 static ls_bucket summed(const ls_update *u, int index) {
     const ls_range *r = &u->buckets[index].range;
@@ -189,6 +202,7 @@ static ls_status prepare(ls_update *u, const ls_config *cfg) {
     for (int b = 0; b < u->bucket_count; b++) LS_TRY(plan_bucket(u, b));
     LS_TRY(plan_step_control(u, cfg));
     LS_TRY(plan_running(u));
+    if (u->store->average) LS_TRY(plan_average(u));
     LS_TRY(ls_optimizer_new(cfg, u->store, u->state, &u->optimizer));
     if (u->optimizer->workspace_bytes > u->workspace_bytes) u->workspace_bytes = u->optimizer->workspace_bytes;
     return LS_SUCCESS;
@@ -243,6 +257,8 @@ void ls_update_free(ls_update *u) {
     free_plan(u, u->stats);
     free_plan(u, u->step_control);
     free_plan(u, u->cast_to_f32);
+    free_plan(u, u->average);
+    free_plan(u, u->cast_weights);
     ls_slab *slabs[] = { u->device_control, u->host_control, u->workspace };
     for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
         if (slabs[s]) u->device->api->slab_free(slabs[s]);

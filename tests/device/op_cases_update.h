@@ -253,6 +253,31 @@ static inline void grad_stats_case(int64_t count, int bad, case_visit *visit, vo
     visit_and_free(visit, context, c);
 }
 
+static inline void average_case(
+    int64_t count, float decay, int write_back, int halted, case_visit *visit, void *context) {
+    char variant[64];
+    snprintf(variant, sizeof variant, "decay %g%s%s", (double)decay, write_back ? ", written back" : "",
+        halted ? ", halted" : "");
+    op_case *c = flat_case(LS_OP_AVERAGE, (ls_flat_attr){ .count = count, .write_back = write_back }, variant);
+    op_arg *window = case_set(c, LS_AVERAGE_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input));
+    *(ls_update_input *)window->host = (ls_update_input){ .samples = 96, .average_decay = decay };
+    ls_train_state *state = case_state(c, LS_AVERAGE_STATE, USE_IN);
+    state->halted = state->skip = halted;
+    const double rounding = decay > 0 && decay < 1 ? 2 * EPS32 : 0; // else exact
+    case_raw(c, LS_AVERAGE_AVERAGE, USE_UPDATE, LS_F32, (size_t)count, 0)->absolute = rounding;
+    case_raw(c, LS_AVERAGE_WEIGHT, write_back ? USE_UPDATE : USE_IN, LS_F32, (size_t)count, 0)->absolute = rounding;
+    visit_and_free(visit, context, c);
+}
+
+static inline void average_cases(int64_t count, case_visit *visit, void *context) {
+    for (int write_back = 0; write_back < 2; write_back++) {
+        average_case(count, 0.7F, write_back, 0, visit, context);
+        average_case(count, 0, write_back, 0, visit, context);
+        average_case(count, 1, write_back, 0, visit, context);
+        average_case(count, 0.7F, write_back, 1, visit, context);
+    }
+}
+
 static inline void cast_cases(ls_dtype storage, int64_t count, case_visit *visit, void *context) {
     // halfway between neighbours of bf16 (to even, both ways), too large for one or both, and not finite
     static const float hard[] = { 1.00390625F, 1.01171875F, -1.00390625F, 3.4e38F, -65520.0F, INFINITY, -INFINITY };
@@ -278,6 +303,8 @@ static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context
         for (int unscaled = 0; unscaled < 2; unscaled++) from_fixed_point_case(count, unscaled, visit, context);
 
         for (int bad = 0; bad < 2; bad++) grad_stats_case(count, bad, visit, context);
+
+        average_cases(count, visit, context);
 
         op_case *c = flat_case(LS_OP_RUNNING_STATS, (ls_flat_attr){ .count = count, .share = 0.1F }, "");
         op_arg *window = case_set(c, LS_RUNNING_STATS_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input));

@@ -16,6 +16,11 @@ resumes() {
 
 cpu="--set device.type=cpu" moving="--set train.precision=fp16 --set loss_scale.initial=16777216 --set loss_scale.growth_interval=3"
 adamw="--set optimizer.kind=adamw --set optimizer.lr=0.01"
+muon="--set optimizer.kind=muon --set optimizer.nesterov=true --set optimizer.renormalise_every=2 --set optimizer.renormalise_growth=2"
+muon+=" --set schedule.kind=linear --set schedule.epochs=1.5 --set schedule.floor=0.1 --set"
+groups="optimizer.groups=c1.* frozen; n?.bias end=1.3; l.* kind=adamw lr=0.1 frozen_after=1.6"
+lookahead="--set average.kind=lookahead --set average.every=3 --set average.decay=0.7 --set average.decay_power=1"
+ema="--set average.kind=ema --set average.every=2 --set average.decay=0.9 --set average.start=0.9"
 # shellcheck disable=SC2086 # several words
 {
   resumes cpu 7 $cpu
@@ -28,8 +33,15 @@ adamw="--set optimizer.kind=adamw --set optimizer.lr=0.01"
   resumes ref 7 --set device.type=ref
   resumes adamw 3 $cpu $adamw
   resumes ref-fp16 6 --set device.type=ref $moving
+  # several optimizers, rates with an end, weights rescaled now and then, averages: each cut before, at and behind its start
+  resumes muon 6 $cpu $muon "$groups" $lookahead
+  resumes muon 8 $cpu $muon "$groups" $lookahead
+  resumes ema 4 $cpu $adamw $ema
+  resumes ema 5 $cpu $adamw $ema
+  resumes ema 9 $cpu $adamw $ema
   if emulated; then
     resumes cuda-fp16 6 --set device.type=cuda $moving
+    resumes cuda-muon 7 --set device.type=cuda $muon "$groups" $lookahead
     check "cuda-fp16: updates skipped by the loss scale" "$([ "$(field cuda-fp16-6 skipped_updates)" -gt 0 ] && echo some)" some
     # to another kind of device and back: no bits promised, but the same samples and nearly the same loss
     train there 1 --set device.type=cuda --set train.max_updates=4

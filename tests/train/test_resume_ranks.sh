@@ -4,6 +4,9 @@ set -u
 # shellcheck source=tests/train/resume_runs.sh
 . tests/train/resume_runs.sh "$1"
 cpu="--set device.type=cpu" ordered="--set run.deterministic=true"
+muon="--set optimizer.kind=muon --set optimizer.nesterov=true --set optimizer.renormalise_every=2 --set optimizer.renormalise_growth=2 --set"
+groups="optimizer.groups=c1.* frozen; n?.bias end=1.3; l.* kind=adamw lr=0.1 frozen_after=1.6"
+lookahead="--set average.kind=lookahead --set average.every=3 --set average.decay=0.7 --set average.decay_power=1"
 
 # shellcheck disable=SC2086 # several words
 {
@@ -20,6 +23,18 @@ cpu="--set device.type=cpu" ordered="--set run.deterministic=true"
   go_on parts 3 $cpu $ordered
   check "ordered: 4, then 2, then 3 ranks = 1 uninterrupted: weights" "$(field parts weights_hash)" "$(field whole weights_hash)"
   check "ordered: optimizer's memory" "$(cmp "$(checkpoint parts 10)/state.safetensors" "$(checkpoint whole 10)/state.safetensors" && echo same)" same
+
+  # with several optimizers, frozen weights and an average of the others, ranks come and go
+  train recipe 1 $cpu $ordered $muon "$groups" $lookahead
+  train recipe-4 4 $cpu $ordered $muon "$groups" $lookahead
+  check "muon, groups, lookahead: 4 ranks = 1: weights" "$(field recipe-4 weights_hash)" "$(field recipe weights_hash)"
+  cut recipe-2 recipe-4 3
+  go_on recipe-2 2 $cpu $ordered $muon "$groups" $lookahead
+  cut recipe-1 recipe-2 7
+  go_on recipe-1 1 $cpu $ordered $muon "$groups" $lookahead
+  check "muon, groups, lookahead: 4, then 2, then 1 rank = 1 uninterrupted: weights" "$(field recipe-1 weights_hash)" "$(field recipe weights_hash)"
+  check "muon, groups, lookahead: optimizers' memory and average" \
+    "$(cmp "$(checkpoint recipe-1 10)/state.safetensors" "$(checkpoint recipe 10)/state.safetensors" && echo same)" same
 
   # Counted on the devices, over all parts of the run: samples of the second epoch after its fourth window.
   train any 4 $cpu --set train.max_updates=3

@@ -138,8 +138,51 @@ static void weights_are_rescaled_now_and_then(void **state) {
     }
 }
 
+// airbench's lookahead (0.95^5 (s/T)^3 after every fifth step, and 1 after the last), e1's average of the last steps, and an
+// average that begins between two updates.
+static void averages_are_due(void **state) {
+    (void)state;
+    static const struct {
+        const char *options[4];
+        int update, starts, due; // of 284, 32 an epoch
+        double decay;
+    } average_rows[] = {
+        { { 0 }, 0, 0, 0, 0 },
+        { { "average.kind=lookahead", "average.every=5", "average.decay=0.77378", "average.decay_power=3" }, 0, 1, 0,
+            1 },
+        { { "average.kind=lookahead", "average.every=5", "average.decay=0.77378", "average.decay_power=3" }, 3, 0, 0,
+            1 },
+        { { "average.kind=lookahead", "average.every=5", "average.decay=0.77378", "average.decay_power=3" }, 141, 0, 0,
+            1 },
+        { { "average.kind=lookahead", "average.every=2", "average.decay=0.8", "average.decay_power=3" }, 141, 0, 1,
+            0.1 },
+        { { "average.kind=lookahead", "average.every=5", "average.decay=0.77378" }, 4, 0, 1, 0.77378 },
+        { { "average.kind=lookahead", "average.every=5" }, 283, 0, 1, 1 },
+        { { "average.kind=ema", "average.every=5" }, 283, 0, 0, 1 },
+        { { "average.kind=lookahead", "average.every=4", "average.decay=0.7", "average.start=8.25" }, 263, 0, 0, 1 },
+        { { "average.kind=lookahead", "average.every=4", "average.decay=0.7", "average.start=8.25" }, 264, 1, 0, 1 },
+        { { "average.kind=lookahead", "average.every=4", "average.decay=0.7", "average.start=8.25" }, 267, 0, 1, 0.7 },
+        { { "average.kind=lookahead", "average.every=4", "average.decay=0.7", "average.start=8.25" }, 283, 0, 1, 0.7 },
+        { { "average.kind=ema", "average.start=0.51" }, 16, 0, 0, 1 },
+        { { "average.kind=ema", "average.start=0.51" }, 17, 1, 1, 0.999 },
+        { { "average.kind=lookahead", "average.start=100" }, 283, 0, 0, 1 },
+    };
+    for (size_t r = 0; r < sizeof average_rows / sizeof *average_rows; r++) {
+        ls_config cfg;
+        ls_schedule schedule;
+        ls_config_defaults(&cfg);
+        for (int o = 0; o < 4 && average_rows[r].options[o]; o++)
+            assert_int_equal(ls_config_set(&cfg, average_rows[r].options[o]).code, LS_OK);
+        assert_int_equal(ls_schedule_new(&cfg, 49152, 32, &schedule).code, LS_OK);
+        const ls_average_step got = ls_schedule_average(&schedule, average_rows[r].update, 284);
+        if (got.starts != average_rows[r].starts || got.due != average_rows[r].due ||
+            fabs((double)got.decay - average_rows[r].decay) > 1e-6)
+            fail_msg("row %zu: starts %d, due %d, decay %.9g", r, got.starts, got.due, (double)got.decay);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(factors), cmocka_unit_test(rates_with_an_end),
-        cmocka_unit_test(weights_are_rescaled_now_and_then) };
+        cmocka_unit_test(weights_are_rescaled_now_and_then), cmocka_unit_test(averages_are_due) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

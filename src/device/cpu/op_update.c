@@ -16,6 +16,7 @@ typedef struct {
     float *grad_out;
     int64_t *fixed;
     uint16_t *bf16; // CAST, CAST_TO_F32
+    float *average, *weight, decay;
     double factor, divisor;
     double (*partials)[2];
     atomic_int bad; // 1 + the highest element that does not fit
@@ -52,6 +53,13 @@ static void bf16_to_f32(const uint16_t *src, float *dst, size_t n) {
     }
 }
 
+static void average(const flat_run *run, size_t at, size_t n) {
+    const float rest = 1 - run->decay;
+    float *mean = run->average + at, *weight = run->weight + at;
+    for (size_t i = 0; i < n; i++) mean[i] = run->decay * mean[i] + rest * weight[i];
+    if (run->plan->base.desc.attr.flat.write_back) memcpy(weight, mean, n * sizeof *mean);
+}
+
 static void flat_task(void *context, int task, int thread) {
     (void)thread;
     flat_run *run = context;
@@ -67,6 +75,9 @@ static void flat_task(void *context, int task, int thread) {
         break;
     case LS_OP_GRAD_STATS:
         kernels->grad_stats(run->grad + at, n, run->partials[task]);
+        break;
+    case LS_OP_AVERAGE:
+        average(run, at, n);
         break;
     case LS_OP_CAST:
         narrow_bf16(run->grad + at, run->bf16 + at, n);
@@ -131,6 +142,17 @@ static void grad_stats_run(const ls_plan *plan, const ls_buffer *args, ls_buffer
     total[2] = last < 0 ? -1 : (double)(attr->first + last);
 }
 
+static void average_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    const ls_update_input *window = ls_buffer_host(args[LS_AVERAGE_WINDOW]);
+    const ls_train_state *state = ls_buffer_host(args[LS_AVERAGE_STATE]);
+    flat_run run = { .average = ls_cpu_floats_at(args[LS_AVERAGE_AVERAGE]),
+        .weight = ls_cpu_floats_at(args[LS_AVERAGE_WEIGHT]),
+        .decay = window->average_decay };
+    if (!state->halted) run_flat(&run, plan, plan->desc.attr.flat.count);
+}
+
 static void cast_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     (void)queue;
@@ -152,6 +174,7 @@ ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
         [LS_OP_FROM_FIXED_POINT] = from_fixed_point_run,
         [LS_OP_GRAD_STATS] = grad_stats_run,
         [LS_OP_RUNNING_STATS] = ls_ref_running_stats,
+        [LS_OP_AVERAGE] = average_run,
         [LS_OP_CAST] = ls_ref_cast,
         [LS_OP_CAST_TO_F32] = ls_ref_cast_to_f32,
     };

@@ -32,6 +32,13 @@ static void run_running_stats(const ls_plan *plan, const ls_buffer *args, ls_buf
     ls_cuda_enqueued(plan, queue);
 }
 
+static void run_average(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    ls_cuda_average(&plan->desc.attr.flat, ls_cuda_at(args[LS_AVERAGE_WINDOW]), ls_cuda_at(args[LS_AVERAGE_STATE]),
+        ls_cuda_at(args[LS_AVERAGE_AVERAGE]), ls_cuda_at(args[LS_AVERAGE_WEIGHT]), queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
 static void run_cast(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     ls_cuda_cast(&plan->desc.attr.flat, ls_cuda_at(args[LS_CAST_SRC]), ls_cuda_at(args[LS_CAST_DST]), queue->stream);
@@ -139,6 +146,8 @@ ls_status ls_cuda_flat_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
         return plan_with(device, desc, run_grad_stats, out);
     case LS_OP_RUNNING_STATS:
         return plan_with(device, desc, run_running_stats, out);
+    case LS_OP_AVERAGE:
+        return plan_with(device, desc, run_average, out);
     case LS_OP_CAST_TO_F32:
         return plan_with(device, desc, run_cast_to_f32, out);
     default:

@@ -199,6 +199,20 @@ void ls_ref_running_stats(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     }
 }
 
+void ls_ref_average(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    const ls_flat_attr *a = &plan->desc.attr.flat;
+    const ls_train_state *state = ls_buffer_host(args[LS_AVERAGE_STATE]);
+    const double decay = (double)((const ls_update_input *)ls_buffer_host(args[LS_AVERAGE_WINDOW]))->average_decay;
+    float *average = ls_buffer_host(args[LS_AVERAGE_AVERAGE]), *weight = ls_buffer_host(args[LS_AVERAGE_WEIGHT]);
+    if (state->halted) return;
+    for (int64_t i = 0; i < a->count; i++) {
+        average[i] = (float)(decay * (double)average[i] + (1 - decay) * (double)weight[i]);
+        if (a->write_back) weight[i] = average[i];
+    }
+}
+
 void ls_ref_cast(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)workspace_buffer;
     (void)queue;

@@ -397,6 +397,21 @@ static __global__ void running_stats(
     store_quad(running + first, size, out);
 }
 
+// 8 + 4 bytes, or 8 + 8.
+static __global__ void running_average(
+    ls_flat_attr a, const ls_update_input *window, const ls_train_state *state, float *average, float *weight) {
+    int64_t first = first_element();
+    if (first >= a.count || state->halted) return;
+    int size = quad_size(first, a.count);
+    const float decay = window->average_decay, rest = 1 - decay;
+    float mean[QUAD], w[QUAD];
+    load_quad(average + first, size, mean);
+    load_quad(weight + first, size, w);
+    for (int i = 0; i < QUAD; i++) mean[i] = decay * mean[i] + rest * w[i];
+    store_quad(average + first, size, mean);
+    if (a.write_back) store_quad(weight + first, size, mean);
+}
+
 // 4 + 2 bytes.
 template <typename T> static __global__ void cast(int64_t count, const float *src, T *dst) {
     int64_t first = first_element();
@@ -422,6 +437,11 @@ template <typename T> static __global__ void cast_to_f32(int64_t count, const T 
 void ls_cuda_running_stats(const ls_flat_attr *attr, const ls_update_input *window, const ls_train_state *state,
     const float *sum, float *running, cudaStream_t stream) {
     LS_LAUNCH(running_stats, quad_blocks(attr->count), LS_BLOCK, stream, *attr, window, state, sum, running);
+}
+
+void ls_cuda_average(const ls_flat_attr *attr, const ls_update_input *window, const ls_train_state *state,
+    float *average, float *weight, cudaStream_t stream) {
+    LS_LAUNCH(running_average, quad_blocks(attr->count), LS_BLOCK, stream, *attr, window, state, average, weight);
 }
 
 void ls_cuda_cast(const ls_flat_attr *attr, const float *src, void *dst, cudaStream_t stream) {

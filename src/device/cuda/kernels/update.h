@@ -41,6 +41,8 @@ typedef void ls_cuda_step_launch(const ls_optimizer_attr *attr, const ls_cuda_st
 
 void ls_cuda_running_stats(const ls_flat_attr *attr, const ls_update_input *window, const ls_train_state *state,
     const float *sum, float *running, cudaStream_t stream);
+void ls_cuda_average(const ls_flat_attr *attr, const ls_update_input *window, const ls_train_state *state,
+    float *average, float *weight, cudaStream_t stream);
 void ls_cuda_cast(const ls_flat_attr *attr, const float *src, void *dst, cudaStream_t stream);
 void ls_cuda_cast_to_f32(const ls_flat_attr *attr, const void *src, float *dst, cudaStream_t stream);
 
