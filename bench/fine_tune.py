@@ -1,27 +1,26 @@
 #!/usr/bin/env python3
 """Does a folder of few pictures learn better from CIFAR-10's weights than from nothing, at equal updates?
 
-  bench/fine_tune.py DATA PICTURES [--base WEIGHTS] [--epochs 4] [--passes 8] [--seeds 3] [--out bench/results/NAME.md]
+  bench/fine_tune.py DATA PICTURES [--base WEIGHTS] [--network FILE] [--epochs 4] [--passes 8] [--rates 0.03 0.1] [--seeds 3] [--out FILE.md]
 
-DATA holds cifar-10-batches-bin, PICTURES a folder a class. ResNet-20 learns CIFAR-10 for --epochs (or --base names weights of such a run),
-then the folder's pictures, at 32x32 and CIFAR-10's normalisation: from nothing; from those weights with a new last layer (model.init,
-model.init_rules); and so with all but the last stage frozen (optimizer.groups). Each with three rates and --seeds seeds; rate and seed are
-the same for all. Accuracy is of the fifth of each class that is kept for testing, at the end, whatever it was before.
+DATA holds cifar-10-batches-bin, PICTURES a folder a class. ResNet-20 learns CIFAR-10 for --epochs (or --base names weights, or a run's or a
+checkpoint's folder), then the folder's pictures, at 32x32 and CIFAR-10's normalisation: from nothing; from those weights with a new last
+layer (model.init, model.init_rules); and so with what --frozen names left as it is (optimizer.groups). Each with the same rates and seeds.
+Accuracy is of the fifth of each class that is kept for testing, at the end, whatever it was before.
 """
 import argparse
 import json
 import pathlib
 import platform
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RATES = (0.01, 0.03, 0.1)
 BATCH = 32
 NEW = "new head.*"
-FROZEN = "; ".join(f"{layers} frozen" for layers in ("stem.*", "blocks.0.*", "blocks.1.*", "blocks.2.*", "blocks.3.*", "blocks.4.*", "blocks.5.*"))
 PICTURES = """[data]
 dataset = folder
 path = {path}
@@ -33,7 +32,7 @@ pad_mode = reflect
 flip = true
 drop_last = true
 [model]
-file = {root}/configs/models/resnet20.ini
+file = {network}
 [train]
 epochs = {passes}
 global_batch = {batch}
@@ -63,15 +62,21 @@ def learn_cifar(options, folder):
     return folder
 
 
+def accuracy_of(options, base):
+    done = subprocess.run([options.train, "eval", ROOT / "configs/cifar10-resnet20.ini", base, "--quiet", "--set", f"data.path={options.data}",
+                           "--set", f"model.file={options.network}"], check=True, capture_output=True, text=True)
+    return float(re.search(r"test_accuracy (\S+)", done.stdout).group(1))
+
+
 def learn_pictures(options, base, folder):
     """{start: {rate: [accuracy by seed]}}"""
     config = folder / "pictures.ini"
-    config.write_text(PICTURES.format(path=pathlib.Path(options.pictures).resolve(), root=ROOT, batch=BATCH, passes=options.passes))
+    config.write_text(PICTURES.format(path=pathlib.Path(options.pictures).resolve(), network=options.network, batch=BATCH, passes=options.passes))
     init = (f"model.init={base}", f"model.init_rules={NEW}")
-    starts = {"nothing": (), "CIFAR-10": init, "CIFAR-10, first two stages frozen": (*init, f"optimizer.groups={FROZEN}")}
-    result = {start: {rate: [] for rate in RATES} for start in starts}
+    starts = {"nothing": (), "CIFAR-10": init, f"CIFAR-10, without training {options.frozen}": (*init, "optimizer.groups=" + "; ".join(f"{p} frozen" for p in options.frozen.split()))}
+    result = {start: {rate: [] for rate in options.rates} for start in starts}
     for seed in range(1, options.seeds + 1):
-        for rate in RATES:
+        for rate in options.rates:
             for number, (start, settings) in enumerate(starts.items()):
                 summary = train(options, config, folder / f"run-{seed}-{rate}-{number}", f"run.seed={seed}", f"optimizer.lr={rate}", *settings)
                 result[start][rate].append(summary["test_accuracy"])
@@ -82,9 +87,9 @@ def learn_pictures(options, base, folder):
 def report(options, accuracy, result, last):
     version = subprocess.run([options.train, "--version"], capture_output=True, text=True).stdout.split("\n")[0]
     text = (f"# {last['train_samples']} pictures from CIFAR-10's weights and from nothing\n\n`bench/fine_tune.py` with {last['updates']} updates of {BATCH} pictures, "
-            f"{options.seeds} seeds; {version}, {platform.machine()}. ResNet-20; its CIFAR-10 weights have {100 * accuracy:.2f} % on CIFAR-10's test set.\n"
+            f"{options.seeds} seeds; {version}, {platform.machine()}. {pathlib.Path(options.network).name}; its CIFAR-10 weights have {100 * accuracy:.2f} % on CIFAR-10's test set.\n"
             f"Accuracy in % on {last['test_samples']} pictures that were not trained on, at the end: mean over the seeds, lowest and highest.\n\n"
-            "| start | " + " | ".join(f"rate {rate}" for rate in RATES) + " |\n" + "| --- " * (1 + len(RATES)) + "|\n")
+            "| start | " + " | ".join(f"rate {rate}" for rate in options.rates) + " |\n" + "| --- " * (1 + len(options.rates)) + "|\n")
     for start, rows in result.items():
         cells = [f"{100 * statistics.mean(a):.1f} ({100 * min(a):.0f} to {100 * max(a):.0f})" for a in rows.values()]
         text += f"| {start} | " + " | ".join(cells) + " |\n"
@@ -104,6 +109,9 @@ def main():
     parser.add_argument("--base")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--passes", type=int, default=8, help="over the folder's pictures")
+    parser.add_argument("--network", default=str(ROOT / "configs/models/resnet20.ini"))
+    parser.add_argument("--frozen", default="stem.* blocks.0.* blocks.1.* blocks.2.* blocks.3.* blocks.4.* blocks.5.*", help="patterns")
+    parser.add_argument("--rates", type=float, nargs="+", default=[0.03, 0.1])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out")
     parser.add_argument("--train", default=str(ROOT / "train"))
@@ -111,9 +119,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         base = pathlib.Path(options.base or learn_cifar(options, folder / "cifar")).resolve()
-        with open((base if base.is_dir() else base.parent) / "summary.json") as file:
-            accuracy = json.load(file)["test_accuracy"]
-        sys.exit(report(options, accuracy, *learn_pictures(options, base, folder)))
+        sys.exit(report(options, accuracy_of(options, base), *learn_pictures(options, base, folder)))
 
 
 if __name__ == "__main__":

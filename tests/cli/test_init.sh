@@ -1,5 +1,5 @@
 # model.init: a run that starts from given weights. The same weights as the file's, on one rank and two; other names, types and
-# classes by model.init_rules; what is told and recorded of it; a run that goes on without the file; and what is refused.
+# classes by model.init_rules; what is reported and recorded of it; a run that goes on without the file; and what is refused.
 . "$(dirname "$0")/common.sh" "$1"
 
 # convert.py IN OUT DTYPE BEFORE [NAME...]: a file of other names and type, as another program writes it, without those named.
@@ -64,7 +64,7 @@ check "start from weights: exit" $? 0
 for name in conv1.weight conv1.bias norm1.weight norm1.bias fc.weight fc.bias; do
     check "without a rate, $name stays the file's" "$(tensor same/weights.safetensors $name)" "$(tensor $given $name)"
 done
-check "told at the start" "$(grep -c '^init      8 of 8 tensors of given/weights.safetensors: conv1\.\*, norm1\.\*, fc\.\*$' same.txt)" 1
+check "reported at the start" "$(grep -c '^init      8 of 8 tensors of given/weights.safetensors: conv1\.\*, norm1\.\*, fc\.\*$' same.txt)" 1
 hash=$(metadata same/weights.safetensors lockstep.init)
 check "the weights name the file's hash" "${#hash}" 16
 check "and so does the summary" "$(first_part same/summary.json hash)" "$hash"
@@ -96,7 +96,7 @@ check "other classes, dry run: exit" $? 0
 check "dry run: every tensor" "$(sed -n '/^first weights/,/^$/p' plan.txt | grep -cE '^  (conv1|norm1)\.[a-z_]+ +of the file$|^  head\.(weight|bias) +new$|^  left out +fc\.(weight|bias)$')" 10
 "$train" three_classes.ini --set "$rules" --run-dir three --set train.max_updates=1 >three.txt 2>&1
 check "other classes: exit" $? 0
-check "other classes: told" \
+check "other classes: reported" \
     "$(grep -c '^init      6 of 8 tensors of given/weights.safetensors: conv1\.\*, norm1\.\*; new: head.weight, head.bias; left out of the file: fc\.' three.txt)" 1
 check "other classes: the file's convolution" "$(tensor three/weights.safetensors conv1.weight)" "$(tensor $given conv1.weight)"
 "$train" three_classes.ini --quiet --run-dir seed --set model.init= --set train.max_updates=1
@@ -111,7 +111,7 @@ cp -r given from
 rm -r from
 "$train" init.ini --run-dir part --resume --set model.init=from --set optimizer.lr=0.05 >resumed.txt 2>&1
 check "resumed without the file: exit" $? 0
-check "resumed: nothing is told of a file" "$(grep -c '^init' resumed.txt)" 0
+check "resumed: nothing is reported of a file" "$(grep -c '^init' resumed.txt)" 0
 check "resumed: same weights" "$(field part/summary.json weights_hash)" "$(field long/summary.json weights_hash)"
 check "resumed: the file is on record" "$(metadata part/weights.safetensors lockstep.init)" "$hash"
 

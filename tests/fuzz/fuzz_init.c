@@ -1,5 +1,5 @@
 // Weights to start from: model.init_rules (the first part of the input) and a safetensors file (the rest) of which a small
-// network takes what it can. What is taken has values, and what is told of it can be printed.
+// network takes what it can. What is taken has values, and the report can be printed.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
