@@ -170,7 +170,7 @@ static void the_average_is_evaluated_and_saved(const char *device, const char *p
     must(ls_param_store_hash(other.trainer->session.store, &hash));
     must(ls_trainer_evaluate(other.trainer, 1, &evaluation));
     assert_true(hash == summary.weights_hash);
-    assert_true(evaluation.test_loss == summary.test_loss);
+    assert_true(evaluation.test_loss == summary.evaluation.test_loss);
     ls_snapshot *loaded = snapshot_of(&other);
     for (int p = 0; p < loaded->params; p++)
         assert_memory_equal(
