@@ -1,5 +1,6 @@
 // A run that goes on with other numbers of ranks: whatever the update where it is cut, the loaders of all ranks, begun
-// at the cursor that the checkpoint has, bring every sample of every epoch exactly once.
+// at the cursor that the checkpoint has, bring every sample of every epoch exactly once, augmented alike and beside the same
+// partner of its micro-batch.
 #include "data/loader.h"
 #include "whole_run.h"
 
@@ -18,7 +19,25 @@ static const struct {
     { "cut after each update", { { 1, 1 }, { 2, 2 }, { 3, 3 }, { 4, 4 }, { 6, 5 }, { 12, 15 } } },
 };
 
-static int seen[EPOCHS][SAMPLES];
+static const ls_augmentation augmentation = { .pad = 2,
+    .flip = LS_FLIP_ALTERNATING,
+    .cutout = 1,
+    .brightness = 0.1F,
+    .contrast = 0.1F,
+    .crop_scale = 0.2F,
+    .crop_ratio = 1.5F,
+    .mixup = 1,
+    .cutmix = 0.5F };
+static int seen[EPOCHS][SAMPLES], partner[EPOCHS][SAMPLES];
+static const ls_chw picture = { 1, 9, 8 };
+
+static void see(int64_t epoch, int sample, int beside, const ls_augment_sample *drawn) {
+    const ls_augment_sample expected = ls_augment_draw(&augmentation, picture, 1, epoch, sample);
+    seen[epoch][sample]++;
+    assert_memory_equal(drawn, &expected, sizeof expected);
+    if (partner[epoch][sample] < 0) partner[epoch][sample] = beside;
+    assert_int_equal(partner[epoch][sample], beside);
+}
 
 // What one rank reads of updates [from, until).
 static void read_part(const ls_dataset *data, const ls_batches *batches, int from, int until, int shuffle) {
@@ -32,6 +51,7 @@ static void read_part(const ls_dataset *data, const ls_batches *batches, int fro
         .batches = *batches,
         .seed = 1,
         .shuffle = shuffle,
+        .augmentation = augmentation,
         .first_epoch = from / batches->windows,
         .first_window = from % batches->windows,
         .epochs = EPOCHS,
@@ -48,7 +68,9 @@ static void read_part(const ls_dataset *data, const ls_batches *batches, int fro
             must(ls_loader_acquire(loader, &batch));
             assert_int_equal(batch.epoch, u / batches->windows);
             assert_int_equal(batch.window, window);
-            for (int i = 0; i < batch.count; i++) seen[batch.epoch][slots[batch.slot].index[i]]++;
+            const ls_slot *slot = &slots[batch.slot];
+            for (int i = 0; i < batch.count; i++)
+                see(batch.epoch, slot->index[i], slot->index[batch.count - 1 - i], &slot->augment[i]);
             ls_loader_release(loader, &batch);
         }
     }
@@ -61,11 +83,12 @@ static void every_sample_once(void **state) {
     ls_dataset *data;
     ls_config_defaults(&cfg);
     must(ls_config_set(&cfg, "data.dataset=synthetic"));
-    must(ls_config_set(&cfg, "data.shape=1x2x2"));
+    must(ls_config_set(&cfg, "data.shape=1x9x8"));
     cfg.data_train_samples = SAMPLES;
     cfg.train_global_batch = GLOBAL;
     cfg.train_micro_batch = MICRO;
     must(ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &data));
+    memset(partner, -1, sizeof partner);
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         int from = 0;
         memset(seen, 0, sizeof seen);
