@@ -122,6 +122,15 @@ check "3 ranks: all is packed" "$(cmp together/weights.safetensors alone/weights
 cp -p whole/train/dark_below/1.png pictures/train/dark_below/1.png
 train --run-dir unpacked --set data.cache=off
 check "the same weights without" "$(cmp together/weights.safetensors unpacked/weights.safetensors 2>&1)" ""
+# Another decoder than before: told, whether it was asked for or is what this program has.
+train --run-dir by_stb --set train.epochs=1 --set data.decoder=stb
+output=$("$train" folder.ini --run-dir by_stb --resume 2>&1)
+check "another decoder: exit" $? 0
+if grep -q 'libjpeg-turbo' <<<"$output"; then
+    check "another decoder: told" "$(grep -c 'warning: .*data.decoder stb, now auto; .*the decoder of pictures stb_image, now libjpeg-turbo' <<<"$output")" 1
+else
+    echo "skipped: libjpeg-turbo is not built in"
+fi
 # Empty files, links to nowhere and what is no picture: as data.broken says.
 : >pictures/train/dark_above/empty.jpg
 ln -s nowhere pictures/val/dark_below/nowhere.bmp
