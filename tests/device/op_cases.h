@@ -640,7 +640,8 @@ static inline void group_norm_case(
     for (size_t k = saved / 2; k < saved; k++) values[k] = 0.9F + 0.2F * values[k];
     case_activation(c, LS_GROUP_NORM_BACKWARD_GRAD_SRC, USE_OUT, shape, 2 * tolerance);
     const double pixels = (double)shape.n * shape.h * shape.w; // terms as batch norm's
-    if (affine) case_vector(c, LS_GROUP_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, shape.c, 6 * sum_tolerance(pixels + 1));
+    if (affine && frozen != 1)
+        case_vector(c, LS_GROUP_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, shape.c, 6 * sum_tolerance(pixels + 1));
     if (affine && frozen != 2)
         case_vector(c, LS_GROUP_NORM_BACKWARD_GRAD_BETA, USE_UPDATE, shape.c, 2 * sum_tolerance(pixels + 1));
     visit_and_free(visit, context, c);
