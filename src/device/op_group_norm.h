@@ -6,7 +6,8 @@
 //   backward  grad_beta[c] += sum over n,h,w of grad_dst;  grad_gamma[c] += sum of grad_dst * xhat, xhat = (src - m) * r
 //             d = grad_dst * gamma[c];  grad_src = r * (d - mean of d - xhat * mean of d * xhat), means as above
 // Shapes  src, dst and their gradients (N,C,H,W), storage; gamma, beta and their gradients fp32 (C), absent unless affine,
-//         when gamma is 1 and beta 0; saved float[2][N*groups], without a layout
+//         when gamma is 1 and beta 0, and GRAD_GAMMA or GRAD_BETA where it is not wanted; saved float[2][N*groups], without
+//         a layout
 // Types   arithmetic fp32 (ref: double); saved, and grad_gamma and grad_beta before adding, are rounded to fp32
 // Errors  LS_USAGE groups do not divide the channels, or have one element (describe)
 // Source  torch.nn.GroupNorm; Wu and He 2018, arXiv 1803.08494

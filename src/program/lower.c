@@ -563,7 +563,8 @@ static ls_status group_norm_backward(ls_builder *b, ls_node *node) {
     LS_TRY(ls_builder_grad(b, node, &refs[LS_GROUP_NORM_BACKWARD_GRAD_DST]));
     LS_TRY(new_input_grad(b, node, &refs[LS_GROUP_NORM_BACKWARD_GRAD_SRC]));
     LS_TRY(ls_builder_emit(b, &desc, refs, LS_GROUP_NORM_BACKWARD_ARGS));
-    if (desc.attr.group_norm.affine) ls_builder_completes(b, node);
+    if (has_gradient(b, node, LS_ROLE_NORM_WEIGHT) || has_gradient(b, node, LS_ROLE_NORM_BIAS))
+        ls_builder_completes(b, node);
     return LS_SUCCESS;
 }
 

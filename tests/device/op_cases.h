@@ -613,7 +613,9 @@ static const struct {
     { "a large map", { 1, 16, 40, 33 }, 2 },
 };
 
-static inline void group_norm_case(size_t i, int affine, ls_dtype storage, case_visit *visit, void *context) {
+// frozen: the gradient that is not wanted: 1 gamma's, 2 beta's
+static inline void group_norm_case(
+    size_t i, int affine, int frozen, ls_dtype storage, case_visit *visit, void *context) {
     const ls_nchw shape = group_norm_rows[i].shape;
     const ls_group_norm_attr a = {
         .shape = shape, .groups = group_norm_rows[i].groups, .eps = 1e-5F, .affine = affine, .storage = storage
@@ -638,15 +640,17 @@ static inline void group_norm_case(size_t i, int affine, ls_dtype storage, case_
     for (size_t k = saved / 2; k < saved; k++) values[k] = 0.9F + 0.2F * values[k];
     case_activation(c, LS_GROUP_NORM_BACKWARD_GRAD_SRC, USE_OUT, shape, 2 * tolerance);
     const double pixels = (double)shape.n * shape.h * shape.w; // terms as batch norm's
-    if (affine) case_vector(c, LS_GROUP_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, shape.c, 6 * sum_tolerance(pixels + 1));
-    if (affine) case_vector(c, LS_GROUP_NORM_BACKWARD_GRAD_BETA, USE_UPDATE, shape.c, 2 * sum_tolerance(pixels + 1));
+    if (affine && frozen != 1)
+        case_vector(c, LS_GROUP_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, shape.c, 6 * sum_tolerance(pixels + 1));
+    if (affine && frozen != 2)
+        case_vector(c, LS_GROUP_NORM_BACKWARD_GRAD_BETA, USE_UPDATE, shape.c, 2 * sum_tolerance(pixels + 1));
     visit_and_free(visit, context, c);
 }
 
 static inline void group_norm_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof group_norm_rows / sizeof *group_norm_rows; i++) {
-        group_norm_case(i, 0, storage, visit, context);
-        group_norm_case(i, 1, storage, visit, context);
+        group_norm_case(i, 0, 0, storage, visit, context);
+        for (int frozen = 0; frozen < 3; frozen++) group_norm_case(i, 1, frozen, storage, visit, context);
     }
 }
 

@@ -133,8 +133,8 @@ static void backward_params(void *context, int cb, int thread) {
             sum += of_channel[c];
             dot += of_channel[plan->channels + c] * (double)r_of(run, n)[c / (a->shape.c / a->groups)];
         }
-        run->grad_beta[c] += (float)sum;
-        run->grad_gamma[c] += (float)dot;
+        if (run->grad_beta) run->grad_beta[c] += (float)sum;
+        if (run->grad_gamma) run->grad_gamma[c] += (float)dot;
     }
 }
 

@@ -83,8 +83,8 @@ static void backward_channel(void *context, int c, int thread) {
             dot += load(job, job->grad_dst, at) * (load(job, job->src, at) - mean) * r;
         }
     }
-    job->grad_beta[c] = (float)((double)job->grad_beta[c] + sum);
-    job->grad_gamma[c] = (float)((double)job->grad_gamma[c] + dot);
+    if (job->grad_beta) job->grad_beta[c] = (float)((double)job->grad_beta[c] + sum);
+    if (job->grad_gamma) job->grad_gamma[c] = (float)((double)job->grad_gamma[c] + dot);
 }
 
 void ls_ref_group_norm_forward(

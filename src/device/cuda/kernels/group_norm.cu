@@ -146,8 +146,8 @@ __global__ void __launch_bounds__(LS_BLOCK)
         sum += of[c];
         dot += of[g.channels + c] * saved[(g.n + n) * g.groups + group];
     }
-    grad_beta[c] += sum;
-    grad_gamma[c] += dot;
+    if (grad_beta) grad_beta[c] += sum;
+    if (grad_gamma) grad_gamma[c] += dot;
 }
 
 template <typename T>
