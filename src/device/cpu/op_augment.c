@@ -10,7 +10,8 @@ typedef struct {
 typedef struct {
     ls_cpu_plan base;
     int stretches, mixes;
-    size_t scratch_bytes, row_at, partner_at; // a thread's: taps of columns, a stretched row, a partner's picture
+    // A thread's: taps of columns, a row between two, a stretched row, a partner's picture.
+    size_t scratch_bytes, between_at, row_at, partner_at;
 } augment_plan;
 
 typedef struct {
@@ -39,17 +40,16 @@ static tap tap_at(int at, int crop, int size) {
     return (tap){ first, first + 1 < crop ? first + 1 : first, (int)((t % step * 2048 + size) / step) };
 }
 
-// Row y of a channel of the stretched rectangle.
-static void stretch_row(
-    const ls_augment_sample *drawn, const uint8_t *plane, ls_nchw s, int y, const tap *columns, uint8_t *out) {
+// Row y of a channel of the stretched rectangle: rows first, as neighbours in memory; integers add up to the same in any order.
+static void stretch_row(const ls_augment_sample *drawn, const uint8_t *plane, ls_nchw s, int y, const tap *columns,
+    int *restrict between, uint8_t *restrict out) {
     const tap row = tap_at(y, drawn->crop_h, s.h);
     const uint8_t *top = plane + (size_t)(drawn->crop_y + row.first) * (size_t)s.w + drawn->crop_x;
     const uint8_t *bottom = plane + (size_t)(drawn->crop_y + row.second) * (size_t)s.w + drawn->crop_x;
+    for (int x = 0; x < drawn->crop_w; x++) between[x] = (2048 - row.share) * top[x] + row.share * bottom[x];
     for (int x = 0; x < s.w; x++) {
-        const tap column = columns[x];
-        int above = (2048 - column.share) * top[column.first] + column.share * top[column.second];
-        int below = (2048 - column.share) * bottom[column.first] + column.share * bottom[column.second];
-        out[x] = (uint8_t)(((2048 - row.share) * above + row.share * below + (1 << 21)) >> 22);
+        const tap c = columns[x];
+        out[x] = (uint8_t)(((2048 - c.share) * between[c.first] + c.share * between[c.second] + (1 << 21)) >> 22);
     }
 }
 
@@ -142,7 +142,8 @@ static void see(const augment_run *run, int n, char *scratch, float *dst) {
             float *row = plane + (size_t)y * (size_t)s.w * block;
             if (read && stretched) {
                 uint8_t *own = (uint8_t *)scratch + run->plan->row_at;
-                stretch_row(drawn, pixels, s, from, columns, own);
+                int *between = (int *)(void *)(scratch + run->plan->between_at);
+                stretch_row(drawn, pixels, s, from, columns, between, own);
                 read = own;
             }
             if (read)
@@ -194,7 +195,8 @@ ls_status ls_cpu_augment_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out
     LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, augment_plan_run, "own", &plan));
     plan->stretches = ls_augment_crops(&attr->augmentation);
     plan->mixes = ls_augment_mixes(&attr->augmentation);
-    plan->row_at = plan->stretches ? aligned((size_t)attr->shape.w * sizeof(tap)) : 0;
+    plan->between_at = plan->stretches ? aligned((size_t)attr->shape.w * sizeof(tap)) : 0;
+    plan->row_at = plan->stretches ? aligned(plan->between_at + (size_t)attr->shape.w * sizeof(int)) : 0;
     plan->partner_at = plan->stretches ? aligned(plan->row_at + (size_t)attr->shape.w) : 0;
     const size_t partner_bytes = plan->mixes ? aligned(ls_cpu_sample(cpu, attr->shape) * sizeof(float)) : 0;
     plan->scratch_bytes = plan->partner_at + partner_bytes;
