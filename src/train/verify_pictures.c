@@ -36,22 +36,21 @@ static void show_life(void *context, int64_t done, int64_t all) {
 // Where pictures are packed; "": nowhere.
 static ls_status find_folder(const ls_config *cfg, char *folder, size_t bytes) {
     folder[0] = '\0';
-    if (strcmp(cfg->data_cache, "off") == 0) return LS_SUCCESS;
-    if (strcmp(cfg->data_cache, "auto") != 0) return ls_config_path(cfg, LS_OPTION_data_cache, folder, bytes);
-    if (!ls_cache_folder(folder, bytes)) folder[0] = '\0';
-    return LS_SUCCESS;
+    const int is_auto = strcmp(cfg->data_cache, "auto") == 0, is_off = strcmp(cfg->data_cache, "off") == 0;
+    if (is_auto && !ls_cache_folder(folder, bytes)) folder[0] = '\0';
+    return is_auto || is_off ? LS_SUCCESS : ls_config_path(cfg, LS_OPTION_data_cache, folder, bytes);
 }
 
 // One rank of each host creates the file; the others open it. What cannot be packed is decoded in every epoch.
 static ls_status pack(verification *v) {
     char folder[LS_TEXT_BYTES];
     const int creates = v->t->facts.comm->local_rank == 0;
-    ls_status status = LS_SUCCESS;
-    LS_TRY(find_folder(v->t->cfg, folder, sizeof folder));
-    if (folder[0] && creates) status = ls_dataset_pack(v->dataset, folder, 1);
+    ls_status packed = LS_SUCCESS, found = find_folder(v->t->cfg, folder, sizeof folder);
+    if (!ls_failed(found) && folder[0] && creates) packed = ls_dataset_pack(v->dataset, folder, 1);
     LS_TRY(ls_comm_barrier_napping(v->t->comm));
+    LS_TRY(found);
     if (folder[0] && !creates && ls_failed(ls_dataset_pack(v->dataset, folder, 0))) return LS_SUCCESS;
-    if (ls_failed(status)) ls_warn("%s; pictures are decoded in every epoch", status.text);
+    if (ls_failed(packed)) ls_warn("%s; pictures are decoded in every epoch", packed.text);
     return LS_SUCCESS;
 }
 

@@ -704,15 +704,15 @@ static void pictures_are_verified_and_packed(void **state) {
         fputs("spoilt", file);
         fclose(file);
         const struct timespec times[2] = { before.st_atim, before.st_mtim };
-        assert_int_equal(0, utimensat(AT_FDCWD, path, times, 0));
+        if (i != 7) assert_int_equal(0, utimensat(AT_FDCWD, path, times, 0)); // the time alone shows the last one
     }
     cfg = folder_config(folder);
     cfg.data_test_fraction = 0;
     dataset = open_split(&cfg, LS_SPLIT_TRAIN);
     require_ok(ls_dataset_pack(dataset, cache, 1), "pack");
     assert_int_equal(8, verify_all(dataset, 2, 2, broken));
-    assert_memory_equal(nothing, broken, 8);
-    for (int i = 1; i < 8; i++) check_sample(dataset, i, i);
+    for (int i = 0; i < 8; i++) assert_int_equal(i == 7, broken[i]);
+    for (int i = 1; i < 7; i++) check_sample(dataset, i, i);
     ls_dataset_free(dataset);
 }
 

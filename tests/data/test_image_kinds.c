@@ -91,6 +91,7 @@ static void damaged_files_are_refused(void **state) {
         { "GIF, more codes than pixels", "more-codes-than-pixels.gif", 0, 0, 0, { "broken GIF", "for more than 16" } },
         { "TGA without its last byte", "colour.tga", -27, 0, 0, { "broken TGA", "cut off at byte 206", "need 207" } },
         { "TGA, packed, cut off", "packed.tga", -40, 0, 0, { "broken TGA", "cut off at byte 200" } },
+        { "TGA, packed, a packet missing", "packed.tga", 186, 0, 0, { "broken TGA", "cut off at byte 186" } },
         { "TGA, palette, cut off", "palette.tga", 60, 0, 0, { "broken TGA", "cut off at byte 60" } },
         { "TGA cut in its header", "colour.tga", 17, 0, 0, { "broken TGA", "byte 17", "header" } },
         { "TGA of another kind", "colour.tga", 0, 2, 4, { "no TGA that is read", "kind 4" } },

@@ -160,6 +160,12 @@ static void a_changed_list_takes_over_what_is_the_same(void **state) {
     ls_picture_cache_close(cache);
     size_t count;
     uint8_t *whole = get_file(folder, former, &count);
+    char renamed[1024]; // of another kind, whatever its name says
+    snprintf(renamed, sizeof renamed, "packed-%016x%s", 9, strrchr(former, '-'));
+    put_file(folder, renamed, whole, count);
+    require_ok(open_list(folder, list, 6, 9, 1, &cache), "open");
+    assert_int_equal(0, found(cache, list, 6));
+    ls_picture_cache_close(cache);
     for (int i = 0; i < 4; i++) {
         static const size_t cuts[] = { 0, 50, PAGE + 20, 2 * PAGE + BYTES + 10 };
         put_file(folder, former, whole, cuts[i]);
