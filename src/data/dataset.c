@@ -165,6 +165,19 @@ ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pix
     return LS_SUCCESS;
 }
 
+ls_status ls_dataset_labels(const ls_dataset *dataset, int32_t *labels) {
+    uint8_t *pixels;
+    ls_status status = LS_NEW(pixels, ls_chw_count(dataset->facts.shape), "pixels of a picture");
+    for (int64_t i = 0; i < dataset->facts.count && !ls_failed(status); i++) {
+        if (dataset->label)
+            labels[i] = dataset->label(dataset, i);
+        else // made on demand, or copied
+            status = ls_dataset_read(dataset, i, pixels, &labels[i]);
+    }
+    free(pixels);
+    return status;
+}
+
 int ls_dataset_may_break(const ls_dataset *dataset) {
     return (dataset->whole ? dataset->whole : dataset)->stamps != NULL;
 }

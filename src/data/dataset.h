@@ -37,6 +37,8 @@ const ls_dataset_info *ls_dataset_get_info(const ls_dataset *dataset);
 const char *ls_dataset_class(const ls_dataset *dataset, int label); // name, or its number as text
 // Sample `index`: C*H*W bytes into pixels, its label. Only `folder` can fail here (a broken image: path, stb's reason).
 LS_CHECKED ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
+// Of all samples, without decoding any: facts.count labels.
+LS_CHECKED ls_status ls_dataset_labels(const ls_dataset *dataset, int32_t *labels);
 // Samples are files, and reading one may fail (LS_DATA).
 int ls_dataset_may_break(const ls_dataset *dataset);
 // As ls_dataset_read; but in place of a sample that is known as broken or cannot be read, which is known then and named in a

@@ -94,28 +94,6 @@ static int compare(const void *a, const void *b) {
     return x->index < y->index ? -1 : 1;
 }
 
-static ls_status label_of(const ls_dataset *d, int64_t index, uint8_t *pixels, int32_t *label) {
-    if (d->label) {
-        *label = d->label(d, index);
-        return LS_SUCCESS;
-    }
-    if (d->read) return d->read(d, index, pixels, label); // made on demand
-    *label = d->labels[(size_t)index * d->label_stride];
-    return LS_SUCCESS;
-}
-
-static ls_status list_candidates(const ls_dataset *d, uint64_t seed, candidate *list) {
-    uint8_t *pixels;
-    ls_status status = LS_NEW(pixels, ls_chw_count(d->facts.shape), "pixels of a picture");
-    for (int64_t i = 0; i < d->facts.count && !ls_failed(status); i++) {
-        list[i] =
-            (candidate){ .word = ls_random_word(seed, LS_PURPOSE_VALIDATION, 0, (uint32_t)i, 0), .index = (uint32_t)i };
-        status = label_of(d, i, pixels, &list[i].label);
-    }
-    free(pixels);
-    return status;
-}
-
 static int64_t share_of(int64_t count, double fraction) {
     int64_t held = (int64_t)((double)count * fraction + 0.5);
     if (held < 1) held = 1;
@@ -126,14 +104,19 @@ static int64_t share_of(int64_t count, double fraction) {
 static ls_status choose(const ls_dataset *d, uint64_t seed, double fraction, uint8_t *taken) {
     const int64_t count = d->facts.count;
     candidate *list;
-    LS_TRY(LS_NEW(list, count, "list of %" PRId64 " samples", count));
-    ls_status status = list_candidates(d, seed, list);
+    int32_t *labels = NULL;
+    ls_status status = LS_NEW(list, count, "list of %" PRId64 " samples", count);
+    LS_THEN(status, LS_NEW(labels, count, "list of %" PRId64 " samples", count));
+    LS_THEN(status, ls_dataset_labels(d, labels));
+    for (int64_t i = 0; i < count && !ls_failed(status); i++)
+        list[i] = (candidate){ labels[i], ls_random_word(seed, LS_PURPOSE_VALIDATION, 0, (uint32_t)i, 0), (uint32_t)i };
     if (!ls_failed(status)) qsort(list, (size_t)count, sizeof *list, compare);
     for (int64_t first = 0, end; first < count && !ls_failed(status); first = end) {
         for (end = first; end < count && list[end].label == list[first].label;) end++;
         const int64_t held = share_of(end - first, fraction);
         for (int64_t i = first; i < first + held; i++) taken[list[i].index] = 1;
     }
+    free(labels);
     free(list);
     return status;
 }

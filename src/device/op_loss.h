@@ -1,8 +1,10 @@
 // op_loss.h - softmax cross-entropy of the logits, and its gradient.
 //   p = softmax(logits[n]);  target t[k] = (1 - smoothing) * ((1 - m) * [k == label] + m * [k == partner]) + smoothing / K
 //     m = mix[n] / 65536 with `mixed`, else 0; partner: the label of sample N-1-n
-//   loss[n] = -sum_k t[k] * log p[k]               (torch.nn.CrossEntropyLoss(label_smoothing), summed, not averaged)
-//   grad_logits[n,k] = (p[k] - t[k]) * loss_scale  for n < micro.count, else 0 (the mean over the window comes later)
+//     with `weighted` times weights[k]
+//   loss[n] = -sum_k t[k] * log p[k]      (torch.nn.CrossEntropyLoss(weight, label_smoothing), summed, not averaged)
+//   grad_logits[n,k] = (p[k] * sum_j t[j] - t[k]) * loss_scale  for n < micro.count, else 0 (the mean over the window comes
+//     later); without weights the targets' sum is 1
 //     Where loss[n] is not finite all of grad_logits[n] is NaN, also where the formula gives numbers (log p of the
 //     label is -inf): so that no rank applies an update whose loss is not finite.
 //   result.loss_sum += sum of loss[n] over n < count
@@ -11,7 +13,8 @@
 //   result.bad      += loss[n] is not finite
 //   Labels of samples from count on are not read, but as partners.
 // Shapes  logits (N,K,1,1) activation; labels int32[N], 0..K-1 (checked by the loader); micro: one ls_micro_input;
-//         sample: ls_augment_sample[N], with its field mix; absent unless mixed;
+//         sample: ls_augment_sample[N], with its field mix; absent unless mixed; weights: float[K], 0 or more; absent
+//         unless weighted;
 //         state: one ls_train_state (loss_scale is read); result: one ls_micro_result, accumulated;
 //         grad_logits (N,K,1,1) activation, absent when training = 0
 // Types   logits, grad_logits: storage; exponentials and sums fp32 (ref: double); loss_sum double in order of n
@@ -25,7 +28,8 @@ typedef struct {
     float smoothing;
     int training;
     ls_dtype storage;
-    int mixed; // pictures and targets are mixed with those of partners (op_augment.h)
+    int mixed;    // pictures and targets are mixed with those of partners (op_augment.h)
+    int weighted; // targets are multiplied by the weights of their classes
 } ls_loss_attr;
 
 typedef struct {       // host -> device with every micro-batch
@@ -47,6 +51,7 @@ enum {
     LS_LOSS_RESULT,
     LS_LOSS_GRAD_LOGITS,
     LS_LOSS_SAMPLE,
+    LS_LOSS_WEIGHTS,
     LS_LOSS_ARGS
 };
 

@@ -255,7 +255,8 @@ static ls_status emit_loss(ls_builder *b) {
             .smoothing = b->options->training ? b->options->label_smoothing : 0.0f,
             .training = b->options->training,
             .storage = b->store->storage,
-            .mixed = ls_augment_mixes(&b->options->augmentation) } };
+            .mixed = ls_augment_mixes(&b->options->augmentation),
+            .weighted = b->options->training && b->options->weighted } };
     ls_ref grad = { 0 };
     if (b->options->training) LS_TRY(ls_builder_activation(b, "loss gradient", logits->shape, &grad));
     ls_ref refs[LS_LOSS_ARGS] = {
@@ -266,6 +267,7 @@ static ls_status emit_loss(ls_builder *b) {
         [LS_LOSS_RESULT] = ls_ref_input(LS_INPUT_RESULT),
         [LS_LOSS_GRAD_LOGITS] = grad,
         [LS_LOSS_SAMPLE] = desc.attr.loss.mixed ? ls_ref_input(LS_INPUT_AUGMENT) : (ls_ref){ 0 },
+        [LS_LOSS_WEIGHTS] = desc.attr.loss.weighted ? ls_ref_input(LS_INPUT_CLASS_WEIGHTS) : (ls_ref){ 0 },
     };
     LS_TRY(ls_builder_emit(b, &desc, refs, LS_LOSS_ARGS));
     if (b->options->training) LS_TRY(ls_builder_give_grad(b, b->value_of[b->graph->layer_count - 1], grad));
@@ -376,6 +378,7 @@ ls_compile_options ls_compile_options_of(const ls_config *cfg, int micro_batch) 
         .micro_batch = micro_batch,
         .training = 1,
         .label_smoothing = (float)cfg->train_label_smoothing,
+        .weighted = cfg->train_class_weights[0] != 0,
         .seed = (uint64_t)cfg->run_seed,
         .augmentation = ls_config_augmentation(cfg),
         .recompute = cfg->train_recompute == LS_RECOMPUTE_BLOCKS,

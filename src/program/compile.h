@@ -20,6 +20,7 @@ typedef struct {
     int micro_batch;
     int training;          // 0: forward and loss only, with running statistics
     float label_smoothing; // training
+    int weighted;          // training: by LS_INPUT_CLASS_WEIGHTS
     uint64_t seed;         // dropout
     ls_augmentation augmentation;
     int indexed;   // pixels are the whole data set's, and the batch is a list of numbers

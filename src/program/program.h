@@ -14,14 +14,15 @@
 // What changes from run to run, in memory that the device can read.
 typedef enum {
     LS_INPUT_NONE,
-    LS_INPUT_PIXELS,  // uint8 (N,C,H,W), or of the whole data set
-    LS_INPUT_LABELS,  // int32[N]
-    LS_INPUT_AUGMENT, // ls_augment_sample[N]
-    LS_INPUT_INDEX,   // int32[N], where pixels are the whole data set's; else absent
-    LS_INPUT_MICRO,   // ls_micro_input
-    LS_INPUT_TABLE,   // augment's float[C][256]
-    LS_INPUT_STATE,   // ls_train_state
-    LS_INPUT_RESULT,  // ls_micro_result
+    LS_INPUT_PIXELS,        // uint8 (N,C,H,W), or of the whole data set
+    LS_INPUT_LABELS,        // int32[N]
+    LS_INPUT_AUGMENT,       // ls_augment_sample[N]
+    LS_INPUT_INDEX,         // int32[N], where pixels are the whole data set's; else absent
+    LS_INPUT_MICRO,         // ls_micro_input
+    LS_INPUT_TABLE,         // augment's float[C][256]
+    LS_INPUT_CLASS_WEIGHTS, // float[classes]; absent without
+    LS_INPUT_STATE,         // ls_train_state
+    LS_INPUT_RESULT,        // ls_micro_result
     LS_INPUT_COUNT
 } ls_program_input;
 

@@ -117,7 +117,7 @@ void ls_session_close(ls_session *s) {
     free_programs(s);
     if (s->cast) api->plan_free(s->cast);
     ls_param_store_free(s->store);
-    ls_slab *slabs[] = { s->activations, s->workspace, s->table };
+    ls_slab *slabs[] = { s->activations, s->workspace, s->table, s->class_weights };
     for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
         if (slabs[i]) api->slab_free(slabs[i]);
     if (s->queue) api->queue_free(s->queue);
@@ -159,7 +159,17 @@ ls_status ls_session_set_table(ls_session *s, const float *values) {
     return ls_session_upload(s, "normalisation table", values, bytes, &s->table);
 }
 
+ls_status ls_session_set_class_weights(ls_session *s, const float *values) {
+    const size_t bytes = (size_t)s->store->graph->classes * sizeof *values;
+    return ls_session_upload(s, "class weights", values, bytes, &s->class_weights);
+}
+
+static ls_buffer whole_slab(ls_slab *slab) {
+    return slab ? ls_buffer_at(slab, 0, slab->bytes) : (ls_buffer){ 0 };
+}
+
 ls_program_inputs ls_session_inputs(const ls_session *s) {
-    return (ls_program_inputs){ .buffer[LS_INPUT_TABLE] =
-                                    s->table ? ls_buffer_at(s->table, 0, s->table->bytes) : (ls_buffer){ 0 } };
+    return (ls_program_inputs){
+        .buffer = { [LS_INPUT_TABLE] = whole_slab(s->table), [LS_INPUT_CLASS_WEIGHTS] = whole_slab(s->class_weights) }
+    };
 }

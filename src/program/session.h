@@ -32,6 +32,7 @@ typedef struct { // starts as {0}; what is not there yet is NULL
     ls_program *program[LS_SESSION_PROGRAMS];
     ls_slab *activations, *workspace; // programs share them: they never run at the same time
     ls_slab *table;                   // LS_INPUT_TABLE
+    ls_slab *class_weights;           // LS_INPUT_CLASS_WEIGHTS; NULL: none
     ls_memory_plan memory;            // of it inputs, control and ring are set by whoever allocates those
 } ls_session;
 
@@ -65,6 +66,8 @@ LS_CHECKED ls_status ls_session_upload(
     ls_session *session, const char *what, const void *values, size_t bytes, ls_slab **out);
 // What augment looks pixels up in, float[C][256]; once.
 LS_CHECKED ls_status ls_session_set_table(ls_session *session, const float *values);
-ls_program_inputs ls_session_inputs(const ls_session *session); // with the table, else empty
+// What the loss multiplies targets by, float[classes]; once.
+LS_CHECKED ls_status ls_session_set_class_weights(ls_session *session, const float *values);
+ls_program_inputs ls_session_inputs(const ls_session *session); // with table and class weights, else empty
 
 #endif

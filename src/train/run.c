@@ -85,7 +85,8 @@ static ls_status enqueue_update(ls_trainer *t) {
     int mine = rank_micro_batches(b, p->window, b->rank), synced = ls_config_syncs_norm(t->cfg, b->world_size);
     if (!ls_input_pipeline_started(t->input)) LS_TRY(ls_trainer_start_input(t));
     ls_sliding_window window = {
-        .samples = ls_batches_window_samples(b, p->window),
+        .samples = t->class_weights ? ls_class_weights_sum(t->class_weights, b, p->epoch, p->window)
+                                    : ls_batches_window_samples(b, p->window),
         .micro_batches = all_micro_batches(b, p->window),
         .steps = synced ? rank_micro_batches(b, p->window, 0) : mine, // a window fills rank 0 first
         .whole = ls_batches_window_samples(b, p->window) == b->global_batch,

@@ -180,8 +180,10 @@ static ls_status allocate(ls_trainer *t) {
     LS_TRY(ls_update_new(t->cfg, s->store, t->comm, t->collective, s->queue, t->depth, &t->update));
     ls_session_weights_changed(s);
     LS_TRY(ls_input_pipeline_set_table(s, t->train_data));
+    if (t->class_weights) LS_TRY(ls_session_set_class_weights(s, ls_class_weights_values(t->class_weights)));
     LS_TRY(ls_replicas_new(t, &t->replicas));
     s->memory.control = ls_update_device_bytes(t->update) + s->table->bytes;
+    if (s->class_weights) s->memory.control += s->class_weights->bytes;
     LS_TRY(ls_tta_upload_views(t));
     return open_inputs(t);
 }
@@ -227,6 +229,7 @@ static ls_status prepare(ls_trainer *t) {
     if (t->val_data) t->facts.val_data = ls_dataset_get_info(t->val_data);
     LS_TRY(check_data(t));
     LS_TRY(ls_trainer_open_resolutions(t));
+    if (!t->evaluates) LS_TRY(ls_class_weights_new(t->cfg, t->train_data, &t->class_weights));
     fill_facts(t);
     ls_comm_phase(t->comm, "start-up: plans", -1);
     return plan_training(t);
@@ -308,6 +311,7 @@ void ls_trainer_free(ls_trainer *t) {
     ls_param_rules_free(t->rules);
     ls_algorithm_cache_free(t->plans);
     ls_device_assignment_free(t->assignment);
+    ls_class_weights_free(t->class_weights);
     ls_dataset_free(t->train_data);
     ls_dataset_free(t->test_data);
     ls_weights_map_free(t->init);

@@ -8,6 +8,7 @@
 #include "files/checkpoint_manager.h"
 #include "train/input_pipeline.h"
 #include "train/diagnose/replicas.h"
+#include "train/class_weights.h"
 #include "train/schedule.h"
 #include "files/trace_events.h"
 #include "train/trainer.h"
@@ -64,8 +65,9 @@ struct ls_trainer {
     ls_slab *
         views; // of a test picture, ls_augment_sample[view][eval_batches.micro_batch] (tta.h); NULL: it is taken as it is
     ls_schedule schedule;
-    struct ls_weights_map *init; // rank 0: what the first weights come from; NULL: the seed
-    int evaluates;               // and no more: there is neither a program nor an input pipeline for training
+    ls_class_weights *class_weights; // NULL: all classes count alike
+    struct ls_weights_map *init;     // rank 0: what the first weights come from; NULL: the seed
+    int evaluates;                   // and no more: there is neither a program nor an input pipeline for training
     ls_trainer_tracing tracing;
     ls_trainer_stop_and_save stop_and_save;
     ls_replicas *replicas;  // NULL: they are not compared

@@ -35,7 +35,7 @@ size_t ls_update_device_bytes(const ls_update *update); // records and workspace
 void ls_update_inputs(const ls_update *update, ls_program_inputs *inputs);
 
 typedef struct {
-    double samples;       // true ones, over all ranks
+    double samples;       // over all ranks: true ones, or their weights (class_weights.h)
     double micro_batches; // over all ranks
     int steps; // this rank's micro-batches (none in a short last window); with sync batch norm the most of any rank
     int whole; // no rank has fewer micro-batches or samples than in any other whole window

@@ -7,7 +7,7 @@ bin=$(dirname "$train")
 tests=$OLDPWD/tests/cli
 
 sed -i 's/^layer = flatten/layer = globalavgpool/' net.ini # for any resolution
-diverge="--set device.type=cpu --set train.resolution=0:12,1:9x8 --set data.pad=1 --set data.flip=true --set data.cutout=3 --set optimizer.lr=1000 --set optimizer.weight_decay=1 --set train.epochs=40 --set train.micro_batch=8"
+diverge="--set device.type=cpu --set train.resolution=0:12,1:9x8 --set train.class_weights=balanced --set data.pad=1 --set data.flip=true --set data.cutout=3 --set optimizer.lr=1000 --set optimizer.weight_decay=1 --set train.epochs=40 --set train.micro_batch=8"
 # shellcheck disable=SC2086 # several words
 ranks 2 60 "$train" tiny.ini --quiet --run-dir run $diverge >log 2>&1
 check "two ranks: exit" $? 6

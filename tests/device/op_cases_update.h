@@ -136,23 +136,27 @@ static const struct {
     float smoothing;
     int training;
     int infinite; // the logit of the second sample's label is -infinity: its loss is, its gradient is not a number
-    int mixed;
+    int mixed, weighted;
 } loss_rows[] = {
-    { "10 classes", 16, 10, 16, 0, 1, 0, 0 },
-    { "10 classes, smoothed", 16, 10, 16, 0.1F, 1, 0, 0 },
-    { "short batch", 16, 10, 5, 0.1F, 1, 0, 0 },
-    { "empty batch", 4, 10, 0, 0, 1, 0, 0 },
-    { "100 classes", 7, 100, 7, 0.2F, 1, 0, 0 },
-    { "17 classes, inference", 9, 17, 8, 0, 0, 0, 0 },
-    { "one class", 3, 1, 3, 0, 1, 0, 0 },
-    { "1000 classes", 2, 1000, 2, 0, 1, 0, 0 },
-    { "many samples", 600, 10, 590, 0.1F, 1, 0, 0 },
-    { "an infinite loss", 4, 10, 4, 0, 1, 1, 0 },
-    { "an infinite loss, smoothed", 4, 10, 4, 0.1F, 1, 1, 0 },
-    { "10 classes, mixed", 16, 10, 16, 0, 1, 0, 1 },
-    { "10 classes, mixed and smoothed", 17, 10, 17, 0.1F, 1, 0, 1 },
-    { "1000 classes, mixed", 3, 1000, 3, 0.1F, 1, 0, 1 },
-    { "an infinite loss, mixed", 4, 10, 4, 0, 1, 1, 1 },
+    { "10 classes", 16, 10, 16, 0, 1, 0, 0, 0 },
+    { "10 classes, smoothed", 16, 10, 16, 0.1F, 1, 0, 0, 0 },
+    { "short batch", 16, 10, 5, 0.1F, 1, 0, 0, 0 },
+    { "empty batch", 4, 10, 0, 0, 1, 0, 0, 0 },
+    { "100 classes", 7, 100, 7, 0.2F, 1, 0, 0, 0 },
+    { "17 classes, inference", 9, 17, 8, 0, 0, 0, 0, 0 },
+    { "one class", 3, 1, 3, 0, 1, 0, 0, 0 },
+    { "1000 classes", 2, 1000, 2, 0, 1, 0, 0, 0 },
+    { "many samples", 600, 10, 590, 0.1F, 1, 0, 0, 0 },
+    { "an infinite loss", 4, 10, 4, 0, 1, 1, 0, 0 },
+    { "an infinite loss, smoothed", 4, 10, 4, 0.1F, 1, 1, 0, 0 },
+    { "10 classes, mixed", 16, 10, 16, 0, 1, 0, 1, 0 },
+    { "10 classes, mixed and smoothed", 17, 10, 17, 0.1F, 1, 0, 1, 0 },
+    { "1000 classes, mixed", 3, 1000, 3, 0.1F, 1, 0, 1, 0 },
+    { "an infinite loss, mixed", 4, 10, 4, 0, 1, 1, 1, 0 },
+    { "10 classes, weighted", 16, 10, 16, 0, 1, 0, 0, 1 },
+    { "10 classes, weighted and smoothed", 9, 10, 7, 0.1F, 1, 0, 0, 1 },
+    { "1000 classes, weighted, mixed and smoothed", 3, 1000, 3, 0.1F, 1, 0, 1, 1 },
+    { "an infinite loss, weighted", 4, 10, 4, 0.1F, 1, 1, 0, 1 },
 };
 
 static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context) {
@@ -160,7 +164,7 @@ static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context
         int samples = loss_rows[i].samples, classes = loss_rows[i].classes;
         op_case *c = case_new(LS_OP_LOSS, storage, loss_rows[i].name, "");
         ls_loss_attr a = { { samples, classes, 1, 1 }, loss_rows[i].smoothing, loss_rows[i].training, storage,
-            loss_rows[i].mixed };
+            loss_rows[i].mixed, loss_rows[i].weighted };
         c->desc.attr.loss = a;
         op_arg *logits = case_activation(c, LS_LOSS_LOGITS, USE_IN, a.logits, 0);
         fill_uniform(c, logits, -8, 8);
@@ -178,7 +182,14 @@ static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context
         // fp32 exponentials of arguments down to -17, whose rounding is 17 * 2^-24, and a sum over the classes
         result->absolute = samples * EPS32 * (32 + classes);
         // gradients are up to the loss scale, 1024
-        if (a.training) case_activation(c, LS_LOSS_GRAD_LOGITS, USE_OUT, a.logits, 1024 * EPS32 * 32);
+        if (a.training)
+            case_activation(c, LS_LOSS_GRAD_LOGITS, USE_OUT, a.logits, (a.weighted ? 3 : 1) * 1024 * EPS32 * 32);
+        if (a.weighted) { // from 0 to 2, some of them 0
+            float *weights = case_raw(c, LS_LOSS_WEIGHTS, USE_IN, LS_F32, (size_t)classes, 0)->host;
+            for (int k = 0; k < classes; k++) weights[k] = k % 5 == 3 ? 0 : weights[k] + 1;
+            weights[7 % classes] = 0.5F; // of the one that is infinite
+            result->absolute *= 2;
+        }
         if (a.mixed) {
             op_arg *sample = case_raw(c, LS_LOSS_SAMPLE, USE_IN, LS_U8, (size_t)samples * sizeof(ls_augment_sample), 0);
             for (int n = 0; n < samples; n++)

@@ -34,7 +34,7 @@ static int remove_network(void **state) {
 // of the device's three slots, so that every slot holds every kind of micro-batch at some time.
 static const char *const small[] = { "data.shape=3x6x6", "data.train_samples=54", "data.test_samples=20",
     "train.global_batch=16", "optimizer.lr=0.1", "train.epochs=3", "data.flip=true", "data.pad=1", "data.cutout=2",
-    "train.resolution=0:4, 1:5x7, 2:6", NULL };
+    "train.resolution=0:4, 1:5x7, 2:6", "train.class_weights=balanced", NULL };
 
 // A few large steps' worth of work, for tests that run it often.
 static const char *const tiny[] = { "data.shape=3x6x6", "data.train_samples=40", "data.test_samples=20",

@@ -55,6 +55,10 @@ train full 1 --set device.type=cpu --set run.deterministic=true --set train.reso
 check "train.resolution has an effect" "$([ "$(field full weights_hash)" != "$(field cpu-1 weights_hash)" ] && echo yes)" yes
 train own 1 --set device.type=cpu --set run.deterministic=true --set train.resolution=0:8
 check "train.resolution as the data has it" "$(field own weights_hash)" "$(field full weights_hash)"
+for n in 1 2 4; do
+  train weighted-$n $n --set device.type=cpu --set run.deterministic=true --set train.class_weights=balanced --set data.mixup=0.3
+done
+for n in 2 4; do same weighted-$n weighted-1; done
 for n in 1 2; do train fp16-$n $n --set device.type=ref --set train.precision=fp16 --set run.deterministic=true; done
 same fp16-2 fp16-1
 check "another seed gives other weights" "$(train seed 1 --set device.type=cpu --set run.deterministic=true --set run.seed=2

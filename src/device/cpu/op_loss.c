@@ -19,6 +19,8 @@ typedef struct {
     const float *logits;
     const int32_t *labels;
     const ls_augment_sample *samples; // NULL: targets are not mixed
+    const float *weights;             // of classes; NULL: all are 1
+    float all_weights;                // their sum
     float *grad;                      // NULL: not training
     float loss_scale;
     int count;
@@ -41,12 +43,17 @@ static loss_row one_row(const loss_run *run, const float *logits, loss_label is,
     for (int k = 0; k < classes; k++) sum += expf(logits[k] - logits[best]);
     float log_sum = logf(sum);
     double loss = 0;
+    const float *weights = run->weights;
+    const float all = weights
+                          ? of_label * weights[is.label] + of_partner * weights[is.partner] + spread * run->all_weights
+                          : 1; // of the targets
     for (int k = 0; k < classes; k++) {
         float log_p = logits[k] - logits[best] - log_sum;
         float target = (k == is.label ? of_label : 0) + (k == is.partner ? of_partner : 0) + spread;
+        if (weights) target *= weights[k];
         if (target > 0)
             loss -= (double)target * (double)log_p; // a target of 0 takes no part, even where log p is infinite
-        if (grad) grad[k] = (expf(log_p) - target) * run->loss_scale;
+        if (grad) grad[k] = (expf(log_p) * all - target) * run->loss_scale;
     }
     for (int k = 0; grad && !isfinite(loss) && k < classes; k++) grad[k] = NAN;
     return (loss_row){ loss, best == is.label };
@@ -76,9 +83,11 @@ static void loss_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
         .logits = ls_cpu_floats_at(args[LS_LOSS_LOGITS]),
         .labels = ls_buffer_host(args[LS_LOSS_LABELS]),
         .samples = attr->mixed ? ls_buffer_host(args[LS_LOSS_SAMPLE]) : NULL,
+        .weights = attr->weighted ? ls_buffer_host(args[LS_LOSS_WEIGHTS]) : NULL,
         .loss_scale = attr->training ? state->loss_scale : 1,
         .count = micro->count,
         .rows = ls_buffer_host(workspace) };
+    for (int k = 0; run.weights && k < attr->logits.c; k++) run.all_weights += run.weights[k];
     if (attr->training) run.grad = ls_cpu_floats_at(args[LS_LOSS_GRAD_LOGITS]);
     ls_pool_run(run.plan->cpu->pool, loss_task, &run, (attr->logits.n + LOSS_ROWS - 1) / LOSS_ROWS);
     for (int n = 0; n < run.count; n++) {

@@ -15,6 +15,7 @@ static void run_loss(const ls_plan *plan, const ls_buffer *args, ls_buffer works
         .logits = ls_cuda_at(args[LS_LOSS_LOGITS]),
         .labels = ls_cuda_at(args[LS_LOSS_LABELS]),
         .samples = a->mixed ? ls_cuda_at(args[LS_LOSS_SAMPLE]) : NULL,
+        .weights = a->weighted ? ls_cuda_at(args[LS_LOSS_WEIGHTS]) : NULL,
         .micro = ls_cuda_at(args[LS_LOSS_MICRO]),
         .state = ls_cuda_at(args[LS_LOSS_STATE]),
         .result = ls_cuda_at(args[LS_LOSS_RESULT]),

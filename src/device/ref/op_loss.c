@@ -5,6 +5,7 @@
 typedef struct {
     const ls_loss_attr *attr;
     const void *logits;
+    const float *weights; // of classes; NULL: all are 1
     int label, partner;
     double mix;          // the partner's share
     int64_t first;       // element of the sample's first logit
@@ -18,7 +19,14 @@ static double logit(const loss_row *row, int k) {
 static double target(const loss_row *row, int k) {
     double smoothing = (double)row->attr->smoothing;
     double hard = (k == row->label ? 1 - row->mix : 0) + (k == row->partner ? row->mix : 0);
-    return (1 - smoothing) * hard + smoothing / row->attr->logits.c;
+    double target = (1 - smoothing) * hard + smoothing / row->attr->logits.c;
+    return row->weights ? target * (double)row->weights[k] : target;
+}
+
+static double target_sum(const loss_row *row) {
+    double sum = 0;
+    for (int k = 0; row->weights && k < row->attr->logits.c; k++) sum += target(row, k);
+    return row->weights ? sum : 1;
 }
 
 static int find_maximum(loss_row *row) { // argmax; the lowest index wins a tie
@@ -54,7 +62,10 @@ void ls_ref_loss(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace
     void *grad = a->training ? ls_buffer_host(args[LS_LOSS_GRAD_LOGITS]) : NULL;
     int classes = a->logits.c;
     for (int n = 0; n < a->logits.n; n++) {
-        loss_row row = { .attr = a, .logits = ls_buffer_host(args[LS_LOSS_LOGITS]), .first = (int64_t)n * classes };
+        loss_row row = { .attr = a,
+            .logits = ls_buffer_host(args[LS_LOSS_LOGITS]),
+            .weights = a->weighted ? ls_buffer_host(args[LS_LOSS_WEIGHTS]) : NULL,
+            .first = (int64_t)n * classes };
         if (n >= micro->count) {
             for (int k = 0; grad && k < classes; k++) ls_store_float(grad, a->storage, row.first + k, 0);
             continue;
@@ -63,13 +74,13 @@ void ls_ref_loss(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace
         row.partner = samples ? labels[a->logits.n - 1 - n] : row.label;
         row.mix = samples ? samples[n].mix / 65536.0 : 0;
         int best = find_maximum(&row);
-        double loss = row_loss(&row);
+        double loss = row_loss(&row), all = target_sum(&row);
         result->loss_sum += loss;
         result->correct += best == row.label;
         result->bad += !isfinite(loss);
         for (int k = 0; grad && k < classes; k++) {
             double p = exp(logit(&row, k) - row.max - row.log_sum),
-                   g = (p - target(&row, k)) * (double)state->loss_scale;
+                   g = (p * all - target(&row, k)) * (double)state->loss_scale;
             ls_store_float(grad, a->storage, row.first + k, isfinite(loss) ? (float)g : NAN);
         }
     }

@@ -109,7 +109,7 @@ static ls_status write_tensors(const char *path, const ls_trainer *t, const ls_n
     ls_safetensors_tensor *tensors;
     char(*names)[24] = NULL;
     ls_status status;
-    LS_TRY_GOTO(LS_NEW(tensors, some + FIXED_TENSORS, "%s", path));
+    LS_TRY_GOTO(LS_NEW(tensors, some + FIXED_TENSORS + 1, "%s", path));
     LS_TRY_GOTO(LS_NEW(names, some + 1, "%s", path));
     for (int i = 0; i < sums->count; i++) {
         snprintf(names[i], sizeof names[i], "sums.%d", i);
@@ -124,7 +124,11 @@ static ls_status write_tensors(const char *path, const ls_trainer *t, const ls_n
         { "augment", LS_U8, 2, { n, sizeof(ls_augment_sample) }, p->augment },
     };
     memcpy(tensors + some, rest, sizeof rest);
-    status = ls_safetensors_write(path, tensors, sums->count + FIXED_TENSORS, NULL, 0, NULL);
+    int count = sums->count + FIXED_TENSORS;
+    if (t->class_weights)
+        tensors[count++] = (ls_safetensors_tensor){ "class_weights", LS_F32, 1, { t->graph->classes },
+            ls_class_weights_values(t->class_weights) };
+    status = ls_safetensors_write(path, tensors, count, NULL, 0, NULL);
 done:
     free(tensors);
     free(names);
@@ -287,6 +291,11 @@ static ls_status read_batch(const char *path, ls_nonfinite_batch *b) {
         if (b->labels[i] < 0 || b->labels[i] >= b->graph->classes)
             return ls_fail(LS_STORAGE, "%s: label %d of sample %d, expected 0 to %d", path, b->labels[i], i,
                 b->graph->classes - 1);
+    const void *weights = NULL;
+    if (has(file, "class_weights"))
+        LS_TRY(
+            find(file, (ls_safetensors_tensor){ "class_weights", LS_F32, 1, { b->graph->classes }, NULL }, &weights));
+    b->class_weights = weights;
     LS_TRY(read_augment(file, b));
     return read_sums(file, &b->sums);
 }

@@ -9,6 +9,7 @@
 //                                   folders have its first 4 bytes, as placement, uint8 (N,4)
 //                        samples    int64 (N) = their numbers in the data set
 //                        table      float32 (C,256) = the normalised value of each pixel value
+//                        class_weights  float32 (classes), with train.class_weights
 //                        sums.K     float64 (2C + 1), of synchronised batch norm: what its K-th sum over ranks gave
 //   nonfinite.json       where it began (nonfinite.h), and what the program reads beside that: update, epoch, position of the
 //                        first sample in its window, loss scale
@@ -51,6 +52,7 @@ typedef struct {
     const uint8_t *pixels;
     const int32_t *labels;
     const int64_t *samples;
+    const float *class_weights; // NULL: none
     ls_augment_sample *augment; // own
     ls_norm_sums sums;          // own; count 0: batch norm is not synchronised
     int64_t update, epoch, position;

@@ -35,9 +35,11 @@ static ls_status open_session(replay *r) {
     LS_TRY(ls_session_place(s, r->batch.graph, &store));
     s->options[0] = ls_compile_options_of(r->cfg, r->batch.shape.n);
     s->options[0].graph = r->resized;
+    s->options[0].weighted = r->batch.class_weights != NULL;
     s->options[0].sync_norm = r->batch.sums.count > 0;
     LS_TRY(ls_session_build(s));
     LS_TRY(ls_weights_load(r->batch.weights, s));
+    if (r->batch.class_weights) LS_TRY(ls_session_set_class_weights(s, r->batch.class_weights));
     return ls_session_set_table(s, r->batch.table);
 }
 

@@ -348,24 +348,30 @@ static void batch_norm_inference(void **unused) {
 }
 
 // logits = v(2, 4, 5) * 2, labels 1, 4, 0, 3: F.cross_entropy(..., label_smoothing,
-// reduction = "sum"); one label is the argmax
+// reduction = "sum"); one label is the argmax; weighted: weight = (2, 0.5, 0, 1.25, 3)
 static const struct {
     float smoothing;
+    int weighted;
     double loss, grad;
 } losses[] = {
-    { 0.0F, 8.803060664584459, -6.457710674726711 },
-    { 0.1F, 8.913060664584458, -5.937710674726713 },
+    { 0.0F, 0, 8.803060664584459, -6.457710674726711 },
+    { 0.1F, 0, 8.913060664584458, -5.937710674726713 },
+    { 0.0F, 1, 13.2981237129958, -16.057473815293495 },
+    { 0.1F, 1, 13.266724531415122, -14.438517374852252 },
 };
 
 static void loss(void **unused) {
     (void)unused;
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
         op_case *c = case_new(LS_OP_LOSS, LS_F32, "loss", "");
-        c->desc.attr.loss = (ls_loss_attr){ { 4, 5, 1, 1 }, losses[i].smoothing, 1, LS_F32, 0 };
+        c->desc.attr.loss = (ls_loss_attr){ { 4, 5, 1, 1 }, losses[i].smoothing, 1, LS_F32, 0, losses[i].weighted };
         op_arg *logits = case_activation(c, LS_LOSS_LOGITS, USE_IN, (ls_nchw){ 4, 5, 1, 1 }, 0);
         fill(logits, 2, 0);
         for (size_t k = 0; k < logits->count; k++) ((float *)logits->host)[k] *= 2;
         memcpy(case_raw(c, LS_LOSS_LABELS, USE_IN, LS_I32, 4, 0)->host, (int32_t[]){ 1, 4, 0, 3 }, 4 * sizeof(int32_t));
+        if (losses[i].weighted)
+            memcpy(case_raw(c, LS_LOSS_WEIGHTS, USE_IN, LS_F32, 5, 0)->host, (float[]){ 2, 0.5F, 0, 1.25F, 3 },
+                5 * sizeof(float));
         case_micro(c, LS_LOSS_MICRO, 4);
         case_state(c, LS_LOSS_STATE, USE_IN)->loss_scale = 256;
         case_set(c, LS_LOSS_RESULT, ARG_RESULT, USE_UPDATE, 1, sizeof(ls_micro_result));

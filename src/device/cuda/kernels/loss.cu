@@ -77,29 +77,37 @@ template <typename T> __global__ void __launch_bounds__(LS_BLOCK) loss(ls_cuda_l
     bool real = n < count;
     float smoothing = a.attr.smoothing, spread = smoothing / static_cast<float>(classes);
     top best = find_top(logits, a, lane, lanes);
-    float sum = 0, below = 0; // below: sum of max - logit
+    float sum = 0, below = 0, weights = 0; // below: sum of weight * (max - logit)
     for (int first = lane * size; first < classes; first += lanes * size) {
         ls_pack<T> z = ls_pack_load(logits + first);
         LS_UNROLL
         for (int j = 0; j < size; j++) {
             if (first + j >= classes) continue;
             sum += expf(z.v[j] - best.value);
-            below += best.value - z.v[j];
+            float weight = a.weights ? a.weights[first + j] : 1;
+            weights += weight;
+            if (weight > 0) below += weight * (best.value - z.v[j]); // a target of 0 takes no part, as below
         }
     }
     sum = lanes_sum(sum, lanes);
     below = lanes_sum(below, lanes);
+    weights = lanes_sum(weights, lanes);
     int label = real ? a.labels[n] : 0, partner = label;
     float mix = 0; // the partner's share
     if (real && a.samples) {
         partner = a.labels[a.attr.logits.n - 1 - n];
         mix = static_cast<float>(a.samples[n].mix) / 65536;
     }
-    float of_label = (1 - smoothing) * (1 - mix), of_partner = (1 - smoothing) * mix;
+    float of_label = (1 - smoothing) * (1 - mix), of_partner = (1 - smoothing) * mix, all = 1; // all: of the targets
+    if (a.weights) {
+        of_label *= a.weights[label];
+        of_partner *= a.weights[partner];
+        all = of_label + of_partner + spread * weights;
+    }
     float log_sum = logf(sum), value = 0; // a target of 0 takes no part, even where log p is infinite
     if (of_label > 0) value = of_label * (log_sum + (best.value - ls_float(logits[label])));
     if (of_partner > 0) value += of_partner * (log_sum + (best.value - ls_float(logits[partner])));
-    if (smoothing > 0) value += spread * (static_cast<float>(classes) * log_sum + below);
+    if (smoothing > 0) value += spread * (weights * log_sum + below);
     if (real && lane == 0) {
         a.losses[n] = value;
         a.correct[n] = best.k == label;
@@ -111,9 +119,9 @@ template <typename T> __global__ void __launch_bounds__(LS_BLOCK) loss(ls_cuda_l
             LS_UNROLL
             for (int j = 0; j < size; j++) {
                 if (!real || first + j >= classes) continue;
-                float target = spread + (first + j == label ? of_label : 0);
+                float target = spread * (a.weights ? a.weights[first + j] : 1) + (first + j == label ? of_label : 0);
                 if (first + j == partner) target += of_partner;
-                g.v[j] = (expf(z.v[j] - best.value) / sum - target) * scale;
+                g.v[j] = (expf(z.v[j] - best.value) / sum * all - target) * scale;
             }
             ls_pack_store(static_cast<T *>(a.grad) + static_cast<int64_t>(n) * a.channels + first, g);
         }

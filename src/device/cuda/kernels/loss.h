@@ -16,6 +16,7 @@ typedef struct {
     const void *logits;
     const int32_t *labels;
     const ls_augment_sample *samples; // NULL unless mixed
+    const float *weights;             // of classes; NULL: all are 1
     const ls_micro_input *micro;
     const ls_train_state *state;
     ls_micro_result *result;
