@@ -28,12 +28,14 @@ static void plans_name_the_library(void **state) {
         ls_op_desc desc;
         const char *algorithm;
     } rows[] = {
-        { { LS_OP_CONV_FORWARD, "conv", .attr.conv = { { 2, 3, 8, 8 }, { 2, 16, 8, 8 }, 3, 1, 1, 1, 1, 0, LS_BF16 } },
+        { { LS_OP_CONV_FORWARD, "conv",
+              .attr.conv = { { 2, 3, 8, 8 }, { 2, 16, 8, 8 }, 3, 1, 1, 1, 1, .storage = LS_BF16 } },
             "emulated library" },
         { { LS_OP_CONV_FORWARD, "grouped",
-              .attr.conv = { { 2, 6, 8, 8 }, { 2, 16, 8, 8 }, 3, 1, 1, 1, 2, 0, LS_BF16 } },
+              .attr.conv = { { 2, 6, 8, 8 }, { 2, 16, 8, 8 }, 3, 1, 1, 1, 2, .storage = LS_BF16 } },
             "direct" },
-        { { LS_OP_LINEAR_BACKWARD_WEIGHT, "fc", .attr.linear = { { 2, 3, 8, 8 }, 10, 1, LS_F16 } }, "cublaslt" },
+        { { LS_OP_LINEAR_BACKWARD_WEIGHT, "fc", .attr.linear = { { 2, 3, 8, 8 }, 10, 1, .storage = LS_F16 } },
+            "cublaslt" },
     };
     ls_device *cuda = cuda_open();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
