@@ -50,7 +50,7 @@ refused "run folder holds what no run has written" 2 "used holds a config.ini th
 refused "run folder is a file" 2 "is a file" alone tiny.ini --run-dir file
 refused "run folder below a file" 7 "file" alone tiny.ini --run-dir file/run
 refused "run folder on /proc" 7 "/proc/lockstep" alone tiny.ini --run-dir /proc/lockstep
-refused "eval without weights" 2 "no weights file" alone eval tiny.ini
+refused "eval without weights" 2 "no weights" alone eval tiny.ini
 refused "eval of missing weights" 7 "nothing.safetensors" alone eval tiny.ini nothing.safetensors
 refused "eval of what are no weights" 7 "tiny.ini" alone eval tiny.ini tiny.ini
 refused "bench into a file" 7 "file" alone bench tiny.ini --run-dir file
