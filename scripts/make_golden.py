@@ -337,9 +337,9 @@ def describe_initial(tensors, grad_norms):
 
 def make(name, options):
     setup = {**COMMON, **NETWORKS[name]}
-    model_file = f"configs/models/{name}.ini"
+    model_file = f"tests/golden/{name}.ini"
     if not os.path.exists(os.path.join(ROOT, model_file)):
-        model_file = f"tests/golden/{name}.ini"
+        model_file = f"configs/models/{name}.ini"
     net = Network(os.path.join(ROOT, model_file), (setup["input"], str(setup["classes"])))
     setup["input"] = list(net.shape)
     initialise(net, setup["seed"])

@@ -118,7 +118,7 @@ check "--quiet says nothing" "$text" ""
 check "--resume with a run's own configuration means that run" "$? $(ls runs | tr '\n' ' ')" "0 named tiny-001 tiny-002 "
 
 text=$("$train" tiny.ini --set train.max_updates=1 --set optimizer.kind=adamw --set optimizer.momentum=0.9 --run-dir unused 2>&1)
-check "an option without effect is told" "$(grep -cx 'no effect optimizer.momentum (only with optimizer.kind = sgd)' <<<"$text")" 1
+check "an option without effect is told" "$(grep -c '^no effect optimizer.momentum (only with optimizer.kind = sgd' <<<"$text")" 1
 text=$("$train" unused/config.ini --run-dir unused2 2>&1)
 check "but not those of a run's own configuration" "$? $(grep -c '^no effect' <<<"$text")" "0 0"
 
