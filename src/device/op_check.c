@@ -289,7 +289,7 @@ static ls_status check_optimizer(const ls_op_desc *desc) {
         if (a->segments[s].rate != LS_SEGMENT_IDLE &&
             (!a->segments[s].shape || ls_param_count(a->segments[s].shape) > a->segments[s].count))
             return FAIL(desc, "segment %d is no tensor", s);
-    int divides = desc->op == LS_OP_ADAMW;
+    int divides = desc->op == LS_OP_ADAMW || desc->op == LS_OP_LARS;
     if (a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1 && (a->eps > 0 || !divides)) return LS_SUCCESS;
     return FAIL(desc, "beta1 %g, beta2 %g, eps %g; betas at least 0 and below 1, eps positive", (double)a->beta1,
         (double)a->beta2, (double)a->eps);

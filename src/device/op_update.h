@@ -43,6 +43,10 @@
 //                    w -= lr * sign(beta1*m + (1-beta1)*g), sign(0) being 0;
 //                    m = beta2*m + (1-beta2)*g
 //                    (Chen et al. 2023, Symbolic Discovery of Optimization Algorithms)
+//   LARS             nothing when skip; of each segment, one tensor: g = grad*multiplier;
+//                    t = trust*|w| / (|g| + decay*|w| + eps), |.| being Euclid's norm; 1 where |w| or |g| is 0;
+//                    then as SGD with the gradient t*(g + decay*w)
+//                    (You et al. 2017, Large Batch Training of Convolutional Networks; NVIDIA apex, LARC without clipping)
 //   MUON             nothing when skip; of each segment, one tensor as a matrix of dim[0] rows W, G, M, of R rows:
 //                    G = grad*multiplier;  M = momentum*M + G (M = G at applied == 1);  U = nesterov ? G + momentum*M : M
 //                    X = U / (|U| + LS_MUON_EPS), |.| being Frobenius's norm; transposed if it has more rows than columns
@@ -119,18 +123,19 @@ typedef struct {
 typedef struct {   // neighbours in the store that share their constants
     int64_t count; // elements: a multiple of LS_SEGMENT_ELEMENTS, but for the last segment
     float lr_factor, decay;
-    float momentum;              // SGD, MUON
+    float momentum;              // SGD, LARS, MUON
     int rate;                    // index of ls_train_state.lr; LS_SEGMENT_IDLE: the step passes over it
-    const ls_param_shape *shape; // MUON: of the segment's one tensor
+    const ls_param_shape *shape; // MUON, LARS: of the segment's one tensor
 } ls_step_segment;
 
 typedef struct {
     int64_t count;
     const ls_step_segment *segments; // in the store's order, all `count` elements; borrowed until the plan is freed
     int segment_count;
-    int nesterov;       // SGD, MUON
+    int nesterov;       // SGD, LARS, MUON
     float beta1, beta2; // ADAMW, LION
-    float eps;          // ADAMW
+    float eps;          // ADAMW, LARS
+    float trust;        // LARS
     int ns_steps;       // MUON
     float ns[3];        // MUON
     ls_dtype storage;   // of the working copy; LS_F32: there is none, the master is used
@@ -153,6 +158,7 @@ enum {
     LS_ADAMW_ARGS
 };
 enum { LS_LION_STATE, LS_LION_GRAD, LS_LION_MOMENTUM, LS_LION_WEIGHT, LS_LION_COPY, LS_LION_ARGS };
+enum { LS_LARS_STATE, LS_LARS_GRAD, LS_LARS_MOMENTUM, LS_LARS_WEIGHT, LS_LARS_COPY, LS_LARS_ARGS };
 enum { LS_MUON_STATE, LS_MUON_GRAD, LS_MUON_MOMENTUM, LS_MUON_WEIGHT, LS_MUON_COPY, LS_MUON_ARGS };
 enum {
     LS_RUNNING_STATS_WINDOW,

@@ -3,7 +3,8 @@
 //   update-000000000481/
 //     weights.safetensors   parameters and statistics under their names in PyTorch's layout (a state_dict), with what
 //                           weights_metadata.h has
-//     state.safetensors     what the optimizer keeps: "<parameter>.momentum", ... (config/optimizers.def)
+//     state.safetensors     what the optimizer keeps: "<parameter>.momentum", ... (config/optimizers.def); with a running
+//                           average the other of the two: "<parameter>.slow", "<parameter>.unaveraged" (snapshot.h)
 //     manifest.json         written last: what follows here, and the hash of every tensor and file
 //
 // manifest.json holds

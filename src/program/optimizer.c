@@ -18,6 +18,10 @@ static const struct {
         "the operator of " word " keeps as many tensors as its row names");
 #include "config/optimizers.def"
 
+int ls_optimizer_by_tensor(int kind) {
+    return kind == LS_OPTIMIZER_MUON || kind == LS_OPTIMIZER_LARS;
+}
+
 int ls_optimizer_kept(int kind) {
     return ls_op_args(kinds[kind].op) - LS_STEP_OTHER_ARGS;
 }
@@ -26,14 +30,14 @@ const char *ls_optimizer_kept_name(int kind, int index) {
     return kinds[kind].kept[index];
 }
 
-// Neighbours whose rules agree are one segment, a matrix is always one of its own; those of other optimizers are, too, which
+// Neighbours whose rules agree are one segment, what goes by tensors is always one of its own; those of other optimizers are, too, which
 // the step passes over.
 static void cut_segments(ls_optimizer *o, int kind, const ls_param_rules *rules) {
     const ls_param_store *a = o->store;
     ls_step_segment *segments = o->segments[kind];
     for (int i = 0; i < a->trained_params; i++) {
         const ls_param_rule *rule = &rules->param[a->order[i]];
-        const ls_param_shape *shape = kind == LS_OPTIMIZER_MUON ? &a->graph->params[a->order[i]].shape : NULL;
+        const ls_param_shape *shape = ls_optimizer_by_tensor(kind) ? &a->graph->params[a->order[i]].shape : NULL;
         const ls_step_segment idle = { .rate = LS_SEGMENT_IDLE },
                               own = { 0, rule->lr_factor, rule->decay, rule->momentum, rule->rate, shape };
         ls_step_segment segment = rule->kind == kind ? own : idle;
@@ -60,6 +64,7 @@ static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state
             .beta1 = (float)cfg->optimizer_beta1,
             .beta2 = (float)cfg->optimizer_beta2,
             .eps = (float)cfg->optimizer_eps,
+            .trust = (float)cfg->optimizer_trust,
             .ns_steps = (int)cfg->optimizer_ns_steps,
             .storage = a->storage } };
     double ns[3];

@@ -24,6 +24,7 @@ typedef struct {
     double lr;
 } ls_optimizer;
 
+int ls_optimizer_by_tensor(int kind);                    // weights only, each by itself: a matrix, or a norm
 int ls_optimizer_kept(int kind);                         // tensors that it keeps of every trained one
 const char *ls_optimizer_kept_name(int kind, int index); // "momentum": config/optimizers.def
 // The store has rules. state: one ls_train_state.

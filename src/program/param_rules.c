@@ -48,7 +48,8 @@ static ls_status rule_of(
         if (group->kind >= 0) out->kind = group->kind;
         if (group->frozen) out->kind = LS_NOT_TRAINED;
     }
-    if (out->kind == LS_OPTIMIZER_MUON && param->role != LS_ROLE_WEIGHT) out->kind = LS_OPTIMIZER_SGD; // no matrix
+    if (out->kind != LS_NOT_TRAINED && ls_optimizer_by_tensor(out->kind) && param->role != LS_ROLE_WEIGHT)
+        out->kind = LS_OPTIMIZER_SGD;
     return LS_SUCCESS;
 }
 

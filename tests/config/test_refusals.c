@@ -146,7 +146,7 @@ static const refusal rows[] = {
         "train.global_batch = "
         "128; lower train.global_batch, or data.drop_last = false" },
     { "[optimizer]\nkind = adamw\nnesterov = true\n", NULL,
-        "@:3: optimizer.nesterov = true: only optimizer.kind = sgd, muon has it, this is adamw" },
+        "@:3: optimizer.nesterov = true: only optimizer.kind = sgd, muon, lars has it, this is adamw" },
     { "[optimizer]\nmomentum = 0\nnesterov = true\n", NULL,
         "@:3: optimizer.nesterov = true: needs a momentum; set optimizer.momentum, for example to 0.9" },
     { "[loss_scale]\ninitial = 1000\n", NULL,

@@ -265,7 +265,7 @@ static inline void fill_steps(op_case *c, op_arg *arg) {
 }
 
 // All ways to fuse: activation, residual, two gradients; gelu goes without residual.
-enum { NORM_FLAGS = 10 };
+enum { NORM_FLAGS = 10, NORM_FROZEN_ROW = 12 }; // the row that is tried with frozen weights, too
 
 static inline ls_norm_attr norm_attr(size_t row, int flags, ls_dtype storage) {
     int gelu = flags >= 8;
@@ -321,10 +321,13 @@ static inline void norm_inference_case(const char *name, ls_norm_attr a, case_vi
     visit_and_free(visit, context, c);
 }
 
-static inline void norm_backward_case(const char *name, ls_norm_attr a, case_visit *visit, void *context) {
+enum { NORM_ALL, NORM_GAMMA_FROZEN, NORM_BETA_FROZEN };
+
+static inline void norm_backward_case(const char *name, ls_norm_attr a, int frozen, case_visit *visit, void *context) {
+    static const char *const what[] = { "", " gamma frozen", " beta frozen" };
     char variant[64];
     double count = (double)a.shape.n * a.shape.h * a.shape.w;
-    norm_variant(variant, "", &a);
+    norm_variant(variant, what[frozen], &a);
     op_case *c = case_new(LS_OP_NORM_BACKWARD, a.storage, name, variant);
     c->desc.attr.norm = a;
     ls_nchw dst_shape = a.pool_kernel ? a.pooled : a.shape;
@@ -346,8 +349,10 @@ static inline void norm_backward_case(const char *name, ls_norm_attr a, case_vis
     case_activation(c, LS_NORM_BACKWARD_GRAD_SRC, USE_OUT, a.shape, windows * norm_tolerance(count));
     if (a.residual) case_activation(c, LS_NORM_BACKWARD_GRAD_RESIDUAL, USE_OUT, a.shape, windows * EPS32);
     // terms are up to 2 (two gradients) times 2.9 (normalised values)
-    case_vector(c, LS_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, a.shape.c, 6 * windows * sum_tolerance(count + 1));
-    case_vector(c, LS_NORM_BACKWARD_GRAD_BETA, USE_UPDATE, a.shape.c, 2 * windows * sum_tolerance(count + 1));
+    if (frozen != NORM_GAMMA_FROZEN)
+        case_vector(c, LS_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, a.shape.c, 6 * windows * sum_tolerance(count + 1));
+    if (frozen != NORM_BETA_FROZEN)
+        case_vector(c, LS_NORM_BACKWARD_GRAD_BETA, USE_UPDATE, a.shape.c, 2 * windows * sum_tolerance(count + 1));
     if (a.pool_kernel) { // the index is made by a forward run, see op_harness.h
         case_set(c, LS_NORM_BACKWARD_INDEX, ARG_INDEX, USE_OUT, 1, 1);
         c->pool_src = case_memory(src->count * sizeof(float));
@@ -363,7 +368,9 @@ static inline void norm_cases(ls_dtype storage, case_visit *visit, void *context
             if (!a.two_grads) norm_forward_case(norm_rows[i].name, a, 0, visit, context);
             if (!a.two_grads && a.activation) norm_forward_case(norm_rows[i].name, a, 1, visit, context);
             if (!a.two_grads) norm_inference_case(norm_rows[i].name, a, visit, context);
-            norm_backward_case(norm_rows[i].name, a, visit, context);
+            norm_backward_case(norm_rows[i].name, a, NORM_ALL, visit, context);
+            if (i == NORM_FROZEN_ROW) norm_backward_case(norm_rows[i].name, a, NORM_GAMMA_FROZEN, visit, context);
+            if (i == NORM_FROZEN_ROW) norm_backward_case(norm_rows[i].name, a, NORM_BETA_FROZEN, visit, context);
         }
     }
     // more pixels than a GPU's threads take at once, so that each of them has several
@@ -371,7 +378,7 @@ static inline void norm_cases(ls_dtype storage, case_visit *visit, void *context
         .shape = { 17, 1, 180, 180 }, .eps = 1e-5F, .activation = LS_ACTIVATION_RELU, .storage = storage
     };
     norm_forward_case("long slices", a, 0, visit, context);
-    norm_backward_case("long slices", a, visit, context);
+    norm_backward_case("long slices", a, NORM_ALL, visit, context);
 }
 
 // --- batch norm with the max pooling that follows it (devices with LS_FUSES_NORM_POOL) -----------
@@ -418,7 +425,7 @@ static inline void norm_pool_cases(ls_dtype storage, case_visit *visit, void *co
             if (!a.two_grads) norm_forward_case(norm_pool_rows[i].name, a, 0, visit, context);
             if (!flags) norm_forward_case(norm_pool_rows[i].name, a, 1, visit, context);
             if (!a.two_grads) norm_inference_case(norm_pool_rows[i].name, a, visit, context);
-            norm_backward_case(norm_pool_rows[i].name, a, visit, context);
+            norm_backward_case(norm_pool_rows[i].name, a, NORM_ALL, visit, context);
         }
     }
 }

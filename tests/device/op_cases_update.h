@@ -423,6 +423,29 @@ static inline void sgd_case(
     visit_and_free(visit, context, c);
 }
 
+static inline void lars_case(
+    ls_optimizer_attr a, float decay, int applied, int skip, case_visit *visit, void *context) {
+    char row[64];
+    snprintf(row, sizeof row, "%lld elements%s%s%s", (long long)a.count, decay > 0 ? ", decay" : "",
+        applied == 1 ? ", first" : "", skip ? ", skipped" : "");
+    op_case *c = case_new(LS_OP_LARS, a.storage, "flat", row);
+    size_t count = (size_t)a.count;
+    c->desc.attr.optimizer = a;
+    case_segments(c, decay, 0.9F);
+    if (a.count > 100) c->segments[1].rate = LS_SEGMENT_IDLE;
+    ls_train_state *state = case_state(c, LS_LARS_STATE, USE_IN);
+    state->applied = applied;
+    state->skip = skip;
+    fill_uniform(c, case_raw(c, LS_LARS_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
+    case_raw(c, LS_LARS_MOMENTUM, USE_UPDATE, LS_F32, count, 0)->absolute = 16 * EPS32;
+    case_raw(c, LS_LARS_WEIGHT, USE_UPDATE, LS_F32, count, 0)->absolute = 16 * EPS32;
+    if (a.storage != LS_F32) {
+        op_arg *copy = case_raw(c, LS_LARS_COPY, USE_UPDATE, a.storage, count, storage_ulp(a.storage));
+        copy->absolute = 16 * EPS32;
+    }
+    visit_and_free(visit, context, c);
+}
+
 static inline void adamw_case(ls_optimizer_attr a, int applied, int skip, case_visit *visit, void *context) {
     char row[64];
     snprintf(row, sizeof row, "%lld elements, update %d%s", (long long)a.count, applied, skip ? ", skipped" : "");
@@ -536,6 +559,13 @@ static inline void optimizer_cases(ls_dtype storage, case_visit *visit, void *co
             sgd_case(sgd, 0.9F, decay, 1, 0, visit, context);
             sgd_case(sgd, 0.9F, decay, 4, 0, visit, context);
         }
+        ls_optimizer_attr lars = a;
+        lars.trust = 0.5F;
+        lars.eps = 1e-8F;
+        lars_case(lars, 0, 1, 0, visit, context);
+        lars.nesterov = 1;
+        lars_case(lars, 0.01F, 4, 0, visit, context);
+        lars_case(lars, 0.01F, 4, 1, visit, context);
         sgd_case(a, 0, 0, 4, 1, visit, context);
         sgd_case(a, 0, 0, 4, 0, visit, context); // no momentum
         a.beta1 = 0.9F;

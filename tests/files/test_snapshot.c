@@ -17,6 +17,9 @@ static int remove_network(void **state) {
 }
 
 #define LION "optimizer.kind=lion", "optimizer.lr=0.001", "optimizer.weight_decay=0.1"
+#define MUON \
+    "optimizer.kind=muon", "optimizer.groups=n?.weight frozen; n?.* kind=adamw", "average.kind=lookahead", \
+        "average.every=4"
 #define RESTARTS "schedule.kind=cosine-restarts", "schedule.period=0.4", "schedule.period_factor=2"
 
 static const struct {
@@ -29,6 +32,9 @@ static const struct {
     { "ref, lion", { "device.type=ref", LION, NULL } },
     { "cpu, lion", { "device.type=cpu", LION, NULL } },
     { "cuda, lion", { "device.type=cuda", LION, NULL } },
+    { "cpu, muon and others", { "device.type=cpu", MUON, NULL } },
+    { "cuda, muon and others", { "device.type=cuda", MUON, NULL } },
+    { "cpu, lars, ema", { "device.type=cpu", "optimizer.kind=lars", "average.kind=ema", "average.every=3", NULL } },
     { "ref, restarts", { "device.type=ref", RESTARTS, NULL } },
     { "cpu, restarts", { "device.type=cpu", RESTARTS, NULL } },
     { "cuda, restarts", { "device.type=cuda", RESTARTS, NULL } },
@@ -108,8 +114,9 @@ static void a_used_trainer_takes_it_over(void **state) {
 static void every_device_holds_the_same(void **state) {
     (void)state;
     static const char *const devices[] = { "device.type=ref", "device.type=cpu", "device.type=cuda" };
-    static const char *const kinds[] = { "optimizer.kind=sgd", "optimizer.kind=adamw", "optimizer.kind=lion" };
-    for (int k = 0; k < 3; k++) {
+    static const char *const kinds[] = { "optimizer.kind=sgd", "optimizer.kind=adamw", "optimizer.kind=lion",
+        "optimizer.kind=muon" };
+    for (int k = 0; k < 4; k++) {
         const char *first[] = { "device.type=cpu", kinds[k], "optimizer.lr=0.01", NULL };
         run a = { 0 };
         must(state_run_open(&a, network_path, first));

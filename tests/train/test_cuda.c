@@ -74,6 +74,9 @@ static const struct {
             "optimizer.groups=c2.weight frozen; c2.bias end=1.5 lr=0.2; l.* kind=sgd lr=0.3 momentum=0.85 "
             "frozen_after=2; "
             "n?.weight frozen" } },
+    { "lars, with an average",
+        { "optimizer.kind=lars", "optimizer.trust=0.02", "optimizer.weight_decay=0.01", "average.kind=lookahead",
+            "average.every=2", "average.decay=0.6", "optimizer.groups=n?.* frozen; l.* kind=muon" } },
     { "muon in bf16", { "train.precision=bf16", "optimizer.kind=muon", "optimizer.groups=c1.* frozen" } },
     { "restarts", { "schedule.kind=cosine-restarts", "schedule.period=0.3", "schedule.period_factor=2" } },
     { "recomputed", { "train.recompute=blocks", "train.micro_batch=8" } },

@@ -209,9 +209,40 @@ static ls_kernel_optimizer *kernel_of(const ls_kernels *kernels, ls_op op) {
     case LS_OP_##NAME: \
         return kernels->name;
 #include "device/ops.def"
+    case LS_OP_LARS:
+        return kernels->sgd;
     default:
         return NULL;
     }
+}
+
+// LARS: sums of squares of the gradient, and of the weight.
+typedef struct {
+    const ls_kernels *kernels;
+    const float *values[2];
+    size_t count;
+    double (*partials)[2];
+} squares_run;
+
+static void squares_task(void *context, int task, int thread) {
+    (void)thread;
+    const squares_run *run = context;
+    const int tasks = flat_tasks((int64_t)run->count), which = task / tasks;
+    size_t at = (size_t)(task % tasks) * FLAT_TASK, n = run->count - at < FLAT_TASK ? run->count - at : FLAT_TASK;
+    run->kernels->grad_stats(run->values[which] + at, n, run->partials[task]);
+}
+
+static float trust_of(const ls_cpu *cpu, const step_run *step, const ls_optimizer_attr *attr, double (*partials)[2]) {
+    squares_run run = { cpu->kernels, { step->grad, step->weight }, step->count, partials };
+    const int tasks = flat_tasks((int64_t)step->count);
+    double norm[2] = { 0 };
+    ls_pool_run(cpu->pool, squares_task, &run, 2 * tasks);
+    for (int t = 0; t < 2 * tasks; t++) norm[t / tasks] += partials[t][0];
+    if (norm[0] == 0 || norm[1] == 0) return 1;
+    norm[0] = sqrt(norm[0]) * (double)step->constants.multiplier;
+    norm[1] = sqrt(norm[1]);
+    return (
+        float)((double)attr->trust * norm[1] / (norm[0] + (double)step->constants.decay * norm[1] + (double)attr->eps));
 }
 
 static void step_task(void *context, int task, int thread) {
@@ -240,7 +271,6 @@ static ls_kernel_step constants_of(
 }
 
 static void optimizer_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    (void)workspace;
     (void)queue;
     const ls_cpu *cpu = ((const ls_cpu_plan *)plan)->cpu;
     const ls_optimizer_attr *attr = &plan->desc.attr.optimizer;
@@ -255,6 +285,11 @@ static void optimizer_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
         run.count = (size_t)segment->count;
         if (segment->rate != LS_SEGMENT_IDLE) {
             run.constants = constants_of(attr, segment, state);
+            if (plan->desc.op == LS_OP_LARS) {
+                const float trust = trust_of(cpu, &run, attr, ls_buffer_host(workspace));
+                run.constants.multiplier *= trust;
+                run.constants.decay *= trust;
+            }
             ls_pool_run(cpu->pool, step_task, &run, flat_tasks(segment->count));
         }
         run.grad += segment->count;
@@ -264,6 +299,11 @@ static void optimizer_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
 }
 
 ls_status ls_cpu_optimizer_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    ls_cpu_plan *plan;
     if (desc->op == LS_OP_MUON) return ls_cpu_muon_plan(cpu, desc, out);
-    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), optimizer_run, "own", out);
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, optimizer_run, "own", &plan));
+    if (desc->op == LS_OP_LARS)
+        plan->base.workspace_bytes = 2 * (size_t)flat_tasks(desc->attr.optimizer.count) * sizeof(double[2]);
+    *out = &plan->base;
+    return LS_SUCCESS;
 }

@@ -72,13 +72,14 @@ static ls_cuda_step_launch *launch_of(ls_op op) {
     case LS_OP_##NAME: \
         return ls_cuda_##name;
 #include "device/ops.def"
+    case LS_OP_LARS:
+        return ls_cuda_lars;
     default:
         return NULL;
     }
 }
 
 static void run_step(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    (void)workspace;
     const ls_optimizer_attr *attr = &plan->desc.attr.optimizer;
     const int kept = ls_op_args(plan->desc.op) - LS_STEP_OTHER_ARGS;
     ls_cuda_step_args step = {
@@ -88,6 +89,7 @@ static void run_step(const ls_plan *plan, const ls_buffer *args, ls_buffer works
         .weight = ls_cuda_at(args[LS_STEP_KEPT + kept]),
         .copy = attr->storage == LS_F32 ? NULL : ls_cuda_at(args[LS_STEP_KEPT + kept + 1]),
     };
+    if (plan->workspace_bytes) step.workspace = ls_cuda_at(workspace);
     for (int k = 0; k < kept; k++) step.kept[k] = ls_cuda_at(args[LS_STEP_KEPT + k]);
     launch_of(plan->desc.op)(attr, &step, queue->stream);
     ls_cuda_enqueued(plan, queue);
@@ -102,7 +104,7 @@ static ls_status upload_segments(ls_cuda_device *device, const ls_optimizer_attr
     for (int s = 0; s < a->segment_count; s++) {
         const ls_step_segment *from = &a->segments[s];
         end += from->count;
-        host[s] = (ls_cuda_segment){ end, from->lr_factor, from->decay, from->momentum, from->rate };
+        host[s] = (ls_cuda_segment){ end, from->lr_factor, from->decay, from->momentum, from->rate, s };
     }
     cudaError_t rc = cudaMemcpy((*out)->address, host, bytes, cudaMemcpyHostToDevice);
     if (rc == cudaSuccess) rc = cudaDeviceSynchronize(); // queues do not wait for the default stream
@@ -120,6 +122,7 @@ ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc,
     if (desc->op == LS_OP_MUON) return ls_cuda_muon_plan(device, desc, out);
     LS_TRY(ls_cuda_plan_make(device, desc, sizeof *own, run_step, "own kernel", &own));
     own->plan.free_parts = free_segments;
+    if (desc->op == LS_OP_LARS) own->plan.base.workspace_bytes = ls_cuda_lars_workspace(&desc->attr.optimizer);
     ls_status status = upload_segments(device, &desc->attr.optimizer, &own->segments);
     return LS_GIVE(status, &own->plan.base, out, ls_cuda_plan_free);
 }

@@ -146,6 +146,19 @@ static step_constants constants_of(
         .first = state->applied == 1 };
 }
 
+// LARS: of one tensor.
+static double trust_of(const ls_optimizer_attr *a, const ls_step_segment *segment, const ls_train_state *state,
+    const float *grad, const float *weight) {
+    double grads = 0, weights = 0;
+    for (int64_t i = 0; i < segment->count; i++) {
+        grads += (double)grad[i] * (double)grad[i];
+        weights += (double)weight[i] * (double)weight[i];
+    }
+    if (grads == 0 || weights == 0) return 1;
+    const double norm = sqrt(weights), grad_norm = sqrt(grads) * (double)state->multiplier;
+    return (double)a->trust * norm / (grad_norm + (double)segment->decay * norm + (double)a->eps);
+}
+
 static void run_step(const ls_plan *plan, const ls_buffer *args, step_formula *formula) {
     const ls_optimizer_attr *a = &plan->desc.attr.optimizer;
     const ls_train_state *state = ls_buffer_host(args[LS_STEP_STATE]);
@@ -162,12 +175,15 @@ static void run_step(const ls_plan *plan, const ls_buffer *args, step_formula *f
             i = end;
             continue;
         }
-        const step_constants constants = constants_of(a, &a->segments[s], state);
+        const double trust =
+            plan->desc.op == LS_OP_LARS ? trust_of(a, &a->segments[s], state, grad + i, weight + i) : 1;
+        step_constants constants = constants_of(a, &a->segments[s], state);
+        constants.decay *= trust;
         for (; i < end; i++) {
             double values[LS_STEP_KEPT_MAX];
             for (int k = 0; k < kept_count; k++) values[k] = (double)kept[k][i];
-            weight[i] =
-                (float)formula(&constants, (double)grad[i] * (double)state->multiplier, (double)weight[i], values);
+            weight[i] = (float)formula(
+                &constants, (double)grad[i] * (double)state->multiplier * trust, (double)weight[i], values);
             for (int k = 0; k < kept_count; k++) kept[k][i] = (float)values[k];
             if (copy) ls_store_float(copy, a->storage, i, weight[i]);
         }
@@ -181,6 +197,12 @@ static void run_step(const ls_plan *plan, const ls_buffer *args, step_formula *f
         run_step(plan, args, name); \
     }
 #include "device/ops.def"
+
+void ls_ref_lars(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    run_step(plan, args, sgd);
+}
 
 // --- the others ----------------------------------------------------------------------------------
 

@@ -195,6 +195,9 @@ static void kinds(void **state) {
         [LS_OP_SGD] = LS_BENCH_OPTIMIZER,
         [LS_OP_ADAMW] = LS_BENCH_OPTIMIZER,
         [LS_OP_LION] = LS_BENCH_OPTIMIZER,
+        [LS_OP_LARS] = LS_BENCH_OPTIMIZER,
+        [LS_OP_MUON] = LS_BENCH_OPTIMIZER,
+        [LS_OP_AVERAGE] = LS_BENCH_OTHER,
     };
     for (int op = 0; op < LS_OP_COUNT; op++) {
         const char *name = ls_op_name((ls_op)op);

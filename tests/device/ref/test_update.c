@@ -120,6 +120,44 @@ static void adamw_is_pytorchs(void **unused) {
     }
 }
 
+// w = torch.nn.Parameter(torch.tensor([0.5, -1.25, 2.0], dtype=torch.double))
+// o = torch.optim.SGD([w], lr=0.1, momentum=0.9, nesterov=True)
+// for s in range(3):
+//     g, n = torch.tensor([0.25, -0.5, 1.0], dtype=torch.double) * (s + 1)**2, w.detach().norm()
+//     t = 0.02*n/(g.norm() + 0.01*n + 1e-8); w.grad = t*(g + 0.01*w.detach()); o.step(); print(w.tolist())
+static const double lars_weight[3][3] = {
+    { 0.4980028482288651, -1.2459861165384054, 1.9920113929154604 },
+    { 0.49516031632338664, -1.2402877527668592, 1.9806412652935466 },
+    { 0.4915645543135053, -1.233084409220482, 1.9662582172540213 },
+};
+
+static void lars_is_sgd_by_its_trust(void **unused) {
+    (void)unused;
+    float weight[3] = { 0.5F, -1.25F, 2.0F }, momentum[3] = { 0 };
+    ls_train_state state = { .loss_scale = 1, .lr = { 0.1F }, .multiplier = 0.5F };
+    ls_op_desc desc = { .op = LS_OP_LARS,
+        .layer = "lars",
+        .attr.optimizer = { .count = 3,
+            .segments = &(ls_step_segment){ 3, 1, 0.01F, 0.9F, 0, NULL },
+            .segment_count = 1,
+            .nesterov = 1,
+            .eps = 1e-8F,
+            .trust = 0.02F } };
+    for (int s = 0; s < 3; s++) {
+        float size = 2 * (float)((s + 1) * (s + 1)), grad[3] = { 0.25F * size, -0.5F * size, size };
+        state.applied = s + 1;
+        run(&desc, (void *[]){ &state, grad, momentum, weight, NULL });
+        for (int k = 0; k < 3; k++) expect_near("lars", s, k, (double)weight[k], lars_weight[s][k], 3e-7);
+    }
+    const float zero[3] = { 0 }; // a gradient of nothing leaves the momentum alone, without a norm to divide by
+    float still[3] = { 0 };
+    memcpy(still, weight, sizeof still);
+    memset(momentum, 0, sizeof momentum);
+    desc.attr.optimizer.segments = &(ls_step_segment){ 3, 1, 0, 0.9F, 0, NULL };
+    run(&desc, (void *[]){ &state, (void *)(uintptr_t)zero, momentum, weight, NULL });
+    assert_memory_equal(still, weight, sizeof still);
+}
+
 // X = u/(u.norm() + 1e-7); three times A = X @ X.T, X = a*X + (b*A + c*A@A) @ X; m = 0.6*m + g, u = g + 0.6*m; in the second
 // update w *= 2**.5/w.norm() first; w = w*(1 - 0.1*0.05) - 0.1*X; in torch.double, by torch's own products
 static const double muon_weight[3][6] = {
@@ -488,6 +526,7 @@ int main(void) {
         cmocka_unit_test(sgd_is_pytorchs),
         cmocka_unit_test(adamw_is_pytorchs),
         cmocka_unit_test(lion_is_the_papers),
+        cmocka_unit_test(lars_is_sgd_by_its_trust),
         cmocka_unit_test(muon_is_torchs),
         cmocka_unit_test(control_decides),
         cmocka_unit_test(a_fixed_loss_scale_stays_and_a_skip_ends_the_run),

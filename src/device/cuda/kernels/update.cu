@@ -258,10 +258,10 @@ static __device__ inline ls_cuda_segment segment_of(store_range range, int64_t e
     return range.segments[low];
 }
 
-// 12 + 8 bytes, and 2 of the copy.
+// trust: LARS, by segment; else NULL. 12 + 8 bytes, and 2 of the copy.
 template <typename T>
-static __global__ void sgd(store_range range, bool nesterov, const ls_train_state *state, const float *grad,
-    float *velocity, float *weight, T *copy) {
+static __global__ void sgd(store_range range, bool nesterov, const float *trust, const ls_train_state *state,
+    const float *grad, float *velocity, float *weight, T *copy) {
     int64_t first = first_element();
     if (first >= range.count || state->skip) return;
     ls_cuda_segment segment = segment_of(range, first);
@@ -273,6 +273,10 @@ static __global__ void sgd(store_range range, bool nesterov, const ls_train_stat
     load_quad(velocity + first, size, v);
     load_quad(weight + first, size, w);
     float multiplier = state->multiplier, lr = state->lr[segment.rate] * segment.lr_factor;
+    if (trust) {
+        multiplier *= trust[segment.number];
+        segment.decay *= trust[segment.number];
+    }
     for (int i = 0; i < QUAD; i++) {
         float step = g[i] * multiplier + segment.decay * w[i];
         v[i] = starts ? step : segment.momentum * v[i] + step;
@@ -353,11 +357,72 @@ static store_range range_of(const ls_optimizer_attr *attr, const ls_cuda_step_ar
     return { attr->count, args->segments, attr->segment_count };
 }
 
-void ls_cuda_sgd(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {
+static void launch_sgd(
+    const ls_optimizer_attr *attr, const ls_cuda_step_args *args, const float *trust, cudaStream_t stream) {
     int blocks = quad_blocks(attr->count);
     LS_BY_STORAGE(
-        attr->storage, LS_LAUNCH((sgd<T>), blocks, LS_BLOCK, stream, range_of(attr, args), attr->nesterov != 0,
+        attr->storage, LS_LAUNCH((sgd<T>), blocks, LS_BLOCK, stream, range_of(attr, args), attr->nesterov != 0, trust,
                            args->state, args->grad, args->kept[0], args->weight, static_cast<T *>(args->copy)));
+}
+
+void ls_cuda_sgd(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {
+    launch_sgd(attr, args, nullptr, stream);
+}
+
+// --- LARS: norms of each segment in two stages, as the gradient's statistics; then SGD's pass --------
+
+enum { LARS_PARTS = 64 };
+
+typedef struct {
+    double grads, weights; // sums of squares
+} lars_sums;
+
+static __global__ void lars_parts(store_range range, const float *grad, const float *weight, lars_sums *parts) {
+    LS_SHARED(lars_sums, room, LS_BLOCK);
+    const int t = static_cast<int>(threadIdx.x), s = static_cast<int>(blockIdx.y);
+    const int64_t begin = s > 0 ? range.segments[s - 1].end : 0, end = range.segments[s].end;
+    lars_sums mine = { 0, 0 };
+    for (int64_t i = begin + static_cast<int64_t>(blockIdx.x) * LS_BLOCK + t;
+         i < end && range.segments[s].rate != LS_SEGMENT_IDLE; i += static_cast<int64_t>(LS_BLOCK) * LARS_PARTS) {
+        mine.grads += static_cast<double>(grad[i]) * static_cast<double>(grad[i]);
+        mine.weights += static_cast<double>(weight[i]) * static_cast<double>(weight[i]);
+    }
+    room[t] = mine;
+    for (int half = LS_BLOCK / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t < half) room[t] = { room[t].grads + room[t + half].grads, room[t].weights + room[t + half].weights };
+    }
+    if (t == 0) parts[s * LARS_PARTS + static_cast<int>(blockIdx.x)] = room[0];
+}
+
+// One thread a segment.
+static __global__ void lars_trust(
+    store_range range, float trust, float eps, const ls_train_state *state, const lars_sums *parts, float *out) {
+    const int s = static_cast<int>(blockIdx.x * LS_BLOCK + threadIdx.x);
+    if (s >= range.segment_count) return;
+    double grads = 0, weights = 0;
+    for (int p = 0; p < LARS_PARTS; p++) {
+        grads += parts[s * LARS_PARTS + p].grads;
+        weights += parts[s * LARS_PARTS + p].weights;
+    }
+    const double norm = sqrt(weights), grad_norm = sqrt(grads) * static_cast<double>(state->multiplier);
+    const double below = grad_norm + static_cast<double>(range.segments[s].decay) * norm + static_cast<double>(eps);
+    out[s] = grads > 0 && weights > 0 ? static_cast<float>(static_cast<double>(trust) * norm / below) : 1.0F;
+}
+
+size_t ls_cuda_lars_workspace(const ls_optimizer_attr *attr) {
+    return static_cast<size_t>(attr->segment_count) * (LARS_PARTS * sizeof(lars_sums) + sizeof(float));
+}
+
+void ls_cuda_lars(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {
+    lars_sums *parts = static_cast<lars_sums *>(args->workspace);
+    float *trust = reinterpret_cast<float *>(parts + static_cast<int64_t>(attr->segment_count) * LARS_PARTS);
+    const store_range range = range_of(attr, args);
+    const dim3 grid(LARS_PARTS, static_cast<unsigned>(attr->segment_count));
+    LS_LAUNCH_BLOCK(lars_parts, grid, LS_BLOCK, stream, range, args->grad, args->weight, parts);
+    LS_LAUNCH(lars_trust, ls_blocks(attr->segment_count, LS_BLOCK), LS_BLOCK, stream, range, attr->trust, attr->eps,
+        args->state, parts, trust);
+    launch_sgd(attr, args, trust, stream);
 }
 
 void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {

@@ -25,6 +25,7 @@ typedef struct { // ls_step_segment, as the device looks it up
     int64_t end; // elements before the next segment: rises
     float lr_factor, decay, momentum;
     int rate;
+    int number; // of the segment
 } ls_cuda_segment;
 
 typedef struct {
@@ -33,9 +34,12 @@ typedef struct {
     const float *grad;
     float *kept[LS_STEP_KEPT_MAX]; // the tensors that the optimizer keeps from update to update, as many as it has
     float *weight;
-    void *copy; // NULL where storage is LS_F32
+    void *copy;      // NULL where storage is LS_F32
+    void *workspace; // LARS: ls_cuda_lars_workspace(attr) bytes
 } ls_cuda_step_args;
 typedef void ls_cuda_step_launch(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream);
+ls_cuda_step_launch ls_cuda_lars; // three launches
+size_t ls_cuda_lars_workspace(const ls_optimizer_attr *attr);
 #define STEP(NAME, name, text, flops) ls_cuda_step_launch ls_cuda_##name;
 #include "device/ops.def"
 
