@@ -80,7 +80,11 @@ static void name_broken(const verification *v) {
         int32_t label;
         char name[LS_TEXT_BYTES];
         ls_status status = ls_dataset_read(v->dataset, i, pixels, &label);
-        ls_warn("%s", ls_failed(status) ? status.text : ls_dataset_sample_name(v->dataset, i, name, sizeof name));
+        if (ls_failed(status))
+            ls_warn("%s", status.text);
+        else
+            ls_warn("%s: could not be read, and now it can: start again, or look at the disk",
+                ls_dataset_sample_name(v->dataset, i, name, sizeof name));
         named++;
     }
     free(pixels);
