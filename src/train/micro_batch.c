@@ -2,7 +2,8 @@
 // fits into the device of every rank.
 #include "base/log.h"
 #include "base/text.h"
-#include "train/tta.h"
+#include "train/trainer_internal.h"
+#include "train/views.h"
 
 // --- what is possible ----------------------------------------------------------------------------
 
@@ -103,7 +104,7 @@ static void plan_programs(ls_trainer *t) {
     ls_compile_options *eval = &t->session.options[LS_TRAINER_EVAL];
     *eval = program_options(t, b->micro_batch);
     eval->training = 0;
-    eval->augmentation = ls_tta_augmentation(t->cfg);
+    eval->augmentation = ls_views_augmentation(t->cfg);
     t->eval_batches = without_accumulation(t->facts.comm, t->facts.test_data->count, b->micro_batch);
     if (t->val_data) t->val_batches = without_accumulation(t->facts.comm, t->facts.val_data->count, b->micro_batch);
     t->session.memory.inputs = input_bytes(t, LS_SPLIT_TEST);

@@ -8,6 +8,7 @@
 #include "data/pictures.h"
 #include "train/input_pipeline.h"
 #include "files/weights.h"
+#include "train/views.h"
 
 enum { BATCH = 8 }; // always as many, so that a picture's logits are the same bits beside any others
 
@@ -17,10 +18,11 @@ struct ls_predictor {
     ls_dataset *pictures;
     ls_session session;
     const char *why_not_gpu;
+    ls_slab *views;   // views.h
     ls_slab *records; // what the loss reads and writes beside the logits
     ls_input_pipeline *input;
     ls_program_inputs inputs;
-    float *logits; // of the batch, (BATCH, classes)
+    float *logits, *of_view; // of the batch, (BATCH, classes)
     ls_batch batch;
     int64_t next, batch_end; // pictures: the next one; behind the last that logits has
 };
@@ -37,11 +39,12 @@ static ls_status open_session(ls_predictor *p) {
     LS_TRY(ls_session_open_device(s, p->options.cfg, &p->why_not_gpu));
     LS_TRY(ls_session_start(s, LS_F32));
     LS_TRY(ls_session_place(s, p->graph, &(ls_param_store_options){ .storage = LS_F32 }));
-    s->options[0] = (ls_compile_options){ .micro_batch = BATCH };
+    s->options[0] = (ls_compile_options){ .micro_batch = BATCH, .augmentation = ls_views_augmentation(p->options.cfg) };
     const ls_input_pipeline_options input = input_options(p);
     s->memory.inputs = ls_input_pipeline_device_bytes(s->device, &input);
     LS_TRY(ls_session_build(s));
     LS_TRY(ls_weights_load(p->options.file, s));
+    LS_TRY(ls_views_new(s, p->options.cfg, BATCH, &p->views));
     return ls_input_pipeline_set_table(s, p->pictures);
 }
 
@@ -99,6 +102,7 @@ static ls_status prepare(ls_predictor *p) {
     LS_TRY(open_session(p));
     LS_TRY(make_records(p));
     LS_TRY(LS_NEW(p->logits, (size_t)BATCH * (size_t)p->graph->classes, "logits"));
+    LS_TRY(LS_NEW(p->of_view, (size_t)BATCH * (size_t)p->graph->classes, "logits"));
     return start_input(p);
 }
 
@@ -120,9 +124,11 @@ void ls_predictor_free(ls_predictor *p) {
     ls_session_drain(&p->session);
     ls_input_pipeline_free(p->input);
     if (p->records) p->session.device->api->slab_free(p->records);
+    if (p->views) p->session.device->api->slab_free(p->views);
     ls_session_close(&p->session);
     ls_dataset_free(p->pictures);
     free(p->logits);
+    free(p->of_view);
     free(p);
 }
 
@@ -130,14 +136,23 @@ const char *ls_predictor_why_not_gpu(const ls_predictor *p) {
     return p->why_not_gpu;
 }
 
-static ls_status run_batch(ls_predictor *p) {
-    const ls_device_api *api = p->session.device->api;
+// Its share of the batch's logits; a picture in one view keeps its bits.
+static ls_status add_view(ls_predictor *p, int view) {
     const ls_program *program = p->session.program[0];
-    LS_TRY(ls_input_pipeline_next(p->input, &p->inputs, &p->batch));
+    const float weight = (float)ls_views_weight(p->options.cfg, view);
+    ls_views_choose(p->views, BATCH, view, &p->inputs);
     ls_program_run(program, &p->inputs, p->session.queue, &(ls_program_hooks){ 0 });
+    LS_TRY(p->session.device->api->queue_sync(p->session.queue));
+    ls_program_export_logits(program, p->of_view);
+    for (int i = 0; i < BATCH * p->graph->classes; i++)
+        p->logits[i] = view == 0 ? weight * p->of_view[i] : p->logits[i] + weight * p->of_view[i];
+    return LS_SUCCESS;
+}
+
+static ls_status run_batch(ls_predictor *p) {
+    LS_TRY(ls_input_pipeline_next(p->input, &p->inputs, &p->batch));
+    for (int view = 0; view < ls_views_count(p->options.cfg); view++) LS_TRY(add_view(p, view));
     LS_TRY(ls_input_pipeline_done(p->input));
-    LS_TRY(api->queue_sync(p->session.queue));
-    ls_program_export_logits(program, p->logits);
     p->batch_end += p->batch.count;
     return LS_SUCCESS;
 }

@@ -1,5 +1,5 @@
 // predict.h - what a network says of pictures: its logits for each, by the program that evaluates it in training
-// (compile.h, training = 0) on whatever device cfg says, in fp32.
+// (compile.h, training = 0) on whatever device cfg says, in fp32; with eval.tta the weighted mean over all views (views.h).
 #ifndef LS_TRAIN_PREDICT_H
 #define LS_TRAIN_PREDICT_H
 
@@ -9,7 +9,7 @@
 typedef struct ls_predictor ls_predictor;
 
 typedef struct {
-    const ls_config *cfg;         // device.*, data.workers, data.prefetch
+    const ls_config *cfg;         // device.*, data.workers, data.prefetch, eval.tta
     const ls_weights_info *facts; // these three are borrowed until the predictor is freed; cfg is not
     const ls_safetensors *file;
     const char *const *paths;

@@ -3,58 +3,17 @@
 #include <math.h>
 #include <stdlib.h>
 #include "base/memory.h"
-
-// --- views ---------------------------------------------------------------------------------------
-
-enum { VIEWS_MAX = 6 };
-
-typedef struct {
-    ls_augmentation augmentation; // that has them
-    int count;
-    struct {
-        double weight;
-        ls_augment_sample drawn; // the same for every sample
-    } view[VIEWS_MAX];
-} view_list;
-
-static const view_list view_lists[] = {
-    [LS_TTA_OFF] = { { 0 }, 1, { { 1, { 0 } } } },
-    [LS_TTA_FLIP] = { { .flip = LS_FLIP_RANDOM }, 2, { { 0.5, { .flip = 0 } }, { 0.5, { .flip = 1 } } } },
-    [LS_TTA_FLIP_SHIFT] = { { .pad = 1, .pad_mode = LS_PAD_REFLECT, .flip = LS_FLIP_RANDOM }, 6,
-        { { 0.25, { .dy = 1, .dx = 1, .flip = 0 } }, { 0.25, { .dy = 1, .dx = 1, .flip = 1 } },
-            { 0.125, { .dy = 0, .dx = 0, .flip = 0 } }, { 0.125, { .dy = 0, .dx = 0, .flip = 1 } },
-            { 0.125, { .dy = 2, .dx = 2, .flip = 0 } }, { 0.125, { .dy = 2, .dx = 2, .flip = 1 } } } },
-};
-
-static const view_list *views_of(const ls_trainer *t) {
-    return &view_lists[t->cfg->eval_tta];
-}
-
-ls_augmentation ls_tta_augmentation(const ls_config *cfg) {
-    return view_lists[cfg->eval_tta].augmentation;
-}
-
-static size_t view_bytes(const ls_trainer *t) {
-    return (size_t)t->eval_batches.micro_batch * sizeof(ls_augment_sample);
-}
+#include "train/views.h"
 
 ls_status ls_tta_upload_views(ls_trainer *t) {
     if (t->cfg->eval_tta == LS_TTA_OFF) return LS_SUCCESS;
-    const view_list *views = views_of(t);
-    const size_t n = (size_t)t->eval_batches.micro_batch;
-    ls_augment_sample *drawn;
-    LS_TRY(LS_NEW(drawn, (size_t)views->count * n, "views of %zu samples", n));
-    for (size_t i = 0; i < (size_t)views->count * n; i++) drawn[i] = views->view[i / n].drawn;
-    const size_t bytes = (size_t)views->count * view_bytes(t);
-    ls_status status = ls_session_upload(&t->session, "views of test-time augmentation", drawn, bytes, &t->views);
-    free(drawn);
-    if (!ls_failed(status)) t->session.memory.control += t->views->bytes;
-    return status;
+    LS_TRY(ls_views_new(&t->session, t->cfg, t->eval_batches.micro_batch, &t->views));
+    t->session.memory.control += t->views->bytes;
+    return LS_SUCCESS;
 }
 
 ls_status ls_tta_run_view(ls_trainer *t, int view, ls_program_inputs *inputs) {
-    if (t->views)
-        inputs->buffer[LS_INPUT_AUGMENT] = ls_buffer_at(t->views, (size_t)view * view_bytes(t), view_bytes(t));
+    if (t->views) ls_views_choose(t->views, t->eval_batches.micro_batch, view, inputs);
     return ls_update_evaluate(t->update, t->session.program[LS_TRAINER_EVAL], inputs, view);
 }
 
@@ -208,14 +167,13 @@ static void add_view(ls_tta *tta, const ls_batch *batch, int64_t first, double w
 
 static ls_status look_at_batch(ls_tta *tta, ls_program_inputs *inputs) {
     ls_trainer *t = tta->trainer;
-    const view_list *views = views_of(t);
     ls_batch batch;
     LS_TRY(ls_input_pipeline_next(t->eval_input, inputs, &batch));
     const int64_t first = batch.window * t->eval_batches.micro_batch;
-    for (int v = 1; v < views->count; v++) {
+    for (int v = 1; v < ls_views_count(t->cfg); v++) {
         LS_TRY(ls_tta_run_view(t, v, inputs));
         LS_TRY(take_logits(tta));
-        add_view(tta, &batch, first, views->view[v].weight);
+        add_view(tta, &batch, first, ls_views_weight(t->cfg, v));
     }
     return ls_input_pipeline_done(t->eval_input);
 }
@@ -225,7 +183,7 @@ static ls_status look_at_chosen(ls_tta *tta) {
     const int classes = classes_of(tta), micro = t->eval_batches.micro_batch;
     const int64_t windows = (tta->chosen_count + micro - 1) / micro;
     for (int64_t i = 0; i < tta->chosen_count * classes; i++)
-        tta->logits[tta->chosen_kept[i / classes] * classes + i % classes] *= views_of(t)->view[0].weight;
+        tta->logits[tta->chosen_kept[i / classes] * classes + i % classes] *= ls_views_weight(t->cfg, 0);
     if (windows == 0) return LS_SUCCESS;
     const ls_loader_options options = { .batches = { .samples = tta->chosen_count,
                                             .windows = windows,

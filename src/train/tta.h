@@ -1,13 +1,10 @@
-// tta.h - test-time augmentation (eval.tta): a picture's logits are the weighted mean of those of several views of it.
-//   flip        the picture and its mirror, 1/2 each
-//   flip-shift  the picture and its mirror, 1/4 each; of the picture reflected by 1 pixel at every side the crops at (0,0) and
-//               (2,2) and their mirrors, 1/8 each
+// tta.h - test-time augmentation (eval.tta): a picture's logits are the weighted mean of those of several views of it (views.h).
 // With eval.tta_share = s < 1 only floor(s * samples) pictures of the test split are looked at in all views: those whose
 // likeliest class is the least likely by the picture alone; of equals, the first in the split. The others keep their logits.
 // Loss and accuracy are those of the logits that come of this; accuracy's ties go to the lowest class.
 //
 // Logits are added on the host, in double, in the order above: a picture's are the same for any number of ranks, of which each
-// looks at the pictures that evaluation gives it. The views are data: one program computes them all.
+// looks at the pictures that evaluation gives it.
 // Source  Jordan 2024, airbench94_muon.py, infer; hiverge, cifar10-speedrun, tta (the share; its six views have equal weights)
 #ifndef LS_TRAIN_TTA_H
 #define LS_TRAIN_TTA_H
@@ -16,8 +13,6 @@
 
 typedef struct ls_tta ls_tta; // of one evaluation: what this rank knows of its pictures
 
-// What the program that evaluates must be able to do; all zero: eval.tta is off.
-ls_augmentation ls_tta_augmentation(const ls_config *cfg);
 // Makes t->views, which counts as memory for control. Nothing where eval.tta is off.
 LS_CHECKED ls_status ls_tta_upload_views(ls_trainer *t);
 // Runs the program that evaluates on the inputs' pictures in view 0, the picture itself, or in another.

@@ -356,7 +356,9 @@ static void targets_are_mixed_as_pictures_are(void **unused) {
     size_t counts[LS_OP_ARGS_MAX];
     for (int k = 0; k < 3; k++) { // with the labels, with the partners', mixed
         op_case *c = case_new(LS_OP_LOSS, LS_F32, "mixed", "");
-        c->desc.attr.loss = (ls_loss_attr){ { N, CLASSES, 1, 1 }, 0.1F, 1, LS_F32, k == 2 };
+        c->desc.attr.loss = (ls_loss_attr){
+            .logits = { N, CLASSES, 1, 1 }, .smoothing = 0.1F, .training = 1, .storage = LS_F32, .mixed = k == 2
+        };
         fill_uniform(c, case_activation(c, LS_LOSS_LOGITS, USE_IN, c->desc.attr.loss.logits, 0), -3, 3);
         int32_t *own = case_raw(c, LS_LOSS_LABELS, USE_IN, LS_I32, N, 0)->host;
         for (int n = 0; n < N; n++) own[n] = labels[k == 1 ? N - 1 - n : n];

@@ -238,6 +238,34 @@ static void check_tta(
     run_close(&again);
 }
 
+// A prediction is by all views, whatever the share that evaluation looks at so.
+static void check_predictions(const run *r, const prediction_run *p, float logits[VIEWS][PICTURES][CLASSES], int row) {
+    prediction_run views = *p;
+    ls_config cfg = r->cfg;
+    char option[64];
+    snprintf(option, sizeof option, "eval.tta=%s", tta_rows[row].tta);
+    must(ls_config_set(&cfg, option));
+    for (int n = 0; n < PICTURES; n++) { // the files are those of the last view
+        uint8_t pixels[3 * 12 * 12];
+        int32_t label;
+        must(ls_dataset_read(r->trainer->test_data, n, pixels, &label));
+        write_view(0, pixels, ls_dataset_get_info(r->trainer->test_data)->shape, paths[n]);
+    }
+    must(open_predictor(&views, &cfg, list, PICTURES));
+    for (int n = 0; n < PICTURES; n++) {
+        ls_prediction prediction;
+        must(ls_predictor_next(views.predictor, &prediction));
+        for (int k = 0; k < CLASSES; k++) {
+            double expected = 0;
+            for (int v = 0; v < tta_rows[row].views; v++) expected += tta_rows[row].weight[v] * (double)logits[v][n][k];
+            if (fabs((double)prediction.logits[k] - expected) > 1e-5 * (1 + fabs(expected)))
+                fail_msg("%s: picture %d, class %d: %g, expected %g", tta_rows[row].tta, n, k,
+                    (double)prediction.logits[k], expected);
+        }
+    }
+    ls_predictor_free(views.predictor);
+}
+
 static void in_several_views(void **state) {
     (void)state;
     static const char *const shapes[] = { "1x12x12", "3x8x10" }, *const devices[] = { "ref", "cpu", "cuda" };
@@ -253,6 +281,7 @@ static void in_several_views(void **state) {
         for (int row = 0; row < 2; row++) {
             check_tta(&r, logits, labels, row, "1", PICTURES);
             check_tta(&r, logits, labels, row, "0.25", PICTURES / 4);
+            check_predictions(&r, &p, logits, row);
         }
         close_predictor(&p);
         run_close(&r);
