@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Do weights that PyTorch has trained give PyTorch's own count of right answers in `train eval`?
 
-    PYTHON tests/real_readers/foreign_weights.py TRAIN [--data FOLDER] [--pictures 400] [--test 200] [--epochs 1] [--out FILE.md]
+    PYTHON tests/real_readers/foreign_weights.py TRAIN [--data FOLDER] [--pictures 100] [--test 100] [--epochs 1] [--out FILE.md]
 
 ResNet-20 with option A shortcuts and the names of akamaster/pytorch_resnet_cifar10, whose published weights are the most used ones, is
 trained a little by PyTorch, and saved as that program does, under `state_dict` with `module.` before all names.
@@ -118,7 +118,7 @@ def train_here(records, epochs):
     net = ResNet20().train()
     optimizer = torch.optim.SGD(net.parameters(), 0.05, momentum=0.9, weight_decay=1e-4)
     for epoch in range(epochs):
-        for batch in torch.from_numpy(np.random.default_rng(epoch).permutation(len(records))).split(100):
+        for batch in torch.from_numpy(np.random.default_rng(epoch).permutation(len(records))).split(20):
             images, labels = tensors(records[batch.numpy()])
             optimizer.zero_grad()
             F.cross_entropy(net(images), labels).backward()
@@ -145,7 +145,7 @@ def count_there(options, folder):
         file.write(network_file())
     with open(config, "w") as file:
         file.write(f"[data]\ndataset = cifar10\npath = records\nmean = {', '.join(map(str, MEAN))}\nstd = {', '.join(map(str, STD))}\n"
-                   "[model]\nfile = network.ini\ninit = weights.safetensors\ninit_rules = {RULES}\n"
+                   f"[model]\nfile = network.ini\ninit = weights.safetensors\ninit_rules = {RULES}\n"
                    "[device]\ntype = cpu\n")
     done = subprocess.run([options.train, "eval", config, "--quiet"], capture_output=True, text=True)
     if done.returncode != 0:
@@ -158,8 +158,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("train")
     parser.add_argument("--data")
-    parser.add_argument("--pictures", type=int, default=400)
-    parser.add_argument("--test", type=int, default=200)
+    parser.add_argument("--pictures", type=int, default=100)
+    parser.add_argument("--test", type=int, default=100)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--out")
     options = parser.parse_args()
