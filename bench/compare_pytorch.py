@@ -160,4 +160,5 @@ def main():
         pathlib.Path(a.out).with_suffix(".md").write_text(table(report))
 
 
-main()
+if __name__ == "__main__":
+    main()
