@@ -367,16 +367,24 @@ static const char *value_before(const cJSON *manifest, int index, const char *na
     return before ? ls_config_word_now(index, before) : NULL;
 }
 
+// An option that the version which made the manifest may not have had: it did as the default says.
+static int may_be_missing(int index) {
+    return !is_fixed(index) || index == LS_OPTION_data_validation_fraction || index == LS_OPTION_average_kind;
+}
+
 static ls_status compare_options(const char *path, const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     const char *name;
-    char now[LS_TEXT_BYTES];
+    char now[LS_TEXT_BYTES], preset[LS_TEXT_BYTES];
+    ls_config defaults;
+    ls_config_defaults(&defaults);
     for (int i = 0; ls_config_value(info->cfg, i, &name, now, sizeof now); i++) {
         const char *before = value_before(manifest, i, name);
-        if (!before && i == LS_OPTION_data_validation_fraction) before = "0"; // earlier versions held nothing out
-        if (!before && is_fixed(i))
+        if (!before && may_be_missing(i) && ls_config_value(&defaults, i, &name, preset, sizeof preset))
+            before = preset;
+        if (!before)
             return ls_fail(
                 LS_STORAGE, "%s: has no config.%s: damaged, or of another version of the program", path, name);
-        if (!before || strcmp(before, now) == 0 || is_no_part_of_the_record(name)) continue;
+        if (strcmp(before, now) == 0 || is_no_part_of_the_record(name)) continue;
         if (is_fixed(i))
             return ls_fail(LS_USAGE,
                 "%s: was made with %s = %s, but now it is %s: that would be another run; set it back, or start a new "
