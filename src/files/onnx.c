@@ -191,9 +191,10 @@ static tensor *add_tensor(builder *b, const char *name, int rank, const int *dim
 // A list of integers: an input that is a shape, or numbers of elements.
 static const char *add_list(builder *b, const char *name, int count, const int64_t *values) {
     tensor *t = add_tensor(b, name, 1, &count, NULL);
-    memcpy(t->ints, values, (size_t)count * sizeof *values);
+    const size_t bytes = (size_t)count * sizeof *values;
+    memcpy(t->ints, values, bytes);
     t->proto.data_type = ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
-    t->proto.raw_data = (ProtobufCBinaryData){ (size_t)count * sizeof *values, (uint8_t *)t->ints };
+    t->proto.raw_data = (ProtobufCBinaryData){ bytes, (uint8_t *)t->ints };
     return t->name;
 }
 
