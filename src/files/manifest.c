@@ -373,6 +373,7 @@ static ls_status compare_options(const char *path, const cJSON *manifest, const 
     for (int i = 0; ls_config_value(info->cfg, i, &name, now, sizeof now); i++) {
         const char *before = value_before(manifest, i, name);
         if (!before && i == LS_OPTION_data_validation_fraction) before = "0"; // earlier versions held nothing out
+        if (!before && i == LS_OPTION_average_kind) before = "off";
         if (!before && is_fixed(i))
             return ls_fail(
                 LS_STORAGE, "%s: has no config.%s: damaged, or of another version of the program", path, name);
