@@ -224,7 +224,9 @@ static ls_status check_surplus(const ls_checkpoint *c, const ls_snapshot *s) {
         for (int i = 0; i < ls_safetensors_count(files[f]); i++) {
             const char *name = ls_safetensors_name(files[f], i);
             if (holds(s, f, name)) continue;
-            return ls_fail(LS_STORAGE, "%s: %s: has the tensor '%s', which this network has not: made with another one",
+            return ls_fail(LS_STORAGE,
+                "%s: %s: has the tensor '%s', which this run has not: made with another network, or other "
+                "optimizer.groups",
                 c->path, f ? state_name : weights_name, name);
         }
     }

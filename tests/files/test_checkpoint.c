@@ -666,7 +666,7 @@ static const struct {
     const char *network, *says;
 } others[] = {
     { "[network]\ninput = 3x6x6\n[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 10\n",
-        "weights.safetensors: has the tensor 'c1.weight', which this network has not" },
+        "weights.safetensors: has the tensor 'c1.weight', which this run has not" },
     { "[network]\ninput = 3x6x6\n[c1]\nlayer = conv2d\nout_channels = 6\nkernel = 3\npadding = 1\nbias = false\n"
       "[n1]\nlayer = batchnorm2d\n[r1]\nlayer = relu\n"
       "[c2]\nlayer = conv2d\nout_channels = 7\nkernel = 3\npadding = 1\n"
