@@ -248,7 +248,7 @@ enum { SGD_ARRAYS = 3, ADAMW_ARRAYS = 4 };
 static ls_status optimizer_operands(bench_operands *o, int arrays, ls_nchw count) {
     LS_TRY(bench_operand_bytes(o, LS_SGD_STATE, sizeof(ls_train_state)));
     *(ls_train_state *)ls_buffer_host(o->args[LS_SGD_STATE]) =
-        (ls_train_state){ .applied = 2, .loss_scale = 1, .lr = 0.1F, .multiplier = 1.0F / BATCH };
+        (ls_train_state){ .applied = 2, .loss_scale = 1, .lr = { 0.1F }, .multiplier = 1.0F / BATCH };
     for (int i = 0; i < arrays; i++) {
         float *values;
         LS_TRY(new_normal(count, (uint64_t)i << 30, &values));

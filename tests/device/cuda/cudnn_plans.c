@@ -122,6 +122,7 @@ static int find_cases(network_case *cases) {
             if (!cfg.model_file[0]) continue;
             TRY(ls_path_join(model, sizeof model, cfg.folder, cfg.model_file));
             int64_t batch = cfg.train_micro_batch > 0 ? cfg.train_micro_batch : cfg.train_global_batch;
+            if (batch > BATCH_ALWAYS) batch = BATCH_ALWAYS; // what is derived of it
             add_case(cases, &count, model, (int)batch);
         }
         globfree(&files);
