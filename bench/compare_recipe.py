@@ -49,8 +49,8 @@ def arguments():
 
 def lockstep(pixels, updates, a):
     with tempfile.TemporaryDirectory() as folder:
-        options = [f"data.path={a.data}", f"device.threads={a.cores}", f"train.global_batch={a.batch}", f"train.max_updates={updates}",
-                   "train.eval_every=0", f"data.test_samples={a.batch}", *a.set]
+        options = [f"data.path={a.data}", f"device.threads={a.cores}", f"train.global_batch={a.batch}", f"train.micro_batch={a.batch}",
+                   f"train.max_updates={updates}", "train.eval_every=0", f"data.test_samples={a.batch}", *a.set]
         if len(set(RECIPES[a.recipe][1])) > 1:
             options.append(f"train.resolution=0:{pixels}")
         run([a.train, a.config, "--quiet", "--run-dir", f"{folder}/run", *(word for o in options for word in ("--set", o))])

@@ -3,6 +3,7 @@
 
 Both have the same initial weights, order of samples and augmentation, which follow from the seed (scripts/make_golden.py). At the
 records' rates two fp32 runs part within some ten updates, as fp32 parts from double; what is compared is how far they agree at first.
+Lockstep takes the batch in one piece: batch norm's statistics are of all its pictures, as the records' are.
 
   bench/recipe_curve.py DATA --recipe e1 --config configs/NAME.ini [--updates 20] [--threads 2] [--train ./train] [--out NAME.json]
 
@@ -42,14 +43,14 @@ def ours(data, a):
     with tempfile.TemporaryDirectory() as folder:
         run([a.train, a.config, "--quiet", "--run-dir", f"{folder}/run", "--set", f"data.path={data}", "--set", f"device.threads={a.threads}",
              "--set", f"train.max_updates={a.updates}", "--set", "log.every=1", "--set", f"run.seed={a.seed}", "--set", "train.eval_every=0",
-             "--set", "data.test_samples=128"])
+             "--set", "data.test_samples=128", "--set", f"train.micro_batch={airbench.RECIPES[a.recipe].batch}"])
         lines = map(json.loads, pathlib.Path(folder, "run/metrics.jsonl").read_text().splitlines())
         return [line["train_loss"] for line in lines if line["event"] == "train"]
 
 
 def table(report):
     lines = [f"Recipe {report['recipe']}, seed {report['seed']}: {report['config']} of Lockstep {report['commit']} beside PyTorch {report['torch']}",
-             f"{report['cpu']}, fp32, {report['date']}", "", "| update | Lockstep | PyTorch | relative difference |", "| --- | --- | --- | --- |"]
+             f"{report['cpu']}, fp32, train.micro_batch = train.global_batch, {report['date']}", "", "| update | Lockstep | PyTorch | relative difference |", "| --- | --- | --- | --- |"]
     for u, (mine, theirs) in enumerate(zip(report["lockstep"], report["pytorch"])):
         lines.append(f"| {u + 1} | {mine:.6f} | {theirs:.6f} | {abs(mine - theirs) / theirs:.1e} |")
     return "\n".join(lines) + "\n"
