@@ -1,0 +1,174 @@
+// Parameter groups on a network: which optimizer, constants and rate each parameter has; what is frozen has no gradient, no
+// state and no step; what is refused.
+#include <math.h>
+#include "train/whole_run.h"
+
+static const char network[] = "[network]\ninput = 3x6x6\n"
+                              "[c1]\nlayer = conv2d\nout_channels = 9\nkernel = 2\n"
+                              "[c2]\nlayer = conv2d\nout_channels = 8\nkernel = 3\npadding = 1\n"
+                              "[n2]\nlayer = batchnorm2d\n[r2]\nlayer = relu\n"
+                              "[p]\nlayer = globalavgpool\n[l]\nlayer = linear\nout_features = 10\n";
+static char network_path[] = "/tmp/lockstep_rules_XXXXXX";
+
+static int write_network(void **state) {
+    (void)state;
+    return run_write_network(network_path, network);
+}
+
+static int remove_network(void **state) {
+    (void)state;
+    return unlink(network_path);
+}
+
+static ls_status open_groups(run *r, const char *kind, const char *groups) {
+    char setting[512];
+    snprintf(setting, sizeof setting, "optimizer.groups=%s", groups);
+    const char *const options[] = { "data.dataset=synthetic", "device.type=cpu", "device.threads=1", "data.shape=3x6x6",
+        "data.train_samples=32", "data.test_samples=8", "train.global_batch=16", "train.epochs=4", "optimizer.lr=0.1",
+        "optimizer.weight_decay=0.01", kind, setting, NULL };
+    return run_open(r, network_path, (const char *const *const[RUN_LISTS_MAX]){ options });
+}
+
+static int find(const ls_graph *graph, const char *name) {
+    for (int p = 0; p < graph->param_count; p++)
+        if (strcmp(graph->params[p].name, name) == 0) return p;
+    fail_msg("no parameter %s", name);
+    return -1;
+}
+
+static void the_first_match_decides(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int kind;
+        double lr, decay, momentum, end, frozen_after;
+    } rows[] = {
+        { "c1.weight", LS_NOT_TRAINED, 0, 0, 0, NAN, INFINITY },
+        { "c1.bias", LS_OPTIMIZER_SGD, 0.5, 0, 0.8, 1.5, INFINITY }, // Muon's, but no matrix
+        { "c2.weight", LS_OPTIMIZER_MUON, 1, 0.01, 0.9, NAN, INFINITY },
+        { "c2.bias", LS_OPTIMIZER_SGD, 1, 0, 0.9, NAN, INFINITY },
+        { "n2.weight", LS_OPTIMIZER_SGD, 1, 0.25, 0.9, NAN, 2 },
+        { "n2.bias", LS_OPTIMIZER_SGD, 1, 0, 0.9, NAN, INFINITY },
+        { "n2.running_mean", LS_NOT_TRAINED, 0, 0, 0, NAN, INFINITY },
+        { "l.weight", LS_OPTIMIZER_ADAMW, 2, 0.01, 0.9, NAN, INFINITY },
+        { "l.bias", LS_OPTIMIZER_ADAMW, 2, 0, 0.9, NAN, INFINITY },
+    };
+    run r = { 0 };
+    must(open_groups(&r, "optimizer.kind=muon",
+        "c1.weight frozen; c1.* lr=0.5 momentum=0.8 end=1.5; n2.weight decay=0.25 frozen_after=2; l.* kind=adamw "
+        "lr=2"));
+    const ls_param_rules *rules = r.trainer->rules;
+    assert_int_equal(rules->rate_count, 3);
+    assert_int_equal(rules->kept, 2);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const ls_param_rule *rule = &rules->param[find(r.trainer->graph, rows[i].name)];
+        const ls_rate_rule *rate = &rules->rate[rule->rate];
+        if (rule->kind != rows[i].kind) fail_msg("%s: kind %d", rows[i].name, rule->kind);
+        if (rule->kind == LS_NOT_TRAINED) continue;
+        if (rule->lr_factor != (float)rows[i].lr || rule->decay != (float)rows[i].decay ||
+            rule->momentum != (float)rows[i].momentum)
+            fail_msg("%s: lr x %g, decay %g, momentum %g", rows[i].name, (double)rule->lr_factor, (double)rule->decay,
+                (double)rule->momentum);
+        if (isnan(rate->end) != isnan(rows[i].end) || (!isnan(rate->end) && rate->end != rows[i].end) ||
+            rate->frozen_after != rows[i].frozen_after)
+            fail_msg("%s: end %g, frozen after %g", rows[i].name, rate->end, rate->frozen_after);
+    }
+    run_close(&r);
+}
+
+static int count_of(const ls_program *program, ls_op op, const char *layer) {
+    int count = 0;
+    for (int i = 0; i < program->count; i++)
+        count += program->instructions[i].plan->desc.op == op &&
+                 strcmp(program->instructions[i].plan->desc.layer, layer) == 0;
+    return count;
+}
+
+// The lowest layer has only its bias trained, then neither; the batch norm's weight not.
+static void what_is_frozen_is_not_computed(void **state) {
+    (void)state;
+    run bias = { 0 }, none = { 0 };
+    must(open_groups(&bias, "optimizer.kind=sgd", "c1.weight frozen; n2.weight frozen"));
+    const ls_program *program = ls_trainer_full(bias.trainer, 0);
+    assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_WEIGHT, "c1"), 1);
+    for (int i = 0; i < program->count; i++) {
+        const ls_op_desc *desc = &program->instructions[i].plan->desc;
+        if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT)
+            assert_int_equal(desc->attr.conv.bias_only, strcmp(desc->layer, "c1") == 0);
+    }
+    const ls_param_store *store = bias.trainer->session.store;
+    assert_int_equal(store->trained_params, 6);
+    assert_int_equal(store->grad->bytes, (size_t)(store->trained_elements + store->statistic_elements) * sizeof(float));
+    assert_int_equal(store->state->bytes, (size_t)store->trained_elements * sizeof(float));
+    run_close(&bias);
+    must(open_groups(&none, "optimizer.kind=sgd", "c1.* frozen; c2.weight frozen"));
+    program = ls_trainer_full(none.trainer, 0);
+    assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_WEIGHT, "c1"), 0);
+    assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_DATA, "c2"), 0);
+    assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_WEIGHT, "c2"), 1);
+    run_close(&none);
+}
+
+// After four updates (two epochs), then four more: what is frozen, and when.
+static void what_is_frozen_stays(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int moves[2];
+    } rows[] = {
+        { "c1.weight", { 0, 0 } }, { "c1.bias", { 1, 1 } }, { "c2.weight", { 1, 0 } }, // to the end of its rate
+        { "n2.weight", { 1, 0 } },                                                     // frozen after
+        { "n2.bias", { 1, 1 } }, { "n2.running_mean", { 1, 1 } },
+        { "l.weight", { 0, 0 } }, // from the start on, though it decays
+    };
+    static const char *const kinds[] = { "optimizer.kind=sgd", "optimizer.kind=adamw", "optimizer.kind=lion",
+        "optimizer.kind=muon", "optimizer.kind=lars" };
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        run r = { 0 };
+        ls_snapshot *s[3];
+        must(open_groups(&r, kinds[k], "c1.weight frozen; c2.* end=2; n2.weight frozen_after=2; l.* frozen_after=0"));
+        for (int step = 0; step < 3; step++) {
+            if (step) must(ls_trainer_updates(r.trainer, 4, NULL));
+            must(ls_trainer_snapshot_new(r.trainer, &s[step]));
+            must(ls_trainer_snapshot(r.trainer, s[step]));
+        }
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            for (int step = 0; step < 2; step++) {
+                const int p = find(r.trainer->graph, rows[i].name);
+                const ls_snapshot_tensor *before = &s[step]->tensors[p], *after = &s[step + 1]->tensors[p];
+                const int moved = memcmp(before->values, after->values, (size_t)before->elements * sizeof(float)) != 0;
+                if (moved != rows[i].moves[step])
+                    fail_msg("%s: %s %s in part %d", kinds[k], rows[i].name, moved ? "moved" : "stayed", step);
+            }
+        for (int step = 0; step < 3; step++) ls_snapshot_free(s[step]);
+        run_close(&r);
+    }
+}
+
+static void refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *groups, *message;
+    } rows[] = {
+        { "c9.* frozen", "the pattern 'c9.*' matches no parameter of" },
+        { "* frozen", "every parameter of" },
+        { "c1.weight end=1; c1.bias end=2; c2.weight end=3; c2.bias end=4; n2.weight end=5; n2.bias end=6; l.weight "
+          "end=7; "
+          "l.bias end=8",
+            "expected at most 7 different pairs of end= and frozen_after=" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        run r = { 0 };
+        ls_status status = open_groups(&r, "optimizer.kind=sgd", rows[i].groups);
+        if (status.code != LS_USAGE || !strstr(status.text, rows[i].message))
+            fail_msg("%s: %s", rows[i].groups, status.text ? status.text : "accepted");
+        ls_comm_finish(r.comm);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_first_match_decides),
+        cmocka_unit_test(what_is_frozen_is_not_computed), cmocka_unit_test(what_is_frozen_stays),
+        cmocka_unit_test(refusals) };
+    return cmocka_run_group_tests(tests, write_network, remove_network);
+}
