@@ -151,8 +151,10 @@ static void grad_sums_task(void *context, int task, int thread) {
     run->plan->kernels->norm_grad_sums(&piece.span, &grad, constants, sums_of(run, piece.cb, piece.group));
 }
 
+// Of those that there are; the sums of a forward pass have none.
 static void add_param_grads(const norm_run *run, int cb, const double *sums) {
     int b = run->plan->block;
+    if (!run->grad_beta && !run->grad_gamma) return;
     for (int i = 0; i < b; i++) {
         int c = cb * b + i;
         float r = run->saved[vector_of(run) + c];

@@ -72,11 +72,11 @@ static void sgd_is_pytorchs(void **unused) {
             state.skip = 1; // a skipped update leaves everything as it is
             float kept[3];
             memcpy(kept, velocity, sizeof kept);
-            run(&desc, (void *[]){ &state, grad, velocity, weight, NULL });
+            run(&desc, (void *[LS_OP_ARGS_MAX]){ &state, grad, velocity, weight, NULL });
             assert_memory_equal(before, weight, sizeof before);
             assert_memory_equal(kept, velocity, sizeof kept);
             state.skip = 0;
-            run(&desc, (void *[]){ &state, grad, velocity, weight, NULL });
+            run(&desc, (void *[LS_OP_ARGS_MAX]){ &state, grad, velocity, weight, NULL });
             // each update rounds a value of at most 2 and its velocity to fp32; 0.1, 0.01 and 0.9 are rounded, too
             for (int k = 0; k < 3; k++)
                 expect_near(sgd_rows[i].name, s, k, (double)weight[k], sgd_rows[i].weight[s][k], 1e-6);
@@ -110,7 +110,7 @@ static void adamw_is_pytorchs(void **unused) {
     for (int s = 0; s < 3; s++) {
         float size = 2 * (float)((s + 1) * (s + 1)), grad[3] = { 0.25F * size, -0.5F * size, size };
         state.applied = s + 1;
-        run(&desc, (void *[]){ &state, grad, moment1, moment2, weight, copy });
+        run(&desc, (void *[LS_OP_ARGS_MAX]){ &state, grad, moment1, moment2, weight, copy });
         for (int k = 0; k < 3; k++) {
             // 0.999 in fp32 is off by 1e-8, so 1 - 0.999^t, near 0.001, is off by a 1e-5th,
             // and the step of 0.01 by half of that
@@ -146,7 +146,7 @@ static void lars_is_sgd_by_its_trust(void **unused) {
     for (int s = 0; s < 3; s++) {
         float size = 2 * (float)((s + 1) * (s + 1)), grad[3] = { 0.25F * size, -0.5F * size, size };
         state.applied = s + 1;
-        run(&desc, (void *[]){ &state, grad, momentum, weight, NULL });
+        run(&desc, (void *[LS_OP_ARGS_MAX]){ &state, grad, momentum, weight, NULL });
         for (int k = 0; k < 3; k++) expect_near("lars", s, k, (double)weight[k], lars_weight[s][k], 3e-7);
     }
     const float zero[3] = { 0 }; // a gradient of nothing leaves the momentum alone, without a norm to divide by
@@ -154,7 +154,7 @@ static void lars_is_sgd_by_its_trust(void **unused) {
     memcpy(still, weight, sizeof still);
     memset(momentum, 0, sizeof momentum);
     desc.attr.optimizer.segments = &(ls_step_segment){ 3, 1, 0, 0.9F, 0, NULL };
-    run(&desc, (void *[]){ &state, (void *)(uintptr_t)zero, momentum, weight, NULL });
+    run(&desc, (void *[LS_OP_ARGS_MAX]){ &state, (void *)(uintptr_t)zero, momentum, weight, NULL });
     assert_memory_equal(still, weight, sizeof still);
 }
 
@@ -192,7 +192,7 @@ static void muon_is_torchs(void **unused) {
         grad[4] -= 0.5F * (float)s;
         state.applied = s + 1;
         state.renormalise = s == 1;
-        run(&desc, (void *[]){ &state, grad, momentum, weight, copy });
+        run(&desc, (void *[LS_OP_ARGS_MAX]){ &state, grad, momentum, weight, copy });
         for (int k = 0; k < 6;
              k++) { // momentum and weight are rounded to fp32, and so are 0.6, 0.05 and the coefficients
             expect_near("muon", s, k, (double)weight[k], muon_weight[s][k], 1e-6);
@@ -230,7 +230,7 @@ static void lion_is_the_papers(void **unused) {
             held += g < 0 && c > 0;
         }
         state.applied = s + 1;
-        run(&desc, (void *[]){ &state, grad, momentum, weight, copy });
+        run(&desc, (void *[LS_OP_ARGS_MAX]){ &state, grad, momentum, weight, copy });
         for (int k = 0; k < 3; k++) {
             expect_near("lion", s, k, (double)weight[k], w[k], 3e-7);
             expect_near("lion's momentum", s, k, (double)momentum[k], m[k], 3e-7);
@@ -288,7 +288,7 @@ static void control_decides(void **unused) {
             { s->squares * 3 / 4, s->bad, s->bad > 0 ? 77 : -1 } };
         state.bad_gradient = s->bad_gradient;
         int at_floor = state.loss_scale <= control_attr.minimum;
-        run(&desc, (void *[]){ &window, partials, &state });
+        run(&desc, (void *[LS_OP_ARGS_MAX]){ &window, partials, &state });
         int skip = s->bad > 0 || s->bad_gradient;
         assert_int_equal(state.skip, skip);
         assert_int_equal(state.bad_gradient, 0);
@@ -316,7 +316,7 @@ static void a_fixed_loss_scale_stays_and_a_skip_ends_the_run(void **unused) {
     ls_op_desc desc = { .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .slots = 1 } };
     for (int i = 0; i < 5; i++) {
         double partial[LS_PARTIALS] = { 64, i == 2, i == 2 ? 5 : -1 };
-        run(&desc, (void *[]){ &window, partial, &state });
+        run(&desc, (void *[LS_OP_ARGS_MAX]){ &window, partial, &state });
         assert_int_equal(state.skip, i >= 2); // halted: no later update changes anything
         assert_int_equal(state.halted, i >= 2);
         assert_int_equal(state.bad_element, i >= 2 ? 5 : -1);
@@ -340,7 +340,7 @@ static void fix(float *grad, ls_train_state *state, int64_t *fixed, int count, i
     ls_op_desc desc = {
         .op = LS_OP_TO_FIXED_POINT, .layer = "fix", .attr.flat = { .count = count, .fraction_bits = bits }
     };
-    run(&desc, (void *[]){ grad, state, fixed });
+    run(&desc, (void *[LS_OP_ARGS_MAX]){ grad, state, fixed });
 }
 
 static void fixed_sums_do_not_depend_on_the_order(void **unused) {
@@ -417,7 +417,7 @@ static void fixed_point_of_single_values(void **unused) {
     ls_op_desc desc = {
         .op = LS_OP_TO_FIXED_POINT, .layer = "fix", .attr.flat = { .count = 1, .fraction_bits = 4, .unscaled = 1 }
     };
-    run(&desc, (void *[]){ &grad, &state, &fixed });
+    run(&desc, (void *[LS_OP_ARGS_MAX]){ &grad, &state, &fixed });
     assert_int_equal(fixed, 48); // not divided by the loss scale
 }
 
@@ -447,7 +447,7 @@ static void cast_rounds_to_nearest_even_and_overflows_to_infinity(void **unused)
         ls_op_desc desc = {
             .op = LS_OP_CAST, .layer = "cast", .attr.flat = { .count = 1, .storage = cast_rows[i].storage }
         };
-        run(&desc, (void *[]){ &src, &dst });
+        run(&desc, (void *[LS_OP_ARGS_MAX]){ &src, &dst });
         if (dst != cast_rows[i].bits) fail_msg("row %zu: 0x%04x, expected 0x%04x", i, dst, cast_rows[i].bits);
     }
 }
@@ -461,7 +461,7 @@ static void fp16_gradients_overflow_to_infinity(void **unused) {
     ls_train_state state = { .loss_scale = 131072 };
     ls_micro_result result = { 0 };
     ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 2, 2, 1, 1 }, 0, 1, LS_F16, 0 } };
-    run(&desc, (void *[]){ logits, labels, &micro, &state, &result, grad });
+    run(&desc, (void *[LS_OP_ARGS_MAX]){ logits, labels, &micro, &state, &result, grad });
     assert_int_equal(grad[0], 0x7c00); // 0.9975 * 131072 is infinite in fp16
     assert_int_equal(grad[1], 0xfc00);
     assert_int_equal(grad[2], 0xfc00); // -0.5 * 131072 = -65536, too
@@ -477,7 +477,7 @@ static void a_loss_that_is_not_finite_is_counted(void **unused) {
     ls_train_state state = { .loss_scale = 1 };
     ls_micro_result result = { 0 };
     ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 3, 3, 1, 1 }, 0, 1, LS_F32, 0 } };
-    run(&desc, (void *[]){ logits, labels, &micro, &state, &result, grad });
+    run(&desc, (void *[LS_OP_ARGS_MAX]){ logits, labels, &micro, &state, &result, grad });
     assert_int_equal(result.bad, 2);
     assert_int_equal(result.count, 3);
 }
@@ -491,7 +491,7 @@ static void an_infinite_loss_has_no_gradient(void **unused) {
     ls_train_state state = { .loss_scale = 1 };
     ls_micro_result result = { 0 };
     ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 2, 3, 1, 1 }, 0, 1, LS_F32, 0 } };
-    run(&desc, (void *[]){ logits, labels, &micro, &state, &result, grad });
+    run(&desc, (void *[LS_OP_ARGS_MAX]){ logits, labels, &micro, &state, &result, grad });
     assert_int_equal(result.bad, 1);
     for (int i = 0; i < 6; i++) assert_int_equal(isnan(grad[i]) != 0, i < 3);
 }
@@ -504,7 +504,7 @@ static void the_lowest_class_wins_a_tie(void **unused) {
     ls_train_state state = { .loss_scale = 1 };
     ls_micro_result result = { 0 };
     ls_op_desc desc = { .op = LS_OP_LOSS, .layer = "loss", .attr.loss = { { 2, 3, 1, 1 }, 0, 0, LS_F32, 0 } };
-    run(&desc, (void *[]){ logits, labels, &micro, &state, &result, NULL });
+    run(&desc, (void *[LS_OP_ARGS_MAX]){ logits, labels, &micro, &state, &result, NULL });
     assert_int_equal(result.correct, 2);
 }
 
@@ -517,7 +517,7 @@ static void clipping_adds_to_the_norm(void **unused) {
     ls_op_desc desc = {
         .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .slots = 1, .clip_norm = 1e-6F }
     };
-    run(&desc, (void *[]){ &window, partial, &state });
+    run(&desc, (void *[LS_OP_ARGS_MAX]){ &window, partial, &state });
     expect_near("multiplier", 0, 0, (double)state.multiplier, 0.5, 1e-6);
 }
 
