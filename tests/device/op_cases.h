@@ -410,6 +410,11 @@ static inline void norm_cases(ls_dtype storage, case_visit *visit, void *context
     };
     norm_forward_case("long slices", a, 0, visit, context);
     norm_backward_case("long slices", a, NORM_ALL, visit, context);
+    // eps as airbench has it: far below what fp32 adds to any of these variances
+    a = (ls_norm_attr){ .shape = { 5, 17, 6, 7 }, .eps = 1e-12F, .storage = storage };
+    norm_forward_case("eps 1e-12", a, 0, visit, context);
+    norm_inference_case("eps 1e-12", a, visit, context);
+    norm_backward_case("eps 1e-12", a, NORM_ALL, visit, context);
 }
 
 // --- batch norm with the max pooling that follows it (devices with LS_FUSES_NORM_POOL) -----------
