@@ -210,8 +210,11 @@ class Network(nn.Module):
         """(module with parameters or None, function)"""
         bias = keys.get("bias", "true") == "true"
         number = lambda key, preset: int(keys.get(key, preset))
+        def pair(key, preset):  # 3, or 3x5: rows x columns
+            numbers = tuple(int(v) for v in str(keys.get(key, preset)).split("x"))
+            return numbers * (2 // len(numbers))
         if kind == "conv2d":
-            m = nn.Conv2d(shape[0], number("out_channels", 0), number("kernel", 0), number("stride", 1), number("padding", 0),
+            m = nn.Conv2d(shape[0], number("out_channels", 0), pair("kernel", 0), pair("stride", 1), pair("padding", 0),
                           number("dilation", 1), number("groups", 1), bias)
             return m, m
         if kind == "linear":
@@ -227,15 +230,15 @@ class Network(nn.Module):
             out, stride = number("out_channels", 0), number("stride", 2)
             before = (out - shape[0]) // 2
             return None, lambda x: F.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, before, out - shape[0] - before))
-        kernel = number("kernel", 0)
+        kernel, stride, padding = pair("kernel", 0), pair("stride", keys.get("kernel", 0)), pair("padding", 0)
         factor = float(keys.get("factor", 1))
         return None, {
             "relu": F.relu,
             "gelu": F.gelu,
             "silu": F.silu,
             "sigmoid": torch.sigmoid,
-            "maxpool2d": lambda x: F.max_pool2d(x, kernel, number("stride", kernel), number("padding", 0)),
-            "avgpool2d": lambda x: F.avg_pool2d(x, kernel, number("stride", kernel), number("padding", 0)),
+            "maxpool2d": lambda x: F.max_pool2d(x, kernel, stride, padding),
+            "avgpool2d": lambda x: F.avg_pool2d(x, kernel, stride, padding),
             "globalavgpool": lambda x: x.mean((2, 3), keepdim=True),
             "globalmaxpool": lambda x: x.amax((2, 3), keepdim=True),
             "add": torch.add,

@@ -25,6 +25,11 @@ typedef enum {
 size_t ls_dtype_bytes(ls_dtype dtype);
 const char *ls_dtype_name(ls_dtype dtype); // "fp32", "bf16", ...
 
+// Of a window, its step or its padding: rows and columns.
+typedef struct {
+    int h, w;
+} ls_pair;
+
 // One sample: channels, height, width. A vector of K features is (K, 1, 1).
 typedef struct {
     int c, h, w;

@@ -37,26 +37,28 @@ static ls_status check_conv(const ls_op_desc *desc) {
     char src[SHAPE_BYTES], dst[SHAPE_BYTES], want[SHAPE_BYTES];
     LS_TRY(check_storage(desc, a->storage));
     LS_TRY(check_shape(desc, "src", a->src));
-    if (a->kernel < 1 || a->stride < 1 || a->pad < 0 || a->dilation < 1) {
-        return FAIL(desc, "kernel %d, stride %d, padding %d, dilation %d; at least 1, 1, 0, 1", a->kernel, a->stride,
-            a->pad, a->dilation);
+    if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0 ||
+        a->dilation < 1) {
+        return FAIL(desc, "kernel %dx%d, stride %dx%d, padding %dx%d, dilation %d; at least 1, 1, 0, 1", a->kernel_h,
+            a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w, a->dilation);
     }
     if (a->groups < 1 || a->src.c % a->groups || a->dst.c % a->groups) {
         return FAIL(
             desc, "%d groups do not divide %d input channels and %d output channels", a->groups, a->src.c, a->dst.c);
     }
-    int window = a->dilation * (a->kernel - 1) + 1;
-    ls_nchw expected = { a->src.n, a->dst.c, out_size(a->src.h, window, a->stride, a->pad),
-        out_size(a->src.w, window, a->stride, a->pad) };
+    int window_h = a->dilation * (a->kernel_h - 1) + 1, window_w = a->dilation * (a->kernel_w - 1) + 1;
+    ls_nchw expected = { a->src.n, a->dst.c, out_size(a->src.h, window_h, a->stride_h, a->pad_h),
+        out_size(a->src.w, window_w, a->stride_w, a->pad_w) };
     if (expected.h < 1 || expected.w < 1) {
-        return FAIL(desc, "src %s is smaller than the kernel: %d with dilation %d covers %d, and padding is %d",
-            shape_text(src, a->src), a->kernel, a->dilation, window, a->pad);
+        return FAIL(desc,
+            "src %s is smaller than the kernel: %dx%d with dilation %d covers %dx%d, and padding is %dx%d",
+            shape_text(src, a->src), a->kernel_h, a->kernel_w, a->dilation, window_h, window_w, a->pad_h, a->pad_w);
     }
     LS_TRY(check_shape(desc, "dst", a->dst));
     if (a->dst.n != expected.n || a->dst.h != expected.h || a->dst.w != expected.w) {
-        return FAIL(desc, "src %s with kernel %d, stride %d, padding %d, dilation %d makes %s, but dst is %s",
-            shape_text(src, a->src), a->kernel, a->stride, a->pad, a->dilation, shape_text(want, expected),
-            shape_text(dst, a->dst));
+        return FAIL(desc, "src %s with kernel %dx%d, stride %dx%d, padding %dx%d, dilation %d makes %s, but dst is %s",
+            shape_text(src, a->src), a->kernel_h, a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w,
+            a->dilation, shape_text(want, expected), shape_text(dst, a->dst));
     }
     return LS_SUCCESS;
 }
@@ -110,12 +112,13 @@ static ls_status check_pool(const ls_op_desc *desc) {
     char src[SHAPE_BYTES], dst[SHAPE_BYTES], want[SHAPE_BYTES];
     LS_TRY(check_storage(desc, a->storage));
     LS_TRY(check_shape(desc, "src", a->src));
-    if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride < 1 || a->pad < 0) {
-        return FAIL(desc, "kernel %dx%d, stride %d, padding %d; at least 1x1, 1, 0", a->kernel_h, a->kernel_w,
-            a->stride, a->pad);
+    if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0) {
+        return FAIL(desc, "kernel %dx%d, stride %dx%d, padding %dx%d; at least 1, 1, 0", a->kernel_h, a->kernel_w,
+            a->stride_h, a->stride_w, a->pad_h, a->pad_w);
     }
-    if (2 * a->pad > a->kernel_h || 2 * a->pad > a->kernel_w) {
-        return FAIL(desc, "padding %d is more than half of the %dx%d kernel", a->pad, a->kernel_h, a->kernel_w);
+    if (2 * a->pad_h > a->kernel_h || 2 * a->pad_w > a->kernel_w) {
+        return FAIL(
+            desc, "padding %dx%d is more than half of the %dx%d kernel", a->pad_h, a->pad_w, a->kernel_h, a->kernel_w);
     }
     if ((int64_t)a->kernel_h * a->kernel_w > LS_POOL_WINDOW_MAX) {
         return FAIL(desc, "the %dx%d window has more than %d elements", a->kernel_h, a->kernel_w, LS_POOL_WINDOW_MAX);
@@ -124,16 +127,16 @@ static ls_status check_pool(const ls_op_desc *desc) {
         return FAIL(desc, "%s", "max pooling has gradients only where its forward was planned with training = 1");
     }
     if (a->relu && a->kind != LS_POOL_MAX) return FAIL(desc, "%s", "a fused relu goes with max pooling only");
-    ls_nchw expected = { a->src.n, a->src.c, out_size(a->src.h, a->kernel_h, a->stride, a->pad),
-        out_size(a->src.w, a->kernel_w, a->stride, a->pad) };
+    ls_nchw expected = { a->src.n, a->src.c, out_size(a->src.h, a->kernel_h, a->stride_h, a->pad_h),
+        out_size(a->src.w, a->kernel_w, a->stride_w, a->pad_w) };
     if (expected.h < 1 || expected.w < 1) {
-        return FAIL(desc, "src %s is smaller than the %dx%d window with padding %d", shape_text(src, a->src),
-            a->kernel_h, a->kernel_w, a->pad);
+        return FAIL(desc, "src %s is smaller than the %dx%d window with padding %dx%d", shape_text(src, a->src),
+            a->kernel_h, a->kernel_w, a->pad_h, a->pad_w);
     }
     if (a->dst.n != expected.n || a->dst.c != expected.c || a->dst.h != expected.h || a->dst.w != expected.w) {
-        return FAIL(desc, "src %s with a %dx%d window, stride %d, padding %d makes %s, but dst is %s",
-            shape_text(src, a->src), a->kernel_h, a->kernel_w, a->stride, a->pad, shape_text(want, expected),
-            shape_text(dst, a->dst));
+        return FAIL(desc, "src %s with a %dx%d window, stride %dx%d, padding %dx%d makes %s, but dst is %s",
+            shape_text(src, a->src), a->kernel_h, a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w,
+            shape_text(want, expected), shape_text(dst, a->dst));
     }
     return LS_SUCCESS;
 }
@@ -301,7 +304,7 @@ static ls_status check_optimizer(const ls_op_desc *desc) {
 static double conv_work(const ls_op_desc *desc) {
     const ls_conv_attr *a = &desc->attr.conv;
     if (a->bias_only) return (double)ls_nchw_count(a->dst);
-    return 2.0 * (double)ls_nchw_count(a->dst) * (a->src.c / a->groups) * a->kernel * a->kernel;
+    return 2.0 * (double)ls_nchw_count(a->dst) * (a->src.c / a->groups) * ls_conv_taps(a);
 }
 
 static double linear_work(const ls_op_desc *desc) {

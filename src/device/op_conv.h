@@ -1,11 +1,11 @@
 // op_conv.h - 2-D convolution (cross-correlation, as torch.nn.Conv2d) and its gradients.
 //   forward          dst[n,k,p,q] = bias[k] + sum_{c,r,s} src[n,c,y,x] * weight[k,c,r,s],
-//                    y = p*stride - pad + r*dilation, x = q*stride - pad + s*dilation
+//                    y = p*stride_h - pad_h + r*dilation, x = q*stride_w - pad_w + s*dilation
 //   backward data    grad_src = gradient with respect to src (overwrites)
 //   backward weight  grad_weight += gradient with respect to weight, fp32
 //                    grad_bias[k] += sum_{n,p,q} grad_dst[n,k,p,q]
-// Shapes  src (N,C,H,W), weight (K,C/groups,R,R), bias (K), dst (N,K,P,Q),
-//         P = (H + 2*pad - dilation*(R-1) - 1)/stride + 1
+// Shapes  src (N,C,H,W), weight (K,C/groups,R,S), bias (K), dst (N,K,P,Q), R = kernel_h, S = kernel_w,
+//         P = (H + 2*pad_h - dilation*(R-1) - 1)/stride_h + 1, Q = (W + 2*pad_w - dilation*(S-1) - 1)/stride_w + 1
 // Types   src, dst, their gradients and weight: storage; bias, grad_weight, grad_bias: fp32;
 //         accumulation fp32 (ref: double)
 // Errors  LS_USAGE impossible geometry (describe); LS_DEVICE no algorithm (plan)
@@ -17,11 +17,15 @@
 
 typedef struct {
     ls_nchw src, dst;
-    int kernel, stride, pad, dilation, groups;
+    int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation, groups;
     int has_bias;
     int bias_only; // backward weight: GRAD_WEIGHT is absent
     ls_dtype storage;
 } ls_conv_attr;
+
+static inline int ls_conv_taps(const ls_conv_attr *attr) {
+    return attr->kernel_h * attr->kernel_w;
+}
 
 enum { LS_CONV_FORWARD_SRC, LS_CONV_FORWARD_WEIGHT, LS_CONV_FORWARD_BIAS, LS_CONV_FORWARD_DST, LS_CONV_FORWARD_ARGS };
 enum {

@@ -5,9 +5,9 @@
 //   average   dst = sum over the window / (kernel_h*kernel_w): padding counts as zeros (PyTorch's
 //             count_include_pad = True)
 //   backward  grad_src (overwrites): each dst gradient to its winner, or spread evenly
-// A global pool is one with the kernel as large as the map. Elements outside the map never win; 2*pad <= kernel_h
-// and kernel_w, so that every window has an element inside. A NaN wins (as in PyTorch) on ref; other devices need not.
-// Shapes  src (N,C,H,W), dst (N,C,P,Q), P = (H + 2*pad - kernel_h)/stride + 1 (floor); index: one uint8 or uint16
+// A global pool is one with the kernel as large as the map. Elements outside the map never win; 2*pad_h <= kernel_h
+// and 2*pad_w <= kernel_w, so that every window has an element inside. A NaN wins (as in PyTorch) on ref; other devices need not.
+// Shapes  src (N,C,H,W), dst (N,C,P,Q), P = (H + 2*pad_h - kernel_h)/stride_h + 1 (floor), Q alike; index: one uint8 or uint16
 //         for each element of dst in the device's own layout (ls_pool_index_bytes), absent for average and for
 //         inference (attribute training = 0); backward takes the attributes of its forward, relu included
 // Types   src, dst, gradients: storage; sums fp32
@@ -21,7 +21,7 @@ typedef enum { LS_POOL_MAX, LS_POOL_AVERAGE } ls_pool_kind;
 typedef struct {
     ls_pool_kind kind;
     ls_nchw src, dst;
-    int kernel_h, kernel_w, stride, pad;
+    int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
     int relu;     // max only
     int training; // forward: write the index
     ls_dtype storage;

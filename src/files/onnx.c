@@ -226,10 +226,17 @@ static node *add_plain(builder *b, const ls_layer *layer, operator_id op) {
     return add_node(b, op, layer->name, value_of(b, layer->inputs[0], 0, layer->name));
 }
 
-static void add_window(node *n, int kernel, int stride, int padding) {
-    add_ints(n, "kernel_shape", 2, kernel);
-    add_ints(n, "strides", 2, stride);
-    add_ints(n, "pads", 4, padding);
+// Rows and columns, `count` of them alternating: 4 for both ends.
+static void add_pair(node *n, const char *name, int count, ls_pair pair) {
+    int64_t *ints = n->ints[n->proto.n_attribute];
+    add_ints(n, name, count, pair.h);
+    for (int i = 1; i < count; i += 2) ints[i] = pair.w;
+}
+
+static void add_window(node *n, ls_pair kernel, ls_pair stride, ls_pair padding) {
+    add_pair(n, "kernel_shape", 2, kernel);
+    add_pair(n, "strides", 2, stride);
+    add_pair(n, "pads", 4, padding);
 }
 
 static void put_conv2d(builder *b, const ls_layer *layer) {
@@ -375,7 +382,8 @@ static void put_shortcut(builder *b, const ls_layer *layer) {
     char taken[NAME_BYTES], pads[NAME_BYTES];
     node *n = add_node(b, OP_MaxPool, after ? inner_name(taken, layer->name, "taken") : layer->name,
         value_of(b, layer->inputs[0], 0, layer->name));
-    add_window(n, 1, layer->attr.shortcut.stride, 0);
+    const int stride = layer->attr.shortcut.stride;
+    add_window(n, (ls_pair){ 1, 1 }, (ls_pair){ stride, stride }, (ls_pair){ 0, 0 });
     if (!after) return;
     node *pad = add_node(b, OP_Pad, layer->name, n->name);
     add_input(pad,

@@ -47,7 +47,9 @@ typedef struct {
     int unused;
 } ls_layer_none;
 typedef struct {
-    int out_channels, kernel, stride, padding, dilation, groups, bias;
+    int out_channels;
+    ls_pair kernel, stride, padding;
+    int dilation, groups, bias;
     ls_init weight_init, bias_init;
     int whiten_samples; // of LS_INIT_WHITEN, else 0: so many pictures
     double whiten_eps;  // added to each eigenvalue
@@ -67,7 +69,7 @@ typedef struct {
     double eps, momentum; // momentum: share of the new value in the running estimate, as PyTorch's
 } ls_layer_norm;
 typedef struct {
-    int kernel, stride, padding; // stride: the kernel where the file has none
+    ls_pair kernel, stride, padding; // stride: the kernel where the file has none
 } ls_layer_pool;
 typedef struct {
     double p;

@@ -12,6 +12,7 @@ enum { LS_LAYER_PARAMS_MAX = 4, LS_SIZE_MAX = 65536, LS_PADDING_MAX = 1024 };
 
 typedef enum {
     LS_KEY_INT,
+    LS_KEY_PAIR,    // an ls_pair of those: one number for both, or rows x columns, such as 3x5
     LS_KEY_OUTPUTS, // as INT, or the word `classes`: the data set's number of them
     LS_KEY_REAL,
     LS_KEY_BOOL,
@@ -76,10 +77,15 @@ const char *ls_init_word(ls_init_kind kind); // of initialisations.def
 // Refuses a bias_init of a layer without a bias.
 LS_CHECKED ls_status ls_layer_check_bias(const ls_graph *graph, const ls_layer *layer, int bias, ls_init bias_init);
 
+// "3", or "3x5", into dst; returns dst.
+enum { LS_PAIR_BYTES = 24 };
+const char *ls_pair_text(ls_pair pair, char dst[LS_PAIR_BYTES]);
+
 // *out = number of positions of a window over `size`, padding on both sides: floor((size + 2*padding - extent)/stride)
 // + 1, where extent = dilation*(kernel-1) + 1. Refused when the window does not fit once.
 typedef struct {
-    int kernel, stride, padding, dilation;
+    ls_pair kernel, stride, padding;
+    int dilation;
 } ls_sliding_window;
 LS_CHECKED ls_status ls_layer_slide(
     const ls_graph *graph, const ls_layer *layer, ls_sliding_window window, ls_chw *out);

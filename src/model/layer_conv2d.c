@@ -1,13 +1,13 @@
-// layer_conv2d.c - convolution as torch.nn.Conv2d: square kernel, the same stride, padding and dilation both ways.
+// layer_conv2d.c - convolution as torch.nn.Conv2d, with the same dilation both ways.
 #include "model/layer.h"
 #include "model/whiten.h"
 
 #define AT(field) offsetof(ls_layer, attr.conv2d.field)
 static const ls_layer_key keys[] = {
     { "out_channels", LS_KEY_OUTPUTS, AT(out_channels), 1, 0, 1, LS_SIZE_MAX, "channels of the output" },
-    { "kernel", LS_KEY_INT, AT(kernel), 1, 0, 1, 1024, "rows and columns of the kernel" },
-    { "stride", LS_KEY_INT, AT(stride), 0, 1, 1, 1024, "distance between positions of the kernel" },
-    { "padding", LS_KEY_INT, AT(padding), 0, 0, 0, LS_PADDING_MAX, "zeros on each side" },
+    { "kernel", LS_KEY_PAIR, AT(kernel), 1, 0, 1, 1024, "rows and columns of the kernel" },
+    { "stride", LS_KEY_PAIR, AT(stride), 0, 1, 1, 1024, "distance between positions of the kernel" },
+    { "padding", LS_KEY_PAIR, AT(padding), 0, 0, 0, LS_PADDING_MAX, "zeros on each side" },
     { "dilation", LS_KEY_INT, AT(dilation), 0, 1, 1, 1024, "distance between elements of the kernel" },
     { "groups", LS_KEY_INT, AT(groups), 0, 1, 1, LS_SIZE_MAX,
         "of channels, each convolved by itself; divides those of input and output" },
@@ -33,7 +33,7 @@ static ls_status check_whitening(const ls_graph *graph, ls_layer *layer) {
         return ls_layer_fail(graph, layer, "%s has no effect without weight_init = whiten",
             a->whiten_samples ? "whiten_samples" : "whiten_eps");
     }
-    const int patch = layer->in.c * a->kernel * a->kernel;
+    const int patch = layer->in.c * a->kernel.h * a->kernel.w;
     if (layer->inputs[0] >= 0)
         return ls_layer_fail(graph, layer,
             "weight_init = whiten is for patches of the network's input, but its input is layer '%s': choose another "
@@ -76,11 +76,11 @@ static void add_params(ls_graph *graph, int index) {
     const ls_layer *layer = &graph->layers[index];
     const ls_layer_conv2d *a = &layer->attr.conv2d;
     const int depth = layer->in.c / a->groups;
-    const double fan_in = (double)depth * a->kernel * a->kernel;
+    const double fan_in = (double)depth * a->kernel.h * a->kernel.w;
     ls_graph_add_param(graph, index,
         (ls_param_spec){ .name = "weight",
             .role = LS_ROLE_WEIGHT,
-            .shape = { LS_PARAM_CONV, { a->out_channels, depth, a->kernel, a->kernel }, a->groups },
+            .shape = { LS_PARAM_CONV, { a->out_channels, depth, a->kernel.h, a->kernel.w }, a->groups },
             .fan_in = fan_in,
             .init = a->weight_init });
     if (!a->bias) return;
@@ -94,12 +94,12 @@ static void add_params(ls_graph *graph, int index) {
 
 static double multiply_adds(const ls_layer *layer) {
     const ls_layer_conv2d *a = &layer->attr.conv2d;
-    return (double)ls_chw_count(layer->out) * (layer->in.c / a->groups) * a->kernel * a->kernel;
+    return (double)ls_chw_count(layer->out) * (layer->in.c / a->groups) * a->kernel.h * a->kernel.w;
 }
 
 const ls_layer_type ls_layer_type_conv2d = {
     .name = "conv2d",
-    .what = "Convolution as torch.nn.Conv2d, with a square kernel and the same stride, padding and dilation both ways",
+    .what = "Convolution as torch.nn.Conv2d, with the same dilation both ways",
     .shape =
         "(out_channels, H', W'), H' = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) + 1, and W' alike",
     .example = "out_channels = 32\nkernel = 3\nstride = 2\npadding = 1\n",

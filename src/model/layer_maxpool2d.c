@@ -5,17 +5,19 @@
 #define AT(field) offsetof(ls_layer, attr.maxpool2d.field)
 const ls_layer_key ls_pool_keys[3] = {
     // at most 255: the device numbers a window's elements with 16 bits
-    { "kernel", LS_KEY_INT, AT(kernel), 1, 0, 1, 255, "rows and columns of the window" },
-    { "stride", LS_KEY_INT, AT(stride), 0, 0, 1, 1024, "distance between windows; without it, the kernel" },
-    { "padding", LS_KEY_INT, AT(padding), 0, 0, 0, LS_PADDING_MAX, "on each side, at most half of the kernel" },
+    { "kernel", LS_KEY_PAIR, AT(kernel), 1, 0, 1, 255, "rows and columns of the window" },
+    { "stride", LS_KEY_PAIR, AT(stride), 0, 0, 1, 1024, "distance between windows; without it, the kernel" },
+    { "padding", LS_KEY_PAIR, AT(padding), 0, 0, 0, LS_PADDING_MAX, "on each side, at most half of the kernel" },
 };
 
 ls_status ls_pool_infer(const ls_graph *graph, ls_layer *layer) {
     ls_layer_pool *a = &layer->attr.maxpool2d; // avgpool2d lies at the same place
-    if (a->stride == 0) a->stride = a->kernel;
-    if (2 * a->padding > a->kernel) { // else a window could lie outside the map
-        return ls_layer_fail(graph, layer, "padding = %d is more than half of kernel = %d: at most %d is possible",
-            a->padding, a->kernel, a->kernel / 2);
+    if (a->stride.h == 0) a->stride = a->kernel;
+    if (2 * a->padding.h > a->kernel.h || 2 * a->padding.w > a->kernel.w) { // else a window could lie outside the map
+        const ls_pair most = { a->kernel.h / 2, a->kernel.w / 2 };
+        char padding[LS_PAIR_BYTES], kernel[LS_PAIR_BYTES], half[LS_PAIR_BYTES];
+        return ls_layer_fail(graph, layer, "padding = %s is more than half of kernel = %s: at most %s is possible",
+            ls_pair_text(a->padding, padding), ls_pair_text(a->kernel, kernel), ls_pair_text(most, half));
     }
     const ls_sliding_window window = { a->kernel, a->stride, a->padding, 1 };
     LS_TRY(ls_layer_slide(graph, layer, window, &layer->out));

@@ -218,9 +218,33 @@ static void store(ls_layer *layer, const ls_layer_key *key, double value) {
         *(double *)at = value;
     } else if (key->type == LS_KEY_INITIAL) {
         *(ls_init *)at = (ls_init){ .kind = (ls_init_kind)value };
+    } else if (key->type == LS_KEY_PAIR) {
+        *(ls_pair *)at = (ls_pair){ (int)value, (int)value };
     } else {
         *(int *)at = (int)value;
     }
+}
+
+// "rows x columns": two numbers with an x between them; *is_pair is 0 where the value is not of that form.
+static ls_status read_pair(
+    const reader *r, const ls_ini_entry *entry, const ls_layer_key *key, ls_pair *out, int *is_pair) {
+    const char *x = strchr(entry->value, 'x');
+    char parts[2][LS_PAIR_BYTES];
+    int64_t numbers[2];
+    *is_pair = x && (size_t)(x - entry->value) < sizeof parts[0] && strlen(x + 1) < sizeof parts[1];
+    if (!*is_pair) return LS_SUCCESS;
+    snprintf(parts[0], sizeof parts[0], "%.*s", (int)(x - entry->value), entry->value);
+    snprintf(parts[1], sizeof parts[1], "%s", x + 1);
+    for (int i = 0; i < 2; i++) {
+        ls_ini_entry part = *entry;
+        part.value = parts[i];
+        if (!ls_failed(ls_ini_int(r->ini, &part, (int64_t)key->minimum, (int64_t)key->maximum, &numbers[i]))) continue;
+        char where[LS_STATUS_TEXT_BYTES / 2];
+        return ls_fail(LS_USAGE, "%s: expected a whole number from %g to %g, or two, rows x columns, such as 3x5",
+            ls_ini_where(r->ini, entry, where, sizeof where), key->minimum, key->maximum);
+    }
+    *out = (ls_pair){ (int)numbers[0], (int)numbers[1] };
+    return LS_SUCCESS;
 }
 
 // A word of initialisations.def or a number.
@@ -255,7 +279,12 @@ static ls_status read_value(reader *r, ls_ini_entry *entry, const ls_layer_key *
         }
         LS_TRY(follow_data(r, entry, r->classes));
     }
-    if (key->type == LS_KEY_INT || key->type == LS_KEY_OUTPUTS) {
+    if (key->type == LS_KEY_PAIR) {
+        int is_pair;
+        LS_TRY(read_pair(r, entry, key, (ls_pair *)(void *)((char *)layer + key->offset), &is_pair));
+        if (is_pair) return LS_SUCCESS;
+    }
+    if (key->type == LS_KEY_INT || key->type == LS_KEY_PAIR || key->type == LS_KEY_OUTPUTS) {
         LS_TRY(ls_ini_int(r->ini, entry, (int64_t)key->minimum, (int64_t)key->maximum, &whole));
         real = (double)whole;
     } else if (key->type == LS_KEY_BOOL) {

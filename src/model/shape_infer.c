@@ -1,5 +1,6 @@
 // shape_infer.c - from layers with keys and inputs to shapes and parameters, in one pass in file order.
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include "base/memory.h"
 #include "model/layer.h"
@@ -7,19 +8,26 @@
 // One layer's are below 2^53, so their sum cannot overflow before it is refused; bytes of the whole store fit 64 bits.
 static const int64_t PARAMETERS_MAX = INT64_C(1) << 40;
 
+const char *ls_pair_text(ls_pair pair, char dst[LS_PAIR_BYTES]) {
+    snprintf(dst, LS_PAIR_BYTES, pair.h == pair.w ? "%d" : "%dx%d", pair.h, pair.w);
+    return dst;
+}
+
 ls_status ls_layer_slide(const ls_graph *graph, const ls_layer *layer, ls_sliding_window window, ls_chw *out) {
     const ls_chw in = layer->in;
-    const int64_t extent = (int64_t)window.dilation * (window.kernel - 1) + 1;
-    const int64_t h = (int64_t)in.h + 2 * window.padding, w = (int64_t)in.w + 2 * window.padding;
-    if (extent > h || extent > w) {
+    const int64_t rows = (int64_t)window.dilation * (window.kernel.h - 1) + 1,
+                  columns = (int64_t)window.dilation * (window.kernel.w - 1) + 1;
+    const int64_t h = (int64_t)in.h + 2 * window.padding.h, w = (int64_t)in.w + 2 * window.padding.w;
+    char kernel[LS_PAIR_BYTES], padding[LS_PAIR_BYTES];
+    if (rows > h || columns > w) {
         return ls_layer_fail(graph, layer,
-            "kernel = %d with dilation = %d covers %lldx%lld, more than its input %dx%dx%d with padding = %d on each "
+            "kernel = %s with dilation = %d covers %lldx%lld, more than its input %dx%dx%d with padding = %s on each "
             "side "
             "(%lldx%lld): a smaller kernel or more padding is needed",
-            window.kernel, window.dilation, (long long)extent, (long long)extent, in.c, in.h, in.w, window.padding,
-            (long long)h, (long long)w);
+            ls_pair_text(window.kernel, kernel), window.dilation, (long long)rows, (long long)columns, in.c, in.h, in.w,
+            ls_pair_text(window.padding, padding), (long long)h, (long long)w);
     }
-    const int64_t p = (h - extent) / window.stride + 1, q = (w - extent) / window.stride + 1;
+    const int64_t p = (h - rows) / window.stride.h + 1, q = (w - columns) / window.stride.w + 1;
     if (p > INT_MAX || q > INT_MAX)
         return ls_layer_fail(graph, layer, "its output %lldx%lld is too large", (long long)p, (long long)q);
     *out = (ls_chw){ in.c, (int)p, (int)q };

@@ -116,9 +116,15 @@ static int anchor(const ls_builder *b, int l) {
     return l;
 }
 
-// The index of a fused pooling is one byte.
+static int is_square(ls_pair pair) {
+    return pair.h == pair.w;
+}
+
+// A fused pooling is square, and its index is one byte.
 static int window_fits(const ls_layer *pool) {
-    return pool->attr.maxpool2d.kernel * pool->attr.maxpool2d.kernel < LS_POOL_NONE_U8;
+    const ls_layer_pool *a = &pool->attr.maxpool2d;
+    return is_square(a->kernel) && is_square(a->stride) && is_square(a->padding) &&
+           a->kernel.h * a->kernel.w < LS_POOL_NONE_U8;
 }
 
 // batchnorm2d at l takes in the add that reads it, where the other operand is there already, a relu after that, and a

@@ -93,64 +93,95 @@ static const conv_row conv_rows[] = {
     { "groups, 5x5, dilation 2",   { 1, 8, 9, 11 },     8,  5, 1, 4, 2, 2, 1 },
     { "dilation 2, 2x2, a row",    { 2, 10, 1, 9 },     9,  2, 1, 1, 2, 1, 1 }
 };
+
+// What is no square: rows beyond the columns, of kernel, padding and stride.
+static const struct {
+    conv_row columns;
+    int more_kernel, more_pad, more_stride;
+} oblong_conv_rows[] = {
+    { { "3x1",                       { 2, 16, 9, 7 },    24,  1, 1, 0, 1, 1, 1 }, 2, 1, 0 },
+    { { "1x3",                       { 2, 24, 7, 9 },    16,  3, 1, 1, 1, 1, 1 }, -2, -1, 0 },
+    { { "3x5, padding 1x2",          { 2, 10, 9, 11 },   17,  5, 1, 2, 1, 1, 1 }, -2, -1, 0 },
+    { { "5x3, one channel",          { 3, 1, 11, 9 },    16,  3, 1, 1, 1, 1, 1 }, 2, 1, 0 },
+    { { "3x3, stride 2x1",           { 2, 16, 9, 8 },    16,  3, 1, 1, 1, 1, 0 }, 0, 0, 1 },
+    { { "3x3, stride 1x2",           { 2, 9, 8, 11 },    12,  3, 2, 1, 1, 1, 1 }, 0, 0, -1 },
+    { { "3x3, padding 0x1",          { 3, 16, 7, 6 },    16,  3, 1, 1, 1, 1, 1 }, 0, -1, 0 },
+    { { "4x2, stride 3x2, groups",   { 2, 12, 13, 9 },   18,  2, 2, 0, 1, 3, 1 }, 2, 1, 1 },
+    { { "2x7, dilation 2, few",      { 2, 3, 9, 19 },     8,  7, 2, 3, 2, 1, 1 }, -5, -2, -1 },
+    { { "1x5 to a pixel",            { 2, 17, 1, 5 },    10,  5, 1, 0, 1, 1, 1 }, -4, 0, 0 },
+    { { "depthwise, 7x1",            { 1, 17, 12, 5 },   17,  1, 1, 0, 1, 17, 0 }, 6, 3, 0 },
+};
 // clang-format on
 
-static inline ls_conv_attr conv_attr(const conv_row *r, ls_dtype storage) {
-    int window = r->dilation * (r->kernel - 1) + 1;
+static inline ls_conv_attr oblong_conv_attr(
+    const conv_row *r, int more_kernel, int more_pad, int more_stride, ls_dtype storage) {
     ls_conv_attr a = { .src = r->src,
-        .kernel = r->kernel,
-        .stride = r->stride,
-        .pad = r->pad,
+        .kernel_h = r->kernel + more_kernel,
+        .kernel_w = r->kernel,
+        .stride_h = r->stride + more_stride,
+        .stride_w = r->stride,
+        .pad_h = r->pad + more_pad,
+        .pad_w = r->pad,
         .dilation = r->dilation,
         .groups = r->groups,
         .has_bias = r->bias,
         .storage = storage };
-    a.dst = (ls_nchw){ r->src.n, r->out_channels, (r->src.h + 2 * a.pad - window) / r->stride + 1,
-        (r->src.w + 2 * a.pad - window) / r->stride + 1 };
+    int rows = r->dilation * (a.kernel_h - 1) + 1, columns = r->dilation * (a.kernel_w - 1) + 1;
+    a.dst = (ls_nchw){ r->src.n, r->out_channels, (r->src.h + 2 * a.pad_h - rows) / a.stride_h + 1,
+        (r->src.w + 2 * a.pad_w - columns) / a.stride_w + 1 };
     return a;
 }
 
+static inline ls_conv_attr conv_attr(const conv_row *r, ls_dtype storage) {
+    return oblong_conv_attr(r, 0, 0, 0, storage);
+}
+
+static inline void conv_case(const char *name, ls_conv_attr a, case_visit *visit, void *context) {
+    int taps = ls_conv_taps(&a), group_in = a.src.c / a.groups, group_out = a.dst.c / a.groups;
+    ls_param_shape weight = { LS_PARAM_CONV, { a.dst.c, group_in, a.kernel_h, a.kernel_w }, a.groups };
+    double pixels = (double)a.dst.n * a.dst.h * a.dst.w;
+
+    op_case *c = case_new(LS_OP_CONV_FORWARD, a.storage, name, "");
+    c->desc.attr.conv = a;
+    case_activation(c, LS_CONV_FORWARD_SRC, USE_IN, a.src, 0);
+    case_param(c, LS_CONV_FORWARD_WEIGHT, ARG_WORKING, USE_IN, weight, 0);
+    if (a.has_bias) case_vector(c, LS_CONV_FORWARD_BIAS, USE_IN, a.dst.c, 0);
+    case_activation(c, LS_CONV_FORWARD_DST, USE_OUT, a.dst, sum_tolerance(taps * group_in + 1));
+    visit_and_free(visit, context, c);
+
+    c = case_new(LS_OP_CONV_BACKWARD_DATA, a.storage, name, "");
+    c->desc.attr.conv = a;
+    case_activation(c, LS_CONV_BACKWARD_DATA_GRAD_DST, USE_IN, a.dst, 0);
+    case_param(c, LS_CONV_BACKWARD_DATA_WEIGHT, ARG_WORKING, USE_IN, weight, 0);
+    case_activation(c, LS_CONV_BACKWARD_DATA_GRAD_SRC, USE_OUT, a.src, sum_tolerance(taps * group_out));
+    visit_and_free(visit, context, c);
+
+    c = case_new(LS_OP_CONV_BACKWARD_WEIGHT, a.storage, name, "");
+    c->desc.attr.conv = a;
+    case_activation(c, LS_CONV_BACKWARD_WEIGHT_SRC, USE_IN, a.src, 0);
+    case_activation(c, LS_CONV_BACKWARD_WEIGHT_GRAD_DST, USE_IN, a.dst, 0);
+    case_param(c, LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT, ARG_PARAM, USE_UPDATE, weight, sum_tolerance(pixels + 1));
+    if (a.has_bias) case_vector(c, LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS, USE_UPDATE, a.dst.c, sum_tolerance(pixels + 1));
+    visit_and_free(visit, context, c);
+    if (!a.has_bias) return;
+
+    c = case_new(LS_OP_CONV_BACKWARD_WEIGHT, a.storage, name, "bias only");
+    c->desc.attr.conv = a;
+    c->desc.attr.conv.bias_only = 1;
+    case_activation(c, LS_CONV_BACKWARD_WEIGHT_SRC, USE_IN, a.src, 0);
+    case_activation(c, LS_CONV_BACKWARD_WEIGHT_GRAD_DST, USE_IN, a.dst, 0);
+    case_vector(c, LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS, USE_UPDATE, a.dst.c, sum_tolerance(pixels + 1));
+    visit_and_free(visit, context, c);
+}
+
 static inline void conv_cases(ls_dtype storage, case_visit *visit, void *context) {
-    for (size_t i = 0; i < sizeof conv_rows / sizeof *conv_rows; i++) {
-        const conv_row *r = &conv_rows[i];
-        ls_conv_attr a = conv_attr(r, storage);
-        int taps = a.kernel * a.kernel, group_in = a.src.c / a.groups, group_out = a.dst.c / a.groups;
-        ls_param_shape weight = { LS_PARAM_CONV, { a.dst.c, group_in, a.kernel, a.kernel }, a.groups };
-        double pixels = (double)a.dst.n * a.dst.h * a.dst.w;
-
-        op_case *c = case_new(LS_OP_CONV_FORWARD, storage, r->name, "");
-        c->desc.attr.conv = a;
-        case_activation(c, LS_CONV_FORWARD_SRC, USE_IN, a.src, 0);
-        case_param(c, LS_CONV_FORWARD_WEIGHT, ARG_WORKING, USE_IN, weight, 0);
-        if (a.has_bias) case_vector(c, LS_CONV_FORWARD_BIAS, USE_IN, a.dst.c, 0);
-        case_activation(c, LS_CONV_FORWARD_DST, USE_OUT, a.dst, sum_tolerance(taps * group_in + 1));
-        visit_and_free(visit, context, c);
-
-        c = case_new(LS_OP_CONV_BACKWARD_DATA, storage, r->name, "");
-        c->desc.attr.conv = a;
-        case_activation(c, LS_CONV_BACKWARD_DATA_GRAD_DST, USE_IN, a.dst, 0);
-        case_param(c, LS_CONV_BACKWARD_DATA_WEIGHT, ARG_WORKING, USE_IN, weight, 0);
-        case_activation(c, LS_CONV_BACKWARD_DATA_GRAD_SRC, USE_OUT, a.src, sum_tolerance(taps * group_out));
-        visit_and_free(visit, context, c);
-
-        c = case_new(LS_OP_CONV_BACKWARD_WEIGHT, storage, r->name, "");
-        c->desc.attr.conv = a;
-        case_activation(c, LS_CONV_BACKWARD_WEIGHT_SRC, USE_IN, a.src, 0);
-        case_activation(c, LS_CONV_BACKWARD_WEIGHT_GRAD_DST, USE_IN, a.dst, 0);
-        case_param(c, LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT, ARG_PARAM, USE_UPDATE, weight, sum_tolerance(pixels + 1));
-        if (a.has_bias)
-            case_vector(c, LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS, USE_UPDATE, a.dst.c, sum_tolerance(pixels + 1));
-        visit_and_free(visit, context, c);
-        if (!a.has_bias) continue;
-
-        c = case_new(LS_OP_CONV_BACKWARD_WEIGHT, storage, r->name, "bias only");
-        c->desc.attr.conv = a;
-        c->desc.attr.conv.bias_only = 1;
-        case_activation(c, LS_CONV_BACKWARD_WEIGHT_SRC, USE_IN, a.src, 0);
-        case_activation(c, LS_CONV_BACKWARD_WEIGHT_GRAD_DST, USE_IN, a.dst, 0);
-        case_vector(c, LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS, USE_UPDATE, a.dst.c, sum_tolerance(pixels + 1));
-        visit_and_free(visit, context, c);
-    }
+    for (size_t i = 0; i < sizeof conv_rows / sizeof *conv_rows; i++)
+        conv_case(conv_rows[i].name, conv_attr(&conv_rows[i], storage), visit, context);
+    for (size_t i = 0; i < sizeof oblong_conv_rows / sizeof *oblong_conv_rows; i++)
+        conv_case(oblong_conv_rows[i].columns.name,
+            oblong_conv_attr(&oblong_conv_rows[i].columns, oblong_conv_rows[i].more_kernel,
+                oblong_conv_rows[i].more_pad, oblong_conv_rows[i].more_stride, storage),
+            visit, context);
 }
 
 // --- linear --------------------------------------------------------------------------------------
@@ -379,6 +410,11 @@ static inline void norm_cases(ls_dtype storage, case_visit *visit, void *context
     };
     norm_forward_case("long slices", a, 0, visit, context);
     norm_backward_case("long slices", a, NORM_ALL, visit, context);
+    // eps as airbench has it: far below what fp32 adds to any of these variances
+    a = (ls_norm_attr){ .shape = { 5, 17, 6, 7 }, .eps = 1e-12F, .storage = storage };
+    norm_forward_case("eps 1e-12", a, 0, visit, context);
+    norm_inference_case("eps 1e-12", a, visit, context);
+    norm_backward_case("eps 1e-12", a, NORM_ALL, visit, context);
 }
 
 // --- batch norm with the max pooling that follows it (devices with LS_FUSES_NORM_POOL) -----------
@@ -436,32 +472,36 @@ static const struct {
     const char *name;
     ls_pool_kind kind;
     ls_nchw src;
-    int kernel_h, kernel_w, stride, pad;
+    int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
 } pool_rows[] = {
-    { "lenet pool1", LS_POOL_MAX, { 4, 32, 28, 28 }, 2, 2, 2, 0 },
-    { "lenet pool2", LS_POOL_MAX, { 4, 64, 14, 14 }, 2, 2, 2, 0 },
-    { "resnet9 layer1", LS_POOL_MAX, { 2, 128, 32, 32 }, 2, 2, 2, 0 },
-    { "resnet9 layer2", LS_POOL_MAX, { 2, 256, 16, 16 }, 2, 2, 2, 0 },
-    { "resnet9 layer3", LS_POOL_MAX, { 2, 512, 8, 8 }, 2, 2, 2, 0 },
-    { "resnet9 global", LS_POOL_MAX, { 3, 512, 4, 4 }, 4, 4, 4, 0 },
-    { "resnet20 global", LS_POOL_AVERAGE, { 3, 64, 8, 8 }, 8, 8, 8, 0 },
-    { "one of everything", LS_POOL_MAX, { 1, 1, 1, 1 }, 1, 1, 1, 0 },
-    { "overlapping", LS_POOL_MAX, { 2, 5, 9, 7 }, 3, 3, 1, 1 },
-    { "overlapping, stride 2", LS_POOL_MAX, { 2, 17, 8, 11 }, 3, 3, 2, 1 },
-    { "rest left over", LS_POOL_MAX, { 2, 3, 7, 9 }, 2, 2, 2, 0 },
-    { "2x2 padded", LS_POOL_MAX, { 1, 10, 5, 5 }, 2, 2, 2, 1 },
-    { "stride beyond kernel", LS_POOL_MAX, { 2, 3, 9, 9 }, 2, 2, 3, 0 },
-    { "oblong window", LS_POOL_MAX, { 2, 3, 6, 10 }, 2, 5, 2, 1 },
-    { "global of an oblong map", LS_POOL_MAX, { 2, 17, 3, 5 }, 3, 5, 1, 0 },
-    { "254 elements", LS_POOL_MAX, { 1, 3, 3, 130 }, 2, 127, 1, 0 },
-    { "255 elements", LS_POOL_MAX, { 1, 3, 4, 90 }, 3, 85, 1, 0 },
-    { "16-bit index", LS_POOL_MAX, { 2, 10, 20, 20 }, 20, 20, 1, 0 },
-    { "average 2x2", LS_POOL_AVERAGE, { 2, 3, 8, 6 }, 2, 2, 2, 0 },
-    { "average, padded", LS_POOL_AVERAGE, { 2, 5, 7, 9 }, 3, 3, 2, 1 },
-    { "average, overlapping", LS_POOL_AVERAGE, { 1, 17, 6, 5 }, 5, 5, 1, 2 },
-    { "average, rest left over", LS_POOL_AVERAGE, { 2, 1, 5, 5 }, 2, 2, 2, 0 },
-    { "average, 1x1 map", LS_POOL_AVERAGE, { 3, 10, 1, 1 }, 1, 1, 1, 0 },
-    { "average, oblong", LS_POOL_AVERAGE, { 2, 10, 3, 4 }, 3, 4, 1, 0 },
+    { "lenet pool1", LS_POOL_MAX, { 4, 32, 28, 28 }, 2, 2, 2, 2, 0, 0 },
+    { "lenet pool2", LS_POOL_MAX, { 4, 64, 14, 14 }, 2, 2, 2, 2, 0, 0 },
+    { "resnet9 layer1", LS_POOL_MAX, { 2, 128, 32, 32 }, 2, 2, 2, 2, 0, 0 },
+    { "resnet9 layer2", LS_POOL_MAX, { 2, 256, 16, 16 }, 2, 2, 2, 2, 0, 0 },
+    { "resnet9 layer3", LS_POOL_MAX, { 2, 512, 8, 8 }, 2, 2, 2, 2, 0, 0 },
+    { "resnet9 global", LS_POOL_MAX, { 3, 512, 4, 4 }, 4, 4, 4, 4, 0, 0 },
+    { "resnet20 global", LS_POOL_AVERAGE, { 3, 64, 8, 8 }, 8, 8, 8, 8, 0, 0 },
+    { "one of everything", LS_POOL_MAX, { 1, 1, 1, 1 }, 1, 1, 1, 1, 0, 0 },
+    { "overlapping", LS_POOL_MAX, { 2, 5, 9, 7 }, 3, 3, 1, 1, 1, 1 },
+    { "overlapping, stride 2", LS_POOL_MAX, { 2, 17, 8, 11 }, 3, 3, 2, 2, 1, 1 },
+    { "rest left over", LS_POOL_MAX, { 2, 3, 7, 9 }, 2, 2, 2, 2, 0, 0 },
+    { "2x2 padded", LS_POOL_MAX, { 1, 10, 5, 5 }, 2, 2, 2, 2, 1, 1 },
+    { "stride beyond kernel", LS_POOL_MAX, { 2, 3, 9, 9 }, 2, 2, 3, 3, 0, 0 },
+    { "oblong window", LS_POOL_MAX, { 2, 3, 6, 10 }, 2, 5, 2, 2, 1, 1 },
+    { "global of an oblong map", LS_POOL_MAX, { 2, 17, 3, 5 }, 3, 5, 1, 1, 0, 0 },
+    { "254 elements", LS_POOL_MAX, { 1, 3, 3, 130 }, 2, 127, 1, 1, 0, 0 },
+    { "255 elements", LS_POOL_MAX, { 1, 3, 4, 90 }, 3, 85, 1, 1, 0, 0 },
+    { "16-bit index", LS_POOL_MAX, { 2, 10, 20, 20 }, 20, 20, 1, 1, 0, 0 },
+    { "average 2x2", LS_POOL_AVERAGE, { 2, 3, 8, 6 }, 2, 2, 2, 2, 0, 0 },
+    { "average, padded", LS_POOL_AVERAGE, { 2, 5, 7, 9 }, 3, 3, 2, 2, 1, 1 },
+    { "average, overlapping", LS_POOL_AVERAGE, { 1, 17, 6, 5 }, 5, 5, 1, 1, 2, 2 },
+    { "average, rest left over", LS_POOL_AVERAGE, { 2, 1, 5, 5 }, 2, 2, 2, 2, 0, 0 },
+    { "average, 1x1 map", LS_POOL_AVERAGE, { 3, 10, 1, 1 }, 1, 1, 1, 1, 0, 0 },
+    { "average, oblong", LS_POOL_AVERAGE, { 2, 10, 3, 4 }, 3, 4, 1, 1, 0, 0 },
+    { "2x1, stride 2x1", LS_POOL_MAX, { 2, 17, 8, 5 }, 2, 1, 2, 1, 0, 0 },
+    { "3x5, stride 1x3, padding 1x2", LS_POOL_MAX, { 2, 9, 7, 11 }, 3, 5, 1, 3, 1, 2 },
+    { "2x2, stride 2x1", LS_POOL_MAX, { 2, 16, 7, 6 }, 2, 2, 2, 1, 0, 0 },
+    { "average, 4x2, stride 3x2, padding 2x1", LS_POOL_AVERAGE, { 2, 3, 9, 8 }, 4, 2, 3, 2, 2, 1 },
 };
 
 static inline void pool_case(const char *name, ls_pool_attr a, case_visit *visit, void *context) {
@@ -496,11 +536,13 @@ static inline void pool_cases(ls_dtype storage, case_visit *visit, void *context
             .src = pool_rows[i].src,
             .kernel_h = pool_rows[i].kernel_h,
             .kernel_w = pool_rows[i].kernel_w,
-            .stride = pool_rows[i].stride,
-            .pad = pool_rows[i].pad,
+            .stride_h = pool_rows[i].stride_h,
+            .stride_w = pool_rows[i].stride_w,
+            .pad_h = pool_rows[i].pad_h,
+            .pad_w = pool_rows[i].pad_w,
             .storage = storage };
-        a.dst = (ls_nchw){ a.src.n, a.src.c, (a.src.h + 2 * a.pad - a.kernel_h) / a.stride + 1,
-            (a.src.w + 2 * a.pad - a.kernel_w) / a.stride + 1 };
+        a.dst = (ls_nchw){ a.src.n, a.src.c, (a.src.h + 2 * a.pad_h - a.kernel_h) / a.stride_h + 1,
+            (a.src.w + 2 * a.pad_w - a.kernel_w) / a.stride_w + 1 };
         for (a.training = 0; a.training < 2; a.training++) {
             for (a.relu = 0; a.relu <= (a.kind == LS_POOL_MAX); a.relu++) {
                 pool_case(pool_rows[i].name, a, visit, context);

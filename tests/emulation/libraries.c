@@ -57,9 +57,9 @@ static ls_status choose(ls_algorithm_cache *cache, ls_op op, const ls_conv_attr 
     *engine = 0;
     *how = LS_CHOSEN_BY_RULE;
     if (!cache) return LS_SUCCESS;
-    snprintf(key, sizeof key, "emulated; %s %s; src %dx%dx%dx%d dst %dx%dx%dx%d kernel %d stride %d", ls_op_name(op),
-        ls_dtype_name(a->storage), a->src.n, a->src.c, a->src.h, a->src.w, a->dst.n, a->dst.c, a->dst.h, a->dst.w,
-        a->kernel, a->stride);
+    snprintf(key, sizeof key, "emulated; %s %s; src %dx%dx%dx%d dst %dx%dx%dx%d kernel %dx%d stride %dx%d",
+        ls_op_name(op), ls_dtype_name(a->storage), a->src.n, a->src.c, a->src.h, a->src.w, a->dst.n, a->dst.c, a->dst.h,
+        a->dst.w, a->kernel_h, a->kernel_w, a->stride_h, a->stride_w);
     const char *before, *choice = ls_algorithm_cache_find(cache, key, &before);
     if (choice && sscanf(choice, "engine %d", engine) == 1) {
         *how = before;
@@ -82,9 +82,9 @@ ls_status ls_cuda_conv_algorithm_new(
     LS_TRY(LS_NEW(made, 1, "layer %s", layer));
     int c = ls_cuda_channels(a->src.c), k = ls_cuda_channels(a->dst.c);
     *made = (ls_cuda_conv_algorithm){ .op = op,
-        .geometry = { a->src.n, a->src.h, a->src.w, a->src.c, a->dst.h, a->dst.w, a->dst.c, c, k, a->kernel, a->stride,
-            a->pad, a->dilation, a->groups, a->storage },
-        .weights = (size_t)k * (size_t)(a->kernel * a->kernel) * (size_t)c,
+        .geometry = { a->src.n, a->src.h, a->src.w, a->src.c, a->dst.h, a->dst.w, a->dst.c, c, k, a->kernel_h,
+            a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w, a->dilation, a->groups, a->storage },
+        .weights = (size_t)k * (size_t)ls_conv_taps(a) * (size_t)c,
         .engine = engine,
         .chosen = chosen };
     *out = made;

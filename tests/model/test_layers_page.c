@@ -56,6 +56,7 @@ static const char network[] =
 static void print_keys(const ls_layer_type *type, FILE *file) {
     static const char *const words[] = {
         [LS_KEY_INT] = "whole",
+        [LS_KEY_PAIR] = "whole",
         [LS_KEY_OUTPUTS] = "whole",
         [LS_KEY_REAL] = "number",
         [LS_KEY_BOOL] = "true, false",
@@ -73,6 +74,7 @@ static void print_keys(const ls_layer_type *type, FILE *file) {
             fputs("a number", file);
         else if (key->type != LS_KEY_BOOL)
             fprintf(file, ", %.10g to %.10g", key->minimum, key->maximum);
+        if (key->type == LS_KEY_PAIR) fputs(", or rows x columns", file);
         if (key->type == LS_KEY_OUTPUTS) fputs(", or `classes`", file);
         if (key->required)
             fputs(" | needed", file);

@@ -58,6 +58,11 @@ static const struct {
     { "conv, stride rounds down", "3x8x8", "layer=conv2d\nout_channels=4\nkernel=3\nstride=2\npadding=1", { 4, 4, 4 },
         112, 1728 },
     { "conv, rectangular", "3x7x10", "layer=conv2d\nout_channels=2\nkernel=2\nstride=3", { 2, 2, 3 }, 26, 144 },
+    { "conv, 3x5, stride 2x1, padding 0x2", "2x9x6",
+        "layer=conv2d\nout_channels=4\nkernel=3x5\nstride=2x1\npadding=0x2", { 4, 4, 6 }, 124, 2880 },
+    { "maxpool, 1x3, stride as the kernel", "3x4x10", "layer=maxpool2d\nkernel=1x3", { 3, 4, 3 }, 0, 0 },
+    { "avgpool, 4x2, stride 2x1, padding 2x1", "3x5x5", "layer=avgpool2d\nkernel=4x2\nstride=2x1\npadding=2x1",
+        { 3, 3, 6 }, 0, 0 },
     { "conv, dilated", "2x9x11", "layer=conv2d\nout_channels=5\nkernel=3\ndilation=3\npadding=1", { 5, 5, 7 }, 95,
         3150 },
     { "conv, groups", "6x5x5", "layer=conv2d\nout_channels=4\nkernel=3\ngroups=2", { 4, 3, 3 }, 112, 972 },
@@ -133,22 +138,24 @@ static void every_kind(void **state) {
 static void keys_are_kept(void **state) {
     (void)state;
     ls_graph *graph = NULL;
-    const ls_status status =
-        read_text("[network]\ninput=4x9x9\n"
-                  "[c]\nlayer=conv2d\nout_channels=6\nkernel=3\nstride=2\npadding=1\ndilation=2\ngroups=2\nbias=false\n"
-                  "[n]\nlayer=batchnorm2d\neps=0.25\nmomentum=0.75\n[n2]\nlayer=batchnorm2d\n"
-                  "[p]\nlayer=maxpool2d\nkernel=2\n[a]\nlayer=avgpool2d\nkernel=2\nstride=1\npadding=1\n"
-                  "[d]\nlayer=dropout\n[s]\nlayer=scale\nfactor=1e-3\n[f]\nlayer=flatten\n"
-                  "[l]\nlayer=linear\nout_features=3\n",
-            &graph);
+    const ls_status status = read_text(
+        "[network]\ninput=4x9x12\n"
+        "[c]\nlayer=conv2d\nout_channels=6\nkernel=3x5\nstride=2x1\npadding=1x0\ndilation=2\ngroups=2\nbias=false\n"
+        "[n]\nlayer=batchnorm2d\neps=0.25\nmomentum=0.75\n[n2]\nlayer=batchnorm2d\n"
+        "[p]\nlayer=maxpool2d\nkernel=2\n[a]\nlayer=avgpool2d\nkernel=2\nstride=1\npadding=1\n"
+        "[d]\nlayer=dropout\n[s]\nlayer=scale\nfactor=1e-3\n[f]\nlayer=flatten\n"
+        "[l]\nlayer=linear\nout_features=3\n",
+        &graph);
     if (ls_failed(status)) fail_msg("%s", status.text);
     const ls_layer *l = graph->layers;
-    assert_memory_equal(&l[0].attr.conv2d, ((int[]){ 6, 3, 2, 1, 2, 2, 0 }), 7 * sizeof(int));
+    assert_memory_equal(&l[0].attr.conv2d, ((int[]){ 6, 3, 5, 2, 1, 1, 0, 2, 2, 0 }), 10 * sizeof(int));
     assert_true(l[0].attr.conv2d.weight_init.kind == LS_INIT_DEFAULT && l[0].attr.conv2d.whiten_samples == 0);
     assert_true(l[1].attr.batchnorm2d.eps == 0.25 && l[1].attr.batchnorm2d.momentum == 0.75);
     assert_true(l[2].attr.batchnorm2d.eps == 1e-5 && l[2].attr.batchnorm2d.momentum == 0.1);
-    assert_memory_equal(&l[3].attr.maxpool2d, (&(ls_layer_pool){ 2, 2, 0 }), sizeof(ls_layer_pool));
-    assert_memory_equal(&l[4].attr.avgpool2d, (&(ls_layer_pool){ 2, 1, 1 }), sizeof(ls_layer_pool));
+    assert_memory_equal(
+        &l[3].attr.maxpool2d, (&(ls_layer_pool){ { 2, 2 }, { 2, 2 }, { 0, 0 } }), sizeof(ls_layer_pool));
+    assert_memory_equal(
+        &l[4].attr.avgpool2d, (&(ls_layer_pool){ { 2, 2 }, { 1, 1 }, { 1, 1 } }), sizeof(ls_layer_pool));
     assert_true(l[5].attr.dropout.p == 0.5 && l[6].attr.scale.factor == 1e-3);
     assert_memory_equal(&l[8].attr.linear, ((int[]){ 3, 1 }), 2 * sizeof(int));
     ls_graph_free(graph);
@@ -331,6 +338,16 @@ static const struct {
     { "kernel too large", IN "[a]\nlayer=conv2d\nout_channels=4\nkernel=11\npadding=1\n" END, 3,
         { "layer 'a' (conv2d): kernel = 11 with dilation = 1 covers 11x11, more than its input 3x8x8 with padding = 1",
             "(10x10)" } },
+    { "kernel too high", IN "[a]\nlayer=conv2d\nout_channels=4\nkernel=9x3\npadding=0x1\n" END, 3,
+        { "kernel = 9x3 with dilation = 1 covers 9x3, more than its input 3x8x8 with padding = 0x1", "(8x10)" } },
+    { "three numbers", IN "[a]\nlayer=conv2d\nout_channels=4\nkernel=3x3x3\n" END, 6,
+        { "a.kernel = 3x3x3: expected a whole number from 1 to 1024, or two, rows x columns, such as 3x5" } },
+    { "a pair out of range", IN "[a]\nlayer=conv2d\nout_channels=4\nkernel=0x3\n" END, 6,
+        { "a.kernel = 0x3: expected" } },
+    { "half a pair", IN "[a]\nlayer=maxpool2d\nkernel=3x\n" END, 5, { "a.kernel = 3x: expected" } },
+    { "a pair where one number is", IN "[a]\n" CONV "dilation=1x2\n" END, 7, { "a.dilation", "1x2" } },
+    { "pool, padding of a pair", IN "[a]\nlayer=maxpool2d\nkernel=2x5\npadding=2\n" END, 3,
+        { "padding = 2 is more than half of kernel = 2x5: at most 1x2 is possible" } },
     { "dilated too far", IN "[a]\n" CONV "dilation=4\n" END, 3, { "kernel = 3 with dilation = 4 covers 9x9" } },
     { "pool too large", "[network]\ninput=3x8x2\n[a]\nlayer=maxpool2d\nkernel=3\n" END, 3,
         { "layer 'a' (maxpool2d)", "input 3x8x2" } },
@@ -523,6 +540,7 @@ static const struct {
     { "configs/models/lenet.ini", { 1, 28, 28 }, 454922, 22.1, 65.1, 8 },
     { "configs/models/resnet9.ini", { 3, 32, 32 }, 6573120, 758.5, 2272, 8 * 5 + 1 },
     { "configs/models/resnet20.ini", { 3, 32, 32 }, 272474, 81.6, 244.0, 21 * 5 + 2 },
+    { "configs/models/resnet20-a.ini", { 3, 32, 32 }, 269722, 81.1, 242.4, 19 * 5 + 2 },
 };
 
 static void shipped_networks(void **state) {

@@ -36,6 +36,24 @@ layer = batchnorm2d
 eps = 1e-3
 [relu]
 layer = relu
+[oblong]
+layer = conv2d
+out_channels = 8
+kernel = 3x5
+stride = 1x1
+padding = 1x2
+[oblong.pool]
+layer = maxpool2d
+kernel = 3x1
+stride = 1
+padding = 1x0
+[oblong.mean]
+layer = avgpool2d
+kernel = 1x3
+stride = 1
+padding = 0x1
+[relu.two]
+layer = relu
 [grouped]
 layer = conv2d
 out_channels = 8
@@ -46,7 +64,7 @@ groups = 4
 bias = false
 [sum]
 layer = add
-inputs = grouped, relu
+inputs = grouped, relu.two
 [max]
 layer = maxpool2d
 kernel = 3

@@ -3,12 +3,12 @@
 #include <string.h>
 #include "device/cpu/conv.h"
 
-// A copy with room around: pixel (y,x) of the map lies at (top + y*spread,
-// left + x*spread); what falls outside is dropped.
+// A copy with room around: pixel (y,x) of the map lies at (top + y*spread_h,
+// left + x*spread_w); what falls outside is dropped.
 typedef struct {
     int blocks, depth, h, w; // of the tensor; depth below the block: a plain tensor of that many channels
     int plain;
-    int top, left, spread;
+    int top, left, spread_h, spread_w;
     int height, width; // of the copy
 } padded;
 
@@ -20,11 +20,11 @@ static size_t padded_floats(const padded *p) {
 static void copy_row(const padded *p, const float *from, int block, int y, float *to) {
     size_t depth = (size_t)p->depth, pixels = (size_t)p->h * (size_t)p->w, pixel = (size_t)y * (size_t)p->w;
     int x0 = 0, x1 = p->w;
-    while (x0 < x1 && p->left + x0 * p->spread < 0) x0++;
-    while (x0 < x1 && p->left + (x1 - 1) * p->spread >= p->width) x1--;
-    size_t step = depth * (size_t)p->spread, count = (size_t)(x1 - x0);
+    while (x0 < x1 && p->left + x0 * p->spread_w < 0) x0++;
+    while (x0 < x1 && p->left + (x1 - 1) * p->spread_w >= p->width) x1--;
+    size_t step = depth * (size_t)p->spread_w, count = (size_t)(x1 - x0);
     if (!count) return;
-    to += (size_t)(p->left + x0 * p->spread) * depth;
+    to += (size_t)(p->left + x0 * p->spread_w) * depth;
     pixel += (size_t)x0;
     if (p->plain) {
         for (size_t c = 0; c < depth; c++)
@@ -32,7 +32,7 @@ static void copy_row(const padded *p, const float *from, int block, int y, float
         return;
     }
     from += ((size_t)block * pixels + pixel) * depth;
-    if (p->spread == 1)
+    if (p->spread_w == 1)
         memcpy(to, from, count * depth * sizeof(float));
     else
         for (size_t x = 0; x < count; x++) memcpy(to + x * step, from + x * depth, depth * sizeof(float));
@@ -43,7 +43,7 @@ static void copy_padded(const padded *p, const float *from, float *to) {
     size_t row = (size_t)p->width * (size_t)p->depth;
     for (int block = 0; block < p->blocks; block++, to += (size_t)p->height * row)
         for (int y = 0; y < p->h; y++) {
-            int at = p->top + y * p->spread;
+            int at = p->top + y * p->spread_h;
             if (at >= 0 && at < p->height) copy_row(p, from, block, y, to + (size_t)at * row);
         }
 }
@@ -55,27 +55,29 @@ static padded source_copy(const ls_conv_plan *plan) {
         .h = a->src.h,
         .w = a->src.w,
         .plain = plan->depth < plan->block,
-        .top = a->pad,
-        .left = a->pad,
-        .spread = 1,
-        .height = a->src.h + 2 * a->pad,
-        .width = a->src.w + 2 * a->pad };
+        .top = a->pad_h,
+        .left = a->pad_w,
+        .spread_h = 1,
+        .spread_w = 1,
+        .height = a->src.h + 2 * a->pad_h,
+        .width = a->src.w + 2 * a->pad_w };
 }
 
 // The gradient of dst, spread by the stride: a convolution with the turned weights gives the gradient of src.
 static padded gradient_copy(const ls_conv_plan *plan) {
     const ls_conv_attr *a = &plan->base.base.desc.attr.conv;
-    int reach = a->dilation * (a->kernel - 1);
+    int reach_h = a->dilation * (a->kernel_h - 1), reach_w = a->dilation * (a->kernel_w - 1);
     return (padded){ .blocks = plan->dst_blocks,
         .depth = plan->dst_depth,
         .h = a->dst.h,
         .w = a->dst.w,
         .plain = plan->dst_depth < plan->block,
-        .top = reach - a->pad,
-        .left = reach - a->pad,
-        .spread = a->stride,
-        .height = a->src.h + reach,
-        .width = a->src.w + reach };
+        .top = reach_h - a->pad_h,
+        .left = reach_w - a->pad_w,
+        .spread_h = a->stride_h,
+        .spread_w = a->stride_w,
+        .height = a->src.h + reach_h,
+        .width = a->src.w + reach_w };
 }
 
 static size_t map_floats(const ls_conv_plan *plan, ls_nchw shape) { // one block of one sample
@@ -114,7 +116,7 @@ static void plain_to_block(const ls_conv_plan *plan, const float *plain, int cha
 // All output blocks of one sample; conv holds what is the same for them.
 static void all_blocks(
     const ls_conv_plan *plan, ls_kernel_conv conv, int blocks, int depth, ls_nchw shape, float *dst, float *map) {
-    size_t weights = (size_t)(conv.blocks * conv.kernel * conv.kernel * conv.depth * plan->block);
+    size_t weights = (size_t)(conv.blocks * conv.kernel_h * conv.kernel_w * conv.depth * plan->block);
     conv.weight_next = weights;
     conv.dst_next = map_floats(plan, shape);
     for (int b = 0; b < blocks; b += 1 + conv.pair) {
@@ -138,8 +140,10 @@ static ls_kernel_conv kernel_of(const ls_conv_run *run, const padded *copy, cons
         .width = copy->width,
         .p = shape.h,
         .q = shape.w,
-        .kernel = a->kernel,
-        .stride = 1,
+        .kernel_h = a->kernel_h,
+        .kernel_w = a->kernel_w,
+        .stride_h = 1,
+        .stride_w = 1,
         .dilation = a->dilation };
 }
 
@@ -152,7 +156,8 @@ void ls_conv_direct_forward(void *context, int n, int thread) {
     copy_padded(&copy, run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), scratch);
     ls_kernel_conv conv = kernel_of(run, &copy, scratch, a->dst);
     conv.bias = run->bias;
-    conv.stride = a->stride;
+    conv.stride_h = a->stride_h;
+    conv.stride_w = a->stride_w;
     all_blocks(plan, conv, plan->dst_blocks, plan->dst_depth, a->dst,
         run->dst + (size_t)n * ls_cpu_sample(plan->base.cpu, a->dst), behind(scratch, &copy));
 }
@@ -189,13 +194,15 @@ void ls_conv_direct_backward_weight(void *context, int task, int thread) {
     float *bias = (float *)(void *)(run->workspace + plan->bias_at) + (size_t)task * ls_conv_bias_floats(plan);
     if (run->grad_weight) memset(partial, 0, plan->weight_floats * sizeof(float));
     if (run->grad_bias) memset(bias, 0, ls_conv_bias_floats(plan) * sizeof(float));
-    size_t weights = (size_t)(a->kernel * a->kernel * plan->depth * plan->block);
+    size_t weights = (size_t)(ls_conv_taps(a) * plan->depth * plan->block);
     ls_kernel_conv_grad conv = { .depth = plan->depth,
         .width = copy.width,
         .p = a->dst.h,
         .q = a->dst.w,
-        .kernel = a->kernel,
-        .stride = a->stride,
+        .kernel_h = a->kernel_h,
+        .kernel_w = a->kernel_w,
+        .stride_h = a->stride_h,
+        .stride_w = a->stride_w,
         .dilation = a->dilation };
     for (int n = ls_cpu_share(a->src.n, task, plan->tasks); n < ls_cpu_share(a->src.n, task + 1, plan->tasks); n++) {
         if (run->grad_weight) copy_padded(&copy, run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), scratch);

@@ -9,8 +9,7 @@ typedef struct {
 } weights_run;
 
 static size_t taps_of(const ls_conv_plan *plan) {
-    int kernel = plan->base.base.desc.attr.conv.kernel;
-    return (size_t)(kernel * kernel);
+    return (size_t)ls_conv_taps(&plan->base.base.desc.attr.conv);
 }
 
 static size_t dense_place(const ls_conv_plan *plan, int k, int c, size_t tap) {

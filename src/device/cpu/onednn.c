@@ -118,14 +118,14 @@ static dnnl_format_tag_t weight_tag(const ls_onednn_conv_attr *attr, int exchang
 static ls_status conv_descs_init(const ls_onednn_conv_attr *a, int exchanged, conv_descs *d) {
     dnnl_format_tag_t blocked = a->block == 8 ? dnnl_nChw8c : dnnl_nChw16c;
     LS_TRY(memory_desc_init(&d->src, 4, (dnnl_dims_t){ a->samples, a->src_channels, a->h, a->w }, blocked));
-    LS_TRY(memory_desc_init(&d->weight, 4, (dnnl_dims_t){ a->dst_channels, a->src_channels, a->kernel, a->kernel },
-        weight_tag(a, exchanged)));
+    LS_TRY(memory_desc_init(&d->weight, 4,
+        (dnnl_dims_t){ a->dst_channels, a->src_channels, a->kernel[0], a->kernel[1] }, weight_tag(a, exchanged)));
     LS_TRY(memory_desc_init(&d->bias, 1, (dnnl_dims_t){ a->dst_channels }, dnnl_a));
     LS_TRY(memory_desc_init(&d->dst, 4, (dnnl_dims_t){ a->samples, a->dst_channels, a->p, a->q }, blocked));
     for (int i = 0; i < 2; i++) {
-        d->strides[i] = a->stride;
+        d->strides[i] = a->stride[i];
         d->dilates[i] = a->dilation - 1;
-        d->pads[i] = a->pad;
+        d->pads[i] = a->pad[i];
     }
     return LS_SUCCESS;
 }

@@ -19,7 +19,7 @@ typedef enum { LS_ONEDNN_FORWARD, LS_ONEDNN_BACKWARD_DATA, LS_ONEDNN_BACKWARD_WE
 typedef struct {
     ls_onednn_pass pass;
     int samples, src_channels, dst_channels, h, w, p, q;
-    int kernel, stride, pad, dilation;
+    int kernel[2], stride[2], pad[2], dilation; // rows, columns
     int block, has_bias;
 } ls_onednn_conv_attr;
 

@@ -127,9 +127,9 @@ static ls_status plan_onednn(ls_conv_plan *plan) {
         .w = a->src.w,
         .p = a->dst.h,
         .q = a->dst.w,
-        .kernel = a->kernel,
-        .stride = a->stride,
-        .pad = a->pad,
+        .kernel = { a->kernel_h, a->kernel_w },
+        .stride = { a->stride_h, a->stride_w },
+        .pad = { a->pad_h, a->pad_w },
         .dilation = a->dilation,
         .block = plan->block,
         .has_bias = a->has_bias && desc->op != LS_OP_CONV_BACKWARD_DATA };
@@ -155,8 +155,8 @@ static void describe_geometry(ls_conv_plan *plan) {
     plan->dst_depth = a->dst.c <= LS_CPU_FEW ? a->dst.c : cpu->block;
     plan->src_blocks = a->src.c <= LS_CPU_FEW ? 1 : ls_cpu_blocks(cpu, a->src.c);
     plan->dst_blocks = ls_cpu_vector(cpu, a->dst.c) / cpu->block;
-    plan->weight_floats = (size_t)(plan->dst_blocks * plan->block) * (size_t)(plan->src_blocks * plan->depth) *
-                          (size_t)(a->kernel * a->kernel);
+    plan->weight_floats =
+        (size_t)(plan->dst_blocks * plan->block) * (size_t)(plan->src_blocks * plan->depth) * (size_t)ls_conv_taps(a);
     size_t bytes = plan->weight_floats * sizeof(float);
     plan->tasks = bytes >= LARGE_WEIGHTS ? TASKS_LARGE : TASKS;
     if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT && (size_t)plan->tasks * bytes > PARTIAL_BYTES)

@@ -72,8 +72,10 @@ ls_status ls_cpu_pool_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
         .q = attr->dst.w,
         .kernel_h = attr->kernel_h,
         .kernel_w = attr->kernel_w,
-        .stride = attr->stride,
-        .pad = attr->pad,
+        .stride_h = attr->stride_h,
+        .stride_w = attr->stride_w,
+        .pad_h = attr->pad_h,
+        .pad_w = attr->pad_w,
         .relu = attr->relu,
         .wide_index = attr->kernel_h * attr->kernel_w >= LS_POOL_NONE_U8 };
     int blocks = ls_cpu_blocks(cpu, attr->src.c);

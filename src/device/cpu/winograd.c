@@ -60,8 +60,11 @@ const char *ls_winograd_name(ls_winograd_variant variant) {
 
 int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant) {
     if (op != LS_OP_CONV_FORWARD && op != LS_OP_CONV_BACKWARD_DATA && op != LS_OP_CONV_BACKWARD_WEIGHT) return 0;
-    if (attr->storage != LS_F32 || attr->stride != 1 || attr->dilation != 1 || attr->groups != 1) return 0;
-    return variants[variant].kernel == attr->kernel && attr->pad < attr->kernel;
+    if (attr->storage != LS_F32 || attr->stride_h != 1 || attr->stride_w != 1 || attr->dilation != 1 ||
+        attr->groups != 1)
+        return 0;
+    if (attr->kernel_h != attr->kernel_w || attr->pad_h != attr->pad_w) return 0;
+    return variants[variant].kernel == attr->kernel_h && attr->pad_h < attr->kernel_h;
 }
 
 double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width) {
@@ -69,7 +72,7 @@ double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant 
     const int in = attr->src.c, out = attr->dst.c;
     if (in < vector_width || out < vector_width) return 0;
     const int tile = variants[variant].tile, side = variants[variant].side;
-    const double direct = (double)attr->kernel * attr->kernel * attr->dst.h * attr->dst.w * in * out;
+    const double direct = (double)ls_conv_taps(attr) * attr->dst.h * attr->dst.w * in * out;
     const double own = (double)side * side * divide_up(attr->dst.h, tile) * divide_up(attr->dst.w, tile) *
                        round_up(in, vector_width) * round_up(out, vector_width);
     // At 2 and above every measured layer gained (F(2,3): at 1.5).
@@ -87,10 +90,10 @@ static size_t map_bytes(const ls_winograd_map *map, int n, int width) {
 static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
     const int tile = variants[plan->variant].tile, width = plan->kernels->width;
     const ls_nchw *in = &attr->src, *out = &attr->dst;
-    int pad = attr->pad;
+    int pad = attr->pad_h;
     if (plan->op == LS_OP_CONV_BACKWARD_DATA) {
         in = &attr->dst, out = &attr->src;
-        pad = attr->kernel - 1 - attr->pad;
+        pad = attr->kernel_h - 1 - attr->pad_h;
     }
     const int tiles_y = divide_up(out->h, tile), tiles_x = divide_up(out->w, tile);
     plan->in = (ls_winograd_map){ divide_up(in->c, width), in->h, in->w, tiles_y, tiles_x, tile, pad, 0 };

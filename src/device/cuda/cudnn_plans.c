@@ -98,7 +98,7 @@ static ls_status make_tensor(search *s, const char *what, int64_t id, ls_dtype s
 }
 
 static ls_status make_convolution(search *s, const ls_conv_attr *a) {
-    int64_t axes = 2, pad[2] = { a->pad, a->pad }, stride[2] = { a->stride, a->stride };
+    int64_t axes = 2, pad[2] = { a->pad_h, a->pad_w }, stride[2] = { a->stride_h, a->stride_w };
     int64_t dilation[2] = { a->dilation, a->dilation };
     cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
@@ -157,7 +157,7 @@ static ls_status make_graph(search *s, ls_op op, const ls_conv_attr *a) {
     int c = ls_cuda_channels(a->src.c), k = ls_cuda_channels(a->dst.c),
         depth = a->groups > 1 ? a->src.c / a->groups : c;
     const int64_t image[4] = { a->src.n, c, a->src.h, a->src.w }, result[4] = { a->dst.n, k, a->dst.h, a->dst.w };
-    const int64_t weight[4] = { k, depth, a->kernel, a->kernel };
+    const int64_t weight[4] = { k, depth, a->kernel_h, a->kernel_w };
     LS_TRY(make_tensor(s, "image tensor", LS_CUDNN_IMAGE, a->storage, image));
     LS_TRY(make_tensor(s, "weight tensor", LS_CUDNN_WEIGHT, a->storage, weight));
     LS_TRY(make_tensor(s, "result tensor", LS_CUDNN_RESULT, a->storage, result));

@@ -9,12 +9,12 @@ ls_status ls_cuda_conv_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
     int padded_c = ls_cuda_channels(a->src.c), padded_k = ls_cuda_channels(a->dst.c);
     int depth = a->groups > 1 ? a->src.c / a->groups : padded_c;
     ls_cuda_weighted_plan parts = { .geometry = { a->src.n, a->src.h, a->src.w, a->src.c, a->dst.h, a->dst.w, a->dst.c,
-                                        padded_c, padded_k, a->kernel, a->stride, a->pad, a->dilation, a->groups,
-                                        a->storage },
+                                        padded_c, padded_k, a->kernel_h, a->kernel_w, a->stride_h, a->stride_w,
+                                        a->pad_h, a->pad_w, a->dilation, a->groups, a->storage },
         .has_bias = a->has_bias,
         .bias_only = a->bias_only,
         .rows = (int64_t)a->dst.n * a->dst.h * a->dst.w,
-        .weights = (int64_t)padded_k * a->kernel * a->kernel * depth };
+        .weights = (int64_t)padded_k * ls_conv_taps(a) * depth };
     if (a->storage != LS_F32) parts.grad_bytes = (size_t)parts.weights * ls_dtype_bytes(a->storage);
     if (device->libraries && !a->bias_only)
         LS_TRY(ls_cuda_conv_algorithm_new(device->libraries, desc->op, a, desc->layer, &parts.algorithm));

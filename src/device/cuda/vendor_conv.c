@@ -96,7 +96,7 @@ static ls_status fill(void *device_memory, size_t bytes, ls_dtype storage) {
 // *enough is 0 when the GPU has no room for it.
 static ls_status open_bench(bench *b, const ls_conv_attr *a, size_t workspace, int *enough) {
     int depth = a->groups > 1 ? a->src.c / a->groups : ls_cuda_channels(a->src.c);
-    int64_t weights = (int64_t)ls_cuda_channels(a->dst.c) * a->kernel * a->kernel * depth;
+    int64_t weights = (int64_t)ls_cuda_channels(a->dst.c) * ls_conv_taps(a) * depth;
     const int64_t elements[POINTERS] = { ls_cuda_elements(a->src), weights, ls_cuda_elements(a->dst) };
     size_t bytes[POINTERS];
     LS_TRY_CUDA(cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
@@ -156,11 +156,13 @@ static ls_status time_plans(bench *b, const ls_cudnn_plans *plans, int *best) {
 static void make_key(const ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *a, char key[KEY_BYTES]) {
     const ls_cuda_device *device = libraries->device;
     snprintf(key, KEY_BYTES,
-        "cudnn %zu; %s, %d; %s %s%s; src %dx%dx%dx%d dst %dx%dx%dx%d kernel %d stride %d pad %d dilation %d groups %d; "
+        "cudnn %zu; %s, %d; %s %s%s; src %dx%dx%dx%d dst %dx%dx%dx%d kernel %dx%d stride %dx%d pad %dx%d dilation %d "
+        "groups %d; "
         "workspace %zu",
         cudnnGetVersion(), device->name, device->multiprocessors, ls_op_name(op), ls_dtype_name(a->storage),
         a->storage == LS_F32 && device->tf32 ? " tf32" : "", a->src.n, a->src.c, a->src.h, a->src.w, a->dst.n, a->dst.c,
-        a->dst.h, a->dst.w, a->kernel, a->stride, a->pad, a->dilation, a->groups, libraries->workspace_limit);
+        a->dst.h, a->dst.w, a->kernel_h, a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w, a->dilation,
+        a->groups, libraries->workspace_limit);
 }
 
 // The plan that was timed before to be the fastest, or -1.

@@ -10,7 +10,7 @@ typedef struct {
 } conv_job;
 
 static int64_t weight_count(const ls_conv_attr *a) {
-    return (int64_t)a->dst.c * (a->src.c / a->groups) * a->kernel * a->kernel;
+    return (int64_t)a->dst.c * (a->src.c / a->groups) * ls_conv_taps(a);
 }
 
 // What is summed is an image of the output: dst, grad_src or grad_weight.
@@ -47,13 +47,13 @@ static void taps_inside(int size, int outputs, int stride, int offset, int *firs
 // out[p][q] += weight * in[p*stride + dy][q*stride + dx] for all taps inside,
 // or the same the other way round (scatter).
 static void tap_plane(const ls_conv_attr *a, int r, int s, double weight, double *dst, double *src, int scatter) {
-    int dy = r * a->dilation - a->pad, dx = s * a->dilation - a->pad, stride = a->stride;
+    int dy = r * a->dilation - a->pad_h, dx = s * a->dilation - a->pad_w, stride = a->stride_w;
     int p_first, p_end, q_first, q_end;
-    taps_inside(a->src.h, a->dst.h, stride, dy, &p_first, &p_end);
+    taps_inside(a->src.h, a->dst.h, a->stride_h, dy, &p_first, &p_end);
     taps_inside(a->src.w, a->dst.w, stride, dx, &q_first, &q_end);
     for (int p = p_first; p < p_end; p++) {
         double *restrict to = dst + (int64_t)p * a->dst.w + q_first;
-        double *restrict from = src + (int64_t)(p * stride + dy) * a->src.w + q_first * stride + dx;
+        double *restrict from = src + (int64_t)(p * a->stride_h + dy) * a->src.w + q_first * stride + dx;
         int count = q_end - q_first;
         if (scatter) {
             for (int q = 0; q < count; q++) from[q * stride] += weight * to[q];
@@ -67,7 +67,7 @@ static void forward_plane(void *context, int task, int thread) { // one (n, k)
     (void)thread;
     const conv_job *job = context;
     const ls_conv_attr *a = job->attr;
-    int n = task / a->dst.c, k = task % a->dst.c, group_in = a->src.c / a->groups, taps = a->kernel * a->kernel;
+    int n = task / a->dst.c, k = task % a->dst.c, group_in = a->src.c / a->groups, taps = ls_conv_taps(a);
     int first_in = k / (a->dst.c / a->groups) * group_in;
     int64_t plane = (int64_t)a->dst.h * a->dst.w, src_plane = (int64_t)a->src.h * a->src.w;
     double *sum = job->sum + task * plane;
@@ -75,7 +75,7 @@ static void forward_plane(void *context, int task, int thread) { // one (n, k)
     for (int c = 0; c < group_in; c++) {
         double *src = job->src + ((int64_t)n * a->src.c + first_in + c) * src_plane;
         const double *weight = job->weight + ((int64_t)k * group_in + c) * taps;
-        for (int t = 0; t < taps; t++) tap_plane(a, t / a->kernel, t % a->kernel, weight[t], sum, src, 0);
+        for (int t = 0; t < taps; t++) tap_plane(a, t / a->kernel_w, t % a->kernel_w, weight[t], sum, src, 0);
     }
     for (int64_t i = 0; i < plane; i++) ls_store_float(job->out, a->storage, task * plane + i, (float)sum[i]);
 }
@@ -95,7 +95,7 @@ static void backward_data_plane(void *context, int task, int thread) { // one (n
     (void)thread;
     const conv_job *job = context;
     const ls_conv_attr *a = job->attr;
-    int n = task / a->src.c, c = task % a->src.c, taps = a->kernel * a->kernel;
+    int n = task / a->src.c, c = task % a->src.c, taps = ls_conv_taps(a);
     int group_in = a->src.c / a->groups, group_out = a->dst.c / a->groups, group = c / group_in;
     int64_t plane = (int64_t)a->src.h * a->src.w, dst_plane = (int64_t)a->dst.h * a->dst.w;
     double *sum = job->sum + task * plane;
@@ -103,7 +103,7 @@ static void backward_data_plane(void *context, int task, int thread) { // one (n
     for (int k = group * group_out; k < (group + 1) * group_out; k++) {
         double *grad_dst = job->dst + ((int64_t)n * a->dst.c + k) * dst_plane;
         const double *weight = job->weight + ((int64_t)k * group_in + c % group_in) * taps;
-        for (int t = 0; t < taps; t++) tap_plane(a, t / a->kernel, t % a->kernel, weight[t], grad_dst, sum, 1);
+        for (int t = 0; t < taps; t++) tap_plane(a, t / a->kernel_w, t % a->kernel_w, weight[t], grad_dst, sum, 1);
     }
     for (int64_t i = 0; i < plane; i++) ls_store_float(job->out, a->storage, task * plane + i, (float)sum[i]);
 }
@@ -128,22 +128,22 @@ static void widen_channels_last(const void *array, ls_dtype storage, ls_nchw s, 
     }
 }
 
-static void backward_weight_filter(void *context, int task, int thread) { // one k; sum is (R, R, C/groups)
+static void backward_weight_filter(void *context, int task, int thread) { // one k; sum is (R, S, C/groups)
     (void)thread;
     const conv_job *job = context;
     const ls_conv_attr *a = job->attr;
-    int k = task, group_in = a->src.c / a->groups, taps = a->bias_only ? 0 : a->kernel * a->kernel;
+    int k = task, group_in = a->src.c / a->groups, taps = a->bias_only ? 0 : ls_conv_taps(a);
     int first_in = k / (a->dst.c / a->groups) * group_in;
     int64_t plane = (int64_t)a->dst.h * a->dst.w;
     double *sum = job->sum + (int64_t)k * taps * group_in, bias_sum = 0;
     for (int i = 0; i < taps * group_in; i++) sum[i] = 0;
     for (int64_t i = 0; i < a->dst.n * plane; i++) {
         int64_t n = i / plane, at = i % plane;
-        int y = (int)(at / a->dst.w) * a->stride - a->pad, x = (int)(at % a->dst.w) * a->stride - a->pad;
+        int y = (int)(at / a->dst.w) * a->stride_h - a->pad_h, x = (int)(at % a->dst.w) * a->stride_w - a->pad_w;
         double grad = job->dst[(n * a->dst.c + k) * plane + at];
         bias_sum += grad;
         for (int t = 0; t < taps; t++) {
-            int row = y + t / a->kernel * a->dilation, column = x + t % a->kernel * a->dilation;
+            int row = y + t / a->kernel_w * a->dilation, column = x + t % a->kernel_w * a->dilation;
             if (row < 0 || row >= a->src.h || column < 0 || column >= a->src.w) continue;
             const double *restrict src = job->src + ((n * a->src.h + row) * a->src.w + column) * a->src.c + first_in;
             double *restrict to = sum + (int64_t)t * group_in;

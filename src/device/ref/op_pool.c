@@ -28,8 +28,8 @@ static int load_index(const pool_job *job, int64_t at) {
 
 // Where element t of the window of output i (within its plane) lies in the source plane; -1: in the padding.
 static int64_t window_element(const ls_pool_attr *a, int64_t i, int t) {
-    int y = (int)(i / a->dst.w) * a->stride - a->pad + t / a->kernel_w;
-    int x = (int)(i % a->dst.w) * a->stride - a->pad + t % a->kernel_w;
+    int y = (int)(i / a->dst.w) * a->stride_h - a->pad_h + t / a->kernel_w;
+    int x = (int)(i % a->dst.w) * a->stride_w - a->pad_w + t % a->kernel_w;
     return y < 0 || y >= a->src.h || x < 0 || x >= a->src.w ? -1 : (int64_t)y * a->src.w + x;
 }
 

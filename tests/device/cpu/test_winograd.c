@@ -47,9 +47,12 @@ static const shape shapes[] = {
 static ls_conv_attr attr_of(const shape *s) {
     return (ls_conv_attr){ .src = { s->n, s->c, s->h, s->w },
         .dst = { s->n, s->k, s->h + 2 * s->pad - s->kernel + 1, s->w + 2 * s->pad - s->kernel + 1 },
-        .kernel = s->kernel,
-        .stride = 1,
-        .pad = s->pad,
+        .kernel_h = s->kernel,
+        .kernel_w = s->kernel,
+        .stride_h = 1,
+        .stride_w = 1,
+        .pad_h = s->pad,
+        .pad_w = s->pad,
         .dilation = 1,
         .groups = 1,
         .has_bias = 1,
@@ -126,9 +129,9 @@ typedef struct {
 } reference;
 
 static void reference_tap(const ls_conv_attr *a, const reference *r, int n, int k, int c, int tap) {
-    const int dy = tap / a->kernel - a->pad, dx = tap % a->kernel - a->pad;
+    const int dy = tap / a->kernel_w - a->pad_h, dx = tap % a->kernel_w - a->pad_w;
     const ls_nchw s = a->src, d = a->dst;
-    const size_t w = ((size_t)k * (size_t)s.c + (size_t)c) * (size_t)(a->kernel * a->kernel) + (size_t)tap;
+    const size_t w = ((size_t)k * (size_t)s.c + (size_t)c) * (size_t)ls_conv_taps(a) + (size_t)tap;
     double grad = 0;
     for (int p = 0; p < d.h; p++) {
         for (int q = 0; q < d.w; q++) {
@@ -147,12 +150,12 @@ static void reference_tap(const ls_conv_attr *a, const reference *r, int n, int 
 }
 
 static int tap_connects(const ls_conv_attr *a, int tap) {
-    const int dy = tap / a->kernel - a->pad, dx = tap % a->kernel - a->pad;
+    const int dy = tap / a->kernel_w - a->pad_h, dx = tap % a->kernel_w - a->pad_w;
     return dy > -a->dst.h && dy < a->src.h && dx > -a->dst.w && dx < a->src.w;
 }
 
 static void reference_run(const ls_conv_attr *a, const float *bias, const reference *r) {
-    for (int t = 0; t < a->kernel * a->kernel; t++)
+    for (int t = 0; t < ls_conv_taps(a); t++)
         for (int n = 0; tap_connects(a, t) && n < a->src.n; n++)
             for (int k = 0; k < a->dst.c; k++)
                 for (int c = 0; c < a->src.c; c++) reference_tap(a, r, n, k, c, t);
@@ -452,7 +455,7 @@ static void test_gain(void **state) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ls_conv_attr attr = attr_of(&rows[i].shape);
-        attr.stride = rows[i].stride, attr.dilation = rows[i].dilation, attr.groups = rows[i].groups;
+        attr.stride_h = attr.stride_w = rows[i].stride, attr.dilation = rows[i].dilation, attr.groups = rows[i].groups;
         attr.storage = rows[i].storage;
         const double got = ls_winograd_gain(&attr, rows[i].op, rows[i].variant, rows[i].width);
         if (fabs(got - rows[i].expected) > 1e-9)

@@ -141,9 +141,12 @@ static int find_shapes(const network_case *of, shape *shapes) {
         const ls_layer_conv2d *c = &layer->attr.conv2d;
         shape found = { .attr = { .src = ls_batch_of(of->batch, ls_graph_physical(graph, layer->inputs[0])),
                             .dst = ls_batch_of(of->batch, layer->physical),
-                            .kernel = c->kernel,
-                            .stride = c->stride,
-                            .pad = c->padding,
+                            .kernel_h = c->kernel.h,
+                            .kernel_w = c->kernel.w,
+                            .stride_h = c->stride.h,
+                            .stride_w = c->stride.w,
+                            .pad_h = c->padding.h,
+                            .pad_w = c->padding.w,
                             .dilation = c->dilation,
                             .groups = c->groups },
             .needs_input_grad = layer->needs_input_grad };

@@ -29,10 +29,10 @@ static void plans_name_the_library(void **state) {
         const char *algorithm;
     } rows[] = {
         { { LS_OP_CONV_FORWARD, "conv",
-              .attr.conv = { { 2, 3, 8, 8 }, { 2, 16, 8, 8 }, 3, 1, 1, 1, 1, .storage = LS_BF16 } },
+              .attr.conv = { { 2, 3, 8, 8 }, { 2, 16, 8, 8 }, 3, 3, 1, 1, 1, 1, 1, 1, .storage = LS_BF16 } },
             "emulated library" },
         { { LS_OP_CONV_FORWARD, "grouped",
-              .attr.conv = { { 2, 6, 8, 8 }, { 2, 16, 8, 8 }, 3, 1, 1, 1, 2, .storage = LS_BF16 } },
+              .attr.conv = { { 2, 6, 8, 8 }, { 2, 16, 8, 8 }, 3, 3, 1, 1, 1, 1, 1, 2, .storage = LS_BF16 } },
             "direct" },
         { { LS_OP_LINEAR_BACKWARD_WEIGHT, "fc", .attr.linear = { { 2, 3, 8, 8 }, 10, 1, .storage = LS_F16 } },
             "cublaslt" },

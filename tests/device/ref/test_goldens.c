@@ -54,21 +54,28 @@ static void expect(const char *name, const char *what, double got, double expect
 
 static const struct {
     conv_row row;
+    int more_kernel, more_pad, more_stride; // of rows, beyond those of columns
     double dst, grad_src, grad_weight, grad_bias;
 } convs[] = {
-    { { "plain", { 2, 3, 7, 9 }, 5, 3, 1, 0, 1, 1, 1 }, 172.75, 294.25, -12.25, -8.75 },
-    { { "stride", { 3, 5, 7, 9 }, 3, 3, 2, 1, 1, 1, 1 }, 184.0625, -26.375, 88.0625, -3.25 },
-    { { "dilation, groups", { 2, 4, 9, 11 }, 6, 3, 1, 2, 2, 2, 1 }, 35.8125, 181.9375, 63.25, 0.0 },
-    { { "depthwise, stride", { 1, 6, 8, 7 }, 6, 3, 2, 1, 1, 6, 1 }, 9.875, 40.25, -40.25, -3.75 },
-    { { "1x1, stride, padding", { 2, 3, 5, 5 }, 4, 1, 2, 1, 1, 1, 1 }, 20.625, 47.9375, -38.5625, -2.25 },
+    { { "plain", { 2, 3, 7, 9 }, 5, 3, 1, 0, 1, 1, 1 }, 0, 0, 0, 172.75, 294.25, -12.25, -8.75 },
+    { { "stride", { 3, 5, 7, 9 }, 3, 3, 2, 1, 1, 1, 1 }, 0, 0, 0, 184.0625, -26.375, 88.0625, -3.25 },
+    { { "dilation, groups", { 2, 4, 9, 11 }, 6, 3, 1, 2, 2, 2, 1 }, 0, 0, 0, 35.8125, 181.9375, 63.25, 0.0 },
+    { { "depthwise, stride", { 1, 6, 8, 7 }, 6, 3, 2, 1, 1, 6, 1 }, 0, 0, 0, 9.875, 40.25, -40.25, -3.75 },
+    { { "1x1, stride, padding", { 2, 3, 5, 5 }, 4, 1, 2, 1, 1, 1, 1 }, 0, 0, 0, 20.625, 47.9375, -38.5625, -2.25 },
+    { { "3x5, stride 2x1, padding 1x2", { 2, 3, 9, 11 }, 5, 5, 1, 2, 1, 1, 1 }, -2, -1, 1, -98.0625, -27.4375, -130.0,
+        0.0 },
+    { { "5x1, groups", { 2, 6, 8, 5 }, 4, 1, 1, 0, 1, 2, 1 }, 4, 2, 0, 35.875, 154.6875, -333.75, 1.75 },
+    { { "2x3, dilation, stride 1x3", { 3, 2, 7, 13 }, 3, 3, 3, 2, 2, 1, 1 }, -1, -2, -2, -42.4375, -15.8125, -61.1875,
+        -5.25 },
 };
 
 static void convolution(void **unused) {
     (void)unused;
     for (size_t i = 0; i < sizeof convs / sizeof *convs; i++) {
         const char *name = convs[i].row.name;
-        ls_conv_attr a = conv_attr(&convs[i].row, LS_F32);
-        ls_param_shape weight = { LS_PARAM_CONV, { a.dst.c, a.src.c / a.groups, a.kernel, a.kernel }, a.groups };
+        ls_conv_attr a =
+            oblong_conv_attr(&convs[i].row, convs[i].more_kernel, convs[i].more_pad, convs[i].more_stride, LS_F32);
+        ls_param_shape weight = { LS_PARAM_CONV, { a.dst.c, a.src.c / a.groups, a.kernel_h, a.kernel_w }, a.groups };
         double sums[LS_OP_ARGS_MAX];
         op_case *c = case_new(LS_OP_CONV_FORWARD, LS_F32, name, "");
         c->desc.attr.conv = a;
@@ -150,15 +157,17 @@ static const struct {
     const char *name;
     ls_pool_kind kind;
     ls_nchw src;
-    int kernel_h, kernel_w, stride, pad, relu;
+    int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, relu;
     double dst, grad_src;
 } pools[] = {
-    { "max", LS_POOL_MAX, { 2, 3, 7, 9 }, 2, 2, 2, 0, 0, -24.5, 7.75 },
-    { "max, overlapping", LS_POOL_MAX, { 2, 5, 9, 7 }, 3, 3, 1, 1, 0, -22.0, -10.5 },
-    { "max, relu", LS_POOL_MAX, { 2, 5, 9, 7 }, 3, 3, 2, 1, 1, 0.25, 19.5 },
-    { "max, global, relu", LS_POOL_MAX, { 2, 3, 4, 6 }, 4, 6, 1, 0, 1, -26.25, -7.0 },
-    { "average", LS_POOL_AVERAGE, { 2, 3, 8, 6 }, 2, 2, 2, 0, 0, -13.9375, 9.1875 },
-    { "average, padded", LS_POOL_AVERAGE, { 2, 5, 7, 9 }, 4, 4, 2, 2, 0, -0.421875, -3.765625 },
+    { "max", LS_POOL_MAX, { 2, 3, 7, 9 }, 2, 2, 2, 2, 0, 0, 0, -24.5, 7.75 },
+    { "max, overlapping", LS_POOL_MAX, { 2, 5, 9, 7 }, 3, 3, 1, 1, 1, 1, 0, -22.0, -10.5 },
+    { "max, relu", LS_POOL_MAX, { 2, 5, 9, 7 }, 3, 3, 2, 2, 1, 1, 1, 0.25, 19.5 },
+    { "max, global, relu", LS_POOL_MAX, { 2, 3, 4, 6 }, 4, 6, 1, 1, 0, 0, 1, -26.25, -7.0 },
+    { "average", LS_POOL_AVERAGE, { 2, 3, 8, 6 }, 2, 2, 2, 2, 0, 0, 0, -13.9375, 9.1875 },
+    { "average, padded", LS_POOL_AVERAGE, { 2, 5, 7, 9 }, 4, 4, 2, 2, 2, 2, 0, -0.421875, -3.765625 },
+    { "max, 3x2, stride 2x1, padding 1x0", LS_POOL_MAX, { 2, 3, 7, 6 }, 3, 2, 2, 1, 1, 0, 0, 0.75, 25.0 },
+    { "average, 2x4, stride 1x3, padding 1x2", LS_POOL_AVERAGE, { 2, 3, 6, 9 }, 2, 4, 1, 3, 1, 2, 0, 3.28125, -12.5 },
 };
 
 static void pooling(void **unused) {
@@ -169,13 +178,15 @@ static void pooling(void **unused) {
             .src = pools[i].src,
             .kernel_h = pools[i].kernel_h,
             .kernel_w = pools[i].kernel_w,
-            .stride = pools[i].stride,
-            .pad = pools[i].pad,
+            .stride_h = pools[i].stride_h,
+            .stride_w = pools[i].stride_w,
+            .pad_h = pools[i].pad_h,
+            .pad_w = pools[i].pad_w,
             .relu = pools[i].relu,
             .training = 1,
             .storage = LS_F32 };
-        a.dst = (ls_nchw){ a.src.n, a.src.c, (a.src.h + 2 * a.pad - a.kernel_h) / a.stride + 1,
-            (a.src.w + 2 * a.pad - a.kernel_w) / a.stride + 1 };
+        a.dst = (ls_nchw){ a.src.n, a.src.c, (a.src.h + 2 * a.pad_h - a.kernel_h) / a.stride_h + 1,
+            (a.src.w + 2 * a.pad_w - a.kernel_w) / a.stride_w + 1 };
         double sums[LS_OP_ARGS_MAX];
         op_case *c = case_new(LS_OP_POOL_FORWARD, LS_F32, name, "");
         c->desc.attr.pool = a;

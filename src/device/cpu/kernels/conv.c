@@ -37,8 +37,8 @@
         size_t next = pair ? conv->weight_next : 0; \
         size_t row = (size_t)conv->width * (size_t)depth, plane = (size_t)conv->height * row; \
         for (int block = 0; block < conv->blocks; block++, src += plane) { \
-            for (int r = 0; r < conv->kernel; r++) { \
-                for (int s = 0; s < conv->kernel; s++) { \
+            for (int r = 0; r < conv->kernel_h; r++) { \
+                for (int s = 0; s < conv->kernel_w; s++) { \
                     const float *x = src + (size_t)(r * conv->dilation) * row + (size_t)(s * conv->dilation * depth); \
                     for (int c = 0; c < depth; c++, x++, weight += LS_VL) { \
                         vf w = load(weight), w_b = load(weight + next); \
@@ -93,10 +93,11 @@ static inline __attribute__((always_inline)) void row_of_one(
     }
 }
 
-static inline __attribute__((always_inline)) void whole_map(const ls_kernel_conv *conv, int stride, int depth) {
-    size_t row = (size_t)conv->width * (size_t)depth, step = (size_t)(stride * depth);
+static inline __attribute__((always_inline)) void whole_map(
+    const ls_kernel_conv *conv, int stride_h, int stride_w, int depth) {
+    size_t row = (size_t)conv->width * (size_t)depth, step = (size_t)(stride_w * depth);
     for (int p = 0; p < conv->p; p++) {
-        const float *src = conv->src + (size_t)(p * stride) * row;
+        const float *src = conv->src + (size_t)(p * stride_h) * row;
         float *dst = conv->dst + (size_t)p * (size_t)conv->q * LS_VL;
         if (conv->pair)
             row_of_pairs(conv, src, step, depth, dst);
@@ -106,14 +107,15 @@ static inline __attribute__((always_inline)) void whole_map(const ls_kernel_conv
 }
 
 void LS_KERNEL(conv)(const ls_kernel_conv *conv) {
-    if (conv->stride == 1 && conv->depth == LS_VL)
-        whole_map(conv, 1, LS_VL); // constants: the usual case gets its own code
-    else if (conv->stride == 1 && conv->depth == 1)
-        whole_map(conv, 1, 1);
-    else if (conv->stride == 1 && conv->depth == 3)
-        whole_map(conv, 1, 3);
+    const int dense = conv->stride_h == 1 && conv->stride_w == 1;
+    if (dense && conv->depth == LS_VL)
+        whole_map(conv, 1, 1, LS_VL); // constants: the usual case gets its own code
+    else if (dense && conv->depth == 1)
+        whole_map(conv, 1, 1, 1);
+    else if (dense && conv->depth == 3)
+        whole_map(conv, 1, 1, 3);
     else
-        whole_map(conv, conv->stride, conv->depth);
+        whole_map(conv, conv->stride_h, conv->stride_w, conv->depth);
 }
 
 // The weight gradient keeps the sums of several (tap, channel) pairs.
@@ -126,9 +128,9 @@ void LS_KERNEL(conv)(const ls_kernel_conv *conv) {
 #define GRAD_LOOP(EACH, TAP_) \
     EACH(GRAD_START) \
     const float *grad = conv->grad_dst; \
-    size_t row = (size_t)conv->width * (size_t)conv->depth, step = (size_t)(conv->stride * conv->depth); \
+    size_t row = (size_t)conv->width * (size_t)conv->depth, step = (size_t)(conv->stride_w * conv->depth); \
     for (int p = 0; p < conv->p; p++) { \
-        const float *x = src + (size_t)(p * conv->stride) * row; \
+        const float *x = src + (size_t)(p * conv->stride_h) * row; \
         for (int q = 0; q < conv->q; q++, x += step, grad += LS_VL) { \
             vf g = load(grad); \
             EACH(TAP_) \
@@ -147,13 +149,13 @@ static void taps_4(const ls_kernel_conv_grad *conv, const float *src, const size
 }
 
 static void any_taps(const ls_kernel_conv_grad *conv) {
-    int pairs = conv->kernel * conv->kernel * conv->depth;
+    int pairs = conv->kernel_h * conv->kernel_w * conv->depth;
     for (int done = 0; done < pairs; done += TILE) {
         int count = pairs - done < TILE ? pairs - done : TILE;
         size_t offset[TILE] = { 0 };
         for (int i = 0; i < count; i++) {
             int channel = (done + i) % conv->depth, tap = (done + i) / conv->depth;
-            int r = tap / conv->kernel, s = tap % conv->kernel;
+            int r = tap / conv->kernel_w, s = tap % conv->kernel_w;
             size_t pixel = (size_t)(r * conv->dilation * conv->width + s * conv->dilation);
             offset[i] = pixel * (size_t)conv->depth + (size_t)channel;
         }
@@ -181,17 +183,18 @@ FILTER_ROWS(row_of_5, EACH_5, 5, 5)
 FILTER_ROWS(row_of_9, EACH_9, 9, 9)
 
 void LS_KERNEL(conv_grad)(const ls_kernel_conv_grad *conv) {
-    int length = conv->dilation == 1 ? conv->kernel * conv->depth : 0;
+    const int kernel = conv->kernel_h == conv->kernel_w ? conv->kernel_h : 0; // others have no code of their own
+    int length = conv->dilation == 1 ? kernel * conv->depth : 0;
     size_t row = (size_t)conv->width * (size_t)conv->depth;
     const float *src = conv->src;
     float *to = conv->grad_weight;
-    if (length == 9 && conv->kernel == 3) {
+    if (length == 9 && kernel == 3) {
         for (int r = 0; r < 3; r++, src += row, to += 9 * LS_VL) row_of_9(conv, src, to);
-    } else if (length == 5 && conv->kernel == 5) {
+    } else if (length == 5 && kernel == 5) {
         two_rows_of_5(conv, src, to);
         two_rows_of_5(conv, src + 2 * row, to + 10 * LS_VL);
         row_of_5(conv, src + 4 * row, to + 20 * LS_VL);
-    } else if (length == 3 && conv->kernel == 3) {
+    } else if (length == 3 && kernel == 3) {
         three_rows_of_3(conv, src, to);
     } else {
         any_taps(conv);

@@ -27,7 +27,7 @@ typedef struct { // NULL: absent
 } ls_kernel_norm_grad;
 
 typedef struct {
-    int h, w, p, q, kernel_h, kernel_w, stride, pad;
+    int h, w, p, q, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
     int relu;
     int wide_index; // uint16 instead of uint8
     int stream;     // write around the cache (2x2 windows only)
@@ -62,7 +62,7 @@ typedef struct {
     const float *bias; // or NULL
     float *dst;
     int blocks, depth, height, width; // of the padded source
-    int p, q, kernel, stride, dilation;
+    int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation;
     int pair;                     // two dst blocks at once, the second so many floats behind the first:
     size_t weight_next, dst_next; // (its bias follows directly)
 } ls_kernel_conv;
@@ -73,7 +73,7 @@ typedef struct {
     const float *grad_dst; // [p][q][LS_VL]
     float *grad_weight;
     int depth, width;
-    int p, q, kernel, stride, dilation;
+    int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation;
 } ls_kernel_conv_grad;
 
 typedef struct {

@@ -19,7 +19,7 @@ typedef struct {
 } window;
 
 static inline window window_at(const ls_kernel_pool *pool, int p, int q) {
-    window w = { .y = p * pool->stride - pool->pad, .x = q * pool->stride - pool->pad };
+    window w = { .y = p * pool->stride_h - pool->pad_h, .x = q * pool->stride_w - pool->pad_w };
     w.r0 = w.y < 0 ? -w.y : 0;
     w.s0 = w.x < 0 ? -w.x : 0;
     w.r1 = w.y + pool->kernel_h > pool->h ? pool->h - w.y : pool->kernel_h;
@@ -85,7 +85,8 @@ static void max_two(const ls_kernel_pool *pool, const float *src, float *dst, ui
 }
 
 static int side_by_side(const ls_kernel_pool *pool) {
-    return pool->kernel_h == 2 && pool->kernel_w == 2 && pool->stride == 2 && pool->pad == 0;
+    return pool->kernel_h == 2 && pool->kernel_w == 2 && pool->stride_h == 2 && pool->stride_w == 2 &&
+           pool->pad_h == 0 && pool->pad_w == 0;
 }
 
 void LS_KERNEL(pool_max_forward)(const ls_kernel_pool *pool, int planes, const float *src, float *dst, void *index) {

@@ -42,23 +42,34 @@ static __host__ __device__ inline int weight_channels(const geometry &g) {
 }
 // Elements of one filter: from w[k] to w[k + 1].
 static __host__ __device__ inline int64_t filter_size(const geometry &g) {
-    return static_cast<int64_t>(g.kernel) * g.kernel * weight_channels(g);
+    return static_cast<int64_t>(g.kernel_h) * g.kernel_w * weight_channels(g);
+}
+
+// Of rows, or of columns.
+struct axis {
+    int stride, pad, dilation, size, outputs; // size: of the input
+};
+static __device__ inline axis rows_of(const geometry &g) {
+    return { g.stride_h, g.pad_h, g.dilation, g.h, g.p };
+}
+static __device__ inline axis columns_of(const geometry &g) {
+    return { g.stride_w, g.pad_w, g.dilation, g.w, g.q };
 }
 
 // The output p whose tap r meets input y, or -1.
-static __device__ inline int output_of(const geometry &g, int y, int r, int outputs) {
-    int at = y + g.pad - r * g.dilation;
-    if (at < 0 || at % g.stride) return -1;
-    at /= g.stride;
-    return at < outputs ? at : -1;
+static __device__ inline int output_of(const axis &a, int y, int r) {
+    int at = y + a.pad - r * a.dilation;
+    if (at < 0 || at % a.stride) return -1;
+    at /= a.stride;
+    return at < a.outputs ? at : -1;
 }
 
 // The outputs first..end-1 whose tap r lies inside 0..size-1.
-static __device__ inline void outputs_inside(const geometry &g, int r, int size, int outputs, int *first, int *end) {
-    int offset = r * g.dilation - g.pad, last_tap = size - 1 - offset;
-    *first = offset < 0 ? (-offset + g.stride - 1) / g.stride : 0;
-    *end = last_tap < 0 ? 0 : last_tap / g.stride + 1;
-    if (*end > outputs) *end = outputs;
+static __device__ inline void outputs_inside(const axis &a, int r, int *first, int *end) {
+    int offset = r * a.dilation - a.pad, last_tap = a.size - 1 - offset;
+    *first = offset < 0 ? (-offset + a.stride - 1) / a.stride : 0;
+    *end = last_tap < 0 ? 0 : last_tap / a.stride + 1;
+    if (*end > a.outputs) *end = a.outputs;
 }
 
 template <typename T> static __device__ inline float sum_of(const float lanes[ls_pack<T>::size]) {
@@ -96,9 +107,9 @@ static __global__ void forward(geometry g, int64_t threads, const T *src, const 
     ls_pack<T> out[FORWARD_SAMPLES];
     for (int part = 0; part < size; part += FORWARD_CHANNELS) {
         float sum[FORWARD_SAMPLES][FORWARD_CHANNELS][size] = {};
-        for (int tap = 0; tap < g.kernel * g.kernel; tap++) {
-            int y = p * g.stride - g.pad + tap / g.kernel * g.dilation;
-            int x = q * g.stride - g.pad + tap % g.kernel * g.dilation;
+        for (int tap = 0; tap < g.kernel_h * g.kernel_w; tap++) {
+            int y = p * g.stride_h - g.pad_h + tap / g.kernel_w * g.dilation;
+            int x = q * g.stride_w - g.pad_w + tap % g.kernel_w * g.dilation;
             if (y < 0 || y >= g.h || x < 0 || x >= g.w) continue;
             const T *in[FORWARD_SAMPLES];
             for (int s = 0; s < FORWARD_SAMPLES; s++) in[s] = src + src_at(g, n + s < g.n ? n + s : n, y, x);
@@ -121,9 +132,9 @@ static __device__ inline float forward_grouped_value(
     const geometry &g, const T *src, const T *weight, int n, int p, int q, int k) {
     int inputs = g.c / g.groups, first_c = k / (g.k / g.groups) * inputs;
     float sum = 0;
-    for (int tap = 0; tap < g.kernel * g.kernel; tap++) {
-        int y = p * g.stride - g.pad + tap / g.kernel * g.dilation;
-        int x = q * g.stride - g.pad + tap % g.kernel * g.dilation;
+    for (int tap = 0; tap < g.kernel_h * g.kernel_w; tap++) {
+        int y = p * g.stride_h - g.pad_h + tap / g.kernel_w * g.dilation;
+        int x = q * g.stride_w - g.pad_w + tap % g.kernel_w * g.dilation;
         if (y < 0 || y >= g.h || x < 0 || x >= g.w) continue;
         const T *in = src + src_at(g, n, y, x) + first_c;
         const T *w = weight + k * filter_size(g) + static_cast<int64_t>(tap) * inputs;
@@ -196,14 +207,14 @@ static __global__ void backward_data(geometry g, int64_t threads, const T *grad_
     int first_c = digit(&rest, g.padded_c / size) * size, x = digit(&rest, g.w), y = digit(&rest, g.h);
     int n = static_cast<int>(rest) * DATA_SAMPLES, outputs = (g.k + size - 1) / size * size;
     float sum[DATA_SAMPLES][size] = {};
-    for (int r = 0; r < g.kernel; r++) {
-        int p = output_of(g, y, r, g.p);
-        for (int s = 0; p >= 0 && s < g.kernel; s++) {
-            int q = output_of(g, x, s, g.q);
+    for (int r = 0; r < g.kernel_h; r++) {
+        int p = output_of(rows_of(g), y, r);
+        for (int s = 0; p >= 0 && s < g.kernel_w; s++) {
+            int q = output_of(columns_of(g), x, s);
             if (q < 0) continue;
             const T *in[DATA_SAMPLES];
             for (int i = 0; i < DATA_SAMPLES; i++) in[i] = grad_dst + dst_at(g, n + i < g.n ? n + i : n, p, q);
-            const T *tap = weight + (static_cast<int64_t>(r) * g.kernel + s) * g.padded_c + first_c;
+            const T *tap = weight + (static_cast<int64_t>(r) * g.kernel_w + s) * g.padded_c + first_c;
             data_tap(in, tap, filter_size(g), outputs, sum);
         }
     }
@@ -219,13 +230,13 @@ static __device__ inline float data_grouped_value(
     const geometry &g, const T *grad_dst, const T *weight, int n, int y, int x, int c) {
     int inputs = g.c / g.groups, outputs = g.k / g.groups, first_k = c / inputs * outputs;
     float sum = 0;
-    for (int r = 0; r < g.kernel; r++) {
-        int p = output_of(g, y, r, g.p);
-        for (int s = 0; p >= 0 && s < g.kernel; s++) {
-            int q = output_of(g, x, s, g.q);
+    for (int r = 0; r < g.kernel_h; r++) {
+        int p = output_of(rows_of(g), y, r);
+        for (int s = 0; p >= 0 && s < g.kernel_w; s++) {
+            int q = output_of(columns_of(g), x, s);
             if (q < 0) continue;
             const T *in = grad_dst + dst_at(g, n, p, q) + first_k;
-            const T *w = weight + first_k * filter_size(g) + (r * g.kernel + s) * inputs + c % inputs;
+            const T *w = weight + first_k * filter_size(g) + (r * g.kernel_w + s) * inputs + c % inputs;
             for (int k = 0; k < outputs; k++) sum += ls_float(in[k]) * ls_float(w[k * filter_size(g)]);
         }
     }
@@ -253,8 +264,8 @@ static void backward_data_launch(
     int64_t pixels = static_cast<int64_t>(g.h) * g.w * (g.padded_c / ls_pack<T>::size);
     if (g.groups == 1) {
         int64_t threads = (g.n + DATA_SAMPLES - 1) / DATA_SAMPLES * pixels;
-        LS_LAUNCH((backward_data<T>), ls_blocks(threads, LS_BLOCK), LS_BLOCK, stream, g, threads, grad_dst, weight,
-            grad_src);
+        LS_LAUNCH(
+            (backward_data<T>), ls_blocks(threads, LS_BLOCK), LS_BLOCK, stream, g, threads, grad_dst, weight, grad_src);
     } else {
         int64_t threads = g.n * pixels;
         LS_LAUNCH((backward_data_grouped<T>), ls_blocks(threads, LS_BLOCK), LS_BLOCK, stream, g, threads, grad_dst,
@@ -262,10 +273,10 @@ static void backward_data_launch(
     }
 }
 
-void ls_cuda_direct_backward_data(const ls_cuda_conv_geometry *g, const void *grad_dst, const void *weight,
-    void *grad_src, cudaStream_t stream) {
-    LS_BY_STORAGE(g->storage, backward_data_launch(*g, static_cast<const T *>(grad_dst),
-                                  static_cast<const T *>(weight), static_cast<T *>(grad_src), stream));
+void ls_cuda_direct_backward_data(
+    const ls_cuda_conv_geometry *g, const void *grad_dst, const void *weight, void *grad_src, cudaStream_t stream) {
+    LS_BY_STORAGE(g->storage, backward_data_launch(*g, static_cast<const T *>(grad_dst), static_cast<const T *>(weight),
+                                  static_cast<T *>(grad_src), stream));
 }
 
 // --- backward weight -----------------------------------------------------------------------------
@@ -275,7 +286,7 @@ void ls_cuda_direct_backward_data(const ls_cuda_conv_geometry *g, const void *gr
 static int64_t weight_tiles(const geometry &g) { // threads of one slice
     int pack = g.storage == LS_F32 ? ls_pack<float>::size : ls_pack<__half>::size;
     if (g.groups > 1) return g.padded_k * filter_size(g);
-    return static_cast<int64_t>(g.padded_k / pack) * (g.padded_c / pack) * g.kernel * g.kernel;
+    return static_cast<int64_t>(g.padded_k / pack) * (g.padded_c / pack) * g.kernel_h * g.kernel_w;
 }
 
 static int weight_slices(const geometry &g) {
@@ -302,17 +313,17 @@ static __global__ void backward_weight(
     constexpr int size = ls_pack<T>::size;
     int64_t rest = thread_number();
     if (rest >= threads) return;
-    int first_c = digit(&rest, g.padded_c / size) * size, tap = digit(&rest, g.kernel * g.kernel);
+    int first_c = digit(&rest, g.padded_c / size) * size, tap = digit(&rest, g.kernel_h * g.kernel_w);
     int first_k = digit(&rest, g.padded_k / size) * size, slice = static_cast<int>(rest);
-    int r = tap / g.kernel, s = tap % g.kernel, p_first, p_end, q_first, q_end;
-    outputs_inside(g, r, g.h, g.p, &p_first, &p_end);
-    outputs_inside(g, s, g.w, g.q, &q_first, &q_end);
+    int r = tap / g.kernel_w, s = tap % g.kernel_w, p_first, p_end, q_first, q_end;
+    outputs_inside(rows_of(g), r, &p_first, &p_end);
+    outputs_inside(columns_of(g), s, &q_first, &q_end);
     float sum[size][size] = {};
     for (int n = slice_start(g, slice, slices); n < slice_start(g, slice + 1, slices); n++) {
         for (int p = p_first; p < p_end; p++) {
-            int y = p * g.stride - g.pad + r * g.dilation, x = q_first * g.stride - g.pad + s * g.dilation;
+            int y = p * g.stride_h - g.pad_h + r * g.dilation, x = q_first * g.stride_w - g.pad_w + s * g.dilation;
             const T *in = src + src_at(g, n, y, x) + first_c, *grad = grad_dst + dst_at(g, n, p, q_first) + first_k;
-            for (int q = q_first; q < q_end; q++, in += g.stride * g.padded_c, grad += g.padded_k) {
+            for (int q = q_first; q < q_end; q++, in += g.stride_w * g.padded_c, grad += g.padded_k) {
                 ls_pack<T> a = ls_pack_load(in), b = ls_pack_load(grad);
                 for (int k = 0; k < size; k++) {
                     for (int c = 0; c < size; c++) sum[k][c] += b.v[k] * a.v[c];
@@ -321,7 +332,7 @@ static __global__ void backward_weight(
         }
     }
     out += slice * (g.padded_k * filter_size(g)) + first_k * filter_size(g) + tap * static_cast<int64_t>(g.padded_c) +
-        first_c;
+           first_c;
     for (int k = 0; k < size; k++) {
         for (int c = 0; c < size; c += ls_pack<float>::size) {
             ls_pack<float> all = {};
@@ -341,17 +352,17 @@ static __global__ void backward_weight_grouped(
     int64_t rest = thread_number();
     if (rest >= threads) return;
     out += rest;
-    int inputs = g.c / g.groups, c = digit(&rest, inputs), s = digit(&rest, g.kernel), r = digit(&rest, g.kernel);
+    int inputs = g.c / g.groups, c = digit(&rest, inputs), s = digit(&rest, g.kernel_w), r = digit(&rest, g.kernel_h);
     int k = digit(&rest, g.padded_k), slice = static_cast<int>(rest), p_first, p_end, q_first, q_end;
-    outputs_inside(g, r, g.h, g.p, &p_first, &p_end);
-    outputs_inside(g, s, g.w, g.q, &q_first, &q_end);
+    outputs_inside(rows_of(g), r, &p_first, &p_end);
+    outputs_inside(columns_of(g), s, &q_first, &q_end);
     if (k >= g.k) p_end = p_first; // a row of padding
     c += k / (g.k / g.groups) * inputs;
     float sum = 0;
     for (int n = slice_start(g, slice, slices); n < slice_start(g, slice + 1, slices); n++) {
         for (int p = p_first; p < p_end; p++) {
             for (int q = q_first; q < q_end; q++) {
-                int y = p * g.stride - g.pad + r * g.dilation, x = q * g.stride - g.pad + s * g.dilation;
+                int y = p * g.stride_h - g.pad_h + r * g.dilation, x = q * g.stride_w - g.pad_w + s * g.dilation;
                 sum += ls_float(grad_dst[dst_at(g, n, p, q) + k]) * ls_float(src[src_at(g, n, y, x) + c]);
             }
         }

@@ -19,14 +19,15 @@ extern "C" {
 typedef struct {
     int n, h, w, c, p, q, k; // src (n,h,w,c), dst (n,p,q,k), true numbers of channels
     int padded_c, padded_k;  // as laid out: ls_cuda_channels(c), ls_cuda_channels(k)
-    int kernel, stride, pad, dilation, groups;
+    int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation, groups;
     ls_dtype storage; // of src, weight, dst
 } ls_cuda_conv_geometry;
 
 // The linear layer: `inputs` elements a sample, padding included (h * w * padded channels; padding meets zero weights).
 static inline ls_cuda_conv_geometry ls_cuda_linear_geometry(
     int n, int inputs, int outputs, int padded_outputs, ls_dtype storage) {
-    ls_cuda_conv_geometry g = { n, 1, 1, inputs, 1, 1, outputs, inputs, padded_outputs, 1, 1, 0, 1, 1, storage };
+    ls_cuda_conv_geometry g = { n, 1, 1, inputs, 1, 1, outputs, inputs, padded_outputs, 1, 1, 1, 1, 0, 0, 1, 1,
+        storage };
     return g;
 }
 

@@ -261,7 +261,7 @@ __device__ inline void pool_one(
     const ls_cuda_norm_args &a, const ls_windows &g, const affine<T> &f, int64_t pixel, int channel) {
     constexpr int size = ls_pack<T>::size;
     ls_pixel at = ls_pixel_at(static_cast<uint32_t>(pixel), g.by_q, g.by_p);
-    int y0 = at.y * g.stride - g.pad, x0 = at.x * g.stride - g.pad;
+    int y0 = at.y * g.stride_h - g.pad_h, x0 = at.x * g.stride_w - g.pad_w;
     int64_t corner = ls_pixel_offset(at.n, 0, 0, g.h, g.w, g.channels) + channel;
     const T *src = static_cast<const T *>(a.src) + corner;
     const T *residual = static_cast<const T *>(a.residual) + (RESIDUAL ? corner : 0);
@@ -410,8 +410,13 @@ __global__ void __launch_bounds__(APPLY_THREADS) norm_backward_apply(ls_cuda_nor
 ls_windows windows_of(const ls_cuda_norm_args *a) {
     const ls_norm_attr *n = &a->attr;
     if (!n->pool_kernel) return {};
-    return ls_windows_of(
-        n->shape, n->pooled, a->grid.channels, n->pool_kernel, n->pool_kernel, n->pool_stride, n->pool_pad);
+    ls_pool_attr pool = {};
+    pool.src = n->shape;
+    pool.dst = n->pooled;
+    pool.kernel_h = pool.kernel_w = n->pool_kernel;
+    pool.stride_h = pool.stride_w = n->pool_stride;
+    pool.pad_h = pool.pad_w = n->pool_pad;
+    return ls_windows_of(pool, a->grid.channels);
 }
 
 follower follower_of(const ls_norm_attr *a) {

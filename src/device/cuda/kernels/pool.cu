@@ -15,7 +15,7 @@ struct geometry {
 
 geometry geometry_of(const ls_pool_attr *a, int channels, ls_nchw items) {
     int packs = channels / (a->storage == LS_F32 ? 4 : 8);
-    return { ls_windows_of(a->src, a->dst, channels, a->kernel_h, a->kernel_w, a->stride, a->pad),
+    return { ls_windows_of(*a, channels),
         static_cast<uint32_t>(static_cast<int64_t>(items.n) * items.h * items.w * packs), ls_divider_of(packs), a->relu,
         1 / static_cast<float>(a->kernel_h * a->kernel_w) };
 }
@@ -28,8 +28,8 @@ struct window {
 
 __device__ inline window window_of(const ls_windows &g, ls_pixel at) {
     window w;
-    w.y = at.y * g.stride - g.pad;
-    w.x = at.x * g.stride - g.pad;
+    w.y = at.y * g.stride_h - g.pad_h;
+    w.x = at.x * g.stride_w - g.pad_w;
     w.y_first = w.y < 0 ? 0 : w.y;
     w.x_first = w.x < 0 ? 0 : w.x;
     w.y_end = w.y + g.kernel_h < g.h ? w.y + g.kernel_h : g.h;
@@ -107,6 +107,7 @@ __global__ void __launch_bounds__(LS_BLOCK) pool_window(geometry g, const T *src
         for (int t = 0; t < 4; t++) partial_add<T, MAX>(p, ls_pack_unpack<T>(raw[t]), t);
     } else {
         for (int y = w.y_first; y < w.y_end; y++) {
+            LS_UNROLL_BY(4)
             for (int x = w.x_first; x < w.x_end; x++) {
                 ls_pack<T> value = ls_pack_load(src + static_cast<int64_t>(y * g.windows.w + x) * g.windows.channels);
                 partial_add<T, MAX>(p, value, (y - w.y) * g.windows.kernel_w + (x - w.x));
@@ -152,7 +153,7 @@ __global__ void __launch_bounds__(LS_BLOCK)
             if (!MAX) {
                 p.value.v[k] += values[other];
             } else if (values[other] > p.value.v[k] ||
-                (values[other] == p.value.v[k] && winners[other] < p.winner[k])) {
+                       (values[other] == p.value.v[k] && winners[other] < p.winner[k])) {
                 p.value.v[k] = values[other];
                 p.winner[k] = winners[other];
             }
@@ -169,8 +170,8 @@ __device__ inline ls_pack<T> spread(const geometry &g, ls_pixel at, int channel,
     const ls_windows &w = g.windows;
     ls_pack<T> sum = {};
     ls_window_range r = ls_window_range_of(w, at);
-    for (int p = r.p; p < w.p && p * w.stride <= r.y; p++) {
-        for (int q = r.q; q < w.q && q * w.stride <= r.x; q++) {
+    for (int p = r.p; p < w.p && p * w.stride_h <= r.y; p++) {
+        for (int q = r.q; q < w.q && q * w.stride_w <= r.x; q++) {
             ls_pack<T> grad = ls_pack_load(grad_dst + ls_pixel_offset(at.n, p, q, w.p, w.q, w.channels) + channel);
             LS_UNROLL
             for (int k = 0; k < sum.size; k++) sum.v[k] += grad.v[k];
@@ -197,7 +198,10 @@ __global__ void __launch_bounds__(LS_BLOCK) pool_backward(geometry g, const T *g
     ls_pack_store(grad_src + static_cast<int64_t>(pixel) * g.windows.channels + channel, sum);
 }
 
-bool halves(const ls_pool_attr *a) { return a->kernel_h == 2 && a->kernel_w == 2 && a->stride == 2 && a->pad == 0; }
+bool halves(const ls_pool_attr *a) {
+    return a->kernel_h == 2 && a->kernel_w == 2 && a->stride_h == 2 && a->stride_w == 2 && a->pad_h == 0 &&
+           a->pad_w == 0;
+}
 
 template <typename T, typename I, bool MAX>
 void forward(const ls_pool_attr *a, int channels, ls_cuda_pool_kernel kernel, const T *src, T *dst, I *index,
@@ -253,14 +257,13 @@ void backward(
 
 extern "C" void ls_cuda_pool_forward(const ls_pool_attr *attr, int channels, ls_cuda_pool_kernel kernel,
     const void *src, void *dst, void *index, cudaStream_t stream) {
-    LS_BY_STORAGE(attr->storage,
-        BY_INDEX(attr, forward<T, I, MAX>(attr, channels, kernel, static_cast<const T *>(src), static_cast<T *>(dst),
-                           static_cast<I *>(index), stream)));
+    LS_BY_STORAGE(attr->storage, BY_INDEX(attr, forward<T, I, MAX>(attr, channels, kernel, static_cast<const T *>(src),
+                                                    static_cast<T *>(dst), static_cast<I *>(index), stream)));
 }
 
 extern "C" void ls_cuda_pool_backward(const ls_pool_attr *attr, int channels, const void *grad_dst, const void *index,
     void *grad_src, cudaStream_t stream) {
-    LS_BY_STORAGE(attr->storage,
-        BY_INDEX(attr, backward<T, I, MAX>(attr, channels, static_cast<const T *>(grad_dst),
-                           static_cast<const I *>(index), static_cast<T *>(grad_src), stream)));
+    LS_BY_STORAGE(
+        attr->storage, BY_INDEX(attr, backward<T, I, MAX>(attr, channels, static_cast<const T *>(grad_dst),
+                                          static_cast<const I *>(index), static_cast<T *>(grad_src), stream)));
 }

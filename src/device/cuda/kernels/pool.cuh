@@ -7,14 +7,15 @@
 // Square or oblong windows over (n,h,w,channels) give (n,p,q,channels).
 struct ls_windows {
     int h, w, p, q, channels; // channels: as laid out
-    int kernel_h, kernel_w, stride, pad;
-    ls_divider by_w, by_h, by_q, by_p, by_stride;
+    int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
+    ls_divider by_w, by_h, by_q, by_p, by_stride_h, by_stride_w;
 };
 
-inline ls_windows ls_windows_of(
-    ls_nchw src, ls_nchw dst, int channels, int kernel_h, int kernel_w, int stride, int pad) {
-    return { src.h, src.w, dst.h, dst.w, channels, kernel_h, kernel_w, stride, pad, ls_divider_of(src.w),
-        ls_divider_of(src.h), ls_divider_of(dst.w), ls_divider_of(dst.h), ls_divider_of(stride) };
+// attr: its shapes and its window
+inline ls_windows ls_windows_of(const ls_pool_attr &a, int channels) {
+    return { a.src.h, a.src.w, a.dst.h, a.dst.w, channels, a.kernel_h, a.kernel_w, a.stride_h, a.stride_w, a.pad_h,
+        a.pad_w, ls_divider_of(a.src.w), ls_divider_of(a.src.h), ls_divider_of(a.dst.w), ls_divider_of(a.dst.h),
+        ls_divider_of(a.stride_h), ls_divider_of(a.stride_w) };
 }
 
 // A pixel's number in a tensor to sample, row and column, and back.
@@ -66,8 +67,8 @@ template <typename I, int N> __device__ inline void ls_winners_load(const I *fro
     }
     LS_UNROLL
     for (int k = 0; k < N; k++) {
-        winners[k] = static_cast<int>(word[k / in_word] >> (8 * sizeof(I) * (k % in_word)) &
-            (sizeof(I) == 1 ? 0xFFu : 0xFFFFu));
+        winners[k] =
+            static_cast<int>(word[k / in_word] >> (8 * sizeof(I) * (k % in_word)) & (sizeof(I) == 1 ? 0xFFu : 0xFFFFu));
     }
 }
 
@@ -75,14 +76,14 @@ template <typename I> __device__ inline constexpr int ls_no_winner() {
     return sizeof(I) == 1 ? LS_POOL_NONE_U8 : LS_POOL_NONE_U16;
 }
 
-// The windows that cover an element: from (p, q), as long as p * stride <= y and q * stride <= x.
+// The windows that cover an element: from (p, q), as long as p * stride_h <= y and q * stride_w <= x.
 struct ls_window_range {
     int y, x, p, q; // y, x: from the first window's corner
 };
 __device__ inline ls_window_range ls_window_range_of(const ls_windows &g, ls_pixel at) {
-    int y = at.y + g.pad, x = at.x + g.pad;
-    uint32_t p = y < g.kernel_h ? 0 : ls_divide(static_cast<uint32_t>(y - g.kernel_h), g.by_stride) + 1;
-    uint32_t q = x < g.kernel_w ? 0 : ls_divide(static_cast<uint32_t>(x - g.kernel_w), g.by_stride) + 1;
+    int y = at.y + g.pad_h, x = at.x + g.pad_w;
+    uint32_t p = y < g.kernel_h ? 0 : ls_divide(static_cast<uint32_t>(y - g.kernel_h), g.by_stride_h) + 1;
+    uint32_t q = x < g.kernel_w ? 0 : ls_divide(static_cast<uint32_t>(x - g.kernel_w), g.by_stride_w) + 1;
     return { y, x, static_cast<int>(p), static_cast<int>(q) };
 }
 
@@ -118,9 +119,9 @@ __device__ inline ls_pack<T> ls_window_gather(
         return sum;
     }
     ls_window_range r = ls_window_range_of(g, at);
-    for (int p = r.p; p < g.p && p * g.stride <= r.y; p++) {
-        for (int q = r.q; q < g.q && q * g.stride <= r.x; q++) {
-            int number = (r.y - p * g.stride) * g.kernel_w + (r.x - q * g.stride);
+    for (int p = r.p; p < g.p && p * g.stride_h <= r.y; p++) {
+        for (int q = r.q; q < g.q && q * g.stride_w <= r.x; q++) {
+            int number = (r.y - p * g.stride_h) * g.kernel_w + (r.x - q * g.stride_w);
             ls_window_add(sum, grad, grad2, index, ls_pixel_offset(at.n, p, q, g.p, g.q, g.channels) + channel, number);
         }
     }
