@@ -374,9 +374,16 @@ static void norm_past_the_cache(void **unused) {
 
 static void check_pool(const char *name, const ls_kernels *k) {
     const size_t width = (size_t)k->width;
-    const ls_kernel_pool shape = {
-        .h = 1, .w = 1, .p = 2, .q = 2, .kernel_h = 2, .kernel_w = 2, .stride = 1, .pad = 1
-    };
+    const ls_kernel_pool shape = { .h = 1,
+        .w = 1,
+        .p = 2,
+        .q = 2,
+        .kernel_h = 2,
+        .kernel_w = 2,
+        .stride_h = 1,
+        .stride_w = 1,
+        .pad_h = 1,
+        .pad_w = 1 };
     float *src = new_lines(3 * width), *dst = new_lines(3 * 4 * width), *grad = new_lines(3 * width);
     uint8_t *index = new_bytes(3 * 4 * width);
     k->pool_max_forward(&shape, 0, NULL, NULL, NULL);

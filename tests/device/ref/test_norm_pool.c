@@ -136,8 +136,10 @@ static void visit(void *context, op_case *c) {
         .dst = t.fused.pooled,
         .kernel_h = t.fused.pool_kernel,
         .kernel_w = t.fused.pool_kernel,
-        .stride = t.fused.pool_stride,
-        .pad = t.fused.pool_pad,
+        .stride_h = t.fused.pool_stride,
+        .stride_w = t.fused.pool_stride,
+        .pad_h = t.fused.pool_pad,
+        .pad_w = t.fused.pool_pad,
         .relu = 1,
         .training = 1,
         .storage = LS_F32 };
