@@ -11,9 +11,12 @@ ls_conv_attr conv_attr_of(const conv_layer *l) {
     const int q = (l->src.w + 2 * l->pad - l->kernel) / l->stride + 1;
     return (ls_conv_attr){ .src = l->src,
         .dst = { l->src.n, l->out_channels, p, q },
-        .kernel = l->kernel,
-        .stride = l->stride,
-        .pad = l->pad,
+        .kernel_h = l->kernel,
+        .kernel_w = l->kernel,
+        .stride_h = l->stride,
+        .stride_w = l->stride,
+        .pad_h = l->pad,
+        .pad_w = l->pad,
         .dilation = 1,
         .groups = 1,
         .storage = LS_F32 };
@@ -38,7 +41,7 @@ static size_t at(ls_nchw s, int n, int c, int y, int x) {
 }
 
 static size_t weight_at(const ls_conv_attr *a, int k, int c, int r, int s) {
-    return at((ls_nchw){ a->dst.c, a->src.c, a->kernel, a->kernel }, k, c, r, s);
+    return at((ls_nchw){ a->dst.c, a->src.c, a->kernel_h, a->kernel_w }, k, c, r, s);
 }
 
 typedef struct {
@@ -62,9 +65,9 @@ static inline __attribute__((always_inline)) sums forward_at(const conv_pass *d,
     const int k = (int)(index / plane % (size_t)a->dst.c), n = (int)(index / plane / (size_t)a->dst.c);
     sums sum = { 0 };
     for (int c = 0; c < a->src.c; c++)
-        for (int r = 0; r < a->kernel; r++)
-            for (int s = 0; s < a->kernel; s++) {
-                const int y = p * a->stride - a->pad + r, x = q * a->stride - a->pad + s;
+        for (int r = 0; r < a->kernel_h; r++)
+            for (int s = 0; s < a->kernel_w; s++) {
+                const int y = p * a->stride_h - a->pad_h + r, x = q * a->stride_w - a->pad_w + s;
                 if (y < 0 || y >= a->src.h || x < 0 || x >= a->src.w) continue;
                 ADD(d->src[at(a->src, n, c, y, x)], d->weight[weight_at(a, k, c, r, s)]);
             }
@@ -78,10 +81,10 @@ static inline __attribute__((always_inline)) sums backward_data_at(const conv_pa
     const int c = (int)(index / plane % (size_t)a->src.c), n = (int)(index / plane / (size_t)a->src.c);
     sums sum = { 0 };
     for (int k = 0; k < a->dst.c; k++)
-        for (int r = 0; r < a->kernel; r++)
-            for (int s = 0; s < a->kernel; s++) {
-                const int p = (y + a->pad - r) / a->stride, q = (x + a->pad - s) / a->stride;
-                if (p * a->stride != y + a->pad - r || q * a->stride != x + a->pad - s) continue;
+        for (int r = 0; r < a->kernel_h; r++)
+            for (int s = 0; s < a->kernel_w; s++) {
+                const int p = (y + a->pad_h - r) / a->stride_h, q = (x + a->pad_w - s) / a->stride_w;
+                if (p * a->stride_h != y + a->pad_h - r || q * a->stride_w != x + a->pad_w - s) continue;
                 if (p < 0 || p >= a->dst.h || q < 0 || q >= a->dst.w) continue;
                 ADD(d->grad_dst[at(a->dst, n, k, p, q)], d->weight[weight_at(a, k, c, r, s)]);
             }
@@ -90,15 +93,14 @@ static inline __attribute__((always_inline)) sums backward_data_at(const conv_pa
 
 static inline __attribute__((always_inline)) sums backward_weight_at(const conv_pass *d, size_t index, int exact) {
     const ls_conv_attr *a = &d->attr;
-    const size_t kernel = (size_t)a->kernel;
-    const int s = (int)(index % kernel), r = (int)(index / kernel % kernel);
-    const int c = (int)(index / kernel / kernel % (size_t)a->src.c),
-              k = (int)(index / kernel / kernel / (size_t)a->src.c);
+    const size_t width = (size_t)a->kernel_w, height = (size_t)a->kernel_h, taps = width * height;
+    const int s = (int)(index % width), r = (int)(index / width % height);
+    const int c = (int)(index / taps % (size_t)a->src.c), k = (int)(index / taps / (size_t)a->src.c);
     sums sum = { 0 };
     for (int n = 0; n < a->src.n; n++)
         for (int p = 0; p < a->dst.h; p++)
             for (int q = 0; q < a->dst.w; q++) {
-                const int y = p * a->stride - a->pad + r, x = q * a->stride - a->pad + s;
+                const int y = p * a->stride_h - a->pad_h + r, x = q * a->stride_w - a->pad_w + s;
                 if (y < 0 || y >= a->src.h || x < 0 || x >= a->src.w) continue;
                 ADD(d->src[at(a->src, n, c, y, x)], d->grad_dst[at(a->dst, n, k, p, q)]);
             }
@@ -120,7 +122,7 @@ static double exact_at(const conv_pass *d, size_t index) {
 // --- data ----------------------------------------------------------------------------------------
 
 static size_t weights_of(const ls_conv_attr *a) {
-    return (size_t)(a->dst.c * a->src.c * a->kernel * a->kernel);
+    return (size_t)(a->dst.c * a->src.c * ls_conv_taps(a));
 }
 
 static ls_status fill(conv_pass *d, int zeros) {
@@ -181,7 +183,7 @@ bench_error conv_pass_error(const conv_pass *d) {
 // --- on a device ---------------------------------------------------------------------------------
 
 static ls_param_shape weight_shape(const ls_conv_attr *a) {
-    return (ls_param_shape){ LS_PARAM_CONV, { a->dst.c, a->src.c, a->kernel, a->kernel }, 1 };
+    return (ls_param_shape){ LS_PARAM_CONV, { a->dst.c, a->src.c, a->kernel_h, a->kernel_w }, 1 };
 }
 
 ls_status conv_operands(const conv_pass *d, ls_device *device, bench_operands *o) {
