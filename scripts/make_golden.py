@@ -102,6 +102,14 @@ def uniform(seed, index, count, bound):
     return (np.float32(2) * u - np.float32(1)) * np.float32(bound)
 
 
+def he_normal(seed, index, count, fan_in):
+    """ls_graph_init_param, in double: pairs by Box and Muller, deviation sqrt(2 / fan_in)."""
+    w = words(seed, PURPOSE_INIT, index, 0, 0, (count + 1) // 2 * 2).astype(np.float64).reshape(-1, 2)
+    radius, angle = np.sqrt(-2 * np.log((w[:, 0] + 1) / 2 ** 32)), 2 * np.pi * w[:, 1] / 2 ** 32
+    normal = np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).reshape(-1)[:count]
+    return normal * math.sqrt(2 / fan_in)
+
+
 def sample(seed, index, pixels, classes):
     """One synthetic picture of the training split (bytes) and its label."""
     stream = words(seed, PURPOSE_SYNTHETIC, 0, index, 0, (pixels + 3) // 4)
@@ -188,6 +196,7 @@ class Network(nn.Module):
             inputs = [i.strip() for i in keys.pop("inputs", before).split(",")]
             module, run = self.layer(kind, keys, shapes[inputs[0]])
             if module is not None:
+                module.weight_init = keys.get("weight_init", "default")
                 self.put(name, module)
             with torch.no_grad():
                 probe = [torch.zeros((2,) + shapes[i]) for i in inputs]
@@ -275,9 +284,14 @@ def initialise(net, seed):
         for index, (name, tensor, module) in enumerate(net.tensors()):
             if isinstance(module, (nn.BatchNorm2d, nn.GroupNorm)):
                 tensor.fill_(1.0 if name.endswith((".weight", ".running_var")) else 0.0)
+                continue
+            fan_in = module.weight[0].numel()
+            if name.endswith(".weight") and module.weight_init == "he-normal":
+                values = he_normal(seed, index, tensor.numel(), fan_in).astype(np.float32)
             else:
-                bound = 1 / math.sqrt(module.weight[0].numel())
-                tensor.copy_(torch.from_numpy(uniform(seed, index, tensor.numel(), bound)).reshape(tensor.shape))
+                assert name.endswith(".bias") or module.weight_init == "default", (name, module.weight_init)
+                values = uniform(seed, index, tensor.numel(), 1 / math.sqrt(fan_in))
+            tensor.copy_(torch.from_numpy(values).reshape(tensor.shape))
 
 
 def check_reference(path, name, net, images, labels):

@@ -14,7 +14,7 @@ import os
 import numpy as np
 import torch
 
-from make_golden import PURPOSE_INIT, PURPOSE_SYNTHETIC, ROOT, check_philox, uniform, words
+from make_golden import PURPOSE_SYNTHETIC, ROOT, check_philox, he_normal, uniform, words
 
 SEED = 5
 CASES = [ # name, input, section of the layer [x], shape of its weight
@@ -30,17 +30,10 @@ WHITEN = {"shape": [3, 9, 11], "pictures": 30, "kernel": [2, 3], "mean": [0.45, 
           "out_channels": 25}
 
 
-def he_normal(count, fan_in):
-    w = words(SEED, PURPOSE_INIT, 0, 0, 0, (count + 1) // 2 * 2).astype(np.float64).reshape(-1, 2)
-    radius, angle = np.sqrt(-2 * np.log((w[:, 0] + 1) / 2 ** 32)), 2 * np.pi * w[:, 1] / 2 ** 32
-    normal = np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).reshape(-1)[:count]
-    return normal * math.sqrt(2 / fan_in)
-
-
 def values_of(name, section, shape):
     count, fan_in = math.prod(shape), math.prod(shape[1:])
     if name.startswith("he-normal"):
-        return he_normal(count, fan_in)
+        return he_normal(SEED, 0, count, fan_in)
     if name == "constant":
         return np.full(count, -0.3)
     weight = torch.from_numpy(uniform(SEED, 0, count, 1 / math.sqrt(fan_in))).double().reshape(shape)
