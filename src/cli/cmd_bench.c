@@ -82,8 +82,8 @@ ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm) {
     ls_bench_request request = { .cfg = &cfg,
         .sweeps = args->sweeps,
         .sweep_count = args->sweep_count,
-        .strong = args->strong,
-        .weak = args->weak };
+        .strong = args->scaling != LS_SCALING_WEAK,
+        .weak = args->scaling != LS_SCALING_STRONG };
     ls_bench bench;
     ls_status status = ls_bench_open(&bench, request, comm, args->seconds, args->repeats);
     LS_THEN(status, measure_all(args, &bench));

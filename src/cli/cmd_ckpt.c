@@ -118,9 +118,9 @@ ls_status ls_ckpt_verify(const char *const *paths, int count) {
 }
 
 static ls_status work(const ls_args *args) {
-    ls_status status = args->ckpt == LS_CKPT_VERIFY ? ls_ckpt_verify(args->files, args->file_count)
-                       : args->ckpt == LS_CKPT_SHOW ? ls_ckpt_show(args->files, args->file_count)
-                                                    : ls_ckpt_diff(args->files[0], args->files[1]);
+    ls_status status = args->action == LS_CKPT_VERIFY ? ls_ckpt_verify(args->files, args->file_count)
+                       : args->action == LS_CKPT_SHOW ? ls_ckpt_show(args->files, args->file_count)
+                                                      : ls_ckpt_diff(args->files[0], args->files[1]);
     ls_keep_first(&status, ls_command_flush(stdout));
     return status;
 }

@@ -11,16 +11,8 @@
 #include "dist/comm.h"
 #include "files/weights_metadata.h"
 
-LS_CHECKED ls_status ls_cmd_train(const ls_args *args, ls_comm *comm);
-LS_CHECKED ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm);
-LS_CHECKED ls_status ls_cmd_eval(const ls_args *args, ls_comm *comm);
-LS_CHECKED ls_status ls_cmd_predict(const ls_args *args, ls_comm *comm); // rank 0 alone works
-LS_CHECKED ls_status ls_cmd_export(const ls_args *args, ls_comm *comm);  // rank 0 alone works
-LS_CHECKED ls_status ls_cmd_augment(const ls_args *args, ls_comm *comm); // rank 0 alone works
-LS_CHECKED ls_status ls_cmd_replay(const ls_args *args, ls_comm *comm);  // one rank
-LS_CHECKED ls_status ls_cmd_ckpt(const ls_args *args, ls_comm *comm);    // rank 0 alone works
-LS_CHECKED ls_status ls_cmd_verify_resume(const ls_args *args, ls_comm *comm);
-LS_CHECKED ls_status ls_cmd_devices(const ls_args *args, ls_comm *comm); // of rank 0's host
+#define COMMAND(ID, name, ...) LS_CHECKED ls_status ls_cmd_##name(const ls_args *args, ls_comm *comm);
+#include "cli/commands.def"
 
 // Steps that commands share. All ranks call them.
 

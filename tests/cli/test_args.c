@@ -13,57 +13,62 @@ static const struct {
 } refused[] = {
     { { NULL }, "no configuration file: train CONFIG.ini ('train --help' says more)" },
     { { "--quiet" }, "no configuration file: train CONFIG.ini ('train --help' says more)" },
-    { { "bench" }, "no configuration file: train bench CONFIG.ini ('train --help' says more)" },
-    { { "eval" }, "no configuration file: train eval CONFIG.ini [WEIGHTS] ('train --help' says more)" },
+    { { "bench" }, "no configuration file: train bench CONFIG.ini ('train bench --help' says more)" },
+    { { "eval" }, "no configuration file: train eval CONFIG.ini [WEIGHTS] ('train eval --help' says more)" },
     { { "eval", "a.ini", "w", "x" }, "'x' is one file too many: train eval CONFIG.ini [WEIGHTS]" },
     { { "a.ini", "b.ini" },
         "two configuration files, a.ini and b.ini: a run has one (single options: --set section.key=value)" },
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
     { { "resume", "a.ini" },
         "unknown command 'resume'; commands are bench, eval, predict, export, augment, replay, ckpt, "
-        "verify-resume and devices (if "
-        "it is a configuration file, write ./resume)" },
-    { { "predict" }, "no weights file: train predict WEIGHTS IMAGE... ('train --help' says more)" },
-    { { "predict", "w" }, "no picture file: train predict WEIGHTS IMAGE... ('train --help' says more)" },
+        "verify-resume, devices and help "
+        "(if it is a configuration file, write ./resume)" },
+    { { "predict" }, "no weights file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
+    { { "predict", "w" }, "no picture file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
     { { "predict", "w", "a.png", "--run-dir", "d" },
-        "--run-dir: not an option of 'train predict'; 'train --help' lists them" },
+        "--run-dir: not an option of 'train predict'; 'train predict --help' lists them" },
     { { "predict", "w", "a.png", "--config", "a.ini", "--config=b.ini" }, "--config given twice: a.ini and b.ini" },
-    { { "export", "w" }, "no output file: train export WEIGHTS OUT.onnx ('train --help' says more)" },
+    { { "export", "w" }, "no output file: train export WEIGHTS OUT.onnx ('train export --help' says more)" },
     { { "export", "w", "o", "x" }, "'x' is one file too many: train export WEIGHTS OUT.onnx" },
-    { { "export", "w", "o", "--logits" }, "--logits: not an option of 'train export'; 'train --help' lists them" },
+    { { "export", "w", "o", "--logits" },
+        "--logits: not an option of 'train export'; 'train export --help' lists them" },
     { { "a.ini", "--config", "b.ini" }, "--config: not an option of 'train'; 'train --help' lists them" },
-    { { "augment", "--out", "a.png" }, "no configuration file: train augment CONFIG.ini ('train --help' says more)" },
-    { { "augment", "a.ini" }, "no --out FILE.png: train augment CONFIG.ini ('train --help' says more)" },
+    { { "augment", "--out", "a.png" },
+        "no configuration file: train augment CONFIG.ini --out FILE.png ('train augment --help' says more)" },
+    { { "augment", "a.ini" },
+        "no --out FILE.png: train augment CONFIG.ini --out FILE.png ('train augment --help' says more)" },
     { { "augment", "a.ini", "--out", "a.png", "--out=b.png" }, "--out given twice: a.png and b.png" },
     { { "augment", "a.ini", "--rows", "0" }, "--rows 0: a whole number from 1 to 1000 is allowed" },
     { { "augment", "a.ini", "--cols=x" }, "--cols x: a whole number from 1 to 1000 is allowed" },
     { { "augment", "a.ini", "--epoch", "-1" }, "--epoch -1: a whole number from 0 to 1000000 is allowed" },
-    { { "replay" }, "no folder: train replay FOLDER ('train --help' says more)" },
+    { { "replay" }, "no folder: train replay FOLDER ('train replay --help' says more)" },
     { { "replay", "d", "e" }, "'e' is one file too many: train replay FOLDER" },
-    { { "replay", "d", "--quiet" }, "--quiet: not an option of 'train replay'; 'train --help' lists them" },
-    { { "ckpt" }, "no action: train ckpt verify|show|diff PATH... ('train --help' says more)" },
-    { { "ckpt", "verify" }, "no folder: train ckpt verify|show|diff PATH... ('train --help' says more)" },
-    { { "ckpt", "diff", "a" }, "no folder: train ckpt verify|show|diff PATH... ('train --help' says more)" },
+    { { "replay", "d", "--quiet" }, "--quiet: not an option of 'train replay'; 'train replay --help' lists them" },
+    { { "ckpt" }, "no action: train ckpt verify|show|diff PATH... ('train ckpt --help' says more)" },
+    { { "ckpt", "verify" }, "no folder: train ckpt verify|show|diff PATH... ('train ckpt --help' says more)" },
+    { { "ckpt", "diff", "a" }, "no folder: train ckpt verify|show|diff PATH... ('train ckpt --help' says more)" },
     { { "ckpt", "diff", "a", "b", "c" }, "'c' is one too many: train ckpt diff A B" },
     { { "ckpt", "dif", "a", "b" },
         "train ckpt has no 'dif'; did you mean 'diff'? (verify, show and diff are what it does)" },
-    { { "ckpt", "verify", "a", "--set", "a.b=c" }, "--set: not an option of 'train ckpt'; 'train --help' lists them" },
-    { { "verify-resume" }, "no configuration file: train verify-resume CONFIG.ini ('train --help' says more)" },
+    { { "ckpt", "verify", "a", "--set", "a.b=c" },
+        "--set: not an option of 'train ckpt'; 'train ckpt --help' lists them" },
+    { { "verify-resume" },
+        "no configuration file: train verify-resume CONFIG.ini ('train verify-resume --help' says more)" },
     { { "verify-resume", "a.ini", "--updates", "0" }, "--updates 0: a whole number from 1 to 1000000 is allowed" },
     { { "verify-resume", "a.ini", "--updates=k" }, "--updates k: a whole number from 1 to 1000000 is allowed" },
     { { "a.ini", "--updates", "3" }, "--updates: not an option of 'train'; 'train --help' lists them" },
     { { "device" }, "unknown command 'device'; did you mean 'devices'?" },
     { { "devices", "a.ini" }, "'a.ini' is one file too many: train devices takes none" },
-    { { "devices", "--set", "a.b=c" }, "--set: not an option of 'train devices'; 'train --help' lists them" },
+    { { "devices", "--set", "a.b=c" }, "--set: not an option of 'train devices'; 'train devices --help' lists them" },
     { { "a.ini", "--json" }, "--json: not an option of 'train'; 'train --help' lists them" },
     { { "--rundir", "x", "a.ini" }, "unknown option --rundir; did you mean --run-dir?" },
     { { "--rundir=x", "a.ini" }, "unknown option --rundir; did you mean --run-dir?" },
     { { "--verbosity", "a.ini" }, "unknown option --verbosity; 'train --help' lists all" },
     { { "-q", "a.ini" }, "unknown option -q; 'train --help' lists all" },
-    { { "bench", "a.ini", "--dry-run" }, "--dry-run: not an option of 'train bench'; 'train --help' lists them" },
+    { { "bench", "a.ini", "--dry-run" }, "--dry-run: not an option of 'train bench'; 'train bench --help' lists them" },
     { { "a.ini", "--seconds", "3" }, "--seconds: not an option of 'train'; 'train --help' lists them" },
     { { "eval", "a.ini", "w", "--run-dir", "d" },
-        "--run-dir: not an option of 'train eval'; 'train --help' lists them" },
+        "--run-dir: not an option of 'train eval'; 'train eval --help' lists them" },
     { { "a.ini", "--set" }, "--set: needs a value: --set section.key=value" },
     { { "a.ini", "--run-dir" }, "--run-dir: needs a value: --run-dir DIR" },
     { { "a.ini", "--run-dir=" }, "--run-dir: needs a value: --run-dir DIR" },
@@ -110,12 +115,20 @@ static void refusals(void **state) {
     }
 }
 
+#define TOPIC(word) \
+    (const char *[]) { \
+        word \
+    }
 static const struct {
     const char *words[WORDS_MAX];
     ls_args expected;
 } accepted[] = {
-    { { "a.ini" }, { .command = LS_COMMAND_TRAIN, .config = "a.ini", .seconds = 3, .repeats = 5, .strong = 1 } },
-    { { "./bench" }, { .command = LS_COMMAND_TRAIN, .config = "./bench", .seconds = 3, .repeats = 5, .strong = 1 } },
+    { { "help", "bench" },
+        { .command = LS_COMMAND_HELP, .files = TOPIC("bench"), .file_count = 1, .seconds = 3, .repeats = 5 } },
+    { { "help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
+    { { "a.ini", "--help" }, { .command = LS_COMMAND_HELP, .config = "a.ini", .seconds = 3, .repeats = 5 } },
+    { { "a.ini" }, { .command = LS_COMMAND_TRAIN, .config = "a.ini", .seconds = 3, .repeats = 5 } },
+    { { "./bench" }, { .command = LS_COMMAND_TRAIN, .config = "./bench", .seconds = 3, .repeats = 5 } },
     { { "--set", "a.b=c", "a.ini", "--set=d.e=f=g", "--run-dir", "r", "--quiet" }, { .command = LS_COMMAND_TRAIN,
                                                                                        .config = "a.ini",
                                                                                        .sets = { "a.b=c", "d.e=f=g" },
@@ -123,66 +136,57 @@ static const struct {
                                                                                        .run_dir = "r",
                                                                                        .quiet = 1,
                                                                                        .seconds = 3,
-                                                                                       .repeats = 5,
-                                                                                       .strong = 1 } },
+                                                                                       .repeats = 5 } },
     { { "a.ini", "--print-config", "--dry-run" }, { .command = LS_COMMAND_TRAIN,
                                                       .config = "a.ini",
                                                       .print_config = 1,
                                                       .dry_run = 1,
                                                       .seconds = 3,
-                                                      .repeats = 5,
-                                                      .strong = 1 } },
+                                                      .repeats = 5 } },
     { { "bench", "a.ini", "--seconds=0.5", "--repeats", "7" },
-        { .command = LS_COMMAND_BENCH, .config = "a.ini", .seconds = 0.5, .repeats = 7, .strong = 1 } },
-    { { "eval", "a.ini" }, { .command = LS_COMMAND_EVAL, .config = "a.ini", .seconds = 3, .repeats = 5, .strong = 1 } },
-    { { "eval", "a.ini", "weights" }, { .command = LS_COMMAND_EVAL,
-                                          .config = "a.ini",
-                                          .weights = "weights",
-                                          .seconds = 3,
-                                          .repeats = 5,
-                                          .strong = 1 } },
+        { .command = LS_COMMAND_BENCH, .config = "a.ini", .seconds = 0.5, .repeats = 7 } },
+    { { "eval", "a.ini" }, { .command = LS_COMMAND_EVAL, .config = "a.ini", .seconds = 3, .repeats = 5 } },
+    { { "eval", "a.ini", "weights" },
+        { .command = LS_COMMAND_EVAL, .config = "a.ini", .weights = "weights", .seconds = 3, .repeats = 5 } },
     { { "bench", "a.ini", "--layers" },
-        { .command = LS_COMMAND_BENCH, .config = "a.ini", .layers = 1, .seconds = 3, .repeats = 5, .strong = 1 } },
+        { .command = LS_COMMAND_BENCH, .config = "a.ini", .layers = 1, .seconds = 3, .repeats = 5 } },
     { { "bench", "a.ini", "--sweep", "ranks=1,2", "--scaling=both", "--sweep=micro_batch=8" },
         { .command = LS_COMMAND_BENCH,
             .config = "a.ini",
             .sweeps = { "ranks=1,2", "micro_batch=8" },
             .sweep_count = 2,
-            .strong = 1,
-            .weak = 1,
+            .scaling = LS_SCALING_BOTH,
             .seconds = 3,
             .repeats = 5 } },
     { { "bench", "a.ini", "--scaling", "weak" },
-        { .command = LS_COMMAND_BENCH, .config = "a.ini", .weak = 1, .seconds = 3, .repeats = 5 } },
-    { { "a.ini", "--trace", "t.json" }, { .command = LS_COMMAND_TRAIN,
-                                            .config = "a.ini",
-                                            .seconds = 3,
-                                            .repeats = 5,
-                                            .strong = 1,
-                                            .trace = "t.json" } },
+        { .command = LS_COMMAND_BENCH, .config = "a.ini", .scaling = LS_SCALING_WEAK, .seconds = 3, .repeats = 5 } },
+    { { "a.ini", "--trace", "t.json" },
+        { .command = LS_COMMAND_TRAIN, .config = "a.ini", .seconds = 3, .repeats = 5, .trace = "t.json" } },
     { { "a.ini", "--trace=t.json", "--trace-updates=0:12" }, { .command = LS_COMMAND_TRAIN,
                                                                  .config = "a.ini",
                                                                  .seconds = 3,
                                                                  .repeats = 5,
-                                                                 .strong = 1,
                                                                  .trace = "t.json",
                                                                  .trace_to = 12 } },
     { { "a.ini", "--trace-updates", "3:5", "--trace", "t.json" }, { .command = LS_COMMAND_TRAIN,
                                                                       .config = "a.ini",
                                                                       .seconds = 3,
                                                                       .repeats = 5,
-                                                                      .strong = 1,
                                                                       .trace = "t.json",
                                                                       .trace_from = 3,
                                                                       .trace_to = 5 } },
-    { { "devices" }, { .command = LS_COMMAND_DEVICES, .seconds = 3, .repeats = 5, .strong = 1 } },
-    { { "devices", "--json" }, { .command = LS_COMMAND_DEVICES, .json = 1, .seconds = 3, .repeats = 5, .strong = 1 } },
-    { { "devices", "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5, .strong = 1 } },
-    { { "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5, .strong = 1 } },
-    { { "-h" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5, .strong = 1 } },
-    { { "bench", "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5, .strong = 1 } },
-    { { "--list" }, { .command = LS_COMMAND_LIST, .seconds = 3, .repeats = 5, .strong = 1 } },
-    { { "--version" }, { .command = LS_COMMAND_VERSION, .seconds = 3, .repeats = 5, .strong = 1 } },
+    { { "devices" }, { .command = LS_COMMAND_DEVICES, .seconds = 3, .repeats = 5 } },
+    { { "devices", "--json" }, { .command = LS_COMMAND_DEVICES, .json = 1, .seconds = 3, .repeats = 5 } },
+    { { "devices", "--help" },
+        { .command = LS_COMMAND_HELP, .files = TOPIC("devices"), .file_count = 1, .seconds = 3, .repeats = 5 } },
+    { { "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
+    { { "-h" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
+    { { "bench", "--help" },
+        { .command = LS_COMMAND_HELP, .files = TOPIC("bench"), .file_count = 1, .seconds = 3, .repeats = 5 } },
+    { { "--list" },
+        { .command = LS_COMMAND_HELP, .files = TOPIC("options"), .file_count = 1, .seconds = 3, .repeats = 5 } },
+    { { "--version" },
+        { .command = LS_COMMAND_HELP, .files = TOPIC("version"), .file_count = 1, .seconds = 3, .repeats = 5 } },
 };
 
 static int same_text(const char *a, const char *b) {
@@ -193,9 +197,11 @@ static int same_args(const ls_args *a, const ls_args *b) {
     int same = a->command == b->command && same_text(a->config, b->config) && same_text(a->weights, b->weights) &&
                a->set_count == b->set_count && same_text(a->run_dir, b->run_dir) &&
                a->print_config == b->print_config && a->dry_run == b->dry_run && a->quiet == b->quiet &&
-               a->strong == b->strong && a->weak == b->weak && a->sweep_count == b->sweep_count &&
-               a->seconds == b->seconds && a->repeats == b->repeats && a->layers == b->layers && a->json == b->json &&
+               a->scaling == b->scaling && a->sweep_count == b->sweep_count && a->seconds == b->seconds &&
+               a->repeats == b->repeats && a->layers == b->layers && a->json == b->json &&
                same_text(a->trace, b->trace) && a->trace_from == b->trace_from && a->trace_to == b->trace_to;
+    same = same && a->file_count == b->file_count;
+    for (int i = 0; same && i < a->file_count; i++) same = same_text(a->files[i], b->files[i]);
     for (int i = 0; same && i < a->sweep_count; i++) same = same_text(a->sweeps[i], b->sweeps[i]);
     for (int i = 0; same && i < a->set_count; i++) same = same_text(a->sets[i], b->sets[i]);
     return same;
@@ -208,6 +214,7 @@ static void acceptance(void **state) {
         ls_status status = parse(accepted[i].words, &args);
         if (ls_failed(status)) fail_msg("row %zu: refused: %s", i, status.text);
         if (!same_args(&args, &accepted[i].expected)) fail_msg("row %zu: arguments taken otherwise than expected", i);
+        ls_args_free(&args);
     }
 }
 
@@ -242,7 +249,7 @@ static void words_of_ckpt(void **state) {
     ls_args args;
     assert_false(ls_failed(parse(words, &args)));
     assert_int_equal(args.command, LS_COMMAND_CKPT);
-    assert_int_equal(args.ckpt, LS_CKPT_DIFF);
+    assert_int_equal(args.action, LS_CKPT_DIFF);
     assert_int_equal(args.file_count, 2);
     assert_string_equal(args.files[1], "verify");
     ls_args_free(&args);
@@ -265,26 +272,6 @@ static void too_many_sets(void **state) {
     ls_status status = ls_args_parse(argc, argv, &args);
     assert_int_equal(status.code, LS_USAGE);
     assert_string_equal(status.text, "--set: more than 64 times; write them into the configuration");
-}
-
-// Every option and every exit code is in the help, and no line is wider than a screen that people have.
-static void help(void **state) {
-    (void)state;
-    static const char *const needed[] = { "--set section.key=value", "--run-dir DIR", "--print-config", "--dry-run",
-        "--quiet", "--seconds S", "--repeats N", "--list", "--help", "--version", "train bench CONFIG.ini",
-        "train eval CONFIG.ini [WEIGHTS]", "train devices", "--json", "--config CONFIG.ini", "--logits",
-        "train predict WEIGHTS IMAGE...", "train export WEIGHTS OUT.onnx", "\n  75  stopped" };
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *file = open_memstream(&text, &bytes);
-    assert_non_null(file);
-    ls_args_help(file);
-    fclose(file);
-    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
-        if (!strstr(text, needed[i])) fail_msg("'%s' is not in the help", needed[i]);
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-        if (strlen(line) > 110) fail_msg("line of %zu columns: %s", strlen(line), line);
-    free(text);
 }
 
 // What ranks compare: the command, and the options that change what they exchange.
@@ -324,7 +311,6 @@ int main(void) {
         cmocka_unit_test(words_of_predict),
         cmocka_unit_test(words_of_ckpt),
         cmocka_unit_test(too_many_sets),
-        cmocka_unit_test(help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
