@@ -28,12 +28,16 @@ static const conv_layer layers[] = {
     { "airbench94", "64->256 @15", { BATCH, 64, 15, 15 }, 256, 3, 1, 1 },
     { "airbench94", "256->256 @7", { BATCH, 256, 7, 7 }, 256, 3, 1, 1 },
     { "airbench94", "256->256 @3", { BATCH, 256, 3, 3 }, 256, 3, 1, 1 },
+    { "airbench94, 24 pixels", "64->256 @11", { BATCH, 64, 11, 11 }, 256, 3, 1, 1 },
+    { "airbench94, 24 pixels", "256->256 @5", { BATCH, 256, 5, 5 }, 256, 3, 1, 1 },
+    { "airbench94, 28 pixels", "64->256 @13", { BATCH, 64, 13, 13 }, 256, 3, 1, 1 },
+    { "airbench94, 28 pixels", "256->256 @6", { BATCH, 256, 6, 6 }, 256, 3, 1, 1 },
     { "lenet", "1->32 @28, 5x5", { BATCH, 1, 28, 28 }, 32, 5, 1, 2 },
     { "lenet", "32->64 @14, 5x5", { BATCH, 32, 14, 14 }, 64, 5, 1, 2 },
 };
 
 const char *const bench_ways[BENCH_WAYS_MAX] = { "onednn", "own direct", "winograd f(2,3)", "winograd f(4,3)",
-    "winograd f(2,5)", "winograd f(3,3)" };
+    "winograd f(2,5)", "winograd f(3,3)", "winograd f(5,3)" };
 
 // Whether a device that was asked for this algorithm has it for the plan; else it takes another.
 static int is_by(const ls_plan *plan, const char *way) {

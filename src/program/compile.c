@@ -10,10 +10,16 @@ ls_ref ls_ref_input(ls_program_input input) {
     return (ls_ref){ .kind = LS_REF_INPUT, .index = (int)input };
 }
 
+// Its gradient is computed: it is trained, and its rate has not come to its end.
+static int wants_grad(const ls_builder *b, int param) {
+    const ls_param_rules *rules = b->store->options.rules;
+    return ls_param_store_trains(b->store, param) && !(rules && ls_param_rules_ended(rules, param, b->options->epoch));
+}
+
 ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role role, ls_param_copy copy) {
     for (int p = node->layer->first_param; p < node->layer->first_param + node->layer->param_count; p++) {
         if (b->graph->params[p].role != role) continue;
-        const int has_grad = ls_role_is_statistic(role) || ls_param_store_trains(b->store, p);
+        const int has_grad = ls_role_is_statistic(role) || wants_grad(b, p);
         if (copy != LS_PARAM_GRAD || has_grad) return (ls_ref){ .kind = LS_REF_PARAM, .index = p, .copy = copy };
     }
     return (ls_ref){ 0 };
@@ -208,7 +214,9 @@ static int trained_params(const ls_builder *b, const ls_layer *layer) {
 static void mark_needs_grad(ls_builder *b) {
     for (int n = 0; n < b->node_count; n++) {
         const ls_node *node = &b->nodes[n];
-        int needs = trained_params(b, node->layer) > 0;
+        const int first = node->layer->first_param;
+        int needs = 0;
+        for (int p = first; p < first + node->layer->param_count; p++) needs |= wants_grad(b, p);
         for (int i = 0; i < node->input_count; i++) needs |= b->values[node->input[i]].needs_grad;
         b->values[node->output].needs_grad = needs && b->options->training;
     }
@@ -298,7 +306,10 @@ static ls_status emit_backward(ls_builder *b) {
         if (block < b->block_count - 1) LS_TRY(ls_builder_recompute(b, first, end)); // the last one is still there
         for (int n = end - 1; n >= first; n--) {
             ls_node *node = &b->nodes[n];
+            const int completed = b->completed;
             if (b->values[node->output].needs_grad) LS_TRY(ls_lowerings[node->layer->kind].backward(b, node));
+            // What is trained but has come to its end: nothing is to be added to its gradient.
+            if (b->completed == completed && trained_params(b, node->layer) > 0) ls_builder_completes(b, node);
         }
     }
     assert(b->completed == b->store->trained_params);

@@ -19,6 +19,7 @@ typedef struct {
                 // outlive the program; NULL: the store's own
     int micro_batch;
     int training;          // 0: forward and loss only, with running statistics
+    int64_t epoch;         // training: the first; parameters whose rate has ended by then have no gradient
     float label_smoothing; // training
     int weighted;          // training: by LS_INPUT_CLASS_WEIGHTS
     uint64_t seed;         // dropout

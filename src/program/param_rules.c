@@ -93,6 +93,11 @@ void ls_param_rules_free(ls_param_rules *r) {
     free(r);
 }
 
+int ls_param_rules_ended(const ls_param_rules *rules, int param, int64_t epoch) {
+    const ls_param_rule *rule = &rules->param[param];
+    return rule->kind != LS_NOT_TRAINED && ls_rate_rule_over(&rules->rate[rule->rate]) <= (double)epoch;
+}
+
 int ls_param_rules_kept(const ls_param_rules *r, int param) {
     return r->param[param].kind == LS_NOT_TRAINED ? 0 : ls_optimizer_kept(r->param[param].kind);
 }

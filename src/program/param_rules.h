@@ -1,10 +1,12 @@
 // param_rules.h - what an update does with each parameter: the configuration's optimizer.groups, applied to a network.
 //
 // A parameter that is frozen belongs to the network and to its files, and to nothing of an update. Which are trained does
-// not depend on the epoch: from `frozen_after` or `end` on a rate is 0, which leaves a parameter as it is.
+// not depend on the epoch: from `frozen_after` or `end` on a rate is 0, which leaves a parameter as it is; from the next epoch
+// on its gradient is not computed and counts as 0.
 #ifndef LS_PROGRAM_PARAM_RULES_H
 #define LS_PROGRAM_PARAM_RULES_H
 
+#include <math.h>
 #include "config/config.h"
 #include "device/op_update.h"
 #include "model/graph.h"
@@ -22,6 +24,11 @@ typedef struct {         // epochs
     double frozen_after; // 0 from there on; INFINITY: never
 } ls_rate_rule;
 
+// The epoch from which on it is 0; INFINITY: the schedule's.
+static inline double ls_rate_rule_over(const ls_rate_rule *rule) {
+    return fmin(rule->end, rule->frozen_after); // of a NAN and a number, the number
+}
+
 typedef struct {
     ls_param_rule *param;            // by parameter of the graph
     ls_rate_rule rate[LS_RATES_MAX]; // 0: the schedule's own
@@ -33,6 +40,8 @@ typedef struct {
 // Decay is on weights of convolutions and linear layers only, unless the configuration says otherwise. LS_USAGE: a group
 // whose pattern matches no parameter; more than LS_RATES_MAX rates; nothing is trained.
 LS_CHECKED ls_status ls_param_rules_new(const ls_config *cfg, const ls_graph *graph, ls_param_rules **out);
+// Trained, but its rate is 0 in the whole epoch and in all that follow.
+int ls_param_rules_ended(const ls_param_rules *rules, int param, int64_t epoch);
 void ls_param_rules_free(ls_param_rules *rules); // NULL is allowed
 // Tensors that the optimizer keeps of a parameter: 0 where it is not trained.
 int ls_param_rules_kept(const ls_param_rules *rules, int param);

@@ -20,8 +20,9 @@
 #include "program/compile.h"
 #include "program/memory_plan.h"
 
-// As many as training takes: for each resolution two, of whole and of short micro-batches, and one that evaluates.
-enum { LS_SESSION_PROGRAMS = 2 * LS_RESOLUTION_LIMIT + 1 };
+// As many as training takes: for each of its stages two, of whole and of short micro-batches, and one that evaluates.
+enum { LS_STAGE_LIMIT = 16 };
+enum { LS_SESSION_PROGRAMS = 2 * LS_STAGE_LIMIT + 1 };
 
 typedef struct { // starts as {0}; what is not there yet is NULL
     ls_device *device;

@@ -59,7 +59,7 @@ ls_status ls_trainer_plan_batches(ls_trainer *t) {
     if (!t->evaluates) {
         LS_TRY(status);
         LS_TRY(check_fixed_point(t->cfg, b));
-        for (int r = 0; r < t->resolutions.count; r++) LS_TRY(check_norms(ls_trainer_graph_at(t, r), b));
+        for (int s = 0; s < t->stage_count; s++) LS_TRY(check_norms(ls_trainer_graph_at(t, s), b));
         return LS_SUCCESS;
     }
     if (!ls_failed(status)) return LS_SUCCESS; // in the run's own batches, to the run's own bits
@@ -96,10 +96,12 @@ static size_t input_bytes(const ls_trainer *t, ls_split split) {
 static void plan_programs(ls_trainer *t) {
     const ls_batches *b = &t->facts.batches;
     const int micro_batch[2] = { b->micro_batch, tail_size(b) };
-    for (int p = 0; p < 2 * t->resolutions.count && !t->evaluates; p++) {
-        const int resolution = p / 2, planned = ls_trainer_has_resolution(t, resolution);
-        t->session.options[p] = program_options(t, planned ? micro_batch[p % 2] : 0);
-        t->session.options[p].graph = t->resized[resolution];
+    for (int p = 0; p < 2 * t->stage_count && !t->evaluates; p++) {
+        const ls_stage *stage = &t->stage[p / 2];
+        ls_compile_options *options = &t->session.options[p];
+        *options = program_options(t, ls_trainer_has_stage(t, p / 2) ? micro_batch[p % 2] : 0);
+        options->graph = stage->resized;
+        options->epoch = stage->epoch;
     }
     ls_compile_options *eval = &t->session.options[LS_TRAINER_EVAL];
     *eval = program_options(t, b->micro_batch);

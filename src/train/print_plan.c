@@ -13,26 +13,32 @@ static const ls_program *largest(const ls_trainer *t) {
     return most;
 }
 
-static void print_resolution(const ls_trainer *t, int64_t first, int64_t end, FILE *file) {
+static int ended_params(const ls_trainer *t, int64_t epoch) {
+    int count = 0;
+    for (int p = 0; p < t->graph->param_count; p++) count += ls_param_rules_ended(t->rules, p, epoch);
+    return count;
+}
+
+static void print_stage(const ls_trainer *t, int64_t first, int64_t end, FILE *file) {
     const ls_program *program = ls_trainer_full(t, first);
-    const ls_graph *graph = ls_trainer_graph_at(t, ls_resolutions_find(&t->resolutions, first));
+    const ls_graph *graph = ls_trainer_graph_at(t, ls_trainer_stage(t, first));
     char bytes[32], epochs[48], size[32];
     snprintf(
         epochs, sizeof epochs, end - first > 1 ? "s %lld to %lld" : "  %lld", (long long)first, (long long)end - 1);
     snprintf(size, sizeof size, "%dx%d", graph->input.h, graph->input.w);
-    fprintf(file, "  epoch%-14s  %9s  %12s  %9.3f MFLOP a sample%s\n", epochs, size,
-        ls_text_bytes(bytes, program->activation_bytes), ls_graph_training_flops(graph) * 1e-6,
-        program == largest(t) ? "  (the program above)" : "");
+    fprintf(file, "  epoch%-14s  %9s  %12s  %9.3f MFLOP a sample", epochs, size,
+        ls_text_bytes(bytes, program->activation_bytes), ls_graph_training_flops(graph) * 1e-6);
+    const int ended = ended_params(t, first);
+    if (ended)
+        fprintf(file, ", without the gradients of %d tensor%s whose rate has ended", ended, ended == 1 ? "" : "s");
+    fprintf(file, "%s\n", program == largest(t) ? "  (the program above)" : "");
 }
 
-static void print_resolutions(const ls_trainer *t, FILE *file) {
-    const ls_resolutions *r = &t->resolutions;
-    if (!t->cfg->train_resolution[0]) return;
-    fprintf(file, "\nresolutions, and the activations of a micro-batch\n");
-    for (int i = 0; i < r->count && r->step[i].epoch < t->cfg->train_epochs; i++) {
-        const int64_t last = t->cfg->train_epochs, next = i + 1 < r->count ? r->step[i + 1].epoch : last;
-        print_resolution(t, r->step[i].epoch, next < last ? next : last, file);
-    }
+static void print_stages(const ls_trainer *t, FILE *file) {
+    if (t->stage_count == 1 && !t->cfg->train_resolution[0]) return;
+    fprintf(file, "\nstages, and the activations of a micro-batch\n");
+    for (int i = 0; i < t->stage_count; i++)
+        print_stage(t, t->stage[i].epoch, i + 1 < t->stage_count ? t->stage[i + 1].epoch : t->cfg->train_epochs, file);
 }
 
 static void print_memory(const ls_trainer *t, FILE *file) {
@@ -81,7 +87,7 @@ void ls_trainer_print_plan(const ls_trainer *t, FILE *file) {
     ls_optimizer_print(ls_update_optimizer(t->update), file);
     fprintf(file, "\nprogram of one micro-batch\n");
     ls_program_print(largest(t), file);
-    print_resolutions(t, file);
+    print_stages(t, file);
     fprintf(file, "\n");
     print_memory(t, file);
 }

@@ -122,8 +122,6 @@ static ls_status plan_training(ls_trainer *t) {
     LS_TRY(ls_trainer_plan_batches(t));
     t->facts.updates_planned = planned_updates(t);
     LS_TRY(ls_schedule_new(cfg, t->facts.batches.samples, t->facts.batches.windows, &t->schedule));
-    LS_TRY(ls_param_rules_new(cfg, t->graph, &t->rules));
-    t->facts.rules = t->rules;
     int several = t->facts.comm->world_size > 1;
     ls_param_store_options options = { .storage = ls_config_storage(cfg),
         .rules = t->rules,
@@ -228,7 +226,9 @@ static ls_status prepare(ls_trainer *t) {
     t->val_data = ls_dataset_held_out(t->train_data);
     if (t->val_data) t->facts.val_data = ls_dataset_get_info(t->val_data);
     LS_TRY(check_data(t));
-    LS_TRY(ls_trainer_open_resolutions(t));
+    LS_TRY(ls_param_rules_new(t->cfg, t->graph, &t->rules));
+    t->facts.rules = t->rules;
+    LS_TRY(ls_trainer_open_stages(t));
     if (!t->evaluates) LS_TRY(ls_class_weights_new(t->cfg, t->train_data, &t->class_weights));
     fill_facts(t);
     ls_comm_phase(t->comm, "start-up: plans", -1);
@@ -316,7 +316,7 @@ void ls_trainer_free(ls_trainer *t) {
     ls_dataset_free(t->test_data);
     ls_weights_map_free(t->init);
     ls_graph_free(t->graph);
-    for (int r = 0; r < LS_RESOLUTION_LIMIT; r++) ls_graph_free(t->resized[r]);
+    ls_trainer_close_stages(t);
     cJSON_Delete(t->parts);
     free(t->nonfinite);
     free(t);

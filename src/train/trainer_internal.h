@@ -41,9 +41,16 @@ typedef struct {
     double start_s;
 } ls_trainer_tracing;
 
-// The programs of a trainer's session: two for each resolution, of a whole micro-batch and of the one short micro-batch
+typedef struct {
+    int64_t epoch;     // the first
+    int h, w;          // resolution
+    int ended;         // rates of parameters that have come to their end
+    ls_graph *resized; // NULL: at the data's resolution, or as an earlier stage
+} ls_stage;
+
+// The programs of a trainer's session: two for each stage, of a whole micro-batch and of the one short micro-batch
 // of an epoch, where this rank has one; and one that evaluates, at the data's resolution.
-enum { LS_TRAINER_EVAL = 2 * LS_RESOLUTION_LIMIT, LS_TRAINER_PROGRAMS };
+enum { LS_TRAINER_EVAL = 2 * LS_STAGE_LIMIT, LS_TRAINER_PROGRAMS };
 _Static_assert((int)LS_TRAINER_PROGRAMS <= (int)LS_SESSION_PROGRAMS, "a session has room for a trainer's programs");
 
 struct ls_trainer {
@@ -51,8 +58,8 @@ struct ls_trainer {
     ls_comm *comm;
     ls_train_info facts;
     ls_graph *graph;
-    ls_resolutions resolutions;             // of train.resolution, or the data's alone
-    ls_graph *resized[LS_RESOLUTION_LIMIT]; // the network at each; NULL: at the data's
+    ls_stage stage[LS_STAGE_LIMIT];
+    int stage_count;
     ls_param_rules *rules;
     ls_dataset *train_data, *test_data, *val_data; // val_data: the training set's; NULL: nothing is held out
     ls_device_assignment *assignment;
@@ -86,12 +93,13 @@ struct ls_trainer {
     ls_micro_result since_report, of_epoch;
 };
 
-// resolution.c. train.resolution, when the network and the shape of the data are known; LS_USAGE: the network does not go
-// with it.
-LS_CHECKED ls_status ls_trainer_open_resolutions(ls_trainer *t);
-int ls_trainer_has_resolution(
-    const ls_trainer *t, int resolution); // by index: some epoch has it, and none with a lower index
-const ls_graph *ls_trainer_graph_at(const ls_trainer *t, int resolution);
+// stages.c. When the network, its rules and the shape of the data are known; LS_USAGE: the network does not go with
+// train.resolution.
+LS_CHECKED ls_status ls_trainer_open_stages(ls_trainer *t);
+void ls_trainer_close_stages(ls_trainer *t);
+int ls_trainer_stage(const ls_trainer *t, int64_t epoch); // index: that of the first stage with the same programs
+int ls_trainer_has_stage(const ls_trainer *t, int stage); // it has programs of its own
+const ls_graph *ls_trainer_graph_at(const ls_trainer *t, int stage);
 const ls_program *ls_trainer_full(const ls_trainer *t, int64_t epoch); // of a whole micro-batch
 // For one of this rank's micro-batches, of so many samples.
 const ls_program *ls_trainer_program_for(const ls_trainer *t, int64_t epoch, int samples);

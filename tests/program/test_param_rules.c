@@ -109,6 +109,33 @@ static void what_is_frozen_is_not_computed(void **state) {
     run_close(&none);
 }
 
+// A rate that ends in mid-epoch costs until the epoch's end; gradients complete as before, for buckets.
+static void what_has_ended_is_not_computed(void **state) {
+    (void)state;
+    static const struct {
+        int64_t epoch;
+        int weight_c1, data_c2, weight_c2;
+    } rows[] = { { 0, 1, 1, 1 }, { 1, 1, 1, 1 }, { 2, 0, 0, 1 }, { 3, 0, 0, 0 }, { 9, 0, 0, 0 } };
+    run r = { 0 };
+    must(open_groups(&r, "optimizer.kind=sgd", "c1.* end=1.25; c2.* frozen_after=3"));
+    const int trained = r.trainer->session.store->trained_params;
+    assert_int_equal(r.trainer->stage_count, 3);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const ls_program *program = ls_trainer_full(r.trainer, rows[i].epoch);
+        assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_WEIGHT, "c1"), rows[i].weight_c1);
+        assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_DATA, "c2"), rows[i].data_c2);
+        assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_WEIGHT, "c2"), rows[i].weight_c2);
+        int last = 0;
+        for (int k = 0; k < program->count; k++) {
+            const int completes = program->instructions[k].completes;
+            if (completes) assert_true(completes > last);
+            if (completes) last = completes;
+        }
+        assert_int_equal(last, trained);
+    }
+    run_close(&r);
+}
+
 // After four updates (two epochs), then four more: what is frozen, and when.
 static void what_is_frozen_stays(void **state) {
     (void)state;
@@ -168,7 +195,7 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(the_first_match_decides),
-        cmocka_unit_test(what_is_frozen_is_not_computed), cmocka_unit_test(what_is_frozen_stays),
-        cmocka_unit_test(refusals) };
+        cmocka_unit_test(what_is_frozen_is_not_computed), cmocka_unit_test(what_has_ended_is_not_computed),
+        cmocka_unit_test(what_is_frozen_stays), cmocka_unit_test(refusals) };
     return cmocka_run_group_tests(tests, write_network, remove_network);
 }

@@ -17,8 +17,8 @@ ls_status ls_cpu_conv_find(const char *name, int *algorithm) {
         if (strcmp(ls_conv_name(i), name) == 0) *algorithm = i;
     if (!name || *algorithm >= 0) return LS_SUCCESS;
     return ls_fail(LS_USAGE,
-        "convolution by \"%s\": the cpu device has winograd f(4,3), winograd f(2,5), winograd f(3,3), winograd f(2,3), "
-        "onednn and own direct",
+        "convolution by \"%s\": the cpu device has winograd f(4,3), winograd f(5,3), winograd f(2,5), winograd f(3,3), "
+        "winograd f(2,3), onednn and own direct",
         name);
 }
 

@@ -15,14 +15,17 @@
 
 enum { LINE = 16 }; // floats in a cache line
 
+// F(5,3) has larger transforms, and three times the error of F(4,3): it is for maps of 5x5 and their kin, where it halves the work.
 static const struct {
     const char *algorithm;
     int tile, kernel, side; // m outputs and r taps a side, m + r - 1 positions a side
+    double cost;            // of a multiplication, for ls_winograd_gain
 } variants[LS_WINOGRAD_VARIANTS] = {
-    [LS_WINOGRAD_F43] = { "winograd f(4,3)", 4, 3, 6 },
-    [LS_WINOGRAD_F25] = { "winograd f(2,5)", 2, 5, 6 },
-    [LS_WINOGRAD_F33] = { "winograd f(3,3)", 3, 3, 5 },
-    [LS_WINOGRAD_F23] = { "winograd f(2,3)", 2, 3, 4 },
+    [LS_WINOGRAD_F43] = { "winograd f(4,3)", 4, 3, 6, 1 },
+    [LS_WINOGRAD_F53] = { "winograd f(5,3)", 5, 3, 7, 1.35 },
+    [LS_WINOGRAD_F25] = { "winograd f(2,5)", 2, 5, 6, 1 },
+    [LS_WINOGRAD_F33] = { "winograd f(3,3)", 3, 3, 5, 1 },
+    [LS_WINOGRAD_F23] = { "winograd f(2,3)", 2, 3, 4, 1 },
 };
 
 extern const ls_winograd_kernels ls_winograd_v8, ls_winograd_v16, ls_winograd_v16e;
@@ -73,8 +76,8 @@ double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant 
     if (in < vector_width || out < vector_width) return 0;
     const int tile = variants[variant].tile, side = variants[variant].side;
     const double direct = (double)ls_conv_taps(attr) * attr->dst.h * attr->dst.w * in * out;
-    const double own = (double)side * side * divide_up(attr->dst.h, tile) * divide_up(attr->dst.w, tile) *
-                       round_up(in, vector_width) * round_up(out, vector_width);
+    const double own = variants[variant].cost * side * side * divide_up(attr->dst.h, tile) *
+                       divide_up(attr->dst.w, tile) * round_up(in, vector_width) * round_up(out, vector_width);
     // At 2 and above every measured layer gained (F(2,3): at 1.5).
     return direct >= own * (variant == LS_WINOGRAD_F23 ? 1.5 : 2.0) ? direct / own : 0;
 }

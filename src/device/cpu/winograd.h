@@ -1,7 +1,7 @@
 // winograd.h - convolutions of stride 1 with 3x3 and 5x5 filters by Winograd's minimal filtering, fp32.
 //
 // Computes exactly the operators of op_conv.h (forward overwrites dst and adds the bias, backward data overwrites
-// grad_src, backward weight adds to grad_weight and grad_bias) with 4 (F(4,3)), 3.24 (F(3,3)), 2.25 (F(2,3)) or 2.8
+// grad_src, backward weight adds to grad_weight and grad_bias) with 4 (F(4,3)), 4.59 (F(5,3)), 3.24 (F(3,3)), 2.25 (F(2,3)) or 2.8
 // (F(2,5)) times fewer multiplications. F(m,r): tiles of m x m outputs, filters of r x r taps, (m+r-1)^2 positions at each of which
 // channels are multiplied as matrices.
 //
@@ -11,9 +11,10 @@
 //           zero for padded outputs).
 // Threads   results are the same bits for any number of threads: a task's arithmetic depends on the shape only.
 // Accuracy  RMS error relative to RMS output, normal inputs:
-//           F(2,3) 4e-7, F(3,3) and F(4,3) 1 to 2e-6, F(2,5) 1 to 2e-6 (direct: 4 to 10e-7).
+//           F(2,3) 4e-7, F(3,3) and F(4,3) 1 to 2e-6, F(2,5) 1 to 2e-6, F(5,3) 3 to 5e-6 (direct: 4 to 10e-7).
 // Source    Lavin and Gray 2016; interpolation points 0, +-5/8, +-3/2, infinity: 2.4 times less error than
-//           0, +-1, +-2, infinity; F(3,3): 0, +-3/2, 1/2, infinity, 1.5 times less than 0, +-1, 2, infinity.
+//           0, +-1, +-2, infinity; F(3,3): 0, +-3/2, 1/2, infinity, 1.5 times less than 0, +-1, 2, infinity; F(5,3): 0, +-1,
+//           +-7/4, 3/8, infinity, the least of 105 choices.
 #ifndef LS_DEVICE_CPU_WINOGRAD_H
 #define LS_DEVICE_CPU_WINOGRAD_H
 
@@ -28,7 +29,8 @@ const ls_winograd_kernels *ls_winograd_kernels_for(int vector_width, int emulate
 const char *ls_winograd_name(ls_winograd_variant variant); // "winograd f(4,3)"
 // Whether the operator can be computed so, on blocked tensors.
 int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant);
-// How many times the multiplications of direct convolution are ours, with the maps' sizes and the channels that are padded;
+// How many times the multiplications of direct convolution are ours, with the maps' sizes and the channels that are padded
+// (those of F(5,3) count 1.35 times);
 // 0 where it cannot be computed so or is not expected to gain.
 double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width);
 

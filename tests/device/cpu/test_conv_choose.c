@@ -39,7 +39,9 @@ static void the_rule(void **state) {
         { "auto", 16, 7, 3, 1, "winograd f(4,3)" },
         { "auto", 16, 15, 3, 1, "winograd f(4,3)" },
         { "auto", 16, 3, 3, 1, "winograd f(3,3)" }, // whose tiles leave less over
-        { "auto", 16, 5, 3, 1, "winograd f(3,3)" },
+        { "auto", 16, 5, 3, 1, "winograd f(5,3)" },
+        { "auto", 16, 10, 3, 1, "winograd f(5,3)" },
+        { "auto", 16, 13, 3, 1, "winograd f(4,3)" },
         { "auto", 16, 6, 3, 1, "winograd f(3,3)" },
         { "auto", 16, 2, 3, 1, "winograd f(2,3)" },
         { "auto", 16, 1, 3, 1, "onednn" },

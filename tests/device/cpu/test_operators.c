@@ -55,6 +55,8 @@ static void every_algorithm_agrees_with_ref(void **unused) {
         { "winograd f(4,3)", 4, 3, 16, SMALL },
         { "winograd f(2,5)", 4, 5, 8, SMALL },
         { "winograd f(2,5)", 4, 5, 16, LARGE },
+        { "winograd f(5,3)", 16, 3, 8, SMALL },
+        { "winograd f(5,3)", 16, 3, 16, LARGE },
         { "winograd f(3,3)", 4, 3, 8, SMALL },
         { "winograd f(3,3)", 4, 3, 16, LARGE },
         { "winograd f(2,3)", 4, 3, 8, LARGE },
@@ -101,8 +103,8 @@ static void an_unknown_algorithm_is_refused(void **unused) {
     ls_device *device = NULL;
     ls_status status = ls_device_open("cpu", &(ls_device_options){ .threads = 1, .convolution = "fft" }, &device, NULL);
     assert_int_equal(status.code, LS_USAGE);
-    assert_string_equal(status.text, "convolution by \"fft\": the cpu device has winograd f(4,3), winograd f(2,5), "
-                                     "winograd f(3,3), winograd f(2,3), onednn and own direct");
+    assert_string_equal(status.text, "convolution by \"fft\": the cpu device has winograd f(4,3), winograd f(5,3), "
+                                     "winograd f(2,5), winograd f(3,3), winograd f(2,3), onednn and own direct");
 }
 
 static void compare_threads(int width, const char *winograd, int threads, const char *only) {

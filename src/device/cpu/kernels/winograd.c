@@ -1,8 +1,8 @@
 // winograd.c (kernels) - the transforms of Winograd convolution, B channels at a time,
 // no shuffles but in the backward filter.
 //
-// Points 0, +-5/8, +-3/2, infinity for 6 positions a side; 0, +-3/2, 1/2, infinity for 5; 0, +-1, infinity for 4.
-// For a pair +-p the even and odd powers are summed apart, so that a pair costs little more than a point.
+// Points 0, +-5/8, +-3/2, infinity for 6 positions a side; 0, +-1, +-7/4, 3/8, infinity for 7; 0, +-3/2, 1/2, infinity
+// for 5; 0, +-1, infinity for 4. For a pair +-p the even and odd powers are summed apart, so that a pair costs little more than a point.
 // Each 2-D transform is one pass over columns and one over rows.
 #include "device/cpu/kernels/winograd.h"
 #include "device/cpu/kernels/kernels.h"
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { SIDE_MAX = 6 };
+enum { SIDE_MAX = 7 };
 
 // Points a and b, their squares, and the denominators of the filter transform:
 // products of the differences to the other points.
@@ -23,6 +23,11 @@ enum { SIDE_MAX = 6 };
 // Of 5 positions: the pair +-PB, and PC by itself.
 #define PC 0.5f
 #define CC (PC * PC)
+// Of 7 positions: the pairs +-1 and +-PE, and PF by itself.
+#define PE 1.75f
+#define PF 0.375f
+#define EE (PE * PE)
+#define FF (PF * PF)
 
 INLINE float power(float base, int exponent) {
     float p = 1;
@@ -34,21 +39,21 @@ INLINE float power(float base, int exponent) {
 // Members, not an array: they stay in registers. `count` is always a constant.
 
 typedef struct {
-    vf x0, x1, x2, x3, x4, x5;
+    vf x0, x1, x2, x3, x4, x5, x6;
 } line;
 
 INLINE line read_line(int count, const float *x, size_t stride) {
     const vf none = { 0 };
     return (line){ load(x), load(x + stride), count > 2 ? load(x + 2 * stride) : none,
         count > 3 ? load(x + 3 * stride) : none, count > 4 ? load(x + 4 * stride) : none,
-        count > 5 ? load(x + 5 * stride) : none };
+        count > 5 ? load(x + 5 * stride) : none, count > 6 ? load(x + 6 * stride) : none };
 }
 
 INLINE line read_column(int count, const float *const *rows, size_t at) {
     const vf none = { 0 };
     return (line){ load(rows[0] + at), load(rows[1] + at), count > 2 ? load(rows[2] + at) : none,
         count > 3 ? load(rows[3] + at) : none, count > 4 ? load(rows[4] + at) : none,
-        count > 5 ? load(rows[5] + at) : none };
+        count > 5 ? load(rows[5] + at) : none, count > 6 ? load(rows[6] + at) : none };
 }
 
 INLINE void write_line(int count, line l, float *y, size_t stride) {
@@ -58,6 +63,7 @@ INLINE void write_line(int count, line l, float *y, size_t stride) {
     if (count > 3) store(y + 3 * stride, l.x3);
     if (count > 4) store(y + 4 * stride, l.x4);
     if (count > 5) store(y + 5 * stride, l.x5);
+    if (count > 6) store(y + 6 * stride, l.x6);
 }
 
 INLINE void write_pixel(int stream, float *to, vf v) {
@@ -72,6 +78,7 @@ INLINE void write_column(int count, int stream, line l, float *const *rows, size
     write_pixel(stream, rows[1] + at, l.x1);
     if (count > 2) write_pixel(stream, rows[2] + at, l.x2);
     if (count > 3) write_pixel(stream, rows[3] + at, l.x3);
+    if (count > 4) write_pixel(stream, rows[4] + at, l.x4);
 }
 
 INLINE void add_line(int count, line l, float *y, size_t stride) {
@@ -82,14 +89,24 @@ INLINE void add_line(int count, line l, float *y, size_t stride) {
 
 // --- one-dimensional transforms; `side`, `taps`, `outs` and `pair` are constants -----------------
 
-// Two positions of a line: those of a pair of points +-p, or, as pair 0, of the points 0 and infinity. Of 5 positions the last
-// pair is one point: `plus`.
+// Two positions of a line: those of a pair of points +-p, or, as pair 0, of the points 0 and infinity. Of 5 and of 7 positions
+// the last pair is one point: `plus`.
 typedef struct {
     vf plus, minus;
 } two;
 
 INLINE two even_odd(vf even, vf odd) {
     return (two){ even + odd, even - odd };
+}
+
+// 7 positions: s is the line times x - PF, w and u are s times x*x - EE and x*x - 1.
+INLINE two data_pair_7(int pair, line l) {
+    if (pair == 3) return (two){ l.x5 - (1 + EE) * l.x3 + EE * l.x1, l.x5 };
+    const vf s1 = l.x2 - PF * l.x1, s2 = l.x3 - PF * l.x2, s3 = l.x4 - PF * l.x3, s4 = l.x5 - PF * l.x4;
+    if (pair == 1) return even_odd(s4 - EE * s2, s3 - EE * s1);
+    if (pair == 2) return even_odd(s4 - s2, PE * (s3 - s1));
+    const vf s0 = l.x1 - PF * l.x0, s5 = l.x6 - PF * l.x5;
+    return (two){ s4 - (1 + EE) * s2 + EE * s0, s5 - (1 + EE) * s3 + EE * s1 };
 }
 
 // B^T: `side` values -> as many positions.
@@ -100,6 +117,7 @@ INLINE two data_pair(int side, int pair, line l) {
         if (pair == 0) return (two){ b - BB * (l.x1 - PC * l.x0), l.x4 - PC * l.x3 - BB * a };
         return pair == 1 ? even_odd(b, PB * a) : (two){ l.x3 - BB * l.x1, l.x3 };
     }
+    if (side == 7) return data_pair_7(pair, l);
     if (pair == 0) return (two){ l.x4 - (AA + BB) * l.x2 + AA * BB * l.x0, l.x5 - (AA + BB) * l.x3 + AA * BB * l.x1 };
     return pair == 1 ? even_odd(l.x4 - BB * l.x2, PA * (l.x3 - BB * l.x1))
                      : even_odd(l.x4 - AA * l.x2, PB * (l.x3 - AA * l.x1));
@@ -119,14 +137,28 @@ INLINE vf taps_odd(int taps, float p, float n, line l) {
     return sum;
 }
 
+// A filter at +-p, each over the products of differences: n is what both have of them, p - f and p + f the rest.
+INLINE two taps_beside(int taps, float p, float f, float n, line l) {
+    const vf even = taps_even(taps, p, n, l), odd = taps_odd(taps, p, n, l);
+    return (two){ (1 / (p - f)) * (even + odd), (-1 / (p + f)) * (even - odd) };
+}
+
+INLINE two taps_pair_7(int taps, int pair, vf last, line l) {
+    if (pair == 0) return (two){ (-1 / (EE * PF)) * l.x0, last };
+    if (pair == 1) return taps_beside(taps, 1, PF, 1 / (2 * (1 - EE)), l);
+    if (pair == 2) return taps_beside(taps, PE, PF, 1 / (2 * EE * (EE - 1)), l);
+    const float n = 1 / (PF * (FF - 1) * (FF - EE));
+    const vf at_f = taps_even(taps, PF, n, l) + taps_odd(taps, PF, n, l);
+    return (two){ at_f, at_f };
+}
+
 // G: `taps` values -> `side` positions.
 INLINE two taps_pair(int side, int taps, int pair, line l) {
     const vf last = taps == 2 ? l.x1 : taps == 3 ? l.x2 : taps == 4 ? l.x3 : l.x4;
+    if (side == 7) return taps_pair_7(taps, pair, last, l);
     if (side == 5) {
-        const vf even = l.x0 + BB * l.x2, odd = PB * l.x1;
         if (pair == 0) return (two){ (1 / (BB * PC)) * l.x0, last };
-        if (pair == 1)
-            return (two){ (1 / (2 * BB * (PB - PC))) * (even + odd), (-1 / (2 * BB * (PB + PC))) * (even - odd) };
+        if (pair == 1) return taps_beside(taps, PB, PC, 1 / (2 * BB), l);
         const vf at_c = (1 / (PC * (CC - BB))) * (l.x0 + PC * l.x1 + CC * l.x2);
         return (two){ at_c, at_c };
     }
@@ -149,12 +181,12 @@ INLINE int minus_at(int side, int pair) {
 }
 
 INLINE int is_single(int side, int pair) {
-    return side == 5 && pair == 2;
+    return side % 2 && pair == side / 2;
 }
 
 // A line's positions, at multiples of `stride`.
 INLINE void transform_line(int side, int taps, line l, float *y, size_t stride) {
-#pragma GCC unroll 3
+#pragma GCC unroll 4
     for (int pair = 0; pair < (side + 1) / 2; pair++) {
         const two to = transform_pair(side, taps, pair, l);
         store(y + (size_t)plus_at(pair) * stride, to.plus);
@@ -170,16 +202,25 @@ INLINE vf outs_row(int side, int exponent, vf a, vf b, vf begin) {
 
 // A^T: `side` positions -> `outs` values.
 INLINE line outs_1d(int side, int outs, line l) {
-    const vf none = { 0 }, last = side == 4 ? l.x3 : l.x5;
+    const vf none = { 0 }, last = side == 4 ? l.x3 : side == 6 ? l.x5 : l.x6;
     if (side == 5) {
         const vf even = l.x1 + l.x2, odd = l.x1 - l.x2;
-        return (line){ l.x0 + even + l.x3, PB * odd + PC * l.x3, BB * even + CC * l.x3 + l.x4, none, none, none };
+        return (line){ .x0 = l.x0 + even + l.x3, .x1 = PB * odd + PC * l.x3, .x2 = BB * even + CC * l.x3 + l.x4 };
+    }
+    if (side == 7) {
+        const vf even = l.x1 + l.x2, odd = l.x1 - l.x2, even_e = l.x3 + l.x4, odd_e = l.x3 - l.x4;
+        return (line){ .x0 = l.x0 + even + even_e + l.x5,
+            .x1 = odd + PE * odd_e + PF * l.x5,
+            .x2 = even + EE * even_e + FF * l.x5 + (outs == 3 ? last : none),
+            .x3 = odd + PE * EE * odd_e + PF * FF * l.x5,
+            .x4 = even + EE * EE * even_e + FF * FF * l.x5 + (outs == 5 ? last : none) };
     }
     const vf even_a = l.x1 + l.x2, odd_a = l.x1 - l.x2, even_b = l.x3 + l.x4, odd_b = l.x3 - l.x4;
-    return (line){ outs_row(side, 0, even_a, even_b, l.x0), outs_row(side, 1, odd_a, odd_b, outs == 2 ? last : none),
-        outs_row(side, 2, even_a, even_b, outs == 3 ? last : none),
-        outs_row(side, 3, odd_a, odd_b, outs == 4 ? last : none),
-        outs_row(side, 4, even_a, even_b, outs == 5 ? last : none), none };
+    return (line){ .x0 = outs_row(side, 0, even_a, even_b, l.x0),
+        .x1 = outs_row(side, 1, odd_a, odd_b, outs == 2 ? last : none),
+        .x2 = outs_row(side, 2, even_a, even_b, outs == 3 ? last : none),
+        .x3 = outs_row(side, 3, odd_a, odd_b, outs == 4 ? last : none),
+        .x4 = outs_row(side, 4, even_a, even_b, outs == 5 ? last : none) };
 }
 
 // --- two-dimensional transforms ------------------------------------------------------------------
@@ -187,13 +228,13 @@ INLINE line outs_1d(int side, int outs, line l) {
 // A tile or filter (taps > 0) -> its positions, pos_stride apart. rows[i] is row i from column `begin` on, columns are
 // `column` floats apart; those outside of [begin,end) are zero.
 #if LS_VL == 16
-#define EACH_COLUMN(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#define EACH_COLUMN(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6)
 // The two rows that a pair makes of the columns stay in registers; the columns are read once for each pair. On AVX2,
 // which has half the registers, this costs up to a quarter more.
 INLINE void transform_2d(
     int side, int taps, const float *const *rows, size_t column, int begin, int end, float *v, size_t pos_stride) {
     const int size = taps > 0 ? taps : side;
-#pragma GCC unroll 3
+#pragma GCC unroll 4
     for (int pair = 0; pair < (side + 1) / 2; pair++) {
         line plus = { .x0 = { 0 } }, minus = { .x0 = { 0 } };
 #define COLUMN(j) \
@@ -312,7 +353,7 @@ INLINE void write_tiles(int side, int outs, const ls_winograd_map *map, float *d
 #pragma GCC unroll 2
         for (int j = 0; j < p.end; j++) {
             line l = outs_1d(side, outs, read_line(side, t + j * B, (size_t)(outs * B)));
-            l.x0 += add, l.x1 += add, l.x2 += add, l.x3 += add;
+            l.x0 += add, l.x1 += add, l.x2 += add, l.x3 += add, l.x4 += add;
             write_column(outs, map->stream, l, rows, (size_t)(j * B));
         }
     }
@@ -325,6 +366,8 @@ static void tiles_in(int variant, const ls_winograd_map *map, const float *data,
         read_tiles(4, 0, map, data, block, first, tiles, padded_tiles, v, pos_stride);
     else if (variant == LS_WINOGRAD_F33)
         read_tiles(5, 0, map, data, block, first, tiles, padded_tiles, v, pos_stride);
+    else if (variant == LS_WINOGRAD_F53)
+        read_tiles(7, 0, map, data, block, first, tiles, padded_tiles, v, pos_stride);
     else
         read_tiles(6, 0, map, data, block, first, tiles, padded_tiles, v, pos_stride);
 }
@@ -335,6 +378,8 @@ static void gradients_in(int variant, const ls_winograd_map *map, const float *d
         read_tiles(4, 2, map, data, block, first, tiles, padded_tiles, z, pos_stride);
     else if (variant == LS_WINOGRAD_F33)
         read_tiles(5, 3, map, data, block, first, tiles, padded_tiles, z, pos_stride);
+    else if (variant == LS_WINOGRAD_F53)
+        read_tiles(7, 5, map, data, block, first, tiles, padded_tiles, z, pos_stride);
     else if (variant == LS_WINOGRAD_F25)
         read_tiles(6, 2, map, data, block, first, tiles, padded_tiles, z, pos_stride);
     else
@@ -347,6 +392,8 @@ static void tiles_out(int variant, const ls_winograd_map *map, float *data, int 
         write_tiles(4, 2, map, data, block, first, tiles, m, pos_stride, bias);
     else if (variant == LS_WINOGRAD_F33)
         write_tiles(5, 3, map, data, block, first, tiles, m, pos_stride, bias);
+    else if (variant == LS_WINOGRAD_F53)
+        write_tiles(7, 5, map, data, block, first, tiles, m, pos_stride, bias);
     else if (variant == LS_WINOGRAD_F25)
         write_tiles(6, 2, map, data, block, first, tiles, m, pos_stride, bias);
     else
@@ -400,6 +447,8 @@ static void filters_in(int variant, int backward, const float *weight, int in_bl
         read_filters(4, 3, backward, weight, in_blocks, out_blocks, panel, u, pos_stride);
     else if (variant == LS_WINOGRAD_F33)
         read_filters(5, 3, backward, weight, in_blocks, out_blocks, panel, u, pos_stride);
+    else if (variant == LS_WINOGRAD_F53)
+        read_filters(7, 3, backward, weight, in_blocks, out_blocks, panel, u, pos_stride);
     else if (variant == LS_WINOGRAD_F25)
         read_filters(6, 5, backward, weight, in_blocks, out_blocks, panel, u, pos_stride);
     else
@@ -437,6 +486,8 @@ static void filters_out(int variant, const float *sums, size_t pos_stride, int p
         write_filters(4, 3, sums, pos_stride, parts, part_stride, in_blocks, out_blocks, block, grad_weight);
     else if (variant == LS_WINOGRAD_F33)
         write_filters(5, 3, sums, pos_stride, parts, part_stride, in_blocks, out_blocks, block, grad_weight);
+    else if (variant == LS_WINOGRAD_F53)
+        write_filters(7, 3, sums, pos_stride, parts, part_stride, in_blocks, out_blocks, block, grad_weight);
     else if (variant == LS_WINOGRAD_F25)
         write_filters(6, 5, sums, pos_stride, parts, part_stride, in_blocks, out_blocks, block, grad_weight);
     else

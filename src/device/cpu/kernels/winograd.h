@@ -16,6 +16,7 @@
 
 typedef enum {
     LS_WINOGRAD_F43,
+    LS_WINOGRAD_F53,
     LS_WINOGRAD_F25,
     LS_WINOGRAD_F33,
     LS_WINOGRAD_F23,
