@@ -17,6 +17,7 @@ run=(
 test=(
   python3-venv g++ libcmocka-dev python3 clang-format shellcheck cppcheck
   iproute2           # hosts as network namespaces
+  zsh mandoc         # completion and man page, tried by their readers
   libmpich-dev mpich # beside Open MPI, which stays the default of mpicc and mpirun
 )
 data=(dataset-fashion-mnist)

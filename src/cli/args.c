@@ -281,7 +281,7 @@ static ls_status check_options(ls_args *args) {
 ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
     *args = (ls_args){ .command = LS_COMMAND_TRAIN };
     put_presets(args);
-    int at = 1, taken = 0;
+    int at = 1, taken = 0, words_only = 0; // behind "--"
     ls_command named = argc > 1 ? ls_command_find(argv[1]) : LS_COMMAND_COUNT;
     if (named != LS_COMMAND_COUNT && named != LS_COMMAND_TRAIN) {
         args->command = named;
@@ -290,7 +290,9 @@ ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
     ls_command_text(args->command, args->joint);
     for (; at < argc; at++) {
         const ls_command_option *option = NULL;
-        if (argv[at][0] != '-' || !argv[at][1]) {
+        if (!words_only && strcmp(argv[at], "--") == 0) {
+            words_only = 1;
+        } else if (words_only || argv[at][0] != '-' || !argv[at][1]) {
             LS_TRY(take_word(args, argv[at], taken++, argc));
         } else {
             LS_TRY(parse_option(argc, argv, &at, args, &option));

@@ -1,7 +1,7 @@
 // cmd_help.c - `train help [TOPIC...]`, --help, --list and --version: on rank 0, from the tables.
 
 #include "cli/commands.h"
-#include "cli/help.h"
+#include "cli/help/help.h"
 
 static ls_status print(const ls_args *args) {
     ls_status status = ls_help_print(args->files, args->file_count, stdout);

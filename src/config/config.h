@@ -133,7 +133,10 @@ int ls_config_has_effect(const ls_config *cfg, int index);
 // The effective configuration as an INI file that reads back to the same values; with_help adds units, ranges and
 // explanations as comments (configs/reference.ini is this of the defaults).
 void ls_config_write(const ls_config *cfg, FILE *file, int with_help);
-void ls_config_list(FILE *file); // the table for --list
+// What `train help options` prints: of all options (which: NULL), of a section, or of "section.key". Returns how many those are.
+int ls_config_list(FILE *file, const char *which);
+// "sgd adam", the words that option `index` takes, "" where it is none of words, into dst; returns dst.
+char *ls_config_words(int index, char *dst, size_t bytes);
 // The text of one option's value, as ls_config_write prints it, into dst; 0 when there is no option `index`.
 // For comparing configurations over ranks: index 0, 1, 2, ...
 int ls_config_value(const ls_config *cfg, int index, const char **name, char *dst, size_t bytes);

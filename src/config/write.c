@@ -2,11 +2,26 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "config/config.h"
 #include "config/options.h"
 #include "config/values.h"
 
 enum { LINE_BYTES = 120 }; // of --list, on a terminal
+
+// The words that the option takes, "true | false"; "": it is none of words.
+static void put_words(const ls_option *option, const char *cut, char *dst, size_t bytes) {
+    static const char *const booleans[] = { "true", "false", NULL };
+    const char *const *words = option->type == TYPE_BOOL ? booleans : option->words;
+    ls_text_room room = { dst, bytes };
+    dst[0] = '\0';
+    for (int i = 0; words && words[i]; i++) ls_text_put(&room, "%s%s", i ? cut : "", words[i]);
+}
+
+char *ls_config_words(int index, char *dst, size_t bytes) {
+    put_words(ls_option_at(index), " ", dst, bytes);
+    return dst;
+}
 
 // "samples, 0 to 65536", "true | false", "text": what the option takes.
 static char *describe(const ls_option *option, char *dst, size_t bytes) {
@@ -21,18 +36,12 @@ static char *describe(const ls_option *option, char *dst, size_t bytes) {
         snprintf(dst, bytes, "%s%snumber from %s to %s", unit, comma, ls_real_text(low, option->minimum),
             ls_real_text(high, option->maximum));
         break;
-    case TYPE_BOOL:
-        snprintf(dst, bytes, "true | false");
-        break;
     case TYPE_TEXT:
         snprintf(dst, bytes, "%s%stext", unit, comma);
         break;
+    case TYPE_BOOL:
     case TYPE_CHOICE:
-        dst[0] = 0;
-        for (int i = 0; option->words[i]; i++) {
-            size_t length = strlen(dst);
-            snprintf(dst + length, bytes - length, "%s%s", i ? " | " : "", option->words[i]);
-        }
+        put_words(option, " | ", dst, bytes);
         break;
     }
     return dst;
@@ -66,18 +75,29 @@ void ls_config_write(const ls_config *cfg, FILE *file, int with_help) {
     }
 }
 
-void ls_config_list(FILE *file) {
+static void list_option(const ls_config *cfg, int index, FILE *file) {
+    const ls_option *option = ls_option_at(index);
+    char value[LS_TEXT_BYTES], allowed[512], help[1024];
+    ls_config_value(cfg, index, NULL, value, sizeof value);
+    const int used = fprintf(file, "  %-23s= %-18s ", option->key, *value ? value : "(empty)");
+    const size_t more = strlen(describe(option, allowed, sizeof allowed));
+    fprintf(file, "%s%s\n", (size_t)used + more > LINE_BYTES ? "\n      " : "", allowed);
+    fprintf(file, "      %s\n", ls_option_help(index, help, sizeof help));
+    write_kinds(option, "        ", file);
+}
+
+int ls_config_list(FILE *file, const char *which) {
     ls_config cfg;
+    const char *section = "";
+    int count = 0;
     ls_config_defaults(&cfg);
     for (int i = 0; i < LS_OPTION_COUNT; i++) {
         const ls_option *option = ls_option_at(i);
-        char value[LS_TEXT_BYTES], allowed[512], help[1024];
-        ls_config_value(&cfg, i, NULL, value, sizeof value);
-        if (starts_section(i)) fprintf(file, "%s[%s]\n", i ? "\n" : "", option->section);
-        const int used = fprintf(file, "  %-23s= %-18s ", option->key, *value ? value : "(empty)");
-        const size_t more = strlen(describe(option, allowed, sizeof allowed));
-        fprintf(file, "%s%s\n", (size_t)used + more > LINE_BYTES ? "\n      " : "", allowed);
-        fprintf(file, "      %s\n", ls_option_help(i, help, sizeof help));
-        write_kinds(option, "        ", file);
+        if (which && strcmp(which, option->section) != 0 && strcmp(which, option->name) != 0) continue;
+        if (strcmp(section, option->section) != 0) fprintf(file, "%s[%s]\n", count ? "\n" : "", option->section);
+        section = option->section;
+        list_option(&cfg, i, file);
+        count++;
     }
+    return count;
 }

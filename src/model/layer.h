@@ -59,6 +59,12 @@ typedef struct {
 
 const ls_layer_type *ls_layer_type_of(ls_layer_kind kind);
 
+// For people, into dst; return dst. "whole, 1 to 65536, or `classes`", words between `quote`; "needed", a value, or "" where the key may
+// be missing without one; "Input: a map. Output: of the same shape."
+const char *ls_layer_key_values(const ls_layer_key *key, const char *quote, char *dst, size_t bytes);
+const char *ls_layer_key_default(const ls_layer_key *key, const char *quote, char *dst, size_t bytes);
+const char *ls_layer_inputs(const ls_layer_type *type, char *dst, size_t bytes);
+
 // LS_USAGE, "<file>:<line>: layer '<name>' (<kind>): <text>".
 ls_status ls_layer_fail(const ls_graph *graph, const ls_layer *layer, const char *format, ...) LS_PRINTF(3, 4);
 

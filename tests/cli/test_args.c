@@ -125,6 +125,9 @@ static const struct {
 } accepted[] = {
     { { "help", "bench" },
         { .command = LS_COMMAND_HELP, .files = TOPIC("bench"), .file_count = 1, .seconds = 3, .repeats = 5 } },
+    { { "help", "--", "--quiet" },
+        { .command = LS_COMMAND_HELP, .files = TOPIC("--quiet"), .file_count = 1, .seconds = 3, .repeats = 5 } },
+    { { "--", "./--set" }, { .command = LS_COMMAND_TRAIN, .config = "./--set", .seconds = 3, .repeats = 5 } },
     { { "help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
     { { "a.ini", "--help" }, { .command = LS_COMMAND_HELP, .config = "a.ini", .seconds = 3, .repeats = 5 } },
     { { "a.ini" }, { .command = LS_COMMAND_TRAIN, .config = "a.ini", .seconds = 3, .repeats = 5 } },

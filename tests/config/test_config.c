@@ -287,7 +287,7 @@ static void lists(void **state) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *file = open_memstream(&text, &bytes);
-    ls_config_list(file);
+    assert_int_equal(ls_config_list(file, NULL), LS_OPTION_COUNT);
     fclose(file);
     for (int i = 0; i < LS_OPTION_COUNT; i++) {
         assert_non_null(strstr(text, ls_option_at(i)->key));

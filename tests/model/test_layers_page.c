@@ -54,39 +54,15 @@ static const char network[] =
     "[flat]\nlayer = flatten\n[fc]\nlayer = linear\nout_features = 10\n";
 
 static void print_keys(const ls_layer_type *type, FILE *file) {
-    static const char *const words[] = {
-        [LS_KEY_INT] = "whole",
-        [LS_KEY_PAIR] = "whole",
-        [LS_KEY_OUTPUTS] = "whole",
-        [LS_KEY_REAL] = "number",
-        [LS_KEY_BOOL] = "true, false",
-        [LS_KEY_INITIAL] = "",
-    };
     if (!type->key_count) return;
     fputs("\n| key | value | default | |\n| --- | --- | --- | --- |\n", file);
     for (int k = 0; k < type->key_count; k++) {
         const ls_layer_key *key = &type->keys[k];
+        char values[256], preset[32];
         if (!key->what) fail_msg("%s: key '%s' is not explained", type->name, key->name);
-        fprintf(file, "| `%s` | %s", key->name, words[key->type]);
-        for (int i = (int)key->minimum; key->type == LS_KEY_INITIAL && i <= (int)key->maximum; i++)
-            fprintf(file, "`%s`, ", ls_init_word((ls_init_kind)i));
-        if (key->type == LS_KEY_INITIAL)
-            fputs("a number", file);
-        else if (key->type != LS_KEY_BOOL)
-            fprintf(file, ", %.10g to %.10g", key->minimum, key->maximum);
-        if (key->type == LS_KEY_PAIR) fputs(", or rows x columns", file);
-        if (key->type == LS_KEY_OUTPUTS) fputs(", or `classes`", file);
-        if (key->required)
-            fputs(" | needed", file);
-        else if (key->type == LS_KEY_INITIAL)
-            fprintf(file, " | `%s`", ls_init_word((ls_init_kind)key->preset));
-        else if (key->type == LS_KEY_BOOL)
-            fprintf(file, " | %s", key->preset != 0 ? "true" : "false");
-        else if (key->preset < key->minimum || key->preset > key->maximum)
-            fputs(" |", file);
-        else
-            fprintf(file, " | %g", key->preset);
-        fprintf(file, " | %s |\n", key->what);
+        ls_layer_key_values(key, "`", values, sizeof values);
+        ls_layer_key_default(key, "`", preset, sizeof preset);
+        fprintf(file, "| `%s` | %s |%s%s | %s |\n", key->name, values, preset[0] ? " " : "", preset, key->what);
     }
 }
 
@@ -122,15 +98,9 @@ static void print_example(const ls_layer_type *type, FILE *file) {
 }
 
 static void print_kind(const ls_layer_type *type, FILE *file) {
-    static const char *const takes[] = {
-        [LS_TAKES_MAP] = "a map", [LS_TAKES_VECTOR] = "a vector", [LS_TAKES_ANY] = "a map or a vector"
-    };
+    char inputs[512];
     if (!type->what || (type->infer && !type->shape)) fail_msg("%s: is not explained", type->name);
-    fprintf(file, "\n## %s\n\n%s.\n\nInput%s %s. Output: %s.\n", type->name, type->what,
-        type->inputs_max         ? "s: two or more, each"
-        : type->input_count == 2 ? "s: two, each"
-                                 : ":",
-        takes[type->domain], type->infer ? type->shape : "of the same shape");
+    fprintf(file, "\n## %s\n\n%s.\n\n%s\n", type->name, type->what, ls_layer_inputs(type, inputs, sizeof inputs));
     print_keys(type, file);
     print_example(type, file);
 }

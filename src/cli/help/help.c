@@ -1,0 +1,181 @@
+#include "cli/help/help.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <string.h>
+#include "base/paragraph.h"
+#include "base/text.h"
+
+enum { INDENT = 2, OPTION_COLUMNS = 26, COMMAND_COLUMNS = 15, CODE_COLUMNS = 4, TOPIC_COLUMNS = 24 };
+
+// ---- parts ----
+
+const char *ls_help_option_text(const ls_command_option *option, char *dst, size_t bytes) {
+    ls_text_room room = { dst, bytes };
+    ls_text_put(&room, "%s", option->help);
+    if (option->kind == LS_VALUE_WHOLE || option->kind == LS_VALUE_REAL)
+        ls_text_put(&room, " (default %g)", option->preset);
+    if (option->kind == LS_VALUE_CHOICE)
+        ls_text_put(&room, " (default %.*s)", (int)strcspn(option->argument, "|"), option->argument);
+    return dst;
+}
+
+const char *ls_help_option_left(const ls_command_option *option, char *dst, size_t bytes) {
+    snprintf(dst, bytes, "%s%s%s", option->name, option->argument[0] ? " " : "", option->argument);
+    return dst;
+}
+
+const char *ls_help_purpose(const ls_command_row *row, char *dst, size_t bytes) {
+    const size_t length = strlen(row->purpose);
+    snprintf(dst, bytes, "%s%s", row->purpose, length && row->purpose[length - 1] == '?' ? "" : ".");
+    dst[0] = (char)toupper((unsigned char)dst[0]);
+    return dst;
+}
+
+int ls_help_next_exit(const char **at, char code[16], char text[LS_HELP_TEXT_BYTES]) {
+    if (!**at) return 0;
+    const size_t digits = strcspn(*at, " "), length = strcspn(*at, "\n");
+    snprintf(code, 16, "%2.*s", (int)digits, *at);
+    snprintf(text, LS_HELP_TEXT_BYTES, "%.*s", (int)(length - digits - 1), *at + digits + 1);
+    *at += length + ((*at)[length] != '\0');
+    return 1;
+}
+
+static void print_options(FILE *file, ls_command command, int of_all) {
+    for (int i = 0; i < ls_command_option_count(); i++) {
+        const ls_command_option *option = ls_command_option_at(i);
+        char left[LS_HELP_TEXT_BYTES], text[LS_HELP_TEXT_BYTES];
+        if (!ls_command_takes(command, option) || (option->kind == LS_VALUE_TOPIC) != of_all) continue;
+        ls_help_option_left(option, left, sizeof left);
+        ls_paragraph_row(file, left, ls_help_option_text(option, text, sizeof text), INDENT, OPTION_COLUMNS);
+    }
+}
+
+static void print_exits(FILE *file, const char *exits) {
+    char code[16], text[LS_HELP_TEXT_BYTES];
+    while (ls_help_next_exit(&exits, code, text)) ls_paragraph_row(file, code, text, INDENT, CODE_COLUMNS);
+}
+
+static void print_examples(FILE *file, const char *lines) {
+    fputs(strchr(lines, '\n') ? "\nExamples\n" : "\nExample\n", file);
+    for (; *lines; lines += strcspn(lines, "\n"), lines += *lines != '\0')
+        fprintf(file, "%*s%.*s\n", INDENT, "", (int)strcspn(lines, "\n"), lines);
+}
+
+// ---- commands ----
+
+static void print_command(FILE *file, ls_command command) {
+    static const char *const ranks[] = { [LS_RANKS_ALL] = "All ranks work that mpirun or srun starts.",
+        [LS_RANKS_FIRST] = "One rank works; more would wait for it.",
+        [LS_RANKS_ONE] = "For one rank: without mpirun." };
+    const ls_command_row *row = ls_command_at(command);
+    char text[LS_COMMAND_TEXT_BYTES];
+    fprintf(file, "%s%s%s [OPTION]...\n\n", ls_command_text(command, text), row->usage[0] ? " " : "", row->usage);
+    char purpose[LS_HELP_TEXT_BYTES];
+    fprintf(file, "%s\n", ls_help_purpose(row, purpose, sizeof purpose));
+    ls_paragraph(file, row->more, 0, 0);
+    fprintf(file, "%s\n\nOptions\n", ranks[row->ranks]);
+    print_options(file, command, 0);
+    print_options(file, command, 1);
+    print_examples(file, row->example);
+    fputs("\nExit codes (others: train help exit-codes)\n", file);
+    if (row->exits[0] != '0') print_exits(file, "0 completed");
+    print_exits(file, row->exits);
+}
+
+static void print_overview(FILE *file) {
+    fputs("Lockstep trains convolutional networks in step on many devices: one process\n"
+          "(rank) for each.\n\n"
+          "  mpirun -np N ./train CONFIG.ini     N ranks; alone, ./train CONFIG.ini is one\n\n"
+          "Commands\n",
+        file);
+    for (int i = 0; i < LS_COMMAND_COUNT; i++) {
+        const ls_command_row *row = ls_command_at((ls_command)i);
+        ls_paragraph_row(file, i ? row->word : row->usage, row->purpose, INDENT, COMMAND_COLUMNS);
+    }
+    fputs("\nOptions of a training run\n", file);
+    print_options(file, LS_COMMAND_TRAIN, 0);
+    fputs("\ntrain COMMAND --help is about a command, train help TOPIC about a topic:\n", file);
+    char line[LS_HELP_TEXT_BYTES];
+    ls_text_room room = { line, sizeof line };
+    int count;
+    const ls_help_topic *topics = ls_help_topics(&count);
+    for (int i = 0; i < count; i++) ls_text_put(&room, "%s%s", topics[i].word, i < count - 1 ? ", " : "");
+    fprintf(file, "%*s", INDENT, "");
+    ls_paragraph(file, line, INDENT, INDENT);
+}
+
+// ---- topics ----
+
+// `train help help`: the command and the topics.
+static void print_topics(FILE *file) {
+    int count;
+    const ls_help_topic *topics = ls_help_topics(&count);
+    fputs("\nTopics\n", file);
+    for (int i = 0; i < count; i++) {
+        char left[LS_HELP_TEXT_BYTES];
+        snprintf(left, sizeof left, "%s%s%s", topics[i].word, topics[i].usage[0] ? " " : "", topics[i].usage);
+        ls_paragraph_row(file, left, topics[i].purpose, INDENT, TOPIC_COLUMNS);
+    }
+}
+
+static void print_prose(FILE *file, const ls_help_topic *topic) {
+    int columns = 0;
+    if (topic->text) ls_paragraph(file, topic->text, 0, 0);
+    if (topic->text && topic->rows) fputc('\n', file);
+    for (const ls_help_row *row = topic->rows; row && row->left; row++)
+        if ((int)strlen(row->left) > columns) columns = (int)strlen(row->left);
+    for (const ls_help_row *row = topic->rows; row && row->left; row++)
+        ls_paragraph_row(file, row->left, row->right, INDENT, columns + 2);
+}
+
+static ls_status unknown_topic(const char *word) {
+    const char *known[LS_COMMAND_COUNT + LS_HELP_TOPICS_MAX];
+    int count = 0, topic_count;
+    const ls_help_topic *topics = ls_help_topics(&topic_count);
+    for (; count < LS_COMMAND_COUNT; count++) known[count] = ls_command_at((ls_command)count)->word;
+    for (int i = 0; i < topic_count; i++) known[count++] = topics[i].word;
+    const char *nearest = ls_text_nearest(word, known, count);
+    if (nearest) return ls_fail(LS_USAGE, "no help about '%s'; did you mean '%s'?", word, nearest);
+    return ls_fail(LS_USAGE, "no help about '%s'; 'train help' lists commands and topics", word);
+}
+
+static ls_status too_many(const char *topic, const char *word) {
+    return ls_fail(LS_USAGE, "'%s' is one word too many: train help %s", word, topic);
+}
+
+// The words that a topic takes behind its own.
+static int words_of(const char *usage) {
+    int count = usage[0] != '\0';
+    if (strstr(usage, "...")) return INT_MAX;
+    for (; *usage; usage++) count += *usage == ' ';
+    return count;
+}
+
+static ls_status print_topic(const char *const *words, int count, FILE *file) {
+    int topic_count;
+    const ls_help_topic *topics = ls_help_topics(&topic_count);
+    for (int i = 0; i < topic_count; i++) {
+        if (strcmp(topics[i].word, words[0]) != 0) continue;
+        const int most = words_of(topics[i].usage);
+        if (count - 1 > most) return too_many(words[0], words[1 + most]);
+        if (topics[i].print) return topics[i].print(file, words + 1, count - 1);
+        print_prose(file, &topics[i]);
+        return LS_SUCCESS;
+    }
+    return unknown_topic(words[0]);
+}
+
+ls_status ls_help_print(const char *const *words, int count, FILE *file) {
+    const ls_command command = count > 0 ? ls_command_find(words[0]) : LS_COMMAND_COUNT;
+    if (count == 0)
+        print_overview(file);
+    else if (command == LS_COMMAND_COUNT)
+        return print_topic(words, count, file);
+    else if (count > 1)
+        return too_many(words[0], words[1]);
+    else
+        print_command(file, command);
+    if (command == LS_COMMAND_HELP) print_topics(file);
+    return LS_SUCCESS;
+}
