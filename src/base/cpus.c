@@ -45,7 +45,7 @@ static int cgroup_path(const char *root, const char *controller, char *path, siz
     return 0;
 }
 
-// The limit at one level, in processors; 0 when there is none.
+// The limits at one level, 0 where there is none: in processors, in bytes.
 static double quota_at(const char *folder, int version) {
     char file[PATH_BYTES + 32], text[128];
     double quota = 0, period = 0;
@@ -62,16 +62,23 @@ static double quota_at(const char *folder, int version) {
     return quota > 0 && period > 0 ? quota / period : 0;
 }
 
+static double memory_at(const char *folder, int version) {
+    char file[PATH_BYTES + 32], text[128];
+    snprintf(file, sizeof file, "%s/%s", folder, version == 2 ? "memory.max" : "memory.limit_in_bytes");
+    return read_text(file, text, sizeof text) ? strtod(text, NULL) : 0; // "max"; of version 1 a number near 2^63
+}
+
 // Visits the process's cgroup and every one above it. In a container /proc may name a path of the host that is not
 // mounted here: then only the mounted root is found, which is the container's own group.
-static double smallest_quota(const char *root, const char *controller, const char *mount, int version) {
+static double smallest_limit(const char *root, const char *controller, const char *mount, int version,
+    double (*limit_at)(const char *folder, int version)) {
     char path[PATH_BYTES / 2], folder[PATH_BYTES];
     double smallest = 0;
     if (!cgroup_path(root, controller, path, sizeof path)) return 0;
     for (;;) {
         snprintf(folder, sizeof folder, "%.1024s/sys/fs/cgroup%s%s", root, mount, path);
-        double quota = quota_at(folder, version);
-        if (quota > 0 && (smallest == 0 || quota < smallest)) smallest = quota;
+        double limit = limit_at(folder, version);
+        if (limit > 0 && (smallest == 0 || limit < smallest)) smallest = limit;
         char *slash = strrchr(path, '/');
         if (!slash) return smallest;
         *slash = 0;
@@ -79,12 +86,17 @@ static double smallest_quota(const char *root, const char *controller, const cha
 }
 
 double ls_cpus_quota(const char *root) {
-    const double found[] = { smallest_quota(root, NULL, "", 2), smallest_quota(root, "cpu", "/cpu", 1),
-        smallest_quota(root, "cpu", "/cpu,cpuacct", 1) };
+    const double found[] = { smallest_limit(root, NULL, "", 2, quota_at),
+        smallest_limit(root, "cpu", "/cpu", 1, quota_at), smallest_limit(root, "cpu", "/cpu,cpuacct", 1, quota_at) };
     double smallest = 0;
     for (int i = 0; i < 3; i++)
         if (found[i] > 0 && (smallest == 0 || found[i] < smallest)) smallest = found[i];
     return smallest;
+}
+
+double ls_cpus_memory_limit(const char *root) {
+    double limit = smallest_limit(root, NULL, "", 2, memory_at);
+    return limit > 0 ? limit : smallest_limit(root, "memory", "/memory", 1, memory_at);
 }
 
 int ls_cpus_cpuset_count(const char *root) {

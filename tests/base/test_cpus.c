@@ -53,6 +53,31 @@ static void quotas(void **state) {
     }
 }
 
+static void limits_of_memory(void **state) {
+    (void)state;
+    static const struct {
+        const char *files[8];
+        double limit;
+    } rows[] = {
+        { { NULL }, 0 },
+        { { "proc/self/cgroup", "0::/\n", "sys/fs/cgroup/memory.max", "max\n" }, 0 },
+        { { "proc/self/cgroup", "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max", "max\n", "sys/fs/cgroup/a/memory.max",
+              "1073741824\n", "sys/fs/cgroup/memory.max", "2147483648\n" },
+            1 << 30 },
+        { { "proc/self/cgroup", "4:memory:/docker/0123\n", "sys/fs/cgroup/memory/memory.limit_in_bytes",
+              "536870912\n" },
+            1 << 29 },
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        temp_folder root = temp_folder_new();
+        for (int i = 0; i < 8 && rows[row].files[i]; i += 2)
+            temp_file(&root, rows[row].files[i], rows[row].files[i + 1]);
+        double limit = ls_cpus_memory_limit(root.path);
+        temp_folder_remove(&root);
+        if (limit != rows[row].limit) fail_msg("row %zu: %g, expected %g", row, limit, rows[row].limit);
+    }
+}
+
 static void threads(void **state) {
     (void)state;
     static const struct {
@@ -100,6 +125,7 @@ static void this_machine(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quotas),
+        cmocka_unit_test(limits_of_memory),
         cmocka_unit_test(threads),
         cmocka_unit_test(this_machine),
     };

@@ -60,6 +60,19 @@ missing "no cuBLASLt" "libcublasLt.so.$major" "cuBLASLt is missing: libcublasLt.
 mv fake/libcudnn_graph.so.9 . # half an installation; parts of another one are not taken for it
 says "cuDNN without a part" "cuDNN is incomplete: found $here/fake/libcudnn.so.9 without libcudnn_graph.so.9; needed is 9.8.0 or later"
 mv libcudnn_graph.so.9 fake/
+# Files of two releases in one folder, as a half update leaves them.
+mkdir mixed && cp fake/*.so* mixed/ && cd mixed || exit 1
+mv libcudnn.so.9 libcudnn.so.9.19.0 && ln -s libcudnn.so.9.19.0 libcudnn.so.9
+for name in graph heuristic engines_precompiled engines_runtime_compiled; do
+    mv "libcudnn_$name.so.9" "libcudnn_$name.so.9.19.0" && ln -s "libcudnn_$name.so.9.19.0" "libcudnn_$name.so.9"
+done
+cd ..
+libraries=$here/mixed
+says "cuDNN of one version in all parts" "the plugin was reached"
+mv mixed/libcudnn_heuristic.so.9.19.0 mixed/libcudnn_heuristic.so.9.10.1
+ln -sf libcudnn_heuristic.so.9.10.1 mixed/libcudnn_heuristic.so.9
+says "cuDNN of two versions" "cuDNN is of two versions: found $here/mixed/libcudnn.so.9 (9.19.0) beside $here/mixed/libcudnn_heuristic.so.9 (9.10.1)"
+libraries=$here/fake
 # The emulated device in the plugin's place, on a machine where everything is right.
 if [ -e "$emulated" ]; then
     cp "$emulated" bin/lockstep_cuda.so

@@ -321,6 +321,23 @@ static int folder_bytes(const char *path) {
     return slash ? (int)(slash - path) : 0;
 }
 
+// "9.19.0" of ".../libcudnn_graph.so.9.19.0", to which a library's file leads; "": its name has no more than the major version.
+static const char *full_version(const char *path, char real[PATH_MAX]) {
+    const char *version = realpath(path, real) ? strstr(real, ".so.") : NULL;
+    return version && strchr(version + 4, '.') ? version + 4 : "";
+}
+
+// An update that has exchanged some of cuDNN's files, but not all.
+static int is_of_two_versions(const char *part, ls_gpu_library *out) {
+    char real[PATH_MAX], real_part[PATH_MAX];
+    const char *version = full_version(out->path, real), *other = full_version(part, real_part);
+    if (!version[0] || !other[0] || strcmp(version, other) == 0) return 0;
+    ls_text_cut(out->problem, sizeof out->problem,
+        "cuDNN is of two versions: found %.120s (%s) beside %.120s (%s); needed is one whole installation; %s",
+        out->path, version, part, other, fix);
+    return 1;
+}
+
 // Opens cuDNN's parts, which stand beside it, or beside what it is a link to; 1 when all are there. Once a part is open
 // the loader finds it by name, for any caller: a sanitizer's dlopen does not look beside the library that calls it.
 static int open_cudnn_parts(ls_gpu_library *out) {
@@ -333,7 +350,10 @@ static int open_cudnn_parts(ls_gpu_library *out) {
         char part[64];
         ls_library_file file;
         ls_text_cut(part, sizeof part, "%s.%d", cudnn_parts[i], rows[LS_NVIDIA_CUDNN].major);
-        if (ls_library_search_open(beside, part, 0, &file)) continue;
+        if (ls_library_search_open(beside, part, 0, &file)) {
+            if (is_of_two_versions(file.path, out)) return 0;
+            continue;
+        }
         if (file.error[0])
             ls_text_cut(out->problem, sizeof out->problem, "a part of cuDNN does not open: %.200s; needed is %s; %s",
                 file.error, out->needed, fix);

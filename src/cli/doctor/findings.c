@@ -1,0 +1,466 @@
+#include "cli/doctor/findings.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/memory.h"
+#include "base/text.h"
+#include "dist/fingerprint.h"
+#include "dist/rank_groups.h"
+
+static const int64_t MiB = 1 << 20, GiB = 1 << 30;
+// What Open MPI and MPICH keep in /dev/shm for a rank, rounded up.
+static const int64_t shm_a_rank = 8 << 20;
+
+// One look at the facts: a rule adds what it finds for the ranks from `first` on that it holds for.
+typedef struct {
+    const ls_doctor_view *view;
+    const ls_facts *f;                   // of the rank that is looked at, the lowest of its host for rules of hosts
+    int ranks_of_host;                   // 1: the finding is of all ranks of f's host
+    uint64_t *holds[LS_FINDINGS_MAX];    // [ranks]
+    ls_findings *out;
+    ls_status status;
+} look;
+
+static int found_before(const look *l, ls_severity severity, const char *topic, const char *text) {
+    for (int i = 0; i < l->out->count; i++) {
+        const ls_finding *row = &l->out->row[i];
+        if (row->severity == severity && strcmp(row->topic, topic) == 0 && strcmp(row->text, text) == 0) return i;
+    }
+    return -1;
+}
+
+static void LS_PRINTF(4, 5) add(look *l, ls_severity severity, const char *topic, const char *format, ...) {
+    char text[LS_FINDING_TEXT_BYTES];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    int at = found_before(l, severity, topic, text);
+    if (at < 0) {
+        if (l->out->count == LS_FINDINGS_MAX || ls_failed(l->status)) return;
+        l->status = LS_NEW(l->holds[l->out->count], l->view->ranks, "findings");
+        if (ls_failed(l->status)) return;
+        at = l->out->count++;
+        l->out->row[at] = (ls_finding){ .severity = severity, .topic = topic };
+        memcpy(l->out->row[at].text, text, sizeof text);
+    }
+    for (int r = 0; r < l->view->ranks; r++)
+        l->holds[at][r] |= l->ranks_of_host ? l->view->all[r].host_index == l->f->host_index
+                                            : &l->view->all[r] == l->f;
+}
+#define OK(...) add(l, LS_FINDING_OK, __VA_ARGS__)
+#define NOTE(...) add(l, LS_FINDING_NOTE, __VA_ARGS__)
+#define PROBLEM(...) add(l, LS_FINDING_PROBLEM, __VA_ARGS__)
+
+static const char *several(int64_t count) {
+    return count == 1 ? "" : "s";
+}
+
+// --- the host ------------------------------------------------------------------------------------
+
+static void look_at_processor(look *l) {
+    const ls_facts *f = l->f;
+    if (f->has_avx2)
+        OK("processor", "%s: %s", f->model, f->features);
+    else if (f->gpus > 0)
+        NOTE("processor", "%s has no AVX2 and FMA, which the cpu device needs: only GPUs can be used", f->model);
+    else
+        PROBLEM("processor",
+            "%s has no AVX2 and FMA, which the cpu device needs: take another machine; device.type = ref works "
+            "everywhere, and is slow",
+            f->model);
+}
+
+// Cores that all ranks of the host may use together: each counted once, whoever is bound to it.
+static int cores_of_host(const ls_facts *f) {
+    return f->mask_cpus > 0 ? (int)((double)f->host_cpus * f->mask_cores / f->mask_cpus + 0.5) : f->host_cpus;
+}
+
+static int processors_in_use(const look *l) {
+    ls_cpu_mask all = { { 0 } };
+    for (int r = 0; r < l->view->ranks; r++) {
+        if (l->view->all[r].host_index != l->f->host_index) continue;
+        ls_cpu_mask one = ls_cpu_mask_parse(l->view->all[r].mask);
+        for (size_t i = 0; i < sizeof all.bits / sizeof *all.bits; i++) all.bits[i] |= one.bits[i];
+    }
+    return ls_cpu_mask_count(&all);
+}
+
+static void look_at_cores(look *l) {
+    const ls_facts *f = l->f;
+    int cores = cores_of_host(f), used = processors_in_use(l), before = l->out->count;
+    int cut = strstr(f->mask, "...") != NULL; // a mask too long to be exchanged whole
+    if (f->started_by[0] && used > 0 && !cut && 2 * used <= f->host_cpus && (f->quota == 0 || f->quota > used))
+        PROBLEM("cores",
+            "%s has bound %d rank%s to %d of %d processors; the others stay idle: start with --bind-to none (mpirun) or "
+            "--cpus-per-task (srun)",
+            f->started_by, f->local_size, several(f->local_size), used, f->host_cpus);
+    if (f->quota > 0 && f->quota < cores)
+        NOTE("cores",
+            "a quota of %g of %d cores (cgroup): threads beyond it are stopped in turns; raise it (docker --cpus=%d, "
+            "Kubernetes limits.cpu), or count on %g",
+            f->quota, cores, cores, f->quota);
+    int usable = f->quota > 0 && f->quota < cores ? (int)ceil(f->quota) : cores;
+    if (f->local_size > usable)
+        NOTE("cores", "%d ranks share %d core%s: each waits for the others; %d rank%s would be faster", f->local_size,
+            usable, several(usable), usable, several(usable));
+    if (l->out->count == before)
+        OK("cores", "%d core%s, %d rank%s of %d thread%s", cores, several(cores), f->local_size, several(f->local_size),
+            f->threads, several(f->threads));
+}
+
+static void look_at_memory(look *l) {
+    const ls_facts *f = l->f;
+    int64_t free = f->memory_available;
+    if (f->memory_limit >= 0 && f->memory_limit < free) free = f->memory_limit;
+    const int64_t each = free / f->local_size;
+    char text[24];
+    const char *limit = free == f->memory_limit ? " (the cgroup's limit)" : "";
+    ls_text_bytes(text, (uint64_t)each);
+    if (f->memory_available <= 0) return;
+    if (each < 256 * MiB)
+        PROBLEM("memory", "%s for each of %d rank%s%s: too little for most networks; start fewer ranks, or raise the limit",
+            text, f->local_size, several(f->local_size), limit);
+    else if (each < GiB)
+        NOTE("memory", "%s for each of %d rank%s%s: a small train.micro_batch and data.prefetch will do", text,
+            f->local_size, several(f->local_size), limit);
+    else
+        OK("memory", "1 GiB or more for each of %d rank%s%s", f->local_size, several(f->local_size), limit);
+}
+
+static void look_at_shm(look *l) {
+    const ls_facts *f = l->f;
+    const int64_t needed = shm_a_rank * f->local_size;
+    char free[24], need[24];
+    if (f->shm == LS_FACTS_UNKNOWN) {
+        NOTE("/dev/shm", "there is none: ranks of a host exchange through files in /tmp, which is slower; mount a tmpfs there");
+        return;
+    }
+    ls_text_bytes(free, (uint64_t)f->shm_free);
+    ls_text_bytes(need, (uint64_t)(f->local_size > 1 ? needed : 2 * shm_a_rank));
+    if (f->local_size > 1 && f->shm_free < needed)
+        PROBLEM("/dev/shm",
+            "%s free, but %d ranks of this host exchange through it and take up to %s: enlarge it (docker "
+            "--shm-size=1g; mount -o remount,size=1g /dev/shm)",
+            free, f->local_size, need);
+    else if (f->shm_free < 2 * shm_a_rank)
+        NOTE("/dev/shm", "%s free: enough for one rank, but two take up to %s (docker --shm-size=1g)", free, need);
+    else if (f->gpus > 1 && f->shm_free < 256 * MiB)
+        NOTE("/dev/shm", "%s free: NCCL may want more between %d GPUs (docker --shm-size=1g)", free, f->gpus);
+    else
+        OK("/dev/shm", "large enough");
+}
+
+static int is_below(int64_t limit, int64_t needed) {
+    return limit >= 0 && limit < needed;
+}
+
+static void look_at_limits(look *l) {
+    const ls_facts *f = l->f;
+    const int64_t *limit = f->limit, threads = (int64_t)f->local_size * (2 * f->threads + 16);
+    const int before = l->out->count;
+    char text[24];
+    if (is_below(limit[LS_LIMIT_FILES], 1024))
+        add(l, limit[LS_LIMIT_FILES] < 256 ? LS_FINDING_PROBLEM : LS_FINDING_NOTE, "limits",
+            "%lld open files: MPI and NCCL open some for each rank; ulimit -n 4096", (long long)limit[LS_LIMIT_FILES]);
+    if (!f->is_root && is_below(limit[LS_LIMIT_PROCESSES], 2 * threads))
+        add(l, limit[LS_LIMIT_PROCESSES] < threads ? LS_FINDING_PROBLEM : LS_FINDING_NOTE, "limits",
+            "%lld processes, threads counted, but the ranks here start up to %lld: ulimit -u, or a lower device.threads",
+            (long long)limit[LS_LIMIT_PROCESSES], (long long)threads);
+    if (is_below(limit[LS_LIMIT_STACK], MiB))
+        PROBLEM("limits", "%s of stack: ulimit -s 8192", ls_text_bytes(text, (uint64_t)limit[LS_LIMIT_STACK]));
+    if (is_below(limit[LS_LIMIT_LOCKED], 64 * MiB) && (f->gpus > 1 || l->view->all[l->view->ranks - 1].host_index > 0))
+        NOTE("limits", "%s of locked memory: InfiniBand adapters and NCCL want all of it; ulimit -l unlimited",
+            ls_text_bytes(text, (uint64_t)limit[LS_LIMIT_LOCKED]));
+    if (limit[LS_LIMIT_ADDRESSES] >= 0)
+        add(l, f->gpus > 0 ? LS_FINDING_PROBLEM : LS_FINDING_NOTE, "limits",
+            "%s of addresses (ulimit -v)%s: ulimit -v unlimited", ls_text_bytes(text, (uint64_t)limit[LS_LIMIT_ADDRESSES]),
+            f->gpus > 0 ? ", but CUDA reserves more than all memory" : " counts what is only reserved, too");
+    if (is_below(limit[LS_LIMIT_FILE_SIZE], GiB))
+        NOTE("limits", "files of at most %s: larger checkpoints are refused at the start; ulimit -f unlimited",
+            ls_text_bytes(text, (uint64_t)limit[LS_LIMIT_FILE_SIZE]));
+    if (l->out->count == before) OK("limits", "none is in the way");
+}
+
+// --- threads of a rank ---------------------------------------------------------------------------
+
+static int binds_threads(const char *variable) {
+    static const char *const harmless[] = { "OMP_PROC_BIND=false", "OMP_PROC_BIND=FALSE", "KMP_AFFINITY=none",
+        "KMP_AFFINITY=disabled" };
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        if (strcmp(variable, harmless[i]) == 0) return 0;
+    return strncmp(variable, "OMP_PROC_BIND=", 14) == 0 || strncmp(variable, "GOMP_CPU_AFFINITY=", 18) == 0 ||
+           strncmp(variable, "KMP_AFFINITY=", 13) == 0 || strncmp(variable, "OMP_PLACES=", 11) == 0;
+}
+
+static void look_at_variables(look *l) {
+    const ls_facts *f = l->f;
+    for (int i = 0; i < LS_FACTS_VARIABLES_MAX && f->variable[i][0]; i++) {
+        const char *variable = f->variable[i];
+        if (!binds_threads(variable)) continue;
+        const int name = (int)strcspn(variable, "=");
+        if (f->mask_cores == 1 && f->host_cpus > f->mask_cpus)
+            PROBLEM("threads",
+                "%s: the OpenMP runtime that oneDNN brings along binds all threads of the rank to one core; unset %.*s (the "
+                "threads are Lockstep's own: device.threads)",
+                variable, name, variable);
+        else
+            NOTE("threads", "%s is meant for OpenMP, whose threads are not used here, and may bind the rank: unset %.*s",
+                variable, name, variable);
+    }
+}
+
+// --- GPUs ----------------------------------------------------------------------------------------
+
+static void look_at_gpu_libraries(look *l) {
+    for (int i = 0; i < LS_FACTS_LIBRARIES_MAX && l->f->library[i].name[0]; i++) {
+        const ls_facts_library *library = &l->f->library[i];
+        if (!library->problem[0]) continue;
+        if (library->for_several && l->f->gpus < 2)
+            NOTE("GPU", "for several GPUs: %s", library->problem);
+        else
+            PROBLEM("GPU", "%s", library->problem);
+    }
+}
+
+static void look_at_gpus(look *l) {
+    const ls_facts *f = l->f;
+    const int is_hardware = f->nvidia_on_bus > 0 || f->driver_path[0], before = l->out->count;
+    if (!f->gpus && !is_hardware) {
+        OK("GPU", "no NVIDIA card and no driver here: ranks compute on the CPU");
+        return;
+    }
+    if (!f->gpus || is_hardware) {
+        if (f->driver_problem[0]) PROBLEM("GPU", "%s", f->driver_problem);
+        if (f->card_problem[0]) PROBLEM("GPU", "%s", f->card_problem);
+        look_at_gpu_libraries(l);
+    }
+    if (!f->gpus && l->out->count == before) PROBLEM("GPU", "%s", f->why_no_gpu);
+    if (f->gpus > f->local_size)
+        NOTE("GPU", "%d of %d GPUs stay idle with %d rank%s: start one rank for each, as below", f->gpus - f->local_size,
+            f->gpus, f->local_size, several(f->local_size));
+    if (l->out->count == before) OK("GPU", "%d x %s, driver %s", f->gpus, f->gpu, f->driver[0] ? f->driver : "unknown");
+}
+
+// --- MPI -----------------------------------------------------------------------------------------
+
+// "Open MPI v4.1.4" and "Open MPI 4.1.4" are of one family, and the first `parts` numbers of their versions are the same.
+static int fits(const char *mpi, const char *launcher, int parts) {
+    size_t family = strcspn(launcher, "0123456789");
+    if (!family || launcher[0] == 0) return 0;
+    int is_family = strncmp(mpi, launcher, family - (launcher[family] != 0)) == 0;
+    if (strncmp(launcher, "Intel MPI", 9) == 0) is_family = strncmp(mpi, "Intel", 5) == 0;
+    const char *a = mpi + strcspn(mpi, "0123456789"), *b = launcher + family;
+    for (; is_family && *a && *b && parts > 0; parts--) {
+        size_t digits = strspn(a, "0123456789");
+        if (digits != strspn(b, "0123456789") || strncmp(a, b, digits) != 0) return 0;
+        a += digits + (a[digits] == '.');
+        b += digits + (b[digits] == '.');
+    }
+    return is_family;
+}
+
+int ls_facts_fitting_launcher(const ls_facts *f) {
+    for (int parts = 2; parts >= 0; parts -= 2)
+        for (int i = 0; i < LS_FACTS_LAUNCHERS_MAX && f->launcher[i].name[0]; i++)
+            if (fits(f->mpi, f->launcher[i].version, parts)) return i;
+    return -1;
+}
+
+static const char *package_of(const char *mpi) {
+    return strncmp(mpi, "MPICH", 5) == 0 ? "apt-get install mpich" : "apt-get install openmpi-bin";
+}
+
+static void look_at_launcher(look *l) {
+    const ls_facts *f = l->f;
+    const ls_facts_library *first = &f->launcher[0];
+    const int at = ls_facts_fitting_launcher(f);
+    if (strcmp(f->mpi, "no MPI") == 0) {
+        NOTE("launcher", "the program was built without MPI: one rank only; build it with MPI for several");
+        return;
+    }
+    if (l->view->not_joined) PROBLEM("launcher", "%s", l->view->not_joined);
+    if (!first->name[0])
+        NOTE("launcher", "no mpirun in PATH: one rank works; several need that of %s (Debian, Ubuntu: %s)", f->mpi,
+            package_of(f->mpi));
+    else if (at < 0)
+        PROBLEM("launcher",
+            "%s in PATH is %s's (%s), but the program is linked with %s, which it cannot start: put the bin folder of "
+            "that MPI first into PATH, or build the program for this one (cmake -DMPI_C_COMPILER=..., docs/cluster.md)",
+            first->name, first->version[0] ? first->version : "another program", first->path, f->mpi);
+    else if (at > 0)
+        NOTE("launcher", "%s in PATH is %s's, but the program is linked with %s: start it by %s", first->name,
+            first->version[0] ? first->version : "another program", f->mpi, f->launcher[at].name);
+    else if (!fits(f->mpi, first->version, 2))
+        NOTE("launcher", "%s in PATH is of %s, the program is linked with %s: take one of the same version", first->name,
+            first->version, f->mpi);
+    else
+        OK("launcher", "%s is of the MPI that the program is linked with, %s", first->name, f->mpi);
+    if (f->srun[0] && !f->srun_speaks[0])
+        NOTE("launcher", "srun in PATH (%s) does not answer --mpi=list here: no SLURM cluster, or no configuration of one",
+            f->srun);
+}
+
+static int is_open_mpi(const ls_facts *f) {
+    return strncmp(f->mpi, "Open MPI", 8) == 0;
+}
+
+static void look_at_copies(look *l) {
+    if (l->f->reads_peers || !is_open_mpi(l->f)) return;
+    NOTE("MPI",
+        "this container refuses process_vm_readv, by which Open MPI copies between ranks of a host: it complains and "
+        "copies twice; docker --cap-add=SYS_PTRACE, or --mca btl_vader_single_copy_mechanism none");
+}
+
+// --- the job -------------------------------------------------------------------------------------
+
+static void look_at_disk(look *l) {
+    const ls_facts *f = l->f;
+    const int before = l->out->count;
+    char free[24];
+    ls_text_bytes(free, (uint64_t)(f->disk_free > 0 ? f->disk_free : 0));
+    if (!f->is_writable)
+        PROBLEM("run folder", "%s cannot be written by this user: start elsewhere, or name a folder by --run-dir", f->folder);
+    if (f->disk_free >= 0 && f->disk_free < GiB)
+        add(l, f->disk_free < 64 * MiB ? LS_FINDING_PROBLEM : LS_FINDING_NOTE, "run folder",
+            "%s has %s free: make room for checkpoints, or name another folder by --run-dir", f->folder, free);
+    if (strcmp(f->file_system, "overlay") == 0)
+        NOTE("run folder",
+            "%s lies in the container's own layer (overlay) and goes with it: mount a folder (docker -v HOST:CONTAINER) "
+            "and name it by --run-dir",
+            f->folder);
+    if (strcmp(f->file_system, "tmpfs") == 0)
+        NOTE("run folder", "%s lies in memory (tmpfs): a restart loses it; name a folder on a disk by --run-dir", f->folder);
+    if (l->out->count == before) OK("run folder", "%s (%s)", f->folder, f->file_system);
+}
+
+static void look_at_device(look *l) {
+    if (l->view->no_device) PROBLEM("device", "%s", l->view->no_device);
+}
+
+static const struct {
+    void (*look)(look *l);
+    enum { RANK, HOST, JOB } of;
+} rules[] = { { look_at_processor, HOST }, { look_at_cores, HOST }, { look_at_variables, RANK },
+    { look_at_memory, HOST }, { look_at_shm, HOST }, { look_at_limits, HOST }, { look_at_gpus, HOST },
+    { look_at_device, JOB }, { look_at_launcher, JOB }, { look_at_copies, HOST }, { look_at_disk, JOB } };
+
+static int is_first_of_host(const ls_doctor_view *view, int rank) {
+    for (int r = 0; r < rank; r++)
+        if (view->all[r].host_index == view->all[rank].host_index) return 0;
+    return 1;
+}
+
+static void apply(look *l, int rule) {
+    for (int r = 0; r < l->view->ranks; r++) {
+        l->f = &l->view->all[r];
+        l->ranks_of_host = rules[rule].of != RANK;
+        if (rules[rule].of == RANK || (rules[rule].of == HOST && is_first_of_host(l->view, r)) || r == 0) rules[rule].look(l);
+        if (rules[rule].of == JOB) return;
+    }
+}
+
+// "": it holds for all; "host b" where it holds for all of one.
+static void say_where(const look *l, const uint64_t *holds, int is_of_job, ls_finding *row) {
+    const ls_doctor_view *view = l->view;
+    int count = ls_rank_groups_size(holds, view->ranks, 1), first = 0;
+    if (count == view->ranks || is_of_job) return;
+    while (!holds[first]) first++;
+    if (count == view->all[first].local_size && view->all[first + count - 1].host_index == view->all[first].host_index)
+        ls_text_cut(row->where, sizeof row->where, "host %s", view->all[first].host);
+    else
+        ls_rank_groups_list(holds, view->ranks, 1, row->where, sizeof row->where);
+}
+
+// --- differences ---------------------------------------------------------------------------------
+
+static void describe(const ls_facts *f, ls_fingerprint *out) {
+    char text[24];
+    static const struct {
+        const char *name;
+        int in_bytes;
+    } limits[] = {
+#define LIMIT_ROW(NAME, resource, text, in_bytes) { text, in_bytes },
+        LS_FACTS_LIMITS(LIMIT_ROW)
+#undef LIMIT_ROW
+    };
+    ls_fingerprint_add(out, "program", "%s", f->version);
+    ls_fingerprint_add(out, "build", "%s", f->build);
+    ls_fingerprint_add(out, "MPI", "%s", f->mpi);
+    ls_fingerprint_note(out, "kernel", "%s", f->kernel);
+    ls_fingerprint_note(out, "processor", "%s", f->model);
+    ls_fingerprint_note(out, "instructions", "%s", f->features);
+    ls_fingerprint_note(out, "cores of a rank", "%d", f->mask_cores);
+    ls_fingerprint_note(out, "processors of the host", "%d", f->host_cpus);
+    ls_fingerprint_note(out, "quota", "%g", f->quota);
+    ls_fingerprint_note(out, "threads of a rank", "%d", f->threads);
+    ls_fingerprint_note(out, "memory nodes", "%d", f->numa_nodes);
+    ls_fingerprint_note(out, "memory", "%s", ls_text_bytes(text, (uint64_t)f->memory));
+    ls_fingerprint_note(out, "/dev/shm", "%s", f->shm < 0 ? "none" : ls_text_bytes(text, (uint64_t)f->shm));
+    for (int i = 0; i < LS_FACTS_LIMIT_COUNT; i++)
+        ls_fingerprint_note(out, limits[i].name, "%s",
+            f->limit[i] < 0      ? "unlimited"
+            : limits[i].in_bytes ? ls_text_bytes(text, (uint64_t)f->limit[i])
+                                 : (snprintf(text, sizeof text, "%lld", (long long)f->limit[i]), text));
+    ls_fingerprint_note(out, "container", "%s", f->container[0] ? f->container : "none");
+    ls_fingerprint_note(out, "GPUs", "%d", f->gpus);
+    ls_fingerprint_note(out, "GPU", "%s", f->gpu[0] ? f->gpu : "none");
+    ls_fingerprint_note(out, "driver", "%s", f->driver[0] ? f->driver : "none");
+    for (int i = 0; i < LS_FACTS_LIBRARIES_MAX && f->library[i].name[0]; i++) {
+        const ls_facts_library *library = &f->library[i];
+        if (strcmp(library->name, "MPI") == 0) continue; // it has told its version itself
+        // Their versions must be the same where a run uses them.
+        (strcmp(library->name, "oneDNN") == 0 || (f->gpus > 0 && strcmp(library->name, "NVML") != 0)
+                ? ls_fingerprint_add
+                : ls_fingerprint_note)(out, library->name, "%s", library->version[0] ? library->version : "none");
+    }
+}
+
+static ls_status compare(const ls_doctor_view *view, ls_findings *out) {
+    ls_fingerprint *all;
+    LS_TRY(LS_NEW(all, view->ranks, "facts of %d ranks", view->ranks));
+    for (int r = 0; r < view->ranks; r++) describe(&view->all[r], &all[r]);
+    ls_status status = ls_fingerprint_compare_gathered(all, view->ranks,
+        "ranks differ in what must be the same: install the same program and libraries on all hosts", out->differences);
+    out->may_differ = !ls_failed(status);
+    if (status.code == LS_COMM) {
+        ls_text_cut(out->differences, sizeof out->differences, "%s", status.text);
+        status = LS_SUCCESS;
+    }
+    free(all);
+    return status;
+}
+
+// --- all of it -----------------------------------------------------------------------------------
+
+ls_status ls_findings_new(const ls_doctor_view *view, ls_findings **out) {
+    LS_TRY(LS_NEW(*out, 1, "findings"));
+    look l = { .view = view, .out = *out, .status = LS_SUCCESS };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        const int before = (*out)->count;
+        apply(&l, (int)i);
+        for (int at = before; at < (*out)->count; at++)
+            say_where(&l, l.holds[at], rules[i].of == JOB, &(*out)->row[at]);
+    }
+    ls_status status = l.status;
+    LS_THEN(status, compare(view, *out));
+    for (int i = 0; i < (*out)->count; i++) free(l.holds[i]);
+    if (!ls_failed(status)) return status;
+    free(*out);
+    *out = NULL;
+    return status;
+}
+
+const char *ls_severity_name(ls_severity severity) {
+    static const char *const names[] = { "ok", "note", "problem" };
+    return names[severity];
+}
+
+int ls_findings_count(const ls_findings *findings, ls_severity severity) {
+    const ls_severity of_differences = findings->may_differ ? LS_FINDING_NOTE : LS_FINDING_PROBLEM;
+    int count = findings->differences[0] && of_differences == severity;
+    for (int i = 0; i < findings->count; i++) count += findings->row[i].severity == severity;
+    return count;
+}
