@@ -206,6 +206,7 @@ function(lockstep_tests folder)
   add_executable(plant_plans "${folder}/support/plant_plans.c") # for tests/train/test_autotune.sh
   target_link_libraries(plant_plans PRIVATE lockstep_cli)
   lockstep_injected(train_flipped "${folder}/support/flip.c")
+  lockstep_injected(train_unsound "${folder}/support/unsound.c")
   lockstep_mpich()
   file(GLOB_RECURSE scripts CONFIGURE_DEPENDS "${folder}/test_*.sh")
   foreach(script ${scripts})

@@ -43,7 +43,8 @@ typedef struct { // texts are borrowed from argv; free by ls_args_free
     const char *sweeps[LS_ARGS_SWEEPS_MAX]; // bench: "KEY=VALUE,VALUE"
     int sweep_count;
     int scaling;                  // bench: ls_scaling
-    int json;                     // devices
+    int json;                     // devices, doctor
+    int quick;                    // doctor
     const char *trace;            // file; NULL: not set
     int64_t trace_from, trace_to; // updates; both 0: not set
 } ls_args;

@@ -1,217 +1,27 @@
-// cmd_devices.c - `train devices [--json]`: every device of this machine, the GPUs' libraries, what is missing or does not
-// fit together and the fix, and what device.type = auto takes; to stdout.
-
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-#include "base/cpus.h"
-#include "base/json.h"
+// cmd_devices.c - `train devices [--json]`: the part of `train doctor` about devices, of rank 0's host; to stdout.
 #include "base/memory.h"
-#include "base/text.h"
 #include "cli/commands.h"
-#include "device/device.h"
-#include "device/gpu/plugin.h"
+#include "cli/doctor/devices.h"
 
-enum { FEATURES_MAX = 4 };
-
-typedef struct {
-    ls_cpus cpus;
-    int threads;
-    size_t memory_bytes;
-    const char *features[FEATURES_MAX]; // up to NULL
-    ls_gpu_machine machine[LS_GPU_PLUGIN_COUNT];
-    // device.type = auto
-    const char *chosen; // "cpu"; NULL: none opens
-    ls_device_info info;
-    const char *why; // "": nothing is missing
-} findings;
-
-static void list_features(const ls_cpus *cpus, const char *features[FEATURES_MAX]) {
-    const struct {
-        int has;
-        const char *name;
-    } rows[FEATURES_MAX] = { { cpus->has_avx2, "AVX2" }, { cpus->has_avx512, "AVX-512" },
-        { cpus->has_avx512_bf16, "AVX512-BF16" }, { cpus->has_amx_bf16, "AMX-BF16" } };
-    int count = 0;
-    for (int i = 0; i < FEATURES_MAX; i++)
-        if (rows[i].has) features[count++] = rows[i].name;
-}
-
-static void look(findings *f) {
-    ls_cpus_detect(&f->cpus);
-    f->threads = ls_cpus_threads_per_rank(&f->cpus, 1);
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    f->memory_bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
-    list_features(&f->cpus, f->features);
-    for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++)
-        if (ls_gpu_plugins[p].vendor->look) ls_gpu_plugins[p].vendor->look(&f->machine[p]);
-
-    // Not a guess: the device is opened as a run would open it.
-    ls_device *device = NULL;
-    const char *why = NULL;
-    ls_status status = ls_device_open("auto", &(ls_device_options){ .threads = f->threads }, &device, &why);
-    f->why = ls_failed(status) ? status.text : why ? why : "";
-    if (ls_failed(status)) return;
-    f->chosen = device->api->name;
-    device->api->info(device, &f->info);
-    ls_device_close(device);
-}
-
-// --- for people --------------------------------------------------------------------------------
-
-static void print_cards(const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine) {
-    for (int i = 0; i < machine->card_count; i++) {
-        const ls_gpu_card *card = &machine->cards[i];
-        char memory[24];
-        printf("  %s %-2d %s, compute capability %d.%d%s, %s, driver %s, %s, %s\n", plugin->type, i, card->name,
-            card->capability / 10, card->capability % 10, card->new_enough ? "" : " (too old)",
-            ls_text_bytes(memory, card->memory_bytes), machine->driver_release[0] ? machine->driver_release : "unknown",
-            card->uuid[0] ? card->uuid : "no UUID", card->pci[0] ? card->pci : "no PCI address");
-    }
-}
-
-static void print_devices(const findings *f) {
-    char memory[24];
-    printf("devices\n  cpu     %s, %d core%s, %d thread%s a rank", f->cpus.model, f->cpus.mask_cores,
-        f->cpus.mask_cores == 1 ? "" : "s", f->threads, f->threads == 1 ? "" : "s");
-    for (int i = 0; i < FEATURES_MAX && f->features[i]; i++) printf(", %s", f->features[i]);
-    printf(", %s\n", ls_text_bytes(memory, f->memory_bytes));
-    for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++) print_cards(&ls_gpu_plugins[p], &f->machine[p]);
-}
-
-static void print_library(
-    const char *name, const char *version, const char *needed, const char *use, const char *path) {
-    printf("  %-13s %-11s %-29s %-13s %s\n", name, version[0] ? version : "-", needed[0] ? needed : "any", use,
-        path[0] ? path : "not found");
-}
-
-static void print_libraries(const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine) {
-    char version[32] = "", title[32];
-    if (machine->driver_runs)
-        snprintf(version, sizeof version, "%s %d.%d", plugin->title, machine->driver_runs / 1000,
-            machine->driver_runs % 1000 / 10);
-    snprintf(title, sizeof title, "for %s", plugin->title);
-    printf("\n%-15s %-11s %-29s %-13s %s\n", title, "found", "needed", "use", "path");
-    print_library("driver", machine->driver_release[0] ? machine->driver_release : version, machine->driver_needed,
-        "required", machine->driver_path);
-    for (int i = 0; i < machine->library_count; i++) {
-        const ls_gpu_library *library = &machine->libraries[i];
-        print_library(library->name, library->version, library->needed, library->use, library->path);
-    }
-}
-
-static void print_problems(const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine) {
-    const char *lines[LS_GPU_LIBRARIES_MAX + 2] = { machine->driver_problem, machine->card_problem };
-    int printed = 0;
-    for (int i = 0; i < machine->library_count; i++) lines[i + 2] = machine->libraries[i].problem;
-    for (int i = 0; i < machine->library_count + 2; i++) {
-        if (!lines[i][0]) continue;
-        if (printed++ == 0) printf("\nto be done before %s can be used\n", plugin->title);
-        printf("  %s\n", lines[i]);
-    }
-}
-
-static void print_all(const findings *f) {
-    print_devices(f);
-    for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++) {
-        if (!ls_gpu_plugins[p].vendor->look) continue;
-        print_libraries(&ls_gpu_plugins[p], &f->machine[p]);
-        print_problems(&ls_gpu_plugins[p], &f->machine[p]);
-    }
-    if (f->chosen)
-        printf("\ndevice.type = auto takes %s (%s)%s%s\n", f->chosen, f->info.name, f->why[0] ? ": " : "", f->why);
-    else
-        printf("\ndevice.type = auto takes nothing: %s\n", f->why);
-}
-
-// --- for a program -------------------------------------------------------------------------------
-
-static void add_text(cJSON *object, const char *name, const char *text) {
-    if (text[0])
-        ls_json_add_text(object, name, text);
-    else
-        ls_json_add_null(object, name);
-}
-
-static void add_cpu(cJSON *devices, const findings *f) {
-    cJSON *device = ls_json_append(devices, cJSON_CreateObject());
-    add_text(device, "type", "cpu");
-    add_text(device, "name", f->cpus.model);
-    ls_json_add_int(device, "cores", f->cpus.mask_cores);
-    ls_json_add_int(device, "threads", f->threads);
-    ls_json_add_int(device, "memory_bytes", (int64_t)f->memory_bytes);
-    cJSON *features = ls_json_add_array(device, "features");
-    for (int i = 0; i < FEATURES_MAX && f->features[i]; i++)
-        ls_json_append(features, cJSON_CreateString(f->features[i]));
-}
-
-static void add_card(cJSON *devices, const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine, int index) {
-    const ls_gpu_card *card = &machine->cards[index];
-    char capability[16];
-    snprintf(capability, sizeof capability, "%d.%d", card->capability / 10, card->capability % 10);
-    cJSON *device = ls_json_append(devices, cJSON_CreateObject());
-    add_text(device, "type", plugin->type);
-    ls_json_add_int(device, "index", index);
-    add_text(device, "name", card->name);
-    add_text(device, "compute_capability", capability);
-    ls_json_add_bool(device, "new_enough", card->new_enough);
-    ls_json_add_int(device, "memory_bytes", (int64_t)card->memory_bytes);
-    add_text(device, "driver", machine->driver_release);
-    add_text(device, "uuid", card->uuid);
-    add_text(device, "pci", card->pci);
-}
-
-static void add_libraries(cJSON *tree, const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine) {
-    cJSON *driver = ls_json_add_object(tree, "driver");
-    add_text(driver, "version", machine->driver_release);
-    ls_json_add_int(driver, plugin->type, machine->driver_runs);
-    add_text(driver, "needed", machine->driver_needed);
-    add_text(driver, "path", machine->driver_path);
-    add_text(driver, "problem", machine->driver_problem);
-    add_text(driver, "card_problem", machine->card_problem);
-    cJSON *libraries = ls_json_add_array(tree, "libraries");
-    for (int i = 0; i < machine->library_count; i++) {
-        const ls_gpu_library *from = &machine->libraries[i];
-        cJSON *library = ls_json_append(libraries, cJSON_CreateObject());
-        add_text(library, "name", from->name);
-        add_text(library, "version", from->version);
-        add_text(library, "needed", from->needed);
-        add_text(library, "use", from->use);
-        add_text(library, "path", from->path);
-        add_text(library, "problem", from->problem);
-    }
-}
-
-static ls_status print_json(const findings *f) {
+static ls_status print_json(const ls_devices *devices) {
     cJSON *tree = cJSON_CreateObject();
-    cJSON *devices = ls_json_add_array(tree, "devices");
-    add_cpu(devices, f);
-    for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++) {
-        const ls_gpu_plugin_row *plugin = &ls_gpu_plugins[p];
-        for (int i = 0; i < f->machine[p].card_count; i++) add_card(devices, plugin, &f->machine[p], i);
-        // the first plugin's are at the top, those of others under their name
-        if (plugin->vendor->look)
-            add_libraries(p == 0 ? tree : ls_json_add_object(tree, plugin->type), plugin, &f->machine[p]);
-    }
-    cJSON *chosen = ls_json_add_object(tree, "auto");
-    add_text(chosen, "device", f->chosen ? f->chosen : "");
-    add_text(chosen, "name", f->info.name);
-    add_text(chosen, "why_not_cuda", f->why);
+    ls_devices_json(devices, tree);
     ls_status status = ls_json_write_line(stdout, "standard output", tree);
     cJSON_Delete(tree);
     return status;
 }
 
 static ls_status print_devices_of_host(int as_json) {
-    findings *f;
-    LS_TRY(LS_NEW(f, 1, "list of devices"));
+    ls_devices *devices;
+    LS_TRY(LS_NEW(devices, 1, "list of devices"));
     ls_status status = LS_SUCCESS;
-    look(f);
+    ls_devices_look(devices);
+    ls_devices_try(devices);
     if (as_json)
-        status = print_json(f);
+        status = print_json(devices);
     else
-        print_all(f);
-    free(f);
+        ls_devices_print(devices, stdout);
+    free(devices);
     ls_keep_first(&status, ls_command_flush(stdout));
     return status;
 }

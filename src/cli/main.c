@@ -5,6 +5,7 @@
 #include "base/streams.h"
 #include "cli/command_table.h"
 #include "cli/commands.h"
+#include "cli/doctor/doctor.h"
 #include "dist/comm.h"
 
 static ls_status (*const run[])(const ls_args *args, ls_comm *comm) = {
@@ -28,9 +29,12 @@ int main(int argc, char **argv) {
     if (!ls_failed(parsed)) ls_streams_fail_quietly(keeps_on(&args));
     // From here on, heeded from the first update on: a launcher's signal may meet ranks that have only just started.
     if (!ls_failed(parsed) && trains(&args)) parsed = ls_signals_listen();
+    const int is_doctor = !ls_failed(parsed) && args.command == LS_COMMAND_DOCTOR;
+    if (is_doctor) ls_doctor_look(&args);
     ls_comm *comm = NULL;
     ls_status status = ls_comm_start(&argc, &argv, ls_failed(parsed) ? NULL : args.joint, &comm);
     if (ls_failed(status)) {
+        if (is_doctor) status = ls_doctor_alone(&args, status);
         ls_log_status(ls_failed(parsed) ? parsed : status);
         ls_args_free(&args);
         return ls_failed(parsed) ? (int)parsed.code : (int)status.code;

@@ -1,5 +1,5 @@
 // launcher.h - which launcher has started this process, and as one of how many: by the variables that launchers leave
-// in the environment. Private to dist/.
+// in the environment. For dist/, and for what `train doctor` says of it.
 #ifndef LS_DIST_LAUNCHER_H
 #define LS_DIST_LAUNCHER_H
 

@@ -21,7 +21,7 @@ static const struct {
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
     { { "resume", "a.ini" },
         "unknown command 'resume'; commands are bench, eval, predict, export, augment, replay, ckpt, "
-        "verify-resume, devices and help "
+        "verify-resume, doctor, devices and help "
         "(if it is a configuration file, write ./resume)" },
     { { "predict" }, "no weights file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
     { { "predict", "w" }, "no picture file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
@@ -58,6 +58,8 @@ static const struct {
     { { "verify-resume", "a.ini", "--updates=k" }, "--updates k: a whole number from 1 to 1000000 is allowed" },
     { { "a.ini", "--updates", "3" }, "--updates: not an option of 'train'; 'train --help' lists them" },
     { { "device" }, "unknown command 'device'; did you mean 'devices'?" },
+    { { "doktor" }, "unknown command 'doktor'; did you mean 'doctor'?" },
+    { { "devices", "--quick" }, "--quick: not an option of 'train devices'; 'train devices --help' lists them" },
     { { "devices", "a.ini" }, "'a.ini' is one file too many: train devices takes none" },
     { { "devices", "--set", "a.b=c" }, "--set: not an option of 'train devices'; 'train devices --help' lists them" },
     { { "a.ini", "--json" }, "--json: not an option of 'train'; 'train --help' lists them" },
@@ -180,6 +182,8 @@ static const struct {
                                                                       .trace_to = 5 } },
     { { "devices" }, { .command = LS_COMMAND_DEVICES, .seconds = 3, .repeats = 5 } },
     { { "devices", "--json" }, { .command = LS_COMMAND_DEVICES, .json = 1, .seconds = 3, .repeats = 5 } },
+    { { "doctor", "--quick", "--run-dir", "x" },
+        { .command = LS_COMMAND_DOCTOR, .quick = 1, .run_dir = "x", .seconds = 3, .repeats = 5 } },
     { { "devices", "--help" },
         { .command = LS_COMMAND_HELP, .files = TOPIC("devices"), .file_count = 1, .seconds = 3, .repeats = 5 } },
     { { "--help" }, { .command = LS_COMMAND_HELP, .seconds = 3, .repeats = 5 } },
@@ -201,7 +205,7 @@ static int same_args(const ls_args *a, const ls_args *b) {
                a->set_count == b->set_count && same_text(a->run_dir, b->run_dir) &&
                a->print_config == b->print_config && a->dry_run == b->dry_run && a->quiet == b->quiet &&
                a->scaling == b->scaling && a->sweep_count == b->sweep_count && a->seconds == b->seconds &&
-               a->repeats == b->repeats && a->layers == b->layers && a->json == b->json &&
+               a->repeats == b->repeats && a->layers == b->layers && a->json == b->json && a->quick == b->quick &&
                same_text(a->trace, b->trace) && a->trace_from == b->trace_from && a->trace_to == b->trace_to;
     same = same && a->file_count == b->file_count;
     for (int i = 0; same && i < a->file_count; i++) same = same_text(a->files[i], b->files[i]);
@@ -291,6 +295,7 @@ static void tells_what_ranks_share(void **state) {
         { { "bench", "a.ini", "--layers", "--sweep", "ranks=1,2" }, "train bench --layers --sweep ranks=1,2" },
         { { "eval", "a.ini", "w" }, "train eval" },
         { { "devices", "--json" }, "train devices" },
+        { { "doctor", "--json", "--quick", "--run-dir", "x" }, "train doctor --quick" },
         { { "-h" }, "train --help" },
         { { "--version" }, "train --version" },
     };

@@ -51,7 +51,7 @@ ROOMS = ["src/base", "src/config", "src/data", "src/dist", "src/model", "src/pro
 LIBRARY = "liblockstep.so"
 PLUGIN = "bin/emulated/lockstep_cuda.so"  # the emulated GPU: sums through host memory and much else run with it only
 ADDRESSES_MAX = 1 << 40  # a changed size may ask for anything
-WRAPPED = ("train_flipped", "train_injected")  # the program, linked with --wrap: that needs the rooms' objects, not the library
+WRAPPED = ("train_flipped", "train_injected", "train_unsound")  # the program, linked with --wrap: that needs the rooms' objects, not the library
 MARK = "LOCKSTEP_MUTATION"  # in the environment of all that a test starts
 
 Source = collections.namedtuple("Source", "path objects commands")  # a kernel has several: one for each vector width

@@ -26,7 +26,7 @@
 #include "base/version.h"
 #include "dist/launcher.h"
 
-enum { ANSWER_BYTES = 4096, ANSWER_S = 5, NVIDIA = 0x10de, DISPLAY = 0x03 };
+enum { ANSWER_BYTES = 4096, ANSWER_S = 3, NVIDIA = 0x10de, DISPLAY = 0x03 };
 extern char **environ;
 
 // The beginning of a file; "" where it cannot be read.
@@ -217,8 +217,10 @@ static void look_at_disk(const char *folder, ls_facts *facts) {
     ls_text_cut(facts->folder, sizeof facts->folder, "%s", folder ? folder : ".");
     while (!ls_path_exists(facts->folder)) {
         char *slash = strrchr(facts->folder, '/');
-        if (slash == facts->folder || !slash) ls_text_cut(facts->folder, sizeof facts->folder, slash ? "/" : ".");
-        else *slash = 0;
+        if (slash == facts->folder || !slash)
+            ls_text_cut(facts->folder, sizeof facts->folder, slash ? "/" : ".");
+        else
+            *slash = 0;
     }
     facts->is_writable = access(facts->folder, W_OK) == 0;
     facts->disk_free = LS_FACTS_UNKNOWN;
@@ -266,13 +268,14 @@ typedef struct {
     int count;
 } loaded;
 
-// The version is what the file's own name ends with: libdnnl.so.2.6.
+// The version is what the file's own name ends with, libdnnl.so.2.6, where that is not the interface's.
 static int take_loaded(struct dl_phdr_info *info, size_t bytes, void *context) {
     static const struct {
         const char *file, *name;
-    } rows[] = { { "/libdnnl.so", "oneDNN" }, { "/libmpi.so", "MPI" }, { "/libmpich.so", "MPI" },
-        { "/libgomp.so", "OpenMP" }, { "/libiomp5.so", "OpenMP" }, { "/libhwloc.so", "hwloc" }, { "/libz.so", "zlib" },
-        { "/libdeflate.so", "libdeflate" }, { "/libjpeg.so", "libjpeg" } };
+        int is_versioned;
+    } rows[] = { { "/libdnnl.so", "oneDNN", 1 }, { "/libmpi.so", "MPI", 0 }, { "/libmpich.so", "MPI", 0 },
+        { "/libgomp.so", "OpenMP", 0 }, { "/libiomp5.so", "OpenMP", 0 }, { "/libhwloc.so", "hwloc", 0 },
+        { "/libz.so", "zlib", 1 }, { "/libdeflate.so", "libdeflate", 0 }, { "/libjpeg.so", "libjpeg", 0 } };
     loaded *l = context;
     (void)bytes;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && l->count < LS_FACTS_LIBRARIES_MAX; i++) {
@@ -281,7 +284,7 @@ static int take_loaded(struct dl_phdr_info *info, size_t bytes, void *context) {
         ls_facts_library *library = &l->facts->library[l->count++];
         ls_text_cut(library->name, sizeof library->name, "%s", rows[i].name);
         ls_text_cut(library->path, sizeof library->path, "%s", info->dlpi_name);
-        const char *version = realpath(info->dlpi_name, real) ? strstr(real, ".so.") : NULL;
+        const char *version = rows[i].is_versioned && realpath(info->dlpi_name, real) ? strstr(real, ".so.") : NULL;
         if (version) ls_text_cut(library->version, sizeof library->version, "%s", version + 4);
     }
     return 0;
@@ -292,6 +295,7 @@ static void take_library(const ls_gpu_library *from, ls_facts_library *to) {
     ls_text_cut(to->version, sizeof to->version, "%s", from->version);
     ls_text_cut(to->path, sizeof to->path, "%s", from->path);
     ls_text_cut(to->problem, sizeof to->problem, "%s", from->problem);
+    to->of_gpu = 1;
     to->for_several = strcmp(from->use, "several GPUs") == 0;
 }
 

@@ -76,8 +76,8 @@ static void print_libraries(FILE *file, const ls_gpu_plugin_row *plugin, const l
             machine->driver_runs % 1000 / 10);
     snprintf(title, sizeof title, "for %s", plugin->title);
     fprintf(file, "\n%-15s %-11s %-29s %-13s %s\n", title, "found", "needed", "use", "path");
-    print_library(file, "driver", machine->driver_release[0] ? machine->driver_release : version, machine->driver_needed,
-        "required", machine->driver_path);
+    print_library(file, "driver", machine->driver_release[0] ? machine->driver_release : version,
+        machine->driver_needed, "required", machine->driver_path);
     for (int i = 0; i < machine->library_count; i++) {
         const ls_gpu_library *library = &machine->libraries[i];
         print_library(file, library->name, library->version, library->needed, library->use, library->path);
@@ -103,7 +103,8 @@ void ls_devices_print(const ls_devices *f, FILE *file) {
         print_problems(file, &ls_gpu_plugins[p], &f->machine[p]);
     }
     if (f->chosen)
-        fprintf(file, "\ndevice.type = auto takes %s (%s)%s%s\n", f->chosen, f->info.name, f->why[0] ? ": " : "", f->why);
+        fprintf(
+            file, "\ndevice.type = auto takes %s (%s)%s%s\n", f->chosen, f->info.name, f->why[0] ? ": " : "", f->why);
     else
         fprintf(file, "\ndevice.type = auto takes nothing: %s\n", f->why);
 }

@@ -37,7 +37,7 @@ typedef struct { // a library or program
     char version[64];                // "": unknown
     char path[LS_FACTS_PATH_BYTES];  // "": not found
     char problem[LS_GPU_TEXT_BYTES]; // one line, with the fix; "": fits
-    int32_t for_several;             // only several GPUs need it
+    int32_t of_gpu, for_several;     // for_several: only several GPUs need it
 } ls_facts_library;
 
 // Texts are cut where they do not fit; "": unknown, or there is none.
@@ -59,8 +59,8 @@ typedef struct {
     int32_t threads; // that a rank takes here
     double quota;    // cores; 0: none
     char mask[128];
-    int32_t numa_nodes;      // with processors; 0: unknown
-    char near[128];          // processors by memory node: "0-7; 8-15"
+    int32_t numa_nodes; // with processors; 0: unknown
+    char near[128];     // processors by memory node: "0-7; 8-15"
     // memory, bytes
     int64_t memory, memory_available, memory_limit; // limit: of the cgroup; LS_FACTS_UNLIMITED
     int64_t shm, shm_free;                          // /dev/shm; LS_FACTS_UNKNOWN: there is none
@@ -70,15 +70,16 @@ typedef struct {
     int32_t is_writable;
     int64_t limit[LS_FACTS_LIMIT_COUNT]; // soft ones
     int32_t reads_peers;                 // a process may read another one's memory: what MPI copies with inside a host
-    char variable[LS_FACTS_VARIABLES_MAX][LS_FACTS_NAME_BYTES]; // set ones that change where threads run: "OMP_PROC_BIND=close"
+    char variable[LS_FACTS_VARIABLES_MAX]
+                 [LS_FACTS_NAME_BYTES]; // set ones that change where threads run: "OMP_PROC_BIND=close"
     // MPI
     char mpi[LS_FACTS_NAME_BYTES];                     // that the program is linked with: "Open MPI v4.1.4"; "no MPI"
     char started_by[LS_FACTS_NAME_BYTES];              // "Open MPI's mpirun"; "": by hand
     ls_facts_library launcher[LS_FACTS_LAUNCHERS_MAX]; // in PATH; of rank 0 alone
     char srun[LS_FACTS_PATH_BYTES], srun_speaks[LS_FACTS_NAME_BYTES]; // "pmix pmi2"; "": it does not work here
     // GPUs
-    int32_t nvidia_on_bus; // NVIDIA's display controllers among the PCI devices
-    int32_t gpus;          // that a run would see here
+    int32_t nvidia_on_bus;         // NVIDIA's display controllers among the PCI devices
+    int32_t gpus;                  // that a run would see here
     char gpu[LS_FACTS_NAME_BYTES]; // the first one's name
     char why_no_gpu[LS_GPU_TEXT_BYTES];
     char driver[32], driver_path[LS_FACTS_PATH_BYTES];

@@ -10,15 +10,15 @@
 #include "dist/rank_groups.h"
 
 static const int64_t MiB = 1 << 20, GiB = 1 << 30;
-// What Open MPI and MPICH keep in /dev/shm for a rank, rounded up.
-static const int64_t shm_a_rank = 8 << 20;
+// What Open MPI 4.1 wants free in /dev/shm for a rank.
+static const int64_t shm_a_rank = 4 << 20;
 
 // One look at the facts: a rule adds what it finds for the ranks from `first` on that it holds for.
 typedef struct {
     const ls_doctor_view *view;
-    const ls_facts *f;                   // of the rank that is looked at, the lowest of its host for rules of hosts
-    int ranks_of_host;                   // 1: the finding is of all ranks of f's host
-    uint64_t *holds[LS_FINDINGS_MAX];    // [ranks]
+    const ls_facts *f;                // of the rank that is looked at, the lowest of its host for rules of hosts
+    int ranks_of_host;                // 1: the finding is of all ranks of f's host
+    uint64_t *holds[LS_FINDINGS_MAX]; // [ranks]
     ls_findings *out;
     ls_status status;
 } look;
@@ -47,8 +47,7 @@ static void LS_PRINTF(4, 5) add(look *l, ls_severity severity, const char *topic
         memcpy(l->out->row[at].text, text, sizeof text);
     }
     for (int r = 0; r < l->view->ranks; r++)
-        l->holds[at][r] |= l->ranks_of_host ? l->view->all[r].host_index == l->f->host_index
-                                            : &l->view->all[r] == l->f;
+        l->holds[at][r] |= l->ranks_of_host ? l->view->all[r].host_index == l->f->host_index : &l->view->all[r] == l->f;
 }
 #define OK(...) add(l, LS_FINDING_OK, __VA_ARGS__)
 #define NOTE(...) add(l, LS_FINDING_NOTE, __VA_ARGS__)
@@ -94,7 +93,8 @@ static void look_at_cores(look *l) {
     int cut = strstr(f->mask, "...") != NULL; // a mask too long to be exchanged whole
     if (f->started_by[0] && used > 0 && !cut && 2 * used <= f->host_cpus && (f->quota == 0 || f->quota > used))
         PROBLEM("cores",
-            "%s has bound %d rank%s to %d of %d processors; the others stay idle: start with --bind-to none (mpirun) or "
+            "%s has bound %d rank%s to %d of %d processors; the others stay idle: start with --bind-to none (mpirun) "
+            "or "
             "--cpus-per-task (srun)",
             f->started_by, f->local_size, several(f->local_size), used, f->host_cpus);
     if (f->quota > 0 && f->quota < cores)
@@ -121,13 +121,14 @@ static void look_at_memory(look *l) {
     ls_text_bytes(text, (uint64_t)each);
     if (f->memory_available <= 0) return;
     if (each < 256 * MiB)
-        PROBLEM("memory", "%s for each of %d rank%s%s: too little for most networks; start fewer ranks, or raise the limit",
-            text, f->local_size, several(f->local_size), limit);
+        PROBLEM("memory",
+            "%s for each of %d rank%s%s: too little for most networks; start fewer ranks, or raise the limit", text,
+            f->local_size, several(f->local_size), limit);
     else if (each < GiB)
         NOTE("memory", "%s for each of %d rank%s%s: a small train.micro_batch and data.prefetch will do", text,
             f->local_size, several(f->local_size), limit);
     else
-        OK("memory", "1 GiB or more for each of %d rank%s%s", f->local_size, several(f->local_size), limit);
+        OK("memory", "more than 1 GiB a rank%s", limit);
 }
 
 static void look_at_shm(look *l) {
@@ -135,19 +136,21 @@ static void look_at_shm(look *l) {
     const int64_t needed = shm_a_rank * f->local_size;
     char free[24], need[24];
     if (f->shm == LS_FACTS_UNKNOWN) {
-        NOTE("/dev/shm", "there is none: ranks of a host exchange through files in /tmp, which is slower; mount a tmpfs there");
+        NOTE("/dev/shm",
+            "there is none: ranks of a host exchange through files in /tmp, which is slower; mount a tmpfs there");
         return;
     }
     ls_text_bytes(free, (uint64_t)f->shm_free);
     ls_text_bytes(need, (uint64_t)(f->local_size > 1 ? needed : 2 * shm_a_rank));
     if (f->local_size > 1 && f->shm_free < needed)
         PROBLEM("/dev/shm",
-            "%s free, but %d ranks of this host exchange through it and take up to %s: enlarge it (docker "
-            "--shm-size=1g; mount -o remount,size=1g /dev/shm)",
+            "%s free, but the %d ranks of this host exchange through it and take up to %s: with less MPI complains and "
+            "goes a "
+            "slower way, or ends; enlarge it (docker --shm-size=1g; mount -o remount,size=1g /dev/shm)",
             free, f->local_size, need);
     else if (f->shm_free < 2 * shm_a_rank)
         NOTE("/dev/shm", "%s free: enough for one rank, but two take up to %s (docker --shm-size=1g)", free, need);
-    else if (f->gpus > 1 && f->shm_free < 256 * MiB)
+    else if (f->gpus > 1 && f->shm_free < 256 * MiB) // docker's default is 64 MiB
         NOTE("/dev/shm", "%s free: NCCL may want more between %d GPUs (docker --shm-size=1g)", free, f->gpus);
     else
         OK("/dev/shm", "large enough");
@@ -167,7 +170,8 @@ static void look_at_limits(look *l) {
             "%lld open files: MPI and NCCL open some for each rank; ulimit -n 4096", (long long)limit[LS_LIMIT_FILES]);
     if (!f->is_root && is_below(limit[LS_LIMIT_PROCESSES], 2 * threads))
         add(l, limit[LS_LIMIT_PROCESSES] < threads ? LS_FINDING_PROBLEM : LS_FINDING_NOTE, "limits",
-            "%lld processes, threads counted, but the ranks here start up to %lld: ulimit -u, or a lower device.threads",
+            "%lld processes, threads counted, but the ranks here start up to %lld: ulimit -u, or a lower "
+            "device.threads",
             (long long)limit[LS_LIMIT_PROCESSES], (long long)threads);
     if (is_below(limit[LS_LIMIT_STACK], MiB))
         PROBLEM("limits", "%s of stack: ulimit -s 8192", ls_text_bytes(text, (uint64_t)limit[LS_LIMIT_STACK]));
@@ -176,7 +180,8 @@ static void look_at_limits(look *l) {
             ls_text_bytes(text, (uint64_t)limit[LS_LIMIT_LOCKED]));
     if (limit[LS_LIMIT_ADDRESSES] >= 0)
         add(l, f->gpus > 0 ? LS_FINDING_PROBLEM : LS_FINDING_NOTE, "limits",
-            "%s of addresses (ulimit -v)%s: ulimit -v unlimited", ls_text_bytes(text, (uint64_t)limit[LS_LIMIT_ADDRESSES]),
+            "%s of addresses (ulimit -v)%s: ulimit -v unlimited",
+            ls_text_bytes(text, (uint64_t)limit[LS_LIMIT_ADDRESSES]),
             f->gpus > 0 ? ", but CUDA reserves more than all memory" : " counts what is only reserved, too");
     if (is_below(limit[LS_LIMIT_FILE_SIZE], GiB))
         NOTE("limits", "files of at most %s: larger checkpoints are refused at the start; ulimit -f unlimited",
@@ -203,12 +208,14 @@ static void look_at_variables(look *l) {
         const int name = (int)strcspn(variable, "=");
         if (f->mask_cores == 1 && f->host_cpus > f->mask_cpus)
             PROBLEM("threads",
-                "%s: the OpenMP runtime that oneDNN brings along binds all threads of the rank to one core; unset %.*s (the "
+                "%s: the OpenMP runtime that oneDNN brings along binds all threads of the rank to one core; unset %.*s "
+                "(the "
                 "threads are Lockstep's own: device.threads)",
                 variable, name, variable);
         else
-            NOTE("threads", "%s is meant for OpenMP, whose threads are not used here, and may bind the rank: unset %.*s",
-                variable, name, variable);
+            NOTE("threads",
+                "%s is meant for OpenMP, whose threads are not used here, and may bind the rank: unset %.*s", variable,
+                name, variable);
     }
 }
 
@@ -239,8 +246,8 @@ static void look_at_gpus(look *l) {
     }
     if (!f->gpus && l->out->count == before) PROBLEM("GPU", "%s", f->why_no_gpu);
     if (f->gpus > f->local_size)
-        NOTE("GPU", "%d of %d GPUs stay idle with %d rank%s: start one rank for each, as below", f->gpus - f->local_size,
-            f->gpus, f->local_size, several(f->local_size));
+        NOTE("GPU", "%d of %d GPUs stay idle with %d rank%s: start one rank for each, as below",
+            f->gpus - f->local_size, f->gpus, f->local_size, several(f->local_size));
     if (l->out->count == before) OK("GPU", "%d x %s, driver %s", f->gpus, f->gpu, f->driver[0] ? f->driver : "unknown");
 }
 
@@ -269,6 +276,11 @@ int ls_facts_fitting_launcher(const ls_facts *f) {
     return -1;
 }
 
+// Ranks that were started as different programs have one.
+static int is_table(const char *text) {
+    return strchr(text, '\n') != NULL;
+}
+
 static const char *package_of(const char *mpi) {
     return strncmp(mpi, "MPICH", 5) == 0 ? "apt-get install mpich" : "apt-get install openmpi-bin";
 }
@@ -281,7 +293,7 @@ static void look_at_launcher(look *l) {
         NOTE("launcher", "the program was built without MPI: one rank only; build it with MPI for several");
         return;
     }
-    if (l->view->not_joined) PROBLEM("launcher", "%s", l->view->not_joined);
+    if (l->view->not_joined && !is_table(l->view->not_joined)) PROBLEM("launcher", "%s", l->view->not_joined);
     if (!first->name[0])
         NOTE("launcher", "no mpirun in PATH: one rank works; several need that of %s (Debian, Ubuntu: %s)", f->mpi,
             package_of(f->mpi));
@@ -294,13 +306,13 @@ static void look_at_launcher(look *l) {
         NOTE("launcher", "%s in PATH is %s's, but the program is linked with %s: start it by %s", first->name,
             first->version[0] ? first->version : "another program", f->mpi, f->launcher[at].name);
     else if (!fits(f->mpi, first->version, 2))
-        NOTE("launcher", "%s in PATH is of %s, the program is linked with %s: take one of the same version", first->name,
-            first->version, f->mpi);
+        NOTE("launcher", "%s in PATH is of %s, the program is linked with %s: take one of the same version",
+            first->name, first->version, f->mpi);
     else
         OK("launcher", "%s is of the MPI that the program is linked with, %s", first->name, f->mpi);
     if (f->srun[0] && !f->srun_speaks[0])
-        NOTE("launcher", "srun in PATH (%s) does not answer --mpi=list here: no SLURM cluster, or no configuration of one",
-            f->srun);
+        NOTE("launcher",
+            "srun in PATH (%s) does not answer --mpi=list here: no SLURM cluster, or no configuration of one", f->srun);
 }
 
 static int is_open_mpi(const ls_facts *f) {
@@ -322,17 +334,20 @@ static void look_at_disk(look *l) {
     char free[24];
     ls_text_bytes(free, (uint64_t)(f->disk_free > 0 ? f->disk_free : 0));
     if (!f->is_writable)
-        PROBLEM("run folder", "%s cannot be written by this user: start elsewhere, or name a folder by --run-dir", f->folder);
+        PROBLEM("run folder", "%s cannot be written by this user: start elsewhere, or name a folder by --run-dir",
+            f->folder);
     if (f->disk_free >= 0 && f->disk_free < GiB)
         add(l, f->disk_free < 64 * MiB ? LS_FINDING_PROBLEM : LS_FINDING_NOTE, "run folder",
             "%s has %s free: make room for checkpoints, or name another folder by --run-dir", f->folder, free);
     if (strcmp(f->file_system, "overlay") == 0)
         NOTE("run folder",
-            "%s lies in the container's own layer (overlay) and goes with it: mount a folder (docker -v HOST:CONTAINER) "
+            "%s lies in the container's own layer (overlay) and goes with it: mount a folder (docker -v "
+            "HOST:CONTAINER) "
             "and name it by --run-dir",
             f->folder);
     if (strcmp(f->file_system, "tmpfs") == 0)
-        NOTE("run folder", "%s lies in memory (tmpfs): a restart loses it; name a folder on a disk by --run-dir", f->folder);
+        NOTE("run folder", "%s lies in memory (tmpfs): a restart loses it; name a folder on a disk by --run-dir",
+            f->folder);
     if (l->out->count == before) OK("run folder", "%s (%s)", f->folder, f->file_system);
 }
 
@@ -357,8 +372,8 @@ static void apply(look *l, int rule) {
     for (int r = 0; r < l->view->ranks; r++) {
         l->f = &l->view->all[r];
         l->ranks_of_host = rules[rule].of != RANK;
-        if (rules[rule].of == RANK || (rules[rule].of == HOST && is_first_of_host(l->view, r)) || r == 0) rules[rule].look(l);
-        if (rules[rule].of == JOB) return;
+        if (rules[rule].of == RANK || is_first_of_host(l->view, r)) rules[rule].look(l);
+        if (rules[rule].of == JOB) return; // as rank 0 has it
     }
 }
 
@@ -420,6 +435,10 @@ static void describe(const ls_facts *f, ls_fingerprint *out) {
 
 static ls_status compare(const ls_doctor_view *view, ls_findings *out) {
     ls_fingerprint *all;
+    if (view->not_joined && is_table(view->not_joined)) {
+        ls_text_cut(out->differences, sizeof out->differences, "%s", view->not_joined);
+        return LS_SUCCESS;
+    }
     LS_TRY(LS_NEW(all, view->ranks, "facts of %d ranks", view->ranks));
     for (int r = 0; r < view->ranks; r++) describe(&view->all[r], &all[r]);
     ls_status status = ls_fingerprint_compare_gathered(all, view->ranks,

@@ -28,8 +28,9 @@ typedef struct {
 typedef struct {
     const ls_facts *all; // [ranks]
     int ranks;
-    const char *not_joined; // why the launcher's ranks could not be joined: then `all` is of one of them; NULL: they were
-    const char *no_device;  // why device.type = auto opens none; NULL: it does, or was not tried
+    const char
+        *not_joined; // why the launcher's ranks could not be joined: then `all` is of one of them; NULL: they were
+    const char *no_device; // why device.type = auto opens none; NULL: it does, or was not tried
 } ls_doctor_view;
 
 LS_CHECKED ls_status ls_findings_new(const ls_doctor_view *view, ls_findings **out); // free() it

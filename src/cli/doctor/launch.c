@@ -67,7 +67,8 @@ static void put_srun(const plan *p) {
     const ls_facts *f = p->all;
     const char *kind = strncmp(f->mpi, "Open MPI", 8) == 0 ? "pmix" : "pmi2";
     if (!strstr(f->srun_speaks, kind)) return;
-    ls_text_put(p->out, "srun --mpi=%s -N%d --ntasks-per-node=%d --cpus-per-task=%d", kind, p->hosts, p->each, p->cores);
+    ls_text_put(
+        p->out, "srun --mpi=%s -N%d --ntasks-per-node=%d --cpus-per-task=%d", kind, p->hosts, p->each, p->cores);
     if (f->gpus) ls_text_put(p->out, " --gpus-per-node=%d", f->gpus);
     ls_text_put(p->out, " %s config.ini\n", f->program);
 }

@@ -11,7 +11,15 @@
 
 enum { TENSORS_MAX = 12, STEPS_MAX = 3, ALIGN = 256, SEED = 20 };
 
-typedef enum { ACTIVATION, PARAM, PAIR, WINNERS, FLOATS, RESULT, BYTES } tensor_kind; // PAIR: two vectors, as batch norm keeps
+typedef enum {
+    ACTIVATION,
+    PARAM,
+    PAIR,
+    WINNERS,
+    FLOATS,
+    RESULT,
+    BYTES
+} tensor_kind; // PAIR: two vectors, as batch norm keeps
 
 typedef struct {
     const char *name;
@@ -45,13 +53,17 @@ static int put(scene *s, tensor t) {
 }
 
 static int activation(scene *s, const char *name, ls_nchw shape) {
-    return put(s, (tensor){ .name = name, .kind = ACTIVATION, .shape = shape, .count = (size_t)ls_nchw_count(shape),
+    return put(s, (tensor){ .name = name,
+                      .kind = ACTIVATION,
+                      .shape = shape,
+                      .count = (size_t)ls_nchw_count(shape),
                       .is_compared = 1 });
 }
 
 static int param(scene *s, const char *name, ls_param_shape shape) {
-    return put(s, (tensor){ .name = name, .kind = PARAM, .param = shape, .count = (size_t)ls_param_count(&shape),
-                      .is_compared = 1 });
+    return put(s,
+        (tensor){
+            .name = name, .kind = PARAM, .param = shape, .count = (size_t)ls_param_count(&shape), .is_compared = 1 });
 }
 
 static int vector(scene *s, const char *name, int channels) {
@@ -67,7 +79,8 @@ static int bytes(scene *s, const char *name, const void *from, size_t count) {
 }
 
 // A linear layer takes the arguments of a convolution.
-static void fill_products(scene *s, ls_op forward, const ls_op_desc *desc, ls_nchw in, ls_nchw out, ls_param_shape weight) {
+static void fill_products(
+    scene *s, ls_op forward, const ls_op_desc *desc, ls_nchw in, ls_nchw out, ls_param_shape weight) {
     int src = activation(s, "src", in), w = param(s, "weight", weight), bias = vector(s, "bias", out.c);
     int dst = activation(s, "dst", out), grad_dst = activation(s, "grad_dst", out);
     int grad_src = activation(s, "grad_src", in), grad_w = param(s, "grad_weight", weight);
@@ -85,10 +98,21 @@ static void fill_products(scene *s, ls_op forward, const ls_op_desc *desc, ls_nc
 static void make_conv(scene *s, ls_nchw in, int channels, int kernel, int stride, int pad) {
     ls_nchw out = { in.n, channels, (in.h + 2 * pad - kernel) / stride + 1, (in.w + 2 * pad - kernel) / stride + 1 };
     ls_op_desc desc = { .layer = "self-test",
-        .attr.conv = { .src = in, .dst = out, .kernel_h = kernel, .kernel_w = kernel, .stride_h = stride,
-            .stride_w = stride, .pad_h = pad, .pad_w = pad, .dilation = 1, .groups = 1, .has_bias = 1, .storage = LS_F32 } };
+        .attr.conv = { .src = in,
+            .dst = out,
+            .kernel_h = kernel,
+            .kernel_w = kernel,
+            .stride_h = stride,
+            .stride_w = stride,
+            .pad_h = pad,
+            .pad_w = pad,
+            .dilation = 1,
+            .groups = 1,
+            .has_bias = 1,
+            .storage = LS_F32 } };
     s->bound = 1e-4;
-    fill_products(s, LS_OP_CONV_FORWARD, &desc, in, out, (ls_param_shape){ LS_PARAM_CONV, { channels, in.c, kernel, kernel }, 1 });
+    fill_products(s, LS_OP_CONV_FORWARD, &desc, in, out,
+        (ls_param_shape){ LS_PARAM_CONV, { channels, in.c, kernel, kernel }, 1 });
 }
 
 static void conv_3x3(scene *s) {
@@ -104,7 +128,8 @@ static void linear(scene *s) {
     ls_op_desc desc = { .layer = "self-test",
         .attr.linear = { .src = in, .out_features = out.c, .has_bias = 1, .storage = LS_F32 } };
     s->bound = 1e-4;
-    fill_products(s, LS_OP_LINEAR_FORWARD, &desc, in, out, (ls_param_shape){ LS_PARAM_LINEAR, { out.c, in.c, in.h, in.w }, 1 });
+    fill_products(
+        s, LS_OP_LINEAR_FORWARD, &desc, in, out, (ls_param_shape){ LS_PARAM_LINEAR, { out.c, in.c, in.h, in.w }, 1 });
 }
 
 static void batch_norm(scene *s) {
@@ -115,28 +140,45 @@ static void batch_norm(scene *s) {
     int gamma = vector(s, "gamma", shape.c), beta = vector(s, "beta", shape.c);
     int grad_gamma = vector(s, "grad_gamma", shape.c), grad_beta = vector(s, "grad_beta", shape.c);
     int sum_mean = vector(s, "mean", shape.c), sum_var = vector(s, "variance", shape.c);
-    int saved = put(s, (tensor){ .name = "saved", .kind = PAIR, .param = { LS_PARAM_VECTOR, { shape.c, 1, 1, 1 }, 1 } });
+    int saved =
+        put(s, (tensor){ .name = "saved", .kind = PAIR, .param = { LS_PARAM_VECTOR, { shape.c, 1, 1, 1 }, 1 } });
     s->bound = 1e-4;
     s->step_count = 2;
     s->steps[0].desc = (ls_op_desc){ .op = LS_OP_NORM_FORWARD, .layer = "self-test", .attr.norm = attr };
     memcpy(s->steps[0].arg,
-        (int[LS_NORM_FORWARD_ARGS]){ [LS_NORM_FORWARD_SRC] = src, [LS_NORM_FORWARD_GAMMA] = gamma,
-            [LS_NORM_FORWARD_BETA] = beta, [LS_NORM_FORWARD_SAVED] = saved, [LS_NORM_FORWARD_SUM_MEAN] = sum_mean,
-            [LS_NORM_FORWARD_SUM_VAR] = sum_var, [LS_NORM_FORWARD_DST] = dst },
+        (int[LS_NORM_FORWARD_ARGS]){ [LS_NORM_FORWARD_SRC] = src,
+            [LS_NORM_FORWARD_GAMMA] = gamma,
+            [LS_NORM_FORWARD_BETA] = beta,
+            [LS_NORM_FORWARD_SAVED] = saved,
+            [LS_NORM_FORWARD_SUM_MEAN] = sum_mean,
+            [LS_NORM_FORWARD_SUM_VAR] = sum_var,
+            [LS_NORM_FORWARD_DST] = dst },
         LS_NORM_FORWARD_ARGS * sizeof(int));
     s->steps[1].desc = (ls_op_desc){ .op = LS_OP_NORM_BACKWARD, .layer = "self-test", .attr.norm = attr };
     memcpy(s->steps[1].arg,
-        (int[LS_NORM_BACKWARD_ARGS]){ [LS_NORM_BACKWARD_SRC] = src, [LS_NORM_BACKWARD_DST] = dst,
-            [LS_NORM_BACKWARD_GRAD_DST] = grad_dst, [LS_NORM_BACKWARD_GAMMA] = gamma, [LS_NORM_BACKWARD_SAVED] = saved,
-            [LS_NORM_BACKWARD_GRAD_SRC] = grad_src, [LS_NORM_BACKWARD_GRAD_GAMMA] = grad_gamma,
+        (int[LS_NORM_BACKWARD_ARGS]){ [LS_NORM_BACKWARD_SRC] = src,
+            [LS_NORM_BACKWARD_DST] = dst,
+            [LS_NORM_BACKWARD_GRAD_DST] = grad_dst,
+            [LS_NORM_BACKWARD_GAMMA] = gamma,
+            [LS_NORM_BACKWARD_SAVED] = saved,
+            [LS_NORM_BACKWARD_GRAD_SRC] = grad_src,
+            [LS_NORM_BACKWARD_GRAD_GAMMA] = grad_gamma,
             [LS_NORM_BACKWARD_GRAD_BETA] = grad_beta },
         LS_NORM_BACKWARD_ARGS * sizeof(int));
 }
 
 static void max_pool(scene *s) {
     ls_nchw in = { 4, 10, 8, 6 }, out = { 4, 10, 4, 3 };
-    ls_pool_attr attr = { .kind = LS_POOL_MAX, .src = in, .dst = out, .kernel_h = 2, .kernel_w = 2, .stride_h = 2,
-        .stride_w = 2, .relu = 1, .training = 1, .storage = LS_F32 };
+    ls_pool_attr attr = { .kind = LS_POOL_MAX,
+        .src = in,
+        .dst = out,
+        .kernel_h = 2,
+        .kernel_w = 2,
+        .stride_h = 2,
+        .stride_w = 2,
+        .relu = 1,
+        .training = 1,
+        .storage = LS_F32 };
     int src = activation(s, "src", in), dst = activation(s, "dst", out), grad_dst = activation(s, "grad_dst", out);
     int grad_src = activation(s, "grad_src", in);
     int winners = put(s, (tensor){ .name = "index", .kind = WINNERS, .shape = out });
@@ -161,7 +203,8 @@ static void loss(scene *s) {
     int of_state = bytes(s, "state", &state, sizeof state);
     s->bound = 1e-5;
     s->step_count = 1;
-    s->steps[0].desc = (ls_op_desc){ .op = LS_OP_LOSS, .layer = "self-test",
+    s->steps[0].desc = (ls_op_desc){ .op = LS_OP_LOSS,
+        .layer = "self-test",
         .attr.loss = { .logits = shape, .smoothing = 0.1F, .training = 1, .storage = LS_F32 } };
     memcpy(s->steps[0].arg, (int[]){ logits, of_labels, of_micro, of_state, result, grad }, 6 * sizeof(int));
 }
@@ -173,8 +216,10 @@ static void optimizer(scene *s) {
     int momentum = floats(s, "momentum", COUNT), weight = floats(s, "weight", COUNT);
     s->bound = 1e-6;
     s->step_count = 1;
-    s->steps[0].desc = (ls_op_desc){ .op = LS_OP_SGD, .layer = "self-test",
-        .attr.optimizer = { .count = COUNT, .segments = &segment, .segment_count = 1, .nesterov = 1, .storage = LS_F32 } };
+    s->steps[0].desc = (ls_op_desc){ .op = LS_OP_SGD,
+        .layer = "self-test",
+        .attr.optimizer = {
+            .count = COUNT, .segments = &segment, .segment_count = 1, .nesterov = 1, .storage = LS_F32 } };
     memcpy(s->steps[0].arg, (int[]){ of_state, grad, momentum, weight }, 4 * sizeof(int));
 }
 
@@ -372,8 +417,9 @@ ls_status ls_test_operators(ls_device *device, ls_test *out) {
     for (int i = 0; i < SCENES; i++) LS_THEN(status, try_scene(i, device, ref, &worst, &worst_name));
     ls_device_close(ref);
     LS_TRY(status);
-    ls_text_cut(out->text, sizeof out->text, "%d layers, forward and backward, on %s against ref: largest relative error %.1e (%s)",
-        SCENES, device->api->name, worst, worst_name);
+    ls_text_cut(out->text, sizeof out->text,
+        "%d layers, forward and backward, on %s against ref: largest relative error %.1e (%s)", SCENES,
+        device->api->name, worst, worst_name);
     out->figure[0].name = "largest_relative_error";
     out->figure[0].value = worst;
     return LS_SUCCESS;

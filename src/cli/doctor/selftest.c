@@ -38,7 +38,8 @@ static ls_status check_sums(const float *sums, int ranks, const char *what) {
         const float expected = (float)(ranks * (ranks + 1) / 2 * (i % 3 + 1));
         if (sums[i] != expected)
             return ls_fail(LS_COMM,
-                "element %d of a sum over %d ranks by %s is %.9g, expected %.9g: the library or the network gives wrong "
+                "element %d of a sum over %d ranks by %s is %.9g, expected %.9g: the library or the network gives "
+                "wrong "
                 "bytes; do not train over it before that is found (another version, another transport, another host)",
                 i, ranks, what, (double)sums[i], (double)expected);
     }
@@ -140,7 +141,8 @@ static ls_status sum_once(sums *s, const char *name) {
         api->copy(host, device, SUM_BYTES, s->queue);
         status = api->queue_sync(s->queue);
     }
-    LS_THEN(status, check_sums((const float *)(const void *)s->staging->address, ls_comm_get_info(s->bed->comm)->world_size, name));
+    LS_THEN(status,
+        check_sums((const float *)(const void *)s->staging->address, ls_comm_get_info(s->bed->comm)->world_size, name));
     return agreed(s->bed, status);
 }
 
@@ -191,7 +193,8 @@ static ls_status check_batch(const ls_loader_options *o, const ring *r, const ls
         uint8_t pixels[PICTURE];
         int32_t label;
         const int64_t at = batch->window * o->batches.global_batch + (int64_t)batch->position + k;
-        if (at < 0 || at >= SAMPLES) return ls_fail(LS_DATA, "the loader gives position %lld of %d", (long long)at, SAMPLES);
+        if (at < 0 || at >= SAMPLES)
+            return ls_fail(LS_DATA, "the loader gives position %lld of %d", (long long)at, SAMPLES);
         LS_TRY(ls_dataset_read(o->dataset, r->order[at], pixels, &label));
         if (label != r->labels[batch->slot][k] || memcmp(pixels, r->pixels[batch->slot] + k * PICTURE, PICTURE) != 0)
             return ls_fail(LS_DATA,
@@ -231,7 +234,12 @@ static ls_status load(const ls_config *cfg, int rank, int world_size, ring *r, l
     int64_t samples = 0;
     int batches = 0;
     LS_TRY(ls_dataset_open(cfg, LS_SPLIT_TRAIN, &dataset));
-    ls_loader_options o = { .dataset = dataset, .seed = 1, .shuffle = 1, .epochs = 1, .workers = WORKERS, .slots = r->slots,
+    ls_loader_options o = { .dataset = dataset,
+        .seed = 1,
+        .shuffle = 1,
+        .epochs = 1,
+        .workers = WORKERS,
+        .slots = r->slots,
         .slot_count = SLOTS };
     ls_status status = ls_batches_plan(cfg, SAMPLES, rank, world_size, &o.batches);
     ls_order_shuffle(r->order, SAMPLES, o.seed, 0);
@@ -240,8 +248,9 @@ static ls_status load(const ls_config *cfg, int rank, int world_size, ring *r, l
     double took = ls_clock_seconds() - since;
     ls_dataset_free(dataset);
     LS_TRY(status);
-    ls_text_cut(out->text, sizeof out->text, "%lld synthetic pictures in %d micro-batches by %d threads, each as it should be",
-        (long long)samples, batches, WORKERS);
+    ls_text_cut(out->text, sizeof out->text,
+        "%lld synthetic pictures in %d micro-batches by %d threads, each as it should be", (long long)samples, batches,
+        WORKERS);
     out->figure[0].name = "images_per_second";
     out->figure[0].value = (double)samples / took;
     return LS_SUCCESS;
@@ -298,8 +307,13 @@ static ls_status prepare(saved *s) {
 static ls_status write_and_read(saved *s, const char *folder, ls_test *out) {
     char path[2 * LS_TEXT_BYTES], size[24];
     int64_t bytes = 0;
-    const ls_train_info info = { .cfg = &s->cfg, .graph = s->graph, .rules = s->rules, .train_data = &s->data,
-        .test_data = &s->data, .device = "cpu", .batches = { .global_batch = MICRO, .micro_batch = MICRO, .world_size = 1 } };
+    const ls_train_info info = { .cfg = &s->cfg,
+        .graph = s->graph,
+        .rules = s->rules,
+        .train_data = &s->data,
+        .test_data = &s->data,
+        .device = "cpu",
+        .batches = { .global_batch = MICRO, .micro_batch = MICRO, .world_size = 1 } };
     LS_TRY(ls_checkpoint_path(folder, 1, path, sizeof path));
     double since = ls_clock_seconds();
     LS_TRY(ls_checkpoint_write(path, s->written, &info, NULL, &bytes));
@@ -307,7 +321,8 @@ static ls_status write_and_read(saved *s, const char *folder, ls_test *out) {
     LS_TRY(ls_checkpoint_read(path, &s->checkpoint));
     LS_TRY(ls_checkpoint_take(s->checkpoint, s->back));
     if (memcmp(s->written->values, s->back->values, s->written->bytes) != 0)
-        return ls_fail(LS_STORAGE, "%s: read back, its tensors are not those that were written: do not keep runs there", path);
+        return ls_fail(
+            LS_STORAGE, "%s: read back, its tensors are not those that were written: do not keep runs there", path);
     ls_text_cut(out->text, sizeof out->text, "%s written and on the disk in %.0f ms, read back, every byte the same",
         ls_text_bytes(size, (uint64_t)bytes), took * 1e3);
     out->figure[0].name = "bytes";
@@ -323,7 +338,8 @@ static ls_status with_folder(saved *s, const char *where, ls_test *out) {
     if (snprintf(folder, sizeof folder, "%s/lockstep-doctor-XXXXXX", where) >= (int)sizeof folder)
         return ls_fail(LS_USAGE, "%s: a path too long", where);
     if (!mkdtemp(folder))
-        return ls_fail(LS_STORAGE, "%s: no folder can be made there: %s; name another place by --run-dir", where, strerror(errno));
+        return ls_fail(
+            LS_STORAGE, "%s: no folder can be made there: %s; name another place by --run-dir", where, strerror(errno));
     ls_status status = write_and_read(s, folder, out);
     if (nftw(folder, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) != 0)
         ls_keep_first(&status, ls_fail(LS_STORAGE, "%s: could not be removed again: %s", folder, strerror(errno)));

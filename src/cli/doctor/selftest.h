@@ -22,8 +22,8 @@ typedef struct {
 
 typedef struct {
     ls_comm *comm;
-    ls_device *device; // as a run takes it; NULL on all ranks: none opens
-    int shares;        // some GPU has several ranks: its collectives refuse that
+    ls_device *device;  // as a run takes it; NULL on all ranks: none opens
+    int shares;         // some GPU has several ranks: its collectives refuse that
     const char *folder; // for a temporary folder
 } ls_test_bed;
 

@@ -1,0 +1,156 @@
+// cmd_doctor.c - `train doctor [--quick] [--json] [--run-dir DIR]`: what these ranks and hosts have, what fits together and what
+// does not, how a run is started here, and a self-test; to stdout. Exit 4 where something must be mended.
+#include <string.h>
+#include "base/memory.h"
+#include "cli/commands.h"
+#include "cli/doctor/doctor.h"
+#include "dist/device_assignment.h"
+
+enum { TESTS_MAX = 8 };
+static const double timeout_s = 60; // no exchange here takes long
+
+static struct { // of this process, from before the communicator
+    ls_devices devices;
+    ls_facts facts;
+} own;
+
+void ls_doctor_look(const ls_args *args) {
+    ls_devices_look(&own.devices);
+    ls_facts_collect(&own.devices, args->run_dir, &own.facts);
+}
+
+typedef struct {
+    const ls_args *args;
+    ls_comm *comm;
+    const char *no_device; // why none opens
+    const char *not_joined;
+    ls_device_assignment *assignment;
+    ls_device *device;
+    ls_facts *all; // [ranks]
+    ls_findings *findings;
+    ls_test tests[TESTS_MAX];
+    int test_count;
+} doctor;
+
+static ls_doctor_report report_of(doctor *d, int ranks) {
+    return (ls_doctor_report){ .all = d->all,
+        .ranks = ranks,
+        .devices = &own.devices,
+        .places = d->device ? ls_device_assignment_ranks(d->assignment) : NULL,
+        .findings = d->findings,
+        .tests = d->tests,
+        .test_count = d->test_count };
+}
+
+static ls_status find(doctor *d, int ranks) {
+    return ls_findings_new(&(ls_doctor_view){ d->all, ranks, d->not_joined, d->no_device }, &d->findings);
+}
+
+static ls_status print_json(const ls_doctor_report *report) {
+    cJSON *tree = cJSON_CreateObject();
+    ls_doctor_json(report, tree);
+    ls_status status = ls_json_write_line(stdout, "standard output", tree);
+    cJSON_Delete(tree);
+    return status;
+}
+
+ls_status ls_doctor_alone(const ls_args *args, ls_status failure) {
+    doctor d = { .args = args, .not_joined = failure.text, .all = &own.facts };
+    ls_devices_take(&own.devices, NULL, "not tried: the ranks are not joined");
+    ls_status status = find(&d, 1);
+    if (!ls_failed(status)) {
+        ls_doctor_report report = report_of(&d, 1);
+        if (args->json)
+            status = print_json(&report);
+        else
+            ls_doctor_print_facts(&report, stdout);
+    }
+    LS_THEN(status, ls_command_flush(stdout));
+    free(d.findings);
+    return ls_failed(status) ? status : failure;
+}
+
+// As a run with the defaults would. That none opens is a finding, not a failure.
+static ls_status open_device(doctor *d) {
+    ls_config *cfg;
+    ls_status status = LS_NEW(cfg, 1, "configuration");
+    if (cfg) ls_config_defaults(cfg);
+    LS_TRY(ls_command_agree(d->comm, status));
+    status = ls_device_assignment_new(d->comm, LS_SUCCESS, cfg, &d->assignment);
+    const ls_device_options options = { .threads = own.facts.threads };
+    LS_THEN(status, ls_device_assignment_open(d->assignment, d->comm, &options, &d->device));
+    free(cfg);
+    if (ls_failed(status)) {
+        if (ls_comm_broken(d->comm)) return ls_command_agree_or_abort(d->comm, status);
+        d->no_device = status.text;
+    }
+    ls_devices_take(
+        &own.devices, d->device, d->no_device ? d->no_device : ls_device_assignment_why_not_gpu(d->assignment));
+    return LS_SUCCESS;
+}
+
+static ls_status gather(doctor *d) {
+    const ls_comm_info *info = ls_comm_get_info(d->comm);
+    LS_TRY(ls_command_agree(d->comm, LS_NEW(d->all, info->world_size, "facts of %d ranks", info->world_size)));
+    ls_status status = ls_comm_allgather(d->comm, &own.facts, d->all, sizeof own.facts);
+    return ls_command_agree_or_abort(d->comm, status);
+}
+
+static ls_status try_all(doctor *d, int prints) {
+    const ls_test_bed bed = { .comm = d->comm,
+        .device = d->device,
+        .folder = own.facts.folder,
+        .shares = d->device && ls_device_assignment_shares(d->assignment) };
+    if (prints) fputs("self-test\n", stdout);
+    for (int i = 0; i < ls_test_count && i < TESTS_MAX; i++) {
+        LS_TRY(ls_command_agree_or_abort(d->comm, ls_test_run(&bed, i, &d->tests[d->test_count])));
+        if (prints) ls_doctor_print_test(&d->tests[d->test_count], stdout);
+        if (prints) fflush(stdout); // a test may take a second
+        d->test_count++;
+    }
+    if (prints) fputc('\n', stdout);
+    return LS_SUCCESS;
+}
+
+// Rank 0.
+static ls_status conclude(doctor *d, int ranks) {
+    ls_doctor_report report = report_of(d, ranks);
+    const char *first;
+    const int count = ls_doctor_to_mend(&report, &first), notes = ls_findings_count(d->findings, LS_FINDING_NOTE);
+    if (d->args->json) LS_TRY(print_json(&report));
+    if (!d->args->json && !count)
+        printf("all fits, with %d note%s%s\n", notes, notes == 1 ? "" : "s",
+            d->test_count ? "" : "; without a self-test (--quick)");
+    LS_TRY(ls_command_flush(stdout));
+    if (!count) return LS_SUCCESS;
+    if (count == 1) return ls_fail(LS_DEVICE, "train doctor: to be mended: %s", first);
+    return ls_fail(LS_DEVICE, "train doctor: %d things are to be mended; the first: %s", count, first);
+}
+
+static ls_status examine(doctor *d) {
+    const ls_comm_info *info = ls_comm_get_info(d->comm);
+    const int prints = info->rank == 0 && !d->args->json;
+    LS_TRY(open_device(d));
+    LS_TRY(gather(d));
+    LS_TRY(ls_command_agree(d->comm, info->rank == 0 ? find(d, info->world_size) : LS_SUCCESS));
+    ls_doctor_report report = report_of(d, info->world_size);
+    if (prints) ls_doctor_print_facts(&report, stdout);
+    if (!d->args->quick) LS_TRY(try_all(d, prints));
+    return ls_command_agree(d->comm, info->rank == 0 ? conclude(d, info->world_size) : LS_SUCCESS);
+}
+
+ls_status ls_cmd_doctor(const ls_args *args, ls_comm *comm) {
+    doctor *d;
+    LS_TRY(ls_command_agree(comm, LS_NEW(d, 1, "doctor")));
+    d->args = args;
+    d->comm = comm;
+    ls_comm_set_timeout(comm, timeout_s);
+    ls_facts_of_rank(ls_comm_get_info(comm), &own.devices, &own.facts);
+    ls_status status = examine(d);
+    ls_device_close(d->device);
+    ls_device_assignment_free(d->assignment);
+    free(d->findings);
+    free(d->all);
+    free(d);
+    return status;
+}
