@@ -357,6 +357,23 @@ static void machines_are_judged(void **unused) {
     free(all);
 }
 
+// What is found on two hosts alike is one finding, without an ok beside it.
+static void hosts_are_joined(void **unused) {
+    (void)unused;
+    ls_facts *all = calloc(RANKS_MAX, sizeof *all);
+    ls_findings *found;
+    int ranks = start(all, 4, 2), limits = 0;
+    for (int r = 0; r < ranks; r++) all[r].limit[LS_LIMIT_FILES] = 512;
+    must(ls_findings_new(&(ls_doctor_view){ .all = all, .ranks = ranks }, &found));
+    for (int i = 0; i < found->count; i++) {
+        limits += strcmp(found->row[i].topic, "limits") == 0;
+        assert_string_equal(found->row[i].where, "");
+    }
+    assert_int_equal(limits, 1);
+    free(found);
+    free(all);
+}
+
 static void what_others_say_is_passed_on(void **unused) {
     (void)unused;
     ls_facts f = good_host();
@@ -418,6 +435,7 @@ static void launchers_name_themselves(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(machines_are_judged),
+        cmocka_unit_test(hosts_are_joined),
         cmocka_unit_test(what_others_say_is_passed_on),
         cmocka_unit_test(commands_fit_the_machine),
         cmocka_unit_test(launchers_name_themselves),

@@ -76,6 +76,9 @@ ended() {
 train alone 0 --quiet
 hosts_up 2
 hosts_measure "$bin"
+hosts_run 1 60 "$bin/train" doctor >"$work/doctor.log" 2>&1
+check "doctor: sums" "$(grep -c '^  ok       all-reduce: 1 MiB over 2 ranks on 2 hosts: exact; ' "$work/doctor.log")" 1
+check "doctor: a command for both hosts" "$(grep -cE '^  mpirun.* --host [^ ]+:[0-9]+,[^ ]+:[0-9]+ -np ' "$work/doctor.log")" 1
 MPI_FLAGS="-x TERM=xterm" train two 1
 same two alone 2
 check "two: lines, no bar and no colours" "$(grep -c $'[\r\033]' "$work/two.log")" 0

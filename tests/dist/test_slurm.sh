@@ -35,6 +35,12 @@ same nodes $? 2
 timeout 30 srun --mpi=pmix -N2 -n4 "$train" run.ini --quiet --run-dir nodes4 >nodes4.log 2>&1
 same nodes4 $? 4
 
+# train doctor, under srun on both nodes.
+timeout 60 srun --mpi=pmix -N2 -n2 "$train" doctor >doctor.log 2>&1
+check "doctor: sums" "$(grep -c '^  ok       all-reduce: 1 MiB over 2 ranks on 2 hosts: exact; ' doctor.log)" 1
+check "doctor: srun's command" \
+  "$(grep -cE '^  srun --mpi=pmix -N2 --ntasks-per-node=[0-9]+ --cpus-per-task=[0-9]+ .*train config.ini$' doctor.log)" 1
+
 # Tasks that would train each by itself, where MPI was forgotten: refused once.
 timeout 30 srun --mpi=none -N2 -n2 "$train" run.ini --dry-run >apart.log 2>&1
 check "without --mpi=pmix: exit" $? 2

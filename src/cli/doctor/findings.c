@@ -18,6 +18,7 @@ typedef struct {
     const ls_doctor_view *view;
     const ls_facts *f;                // of the rank that is looked at, the lowest of its host for rules of hosts
     int ranks_of_host;                // 1: the finding is of all ranks of f's host
+    int added;                        // by the rule so far, for this f
     uint64_t *holds[LS_FINDINGS_MAX]; // [ranks]
     ls_findings *out;
     ls_status status;
@@ -38,6 +39,7 @@ static void LS_PRINTF(4, 5) add(look *l, ls_severity severity, const char *topic
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
     int at = found_before(l, severity, topic, text);
+    l->added++;
     if (at < 0) {
         if (l->out->count == LS_FINDINGS_MAX || ls_failed(l->status)) return;
         l->status = LS_NEW(l->holds[l->out->count], l->view->ranks, "findings");
@@ -89,7 +91,7 @@ static int processors_in_use(const look *l) {
 
 static void look_at_cores(look *l) {
     const ls_facts *f = l->f;
-    int cores = cores_of_host(f), used = processors_in_use(l), before = l->out->count;
+    int cores = cores_of_host(f), used = processors_in_use(l);
     int cut = strstr(f->mask, "...") != NULL; // a mask too long to be exchanged whole
     if (f->started_by[0] && used > 0 && !cut && 2 * used <= f->host_cpus && (f->quota == 0 || f->quota > used))
         PROBLEM("cores",
@@ -106,7 +108,7 @@ static void look_at_cores(look *l) {
     if (f->local_size > usable)
         NOTE("cores", "%d ranks share %d core%s: each waits for the others; %d rank%s would be faster", f->local_size,
             usable, several(usable), usable, several(usable));
-    if (l->out->count == before)
+    if (!l->added)
         OK("cores", "%d core%s, %d rank%s of %d thread%s", cores, several(cores), f->local_size, several(f->local_size),
             f->threads, several(f->threads));
 }
@@ -163,7 +165,6 @@ static int is_below(int64_t limit, int64_t needed) {
 static void look_at_limits(look *l) {
     const ls_facts *f = l->f;
     const int64_t *limit = f->limit, threads = (int64_t)f->local_size * (2 * f->threads + 16);
-    const int before = l->out->count;
     char text[24];
     if (is_below(limit[LS_LIMIT_FILES], 1024))
         add(l, limit[LS_LIMIT_FILES] < 256 ? LS_FINDING_PROBLEM : LS_FINDING_NOTE, "limits",
@@ -186,7 +187,7 @@ static void look_at_limits(look *l) {
     if (is_below(limit[LS_LIMIT_FILE_SIZE], GiB))
         NOTE("limits", "files of at most %s: larger checkpoints are refused at the start; ulimit -f unlimited",
             ls_text_bytes(text, (uint64_t)limit[LS_LIMIT_FILE_SIZE]));
-    if (l->out->count == before) OK("limits", "none is in the way");
+    if (!l->added) OK("limits", "none is in the way");
 }
 
 // --- threads of a rank ---------------------------------------------------------------------------
@@ -234,7 +235,7 @@ static void look_at_gpu_libraries(look *l) {
 
 static void look_at_gpus(look *l) {
     const ls_facts *f = l->f;
-    const int is_hardware = f->nvidia_on_bus > 0 || f->driver_path[0], before = l->out->count;
+    const int is_hardware = f->nvidia_on_bus > 0 || f->driver_path[0];
     if (!f->gpus && !is_hardware) {
         OK("GPU", "no NVIDIA card and no driver here: ranks compute on the CPU");
         return;
@@ -244,11 +245,11 @@ static void look_at_gpus(look *l) {
         if (f->card_problem[0]) PROBLEM("GPU", "%s", f->card_problem);
         look_at_gpu_libraries(l);
     }
-    if (!f->gpus && l->out->count == before) PROBLEM("GPU", "%s", f->why_no_gpu);
+    if (!f->gpus && !l->added) PROBLEM("GPU", "%s", f->why_no_gpu);
     if (f->gpus > f->local_size)
         NOTE("GPU", "%d of %d GPUs stay idle with %d rank%s: start one rank for each, as below",
             f->gpus - f->local_size, f->gpus, f->local_size, several(f->local_size));
-    if (l->out->count == before) OK("GPU", "%d x %s, driver %s", f->gpus, f->gpu, f->driver[0] ? f->driver : "unknown");
+    if (!l->added) OK("GPU", "%d x %s, driver %s", f->gpus, f->gpu, f->driver[0] ? f->driver : "unknown");
 }
 
 // --- MPI -----------------------------------------------------------------------------------------
@@ -330,7 +331,6 @@ static void look_at_copies(look *l) {
 
 static void look_at_disk(look *l) {
     const ls_facts *f = l->f;
-    const int before = l->out->count;
     char free[24];
     ls_text_bytes(free, (uint64_t)(f->disk_free > 0 ? f->disk_free : 0));
     if (!f->is_writable)
@@ -348,7 +348,7 @@ static void look_at_disk(look *l) {
     if (strcmp(f->file_system, "tmpfs") == 0)
         NOTE("run folder", "%s lies in memory (tmpfs): a restart loses it; name a folder on a disk by --run-dir",
             f->folder);
-    if (l->out->count == before) OK("run folder", "%s (%s)", f->folder, f->file_system);
+    if (!l->added) OK("run folder", "%s (%s)", f->folder, f->file_system);
 }
 
 static void look_at_device(look *l) {
@@ -371,6 +371,7 @@ static int is_first_of_host(const ls_doctor_view *view, int rank) {
 static void apply(look *l, int rule) {
     for (int r = 0; r < l->view->ranks; r++) {
         l->f = &l->view->all[r];
+        l->added = 0;
         l->ranks_of_host = rules[rule].of != RANK;
         if (rules[rule].of == RANK || is_first_of_host(l->view, r)) rules[rule].look(l);
         if (rules[rule].of == JOB) return; // as rank 0 has it
