@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/progress.h"
+#include "train/diagnose/verdict.h"
 
 ls_status ls_table_new(int columns, int rows, ls_table *out) {
     *out = (ls_table){ columns, rows, NULL };
@@ -134,6 +135,11 @@ void ls_report_end(const ls_train_info *info, const ls_train_summary *summary, c
         ls_info("%lld update%s skipped: overflow in %s", (long long)summary->skipped, plural(summary->skipped),
             ls_config_choice("train.precision", info->cfg->train_precision));
     report_gpus(&summary->gpus);
+    if (summary->verdict.text[0]) {
+        char shares[LS_VERDICT_SHARES_BYTES];
+        ls_info("time      %s", ls_verdict_shares(&summary->time, shares));
+        ls_info("verdict   %s", summary->verdict.text);
+    }
     if (summary->best_update >= 0)
         ls_info("best      %s/checkpoints/update-%012lld, %s accuracy %.2f %%", run_folder,
             (long long)summary->best_update, e->val_samples > 0 ? "validation" : "test", 100 * summary->best_accuracy);

@@ -1,7 +1,9 @@
 #include "dist/rank_table.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/cpu_mask.h"
 
 enum { ONE_BY_ONE = 16 }; // up to so many ranks each GPU has a line
 
@@ -29,4 +31,18 @@ int ls_rank_table_line(const ls_rank_info *table, int ranks, int first, char lin
         snprintf(line, LS_RANK_TABLE_LINE_BYTES, "%-9s %s  %s%s%s%s%s%s%s", title, p->host, p->name,
             p->uuid[0] ? "  " : "", p->uuid, p->pci[0] ? "  " : "", p->pci, p->cpus[0] ? "  CPUs " : "", p->cpus);
     return next;
+}
+
+double ls_rank_table_cores(const ls_rank_info *table, int ranks, int rank) {
+    const ls_rank_info *place = &table[rank];
+    if (!place->cpus[0] || strstr(place->cpus, "...")) return NAN;
+    ls_cpu_mask mine = ls_cpu_mask_parse(place->cpus);
+    int all = ls_cpu_mask_count(&mine), sharing = 0;
+    for (int r = 0; r < ranks; r++) {
+        if (strcmp(table[r].host, place->host) != 0) continue;
+        ls_cpu_mask other = ls_cpu_mask_parse(table[r].cpus);
+        ls_cpu_mask both = ls_cpu_mask_both(&mine, &other);
+        sharing += ls_cpu_mask_count(&both) > 0;
+    }
+    return sharing > 0 ? (double)all / sharing : 0;
 }

@@ -13,6 +13,9 @@ typedef struct {
     char cpus[128];         // on which it runs, "0-7,16"; "": unknown
 } ls_rank_info;
 
+// The processors of a rank's mask, divided by the ranks of its host that may run on some of them, too; NAN: unknown.
+double ls_rank_table_cores(const ls_rank_info *table, int ranks, int rank);
+
 enum { LS_RANK_TABLE_LINE_BYTES = 512 };
 
 // The table's line that begins with rank `first`, without a line's end: "rank 0    node1  NVIDIA H100 80GB HBM3 GPU-...

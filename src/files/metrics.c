@@ -104,6 +104,7 @@ static void put_start(ls_metrics *metrics, const ls_train_info *info) {
     ls_json_add_int(event, "updates_planned", info->updates_planned);
     if (info->resumed_at) put_resume(event, info);
     add_places(event, info);
+    ls_run_room_json(&info->room, ls_json_add_object(event, "room"));
     ls_metrics_put(metrics, event);
     if (info->warning[0]) on_warning(metrics, info->warning);
 }
@@ -196,7 +197,9 @@ static void add_times(cJSON *event, const ls_rank_time *times, int ranks) {
     cJSON *object = ls_json_add_object(event, "ranks"), *wait = ls_json_add_array(object, "wait_seconds");
     cJSON *loader = ls_json_add_array(object, "loader_wait_seconds");
     cJSON *cores = ls_json_add_array(object, "core_wait_seconds");
+    cJSON *compute = ls_json_add_array(object, "compute_seconds");
     for (int r = 0; r < ranks; r++) {
+        add_seconds(compute, times[r].compute);
         add_seconds(wait, times[r].wait);
         add_seconds(loader, times[r].loader_wait);
         add_seconds(cores, times[r].core_wait);
@@ -221,6 +224,7 @@ static void on_progress(void *context, const ls_train_progress *p) {
     ls_json_add_real(event, "part_seconds", p->part_seconds);
     ls_json_add_real(event, "loader_wait_seconds", p->loader_wait_seconds);
     ls_json_add_real(event, "comm_seconds_exposed", p->comm_seconds_exposed);
+    ls_run_time_json(&p->time, ls_json_add_object(event, "time"));
     if (p->times) add_times(event, p->times, metrics->ranks);
     if (p->gpus) add_gpus(event, p->gpus, metrics->ranks);
     ls_metrics_put(metrics, event);

@@ -5,11 +5,15 @@
 //            world_size, threads_per_rank, dataset, model, parameters, batches, seed, updates_planned; of a run that goes
 //            on resumed_at_update (lines of later updates above it are of work that is done again), seconds_before (of
 //            training, up to there) and changed, options that are others than before: option, before, now of each;
-//            ranks: for each its rank, host, device, name, uuid, pci (of a GPU), cpus
+//            ranks: for each its rank, host, device, name, uuid, pci (of a GPU), cpus; room, what other settings would
+//            find on rank 0 (run_time.h)
 //   train    train_loss, train_accuracy, learning_rate, loss_scale, grad_norm, skipped, images_per_second,
 //            samples_seen and seconds (of training, over all parts of the run), part_seconds (of this one), and since
-//            its start loader_wait_seconds, comm_seconds_exposed; of several ranks ranks, with a number a rank: wait_seconds (for the others' gradients), loader_wait_seconds, core_wait_seconds
-//            (threads that could run, for a core; stragglers.h); gpus: for each rank, where NVML has it
+//            its start loader_wait_seconds, comm_seconds_exposed; since the end of its first update time, where rank 0's
+//            went (run_time.h): seconds, of which compute, loader_wait, communication_exposed, evaluation, checkpoint and
+//            other; compute_by_kind, parts of compute, on devices whose operators run at once, else enqueue; beside these
+//            core_wait, threads that could run, for a core. Of several ranks ranks, with a number a rank: wait_seconds
+//            (for the others' gradients), loader_wait_seconds, core_wait_seconds, compute_seconds; gpus: for each rank, where NVML has it
 //            its GPU, utilisation (0 to 1), memory_bytes, power_watts, temperature_c, clock_mhz, slowed_by ("power
 //            cap")
 //   eval     test_loss, test_accuracy, test_samples, seconds; of a run with validation val_loss, val_accuracy, val_samples and

@@ -1,5 +1,6 @@
 #include "files/run_info.h"
 
+#include <math.h>
 #include "base/json.h"
 #include "base/version.h"
 
@@ -47,4 +48,19 @@ void ls_train_evaluation_json(const ls_train_evaluation *e, cJSON *object) {
         ls_json_add_real(object, "tta_accuracy", e->tta_accuracy);
         ls_json_add_int(object, "tta_samples", e->tta_samples);
     }
+}
+
+void ls_verdict_json(const ls_verdict *verdict, cJSON *object) {
+    static const char *const words[] = { [LS_BINDS_COMPUTE] = "compute",
+        [LS_BINDS_LOADER] = "loader",
+        [LS_BINDS_COMMUNICATION] = "communication",
+        [LS_BINDS_LAUNCHES] = "launches",
+        [LS_BINDS_CORES] = "cores" };
+    ls_json_add_text(object, "binds", words[verdict->binds]);
+    ls_json_add_text(object, "text", verdict->text);
+    if (!verdict->option[0]) return;
+    ls_json_add_text(object, "option", verdict->option);
+    ls_json_add_text(object, "value", verdict->value);
+    if (verdict->gain > 0) ls_json_add_real(object, "gain", round(1000 * verdict->gain) / 1000);
+    ls_json_add_bool(object, "changes_results", verdict->changes_results);
 }

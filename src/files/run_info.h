@@ -15,14 +15,26 @@
 #include "program/memory_plan.h"
 #include "program/param_rules.h"
 #include "files/run_identity.h"
+#include "files/run_time.h"
 
 enum { LS_STRAGGLERS_TEXT_BYTES = 768 };
 
-typedef struct { // seconds
+typedef struct { // seconds since the end of the first update
     double wait; // for sums, when nothing was left to compute
     double loader_wait;
     double core_wait; // threads that were ready to run, for a core; over all threads
+    double compute;
 } ls_rank_time;
+
+typedef enum { LS_BINDS_COMPUTE, LS_BINDS_LOADER, LS_BINDS_COMMUNICATION, LS_BINDS_LAUNCHES, LS_BINDS_CORES } ls_binds;
+
+typedef struct { // what binds a run, and the setting most worth changing (train/diagnose/verdict.h)
+    ls_binds binds;
+    char text[1024];            // one sentence; "": the run was too short
+    char option[48], value[48]; // "data.workers", "3"; "": none is worth it
+    double gain;                // by which factor it would be faster, at most; 0: it is not known
+    int changes_results;        // it decides more than the speed
+} ls_verdict;
 
 typedef struct { // comparisons of replicas
     int64_t count;
@@ -61,6 +73,7 @@ typedef struct {
     ls_init_info init;                  // rank 0's
     const cJSON *parts;           // of the run, the last is this process's (run_parts.h); NULL: no run, not rank 0
     const ls_memory_plan *memory; // of this rank
+    ls_run_room room;             // of this rank
     double flops_per_sample;      // of training, at the resolution of epoch 0
 } ls_train_info;
 
@@ -84,8 +97,9 @@ typedef struct { // after an update
     double seconds, part_seconds; // of training: in all parts of the run, as samples_seen; in this one
     double seconds_left;          // estimate; NAN: none yet
     double loader_wait_seconds, comm_seconds_exposed; // since this process's start, this rank
+    ls_run_time time;                                 // of a record: this rank's
     const ls_gpu_sample *gpus;                        // of a record: each rank's GPU, on rank 0; NULL: none, or unknown
-    const ls_rank_time *times;                        // of a record: each rank's, since the start; NULL: one rank
+    const ls_rank_time *times;                        // of a record: each rank's; NULL: one rank
 } ls_train_progress;
 
 typedef struct {
@@ -135,6 +149,8 @@ typedef struct {
     size_t peak_device_bytes, peak_host_bytes;        // maximum over ranks
     ls_gpu_sample gpus;                               // of all ranks, as ls_gpu_records_sum; samples 0: unknown
     uint64_t weights_hash;
+    ls_run_time time;                 // of this rank and part
+    ls_verdict verdict;               // on rank 0
     ls_replica_checks replica_checks; // of rank 0
     char stragglers
         [LS_STRAGGLERS_TEXT_BYTES];  // which ranks held up the others over the whole run; "": none, or not rank 0
@@ -153,6 +169,7 @@ typedef struct {
 // Identity, program, device, data, network and batches, as members of a JSON object: the start of the metrics and the
 // summary have the same ones.
 void ls_run_info_json(const ls_train_info *info, cJSON *object);
+void ls_verdict_json(const ls_verdict *verdict, cJSON *object);
 // Loss, accuracy and samples of what was evaluated: val_..., test_..., tta_...
 void ls_train_evaluation_json(const ls_train_evaluation *evaluation, cJSON *object);
 

@@ -46,6 +46,8 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
     ls_json_add_real(tree, "time_to_first_update_seconds", s->time_to_first_update_seconds);
     ls_json_add_real(tree, "comm_seconds_exposed", s->comm_seconds_exposed);
     ls_json_add_real(tree, "loader_wait_seconds", s->loader_wait_seconds);
+    if (s->time.seconds > 0) ls_run_time_json(&s->time, ls_json_add_object(tree, "time"));
+    if (s->verdict.text[0]) ls_verdict_json(&s->verdict, ls_json_add_object(tree, "verdict"));
     cJSON *peak = ls_json_add_object(tree, "peak_memory_bytes");
     ls_json_add_int(peak, "device", (int64_t)s->peak_device_bytes);
     ls_json_add_int(peak, "host", (int64_t)s->peak_host_bytes);

@@ -8,8 +8,9 @@
 // Written atomically. Units are in the names, accuracies are 0..1, peak_memory_bytes is an object {device, host} (maxima
 // over ranks), weights_hash is 16 hex digits, run the run's identity, best_checkpoint the retained one with the best test
 // accuracy. parts: what computed the run, from which update on (run_parts.h). Of a run in several parts updates,
-// samples_seen, wall_seconds and train_images_per_second are of all of them, last_part has those of the last; waiting
-// times, memory, gpus, stragglers and time_to_first_update_seconds are of the last.
+// samples_seen, wall_seconds and train_images_per_second are of all of them, last_part has those of the last; time (where
+// rank 0's went, as in metrics.h), verdict (binds: "compute", "loader", "communication", "launches" or "cores", text; option,
+// value, gain and changes_results, where a setting is worth changing; verdict.h), waiting times, memory, gpus, stragglers and time_to_first_update_seconds are of the last.
 LS_CHECKED ls_status ls_summary_write(const char *path, const ls_train_info *info, const ls_train_summary *summary);
 
 #endif

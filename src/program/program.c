@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include "base/clock.h"
 
 void ls_program_free(ls_program *program) {
     if (!program) return;
@@ -93,7 +94,9 @@ void ls_program_run(
         ls_instruction_args(instruction, inputs, args);
         begin_ranges(program->device->api, &instruction->plan->desc);
         if (traced) begin_span(hooks->timeline, program, i, args, queue);
+        const double start_s = hooks->kind_s ? ls_clock_seconds() : 0;
         ls_plan_run(instruction->plan, args, program->workspace, queue);
+        if (hooks->kind_s) hooks->kind_s[ls_op_kind_of(instruction->plan->desc.op)] += ls_clock_seconds() - start_s;
         if (traced) ls_timeline_end(hooks->timeline, LS_SPANS_COMPUTE, queue);
         end_ranges(program->device->api);
         call_hooks(instruction, args, hooks);

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include "base/buffer_planner.h"
+#include "device/op_kind.h"
 #include "device/timeline.h"
 #include "program/param_store.h"
 
@@ -73,6 +74,8 @@ void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspa
 // What a run calls between instructions, and where it shows them; any of them may be NULL.
 typedef struct {
     ls_timeline *timeline;
+    double *
+        kind_s; // double[LS_OP_KIND_COUNT], to which each instruction's seconds are added; a device whose operators run at once
     void *context;
     void (*complete)(void *context, int up_to); // gradients of the first up_to parameters of the store's order are
     // Synchronised batch norm: these sums (LS_F64) are to be those over all ranks before the next instruction reads

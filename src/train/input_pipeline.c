@@ -1,6 +1,7 @@
 #include "train/input_pipeline.h"
 
 #include <assert.h>
+#include "base/clock.h"
 #include "base/memory.h"
 
 enum { DEVICE_SLOTS = LS_INPUT_PIPELINE_AHEAD + 1, ALIGN = 128 };
@@ -37,6 +38,7 @@ struct ls_input_pipeline {
     // then captured by all of them at once.
     int64_t acquired, taken, released;
     double wait_seconds; // of loaders that are gone
+    double device_wait_seconds;
     ls_timeline *timeline;
 };
 
@@ -198,6 +200,10 @@ double ls_input_pipeline_wait_seconds(const ls_input_pipeline *f) {
     return f->wait_seconds + (f->loader ? ls_loader_wait_seconds(f->loader) : 0);
 }
 
+double ls_input_pipeline_device_wait_seconds(const ls_input_pipeline *f) {
+    return f->device_wait_seconds;
+}
+
 static ls_status acquire(ls_input_pipeline *f, ls_batch *batch) {
     LS_TRY(ls_loader_acquire(f->loader, batch));
     ls_micro_input *micro = (void *)(f->ring->address + (size_t)batch->slot * f->layout.bytes + f->layout.micro);
@@ -222,9 +228,11 @@ static ls_status release_oldest(ls_input_pipeline *f) {
     device_slot *slot = &f->on_device[f->released % DEVICE_SLOTS];
     while (!slot->held || slot->number != f->released) slot = &f->on_device[++f->released % DEVICE_SLOTS];
     // The copy waits for the programs that read the slot before, and these for the peers.
+    const double start_s = ls_clock_seconds();
     if (f->options.comm) ls_comm_wait_begins(f->options.comm, "the device's sums");
     ls_status status = f->device->api->event_sync(slot->copied);
     if (f->options.comm) ls_comm_wait_ends(f->options.comm);
+    f->device_wait_seconds += ls_clock_seconds() - start_s;
     LS_TRY(status);
     ls_loader_release(f->loader, &slot->batch);
     slot->held = 0;

@@ -45,7 +45,9 @@ void ls_input_pipeline_trace(ls_input_pipeline *pipeline, ls_timeline *timeline)
 // Labels of the micro-batch that was taken last, in host memory, until done.
 const int32_t *ls_input_pipeline_labels(const ls_input_pipeline *pipeline, const ls_batch *batch);
 double ls_input_pipeline_wait_seconds(const ls_input_pipeline *pipeline); // for the loader, since new
-size_t ls_input_pipeline_bytes(const ls_input_pipeline *pipeline);        // ring, slots and resident data set
+// For a slot on the device, which is the host's wait for computation; since new.
+double ls_input_pipeline_device_wait_seconds(const ls_input_pipeline *pipeline);
+size_t ls_input_pipeline_bytes(const ls_input_pipeline *pipeline); // ring, slots and resident data set
 size_t ls_input_pipeline_device_bytes(
     ls_device *device, const ls_input_pipeline_options *options); // what new would take on the device
 // The session's normalisation table becomes that of the data set.

@@ -96,9 +96,11 @@ static ls_status time_optimizer(ls_trainer *t, const ls_program_inputs *inputs, 
     const ls_optimizer *optimizer = ls_update_optimizer(t->update);
     const ls_plan *first = optimizer->steps[0].plan;
     const burst b = { t, inputs, OPTIMIZER_PASS };
-    *row = (ls_layer_time){
-        .op = ls_op_name(first->desc.op), .layer = "all weights", .algorithm = first->algorithm, .once = 1
-    };
+    *row = (ls_layer_time){ .op = ls_op_name(first->desc.op),
+        .kind = ls_op_kind_of(first->desc.op),
+        .layer = "all weights",
+        .algorithm = first->algorithm,
+        .once = 1 };
     for (const ls_optimizer_step *s = optimizer->steps; s < optimizer->steps + optimizer->step_count; s++) {
         row->flops += ls_op_flops(&s->plan->desc);
         for (int a = 0; a < ls_op_args(s->plan->desc.op); a++) row->bytes += s->args[a].bytes;
@@ -115,6 +117,7 @@ static ls_status time_all(ls_trainer *t, const ls_program_inputs *inputs, double
         const ls_plan *plan = program->instructions[i].plan;
         burst b = { t, inputs, i };
         rows[i] = (ls_layer_time){ .op = ls_op_name(plan->desc.op),
+            .kind = ls_op_kind_of(plan->desc.op),
             .layer = plan->desc.layer,
             .algorithm = plan->algorithm,
             .chosen = plan->chosen,

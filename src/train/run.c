@@ -2,11 +2,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include "base/clock.h"
-#include "base/sched_wait.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/spans.h"
 #include "train/diagnose/nonfinite_search.h"
+#include "train/diagnose/verdict.h"
+#include "train/run_clock.h"
 #include "train/trainer_internal.h"
 
 static const double REFRESH_SECONDS = 0.1; // between refreshes of a display
@@ -117,8 +118,9 @@ static ls_status enqueue_update(ls_trainer *t) {
 
 static ls_status complete_update(ls_trainer *t, ls_train_state *state) {
     ls_micro_result result;
-    double start_s = ls_spans_clock();
+    double start_s = ls_spans_clock(), before = ls_clock_seconds();
     LS_TRY(ls_update_complete(t->update, state, &result));
+    t->device_wait_s += ls_clock_seconds() - before;
     if (t->session.device->api->capture_begin) add_span(LS_SPANS_WAITS, "device", t->done.updates, start_s);
     LS_TRY(ls_timeline_resolve(t->tracing.timeline, t->done.updates));
     add_span(LS_SPANS_HOST, "complete", t->done.updates, start_s);
@@ -172,6 +174,8 @@ typedef struct {
     double first_update;   // since process start
     uint64_t allocations;
     ls_train_progress progress;
+    ls_run_clock clock;
+    double waited_before; // for sums, by the end of the first update
     ls_gpu_records *gpus;
     ls_stragglers *stragglers;
 } run_state;
@@ -205,14 +209,17 @@ static void measure(ls_trainer *t, run_state *run, const ls_train_state *state, 
         p->images_per_second = (double)(t->done.samples - run->samples_at_report) / since;
     p->loader_wait_seconds = ls_trainer_loader_wait_seconds(t);
     p->comm_seconds_exposed = ls_update_comm_counts(t->update).exposed_seconds;
+    if (p->record) p->time = *ls_run_clock_read(&run->clock, t);
 }
 
 // Who waits for whom since the last record.
 static ls_status report_times(const ls_trainer *t, run_state *run) {
     ls_train_progress *p = &run->progress;
     const char *warning;
-    ls_rank_time mine = { .wait = ls_trainer_comm_counts(t).waited_seconds, .loader_wait = p->loader_wait_seconds };
-    if (run->stragglers) mine.core_wait = ls_sched_wait_seconds();
+    ls_rank_time mine = { .compute = p->time.compute,
+        .wait = ls_trainer_comm_counts(t).waited_seconds - run->waited_before,
+        .loader_wait = p->time.loader_wait,
+        .core_wait = p->time.core_wait };
     LS_TRY(ls_stragglers_report(run->stragglers, &mine, t->steady.seconds, p->gpus, &p->times, &warning));
     if (warning && run->observer_count == 0) ls_warn("%s", warning);
     for (int i = 0; warning && i < run->observer_count; i++)
@@ -282,7 +289,9 @@ static ls_status end_epoch(ls_trainer *t, run_state *run, int last) {
     if (ls_spans_on()) add_span(LS_SPANS_HOST, "evaluate", t->done.updates - 1, before);
     for (int i = 0; t->facts.comm->rank == 0 && i < run->observer_count; i++)
         if (run->observers[i].evaluated) run->observers[i].evaluated(run->observers[i].context, &t->evaluation);
-    run->last_report += ls_clock_seconds() - before; // evaluation does not count against the rate
+    const double elapsed = ls_clock_seconds() - before;
+    ls_run_clock_add(&run->clock, LS_RUN_EVALUATION, elapsed);
+    run->last_report += elapsed; // evaluation does not count against the rate
     return LS_SUCCESS;
 }
 
@@ -302,11 +311,15 @@ static ls_status run_update(ls_trainer *t, run_state *run) {
     ls_train_state state;
     LS_TRY(ls_trainer_advance(t, next_stop(t), &state));
     if (run->first_update > 0) {
-        t->steady.seconds += ls_clock_seconds() - before;
+        const double elapsed = ls_clock_seconds() - before;
+        t->steady.seconds += elapsed;
+        ls_run_clock_add(&run->clock, LS_RUN_UPDATES, elapsed);
         t->steady.samples += t->done.samples - samples;
         if (t->done.updates > t->facts.resumed_at + 2) run->allocations += ls_allocation_count() - allocations;
     } else {
         run->first_update = ls_clock_since_process_start();
+        run->waited_before = ls_trainer_comm_counts(t).waited_seconds;
+        ls_run_clock_start(&run->clock, t);
     }
     int last = t->done.updates == t->facts.updates_planned;
     LS_TRY(report(t, run, &state, t->done.epoch != epoch));
@@ -317,8 +330,11 @@ static ls_status run_update(ls_trainer *t, run_state *run) {
 static ls_status between_updates(ls_trainer *t, run_state *run) {
     double before = ls_clock_seconds();
     if (ls_trainer_replicas_due(t)) LS_TRY(ls_trainer_check_replicas(t));
+    const double checked = ls_clock_seconds();
     LS_TRY(ls_trainer_save_if_due(t, run->observers, run->observer_count));
-    if (t->steady.samples > 0) t->steady.seconds += ls_clock_seconds() - before;
+    const double after = ls_clock_seconds();
+    ls_run_clock_add(&run->clock, LS_RUN_CHECKPOINT, after - checked);
+    if (t->steady.samples > 0) t->steady.seconds += after - before;
     return LS_SUCCESS;
 }
 
@@ -336,6 +352,17 @@ static ls_status run_updates(ls_trainer *t, run_state *run) {
 
 static double rate(ls_train_steady steady) {
     return steady.seconds > 0 ? (double)steady.samples / steady.seconds : 0;
+}
+
+static ls_verdict find_verdict(const ls_trainer *t, const run_state *run, const ls_run_time *time) {
+    return ls_verdict_find(&(ls_verdict_facts){ .cfg = t->cfg,
+        .ranks = t->facts.comm->world_size,
+        .threads = t->facts.threads,
+        .train_samples = t->facts.train_data->count,
+        .room = t->facts.room,
+        .time = *time,
+        .each = run->progress.times,
+        .each_seconds = run->progress.time.seconds });
 }
 
 // Means and maxima over ranks.
@@ -369,7 +396,9 @@ static ls_status summarise(ls_trainer *t, run_state *run, ls_train_summary *s) {
         .peak_host_bytes = (size_t)peaks[0],
         .allocations_in_updates = run->allocations,
         .replica_checks = ls_trainer_replica_checks(t),
+        .time = *ls_run_clock_read(&run->clock, t),
     };
+    if (t->facts.comm->rank == 0) s->verdict = find_verdict(t, run, &s->time);
     if (t->stop_and_save.files) s->best_update = ls_checkpoint_manager_best(t->stop_and_save.files, &s->best_accuracy);
     const char *late = ls_stragglers_sum_up(run->stragglers, &s->stragglers_share);
     if (late && t->facts.comm->rank == 0) snprintf(s->stragglers, sizeof s->stragglers, "%s", late);
@@ -378,6 +407,13 @@ static ls_status summarise(ls_trainer *t, run_state *run, ls_train_summary *s) {
     ls_status status = ls_param_store_hash(t->session.store, &s->weights_hash);
     ls_trainer_swap_average(t);
     return status;
+}
+
+static ls_status save_end(ls_trainer *t, run_state *run) {
+    const double before = ls_clock_seconds();
+    LS_TRY(ls_trainer_save_end(t, run->observers, run->observer_count));
+    ls_run_clock_add(&run->clock, LS_RUN_CHECKPOINT, ls_clock_seconds() - before);
+    return LS_SUCCESS;
 }
 
 ls_status ls_trainer_run(
@@ -393,7 +429,7 @@ ls_status ls_trainer_run(
     LS_TRY(ls_gpu_records_start(t->comm, &t->facts.device_info, &run.gpus));
     ls_status status = ls_stragglers_new(t->comm, t->facts.places, &run.stragglers);
     LS_THEN(status, run_updates(t, &run));
-    LS_THEN(status, ls_trainer_save_end(t, observers, observer_count));
+    LS_THEN(status, save_end(t, &run));
     LS_THEN(status, summarise(t, &run, summary));
     ls_stragglers_free(run.stragglers);
     ls_gpu_records_free(run.gpus);

@@ -1,6 +1,7 @@
 // trainer.c - planning a run: data, network, device, memory, programs; everything that can fail before step 0.
 #include "train/trainer.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 #include "base/atomic_file.h"
@@ -186,6 +187,30 @@ static ls_status allocate(ls_trainer *t) {
     return open_inputs(t);
 }
 
+// For the verdict on the run: what other settings would find here.
+static void look_at_room(ls_trainer *t) {
+    ls_run_room *room = &t->facts.room;
+    const ls_memory_plan *memory = &t->session.memory;
+    const ls_comm_info *comm = t->facts.comm;
+    const ls_dataset_info *sets[] = { t->facts.train_data, t->facts.test_data, t->facts.val_data };
+    ls_cpus cpus;
+    ls_cpus_detect(&cpus);
+    room->threads = ls_cpus_threads_per_rank(&cpus, comm->local_size);
+    room->cores = ls_rank_table_cores(t->facts.places, comm->world_size, comm->rank);
+    const double quota = cpus.quota_cpus / comm->local_size;
+    if (!(room->cores > 0) || (quota > 0 && quota < room->cores)) room->cores = quota; // 0: neither is known
+    if (memory->own_memory)
+        room->memory_bytes =
+            fmax(0, (double)memory->free_bytes - (double)memory->reserve - (double)ls_memory_plan_bytes(memory));
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        if (sets[i]) room->resident_bytes += (double)sets[i]->count * (double)ls_chw_count(sets[i]->shape);
+    room->activation_bytes = (double)memory->activations;
+    for (int p = 0; p < LS_TRAINER_PROGRAMS; p++)
+        if (t->session.program[p])
+            room->kept_bytes = fmax(room->kept_bytes,
+                (double)t->session.program[p]->all_kept_bytes - (double)t->session.program[p]->activation_bytes);
+}
+
 // --- the whole -----------------------------------------------------------------------------------
 
 // Waits for the training split: a network that has numbers everywhere does not come here.
@@ -275,6 +300,7 @@ static ls_status open_trainer(const ls_config *cfg, ls_comm *comm, int evaluates
         ls_trainer_free(t);
         return status;
     }
+    look_at_room(t);
     *out = t;
     return LS_SUCCESS;
 }

@@ -6,6 +6,7 @@
 #define LS_TRAIN_TRAINER_H
 
 #include <stdio.h>
+#include "device/op_kind.h"
 #include "dist/reduce/reducer.h"
 #include "train/gpu_records.h"
 #include "train/diagnose/replicas.h"
@@ -50,9 +51,10 @@ LS_CHECKED ls_status ls_trainer_updates(ls_trainer *trainer, int64_t updates, do
 // caller; texts belong to the trainer.
 typedef struct {
     const char *op, *layer, *algorithm, *chosen; // chosen: as ls_plan.chosen
-    double seconds, flops;                       // of one run; operations as direct convolution counts them
-    size_t bytes;                                // of all arguments: what must be read or written at least once
-    int once;                                    // an update, not a micro-batch
+    ls_op_kind kind;
+    double seconds, flops; // of one run; operations as direct convolution counts them
+    size_t bytes;          // of all arguments: what must be read or written at least once
+    int once;              // an update, not a micro-batch
 } ls_layer_time;
 LS_CHECKED ls_status ls_trainer_layer_times(ls_trainer *trainer, double seconds, ls_layer_time **rows, int *count);
 // The buckets that several ranks would sum, in launch order. *rows: to be freed by the caller.

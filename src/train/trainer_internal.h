@@ -87,6 +87,7 @@ struct ls_trainer {
     ls_train_evaluation evaluation;        // the last one
     double last_epoch_loss;                // mean over the last whole epoch
     double run_started;                    // on the clock; 0: not yet
+    double device_wait_s;                  // that the host waited for updates to complete
     ls_train_steady steady, steady_before; // of this process; of those before
     cJSON *parts;                          // facts.parts
     // since the last report, and of this epoch: sums over this rank's micro-batches

@@ -3,7 +3,11 @@
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
+#include "base/clock.h"
 #include "train/update_internal.h"
+
+static const double CLOCK_SHARE = 0.001; // of a micro-batch, that reading the clock may take
+enum { UNTIMED_MOST = 31 };
 
 void ls_update_trace(ls_update *u, ls_timeline *timeline) {
     u->timeline = timeline;
@@ -30,22 +34,24 @@ static ls_buffer fixed_range(const ls_update *u, const ls_planned_bucket *b) {
     return ls_param_store_range(u->store->fixed, b->range.first, b->range.count, sizeof(int64_t));
 }
 
-// What a trace shows beside the program's instructions.
-static void begin_span(ls_update *u, const char *name) {
+// What is computed beside the program's instructions: the clock counts it, a trace shows it.
+static void begin_part(ls_update *u, const char *name) {
+    if (u->timed) u->part_start_s = ls_clock_seconds();
     ls_timeline_begin(u->timeline,
         &(ls_span){ .lane = LS_SPANS_COMPUTE, .name = name, .number = -1, .update = LS_SPANS_NO_UPDATE }, u->queue);
 }
 
-static void end_span(ls_update *u) {
+static void end_part(ls_update *u, ls_op_kind kind) {
+    if (u->timed) u->timed[kind] += ls_clock_seconds() - u->part_start_s;
     ls_timeline_end(u->timeline, LS_SPANS_COMPUTE, u->queue);
 }
 
 // What adds up over the micro-batches of an update begins at zero.
 static void start_sums(ls_update *u) {
-    begin_span(u, "sums to zero");
+    begin_part(u, "sums to zero");
     zero_slab(u, u->ordered ? u->store->fixed : u->store->grad);
     u->device->api->zero(u->result, sizeof(ls_micro_result), u->queue);
-    end_span(u);
+    end_part(u, LS_OP_KIND_GRADIENTS);
 }
 
 // Of a slab what the average is of: trained parameters and statistics.
@@ -68,10 +74,10 @@ static void take_average(ls_update *u) {
         [LS_AVERAGE_STATE] = u->state,
         [LS_AVERAGE_AVERAGE] = averaged(u, u->store->average),
         [LS_AVERAGE_WEIGHT] = averaged(u, u->store->weight) };
-    begin_span(u, "average");
+    begin_part(u, "average");
     ls_plan_run(u->average, args, workspace_of(u), u->queue);
     if (u->average->desc.attr.flat.write_back) cast_weights(u);
-    end_span(u);
+    end_part(u, LS_OP_KIND_OPTIMIZER);
 }
 
 void ls_update_swap_average(ls_update *u) {
@@ -130,14 +136,14 @@ static void buckets_complete(ls_update *u, int up_to) {
             ls_buffer args[LS_TO_FIXED_POINT_ARGS] = { [LS_TO_FIXED_POINT_GRAD] = grad_range(u, b),
                 [LS_TO_FIXED_POINT_STATE] = u->state,
                 [LS_TO_FIXED_POINT_FIXED] = fixed_range(u, b) };
-            begin_span(u, "bucket to fixed point");
+            begin_part(u, "bucket to fixed point");
             ls_plan_run(b->fix, args, workspace_of(u), u->queue);
-            end_span(u);
+            end_part(u, LS_OP_KIND_GRADIENTS);
         }
         if (u->micros_left <= 1 && b->cast) {
-            begin_span(u, "bucket to bf16");
+            begin_part(u, "bucket to bf16");
             narrow(u, b);
-            end_span(u);
+            end_part(u, LS_OP_KIND_GRADIENTS);
         }
         if (u->micros_left <= 1 && u->reducer) ls_reducer_launch(u->reducer, u->launched);
         u->launched++;
@@ -174,23 +180,23 @@ static void run_step_control(ls_update *u) {
 static void step(void *context) {
     ls_update *u = context;
     if (u->ordered) {
-        begin_span(u, "gradient from fixed point");
+        begin_part(u, "gradient from fixed point");
         unfix_buckets(u);
-        end_span(u);
+        end_part(u, LS_OP_KIND_GRADIENTS);
     }
     if (u->cast_to_f32) {
-        begin_span(u, "gradient from bf16");
+        begin_part(u, "gradient from bf16");
         cast_gradients_to_f32(u);
-        end_span(u);
+        end_part(u, LS_OP_KIND_GRADIENTS);
     }
-    begin_span(u, "gradient statistics");
+    begin_part(u, "gradient statistics");
     run_step_control(u);
-    end_span(u);
-    begin_span(u, "optimizer");
+    end_part(u, LS_OP_KIND_GRADIENTS);
+    begin_part(u, "optimizer");
     ls_update_run_optimizer(u);
     for (int r = 0; r < u->running_count; r++)
         ls_plan_run(u->running[r].plan, u->running[r].args, workspace_of(u), u->queue);
-    end_span(u);
+    end_part(u, LS_OP_KIND_OPTIMIZER);
 }
 
 // Sums over ranks that everything after this waits for. In ordered mode also: did any rank meet a gradient that fixed
@@ -220,21 +226,54 @@ typedef struct {
     const ls_program_inputs *inputs; // NULL: this rank only joins the others
 } micro_work;
 
+// So many micro-batches after the next one are not timed, by what reading the clock has taken of those that were: of this one
+// nothing is known yet, or one that lost its core would count less.
+static int count_untimed(const ls_update *u) {
+    const double cost = u->timed_s > 0 ? u->readings * u->clock_s / u->timed_s : 0;
+    return cost < CLOCK_SHARE * UNTIMED_MOST ? (int)(cost / CLOCK_SHARE) : UNTIMED_MOST;
+}
+
+// Adds up a timed micro-batch, for itself and those.
+static void count_micro(ls_update *u, const ls_program *program, const double kind_s[LS_OP_KIND_COUNT]) {
+    u->untimed = count_untimed(u);
+    for (int k = 0; k < LS_OP_KIND_COUNT; k++) {
+        u->timed[k] += (1 + u->untimed) * kind_s[k];
+        u->timed_s += kind_s[k];
+    }
+    u->readings += 2 * program->count;
+}
+
+static void run_program(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {
+    double kind_s[LS_OP_KIND_COUNT] = { 0 };
+    const int timed = u->timed && u->untimed-- == 0;
+    const ls_program_hooks hooks = { .context = u,
+        .complete = on_complete,
+        .reduce = on_reduce,
+        .timeline = u->timeline,
+        .kind_s = timed ? kind_s : NULL };
+    ls_program_run(program, inputs, u->queue, &hooks);
+    if (timed) count_micro(u, program, kind_s);
+}
+
+static void join_program(ls_update *u, const ls_program *program) {
+    const ls_program_hooks hooks = { .context = u, .complete = on_complete, .reduce = on_reduce };
+    ls_program_join(program, u->queue, &hooks);
+}
+
 static void enqueue_micro(void *context) {
     const micro_work *work = context;
     ls_update *u = work->update;
     if (u->micros_done == 0) start_sums(u);
     if (u->ordered) {
-        begin_span(u, "gradient to zero");
+        begin_part(u, "gradient to zero");
         zero_slab(u, u->store->grad);
-        end_span(u);
+        end_part(u, LS_OP_KIND_GRADIENTS);
     }
     u->launched = 0;
-    ls_program_hooks hooks = { .context = u, .complete = on_complete, .reduce = on_reduce, .timeline = u->timeline };
     if (work->inputs)
-        ls_program_run(work->program, work->inputs, u->queue, &hooks);
+        run_program(u, work->program, work->inputs);
     else
-        ls_program_join(work->program, u->queue, &hooks);
+        join_program(u, work->program);
     if (u->ordered || u->micros_left == 1) buckets_complete(u, -1); // the statistics
     if (u->micros_left == 1 && on_queue(u)) finish_on_queue(u);
 }
@@ -340,6 +379,10 @@ ls_status ls_update_evaluate(ls_update *u, const ls_program *program, const ls_p
 
 ls_status ls_update_sum_now(ls_update *u, ls_buffer sums, int64_t count) {
     return u->reducer ? ls_reducer_sum_now(u->reducer, sums, count) : LS_SUCCESS;
+}
+
+const double *ls_update_kind_seconds(const ls_update *u) {
+    return u->timed;
 }
 
 ls_reducer_counts ls_update_comm_counts(const ls_update *u) {

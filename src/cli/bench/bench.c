@@ -221,7 +221,7 @@ static ls_status time_instructions(ls_bench_arrangement *a, double seconds, ls_b
     memset(r->kind_s, 0, sizeof r->kind_s);
     for (int i = 0; i < count; i++) {
         int times = rows[i].once ? 1 : r->accumulation;
-        r->kind_s[ls_bench_kind_of(rows[i].op)] += times * rows[i].seconds;
+        r->kind_s[rows[i].kind] += times * rows[i].seconds;
     }
     ls_status status = take_buckets(a->trainer, rows, count, r);
     free(rows);

@@ -3,40 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "device/device.h"
-
-static const char *const kind_names[] = {
-#define X(identifier, name) name,
-    LS_BENCH_KINDS(X)
-#undef X
-};
-
-static const ls_bench_kind kinds_by_family[LS_FAMILY_COUNT] = {
-    [LS_FAMILY_augment] = LS_BENCH_INPUT,
-    [LS_FAMILY_resize] = LS_BENCH_INPUT,
-    [LS_FAMILY_conv] = LS_BENCH_CONV,
-    [LS_FAMILY_linear] = LS_BENCH_LINEAR,
-    [LS_FAMILY_norm] = LS_BENCH_NORM,
-    [LS_FAMILY_pool] = LS_BENCH_POOL,
-    [LS_FAMILY_elementwise] = LS_BENCH_ELEMENTWISE,
-    [LS_FAMILY_gate] = LS_BENCH_ELEMENTWISE,
-    [LS_FAMILY_channels] = LS_BENCH_ELEMENTWISE,
-    [LS_FAMILY_group_norm] = LS_BENCH_NORM,
-    [LS_FAMILY_loss] = LS_BENCH_LOSS,
-    [LS_FAMILY_flat] = LS_BENCH_OTHER,
-    [LS_FAMILY_step_control] = LS_BENCH_OTHER,
-    [LS_FAMILY_optimizer] = LS_BENCH_OPTIMIZER,
-};
-
-const char *ls_bench_kind_name(ls_bench_kind kind) {
-    return kind_names[kind];
-}
-
-ls_bench_kind ls_bench_kind_of(const char *op) {
-    for (int o = 0; o < LS_OP_COUNT; o++)
-        if (!strcmp(op, ls_op_name((ls_op)o))) return kinds_by_family[ls_op_family_of((ls_op)o)];
-    return LS_BENCH_OTHER;
-}
 
 // --- medians -------------------------------------------------------------------------------------
 
@@ -100,8 +66,8 @@ static double median_rate(const ls_bench_result *r) {
 
 static void add_kinds(const ls_bench_result *r, ls_bench_figures *f) {
     double total = 0;
-    for (int k = 0; k < LS_BENCH_KIND_COUNT; k++) total += r->kind_s[k];
-    for (int k = 0; k < LS_BENCH_KIND_COUNT; k++) f->kind[k] = total > 0 ? r->kind_s[k] / total : NAN;
+    for (int k = 0; k < LS_OP_KIND_COUNT; k++) total += r->kind_s[k];
+    for (int k = 0; k < LS_OP_KIND_COUNT; k++) f->kind[k] = total > 0 ? r->kind_s[k] / total : NAN;
 }
 
 // Where computation was measured without communication, both at the same load of the machine, round by round.

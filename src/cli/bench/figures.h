@@ -6,29 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "cli/bench/plan.h"
+#include "device/op_kind.h"
 #include "dist/allreduce_model.h"
-
-// X(identifier, name): kinds of instructions, by how their operators' names begin; the last row takes the rest.
-#define LS_BENCH_KINDS(X) \
-    X(CONV, "conv") \
-    X(LINEAR, "linear") \
-    X(NORM, "norm") \
-    X(POOL, "pool") \
-    X(ELEMENTWISE, "elementwise") \
-    X(LOSS, "loss") \
-    X(INPUT, "input") \
-    X(OPTIMIZER, "optimizer") \
-    X(OTHER, "other")
-
-typedef enum {
-#define X(identifier, name) LS_BENCH_##identifier,
-    LS_BENCH_KINDS(X)
-#undef X
-        LS_BENCH_KIND_COUNT
-} ls_bench_kind;
-
-const char *ls_bench_kind_name(ls_bench_kind kind);
-ls_bench_kind ls_bench_kind_of(const char *op); // "conv backward data" -> LS_BENCH_CONV
 
 // One measurement: so many updates, timed by the slowest rank.
 typedef struct {
@@ -54,14 +33,14 @@ typedef struct {
     int64_t updates; // of one measurement
     int64_t parameters;
     double flops_per_sample;
-    double reduced_bytes;               // of all buckets: summed over ranks in every update; 0: one rank
-    size_t memory_bytes;                // planned for one rank on its device, the largest
-    double first_update_s;              // from the beginning of opening to the end of the first update
-    double kind_s[LS_BENCH_KIND_COUNT]; // of one update, instruction by instruction on rank 0
-    int own_memory;                     // of the device: sums do not go through the host's
-    int overlap;                        // dist.overlap
-    int bucket_count;                   // what is summed over ranks, or would be
-    ls_allreduce_bucket *bucket;        // in launch order; ready: share of the computation of a micro-batch
+    double reduced_bytes;            // of all buckets: summed over ranks in every update; 0: one rank
+    size_t memory_bytes;             // planned for one rank on its device, the largest
+    double first_update_s;           // from the beginning of opening to the end of the first update
+    double kind_s[LS_OP_KIND_COUNT]; // of one update, instruction by instruction on rank 0
+    int own_memory;                  // of the device: sums do not go through the host's
+    int overlap;                     // dist.overlap
+    int bucket_count;                // what is summed over ranks, or would be
+    ls_allreduce_bucket *bucket;     // in launch order; ready: share of the computation of a micro-batch
     int count;
     ls_bench_sample *sample; // count; in the order of the rounds
     char failure[256];       // "": none; else its samples count for nothing
@@ -87,9 +66,9 @@ typedef struct {
     double comm_cost;                 // share of the time that is not computation: 1 - alone / measured; NAN: not taken
     double bus_gbytes;                // GB/s of the buckets, as nccl-tests counts it; NAN: one rank
     double gflops, peak_gflops, share_of_peak;
-    double kind[LS_BENCH_KIND_COUNT]; // shares, together 1; NAN: not taken
-    double update_s;                  // median
-    double alone_s;                   // median; NAN: not taken
+    double kind[LS_OP_KIND_COUNT]; // shares, together 1; NAN: not taken
+    double update_s;               // median
+    double alone_s;                // median; NAN: not taken
 } ls_bench_figures;
 
 // Of a row of the results; NAN where there is nothing to compute from.

@@ -96,8 +96,7 @@ static void add_arrangement(const ls_bench_findings *findings, int i, cJSON *lis
     ls_json_add_text(row, "efficiency_over", findings->results[r->base].name);
     ls_json_add_real(row, "flops_per_sample", r->flops_per_sample);
     cJSON *kinds = ls_json_add_object(row, "kind_seconds");
-    for (int k = 0; k < LS_BENCH_KIND_COUNT; k++)
-        ls_json_add_real(kinds, ls_bench_kind_name((ls_bench_kind)k), r->kind_s[k]);
+    for (int k = 0; k < LS_OP_KIND_COUNT; k++) ls_json_add_real(kinds, ls_op_kind_name((ls_op_kind)k), r->kind_s[k]);
     ls_json_add_item(row, "measurements", samples_of(r));
     if (r->failure[0]) ls_json_add_text(row, "failure", r->failure);
     ls_json_append(list, row);
@@ -198,7 +197,7 @@ static ls_status print_csv(const ls_bench_findings *findings, FILE *file) {
     INT_COLUMNS(NAME)
     REAL_COLUMNS(NAME)
 #undef NAME
-    for (int k = 0; k < LS_BENCH_KIND_COUNT; k++) fprintf(file, ",%s_seconds", ls_bench_kind_name((ls_bench_kind)k));
+    for (int k = 0; k < LS_OP_KIND_COUNT; k++) fprintf(file, ",%s_seconds", ls_op_kind_name((ls_op_kind)k));
     fputc('\n', file);
     for (int i = 0; i < findings->count; i++) {
         const ls_bench_result *r = &findings->results[i];
@@ -215,7 +214,7 @@ static ls_status print_csv(const ls_bench_findings *findings, FILE *file) {
 #define PUT_REAL(name, value) put_real(file, value);
         REAL_COLUMNS(PUT_REAL)
 #undef PUT_REAL
-        for (int k = 0; k < LS_BENCH_KIND_COUNT; k++) put_real(file, r->kind_s[k]);
+        for (int k = 0; k < LS_OP_KIND_COUNT; k++) put_real(file, r->kind_s[k]);
         fputc('\n', file);
     }
     return LS_SUCCESS;

@@ -119,8 +119,9 @@ static ls_status measure_updates(layers *l, ls_trainer *trainer, ls_bench_peak *
     double seconds[STEP_ROUNDS];
     l->flops = 0;
     for (int i = 0; i < l->count; i++) {
-        const ls_bench_kind kind = ls_bench_kind_of(l->rows[i].op);
-        if (kind == LS_BENCH_CONV || kind == LS_BENCH_LINEAR) l->flops += l->rows[i].flops * l->info->batches.per_rank;
+        const ls_op_kind kind = l->rows[i].kind;
+        if (kind == LS_OP_KIND_CONVOLUTION || kind == LS_OP_KIND_LINEAR)
+            l->flops += l->rows[i].flops * l->info->batches.per_rank;
     }
     LS_TRY(ls_trainer_updates(trainer, 1, NULL));
     for (int round = 0; round < STEP_ROUNDS; round++) {

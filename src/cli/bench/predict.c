@@ -60,7 +60,7 @@ static computation computation_of(const predicting *p, const ls_bench_prediction
     const ls_bench_result *base = &p->results[row->base];
     const ls_bench_figures f = ls_bench_figures_of(p->results, row->base);
     const int share = row->weak ? 1 : row->ranks;
-    computation c = { .optimizer_s = base->kind_s[LS_BENCH_OPTIMIZER], .accumulation = base->accumulation / share };
+    computation c = { .optimizer_s = base->kind_s[LS_OP_KIND_OPTIMIZER], .accumulation = base->accumulation / share };
     if (c.optimizer_s > f.update_s) c.optimizer_s = f.update_s;
     if (c.accumulation < 1) c.accumulation = 1;
     c.alone_s = f.update_s / share;

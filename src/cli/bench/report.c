@@ -99,7 +99,7 @@ static void put_time(line *l) {
 
 static void put_kinds(line *l) {
     put_text(l, "arrangement", "%s", l->r->name);
-    for (int k = 0; k < LS_BENCH_KIND_COUNT; k++) put_share(l, ls_bench_kind_name((ls_bench_kind)k), l->f.kind[k]);
+    for (int k = 0; k < LS_OP_KIND_COUNT; k++) put_share(l, ls_op_kind_name((ls_op_kind)k), l->f.kind[k]);
 }
 
 static void put_link(line *l) {
@@ -166,7 +166,7 @@ static const struct {
         "by what share the same computation without communication is shorter; bus: of the gradients' buckets, 2 "
         "(p-1)/p bytes / time under way. GFLOP/s as direct convolution counts them: Winograd needs fewer, so the share "
         "of the measured matrix multiplication rate may pass 100 %." },
-    [KINDS] = { 1 + LS_BENCH_KIND_COUNT, put_kinds, "Time of an update's instructions by kind, each timed by itself." },
+    [KINDS] = { 1 + LS_OP_KIND_COUNT, put_kinds, "Time of an update's instructions by kind, each timed by itself." },
     [LINKS] = { 9, put_link,
         "All-reduces of host memory of 8 bytes to 8 MiB, fitted as latency and bandwidth of the links inside a host "
         "and "

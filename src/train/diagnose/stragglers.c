@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/cpu_mask.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "dist/rank_groups.h"
@@ -66,21 +65,8 @@ double ls_stragglers_find(const ls_straggler_info *f, uint64_t *late) {
 
 // --- why -----------------------------------------------------------------------------------------
 
-// Cores of its mask, each divided by the ranks of its host that may run there, too.
 static double cores_of(const ls_straggler_info *f, int rank) {
-    const ls_rank_info *place = &f->places[rank];
-    double cores = 0;
-    if (!place->cpus[0] || strstr(place->cpus, "...")) return NAN;
-    ls_cpu_mask mine = ls_cpu_mask_parse(place->cpus);
-    int all = ls_cpu_mask_count(&mine), sharing = 0;
-    for (int r = 0; r < f->ranks; r++) {
-        if (strcmp(f->places[r].host, place->host) != 0) continue;
-        ls_cpu_mask other = ls_cpu_mask_parse(f->places[r].cpus);
-        ls_cpu_mask both = ls_cpu_mask_both(&mine, &other);
-        sharing += ls_cpu_mask_count(&both) > 0;
-    }
-    if (sharing > 0) cores = (double)all / sharing;
-    return cores;
+    return ls_rank_table_cores(f->places, f->ranks, rank);
 }
 
 static void describe_cause(const ls_straggler_info *f, const uint64_t *late, double share, ls_text_room *out) {
@@ -176,8 +162,9 @@ void ls_stragglers_free(ls_stragglers *s) {
 
 static double find_since(ls_stragglers *s, const ls_rank_time *then, double then_s) {
     for (int r = 0; r < s->facts.ranks; r++)
-        s->spent[r] = (ls_rank_time){ s->now[r].wait - then[r].wait, s->now[r].loader_wait - then[r].loader_wait,
-            fmax(0, s->now[r].core_wait - then[r].core_wait) }; // threads that have ended no longer count
+        s->spent[r] = (ls_rank_time){ .wait = s->now[r].wait - then[r].wait,
+            .loader_wait = s->now[r].loader_wait - then[r].loader_wait,
+            .core_wait = s->now[r].core_wait - then[r].core_wait };
     s->facts.seconds = s->now_s - then_s;
     return ls_stragglers_find(&s->facts, s->late);
 }

@@ -80,7 +80,7 @@ static const ls_bench_result results[] = {
         .flops_per_sample = 2e8,
         .count = 3,
         .sample = one_rank,
-        .kind_s = { [LS_BENCH_CONV] = 3, [LS_BENCH_NORM] = 1 } },
+        .kind_s = { [LS_OP_KIND_CONVOLUTION] = 3, [LS_OP_KIND_NORM] = 1 } },
     { .name = "cpu x 2",
         .ranks = 2,
         .base = 0,
@@ -158,53 +158,53 @@ static void arithmetic(void **state) {
     expect_real("seconds of an update", f.update_s, 0.2);
     expect_real("seconds of an update without communication", f.alone_s, 0.16);
     f = ls_bench_figures_of(results, 0);
-    expect_real("share of convolutions", f.kind[LS_BENCH_CONV], 0.75);
-    expect_real("share of norms", f.kind[LS_BENCH_NORM], 0.25);
-    expect_real("share of the optimizer", f.kind[LS_BENCH_OPTIMIZER], 0);
+    expect_real("share of convolutions", f.kind[LS_OP_KIND_CONVOLUTION], 0.75);
+    expect_real("share of norms", f.kind[LS_OP_KIND_NORM], 0.25);
+    expect_real("share of the optimizer", f.kind[LS_OP_KIND_OPTIMIZER], 0);
 }
 
 // Every operator of the devices falls into the kind that its name says.
 static void kinds(void **state) {
     (void)state;
-    static const ls_bench_kind expected[LS_OP_COUNT] = {
-        [LS_OP_AUGMENT] = LS_BENCH_INPUT,
-        [LS_OP_RESIZE] = LS_BENCH_INPUT,
-        [LS_OP_CONV_FORWARD] = LS_BENCH_CONV,
-        [LS_OP_CONV_BACKWARD_DATA] = LS_BENCH_CONV,
-        [LS_OP_CONV_BACKWARD_WEIGHT] = LS_BENCH_CONV,
-        [LS_OP_LINEAR_FORWARD] = LS_BENCH_LINEAR,
-        [LS_OP_LINEAR_BACKWARD_DATA] = LS_BENCH_LINEAR,
-        [LS_OP_LINEAR_BACKWARD_WEIGHT] = LS_BENCH_LINEAR,
-        [LS_OP_NORM_FORWARD] = LS_BENCH_NORM,
-        [LS_OP_NORM_INFERENCE] = LS_BENCH_NORM,
-        [LS_OP_NORM_BACKWARD] = LS_BENCH_NORM,
-        [LS_OP_NORM_SUMS] = LS_BENCH_NORM,
-        [LS_OP_NORM_APPLY] = LS_BENCH_NORM,
-        [LS_OP_NORM_BACKWARD_SUMS] = LS_BENCH_NORM,
-        [LS_OP_NORM_BACKWARD_APPLY] = LS_BENCH_NORM,
-        [LS_OP_POOL_FORWARD] = LS_BENCH_POOL,
-        [LS_OP_POOL_BACKWARD] = LS_BENCH_POOL,
-        [LS_OP_RELU_FORWARD] = LS_BENCH_ELEMENTWISE,
-        [LS_OP_RELU_BACKWARD] = LS_BENCH_ELEMENTWISE,
-        [LS_OP_ADD] = LS_BENCH_ELEMENTWISE,
-        [LS_OP_SCALE] = LS_BENCH_ELEMENTWISE,
-        [LS_OP_DROPOUT] = LS_BENCH_ELEMENTWISE,
-        [LS_OP_LOSS] = LS_BENCH_LOSS,
-        [LS_OP_TO_FIXED_POINT] = LS_BENCH_OTHER,
-        [LS_OP_STEP_CONTROL] = LS_BENCH_OTHER,
-        [LS_OP_SGD] = LS_BENCH_OPTIMIZER,
-        [LS_OP_ADAMW] = LS_BENCH_OPTIMIZER,
-        [LS_OP_LION] = LS_BENCH_OPTIMIZER,
-        [LS_OP_LARS] = LS_BENCH_OPTIMIZER,
-        [LS_OP_MUON] = LS_BENCH_OPTIMIZER,
-        [LS_OP_AVERAGE] = LS_BENCH_OTHER,
+    static const ls_op_kind expected[LS_OP_COUNT] = {
+        [LS_OP_AUGMENT] = LS_OP_KIND_INPUT,
+        [LS_OP_RESIZE] = LS_OP_KIND_INPUT,
+        [LS_OP_CONV_FORWARD] = LS_OP_KIND_CONVOLUTION,
+        [LS_OP_CONV_BACKWARD_DATA] = LS_OP_KIND_CONVOLUTION,
+        [LS_OP_CONV_BACKWARD_WEIGHT] = LS_OP_KIND_CONVOLUTION,
+        [LS_OP_LINEAR_FORWARD] = LS_OP_KIND_LINEAR,
+        [LS_OP_LINEAR_BACKWARD_DATA] = LS_OP_KIND_LINEAR,
+        [LS_OP_LINEAR_BACKWARD_WEIGHT] = LS_OP_KIND_LINEAR,
+        [LS_OP_NORM_FORWARD] = LS_OP_KIND_NORM,
+        [LS_OP_NORM_INFERENCE] = LS_OP_KIND_NORM,
+        [LS_OP_NORM_BACKWARD] = LS_OP_KIND_NORM,
+        [LS_OP_NORM_SUMS] = LS_OP_KIND_NORM,
+        [LS_OP_NORM_APPLY] = LS_OP_KIND_NORM,
+        [LS_OP_NORM_BACKWARD_SUMS] = LS_OP_KIND_NORM,
+        [LS_OP_NORM_BACKWARD_APPLY] = LS_OP_KIND_NORM,
+        [LS_OP_POOL_FORWARD] = LS_OP_KIND_POOL,
+        [LS_OP_POOL_BACKWARD] = LS_OP_KIND_POOL,
+        [LS_OP_RELU_FORWARD] = LS_OP_KIND_ELEMENTWISE,
+        [LS_OP_RELU_BACKWARD] = LS_OP_KIND_ELEMENTWISE,
+        [LS_OP_ADD] = LS_OP_KIND_ELEMENTWISE,
+        [LS_OP_SCALE] = LS_OP_KIND_ELEMENTWISE,
+        [LS_OP_DROPOUT] = LS_OP_KIND_ELEMENTWISE,
+        [LS_OP_LOSS] = LS_OP_KIND_LOSS,
+        [LS_OP_TO_FIXED_POINT] = LS_OP_KIND_GRADIENTS,
+        [LS_OP_STEP_CONTROL] = LS_OP_KIND_GRADIENTS,
+        [LS_OP_SGD] = LS_OP_KIND_OPTIMIZER,
+        [LS_OP_ADAMW] = LS_OP_KIND_OPTIMIZER,
+        [LS_OP_LION] = LS_OP_KIND_OPTIMIZER,
+        [LS_OP_LARS] = LS_OP_KIND_OPTIMIZER,
+        [LS_OP_MUON] = LS_OP_KIND_OPTIMIZER,
+        [LS_OP_AVERAGE] = LS_OP_KIND_GRADIENTS,
     };
     for (int op = 0; op < LS_OP_COUNT; op++) {
-        const char *name = ls_op_name((ls_op)op);
+        const ls_op_kind kind = ls_op_kind_of((ls_op)op);
         if (op != LS_OP_AUGMENT && expected[op] == 0 && op > LS_OP_CONV_BACKWARD_WEIGHT) continue; // not in the table
-        if (ls_bench_kind_of(name) != expected[op])
-            fail_msg("%s: is of kind %s, expected %s", name, ls_bench_kind_name(ls_bench_kind_of(name)),
-                ls_bench_kind_name(expected[op]));
+        if (kind != expected[op])
+            fail_msg("%s: is of kind %s, expected %s", ls_op_name((ls_op)op), ls_op_kind_name(kind),
+                ls_op_kind_name(expected[op]));
     }
 }
 

@@ -27,7 +27,7 @@ static ls_bench_result results[] = {
         .updates = 10,
         .count = 1,
         .sample = alone,
-        .kind_s = { [LS_BENCH_OPTIMIZER] = 0.01 },
+        .kind_s = { [LS_OP_KIND_OPTIMIZER] = 0.01 },
         .overlap = 1,
         .bucket_count = 1,
         .bucket = &late },

@@ -68,7 +68,7 @@ static void judge(const row *r, char text[LS_STRAGGLERS_TEXT_BYTES]) {
     uint64_t late[RANKS];
     memset(places, 0, sizeof places);
     for (int i = 0; i < r->ranks; i++) {
-        spent[i] = (ls_rank_time){ r->wait[i], r->loader[i], r->cores[i] };
+        spent[i] = (ls_rank_time){ .wait = r->wait[i], .loader_wait = r->loader[i], .core_wait = r->cores[i] };
         snprintf(places[i].host, sizeof places[i].host, "%c", r->hosts ? r->hosts[i] : 'a');
         snprintf(places[i].cpus, sizeof places[i].cpus, "%s", r->cpus[i] ? r->cpus[i] : "");
         gpus[i] = (ls_gpu_sample){ r->clock[i] > 0, NAN, NAN, NAN, NAN, r->clock[i], 0 };

@@ -53,5 +53,5 @@ check "pulses: names rank 1" \
 [ "$failures" = 0 ] || { cat "$work/pulses.log"; tail -n 2 "$work/pulses/metrics.jsonl"; }
 times='\[[0-9.e-]+,[0-9.e-]+\]'
 check "records have both ranks' times" "$(tr -d ' \t' <"$work/pulses/metrics.jsonl" | grep '"event":"train"' |
-  grep -cvE "\"ranks\":\{\"wait_seconds\":$times,\"loader_wait_seconds\":$times,\"core_wait_seconds\":$times\}")" 0
+  grep -cvE "\"ranks\":\{\"wait_seconds\":$times,\"loader_wait_seconds\":$times,\"core_wait_seconds\":$times,\"compute_seconds\":$times\}")" 0
 finish

@@ -1,0 +1,73 @@
+#include "train/run_clock.h"
+
+#include <math.h>
+#include "base/clock.h"
+#include "base/sched_wait.h"
+#include "train/trainer_internal.h"
+
+static const double CORE_WAIT_EVERY_S = 0.2; // it reads a file for each thread
+
+// What is counted elsewhere, since the process began.
+static ls_run_time counters(const ls_trainer *t) {
+    ls_run_time c = { .loader_wait = ls_trainer_loader_wait_seconds(t),
+        .communication = ls_trainer_comm_counts(t).exposed_seconds };
+    const double *kinds = ls_update_kind_seconds(t->update);
+    c.kinds_known = kinds != NULL;
+    for (int k = 0; kinds && k < LS_OP_KIND_COUNT; k++) c.kind[k] = kinds[k];
+    c.enqueue = -t->device_wait_s - ls_input_pipeline_device_wait_seconds(t->input);
+    return c;
+}
+
+void ls_run_clock_start(ls_run_clock *clock, const ls_trainer *t) {
+    *clock = (ls_run_clock){ .start_s = ls_clock_seconds(), .before = counters(t) };
+    clock->before.core_wait = ls_sched_wait_seconds();
+    clock->core_looked_s = clock->start_s;
+}
+
+void ls_run_clock_add(ls_run_clock *clock, ls_run_phase phase, double seconds) {
+    if (clock->start_s == 0) return;
+    double *sums[] = { [LS_RUN_UPDATES] = &clock->updates,
+        [LS_RUN_EVALUATION] = &clock->last.evaluation,
+        [LS_RUN_CHECKPOINT] = &clock->last.checkpoint };
+    *sums[phase] += seconds;
+}
+
+static void read_computed(ls_run_clock *clock, const ls_run_time *now) {
+    ls_run_time *time = &clock->last;
+    double sum = 0;
+    for (int k = 0; k < LS_OP_KIND_COUNT; k++) sum += time->kind[k] = now->kind[k] - clock->before.kind[k];
+    // Of micro-batches of which not all are timed (update_internal.h) the sum is an estimate.
+    time->compute = fmin(sum, fmax(0, clock->updates - time->loader_wait - time->communication));
+    for (int k = 0; k < LS_OP_KIND_COUNT && sum > 0; k++) time->kind[k] *= time->compute / sum;
+    time->enqueue = NAN;
+}
+
+// The device computes while the host enqueues or waits for it. Where sums go through host memory, the host also waits for
+// gradients that are still computed, which is not seen from here.
+static void read_enqueued(ls_run_clock *clock, const ls_run_time *now, int host_sums) {
+    ls_run_time *time = &clock->last;
+    const double rest = fmax(0, clock->updates - time->loader_wait);
+    time->communication = fmin(time->communication, rest); // the device's clock has seen it
+    time->compute = rest - time->communication;
+    const double busy = rest + now->enqueue - clock->before.enqueue;
+    time->enqueue = host_sums ? NAN : fmax(0, fmin(busy, time->compute));
+}
+
+const ls_run_time *ls_run_clock_read(ls_run_clock *clock, const ls_trainer *t) {
+    ls_run_time *time = &clock->last;
+    if (clock->start_s == 0) return time;
+    const ls_run_time now = counters(t);
+    const double now_s = ls_clock_seconds();
+    time->seconds = now_s - clock->start_s;
+    time->loader_wait = now.loader_wait - clock->before.loader_wait;
+    time->communication = now.communication - clock->before.communication;
+    time->kinds_known = now.kinds_known;
+    if (now.kinds_known)
+        read_computed(clock, &now);
+    else
+        read_enqueued(clock, &now, t->facts.comm->world_size > 1 && !t->collective);
+    if (now_s - clock->core_looked_s < CORE_WAIT_EVERY_S) return time;
+    clock->core_looked_s = now_s;
+    time->core_wait = fmax(time->core_wait, ls_sched_wait_seconds() - clock->before.core_wait); // threads end
+    return time;
+}
