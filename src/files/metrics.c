@@ -82,6 +82,10 @@ static void put_start(ls_metrics *metrics, const ls_train_info *info) {
     cJSON *event = new_event(metrics, "start");
     if (info->parts) ls_json_add_int(event, "part", cJSON_GetArraySize(info->parts));
     ls_run_info_json(info, event);
+    ls_json_add_int(event, "test_samples", info->test_data->count);
+    ls_json_add_text(event, "optimizer", ls_config_choice("optimizer.kind", info->cfg->optimizer_kind));
+    ls_json_add_real(event, "base_learning_rate", info->cfg->optimizer_lr);
+    ls_json_add_real(event, "weight_decay", info->cfg->optimizer_weight_decay);
     ls_json_add_int(event, "updates_planned", info->updates_planned);
     if (info->resumed_at) put_resume(event, info);
     add_places(event, info);
