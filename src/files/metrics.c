@@ -170,6 +170,7 @@ static void on_progress(void *context, const ls_train_progress *p) {
     ls_json_add_real(event, "part_seconds", p->part_seconds);
     ls_json_add_real(event, "loader_wait_seconds", p->loader_wait_seconds);
     ls_json_add_real(event, "comm_seconds_exposed", p->comm_seconds_exposed);
+    add_known(event, "joules", p->joules);
     if (p->times) add_times(event, p->times, metrics->ranks);
     if (p->gpus) add_gpus(event, p->gpus, metrics->ranks);
     ls_metrics_put(metrics, event);

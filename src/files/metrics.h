@@ -9,7 +9,7 @@
 //            ranks: for each its rank, host, device, name, uuid, pci (of a GPU), cpus
 //   train    train_loss, train_accuracy, learning_rate, loss_scale, grad_norm, skipped, images_per_second,
 //            samples_seen and seconds (of training, over all parts of the run), part_seconds (of this one), and since
-//            its start loader_wait_seconds, comm_seconds_exposed; of several ranks ranks, with a number a rank: wait_seconds (for the others' gradients), loader_wait_seconds, core_wait_seconds
+//            its start loader_wait_seconds, comm_seconds_exposed, joules (where they can be read; energy.h); of several ranks ranks, with a number a rank: wait_seconds (for the others' gradients), loader_wait_seconds, core_wait_seconds
 //            (threads that could run, for a core; stragglers.h); gpus: for each rank, where NVML has it
 //            its GPU, utilisation (0 to 1), memory_bytes, power_watts, temperature_c, clock_mhz, slowed_by ("power
 //            cap")
