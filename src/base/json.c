@@ -65,17 +65,21 @@ void ls_json_add_int(cJSON *object, const char *name, int64_t value) {
     ls_json_add_item(object, name, cJSON_CreateRaw(digits));
 }
 
-void ls_json_add_real(cJSON *object, const char *name, double value) {
-    if (!isfinite(value)) {
-        ls_json_add_null(object, name);
-        return;
-    }
-    char digits[32]; // not cJSON's own text, which stops at 15 digits when that is near enough
+// Not cJSON's own text, which stops at 15 digits when that is near enough.
+char *ls_json_real_text(char dst[LS_JSON_REAL_BYTES], double value) {
     for (int precision = 15; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, value);
-        if (strtod(digits, NULL) == value) break;
+        snprintf(dst, LS_JSON_REAL_BYTES, "%.*g", precision, value);
+        if (strtod(dst, NULL) == value) break;
     }
-    ls_json_add_item(object, name, cJSON_CreateRaw(digits));
+    return dst;
+}
+
+void ls_json_add_real(cJSON *object, const char *name, double value) {
+    char digits[LS_JSON_REAL_BYTES];
+    if (isfinite(value))
+        ls_json_add_item(object, name, cJSON_CreateRaw(ls_json_real_text(digits, value)));
+    else
+        ls_json_add_null(object, name);
 }
 
 void ls_json_add_hash(cJSON *object, const char *name, uint64_t value) {

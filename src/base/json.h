@@ -21,6 +21,9 @@ void ls_json_add_real(cJSON *object, const char *name, double value);   // short
 void ls_json_add_hash(cJSON *object, const char *name, uint64_t value); // 16 hex digits as a string
 cJSON *ls_json_add_object(cJSON *object, const char *name);
 cJSON *ls_json_add_array(cJSON *object, const char *name);
+// The digits of a finite number, of which none is missing and none too many; returns dst.
+enum { LS_JSON_REAL_BYTES = 32 };
+char *ls_json_real_text(char dst[LS_JSON_REAL_BYTES], double value);
 // They take item, and return it, or NULL when it could not be added and is freed.
 cJSON *ls_json_add_item(cJSON *object, const char *name, cJSON *item);
 cJSON *ls_json_append(cJSON *array, cJSON *item);

@@ -165,6 +165,7 @@ static ls_status unknown_option(const char *name, ls_command command) {
 
 static const ls_command_option *find_option(const char *name) {
     if (strcmp(name, "-h") == 0) name = "--help";
+    if (strcmp(name, "-o") == 0) name = "--out";
     for (int i = 0; i < ls_command_option_count(); i++)
         if (strcmp(ls_command_option_at(i)->name, name) == 0) return ls_command_option_at(i);
     return NULL;

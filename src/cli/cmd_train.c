@@ -10,6 +10,7 @@
 #include "train/diagnose/nonfinite.h"
 #include "files/run_folder.h"
 #include "files/summary.h"
+#include "files/tensorboard.h"
 #include "files/trace_file.h"
 #include "train/trainer.h"
 
@@ -17,6 +18,7 @@
 typedef struct {
     ls_run_folder folder;
     ls_metrics *metrics;
+    ls_tensorboard *tensorboard; // NULL: log.tensorboard is off
     char checkpoints[LS_TEXT_BYTES];
 } run_files;
 
@@ -35,7 +37,10 @@ static ls_status begin(const ls_train_info *info, run_files *files) {
     if (info->comm->rank != 0) return LS_SUCCESS;
     LS_TRY(ls_run_folder_begin(&files->folder, info));
     LS_TRY(ls_run_folder_file(&files->folder, "metrics.jsonl", path, sizeof path));
-    return ls_metrics_open(path, files->folder.holds_run, info, &files->metrics);
+    LS_TRY(ls_metrics_open(path, files->folder.holds_run, info, &files->metrics));
+    if (!info->cfg->log_tensorboard) return LS_SUCCESS;
+    LS_TRY(ls_run_folder_file(&files->folder, "tensorboard", path, sizeof path));
+    return ls_tensorboard_open(path, info, &files->tensorboard);
 }
 
 static ls_status refuse_lost(const run_files *files, const ls_run_record *record, const ls_train_info *info) {
@@ -96,8 +101,9 @@ static ls_status run_observed(ls_trainer *trainer, const run_files *files, int q
     if (info->comm->rank != 0) return ls_trainer_run(trainer, NULL, 0, summary);
     ls_progress progress;
     ls_progress_start(&progress, ls_progress_choose(info->cfg, info->comm, quiet), info);
-    ls_train_observer observers[] = { ls_metrics_observer(files->metrics), ls_progress_observer(&progress) };
-    ls_status status = ls_trainer_run(trainer, observers, sizeof observers / sizeof observers[0], summary);
+    ls_train_observer observers[3] = { ls_metrics_observer(files->metrics), ls_progress_observer(&progress) };
+    if (files->tensorboard) observers[2] = ls_tensorboard_observer(files->tensorboard);
+    ls_status status = ls_trainer_run(trainer, observers, files->tensorboard ? 3 : 2, summary);
     ls_progress_end(&progress);
     return status;
 }
@@ -121,7 +127,9 @@ static ls_status close_files(
     const ls_nonfinite *nonfinite = ls_trainer_nonfinite(trainer);
     if (nonfinite) put_nonfinite(files->metrics, nonfinite);
     ls_status closed = ls_metrics_close(files->metrics, outcome);
+    ls_keep_first(&closed, ls_tensorboard_close(files->tensorboard));
     files->metrics = NULL;
+    files->tensorboard = NULL;
     ls_keep_first(&outcome, closed);
     if (ls_failed(outcome)) return outcome;
     char path[LS_TEXT_BYTES];
@@ -161,11 +169,13 @@ static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trai
     if (!resumed) LS_TRY(ls_command_agree(comm, ls_trainer_init_from_file(trainer)));
     if (info->cfg->run_resume != LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer)); // from where it goes on
     LS_TRY(ls_command_agree(comm, ls_trainer_save_into(trainer, files->checkpoints)));
-    LS_TRY(ls_command_agree(comm, begin(info, files)));
+    ls_status status = begin(info, files);
+    if (ls_failed(status)) status = close_files(trainer, files, NULL, status);
+    LS_TRY(ls_command_agree(comm, status));
     if (info->comm->rank == 0) ls_report_start(info, files->folder.path);
 
     ls_train_summary summary = { .status = "" };
-    ls_status status = run_observed(trainer, files, args->quiet, &summary);
+    status = run_observed(trainer, files, args->quiet, &summary);
     if (ls_failed(status) && info->comm->rank == 0) status = close_files(trainer, files, &summary, status);
     LS_TRY(ls_command_agree_or_abort(comm, status));
     ls_status traced = args->trace ? ls_trainer_write_trace(trainer, args->trace) : LS_SUCCESS;

@@ -116,6 +116,18 @@ static void report_gpus(const ls_gpu_sample *all) {
     ls_info("GPUs      %s", line);
 }
 
+// "energy    1.23 kJ, 0.0451 J a picture: 2 processor packages (RAPL)"
+static void report_energy(const ls_run_energy *e, int64_t samples) {
+    char line[256] = "", joules[32], source[LS_ENERGY_SOURCE_BYTES];
+    ls_text_room room = { line, sizeof line };
+    if (isnan(e->joules)) return;
+    ls_text_si(joules, e->joules);
+    ls_text_put(&room, "%s%sJ", joules, strchr(joules, ' ') ? "" : " ");
+    if (samples > 0) ls_text_put(&room, ", %.3g J a picture", e->joules / (double)samples);
+    for (int i = 0; ls_run_energy_source(e, i, source); i++) ls_text_put(&room, "%s%s", i ? ", " : ": ", source);
+    ls_info("energy    %s", line);
+}
+
 void ls_report_end(const ls_train_info *info, const ls_train_summary *summary, const char *run_folder) {
     const ls_train_evaluation *e = &summary->evaluation;
     char took[32], memory[32], tta[64] = "";
@@ -135,6 +147,7 @@ void ls_report_end(const ls_train_info *info, const ls_train_summary *summary, c
         ls_info("%lld update%s skipped: overflow in %s", (long long)summary->skipped, plural(summary->skipped),
             ls_config_choice("train.precision", info->cfg->train_precision));
     report_gpus(&summary->gpus);
+    report_energy(&summary->energy, summary->part_samples);
     if (summary->verdict.text[0]) {
         char shares[LS_VERDICT_SHARES_BYTES];
         ls_info("time      %s", ls_verdict_shares(&summary->time, shares));

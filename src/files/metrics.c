@@ -3,11 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/files.h"
@@ -16,16 +13,13 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/version.h"
+#include "files/live_file.h"
 
 struct ls_metrics {
-    FILE *file;
-    char *path;
+    ls_live_file *file;
     int64_t update, epoch; // of the last event
     double started, seconds_before;
     int ranks;
-    ls_status first_failure;
-    char failure_text
-        [LS_STATUS_TEXT_BYTES]; // its own: many failures may follow, in whose ring of texts it would be lost
 };
 
 static cJSON *new_event(const ls_metrics *metrics, const char *name) {
@@ -37,30 +31,17 @@ static cJSON *new_event(const ls_metrics *metrics, const char *name) {
     return event;
 }
 
-// Half a line that a full disk took: without it the file stays JSON lines when there is room again.
-static void take_back(FILE *file, off_t whole) {
-    __fpurge(file);
-    clearerr(file);
-    if (whole >= 0 && ftruncate(fileno(file), whole) != 0) return; // O_APPEND: the next line begins there
-}
-
-// Where the file ends by now; below 0: it is no disk file. Not what the stream takes for its place: others may have cut
-// the file meanwhile.
-static off_t length_of(FILE *file) {
-    struct stat info;
-    return fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : -1;
-}
-
-// Takes event. The first failure is reported at once, as the end of the run may be far.
+// Takes event.
 void ls_metrics_put(ls_metrics *metrics, cJSON *event) {
-    off_t whole = length_of(metrics->file);
-    ls_status status = ls_json_write_line(metrics->file, metrics->path, event);
-    if (ls_failed(status)) take_back(metrics->file, whole);
+    char *text = ls_json_text(event, 0);
+    const size_t length = text ? strlen(text) : 0;
+    if (text) text[length] = '\n'; // where its terminator was
+    if (text)
+        ls_live_file_put(metrics->file, text, length + 1);
+    else
+        ls_live_file_fail(metrics->file, ls_no_memory(0, "metrics.jsonl"));
+    cJSON_free(text);
     cJSON_Delete(event);
-    if (!ls_failed(status) || ls_failed(metrics->first_failure)) return;
-    ls_warn("%s; training goes on", status.text);
-    snprintf(metrics->failure_text, sizeof metrics->failure_text, "%s", status.text);
-    metrics->first_failure = (ls_status){ status.code, metrics->failure_text };
 }
 
 static void on_warning(void *context, const char *text) {
@@ -101,6 +82,10 @@ static void put_start(ls_metrics *metrics, const ls_train_info *info) {
     cJSON *event = new_event(metrics, "start");
     if (info->parts) ls_json_add_int(event, "part", cJSON_GetArraySize(info->parts));
     ls_run_info_json(info, event);
+    ls_json_add_int(event, "test_samples", info->test_data->count);
+    ls_json_add_text(event, "optimizer", ls_config_choice("optimizer.kind", info->cfg->optimizer_kind));
+    ls_json_add_real(event, "base_learning_rate", info->cfg->optimizer_lr);
+    ls_json_add_real(event, "weight_decay", info->cfg->optimizer_weight_decay);
     ls_json_add_int(event, "updates_planned", info->updates_planned);
     if (info->resumed_at) put_resume(event, info);
     add_places(event, info);
@@ -109,55 +94,19 @@ static void put_start(ls_metrics *metrics, const ls_train_info *info) {
     if (info->warning[0]) on_warning(metrics, info->warning);
 }
 
-// A process that was killed may have left half a line: without it the file is JSON lines again.
-static ls_status cut_half_line(FILE *file, const char *path) {
-    char tail[65536];
-    errno = 0;
-    if (fseek(file, 0, SEEK_END) != 0) return LS_SUCCESS; // a device
-    long end = ftell(file), from = end > (long)sizeof tail ? end - (long)sizeof tail : 0;
-    if (end <= 0) return LS_SUCCESS;
-    size_t got = fseek(file, from, SEEK_SET) == 0 ? fread(tail, 1, sizeof tail, file) : 0;
-    const char *last = got ? memrchr(tail, '\n', got) : NULL;
-    long whole = last ? from + (last - tail) + 1 : from; // a line longer than that goes in parts
-    if (got && whole < end && ftruncate(fileno(file), whole) != 0) got = 0;
-    if (got && fseek(file, 0, SEEK_END) == 0) return LS_SUCCESS;
-    return ls_fail(LS_STORAGE, "%s: cannot be read, to go on behind its last line: %s", path, strerror(errno));
-}
-
-// Lines go to the end of the file, whatever happens to it meanwhile (O_APPEND). A pipe would hold training up whenever
-// its reader is slow.
-static ls_status open_stream(const char *path, int append, FILE **out) {
-    int fd = ls_held_open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
-    if (fd < 0) return ls_fail(LS_STORAGE, "%s: cannot be written: %s", path, strerror(errno));
-    struct stat info;
-    ls_status status = LS_SUCCESS;
-    if (fstat(fd, &info) != 0)
-        status = ls_fail_io("be written", path, "fstat");
-    else if (!S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode))
-        status = ls_fail(LS_STORAGE, "%s: cannot be written: is %s, expected a regular file: move it away", path,
-            ls_file_kind(&info));
-    else if (!(*out = fdopen(fd, "a+")))
-        status = ls_no_memory(0, "%s", path);
-    if (ls_failed(status)) close(fd);
-    return status;
-}
-
 ls_status ls_metrics_open(const char *path, int append, const ls_train_info *info, ls_metrics **out) {
     ls_metrics *metrics;
-    char *copy = NULL;
-    FILE *file = NULL;
+    ls_live_file *file = NULL;
     ls_status status = LS_NEW(metrics, 1, "%s", path);
-    LS_THEN(status, LS_NEW_TEXT(copy, path, "%s", path));
-    LS_THEN(status, open_stream(path, append, &file));
-    if (append) LS_THEN(status, cut_half_line(file, path));
+    LS_THEN(status, ls_live_file_open(path, append ? 0 : O_TRUNC, "a line", &file));
+    // A process that was killed may have left half a line: without it the file is JSON lines again.
+    if (append) LS_THEN(status, ls_live_file_cut_half_line(file));
     if (ls_failed(status)) {
-        if (file) fclose(file);
-        free(copy);
+        if (file) ls_keep_first(&status, ls_live_file_close(file));
         free(metrics);
         return status;
     }
     *metrics = (ls_metrics){ .file = file,
-        .path = copy,
         .update = info->resumed_at,
         .epoch = info->resumed_at / info->batches.windows,
         .started = ls_clock_seconds(),
@@ -224,6 +173,7 @@ static void on_progress(void *context, const ls_train_progress *p) {
     ls_json_add_real(event, "part_seconds", p->part_seconds);
     ls_json_add_real(event, "loader_wait_seconds", p->loader_wait_seconds);
     ls_json_add_real(event, "comm_seconds_exposed", p->comm_seconds_exposed);
+    add_known(event, "joules", p->joules);
     ls_run_time_json(&p->time, ls_json_add_object(event, "time"));
     if (p->times) add_times(event, p->times, metrics->ranks);
     if (p->gpus) add_gpus(event, p->gpus, metrics->ranks);
@@ -287,11 +237,7 @@ ls_status ls_metrics_close(ls_metrics *metrics, ls_status run) {
     ls_json_add_real(event, "seconds", metrics->seconds_before + seconds);
     ls_json_add_real(event, "part_seconds", seconds);
     ls_metrics_put(metrics, event);
-    ls_status first = metrics->first_failure, status = LS_SUCCESS;
-    if (ls_failed(first)) status = ls_fail(first.code, "%s", first.text);
-    if (fclose(metrics->file) != 0)
-        ls_keep_first(&status, ls_fail(LS_STORAGE, "%s: close: %s", metrics->path, strerror(errno)));
-    free(metrics->path);
+    ls_status status = ls_live_file_close(metrics->file);
     free(metrics);
     return status;
 }

@@ -2,14 +2,15 @@
 //
 // Every line has `event`, `update` (done so far), `epoch` (completed ones), `time` (seconds since 1970).
 //   start    run (its identity), part (from 1: one for each process that trained it), version, device, precision,
-//            world_size, threads_per_rank, dataset, model, parameters, batches, seed, updates_planned; of a run that goes
+//            world_size, threads_per_rank, dataset, model, parameters, batches, seed, test_samples, optimizer,
+//            base_learning_rate, weight_decay, updates_planned; of a run that goes
 //            on resumed_at_update (lines of later updates above it are of work that is done again), seconds_before (of
 //            training, up to there) and changed, options that are others than before: option, before, now of each;
 //            ranks: for each its rank, host, device, name, uuid, pci (of a GPU), cpus; room, what other settings would
 //            find on rank 0 (run_time.h)
 //   train    train_loss, train_accuracy, learning_rate, loss_scale, grad_norm, skipped, images_per_second,
 //            samples_seen and seconds (of training, over all parts of the run), part_seconds (of this one), and since
-//            its start loader_wait_seconds, comm_seconds_exposed; since the end of its first update time, where rank 0's
+//            its start loader_wait_seconds, comm_seconds_exposed, joules (where they can be read; train/energy.h); since the end of its first update time, where rank 0's
 //            went (run_time.h): seconds, of which compute, loader_wait, communication_exposed, evaluation, checkpoint and
 //            other; compute_by_kind, parts of compute, on devices whose operators run at once, else enqueue; beside these
 //            core_wait, threads that could run, for a core. Of several ranks ranks, with a number a rank: wait_seconds

@@ -32,6 +32,21 @@ void ls_run_info_json(const ls_train_info *info, cJSON *object) {
     ls_json_add_int(object, "accumulation_steps", info->batches.per_rank);
 }
 
+int ls_run_energy_source(const ls_run_energy *e, int index, char text[LS_ENERGY_SOURCE_BYTES]) {
+    const struct {
+        int count;
+        const char *what, *how;
+    } rows[] = { { e->packages, "processor package", "RAPL" }, { e->memories, "memory domain", "RAPL" },
+        { e->gpus_counted, "GPU", "NVML's energy counter" }, { e->gpus_integrated, "GPU", "NVML's power over time" } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].count == 0 || index-- > 0) continue;
+        snprintf(text, LS_ENERGY_SOURCE_BYTES, "%d %s%s (%s)", rows[i].count, rows[i].what,
+            rows[i].count == 1 ? "" : "s", rows[i].how);
+        return 1;
+    }
+    return 0;
+}
+
 void ls_train_evaluation_json(const ls_train_evaluation *e, cJSON *object) {
     if (e->val_samples > 0) {
         ls_json_add_real(object, "val_loss", e->val_loss);

@@ -41,6 +41,16 @@ typedef struct { // comparisons of replicas
     double seconds; // of this rank
 } ls_replica_checks;
 
+enum { LS_ENERGY_TEXT_BYTES = 512, LS_ENERGY_SOURCE_BYTES = 96 };
+
+typedef struct {                        // of this process's part, over all ranks (train/energy.h)
+    double joules;                      // NAN: nothing could be read
+    int hosts, packages, memories;      // whose processors are in it: packages, and memory with counters of its own
+    int gpus_counted;                   // that are in it by their own counters
+    int gpus_integrated;                // by their power, sampled twice a second
+    char missing[LS_ENERGY_TEXT_BYTES]; // what is not in it, and why; "": nothing
+} ls_run_energy;
+
 typedef struct {              // the file that the run's first weights come from (model.init)
     char path[LS_TEXT_BYTES]; // "": there is none, or the run goes on from a checkpoint
     uint64_t hash;            // of the file
@@ -100,6 +110,7 @@ typedef struct { // after an update
     ls_run_time time;                                 // of a record: this rank's
     const ls_gpu_sample *gpus;                        // of a record: each rank's GPU, on rank 0; NULL: none, or unknown
     const ls_rank_time *times;                        // of a record: each rank's; NULL: one rank
+    double joules;                                    // of a record: as ls_run_energy
 } ls_train_progress;
 
 typedef struct {
@@ -152,6 +163,7 @@ typedef struct {
     ls_run_time time;                 // of this rank and part
     ls_verdict verdict;               // on rank 0
     ls_replica_checks replica_checks; // of rank 0
+    ls_run_energy energy;
     char stragglers
         [LS_STRAGGLERS_TEXT_BYTES];  // which ranks held up the others over the whole run; "": none, or not rank 0
     double stragglers_share;         // of the time, which the others waited
@@ -170,6 +182,8 @@ typedef struct {
 // summary have the same ones.
 void ls_run_info_json(const ls_train_info *info, cJSON *object);
 void ls_verdict_json(const ls_verdict *verdict, cJSON *object);
+// Where the energy is from, from index 0 on: "2 packages (RAPL)" into text; 0: there is no more.
+int ls_run_energy_source(const ls_run_energy *energy, int index, char text[LS_ENERGY_SOURCE_BYTES]);
 // Loss, accuracy and samples of what was evaluated: val_..., test_..., tta_...
 void ls_train_evaluation_json(const ls_train_evaluation *evaluation, cJSON *object);
 

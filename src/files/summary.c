@@ -18,6 +18,20 @@ static void add_gpus(cJSON *tree, const ls_gpu_sample *all) {
     if (all->slowed) ls_json_add_text(gpus, "slowed_by", ls_gpu_slowed_text(all->slowed, slowed));
 }
 
+static void add_energy(cJSON *tree, const ls_run_energy *e, int64_t samples) {
+    char source[LS_ENERGY_SOURCE_BYTES];
+    cJSON *energy = ls_json_add_object(tree, "energy");
+    if (isnan(e->joules)) {
+        ls_json_add_text(energy, "unknown", e->missing);
+        return;
+    }
+    ls_json_add_real(energy, "joules", e->joules);
+    if (samples > 0) ls_json_add_real(energy, "joules_per_image", e->joules / (double)samples);
+    cJSON *sources = ls_json_add_array(energy, "sources");
+    for (int i = 0; ls_run_energy_source(e, i, source); i++) ls_json_append(sources, ls_json_string(source));
+    if (e->missing[0]) ls_json_add_text(energy, "without", e->missing);
+}
+
 static void add_last_part(cJSON *tree, const ls_train_summary *s) {
     cJSON *part = ls_json_add_object(tree, "last_part");
     ls_json_add_int(part, "updates", s->part_updates);
@@ -52,6 +66,7 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
     ls_json_add_int(peak, "device", (int64_t)s->peak_device_bytes);
     ls_json_add_int(peak, "host", (int64_t)s->peak_host_bytes);
     add_gpus(tree, &s->gpus);
+    add_energy(tree, &s->energy, s->part_samples);
     if (s->stragglers[0]) {
         cJSON *late = ls_json_add_object(tree, "stragglers");
         ls_json_add_real(late, "others_waited_share", s->stragglers_share);

@@ -10,7 +10,9 @@
 // accuracy. parts: what computed the run, from which update on (run_parts.h). Of a run in several parts updates,
 // samples_seen, wall_seconds and train_images_per_second are of all of them, last_part has those of the last; time (where
 // rank 0's went, as in metrics.h), verdict (binds: "compute", "loader", "communication", "launches" or "cores", text; option,
-// value, gain and changes_results, where a setting is worth changing; verdict.h), waiting times, memory, gpus, stragglers and time_to_first_update_seconds are of the last.
+// value, gain and changes_results, where a setting is worth changing; verdict.h), waiting times, memory, gpus, energy, stragglers and
+// time_to_first_update_seconds are of the last. energy has joules, joules_per_image (of training pictures), sources (texts) and
+// without (what is not in it, and why), or unknown alone, the reason.
 LS_CHECKED ls_status ls_summary_write(const char *path, const ls_train_info *info, const ls_train_summary *summary);
 
 #endif

@@ -61,7 +61,7 @@ static double average_of(const average *a) {
 }
 
 ls_status ls_gpu_records_sum(ls_gpu_records *records, ls_gpu_sample *all) {
-    *all = (ls_gpu_sample){ 0, NAN, NAN, NAN, NAN, NAN, 0 };
+    *all = (ls_gpu_sample){ 0, NAN, NAN, NAN, NAN, NAN, 0, NAN, 0 };
     if (!records) return LS_SUCCESS;
     ls_gpu_sample mine = *all;
     average utilisation = { 0, 0 }, clock = { 0, 0 };

@@ -7,6 +7,7 @@
 #include "base/spans.h"
 #include "train/diagnose/nonfinite_search.h"
 #include "train/diagnose/verdict.h"
+#include "train/energy.h"
 #include "train/run_clock.h"
 #include "train/trainer_internal.h"
 
@@ -177,6 +178,7 @@ typedef struct {
     ls_run_clock clock;
     double waited_before; // for sums, by the end of the first update
     ls_gpu_records *gpus;
+    ls_energy *energy;
     ls_stragglers *stragglers;
 } run_state;
 
@@ -227,6 +229,13 @@ static ls_status report_times(const ls_trainer *t, run_state *run) {
     return LS_SUCCESS;
 }
 
+static ls_status report_energy(run_state *run) {
+    ls_run_energy energy;
+    LS_TRY(ls_energy_read(run->energy, run->progress.gpus, 0, &energy));
+    run->progress.joules = energy.joules;
+    return LS_SUCCESS;
+}
+
 // A record is due at the same updates on all ranks; a refresh is rank 0's own affair.
 static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *state, int epoch_ended) {
     double now = ls_clock_seconds();
@@ -240,6 +249,7 @@ static ls_status report(ls_trainer *t, run_state *run, const ls_train_state *sta
         LS_TRY(reduce_result(t, &t->since_report));
         LS_TRY(ls_gpu_records_gather(run->gpus, &run->progress.gpus));
         LS_TRY(report_times(t, run));
+        LS_TRY(report_energy(run));
         run->progress.train_loss = mean(t->since_report.loss_sum, t->since_report.count);
         run->progress.train_accuracy = mean((double)t->since_report.correct, t->since_report.count);
         t->since_report = (ls_micro_result){ 0 };
@@ -403,6 +413,9 @@ static ls_status summarise(ls_trainer *t, run_state *run, ls_train_summary *s) {
     const char *late = ls_stragglers_sum_up(run->stragglers, &s->stragglers_share);
     if (late && t->facts.comm->rank == 0) snprintf(s->stragglers, sizeof s->stragglers, "%s", late);
     LS_TRY(ls_gpu_records_sum(run->gpus, &s->gpus));
+    const ls_gpu_sample *gpus;
+    LS_TRY(ls_gpu_records_gather(run->gpus, &gpus));
+    LS_TRY(ls_energy_read(run->energy, gpus, 1, &s->energy));
     ls_trainer_swap_average(t);
     ls_status status = ls_param_store_hash(t->session.store, &s->weights_hash);
     ls_trainer_swap_average(t);
@@ -427,11 +440,14 @@ ls_status ls_trainer_run(
         .first_samples = t->done.samples };
     t->run_started = now;
     LS_TRY(ls_gpu_records_start(t->comm, &t->facts.device_info, &run.gpus));
-    ls_status status = ls_stragglers_new(t->comm, t->facts.places, &run.stragglers);
+    const char *root = getenv("LOCKSTEP_SYS_ROOT"); // as ls_device_assignment has it
+    ls_status status = ls_energy_start(t->comm, root ? root : "", t->facts.places, &run.energy);
+    LS_THEN(status, ls_stragglers_new(t->comm, t->facts.places, &run.stragglers));
     LS_THEN(status, run_updates(t, &run));
     LS_THEN(status, save_end(t, &run));
     LS_THEN(status, summarise(t, &run, summary));
     ls_stragglers_free(run.stragglers);
+    ls_energy_free(run.energy);
     ls_gpu_records_free(run.gpus);
     return status;
 }

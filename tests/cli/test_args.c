@@ -20,7 +20,7 @@ static const struct {
         "two configuration files, a.ini and b.ini: a run has one (single options: --set section.key=value)" },
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
     { { "resume", "a.ini" },
-        "unknown command 'resume'; commands are bench, eval, predict, export, augment, replay, ckpt, "
+        "unknown command 'resume'; commands are bench, eval, predict, export, augment, replay, ckpt, metrics, "
         "verify-resume, doctor, devices and help "
         "(if it is a configuration file, write ./resume)" },
     { { "predict" }, "no weights file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
@@ -34,9 +34,8 @@ static const struct {
         "--logits: not an option of 'train export'; 'train export --help' lists them" },
     { { "a.ini", "--config", "b.ini" }, "--config: not an option of 'train'; 'train --help' lists them" },
     { { "augment", "--out", "a.png" },
-        "no configuration file: train augment CONFIG.ini --out FILE.png ('train augment --help' says more)" },
-    { { "augment", "a.ini" },
-        "no --out FILE.png: train augment CONFIG.ini --out FILE.png ('train augment --help' says more)" },
+        "no configuration file: train augment CONFIG.ini --out FILE ('train augment --help' says more)" },
+    { { "augment", "a.ini" }, "no --out FILE: train augment CONFIG.ini --out FILE ('train augment --help' says more)" },
     { { "augment", "a.ini", "--out", "a.png", "--out=b.png" }, "--out given twice: a.png and b.png" },
     { { "augment", "a.ini", "--rows", "0" }, "--rows 0: a whole number from 1 to 1000 is allowed" },
     { { "augment", "a.ini", "--cols=x" }, "--cols x: a whole number from 1 to 1000 is allowed" },

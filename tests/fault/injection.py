@@ -117,7 +117,7 @@ TOLERATED = [
     ("ls_gzip_peek", "inflate", "the header was complete by then"),
     ("ls_trace_file_check", "stat unlink close", "a probe; writing at the end says what is wrong"),
     ("ls_input_close", "close", "nothing was written"),
-    ("ls_metrics_put", "fstat", "asked only where a line cannot be written"),
+    ("ls_live_file_put", "fstat", "asked only where a line cannot be written"),
     ("ls_held_look", "", "says nothing about where the folder is"),
     ("ls_check_room", "open fstatvfs close", "writing says what is wrong"),
     ("check_room", "stat", "checkpoints/ is taken for no other disk; writing says what is wrong"),

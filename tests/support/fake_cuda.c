@@ -145,6 +145,13 @@ int nvmlDeviceGetClockInfo(void *device, int type, unsigned *mhz) {
     *mhz = 1980;
     return answer("FAKE_MUTE", 0) || type != 1 ? 3 : 0;
 }
+// 100 J more at every call. FAKE_NO_COUNTER=1: a card before Volta.
+int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millijoules) {
+    static unsigned long long calls;
+    (void)device;
+    *millijoules = 5000000 + 100000 * calls++;
+    return answer("FAKE_MUTE", 0) || answer("FAKE_NO_COUNTER", 0) ? 3 : 0;
+}
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *reasons) {
     (void)device;
     *reasons = (unsigned long long)answer("FAKE_SLOWED", 1); // 1: idle, which is none of ours

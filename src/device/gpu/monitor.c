@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/ticker.h"
 #include "device/gpu/library_search.h"
@@ -31,6 +32,7 @@ typedef struct {
     int (*temperature)(nvml_device device, int sensor, unsigned *celsius);
     int (*clock)(nvml_device device, int type, unsigned *mhz);
     int (*slowed)(nvml_device device, unsigned long long *reasons);
+    int (*energy)(nvml_device device, unsigned long long *millijoules); // since the driver was loaded; from Volta on
 } nvml_api;
 
 struct ls_gpu_monitor {
@@ -39,7 +41,9 @@ struct ls_gpu_monitor {
     ls_ticker *ticker;
     int queried, initialised, found; // nvml.init was called; it worked; `device` is there
     nvml_device device;
-    pthread_mutex_t lock; // of what follows
+    double sampled_s;                     // on the clock, when the last sample was taken
+    unsigned long long first_millijoules; // that the card had counted by the first sample
+    pthread_mutex_t lock;                 // of what follows
     ls_gpu_sample last, all;
     double utilisation_sum, clock_sum;
     int64_t utilisation_count, clock_count;
@@ -62,6 +66,7 @@ static int find_functions(nvml_api *nvml) {
     // renamed in NVML 12
     if (!ls_library_search_find(handle, "nvmlDeviceGetCurrentClocksEventReasons", &nvml->slowed))
         ls_library_search_find(handle, "nvmlDeviceGetCurrentClocksThrottleReasons", &nvml->slowed);
+    ls_library_search_find(handle, "nvmlDeviceGetTotalEnergyConsumption", &nvml->energy);
     return 1;
 }
 
@@ -73,7 +78,7 @@ static int find_device(const ls_gpu_monitor *m, nvml_device *device) {
 static ls_gpu_sample look(const nvml_api *nvml, nvml_device device) {
     const unsigned long long known = LS_GPU_SLOWED_POWER_CAP | LS_GPU_SLOWED_HARDWARE | LS_GPU_SLOWED_HEAT |
                                      LS_GPU_SLOWED_HEAT_HARDWARE | LS_GPU_SLOWED_POWER_BRAKE;
-    ls_gpu_sample s = { 1, NAN, NAN, NAN, NAN, NAN, 0 };
+    ls_gpu_sample s = { 1, NAN, NAN, NAN, NAN, NAN, 0, NAN, 0 };
     nvml_utilization rates;
     nvml_memory memory;
     unsigned value;
@@ -85,6 +90,21 @@ static ls_gpu_sample look(const nvml_api *nvml, nvml_device device) {
     if (nvml->clock && nvml->clock(device, NVML_CLOCK_SM, &value) == 0) s.clock_mhz = value;
     if (nvml->slowed && nvml->slowed(device, &reasons) == 0) s.slowed = reasons & known;
     return s;
+}
+
+// By the card's counter, if the first sample had one, else by its power.
+static void add_energy(ls_gpu_monitor *m, ls_gpu_sample *s) {
+    const double now = ls_clock_seconds(), since = now - m->sampled_s;
+    const int first = m->last.samples == 0;
+    unsigned long long millijoules = 0;
+    const int counted = m->nvml.energy && m->nvml.energy(m->device, &millijoules) == 0;
+    m->sampled_s = now;
+    if (first) m->first_millijoules = millijoules;
+    s->integrated = first ? !counted : m->last.integrated;
+    if (s->integrated)
+        s->joules = first ? 0 * s->power_watts : m->last.joules + since * (m->last.power_watts + s->power_watts) / 2;
+    else if (counted && millijoules >= m->first_millijoules)
+        s->joules = 1e-3 * (double)(millijoules - m->first_millijoules);
 }
 
 static double higher(double a, double b) {
@@ -108,6 +128,8 @@ static void add_sample(ls_gpu_monitor *m, ls_gpu_sample s) {
     m->all.power_watts = higher(m->all.power_watts, s.power_watts);
     m->all.temperature_c = higher(m->all.temperature_c, s.temperature_c);
     m->all.slowed |= s.slowed;
+    m->all.joules = s.joules;
+    m->all.integrated = s.integrated;
     m->last = s;
 }
 
@@ -120,6 +142,7 @@ static void watch(void *context) {
     }
     if (!m->found) return;
     ls_gpu_sample sample = look(&m->nvml, m->device);
+    add_energy(m, &sample);
     pthread_mutex_lock(&m->lock);
     add_sample(m, sample);
     pthread_mutex_unlock(&m->lock);
@@ -130,7 +153,7 @@ ls_gpu_monitor *ls_gpu_monitor_start(const char *uuid, const char *pci) {
     ls_gpu_monitor *m;
     if (!find_functions(&nvml) || ls_failed(LS_NEW(m, 1, "GPU monitor"))) return NULL;
     m->nvml = nvml;
-    m->last = m->all = (ls_gpu_sample){ 0, NAN, NAN, NAN, NAN, NAN, 0 };
+    m->last = m->all = (ls_gpu_sample){ 0, NAN, NAN, NAN, NAN, NAN, 0, NAN, 0 };
     snprintf(m->uuid, sizeof m->uuid, "%s", uuid);
     snprintf(m->pci, sizeof m->pci, "%s", pci);
     pthread_mutex_init(&m->lock, NULL);

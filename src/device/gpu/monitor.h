@@ -27,6 +27,8 @@ typedef struct {
     double temperature_c; // of the chip
     double clock_mhz;     // of the multiprocessors
     uint64_t slowed;      // ls_gpu_slowed
+    double joules;        // since the first sample
+    int64_t integrated;   // 1: these are the mean power of two samples, times the time between them; 0: the card counts
 } ls_gpu_sample;
 
 typedef struct ls_gpu_monitor ls_gpu_monitor;
@@ -34,8 +36,8 @@ typedef struct ls_gpu_monitor ls_gpu_monitor;
 // Begins to look at the GPU of that UUID or PCI address. NULL: there is no NVML.
 // Whether NVML has the GPU shows later.
 ls_gpu_monitor *ls_gpu_monitor_start(const char *uuid, const char *pci);
-// last: the newest answers. all: since the start, the mean utilisation and clock, the highest of the rest, and every
-// reason seen. Either may be NULL.
+// last: the newest answers. all: since the start, the mean utilisation and clock, the energy, the highest of the rest, and
+// every reason seen. Either may be NULL.
 void ls_gpu_monitor_read(ls_gpu_monitor *monitor, ls_gpu_sample *last, ls_gpu_sample *all);
 void ls_gpu_monitor_stop(ls_gpu_monitor *monitor); // NULL is allowed
 

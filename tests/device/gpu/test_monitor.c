@@ -19,6 +19,7 @@ typedef struct {
 static const situation situations[] = {
     { "no NVML", "GPU-1", "0000:01:00.0", "", 0, "-" },
     { "by its UUID", "GPU-1", "", "", 1, "0.50 6 350.5 61 1980 ''" },
+    { "a card without a counter of its energy", "GPU-1", "", "FAKE_NO_COUNTER=1", 1, "0.50 6 350.5 61 1980 ''" },
     { "by its PCI address", "", "0000:01:00.0", "", 1, "0.50 6 350.5 61 1980 ''" },
     { "the UUID is not known, the address is", "MIG-1", "0000:01:00.0", "", 1, "0.50 6 350.5 61 1980 ''" },
     { "slowed", "GPU-1", "", "FAKE_SLOWED=5", 1, "0.50 6 350.5 61 1980 'power cap'" },
@@ -33,6 +34,15 @@ static void describe(const ls_gpu_sample *s, char text[256]) {
     ls_gpu_slowed_text(s->slowed, slowed);
     snprintf(text, 256, "%.2f %g %g %g %g '%s'", s->utilisation, s->memory_bytes / (1 << 30), s->power_watts,
         s->temperature_c, s->clock_mhz, slowed);
+}
+
+// Since the first sample: by the counter 100 J a sample; else at 350.5 W, for so long as this process is there at most.
+static int is_energy(const ls_gpu_sample *s) {
+    const double n = (double)s->samples;
+    if (getenv("FAKE_MUTE")) return isnan(s->joules);
+    if (!getenv("FAKE_NO_COUNTER")) return !s->integrated && fabs(s->joules - 100 * (n - 1)) < 1e-9;
+    return s->integrated &&
+           (n == 1 ? s->joules == 0 : s->joules > 0 && s->joules <= 350.5 * ls_clock_since_process_start());
 }
 
 // In a process of its own: 0 as expected.
@@ -52,11 +62,14 @@ static int look(const situation *row) {
             ls_gpu_monitor_read(monitor, NULL, &first);
         }
         if (first.samples > 0) describe(&first, text);
+        if (first.samples > 0 && !is_energy(&first)) snprintf(text, sizeof text, "%g J at first", first.joules);
         // later: the mean of 50, 51, ... per cent, and the newest
         while (first.samples > 0 && first.samples < 3 && !isnan(first.utilisation) && ls_clock_seconds() < until) {
             ls_clock_sleep(0.01);
             ls_gpu_monitor_read(monitor, &first, &all);
             double n = (double)all.samples;
+            if (!is_energy(&first) || all.joules != first.joules || all.integrated != first.integrated)
+                snprintf(text, sizeof text, "sample %g: %g J, all %g J", n, first.joules, all.joules);
             if (fabs(first.utilisation - (49 + n) / 100) > 1e-9 || fabs(all.utilisation - (49.5 + n / 2) / 100) > 1e-9)
                 snprintf(text, sizeof text, "sample %g: %g, mean %g", n, first.utilisation, all.utilisation);
         }

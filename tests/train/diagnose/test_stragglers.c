@@ -71,7 +71,7 @@ static void judge(const row *r, char text[LS_STRAGGLERS_TEXT_BYTES]) {
         spent[i] = (ls_rank_time){ .wait = r->wait[i], .loader_wait = r->loader[i], .core_wait = r->cores[i] };
         snprintf(places[i].host, sizeof places[i].host, "%c", r->hosts ? r->hosts[i] : 'a');
         snprintf(places[i].cpus, sizeof places[i].cpus, "%s", r->cpus[i] ? r->cpus[i] : "");
-        gpus[i] = (ls_gpu_sample){ r->clock[i] > 0, NAN, NAN, NAN, NAN, r->clock[i], 0 };
+        gpus[i] = (ls_gpu_sample){ r->clock[i] > 0, NAN, NAN, NAN, NAN, r->clock[i], 0, NAN, 0 };
     }
     ls_straggler_info facts = { r->ranks, 10, spent, places, r->clock[0] > 0 ? gpus : NULL };
     double share = ls_stragglers_find(&facts, late);

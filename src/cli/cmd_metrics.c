@@ -1,0 +1,72 @@
+// cmd_metrics.c - `train metrics RUN --csv|--mlperf`: a run's metrics.jsonl in formats that other programs read.
+#include <stdio.h>
+#include <string.h>
+#include "base/atomic_file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "files/metrics_export.h"
+
+static ls_status write_to(const ls_args *args, ls_metrics_reader *reader, FILE *file) {
+    if (args->mlperf) return ls_metrics_write_mlperf(reader, file);
+    return ls_metrics_write_csv(reader, args->event ? args->event : "train", file);
+}
+
+static ssize_t pass_on(void *file, const char *data, size_t bytes) {
+    ls_atomic_file_write(file, data, bytes); // commit says whether it could be written
+    return (ssize_t)bytes;
+}
+
+static ls_status write_file(const ls_args *args, ls_metrics_reader *reader) {
+    int same;
+    ls_atomic_file *target;
+    LS_TRY(ls_path_same(args->output, ls_metrics_reader_path(reader), &same));
+    if (same) return ls_fail(LS_USAGE, "--out %s: is what is read: name another file", args->output);
+    LS_TRY(ls_atomic_file_open(args->output, &target));
+    FILE *file = fopencookie(target, "w", (cookie_io_functions_t){ .write = pass_on });
+    ls_status status = file ? write_to(args, reader, file) : ls_no_memory(0, "%s", args->output);
+    if (file && fclose(file) != 0) LS_THEN(status, ls_no_memory(0, "%s", args->output));
+    if (!ls_failed(status)) return ls_atomic_file_commit(target);
+    ls_atomic_file_abandon(target);
+    return status;
+}
+
+static ls_status write_stdout(const ls_args *args, ls_metrics_reader *reader) {
+    LS_TRY(write_to(args, reader, stdout));
+    return ls_command_flush(stdout);
+}
+
+// What was left out: of a file that is being written that is no fault.
+static ls_status check_lines(const ls_metrics_reader *reader) {
+    const ls_metrics_state *state = ls_metrics_reader_state(reader);
+    const char *path = ls_metrics_reader_path(reader);
+    if (state->cut)
+        ls_warn("%s: line %lld has no end and is left out: the run is writing it, or was killed", path,
+            (long long)state->cut);
+    if (state->damaged == 0) return LS_SUCCESS;
+    char numbers[32 * LS_METRICS_NAMED] = "";
+    ls_text_room room = { numbers, sizeof numbers };
+    for (int64_t i = 0; i < state->damaged && i < LS_METRICS_NAMED; i++)
+        ls_text_put(&room, "%s%lld", i ? ", " : "", (long long)state->named[i]);
+    const int several = state->damaged > 1;
+    return ls_fail(LS_STORAGE, "%s: %lld line%s damaged (number %s%s) and left out; what the others have is written",
+        path, (long long)state->damaged, several ? "s are" : " is", numbers,
+        state->damaged > LS_METRICS_NAMED ? ", ..." : "");
+}
+
+static ls_status work(const ls_args *args) {
+    ls_metrics_reader *reader;
+    if (args->csv + args->mlperf != 1)
+        return ls_fail(LS_USAGE, "train metrics RUN: one of --csv and --mlperf says what to write");
+    if (args->event && !args->csv) return ls_fail(LS_USAGE, "--event %s: only with --csv", args->event);
+    LS_TRY(ls_metrics_reader_open(args->files[0], &reader));
+    ls_status status = args->output ? write_file(args, reader) : write_stdout(args, reader);
+    LS_THEN(status, check_lines(reader));
+    ls_metrics_reader_close(reader);
+    return status;
+}
+
+ls_status ls_cmd_metrics(const ls_args *args, ls_comm *comm) {
+    return ls_command_agree(comm, ls_comm_get_info(comm)->rank == 0 ? work(args) : LS_SUCCESS);
+}
