@@ -65,23 +65,53 @@ void ls_json_add_int(cJSON *object, const char *name, int64_t value) {
     ls_json_add_item(object, name, cJSON_CreateRaw(digits));
 }
 
+// The shortest that reads back, of a finite value. Not cJSON's own text, which stops at 15 digits when that is near enough.
+static const char *real_text(double value, char digits[32]) {
+    for (int precision = 15; precision <= 17; precision++) {
+        snprintf(digits, 32, "%.*g", precision, value);
+        if (strtod(digits, NULL) == value) break;
+    }
+    return digits;
+}
+
 void ls_json_add_real(cJSON *object, const char *name, double value) {
     if (!isfinite(value)) {
         ls_json_add_null(object, name);
         return;
     }
-    char digits[32]; // not cJSON's own text, which stops at 15 digits when that is near enough
-    for (int precision = 15; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, value);
-        if (strtod(digits, NULL) == value) break;
-    }
-    ls_json_add_item(object, name, cJSON_CreateRaw(digits));
+    char digits[32];
+    ls_json_add_item(object, name, cJSON_CreateRaw(real_text(value, digits)));
 }
 
 void ls_json_add_hash(cJSON *object, const char *name, uint64_t value) {
     char text[17];
     ls_hash_text(value, text);
     ls_json_add_text(object, name, text);
+}
+
+static cJSON *copy_of_scalar(const cJSON *item) {
+    if (cJSON_IsString(item)) return ls_json_string(item->valuestring);
+    if (cJSON_IsBool(item)) return cJSON_CreateBool(cJSON_IsTrue(item));
+    if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble)) return cJSON_CreateNull();
+    char digits[32];
+    return cJSON_CreateRaw(real_text(item->valuedouble, digits));
+}
+
+cJSON *ls_json_copy(const cJSON *item) {
+    if (!cJSON_IsObject(item) && !cJSON_IsArray(item)) return copy_of_scalar(item);
+    cJSON *copy = cJSON_IsArray(item) ? cJSON_CreateArray() : cJSON_CreateObject();
+    for (const cJSON *child = item->child; child && copy; child = child->next) {
+        cJSON *value = ls_json_copy(child);
+        if (cJSON_IsArray(item)) {
+            ls_json_append(copy, value);
+            continue;
+        }
+        char *name = ls_text_as_utf8(child->string);
+        if (!name) cJSON_Delete(value);
+        ls_json_add_item(copy, name ? name : "", name ? value : NULL);
+        free(name);
+    }
+    return copy;
 }
 
 cJSON *ls_json_get(const cJSON *object, const char *name) {
