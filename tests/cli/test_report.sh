@@ -115,10 +115,9 @@ for key in test_accuracy test_loss train_loss wall_seconds train_images_per_seco
     check "browser: $key" "$(shown $key)" "$(field runs/seed-1 $key)"
 done
 check "browser: there are curves" "$(grep -o 'class="curve"' dom | wc -l | awk '{ print ($1 >= 4) }')" 1
-for page in all some hostile long; do
-    drawn $page.html
-    check "browser: $page: the console is silent" "$(cat console)" ""
-    check "browser: $page: is drawn to its end" "$(grep -c 'id="environment"' dom)" 1
-    check "browser: $page: texts stay texts" "$(grep -c '<title>taken\|<img src="x"\|onerror="' dom)" 0
-done
+report hostile some runs long -o everything.html
+drawn everything.html
+check "browser: everything: the console is silent" "$(cat console)" ""
+check "browser: everything: is drawn to its end" "$(grep -c 'id="environment"' dom)" 1
+check "browser: everything: texts stay texts" "$(grep -c '<title>taken\|<img src="x"\|onerror="' dom)" 0
 finish

@@ -307,7 +307,7 @@ function chart(spec) {
   }
   const self = { figure, draw, cross, cohort: spec.cohort };
   charts.push(self);
-  if (all.length) on_resize(holder, draw);
+  if (all.length) on_width(holder, draw);
   else holder.append(el('p', { class: 'soft small' }, 'no values'));
   return figure;
 }
@@ -318,14 +318,23 @@ function spans_decades(spec) {
   const high = values.reduce((a, b) => Math.max(a, b)), middle = values.sort((a, b) => a - b)[values.length >> 1];
   return high > 12 * middle;
 }
-// On another size: in the next frame, for what is drawn changes sizes.
-function on_resize(node, draw) {
+// Draws node's content by its width: when it is a part of the page (settle), and again on another size, in the next frame, for
+// what is drawn changes sizes.
+let unsettled = [];
+function on_width(node, draw) {
   let width = -1;
-  new ResizeObserver(() => requestAnimationFrame(() => {
-    if (Math.abs(node.clientWidth - width) < 2) return;
+  const look = () => {
+    if (node.clientWidth === 0 || Math.abs(node.clientWidth - width) < 2) return;
     width = node.clientWidth;
     draw();
-  })).observe(node);
+  };
+  unsettled.push(look);
+  new ResizeObserver(() => requestAnimationFrame(look)).observe(node);
+}
+function settle() {
+  const of = unsettled;
+  unsettled = [];
+  of.forEach(look => look());
 }
 function forget(cohort) {
   for (let i = charts.length - 1; i >= 0; i--) if (charts[i].cohort === cohort) charts.splice(i, 1);
@@ -595,6 +604,7 @@ function draw_curves(node, axis) {
       add(quantity.of.length > 1 ? `${quantity.title}, ${source[2]}` : quantity.title, quantity, lines_of_groups(source, axis), { key: false });
   }
   node.replaceChildren(...figures);
+  settle();
 }
 function show_curves() {
   if (!runs.some(r => r.train.length || r.eval.length || r.events.length)) return;
@@ -645,7 +655,7 @@ function timeline(axis) {
     holder.replaceChildren(svg('svg', { viewBox: `0 0 ${width} ${of.length * ROW + 4}`, height: of.length * ROW + 4, role: 'img', 'aria-label': `Parts and events of ${plural(of.length, 'run')}: ${plural(total, 'event')}, listed below the curves.` },
       of.map((run, i) => row(run, i, width))));
   }
-  on_resize(holder, draw);
+  on_width(holder, draw);
   return figure;
 }
 function key_of_kinds(of) {
@@ -732,7 +742,7 @@ function bars(title, rows) {
     holder.replaceChildren(root, tip);
   }
   figure.append(holder);
-  on_resize(holder, draw);
+  on_width(holder, draw);
   return figure;
 }
 // One bar for all: parts are [name, text, color, seconds].
@@ -832,6 +842,7 @@ function draw_evaluation(node, run) {
   ...[square_one && names.length <= MATRIX_MAX ? confusion_table(e, names) : null].filter(Boolean),
   el('div', { class: 'columns', style: 'margin-top:1rem' }, square_one && names.length > MATRIX_MAX ? confusion_map(e) : null, class_table(e), calibration(e), square_one ? confused_pairs(e, names) : null),
   ...[mistakes(e, names)].filter(Boolean));
+  settle();
 }
 function show_evaluation() {
   const some = runs.filter(r => r.evaluation);
@@ -991,4 +1002,5 @@ show_times();
 show_evaluation();
 list(data.benches).filter(b => b.bench).forEach(show_bench);
 show_configuration();
+settle();
 })();
