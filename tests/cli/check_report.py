@@ -30,6 +30,12 @@ def close(a, b):
     return a is b is None or (a is not None and b is not None and abs(a - b) <= 1e-9 * max(abs(a), abs(b)))
 
 
+def value_of(event, name):
+    for part in name.split("."):
+        event = event.get(part) if isinstance(event, dict) else None
+    return event
+
+
 def options_of(path):
     options, section = {}, ""
     for line in path.read_text().splitlines():
@@ -46,7 +52,7 @@ def compare_series(run, name, events):
     for key, column in run[name].items():
         if key in ("seconds", "part"):
             continue
-        expected = [e.get("seconds" if key == "took" else key) for e in events]
+        expected = [value_of(e, "seconds" if key == "took" else key) for e in events]
         if len(column) != len(expected) or not all(map(close, column, expected)):
             print(f"{run['name']}, {name} {key}: {column[:6]}..., expected {expected[:6]}...")
 

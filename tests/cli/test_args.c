@@ -28,7 +28,7 @@ static const struct {
     { { "predict", "w", "a.png", "--run-dir", "d" },
         "--run-dir: not an option of 'train predict'; 'train predict --help' lists them" },
     { { "predict", "w", "a.png", "--config", "a.ini", "--config=b.ini" }, "--config given twice: a.ini and b.ini" },
-    { { "report" }, "no run: train report RUN... ('train report --help' says more)" },
+    { { "report" }, "no run folder: train report RUN... ('train report --help' says more)" },
     { { "report", "a", "-o", "b.html", "-o", "c.html" }, "-o given twice: b.html and c.html" },
     { { "report", "a", "--out", "b.html" },
         "--out: not an option of 'train report'; 'train report --help' lists them" },

@@ -384,7 +384,7 @@ function status_of(run) {
 function view(raw, index) {
   const run = { index, name: String(raw.name), path: raw.path, options: raw.options || {}, network: raw.network || '', summary: raw.summary || {},
     evaluation: raw.evaluation, notes: list(raw.notes).slice(), events: list(raw.events), train: rows_of(raw.train), epochs: rows_of(raw.epochs),
-    eval: rows_of(raw.eval), checkpoints: rows_of(raw.checkpoints) };
+    eval: rows_of(raw.eval), checkpoints: rows_of(raw.checkpoints), time_spent: raw.time_spent };
   run.info = { ...(raw.start || {}), ...run.summary };
   run.ranks = list((raw.start || {}).ranks);
   if (raw.lines_unreadable) run.notes.push(`metrics.jsonl: ${plural(raw.lines_unreadable, 'line')} could not be read`);
@@ -459,12 +459,11 @@ function tiles(run) {
     energy ? tile('energy', energy[0], energy[1], 'joules', s.energy.joules) : null,
     known(best_accuracy) ? tile('best checkpoint', percent(best_accuracy), `after update ${count(best.update)}`) : null);
 }
-const FACES = { loader: 'the loader', compute: 'computation', communication: 'communication', launches: 'launches', cores: 'cores' };
 function verdict(run) {
   const of = run.summary.verdict;
   if (!of || !of.text) return null;
-  return el('div', { class: 'say' }, el('p', {}, el('b', {}, `What binds: ${FACES[of.binds] || of.binds || ''}. `), String(of.text)),
-    of.option ? el('p', { class: 'soft' }, 'Most worth changing: ', el('code', {}, `${of.option} = ${of.value}`), known(of.gain) ? `, expected ${TIMES} ${number(of.gain, 3)}` : '') : null);
+  const change = of.option && !String(of.text).includes(of.option) ? el('p', { class: 'soft' }, 'Most worth changing: ', el('code', {}, `${of.option} = ${of.value}`), known(of.gain) ? `, expected ${TIMES} ${number(of.gain, 3)}` : '') : null;
+  return el('div', { class: 'say' }, el('p', {}, el('b', {}, 'Verdict: '), String(of.text)), change);
 }
 function messages(run) {
   const end = run.status[2], lines = [];
@@ -667,23 +666,25 @@ function key_of_kinds(of) {
 
 // --- where the time went -------------------------------------------------------------------------
 
-const SHARES = [['compute', 'computation', 'var(--blue)'], ['loader', 'waiting for the loader', 'var(--amber)'], ['communication', 'exposed communication', 'var(--red)'],
-  ['evaluation', 'evaluation', 'var(--green)'], ['checkpoint', 'checkpoints', 'var(--purple)'], ['other', 'other', 'var(--grey)']];
+const SHARES = [['start', 'start, first update', 'var(--sky)'], ['compute', 'computation', 'var(--blue)'], ['loader', 'waiting for the loader', 'var(--amber)'],
+  ['communication', 'exposed communication', 'var(--red)'], ['evaluation', 'evaluation', 'var(--green)'], ['checkpoint', 'checkpoints', 'var(--purple)'], ['other', 'other', 'var(--grey)']];
+// The time between two records of a part (before: null at its start), without evaluation.
+function time_between(run, before, r) {
+  const of = name => (r[name] - (before ? before[name] : 0)) || 0;
+  if (known(r['time_spent.seconds']))
+    return { start: before ? 0 : r.part_seconds - r['time_spent.seconds'], compute: of('time_spent.compute'), loader: of('time_spent.loader_wait'), communication: of('time_spent.communication_exposed'),
+      checkpoint: of('time_spent.checkpoint'), other: of('time_spent.other') };
+  const from = before ? before.seconds : r.seconds - r.part_seconds, within = events => events.filter(e => e.part === r.part && e.seconds > from && e.seconds <= r.seconds);
+  const time = { start: 0, loader: of('loader_wait_seconds'), communication: of('comm_seconds_exposed'), checkpoint: sum(within(run.checkpoints).map(c => c.held_seconds || 0)), other: 0 };
+  return { ...time, compute: of('part_seconds') - time.loader - time.communication - time.checkpoint - sum(within(run.eval).map(e => e.took || 0)) };
+}
 // Of each epoch of a run, from what metrics.jsonl counts since a part's start. An evaluation belongs to the epoch that it ends,
 // though it takes its time from the next one's beginning.
 function times_of_epochs(run) {
-  const rows = [];
-  let before = null;
-  for (const r of run.epochs) {
-    const from = before && before.part === r.part ? before : { part_seconds: 0, loader_wait_seconds: 0, comm_seconds_exposed: 0, seconds: r.seconds - r.part_seconds, epoch: before ? before.epoch : 0 };
-    const within = of => of.filter(e => e.part === r.part && e.seconds > from.seconds && e.seconds <= r.seconds);
-    const elapsed = r.part_seconds - from.part_seconds;
-    const row = { epoch: r.epoch, update: r.update, part: r.part, whole: r.epoch > from.epoch, loader: (r.loader_wait_seconds - from.loader_wait_seconds) || 0,
-      communication: (r.comm_seconds_exposed - from.comm_seconds_exposed) || 0, checkpoint: sum(within(run.checkpoints).map(c => c.held_seconds || 0)), evaluation: 0, other: 0 };
-    row.compute = elapsed - row.loader - row.communication - row.checkpoint - sum(within(run.eval).map(e => e.took || 0));
-    rows.push(row);
-    before = r;
-  }
+  const rows = run.epochs.map((r, i) => {
+    const one_before = run.epochs[i - 1], before = one_before && one_before.part === r.part ? one_before : null;
+    return { epoch: r.epoch, update: r.update, part: r.part, whole: r.epoch > (one_before ? one_before.epoch : 0), ...time_between(run, before, r), evaluation: 0 };
+  });
   for (const e of run.eval) {
     const row = rows.filter(r => r.part === e.part).find(r => r.epoch >= e.epoch) || last(rows);
     if (row) row.evaluation += e.took || 0;
@@ -691,11 +692,13 @@ function times_of_epochs(run) {
   rows.forEach(r => SHARES.forEach(([name]) => { r[name] = Math.max(0, r[name] || 0); }));
   return rows;
 }
-// Of a whole run: as summary.json has it, else as far as the epochs have it.
+// Of a whole run: as it counts it itself, which is of its last part; of several, and where it does not, the sum of the epochs.
 function time_of(run) {
-  const of = run.summary.time;
-  if (of && known(of.seconds))
-    return { seconds: of.seconds, compute: of.compute, loader: of.loader_wait, communication: of.communication_exposed, evaluation: of.evaluation, checkpoint: of.checkpoint, other: of.other, kinds: of.compute_by_kind };
+  const of = run.summary.time || run.time_spent, parts = run.events.filter(e => e.event === 'start').length;
+  if (of && known(of.seconds) && parts < 2) {
+    const start = run.summary.time_to_first_update_seconds || 0;
+    return { start, seconds: of.seconds + start, compute: of.compute, loader: of.loader_wait, communication: of.communication_exposed, evaluation: of.evaluation, checkpoint: of.checkpoint, other: of.other };
+  }
   const rows = times_of_epochs(run), total = Object.fromEntries(SHARES.map(([name]) => [name, sum(rows.map(r => r[name]))]));
   return { ...total, seconds: sum(Object.values(total)) };
 }
@@ -771,10 +774,10 @@ function show_times() {
   }
   const run = timed[0], t = time_of(run), rows = times_of_epochs(run), charts_node = el('div', { class: 'charts' });
   charts_node.append(whole_bar('The whole run', SHARES.map(([name, text, color]) => [name, text, color, t[name]]), t.seconds));
-  const kinds = Object.entries(t.kinds || {}).filter(([, v]) => v > 0).sort((a, b) => b[1] - a[1]);
-  if (kinds.length) charts_node.append(whole_bar('Computation by kind', kinds.map(([name, v], i) => [name, name.replace(/_/g, ' '), color_of(i), v]), sum(kinds.map(k => k[1]))));
+  const counted = run.summary.time || run.time_spent || {}, kinds = Object.entries(counted.compute_by_kind || {}).filter(([, v]) => v > 0).sort((a, b) => b[1] - a[1]);
+  if (kinds.length) charts_node.append(whole_bar(`Computation by kind${run.events.filter(e => e.event === 'start').length > 1 ? ', last part' : ''}`, kinds.map(([name, v], i) => [name, name.replace(/_/g, ' '), color_of(i), v]), sum(kinds.map(k => k[1]))));
   if (rows.length > 1) charts_node.append(bars('Each epoch', rows));
-  node.append(charts_node, el('p', { class: 'soft small' }, 'Of rank 0. Exposed: what computation waited for. ', run.summary.time ? '' : 'Computation is what the other counts leave; the first epoch’s holds the start.'));
+  node.append(charts_node, el('p', { class: 'soft small' }, 'Of rank 0. Exposed: what computation waited for. ', known(counted.seconds) ? '' : 'Computation is what the other counts leave; the first epoch’s holds the start.'));
 }
 
 // --- evaluation ----------------------------------------------------------------------------------
@@ -792,22 +795,28 @@ function confusion_table(e, names) {
       return cell;
     }))))));
 }
-// Many classes: a point for each pair that was confused, in eight strengths.
-function confusion_map(e) {
-  const n = e.confusion.length, levels = Array.from({ length: 8 }, () => []);
-  e.confusion.forEach((row, i) => {
-    const total = sum(row);
-    row.forEach((v, j) => { if (v && total) levels[Math.min(7, Math.floor(8 * Math.sqrt(v / total)))].push(`M${j} ${i}h1v1h-1z`); });
-  });
+// What is not 0: [true class, prediction, count].
+function pairs_of(e) {
+  if (!e.confusion) return list(e.confusions);
+  return e.confusion.flatMap((row, i) => list(row).map((n, j) => [i, j, n])).filter(pair => pair[2] > 0);
+}
+function totals_of(pairs) {
+  const totals = {};
+  for (const [i, , n] of pairs) totals[i] = (totals[i] || 0) + n;
+  return totals;
+}
+// Many classes: a point for each pair, in eight strengths.
+function confusion_map(e, names) {
+  const pairs = pairs_of(e), totals = totals_of(pairs), levels = Array.from({ length: 8 }, () => []), n = names.length;
+  for (const [i, j, v] of pairs) levels[Math.min(7, Math.floor(8 * Math.sqrt(v / totals[i])))].push(`M${+j} ${+i}h1v1h-1z`);
   return el('figure', {}, el('div', { class: 'head' }, el('h3', {}, 'Confusion matrix')), svg('svg', { viewBox: `0 0 ${n} ${n}`, role: 'img', 'aria-label': `Confusion matrix of ${n} classes`, 'shape-rendering': 'crispEdges', style: 'max-width:560px;background:var(--grid)' },
     levels.map((d, k) => d.length ? svg('path', { d: d.join(''), fill: 'var(--blue)', opacity: (k + 1.5) / 9.5 }) : null)),
   el('figcaption', {}, 'Rows: true classes; columns: predictions; the darker, the larger the share of the row.'));
 }
 function confused_pairs(e, names) {
-  const pairs = [];
-  e.confusion.forEach((row, i) => row.forEach((n, j) => { if (i !== j && n > 0) pairs.push([n, i, j, n / sum(row)]); }));
-  pairs.sort((a, b) => b[0] - a[0] || a[1] - b[1]);
-  return pairs.length ? table('Confused most often', ['true class', { text: 'predicted', class: 'left' }, 'pictures', 'of the class'], pairs.slice(0, 10).map(([n, i, j, share]) => [names[i], { text: names[j], class: 'left' }, count(n), percent(share, 1)])) : null;
+  const pairs = pairs_of(e), totals = totals_of(pairs), wrong = pairs.filter(([i, j]) => i !== j).sort((a, b) => b[2] - a[2] || a[0] - b[0]);
+  return wrong.length ? table('Confused most often', ['true class', { text: 'predicted', class: 'left' }, 'pictures', 'of the class'],
+    wrong.slice(0, 10).map(([i, j, n]) => [name_of(names, i), { text: name_of(names, j), class: 'left' }, count(n), percent(n / totals[i], 1)])) : null;
 }
 function class_table(e) {
   const meter = v => known(v) ? [el('span', { class: 'meter', 'aria-hidden': true }, el('i', { style: `width:${100 * clamp(v, 0, 1)}%` })), percent(v, 1)] : DASH;
@@ -835,12 +844,12 @@ function mistakes(e, names) {
 }
 function draw_evaluation(node, run) {
   forget('evaluation');
-  const e = run.evaluation, names = list(e.classes).map(String), square_one = list(e.confusion).length > 0 && e.confusion.every(row => list(row).length === e.confusion.length);
-  while (names.length < list(e.confusion).length) names.push(String(names.length));
-  node.replaceChildren(el('dl', { class: 'tiles' }, tile('accuracy', percent(e.top1), known(e.samples) ? `of ${count(e.samples)} (${e.set || 'test'})` : '', 'top1', e.top1), known(e.top5) ? tile('top-5 accuracy', percent(e.top5), 'right class among the five likeliest', 'top5', e.top5) : null,
+  const e = run.evaluation, names = list(e.classes).map(String), small = names.length <= MATRIX_MAX && list(e.confusion).length === names.length && e.confusion.every(row => list(row).length === names.length);
+  node.replaceChildren(el('dl', { class: 'tiles' }, tile('accuracy', percent(e.top1), `${known(e.samples) ? `of ${count(e.samples)} ` : ''}(${e.set || 'test'}${e.of === 'tta' ? ', with test-time augmentation' : ''})`, 'top1', e.top1),
+    known(e.top5) ? tile('top-5 accuracy', percent(e.top5), 'right class among the five likeliest', 'top5', e.top5) : null,
     tile('loss', number(e.loss), '', 'loss', e.loss), tile('calibration error', percent(e.calibration_error), 'expected, 15 bins', 'calibration_error', e.calibration_error)),
-  ...[square_one && names.length <= MATRIX_MAX ? confusion_table(e, names) : null].filter(Boolean),
-  el('div', { class: 'columns', style: 'margin-top:1rem' }, square_one && names.length > MATRIX_MAX ? confusion_map(e) : null, class_table(e), calibration(e), square_one ? confused_pairs(e, names) : null),
+  ...(small ? [confusion_table(e, names)] : []),
+  el('div', { class: 'columns', style: 'margin-top:1rem' }, el('div', { class: 'stack' }, small || !pairs_of(e).length ? null : confusion_map(e, names), class_table(e)), el('div', { class: 'stack' }, calibration(e), confused_pairs(e, names))),
   ...[mistakes(e, names)].filter(Boolean));
   settle();
 }

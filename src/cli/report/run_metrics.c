@@ -17,7 +17,8 @@ enum { EVENTS_MAX = 500, EVENT_BYTES_MAX = 64 << 20 }; // warnings, and as many 
 enum { UPDATE, EPOCH, SECONDS, PART, PLACE_COLUMNS };
 static const char *const train_columns[] = { PLACE, "train_loss", "train_accuracy", "learning_rate", "loss_scale",
     "grad_norm", "skipped", "images_per_second", "samples_seen", "part_seconds", "loader_wait_seconds",
-    "comm_seconds_exposed", "joules" };
+    "comm_seconds_exposed", "joules", "time_spent.seconds", "time_spent.compute", "time_spent.loader_wait",
+    "time_spent.communication_exposed", "time_spent.checkpoint", "time_spent.other" };
 static const char *const eval_columns[] = { PLACE, "test_loss", "test_accuracy", "val_loss", "val_accuracy", "tta_loss",
     "tta_accuracy", "took" };
 static const char *const checkpoint_columns[] = { PLACE, "bytes", "held_seconds", "took" };
@@ -25,7 +26,7 @@ static const char *const checkpoint_columns[] = { PLACE, "bytes", "held_seconds"
 
 typedef struct {
     ls_series *train, *epochs, *eval, *checkpoints;
-    cJSON *start, *events;
+    cJSON *start, *events, *spent;  // spent: of the last record
     int warnings, others;           // events so far
     size_t line_bytes, event_bytes; // of this line; of the events' lines so far
     int64_t left_out, unreadable;
@@ -59,9 +60,11 @@ static void take(const reader *r, const cJSON *event, const char *const *columns
     values[PART] = r->part;
 }
 
-static void on_train(reader *r, const cJSON *event) {
+static void on_train(reader *r, cJSON *event) {
     double values[LS_SERIES_COLUMNS_MAX];
     take(r, event, train_columns, COUNT(train_columns), values);
+    cJSON_Delete(r->spent);
+    r->spent = cJSON_DetachItemFromObjectCaseSensitive(event, "time_spent");
     if (isnan(values[SECONDS])) values[SECONDS] = seconds_of(r, event);
     ls_series_add(r->train, values);
     r->last_ends_epoch = values[EPOCH] > r->epoch;
@@ -117,7 +120,7 @@ static void on_start(reader *r, const cJSON *event) {
     r->epoch = number_of(event, "epoch");
 }
 
-static void on_event(reader *r, const cJSON *event) {
+static void on_event(reader *r, cJSON *event) {
     const char *name = ls_json_get_text(event, "event");
     const double update = number_of(event, "update");
     if (!name || isnan(update)) {
@@ -184,6 +187,7 @@ static ls_status open_series(reader *r, int rows) {
 // Takes start and events.
 static void put(reader *r, cJSON *object) {
     if (r->start) ls_json_add_item(object, "start", r->start);
+    if (r->spent) ls_json_add_item(object, "time_spent", ls_json_copy(r->spent));
     ls_json_add_item(object, "train", ls_series_json(r->train));
     ls_json_add_item(object, "epochs", ls_series_json(r->epochs));
     ls_json_add_item(object, "eval", ls_series_json(r->eval));
@@ -205,6 +209,7 @@ ls_status ls_run_metrics_read(const char *path, int rows, cJSON *object) {
     ls_series *const all[] = { r.train, r.epochs, r.eval, r.checkpoints };
     for (int i = 0; i < COUNT(all); i++) ls_series_free(all[i]);
     cJSON_Delete(r.start);
+    cJSON_Delete(r.spent);
     cJSON_Delete(r.events);
     return status;
 }

@@ -6,7 +6,7 @@
 #include "base/status.h"
 
 // Adds members to object:
-//   start        the last start event, whole
+//   start        the last start event, whole; time_spent: the last record's
 //   train, epochs, eval, checkpoints   series (series.h) of `rows` rows at most, by `update`, with `part` (from 1) and `seconds`:
 //                every record; those that end an epoch or a part; evaluations (took: seconds) and checkpoints. Work that a
 //                part of the run did again appears once, as it was done last.
