@@ -9,7 +9,7 @@
 #
 # Environment: SECONDS_EACH (of one measurement, default 4), ROUNDS (default 9: fewer than 6 have no 95 % interval), BIN (default
 # build/release/bin, which it does not build), OUT (default bench/results), LATENCY_MS (one way, default 1).
-# Writes OUT/DATE-scaling-PART-NETWORK.{txt,json,svg}; prints the tables.
+# Writes OUT/DATE-scaling-PART-NETWORK.{txt,json}; prints the tables. `train report FOLDER` draws a FOLDER/bench.json.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$PWD/${BIN:-build/release/bin} out=${OUT:-bench/results} seconds=${SECONDS_EACH:-4} rounds=${ROUNDS:-9}
@@ -37,7 +37,7 @@ measure() {
   "${launcher[@]}" "$bin/train" bench "$PWD/configs/bench-cpu.ini" --quiet --seconds "$seconds" --repeats "$rounds" --run-dir "$folder" \
     --set "model.file=configs/models/$network.ini" --set "data.shape=$shape" --set device.type=cpu --set device.threads=1 "$@" \
     >"$folder/bench.txt"
-  for file in txt json svg; do sed "s|$PWD/||g" "$folder/bench.$file" >"$name.$file"; done
+  for file in txt json; do sed "s|$PWD/||g" "$folder/bench.$file" >"$name.$file"; done
   cat "$name.txt"
 }
 

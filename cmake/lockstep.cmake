@@ -109,6 +109,18 @@ function(lockstep_program name room)
   endif()
 endfunction()
 
+# lockstep_embed(ROOM FOLDER FILES...)
+#   FILES of FOLDER become a part of library lockstep_ROOM: embed.cmake says by which names.
+function(lockstep_embed room folder)
+  set(out "${CMAKE_BINARY_DIR}/generated/lockstep_embedded_${room}.c")
+  list(JOIN ARGN "," names)
+  list(TRANSFORM ARGN PREPEND "${folder}/" OUTPUT_VARIABLE files)
+  add_custom_command(OUTPUT "${out}" DEPENDS ${files} "${CMAKE_SOURCE_DIR}/cmake/embed.cmake"
+    COMMAND ${CMAKE_COMMAND} "-DOUT=${out}" "-DFOLDER=${folder}" "-DFILES=${names}" -P "${CMAKE_SOURCE_DIR}/cmake/embed.cmake"
+    VERBATIM COMMENT "")
+  target_sources(lockstep_${room} PRIVATE "${out}")
+endfunction()
+
 # lockstep_bench(NAME FOLDER USES rooms... [LIBRARIES libraries...] [INCLUDES folders...])
 #   Executable NAME from FOLDER, built only when it is asked for: cmake --build BUILD --target NAME.
 function(lockstep_bench name folder)

@@ -88,6 +88,31 @@ void ls_json_add_hash(cJSON *object, const char *name, uint64_t value) {
     ls_json_add_text(object, name, text);
 }
 
+static cJSON *copy_of_scalar(const cJSON *item) {
+    if (cJSON_IsString(item)) return ls_json_string(item->valuestring);
+    if (cJSON_IsBool(item)) return cJSON_CreateBool(cJSON_IsTrue(item));
+    if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble)) return cJSON_CreateNull();
+    char digits[LS_JSON_REAL_BYTES];
+    return cJSON_CreateRaw(ls_json_real_text(digits, item->valuedouble));
+}
+
+cJSON *ls_json_copy(const cJSON *item) {
+    if (!cJSON_IsObject(item) && !cJSON_IsArray(item)) return copy_of_scalar(item);
+    cJSON *copy = cJSON_IsArray(item) ? cJSON_CreateArray() : cJSON_CreateObject();
+    for (const cJSON *child = item->child; child && copy; child = child->next) {
+        cJSON *value = ls_json_copy(child);
+        if (cJSON_IsArray(item)) {
+            ls_json_append(copy, value);
+            continue;
+        }
+        char *name = ls_text_as_utf8(child->string);
+        if (!name) cJSON_Delete(value);
+        ls_json_add_item(copy, name ? name : "", name ? value : NULL);
+        free(name);
+    }
+    return copy;
+}
+
 cJSON *ls_json_get(const cJSON *object, const char *name) {
     return cJSON_GetObjectItemCaseSensitive(object, name);
 }

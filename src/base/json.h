@@ -27,6 +27,9 @@ char *ls_json_real_text(char dst[LS_JSON_REAL_BYTES], double value);
 // They take item, and return it, or NULL when it could not be added and is freed.
 cJSON *ls_json_add_item(cJSON *object, const char *name, cJSON *item);
 cJSON *ls_json_append(cJSON *array, cJSON *item);
+// A copy of what was read from a file, as if it had been built by the calls above: valid texts, numbers that read back. NULL: no
+// memory.
+cJSON *ls_json_copy(const cJSON *item);
 
 #define LS_JSON_WHOLE_MAX ((int64_t)1 << 53) // up to which a double holds every whole number
 

@@ -24,11 +24,11 @@ typedef struct { // texts are borrowed from argv; free by ls_args_free
     char joint[LS_ARGS_JOINT_BYTES]; // what all ranks must do alike: "train bench --layers"
     int action;                      // ckpt: ls_ckpt_action
     const char *config, *weights;    // weights: eval, predict, export
-    const char **files;              // predict: pictures; ckpt: folders, or weights files; help: topic
+    const char **files;              // predict: pictures; ckpt: folders, or weights files; report: runs; help: topic
     int file_count;
     int64_t updates;    // verify-resume: before the checkpoint, and after it
     int logits;         // predict
-    const char *output; // export, augment, metrics: file
+    const char *output; // export, augment, metrics, report: file
     int csv, mlperf;    // metrics
     const char *event;  // metrics: kind; NULL: not set
     int rows, columns;  // augment: pictures, epochs

@@ -65,8 +65,7 @@ static ls_status report(const ls_bench *bench, const ls_config *cfg, const char 
         status = ls_bench_write(&findings, folder);
         int written = !ls_failed(status);
         ls_keep_first(&status, ls_bench_print(&findings, stdout));
-        if (written)
-            ls_info("report    %s/bench.html; its figures in bench.json and bench.csv, its chart in bench.svg", folder);
+        if (written) ls_info("report    %s/bench.html; its figures in bench.json and bench.csv", folder);
     }
     free(predictions);
     return status;

@@ -25,6 +25,21 @@ static void numbers_are_exact(void **state) {
     cJSON_Delete(tree);
 }
 
+// What a file holds, as a tree of ours: cJSON reads more than JSON is.
+static void copies_can_be_written(void **state) {
+    (void)state;
+    static const char from[] =
+        "{\"a\":[1,0.1,1e999,true,null,\"x\xff\\u0001\"],\"\xfe\":{\"b\":-9007199254740991},\"c\":01,\"d\":[[]]}";
+    cJSON *tree = cJSON_Parse(from), *copy = ls_json_copy(tree);
+    assert_non_null(tree);
+    char *text = ls_json_text(copy, 0);
+    assert_string_equal(text,
+        "{\"a\":[1,0.1,null,true,null,\"x\\\\xff\\u0001\"],\"\\\\xfe\":{\"b\":-9007199254740991},\"c\":1,\"d\":[[]]}");
+    cJSON_free(text);
+    cJSON_Delete(copy);
+    cJSON_Delete(tree);
+}
+
 static void members_are_read(void **state) {
     (void)state;
     static const struct {
@@ -104,6 +119,7 @@ static void files(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_exact),
+        cmocka_unit_test(copies_can_be_written),
         cmocka_unit_test(members_are_read),
         cmocka_unit_test(files),
     };

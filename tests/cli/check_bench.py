@@ -5,9 +5,9 @@ import csv
 import json
 import math
 import sys
-import xml.etree.ElementTree as xml
-from html.parser import HTMLParser
 from pathlib import Path
+
+from page import Page
 
 folder, table = Path(sys.argv[1]), Path(sys.argv[2]).read_text()
 
@@ -85,39 +85,9 @@ for p in findings["predictions"]:
         differ(f"{name}, remark", p.get("remark"), f"one for a difference of {p['difference']}")
 
 
-# every element closed, nothing fetched from elsewhere
-class Page(HTMLParser):
-    void = {"meta", "link", "br", "hr", "img", "col", "input"}
-
-    def __init__(self):
-        super().__init__()
-        self.open = []
-
-    def handle_starttag(self, tag, attributes):
-        if tag not in self.void:
-            self.open.append(tag)
-        for key, value in attributes:
-            if key in ("src", "href", "xlink:href") and not (value or "").startswith("#"):
-                differ("bench.html", f"{key}={value}", "no reference to elsewhere")
-        if tag == "script":
-            differ("bench.html", "<script>", "none")
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in self.void:
-            self.handle_endtag(tag)
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            differ("bench.html", f"</{tag}>", "the end of the innermost open element")
-
-
 if (folder / "bench.html").exists():
-    page = Page()
-    page.feed((folder / "bench.html").read_text())
-    page.close()
-    if page.open:
-        differ("bench.html, elements left open", page.open, [])
-    root = xml.parse(folder / "bench.svg").getroot()
-    if root.tag != "{http://www.w3.org/2000/svg}svg":
-        differ("bench.svg", root.tag, "svg")
+    page = Page(folder / "bench.html")
+    for problem in page.problems:
+        print(f"bench.html: {problem}")
+    if [b["bench"] for b in page.data["benches"]] != [findings]:
+        differ("bench.html, its data", page.data["benches"], "bench.json")

@@ -20,14 +20,18 @@ static const struct {
         "two configuration files, a.ini and b.ini: a run has one (single options: --set section.key=value)" },
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
     { { "resume", "a.ini" },
-        "unknown command 'resume'; commands are bench, eval, predict, export, augment, replay, ckpt, metrics, "
-        "verify-resume, doctor, devices and help "
+        "unknown command 'resume'; commands are bench, report, eval, predict, export, augment, replay, ckpt, "
+        "metrics, verify-resume, doctor, devices and help "
         "(if it is a configuration file, write ./resume)" },
     { { "predict" }, "no weights file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
     { { "predict", "w" }, "no picture file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
     { { "predict", "w", "a.png", "--run-dir", "d" },
         "--run-dir: not an option of 'train predict'; 'train predict --help' lists them" },
     { { "predict", "w", "a.png", "--config", "a.ini", "--config=b.ini" }, "--config given twice: a.ini and b.ini" },
+    { { "report" }, "no run folder: train report RUN... ('train report --help' says more)" },
+    { { "report", "a", "-o", "b.html", "-o", "c.html" }, "--out given twice: b.html and c.html" },
+    { { "report", "a", "--out", "b.html" },
+        "--out: not an option of 'train report'; 'train report --help' lists them" },
     { { "export", "w" }, "no output file: train export WEIGHTS OUT.onnx ('train export --help' says more)" },
     { { "export", "w", "o", "x" }, "'x' is one file too many: train export WEIGHTS OUT.onnx" },
     { { "export", "w", "o", "--logits" },

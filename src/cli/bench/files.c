@@ -1,4 +1,4 @@
-// files.c - bench.json and bench.csv: one table of columns for both. docs/scaling.md explains them.
+// files.c - bench.json and bench.csv: one table of columns for both; bench.html, which draws bench.json. docs/scaling.md explains them.
 
 #include <errno.h>
 #include <math.h>
@@ -6,9 +6,8 @@
 #include "base/atomic_file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "cli/bench/chart.h"
-#include "cli/bench/page.h"
 #include "cli/bench/report.h"
+#include "cli/page/page.h"
 
 enum { SCHEMA = 2 };
 
@@ -153,7 +152,14 @@ static void add_prediction(const ls_bench_findings *b, const ls_bench_prediction
     ls_json_append(list, row);
 }
 
-static ls_status write_json(const ls_bench_findings *b, const char *path) {
+static void add_options(const ls_config *cfg, cJSON *tree) {
+    char value[LS_TEXT_BYTES];
+    const char *name;
+    cJSON *options = ls_json_add_object(tree, "options");
+    for (int i = 0; ls_config_value(cfg, i, &name, value, sizeof value); i++) ls_json_add_text(options, name, value);
+}
+
+static cJSON *json_of(const ls_bench_findings *b) {
     cJSON *tree = cJSON_CreateObject();
     ls_json_add_int(tree, "schema", SCHEMA);
     ls_json_add_text(tree, "version", b->version);
@@ -164,6 +170,7 @@ static ls_status write_json(const ls_bench_findings *b, const char *path) {
     ls_json_add_text(tree, "processor", b->processor);
     ls_json_add_real(tree, "time", b->time);
     ls_json_add_text(tree, "config", b->cfg->file);
+    add_options(b->cfg, tree);
     ls_json_add_int(tree, "world_size", b->world_size);
     ls_json_add_int(tree, "rounds", b->rounds);
     ls_json_add_real(tree, "seconds_per_measurement", b->seconds);
@@ -174,9 +181,7 @@ static ls_status write_json(const ls_bench_findings *b, const char *path) {
     for (int i = 0; i < b->link_count; i++) add_link(&b->links[i], list);
     list = ls_json_add_array(tree, "predictions");
     for (int i = 0; i < b->prediction_count; i++) add_prediction(b, &b->predictions[i], list);
-    ls_status status = ls_json_write_file(path, tree);
-    cJSON_Delete(tree);
-    return status;
+    return tree;
 }
 
 // --- bench.csv: empty cells where nothing is known -----------------------------------------------
@@ -188,7 +193,7 @@ static void put_real(FILE *file, double value) {
         fputc(',', file);
 }
 
-static ls_status print_csv(const ls_bench_findings *findings, FILE *file) {
+static void print_csv(const ls_bench_findings *findings, FILE *file) {
     const char *separator = "";
 #define NAME(name, value) \
     fprintf(file, "%s%s", separator, name); \
@@ -217,39 +222,41 @@ static ls_status print_csv(const ls_bench_findings *findings, FILE *file) {
         for (int k = 0; k < LS_OP_KIND_COUNT; k++) put_real(file, r->kind_s[k]);
         fputc('\n', file);
     }
-    return LS_SUCCESS;
 }
 
-static ls_status print_chart(const ls_bench_findings *findings, FILE *file) {
-    ls_bench_chart_print(findings, file);
-    return LS_SUCCESS;
-}
-
-// Writes what `print` prints, whole or not at all.
-static ls_status write_text(const ls_bench_findings *findings, const char *path,
-    ls_status (*print)(const ls_bench_findings *findings, FILE *file)) {
+static ls_status write_csv(const ls_bench_findings *findings, const char *path) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
     if (!memory) return ls_no_memory(0, "%s", path);
-    ls_status status = print(findings, memory);
-    if (fclose(memory)) ls_keep_first(&status, ls_no_memory(0, "%s", path));
-    if (!ls_failed(status)) status = ls_write_file(path, text, bytes);
+    print_csv(findings, memory);
+    ls_status status = fclose(memory) == 0 ? LS_SUCCESS : ls_no_memory(0, "%s", path);
+    LS_THEN(status, ls_write_file(path, text, bytes));
     free(text);
     return status;
 }
 
+// Takes tree.
+static ls_status write_page(const char *path, const char *folder, cJSON *tree) {
+    cJSON *data = ls_page_data();
+    cJSON *one = ls_json_append(ls_json_add_array(data, "benches"), cJSON_CreateObject());
+    ls_json_add_text(one, "name", "bench");
+    ls_json_add_text(one, "path", folder);
+    ls_json_add_item(one, "bench", tree);
+    ls_status status = ls_page_write(path, data);
+    cJSON_Delete(data);
+    return status;
+}
+
 ls_status ls_bench_write(const ls_bench_findings *findings, const char *folder) {
-    static const struct {
-        const char *name;
-        ls_status (*print)(const ls_bench_findings *findings, FILE *file);
-    } texts[] = { { "bench.csv", print_csv }, { "bench.svg", print_chart }, { "bench.html", ls_bench_page_print } };
-    char path[LS_TEXT_BYTES];
-    LS_TRY(ls_path_join(path, sizeof path, folder, "bench.json"));
-    LS_TRY(write_json(findings, path));
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        LS_TRY(ls_path_join(path, sizeof path, folder, texts[i].name));
-        LS_TRY(write_text(findings, path, texts[i].print));
-    }
-    return LS_SUCCESS;
+    char json[LS_TEXT_BYTES], csv[LS_TEXT_BYTES], page[LS_TEXT_BYTES];
+    LS_TRY(ls_path_join(json, sizeof json, folder, "bench.json"));
+    LS_TRY(ls_path_join(csv, sizeof csv, folder, "bench.csv"));
+    LS_TRY(ls_path_join(page, sizeof page, folder, "bench.html"));
+    cJSON *tree = json_of(findings);
+    ls_status status = ls_json_write_file(json, tree);
+    LS_THEN(status, write_csv(findings, csv));
+    if (!ls_failed(status)) return write_page(page, folder, tree);
+    cJSON_Delete(tree);
+    return status;
 }

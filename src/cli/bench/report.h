@@ -1,5 +1,5 @@
 // report.h - what a benchmark found: tables for a person, bench.json and bench.csv for programs,
-// bench.svg and bench.html to look at.
+// bench.html to look at.
 #ifndef LS_CLI_BENCH_REPORT_H
 #define LS_CLI_BENCH_REPORT_H
 
@@ -39,7 +39,7 @@ void ls_bench_tables_free(ls_bench_table tables[LS_BENCH_TABLES]);
 void ls_bench_remark(const ls_bench_findings *findings, int prediction, char *dst, size_t bytes); // "": none
 
 LS_CHECKED ls_status ls_bench_print(const ls_bench_findings *findings, FILE *file);
-// bench.json, bench.csv, bench.svg and bench.html into folder ("" or a path). docs/scaling.md has their fields.
+// bench.json, bench.csv and bench.html into folder ("" or a path). docs/scaling.md has their fields.
 LS_CHECKED ls_status ls_bench_write(const ls_bench_findings *findings, const char *folder);
 
 #endif
