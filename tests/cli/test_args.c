@@ -30,8 +30,6 @@ static const struct {
     { { "predict", "w", "a.png", "--config", "a.ini", "--config=b.ini" }, "--config given twice: a.ini and b.ini" },
     { { "report" }, "no run folder: train report RUN... ('train report --help' says more)" },
     { { "report", "a", "-o", "b.html", "-o", "c.html" }, "--out given twice: b.html and c.html" },
-    { { "report", "a", "--out", "b.html" },
-        "--out: not an option of 'train report'; 'train report --help' lists them" },
     { { "export", "w" }, "no output file: train export WEIGHTS OUT.onnx ('train export --help' says more)" },
     { { "export", "w", "o", "x" }, "'x' is one file too many: train export WEIGHTS OUT.onnx" },
     { { "export", "w", "o", "--logits" },
