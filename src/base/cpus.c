@@ -1,5 +1,6 @@
 #include "base/cpus.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +18,10 @@ static int read_text(const char *path, char *text, size_t bytes) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return 0;
     size_t length = 0;
-    ssize_t got;
-    while (length < bytes - 1 && (got = read(fd, text + length, bytes - 1 - length)) > 0) length += (size_t)got;
+    for (ssize_t got = 1; got != 0 && length < bytes - 1; length += (size_t)(got > 0 ? got : 0)) {
+        got = read(fd, text + length, bytes - 1 - length);
+        if (got < 0 && errno != EINTR) break;
+    }
     close(fd);
     text[length] = 0;
     return length > 0;

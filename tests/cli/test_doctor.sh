@@ -54,7 +54,7 @@ if "$train" --version | grep -q 'Open MPI'; then
     check "the mpirun of another MPI: exit" "$rc" 4
     says "the mpirun of another MPI" "^  problem  launcher: mpirun in PATH is MPICH 9.1's \($here/foreign/mpirun\), but the program is linked with Open MPI"
     doctor PATH="$here/slow" -- --quick
-    says "an mpirun that does not answer" "^  problem  launcher: mpirun in PATH is another program's"
+    says "an mpirun that does not answer" "^  note     launcher: mpirun in PATH \($here/slow/mpirun\) does not say of which MPI it is"
     doctor PATH=/nonexistent -- --quick
     says "no mpirun" "^  note     launcher: no mpirun in PATH"
 fi

@@ -257,7 +257,7 @@ static const situation situations[] = {
           "-DMPI_C_COMPILER=..., docs/cluster.md)" },
         ALONE },
     { "it stands before the right one", second_mpirun, NULL,
-        { "note|launcher||mpirun in PATH is MPICH 4.0.2's, but the program is linked with Open MPI v4.1.4: start it by "
+        { "note|launcher||mpirun in PATH is not of Open MPI v4.1.4, with which the program is linked: start it by "
           "mpirun.openmpi" },
         ALONE "mpirun.openmpi -np 2 --map-by numa:PE=4 --bind-to core ./train config.ini\n" },
     { "another release", other_release, NULL,

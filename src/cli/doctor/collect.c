@@ -7,12 +7,12 @@
 #include <glob.h>
 #include <limits.h>
 #include <link.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
@@ -29,12 +29,23 @@
 enum { ANSWER_BYTES = 4096, ANSWER_S = 3, NVIDIA = 0x10de, DISPLAY = 0x03 };
 extern char **environ;
 
+// What fits of what can be read there, until its end.
+static void read_up(int fd, char *text, size_t bytes) {
+    size_t used = 0;
+    for (ssize_t got = 1; got != 0 && used < bytes - 1; used += (size_t)(got > 0 ? got : 0)) {
+        got = read(fd, text + used, bytes - 1 - used);
+        if (got < 0 && errno != EINTR) break;
+    }
+    text[used] = 0;
+}
+
 // The beginning of a file; "" where it cannot be read.
 static const char *read_some(const char *path, char *text, size_t bytes) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? read(fd, text, bytes - 1) : 0;
-    if (fd >= 0) close(fd);
-    text[got > 0 ? got : 0] = 0;
+    text[0] = 0;
+    if (fd < 0) return text;
+    read_up(fd, text, bytes);
+    close(fd);
     return text;
 }
 
@@ -64,26 +75,21 @@ static pid_t start(char *const *command, int out) {
     return pid;
 }
 
-// What a program prints, of both streams, until it ends, or ANSWER_S seconds are over: then it is ended.
+// What a program prints, of both streams, when it has ended; "" where that takes longer than ANSWER_S seconds: then it is ended.
 static void answer(char *const *command, char text[ANSWER_BYTES]) {
-    int ends[2];
-    size_t used = 0;
+    int out = memfd_create("answer", MFD_CLOEXEC); // no pipe, which its children may hold open
+    int status, ended = 0;
     text[0] = 0;
-    if (pipe2(ends, O_CLOEXEC) != 0) return;
-    pid_t pid = start(command, ends[1]);
-    close(ends[1]);
+    if (out < 0) return;
+    pid_t pid = start(command, out);
     double until = ls_clock_seconds() + ANSWER_S;
-    for (ssize_t got = 1; pid > 0 && got > 0 && used < ANSWER_BYTES - 1; used += (size_t)(got > 0 ? got : 0)) {
-        struct pollfd waits = { .fd = ends[0], .events = POLLIN };
-        int left_ms = (int)((until - ls_clock_seconds()) * 1e3);
-        if (left_ms <= 0 || poll(&waits, 1, left_ms) <= 0) break;
-        got = read(ends[0], text + used, ANSWER_BYTES - 1 - used);
+    while (pid > 0 && !ended && ls_clock_seconds() < until) {
+        ended = waitpid(pid, &status, WNOHANG) == pid;
+        if (!ended) ls_clock_sleep(0.005);
     }
-    text[used] = 0;
-    close(ends[0]);
-    if (pid <= 0) return;
-    for (int status; waitpid(pid, &status, WNOHANG) == 0; ls_clock_sleep(0.01))
-        if (ls_clock_seconds() > until) kill(pid, SIGKILL);
+    if (ended && lseek(out, 0, SEEK_SET) == 0) read_up(out, text, ANSWER_BYTES);
+    if (pid > 0 && !ended && kill(pid, SIGKILL) == 0) waitpid(pid, &status, 0);
+    close(out);
 }
 
 void ls_facts_read_version(const char *text, char *name, size_t bytes) {
@@ -103,11 +109,10 @@ void ls_facts_read_version(const char *text, char *name, size_t bytes) {
 
 // Those that are one program under two names count once.
 static int is_known(const ls_facts *facts, int count, const char *path) {
-    char real[PATH_MAX], other[PATH_MAX];
-    if (!realpath(path, real)) return 1;
-    for (int i = 0; i < count; i++)
-        if (realpath(facts->launcher[i].path, other) && strcmp(real, other) == 0) return 1;
-    return 0;
+    int same = 0;
+    for (int i = 0; i < count && !same; i++)
+        if (ls_failed(ls_path_same(facts->launcher[i].path, path, &same))) same = 0;
+    return same;
 }
 
 static void look_for_launchers(ls_facts *facts) {
@@ -133,12 +138,13 @@ static void look_for_launchers(ls_facts *facts) {
 // --- the host ------------------------------------------------------------------------------------
 
 static void look_at_program(ls_facts *facts) {
-    char real[PATH_MAX], here[PATH_MAX];
+    char program[PATH_MAX];
     struct utsname system;
-    ssize_t length = readlink("/proc/self/exe", real, sizeof real - 1);
-    real[length > 0 ? length : 0] = 0;
-    int is_here = realpath("./train", here) && strcmp(here, real) == 0;
-    ls_text_cut(facts->program, sizeof facts->program, "%s", is_here || !real[0] ? "./train" : real);
+    int is_here = 0;
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = 0;
+    if (ls_failed(ls_path_same("./train", "/proc/self/exe", &is_here))) is_here = 0;
+    ls_text_cut(facts->program, sizeof facts->program, "%s", is_here || !program[0] ? "./train" : program);
     ls_text_cut(facts->version, sizeof facts->version, "%s", ls_version());
     ls_text_cut(facts->build, sizeof facts->build, "%s", ls_version_compiler());
     facts->is_root = geteuid() == 0;
@@ -279,13 +285,14 @@ static int take_loaded(struct dl_phdr_info *info, size_t bytes, void *context) {
     loaded *l = context;
     (void)bytes;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && l->count < LS_FACTS_LIBRARIES_MAX; i++) {
-        char real[PATH_MAX];
         if (!info->dlpi_name || !strstr(info->dlpi_name, rows[i].file)) continue;
         ls_facts_library *library = &l->facts->library[l->count++];
         ls_text_cut(library->name, sizeof library->name, "%s", rows[i].name);
         ls_text_cut(library->path, sizeof library->path, "%s", info->dlpi_name);
-        const char *version = rows[i].is_versioned && realpath(info->dlpi_name, real) ? strstr(real, ".so.") : NULL;
+        char *real = rows[i].is_versioned ? realpath(info->dlpi_name, NULL) : NULL;
+        const char *version = real ? strstr(real, ".so.") : NULL;
         if (version) ls_text_cut(library->version, sizeof library->version, "%s", version + 4);
+        free(real);
     }
     return 0;
 }

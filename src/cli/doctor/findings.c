@@ -298,14 +298,18 @@ static void look_at_launcher(look *l) {
     if (!first->name[0])
         NOTE("launcher", "no mpirun in PATH: one rank works; several need that of %s (Debian, Ubuntu: %s)", f->mpi,
             package_of(f->mpi));
+    else if (at < 0 && !first->version[0])
+        NOTE("launcher",
+            "%s in PATH (%s) does not say of which MPI it is; the program is linked with %s, whose it must be",
+            first->name, first->path, f->mpi);
     else if (at < 0)
         PROBLEM("launcher",
             "%s in PATH is %s's (%s), but the program is linked with %s, which it cannot start: put the bin folder of "
             "that MPI first into PATH, or build the program for this one (cmake -DMPI_C_COMPILER=..., docs/cluster.md)",
-            first->name, first->version[0] ? first->version : "another program", first->path, f->mpi);
+            first->name, first->version, first->path, f->mpi);
     else if (at > 0)
-        NOTE("launcher", "%s in PATH is %s's, but the program is linked with %s: start it by %s", first->name,
-            first->version[0] ? first->version : "another program", f->mpi, f->launcher[at].name);
+        NOTE("launcher", "%s in PATH is not of %s, with which the program is linked: start it by %s", first->name,
+            f->mpi, f->launcher[at].name);
     else if (!fits(f->mpi, first->version, 2))
         NOTE("launcher", "%s in PATH is of %s, the program is linked with %s: take one of the same version",
             first->name, first->version, f->mpi);

@@ -322,15 +322,18 @@ static int folder_bytes(const char *path) {
 }
 
 // "9.19.0" of ".../libcudnn_graph.so.9.19.0", to which a library's file leads; "": its name has no more than the major version.
-static const char *full_version(const char *path, char real[PATH_MAX]) {
-    const char *version = realpath(path, real) ? strstr(real, ".so.") : NULL;
-    return version && strchr(version + 4, '.') ? version + 4 : "";
+static void full_version(const char *path, char version[32]) {
+    char *real = realpath(path, NULL);
+    const char *at = real ? strstr(real, ".so.") : NULL;
+    ls_text_cut(version, 32, "%s", at && strchr(at + 4, '.') ? at + 4 : "");
+    free(real);
 }
 
 // An update that has exchanged some of cuDNN's files, but not all.
 static int is_of_two_versions(const char *part, ls_gpu_library *out) {
-    char real[PATH_MAX], real_part[PATH_MAX];
-    const char *version = full_version(out->path, real), *other = full_version(part, real_part);
+    char version[32], other[32];
+    full_version(out->path, version);
+    full_version(part, other);
     if (!version[0] || !other[0] || strcmp(version, other) == 0) return 0;
     ls_text_cut(out->problem, sizeof out->problem,
         "cuDNN is of two versions: found %.120s (%s) beside %.120s (%s); needed is one whole installation; %s",
