@@ -90,7 +90,7 @@ refused "a page that is none of ours" 2 "notes.html: is there, and no page of th
 check "a page that is none of ours: stays" "$(cat notes.html)" "not ours"
 refused "no folder for the page" 7 "nowhere/x.html" "$train" report runs/seed-1 -o nowhere/x.html
 refused "a folder in the page's place" 7 "none: cannot write: is a folder" "$train" report runs/seed-1 -o none
-check "refused: no page" "$(ls none empty nowhere 2>/dev/null | grep -c html)" 0
+check "refused: no page" "$(find none empty -type f; ls -d nowhere 2>/dev/null)" ""
 
 # --- in a browser
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
