@@ -249,7 +249,7 @@ static ls_status stop(ls_trainer *t, const listeners *l) {
     LS_TRY(ls_comm_broadcast(t->comm, path, sizeof path, 0));
     return ls_fail(LS_STOPPED,
         "stopped by %s after update %" PRId64 " of %" PRId64
-        ": %s holds all of it; the same command with --resume goes on",
+        ": %s holds all of it",
         describe_reason(t, reason, sizeof reason), t->done.updates, t->facts.updates_planned, path);
 }
 
