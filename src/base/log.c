@@ -10,8 +10,10 @@
 static struct {
     int rank, world_size;
     ls_log_level level;
+    atomic_int bar;  // one stands in the last line
+    int beside_bar;  // there may be another process's
     atomic_int lost; // errno of the first line that could not be written
-} self = { 0, 1, LS_LOG_INFO, 0 };
+} self = { 0, 1, LS_LOG_INFO, 0, 0, 0 };
 
 void ls_log_setup(int rank, int world_size, ls_log_level level) {
     self.rank = rank;
@@ -33,12 +35,28 @@ static void write_line(const char *line, size_t bytes) {
     }
 }
 
+static const char take_away[] = "\r\033[K";
+
+void ls_log_bar(const char *text) {
+    char line[1024];
+    if (!text[0] && !atomic_exchange(&self.bar, 0)) return;
+    if (text[0]) atomic_store(&self.bar, 1);
+    int length =
+        text[0] ? snprintf(line, sizeof line, "\r%s\033[K", text) : snprintf(line, sizeof line, "%s", take_away);
+    write_line(line, length < (int)sizeof line ? (size_t)length : sizeof line - 1);
+}
+
+void ls_log_beside_bar(void) {
+    self.beside_bar = 1;
+}
+
 void ls_log(ls_log_level level, const char *format, ...) {
     static const char *const prefix[] = { "error: ", "warning: ", "warning: ", "", "" };
     if (level > self.level || (self.rank != 0 && level > LS_LOG_WARNING)) return;
     char line[LS_STATUS_TEXT_BYTES + 64]; // an error's text fits whole
     const int room = (int)sizeof line - 2;
-    int length = self.rank ? snprintf(line, sizeof line, "rank %d: ", self.rank) : 0;
+    int length = snprintf(line, sizeof line, "%s", atomic_exchange(&self.bar, 0) || self.beside_bar ? take_away : "");
+    if (self.rank) length += snprintf(line + length, sizeof line - (size_t)length, "rank %d: ", self.rank);
     length += snprintf(line + length, sizeof line - (size_t)length, "%s", prefix[level]);
     va_list args;
     va_start(args, format);

@@ -13,6 +13,11 @@ void ls_log_setup(int rank, int world_size, ls_log_level level); // before it: r
 void ls_log(ls_log_level level, const char *format, ...) LS_PRINTF(2, 3);
 // "error: <text>" once; the caller decides which rank calls it. LS_STOPPED is no error: its text alone, from rank 0.
 void ls_log_status(ls_status status);
+// A bar on a terminal: text, without a newline, stands in the last line in place of the one before; "" takes it away. Lines that are
+// logged take it away first.
+void ls_log_bar(const char *text);
+// Another process draws one on the terminal that these lines come out on: each of them takes it away.
+void ls_log_beside_bar(void);
 int ls_log_lost(void); // errno of the first line that could not be written; 0: none
 #define ls_info(...) ls_log(LS_LOG_INFO, __VA_ARGS__)
 #define ls_alert(...) ls_log(LS_LOG_ALERT, __VA_ARGS__)

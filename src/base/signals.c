@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
     int number;
@@ -14,13 +15,22 @@ enum { SIGNALS = sizeof signals / sizeof signals[0] };
 
 static struct {
     atomic_int first;
+    const char *_Atomic say_first, *_Atomic say_second;
     struct sigaction before[SIGNALS];
     int listening;
 } self;
 
+static void say(const char *text) {
+    const ssize_t written = text ? write(STDERR_FILENO, text, strlen(text)) : 0;
+    (void)written; // a terminal that is gone is no reason to end otherwise
+}
+
 static void note(int number) {
+    const int error = errno;
     int none = 0;
     int was_first = atomic_compare_exchange_strong(&self.first, &none, number);
+    if (number == SIGINT) say(atomic_load(was_first ? &self.say_first : &self.say_second));
+    errno = error;
     if (was_first || number != SIGINT) return;
     signal(SIGINT, SIG_DFL);
     raise(SIGINT); // the second one: no more waiting
@@ -35,6 +45,11 @@ ls_status ls_signals_listen(void) {
             return ls_fail(LS_INTERNAL, "sigaction of %s: %s", signals[i].name, strerror(errno));
     self.listening = 1;
     return LS_SUCCESS;
+}
+
+void ls_signals_say(const char *first, const char *second) {
+    atomic_store(&self.say_first, first);
+    atomic_store(&self.say_second, second);
 }
 
 void ls_signals_ignore(void) {

@@ -7,6 +7,9 @@
 #include "base/status.h"
 
 LS_CHECKED ls_status ls_signals_listen(void);
+// What a SIGINT, which a person sends, says on stderr at once: the first one, and another signal before it or not, the second. The texts
+// stay there until others are set. NULL: nothing, as before it is called.
+void ls_signals_say(const char *first, const char *second);
 void ls_signals_ignore(void);            // as before listen; what was noted is forgotten
 int ls_signals_received(void);           // the first that came since listen; 0: none
 const char *ls_signals_name(int signal); // "SIGTERM"

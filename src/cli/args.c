@@ -281,7 +281,7 @@ static ls_status check_options(ls_args *args) {
 }
 
 ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
-    *args = (ls_args){ .command = LS_COMMAND_TRAIN };
+    *args = (ls_args){ .argc = argc, .argv = argv, .command = LS_COMMAND_TRAIN };
     put_presets(args);
     int at = 1, taken = 0, words_only = 0; // behind "--"
     ls_command named = argc > 1 ? ls_command_find(argv[1]) : LS_COMMAND_COUNT;

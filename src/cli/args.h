@@ -20,6 +20,8 @@ enum { LS_ARGS_SETS_MAX = 64, LS_ARGS_SWEEPS_MAX = 8 };
 enum { LS_ARGS_JOINT_BYTES = 512 };
 
 typedef struct { // texts are borrowed from argv; free by ls_args_free
+    int argc;
+    char *const *argv; // the command line itself
     ls_command command;
     char joint[LS_ARGS_JOINT_BYTES]; // what all ranks must do alike: "train bench --layers"
     int action;                      // ckpt: ls_ckpt_action

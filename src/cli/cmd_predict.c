@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/report.h"
 #include "data/picture_list.h"
 #include "train/predict.h"
 
@@ -125,8 +126,7 @@ static ls_status predict_pictures(
     ls_predictor *predictor = NULL;
     ls_status status = ls_predictor_new(&options, &predictor);
     if (!ls_failed(status)) {
-        const char *why = ls_predictor_why_not_gpu(predictor);
-        if (why) ls_info("%s", why);
+        ls_report_why_not_gpu(ls_predictor_why_not_gpu(predictor));
         status = print_all(args, pictures->count, info, predictor, unread);
     }
     ls_predictor_free(predictor);

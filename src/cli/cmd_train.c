@@ -4,6 +4,7 @@
 #include "base/atomic_file.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/go_on.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "files/metrics.h"
@@ -96,11 +97,12 @@ static ls_status resume(ls_comm *comm, ls_trainer *trainer, run_files *files, in
 }
 
 // Only rank 0 reports progress.
-static ls_status run_observed(ls_trainer *trainer, const run_files *files, int quiet, ls_train_summary *summary) {
+static ls_status run_observed(
+    ls_trainer *trainer, const run_files *files, ls_progress_style style, ls_train_summary *summary) {
     const ls_train_info *info = ls_trainer_get_info(trainer);
     if (info->comm->rank != 0) return ls_trainer_run(trainer, NULL, 0, summary);
     ls_progress progress;
-    ls_progress_start(&progress, ls_progress_choose(info->cfg, info->comm, quiet), info);
+    ls_progress_start(&progress, style, info);
     ls_train_observer observers[3] = { ls_metrics_observer(files->metrics), ls_progress_observer(&progress) };
     if (files->tensorboard) observers[2] = ls_tensorboard_observer(files->tensorboard);
     ls_status status = ls_trainer_run(trainer, observers, files->tensorboard ? 3 : 2, summary);
@@ -167,6 +169,25 @@ static ls_status share_folder(ls_comm *comm, run_files *files, int *holds_run) {
     return ls_comm_broadcast(comm, holds_run, sizeof *holds_run, 0);
 }
 
+// What comes now, for a person. Lines of other ranks come out where rank 0 has its bar.
+static ls_progress_style announce(const ls_args *args, const ls_train_info *info, const run_files *files) {
+    const ls_progress_style style = ls_progress_choose(info->cfg, info->comm, args->quiet);
+    const int has_bar = style.display == LS_DISPLAY_BAR;
+    if (info->comm->rank != 0) {
+        if (has_bar) ls_log_beside_bar();
+        return style;
+    }
+    if (!args->quiet) ls_go_on_announce(args, info->comm->world_size, files->folder.path, has_bar);
+    ls_report_start(info, files->folder.path);
+    return style;
+}
+
+static void report_stop(const ls_args *args, const ls_train_info *info, const run_files *files) {
+    char command[LS_GO_ON_BYTES];
+    if (info->comm->rank == 0)
+        ls_info("go on by  %s", ls_go_on_command(args, info->comm->world_size, files->folder.path, command));
+}
+
 static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trainer, run_files *files) {
     const ls_train_info *info = ls_trainer_get_info(trainer);
     int complete = 0, resumes, resumed = 0;
@@ -179,12 +200,14 @@ static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trai
     ls_status status = begin(info, files);
     if (ls_failed(status)) status = close_files(trainer, files, NULL, status);
     LS_TRY(ls_command_agree(comm, status));
-    if (info->comm->rank == 0) ls_report_start(info, files->folder.path);
+    const ls_progress_style style = announce(args, info, files);
 
     ls_train_summary summary = { .status = "" };
-    status = run_observed(trainer, files, args->quiet, &summary);
+    status = run_observed(trainer, files, style, &summary);
     if (ls_failed(status) && info->comm->rank == 0) status = close_files(trainer, files, &summary, status);
-    LS_TRY(ls_command_agree_or_abort(comm, status));
+    status = ls_command_agree_or_abort(comm, status);
+    if (status.code == LS_STOPPED) report_stop(args, info, files);
+    LS_TRY(status);
     ls_status traced = args->trace ? ls_trainer_write_trace(trainer, args->trace) : LS_SUCCESS;
     LS_TRY(finish(comm, trainer, files, &summary));
     return ls_command_agree(comm, traced); // the run is whole in any case

@@ -10,28 +10,19 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cli/launcher.h"
 
 enum { BAR_COLUMNS_MAX = 40, BAR_COLUMNS_MIN = 5, COLUMNS_UNKNOWN = 60 };
 
 // ---- what stderr is ----
 
-// Open MPI forks the ranks of its own host from mpirun, whose stderr is where our lines come out in the end. Ranks on
-// another host, and those that a shell stands before, have another parent.
-static int is_launcher(const char *name) {
-    static const char *const launchers[] = { "mpirun", "mpiexec", "orterun", "prterun" };
-    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
-        if (strncmp(name, launchers[i], strlen(launchers[i])) == 0) return 1;
+// mpirun writes the lines into files or a text before each: Open MPI's options as it hands them to ranks.
+static int launcher_changes_lines(void) {
+    static const char *const variables[] = { "OMPI_MCA_orte_output_filename", "OMPI_MCA_orte_tag_output",
+        "OMPI_MCA_orte_timestamp_output", "OMPI_MCA_orte_xml_output" };
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+        if (getenv(variables[i])) return 1;
     return 0;
-}
-
-static int parent_is_launcher(void) {
-    char path[64], name[32] = "";
-    snprintf(path, sizeof path, "/proc/%d/comm", (int)getppid());
-    FILE *file = fopen(path, "re");
-    if (!file) return 0;
-    int known = fgets(name, sizeof name, file) && is_launcher(name);
-    fclose(file);
-    return known;
 }
 
 static int is_terminal(const char *path) {
@@ -46,7 +37,7 @@ static int is_terminal(const char *path) {
 static int stderr_is_terminal(const ls_comm_info *comm, const char *launcher) {
     const char *term = getenv("TERM");
     if (!term || strcmp(term, "dumb") == 0) return 0;
-    if (launcher[0]) return is_terminal(launcher);
+    if (launcher[0]) return is_terminal(launcher) && !launcher_changes_lines();
     // started by a launcher in some other way: unknown
     return strcmp(comm->backend, "self") == 0 && isatty(STDERR_FILENO);
 }
@@ -63,6 +54,12 @@ static int terminal_columns(const ls_progress_style *style) {
     return value > 0 ? value : COLUMNS_UNKNOWN;
 }
 
+// A job that a shell has put into the background leaves the terminal to others.
+static int in_background(const ls_progress_style *style) {
+    const pid_t foreground = style->launcher[0] ? -1 : tcgetpgrp(STDERR_FILENO);
+    return foreground > 0 && foreground != getpgrp();
+}
+
 static int speaks_utf8(void) {
     static const char *const variables[] = { "LC_ALL", "LC_CTYPE", "LANG" };
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
@@ -75,7 +72,7 @@ static int speaks_utf8(void) {
 ls_progress_style ls_progress_choose(const ls_config *cfg, const ls_comm_info *comm, int quiet) {
     const char *no_colour = getenv("NO_COLOR");
     ls_progress_style style = { .unicode = speaks_utf8(), .every_seconds = cfg->log_every_seconds };
-    if (parent_is_launcher()) snprintf(style.launcher, sizeof style.launcher, "/proc/%d/fd/2", (int)getppid());
+    if (ls_launcher_is_parent()) snprintf(style.launcher, sizeof style.launcher, "/proc/%d/fd/2", (int)getppid());
     const int terminal = stderr_is_terminal(comm, style.launcher);
     style.display = terminal ? LS_DISPLAY_BAR : LS_DISPLAY_LINES;
     style.colour = terminal && !(no_colour && no_colour[0]);
@@ -149,6 +146,7 @@ char *ls_progress_bar(char *dst, const ls_progress *progress, const ls_train_pro
 
     // two spaces and "100 %", and the last column free: writing there makes some terminals wrap
     int columns = progress->style.width - head_columns - 2 - 5 - 1;
+    if (columns < 0) head[0] = '\0';              // how far it is rather than the epoch
     columns -= state_text(state, p, columns) + 1; // a space behind the bar
     if (columns > BAR_COLUMNS_MAX) columns = BAR_COLUMNS_MAX;
     if (columns >= BAR_COLUMNS_MIN) {
@@ -159,7 +157,8 @@ char *ls_progress_bar(char *dst, const ls_progress *progress, const ls_train_pro
         for (int i = full; i < columns; i++) strcat(bar, progress->style.unicode ? "\u2500" : "-");
         if (progress->style.colour) strcat(bar, "\033[0m");
     }
-    snprintf(dst, LS_PROGRESS_TEXT_BYTES, "%s  %s%s%3.0f %%%s", head, bar, bar[0] ? " " : "", floor(100 * done), state);
+    snprintf(dst, LS_PROGRESS_TEXT_BYTES, "%s%s%s%s%3.0f %%%s", head, head[0] ? "  " : "", bar, bar[0] ? " " : "",
+        floor(100 * done), state);
     if (!bar[0] && (int)strlen(dst) >= progress->style.width) dst[progress->style.width - 1] = '\0'; // ASCII only here
     return dst;
 }
@@ -183,35 +182,18 @@ char *ls_progress_evaluation(char *dst, const ls_progress *progress, const ls_tr
 
 // ---- display ----
 
-// One write, so that lines of other ranks do not come between.
-static void put(const char *text) {
-    size_t left = strlen(text);
-    while (left > 0) {
-        ssize_t wrote = write(STDERR_FILENO, text, left);
-        if (wrote <= 0) return; // a display that is gone is no reason to stop a run
-        text += wrote;
-        left -= (size_t)wrote;
-    }
-}
-
-static void clear_bar(ls_progress *progress) {
-    if (progress->bar_shown) put("\r\033[K");
-    progress->bar_shown = 0;
-}
-
 static void on_progress(void *context, const ls_train_progress *p) {
     ls_progress *progress = context;
-    char text[LS_PROGRESS_TEXT_BYTES], shown[LS_PROGRESS_TEXT_BYTES + 16];
+    char text[LS_PROGRESS_TEXT_BYTES];
     if (progress->style.display == LS_DISPLAY_OFF) return;
     progress->loss_known |= p->record;
     progress->epoch = shown_epoch(progress, p);
     ls_train_progress shown_state = *p;
     if (!progress->loss_known) shown_state.train_loss = shown_state.train_accuracy = NAN;
     if (progress->style.display == LS_DISPLAY_BAR) {
+        if (in_background(&progress->style)) return;
         progress->style.width = terminal_columns(&progress->style);
-        snprintf(shown, sizeof shown, "\r%s\033[K", ls_progress_bar(text, progress, &shown_state));
-        put(shown);
-        progress->bar_shown = 1;
+        ls_log_bar(ls_progress_bar(text, progress, &shown_state));
         return;
     }
     double now = ls_clock_seconds();
@@ -225,12 +207,11 @@ static void on_evaluated(void *context, const ls_train_evaluation *e) {
     ls_progress *progress = context;
     char text[LS_PROGRESS_TEXT_BYTES];
     if (progress->style.display == LS_DISPLAY_OFF) return;
-    clear_bar(progress);
     ls_info("%s", ls_progress_evaluation(text, progress, e));
 }
 
 static void on_warning(void *context, const char *text) {
-    clear_bar(context);
+    (void)context;
     ls_warn("%s", text);
 }
 
@@ -244,5 +225,5 @@ ls_train_observer ls_progress_observer(ls_progress *progress) {
 }
 
 void ls_progress_end(ls_progress *progress) {
-    clear_bar(progress);
+    if (progress->style.display == LS_DISPLAY_BAR) ls_log_bar("");
 }

@@ -20,7 +20,6 @@ typedef struct {
     ls_progress_style style;
     int64_t epochs, updates_planned;
     double last_line; // clock at the last line; 0: none yet
-    int bar_shown;    // the cursor stands behind a bar
     int64_t epoch;    // as last shown, from 1; evaluations in mid-epoch belong to it, too
     int loss_known;   // a record was seen: before it there is no loss to show
 } ls_progress;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/progress.h"
+#include "device/gpu/plugin.h"
 #include "train/diagnose/verdict.h"
 
 ls_status ls_table_new(int columns, int rows, ls_table *out) {
@@ -54,15 +55,13 @@ static const char *plural(int64_t count) {
     return count == 1 ? "" : "s";
 }
 
-void ls_report_start(const ls_train_info *info, const char *run_folder) {
-    const ls_batches *batches = &info->batches;
-    int world_size = info->comm->world_size;
-    ls_info("lockstep %s", ls_version());
-    if (info->why_not_gpu) ls_info("%s", info->why_not_gpu);
-    ls_info("network   %s, %lld parameters", info->graph->path, (long long)info->parameters);
-    if (info->init.path[0])
-        ls_info("init      %d of %d tensors of %s: %s", info->init.taken, info->init.all, info->init.path,
-            info->init.which);
+int ls_report_why_not_gpu(const char *why) {
+    const int said = why && ls_gpu_expected();
+    if (said) ls_info("%s", why);
+    return said;
+}
+
+static void report_data(const ls_train_info *info) {
     char validation[48] = "";
     if (info->val_data)
         snprintf(validation, sizeof validation, " %lld to validate with,", (long long)info->val_data->count);
@@ -70,20 +69,54 @@ void ls_report_start(const ls_train_info *info, const char *run_folder) {
         (long long)info->train_data->count, validation, (long long)info->test_data->count);
     if (info->train_data->note[0]) ls_info("data      %s", info->train_data->note);
     if (info->train_data->decoder[0]) ls_info("data      JPEG decoded by %s", info->train_data->decoder);
-    ls_info("device    %s (%s), %d rank%s of %d thread%s, %s", info->device, info->device_info.name, world_size,
+}
+
+// Ranks that have the same processor on one host: the line about the device says it.
+static int ranks_are_alike(const ls_train_info *info) {
+    for (int rank = 1; rank < info->comm->world_size; rank++)
+        if (strcmp(info->places[rank].host, info->places[0].host) != 0 ||
+            strcmp(info->places[rank].name, info->places[0].name) != 0)
+            return 0;
+    return !ls_device_is_gpu(info->device);
+}
+
+static void report_device(const ls_train_info *info) {
+    const int world_size = info->comm->world_size, said = ls_report_why_not_gpu(info->why_not_gpu);
+    ls_info("device    %s (%s), %d rank%s of %d thread%s, %s%s", info->device, info->device_info.name, world_size,
         plural(world_size), info->threads, plural(info->threads),
-        ls_config_choice("train.precision", info->cfg->train_precision));
-    for (int rank = 0; world_size > 1 && rank < world_size;) {
+        ls_config_choice("train.precision", info->cfg->train_precision), info->why_not_gpu && !said ? "; no GPU" : "");
+    for (int rank = 0; !ranks_are_alike(info) && world_size > 1 && rank < world_size;) {
         char line[LS_RANK_TABLE_LINE_BYTES];
         rank = ls_rank_table_line(info->places, world_size, rank, line);
         ls_info("%s", line);
     }
     if (info->warning[0]) ls_warn("%s", info->warning);
-    if (info->sums[0])
+    if (info->sums[0] && ls_device_is_gpu(info->device)) // else MPI is the only way
         ls_info("sums      of gradients by %s%s%s", info->sums,
             info->why_not_collective[0] ? " through host memory: " : "", info->why_not_collective);
-    ls_info("batch     %d = %d x %d accumulated x %d rank%s; %lld updates", batches->global_batch, batches->micro_batch,
-        batches->per_rank, world_size, plural(world_size), (long long)info->updates_planned);
+}
+
+// "batch     128 = 32 x 2 accumulated x 2 ranks; 2345 updates", without factors of 1.
+static void report_batch(const ls_train_info *info) {
+    const ls_batches *batches = &info->batches;
+    const int world_size = info->comm->world_size;
+    char factors[96] = "";
+    ls_text_room room = { factors, sizeof factors };
+    if (batches->per_rank * world_size > 1) ls_text_put(&room, " = %d", batches->micro_batch);
+    if (batches->per_rank > 1) ls_text_put(&room, " x %d accumulated", batches->per_rank);
+    if (world_size > 1) ls_text_put(&room, " x %d ranks", world_size);
+    ls_info("batch     %d%s; %lld updates", batches->global_batch, factors, (long long)info->updates_planned);
+}
+
+void ls_report_start(const ls_train_info *info, const char *run_folder) {
+    ls_info("lockstep %s", ls_version());
+    ls_info("network   %s, %lld parameters", info->graph->path, (long long)info->parameters);
+    if (info->init.path[0])
+        ls_info("init      %d of %d tensors of %s: %s", info->init.taken, info->init.all, info->init.path,
+            info->init.which);
+    report_data(info);
+    report_device(info);
+    report_batch(info);
     char unused[LS_STATUS_TEXT_BYTES / 2], renamed[LS_STATUS_TEXT_BYTES / 2];
     if (ls_config_renamed(info->cfg, renamed, sizeof renamed)[0])
         ls_warn("%s: the next release refuses the old name", renamed);

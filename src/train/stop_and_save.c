@@ -247,9 +247,7 @@ static ls_status stop(ls_trainer *t, const listeners *l) {
     LS_TRY(ls_comm_barrier_napping(t->comm)); // a slow disk is no rank that hangs
     LS_TRY(ls_comm_agree(t->comm, status, NULL));
     LS_TRY(ls_comm_broadcast(t->comm, path, sizeof path, 0));
-    return ls_fail(LS_STOPPED,
-        "stopped by %s after update %" PRId64 " of %" PRId64
-        ": %s holds all of it; the same command with --resume goes on",
+    return ls_fail(LS_STOPPED, "stopped by %s after update %" PRId64 " of %" PRId64 ": %s holds all of it",
         describe_reason(t, reason, sizeof reason), t->done.updates, t->facts.updates_planned, path);
 }
 

@@ -45,16 +45,27 @@ says "a driver too old" "the NVIDIA driver is too old: found" "FAKE_DRIVER=${bef
 says "cuDNN too old" "cuDNN is too old: found 9.1.1, $here/fake/libcudnn.so.9; needed is 9.8.0 or later" FAKE_CUDNN=90101
 says "cuDNN for another CUDA" "cuDNN 9.19.0 is made for another CUDA: found $here/fake/libcudnn.so.9 for CUDA $before" "FAKE_CUDNN_CUDA=${before}080"
 # Without a library, where none of the same name is found elsewhere; device.gpu.machine tests it everywhere.
-missing() { # WHAT FILE TEXT
+missing() { # WHAT FILE TEXT [NAME=VALUE]...
     if grep -q "/$2" <<<"$here_too"; then
         echo "left out: $1: this machine has $2"
     else
         mv "fake/$2" .
-        says "$1" "$3"
+        says "$1" "$3" "${@:4}"
+        [ "$2" != libcuda.so.1 ] || not_expected
         mv "$2" fake/
     fi
 }
-missing "no driver" libcuda.so.1 "no NVIDIA driver: libcuda.so.1 not found; needed is driver"
+mkdir -p card/sys/bus/pci/devices/0000:3b:00.0 none/sys/bus/pci/devices/0000:00:02.0
+printf '0x10de\n' >card/sys/bus/pci/devices/0000:3b:00.0/vendor
+printf '0x030200\n' | tee card/sys/bus/pci/devices/0000:3b:00.0/class >none/sys/bus/pci/devices/0000:00:02.0/class
+printf '0x8086\n' >none/sys/bus/pci/devices/0000:00:02.0/vendor
+not_expected() { # neither a card nor a driver: one word
+    output=$(LD_LIBRARY_PATH=$libraries LOCKSTEP_SYS_ROOT=$here/none "$train" tiny.ini --set train.epochs=1 --run-dir run-none 2>&1)
+    check "no card and no driver: no reason" "$(grep -c "no GPU is used" <<<"$output")" 0
+    check "no card and no driver: a word" "$(grep -c '^device    cpu (.*; no GPU$' <<<"$output")" 1
+    check "no card and no driver: short lines" "$(sed '/^run /,$d' <<<"$output" | awk 'length > 100' | wc -l)" 0
+}
+missing "a card without a driver" libcuda.so.1 "no NVIDIA driver: libcuda.so.1 not found; needed is driver" "LOCKSTEP_SYS_ROOT=$here/card"
 missing "no cuDNN" libcudnn.so.9 "cuDNN is missing: libcudnn.so.9 not found; needed is 9.8.0 or later"
 missing "no cuBLASLt" "libcublasLt.so.$major" "cuBLASLt is missing: libcublasLt.so.$major not found; needed is $major.0.0 or later"
 mv fake/libcudnn_graph.so.9 . # half an installation; parts of another one are not taken for it

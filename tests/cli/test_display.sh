@@ -24,6 +24,12 @@ check "terminal: evaluations" "$(grep -c 'test accuracy .* samples in' out)" 2
 NO_COLOR=1 on_terminal out "$train tiny.ini --run-dir r2"
 check "NO_COLOR: bars" "$([ "$(bars out)" -ge 2 ] && echo yes)" yes
 check "NO_COLOR: no colour" "$(has out "${escape}[32m")" no
+TERM=dumb on_terminal out "$train tiny.ini --run-dir d1"
+check "TERM=dumb: lines" "$(bars out) $(has out "$escape") $(grep -c 'test accuracy .* samples in' out)" "0 no 2"
+on_terminal out "$train tiny.ini --run-dir d2 2>&1 | cat"
+check "a pipe on a terminal: lines" "$(bars out) $(has out "$escape") $(grep -c 'test accuracy .* samples in' out)" "0 no 2"
+on_terminal out "bash -mc '$train tiny.ini --run-dir d3 & wait'"
+check "in the background: no bar" "$(bars out) $(grep -c 'test accuracy .* samples in' out)" "0 2"
 on_terminal out "$train tiny.ini --run-dir r3 --set log.progress=lines"
 check "lines on a terminal" "$(bars out) $(has out "${escape}[K")" "0 no"
 
@@ -36,7 +42,7 @@ if command -v python3 >/dev/null; then
         check "$name" "$(timeout 120 python3 "$tests/cli/terminal.py" $widths -- "$@" --run-dir "w$failures.$checks" --set device.type=null \
             --set log.every=1 --set train.epochs=9000 --set train.eval_every=0 --set checkpoint.every_epochs=0 | tail -n 1)" "0 too wide, exit 0"
     }
-    widths "widths that change" "100 60 31 12 5 200 80" "$train" tiny.ini --set train.max_updates=60000
+    widths "widths that change" "100 60 20 12 5 200 80" "$train" tiny.ini --set train.max_updates=60000
     for width in 50 75 130; do
         # shellcheck disable=SC2086 # flags are several words
         widths "mpirun on a terminal of $width columns" $width "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none -np 2 \
@@ -61,5 +67,9 @@ for n in 1 2; do
     check "mpirun -np $n into a file: evaluations" "$(grep -c 'test accuracy .* samples in' out)" 2
     on_terminal out "$MPIRUN $mpi_root -quiet --oversubscribe --bind-to none -np $n $train tiny.ini --run-dir t$n"
     check "mpirun -np $n on a terminal: bars" "$([ "$(bars out)" -ge 2 ] && echo yes)" yes
+done
+for option in --tag-output --timestamp-output "--output-filename $here/by-rank"; do
+    on_terminal out "$MPIRUN $mpi_root -quiet --oversubscribe --bind-to none $option -np 2 $train tiny.ini --run-dir o$checks"
+    check "mpirun ${option%% *} on a terminal: no bar" "$(bars out) $(has out "$escape") $(grep -c 'test accuracy .* samples in' out)" "0 no 2"
 done
 finish

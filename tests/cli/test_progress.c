@@ -64,7 +64,7 @@ static const struct {
     { "no loss", &halfway, 40, 0, 0, "epoch 3/5  =====------  49 %  left 1:01", NULL },
     { "no loss and no bar", &halfway, 30, 0, 0, "epoch 3/5   49 %  left 1:01", NULL },
     { "no field", &halfway, 20, 0, 0, "epoch 3/5   49 %", NULL },
-    { "cut", &halfway, 12, 0, 0, "epoch 3/5  ", NULL },
+    { "no epoch", &halfway, 12, 0, 0, " 49 %", NULL },
     { "lines of a terminal that knows more", &unknown, 64, 1, 1,
         "epoch 1/5  \033[32m\033[0m\033[2m\u2500\u2500\u2500\u2500\u2500\u2500\033[0m   0 %  loss -  accuracy -  - "
         "images/s  left -",

@@ -30,7 +30,7 @@ stopped() {
   ended "$1"
   local line pattern
   line=$(grep '^stopped by ' "$work/$name.log")
-  pattern="stopped by $2 after update $(newest "$name") of *: $work/$name/checkpoints/update-* holds all of it; the same command with --resume goes on"
+  pattern="stopped by $2 after update $(newest "$name") of *: $work/$name/checkpoints/update-* holds all of it"
   # shellcheck disable=SC2254 # a pattern
   case $line in
   $pattern) ;;

@@ -48,8 +48,9 @@ typedef struct {
     // NULL: the plugin can be used; else one line: what is missing, what was found, what is needed, what to do.
     // Stops at the first problem, so it takes no time where there is no driver. Looks once in a process.
     const char *(*missing)(void);
+    int (*expected)(void); // has this machine a card of this vendor, or its driver? NULL: that cannot be seen
 } ls_gpu_vendor;
 
-extern const ls_gpu_vendor ls_gpu_none; // both NULL: nothing is looked for
+extern const ls_gpu_vendor ls_gpu_none; // all NULL: nothing is looked for
 
 #endif

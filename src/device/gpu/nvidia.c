@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/text.h"
 #include "device/gpu/library_search.h"
+#include "device/gpu/pci.h"
 #include "lockstep_cuda_build.h" // what the plugin was built with: cmake/cuda.cmake
 
 _Static_assert((int)LS_NVIDIA_LIBRARY_COUNT <= (int)LS_GPU_LIBRARIES_MAX, "a machine has places for all libraries");
@@ -468,4 +469,9 @@ static const char *missing(void) {
     return missing_text[0] ? missing_text : NULL;
 }
 
-const ls_gpu_vendor ls_gpu_nvidia = { look_everywhere, missing };
+static int expected(void) {
+    ls_library_file file;
+    return ls_pci_has_display("0x10de") || ls_library_search_open(NULL, "libcuda.so.1", 1, &file) || file.error[0];
+}
+
+const ls_gpu_vendor ls_gpu_nvidia = { look_everywhere, missing, expected };

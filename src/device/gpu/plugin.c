@@ -8,7 +8,7 @@
 
 #include "base/atomic_file.h"
 
-const ls_gpu_vendor ls_gpu_none = { NULL, NULL };
+const ls_gpu_vendor ls_gpu_none = { NULL, NULL, NULL };
 #define PLUGIN(NAME, name, vendor, needs) extern const ls_gpu_vendor ls_gpu_##vendor;
 #include "base/plugins.def"
 
@@ -41,6 +41,14 @@ ls_status ls_gpu_plugin_check(const ls_gpu_plugin *plugin, const char *path) {
             "%s has tables of %u and %u bytes, this program expects %zu and %zu: build both from the same sources",
             path, plugin->size, plugin->device->size, sizeof *plugin, sizeof *plugin->device);
     return LS_SUCCESS;
+}
+
+int ls_gpu_expected(void) {
+    for (int i = 0; i < LS_GPU_PLUGIN_COUNT; i++) {
+        const ls_gpu_plugin_row *row = &ls_gpu_plugins[i];
+        if (getenv(row->variable) || !row->vendor->expected || row->vendor->expected()) return 1;
+    }
+    return 0;
 }
 
 ls_status ls_gpu_plugin_open(const ls_gpu_plugin_row *row, const ls_gpu_plugin **out) {

@@ -39,6 +39,8 @@ extern const ls_gpu_plugin_row ls_gpu_plugins[LS_GPU_PLUGIN_COUNT];
 
 // LS_DEVICE, one line: no such file, no driver, card or library that it needs, not loadable, made for another version.
 LS_CHECKED ls_status ls_gpu_plugin_open(const ls_gpu_plugin_row *row, const ls_gpu_plugin **out);
+// Does someone at this machine count on a GPU? 0: there is no card and no driver of any vendor, so that nothing is missing.
+int ls_gpu_expected(void);
 // Whether this program can use what it found in the file `path`.
 LS_CHECKED ls_status ls_gpu_plugin_check(const ls_gpu_plugin *plugin, const char *path);
 

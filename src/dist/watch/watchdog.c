@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "dist/watch/collective_monitor.h"
@@ -211,6 +212,7 @@ static int report(ls_watchdog *watchdog, double timeout_s) {
     double silent_s = 3 * send_tick(watchdog, timeout_s), waited_s = longest_wait(table);
     if (silent_s < waited_s / 2) silent_s = waited_s / 2;
     int bytes = ls_hang_report_write(table, (ls_hang_report_limits){ timeout_s, silent_s }, watchdog->text);
+    ls_log_bar("");
     // stdio's locks may be held by a thread that hangs
     ssize_t written = write(STDERR_FILENO, watchdog->text, (size_t)bytes);
     (void)written; // a failed write has no other way out

@@ -1,0 +1,72 @@
+#include "cli/go_on.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/signals.h"
+#include "base/text.h"
+#include "cli/launcher.h"
+
+// A word, a space before it, in quotes where a shell would make something else of it.
+static void put_word(ls_text_room *room, const char *word, int first) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+    ls_text_put(room, "%s", first ? "" : " ");
+    if (word[0] && strspn(word, plain) == strlen(word)) {
+        ls_text_put(room, "%s", word);
+        return;
+    }
+    ls_text_put(room, "'");
+    for (; *word; word++) ls_text_put(room, *word == '\'' ? "'\\''" : "%c", *word);
+    ls_text_put(room, "'");
+}
+
+// The words of mpirun's command line that stand before the program's. 0: there are none of it.
+static int put_launcher(ls_text_room *room, const char *program) {
+    char words[LS_LAUNCHER_BYTES], *end = words + ls_launcher_command(words);
+    const char *at = words;
+    int found = 0;
+    while (at < end && !(found = strcmp(at, program) == 0)) at += strlen(at) + 1;
+    if (!found) return 0;
+    for (const char *word = words; word < at; word += strlen(word) + 1) put_word(room, word, word == words);
+    return 1;
+}
+
+// This process's words, without those that say which run it is.
+static void put_words(ls_text_room *room, const ls_args *args, int first) {
+    for (int i = 0; i < args->argc; i++) {
+        const char *word = args->argv[i];
+        if (strcmp(word, "--resume") == 0 || strncmp(word, "--run-dir=", 10) == 0) continue;
+        if (strcmp(word, "--run-dir") == 0)
+            i++;
+        else
+            put_word(room, word, first && i == 0);
+    }
+}
+
+char *ls_go_on_command(const ls_args *args, int world_size, const char *folder, char *dst) {
+    ls_text_room room = { dst, LS_GO_ON_BYTES };
+    dst[0] = '\0';
+    int known = world_size == 1;
+    for (int i = 0; i < args->argc; i++) known = known && strcmp(args->argv[i], "--") != 0;
+    const int launched = put_launcher(&room, args->argc ? args->argv[0] : "");
+    if (launched || known)
+        put_words(&room, args, !launched);
+    else
+        ls_text_put(&room, "the same command with");
+    put_word(&room, "--run-dir", 0);
+    put_word(&room, folder, 0);
+    put_word(&room, "--resume", 0);
+    return dst;
+}
+
+void ls_go_on_announce(const ls_args *args, int world_size, const char *folder, int has_bar) {
+    static char first[256], second[LS_GO_ON_BYTES + 256]; // for a signal, at any time
+    char command[LS_GO_ON_BYTES];
+    // behind the "^C" of a terminal, or in place of the bar and that
+    const char *before = has_bar ? "\r\033[K" : isatty(STDERR_FILENO) ? "\n" : "";
+    snprintf(first, sizeof first,
+        "%sstopping: a checkpoint is written after this update; another Ctrl-C ends at once\n", before);
+    snprintf(second, sizeof second, "%sended at once; from the newest checkpoint it goes on by\n  %s\n", before,
+        ls_go_on_command(args, world_size, folder, command));
+    ls_signals_say(first, second);
+}

@@ -1,0 +1,8 @@
+// pci.h - the cards on this machine's PCI bus, which a container shows as well, and without a driver.
+#ifndef LS_DEVICE_GPU_PCI_H
+#define LS_DEVICE_GPU_PCI_H
+
+// Is there a display controller (class 03) of this vendor ("0x10de")? LOCKSTEP_SYS_ROOT in the environment stands before /sys, for tests.
+int ls_pci_has_display(const char *vendor);
+
+#endif
