@@ -148,6 +148,24 @@ void ls_text_print(FILE *file, const char *text) {
     }
 }
 
+char *ls_text_base64(const void *data, size_t bytes) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *from = data;
+    char *text = malloc((bytes + 2) / 3 * 4 + 1), *to = text;
+    if (!text) return NULL;
+    for (size_t i = 0; i < bytes; i += 3) {
+        const size_t left = bytes - i;
+        const unsigned second = left > 1 ? from[i + 1] : 0, third = left > 2 ? from[i + 2] : 0;
+        const unsigned bits = (unsigned)from[i] << 16 | second << 8 | third;
+        *to++ = digits[bits >> 18];
+        *to++ = digits[bits >> 12 & 63];
+        *to++ = left > 1 ? digits[bits >> 6 & 63] : '=';
+        *to++ = left > 2 ? digits[bits & 63] : '=';
+    }
+    *to = '\0';
+    return text;
+}
+
 char *ls_text_bytes(char *dst, uint64_t bytes) {
     static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
     double value = (double)bytes;

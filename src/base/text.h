@@ -23,6 +23,8 @@ char *ls_text_as_utf8(const char *text);
 // Prints a text that came from elsewhere (a name, a file's content) into a field of a line: control characters, which
 // could forge a field or a line, or steer a terminal, and what is no valid UTF-8 as \t, \n, \r or \xNN, a backslash as \\.
 void ls_text_print(FILE *file, const char *text);
+// RFC 4648, with padding. free() it; NULL: no memory.
+char *ls_text_base64(const void *data, size_t bytes);
 // "12.3 MiB" into dst (at least 24 bytes); returns dst.
 char *ls_text_bytes(char *dst, uint64_t bytes);
 // "1.23 G" with unit prefix k, M, G, T into dst (at least 24 bytes); returns dst.

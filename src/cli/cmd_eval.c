@@ -31,7 +31,7 @@ static ls_status take_weights(const ls_args *args, ls_comm *comm, ls_trainer *tr
 static ls_status evaluate_split(ls_trainer *trainer, ls_train_evaluation *e) {
     const ls_train_info *info = ls_trainer_get_info(trainer);
     if (info->cfg->eval_split == LS_EVAL_TEST) return ls_trainer_evaluate(trainer, 1, e);
-    if (info->val_data) return ls_trainer_validate(trainer, e);
+    if (info->val_data) return ls_trainer_validate(trainer, 0, e);
     char where[LS_STATUS_TEXT_BYTES / 4];
     return ls_fail(LS_USAGE, "%s: nothing is held out for validation; set data.validation_fraction as in training",
         ls_config_where(info->cfg, LS_OPTION_eval_split, where, sizeof where));

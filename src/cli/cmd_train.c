@@ -114,7 +114,16 @@ static void put_nonfinite(ls_metrics *metrics, const ls_nonfinite *report) {
     ls_metrics_put(metrics, event);
 }
 
-// Ends the metrics with the outcome so far, and writes the summary of a run that has come this far without failure.
+// The summary comes last: it says that the run is complete.
+static ls_status write_results(ls_trainer *trainer, const run_files *files, const ls_train_summary *summary) {
+    char path[LS_TEXT_BYTES];
+    LS_TRY(ls_run_folder_file(&files->folder, "evaluation.json", path, sizeof path));
+    LS_TRY(ls_evaluation_write(path, ls_trainer_details(trainer)));
+    LS_TRY(ls_run_folder_file(&files->folder, "summary.json", path, sizeof path));
+    return ls_summary_write(path, ls_trainer_get_info(trainer), summary);
+}
+
+// Ends the metrics with the outcome so far, and writes the results of a run that has come this far without failure.
 static ls_status close_files(
     ls_trainer *trainer, run_files *files, const ls_train_summary *summary, ls_status outcome) {
     if (!files->metrics) return outcome;
@@ -124,9 +133,7 @@ static ls_status close_files(
     files->metrics = NULL;
     ls_keep_first(&outcome, closed);
     if (ls_failed(outcome)) return outcome;
-    char path[LS_TEXT_BYTES];
-    LS_TRY(ls_run_folder_file(&files->folder, "summary.json", path, sizeof path));
-    LS_TRY(ls_summary_write(path, ls_trainer_get_info(trainer), summary));
+    LS_TRY(write_results(trainer, files, summary));
     return ls_run_folder_check(&files->folder);
 }
 

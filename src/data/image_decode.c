@@ -63,7 +63,7 @@ static ls_status decode_by_stb(const char *path, const uint8_t *bytes, size_t co
     return picture->pixels ? LS_SUCCESS : cannot_decode(path);
 }
 
-static ls_status decode_bytes(
+ls_status ls_image_decode_bytes(
     const char *path, const uint8_t *bytes, size_t count, const ls_image_options *options, uint8_t *dst) {
     ls_image_notes notes;
     decoded picture = { 0 };
@@ -92,7 +92,7 @@ ls_status ls_image_decode(const char *path, const ls_image_options *options, uin
     ls_status status = LS_NEW(bytes, file.bytes, "%s", path);
     LS_THEN(status, ls_data_file_read(&file, 0, bytes, file.bytes));
     ls_input_close(&file);
-    LS_THEN(status, decode_bytes(path, bytes, file.bytes, options, dst));
+    LS_THEN(status, ls_image_decode_bytes(path, bytes, file.bytes, options, dst));
     free(bytes);
     return status;
 }

@@ -19,6 +19,9 @@ typedef struct {
 // stb_image decodes all but JPEG, and JPEG with LS_DECODER_STB. libjpeg-turbo's pixels differ from stb's by a little, and
 // it decodes a JPEG at 1/2, 1/4 or 1/8 of its size where that is at least twice what the picture is resized to.
 LS_CHECKED ls_status ls_image_decode(const char *path, const ls_image_options *options, uint8_t *dst);
+// The same of a file's content; name: for messages, and for a TGA, which goes by it.
+LS_CHECKED ls_status ls_image_decode_bytes(
+    const char *name, const uint8_t *bytes, size_t count, const ls_image_options *options, uint8_t *dst);
 
 // What decodes JPEG: "stb_image", or "libjpeg-turbo 2.1.5, scaled", whose pixels may depend on its version. NULL: this
 // program was built without it.

@@ -24,9 +24,10 @@ enum { NUMBERS_MAX = 100000 };
 static const double LOCK_SECONDS = 10; // a process that was killed a moment ago may still hold it
 static const char run_file[] = "run.json", config_file[] = "config.ini", network_file[] = "network.ini";
 static const char metrics_file[] = "metrics.jsonl", summary_file[] = "summary.json";
+static const char evaluation_file[] = "evaluation.json";
 static const char weights_file[] = "weights.safetensors", checkpoints_folder[] = "checkpoints";
 static const char *const all_files[] = { run_file, config_file, network_file, metrics_file, summary_file,
-    weights_file };
+    evaluation_file, weights_file };
 
 ls_status ls_run_folder_file(const ls_run_folder *folder, const char *name, char *dst, size_t bytes) {
     return ls_path_join(dst, bytes, folder->path, name);
@@ -366,11 +367,11 @@ static void report_changes(const ls_run_folder *folder, const ls_train_info *inf
             (long long)info->resumed_at, text);
 }
 
-static ls_status take_summary_away(const ls_run_folder *folder) {
+static ls_status take_away(const ls_run_folder *folder, const char *name) {
     char path[LS_TEXT_BYTES];
     int there;
-    LS_TRY(ls_run_folder_file(folder, summary_file, path, sizeof path));
-    LS_TRY(is_there(folder, summary_file, &there));
+    LS_TRY(ls_run_folder_file(folder, name, path, sizeof path));
+    LS_TRY(is_there(folder, name, &there));
     if (!there || ls_held_unlink(path) == 0) return LS_SUCCESS;
     return ls_fail(LS_STORAGE, "%s: unlink: %s", path, strerror(errno));
 }
@@ -397,7 +398,8 @@ ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_info *
     report_changes(folder, info);
     LS_TRY(put_run(folder, &info->run)); // first: what comes then is a run's
     LS_TRY(clean(folder));
-    LS_TRY(take_summary_away(folder));
+    LS_TRY(take_away(folder, summary_file)); // first: it says that the run is complete
+    LS_TRY(take_away(folder, evaluation_file));
     LS_TRY(put_text(folder, network_file, info->graph->path, info->graph->text, strlen(info->graph->text)));
     return put_config(folder, info, &effective);
 }

@@ -1,4 +1,4 @@
-// run_folder.h - the folder of one run: run.json, config.ini, network.ini, metrics.jsonl, summary.json,
+// run_folder.h - the folder of one run: run.json, config.ini, network.ini, metrics.jsonl, evaluation.json, summary.json,
 // weights.safetensors, checkpoints/.
 //
 // Rank 0 alone makes and writes it. A folder is a run's by its run.json (run_identity.h); of earlier versions of the

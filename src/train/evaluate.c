@@ -1,6 +1,7 @@
 // evaluate.c - loss and accuracy over the test split or what is held out for validation: every sample once, at any number
-// of ranks.
+// of ranks; in detail also what the logits say beside (outcomes.h).
 #include "base/clock.h"
+#include "base/memory.h"
 #include "train/tta.h"
 
 // Of this rank; the end of the set falls to lower ranks.
@@ -17,8 +18,34 @@ static void count_mine(const ls_batches *b, int64_t *batches, int64_t *samples) 
 typedef struct {
     ls_input_pipeline *input;
     const ls_batches *batches;
-    ls_tta *tta; // keeps what it sees; NULL: nothing is kept
+    // In detail, else all is NULL: logits come to the host, of the micro-batch and of one picture.
+    float *logits;
+    double *of_picture;
+    ls_outcomes *outcomes;
+    ls_tta *tta; // outcomes are of what it makes of the logits; NULL: of the logits themselves
 } evaluated_set;
+
+ls_status ls_trainer_read_logits(ls_trainer *t, float *logits) {
+    const ls_session *s = &t->session;
+    LS_TRY(s->device->api->queue_sync(s->queue));
+    ls_program_export_logits(s->program[LS_TRAINER_EVAL], logits);
+    return LS_SUCCESS;
+}
+
+static ls_status look_at_logits(ls_trainer *t, const evaluated_set *set, const ls_batch *batch) {
+    const int classes = t->graph->classes;
+    const int32_t *labels = ls_input_pipeline_labels(set->input, batch);
+    const int64_t first = batch->window * set->batches->global_batch + (int64_t)batch->position;
+    LS_TRY(ls_trainer_read_logits(t, set->logits));
+    for (int k = 0; k < batch->count; k++) {
+        for (int c = 0; c < classes; c++) set->of_picture[c] = (double)set->logits[k * classes + c];
+        if (set->tta)
+            ls_tta_keep(set->tta, first + k, labels[k], set->of_picture);
+        else
+            ls_outcomes_add(set->outcomes, first + k, labels[k], set->of_picture);
+    }
+    return LS_SUCCESS;
+}
 
 static ls_status run_batches(ls_trainer *t, const evaluated_set *set, int64_t count) {
     ls_program_inputs inputs = ls_session_inputs(&t->session);
@@ -28,7 +55,7 @@ static ls_status run_batches(ls_trainer *t, const evaluated_set *set, int64_t co
         ls_batch batch;
         LS_TRY(ls_input_pipeline_next(set->input, &inputs, &batch));
         LS_TRY(ls_tta_run_view(t, 0, &inputs));
-        if (set->tta) LS_TRY(ls_tta_keep(set->tta, &batch));
+        if (set->outcomes) LS_TRY(look_at_logits(t, set, &batch));
         LS_TRY(ls_input_pipeline_done(set->input));
     }
     return LS_SUCCESS;
@@ -55,44 +82,79 @@ static ls_status sum_over_ranks(
     return LS_SUCCESS;
 }
 
-static ls_status evaluate_test(ls_trainer *t, int64_t batches, ls_tta *tta, ls_train_evaluation *e) {
-    const evaluated_set set = { t->eval_input, &t->eval_batches, tta };
+// --- in detail -----------------------------------------------------------------------------------
+
+static ls_status open_details(ls_trainer *t, int with_tta, int64_t samples, evaluated_set *set) {
+    const size_t classes = (size_t)t->graph->classes;
+    LS_TRY(LS_NEW(set->logits, (size_t)set->batches->micro_batch * classes, "logits of an evaluation"));
+    LS_TRY(LS_NEW(set->of_picture, classes, "logits of an evaluation"));
+    LS_TRY(ls_outcomes_new(set->batches->samples, t->graph->classes, &set->outcomes));
+    return with_tta ? ls_tta_new(t, samples, &set->tta) : LS_SUCCESS;
+}
+
+static void close_details(evaluated_set *set) {
+    free(set->logits);
+    free(set->of_picture);
+    ls_outcomes_free(set->outcomes);
+    ls_tta_free(set->tta);
+}
+
+// On rank 0 t->details becomes what the outcomes of all ranks say.
+static ls_status keep_details(ls_trainer *t, const evaluated_set *set, int with_tta) {
+    const int tests = set->input == t->eval_input;
+    ls_evaluation *e;
+    LS_TRY(ls_outcomes_gather(set->outcomes, t->comm));
+    if (t->facts.comm->rank != 0) return LS_SUCCESS;
+    LS_TRY(ls_outcomes_evaluate(set->outcomes, &e));
+    ls_evaluation_free(t->details);
+    t->details = e;
+    e->set = tests ? "test" : "validation";
+    e->of = with_tta ? "tta" : "plain";
+    return ls_outcomes_illustrate(tests ? t->test_data : t->val_data, e);
+}
+
+// --- the whole -----------------------------------------------------------------------------------
+
+static ls_status evaluate_test(ls_trainer *t, int64_t batches, const evaluated_set *set, ls_train_evaluation *e) {
     ls_micro_result result;
     int64_t count;
-    LS_TRY(evaluate_mine(t, &set, batches, &result));
+    LS_TRY(evaluate_mine(t, set, batches, &result));
     LS_TRY(sum_over_ranks(t, &result, &e->test_loss, &e->test_accuracy, &e->test_samples));
-    if (!tta) return LS_SUCCESS;
-    LS_TRY(ls_tta_finish(tta, &result, &e->tta_samples));
+    if (!set->tta) return LS_SUCCESS;
+    LS_TRY(ls_tta_finish(set->tta, set->outcomes, &result, &e->tta_samples));
     return sum_over_ranks(t, &result, &e->tta_loss, &e->tta_accuracy, &count);
 }
 
-ls_status ls_trainer_evaluate(ls_trainer *t, int with_tta, ls_train_evaluation *e) {
-    double start = ls_clock_seconds();
+static ls_status evaluate_validation(ls_trainer *t, int64_t batches, const evaluated_set *set, ls_train_evaluation *e) {
+    ls_micro_result result;
+    LS_TRY(evaluate_mine(t, set, batches, &result));
+    return sum_over_ranks(t, &result, &e->val_loss, &e->val_accuracy, &e->val_samples);
+}
+
+static ls_status evaluate(ls_trainer *t, ls_split split, int in_detail, ls_train_evaluation *e) {
+    const int tests = split == LS_SPLIT_TEST;
+    evaluated_set set = { .input = tests ? t->eval_input : t->val_input,
+        .batches = tests ? &t->eval_batches : &t->val_batches };
+    const double start = ls_clock_seconds();
     int64_t batches, samples;
-    ls_tta *tta = NULL;
-    ls_comm_phase(t->comm, "evaluation", t->done.updates);
+    ls_comm_phase(t->comm, tests ? "evaluation" : "validation", t->done.updates);
     e->update = t->done.updates;
     e->epoch = t->done.epoch;
-    e->tta_samples = 0;
-    count_mine(&t->eval_batches, &batches, &samples);
-    if (with_tta && t->cfg->eval_tta != LS_TTA_OFF) LS_TRY(ls_tta_new(t, samples, &tta));
-    ls_status status = evaluate_test(t, batches, tta, e);
-    ls_tta_free(tta);
+    count_mine(set.batches, &batches, &samples);
+    ls_status status = LS_SUCCESS;
+    if (in_detail) status = open_details(t, tests && t->cfg->eval_tta != LS_TTA_OFF, samples, &set);
+    LS_THEN(status, tests ? evaluate_test(t, batches, &set, e) : evaluate_validation(t, batches, &set, e));
+    if (in_detail) LS_THEN(status, keep_details(t, &set, tests && e->tta_samples > 0));
+    close_details(&set);
     e->seconds += ls_clock_seconds() - start;
     return status;
 }
 
-ls_status ls_trainer_validate(ls_trainer *t, ls_train_evaluation *e) {
-    const evaluated_set set = { t->val_input, &t->val_batches, NULL };
-    double start = ls_clock_seconds();
-    int64_t batches, samples;
-    ls_micro_result result;
-    ls_comm_phase(t->comm, "validation", t->done.updates);
-    e->update = t->done.updates;
-    e->epoch = t->done.epoch;
-    count_mine(set.batches, &batches, &samples);
-    LS_TRY(evaluate_mine(t, &set, batches, &result));
-    LS_TRY(sum_over_ranks(t, &result, &e->val_loss, &e->val_accuracy, &e->val_samples));
-    e->seconds += ls_clock_seconds() - start;
-    return LS_SUCCESS;
+ls_status ls_trainer_evaluate(ls_trainer *t, int in_detail, ls_train_evaluation *e) {
+    e->tta_samples = 0;
+    return evaluate(t, LS_SPLIT_TEST, in_detail, e);
+}
+
+ls_status ls_trainer_validate(ls_trainer *t, int in_detail, ls_train_evaluation *e) {
+    return evaluate(t, LS_SPLIT_VALIDATION, in_detail, e);
 }

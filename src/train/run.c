@@ -259,7 +259,7 @@ static ls_status evaluate(ls_trainer *t, int last) {
         .best_update = t->evaluation.best_update,
         .without_improvement = t->evaluation.without_improvement };
     if (t->val_data) {
-        LS_TRY(ls_trainer_validate(t, &e));
+        LS_TRY(ls_trainer_validate(t, 0, &e));
         const int first = t->evaluation.val_samples == 0, better = first || e.val_accuracy > e.best_accuracy;
         e.without_improvement = better ? 0 : e.without_improvement + 1;
         if (better) e.best_accuracy = e.val_accuracy;
@@ -338,10 +338,19 @@ static ls_status between_updates(ls_trainer *t, run_state *run) {
     return LS_SUCCESS;
 }
 
+// A checkpoint has the result of the last evaluation, not its details.
+static ls_status evaluate_again(ls_trainer *t) {
+    ls_train_evaluation e = { 0 };
+    ls_trainer_swap_average(t);
+    ls_status status = ls_trainer_evaluate(t, 1, &e);
+    ls_trainer_swap_average(t);
+    return status;
+}
+
 static ls_status run_updates(ls_trainer *t, run_state *run) {
     // A checkpoint that another train.max_updates or train.patience makes the last may have no result yet.
     const int tested = t->evaluation.update == t->done.updates && t->evaluation.test_samples > 0;
-    if (t->done.updates == t->facts.updates_planned && !tested) return end_epoch(t, run, 1);
+    if (t->done.updates == t->facts.updates_planned) return tested ? evaluate_again(t) : end_epoch(t, run, 1);
     while (t->done.updates < t->facts.updates_planned) {
         LS_TRY(ls_trainer_agree_on_stop(t));
         if (t->done.updates < t->stop_and_save.meet_at) LS_TRY(run_update(t, run));

@@ -344,6 +344,7 @@ void ls_trainer_free(ls_trainer *t) {
     ls_graph_free(t->graph);
     ls_trainer_close_stages(t);
     cJSON_Delete(t->parts);
+    ls_evaluation_free(t->details);
     free(t->nonfinite);
     free(t);
 }
@@ -375,6 +376,10 @@ ls_status ls_trainer_set_parts(ls_trainer *t, cJSON *parts) {
     cJSON_Delete(t->parts);
     t->facts.parts = t->parts = parts;
     return ls_json_is_whole(parts) ? LS_SUCCESS : ls_no_memory(0, "record of the run's parts");
+}
+
+const ls_evaluation *ls_trainer_details(const ls_trainer *t) {
+    return t->details;
 }
 
 const struct ls_nonfinite *ls_trainer_nonfinite(const ls_trainer *t) {

@@ -10,6 +10,7 @@
 #include "dist/reduce/reducer.h"
 #include "train/gpu_records.h"
 #include "train/diagnose/replicas.h"
+#include "files/evaluation.h"
 #include "files/snapshot.h"
 #include "train/diagnose/stragglers.h"
 
@@ -63,11 +64,14 @@ typedef struct {
     int after; // complete when so many rows of ls_trainer_layer_times are done
 } ls_train_bucket;
 LS_CHECKED ls_status ls_trainer_buckets(const ls_trainer *trainer, ls_train_bucket **rows, int *count);
-// Exact over the test split, on all ranks. with_tta: by eval.tta, too, where that is on (train/tta.h). Fills in its part of
-// *evaluation, which begins as {0}.
-LS_CHECKED ls_status ls_trainer_evaluate(ls_trainer *trainer, int with_tta, ls_train_evaluation *evaluation);
-// The same over what is held out for validation; there must be some (ls_train_info.val_data).
-LS_CHECKED ls_status ls_trainer_validate(ls_trainer *trainer, ls_train_evaluation *evaluation);
+// Exact over the test split, on all ranks. in_detail: by eval.tta, too, where that is on (train/tta.h), and what
+// ls_trainer_details has. Fills in its part of *evaluation, which begins as {0}.
+LS_CHECKED ls_status ls_trainer_evaluate(ls_trainer *trainer, int in_detail, ls_train_evaluation *evaluation);
+// The same, without eval.tta, over what is held out for validation; there must be some (ls_train_info.val_data).
+LS_CHECKED ls_status ls_trainer_validate(ls_trainer *trainer, int in_detail, ls_train_evaluation *evaluation);
+// Rank 0: the last evaluation in detail, which a run's last one is; the trainer's. Its top1 is that of test-time augmentation where
+// that is on. NULL: there was none.
+const ls_evaluation *ls_trainer_details(const ls_trainer *trainer);
 // weights.safetensors: parameters and statistics under their names, canonical layout, fp32. Rank 0 writes; all ranks
 // read.
 LS_CHECKED ls_status ls_trainer_save_weights(ls_trainer *trainer, const char *path);

@@ -10,6 +10,7 @@
 #include "train/diagnose/replicas.h"
 #include "train/class_weights.h"
 #include "train/schedule.h"
+#include "files/evaluation.h"
 #include "files/trace_events.h"
 #include "train/trainer.h"
 #include "train/update.h"
@@ -85,6 +86,7 @@ struct ls_trainer {
     struct ls_nonfinite *nonfinite;        // why the run ended; NULL: it did not, or not for that (nonfinite_search.h)
     char folder[LS_TEXT_BYTES];            // the run's; "": it has none, or this is not rank 0
     ls_train_evaluation evaluation;        // the last one
+    ls_evaluation *details;                // rank 0: of the last one that was looked at in detail; NULL: none was
     double last_epoch_loss;                // mean over the last whole epoch
     double run_started;                    // on the clock; 0: not yet
     double device_wait_s;                  // that the host waited for updates to complete
@@ -139,6 +141,9 @@ LS_CHECKED ls_status ls_trainer_write_weights(ls_trainer *t, const char *path); 
 LS_CHECKED ls_status ls_trainer_advance(ls_trainer *t, int64_t end, ls_train_state *state);
 // One update, enqueued and completed.
 LS_CHECKED ls_status ls_trainer_update(ls_trainer *t, ls_train_state *state);
+
+// evaluate.c: the logits of what the program that evaluates has run last, (micro-batch, classes).
+LS_CHECKED ls_status ls_trainer_read_logits(ls_trainer *t, float *logits);
 
 // trainer_state.c. The run ends here if t->evaluation has had no improvement for train.patience evaluations.
 void ls_trainer_heed_patience(ls_trainer *t);

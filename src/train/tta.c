@@ -62,36 +62,12 @@ void ls_tta_free(ls_tta *tta) {
     free(tta);
 }
 
-static ls_status take_logits(ls_tta *tta) {
-    const ls_session *s = &tta->trainer->session;
-    LS_TRY(s->device->api->queue_sync(s->queue));
-    ls_program_export_logits(s->program[LS_TRAINER_EVAL], tta->batch_logits);
-    return LS_SUCCESS;
-}
-
-ls_status ls_tta_keep(ls_tta *tta, const ls_batch *batch) {
-    const ls_trainer *t = tta->trainer;
+void ls_tta_keep(ls_tta *tta, int64_t index, int label, const double *logits) {
     const int classes = classes_of(tta);
-    const int32_t *labels = ls_input_pipeline_labels(t->eval_input, batch);
-    const int64_t first = batch->window * t->eval_batches.global_batch + (int64_t)batch->position;
-    LS_TRY(take_logits(tta));
-    for (int k = 0; k < batch->count; k++, tta->kept++) {
-        tta->samples[tta->kept] = (uint32_t)(first + k);
-        tta->labels[tta->kept] = labels[k];
-        for (int c = 0; c < classes; c++)
-            tta->logits[tta->kept * classes + c] = (double)tta->batch_logits[k * classes + c];
-    }
-    return LS_SUCCESS;
-}
-
-// log(sum(exp(logits))); *best: the class of the largest, the first one.
-static double log_sum(const double *logits, int classes, int *best) {
-    double sum = 0;
-    *best = 0;
-    for (int c = 1; c < classes; c++)
-        if (logits[c] > logits[*best]) *best = c;
-    for (int c = 0; c < classes; c++) sum += exp(logits[c] - logits[*best]);
-    return logits[*best] + log(sum);
+    tta->samples[tta->kept] = (uint32_t)index;
+    tta->labels[tta->kept] = label;
+    memcpy(tta->logits + tta->kept * classes, logits, (size_t)classes * sizeof *logits);
+    tta->kept++;
 }
 
 // --- which to look at in all views ---------------------------------------------------------------
@@ -112,7 +88,7 @@ static candidate candidate_of(const ls_tta *tta, int64_t kept) {
     const int classes = classes_of(tta);
     const double *logits = tta->logits + kept * classes;
     int best;
-    const double log_of_sum = log_sum(logits, classes, &best), confidence = exp(logits[best] - log_of_sum);
+    const double log_of_sum = ls_log_sum(logits, classes, &best), confidence = exp(logits[best] - log_of_sum);
     return (candidate){ confidence >= 0 ? confidence : 0, tta->samples[kept] };
 }
 
@@ -172,7 +148,7 @@ static ls_status look_at_batch(ls_tta *tta, ls_program_inputs *inputs) {
     const int64_t first = batch.window * t->eval_batches.micro_batch;
     for (int v = 1; v < ls_views_count(t->cfg); v++) {
         LS_TRY(ls_tta_run_view(t, v, inputs));
-        LS_TRY(take_logits(tta));
+        LS_TRY(ls_trainer_read_logits(t, tta->batch_logits));
         add_view(tta, &batch, first, ls_views_weight(t->cfg, v));
     }
     return ls_input_pipeline_done(t->eval_input);
@@ -204,7 +180,7 @@ static ls_status look_at_chosen(ls_tta *tta) {
     return status;
 }
 
-ls_status ls_tta_finish(ls_tta *tta, ls_micro_result *result, int64_t *looked_at) {
+ls_status ls_tta_finish(ls_tta *tta, ls_outcomes *outcomes, ls_micro_result *result, int64_t *looked_at) {
     const int classes = classes_of(tta);
     LS_TRY(choose(tta, looked_at));
     LS_TRY(look_at_chosen(tta));
@@ -212,8 +188,9 @@ ls_status ls_tta_finish(ls_tta *tta, ls_micro_result *result, int64_t *looked_at
     for (int64_t i = 0; i < tta->count; i++) {
         const double *logits = tta->logits + i * classes;
         int best;
-        result->loss_sum += log_sum(logits, classes, &best) - logits[tta->labels[i]];
+        result->loss_sum += ls_log_sum(logits, classes, &best) - logits[tta->labels[i]];
         result->correct += best == tta->labels[i];
+        ls_outcomes_add(outcomes, tta->samples[i], tta->labels[i], logits);
     }
     return LS_SUCCESS;
 }

@@ -9,6 +9,7 @@
 #ifndef LS_TRAIN_TTA_H
 #define LS_TRAIN_TTA_H
 
+#include "train/outcomes.h"
 #include "train/trainer_internal.h"
 
 typedef struct ls_tta ls_tta; // of one evaluation: what this rank knows of its pictures
@@ -21,10 +22,10 @@ LS_CHECKED ls_status ls_tta_run_view(ls_trainer *t, int view, ls_program_inputs 
 // samples: this rank's.
 LS_CHECKED ls_status ls_tta_new(ls_trainer *t, int64_t samples, ls_tta **out);
 void ls_tta_free(ls_tta *tta); // NULL is allowed
-// View 0 of this micro-batch was run last.
-LS_CHECKED ls_status ls_tta_keep(ls_tta *tta, const ls_batch *batch);
+// The picture's logits in view 0; index: in the test split.
+void ls_tta_keep(ls_tta *tta, int64_t index, int label, const double *logits);
 // All of this rank's pictures were kept: chooses those to look at in all views, and does. All ranks; *looked_at: how many
-// there are in all. result: sums over this rank's pictures.
-LS_CHECKED ls_status ls_tta_finish(ls_tta *tta, ls_micro_result *result, int64_t *looked_at);
+// there are in all. result: sums over this rank's pictures; each of them is added to outcomes.
+LS_CHECKED ls_status ls_tta_finish(ls_tta *tta, ls_outcomes *outcomes, ls_micro_result *result, int64_t *looked_at);
 
 #endif

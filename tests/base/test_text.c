@@ -185,6 +185,20 @@ static void texts_from_elsewhere(void **state) {
     }
 }
 
+// Source: RFC 4648, section 10.
+static void base64(void **state) {
+    (void)state;
+    static const char *const rows[] = { "", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy" };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *text = ls_text_base64("foobar", i);
+        assert_string_equal(text, rows[i]);
+        free(text);
+    }
+    char *all = ls_text_base64("\xfb\xef\xff", 3);
+    assert_string_equal(all, "++//");
+    free(all);
+}
+
 static void hashes(void **state) {
     (void)state;
     char text[17];
@@ -202,6 +216,7 @@ int main(void) {
         cmocka_unit_test(replaced_names),
         cmocka_unit_test(sizes),
         cmocka_unit_test(texts_from_elsewhere),
+        cmocka_unit_test(base64),
         cmocka_unit_test(hashes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

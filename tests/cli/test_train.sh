@@ -14,7 +14,7 @@ run() {
     rc=$?
     check "$what: exit" $rc 0
     [ $rc = 0 ] || echo "$text"
-    check "$what: files" "$(ls "$folder" | tr '\n' ' ')" "checkpoints config.ini metrics.jsonl network.ini run.json summary.json weights.safetensors "
+    check "$what: files" "$(ls "$folder" | tr '\n' ' ')" "checkpoints config.ini evaluation.json metrics.jsonl network.ini run.json summary.json weights.safetensors "
     for name in $summary_fields; do
         grep -q "\"$name\":" "$folder/summary.json" || check "$what: summary.json has $name" no yes
     done

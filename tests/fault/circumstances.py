@@ -108,7 +108,7 @@ class Book:
         for update in updates:
             if update > last:
                 shutil.rmtree(folder_of(path, update))
-        for name in ("summary.json", "weights.safetensors"):
+        for name in ("summary.json", "evaluation.json", "weights.safetensors"):
             os.remove(f"{path}/{name}")
         lines = read(path + "/metrics.jsonl").decode().splitlines(keepends=True)
         put(path + "/metrics.jsonl", "".join(line for line in lines if json.loads(line).get("update", 0) <= last

@@ -147,7 +147,7 @@ def reported(words, disk):
 
 def judge_files(run, problems):
     """What is written whole is whole or not there. metrics.jsonl is written line by line: the cut may have taken its end."""
-    for name in ("run.json", "config.ini", "network.ini", "summary.json", "weights.safetensors"):
+    for name in ("run.json", "config.ini", "network.ini", "evaluation.json", "summary.json", "weights.safetensors"):
         path = f"{run}/{name}"
         if not os.path.exists(path):
             continue

@@ -318,7 +318,7 @@ def phase(path, updates):
     if is_writing(path):
         return "checkpoint"
     if os.path.exists(path + "/summary.json") or checkpoints(path)[-1:] == [updates] or any(
-            name.startswith(("weights.", "summary.")) for name in (os.listdir(path) if os.path.isdir(path) else [])):
+            name.startswith(("weights.", "evaluation.", "summary.")) for name in (os.listdir(path) if os.path.isdir(path) else [])):
         return "closing"
     return "training" if checkpoints(path) or events(path, "train", strict=False) else "start-up"
 
@@ -345,7 +345,7 @@ def fingerprint(path):
     """All that two runs must have in common."""
     last = checkpoints(path)[-1]
     folder = f"{path}/checkpoints/update-{last:012d}"
-    files = [path + "/weights.safetensors", folder + "/weights.safetensors", folder + "/state.safetensors"]
+    files = [path + "/weights.safetensors", path + "/evaluation.json", folder + "/weights.safetensors", folder + "/state.safetensors"]
     records = {}
     for event in events(path, "train"):
         names = ("train_loss", "train_accuracy", "learning_rate", "loss_scale", "skipped", "samples_seen", "epoch")
@@ -382,7 +382,7 @@ def compare(got, wanted):
 
 def check_folder(path):
     """Only what a finished run has."""
-    allowed = re.compile(r"(run\.json|config\.ini|network\.ini|metrics\.jsonl|summary\.json|weights\.safetensors|checkpoints"
+    allowed = re.compile(r"(run\.json|config\.ini|network\.ini|metrics\.jsonl|(evaluation|summary)\.json|weights\.safetensors|checkpoints"
                          r"(/update-\d{12}(/(weights\.safetensors|state\.safetensors|manifest\.json))?)?)$")
     for folder, folders, names in os.walk(path):
         for name in folders + names:

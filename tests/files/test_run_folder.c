@@ -129,7 +129,7 @@ static void names_are_taken_once(void **state) {
 static void what_no_run_has_written_stays(void **state) {
     (void)state;
     static const char *const names[] = { "config.ini", "network.ini", "metrics.jsonl", "summary.json",
-        "weights.safetensors", "run.json" };
+        "evaluation.json", "weights.safetensors", "run.json" };
     ls_config cfg = config();
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[64], text[128];

@@ -1,0 +1,154 @@
+#include "train/outcomes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include "base/memory.h"
+#include "data/thumbnail.h"
+
+// Zeros where another rank has the picture, or none: then gathering is adding.
+typedef struct {
+    int32_t label, prediction; // from 1
+    int32_t place, unused;
+} row_classes;
+
+typedef struct {
+    double probability, loss;
+} row_values;
+
+struct ls_outcomes {
+    int64_t samples;
+    int classes;
+    row_classes *of; // by index
+    row_values *values;
+};
+
+ls_status ls_outcomes_new(int64_t samples, int classes, ls_outcomes **out) {
+    ls_outcomes *o;
+    LS_TRY(LS_NEW(o, 1, "outcomes of an evaluation"));
+    *o = (ls_outcomes){ .samples = samples, .classes = classes };
+    ls_status status = LS_NEW(o->of, samples, "outcomes of %lld pictures", (long long)samples);
+    LS_THEN(status, LS_NEW(o->values, samples, "outcomes of %lld pictures", (long long)samples));
+    return LS_GIVE(status, o, out, ls_outcomes_free);
+}
+
+void ls_outcomes_free(ls_outcomes *o) {
+    if (!o) return;
+    free(o->of);
+    free(o->values);
+    free(o);
+}
+
+double ls_log_sum(const double *logits, int classes, int *best) {
+    double sum = 0;
+    *best = 0;
+    for (int c = 1; c < classes; c++)
+        if (logits[c] > logits[*best]) *best = c;
+    for (int c = 0; c < classes; c++) sum += exp(logits[c] - logits[*best]);
+    return logits[*best] + log(sum);
+}
+
+// What is not a number counts as likelier.
+static int place_of(const double *logits, int classes, int label) {
+    const double own = logits[label];
+    int place = 0;
+    for (int c = 0; c < classes; c++) place += c != label && !(logits[c] < own) && !(logits[c] == own && label < c);
+    return place;
+}
+
+void ls_outcomes_add(ls_outcomes *o, int64_t index, int label, const double *logits) {
+    int best;
+    const double log_sum = ls_log_sum(logits, o->classes, &best), probability = exp(logits[best] - log_sum);
+    o->of[index] = (row_classes){ label + 1, best + 1, place_of(logits, o->classes, label), 0 };
+    o->values[index] = (row_values){ probability >= 0 ? probability : 0, log_sum - logits[label] };
+}
+
+ls_status ls_outcomes_gather(ls_outcomes *o, ls_comm *comm) {
+    const int64_t numbers = sizeof *o->of / sizeof(int32_t), values = sizeof *o->values / sizeof(double);
+    LS_TRY(ls_comm_allreduce(comm, o->of, o->samples * numbers, LS_I32, LS_REDUCE_SUM));
+    return ls_comm_allreduce(comm, o->values, o->samples * values, LS_F64, LS_REDUCE_SUM);
+}
+
+// --- the evaluation --------------------------------------------------------------------------------
+
+static void count_bin(ls_evaluation *e, double probability, int is_correct) {
+    const int last = LS_EVALUATION_BINS - 1, bin = (int)ceil(probability * LS_EVALUATION_BINS) - 1;
+    ls_calibration_bin *b = &e->bins[bin < 0 ? 0 : bin > last ? last : bin];
+    b->count++;
+    b->correct += is_correct;
+    b->confidence_sum += probability;
+}
+
+// In the order of the set: of equals the first one stays ahead.
+static void keep_mistake(ls_evaluation *e, const ls_mistake *mistake) {
+    int at = e->mistake_count;
+    if (at < LS_EVALUATION_MISTAKES) e->mistake_count++;
+    for (; at > 0 && mistake->probability > e->mistakes[at - 1].probability; at--)
+        if (at < LS_EVALUATION_MISTAKES) e->mistakes[at] = e->mistakes[at - 1];
+    if (at < LS_EVALUATION_MISTAKES) e->mistakes[at] = *mistake;
+}
+
+static void count(ls_evaluation *e, int64_t index, const row_classes *of, const row_values *values) {
+    const int label = of->label - 1, prediction = of->prediction - 1, is_correct = label == prediction;
+    e->samples++;
+    e->correct += is_correct;
+    e->top5 += of->place < LS_EVALUATION_TOP;
+    e->loss_sum += values->loss;
+    e->per_class[label].samples++;
+    e->per_class[label].correct += is_correct;
+    e->per_class[prediction].predicted++;
+    count_bin(e, values->probability, is_correct);
+    if (is_correct) return;
+    keep_mistake(e,
+        &(ls_mistake){ .index = index, .label = label, .prediction = prediction, .probability = values->probability });
+}
+
+static int compare_confusions(const void *left, const void *right) {
+    const ls_confusion *a = left, *b = right;
+    if (a->label != b->label) return a->label < b->label ? -1 : 1;
+    return (a->prediction > b->prediction) - (a->prediction < b->prediction);
+}
+
+// Sorted and counted: a matrix of 65536 classes would have no room.
+static ls_status count_confusions(const ls_outcomes *o, ls_evaluation *e) {
+    int64_t pairs = 0, kept = 0;
+    LS_TRY(LS_NEW(e->confusion, e->samples, "confusion of %d classes", e->classes));
+    for (int64_t i = 0; i < o->samples; i++)
+        if (o->of[i].label) e->confusion[pairs++] = (ls_confusion){ o->of[i].label - 1, o->of[i].prediction - 1, 1 };
+    qsort(e->confusion, (size_t)pairs, sizeof *e->confusion, compare_confusions);
+    for (int64_t i = 1; i < pairs; i++) {
+        if (compare_confusions(&e->confusion[kept], &e->confusion[i]) == 0)
+            e->confusion[kept].count++;
+        else
+            e->confusion[++kept] = e->confusion[i];
+    }
+    e->confusion_count = kept + 1;
+    return LS_SUCCESS;
+}
+
+ls_status ls_outcomes_evaluate(const ls_outcomes *o, ls_evaluation **out) {
+    ls_evaluation *e;
+    LS_TRY(LS_NEW(e, 1, "evaluation"));
+    *e = (ls_evaluation){ .set = "", .of = "", .classes = o->classes };
+    ls_status status = LS_NEW(e->per_class, o->classes, "counts of %d classes", o->classes);
+    for (int64_t i = 0; i < o->samples && !ls_failed(status); i++)
+        if (o->of[i].label) count(e, i, &o->of[i], &o->values[i]);
+    LS_THEN(status, count_confusions(o, e));
+    return LS_GIVE(status, e, out, ls_evaluation_free);
+}
+
+// --- names and pictures ----------------------------------------------------------------------------
+
+static ls_status illustrate(const ls_dataset *dataset, ls_mistake *m) {
+    char name[LS_TEXT_BYTES];
+    ls_dataset_sample_name(dataset, m->index, name, sizeof name);
+    if (name[0]) LS_TRY(LS_NEW_TEXT(m->path, name, "names of mistakes"));
+    return ls_thumbnail(dataset, m->index, LS_EVALUATION_SIDE, &m->png, &m->png_bytes);
+}
+
+ls_status ls_outcomes_illustrate(const ls_dataset *dataset, ls_evaluation *e) {
+    LS_TRY(LS_NEW(e->names, e->classes, "names of %d classes", e->classes));
+    for (int k = 0; k < e->classes; k++)
+        LS_TRY(LS_NEW_TEXT(e->names[k], ls_dataset_class(dataset, k), "names of %d classes", e->classes));
+    for (int i = 0; i < e->mistake_count; i++) LS_TRY(illustrate(dataset, &e->mistakes[i]));
+    return LS_SUCCESS;
+}
