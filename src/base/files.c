@@ -113,13 +113,28 @@ ls_status ls_read_beginning(const char *path, size_t most, char **data, size_t *
     return status;
 }
 
-ls_status ls_read_file(const char *path, char **data, size_t *bytes) {
-    LS_TRY(ls_read_beginning(path, (size_t)LS_READ_BYTES_MAX + 1, data, bytes));
-    if (*bytes <= LS_READ_BYTES_MAX) return LS_SUCCESS;
+static ls_status check_limit(const char *path, char **data, size_t bytes) {
+    if (bytes <= LS_READ_BYTES_MAX) return LS_SUCCESS;
     free(*data);
     *data = NULL;
     return ls_fail(
         LS_STORAGE, "%s: cannot read: has more than %d bytes, the limit for such a file", path, LS_READ_BYTES_MAX);
+}
+
+ls_status ls_read_file(const char *path, char **data, size_t *bytes) {
+    LS_TRY(ls_read_beginning(path, (size_t)LS_READ_BYTES_MAX + 1, data, bytes));
+    return check_limit(path, data, *bytes);
+}
+
+ls_status ls_read_stream(const char *path, char **data, size_t *bytes) {
+    ls_input input = { "standard input", STDIN_FILENO, 0 };
+    const int is_named = strcmp(path, "-") != 0;
+    if (is_named) input = (ls_input){ path, ls_held_open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY, 0), 0 };
+    if (input.fd < 0) return ls_fail_io("read", path, "open");
+    ls_status status = read_all(&input, (size_t)LS_READ_BYTES_MAX + 1, data, bytes);
+    if (is_named) ls_input_close(&input);
+    LS_THEN(status, check_limit(input.path, data, *bytes));
+    return status;
 }
 
 // --- folders

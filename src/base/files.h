@@ -24,7 +24,9 @@ void ls_input_close(ls_input *input); // closing twice is allowed
 
 // The whole file, with a 0 byte after it; free() it. LS_STORAGE with path and reason, and beyond LS_READ_BYTES_MAX.
 LS_CHECKED ls_status ls_read_file(const char *path, char **data, size_t *bytes);
-// The same of the file's first `most` bytes at most.
+// The same of what is read once, in order: a file, a pipe, or by "-" standard input. Waits for its end.
+LS_CHECKED ls_status ls_read_stream(const char *path, char **data, size_t *bytes);
+// The whole file's first `most` bytes at most, as ls_read_file.
 LS_CHECKED ls_status ls_read_beginning(const char *path, size_t most, char **data, size_t *bytes);
 
 // LS_STORAGE with errno's reason: "PATH: cannot read: open: No such file or directory".

@@ -245,7 +245,7 @@ static ls_status take_word(ls_args *args, const char *word, int taken, int argc)
     if (!ls_usage_word_at(args->command, taken, &place)) return too_many(args, word, taken);
     if (place.is_action) return take_action(args, &place, word);
     if (place.is_files) return put_file(args, word, argc);
-    if (place.offset == offsetof(ls_args, config) && !strpbrk(word, "./")) return unknown_command(word);
+    if (args->command == LS_COMMAND_TRAIN && !strpbrk(word, "./")) return unknown_command(word);
     *(const char **)field(args, place.offset) = word;
     return LS_SUCCESS;
 }
@@ -258,7 +258,8 @@ static ls_status missing(ls_command command, const char *what) {
 
 static ls_status check_words(const ls_args *args, int taken) {
     ls_usage_word place;
-    if (ls_usage_word_at(args->command, taken, &place) && !place.optional && !(place.many && args->file_count > 0))
+    const int has_files = args->file_count > 0 || args->files_from;
+    if (ls_usage_word_at(args->command, taken, &place) && !place.optional && !(place.many && has_files))
         return missing(args->command, place.noun);
     if (args->command != LS_COMMAND_CKPT || args->action != LS_CKPT_DIFF || args->file_count == 2) return LS_SUCCESS;
     if (args->file_count < 2) return missing(args->command, place.noun);

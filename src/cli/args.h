@@ -43,10 +43,11 @@ typedef struct { // texts are borrowed from argv; free by ls_args_free
     const char *sweeps[LS_ARGS_SWEEPS_MAX]; // bench: "KEY=VALUE,VALUE"
     int sweep_count;
     int scaling;                  // bench: ls_scaling
-    int json;                     // devices, doctor
+    int json;                     // devices, doctor, eval, predict
     int quick;                    // doctor
     const char *trace;            // file; NULL: not set
     int64_t trace_from, trace_to; // updates; both 0: not set
+    const char *files_from;       // predict: file of names; NULL: not set
 } ls_args;
 
 // LS_USAGE: unknown option (with the nearest valid one), missing argument, wrong number of files.

@@ -1,21 +1,35 @@
-// cmd_eval.c - `train eval CONFIG.ini WEIGHTS`: exact accuracy and loss of saved weights on the test split, or by eval.split on
-// what is held out for validation, to stdout; of the test split with eval.tta those of test-time augmentation, too.
+// cmd_eval.c - `train eval CONFIG.ini [WEIGHTS]`: exact accuracy and loss of saved weights on the test split, or by eval.split on
+// what is held out for validation, to stdout, with details (eval_report.h); of the test split with eval.tta those of test-time
+// augmentation, too. `train eval RUN`: its config.ini and its weights. `train eval WEIGHTS FOLDER`: on a folder of pictures.
 
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "base/files.h"
 #include "cli/commands.h"
+#include "cli/eval_folder.h"
+#include "cli/eval_report.h"
 #include "files/weights.h"
 #include "train/trainer.h"
 
-static ls_status print_result(const ls_train_evaluation *e, int rank) {
-    if (rank == 0 && e->val_samples > 0)
+// --- on a configuration's data ---------------------------------------------------------------------
+
+static void print_result(const ls_train_evaluation *e) {
+    if (e->val_samples > 0)
         printf("val_accuracy %.6f\nval_loss %.6f\nval_samples %lld\n", e->val_accuracy, e->val_loss,
             (long long)e->val_samples);
-    if (rank == 0 && e->test_samples > 0)
+    if (e->test_samples > 0)
         printf("test_accuracy %.6f\ntest_loss %.6f\ntest_samples %lld\n", e->test_accuracy, e->test_loss,
             (long long)e->test_samples);
-    if (rank == 0 && e->tta_samples > 0)
+    if (e->tta_samples > 0)
         printf("tta_accuracy %.6f\ntta_loss %.6f\ntta_samples %lld\n", e->tta_accuracy, e->tta_loss,
             (long long)e->tta_samples);
+}
+
+static ls_status print_all(const ls_args *args, const ls_train_evaluation *e, const ls_evaluation *details) {
+    if (args->json) return ls_eval_print_json(details);
+    print_result(e);
+    ls_eval_print(details);
     return ls_command_flush(stdout);
 }
 
@@ -31,7 +45,7 @@ static ls_status take_weights(const ls_args *args, ls_comm *comm, ls_trainer *tr
 static ls_status evaluate_split(ls_trainer *trainer, ls_train_evaluation *e) {
     const ls_train_info *info = ls_trainer_get_info(trainer);
     if (info->cfg->eval_split == LS_EVAL_TEST) return ls_trainer_evaluate(trainer, 1, e);
-    if (info->val_data) return ls_trainer_validate(trainer, 0, e);
+    if (info->val_data) return ls_trainer_validate(trainer, 1, e);
     char where[LS_STATUS_TEXT_BYTES / 4];
     return ls_fail(LS_USAGE, "%s: nothing is held out for validation; set data.validation_fraction as in training",
         ls_config_where(info->cfg, LS_OPTION_eval_split, where, sizeof where));
@@ -39,12 +53,13 @@ static ls_status evaluate_split(ls_trainer *trainer, ls_train_evaluation *e) {
 
 static ls_status evaluate(const ls_args *args, ls_comm *comm, ls_trainer *trainer) {
     ls_train_evaluation evaluation = { 0 };
+    const int prints = ls_comm_get_info(comm)->rank == 0;
     LS_TRY(ls_command_agree(comm, take_weights(args, comm, trainer)));
     LS_TRY(ls_command_agree_or_abort(comm, evaluate_split(trainer, &evaluation)));
-    return ls_command_agree(comm, print_result(&evaluation, ls_comm_get_info(comm)->rank));
+    return ls_command_agree(comm, prints ? print_all(args, &evaluation, ls_trainer_details(trainer)) : LS_SUCCESS);
 }
 
-ls_status ls_cmd_eval(const ls_args *args, ls_comm *comm) {
+static ls_status evaluate_configured(const ls_args *args, ls_comm *comm) {
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
     ls_trainer *trainer = NULL;
@@ -52,4 +67,66 @@ ls_status ls_cmd_eval(const ls_args *args, ls_comm *comm) {
     ls_status status = evaluate(args, comm, trainer);
     ls_trainer_free(trainer);
     return status;
+}
+
+// --- on a folder -----------------------------------------------------------------------------------
+
+static ls_status print_folder(const ls_args *args, const ls_config *cfg, const char *folder) {
+    ls_evaluation *e;
+    LS_TRY(ls_eval_folder(args, cfg, folder, &e));
+    ls_status status = LS_SUCCESS;
+    if (args->json) {
+        status = ls_eval_print_json(e);
+    } else {
+        const char *prefix = ls_eval_prefix(e);
+        const double samples = (double)e->samples;
+        printf("%s_accuracy %.6f\n%s_loss %.6f\n%s_samples %lld\n", prefix, (double)e->correct / samples, prefix,
+            e->loss_sum / samples, prefix, (long long)e->samples);
+        ls_eval_print(e);
+        status = ls_command_flush(stdout);
+    }
+    ls_evaluation_free(e);
+    return status;
+}
+
+// Rank 0 works.
+static ls_status evaluate_folder(const ls_args *args, ls_comm *comm, const char *folder) {
+    ls_config cfg;
+    LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
+    const int works = ls_comm_get_info(comm)->rank == 0;
+    return ls_command_agree(comm, works ? print_folder(args, &cfg, folder) : LS_SUCCESS);
+}
+
+// --- which of them ---------------------------------------------------------------------------------
+
+static int is_weights(const char *word) {
+    static const char ending[] = ".safetensors";
+    const size_t length = strlen(word);
+    struct stat info;
+    if (length > strlen(ending) && strcmp(word + length - strlen(ending), ending) == 0) return 1;
+    return stat(word, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// config: of the run whose folder `weights` is.
+static ls_status find_config(const char *weights, char *config, size_t bytes) {
+    LS_TRY(ls_path_join(config, bytes, weights, "config.ini"));
+    if (ls_path_exists(config)) return LS_SUCCESS;
+    return ls_fail(LS_USAGE,
+        "%s: weights alone do not say what to evaluate them on: train eval WEIGHTS FOLDER (of pictures, a folder a "
+        "class), or train eval CONFIG.ini WEIGHTS",
+        weights);
+}
+
+ls_status ls_cmd_eval(const ls_args *args, ls_comm *comm) {
+    ls_args own = *args;
+    char config[2 * LS_TEXT_BYTES];
+    int begins_with_weights = is_weights(args->config); // rank 0's: the others may not see the file
+    LS_TRY(ls_command_agree(comm, ls_comm_broadcast(comm, &begins_with_weights, sizeof begins_with_weights, 0)));
+    if (!begins_with_weights) return evaluate_configured(args, comm);
+    own.weights = args->config;
+    own.config = NULL;
+    if (args->weights) return evaluate_folder(&own, comm, args->weights);
+    LS_TRY(ls_command_agree(comm, find_config(own.weights, config, sizeof config)));
+    own.config = config;
+    return evaluate_configured(&own, comm);
 }

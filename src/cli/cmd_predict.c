@@ -1,18 +1,43 @@
 // cmd_predict.c - `train predict WEIGHTS IMAGE...`: a line a picture to stdout, in the order of the command line, those of
-// a folder by name, cut by tabs: the path as given, then up to five times a class and its probability, the likeliest first; with
-// --logits the network's output for each class instead, with digits that read back to the same floats.
+// a folder by name, then those that --files-from names, cut by tabs: the path as given ("-": standard input), then up to five times a
+// class and its probability, the likeliest first; with --logits the network's output for each class instead, with digits that read
+// back to the same floats. With --json the same as JSON, a line each.
 //
 // A picture that cannot be read has a message instead of a line; the others keep theirs, and the exit code is 3.
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "data/pictures.h"
+#include "data/picture_list.h"
 #include "train/predict.h"
 
 enum { SHOWN = 5 };
+
+typedef struct {
+    int index;
+    double probability;
+} likely;
+
+// The lower number wins a tie, as in evaluation.
+static int find_likeliest(const float *logits, int classes, likely best[SHOWN]) {
+    int count = 0;
+    for (int k = 0; k < classes; k++) {
+        int at = count < SHOWN ? count++ : SHOWN;
+        for (; at > 0 && logits[k] > logits[best[at - 1].index]; at--)
+            if (at < SHOWN) best[at] = best[at - 1];
+        if (at < SHOWN) best[at].index = k;
+    }
+    const double most = (double)logits[best[0].index];
+    double sum = 0;
+    for (int k = 0; k < classes; k++) sum += exp((double)logits[k] - most);
+    for (int i = 0; i < count; i++) best[i].probability = exp((double)logits[best[i].index] - most) / sum;
+    return count;
+}
 
 static void print_logits(const ls_prediction *prediction, int classes) {
     ls_text_print(stdout, prediction->path);
@@ -21,23 +46,56 @@ static void print_logits(const ls_prediction *prediction, int classes) {
 }
 
 static void print_classes(const ls_prediction *prediction, const ls_weights_info *info) {
-    const float *logits = prediction->logits;
-    int best[SHOWN], count = 0;
-    for (int k = 0; k < info->graph->classes; k++) {
-        int at = count < SHOWN ? count++ : SHOWN;
-        for (; at > 0 && logits[k] > logits[best[at - 1]]; at--) // the lower number wins a tie, as in evaluation
-            if (at < SHOWN) best[at] = best[at - 1];
-        if (at < SHOWN) best[at] = k;
-    }
-    double sum = 0;
-    for (int k = 0; k < info->graph->classes; k++) sum += exp((double)logits[k] - (double)logits[best[0]]);
+    likely best[SHOWN];
+    const int count = find_likeliest(prediction->logits, info->graph->classes, best);
     ls_text_print(stdout, prediction->path);
     for (int i = 0; i < count; i++) {
         putchar('\t');
-        ls_text_print(stdout, info->classes[best[i]]);
-        printf("\t%.6f", exp((double)logits[best[i]] - (double)logits[best[0]]) / sum);
+        ls_text_print(stdout, info->classes[best[i].index]);
+        printf("\t%.6f", best[i].probability);
     }
     putchar('\n');
+}
+
+static void add_logits(cJSON *tree, const ls_prediction *prediction, int classes) {
+    cJSON *list = ls_json_add_array(tree, "logits");
+    for (int k = 0; k < classes; k++) {
+        char digits[32];
+        snprintf(digits, sizeof digits, "%.9g", (double)prediction->logits[k]);
+        ls_json_append(list, cJSON_CreateRaw(digits));
+    }
+}
+
+static void add_classes(cJSON *tree, const ls_prediction *prediction, const ls_weights_info *info) {
+    likely best[SHOWN];
+    const int count = find_likeliest(prediction->logits, info->graph->classes, best);
+    cJSON *list = ls_json_add_array(tree, "classes");
+    for (int i = 0; i < count; i++) {
+        cJSON *item = ls_json_append(list, cJSON_CreateObject());
+        ls_json_add_text(item, "name", info->classes[best[i].index]);
+        ls_json_add_real(item, "probability", best[i].probability);
+    }
+}
+
+static ls_status print_json(const ls_prediction *prediction, const ls_weights_info *info, int with_logits) {
+    cJSON *tree = cJSON_CreateObject();
+    ls_json_add_text(tree, "path", prediction->path);
+    if (with_logits)
+        add_logits(tree, prediction, info->graph->classes);
+    else
+        add_classes(tree, prediction, info);
+    ls_status status = ls_json_write_line(stdout, "standard output", tree);
+    cJSON_Delete(tree);
+    return status;
+}
+
+static ls_status print_one(const ls_args *args, const ls_prediction *prediction, const ls_weights_info *info) {
+    if (args->json) return print_json(prediction, info, args->logits);
+    if (args->logits)
+        print_logits(prediction, info->graph->classes);
+    else
+        print_classes(prediction, info);
+    return LS_SUCCESS;
 }
 
 // unread: of the first picture that could not be read; its message and those of others are printed in their turn.
@@ -49,10 +107,8 @@ static ls_status print_all(
         if (ls_failed(prediction.status)) {
             ls_log_status(prediction.status);
             ls_keep_first(unread, prediction.status);
-        } else if (args->logits) {
-            print_logits(&prediction, info->graph->classes);
         } else {
-            print_classes(&prediction, info);
+            LS_TRY(print_one(args, &prediction, info));
         }
     }
     return ls_command_flush(stdout);
@@ -79,11 +135,32 @@ static ls_status predict_pictures(
     return status;
 }
 
+// Standard input is one picture, or one list of names, and is not typed.
+static ls_status check_stdin(const ls_args *args, const ls_picture_list *pictures) {
+    int uses = args->files_from && strcmp(args->files_from, "-") == 0;
+    for (int64_t i = 0; i < pictures->count; i++) uses += strcmp(pictures->paths[i], "-") == 0;
+    if (uses > 1)
+        return ls_fail(
+            LS_USAGE, "standard input ('-') is named %d times, and can be read once (a file of that name: ./-)", uses);
+    if (uses == 1 && isatty(STDIN_FILENO))
+        return ls_fail(LS_USAGE,
+            "standard input ('-') is a terminal: expected a picture, or names by --files-from, from a pipe or a file");
+    return LS_SUCCESS;
+}
+
+static ls_status list_pictures(const ls_args *args, ls_picture_list *pictures) {
+    for (int i = 0; i < args->file_count; i++) LS_TRY(ls_picture_list_add(pictures, args->files[i]));
+    LS_TRY(check_stdin(args, pictures));
+    if (!args->files_from) return LS_SUCCESS;
+    LS_TRY(ls_picture_list_add_names(pictures, args->files_from));
+    return check_stdin(args, pictures);
+}
+
 static ls_status predict(const ls_args *args, const ls_config *cfg, ls_status *unread) {
-    ls_picture_list pictures;
-    LS_TRY(ls_pictures_list(args->files, args->file_count, &pictures));
-    ls_status status = predict_pictures(args, cfg, &pictures, unread);
-    ls_pictures_list_free(&pictures);
+    ls_picture_list pictures = { 0 };
+    ls_status status = list_pictures(args, &pictures);
+    LS_THEN(status, predict_pictures(args, cfg, &pictures, unread));
+    ls_picture_list_free(&pictures);
     return status;
 }
 

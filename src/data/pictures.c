@@ -1,13 +1,9 @@
 #include "data/pictures.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+#include "base/files.h"
 #include "base/memory.h"
 #include "data/format.h"
-#include "data/image_check.h"
 #include "data/image_decode.h"
 
 typedef struct {
@@ -30,12 +26,29 @@ static void to_gray(const uint8_t *rgb, size_t pixels, uint8_t *gray) {
         gray[i] = (uint8_t)((rgb[i] * 19595u + rgb[pixels + i] * 38470u + rgb[2 * pixels + i] * 7471u + 0x8000u) >> 16);
 }
 
+// Each picture is read once: what came by standard input need not be kept.
+static ls_status decode_stdin(const ls_image_options *options, uint8_t *pixels) {
+    static const char name[] = "standard input";
+    char *bytes = NULL;
+    size_t count = 0;
+    ls_status status = ls_read_stream("-", &bytes, &count);
+    if (status.code == LS_STORAGE) status.code = LS_DATA;
+    if (!ls_failed(status) && count == 0) status = ls_fail(LS_DATA, "%s: is empty, expected a picture", name);
+    LS_THEN(status, ls_image_decode_bytes(name, (const uint8_t *)bytes, count, options, pixels));
+    free(bytes);
+    return status;
+}
+
+static ls_status decode_rgb(const char *path, const ls_image_options *options, uint8_t *pixels) {
+    return strcmp(path, "-") == 0 ? decode_stdin(options, pixels) : ls_image_decode(path, options, pixels);
+}
+
 static ls_status decode(const char *path, int channels, const ls_image_options *options, uint8_t *pixels) {
-    if (channels == 3) return ls_image_decode(path, options, pixels);
+    if (channels == 3) return decode_rgb(path, options, pixels);
     const size_t count = (size_t)options->size.h * (size_t)options->size.w;
     uint8_t *rgb;
     LS_TRY(LS_NEW(rgb, 3 * count, "%s", path));
-    ls_status status = ls_image_decode(path, options, rgb);
+    ls_status status = decode_rgb(path, options, rgb);
     if (!ls_failed(status)) to_gray(rgb, count, pixels);
     free(rgb);
     return status;
@@ -85,62 +98,4 @@ done:
 ls_status ls_pictures_failure(const ls_dataset *dataset, int64_t index) {
     const pictures *p = dataset->state;
     return p->failures[index] ? ls_fail(LS_DATA, "%s", p->failures[index]) : LS_SUCCESS;
-}
-
-// --- which pictures
-
-// Takes path; NULL: there was no memory for it.
-static ls_status add_path(ls_picture_list *list, char *path) {
-    ls_status status =
-        path ? LS_GROW(list->paths, list->count, "list of pictures") : ls_no_memory(0, "list of pictures");
-    if (ls_failed(status))
-        free(path);
-    else
-        list->paths[list->count++] = path;
-    return status;
-}
-
-static int is_picture(const struct dirent *entry) {
-    return entry->d_name[0] != '.' && ls_image_is_named(entry->d_name);
-}
-
-static int by_name(const struct dirent **a, const struct dirent **b) {
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static ls_status add_folder(ls_picture_list *list, const char *folder) {
-    struct dirent **entries;
-    const size_t length = strlen(folder);
-    const char *slash = length && folder[length - 1] == '/' ? "" : "/";
-    const int found = scandir(folder, &entries, is_picture, by_name);
-    if (found < 0) return ls_fail(LS_DATA, "%s: cannot list the folder: %s", folder, strerror(errno));
-    ls_status status = LS_SUCCESS;
-    for (int i = 0; i < found; i++) {
-        char *path = NULL;
-        if (!ls_failed(status) && asprintf(&path, "%s%s%s", folder, slash, entries[i]->d_name) < 0) path = NULL;
-        LS_THEN(status, add_path(list, path));
-        free(entries[i]);
-    }
-    free(entries);
-    if (found > 0) return status;
-    return ls_fail(
-        LS_DATA, "%s: a folder without pictures (" LS_IMAGE_ENDINGS "; folders in it are not looked into)", folder);
-}
-
-ls_status ls_pictures_list(const char *const *named, int count, ls_picture_list *out) {
-    *out = (ls_picture_list){ 0 };
-    ls_status status = LS_SUCCESS;
-    for (int i = 0; i < count && !ls_failed(status); i++) {
-        struct stat info;
-        const int is_folder = stat(named[i], &info) == 0 && S_ISDIR(info.st_mode);
-        status = is_folder ? add_folder(out, named[i]) : add_path(out, strdup(named[i]));
-    }
-    if (ls_failed(status)) ls_pictures_list_free(out);
-    return status;
-}
-
-void ls_pictures_list_free(ls_picture_list *list) {
-    for (int64_t i = 0; i < list->count; i++) free(list->paths[i]);
-    free(list->paths);
-    *list = (ls_picture_list){ 0 };
 }

@@ -9,7 +9,7 @@
 #include "data/dataset.h"
 
 typedef struct {
-    const char *const *paths; // image_check.h has the kinds
+    const char *const *paths; // image_check.h has the kinds; one may be "-", the picture that comes by standard input
     int64_t count;
     ls_chw shape;            // of 1 or 3 channels; else LS_USAGE
     int resize, decoder;     // as data.resize and data.decoder have it
@@ -20,14 +20,5 @@ typedef struct {
 LS_CHECKED ls_status ls_pictures_open(const ls_pictures_options *options, ls_dataset **out);
 // Why picture `index`, which has been read, could not be (LS_DATA); LS_SUCCESS: it could.
 ls_status ls_pictures_failure(const ls_dataset *pictures, int64_t index);
-
-// The pictures that are named: files as they are, and of each folder the pictures in it, by name (bytes), hidden ones and
-// those in folders below left out. In order. LS_DATA: a folder has none, or cannot be listed.
-typedef struct {
-    char **paths;
-    int64_t count;
-} ls_picture_list;
-LS_CHECKED ls_status ls_pictures_list(const char *const *named, int count, ls_picture_list *out);
-void ls_pictures_list_free(ls_picture_list *list);
 
 #endif

@@ -153,6 +153,9 @@ static const struct {
     { { "eval", "a.ini" }, { .command = LS_COMMAND_EVAL, .config = "a.ini", .seconds = 3, .repeats = 5 } },
     { { "eval", "a.ini", "weights" },
         { .command = LS_COMMAND_EVAL, .config = "a.ini", .weights = "weights", .seconds = 3, .repeats = 5 } },
+    { { "eval", "w", "--json" }, { .command = LS_COMMAND_EVAL, .config = "w", .json = 1, .seconds = 3, .repeats = 5 } },
+    { { "predict", "w", "--files-from", "-" },
+        { .command = LS_COMMAND_PREDICT, .weights = "w", .files_from = "-", .seconds = 3, .repeats = 5 } },
     { { "bench", "a.ini", "--layers" },
         { .command = LS_COMMAND_BENCH, .config = "a.ini", .layers = 1, .seconds = 3, .repeats = 5 } },
     { { "bench", "a.ini", "--sweep", "ranks=1,2", "--scaling=both", "--sweep=micro_batch=8" },
@@ -206,7 +209,8 @@ static int same_args(const ls_args *a, const ls_args *b) {
                a->print_config == b->print_config && a->dry_run == b->dry_run && a->quiet == b->quiet &&
                a->scaling == b->scaling && a->sweep_count == b->sweep_count && a->seconds == b->seconds &&
                a->repeats == b->repeats && a->layers == b->layers && a->json == b->json && a->quick == b->quick &&
-               same_text(a->trace, b->trace) && a->trace_from == b->trace_from && a->trace_to == b->trace_to;
+               same_text(a->files_from, b->files_from) && same_text(a->trace, b->trace) &&
+               a->trace_from == b->trace_from && a->trace_to == b->trace_to;
     same = same && a->file_count == b->file_count;
     for (int i = 0; same && i < a->file_count; i++) same = same_text(a->files[i], b->files[i]);
     for (int i = 0; same && i < a->sweep_count; i++) same = same_text(a->sweeps[i], b->sweeps[i]);

@@ -100,6 +100,38 @@ check "crop: other pixels" "$(cmp -s crop-logits.txt logits.txt && echo the same
 LC_ALL=C sed 's/"lockstep.decoder":"stb_image"/"lockstep.decoder":"other_lib"/' ../crop/weights.safetensors >other.safetensors
 check "another decoder: told" "$("$train" predict other.safetensors "${above[0]}" 2>&1 | grep -c 'warning: the training pictures were decoded by other_lib, these are by ')" 1
 
+# Standard input: a picture, or names.
+check "a picture by standard input" "$("$train" predict --quiet w.safetensors - <"${below[1]}")" "$(sed -n 5p classes.txt | sed 's/^[^\t]*/-/')"
+check "by a pipe, beside others" "$(cat "${above[0]}" | "$train" predict --quiet w.safetensors "${below[0]}" - | cut -f 2-)" \
+    "$({ sed -n 4p classes.txt; sed -n 1p classes.txt; } | cut -f 2-)"
+printf '%s\n\n' "${above[@]}" "${below[@]}" >names
+check "names, a line each" "$("$train" predict --quiet w.safetensors --files-from names)" "$(cat classes.txt)"
+check "names by standard input" "$("$train" predict --quiet w.safetensors --files-from - <names)" "$(cat classes.txt)"
+check "names ended by 0 bytes" "$(printf '%s\0' "${below[@]}" | "$train" predict --quiet w.safetensors "${above[@]}" --files-from -)" "$(cat classes.txt)"
+check "names of folders" "$(printf 'test/dark above\ntest/dark_below' | "$train" predict --quiet w.safetensors --files-from -)" "$(cat classes.txt)"
+check "a list of names and a picture" "$("$train" predict --quiet w.safetensors --files-from names - <"${above[0]}" | head -n 1 | cut -f 2-)" "$(head -n 1 classes.txt | cut -f 2-)"
+refused "no picture there" 3 "standard input: is empty, expected a picture" "$train" predict --quiet w.safetensors - </dev/null
+refused "no picture that is known there" 3 "standard input: no picture that is known" "$train" predict --quiet w.safetensors - <names
+refused "no names there" 3 "standard input: has no names of pictures" "$train" predict --quiet w.safetensors --files-from - </dev/null
+refused "no list" 3 "none: cannot read: open" "$train" predict --quiet w.safetensors --files-from none
+refused "standard input twice" 2 "standard input ('-') is named 2 times, and can be read once" \
+    "$train" predict --quiet w.safetensors - --files-from - <names
+refused "a missing picture of a list" 3 "missing.png: cannot open" "$train" predict --quiet w.safetensors --files-from - <<<missing.png
+
+# JSON: a line a picture, with the same names, probabilities and logits.
+if command -v python3 >/dev/null; then
+    for what in classes logits; do
+        options=$([ $what = classes ] || echo --logits)
+        # shellcheck disable=SC2086 # no word or one
+        check "--json, $what" "$("$train" predict --quiet --json $options w.safetensors "${above[@]}" "${below[@]}" | python3 -c '
+import json, sys
+for line in sys.stdin:
+    p = json.loads(line)
+    fields = ["%.9g" % x for x in p["logits"]] if "logits" in p else [x for c in p["classes"] for x in (c["name"], "%.6f" % c["probability"])]
+    print(p["path"], *fields, sep="\t")')" "$(cat $what.txt)"
+    done
+fi
+
 # One that cannot be read: a message, the others' lines, and exit code 3.
 head -c 50 "${above[0]}" >cut.png
 refused "cut off" 3 "cut.png: broken PNG: the file is cut off" "$train" predict --quiet w.safetensors "${below[0]}" cut.png

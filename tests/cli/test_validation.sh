@@ -54,9 +54,9 @@ rm -r cut/summary.json cut/weights.safetensors cut/checkpoints/update-*2[0-9] cu
 check "cut and resumed: stops where it would have" "$(field cut updates)" 24
 
 "$train" eval tiny.ini whole/weights.safetensors $validate >out 2>&1
-check "eval is of the test set" "$(cut -d ' ' -f 1 out | tr '\n' ' ')" "test_accuracy test_loss test_samples "
+check "eval is of the test set" "$(head -n 4 out | cut -d ' ' -f 1 | tr '\n' ' ')" "test_accuracy test_loss test_samples test_calibration_error "
 "$train" eval tiny.ini whole/weights.safetensors $validate --set eval.split=validation >out 2>&1
-check "eval of validation" "$(cut -d ' ' -f 1 out | tr '\n' ' ')" "val_accuracy val_loss val_samples "
+check "eval of validation" "$(head -n 4 out | cut -d ' ' -f 1 | tr '\n' ' ')" "val_accuracy val_loss val_samples val_calibration_error "
 check "eval of validation: the run's" "$(awk '$1 == "val_accuracy" { print $2 }' out)" "$(printf '%.6f' "$(field whole val_accuracy)")"
 
 refused "patience without validation" 2 "train.patience=2: it goes by validation, for which nothing is held out" \

@@ -1,0 +1,201 @@
+#include "data/picture_list.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "base/files.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "data/image_check.h"
+
+enum { NAMES_BYTES = 1024 }; // of names in a message
+
+// Takes path; NULL: there was no memory for it.
+static ls_status add_path(ls_picture_list *list, char *path, int label) {
+    ls_status status = path ? LS_SUCCESS : ls_no_memory(0, "list of pictures");
+    LS_THEN(status, LS_GROW(list->paths, list->count, "list of pictures"));
+    LS_THEN(status, LS_GROW(list->labels, list->count, "list of pictures"));
+    if (ls_failed(status)) {
+        free(path);
+        return status;
+    }
+    list->paths[list->count] = path;
+    list->labels[list->count++] = label;
+    return LS_SUCCESS;
+}
+
+void ls_picture_list_free(ls_picture_list *list) {
+    for (int64_t i = 0; i < list->count; i++) free(list->paths[i]);
+    free(list->paths);
+    free(list->labels);
+    *list = (ls_picture_list){ 0 };
+}
+
+// --- folders ---------------------------------------------------------------------------------------
+
+static int is_visible(const struct dirent *entry) {
+    return entry->d_name[0] != '.';
+}
+
+static int is_picture(const struct dirent *entry) {
+    return is_visible(entry) && ls_image_is_named(entry->d_name);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_folder(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// "folder/name"; NULL: no memory. free() it.
+static char *path_in(const char *folder, const char *name) {
+    const size_t length = strlen(folder);
+    char *path;
+    if (asprintf(&path, "%s%s%s", folder, length && folder[length - 1] == '/' ? "" : "/", name) < 0) return NULL;
+    return path;
+}
+
+typedef struct {
+    struct dirent **at;
+    int count;
+} listing;
+
+static ls_status list_folder(const char *folder, int (*wanted)(const struct dirent *entry), listing *out) {
+    out->count = scandir(folder, &out->at, wanted, by_name);
+    if (out->count >= 0) return LS_SUCCESS;
+    return ls_fail(LS_DATA, "%s: cannot list the folder: %s", folder, strerror(errno));
+}
+
+static void free_listing(listing *l) {
+    for (int i = 0; i < l->count; i++) free(l->at[i]);
+    free(l->at);
+}
+
+static ls_status add_folder(ls_picture_list *list, const char *folder, int label) {
+    listing found;
+    LS_TRY(list_folder(folder, is_picture, &found));
+    ls_status status = LS_SUCCESS;
+    for (int i = 0; i < found.count; i++) LS_THEN(status, add_path(list, path_in(folder, found.at[i]->d_name), label));
+    free_listing(&found);
+    return status;
+}
+
+ls_status ls_picture_list_add(ls_picture_list *list, const char *named) {
+    const int64_t before = list->count;
+    if (!is_folder(named)) return add_path(list, strdup(named), 0);
+    LS_TRY(add_folder(list, named, 0));
+    if (list->count > before) return LS_SUCCESS;
+    return ls_fail(
+        LS_DATA, "%s: a folder without pictures (" LS_IMAGE_ENDINGS "; folders in it are not looked into)", named);
+}
+
+// --- lists of names --------------------------------------------------------------------------------
+
+// text ends with a 0 byte behind the last of its bytes.
+static ls_status add_names(ls_picture_list *list, char *text, size_t bytes) {
+    const char separator = memchr(text, 0, bytes) ? 0 : '\n';
+    for (char *at = text, *const end = text + bytes; at < end;) {
+        char *behind = memchr(at, separator, (size_t)(end - at));
+        if (!behind) behind = end;
+        *behind = 0;
+        if (*at) LS_TRY(ls_picture_list_add(list, at));
+        at = behind + 1;
+    }
+    return LS_SUCCESS;
+}
+
+ls_status ls_picture_list_add_names(ls_picture_list *list, const char *path) {
+    char *text = NULL;
+    size_t bytes = 0;
+    const int64_t before = list->count;
+    ls_status status = ls_read_stream(path, &text, &bytes);
+    if (status.code == LS_STORAGE) status.code = LS_DATA;
+    LS_THEN(status, add_names(list, text, bytes));
+    free(text);
+    if (ls_failed(status) || list->count > before) return status;
+    return ls_fail(LS_DATA, "%s: has no names of pictures, expected one a line, or each ended by a 0 byte",
+        strcmp(path, "-") == 0 ? "standard input" : path);
+}
+
+// --- folders of classes ----------------------------------------------------------------------------
+
+typedef struct {
+    const char *const *classes;
+    int count;
+    char **folders; // by class; NULL: there is none
+    char unknown[NAMES_BYTES];
+    ls_text_room room; // of unknown
+} class_folders;
+
+// A class's name is valid UTF-8, a folder's need not be, and has no '/'. classes + count: none.
+static const char *const *find_class(const class_folders *c, const char *folder_name) {
+    const char *const *at = c->classes, *const *const end = at + c->count;
+    char *name = ls_text_as_utf8(folder_name);
+    for (int same = 0; name && at < end && !same; at += !same) {
+        same = strlen(name) == strlen(*at);
+        for (size_t i = 0; same && name[i]; i++) same = name[i] == ((*at)[i] == '/' ? '_' : (*at)[i]);
+    }
+    free(name);
+    return at;
+}
+
+static ls_status take_entry(class_folders *c, const char *folder, const char *name) {
+    char *path = path_in(folder, name);
+    if (!path) return ls_no_memory(0, "list of pictures");
+    const int64_t k = find_class(c, name) - c->classes;
+    if (is_folder(path) && k < c->count && !c->folders[k]) {
+        c->folders[k] = path;
+        return LS_SUCCESS;
+    }
+    ls_status status = LS_SUCCESS;
+    if (is_folder(path))
+        ls_text_put(&c->room, "%s'%s'", c->unknown[0] ? ", " : "", name);
+    else if (ls_image_is_named(name))
+        status = ls_fail(LS_DATA, "%s: image outside a class folder; move it into the folder of its class", path);
+    free(path);
+    return status;
+}
+
+static ls_status check_classes(const class_folders *c, const char *folder) {
+    char missing[NAMES_BYTES] = "", text[3 * NAMES_BYTES] = "";
+    ls_text_room names = { missing, sizeof missing }, room = { text, sizeof text };
+    for (int k = 0; k < c->count; k++)
+        if (!c->folders[k]) ls_text_put(&names, "%s'%s'", missing[0] ? ", " : "", c->classes[k]);
+    if (!missing[0] && !c->unknown[0]) return LS_SUCCESS;
+    if (missing[0])
+        ls_text_put(
+            &room, "; missing: %s (put their pictures there; an empty folder says that there are none)", missing);
+    if (c->unknown[0]) ls_text_put(&room, "; unknown: %s (rename them or move them away)", c->unknown);
+    return ls_fail(
+        LS_DATA, "%s: expected a folder for each of the %d classes of the weights%s", folder, c->count, text);
+}
+
+static ls_status add_classes(ls_picture_list *list, const char *folder, class_folders *c) {
+    listing found;
+    LS_TRY(list_folder(folder, is_visible, &found));
+    ls_status status = LS_SUCCESS;
+    for (int i = 0; i < found.count; i++) LS_THEN(status, take_entry(c, folder, found.at[i]->d_name));
+    free_listing(&found);
+    LS_THEN(status, check_classes(c, folder));
+    for (int k = 0; k < c->count; k++) LS_THEN(status, add_folder(list, c->folders[k], k));
+    return status;
+}
+
+ls_status ls_picture_list_add_classes(
+    ls_picture_list *list, const char *folder, const char *const *classes, int class_count) {
+    const int64_t before = list->count;
+    class_folders c = { .classes = classes, .count = class_count };
+    c.room = (ls_text_room){ c.unknown, sizeof c.unknown };
+    LS_TRY(LS_NEW(c.folders, class_count, "folders of %d classes", class_count));
+    ls_status status = add_classes(list, folder, &c);
+    for (int k = 0; k < class_count; k++) free(c.folders[k]);
+    free(c.folders);
+    if (ls_failed(status) || list->count > before) return status;
+    return ls_fail(LS_DATA, "%s: no picture in its class folders (" LS_IMAGE_ENDINGS ")", folder);
+}
