@@ -107,6 +107,7 @@ function(lockstep_cuda_add_plugin)
   lockstep_cuda_folders(folders)
   set_target_properties(lockstep_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin" CUDA_STANDARD 17
     CUDA_RUNTIME_LIBRARY None BUILD_RPATH "$ORIGIN;${folders}" INSTALL_RPATH "$ORIGIN")
+  lockstep_install_plugin(cuda lockstep_cuda)
 endfunction()
 
 # bin/cuda_plans: cuDNN's plans for described GPUs, which tests/device/cuda/test_cudnn_plans.sh calls. Needs no driver.

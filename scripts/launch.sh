@@ -4,7 +4,7 @@
 #   scripts/launch.sh -np 4 ./train config.ini
 #   scripts/launch.sh --host a:4,b:4 -np 8 --bind-to none ./train config.ini --set run.max_restarts=10
 #
-# The first argument that is a program named train divides mpirun's options from train's. train gets run.resume = auto: the run folder's
+# The first argument that is a program named train (or lockstep-train) divides mpirun's options from train's. train gets run.resume = auto: the run folder's
 # run goes on from its newest good checkpoint, or is started where there is none (a line says so); the same command after a reboot goes
 # on, too. With --resume among train's options there must be a run. The folder must be seen from here.
 #
@@ -34,7 +34,14 @@ refuse() {
 
 # --- the command line
 
-is_program() { [ "${1##*/}" = train ] && [ -f "$1" ] && [ -x "$1" ]; }
+is_program() {
+  local name=${1##*/}
+  case $name in
+  train) [ -f "$1" ] && [ -x "$1" ] ;;
+  lockstep-train) command -v "$1" >/dev/null ;; # as packages install it, on the PATH
+  *) false ;;
+  esac
+}
 
 mpi=()
 while [ $# -gt 0 ] && ! is_program "$1"; do

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/atomic_file.h"
+#include "base/files.h"
+#include "base/installed.h"
 #include "base/text.h"
 #include "config/ini.h"
 #include "config/values.h"
@@ -398,6 +399,8 @@ static ls_status read_entries(ls_config *cfg, const ls_ini *ini) {
 }
 
 ls_status ls_config_read_file(ls_config *cfg, const char *path) {
+    char shipped[LS_TEXT_BYTES]; // configs/mnist.ini is there for whoever has installed the program, too
+    if (*path != '/' && !ls_path_exists(path) && ls_installed_path(path, shipped, sizeof shipped)) path = shipped;
     if (strlen(path) >= LS_TEXT_BYTES)
         return ls_fail(LS_USAGE, "%.100s...: a path of %zu characters; expected at most %d", path, strlen(path),
             LS_TEXT_BYTES - 1);

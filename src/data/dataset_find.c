@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/atomic_file.h"
+#include "base/installed.h"
 
 enum { MAX_CANDIDATES = 4, MAX_LIST = 1536 };
 
@@ -69,8 +70,9 @@ ls_status ls_dataset_find(
         return ls_fail(LS_DATA, "folder: no folder %s; set data.path to the one that has the class folders", folders);
     }
     for (int k = 0; k < count; k++) append(files, ", ", wanted[k]);
+    char script[LS_TEXT_BYTES];
     return ls_fail(LS_DATA,
-        "%s: no %s set found: looked in %s for %s; run scripts/fetch-data.sh %s, or set data.path to the folder "
-        "that has the files",
-        dataset->facts.name, ls_split_name(dataset->split), folders, files, dataset->facts.name);
+        "%s: no %s set found: looked in %s for %s; run %s %s, or set data.path to the folder that has the files",
+        dataset->facts.name, ls_split_name(dataset->split), folders, files,
+        ls_script_path("fetch-data.sh", script, sizeof script), dataset->facts.name);
 }

@@ -22,6 +22,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/installed.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "dist/launcher.h"
@@ -138,13 +139,14 @@ static void look_for_launchers(ls_facts *facts) {
 // --- the host ------------------------------------------------------------------------------------
 
 static void look_at_program(ls_facts *facts) {
-    char program[PATH_MAX];
+    char program[PATH_MAX], configs[PATH_MAX];
     struct utsname system;
     int is_here = 0;
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = 0;
     if (ls_failed(ls_path_same("./train", "/proc/self/exe", &is_here))) is_here = 0;
-    ls_text_cut(facts->program, sizeof facts->program, "%s", is_here || !program[0] ? "./train" : program);
+    const char *called = ls_installed_path("configs", configs, sizeof configs) ? "lockstep-train" : program;
+    ls_text_cut(facts->program, sizeof facts->program, "%s", is_here || !*called ? "./train" : called);
     ls_text_cut(facts->version, sizeof facts->version, "%s", ls_version());
     ls_text_cut(facts->build, sizeof facts->build, "%s", ls_version_compiler());
     facts->is_root = geteuid() == 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/installed.h"
 #include "base/text.h"
 #include "lockstep_cuda_build.h" // LS_CUDA_BUILD_FOLDERS: cmake/cuda.cmake
 
@@ -38,12 +39,8 @@ static int open_in_folders(const char *folders, const char *soname, ls_library_f
 // cuda/lib in the program's own folder. No folder above it: who may write there would choose what is loaded.
 static int open_beside_program(const char *soname, ls_library_file *out) {
     char folder[LS_LIBRARY_PATH_BYTES];
-    ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 16);
-    if (length <= 0) return 0;
-    folder[length] = '\0';
-    char *slash = strrchr(folder, '/');
-    if (!slash) return 0;
-    ls_text_cut(slash, 16, "/cuda/lib");
+    if (ls_failed(ls_program_folder(folder, sizeof folder - 16))) return 0;
+    strcat(folder, "/cuda/lib");
     return open_in_folders(folder, soname, out);
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/atomic_file.h"
+#include "base/installed.h"
 
 const ls_gpu_vendor ls_gpu_none = { NULL, NULL, NULL };
 #define PLUGIN(NAME, name, vendor, needs) extern const ls_gpu_vendor ls_gpu_##vendor;
@@ -20,13 +21,8 @@ const ls_gpu_plugin_row ls_gpu_plugins[LS_GPU_PLUGIN_COUNT] = {
 };
 
 static ls_status path_beside_program(const char *file, char *path, size_t bytes) {
-    ssize_t length = readlink("/proc/self/exe", path, bytes - 1);
-    if (length < 0) return ls_fail(LS_DEVICE, "cannot find the folder of this program: /proc/self/exe is not there");
-    path[length] = 0;
-    char *slash = strrchr(path, '/');
-    if (slash) *slash = 0;
     char folder[PATH_MAX];
-    memcpy(folder, path, strlen(path) + 1);
+    LS_TRY(ls_program_folder(folder, sizeof folder));
     return ls_path_join(path, bytes, folder, file);
 }
 

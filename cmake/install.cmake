@@ -1,0 +1,77 @@
+# Where things go with cmake --install, and the packages that cpack makes of it.
+#
+#   lib/lockstep/train, lockstep_cuda.so    the program and, beside it, its device plugins: it looks there for them
+#   bin/lockstep-train                      a link to it: "train" is too general a name for a PATH
+#   share/lockstep/configs, scripts         found from the program's own place (src/base/installed.h): nothing has the prefix in it
+#   share/doc/lockstep, share/man, completions
+# Components: program, a plugin's name (cuda), doc.
+
+include(GNUInstallDirs)
+
+# lockstep_generate(FILE TOPIC...): FILE below build/generated, printed by `train help TOPIC...`.
+function(lockstep_generate file)
+  get_filename_component(folder "${file}" DIRECTORY)
+  file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/generated/${folder}")
+  add_custom_command(OUTPUT "${CMAKE_BINARY_DIR}/generated/${file}" DEPENDS train VERBATIM COMMENT ""
+    COMMAND train help ${ARGN} > "${CMAKE_BINARY_DIR}/generated/${file}")
+  set_property(GLOBAL APPEND PROPERTY lockstep_generated "${CMAKE_BINARY_DIR}/generated/${file}")
+endfunction()
+
+# lockstep_install()
+#   The program, what it reads and what is said of it.
+function(lockstep_install)
+  install(TARGETS train DESTINATION lib/lockstep COMPONENT program)
+  install(CODE "
+    file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+    file(CREATE_LINK ../lib/lockstep/train
+      \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/lockstep-train\" SYMBOLIC)" COMPONENT program)
+  install(DIRECTORY configs DESTINATION share/lockstep COMPONENT program)
+  install(PROGRAMS scripts/fetch-data.sh scripts/fetch-cuda.sh scripts/launch.sh scripts/torch_to_safetensors.py
+    DESTINATION share/lockstep/scripts COMPONENT program)
+  install(DIRECTORY scripts/slurm DESTINATION share/lockstep/scripts COMPONENT program)
+  lockstep_generate(man1/lockstep-train.1 man lockstep-train)
+  lockstep_generate(bash-completion/lockstep-train completion bash lockstep-train)
+  lockstep_generate(zsh-completion/_lockstep-train completion zsh lockstep-train)
+  get_property(generated GLOBAL PROPERTY lockstep_generated)
+  add_custom_target(lockstep_help ALL DEPENDS ${generated})
+  set(from "${CMAKE_BINARY_DIR}/generated")
+  install(FILES "${from}/man1/lockstep-train.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT program)
+  install(FILES "${from}/bash-completion/lockstep-train" DESTINATION share/bash-completion/completions COMPONENT program)
+  install(FILES "${from}/zsh-completion/_lockstep-train" DESTINATION share/zsh/vendor-completions COMPONENT program)
+  install(FILES README.md DESTINATION share/doc/lockstep COMPONENT doc)
+  install(DIRECTORY docs DESTINATION share/doc/lockstep COMPONENT doc)
+endfunction()
+
+# lockstep_install_plugin(NAME TARGET)
+function(lockstep_install_plugin name target)
+  install(TARGETS ${target} LIBRARY DESTINATION lib/lockstep COMPONENT ${name})
+  set_property(GLOBAL APPEND PROPERTY lockstep_plugin_components ${name})
+endfunction()
+
+# lockstep_packages()
+#   `cpack -G DEB` in the build's folder: lockstep, lockstep-doc, and lockstep-cuda where the plugin is built.
+macro(lockstep_packages)
+  get_property(lockstep_plugin_components GLOBAL PROPERTY lockstep_plugin_components)
+  set(CPACK_GENERATOR DEB)
+  set(CPACK_PACKAGE_NAME lockstep)
+  set(CPACK_PACKAGE_CONTACT "the authors of Lockstep <lockstep@localhost>")
+  set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trains small convolutional networks on several devices in step")
+  set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+  set(CPACK_STRIP_FILES ON)
+  set(CPACK_COMPONENTS_ALL program doc ${lockstep_plugin_components})
+  set(CPACK_DEB_COMPONENT_INSTALL ON)
+  set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+  set(CPACK_DEBIAN_PACKAGE_SECTION science)
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME lockstep)
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS openmpi-bin)
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "lockstep-doc, dataset-fashion-mnist")
+  set(CPACK_DEBIAN_DOC_PACKAGE_NAME lockstep-doc)
+  set(CPACK_DEBIAN_DOC_PACKAGE_ARCHITECTURE all)
+  foreach(plugin ${lockstep_plugin_components})
+    string(TOUPPER "${plugin}" upper)
+    set(CPACK_DEBIAN_${upper}_PACKAGE_NAME lockstep-${plugin})
+    set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "lockstep (= ${PROJECT_VERSION})") # the vendor's libraries are no packages of Debian
+  endforeach()
+  include(CPack)
+endmacro()
