@@ -26,7 +26,7 @@ function(lockstep_install)
     file(CREATE_LINK ../lib/lockstep/train
       \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/lockstep-train\" SYMBOLIC)" COMPONENT program)
   install(DIRECTORY configs DESTINATION share/lockstep COMPONENT program)
-  install(PROGRAMS scripts/fetch-data.sh scripts/fetch-cuda.sh scripts/launch.sh scripts/torch_to_safetensors.py
+  install(PROGRAMS scripts/fetch-data.sh scripts/fetch-cuda.sh scripts/launch.sh scripts/torch_to_safetensors.py scripts/import_runs.py
     DESTINATION share/lockstep/scripts COMPONENT program)
   install(DIRECTORY scripts/slurm DESTINATION share/lockstep/scripts COMPONENT program)
   lockstep_generate(man1/lockstep-train.1 man lockstep-train)
