@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# What is installed: from a prefix that was moved, called by its link, in an empty folder. Configurations, pages, completions and the
+# plugin are found from the program's own place, and messages name the scripts that are there.
+set -uo pipefail
+build=$(realpath "$1/..")
+# shellcheck source=tests/cli/common.sh
+. tests/cli/common.sh
+[ -f "$build/generated/man1/lockstep-train.1" ] || {
+    echo "skipped: this build installs nothing (sanitizers)"
+    exit 77
+}
+
+cmake --install "$build" --prefix "$here/first" >log 2>&1
+check "cmake --install" $? 0
+mv first moved
+for file in lib/lockstep/train share/lockstep/configs/mnist.ini share/lockstep/scripts/fetch-data.sh share/man/man1/lockstep-train.1 \
+    share/bash-completion/completions/lockstep-train share/zsh/vendor-completions/_lockstep-train share/doc/lockstep/README.md; do
+    [ -f "moved/$file" ]
+    check "$file" $? 0
+done
+check "where it was built for" "$(grep -rl "$here/first" moved | wc -l)" 0
+
+mkdir empty && cd empty || exit 1
+PATH=$here/moved/bin:$PATH
+check "program" "$(lockstep-train --version | head -n 1)" "$("$train" --version | head -n 1)"
+check "a configuration that is installed" "$(lockstep-train configs/mnist.ini --print-config | grep -c '^dataset *= mnist')" 1
+refused "a configuration that is nowhere" 2 "configs/mnsit.ini" lockstep-train configs/mnsit.ini
+refused "data that is missing" 3 "run $here/moved/share/lockstep/scripts/fetch-data.sh mnist" lockstep-train configs/mnist.ini
+mkdir configs && cp ../tiny.ini configs/mnist.ini && cp ../net.ini configs
+check "one's own comes first" "$(lockstep-train configs/mnist.ini --print-config | grep '^dataset')" "$(lockstep-train ../tiny.ini --print-config | grep '^dataset')"
+lockstep-train ../tiny.ini --run-dir run --quiet --set train.epochs=1
+check "a run" $? 0
+check "its command" "$(lockstep-train doctor --quick | grep -c '^  lockstep-train config.ini')" 1
+if [ -f "$build/bin/lockstep_cuda.so" ]; then
+    check "the plugin beside it" "$(lockstep-train devices | grep -c 'this build has no CUDA device')" 0
+fi
+check "the manual's name" "$(grep -c '^\.TH LOCKSTEP.*TRAIN 1' ../moved/share/man/man1/lockstep-train.1)" 1
+finish
