@@ -43,6 +43,13 @@ void ls_json_add_text(cJSON *object, const char *name, const char *text) {
     ls_json_add_item(object, name, ls_json_string(text));
 }
 
+void ls_json_add_known(cJSON *object, const char *name, const char *text) {
+    if (text[0])
+        ls_json_add_text(object, name, text);
+    else
+        ls_json_add_null(object, name);
+}
+
 void ls_json_add_bool(cJSON *object, const char *name, int value) {
     ls_json_add_item(object, name, cJSON_CreateBool(value));
 }

@@ -14,6 +14,7 @@
 // Texts are valid UTF-8, whatever they were: see ls_text_as_utf8.
 cJSON *ls_json_string(const char *text); // NULL: no memory, or no text
 void ls_json_add_text(cJSON *object, const char *name, const char *text);
+void ls_json_add_known(cJSON *object, const char *name, const char *text); // null for ""
 void ls_json_add_bool(cJSON *object, const char *name, int value);
 void ls_json_add_null(cJSON *object, const char *name);
 void ls_json_add_int(cJSON *object, const char *name, int64_t value);   // exact digits

@@ -111,17 +111,10 @@ void ls_devices_print(const ls_devices *f, FILE *file) {
 
 // --- for a program -------------------------------------------------------------------------------
 
-static void add_text(cJSON *object, const char *name, const char *text) {
-    if (text[0])
-        ls_json_add_text(object, name, text);
-    else
-        ls_json_add_null(object, name);
-}
-
 static void add_cpu(cJSON *devices, const ls_devices *f) {
     cJSON *device = ls_json_append(devices, cJSON_CreateObject());
-    add_text(device, "type", "cpu");
-    add_text(device, "name", f->cpus.model);
+    ls_json_add_known(device, "type", "cpu");
+    ls_json_add_known(device, "name", f->cpus.model);
     ls_json_add_int(device, "cores", f->cpus.mask_cores);
     ls_json_add_int(device, "threads", f->threads);
     ls_json_add_int(device, "memory_bytes", (int64_t)f->memory_bytes);
@@ -135,35 +128,35 @@ static void add_card(cJSON *devices, const ls_gpu_plugin_row *plugin, const ls_g
     char capability[16];
     snprintf(capability, sizeof capability, "%d.%d", card->capability / 10, card->capability % 10);
     cJSON *device = ls_json_append(devices, cJSON_CreateObject());
-    add_text(device, "type", plugin->type);
+    ls_json_add_known(device, "type", plugin->type);
     ls_json_add_int(device, "index", index);
-    add_text(device, "name", card->name);
-    add_text(device, "compute_capability", capability);
+    ls_json_add_known(device, "name", card->name);
+    ls_json_add_known(device, "compute_capability", capability);
     ls_json_add_bool(device, "new_enough", card->new_enough);
     ls_json_add_int(device, "memory_bytes", (int64_t)card->memory_bytes);
-    add_text(device, "driver", machine->driver_release);
-    add_text(device, "uuid", card->uuid);
-    add_text(device, "pci", card->pci);
+    ls_json_add_known(device, "driver", machine->driver_release);
+    ls_json_add_known(device, "uuid", card->uuid);
+    ls_json_add_known(device, "pci", card->pci);
 }
 
 static void add_libraries(cJSON *tree, const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine) {
     cJSON *driver = ls_json_add_object(tree, "driver");
-    add_text(driver, "version", machine->driver_release);
+    ls_json_add_known(driver, "version", machine->driver_release);
     ls_json_add_int(driver, plugin->type, machine->driver_runs);
-    add_text(driver, "needed", machine->driver_needed);
-    add_text(driver, "path", machine->driver_path);
-    add_text(driver, "problem", machine->driver_problem);
-    add_text(driver, "card_problem", machine->card_problem);
+    ls_json_add_known(driver, "needed", machine->driver_needed);
+    ls_json_add_known(driver, "path", machine->driver_path);
+    ls_json_add_known(driver, "problem", machine->driver_problem);
+    ls_json_add_known(driver, "card_problem", machine->card_problem);
     cJSON *libraries = ls_json_add_array(tree, "libraries");
     for (int i = 0; i < machine->library_count; i++) {
         const ls_gpu_library *from = &machine->libraries[i];
         cJSON *library = ls_json_append(libraries, cJSON_CreateObject());
-        add_text(library, "name", from->name);
-        add_text(library, "version", from->version);
-        add_text(library, "needed", from->needed);
-        add_text(library, "use", from->use);
-        add_text(library, "path", from->path);
-        add_text(library, "problem", from->problem);
+        ls_json_add_known(library, "name", from->name);
+        ls_json_add_known(library, "version", from->version);
+        ls_json_add_known(library, "needed", from->needed);
+        ls_json_add_known(library, "use", from->use);
+        ls_json_add_known(library, "path", from->path);
+        ls_json_add_known(library, "problem", from->problem);
     }
 }
 
@@ -178,7 +171,7 @@ void ls_devices_json(const ls_devices *f, cJSON *tree) {
             add_libraries(p == 0 ? tree : ls_json_add_object(tree, plugin->type), plugin, &f->machine[p]);
     }
     cJSON *chosen = ls_json_add_object(tree, "auto");
-    add_text(chosen, "device", f->chosen ? f->chosen : "");
-    add_text(chosen, "name", f->info.name);
-    add_text(chosen, "why_not_cuda", f->why);
+    ls_json_add_known(chosen, "device", f->chosen ? f->chosen : "");
+    ls_json_add_known(chosen, "name", f->info.name);
+    ls_json_add_known(chosen, "why_not_cuda", f->why);
 }

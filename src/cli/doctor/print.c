@@ -150,13 +150,6 @@ int ls_doctor_to_mend(const ls_doctor_report *r, const char **first) {
 
 // --- for a program -------------------------------------------------------------------------------
 
-static void add_text(cJSON *object, const char *name, const char *text) {
-    if (text[0])
-        ls_json_add_text(object, name, text);
-    else
-        ls_json_add_null(object, name);
-}
-
 static void add_number(cJSON *object, const char *name, int64_t value) {
     if (value >= 0)
         ls_json_add_int(object, name, value);
@@ -170,26 +163,26 @@ static void add_libraries(cJSON *object, const char *name, const ls_facts_librar
     cJSON *list = ls_json_add_array(object, name);
     for (int i = 0; i < most && rows[i].name[0]; i++) {
         cJSON *library = ls_json_append(list, cJSON_CreateObject());
-        add_text(library, "name", rows[i].name);
-        add_text(library, "version", rows[i].version);
-        add_text(library, "path", rows[i].path);
+        ls_json_add_known(library, "name", rows[i].name);
+        ls_json_add_known(library, "version", rows[i].version);
+        ls_json_add_known(library, "path", rows[i].path);
     }
 }
 
 static void add_rank(cJSON *list, const ls_facts *f) {
     cJSON *rank = ls_json_append(list, cJSON_CreateObject());
     ls_json_add_int(rank, "rank", f->rank);
-    add_text(rank, "host", f->host);
+    ls_json_add_known(rank, "host", f->host);
     ls_json_add_int(rank, "ranks_of_host", f->local_size);
-    add_text(rank, "kernel", f->kernel);
-    add_text(rank, "container", f->container);
+    ls_json_add_known(rank, "kernel", f->kernel);
+    ls_json_add_known(rank, "container", f->container);
     ls_json_add_bool(rank, "root", f->is_root);
-    add_text(rank, "program", f->version);
-    add_text(rank, "build", f->build);
-    add_text(rank, "processor", f->model);
-    add_text(rank, "instructions", f->features);
+    ls_json_add_known(rank, "program", f->version);
+    ls_json_add_known(rank, "build", f->build);
+    ls_json_add_known(rank, "processor", f->model);
+    ls_json_add_known(rank, "instructions", f->features);
     ls_json_add_int(rank, "cores", f->mask_cores);
-    add_text(rank, "mask", f->mask);
+    ls_json_add_known(rank, "mask", f->mask);
     ls_json_add_int(rank, "processors_of_host", f->host_cpus);
     ls_json_add_real(rank, "quota", f->quota);
     ls_json_add_int(rank, "threads", f->threads);
@@ -204,40 +197,40 @@ static void add_rank(cJSON *list, const ls_facts *f) {
     cJSON *variables = ls_json_add_array(rank, "variables");
     for (int i = 0; i < LS_FACTS_VARIABLES_MAX && f->variable[i][0]; i++)
         ls_json_append(variables, ls_json_string(f->variable[i]));
-    add_text(rank, "mpi", f->mpi);
-    add_text(rank, "started_by", f->started_by);
+    ls_json_add_known(rank, "mpi", f->mpi);
+    ls_json_add_known(rank, "started_by", f->started_by);
     ls_json_add_int(rank, "gpus", f->gpus);
-    add_text(rank, "gpu", f->gpu);
-    add_text(rank, "driver", f->driver);
+    ls_json_add_known(rank, "gpu", f->gpu);
+    ls_json_add_known(rank, "driver", f->driver);
     add_libraries(rank, "libraries", f->library, LS_FACTS_LIBRARIES_MAX);
 }
 
 static void add_test(cJSON *list, const ls_test *test) {
     cJSON *item = ls_json_append(list, cJSON_CreateObject());
-    add_text(item, "name", test->name);
-    add_text(item, "result", ls_test_result_name(test->result));
-    add_text(item, "text", test->text);
+    ls_json_add_known(item, "name", test->name);
+    ls_json_add_known(item, "result", ls_test_result_name(test->result));
+    ls_json_add_known(item, "text", test->text);
     for (int i = 0; i < LS_TEST_FIGURES_MAX && test->figure[i].name; i++)
         ls_json_add_real(item, test->figure[i].name, test->figure[i].value);
 }
 
 void ls_doctor_json(const ls_doctor_report *r, cJSON *tree) {
     char lines[LS_LAUNCH_BYTES];
-    add_text(tree, "differences", r->findings->differences);
+    ls_json_add_known(tree, "differences", r->findings->differences);
     ls_json_add_bool(tree, "may_differ", r->findings->may_differ);
     cJSON *list = ls_json_add_array(tree, "ranks");
     for (int i = 0; i < r->ranks; i++) add_rank(list, &r->all[i]);
     add_libraries(tree, "launchers", r->all->launcher, LS_FACTS_LAUNCHERS_MAX);
-    add_text(tree, "srun", r->all->srun);
+    ls_json_add_known(tree, "srun", r->all->srun);
     ls_devices_json(r->devices, tree);
     list = ls_json_add_array(tree, "findings");
     for (int i = 0; i < r->findings->count; i++) {
         const ls_finding *f = &r->findings->row[i];
         cJSON *item = ls_json_append(list, cJSON_CreateObject());
-        add_text(item, "severity", ls_severity_name(f->severity));
-        add_text(item, "topic", f->topic);
-        add_text(item, "where", f->where);
-        add_text(item, "text", f->text);
+        ls_json_add_known(item, "severity", ls_severity_name(f->severity));
+        ls_json_add_known(item, "topic", f->topic);
+        ls_json_add_known(item, "where", f->where);
+        ls_json_add_known(item, "text", f->text);
     }
     list = ls_json_add_array(tree, "commands");
     ls_launch_lines(r->all, r->ranks, lines);
