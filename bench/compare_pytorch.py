@@ -6,7 +6,7 @@ The ratio of a round is the best Lockstep over the best PyTorch of that round, s
 reported are the median and the range of the rounds' ratios, time to the first update and peak memory.
 
   bench/compare_pytorch.py --python newest=/path/to/venv/bin/python --python debian=/usr/bin/python3 \\
-      [--compile newest] [--bf16 newest] [--models lenet,resnet20,resnet9,airbench94] [--rounds 5] [--seconds 4] \\
+      [--compile newest] [--bf16 newest] [--models lenet,resnet20,resnet9,airbench94,mobilenet] [--rounds 5] [--seconds 4] \\
       [--out bench/results/NAME.json]
 
 PyTorch runs as cpu-bench practice has it best: channels_last and contiguous, the allocator told not to return memory, and
@@ -25,7 +25,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PEER = ROOT / "bench/peers/torch_throughput.py"
-SHAPE = {"lenet": "1x28x28", "resnet9": "3x32x32", "resnet20": "3x32x32", "airbench94": "3x32x32"}
+SHAPE = {"lenet": "1x28x28", "resnet9": "3x32x32", "resnet20": "3x32x32", "airbench94": "3x32x32",
+         "mobilenet": "3x32x32"}
 ALLOCATOR = {  # glibc: keep freed memory, use huge pages
     "MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592", "MALLOC_TOP_PAD_": "268435456",
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",

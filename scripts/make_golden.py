@@ -43,6 +43,7 @@ NETWORKS = {
     # not shipped: tests/golden/<network>.ini
     "se-resnet": {"batch": 32, "rate": 0.002, "input": "3x16x16"},
     "densenet": {"batch": 32, "rate": 0.002, "input": "3x16x16"},
+    "separable": {"batch": 32, "rate": 0.002, "input": "3x16x16"},
 }
 COMMON = {"input": "3x32x32", "seed": 1, "momentum": 0.9, "weight_decay": 5e-4, "classes": 10, "mean": 0.5, "std": 0.25}
 # Recipes in small: five epochs of four updates, and a schedule, an average and resolutions that change within them. Muon's steps do

@@ -10,7 +10,7 @@
 typedef struct {
     const char *network, *name;
     ls_nchw src; // n: the batch
-    int out_channels, kernel, stride, pad;
+    int out_channels, kernel, stride, pad, groups;
 } conv_layer;
 
 typedef struct {

@@ -18,7 +18,7 @@ ls_conv_attr conv_attr_of(const conv_layer *l) {
         .pad_h = l->pad,
         .pad_w = l->pad,
         .dilation = 1,
-        .groups = 1,
+        .groups = l->groups,
         .storage = LS_F32 };
 }
 
@@ -40,8 +40,9 @@ static size_t at(ls_nchw s, int n, int c, int y, int x) {
     return (((size_t)n * (size_t)s.c + (size_t)c) * (size_t)s.h + (size_t)y) * (size_t)s.w + (size_t)x;
 }
 
+// c: of its group
 static size_t weight_at(const ls_conv_attr *a, int k, int c, int r, int s) {
-    return at((ls_nchw){ a->dst.c, a->src.c, a->kernel_h, a->kernel_w }, k, c, r, s);
+    return at((ls_nchw){ a->dst.c, a->src.c / a->groups, a->kernel_h, a->kernel_w }, k, c, r, s);
 }
 
 typedef struct {
@@ -63,13 +64,14 @@ static inline __attribute__((always_inline)) sums forward_at(const conv_pass *d,
     const size_t plane = (size_t)a->dst.h * (size_t)a->dst.w;
     const int q = (int)(index % (size_t)a->dst.w), p = (int)(index % plane / (size_t)a->dst.w);
     const int k = (int)(index / plane % (size_t)a->dst.c), n = (int)(index / plane / (size_t)a->dst.c);
+    const int each = a->src.c / a->groups, first = k / (a->dst.c / a->groups) * each;
     sums sum = { 0 };
-    for (int c = 0; c < a->src.c; c++)
+    for (int c = 0; c < each; c++)
         for (int r = 0; r < a->kernel_h; r++)
             for (int s = 0; s < a->kernel_w; s++) {
                 const int y = p * a->stride_h - a->pad_h + r, x = q * a->stride_w - a->pad_w + s;
                 if (y < 0 || y >= a->src.h || x < 0 || x >= a->src.w) continue;
-                ADD(d->src[at(a->src, n, c, y, x)], d->weight[weight_at(a, k, c, r, s)]);
+                ADD(d->src[at(a->src, n, first + c, y, x)], d->weight[weight_at(a, k, c, r, s)]);
             }
     return sum;
 }
@@ -79,14 +81,15 @@ static inline __attribute__((always_inline)) sums backward_data_at(const conv_pa
     const size_t plane = (size_t)a->src.h * (size_t)a->src.w;
     const int x = (int)(index % (size_t)a->src.w), y = (int)(index % plane / (size_t)a->src.w);
     const int c = (int)(index / plane % (size_t)a->src.c), n = (int)(index / plane / (size_t)a->src.c);
+    const int each = a->dst.c / a->groups, depth = a->src.c / a->groups, first = c / depth * each;
     sums sum = { 0 };
-    for (int k = 0; k < a->dst.c; k++)
+    for (int k = first; k < first + each; k++)
         for (int r = 0; r < a->kernel_h; r++)
             for (int s = 0; s < a->kernel_w; s++) {
                 const int p = (y + a->pad_h - r) / a->stride_h, q = (x + a->pad_w - s) / a->stride_w;
                 if (p * a->stride_h != y + a->pad_h - r || q * a->stride_w != x + a->pad_w - s) continue;
                 if (p < 0 || p >= a->dst.h || q < 0 || q >= a->dst.w) continue;
-                ADD(d->grad_dst[at(a->dst, n, k, p, q)], d->weight[weight_at(a, k, c, r, s)]);
+                ADD(d->grad_dst[at(a->dst, n, k, p, q)], d->weight[weight_at(a, k, c % depth, r, s)]);
             }
     return sum;
 }
@@ -95,7 +98,8 @@ static inline __attribute__((always_inline)) sums backward_weight_at(const conv_
     const ls_conv_attr *a = &d->attr;
     const size_t width = (size_t)a->kernel_w, height = (size_t)a->kernel_h, taps = width * height;
     const int s = (int)(index % width), r = (int)(index / width % height);
-    const int c = (int)(index / taps % (size_t)a->src.c), k = (int)(index / taps / (size_t)a->src.c);
+    const int each = a->src.c / a->groups, k = (int)(index / taps / (size_t)each);
+    const int c = (int)(index / taps % (size_t)each) + k / (a->dst.c / a->groups) * each;
     sums sum = { 0 };
     for (int n = 0; n < a->src.n; n++)
         for (int p = 0; p < a->dst.h; p++)
@@ -122,7 +126,7 @@ static double exact_at(const conv_pass *d, size_t index) {
 // --- data ----------------------------------------------------------------------------------------
 
 static size_t weights_of(const ls_conv_attr *a) {
-    return (size_t)(a->dst.c * a->src.c * ls_conv_taps(a));
+    return (size_t)(a->dst.c * (a->src.c / a->groups) * ls_conv_taps(a));
 }
 
 static ls_status fill(conv_pass *d, int zeros) {
@@ -183,7 +187,7 @@ bench_error conv_pass_error(const conv_pass *d) {
 // --- on a device ---------------------------------------------------------------------------------
 
 static ls_param_shape weight_shape(const ls_conv_attr *a) {
-    return (ls_param_shape){ LS_PARAM_CONV, { a->dst.c, a->src.c, a->kernel_h, a->kernel_w }, 1 };
+    return (ls_param_shape){ LS_PARAM_CONV, { a->dst.c, a->src.c / a->groups, a->kernel_h, a->kernel_w }, a->groups };
 }
 
 ls_status conv_operands(const conv_pass *d, ls_device *device, bench_operands *o) {

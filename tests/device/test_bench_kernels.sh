@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 has() { grep -qF -- "$2" "$1" || { cat "$1" >&2; fail "\"$2\" is missing"; }; }
 
-for only in "resnet20 64->64" "lenet 32->64" "resnet20 3->16" "lenet 128->10" "resnet20 16 @32"; do
+for only in "resnet20 64->64" "lenet 32->64" "resnet20 3->16" "lenet 128->10" "resnet20 16 @32" "mobilenet 512 @4" "groups 48->48"; do
   "$bin/bench_kernels" --quick --rounds 1 --threads 2 --only "$only" --json "$work/quick.json" >"$work/$only.md" || fail "$only"
   grep -q '"rms_error"' "$work/quick.json" || fail "$only: no steps in the JSON"
 done
@@ -19,6 +19,8 @@ has "$work/resnet20 64->64.md" "| resnet20 64->64 @8 | backward weight | winogra
 has "$work/resnet20 64->64.md" "| resnet20 64->64 @8 | backward data | winograd f(2,3) |"
 has "$work/lenet 32->64.md" "| lenet 32->64 @14, 5x5 | forward | winograd f(2,5) |"
 has "$work/resnet20 3->16.md" "| resnet20 3->16 @32 | backward weight | own direct |"
+has "$work/mobilenet 512 @4.md" "| mobilenet 512 @4 | backward data | own grouped |"
+has "$work/groups 48->48.md" "| groups 48->48 @16 in 2 | backward weight | own grouped |"
 has "$work/lenet 128->10.md" "| lenet 128->10 | forward | own sgemm |"
 has "$work/resnet20 16 @32.md" "| batch norm + ReLU, backward | resnet20 16 @32 | own, fused |"
 

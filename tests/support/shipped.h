@@ -6,7 +6,7 @@
 #include "model/graph.h"
 
 static inline ls_status shipped_data(void *path, ls_chw *shape, int *classes) {
-    const int gray = strstr(path, "lenet") != NULL;
+    const int gray = strstr(path, "/lenet") != NULL;
     *shape = gray ? (ls_chw){ 1, 28, 28 } : (ls_chw){ 3, 32, 32 };
     *classes = 10;
     return LS_SUCCESS;

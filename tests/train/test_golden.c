@@ -45,6 +45,8 @@ static const row rows[] = {
     { "se-resnet", "cpu", "auto", UPDATES },
     { "densenet", "ref", "off", UPDATES < 3 ? UPDATES : 3 },
     { "densenet", "cpu", "auto", UPDATES },
+    { "separable", "ref", "off", UPDATES < 3 ? UPDATES : 3 },
+    { "separable", "cpu", "auto", UPDATES },
     { "resnet9", "cpu", "off", UPDATES },
     { "resnet9", "cpu", "auto", UPDATES },
     { "e1", "cpu", "auto", UPDATES },

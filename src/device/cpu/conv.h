@@ -1,8 +1,8 @@
 // conv.h - what the files of convolution share.
 //
-// Every engine works on dense blocked weights [dst block][src block][r][s][depth][B], depth = B, or the number of
-// channels of a plain source (then there is one source block). Grouped weights are expanded to that first:
-// zeros where groups do not meet.
+// Every engine but conv_grouped.c works on dense blocked weights [dst block][src block][r][s][depth][B], depth = B, or the
+// number of channels of a plain source (then there is one source block). Grouped weights are expanded to that first: zeros
+// where groups do not meet.
 #ifndef LS_DEVICE_CPU_CONV_H
 #define LS_DEVICE_CPU_CONV_H
 
@@ -11,7 +11,8 @@
 
 // The first are Winograd's, by ls_winograd_variant.
 typedef enum {
-    LS_CONV_ONEDNN = LS_WINOGRAD_VARIANTS,
+    LS_CONV_GROUPED = LS_WINOGRAD_VARIANTS,
+    LS_CONV_ONEDNN,
     LS_CONV_DIRECT, // computes everything
     LS_CONV_ALGORITHMS
 } ls_conv_algorithm;
@@ -46,6 +47,11 @@ static inline size_t ls_conv_bias_floats(const ls_conv_plan *plan) {
 
 // op_conv.c: a plan by this ls_conv_algorithm or ls_winograd_variant; *out is NULL where it does not compute this operator.
 LS_CHECKED ls_status ls_cpu_conv_plan_by(ls_cpu *cpu, const ls_op_desc *desc, int algorithm, ls_plan **out);
+
+// conv_grouped.c: grouped convolutions lane by lane, the depthwise among them
+int ls_conv_grouped_can(const ls_op_desc *desc);
+int ls_conv_grouped_gains(const ls_cpu *cpu, const ls_op_desc *desc); // against expanded weights
+LS_CHECKED ls_status ls_cpu_conv_grouped_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);
 
 // conv_weights.c
 void ls_conv_expand(const ls_conv_run *run, const float *grouped, float *dense);

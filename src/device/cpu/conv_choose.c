@@ -1,14 +1,14 @@
 // conv_choose.c - by which algorithm a convolution is computed.
 //
-// The rule: Winograd where it gains, with the tiles that need the fewest multiplications on maps of this size, else
-// oneDNN's generated code where it has some for the device's layouts, else own kernels. Measuring instead gains nothing
-// (docs/cpu.md).
+// The rule: Winograd where it gains, with the tiles that need the fewest multiplications on maps of this size; groups
+// lane by lane where that takes fewer than dense convolution of expanded weights; else oneDNN's generated code where it
+// has some for the device's layouts, else own kernels. Measuring instead gains nothing (docs/cpu.md).
 #include <string.h>
 #include "device/cpu/conv.h"
 
 const char *ls_conv_name(int algorithm) {
     if (algorithm < LS_WINOGRAD_VARIANTS) return ls_winograd_name((ls_winograd_variant)algorithm);
-    return algorithm == LS_CONV_ONEDNN ? "onednn" : "own direct";
+    return algorithm == LS_CONV_GROUPED ? "own grouped" : algorithm == LS_CONV_ONEDNN ? "onednn" : "own direct";
 }
 
 ls_status ls_cpu_conv_find(const char *name, int *algorithm) {
@@ -18,7 +18,7 @@ ls_status ls_cpu_conv_find(const char *name, int *algorithm) {
     if (!name || *algorithm >= 0) return LS_SUCCESS;
     return ls_fail(LS_USAGE,
         "convolution by \"%s\": the cpu device has winograd f(4,3), winograd f(5,3), winograd f(2,5), winograd f(3,3), "
-        "winograd f(2,3), onednn and own direct",
+        "winograd f(2,3), own grouped, onednn and own direct",
         name);
 }
 
@@ -42,7 +42,8 @@ static int best_winograd(const ls_cpu *cpu, const ls_op_desc *desc) {
 }
 
 ls_status ls_cpu_conv_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
-    const int order[] = { cpu->forced_convolution, best_winograd(cpu, desc), LS_CONV_ONEDNN, LS_CONV_DIRECT };
+    const int grouped = ls_conv_grouped_can(desc) && ls_conv_grouped_gains(cpu, desc) ? LS_CONV_GROUPED : -1;
+    const int order[] = { cpu->forced_convolution, best_winograd(cpu, desc), grouped, LS_CONV_ONEDNN, LS_CONV_DIRECT };
     *out = NULL;
     if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT && desc->attr.conv.bias_only) // there is nothing to convolve
         return ls_cpu_conv_plan_by(cpu, desc, LS_CONV_DIRECT, out);

@@ -219,6 +219,8 @@ ls_status ls_cpu_conv_plan_by(ls_cpu *cpu, const ls_op_desc *desc, int algorithm
                       : desc->op == LS_OP_CONV_BACKWARD_DATA ? backward_data_run
                                                              : backward_weight_run;
     *out = NULL;
+    if (algorithm == LS_CONV_GROUPED)
+        return ls_conv_grouped_can(desc) ? ls_cpu_conv_grouped_plan(cpu, desc, out) : LS_SUCCESS;
     LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, ls_conv_name(LS_CONV_DIRECT), &plan));
     plan->base.release = conv_release;
     describe_geometry(plan);

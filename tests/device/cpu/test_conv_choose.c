@@ -32,36 +32,42 @@ static void the_rule(void **state) {
     (void)state;
     static const struct {
         const char *winograd;
-        int channels, side, kernel, stride;
+        int channels, side, kernel, stride, groups;
         const char *algorithm;
     } rows[] = {
-        { "auto", 16, 8, 3, 1, "winograd f(4,3)" },
-        { "auto", 16, 7, 3, 1, "winograd f(4,3)" },
-        { "auto", 16, 15, 3, 1, "winograd f(4,3)" },
-        { "auto", 16, 3, 3, 1, "winograd f(3,3)" }, // whose tiles leave less over
-        { "auto", 16, 5, 3, 1, "winograd f(5,3)" },
-        { "auto", 16, 10, 3, 1, "winograd f(5,3)" },
-        { "auto", 16, 13, 3, 1, "winograd f(4,3)" },
-        { "auto", 16, 6, 3, 1, "winograd f(3,3)" },
-        { "auto", 16, 2, 3, 1, "winograd f(2,3)" },
-        { "auto", 16, 1, 3, 1, "onednn" },
-        { "auto", 16, 14, 5, 1, "winograd f(2,5)" },
-        { "auto", 16, 8, 3, 2, "onednn" },
-        { "auto", 16, 8, 1, 1, "onednn" },
-        { "auto", 3, 8, 3, 1, "own direct" },
-        { "f2", 16, 8, 3, 1, "winograd f(2,3)" },
-        { "f2", 16, 14, 5, 1, "onednn" },
-        { "off", 16, 8, 3, 1, "onednn" },
-        { "off", 16, 5, 3, 1, "onednn" },
+        { "auto", 16, 8, 3, 1, 1, "winograd f(4,3)" },
+        { "auto", 16, 7, 3, 1, 1, "winograd f(4,3)" },
+        { "auto", 16, 15, 3, 1, 1, "winograd f(4,3)" },
+        { "auto", 16, 3, 3, 1, 1, "winograd f(3,3)" }, // whose tiles leave less over
+        { "auto", 16, 5, 3, 1, 1, "winograd f(5,3)" },
+        { "auto", 16, 10, 3, 1, 1, "winograd f(5,3)" },
+        { "auto", 16, 13, 3, 1, 1, "winograd f(4,3)" },
+        { "auto", 16, 6, 3, 1, 1, "winograd f(3,3)" },
+        { "auto", 16, 2, 3, 1, 1, "winograd f(2,3)" },
+        { "auto", 16, 1, 3, 1, 1, "onednn" },
+        { "auto", 16, 14, 5, 1, 1, "winograd f(2,5)" },
+        { "auto", 16, 8, 3, 2, 1, "onednn" },
+        { "auto", 16, 8, 1, 1, 1, "onednn" },
+        { "auto", 3, 8, 3, 1, 1, "own direct" },
+        { "auto", 16, 8, 3, 1, 16, "own grouped" },
+        { "auto", 16, 8, 3, 2, 16, "own grouped" },
+        { "auto", 16, 8, 1, 1, 8, "own grouped" },
+        { "auto", 24, 8, 1, 1, 2, "onednn" },    // bringing channels to their lanes would take longer than it saves
+        { "auto", 4, 8, 3, 1, 4, "own direct" }, // from a plain tensor to a blocked one
+        { "f2", 16, 8, 3, 1, 1, "winograd f(2,3)" },
+        { "f2", 16, 14, 5, 1, 1, "onednn" },
+        { "off", 16, 8, 3, 1, 1, "onednn" },
+        { "off", 16, 5, 3, 1, 1, "onednn" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ls_op_desc desc = conv(LS_OP_CONV_FORWARD, rows[i].channels, rows[i].kernel, rows[i].stride);
         ls_conv_attr *a = &desc.attr.conv;
+        a->groups = rows[i].groups;
         char name[64];
         a->src.h = a->src.w = rows[i].side;
         a->dst.h = a->dst.w = (rows[i].side - 1) / rows[i].stride + 1;
-        snprintf(name, sizeof name, "%s, %d channels, %dx%d, kernel %d, stride %d", rows[i].winograd, rows[i].channels,
-            rows[i].side, rows[i].side, rows[i].kernel, rows[i].stride);
+        snprintf(name, sizeof name, "%s, %d channels, %dx%d, kernel %d, stride %d, groups %d", rows[i].winograd,
+            rows[i].channels, rows[i].side, rows[i].side, rows[i].kernel, rows[i].stride, rows[i].groups);
         ls_plan *made;
         ls_device *device;
         succeed(ls_device_open("cpu",

@@ -47,23 +47,25 @@ static void every_algorithm_agrees_with_ref(void **unused) {
     static const struct {
         const char *convolution;
         double tolerance_factor;
-        int kernel; // of a convolution that it must be asked for
+        int kernel, groups; // of a convolution that it must be asked for
         int width;
         double flops_max;
     } rows[] = {
-        { "winograd f(4,3)", 4, 3, 8, LARGE },
-        { "winograd f(4,3)", 4, 3, 16, SMALL },
-        { "winograd f(2,5)", 4, 5, 8, SMALL },
-        { "winograd f(2,5)", 4, 5, 16, LARGE },
-        { "winograd f(5,3)", 16, 3, 8, SMALL },
-        { "winograd f(5,3)", 16, 3, 16, LARGE },
-        { "winograd f(3,3)", 4, 3, 8, SMALL },
-        { "winograd f(3,3)", 4, 3, 16, LARGE },
-        { "winograd f(2,3)", 4, 3, 8, LARGE },
-        { "winograd f(2,3)", 4, 3, 16, SMALL },
-        { "onednn", 1.5, 3, 8, LARGE },
-        { "own direct", 1.5, 3, 8, SMALL },
-        { "own direct", 1.5, 3, 16, LARGE },
+        { "winograd f(4,3)", 4, 3, 1, 8, LARGE },
+        { "winograd f(4,3)", 4, 3, 1, 16, SMALL },
+        { "winograd f(2,5)", 4, 5, 1, 8, SMALL },
+        { "winograd f(2,5)", 4, 5, 1, 16, LARGE },
+        { "winograd f(5,3)", 16, 3, 1, 8, SMALL },
+        { "winograd f(5,3)", 16, 3, 1, 16, LARGE },
+        { "winograd f(3,3)", 4, 3, 1, 8, SMALL },
+        { "winograd f(3,3)", 4, 3, 1, 16, LARGE },
+        { "winograd f(2,3)", 4, 3, 1, 8, LARGE },
+        { "winograd f(2,3)", 4, 3, 1, 16, SMALL },
+        { "own grouped", 1.5, 3, 8, 8, LARGE },
+        { "own grouped", 1.5, 3, 4, 16, LARGE },
+        { "onednn", 1.5, 3, 1, 8, LARGE },
+        { "own direct", 1.5, 3, 1, 8, SMALL },
+        { "own direct", 1.5, 3, 1, 16, LARGE },
     };
     ls_device *ref = device_open("ref", (ls_device_options){ .threads = 2 });
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -81,7 +83,7 @@ static void every_algorithm_agrees_with_ref(void **unused) {
                 .pad_h = rows[i].kernel / 2,
                 .pad_w = rows[i].kernel / 2,
                 .dilation = 1,
-                .groups = 1,
+                .groups = rows[i].groups,
                 .storage = LS_F32 } };
         ls_plan *plan;
         assert_int_equal(cpu->api->plan_new(cpu, &desc, &plan).code, LS_OK);
@@ -103,8 +105,9 @@ static void an_unknown_algorithm_is_refused(void **unused) {
     ls_device *device = NULL;
     ls_status status = ls_device_open("cpu", &(ls_device_options){ .threads = 1, .convolution = "fft" }, &device, NULL);
     assert_int_equal(status.code, LS_USAGE);
-    assert_string_equal(status.text, "convolution by \"fft\": the cpu device has winograd f(4,3), winograd f(5,3), "
-                                     "winograd f(2,5), winograd f(3,3), winograd f(2,3), onednn and own direct");
+    assert_string_equal(status.text,
+        "convolution by \"fft\": the cpu device has winograd f(4,3), winograd f(5,3), "
+        "winograd f(2,5), winograd f(3,3), winograd f(2,3), own grouped, onednn and own direct");
 }
 
 static void compare_threads(int width, const char *winograd, int threads, const char *only) {

@@ -139,6 +139,8 @@ static int find_shapes(const network_case *of, shape *shapes) {
         const ls_layer *layer = &graph->layers[i];
         if (layer->kind != LS_LAYER_CONV2D) continue;
         const ls_layer_conv2d *c = &layer->attr.conv2d;
+        if (c->groups > 1 && c->groups == c->out_channels)
+            continue; // depthwise: bound by memory, no use for tensor cores
         shape found = { .attr = { .src = ls_batch_of(of->batch, ls_graph_physical(graph, layer->inputs[0])),
                             .dst = ls_batch_of(of->batch, layer->physical),
                             .kernel_h = c->kernel.h,

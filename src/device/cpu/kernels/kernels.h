@@ -76,6 +76,28 @@ typedef struct {
     int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation;
 } ls_kernel_conv_grad;
 
+// Grouped convolution of one sample to one block of outputs. Lane l reads `depth` channels of the source, its group's; the i-th
+// of them is brought to lane l of padded copy i, so that all lanes of a multiplication are of use. In a depthwise convolution
+// (depth 1) each channel is in its lane already. Weights and sums: [kernel_h][depth][kernel_w][LS_VL].
+enum { LS_GROUPED_ROWS = 32 }; // of a kernel, at most
+typedef struct {
+    const float *src; // [h][w][LS_VL]: the sample's first block; without `first` the one block that is read
+    // The first channel of each lane's group; far below 0: it reads zeros. NULL: depth 1, the channels as they lie.
+    const int32_t *first;
+    int last; // the largest of these
+    int depth, h, w;
+    int top, left, spread_h, spread_w; // source pixel (y,x) lies at (top + y*spread_h, left + x*spread_w) of the copy;
+    int width;                         // columns outside of 0..width-1 are dropped, rows that are not there are zero
+    int kept;                          // rows of the source at a time, a power of two
+    float *rows; // room for them: [kept + 1][depth][width][LS_VL], zeros at first, may be used again
+    int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation;
+    const float *weight, *bias; // forward; bias: or NULL
+    float *dst;                 // [p][q][LS_VL]
+    int stream;                 // write around the cache
+    const float *grad_dst;      // weight gradient: [p][q][LS_VL]
+    float *sums;                // added to
+} ls_kernel_grouped;
+
 typedef struct {
     float multiplier, lr, decay, momentum, beta1, beta2, eps;
     float correction1, correction2; // 1/(1 - beta1^t), 1/sqrt(1 - beta2^t)
@@ -126,6 +148,9 @@ typedef struct {
     // conv.c
     void (*conv)(const ls_kernel_conv *conv);
     void (*conv_grad)(const ls_kernel_conv_grad *conv);
+    // conv_grouped.c
+    void (*conv_grouped)(const ls_kernel_grouped *conv);
+    void (*conv_grouped_grad)(const ls_kernel_grouped *conv);
     // update.c
     int (*to_fixed_point)(
         const float *grad, double factor, double divisor, int64_t *fixed, size_t n); // 1: something did not fit
@@ -223,6 +248,8 @@ static inline void store_fence(void) {
     X(column_sums) \
     X(conv) \
     X(conv_grad) \
+    X(conv_grouped) \
+    X(conv_grouped_grad) \
     X(to_fixed_point) \
     X(from_fixed_point) \
     X(grad_stats)

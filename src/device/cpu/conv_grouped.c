@@ -1,0 +1,302 @@
+// conv_grouped.c - grouped and depthwise convolutions lane by lane (ls_kernel_grouped): no multiplication is wasted on channels
+// of other groups. A task of forward and backward data is some planes, one block of one sample each; one of the weight
+// gradient a block of some samples, whose sums are added in order.
+#include <limits.h>
+#include <string.h>
+#include "device/cpu/conv.h"
+
+enum { TASK_BYTES = 256 << 10, SUM_TASKS = 64, STREAM_BYTES = 16 << 20, WIDTH_MAX = 16 };
+
+typedef struct {
+    ls_cpu_plan base;
+    const ls_kernels *kernels;
+    ls_kernel_grouped map;        // what is the same for all planes
+    int block, blocks;            // of the tensor in whose lanes the sums are: dst, or src in backward data
+    int channels, each;           // its channels, and those of them in a group
+    size_t in_sample, out_sample; // floats: of the tensor that is read, and of that one
+    size_t in_plane, out_plane;   // and of a block of them
+    size_t block_weights;         // floats of a block's weights or sums
+    int tasks, parts;             // parts: of the samples, in the weight gradient
+    int stream;
+    size_t bias_at, rooms_at, room_bytes; // bytes into the workspace, which begins with weights or sums
+} grouped_plan;
+
+typedef struct {
+    const grouped_plan *plan;
+    const float *in, *weight, *bias; // in: src, or grad_dst in backward data
+    float *out;                      // written; read in the weight gradient, where it is grad_dst
+    float *grad_weight, *grad_bias;
+    char *workspace;
+    int stream;
+} grouped_run;
+
+static const ls_conv_attr *attr_of(const grouped_plan *plan) {
+    return &plan->base.base.desc.attr.conv;
+}
+
+static float *weights_of(const grouped_run *run, int block) { // packed
+    return (float *)(void *)run->workspace + (size_t)block * run->plan->block_weights;
+}
+
+static float *sums_of(const grouped_run *run, int part, int block) {
+    return weights_of(run, part * run->plan->blocks + block);
+}
+
+static float *bias_sums_of(const grouped_run *run, int part) {
+    return (float *)(void *)(run->workspace + run->plan->bias_at) +
+           (size_t)(part * run->plan->blocks * run->plan->block);
+}
+
+// A weight's place in the parameter: of `channel` in whose lane it is, channel i of those that it reads, and a tap.
+static size_t canonical(const grouped_plan *plan, int channel, int i, int tap) {
+    const ls_conv_attr *a = attr_of(plan);
+    const int in = a->src.c / a->groups, taps = ls_conv_taps(a);
+    int k = channel, c = i;
+    if (plan->base.base.desc.op == LS_OP_CONV_BACKWARD_DATA) { // there lanes are source channels, taps in reverse order
+        k = channel / plan->each * plan->map.depth + i;
+        c = channel % plan->each;
+        tap = taps - 1 - tap;
+    }
+    return ((size_t)k * (size_t)in + (size_t)c) * (size_t)taps + (size_t)tap;
+}
+
+// Its place in a block of packed weights or sums.
+static size_t packed(const grouped_plan *plan, int lane, int i, int tap) {
+    const int r = tap / plan->map.kernel_w, s = tap % plan->map.kernel_w;
+    return (size_t)(((r * plan->map.depth + i) * plan->map.kernel_w + s) * plan->block + lane);
+}
+
+static int lanes_of(const grouped_plan *plan, int block) {
+    const int left = plan->channels - block * plan->block;
+    return left < plan->block ? left : plan->block;
+}
+
+static void pack_task(void *context, int block, int thread) {
+    (void)thread;
+    const grouped_run *run = context;
+    const grouped_plan *plan = run->plan;
+    const int taps = ls_conv_taps(attr_of(plan)), lanes = lanes_of(plan, block);
+    float *to = weights_of(run, block);
+    memset(to, 0, plan->block_weights * sizeof *to);
+    for (int lane = 0; lane < lanes; lane++)
+        for (int i = 0; i < plan->map.depth; i++)
+            for (int tap = 0; tap < taps; tap++)
+                to[packed(plan, lane, i, tap)] = run->weight[canonical(plan, block * plan->block + lane, i, tap)];
+}
+
+// The kernel's arguments for a block; first: room for the lanes' channels.
+static ls_kernel_grouped begin_task(const grouped_run *run, int thread) {
+    const grouped_plan *plan = run->plan;
+    ls_kernel_grouped map = plan->map;
+    map.stream = run->stream;
+    map.rows = (float *)(void *)(run->workspace + plan->rooms_at + (size_t)thread * plan->room_bytes);
+    memset(map.rows, 0, plan->room_bytes);
+    return map;
+}
+
+static void take_block(const grouped_run *run, int n, int block, int32_t first[WIDTH_MAX], ls_kernel_grouped *map) {
+    const grouped_plan *plan = run->plan;
+    map->src = run->in + (size_t)n * plan->in_sample;
+    map->dst = run->out + (size_t)n * plan->out_sample + (size_t)block * plan->out_plane;
+    map->grad_dst = map->dst;
+    map->weight = weights_of(run, block);
+    map->bias = run->bias ? run->bias + block * plan->block : NULL;
+    if (plan->map.depth == 1 && plan->each == 1) {
+        map->src += (size_t)block * plan->in_plane;
+        return;
+    }
+    const int lanes = lanes_of(plan, block);
+    for (int lane = 0; lane < plan->block; lane++)
+        first[lane] = lane < lanes ? (block * plan->block + lane) / plan->each * map->depth : INT_MIN / 2;
+    map->first = first;
+    map->last = first[lanes - 1];
+}
+
+static void product_task(void *context, int task, int thread) {
+    const grouped_run *run = context;
+    const grouped_plan *plan = run->plan;
+    const int planes = attr_of(plan)->src.n * plan->blocks, end = ls_cpu_share(planes, task + 1, plan->tasks);
+    int32_t first[WIDTH_MAX];
+    ls_kernel_grouped map = begin_task(run, thread);
+    for (int plane = ls_cpu_share(planes, task, plan->tasks); plane < end; plane++) {
+        take_block(run, plane / plan->blocks, plane % plan->blocks, first, &map);
+        plan->kernels->conv_grouped(&map);
+    }
+}
+
+static void sum_task(void *context, int task, int thread) {
+    const grouped_run *run = context;
+    const grouped_plan *plan = run->plan;
+    const int part = task / plan->blocks, block = task % plan->blocks, samples = attr_of(plan)->src.n;
+    const int end = ls_cpu_share(samples, part + 1, plan->parts);
+    float *bias = bias_sums_of(run, part) + block * plan->block;
+    int32_t first[WIDTH_MAX];
+    ls_kernel_grouped map = begin_task(run, thread);
+    map.sums = memset(sums_of(run, part, block), 0, plan->block_weights * sizeof *map.sums);
+    memset(bias, 0, (size_t)plan->block * sizeof *bias);
+    for (int n = ls_cpu_share(samples, part, plan->parts); n < end; n++) {
+        take_block(run, n, block, first, &map);
+        plan->kernels->conv_grouped_grad(&map);
+        if (run->grad_bias)
+            plan->kernels->column_sums(map.grad_dst, (size_t)plan->block, map.p * map.q, plan->block, bias);
+    }
+}
+
+// grad_weight and grad_bias += the parts' sums, in order.
+static void add_task(void *context, int block, int thread) {
+    (void)thread;
+    const grouped_run *run = context;
+    const grouped_plan *plan = run->plan;
+    const int taps = ls_conv_taps(attr_of(plan)), lanes = lanes_of(plan, block);
+    for (int lane = 0; lane < lanes; lane++)
+        for (int i = 0; i < plan->map.depth; i++)
+            for (int tap = 0; tap < taps; tap++) {
+                float *to = run->grad_weight + canonical(plan, block * plan->block + lane, i, tap);
+                for (int part = 0; part < plan->parts; part++)
+                    *to += sums_of(run, part, block)[packed(plan, lane, i, tap)];
+            }
+    for (int lane = 0; lane < lanes && run->grad_bias; lane++)
+        for (int part = 0; part < plan->parts; part++)
+            run->grad_bias[block * plan->block + lane] += bias_sums_of(run, part)[block * plan->block + lane];
+}
+
+static void run_product(grouped_run *run) {
+    ls_pool *pool = run->plan->base.cpu->pool;
+    ls_pool_run(pool, pack_task, run, run->plan->blocks);
+    ls_pool_run(pool, product_task, run, run->plan->tasks);
+}
+
+static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    grouped_run run = { .plan = (const grouped_plan *)plan,
+        .in = ls_cpu_floats_at(args[LS_CONV_FORWARD_SRC]),
+        .weight = ls_cpu_floats_at(args[LS_CONV_FORWARD_WEIGHT]),
+        .out = ls_cpu_floats_at(args[LS_CONV_FORWARD_DST]),
+        .workspace = ls_buffer_host(workspace) };
+    if (plan->desc.attr.conv.has_bias) run.bias = ls_cpu_floats_at(args[LS_CONV_FORWARD_BIAS]);
+    run.stream = run.plan->stream && ls_cpu_aligned(run.out);
+    run_product(&run);
+}
+
+static void backward_data_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    grouped_run run = { .plan = (const grouped_plan *)plan,
+        .in = ls_cpu_floats_at(args[LS_CONV_BACKWARD_DATA_GRAD_DST]),
+        .weight = ls_cpu_floats_at(args[LS_CONV_BACKWARD_DATA_WEIGHT]),
+        .out = ls_cpu_floats_at(args[LS_CONV_BACKWARD_DATA_GRAD_SRC]),
+        .workspace = ls_buffer_host(workspace) };
+    run.stream = run.plan->stream && ls_cpu_aligned(run.out);
+    run_product(&run);
+}
+
+static void backward_weight_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    grouped_run run = { .plan = (const grouped_plan *)plan,
+        .in = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_SRC]),
+        .out = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_DST]),
+        .grad_weight = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT]),
+        .workspace = ls_buffer_host(workspace) };
+    if (plan->desc.attr.conv.has_bias) run.grad_bias = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS]);
+    ls_pool *pool = run.plan->base.cpu->pool;
+    ls_pool_run(pool, sum_task, &run, run.plan->tasks);
+    ls_pool_run(pool, add_task, &run, run.plan->blocks);
+}
+
+// --- the plan ------------------------------------------------------------------------------------
+
+int ls_conv_grouped_can(const ls_op_desc *desc) {
+    const ls_conv_attr *a = &desc->attr.conv;
+    const int plain = (a->src.c <= LS_CPU_FEW) + (a->dst.c <= LS_CPU_FEW); // both or none: lanes lie alike
+    return a->groups > 1 && !a->bias_only && plain != 1 && a->kernel_h <= LS_GROUPED_ROWS;
+}
+
+// What one output costs against dense convolution of expanded weights, in multiplications of vectors: a channel that
+// has to be brought to its lane is some of them.
+int ls_conv_grouped_gains(const ls_cpu *cpu, const ls_op_desc *desc) {
+    enum { BRINGING = 4 };
+    const ls_conv_attr *a = &desc->attr.conv;
+    const int back = desc->op == LS_OP_CONV_BACKWARD_DATA, taps = ls_conv_taps(a);
+    const ls_nchw in = back ? a->dst : a->src, out = back ? a->src : a->dst;
+    if (in.c == a->groups && out.c == a->groups) return 1;
+    const double in_pixels = (double)in.h * in.w, out_pixels = (double)out.h * out.w;
+    const double own = in.c / a->groups * (taps * out_pixels + BRINGING * in_pixels);
+    return own < (double)ls_cpu_channels(cpu, in.c) * taps * out_pixels;
+}
+
+// The kernel reads a padded map: src, or the gradient of dst spread by the stride.
+static void describe_map(grouped_plan *plan) {
+    const ls_conv_attr *a = attr_of(plan);
+    const int reach_h = a->dilation * (a->kernel_h - 1), reach_w = a->dilation * (a->kernel_w - 1);
+    const int back = plan->base.base.desc.op == LS_OP_CONV_BACKWARD_DATA;
+    const ls_nchw in = back ? a->dst : a->src, out = back ? a->src : a->dst;
+    ls_kernel_grouped *m = &plan->map;
+    *m = (ls_kernel_grouped){ .depth = in.c / a->groups,
+        .h = in.h,
+        .w = in.w,
+        .top = back ? reach_h - a->pad_h : a->pad_h,
+        .left = back ? reach_w - a->pad_w : a->pad_w,
+        .spread_h = back ? a->stride_h : 1,
+        .spread_w = back ? a->stride_w : 1,
+        .kept = 1,
+        .p = out.h,
+        .q = out.w,
+        .kernel_h = a->kernel_h,
+        .kernel_w = a->kernel_w,
+        .stride_h = back ? 1 : a->stride_h,
+        .stride_w = back ? 1 : a->stride_w,
+        .dilation = a->dilation };
+    m->width = (m->q - 1) * m->stride_w + reach_w + 1;
+    while (m->kept < reach_h / m->spread_h + 1 && m->kept < m->h) m->kept *= 2;
+    plan->channels = out.c;
+    plan->each = out.c / a->groups;
+}
+
+static void describe_memory(grouped_plan *plan) {
+    const ls_cpu *cpu = plan->base.cpu;
+    const ls_conv_attr *a = attr_of(plan);
+    const ls_kernel_grouped *m = &plan->map;
+    const int back = plan->base.base.desc.op == LS_OP_CONV_BACKWARD_DATA;
+    const ls_nchw in = back ? a->dst : a->src, out = back ? a->src : a->dst;
+    plan->kernels = ls_cpu_kernels(cpu, out.c);
+    plan->block = ls_cpu_block(cpu, out.c);
+    plan->blocks = ls_cpu_blocks(cpu, out.c);
+    plan->in_sample = ls_cpu_sample(cpu, in);
+    plan->out_sample = ls_cpu_sample(cpu, out);
+    const size_t block = (size_t)plan->block, row = (size_t)m->depth * (size_t)m->width * block;
+    plan->in_plane = (size_t)in.h * (size_t)in.w * block;
+    plan->out_plane = (size_t)out.h * (size_t)out.w * block;
+    plan->block_weights = (size_t)ls_conv_taps(a) * (size_t)m->depth * block;
+    plan->room_bytes = ls_cpu_round((size_t)(m->kept + 1) * row * sizeof(float));
+}
+
+static void cut_into_tasks(grouped_plan *plan) {
+    const ls_conv_attr *a = attr_of(plan);
+    if (plan->base.base.desc.op == LS_OP_CONV_BACKWARD_WEIGHT) {
+        plan->parts = SUM_TASKS / plan->blocks < 1 ? 1 : SUM_TASKS / plan->blocks;
+        if (plan->parts > a->src.n) plan->parts = a->src.n;
+        plan->tasks = plan->parts * plan->blocks;
+        return;
+    }
+    const size_t bytes = (size_t)a->src.n * (plan->in_sample + plan->out_sample) * sizeof(float);
+    const size_t tasks = bytes * (size_t)plan->map.depth / TASK_BYTES + 1, planes = (size_t)(a->src.n * plan->blocks);
+    plan->parts = 1;
+    plan->tasks = (int)(tasks < planes ? tasks : planes);
+    plan->stream = plan->block > 1 && (size_t)a->src.n * plan->out_sample * sizeof(float) >= STREAM_BYTES;
+}
+
+ls_status ls_cpu_conv_grouped_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    grouped_plan *plan;
+    ls_cpu_run *run = desc->op == LS_OP_CONV_FORWARD         ? forward_run
+                      : desc->op == LS_OP_CONV_BACKWARD_DATA ? backward_data_run
+                                                             : backward_weight_run;
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, ls_conv_name(LS_CONV_GROUPED), &plan));
+    describe_map(plan);
+    describe_memory(plan);
+    cut_into_tasks(plan);
+    const size_t blocks = (size_t)(plan->parts * plan->blocks);
+    plan->bias_at = ls_cpu_round(blocks * plan->block_weights * sizeof(float));
+    plan->rooms_at = plan->bias_at + ls_cpu_round(blocks * (size_t)plan->block * sizeof(float));
+    plan->base.base.workspace_bytes = plan->rooms_at + (size_t)cpu->threads * plan->room_bytes;
+    *out = &plan->base.base;
+    return LS_SUCCESS;
+}
