@@ -174,7 +174,7 @@ static void on_progress(void *context, const ls_train_progress *p) {
     ls_json_add_real(event, "loader_wait_seconds", p->loader_wait_seconds);
     ls_json_add_real(event, "comm_seconds_exposed", p->comm_seconds_exposed);
     add_known(event, "joules", p->joules);
-    ls_run_time_json(&p->time, ls_json_add_object(event, "time"));
+    ls_run_time_json(&p->time, ls_json_add_object(event, "time_spent"));
     if (p->times) add_times(event, p->times, metrics->ranks);
     if (p->gpus) add_gpus(event, p->gpus, metrics->ranks);
     ls_metrics_put(metrics, event);

@@ -10,7 +10,8 @@
 //            find on rank 0 (run_time.h)
 //   train    train_loss, train_accuracy, learning_rate, loss_scale, grad_norm, skipped, images_per_second,
 //            samples_seen and seconds (of training, over all parts of the run), part_seconds (of this one), and since
-//            its start loader_wait_seconds, comm_seconds_exposed, joules (where they can be read; train/energy.h); since the end of its first update time, where rank 0's
+//            its start loader_wait_seconds, comm_seconds_exposed, joules (where they can be read; train/energy.h); since the end of its
+//            first update time_spent, where rank 0's
 //            went (run_time.h): seconds, of which compute, loader_wait, communication_exposed, evaluation, checkpoint and
 //            other; compute_by_kind, parts of compute, on devices whose operators run at once, else enqueue; beside these
 //            core_wait, threads that could run, for a core. Of several ranks ranks, with a number a rank: wait_seconds

@@ -3,10 +3,9 @@
 . "$(dirname "$0")/pictures.sh" "$1"
 
 numbers() { grep -oE "$1" | grep -oE '[0-9.e-]+$'; } # the last number of each match
-time_of() { tr -d ' \t\n' <"$1" | grep -oE '"time":\{"seconds"[^}]*(\{[^}]*\})?[^}]*\}' | tail -n 1; }
 # Do the parts of each time add up to its seconds, to some rounded microseconds? Prints how many do not, and how many there are.
 adds_up() {
-    tr -d ' \t' <"$1" | grep -oE '"time":\{"seconds"[^}]*(\{[^}]*\})?[^}]*\}' | sed -E 's/"(core_wait|enqueue)":[^,}]*//g' |
+    tr -d ' \t' <"$1" | grep -oE '"time(_spent)?":\{"seconds"[^}]*(\{[^}]*\})?[^}]*\}' | sed -E 's/"(core_wait|enqueue)":[^,}]*//g' |
         awk '{
             n++
             whole = $0; sub(/.*"seconds":/, "", whole)
@@ -26,7 +25,8 @@ verdict_of() { tr '\n' ' ' <"$1/summary.json" | grep -oE '"verdict":[[:space:]]*
 "$train" tiny.ini --quiet --run-dir alone --set log.every=1 --set checkpoint.every_updates=3 || echo "FAILED alone"
 check "each record's parts add up" "$(adds_up alone/metrics.jsonl)" "0 16"
 check "and the summary's" "$(tr -d '\n' <alone/summary.json >summary; adds_up summary)" "0 1"
-check "they only grow" "$(tr -d ' ' <alone/metrics.jsonl | numbers '"time":\{"seconds":[0-9.e-]+,"compute":[0-9.e-]+' | sort -gc 2>&1)" ""
+check "they only grow" "$(tr -d ' ' <alone/metrics.jsonl | numbers '"time_spent":\{"seconds":[0-9.e-]+,"compute":[0-9.e-]+' | sort -gc 2>&1)" ""
+check "an event has one time" "$(grep -o '"time":' alone/metrics.jsonl | wc -l)" "$(wc -l <alone/metrics.jsonl)"
 ranks 2 60 "$train" tiny.ini --quiet --run-dir two --set log.every=2 || echo "FAILED two"
 check "rank 0's parts of two add up" "$(adds_up two/metrics.jsonl)" "0 8"
 
