@@ -106,7 +106,7 @@ function(lockstep_cuda_add_plugin)
   target_link_options(lockstep_cuda PRIVATE -Wl,-z,defs)
   lockstep_cuda_folders(folders)
   set_target_properties(lockstep_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin" CUDA_STANDARD 17
-    CUDA_RUNTIME_LIBRARY None BUILD_RPATH "$ORIGIN;${folders}" INSTALL_RPATH "$ORIGIN")
+    CUDA_RUNTIME_LIBRARY None INSTALL_RPATH "$ORIGIN;${folders}")
   lockstep_install_plugin(cuda lockstep_cuda)
 endfunction()
 

@@ -7,6 +7,10 @@
 # Components: program, a plugin's name (cuda), doc.
 
 include(GNUInstallDirs)
+# What is installed searches libraries as the build does. Else the build's files have room in their search path for another one, an empty
+# entry: the linker takes that for the current folder, and would load whatever lies there.
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 
 # lockstep_generate(FILE TOPIC...): FILE below build/generated, printed by `train help TOPIC...`.
 function(lockstep_generate file)

@@ -20,6 +20,10 @@ for file in lib/lockstep/train share/lockstep/configs/mnist.ini share/lockstep/s
 done
 check "where it was built for" "$(grep -rl "$here/first" moved | wc -l)" 0
 
+for file in "$train" moved/lib/lockstep/train; do # an empty entry of the search path is the current folder
+    check "search path of ${file##"$here"/}: empty entries" "$(readelf -d "$file" | grep -cE 'R(UN)?PATH.*(\[:|::|:\])')" 0
+done
+
 mkdir empty && cd empty || exit 1
 PATH=$here/moved/bin:$PATH
 check "program" "$(lockstep-train --version | head -n 1)" "$("$train" --version | head -n 1)"
