@@ -400,7 +400,7 @@ static ls_status read_entries(ls_config *cfg, const ls_ini *ini) {
 
 ls_status ls_config_read_file(ls_config *cfg, const char *path) {
     char shipped[LS_TEXT_BYTES]; // configs/mnist.ini is there for whoever has installed the program, too
-    if (*path != '/' && !ls_path_exists(path) && ls_installed_path(path, shipped, sizeof shipped)) path = shipped;
+    if (*path != '/' && ls_installed_path(path, shipped, sizeof shipped) && !ls_path_exists(path)) path = shipped;
     if (strlen(path) >= LS_TEXT_BYTES)
         return ls_fail(LS_USAGE, "%.100s...: a path of %zu characters; expected at most %d", path, strlen(path),
             LS_TEXT_BYTES - 1);

@@ -100,6 +100,6 @@ disturbed() { # NAME SIGNAL PROCESS CODE ERRORS
   disturbed mpirun-killed KILL '$job' 137 '[01]'
 }
 for name in rank-asked mpirun-USR1 mpirun-TERM mpirun-INT; do
-  check "$name: saved" "$(grep -c '^stopped by SIG.* goes on$' $name.log)" 1
+  check "$name: saved" "$(grep -c '^stopped by SIG.* holds all of it$' $name.log)" 1
 done
 finish

@@ -18,7 +18,7 @@ step() {
   "$@" "$pid"
   wait $pid
   check "$how: exit" $? "$code"
-  check "$how: one line" "$(grep -c '^stopped by SIG.* goes on$' "$work/step.log")" "$([ "$code" = 75 ] && echo 1 || echo 0)"
+  check "$how: one line" "$(grep -c '^stopped by SIG.* holds all of it$' "$work/step.log")" "$([ "$code" = 75 ] && echo 1 || echo 0)"
   nothing_left "$how"
 }
 job() { squeue -h -o %i; }
