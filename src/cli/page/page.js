@@ -446,12 +446,12 @@ function tiles(run) {
   const energy = energy_text(s.energy);
   const best = s.best_checkpoint || {}, best_accuracy = best.val_accuracy ?? best.test_accuracy;
   return el('dl', { class: 'tiles' },
-    tile('test accuracy', percent(v('test_accuracy')), tested, 'test_accuracy', v('test_accuracy')),
+    s.status || known(v('test_accuracy')) ? tile('test accuracy', percent(v('test_accuracy')), tested, 'test_accuracy', v('test_accuracy')) : null,
     known(s.tta_accuracy) ? tile('with test-time augmentation', percent(s.tta_accuracy), '', 'tta_accuracy', s.tta_accuracy) : null,
     known(v('val_accuracy')) ? tile('validation accuracy', percent(v('val_accuracy')), '', 'val_accuracy', v('val_accuracy')) : null,
     run.evaluation && known(run.evaluation.top5) ? tile('top-5 accuracy', percent(run.evaluation.top5), `of the ${run.evaluation.set || 'test'} set`) : null,
-    tile('test loss', number(v('test_loss')), '', 'test_loss', v('test_loss')),
-    tile('training loss', number(v('train_loss')), 'of the last epoch', 'train_loss', v('train_loss')),
+    s.status || known(v('test_loss')) ? tile('test loss', number(v('test_loss')), so_far, 'test_loss', v('test_loss')) : null,
+    tile('training loss', number(v('train_loss')), s.status ? 'of the last epoch' : so_far, 'train_loss', v('train_loss')),
     tile('images/s', number(v('train_images_per_second'), 4), 'in training', 'train_images_per_second', v('train_images_per_second')),
     tile('time', duration(v('wall_seconds')), known(s.time_to_first_update_seconds) ? `first update after ${duration(s.time_to_first_update_seconds)}` : so_far, 'wall_seconds', v('wall_seconds')),
     tile('updates', count(v('updates')), `${known(v('epochs')) ? plural(v('epochs'), 'epoch') : ''}${s.skipped_updates ? `; ${count(s.skipped_updates)} skipped` : ''}`, 'updates', v('updates')),

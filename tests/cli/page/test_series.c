@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
-#include "cli/report/series.h"
+#include "cli/page/series.h"
 #include "support/cmocka.h"
 #include "support/must.h"
 

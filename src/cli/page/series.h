@@ -1,7 +1,7 @@
 // series.h - columns of numbers along a run, thinned as they come: when there are too many rows, neighbours are merged two by two,
 // and of each column the lowest and the highest value stay, in their order. Memory does not depend on the length of the run.
-#ifndef LS_CLI_REPORT_SERIES_H
-#define LS_CLI_REPORT_SERIES_H
+#ifndef LS_CLI_PAGE_SERIES_H
+#define LS_CLI_PAGE_SERIES_H
 
 #include "base/json.h"
 #include "base/status.h"

@@ -1,4 +1,4 @@
-#include "cli/report/run_metrics.h"
+#include "cli/page/run_metrics.h"
 
 #include <errno.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "base/files.h"
 #include "base/memory.h"
-#include "cli/report/series.h"
+#include "cli/page/series.h"
 
 enum { LINE_BYTES_MAX = 4 << 20 };
 enum { EVENTS_MAX = 500, EVENT_BYTES_MAX = 64 << 20 }; // warnings, and as many others; of their lines together

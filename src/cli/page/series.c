@@ -1,4 +1,4 @@
-#include "cli/report/series.h"
+#include "cli/page/series.h"
 
 #include <math.h>
 #include <stdio.h>
