@@ -320,9 +320,9 @@ function spans_decades(spec) {
 // what is drawn changes sizes.
 let unsettled = [];
 function on_width(node, draw) {
-  let width = -1;
+  let width = -Infinity;
   const look = () => {
-    if (node.clientWidth === 0 || Math.abs(node.clientWidth - width) < 2) return;
+    if (Math.abs(node.clientWidth - width) < 2) return;
     width = node.clientWidth;
     draw();
   };

@@ -1,16 +1,12 @@
 #include "cli/page/run_metrics.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-#include "base/files.h"
-#include "base/memory.h"
+#include "base/text.h"
 #include "cli/page/series.h"
+#include "files/metrics_reader.h"
 
-enum { LINE_BYTES_MAX = 4 << 20 };
-enum { EVENTS_MAX = 500, EVENT_BYTES_MAX = 64 << 20 }; // warnings, and as many others; of their lines together
+enum { EVENTS_MAX = 500, TEXT_BYTES_MAX = 4096, CHANGES_MAX = 200 }; // warnings, and as many others; of what they hold
 
 // Columns of a series, by the names that they have in the file; a dot leads into an object. The first four are every one's.
 #define PLACE "update", "epoch", "seconds", "part"
@@ -26,16 +22,14 @@ static const char *const checkpoint_columns[] = { PLACE, "bytes", "held_seconds"
 
 typedef struct {
     ls_series *train, *epochs, *eval, *checkpoints;
-    cJSON *start, *events, *spent;  // spent: of the last record
-    int warnings, others;           // events so far
-    size_t line_bytes, event_bytes; // of this line; of the events' lines so far
-    int64_t left_out, unreadable;
-    int part;
+    cJSON *start, *spent, *events; // the last start; of the last record
+    int warnings, others;          // events so far
+    int64_t left_out;
     double started, seconds_before;     // of the part: seconds since 1970; of training
     double reached, epoch;              // the last update and epoch so far
     double last[LS_SERIES_COLUMNS_MAX]; // record of the part; its update is NAN: none yet
     int last_ends_epoch;
-} reader;
+} collector;
 
 static double number_of(const cJSON *event, const char *name) {
     const char *dot = strchr(name, '.');
@@ -51,165 +45,155 @@ static double number_of(const cJSON *event, const char *name) {
 }
 
 // Of training until the event, by the clock: not every event says it.
-static double seconds_of(const reader *r, const cJSON *event) {
-    return r->part ? r->seconds_before + fmax(0, number_of(event, "time") - r->started) : NAN;
+static double seconds_of(const collector *c, const ls_metrics_line *line) {
+    return line->part ? c->seconds_before + fmax(0, line->time - c->started) : NAN;
 }
 
-static void take(const reader *r, const cJSON *event, const char *const *columns, int count, double *values) {
-    for (int c = 0; c < count; c++) values[c] = number_of(event, columns[c]);
-    values[PART] = r->part;
-}
-
-static void on_train(reader *r, cJSON *event) {
+static void on_train(collector *c, const ls_metrics_line *line) {
     double values[LS_SERIES_COLUMNS_MAX];
-    take(r, event, train_columns, COUNT(train_columns), values);
-    cJSON_Delete(r->spent);
-    r->spent = cJSON_DetachItemFromObjectCaseSensitive(event, "time_spent");
-    if (isnan(values[SECONDS])) values[SECONDS] = seconds_of(r, event);
-    ls_series_add(r->train, values);
-    r->last_ends_epoch = values[EPOCH] > r->epoch;
-    if (r->last_ends_epoch) ls_series_add(r->epochs, values);
-    r->epoch = values[EPOCH];
-    memcpy(r->last, values, sizeof r->last);
+    for (int i = 0; i < COUNT(train_columns); i++) values[i] = number_of(line->json, train_columns[i]);
+    values[PART] = (double)line->part;
+    if (isnan(values[SECONDS])) values[SECONDS] = seconds_of(c, line);
+    ls_series_add(c->train, values);
+    c->last_ends_epoch = values[EPOCH] > c->epoch;
+    if (c->last_ends_epoch) ls_series_add(c->epochs, values);
+    c->epoch = values[EPOCH];
+    memcpy(c->last, values, sizeof c->last);
+    cJSON_Delete(c->spent);
+    c->spent = cJSON_Duplicate(ls_json_get(line->json, "time_spent"), 1);
 }
 
 // The last record of a part, where it ends no epoch.
-static void end_part(reader *r) {
-    if (!isnan(r->last[UPDATE]) && !r->last_ends_epoch) ls_series_add(r->epochs, r->last);
-    r->last[UPDATE] = NAN;
+static void end_part(collector *c) {
+    if (!isnan(c->last[UPDATE]) && !c->last_ends_epoch) ls_series_add(c->epochs, c->last);
+    c->last[UPDATE] = NAN;
 }
 
 // `seconds` of these events is what they took.
-static void on_taking(reader *r, const cJSON *event, ls_series *series, const char *const *columns, int count) {
+static void on_taking(
+    const collector *c, const ls_metrics_line *line, ls_series *series, const char *const *columns, int count) {
     double values[LS_SERIES_COLUMNS_MAX];
-    take(r, event, columns, count, values);
+    for (int i = 0; i < count; i++) values[i] = number_of(line->json, columns[i]);
+    values[PART] = (double)line->part;
     values[count - 1] = values[SECONDS];
-    values[SECONDS] = seconds_of(r, event);
+    values[SECONDS] = seconds_of(c, line);
     ls_series_add(series, values);
 }
 
-static void keep(reader *r, const cJSON *event, const char *name) {
-    int *const kept = strcmp(name, "warning") == 0 ? &r->warnings : &r->others;
-    if (*kept == EVENTS_MAX || r->event_bytes + r->line_bytes > EVENT_BYTES_MAX) {
-        r->left_out++;
+static void copy_text(const cJSON *from, const char *name, cJSON *to) {
+    char text[TEXT_BYTES_MAX];
+    if (!ls_json_get_text(from, name)) return;
+    ls_text_cut(text, sizeof text, "%s", ls_json_get_text(from, name));
+    ls_json_add_text(to, name, text);
+}
+
+static void copy_changes(const cJSON *from, cJSON *to) {
+    const cJSON *change;
+    int count = 0;
+    cJSON_ArrayForEach(change, from) {
+        if (count++ == CHANGES_MAX) return;
+        cJSON *copy = ls_json_append(to, cJSON_CreateObject());
+        copy_text(change, "option", copy);
+        copy_text(change, "before", copy);
+        copy_text(change, "now", copy);
+    }
+}
+
+static void keep(collector *c, const ls_metrics_line *line) {
+    static const char *const numbers[] = { "resumed_at_update", "exit_code", "failed_update" };
+    static const char *const texts[] = { "event", "status", "message", "cause", "layer", "operator", "folder" };
+    int *const kept = strcmp(line->kind, "warning") == 0 ? &c->warnings : &c->others;
+    if (*kept == EVENTS_MAX) {
+        c->left_out++;
         return;
     }
     ++*kept;
-    r->event_bytes += r->line_bytes;
-    cJSON *copy = ls_json_copy(event);
-    cJSON_DeleteItemFromObjectCaseSensitive(copy, "ranks"); // of a start: long, and in `start`
-    cJSON_DeleteItemFromObjectCaseSensitive(copy, "seconds");
-    ls_json_add_real(copy, "seconds", seconds_of(r, event));
-    ls_json_add_int(copy, "part", r->part);
-    if (strcmp(name, "start") == 0 && r->part > 1) ls_json_add_real(copy, "reached", r->reached);
-    ls_json_append(r->events, copy);
+    cJSON *copy = ls_json_append(c->events, cJSON_CreateObject());
+    for (int i = 0; i < COUNT(texts); i++) copy_text(line->json, texts[i], copy);
+    ls_json_add_int(copy, "update", line->update);
+    ls_json_add_int(copy, "epoch", line->epoch);
+    ls_json_add_int(copy, "part", line->part);
+    ls_json_add_real(copy, "seconds", seconds_of(c, line));
+    for (int i = 0; i < COUNT(numbers); i++) {
+        const double value = number_of(line->json, numbers[i]);
+        if (!isnan(value)) ls_json_add_real(copy, numbers[i], value);
+    }
+    const cJSON *changed = ls_json_get(line->json, "changed");
+    if (changed) copy_changes(changed, ls_json_add_array(copy, "changed"));
+    if (strcmp(line->kind, "start") == 0 && line->part > 1) ls_json_add_real(copy, "reached", c->reached);
 }
 
-static void on_start(reader *r, const cJSON *event) {
-    const double resumed_at = number_of(event, "resumed_at_update");
-    const double before = number_of(event, "seconds_before");
-    end_part(r);
-    r->part++;
-    r->started = number_of(event, "time");
-    r->seconds_before = before >= 0 ? before : 0;
-    cJSON_Delete(r->start);
-    r->start = ls_json_copy(event);
-    keep(r, event, "start");
-    ls_series *const all[] = { r->train, r->epochs, r->eval, r->checkpoints };
-    for (int i = 0; i < COUNT(all); i++) ls_series_cut(all[i], resumed_at >= 0 ? resumed_at : -1);
-    r->epoch = number_of(event, "epoch");
+static void on_start(collector *c, const ls_metrics_line *line) {
+    const double before = number_of(line->json, "seconds_before");
+    end_part(c);
+    c->started = line->time;
+    c->seconds_before = before >= 0 ? before : 0;
+    c->epoch = (double)line->epoch;
+    cJSON_Delete(c->start);
+    c->start = ls_json_copy(line->json);
+    keep(c, line);
 }
 
-static void on_event(reader *r, cJSON *event) {
-    const char *name = ls_json_get_text(event, "event");
-    const double update = number_of(event, "update");
-    if (!name || isnan(update)) {
-        r->unreadable++;
-    } else if (strcmp(name, "train") == 0) {
-        on_train(r, event);
-    } else if (strcmp(name, "eval") == 0) {
-        on_taking(r, event, r->eval, eval_columns, COUNT(eval_columns));
-    } else if (strcmp(name, "checkpoint") == 0) {
-        on_taking(r, event, r->checkpoints, checkpoint_columns, COUNT(checkpoint_columns));
-    } else if (strcmp(name, "start") == 0) {
-        on_start(r, event);
+static ls_status on_event(void *context, const ls_metrics_line *line) {
+    collector *c = context;
+    if (strcmp(line->kind, "start") == 0) {
+        on_start(c, line);
+    } else if (strcmp(line->kind, "train") == 0) {
+        if (!line->redone) on_train(c, line);
+    } else if (strcmp(line->kind, "eval") == 0) {
+        if (!line->redone) on_taking(c, line, c->eval, eval_columns, COUNT(eval_columns));
+    } else if (strcmp(line->kind, "checkpoint") == 0) {
+        if (!line->redone) on_taking(c, line, c->checkpoints, checkpoint_columns, COUNT(checkpoint_columns));
     } else {
-        keep(r, event, name);
+        keep(c, line);
     }
-    if (update >= 0) r->reached = update;
+    c->reached = (double)line->update;
+    return LS_SUCCESS;
 }
 
-// What has no end at the end of the file is still being written.
-static void read_lines(reader *r, FILE *file, char *line) {
-    int within = 0; // a line that is too long
-    while (fgets(line, LINE_BYTES_MAX, file)) {
-        const size_t length = strlen(line);
-        const int whole = length > 0 && line[length - 1] == '\n', skipped = within;
-        within = !whole && !feof(file);
-        if (skipped || !whole) {
-            if (!skipped && within) r->unreadable++;
-            continue;
-        }
-        r->line_bytes = length;
-        cJSON *event = cJSON_ParseWithLength(line, length);
-        if (cJSON_IsObject(event))
-            on_event(r, event);
-        else
-            r->unreadable++;
-        cJSON_Delete(event);
-    }
-}
-
-static ls_status read_file(reader *r, const char *path) {
-    ls_input input;
-    char *line = NULL;
-    LS_TRY(ls_input_open(path, &input));
-    FILE *file = fdopen(input.fd, "r");
-    if (!file) {
-        ls_input_close(&input);
-        return ls_no_memory(0, "%s", path);
-    }
-    ls_status status = LS_NEW(line, LINE_BYTES_MAX, "a line of %s", path);
-    if (!ls_failed(status)) read_lines(r, file, line);
-    if (ferror(file)) ls_keep_first(&status, ls_fail(LS_STORAGE, "%s: cannot be read: %s", path, strerror(EIO)));
-    fclose(file);
-    free(line);
+static ls_status read_events(collector *c, const char *path, int64_t *damaged) {
+    ls_metrics_reader *reader;
+    LS_TRY(ls_metrics_reader_open(path, &reader));
+    ls_status status = ls_metrics_reader_each(reader, on_event, c);
+    *damaged = ls_metrics_reader_state(reader)->damaged;
+    ls_metrics_reader_close(reader);
     return status;
 }
 
-static ls_status open_series(reader *r, int rows) {
-    LS_TRY(ls_series_new(train_columns, COUNT(train_columns), rows, &r->train));
-    LS_TRY(ls_series_new(train_columns, COUNT(train_columns), rows, &r->epochs));
-    LS_TRY(ls_series_new(eval_columns, COUNT(eval_columns), rows, &r->eval));
-    return ls_series_new(checkpoint_columns, COUNT(checkpoint_columns), rows, &r->checkpoints);
+static ls_status open_series(collector *c, int rows) {
+    LS_TRY(ls_series_new(train_columns, COUNT(train_columns), rows, &c->train));
+    LS_TRY(ls_series_new(train_columns, COUNT(train_columns), rows, &c->epochs));
+    LS_TRY(ls_series_new(eval_columns, COUNT(eval_columns), rows, &c->eval));
+    return ls_series_new(checkpoint_columns, COUNT(checkpoint_columns), rows, &c->checkpoints);
 }
 
 // Takes start and events.
-static void put(reader *r, cJSON *object) {
-    if (r->start) ls_json_add_item(object, "start", r->start);
-    if (r->spent) ls_json_add_item(object, "time_spent", ls_json_copy(r->spent));
-    ls_json_add_item(object, "train", ls_series_json(r->train));
-    ls_json_add_item(object, "epochs", ls_series_json(r->epochs));
-    ls_json_add_item(object, "eval", ls_series_json(r->eval));
-    ls_json_add_item(object, "checkpoints", ls_series_json(r->checkpoints));
-    ls_json_add_item(object, "events", r->events);
-    if (r->left_out) ls_json_add_int(object, "events_left_out", r->left_out);
-    if (r->unreadable) ls_json_add_int(object, "lines_unreadable", r->unreadable);
-    r->start = r->events = NULL;
+static void put(collector *c, int64_t damaged, cJSON *object) {
+    if (c->start) ls_json_add_item(object, "start", c->start);
+    if (c->spent) ls_json_add_item(object, "time_spent", ls_json_copy(c->spent));
+    ls_json_add_item(object, "train", ls_series_json(c->train));
+    ls_json_add_item(object, "epochs", ls_series_json(c->epochs));
+    ls_json_add_item(object, "eval", ls_series_json(c->eval));
+    ls_json_add_item(object, "checkpoints", ls_series_json(c->checkpoints));
+    ls_json_add_item(object, "events", c->events);
+    if (c->left_out) ls_json_add_int(object, "events_left_out", c->left_out);
+    if (damaged) ls_json_add_int(object, "lines_unreadable", damaged);
+    c->start = c->events = NULL;
 }
 
 ls_status ls_run_metrics_read(const char *path, int rows, cJSON *object) {
-    reader r = { .events = cJSON_CreateArray(), .last = { NAN } };
-    ls_status status = open_series(&r, rows);
-    LS_THEN(status, read_file(&r, path));
+    collector c = { .events = cJSON_CreateArray(), .last = { NAN } };
+    int64_t damaged = 0;
+    ls_status status = open_series(&c, rows);
+    LS_THEN(status, read_events(&c, path, &damaged));
     if (!ls_failed(status)) {
-        end_part(&r);
-        put(&r, object);
+        end_part(&c);
+        put(&c, damaged, object);
     }
-    ls_series *const all[] = { r.train, r.epochs, r.eval, r.checkpoints };
+    ls_series *const all[] = { c.train, c.epochs, c.eval, c.checkpoints };
     for (int i = 0; i < COUNT(all); i++) ls_series_free(all[i]);
-    cJSON_Delete(r.start);
-    cJSON_Delete(r.spent);
-    cJSON_Delete(r.events);
+    cJSON_Delete(c.start);
+    cJSON_Delete(c.spent);
+    cJSON_Delete(c.events);
     return status;
 }

@@ -15,7 +15,6 @@ typedef struct ls_series ls_series;
 LS_CHECKED ls_status ls_series_new(const char *const *names, int columns, int rows, ls_series **out);
 void ls_series_free(ls_series *series);                      // NULL is allowed
 void ls_series_add(ls_series *series, const double *values); // NAN: unknown
-void ls_series_cut(ls_series *series, double position);      // what lies behind it is dropped
 // An object: name -> array, of the columns that have any value; numbers to ten digits, null for unknown.
 cJSON *ls_series_json(const ls_series *series);
 
