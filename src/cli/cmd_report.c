@@ -3,13 +3,13 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/page/page.h"
-#include "cli/report/collect.h"
+#include "cli/page/collect.h"
 
 static const char default_output[] = "report.html"; // in the current folder
 
-static ls_status write(const ls_report_folders *folders, const char *output) {
+static ls_status write(const ls_collected_folders *folders, const char *output) {
     cJSON *data = ls_page_data();
-    ls_status status = ls_report_collect(folders, data);
+    ls_status status = ls_collect_data(folders, data);
     LS_THEN(status, ls_page_write(output, data));
     const int runs = cJSON_GetArraySize(ls_json_get(data, "runs"));
     const int benches = cJSON_GetArraySize(ls_json_get(data, "benches"));
@@ -25,10 +25,10 @@ static ls_status report(const ls_args *args) {
     if (!ls_page_may_replace(output))
         return ls_fail(
             LS_USAGE, "%s: is there, and no page of this program: it stays; choose another file by -o", output);
-    ls_report_folders folders;
-    ls_status status = ls_report_find(args->files, args->file_count, &folders);
+    ls_collected_folders folders;
+    ls_status status = ls_collect_find(args->files, args->file_count, &folders);
     LS_THEN(status, write(&folders, output));
-    ls_report_folders_free(&folders);
+    ls_collect_free(&folders);
     return status;
 }
 

@@ -7,7 +7,7 @@ import math
 import sys
 from pathlib import Path
 
-from page import Page
+from html_page import Page
 
 folder, table = Path(sys.argv[1]), Path(sys.argv[2]).read_text()
 

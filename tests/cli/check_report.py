@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from page import Page
+from html_page import Page
 
 SEEN = {"train": "train", "eval": "eval", "checkpoints": "checkpoint"}
 

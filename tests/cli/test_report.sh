@@ -106,10 +106,12 @@ drawn() { # PAGE: what a browser makes of it into dom; what its console says int
     return $rc
 }
 shown() { grep -oE "data-key=\"$1\" data-value=\"[^\"]*\"" dom | head -1 | sed 's/.*data-value="//; s/"$//'; }
-if ! drawn report.html; then
+echo '<p>drawn here' >plain.html
+if ! drawn plain.html || ! grep 'drawn here' dom >/dev/null; then
     echo "skipped: the page in a browser: $browser does not run here: $(head -c 200 browser.err)"
     finish
 fi
+drawn report.html
 check "browser: the console is silent" "$(cat console)" ""
 for key in test_accuracy test_loss train_loss wall_seconds train_images_per_second updates; do
     check "browser: $key" "$(shown $key)" "$(field runs/seed-1 $key)"

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "cli/page/page.h"
-#include "cli/report/collect.h"
+#include "cli/page/collect.h"
 #include "fuzz/target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
@@ -17,12 +17,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
         fuzz_file(i, part, part_bytes);
         fuzz_link(fuzz_folder(), names[i], part_bytes ? i : -1);
     }
-    ls_report_folders folders;
+    ls_collected_folders folders;
     const char *folder = fuzz_folder();
-    ls_status status = ls_report_find(&folder, 1, &folders);
+    ls_status status = ls_collect_find(&folder, 1, &folders);
     if (!fuzz_refused(status, LS_USAGE, LS_STORAGE)) {
         cJSON *page = ls_page_data();
-        fuzz_expect(!ls_failed(ls_report_collect(&folders, page)), "what is there is shown");
+        fuzz_expect(!ls_failed(ls_collect_data(&folders, page)), "what is there is shown");
         char *text = ls_json_text(page, 0);
         cJSON *again = text ? cJSON_Parse(text) : NULL;
         fuzz_expect(again != NULL, "the page's data is no JSON");
@@ -30,6 +30,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
         cJSON_free(text);
         cJSON_Delete(page);
     }
-    ls_report_folders_free(&folders);
+    ls_collect_free(&folders);
     return 0;
 }

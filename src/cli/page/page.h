@@ -10,8 +10,8 @@
 
 // data is embedded as JSON, whatever its texts hold; it stays the caller's. Its members:
 //   version, made   of the program; seconds since 1970
-//   defaults        option -> value, as ls_page_defaults
-//   runs            as ls_report_run has them (cli/report/collect.h); may be missing
+//   defaults        option -> its default
+//   runs            as ls_collect_data adds them (collect.h); may be missing
 //   benches         of each name, path and bench, which is bench.json (docs/scaling.md); may be missing
 // Whole or not at all; LS_STORAGE.
 LS_CHECKED ls_status ls_page_write(const char *path, const cJSON *data);

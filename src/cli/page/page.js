@@ -278,18 +278,16 @@ function chart(spec) {
     charts.filter(c => c === self || (spec.cohort && c.cohort === spec.cohort)).forEach(c => c.cross(x));
     tip.hidden = x === null;
     if (x === null) return;
-    const found = shown.map(l => [l, nearest(l, x)]).filter(([, p]) => p);
+    const away = p => Math.abs(place.X(p[0]) - place.X(x)), found = shown.map(l => [l, nearest(l, x)]).filter(([, p]) => p && away(p) < 30);
     if (!found.length) { tip.hidden = true; return; }
+    const closest = found.reduce((a, b) => away(b[1]) < away(a[1]) ? b : a)[1];
     const scale = drawing.getBoundingClientRect().width / place.width, px = place.X(x) * scale;
     const near = list(spec.marks).filter(m => m.text && known(m.x) && Math.abs(place.X(m.x) - place.X(x)) < 7).slice(0, 3);
-    tip.replaceChildren(el('div', { class: 'where' }, `${spec.x.label} ${spec.x.show(found[0][1][0])}`),
+    tip.replaceChildren(el('div', { class: 'where' }, `${spec.x.label} ${spec.x.show(closest[0])}`),
       el('table', {}, el('tbody', {}, found.slice(0, 14).map(([l, p]) => el('tr', {}, el('td', {}, swatch(l)), el('td', { class: 'left' }, l.name || spec.title),
         el('td', {}, spec.y.show(p[1]) + (known(p[2]) ? ` ± ${spec.y.show(p[2])} (${p[3]})` : '') + (p.more ? `, ${p.more}` : '')))))),
       ...near.map(m => el('div', { class: 'message' }, m.text)));
-    const over = px > holder.clientWidth / 2;
-    tip.style.left = over ? '' : `${px + 12}px`;
-    tip.style.right = over ? `${holder.clientWidth - px + 12}px` : '';
-    tip.style.top = '14px';
+    put_tip(tip, holder, px);
   }
   function keys(event) {
     const xs = unique(shown.flatMap(l => l.points.map(p => p[0])).filter(known)).sort((a, b) => a - b);
@@ -322,9 +320,9 @@ function spans_decades(spec) {
 // what is drawn changes sizes.
 let unsettled = [];
 function on_width(node, draw) {
-  let width = -1;
+  let width = -Infinity;
   const look = () => {
-    if (node.clientWidth === 0 || Math.abs(node.clientWidth - width) < 2) return;
+    if (Math.abs(node.clientWidth - width) < 2) return;
     width = node.clientWidth;
     draw();
   };
@@ -335,6 +333,12 @@ function settle() {
   const of = unsettled;
   unsettled = [];
   of.forEach(look => look());
+}
+// Beside a place of the holder, and inside of it as far as it can be.
+function put_tip(tip, holder, x) {
+  const width = tip.offsetWidth, free = holder.clientWidth - width;
+  tip.style.left = `${clamp(x > holder.clientWidth / 2 ? x - 12 - width : x + 12, Math.min(0, free), Math.max(0, free))}px`;
+  tip.style.top = '14px';
 }
 function forget(cohort) {
   for (let i = charts.length - 1; i >= 0; i--) if (charts[i].cohort === cohort) charts.splice(i, 1);
@@ -446,12 +450,12 @@ function tiles(run) {
   const energy = energy_text(s.energy);
   const best = s.best_checkpoint || {}, best_accuracy = best.val_accuracy ?? best.test_accuracy;
   return el('dl', { class: 'tiles' },
-    tile('test accuracy', percent(v('test_accuracy')), tested, 'test_accuracy', v('test_accuracy')),
+    s.status || known(v('test_accuracy')) ? tile('test accuracy', percent(v('test_accuracy')), tested, 'test_accuracy', v('test_accuracy')) : null,
     known(s.tta_accuracy) ? tile('with test-time augmentation', percent(s.tta_accuracy), '', 'tta_accuracy', s.tta_accuracy) : null,
     known(v('val_accuracy')) ? tile('validation accuracy', percent(v('val_accuracy')), '', 'val_accuracy', v('val_accuracy')) : null,
     run.evaluation && known(run.evaluation.top5) ? tile('top-5 accuracy', percent(run.evaluation.top5), `of the ${run.evaluation.set || 'test'} set`) : null,
-    tile('test loss', number(v('test_loss')), '', 'test_loss', v('test_loss')),
-    tile('training loss', number(v('train_loss')), 'of the last epoch', 'train_loss', v('train_loss')),
+    s.status || known(v('test_loss')) ? tile('test loss', number(v('test_loss')), so_far, 'test_loss', v('test_loss')) : null,
+    tile('training loss', number(v('train_loss')), s.status ? 'of the last epoch' : so_far, 'train_loss', v('train_loss')),
     tile('images/s', number(v('train_images_per_second'), 4), 'in training', 'train_images_per_second', v('train_images_per_second')),
     tile('time', duration(v('wall_seconds')), known(s.time_to_first_update_seconds) ? `first update after ${duration(s.time_to_first_update_seconds)}` : so_far, 'wall_seconds', v('wall_seconds')),
     tile('updates', count(v('updates')), `${known(v('epochs')) ? plural(v('epochs'), 'epoch') : ''}${s.skipped_updates ? `; ${count(s.skipped_updates)} skipped` : ''}`, 'updates', v('updates')),
@@ -508,9 +512,9 @@ function show_results() {
         return [[swatch({ color: g.color, dash: g.dash }), ` ${g.label}`], count(g.runs.length), ...RESULTS.slice(0, 4).map(([name, , show]) => spread(g, name, show)),
           m.n > 1 ? `${percent(m.mean - half_interval(m))} to ${percent(m.mean + half_interval(m))}` : DASH];
       })));
-  const rows = runs.map(run => [run.name, ...(groups.length > 1 ? [{ text: group_of(run).label, class: 'left' }] : []), String(run.seed ?? DASH), el('span', { class: run.status[1] }, run.status[0]), ...cells(run),
+  const rows = runs.map(run => [run.name, ...(groups.length > 1 ? [{ text: group_of(run).label, class: 'left' }] : []), String(run.seed ?? DASH), cells(run)[0], el('span', { class: run.status[1] }, run.status[0]), ...cells(run).slice(1),
     known((run.summary.energy || {}).joules) ? energy_text(run.summary.energy)[0] : DASH, run.summary.verdict ? run.summary.verdict.binds : DASH]);
-  const each = table('Each run', ['run', ...(groups.length > 1 ? [{ text: 'configuration', class: 'left' }] : []), 'seed', 'status', ...RESULTS.map(r => r[1]), 'energy', 'binds'], rows);
+  const each = table('Each run', ['run', ...(groups.length > 1 ? [{ text: 'configuration', class: 'left' }] : []), 'seed', RESULTS[0][1], 'status', ...RESULTS.slice(1).map(r => r[1]), 'energy', 'binds'], rows);
   node.append(runs.length > 12 ? details(`All ${runs.length} runs`, false, each) : each);
   for (const run of runs) if (run.notes.length || run.status[2]) node.append(details(`${run.name}: notes`, false, messages(run)));
 }
@@ -730,9 +734,7 @@ function bars(title, rows) {
       const r = rows[i], px = left + (i + 0.5) * step;
       tip.replaceChildren(el('div', { class: 'where' }, `${r.whole ? `epoch ${count(r.epoch)}` : `part ${r.part}, up to update ${count(r.update)}`}: ${duration(total(r))}`),
         el('table', {}, el('tbody', {}, SHARES.filter(([name]) => r[name] > 0).map(([name, text, color]) => el('tr', {}, el('td', {}, square(color)), el('td', { class: 'left' }, text), el('td', {}, duration(r[name])), el('td', {}, percent(r[name] / total(r), 1)))))));
-      tip.style.left = px > width / 2 ? '' : `${px + 12}px`;
-      tip.style.right = px > width / 2 ? `${width - px + 12}px` : '';
-      tip.style.top = '14px';
+      put_tip(tip, holder, px);
     }
     root.addEventListener('pointermove', e => point(clamp(Math.floor(((e.clientX - root.getBoundingClientRect().left) * width / root.getBoundingClientRect().width - left) / step), 0, rows.length - 1)));
     root.addEventListener('pointerleave', () => point(-1));

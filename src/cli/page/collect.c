@@ -1,4 +1,4 @@
-#include "cli/report/collect.h"
+#include "cli/page/collect.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "cli/report/run_metrics.h"
+#include "cli/page/run_metrics.h"
 #include "config/config.h"
 #include "config/ini.h"
 #include "files/metrics.h"
@@ -68,16 +68,16 @@ static ls_status is_shown(const char *folder, int *is) {
     return file_of(folder, "bench.json", path, is);
 }
 
-static ls_status add(const char *path, ls_report_folders *out) {
-    if (out->count == LS_REPORT_FOLDERS_MAX)
-        return ls_fail(LS_USAGE, "%s: more than %d runs: a report shows so many at most", path, LS_REPORT_FOLDERS_MAX);
+static ls_status add(const char *path, ls_collected_folders *out) {
+    if (out->count == LS_COLLECT_FOLDERS_MAX)
+        return ls_fail(LS_USAGE, "%s: more than %d runs: a report shows so many at most", path, LS_COLLECT_FOLDERS_MAX);
     LS_TRY(LS_GROW(out->paths, out->count, "folders of runs"));
     LS_TRY(LS_NEW_TEXT(out->paths[out->count], path, "%s", path));
     out->count++;
     return LS_SUCCESS;
 }
 
-static ls_status add_inner(const char *folder, ls_report_folders *out) {
+static ls_status add_inner(const char *folder, ls_collected_folders *out) {
     struct dirent **entries = NULL;
     const int found = scandir(folder, &entries, NULL, alphasort);
     if (found < 0 && errno != ENOTDIR) return ls_fail_io("read", folder, "scandir");
@@ -96,7 +96,7 @@ static ls_status add_inner(const char *folder, ls_report_folders *out) {
     return status;
 }
 
-static ls_status find(const char *named, ls_report_folders *out) {
+static ls_status find(const char *named, ls_collected_folders *out) {
     char path[PATH_BYTES]; // without the "/" that a shell puts behind a folder's name
     const int before = out->count;
     int is;
@@ -119,16 +119,16 @@ static ls_status find(const char *named, ls_report_folders *out) {
         path);
 }
 
-ls_status ls_report_find(const char *const *paths, int count, ls_report_folders *out) {
-    *out = (ls_report_folders){ 0 };
+ls_status ls_collect_find(const char *const *paths, int count, ls_collected_folders *out) {
+    *out = (ls_collected_folders){ 0 };
     for (int i = 0; i < count; i++) LS_TRY(find(paths[i], out));
     return LS_SUCCESS;
 }
 
-void ls_report_folders_free(ls_report_folders *folders) {
+void ls_collect_free(ls_collected_folders *folders) {
     for (int i = 0; i < folders->count; i++) free(folders->paths[i]);
     free(folders->paths);
-    *folders = (ls_report_folders){ 0 };
+    *folders = (ls_collected_folders){ 0 };
 }
 
 // --- what is in them -----------------------------------------------------------------------------
@@ -227,13 +227,13 @@ static ls_status collect(const char *folder, int rows, cJSON *runs, cJSON *bench
     if (is) {
         cJSON *run = ls_json_append(runs, new_object(folder));
         LS_TRY(collect_run(folder, rows, run));
-        if (cJSON_GetArraySize(runs) > LS_REPORT_PICTURES_MAX) drop_pictures(run);
+        if (cJSON_GetArraySize(runs) > LS_COLLECT_PICTURES_MAX) drop_pictures(run);
     }
     LS_TRY(file_of(folder, "bench.json", path, &there));
     return there ? add_file(folder, "bench.json", "bench", ls_json_append(benches, new_object(folder))) : LS_SUCCESS;
 }
 
-ls_status ls_report_collect(const ls_report_folders *folders, cJSON *data) {
+ls_status ls_collect_data(const ls_collected_folders *folders, cJSON *data) {
     cJSON *runs = ls_json_add_array(data, "runs"), *benches = ls_json_add_array(data, "benches");
     int rows = ROWS_OF_ALL / (folders->count ? folders->count : 1);
     rows = rows > ROWS_MAX ? ROWS_MAX : rows < ROWS_MIN ? ROWS_MIN : rows;

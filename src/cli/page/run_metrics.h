@@ -1,6 +1,6 @@
 // run_metrics.h - a run's metrics.jsonl read for its report, in bounded memory, whatever its length and whatever is in it.
-#ifndef LS_CLI_REPORT_RUN_METRICS_H
-#define LS_CLI_REPORT_RUN_METRICS_H
+#ifndef LS_CLI_PAGE_RUN_METRICS_H
+#define LS_CLI_PAGE_RUN_METRICS_H
 
 #include "base/json.h"
 #include "base/status.h"

@@ -1,4 +1,4 @@
-#include "cli/report/series.h"
+#include "cli/page/series.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -80,13 +80,6 @@ void ls_series_add(ls_series *series, const double *values) {
     }
     series->in_last++;
     series->rows++;
-}
-
-void ls_series_cut(ls_series *series, double position) {
-    const int before = series->count;
-    while (series->count > 0 && bucket_at(series, series->count - 1)->low > position) series->count--;
-    if (series->count < before)
-        series->in_last = series->stride; // how many rows are left is not known: the next is a new bucket's
 }
 
 // A bucket of one row is that row; of several two, which have the lowest and the highest in the order in which they came.

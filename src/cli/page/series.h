@@ -1,7 +1,7 @@
 // series.h - columns of numbers along a run, thinned as they come: when there are too many rows, neighbours are merged two by two,
 // and of each column the lowest and the highest value stay, in their order. Memory does not depend on the length of the run.
-#ifndef LS_CLI_REPORT_SERIES_H
-#define LS_CLI_REPORT_SERIES_H
+#ifndef LS_CLI_PAGE_SERIES_H
+#define LS_CLI_PAGE_SERIES_H
 
 #include "base/json.h"
 #include "base/status.h"
@@ -15,7 +15,6 @@ typedef struct ls_series ls_series;
 LS_CHECKED ls_status ls_series_new(const char *const *names, int columns, int rows, ls_series **out);
 void ls_series_free(ls_series *series);                      // NULL is allowed
 void ls_series_add(ls_series *series, const double *values); // NAN: unknown
-void ls_series_cut(ls_series *series, double position);      // what lies behind it is dropped
 // An object: name -> array, of the columns that have any value; numbers to ten digits, null for unknown.
 cJSON *ls_series_json(const ls_series *series);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
-#include "cli/report/series.h"
+#include "cli/page/series.h"
 #include "support/cmocka.h"
 #include "support/must.h"
 
@@ -72,32 +72,10 @@ static void many_rows_keep_lowest_and_highest(void **state) {
     }
 }
 
-static void what_is_done_again_is_dropped(void **state) {
-    (void)state;
-    double update[ROWS];
-    ls_series *series = filled(30);
-    ls_series_cut(series, 10);
-    assert_int_equal(column(series, "update", update), 10);
-    ls_series_add(series, (double[]){ 11, 5, NAN, NAN });
-    assert_int_equal(column(series, "update", update), 11);
-    assert_true(update[9] == 10 && update[10] == 11);
-    ls_series_cut(series, -1);
-    assert_int_equal(column(series, "update", update), -1);
-    ls_series_free(series);
-
-    series = filled(10 * ROWS); // buckets of several rows: one that reaches beyond stays, and nothing behind it
-    ls_series_cut(series, 100);
-    for (int i = 100; i < 10 * ROWS; i++) ls_series_add(series, (double[]){ i + 1, 0, NAN, NAN });
-    const int count = column(series, "update", update);
-    assert_true(count <= ROWS && update[count - 1] == 10 * ROWS);
-    ls_series_free(series);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_rows_come_out_as_they_are),
         cmocka_unit_test(many_rows_keep_lowest_and_highest),
-        cmocka_unit_test(what_is_done_again_is_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
