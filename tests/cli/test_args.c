@@ -20,7 +20,7 @@ static const struct {
         "two configuration files, a.ini and b.ini: a run has one (single options: --set section.key=value)" },
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
     { { "resume", "a.ini" },
-        "unknown command 'resume'; commands are bench, report, eval, predict, export, augment, replay, ckpt, "
+        "unknown command 'resume'; commands are bench, report, compare, eval, predict, export, augment, replay, ckpt, "
         "metrics, verify-resume, doctor, devices and help "
         "(if it is a configuration file, write ./resume)" },
     { { "predict" }, "no weights file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
