@@ -47,6 +47,8 @@ typedef struct { // texts are borrowed from argv; free by ls_args_free
     const char *sweeps[LS_ARGS_SWEEPS_MAX]; // bench: "KEY=VALUE,VALUE"
     int sweep_count;
     int scaling;                  // bench: ls_scaling
+    const char *seeds;            // sweep: "1-25"; NULL: not set
+    int jobs, task, table;        // sweep; task: from 1, 0: not set
     int json;                     // devices, doctor, compare, eval, predict
     int quick;                    // doctor
     const char *trace;            // file; NULL: not set
