@@ -140,5 +140,6 @@ char *ls_config_words(int index, char *dst, size_t bytes);
 // The text of one option's value, as ls_config_write prints it, into dst; 0 when there is no option `index`.
 // For comparing configurations over ranks: index 0, 1, 2, ...
 int ls_config_value(const ls_config *cfg, int index, const char **name, char *dst, size_t bytes);
+int ls_config_is_text(int index); // of type TEXT: a value may have commas
 
 #endif

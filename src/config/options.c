@@ -251,6 +251,10 @@ int ls_config_value(const ls_config *cfg, int index, const char **name, char *ds
     return 1;
 }
 
+int ls_config_is_text(int index) {
+    return options[index].type == TYPE_TEXT;
+}
+
 char *ls_config_where(const ls_config *cfg, int index, char *dst, size_t bytes) {
     char value[LS_TEXT_BYTES];
     const char *name = "?";

@@ -72,6 +72,10 @@ ls_status ls_comm_start(int *argc, char ***argv, const char *command, ls_comm **
     return start_mpi(argc, argv, &launcher, command, out);
 }
 
+void ls_comm_leave_launch(void) {
+    ls_launcher_forget();
+}
+
 ls_status ls_comm_self(ls_comm **out) {
     return ls_comm_self_new(out);
 }

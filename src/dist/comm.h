@@ -33,6 +33,8 @@ typedef struct {
 // Sets Open MPI's parameters for the environment before (see prepare_environment in comm.c; what the user has set
 // stays), so: before any thread. From here on no rank outlives its launcher.
 LS_CHECKED ls_status ls_comm_start(int *argc, char ***argv, const char *command, ls_comm **out);
+// Processes that this one starts from here on are one rank each by itself: the launcher's variables leave the environment.
+void ls_comm_leave_launch(void);
 // The MPI library that this program is linked with, as it names itself: "Open MPI v4.1.4"; "no MPI".
 const char *ls_comm_library(void);
 // One rank by itself, whatever the launch: `bench` trains on rank 0 alone with it while the others wait. Free by

@@ -56,6 +56,14 @@ ls_launcher ls_launcher_find(void) {
     return (ls_launcher){ .name = NULL };
 }
 
+void ls_launcher_forget(void) {
+    for (int i = 0; i < LAUNCHERS; i++) {
+        unsetenv(launchers[i].rank);
+        if (launchers[i].size) unsetenv(launchers[i].size);
+        if (launchers[i].local_size) unsetenv(launchers[i].local_size);
+    }
+}
+
 int ls_launcher_is_several(const ls_launcher *launcher) {
     return launcher->size > 1 || launcher->local_size > 1 || launcher->rank > 0;
 }

@@ -15,6 +15,8 @@ typedef struct {
 } ls_launcher;
 
 ls_launcher ls_launcher_find(void);
+// Takes what it finds a launcher by out of the environment.
+void ls_launcher_forget(void);
 // It has started several processes, as far as one of them can see.
 int ls_launcher_is_several(const ls_launcher *launcher);
 // All processes fail alike, and one is to print it: the others wait a little, since many a launcher ends the job with

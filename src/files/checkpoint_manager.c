@@ -184,6 +184,7 @@ static void prune(ls_checkpoint_manager *c, int64_t written) {
 static ls_status write_snapshot(ls_checkpoint_manager *c) {
     int untidy = c->untidy;
     c->untidy = 1;
+    c->event.weights_hash = ls_snapshot_weights_hash(c->snapshot);
     LS_TRY(ls_checkpoint_write(c->path, c->snapshot, c->info, c->metadata, &c->event.bytes));
     c->untidy = 0;
     if (untidy) ls_checkpoint_manager_clean(c->folder);

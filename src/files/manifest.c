@@ -334,6 +334,19 @@ static int is_free(const char *name) {
            !begins_with_one_of(name, rounding, sizeof rounding / sizeof rounding[0]);
 }
 
+int ls_manifest_decides(int option) {
+    char unused[LS_TEXT_BYTES];
+    const char *name = "";
+    ls_config defaults;
+    ls_config_defaults(&defaults);
+    ls_config_value(&defaults, option, &name, unused, sizeof unused);
+    static const int more[] = { LS_OPTION_data_path, LS_OPTION_model_init, LS_OPTION_train_max_updates,
+        LS_OPTION_device_type }; // another run's, though a run may go on with others
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
+        if (more[i] == option) return 1;
+    return !is_no_part_of_the_record(name) && !is_free(name);
+}
+
 static void add_change(cJSON *changed, const char *name, const char *before, const char *now) {
     cJSON *change = ls_json_append(changed, cJSON_CreateObject());
     ls_json_add_text(change, "option", name);

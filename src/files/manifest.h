@@ -31,6 +31,8 @@ const char *ls_manifest_run(const cJSON *manifest);
 // As ls_checkpoint_suits.
 LS_CHECKED ls_status ls_manifest_suits(
     const char *path, const cJSON *manifest, const ls_train_info *info, cJSON *changed);
+// Does the option decide what comes out of a run? 0 for how it saves, logs and shares the machine, and for names.
+int ls_manifest_decides(int option);
 // Those of the changes that are reported: "train.epochs 5, now 10; ..." into dst, "" for none; returns dst.
 char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes);
 

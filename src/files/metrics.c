@@ -206,6 +206,7 @@ static void on_checkpoint(void *context, const ls_train_checkpoint *c) {
     cJSON *event = new_event(metrics, "checkpoint");
     ls_json_add_text(event, "name", slash ? slash + 1 : c->path);
     ls_json_add_int(event, "bytes", c->bytes);
+    ls_json_add_hash(event, "weights_hash", c->weights_hash);
     ls_json_add_real(event, "held_seconds", c->held_seconds);
     ls_json_add_real(event, "seconds", c->seconds);
     ls_metrics_put(metrics, event);

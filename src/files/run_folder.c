@@ -388,13 +388,18 @@ static ls_status clean(const ls_run_folder *folder) {
     return LS_SUCCESS;
 }
 
+ls_status ls_run_folder_config(const ls_config *cfg, ls_config *effective) {
+    *effective = *cfg;
+    snprintf(effective->model_file, sizeof effective->model_file, "%s", network_file);
+    effective->run_resume = LS_RESUME_OFF; // it repeats the run; to go on takes --resume
+    effective->run_adopt = 0;
+    LS_TRY(absolute_path(cfg, LS_OPTION_data_path, effective->data_path));
+    return absolute_path(cfg, LS_OPTION_model_init, effective->model_init);
+}
+
 ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_info *info) {
-    ls_config effective = *info->cfg;
-    snprintf(effective.model_file, sizeof effective.model_file, "%s", network_file);
-    effective.run_resume = LS_RESUME_OFF; // it repeats the run; to go on takes --resume
-    effective.run_adopt = 0;
-    LS_TRY(absolute_path(info->cfg, LS_OPTION_data_path, effective.data_path));
-    LS_TRY(absolute_path(info->cfg, LS_OPTION_model_init, effective.model_init));
+    ls_config effective;
+    LS_TRY(ls_run_folder_config(info->cfg, &effective));
     report_changes(folder, info);
     LS_TRY(put_run(folder, &info->run)); // first: what comes then is a run's
     LS_TRY(clean(folder));

@@ -50,5 +50,7 @@ LS_CHECKED ls_status ls_run_folder_record(const ls_run_folder *folder, ls_run_re
 // the run from any place; takes away the summary of a run that has more to do now, and what killed processes left
 // half-written.
 LS_CHECKED ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_info *info);
+// The configuration as that config.ini has it.
+LS_CHECKED ls_status ls_run_folder_config(const ls_config *cfg, ls_config *effective);
 
 #endif

@@ -138,6 +138,7 @@ typedef struct { // that was written, or could not be
     const char *path;
     int64_t update, epoch; // epoch: completed ones
     int64_t bytes;
+    uint64_t weights_hash;        // of its weights, as the summary has that of the last ones
     double held_seconds, seconds; // training waited; until it was safe on the disk
 } ls_train_checkpoint;
 

@@ -90,3 +90,10 @@ ls_status ls_snapshot_write(const char *path, const ls_snapshot *snapshot, int f
 uint64_t ls_snapshot_hash(const ls_snapshot_tensor *tensor) {
     return ls_hash(tensor->values, (size_t)tensor->elements * sizeof *tensor->values);
 }
+
+uint64_t ls_snapshot_weights_hash(const ls_snapshot *s) {
+    uint64_t hash = 0;
+    for (int i = 0; i < s->params; i++)
+        hash = ls_hash_more(hash, s->tensors[i].values, (size_t)s->tensors[i].elements * sizeof *s->tensors[i].values);
+    return hash;
+}

@@ -60,5 +60,7 @@ LS_CHECKED ls_status ls_snapshot_write(const char *path, const ls_snapshot *snap
     const ls_metadata_entry *notes, int note_count, ls_safetensors_digest *digest);
 // The hash of one tensor's values.
 uint64_t ls_snapshot_hash(const ls_snapshot_tensor *tensor);
+// Of all parameters and statistics, as ls_param_store_hash of those that were taken into it.
+uint64_t ls_snapshot_weights_hash(const ls_snapshot *snapshot);
 
 #endif

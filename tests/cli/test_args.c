@@ -19,10 +19,10 @@ static const struct {
     { { "a.ini", "b.ini" },
         "two configuration files, a.ini and b.ini: a run has one (single options: --set section.key=value)" },
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
-    { { "resume", "a.ini" },
-        "unknown command 'resume'; commands are bench, report, eval, predict, export, augment, replay, ckpt, "
-        "metrics, verify-resume, doctor, devices and help "
-        "(if it is a configuration file, write ./resume)" },
+    { { "resume", "a.ini" }, "unknown command 'resume'; commands are bench, report, sweep, compare, eval, predict, "
+                             "export, augment, replay, ckpt, "
+                             "metrics, verify-resume, doctor, devices and help "
+                             "(if it is a configuration file, write ./resume)" },
     { { "predict" }, "no weights file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
     { { "predict", "w" }, "no picture file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
     { { "predict", "w", "a.png", "--run-dir", "d" },

@@ -83,4 +83,8 @@ check "many-nodes.sbatch" "$(ended "$many")" "JobState=COMPLETED ExitCode=0:0 "
 same "runs/lockstep-$many" 0 2
 bad=$(sbatch --parsable -n2 -c1 "$jobs/one-node.sbatch" run.ini --set train.epochs=many)
 check "one-node.sbatch, refused" "$(ended "$bad")" "JobState=FAILED ExitCode=2:0 "
+array=$(sbatch --parsable --array=1-3 -n1 -c1 "$jobs/sweep.sbatch" run.ini --quiet --seeds 1-3 --run-dir sweep)
+for task in 1 2 3; do check "sweep.sbatch $task" "$(ended "${array}_$task")" "JobState=COMPLETED ExitCode=0:0 "; done
+check "sweep.sbatch: a run by hand" "$(field sweep/seed=1 weights_hash)" "$(field alone weights_hash)"
+check "sweep.sbatch: the table" "$("$train" sweep run.ini --seeds 1-3 --run-dir sweep --table --quiet | grep -c 'all runs  3')" 1
 finish

@@ -1,0 +1,34 @@
+// cmd_compare.c - `train compare RUN_A RUN_B [--json]`: where two runs begin to differ, on rank 0 alone.
+#include <stdio.h>
+#include "base/memory.h"
+#include "cli/commands.h"
+#include "cli/compare/compare.h"
+
+static ls_status print_report(const cJSON *report, int json) {
+    char *text = json ? ls_json_text(report, 1) : NULL;
+    if (json && !text) return ls_no_memory(0, "the report");
+    if (json)
+        puts(text);
+    else
+        ls_compare_print(report, stdout);
+    cJSON_free(text);
+    return ls_command_flush(stdout);
+}
+
+static ls_status compare(const ls_args *args) {
+    ls_run_files *a = NULL, *b = NULL;
+    cJSON *report = NULL;
+    ls_status status = ls_run_files_read(args->files[0], &a);
+    LS_THEN(status, ls_run_files_read(args->files[1], &b));
+    LS_THEN(status, ls_compare(a, b, &report));
+    LS_THEN(status, print_report(report, args->json));
+    LS_THEN(status, ls_compare_outcome(report));
+    cJSON_Delete(report);
+    ls_run_files_free(a);
+    ls_run_files_free(b);
+    return status;
+}
+
+ls_status ls_cmd_compare(const ls_args *args, ls_comm *comm) {
+    return ls_command_agree(comm, ls_comm_get_info(comm)->rank == 0 ? compare(args) : LS_SUCCESS);
+}

@@ -1,0 +1,157 @@
+// cmd_sweep.c - `train sweep CONFIG.ini --seeds 1-25 --set key=value,value`: many runs of one kind, and what came of them.
+//
+// Without --task the process starts its runs as processes of one rank each (sweep/jobs.h). With it, it is one of these runs, on
+// all ranks started: as `train` with that run's command line.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/sweep/folder.h"
+#include "cli/sweep/jobs.h"
+#include "cli/sweep/table.h"
+
+// --- --dry-run -----------------------------------------------------------------------------------
+
+// For a shell, in quotes where it has to be.
+static void print_word(const char *word) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+@%~";
+    if (word[0] && word[0] != '~' && strspn(word, plain) == strlen(word)) {
+        fputs(word, stdout);
+        return;
+    }
+    putchar('\'');
+    for (; *word; word++) *word == '\'' ? (void)fputs("'\\''", stdout) : (void)putchar(*word);
+    putchar('\'');
+}
+
+// "3	new	train c.ini --set optimizer.lr=0.05 ..."
+static ls_status list_runs(const ls_sweep_plan *plan, const ls_sweep_result *results) {
+    static const char *const states[] = { "new", "begun", "complete" };
+    for (int run = 0; run < plan->runs; run++) {
+        char **words;
+        LS_TRY(ls_sweep_words(plan, run, 0, 0, &words));
+        printf("%d\t%s\t", run + 1, states[results[run].state]);
+        for (int i = 0; words[i]; i++) {
+            if (i) putchar(' ');
+            print_word(words[i]);
+        }
+        putchar('\n');
+        ls_sweep_words_free(words);
+    }
+    ls_info("%d run%s: %d setting%s, %d seed%s, in %s", plan->runs, plan->runs == 1 ? "" : "s", plan->settings,
+        plan->settings == 1 ? "" : "s", plan->seed_count, plan->seed_count == 1 ? "" : "s", plan->folder);
+    return LS_SUCCESS;
+}
+
+// --- the table -----------------------------------------------------------------------------------
+
+static ls_status print_table(const ls_sweep_table *table) {
+    if (table->complete == 0)
+        return ls_fail(
+            LS_STORAGE, "sweep folder %s: none of these %d runs is complete", table->plan->folder, table->plan->runs);
+    LS_TRY(ls_sweep_table_write(table));
+    LS_TRY(ls_sweep_table_print(table, stdout));
+    ls_info("results   %s/settings.csv, runs.csv and results.json", table->plan->folder);
+    return ls_command_flush(stdout);
+}
+
+static ls_status report(const ls_sweep_plan *plan, const ls_sweep_result *results) {
+    ls_sweep_table table;
+    LS_TRY(ls_sweep_table_new(plan, results, &table));
+    ls_status status = print_table(&table);
+    ls_sweep_table_free(&table);
+    return status;
+}
+
+// --- what is to be done --------------------------------------------------------------------------
+
+static int has_complete(const ls_sweep_plan *plan, const ls_sweep_result *results) {
+    for (int run = 0; run < plan->runs; run++)
+        if (results[run].state == LS_SWEEP_COMPLETE) return 1;
+    return 0;
+}
+
+static ls_status run_all(const ls_args *args, const ls_sweep_plan *plan, ls_sweep_result *results) {
+    int lock;
+    LS_TRY(ls_sweep_folder_open(plan, LS_SWEEP_ALONE, &lock));
+    ls_comm_leave_launch();
+    ls_status status = ls_sweep_jobs(plan, results, args->jobs, args->quiet);
+    if (status.code != LS_STOPPED && has_complete(plan, results)) ls_keep_first(&status, report(plan, results));
+    if (lock >= 0) close(lock);
+    return status;
+}
+
+static ls_status all_runs(const ls_args *args, const ls_sweep_plan *plan) {
+    ls_sweep_result *results;
+    LS_TRY(ls_sweep_look_all(plan, &results));
+    ls_status status = args->dry_run ? list_runs(plan, results)
+                       : args->table ? report(plan, results)
+                                     : run_all(args, plan, results);
+    free(results);
+    return status;
+}
+
+static ls_status check_ranks(const ls_args *args, const ls_comm_info *comm) {
+    if (comm->world_size == 1 || args->task) return LS_SUCCESS;
+    return ls_fail(LS_USAGE,
+        "train sweep starts its runs itself, of one rank each: start it alone (--jobs N: so many at a time); runs of "
+        "%d "
+        "ranks one by one: mpirun -np %d ... train sweep ... --task K",
+        comm->world_size, comm->world_size);
+}
+
+static ls_status check_task(const ls_args *args, const ls_sweep_plan *plan) {
+    if (args->table || args->dry_run)
+        return ls_fail(
+            LS_USAGE, "--task %d: with %s, which is about all runs", args->task, args->table ? "--table" : "--dry-run");
+    if (args->task <= plan->runs) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "--task %d: the sweep has %d run%s, counted from 1 (--dry-run lists them)", args->task,
+        plan->runs, plan->runs == 1 ? "" : "s");
+}
+
+// On rank 0: the folder is this sweep's, and the run's place free or its own.
+static ls_status prepare_task(const ls_sweep_plan *plan, int run, int *lock) {
+    ls_sweep_result result;
+    LS_TRY(ls_sweep_look(plan, run, &result));
+    return ls_sweep_folder_open(plan, LS_SWEEP_TOGETHER, lock);
+}
+
+// All ranks.
+static ls_status train_words(char **words, ls_comm *comm) {
+    int count = 0;
+    ls_args args;
+    while (words[count]) count++;
+    ls_status status = ls_command_agree(comm, ls_args_parse(count, words, &args));
+    LS_THEN(status, ls_cmd_train(&args, comm));
+    ls_args_free(&args);
+    return status;
+}
+
+static ls_status one_run(const ls_args *args, const ls_sweep_plan *plan, ls_comm *comm) {
+    const int run = args->task - 1, first = ls_comm_get_info(comm)->rank == 0;
+    char **words = NULL;
+    int lock = -1;
+    LS_TRY(ls_command_agree(comm, first ? prepare_task(plan, run, &lock) : LS_SUCCESS));
+    ls_status status = ls_command_agree(comm, ls_sweep_words(plan, run, 0, args->quiet, &words));
+    LS_THEN(status, train_words(words, comm));
+    ls_sweep_words_free(words);
+    if (lock >= 0) close(lock);
+    return status;
+}
+
+ls_status ls_cmd_sweep(const ls_args *args, ls_comm *comm) {
+    ls_sweep_plan plan = { 0 };
+    ls_status status = check_ranks(args, ls_comm_get_info(comm));
+    LS_THEN(status, ls_sweep_plan_new(args, &plan));
+    if (args->task) LS_THEN(status, check_task(args, &plan));
+    status = ls_command_agree(comm, status);
+    if (!ls_failed(status) && args->task)
+        status = one_run(args, &plan, comm);
+    else
+        LS_THEN(status, ls_command_agree(comm, all_runs(args, &plan)));
+    ls_sweep_plan_free(&plan);
+    return status;
+}
