@@ -26,7 +26,7 @@ typedef struct { // texts are borrowed from argv; free by ls_args_free
     char joint[LS_ARGS_JOINT_BYTES]; // what all ranks must do alike: "train bench --layers"
     int action;                      // ckpt: ls_ckpt_action
     const char *config, *weights;    // weights: eval, predict, export
-    const char **files;              // predict: pictures; ckpt: folders, or weights files; report, compare: runs; help: topic
+    const char **files;              // predict: pictures; ckpt: folders, or weights files; report, compare, verdict: runs; help: topic
     int file_count;
     int64_t updates;    // verify-resume: before the checkpoint, and after it
     int logits;         // predict
@@ -49,7 +49,7 @@ typedef struct { // texts are borrowed from argv; free by ls_args_free
     int scaling;                  // bench: ls_scaling
     const char *seeds;            // sweep: "1-25"; NULL: not set
     int jobs, task, table;        // sweep; task: from 1, 0: not set
-    int json;                     // devices, doctor, compare, eval, predict
+    int json;                     // devices, doctor, compare, eval, predict, verdict
     int quick;                    // doctor
     const char *trace;            // file; NULL: not set
     int64_t trace_from, trace_to; // updates; both 0: not set

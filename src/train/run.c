@@ -378,6 +378,7 @@ static ls_verdict find_verdict(const ls_trainer *t, const run_state *run, const 
         .ranks = t->facts.comm->world_size,
         .threads = t->facts.threads,
         .train_samples = t->facts.train_data->count,
+        .parameters = t->facts.parameters,
         .room = t->facts.room,
         .time = *time,
         .each = run->progress.times,

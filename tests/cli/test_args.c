@@ -21,7 +21,7 @@ static const struct {
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
     { { "resume", "a.ini" }, "unknown command 'resume'; commands are bench, report, sweep, compare, eval, predict, "
                              "export, augment, replay, ckpt, "
-                             "metrics, verify-resume, doctor, devices and help "
+                             "metrics, verify-resume, doctor, verdict, devices and help "
                              "(if it is a configuration file, write ./resume)" },
     { { "predict" }, "no weights file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
     { { "predict", "w" }, "no picture file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },

@@ -82,7 +82,7 @@ done
 check "train is the kind without --event" "$("$train" metrics one --csv | cmp - <("$train" metrics one --csv --event train) && echo same)" same
 check "to a file" "$("$train" metrics one --csv -o out.csv 2>&1; "$train" metrics one --csv | cmp - out.csv && echo same)" same
 check "of ranks: columns" "$("$train" metrics two --csv | head -n 1 | grep -oE 'ranks\.[a-z_]+\.[0-9]' | tr '\n' ' ')" \
-    "ranks.wait_seconds.0 ranks.wait_seconds.1 ranks.loader_wait_seconds.0 ranks.loader_wait_seconds.1 ranks.core_wait_seconds.0 ranks.core_wait_seconds.1 "
+    "ranks.wait_seconds.0 ranks.wait_seconds.1 ranks.loader_wait_seconds.0 ranks.loader_wait_seconds.1 ranks.core_wait_seconds.0 ranks.core_wait_seconds.1 ranks.compute_seconds.0 ranks.compute_seconds.1 "
 check "two ranks: one output" "$(ranks 2 60 "$train" metrics one --csv | cmp - <("$train" metrics one --csv) && echo same)" same
 
 # What is not whole.

@@ -15,6 +15,7 @@ adds_up() {
             gsub(/"[a-z_]*":/, "", parts); gsub(/"[a-z_]*":/, "", kinds); gsub(/[{}]/, "", kinds)
             p = split(parts, part, ","); sum = 0; for (i = 1; i <= p; i++) sum += part[i]
             k = split(kinds, kind, ","); by = 0; for (i = 1; i <= k; i++) by += kind[i]
+            if (!/compute_by_kind/) by = part[1]
             if (sum - whole > 1e-5 || whole - sum > 1e-5 || by - part[1] > 1e-5 || part[1] - by > 1e-5) bad++
         } END { print bad + 0, n }'
 }
@@ -26,9 +27,24 @@ verdict_of() { tr '\n' ' ' <"$1/summary.json" | grep -oE '"verdict":[[:space:]]*
 check "each record's parts add up" "$(adds_up alone/metrics.jsonl)" "0 16"
 check "and the summary's" "$(tr -d '\n' <alone/summary.json >summary; adds_up summary)" "0 1"
 check "they only grow" "$(tr -d ' ' <alone/metrics.jsonl | numbers '"time_spent":\{"seconds":[0-9.e-]+,"compute":[0-9.e-]+' | sort -gc 2>&1)" ""
+# all_of FILE MEMBER [WORDS]: the sum of a member over the lines with these words
+all_of() { tr -d ' \t' <"$1" | grep -F "${3-}" | numbers "\"$2\":[0-9.e-]+" | awk '{ sum += $1 } END { printf "%.6f", sum }'; }
+at_least() { awk -v a="$1" -v b="$2" 'BEGIN { print (a > 0 && a + 1e-5 >= b) }'; } # 0 is less than anything
+check "kinds of the network's operators" "$(tr -d '\n \t' <alone/summary.json | grep -oE '"compute_by_kind":\{[^}]*' | grep -oE '(convolution|linear|norm|pool|loss|input|optimizer|gradients)' | tr '\n' ' ')" \
+    "convolution linear norm pool loss input optimizer gradients "
+check "evaluation has what the evaluations took" "$(at_least "$(field alone evaluation)" "$(all_of alone/metrics.jsonl seconds '"event":"eval"')")" 1
+check "checkpoint has how long they held training" "$(at_least "$(field alone checkpoint)" "$(all_of alone/metrics.jsonl held_seconds)")" 1
+check "loader, by the loader's own clock" "$(at_least "$(field alone loader_wait_seconds)" "$(field alone loader_wait)")" 1
 check "an event has one time" "$(grep -o '"time":' alone/metrics.jsonl | wc -l)" "$(wc -l <alone/metrics.jsonl)"
 ranks 2 60 "$train" tiny.ini --quiet --run-dir two --set log.every=2 || echo "FAILED two"
 check "rank 0's parts of two add up" "$(adds_up two/metrics.jsonl)" "0 8"
+check "sums, by the reducer's own clock" "$(at_least "$(awk -v a="$(field two comm_seconds_exposed)" 'BEGIN { print 2 * a }')" "$(field two communication_exposed)")" 1
+plugin=$(dirname "$train")/emulated/lockstep_cuda.so
+if [ -f "$plugin" ]; then
+    LOCKSTEP_CUDA_PLUGIN=$plugin "$train" tiny.ini --quiet --run-dir gpu --set device.type=cuda --set log.every=2 || echo "FAILED gpu"
+    check "a GPU's parts add up" "$(adds_up gpu/metrics.jsonl)" "0 8"
+    check "the host's share of them" "$(grep -c '"time_spent":.*"enqueue":' gpu/metrics.jsonl) $(grep -c compute_by_kind gpu/metrics.jsonl)" "8 0"
+fi
 
 # ---- a slow loader ----
 
@@ -63,6 +79,8 @@ if command -v cc >/dev/null && cc -shared -fPIC -o slow.so "$OLDPWD/tests/suppor
     check "a slow loader binds" "$(verdict_of loader | grep -c '"binds": "loader", .*"option": "data.cache", "value": "auto", "gain": [1-9]')" 1
     check "it is said at the end" "$(grep -cE '(time      compute .*, loader [0-9]+ %|verdict   the loader binds: training waits for it [0-9]+ % of the time; data.cache = auto instead of off would make it at most)' loader.log)" 2
     check "parts add up" "$(tr -d '\n' <loader/summary.json >summary; adds_up summary)" "0 1"
+    check "the same on request" "$("$train" verdict loader | tail -n 1)" "$(sed -n 's/^verdict   //p' loader.log)"
+    check "and as JSON" "$("$train" verdict loader --json | grep -c '{"runs":\[{"path":"loader",.*"verdict":{"binds":"loader","text":"the loader binds')" 1
     slow --run-dir cached --set data.cache=auto --quiet >cached.log 2>&1 || cat cached.log
     check "nothing is said with --quiet" "$(grep -cE 'verdict|compute' cached.log)" 0
     check "the setting helps" "$(awk -v before="$(field loader loader_wait_seconds)" -v after="$(field cached loader_wait_seconds)" \
@@ -70,4 +88,45 @@ if command -v cc >/dev/null && cc -shared -fPIC -o slow.so "$OLDPWD/tests/suppor
 else
     echo "no C compiler: a slow loader is not tried"
 fi
+
+# ---- more threads than cores: a run that is under way, then stopped ----
+
+first=$(taskset -cp $$ 2>/dev/null | sed 's/.*: //; s/[,-].*//')
+if [ -n "$first" ]; then
+    taskset -c "$first" "$train" tiny.ini --quiet --run-dir crowded --set device.threads=4 --set train.epochs=1000000 --set train.eval_every=0 \
+        --set checkpoint.every_epochs=0 >crowded.log 2>&1 &
+    pid=$!
+    guard $pid 300
+    eventually sh -c "'$train' verdict crowded 2>/dev/null | grep -q bind.*: || ! kill -0 $pid 2>/dev/null"
+    check "a run under way" "$("$train" verdict crowded | grep -cE '^(crowded: update [0-9]+ of [0-9]+, [0-9.]+ s since|cores bind: .* \(a rank has 4 threads and 1 core\); device.threads = 0 instead of 4 )')" 2
+    kill -USR1 $pid
+    wait $pid
+    check "it is stopped" $? 75
+    wait $guard
+    check "a run that was stopped" "$("$train" verdict crowded | grep -c '^cores bind: ')" 1
+    check "its parts are a table" "$("$train" verdict crowded | awk '/^  [a-z]/ { sum += $4 } END { print (sum > 99 && sum < 101) }')" 1
+    [ "$failures" = 0 ] || "$train" verdict crowded
+else
+    echo "no taskset: more threads than cores are not tried"
+fi
+
+# ---- several ranks ----
+
+check "each rank's times" "$("$train" verdict two --json | grep -c '"time":{"seconds"')" 1
+
+# ---- what there is no verdict on ----
+
+mkdir short
+cp alone/config.ini alone/network.ini short
+sed -E 's/("time_spent":\{"seconds":)[0-9.e-]+/\10.99/' alone/metrics.jsonl >short/metrics.jsonl
+check "a run too short" "$("$train" verdict short | tail -n 1)" "too short to say what binds it"
+refused "no folder" 7 "nowhere" "$train" verdict nowhere
+mkdir old
+cp alone/config.ini alone/network.ini old
+sed 's/"time_spent":/"before":/' alone/metrics.jsonl >old/metrics.jsonl
+refused "a run of an earlier version" 7 "old: its metrics.jsonl has no record of where the time went" "$train" verdict old
+cp alone/metrics.jsonl old
+rm old/config.ini
+refused "no configuration" 2 "old/config.ini: cannot read" "$train" verdict old
+refused "no run named" 2 "no run folder: train verdict RUN..." "$train" verdict
 finish

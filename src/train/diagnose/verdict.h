@@ -19,7 +19,7 @@
 typedef struct {
     const ls_config *cfg;
     int ranks, threads; // threads: of a rank
-    int64_t train_samples;
+    int64_t train_samples, parameters;
     ls_run_room room;
     ls_run_time time;         // rank 0's
     const ls_rank_time *each; // of all ranks, while each_seconds went by; NULL: one rank

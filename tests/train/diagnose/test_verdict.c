@@ -24,6 +24,8 @@ typedef struct {
     double cores;              // 0: 2
     double memory;             // left on the device
     int ranks;                 // 0: 1
+    int64_t samples;           // 0: 60000
+    int64_t parameters;
     double wait[RANKS], loader[RANKS], core_wait[RANKS];
     ls_binds binds;
     const char *option, *value; // NULL: none
@@ -93,6 +95,22 @@ static const row rows[] = {
     { "sums, and the batch is all there is", { .compute = 40, .communication = 55 }, { "train.global_batch=8192" },
         .ranks = 2, .wait = { 55, 55 }, .binds = LS_BINDS_COMMUNICATION, .option = "dist.reduce_dtype", .value = "bf16",
         .gain = 1 / (1 - 0.275), .changes = 1 },
+    { "a larger micro-batch would leave one sample", { .compute = 40, .communication = 55 }, .ranks = 2,
+        .samples = 60033, .wait = { 55, 55 }, .binds = LS_BINDS_COMMUNICATION, .option = "dist.reduce_dtype",
+        .value = "bf16", .gain = 1 / (1 - 0.275), .changes = 1 },
+    { "as many terms as fixed point has room for", { .compute = 40, .communication = 55 },
+        { "run.deterministic=true", "train.micro_batch=1", "train.global_batch=4096" }, .ranks = 2, .samples = 10000000,
+        .wait = { 55, 55 }, .binds = LS_BINDS_COMMUNICATION },
+    { "all gradients in one bucket", { .compute = 60, .communication = 35 }, .ranks = 2, .parameters = 200000,
+        .wait = { 35, 35 }, .binds = LS_BINDS_COMMUNICATION, .option = "dist.bucket_bytes", .value = "100000",
+        .gain = 1 / (1 - 0.35 * 7 / 8) },
+    { "in two, on more ranks", { .compute = 15, .communication = 80 }, .ranks = 4, .parameters = 400000,
+        .wait = { 80, 80, 80, 80 }, .binds = LS_BINDS_COMMUNICATION, .option = "train.global_batch", .value = "256",
+        .gain = 1 / 0.6, .changes = 1 },
+    { "too few for several", { .compute = 90, .communication = 8 }, .ranks = 2, .parameters = 100000,
+        .wait = { 8, 8 } },
+    { "many buckets already", { .compute = 91, .communication = 5 }, .ranks = 2, .parameters = 800000,
+        .wait = { 5, 5 } },
     { "one is slow, its data", { .compute = 40, .communication = 55 }, .ranks = 4, .wait = { 55, 55, 5, 54 },
         .loader = { 1, 1, 50, 1 }, .cores = 1, .binds = LS_BINDS_LOADER,
         .text = "the loader binds: training waits for it 50 % of the time; rank 2 is the slowest: the others wait for "
@@ -138,7 +156,8 @@ static ls_verdict verdict_of(const row *r, double seconds, ls_config *cfg) {
     return ls_verdict_find(&(ls_verdict_facts){ .cfg = cfg,
         .ranks = r->ranks ? r->ranks : 1,
         .threads = r->threads ? r->threads : 2,
-        .train_samples = 60000,
+        .train_samples = r->samples ? r->samples : 60000,
+        .parameters = r->parameters,
         .room = { .cores = r->cores > 0 ? r->cores : 2,
             .threads = r->room_threads ? r->room_threads : 2,
             .memory_bytes = r->memory,
