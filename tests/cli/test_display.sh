@@ -61,6 +61,16 @@ check "file, bar wanted" "$([ "$(bars out)" -ge 2 ] && echo yes) $(has out "${es
 "$train" tiny.ini --run-dir r6 --set log.progress=off >out 2>&1
 check "off: no progress" "$(grep -c '^epoch' out)" 0
 
+# The first screen of a run on CPUs: six lines.
+for n in 1 2; do
+    ranks $n 60 "$train" tiny.ini --run-dir "f$n" --set device.type=cpu --set train.micro_batch=4 >out 2>&1
+    check "first screen, $n ranks" "$(sed -E '/^epoch /,$d; s/^lockstep .*/lockstep/; s/cpu \(.*\),/cpu,/; s/ranks? of/of/' out)" "lockstep
+network   net.ini, 1252 parameters
+data      synthetic, 240 to train on, 100 to test on
+device    cpu, $n of 1 thread, fp32
+batch     32 = 4 x $((8 / n)) accumulated$([ $n = 1 ] || echo " x $n ranks"); 16 updates
+run       f$n"
+done
 for n in 1 2; do
     ranks $n 60 "$train" tiny.ini --run-dir "m$n" >out 2>&1
     check "mpirun -np $n into a file: no bar" "$(bars out) $(has out "$escape")" "0 no"

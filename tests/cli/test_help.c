@@ -13,7 +13,7 @@ static char *help_about(const char *const *words, int count) {
     size_t bytes = 0;
     FILE *file = open_memstream(&text, &bytes);
     assert_non_null(file);
-    must(ls_help_print(words, count, file));
+    must(ls_help_print("./train", words, count, file));
     fclose(file);
     return text;
 }
@@ -163,6 +163,24 @@ static void topics_are_on_screens(void **state) {
     }
 }
 
+// Where the program has another name, nothing on a screen has the one that it has here.
+static void by_another_name(void **state) {
+    (void)state;
+    static const char *const about[] = { NULL, "train", "bench", "config" };
+    for (size_t i = 0; i < sizeof about / sizeof about[0]; i++) {
+        char *text = NULL;
+        size_t bytes = 0;
+        FILE *file = open_memstream(&text, &bytes);
+        assert_non_null(file);
+        must(ls_help_print("lockstep-train", &about[i], about[i] != NULL, file));
+        fclose(file);
+        needs(text, "the name", "lockstep-train ");
+        if (strstr(text, "./train") || strstr(text, "\ntrain ")) fail_msg("of another name: %s", text);
+        check_screen(text, "lockstep-train", 12, 50);
+        free(text);
+    }
+}
+
 static void refusals(void **state) {
     (void)state;
     static const struct {
@@ -182,7 +200,7 @@ static void refusals(void **state) {
         { { "man", "a b" }, "'a b' is no name of a program: letters, digits, '.', '_' and '-' are allowed" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        ls_status status = ls_help_print(rows[i].words, rows[i].words[1] ? 2 : 1, stdout);
+        ls_status status = ls_help_print("./train", rows[i].words, rows[i].words[1] ? 2 : 1, stdout);
         if (status.code != LS_USAGE || strcmp(status.text, rows[i].message) != 0)
             fail_msg("row %zu: code %d, text '%s'", i, status.code, status.text ? status.text : "");
     }
@@ -196,6 +214,7 @@ int main(void) {
         cmocka_unit_test(names_are_known),
         cmocka_unit_test(topics),
         cmocka_unit_test(topics_are_on_screens),
+        cmocka_unit_test(by_another_name),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,9 +25,10 @@
 #include "base/installed.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "device/gpu/pci.h"
 #include "dist/launcher.h"
 
-enum { ANSWER_BYTES = 4096, ANSWER_S = 3, NVIDIA = 0x10de, DISPLAY = 0x03 };
+enum { ANSWER_BYTES = 4096, ANSWER_S = 3 };
 extern char **environ;
 
 // What fits of what can be read there, until its end.
@@ -328,19 +329,6 @@ static void look_at_gpus(const ls_devices *devices, int libraries, ls_facts *fac
     }
 }
 
-static void look_at_bus(ls_facts *facts) {
-    glob_t found;
-    if (glob("/sys/bus/pci/devices/*/vendor", 0, NULL, &found) != 0) return;
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        char text[32], path[PATH_MAX];
-        if (strtol(read_some(found.gl_pathv[i], text, sizeof text), NULL, 16) != NVIDIA) continue;
-        ls_text_cut(path, sizeof path, "%.*sclass", (int)(strrchr(found.gl_pathv[i], '/') + 1 - found.gl_pathv[i]),
-            found.gl_pathv[i]);
-        facts->nvidia_on_bus += strtol(read_some(path, text, sizeof text), NULL, 16) >> 16 == DISPLAY;
-    }
-    globfree(&found);
-}
-
 void ls_facts_collect(const ls_devices *devices, const char *folder, ls_facts *facts) {
     const ls_launcher launcher = ls_launcher_find();
     memset(facts, 0, sizeof *facts);
@@ -356,7 +344,7 @@ void ls_facts_collect(const ls_devices *devices, const char *folder, ls_facts *f
     look_at_variables(facts);
     loaded l = { facts, 0 };
     dl_iterate_phdr(take_loaded, &l);
-    look_at_bus(facts);
+    facts->nvidia_on_bus = ls_pci_displays("0x10de");
     look_at_gpus(devices, l.count, facts);
     if (launcher.rank == 0) look_for_launchers(facts);
 }

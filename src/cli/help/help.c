@@ -32,6 +32,16 @@ const char *ls_help_purpose(const ls_command_row *row, char *dst, size_t bytes) 
     return dst;
 }
 
+const char *ls_help_named(const char *text, const char *program, char *dst) {
+    static const char own[] = "./train";
+    ls_text_room room = { dst, LS_HELP_NAMED_BYTES };
+    dst[0] = '\0';
+    for (const char *next; (next = strstr(text, own)); text = next + strlen(own))
+        ls_text_put(&room, "%.*s%s", (int)(next - text), text, program);
+    ls_text_put(&room, "%s", text);
+    return dst;
+}
+
 int ls_help_next_exit(const char **at, char code[16], char text[LS_HELP_TEXT_BYTES]) {
     if (!**at) return 0;
     const size_t digits = strcspn(*at, " "), length = strcspn(*at, "\n");
@@ -56,7 +66,9 @@ static void print_exits(FILE *file, const char *exits) {
     while (ls_help_next_exit(&exits, code, text)) ls_paragraph_row(file, code, text, INDENT, CODE_COLUMNS);
 }
 
-static void print_examples(FILE *file, const char *lines) {
+static void print_examples(FILE *file, const char *text, const char *program) {
+    char named[LS_HELP_NAMED_BYTES];
+    const char *lines = ls_help_named(text, program, named);
     fputs(strchr(lines, '\n') ? "\nExamples\n" : "\nExample\n", file);
     for (; *lines; lines += strcspn(lines, "\n"), lines += *lines != '\0')
         fprintf(file, "%*s%.*s\n", INDENT, "", (int)strcspn(lines, "\n"), lines);
@@ -64,39 +76,41 @@ static void print_examples(FILE *file, const char *lines) {
 
 // ---- commands ----
 
-static void print_command(FILE *file, ls_command command) {
+static void print_command(FILE *file, ls_command command, const char *program) {
     static const char *const ranks[] = { [LS_RANKS_ALL] = "All ranks work that mpirun or srun starts.",
         [LS_RANKS_FIRST] = "One rank works; more would wait for it.",
         [LS_RANKS_ONE] = "For one rank: without mpirun." };
     const ls_command_row *row = ls_command_at(command);
-    char text[LS_COMMAND_TEXT_BYTES];
-    fprintf(file, "%s%s%s [OPTION]...\n\n", ls_command_text(command, text), row->usage[0] ? " " : "", row->usage);
+    const char *name = program + 2 * (strncmp(program, "./", 2) == 0);
+    fprintf(file, "%s%s%s%s%s [OPTION]...\n\n", name, command ? " " : "", command ? row->word : "",
+        row->usage[0] ? " " : "", row->usage);
     char purpose[LS_HELP_TEXT_BYTES];
     fprintf(file, "%s\n", ls_help_purpose(row, purpose, sizeof purpose));
     ls_paragraph(file, row->more, 0, 0);
     fprintf(file, "%s\n\nOptions\n", ranks[row->ranks]);
     print_options(file, command, 0);
     print_options(file, command, 1);
-    print_examples(file, row->example);
+    print_examples(file, row->example, program);
     fputs("\nExit codes (others: train help exit-codes)\n", file);
     if (row->exits[0] != '0') print_exits(file, "0 completed");
     print_exits(file, row->exits);
 }
 
-static void print_overview(FILE *file) {
-    fputs("Lockstep trains convolutional networks in step on many devices: one process\n"
-          "(rank) for each.\n\n"
-          "  mpirun -np N ./train CONFIG.ini     N ranks; alone, ./train CONFIG.ini is one\n\n"
-          "Commands\n",
-        file);
+static void print_overview(FILE *file, const char *program) {
+    fprintf(file,
+        "Lockstep trains convolutional networks in step on many devices: one process\n"
+        "(rank) for each.\n\n"
+        "  mpirun -np N %s CONFIG.ini      N ranks; alone it is one\n\n"
+        "Commands\n",
+        program);
     for (int i = 0; i < LS_COMMAND_COUNT; i++) {
         const ls_command_row *row = ls_command_at((ls_command)i);
         ls_paragraph_row(file, i ? row->word : row->usage, row->purpose, INDENT, COMMAND_COLUMNS);
     }
     fputs("\nOptions of a training run\n", file);
     print_options(file, LS_COMMAND_TRAIN, 0);
-    fputs("\ntrain COMMAND --help is about a command, train help TOPIC about a topic:\n", file);
     char line[LS_HELP_TEXT_BYTES];
+    fprintf(file, "\n%s COMMAND --help is about a command, help TOPIC about a topic:\n", program);
     ls_text_room room = { line, sizeof line };
     int count;
     const ls_help_topic *topics = ls_help_topics(&count);
@@ -119,14 +133,17 @@ static void print_topics(FILE *file) {
     }
 }
 
-static void print_prose(FILE *file, const ls_help_topic *topic) {
+static void print_prose(FILE *file, const ls_help_topic *topic, const char *program) {
+    char left[LS_HELP_NAMED_BYTES];
     int columns = 0;
     if (topic->text) ls_paragraph(file, topic->text, 0, 0);
     if (topic->text && topic->rows) fputc('\n', file);
+    for (const ls_help_row *row = topic->rows; row && row->left; row++) {
+        const int length = (int)strlen(ls_help_named(row->left, program, left));
+        if (length > columns) columns = length;
+    }
     for (const ls_help_row *row = topic->rows; row && row->left; row++)
-        if ((int)strlen(row->left) > columns) columns = (int)strlen(row->left);
-    for (const ls_help_row *row = topic->rows; row && row->left; row++)
-        ls_paragraph_row(file, row->left, row->right, INDENT, columns + 2);
+        ls_paragraph_row(file, ls_help_named(row->left, program, left), row->right, INDENT, columns + 2);
 }
 
 static ls_status unknown_topic(const char *word) {
@@ -152,7 +169,7 @@ static int words_of(const char *usage) {
     return count;
 }
 
-static ls_status print_topic(const char *const *words, int count, FILE *file) {
+static ls_status print_topic(const char *program, const char *const *words, int count, FILE *file) {
     int topic_count;
     const ls_help_topic *topics = ls_help_topics(&topic_count);
     for (int i = 0; i < topic_count; i++) {
@@ -160,22 +177,22 @@ static ls_status print_topic(const char *const *words, int count, FILE *file) {
         const int most = words_of(topics[i].usage);
         if (count - 1 > most) return too_many(words[0], words[1 + most]);
         if (topics[i].print) return topics[i].print(file, words + 1, count - 1);
-        print_prose(file, &topics[i]);
+        print_prose(file, &topics[i], program);
         return LS_SUCCESS;
     }
     return unknown_topic(words[0]);
 }
 
-ls_status ls_help_print(const char *const *words, int count, FILE *file) {
+ls_status ls_help_print(const char *program, const char *const *words, int count, FILE *file) {
     const ls_command command = count > 0 ? ls_command_find(words[0]) : LS_COMMAND_COUNT;
     if (count == 0)
-        print_overview(file);
+        print_overview(file, program);
     else if (command == LS_COMMAND_COUNT)
-        return print_topic(words, count, file);
+        return print_topic(program, words, count, file);
     else if (count > 1)
         return too_many(words[0], words[1]);
     else
-        print_command(file, command);
+        print_command(file, command, program);
     if (command == LS_COMMAND_HELP) print_topics(file);
     return LS_SUCCESS;
 }

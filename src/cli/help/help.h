@@ -7,9 +7,12 @@
 #include "base/status.h"
 #include "cli/command_table.h"
 
-// About the words behind `train help`: none: a screen about all; a command, or a topic. LS_USAGE: there is no such topic (with the
+// Of a program that is called by `program`, "./train" or "lockstep-train": about the words behind `train help`: none: a screen about all; a command, or a topic. LS_USAGE: there is no such topic (with the
 // nearest), or a word too many.
-LS_CHECKED ls_status ls_help_print(const char *const *words, int count, FILE *file);
+LS_CHECKED ls_status ls_help_print(const char *program, const char *const *words, int count, FILE *file);
+// A text of the tables, which has "./train" for the program, into dst of LS_HELP_NAMED_BYTES; returns dst.
+enum { LS_HELP_NAMED_BYTES = 4096 };
+const char *ls_help_named(const char *text, const char *program, char *dst);
 
 typedef struct {
     const char *left, *right;

@@ -4,21 +4,14 @@
 #include "base/version.h"
 #include "cli/help/help.h"
 
-// Text as roff shows it: no character of it is a request or an escape. "./train", as examples have it, is the program's name.
+// Text as roff shows it: no character of it is a request or an escape.
 static void put(FILE *file, const char *text, const char *name) {
-    for (int begins = 1; *text; text++) {
-        if (begins && strchr(".'", *text)) fputs("\\&", file);
-        begins = *text == '\n';
-        if (name && strncmp(text, "./train", 7) == 0) {
-            put(file, name, NULL);
-            text += 6;
-        } else if (*text == '\\') {
-            fputs("\\e", file);
-        } else if (*text == '-') {
-            fputs("\\-", file);
-        } else {
-            fputc(*text, file);
-        }
+    char named[LS_HELP_NAMED_BYTES];
+    const char *at = ls_help_named(text, name, named);
+    for (int begins = 1; *at; begins = *at++ == '\n') {
+        if (begins && strchr(".'", *at)) fputs("\\&", file);
+        if (*at == '\\' || *at == '-') fputc('\\', file);
+        fputc(*at == '\\' ? 'e' : *at, file);
     }
 }
 
@@ -62,7 +55,7 @@ static void put_usage(FILE *file, const char *macro, ls_command command, const c
     snprintf(text, sizeof text, "%s%s%s%s%s", name, command ? " " : "", command ? row->word : "",
         row->usage[0] ? " " : "", row->usage);
     fprintf(file, "%s ", macro);
-    put(file, text, NULL);
+    put(file, text, name);
     fputc('\n', file);
 }
 
@@ -71,7 +64,7 @@ static void put_command(FILE *file, ls_command command, const char *name) {
     const char *exits = row->exits;
     char code[16], text[LS_HELP_TEXT_BYTES];
     put_usage(file, ".SS", command, name);
-    put(file, ls_help_purpose(row, text, sizeof text), NULL);
+    put(file, ls_help_purpose(row, text, sizeof text), name);
     fputs("\n.PP\n", file);
     put_paragraphs(file, row->more, name);
     put_options(file, command, 0, name);
@@ -94,7 +87,7 @@ void ls_help_man(FILE *file, const char *name) {
     fputs(".TH ", file);
     for (const char *c = name; *c; c++) fputc(toupper((unsigned char)*c), file);
     fprintf(file, " 1 \"\" \"Lockstep %s\" \"Lockstep\"\n.SH NAME\n", ls_version());
-    put(file, name, NULL);
+    put(file, name, name);
     fputs(" \\- train convolutional networks in step on many devices\n.SH SYNOPSIS\n.nf\n", file);
     for (int i = 0; i < LS_COMMAND_COUNT; i++) put_usage(file, ".B", (ls_command)i, name);
     fputs(

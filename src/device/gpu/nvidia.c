@@ -471,7 +471,7 @@ static const char *missing(void) {
 
 static int expected(void) {
     ls_library_file file;
-    return ls_pci_has_display("0x10de") || ls_library_search_open(NULL, "libcuda.so.1", 1, &file) || file.error[0];
+    return ls_pci_displays("0x10de") || ls_library_search_open(NULL, "libcuda.so.1", 1, &file) || file.error[0];
 }
 
 const ls_gpu_vendor ls_gpu_nvidia = { look_everywhere, missing, expected };

@@ -16,15 +16,15 @@ static int begins(const char *folder, const char *device, const char *name, cons
     return read && strncmp(line, text, strlen(text)) == 0;
 }
 
-int ls_pci_has_display(const char *vendor) {
+int ls_pci_displays(const char *vendor) {
     const char *root = getenv("LOCKSTEP_SYS_ROOT");
     char folder[1025];
-    int found = 0;
+    int count = 0;
     snprintf(folder, sizeof folder, "%.990s/sys/bus/pci/devices", root ? root : "");
     DIR *devices = opendir(folder);
     if (!devices) return 0;
-    for (const struct dirent *entry; !found && (entry = readdir(devices));)
-        found = begins(folder, entry->d_name, "vendor", vendor) && begins(folder, entry->d_name, "class", "0x03");
+    for (const struct dirent *entry; (entry = readdir(devices));)
+        count += begins(folder, entry->d_name, "vendor", vendor) && begins(folder, entry->d_name, "class", "0x03");
     closedir(devices);
-    return found;
+    return count;
 }

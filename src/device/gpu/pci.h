@@ -2,7 +2,7 @@
 #ifndef LS_DEVICE_GPU_PCI_H
 #define LS_DEVICE_GPU_PCI_H
 
-// Is there a display controller (class 03) of this vendor ("0x10de")? LOCKSTEP_SYS_ROOT in the environment stands before /sys, for tests.
-int ls_pci_has_display(const char *vendor);
+// How many display controllers (class 03) are there of this vendor ("0x10de")? LOCKSTEP_SYS_ROOT in the environment stands before /sys, for tests.
+int ls_pci_displays(const char *vendor);
 
 #endif
