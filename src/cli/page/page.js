@@ -502,7 +502,7 @@ function show_results() {
   const cells = run => RESULTS.map(([name, , show]) => ({ text: show(run.value(name)), key: name, value: known(run.value(name)) ? String(run.value(name)) : null }));
   const spread = (g, name, show) => {
     const values = g.runs.map(r => r.value(name)).filter(known), m = mean_of(values);
-    return values.length ? { text: values.length > 1 ? `${show(m.mean)} ± ${show(+m.sd.toPrecision(2))}` : show(m.mean), title: values.length > 1 ? `95 % interval of the mean: ± ${show(half_interval(m))}` : null } : DASH;
+    return values.length ? { text: values.length > 1 ? `${show(m.mean)} ± ${show(m.sd)}` : show(m.mean), title: values.length > 1 ? `95 % interval of the mean: ± ${show(half_interval(m))}` : null } : DASH;
   };
   const node = section('result', 'Result');
   if (groups.some(g => g.runs.length > 1))
