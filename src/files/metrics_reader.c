@@ -15,7 +15,8 @@ struct ls_metrics_reader {
     // Of each start, the update that it goes on from; then the lowest one of it and those after it.
     int64_t *resumed_at;
     int64_t starts;
-    char *line; // LS_METRICS_LINE_BYTES_MAX
+    char *line;
+    size_t line_bytes; // room: LS_METRICS_LINE_BYTES_MAX, or all of a smaller file
     char block[BLOCK_BYTES];
 };
 
@@ -42,7 +43,7 @@ static ls_status fill(cursor *c) {
 }
 
 static void append(cursor *c, const char *from, size_t bytes) {
-    const size_t room = LS_METRICS_LINE_BYTES_MAX - c->length;
+    const size_t room = c->reader->line_bytes - c->length;
     c->too_long |= bytes > room;
     if (bytes > room) bytes = room;
     memcpy(c->reader->line + c->length, from, bytes);
@@ -144,9 +145,10 @@ ls_status ls_metrics_reader_open(const char *path, ls_metrics_reader **out) {
     ls_metrics_reader *r;
     LS_TRY(LS_NEW(r, 1, "%s", path));
     r->input.fd = -1;
-    ls_status status = LS_NEW(r->line, LS_METRICS_LINE_BYTES_MAX, "%s", path);
-    LS_THEN(status, find_file(path, r->path));
+    ls_status status = find_file(path, r->path);
     LS_THEN(status, ls_input_open(r->path, &r->input));
+    r->line_bytes = r->input.bytes < LS_METRICS_LINE_BYTES_MAX ? r->input.bytes : LS_METRICS_LINE_BYTES_MAX;
+    LS_THEN(status, LS_NEW(r->line, r->line_bytes + 1, "%s", path));
     LS_THEN(status, find_parts(r));
     return LS_GIVE(status, r, out, ls_metrics_reader_close);
 }

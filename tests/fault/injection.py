@@ -238,7 +238,7 @@ SCENES = [
     Scene("checkpoints", "a run that writes checkpoints, then resumed", ["run.ini", "--run-dir", "out", *CHECKPOINTS], prepare_synthetic,
           then=RESUMED),
     Scene("resume", "a run that goes on from its checkpoint, then resumed", RESUMED, prepare_stopped, then=RESUMED),
-    Scene("trace", "a run with a trace", ["run.ini", "--run-dir", "out", "--trace", "trace.json",
+    Scene("trace", "a run with a trace and TensorBoard's events", ["run.ini", "--run-dir", "out", "--set", "log.tensorboard=true", "--trace", "trace.json",
                                           "--trace-updates", "1:3"], prepare_norm),
     Scene("numbered", "the plan of a run", ["run.ini", "--dry-run"], prepare_synthetic),
     Scene("eval", "evaluation of saved weights", ["eval", "run.ini", "w.safetensors"], prepare_weights),

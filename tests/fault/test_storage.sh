@@ -285,11 +285,13 @@ await_said() { # WORDS COUNT
 if [ -n "$mounts" ] && mkdir "$work/small" && mount -t tmpfs -o size=1m tmpfs "$work/small" 2>/dev/null; then
     options=${options/--quiet/}
     disk # long enough for what happens here
-    start small/full 1 --set train.epochs=100000 --set checkpoint.every_updates=10 --set log.every=1 --set train.eval_every=0
+    start small/full 1 --set train.epochs=100000 --set checkpoint.every_updates=10 --set log.every=1 --set train.eval_every=0 \
+        --set log.tensorboard=true
     await checkpoint 2
     head -c 2000000 /dev/zero >"$work/small/filler" 2>/dev/null
     await_said "could not be written" 2
     await_said "metrics.jsonl: cannot write a line" 1
+    await_said "events.out.tfevents.*: cannot write an event" 1
     rm "$work/small/filler"
     await checkpoint $(($(count checkpoint) + 1))
     ask_to_stop
@@ -297,6 +299,12 @@ if [ -n "$mounts" ] && mkdir "$work/small" && mount -t tmpfs -o size=1m tmpfs "$
     check "a full file system: the warning says how much is missing" \
         "$(yes_if test "$(grep -c 'a checkpoint needs .* but only .* are free' "$work/log")" -ge 1)" yes
     check "a full file system: metrics have gaps, told once" "$(grep -c '^warning: .*metrics.jsonl: cannot write a line' "$work/log")" 1
+    check "a full file system: TensorBoard's file has gaps, told once" "$(grep -c '^warning: .*tfevents.*: cannot write an event' "$work/log")" 1
+    check "a full file system: TensorBoard's file has whole records" "$(python3 -c 'import sys
+sys.path.insert(0, "tests/cli")
+import check_tensorboard, glob
+points = [event for event in check_tensorboard.read(*glob.glob(sys.argv[1] + "/tensorboard/*"))]
+print(len(points) > 10, points[-1][1])' "$run" 2>&1 | tail -n 1)" "True $(grep '"event":"train"' "$run/metrics.jsonl" | tail -n 1 | grep -oE '"update":[0-9]+' | cut -d : -f 2)"
     check "a full file system: metrics are JSON lines" "$(grep -vc '^{.*}$' "$run/metrics.jsonl")" 0
     check "a full file system: the stop's checkpoint" "$(last)" "$(grep -o 'update-[0-9]* holds all of it' "$work/log" | cut -d ' ' -f 1)"
     umount "$work/small"
