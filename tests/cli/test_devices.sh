@@ -140,4 +140,14 @@ check "devices --json: PCI" "$(value pci)" 0000:3b:00.0
 check "devices --json: auto" "$(sed -nE 's/.*"auto":\{"device":"([^"]*)".*/\1/p' <<<"$text")" cpu
 check "devices on 2 ranks: printed once" "$(ranks 2 60 "$train" devices | grep -c '^device.type = auto')" 1
 check "devices to a full disk" "$("$train" devices --json 2>/dev/null >/dev/full; echo $?)" 7
+
+# train sweep --jobs: a GPU each, of those that this process sees
+cc -shared -fPIC -I "$root/src" -o bin/lockstep_cuda.so "$root/tests/support/fake_plugin.c"
+jobs() { env LD_LIBRARY_PATH="$libraries" FAKE_CARDS=2 "$@"; }
+refused "more jobs than GPUs" 2 "--jobs 3: a run takes a GPU, and there are 2" \
+    jobs "$train" sweep tiny.ini --seeds 1-3 --jobs 3 --run-dir gpus
+jobs "$train" sweep tiny.ini --seeds 1-2 --jobs 2 --set device.type=cuda --run-dir gpus >/dev/null 2>&1
+check "a GPU each" "$(cat gpus/*/log.txt | grep -o 'reached, of GPU .*' | sort | tr '\n' ' ')" "reached, of GPU 0 reached, of GPU 1 "
+jobs CUDA_VISIBLE_DEVICES=GPU-a,GPU-b "$train" sweep tiny.ini --seeds 1-2 --jobs 2 --set device.type=cuda --run-dir named >/dev/null 2>&1
+check "a GPU each, by name" "$(cat named/*/log.txt | grep -o 'reached, of GPU .*' | sort | tr '\n' ' ')" "reached, of GPU GPU-a reached, of GPU GPU-b "
 finish

@@ -1,10 +1,14 @@
 // fake_plugin.c - a lockstep_cuda.so that only says that it was reached: compiled by tests/cli/test_devices.sh.
+#include <stdio.h>
+#include <stdlib.h>
 #include "device/gpu/plugin.h"
 
-static const char reached[] = "the plugin was reached";
+static char reached[128];
 
 static ls_status fake_open(const ls_device_options *options, ls_device **out) {
     (void)options, (void)out;
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    snprintf(reached, sizeof reached, "the plugin was reached%s%s", visible ? ", of GPU " : "", visible ? visible : "");
     return (ls_status){ LS_DEVICE, reached };
 }
 

@@ -276,7 +276,7 @@ static ls_status outcome(const work *w) {
             ls_signals_name(w->asked), complete, all);
     if (w->failed > 0)
         return ls_fail(w->failure.code, "%d of %d runs are complete, %d failed%s: %s", complete, all, w->failed,
-            goes_on(w) ? "" : ", and no more were started", w->failure.text);
+            complete + w->failed < all ? ", and no more were started" : "", w->failure.text);
     if (w->stopped)
         return ls_fail(LS_STOPPED,
             "%d of %d runs are complete; a time limit has stopped one, and no more were started: the same command goes "
