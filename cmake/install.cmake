@@ -24,8 +24,6 @@ endfunction()
 # lockstep_install()
 #   The program, what it reads and what is said of it.
 function(lockstep_install)
-  # One path for the loader, built and installed: CMake would end the built program's with ":", which is the current folder.
-  set_target_properties(train PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS train DESTINATION lib/lockstep COMPONENT program)
   install(CODE "
     file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
