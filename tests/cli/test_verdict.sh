@@ -112,7 +112,13 @@ fi
 
 # ---- several ranks ----
 
-check "each rank's times" "$("$train" verdict two --json | grep -c '"time":{"seconds"')" 1
+mkdir long
+cp two/config.ini two/network.ini long
+sed -E 's/("time_spent":\{"seconds":)[0-9.e-]+/\1100/' two/metrics.jsonl >long/metrics.jsonl # as long as a verdict needs
+check "a row for each rank" "$("$train" verdict long | grep -cE '^  (rank( +(compute|loader|waits for (sums|a core))){4}|[01]( +[0-9.]+ %){4})$')" 3
+check "a rank's times" "$("$train" verdict long | awk '$1 == "1" { print $2 }')" \
+    "$(awk -v s="$(tr -d ' ' <long/metrics.jsonl | grep -oE '"compute_seconds":\[[0-9.e-]+,[0-9.e-]+' | tail -n 1 | sed 's/.*,//')" 'BEGIN { printf "%.1f", s }')"
+check "several runs at once" "$("$train" verdict two long --json | grep -c '"path":"two".*"path":"long".*"verdict":{')" 1
 
 # ---- what there is no verdict on ----
 
