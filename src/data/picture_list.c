@@ -162,11 +162,18 @@ static ls_status take_entry(class_folders *c, const char *folder, const char *na
     return status;
 }
 
+// As the folder is to be named.
+static void put_class(ls_text_room *room, const char *separator, const char *class_name) {
+    ls_text_put(room, "%s'", separator);
+    for (; *class_name; class_name++) ls_text_put(room, "%c", *class_name == '/' ? '_' : *class_name);
+    ls_text_put(room, "'");
+}
+
 static ls_status check_classes(const class_folders *c, const char *folder) {
     char missing[NAMES_BYTES] = "", text[3 * NAMES_BYTES] = "";
     ls_text_room names = { missing, sizeof missing }, room = { text, sizeof text };
     for (int k = 0; k < c->count; k++)
-        if (!c->folders[k]) ls_text_put(&names, "%s'%s'", missing[0] ? ", " : "", c->classes[k]);
+        if (!c->folders[k]) put_class(&names, missing[0] ? ", " : "", c->classes[k]);
     if (!missing[0] && !c->unknown[0]) return LS_SUCCESS;
     if (missing[0])
         ls_text_put(

@@ -156,6 +156,12 @@ refused "weights alone" 2 "w.safetensors: weights alone do not say what to evalu
     "$train" eval --quiet w.safetensors
 refused "no configuration" 2 "none.ini" "$train" eval --quiet none.ini run-1
 
+# A '/' in a class's name is '_' in its folder's.
+LC_ALL=C sed 's/"cat/"c\/t/' run-1/weights.safetensors >slash.safetensors
+refused "a class with a /" 3 "missing: 'c_t' (put their pictures there" "$train" eval --quiet slash.safetensors set/train
+mv set/train/cat set/train/c_t
+check "a folder for a class with a /" "$("$train" eval --quiet slash.safetensors set/train | sed -n 3p)" "folder_samples 42"
+
 # More classes than a matrix is written for.
 sed 's/out_features = 4/out_features = classes/' net.ini >many.ini
 "$train" tiny.ini --quiet --run-dir many --set device.type=cpu --set data.classes=300 --set train.max_updates=2 --set model.file=many.ini
