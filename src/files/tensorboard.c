@@ -208,22 +208,25 @@ static const char name_start[] = "events.out.tfevents.";
 static const long long SECONDS_MAX = 9999999999; // ten digits, so that names have the order of times
 
 // The time in the name of a file that comes after all that are in the folder.
-static long long next_seconds(const char *folder) {
-    long long seconds = (long long)ls_clock_unix_seconds();
+static ls_status next_seconds(const char *folder, long long *seconds) {
+    *seconds = (long long)ls_clock_unix_seconds();
     DIR *entries = ls_held_opendir(folder);
-    for (const struct dirent *entry; entries && (entry = readdir(entries));) {
+    if (!entries) return ls_fail_io("read", folder, "opendir");
+    for (const struct dirent *entry; (entry = readdir(entries));) {
         if (strncmp(entry->d_name, name_start, strlen(name_start)) != 0) continue;
         const long long other = strtoll(entry->d_name + strlen(name_start), NULL, 10);
-        if (other >= seconds && other < SECONDS_MAX) seconds = other + 1;
+        if (other >= *seconds && other < SECONDS_MAX) *seconds = other + 1;
     }
-    if (entries) closedir(entries);
-    return seconds;
+    closedir(entries);
+    return LS_SUCCESS;
 }
 
 static ls_status open_file(const char *folder, const char *host, ls_live_file **out) {
     char name[160], path[LS_TEXT_BYTES];
+    long long seconds;
     LS_TRY(ls_make_folders(folder));
-    const int start = snprintf(name, sizeof name, "%s%010lld.", name_start, next_seconds(folder));
+    LS_TRY(next_seconds(folder, &seconds));
+    const int start = snprintf(name, sizeof name, "%s%010lld.", name_start, seconds);
     const int length = snprintf(name + start, sizeof name - (size_t)start, "%s.%ld", host, (long)getpid());
     for (char *at = name + start; at < name + start + length; at++)
         if (!isalnum((unsigned char)*at) && !strchr("-_.", *at)) *at = '-';

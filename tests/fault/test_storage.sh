@@ -119,7 +119,7 @@ END
 
 # --- no file may grow further than this (ulimit -f): as a full disk
 disk "slow 3"
-start limited 1
+start limited 1 --set log.every=1000 # the metrics stay below it
 await checkpoint 2
 prlimit --pid $pid --fsize=$(($(stat -c %s "$run/checkpoints/$(last)/weights.safetensors") - 1)):
 await warning 2 "could not be written"
