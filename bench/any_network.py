@@ -99,6 +99,7 @@ class Plan:
     def conv(self, x, out, kernel=3, stride=1, dilation=1, groups=1, valid=False, **keys):
         """The same size of map where the stride is 1, except `valid`: without padding."""
         c, h, w = self.shapes[x]
+        written, out = out, self.classes if out == "classes" else out
         kernel, stride = pair(kernel), pair(stride)
         valid = valid and all(side > dilation * (k - 1) for side, k in zip((h, w), kernel))
         padding = (0, 0) if valid else tuple(dilation * (k // 2) for k in kernel)
@@ -111,7 +112,7 @@ class Plan:
             keys["weight_init"] = self.draw.one("he-normal", "he-normal", "dirac", "unit-std" if c * kernel[0] * kernel[1] < 64 else "default")
         if keys.get("bias", True) and self.draw.chance(0.2):
             keys["bias_init"] = self.draw.one(0, 0.1)
-        return self.layer("conv2d", x, (out, h, w), out_channels=out, kernel=kernel, **keys)
+        return self.layer("conv2d", x, (out, h, w), out_channels=written, kernel=kernel, **keys)
 
     def norm(self, x):
         kind, (c, h, w) = self.draw.one(*self.norms), self.shapes[x]
@@ -145,8 +146,9 @@ class Plan:
         return math.prod(self.shapes[x])
 
     def linear(self, x, out, **keys):
-        self.work += self.flat(x) * (self.classes if out == "classes" else out)
-        return self.layer("linear", x, (out, 1, 1), out_features=out, **keys)
+        size = self.classes if out == "classes" else out
+        self.work += self.flat(x) * size
+        return self.layer("linear", x, (size, 1, 1), out_features=out, **keys)
 
     def squeeze(self, x):
         """Squeeze and excitation"""
@@ -269,14 +271,15 @@ class Plan:
             x = self.same("dropout", x, p=0)
         kind = self.draw.one("average", "average", "maximum", "both", "flat", "hidden", "convolution")
         if kind == "convolution":
-            x = self.conv(x, self.classes, 1)
+            x = self.conv(x, "classes", 1)
             x = self.layer("globalavgpool", x, (self.classes, 1, 1))
         elif kind == "both":
             ways = [self.layer("globalavgpool", x, (c, 1, 1)), self.layer("globalmaxpool", x, (c, 1, 1))]
             x = self.linear(self.layer("concat", ways, (2 * c, 1, 1)), "classes")
         elif kind in ("flat", "hidden"):
             if max(h, w) > 8:
-                x = self.pool(x, max(h, w) // 4, max(h, w) // 4)
+                kernel = max(1, h // 4), max(1, w // 4)
+                x = self.pool(x, kernel, kernel)
             x = self.layer("flatten", x, (self.flat(x), 1, 1))
             if kind == "hidden":
                 x = self.activation(self.linear(x, self.draw.whole(8, 8 * self.size["width"][1])))
