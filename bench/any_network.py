@@ -34,6 +34,7 @@ from compare_pytorch import ROOT
 UPDATES = {"cpu": 20, "ref": 3}
 SIZES = {  # ranges of what is drawn; work: multiplications of a sample's forward pass
     "small": {"side": (7, 20), "width": (3, 14), "multiple": 1, "stages": (1, 3), "depth": (1, 2), "batch": (3, 24), "work": (2e4, 3e6)},
+    "middle": {"side": (12, 32), "width": (8, 48), "multiple": 4, "stages": (1, 3), "depth": (1, 2), "batch": (4, 16), "work": (1e6, 1e7)},
     "large": {"side": (24, 72), "width": (16, 64), "multiple": 8, "stages": (2, 4), "depth": (1, 3), "batch": (16, 128), "work": (3e6, 1.5e8)},
 }
 FACTOR = 20  # of the deviation of PyTorch in fp32
@@ -382,13 +383,13 @@ def deviations(run_, exact, initial):
     rows = {}
     for what in ("loss", "test loss"):
         for u, (x, y) in enumerate(zip(run_[what], exact[what])):
-            rows[what, u] = abs(x - y) / abs(y)
+            rows[what, u] = abs(x - y) / max(abs(y), 0.01)
     pace = max(norm(t - initial[n]) / len(t) ** 0.5 for n, t in exact["tensors"].items())  # of an element, in the liveliest tensor
     for name, tensor in exact["tensors"].items():
         # what hardly moves (a bias before a norm, whose gradient is rounding) is compared with the others' pace and its own last bits
         scale = max(norm(tensor - initial[name]), 0.02 * pace * len(tensor) ** 0.5, 0.02 * norm(tensor))
         rows["tensor", name] = norm(run_["tensors"][name] - tensor) / scale
-    return rows
+    return {what: deviation if math.isfinite(deviation) else math.inf for what, deviation in rows.items()}
 
 
 def disagreements(ours, peer):
@@ -399,8 +400,8 @@ def disagreements(ours, peer):
         if what == "loss":  # curves part: an update's bar is never below an earlier one's
             bar = worst_yet = max(worst_yet, bar)
         bar = max(bar, LEAST[what])
-        if not deviation <= bar:
-            found.append((deviation / bar if deviation == deviation else math.inf, f"{what} {which}: off by {deviation:.2g}, allowed {bar:.2g}"))
+        if deviation > bar:
+            found.append((deviation / bar, f"{what} {which}: off by {deviation:.2g}, allowed {bar:.2g}"))
     return [text for _, text in sorted(found, reverse=True)]
 
 
