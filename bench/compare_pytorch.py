@@ -14,6 +14,7 @@ torch.compile where --compile is given. --bf16 runs it in bf16 (autocast), too, 
 of its own, of Lockstep in fp32. Lockstep runs configs/bench-cpu.ini, the whole program: loader, augmentation, update.
 """
 import argparse
+import dataclasses
 import datetime
 import json
 import os
@@ -33,17 +34,30 @@ ALLOCATOR = {  # glibc: keep freed memory, use huge pages
 }
 
 
-def arguments():
-    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+@dataclasses.dataclass
+class Network:
+    name: str
+    file: pathlib.Path
+    shape: str
+    classes: int = 10
+
+
+def add_arguments(ap):
+    """Of this program and of any other that calls measure()"""
     ap.add_argument("--python", action="append", default=[], metavar="NAME=PATH", help="an interpreter that has torch; repeat")
     ap.add_argument("--compile", action="append", default=[], metavar="NAME", help="also with torch.compile on this interpreter")
     ap.add_argument("--bf16", action="append", default=[], metavar="NAME", help="also in bf16 on this interpreter")
-    ap.add_argument("--models", default="lenet,resnet20,resnet9,airbench94")
     ap.add_argument("--batch", type=int, default=128)
     ap.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
     ap.add_argument("--rounds", type=int, default=5)
     ap.add_argument("--seconds", type=float, default=4.0, help="timed, per run")
     ap.add_argument("--out", help="JSON file; a table is written beside it")
+
+
+def arguments():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(ap)
+    ap.add_argument("--models", default="lenet,resnet20,resnet9,airbench94")
     return ap.parse_args()
 
 
@@ -54,14 +68,14 @@ def run(command, env=None):
     return done.stdout
 
 
-def lockstep(model, ranks, threads, updates, a):
+def lockstep(network, ranks, threads, updates, a):
     """One training run of the program; its own summary."""
     with tempfile.TemporaryDirectory() as folder:
         launcher = [] if ranks == 1 else ["mpirun", "-np", str(ranks), "--bind-to", "core", "-quiet"]
         if ranks > 1 and os.getuid() == 0:
             launcher.append("--allow-run-as-root")
         run([*launcher, str(ROOT / "train"), str(ROOT / "configs/bench-cpu.ini"), "--quiet", "--run-dir", f"{folder}/run",
-             "--set", f"model.file={ROOT}/configs/models/{model}.ini", "--set", f"data.shape={SHAPE[model]}",
+             "--set", f"model.file={network.file}", "--set", f"data.shape={network.shape}", "--set", f"data.classes={network.classes}",
              "--set", f"train.global_batch={a.batch}", "--set", f"device.threads={threads}",
              "--set", f"train.max_updates={updates}", "--set", f"data.test_samples={a.batch}"])
         s = json.loads(pathlib.Path(folder, "run/summary.json").read_text())
@@ -69,8 +83,10 @@ def lockstep(model, ranks, threads, updates, a):
             "peak_mib": ranks * s["peak_memory_bytes"]["host"] / 2**20}
 
 
-def torch(python, model, flags, a):
-    out = run([python, str(PEER), "--model", model, "--batch", str(a.batch), "--threads", str(a.cores), "--repeats", "1",
+def torch(python, network, flags, a):
+    which = ["--model", network.name] if network.name in SHAPE else [
+        "--network", str(network.file), "--shape", network.shape, "--classes", str(network.classes)]
+    out = run([python, str(PEER), *which, "--batch", str(a.batch), "--threads", str(a.cores), "--repeats", "1",
                "--seconds", str(a.seconds), "--json", *flags], ALLOCATOR)
     r = json.loads(out.strip().splitlines()[-1])
     return {"images_per_s": r["images_per_s"], "first_update_s": r["first_update_s"], "peak_mib": r["peak_rss_mib"],
@@ -97,21 +113,21 @@ def spread(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
-def measure(model, a):
+def measure(network, a):
     ours, theirs, in_bf16 = arrangements(a)
-    probe = lockstep(model, 1, a.cores, 12, a)
+    probe = lockstep(network, 1, a.cores, 12, a)
     updates = max(12, round(a.seconds * probe["images_per_s"] / a.batch))
     runs, ratios, bf16_ratios = {name: [] for name in [*ours, *theirs, *in_bf16]}, [], []
     for n in range(a.rounds):
         for name, (ranks, threads) in ours.items():
-            runs[name].append(lockstep(model, ranks, threads, updates, a))
+            runs[name].append(lockstep(network, ranks, threads, updates, a))
         for name, (python, flags) in {**theirs, **in_bf16}.items():
-            runs[name].append(torch(python, model, flags, a))
+            runs[name].append(torch(python, network, flags, a))
         best, peer, peer_bf16 = (max((runs[name][n]["images_per_s"] for name in names), default=float("nan"))
                                  for names in (ours, theirs, in_bf16))
         ratios.append(best / peer)
         bf16_ratios.append(best / peer_bf16)
-        print(f"{model} round {n + 1}: {best:.0f} / {peer:.0f} images/s = {best / peer:.2f}", file=sys.stderr, flush=True)
+        print(f"{network.name} round {n + 1}: {best:.0f} / {peer:.0f} images/s = {best / peer:.2f}", file=sys.stderr, flush=True)
     result = {"ratio": spread(ratios), "arrangements": {}}
     if in_bf16:
         result["ratio_to_bf16"] = spread(bf16_ratios)
@@ -148,13 +164,17 @@ def processor():
     return ", ".join([info.get("model name", "unknown"), *(text for flag, text in vectors.items() if flag in flags)])
 
 
-def main():
-    a = arguments()
-    report = {
+def circumstances(a):
+    return {
         "date": datetime.date.today().isoformat(), "commit": run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]).strip(),
         "cpu": processor(), "cores": a.cores, "batch": a.batch, "rounds": a.rounds, "seconds": a.seconds, "load": os.getloadavg()[0],
-        "models": {model: measure(model, a) for model in a.models.split(",")},
     }
+
+
+def main():
+    a = arguments()
+    networks = [Network(model, ROOT / f"configs/models/{model}.ini", SHAPE[model]) for model in a.models.split(",")]
+    report = {**circumstances(a), "models": {network.name: measure(network, a) for network in networks}}
     print(table(report))
     if a.out:
         pathlib.Path(a.out).write_text(json.dumps(report, indent=1) + "\n")

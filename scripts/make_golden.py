@@ -111,11 +111,11 @@ def he_normal(seed, index, count, fan_in):
     return normal * math.sqrt(2 / fan_in)
 
 
-def sample(seed, index, pixels, classes):
-    """One synthetic picture of the training split (bytes) and its label."""
-    stream = words(seed, PURPOSE_SYNTHETIC, 0, index, 0, (pixels + 3) // 4)
+def sample(seed, index, pixels, classes, split=0):
+    """One synthetic picture (bytes) and its label; split: 0 is the training set, 1 the test set."""
+    stream = words(seed, PURPOSE_SYNTHETIC, split, index, 0, (pixels + 3) // 4)
     noise = stream.astype("<u4").view(np.uint8)[:pixels].astype(np.int32)
-    label = int(words(seed, PURPOSE_SYNTHETIC, 0, index, LABEL_WORD, 1)[0]) * classes >> 32
+    label = int(words(seed, PURPOSE_SYNTHETIC, split, index, LABEL_WORD, 1)[0]) * classes >> 32
     return ((noise + 16 * (label % 8)) // 2).astype(np.uint8), label
 
 
@@ -161,11 +161,11 @@ def augmented(seed, epoch, which, pixels, recipe):
     return ((batch + shift) * factor).float()
 
 
-def batch_of(setup, shape, update):
+def batch_of(setup, shape, update, split=0):
     """Pixels (n, C, H, W) as bytes and labels of the samples [update * batch, (update + 1) * batch)."""
     pixels, labels = [], []
     for i in range(update * setup["batch"], (update + 1) * setup["batch"]):
-        picture, label = sample(setup["seed"], i, int(np.prod(shape)), setup["classes"])
+        picture, label = sample(setup["seed"], i, int(np.prod(shape)), setup["classes"], split)
         pixels.append(picture.reshape(shape))
         labels.append(label)
     return np.stack(pixels), labels
@@ -197,7 +197,7 @@ class Network(nn.Module):
             inputs = [i.strip() for i in keys.pop("inputs", before).split(",")]
             module, run = self.layer(kind, keys, shapes[inputs[0]])
             if module is not None:
-                module.weight_init = keys.get("weight_init", "default")
+                module.initial = {leaf: keys.get(f"{leaf}_init", "default") for leaf in ("weight", "bias")}
                 self.put(name, module)
             with torch.no_grad():
                 probe = [torch.zeros((2,) + shapes[i]) for i in inputs]
@@ -240,6 +240,9 @@ class Network(nn.Module):
             out, stride = number("out_channels", 0), number("stride", 2)
             before = (out - shape[0]) // 2
             return None, lambda x: F.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, before, out - shape[0] - before))
+        if kind == "dropout":
+            m = nn.Dropout(float(keys.get("p", 0.5)))
+            return m, m
         kernel, stride, padding = pair("kernel", 0), pair("stride", keys.get("kernel", 0)), pair("padding", 0)
         factor = float(keys.get("factor", 1))
         return None, {
@@ -280,19 +283,29 @@ class Network(nn.Module):
                     yield f"{name}.{leaf}", tensor, module
 
 
+def initial_values(seed, index, tensor, module, kind):
+    """kind: of weight_init or bias_init (docs/layers.md), but `whiten`"""
+    fan_in, shape = module.weight[0].numel(), tensor.shape
+    if kind == "he-normal":
+        return torch.from_numpy(he_normal(seed, index, tensor.numel(), fan_in)).reshape(shape).float()
+    if kind not in ("default", "dirac", "unit-std"):
+        return torch.full(shape, float(kind))
+    values = torch.from_numpy(uniform(seed, index, tensor.numel(), 1 / math.sqrt(fan_in))).reshape(shape)
+    if kind == "unit-std":
+        values = (values.double() / values.double().std()).float()
+    elif kind == "dirac":
+        for filters in values.chunk(module.groups):
+            nn.init.dirac_(filters[:filters.size(1)])
+    return values
+
+
 def initialise(net, seed):
     with torch.no_grad():
         for index, (name, tensor, module) in enumerate(net.tensors()):
             if isinstance(module, (nn.BatchNorm2d, nn.GroupNorm)):
                 tensor.fill_(1.0 if name.endswith((".weight", ".running_var")) else 0.0)
                 continue
-            fan_in = module.weight[0].numel()
-            if name.endswith(".weight") and module.weight_init == "he-normal":
-                values = he_normal(seed, index, tensor.numel(), fan_in).astype(np.float32)
-            else:
-                assert name.endswith(".bias") or module.weight_init == "default", (name, module.weight_init)
-                values = uniform(seed, index, tensor.numel(), 1 / math.sqrt(fan_in))
-            tensor.copy_(torch.from_numpy(values).reshape(tensor.shape))
+            tensor.copy_(initial_values(seed, index, tensor, module, module.initial[name.rpartition(".")[2]]))
 
 
 def check_reference(path, name, net, images, labels):
@@ -323,6 +336,7 @@ def copy_of(net, dtype):
 
 
 def train(net, batches, setup, dtype):
+    """Losses, norms of the first gradients, the trained copy"""
     net = copy_of(net, dtype).train()
     decayed = {n for n, _, m in net.tensors() if n.endswith(".weight") and not isinstance(m, (nn.BatchNorm2d, nn.GroupNorm))}
     params = dict(net.named_parameters())
@@ -339,7 +353,7 @@ def train(net, batches, setup, dtype):
         if update == 0:
             grad_norms = {n: float(params[n].grad.double().norm()) for n, _, _ in net.tensors() if n in params}
         optimizer.step()
-    return losses, grad_norms
+    return losses, grad_norms, net
 
 
 def describe_initial(tensors, grad_norms):
@@ -369,8 +383,8 @@ def make(name, options):
     batches = [(torch.from_numpy(normalise(p, setup)), torch.tensor(l)) for p, l in raw]
     if options.reference:
         check_reference(options.reference, name, net, *batches[0])
-    loss64, norms64 = train(net, batches, setup, torch.float64)
-    loss32, norms32 = train(net, batches, setup, torch.float32)
+    loss64, norms64, _ = train(net, batches, setup, torch.float64)
+    loss32, norms32, _ = train(net, batches, setup, torch.float32)
     relative = [abs(a - b) / abs(b) for a, b in zip(loss32, loss64)]
     first_pixels, first_labels = raw[0]
     golden = {
