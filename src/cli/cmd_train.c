@@ -71,7 +71,8 @@ static ls_status check_record(const run_files *files, const ls_train_info *info,
     LS_TRY(ls_run_folder_record(&files->folder, &record));
     *complete = record.summary >= info->updates_planned;
     if (*complete) {
-        ls_info("run %s is complete: %lld updates are done, of %lld (a larger train.%s would go on)",
+        ls_info("run %s is complete: %lld updates are done, of %lld (a larger train.%s would go on, another --run-dir "
+                "begins anew)",
             files->folder.path, (long long)record.summary, (long long)info->updates_planned,
             info->stopped_early ? "patience" : "epochs");
         return LS_SUCCESS;

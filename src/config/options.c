@@ -414,8 +414,13 @@ ls_status ls_config_read_file(ls_config *cfg, const char *path) {
     if (slash == cfg->folder) slash++; // the root folder keeps its name
     *(slash ? slash : cfg->folder) = 0;
     ls_ini *ini = NULL;
-    LS_TRY(ls_ini_read(path, &ini));
-    ls_status status = read_entries(cfg, ini);
+    ls_status status = ls_ini_read(path, &ini);
+    char inside[LS_TEXT_BYTES];
+    if (ls_failed(status) && !ls_failed(ls_path_join(inside, sizeof inside, path, "config.ini")) &&
+        ls_path_exists(inside))
+        return ls_fail(LS_USAGE, "%s: is a folder; a configuration in it is %s", path, inside);
+    LS_TRY(status);
+    status = read_entries(cfg, ini);
     ls_ini_free(ini);
     return status;
 }

@@ -43,7 +43,7 @@ check "early stop on two ranks" "$(field early-2 updates)" 24
 # It is the end; more patience goes on, to the end of a run that had it from the start.
 "$train" tiny.ini --run-dir early $still --resume >again.log 2>&1
 check "again: exit" $? 0
-check "again: complete" "$(grep -c 'is complete: 24 updates are done, of 24 (a larger train.patience would go on)' again.log)" 1
+check "again: complete" "$(grep -c 'is complete: 24 updates are done, of 24 (a larger train.patience would go on, another --run-dir begins anew)' again.log)" 1
 "$train" tiny.ini --quiet --run-dir early $still --resume --set train.patience=5 >/dev/null 2>&1
 "$train" tiny.ini --quiet --run-dir longer $still --set train.patience=5
 check "more patience" "$(field early updates) $(field early test_loss)" "36 $(field longer test_loss)"

@@ -102,6 +102,7 @@ TOLERATED = [
     ("ls_metrics_last_checkpoint", "stat close", "opening says what is wrong; nothing was written"),
     ("ls_run_folder_begin", "access", "what cannot be compared is written anew"),
     ("run_writer", "", "a checkpoint that cannot be written is warned of; training goes on"),
+    ("ls_installed_path", "", "a program that does not know its place is in the folder of its build"),
     ("ls_dataset_find", "stat", "the other places are looked at, too"),
     ("ls_weights_locate", "stat", "opening says what is wrong"),
     ("open_idx", "stat", "opening says what is wrong"),
