@@ -438,8 +438,7 @@ function tile(name, value, more, key, raw) {
     more ? el('div', { class: 'more' }, more) : null);
 }
 function energy_text(energy) {
-  if (!energy) return null;
-  if (!known(energy.joules)) return ['not measured', energy.unknown || ''];
+  if (!energy || !known(energy.joules)) return null;
   const wh = energy.joules / 3600;
   return [energy.joules < 10000 ? `${number(energy.joules, 3)}${THIN}J` : `${number(wh, 3)}${THIN}Wh`,
     `${known(energy.joules_per_image) ? `${number(energy.joules_per_image, 3)} J an image; ` : ''}${list(energy.sources).map(s => typeof s === 'string' ? s : s.name || JSON.stringify(s)).join(', ')}`];
@@ -500,16 +499,18 @@ const RESULTS = [['test_accuracy', 'test accuracy', v => percent(v)], ['test_los
   ['train_images_per_second', 'images/s', v => number(v, 4)], ['wall_seconds', 'time', duration]];
 function show_results() {
   const cells = run => RESULTS.map(([name, , show]) => ({ text: show(run.value(name)), key: name, value: known(run.value(name)) ? String(run.value(name)) : null }));
+  // Runs that are not complete would shift a mean; where none is, it is of all, so far.
+  const counted = g => g.runs.some(r => r.summary.status) ? g.runs.filter(r => r.summary.status) : g.runs;
   const spread = (g, name, show) => {
-    const values = g.runs.map(r => r.value(name)).filter(known), m = mean_of(values);
+    const values = counted(g).map(r => r.value(name)).filter(known), m = mean_of(values);
     return values.length ? { text: values.length > 1 ? `${show(m.mean)} ± ${show(m.sd)}` : show(m.mean), title: values.length > 1 ? `95 % interval of the mean: ± ${show(half_interval(m))}` : null } : DASH;
   };
   const node = section('result', 'Result');
   if (groups.some(g => g.runs.length > 1))
     node.append(table('Mean ± standard deviation over seeds', ['configuration', 'runs', ...RESULTS.slice(0, 4).map(r => r[1]), '95 % interval of test accuracy'],
       groups.map(g => {
-        const m = mean_of(g.runs.map(r => r.value('test_accuracy')).filter(known));
-        return [[swatch({ color: g.color, dash: g.dash }), ` ${g.label}`], count(g.runs.length), ...RESULTS.slice(0, 4).map(([name, , show]) => spread(g, name, show)),
+        const of = counted(g), m = mean_of(of.map(r => r.value('test_accuracy')).filter(known)), complete = of.length === g.runs.length;
+        return [[swatch({ color: g.color, dash: g.dash }), ` ${g.label}`], complete ? `${count(of.length)}${of[0].summary.status ? '' : ', so far'}` : `${count(of.length)} of ${count(g.runs.length)}, complete`, ...RESULTS.slice(0, 4).map(([name, , show]) => spread(g, name, show)),
           m.n > 1 ? `${percent(m.mean - half_interval(m))} to ${percent(m.mean + half_interval(m))}` : DASH];
       })));
   const rows = runs.map(run => [run.name, ...(groups.length > 1 ? [{ text: group_of(run).label, class: 'left' }] : []), String(run.seed ?? DASH), cells(run)[0], el('span', { class: run.status[1] }, run.status[0]), ...cells(run).slice(1),
@@ -916,7 +917,8 @@ function show_configuration() {
   fill(node, null, one ? (Object.keys(one.options).length ? options_of_one(one.options, defaults) : [el('p', {}, 'No config.ini is there.')]) : options_of_many(defaults));
   fill(node, null, networks());
   const place = section('environment', 'Environment'), facts = FACTS.filter(([name]) => runs.some(r => r.info[name] !== undefined));
-  if (one) fill(place, null, [el('div', { class: 'columns' }, table(null, null, facts.map(([name, text]) => [text, { text: fact(one.info[name]), class: 'text' }])), el('div', {}, ranks_table(one), parts_table(one)))]);
+  const unknown = one && (one.summary.energy || {}).unknown, more = unknown ? [['energy', { text: `not measured: ${unknown}`, class: 'text' }]] : [];
+  if (one) fill(place, null, [el('div', { class: 'columns' }, table(null, null, facts.map(([name, text]) => [text, { text: fact(one.info[name]), class: 'text' }]).concat(more)), el('div', {}, ranks_table(one), parts_table(one)))]);
   else {
     const other = facts.filter(([name]) => !['run', 'weights_hash', 'seed'].includes(name) && differs(runs, r => fact(r.info[name]))), same = facts.filter(f => !other.includes(f) && !['run', 'weights_hash', 'seed'].includes(f[0]));
     if (other.length) place.append(table('What differs', ['run', ...other.map(([, text]) => ({ text, class: 'text' }))], runs.map(r => [r.name, ...other.map(([name]) => ({ text: fact(r.info[name]), class: 'text' }))])));
