@@ -21,7 +21,7 @@ refused "no configuration" 2 "no configuration file" alone
 refused "unknown option" 2 "unknown option --quit; did you mean --quiet?" alone tiny.ini --quit
 refused "two configurations" 2 "two configuration files" alone tiny.ini tiny.ini
 refused "missing configuration" 2 "missing.ini" alone missing.ini
-refused "a folder in place of its configuration" 2 "used: is a folder; a configuration in it is used/config.ini" alone used
+refused "a folder in place of its configuration" 2 "./used: is a folder; a configuration in it is ./used/config.ini" alone ./used
 refused "misspelt key" 2 "epochs" alone misspelt.ini
 refused "wrong type" 2 "many" alone type.ini
 refused "--set of an unknown key" 2 "train.epochs" alone tiny.ini --set train.epoch=1
