@@ -26,7 +26,8 @@ typedef struct { // texts are borrowed from argv; free by ls_args_free
     char joint[LS_ARGS_JOINT_BYTES]; // what all ranks must do alike: "train bench --layers"
     int action;                      // ckpt: ls_ckpt_action
     const char *config, *weights;    // weights: eval, predict, export
-    const char **files;              // predict: pictures; ckpt: folders, or weights files; report, compare, verdict: runs; help: topic
+    const char *
+        *files; // predict: pictures; ckpt: folders, or weights files; report, compare, verdict: runs; help: topic
     int file_count;
     int64_t updates;    // verify-resume: before the checkpoint, and after it
     int logits;         // predict
