@@ -1,4 +1,5 @@
-// op_conv.c - convolutions: cuDNN's plan where there is one, else the direct kernels.
+// op_conv.c - convolutions: the depthwise kernels where these compute them, else cuDNN's plan where there is one, else
+// the direct kernels.
 //
 // Weight gradients in 16 bits go to the front of the workspace and are then added
 // to the store; in fp32 cuDNN adds to it.
@@ -16,9 +17,10 @@ ls_status ls_cuda_conv_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
         .rows = (int64_t)a->dst.n * a->dst.h * a->dst.w,
         .weights = (int64_t)padded_k * ls_conv_taps(a) * depth };
     if (a->storage != LS_F32) parts.grad_bytes = (size_t)parts.weights * ls_dtype_bytes(a->storage);
-    if (device->libraries && !a->bias_only)
+    parts.depthwise = ls_cuda_depthwise_can(&parts.geometry);
+    if (device->libraries && !a->bias_only && !parts.depthwise)
         LS_TRY(ls_cuda_conv_algorithm_new(device->libraries, desc->op, a, desc->layer, &parts.algorithm));
-    const char *name = parts.algorithm ? ls_cuda_conv_name(parts.algorithm) : "direct";
+    const char *name = parts.algorithm ? ls_cuda_conv_name(parts.algorithm) : parts.depthwise ? "depthwise" : "direct";
     LS_TRY(ls_cuda_weighted_plan_make(device, desc, name, &parts, out));
     if (parts.algorithm) (*out)->chosen = ls_cuda_conv_chosen(parts.algorithm);
     return LS_SUCCESS;

@@ -12,6 +12,8 @@ static void run_forward(const ls_plan *base, const ls_buffer *args, ls_buffer wo
         ls_cuda_conv_execute(plan->algorithm, src, weight, dst, ls_cuda_at(workspace), queue);
     else if (plan->gemm)
         ls_cuda_gemm_execute(plan->gemm, src, weight, dst, dst, ls_cuda_at(workspace), queue);
+    else if (plan->depthwise)
+        ls_cuda_depthwise_forward(g, src, weight, bias, dst, queue->stream);
     else
         ls_cuda_direct_forward(g, src, weight, bias, dst, queue->stream);
     if (bias && (plan->algorithm || plan->gemm))
@@ -28,6 +30,8 @@ static void run_backward_data(const ls_plan *base, const ls_buffer *args, ls_buf
         ls_cuda_conv_execute(plan->algorithm, grad_src, weight, grad_dst, ls_cuda_at(workspace), queue);
     else if (plan->gemm)
         ls_cuda_gemm_execute(plan->gemm, grad_dst, weight, grad_src, grad_src, ls_cuda_at(workspace), queue);
+    else if (plan->depthwise)
+        ls_cuda_depthwise_backward_data(&plan->geometry, grad_dst, weight, grad_src, queue->stream);
     else
         ls_cuda_direct_backward_data(&plan->geometry, grad_dst, weight, grad_src, queue->stream);
     ls_cuda_enqueued(base, queue);
@@ -48,6 +52,8 @@ static void run_backward_weight(const ls_plan *base, const ls_buffer *args, ls_b
         ls_cuda_conv_execute(plan->algorithm, src, grad_weight, grad_dst, room, queue);
     } else if (plan->gemm) {
         ls_cuda_gemm_execute(plan->gemm, grad_dst, src, grad_weight, grad_weight, room, queue);
+    } else if (plan->depthwise) {
+        ls_cuda_depthwise_backward_weight(g, src, grad_dst, grad_weight, room, queue->stream);
     } else {
         ls_cuda_direct_backward_weight(g, src, grad_dst, grad_weight, room, queue->stream);
     }
@@ -78,7 +84,9 @@ static size_t workspace_of(const ls_cuda_weighted_plan *plan) {
                            : plan->gemm    ? ls_cuda_gemm_workspace(plan->gemm)
                                            : 0;
     if (plan->head.base.run != run_backward_weight) return library;
-    const size_t own = plan->algorithm || plan->gemm ? plan->grad_bytes + library : ls_cuda_direct_workspace(g);
+    const size_t own = plan->algorithm || plan->gemm ? plan->grad_bytes + library
+                       : plan->depthwise             ? ls_cuda_depthwise_workspace(g)
+                                                     : ls_cuda_direct_workspace(g);
     const size_t bytes = plan->bias_only ? 0 : own;
     const size_t bias = plan->has_bias ? ls_cuda_bias_gradient_workspace(plan->rows, g->padded_k, g->storage) : 0;
     return bytes > bias ? bytes : bias; // one after the other

@@ -1,16 +1,17 @@
-// weighted.h - what convolutions and linear layers share on this device: a library's plan where there is one, else the
-// direct kernels, and what no library's plan has: biases, and fp32 sums of 16-bit weight gradients.
+// weighted.h - what convolutions and linear layers share on this device: a library's plan where there is one, else own
+// kernels, depthwise or direct, and what no library's plan has: biases, and fp32 sums of 16-bit weight gradients.
 #ifndef LS_DEVICE_CUDA_WEIGHTED_H
 #define LS_DEVICE_CUDA_WEIGHTED_H
 
 #include "device/cuda/cuda.h"
-#include "device/cuda/kernels/direct.h"
+#include "device/cuda/kernels/depthwise.h"
 #include "device/cuda/vendor.h"
 
 typedef struct {
     ls_cuda_plan head;
     ls_cuda_conv_algorithm *algorithm; // of a convolution, or NULL
-    ls_cuda_gemm *gemm;                // of a linear layer, or NULL; neither: direct kernels
+    ls_cuda_gemm *gemm;                // of a linear layer, or NULL
+    int depthwise;                     // by these kernels; none of the three: direct kernels
     ls_cuda_conv_geometry geometry;
     int has_bias, bias_only;
     int64_t rows, weights; // of dst: n * p * q; elements of the weight as laid out

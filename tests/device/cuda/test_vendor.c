@@ -34,6 +34,12 @@ static void plans_name_the_library(void **state) {
         { { LS_OP_CONV_FORWARD, "grouped",
               .attr.conv = { { 2, 6, 8, 8 }, { 2, 16, 8, 8 }, 3, 3, 1, 1, 1, 1, 1, 2, .storage = LS_BF16 } },
             "direct" },
+        { { LS_OP_CONV_FORWARD, "depthwise",
+              .attr.conv = { { 2, 16, 8, 8 }, { 2, 16, 8, 8 }, 3, 3, 1, 1, 1, 1, 1, 16, .storage = LS_BF16 } },
+            "depthwise" },
+        { { LS_OP_CONV_FORWARD, "depthwise, dilation 2",
+              .attr.conv = { { 2, 16, 8, 8 }, { 2, 16, 8, 8 }, 3, 3, 1, 1, 2, 2, 2, 16, .storage = LS_BF16 } },
+            "direct" },
         { { LS_OP_LINEAR_BACKWARD_WEIGHT, "fc", .attr.linear = { { 2, 3, 8, 8 }, 10, 1, .storage = LS_F16 } },
             "cublaslt" },
     };
