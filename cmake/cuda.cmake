@@ -116,6 +116,8 @@ function(lockstep_cuda_add_plans)
   target_include_directories(cuda_plans PRIVATE "${CMAKE_SOURCE_DIR}/tests")
   target_include_directories(cuda_plans SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} "${LOCKSTEP_CUDNN_INCLUDE}" "${LOCKSTEP_CUBLAS_INCLUDE}")
   target_link_libraries(cuda_plans PRIVATE lockstep_model ${LOCKSTEP_CUDNN})
+  lockstep_cuda_folders(folders)
+  set_target_properties(cuda_plans PROPERTIES INSTALL_RPATH "${folders}")
 endfunction()
 
 function(lockstep_cuda_folders out) # of the libraries that the build found
