@@ -31,8 +31,8 @@ dpkg-query -W -f='${Package} ${Version}: ${Installed-Size} KiB installed\n' lock
 for package in "$packages"/*.deb; do printf '%s: %s KiB to fetch\n' "${package##*/}" $(($(stat -c %s "$package") / 1024)); done
 printf 'installed in %.1f s\n' "$(echo "$installed $start" | awk '{ print $1 - $2 }')"
 
-mkdir -p /tmp/work
-cd /tmp/work
+mkdir -p /tmp/try-deb
+cd /tmp/try-deb
 lockstep-train --version | head -n 1
 begin=$(date +%s.%N)
 lockstep-train configs/fashion-mnist.ini --set train.max_updates=1 --set train.eval_every=0 --run-dir one --quiet
