@@ -133,6 +133,13 @@ output=$(LOCKSTEP_TEST_UNSOUND=allreduce ranks 2 60 "$program" doctor 2>/dev/nul
 check "unsound sums: exit" $? 4
 says "unsound sums" '^  failed   all-reduce: rank 0: element 131072 of a sum over 2 ranks by .* is 10, expected 9: '
 program=$train
+output=$(
+  sleep 100 &
+  cd /proc/$! && kill $! && wait $! 2>/dev/null
+  timeout 20 "$train" doctor --quick 2>&1
+)
+check "in a folder that is gone: exit" $? 4
+says "in a folder that is gone" '^  problem  run folder: \. cannot be written by this user'
 doctor -- --run-dir /proc/self/x
 says "no folder for a checkpoint" '^  failed   checkpoint: /proc/self: no folder can be made there: '
 check "no folder for a checkpoint: exit" "$rc" 4

@@ -11,6 +11,7 @@ typedef struct {
     FILE *file;
     ls_nonfinite_batch batch;
     ls_graph *resized; // at the resolution of the epoch; NULL: at that of the pictures
+    ls_param_rules *rules;
     ls_session session;
     ls_slab *uploaded[PARTS];
     ls_program_inputs inputs;
@@ -29,12 +30,15 @@ static ls_status open_resolution(replay *r) {
 static ls_status open_session(replay *r) {
     ls_session *s = &r->session;
     const char *why_not_gpu;
-    const ls_param_store_options store = { .storage = ls_config_storage(r->cfg) };
+    // What is frozen, or has come to its end, has no gradient in the run's program, and its buckets are cut accordingly.
+    LS_TRY(ls_param_rules_new(r->cfg, r->batch.graph, &r->rules));
+    const ls_param_store_options store = { .storage = ls_config_storage(r->cfg), .rules = r->rules };
     LS_TRY(ls_session_open_device(s, r->cfg, &why_not_gpu));
     LS_TRY(ls_session_start(s, store.storage));
     LS_TRY(ls_session_place(s, r->batch.graph, &store));
     s->options[0] = ls_compile_options_of(r->cfg, r->batch.shape.n);
     s->options[0].graph = r->resized;
+    s->options[0].epoch = r->batch.epoch;
     s->options[0].weighted = r->batch.class_weights != NULL;
     s->options[0].sync_norm = r->batch.sums.count > 0;
     LS_TRY(ls_session_build(s));
@@ -171,6 +175,7 @@ static void close_all(replay *r) {
     for (int i = 0; i < PARTS; i++)
         if (r->uploaded[i]) r->session.device->api->slab_free(r->uploaded[i]);
     ls_session_close(&r->session);
+    ls_param_rules_free(r->rules);
     ls_graph_free(r->resized);
     ls_nonfinite_batch_free(&r->batch);
 }

@@ -141,15 +141,21 @@ says "short window" "update 2 (epoch 0)"
 says "short window: rank" "rank 0 of 2 ("
 says "short window: sample" "micro-batch 1 of 4, layer 'input' (augment), forward: 1 of 64 elements"
 
-# Statistics that ranks share: with a rank that only joins; with blocks computed twice.
+# Statistics that ranks share: with a rank that only joins; with blocks computed twice; where the first layers have come to their end,
+# and so have the sums of their gradients.
 fails joined 2 --set device.type=ref --set "model.file=$work/norm.ini" --set train.sync_batchnorm=true
 says "joined" "update 2 (epoch 0)"
 says "joined: rank" "rank 0 of 2 ("
 cp tests/support/small_run/*.ini "$work"
-fails synced 3 --set device.type=ref --set train.sync_batchnorm=true --set train.recompute=blocks --set optimizer.lr=1000 \
-  --set train.clip_norm=0 --set optimizer.weight_decay=1 --set optimizer.momentum=0.99 --set train.epochs=30
-says "synced: diverged" "the network diverged"
-check "synced: the replay" "$("$bin/train" replay "$work"/synced/nonfinite-update-* | grep -c 'the run    named the same tensor')" 1
+diverges() { # NAME OPTIONS...
+  fails "$1" 3 --set device.type=ref --set train.sync_batchnorm=true --set optimizer.lr=1000 --set train.clip_norm=0 \
+    --set optimizer.weight_decay=1 --set optimizer.momentum=0.99 --set train.epochs=30 "${@:2}"
+  says "$1: diverged" "the network diverged"
+  check "$1: the replay" "$("$bin/train" replay "$work/$1"/nonfinite-update-* | grep -c 'the run    named the same tensor')" 1
+}
+diverges synced --set train.recompute=blocks
+diverges ended --set "optimizer.groups=*1.* frozen_after=1"
+diverges frozen --set "optimizer.groups=*1.* frozen"
 
 line=$(ranks 2 60 "$bin/test_train_diagnose_nonfinite_search" sums-in-bf16 "$work/sums.ini")
 check "sums in bf16: exit" $? 0
