@@ -49,6 +49,7 @@ seconds=$(awk -v minutes="$minutes" 'BEGIN { printf "%d", minutes * 60 }')
   echo "fuzz.sh: --minutes $minutes: expected a number above 0, as 0.5 or 10" >&2
   exit 2
 }
+mkdir -p $folder
 scripts/install-packages.sh run test fuzz
 # Debug keeps assertions; -O1 is what the sanitizers are fastest with. Warnings are gcc's matter.
 CC=clang cmake -S . -B $folder -G Ninja -Wno-dev -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g" -DCMAKE_C_FLAGS=-w \
