@@ -48,7 +48,7 @@ static void gather_row(const ls_kernel_grouped *k, int i, const float *from, siz
         for (int block = lowest; block <= highest; block++) {
             const vi lane = first - block * LS_VL;
             const vf here = load(from + (size_t)(block - lowest) * plane);
-            all = pick((lane >= 0) & (lane < LS_VL), __builtin_shuffle(here, lane), all);
+            all = pick((lane >= 0) & (lane < LS_VL), take_lanes(here, lane), all);
         }
         store(to, all);
     }

@@ -204,6 +204,19 @@ static inline vf pick(vi mask, vf yes, vf no) { // mask: all ones or zero
     return (vf)((mask & (vi)yes) | (~mask & (vi)no));
 #endif
 }
+#if LS_VL > 1
+static inline vf take_lanes(vf v, vi lane) { // lane: modulo LS_VL
+#if LS_VL == 8
+    return _mm256_permutevar8x32_ps(v, (__m256i)lane);
+#elif !defined(LS_EMULATED)
+    return _mm512_permutexvar_ps((__m512i)lane, v);
+#else
+    vf taken;
+    for (int i = 0; i < LS_VL; i++) taken[i] = v[lane[i] & (LS_VL - 1)];
+    return taken;
+#endif
+}
+#endif
 static inline vf positive(vf v) { // max(v, 0), NaN stays
 #if LS_VL == 8
     return _mm256_max_ps(_mm256_setzero_ps(), v);
