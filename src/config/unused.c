@@ -41,6 +41,7 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
     const int schedule = cfg->schedule_kind, one_cycle = schedule == LS_SCHEDULE_ONE_CYCLE;
     const int fp16 = cfg->train_precision == LS_PRECISION_FP16;
     const int synthetic = cfg->data_dataset == LS_DATASET_SYNTHETIC, folder = cfg->data_dataset == LS_DATASET_FOLDER;
+    const int idx = cfg->data_dataset == LS_DATASET_MNIST || cfg->data_dataset == LS_DATASET_FASHION_MNIST;
     const int type = cfg->device_type, cpu = type == LS_DEVICE_TYPE_AUTO || type == LS_DEVICE_TYPE_CPU;
     const int gpu = type != LS_DEVICE_TYPE_CPU && type != LS_DEVICE_TYPE_REF && type != LS_DEVICE_TYPE_NULL;
     char on_gpu[READERS_BYTES];
@@ -69,7 +70,7 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
         { LS_OPTION_data_image_size, folder, "data.dataset = folder" },
         { LS_OPTION_data_resize, folder, "data.dataset = folder" },
         { LS_OPTION_data_decoder, folder, "data.dataset = folder" },
-        { LS_OPTION_data_cache, folder, "data.dataset = folder" },
+        { LS_OPTION_data_cache, folder || idx, "data.dataset = folder, mnist, fashion-mnist" },
         { LS_OPTION_data_test_fraction, folder, "data.dataset = folder" },
         { LS_OPTION_data_pad_mode, cfg->data_pad > 0, "data.pad > 0" },
         { LS_OPTION_model_init_rules, cfg->model_init[0] != 0, "model.init" },

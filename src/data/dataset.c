@@ -127,6 +127,7 @@ void ls_dataset_free(ls_dataset *dataset) {
     if (dataset->free_state) dataset->free_state(dataset->state);
     ls_memory_free(dataset->memory[0]);
     ls_memory_free(dataset->memory[1]);
+    ls_inflated_close(&dataset->mapped);
     free(dataset->class_numbers);
     ls_picture_cache_close(dataset->cache);
     free(dataset->stamps);
@@ -208,6 +209,10 @@ const char *ls_dataset_packed_at(const ls_dataset *dataset) {
 
 void ls_dataset_settle(ls_dataset *dataset) {
     if (cache_of(dataset)) ls_picture_cache_settle(cache_of(dataset));
+}
+
+int ls_dataset_is_mapped(const ls_dataset *dataset) {
+    return dataset->mapped.bytes != NULL;
 }
 
 static int64_t next_of_class(const ls_dataset *dataset, int64_t index) {

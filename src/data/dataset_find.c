@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/atomic_file.h"
+#include "base/cache_folder.h"
 #include "base/installed.h"
 
 enum { MAX_CANDIDATES = 4, MAX_LIST = 1536 };
@@ -75,4 +76,11 @@ ls_status ls_dataset_find(
         "%s: no %s set found: looked in %s for %s; run %s %s, or set data.path to the folder that has the files",
         dataset->facts.name, ls_split_name(dataset->split), folders, files,
         ls_script_path("fetch-data.sh", script, sizeof script), dataset->facts.name);
+}
+
+ls_status ls_dataset_cache_folder(const ls_config *cfg, char *folder, size_t bytes) {
+    folder[0] = '\0';
+    const int is_auto = strcmp(cfg->data_cache, "auto") == 0, is_off = strcmp(cfg->data_cache, "off") == 0;
+    if (is_auto && !ls_cache_folder(folder, bytes)) folder[0] = '\0';
+    return is_auto || is_off ? LS_SUCCESS : ls_config_path(cfg, LS_OPTION_data_cache, folder, bytes);
 }

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include "data/dataset.h"
+#include "data/inflated.h"
 #include "data/picture_cache.h"
 
 enum { LS_MAX_CHANNELS = 16, LS_MAX_SIDE = 65535 };
@@ -29,7 +30,8 @@ struct ls_dataset {
     // In memory: sample i has its pixels at pixels + i * pixel_stride, its label (a byte) at labels + i * label_stride.
     const uint8_t *pixels, *labels;
     size_t pixel_stride, label_stride;
-    void *memory[2]; // of ls_memory_new
+    void *memory[2];    // of ls_memory_new
+    ls_inflated mapped; // instead
     // Made or decoded on demand, where `read` is set.
     ls_status (*read)(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
     // Where samples are files; else all of this is NULL. The sample's file, "class/name.png"; its label; its place in

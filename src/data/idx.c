@@ -1,5 +1,6 @@
 // idx.c - MNIST's format: big-endian magic, sizes, bytes. Raw files or gzip; raw ones first, for they need no
-// inflating. What the headers promise is compared before anything is inflated.
+// inflating. What the headers promise is compared before anything is inflated. Images are inflated once, and kept for
+// the next start (inflated.h).
 //
 // Images: 2051, count, rows, columns, then count*rows*columns pixels. Labels: 2049, count, then count bytes.
 // Source: http://yann.lecun.com/exdb/mnist/ ("the IDX file format").
@@ -12,20 +13,25 @@
 #include "base/atomic_file.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "data/data_file.h"
 #include "data/gzip.h"
+#include "data/inflated.h"
 
 enum { LABELS_MAGIC = 2049, IMAGES_MAGIC = 2051, MAX_HEADER = 16, MAX_ROWS = 4096, DEFLATE_LIMIT = 1032 };
+enum { KEPT_FROM = 1 << 20 }; // less is inflated in a few milliseconds
 
 typedef struct {
     char path[LS_TEXT_BYTES + 64];
-    int dims;            // 1: labels, 3: images
-    ls_input file;       // closed again once its content is read
-    void *packed;        // gzip: the file as it stands; of ls_memory_new
-    uint32_t size[3];    // as the header says
-    size_t header_bytes; // content begins here
-    size_t total;        // bytes of header and content, as the header says
-    void *bytes;         // header and content; of ls_memory_new
+    int dims, gzip;         // 1: labels, 3: images
+    ls_input file;          // closed again once its content is read
+    void *packed;           // gzip: the file as it stands; of ls_memory_new
+    ls_inflated kept;       // gzip: what an earlier start has kept
+    uint32_t size[3];       // as the header says
+    size_t header_bytes;    // content begins here
+    size_t total;           // bytes of header and content, as the header says
+    void *memory;           // of ls_memory_new
+    const uint8_t *content; // with its header, in memory or kept; NULL: not read yet
 } idx_file;
 
 static uint32_t big_endian(const uint8_t *p) {
@@ -87,15 +93,15 @@ static int is_missing(const char *path) {
     return stat(path, &info) != 0 && errno == ENOENT;
 }
 
-// folder/name, or folder/name.gz where only that exists, up to its header.
-static ls_status open_idx(const char *folder, const char *name, int dims, idx_file *idx) {
+// folder/name, or folder/name.gz where only that exists.
+static ls_status find_idx(const char *folder, const char *name, int dims, idx_file *idx) {
     idx->dims = dims;
     idx->header_bytes = 4 + 4 * (size_t)dims;
     char packed[64];
     snprintf(packed, sizeof packed, "%s.gz", name);
     LS_TRY(ls_path_join(idx->path, sizeof idx->path, folder, name));
-    int gzip = is_missing(idx->path);
-    if (gzip) {
+    idx->gzip = is_missing(idx->path);
+    if (idx->gzip) {
         LS_TRY(ls_path_join(idx->path, sizeof idx->path, folder, packed));
         if (is_missing(idx->path)) {
             return ls_fail(LS_DATA,
@@ -103,25 +109,83 @@ static ls_status open_idx(const char *folder, const char *name, int dims, idx_fi
                 packed);
         }
     }
-    LS_TRY(ls_data_file_open(idx->path, &idx->file));
-    return gzip ? open_gzip(idx) : open_raw(idx);
+    return ls_data_file_open(idx->path, &idx->file);
+}
+
+static ls_status open_header(idx_file *idx) {
+    return idx->gzip ? open_gzip(idx) : open_raw(idx);
 }
 
 static ls_status load_content(idx_file *idx) {
-    LS_TRY(ls_memory_new(idx->total, idx->path, &idx->bytes));
-    if (!idx->packed) return ls_data_file_read(&idx->file, 0, idx->bytes, idx->total);
-    return ls_gzip_inflate(idx->path, idx->packed, idx->file.bytes, idx->bytes, idx->total);
+    if (idx->content) return LS_SUCCESS;
+    LS_TRY(ls_memory_new(idx->total, idx->path, &idx->memory));
+    if (idx->gzip)
+        LS_TRY(ls_gzip_inflate(idx->path, idx->packed, idx->file.bytes, idx->memory, idx->total));
+    else
+        LS_TRY(ls_data_file_read(&idx->file, 0, idx->memory, idx->total));
+    idx->content = idx->memory;
+    return LS_SUCCESS;
 }
 
-static ls_status load_both(const char *folder, const char *const *name, idx_file *images, idx_file *labels) {
-    LS_TRY(open_idx(folder, name[1], 1, labels));
-    LS_TRY(open_idx(folder, name[0], 3, images));
-    if (images->size[0] != labels->size[0]) {
-        return ls_fail(LS_DATA, "%s: %u labels, but %s has %u images; fetch both files again", labels->path,
-            labels->size[0], images->path, images->size[0]);
-    }
+// --- images that are kept --------------------------------------------------------------------------------
+
+// Of the first `count` labels and pictures: a data set's checksum.
+static uint64_t hash_samples(const idx_file *labels, const idx_file *images, size_t count) {
+    const size_t picture = (size_t)images->size[1] * images->size[2];
+    const uint64_t hash = ls_hash(labels->content + labels->header_bytes, count);
+    return ls_hash_more(hash, images->content + images->header_bytes, count * picture);
+}
+
+// With the header, which decides what pixels mean.
+static uint64_t hash_kept(const idx_file *images, uint64_t checksum) {
+    return ls_hash_more(checksum, images->content, images->header_bytes);
+}
+
+// Is what was kept whole, and do these labels belong to it? Then it is the content of `images`.
+static int take_kept(const idx_file *labels, idx_file *images, uint64_t *checksum) {
+    const ls_inflated *kept = &images->kept;
+    if (!kept->bytes || kept->count < images->header_bytes) return 0;
+    if (ls_failed(parse_header(images, kept->bytes))) return 0;
+    if (images->total != kept->count || images->size[0] != labels->size[0]) return 0;
+    images->content = kept->bytes;
+    *checksum = hash_samples(labels, images, images->size[0]);
+    if (hash_kept(images, *checksum) == kept->hash) return 1;
+    images->content = NULL;
+    return 0;
+}
+
+// --- both files ------------------------------------------------------------------------------------------
+
+static ls_status compare_counts(const idx_file *images, const idx_file *labels) {
+    if (images->size[0] == labels->size[0]) return LS_SUCCESS;
+    return ls_fail(LS_DATA, "%s: %u labels, but %s has %u images; fetch both files again", labels->path,
+        labels->size[0], images->path, images->size[0]);
+}
+
+// cache: where inflated files are kept; "": nowhere.
+static ls_status load_both(const char *folder, const char *const *name, const char *cache, idx_file *images,
+    idx_file *labels, uint64_t *checksum) {
+    LS_TRY(find_idx(folder, name[1], 1, labels));
+    LS_TRY(open_header(labels));
+    LS_TRY(find_idx(folder, name[0], 3, images));
+    if (images->gzip && cache[0]) ls_inflated_open(cache, &images->file, &images->kept);
+    if (images->kept.bytes) LS_TRY(load_content(labels));
+    if (take_kept(labels, images, checksum)) return LS_SUCCESS;
+    ls_inflated_close(&images->kept);
+    LS_TRY(open_header(images));
+    LS_TRY(compare_counts(images, labels));
     LS_TRY(load_content(labels)); // the small one first: cheap errors come early
-    return load_content(images);
+    LS_TRY(load_content(images));
+    *checksum = hash_samples(labels, images, images->size[0]);
+    return LS_SUCCESS;
+}
+
+// A folder that is named and cannot be used is remarked on; that there is no cache folder of the user's is not.
+static void keep(const ls_config *cfg, const idx_file *images, uint64_t checksum, ls_dataset *dataset) {
+    if (!images->kept.path[0] || images->kept.bytes || images->total < KEPT_FROM) return;
+    ls_status status = ls_inflated_keep(&images->kept, images->content, images->total, hash_kept(images, checksum));
+    if (!ls_failed(status) || strcmp(cfg->data_cache, "auto") == 0) return;
+    ls_text_cut(dataset->facts.note, sizeof dataset->facts.note, "%s; it is inflated at each start", status.text);
 }
 
 static void close_idx(idx_file *idx) {
@@ -137,24 +201,27 @@ ls_status ls_idx_open(const ls_config *cfg, ls_dataset *dataset) {
             "t10k-labels-idx1-ubyte.gz" },
     };
     const char *const *name = names[dataset->split == LS_SPLIT_TEST];
-    char folder[LS_TEXT_BYTES];
+    char folder[LS_TEXT_BYTES], cache[LS_TEXT_BYTES];
+    uint64_t checksum = 0;
     LS_TRY(ls_dataset_find(cfg, dataset, name, 4, folder));
+    LS_TRY(ls_dataset_cache_folder(cfg, cache, sizeof cache));
     idx_file images = { .file.fd = -1 }, labels = { .file.fd = -1 };
-    ls_status status = load_both(folder, name, &images, &labels);
+    ls_status status = load_both(folder, name, cache, &images, &labels, &checksum);
     close_idx(&images);
     close_idx(&labels);
-    dataset->memory[0] = images.bytes;
-    dataset->memory[1] = labels.bytes;
+    dataset->memory[0] = images.memory;
+    dataset->memory[1] = labels.memory;
+    dataset->mapped = images.kept;
     LS_TRY(status);
     dataset->facts.shape = (ls_chw){ 1, (int)images.size[1], (int)images.size[2] };
-    dataset->pixels = (const uint8_t *)images.bytes + images.header_bytes;
+    dataset->pixels = images.content + images.header_bytes;
     dataset->pixel_stride = (size_t)ls_chw_count(dataset->facts.shape);
-    dataset->labels = (const uint8_t *)labels.bytes + labels.header_bytes;
+    dataset->labels = labels.content + labels.header_bytes;
     dataset->label_stride = 1;
     LS_TRY(ls_dataset_check_labels(dataset, labels.path, 0, images.size[0]));
+    keep(cfg, &images, checksum, dataset);
     LS_TRY(ls_dataset_limit(cfg, dataset, images.size[0]));
-    size_t count = (size_t)dataset->facts.count;
-    dataset->facts.checksum =
-        ls_hash_more(ls_hash(dataset->labels, count), dataset->pixels, count * dataset->pixel_stride);
+    const size_t count = (size_t)dataset->facts.count;
+    dataset->facts.checksum = count == images.size[0] ? checksum : hash_samples(&labels, &images, count);
     return LS_SUCCESS;
 }

@@ -3,7 +3,6 @@
 // them found.
 #include <stdlib.h>
 #include <string.h>
-#include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -33,19 +32,11 @@ static void show_life(void *context, int64_t done, int64_t all) {
         v->t->facts.comm->world_size > 1 ? " of this rank's" : "");
 }
 
-// Where pictures are packed; "": nowhere.
-static ls_status find_folder(const ls_config *cfg, char *folder, size_t bytes) {
-    folder[0] = '\0';
-    const int is_auto = strcmp(cfg->data_cache, "auto") == 0, is_off = strcmp(cfg->data_cache, "off") == 0;
-    if (is_auto && !ls_cache_folder(folder, bytes)) folder[0] = '\0';
-    return is_auto || is_off ? LS_SUCCESS : ls_config_path(cfg, LS_OPTION_data_cache, folder, bytes);
-}
-
 // One rank of each host creates the file; the others open it. What cannot be packed is decoded in every epoch.
 static ls_status pack(verification *v) {
     char folder[LS_TEXT_BYTES];
     const int creates = v->t->facts.comm->local_rank == 0;
-    ls_status packed = LS_SUCCESS, found = find_folder(v->t->cfg, folder, sizeof folder);
+    ls_status packed = LS_SUCCESS, found = ls_dataset_cache_folder(v->t->cfg, folder, sizeof folder);
     if (!ls_failed(found) && folder[0] && creates) packed = ls_dataset_pack(v->dataset, folder, 1);
     LS_TRY(ls_comm_barrier_napping(v->t->comm));
     LS_TRY(found);

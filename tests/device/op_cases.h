@@ -248,6 +248,7 @@ static const struct {
     { "odd map, no bias", { 7, 10, 2, 1 }, 3, 0 },
     { "many samples", { 130, 20, 1, 1 }, 33, 1 },
     { "many outputs", { 3, 9, 1, 1 }, 300, 1 },
+    { "a chunk of depth and more", { 41, 31, 3, 3 }, 70, 1 },
 };
 
 static inline void linear_cases(ls_dtype storage, case_visit *visit, void *context) {

@@ -104,7 +104,7 @@ typedef struct {
     const float *a, *b, *bias;      // bias: of a row of C, where that is not added to; or NULL
     float *c, *panels;              // panels: ls_cpu_product_bytes
 } ls_cpu_product;
-size_t ls_cpu_product_bytes(const ls_cpu *cpu, int n, int k);
+size_t ls_cpu_product_bytes(const ls_cpu *cpu);
 void ls_cpu_product_run(const ls_cpu_product *product);
 
 typedef ls_status ls_cpu_maker(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);

@@ -55,7 +55,7 @@ ls_status ls_cpu_linear_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out)
     }
     p->columns = desc->op == LS_OP_LINEAR_FORWARD ? o : p->n;
     p->accumulate = desc->op == LS_OP_LINEAR_BACKWARD_WEIGHT;
-    plan->base.base.workspace_bytes = ls_cpu_product_bytes(cpu, p->n, p->k);
+    plan->base.base.workspace_bytes = ls_cpu_product_bytes(cpu);
     *out = &plan->base.base;
     return LS_SUCCESS;
 }

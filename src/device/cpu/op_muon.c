@@ -216,21 +216,19 @@ ls_status ls_cpu_muon_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const ls_optimizer_attr *attr = &desc->attr.optimizer;
     muon_plan *plan;
     LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, muon_plan_run, "own sgemm", &plan));
-    size_t x = 0, gram = 0, panels = 0, partials = 0;
+    size_t x = 0, gram = 0, partials = 0;
     for (int s = 0; s < attr->segment_count; s++) {
         if (attr->segments[s].rate == LS_SEGMENT_IDLE) continue;
         const matrix m = matrix_of(cpu, attr->segments[s].shape);
         x = larger(x, ls_cpu_round(elements(&m) * sizeof(float)));
         gram = larger(gram, ls_cpu_round((size_t)m.small * (size_t)m.small * sizeof(float)));
-        panels = larger(panels, ls_cpu_round(ls_cpu_product_bytes(cpu, m.small, m.large)));
-        panels = larger(panels, ls_cpu_round(ls_cpu_product_bytes(cpu, m.large, m.small)));
         partials = larger(partials, (size_t)tasks_of(elements(&m)) * sizeof(double[2]));
     }
     plan->next_at = x / sizeof(float);
     plan->gram_at = plan->next_at + x / sizeof(float);
     plan->factor_at = plan->gram_at + gram / sizeof(float);
     plan->panels_at = plan->factor_at + gram / sizeof(float);
-    plan->partials_at = plan->panels_at + panels / sizeof(float);
+    plan->partials_at = plan->panels_at + ls_cpu_round(ls_cpu_product_bytes(cpu)) / sizeof(float);
     plan->base.base.workspace_bytes = plan->partials_at * sizeof(float) + partials;
     *out = &plan->base.base;
     return LS_SUCCESS;

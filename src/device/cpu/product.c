@@ -1,60 +1,66 @@
-// product.c - matrix products C = A * B: B is packed into panels, tiles of C are tasks.
+// product.c - matrix products C = A * B: tiles of C are tasks. How large they are has no influence on C.
 #include "device/cpu/cpu.h"
 
-enum { TILE_ROWS = 36, PACK_DEPTH = 512 }; // a tile: rows x two panels; a packing task: one panel, so deep
+enum {
+    ROWS_MAX = 192,              // of a tile: its part of A, one chunk deep, stays in the second cache
+    TASKS_OF_A_THREAD = 4,       // at least, where there is enough to do: threads end together
+    PRODUCTS_OF_A_TASK = 1 << 16 // at least: about a microsecond
+};
 
-static int panels_of(const ls_cpu *cpu, int n) {
-    return (n + cpu->kernels->gemm_cols - 1) / cpu->kernels->gemm_cols;
+typedef struct {
+    const ls_cpu_product *product;
+    int rows, columns; // of a tile
+    int row_tiles;
+} tiling;
+
+static int tiles(int all, int of_each) {
+    return (all + of_each - 1) / of_each;
 }
 
-static int depth_tiles(const ls_cpu_product *p) {
-    return (p->k + PACK_DEPTH - 1) / PACK_DEPTH;
+static int larger(int a, int b) {
+    return a > b ? a : b;
 }
 
-static int row_tiles(const ls_cpu_product *p) {
-    return (p->m + TILE_ROWS - 1) / TILE_ROWS;
-}
-
-size_t ls_cpu_product_bytes(const ls_cpu *cpu, int n, int k) {
-    return (size_t)panels_of(cpu, n) * (size_t)k * (size_t)cpu->kernels->gemm_cols * sizeof(float);
-}
-
-static void pack_task(void *context, int task, int thread) {
-    (void)thread;
-    const ls_cpu_product *p = context;
-    const ls_kernels *kernels = p->cpu->kernels;
-    int panel = task / depth_tiles(p), k = task % depth_tiles(p) * PACK_DEPTH, cols = kernels->gemm_cols;
-    int depth = p->k - k < PACK_DEPTH ? p->k - k : PACK_DEPTH;
-    int n = p->columns - panel * cols < cols ? p->columns - panel * cols : cols;
-    const float *b = p->b + (size_t)k * p->b_k + (size_t)(panel * cols) * p->b_n;
-    kernels->gemm_pack(
-        b, p->b_k, p->b_n, depth, n, p->panels + ((size_t)panel * (size_t)p->k + (size_t)k) * (size_t)cols);
+static tiling cut(const ls_cpu_product *p) {
+    const int panel = p->cpu->kernels->gemm_cols, threads = p->cpu->threads;
+    const int wanted = threads > 1 ? threads * TASKS_OF_A_THREAD : 1;
+    const int rows_of_a_task = tiles(PRODUCTS_OF_A_TASK / panel, p->k);
+    int rows = larger(tiles(p->m, tiles(wanted, tiles(p->n, panel))), rows_of_a_task);
+    rows = tiles(rows, p->cpu->kernels->gemm_rows) * p->cpu->kernels->gemm_rows;
+    if (rows > ROWS_MAX) rows = ROWS_MAX;
+    if (rows > p->m) rows = p->m;
+    const int row_tiles = tiles(p->m, rows), spare = tiles(p->n, panel) * row_tiles / wanted;
+    const int panels = larger(tiles(rows_of_a_task, rows), spare);
+    return (tiling){ p, rows, panels * panel, row_tiles };
 }
 
 static void tile_task(void *context, int task, int thread) {
-    (void)thread;
-    const ls_cpu_product *p = context;
-    const ls_kernels *kernels = p->cpu->kernels;
-    int cols = kernels->gemm_cols, m = task % row_tiles(p) * TILE_ROWS, panel = task / row_tiles(p) * 2;
-    int n = p->n - panel * cols < 2 * cols ? p->n - panel * cols : 2 * cols;
-    ls_kernel_gemm gemm = { .a = p->a + (size_t)m * p->a_m,
+    const tiling *cuts = context;
+    const ls_cpu_product *p = cuts->product;
+    const int m = task % cuts->row_tiles * cuts->rows, n = task / cuts->row_tiles * cuts->columns;
+    const size_t panel = (size_t)LS_GEMM_DEPTH * (size_t)p->cpu->kernels->gemm_cols;
+    p->cpu->kernels->gemm(&(ls_kernel_gemm){ .a = p->a + (size_t)m * p->a_m,
+        .b = p->b + (size_t)n * p->b_n,
         .a_m = p->a_m,
         .a_k = p->a_k,
-        .panel_stride = (size_t)p->k * (size_t)cols,
+        .b_k = p->b_k,
+        .b_n = p->b_n,
+        .panel = p->panels + (size_t)thread * panel,
+        .c = p->c + (size_t)m * p->c_m + n,
         .c_m = p->c_m,
-        .n = n,
+        .bias = p->bias ? p->bias + n : NULL,
+        .m = p->m - m < cuts->rows ? p->m - m : cuts->rows,
+        .n = p->n - n < cuts->columns ? p->n - n : cuts->columns,
         .k = p->k,
-        .accumulate = p->accumulate };
-    gemm.m = p->m - m < TILE_ROWS ? p->m - m : TILE_ROWS;
-    gemm.b = p->panels + (size_t)panel * gemm.panel_stride;
-    gemm.c = p->c + (size_t)m * p->c_m + panel * cols;
-    if (p->bias) gemm.bias = p->bias + panel * cols;
-    kernels->gemm(&gemm);
+        .columns = p->columns - n,
+        .accumulate = p->accumulate });
+}
+
+size_t ls_cpu_product_bytes(const ls_cpu *cpu) {
+    return (size_t)cpu->threads * LS_GEMM_DEPTH * (size_t)cpu->kernels->gemm_cols * sizeof(float);
 }
 
 void ls_cpu_product_run(const ls_cpu_product *p) {
-    const int panels = panels_of(p->cpu, p->n);
-    void *context = (void *)(uintptr_t)p;
-    ls_pool_run(p->cpu->pool, pack_task, context, panels * depth_tiles(p));
-    ls_pool_run(p->cpu->pool, tile_task, context, row_tiles(p) * ((panels + 1) / 2));
+    tiling cuts = cut(p);
+    ls_pool_run(p->cpu->pool, tile_task, &cuts, cuts.row_tiles * tiles(p->n, cuts.columns));
 }

@@ -193,64 +193,69 @@ static void updates_of_any_count(void **unused) {
 
 typedef struct {
     int m, n, k;
-    int transposed; // A's rows lie side by side
+    int transposed; // bits: A's, B's rows lie side by side
     int accumulate, bias;
+    int columns; // of B that are there
 } gemm_case;
 
-static double gemm_expected(const gemm_case *g, const float *a, const float *b, int i, int j, size_t a_m, size_t a_k) {
+static double gemm_expected(const ls_kernel_gemm *g, int i, int j) {
     double sum = 0;
-    for (int l = 0; l < g->k; l++) sum += (double)a[(size_t)i * a_m + (size_t)l * a_k] * (double)b[l * g->n + j];
+    for (int l = 0; l < g->k && j < g->columns; l++)
+        sum += (double)g->a[(size_t)i * g->a_m + (size_t)l * g->a_k] *
+               (double)g->b[(size_t)l * g->b_k + (size_t)j * g->b_n];
     return sum;
 }
 
 static void check_product(const char *name, const ls_kernels *k, const gemm_case *g) {
-    const int cols = k->gemm_cols, panels = (g->n + cols - 1) / cols;
-    const size_t m = (size_t)g->m, n = (size_t)g->n, depth = (size_t)g->k, panel = depth * (size_t)cols;
-    float *a = new_numbers(m * depth, 11), *b = new_numbers(depth * n, 12), *c = new_numbers(m * n, 13);
+    const size_t m = (size_t)g->m, n = (size_t)g->n, depth = (size_t)g->k, columns = (size_t)g->columns;
+    float *a = new_numbers(m * depth, 11), *b = new_numbers(depth * columns, 12), *c = new_numbers(m * n, 13);
     float *before = new_numbers(m * n, 13), *bias = new_numbers(n, 14);
-    float *packed = new_bytes((size_t)panels * panel * sizeof *packed);
-    for (int p = 0; p < panels; p++) {
-        const int width = g->n - p * cols < cols ? g->n - p * cols : cols;
-        k->gemm_pack(b + p * cols, n, 1, g->k, width, packed + (size_t)p * panel);
-    }
+    float *panel = new_numbers(LS_GEMM_DEPTH * (size_t)k->gemm_cols, 15); // whatever lay there
     const ls_kernel_gemm gemm = { .a = a,
-        .a_m = g->transposed ? 1 : depth,
-        .a_k = g->transposed ? m : 1,
-        .b = packed,
-        .panel_stride = panel,
+        .a_m = g->transposed & 1 ? 1 : depth,
+        .a_k = g->transposed & 1 ? m : 1,
+        .b = b,
+        .b_k = g->transposed & 2 ? 1 : columns,
+        .b_n = g->transposed & 2 ? depth : 1,
+        .panel = panel,
         .c = c,
         .c_m = n,
         .bias = g->bias ? bias : NULL,
         .m = g->m,
         .n = g->n,
         .k = g->k,
+        .columns = g->columns,
         .accumulate = g->accumulate };
     k->gemm(&gemm);
     for (int i = 0; i < g->m; i++)
         for (int j = 0; j < g->n; j++) {
             const size_t at = (size_t)i * n + (size_t)j;
-            double expected = gemm_expected(g, a, b, i, j, gemm.a_m, gemm.a_k);
+            double expected = gemm_expected(&gemm, i, j);
             if (g->accumulate)
                 expected += (double)before[at];
             else if (g->bias)
                 expected += (double)bias[j];
-            char what[96];
-            snprintf(what, sizeof what, "gemm %d x %d x %d%s%s%s", g->m, g->n, g->k,
-                g->transposed ? ", transposed" : "", g->accumulate ? ", added" : "", g->bias ? ", bias" : "");
+            char what[128];
+            snprintf(what, sizeof what, "gemm %d x %d (%d) x %d%s%s%s%s", g->m, g->n, g->columns, g->k,
+                g->transposed & 1 ? ", A transposed" : "", g->transposed & 2 ? ", B transposed" : "",
+                g->accumulate ? ", added" : "", g->bias ? ", bias" : "");
             near(name, what, at, (double)c[at], expected, 2e-7 * (8 + g->k));
         }
-    free(a), free(b), free(c), free(before), free(bias), free(packed);
+    free(a), free(b), free(c), free(before), free(bias), free(panel);
 }
 
 static void check_gemm(const char *name, const ls_kernels *k) {
-    const int columns[] = { 1, k->gemm_cols - 1, k->gemm_cols, k->gemm_cols + 1, 2 * k->gemm_cols };
-    const int depths[] = { 1, 2, 255, 256, 257 };
+    const int columns[] = { 1, k->width, k->gemm_cols - 1, k->gemm_cols, k->gemm_cols + 1, 2 * k->gemm_cols };
+    const int depths[] = { 1, 2, 2 * k->width + 1, 255, 256, 257 };
     for (int m = 1; m <= 2 * k->gemm_rows + 1; m++)
-        for (size_t n = 0; n < 5; n++)
-            for (size_t d = 0; d < 5; d++) {
+        for (size_t n = 0; n < sizeof columns / sizeof *columns; n++)
+            for (size_t d = 0; d < sizeof depths / sizeof *depths; d++) {
                 if (columns[n] < 1 || (m > k->gemm_rows + 1 && depths[d] > 2)) continue;
-                const int way = (m + (int)n + (int)d) % 6; // all six over the table
-                check_product(name, k, &(gemm_case){ m, columns[n], depths[d], way % 2, way / 2 == 1, way / 2 == 2 });
+                const int way = (m + 5 * (int)n + (int)d) % 12; // all twelve over the table
+                const int missing = d == 1 && columns[n] > k->width ? k->width - 1 : 0;
+                check_product(name, k,
+                    &(gemm_case){
+                        m, columns[n], depths[d], way % 4, way / 4 == 1, way / 4 == 2, columns[n] - missing });
             }
 }
 

@@ -1,92 +1,202 @@
-// gemm.c - matrix multiplication in register tiles of 6 x 2 vectors: 12 accumulators, 2 loads and 6 broadcasts for 12
-// fused multiply-adds. B is packed into panels two vectors wide, A is read where it lies.
+// gemm.c - matrix multiplication in register tiles of LS_GEMM_ROWS x 2 vectors, for so many columns or fewer of one.
+//
+// The depth is cut into chunks, and B's chunk of two vectors of columns, a panel, stays in the first or second cache while
+// all rows of A pass by. A is read where it lies; B, too, where its rows are contiguous: then the next panel, each row of
+// which is elsewhere in memory, is brought near meanwhile. Else the panel is transposed in registers. An element is the sum of
+// its chunks, each of them one chain of fused multiply-adds: whatever shape a tile has, its bits are the same.
 #include "device/cpu/kernels/kernels.h"
 
-enum {
-    ROWS = 6,
-    COLS = 2 * LS_VL,
-    DEPTH = 256
-}; // DEPTH: a chunk of a panel (16 KiB at 8 floats) stays in the first cache
+#define INLINE static inline __attribute__((always_inline))
 
-void LS_KERNEL(gemm_pack)(const float *b, size_t b_k, size_t b_n, int k, int n, float *panel) {
-    if (b_n == 1 && n == COLS) {
-        for (int i = 0; i < k; i++, b += b_k, panel += COLS) {
-            store(panel, load(b));
-            store(panel + LS_VL, load(b + LS_VL));
-        }
-        return;
+enum { ROWS = LS_GEMM_ROWS, COLS = 2 * LS_VL, DEPTH = LS_GEMM_DEPTH };
+
+// --- a panel of B ------------------------------------------------------------------------------------------
+
+#if LS_VL > 1 && !defined(LS_EMULATED)
+// Step s of a transposition exchanges the blocks of s x s beside the diagonal: lane l of the lower and of the upper row.
+#define LOWER(l, s) ((l) & (s) ? (l) - (s) + LS_VL : (l))
+#define UPPER(l, s) ((l) & (s) ? (l) + LS_VL : (l) + (s))
+#define EIGHT(X, l, s) \
+    X((l), s), X((l) + 1, s), X((l) + 2, s), X((l) + 3, s), X((l) + 4, s), X((l) + 5, s), X((l) + 6, s), X((l) + 7, s)
+#if LS_VL == 8
+#define LANES(X, s) \
+    (vi) { \
+        EIGHT(X, 0, s) \
     }
-    for (int i = 0; i < k; i++, b += b_k, panel += COLS)
-        for (int j = 0; j < COLS; j++) panel[j] = j < n ? b[(size_t)j * b_n] : 0;
+#else
+#define LANES(X, s) \
+    (vi) { \
+        EIGHT(X, 0, s), EIGHT(X, 8, s) \
+    }
+#endif
+#define EXCHANGE(s) \
+    for (int i = 0; i < LS_VL; i++) { \
+        if (i & (s)) continue; \
+        const vf low = t[i], high = t[i + (s)]; \
+        t[i] = __builtin_shuffle(low, high, LANES(LOWER, s)); \
+        t[i + (s)] = __builtin_shuffle(low, high, LANES(UPPER, s)); \
+    }
+
+// LS_VL places of LS_VL columns, of which `columns` are there.
+static void pack_square(const float *b, size_t b_n, int columns, float *panel) {
+    vf t[LS_VL];
+    for (int j = 0; j < LS_VL; j++) t[j] = j < columns ? load(b + (size_t)j * b_n) : (vf){ 0 };
+    EXCHANGE(1)
+    EXCHANGE(2)
+    EXCHANGE(4)
+#if LS_VL == 16
+    EXCHANGE(8)
+#endif
+    for (int i = 0; i < LS_VL; i++) store(panel + i * COLS, t[i]);
 }
+#else
+static void pack_square(const float *b, size_t b_n, int columns, float *panel) {
+    for (int i = 0; i < LS_VL; i++)
+        for (int j = 0; j < LS_VL; j++) panel[i * COLS + j] = j < columns ? b[(size_t)j * b_n + (size_t)i] : 0;
+}
+#endif
+
+static void pack_columns(const float *b, size_t b_n, int k, int columns, float *panel) {
+    int i = 0;
+    for (; i + LS_VL <= k; i += LS_VL) pack_square(b + i, b_n, columns, panel + i * COLS);
+    for (; i < k; i++)
+        for (int j = 0; j < LS_VL; j++) panel[i * COLS + j] = j < columns ? b[(size_t)j * b_n + (size_t)i] : 0;
+}
+
+static void pack_rest(const float *b, size_t b_k, int k, int columns, float *panel) {
+    for (int i = 0; i < k; i++, b += b_k, panel += COLS)
+        for (int j = 0; j < COLS; j++) panel[j] = j < columns ? b[j] : 0;
+}
+
+// --- rows of A by a panel ----------------------------------------------------------------------------------
 
 typedef struct {
-    vf v[ROWS][2];
-} tile;
+    const float *a, *b;
+    size_t a_m, a_k, b_k, c_m;
+    float *c;
+    const float *bias;
+    int m, n, k;
+    int accumulate;
+    const float *next; // the panel that is to be brought near, its rows next_k floats apart; or NULL
+    size_t next_k;
+} piece;
+
+static __attribute__((noinline)) void put_some(const piece *p, float *c, const float *x) {
+    for (int j = 0; j < p->n; j++) c[j] = p->accumulate ? c[j] + x[j] : p->bias ? p->bias[j] + x[j] : x[j];
+}
+
+INLINE void put(const piece *p, float *c, vf low, vf high, int wide) {
+    if (p->n < (wide ? COLS : LS_VL)) {
+        float x[COLS];
+        store(x, low);
+        if (wide) store(x + LS_VL, high);
+        put_some(p, c, x);
+        return;
+    }
+    if (p->accumulate || p->bias) {
+        const float *before = p->accumulate ? c : p->bias;
+        low += load(before);
+        if (wide) high += load(before + LS_VL);
+    }
+    store(c, low);
+    if (wide) store(c + LS_VL, high);
+}
 
 #define ROW(i) \
-    vf lo##i = { 0 }, hi##i = { 0 }; \
-    const float *a##i = a + (size_t)(i < m ? i : m - 1) * a_m;
+    vf low##i = { 0 }, high##i = { 0 }; \
+    const float *a##i = a + (i < rows ? (size_t)i * p->a_m : 0);
+#define FETCH(i) \
+    if (i < rows) { \
+        __builtin_prefetch(c + (size_t)i * p->c_m, 1); \
+        if (wide) __builtin_prefetch(c + (size_t)i * p->c_m + LS_VL, 1); \
+    }
 #define STEP(i) \
-    lo##i += *a##i * b0; \
-    hi##i += *a##i * b1; \
-    a##i += a_k;
-#define KEEP(i) \
-    out->v[i][0] = lo##i; \
-    out->v[i][1] = hi##i;
-#define ALL_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5)
-
-// Rows beyond m repeat the last one; the caller drops them.
-static inline void multiply(const float *a, size_t a_m, size_t a_k, const float *b, int m, int k, tile *out) {
-    ALL_ROWS(ROW)
-    for (int i = 0; i < k; i++, b += COLS) {
-        vf b0 = load(b), b1 = load(b + LS_VL);
-        ALL_ROWS(STEP)
+    if (i < rows) { \
+        const float x = a##i[at]; \
+        low##i += x * b0; \
+        if (wide) high##i += x * b1; \
     }
-    ALL_ROWS(KEEP)
-}
+#define PUT(i) \
+    if (i < rows) put(p, c + (size_t)i * p->c_m, low##i, high##i, wide);
+#define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 
-static void put(const tile *t, const ls_kernel_gemm *gemm, float *c, const float *bias, int m, int n, int accumulate) {
-    for (int i = 0; i < m; i++, c += gemm->c_m) {
-        if (n == COLS) {
-            vf lo = t->v[i][0], hi = t->v[i][1];
-            if (accumulate) {
-                lo += load(c);
-                hi += load(c + LS_VL);
-            } else if (bias) {
-                lo += load(bias);
-                hi += load(bias + LS_VL);
-            }
-            store(c, lo);
-            store(c + LS_VL, hi);
-        } else {
-            for (int j = 0; j < n; j++) {
-                float x = t->v[i][j / LS_VL][j % LS_VL];
-                c[j] = accumulate ? c[j] + x : bias ? bias[j] + x : x;
-            }
+// rows, wide, fetch: constants. fetch: the next panel is brought near meanwhile.
+INLINE void multiply(const piece *p, int m, int rows, int wide, int fetch) {
+    const float *a = p->a + (size_t)m * p->a_m, *b = p->b;
+    float *c = p->c + (size_t)m * p->c_m;
+    const size_t a_k = p->a_k, b_k = p->b_k, next_k = p->next_k;
+    const float *next = p->next;
+    const int depth = p->k;
+    size_t at = 0;
+    EACH_ROW(ROW)
+    EACH_ROW(FETCH)
+    for (int k = 0; k < depth; k++, b += b_k, at += a_k) {
+        const vf b0 = load(b), b1 = wide ? load(b + LS_VL) : b0;
+        EACH_ROW(STEP)
+        if (fetch) {
+            __builtin_prefetch(next);
+            __builtin_prefetch(next + LS_VL);
+            next += next_k;
         }
     }
+    EACH_ROW(PUT)
 }
 
-void LS_KERNEL(gemm)(const ls_kernel_gemm *gemm) {
-    for (int k = 0; k < gemm->k; k += DEPTH) {
-        int depth = gemm->k - k < DEPTH ? gemm->k - k : DEPTH;
-        for (int n = 0; n < gemm->n; n += COLS) {
-            int columns = gemm->n - n < COLS ? gemm->n - n : COLS;
-            const float *b = gemm->b + (size_t)(n / COLS) * gemm->panel_stride + (size_t)k * COLS;
-            const float *bias = gemm->bias ? gemm->bias + n : NULL;
-            for (int m = 0; m < gemm->m; m += ROWS) {
-                int rows = gemm->m - m < ROWS ? gemm->m - m : ROWS;
-                const float *a = gemm->a + (size_t)m * gemm->a_m + (size_t)k * gemm->a_k;
-                tile t;
-                if (gemm->a_k == 1)
-                    multiply(a, gemm->a_m, 1, b, rows, depth, &t);
-                else
-                    multiply(a, gemm->a_m, gemm->a_k, b, rows, depth, &t);
-                put(&t, gemm, gemm->c + (size_t)m * gemm->c_m + n, bias, rows, columns, gemm->accumulate || k > 0);
-            }
-        }
+INLINE void multiply_all(const piece *p, int wide) {
+    int m = 0;
+    if (wide && p->next && p->m >= ROWS) multiply(p, 0, ROWS, wide, 1), m = ROWS;
+    for (; p->m - m >= ROWS; m += ROWS) multiply(p, m, ROWS, wide, 0);
+    if (ROWS > 8 && p->m - m >= 8) multiply(p, m, 8, wide, 0), m += 8;
+    if (p->m - m >= 4) multiply(p, m, 4, wide, 0), m += 4;
+    if (p->m - m >= 2) multiply(p, m, 2, wide, 0), m += 2;
+    if (p->m - m >= 1) multiply(p, m, 1, wide, 0);
+}
+
+static void multiply_wide(const piece *p) {
+    multiply_all(p, 1);
+}
+
+static void multiply_narrow(const piece *p) {
+    multiply_all(p, 0);
+}
+
+// Where the panel lies from then on.
+static void place_panel(const ls_kernel_gemm *g, int k, int n, piece *p) {
+    const int whole = p->n > LS_VL ? COLS : LS_VL, there = g->columns - n < p->n ? g->columns - n : p->n;
+    const float *b = g->b + (size_t)k * g->b_k + (size_t)n * g->b_n;
+    p->b = g->panel;
+    p->b_k = COLS;
+    if (g->b_n != 1) {
+        for (int j = 0; j < whole; j += LS_VL)
+            pack_columns(b + (size_t)j * g->b_n, g->b_n, p->k, there - j, g->panel + j);
+    } else if (there < whole) {
+        pack_rest(b, g->b_k, p->k, there, g->panel);
+    } else {
+        p->b = b;
+        p->b_k = p->next_k = g->b_k;
+        if (g->n - n > COLS) p->next = b + COLS;
     }
+}
+
+void LS_KERNEL(gemm)(const ls_kernel_gemm *g) {
+    for (int k = 0; k < g->k; k += DEPTH)
+        for (int n = 0; n < g->n; n += COLS) {
+            piece p = { .a = g->a + (size_t)k * g->a_k,
+                .a_m = g->a_m,
+                .a_k = g->a_k,
+                .c_m = g->c_m,
+                .c = g->c + n,
+                .bias = g->bias ? g->bias + n : NULL,
+                .m = g->m,
+                .n = g->n - n < COLS ? g->n - n : COLS,
+                .k = g->k - k < DEPTH ? g->k - k : DEPTH,
+                .accumulate = g->accumulate || k > 0 };
+            place_panel(g, k, n, &p);
+            if (p.n > LS_VL)
+                multiply_wide(&p);
+            else
+                multiply_narrow(&p);
+        }
 }
 
 void LS_KERNEL(column_sums)(const float *a, size_t stride, int rows, int columns, float *sums) {

@@ -41,16 +41,17 @@ typedef struct {
     int shift, first, end, keep;
 } ls_kernel_channels;
 
-// C[m][n] = (or +=) sum_k A[m][k] * B[k][n], for one piece of C. A(m,k) is at a + m*a_m + k*a_k; B is packed.
+// C[m][n] = (or +=) sum_k A[m][k] * B[k][n], for one piece of C. A(m,k) is at a + m*a_m + k*a_k, B(k,n) at b + k*b_k + n*b_n,
+// where b_k or b_n is 1; columns of B from `columns` on are zero and not read.
+enum { LS_GEMM_DEPTH = 256 }; // of a panel
 typedef struct {
-    const float *a;
-    size_t a_m, a_k;
-    const float *b; // panels of LS_GEMM_COLS columns: [panel][k][LS_GEMM_COLS]
-    size_t panel_stride;
+    const float *a, *b;
+    size_t a_m, a_k, b_k, b_n;
+    float *panel; // room for LS_GEMM_DEPTH * gemm_cols
     float *c;
     size_t c_m;
     const float *bias; // of column 0, or NULL
-    int m, n, k;
+    int m, n, k, columns;
     int accumulate;
 } ls_kernel_gemm;
 
@@ -141,8 +142,6 @@ typedef struct {
     void (*pool_average_forward)(const ls_kernel_pool *pool, int planes, const float *src, float *dst);
     void (*pool_average_backward)(const ls_kernel_pool *pool, int planes, const float *grad_dst, float *grad_src);
     // gemm.c
-    void (*gemm_pack)(
-        const float *b, size_t b_k, size_t b_n, int k, int n, float *panel); // one panel, n <= gemm_cols, rest 0
     void (*gemm)(const ls_kernel_gemm *gemm);
     void (*column_sums)(const float *a, size_t stride, int rows, int columns, float *sums); // sums[j] += sum_i a[i][j]
     // conv.c
@@ -174,6 +173,13 @@ extern const ls_kernels ls_kernels_v1, ls_kernels_v8, ls_kernels_v16, ls_kernels
 
 #if (LS_VL == 8 || LS_VL == 16) && !defined(LS_EMULATED)
 #include <immintrin.h>
+#endif
+
+// A register tile of products. AVX-512 has twice the registers.
+#if LS_VL == 16 && !defined(LS_EMULATED)
+#define LS_GEMM_ROWS 12
+#else
+#define LS_GEMM_ROWS 6
 #endif
 
 enum { LS_SEGMENT = 256 }; // pixels that are summed in fp32 before the sum goes on in double
@@ -256,7 +262,6 @@ static inline void store_fence(void) {
     X(pool_max_backward) \
     X(pool_average_forward) \
     X(pool_average_backward) \
-    X(gemm_pack) \
     X(gemm) \
     X(column_sums) \
     X(conv) \

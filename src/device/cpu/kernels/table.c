@@ -2,7 +2,7 @@
 #include "device/cpu/kernels/kernels.h"
 
 const ls_kernels LS_KERNEL(ls_kernels) = { .width = LS_VL,
-    .gemm_rows = 6,
+    .gemm_rows = LS_GEMM_ROWS,
     .gemm_cols = 2 * LS_VL,
 #define ENTRY(name) .name = LS_KERNEL(name),
     LS_KERNEL_LIST(ENTRY)
