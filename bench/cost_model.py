@@ -129,8 +129,8 @@ def scale(a):
         m["points"] += on_gpu(a, network, "--scaling", "weak", "--ranks", PLACES)["points"]
         models[network] = m
     name = models["lenet"]["device_name"]
-    lines = [f"Predicted for {name} by `bench/cost_model.py scale --device {a.device}`, {datetime.date.today()}, {version(a)}. Nothing of it is",
-             "measured.", ""]
+    lines = [f"Predicted for {name} by `bench/cost_model.py scale --device {a.device}`, {datetime.date.today()}, {version(a)}: nothing",
+             "of it is measured. Micro-batches are of 512 at most.", ""]
     return lines + one_gpu(models) + strong(models) + weak(models) + moves(a), models
 
 
@@ -209,6 +209,8 @@ if (a.part == "layers") != bool(a.config):
     parser.error("CONFIG.ini goes with layers, and with nothing else")
 text, record = {"scale": scale, "updates": updates, "layers": layers}[a.part](a)
 print("\n".join(text))
+if isinstance(record, dict) and a.part == "scale":
+    record = {network: {k: v for k, v in m.items() if k != "instructions"} for network, m in record.items()}
 if a.out:
     pathlib.Path(a.out + ".md").write_text("\n".join(text).rstrip() + "\n")
-    pathlib.Path(a.out + ".json").write_text(json.dumps(record, indent=1) + "\n")
+    pathlib.Path(a.out + ".json").write_text(json.dumps(record, indent=1).replace(str(ROOT) + "/", "") + "\n")

@@ -31,7 +31,8 @@ static double bytes_of(const ls_cost_item *item) {
 }
 
 // A second pass finds in cache what the whole item leaves there.
-static void count_bytes(const ls_cost_machine *machine, const ls_cost_item *items, int count, int index, ls_cost_time *cost) {
+static void count_bytes(
+    const ls_cost_machine *machine, const ls_cost_item *items, int count, int index, ls_cost_time *cost) {
     const ls_cost_item *item = &items[index];
     const double whole = bytes_of(item);
     for (int a = 0; a < item->arg_count; a++) {

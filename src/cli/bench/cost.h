@@ -14,11 +14,12 @@
 typedef struct {
     char name[128];
     int is_gpu;
-    double memory, cache;                  // bytes/s
-    double cache_bytes;                    // that may hold what will be used again
-    double vector_rate, fp32_rate, half_rate; // FLOP/s: outside of products; of products on fp32 (or TF32) and on 16-bit tensors
-    double units;                          // that share out blocks; 0: no matter
-    double gap_s, shortest_s;              // from the end of a launch to the start of the next; the shortest one
+    double memory, cache; // bytes/s
+    double cache_bytes;   // that may hold what will be used again
+    double vector_rate, fp32_rate,
+        half_rate;            // FLOP/s: outside of products; of products on fp32 (or TF32) and on 16-bit tensors
+    double units;             // that share out blocks; 0: no matter
+    double gap_s, shortest_s; // from the end of a launch to the start of the next; the shortest one
 } ls_cost_machine;
 
 typedef enum { LS_COST_RATE_VECTOR, LS_COST_RATE_FP32, LS_COST_RATE_HALF } ls_cost_rate;
@@ -36,12 +37,12 @@ typedef struct {
     int once;  // an update, not a micro-batch
     int after; // once: behind the sums over ranks
     int launches;
-    double flops;        // as ls_op_flops counts them
-    double work;         // operations really done
-    double blocks;       // of the work, that run side by side; 0: enough
+    double flops;  // as ls_op_flops counts them
+    double work;   // operations really done
+    double blocks; // of the work, that run side by side; 0: enough
     ls_cost_rate rate;
     double rate_share, memory_share; // attained
-    double reduced_bytes; // summed over ranks before the next one (synchronised batch norm)
+    double reduced_bytes;            // summed over ranks before the next one (synchronised batch norm)
     int arg_count;
     ls_cost_arg args[LS_OP_ARGS_MAX];
 } ls_cost_item;
@@ -50,8 +51,8 @@ typedef enum { LS_COST_BY_MEMORY, LS_COST_BY_ARITHMETIC, LS_COST_BY_LAUNCHES, LS
 const char *ls_cost_bound_name(ls_cost_bound bound); // "memory", "arithmetic", "launches"
 
 typedef struct {
-    double memory_bytes, cache_bytes;         // over all passes
-    double part_s[LS_COST_BOUNDS]; // each by itself
+    double memory_bytes, cache_bytes; // over all passes
+    double part_s[LS_COST_BOUNDS];    // each by itself
     double seconds;
     ls_cost_bound bound; // the largest part
 } ls_cost_time;

@@ -61,13 +61,12 @@ ls_cost_machine ls_cost_machine_of_gpu(const ls_cost_gpu *gpu, int tf32) {
 // --- this machine ---------------------------------------------------------------------------------
 
 static const double PEAK_S = 0.3, DISPATCH_S = 2e-6; // of a parallel loop's start and end
-static const double CACHE_LEAST = 1 << 20;           // where the system does not say
+static const double CACHE_LEAST = 1 << 19;           // where the system does not say
 
-// Of the last level.
-static double cache_bytes(void) {
-    const long l3 = sysconf(_SC_LEVEL3_CACHE_SIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    const long bytes = l3 > 0 ? l3 : l2;
-    return bytes > 0 ? (double)bytes : CACHE_LEAST;
+// Of the cores' own: what lies behind is shared with others, and virtual machines are given figures of whole processors.
+static double cache_bytes(int threads) {
+    const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return threads * (bytes > 0 ? (double)bytes : CACHE_LEAST);
 }
 
 static ls_status measure(ls_bench_peak *peak, ls_cost_machine *out) {
@@ -81,11 +80,11 @@ static ls_status measure(ls_bench_peak *peak, ls_cost_machine *out) {
     return LS_SUCCESS;
 }
 
-ls_status ls_cost_measure_cpu(ls_device *device, ls_cost_machine *out) {
+ls_status ls_cost_measure_cpu(ls_device *device, int threads, ls_cost_machine *out) {
     ls_device_info info;
     ls_bench_peak *peak;
     device->api->info(device, &info);
-    *out = (ls_cost_machine){ .cache_bytes = cache_bytes() * CACHE_SHARE, .shortest_s = DISPATCH_S };
+    *out = (ls_cost_machine){ .cache_bytes = cache_bytes(threads) * CACHE_SHARE, .shortest_s = DISPATCH_S };
     snprintf(out->name, sizeof out->name, "%s", info.name);
     LS_TRY(ls_bench_peak_new(device, LS_F32, &peak));
     ls_status status = measure(peak, out);

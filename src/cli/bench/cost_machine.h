@@ -25,6 +25,6 @@ LS_CHECKED ls_status ls_cost_find_gpu(const char *word, const ls_cost_gpu **out)
 // tf32: fp32 products round their inputs to TF32 (device.tf32).
 ls_cost_machine ls_cost_machine_of_gpu(const ls_cost_gpu *gpu, int tf32);
 // Measures the cpu device for some tenths of a second: matrix product, adding arrays in memory and in cache.
-LS_CHECKED ls_status ls_cost_measure_cpu(ls_device *device, ls_cost_machine *out);
+LS_CHECKED ls_status ls_cost_measure_cpu(ls_device *device, int threads, ls_cost_machine *out);
 
 #endif

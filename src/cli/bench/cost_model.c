@@ -87,7 +87,7 @@ static ls_status run(model *m) {
     if (m->gpu)
         m->machine = ls_cost_machine_of_gpu(m->gpu, m->cfg->device_tf32);
     else
-        status = ls_cost_measure_cpu(u->device, &m->machine);
+        status = ls_cost_measure_cpu(u->device, ls_session_threads(m->cfg, 1), &m->machine);
     LS_THEN(status, time_items(m, u, &times));
     LS_THEN(status, ls_cost_at(u, times, m->gpu, (ls_cost_place){ 1, 1 }, &alone));
     if (m->gpu) LS_THEN(status, add_points(m));
@@ -107,7 +107,8 @@ static ls_status check(const ls_args *args, const ls_comm *comm, const ls_cost_g
         return ls_fail(LS_USAGE,
             "bench --model cpu is of one rank; 'mpirun -np N train bench' measures links and predicts more of them");
     if (ls_comm_get_info(comm)->world_size > 1)
-        return ls_fail(LS_USAGE, "bench --model computes on one rank; start it without mpirun, and list GPUs by --ranks");
+        return ls_fail(
+            LS_USAGE, "bench --model computes on one rank; start it without mpirun, and list GPUs by --ranks");
     return LS_SUCCESS;
 }
 

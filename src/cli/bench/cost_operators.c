@@ -13,8 +13,10 @@ typedef struct {
 } kernels;
 
 #define ARG(NAME) (1U << LS_##NAME)
-enum { NORM_BACKWARD_AGAIN = ARG(NORM_BACKWARD_SRC) | ARG(NORM_BACKWARD_DST) | ARG(NORM_BACKWARD_GRAD_DST) |
-                             ARG(NORM_BACKWARD_GRAD_DST2) | ARG(NORM_BACKWARD_INDEX) };
+enum {
+    NORM_BACKWARD_AGAIN = ARG(NORM_BACKWARD_SRC) | ARG(NORM_BACKWARD_DST) | ARG(NORM_BACKWARD_GRAD_DST) |
+                          ARG(NORM_BACKWARD_GRAD_DST2) | ARG(NORM_BACKWARD_INDEX)
+};
 static const kernels on_gpu[LS_OP_COUNT] = {
     [LS_OP_NORM_FORWARD] = { 2, 2, ARG(NORM_FORWARD_SRC) },
     [LS_OP_NORM_APPLY] = { 2, 1, 0 },
@@ -26,7 +28,11 @@ static const kernels on_gpu[LS_OP_COUNT] = {
     [LS_OP_LARS] = { 3, 2, ARG(LARS_GRAD) | ARG(LARS_WEIGHT) },
 };
 // Beside the product itself.
-enum { BIAS_ADDED = 1, BIAS_GRADIENT = 2, GRADIENT_WIDENED = 1 }; // the last one: a 16-bit weight gradient is added into fp32
+enum {
+    BIAS_ADDED = 1,
+    BIAS_GRADIENT = 2,
+    GRADIENT_WIDENED = 1
+}; // the last one: a 16-bit weight gradient is added into fp32
 
 static int is_depthwise(const ls_conv_attr *a) {
     return a->groups > 1 && a->groups == a->src.c && a->groups == a->dst.c;
@@ -88,7 +94,8 @@ static void set_product(double flops, double rows, double columns, double splits
 static void set_conv(const ls_op_desc *desc, ls_cost_item *item) {
     const ls_conv_attr *a = &desc->attr.conv;
     if (a->bias_only) return;
-    const double src_pixels = (double)a->src.n * a->src.h * a->src.w, dst_pixels = (double)a->dst.n * a->dst.h * a->dst.w;
+    const double src_pixels = (double)a->src.n * a->src.h * a->src.w,
+                 dst_pixels = (double)a->dst.n * a->dst.h * a->dst.w;
     const double padded_src = up(a->src.c, CHANNELS) / a->src.c, padded_dst = up(a->dst.c, CHANNELS) / a->dst.c;
     if (desc->op == LS_OP_CONV_FORWARD)
         set_product(item->flops * padded_src, dst_pixels, a->dst.c, 1, item);
@@ -138,36 +145,58 @@ void ls_cost_on_gpu(const ls_op_desc *desc, ls_cost_item *item) {
 
 // Shares of the matrix product's rate and of the bandwidth of adding arrays that an operator of the cpu device attains. Fitted to
 // `train bench --layers` of lenet, resnet20, resnet9 and airbench94: docs/cost-model.md has the machine, the fit and what is left.
+enum { FORWARD, DATA, WEIGHT, ANY };
 static const struct {
     ls_op_family family;
-    int backward;          // 0: forward; 1: data; 2: weight; -1: any
+    int direction;         // DATA: of all but weights
     const char *algorithm; // it begins like this
     double rate, memory;
 } on_cpu[] = {
-    { LS_FAMILY_conv, -1, "winograd", 0.8, 0.4 },
-    { LS_FAMILY_conv, -1, "onednn", 0.7, 0.5 },
-    { LS_FAMILY_conv, -1, "", 0.6, 0.5 },
-    { LS_FAMILY_linear, -1, "", 0.6, 0.8 },
-    { LS_FAMILY_norm, -1, "", 1.0, 0.5 },
-    { LS_FAMILY_pool, -1, "", 1.0, 0.3 },
-    { LS_FAMILY_augment, -1, "", 1.0, 0.2 },
-    { LS_FAMILY_COUNT, -1, "", 1.0, 0.6 }, // any other
+    { LS_FAMILY_conv, FORWARD, "winograd", 1.05, 0.5 }, { LS_FAMILY_conv, DATA, "winograd", 0.95, 0.65 },
+    { LS_FAMILY_conv, WEIGHT, "winograd", 0.7, 0.4 }, { LS_FAMILY_conv, FORWARD, "onednn", 1.5, 1.5 },
+    { LS_FAMILY_conv, DATA, "onednn", 1.35, 0.6 }, { LS_FAMILY_conv, WEIGHT, "onednn", 1.3, 2.0 },
+    { LS_FAMILY_conv, FORWARD, "own grouped", 2.0, 0.65 }, { LS_FAMILY_conv, DATA, "own grouped", 1.5, 0.55 },
+    { LS_FAMILY_conv, WEIGHT, "own grouped", 0.95, 0.5 }, { LS_FAMILY_conv, WEIGHT, "", 2.0, 0.5 },
+    { LS_FAMILY_conv, ANY, "", 1.5, 0.4 }, { LS_FAMILY_linear, ANY, "", 0.8, 0.3 },
+    { LS_FAMILY_norm, FORWARD, "", 0.45, 1.2 }, { LS_FAMILY_norm, DATA, "", 1.0, 0.7 },
+    { LS_FAMILY_pool, ANY, "", 1.0, 0.45 }, { LS_FAMILY_augment, ANY, "", 1.0, 0.12 },
+    { LS_FAMILY_COUNT, ANY, "", 1.0, 0.6 }, // any other
 };
 
 static int direction_of(ls_op op) {
-    return op == LS_OP_CONV_BACKWARD_WEIGHT || op == LS_OP_LINEAR_BACKWARD_WEIGHT ? 2
-           : op == LS_OP_CONV_BACKWARD_DATA || op == LS_OP_LINEAR_BACKWARD_DATA || op == LS_OP_NORM_BACKWARD ||
-                   op == LS_OP_POOL_BACKWARD
-               ? 1
-               : 0;
+    switch (op) {
+    case LS_OP_CONV_BACKWARD_WEIGHT:
+    case LS_OP_LINEAR_BACKWARD_WEIGHT:
+        return WEIGHT;
+    case LS_OP_CONV_BACKWARD_DATA:
+    case LS_OP_LINEAR_BACKWARD_DATA:
+    case LS_OP_NORM_BACKWARD:
+    case LS_OP_POOL_BACKWARD:
+        return DATA;
+    default:
+        return FORWARD;
+    }
 }
 
-// Winograd's F(m,r) takes (m+r-1)^2 products for m^2 outputs of r^2 taps each.
-static double products_of(const char *algorithm) {
+// Winograd's F(m,r) takes (m+r-1)^2 products for tiles of m^2 outputs of r^2 taps each; maps are filled up with whole tiles. Share of the
+// operations of direct convolution.
+static double products_of(const ls_op_desc *desc, const char *algorithm) {
     int m, r;
-    if (sscanf(algorithm, "winograd f(%d,%d)", &m, &r) != 2) return 1;
-    const double side = (double)(m + r - 1) / (m * r);
-    return side * side;
+    if (ls_op_family_of(desc->op) != LS_FAMILY_conv || sscanf(algorithm, "winograd f(%d,%d)", &m, &r) != 2) return 1;
+    const ls_nchw map = desc->op == LS_OP_CONV_BACKWARD_DATA ? desc->attr.conv.src : desc->attr.conv.dst;
+    const double side = (double)(m + r - 1) / (m * r), filled = up(map.h, m) * up(map.w, m) / ((double)map.h * map.w);
+    return side * side * filled;
+}
+
+// A GELU's error function and exponential, an element, at the rate of the matrix product; 0: there is none.
+static double gelu_work(const ls_op_desc *desc) {
+    enum { GELU_FORWARD = 60, GELU_BACKWARD = 75 };
+    const ls_op_family family = ls_op_family_of(desc->op);
+    if (desc->op == LS_OP_GELU_FORWARD) return GELU_FORWARD * (double)ls_nchw_count(desc->attr.elementwise.shape);
+    if (desc->op == LS_OP_GELU_BACKWARD) return GELU_BACKWARD * (double)ls_nchw_count(desc->attr.elementwise.shape);
+    if (family != LS_FAMILY_norm || desc->attr.norm.activation != LS_ACTIVATION_GELU) return 0;
+    return (direction_of(desc->op) == DATA ? GELU_BACKWARD : GELU_FORWARD) *
+           (double)ls_nchw_count(desc->attr.norm.shape);
 }
 
 void ls_cost_on_cpu(const ls_op_desc *desc, const char *algorithm, ls_cost_item *item) {
@@ -175,14 +204,15 @@ void ls_cost_on_cpu(const ls_op_desc *desc, const char *algorithm, ls_cost_item 
     const int direction = direction_of(desc->op);
     item->algorithm = algorithm ? algorithm : "";
     item->launches = 1;
-    item->work = item->flops * products_of(item->algorithm);
+    item->work = item->flops * products_of(desc, item->algorithm);
     item->rate = LS_COST_RATE_FP32;
     for (int a = 0; a < item->arg_count; a++) item->args[a].passes = on_gpu[desc->op].again >> a & 1 ? 2 : 1;
     for (size_t i = 0; i < sizeof on_cpu / sizeof *on_cpu; i++) {
         if (on_cpu[i].family != LS_FAMILY_COUNT && on_cpu[i].family != family) continue;
-        if (on_cpu[i].backward >= 0 && on_cpu[i].backward != direction) continue;
+        if (on_cpu[i].direction != ANY && on_cpu[i].direction != direction) continue;
         if (strncmp(item->algorithm, on_cpu[i].algorithm, strlen(on_cpu[i].algorithm)) != 0) continue;
         item->rate_share = on_cpu[i].rate;
+        item->work += gelu_work(desc) * on_cpu[i].rate;
         item->memory_share = on_cpu[i].memory;
         return;
     }

@@ -49,7 +49,8 @@ static void reason_of(const ls_cost_findings *f, int index, char *dst) {
 }
 
 static ls_status print_operators(const ls_cost_findings *f, FILE *file) {
-    static const char *const head[] = { "operator", "layer", "launches", "us", "of total", "bound by", "reason", "algorithm" };
+    static const char *const head[] = { "operator", "layer", "launches", "us", "of total", "bound by", "reason",
+        "algorithm" };
     enum { COLUMNS = sizeof head / sizeof head[0] };
     const ls_cost_update *u = f->update;
     ls_table table;
@@ -63,7 +64,8 @@ static ls_status print_operators(const ls_cost_findings *f, FILE *file) {
         reason_of(f, i, reason);
         ls_table_put(&table, i + 1, 0, "%s", item->op);
         ls_table_put(&table, i + 1, 1, "%s", item->layer);
-        ls_table_put(&table, i + 1, 2, times > 1 ? "%d x %d" : "%d", times > 1 ? times : item->launches, item->launches);
+        ls_table_put(
+            &table, i + 1, 2, times > 1 ? "%d x %d" : "%d", times > 1 ? times : item->launches, item->launches);
         ls_table_put(&table, i + 1, 3, "%.1f", times * f->times[i].seconds * 1e6);
         ls_table_put(&table, i + 1, 4, "%.1f %%", 100 * times * f->times[i].seconds / f->point->update_s);
         ls_table_put(&table, i + 1, 5, "%s", ls_cost_bound_name(f->times[i].bound));
@@ -128,7 +130,8 @@ static void put_total(ls_table *table, int row, const ls_cost_findings *f, const
 }
 
 static ls_status new_totals(const char *what, int rows, ls_table *table) {
-    static const char *const head[] = { "operators", "launches", "us", "of total", "by memory", "by arithmetic", "by launches" };
+    static const char *const head[] = { "operators", "launches", "us", "of total", "by memory", "by arithmetic",
+        "by launches" };
     LS_TRY(ls_table_new(1 + (int)(sizeof head / sizeof *head), rows + 1, table));
     ls_table_put(table, 0, 0, "%s", what);
     for (size_t i = 0; i < sizeof head / sizeof *head; i++) ls_table_put(table, 0, 1 + (int)i, "%s", head[i]);
@@ -168,8 +171,8 @@ static ls_status print_kinds(const ls_cost_findings *f, FILE *file) {
 // --- over ranks -----------------------------------------------------------------------------------
 
 static ls_status print_points(const ls_cost_findings *f, FILE *file) {
-    static const char *const head[] = { "GPUs", "hosts", "scaling", "global batch", "micro-batch", "update ms", "images/s",
-        "speed-up", "efficiency", "buckets", "sums ms", "exposed ms" };
+    static const char *const head[] = { "GPUs", "hosts", "scaling", "global batch", "micro-batch", "update ms",
+        "images/s", "speed-up", "efficiency", "buckets", "sums ms", "exposed ms" };
     enum { COLUMNS = sizeof head / sizeof head[0] };
     ls_table table;
     LS_TRY(ls_table_new(COLUMNS, f->point_count + 1, &table));
@@ -202,10 +205,11 @@ static void print_head(const ls_cost_findings *f, FILE *file) {
     fprintf(file, "predicted, not measured: %s on %s, %s, %d images an update (%d x %d)\n", u->graph->path,
         f->machine->name, ls_config_choice("train.precision", u->cfg->train_precision), b->global_batch, b->per_rank,
         b->micro_batch);
-    fprintf(file, "figures: memory %sB/s, cache %sB/s, products in fp32 %sFLOP/s",
-        amount(f->machine->memory, memory), amount(f->machine->cache, cache), amount(f->machine->fp32_rate, fp32));
+    fprintf(file, "figures: memory %sB/s, cache %sB/s, products in fp32 %sFLOP/s", amount(f->machine->memory, memory),
+        amount(f->machine->cache, cache), amount(f->machine->fp32_rate, fp32));
     if (f->gpu)
-        fprintf(file, ", in 16 bits %sFLOP/s; %s\n", amount(f->machine->half_rate, half), "published (cost_devices.def)");
+        fprintf(
+            file, ", in 16 bits %sFLOP/s; %s\n", amount(f->machine->half_rate, half), "published (cost_devices.def)");
     else
         fprintf(file, "; measured now\n");
 }
@@ -218,13 +222,13 @@ ls_status ls_cost_print(const ls_cost_findings *f, FILE *file) {
     LS_TRY(print_layers(f, file));
     fputc('\n', file);
     LS_TRY(print_kinds(f, file));
-    fprintf(file, "%.3f ms an update, %.0f images/s; %d launches, %.3f ms of gaps between them\n", f->point->update_s * 1e3,
-        f->point->images_per_second, all.launches, all.gaps * 1e3);
+    fprintf(file, "%.3f ms an update, %.0f images/s; %d launches, %.3f ms of gaps between them\n",
+        f->point->update_s * 1e3, f->point->images_per_second, all.launches, all.gaps * 1e3);
     if (f->point->copy_s >= f->point->update_s)
         fprintf(file, "bound by the pictures' way from the host: %.3f ms an update\n", f->point->copy_s * 1e3);
     if (!f->gpu) return ls_command_flush(file);
-    fprintf(file, "\nover several GPUs, by %s inside a host of at most %d and %s between hosts:\n", ls_link_name(f->gpu->inside),
-        f->gpu->per_host, ls_link_name(f->gpu->between));
+    fprintf(file, "\nover several GPUs, by %s inside a host of at most %d and %s between hosts:\n",
+        ls_link_name(f->gpu->inside), f->gpu->per_host, ls_link_name(f->gpu->between));
     LS_TRY(print_points(f, file));
     return ls_command_flush(file);
 }

@@ -6,7 +6,7 @@
 #include "cli/bench/cost_scale.h"
 
 typedef struct {
-    const char *word; // of --model
+    const char *word;       // of --model
     const ls_cost_gpu *gpu; // NULL: the cpu device
     const ls_cost_machine *machine;
     const ls_cost_update *update; // of one rank

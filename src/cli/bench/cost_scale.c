@@ -106,8 +106,8 @@ static ls_status sum_gradients(
     return LS_SUCCESS;
 }
 
-ls_status ls_cost_at(ls_cost_update *u, const ls_cost_time *times, const ls_cost_gpu *gpu, ls_cost_place place,
-    ls_cost_point *out) {
+ls_status ls_cost_at(
+    ls_cost_update *u, const ls_cost_time *times, const ls_cost_gpu *gpu, ls_cost_place place, ls_cost_point *out) {
     const ls_batches *b = &u->batches;
     const double images = (double)b->micro_batch * b->per_rank;
     ls_cost_point p = { .ranks = place.ranks,

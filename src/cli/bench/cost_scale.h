@@ -31,7 +31,7 @@ typedef struct {
 LS_CHECKED ls_status ls_cost_places(const char *list, int per_host, ls_cost_place *places, int *count);
 
 // update: of place->ranks ranks with this batch; times: of its items. gpu NULL: the cpu device, one rank.
-LS_CHECKED ls_status ls_cost_at(ls_cost_update *update, const ls_cost_time *times, const ls_cost_gpu *gpu,
-    ls_cost_place place, ls_cost_point *out);
+LS_CHECKED ls_status ls_cost_at(
+    ls_cost_update *update, const ls_cost_time *times, const ls_cost_gpu *gpu, ls_cost_place place, ls_cost_point *out);
 
 #endif

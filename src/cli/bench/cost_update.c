@@ -10,7 +10,8 @@ enum { SAMPLES_WITHOUT_END = 1 << 30, BUCKET_BYTES = 1 << 22, RECORD_BYTES = 128
 
 // --- the network ----------------------------------------------------------------------------------
 
-#define UNPACK(c, h, w) { c, h, w }
+#define UNPACK(c, h, w) \
+    { c, h, w }
 static const struct {
     ls_chw shape;
     int classes;
@@ -101,7 +102,7 @@ static ls_status compile(ls_cost_update *u) {
 
 // --- tensors: numbers and sizes -------------------------------------------------------------------
 
-enum { FLAT = LS_REF_PARAM + 1, RECORDS };                      // beside ls_ref_kind: a slab of the store as a whole; small things
+enum { FLAT = LS_REF_PARAM + 1, RECORDS }; // beside ls_ref_kind: a slab of the store as a whole; small things
 enum { GRAD, STATE, WEIGHT, COPY, FIXED, WIRE, STATISTICS }; // slabs
 
 static int64_t number_of(int kind, int copy, int index) {
@@ -166,7 +167,8 @@ static ls_status add_instruction(ls_cost_update *u, const ls_instruction *instru
         ls_cost_arg *arg = &item.args[a];
         arg->tensor = number_of((int)ref->kind, ref->kind == LS_REF_PARAM ? (int)ref->copy : 0, ref->index);
         if (ref->kind == LS_REF_INPUT) arg->bytes = input_bytes(u, ref->index);
-        if (ref->kind == LS_REF_SLOT) arg->bytes = (double)ls_buffer_planner_slot_bytes(u->program->planner, ref->index);
+        if (ref->kind == LS_REF_SLOT)
+            arg->bytes = (double)ls_buffer_planner_slot_bytes(u->program->planner, ref->index);
         if (ref->kind == LS_REF_PARAM) arg->bytes = param_bytes(u, ref);
     }
     item.reduced_bytes = u->ranks > 1 ? (double)instruction->reduce_count * sizeof(double) : 0;
@@ -197,7 +199,9 @@ static ls_status add_memory(ls_cost_update *u, const char *op, const char *layer
 }
 
 static double slab_bytes(const ls_cost_update *u, int slab, int64_t count) {
-    const double sizes[] = { [FIXED] = sizeof(int64_t), [WIRE] = 2, [COPY] = (double)ls_dtype_bytes(u->store->storage) };
+    const double sizes[] = {
+        [FIXED] = sizeof(int64_t), [WIRE] = 2, [COPY] = (double)ls_dtype_bytes(u->store->storage)
+    };
     return (double)count * (slab == FIXED || slab == WIRE || slab == COPY ? sizes[slab] : (double)sizeof(float));
 }
 
@@ -240,7 +244,8 @@ static ls_status add_optimizer(ls_cost_update *u) {
             if (attr->segments[i].rate != LS_SEGMENT_IDLE) count += attr->segments[i].count;
         ls_cost_item item = once(1);
         add_slab(u, &item, GRAD, s, count);
-        for (int k = 0; k < kept; k++) add_slab(u, &item, STATE, s * LS_STEP_KEPT_MAX + k, 2 * count); // read and written
+        for (int k = 0; k < kept; k++)
+            add_slab(u, &item, STATE, s * LS_STEP_KEPT_MAX + k, 2 * count); // read and written
         add_slab(u, &item, WEIGHT, s, 2 * count);
         if (u->store->storage != LS_F32) add_slab(u, &item, COPY, s, count);
         describe(u, &plan->desc, plan->algorithm, &item);
@@ -253,7 +258,8 @@ static ls_status add_optimizer(ls_cost_update *u) {
 static ls_status add_end(ls_cost_update *u) {
     const ls_param_store *a = u->store;
     const int64_t trained = a->trained_elements, all = trained + a->statistic_elements;
-    ls_cost_item unfix = once(1), widen = once(1), stats = once(1), control = once(1), running = once(1), report = once(1);
+    ls_cost_item unfix = once(1), widen = once(1), stats = once(1), control = once(1), running = once(1),
+                 report = once(1);
     add_slab(u, &unfix, FIXED, 0, all);
     add_slab(u, &unfix, GRAD, 0, all);
     add_slab(u, &widen, WIRE, 0, trained);
@@ -268,7 +274,8 @@ static ls_status add_end(ls_cost_update *u) {
     LS_TRY(add_flat(u, LS_OP_GRAD_STATS, "gradients", trained, stats));
     LS_TRY(add_flat(u, LS_OP_STEP_CONTROL, "update", 1, control));
     LS_TRY(add_optimizer(u));
-    if (a->statistic_elements) LS_TRY(add_flat(u, LS_OP_RUNNING_STATS, "running statistics", a->statistic_elements, running));
+    if (a->statistic_elements)
+        LS_TRY(add_flat(u, LS_OP_RUNNING_STATS, "running statistics", a->statistic_elements, running));
     return add_memory(u, "report out", "update", 1, report);
 }
 

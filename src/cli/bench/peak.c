@@ -5,8 +5,8 @@
 #include "base/memory.h"
 
 enum { SIZE_FIRST = 128, SIZE = 1024, SIZE_GPU = 8192, BURST = 4 };
-static const double LONGEST_SECONDS = 0.2;       // of one product
-enum { CHANNELS = 64, SIDE = 64 };               // of the arrays that are added: 1 MiB of fp32 a sample
+static const double LONGEST_SECONDS = 0.2; // of one product
+enum { CHANNELS = 64, SIDE = 64 };         // of the arrays that are added: 1 MiB of fp32 a sample
 enum { SRC, WEIGHT, DST, WORKSPACE, BUFFERS };
 
 struct ls_bench_peak {

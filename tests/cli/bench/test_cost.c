@@ -81,17 +81,22 @@ static const struct {
     double seconds, cached;
     ls_cost_bound bound;
 } operators[] = {
-    { "memory: 600 B", ITEM(1, 1, 1, .arg_count = 2, .args = { { 1, 400, 1 }, { 2, 200, 1 } }), 6.5, 0, LS_COST_BY_MEMORY },
+    { "memory: 600 B", ITEM(1, 1, 1, .arg_count = 2, .args = { { 1, 400, 1 }, { 2, 200, 1 } }), 6.5, 0,
+        LS_COST_BY_MEMORY },
     { "half of memory's rate is attained", ITEM(1, 1, 0.5, .arg_count = 1, .args = { { 1, 400, 1 } }), 8.5, 0,
         LS_COST_BY_MEMORY },
-    { "a second pass over what the cache cannot hold", ITEM(1, 1, 1, .arg_count = 1, .args = { { 1, 400, 2 } }), 8.5, 0, LS_COST_BY_MEMORY },
+    { "a second pass over what the cache cannot hold", ITEM(1, 1, 1, .arg_count = 1, .args = { { 1, 400, 2 } }), 8.5, 0,
+        LS_COST_BY_MEMORY },
     { "arithmetic: 60 FLOP at 10", ITEM(1, 1, 1, .work = 60), 6.5, 0, LS_COST_BY_ARITHMETIC },
-    { "a quarter of 40 FLOP/s", ITEM(1, 0.25, 1, .work = 60, .rate = LS_COST_RATE_HALF), 6.5, 0, LS_COST_BY_ARITHMETIC },
+    { "a quarter of 40 FLOP/s", ITEM(1, 0.25, 1, .work = 60, .rate = LS_COST_RATE_HALF), 6.5, 0,
+        LS_COST_BY_ARITHMETIC },
     { "one block for four units", ITEM(1, 1, 1, .work = 60, .blocks = 1), 24.5, 0, LS_COST_BY_ARITHMETIC },
     { "five blocks", ITEM(1, 1, 1, .work = 60, .blocks = 5), 6.5, 0, LS_COST_BY_ARITHMETIC },
     { "launches", ITEM(3, 1, 1, .work = 10), 4.5, 0, LS_COST_BY_LAUNCHES },
-    { "the same tensor in every update, in cache", ITEM(1, 1, 1, .arg_count = 1, .args = { { 1, 50, 3 } }), 1.5, 150, LS_COST_BY_LAUNCHES },
-    { "too large for the cache by a byte", ITEM(1, 1, 1, .arg_count = 1, .args = { { 1, 51, 1 } }), 1.5, 0, LS_COST_BY_LAUNCHES },
+    { "the same tensor in every update, in cache", ITEM(1, 1, 1, .arg_count = 1, .args = { { 1, 50, 3 } }), 1.5, 150,
+        LS_COST_BY_LAUNCHES },
+    { "too large for the cache by a byte", ITEM(1, 1, 1, .arg_count = 1, .args = { { 1, 51, 1 } }), 1.5, 0,
+        LS_COST_BY_LAUNCHES },
 };
 
 static void bounds(void **state) {
@@ -119,8 +124,10 @@ static void parts_add_up_on_a_processor(void **state) {
 // b is read 30 B after it was written, a 60 B after: of 50 B of cache, b is there, a is not.
 static void reuse_goes_by_what_was_touched_between(void **state) {
     (void)state;
-    const ls_cost_item items[] = { ITEM(1, 1, 1, .arg_count = 1, .args = { { 'a', 15, 1 } }), ITEM(1, 1, 1, .arg_count = 1, .args = { { 'b', 15, 1 } }),
-        ITEM(1, 1, 1, .arg_count = 1, .args = { { 'c', 30, 1 } }), ITEM(1, 1, 1, .arg_count = 1, .args = { { 'b', 15, 1 } }),
+    const ls_cost_item items[] = { ITEM(1, 1, 1, .arg_count = 1, .args = { { 'a', 15, 1 } }),
+        ITEM(1, 1, 1, .arg_count = 1, .args = { { 'b', 15, 1 } }),
+        ITEM(1, 1, 1, .arg_count = 1, .args = { { 'c', 30, 1 } }),
+        ITEM(1, 1, 1, .arg_count = 1, .args = { { 'b', 15, 1 } }),
         ITEM(1, 1, 1, .arg_count = 1, .args = { { 'a', 15, 1 } }) };
     ls_cost_time t[5];
     ls_cost_items(&gpu, items, 5, t);
@@ -154,9 +161,9 @@ static void a_convolution_on_a_gpu(void **state) {
     // 2 x 4 pictures x 64 pixels x 20 outputs x 3 inputs x 9 taps
     assert_true(item.flops == 276480);
     ls_cost_on_gpu(&forward, &item);
-    assert_int_equal(item.launches, 2);               // and the bias
+    assert_int_equal(item.launches, 2);                   // and the bias
     assert_true(item.work == 276480.0 * 8 / 3 * 32 / 20); // channels as tensor cores take them
-    assert_true(item.blocks == 2);                    // 256 rows, 20 columns
+    assert_true(item.blocks == 2);                        // 256 rows, 20 columns
     assert_int_equal(item.rate, LS_COST_RATE_HALF);
     ls_cost_on_gpu(&weight, &item);
     assert_int_equal(item.launches, 4); // widened into fp32; two for the bias
@@ -167,7 +174,7 @@ static void winograd_saves_products(void **state) {
     const ls_op_desc desc = { .op = LS_OP_CONV_FORWARD, .layer = "conv", .attr.conv = conv };
     ls_cost_item item = { .flops = 576 };
     ls_cost_on_cpu(&desc, "winograd f(4,3)", &item);
-    assert_true(fabs(item.work - 144) < 1e-9); // 36 products for 16 outputs of 9 taps
+    assert_true(fabs(item.work - 144) < 1e-9); // 36 products for 16 outputs of 9 taps; 8x8 outputs are whole tiles
     ls_cost_on_cpu(&desc, "onednn jit:avx2", &item);
     assert_true(item.work == 576);
 }
@@ -175,8 +182,10 @@ static void winograd_saves_products(void **state) {
 static void every_operator_has_shares(void **state) {
     (void)state;
     for (int op = 0; op < LS_OP_COUNT; op++) {
-        const ls_op_desc desc = { .op = (ls_op)op, .layer = "any", .attr = { .conv = { .src = { 1, 8, 4, 4 }, .dst = { 1, 8, 4, 4 },
-            .kernel_h = 1, .kernel_w = 1, .groups = 1 } } };
+        const ls_op_desc desc = { .op = (ls_op)op,
+            .layer = "any",
+            .attr = {
+                .conv = { .src = { 1, 8, 4, 4 }, .dst = { 1, 8, 4, 4 }, .kernel_h = 1, .kernel_w = 1, .groups = 1 } } };
         ls_cost_item on_gpu = { .arg_count = LS_OP_ARGS_MAX }, on_cpu = on_gpu;
         ls_cost_on_gpu(&desc, &on_gpu);
         ls_cost_on_cpu(&desc, NULL, &on_cpu);
@@ -193,7 +202,8 @@ static void every_operator_has_shares(void **state) {
 
 static void lists_of_places(void **state) {
     (void)state;
-    static const char *const refused[] = { "", "0", "1,", "x8", "8x", "1025", "2x513", "4x8x2", "eight", "-1", "1,,2", "99999999999999999999" };
+    static const char *const refused[] = { "", "0", "1,", "x8", "8x", "1025", "2x513", "4x8x2", "eight", "-1", "1,,2",
+        "99999999999999999999" };
     ls_cost_place p[LS_COST_POINTS_MAX];
     int count;
     assert_int_equal(ls_cost_places("1,12,2x4,1x8,128x8", 8, p, &count).code, LS_OK);
