@@ -57,6 +57,12 @@ import json
 r = next(r for r in json.load(open("h200.json"))["instructions"] if r["operator"] == "conv forward")
 print(r["flops"], r["memory_bytes"] + r["cache_bytes"], r["launches"])')" "663552 297280 2"
 
+check "what comes before and after the program" "$(python3 -c '
+import json
+print([r["operator"] for r in json.load(open("h200.json"))["instructions"]
+       if r["layer"] in ("update", "gradients", "optimizer", "running statistics")])')" \
+    "['record in', 'sums to zero', 'gradient statistics', 'update control', 'sgd', 'running statistics', 'report out']"
+
 # The emulated card compiles the same program.
 plugin=${train%/*}/emulated/lockstep_cuda.so
 if [ -e "$plugin" ]; then
