@@ -4,7 +4,7 @@
   bench/cost_model.py scale    [--device h200] [--out bench/results/DATE-cost-model-h200]
       times, strong and weak scaling of shipped networks, and what moves them; nothing is measured
   bench/cost_model.py updates  [--rounds 5] [--out bench/results/DATE-cost-model-cpu]
-      measured updates of four networks on this machine's CPU beside their predictions, in turns: the shortest of the rounds counts
+      measured updates of four networks on this machine's CPU beside their predictions, in turns
   bench/cost_model.py layers   CONFIG.ini --device h200 [TRAIN OPTIONS...]
       each operator, measured (`--layers`, on the device that the configuration has) beside its prediction, by kind and one by one
 
@@ -27,14 +27,15 @@ NETWORKS = {
     "resnet9": ("3x32x32", 512, "bf16"),
     "airbench94": ("3x32x32", 1024, "bf16"),
 }
+CPU_BATCH = 128
 PLACES = "1,2,4,8,2x8,4x8,8x8,16x8,32x8,64x8,128x8"
 STOPS_PAYING = 1.3  # twice the GPUs are to be worth so much
 
 
-def options(network):
-    shape, batch, _ = NETWORKS[network]
+def options(network, batch=None):
+    shape, own, _ = NETWORKS.get(network, ("3x32x32", CPU_BATCH, ""))
     return [str(ROOT / "configs/bench-cpu.ini"), "--set", f"model.file={ROOT}/configs/models/{network}.ini", "--set", f"data.shape={shape}",
-            "--set", f"train.global_batch={batch}"]
+            "--set", f"train.global_batch={batch or own}"]
 
 
 def run(a, *words):
@@ -45,7 +46,8 @@ def run(a, *words):
 
 
 def predict(a, network, device, *more):
-    return json.loads(run(a, *options(network), "--model", device, "--json", "--quiet", *more))
+    batch = CPU_BATCH if device == "cpu" else None
+    return json.loads(run(a, *options(network, batch), "--model", device, "--json", "--quiet", *more))
 
 
 def on_gpu(a, network, *more):
@@ -137,32 +139,41 @@ def scale(a):
 # --- updates -------------------------------------------------------------------------------------
 
 def measured(a, network):
+    """The shortest update, and the rate of the matrix product that was measured behind it."""
     with tempfile.TemporaryDirectory() as folder:
-        run(a, *options(network), "--set", "device.type=cpu", "--seconds", str(a.seconds), "--repeats", "3", "--quiet", "--run-dir", folder)
+        run(a, *options(network, CPU_BATCH), "--set", "device.type=cpu", "--seconds", str(a.seconds), "--repeats", str(a.repeats), "--quiet",
+            "--run-dir", folder)
         result = json.loads(pathlib.Path(folder, "bench.json").read_text())["arrangements"][0]
-        return min(m["seconds"] for m in result["measurements"]) / result["updates_per_measurement"]
+        best = min(result["measurements"], key=lambda m: m["seconds"])
+        return best["seconds"] / result["updates_per_measurement"], best["matmul_gflops"]
 
 
 def updates(a):
-    best = {network: [float("inf"), None] for network in NETWORKS}
+    """Of each network the round in which the machine was most alike before and during the measurement: where others use it, its speed
+    changes by as much as two from one second to the next."""
+    networks, best = a.networks.split(","), {}
     for n in range(a.rounds):
-        for network in NETWORKS:
-            prediction, seconds = predict(a, network, "cpu"), measured(a, network)
-            # the machine at its fastest, for both
-            if best[network][1] is None or prediction["update_seconds"] < best[network][1]["update_seconds"]:
-                best[network][1] = prediction
-            best[network][0] = min(best[network][0], seconds)
-            print(f"{network} round {n + 1}: {seconds * 1e3:.1f} ms, predicted {prediction['update_seconds'] * 1e3:.1f}", file=sys.stderr)
+        for network in networks:
+            before, (seconds, beside), after = predict(a, network, "cpu"), measured(a, network), predict(a, network, "cpu")
+
+            def distance(p):
+                return abs(p["figures"]["fp32_flops_per_second"] * 1e-9 / beside - 1)
+
+            prediction = min(before, after, key=distance)
+            print(f"{network} round {n + 1}: {seconds * 1e3:.1f} ms, predicted {prediction['update_seconds'] * 1e3:.1f}; matrix product "
+                  f"{beside:.0f} GFLOP/s, {prediction['figures']['fp32_flops_per_second'] * 1e-9:.0f}", file=sys.stderr, flush=True)
+            if network not in best or distance(prediction) < best[network][0]:
+                best[network] = distance(prediction), seconds, beside, prediction
     rows = []
-    for network, (seconds, prediction) in best.items():
-        figures = prediction["figures"]
-        rows.append([network, NETWORKS[network][1], f"{seconds * 1e3:.1f}", f"{prediction['update_seconds'] * 1e3:.1f}",
-                     f"{100 * (prediction['update_seconds'] / seconds - 1):+.0f} %", f"{figures['fp32_flops_per_second'] * 1e-9:.0f}",
-                     f"{figures['memory_bytes_per_second'] * 1e-9:.1f}"])
-    lines = [f"`bench/cost_model.py updates`, {datetime.date.today()}, {version(a)}, {prediction['device_name']}, the shortest of {a.rounds} rounds,",
-             f"load {os.getloadavg()[0]:.1f}.", ""]
-    return lines + table(["network", "batch", "measured, ms", "predicted, ms", "difference", "matrix product, GFLOP/s", "memory, GB/s"],
-                         rows), {network: {"measured_seconds": s, "prediction": p} for network, (s, p) in best.items()}
+    for network, (_, seconds, beside, p) in best.items():
+        figures = p["figures"]
+        rows.append([network, f"{seconds * 1e3:.1f}", f"{p['update_seconds'] * 1e3:.1f}", f"{100 * (p['update_seconds'] / seconds - 1):+.0f} %",
+                     f"{beside:.0f}", f"{figures['fp32_flops_per_second'] * 1e-9:.0f}", f"{figures['memory_bytes_per_second'] * 1e-9:.0f}"])
+    lines = [f"`bench/cost_model.py updates`, {datetime.date.today()}, {version(a)}, {p['device_name']}, batch {CPU_BATCH}, fp32, of {a.rounds} rounds that in",
+             f"which the matrix product was most alike in both; load {os.getloadavg()[0]:.1f}.", ""]
+    return lines + table(["network", "measured, ms", "predicted, ms", "difference", "matrix product beside it, GFLOP/s", "of the prediction",
+                          "memory, GB/s"], rows), {network: {"measured_seconds": s, "matmul_gflops": m, "prediction": {
+                              k: v for k, v in p.items() if k != "instructions"}} for network, (_, s, m, p) in best.items()}
 
 
 # --- layers --------------------------------------------------------------------------------------
@@ -200,8 +211,10 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("part", choices=["scale", "updates", "layers"])
 parser.add_argument("config", nargs="?")
 parser.add_argument("--device", default="h200")
+parser.add_argument("--networks", default=",".join(NETWORKS), help="of updates")
 parser.add_argument("--rounds", type=int, default=5)
-parser.add_argument("--seconds", type=float, default=1)
+parser.add_argument("--seconds", type=float, default=0.1, help="of one measurement of updates, of which the shortest counts")
+parser.add_argument("--repeats", type=int, default=15)
 parser.add_argument("--train", default=str(ROOT / "train"))
 parser.add_argument("--out")
 a, a.options = parser.parse_known_args()

@@ -152,13 +152,13 @@ static const struct {
     const char *algorithm; // it begins like this
     double rate, memory;
 } on_cpu[] = {
-    { LS_FAMILY_conv, FORWARD, "winograd", 1.05, 0.5 }, { LS_FAMILY_conv, DATA, "winograd", 0.95, 0.65 },
-    { LS_FAMILY_conv, WEIGHT, "winograd", 0.7, 0.4 }, { LS_FAMILY_conv, FORWARD, "onednn", 1.5, 1.5 },
+    { LS_FAMILY_conv, FORWARD, "winograd", 1.0, 0.5 }, { LS_FAMILY_conv, DATA, "winograd", 0.9, 0.65 },
+    { LS_FAMILY_conv, WEIGHT, "winograd", 0.7, 0.5 }, { LS_FAMILY_conv, FORWARD, "onednn", 1.5, 1.5 },
     { LS_FAMILY_conv, DATA, "onednn", 1.35, 0.6 }, { LS_FAMILY_conv, WEIGHT, "onednn", 1.3, 2.0 },
     { LS_FAMILY_conv, FORWARD, "own grouped", 2.0, 0.65 }, { LS_FAMILY_conv, DATA, "own grouped", 1.5, 0.55 },
     { LS_FAMILY_conv, WEIGHT, "own grouped", 0.95, 0.5 }, { LS_FAMILY_conv, WEIGHT, "", 2.0, 0.5 },
     { LS_FAMILY_conv, ANY, "", 1.5, 0.4 }, { LS_FAMILY_linear, ANY, "", 0.8, 0.3 },
-    { LS_FAMILY_norm, FORWARD, "", 0.45, 1.2 }, { LS_FAMILY_norm, DATA, "", 1.0, 0.7 },
+    { LS_FAMILY_norm, FORWARD, "", 0.4, 1.0 }, { LS_FAMILY_norm, DATA, "", 1.0, 0.55 },
     { LS_FAMILY_pool, ANY, "", 1.0, 0.45 }, { LS_FAMILY_augment, ANY, "", 1.0, 0.12 },
     { LS_FAMILY_COUNT, ANY, "", 1.0, 0.6 }, // any other
 };
