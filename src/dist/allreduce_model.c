@@ -199,8 +199,8 @@ ls_allreduce_fit ls_allreduce_fit_best(const ls_allreduce_samples *samples, ls_a
 }
 
 ls_allreduce_model ls_allreduce_model_fit(const ls_allreduce_samples *samples) {
-    return (ls_allreduce_model){ ls_allreduce_fit_best(samples, LS_ALLREDUCE_INSIDE),
-        ls_allreduce_fit_best(samples, LS_ALLREDUCE_BETWEEN) };
+    return (ls_allreduce_model){ .inside = ls_allreduce_fit_best(samples, LS_ALLREDUCE_INSIDE),
+        .between = ls_allreduce_fit_best(samples, LS_ALLREDUCE_BETWEEN) };
 }
 
 // --- predicting ----------------------------------------------------------------------------------
@@ -212,6 +212,7 @@ typedef struct {
 
 static parts parts_of(
     const ls_allreduce_model *model, ls_allreduce_algorithm algorithm, int ranks, int hosts, double bytes) {
+    const double start_s = model->start_s;
     if (ranks <= 1) return (parts){ 0, 0 };
     if (hosts < 1) hosts = 1;
     if (hosts > ranks) hosts = ranks;
@@ -228,13 +229,13 @@ static parts parts_of(
     case LS_ALLREDUCE_RING:
         late_in = local > 1 ? latencies_s(in, algorithm, ranks, bytes) : 0;
         late_out = hosts > 1 ? latencies_s(out, algorithm, ranks, bytes) : 0;
-        return (parts){ fmax(late_in, late_out), all * bytes * fmax(slow_in, slow_out) };
+        return (parts){ start_s + fmax(late_in, late_out), all * bytes * fmax(slow_in, slow_out) };
     case LS_ALLREDUCE_TREE:
-        return (parts){ late_in + late_out, all * bytes * fmax(slow_in, slow_out) };
+        return (parts){ start_s + late_in + late_out, all * bytes * fmax(slow_in, slow_out) };
     case LS_ALLREDUCE_DOUBLING:
-        return (parts){ late_in + late_out, inside * bytes * slow_in + between * local * bytes * slow_out };
+        return (parts){ start_s + late_in + late_out, inside * bytes * slow_in + between * local * bytes * slow_out };
     default:
-        return (parts){ late_in + late_out, inside * bytes * slow_in + between * bytes * slow_out };
+        return (parts){ start_s + late_in + late_out, inside * bytes * slow_in + between * bytes * slow_out };
     }
 }
 
@@ -244,19 +245,46 @@ double ls_allreduce_seconds(
     return p.latency_s + p.volume_s;
 }
 
-ls_allreduce_prediction ls_allreduce_predict(const ls_allreduce_workload *w) {
-    ls_allreduce_prediction result = { 0 };
-    double free_s = 0, end_s = w->compute_s; // the link; the update
-    for (int i = 0; i < w->bucket_count; i++) {
-        parts p = parts_of(w->model, w->algorithm, w->ranks, w->hosts, w->buckets[i].bytes);
-        result.comm_s += p.latency_s + p.volume_s;
-        free_s = fmax(free_s, w->buckets[i].ready * w->compute_s) + p.volume_s;
-        double done_s = free_s + p.latency_s;
-        // not by fmax, which would drop a NAN
-        if (!(done_s <= end_s)) end_s = done_s;
-    }
-    result.update_s = w->overlap ? end_s : w->compute_s + result.comm_s;
-    result.exposed_s = result.update_s - w->compute_s;
+typedef struct {
+    double comm_s, free_s, end_s; // of all sums; when the link is free; when the update's last sum and computation end
+} schedule;
+
+static void add_sum(const ls_allreduce_workload *w, schedule *s, double bytes, double ready) {
+    parts p = parts_of(w->model, w->algorithm, w->ranks, w->hosts, bytes);
+    s->comm_s += p.latency_s + p.volume_s;
+    s->free_s = fmax(s->free_s, ready * w->compute_s) + p.volume_s + (w->in_turn ? p.latency_s : 0);
+    double done_s = s->free_s + (w->in_turn ? 0 : p.latency_s);
+    if (!(done_s <= s->end_s)) s->end_s = done_s; // not by fmax, which would drop a NAN
+}
+
+static ls_allreduce_prediction conclude(const ls_allreduce_workload *w, const schedule *s) {
+    ls_allreduce_prediction result = { .comm_s = s->comm_s };
+    result.exposed_s = w->overlap ? s->end_s - w->compute_s : s->comm_s;
+    result.exposed_s += w->taken * fmax(s->comm_s - result.exposed_s, 0);
+    result.update_s = w->compute_s + result.exposed_s;
     result.efficiency = w->alone_s / result.update_s;
     return result;
+}
+
+ls_allreduce_prediction ls_allreduce_predict(const ls_allreduce_workload *w) {
+    schedule s = { .end_s = w->compute_s };
+    for (int i = 0; i < w->bucket_count; i++) add_sum(w, &s, w->buckets[i].bytes, w->buckets[i].ready);
+    return conclude(w, &s);
+}
+
+int64_t ls_allreduce_bucket_bytes(const ls_allreduce_workload *w, double bytes) {
+    enum { LEAST = 1 << 20, MOST = 32 << 20 };
+    const double forward = 1 / 3.0; // of the computation, which completes no gradient
+    int64_t best = LEAST;
+    double shortest_s = INFINITY;
+    for (int64_t size = LEAST; size <= MOST && w->ranks > 1; size *= 2) {
+        schedule s = { .end_s = w->compute_s };
+        for (double done = 0, end; done < bytes; done = end) {
+            end = fmin(done + (double)size, bytes);
+            add_sum(w, &s, end - done, forward + (1 - forward) * end / bytes);
+        }
+        const double update_s = conclude(w, &s).update_s;
+        if (update_s < shortest_s) shortest_s = update_s, best = size;
+    }
+    return best;
 }

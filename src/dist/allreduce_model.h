@@ -22,7 +22,8 @@
 //              host share its link, each with n/r bytes, or their lowest one sends all n, which is the same)
 //   doubling   lg r (alpha_in + n / beta_in) + lg h (alpha_out + r n / beta_out)
 //
-// Additions are part of beta: it is measured with them.
+// Additions are part of beta: it is measured with them. On GPUs every all-reduce takes `start_s` besides, whatever its size
+// and its ranks: a kernel's start and end, and that all have come.
 //
 // Source: Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA 19(1),
 //         2005, section 4; bus bandwidth: nccl-tests, doc/PERFORMANCE.md; pipelined tree: Sanders, Speck, Traeff,
@@ -88,9 +89,24 @@ ls_allreduce_fit ls_allreduce_fit_best(const ls_allreduce_samples *samples, ls_a
 
 typedef struct {
     ls_allreduce_fit inside, between;
+    double start_s; // of each all-reduce; 0 in what is measured through host memory, where alpha has it
 } ls_allreduce_model;
 
 ls_allreduce_model ls_allreduce_model_fit(const ls_allreduce_samples *samples);
+
+// GPUs' links as others have measured NCCL on them; where each figure is from: allreduce_links.c.
+typedef enum {
+    LS_LINK_NVLINK3, // A100
+    LS_LINK_NVLINK4, // H100, H200
+    LS_LINK_NVLINK5, // B200
+    LS_LINK_PCIE,    // cards without NVLink
+    LS_LINK_HDR,     // InfiniBand, 200 Gbit/s a GPU
+    LS_LINK_NDR,     // InfiniBand, 400 Gbit/s a GPU
+    LS_LINK_COUNT
+} ls_link;
+const char *ls_link_name(ls_link link); // "NVLink 4"
+// Of hosts with `local_ranks` GPUs, which reach each other by `inside` and other hosts each by a card of its own.
+ls_allreduce_model ls_allreduce_model_of_links(ls_link inside, ls_link between, int local_ranks);
 
 // Seconds of one all-reduce; 0 for one rank. NAN where the model lacks a level that these hosts need.
 // With `between` unknown, hosts = 1 predicts the case that all ranks were linked like those inside a host;
@@ -113,7 +129,12 @@ typedef struct {
     // down: measured where possible), and alone with the same work.
     double compute_s, alone_s;
     int overlap;
+    int in_turn;  // one all-reduce ends before the next one begins, as on a GPU's queue
+    double taken; // share of the computation's speed that an all-reduce takes while it runs beside it
 } ls_allreduce_workload;
+
+// NCCL's share of a GPU: some 20 of 132 multiprocessors.
+#define LS_ALLREDUCE_TAKEN_BY_NCCL 0.15
 
 typedef struct {
     double comm_s;     // sum of the buckets' times, one after the other
@@ -124,8 +145,14 @@ typedef struct {
 } ls_allreduce_prediction;
 
 // Without overlap all buckets follow the computation, one after the other. With it, a bucket starts when it is ready
-// and those before have left the link; latencies pass at the same time, as all buckets are in flight at once.
+// and those before have left the link; latencies pass at the same time, as all buckets are in flight at once, but for
+// `in_turn`. `taken` of what passes beside the computation is exposed, too.
 ls_allreduce_prediction ls_allreduce_predict(const ls_allreduce_workload *workload);
+
+// The size of buckets, a power of two from 1 to 32 MiB, with which the workload's update is predicted to be shortest when
+// `bytes` of gradients come evenly over the last two thirds of its computation: small ones pay for their number, of large ones
+// more is left when the computation ends. Its own buckets are not read. One rank: 1 MiB.
+int64_t ls_allreduce_bucket_bytes(const ls_allreduce_workload *workload, double bytes);
 
 // Bytes/s of the links that would be needed to move what an all-reduce must move: 2 (p-1)/p bytes / seconds.
 // Comparable between rank counts, and with the hardware's bandwidth.

@@ -236,6 +236,95 @@ static void predictions(void **state) {
     assert_true(isnan(ls_allreduce_predict(&w).update_s));
 }
 
+// What the links' figures were fitted to: within 5 %.
+static void published_links(void **state) {
+    (void)state;
+    static const struct {
+        ls_link inside, between;
+        int ranks, hosts;
+        double bytes, us;
+    } rows[] = {
+        { LS_LINK_NVLINK4, LS_LINK_NDR, 4, 1, 1e6, 23 },
+        { LS_LINK_NVLINK4, LS_LINK_NDR, 4, 1, 2e6, 28 },
+        { LS_LINK_NVLINK4, LS_LINK_NDR, 4, 1, 4e6, 39 },
+        { LS_LINK_NVLINK4, LS_LINK_NDR, 2, 2, 4e6, 154 },
+        { LS_LINK_NVLINK4, LS_LINK_NDR, 2, 2, 16e6, 420 },
+        { LS_LINK_PCIE, LS_LINK_NDR, 8, 1, 8, 40 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_allreduce_model m =
+            ls_allreduce_model_of_links(rows[i].inside, rows[i].between, rows[i].ranks / rows[i].hosts);
+        double s = ls_allreduce_seconds(&m, LS_ALLREDUCE_HALVING, rows[i].ranks, rows[i].hosts, rows[i].bytes);
+        if (!close_to(s, 1e-6 * rows[i].us, 0.05)) fail_msg("row %zu: %.3g us, measured %g", i, 1e6 * s, rows[i].us);
+    }
+    // a host's cards carry its ranks' shares side by side
+    ls_allreduce_model m = ls_allreduce_model_of_links(LS_LINK_NVLINK4, LS_LINK_NDR, 8);
+    assert_true(close_to(ls_allreduce_seconds(&m, LS_ALLREDUCE_HALVING, 16, 2, 1e6),
+        11e-6 + 6 * 1.6e-6 + 2 * 27e-6 + 1.75 * 1e6 / 280e9 + 1e6 / 360e9, 1e-9));
+    for (int l = 0; l < LS_LINK_COUNT; l++) assert_true(ls_link_name((ls_link)l)[0] != 0);
+}
+
+// On a queue, one after another: ring of 2 ranks, 2e-6 s and 1e-9 s a byte, as above.
+static void sums_in_turn(void **state) {
+    (void)state;
+    static const ls_allreduce_bucket buckets[] = { { 1e6, 0.5 }, { 2e6, 0.75 }, { 1e6, 1 } };
+    ls_allreduce_model model = two_levels;
+    model.start_s = 3e-6;
+    ls_allreduce_workload w = { .model = &model,
+        .algorithm = LS_ALLREDUCE_RING,
+        .ranks = 2,
+        .hosts = 1,
+        .buckets = buckets,
+        .bucket_count = 3,
+        .compute_s = 1e-6,
+        .alone_s = 1e-6,
+        .overlap = 1,
+        .in_turn = 1 };
+    ls_allreduce_prediction p = ls_allreduce_predict(&w);
+    assert_true(close_to(p.comm_s, 4e-3 + 3 * 5e-6, 1e-9));
+    assert_true(close_to(p.exposed_s, 0.5e-6 + 4e-3 + 3 * 5e-6 - 1e-6, 1e-9));
+    w.compute_s = 1;
+    w.taken = 0.25; // the last one's 1e-3 and 5e-6 s are exposed, the others take a quarter of their time
+    p = ls_allreduce_predict(&w);
+    assert_true(close_to(p.exposed_s, 1e-3 + 5e-6 + 0.25 * (3e-3 + 10e-6), 1e-9));
+    assert_true(close_to(p.update_s, 1 + p.exposed_s, 1e-12));
+    w.overlap = 0;
+    assert_true(close_to(ls_allreduce_predict(&w).exposed_s, 4e-3 + 15e-6, 1e-9));
+}
+
+static void size_of_buckets(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int ranks, hosts;
+        double bytes, compute_s;
+        int mib;
+    } rows[] = {
+        { "one rank", 1, 1, 26e6, 3.6e-3, 1 },
+        { "lenet, 4 GPUs", 4, 1, 1.7e6, 0.17e-3, 1 },
+        { "resnet9, 4 GPUs, a quarter each", 4, 1, 26e6, 0.9e-3, 4 },
+        { "resnet9, 8 GPUs", 8, 1, 26e6, 3.6e-3, 8 },
+        { "resnet9, 16 hosts of 8", 128, 16, 26e6, 3.6e-3, 16 },
+        { "resnet50, 8 GPUs", 8, 1, 102e6, 30e-3, 32 },
+        { "nothing to sum", 4, 1, 0, 1e-3, 1 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_allreduce_model m = ls_allreduce_model_of_links(LS_LINK_NVLINK4, LS_LINK_NDR, rows[i].ranks / rows[i].hosts);
+        ls_allreduce_workload w = { .model = &m,
+            .algorithm = LS_ALLREDUCE_HALVING,
+            .ranks = rows[i].ranks,
+            .hosts = rows[i].hosts,
+            .compute_s = rows[i].compute_s,
+            .alone_s = rows[i].compute_s,
+            .overlap = 1,
+            .in_turn = 1,
+            .taken = LS_ALLREDUCE_TAKEN_BY_NCCL };
+        int64_t size = ls_allreduce_bucket_bytes(&w, rows[i].bytes);
+        if (size != (int64_t)rows[i].mib << 20)
+            fail_msg("%s: %.4g MiB, expected %d", rows[i].name, (double)size / 1048576, rows[i].mib);
+    }
+}
+
 static void bus_bandwidth(void **state) {
     (void)state;
     assert_true(close_to(ls_allreduce_bus_bandwidth(2, 1e6, 1e-3), 1e9, 1e-12));
@@ -251,6 +340,9 @@ int main(void) {
         cmocka_unit_test(fit_finds_the_algorithm),
         cmocka_unit_test(fit_at_the_border),
         cmocka_unit_test(predictions),
+        cmocka_unit_test(published_links),
+        cmocka_unit_test(sums_in_turn),
+        cmocka_unit_test(size_of_buckets),
         cmocka_unit_test(bus_bandwidth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,7 @@ static ls_status write_json(const layers *l, const char *folder) {
 
 static ls_status measure_limits(layers *l, ls_bench_peak *peak) {
     LS_TRY(ls_bench_peak_measure(peak, PEAK_SECONDS, &l->gflops));
-    return ls_bench_peak_bandwidth(peak, PEAK_SECONDS, &l->gbytes);
+    return ls_bench_peak_bandwidth(peak, LS_BENCH_LARGE, PEAK_SECONDS, &l->gbytes);
 }
 
 static int compare_reals(const void *a, const void *b) {

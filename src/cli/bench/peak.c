@@ -5,8 +5,8 @@
 #include "base/memory.h"
 
 enum { SIZE_FIRST = 128, SIZE = 1024, SIZE_GPU = 8192, BURST = 4 };
-static const double LONGEST_SECONDS = 0.2;       // of one product
-static const ls_nchw LARGE = { 64, 64, 64, 64 }; // 64 MiB of fp32
+static const double LONGEST_SECONDS = 0.2; // of one product
+enum { CHANNELS = 64, SIDE = 64 };         // of the arrays that are added: 1 MiB of fp32 a sample
 enum { SRC, WEIGHT, DST, WORKSPACE, BUFFERS };
 
 struct ls_bench_peak {
@@ -136,12 +136,14 @@ ls_status ls_bench_peak_measure(ls_bench_peak *peak, double seconds, double *gfl
     return LS_SUCCESS;
 }
 
-ls_status ls_bench_peak_bandwidth(ls_bench_peak *peak, double seconds, double *gbytes) {
+ls_status ls_bench_peak_bandwidth(ls_bench_peak *peak, double all, double seconds, double *gbytes) {
     const ls_device_api *api = peak->device->api;
+    const int samples = (int)(all / (LS_ADD_ARGS * sizeof(float) * CHANNELS * SIDE * SIDE));
+    const ls_nchw shape = { samples > 0 ? samples : 1, CHANNELS, SIDE, SIDE };
     ls_op_desc desc = {
-        .op = LS_OP_ADD, .layer = "bandwidth", .attr.elementwise = { .shape = LARGE, .storage = LS_F32 }
+        .op = LS_OP_ADD, .layer = "bandwidth", .attr.elementwise = { .shape = shape, .storage = LS_F32 }
     };
-    size_t bytes = api->activation_bytes(peak->device, LARGE, LS_F32);
+    size_t bytes = api->activation_bytes(peak->device, shape, LS_F32);
     ls_slab *slab;
     ls_plan *plan;
     LS_TRY(api->slab_new(peak->device, LS_MEMORY_DEVICE, LS_ADD_ARGS * bytes, "bandwidth", &slab));

@@ -13,7 +13,8 @@ LS_CHECKED ls_status ls_bench_peak_new(ls_device *device, ls_dtype storage, ls_b
 void ls_bench_peak_free(ls_bench_peak *peak); // NULL is allowed
 // GFLOP/s over about `seconds`.
 LS_CHECKED ls_status ls_bench_peak_measure(ls_bench_peak *peak, double seconds, double *gflops);
-// GB/s, read and written, of adding two arrays that no cache holds.
-LS_CHECKED ls_status ls_bench_peak_bandwidth(ls_bench_peak *peak, double seconds, double *gbytes);
+// GB/s, read and written, of adding two arrays: the three of them take about `bytes`.
+enum { LS_BENCH_LARGE = 192 << 20 }; // no cache holds them
+LS_CHECKED ls_status ls_bench_peak_bandwidth(ls_bench_peak *peak, double bytes, double seconds, double *gbytes);
 
 #endif

@@ -1,0 +1,219 @@
+#include "cli/bench/cost_operators.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// --- GPU: launches and passes ---------------------------------------------------------------------
+
+// Launches of an operator, and the arguments (a bit each) that are gone through `passes` times: docs/cuda.md, "Operators".
+// What is not in the table is one launch that goes through each tensor once.
+typedef struct {
+    int launches, passes;
+    unsigned again;
+} kernels;
+
+#define ARG(NAME) (1U << LS_##NAME)
+enum {
+    NORM_BACKWARD_AGAIN = ARG(NORM_BACKWARD_SRC) | ARG(NORM_BACKWARD_DST) | ARG(NORM_BACKWARD_GRAD_DST) |
+                          ARG(NORM_BACKWARD_GRAD_DST2) | ARG(NORM_BACKWARD_INDEX)
+};
+static const kernels on_gpu[LS_OP_COUNT] = {
+    [LS_OP_NORM_FORWARD] = { 2, 2, ARG(NORM_FORWARD_SRC) },
+    [LS_OP_NORM_APPLY] = { 2, 1, 0 },
+    [LS_OP_NORM_BACKWARD] = { 2, 2, NORM_BACKWARD_AGAIN },
+    [LS_OP_NORM_BACKWARD_APPLY] = { 2, 1, 0 },
+    [LS_OP_GROUP_NORM_FORWARD] = { 2, 3, ARG(GROUP_NORM_FORWARD_SRC) },
+    [LS_OP_GROUP_NORM_BACKWARD] = { 4, 2, ARG(GROUP_NORM_BACKWARD_SRC) | ARG(GROUP_NORM_BACKWARD_GRAD_DST) },
+    [LS_OP_GRAD_STATS] = { 2, 1, 0 },
+    [LS_OP_LARS] = { 3, 2, ARG(LARS_GRAD) | ARG(LARS_WEIGHT) },
+};
+// Beside the product itself.
+enum {
+    BIAS_ADDED = 1,
+    BIAS_GRADIENT = 2,
+    GRADIENT_WIDENED = 1
+}; // the last one: a 16-bit weight gradient is added into fp32
+
+static int is_depthwise(const ls_conv_attr *a) {
+    return a->groups > 1 && a->groups == a->src.c && a->groups == a->dst.c;
+}
+
+static int conv_launches(const ls_op_desc *desc) {
+    const ls_conv_attr *a = &desc->attr.conv;
+    const int own = is_depthwise(a);
+    if (desc->op == LS_OP_CONV_FORWARD) return 1 + (a->has_bias && !own ? BIAS_ADDED : 0);
+    if (desc->op == LS_OP_CONV_BACKWARD_DATA) return 1;
+    const int product = a->bias_only ? 0 : own ? 2 : 1 + (a->storage != LS_F32 ? GRADIENT_WIDENED : 0);
+    return product + (a->has_bias ? BIAS_GRADIENT : 0);
+}
+
+static int linear_launches(const ls_op_desc *desc) {
+    const ls_linear_attr *a = &desc->attr.linear;
+    if (desc->op == LS_OP_LINEAR_FORWARD) return 1 + (a->has_bias ? BIAS_ADDED : 0);
+    if (desc->op == LS_OP_LINEAR_BACKWARD_DATA) return 1;
+    return !a->bias_only + (a->has_bias ? BIAS_GRADIENT : 0);
+}
+
+// One batch of all matrices: a first pass and a last one of two launches each, three products an iteration.
+static int muon_launches(const ls_optimizer_attr *a) {
+    return 4 + 3 * a->ns_steps;
+}
+
+static int launches_of(const ls_op_desc *desc) {
+    switch (ls_op_family_of(desc->op)) {
+    case LS_FAMILY_conv:
+        return conv_launches(desc);
+    case LS_FAMILY_linear:
+        return linear_launches(desc);
+    default:
+        if (desc->op == LS_OP_MUON) return muon_launches(&desc->attr.optimizer);
+        return on_gpu[desc->op].launches ? on_gpu[desc->op].launches : 1;
+    }
+}
+
+// --- GPU: operations ------------------------------------------------------------------------------
+
+// Shares of the published rates. Memory: H100 SXM copies and adds arrays at 3.02 to 3.09 of 3.35 TB/s (published STREAM figures).
+// Products: suppositions until a card is measured; cuBLAS attains some 0.7 with large matrices, cuDNN's weight gradients least.
+static const double MEMORY_SHARE = 0.9, FORWARD_SHARE = 0.55, DATA_SHARE = 0.5, WEIGHT_SHARE = 0.4, LINEAR_SHARE = 0.5,
+                    VECTOR_SHARE = 0.3;
+// Output tiles of tensor-core kernels: the smallest width that all libraries have, and a usual tile.
+enum { TILE_COLUMNS_LEAST = 32, TILE_ROWS = 128, TILE_COLUMNS = 64, CHANNELS = 8 };
+enum { SPLIT = 512 }; // depth from which on a matrix product is split among blocks
+
+static double up(double value, int step) {
+    return (double)(((int64_t)value + step - 1) / step * step);
+}
+
+// A product of rows x depth by depth x columns as tensor cores take it: operations, and blocks of which each has `splits` parts.
+static void set_product(double flops, double rows, double columns, double splits, ls_cost_item *item) {
+    item->work = flops * up(columns, TILE_COLUMNS_LEAST) / columns;
+    item->blocks = up(rows, TILE_ROWS) / TILE_ROWS * (up(columns, TILE_COLUMNS) / TILE_COLUMNS) * splits;
+}
+
+static void set_conv(const ls_op_desc *desc, ls_cost_item *item) {
+    const ls_conv_attr *a = &desc->attr.conv;
+    if (a->bias_only) return;
+    const double src_pixels = (double)a->src.n * a->src.h * a->src.w,
+                 dst_pixels = (double)a->dst.n * a->dst.h * a->dst.w;
+    const double padded_src = up(a->src.c, CHANNELS) / a->src.c, padded_dst = up(a->dst.c, CHANNELS) / a->dst.c;
+    if (desc->op == LS_OP_CONV_FORWARD)
+        set_product(item->flops * padded_src, dst_pixels, a->dst.c, 1, item);
+    else if (desc->op == LS_OP_CONV_BACKWARD_DATA)
+        set_product(item->flops * padded_dst, src_pixels, a->src.c, 1, item);
+    else
+        set_product(item->flops * padded_src, (double)a->src.c * ls_conv_taps(a), a->dst.c, dst_pixels / SPLIT, item);
+    item->rate_share = desc->op == LS_OP_CONV_FORWARD         ? FORWARD_SHARE
+                       : desc->op == LS_OP_CONV_BACKWARD_DATA ? DATA_SHARE
+                                                              : WEIGHT_SHARE;
+    if (a->groups == 1) return;
+    item->rate = LS_COST_RATE_VECTOR; // own kernels
+    item->rate_share = VECTOR_SHARE;
+    item->work = item->flops;
+    item->blocks = 0;
+}
+
+static void set_linear(const ls_op_desc *desc, ls_cost_item *item) {
+    const ls_linear_attr *a = &desc->attr.linear;
+    const double samples = a->src.n, inputs = (double)a->src.c * a->src.h * a->src.w, outputs = a->out_features;
+    if (desc->op == LS_OP_LINEAR_FORWARD)
+        set_product(item->flops, samples, outputs, up(inputs, SPLIT) / SPLIT, item);
+    else if (desc->op == LS_OP_LINEAR_BACKWARD_DATA)
+        set_product(item->flops, samples, inputs, up(outputs, SPLIT) / SPLIT, item);
+    else
+        set_product(item->flops, outputs, inputs, up(samples, SPLIT) / SPLIT, item);
+    item->rate_share = LINEAR_SHARE;
+}
+
+void ls_cost_on_gpu(const ls_op_desc *desc, ls_cost_item *item) {
+    const ls_op_family family = ls_op_family_of(desc->op);
+    const kernels *k = &on_gpu[desc->op];
+    item->algorithm = "";
+    item->launches = launches_of(desc);
+    for (int a = 0; a < item->arg_count; a++) item->args[a].passes = k->again >> a & 1 ? k->passes : 1;
+    item->work = item->flops;
+    item->rate = LS_COST_RATE_VECTOR;
+    item->rate_share = VECTOR_SHARE;
+    item->memory_share = MEMORY_SHARE;
+    if (family != LS_FAMILY_conv && family != LS_FAMILY_linear && desc->op != LS_OP_MUON) return;
+    item->rate = desc->op != LS_OP_MUON && ls_op_storage(desc) != LS_F32 ? LS_COST_RATE_HALF : LS_COST_RATE_FP32;
+    if (family == LS_FAMILY_conv) set_conv(desc, item);
+    if (family == LS_FAMILY_linear) set_linear(desc, item);
+}
+
+// --- CPU ------------------------------------------------------------------------------------------
+
+// Shares of the matrix product's rate and of the bandwidth of adding arrays that an operator of the cpu device attains. Fitted to
+// `train bench --layers` of lenet, resnet20, resnet9 and airbench94: docs/cost-model.md has the machine, the fit and what is left.
+enum { FORWARD, DATA, WEIGHT, ANY };
+static const struct {
+    ls_op_family family;
+    int direction;         // DATA: of all but weights
+    const char *algorithm; // it begins like this
+    double rate, memory;
+} on_cpu[] = {
+    { LS_FAMILY_conv, FORWARD, "winograd", 1.0, 0.5 }, { LS_FAMILY_conv, DATA, "winograd", 0.9, 0.65 },
+    { LS_FAMILY_conv, WEIGHT, "winograd", 0.7, 0.5 }, { LS_FAMILY_conv, FORWARD, "onednn", 1.5, 1.5 },
+    { LS_FAMILY_conv, DATA, "onednn", 1.35, 0.6 }, { LS_FAMILY_conv, WEIGHT, "onednn", 1.3, 2.0 },
+    { LS_FAMILY_conv, FORWARD, "own grouped", 2.0, 0.65 }, { LS_FAMILY_conv, DATA, "own grouped", 1.5, 0.55 },
+    { LS_FAMILY_conv, WEIGHT, "own grouped", 0.95, 0.5 }, { LS_FAMILY_conv, WEIGHT, "", 2.0, 0.5 },
+    { LS_FAMILY_conv, ANY, "", 1.5, 0.4 }, { LS_FAMILY_linear, ANY, "", 0.8, 0.3 },
+    { LS_FAMILY_norm, FORWARD, "", 0.4, 1.0 }, { LS_FAMILY_norm, DATA, "", 1.0, 0.55 },
+    { LS_FAMILY_pool, ANY, "", 1.0, 0.45 }, { LS_FAMILY_augment, ANY, "", 1.0, 0.12 },
+    { LS_FAMILY_COUNT, ANY, "", 1.0, 0.6 }, // any other
+};
+
+static int direction_of(ls_op op) {
+    switch (op) {
+    case LS_OP_CONV_BACKWARD_WEIGHT:
+    case LS_OP_LINEAR_BACKWARD_WEIGHT:
+        return WEIGHT;
+    case LS_OP_CONV_BACKWARD_DATA:
+    case LS_OP_LINEAR_BACKWARD_DATA:
+    case LS_OP_NORM_BACKWARD:
+    case LS_OP_POOL_BACKWARD:
+        return DATA;
+    default:
+        return FORWARD;
+    }
+}
+
+// Winograd's F(m,r) takes (m+r-1)^2 products for tiles of m^2 outputs of r^2 taps each; maps are filled up with whole tiles. Share of the
+// operations of direct convolution.
+static double products_of(const ls_op_desc *desc, const char *algorithm) {
+    int m, r;
+    if (ls_op_family_of(desc->op) != LS_FAMILY_conv || sscanf(algorithm, "winograd f(%d,%d)", &m, &r) != 2) return 1;
+    const ls_nchw map = desc->op == LS_OP_CONV_BACKWARD_DATA ? desc->attr.conv.src : desc->attr.conv.dst;
+    const double side = (double)(m + r - 1) / (m * r), filled = up(map.h, m) * up(map.w, m) / ((double)map.h * map.w);
+    return side * side * filled;
+}
+
+// A GELU's error function and exponential, an element, at the rate of the matrix product; 0: there is none.
+static double gelu_work(const ls_op_desc *desc) {
+    enum { GELU_FORWARD = 60, GELU_BACKWARD = 75 };
+    const ls_op_family family = ls_op_family_of(desc->op);
+    if (desc->op == LS_OP_GELU_FORWARD) return GELU_FORWARD * (double)ls_nchw_count(desc->attr.elementwise.shape);
+    if (desc->op == LS_OP_GELU_BACKWARD) return GELU_BACKWARD * (double)ls_nchw_count(desc->attr.elementwise.shape);
+    if (family != LS_FAMILY_norm || desc->attr.norm.activation != LS_ACTIVATION_GELU) return 0;
+    return (direction_of(desc->op) == DATA ? GELU_BACKWARD : GELU_FORWARD) *
+           (double)ls_nchw_count(desc->attr.norm.shape);
+}
+
+void ls_cost_on_cpu(const ls_op_desc *desc, const char *algorithm, ls_cost_item *item) {
+    const ls_op_family family = ls_op_family_of(desc->op);
+    const int direction = direction_of(desc->op);
+    item->algorithm = algorithm ? algorithm : "";
+    item->launches = 1;
+    item->work = item->flops * products_of(desc, item->algorithm);
+    item->rate = LS_COST_RATE_FP32;
+    for (int a = 0; a < item->arg_count; a++) item->args[a].passes = on_gpu[desc->op].again >> a & 1 ? 2 : 1;
+    for (size_t i = 0; i < sizeof on_cpu / sizeof *on_cpu; i++) {
+        if (on_cpu[i].family != LS_FAMILY_COUNT && on_cpu[i].family != family) continue;
+        if (on_cpu[i].direction != ANY && on_cpu[i].direction != direction) continue;
+        if (strncmp(item->algorithm, on_cpu[i].algorithm, strlen(on_cpu[i].algorithm)) != 0) continue;
+        item->rate_share = on_cpu[i].rate;
+        item->work += gelu_work(desc) * on_cpu[i].rate;
+        item->memory_share = on_cpu[i].memory;
+        return;
+    }
+}
