@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
-"""Training throughput of Lockstep beside PyTorch on this machine's GPU, interleaved in one run.
+"""Training throughput of Lockstep beside PyTorch on this machine's GPU, in turns.
 
-Every round runs each arrangement once: Lockstep with data from the ring and resident on the card; PyTorch (channels_last, data resident
-on the card, fused SGD, cuDNN's benchmark mode) eager, with torch.compile (reduce-overhead: CUDA graphs), and as one CUDA graph of the
-whole step. Reported are the median and the range over rounds of images/s, and of the ratios of the better Lockstep to each of them.
+A round runs each arrangement of a network once: Lockstep with data from the ring and resident on the card; PyTorch (channels_last, bf16 by
+autocast, TF32, data resident on the card, fused SGD, cuDNN's benchmark mode) in the ways of PYTORCH below. The strongest is the whole step:
+network and optimizer compiled, and forward, backward and optimizer in one CUDA graph. Reported are medians and ranges over rounds, and how many
+times as fast the better Lockstep is.
 
-  bench/compare_pytorch_gpu.py [--train build/gpu/bin/train] [--networks resnet9:512:bf16,lenet:128:fp32] [--rounds 3] [--out NAME.json]
+  bench/compare_pytorch_gpu.py [--train build/gpu/bin/train] [--networks resnet9:512:bf16,lenet:128:fp32]
+      [--arrangements 'lockstep resident,pytorch whole step'] [--rounds 2] [--out NAME.json]
+
+--out is rewritten after each run, and what it holds is not run again: a call that was ended goes on with the next one. An arrangement that
+fails is recorded with its reason, and the others go on. Exit: 0 Lockstep and all others ran, or failed and were recorded; 1 Lockstep failed.
+--torch-device cpu and --device cpu (or an emulated card) try the script out where there is no GPU.
 """
 import argparse
 import json
@@ -15,90 +21,192 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from compare_pytorch import ROOT, SHAPE
+
 PEER = ROOT / "bench/peers/torch_throughput.py"
-SHAPE = {"lenet": "1x28x28", "resnet9": "3x32x32", "resnet20": "3x32x32"}
-PYTORCH = {"eager": [], "compiled": ["--compile", "reduce-overhead"], "one graph": ["--cuda-graph"]}
+GRAPH = ["--cuda-graph"]
+PYTORCH = {  # in the order in which they teach most
+    "whole step": ["--compile", "default", "--compile-optimizer", *GRAPH],
+    "one graph": GRAPH,
+    "compiled": ["--compile", "reduce-overhead"],
+    "eager": [],
+    "whole step autotuned": ["--compile", "max-autotune-no-cudagraphs", "--compile-optimizer", *GRAPH],
+}
+ARRANGEMENTS = ["lockstep resident", "pytorch whole step", "pytorch one graph", "lockstep stream",
+                *(f"pytorch {name}" for name in list(PYTORCH)[2:])]
 
 
-def run(command):
-    done = subprocess.run(command, capture_output=True, text=True)
+class RunFailed(Exception):
+    """What a run said when it failed."""
+
+
+def run(command, limit):
+    try:
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        raise RunFailed(f"not through after {limit:.0f} s") from None
+    except OSError as error:
+        raise RunFailed(str(error)) from None
     if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))}\nexit {done.returncode}\n{done.stdout}\n{done.stderr}")
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise RunFailed(f"exit {done.returncode}: {lines[-1] if lines else 'it said nothing'}")
     return done.stdout
 
 
 def lockstep(network, loader, updates, a):
     model, batch, precision = network
     with tempfile.TemporaryDirectory() as folder:
-        run([a.train, str(ROOT / "configs/bench-cpu.ini"), "--quiet", "--run-dir", f"{folder}/run", "--set", "device.type=cuda",
-             "--set", f"model.file={ROOT}/configs/models/{model}.ini", "--set", f"data.shape={SHAPE[model]}", "--set", f"data.train_samples={batch * 100}",
+        run([a.train, ROOT / "configs/bench-cpu.ini", "--quiet", "--run-dir", f"{folder}/run", "--set", f"device.type={a.device}",
+             "--set", f"model.file={ROOT}/configs/models/{model}.ini", "--set", f"data.shape={SHAPE[model]}", "--set", f"data.train_samples={batch * 20}",
              "--set", f"train.global_batch={batch}", "--set", f"train.micro_batch={batch}", "--set", f"train.precision={precision}",
-             "--set", "train.epochs=1000", "--set", f"train.max_updates={updates}", "--set", f"data.test_samples={batch}",
-             "--set", f"data.loader={loader}", "--set", "train.eval_every=0", "--set", f"device.autotune={a.autotune}"])
+             "--set", "train.epochs=100000", "--set", f"train.max_updates={updates}", "--set", f"data.test_samples={batch}",
+             "--set", f"data.loader={loader}", "--set", "train.eval_every=0", *(["--set", f"device.autotune={a.autotune}"] if a.autotune else [])],
+            a.limit)
         s = json.loads(pathlib.Path(folder, "run/summary.json").read_text())
-    return {"images_per_s": s["train_images_per_second"], "first_update_s": s["time_to_first_update_seconds"]}
+    return {"images_per_s": s["train_images_per_second"], "first_update_s": s["time_to_first_update_seconds"],
+            "version": s["version"], "device": s["device_name"]}
 
 
 def pytorch(network, flags, a):
     model, batch, precision = network
-    out = run([sys.executable, str(PEER), "--model", model, "--device", "cuda", "--batch", str(batch), "--dtype", precision, "--channels-last",
-               "--fused", "--tf32", "--repeats", "1", "--seconds", str(a.seconds), "--json", *flags])
+    tf32 = ["--tf32"] if a.torch_device == "cuda" else []
+    out = run([sys.executable, PEER, "--model", model, "--device", a.torch_device, "--batch", batch, "--dtype", precision, "--channels-last",
+               "--fused", *tf32, "--repeats", 1, "--seconds", a.seconds, "--json", *flags], a.limit)
     r = json.loads(out.strip().splitlines()[-1])
-    return {"images_per_s": r["images_per_s"], "first_update_s": r["first_update_s"]}
+    return {"images_per_s": r["images_per_s"], "first_update_s": r["first_update_s"], "version": r["torch"], "device": r.get("gpu", "cpu")}
+
+
+def once(network, name, known, a):
+    """One run of an arrangement; known: what is known of the network, which gets the number of updates that fill --seconds."""
+    who, way = name.split(" ", 1)
+    if who == "pytorch":
+        return pytorch(network, PYTORCH[way], a)
+    if "updates" not in known:
+        probe = a.updates or 200
+        rate = lockstep(network, way, probe, a)["images_per_s"]
+        known["updates"] = a.updates or max(probe, round(a.seconds * rate / network[1]))
+    return lockstep(network, way, known["updates"], a)
 
 
 def spread(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
-def measure(network, a):
-    probe = lockstep(network, "resident", 200, a)
-    updates = max(200, round(a.seconds * probe["images_per_s"] / network[1]))
-    arrangements = {f"lockstep {loader}": (lambda l=loader: lockstep(network, l, updates, a)) for loader in ("stream", "resident")}
-    arrangements |= {f"pytorch {name}": (lambda f=flags: pytorch(network, f, a)) for name, flags in PYTORCH.items()}
-    runs = {name: [] for name in arrangements}
-    for n in range(a.rounds):
-        for name, once in arrangements.items():
-            runs[name].append(once())
-            print(f"{':'.join(map(str, network))} round {n + 1}: {name} {runs[name][-1]['images_per_s']:.0f}", file=sys.stderr, flush=True)
-    best = [max(runs[f"lockstep {l}"][n]["images_per_s"] for l in ("stream", "resident")) for n in range(a.rounds)]
-    return {"network": dict(zip(("model", "batch", "precision"), network)),
-            "arrangements": {k: {f: spread([r[f] for r in v]) for f in ("images_per_s", "first_update_s")} for k, v in runs.items()},
-            "ratios": {k: spread([best[n] / v[n]["images_per_s"] for n in range(a.rounds)]) for k, v in runs.items() if k.startswith("pytorch")}}
+def summarise(known):
+    """Medians and ratios of a network's runs so far."""
+    known["ratios"] = {}
+    medians = {}
+    for name, arrangement in known["arrangements"].items():
+        if arrangement["runs"]:
+            for key in ("images_per_s", "first_update_s"):
+                arrangement[key] = spread([r[key] for r in arrangement["runs"]])
+            medians[name] = arrangement["images_per_s"]["median"]
+    best = max((v for k, v in medians.items() if k.startswith("lockstep")), default=None)
+    if best:
+        known["ratios"] = {k: best / v for k, v in medians.items() if k.startswith("pytorch")}
 
 
 def table(report):
-    lines = [f"Lockstep beside PyTorch {report['torch']} on {report['card']}, {report['rounds']} rounds, interleaved", ""]
-    for r in report["networks"]:
-        n = r["network"]
-        lines += [f"## {n['model']}, batch {n['batch']}, {n['precision']}", "",
-                  "| arrangement | images/s (range) | first update, s | Lockstep is so many times as fast |", "| --- | --- | --- | --- |"]
-        for name, m in r["arrangements"].items():
-            i, ratio = m["images_per_s"], r["ratios"].get(name)
-            times = f"{ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})" if ratio else ""
-            lines.append(f"| {name} | {i['median']:.0f} ({i['min']:.0f} to {i['max']:.0f}) | {m['first_update_s']['median']:.2f} | {times} |")
-        lines.append("")
+    lines = ["Lockstep beside PyTorch, medians over rounds, in turns", ""]
+    for name, known in report["networks"].items():
+        model, batch, precision = name.split(":")
+        lines += [f"## {model}, batch {batch}, {precision}", "",
+                  "| arrangement | images/s (range) | ms an update | first update, s | runs | Lockstep is so many times as fast |",
+                  "| --- | --- | --- | --- | --- | --- |"]
+        for arrangement, m in known["arrangements"].items():
+            if m["runs"]:
+                i = m["images_per_s"]
+                ratio = known["ratios"].get(arrangement)
+                lines.append(f"| {arrangement} | {i['median']:.0f} ({i['min']:.0f} to {i['max']:.0f}) | {1e3 * int(batch) / i['median']:.3f} | "
+                             f"{m['first_update_s']['median']:.2f} | {len(m['runs'])} | {f'{ratio:.2f}' if ratio else ''} |")
+            if m["error"]:
+                lines.append(f"| {arrangement} | failed: {' '.join(m['error'].split()).replace('|', '/')} | | | {len(m['runs'])} | |")
+        versions = {r[key] for m in known["arrangements"].values() for r in m["runs"] for key in ("version", "device")}
+        lines += ["", ", ".join(sorted(versions)), ""]
     return "\n".join(lines)
 
 
-def main():
+def save(report, path):
+    report["table"] = table(report)
+    if path:
+        new = path.with_suffix(".new")  # whole or not at all
+        new.write_text(json.dumps(report, indent=1) + "\n")
+        new.replace(path)
+
+
+def earlier(path):
+    try:
+        return json.loads(path.read_text()) if path else {"networks": {}}
+    except (OSError, ValueError):
+        return {"networks": {}}
+
+
+def measure(report, network, a):
+    name = ":".join(map(str, network))
+    known = report["networks"].setdefault(name, {"arrangements": {}})
+    for n in range(a.rounds):
+        for arrangement in a.arrangements:
+            m = known["arrangements"].setdefault(arrangement, {"runs": [], "error": None})
+            if len(m["runs"]) > n or m["error"]:
+                continue
+            try:
+                m["runs"].append(once(network, arrangement, known, a))
+                outcome = f"{m['runs'][-1]['images_per_s']:.0f} images/s"
+            except (RunFailed, ValueError, KeyError, IndexError) as why:
+                m["error"] = str(why) or type(why).__name__
+                outcome = f"failed: {m['error']}"
+            summarise(known)
+            save(report, a.out)
+            print(f"{name} round {n + 1}: {arrangement} {outcome}", file=sys.stderr, flush=True)
+
+
+def lockstep_failed(report):
+    """Why Lockstep itself failed, by network and arrangement."""
+    return [f"{name}, {arrangement}: {m['error']}" for name, known in report["networks"].items()
+            for arrangement, m in known["arrangements"].items() if arrangement.startswith("lockstep") and m["error"]]
+
+
+def list_of(text, allowed, ap, what):
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if word not in allowed:
+            ap.error(f"{what} '{word}': expected is one of {', '.join(allowed)}")
+    return words
+
+
+def arguments():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--train", default=str(ROOT / "train"))
-    ap.add_argument("--networks", default="resnet9:512:bf16,lenet:128:fp32,resnet20:128:bf16")
+    ap.add_argument("--networks", default="resnet9:512:bf16,lenet:128:fp32,resnet20:128:bf16,airbench94:1024:bf16", metavar="MODEL:BATCH:PRECISION,...")
+    ap.add_argument("--arrangements", default=",".join(ARRANGEMENTS), help=f"of: {', '.join(ARRANGEMENTS)}")
     ap.add_argument("--rounds", type=int, default=3)
-    ap.add_argument("--seconds", type=float, default=2.0)
-    ap.add_argument("--autotune", default="true", choices=["true", "false"])
-    ap.add_argument("--out")
+    ap.add_argument("--seconds", type=float, default=2.0, help="timed, of each run")
+    ap.add_argument("--limit", type=float, default=240, help="seconds of a run, compilation included, after which it counts as failed")
+    ap.add_argument("--updates", type=int, default=0, help="of a run of Lockstep (default: so many as fill --seconds)")
+    ap.add_argument("--autotune", choices=["true", "false"], help="device.autotune (default: the program's own)")
+    ap.add_argument("--device", default="cuda", help="device.type of Lockstep")
+    ap.add_argument("--torch-device", default="cuda", choices=["cuda", "cpu"])
+    ap.add_argument("--out", type=pathlib.Path)
     a = ap.parse_args()
-    import torch  # only for its version and the card's name: the measurements have processes of their own
-    networks = [(m, int(b), p) for m, b, p in (n.split(":") for n in a.networks.split(","))]
-    report = {"card": torch.cuda.get_device_name(), "torch": torch.__version__, "rounds": a.rounds, "seconds": a.seconds,
-              "networks": [measure(n, a) for n in networks]}
+    a.arrangements = list_of(a.arrangements, ARRANGEMENTS, ap, "--arrangements")
+    networks = [n.split(":") for n in a.networks.split(",")]
+    for n in networks:
+        if len(n) != 3 or n[0] not in SHAPE or not n[1].isdigit():
+            ap.error(f"--networks '{':'.join(n)}': expected is MODEL:BATCH:PRECISION, MODEL one of {', '.join(SHAPE)}")
+    a.networks = [(model, int(batch), precision) for model, batch, precision in networks]
+    return a
+
+
+def main():
+    a = arguments()
+    report = earlier(a.out)
+    for network in a.networks:
+        measure(report, network, a)
     print(table(report))
-    if a.out:
-        pathlib.Path(a.out).write_text(json.dumps(report, indent=1) + "\n")
-        pathlib.Path(a.out).with_suffix(".md").write_text(table(report))
+    failed = lockstep_failed(report)
+    if failed:
+        sys.exit("\n".join(failed))
 
 
-main()
+if __name__ == "__main__":
+    main()

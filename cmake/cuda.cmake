@@ -2,6 +2,7 @@
 
 set(LOCKSTEP_CUDA "auto" CACHE STRING "build the CUDA plugin: auto (where nvcc is found), on or off")
 set(LOCKSTEP_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "GPU architectures of the plugin; the last also as PTX for newer ones")
+option(LOCKSTEP_EMULATED_CUDA "build the emulated CUDA device, for tests" ON)
 set(LOCKSTEP_CUDA_ROOT "" CACHE PATH "CUDA toolkit, as scripts/fetch-cuda.sh makes it (empty: nvcc on the PATH, CUDA_HOME or /usr/local/cuda)")
 
 # What the plugin needs of the program, a second time: base/, the operators' checks, the cache of measured choices.
@@ -174,7 +175,7 @@ endfunction()
 #   tests. Needs a C++ compiler, no CUDA.
 macro(lockstep_cuda_emulation)
   file(GLOB lockstep_emulation CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/emulation/*.cc")
-  if(lockstep_emulation)
+  if(lockstep_emulation AND LOCKSTEP_EMULATED_CUDA)
     include(CheckLanguage)
     check_language(CXX)
     if(CMAKE_CXX_COMPILER)

@@ -1,9 +1,17 @@
-# Run at build time: writes OUT from git's description of SOURCE; without git, or outside a checkout, from VERSION.
+# Run at build time: writes OUT from git's description of SOURCE; without git, or where SOURCE is no checkout of its own (a copy, also inside of
+# another repository), from carry/commit, where scripts/carry.sh wrote it; else from VERSION.
 find_program(GIT git)
 set(described "")
 if(GIT)
-  execute_process(COMMAND ${GIT} -C ${SOURCE} describe --always --dirty --tags
-    OUTPUT_VARIABLE described ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  execute_process(COMMAND ${GIT} -C ${SOURCE} rev-parse --show-prefix
+    OUTPUT_VARIABLE inside RESULT_VARIABLE failed ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT failed AND inside STREQUAL "")
+    execute_process(COMMAND ${GIT} -C ${SOURCE} describe --always --dirty --tags
+      OUTPUT_VARIABLE described ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  endif()
+endif()
+if(NOT described AND EXISTS "${SOURCE}/carry/commit")
+  file(STRINGS "${SOURCE}/carry/commit" described LIMIT_COUNT 1 REGEX "^[0-9A-Za-z.-]+$")
 endif()
 if(described)
   set(described "${VERSION} (${described})")

@@ -1,17 +1,55 @@
 #!/usr/bin/env bash
-# carry.sh - gathers in carry/ what scripts/gpu-check.sh needs on a machine without network and without packages: Debian packages
-# (headers, libraries, cmocka, Open MPI, Fashion-MNIST) as files, which gpu-check.sh unpacks there. About 45 MB; ignored by git.
-set -euo pipefail
-cd "$(dirname "$0")/.."
+# carry.sh - gathers in carry/ (ignored by git) what scripts/gpu-check.sh needs on a machine with a card but without network and packages.
+#
+#   scripts/carry.sh [program]    the program with its tests, built here for every card and one rank, its libraries, and Fashion-MNIST:
+#                                 about 45 MB, so that nothing is built there. Needs nvcc and cuDNN here (scripts/fetch-cuda.sh)
+#   scripts/carry.sh packages     Debian packages for building there, with Open MPI for the part `ranks`, and Fashion-MNIST: about 45 MB
+#   scripts/carry.sh results FOLDER   what an earlier call found there, so that the next one goes on behind it
+#
+# Both kinds may lie in carry/ at once; `rm -r carry` where that is too much. The checkout's commit goes along, for a copy without git.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
 
+fail() {
+  echo "carry.sh: $*" >&2
+  exit 1
+}
+
+readonly data=(dataset-fashion-mnist)
 readonly packages=(libdnnl-dev libdnnl2 ocl-icd-libopencl1 libgomp1 libcjson-dev libcjson1 libxxhash-dev libxxhash0 zlib1g-dev zlib1g libdeflate-dev
-  libdeflate0 libstb-dev libstb0 libcmocka-dev libcmocka0 pkgconf pkgconf-bin pkg-config libpkgconf3 ninja-build dataset-fashion-mnist
+  libdeflate0 libstb-dev libstb0 libcmocka-dev libcmocka0 pkgconf pkgconf-bin pkg-config libpkgconf3 ninja-build
   libopenmpi-dev libopenmpi3 openmpi-bin openmpi-common libhwloc15 libevent-core-2.1-7 libevent-pthreads-2.1-7 libpmix2 libudev1 libmunge2
   libnuma1 libatomic1) # of Open MPI: what ranks of one host need; its drivers of fabrics stay unloaded without their libraries
 
-mkdir -p carry
-cd carry
-for package in "${packages[@]}"; do
-  compgen -G "${package}_*.deb" >/dev/null || apt-get download -qq "$package" 2>/dev/null
-done
-du -sh . | cut -f1
+# load PACKAGE...: as files, those that are not there yet
+load() {
+  local package said
+  command -v apt-get >/dev/null || fail "no apt-get here, which loads the packages $*"
+  for package in "$@"; do
+    compgen -G "carry/${package}_*.deb" >/dev/null && continue
+    said=$(cd carry && apt-get download -qq "$package" 2>&1) ||
+      fail "$package cannot be loaded (apt-get update may be due): $(tail -n 1 <<<"$said")"
+  done
+}
+
+[ $# -gt 0 ] || set -- program
+mkdir -p carry || fail "carry/ cannot be made"
+if [ "$(git rev-parse --show-prefix 2>/dev/null)" = "" ] && commit=$(git describe --always --dirty --tags 2>/dev/null); then
+  echo "$commit" >carry/commit
+fi
+case $1 in
+program)
+  load "${data[@]}"
+  scripts/gpu-check.sh pack || fail "the program could not be packed: see above, and build/gpu/results/logs.txt"
+  ;;
+packages) load "${data[@]}" "${packages[@]}" ;;
+results)
+  [ -s "${2-}/record.jsonl" ] || fail "'${2-}' holds no record.jsonl: the results folder of an earlier call is expected"
+  rm -rf carry/results && mkdir carry/results && cp "$2"/*.* carry/results/ || fail "$2 cannot be copied"
+  ;;
+*)
+  echo "carry.sh: unknown argument '$1'; expected is program, packages or results FOLDER" >&2
+  exit 2
+  ;;
+esac
+echo "carry/: $(du -sh carry | cut -f1)"

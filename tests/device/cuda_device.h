@@ -31,14 +31,19 @@ static inline int cuda_choose(void) {
     return setenv("LOCKSTEP_CUDA_PLUGIN", path, 1);
 }
 
-static inline ls_device *cuda_open(void) {
+static inline ls_device *cuda_open_with(const ls_device_options *options) {
     ls_device *device = NULL;
-    ls_status status = ls_device_open("cuda", &(ls_device_options){ .index = 0 }, &device, NULL);
+    ls_status status = ls_device_open("cuda", options, &device, NULL);
     if (ls_failed(status)) {
         fprintf(stderr, "%s\n", status.text);
         exit(1);
     }
     return device;
+}
+
+// fp32 is fp32, and convolutions go by the rule: what can be compared most sharply.
+static inline ls_device *cuda_open(void) {
+    return cuda_open_with(&(ls_device_options){ .index = 0 });
 }
 
 #endif

@@ -19,6 +19,7 @@ typedef struct {
     int exact;               // outputs must be equal
     int library_rounds; // in 16 bits convolutions and linear layers are rounded once more than need be: before their
                         // bias, and weight gradients before they are added (cuDNN has no fp32 sums)
+    int tf32;           // in fp32, inputs of convolutions, linear layers and Muon's products may be rounded to TF32
     const char *only;   // cases whose name contains it; NULL: all
 } ls_ops_options;
 
@@ -467,14 +468,39 @@ static inline double rounding_of(
     return largest * (c->storage == LS_BF16 ? 0x1p-7 : 0x1p-10);
 }
 
-static inline int compare_values(
-    ops_comparison *comparison, const op_case *c, int at, const double *expected, const double *got, size_t count) {
+// TF32 keeps 10 bits behind the point, and hardware may cut off the others: each input loses up to 2^-10 of itself, a
+// product 2^-9, and a sum of products 2^-9 of the sum of their magnitudes.
+#define TF32_OF_PRODUCTS 0x1p-9
+// Of an input, in units of fp32's rounding
+#define TF32_ROUNDING (0x1p-10 / 0x1p-24)
+
+static inline int rounds_to_tf32(const ls_ops_options *options, const op_case *c) {
+    ls_op op = c->desc.op;
+    int product = is_conv(op) || op == LS_OP_LINEAR_FORWARD || op == LS_OP_LINEAR_BACKWARD_DATA ||
+                  op == LS_OP_LINEAR_BACKWARD_WEIGHT;
+    return options->tf32 && c->storage == LS_F32 && product;
+}
+
+// What the oracle gives for the magnitudes of all inputs: sums of the magnitudes of products. The case's values are these afterwards.
+static inline ls_status magnitudes_run(ls_device *oracle, op_case *c, double *values[], size_t counts[]) {
+    for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
+        float *host = c->args[i].host;
+        for (size_t k = 0; host && k < c->args[i].count; k++) host[k] = fabsf(host[k]);
+    }
+    return case_run(oracle, c, values, counts);
+}
+
+// magnitudes: NULL, or the sums of magnitudes where products are rounded to TF32.
+static inline int compare_values(ops_comparison *comparison, const op_case *c, int at, const double *expected,
+    const double *got, const double *magnitudes, size_t count) {
     const op_arg *arg = &c->args[at];
     double factor =
         is_conv(c->desc.op) && comparison->options.tolerance_factor > 0 ? comparison->options.tolerance_factor : 1;
     double rounding = rounding_of(comparison, c, expected, count);
+    if (comparison->options.tf32 && c->desc.op == LS_OP_MUON && at == LS_MUON_WEIGHT) factor *= TF32_ROUNDING;
     for (size_t i = 0; i < count; i++) {
         double tolerance = factor * arg->absolute + arg->relative * fabs(expected[i]) + rounding;
+        if (magnitudes) tolerance += TF32_OF_PRODUCTS * magnitudes[i];
         double difference = fabs(got[i] - expected[i]);
         if (comparison->options.exact) tolerance = 0;
         int same_special = isnan(expected[i]) ? isnan(got[i]) : isinf(expected[i]) && got[i] == expected[i];
@@ -495,8 +521,8 @@ static inline int compare_values(
 static inline void compare_case(void *context, op_case *c) {
     ops_comparison *comparison = context;
     const ls_ops_options *options = &comparison->options;
-    double *expected[LS_OP_ARGS_MAX] = { 0 }, *got[LS_OP_ARGS_MAX] = { 0 };
-    size_t counts[LS_OP_ARGS_MAX] = { 0 }, got_counts[LS_OP_ARGS_MAX] = { 0 };
+    double *expected[LS_OP_ARGS_MAX] = { 0 }, *got[LS_OP_ARGS_MAX] = { 0 }, *magnitudes[LS_OP_ARGS_MAX] = { 0 };
+    size_t counts[LS_OP_ARGS_MAX] = { 0 }, got_counts[LS_OP_ARGS_MAX] = { 0 }, magnitude_counts[LS_OP_ARGS_MAX] = { 0 };
     if (options->only && !strstr(c->name, options->only)) return;
     if (pools_norm(&c->desc) && !(comparison->device->api->fusions & LS_FUSES_NORM_POOL)) return;
     if (options->flops_max > 0 && ls_op_flops(&c->desc) > options->flops_max) {
@@ -514,13 +540,19 @@ static inline void compare_case(void *context, op_case *c) {
         fprintf(stderr, "FAILED %s: %s: %s\n", c->name, comparison->device->api->name, status.text);
         good = 0;
     }
+    if (rounds_to_tf32(options, c)) {
+        status = magnitudes_run(comparison->oracle, c, magnitudes, magnitude_counts);
+        if (ls_failed(status)) fprintf(stderr, "FAILED %s, magnitudes: %s\n", c->name, status.text);
+        good &= !ls_failed(status);
+    }
     for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
         if (good && expected[i]) {
             size_t count = counts[i] < got_counts[i] ? counts[i] : got_counts[i];
-            good &= compare_values(comparison, c, i, expected[i], got[i], count);
+            good &= compare_values(comparison, c, i, expected[i], got[i], magnitudes[i], count);
         }
         free(expected[i]);
         free(got[i]);
+        free(magnitudes[i]);
     }
     comparison->run++;
     comparison->failed += !good;

@@ -229,6 +229,13 @@ static void with_libraries_too(void **state) {
     unsetenv("LOCKSTEP_EMULATED_LIBRARIES");
 }
 
+// How far a loss may be from the cpu device's. The tolerances of the tables were found with the direct kernels. A library adds up in
+// another order, by parts: the first loss is a sum of rounding alone, and later ones are what updates made of that. Batch norm over a
+// sample or two enlarges it most, and differently for every order.
+static double loss_tolerance(double direct, int update) {
+    return cuda_is_real() && update > 0 ? 10 * direct : direct;
+}
+
 // The shipped networks on small batches. There are three slots of input, and a recording for each: the fourth update is
 // recorded and launched, the seventh launched again. LeNet, which has no batch norm, adds up two micro-batches here
 // and has one on the cpu device.
@@ -258,7 +265,7 @@ static void shipped_networks_agree_with_ref(void **state) {
         first_losses("device.type=cpu", base, networks[n].options, networks[n].updates, expected);
         first_losses("device.type=cuda", base, options, networks[n].updates, got);
         for (int u = 0; u < networks[n].updates; u++)
-            if (!(fabs(got[u] - expected[u]) <= networks[n].tolerance * expected[u]))
+            if (!(fabs(got[u] - expected[u]) <= loss_tolerance(networks[n].tolerance, u) * expected[u]))
                 fail_msg("%s: loss of update %d is %.9g, the cpu device's is %.9g", networks[n].options[0], u, got[u],
                     expected[u]);
     }
@@ -341,9 +348,10 @@ static void a_halted_run_keeps_its_weights(void **state) {
     run_close(&r);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     int skipped = cuda_choose();
     if (skipped) return skipped;
+    if (argc > 1) cmocka_set_test_filter(argv[1]); // some of the tests by name; * and ? are wild cards
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_legal_order_gives_the_same),
         cmocka_unit_test(recorded_updates_are_the_eager_ones),

@@ -1,7 +1,10 @@
 // Every operator of the CUDA device in every shape of the tables against ref, in the three storage types.
+// An argument chooses some of the tests by name (* and ? are wild cards).
+#include "device/algorithm_cache.h"
 #include "device/cuda_device.h"
 #include "device/op_harness.h"
 #include "support/cmocka.h"
+#include "support/must.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 enum { SLOW = 4 };
@@ -38,6 +41,47 @@ static void bf16_agrees_with_ref(void **unused) {
 static void fp16_agrees_with_ref(void **unused) {
     (void)unused;
     compare_with_ref(LS_F16, "seed=3,protect=0", 1e6);
+}
+
+// What is computed by matrix products, in the way that a card has by default: fp32 rounded to TF32.
+static void tf32_agrees_with_ref(void **unused) {
+    (void)unused;
+    static const char *const operators[] = { "conv ", "linear ", "muon" };
+    ls_device *ref = NULL, *cuda = cuda_open_with(&(ls_device_options){ .tf32 = 1 });
+    must(ls_device_open("ref", &(ls_device_options){ .threads = 2 }, &ref, NULL));
+    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
+        ls_ops_options options = {
+            .storage = LS_F32, .flops_max = cuda_is_real() ? 0 : 1e6 / SLOW, .tf32 = 1, .only = operators[i]
+        };
+        assert_int_equal(ls_ops_compare(ref, cuda, options), 0);
+    }
+    ls_device_close(cuda);
+    ls_device_close(ref);
+}
+
+// Convolutions by the plan that is measured to be the fastest, in all types: another one than by the rule, maybe.
+static void measured_plans_agree_with_ref(void **unused) {
+    (void)unused;
+    static const ls_dtype types[] = { LS_F32, LS_BF16, LS_F16 };
+    if (!cuda_is_real()) setenv("LOCKSTEP_EMULATED_LIBRARIES", "1", 1);
+    ls_algorithm_cache *plans = NULL;
+    ls_device *ref = NULL;
+    must(ls_algorithm_cache_open(NULL, "plans", &plans));
+    must(ls_device_open("ref", &(ls_device_options){ .threads = 2 }, &ref, NULL));
+    ls_device *cuda = cuda_open_with(&(ls_device_options){ .tf32 = 1, .plans = plans });
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        ls_ops_options options = { .storage = types[i],
+            .flops_max = cuda_is_real() ? 0 : 2e5 / SLOW,
+            .tf32 = 1,
+            .library_rounds = 1,
+            .only = "conv " };
+        assert_int_equal(ls_ops_compare(ref, cuda, options), 0);
+    }
+    assert_true(ls_algorithm_cache_measured(plans) > 0); // else it was the rule again
+    ls_device_close(cuda);
+    ls_device_close(ref);
+    ls_algorithm_cache_free(plans);
+    unsetenv("LOCKSTEP_EMULATED_LIBRARIES");
 }
 
 // What a plan keeps on the device between two runs (counters of blocks that have finished) is as before the first.
@@ -85,13 +129,16 @@ static void a_plan_runs_again(void **unused) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     int skipped = cuda_choose();
     if (skipped) return skipped;
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fp32_agrees_with_ref),
         cmocka_unit_test(bf16_agrees_with_ref),
         cmocka_unit_test(fp16_agrees_with_ref),
+        cmocka_unit_test(tf32_agrees_with_ref),
+        cmocka_unit_test(measured_plans_agree_with_ref),
         cmocka_unit_test(a_plan_runs_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,191 @@
+"""gpu-check.sh: builds Lockstep on a machine with an NVIDIA GPU, or takes a program that was built elsewhere, checks it on the card and
+measures it. An item that is finished is written down at once, and the next call goes on behind it."""
+import argparse
+import fnmatch
+import os
+import pathlib
+import signal
+import sys
+import time
+
+import driver
+import items
+import machine
+import report
+from machine import ARCHIVE, BUILD, ROOT
+from record import CUT, FAILED, OK, SKIPPED, Record
+
+FIRST_MINUTES, PART_MINUTES = 8, 9
+
+USAGE = f"""
+  first            everything, what teaches most first, within --minutes (default {FIRST_MINUTES}); call it again and it goes on
+  all              the same without an end (default)
+  PART, PART/NAME  these items alone, within --minutes (default {PART_MINUTES}); NAME may have * in it
+                   parts: {', '.join(items.PARTS)}
+  build            the program only, for this machine's card
+  pack             the program and its libraries into carry/program.tar.gz, to be carried to a machine with a card (scripts/carry.sh)
+  report           the table again, and into bench/results/gpu-CARD.{{json,md}}
+  list             all items
+"""
+
+
+def arguments(argv):
+    ap = argparse.ArgumentParser(prog="gpu-check.sh", description=__doc__, epilog="what:" + USAGE, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("what", nargs="*", default=["all"], help="below")
+    ap.add_argument("--minutes", type=float, help="of this call, building included; 0: no end")
+    ap.add_argument("--again", action="store_true", help="also what is finished")
+    ap.add_argument("--results", type=pathlib.Path, default=pathlib.Path(os.environ.get("OUT") or BUILD / "results"),
+                    help="folder for what is found (default: $OUT, else build/gpu/results)")
+    ap.add_argument("--from", dest="earlier", type=pathlib.Path, default=ROOT / "carry/results", metavar="FOLDER",
+                    help="results of earlier calls, to go on from (default: carry/results)")
+    ap.add_argument("--bin", type=pathlib.Path, help="folder of the program, instead of one that is built or carried")
+    ap.add_argument("--python", default=os.environ.get("PYTHON") or sys.executable, help="with PyTorch, for the part peers")
+    a = ap.parse_args(argv)
+    if a.minutes is not None and a.minutes < 0:
+        ap.error(f"--minutes {a.minutes}: 0 or more is expected")
+    single = {"build", "pack", "report", "list"} & set(a.what)
+    if single and len(a.what) > 1:
+        ap.error(f"'{single.pop()}' stands alone")
+    if not single:
+        a.items, unknown = chosen(a.what, items.ITEMS)
+        if unknown:
+            ap.error(f"unknown part '{unknown}'; parts are first, all, {', '.join(items.PARTS)}; `gpu-check.sh list` has all items")
+    if a.minutes is None:
+        a.minutes = 0 if a.what == ["all"] else FIRST_MINUTES if a.what == ["first"] else PART_MINUTES
+    return a
+
+
+def chosen(words, table):
+    """The items of these words, in the table's order, and a word that names none."""
+    names = set()
+    for word in words:
+        pattern = "*" if word in ("first", "all") else word if "/" in word else f"{word}/*"
+        found = {item.name for item in table if fnmatch.fnmatchcase(item.name, pattern)}
+        if not found:
+            return [], word
+        names |= found
+    return [item for item in table if item.name in names], None
+
+
+def build(check, folder, options):
+    """An item's way with output and limits, but not recorded as finished: another machine has to do it again."""
+    check.limit = 590
+    print("building train, lockstep_cuda and the test programs", flush=True)
+    try:
+        check.run(machine.configure(folder, options), limit=120)
+        check.run(machine.compile_program(folder))
+    except driver.Failed:
+        print(*check.record.output_tail(), sep="\n    ", file=sys.stderr)
+        raise
+
+
+def build_here(check):
+    build(check, BUILD, machine.options_here())
+    machine.link_program_to_toolkit(BUILD / "bin")
+
+
+def prepare(check, a):
+    """Finds or builds the program; True when it had to be built. Exits where neither is possible."""
+    found, reasons = machine.find_program(a.bin)
+    built = False
+    if not found and not a.bin:
+        if not machine.nvidia_smi("name"):
+            sys.exit(no_card(reasons))
+        try:
+            build_here(check)
+            found, more = machine.find_program(None)
+            reasons += more
+            built = True
+        except (driver.Failed, driver.OutOfTime, OSError) as why:
+            reasons.append(f"it cannot be built: {why or 'the minutes of this call were over'}")
+    for reason in reasons:
+        print(f"gpu-check.sh: {reason}", file=sys.stderr)
+    if not found:
+        check.record.note("no program", reasons=reasons)
+        return None
+    check.bin, origin, devices = found
+    if built:
+        origin = "built here"
+    check.card = devices["auto"]["name"]
+    check.emulated = check.card.startswith("Emulated")
+    check.program = machine.identity(check.bin)
+    gpus = [device["name"] for device in devices["devices"] if device["type"] == "cuda"]
+    check.record.note("machine", card=gpus[0] if gpus else check.card, program=check.program, origin=origin, reasons=reasons, cores=os.cpu_count(),
+                      minutes=a.minutes, built=built)
+    print(f"{check.card}; {check.program}, {origin}", flush=True)
+    return built
+
+
+def no_card(reasons):
+    for reason in reasons:
+        print(f"gpu-check.sh: {reason}", file=sys.stderr)
+    print("gpu-check.sh: nvidia-smi lists no GPU here; only `build`, `pack`, `report` and `list` work without one", file=sys.stderr)
+    return 4
+
+
+def new_check(a):
+    check = driver.Check(Record(a.results.resolve(), a.earlier.resolve()), a.minutes)
+    check.root, check.work, check.python = ROOT, BUILD / "work", a.python
+    check.work.mkdir(parents=True, exist_ok=True)
+    os.environ["XDG_CACHE_HOME"] = str(BUILD / "work/cache")  # measured plans: of this check alone
+    os.environ["PATH"] += ":/usr/local/cuda/bin"  # nvcc and compute-sanitizer, where the system does not name them
+    machine.link_toolkit()
+    machine.unpack_packages()
+    return check
+
+
+def close(check, a):
+    report.write(check.record)
+    here = report.counts(check.record.finished(here=True).values())
+    left = [item.name for item in a.items if item.name not in check.record.finished() or check.record.finished()[item.name]["verdict"] == CUT]
+    print(f"{here[OK]} ok, {here[FAILED]} failed, {here[SKIPPED]} skipped in {time.monotonic() - check.began:.0f} s; "
+          f"{len(left)} of {len(a.items)} items are left; {check.record.folder}/report.md")
+
+
+def check_card(a):
+    check = new_check(a)
+    built = prepare(check, a)
+    if built is None:
+        report.write(check.record)
+        return 1
+    try:
+        failed = driver.run(check, a.items, a.again, worked=built)
+    finally:
+        close(check, a)
+    if not check.emulated and "OUT" not in os.environ:
+        print(f"{report.publish(check.record, ROOT / 'bench/results')}.json and .md")
+    return 1 if failed else 0
+
+
+def main(argv):
+    a = arguments(argv)
+    driver.handle_signals()
+    try:
+        if a.what == ["list"]:
+            for item in items.ITEMS:
+                print(f"{item.name:32}about {item.seconds:4} s on a card, at most {item.limit}")
+        elif a.what == ["build"]:
+            build_here(new_check(a))
+        elif a.what == ["pack"]:
+            if not a.bin:
+                build(new_check(a), ROOT / "build/carry", machine.CARRIED_OPTIONS)
+            machine.pack((a.bin or ROOT / "build/carry/bin").resolve())
+            print(f"{ARCHIVE}: {ARCHIVE.stat().st_size / 2**20:.0f} MiB")
+        elif a.what == ["report"]:
+            record = Record(a.results.resolve(), a.earlier.resolve())
+            report.write(record)
+            print(f"{report.publish(record, ROOT / 'bench/results')}.json and .md")
+        else:
+            return check_card(a)
+    except driver.Ended as signalled:
+        number = signalled.args[0]
+        print(f"gpu-check.sh: ended by {signal.Signals(number).name}; what was finished is in {a.results}, and the next call goes on there", file=sys.stderr)
+        return 128 + number
+    except (machine.Unfit, driver.Failed, driver.OutOfTime) as why:
+        print(f"gpu-check.sh: {why}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
