@@ -69,7 +69,7 @@ def chosen(words, table):
 
 def build(check, folder, options):
     """An item's way with output and limits, but not recorded as finished: another machine has to do it again."""
-    check.limit = 590
+    check.begin(590)
     print("building train, lockstep_cuda and the test programs", flush=True)
     try:
         check.run(machine.configure(folder, options), limit=120)

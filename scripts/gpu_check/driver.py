@@ -61,15 +61,18 @@ class Check:
         self.deadline = self.began + 60 * minutes - RESERVE_S if minutes else float("inf")
         self.bin = self.work = self.python = self.root = None
         self.program, self.card, self.emulated = "", "", False
-        self.limit = 0
+        self.item_ends = float("inf")
 
     def left(self):
         return self.deadline - time.monotonic()
 
+    def begin(self, item_limit):
+        self.item_ends = time.monotonic() + item_limit
+
     def run(self, command, limit=None, env=None, fails=True):
         """A command of the current item. Raises Failed where it exits with anything but 0 (not with fails=False), Skipped at 77,
         OutOfTime when the call's minutes are over."""
-        limit = min(limit or self.limit, self.limit)
+        limit = min(limit or float("inf"), self.item_ends - time.monotonic())
         out, err = self.record.outputs()
         command = [str(word) for word in command]
         with open(out, "ab") as out_file, open(err, "ab") as err_file:
@@ -81,7 +84,7 @@ class Check:
             try:
                 child.wait(max(0.1, min(limit, self.left())))
             except subprocess.TimeoutExpired:
-                raise (OutOfTime() if self.left() <= 0 else Failed(f"not through after {limit} s: {' '.join(command)[:200]}")) from None
+                raise (OutOfTime() if self.left() <= 0 else Failed(f"not through after {limit:.0f} s: {' '.join(command)[:200]}")) from None
             finally:
                 end_group(child)
         texts = [path.read_bytes()[start:].decode(errors="replace") for path, start in zip((out, err), starts)]
@@ -113,7 +116,7 @@ def on_signal(number, _frame):
 
 def run_item(check, item):
     """Its verdict, detail and data."""
-    check.limit = item.limit
+    check.begin(item.limit)
     try:
         result = item.work(check)
         detail, data = result if isinstance(result, tuple) else (result, None)
