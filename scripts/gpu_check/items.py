@@ -211,7 +211,7 @@ def profile(network, check):
 def peers(network, batch, precision, check):
     s = sizes(check)
     small_only(check, network)
-    if check.run([check.python, "-c", "import torch"], fails=False).rc:
+    if not shutil.which(check.python) or check.run([check.python, "-c", "import torch"], fails=False).rc:
         raise Skipped(f"{check.python} has no PyTorch (another one: --python)")
     small = ["--torch-device", "cpu", "--rounds", "1", "--seconds", "0.1", "--updates", "4"] if check.emulated else ["--rounds", "2"]
     name = f"{network}:{min(batch, s.batch) if check.emulated else batch}:{precision}"

@@ -21,7 +21,7 @@ python3 tests/device/cuda/gpu_check.py || failed=1
 
 # Real items, in two calls: the second one finds nothing left to do.
 for call in first second; do
-    timeout 120 scripts/gpu-check.sh devices/found beside-cpu/lenet peers/lenet-128-fp32 --minutes 2 --bin "$bin" --results "$work/results" \
+    timeout 120 scripts/gpu-check.sh devices/found beside-cpu/lenet peers/lenet-128-fp32 --minutes 9 --bin "$bin" --results "$work/results" \
         --from "$work/none" --python "$work/no-python" >"$work/$call" 2>&1
     check "$call call: exit" $? 0
 done
