@@ -16,6 +16,7 @@ from machine import ARCHIVE, BUILD, ROOT
 from record import CUT, FAILED, OK, SKIPPED, Record
 
 FIRST_MINUTES, PART_MINUTES = 8, 9
+BUILD_LIMIT_S = 3600  # the minutes of the call end it before, where there are any
 
 USAGE = f"""
   first            everything, what teaches most first, within --minutes (default {FIRST_MINUTES}); call it again and it goes on
@@ -51,7 +52,7 @@ def arguments(argv):
         if unknown:
             ap.error(f"unknown part '{unknown}'; parts are first, all, {', '.join(items.PARTS)}; `gpu-check.sh list` has all items")
     if a.minutes is None:
-        a.minutes = 0 if a.what == ["all"] else FIRST_MINUTES if a.what == ["first"] else PART_MINUTES
+        a.minutes = 0 if a.what == ["all"] or single else FIRST_MINUTES if a.what == ["first"] else PART_MINUTES
     return a
 
 
@@ -69,10 +70,10 @@ def chosen(words, table):
 
 def build(check, folder, options):
     """An item's way with output and limits, but not recorded as finished: another machine has to do it again."""
-    check.begin(590)
+    check.begin(BUILD_LIMIT_S)
     print("building train, lockstep_cuda and the test programs", flush=True)
     try:
-        check.run(machine.configure(folder, options), limit=120)
+        check.run(machine.configure(folder, options))
         check.run(machine.compile_program(folder))
     except driver.Failed:
         print(*check.record.output_tail(), sep="\n    ", file=sys.stderr)
@@ -97,7 +98,7 @@ def prepare(check, a):
             reasons += more
             built = True
         except (driver.Failed, driver.OutOfTime, OSError) as why:
-            reasons.append(f"it cannot be built: {why or 'the minutes of this call were over'}")
+            reasons.append(f"it cannot be built: {why}")
     for reason in reasons:
         print(f"gpu-check.sh: {reason}", file=sys.stderr)
     if not found:

@@ -84,7 +84,7 @@ class Check:
             try:
                 child.wait(max(0.1, min(limit, self.left())))
             except subprocess.TimeoutExpired:
-                raise (OutOfTime() if self.left() <= 0 else Failed(f"not through after {limit:.0f} s: {' '.join(command)[:200]}")) from None
+                raise (OutOfTime("the minutes of this call were over") if self.left() <= 0 else Failed(f"not through after {limit:.0f} s: {' '.join(command)[:200]}")) from None
             finally:
                 end_group(child)
         texts = [path.read_bytes()[start:].decode(errors="replace") for path, start in zip((out, err), starts)]
@@ -125,8 +125,8 @@ def run_item(check, item):
         return SKIPPED, str(why), None
     except Failed as why:
         return FAILED, str(why), None
-    except OutOfTime:
-        return CUT, "the minutes of this call were over", None
+    except OutOfTime as why:
+        return CUT, str(why), None
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:  # an item's own fault stops no other
         return FAILED, f"{type(error).__name__}: {error}", None
 
