@@ -89,8 +89,12 @@ def test_program(name, cases, check):
     if check.emulated:
         env.update(LOCKSTEP_TEST_FLOPS_MAX=sizes(check).flops_max, LOCKSTEP_EMULATED_LIBRARIES="1")
     done = check.run([check.bin / f"test_{name}", *([cases] if cases else [])], env=env)
-    lines = [line for line in done.err.splitlines() if " against ref" in line]
-    return "; ".join(lines) or next((line.strip() for line in done.err.splitlines() if "PASSED" in line), "passed")
+    rows = re.findall(r" against ref, .*: (\d+) cases, \d+ failed, (\d+) too large .* of a tolerance: ([0-9.]+) \((.*)\)", done.err)
+    if not rows:
+        return next((line.strip() for line in done.err.splitlines() if "PASSED" in line), "passed")
+    cases, too_large = (sum(int(row[i]) for row in rows) for i in (0, 1))
+    worst = max(rows, key=lambda row: float(row[2]))
+    return f"{cases} cases" + (f", {too_large} too large" if too_large else "") + f"; largest share of a tolerance {worst[2]} ({worst[3]})"
 
 
 def whole_training(check):
