@@ -8,6 +8,10 @@
   bench/cost_model.py layers   CONFIG.ini --device h200 [TRAIN OPTIONS...]
       each operator, measured (`--layers`, on the device that the configuration has) beside its prediction, by kind and one by one
 
+  bench/cost_model.py shares
+      operators of traced updates on this machine's CPU beside their predictions, by algorithm: by the ratio the shares of
+      src/cli/bench/cost_cpu.def are wrong
+
 --out NAME writes NAME.md, and the predictions as NAME.json. --train: the program (./train).
 """
 import argparse
@@ -203,12 +207,52 @@ def layers(a):
     return lines + table(["operator", "layer", "algorithm", "measured", "predicted", "ratio", "bound by", "reason"], found), prediction
 
 
+# --- shares --------------------------------------------------------------------------------------
+
+def traced(a, network, updates=10, first=3):
+    """Seconds of each operator, "layer operator": a quick one of its times in several updates."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([a.train, *options(network, CPU_BATCH), "--set", "device.type=cpu", "--set", f"train.max_updates={updates}",
+                               "--set", "data.test_samples=128", "--quiet", "--trace", f"{folder}/trace.json", "--trace-updates",
+                               f"{first}:{updates}", "--run-dir", f"{folder}/run"], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{network}: exit {done.returncode}\n{done.stderr}")
+        spans = json.loads(pathlib.Path(folder, "trace.json").read_text())["traceEvents"]
+    times = {}
+    for span in spans:
+        if span.get("ph") == "X" and span.get("cat") != "host":
+            times.setdefault(span["name"], []).append(span["dur"] * 1e-6)
+    return {name: sorted(values)[len(values) // 4] for name, values in times.items()}
+
+
+def shares(a):
+    sums, record = {}, {}
+    for network in [*NETWORKS, "mobilenet"]:
+        prediction, times = predict(a, network, "cpu"), traced(a, network)
+        record[network] = prediction["figures"]
+        for row in prediction["instructions"]:
+            measured_s = times.get(f"{row['layer']} {row['operator']}")
+            if measured_s:
+                algorithm = row["algorithm"].split(" f(")[0].split(":")[0]
+                cells = sums.setdefault((row["operator"], algorithm), {}).setdefault(network, [0, 0])
+                cells[0] += measured_s
+                cells[1] += row["seconds"]
+    networks, rows = list(record), []
+    for (operator, algorithm), cells in sorted(sums.items()):
+        whole, predicted = (sum(c[i] for c in cells.values()) for i in (0, 1))
+        rows.append([operator, algorithm, f"{whole * 1e3:.1f}", f"{predicted / whole:.2f}",
+                     *(f"{cells[n][1] / cells[n][0]:.2f}" if n in cells else "" for n in networks)])
+    rates = ", ".join(f"{f['fp32_flops_per_second'] * 1e-9:.0f}" for f in record.values())
+    lines = [f"predicted / measured; matrix product {rates} GFLOP/s", ""]
+    return lines + table(["operator", "algorithm", "measured, ms", "all", *networks], rows), record
+
+
 def version(a):
     return subprocess.run([a.train, "--version"], capture_output=True, text=True).stdout.splitlines()[0]
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("part", choices=["scale", "updates", "layers"])
+parser.add_argument("part", choices=["scale", "updates", "layers", "shares"])
 parser.add_argument("config", nargs="?")
 parser.add_argument("--device", default="h200")
 parser.add_argument("--networks", default=",".join(NETWORKS), help="of updates")
@@ -220,7 +264,7 @@ parser.add_argument("--out")
 a, a.options = parser.parse_known_args()
 if (a.part == "layers") != bool(a.config):
     parser.error("CONFIG.ini goes with layers, and with nothing else")
-text, record = {"scale": scale, "updates": updates, "layers": layers}[a.part](a)
+text, record = {"scale": scale, "updates": updates, "layers": layers, "shares": shares}[a.part](a)
 print("\n".join(text))
 if isinstance(record, dict) and a.part == "scale":
     record = {network: {k: v for k, v in m.items() if k != "instructions"} for network, m in record.items()}

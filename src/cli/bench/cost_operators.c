@@ -143,24 +143,15 @@ void ls_cost_on_gpu(const ls_op_desc *desc, ls_cost_item *item) {
 
 // --- CPU ------------------------------------------------------------------------------------------
 
-// Shares of the matrix product's rate and of the bandwidth of adding arrays that an operator of the cpu device attains. Fitted to
-// `train bench --layers` of lenet, resnet20, resnet9 and airbench94: docs/cost-model.md has the machine, the fit and what is left.
 enum { FORWARD, DATA, WEIGHT, ANY };
 static const struct {
     ls_op_family family;
-    int direction;         // DATA: of all but weights
-    const char *algorithm; // it begins like this
+    int direction;
+    const char *algorithm;
     double rate, memory;
 } on_cpu[] = {
-    { LS_FAMILY_conv, FORWARD, "winograd", 1.0, 0.5 }, { LS_FAMILY_conv, DATA, "winograd", 0.9, 0.65 },
-    { LS_FAMILY_conv, WEIGHT, "winograd", 0.7, 0.5 }, { LS_FAMILY_conv, FORWARD, "onednn", 1.5, 1.5 },
-    { LS_FAMILY_conv, DATA, "onednn", 1.35, 0.6 }, { LS_FAMILY_conv, WEIGHT, "onednn", 1.3, 2.0 },
-    { LS_FAMILY_conv, FORWARD, "own grouped", 2.0, 0.65 }, { LS_FAMILY_conv, DATA, "own grouped", 1.5, 0.55 },
-    { LS_FAMILY_conv, WEIGHT, "own grouped", 0.95, 0.5 }, { LS_FAMILY_conv, WEIGHT, "", 2.0, 0.5 },
-    { LS_FAMILY_conv, ANY, "", 1.5, 0.4 }, { LS_FAMILY_linear, ANY, "", 0.8, 0.3 },
-    { LS_FAMILY_norm, FORWARD, "", 0.4, 1.0 }, { LS_FAMILY_norm, DATA, "", 1.0, 0.55 },
-    { LS_FAMILY_pool, ANY, "", 1.0, 0.45 }, { LS_FAMILY_augment, ANY, "", 1.0, 0.12 },
-    { LS_FAMILY_COUNT, ANY, "", 1.0, 0.6 }, // any other
+#define CPU(family, direction, algorithm, rate, memory) { LS_FAMILY_##family, direction, algorithm, rate, memory },
+#include "cli/bench/cost_cpu.def"
 };
 
 static int direction_of(ls_op op) {
@@ -190,7 +181,7 @@ static double products_of(const ls_op_desc *desc, const char *algorithm) {
 
 // A GELU's error function and exponential, an element, at the rate of the matrix product; 0: there is none.
 static double gelu_work(const ls_op_desc *desc) {
-    enum { GELU_FORWARD = 60, GELU_BACKWARD = 75 };
+    enum { GELU_FORWARD = 20, GELU_BACKWARD = 40 };
     const ls_op_family family = ls_op_family_of(desc->op);
     if (desc->op == LS_OP_GELU_FORWARD) return GELU_FORWARD * (double)ls_nchw_count(desc->attr.elementwise.shape);
     if (desc->op == LS_OP_GELU_BACKWARD) return GELU_BACKWARD * (double)ls_nchw_count(desc->attr.elementwise.shape);
