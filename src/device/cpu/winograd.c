@@ -70,6 +70,11 @@ int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant vari
     return variants[variant].kernel == attr->kernel_h && attr->pad_h < attr->kernel_h;
 }
 
+enum {
+    FEW_OUTPUTS = 128,      // of a channel: it takes longer to transform filters than to convolve
+    LARGE_FILTERS = 2 << 20 // bytes: transformed, they do not stay in the cache
+};
+
 double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width) {
     if (!ls_winograd_can(attr, op, variant)) return 0;
     const int in = attr->src.c, out = attr->dst.c;
@@ -78,6 +83,8 @@ double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant 
     const double direct = (double)ls_conv_taps(attr) * attr->dst.h * attr->dst.w * in * out;
     const double own = variants[variant].cost * side * side * divide_up(attr->dst.h, tile) *
                        divide_up(attr->dst.w, tile) * round_up(in, vector_width) * round_up(out, vector_width);
+    const double filters = (double)ls_conv_taps(attr) * in * out * sizeof(float);
+    if (attr->dst.n * attr->dst.h * attr->dst.w < FEW_OUTPUTS && filters > LARGE_FILTERS) return 0;
     // At 2 and above every measured layer gained (F(2,3): at 1.5).
     return direct >= own * (variant == LS_WINOGRAD_F23 ? 1.5 : 2.0) ? direct / own : 0;
 }

@@ -81,9 +81,34 @@ static void the_rule(void **state) {
     }
 }
 
+// Of one 4x4 map after another: the transformed filters of 512 channels do not stay in the cache, those of 128 do.
+static void few_outputs_of_large_filters(void **state) {
+    (void)state;
+    static const struct {
+        int samples, channels;
+        const char *algorithm;
+    } rows[] = { { 1, 512, "onednn" }, { 7, 512, "onednn" }, { 8, 512, "winograd f(4,3)" },
+        { 1, 128, "winograd f(4,3)" } };
+    static const ls_op passes[] = { LS_OP_CONV_FORWARD, LS_OP_CONV_BACKWARD_DATA, LS_OP_CONV_BACKWARD_WEIGHT };
+    ls_device *device;
+    succeed(ls_device_open("cpu", &(ls_device_options){ .threads = 1, .vector_width = 8 }, &device, NULL));
+    for (size_t i = 0; i < 3 * sizeof rows / sizeof *rows; i++) {
+        ls_op_desc desc = conv(passes[i % 3], rows[i / 3].channels, 3, 1);
+        desc.attr.conv.src = desc.attr.conv.dst = (ls_nchw){ rows[i / 3].samples, rows[i / 3].channels, 4, 4 };
+        ls_plan *plan;
+        succeed(device->api->plan_new(device, &desc, &plan));
+        if (strncmp(plan->algorithm, rows[i / 3].algorithm, strlen(rows[i / 3].algorithm)) != 0)
+            fail_msg("%d samples of %d channels, pass %d: %s, expected %s", rows[i / 3].samples, rows[i / 3].channels,
+                (int)(i % 3), plan->algorithm, rows[i / 3].algorithm);
+        device->api->plan_free(plan);
+    }
+    ls_device_close(device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_rule),
+        cmocka_unit_test(few_outputs_of_large_filters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
