@@ -211,7 +211,7 @@ static ls_nccl *open_version(int wanted, double timeout_s) {
 }
 
 static ls_status sum(ls_nccl *peers) {
-    float data[4];
+    float data[4] = { 0 };
     return ls_nccl_all_reduce(peers, data, 4, LS_F32, LS_COLLECT_SUM, 7, NULL);
 }
 
@@ -235,7 +235,7 @@ static void *ask(void *context) {
 static void health_is_asked_beside_launches(void **unused) {
     (void)unused;
     asking a = { .peers = open_version(22809, 60), .status = LS_SUCCESS };
-    float data[4];
+    float data[4] = { 0 };
     pthread_t thread;
     pthread_create(&thread, NULL, ask, &a);
     must(ls_nccl_register_memory(a.peers, data, sizeof data));
