@@ -187,6 +187,10 @@ macro(lockstep_cuda_emulation)
   endif()
 endmacro()
 
+# nccl.c is in this test, against tests/emulation/nccl.h, whose functions the test has.
+set_source_files_properties("${CMAKE_SOURCE_DIR}/tests/device/cuda/test_nccl_calls.c" PROPERTIES
+  INCLUDE_DIRECTORIES "${CMAKE_SOURCE_DIR}/tests/emulation" COMPILE_DEFINITIONS LS_WITH_NCCL)
+
 function(lockstep_cuda_emulated target)
   target_include_directories(${target} BEFORE PRIVATE "${CMAKE_SOURCE_DIR}/tests/emulation")
   target_compile_definitions(${target} PRIVATE LS_EMULATED_CUDA)

@@ -88,7 +88,7 @@ enum { LS_TTA_OFF, LS_TTA_FLIP, LS_TTA_FLIP_SHIFT }; // eval.tta
 enum { LS_PROGRESS_AUTO, LS_PROGRESS_BAR, LS_PROGRESS_LINES, LS_PROGRESS_OFF };
 enum { // dist.backend
     LS_BACKEND_AUTO,
-#define COLLECTIVE(NAME, name, plugin) LS_BACKEND_##NAME,
+#define COLLECTIVE(NAME, name, plugin, network_sums) LS_BACKEND_##NAME,
 #include "base/plugins.def"
     LS_BACKEND_MPI,
     LS_BACKEND_SELF

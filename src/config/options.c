@@ -73,7 +73,7 @@ static const char *const devices_words[] = {
 };
 static const char *const backends_words[] = {
     "auto",
-#define COLLECTIVE(NAME, name, plugin) #name,
+#define COLLECTIVE(NAME, name, plugin, network_sums) #name,
 #include "base/plugins.def"
     "mpi",
     "self",

@@ -62,6 +62,8 @@ typedef struct {
     // In the environment, for tests: "1" where ranks that share a GPU are not refused, as the library is made to take
     // each for a host of its own (NCCL_HOSTID).
     const char *shared_gpu_variable;
+    // In the environment, for the library: "0" where switches of the network add nothing. Set in ordered mode.
+    const char *network_sums_variable;
 } ls_collective_row;
 
 const ls_collective_row *ls_collective_find(const char *name); // NULL: no collective has that name

@@ -77,7 +77,8 @@ ls_status ls_device_open(
 }
 
 static const ls_collective_row collectives[] = {
-#define COLLECTIVE(NAME, name, plugin) { #name, #NAME, #plugin, "LOCKSTEP_" #NAME "_SHARED_GPU" },
+#define COLLECTIVE(NAME, name, plugin, network_sums) \
+    { #name, #NAME, #plugin, "LOCKSTEP_" #NAME "_SHARED_GPU", network_sums },
 #include "base/plugins.def"
 };
 

@@ -145,7 +145,7 @@ static void buckets_complete(ls_update *u, int up_to) {
             narrow(u, b);
             end_part(u, LS_OP_KIND_GRADIENTS);
         }
-        if (u->micros_left <= 1 && u->reducer) ls_reducer_launch(u->reducer, u->launched);
+        if (u->micros_left <= 1 && u->reducer && b->sum >= 0) ls_reducer_launch(u->reducer, b->sum);
         u->launched++;
     }
 }

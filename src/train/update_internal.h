@@ -16,6 +16,7 @@ _Static_assert(sizeof(ls_train_state) <= LS_RECORD_BYTES && sizeof(ls_micro_resu
 typedef struct {
     ls_range range;
     int end_param;        // complete when the first end_param parameters of the store's order are
+    int sum;              // the reducer's number of it; -1: the next bucket's sum carries it
     ls_plan *fix, *unfix; // ordered mode
     ls_plan *cast;        // trained ones, where gradients travel in bf16
 } ls_planned_bucket;
@@ -36,7 +37,7 @@ struct ls_update {
     ls_reducer *reducer; // NULL with one rank
     ls_graph_capture *capture;
     ls_planned_bucket *buckets; // trained ones, then at most one of statistics
-    int bucket_count, trained_buckets;
+    int bucket_count, trained_buckets, sum_count;
     ls_running_step *running;
     int running_count;
     ls_plan *stats, *step_control, *cast_to_f32;

@@ -31,6 +31,14 @@ static ls_status new_control_memory(ls_update *u) {
     return LS_SUCCESS;
 }
 
+// The statistics lie behind the last trained bucket and are complete hardly later: where both are of one type, one sum
+// is of both.
+static void number_sums(ls_update *u) {
+    const int last = u->trained_buckets - 1,
+              joined = last >= 0 && u->bucket_count > u->trained_buckets && !u->store->wire;
+    for (int b = 0; b < u->bucket_count; b++) u->buckets[b].sum = joined && b == last ? -1 : u->sum_count++;
+}
+
 // Buckets of trained tensors in completion order; the statistics are one more, complete when the backward pass ends.
 static ls_status cut_buckets(ls_update *u, size_t bucket_bytes) {
     const ls_param_store *a = u->store;
@@ -58,6 +66,7 @@ static ls_status cut_buckets(ls_update *u, size_t bucket_bytes) {
     if (a->statistic_elements)
         u->buckets[u->bucket_count++] =
             (ls_planned_bucket){ .range = { a->trained_elements, a->statistic_elements }, .end_param = -1 };
+    number_sums(u);
 done:
     free(offsets);
     free(elements);
@@ -152,13 +161,16 @@ static ls_status plan_average(ls_update *u) {
     return a->copy ? new_plan(u, &cast, &u->cast_weights) : LS_SUCCESS;
 }
 
-// What ranks sum: fixed point in ordered mode, else gradients in bf16 or fp32; statistics are never in bf16.
+// What ranks sum: fixed point in ordered mode, else gradients in bf16 or fp32; statistics are never in bf16. index: of a
+// bucket that has a sum, which begins with what it carries.
 static ls_bucket summed(const ls_update *u, int index) {
-    const ls_range *r = &u->buckets[index].range;
+    const ls_planned_bucket *b = &u->buckets[index];
+    const ls_range *from = index > 0 && b[-1].sum < 0 ? &b[-1].range : &b->range;
+    const int64_t count = b->range.first + b->range.count - from->first;
     int wire = u->store->wire && index < u->trained_buckets;
     ls_slab *slab = u->ordered ? u->store->fixed : wire ? u->store->wire : u->store->grad;
     ls_dtype dtype = u->ordered ? LS_I64 : wire ? LS_BF16 : LS_F32;
-    return (ls_bucket){ ls_param_store_range(slab, r->first, r->count, ls_dtype_bytes(dtype)), r->count, dtype };
+    return (ls_bucket){ ls_param_store_range(slab, from->first, count, ls_dtype_bytes(dtype)), count, dtype };
 }
 
 static ls_status adopt_slabs(ls_update *u) {
@@ -172,18 +184,19 @@ static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
     if (ls_comm_get_info(u->comm)->world_size == 1 && !u->collective) return LS_SUCCESS;
     ls_status status = u->collective ? adopt_slabs(u) : LS_SUCCESS;
     ls_bucket *buckets;
-    ls_keep_first(&status, LS_NEW(buckets, u->bucket_count, "reducer of %d buckets", u->bucket_count));
+    ls_keep_first(&status, LS_NEW(buckets, u->sum_count, "reducer of %d buckets", u->sum_count));
     if (ls_failed(status)) {
         free(buckets);
         return ls_comm_agree(u->comm, status, NULL); // as the other ranks do in ls_reducer_new
     }
-    for (int b = 0; b < u->bucket_count; b++) buckets[b] = summed(u, b);
+    for (int b = 0; b < u->bucket_count; b++)
+        if (u->buckets[b].sum >= 0) buckets[u->buckets[b].sum] = summed(u, b);
     ls_reducer_options options = { .comm = u->comm,
         .device = u->device,
         .queue = u->queue,
         .collective = u->collective,
         .buckets = buckets,
-        .bucket_count = u->bucket_count,
+        .bucket_count = u->sum_count,
         .overlap = cfg->dist_overlap,
         .stamps = u->stamps };
     status = ls_reducer_new(&options, &u->reducer);
@@ -196,9 +209,21 @@ static ls_status start_state(ls_update *u, const ls_config *cfg) {
     return ls_update_write_state(u, &(ls_train_state){ .loss_scale = scale, .bad_element = -1 });
 }
 
+// With auto by what a rank computes in an update and what is summed of it.
+static size_t bucket_bytes(const ls_update *u, const ls_config *cfg) {
+    const ls_comm_info *info = ls_comm_get_info(u->comm);
+    const double samples = (double)cfg->train_global_batch / info->world_size;
+    const ls_bucket_facts facts = { .ranks = info->world_size,
+        .hosts = info->hosts,
+        .on_queue = u->collective != NULL,
+        .bytes = (double)u->store->trained_elements * (double)(u->ordered ? sizeof(int64_t) : sizeof(float)),
+        .flops = samples * ls_graph_training_flops(u->store->graph) };
+    return ls_buckets_bytes(cfg, &facts);
+}
+
 // What a rank does alone.
 static ls_status prepare(ls_update *u, const ls_config *cfg) {
-    LS_TRY(cut_buckets(u, (size_t)cfg->dist_bucket_bytes));
+    LS_TRY(cut_buckets(u, bucket_bytes(u, cfg)));
     LS_TRY(new_control_memory(u));
     for (int b = 0; b < u->bucket_count; b++) LS_TRY(plan_bucket(u, b));
     LS_TRY(plan_step_control(u, cfg));
@@ -292,9 +317,11 @@ void ls_update_inputs(const ls_update *u, ls_program_inputs *inputs) {
 }
 
 int ls_update_bucket(const ls_update *u, int index, size_t *bytes, int *end_param) {
-    if (index >= u->bucket_count) return 0;
-    ls_bucket b = summed(u, index);
+    int at = 0;
+    while (at < u->bucket_count && u->buckets[at].sum != index) at++;
+    if (at == u->bucket_count) return 0;
+    ls_bucket b = summed(u, at);
     *bytes = (size_t)b.count * ls_dtype_bytes(b.dtype);
-    *end_param = u->buckets[index].end_param;
+    *end_param = u->buckets[at].end_param;
     return 1;
 }

@@ -230,7 +230,7 @@ static void devices_open_by_name(void **unused) {
 static void plugins_and_their_collectives(void **unused) {
     (void)unused;
     static const char *const collectives[] = {
-#define COLLECTIVE(NAME, name, plugin) #name,
+#define COLLECTIVE(NAME, name, plugin, network_sums) #name,
 #include "base/plugins.def"
     };
     for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {

@@ -90,6 +90,7 @@ enum cudaDeviceAttr {
 #define cudaEventDefault 0x00
 #define cudaEventBlockingSync 0x01
 #define cudaEventDisableTiming 0x02
+#define cudaGraphInstantiateFlagUseNodePriority 8
 #define cudaHostAllocDefault 0x00
 #define cudaHostAllocPortable 0x01
 

@@ -118,6 +118,7 @@ static void set(settings *into, const std::string &key, const std::string &value
         { "collective_hang", &into->collective_hang },
         { "collective_open_fail", &into->collective_open_fail },
         { "idle", &into->idle },
+        { "report", &into->report },
     };
     for (const auto &row : numbers) {
         if (key == row.key) {
@@ -135,7 +136,7 @@ static void set(settings *into, const std::string &key, const std::string &value
         into->skip_barrier = value;
     } else {
         die("LOCKSTEP_EMULATION: '%s' is no setting; there are seed, memory, devices, sm, multiprocessors, driver, "
-            "runtime, name, malloc_fail, launch_fail, drop_wait, skip_barrier, backlog, protect, idle, collective, "
+            "runtime, name, malloc_fail, launch_fail, drop_wait, skip_barrier, backlog, protect, idle, report, collective, "
             "collective_version, collective_rank, collective_delay, collective_fail, collective_hang, collective_open_fail",
             key.c_str());
     }

@@ -35,6 +35,7 @@ struct settings {
     long collective_rank = -1;                       // the faults below are this rank's; -1: every rank's
     long collective_delay = 0, collective_fail = 0, collective_hang = 0, collective_open_fail = 0;
     long idle = 5; // ms
+    long report = 0;
 };
 extern settings &config;
 

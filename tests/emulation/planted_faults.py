@@ -28,6 +28,7 @@ TRAIN = "src/train"
 LIMIT_S = 240  # of a test program; far above what it takes
 
 OPERATORS, SEAM, QUEUES, TRAINING = "test_device_cuda_operators", "test_device_cuda_vendor", "test_device_cuda_queue", "test_train_cuda"
+NCCL_CALLS = "test_device_cuda_nccl_calls"
 COLLECTIVE, COLLECTIVE_FAULTS, THREADS = "test_device_cuda_collective", "test_device_cuda_collective_faults", "test_device_cuda_threads"
 EMULATION = "tests/emulation"
 
@@ -93,8 +94,19 @@ FAULTS = [
     Fault("a thread does not say which GPU it means", f"{CUDA}/cuda.h", "return cudaSetDevice(device->index);",
           "(void)device;\n    return cudaSuccess;", (THREADS,)),
     Fault("a collective is not counted", f"{CUDA}/collective.c",
-          "    ls_cuda_count_collective((uint64_t *)(void *)collective->progress->address, tag, queue->stream);\n", "",
-          (COLLECTIVE, COLLECTIVE_FAULTS)),
+          "    ls_cuda_count_collective((uint64_t *)(void *)collective->count->address,\n"
+          "        (uint64_t *)(void *)collective->progress->address, tag, queue->stream);\n", "", (COLLECTIVE, COLLECTIVE_FAULTS)),
+    Fault("NCCL: health does not take the lock", f"{CUDA}/nccl.c", "pthread_mutex_trylock(&peers->lock) != 0", "0", (NCCL_CALLS,)),
+    Fault("NCCL: health waits for a launch", f"{CUDA}/nccl.c", "pthread_mutex_trylock(", "pthread_mutex_lock(", (NCCL_CALLS,)),
+    Fault("NCCL: a launch does not take the lock", f"{CUDA}/nccl.c",
+          "    pthread_mutex_lock(&peers->lock);\n    ls_status status = all_reduce(", "    ls_status status = all_reduce(", (NCCL_CALLS,)),
+    Fault("NCCL: symmetric windows before 2.30.7", f"{CUDA}/nccl.c", "VERSION_OF_WINDOWS = 23007", "VERSION_OF_WINDOWS = 23006",
+          (NCCL_CALLS,)),
+    Fault("the count of collectives is not kept", f"{KERNELS}/collective.cu", "++*count <<", "(*count + 1) <<", (COLLECTIVE,)),
+    Fault("captured collectives lose their priority", f"{CUDA}/queue.c", "captured, cudaGraphInstantiateFlagUseNodePriority)",
+          "captured, 0)", (COLLECTIVE,)),
+    Fault("the queue of gradients has no priority", f"{CUDA}/queue.c", 'strcmp(name, "gradients") == 0', 'strcmp(name, "gradient") == 0',
+          (COLLECTIVE,)),
     Fault("a collective's tag is off by one", f"{KERNELS}/collective.cu", "static_cast<int64_t>(tag) + 1) & most",
           "static_cast<int64_t>(tag)) & most", (COLLECTIVE, COLLECTIVE_FAULTS)),
     Fault("maxima are sums", f"{EMULATION}/peers.cc", "op == LS_COLLECT_MAX, tag", "op == LS_COLLECT_MAX && false, tag", (COLLECTIVE,)),

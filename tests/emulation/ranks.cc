@@ -287,7 +287,8 @@ static std::string meet(const uint8_t id[ID_BYTES], double timeout_s, bool *time
     int device = 0;
     (void)cudaGetDevice(&device);
     if (cudaDeviceGetPCIBusId(mine->gpu, sizeof mine->gpu, device) != cudaSuccess) return "no device";
-    const char *host = getenv("NCCL_HOSTID");
+    const char *host = getenv("NCCL_HOSTID"), *switches = getenv("NCCL_NVLS_ENABLE");
+    if (config.report) fprintf(stderr, "emulated NCCL: NCCL_NVLS_ENABLE=%s\n", switches ? switches : "");
     snprintf(mine->host, sizeof mine->host, "%s", host ? host : "");
     mine->version = library_version();
     mine->joined.store(1, std::memory_order_release);

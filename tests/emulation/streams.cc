@@ -5,6 +5,7 @@
 #include "emulation.h"
 
 #include <deque>
+#include <map>
 #include <set>
 #include <thread>
 #include <vector>
@@ -23,6 +24,7 @@ struct node {
     std::function<void()> run;
     joint_maker make; // not empty: a joint in place of run
     std::vector<size_t> before; // nodes that must have run
+    int priority;               // of the stream that it was captured in
 };
 
 struct capture {
@@ -60,7 +62,7 @@ struct work {
 } // namespace emu
 
 struct CUstream_st {
-    int device;
+    int device, priority;
     bool blocking; // waits for the default stream, and that for it
     bool destroyed;
     std::deque<emu::work> queue;
@@ -365,7 +367,7 @@ static cudaError_t push(CUstream_st *s, work w) {
 static cudaError_t capture_node(
     CUstream_st *s, const char *name, bool kernel, std::function<void()> run, joint_maker make = {}) {
     if (s->capture->broken) return cudaErrorStreamCaptureInvalidated;
-    s->capture->nodes.push_back({ name, kernel, std::move(run), std::move(make), s->last });
+    s->capture->nodes.push_back({ name, kernel, std::move(run), std::move(make), s->last, s->priority });
     s->last = { s->capture->nodes.size() - 1 };
     return cudaSuccess;
 }
@@ -456,13 +458,16 @@ static cudaError_t check_host_wait(CUevent_st *event) {
     return unsafe_call();
 }
 
-static cudaError_t make_stream(cudaStream_t *stream, unsigned flags) {
+static const int HIGHEST_PRIORITY = -5; // the lowest is 0
+
+static cudaError_t make_stream(cudaStream_t *stream, unsigned flags, int priority) {
     *stream = nullptr;
     if (flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
     if (sticky() != cudaSuccess) return sticky();
     CUstream_st *s = new CUstream_st();
     s->device = current_device();
     s->blocking = !(flags & cudaStreamNonBlocking);
+    s->priority = std::clamp(priority, HIGHEST_PRIORITY, 0);
     streams.push_back(s);
     *stream = s;
     return cudaSuccess;
@@ -516,6 +521,20 @@ static cudaError_t end_capture(CUstream_st *s, cudaGraph_t *graph) {
     return cudaSuccess;
 }
 
+// report=1: how many nodes have which priority, the highest first. Only a test reads it: no order of nodes follows from it.
+static void report_graph(const std::vector<node> &nodes, bool by_node) {
+    std::map<int, std::pair<int, int>> counts; // all nodes, and collectives
+    for (const node &n : nodes) {
+        auto &count = counts[by_node ? n.priority : 0];
+        count.first++;
+        count.second += n.make ? 1 : 0;
+    }
+    fprintf(stderr, "emulated CUDA: graph of %zu nodes", nodes.size());
+    for (const auto &[priority, count] : counts)
+        fprintf(stderr, "; %d of priority %d, %d of them collectives", count.first, priority, count.second);
+    fprintf(stderr, "\n");
+}
+
 static cudaError_t launch_graph(CUgraphExec_st *exec, CUstream_st *s) {
     if (sticky() != cudaSuccess) return sticky();
     if (s->capture) return break_capture(s->capture.get(), cudaErrorStreamCaptureUnsupported); // no graphs in graphs here
@@ -542,18 +561,17 @@ template <typename F> static cudaError_t on_stream(cudaStream_t stream, F body) 
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
-    return call([=] { return emu::make_stream(stream, flags); });
+    return cudaStreamCreateWithPriority(stream, flags, 0);
 }
 cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) {
-    (void)priority;
-    return cudaStreamCreateWithFlags(stream, flags);
+    return call([=] { return emu::make_stream(stream, flags, priority); });
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *lowest, int *highest) {
     return call([=] {
         *lowest = 0;
-        *highest = -5;
+        *highest = emu::HIGHEST_PRIORITY;
         return cudaSuccess;
     });
 }
@@ -685,10 +703,11 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags) {
-    (void)flags;
     return call([=] {
         *exec = nullptr;
-        if (emu::graphs.count(graph) == 0) return cudaErrorInvalidValue;
+        if (emu::graphs.count(graph) == 0 || (flags & ~static_cast<unsigned long long>(cudaGraphInstantiateFlagUseNodePriority)))
+            return cudaErrorInvalidValue;
+        if (emu::config.report) emu::report_graph(graph->nodes, flags != 0);
         *exec = new CUgraphExec_st();
         (*exec)->graph = std::make_shared<emu::runnable_graph>();
         (*exec)->graph->nodes = graph->nodes;

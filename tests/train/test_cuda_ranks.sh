@@ -86,6 +86,17 @@ check "bf16 on the way: other weights" "$([ "$(field wire weights_hash)" != "$(f
 check "bf16 on the way: loss within 1 %" "$(awk -v a="$(field wire train_loss)" -v b="$(field fast train_loss)" \
   'BEGIN { d = a - b; if (d < 0) d = -d; print (b > 0 && d < 0.01 * b) ? "yes" : "no: " a " and " b }')" yes
 
+# Switches add in no order that could be kept: not in ordered mode, whatever the environment says; else as it says.
+export NCCL_NVLS_ENABLE=1
+# shellcheck disable=SC2086 # several words
+same ordered-switches one 2 seed=8,report=1 $ordered
+check "ordered: NCCL's switches" "$(grep -c 'NCCL_NVLS_ENABLE=0$' "$work/ordered-switches.log")" 2
+check "ordered: a line" "$(grep -c '^warning: NCCL_NVLS_ENABLE=1 in the environment is taken as 0' "$work/ordered-switches.log")" 1
+same fast-switches fast 2 seed=8,report=1
+check "fast: NCCL's switches" "$(grep -c 'NCCL_NVLS_ENABLE=1$' "$work/fast-switches.log")" 2
+check "fast: no line" "$(grep -c '^warning: NCCL_NVLS' "$work/fast-switches.log")" 0
+unset NCCL_NVLS_ENABLE
+
 # Without NCCL sums go through host memory, and the reason is told; where one rank alone lacks it, nothing begins.
 export LOCKSTEP_EMULATION=devices=4,seed=1,collective=0
 ranks 2 120 "$bin/train" "$work/run.ini" --run-dir "$work/without" --set device.type=cuda >"$work/without.log" 2>&1

@@ -45,6 +45,11 @@ done
 # Three ranks on two hosts, that sum by hosts.
 LOCKSTEP_TEST_HOSTS=0,1,1 train cpu-hosts 3 --set device.type=cpu --set run.deterministic=true --set dist.hierarchy=on
 same cpu-hosts cpu-1
+# However the gradients are cut into sums.
+for bytes in 4096 9000; do
+  train cpu-buckets-$bytes 3 --set device.type=cpu --set run.deterministic=true --set dist.bucket_bytes=$bytes
+  same cpu-buckets-$bytes cpu-1
+done
 train cpu-resident 2 --set device.type=cpu --set run.deterministic=true --set data.loader=resident
 same cpu-resident cpu-1
 for option in flip=false flip=alternating cutout=0 brightness=0 contrast=0 crop_scale=0 mixup=0 cutmix=0; do

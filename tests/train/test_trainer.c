@@ -212,6 +212,7 @@ static void a_bucket_for_each_tensor(void **state) {
         ls_train_summary summary;
         must(run_open(&r, path, (const char *const *const[RUN_LISTS_MAX]){ common, bytes[i] }));
         assert_int_equal(r.trainer->update->bucket_count, buckets[i]);
+        assert_int_equal(r.trainer->update->sum_count, buckets[i] - 1); // the statistics go with the last trained one
         must(ls_trainer_run(r.trainer, NULL, 0, &summary));
         hash[i] = summary.weights_hash;
         run_close(&r);

@@ -10,24 +10,31 @@
 struct ls_collective {
     ls_cuda_device *device;
     ls_nccl *nccl;
+    ls_slab *count;    // on the device: collectives completed
     ls_slab *progress; // pinned: one word, see kernels/collective.h
 };
+
+static void free_memory(const ls_collective *collective) {
+    ls_cuda_slab_free(collective->count);
+    ls_cuda_slab_free(collective->progress);
+}
 
 static ls_status collective_open(ls_device *device, const uint8_t id[LS_COLLECTIVE_ID_BYTES], int rank, int world_size,
     double timeout_s, ls_collective **out) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
     LS_TRY_CUDA(ls_cuda_enter(cuda));
     ls_status status;
+    static const char what[] = "progress of collectives";
     ls_collective *made;
     LS_TRY(LS_NEW(made, 1, "collectives"));
     made->device = cuda;
-    LS_TRY_GOTO(
-        ls_cuda_slab_new(device, LS_MEMORY_PINNED, sizeof(uint64_t), "progress of collectives", &made->progress));
+    LS_TRY_GOTO(ls_cuda_slab_new(device, LS_MEMORY_DEVICE, sizeof(uint64_t), what, &made->count));
+    LS_TRY_GOTO(ls_cuda_slab_new(device, LS_MEMORY_PINNED, sizeof(uint64_t), what, &made->progress));
     LS_TRY_GOTO(ls_nccl_open(cuda, id, rank, world_size, timeout_s, &made->nccl));
     *out = made;
     made = NULL;
 done:
-    if (made) ls_cuda_slab_free(made->progress);
+    if (made) free_memory(made);
     free(made);
     return status;
 }
@@ -48,7 +55,8 @@ static void collective_all_reduce(ls_collective *collective, ls_buffer data, int
         ls_cuda_note_status(device, status);
         return;
     }
-    ls_cuda_count_collective((uint64_t *)(void *)collective->progress->address, tag, queue->stream);
+    ls_cuda_count_collective((uint64_t *)(void *)collective->count->address,
+        (uint64_t *)(void *)collective->progress->address, tag, queue->stream);
     ls_cuda_note(device, "the counting of a collective", cudaPeekAtLastError());
 }
 
@@ -77,7 +85,7 @@ static void collective_close(ls_collective *collective, double timeout_s) {
     if (!collective) return;
     (void)ls_cuda_enter(collective->device);
     // after a bad end the GPU may still wait for a peer, and freeing memory waits for the GPU: the process ends instead
-    if (ls_nccl_close(collective->nccl, timeout_s)) ls_cuda_slab_free(collective->progress);
+    if (ls_nccl_close(collective->nccl, timeout_s)) free_memory(collective);
     free(collective);
 }
 

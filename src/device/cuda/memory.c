@@ -42,9 +42,9 @@ static cudaError_t get_memory(cuda_slab *slab) {
         slab->base.address = address;
         return rc;
     }
-    if (slab->base.kind == LS_MEMORY_REDUCED) address = ls_nccl_malloc(bytes);
+    rc = slab->base.kind == LS_MEMORY_REDUCED ? ls_nccl_malloc(bytes, &address) : cudaSuccess;
     slab->of_nccl = address != NULL;
-    rc = address ? cudaSuccess : cudaMalloc(&address, bytes);
+    if (rc == cudaSuccess && !address) rc = cudaMalloc(&address, bytes);
     if (rc != cudaSuccess) return rc;
     slab->base.address = address;
     rc = cudaMemset(address, 0, bytes);

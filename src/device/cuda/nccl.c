@@ -4,7 +4,10 @@
 // not finished when it returns is polled until it has. A communicator whose peer is gone is aborted, never destroyed.
 // What ends it runs in a thread of its own, which is left behind where NCCL does not come back.
 //
-// Source: NCCL 2.28 user guide, "Communicators" and "Fault tolerance".
+// One thread at a time is in NCCL with the communicator: a non-blocking call leaves its work to a thread, which the next
+// query of the communicator's state joins and frees, and each call begins with that query.
+//
+// Source: NCCL 2.28 user guide, "Communicators" and "Fault tolerance"; NCCL's group.cc, ncclGroupJobComplete.
 #include "device/cuda/nccl.h"
 
 #ifdef LS_WITH_NCCL
@@ -19,12 +22,23 @@
 #include "base/memory.h"
 #include "device/gpu/library_search.h"
 
-enum { VERSION_MIN = 21800, REGISTERED_MAX = 16 };
+// Sums in symmetric windows that are captured can be wrong in earlier ones: their kernels do not wait for the work before
+// them (nccl #1924).
+enum { VERSION_MIN = 21800, VERSION_OF_WINDOWS = 23007, REGISTERED_MAX = 16 };
 static const double abort_grace_s = 5; // NCCL's own threads look at its abort flag many times a second
 
 _Static_assert(sizeof(ncclUniqueId) == LS_COLLECTIVE_ID_BYTES, "an id is NCCL's");
 
 // --- the library ---------------------------------------------------------------------------------
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+#define WINDOW_FUNCTIONS(X) \
+    X(CommWindowRegister, 0) \
+    X(CommWindowDeregister, 0)
+#else
+#define WINDOW_FUNCTIONS(X)
+typedef void *ncclWindow_t;
+#endif
 
 // name, and whether NCCL 2.18 has it
 #define FUNCTIONS(X) \
@@ -41,7 +55,8 @@ _Static_assert(sizeof(ncclUniqueId) == LS_COLLECTIVE_ID_BYTES, "an id is NCCL's"
     X(MemAlloc, 0) \
     X(MemFree, 0) \
     X(CommRegister, 0) \
-    X(CommDeregister, 0)
+    X(CommDeregister, 0) \
+    WINDOW_FUNCTIONS(X)
 
 typedef struct {
 #define FIELD(name, always) __typeof__(&nccl##name) name;
@@ -133,13 +148,14 @@ struct ls_nccl {
     ls_cuda_device *device;
     int rank, world_size;
     double timeout_s;
-    pthread_mutex_t lock; // of comm, which close takes away from under health
-    ncclComm_t comm;
+    pthread_mutex_t lock; // of comm, and of who is in NCCL with it
+    ncclComm_t comm;      // NULL: close has it
     void *registered[REGISTERED_MAX];
+    ncclWindow_t windows[REGISTERED_MAX];
     int registered_count;
 };
 
-// Waits until NCCL has finished what returned rc. *late: it has not within the timeout.
+// Waits until NCCL has finished what returned rc, under the lock. *late: it has not within the timeout.
 static ncclResult_t settle(ncclComm_t comm, ncclResult_t rc, double timeout_s, int *late) {
     double until = ls_clock_seconds() + timeout_s, nap_s = 2e-6;
     *late = 0;
@@ -240,7 +256,7 @@ ls_status ls_nccl_open(ls_cuda_device *device, const uint8_t id[LS_COLLECTIVE_ID
     peers->rank = rank;
     peers->world_size = world_size;
     peers->timeout_s = timeout_s;
-    ls_status status = start(peers, id);
+    ls_status status = start(peers, id); // no other thread has peers yet
     if (ls_failed(status)) {
         if (peers->comm) (void)end_within(peers->comm, 0, 0);
         free(peers);
@@ -251,18 +267,69 @@ ls_status ls_nccl_open(ls_cuda_device *device, const uint8_t id[LS_COLLECTIVE_ID
     return LS_SUCCESS;
 }
 
-ls_status ls_nccl_register_memory(ls_nccl *peers, void *address, size_t bytes) {
+// Symmetric windows have the same place on all ranks: sums read the peers' memory without copies in between.
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+static int has_windows(void) {
+    return nccl.version >= VERSION_OF_WINDOWS && nccl.CommWindowRegister && nccl.CommWindowDeregister && nccl.MemAlloc;
+}
+
+static ncclResult_t open_window(ncclComm_t comm, void *address, size_t bytes, ncclWindow_t *out) {
+    return nccl.CommWindowRegister(comm, address, bytes, out, NCCL_WIN_COLL_SYMMETRIC);
+}
+
+static ncclResult_t close_window(ncclComm_t comm, ncclWindow_t window) {
+    return nccl.CommWindowDeregister(comm, window);
+}
+#else
+static int has_windows(void) {
+    return 0;
+}
+
+static ncclResult_t open_window(ncclComm_t comm, void *address, size_t bytes, ncclWindow_t *out) {
+    (void)comm, (void)address, (void)bytes, (void)out;
+    return ncclSuccess;
+}
+
+static ncclResult_t close_window(ncclComm_t comm, ncclWindow_t window) {
+    (void)comm, (void)window;
+    return ncclSuccess;
+}
+#endif
+
+// Waits for the outcome of a call on memory.
+static ls_status registered(ls_nccl *peers, const char *call, ncclResult_t rc) {
     int late;
-    if (!nccl.CommRegister || peers->registered_count == REGISTERED_MAX || bytes == 0) return LS_SUCCESS;
+    rc = settle(peers->comm, rc, peers->timeout_s, &late);
+    return rc == ncclSuccess ? LS_SUCCESS : fail(late ? LS_COMM : LS_DEVICE, call, peers->comm, rc);
+}
+
+static ls_status register_memory(ls_nccl *peers, void *address, size_t bytes) {
     void **handle = &peers->registered[peers->registered_count];
-    ncclResult_t rc =
-        settle(peers->comm, nccl.CommRegister(peers->comm, address, bytes, handle), peers->timeout_s, &late);
-    if (rc != ncclSuccess) return fail(late ? LS_COMM : LS_DEVICE, "ncclCommRegister", peers->comm, rc);
-    if (*handle) peers->registered_count++;
+    ncclWindow_t *window = &peers->windows[peers->registered_count];
+    LS_TRY(registered(peers, "ncclCommRegister", nccl.CommRegister(peers->comm, address, bytes, handle)));
+    if (has_windows())
+        LS_TRY(registered(peers, "ncclCommWindowRegister", open_window(peers->comm, address, bytes, window)));
+    if (*handle || *window) peers->registered_count++; // both NULL where the GPUs have no use for it
     return LS_SUCCESS;
 }
 
-ls_status ls_nccl_all_reduce(
+ls_status ls_nccl_register_memory(ls_nccl *peers, void *address, size_t bytes) {
+    if (!nccl.CommRegister || peers->registered_count == REGISTERED_MAX || bytes == 0) return LS_SUCCESS;
+    pthread_mutex_lock(&peers->lock);
+    ls_status status = register_memory(peers, address, bytes);
+    pthread_mutex_unlock(&peers->lock);
+    return status;
+}
+
+static int deregister(const ls_nccl *peers, ncclComm_t comm, int place, double timeout_s) {
+    void *handle = peers->registered[place];
+    ncclWindow_t window = peers->windows[place];
+    int late;
+    if (window && settle(comm, close_window(comm, window), timeout_s, &late) != ncclSuccess) return 0;
+    return !handle || settle(comm, nccl.CommDeregister(comm, handle), timeout_s, &late) == ncclSuccess;
+}
+
+static ls_status all_reduce(
     ls_nccl *peers, void *data, int64_t count, ls_dtype dtype, ls_collect op, int32_t tag, cudaStream_t stream) {
     static const struct {
         int known;
@@ -291,38 +358,50 @@ ls_status ls_nccl_all_reduce(
     return fail(LS_DEVICE, call, peers->comm, rc);
 }
 
-ls_status ls_nccl_health(ls_nccl *peers) {
-    ls_status status = LS_SUCCESS;
-    ncclResult_t state = ncclSuccess;
+ls_status ls_nccl_all_reduce(
+    ls_nccl *peers, void *data, int64_t count, ls_dtype dtype, ls_collect op, int32_t tag, cudaStream_t stream) {
     pthread_mutex_lock(&peers->lock);
-    if (peers->comm) {
-        ncclResult_t rc = nccl.CommGetAsyncError(peers->comm, &state);
-        if (rc != ncclSuccess) state = rc;
-        if (state != ncclSuccess && state != ncclInProgress)
-            status = fail(LS_COMM, "a collective between GPUs", peers->comm, state);
-    }
+    ls_status status = all_reduce(peers, data, count, dtype, op, tag, stream);
+    pthread_mutex_unlock(&peers->lock);
+    return status;
+}
+
+// Under the lock.
+static ls_status query(const ls_nccl *peers) {
+    ncclResult_t state = ncclSuccess, rc = nccl.CommGetAsyncError(peers->comm, &state);
+    if (rc != ncclSuccess) state = rc;
+    if (state == ncclSuccess || state == ncclInProgress) return LS_SUCCESS;
+    return fail(LS_COMM, "a collective between GPUs", peers->comm, state);
+}
+
+// Never waits: whoever has the lock is in a call of its own, which returns what comes of it.
+ls_status ls_nccl_health(ls_nccl *peers) {
+    if (pthread_mutex_trylock(&peers->lock) != 0) return LS_SUCCESS;
+    ls_status status = peers->comm ? query(peers) : LS_SUCCESS;
     pthread_mutex_unlock(&peers->lock);
     return status;
 }
 
 int ls_nccl_close(ls_nccl *peers, double timeout_s) {
-    int well = !ls_failed(ls_nccl_health(peers)), late;
     pthread_mutex_lock(&peers->lock);
+    int well = !ls_failed(query(peers));
     ncclComm_t comm = peers->comm;
     peers->comm = NULL;
     pthread_mutex_unlock(&peers->lock);
-    for (int i = 0; i < peers->registered_count && well; i++)
-        well = settle(comm, nccl.CommDeregister(comm, peers->registered[i]), timeout_s, &late) == ncclSuccess;
+    for (int i = 0; i < peers->registered_count && well; i++) well = deregister(peers, comm, i, timeout_s);
     int ended = end_within(comm, well, timeout_s);
     pthread_mutex_destroy(&peers->lock);
     free(peers);
     return ended;
 }
 
-void *ls_nccl_malloc(size_t bytes) {
-    void *address = NULL;
-    if (!atomic_load(&nccl_open) || !nccl.MemAlloc || !nccl.MemFree) return NULL;
-    return nccl.MemAlloc(&address, bytes) == ncclSuccess ? address : NULL;
+cudaError_t ls_nccl_malloc(size_t bytes, void **address) {
+    *address = NULL;
+    if (!atomic_load(&nccl_open) || !nccl.MemAlloc || !nccl.MemFree) return cudaSuccess;
+    if (nccl.MemAlloc(address, bytes) == ncclSuccess) return cudaSuccess;
+    *address = NULL;
+    return has_windows() ? cudaErrorMemoryAllocation
+                         : cudaSuccess; // a window of other memory on one rank alone would hang
 }
 
 cudaError_t ls_nccl_free(void *address) {
@@ -373,9 +452,10 @@ int ls_nccl_close(ls_nccl *peers, double timeout_s) {
     return 1;
 }
 
-void *ls_nccl_malloc(size_t bytes) {
+cudaError_t ls_nccl_malloc(size_t bytes, void **address) {
     (void)bytes;
-    return NULL;
+    *address = NULL;
+    return cudaSuccess;
 }
 
 cudaError_t ls_nccl_free(void *address) {

@@ -213,7 +213,9 @@ ls_status ls_cuda_capture_end(ls_queue *queue, ls_captured_graph **out) {
     cudaGraphExec_t executable = NULL;
     cudaError_t rc = cudaStreamEndCapture(queue->stream, &captured);
     if (rc == cudaSuccess) {
-        rc = cudaGraphInstantiate(&executable, captured, 0);
+        // A captured kernel has its stream's priority; without the flag all nodes run with that of the stream which the
+        // graph is launched in, and sums over ranks queue behind the backward pass. CUDA 11.7 and later have it.
+        rc = cudaGraphInstantiate(&executable, captured, cudaGraphInstantiateFlagUseNodePriority);
         cudaGraphDestroy(captured);
     }
     ls_status status = ls_cuda_error(device); // of something enqueued meanwhile, which is the cause of rc

@@ -1,7 +1,9 @@
 #include "dist/reduce/select_backend.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include "base/log.h"
 
 static const char *title_of(const ls_collective_api *api) {
     const ls_collective_row *row = ls_collective_find(api->name);
@@ -36,6 +38,23 @@ static ls_status choose(ls_comm *comm, const ls_device *device, const ls_config 
     return LS_SUCCESS;
 }
 
+// Ordered mode: no switch adds, whose order may change from run to run, whatever the environment says. Before the library
+// reads it, and while no thread of this program does.
+static ls_status keep_sums_in_ranks(const ls_comm_info *info, const ls_collective_api *api, const ls_config *cfg) {
+    const ls_collective_row *row = ls_collective_find(api->name);
+    if (!cfg->run_deterministic || !row) return LS_SUCCESS;
+    const char *set = getenv(row->network_sums_variable);
+    if (set && strcmp(set, "0") == 0) return LS_SUCCESS;
+    if (set && info->local_rank == 0)
+        ls_alert("%s=%s in the environment is taken as 0: with run.deterministic = true no switch adds, as the order "
+                 "of such "
+                 "sums may change from run to run",
+            row->network_sums_variable, set);
+    if (setenv(row->network_sums_variable, "0", 1) == 0) return LS_SUCCESS;
+    return ls_fail(
+        LS_DEVICE, "%s=0 does not fit into the environment; set it before the start", row->network_sums_variable);
+}
+
 ls_status ls_select_backend(ls_comm *comm, ls_device *device, const ls_config *cfg, int shares, ls_collective **out,
     char library[96], char why_not[256]) {
     const ls_comm_info *info = ls_comm_get_info(comm);
@@ -46,7 +65,8 @@ ls_status ls_select_backend(ls_comm *comm, ls_device *device, const ls_config *c
     LS_TRY(ls_comm_agree(comm, choose(comm, device, cfg, shares, &usable, library, why_not), NULL));
     if (!usable) return LS_SUCCESS; // on all ranks: their libraries are the same
     uint8_t id[LS_COLLECTIVE_ID_BYTES] = { 0 };
-    ls_status status = info->rank == 0 ? api->make_id(id) : LS_SUCCESS;
+    ls_status status = keep_sums_in_ranks(info, api, cfg);
+    if (!ls_failed(status) && info->rank == 0) status = api->make_id(id);
     LS_TRY(ls_comm_agree(comm, status, NULL));
     LS_TRY(ls_comm_broadcast(comm, id, sizeof id, 0));
     status = api->open(device, id, info->rank, info->world_size, cfg->dist_timeout, out);

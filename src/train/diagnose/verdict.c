@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/sampler.h"
+#include "dist/reduce/reducer.h"
 
 static const double SHORT_SECONDS = 1;        // of a run of which nothing is said
 static const double BINDING_SHARE = 0.1;      // of the time, from which on waiting binds a run
@@ -204,8 +205,10 @@ static setting buckets(const situation *s) {
     enum { BUCKETS = 8, LEAST_BYTES = 65536 }; // smaller ones cost more by their number
     const ls_config *cfg = s->facts->cfg;
     const int bytes_each = cfg->run_deterministic ? 8 : 4; // as they are cut
+    const int is_auto = cfg->dist_bucket_bytes == LS_AUTO;
     const int64_t bytes = s->facts->parameters * bytes_each,
-                  now = (bytes + cfg->dist_bucket_bytes - 1) / cfg->dist_bucket_bytes;
+                  size = is_auto ? LS_BUCKET_BYTES_HOST : cfg->dist_bucket_bytes, now = (bytes + size - 1) / size;
+    if (is_auto && s->gpu) return none; // what computation hides has been counted
     if (s->facts->ranks == 1 || !cfg->dist_overlap || now > 2 || bytes < (int64_t)BUCKETS * LEAST_BYTES) return none;
     const double later = s->communication * (1 - (double)now / BUCKETS);
     setting c =

@@ -201,6 +201,30 @@ static void no_rank_depends_on_the_host_of_another(void **unused) {
     run_everywhere(host_elsewhere);
 }
 
+// Sums in a recording keep the priority of their queue. Kernels that count them have it, too; copies do not.
+static void record_once(ranks_job *job) {
+    ranks_must(ranks_open(job, 20));
+    tensors t = tensors_new(job);
+    ls_captured_graph *recording;
+    ranks_must(job->api->capture_begin(job->compute));
+    sum_all(job, &t, LS_F32, LS_COLLECT_SUM, 0);
+    ranks_must(job->api->capture_end(job->compute, &recording));
+    job->api->graph_free(recording);
+    job->collectives->close(job->collective, 1);
+    tensors_free(job, &t);
+    ranks_end(job);
+}
+
+static void recorded_sums_go_first(void **unused) {
+    (void)unused;
+    if (cuda_is_real()) skip();
+    ranks_result result = ranks_run(1, "report=1", record_once);
+    RANKS_PASS("report=1", result, 1);
+    static const char wanted[] =
+        "graph of 12 nodes; 6 of priority -5, 3 of them collectives; 6 of priority 0, 0 of them";
+    if (!strstr(result.text, wanted)) fail_msg("no \"%s\" in: %s", wanted, result.text);
+}
+
 // The tests above see what they are there for: without one of the waits, sums are wrong for some seed.
 static void sum_once(ranks_job *job) {
     ranks_must(ranks_open(job, 20));
@@ -236,6 +260,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_is_summed),
         cmocka_unit_test(no_rank_depends_on_the_host_of_another),
+        cmocka_unit_test(recorded_sums_go_first),
         cmocka_unit_test(a_missing_wait_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,19 +29,20 @@ __device__ inline void store_whole(unsigned long long *to, unsigned long long va
 #endif
 }
 
-__global__ void __launch_bounds__(1) count_collective(unsigned long long *progress, unsigned long long tag) {
-    unsigned long long before = *progress >> LS_CUDA_PROGRESS_TAG_BITS;
-    store_whole(progress, (before + 1) << LS_CUDA_PROGRESS_TAG_BITS | tag);
+__global__ void __launch_bounds__(1)
+    count_collective(unsigned long long *count, unsigned long long *progress, unsigned long long tag) {
+    store_whole(progress, ++*count << LS_CUDA_PROGRESS_TAG_BITS | tag);
 }
 
 __global__ void __launch_bounds__(1) stamp(int64_t *ns) { *ns = clock_ns(); }
 
 } // namespace
 
-extern "C" void ls_cuda_count_collective(uint64_t *progress, int32_t tag, cudaStream_t stream) {
+extern "C" void ls_cuda_count_collective(uint64_t *count, uint64_t *progress, int32_t tag, cudaStream_t stream) {
     const unsigned long long most = (1ull << LS_CUDA_PROGRESS_TAG_BITS) - 1;
     unsigned long long kept = static_cast<unsigned long long>(static_cast<int64_t>(tag) + 1) & most;
-    LS_LAUNCH(count_collective, 1, 1, stream, reinterpret_cast<unsigned long long *>(progress), kept);
+    LS_LAUNCH(count_collective, 1, 1, stream, reinterpret_cast<unsigned long long *>(count),
+        reinterpret_cast<unsigned long long *>(progress), kept);
 }
 
 extern "C" void ls_cuda_stamp(int64_t *ns, cudaStream_t stream) { LS_LAUNCH(stamp, 1, 1, stream, ns); }

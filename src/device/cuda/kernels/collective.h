@@ -9,10 +9,11 @@
 extern "C" {
 #endif
 
-// How far the queue has come, in one word that host and device read and write whole: collectives completed << 24 |
-// tag + 1 of the last one. 0 at the start.
+// How far the queue has come, in one word of host memory that is read and written whole: collectives completed << 24 |
+// tag + 1 of the last one. 0 at the start. The count itself lies on the device: the next collective, or what waits for
+// the sums, waits for this kernel, which must not wait for an answer over PCIe.
 enum { LS_CUDA_PROGRESS_TAG_BITS = 24 };
-void ls_cuda_count_collective(uint64_t *progress, int32_t tag, cudaStream_t stream);
+void ls_cuda_count_collective(uint64_t *count, uint64_t *progress, int32_t tag, cudaStream_t stream);
 void ls_cuda_stamp(int64_t *ns, cudaStream_t stream); // the device's clock
 
 #ifdef __cplusplus
