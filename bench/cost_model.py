@@ -110,7 +110,7 @@ def weak(models):
 
 
 def moves(a):
-    variants = [("buckets of 1 MiB", "8,8x8", ["--set", "dist.bucket_bytes=1048576"]),
+    variants = [("buckets as chosen (auto)", "8,8x8", []), ("of 1 MiB", "8,8x8", ["--set", "dist.bucket_bytes=1048576"]),
                 ("4 MiB", "8,8x8", ["--set", "dist.bucket_bytes=4194304"]),
                 ("16 MiB", "8,8x8", ["--set", "dist.bucket_bytes=16777216"]),
                 ("16 MiB, sums in bf16", "8,8x8", ["--set", "dist.bucket_bytes=16777216", "--set", "dist.reduce_dtype=bf16"]),

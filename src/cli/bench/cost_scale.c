@@ -56,10 +56,6 @@ static double seconds_of(const ls_cost_update *u, const ls_cost_time *times, int
     return sum;
 }
 
-static int is_auto(const ls_cost_update *u) {
-    return u->cfg->dist_bucket_bytes <= 0;
-}
-
 // What synchronised batch norm waits for in each micro-batch.
 static double waiting_s(const ls_cost_update *u, const ls_allreduce_workload *w) {
     double sum = 0;
@@ -70,7 +66,7 @@ static double waiting_s(const ls_cost_update *u, const ls_allreduce_workload *w)
 }
 
 static ls_status sum_gradients(
-    ls_cost_update *u, const ls_cost_time *times, const ls_cost_gpu *gpu, ls_cost_place place, ls_cost_point *p) {
+    const ls_cost_update *u, const ls_cost_time *times, const ls_cost_gpu *gpu, ls_cost_place place, ls_cost_point *p) {
     const ls_allreduce_model model =
         ls_allreduce_model_of_links(gpu->inside, gpu->between, (place.ranks + place.hosts - 1) / place.hosts);
     const double micro_s = seconds_of(u, times, 0, 0, u->item_count);
@@ -84,12 +80,7 @@ static ls_status sum_gradients(
         .in_turn = 1,
         .taken = LS_ALLREDUCE_TAKEN_BY_NCCL };
     for (int b = 0; b < u->bucket_count; b++) p->reduced_bytes += u->buckets[b].bytes;
-    p->bucket_bytes = (double)u->cfg->dist_bucket_bytes;
-    if (is_auto(u)) {
-        const int64_t size = ls_allreduce_bucket_bytes(&w, p->reduced_bytes);
-        p->bucket_bytes = (double)size;
-        LS_TRY(ls_cost_update_cut(u, size));
-    }
+    p->bucket_bytes = u->bucket_bytes;
     ls_allreduce_bucket *buckets;
     LS_TRY(LS_NEW(buckets, u->bucket_count + 1, "buckets"));
     for (int b = 0; b < u->bucket_count; b++) {

@@ -6,7 +6,7 @@
 #include "data/dataset.h"
 #include "dist/reduce/reducer.h"
 
-enum { SAMPLES_WITHOUT_END = 1 << 30, BUCKET_BYTES = 1 << 22, RECORD_BYTES = 128, PATH_BYTES = 2048, GPU_CHANNELS = 8 };
+enum { SAMPLES_WITHOUT_END = 1 << 30, RECORD_BYTES = 128, PATH_BYTES = 2048, GPU_CHANNELS = 8 };
 
 // --- the network ----------------------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ static ls_status add_micro(ls_cost_update *u) {
     for (int i = 0; i < u->program->count; i++) LS_TRY(add_instruction(u, &u->program->instructions[i]));
     if (!a->options.ordered) return LS_SUCCESS;
     LS_TRY(add_flat(u, LS_OP_TO_FIXED_POINT, "gradients", all, fix));
-    if (u->is_gpu) u->items[u->item_count - 1].launches = u->bucket_count;
+    if (u->is_gpu) u->items[u->item_count - 1].launches = u->bucket_count + (a->statistic_elements > 0);
     return LS_SUCCESS;
 }
 
@@ -269,7 +269,7 @@ static ls_status add_end(ls_cost_update *u) {
     add_slab(u, &running, STATISTICS, 0, 3 * a->statistic_elements);
     add_arg(&report, number_of(RECORDS, 0, 1), 3 * RECORD_BYTES);
     if (a->options.ordered) LS_TRY(add_flat(u, LS_OP_FROM_FIXED_POINT, "gradients", all, unfix));
-    if (a->options.ordered && u->is_gpu) u->items[u->item_count - 1].launches = u->bucket_count;
+    if (a->options.ordered && u->is_gpu) u->items[u->item_count - 1].launches = u->bucket_count + (a->statistic_elements > 0);
     if (a->options.wire) LS_TRY(add_flat(u, LS_OP_CAST_TO_F32, "gradients", trained, widen));
     LS_TRY(add_flat(u, LS_OP_GRAD_STATS, "gradients", trained, stats));
     LS_TRY(add_flat(u, LS_OP_STEP_CONTROL, "update", 1, control));
@@ -287,8 +287,26 @@ static int items_until(const ls_cost_update *u, int end_param) {
     return u->first + u->program->count;
 }
 
+static size_t bucket_bytes(const ls_cost_update *u, size_t element) {
+    const double share = (double)u->cfg->train_global_batch / u->ranks;
+    return ls_buckets_bytes(u->cfg, &(ls_bucket_facts){ .ranks = u->ranks,
+                                        .hosts = u->hosts,
+                                        .on_queue = u->is_gpu,
+                                        .bytes = (double)u->store->trained_elements * (double)element,
+                                        .flops = share * ls_graph_training_flops(u->graph) });
+}
+
+// Statistics travel with the last bucket where both are of one type.
+static void add_statistics(ls_cost_update *u, double element) {
+    const double bytes = (double)u->store->statistic_elements * element;
+    const int end = u->first + u->program->count, joined = u->bucket_count > 0 && !u->store->options.wire;
+    if (bytes > 0 && joined) u->buckets[u->bucket_count - 1].bytes += bytes;
+    if (bytes > 0 && joined) u->buckets[u->bucket_count - 1].after = end;
+    if (bytes > 0 && !joined) u->buckets[u->bucket_count++] = (ls_cost_bucket){ bytes, end };
+}
+
 // As update_plan.c cuts them.
-ls_status ls_cost_update_cut(ls_cost_update *u, int64_t bucket_bytes) {
+static ls_status cut_buckets(ls_cost_update *u) {
     const ls_param_store *a = u->store;
     const int trained = a->trained_params;
     const size_t cut_by = a->options.ordered ? sizeof(int64_t) : sizeof(float);
@@ -299,19 +317,18 @@ ls_status ls_cost_update_cut(ls_cost_update *u, int64_t bucket_bytes) {
     LS_TRY_GOTO(LS_NEW(offsets, trained + 1, "buckets"));
     LS_TRY_GOTO(LS_NEW(elements, trained + 1, "buckets"));
     LS_TRY_GOTO(LS_NEW(ranges, trained + 1, "buckets"));
-    if (!u->buckets) LS_TRY_GOTO(LS_NEW(u->buckets, trained + 1, "buckets"));
+    LS_TRY_GOTO(LS_NEW(u->buckets, trained + 1, "buckets"));
     for (int i = 0; i < trained; i++) {
         offsets[i] = a->offset[a->order[i]];
         elements[i] = a->elements[a->order[i]];
     }
-    u->bucket_count = ls_buckets_cut(offsets, elements, trained, cut_by, (size_t)bucket_bytes, ranges);
+    u->bucket_bytes = (double)bucket_bytes(u, cut_by);
+    u->bucket_count = ls_buckets_cut(offsets, elements, trained, cut_by, (size_t)u->bucket_bytes, ranges);
     for (int b = 0, param = 0; b < u->bucket_count; b++) {
         while (param < trained && offsets[param] < ranges[b].first + ranges[b].count) param++;
         u->buckets[b] = (ls_cost_bucket){ (double)ranges[b].count * element, items_until(u, param) };
     }
-    if (a->statistic_elements)
-        u->buckets[u->bucket_count++] =
-            (ls_cost_bucket){ (double)a->statistic_elements * (double)cut_by, u->first + u->program->count };
+    add_statistics(u, (double)cut_by);
 done:
     free(offsets);
     free(elements);
@@ -339,17 +356,18 @@ static ls_status fill(ls_cost_update *u) {
     LS_TRY(compile(u));
     LS_TRY(add_begin(u));
     u->first = u->item_count + u->store->options.ordered;
-    LS_TRY(ls_cost_update_cut(u, u->cfg->dist_bucket_bytes > 0 ? u->cfg->dist_bucket_bytes : BUCKET_BYTES));
+    LS_TRY(cut_buckets(u));
     LS_TRY(add_micro(u));
     LS_TRY(add_narrowing(u));
     return add_end(u);
 }
 
-ls_status ls_cost_update_new(const ls_config *cfg, int ranks, int is_gpu, ls_cost_update **out) {
+ls_status ls_cost_update_new(const ls_config *cfg, int ranks, int hosts, int is_gpu, ls_cost_update **out) {
     ls_cost_update *u;
     LS_TRY(LS_NEW(u, 1, "an update's cost"));
     u->cfg = cfg;
     u->ranks = ranks;
+    u->hosts = hosts;
     u->is_gpu = is_gpu;
     ls_status status = fill(u);
     return LS_GIVE(status, u, out, ls_cost_update_free);

@@ -18,7 +18,7 @@ typedef struct {
 
 typedef struct {
     const ls_config *cfg; // borrowed
-    int ranks, is_gpu;
+    int ranks, hosts, is_gpu;
     ls_batches batches;
     int64_t parameters;
     ls_chw picture; // as it comes to the device
@@ -26,7 +26,8 @@ typedef struct {
     int item_count;
     ls_cost_bucket *buckets; // what several ranks sum, in launch order
     int bucket_count;
-    int first; // item: the program's first instruction
+    double bucket_bytes; // about so many, where tensors are not larger
+    int first;           // item: the program's first instruction
     // what the items are of
     ls_graph *graph, *resized; // resized: of train.resolution's first epoch; NULL: it is the data's
     ls_param_rules *rules;
@@ -37,11 +38,9 @@ typedef struct {
     ls_optimizer *optimizer;
 } ls_cost_update;
 
-// device_gpu: for a GPU; else for the cpu device, which is opened (and is `device`). LS_USAGE: what the configuration cannot be on so many
+// is_gpu: for a GPU; else for the cpu device, which is opened (and is `device`). LS_USAGE: what the configuration cannot be on so many
 // ranks, or on that device.
-LS_CHECKED ls_status ls_cost_update_new(const ls_config *cfg, int ranks, int is_gpu, ls_cost_update **out);
-// Cuts the buckets anew, of about so many bytes.
-LS_CHECKED ls_status ls_cost_update_cut(ls_cost_update *update, int64_t bucket_bytes);
+LS_CHECKED ls_status ls_cost_update_new(const ls_config *cfg, int ranks, int hosts, int is_gpu, ls_cost_update **out);
 void ls_cost_update_free(ls_cost_update *update); // NULL is allowed
 
 #endif
