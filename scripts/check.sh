@@ -212,6 +212,20 @@ stage_lint() {
   done
   check "cppcheck" cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr "${suppressed[@]}" \
     --library=posix -D_GNU_SOURCE -DLS_VL=8 -Isrc -j "$(nproc)" src
+  if command -v clang >/dev/null; then
+    check "kernels by clang" clang_kernels
+  else
+    skip "kernels by clang" "there is no clang, which fuzzing builds with"
+  fi
+}
+
+# What gcc alone knows shows in the processor's kernels first.
+clang_kernels() {
+  local variant
+  for variant in "-DLS_VL=1" "-DLS_VL=8" "-DLS_VL=16 -mavx512f -mavx512bw -mavx512dq -mavx512vl" "-DLS_VL=16 -DLS_EMULATED"; do
+    # shellcheck disable=SC2086 # a variant's options
+    clang -w -fsyntax-only -std=c17 -D_GNU_SOURCE -march=haswell $variant -Isrc src/device/cpu/kernels/*.c || return 1
+  done
 }
 
 announce "$@"

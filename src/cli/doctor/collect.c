@@ -224,7 +224,8 @@ static void look_at_disk(const char *folder, ls_facts *facts) {
     struct statfs system;
     // The folder of a run that is not there yet will lie in the nearest one that is.
     ls_text_cut(facts->folder, sizeof facts->folder, "%s", folder ? folder : ".");
-    while (!ls_path_exists(facts->folder) && strcmp(facts->folder, ".") != 0) { // the current folder may be gone or closed
+    while (
+        !ls_path_exists(facts->folder) && strcmp(facts->folder, ".") != 0) { // the current folder may be gone or closed
         char *slash = strrchr(facts->folder, '/');
         if (slash == facts->folder || !slash)
             ls_text_cut(facts->folder, sizeof facts->folder, slash ? "/" : ".");

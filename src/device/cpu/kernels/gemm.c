@@ -19,22 +19,21 @@ enum { ROWS = LS_GEMM_ROWS, COLS = 2 * LS_VL, DEPTH = LS_GEMM_DEPTH };
 #define EIGHT(X, l, s) \
     X((l), s), X((l) + 1, s), X((l) + 2, s), X((l) + 3, s), X((l) + 4, s), X((l) + 5, s), X((l) + 6, s), X((l) + 7, s)
 #if LS_VL == 8
-#define LANES(X, s) \
-    (vi) { \
-        EIGHT(X, 0, s) \
-    }
+#define LANES(X, s) EIGHT(X, 0, s)
 #else
-#define LANES(X, s) \
-    (vi) { \
-        EIGHT(X, 0, s), EIGHT(X, 8, s) \
-    }
+#define LANES(X, s) EIGHT(X, 0, s), EIGHT(X, 8, s)
+#endif
+#if defined(__clang__) || __GNUC__ >= 12
+#define SHUFFLE __builtin_shufflevector
+#else
+#define SHUFFLE(low, high, ...) __builtin_shuffle(low, high, (vi){ __VA_ARGS__ })
 #endif
 #define EXCHANGE(s) \
     for (int i = 0; i < LS_VL; i++) { \
         if (i & (s)) continue; \
         const vf low = t[i], high = t[i + (s)]; \
-        t[i] = __builtin_shuffle(low, high, LANES(LOWER, s)); \
-        t[i + (s)] = __builtin_shuffle(low, high, LANES(UPPER, s)); \
+        t[i] = SHUFFLE(low, high, LANES(LOWER, s)); \
+        t[i + (s)] = SHUFFLE(low, high, LANES(UPPER, s)); \
     }
 
 // LS_VL places of LS_VL columns, of which `columns` are there.
