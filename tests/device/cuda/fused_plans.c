@@ -293,7 +293,8 @@ static void try_engine(graph *g, descriptor described, descriptor of, int64_t nu
         };
         descriptor plan = make(g, "plan", CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, plan_rows);
         int64_t count = 0, workspace = 0;
-        if (g->rc == CUDNN_STATUS_SUCCESS && out->plans++ == 0) {
+        if (g->rc == CUDNN_STATUS_SUCCESS) {
+            out->plans = 1;
             (void)cudnnBackendGetAttribute(
                 plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &workspace);
             out->engine = number;
@@ -314,7 +315,7 @@ static void try_engines(graph *g, descriptor described, descriptor of, fused_out
     const cudnnStatus_t rc = cudnnBackendGetAttribute(
         of, CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64, 1, &count, &engines);
     if (rc != CUDNN_STATUS_SUCCESS) note(g, "number of engines", rc);
-    for (int64_t i = 0; i < engines; i++) try_engine(g, described, of, i, out);
+    for (int64_t i = 0; i < engines && out->plans == 0; i++) try_engine(g, described, of, i, out);
     if (engines == 0 && rc == CUDNN_STATUS_SUCCESS)
         snprintf(out->why, sizeof out->why, "cuDNN has no engine for this graph");
 }

@@ -14,8 +14,8 @@ typedef enum {
 } fused_pattern;
 
 typedef struct {
-    int plans, compiled; // precompiled plans; those that need a compiler at run time
-    int64_t engine;      // of the first precompiled one
+    int plans, compiled; // is there a precompiled plan; engines before it that would need a compiler at run time
+    int64_t engine;      // of the plan
     size_t workspace;    // its bytes
     unsigned notes;      // numerical, as ls_cudnn_plan.notes
     char why[1024];      // where there is none: each engine that was refused, status and message
