@@ -5,10 +5,11 @@ set(LOCKSTEP_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "GPU architec
 option(LOCKSTEP_EMULATED_CUDA "build the emulated CUDA device, for tests" ON)
 set(LOCKSTEP_CUDA_ROOT "" CACHE PATH "CUDA toolkit, as scripts/fetch-cuda.sh makes it (empty: nvcc on the PATH, CUDA_HOME or /usr/local/cuda)")
 
-# What the plugin needs of the program, a second time: base/, the operators' checks, the cache of measured choices.
+# What the plugin needs of the program, a second time: base/, the operators' checks, measured choices and their cache.
 function(lockstep_cuda_link target)
   target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src")
-  target_sources(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src/device/op_check.c" "${CMAKE_SOURCE_DIR}/src/device/algorithm_cache.c")
+  target_sources(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src/device/op_check.c" "${CMAKE_SOURCE_DIR}/src/device/algorithm_cache.c"
+    "${CMAKE_SOURCE_DIR}/src/device/algorithm_choice.c")
   string(REGEX MATCHALL "[0-9]+" built_for "${LOCKSTEP_CUDA_ARCHITECTURES}") # for the message that a GPU is too old
   list(SORT built_for COMPARE NATURAL)
   list(GET built_for 0 lowest)
@@ -113,7 +114,8 @@ endfunction()
 
 # bin/cuda_plans: cuDNN's plans for described GPUs, which tests/device/cuda/test_cudnn_plans.sh calls. Needs no driver.
 function(lockstep_cuda_add_plans)
-  add_executable(cuda_plans "${CMAKE_SOURCE_DIR}/tests/device/cuda/cudnn_plans.c" "${CMAKE_SOURCE_DIR}/src/device/cuda/cudnn_plans.c")
+  add_executable(cuda_plans "${CMAKE_SOURCE_DIR}/tests/device/cuda/cudnn_plans.c" "${CMAKE_SOURCE_DIR}/tests/device/cuda/fused_plans.c"
+    "${CMAKE_SOURCE_DIR}/src/device/cuda/cudnn_plans.c")
   target_include_directories(cuda_plans PRIVATE "${CMAKE_SOURCE_DIR}/tests")
   target_include_directories(cuda_plans SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} "${LOCKSTEP_CUDNN_INCLUDE}" "${LOCKSTEP_CUBLAS_INCLUDE}")
   target_link_libraries(cuda_plans PRIVATE lockstep_model ${LOCKSTEP_CUDNN})

@@ -82,6 +82,7 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
         { LS_OPTION_device_share, gpu, on_gpu },
         { LS_OPTION_device_affinity, gpu, on_gpu },
         { LS_OPTION_device_autotune, gpu, on_gpu },
+        { LS_OPTION_device_workspace, gpu, on_gpu },
         { LS_OPTION_device_autotune, !gpu || !cfg->run_deterministic, "run.deterministic = false" },
         { LS_OPTION_eval_tta_share, cfg->eval_tta != LS_TTA_OFF, "eval.tta = flip, flip-shift" },
         { LS_OPTION_log_every_seconds, cfg->log_progress == LS_PROGRESS_AUTO || cfg->log_progress == LS_PROGRESS_LINES,

@@ -1,4 +1,4 @@
-// algorithm_cache.c - the file is one line "lockstep plans 1 <hash of the rest>", then "key<tab>choice" lines.
+// algorithm_cache.c - the file is one line "lockstep plans 2 <hash of the rest>", then "key<tab>choice" lines.
 #include "device/algorithm_cache.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
-static const char first_words[] = "lockstep plans 1 ";
+static const char any_version[] = "lockstep plans ", first_words[] = "lockstep plans 2 ";
 enum { FIRST_LINE_BYTES = sizeof first_words - 1 + 16 + 1, FILE_ENTRIES = 1024 };
 
 typedef struct {
@@ -24,6 +24,7 @@ typedef struct {
 
 struct ls_algorithm_cache {
     char *folder, *path; // NULL: no file
+    const char *ignored; // why the file was not taken; NULL: it was, or there was none
     entry_list list;
     int settled;
 };
@@ -65,15 +66,18 @@ static void free_list(entry_list *list) {
     *list = (entry_list){ 0 };
 }
 
-// The text behind the first line where it is whole, else NULL.
-static char *checked_body(char *text, size_t bytes) {
+// Why a file's text is not taken; NULL: it is as it was written.
+static const char *fault_of(const char *text, size_t bytes) {
     char hash[17];
-    if (bytes < FIRST_LINE_BYTES || memcmp(text, first_words, sizeof first_words - 1) != 0) return NULL;
-    char *body = text + FIRST_LINE_BYTES;
+    if (bytes < sizeof any_version - 1 || memcmp(text, any_version, sizeof any_version - 1) != 0)
+        return "is not a file of measured plans";
+    if (bytes < FIRST_LINE_BYTES) return "is damaged";
+    if (memcmp(text, first_words, sizeof first_words - 1) != 0) return "is of another version of this program";
+    const char *body = text + FIRST_LINE_BYTES;
     size_t body_bytes = bytes - FIRST_LINE_BYTES;
     ls_hash_text(ls_hash(body, body_bytes), hash);
-    if (memcmp(text + sizeof first_words - 1, hash, 16) != 0 || body[-1] != '\n') return NULL;
-    return strlen(body) == body_bytes ? body : NULL;
+    const int whole = memcmp(text + sizeof first_words - 1, hash, 16) == 0 && body[-1] == '\n';
+    return whole && strlen(body) == body_bytes ? NULL : "is damaged";
 }
 
 // The next "key<tab>choice" line as two texts; NULL at the end or where there is none.
@@ -86,16 +90,19 @@ static char *next_line(char **at, char **choice) {
     return line;
 }
 
-// What cannot be read or used is left.
-static void read_file(const char *path, entry_list *list) {
+// Returns why the file was not taken; NULL: it was, or there is none.
+static const char *read_file(const char *path, entry_list *list) {
     char *text = NULL, *choice;
     entry *inserted;
     size_t bytes = 0;
-    if (!ls_path_exists(path) || ls_failed(ls_read_file(path, &text, &bytes))) return;
-    char *at = checked_body(text, bytes);
-    for (char *key = at ? next_line(&at, &choice) : NULL; key && !ls_failed(insert(list, key, choice, &inserted));)
+    if (!ls_path_exists(path)) return NULL;
+    if (ls_failed(ls_read_file(path, &text, &bytes))) return "cannot be read";
+    const char *fault = fault_of(text, bytes);
+    char *at = text + FIRST_LINE_BYTES;
+    for (char *key = fault ? NULL : next_line(&at, &choice); key && !ls_failed(insert(list, key, choice, &inserted));)
         key = next_line(&at, &choice);
     free(text);
+    return fault;
 }
 
 ls_status ls_algorithm_cache_open(const char *folder, const char *name, ls_algorithm_cache **out) {
@@ -106,7 +113,7 @@ ls_status ls_algorithm_cache_open(const char *folder, const char *name, ls_algor
         free(cache);
         return ls_no_memory(0, "%s", name);
     }
-    if (folder) read_file(cache->path, &cache->list);
+    if (folder) cache->ignored = read_file(cache->path, &cache->list);
     *out = cache;
     return LS_SUCCESS;
 }
@@ -152,6 +159,12 @@ const char *ls_algorithm_cache_path(const ls_algorithm_cache *cache) {
     return cache->path;
 }
 
+const char *ls_algorithm_cache_ignored(ls_algorithm_cache *cache) {
+    const char *why = cache->ignored;
+    cache->ignored = NULL;
+    return why;
+}
+
 // The lines of entries first..count-1, behind `before` bytes that the caller fills in;
 // only_used: of those that were found or put.
 static ls_status write_lines(
@@ -189,7 +202,7 @@ ls_status ls_algorithm_cache_save(ls_algorithm_cache *cache) {
     int unsaved = 0;
     for (size_t i = 0; i < own->count; i++) unsaved |= own->entries[i].unsaved;
     if (!cache->path || !unsaved) return LS_SUCCESS;
-    read_file(cache->path, &merged);
+    (void)read_file(cache->path, &merged);
     ls_status status = LS_SUCCESS;
     for (size_t i = 0; i < own->count && !ls_failed(status); i++)
         if (own->entries[i].unsaved) status = insert(&merged, own->entries[i].key, own->entries[i].choice, &inserted);

@@ -40,6 +40,9 @@ int ls_algorithm_cache_settled(const ls_algorithm_cache *cache);
 // memory: the choices hold for this process all the same, so callers may go on.
 LS_CHECKED ls_status ls_algorithm_cache_save(ls_algorithm_cache *cache);
 const char *ls_algorithm_cache_path(const ls_algorithm_cache *cache); // of the file; NULL: there is none
+// Why nothing of the file was taken when the cache was opened ("is damaged", to follow its path), for one message: NULL
+// from the second call on, and where the file was taken or was not there.
+const char *ls_algorithm_cache_ignored(ls_algorithm_cache *cache);
 
 // Between processes: the entries that were found or put so far as text, which the caller frees; and another process's
 // text, whose choices count from here on.

@@ -17,6 +17,7 @@ ls_device_options ls_session_device_options(const ls_config *cfg, int threads) {
         .threads = threads,
         .winograd = ls_config_choice("device.winograd", cfg->device_winograd),
         .tf32 = cfg->device_tf32,
+        .workspace_limit_bytes = (size_t)cfg->device_workspace << 20,
     };
 }
 

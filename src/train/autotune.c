@@ -12,14 +12,23 @@
 #include "device/algorithm_cache.h"
 #include "train/trainer_internal.h"
 
+// Measuring takes about as long as some hundred updates, and what it gains is a share of each: a run of fewer takes what
+// an earlier one has measured, and goes by the device's rule else.
+enum { WORTH_UPDATES = 1000 };
+
+static int is_worth_measuring(const ls_trainer *t) {
+    if (t->cfg->device_autotune == LS_AUTOTUNE_TRUE) return 1;
+    return !t->evaluates && t->facts.updates_planned >= WORTH_UPDATES;
+}
+
 ls_status ls_trainer_open_algorithm_cache(ls_trainer *t) {
     char folder[LS_TEXT_BYTES];
-    if (!t->cfg->device_autotune || t->cfg->run_deterministic) return LS_SUCCESS;
+    if (t->cfg->device_autotune == LS_AUTOTUNE_FALSE || t->cfg->run_deterministic) return LS_SUCCESS;
     return ls_algorithm_cache_open(ls_cache_folder(folder, sizeof folder), "plans", &t->plans);
 }
 
-// Compiling measures what the cache does not hold.
-static ls_status measure(const ls_trainer *t) {
+// Compiling measures what the cache does not hold, unless it is settled, and marks as used what it does.
+static ls_status compile_all(const ls_trainer *t) {
     const ls_session *session = &t->session;
     for (int p = 0; p < LS_TRAINER_PROGRAMS; p++) {
         const int whole = t->evaluates ? p == LS_TRAINER_EVAL : p < LS_TRAINER_EVAL && p % 2 == 0;
@@ -95,9 +104,13 @@ ls_status ls_trainer_autotune(ls_trainer *t) {
     if (!t->session.device->api->measures) return LS_SUCCESS;
     const int measures = t->facts.comm->local_rank == 0;
     const double start = ls_clock_seconds();
+    const char *ignored = measures ? ls_algorithm_cache_ignored(t->plans) : NULL;
     ls_status status = LS_SUCCESS;
-    ls_algorithm_cache_settle(t->plans, 0);
-    if (measures) status = measure(t);
+    if (ignored)
+        ls_warn("plans     %s %s: nothing of it is used; what is measured from now on replaces it",
+            ls_algorithm_cache_path(t->plans), ignored);
+    ls_algorithm_cache_settle(t->plans, !is_worth_measuring(t));
+    if (measures) status = compile_all(t);
     LS_TRY(ls_comm_barrier_napping(t->comm));
     const double seconds = ls_clock_seconds() - start;
     LS_TRY(ls_comm_agree(t->comm, status, NULL));

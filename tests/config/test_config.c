@@ -68,6 +68,9 @@ static void choices_match_the_enums(void **state) {
         { "log.progress", LS_PROGRESS_OFF, "off" },
         { "data.broken", LS_BROKEN_ERROR, "error" },
         { "data.broken", LS_BROKEN_SKIP, "skip" },
+        { "device.autotune", LS_AUTOTUNE_AUTO, "auto" },
+        { "device.autotune", LS_AUTOTUNE_TRUE, "true" },
+        { "device.autotune", LS_AUTOTUNE_FALSE, "false" },
         { "data.resize", LS_RESIZE_STRETCH, "stretch" },
         { "data.resize", LS_RESIZE_CROP, "crop" },
         { "data.decoder", LS_DECODER_AUTO, "auto" },
@@ -337,6 +340,8 @@ static void without_effect(void **state) {
             "device.winograd (only with device.type = cpu)" },
         { { "device.autotune=true", "run.deterministic=true" },
             "device.autotune (only with run.deterministic = false)" },
+        { { "device.workspace=64", "device.type=cpu" }, "device.workspace (only with device.type = cuda)" },
+        { { "device.workspace=64", "device.type=cuda" }, "" },
         { { "device.autotune=true", "run.deterministic=true", "device.type=cpu" },
             "device.autotune (only with device.type = cuda)" },
     };

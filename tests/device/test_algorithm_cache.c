@@ -44,6 +44,7 @@ static void choices_are_found_again(void **state) {
     ls_algorithm_cache_free(cache);
 
     succeed(ls_algorithm_cache_open(below, "test.plans", &cache));
+    assert_null(ls_algorithm_cache_ignored(cache));
     for (int i = 0; i < 200; i++) {
         snprintf(key, sizeof key, "conv %d", i);
         const char *choice = ls_algorithm_cache_find(cache, key, NULL),
@@ -117,7 +118,15 @@ static void damage_is_ignored_and_replaced(void **state) {
         cache = open_in(&folder);
         if (ls_algorithm_cache_find(cache, "conv a", NULL) || ls_algorithm_cache_find(cache, "conv b", NULL))
             fail_msg("%s (%zu): an entry of it is used", what, cut);
-        if (cut % 16 == 0 || cut >= bytes) { // fsync is slow
+        const char *ignored = ls_algorithm_cache_ignored(cache);
+        if (!ignored) fail_msg("%s (%zu): nothing says that it is not used", what, cut);
+        if (cut < bytes) {
+            assert_string_equal(ignored, cut < 15   ? "is not a file of measured plans"
+                                         : cut < 17 ? "is of another version of this program"
+                                                    : "is damaged");
+        }
+        assert_null(ls_algorithm_cache_ignored(cache)); // it is said once
+        if (cut % 16 == 0 || cut >= bytes) {            // fsync is slow
             put_and_save(cache, "conv c", "engine 3");
             ls_algorithm_cache *again = open_in(&folder);
             const char *choice = ls_algorithm_cache_find(again, "conv c", NULL);

@@ -334,7 +334,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
             { cudaDevAttrMultiProcessorCount, static_cast<int>(config.multiprocessors) },
             { cudaDevAttrMemoryClockRate, 2619000 },
             { cudaDevAttrGlobalMemoryBusWidth, 5120 },
-            { cudaDevAttrL2CacheSize, 50 << 20 },
+            { cudaDevAttrL2CacheSize, 1 << 20 },
             { cudaDevAttrMaxThreadsPerMultiProcessor, 2048 },
             { cudaDevAttrComputeCapabilityMajor, static_cast<int>(config.sm / 10) },
             { cudaDevAttrComputeCapabilityMinor, static_cast<int>(config.sm % 10) },

@@ -1,4 +1,4 @@
-// vendor.c - the seam to NVIDIA's libraries in the emulation. There are none: nothing opens, and the operators take
+// libraries.c - the seam to NVIDIA's libraries in the emulation. There are none: nothing opens, and the operators take
 // the direct kernels. With LOCKSTEP_EMULATED_LIBRARIES=1 in the environment there are stand-ins, so that tests see how
 // the operators use a library: they compute with the direct kernels too, but convolutions know of no bias, round weight gradients to
 // 16 bits where the storage type has them, and fill all of the workspace that they asked for with NaN first. Of
@@ -10,15 +10,19 @@
 
 #include "base/memory.h"
 #include "device/algorithm_cache.h"
+#include "device/algorithm_choice.h"
+#include "device/cuda/conv_timing.h"
 #include "device/cuda/kernels/direct.h"
 #include "device/cuda/kernels/muon.h"
 #include "device/cuda/kernels/update.h"
 #include "device/cuda/vendor.h"
 
 enum { ODD_BYTES = 208 }; // workspace that is asked for beyond need, a multiple of 16 and of nothing larger
+enum { ENGINES = 2 };
 
 struct ls_cuda_libraries {
     ls_cuda_device *device;
+    int timed;
 };
 
 struct ls_cuda_conv_algorithm {
@@ -39,9 +43,10 @@ struct ls_cuda_gemm {
 ls_status ls_cuda_libraries_open(ls_cuda_device *device, ls_cuda_libraries **out) {
     const char *wanted = getenv("LOCKSTEP_EMULATED_LIBRARIES");
     *out = NULL;
-    if (!wanted || strcmp(wanted, "1") != 0) return LS_SUCCESS;
+    const int timed = wanted && strcmp(wanted, "timed") == 0;
+    if (!wanted || (strcmp(wanted, "1") != 0 && !timed)) return LS_SUCCESS;
     LS_TRY(LS_NEW(*out, 1, "emulated libraries"));
-    (*out)->device = device;
+    **out = (struct ls_cuda_libraries){ device, timed };
     return LS_SUCCESS;
 }
 
@@ -53,43 +58,95 @@ void ls_cuda_libraries_text(const ls_cuda_libraries *libraries, char *text, size
     snprintf(text, bytes, "%s", libraries ? "emulated libraries" : "emulated");
 }
 
-static ls_status choose(ls_algorithm_cache *cache, ls_op op, const ls_conv_attr *a, int *engine, const char **how) {
-    char key[256];
-    *engine = 0;
-    *how = LS_CHOSEN_BY_RULE;
+typedef struct {
+    ls_cuda_conv_algorithm *algorithm;
+    ls_cuda_conv_timing *timing; // NULL: nothing runs
+    float ms[ENGINES];           // 0: does not run
+} measurement;
+
+static ls_status time_once(void *context, int engine, float *ms) {
+    measurement *m = context;
+    float real;
+    if (m->timing) {
+        LS_TRY(ls_cuda_conv_timing_begin(m->timing));
+        ls_cuda_conv_execute(m->algorithm, m->timing->tensors[LS_CONV_IMAGE], m->timing->tensors[LS_CONV_WEIGHT],
+            m->timing->tensors[LS_CONV_RESULT], m->timing->workspace, &m->timing->queue);
+        LS_TRY(ls_cuda_conv_timing_end(m->timing, &real));
+    }
+    if (m->ms[engine] == 0) return ls_fail(LS_DEVICE, "emulated library: engine %d does not run", engine);
+    *ms = m->ms[engine];
+    return LS_SUCCESS;
+}
+
+static void read_times(float ms[ENGINES]) {
+    const char *text = getenv("LOCKSTEP_EMULATED_TIMES"), *at = text ? text : "2,1";
+    for (int i = 0; i < ENGINES && at; i++) {
+        ms[i] = strtof(at, NULL); // 0 for x
+        at = strchr(at, ',');
+        at += at != NULL;
+    }
+}
+
+// *measured is 0 where the GPU has no room for it.
+static ls_status measure(ls_cuda_libraries *libraries, ls_cuda_conv_algorithm *algorithm, const ls_conv_attr *a,
+    const char *layer, int *measured) {
+    ls_cuda_conv_timing timing = { 0 };
+    measurement m = { algorithm, libraries->timed ? &timing : NULL, { 0 } };
+    const ls_algorithm_candidates candidates = { layer, ls_op_name(algorithm->op), ENGINES, time_once, &m };
+    read_times(m.ms);
+    *measured = 1;
+    ls_status status = LS_SUCCESS;
+    if (m.timing)
+        status = ls_cuda_conv_timing_open(libraries->device, a, ls_cuda_conv_workspace(algorithm), &timing, measured);
+    if (*measured) LS_THEN(status, ls_algorithm_fastest(&candidates, &algorithm->engine));
+    ls_cuda_conv_timing_close(&timing);
+    return status;
+}
+
+static ls_status choose(
+    ls_cuda_libraries *libraries, ls_cuda_conv_algorithm *algorithm, const ls_conv_attr *a, const char *layer) {
+    ls_algorithm_cache *cache = libraries->device->plans;
+    char key[256], choice[16];
+    int measured;
+    algorithm->chosen = LS_CHOSEN_BY_RULE;
     if (!cache) return LS_SUCCESS;
-    snprintf(key, sizeof key, "emulated; %s %s; src %dx%dx%dx%d dst %dx%dx%dx%d kernel %dx%d stride %dx%d",
-        ls_op_name(op), ls_dtype_name(a->storage), a->src.n, a->src.c, a->src.h, a->src.w, a->dst.n, a->dst.c, a->dst.h,
-        a->dst.w, a->kernel_h, a->kernel_w, a->stride_h, a->stride_w);
-    const char *before, *choice = ls_algorithm_cache_find(cache, key, &before);
-    if (choice && sscanf(choice, "engine %d", engine) == 1) {
-        *how = before;
+    snprintf(key, sizeof key,
+        "emulated; %s %s; src %dx%dx%dx%d dst %dx%dx%dx%d kernel %dx%d stride %dx%d; workspace %zu",
+        ls_op_name(algorithm->op), ls_dtype_name(a->storage), a->src.n, a->src.c, a->src.h, a->src.w, a->dst.n,
+        a->dst.c, a->dst.h, a->dst.w, a->kernel_h, a->kernel_w, a->stride_h, a->stride_w,
+        libraries->device->workspace_limit);
+    const char *how, *before = ls_algorithm_cache_find(cache, key, &how);
+    int engine;
+    if (before && sscanf(before, "engine %d", &engine) == 1 && engine >= 0 && engine < ENGINES) {
+        algorithm->engine = engine;
+        algorithm->chosen = how;
         return LS_SUCCESS;
     }
     if (ls_algorithm_cache_settled(cache)) return LS_SUCCESS;
-    *engine = 1;
-    *how = LS_CHOSEN_NOW;
-    return ls_algorithm_cache_put(cache, key, "engine 1");
+    LS_TRY(measure(libraries, algorithm, a, layer, &measured));
+    if (!measured) return LS_SUCCESS;
+    algorithm->chosen = LS_CHOSEN_NOW;
+    snprintf(choice, sizeof choice, "engine %d", algorithm->engine);
+    return ls_algorithm_cache_put(cache, key, choice);
 }
 
 ls_status ls_cuda_conv_algorithm_new(
     ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *a, const char *layer, ls_cuda_conv_algorithm **out) {
-    int engine;
-    const char *chosen;
     *out = NULL;
     if (a->groups > 1) return LS_SUCCESS; // as cuDNN where a group's channels are not padded: the direct kernels
-    LS_TRY(choose(libraries->device->plans, op, a, &engine, &chosen));
     ls_cuda_conv_algorithm *made;
     LS_TRY(LS_NEW(made, 1, "layer %s", layer));
     int c = ls_cuda_channels(a->src.c), k = ls_cuda_channels(a->dst.c);
     *made = (ls_cuda_conv_algorithm){ .op = op,
         .geometry = { a->src.n, a->src.h, a->src.w, a->src.c, a->dst.h, a->dst.w, a->dst.c, c, k, a->kernel_h,
             a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w, a->dilation, a->groups, a->storage },
-        .weights = (size_t)k * (size_t)ls_conv_taps(a) * (size_t)c,
-        .engine = engine,
-        .chosen = chosen };
-    *out = made;
-    return LS_SUCCESS;
+        .weights = (size_t)k * (size_t)ls_conv_taps(a) * (size_t)c };
+    ls_status status = choose(libraries, made, a, layer);
+    if (ls_failed(status))
+        free(made);
+    else
+        *out = made;
+    return status;
 }
 
 void ls_cuda_conv_algorithm_free(ls_cuda_conv_algorithm *algorithm) {

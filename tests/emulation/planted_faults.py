@@ -30,7 +30,7 @@ LIMIT_S = 240  # of a test program; far above what it takes
 OPERATORS, SEAM, QUEUES, TRAINING = "test_device_cuda_operators", "test_device_cuda_vendor", "test_device_cuda_queue", "test_train_cuda"
 NCCL_CALLS = "test_device_cuda_nccl_calls"
 COLLECTIVE, COLLECTIVE_FAULTS, THREADS = "test_device_cuda_collective", "test_device_cuda_collective_faults", "test_device_cuda_threads"
-EMULATION = "tests/emulation"
+EMULATION, CHOICE = "tests/emulation", "test_device_algorithm_choice"
 
 
 @dataclasses.dataclass
@@ -308,6 +308,22 @@ FAULTS = [
     Fault("sgd: the 16-bit copy keeps old weights", f"{KERNELS}/update.cu",
           "    store_quad(velocity + first, size, v);\n    store_quad(weight + first, size, w);\n    store_copy(copy ? copy + first : copy, size, w);\n",
           "    store_quad(velocity + first, size, v);\n    store_quad(weight + first, size, w);\n", (OPERATORS,)),
+    # ---- choice of a convolution's algorithm by measuring
+    Fault("a later algorithm needs no lead", "src/device/algorithm_choice.c",
+          "all[i].ms < all[best].ms * enough_faster", "all[i].ms <= all[best].ms", (CHOICE,)),
+    Fault("the first run, which loads code, counts", "src/device/algorithm_choice.c",
+          "const int counted = round >= WARM_UPS;", "const int counted = 1;", (CHOICE,)),
+    Fault("an algorithm that fails keeps its time", "src/device/algorithm_choice.c",
+          "all[i] = (candidate){ INFINITY, 1 };", "all[i].out = 1;", (CHOICE,)),
+    Fault("an algorithm that fails is run again", "src/device/algorithm_choice.c",
+          "all[i] = (candidate){ INFINITY, 1 };", "all[i] = (candidate){ INFINITY, 0 };", (CHOICE,)),
+    Fault("the memory that was timed on stays", f"{CUDA}/conv_timing.c",
+          "    cudaFree(t->flush);\n", "", (SEAM,)),
+    Fault("a run's time is read before it has ended", f"{CUDA}/conv_timing.c",
+          "    LS_TRY_CUDA(cudaEventSynchronize(t->end));\n", "", (SEAM,)),
+    Fault("no room for timing is an error", f"{CUDA}/conv_timing.c",
+          "return rc == cudaErrorMemoryAllocation ? LS_SUCCESS : ls_cuda_fail(\"cudaMalloc\", rc);",
+          "return ls_cuda_fail(\"cudaMalloc\", rc);", (SEAM,)),
     Fault("relu: gradient and output", f"{KERNELS}/elementwise.cu",
           "LAUNCH(relu_backward, (relu_backward<T>), IN(a), IN(b), OUT(dst))",
           "LAUNCH(relu_backward, (relu_backward<T>), IN(b), IN(a), OUT(dst))", (OPERATORS,)),

@@ -91,26 +91,67 @@ plan "$work/ordered" --set run.deterministic=true
 check "run.deterministic measures nothing" "$(how "by rule") $(ls -d ordered 2>/dev/null)" "8 "
 plan "$work/off" --set device.autotune=false
 check "without autotune the rule decides" "$(how "by rule") $(ls -d off 2>/dev/null)" "8 "
+plan "$work/short" --set device.autotune=auto
+check "auto: a short run measures nothing" "$(how "by rule") $(ls -d short 2>/dev/null)" "8 "
+plan "$work/cold" --set device.autotune=auto
+check "auto: a short run takes what was measured before" "$(how "measured before")" 8
+plan "$work/long" --set device.autotune=auto --set train.epochs=300
+check "auto: a long run measures" "$(how "measured now") $(lines "kept in $work/long/lockstep/plans$")" "8 1"
 
 "$bin/plant_plans" cold/lockstep "engine 0" || check "choices are planted" 1 0
 plan "$work/cold"
 check "planted choices are obeyed" "$(algorithms | grep -c 'emulated library$') $(how "measured before")" "8 8"
+"$bin/plant_plans" cold/lockstep "engine 7" || check "choices are planted" 1 0
+plan "$work/cold"
+check "a choice that the library does not have is measured again" "$(algorithms | grep -c 'engine 1') $(how "measured now")" "8 8"
+plan "$work/cold" --set device.workspace=64
+check "choices for another workspace are not taken" "$(how "measured now")" 8
 plan "$work/cold" --set train.micro_batch=16
 check "choices for another batch are not" "$(how "measured now")" 8
 plan "$work/cold" --set train.precision=bf16
 check "choices for fp32 are not for bf16" "$(how "measured now")" 8
 
-printf 'lockstep plans 1 0123456789abcdef\nnonsense' >cold/lockstep/plans
-plan "$work/cold"
-check "a damaged file is replaced" "$(how "measured now") $(lines "kept in ")" "8 1"
-plan "$work/cold"
-check "a damaged file is replaced: the next start" "$(how "measured before")" 8
+# ignored WHY: lines that say so of the file of choices
+ignored() { grep -c "^warning: plans  *$work/cold/lockstep/plans $1: nothing of it is used" errors.txt; }
+cp cold/lockstep/plans good
+for fault in "is damaged" "is of another version of this program" "is not a file of measured plans"; do
+  case $fault in
+  "is damaged") sed '2s/engine 1/engine 0/' good ;;
+  "is of another"*) sed '1s/plans 2/plans 1/' good ;;
+  *) printf '[device]\nautotune = false\n' ;;
+  esac >cold/lockstep/plans
+  plan "$work/cold"
+  check "a file that $fault is replaced" "$(how "measured now") $(lines "kept in ") $(ignored "$fault")" "8 1 1"
+  plan "$work/cold"
+  check "a file that $fault is replaced: the next start" "$(how "measured before") $(grep -c plans errors.txt)" "8 0"
+done
 touch a-file
 plan "$work/a-file"
 check "an unwritable folder: measured all the same" "$(how "measured now")" 8
 check "an unwritable folder is told" "$(grep -c 'the next start will measure again: .*a-file' errors.txt) $(lines "not kept$")" "1 1"
 HOME='' plan ''
 check "no folder at all" "$(how "measured now") $(lines "not kept: neither XDG_CACHE_HOME nor HOME is set")" "8 1"
+
+# What is measured decides: equals go by the library's order, and so does what is less than 3 % faster; what does not run is left out.
+chosen_by() { # TIMES
+  local -x LOCKSTEP_EMULATED_TIMES=$1
+  rm -rf times
+  plan "$work/times" >/dev/null
+  echo "$(algorithms | grep -c 'engine 1$') $(how "measured now")"
+}
+check "equal times" "$(chosen_by 1,1)" "0 8"
+check "2 % faster" "$(chosen_by 1,0.98)" "0 8"
+check "4 % faster" "$(chosen_by 1,0.96)" "8 8"
+check "the first does not run" "$(chosen_by x,5)" "8 8"
+check "the second does not run" "$(chosen_by 5,x)" "0 8"
+LOCKSTEP_EMULATED_TIMES=x,x XDG_CACHE_HOME=$work/none "$bin/train" --dry-run run.ini >plan.txt 2>errors.txt
+check "none runs: refused" $? 4
+check "none runs: is said" "$(grep -c "layer c1: conv forward: none of the 2 algorithms .* runs on this GPU; .*engine 0 does not run" errors.txt)" 1
+
+# With runs of each algorithm, on memory of its own, as on a card.
+rm -rf times
+LOCKSTEP_EMULATED_LIBRARIES=timed plan "$work/times" --set train.micro_batch=2
+check "timed on the device" "$(how "measured now")" 8
 
 # The cpu device has nothing to measure: it says so, and no choice is shown.
 plan "$work/cpu" --set device.type=cpu

@@ -1,6 +1,6 @@
 // cuda.h - the CUDA device's own parts. It is a plugin (plugin.c): the program opens it at run time, so nothing here is
 // linked into `train`, and nothing here may call a function of the program but those of base/, device/op_check.c and
-// device/algorithm_cache.c, which are built into the plugin a second time.
+// device/algorithm_cache.c and algorithm_choice.c, which are built into the plugin a second time.
 //
 // Layout. Activations are NHWC with the channels rounded up to a multiple of LS_CUDA_CHANNELS, whatever the storage
 // type; a vector parameter is rounded up in the same way; a convolution's weight is [K rounded up][R][S][C rounded up]
@@ -18,8 +18,8 @@
 #include "device/device.h"
 
 enum { LS_CUDA_CHANNELS = 8 };
-// Bytes of workspace for one operator, where the device's options have no limit. cuDNN's fp32 algorithms copy picture
-// and result of a large layer into another layout: 384 MiB for resnet9's widest at batch 512.
+// Bytes of workspace for one operator, where the device's options have no limit. With 256 MiB resnet9's widest layer has no
+// plan with tensor cores in TF32 at batch 512 on an A100: those copy picture and result into another layout, 384 MiB.
 #define LS_CUDA_WORKSPACE_LIMIT ((size_t)512 << 20)
 
 typedef struct ls_cuda_libraries ls_cuda_libraries; // vendor.h

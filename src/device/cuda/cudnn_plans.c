@@ -16,8 +16,9 @@ enum { MESSAGE_BYTES = 512, KNOBS_MAX = 64 };
 
 typedef struct {
     const ls_cudnn_target *target;
+    const ls_cudnn_request *request;
     const char *layer;
-    int most;
+    int until;                    // so many plans there are to be, for now
     unsigned required, forbidden; // sets of numerical notes
     ls_cudnn_plans *out;
     ls_status refused; // the first engine that failed otherwise than "not supported"
@@ -222,10 +223,13 @@ static cudnnStatus_t finalize_plan(const search *s, descriptor config, descripto
     return rc;
 }
 
-// The two heuristics name some configurations both.
-static int is_there(const ls_cudnn_plans *plans, const ls_cudnn_plan *plan) {
+// Is it another one than the only one that is wanted, or there by now? Lists of several heuristics overlap.
+static int is_unwanted(const search *s, const ls_cudnn_plan *plan) {
+    const ls_cudnn_plans *plans = s->out;
     char tag[LS_CUDNN_TAG_BYTES], other[LS_CUDNN_TAG_BYTES];
-    if (plans->count > 0) ls_cudnn_plan_tag(plan, tag, sizeof tag);
+    if (!s->request->only && plans->count == 0) return 0;
+    ls_cudnn_plan_tag(plan, tag, sizeof tag);
+    if (s->request->only && strcmp(tag, s->request->only) != 0) return 1;
     for (int i = 0; i < plans->count; i++) {
         ls_cudnn_plan_tag(&plans->plans[i], other, sizeof other);
         if (strcmp(tag, other) == 0) return 1;
@@ -240,7 +244,7 @@ static int consider(search *s, descriptor config) {
     cudnnStatus_t rc = inspect(config, &made.engine, &made.notes, &behaviour);
     if (rc == CUDNN_STATUS_SUCCESS) {
         if ((made.notes & s->required) != s->required || made.notes & s->forbidden) return 0;
-        if (behaviour & 1U << CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION || is_there(s->out, &made)) return 0;
+        if (behaviour & 1U << CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION || is_unwanted(s, &made)) return 0;
         rc = finalize_plan(s, config, &made.plan, &made.workspace);
     }
     if (rc != CUDNN_STATUS_SUCCESS) {
@@ -275,7 +279,7 @@ static ls_status consider_results(search *s, descriptor heuristics) {
         if (!not_supported(rc)) ls_keep_first(&s->refused, ls_cudnn_fail(s->layer, "heuristics' results", rc));
         count = 0;
     }
-    for (int64_t i = 0; i < count && i < bound && s->out->count < s->most; i++) {
+    for (int64_t i = 0; i < count && i < bound && s->out->count < s->until; i++) {
         if (consider(s, configs[i])) configs[i] = NULL;
     }
     for (int64_t i = 0; i < bound; i++)
@@ -303,6 +307,22 @@ static ls_status query_heuristics(search *s, cudnnBackendHeurMode_t mode) {
 
 #define NOTE(name) (1U << CUDNN_NUMERICAL_NOTE_##name)
 
+// Mode A's best is the rule. Where several are to be measured, mode B's best are among them: it weighs engines
+// differently, and for small layers it has others.
+static ls_status query_all(search *s) {
+    const int most = s->request->most;
+    const struct {
+        cudnnBackendHeurMode_t mode;
+        int until;
+    } lists[] = { { CUDNN_HEUR_MODE_A, most > 1 ? most * 3 / 5 : most }, { CUDNN_HEUR_MODE_B, most },
+        { CUDNN_HEUR_MODE_FALLBACK, most } };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        s->until = lists[i].until;
+        if (s->out->count < s->until) LS_TRY(query_heuristics(s, lists[i].mode));
+    }
+    return LS_SUCCESS;
+}
+
 // Winograd and Fourier transforms lose digits, in 16 bits many:
 // left out, so that a convolution's error is that of its sum.
 static ls_status find(search *s, ls_dtype storage) {
@@ -311,20 +331,20 @@ static ls_status find(search *s, ls_dtype storage) {
     s->forbidden = NOTE(NONDETERMINISTIC) | NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(WINOGRAD) | NOTE(FFT);
     if (exact) s->forbidden |= NOTE(TENSOR_CORE) | NOTE(DOWN_CONVERT_INPUTS);
     for (;;) {
-        LS_TRY(query_heuristics(s, CUDNN_HEUR_MODE_A));
-        if (s->out->count < s->most) LS_TRY(query_heuristics(s, CUDNN_HEUR_MODE_FALLBACK));
+        LS_TRY(query_all(s));
         if (s->out->count || !s->required) break;
         s->required = 0; // better without tensor cores than by the direct kernels
     }
     return s->out->count ? LS_SUCCESS : s->refused;
 }
 
-ls_status ls_cudnn_plans_make(const ls_cudnn_target *target, ls_op op, const ls_conv_attr *attr, const char *layer,
-    int most, ls_cudnn_plans *out) {
+ls_status ls_cudnn_plans_make(const ls_cudnn_target *target, const ls_cudnn_request *request, ls_cudnn_plans *out) {
     *out = (ls_cudnn_plans){ 0 };
-    search s = { .target = target, .layer = layer ? layer : "(unnamed)", .most = most, .out = out };
-    ls_status status = make_graph(&s, op, attr);
-    LS_THEN(status, find(&s, attr->storage));
+    search s = {
+        .target = target, .request = request, .layer = request->layer ? request->layer : "(unnamed)", .out = out
+    };
+    ls_status status = make_graph(&s, request->op, request->attr);
+    LS_THEN(status, find(&s, request->attr->storage));
     if (ls_failed(status)) ls_cudnn_plans_free(out);
     return status;
 }

@@ -2,13 +2,13 @@
 // by the heuristics' order or by timing, and running it.
 #include "device/cuda/vendor_internal.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/half.h"
 #include "base/memory.h"
+#include "device/algorithm_choice.h"
+#include "device/cuda/conv_timing.h"
 
-enum { KEY_BYTES = 512, POINTERS = 3 };
+enum { KEY_BYTES = 512, POINTERS = LS_CONV_TENSORS };
 
 // The arguments of one run: where the three tensors and the workspace lie. Made when a run has other addresses than the
 // last one, which after the first update never happens: a plan has its place in the program.
@@ -55,153 +55,87 @@ static void free_variant(variant *v) {
     *v = (variant){ 0 };
 }
 
-// --- timing --------------------------------------------------------------------------------------
-
-enum { WARM_UPS = 3, TIMED_RUNS = 10, PATTERN_BYTES = 1 << 20 };
+// --- choosing ------------------------------------------------------------------------------------
 
 typedef struct {
     ls_cuda_libraries *libraries;
-    cudaStream_t stream;
-    cudaEvent_t begin, end;
-    void *pointers[POINTERS], *workspace; // device memory of its own
-} bench;
+    const char *layer;
+    const ls_cudnn_plans *plans;
+    ls_cuda_conv_timing timing;
+} measurement;
 
-static void close_bench(bench *b) {
-    for (int i = 0; i < POINTERS; i++) cudaFree(b->pointers[i]);
-    cudaFree(b->workspace);
-    if (b->begin) cudaEventDestroy(b->begin);
-    if (b->end) cudaEventDestroy(b->end);
-    if (b->stream) cudaStreamDestroy(b->stream);
-}
-
-// Numbers in [-1, 1): zeros would let the GPU run faster than it ever will.
-static ls_status fill(void *device_memory, size_t bytes, ls_dtype storage) {
-    size_t element = ls_dtype_bytes(storage);
-    char *pattern;
-    LS_TRY(LS_NEW(pattern, PATTERN_BYTES, "timing of convolutions"));
-    uint32_t random = 1;
-    for (size_t i = 0; i < PATTERN_BYTES / element; i++) {
-        random = random * 1664525U + 1013904223U;
-        ls_store_float(pattern, storage, (int64_t)i, (float)(random >> 8) * 0x1p-23F - 1.0F);
-    }
-    cudaError_t rc = cudaSuccess;
-    for (size_t at = 0; at < bytes && rc == cudaSuccess; at += PATTERN_BYTES) {
-        size_t part = bytes - at < PATTERN_BYTES ? bytes - at : PATTERN_BYTES;
-        rc = cudaMemcpy((char *)device_memory + at, pattern, part, cudaMemcpyHostToDevice);
-    }
-    free(pattern);
-    return rc == cudaSuccess ? LS_SUCCESS : ls_cuda_fail("cudaMemcpy", rc);
-}
-
-// *enough is 0 when the GPU has no room for it.
-static ls_status open_bench(bench *b, const ls_conv_attr *a, size_t workspace, int *enough) {
-    int depth = a->groups > 1 ? a->src.c / a->groups : ls_cuda_channels(a->src.c);
-    int64_t weights = (int64_t)ls_cuda_channels(a->dst.c) * ls_conv_taps(a) * depth;
-    const int64_t elements[POINTERS] = { ls_cuda_elements(a->src), weights, ls_cuda_elements(a->dst) };
-    size_t bytes[POINTERS];
-    LS_TRY_CUDA(cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
-    LS_TRY_CUDA(cudaEventCreate(&b->begin));
-    LS_TRY_CUDA(cudaEventCreate(&b->end));
-    cudaError_t rc = workspace ? cudaMalloc(&b->workspace, workspace) : cudaSuccess; // aligned to 256 bytes
-    for (int i = 0; i < POINTERS && rc == cudaSuccess; i++) {
-        bytes[i] = (size_t)elements[i] * ls_dtype_bytes(a->storage);
-        rc = cudaMalloc(&b->pointers[i], bytes[i]);
-    }
-    *enough = rc != cudaErrorMemoryAllocation;
-    if (!*enough) {
-        (void)cudaGetLastError();
-        return LS_SUCCESS;
-    }
-    if (rc != cudaSuccess) return ls_cuda_fail("cudaMalloc", rc);
-    for (int i = 0; i < POINTERS; i++) LS_TRY(fill(b->pointers[i], bytes[i], a->storage));
-    LS_TRY_CUDA(cudaDeviceSynchronize()); // the stream does not wait for the default one
-    return LS_SUCCESS;
-}
-
-// The shortest of several runs in ms; infinity when cuDNN refuses to run the plan.
-static ls_status time_plan(bench *b, const ls_cudnn_plan *plan, float *best_ms) {
+static ls_status time_once(void *context, int index, float *ms) {
+    measurement *m = context;
     variant pack = { 0 };
-    cudnnHandle_t handle = b->libraries->cudnn;
-    *best_ms = INFINITY;
-    cudnnStatus_t refused = make_variant(&pack, b->pointers, b->workspace);
-    cudaError_t rc = cudaSuccess;
-    for (int i = 0; i < WARM_UPS + TIMED_RUNS && refused == CUDNN_STATUS_SUCCESS && rc == cudaSuccess; i++) {
-        float ms = INFINITY;
-        rc = cudaEventRecord(b->begin, b->stream);
-        if (rc == cudaSuccess) refused = cudnnBackendExecute(handle, plan->plan, pack.descriptor);
-        if (rc == cudaSuccess) rc = cudaEventRecord(b->end, b->stream);
-        if (rc == cudaSuccess) rc = cudaEventSynchronize(b->end);
-        if (rc == cudaSuccess) rc = cudaEventElapsedTime(&ms, b->begin, b->end);
-        if (i >= WARM_UPS && refused == CUDNN_STATUS_SUCCESS && rc == cudaSuccess && ms < *best_ms) *best_ms = ms;
+    cudnnStatus_t refused = make_variant(&pack, m->timing.tensors, m->timing.workspace);
+    ls_status status = refused == CUDNN_STATUS_SUCCESS ? LS_SUCCESS : ls_cudnn_fail(m->layer, "variant pack", refused);
+    LS_THEN(status, ls_cuda_conv_timing_begin(&m->timing));
+    if (!ls_failed(status)) {
+        refused = cudnnBackendExecute(m->libraries->cudnn, m->plans->plans[index].plan, pack.descriptor);
+        if (refused != CUDNN_STATUS_SUCCESS) status = ls_cudnn_fail(m->layer, "cudnnBackendExecute", refused);
     }
-    if (refused != CUDNN_STATUS_SUCCESS) *best_ms = INFINITY;
+    LS_THEN(status, ls_cuda_conv_timing_end(&m->timing, ms));
     free_variant(&pack);
-    return rc == cudaSuccess ? LS_SUCCESS : ls_cuda_fail("timing a convolution", rc);
+    return status;
 }
 
-// The fastest plan. An earlier one stays unless a later one is 3 % faster: so noise changes little.
-static ls_status time_plans(bench *b, const ls_cudnn_plans *plans, int *best) {
-    float best_ms = INFINITY;
-    for (int i = 0; i < plans->count; i++) {
-        float ms;
-        LS_TRY(time_plan(b, &plans->plans[i], &ms));
-        if (isfinite(ms) && !(ms > best_ms * 0.97F)) {
-            best_ms = ms;
-            *best = i;
-        }
+// *measured is 0 where the GPU has no room for it.
+static ls_status measure(measurement *m, ls_op op, const ls_conv_attr *attr, int *best, int *measured) {
+    size_t workspace = 0;
+    for (int i = 0; i < m->plans->count; i++)
+        if (m->plans->plans[i].workspace > workspace) workspace = m->plans->plans[i].workspace;
+    ls_status status = ls_cuda_conv_timing_open(m->libraries->device, attr, workspace, &m->timing, measured);
+    if (!ls_failed(status) && *measured) {
+        const ls_algorithm_candidates candidates = { m->layer, ls_op_name(op), m->plans->count, time_once, m };
+        cudnnStatus_t rc = cudnnSetStream(m->libraries->cudnn, m->timing.queue.stream);
+        status = rc == CUDNN_STATUS_SUCCESS ? ls_algorithm_fastest(&candidates, best)
+                                            : ls_cudnn_fail(m->layer, "cudnnSetStream", rc);
+        cudnnSetStream(m->libraries->cudnn, NULL);
     }
-    return LS_SUCCESS;
+    ls_cuda_conv_timing_close(&m->timing);
+    return status;
 }
 
 static void make_key(const ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *a, char key[KEY_BYTES]) {
     const ls_cuda_device *device = libraries->device;
+    int driver = 0;
+    (void)cudaDriverGetVersion(&driver);
     snprintf(key, KEY_BYTES,
-        "cudnn %zu; %s, %d; %s %s%s; src %dx%dx%dx%d dst %dx%dx%dx%d kernel %dx%d stride %dx%d pad %dx%d dilation %d "
-        "groups %d; "
-        "workspace %zu",
-        cudnnGetVersion(), device->name, device->multiprocessors, ls_op_name(op), ls_dtype_name(a->storage),
+        "cudnn %zu, driver %d; %s, %d; %s %s%s; src %dx%dx%dx%d dst %dx%dx%dx%d kernel %dx%d stride %dx%d pad %dx%d "
+        "dilation %d groups %d; workspace %zu",
+        cudnnGetVersion(), driver, device->name, device->multiprocessors, ls_op_name(op), ls_dtype_name(a->storage),
         a->storage == LS_F32 && device->tf32 ? " tf32" : "", a->src.n, a->src.c, a->src.h, a->src.w, a->dst.n, a->dst.c,
         a->dst.h, a->dst.w, a->kernel_h, a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w, a->dilation,
         a->groups, libraries->workspace_limit);
 }
 
-// The plan that was timed before to be the fastest, or -1.
-static int find_choice(ls_algorithm_cache *cache, const char *key, const ls_cudnn_plans *plans, const char **how) {
-    const char *choice = ls_algorithm_cache_find(cache, key, how);
-    for (int i = 0; choice && i < plans->count; i++) {
-        char tag[LS_CUDNN_TAG_BYTES];
-        ls_cudnn_plan_tag(&plans->plans[i], tag, sizeof tag);
-        if (strcmp(tag, choice) == 0) return i;
-    }
-    return -1;
-}
-
-// The index of the plan to take, and how it was chosen (algorithm_cache.h).
-static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr, const ls_cudnn_plans *plans,
-    int *best, const char **how) {
-    char key[KEY_BYTES], tag[LS_CUDNN_TAG_BYTES];
+// Makes the plan to take (plans->count 0: cuDNN has none), and says how it was chosen.
+static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr, const char *layer,
+    ls_cudnn_plans *plans, const char **how) {
+    const ls_cudnn_target target = {
+        .handle = libraries->cudnn, .tf32 = libraries->device->tf32, .workspace_limit = libraries->workspace_limit
+    };
     ls_algorithm_cache *cache = libraries->device->plans;
+    ls_cudnn_request request = { op, attr, layer, .most = 1 };
+    char key[KEY_BYTES], tag[LS_CUDNN_TAG_BYTES];
     make_key(libraries, op, attr, key);
-    *best = find_choice(cache, key, plans, how);
-    if (*best >= 0) return LS_SUCCESS;
-    *best = 0;
-    *how = LS_CHOSEN_BY_RULE;
-    if (ls_algorithm_cache_settled(cache)) return LS_SUCCESS;
-    size_t workspace = 0;
-    int timed = 0;
-    for (int i = 0; i < plans->count; i++)
-        if (plans->plans[i].workspace > workspace) workspace = plans->plans[i].workspace;
-    bench b = { .libraries = libraries };
-    ls_status status = open_bench(&b, attr, workspace, &timed);
-    if (!ls_failed(status) && timed) {
-        cudnnStatus_t rc = cudnnSetStream(libraries->cudnn, b.stream);
-        status = rc == CUDNN_STATUS_SUCCESS ? time_plans(&b, plans, best) : ls_cudnn_fail(NULL, "cudnnSetStream", rc);
-        cudnnSetStream(libraries->cudnn, NULL);
+    if (cache && (request.only = ls_algorithm_cache_find(cache, key, how))) {
+        if (!ls_failed(ls_cudnn_plans_make(&target, &request, plans)) && plans->count > 0) return LS_SUCCESS;
+        ls_cudnn_plans_free(plans); // no plan of that name can be made: as if there were no choice
+        request.only = NULL;
     }
-    close_bench(&b);
-    if (ls_failed(status) || !timed) return status;
+    *how = LS_CHOSEN_BY_RULE;
+    const int measures = cache && !ls_algorithm_cache_settled(cache);
+    if (measures) request.most = LS_CUDNN_PLANS_MAX;
+    LS_TRY(ls_cudnn_plans_make(&target, &request, plans));
+    if (!measures || plans->count < 2) return LS_SUCCESS;
+    int best = 0, measured = 0;
+    measurement m = { .libraries = libraries, .layer = layer, .plans = plans };
+    LS_TRY(measure(&m, op, attr, &best, &measured));
+    ls_cudnn_plans_keep(plans, best);
+    if (!measured) return LS_SUCCESS;
     *how = LS_CHOSEN_NOW;
-    ls_cudnn_plan_tag(&plans->plans[*best], tag, sizeof tag);
+    ls_cudnn_plan_tag(&plans->plans[0], tag, sizeof tag);
     return ls_algorithm_cache_put(cache, key, tag);
 }
 
@@ -212,22 +146,14 @@ ls_status ls_cuda_conv_algorithm_new(
     *out = NULL;
     // A group's channels are not padded, so the padded numbers would say another number of groups.
     if (attr->groups > 1 && (attr->src.c % LS_CUDA_CHANNELS || attr->dst.c % LS_CUDA_CHANNELS)) return LS_SUCCESS;
-    ls_cudnn_target target = {
-        .handle = libraries->cudnn, .tf32 = libraries->device->tf32, .workspace_limit = libraries->workspace_limit
-    };
-    int timing = libraries->device->plans != NULL, best = 0;
     ls_cuda_conv_algorithm *made;
     LS_TRY(LS_NEW(made, 1, "layer %s", layer));
-    ls_status status = ls_cudnn_plans_make(&target, op, attr, layer, timing ? LS_CUDNN_PLANS_MAX : 1, &made->plans);
-    made->chosen = LS_CHOSEN_BY_RULE;
-    if (timing && made->plans.count > 1)
-        LS_THEN(status, choose(libraries, op, attr, &made->plans, &best, &made->chosen));
+    ls_status status = choose(libraries, op, attr, layer, &made->plans, &made->chosen);
     if (ls_failed(status) || made->plans.count == 0) {
         ls_cudnn_plans_free(&made->plans);
         free(made);
         return status;
     }
-    ls_cudnn_plans_keep(&made->plans, best);
     const ls_cudnn_plan *plan = &made->plans.plans[0];
     made->libraries = libraries;
     snprintf(made->layer, sizeof made->layer, "%s", layer);

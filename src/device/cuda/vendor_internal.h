@@ -9,7 +9,7 @@
 #include "device/algorithm_cache.h"
 
 enum {
-    LS_CUDNN_PLANS_MAX = 8,
+    LS_CUDNN_PLANS_MAX = 10,
     LS_CUDNN_PARTS_MAX = 6, // three tensors, convolution, operation, graph
     LS_CUDNN_ALIGNMENT = 16,
     LS_CUDNN_TAG_BYTES = 384,
@@ -37,18 +37,26 @@ typedef struct {
 typedef struct {
     cudnnBackendDescriptor_t parts[LS_CUDNN_PARTS_MAX];
     int part_count;
-    ls_cudnn_plan plans[LS_CUDNN_PLANS_MAX]; // the heuristics' order, best first
+    ls_cudnn_plan plans[LS_CUDNN_PLANS_MAX]; // the heuristics' order, best first, mode A's before mode B's
     int count;
 } ls_cudnn_plans;
 
 enum { LS_CUDNN_IMAGE = 'x', LS_CUDNN_WEIGHT = 'w', LS_CUDNN_RESULT = 'y' }; // the tensors' ids in a variant pack
 
+typedef struct {
+    ls_op op;
+    const ls_conv_attr *attr;
+    const char *layer; // for messages
+    int most;          // plans, at most LS_CUDNN_PLANS_MAX
+    const char *only;  // a plan's tag: that plan or none; NULL: any
+} ls_cudnn_request;
+
 // Up to `most` plans that are repeatable, use no reduced-precision sums, keep to the workspace limit, and need no
 // compiler at run time; with tensor cores where the type allows and such plans are there, never with them for fp32
 // without tf32. out->count is 0 where cuDNN supports none.
 // LS_DEVICE: the call, cuDNN's words and the layer; nothing is held then.
-LS_CHECKED ls_status ls_cudnn_plans_make(const ls_cudnn_target *target, ls_op op, const ls_conv_attr *attr,
-    const char *layer, int most, ls_cudnn_plans *out);
+LS_CHECKED ls_status ls_cudnn_plans_make(
+    const ls_cudnn_target *target, const ls_cudnn_request *request, ls_cudnn_plans *out);
 void ls_cudnn_plans_free(ls_cudnn_plans *plans);
 void ls_cudnn_plans_keep(ls_cudnn_plans *plans, int index); // frees the others: plans[0] is the one that stays
 // "engine 38 2=1 24=5": engine and knobs, which name this plan among those of the same convolution, version and card.

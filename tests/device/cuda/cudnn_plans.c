@@ -1,6 +1,7 @@
 // cuda_plans - the plan matrix, without a GPU: cuDNN's plans of every convolution of every shipped network,
 // at the batch sizes of the shipped configurations and at 512, in every precision, for described devices.
-// The plans are made by the code that makes them on a GPU (src/device/cuda/cudnn_plans.c).
+// The plans are made by the code that makes them on a GPU (src/device/cuda/cudnn_plans.c). Besides, which convolutions
+// cuDNN's precompiled engines take together with batch norm and ReLU (fused_plans.h): a report, which nothing depends on.
 // Started from the repository's root; exit status 1 after lines that say which plan is missing or not as it must be.
 //
 // A plan that can be made says nothing of its speed. Figures of the devices are published ones:
@@ -14,7 +15,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "config/config.h"
-#include "device/cuda/vendor_internal.h"
+#include "device/cuda/fused_plans.h"
 #include "model/graph.h"
 #include "support/shipped.h"
 
@@ -187,7 +188,8 @@ static void plan_all(const ls_cudnn_target *target, const network_case *of, cons
             ls_conv_attr attr = shapes[i].attr;
             attr.storage = precisions[precision].storage;
             ls_cudnn_plans plans;
-            ls_status status = ls_cudnn_plans_make(target, passes[p].op, &attr, shapes[i].layer, 1, &plans);
+            const ls_cudnn_request request = { passes[p].op, &attr, shapes[i].layer, .most = 1 };
+            ls_status status = ls_cudnn_plans_make(target, &request, &plans);
             const char *fault =
                 ls_failed(status) ? status.text : fault_of(&plans, limit, precisions[precision].tensor_cores);
             out->plans++;
@@ -230,8 +232,9 @@ static int check_lists(const network_case *of, cudnnBackendDescriptor_t describe
     ls_cudnn_target target = { .described = described, .workspace_limit = 1 << 20 };
     for (int i = 0; i < count; i++) {
         ls_cudnn_plans plans;
-        TRY(ls_cudnn_plans_make(
-            &target, LS_OP_CONV_FORWARD, &shapes[i].attr, shapes[i].layer, LS_CUDNN_PLANS_MAX, &plans));
+        const ls_cudnn_request request = { LS_OP_CONV_FORWARD, &shapes[i].attr, shapes[i].layer,
+            .most = LS_CUDNN_PLANS_MAX };
+        TRY(ls_cudnn_plans_make(&target, &request, &plans));
         made += plans.count;
         for (int p = 0; p < plans.count; p++) {
             const char *fault = plans.plans[p].workspace > target.workspace_limit ? "is beyond the limit" : NULL;
@@ -252,6 +255,66 @@ static int check_lists(const network_case *of, cudnnBackendDescriptor_t describe
     return failures;
 }
 
+// --- convolutions planned together with batch norm and ReLU ---------------------------------------
+
+enum { REASONS_MAX = 64 };
+
+static struct {
+    char text[sizeof(((fused_outcome *)NULL)->why)];
+    int count;
+} reasons[REASONS_MAX];
+static int reason_count;
+
+static int reason_of(const char *text) {
+    int at = 0;
+    while (at < reason_count && strcmp(reasons[at].text, text) != 0) at++;
+    if (at == REASONS_MAX) return -1;
+    if (at == reason_count) strcpy(reasons[reason_count++].text, text);
+    reasons[at].count++;
+    return at;
+}
+
+static void print_fused(const network_case *of, const device_row *device, cudnnBackendDescriptor_t described,
+    const char *type_name, cudnnDataType_t type, const shape *shapes, int count) {
+    for (int pattern = 0; pattern < FUSED_PATTERNS; pattern++) {
+        size_t workspace = 0;
+        int planned = 0, all = 0, varies = 0;
+        char engines[64] = "", why[64] = "";
+        for (int i = 0; i < count; i++) {
+            fused_outcome o;
+            char word[16];
+            if (shapes[i].attr.groups > 1 || (pattern != FUSED_STATISTICS && !shapes[i].needs_input_grad)) continue;
+            fused_plan(described, (fused_pattern)pattern, &shapes[i].attr, type, &o);
+            all++;
+            planned += o.plans > 0;
+            if (o.plans > 0) {
+                if (o.workspace > workspace) workspace = o.workspace;
+                varies |= (o.notes & 1U << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) != 0;
+                snprintf(word, sizeof word, " %lld", (long long)o.engine);
+                if (!strstr(engines, word)) strncat(engines, word, sizeof engines - strlen(engines) - 1);
+            } else {
+                snprintf(word, sizeof word, " %d", reason_of(o.why) + 1);
+                if (!strstr(why, word)) strncat(why, word, sizeof why - strlen(why) - 1);
+            }
+        }
+        printf("%-28s %5d  %-8s  %-4s  %-21s  %3d of %3d  %6.1f MiB%s%s%s%s%s\n", of->model, of->batch, device->name,
+            type_name, fused_name((fused_pattern)pattern), planned, all, (double)workspace / (1 << 20),
+            engines[0] ? "  engine" : "", engines, varies ? ", not deterministic" : "", why[0] ? "  reason" : "", why);
+    }
+}
+
+// Each network once, each generation of devices once. What bf16 lacks it lacks everywhere: one network shows it.
+static void fuse_network(const network_case *of, int is_first, const cudnnBackendDescriptor_t *described) {
+    static shape shapes[SHAPES_MAX];
+    if (of->batch != BATCH_ALWAYS) return;
+    const int count = find_shapes(of, shapes);
+    for (size_t d = 0; d < sizeof devices / sizeof devices[0]; d++) {
+        if (d > 0 && devices[d].version == devices[d - 1].version) continue;
+        print_fused(of, &devices[d], described[d], "fp16", CUDNN_DATA_HALF, shapes, count);
+        if (is_first) print_fused(of, &devices[d], described[d], "bf16", CUDNN_DATA_BFLOAT16, shapes, count);
+    }
+}
+
 int main(void) {
     static network_case cases[CASES_MAX];
     cudnnBackendDescriptor_t described[sizeof devices / sizeof devices[0]];
@@ -270,6 +333,9 @@ int main(void) {
         "plans", "failed", "largest workspace");
     for (int i = 0; i < count; i++) failures += plan_network(&cases[i], described);
     for (int i = 0; i < count; i++) failures += check_lists(&cases[i], described[0]);
+    for (int i = 0; i < count; i++) fuse_network(&cases[i], i == 0, described);
+    for (int i = 0; i < reason_count; i++)
+        printf("reason %d, %d times: %s\n", i + 1, reasons[i].count, reasons[i].text);
     for (size_t d = 0; d < sizeof devices / sizeof devices[0]; d++) cudnnBackendDestroyDescriptor(described[d]);
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
