@@ -1,9 +1,10 @@
 // main.c - bench_kernels: the cpu device's kernels, step by step from plain loops, each verified, then timed in turns.
 //
-//   bench_kernels [--quick] [--errors] [--only TEXT] [--threads N] [--rounds N] [--json FILE]
+//   bench_kernels [--quick] [--errors] [--only TEXT] [--threads N] [--width N] [--rounds N] [--json FILE]
 //
 //   --quick    small batches, two rounds: to see that it works
 //   --errors   only the table of convolution's errors
+//   --width    8 or 16 floats to a vector: as AVX2 or AVX-512 has; the processor's own
 //   --only     cases whose "network layer pass" has TEXT in it
 // Tables go to standard output. Exit code 1: a step computes something else than expected, or an argument is wrong.
 #include <stdio.h>
@@ -17,7 +18,7 @@ enum { ROUNDS = 7, ROUNDS_QUICK = 2 };
 static const double LEAST_SECONDS = 4e-3;
 
 typedef struct {
-    int quick, errors, threads, rounds;
+    int quick, errors, threads, width, rounds;
     const char *only, *json;
 } options;
 
@@ -39,6 +40,8 @@ static ls_status read_options(int argc, char **argv, options *o) {
             o->errors = 1;
         else if (strcmp(name, "--threads") == 0)
             LS_TRY(read_number(name, argv[++i], 1024, &o->threads));
+        else if (strcmp(name, "--width") == 0)
+            LS_TRY(read_number(name, argv[++i], 16, &o->width));
         else if (strcmp(name, "--rounds") == 0)
             LS_TRY(read_number(name, argv[++i], BENCH_ROUNDS_MAX, &o->rounds));
         else if (strcmp(name, "--only") == 0 && value)
@@ -46,14 +49,14 @@ static ls_status read_options(int argc, char **argv, options *o) {
         else if (strcmp(name, "--json") == 0 && value)
             o->json = argv[++i];
         else
-            return ls_fail(
-                LS_USAGE, "%s: options are --quick --errors --only TEXT --threads N --rounds N --json FILE", name);
+            return ls_fail(LS_USAGE,
+                "%s: options are --quick --errors --only TEXT --threads N --width N --rounds N --json FILE", name);
     }
     return LS_SUCCESS;
 }
 
-static ls_status open_devices(bench *b) {
-    ls_device_options o = { .threads = b->threads, .winograd = "auto" };
+static ls_status open_devices(bench *b, int width) {
+    ls_device_options o = { .threads = b->threads, .vector_width = width, .winograd = "auto" };
     LS_TRY(ls_device_open("ref", &o, &b->ref, NULL));
     LS_TRY(ls_device_open("cpu", &o, &b->cpu, NULL));
     for (int i = 0; i < BENCH_WAYS_MAX && bench_ways[i]; i++) {
@@ -97,7 +100,7 @@ static void describe(bench *b) {
 }
 
 static ls_status measure(bench *b, const options *o) {
-    LS_TRY(open_devices(b));
+    LS_TRY(open_devices(b, o->width));
     if (!o->errors) LS_TRY(bench_machine_measure(b)); // errors do not depend on it
     describe(b);
     if (!o->errors) {

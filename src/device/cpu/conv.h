@@ -1,8 +1,9 @@
 // conv.h - what the files of convolution share.
 //
 // Every engine but conv_grouped.c works on dense blocked weights [dst block][src block][r][s][depth][B], depth = B, or the
-// number of channels of a plain source (then there is one source block). Grouped weights are expanded to that first: zeros
-// where groups do not meet.
+// number of channels of a plain source (then there is one source block). Groups are as many dense convolutions side by
+// side, the parts, as each can have whole blocks of channels; source blocks are those of a part. Grouped weights are
+// expanded to that first: zeros where groups of one part do not meet.
 #ifndef LS_DEVICE_CPU_CONV_H
 #define LS_DEVICE_CPU_CONV_H
 
@@ -22,7 +23,8 @@ typedef struct {
     ls_cpu_plan base;
     int block;                        // B
     int depth, dst_depth;             // channels side by side in memory: B, or C of a plain tensor
-    int src_blocks, dst_blocks;       // of weights: a plain tensor counts as one
+    int parts;                        // more than one: groups
+    int src_blocks, dst_blocks;       // of weights: of a part's source; of all results. A plain tensor counts as one
     size_t weight_floats;             // dense
     ls_onednn_conv *longer, *shorter; // for tasks of one sample more and of the rest; NULL: own kernels
     ls_winograd_plan winograd;        // used when it has kernels
@@ -45,12 +47,19 @@ static inline size_t ls_conv_bias_floats(const ls_conv_plan *plan) {
     return (size_t)(plan->dst_blocks * plan->block);
 }
 
-// op_conv.c: a plan by this ls_conv_algorithm or ls_winograd_variant; *out is NULL where it does not compute this operator.
+static inline int ls_conv_part_outputs(const ls_conv_plan *plan) { // blocks of a part's results
+    return plan->dst_blocks / plan->parts;
+}
+
+// op_conv.c: the convolution whose groups are the parts
+ls_conv_attr ls_conv_of_parts(const ls_cpu *cpu, const ls_conv_attr *attr);
+// A plan by this ls_conv_algorithm or ls_winograd_variant; *out is NULL where it does not compute this operator.
 LS_CHECKED ls_status ls_cpu_conv_plan_by(ls_cpu *cpu, const ls_op_desc *desc, int algorithm, ls_plan **out);
 
 // conv_grouped.c: grouped convolutions lane by lane, the depthwise among them
 int ls_conv_grouped_can(const ls_op_desc *desc);
-int ls_conv_grouped_gains(const ls_cpu *cpu, const ls_op_desc *desc); // against expanded weights
+// Against dense convolution of the parts, by Winograd with so many times fewer multiplications; 1: by others.
+int ls_conv_grouped_gains(const ls_cpu *cpu, const ls_op_desc *desc, double winograd_gain);
 LS_CHECKED ls_status ls_cpu_conv_grouped_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);
 
 // conv_weights.c

@@ -1,7 +1,7 @@
 // conv_choose.c - by which algorithm a convolution is computed.
 //
 // The rule: Winograd where it gains, with the tiles that need the fewest multiplications on maps of this size; groups
-// lane by lane where that takes fewer than dense convolution of expanded weights; else oneDNN's generated code where it
+// lane by lane where that takes less than dense convolutions of the parts; else oneDNN's generated code where it
 // has some for the device's layouts, else own kernels. Measuring instead gains nothing (docs/cpu.md).
 #include <string.h>
 #include "device/cpu/conv.h"
@@ -27,23 +27,26 @@ static int mode_allows(const ls_cpu *cpu, int variant) {
     return strcmp(cpu->winograd, "auto") == 0 || (strcmp(cpu->winograd, "f2") == 0 && variant == LS_WINOGRAD_F23);
 }
 
-// -1: none gains.
-static int best_winograd(const ls_cpu *cpu, const ls_op_desc *desc) {
+// -1: none gains. *gain: how many times fewer multiplications, or 1.
+static int best_winograd(const ls_cpu *cpu, const ls_op_desc *desc, double *gain) {
+    const ls_conv_attr attr = ls_conv_of_parts(cpu, &desc->attr.conv);
     int best = -1;
-    double most = 0;
+    *gain = 1;
     for (int v = 0; v < LS_WINOGRAD_VARIANTS; v++) {
-        const double gain =
-            mode_allows(cpu, v) ? ls_winograd_gain(&desc->attr.conv, desc->op, (ls_winograd_variant)v, cpu->block) : 0;
-        if (gain <= most) continue;
-        most = gain;
+        const double of =
+            mode_allows(cpu, v) ? ls_winograd_gain(&attr, desc->op, (ls_winograd_variant)v, cpu->block) : 0;
+        if (of <= *gain) continue;
+        *gain = of;
         best = v;
     }
     return best;
 }
 
 ls_status ls_cpu_conv_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
-    const int grouped = ls_conv_grouped_can(desc) && ls_conv_grouped_gains(cpu, desc) ? LS_CONV_GROUPED : -1;
-    const int order[] = { cpu->forced_convolution, best_winograd(cpu, desc), grouped, LS_CONV_ONEDNN, LS_CONV_DIRECT };
+    double gain;
+    const int winograd = best_winograd(cpu, desc, &gain);
+    const int grouped = ls_conv_grouped_can(desc) && ls_conv_grouped_gains(cpu, desc, gain) ? LS_CONV_GROUPED : -1;
+    const int order[] = { cpu->forced_convolution, grouped, winograd, LS_CONV_ONEDNN, LS_CONV_DIRECT };
     *out = NULL;
     if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT && desc->attr.conv.bias_only) // there is nothing to convolve
         return ls_cpu_conv_plan_by(cpu, desc, LS_CONV_DIRECT, out);

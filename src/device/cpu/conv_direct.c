@@ -50,7 +50,7 @@ static void copy_padded(const padded *p, const float *from, float *to) {
 
 static padded source_copy(const ls_conv_plan *plan) {
     const ls_conv_attr *a = &plan->base.base.desc.attr.conv;
-    return (padded){ .blocks = plan->src_blocks,
+    return (padded){ .blocks = plan->parts * plan->src_blocks,
         .depth = plan->depth,
         .h = a->src.h,
         .w = a->src.w,
@@ -116,11 +116,14 @@ static void plain_to_block(const ls_conv_plan *plan, const float *plain, int cha
 // All output blocks of one sample; conv holds what is the same for them.
 static void all_blocks(
     const ls_conv_plan *plan, ls_kernel_conv conv, int blocks, int depth, ls_nchw shape, float *dst, float *map) {
+    const int part = blocks / plan->parts;
+    const size_t source = (size_t)(conv.blocks * conv.height * conv.width * conv.depth);
     size_t weights = (size_t)(conv.blocks * conv.kernel_h * conv.kernel_w * conv.depth * plan->block);
     conv.weight_next = weights;
     conv.dst_next = map_floats(plan, shape);
     for (int b = 0; b < blocks; b += 1 + conv.pair) {
-        conv.pair = blocks - b >= 2;
+        if (b > 0 && b % part == 0) conv.src += source;
+        conv.pair = part - b % part >= 2;
         conv.dst = depth < plan->block ? map : dst + (size_t)b * conv.dst_next;
         plan->base.cpu->kernels->conv(&conv);
         if (depth < plan->block) block_to_plain(plan, map, depth, shape, dst);
@@ -134,7 +137,7 @@ static ls_kernel_conv kernel_of(const ls_conv_run *run, const padded *copy, cons
     const ls_conv_attr *a = &run->plan->base.base.desc.attr.conv;
     return (ls_kernel_conv){ .src = src,
         .weight = run->weight,
-        .blocks = copy->blocks,
+        .blocks = copy->blocks / run->plan->parts,
         .depth = copy->depth,
         .height = copy->height,
         .width = copy->width,
@@ -169,7 +172,7 @@ void ls_conv_direct_backward_data(void *context, int n, int thread) {
     const padded copy = gradient_copy(plan);
     float *scratch = scratch_of(run, thread);
     copy_padded(&copy, run->dst + (size_t)n * ls_cpu_sample(plan->base.cpu, a->dst), scratch);
-    all_blocks(plan, kernel_of(run, &copy, scratch, a->src), plan->src_blocks, plan->depth, a->src,
+    all_blocks(plan, kernel_of(run, &copy, scratch, a->src), plan->parts * plan->src_blocks, plan->depth, a->src,
         run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), behind(scratch, &copy));
 }
 
@@ -209,8 +212,9 @@ void ls_conv_direct_backward_weight(void *context, int task, int thread) {
         conv.grad_weight = partial;
         for (int kb = 0; kb < plan->dst_blocks; kb++) {
             conv.grad_dst = gradient_block(run, n, kb, map);
-            for (int cb = 0; run->grad_weight && cb < plan->src_blocks; cb++, conv.grad_weight += weights) {
-                conv.src = scratch + (size_t)cb * padded_floats(&copy) / (size_t)plan->src_blocks;
+            const int first = kb / ls_conv_part_outputs(plan) * plan->src_blocks, end = first + plan->src_blocks;
+            for (int cb = first; run->grad_weight && cb < end; cb++, conv.grad_weight += weights) {
+                conv.src = scratch + (size_t)cb * padded_floats(&copy) / (size_t)copy.blocks;
                 kernels->conv_grad(&conv);
             }
             if (run->grad_bias)

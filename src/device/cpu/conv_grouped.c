@@ -210,17 +210,19 @@ int ls_conv_grouped_can(const ls_op_desc *desc) {
     return a->groups > 1 && !a->bias_only && plain != 1 && a->kernel_h <= LS_GROUPED_ROWS;
 }
 
-// What one output costs against dense convolution of expanded weights, in multiplications of vectors: a channel that
-// has to be brought to its lane is some of them.
-int ls_conv_grouped_gains(const ls_cpu *cpu, const ls_op_desc *desc) {
-    enum { BRINGING = 4 };
+// What one output costs against dense convolution, in multiplications of vectors: a channel that has to be brought to its
+// lane is some of them, and each takes longer, as both of its factors come from the cache. Winograd's own gain is less
+// than half of what it saves, in the few channels of a part. (Measured: within a quarter, 3x3 in groups of 4 to 32 channels.)
+int ls_conv_grouped_gains(const ls_cpu *cpu, const ls_op_desc *desc, double winograd_gain) {
+    const double bringing = 4, slower = 1.5, winograds = 2.2;
     const ls_conv_attr *a = &desc->attr.conv;
     const int back = desc->op == LS_OP_CONV_BACKWARD_DATA, taps = ls_conv_taps(a);
     const ls_nchw in = back ? a->dst : a->src, out = back ? a->src : a->dst;
     if (in.c == a->groups && out.c == a->groups) return 1;
     const double in_pixels = (double)in.h * in.w, out_pixels = (double)out.h * out.w;
-    const double own = in.c / a->groups * (taps * out_pixels + BRINGING * in_pixels);
-    return own < (double)ls_cpu_channels(cpu, in.c) * taps * out_pixels;
+    const double own = slower * in.c / a->groups * (taps * out_pixels + bringing * in_pixels);
+    const double dense = (double)ls_cpu_channels(cpu, in.c / ls_conv_of_parts(cpu, a).groups) * taps * out_pixels;
+    return own < (winograd_gain > winograds ? dense / winograd_gain * winograds : dense);
 }
 
 // The kernel reads a padded map: src, or the gradient of dst spread by the stride.

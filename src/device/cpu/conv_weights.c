@@ -12,7 +12,9 @@ static size_t taps_of(const ls_conv_plan *plan) {
     return (size_t)ls_conv_taps(&plan->base.base.desc.attr.conv);
 }
 
+// k: of all results; c: of all source channels, or of those of k's part.
 static size_t dense_place(const ls_conv_plan *plan, int k, int c, size_t tap) {
+    c %= plan->src_blocks * plan->depth;
     size_t row = (size_t)(k / plan->block * plan->src_blocks + c / plan->depth) * taps_of(plan) + tap;
     return (row * (size_t)plan->depth + (size_t)(c % plan->depth)) * (size_t)plan->block + (size_t)(k % plan->block);
 }
@@ -60,19 +62,22 @@ static void turn_task(void *context, int cb, int thread) {
     (void)thread;
     const weights_run *w = context;
     const ls_conv_plan *plan = w->run->plan;
-    int b = plan->block, channels = plan->src_blocks * plan->depth, outputs = plan->dst_blocks * b;
+    int b = plan->block, channels = plan->parts * plan->src_blocks * plan->depth,
+        outputs = ls_conv_part_outputs(plan) * b;
     size_t taps = taps_of(plan);
     if (plan->dst_depth < b) outputs = plan->dst_depth;
     float *to = w->to + (size_t)cb * (size_t)outputs * taps * (size_t)b;
-    for (int kb = 0; kb * plan->dst_depth < outputs; kb++)
+    const int first = cb / plan->src_blocks * outputs;
+    for (int kb = first; kb < first + outputs; kb += plan->dst_depth)
         for (size_t tap = 0; tap < taps; tap++)
-            for (int k = kb * plan->dst_depth; k < (kb + 1) * plan->dst_depth; k++)
+            for (int k = kb; k < kb + plan->dst_depth; k++)
                 for (int c = cb * b; c < (cb + 1) * b; c++)
                     *to++ = c < channels ? w->from[dense_place(plan, k, c, taps - 1 - tap)] : 0;
 }
 
 void ls_conv_turn(const ls_conv_run *run, const float *dense, float *turned) {
-    run_weights(run, turn_task, dense, turned, run->plan->depth < run->plan->block ? 1 : run->plan->src_blocks);
+    const ls_conv_plan *plan = run->plan;
+    run_weights(run, turn_task, dense, turned, plan->depth < plan->block ? 1 : plan->parts * plan->src_blocks);
 }
 
 static const float *partial(const ls_conv_run *run, int task) {

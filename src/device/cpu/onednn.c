@@ -111,15 +111,26 @@ typedef struct {
 } conv_descs;
 
 static dnnl_format_tag_t weight_tag(const ls_onednn_conv_attr *attr, int exchanged) {
+    if (attr->groups > 1) {
+        if (exchanged) return attr->block == 8 ? dnnl_gOIhw8o8i : dnnl_gOIhw16o16i;
+        return attr->block == 8 ? dnnl_gOIhw8i8o : dnnl_gOIhw16i16o;
+    }
     if (exchanged) return attr->block == 8 ? dnnl_OIhw8o8i : dnnl_OIhw16o16i;
     return attr->block == 8 ? dnnl_OIhw8i8o : dnnl_OIhw16i16o;
+}
+
+// Groups are a dimension of their own, before the others.
+static ls_status weight_desc_init(const ls_onednn_conv_attr *a, int exchanged, memory_desc *desc) {
+    const dnnl_dims_t dims = { a->groups, a->dst_channels / a->groups, a->src_channels / a->groups, a->kernel[0],
+        a->kernel[1] };
+    const int grouped = a->groups > 1;
+    return memory_desc_init(desc, 4 + grouped, dims + !grouped, weight_tag(a, exchanged));
 }
 
 static ls_status conv_descs_init(const ls_onednn_conv_attr *a, int exchanged, conv_descs *d) {
     dnnl_format_tag_t blocked = a->block == 8 ? dnnl_nChw8c : dnnl_nChw16c;
     LS_TRY(memory_desc_init(&d->src, 4, (dnnl_dims_t){ a->samples, a->src_channels, a->h, a->w }, blocked));
-    LS_TRY(memory_desc_init(&d->weight, 4,
-        (dnnl_dims_t){ a->dst_channels, a->src_channels, a->kernel[0], a->kernel[1] }, weight_tag(a, exchanged)));
+    LS_TRY(weight_desc_init(a, exchanged, &d->weight));
     LS_TRY(memory_desc_init(&d->bias, 1, (dnnl_dims_t){ a->dst_channels }, dnnl_a));
     LS_TRY(memory_desc_init(&d->dst, 4, (dnnl_dims_t){ a->samples, a->dst_channels, a->p, a->q }, blocked));
     for (int i = 0; i < 2; i++) {

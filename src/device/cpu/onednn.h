@@ -14,11 +14,11 @@ typedef struct ls_onednn_conv ls_onednn_conv;
 
 typedef enum { LS_ONEDNN_FORWARD, LS_ONEDNN_BACKWARD_DATA, LS_ONEDNN_BACKWARD_WEIGHT } ls_onednn_pass;
 
-// src_channels, dst_channels: with padding; src and dst blocked; weights [K/B][C/B][R][S][B of C][B of K], or for
-// backward data with the last two exchanged, see ls_onednn_conv_exchanged.
+// src_channels, dst_channels: with padding, whole blocks for each group; src and dst blocked; weights [K/B][C/groups/B][R][S]
+// [B of C][B of K], or for backward data with the last two exchanged, see ls_onednn_conv_exchanged.
 typedef struct {
     ls_onednn_pass pass;
-    int samples, src_channels, dst_channels, h, w, p, q;
+    int samples, src_channels, dst_channels, groups, h, w, p, q;
     int kernel[2], stride[2], pad[2], dilation; // rows, columns
     int block, has_bias;
 } ls_onednn_conv_attr;

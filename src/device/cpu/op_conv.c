@@ -1,9 +1,18 @@
 // op_conv.c - convolution by one algorithm (chosen in conv_choose.c), and in which pieces: the batch is cut into
 // tasks by shape alone; each weight gradient's task has its own partial sum.
+#include <string.h>
 #include "device/cpu/conv.h"
 #include "device/host.h"
 
 enum { TASKS = 16, TASKS_LARGE = 8, LARGE_WEIGHTS = 2 << 20, PARTIAL_BYTES = 32 << 20 };
+
+ls_conv_attr ls_conv_of_parts(const ls_cpu *cpu, const ls_conv_attr *attr) {
+    ls_conv_attr of = *attr;
+    while (of.groups > 1 && (attr->groups % of.groups != 0 || attr->src.c / of.groups % cpu->block != 0 ||
+                                attr->dst.c / of.groups % cpu->block != 0))
+        of.groups--;
+    return of;
+}
 
 static int first_sample(const ls_conv_plan *plan, int task) {
     return ls_cpu_share(plan->base.base.desc.attr.conv.src.n, task, plan->tasks);
@@ -85,24 +94,39 @@ static void backward_weight_run(const ls_plan *plan, const ls_buffer *args, ls_b
     ls_conv_reduce(&run);
 }
 
+// Of groups, the workspace begins with dense weights, or their gradients, which are one partial sum.
 static void winograd_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    (void)queue;
     const ls_conv_plan *own = (const ls_conv_plan *)plan;
-    float *pointers[LS_OP_ARGS_MAX] = { NULL };
+    ls_conv_run run = { .plan = own, .queue = queue, .workspace = ls_buffer_host(workspace) };
+    float *pointers[LS_OP_ARGS_MAX] = { NULL }, *dense = (float *)(void *)run.workspace;
     for (int i = 0; i < ls_op_args(plan->desc.op); i++) pointers[i] = ls_cpu_floats_at(args[i]);
-    ls_winograd_run(&own->winograd, pointers, ls_buffer_host(workspace), own->base.cpu->pool);
+    const int grouped = plan->desc.attr.conv.groups > 1;
+    if (grouped && plan->desc.op == LS_OP_CONV_BACKWARD_WEIGHT) {
+        run.grad_weight = pointers[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT];
+        pointers[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT] = memset(dense, 0, own->weight_floats * sizeof *dense);
+    } else if (grouped) {
+        const int at = plan->desc.op == LS_OP_CONV_FORWARD ? LS_CONV_FORWARD_WEIGHT : LS_CONV_BACKWARD_DATA_WEIGHT;
+        ls_conv_expand(&run, pointers[at], dense);
+        pointers[at] = dense;
+    }
+    ls_winograd_run(&own->winograd, pointers, (float *)(void *)(run.workspace + own->scratch_at), own->base.cpu->pool);
+    ls_conv_reduce(&run);
 }
 
 static int use_winograd(ls_conv_plan *plan, ls_winograd_variant variant) {
     const ls_op_desc *desc = &plan->base.base.desc;
     const ls_cpu *cpu = plan->base.cpu;
+    const ls_conv_attr attr = ls_conv_of_parts(cpu, &desc->attr.conv);
     if (plan->depth < plan->block || plan->dst_depth < plan->block) return 0; // plain tensors
-    if (!ls_winograd_can(&desc->attr.conv, desc->op, variant)) return 0;
+    if (!ls_winograd_can(&attr, desc->op, variant)) return 0;
+    if (desc->attr.conv.groups == desc->attr.conv.src.c && attr.src.c > 1) return 0; // by channel: nearly all zeros
     const ls_winograd_kernels *kernels = ls_winograd_kernels_for(cpu->block, cpu->kernels == &ls_kernels_v16e);
-    ls_winograd_plan_make(&plan->winograd, &desc->attr.conv, desc->op, variant, kernels, cpu->threads);
+    ls_winograd_plan_make(&plan->winograd, &attr, desc->op, variant, kernels, cpu->threads);
+    if (desc->attr.conv.groups > 1) plan->scratch_at = ls_cpu_round(plan->weight_floats * sizeof(float));
+    plan->tasks = 1;
     plan->base.base.run = winograd_run;
     plan->base.base.algorithm = plan->winograd.algorithm;
-    plan->base.base.workspace_bytes = plan->winograd.workspace_bytes;
+    plan->base.base.workspace_bytes = plan->scratch_at + plan->winograd.workspace_bytes;
     return 1;
 }
 
@@ -121,8 +145,9 @@ static ls_status plan_onednn(ls_conv_plan *plan) {
                                          : desc->op == LS_OP_CONV_BACKWARD_DATA ? LS_ONEDNN_BACKWARD_DATA
                                                                                 : LS_ONEDNN_BACKWARD_WEIGHT,
         .samples = (a->src.n + plan->tasks - 1) / plan->tasks,
-        .src_channels = plan->src_blocks * plan->depth,
+        .src_channels = plan->parts * plan->src_blocks * plan->depth,
         .dst_channels = plan->dst_blocks * plan->block,
+        .groups = plan->parts,
         .h = a->src.h,
         .w = a->src.w,
         .p = a->dst.h,
@@ -153,7 +178,8 @@ static void describe_geometry(ls_conv_plan *plan) {
     plan->block = cpu->block;
     plan->depth = a->src.c <= LS_CPU_FEW ? a->src.c : cpu->block;
     plan->dst_depth = a->dst.c <= LS_CPU_FEW ? a->dst.c : cpu->block;
-    plan->src_blocks = a->src.c <= LS_CPU_FEW ? 1 : ls_cpu_blocks(cpu, a->src.c);
+    plan->parts = ls_conv_of_parts(cpu, a).groups;
+    plan->src_blocks = a->src.c <= LS_CPU_FEW ? 1 : ls_cpu_blocks(cpu, a->src.c / plan->parts);
     plan->dst_blocks = ls_cpu_vector(cpu, a->dst.c) / cpu->block;
     plan->weight_floats =
         (size_t)(plan->dst_blocks * plan->block) * (size_t)(plan->src_blocks * plan->depth) * (size_t)ls_conv_taps(a);

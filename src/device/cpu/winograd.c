@@ -63,9 +63,7 @@ const char *ls_winograd_name(ls_winograd_variant variant) {
 
 int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant) {
     if (op != LS_OP_CONV_FORWARD && op != LS_OP_CONV_BACKWARD_DATA && op != LS_OP_CONV_BACKWARD_WEIGHT) return 0;
-    if (attr->storage != LS_F32 || attr->stride_h != 1 || attr->stride_w != 1 || attr->dilation != 1 ||
-        attr->groups != 1)
-        return 0;
+    if (attr->storage != LS_F32 || attr->stride_h != 1 || attr->stride_w != 1 || attr->dilation != 1) return 0;
     if (attr->kernel_h != attr->kernel_w || attr->pad_h != attr->pad_w) return 0;
     return variants[variant].kernel == attr->kernel_h && attr->pad_h < attr->kernel_h;
 }
@@ -77,7 +75,7 @@ enum {
 
 double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width) {
     if (!ls_winograd_can(attr, op, variant)) return 0;
-    const int in = attr->src.c, out = attr->dst.c;
+    const int in = attr->src.c / attr->groups, out = attr->dst.c / attr->groups;
     if (in < vector_width || out < vector_width) return 0;
     const int tile = variants[variant].tile, side = variants[variant].side;
     const double direct = (double)ls_conv_taps(attr) * attr->dst.h * attr->dst.w * in * out;
@@ -92,7 +90,7 @@ double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant 
 enum { STREAM_BYTES = 4 << 20 }; // of a map that will not stay in the cache until it is read
 
 static size_t map_bytes(const ls_winograd_map *map, int n, int width) {
-    return (size_t)n * (size_t)map->blocks * (size_t)(map->h * map->w * width) * sizeof(float);
+    return (size_t)n * (size_t)map->image_blocks * (size_t)(map->h * map->w * width) * sizeof(float);
 }
 
 // The maps: forward reads src and writes dst; backward data reads grad_dst, as if padded by kernel-1-pad, and writes
@@ -106,8 +104,9 @@ static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
         pad = attr->kernel_h - 1 - attr->pad_h;
     }
     const int tiles_y = divide_up(out->h, tile), tiles_x = divide_up(out->w, tile);
-    plan->in = (ls_winograd_map){ divide_up(in->c, width), in->h, in->w, tiles_y, tiles_x, tile, pad, 0 };
-    plan->out = (ls_winograd_map){ divide_up(out->c, width), out->h, out->w, tiles_y, tiles_x, tile, 0, 0 };
+    const int in_blocks = divide_up(in->c, width), out_blocks = divide_up(out->c, width), groups = plan->groups;
+    plan->in = (ls_winograd_map){ in_blocks / groups, in->h, in->w, in_blocks, tiles_y, tiles_x, tile, pad, 0 };
+    plan->out = (ls_winograd_map){ out_blocks / groups, out->h, out->w, out_blocks, tiles_y, tiles_x, tile, 0, 0 };
     plan->out.stream = width == LINE && map_bytes(&plan->out, in->n, width) >= STREAM_BYTES;
     plan->n = in->n;
     plan->tiles = in->n * tiles_y * tiles_x;
@@ -184,7 +183,9 @@ static void plan_sum(ls_winograd_plan *plan) {
 void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant,
     const ls_winograd_kernels *kernels, int threads) {
     assert(ls_winograd_can(attr, op, variant));
-    *plan = (ls_winograd_plan){ .kernels = kernels, .op = op, .variant = variant };
+    assert(attr->groups == 1 ||
+           (attr->src.c / attr->groups % kernels->width == 0 && attr->dst.c / attr->groups % kernels->width == 0));
+    *plan = (ls_winograd_plan){ .kernels = kernels, .op = op, .variant = variant, .groups = attr->groups };
     plan->algorithm = ls_winograd_name(variant);
     plan->side = variants[variant].side;
     set_maps(plan, attr);
@@ -311,7 +312,7 @@ static void bias_task(void *context, int block, int thread) {
     const job *j = context;
     const ls_winograd_map *map = &j->plan->out;
     (void)thread;
-    j->plan->kernels->bias_out(j->out, j->plan->n, map->blocks, (size_t)map->h * (size_t)map->w, block,
+    j->plan->kernels->bias_out(j->out, j->plan->n, map->image_blocks, (size_t)map->h * (size_t)map->w, block,
         j->grad_bias + block * j->plan->kernels->width);
 }
 
@@ -398,20 +399,32 @@ static void run_sum(job *j, ls_pool *pool) {
     if (j->grad_bias) ls_pool_run(pool, bias_task, j, plan->out.blocks);
 }
 
+static void next_group(job *j) {
+    const ls_winograd_plan *plan = j->plan;
+    const size_t width = (size_t)plan->kernels->width;
+    const size_t in = (size_t)plan->in.blocks * width, out = (size_t)plan->out.blocks * width;
+    const size_t taps = (size_t)(variants[plan->variant].kernel * variants[plan->variant].kernel);
+    j->in += in * (size_t)(plan->in.h * plan->in.w);
+    j->out += out * (size_t)(plan->out.h * plan->out.w);
+    if (j->weight) j->weight += in * out * taps;
+    if (j->bias) j->bias += out;
+    if (j->grad_weight) j->grad_weight += in * out * taps;
+    if (j->grad_bias) j->grad_bias += out;
+}
+
 void ls_winograd_run(const ls_winograd_plan *plan, float *const *args, float *workspace, ls_pool *pool) {
     job j = { .plan = plan, .workspace = workspace };
     if (plan->op == LS_OP_CONV_FORWARD) {
         j.in = args[LS_CONV_FORWARD_SRC], j.out = args[LS_CONV_FORWARD_DST];
         j.weight = args[LS_CONV_FORWARD_WEIGHT], j.bias = args[LS_CONV_FORWARD_BIAS];
-        run_product(&j, pool);
     } else if (plan->op == LS_OP_CONV_BACKWARD_DATA) {
         j.in = args[LS_CONV_BACKWARD_DATA_GRAD_DST], j.out = args[LS_CONV_BACKWARD_DATA_GRAD_SRC];
         j.weight = args[LS_CONV_BACKWARD_DATA_WEIGHT];
-        run_product(&j, pool);
     } else {
         j.in = args[LS_CONV_BACKWARD_WEIGHT_SRC], j.out = args[LS_CONV_BACKWARD_WEIGHT_GRAD_DST];
         j.grad_weight = args[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT],
         j.grad_bias = args[LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS];
-        run_sum(&j, pool);
     }
+    for (int group = 0; group < plan->groups; group++, next_group(&j))
+        (plan->op == LS_OP_CONV_BACKWARD_WEIGHT ? run_sum : run_product)(&j, pool);
 }

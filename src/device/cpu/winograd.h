@@ -7,6 +7,7 @@
 //
 // Layouts   activations nChw{B}c, channels zero-padded to B = the kernels' vector width (8 or 16);
 //           weight and grad_weight OIhwBiBo: [O/B][I/B][R][S][B i][B o]; bias, grad_bias: K floats, padded to B.
+// Groups    each with whole blocks of channels; I is a group's.
 //           All 64-byte aligned. Channel padding of the results is zero where that of the inputs is (weight, bias:
 //           zero for padded outputs).
 // Threads   results are the same bits for any number of threads: a task's arithmetic depends on the shape only.
@@ -42,13 +43,15 @@ typedef struct {
     const ls_winograd_kernels *kernels;
     ls_op op;
     ls_winograd_variant variant;
-    int side;                // m + r - 1
-    ls_winograd_map in, out; // the maps that become V, and M or Z: backward data reads grad_dst and writes grad_src
-    int n, tiles;            // images; tiles of the batch
-    int slab_tiles;          // tiles transformed and multiplied at a time, padded
-    int shared;              // all threads work on one slab at a time (large filters); else each on its own
-    int whole;               // shared, and the slab is the whole batch: U or A exist only a panel at a time
-    int parts;               // backward weight: partial sums, a function of the shape only
+    int side; // m + r - 1
+    int groups;
+    ls_winograd_map in,
+        out;        // the maps of a group that become V, and M or Z: backward data reads grad_dst and writes grad_src
+    int n, tiles;   // images; tiles of the batch
+    int slab_tiles; // tiles transformed and multiplied at a time, padded
+    int shared;     // all threads work on one slab at a time (large filters); else each on its own
+    int whole;      // shared, and the slab is the whole batch: U or A exist only a panel at a time
+    int parts;      // backward weight: partial sums, a function of the shape only
     size_t in_block, in_pos, out_block, out_pos; // strides of V, and M or Z, in floats
     size_t matrix_pos, matrix_part;              // strides of U or A: position, partial sum
     size_t slab_at, threads_at, thread_floats;   // the workspace: U or A, the shared slab, each thread's own

@@ -51,8 +51,12 @@ static void the_rule(void **state) {
         { "auto", 3, 8, 3, 1, 1, "own direct" },
         { "auto", 16, 8, 3, 1, 16, "own grouped" },
         { "auto", 16, 8, 3, 2, 16, "own grouped" },
-        { "auto", 16, 8, 1, 1, 8, "own grouped" },
-        { "auto", 24, 8, 1, 1, 2, "onednn" },    // bringing channels to their lanes would take longer than it saves
+        { "auto", 16, 14, 5, 1, 8, "own grouped" },
+        { "auto", 16, 8, 3, 1, 2, "winograd f(4,3)" }, // two parts of a block of channels
+        { "auto", 16, 8, 3, 1, 4, "winograd f(4,3)" }, // two groups in each
+        { "auto", 16, 8, 3, 2, 2, "onednn" },
+        { "auto", 16, 8, 1, 1, 8, "onednn" },    // bringing channels to their lanes would take longer than it saves
+        { "auto", 24, 8, 1, 1, 2, "onednn" },    // no parts
         { "auto", 4, 8, 3, 1, 4, "own direct" }, // from a plain tensor to a blocked one
         { "f2", 16, 8, 3, 1, 1, "winograd f(2,3)" },
         { "f2", 16, 14, 5, 1, 1, "onednn" },

@@ -451,7 +451,9 @@ static void test_gain(void **state) {
             LS_WINOGRAD_F43, 8, 0 },
         { { "stride 2", 128, 64, 32, 32, 64, 3, 1 }, 2, 1, 1, LS_F32, LS_OP_CONV_FORWARD, LS_WINOGRAD_F43, 8, 0 },
         { { "dilation 2", 128, 64, 32, 32, 64, 3, 1 }, 1, 2, 1, LS_F32, LS_OP_CONV_FORWARD, LS_WINOGRAD_F43, 8, 0 },
-        { { "groups 2", 128, 64, 32, 32, 64, 3, 1 }, 1, 1, 2, LS_F32, LS_OP_CONV_FORWARD, LS_WINOGRAD_F43, 8, 0 },
+        { { "groups 2", 128, 64, 32, 32, 64, 3, 1 }, 1, 1, 2, LS_F32, LS_OP_CONV_FORWARD, LS_WINOGRAD_F43, 8, 4 },
+        { { "groups of less than a block", 128, 64, 32, 32, 64, 3, 1 }, 1, 1, 16, LS_F32, LS_OP_CONV_FORWARD,
+            LS_WINOGRAD_F43, 8, 0 },
         { { "bf16", 128, 64, 32, 32, 64, 3, 1 }, 1, 1, 1, LS_BF16, LS_OP_CONV_FORWARD, LS_WINOGRAD_F43, 8, 0 },
         { { "not a convolution", 128, 64, 32, 32, 64, 3, 1 }, 1, 1, 1, LS_F32, LS_OP_ADD, LS_WINOGRAD_F43, 8, 0 },
     };

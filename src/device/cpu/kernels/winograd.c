@@ -302,7 +302,7 @@ typedef struct {
 INLINE tile_part tile_inside(const ls_winograd_map *map, const float *data, int block, tile_at at, int size) {
     tile_part p = { .top = at.y * map->step - map->pad, .left = at.x * map->step - map->pad };
     p.begin = at_least(-p.left, 0), p.end = at_most(map->w - p.left, size);
-    p.plane = data + ((size_t)at.image * (size_t)map->blocks + (size_t)block) * (size_t)(map->h * map->w * B);
+    p.plane = data + ((size_t)at.image * (size_t)map->image_blocks + (size_t)block) * (size_t)(map->h * map->w * B);
     return p;
 }
 

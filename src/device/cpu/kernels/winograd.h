@@ -27,6 +27,7 @@ typedef enum {
 // column x*step - pad. What lies outside of the map reads as zero and is not written.
 typedef struct {
     int blocks, h, w; // channel blocks, rows, columns
+    int image_blocks; // channel blocks from one image to the next
     int tiles_y, tiles_x;
     int step, pad;
     int stream; // written around the cache; for blocks of whole cache lines only
@@ -64,7 +65,7 @@ struct ls_winograd_kernels {
     void (*sum)(const float *v, size_t v_block, int in_blocks, const float *z, size_t z_block, int out_blocks, int add,
         float *a, int tiles);
 
-    // grad_bias += sum over images, rows and columns of one channel block of data.
+    // grad_bias += sum over images, each of `blocks` channel blocks, rows and columns of one channel block of data.
     void (*bias_out)(const float *data, int n, int blocks, size_t pixels, int block, float *grad_bias);
 };
 
