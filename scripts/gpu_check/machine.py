@@ -123,7 +123,7 @@ def options_here():
 
 
 # For any card, one rank; libraries are found in lib/ beside bin/, also by libraries.
-CARRIED_OPTIONS = ["-DLOCKSTEP_MPI=OFF", "-DCMAKE_BUILD_RPATH=$ORIGIN/../lib", "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags"]
+CARRIED_OPTIONS = ["-DLOCKSTEP_MPI=OFF", "-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib", "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags"]
 
 
 def compile_program(build):
