@@ -162,6 +162,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count); // nodes NULL: the count alone
 
+// Not CUDA's: until the next call with NULL, what this thread enqueues counts as one piece of work of this name (`nodes`).
+void emuLibraryCall(const char *name);
+
 #ifdef __cplusplus
 }
 #endif

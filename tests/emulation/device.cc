@@ -110,6 +110,7 @@ static void set(settings *into, const std::string &key, const std::string &value
         { "drop_wait", &into->drop_wait },
         { "backlog", &into->backlog },
         { "protect", &into->protect },
+        { "dry", &into->dry },
         { "collective", &into->collective },
         { "collective_version", &into->collective_version },
         { "collective_rank", &into->collective_rank },
@@ -134,9 +135,11 @@ static void set(settings *into, const std::string &key, const std::string &value
         into->name = value;
     } else if (key == "skip_barrier") {
         into->skip_barrier = value;
+    } else if (key == "nodes") {
+        into->nodes = value;
     } else {
         die("LOCKSTEP_EMULATION: '%s' is no setting; there are seed, memory, devices, sm, multiprocessors, driver, "
-            "runtime, name, malloc_fail, launch_fail, drop_wait, skip_barrier, backlog, protect, idle, report, collective, "
+            "runtime, name, malloc_fail, launch_fail, drop_wait, skip_barrier, backlog, protect, dry, nodes, idle, report, collective, "
             "collective_version, collective_rank, collective_delay, collective_fail, collective_hang, collective_open_fail",
             key.c_str());
     }

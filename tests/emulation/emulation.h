@@ -31,6 +31,8 @@ struct settings {
     std::string skip_barrier;
     long backlog = 1024;
     long protect = 1;
+    long dry = 0;      // 1: kernels and memsets do not run
+    std::string nodes; // file for the names of all work; empty: none
     long collective = 1, collective_version = 22809; // 0: no library; of the library
     long collective_rank = -1;                       // the faults below are this rank's; -1: every rank's
     long collective_delay = 0, collective_fail = 0, collective_hang = 0, collective_open_fail = 0;

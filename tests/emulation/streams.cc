@@ -4,6 +4,7 @@
 // in a random order that the rules allow, until what was waited for is there.
 #include "emulation.h"
 
+#include <string.h>
 #include <deque>
 #include <map>
 #include <set>
@@ -20,6 +21,7 @@ struct marker {
 
 struct node {
     const char *name;
+    std::string counts_as; // of the log of work; empty: part of the one before
     bool kernel;
     std::function<void()> run;
     joint_maker make; // not empty: a joint in place of run
@@ -154,10 +156,49 @@ static void legacy_waits() { // the default stream, for all that do not refuse i
         if (other->blocking) wait_for_stream(legacy, other);
 }
 
+// ---- the log of work, `nodes`: a line for each piece of a stream, "graph N" before the N pieces of a graph
+
+static thread_local std::string library_call; // what this thread enqueues is one piece of this name
+static thread_local bool library_counted;
+
+// "(bias_add<T>)" is bias_add.
+static std::string counts_as(const char *name) {
+    if (library_call.empty()) {
+        std::string plain = name;
+        plain.erase(0, plain.find_first_not_of('('));
+        return plain.substr(0, plain.find_first_of("<)"));
+    }
+    bool first = !library_counted;
+    library_counted = true;
+    return first ? library_call : "";
+}
+
+static void log_work(const CUstream_st *s, const std::string &name) {
+    static FILE *log;
+    static std::string opened;
+    if (config.nodes.empty() || name.empty()) return;
+    if (opened != config.nodes) {
+        if (log) fclose(log);
+        opened = config.nodes;
+        log = fopen(opened.c_str(), "w");
+        if (!log) die("LOCKSTEP_EMULATION: nodes=%s cannot be written", opened.c_str());
+    }
+    fprintf(log, "%p %s\n", static_cast<const void *>(s), name.c_str());
+    fflush(log);
+}
+
+static void log_graph(const CUstream_st *s, const std::vector<node> &nodes) {
+    size_t count = 0;
+    for (const node &n : nodes) count += !n.counts_as.empty();
+    log_work(s, "graph " + std::to_string(count));
+    for (const node &n : nodes) log_work(s, n.counts_as);
+}
+
 // ---- running
 
 static void run_one(const char *name, bool kernel, const std::function<void()> &run) {
     now_running = name;
+    if (config.dry && (kernel || strcmp(name, "memset") == 0)) return;
     if (kernel && ++kernels_run == config.launch_fail)
         set_sticky(cudaErrorIllegalAddress);
     else
@@ -367,7 +408,7 @@ static cudaError_t push(CUstream_st *s, work w) {
 static cudaError_t capture_node(
     CUstream_st *s, const char *name, bool kernel, std::function<void()> run, joint_maker make = {}) {
     if (s->capture->broken) return cudaErrorStreamCaptureInvalidated;
-    s->capture->nodes.push_back({ name, kernel, std::move(run), std::move(make), s->last, s->priority });
+    s->capture->nodes.push_back({ name, counts_as(name), kernel, std::move(run), std::move(make), s->last, s->priority });
     s->last = { s->capture->nodes.size() - 1 };
     return cudaSuccess;
 }
@@ -377,6 +418,7 @@ cudaError_t enqueue(cudaStream_t stream, const char *name, bool kernel, std::fun
     if (!s) return cudaErrorInvalidResourceHandle;
     if (sticky() != cudaSuccess) return sticky();
     if (s->capture) return capture_node(s, name, kernel, std::move(run));
+    log_work(s, counts_as(name));
     work w = {};
     w.name = name;
     w.kernel = kernel;
@@ -389,6 +431,7 @@ cudaError_t enqueue_joint(cudaStream_t stream, const char *name, joint_maker mak
     if (!s) return cudaErrorInvalidResourceHandle;
     if (sticky() != cudaSuccess) return sticky();
     if (s->capture) return capture_node(s, name, false, {}, std::move(make));
+    log_work(s, counts_as(name));
     work w = {};
     w.name = name;
     w.joint = make(false);
@@ -538,6 +581,7 @@ static void report_graph(const std::vector<node> &nodes, bool by_node) {
 static cudaError_t launch_graph(CUgraphExec_st *exec, CUstream_st *s) {
     if (sticky() != cudaSuccess) return sticky();
     if (s->capture) return break_capture(s->capture.get(), cudaErrorStreamCaptureUnsupported); // no graphs in graphs here
+    log_graph(s, exec->graph->nodes);
     work w = {};
     w.name = "graph";
     w.graph = std::make_shared<graph_run>();
@@ -551,6 +595,11 @@ static cudaError_t launch_graph(CUgraphExec_st *exec, CUstream_st *s) {
 
 using emu::call;
 using emu::find;
+
+void emuLibraryCall(const char *name) {
+    emu::library_call = name ? name : "";
+    emu::library_counted = false;
+}
 
 // A call on a stream: body(stream), once it is known to be one.
 template <typename F> static cudaError_t on_stream(cudaStream_t stream, F body) {
