@@ -94,7 +94,16 @@ static double floats_bytes(ls_nchw shape) {
 static ls_op_desc pool_desc(ls_op op, ls_nchw src, int relu) {
     return (ls_op_desc){ .op = op,
         .layer = "pool",
-        .attr.pool = { LS_POOL_MAX, src, { src.n, src.c, src.h / 2, src.w / 2 }, 2, 2, 2, 0, relu, 1, LS_F32 } };
+        .attr.pool = { .kind = LS_POOL_MAX,
+            .src = src,
+            .dst = { src.n, src.c, src.h / 2, src.w / 2 },
+            .kernel_h = 2,
+            .kernel_w = 2,
+            .stride_h = 2,
+            .stride_w = 2,
+            .relu = relu,
+            .training = 1,
+            .storage = LS_F32 } };
 }
 
 static ls_op_desc map_desc(ls_op op, ls_nchw shape) {

@@ -188,7 +188,9 @@ typedef struct {
 } ls_device_api;
 
 typedef enum {
-    LS_FUSES_NORM_POOL = 1 // batch norm with the max pooling that follows it (op_norm.h)
+    LS_FUSES_NORM_POOL = 1,  // batch norm with the max pooling that follows it (op_norm.h)
+    LS_ROUNDS_GRADIENTS = 2, // in 16-bit storage, convolutions' weight gradients in GRAD_ROUNDED (op_conv.h)
+    LS_FUSES_BIAS = 4        // a bias in max pooling (op_pool.h), a relu behind a linear layer's bias (op_linear.h)
 } ls_fusion;
 
 struct ls_device { // what every device's own struct begins with

@@ -126,7 +126,8 @@ static ls_status check_pool(const ls_op_desc *desc) {
     if (desc->op == LS_OP_POOL_BACKWARD && a->kind == LS_POOL_MAX && !a->training) {
         return FAIL(desc, "%s", "max pooling has gradients only where its forward was planned with training = 1");
     }
-    if (a->relu && a->kind != LS_POOL_MAX) return FAIL(desc, "%s", "a fused relu goes with max pooling only");
+    if ((a->relu || a->has_bias) && a->kind != LS_POOL_MAX)
+        return FAIL(desc, "%s", "a fused relu or bias goes with max pooling only");
     ls_nchw expected = { a->src.n, a->src.c, out_size(a->src.h, a->kernel_h, a->stride_h, a->pad_h),
         out_size(a->src.w, a->kernel_w, a->stride_w, a->pad_w) };
     if (expected.h < 1 || expected.w < 1) {
@@ -242,7 +243,8 @@ static ls_status check_loss(const ls_op_desc *desc) {
 static ls_status check_flat(const ls_op_desc *desc) {
     const ls_flat_attr *a = &desc->attr.flat;
     if (a->count < 1) return FAIL(desc, "%lld elements; at least 1", (long long)a->count);
-    if (desc->op == LS_OP_CAST || desc->op == LS_OP_CAST_TO_F32) LS_TRY(check_storage(desc, a->storage));
+    if (desc->op == LS_OP_CAST || desc->op == LS_OP_CAST_TO_F32 || desc->op == LS_OP_WIDEN)
+        LS_TRY(check_storage(desc, a->storage));
     if ((desc->op == LS_OP_TO_FIXED_POINT || desc->op == LS_OP_FROM_FIXED_POINT) &&
         (a->fraction_bits < 0 || a->fraction_bits > 62 - LS_FIXED_RANK_BITS)) {
         return FAIL(desc, "%d fraction bits; 0 to %d", a->fraction_bits, 62 - LS_FIXED_RANK_BITS);
@@ -257,6 +259,7 @@ static ls_status check_flat(const ls_op_desc *desc) {
 static ls_status check_step_control(const ls_op_desc *desc) {
     const ls_step_control_attr *a = &desc->attr.step_control;
     if (a->slots < 0) return FAIL(desc, "%d partials; at least 0", a->slots);
+    if (a->records < 0) return FAIL(desc, "%d records; at least 0", a->records);
     if (!(a->clip_norm >= 0)) return FAIL(desc, "clip_norm is %g; at least 0", (double)a->clip_norm);
     if (!a->dynamic) return LS_SUCCESS;
     if (!(a->growth >= 1 && a->backoff > 0 && a->backoff <= 1 && a->growth_interval >= 1)) {

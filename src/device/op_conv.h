@@ -4,9 +4,11 @@
 //   backward data    grad_src = gradient with respect to src (overwrites)
 //   backward weight  grad_weight += gradient with respect to weight, fp32
 //                    grad_bias[k] += sum_{n,p,q} grad_dst[n,k,p,q]
+//                    with `rounds` a device may store its part of grad_weight, rounded to storage, in grad_rounded
+//                    instead, which is zero before: the gradient is the sum of both (WIDEN of op_update.h)
 // Shapes  src (N,C,H,W), weight (K,C/groups,R,S), bias (K), dst (N,K,P,Q), R = kernel_h, S = kernel_w,
 //         P = (H + 2*pad_h - dilation*(R-1) - 1)/stride_h + 1, Q = (W + 2*pad_w - dilation*(S-1) - 1)/stride_w + 1
-// Types   src, dst, their gradients and weight: storage; bias, grad_weight, grad_bias: fp32;
+// Types   src, dst, their gradients, weight and grad_rounded: storage; bias, grad_weight, grad_bias: fp32;
 //         accumulation fp32 (ref: double)
 // Errors  LS_USAGE impossible geometry (describe); LS_DEVICE no algorithm (plan)
 // Source  PyTorch Conv2d documentation; oneDNN convolution primitive; cuDNN 9 graph API
@@ -20,6 +22,7 @@ typedef struct {
     int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation, groups;
     int has_bias;
     int bias_only; // backward weight: GRAD_WEIGHT is absent
+    int rounds;    // backward weight in 16-bit storage: GRAD_ROUNDED is there
     ls_dtype storage;
 } ls_conv_attr;
 
@@ -39,6 +42,7 @@ enum {
     LS_CONV_BACKWARD_WEIGHT_GRAD_DST,
     LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT,
     LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS,
+    LS_CONV_BACKWARD_WEIGHT_GRAD_ROUNDED, // laid out as the weight
     LS_CONV_BACKWARD_WEIGHT_ARGS
 };
 

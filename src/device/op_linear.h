@@ -1,5 +1,6 @@
 // op_linear.h - fully connected layer (torch.nn.Linear) and its gradients, over a feature map read as one vector.
-//   forward          dst[n,o] = bias[o] + sum_{c,h,w} src[n,c,h,w] * weight[o,c,h,w]
+//   forward          dst[n,o] = bias[o] + sum_{c,h,w} src[n,c,h,w] * weight[o,c,h,w]; relu: or 0 where that is below
+//                    (devices with LS_FUSES_BIAS)
 //   backward data    grad_src = gradient with respect to src (overwrites)
 //   backward weight  grad_weight += ..., grad_bias += ..., fp32
 // Shapes  src (N,C,H,W); weight (O,C,H,W), which is PyTorch's (O, C*H*W); bias (O); dst (N,O,1,1)
@@ -15,6 +16,7 @@ typedef struct {
     int has_bias;
     int bias_only; // backward weight: GRAD_WEIGHT is absent
     ls_dtype storage;
+    int relu; // forward
 } ls_linear_attr;
 
 // The arguments are those of a convolution, so what lowers or runs one does the other.

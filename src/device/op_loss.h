@@ -3,8 +3,8 @@
 //     m = mix[n] / 65536 with `mixed`, else 0; partner: the label of sample N-1-n
 //     with `weighted` times weights[k]
 //   loss[n] = -sum_k t[k] * log p[k]      (torch.nn.CrossEntropyLoss(weight, label_smoothing), summed, not averaged)
-//   grad_logits[n,k] = (p[k] * sum_j t[j] - t[k]) * loss_scale  for n < micro.count, else 0 (the mean over the window comes
-//     later); without weights the targets' sum is 1
+//   grad_logits[n,k] = (p[k] * sum_j t[j] - t[k]) * LS_GRADIENT_SCALE  for n < micro.count, else 0 (the mean over the
+//     window comes later); without weights the targets' sum is 1
 //     Where loss[n] is not finite all of grad_logits[n] is NaN, also where the formula gives numbers (log p of the
 //     label is -inf): so that no rank applies an update whose loss is not finite.
 //   result.loss_sum += sum of loss[n] over n < count
@@ -17,7 +17,7 @@
 //         unless weighted;
 //         state: one ls_train_state (loss_scale is read); result: one ls_micro_result, accumulated;
 //         grad_logits (N,K,1,1) activation, absent when training = 0
-// Types   logits, grad_logits: storage; exponentials and sums fp32 (ref: double); loss_sum double in order of n
+// Types   logits, grad_logits: storage; exponentials and sums fp32 (ref: double); loss_sum double, in an order that n decides
 #ifndef LS_DEVICE_OP_LOSS_H
 #define LS_DEVICE_OP_LOSS_H
 
@@ -28,8 +28,9 @@ typedef struct {
     float smoothing;
     int training;
     ls_dtype storage;
-    int mixed;    // pictures and targets are mixed with those of partners (op_augment.h)
-    int weighted; // targets are multiplied by the weights of their classes
+    int mixed;     // pictures and targets are mixed with those of partners (op_augment.h)
+    int weighted;  // targets are multiplied by the weights of their classes
+    float mean_of; // of LS_GRADIENT_SCALE (op_update.h)
 } ls_loss_attr;
 
 typedef struct {       // host -> device with every micro-batch

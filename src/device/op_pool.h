@@ -1,7 +1,7 @@
 // op_pool.h - max and average pooling, a preceding ReLU fused into max pooling.
-//   max       dst = max over the window of src (relu: and 0)
+//   max       dst = max over the window of src, + bias[c] with has_bias (devices with LS_FUSES_BIAS), (relu: and 0)
 //             index = the winner's number r*kernel_w + s in its window (the first of equals, as PyTorch),
-//             LS_POOL_NONE where relu clipped the winner (winner <= 0): no gradient passes
+//             LS_POOL_NONE where relu clipped the winner (winner + bias <= 0): no gradient passes
 //   average   dst = sum over the window / (kernel_h*kernel_w): padding counts as zeros (PyTorch's
 //             count_include_pad = True)
 //   backward  grad_src (overwrites): each dst gradient to its winner, or spread evenly
@@ -9,8 +9,8 @@
 // and 2*pad_w <= kernel_w, so that every window has an element inside. A NaN wins (as in PyTorch) on ref; other devices need not.
 // Shapes  src (N,C,H,W), dst (N,C,P,Q), P = (H + 2*pad_h - kernel_h)/stride_h + 1 (floor), Q alike; index: one uint8 or uint16
 //         for each element of dst in the device's own layout (ls_pool_index_bytes), absent for average and for
-//         inference (attribute training = 0); backward takes the attributes of its forward, relu included
-// Types   src, dst, gradients: storage; sums fp32
+//         inference (attribute training = 0); backward takes the attributes of its forward, relu included; bias (C)
+// Types   src, dst, gradients: storage; bias, sums fp32
 #ifndef LS_DEVICE_OP_POOL_H
 #define LS_DEVICE_OP_POOL_H
 
@@ -23,6 +23,7 @@ typedef struct {
     ls_nchw src, dst;
     int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
     int relu;     // max only
+    int has_bias; // max only: of the layer before; backward does not care
     int training; // forward: write the index
     ls_dtype storage;
 } ls_pool_attr;
@@ -31,7 +32,7 @@ typedef struct {
 // (65535 = none); one for each element of dst.
 enum { LS_POOL_NONE_U8 = 255, LS_POOL_NONE_U16 = 65535, LS_POOL_WINDOW_MAX = 65534 };
 
-enum { LS_POOL_FORWARD_SRC, LS_POOL_FORWARD_DST, LS_POOL_FORWARD_INDEX, LS_POOL_FORWARD_ARGS };
+enum { LS_POOL_FORWARD_SRC, LS_POOL_FORWARD_DST, LS_POOL_FORWARD_INDEX, LS_POOL_FORWARD_BIAS, LS_POOL_FORWARD_ARGS };
 enum { LS_POOL_BACKWARD_GRAD_DST, LS_POOL_BACKWARD_INDEX, LS_POOL_BACKWARD_GRAD_SRC, LS_POOL_BACKWARD_ARGS };
 
 #endif

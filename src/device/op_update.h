@@ -4,14 +4,15 @@
 // second moment, 16-bit copy. A flat operator covers `count` elements from the start of its buffers.
 // Gaps between tensors are zero and stay zero.
 //
-//   TO_FIXED_POINT   t = grad[i] * 2^fraction_bits / loss_scale in double, rounded to an integer (to nearest, ties to
+//   UPDATE_BEGIN     window = windows[state.record]; result = 0; sums[0..count-1] = 0, whole fp32 words
+//   TO_FIXED_POINT   t = grad[i] * 2^fraction_bits / LS_GRADIENT_SCALE in double, rounded to an integer (to nearest, ties to
 //                    even); fixed[i] += t as int64.
 //                    Where the element is not finite or |t| >= 2^(62 - LS_FIXED_RANK_BITS), nothing is added, and
 //                    state.bad_gradient becomes 1 + the element's number in the store (first + i) where that is higher;
 //                    it is then reduced over ranks by maximum. The limit is on each term, not on the sum, so that the
 //                    flag depends neither on the order nor on who adds: a window of up to 2^LS_FIXED_RANK_BITS
 //                    micro-batches (over all ranks) cannot overflow
-//   FROM_FIXED_POINT grad[i] = fixed[i] / 2^fraction_bits * loss_scale, computed in double, rounded once to fp32
+//   FROM_FIXED_POINT grad[i] = fixed[i] / 2^fraction_bits * LS_GRADIENT_SCALE, computed in double, rounded once to fp32
 //   GRAD_STATS       partial[0] = sum of grad[i]^2 in double,
 //                    partial[1] = number of elements not finite,
 //                    partial[2] = number in the store (first + i) of the last of them, or -1;
@@ -26,13 +27,15 @@
 //                      bad_element = the highest of bad_gradient - 1 and all partials
 //                      halted      = skip, and: not dynamic, or skipped_in_row >= max_skips, or skipped_in_row > 1 with
 //                                    the loss scale at the minimum even before it moved
-//                      multiplier  = 1/(loss_scale * samples), samples as a double (1 for a summed loss)
+//                      multiplier  = 1/(LS_GRADIENT_SCALE * samples), samples as a double (1 for a summed loss)
 //                      grad_norm   = sqrt(sum of squares) * multiplier
 //                      if clip_norm > 0: multiplier *= min(1, clip_norm/(grad_norm + 1e-6))
 //                      not skip: applied++, skipped_in_row = 0; dynamic: finite_in_row++, at growth_interval:
 //                                loss_scale = min(loss_scale*growth, maximum), finite_in_row = 0
 //                      skip:     skipped_in_row++, skipped++, finite_in_row = 0; dynamic:
 //                                loss_scale = max(loss_scale*backoff, minimum)
+//                    Last of all, halted or not, with records > 0: reports[state.record] = the LS_REPORT_BYTES of device
+//                    memory that begin with the state; state.record moves on, around the ring of `records`
 //   SGD              nothing when skip; g = grad*multiplier + decay*w;
 //                    v = momentum*v + g (v = g at applied == 1);
 //                    d = nesterov ? g + momentum*v : v;  w -= lr*d            (torch.optim.SGD, dampening 0)
@@ -62,6 +65,7 @@
 //                    weight[i] at a = 0 and average[i] at a = 1;  with write_back weight[i] = average[i]
 //   CAST             dst[i] = src[i], fp32 -> storage, rounded to nearest even
 //   CAST_TO_F32      dst[i] = src[i], storage -> fp32, exact
+//   WIDEN            grad[i] += rounded[i], which becomes 0; rounded: storage, 16 bits
 #ifndef LS_DEVICE_OP_UPDATE_H
 #define LS_DEVICE_OP_UPDATE_H
 
@@ -72,10 +76,17 @@ enum {
     LS_SEGMENT_IDLE = -1, // its rate: another optimizer's
     LS_SEGMENT_ELEMENTS = 16,
     LS_PARTIALS = 3,
-    LS_FIXED_RANK_BITS = 12 // up to 4096 micro-batches of a window can be added without overflow
+    LS_FIXED_RANK_BITS = 12, // up to 4096 micro-batches of a window can be added without overflow
+    LS_RECORD_BYTES = 128,   // every control record begins on a line of its own
+    LS_REPORT_BYTES = 3 * LS_RECORD_BYTES
 };
 
 static const float LS_MUON_EPS = 1e-7F;
+
+// What the gradient of the summed loss is multiplied by while it is computed. mean_of: the samples of a whole window where
+// activations are fp16 and the loss is a mean, so that what is stored in 16 bits is the gradient of the mean times the loss
+// scale, as torch.amp.GradScaler has it; else 0.
+#define LS_GRADIENT_SCALE(state, mean_of) ((mean_of) > 0 ? (state)->loss_scale / (mean_of) : (state)->loss_scale)
 
 typedef struct {            // host -> device with every update
     double samples;         // true number of samples in the window over all ranks; 1 when the loss is summed
@@ -97,27 +108,31 @@ typedef struct {      // lives on the device, part of every checkpoint
     int32_t renormalise;
     int32_t bad_gradient; // set by TO_FIXED_POINT, cleared by STEP_CONTROL
     int32_t halted;
+    int32_t record;      // of the rings of windows and reports: this update's
     int64_t bad_element; // in the store: the last element that was not finite; -1: none
 } ls_train_state;
 
 typedef struct {
     int64_t count;     // elements
     int fraction_bits; // TO_FIXED_POINT, FROM_FIXED_POINT
-    int unscaled;      // TO_ and FROM_FIXED_POINT: loss_scale is taken as 1 (batch norm's statistics are not scaled)
+    int unscaled;      // TO_ and FROM_FIXED_POINT: the scale is taken as 1 (batch norm's statistics are not scaled)
+    float mean_of;     // TO_ and FROM_FIXED_POINT: of LS_GRADIENT_SCALE
     int slot;          // GRAD_STATS
     int64_t first;     // TO_FIXED_POINT, GRAD_STATS: number in the store of element 0
     int write_back;    // AVERAGE
     float share;       // RUNNING_STATS: weight of the new value (PyTorch's momentum)
-    ls_dtype storage;  // CAST, CAST_TO_F32
+    ls_dtype storage;  // CAST, CAST_TO_F32, WIDEN
 } ls_flat_attr;
 
 typedef struct {
-    int slots; // partials to sum
+    int slots;     // partials to sum
+    float mean_of; // of LS_GRADIENT_SCALE
     float clip_norm;
     int dynamic; // the loss scale moves
     float growth, backoff, minimum, maximum;
     int growth_interval;
     int max_skips; // in a row, that halt the run (dynamic)
+    int records;   // of the ring of reports; 0: REPORTS is absent
 } ls_step_control_attr;
 
 typedef struct {   // neighbours in the store that share their constants
@@ -144,7 +159,22 @@ typedef struct {
 enum { LS_TO_FIXED_POINT_GRAD, LS_TO_FIXED_POINT_STATE, LS_TO_FIXED_POINT_FIXED, LS_TO_FIXED_POINT_ARGS };
 enum { LS_FROM_FIXED_POINT_FIXED, LS_FROM_FIXED_POINT_STATE, LS_FROM_FIXED_POINT_GRAD, LS_FROM_FIXED_POINT_ARGS };
 enum { LS_GRAD_STATS_GRAD, LS_GRAD_STATS_PARTIALS, LS_GRAD_STATS_ARGS }; // partials: double[slots][LS_PARTIALS]
-enum { LS_STEP_CONTROL_WINDOW, LS_STEP_CONTROL_PARTIALS, LS_STEP_CONTROL_STATE, LS_STEP_CONTROL_ARGS };
+// windows, reports: host memory that the device reads and writes (LS_MEMORY_PINNED), LS_RECORD_BYTES and LS_REPORT_BYTES each
+enum {
+    LS_UPDATE_BEGIN_WINDOWS,
+    LS_UPDATE_BEGIN_STATE,
+    LS_UPDATE_BEGIN_WINDOW,
+    LS_UPDATE_BEGIN_RESULT,
+    LS_UPDATE_BEGIN_SUMS,
+    LS_UPDATE_BEGIN_ARGS
+};
+enum {
+    LS_STEP_CONTROL_WINDOW,
+    LS_STEP_CONTROL_PARTIALS,
+    LS_STEP_CONTROL_STATE,
+    LS_STEP_CONTROL_REPORTS,
+    LS_STEP_CONTROL_ARGS
+};
 // Every optimizer has these, between the gradient and the weight as many tensors as it keeps from update to update.
 enum { LS_STEP_STATE, LS_STEP_GRAD, LS_STEP_KEPT, LS_STEP_OTHER_ARGS = 4, LS_STEP_KEPT_MAX = 2 };
 enum { LS_SGD_STATE, LS_SGD_GRAD, LS_SGD_MOMENTUM, LS_SGD_WEIGHT, LS_SGD_COPY, LS_SGD_ARGS };
@@ -170,5 +200,6 @@ enum {
 enum { LS_AVERAGE_WINDOW, LS_AVERAGE_STATE, LS_AVERAGE_AVERAGE, LS_AVERAGE_WEIGHT, LS_AVERAGE_ARGS };
 enum { LS_CAST_SRC, LS_CAST_DST, LS_CAST_ARGS };
 enum { LS_CAST_TO_F32_SRC, LS_CAST_TO_F32_DST, LS_CAST_TO_F32_ARGS };
+enum { LS_WIDEN_ROUNDED, LS_WIDEN_GRAD, LS_WIDEN_ARGS };
 
 #endif

@@ -20,7 +20,7 @@ ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role 
     for (int p = node->layer->first_param; p < node->layer->first_param + node->layer->param_count; p++) {
         if (b->graph->params[p].role != role) continue;
         const int has_grad = ls_role_is_statistic(role) || wants_grad(b, p);
-        if (copy != LS_PARAM_GRAD || has_grad) return (ls_ref){ .kind = LS_REF_PARAM, .index = p, .copy = copy };
+        if (copy < LS_PARAM_GRAD || has_grad) return (ls_ref){ .kind = LS_REF_PARAM, .index = p, .copy = copy };
     }
     return (ls_ref){ 0 };
 }
@@ -175,6 +175,17 @@ static int joins_pooling(const ls_builder *b, int relu) {
     return only_reader(b, relu, LS_LAYER_MAXPOOL2D) >= 0 || only_reader(b, relu, LS_LAYER_GLOBALMAXPOOL) >= 0;
 }
 
+static int fuses_bias(const ls_builder *b) {
+    return (b->device->api->fusions & LS_FUSES_BIAS) != 0;
+}
+
+// A convolution's bias that is added behind the max pooling, with a relu or without one in between.
+static int bias_joins_pooling(const ls_builder *b, int conv) {
+    if (!fuses_bias(b) || !b->graph->layers[conv].attr.conv2d.bias) return 0;
+    const int relu = only_reader(b, conv, LS_LAYER_RELU), last = relu >= 0 ? relu : conv;
+    return only_reader(b, last, LS_LAYER_MAXPOOL2D) >= 0 || only_reader(b, last, LS_LAYER_GLOBALMAXPOOL) >= 0;
+}
+
 static int value_of_input(const ls_builder *b, int layer) {
     return layer < 0 ? 0 : b->value_of[layer];
 }
@@ -202,6 +213,10 @@ static void add_layer(ls_builder *b, int l) {
         node->activation = LS_ACTIVATION_RELU;
     node->output = b->value_count++;
     b->value_of[l] = node->output;
+    ls_value *value = &b->values[node->output];
+    if (layer->kind == LS_LAYER_CONV2D && bias_joins_pooling(b, l)) value->biased_by = node;
+    value->rectified = layer->kind == LS_LAYER_LINEAR && layer->attr.linear.bias && fuses_bias(b) &&
+                       only_reader(b, l, LS_LAYER_RELU) >= 0;
 }
 
 static int trained_params(const ls_builder *b, const ls_layer *layer) {
@@ -270,7 +285,8 @@ static ls_status emit_loss(ls_builder *b) {
             .training = b->options->training,
             .storage = b->store->storage,
             .mixed = ls_augment_mixes(&b->options->augmentation),
-            .weighted = b->options->training && b->options->weighted } };
+            .weighted = b->options->training && b->options->weighted,
+            .mean_of = b->options->training ? b->options->mean_of : 0 } };
     ls_ref grad = { 0 };
     if (b->options->training) LS_TRY(ls_builder_activation(b, "loss gradient", logits->shape, &grad));
     ls_ref refs[LS_LOSS_ARGS] = {
@@ -390,12 +406,18 @@ done:
     return status;
 }
 
+float ls_gradient_mean_of(const ls_config *cfg) {
+    const int mean = ls_config_storage(cfg) == LS_F16 && cfg->train_loss_reduction == LS_LOSS_MEAN;
+    return mean ? (float)cfg->train_global_batch : 0;
+}
+
 ls_compile_options ls_compile_options_of(const ls_config *cfg, int micro_batch) {
     return (ls_compile_options){
         .micro_batch = micro_batch,
         .training = 1,
         .label_smoothing = (float)cfg->train_label_smoothing,
         .weighted = cfg->train_class_weights[0] != 0,
+        .mean_of = ls_gradient_mean_of(cfg),
         .seed = (uint64_t)cfg->run_seed,
         .augmentation = ls_config_augmentation(cfg),
         .recompute = cfg->train_recompute == LS_RECOMPUTE_BLOCKS,

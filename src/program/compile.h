@@ -2,7 +2,8 @@
 // adds the backward pass, places activations by lifetime.
 //
 // Fusions: batchnorm2d (+ add of an earlier value) (+ relu), or batchnorm2d + gelu, becomes one batch norm operator;
-// relu before max pooling joins it; where the device can (LS_FUSES_NORM_POOL), max pooling joins batch norm with relu;
+// relu before max pooling joins it; where the device can (LS_FUSES_NORM_POOL), max pooling joins batch norm with relu, and
+// (LS_FUSES_BIAS) max pooling adds the convolution's bias, a relu joins the linear layer with a bias before it;
 // flatten, and dropout in evaluation, become nothing. Gradients of a value with two readers are added by batch norm's
 // backward operator where it is the producer, else by an add.
 #ifndef LS_PROGRAM_COMPILE_H
@@ -22,6 +23,7 @@ typedef struct {
     int64_t epoch;         // training: the first; parameters whose rate has ended by then have no gradient
     float label_smoothing; // training
     int weighted;          // training: by LS_INPUT_CLASS_WEIGHTS
+    float mean_of;         // training: of LS_GRADIENT_SCALE (device/op_update.h)
     uint64_t seed;         // dropout
     ls_augmentation augmentation;
     int indexed;   // pixels are the whole data set's, and the batch is a list of numbers
@@ -29,6 +31,8 @@ typedef struct {
     int sync_norm; // training: batch norm's statistics are summed over ranks between two halves of its operators
 } ls_compile_options;
 
+// The samples by which fp16's loss scale is divided (device/op_update.h, LS_GRADIENT_SCALE); 0: by none.
+float ls_gradient_mean_of(const ls_config *cfg);
 // Of a training program, as the configuration says; indexed and sync_norm are the caller's.
 ls_compile_options ls_compile_options_of(const ls_config *cfg, int micro_batch);
 

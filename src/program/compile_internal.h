@@ -6,6 +6,8 @@
 
 enum { LS_GRADS_MAX = 2 };
 
+typedef struct ls_node ls_node;
+
 // What a layer produces: its forward buffer, and the gradients that its readers have contributed so far.
 typedef struct {
     ls_nchw shape; // physical: flatten does not change it
@@ -13,11 +15,13 @@ typedef struct {
     int needs_grad;
     ls_ref grads[LS_GRADS_MAX];
     int grad_count;
-    int wanted; // by the backward pass of the block that is being recomputed
+    int wanted;               // by the backward pass of the block that is being recomputed
+    int rectified;            // the relu that reads it is computed with it
+    const ls_node *biased_by; // its bias is added by the max pooling that reads it: the node that has the bias
 } ls_value;
 
 // One node = one layer with the layers that are fused into it.
-typedef struct {
+struct ls_node {
     const ls_layer *layer;
     int layer_index;
     int input[LS_INPUTS_MAX], input_count; // values; the residual of a fused batch norm is input[1]
@@ -27,7 +31,7 @@ typedef struct {
     const ls_layer *pool;                  // fused: the max pooling behind a batch norm's relu; else NULL
     ls_ref saved, index;                   // for the backward pass: batch norm's statistics, max pooling's index
     ls_ref sums; // synchronised batch norm's, over all ranks: for the first time, and for the second
-} ls_node;
+};
 
 typedef struct {
     const ls_param_store *store;

@@ -72,7 +72,9 @@ static ls_status weighted_forward(ls_builder *b, ls_node *node, const ls_op_desc
     ls_ref refs[LS_CONV_FORWARD_ARGS] = {
         [LS_CONV_FORWARD_SRC] = input_ref(b, node),
         [LS_CONV_FORWARD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
-        [LS_CONV_FORWARD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_MASTER),
+        [LS_CONV_FORWARD_BIAS] = b->values[node->output].biased_by
+                                     ? (ls_ref){ 0 }
+                                     : ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_MASTER),
         [LS_CONV_FORWARD_DST] = b->values[node->output].ref,
     };
     return ls_builder_emit(b, desc, refs, LS_CONV_FORWARD_ARGS);
@@ -86,6 +88,8 @@ static ls_status weight_gradient(ls_builder *b, ls_node *node, const ls_op_desc 
         [LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_GRAD),
         [LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_GRAD),
     };
+    if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT && desc->attr.conv.rounds)
+        refs[LS_CONV_BACKWARD_WEIGHT_GRAD_ROUNDED] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_ROUNDED);
     if (!refs[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT].kind && !refs[LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS].kind)
         return LS_SUCCESS;
     LS_TRY(ls_builder_emit(b, desc, refs, LS_CONV_BACKWARD_WEIGHT_ARGS));
@@ -108,7 +112,8 @@ static ls_status weighted_backward(ls_builder *b, ls_node *node, const ls_op_des
 }
 
 static ls_status conv_forward(ls_builder *b, ls_node *node) {
-    const ls_op_desc desc = conv_desc(b, node, LS_OP_CONV_FORWARD);
+    ls_op_desc desc = conv_desc(b, node, LS_OP_CONV_FORWARD);
+    if (b->values[node->output].biased_by) desc.attr.conv.has_bias = 0;
     return weighted_forward(b, node, &desc, desc.attr.conv.dst);
 }
 
@@ -117,11 +122,13 @@ static ls_status conv_backward(ls_builder *b, ls_node *node) {
     ls_op_desc weight = conv_desc(b, node, LS_OP_CONV_BACKWARD_WEIGHT);
     weight.attr.conv.has_bias = has_gradient(b, node, LS_ROLE_BIAS);
     weight.attr.conv.bias_only = !has_gradient(b, node, LS_ROLE_WEIGHT);
+    weight.attr.conv.rounds = b->store->sizes.rounded && !weight.attr.conv.bias_only;
     return weighted_backward(b, node, &weight, &data);
 }
 
 static ls_status linear_forward(ls_builder *b, ls_node *node) {
-    const ls_op_desc desc = linear_desc(b, node, LS_OP_LINEAR_FORWARD);
+    ls_op_desc desc = linear_desc(b, node, LS_OP_LINEAR_FORWARD);
+    desc.attr.linear.relu = b->values[node->output].rectified;
     return weighted_forward(b, node, &desc, ls_batch_of(desc.attr.linear.src.n, node->layer->out));
 }
 
@@ -289,6 +296,8 @@ static ls_op_desc pool_desc(const ls_builder *b, const ls_node *node, ls_op op) 
 static ls_status pool_forward(ls_builder *b, ls_node *node) {
     ls_op_desc desc = pool_desc(b, node, LS_OP_POOL_FORWARD);
     const ls_pool_attr *attr = &desc.attr.pool;
+    const ls_node *biased_by = b->values[node->input[0]].biased_by;
+    desc.attr.pool.has_bias = biased_by != NULL;
     LS_TRY(new_output(b, node, attr->dst));
     if (attr->training && attr->kind == LS_POOL_MAX) {
         size_t bytes = ls_pool_index_bytes(attr, elements_of(b, attr->dst));
@@ -298,6 +307,8 @@ static ls_status pool_forward(ls_builder *b, ls_node *node) {
         [LS_POOL_FORWARD_SRC] = input_ref(b, node),
         [LS_POOL_FORWARD_DST] = b->values[node->output].ref,
         [LS_POOL_FORWARD_INDEX] = node->index,
+        [LS_POOL_FORWARD_BIAS] =
+            biased_by ? ls_builder_param(b, biased_by, LS_ROLE_BIAS, LS_PARAM_MASTER) : (ls_ref){ 0 },
     };
     return ls_builder_emit(b, &desc, refs, LS_POOL_FORWARD_ARGS);
 }
@@ -355,6 +366,7 @@ static ls_status activation_backward(ls_builder *b, ls_node *node, ls_op op, ls_
 }
 
 static ls_status relu_forward(ls_builder *b, ls_node *node) {
+    if (b->values[node->input[0]].rectified) return output_in_place_or_new(b, node);
     return activation_forward(b, node, LS_OP_RELU_FORWARD);
 }
 

@@ -64,6 +64,10 @@ int64_t ls_param_store_working_elements(const ls_param_store *a) {
     return a->trained_elements + (a->frozen_elements ? a->statistic_elements + a->frozen_elements : 0);
 }
 
+static int rounds(const ls_param_store *a) {
+    return a->storage != LS_F32 && (a->device->api->fusions & LS_ROUNDS_GRADIENTS);
+}
+
 static ls_param_store_sizes sizes_of(const ls_param_store *a) {
     size_t all = (size_t)(a->trained_elements + a->statistic_elements), trained = (size_t)a->trained_elements;
     return (ls_param_store_sizes){ .weight = (all + (size_t)a->frozen_elements) * sizeof(float),
@@ -72,7 +76,8 @@ static ls_param_store_sizes sizes_of(const ls_param_store *a) {
         .average = a->options.averaged ? all * sizeof(float) : 0,
         .copy = a->storage == LS_F32 ? 0 : (size_t)ls_param_store_working_elements(a) * ls_dtype_bytes(a->storage),
         .fixed = a->options.ordered ? all * sizeof(int64_t) : 0,
-        .wire = a->options.wire ? trained * ls_dtype_bytes(LS_BF16) : 0 };
+        .wire = a->options.wire ? trained * ls_dtype_bytes(LS_BF16) : 0,
+        .rounded = rounds(a) ? trained * ls_dtype_bytes(a->storage) : 0 };
 }
 
 ls_status ls_param_store_allocate(ls_param_store *a) {
@@ -90,11 +95,16 @@ ls_status ls_param_store_allocate(ls_param_store *a) {
         { "working weights", a->sizes.copy, &a->copy, LS_MEMORY_DEVICE },
         { "fixed-point gradients", a->sizes.fixed, &a->fixed, summed },
         { "gradients in bf16", a->sizes.wire, &a->wire, summed },
+        { "gradients in 16 bits", a->sizes.rounded, &a->rounded, LS_MEMORY_DEVICE },
     };
     for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
         if (slabs[s].bytes || s < 2) // weights and gradients are always there, even of a network that has none
             LS_TRY(a->device->api->slab_new(a->device, slabs[s].kind, slabs[s].bytes, slabs[s].name, slabs[s].slab));
-    return LS_SUCCESS;
+    if (!a->rounded) return LS_SUCCESS;
+    const ls_op_desc widen = {
+        .op = LS_OP_WIDEN, .layer = "gradients", .attr.flat = { .count = a->trained_elements, .storage = a->storage }
+    };
+    return a->device->api->plan_new(a->device, &widen, &a->widen);
 }
 
 ls_status ls_param_store_new(
@@ -118,7 +128,8 @@ ls_status ls_param_store_new(
 
 void ls_param_store_free(ls_param_store *a) {
     if (!a) return;
-    ls_slab *slabs[] = { a->weight, a->grad, a->state, a->average, a->copy, a->fixed, a->wire };
+    ls_slab *slabs[] = { a->weight, a->grad, a->state, a->average, a->copy, a->fixed, a->wire, a->rounded };
+    if (a->widen) a->device->api->plan_free(a->widen);
     for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
         if (slabs[i]) a->device->api->slab_free(slabs[i]);
     free(a->offset);
@@ -142,6 +153,13 @@ ls_buffer ls_param_store_working(const ls_param_store *a, int param) {
 
 ls_buffer ls_param_store_grad(const ls_param_store *a, int param) {
     return ls_param_store_range(a->grad, a->offset[param], a->elements[param], sizeof(float));
+}
+
+void ls_param_store_widen(const ls_param_store *a, ls_queue *queue) {
+    if (!a->widen) return;
+    const ls_buffer args[LS_WIDEN_ARGS] = { [LS_WIDEN_ROUNDED] = ls_buffer_at(a->rounded, 0, a->rounded->bytes),
+        [LS_WIDEN_GRAD] = ls_param_store_range(a->grad, 0, a->trained_elements, sizeof(float)) };
+    ls_plan_run(a->widen, args, (ls_buffer){ 0 }, queue);
 }
 
 void ls_param_store_import(ls_param_store *a, int param, const float *values) {

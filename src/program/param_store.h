@@ -21,7 +21,7 @@ typedef struct {
 } ls_param_store_options;
 
 typedef struct { // of each slab; 0: there is none
-    size_t weight, grad, state, average, copy, fixed, wire;
+    size_t weight, grad, state, average, copy, fixed, wire, rounded;
 } ls_param_store_sizes;
 
 typedef struct {
@@ -37,6 +37,10 @@ typedef struct {
     ls_param_store_sizes sizes;
     ls_slab *weight, *grad, *state, *average, *copy, *fixed,
         *wire; // copy: 16-bit storage only; fixed, wire: as options say
+    // Part of the gradients in 16 bits, where the device has them (LS_ROUNDS_GRADIENTS): zero but between a micro-batch's
+    // backward pass and ls_param_store_widen.
+    ls_slab *rounded;
+    ls_plan *widen;
 } ls_param_store;
 
 // Decides where everything lies and how much memory it takes; the memory comes with ls_param_store_allocate.
@@ -50,6 +54,8 @@ ls_buffer ls_param_store_working(
     const ls_param_store *a, int param); // what operators read: the 16-bit copy, or the master
 ls_buffer ls_param_store_grad(
     const ls_param_store *a, int param); // fp32 gradient (or the statistic's sum of this update)
+// Adds what is in `rounded` to the gradients. Nothing where there is none.
+void ls_param_store_widen(const ls_param_store *store, ls_queue *queue);
 int ls_param_store_trains(const ls_param_store *a, int param);
 int64_t ls_param_store_working_elements(const ls_param_store *a); // of what the 16-bit copy has, from the first on
 // Of canonical weights and statistics, in graph order: independent of device and layout.

@@ -15,6 +15,9 @@ void ls_program_free(ls_program *program) {
 
 static ls_buffer param_buffer(const ls_param_store *store, const ls_ref *ref) {
     if (ref->copy == LS_PARAM_WORKING) return ls_param_store_working(store, ref->index);
+    if (ref->copy == LS_PARAM_ROUNDED)
+        return ls_param_store_range(
+            store->rounded, store->offset[ref->index], store->elements[ref->index], ls_dtype_bytes(store->storage));
     return ref->copy == LS_PARAM_GRAD ? ls_param_store_grad(store, ref->index)
                                       : ls_param_store_weight(store, ref->index);
 }

@@ -32,7 +32,7 @@ typedef struct {
 } ls_program_inputs;
 
 typedef enum { LS_REF_NONE, LS_REF_INPUT, LS_REF_SLOT, LS_REF_PARAM } ls_ref_kind;
-typedef enum { LS_PARAM_MASTER, LS_PARAM_WORKING, LS_PARAM_GRAD } ls_param_copy;
+typedef enum { LS_PARAM_MASTER, LS_PARAM_WORKING, LS_PARAM_GRAD, LS_PARAM_ROUNDED } ls_param_copy;
 
 // An argument before memory is placed.
 typedef struct {

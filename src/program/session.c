@@ -56,7 +56,7 @@ ls_status ls_session_measure(ls_session *s) {
     const ls_param_store_sizes *sizes = &s->store->sizes;
     free_programs(s);
     s->memory.weights = sizes->weight + sizes->copy;
-    s->memory.gradients = sizes->grad + sizes->fixed;
+    s->memory.gradients = sizes->grad + sizes->fixed + sizes->wire + sizes->rounded;
     s->memory.optimizer = sizes->state + sizes->average;
     s->memory.activations = 0;
     s->memory.workspace = s->cast ? s->cast->workspace_bytes : 0;

@@ -86,6 +86,7 @@ static ls_status time_still_optimizer(ls_trainer *t, const burst *b, double seco
     still.skip = 0;
     if (still.applied < 1) still.applied = 1;
     LS_TRY(ls_update_write_state(t->update, &still));
+    ls_param_store_widen(t->session.store, t->session.queue); // what timed instructions left there goes, too
     t->session.device->api->zero(ls_buffer_at(grad, 0, grad->bytes), grad->bytes, t->session.queue);
     ls_status status = time_instruction(b, seconds, out);
     ls_keep_first(&status, ls_update_write_state(t->update, &before));

@@ -46,11 +46,16 @@ static void end_part(ls_update *u, ls_op_kind kind) {
     ls_timeline_end(u->timeline, LS_SPANS_COMPUTE, u->queue);
 }
 
-// What adds up over the micro-batches of an update begins at zero.
-static void start_sums(ls_update *u) {
+// The device takes this update's window; what adds up over the micro-batches begins at zero.
+static void start(ls_update *u) {
+    ls_slab *sums = u->ordered ? u->store->fixed : u->store->grad;
+    const ls_buffer args[LS_UPDATE_BEGIN_ARGS] = { [LS_UPDATE_BEGIN_WINDOWS] = u->windows,
+        [LS_UPDATE_BEGIN_STATE] = u->state,
+        [LS_UPDATE_BEGIN_WINDOW] = u->window,
+        [LS_UPDATE_BEGIN_RESULT] = u->result,
+        [LS_UPDATE_BEGIN_SUMS] = ls_buffer_at(sums, 0, sums->bytes) };
     begin_part(u, "sums to zero");
-    zero_slab(u, u->ordered ? u->store->fixed : u->store->grad);
-    u->device->api->zero(u->result, sizeof(ls_micro_result), u->queue);
+    ls_plan_run(u->begin, args, workspace_of(u), u->queue);
     end_part(u, LS_OP_KIND_GRADIENTS);
 }
 
@@ -91,16 +96,14 @@ void ls_update_swap_average(ls_update *u) {
 
 void ls_update_begin(ls_update *u, const ls_sliding_window *window) {
     assert(u->enqueued - u->completed < u->depth);
-    size_t record = u->host_windows + (size_t)(u->enqueued % u->depth) * LS_RECORD_BYTES;
-    ls_buffer host = ls_buffer_at(u->host_control, record, sizeof(ls_update_input));
-    ls_update_input *input = ls_buffer_host(host);
+    char *record = (char *)ls_buffer_host(u->windows) + (u->enqueued % u->depth) * LS_RECORD_BYTES;
+    ls_update_input *input = (ls_update_input *)(void *)record;
     *input = (ls_update_input){ .samples = u->loss_is_sum ? 1.0 : window->samples,
         .micro_batches = window->micro_batches,
         .update = (uint32_t)window->number,
         .renormalise = window->renormalise,
         .average_decay = window->average_decay };
     memcpy(input->lr, window->lr, sizeof input->lr);
-    u->device->api->copy(u->window, host, sizeof *input, u->queue);
     u->micros_left = window->steps;
     u->whole = window->whole;
     u->micros_done = 0;
@@ -109,7 +112,15 @@ void ls_update_begin(ls_update *u, const ls_sliding_window *window) {
     if (window->average_starts)
         u->device->api->copy(averaged(u, u->store->average), averaged(u, u->store->weight),
             averaged(u, u->store->weight).bytes, u->queue);
-    if (window->steps == 0) start_sums(u);
+    if (window->steps == 0) start(u);
+}
+
+static void widen(ls_update *u, const ls_planned_bucket *b) {
+    const ls_param_store *a = u->store;
+    ls_buffer args[LS_WIDEN_ARGS] = { [LS_WIDEN_ROUNDED] = ls_param_store_range(
+                                          a->rounded, b->range.first, b->range.count, ls_dtype_bytes(a->storage)),
+        [LS_WIDEN_GRAD] = grad_range(u, b) };
+    ls_plan_run(b->widen, args, workspace_of(u), u->queue);
 }
 
 static void narrow(ls_update *u, const ls_planned_bucket *b) {
@@ -126,12 +137,22 @@ static void cast_gradients_to_f32(ls_update *u) {
     ls_plan_run(u->cast_to_f32, args, workspace_of(u), u->queue);
 }
 
+// In this micro-batch each bucket is taken up as it is complete.
+static int goes_by_buckets(const ls_update *u) {
+    return u->ordered || ((u->reducer || u->store->wire) && u->micros_left <= 1);
+}
+
 // Gradients of the first up_to parameters of the store's order are complete in this micro-batch: round them in ordered
 // mode, and let the reducer have them when it was the last micro-batch. up_to < 0: everything is.
 static void buckets_complete(ls_update *u, int up_to) {
     while (u->launched < u->bucket_count) {
         ls_planned_bucket *b = &u->buckets[u->launched];
         if (up_to >= 0 && (b->end_param < 0 || b->end_param > up_to)) return;
+        if (b->widen && u->micros_left > 0) {
+            begin_part(u, "bucket from 16 bits");
+            widen(u, b);
+            end_part(u, LS_OP_KIND_GRADIENTS);
+        }
         if (u->ordered && u->micros_left > 0) {
             ls_buffer args[LS_TO_FIXED_POINT_ARGS] = { [LS_TO_FIXED_POINT_GRAD] = grad_range(u, b),
                 [LS_TO_FIXED_POINT_STATE] = u->state,
@@ -152,7 +173,7 @@ static void buckets_complete(ls_update *u, int up_to) {
 
 static void on_complete(void *context, int up_to) {
     ls_update *u = context;
-    if (u->ordered || u->micros_left == 1) buckets_complete(u, up_to);
+    if (goes_by_buckets(u)) buckets_complete(u, up_to);
 }
 
 static void unfix_buckets(ls_update *u) {
@@ -172,7 +193,8 @@ static void run_step_control(ls_update *u) {
     ls_plan_run(u->stats, stats_args, workspace_of(u), u->queue);
     ls_buffer args[LS_STEP_CONTROL_ARGS] = { [LS_STEP_CONTROL_WINDOW] = u->window,
         [LS_STEP_CONTROL_PARTIALS] = u->partials,
-        [LS_STEP_CONTROL_STATE] = u->state };
+        [LS_STEP_CONTROL_STATE] = u->state,
+        [LS_STEP_CONTROL_REPORTS] = u->reports };
     ls_plan_run(u->step_control, args, workspace_of(u), u->queue);
 }
 
@@ -263,7 +285,7 @@ static void join_program(ls_update *u, const ls_program *program) {
 static void enqueue_micro(void *context) {
     const micro_work *work = context;
     ls_update *u = work->update;
-    if (u->micros_done == 0) start_sums(u);
+    if (u->micros_done == 0) start(u);
     if (u->ordered) {
         begin_part(u, "gradient to zero");
         zero_slab(u, u->store->grad);
@@ -274,7 +296,13 @@ static void enqueue_micro(void *context) {
         run_program(u, work->program, work->inputs);
     else
         join_program(u, work->program);
-    if (u->ordered || u->micros_left == 1) buckets_complete(u, -1); // the statistics
+    if (goes_by_buckets(u)) {
+        buckets_complete(u, -1); // the statistics
+    } else if (u->store->rounded) {
+        begin_part(u, "gradient from 16 bits");
+        ls_param_store_widen(u->store, u->queue);
+        end_part(u, LS_OP_KIND_GRADIENTS);
+    }
     if (u->micros_left == 1 && on_queue(u)) finish_on_queue(u);
 }
 
@@ -322,17 +350,10 @@ static ls_status finish(ls_update *u) {
     return ls_graph_capture_run(u->capture, (ls_graph_capture_key){ .variant = STEP_ALONE }, step, u);
 }
 
-static ls_buffer report_of(const ls_update *u, int64_t number) {
-    return ls_buffer_at(
-        u->host_control, u->host_reports + (size_t)(number % u->depth) * LS_REPORT_BYTES, LS_REPORT_BYTES);
-}
-
 ls_status ls_update_end(ls_update *u) {
     const ls_device_api *api = u->device->api;
     LS_TRY(finish(u));
     if (u->average_due) take_average(u); // not captured: it is not due at every update
-    api->copy(
-        report_of(u, u->enqueued), ls_buffer_at(u->device_control, 0, LS_REPORT_BYTES), LS_REPORT_BYTES, u->queue);
     api->event_record(u->reported[u->enqueued % u->depth], u->queue);
     u->enqueued++;
     return LS_SUCCESS;
@@ -344,7 +365,7 @@ ls_status ls_update_complete(ls_update *u, ls_train_state *state, ls_micro_resul
     ls_status status = u->device->api->event_sync(u->reported[u->completed % u->depth]);
     if (u->reducer) ls_comm_wait_ends(u->comm);
     LS_TRY(status);
-    const char *report = ls_buffer_host(report_of(u, u->completed));
+    const char *report = (const char *)ls_buffer_host(u->reports) + (u->completed % u->depth) * LS_REPORT_BYTES;
     *state = *(const ls_train_state *)(const void *)report;
     *result = *(const ls_micro_result *)(const void *)(report + LS_RECORD_BYTES);
     if (u->reducer) ls_reducer_account(u->reducer, (const int64_t *)(const void *)(report + 2 * LS_RECORD_BYTES));
@@ -399,7 +420,9 @@ ls_status ls_update_read_state(ls_update *u, ls_train_state *state) {
 
 ls_status ls_update_write_state(ls_update *u, const ls_train_state *state) {
     assert(u->completed == u->enqueued);
-    *(ls_train_state *)ls_buffer_host(u->host_state) = *state;
+    ls_train_state *host = ls_buffer_host(u->host_state);
+    *host = *state;
+    host->record = (int32_t)(u->enqueued % u->depth);
     u->device->api->copy(u->state, u->host_state, sizeof *state, u->queue);
     return u->device->api->queue_sync(u->queue);
 }

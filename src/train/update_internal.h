@@ -5,10 +5,6 @@
 #include "program/graph_capture.h"
 #include "train/update.h"
 
-enum {
-    LS_RECORD_BYTES = 128,
-    LS_REPORT_BYTES = 3 * LS_RECORD_BYTES
-}; // every control record begins on a line of its own
 _Static_assert(sizeof(ls_train_state) <= LS_RECORD_BYTES && sizeof(ls_micro_result) <= LS_RECORD_BYTES &&
                    sizeof(ls_update_input) <= LS_RECORD_BYTES && LS_STAMPS * sizeof(int64_t) <= LS_RECORD_BYTES,
     "a record is one line");
@@ -19,6 +15,7 @@ typedef struct {
     int sum;              // the reducer's number of it; -1: the next bucket's sum carries it
     ls_plan *fix, *unfix; // ordered mode
     ls_plan *cast;        // trained ones, where gradients travel in bf16
+    ls_plan *widen;       // trained ones, where part of the gradient is in 16 bits
 } ls_planned_bucket;
 
 typedef struct {
@@ -40,12 +37,12 @@ struct ls_update {
     int bucket_count, trained_buckets, sum_count;
     ls_running_step *running;
     int running_count;
-    ls_plan *stats, *step_control, *cast_to_f32;
+    ls_plan *begin, *stats, *step_control, *cast_to_f32;
     ls_plan *average, *cast_weights; // NULL: there is none; not needed
     ls_slab *device_control, *host_control, *workspace;
-    ls_buffer state, result, stamps, window, partials; // on the device; the first three in a row: a report is one copy
+    ls_buffer state, result, stamps, window, partials; // on the device; the first three in a row: a report
     ls_buffer host_state, host_result;                 // pinned; what the host writes, and reads outside of updates
-    size_t host_windows, host_reports;                 // offsets of the rings of pinned records, `depth` each
+    ls_buffer windows, reports;                        // pinned: rings of `depth` records
     ls_event *reported[LS_UPDATE_DEPTH_MAX];
     int depth;
     int64_t enqueued, completed; // updates

@@ -1,6 +1,7 @@
 // update_plan.c - everything that an update needs, made before the first: buckets, plans, records, the reducer.
 #include "base/clock.h"
 #include "base/memory.h"
+#include "program/compile.h"
 #include "train/update_internal.h"
 
 #include <assert.h>
@@ -21,10 +22,11 @@ static ls_status new_control_memory(ls_update *u) {
     u->stamps = ls_buffer_at(u->device_control, 2 * LS_RECORD_BYTES, LS_STAMPS * sizeof(int64_t));
     u->window = ls_buffer_at(u->device_control, LS_REPORT_BYTES, sizeof(ls_update_input));
     u->partials = ls_buffer_at(u->device_control, LS_REPORT_BYTES + LS_RECORD_BYTES, partial_bytes);
-    u->host_windows = 2 * LS_RECORD_BYTES;
-    u->host_reports = u->host_windows + depth * LS_RECORD_BYTES;
-    LS_TRY(api->slab_new(u->device, LS_MEMORY_PINNED, u->host_reports + depth * LS_REPORT_BYTES,
-        "update control (host)", &u->host_control));
+    const size_t windows = 2 * LS_RECORD_BYTES, reports = windows + depth * LS_RECORD_BYTES;
+    LS_TRY(api->slab_new(
+        u->device, LS_MEMORY_PINNED, reports + depth * LS_REPORT_BYTES, "update control (host)", &u->host_control));
+    u->windows = ls_buffer_at(u->host_control, windows, depth * LS_RECORD_BYTES);
+    u->reports = ls_buffer_at(u->host_control, reports, depth * LS_REPORT_BYTES);
     u->host_state = ls_buffer_at(u->host_control, 0, sizeof(ls_train_state));
     u->host_result = ls_buffer_at(u->host_control, LS_RECORD_BYTES, sizeof(ls_micro_result));
     for (int i = 0; i < u->depth; i++) LS_TRY(api->event_new(u->device, 0, &u->reported[i]));
@@ -74,9 +76,15 @@ done:
     return status;
 }
 
-static ls_status plan_bucket(ls_update *u, int index) {
+static ls_status plan_bucket(ls_update *u, const ls_config *cfg, int index) {
     ls_planned_bucket *b = &u->buckets[index];
     int statistics = index >= u->trained_buckets;
+    if (u->store->rounded && !statistics) {
+        const ls_op_desc widen = { .op = LS_OP_WIDEN,
+            .layer = "gradients",
+            .attr.flat = { .count = b->range.count, .storage = u->store->storage } };
+        LS_TRY(new_plan(u, &widen, &b->widen));
+    }
     if (u->store->wire && !statistics) {
         ls_op_desc cast = {
             .op = LS_OP_CAST, .layer = "gradients", .attr.flat = { .count = b->range.count, .storage = LS_BF16 }
@@ -88,11 +96,23 @@ static ls_status plan_bucket(ls_update *u, int index) {
         .attr.flat = { .count = b->range.count,
             .first = b->range.first,
             .unscaled = statistics,
+            .mean_of = ls_gradient_mean_of(cfg),
             .fraction_bits = statistics ? LS_STATISTIC_FRACTION_BITS : LS_GRADIENT_FRACTION_BITS } };
     desc.op = LS_OP_TO_FIXED_POINT;
     LS_TRY(new_plan(u, &desc, &b->fix));
     desc.op = LS_OP_FROM_FIXED_POINT;
     return new_plan(u, &desc, &b->unfix);
+}
+
+static ls_slab *sums_of(const ls_update *u) { // over the micro-batches of an update
+    return u->ordered ? u->store->fixed : u->store->grad;
+}
+
+static ls_status plan_begin(ls_update *u) {
+    const ls_op_desc desc = { .op = LS_OP_UPDATE_BEGIN,
+        .layer = "update",
+        .attr.flat = { .count = (int64_t)(sums_of(u)->bytes / sizeof(float)) } };
+    return new_plan(u, &desc, &u->begin);
 }
 
 // Statistics are of the whole gradient at once: they must not depend on how it was cut for the reduction.
@@ -104,6 +124,7 @@ static ls_status plan_step_control(ls_update *u, const ls_config *cfg) {
     desc = (ls_op_desc){ .op = LS_OP_STEP_CONTROL,
         .layer = "update",
         .attr.step_control = { .slots = 1,
+            .mean_of = ls_gradient_mean_of(cfg),
             .clip_norm = (float)cfg->train_clip_norm,
             .dynamic = u->store->storage == LS_F16,
             .growth = (float)cfg->loss_scale_growth,
@@ -111,7 +132,8 @@ static ls_status plan_step_control(ls_update *u, const ls_config *cfg) {
             .minimum = (float)cfg->loss_scale_minimum,
             .maximum = (float)cfg->loss_scale_maximum,
             .growth_interval = (int)cfg->loss_scale_growth_interval,
-            .max_skips = (int)cfg->loss_scale_max_skips } };
+            .max_skips = (int)cfg->loss_scale_max_skips,
+            .records = u->depth } };
     LS_TRY(new_plan(u, &desc, &u->step_control));
     if (!u->store->wire) return LS_SUCCESS;
     desc = (ls_op_desc){ .op = LS_OP_CAST_TO_F32,
@@ -225,7 +247,8 @@ static size_t bucket_bytes(const ls_update *u, const ls_config *cfg) {
 static ls_status prepare(ls_update *u, const ls_config *cfg) {
     LS_TRY(cut_buckets(u, bucket_bytes(u, cfg)));
     LS_TRY(new_control_memory(u));
-    for (int b = 0; b < u->bucket_count; b++) LS_TRY(plan_bucket(u, b));
+    for (int b = 0; b < u->bucket_count; b++) LS_TRY(plan_bucket(u, cfg, b));
+    LS_TRY(plan_begin(u));
     LS_TRY(plan_step_control(u, cfg));
     LS_TRY(plan_running(u));
     if (u->store->average) LS_TRY(plan_average(u));
@@ -288,8 +311,10 @@ void ls_update_free(ls_update *u) {
         free_plan(u, u->buckets[b].fix);
         free_plan(u, u->buckets[b].unfix);
         free_plan(u, u->buckets[b].cast);
+        free_plan(u, u->buckets[b].widen);
     }
     for (int r = 0; r < u->running_count; r++) free_plan(u, u->running[r].plan);
+    free_plan(u, u->begin);
     free_plan(u, u->stats);
     free_plan(u, u->step_control);
     free_plan(u, u->cast_to_f32);

@@ -208,6 +208,11 @@ static inline void conv_case(const char *name, ls_conv_attr a, case_visit *visit
     case_activation(c, LS_CONV_BACKWARD_WEIGHT_SRC, USE_IN, a.src, 0);
     case_activation(c, LS_CONV_BACKWARD_WEIGHT_GRAD_DST, USE_IN, a.dst, 0);
     case_param(c, LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT, ARG_PARAM, USE_UPDATE, weight, sum_tolerance(pixels + 1));
+    if (a.storage != LS_F32) { // zero before and, once it was added to the other part, again
+        c->desc.attr.conv.rounds = 1;
+        op_arg *rounded = case_param(c, LS_CONV_BACKWARD_WEIGHT_GRAD_ROUNDED, ARG_WORKING, USE_IN, weight, 0);
+        memset(rounded->host, 0, rounded->count * sizeof(float));
+    }
     if (a.has_bias) case_vector(c, LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS, USE_UPDATE, a.dst.c, sum_tolerance(pixels + 1));
     visit_and_free(visit, context, c);
     if (!a.has_bias) return;
@@ -253,7 +258,10 @@ static const struct {
 
 static inline void linear_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof linear_rows / sizeof *linear_rows; i++) {
-        ls_linear_attr a = { linear_rows[i].src, linear_rows[i].outputs, linear_rows[i].bias, 0, storage };
+        ls_linear_attr a = { .src = linear_rows[i].src,
+            .out_features = linear_rows[i].outputs,
+            .has_bias = linear_rows[i].bias,
+            .storage = storage };
         const char *name = linear_rows[i].name;
         ls_param_shape weight = { LS_PARAM_LINEAR, { a.out_features, a.src.c, a.src.h, a.src.w }, 1 };
         ls_nchw dst = { a.src.n, a.out_features, 1, 1 };
@@ -266,6 +274,17 @@ static inline void linear_cases(ls_dtype storage, case_visit *visit, void *conte
         if (a.has_bias) case_vector(c, LS_LINEAR_FORWARD_BIAS, USE_IN, a.out_features, 0);
         case_activation(c, LS_LINEAR_FORWARD_DST, USE_OUT, dst, sum_tolerance(inputs + 1));
         visit_and_free(visit, context, c);
+
+        if (a.has_bias) {
+            c = case_new(LS_OP_LINEAR_FORWARD, storage, name, "relu");
+            c->desc.attr.linear = a;
+            c->desc.attr.linear.relu = 1;
+            case_activation(c, LS_LINEAR_FORWARD_SRC, USE_IN, a.src, 0);
+            case_param(c, LS_LINEAR_FORWARD_WEIGHT, ARG_WORKING, USE_IN, weight, 0);
+            case_vector(c, LS_LINEAR_FORWARD_BIAS, USE_IN, a.out_features, 0);
+            case_activation(c, LS_LINEAR_FORWARD_DST, USE_OUT, dst, sum_tolerance(inputs + 1));
+            visit_and_free(visit, context, c);
+        }
 
         c = case_new(LS_OP_LINEAR_BACKWARD_DATA, storage, name, "");
         c->desc.attr.linear = a;
@@ -561,8 +580,14 @@ static inline void pool_case(const char *name, ls_pool_attr a, case_visit *visit
     case_activation(c, LS_POOL_FORWARD_DST, USE_OUT, a.dst, a.kind == LS_POOL_MAX ? 0 : sum_tolerance(window) / window);
     if (has_index) case_set(c, LS_POOL_FORWARD_INDEX, ARG_INDEX, USE_OUT, 1, 1);
     if (a.kind == LS_POOL_MAX) c->args[LS_POOL_FORWARD_DST].relative = 0;
+    if (a.has_bias) {
+        strncat(c->name, ", bias", sizeof c->name - strlen(c->name) - 1);
+        case_vector(c, LS_POOL_FORWARD_BIAS, USE_IN, a.src.c, 0);
+        c->args[LS_POOL_FORWARD_DST].relative = storage_ulp(a.storage);
+        c->args[LS_POOL_FORWARD_DST].absolute = EPS32;
+    }
     visit_and_free(visit, context, c);
-    if (!a.training) return;
+    if (!a.training || a.has_bias) return;
 
     c = case_new(LS_OP_POOL_BACKWARD, a.storage, name, a.relu ? "relu" : "");
     c->desc.attr.pool = a;
@@ -593,7 +618,9 @@ static inline void pool_cases(ls_dtype storage, case_visit *visit, void *context
             (a.src.w + 2 * a.pad_w - a.kernel_w) / a.stride_w + 1 };
         for (a.training = 0; a.training < 2; a.training++) {
             for (a.relu = 0; a.relu <= (a.kind == LS_POOL_MAX); a.relu++) {
-                pool_case(pool_rows[i].name, a, visit, context);
+                for (a.has_bias = 0; a.has_bias <= (a.kind == LS_POOL_MAX); a.has_bias++)
+                    pool_case(pool_rows[i].name, a, visit, context);
+                a.has_bias = 0;
             }
         }
     }

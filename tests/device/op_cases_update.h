@@ -137,26 +137,28 @@ static const struct {
     int training;
     int infinite; // the logit of the second sample's label is -infinity: its loss is, its gradient is not a number
     int mixed, weighted;
+    float mean_of;
 } loss_rows[] = {
-    { "10 classes", 16, 10, 16, 0, 1, 0, 0, 0 },
-    { "10 classes, smoothed", 16, 10, 16, 0.1F, 1, 0, 0, 0 },
-    { "short batch", 16, 10, 5, 0.1F, 1, 0, 0, 0 },
-    { "empty batch", 4, 10, 0, 0, 1, 0, 0, 0 },
-    { "100 classes", 7, 100, 7, 0.2F, 1, 0, 0, 0 },
-    { "17 classes, inference", 9, 17, 8, 0, 0, 0, 0, 0 },
-    { "one class", 3, 1, 3, 0, 1, 0, 0, 0 },
-    { "1000 classes", 2, 1000, 2, 0, 1, 0, 0, 0 },
-    { "many samples", 600, 10, 590, 0.1F, 1, 0, 0, 0 },
-    { "an infinite loss", 4, 10, 4, 0, 1, 1, 0, 0 },
-    { "an infinite loss, smoothed", 4, 10, 4, 0.1F, 1, 1, 0, 0 },
-    { "10 classes, mixed", 16, 10, 16, 0, 1, 0, 1, 0 },
-    { "10 classes, mixed and smoothed", 17, 10, 17, 0.1F, 1, 0, 1, 0 },
-    { "1000 classes, mixed", 3, 1000, 3, 0.1F, 1, 0, 1, 0 },
-    { "an infinite loss, mixed", 4, 10, 4, 0, 1, 1, 1, 0 },
-    { "10 classes, weighted", 16, 10, 16, 0, 1, 0, 0, 1 },
-    { "10 classes, weighted and smoothed", 9, 10, 7, 0.1F, 1, 0, 0, 1 },
-    { "1000 classes, weighted, mixed and smoothed", 3, 1000, 3, 0.1F, 1, 0, 1, 1 },
-    { "an infinite loss, weighted", 4, 10, 4, 0.1F, 1, 1, 0, 1 },
+    { "10 classes", 16, 10, 16, 0, 1, 0, 0, 0, 0 },
+    { "10 classes, smoothed", 16, 10, 16, 0.1F, 1, 0, 0, 0, 0 },
+    { "short batch", 16, 10, 5, 0.1F, 1, 0, 0, 0, 0 },
+    { "empty batch", 4, 10, 0, 0, 1, 0, 0, 0, 0 },
+    { "100 classes", 7, 100, 7, 0.2F, 1, 0, 0, 0, 0 },
+    { "17 classes, inference", 9, 17, 8, 0, 0, 0, 0, 0, 0 },
+    { "one class", 3, 1, 3, 0, 1, 0, 0, 0, 0 },
+    { "1000 classes", 2, 1000, 2, 0, 1, 0, 0, 0, 0 },
+    { "many samples", 600, 10, 590, 0.1F, 1, 0, 0, 0, 0 },
+    { "an infinite loss", 4, 10, 4, 0, 1, 1, 0, 0, 0 },
+    { "an infinite loss, smoothed", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0 },
+    { "10 classes, mixed", 16, 10, 16, 0, 1, 0, 1, 0, 0 },
+    { "10 classes, mixed and smoothed", 17, 10, 17, 0.1F, 1, 0, 1, 0, 0 },
+    { "1000 classes, mixed", 3, 1000, 3, 0.1F, 1, 0, 1, 0, 0 },
+    { "an infinite loss, mixed", 4, 10, 4, 0, 1, 1, 1, 0, 0 },
+    { "10 classes, weighted", 16, 10, 16, 0, 1, 0, 0, 1, 0 },
+    { "10 classes, weighted and smoothed", 9, 10, 7, 0.1F, 1, 0, 0, 1, 0 },
+    { "1000 classes, weighted, mixed and smoothed", 3, 1000, 3, 0.1F, 1, 0, 1, 1, 0 },
+    { "an infinite loss, weighted", 4, 10, 4, 0.1F, 1, 1, 0, 1, 0 },
+    { "10 classes, of a mean", 16, 10, 16, 0, 1, 0, 0, 0, 96 },
 };
 
 static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context) {
@@ -164,7 +166,7 @@ static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context
         int samples = loss_rows[i].samples, classes = loss_rows[i].classes;
         op_case *c = case_new(LS_OP_LOSS, storage, loss_rows[i].name, "");
         ls_loss_attr a = { { samples, classes, 1, 1 }, loss_rows[i].smoothing, loss_rows[i].training, storage,
-            loss_rows[i].mixed, loss_rows[i].weighted };
+            loss_rows[i].mixed, loss_rows[i].weighted, loss_rows[i].mean_of };
         c->desc.attr.loss = a;
         op_arg *logits = case_activation(c, LS_LOSS_LOGITS, USE_IN, a.logits, 0);
         fill_uniform(c, logits, -8, 8);
@@ -218,15 +220,27 @@ static inline op_case *flat_case(ls_op op, ls_flat_attr a, const char *variant) 
     return c;
 }
 
-static inline void to_fixed_point_case(int64_t count, int unscaled, int bad, case_visit *visit, void *context) {
+typedef enum { FIXED_PLAIN, FIXED_UNSCALED, FIXED_OF_A_MEAN, FIXED_BAD, FIXED_VARIANTS } fixed_variant;
+
+static inline const char *fixed_variant_name(fixed_variant variant) {
+    static const char *const names[FIXED_VARIANTS] = { "", "unscaled", "of a mean", "bad elements" };
+    return names[variant];
+}
+
+static inline void to_fixed_point_case(int64_t count, fixed_variant variant, case_visit *visit, void *context) {
+    const int bad = variant == FIXED_BAD;
+    const float mean_of = variant == FIXED_OF_A_MEAN ? 96 : 0;
     op_case *c = flat_case(LS_OP_TO_FIXED_POINT,
-        (ls_flat_attr){ .count = count, .fraction_bits = 30, .unscaled = unscaled, .first = 5000 },
-        bad        ? "bad elements"
-        : unscaled ? "unscaled"
-                   : "");
+        (ls_flat_attr){ .count = count,
+            .fraction_bits = 30,
+            .unscaled = variant == FIXED_UNSCALED,
+            .mean_of = mean_of,
+            .first = 5000 },
+        fixed_variant_name(variant));
     float *grad = case_raw(c, LS_TO_FIXED_POINT_GRAD, USE_IN, LS_F32, (size_t)count, 0)->host;
     ls_train_state *state = case_state(c, LS_TO_FIXED_POINT_STATE, USE_UPDATE);
     state->loss_scale = 784; // 49 * 16: a product with its reciprocal is not the quotient
+    if (mean_of > 0) state->loss_scale *= mean_of;
     // halves, which go to the even neighbour, and are halves only where the division is exact
     for (int64_t i = 4; i < count; i += 3) grad[i] = (float)(784 * i + 392) * 0x1p-30F;
     if (bad) state->bad_gradient = 5003; // of an earlier bucket: lower than this one's, but for a single element
@@ -242,13 +256,34 @@ static inline void to_fixed_point_case(int64_t count, int unscaled, int bad, cas
     visit_and_free(visit, context, c);
 }
 
-static inline void from_fixed_point_case(int64_t count, int unscaled, case_visit *visit, void *context) {
+static inline void from_fixed_point_case(int64_t count, fixed_variant variant, case_visit *visit, void *context) {
     op_case *c = flat_case(LS_OP_FROM_FIXED_POINT,
-        (ls_flat_attr){ .count = count, .fraction_bits = 30, .unscaled = unscaled }, unscaled ? "unscaled" : "");
+        (ls_flat_attr){ .count = count,
+            .fraction_bits = 30,
+            .unscaled = variant == FIXED_UNSCALED,
+            .mean_of = variant == FIXED_OF_A_MEAN ? 100 : 0 },
+        fixed_variant_name(variant));
     int64_t *fixed = case_raw(c, LS_FROM_FIXED_POINT_FIXED, USE_IN, LS_I64, (size_t)count, 0)->host;
     for (int64_t i = 0; i < count; i++) fixed[i] = (int64_t)(case_random(c) * 0x1p40F) + i;
     case_state(c, LS_FROM_FIXED_POINT_STATE, USE_IN)->loss_scale = 768;
     case_raw(c, LS_FROM_FIXED_POINT_GRAD, USE_OUT, LS_F32, (size_t)count, 0);
+    visit_and_free(visit, context, c);
+}
+
+static inline void update_begin_case(int64_t count, case_visit *visit, void *context) {
+    enum {
+        RECORDS = 3,
+        WORDS = sizeof(ls_update_input) / sizeof(int64_t),
+        RECORD_WORDS = LS_RECORD_BYTES / sizeof(int64_t)
+    };
+    op_case *c = flat_case(LS_OP_UPDATE_BEGIN, (ls_flat_attr){ .count = count }, "");
+    int64_t *windows = case_raw(c, LS_UPDATE_BEGIN_WINDOWS, USE_IN, LS_I64, RECORDS * RECORD_WORDS, 0)->host;
+    for (int64_t i = 0; i < RECORDS * RECORD_WORDS; i++) windows[i] = 1000003 * i;
+    case_state(c, LS_UPDATE_BEGIN_STATE, USE_IN)->record = 1;
+    case_raw(c, LS_UPDATE_BEGIN_WINDOW, USE_OUT, LS_I64, WORDS, 0);
+    *(ls_micro_result *)case_set(c, LS_UPDATE_BEGIN_RESULT, ARG_RESULT, USE_UPDATE, 1, sizeof(ls_micro_result))->host =
+        (ls_micro_result){ 2.5, 3, 7, 1 };
+    case_raw(c, LS_UPDATE_BEGIN_SUMS, USE_UPDATE, LS_F32, (size_t)count, 0);
     visit_and_free(visit, context, c);
 }
 
@@ -299,8 +334,16 @@ static inline void cast_cases(ls_dtype storage, int64_t count, case_visit *visit
     visit_and_free(visit, context, c);
 
     c = flat_case(LS_OP_CAST_TO_F32, (ls_flat_attr){ .count = count, .storage = storage }, "");
-    case_raw(c, LS_CAST_TO_F32_SRC, USE_IN, storage, (size_t)count, 0);
+    void *narrow = case_raw(c, LS_CAST_TO_F32_SRC, USE_IN, storage, (size_t)count, 0)->host;
+    for (int64_t i = 0; i < count; i++) ls_store_float(narrow, storage, i, case_random(c));
     case_raw(c, LS_CAST_TO_F32_DST, USE_OUT, LS_F32, (size_t)count, 0);
+    visit_and_free(visit, context, c);
+    if (storage == LS_F32) return;
+
+    c = flat_case(LS_OP_WIDEN, (ls_flat_attr){ .count = count, .storage = storage }, "");
+    void *rounded = case_raw(c, LS_WIDEN_ROUNDED, USE_UPDATE, storage, (size_t)count, 0)->host;
+    for (int64_t i = 0; i < count; i++) ls_store_float(rounded, storage, i, case_random(c));
+    case_raw(c, LS_WIDEN_GRAD, USE_UPDATE, LS_F32, (size_t)count, 0);
     visit_and_free(visit, context, c);
 }
 
@@ -309,10 +352,10 @@ static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context
     for (int bad = 0; storage == LS_F32 && bad < 2; bad++) grad_stats_case(1100003, bad, visit, context);
     for (size_t i = 0; i < sizeof flat_counts / sizeof *flat_counts; i++) {
         int64_t count = flat_counts[i];
-        for (int variant = 0; variant < 3; variant++)
-            to_fixed_point_case(count, variant == 1, variant == 2, visit, context);
-        for (int unscaled = 0; unscaled < 2; unscaled++) from_fixed_point_case(count, unscaled, visit, context);
+        for (fixed_variant v = 0; v < FIXED_VARIANTS; v++) to_fixed_point_case(count, v, visit, context);
+        for (fixed_variant v = 0; v < FIXED_BAD; v++) from_fixed_point_case(count, v, visit, context);
 
+        update_begin_case(count, visit, context);
         for (int bad = 0; bad < 2; bad++) grad_stats_case(count, bad, visit, context);
 
         average_cases(count, visit, context);
@@ -339,27 +382,30 @@ static const struct {
     int32_t bad_gradient, finite_in_row, skipped_in_row;
     float loss_scale, clip_norm;
     int dynamic, halted;
+    float mean_of;
 } control_rows[] = {
-    { "plain", 4.0, 0, 0, 0, 0, 1, 0, 0, 0 },
-    { "clipped", 4.0e4, 0, 0, 0, 0, 1, 0.5F, 0, 0 },
-    { "below the clip", 4.0, 0, 0, 0, 0, 1, 5.0F, 0, 0 },
-    { "scaled", 4.0e9, 0, 0, 3, 2, 65536, 1.0F, 1, 0 },
-    { "grows", 4.0e9, 0, 0, 9, 0, 65536, 0, 1, 0 },
-    { "grows to the ceiling", 4.0e9, 0, 0, 9, 0, 16777216, 0, 1, 0 },
-    { "overflow", NAN, 2, 0, 5, 0, 65536, 1.0F, 1, 0 },
-    { "overflow at the floor", INFINITY, 1, 0, 5, 3, 1, 0, 1, 0 },
-    { "first overflow at the floor", INFINITY, 1, 0, 5, 0, 1, 0, 1, 0 },
-    { "overflow down to the floor", INFINITY, 1, 0, 5, 3, 1.5F, 0, 1, 0 },
-    { "bad fixed point", 4.0, 0, 1, 5, 1, 1024, 0, 1, 0 },
-    { "bad without scaling", NAN, 1, 0, 0, 0, 1, 0, 0, 0 },
-    { "one skip too many", NAN, 1, 0, 0, 6, 1024, 0, 1, 0 },
-    { "halted", 4.0, 0, 0, 0, 7, 1024, 0, 1, 1 },
+    { "plain", 4.0, 0, 0, 0, 0, 1, 0, 0, 0, 0 },
+    { "clipped", 4.0e4, 0, 0, 0, 0, 1, 0.5F, 0, 0, 0 },
+    { "below the clip", 4.0, 0, 0, 0, 0, 1, 5.0F, 0, 0, 0 },
+    { "scaled", 4.0e9, 0, 0, 3, 2, 65536, 1.0F, 1, 0, 0 },
+    { "scaled, of a mean", 4.0e5, 0, 0, 3, 2, 65536, 1.0F, 1, 0, 96 },
+    { "grows", 4.0e9, 0, 0, 9, 0, 65536, 0, 1, 0, 0 },
+    { "grows to the ceiling", 4.0e9, 0, 0, 9, 0, 16777216, 0, 1, 0, 0 },
+    { "overflow", NAN, 2, 0, 5, 0, 65536, 1.0F, 1, 0, 0 },
+    { "overflow at the floor", INFINITY, 1, 0, 5, 3, 1, 0, 1, 0, 0 },
+    { "first overflow at the floor", INFINITY, 1, 0, 5, 0, 1, 0, 1, 0, 0 },
+    { "overflow down to the floor", INFINITY, 1, 0, 5, 3, 1.5F, 0, 1, 0, 0 },
+    { "bad fixed point", 4.0, 0, 1, 5, 1, 1024, 0, 1, 0, 0 },
+    { "bad without scaling", NAN, 1, 0, 0, 0, 1, 0, 0, 0, 0 },
+    { "one skip too many", NAN, 1, 0, 0, 6, 1024, 0, 1, 0, 0 },
+    { "halted", 4.0, 0, 0, 0, 7, 1024, 0, 1, 1, 0 },
 };
 
 static inline void control_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof control_rows / sizeof *control_rows; i++) {
         op_case *c = case_new(LS_OP_STEP_CONTROL, storage, control_rows[i].name, "");
         c->desc.attr.step_control = (ls_step_control_attr){ .slots = 2,
+            .mean_of = control_rows[i].mean_of,
             .clip_norm = control_rows[i].clip_norm,
             .dynamic = control_rows[i].dynamic,
             .growth = 2,

@@ -220,6 +220,11 @@ static inline ls_status put_arg(op_run *run, const op_case *c, const op_arg *arg
     return LS_SUCCESS;
 }
 
+static inline int fuses_bias(const ls_op_desc *desc) {
+    return (desc->op == LS_OP_POOL_FORWARD && desc->attr.pool.has_bias) ||
+           (desc->op == LS_OP_LINEAR_FORWARD && desc->attr.linear.relu);
+}
+
 // The index of a max pooling's backward comes from the device's own forward.
 static inline ls_status put_pool_index(op_run *run, const op_case *c) {
     const ls_device_api *api = run->device->api;
@@ -429,11 +434,22 @@ static inline ls_status check_memory(op_run *run, const op_case *c) {
     return LS_SUCCESS;
 }
 
+// A convolution's weight gradient is the sum of two parts.
+static inline ls_status join_gradient(op_run *run, const op_case *c) {
+    const ls_buffer rounded = run->args[LS_CONV_BACKWARD_WEIGHT_GRAD_ROUNDED];
+    if (c->desc.op != LS_OP_CONV_BACKWARD_WEIGHT || !c->desc.attr.conv.rounds) return LS_SUCCESS;
+    const ls_op_desc widen = { .op = LS_OP_WIDEN,
+        .layer = "test",
+        .attr.flat = { .count = (int64_t)(rounded.bytes / ls_dtype_bytes(c->storage)), .storage = c->storage } };
+    return run_plan(run, &widen, (ls_buffer[]){ rounded, run->args[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT] });
+}
+
 // Runs the case; values[i] receives what argument i holds afterwards (NULL for inputs), to be freed by the caller.
 static inline ls_status case_run(ls_device *device, const op_case *c, double *values[], size_t counts[]) {
     op_run run = { .device = device };
     ls_status status = run_prepare(&run, c);
     if (!ls_failed(status)) status = run_plan(&run, &c->desc, run.args);
+    if (!ls_failed(status)) status = join_gradient(&run, c);
     if (!ls_failed(status)) status = check_memory(&run, c);
     for (int i = 0; !ls_failed(status) && i < LS_OP_ARGS_MAX; i++) {
         const op_arg *arg = &c->args[i];
@@ -525,6 +541,7 @@ static inline void compare_case(void *context, op_case *c) {
     size_t counts[LS_OP_ARGS_MAX] = { 0 }, got_counts[LS_OP_ARGS_MAX] = { 0 }, magnitude_counts[LS_OP_ARGS_MAX] = { 0 };
     if (options->only && !strstr(c->name, options->only)) return;
     if (pools_norm(&c->desc) && !(comparison->device->api->fusions & LS_FUSES_NORM_POOL)) return;
+    if (fuses_bias(&c->desc) && !(comparison->device->api->fusions & LS_FUSES_BIAS)) return;
     if (options->flops_max > 0 && ls_op_flops(&c->desc) > options->flops_max) {
         comparison->skipped++;
         return;

@@ -1,6 +1,6 @@
 // vendor.c - the seam to NVIDIA's libraries in the emulation. There are none: nothing opens, and the operators take
 // the direct kernels. With LOCKSTEP_EMULATED_LIBRARIES=1 in the environment there are stand-ins, so that tests see how
-// the operators use a library: they compute with the direct kernels too, but know of no bias, round weight gradients to
+// the operators use a library: they compute with the direct kernels too, but convolutions know of no bias, round weight gradients to
 // 16 bits where the storage type has them, and fill all of the workspace that they asked for with NaN first. Of
 // convolutions they have two engines, which do the same: where the device heeds a cache of choices and has none for a
 // convolution, "measuring" finds engine 1 to be the faster one.
@@ -31,6 +31,7 @@ struct ls_cuda_conv_algorithm {
 
 struct ls_cuda_gemm {
     ls_op op; // of the linear layer that this product is, or Muon's
+    int relu;
     ls_cuda_conv_geometry geometry;
     ls_cuda_muon_product product;
 };
@@ -135,6 +136,7 @@ static void weight_gradient(
 void ls_cuda_conv_execute(
     ls_cuda_conv_algorithm *algorithm, void *image, void *weight, void *result, void *workspace, ls_queue *queue) {
     const ls_cuda_conv_geometry *g = &algorithm->geometry;
+    emuLibraryCall(ls_op_name(algorithm->op));
     enqueue_memset(workspace, 0xFF, ls_cuda_conv_workspace(algorithm), queue);
     if (algorithm->op == LS_OP_CONV_FORWARD) {
         ls_cuda_direct_forward(g, image, weight, NULL, result, queue->stream);
@@ -143,6 +145,7 @@ void ls_cuda_conv_execute(
     } else {
         weight_gradient(algorithm, image, weight, result, workspace, queue);
     }
+    emuLibraryCall(NULL);
 }
 
 // Which pass of a linear layer has this form of product; the others are not there.
@@ -166,6 +169,9 @@ ls_status ls_cuda_gemm_new(
     } else {
         return ls_fail(LS_INTERNAL, "layer %s: no such product in the emulated library", layer);
     }
+    if (a->bias && (made.op != LS_OP_LINEAR_FORWARD || a->result != LS_F32))
+        return ls_fail(LS_INTERNAL, "layer %s: no bias in such a product", layer);
+    made.relu = a->relu;
     LS_TRY(LS_NEW(*out, 1, "layer %s", layer));
     **out = made;
     return LS_SUCCESS;
@@ -179,17 +185,20 @@ size_t ls_cuda_gemm_workspace(const ls_cuda_gemm *gemm) {
     return (gemm->op == LS_OP_MUON ? 0 : ls_cuda_direct_workspace(&gemm->geometry)) + ODD_BYTES;
 }
 
-void ls_cuda_gemm_execute(
-    const ls_cuda_gemm *gemm, const void *a, const void *b, const void *c, void *d, void *workspace, ls_queue *queue) {
+void ls_cuda_gemm_execute(const ls_cuda_gemm *gemm, const void *a, const void *b, const void *c, const float *bias,
+    void *d, void *workspace, ls_queue *queue) {
     const ls_cuda_conv_geometry *g = &gemm->geometry;
+    emuLibraryCall(ls_op_name(gemm->op));
     enqueue_memset(workspace, 0xFF, ls_cuda_gemm_workspace(gemm), queue);
     if (gemm->op == LS_OP_MUON) {
         ls_cuda_muon_multiply(&gemm->product, a, b, c, d, queue->stream);
     } else if (gemm->op == LS_OP_LINEAR_FORWARD) {
-        ls_cuda_direct_forward(g, a, b, NULL, d, queue->stream);
+        ls_cuda_direct_forward(g, a, b, bias, d, queue->stream);
+        if (gemm->relu) ls_cuda_bias_add(g->n, g->padded_k, g->storage, NULL, 1, d, queue->stream);
     } else if (gemm->op == LS_OP_LINEAR_BACKWARD_DATA) {
         ls_cuda_direct_backward_data(g, a, b, d, queue->stream);
     } else {
         ls_cuda_direct_backward_weight(g, b, a, d, workspace, queue->stream);
     }
+    emuLibraryCall(NULL);
 }

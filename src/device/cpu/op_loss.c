@@ -22,7 +22,7 @@ typedef struct {
     const float *weights;             // of classes; NULL: all are 1
     float all_weights;                // their sum
     float *grad;                      // NULL: not training
-    float loss_scale;
+    float scale;                      // of the gradient
     int count;
     loss_row *rows;
 } loss_run;
@@ -53,7 +53,7 @@ static loss_row one_row(const loss_run *run, const float *logits, loss_label is,
         if (weights) target *= weights[k];
         if (target > 0)
             loss -= (double)target * (double)log_p; // a target of 0 takes no part, even where log p is infinite
-        if (grad) grad[k] = (expf(log_p) * all - target) * run->loss_scale;
+        if (grad) grad[k] = (expf(log_p) * all - target) * run->scale;
     }
     for (int k = 0; grad && !isfinite(loss) && k < classes; k++) grad[k] = NAN;
     return (loss_row){ loss, best == is.label };
@@ -84,7 +84,7 @@ static void loss_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
         .labels = ls_buffer_host(args[LS_LOSS_LABELS]),
         .samples = attr->mixed ? ls_buffer_host(args[LS_LOSS_SAMPLE]) : NULL,
         .weights = attr->weighted ? ls_buffer_host(args[LS_LOSS_WEIGHTS]) : NULL,
-        .loss_scale = attr->training ? state->loss_scale : 1,
+        .scale = attr->training ? LS_GRADIENT_SCALE(state, attr->mean_of) : 1,
         .count = micro->count,
         .rows = ls_buffer_host(workspace) };
     for (int k = 0; run.weights && k < attr->logits.c; k++) run.all_weights += run.weights[k];

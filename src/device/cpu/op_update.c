@@ -98,7 +98,8 @@ static void run_flat(flat_run *run, const ls_plan *plan, int64_t count) {
 }
 
 static double loss_scale_of(const ls_plan *plan, const ls_train_state *state) {
-    return plan->desc.attr.flat.unscaled ? 1 : (double)state->loss_scale;
+    const ls_flat_attr *a = &plan->desc.attr.flat;
+    return a->unscaled ? 1 : (double)LS_GRADIENT_SCALE(state, a->mean_of);
 }
 
 static void to_fixed_point_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
@@ -170,6 +171,7 @@ static void cast_to_f32_run(const ls_plan *plan, const ls_buffer *args, ls_buffe
 
 ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     static ls_cpu_run *const runs[LS_OP_COUNT] = {
+        [LS_OP_UPDATE_BEGIN] = ls_ref_update_begin,
         [LS_OP_TO_FIXED_POINT] = to_fixed_point_run,
         [LS_OP_FROM_FIXED_POINT] = from_fixed_point_run,
         [LS_OP_GRAD_STATS] = grad_stats_run,
@@ -177,6 +179,7 @@ ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
         [LS_OP_AVERAGE] = average_run,
         [LS_OP_CAST] = ls_ref_cast,
         [LS_OP_CAST_TO_F32] = ls_ref_cast_to_f32,
+        [LS_OP_WIDEN] = ls_ref_widen,
     };
     ls_cpu_run *run = runs[desc->op];
     if (desc->attr.flat.storage == LS_BF16 && desc->op == LS_OP_CAST) run = cast_run;

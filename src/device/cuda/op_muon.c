@@ -28,7 +28,7 @@ typedef struct {
 static void multiply(
     const batch *b, int which, const float *x, const float *y, const float *c, float *d, void *room, ls_queue *queue) {
     if (b->gemm[which])
-        ls_cuda_gemm_execute(b->gemm[which], x, y, c, d, room, queue);
+        ls_cuda_gemm_execute(b->gemm[which], x, y, c, NULL, d, room, queue);
     else
         ls_cuda_muon_multiply(&b->product[which], x, y, c, d, queue->stream);
 }

@@ -13,7 +13,8 @@ static void run_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
     const pool_plan *own = (const pool_plan *)plan;
     const ls_pool_attr *a = &plan->desc.attr.pool;
     void *index = a->kind == LS_POOL_MAX && a->training ? ls_cuda_at(args[LS_POOL_FORWARD_INDEX]) : NULL;
-    ls_cuda_pool_forward(a, own->channels, own->kernel, ls_cuda_at(args[LS_POOL_FORWARD_SRC]),
+    const float *bias = a->has_bias ? ls_cuda_at(args[LS_POOL_FORWARD_BIAS]) : NULL;
+    ls_cuda_pool_forward(a, own->channels, own->kernel, ls_cuda_at(args[LS_POOL_FORWARD_SRC]), bias,
         ls_cuda_at(args[LS_POOL_FORWARD_DST]), index, queue->stream);
     ls_cuda_enqueued(plan, queue);
 }

@@ -18,10 +18,30 @@ static void run_from_fixed_point(const ls_plan *plan, const ls_buffer *args, ls_
     ls_cuda_enqueued(plan, queue);
 }
 
+typedef struct {
+    ls_cuda_plan plan;
+    ls_slab *done; // a counter of blocks
+} stats_plan;
+
 static void run_grad_stats(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     ls_cuda_grad_stats(&plan->desc.attr.flat, ls_cuda_at(args[LS_GRAD_STATS_GRAD]),
-        ls_cuda_at(args[LS_GRAD_STATS_PARTIALS]), ls_cuda_at(workspace), queue->stream);
+        ls_cuda_at(args[LS_GRAD_STATS_PARTIALS]), ls_cuda_at(workspace),
+        (unsigned *)(void *)((const stats_plan *)plan)->done->address, queue->stream);
     ls_cuda_enqueued(plan, queue);
+}
+
+static void free_counter(ls_plan *plan) {
+    ls_cuda_slab_free(((stats_plan *)plan)->done);
+}
+
+static ls_status plan_grad_stats(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
+    stats_plan *own;
+    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *own, run_grad_stats, "own kernel", &own));
+    own->plan.free_parts = free_counter;
+    own->plan.base.workspace_bytes = ls_cuda_grad_stats_workspace(desc->attr.flat.count);
+    ls_status status = ls_cuda_slab_new(
+        &device->base, LS_MEMORY_DEVICE, sizeof(unsigned), "the gradient statistics' counter", &own->done);
+    return LS_GIVE(status, &own->plan.base, out, ls_cuda_plan_free);
 }
 
 static void run_running_stats(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
@@ -52,10 +72,26 @@ static void run_cast_to_f32(const ls_plan *plan, const ls_buffer *args, ls_buffe
     ls_cuda_enqueued(plan, queue);
 }
 
+static void run_widen(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    ls_cuda_widen(
+        &plan->desc.attr.flat, ls_cuda_at(args[LS_WIDEN_ROUNDED]), ls_cuda_at(args[LS_WIDEN_GRAD]), queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
 static void run_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     ls_cuda_step_control(&plan->desc.attr.step_control, ls_cuda_at(args[LS_STEP_CONTROL_WINDOW]),
-        ls_cuda_at(args[LS_STEP_CONTROL_PARTIALS]), ls_cuda_at(args[LS_STEP_CONTROL_STATE]), queue->stream);
+        ls_cuda_at(args[LS_STEP_CONTROL_PARTIALS]), ls_cuda_at(args[LS_STEP_CONTROL_STATE]),
+        ls_cuda_at(args[LS_STEP_CONTROL_REPORTS]), queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
+static void run_update_begin(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    ls_cuda_update_begin(&plan->desc.attr.flat, ls_cuda_at(args[LS_UPDATE_BEGIN_WINDOWS]),
+        ls_cuda_at(args[LS_UPDATE_BEGIN_STATE]), ls_cuda_at(args[LS_UPDATE_BEGIN_WINDOW]),
+        ls_cuda_at(args[LS_UPDATE_BEGIN_RESULT]), ls_cuda_at(args[LS_UPDATE_BEGIN_SUMS]), queue->stream);
     ls_cuda_enqueued(plan, queue);
 }
 
@@ -132,27 +168,28 @@ ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc,
 static ls_status plan_with(ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_run *run, ls_plan **out) {
     ls_cuda_plan *plan;
     LS_TRY(ls_cuda_plan_make(device, desc, sizeof *plan, run, "own kernel", &plan));
-    if (desc->op == LS_OP_GRAD_STATS) {
-        plan->base.workspace_bytes = ls_cuda_grad_stats_workspace(desc->attr.flat.count);
-    }
     *out = &plan->base;
     return LS_SUCCESS;
 }
 
 ls_status ls_cuda_flat_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
     switch (desc->op) {
+    case LS_OP_UPDATE_BEGIN:
+        return plan_with(device, desc, run_update_begin, out);
     case LS_OP_TO_FIXED_POINT:
         return plan_with(device, desc, run_to_fixed_point, out);
     case LS_OP_FROM_FIXED_POINT:
         return plan_with(device, desc, run_from_fixed_point, out);
     case LS_OP_GRAD_STATS:
-        return plan_with(device, desc, run_grad_stats, out);
+        return plan_grad_stats(device, desc, out);
     case LS_OP_RUNNING_STATS:
         return plan_with(device, desc, run_running_stats, out);
     case LS_OP_AVERAGE:
         return plan_with(device, desc, run_average, out);
     case LS_OP_CAST_TO_F32:
         return plan_with(device, desc, run_cast_to_f32, out);
+    case LS_OP_WIDEN:
+        return plan_with(device, desc, run_widen, out);
     default:
         return plan_with(device, desc, run_cast, out);
     }

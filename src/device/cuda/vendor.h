@@ -31,19 +31,23 @@ void ls_cuda_conv_execute(
 // --- matrix products -----------------------------------------------------------------------------
 // Row-major D[m][n] = alpha * op(A) * op(B) + beta * C, A and B in `storage`, C and D in `result`, fp32 accumulation; D may be
 // C. With batch > 1 so many of each lie one after another.
+// With `bias` an fp32 vector of n is added to each row, with `relu` too what is below 0 is 0 then: where C and D are fp32, as
+// cuBLASLt has such a vector in the type of D alone.
 // *out is NULL when the library has no algorithm.
 typedef struct {
     int m, n, k, batch;
     int transpose_a, transpose_b; // A is stored [k][m], B is stored [n][k]
     ls_dtype storage, result;
     float alpha, beta;
+    int bias, relu;
 } ls_cuda_gemm_attr;
 typedef struct ls_cuda_gemm ls_cuda_gemm;
 LS_CHECKED ls_status ls_cuda_gemm_new(
     ls_cuda_libraries *libraries, const ls_cuda_gemm_attr *attr, const char *layer, ls_cuda_gemm **out);
 void ls_cuda_gemm_free(ls_cuda_gemm *gemm); // NULL is allowed
 size_t ls_cuda_gemm_workspace(const ls_cuda_gemm *gemm);
-void ls_cuda_gemm_execute(
-    const ls_cuda_gemm *gemm, const void *a, const void *b, const void *c, void *d, void *workspace, ls_queue *queue);
+// bias: NULL where the attributes have none
+void ls_cuda_gemm_execute(const ls_cuda_gemm *gemm, const void *a, const void *b, const void *c, const float *bias,
+    void *d, void *workspace, ls_queue *queue);
 
 #endif

@@ -11,13 +11,17 @@ static void run_forward(const ls_plan *base, const ls_buffer *args, ls_buffer wo
     if (plan->algorithm)
         ls_cuda_conv_execute(plan->algorithm, src, weight, dst, ls_cuda_at(workspace), queue);
     else if (plan->gemm)
-        ls_cuda_gemm_execute(plan->gemm, src, weight, dst, dst, ls_cuda_at(workspace), queue);
+        ls_cuda_gemm_execute(
+            plan->gemm, src, weight, dst, plan->bias_in_gemm ? bias : NULL, dst, ls_cuda_at(workspace), queue);
     else if (plan->depthwise)
         ls_cuda_depthwise_forward(g, src, weight, bias, dst, queue->stream);
     else
         ls_cuda_direct_forward(g, src, weight, bias, dst, queue->stream);
-    if (bias && (plan->algorithm || plan->gemm))
-        ls_cuda_bias_add(plan->rows, g->padded_k, g->storage, bias, dst, queue->stream);
+    if (plan->algorithm || (plan->gemm && !plan->bias_in_gemm) || (plan->relu && !plan->gemm)) {
+        const float *left = plan->algorithm || plan->gemm ? bias : NULL; // the own kernels have added it
+        if (left || plan->relu)
+            ls_cuda_bias_add(plan->rows, g->padded_k, g->storage, left, plan->relu, dst, queue->stream);
+    }
     ls_cuda_enqueued(base, queue);
 }
 
@@ -29,7 +33,7 @@ static void run_backward_data(const ls_plan *base, const ls_buffer *args, ls_buf
     if (plan->algorithm)
         ls_cuda_conv_execute(plan->algorithm, grad_src, weight, grad_dst, ls_cuda_at(workspace), queue);
     else if (plan->gemm)
-        ls_cuda_gemm_execute(plan->gemm, grad_dst, weight, grad_src, grad_src, ls_cuda_at(workspace), queue);
+        ls_cuda_gemm_execute(plan->gemm, grad_dst, weight, grad_src, NULL, grad_src, ls_cuda_at(workspace), queue);
     else if (plan->depthwise)
         ls_cuda_depthwise_backward_data(&plan->geometry, grad_dst, weight, grad_src, queue->stream);
     else
@@ -45,13 +49,11 @@ static void run_backward_weight(const ls_plan *base, const ls_buffer *args, ls_b
     void *grad_weight = ls_cuda_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT]);
     if (plan->bias_only) {
         (void)src, (void)grad_weight;
-    } else if (plan->algorithm && plan->grad_bytes) {
-        ls_cuda_conv_execute(plan->algorithm, src, room, grad_dst, (char *)room + plan->grad_bytes, queue);
-        ls_cuda_weight_accumulate(plan->weights, g->storage, room, grad_weight, queue->stream);
     } else if (plan->algorithm) {
-        ls_cuda_conv_execute(plan->algorithm, src, grad_weight, grad_dst, room, queue);
+        void *rounded = ls_cuda_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_ROUNDED]);
+        ls_cuda_conv_execute(plan->algorithm, src, g->storage == LS_F32 ? grad_weight : rounded, grad_dst, room, queue);
     } else if (plan->gemm) {
-        ls_cuda_gemm_execute(plan->gemm, grad_dst, src, grad_weight, grad_weight, room, queue);
+        ls_cuda_gemm_execute(plan->gemm, grad_dst, src, grad_weight, NULL, grad_weight, room, queue);
     } else if (plan->depthwise) {
         ls_cuda_depthwise_backward_weight(g, src, grad_dst, grad_weight, room, queue->stream);
     } else {
@@ -59,7 +61,8 @@ static void run_backward_weight(const ls_plan *base, const ls_buffer *args, ls_b
     }
     if (plan->has_bias) {
         void *grad_bias = ls_cuda_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS]);
-        ls_cuda_bias_gradient(plan->rows, g->padded_k, g->storage, grad_dst, grad_bias, room, queue->stream);
+        ls_cuda_bias_gradient(plan->rows, g->padded_k, g->storage, grad_dst, grad_bias, room,
+            (unsigned *)(void *)plan->done->address, queue->stream);
     }
     ls_cuda_enqueued(base, queue);
 }
@@ -76,6 +79,7 @@ static ls_cuda_run *const runs[] = {
 static void free_parts(ls_plan *plan) {
     ls_cuda_conv_algorithm_free(((ls_cuda_weighted_plan *)plan)->algorithm);
     ls_cuda_gemm_free(((ls_cuda_weighted_plan *)plan)->gemm);
+    ls_cuda_slab_free(((ls_cuda_weighted_plan *)plan)->done);
 }
 
 static size_t workspace_of(const ls_cuda_weighted_plan *plan) {
@@ -84,7 +88,7 @@ static size_t workspace_of(const ls_cuda_weighted_plan *plan) {
                            : plan->gemm    ? ls_cuda_gemm_workspace(plan->gemm)
                                            : 0;
     if (plan->head.base.run != run_backward_weight) return library;
-    const size_t own = plan->algorithm || plan->gemm ? plan->grad_bytes + library
+    const size_t own = plan->algorithm || plan->gemm ? library
                        : plan->depthwise             ? ls_cuda_depthwise_workspace(g)
                                                      : ls_cuda_direct_workspace(g);
     const size_t bytes = plan->bias_only ? 0 : own;
@@ -106,6 +110,11 @@ ls_status ls_cuda_weighted_plan_make(ls_cuda_device *device, const ls_op_desc *d
     plan->head = head;
     plan->head.free_parts = free_parts;
     plan->head.base.workspace_bytes = workspace_of(plan);
-    *out = &plan->head.base;
-    return LS_SUCCESS;
+    if (plan->has_bias && plan->head.base.run == run_backward_weight) {
+        const ls_cuda_conv_geometry *g = &plan->geometry;
+        const size_t counters = ls_cuda_bias_gradient_counters(plan->rows, g->padded_k, g->storage);
+        status = ls_cuda_slab_new(
+            &device->base, LS_MEMORY_DEVICE, counters * sizeof(unsigned), "a bias gradient's counters", &plan->done);
+    }
+    return LS_GIVE(status, &plan->head.base, out, ls_cuda_plan_free);
 }

@@ -1,5 +1,5 @@
 // weighted.h - what convolutions and linear layers share on this device: a library's plan where there is one, else own
-// kernels, depthwise or direct, and what no library's plan has: biases, and fp32 sums of 16-bit weight gradients.
+// kernels, depthwise or direct, and what no library's plan has: biases.
 #ifndef LS_DEVICE_CUDA_WEIGHTED_H
 #define LS_DEVICE_CUDA_WEIGHTED_H
 
@@ -14,8 +14,10 @@ typedef struct {
     int depthwise;                     // by these kernels; none of the three: direct kernels
     ls_cuda_conv_geometry geometry;
     int has_bias, bias_only;
-    int64_t rows, weights; // of dst: n * p * q; elements of the weight as laid out
-    size_t grad_bytes;     // backward weight: the algorithm's 16-bit gradient, in front in the workspace
+    int relu;         // forward
+    int bias_in_gemm; // forward: and the relu behind it
+    int64_t rows;     // of dst: n * p * q
+    ls_slab *done;    // the bias gradient's counters; NULL: there is none
 } ls_cuda_weighted_plan;
 
 // `parts`, where all but the head is set, becomes a plan of `desc`; the plan owns its algorithm and its product, which

@@ -2,7 +2,7 @@
 
 // The workspace, as doubles: src (or its gradient's sum), dst (or its gradient), the weight (or its gradient's sum).
 typedef struct {
-    int samples, inputs, outputs;
+    int samples, inputs, outputs, relu;
     ls_dtype storage;
     double *src, *dst, *weight;
     const float *bias;
@@ -18,7 +18,7 @@ size_t ls_ref_linear_workspace(const ls_op_desc *desc) {
 
 static linear_job job_in(const ls_op_desc *desc, ls_buffer workspace) {
     const ls_linear_attr *a = &desc->attr.linear;
-    linear_job job = { .samples = a->src.n, .outputs = a->out_features, .storage = a->storage };
+    linear_job job = { .samples = a->src.n, .outputs = a->out_features, .relu = a->relu, .storage = a->storage };
     job.inputs = (int)(ls_nchw_count(a->src) / a->src.n);
     job.src = ls_buffer_host(workspace);
     job.dst = job.src + (int64_t)job.samples * job.inputs;
@@ -34,8 +34,9 @@ static void forward_sample(void *context, int n, int thread) {
         const double *weight = job->weight + (int64_t)o * job->inputs;
         double sum[4] = { job->bias ? (double)job->bias[o] : 0 }; // four chains: additions need not wait for each other
         for (int i = 0; i < job->inputs; i++) sum[i % 4] += src[i] * weight[i];
-        ls_store_float(
-            job->out, job->storage, (int64_t)n * job->outputs + o, (float)((sum[0] + sum[1]) + (sum[2] + sum[3])));
+        double all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        if (job->relu && all < 0) all = 0; // NaN stays
+        ls_store_float(job->out, job->storage, (int64_t)n * job->outputs + o, (float)all);
     }
 }
 

@@ -80,7 +80,7 @@ void ls_ref_loss(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace
         result->bad += !isfinite(loss);
         for (int k = 0; grad && k < classes; k++) {
             double p = exp(logit(&row, k) - row.max - row.log_sum),
-                   g = (p * all - target(&row, k)) * (double)state->loss_scale;
+                   g = (p * all - target(&row, k)) * (double)LS_GRADIENT_SCALE(state, a->mean_of);
             ls_store_float(grad, a->storage, row.first + k, isfinite(loss) ? (float)g : NAN);
         }
     }

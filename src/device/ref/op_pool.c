@@ -5,6 +5,7 @@
 typedef struct {
     const ls_pool_attr *attr;
     const void *src, *grad_dst;
+    const float *bias; // NULL: none
     void *out, *index;
     double *sum; // backward: grad_src
 } pool_job;
@@ -51,6 +52,7 @@ static void forward_plane(void *context, int task, int thread) { // one (n, c)
             best = value;
             winner = t;
         }
+        if (job->bias) best += (double)job->bias[task % a->src.c];
         if (a->relu && best <= 0) {
             best = 0;
             winner = -1;
@@ -66,6 +68,7 @@ void ls_ref_pool_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     (void)queue;
     const ls_pool_attr *a = &plan->desc.attr.pool;
     pool_job job = { .attr = a, .src = ls_buffer_host(args[LS_POOL_FORWARD_SRC]) };
+    if (a->has_bias) job.bias = ls_buffer_host(args[LS_POOL_FORWARD_BIAS]);
     job.out = ls_buffer_host(args[LS_POOL_FORWARD_DST]);
     if (a->kind == LS_POOL_MAX && a->training) job.index = ls_buffer_host(args[LS_POOL_FORWARD_INDEX]);
     ls_ref_run_tasks(plan, forward_plane, &job, a->src.n * a->src.c);

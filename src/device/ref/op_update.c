@@ -4,7 +4,19 @@
 #include <string.h>
 
 static double fixed_scale(const ls_plan *plan, const ls_train_state *state) {
-    return plan->desc.attr.flat.unscaled ? 1 : (double)state->loss_scale;
+    const ls_flat_attr *a = &plan->desc.attr.flat;
+    return a->unscaled ? 1 : (double)LS_GRADIENT_SCALE(state, a->mean_of);
+}
+
+void ls_ref_update_begin(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    const ls_train_state *state = ls_buffer_host(args[LS_UPDATE_BEGIN_STATE]);
+    const char *windows = ls_buffer_host(args[LS_UPDATE_BEGIN_WINDOWS]);
+    memcpy(ls_buffer_host(args[LS_UPDATE_BEGIN_WINDOW]), windows + (ptrdiff_t)state->record * LS_RECORD_BYTES,
+        sizeof(ls_update_input));
+    memset(ls_buffer_host(args[LS_UPDATE_BEGIN_RESULT]), 0, sizeof(ls_micro_result));
+    memset(ls_buffer_host(args[LS_UPDATE_BEGIN_SUMS]), 0, (size_t)plan->desc.attr.flat.count * sizeof(float));
 }
 
 void ls_ref_to_fixed_point(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
@@ -71,13 +83,8 @@ static void move_loss_scale(const ls_step_control_attr *a, ls_train_state *state
     }
 }
 
-void ls_ref_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
-    const ls_step_control_attr *a = &plan->desc.attr.step_control;
-    const ls_update_input *window = ls_buffer_host(args[LS_STEP_CONTROL_WINDOW]);
-    const double *partials = ls_buffer_host(args[LS_STEP_CONTROL_PARTIALS]);
-    ls_train_state *state = ls_buffer_host(args[LS_STEP_CONTROL_STATE]);
+static void decide(
+    const ls_step_control_attr *a, const ls_update_input *window, const double *partials, ls_train_state *state) {
     if (state->halted) return; // with skip = 1
     double squares = 0, bad = 0, last = state->bad_gradient - 1;
     for (int i = 0; i < a->slots; i++) {
@@ -86,7 +93,8 @@ void ls_ref_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer w
         bad += partial[1];
         last = fmax(last, partial[2]);
     }
-    double multiplier = 1 / ((double)state->loss_scale * window->samples), norm = sqrt(squares) * multiplier;
+    double multiplier = 1 / ((double)LS_GRADIENT_SCALE(state, a->mean_of) * window->samples);
+    double norm = sqrt(squares) * multiplier;
     if (a->clip_norm > 0) multiplier *= fmin(1, (double)a->clip_norm / (norm + 1e-6));
     state->skip = bad > 0 || state->bad_gradient;
     state->bad_gradient = 0;
@@ -101,6 +109,18 @@ void ls_ref_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     int at_floor = state->loss_scale <= a->minimum;
     move_loss_scale(a, state);
     state->halted = is_lost(a, state, at_floor);
+}
+
+void ls_ref_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    const ls_step_control_attr *a = &plan->desc.attr.step_control;
+    ls_train_state *state = ls_buffer_host(args[LS_STEP_CONTROL_STATE]);
+    decide(a, ls_buffer_host(args[LS_STEP_CONTROL_WINDOW]), ls_buffer_host(args[LS_STEP_CONTROL_PARTIALS]), state);
+    if (!a->records) return;
+    char *reports = ls_buffer_host(args[LS_STEP_CONTROL_REPORTS]);
+    memcpy(reports + (ptrdiff_t)state->record * LS_REPORT_BYTES, state, LS_REPORT_BYTES);
+    state->record = (state->record + 1) % a->records;
 }
 
 // --- optimizers ----------------------------------------------------------------------------------
@@ -251,4 +271,14 @@ void ls_ref_cast_to_f32(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
     const void *src = ls_buffer_host(args[LS_CAST_TO_F32_SRC]);
     float *dst = ls_buffer_host(args[LS_CAST_TO_F32_DST]);
     for (int64_t i = 0; i < a->count; i++) dst[i] = ls_load_float(src, a->storage, i);
+}
+
+void ls_ref_widen(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    const ls_flat_attr *a = &plan->desc.attr.flat;
+    void *rounded = ls_buffer_host(args[LS_WIDEN_ROUNDED]);
+    float *grad = ls_buffer_host(args[LS_WIDEN_GRAD]);
+    for (int64_t i = 0; i < a->count; i++) grad[i] += ls_load_float(rounded, a->storage, i);
+    memset(rounded, 0, (size_t)a->count * ls_dtype_bytes(a->storage));
 }

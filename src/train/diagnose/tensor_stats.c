@@ -222,7 +222,7 @@ static void look_at_weight(inspector *in, int number, const ls_ref *ref) {
 static void look_at_weights(inspector *in, int number) {
     const ls_instruction *instruction = &in->o->program->instructions[number];
     for (int a = 0; a < instruction->arg_count; a++)
-        if (instruction->refs[a].kind == LS_REF_PARAM && instruction->refs[a].copy != LS_PARAM_GRAD)
+        if (instruction->refs[a].kind == LS_REF_PARAM && instruction->refs[a].copy < LS_PARAM_GRAD)
             look_at_weight(in, number, &instruction->refs[a]);
 }
 
@@ -350,7 +350,8 @@ static void look_at_fixed(inspector *in, int p) {
     const ls_param_store *store = in->o->program->store;
     const ls_param *param = &store->graph->params[p];
     int statistic = ls_role_is_statistic(param->role);
-    double scale = statistic ? 1 : (double)in->o->loss_scale, limit = ldexp(1, 62 - LS_FIXED_RANK_BITS);
+    const float mean_of = in->o->program->instructions[in->loss_at].plan->desc.attr.loss.mean_of;
+    double scale = statistic ? 1 : (double)LS_GRADIENT_SCALE(in->o, mean_of), limit = ldexp(1, 62 - LS_FIXED_RANK_BITS);
     int bits = statistic ? LS_STATISTIC_FRACTION_BITS : LS_GRADIENT_FRACTION_BITS;
     char name[LS_TENSOR_STATS_NAME_BYTES + 16];
     snprintf(name, sizeof name, statistic ? "%s of this micro-batch" : "gradient of %s", param->name);
@@ -423,6 +424,7 @@ static ls_status run_instruction(inspector *in, const ls_program_inputs *inputs,
     ls_instruction_args(instruction, inputs, args);
     if (looking) look_at_weights(in, number);
     ls_plan_run(instruction->plan, args, program->workspace, in->o->queue);
+    if (instruction->plan->desc.op == LS_OP_CONV_BACKWARD_WEIGHT) ls_param_store_widen(program->store, in->o->queue);
     if (looking) LS_TRY(look_at_outputs(in, number, args));
     if (!instruction->reduce_count || !in->o->reduce) return LS_SUCCESS;
     return in->o->reduce(in->o->context, args[instruction->reduce_arg], instruction->reduce_count,

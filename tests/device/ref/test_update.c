@@ -469,6 +469,36 @@ static void fp16_gradients_overflow_to_infinity(void **unused) {
     assert_int_equal(result.bad, 0); // the loss itself is finite
 }
 
+// torch 2: (cross_entropy(logits.float(), labels, reduction="sum") / 100 * 65536).backward(), as GradScaler scales the mean
+// over a batch of 100; logits.grad is fp16.
+static void fp16_gradients_are_gradscalers(void **unused) {
+    (void)unused;
+    static const float values[6] = { 1, -2.5F, 0.25F, 3, 3.5F, -8 };
+    static const float expected[6] = { 436.25F, 13.171875F, -449.25F, -408, 408, 0.004131317138671875F };
+    uint16_t logits[6], grad[6];
+    for (int i = 0; i < 6; i++) logits[i] = ls_f16_from_float(values[i]);
+    int32_t labels[2] = { 2, 0 };
+    ls_micro_input micro = { .count = 2 };
+    ls_train_state state = { .loss_scale = 65536 };
+    ls_micro_result result = { 0 };
+    ls_op_desc desc = { .op = LS_OP_LOSS,
+        .layer = "loss",
+        .attr.loss = { .logits = { 2, 3, 1, 1 }, .training = 1, .storage = LS_F16, .mean_of = 100 } };
+    run(&desc, (void *[LS_OP_ARGS_MAX]){ logits, labels, &micro, &state, &result, grad });
+    for (int i = 0; i < 6; i++)
+        expect_near("gradient", i, 0, (double)ls_load_float(grad, LS_F16, i), (double)expected[i],
+            0x1p-10 * fabs((double)expected[i]));
+    // the update then sees the gradient of the mean
+    ls_update_input window = { .samples = 100, .micro_batches = 1, .lr = { 1 } };
+    double partial[LS_PARTIALS] = { 65536.0 * 65536.0, 0, -1 };
+    desc = (ls_op_desc){
+        .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .slots = 1, .mean_of = 100 }
+    };
+    run(&desc, (void *[LS_OP_ARGS_MAX]){ &window, partial, &state });
+    expect_near("multiplier", 0, 0, (double)state.multiplier, 1 / 65536.0, 1e-12);
+    expect_near("grad_norm", 0, 0, (double)state.grad_norm, 1, 1e-6);
+}
+
 static void a_loss_that_is_not_finite_is_counted(void **unused) {
     (void)unused;
     float logits[9] = { 0, NAN, 1, 5, 1, 1, INFINITY, 0, 0 }, grad[9];
@@ -534,6 +564,7 @@ int main(void) {
         cmocka_unit_test(fixed_point_of_single_values),
         cmocka_unit_test(cast_rounds_to_nearest_even_and_overflows_to_infinity),
         cmocka_unit_test(fp16_gradients_overflow_to_infinity),
+        cmocka_unit_test(fp16_gradients_are_gradscalers),
         cmocka_unit_test(a_loss_that_is_not_finite_is_counted),
         cmocka_unit_test(an_infinite_loss_has_no_gradient),
         cmocka_unit_test(the_lowest_class_wins_a_tie),

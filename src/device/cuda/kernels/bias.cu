@@ -1,4 +1,4 @@
-// bias.cu - what convolutions by a library need beside it: bias, its gradient, and the sum of 16-bit weight gradients.
+// bias.cu - what convolutions by a library need beside it: bias and its gradient.
 #include "device/cuda/kernels/direct.h"
 #include "device/cuda/kernels/kernels.cuh"
 
@@ -13,38 +13,40 @@ static __device__ inline int64_t thread_number() {
     return static_cast<int64_t>(blockIdx.x) * LS_BLOCK + threadIdx.x;
 }
 
-// grid: one thread for a pack of channels of a row
+// 4 or 8 bytes an element. Grid: one thread for a pack of channels of a row, 16 bytes on their way of each.
 template <typename T>
-static __global__ void bias_add(int64_t threads, ls_divider by_packs, const float *bias, T *dst) {
+static __global__ void bias_add(int64_t threads, ls_divider by_packs, const float *bias, bool relu, T *dst) {
     constexpr int size = ls_pack<T>::size, quad = ls_pack<float>::size;
     int64_t at = thread_number();
     if (at >= threads) return;
     ls_pack<T> value = ls_pack_load(dst + at * size);
     int64_t row = threads > INT32_MAX ? at / by_packs.divisor : ls_divide(static_cast<uint32_t>(at), by_packs);
-    bias += (at - row * by_packs.divisor) * size;
+    if (bias) bias += (at - row * by_packs.divisor) * size;
     for (int i = 0; i < size; i += quad) {
-        ls_pack<float> add = ls_pack_load(bias + i);
+        ls_pack<float> add = {};
+        if (bias) add = ls_pack_load(bias + i);
         for (int k = 0; k < quad; k++) value.v[i + k] += add.v[k];
     }
+    for (int i = 0; i < size; i++) value.v[i] = relu && value.v[i] < 0 ? 0 : value.v[i]; // NaN stays
     ls_pack_store(dst + at * size, value);
 }
 
 template <typename T>
-static void bias_add_launch(int64_t rows, int channels, const float *bias, T *dst, cudaStream_t stream) {
+static void bias_add_launch(int64_t rows, int channels, const float *bias, int relu, T *dst, cudaStream_t stream) {
     int packs = channels / ls_pack<T>::size;
     int64_t threads = rows * packs;
     LS_LAUNCH((bias_add<T>), ls_blocks(threads, LS_BLOCK), LS_BLOCK, stream, threads, ls_divider_of(packs), bias,
-        dst);
+        relu != 0, dst);
 }
 
 void ls_cuda_bias_add(
-    int64_t rows, int channels, ls_dtype storage, const float *bias, void *dst, cudaStream_t stream) {
-    LS_BY_STORAGE(storage, bias_add_launch(rows, channels, bias, static_cast<T *>(dst), stream));
+    int64_t rows, int channels, ls_dtype storage, const float *bias, int relu, void *dst, cudaStream_t stream) {
+    LS_BY_STORAGE(storage, bias_add_launch(rows, channels, bias, relu, static_cast<T *>(dst), stream));
 }
 
 // --- the bias gradient ---------------------------------------------------------------------------
 // A block sums a part of the rows of up to COLUMNS_MAX packs of channels: `lanes` rows at a time, each thread its pack,
-// then the lanes. A second launch sums the parts. The order depends on the shape only.
+// then the lanes; the last block of these columns that finishes sums the parts. The order depends on the shape only.
 
 typedef struct {
     int packs, columns, lanes, groups, parts; // groups of columns; blocks: groups * parts
@@ -61,13 +63,32 @@ static column_layout layout_of(int64_t rows, int channels, int pack) {
     return l;
 }
 
-// out: [parts][packs][pack]
+// grad_bias += sums over the parts of the block's columns, from [parts][packs][pack]
+static __device__ inline void add_parts(
+    const column_layout &l, int size, int first_pack, const float *parts, float *room, float *grad_bias) {
+    int t = static_cast<int>(threadIdx.x), width = l.columns * size, lanes = LS_BLOCK / width;
+    int channels = l.packs * size, channel = first_pack * size + t % width;
+    float sum = 0;
+    LS_UNROLL_BY(16) // as many loads on their way
+    for (int part = t / width; channel < channels && part < l.parts; part += lanes)
+        sum += parts[static_cast<int64_t>(part) * channels + channel];
+    room[t] = sum;
+    __syncthreads();
+    if (t >= width || channel >= channels) return;
+    for (int i = 1; i < lanes; i++) sum += room[i * width + t];
+    grad_bias[channel] += sum;
+}
+
+// 2 or 4 bytes an element. Up to 128 parts of a group of columns, 64 bytes a thread on their way: 16 KiB a block, one or two
+// blocks to a multiprocessor, of the 32 KiB that an H200 needs under way on each: bound by latency below some 10 MB.
 template <typename T>
-static __global__ void bias_gradient_parts(column_layout l, int64_t rows, const T *grad_dst, float *out) {
+static __global__ void bias_gradient(
+    column_layout l, int64_t rows, const T *grad_dst, float *parts, unsigned *done, float *grad_bias) {
     constexpr int size = ls_pack<T>::size, AHEAD = 4;
-    LS_SHARED(float, room, LS_BLOCK * PACK_MAX);
+    LS_SHARED(float, room, LS_BLOCK *PACK_MAX);
+    LS_SHARED(int, last, 1);
     int t = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x), part = block / l.groups;
-    int first_pack = block % l.groups * l.columns, column = t % l.columns, lane = t / l.columns;
+    int group = block % l.groups, first_pack = group * l.columns, column = t % l.columns, lane = t / l.columns;
     ls_pack<T> sum = {};
     if (lane < l.lanes && first_pack + column < l.packs) {
         const T *from = grad_dst + (first_pack + column) * size;
@@ -88,36 +109,34 @@ static __global__ void bias_gradient_parts(column_layout l, int64_t rows, const 
     }
     for (int i = 0; i < size; i++) room[t * size + i] = sum.v[i];
     __syncthreads();
-    if (t >= l.columns * size || first_pack * size + t >= l.packs * size) return;
-    float all = 0;
-    LS_UNROLL_BY(16) // few threads are left: what counts is how many loads are under way
-    for (int i = 0; i < l.lanes; i++) all += room[i * l.columns * size + t];
-    out[(static_cast<int64_t>(part) * l.packs + first_pack) * size + t] = all;
-}
-
-// grid: one thread for a channel
-static __global__ void bias_gradient_sum(int channels, int parts, const float *from, float *grad_bias) {
-    int64_t at = thread_number();
-    if (at >= channels) return;
-    float sum = 0;
-    LS_UNROLL_BY(16)
-    for (int part = 0; part < parts; part++) sum += from[static_cast<int64_t>(part) * channels + at];
-    grad_bias[at] += sum;
+    if (t < l.columns * size && first_pack * size + t < l.packs * size) {
+        float all = 0;
+        LS_UNROLL_BY(16) // few threads are left: what counts is how many loads are under way
+        for (int i = 0; i < l.lanes; i++) all += room[i * l.columns * size + t];
+        parts[(static_cast<int64_t>(part) * l.packs + first_pack) * size + t] = all;
+    }
+    __threadfence();
+    __syncthreads();
+    if (t == 0) last[0] = atomicAdd(&done[group], 1u) == static_cast<unsigned>(l.parts) - 1;
+    __syncthreads();
+    if (!last[0]) return;
+    if (t == 0) done[group] = 0; // for the next launch
+    __threadfence();
+    add_parts(l, size, first_pack, parts, room, grad_bias);
 }
 
 template <typename T>
-static void bias_gradient_launch(
-    int64_t rows, int channels, const T *grad_dst, float *grad_bias, float *parts, cudaStream_t stream) {
+static void bias_gradient_launch(int64_t rows, int channels, const T *grad_dst, float *grad_bias, float *parts,
+    unsigned *done, cudaStream_t stream) {
     column_layout l = layout_of(rows, channels, ls_pack<T>::size);
-    LS_LAUNCH_BLOCK((bias_gradient_parts<T>), l.groups * l.parts, LS_BLOCK, stream, l, rows, grad_dst, parts);
-    LS_LAUNCH(
-        bias_gradient_sum, ls_blocks(channels, LS_BLOCK), LS_BLOCK, stream, channels, l.parts, parts, grad_bias);
+    LS_LAUNCH_BLOCK(
+        (bias_gradient<T>), l.groups * l.parts, LS_BLOCK, stream, l, rows, grad_dst, parts, done, grad_bias);
 }
 
 void ls_cuda_bias_gradient(int64_t rows, int channels, ls_dtype storage, const void *grad_dst, float *grad_bias,
-    void *workspace, cudaStream_t stream) {
+    void *workspace, unsigned *done, cudaStream_t stream) {
     LS_BY_STORAGE(storage, bias_gradient_launch(rows, channels, static_cast<const T *>(grad_dst), grad_bias,
-                               static_cast<float *>(workspace), stream));
+                               static_cast<float *>(workspace), done, stream));
 }
 
 size_t ls_cuda_bias_gradient_workspace(int64_t rows, int channels, ls_dtype storage) {
@@ -126,28 +145,8 @@ size_t ls_cuda_bias_gradient_workspace(int64_t rows, int channels, ls_dtype stor
     return static_cast<size_t>(layout_of(rows, channels, pack).parts) * static_cast<size_t>(channels) * sizeof(float);
 }
 
-// --- grad_weight += a library's 16-bit weight gradient -------------------------------------------
-
-// grid: one thread for a pack
-template <typename T> static __global__ void weight_accumulate(int64_t packs, const T *from, float *grad_weight) {
-    constexpr int size = ls_pack<T>::size, quad = ls_pack<float>::size;
-    int64_t at = thread_number();
-    if (at >= packs) return;
-    ls_pack<T> add = ls_pack_load(from + at * size);
-    for (int i = 0; i < size; i += quad) {
-        ls_pack<float> all = ls_pack_load(grad_weight + at * size + i);
-        for (int k = 0; k < quad; k++) all.v[k] += add.v[i + k];
-        ls_pack_store(grad_weight + at * size + i, all);
-    }
-}
-
-template <typename T>
-static void weight_accumulate_launch(int64_t count, const T *from, float *grad_weight, cudaStream_t stream) {
-    int64_t packs = count / ls_pack<T>::size;
-    LS_LAUNCH((weight_accumulate<T>), ls_blocks(packs, LS_BLOCK), LS_BLOCK, stream, packs, from, grad_weight);
-}
-
-void ls_cuda_weight_accumulate(
-    int64_t count, ls_dtype storage, const void *from, float *grad_weight, cudaStream_t stream) {
-    LS_BY_STORAGE(storage, weight_accumulate_launch(count, static_cast<const T *>(from), grad_weight, stream));
+size_t ls_cuda_bias_gradient_counters(int64_t rows, int channels, ls_dtype storage) {
+    int pack = 0;
+    LS_BY_STORAGE(storage, pack = ls_pack<T>::size);
+    return static_cast<size_t>(layout_of(rows, channels, pack).groups);
 }

@@ -1,7 +1,7 @@
 // direct.h - convolution without a library: the last resort, the oracle for the libraries' plans, and what the
 // emulation computes with. Three passes, any stride, padding, dilation, groups and number of channels; the linear layer
 // is the 1x1 convolution of a 1x1 map, and takes the same kernels. And what the libraries' convolutions need beside
-// them: bias, its gradient, and the sum of 16-bit weight gradients.
+// them: bias and its gradient.
 //
 // Layouts are those of cuda.h. Padding channels of results are written zero, whatever the inputs hold (a library would
 // write 0 * inf); padded rows and columns of weight gradients are left as they are. All arrays are 16-byte aligned.
@@ -41,15 +41,16 @@ void ls_cuda_direct_backward_weight(const ls_cuda_conv_geometry *g, const void *
     float *grad_weight, void *workspace, cudaStream_t stream);
 size_t ls_cuda_direct_workspace(const ls_cuda_conv_geometry *g);
 
-// rows: n*p*q; channels: padded, a multiple of 8, at most 2^20. In place: dst[row][k] += bias[k], rounded once.
-void ls_cuda_bias_add(int64_t rows, int channels, ls_dtype storage, const float *bias, void *dst, cudaStream_t stream);
-// grad_bias[k] += sum of grad_dst[row][k] over the rows
+// rows: n*p*q; channels: padded, a multiple of 8, at most 2^20. In place: dst[row][k] += bias[k] (NULL: 0), then
+// with relu what is below 0 is 0, rounded once.
+void ls_cuda_bias_add(
+    int64_t rows, int channels, ls_dtype storage, const float *bias, int relu, void *dst, cudaStream_t stream);
+// grad_bias[k] += sum of grad_dst[row][k] over the rows. done: as many counters as the last function says; they are 0, and
+// 0 again afterwards.
 void ls_cuda_bias_gradient(int64_t rows, int channels, ls_dtype storage, const void *grad_dst, float *grad_bias,
-    void *workspace, cudaStream_t stream);
+    void *workspace, unsigned *done, cudaStream_t stream);
 size_t ls_cuda_bias_gradient_workspace(int64_t rows, int channels, ls_dtype storage);
-// grad_weight[i] += from[i], which is a 16-bit type; count: a multiple of 8
-void ls_cuda_weight_accumulate(
-    int64_t count, ls_dtype storage, const void *from, float *grad_weight, cudaStream_t stream);
+size_t ls_cuda_bias_gradient_counters(int64_t rows, int channels, ls_dtype storage);
 
 #ifdef __cplusplus
 }

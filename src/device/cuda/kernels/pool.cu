@@ -10,14 +10,15 @@ struct geometry {
     uint32_t items; // packs of what the threads share out
     ls_divider by_packs;
     int relu;
-    float share; // average: 1 / window
+    float share;       // average: 1 / window
+    const float *bias; // max: added to the largest; NULL: none
 };
 
 geometry geometry_of(const ls_pool_attr *a, int channels, ls_nchw items) {
     int packs = channels / (a->storage == LS_F32 ? 4 : 8);
     return { ls_windows_of(*a, channels),
         static_cast<uint32_t>(static_cast<int64_t>(items.n) * items.h * items.w * packs), ls_divider_of(packs), a->relu,
-        1 / static_cast<float>(a->kernel_h * a->kernel_w) };
+        1 / static_cast<float>(a->kernel_h * a->kernel_w), nullptr };
 }
 
 // The window of (n, p, q), clipped to the map; numbers of its elements count as if it were whole.
@@ -68,10 +69,11 @@ __device__ inline void partial_add(partial<T, MAX> &p, const ls_pack<T> &value, 
 }
 
 template <typename T, typename I, bool MAX>
-__device__ inline void finish(const geometry &g, partial<T, MAX> &p, int64_t offset, T *dst, I *index) {
+__device__ inline void finish(const geometry &g, partial<T, MAX> &p, int channel, int64_t offset, T *dst, I *index) {
     constexpr int size = ls_pack<T>::size;
     LS_UNROLL
     for (int k = 0; k < size; k++) {
+        if (MAX && g.bias) p.value.v[k] += g.bias[channel + k];
         if (!MAX) {
             p.value.v[k] *= g.share;
         } else if (g.relu && !(p.value.v[k] > 0)) {
@@ -114,7 +116,7 @@ __global__ void __launch_bounds__(LS_BLOCK) pool_window(geometry g, const T *src
             }
         }
     }
-    finish<T, I, MAX>(g, p, static_cast<int64_t>(pixel) * g.windows.channels + channel, dst, index);
+    finish<T, I, MAX>(g, p, channel, static_cast<int64_t>(pixel) * g.windows.channels + channel, dst, index);
 }
 
 // A block has `lanes` packs of one window (a power of two, at most 32); the rows of threads share its elements, and
@@ -161,7 +163,7 @@ __global__ void __launch_bounds__(LS_BLOCK)
         __syncthreads();
     }
     int64_t offset = static_cast<int64_t>(pixel) * g.windows.channels + pack * size;
-    if (row == 0 && inside) finish<T, I, MAX>(g, p, offset, dst, index);
+    if (row == 0 && inside) finish<T, I, MAX>(g, p, pack * size, offset, dst, index);
 }
 
 // Average: an equal share of the gradient of every window that covers the element.
@@ -204,9 +206,10 @@ bool halves(const ls_pool_attr *a) {
 }
 
 template <typename T, typename I, bool MAX>
-void forward(const ls_pool_attr *a, int channels, ls_cuda_pool_kernel kernel, const T *src, T *dst, I *index,
-    cudaStream_t stream) {
+void forward(const ls_pool_attr *a, int channels, ls_cuda_pool_kernel kernel, const T *src, const float *bias, T *dst,
+    I *index, cudaStream_t stream) {
     geometry g = geometry_of(a, channels, a->dst);
+    g.bias = bias;
     int packs = channels / ls_pack<T>::size;
     if (kernel == LS_CUDA_POOL_SHARED) {
         int lanes = 1;
@@ -256,9 +259,9 @@ void backward(
     } while (0)
 
 extern "C" void ls_cuda_pool_forward(const ls_pool_attr *attr, int channels, ls_cuda_pool_kernel kernel,
-    const void *src, void *dst, void *index, cudaStream_t stream) {
+    const void *src, const float *bias, void *dst, void *index, cudaStream_t stream) {
     LS_BY_STORAGE(attr->storage, BY_INDEX(attr, forward<T, I, MAX>(attr, channels, kernel, static_cast<const T *>(src),
-                                                    static_cast<T *>(dst), static_cast<I *>(index), stream)));
+                                                    bias, static_cast<T *>(dst), static_cast<I *>(index), stream)));
 }
 
 extern "C" void ls_cuda_pool_backward(const ls_pool_attr *attr, int channels, const void *grad_dst, const void *index,

@@ -14,9 +14,9 @@ typedef enum {
     LS_CUDA_POOL_SHARED  // the threads of a block share a few windows: large ones, or few
 } ls_cuda_pool_kernel;
 
-// channels: as laid out. index: NULL where none is needed, or for average
+// channels: as laid out. index: NULL where none is needed, or for average; bias: NULL or [channels]
 void ls_cuda_pool_forward(const ls_pool_attr *attr, int channels, ls_cuda_pool_kernel kernel, const void *src,
-    void *dst, void *index, cudaStream_t stream);
+    const float *bias, void *dst, void *index, cudaStream_t stream);
 void ls_cuda_pool_backward(const ls_pool_attr *attr, int channels, const void *grad_dst, const void *index,
     void *grad_src, cudaStream_t stream);
 

@@ -1,9 +1,10 @@
 // update.h - the flat operators of op_update.h. All arrays are 16-byte aligned device memory; `state` and `window` too
-// live there. One launch each, but GRAD_STATS, which has two.
+// live there. One launch each.
 #ifndef LS_DEVICE_CUDA_KERNELS_UPDATE_H
 #define LS_DEVICE_CUDA_KERNELS_UPDATE_H
 
 #include <cuda_runtime_api.h>
+#include "device/op_loss.h"
 #include "device/op_update.h"
 
 #ifdef __cplusplus
@@ -14,12 +15,16 @@ void ls_cuda_to_fixed_point(
     const ls_flat_attr *attr, const float *grad, ls_train_state *state, int64_t *fixed, cudaStream_t stream);
 void ls_cuda_from_fixed_point(
     const ls_flat_attr *attr, const int64_t *fixed, const ls_train_state *state, float *grad, cudaStream_t stream);
-// partials: all slots; workspace: ls_cuda_grad_stats_workspace(count) bytes
-void ls_cuda_grad_stats(
-    const ls_flat_attr *attr, const float *grad, double *partials, void *workspace, cudaStream_t stream);
+// partials: all slots; workspace: ls_cuda_grad_stats_workspace(count) bytes; done: 0, and 0 again afterwards
+void ls_cuda_grad_stats(const ls_flat_attr *attr, const float *grad, double *partials, void *workspace, unsigned *done,
+    cudaStream_t stream);
 size_t ls_cuda_grad_stats_workspace(int64_t count);
+// reports: NULL where there are no records
 void ls_cuda_step_control(const ls_step_control_attr *attr, const ls_update_input *window, const double *partials,
-    ls_train_state *state, cudaStream_t stream);
+    ls_train_state *state, void *reports, cudaStream_t stream);
+// sums: zeroed; windows: host memory that the device reads
+void ls_cuda_update_begin(const ls_flat_attr *attr, const void *windows, const ls_train_state *state,
+    ls_update_input *window, ls_micro_result *result, float *sums, cudaStream_t stream);
 
 typedef struct { // ls_step_segment, as the device looks it up
     int64_t end; // elements before the next segment: rises
@@ -49,6 +54,7 @@ void ls_cuda_average(const ls_flat_attr *attr, const ls_update_input *window, co
     float *average, float *weight, cudaStream_t stream);
 void ls_cuda_cast(const ls_flat_attr *attr, const float *src, void *dst, cudaStream_t stream);
 void ls_cuda_cast_to_f32(const ls_flat_attr *attr, const void *src, float *dst, cudaStream_t stream);
+void ls_cuda_widen(const ls_flat_attr *attr, void *rounded, float *grad, cudaStream_t stream);
 
 #ifdef __cplusplus
 }
