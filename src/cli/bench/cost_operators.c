@@ -24,15 +24,10 @@ static const kernels on_gpu[LS_OP_COUNT] = {
     [LS_OP_NORM_BACKWARD_APPLY] = { 2, 1, 0 },
     [LS_OP_GROUP_NORM_FORWARD] = { 2, 3, ARG(GROUP_NORM_FORWARD_SRC) },
     [LS_OP_GROUP_NORM_BACKWARD] = { 4, 2, ARG(GROUP_NORM_BACKWARD_SRC) | ARG(GROUP_NORM_BACKWARD_GRAD_DST) },
-    [LS_OP_GRAD_STATS] = { 2, 1, 0 },
     [LS_OP_LARS] = { 3, 2, ARG(LARS_GRAD) | ARG(LARS_WEIGHT) },
 };
 // Beside the product itself.
-enum {
-    BIAS_ADDED = 1,
-    BIAS_GRADIENT = 2,
-    GRADIENT_WIDENED = 1
-}; // the last one: a 16-bit weight gradient is added into fp32
+enum { BIAS_ADDED = 1, BIAS_GRADIENT = 1 };
 
 static int is_depthwise(const ls_conv_attr *a) {
     return a->groups > 1 && a->groups == a->src.c && a->groups == a->dst.c;
@@ -43,13 +38,13 @@ static int conv_launches(const ls_op_desc *desc) {
     const int own = is_depthwise(a);
     if (desc->op == LS_OP_CONV_FORWARD) return 1 + (a->has_bias && !own ? BIAS_ADDED : 0);
     if (desc->op == LS_OP_CONV_BACKWARD_DATA) return 1;
-    const int product = a->bias_only ? 0 : own ? 2 : 1 + (a->storage != LS_F32 ? GRADIENT_WIDENED : 0);
+    const int product = a->bias_only ? 0 : own ? 2 : 1;
     return product + (a->has_bias ? BIAS_GRADIENT : 0);
 }
 
 static int linear_launches(const ls_op_desc *desc) {
     const ls_linear_attr *a = &desc->attr.linear;
-    if (desc->op == LS_OP_LINEAR_FORWARD) return 1 + (a->has_bias ? BIAS_ADDED : 0);
+    if (desc->op == LS_OP_LINEAR_FORWARD) return 1 + (a->has_bias && a->storage != LS_F32 ? BIAS_ADDED : 0);
     if (desc->op == LS_OP_LINEAR_BACKWARD_DATA) return 1;
     return !a->bias_only + (a->has_bias ? BIAS_GRADIENT : 0);
 }

@@ -103,7 +103,7 @@ static ls_status compile(ls_cost_update *u) {
 // --- tensors: numbers and sizes -------------------------------------------------------------------
 
 enum { FLAT = LS_REF_PARAM + 1, RECORDS }; // beside ls_ref_kind: a slab of the store as a whole; small things
-enum { GRAD, STATE, WEIGHT, COPY, FIXED, WIRE, STATISTICS }; // slabs
+enum { GRAD, STATE, WEIGHT, COPY, FIXED, WIRE, ROUNDED, STATISTICS }; // slabs
 
 static int64_t number_of(int kind, int copy, int index) {
     return ((int64_t)kind << 40) + ((int64_t)copy << 32) + index;
@@ -130,7 +130,8 @@ static double input_bytes(const ls_cost_update *u, int input) {
 }
 
 static double param_bytes(const ls_cost_update *u, const ls_ref *ref) {
-    const size_t element = ref->copy == LS_PARAM_WORKING ? ls_dtype_bytes(u->store->storage) : sizeof(float);
+    const int stored = ref->copy == LS_PARAM_WORKING || ref->copy == LS_PARAM_ROUNDED;
+    const size_t element = stored ? ls_dtype_bytes(u->store->storage) : sizeof(float);
     return (double)u->store->elements[ref->index] * (double)element;
 }
 
@@ -171,6 +172,8 @@ static ls_status add_instruction(ls_cost_update *u, const ls_instruction *instru
             arg->bytes = (double)ls_buffer_planner_slot_bytes(u->program->planner, ref->index);
         if (ref->kind == LS_REF_PARAM) arg->bytes = param_bytes(u, ref);
     }
+    if (plan->desc.op == LS_OP_CONV_BACKWARD_WEIGHT && plan->desc.attr.conv.rounds)
+        item.args[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT].bytes = 0; // all of it is in the other part
     item.reduced_bytes = u->ranks > 1 ? (double)instruction->reduce_count * sizeof(double) : 0;
     describe(u, &plan->desc, plan->algorithm, &item);
     return add_item(u, item);
@@ -200,23 +203,37 @@ static ls_status add_memory(ls_cost_update *u, const char *op, const char *layer
 
 static double slab_bytes(const ls_cost_update *u, int slab, int64_t count) {
     const double sizes[] = {
-        [FIXED] = sizeof(int64_t), [WIRE] = 2, [COPY] = (double)ls_dtype_bytes(u->store->storage)
+        [FIXED] = sizeof(int64_t), [WIRE] = 2, [ROUNDED] = 2, [COPY] = (double)ls_dtype_bytes(u->store->storage)
     };
-    return (double)count * (slab == FIXED || slab == WIRE || slab == COPY ? sizes[slab] : (double)sizeof(float));
+    const int other = slab == FIXED || slab == WIRE || slab == ROUNDED || slab == COPY;
+    return (double)count * (other ? sizes[slab] : (double)sizeof(float));
 }
 
 static void add_slab(const ls_cost_update *u, ls_cost_item *item, int slab, int index, int64_t count) {
     add_arg(item, number_of(FLAT, slab, index), slab_bytes(u, slab, count));
 }
 
-// "sums to zero": gradients (in ordered mode their fixed-point sums) and the micro-batches' result; the update's record.
+// The update's record comes in; gradients (in ordered mode their fixed-point sums) and the micro-batches' result are set to zero.
 static ls_status add_begin(ls_cost_update *u) {
     const ls_param_store *a = u->store;
-    ls_cost_item record = once(0), zero = once(0);
-    add_arg(&record, number_of(RECORDS, 0, 0), RECORD_BYTES);
-    add_slab(u, &zero, a->options.ordered ? FIXED : GRAD, 0, a->trained_elements + a->statistic_elements);
-    LS_TRY(add_memory(u, "record in", "update", 1, record));
-    return add_memory(u, "sums to zero", "gradients", 2, zero);
+    const int64_t all = a->trained_elements + a->statistic_elements;
+    ls_cost_item begin = once(0);
+    add_arg(&begin, number_of(RECORDS, 0, 0), RECORD_BYTES);
+    add_slab(u, &begin, a->options.ordered ? FIXED : GRAD, 0, all);
+    return add_flat(u, LS_OP_UPDATE_BEGIN, "update", all, begin);
+}
+
+// By buckets where each is taken up as it is complete.
+static ls_status add_widening(ls_cost_update *u) {
+    const ls_param_store *a = u->store;
+    const int trained_buckets = u->bucket_count - (a->statistic_elements > 0);
+    ls_cost_item widen = { 0 };
+    if (!a->sizes.rounded) return LS_SUCCESS;
+    add_slab(u, &widen, ROUNDED, 0, 2 * a->trained_elements); // read and written
+    add_slab(u, &widen, GRAD, 0, 2 * a->trained_elements);
+    LS_TRY(add_flat(u, LS_OP_WIDEN, "gradients", a->trained_elements, widen));
+    if (a->options.ordered || u->ranks > 1) u->items[u->item_count - 1].launches = trained_buckets;
+    return LS_SUCCESS;
 }
 
 static ls_status add_micro(ls_cost_update *u) {
@@ -228,6 +245,7 @@ static ls_status add_micro(ls_cost_update *u) {
     add_slab(u, &fix, FIXED, 0, all);
     if (a->options.ordered) LS_TRY(add_memory(u, "gradient to zero", "gradients", 1, zero));
     for (int i = 0; i < u->program->count; i++) LS_TRY(add_instruction(u, &u->program->instructions[i]));
+    LS_TRY(add_widening(u));
     if (!a->options.ordered) return LS_SUCCESS;
     LS_TRY(add_flat(u, LS_OP_TO_FIXED_POINT, "gradients", all, fix));
     if (u->is_gpu) u->items[u->item_count - 1].launches = u->bucket_count + (a->statistic_elements > 0);
@@ -258,14 +276,14 @@ static ls_status add_optimizer(ls_cost_update *u) {
 static ls_status add_end(ls_cost_update *u) {
     const ls_param_store *a = u->store;
     const int64_t trained = a->trained_elements, all = trained + a->statistic_elements;
-    ls_cost_item unfix = once(1), widen = once(1), stats = once(1), control = once(1), running = once(1),
-                 report = once(1);
+    ls_cost_item unfix = once(1), widen = once(1), stats = once(1), control = once(1), running = once(1);
     add_slab(u, &unfix, FIXED, 0, all);
     add_slab(u, &unfix, GRAD, 0, all);
     add_slab(u, &widen, WIRE, 0, trained);
     add_slab(u, &widen, GRAD, 0, trained);
     add_slab(u, &stats, GRAD, 0, trained);
     add_arg(&control, number_of(RECORDS, 0, 0), RECORD_BYTES);
+    add_arg(&control, number_of(RECORDS, 0, 1), 3 * RECORD_BYTES); // the report
     add_slab(u, &running, STATISTICS, 0, 3 * a->statistic_elements);
     add_arg(&report, number_of(RECORDS, 0, 1), 3 * RECORD_BYTES);
     if (a->options.ordered) LS_TRY(add_flat(u, LS_OP_FROM_FIXED_POINT, "gradients", all, unfix));
@@ -275,9 +293,8 @@ static ls_status add_end(ls_cost_update *u) {
     LS_TRY(add_flat(u, LS_OP_GRAD_STATS, "gradients", trained, stats));
     LS_TRY(add_flat(u, LS_OP_STEP_CONTROL, "update", 1, control));
     LS_TRY(add_optimizer(u));
-    if (a->statistic_elements)
-        LS_TRY(add_flat(u, LS_OP_RUNNING_STATS, "running statistics", a->statistic_elements, running));
-    return add_memory(u, "report out", "update", 1, report);
+    if (!a->statistic_elements) return LS_SUCCESS;
+    return add_flat(u, LS_OP_RUNNING_STATS, "running statistics", a->statistic_elements, running);
 }
 
 // --- buckets --------------------------------------------------------------------------------------
