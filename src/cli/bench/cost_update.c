@@ -285,7 +285,6 @@ static ls_status add_end(ls_cost_update *u) {
     add_arg(&control, number_of(RECORDS, 0, 0), RECORD_BYTES);
     add_arg(&control, number_of(RECORDS, 0, 1), 3 * RECORD_BYTES); // the report
     add_slab(u, &running, STATISTICS, 0, 3 * a->statistic_elements);
-    add_arg(&report, number_of(RECORDS, 0, 1), 3 * RECORD_BYTES);
     if (a->options.ordered) LS_TRY(add_flat(u, LS_OP_FROM_FIXED_POINT, "gradients", all, unfix));
     if (a->options.ordered && u->is_gpu)
         u->items[u->item_count - 1].launches = u->bucket_count + (a->statistic_elements > 0);

@@ -120,7 +120,9 @@ static void linear(void **unused) {
     (void)unused;
     for (size_t i = 0; i < sizeof linears / sizeof *linears; i++) {
         const char *name = linears[i].name;
-        ls_linear_attr a = { linears[i].src, linears[i].outputs, 1, 0, LS_F32 };
+        ls_linear_attr a = {
+            .src = linears[i].src, .out_features = linears[i].outputs, .has_bias = 1, .storage = LS_F32
+        };
         ls_nchw dst = { a.src.n, a.out_features, 1, 1 };
         ls_param_shape weight = { LS_PARAM_LINEAR, { a.out_features, a.src.c, a.src.h, a.src.w }, 1 };
         double sums[LS_OP_ARGS_MAX];
@@ -375,7 +377,11 @@ static void loss(void **unused) {
     (void)unused;
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
         op_case *c = case_new(LS_OP_LOSS, LS_F32, "loss", "");
-        c->desc.attr.loss = (ls_loss_attr){ { 4, 5, 1, 1 }, losses[i].smoothing, 1, LS_F32, 0, losses[i].weighted };
+        c->desc.attr.loss = (ls_loss_attr){ .logits = { 4, 5, 1, 1 },
+            .smoothing = losses[i].smoothing,
+            .training = 1,
+            .storage = LS_F32,
+            .weighted = losses[i].weighted };
         op_arg *logits = case_activation(c, LS_LOSS_LOGITS, USE_IN, (ls_nchw){ 4, 5, 1, 1 }, 0);
         fill(logits, 2, 0);
         for (size_t k = 0; k < logits->count; k++) ((float *)logits->host)[k] *= 2;
