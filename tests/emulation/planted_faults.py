@@ -202,7 +202,7 @@ FAULTS = [
           (OPERATORS,)),
     Fault("batch norm: the first pixel is not applied", f"{KERNELS}/norm.cu",
           "            if (offset < 0) break;\n            ls_pack<T> x", "            if (offset < a.grid.channels) break;\n            ls_pack<T> x", (OPERATORS,)),
-    Fault("batch norm: a rank's relu is taken from values that lack their mean", f"{KERNELS}/norm.cuh",
+    Fault("batch norm: values lack their mean", f"{KERNELS}/norm.cuh",
           "fmaf(x.v[k] - f.mean[k], f.factor[k], f.beta[k])", "fmaf(x.v[k], f.factor[k], f.beta[k])", (OPERATORS,)),
     Fault("batch norm in one launch: the last pixel of a thread", f"{KERNELS}/norm_kept.cu",
           "(behind + at.step - 1) / at.step : 0;", "behind / at.step : 0;", (OPERATORS,)),
