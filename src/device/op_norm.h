@@ -9,6 +9,8 @@
 //   inference  the same with m = running_mean, v = running_var; nothing saved
 //   backward   g = grad_dst (+ grad_dst2);  relu: g = 0 where dst <= 0;  grad_residual = g
 //              gelu: g *= gelu'(y), y = (src - m) * r * gamma + beta computed again, so that y need not be stored
+//              relu, where no residual was added and BETA is there: a device may take g = 0 where that y <= 0 instead of
+//              reading dst (the two differ only where a positive y rounds to 0 in storage)
 //              grad_beta += sum g;  grad_gamma += sum g * xhat, xhat = (src - m) * r
 //              grad_src = gamma * r * (g - sum(g)/count - xhat * sum(g*xhat)/count)
 //
@@ -35,7 +37,8 @@
 //         saved float[2][C] in the device's vector layout: two vectors of param_elements(vector C) each, the second
 //         right behind the first; its padding is the device's own business
 //         sums double[2][C] likewise, its padding 0, and behind it one more, the count
-//         backward: GRAD_GAMMA, GRAD_BETA: either may be absent, which is then not computed; DST is read only with relu, BETA only with gelu, GRAD_DST2 only with two_grads, GRAD_RESIDUAL is
+//         backward: GRAD_GAMMA, GRAD_BETA: either may be absent, which is then not computed; DST is read only with relu, BETA
+//         only with gelu and perhaps with relu, where it may be absent, GRAD_DST2 only with two_grads, GRAD_RESIDUAL is
 //         written only with residual: absent otherwise. No argument overlaps another.
 // Types   arithmetic fp32 (ref: double); saved, and sum_* and grad_* before adding, are rounded to fp32
 // Errors  LS_USAGE count == 1 in training: the variance is undefined (describe); of one rank's part, too, as a rank
@@ -97,7 +100,7 @@ enum {
     LS_NORM_BACKWARD_ARGS
 };
 // The halves. What follows the sums takes the arguments of the whole, and SUMS behind them;
-// BACKWARD_SUMS, too, with GAMMA (but with gelu), GRAD_SRC and GRAD_RESIDUAL absent, and in BACKWARD_APPLY
+// BACKWARD_SUMS, too, with GRAD_SRC and GRAD_RESIDUAL absent, and GAMMA but where BETA is there, and in BACKWARD_APPLY
 // there is no GRAD_GAMMA and no GRAD_BETA.
 enum { LS_NORM_SUMS_SRC, LS_NORM_SUMS_SUMS, LS_NORM_SUMS_ARGS };
 enum { LS_NORM_APPLY_SUMS = LS_NORM_FORWARD_ARGS, LS_NORM_APPLY_ARGS };

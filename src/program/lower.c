@@ -221,11 +221,17 @@ static ls_status norm_forward(ls_builder *b, ls_node *node) {
     return ls_builder_emit(b, &desc, refs, ls_op_args(desc.op));
 }
 
+// Whether the backward pass may compute what the activation was given again from src alone.
+static int norm_follows_from_src(const ls_node *node) {
+    return node->activation == LS_ACTIVATION_GELU ||
+           (node->activation == LS_ACTIVATION_RELU && !node->residual && !node->pool);
+}
+
 // Adds to the gradients of gamma and beta and hands the sums on; then refs are those of the second half.
 static ls_status norm_backward_sums(ls_builder *b, const ls_node *node, ls_op_desc desc, ls_ref *refs) {
     ls_ref gamma = refs[LS_NORM_BACKWARD_GAMMA];
     desc.op = LS_OP_NORM_BACKWARD_SUMS;
-    if (node->activation != LS_ACTIVATION_GELU) refs[LS_NORM_BACKWARD_GAMMA] = (ls_ref){ 0 };
+    if (!norm_follows_from_src(node)) refs[LS_NORM_BACKWARD_GAMMA] = (ls_ref){ 0 };
     LS_TRY(emit_sums(b, node, &desc, refs, LS_NORM_BACKWARD_SUMS_SUMS));
     ls_builder_completes(b, node);
     refs[LS_NORM_BACKWARD_GAMMA] = gamma;
@@ -248,9 +254,8 @@ static ls_status norm_backward(ls_builder *b, ls_node *node) {
         [LS_NORM_BACKWARD_GRAD_DST] = output->grads[0],
         [LS_NORM_BACKWARD_GRAD_DST2] = output->grad_count == 2 ? output->grads[1] : (ls_ref){ 0 },
         [LS_NORM_BACKWARD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
-        [LS_NORM_BACKWARD_BETA] = node->activation == LS_ACTIVATION_GELU
-                                      ? ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_MASTER)
-                                      : (ls_ref){ 0 },
+        [LS_NORM_BACKWARD_BETA] =
+            norm_follows_from_src(node) ? ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_MASTER) : (ls_ref){ 0 },
         [LS_NORM_BACKWARD_SAVED] = node->saved,
         [LS_NORM_BACKWARD_INDEX] = node->index,
         [LS_NORM_BACKWARD_GRAD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_GRAD),

@@ -419,10 +419,32 @@ static inline void norm_inference_case(const char *name, ls_norm_attr a, case_vi
     visit_and_free(visit, context, c);
 }
 
-enum { NORM_ALL, NORM_GAMMA_FROZEN, NORM_BETA_FROZEN };
+// beta, and what a relu left of y = (src - m) * r * gamma + beta: the device may compute y again. Where its sign hangs on
+// roundings there is no gradient.
+static inline void norm_relu_of_src(op_case *c, const ls_norm_attr *a, double gamma_max) {
+    const float *src = c->args[LS_NORM_BACKWARD_SRC].host, *saved = c->args[LS_NORM_BACKWARD_SAVED].host;
+    const float *gamma = c->args[LS_NORM_BACKWARD_GAMMA].host;
+    const float *beta = case_vector(c, LS_NORM_BACKWARD_BETA, USE_IN, a->shape.c, 0)->host;
+    op_arg *dst = &c->args[LS_NORM_BACKWARD_DST];
+    float *values = dst->host, *grad = c->args[LS_NORM_BACKWARD_GRAD_DST].host;
+    float *grad2 = c->args[LS_NORM_BACKWARD_GRAD_DST2].host;
+    size_t plane = (size_t)a->shape.h * (size_t)a->shape.w, channels = (size_t)a->shape.c;
+    double unsure = 8 * gamma_max * (a->storage == LS_BF16 ? 0x1p-8 : a->storage == LS_F16 ? 0x1p-11 : 0x1p-20);
+    for (size_t i = 0; i < dst->count; i++) {
+        size_t k = i / plane % channels;
+        double y =
+            ((double)src[i] - (double)saved[k]) * (double)saved[channels + k] * (double)gamma[k] + (double)beta[k];
+        values[i] = y > 0 ? (float)y : 0;
+        if (fabs(y) > unsure) continue;
+        grad[i] = 0;
+        if (grad2) grad2[i] = 0;
+    }
+}
+
+enum { NORM_ALL, NORM_GAMMA_FROZEN, NORM_BETA_FROZEN, NORM_RELU_OF_DST };
 
 static inline void norm_backward_case(const char *name, ls_norm_attr a, int frozen, case_visit *visit, void *context) {
-    static const char *const what[] = { "", " gamma frozen", " beta frozen" };
+    static const char *const what[] = { "", " gamma frozen", " beta frozen", " dst" };
     char variant[64];
     double count = (double)a.shape.n * a.shape.h * a.shape.w;
     norm_variant(variant, what[frozen], &a);
@@ -442,6 +464,8 @@ static inline void norm_backward_case(const char *name, ls_norm_attr a, int froz
     if (a.activation == LS_ACTIVATION_GELU) case_vector(c, LS_NORM_BACKWARD_BETA, USE_IN, a.shape.c, 0);
     float *saved = case_param(c, LS_NORM_BACKWARD_SAVED, ARG_SAVED, USE_IN, vector_shape(a.shape.c), 0)->host;
     for (int k = 0; k < a.shape.c; k++) saved[a.shape.c + k] = 0.9F + 0.2F * saved[a.shape.c + k];
+    if (a.activation == LS_ACTIVATION_RELU && !a.pool_kernel && !a.residual && frozen != NORM_RELU_OF_DST)
+        norm_relu_of_src(c, &a, 1.5 * 1.1);
     // windows: how many gradients an element can be given
     double steps = a.pool_kernel ? ceil((double)a.pool_kernel / a.pool_stride) : 1, windows = steps * steps;
     case_activation(c, LS_NORM_BACKWARD_GRAD_SRC, USE_OUT, a.shape, windows * norm_tolerance(count));
@@ -469,14 +493,28 @@ static inline void norm_cases(ls_dtype storage, case_visit *visit, void *context
             norm_backward_case(norm_rows[i].name, a, NORM_ALL, visit, context);
             if (i == NORM_FROZEN_ROW) norm_backward_case(norm_rows[i].name, a, NORM_GAMMA_FROZEN, visit, context);
             if (i == NORM_FROZEN_ROW) norm_backward_case(norm_rows[i].name, a, NORM_BETA_FROZEN, visit, context);
+            if (i == NORM_FROZEN_ROW && a.activation == LS_ACTIVATION_RELU)
+                norm_backward_case(norm_rows[i].name, a, NORM_RELU_OF_DST, visit, context);
         }
     }
-    // more pixels than a GPU's threads take at once, so that each of them has several
+    // more pixels than a GPU's threads take at once, so that each of them has several; and as many as a GPU of compute
+    // capability 9.0 keeps of a channel, or one more
     ls_norm_attr a = {
         .shape = { 17, 1, 180, 180 }, .eps = 1e-5F, .activation = LS_ACTIVATION_RELU, .storage = storage
     };
     norm_forward_case("long slices", a, 0, visit, context);
     norm_backward_case("long slices", a, NORM_ALL, visit, context);
+    for (int more = 0; more < 2; more++) {
+        const char *name = more ? "long slices, one more" : "long slices, just kept";
+        a.shape = (ls_nchw){ 1, 1, (storage == LS_F32 ? 26 : 24) * 4096 + more, 1 };
+        norm_forward_case(name, a, 0, visit, context);
+        a.shape.h = (storage == LS_F32 ? 13 : 12) * 4096 + more;
+        norm_backward_case(name, a, NORM_ALL, visit, context);
+        a.shape.h = 8 * 4096 + more;
+        a.two_grads = a.residual = 1;
+        norm_backward_case(name, a, NORM_ALL, visit, context);
+        a.two_grads = a.residual = 0;
+    }
     // eps as airbench has it: far below what fp32 adds to any of these variances
     a = (ls_norm_attr){ .shape = { 5, 17, 6, 7 }, .eps = 1e-12F, .storage = storage };
     norm_forward_case("eps 1e-12", a, 0, visit, context);

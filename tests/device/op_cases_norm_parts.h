@@ -47,6 +47,12 @@ static inline double norm_windows(const ls_norm_attr *a) {
     return steps * steps;
 }
 
+// Whether y is computed again from src: with relu where nothing was added.
+static inline int norm_part_again(const ls_norm_attr *a) {
+    return a->activation == LS_ACTIVATION_GELU ||
+           (a->activation == LS_ACTIVATION_RELU && !a->residual && !a->pool_kernel);
+}
+
 // What both halves read. A pooling's index is made by a
 // forward run: op_harness.h.
 static inline void norm_backward_inputs(op_case *c) {
@@ -64,6 +70,8 @@ static inline void norm_backward_inputs(op_case *c) {
     if (a->activation == LS_ACTIVATION_GELU) case_vector(c, LS_NORM_BACKWARD_BETA, USE_IN, a->shape.c, 0);
     float *saved = case_param(c, LS_NORM_BACKWARD_SAVED, ARG_SAVED, USE_IN, vector_shape(a->shape.c), 0)->host;
     for (int k = 0; k < a->shape.c; k++) saved[a->shape.c + k] = 0.9F + 0.2F * saved[a->shape.c + k];
+    if (norm_part_again(a)) fill_uniform(c, case_vector(c, LS_NORM_BACKWARD_GAMMA, USE_IN, a->shape.c, 0), -1.5F, 1.5F);
+    if (norm_part_again(a) && a->activation == LS_ACTIVATION_RELU) norm_relu_of_src(c, a, 1.5 * 1.1);
     if (!a->pool_kernel) return;
     case_set(c, LS_NORM_BACKWARD_INDEX, ARG_INDEX, USE_OUT, 1, 1);
     c->pool_src = case_memory(src->count * sizeof(float));
@@ -75,8 +83,6 @@ static inline void norm_backward_sums_case(const char *name, ls_norm_attr a, cas
     op_case *c = case_new(LS_OP_NORM_BACKWARD_SUMS, a.storage, name, variant);
     c->desc.attr.norm = a;
     norm_backward_inputs(c);
-    if (a.activation == LS_ACTIVATION_GELU)
-        fill_uniform(c, case_vector(c, LS_NORM_BACKWARD_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
     // terms are up to 2 (two gradients) times 2.9 (normalised values)
     double terms = (double)a.shape.n * a.shape.h * a.shape.w + 1, windows = norm_windows(&a);
     case_vector(c, LS_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, a.shape.c, 6 * windows * sum_tolerance(terms));
@@ -91,7 +97,8 @@ static inline void norm_backward_apply_case(const char *name, ls_norm_attr a, ca
     op_case *c = case_new(LS_OP_NORM_BACKWARD_APPLY, a.storage, name, variant);
     c->desc.attr.norm = a;
     norm_backward_inputs(c);
-    fill_uniform(c, case_vector(c, LS_NORM_BACKWARD_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
+    if (!norm_part_again(&a))
+        fill_uniform(c, case_vector(c, LS_NORM_BACKWARD_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
     double *sums = case_sums(c, LS_NORM_BACKWARD_APPLY_SUMS, USE_IN, a.shape.c, 0)->host;
     double count = PARTS_RANKS * (double)a.shape.n * a.shape.h * a.shape.w;
     for (int k = 0; k < 2 * a.shape.c; k++) sums[k] = (double)case_random(c) * count;

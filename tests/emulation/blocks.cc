@@ -1,5 +1,5 @@
 // blocks.cc - runs a kernel: blocks in a random order, a few of them at a time, their threads as fibers that are left only at
-// barriers and warp operations; kernels without those as plain loops.
+// barriers and warp operations; kernels without those as plain loops. Blocks of a cluster are started together.
 #include "emulation.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ dim3 blockDim, gridDim;
 
 namespace emu {
 
-enum class lane_state { READY, AT_BARRIER, IN_WARP, ENDED };
+enum class lane_state { READY, AT_BARRIER, AT_CLUSTER_BARRIER, IN_WARP, ENDED };
 
 struct fiber {
     char *stack;
@@ -62,23 +62,32 @@ static struct {
     long barrier_dropped; // the number, counted in each thread; 0: none
 } launched;
 
+struct running_block;
+
+// Blocks that wait for each other.
+struct block_cluster {
+    std::vector<running_block *> blocks;
+    size_t waiting, ended; // threads at the cluster's barrier; blocks that have ended
+};
+
 struct running_block {
     uint3 index;
+    std::shared_ptr<block_cluster> cluster;
     std::vector<fiber *> fibers;
     std::vector<warp> warps;
     std::vector<shared_array> arrays;
-    size_t ended, at_barrier, now; // now: the thread that runs
+    size_t ended, at_barrier, at_cluster_barrier, now; // now: the thread that runs
     // A round: every thread has one turn.
     shuffled order{ 1 };
     size_t left; // of the round
     bool progress;
 };
 
-// Blocks that take turns. Made once and never freed, as all that lives as long as the process: the end of the program may still
-// use the device.
+// Blocks that take turns: so many, or two clusters. Made once and never freed, as all that lives as long as the process: the
+// end of the program may still use the device.
 static const size_t RESIDENT = 3;
-static running_block *residents[RESIDENT] = { new running_block(), new running_block(), new running_block() };
-static running_block *block = residents[0]; // the one that runs
+static running_block *residents[2 * CLUSTER_LIMIT];
+static running_block *block; // the one that runs
 
 static long kernels_with_barriers; // counted for skip_barrier
 static const size_t SHARED_LIMIT = 48 << 10;
@@ -235,6 +244,16 @@ void barrier() {
     leave(lane_state::AT_BARRIER);
 }
 
+void cluster_barrier() {
+    needs_cooperation("the barrier of a cluster");
+    fiber *f = block->fibers[block->now];
+    f->barriers++;
+    if (launched.barriers_ignored || f->barriers == launched.barrier_dropped) return;
+    block->at_cluster_barrier++;
+    block->cluster->waiting++;
+    leave(lane_state::AT_CLUSTER_BARRIER);
+}
+
 unsigned lane() {
     needs_cooperation("a warp operation");
     return static_cast<unsigned>(block->now % 32);
@@ -282,19 +301,30 @@ static void lane_ended() {
 
 // ---- shared memory
 
+size_t shared_limit() { // the most that a kernel may be given on NVIDIA's GPUs
+    return config.sm == 80 ? 163 << 10 : config.sm < 90 || config.sm >= 120 ? 99 << 10 : 227 << 10;
+}
+
+static const int DYNAMIC = -1; // a key of no array
+
 void *shared(int key, size_t bytes) {
     needs_cooperation("shared memory");
-    size_t used = bytes;
+    size_t used = bytes, dynamic = launched.work->dynamic;
     for (const shared_array &a : block->arrays) {
         if (a.key == key && a.bytes == bytes) return a.address;
-        used += a.bytes;
+        if (a.key != DYNAMIC) used += a.bytes;
     }
-    if (used > SHARED_LIMIT) die("%zu bytes of shared memory, %zu is the limit\n  %s", used, SHARED_LIMIT, where().c_str());
+    size_t limit = dynamic ? shared_limit() - dynamic : SHARED_LIMIT;
+    if (limit > SHARED_LIMIT) limit = SHARED_LIMIT;
+    if (key != DYNAMIC && used > limit)
+        die("%zu bytes of shared memory, %zu is the limit\n  %s", used, limit, where().c_str());
     shared_array a = { key, bytes, static_cast<unsigned char *>(malloc(bytes + CANARY)) };
     memset(a.address, 0xFF, bytes + CANARY); // floating-point: NaN
     block->arrays.push_back(a);
     return a.address;
 }
+
+void *dynamic_shared() { return shared(DYNAMIC, launched.work->dynamic); }
 
 static void free_shared() {
     for (const shared_array &a : block->arrays) {
@@ -338,18 +368,30 @@ static void start_block(uint3 index) {
         block->warps[i].arrived = 0;
         block->warps[i].phase = 0;
     }
-    block->ended = block->at_barrier = 0;
+    block->ended = block->at_barrier = block->at_cluster_barrier = 0;
+}
+
+static void open_barrier(running_block *of) {
+    for (size_t t = 0; t < launched.threads; t++) of->fibers[t]->state = lane_state::READY;
+    of->at_barrier = of->at_cluster_barrier = 0;
 }
 
 // After the last turn of a round: a barrier that all have reached opens.
 static void end_round() {
+    block_cluster *cluster = block->cluster.get();
+    size_t at_barrier = block->at_barrier + block->at_cluster_barrier;
     if (block->at_barrier == launched.threads) {
-        for (size_t t = 0; t < launched.threads; t++) block->fibers[t]->state = lane_state::READY;
-        block->at_barrier = 0;
+        open_barrier(block);
+    } else if (cluster->waiting == launched.threads * cluster->blocks.size()) {
+        for (running_block *member : cluster->blocks) open_barrier(member);
+        cluster->waiting = 0;
+    } else if (!block->progress && block->at_cluster_barrier == launched.threads) {
+        if (cluster->ended > 0)
+            die("a block waits at the barrier of its cluster, %zu of whose %zu blocks have ended\n  %s", cluster->ended,
+                cluster->blocks.size(), where().c_str());
     } else if (!block->progress) {
         die("%zu of %zu threads wait at a barrier, %zu have ended, %zu wait in a warp operation: none can go on\n  %s",
-            block->at_barrier, launched.threads, block->ended, launched.threads - block->at_barrier - block->ended,
-            where().c_str());
+            at_barrier, launched.threads, block->ended, launched.threads - at_barrier - block->ended, where().c_str());
     }
 }
 
@@ -370,19 +412,36 @@ static void take_turns(size_t turns) {
     }
 }
 
+// The blocks of a cluster are neighbours in y.
+static void start_cluster(size_t number, size_t live) {
+    unsigned members = static_cast<unsigned>(launched.work->cluster);
+    uint3 first = unflatten(number, dim3(gridDim.x, gridDim.y / members, gridDim.z));
+    auto cluster = std::make_shared<block_cluster>();
+    cluster->waiting = cluster->ended = 0;
+    for (unsigned m = 0; m < members; m++) {
+        running_block *&place = residents[live + m];
+        if (!place) place = new running_block();
+        block = place;
+        block->cluster = cluster;
+        cluster->blocks.push_back(block);
+        start_block({ first.x, first.y * members + m, first.z });
+    }
+}
+
 static void run_blocks_together(size_t blocks) {
-    shuffled order(blocks);
+    size_t members = launched.work->cluster, most = members > 1 ? 2 * members : RESIDENT;
+    shuffled order(blocks / members);
     size_t live = 0; // the first of the residents
     while (blocks > 0 || live > 0) {
-        for (; blocks > 0 && live < RESIDENT; blocks--, live++) {
-            block = residents[live];
-            start_block(unflatten(order.next(), gridDim));
+        for (; blocks > 0 && live + members <= most; blocks -= members, live += members) {
+            start_cluster(order.next(), live);
         }
         size_t pick = random_below(live);
         block = residents[pick];
         take_turns(1 + random_below((random_below(2) ? 1 : 8) * launched.threads)); // a part of a round, or several
         if (block->ended < launched.threads) continue;
         free_shared();
+        block->cluster->ended++;
         std::swap(residents[pick], residents[--live]);
     }
 }

@@ -40,6 +40,7 @@ extern "C" {
     X(906, cudaErrorStreamCaptureImplicit, "operation would make the legacy stream depend on a capturing blocking stream") \
     X(907, cudaErrorCapturedEvent, "operation not permitted on an event last recorded in a capturing stream") \
     X(908, cudaErrorStreamCaptureWrongThread, "attempt to terminate a thread-local capture sequence from another thread") \
+    X(912, cudaErrorInvalidClusterSize, "invalid cluster size") \
     X(999, cudaErrorUnknown, "unknown error")
 
 typedef enum cudaError {

@@ -83,6 +83,7 @@ int current_device();
 
 // blocks.cc
 void run_kernel(const kernel_work &work);
+size_t shared_limit(); // bytes of a block's shared memory, of all kinds
 void blocks_forget_all();
 
 // memory.cc: device memory can be touched only while one of these lives

@@ -444,6 +444,9 @@ void enqueue_kernel(kernel_work kernel, cudaStream_t stream) {
         bool fits = g.x >= 1 && g.y >= 1 && g.z >= 1 && g.x <= INT_MAX && g.y <= 65535 && g.z <= 65535;
         fits = fits && b.x >= 1 && b.y >= 1 && b.z >= 1 && b.x <= 1024 && b.y <= 1024 && b.z <= 64;
         if (!fits || b.x * b.y * b.z > 1024) return cudaErrorInvalidConfiguration;
+        unsigned clusters = config.sm >= 90 ? CLUSTER_LIMIT : 1; // blocks of a cluster that this GPU takes
+        if (kernel.dynamic > shared_limit()) return cudaErrorInvalidValue;
+        if (kernel.cluster < 1 || kernel.cluster > clusters || g.y % kernel.cluster) return cudaErrorInvalidClusterSize;
         const CUstream_st *s = find(stream);
         if (s && s != legacy && s->device != current_device()) return cudaErrorInvalidResourceHandle;
         return enqueue(stream, kernel.name, true, [kernel] { run_kernel(kernel); });

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 #include <vector>
-#include "device/cuda/kernels/kernels.cuh"
+#include "device/cuda/kernels/cluster.cuh"
 extern "C" {
 #include "base/half.h"
 }
@@ -159,6 +159,58 @@ static void test_barriers() {
     }
     expect(wrong_sums("skip_barrier=2", 64) == 0, "the second kernel's barriers are not the first's");
     expect(wrong_sums("skip_barrier=other", 64) == 0, "another kernel's barriers");
+}
+
+// Each block leaves its sum; behind the cluster's barrier each of its blocks adds all of them up.
+static __global__ void cluster_sums(const int *from, int *parts, int *sums) {
+    LS_SHARED(int, room, 64);
+    LS_SHARED_DYNAMIC(kept);
+    unsigned block = blockIdx.x * gridDim.y + blockIdx.y, t = threadIdx.x;
+    kept[t].w = static_cast<unsigned>(from[block * 64 + t]);
+    int sum = ls_block_sum(static_cast<int>(kept[t].w), room, 64);
+    if (t == 0) parts[block] = sum;
+    ls_cluster_sync();
+    sum = 0;
+    for (unsigned i = 0; i < gridDim.y; i++) sum += parts[blockIdx.x * gridDim.y + i];
+    sums[block * 64 + t] = sum;
+}
+
+static int wrong_cluster_sums(const std::string &settings, unsigned clusters, unsigned members) {
+    use(settings);
+    size_t threads = clusters * members * 64;
+    std::vector<int> host(threads);
+    for (size_t i = 0; i < threads; i++) host[i] = static_cast<int>(i % 97);
+    int *from = device_array<int>(threads), *sums = device_array<int>(threads), *parts = device_array<int>(threads / 64);
+    OK(cudaMemcpy(from, host.data(), threads * sizeof(int), cudaMemcpyDefault));
+    LS_LAUNCH_CLUSTER(cluster_sums, dim3(clusters, members), 64, 64 * sizeof(uint4), nullptr, from, parts, sums);
+    OK(cudaGetLastError());
+    std::vector<int> got = fetch(sums, threads);
+    int wrong = 0;
+    for (size_t i = 0; i < threads; i++) {
+        size_t first = i / (members * 64) * members * 64;
+        int sum = 0;
+        for (size_t k = first; k < first + members * 64; k++) sum += host[k];
+        wrong += got[i] != sum;
+    }
+    return wrong;
+}
+
+static void test_clusters() {
+    for (int seed = 0; seed < 10; seed++)
+        for (unsigned members : { 1u, 2u, 3u, 8u })
+            expect(wrong_cluster_sums(seeded(seed), 5, members) == 0, "clusters of %u, seed %d", members, seed);
+    int seen = 0; // the block's sum has 8 barriers before it
+    for (int seed = 0; seed < 20; seed++) seen += wrong_cluster_sums(seeded(seed, ",skip_barrier=cluster_sums:9"), 5, 4) > 0;
+    expect(seen >= 16, "without the cluster's barrier sums were wrong with %d of 20 seeds", seen);
+    use("");
+    int *none = nullptr;
+    LS_LAUNCH_CLUSTER(cluster_sums, dim3(1, 9), 64, 0, nullptr, none, none, none);
+    GIVES(cudaGetLastError(), cudaErrorInvalidClusterSize);
+    use("sm=80");
+    LS_LAUNCH_CLUSTER(cluster_sums, dim3(1, 2), 64, 0, nullptr, none, none, none);
+    GIVES(cudaGetLastError(), cudaErrorInvalidClusterSize);
+    LS_LAUNCH_CLUSTER(cluster_sums, dim3(1, 1), 64, (163 << 10) + 16, nullptr, none, none, none);
+    GIVES(cudaGetLastError(), cudaErrorInvalidValue);
 }
 
 static __global__ void warp_sums(const int *from, int *sums, int *lefts) {
@@ -774,6 +826,7 @@ int main(int count, char **names) { // names of tests: these alone
         { "half", test_half },
         { "conversions", test_conversions },
         { "barriers", test_barriers },
+        { "clusters", test_clusters },
         { "shuffles", test_shuffles },
         { "votes", test_votes },
         { "blocks", test_blocks },

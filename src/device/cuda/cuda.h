@@ -66,6 +66,12 @@ ls_cuda_maker ls_cuda_muon_plan;
 #define F(family, storage) ls_cuda_maker ls_cuda_##family##_plan;
 #include "device/op_families.def"
 
+// Shared memory that a block may be given, in all, by compute capability.
+// Source: CUDA C++ Programming Guide, technical specifications per compute capability.
+static inline size_t ls_cuda_shared_bytes(int capability) {
+    if (capability == 80 || capability == 87) return (size_t)163 << 10;
+    return (size_t)(capability < 90 || capability >= 120 ? 99 : 227) << 10;
+}
 static inline int ls_cuda_channels(int c) {
     return (c + LS_CUDA_CHANNELS - 1) / LS_CUDA_CHANNELS * LS_CUDA_CHANNELS;
 }

@@ -1,71 +1,36 @@
-// norm.cu - batch norm, bound by memory. Passes, in tensors of src's size (p: of the pooled size):
+// norm.cu - batch norm in two launches, bound by memory. Passes, in tensors of src's size (p: of the pooled size):
 //   statistics      reads src
 //   apply           reads src, residual; writes dst (p) and index (p)
-//   backward sums   reads src, grad_dst, grad_dst2 and, with relu, dst (with gelu y is computed again; with pooling
-//                   p: grad_dst, grad_dst2, index)
+//   backward sums   reads src, grad_dst, grad_dst2 and, with relu behind a residual, dst (with relu alone and gelu y is
+//                   computed again; with pooling p: grad_dst, grad_dst2, index)
 //   backward apply  reads the same; writes grad_src, grad_residual
 //   finish          over several ranks, forward and backward: a thread for each channel, between the two passes
-// Sums: each block adds up a slice of the pixels; the block of a column of channels that finishes last adds up the
-// slices in double, in their order, so the result depends on shapes only.
-#include "device/cuda/kernels/norm.h"
+// The first pass walks through the tensors from front to back, all blocks side by side; the second one from back to front,
+// as the cache has the end of them still.
+// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB
+// in flight each. Sums: 2 blocks of 256 threads a multiprocessor (264 in all); apply: as many as fit.
+//                     bytes an element   registers      blocks   in flight   bound of a map of 64 MiB
+//   statistics        2                  76             2        32 KiB      14 us
+//   apply             4, residual: 6     60, 71, 89     4, 3, 2  48 KiB up   28 us, 42 us (71: gelu; 89: residual)
+//   apply, pooling    2.75               64 to 72       4, 3     16 KiB up   19 us
+//   backward sums     4                  79, 93, 112    2        32 KiB      28 us (93: relu, 112: gelu)
+//   backward apply    6                  91, 102, 122   2        32 KiB      42 us
+//   + grad_dst2, dst, grad_residual: + 2 each, + 14 us; both passes read the first two
+// Of what apply reads, the last 50 MB at most may come from the cache.
+// Sums: each block adds up every so many rows of pixels; the block of a column of channels that finishes last adds up the
+// blocks' sums in double, in their order, so the result depends on shapes only.
+#include "device/cuda/kernels/norm.cuh"
 #include "device/cuda/kernels/pool.cuh"
 
 namespace {
 
 constexpr int SUM_THREADS = LS_CUDA_NORM_SUM_THREADS, APPLY_THREADS = LS_CUDA_NORM_APPLY_THREADS;
 
-struct place { // of a thread
-    int lane, row, rows, pack;
-    bool inside; // of the channels
-};
-
-__device__ inline place place_of(const ls_cuda_norm_grid &g, int threads) {
-    int t = static_cast<int>(threadIdx.x), lane = t & (g.lanes - 1);
-    int pack = static_cast<int>(blockIdx.x) * g.lanes + lane;
-    return { lane, t / g.lanes, threads / g.lanes, pack, pack < g.packs };
-}
-
-template <int N> __device__ inline void load_floats(const float *from, float *to) {
-    LS_UNROLL
-    for (int k = 0; k < N; k += 4) {
-        float4 v = *reinterpret_cast<const float4 *>(from + k);
-        to[k] = v.x, to[k + 1] = v.y, to[k + 2] = v.z, to[k + 3] = v.w;
-    }
-}
-
-template <int N> __device__ inline void store_floats(float *to, const float *from) {
-    LS_UNROLL
-    for (int k = 0; k < N; k += 4) {
-        *reinterpret_cast<float4 *>(to + k) = { from[k], from[k + 1], from[k + 2], from[k + 3] };
-    }
-}
-
-// Two sums of every channel of a pack, of one thread.
-template <typename T> struct two_sums { float v[2][ls_pack<T>::size]; };
-
-// The sums of all threads of the block that have the same channels, in the thread of row 0.
-template <typename T> __device__ inline void add_rows(two_sums<T> &s, place at, int lanes, float *room) {
-    constexpr int size = ls_pack<T>::size;
-    int t = static_cast<int>(threadIdx.x);
-    for (int half = at.rows / 2; half > 0; half /= 2) {
-        if (at.row >= half && at.row < 2 * half) {
-            LS_UNROLL
-            for (int k = 0; k < 2 * size; k++) room[k * SUM_THREADS + t] = s.v[k / size][k % size];
-        }
-        __syncthreads();
-        if (at.row < half) {
-            LS_UNROLL
-            for (int k = 0; k < 2 * size; k++) s.v[k / size][k % size] += room[k * SUM_THREADS + t + half * lanes];
-        }
-        __syncthreads();
-    }
-}
-
 // The last block of its column: adds up the slices in double. A thread has four neighbouring channels of one of the two
 // sums, and every so many slices. Afterwards the sums of the block's channel c stand in room[c] and room[width + c].
 template <typename T> __device__ inline void add_slices(const ls_cuda_norm_args &a, double *room) {
     int t = static_cast<int>(threadIdx.x), width = a.grid.lanes * ls_pack<T>::size, quads = width / 2;
-    int quad = t % quads, part = t / quads, parts = SUM_THREADS / quads;
+    int quad = t & (quads - 1), part = t / quads, parts = SUM_THREADS / quads;
     int which = quad >= quads / 2, channel = static_cast<int>(blockIdx.x) * width + (quad - which * (quads / 2)) * 4;
     double sum[4] = {};
     if (channel < a.grid.channels) {
@@ -73,7 +38,7 @@ template <typename T> __device__ inline void add_slices(const ls_cuda_norm_args 
         LS_UNROLL_BY(4)
         for (int slice = part; slice < a.grid.slices; slice += parts) {
             float v[4];
-            load_floats<4>(from + static_cast<int64_t>(slice) * 2 * a.grid.channels, v);
+            ls_load_floats<4>(from + static_cast<int64_t>(slice) * 2 * a.grid.channels, v);
             LS_UNROLL
             for (int k = 0; k < 4; k++) sum[k] += static_cast<double>(v[k]);
         }
@@ -91,20 +56,15 @@ template <typename T> __device__ inline void add_slices(const ls_cuda_norm_args 
 
 // From every thread's sums to finish(channel, first, second), called once for every channel, padding included.
 template <typename T, typename F>
-__device__ inline void reduce(const ls_cuda_norm_args &a, place at, two_sums<T> &s, F finish) {
-    constexpr int size = ls_pack<T>::size;
-    LS_SHARED(double, room, SUM_THREADS *size);
+__device__ inline void reduce(const ls_cuda_norm_args &a, const ls_norm_sums<T> &s, F finish) {
+    LS_SHARED(double, room, ls_norm_room<T>(SUM_THREADS) / 2);
     LS_SHARED(int, last, 1);
-    int t = static_cast<int>(threadIdx.x), width = a.grid.lanes * size, slices = a.grid.slices;
-    add_rows(s, at, a.grid.lanes, reinterpret_cast<float *>(room));
-    if (at.row == 0 && at.inside) {
-        float *to = a.sums + static_cast<int64_t>(blockIdx.y) * 2 * a.grid.channels + at.pack * size;
-        store_floats<size>(to, s.v[0]);
-        store_floats<size>(to + a.grid.channels, s.v[1]);
-    }
+    int t = static_cast<int>(threadIdx.x), width = a.grid.lanes * ls_pack<T>::size;
+    ls_norm_put<T, SUM_THREADS>(reinterpret_cast<float *>(room), s);
+    ls_norm_sum_block<T, SUM_THREADS>(a, reinterpret_cast<const float *>(room));
     __threadfence();
     __syncthreads();
-    if (t == 0) last[0] = atomicAdd(a.done + blockIdx.x, 1u) == static_cast<unsigned>(slices - 1);
+    if (t == 0) last[0] = atomicAdd(a.done + blockIdx.x, 1u) == static_cast<unsigned>(a.grid.slices - 1);
     __syncthreads();
     if (!last[0]) return;
     if (t == 0) a.done[blockIdx.x] = 0; // for the next launch
@@ -112,25 +72,6 @@ __device__ inline void reduce(const ls_cuda_norm_args &a, place at, two_sums<T> 
     add_slices<T>(a, room);
     int channel = static_cast<int>(blockIdx.x) * width + t;
     if (t < width && channel < a.grid.channels) finish(channel, room[t], room[width + t]);
-}
-
-// What the sums of all values of a channel come to, forward.
-__device__ inline void keep_statistics(const ls_cuda_norm_args &a, int channel, double mean, double var, double count) {
-    if (var < 0) var = 0;
-    a.saved[channel] = static_cast<float>(mean);
-    a.saved[a.grid.channels + channel] = static_cast<float>(1 / sqrt(var + static_cast<double>(a.attr.eps)));
-    if (!a.sum_mean) return;
-    a.sum_mean[channel] += static_cast<float>(mean);
-    a.sum_var[channel] += static_cast<float>(var * count / (count - 1));
-}
-
-// And backward: grad_src = factors[0] * g + factors[1] * (src - mean) + factors[2]
-__device__ inline void keep_factors(const ls_cuda_norm_args &a, int channel, double sum, double product, double count) {
-    double r = static_cast<double>(a.saved[a.grid.channels + channel]);
-    double factor = static_cast<double>(a.gamma[channel]) * r;
-    a.factors[channel] = static_cast<float>(factor);
-    a.factors[a.grid.channels + channel] = static_cast<float>(-factor * r * r * product / count);
-    a.factors[2 * a.grid.channels + channel] = static_cast<float>(-factor * sum / count);
 }
 
 // This rank's part of the sums over ranks.
@@ -142,41 +83,33 @@ __device__ inline void hand_on(const ls_cuda_norm_args &a, int channel, double f
 
 template <typename T> __global__ void __launch_bounds__(SUM_THREADS, 2) norm_statistics(ls_cuda_norm_args a) {
     constexpr int size = ls_pack<T>::size, AHEAD = 4;
-    place at = place_of(a.grid, SUM_THREADS);
-    two_sums<T> s = {};
+    ls_norm_place at = ls_norm_place_of(a.grid, SUM_THREADS);
+    ls_norm_sums<T> s = {};
     const T *src = static_cast<const T *>(a.src) + at.pack * size;
-    int pixel = static_cast<int>(blockIdx.y) * a.grid.slice_pixels, end = pixel + a.grid.slice_pixels;
-    if (end > a.grid.pixels) end = a.grid.pixels;
     if (at.inside) {
         // about the first pixel's value: the squares stay small, whatever the mean
         ls_pack<T> about = ls_pack_load(src);
-        for (pixel += at.row; pixel < end; pixel += AHEAD * at.rows) {
+        for (int64_t pixel = at.first; pixel < a.grid.pixels; pixel += AHEAD * at.step) {
             uint4 raw[AHEAD];
             LS_UNROLL
             for (int u = 0; u < AHEAD; u++) {
-                int from = pixel + u * at.rows;
-                if (from < end) raw[u] = ls_pack_raw(src + static_cast<int64_t>(from) * a.grid.channels);
+                int64_t from = pixel + u * at.step;
+                if (from < a.grid.pixels) raw[u] = ls_pack_raw(src + from * a.grid.channels);
             }
             LS_UNROLL
             for (int u = 0; u < AHEAD; u++) {
-                if (pixel + u * at.rows >= end) break;
-                ls_pack<T> x = ls_pack_unpack<T>(raw[u]);
-                LS_UNROLL
-                for (int k = 0; k < size; k++) {
-                    float d = x.v[k] - about.v[k];
-                    s.v[0][k] += d;
-                    s.v[1][k] += d * d;
-                }
+                if (pixel + u * at.step >= a.grid.pixels) break;
+                ls_norm_add_forward(s, ls_pack_unpack<T>(raw[u]), about);
             }
         }
     }
-    reduce<T>(a, at, s, [&a](int channel, double sum, double squares) {
+    reduce<T>(a, s, [&a](int channel, double sum, double squares) {
         double count = a.grid.pixels, about = static_cast<double>(ls_float(static_cast<const T *>(a.src)[channel]));
         if (a.whole) {
             hand_on(a, channel, about * count + sum, squares + about * (2 * sum + about * count));
         } else {
             double shift = sum / count;
-            keep_statistics(a, channel, about + shift, squares / count - shift * shift, count);
+            ls_norm_keep(a, channel, about + shift, squares / count - shift * shift, count);
         }
     });
 }
@@ -185,72 +118,34 @@ __global__ void norm_finish(ls_cuda_norm_args a) {
     int channel = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), channels = a.grid.channels;
     if (channel >= channels) return;
     double count = a.whole[2 * channels], mean = a.whole[channel] / count;
-    keep_statistics(a, channel, mean, a.whole[channels + channel] / count - mean * mean, count);
-}
-
-// y = (x - mean) * factor + beta, of a pack of channels
-template <typename T> struct affine { float mean[ls_pack<T>::size], factor[ls_pack<T>::size], beta[ls_pack<T>::size]; };
-
-template <typename T> __device__ inline affine<T> affine_of(const ls_cuda_norm_args &a, int channel) {
-    constexpr int size = ls_pack<T>::size;
-    affine<T> f;
-    float gamma[size];
-    load_floats<size>(a.gamma + channel, gamma);
-    load_floats<size>(a.beta + channel, f.beta);
-    load_floats<size>((a.mean ? a.mean : a.saved) + channel, f.mean);
-    load_floats<size>((a.mean ? a.var : a.saved + a.grid.channels) + channel, f.factor);
-    LS_UNROLL
-    for (int k = 0; k < size; k++) {
-        f.factor[k] = gamma[k] * (a.mean ? 1 / sqrtf(f.factor[k] + a.attr.eps) : f.factor[k]);
-    }
-    return f;
-}
-
-template <typename T> __device__ inline ls_pack<T> affine_apply(const affine<T> &f, const ls_pack<T> &x) {
-    ls_pack<T> y;
-    LS_UNROLL
-    for (int k = 0; k < y.size; k++) y.v[k] = (x.v[k] - f.mean[k]) * f.factor[k] + f.beta[k];
-    return y;
-}
-
-template <typename T> __device__ inline void pack_add(ls_pack<T> &to, const ls_pack<T> &more) {
-    LS_UNROLL
-    for (int k = 0; k < to.size; k++) to.v[k] += more.v[k];
+    ls_norm_keep(a, channel, mean, a.whole[channels + channel] / count - mean * mean, count);
 }
 
 template <typename T, bool RESIDUAL, bool GELU>
 __global__ void __launch_bounds__(APPLY_THREADS) norm_apply(ls_cuda_norm_args a) {
     constexpr int size = ls_pack<T>::size, AHEAD = 4;
-    place at = place_of(a.grid, APPLY_THREADS);
+    ls_norm_place at = ls_norm_place_of(a.grid, APPLY_THREADS);
     if (!at.inside) return;
-    affine<T> f = affine_of<T>(a, at.pack * size);
+    ls_norm_affine<T> f = ls_norm_affine_of<T>(a, at.pack * size);
     const T *src = static_cast<const T *>(a.src) + at.pack * size;
     const T *residual = static_cast<const T *>(a.residual) + (RESIDUAL ? at.pack * size : 0);
     T *dst = static_cast<T *>(a.out) + at.pack * size;
-    int64_t step = static_cast<int64_t>(at.rows) * gridDim.y;
-    int64_t pixel = static_cast<int64_t>(blockIdx.y) * at.rows + at.row;
-    for (; pixel < a.grid.pixels; pixel += AHEAD * step) {
+    for (int64_t pixel = a.grid.pixels - 1 - at.first; pixel >= 0; pixel -= AHEAD * at.step) {
         uint4 raw[AHEAD], more[AHEAD];
         LS_UNROLL
         for (int u = 0; u < AHEAD; u++) {
-            int64_t offset = (pixel + u * step) * a.grid.channels;
-            if (pixel + u * step >= a.grid.pixels) break;
+            int64_t offset = (pixel - u * at.step) * a.grid.channels;
+            if (offset < 0) break;
             raw[u] = ls_pack_raw(src + offset);
             if (RESIDUAL) more[u] = ls_pack_raw(residual + offset);
         }
         LS_UNROLL
         for (int u = 0; u < AHEAD; u++) {
-            if (pixel + u * step >= a.grid.pixels) break;
-            ls_pack<T> y = affine_apply(f, ls_pack_unpack<T>(raw[u]));
-            if (RESIDUAL) pack_add(y, ls_pack_unpack<T>(more[u]));
-            LS_UNROLL
-            for (int k = 0; k < size; k++) {
-                if (GELU)
-                    y.v[k] = ls_gelu(y.v[k]);
-                else
-                    y.v[k] = a.attr.activation == LS_ACTIVATION_RELU && y.v[k] < 0 ? 0 : y.v[k]; // NaN stays
-            }
-            ls_pack_store(dst + (pixel + u * step) * a.grid.channels, y);
+            if (pixel - u * at.step < 0) break;
+            ls_pack<T> y = ls_norm_y(f, ls_pack_unpack<T>(raw[u]));
+            if (RESIDUAL) ls_pack_add(y, ls_pack_unpack<T>(more[u]));
+            ls_norm_activate<GELU>(a, y);
+            ls_pack_store(dst + (pixel - u * at.step) * a.grid.channels, y);
         }
     }
 }
@@ -258,7 +153,7 @@ __global__ void __launch_bounds__(APPLY_THREADS) norm_apply(ls_cuda_norm_args a)
 // The largest of a window, as pool.cu has it; here the elements are made on the way.
 template <typename T, bool RESIDUAL, bool HALVES>
 __device__ inline void pool_one(
-    const ls_cuda_norm_args &a, const ls_windows &g, const affine<T> &f, int64_t pixel, int channel) {
+    const ls_cuda_norm_args &a, const ls_windows &g, const ls_norm_affine<T> &f, int64_t pixel, int channel) {
     constexpr int size = ls_pack<T>::size;
     ls_pixel at = ls_pixel_at(static_cast<uint32_t>(pixel), g.by_q, g.by_p);
     int y0 = at.y * g.stride_h - g.pad_h, x0 = at.x * g.stride_w - g.pad_w;
@@ -277,8 +172,8 @@ __device__ inline void pool_one(
             int y = y0 + r, x = x0 + s;
             if (!HALVES && (y < 0 || y >= g.h || x < 0 || x >= g.w)) continue;
             int64_t offset = static_cast<int64_t>(y * g.w + x) * g.channels;
-            ls_pack<T> value = affine_apply(f, ls_pack_load(src + offset));
-            if (RESIDUAL) pack_add(value, ls_pack_load(residual + offset));
+            ls_pack<T> value = ls_norm_y(f, ls_pack_load(src + offset));
+            if (RESIDUAL) ls_pack_add(value, ls_pack_load(residual + offset));
             LS_UNROLL
             for (int k = 0; k < size; k++) {
                 winners[k] = value.v[k] > best.v[k] ? r * columns + s : winners[k];
@@ -292,82 +187,75 @@ __device__ inline void pool_one(
 
 template <typename T, bool RESIDUAL, bool HALVES>
 __global__ void __launch_bounds__(APPLY_THREADS) norm_apply_pool(ls_cuda_norm_args a, ls_windows g, int pooled) {
-    place at = place_of(a.grid, APPLY_THREADS);
+    ls_norm_place at = ls_norm_place_of(a.grid, APPLY_THREADS);
     if (!at.inside) return;
     int channel = at.pack * ls_pack<T>::size;
-    affine<T> f = affine_of<T>(a, channel);
-    int64_t step = static_cast<int64_t>(at.rows) * gridDim.y;
-    for (int64_t pixel = static_cast<int64_t>(blockIdx.y) * at.rows + at.row; pixel < pooled; pixel += step) {
+    ls_norm_affine<T> f = ls_norm_affine_of<T>(a, channel);
+    for (int64_t pixel = pooled - 1 - at.first; pixel >= 0; pixel -= at.step) {
         pool_one<T, RESIDUAL, HALVES>(a, g, f, pixel, channel);
     }
 }
 
-enum follower { NOTHING, RELU, GELU, HALVES, WINDOWS }; // what a batch norm's gradient comes back through
+// How many pixels of a thread are read before the first of them is worked on.
+__host__ __device__ constexpr int ahead(ls_norm_follower after) {
+    return after == LS_NORM_WINDOWS ? 1 : 2;
+}
 
-// The gradient of y, before the residual was added, at one pixel.
-template <typename T, follower AFTER>
-__device__ inline ls_pack<T> gradient_at(const ls_cuda_norm_args &a, const ls_windows &g, int64_t pixel, int channel) {
+// What follows, at one pixel, as it is read: src, and the gradient as far as it does not depend on src.
+template <typename T> struct gradient_read {
+    uint4 x;
+    ls_pack<T> grad;
+};
+
+template <typename T, ls_norm_follower AFTER>
+__device__ inline gradient_read<T> read_gradient(
+    const ls_cuda_norm_args &a, const ls_windows &g, int64_t pixel, int channel) {
+    constexpr bool HALVES = AFTER == LS_NORM_HALVES;
     const T *grad_dst = static_cast<const T *>(a.grad_dst), *grad_dst2 = static_cast<const T *>(a.grad_dst2);
-    if constexpr (AFTER == HALVES || AFTER == WINDOWS) {
+    int64_t offset = pixel * a.grid.channels + channel;
+    gradient_read<T> read = { ls_pack_raw(static_cast<const T *>(a.src) + offset), {} };
+    if constexpr (HALVES || AFTER == LS_NORM_WINDOWS) {
         ls_pixel at = ls_pixel_at(static_cast<uint32_t>(pixel), g.by_w, g.by_h);
-        return ls_window_gather<T, uint8_t, AFTER == HALVES>(g, at, channel, grad_dst, grad_dst2, a.index);
+        read.grad = ls_window_gather<T, uint8_t, HALVES>(g, at, channel, grad_dst, grad_dst2, a.index);
     } else {
-        int64_t offset = pixel * a.grid.channels + channel;
-        ls_pack<T> grad = ls_pack_load(grad_dst + offset);
-        if (grad_dst2) pack_add(grad, ls_pack_load(grad_dst2 + offset));
-        if constexpr (AFTER == RELU) {
-            ls_pack<T> y = ls_pack_load(static_cast<const T *>(a.dst) + offset);
-            LS_UNROLL
-            for (int k = 0; k < y.size; k++) grad.v[k] = y.v[k] > 0 ? grad.v[k] : 0;
-        }
-        return grad;
+        read.grad = ls_pack_load(grad_dst + offset);
+        if (grad_dst2) ls_pack_add(read.grad, ls_pack_load(grad_dst2 + offset));
+        if constexpr (AFTER == LS_NORM_ADDED)
+            ls_norm_mask(read.grad, ls_pack_load(static_cast<const T *>(a.dst) + offset));
     }
+    return read;
 }
 
-// Through the gelu, whose input is computed again.
-template <typename T> __device__ inline void through_gelu(const affine<T> &f, const ls_pack<T> &x, ls_pack<T> &grad) {
-    ls_pack<T> y = affine_apply(f, x);
-    LS_UNROLL
-    for (int k = 0; k < y.size; k++) grad.v[k] *= ls_gelu_slope(y.v[k]);
-}
-
-// Overlapping windows and gelu need more than the 64 registers that two blocks leave to a thread.
-template <typename T, follower AFTER>
-__global__ void __launch_bounds__(SUM_THREADS, AFTER == WINDOWS || AFTER == GELU ? 1 : 2)
-    norm_backward_sums(ls_cuda_norm_args a, ls_windows g) {
-    constexpr int size = ls_pack<T>::size;
-    place at = place_of(a.grid, SUM_THREADS);
-    two_sums<T> s = {};
-    int pixel = static_cast<int>(blockIdx.y) * a.grid.slice_pixels, end = pixel + a.grid.slice_pixels;
-    if (end > a.grid.pixels) end = a.grid.pixels;
+template <typename T, ls_norm_follower AFTER>
+__global__ void __launch_bounds__(SUM_THREADS, 2) norm_backward_sums(ls_cuda_norm_args a, ls_windows g) {
+    constexpr int size = ls_pack<T>::size, AHEAD = ahead(AFTER);
+    ls_norm_place at = ls_norm_place_of(a.grid, SUM_THREADS);
+    ls_norm_sums<T> s = {};
     if (at.inside) {
         int channel = at.pack * size;
-        float mean[size];
-        load_floats<size>(a.saved + channel, mean);
-        affine<T> f = {};
-        if constexpr (AFTER == GELU) f = affine_of<T>(a, channel);
-        LS_UNROLL_BY(AFTER == NOTHING || AFTER == RELU ? 2 : 1)
-        for (pixel += at.row; pixel < end; pixel += at.rows) {
-            int64_t offset = static_cast<int64_t>(pixel) * a.grid.channels + channel;
-            ls_pack<T> x = ls_pack_load(static_cast<const T *>(a.src) + offset);
-            ls_pack<T> grad = gradient_at<T, AFTER>(a, g, pixel, channel);
-            if constexpr (AFTER == GELU) through_gelu(f, x, grad);
+        ls_norm_affine<T> f = ls_norm_backward_affine<T, AFTER>(a, channel);
+        for (int64_t pixel = at.first; pixel < a.grid.pixels; pixel += AHEAD * at.step) {
+            gradient_read<T> read[AHEAD] = {};
             LS_UNROLL
-            for (int k = 0; k < size; k++) {
-                s.v[0][k] += grad.v[k];
-                s.v[1][k] += grad.v[k] * (x.v[k] - mean[k]);
+            for (int u = 0; u < AHEAD; u++) {
+                if (pixel + u * at.step >= a.grid.pixels) break;
+                read[u] = read_gradient<T, AFTER>(a, g, pixel + u * at.step, channel);
+            }
+            LS_UNROLL
+            for (int u = 0; u < AHEAD; u++) {
+                if (pixel + u * at.step >= a.grid.pixels) break;
+                ls_pack<T> x = ls_pack_unpack<T>(read[u].x), grad = read[u].grad;
+                ls_norm_through<AFTER>(f, x, grad);
+                ls_norm_add_backward(s, x, grad, f);
             }
         }
     }
-    reduce<T>(a, at, s, [&a](int channel, double sum, double product) {
-        if (a.grad_beta) a.grad_beta[channel] += static_cast<float>(sum);
-        if (a.grad_gamma)
-            a.grad_gamma[channel] +=
-                static_cast<float>(product * static_cast<double>(a.saved[a.grid.channels + channel]));
+    reduce<T>(a, s, [&a](int channel, double sum, double product) {
+        ls_norm_add_gradients(a, channel, sum, product);
         if (a.whole) {
             hand_on(a, channel, sum, product);
         } else {
-            keep_factors(a, channel, sum, product, a.grid.pixels);
+            ls_norm_factors(a, channel, sum, product, a.grid.pixels, a.factors + channel, a.grid.channels);
         }
     });
 }
@@ -375,35 +263,38 @@ __global__ void __launch_bounds__(SUM_THREADS, AFTER == WINDOWS || AFTER == GELU
 __global__ void norm_backward_finish(ls_cuda_norm_args a) {
     int channel = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), channels = a.grid.channels;
     if (channel >= channels) return;
-    keep_factors(a, channel, a.whole[channel], a.whole[channels + channel], a.whole[2 * channels]);
+    ls_norm_factors(a, channel, a.whole[channel], a.whole[channels + channel], a.whole[2 * channels],
+        a.factors + channel, channels);
 }
 
-template <typename T, follower AFTER>
-__global__ void __launch_bounds__(APPLY_THREADS) norm_backward_apply(ls_cuda_norm_args a, ls_windows g) {
-    constexpr int size = ls_pack<T>::size;
-    place at = place_of(a.grid, APPLY_THREADS);
+template <typename T, ls_norm_follower AFTER>
+__global__ void __launch_bounds__(APPLY_THREADS, 2) norm_backward_apply(ls_cuda_norm_args a, ls_windows g) {
+    constexpr int size = ls_pack<T>::size, AHEAD = ahead(AFTER);
+    ls_norm_place at = ls_norm_place_of(a.grid, APPLY_THREADS);
     if (!at.inside) return;
     int channel = at.pack * size;
-    float mean[size], of_grad[size], of_src[size], constant[size];
-    load_floats<size>(a.saved + channel, mean);
-    load_floats<size>(a.factors + channel, of_grad);
-    load_floats<size>(a.factors + a.grid.channels + channel, of_src);
-    load_floats<size>(a.factors + 2 * a.grid.channels + channel, constant);
-    affine<T> f = {};
-    if constexpr (AFTER == GELU) f = affine_of<T>(a, channel);
-    int64_t step = static_cast<int64_t>(at.rows) * gridDim.y;
-    LS_UNROLL_BY(AFTER == GELU ? 1 : 2)
-    for (int64_t pixel = static_cast<int64_t>(blockIdx.y) * at.rows + at.row; pixel < a.grid.pixels; pixel += step) {
-        int64_t offset = pixel * a.grid.channels + channel;
-        ls_pack<T> x = ls_pack_load(static_cast<const T *>(a.src) + offset);
-        ls_pack<T> grad = gradient_at<T, AFTER>(a, g, pixel, channel);
-        if constexpr (AFTER == GELU) through_gelu(f, x, grad);
-        if (a.grad_residual) ls_pack_store(static_cast<T *>(a.grad_residual) + offset, grad);
+    ls_norm_affine<T> f = ls_norm_backward_affine<T, AFTER>(a, channel);
+    ls_norm_slope<T> to;
+    ls_load_floats<size>(a.factors + channel, to.of_grad);
+    ls_load_floats<size>(a.factors + a.grid.channels + channel, to.of_src);
+    ls_load_floats<size>(a.factors + 2 * a.grid.channels + channel, to.constant);
+    for (int64_t pixel = a.grid.pixels - 1 - at.first; pixel >= 0; pixel -= AHEAD * at.step) {
+        gradient_read<T> read[AHEAD] = {};
         LS_UNROLL
-        for (int k = 0; k < size; k++) {
-            grad.v[k] = of_grad[k] * grad.v[k] + (of_src[k] * (x.v[k] - mean[k]) + constant[k]);
+        for (int u = 0; u < AHEAD; u++) {
+            if (pixel - u * at.step < 0) break;
+            read[u] = read_gradient<T, AFTER>(a, g, pixel - u * at.step, channel);
         }
-        ls_pack_store(static_cast<T *>(a.out) + offset, grad);
+        LS_UNROLL
+        for (int u = 0; u < AHEAD; u++) {
+            int64_t offset = (pixel - u * at.step) * a.grid.channels + channel;
+            if (offset < 0) break;
+            ls_pack<T> x = ls_pack_unpack<T>(read[u].x), grad = read[u].grad;
+            ls_norm_through<AFTER>(f, x, grad);
+            if (a.grad_residual) ls_pack_store(static_cast<T *>(a.grad_residual) + offset, grad);
+            ls_norm_grad_src(grad, to, x, f);
+            ls_pack_store(static_cast<T *>(a.out) + offset, grad);
+        }
     }
 }
 
@@ -419,14 +310,12 @@ ls_windows windows_of(const ls_cuda_norm_args *a) {
     return ls_windows_of(pool, a->grid.channels);
 }
 
-follower follower_of(const ls_norm_attr *a) {
-    if (!a->pool_kernel)
-        return a->activation == LS_ACTIVATION_RELU ? RELU : a->activation == LS_ACTIVATION_GELU ? GELU : NOTHING;
-    return a->pool_kernel == 2 && a->pool_stride == 2 && a->pool_pad == 0 ? HALVES : WINDOWS;
-}
-
-dim3 blocks_of(const ls_cuda_norm_grid &g, int below) {
-    return dim3(static_cast<unsigned>(g.columns), static_cast<unsigned>(below));
+ls_norm_follower follower_of(const ls_cuda_norm_args *a) {
+    const ls_norm_attr *n = &a->attr;
+    if (n->pool_kernel)
+        return n->pool_kernel == 2 && n->pool_stride == 2 && n->pool_pad == 0 ? LS_NORM_HALVES : LS_NORM_WINDOWS;
+    if (n->activation == LS_ACTIVATION_RELU) return a->dst ? LS_NORM_ADDED : LS_NORM_RELU;
+    return n->activation == LS_ACTIVATION_GELU ? LS_NORM_GELU : LS_NORM_NOTHING;
 }
 
 unsigned channel_blocks(const ls_cuda_norm_grid &g) {
@@ -434,9 +323,9 @@ unsigned channel_blocks(const ls_cuda_norm_grid &g) {
 }
 
 template <typename T, bool RESIDUAL> void apply(const ls_cuda_norm_args *a, cudaStream_t stream) {
-    dim3 blocks = blocks_of(a->grid, a->grid.apply_blocks);
+    dim3 blocks = ls_norm_blocks(a->grid, a->grid.apply_blocks);
     int pooled = a->attr.pooled.n * a->attr.pooled.h * a->attr.pooled.w;
-    if (follower_of(&a->attr) == HALVES) {
+    if (follower_of(a) == LS_NORM_HALVES) {
         LS_LAUNCH((norm_apply_pool<T, RESIDUAL, true>), blocks, APPLY_THREADS, stream, *a, windows_of(a), pooled);
     } else if (a->attr.pool_kernel) {
         LS_LAUNCH((norm_apply_pool<T, RESIDUAL, false>), blocks, APPLY_THREADS, stream, *a, windows_of(a), pooled);
@@ -447,13 +336,13 @@ template <typename T, bool RESIDUAL> void apply(const ls_cuda_norm_args *a, cuda
     }
 }
 
-template <typename T, follower AFTER> void backward_sums(const ls_cuda_norm_args *a, cudaStream_t stream) {
-    dim3 blocks = blocks_of(a->grid, a->grid.slices);
+template <typename T, ls_norm_follower AFTER> void backward_sums(const ls_cuda_norm_args *a, cudaStream_t stream) {
+    dim3 blocks = ls_norm_blocks(a->grid, a->grid.slices);
     LS_LAUNCH_BLOCK((norm_backward_sums<T, AFTER>), blocks, SUM_THREADS, stream, *a, windows_of(a));
 }
 
-template <typename T, follower AFTER> void backward_apply(const ls_cuda_norm_args *a, cudaStream_t stream) {
-    dim3 blocks = blocks_of(a->grid, a->grid.apply_blocks);
+template <typename T, ls_norm_follower AFTER> void backward_apply(const ls_cuda_norm_args *a, cudaStream_t stream) {
+    dim3 blocks = ls_norm_blocks(a->grid, a->grid.apply_blocks);
     LS_LAUNCH((norm_backward_apply<T, AFTER>), blocks, APPLY_THREADS, stream, *a, windows_of(a));
 }
 
@@ -462,22 +351,24 @@ template <typename T, follower AFTER> void backward_apply(const ls_cuda_norm_arg
 // Runs function<T, AFTER>(args, stream) for what follows.
 #define BY_FOLLOWER(function) \
     do { \
-        follower after = follower_of(&args->attr); \
-        if (after == NOTHING) { \
-            LS_BY_STORAGE(args->attr.storage, function<T, NOTHING>(args, stream)); \
-        } else if (after == RELU) { \
-            LS_BY_STORAGE(args->attr.storage, function<T, RELU>(args, stream)); \
-        } else if (after == GELU) { \
-            LS_BY_STORAGE(args->attr.storage, function<T, GELU>(args, stream)); \
-        } else if (after == HALVES) { \
-            LS_BY_STORAGE(args->attr.storage, function<T, HALVES>(args, stream)); \
+        ls_norm_follower after = follower_of(args); \
+        if (after == LS_NORM_NOTHING) { \
+            LS_BY_STORAGE(args->attr.storage, function<T, LS_NORM_NOTHING>(args, stream)); \
+        } else if (after == LS_NORM_RELU) { \
+            LS_BY_STORAGE(args->attr.storage, function<T, LS_NORM_RELU>(args, stream)); \
+        } else if (after == LS_NORM_ADDED) { \
+            LS_BY_STORAGE(args->attr.storage, function<T, LS_NORM_ADDED>(args, stream)); \
+        } else if (after == LS_NORM_GELU) { \
+            LS_BY_STORAGE(args->attr.storage, function<T, LS_NORM_GELU>(args, stream)); \
+        } else if (after == LS_NORM_HALVES) { \
+            LS_BY_STORAGE(args->attr.storage, function<T, LS_NORM_HALVES>(args, stream)); \
         } else { \
-            LS_BY_STORAGE(args->attr.storage, function<T, WINDOWS>(args, stream)); \
+            LS_BY_STORAGE(args->attr.storage, function<T, LS_NORM_WINDOWS>(args, stream)); \
         } \
     } while (0)
 
 extern "C" void ls_cuda_norm_statistics(const ls_cuda_norm_args *args, cudaStream_t stream) {
-    dim3 blocks = blocks_of(args->grid, args->grid.slices);
+    dim3 blocks = ls_norm_blocks(args->grid, args->grid.slices);
     LS_BY_STORAGE(args->attr.storage, LS_LAUNCH_BLOCK((norm_statistics<T>), blocks, SUM_THREADS, stream, *args));
 }
 

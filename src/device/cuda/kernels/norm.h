@@ -1,6 +1,6 @@
-// norm.h - batch norm with what follows it (op_norm.h): statistics or sums over all pixels in one launch, then one
-// launch that applies them. Over several ranks the sums leave the device's hands between the two (args.whole): then a
-// small launch makes of them what the second one reads.
+// norm.h - batch norm with what follows it (op_norm.h). In one launch where shared memory holds what it reads (norm_kept.cu);
+// else (norm.cu) statistics or sums over all pixels in one launch, then one launch that applies them. Over several ranks the
+// sums leave the device's hands between the two (args.whole): then a small launch makes of them what the second one reads.
 #ifndef LS_DEVICE_CUDA_KERNELS_NORM_H
 #define LS_DEVICE_CUDA_KERNELS_NORM_H
 
@@ -11,30 +11,38 @@
 extern "C" {
 #endif
 
-enum { LS_CUDA_NORM_SUM_THREADS = 512, LS_CUDA_NORM_APPLY_THREADS = 256, LS_CUDA_NORM_LANES_MAX = 32 };
+enum {
+    LS_CUDA_NORM_SUM_THREADS = 256,
+    LS_CUDA_NORM_APPLY_THREADS = 256,
+    LS_CUDA_NORM_KEPT_THREADS = 512,
+    LS_CUDA_NORM_LANES_MAX = 8, // 128 bytes of a pixel
+    LS_CUDA_NORM_CLUSTER_MAX = 8
+};
 
 // How pixels and channels are shared out. A block has `lanes` neighbouring packs of channels of as many pixels as its
-// threads allow; `columns` blocks side by side cover the channels.
+// threads allow, and of every so many behind those; `columns` blocks side by side cover the channels.
 typedef struct {
-    int channels, packs;      // of a pixel, as laid out
-    int lanes, columns;       // lanes: a power of two
-    int pixels;               // N*H*W
-    int slices, slice_pixels; // sums: blocks below each other, by shape alone, as they decide the order of addition
-    int apply_blocks;         // apply: blocks below each other
+    int channels, packs; // of a pixel, as laid out
+    int lanes, columns;  // lanes: a power of two
+    int pixels;          // N*H*W
+    int slices;          // sums: blocks below each other, as they decide the order of addition; kept: the cluster
+    int kept;            // pixels of a thread that are kept
+    size_t kept_bytes;   // shared memory for that
+    int apply_blocks;    // apply: blocks below each other
 } ls_cuda_norm_grid;
 
 typedef struct {
     ls_norm_attr attr;
     ls_cuda_norm_grid grid;
     // activations; NULL where the attributes have none
-    const void *src, *residual, *dst, *grad_dst, *grad_dst2; // read; dst: backward
+    const void *src, *residual, *dst, *grad_dst, *grad_dst2; // read; dst: backward, where y does not follow from src
     void *out, *grad_residual;                               // written: dst or grad_src
     uint8_t *index;                                          // forward writes, backward reads
     // per channel
     const float *gamma, *beta, *mean, *var; // mean, var: inference only
     float *saved, *sum_mean, *sum_var, *grad_gamma, *grad_beta;
     float *sums;    // workspace: [slices][2][channels]
-    float *factors; // workspace, backward: [3][channels]
+    float *factors; // workspace, backward in two launches: [3][channels]
     double *whole;  // over several ranks: [2][channels] and the count, as op_norm.h has SUMS; else NULL
     unsigned *done; // [columns]; 0, and 0 again afterwards: counts the blocks that have finished
 } ls_cuda_norm_args;
@@ -46,6 +54,10 @@ void ls_cuda_norm_apply(const ls_cuda_norm_args *args, cudaStream_t stream);    
 void ls_cuda_norm_backward_sums(const ls_cuda_norm_args *args, cudaStream_t stream);   // grad_gamma, grad_beta, whole
 void ls_cuda_norm_backward_finish(const ls_cuda_norm_args *args, cudaStream_t stream); // factors
 void ls_cuda_norm_backward_apply(const ls_cuda_norm_args *args, cudaStream_t stream);  // out, grad_residual
+
+// In one launch: saved, sum_mean, sum_var, out; grad_gamma, grad_beta, out, grad_residual. No pooling.
+void ls_cuda_norm_forward_kept(const ls_cuda_norm_args *args, cudaStream_t stream);
+void ls_cuda_norm_backward_kept(const ls_cuda_norm_args *args, cudaStream_t stream);
 
 #ifdef __cplusplus
 }
