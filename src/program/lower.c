@@ -72,11 +72,10 @@ static ls_status weighted_forward(ls_builder *b, ls_node *node, const ls_op_desc
     ls_ref refs[LS_CONV_FORWARD_ARGS] = {
         [LS_CONV_FORWARD_SRC] = input_ref(b, node),
         [LS_CONV_FORWARD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
-        [LS_CONV_FORWARD_BIAS] = b->values[node->output].biased_by
-                                     ? (ls_ref){ 0 }
-                                     : ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_MASTER),
         [LS_CONV_FORWARD_DST] = b->values[node->output].ref,
     };
+    if (!b->values[node->output].biased_by)
+        refs[LS_CONV_FORWARD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_MASTER);
     return ls_builder_emit(b, desc, refs, LS_CONV_FORWARD_ARGS);
 }
 

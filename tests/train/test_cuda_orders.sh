@@ -48,7 +48,7 @@ broken() {
   done
 }
 
-broken "a kernel fails in mid-run" "launch_fail=400" "CUDA error 700" "layer" "CUDA_LAUNCH_BLOCKING=1"
+broken "a kernel fails in mid-run" "launch_fail=200" "CUDA error 700" "layer" "CUDA_LAUNCH_BLOCKING=1"
 broken "no memory for a slab" "malloc_fail=3" "memory"
 # the one message that has more lines: with the table
 run "memory too small" "memory=300K"

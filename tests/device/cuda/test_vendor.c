@@ -60,7 +60,7 @@ static void plans_name_the_library(void **state) {
 // --- measured choices, with runs of their own
 
 static const ls_op_desc measured_conv = { LS_OP_CONV_BACKWARD_WEIGHT, "conv",
-    .attr.conv = { { 2, 3, 8, 8 }, { 2, 16, 8, 8 }, 3, 3, 1, 1, 1, 1, 1, 1, .storage = LS_BF16 } };
+    .attr.conv = { { 2, 3, 8, 8 }, { 2, 16, 8, 8 }, 3, 3, 1, 1, 1, 1, 1, 1, .rounds = 1, .storage = LS_BF16 } };
 
 typedef struct {
     ls_algorithm_cache *cache; // in memory alone

@@ -198,7 +198,7 @@ static void visit_linear_operators(void *context, op_case *c) {
     switch (c->desc.op) {
     case LS_OP_CONV_FORWARD:
     case LS_OP_LINEAR_FORWARD:
-        set_forward(all, c);
+        if (c->desc.op == LS_OP_CONV_FORWARD || !c->desc.attr.linear.relu) set_forward(all, c); // that has a kink
         break;
     case LS_OP_CONV_BACKWARD_DATA:
     case LS_OP_LINEAR_BACKWARD_DATA:
@@ -563,8 +563,8 @@ static void visit_losses(void *context, op_case *c) {
         for (int i = 0; i < LS_OP_ARGS_MAX; i++) free(values[i]);
         return;
     }
-    for (size_t i = 0; i < counts[LS_LOSS_GRAD_LOGITS]; i++)
-        values[LS_LOSS_GRAD_LOGITS][i] /= (double)state->loss_scale;
+    const double scale = (double)LS_GRADIENT_SCALE(state, c->desc.attr.loss.mean_of);
+    for (size_t i = 0; i < counts[LS_LOSS_GRAD_LOGITS]; i++) values[LS_LOSS_GRAD_LOGITS][i] /= scale;
     // fp32 gradients of at most 1, up to 160 of them along a direction
     gradient_test t = { .forward = c,
         .backward = c,
