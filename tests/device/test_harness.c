@@ -22,15 +22,16 @@ typedef struct {
     ls_plan *inner;
 } faulty_plan;
 
-static int last_arg(const ls_plan *plan) {
-    return ls_op_args(plan->desc.op) - 1;
+static ls_buffer last_output(const ls_plan *plan, const ls_buffer *args) {
+    int arg = ls_op_args(plan->desc.op) - 1;
+    if (plan->desc.op == LS_OP_POOL_FORWARD) return args[LS_POOL_FORWARD_DST]; // not the index
+    while (!args[arg].slab) arg--;
+    return args[arg];
 }
 
 static void run_faulty(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     const faulty_plan *outer = (const faulty_plan *)plan;
-    ls_buffer out = args[last_arg(plan)];
-    if (!out.slab || plan->desc.op == LS_OP_POOL_FORWARD)
-        out = args[last_arg(plan) - 1]; // no bias gradient; dst, not the index
+    ls_buffer out = last_output(plan, args);
     float *values = ls_buffer_host(out), *input = ls_buffer_host(args[0]);
     float kept = values[0];
     if (current_fault == OVERWRITES_SUMS) values[0] = 0;
