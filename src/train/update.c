@@ -48,7 +48,7 @@ static void end_part(ls_update *u, ls_op_kind kind) {
 
 // The device takes this update's window; what adds up over the micro-batches begins at zero.
 static void start(ls_update *u) {
-    ls_slab *sums = u->ordered ? u->store->fixed : u->store->grad;
+    ls_slab *sums = ls_update_sums(u);
     const ls_buffer args[LS_UPDATE_BEGIN_ARGS] = { [LS_UPDATE_BEGIN_WINDOWS] = u->windows,
         [LS_UPDATE_BEGIN_STATE] = u->state,
         [LS_UPDATE_BEGIN_WINDOW] = u->window,

@@ -61,4 +61,8 @@ struct ls_update {
     int micros_left, micros_done, launched, whole, average_due;
 };
 
+static inline ls_slab *ls_update_sums(const ls_update *u) { // over the micro-batches of an update
+    return u->ordered ? u->store->fixed : u->store->grad;
+}
+
 #endif

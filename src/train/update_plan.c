@@ -104,14 +104,10 @@ static ls_status plan_bucket(ls_update *u, const ls_config *cfg, int index) {
     return new_plan(u, &desc, &b->unfix);
 }
 
-static ls_slab *sums_of(const ls_update *u) { // over the micro-batches of an update
-    return u->ordered ? u->store->fixed : u->store->grad;
-}
-
 static ls_status plan_begin(ls_update *u) {
     const ls_op_desc desc = { .op = LS_OP_UPDATE_BEGIN,
         .layer = "update",
-        .attr.flat = { .count = (int64_t)(sums_of(u)->bytes / sizeof(float)) } };
+        .attr.flat = { .count = (int64_t)(ls_update_sums(u)->bytes / sizeof(float)) } };
     return new_plan(u, &desc, &u->begin);
 }
 
