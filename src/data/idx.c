@@ -19,7 +19,12 @@
 #include "data/inflated.h"
 
 enum { LABELS_MAGIC = 2049, IMAGES_MAGIC = 2051, MAX_HEADER = 16, MAX_ROWS = 4096, DEFLATE_LIMIT = 1032 };
-enum { KEPT_FROM = 1 << 20 }; // less is inflated in a few milliseconds
+enum {
+    KEPT_FROM = 1 << 20,
+    WAITED_FROM = 128 << 10
+}; // inflated and packed bytes; less is inflated in a few milliseconds
+
+static const double INFLATING_S = 10; // as long as another process is waited for
 
 typedef struct {
     char path[LS_TEXT_BYTES + 64];
@@ -141,6 +146,12 @@ static uint64_t hash_kept(const idx_file *images, uint64_t checksum) {
     return ls_hash_more(checksum, images->content, images->header_bytes);
 }
 
+static void find_kept(const char *cache, idx_file *images) {
+    if (!images->gzip || !cache[0]) return;
+    ls_inflated_open(cache, &images->file, &images->kept);
+    if (!images->kept.bytes && images->file.bytes >= WAITED_FROM) ls_inflated_claim(&images->kept, INFLATING_S);
+}
+
 // Is what was kept whole, and do these labels belong to it? Then it is the content of `images`.
 static int take_kept(const idx_file *labels, idx_file *images, uint64_t *checksum) {
     const ls_inflated *kept = &images->kept;
@@ -168,10 +179,10 @@ static ls_status load_both(const char *folder, const char *const *name, const ch
     LS_TRY(find_idx(folder, name[1], 1, labels));
     LS_TRY(open_header(labels));
     LS_TRY(find_idx(folder, name[0], 3, images));
-    if (images->gzip && cache[0]) ls_inflated_open(cache, &images->file, &images->kept);
+    find_kept(cache, images);
     if (images->kept.bytes) LS_TRY(load_content(labels));
     if (take_kept(labels, images, checksum)) return LS_SUCCESS;
-    ls_inflated_close(&images->kept);
+    if (images->kept.bytes) ls_inflated_close(&images->kept);
     LS_TRY(open_header(images));
     LS_TRY(compare_counts(images, labels));
     LS_TRY(load_content(labels)); // the small one first: cheap errors come early
@@ -182,8 +193,9 @@ static ls_status load_both(const char *folder, const char *const *name, const ch
 
 // A folder that is named and cannot be used is remarked on; that there is no cache folder of the user's is not.
 static void keep(const ls_config *cfg, const idx_file *images, uint64_t checksum, ls_dataset *dataset) {
-    if (!images->kept.path[0] || images->kept.bytes || images->total < KEPT_FROM) return;
-    ls_status status = ls_inflated_keep(&images->kept, images->content, images->total, hash_kept(images, checksum));
+    ls_inflated *place = &dataset->mapped;
+    if (!place->path[0] || images->total < KEPT_FROM) return;
+    ls_status status = ls_inflated_keep(place, images->content, images->total, hash_kept(images, checksum));
     if (!ls_failed(status) || strcmp(cfg->data_cache, "auto") == 0) return;
     ls_text_cut(dataset->facts.note, sizeof dataset->facts.note, "%s; it is inflated at each start", status.text);
 }
@@ -219,7 +231,10 @@ ls_status ls_idx_open(const ls_config *cfg, ls_dataset *dataset) {
     dataset->labels = labels.content + labels.header_bytes;
     dataset->label_stride = 1;
     LS_TRY(ls_dataset_check_labels(dataset, labels.path, 0, images.size[0]));
-    keep(cfg, &images, checksum, dataset);
+    if (!dataset->mapped.bytes) {
+        keep(cfg, &images, checksum, dataset);
+        ls_inflated_close(&dataset->mapped);
+    }
     LS_TRY(ls_dataset_limit(cfg, dataset, images.size[0]));
     const size_t count = (size_t)dataset->facts.count;
     dataset->facts.checksum = count == images.size[0] ? checksum : hash_samples(&labels, &images, count);

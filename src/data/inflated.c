@@ -11,9 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, MADE_BYTES = LS_INFLATED_PATH_BYTES + 8 };
+
+static const double LOOK_S = 2e-3; // between looks for what another process makes
 
 // The file's first page. Numbers are the machine's own: another byte order gives another hash.
 typedef struct {
@@ -64,19 +67,78 @@ static void map_file(int fd, ls_inflated *out) {
     out->hash = h.content;
 }
 
-void ls_inflated_open(const char *folder, const ls_input *source, ls_inflated *out) {
-    *out = (ls_inflated){ .bytes = NULL };
-    find_place(folder, source, out);
+static void look_for_file(ls_inflated *out) {
     const int fd = out->path[0] ? open(out->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     if (fd < 0) return;
     map_file(fd, out);
     close(fd);
 }
 
+void ls_inflated_open(const char *folder, const ls_input *source, ls_inflated *out) {
+    *out = (ls_inflated){ .bytes = NULL };
+    find_place(folder, source, out);
+    look_for_file(out);
+}
+
+// --- who makes it: whoever has the lock of the file that takes its place; a process that has ended has it no more
+
+// Is what was opened still at its path? Whoever had the lock before may have moved it to the file's own place.
+static int is_at(int fd, const char *path) {
+    struct stat open_file, named;
+    return fstat(fd, &open_file) == 0 && lstat(path, &named) == 0 && open_file.st_ino == named.st_ino &&
+           open_file.st_dev == named.st_dev;
+}
+
+static void name_made(const ls_inflated *place, char made[MADE_BYTES]) {
+    snprintf(made, MADE_BYTES, "%s.new", place->path);
+}
+
+// place->makes stays 0 where another process has the lock.
+static ls_status try_lock(ls_inflated *place) {
+    char made[MADE_BYTES];
+    name_made(place, made);
+    const int fd = open(made, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0) return ls_fail_io("create", made, "open");
+    const int failed = flock(fd, LOCK_EX | LOCK_NB) != 0, busy = failed && errno == EWOULDBLOCK;
+    ls_status status = failed && !busy ? ls_fail_io("write", made, "flock") : LS_SUCCESS;
+    place->makes = !failed && is_at(fd, made);
+    place->lock = fd;
+    if (!place->makes) close(fd);
+    return status;
+}
+
+static void unlock(ls_inflated *place) {
+    char made[MADE_BYTES];
+    if (!place->makes) return;
+    name_made(place, made);
+    if (is_at(place->lock, made)) unlink(made);
+    close(place->lock);
+    place->makes = 0;
+}
+
+static ls_status make_folder(const ls_inflated *place, char folder[LS_INFLATED_PATH_BYTES]) {
+    snprintf(folder, LS_INFLATED_PATH_BYTES, "%.*s", (int)(strrchr(place->path, '/') - place->path), place->path);
+    return ls_make_folders(folder);
+}
+
+void ls_inflated_claim(ls_inflated *place, double wait_s) {
+    char folder[LS_INFLATED_PATH_BYTES];
+    const double end_s = ls_clock_seconds() + wait_s;
+    if (!place->path[0] || ls_failed(make_folder(place, folder))) return;
+    for (;;) {
+        if (ls_failed(try_lock(place))) return; // to keep it will fail, too, and say why
+        look_for_file(place);                   // by now
+        if (place->bytes) unlock(place);
+        if (place->bytes || place->makes || ls_clock_seconds() > end_s) return;
+        ls_clock_sleep(LOOK_S);
+    }
+}
+
 void ls_inflated_close(ls_inflated *inflated) {
     if (inflated->map) munmap(inflated->map, PAGE + inflated->count);
     inflated->map = NULL;
     inflated->bytes = NULL;
+    unlock(inflated);
 }
 
 // --- keeping
@@ -91,48 +153,26 @@ static int write_all(int fd, const void *from, size_t bytes) {
     return 1;
 }
 
-// Is what was opened still at its path? Whoever had the lock before may have moved it to the file's own place.
-static int is_at(int fd, const char *path) {
-    struct stat open_file, named;
-    return fstat(fd, &open_file) == 0 && lstat(path, &named) == 0 && open_file.st_ino == named.st_ino &&
-           open_file.st_dev == named.st_dev;
-}
-
-static ls_status write_new(int fd, const char *made, const char *path, const header *h, const uint8_t *bytes) {
+static ls_status write_new(const ls_inflated *place, const header *h, const uint8_t *bytes) {
     static const char zeros[PAGE];
+    char made[MADE_BYTES];
+    const int fd = place->lock;
+    name_made(place, made);
     if (ftruncate(fd, 0) != 0) return ls_fail_io("write", made, "ftruncate");
-    if (!write_all(fd, h, sizeof *h) || !write_all(fd, zeros, PAGE - sizeof *h) || !write_all(fd, bytes, h->count)) {
-        ls_status status = ls_fail_io("write", made, "write");
-        unlink(made);
-        return status;
-    }
-    return rename(made, path) == 0 ? LS_SUCCESS : ls_fail_io("finish", path, "rename");
+    if (!write_all(fd, h, sizeof *h) || !write_all(fd, zeros, PAGE - sizeof *h) || !write_all(fd, bytes, h->count))
+        return ls_fail_io("write", made, "write");
+    return rename(made, place->path) == 0 ? LS_SUCCESS : ls_fail_io("finish", place->path, "rename");
 }
 
-// Whoever has the lock writes; a killed process has it no more.
-static ls_status write_locked(int fd, const char *made, const char *path, const header *h, const uint8_t *bytes) {
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
-        return errno == EWOULDBLOCK ? LS_SUCCESS : ls_fail_io("write", made, "flock");
-    return is_at(fd, made) ? write_new(fd, made, path, h, bytes) : LS_SUCCESS;
-}
-
-static ls_status make_folder_of(const char *path, size_t bytes) {
+ls_status ls_inflated_keep(ls_inflated *place, const uint8_t *bytes, size_t count, uint64_t hash) {
     char folder[LS_INFLATED_PATH_BYTES];
-    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    LS_TRY(ls_make_folders(folder));
-    return ls_check_room(folder, path, "the inflated file needs", bytes, bytes);
-}
-
-ls_status ls_inflated_keep(const ls_inflated *place, const uint8_t *bytes, size_t count, uint64_t hash) {
-    char made[LS_INFLATED_PATH_BYTES + 8];
     header h = { .stamp = place->stamp, .count = count, .content = hash };
     memcpy(h.mark, mark, sizeof mark);
     h.hash = hash_of(&h);
-    LS_TRY(make_folder_of(place->path, PAGE + count));
-    snprintf(made, sizeof made, "%s.new", place->path);
-    const int fd = open(made, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0) return ls_fail_io("create", made, "open");
-    ls_status status = write_locked(fd, made, place->path, &h, bytes);
-    close(fd);
+    ls_status status = make_folder(place, folder);
+    LS_THEN(status, ls_check_room(folder, place->path, "the inflated file needs", PAGE + count, PAGE + count));
+    if (!place->makes) LS_THEN(status, try_lock(place));
+    if (place->makes) LS_THEN(status, write_new(place, &h, bytes));
+    unlock(place);
     return status;
 }

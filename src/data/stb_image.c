@@ -1,4 +1,4 @@
-// stb_image.c - the one file that compiles stb_image, for the kinds of image_check.c, and stb_image_write. stb_image's failure reason is thread-local
+// stb_image.c - the one file that compiles stb_image, for the kinds of image_check.c. stb_image's failure reason is thread-local
 // (STBI_THREAD_LOCAL, which it finds for C17 itself): the loader's workers decode at the same time.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -18,9 +18,6 @@
 #define STBI_NO_LINEAR
 #define STBI_MAX_DIMENSIONS 65535
 #include <stb/stb_image.h>
-#define STB_IMAGE_WRITE_IMPLEMENTATION
-#define STBI_WRITE_NO_STDIO
-#include <stb/stb_image_write.h>
 #ifndef STBI_THREAD_LOCAL
 #error "stb_image without thread-local storage: its failure reason would be shared by the loader's workers"
 #endif

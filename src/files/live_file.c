@@ -63,11 +63,11 @@ static off_t length_of(const ls_live_file *file) {
 
 ls_status ls_live_file_cut_half_line(const ls_live_file *file) {
     char tail[65536];
-    const off_t end = length_of(file), from = end > (off_t)sizeof tail ? end - (off_t)sizeof tail : 0;
-    if (end <= 0) return LS_SUCCESS;
     errno = 0;
+    const off_t end = length_of(file), from = end > (off_t)sizeof tail ? end - (off_t)sizeof tail : 0;
+    if (end <= 0 && errno == 0) return LS_SUCCESS;
     const size_t got =
-        fseeko(file->stream, from, SEEK_SET) == 0 ? fread(tail, 1, (size_t)(end - from), file->stream) : 0;
+        end > 0 && fseeko(file->stream, from, SEEK_SET) == 0 ? fread(tail, 1, (size_t)(end - from), file->stream) : 0;
     const char *last = got > 0 ? memrchr(tail, '\n', got) : NULL;
     const off_t whole = last ? from + (last - tail) + 1 : from; // a line longer than that goes in parts
     if (got == (size_t)(end - from) && (whole == end || ftruncate(fileno(file->stream), whole) == 0) &&

@@ -1,5 +1,6 @@
 // Inflated files: taken by later starts, which inflate nothing, and never in the place of another content, whatever happened
-// to the file; written by one process at a time; done without where there is no room. And the same of MNIST's files.
+// to the file; made by one process, which others wait for while it lives; done without where there is no room. And the same of
+// MNIST's files.
 #include "data_files.h"
 
 #include <dirent.h>
@@ -9,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "data/inflated.h"
 
 enum { BYTES = 5000, PAGE = 4096, HEADER = 64 };
@@ -153,6 +155,52 @@ static void one_process_writes(void **state) {
     assert_int_equal(1, files_in(path_of(folder, "cache")));
 }
 
+// The other process: claims the file, is told to go on, and a while later keeps it (seed > 0), ends (0) or is killed (-1).
+static _Noreturn void claim_and_end(const char *folder, int seed, int claimed, int go_on) {
+    ls_inflated place;
+    uint8_t bytes[BYTES];
+    char word;
+    open_for(folder, "cache", &place);
+    ls_inflated_claim(&place, 0);
+    if (!place.makes || write(claimed, "c", 1) != 1 || read(go_on, &word, 1) != 1) _exit(1);
+    ls_clock_sleep(0.02);
+    fill(bytes, seed);
+    if (seed < 0) raise(SIGKILL);
+    if (seed > 0 && ls_failed(ls_inflated_keep(&place, bytes, BYTES, (uint64_t)seed))) _exit(2);
+    _exit(0);
+}
+
+static void claim_beside(int seed) {
+    const char *folder = new_source();
+    int claimed[2], go_on[2], ended;
+    char word;
+    ls_inflated place;
+    assert_int_equal(0, pipe(claimed) | pipe(go_on));
+    const pid_t other = fork();
+    assert_true(other >= 0);
+    if (other == 0) claim_and_end(folder, seed, claimed[1], go_on[0]);
+    assert_int_equal(1, read(claimed[0], &word, 1));
+    open_for(folder, "cache", &place);
+    ls_inflated_claim(&place, 0.01); // no longer than that
+    assert_false(place.makes || place.bytes);
+    assert_int_equal(1, write(go_on[1], "g", 1));
+    ls_inflated_claim(&place, 60);
+    assert_int_equal(other, waitpid(other, &ended, 0));
+    assert_true(seed < 0 ? WIFSIGNALED(ended) : ended == 0);
+    assert_int_equal(seed > 0 ? seed : 0, place.bytes ? place.hash : 0);
+    assert_int_equal(seed <= 0, place.makes);
+    ls_inflated_close(&place);
+    assert_int_equal(seed > 0, files_in(path_of(folder, "cache")));
+    for (int i = 0; i < 2; i++) close(claimed[i]), close(go_on[i]);
+}
+
+static void others_wait_for_the_one_that_inflates(void **state) {
+    (void)state;
+    claim_beside(5);
+    claim_beside(0);
+    claim_beside(-1);
+}
+
 static void limit_files(rlim_t bytes) {
     const struct rlimit limit = { bytes, RLIM_INFINITY };
     assert_int_equal(0, setrlimit(RLIMIT_FSIZE, &limit));
@@ -190,14 +238,16 @@ static void no_room_is_said(void **state) {
 enum { SAMPLES = 1400, SIDE = 28, PIXELS = SIDE * SIDE };
 static const char images_name[] = "train-images-idx3-ubyte", labels_name[] = "train-labels-idx1-ubyte";
 
+static uint8_t large_images[16 + SAMPLES * PIXELS] = { 0, 0, 8, 3, 0, 0, SAMPLES >> 8, SAMPLES & 255, 0, 0, 0, SIDE, 0,
+    0, 0, SIDE };
+
 static void put_large_mnist(const char *folder, int seed) {
-    static uint8_t images[16 + SAMPLES * PIXELS] = { 0, 0, 8, 3, 0, 0, SAMPLES >> 8, SAMPLES & 255, 0, 0, 0, SIDE, 0, 0,
-        0, SIDE };
+    uint8_t *images = large_images;
     uint8_t labels[8 + SAMPLES] = { 0, 0, 8, 1, 0, 0, SAMPLES >> 8, SAMPLES & 255 };
     for (int i = 0; i < SAMPLES * PIXELS; i++) images[16 + i] = (uint8_t)(i / PIXELS + i % 13 + seed);
     for (int i = 0; i < SAMPLES; i++) labels[8 + i] = (uint8_t)((i + seed) % 10);
     const char *const names[] = { images_name, labels_name };
-    put_file(folder, images_name, images, sizeof images);
+    put_file(folder, images_name, images, sizeof large_images);
     put_file(folder, labels_name, labels, sizeof labels);
     for (int i = 0; i < 2; i++) {
         char packed[64];
@@ -205,6 +255,16 @@ static void put_large_mnist(const char *folder, int seed) {
         unlink(path_of(folder, packed)); // members are appended
         pack_file(folder, names[i]);
     }
+}
+
+// Without packing it.
+static void store_file(const char *folder, const char *name) {
+    char packed[64];
+    snprintf(packed, sizeof packed, "%s.gz", name);
+    gzFile file = gzopen(path_of(folder, packed), "wb0");
+    assert_non_null(file);
+    assert_int_equal(sizeof large_images, gzwrite(file, large_images, sizeof large_images));
+    assert_int_equal(Z_OK, gzclose(file));
 }
 
 typedef struct {
@@ -305,25 +365,29 @@ static void damaged_pixels_are_inflated_again(void **state) {
     assert_false(open_mnist(folder, cache, 3, 0).mapped);
 }
 
+// The file is packed to a size for which ranks wait. One of them inflates it.
 static void ranks_may_start_together(void **state) {
     (void)state;
     const char *folder = new_folder();
     char cache[128];
     snprintf(cache, sizeof cache, "%s/cache", folder);
     put_large_mnist(folder, 4);
+    store_file(folder, images_name);
     pid_t ranks[4];
     for (int i = 0; i < 4; i++) {
         ranks[i] = fork();
         assert_true(ranks[i] >= 0);
         if (ranks[i] > 0) continue;
-        open_mnist(folder, cache, 4, 0);
-        _exit(0);
+        _exit(open_mnist(folder, cache, 4, 0).mapped ? 10 : 11);
     }
+    int inflated = 0;
     for (int i = 0; i < 4; i++) {
         int ended = -1;
         assert_int_equal(ranks[i], waitpid(ranks[i], &ended, 0));
-        assert_int_equal(0, ended);
+        assert_true(WIFEXITED(ended) && (WEXITSTATUS(ended) == 10 || WEXITSTATUS(ended) == 11));
+        inflated += WEXITSTATUS(ended) == 11;
     }
+    assert_int_equal(1, inflated);
     assert_true(open_mnist(folder, cache, 4, 0).mapped);
     assert_int_equal(1, files_in(cache));
 }
@@ -333,6 +397,7 @@ int main(void) {
         cmocka_unit_test_teardown(later_starts_take_what_is_kept, remove_folders),
         cmocka_unit_test_teardown(damage_is_not_taken, remove_folders),
         cmocka_unit_test_teardown(one_process_writes, remove_folders),
+        cmocka_unit_test_teardown(others_wait_for_the_one_that_inflates, remove_folders),
         cmocka_unit_test_teardown(no_room_is_said, remove_folders),
         cmocka_unit_test_teardown(mnist_is_inflated_once, remove_folders),
         cmocka_unit_test_teardown(damaged_pixels_are_inflated_again, remove_folders),
