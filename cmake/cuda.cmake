@@ -5,11 +5,11 @@ set(LOCKSTEP_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "GPU architec
 option(LOCKSTEP_EMULATED_CUDA "build the emulated CUDA device, for tests" ON)
 set(LOCKSTEP_CUDA_ROOT "" CACHE PATH "CUDA toolkit, as scripts/fetch-cuda.sh makes it (empty: nvcc on the PATH, CUDA_HOME or /usr/local/cuda)")
 
-# What the plugin needs of the program, a second time: base/, the operators' checks, measured choices and their cache.
+# What the plugin needs of the program, a second time: base/, the operators' checks, measured choices and their cache, batch norm's rule.
 function(lockstep_cuda_link target)
   target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src")
   target_sources(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src/device/op_check.c" "${CMAKE_SOURCE_DIR}/src/device/algorithm_cache.c"
-    "${CMAKE_SOURCE_DIR}/src/device/algorithm_choice.c")
+    "${CMAKE_SOURCE_DIR}/src/device/algorithm_choice.c" "${CMAKE_SOURCE_DIR}/src/device/gpu/norm_rule.c")
   string(REGEX MATCHALL "[0-9]+" built_for "${LOCKSTEP_CUDA_ARCHITECTURES}") # for the message that a GPU is too old
   list(SORT built_for COMPARE NATURAL)
   list(GET built_for 0 lowest)

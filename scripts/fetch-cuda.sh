@@ -2,7 +2,8 @@
 # fetch-cuda.sh - assembles a CUDA toolkit (compiler, runtime, cuDNN, cuBLAS, NCCL, headers) in a local folder, from the Python
 # packages that NVIDIA publishes. No root, nothing is installed elsewhere; the driver is not among them.
 #
-#   scripts/fetch-cuda.sh [FOLDER]     (FOLDER: cuda/ in the repository, where `train` also looks for libraries at run time)
+#   scripts/fetch-cuda.sh [FOLDER]     (FOLDER: cuda/ in the repository, where `train` also looks for libraries at run time;
+#                                       to be named where this script is installed)
 #
 # Loads about 1.1 GB and leaves 1.7 GB. The folder appears whole or not at all; one that holds this set already and whose compiler
 # works is left as it is. Needs python3 with pip or venv, and a C++ compiler for nvcc to use.
@@ -30,7 +31,10 @@ fail() {
 
 [ $# -le 1 ] || fail 2 "usage: scripts/fetch-cuda.sh [FOLDER]"
 case ${1-} in -*) fail 2 "usage: scripts/fetch-cuda.sh [FOLDER]" ;; esac
-folder=${1:-$(cd "$(dirname "$0")/.." && pwd)/cuda}
+repository=$(cd "$(dirname "$0")/.." && pwd)
+[ -e "$repository/CMakeLists.txt" ] || repository= # it is installed
+[ -n "${1:-$repository}" ] || fail 2 "name the folder for the toolkit: $0 FOLDER"
+folder=${1:-$repository/cuda}
 mkdir -p "$(dirname "$folder")" || fail 4 "$(dirname "$folder"): cannot be made"
 folder=$(cd "$(dirname "$folder")" && pwd)/$(basename "$folder")
 
@@ -57,6 +61,7 @@ CODE
 told() {
     say "$folder: $1"
     printf 'configure with it:   cmake --preset release -G Ninja -DLOCKSTEP_CUDA_ROOT=%s\n' "$folder"
+    [ -n "$repository" ] || printf 'run with it:         export LD_LIBRARY_PATH=%s/lib\n' "$folder"
 }
 
 if [ "$(cat "$folder/packages" 2>/dev/null)" = "$packages" ] && compiles "$folder" >"$work/log" 2>&1; then

@@ -1,18 +1,17 @@
 """Runs items of a table within the minutes given: what is finished is recorded at once and not done again at the next call."""
-import ctypes
 import dataclasses
 import os
 import signal
 import subprocess
+import sys
 import time
 import typing
 
+import keep
 import report
 from record import CUT, DEATHS_MAX, FAILED, OK, SKIPPED
 
 RESERVE_S = 5  # for the report and the end
-LIBC = ctypes.CDLL(None)
-PR_SET_PDEATHSIG = 1
 
 
 class Failed(Exception):
@@ -70,8 +69,8 @@ class Check:
         self.item_ends = time.monotonic() + item_limit
 
     def run(self, command, limit=None, env=None, fails=True):
-        """A command of the current item. Raises Failed where it exits with anything but 0 (not with fails=False), Skipped at 77,
-        OutOfTime when the call's minutes are over."""
+        """A command of the current item; all that it started has ended when this returns, or soon after this process has ended. Raises
+        Failed where it exits with anything but 0 (not with fails=False), Skipped at 77, OutOfTime when the call's minutes are over."""
         limit = min(limit or float("inf"), self.item_ends - time.monotonic())
         out, err = self.record.outputs()
         command = [str(word) for word in command]
@@ -79,35 +78,24 @@ class Check:
             err_file.write(f"$ {' '.join(command)}\n".encode())
             err_file.flush()
             starts = out_file.tell(), err_file.tell()
-            child = subprocess.Popen(command, cwd=self.root, stdin=subprocess.DEVNULL, stdout=out_file, stderr=err_file,
-                                     env={**os.environ, **(env or {})}, preexec_fn=die_with_parent, start_new_session=True)
+            keeper = subprocess.Popen([sys.executable, "-I", keep.__file__, *command], cwd=self.root, stdin=subprocess.DEVNULL, stdout=out_file,
+                                      stderr=err_file, env={**os.environ, **(env or {})}, start_new_session=True,
+                                      preexec_fn=lambda: keep.end_with_parent(signal.SIGTERM))
             try:
-                child.wait(max(0.1, min(limit, self.left())))
+                keeper.wait(max(0.1, min(limit, self.left())))
             except subprocess.TimeoutExpired:
                 raise (OutOfTime("the minutes of this call were over") if self.left() <= 0 else Failed(f"not through after {limit:.0f} s: {' '.join(command)[:200]}")) from None
             finally:
-                end_group(child)
+                keeper.terminate()
+                keeper.wait()
         texts = [path.read_bytes()[start:].decode(errors="replace") for path, start in zip((out, err), starts)]
-        done = Done(*texts, child.returncode)
+        done = Done(*texts, keeper.returncode)
         if fails and done.rc == 77:
             lines = [line for line in done.out.splitlines() if line.startswith("skipped: ")]
             raise Skipped(lines[0].removeprefix("skipped: ") if lines else "exit 77")
         if fails and done.rc != 0:
             raise Failed(f"exit {done.rc}; {done.last_line()}")
         return done
-
-
-def die_with_parent():
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # also when the check is killed and can end nothing
-
-
-def end_group(child):
-    """Ends what a command left running, and the command itself."""
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    child.wait()
 
 
 def on_signal(number, _frame):

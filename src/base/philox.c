@@ -8,6 +8,11 @@ ls_philox_block ls_random_block(uint64_t seed, ls_purpose purpose, uint32_t a, u
     return ls_philox_core_block(seed, purpose, a, b, index);
 }
 
+void ls_random_key(uint64_t seed, ls_purpose purpose, uint32_t key[2]) {
+    key[0] = (uint32_t)seed;
+    key[1] = ls_philox_core_high_key(seed, purpose);
+}
+
 uint32_t ls_random_word(uint64_t seed, ls_purpose purpose, uint32_t a, uint32_t b, uint64_t i) {
     return ls_random_block(seed, purpose, a, b, i / 4).v[i % 4];
 }

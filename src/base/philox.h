@@ -30,6 +30,7 @@ ls_philox_block ls_philox(const uint32_t counter[4], const uint32_t key[2]);
 // Four words for element block `index` of stream (seed, purpose, a, b):
 //   key = (low word of seed, high word of seed ^ purpose * 0x9E3779B9), counter = (low index, high index, a, b).
 ls_philox_block ls_random_block(uint64_t seed, ls_purpose purpose, uint32_t a, uint32_t b, uint64_t index);
+void ls_random_key(uint64_t seed, ls_purpose purpose, uint32_t key[2]);
 // Word i of the stream = ls_random_block(.., i / 4).v[i % 4].
 uint32_t ls_random_word(uint64_t seed, ls_purpose purpose, uint32_t a, uint32_t b, uint64_t i);
 // Uniform in [0, 1): the upper 24 bits of word, times 2^-24.

@@ -1,5 +1,5 @@
-// philox_core.h - the arithmetic of philox.h as inline functions, which GPU kernels compile, too: they define
-// LS_PHILOX_INLINE before. Everything else calls philox.h.
+// philox_core.h - the arithmetic of philox.h as inline functions, for numbers by the million: GPU kernels, which define
+// LS_PHILOX_INLINE before, and initial weights. Everything else calls philox.h.
 #ifndef LS_BASE_PHILOX_CORE_H
 #define LS_BASE_PHILOX_CORE_H
 
@@ -26,9 +26,13 @@ LS_PHILOX_INLINE ls_philox_block ls_philox_core(
     return block;
 }
 
+LS_PHILOX_INLINE uint32_t ls_philox_core_high_key(uint64_t seed, ls_purpose purpose) {
+    return (uint32_t)(seed >> 32) ^ (uint32_t)purpose * 0x9E3779B9u;
+}
+
 LS_PHILOX_INLINE ls_philox_block ls_philox_core_block(
     uint64_t seed, ls_purpose purpose, uint32_t a, uint32_t b, uint64_t index) {
-    uint32_t high = (uint32_t)(seed >> 32) ^ (uint32_t)purpose * 0x9E3779B9u;
+    const uint32_t high = ls_philox_core_high_key(seed, purpose);
     return ls_philox_core((uint32_t)index, (uint32_t)(index >> 32), a, b, (uint32_t)seed, high);
 }
 

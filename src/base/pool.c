@@ -21,17 +21,23 @@
 
 static const double spin_s = 50e-6;
 
+// The tasks up to `end` that are one thread's before others take them. `state` holds the run's number in its upper half
+// and the tasks not yet handed out in its lower half, so a task is claimed by one compare-and-swap that fails when the run
+// is over: a thread that wakes late neither delays the run nor touches the next. A successful claim of run g means that a
+// task of g was open, so job, context and end, read before it, were those of g.
+typedef struct {
+    _Alignas(64) _Atomic uint64_t state;
+    atomic_int end;
+} share;
+
 typedef struct {
     ls_pool *pool;
     int thread;
+    uint32_t seen; // the last run that it has looked at
 } worker;
 
-// `state` holds the run's number in its upper half and the tasks not yet handed out in its lower half, so a task is
-// claimed by one compare-and-swap that fails when the run is over: a thread that wakes late neither delays the run
-// nor touches the next. A successful claim of run g means that a task of g was open, so job, context and tasks,
-// read before it, were those of g.
 struct ls_pool {
-    _Alignas(64) _Atomic uint64_t state;
+    _Alignas(64) _Atomic uint32_t run; // the last one begun
     _Atomic(ls_pool_task *) job;
     _Atomic(void *) context;
     atomic_int tasks;
@@ -41,30 +47,38 @@ struct ls_pool {
     pthread_mutex_t lock; // only for sleeping
     pthread_cond_t work, finished;
     int threads, started;
+    share *shares; // one for each thread
     pthread_t *handles;
     worker *workers;
 };
 
-static void run_tasks(ls_pool *pool, int thread) {
+// What is left of a share, in order.
+static int run_share(ls_pool *pool, share *of, int thread) {
     int count = 0;
-    uint64_t state = atomic_load_explicit(&pool->state, memory_order_acquire);
-    ls_pool_task *job = NULL;
-    void *context = NULL;
-    int tasks = 0;
+    uint64_t state = atomic_load_explicit(&of->state, memory_order_acquire);
     while ((uint32_t)state > 0) {
-        job = atomic_load_explicit(&pool->job, memory_order_relaxed);
-        context = atomic_load_explicit(&pool->context, memory_order_relaxed);
-        tasks = atomic_load_explicit(&pool->tasks, memory_order_relaxed);
-        int task = tasks - (int)(uint32_t)state;
+        ls_pool_task *job = atomic_load_explicit(&pool->job, memory_order_relaxed);
+        void *context = atomic_load_explicit(&pool->context, memory_order_relaxed);
+        const int end = atomic_load_explicit(&of->end, memory_order_relaxed);
+        const int task = end - (int)(uint32_t)state;
         if (!atomic_compare_exchange_weak_explicit(
-                &pool->state, &state, state - 1, memory_order_acq_rel, memory_order_acquire))
+                &of->state, &state, state - 1, memory_order_acq_rel, memory_order_acquire))
             continue;
         job(context, task, thread);
         count++;
-        state = atomic_load_explicit(&pool->state, memory_order_acquire);
+        state = atomic_load_explicit(&of->state, memory_order_acquire);
     }
+    return count;
+}
+
+// This thread's share, then what others have left.
+static void run_tasks(ls_pool *pool, int thread) {
+    int count = 0;
+    for (int i = 0; i < pool->threads; i++)
+        count += run_share(pool, &pool->shares[(thread + i) % pool->threads], thread);
     if (!count) return;
     // All tasks counted here are of one run: the next starts only after this addition.
+    const int tasks = atomic_load_explicit(&pool->tasks, memory_order_relaxed);
     if (atomic_fetch_add(&pool->tasks_done, count) + count == tasks && atomic_load(&pool->caller_sleeps)) {
         pthread_mutex_lock(&pool->lock);
         pthread_cond_signal(&pool->finished);
@@ -72,19 +86,20 @@ static void run_tasks(ls_pool *pool, int thread) {
     }
 }
 
-static int has_work(ls_pool *pool) {
-    return (uint32_t)atomic_load(&pool->state) > 0 || atomic_load(&pool->stop);
+static int has_work(const worker *self) {
+    return atomic_load(&self->pool->run) != self->seen || atomic_load(&self->pool->stop);
 }
 
-static int is_finished(ls_pool *pool) {
+static int is_finished(const worker *self) {
+    ls_pool *pool = self->pool;
     return atomic_load(&pool->tasks_done) == atomic_load_explicit(&pool->tasks, memory_order_relaxed);
 }
 
-static int spin_until(int (*condition)(ls_pool *), ls_pool *pool) {
+static int spin_until(int (*condition)(const worker *), const worker *self) {
     double end = 0; // the clock is read only when the first look fails
     for (;;) {
         for (int i = 0; i < 32; i++) {
-            if (condition(pool)) return 1;
+            if (condition(self)) return 1;
             spin_pause();
         }
         double now = ls_clock_seconds();
@@ -94,20 +109,23 @@ static int spin_until(int (*condition)(ls_pool *), ls_pool *pool) {
 }
 
 // Counts the sleeper, then tests again: what makes the condition true tests for sleepers after it (both seq_cst).
-static void sleep_until(int (*condition)(ls_pool *), ls_pool *pool, pthread_cond_t *signal, atomic_int *sleepers) {
-    pthread_mutex_lock(&pool->lock);
+static void sleep_until(
+    int (*condition)(const worker *), const worker *self, pthread_cond_t *signal, atomic_int *sleepers) {
+    pthread_mutex_t *lock = &self->pool->lock;
+    pthread_mutex_lock(lock);
     atomic_fetch_add(sleepers, 1);
-    while (!condition(pool)) pthread_cond_wait(signal, &pool->lock);
+    while (!condition(self)) pthread_cond_wait(signal, lock);
     atomic_fetch_sub(sleepers, 1);
-    pthread_mutex_unlock(&pool->lock);
+    pthread_mutex_unlock(lock);
 }
 
 static void *worker_main(void *argument) {
     worker *self = argument;
     ls_pool *pool = self->pool;
     while (!atomic_load(&pool->stop)) {
+        self->seen = atomic_load(&pool->run);
         run_tasks(pool, self->thread);
-        if (!spin_until(has_work, pool)) sleep_until(has_work, pool, &pool->work, &pool->sleeping_workers);
+        if (!spin_until(has_work, self)) sleep_until(has_work, self, &pool->work, &pool->sleeping_workers);
     }
     return NULL;
 }
@@ -115,13 +133,23 @@ static void *worker_main(void *argument) {
 static int start_workers(ls_pool *pool) {
     int error = 0;
     for (int i = 1; i < pool->threads && !error; i++) {
-        pool->workers[i] = (worker){ pool, i };
         error = ls_thread_start(&pool->handles[i], worker_main, &pool->workers[i]);
         if (error) break;
         pool->started = i;
         pthread_setname_np(pool->handles[i], "ls-pool"); // as top and gdb show it
     }
     return error;
+}
+
+static int allocate(ls_pool *pool) {
+    const size_t threads = (size_t)pool->threads;
+    pool->handles = calloc(threads, sizeof *pool->handles);
+    pool->workers = calloc(threads, sizeof *pool->workers);
+    const int error = posix_memalign((void **)&pool->shares, _Alignof(share), threads * sizeof *pool->shares);
+    if (error || !pool->handles || !pool->workers) return ENOMEM;
+    memset(pool->shares, 0, threads * sizeof *pool->shares);
+    for (int i = 0; i < pool->threads; i++) pool->workers[i] = (worker){ .pool = pool, .thread = i };
+    return 0;
 }
 
 ls_status ls_pool_new(int threads, ls_pool **out) {
@@ -134,9 +162,8 @@ ls_status ls_pool_new(int threads, ls_pool **out) {
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->finished, NULL);
-    pool->handles = calloc((size_t)threads, sizeof *pool->handles);
-    pool->workers = calloc((size_t)threads, sizeof *pool->workers);
-    int error = pool->handles && pool->workers ? start_workers(pool) : ENOMEM;
+    int error = allocate(pool);
+    if (!error) error = start_workers(pool);
     if (error) {
         ls_pool_free(pool);
         return ls_fail(LS_DEVICE,
@@ -159,6 +186,7 @@ void ls_pool_free(ls_pool *pool) {
     pthread_cond_destroy(&pool->finished);
     free(pool->handles);
     free(pool->workers);
+    free(pool->shares);
     free(pool);
 }
 
@@ -186,9 +214,16 @@ void ls_pool_run(ls_pool *pool, ls_pool_task *job, void *context, int tasks) {
     atomic_store_explicit(&pool->context, context, memory_order_relaxed);
     atomic_store_explicit(&pool->tasks, tasks, memory_order_relaxed);
     atomic_store_explicit(&pool->tasks_done, 0, memory_order_relaxed);
-    uint64_t run = (atomic_load_explicit(&pool->state, memory_order_relaxed) >> 32) + 1;
-    atomic_store(&pool->state, run << 32 | (uint32_t)tasks);
+    const uint32_t run = atomic_load_explicit(&pool->run, memory_order_relaxed) + 1;
+    for (int i = 0, begin = 0, end; i < pool->threads; i++, begin = end) {
+        end = (int)((int64_t)tasks * (i + 1) / pool->threads);
+        atomic_store_explicit(&pool->shares[i].end, end, memory_order_relaxed);
+        atomic_store_explicit(
+            &pool->shares[i].state, (uint64_t)run << 32 | (uint32_t)(end - begin), memory_order_release);
+    }
+    atomic_store(&pool->run, run);
     wake_workers(pool, tasks - 1);
     run_tasks(pool, 0);
-    if (!spin_until(is_finished, pool)) sleep_until(is_finished, pool, &pool->finished, &pool->caller_sleeps);
+    const worker *self = &pool->workers[0];
+    if (!spin_until(is_finished, self)) sleep_until(is_finished, self, &pool->finished, &pool->caller_sleeps);
 }

@@ -1,8 +1,10 @@
 // pool.h - the threads of one rank's computation: a fixed team that runs numbered tasks.
 //
 // Waiting spins for a bounded time (about 50 us), then sleeps, so that oversubscribed cores are shared, not burnt.
-// Tasks are handed out by an atomic counter: which thread runs a task is not determined,
-// so a task's result must depend on its number only.
+// Each thread begins with a share of the tasks that lie side by side, the same share of every run: where runs number
+// their tasks along the same data (samples), a thread finds what it wrote before in its own cache, which on processors
+// of several caches, or sockets, is a good deal nearer than another thread's. Then it takes what others have left. So
+// which thread runs a task is not determined, and a task's result must depend on its number only.
 #ifndef LS_BASE_POOL_H
 #define LS_BASE_POOL_H
 

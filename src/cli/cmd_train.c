@@ -198,7 +198,8 @@ static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trai
     if (!resumed) LS_TRY(ls_command_agree(comm, ls_trainer_init_from_file(trainer)));
     if (info->cfg->run_resume != LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer)); // from where it goes on
     LS_TRY(ls_command_agree(comm, ls_trainer_save_into(trainer, files->checkpoints)));
-    ls_status status = begin(info, files);
+    ls_status status = ls_trainer_read_ahead(trainer); // while files are written, and reach the disk
+    LS_THEN(status, begin(info, files));
     if (ls_failed(status)) status = close_files(trainer, files, NULL, status);
     LS_TRY(ls_command_agree(comm, status));
     const ls_progress_style style = announce(args, info, files);

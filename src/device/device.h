@@ -34,7 +34,7 @@
 #include "device/op_resize.h"
 #include "device/op_update.h"
 
-enum { LS_DEVICE_ABI = 7, LS_OP_ARGS_MAX = 13 };
+enum { LS_DEVICE_ABI = 9, LS_OP_ARGS_MAX = 13 };
 
 typedef struct ls_device ls_device;
 typedef struct ls_slab ls_slab;
@@ -99,6 +99,8 @@ typedef struct {
     int threads; // cpu, ref: threads of this rank, >= 1
     int index;   // GPUs: which one
     int tf32;    // GPUs: fp32 convolutions and products may round their inputs to TF32
+    int alone;   // GPUs: kernels of one queue are all that run there, none of which meets another rank's: an operator's
+                 // blocks may fill the GPU and wait for each other (gpu/norm_rule.h)
     struct ls_algorithm_cache
         *plans;              // where the table says `measures`: algorithms of convolutions go by this cache and what is
                              // not in it is measured (algorithm_cache.h); borrowed until close; NULL: by the rule
@@ -106,7 +108,7 @@ typedef struct {
     const char *winograd;    // cpu: "auto" | "f2" | "off"
     const char *convolution; // cpu: the algorithm of every convolution that it can compute, for tests and benches:
                              // "winograd f(4,3)", "winograd f(3,3)", ..., "onednn", "own direct"
-    size_t workspace_limit_bytes; // 0: the device's own default
+    size_t workspace_limit_bytes; // of a convolution on a GPU; 0: the device's own default
 } ls_device_options;
 
 typedef struct {
@@ -188,9 +190,14 @@ typedef struct {
 } ls_device_api;
 
 typedef enum {
-    LS_FUSES_NORM_POOL = 1,  // batch norm with the max pooling that follows it (op_norm.h)
-    LS_ROUNDS_GRADIENTS = 2, // in 16-bit storage, convolutions' weight gradients in GRAD_ROUNDED (op_conv.h)
-    LS_FUSES_BIAS = 4        // a bias in max pooling (op_pool.h), a relu behind a linear layer's bias (op_linear.h)
+    LS_FUSES_NORM_POOL = 1,      // batch norm with the max pooling that follows it (op_norm.h)
+    LS_ROUNDS_GRADIENTS = 2,     // in 16-bit storage, convolutions' weight gradients in GRAD_ROUNDED (op_conv.h)
+    LS_FUSES_BIAS = 4,           // a bias in max pooling (op_pool.h), a relu behind a linear layer's bias (op_linear.h)
+    LS_FUSES_RELU_ADD = 8,       // batch norm and relu with the add that follows them (op_norm.h, adds_last)
+    LS_FUSES_CONCAT_ADD = 16,    // two gradients of a concatenation in the copies of its backward pass (op_channels.h)
+    LS_FUSES_NORM_POOL_2X2 = 32, // LS_FUSES_NORM_POOL with windows of 2x2 side by side alone, of maps of even sides
+    LS_FUSES_SCALE = 64,         // a factor of the logits in the loss (op_loss.h)
+    LS_FUSES_HEAD = 128          // global pooling, a linear layer of few outputs and the loss (op_loss.h)
 } ls_fusion;
 
 struct ls_device { // what every device's own struct begins with
@@ -217,6 +224,8 @@ ls_op_family ls_op_family_of(ls_op op);
 ls_dtype ls_op_storage(const ls_op_desc *desc);                            // LS_F32 for operators of fp32 alone
 size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements); // dst_elements: as laid out by the device
 
+// What an operator's time grows with: floating-point operations of convolutions and products, elements of windows, elements.
+double ls_op_work(const ls_op_desc *desc);
 // Floating-point operations of one run (2 for a multiply-add; convolutions
 // as direct convolution, padding included, bias not).
 double ls_op_flops(const ls_op_desc *desc);

@@ -4,8 +4,9 @@
 //   spread (the transpose of that)
 //     dst[n, to + c, y*stride, x*stride] = src[n, from + c, y, x], and 0 between
 //   the other channels of dst are 0; with keep they stay as they are
+//   two_sources: src + src2 in place of src (devices with LS_FUSES_CONCAT_ADD)
 // Shapes  src (N,C,H,W), dst (N,K,P,Q), P = (H - 1)/stride + 1 (floor); with spread H = (P - 1)/stride + 1
-// Types   both in storage; values are copied as they are. src and dst do not overlap.
+// Types   all in storage; values are copied as they are, a sum is rounded once. Sources and dst do not overlap.
 // Source  He et al. 2015 (arXiv 1512.03385), option A of shortcuts; torch.cat
 #ifndef LS_DEVICE_OP_CHANNELS_H
 #define LS_DEVICE_OP_CHANNELS_H
@@ -19,9 +20,10 @@ typedef struct {
     int spread;
     int keep; // not with spread
     ls_dtype storage;
+    int two_sources;
 } ls_channels_attr;
 
-enum { LS_COPY_CHANNELS_SRC, LS_COPY_CHANNELS_DST, LS_COPY_CHANNELS_ARGS };
+enum { LS_COPY_CHANNELS_SRC, LS_COPY_CHANNELS_DST, LS_COPY_CHANNELS_SRC2, LS_COPY_CHANNELS_ARGS };
 
 // The side with fewer pixels: those that are copied.
 static inline ls_nchw ls_channels_copied(const ls_channels_attr *attr) {

@@ -104,6 +104,8 @@ static ls_status check_norm(const ls_op_desc *desc) {
     }
     if (a->activation == LS_ACTIVATION_GELU && a->residual)
         return FAIL(desc, "%s", "a fused gelu goes without residual");
+    if (a->adds_last && (!a->residual || a->activation != LS_ACTIVATION_RELU || a->pool_kernel))
+        return FAIL(desc, "%s", "what is added last is a residual, behind a relu and without pooling");
     return a->pool_kernel ? check_norm_pool(desc) : LS_SUCCESS;
 }
 
@@ -225,6 +227,19 @@ static ls_status check_resize(const ls_op_desc *desc) {
         shape_text(dst, a->dst));
 }
 
+static ls_status check_head(const ls_op_desc *desc) {
+    const ls_loss_attr *a = &desc->attr.loss;
+    char src[SHAPE_BYTES];
+    LS_TRY(check_shape(desc, "src", a->src));
+    if (a->training && a->src.n == a->logits.n && ls_head_fits(a->src, a->logits.c)) return LS_SUCCESS;
+    return FAIL(desc,
+        "src is %s for %d logits of %d samples%s; a head is of training, with at most %d classes, %d channels, %d "
+        "weights "
+        "and %d elements a sample",
+        shape_text(src, a->src), a->logits.c, a->logits.n, a->training ? "" : " in evaluation", LS_HEAD_CLASSES,
+        LS_HEAD_CHANNELS, LS_HEAD_WEIGHTS, LS_HEAD_MAP);
+}
+
 static ls_status check_loss(const ls_op_desc *desc) {
     const ls_loss_attr *a = &desc->attr.loss;
     char shape[SHAPE_BYTES];
@@ -237,6 +252,8 @@ static ls_status check_loss(const ls_op_desc *desc) {
     if (!(a->smoothing >= 0 && a->smoothing <= 1)) {
         return FAIL(desc, "label smoothing is %g; 0 to 1", (double)a->smoothing);
     }
+    if (!isfinite(a->scale)) return FAIL(desc, "the logits' scale is %g", (double)a->scale);
+    if (desc->op == LS_OP_HEAD) LS_TRY(check_head(desc));
     return LS_SUCCESS;
 }
 
@@ -249,16 +266,13 @@ static ls_status check_flat(const ls_op_desc *desc) {
         (a->fraction_bits < 0 || a->fraction_bits > 62 - LS_FIXED_RANK_BITS)) {
         return FAIL(desc, "%d fraction bits; 0 to %d", a->fraction_bits, 62 - LS_FIXED_RANK_BITS);
     }
-    if (desc->op == LS_OP_GRAD_STATS && a->slot < 0) return FAIL(desc, "slot %d; at least 0", a->slot);
-    if (desc->op == LS_OP_RUNNING_STATS && !(a->share >= 0 && a->share <= 1)) {
-        return FAIL(desc, "share of the new value is %g; 0 to 1", (double)a->share);
-    }
     return LS_SUCCESS;
 }
 
 static ls_status check_step_control(const ls_op_desc *desc) {
     const ls_step_control_attr *a = &desc->attr.step_control;
-    if (a->slots < 0) return FAIL(desc, "%d partials; at least 0", a->slots);
+    if (a->count < 1) return FAIL(desc, "%lld elements; at least 1", (long long)a->count);
+    LS_TRY(check_storage(desc, a->storage));
     if (a->records < 0) return FAIL(desc, "%d records; at least 0", a->records);
     if (!(a->clip_norm >= 0)) return FAIL(desc, "clip_norm is %g; at least 0", (double)a->clip_norm);
     if (!a->dynamic) return LS_SUCCESS;
@@ -278,15 +292,19 @@ static ls_status check_optimizer(const ls_op_desc *desc) {
     if (a->count < 1) return FAIL(desc, "%lld elements; at least 1", (long long)a->count);
     int64_t covered = 0;
     for (int s = 0; s < a->segment_count; s++) {
-        int64_t count = a->segments[s].count;
+        const int64_t count = a->segments[s].count;
+        const int moves = a->segments[s].rate == LS_SEGMENT_STATISTICS;
         if (count < 1 || (s + 1 < a->segment_count && count % LS_SEGMENT_ELEMENTS))
             return FAIL(desc, "segment %d has %lld elements; a multiple of %d is wanted, but for the last", s,
                 (long long)count, LS_SEGMENT_ELEMENTS);
         covered += count;
-        if (a->segments[s].rate < LS_SEGMENT_IDLE || a->segments[s].rate >= LS_RATES_MAX)
-            return FAIL(
-                desc, "segment %d has rate %d; %d to %d", s, a->segments[s].rate, LS_SEGMENT_IDLE, LS_RATES_MAX - 1);
-        if (!(a->segments[s].momentum >= 0 && a->segments[s].momentum < 1))
+        if (a->segments[s].rate < LS_SEGMENT_STATISTICS || a->segments[s].rate >= LS_RATES_MAX)
+            return FAIL(desc, "segment %d has rate %d; %d to %d", s, a->segments[s].rate, LS_SEGMENT_STATISTICS,
+                LS_RATES_MAX - 1);
+        if (moves && desc->op == LS_OP_MUON) return FAIL(desc, "segment %d is of statistics, no tensor", s);
+        if (moves && !(a->segments[s].momentum >= 0 && a->segments[s].momentum <= 1))
+            return FAIL(desc, "momentum of statistics is %g; 0 to 1", (double)a->segments[s].momentum);
+        if (!moves && !(a->segments[s].momentum >= 0 && a->segments[s].momentum < 1))
             return FAIL(desc, "momentum is %g; at least 0 and below 1", (double)a->segments[s].momentum);
     }
     if (covered != a->count)
@@ -350,8 +368,13 @@ static double group_norm_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(desc->attr.group_norm.shape);
 }
 
+// A head counts its operations by itself.
 static double loss_work(const ls_op_desc *desc) {
-    return (double)ls_nchw_count(desc->attr.loss.logits);
+    enum { OF_A_LOGIT = 5 };
+    const ls_loss_attr *a = &desc->attr.loss;
+    const double logits = (double)ls_nchw_count(a->logits);
+    if (desc->op == LS_OP_LOSS) return logits;
+    return logits * (4.0 * a->src.c + OF_A_LOGIT) + 2 * (double)ls_nchw_count(a->src);
 }
 
 static double flat_work(const ls_op_desc *desc) {
@@ -359,7 +382,7 @@ static double flat_work(const ls_op_desc *desc) {
 }
 
 static double step_control_work(const ls_op_desc *desc) {
-    return (double)desc->attr.step_control.slots;
+    return (double)desc->attr.step_control.count;
 }
 
 // Muon counts the operations of its products by itself.
@@ -426,8 +449,12 @@ ls_dtype ls_op_storage(const ls_op_desc *desc) {
     return at ? *(const ls_dtype *)(const void *)((const char *)desc + at) : LS_F32;
 }
 
+double ls_op_work(const ls_op_desc *desc) {
+    return families[ls_op_family_of(desc->op)].work(desc);
+}
+
 double ls_op_flops(const ls_op_desc *desc) {
-    return families[ls_op_family_of(desc->op)].work(desc) * operators[desc->op].flops;
+    return ls_op_work(desc) * operators[desc->op].flops;
 }
 
 size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements) {

@@ -4,11 +4,12 @@
 //   backward data    grad_src = gradient with respect to src (overwrites)
 //   backward weight  grad_weight += ..., grad_bias += ..., fp32
 // Shapes  src (N,C,H,W); weight (O,C,H,W), which is PyTorch's (O, C*H*W); bias (O); dst (N,O,1,1)
-// Types   src, dst, their gradients and weight: storage; bias, grad_weight, grad_bias: fp32
+// Types   src, dst, their gradients, weight and bias: storage; grad_weight, grad_bias: fp32
 #ifndef LS_DEVICE_OP_LINEAR_H
 #define LS_DEVICE_OP_LINEAR_H
 
 #include "device/op_conv.h"
+#include "device/op_loss.h"
 
 typedef struct {
     ls_nchw src;
@@ -18,6 +19,11 @@ typedef struct {
     ls_dtype storage;
     int relu; // forward
 } ls_linear_attr;
+
+// A layer that a head may have (op_loss.h): its weight gradient, bias and all, is one launch of a GPU.
+static inline int ls_linear_is_small(const ls_linear_attr *a) {
+    return a->src.h * a->src.w == 1 && !a->bias_only && ls_head_fits(a->src, a->out_features);
+}
 
 // The arguments are those of a convolution, so what lowers or runs one does the other.
 enum {

@@ -1,14 +1,15 @@
-// op_loss.h - softmax cross-entropy of the logits, and its gradient.
-//   p = softmax(logits[n]);  target t[k] = (1 - smoothing) * ((1 - m) * [k == label] + m * [k == partner]) + smoothing / K
+// op_loss.h - softmax cross-entropy of the logits, and its gradient; the head of a network: what makes the logits, too.
+// Loss
+//   p = softmax(z), z = logits[n], times `scale` where that is not 0 (devices with LS_FUSES_SCALE);  target t[k] = (1 - smoothing) * ((1 - m) * [k == label] + m * [k == partner]) + smoothing / K
 //     m = mix[n] / 65536 with `mixed`, else 0; partner: the label of sample N-1-n
 //     with `weighted` times weights[k]
 //   loss[n] = -sum_k t[k] * log p[k]      (torch.nn.CrossEntropyLoss(weight, label_smoothing), summed, not averaged)
-//   grad_logits[n,k] = (p[k] * sum_j t[j] - t[k]) * LS_GRADIENT_SCALE  for n < micro.count, else 0 (the mean over the
-//     window comes later); without weights the targets' sum is 1
+//   grad_logits[n,k] = (p[k] * sum_j t[j] - t[k]) * LS_GRADIENT_SCALE (* scale)  for n < micro.count, else 0 (the mean
+//     over the window comes later); without weights the targets' sum is 1
 //     Where loss[n] is not finite all of grad_logits[n] is NaN, also where the formula gives numbers (log p of the
 //     label is -inf): so that no rank applies an update whose loss is not finite.
 //   result.loss_sum += sum of loss[n] over n < count
-//   result.correct  += argmax == label (the lowest index wins a tie)
+//   result.correct  += argmax of z == label (the lowest index wins a tie)
 //   result.count    += count
 //   result.bad      += loss[n] is not finite
 //   Labels of samples from count on are not read, but as partners.
@@ -18,10 +19,19 @@
 //         state: one ls_train_state (loss_scale is read); result: one ls_micro_result, accumulated;
 //         grad_logits (N,K,1,1) activation, absent when training = 0
 // Types   logits, grad_logits: storage; exponentials and sums fp32 (ref: double); loss_sum double, in an order that n decides
+// Head (training, devices with LS_FUSES_HEAD): global pooling, a linear layer and the loss, and the gradient of all three.
+//   pooled[n,c]    = mean, with max_pool maximum, of src[n,c] (the first of equals, op_pool.h), rounded to storage
+//   logits[n,k]    = bias[k] + sum_c pooled[n,c] * weight[k,c]; the loss takes them before they are rounded
+//   grad_pooled[n,c] = sum_k grad_logits[n,k] * weight[k,c], of gradients before they are rounded
+//   grad_src       = an equal share of grad_pooled for each pixel, or all of it for the maximum (overwrites)
+// Shapes  those above, and: src (N,C,H,W), any that ls_head_fits; weight (K,C,1,1); bias (K), absent without has_bias;
+//         pooled (N,C,1,1), absent where H = W = 1: src is pooled then; grad_src as src. Logits are written
+// Types   all in storage
 #ifndef LS_DEVICE_OP_LOSS_H
 #define LS_DEVICE_OP_LOSS_H
 
 #include "base/augmentation.h"
+#include "base/shape.h"
 
 typedef struct {
     ls_nchw logits; // (N,K,1,1)
@@ -31,7 +41,18 @@ typedef struct {
     int mixed;     // pictures and targets are mixed with those of partners (op_augment.h)
     int weighted;  // targets are multiplied by the weights of their classes
     float mean_of; // of LS_GRADIENT_SCALE (op_update.h)
+    float scale;   // of the logits; 0: none
+    ls_nchw src;   // head: what is pooled, (N,C,H,W)
+    int max_pool;  // head: the maximum, else the mean
+    int has_bias;  // head
 } ls_loss_attr;
+
+// A sample's map, pooled channels and logits are one block's work: few classes, and weights that each block reads from a cache.
+enum { LS_HEAD_CLASSES = 32, LS_HEAD_CHANNELS = 1024, LS_HEAD_WEIGHTS = 1 << 14, LS_HEAD_MAP = 1 << 16 };
+static inline int ls_head_fits(ls_nchw src, int classes) {
+    return classes <= LS_HEAD_CLASSES && src.c <= LS_HEAD_CHANNELS && classes * src.c <= LS_HEAD_WEIGHTS &&
+           (int64_t)src.c * src.h * src.w <= LS_HEAD_MAP;
+}
 
 typedef struct {       // host -> device with every micro-batch
     int32_t count;     // samples that are real; the rest of the batch is ignored
@@ -55,5 +76,7 @@ enum {
     LS_LOSS_WEIGHTS,
     LS_LOSS_ARGS
 };
+// The head's: the loss's, and
+enum { LS_HEAD_SRC = LS_LOSS_ARGS, LS_HEAD_WEIGHT, LS_HEAD_BIAS, LS_HEAD_POOLED, LS_HEAD_GRAD_SRC, LS_HEAD_ARGS };
 
 #endif

@@ -2,6 +2,7 @@
 //   forward    m[c] = mean, v[c] = biased variance of src over n,h,w (count = N*H*W);  r[c] = 1/sqrt(v + eps)
 //              y = (src - m) * r * gamma + beta
 //              residual: y += residual;  relu: y = max(y, 0);  gelu: y = gelu(y) (op_elementwise.h; without residual)
+//              adds_last: y += residual behind the relu instead of before it
 //              dst = y
 //              saved[0][c] = m, saved[1][c] = r
 //              sum_mean[c] += m;  sum_var[c] += v * count/(count-1)  (statistics of this micro-batch, for the running
@@ -10,9 +11,12 @@
 //   backward   g = grad_dst (+ grad_dst2);  relu: g = 0 where dst <= 0;  grad_residual = g
 //              gelu: g *= gelu'(y), y = (src - m) * r * gamma + beta computed again, so that y need not be stored
 //              relu, where no residual was added and BETA is there: a device may take g = 0 where that y <= 0 instead of
-//              reading dst (the two differ only where a positive y rounds to 0 in storage)
+//              reading dst (the two differ only where a positive y rounds to 0 in storage), and must where there is no dst
 //              grad_beta += sum g;  grad_gamma += sum g * xhat, xhat = (src - m) * r
 //              grad_src = gamma * r * (g - sum(g)/count - xhat * sum(g*xhat)/count)
+//
+// adds_last goes forward, with a residual and relu, without pooling, where the device's table has LS_FUSES_RELU_ADD. Backward is that of
+// relu alone: what the residual's gradient is, the caller has as GRAD_DST; and with BETA, without DST, as the forward DST is not the relu's.
 //
 // With pool_kernel > 0 (where the device's table has LS_FUSES_NORM_POOL; relu is required) a max pooling follows: dst,
 // grad_dst and grad_dst2 have the pooled shape, the activation itself is never stored, and index has of each window
@@ -38,7 +42,7 @@
 //         right behind the first; its padding is the device's own business
 //         sums double[2][C] likewise, its padding 0, and behind it one more, the count
 //         backward: GRAD_GAMMA, GRAD_BETA: either may be absent, which is then not computed; DST is read only with relu, BETA
-//         only with gelu and perhaps with relu, where it may be absent, GRAD_DST2 only with two_grads, GRAD_RESIDUAL is
+//         only with gelu and perhaps with relu, where either (but not both) may be absent, GRAD_DST2 only with two_grads, GRAD_RESIDUAL is
 //         written only with residual: absent otherwise. No argument overlaps another.
 // Types   arithmetic fp32 (ref: double); saved, and sum_* and grad_* before adding, are rounded to fp32
 // Errors  LS_USAGE count == 1 in training: the variance is undefined (describe); of one rank's part, too, as a rank
@@ -56,6 +60,7 @@ typedef struct {
     float eps;
     ls_activation activation;               // after the (optional) addition
     int residual;                           // forward, inference: RESIDUAL is read; backward: GRAD_RESIDUAL is written
+    int adds_last;                          // forward, inference: the residual is added after the activation
     int two_grads;                          // backward: GRAD_DST2 is added to GRAD_DST
     int pool_kernel, pool_stride, pool_pad; // 0, 0, 0: no pooling; the window has at most 254 elements
     ls_nchw pooled;                         // shape of dst with pooling

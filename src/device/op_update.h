@@ -13,18 +13,15 @@
 //                    flag depends neither on the order nor on who adds: a window of up to 2^LS_FIXED_RANK_BITS
 //                    micro-batches (over all ranks) cannot overflow
 //   FROM_FIXED_POINT grad[i] = fixed[i] / 2^fraction_bits * LS_GRADIENT_SCALE, computed in double, rounded once to fp32
-//   GRAD_STATS       partial[0] = sum of grad[i]^2 in double,
-//                    partial[1] = number of elements not finite,
-//                    partial[2] = number in the store (first + i) of the last of them, or -1;
-//                    summed in an order that depends on count only; overwrites partials[slot]. With elements not
-//                    finite, partial[0] means nothing
-//   STEP_CONTROL     the decision of this update, one thread: from all partials and ls_update_input; in double, stored
-//                    as fp32. Once halted, an update changes nothing but skip = 1: the host may look at the state some
-//                    updates later and finds the one that ended the run. Sets state.skip, lr and renormalise = the window's, multiplier,
-//                    grad_norm (before clipping; means nothing when skip), and clears bad_gradient. The loss scale
-//                    moves last: multiplier uses the one of this update
+//   STEP_CONTROL     where storage is 16 bits, WIDEN first. Then, of the whole gradient, in double, in an order that count alone
+//                    decides: the sum of grad[i]^2, how many elements are not finite, and the last of them. Then the decision of
+//                    this update, from these and ls_update_input; in double, stored as fp32. Once halted, an update changes
+//                    nothing but skip = 1: the host may look at the state some updates later and finds the one that ended the
+//                    run. Sets state.skip, lr, renormalise and micro_batches = the window's, multiplier, grad_norm (before
+//                    clipping; means nothing when skip), and clears bad_gradient. The loss scale moves last: multiplier uses
+//                    the one of this update
 //                      skip        = any element not finite, or bad_gradient
-//                      bad_element = the highest of bad_gradient - 1 and all partials
+//                      bad_element = bad_gradient - 1, or the last element that is not finite where that is higher
 //                      halted      = skip, and: not dynamic, or skipped_in_row >= max_skips, or skipped_in_row > 1 with
 //                                    the loss scale at the minimum even before it moved
 //                      multiplier  = 1/(LS_GRADIENT_SCALE * samples), samples as a double (1 for a summed loss)
@@ -60,7 +57,10 @@
 //                    At a rate of 0 weights stay as they are. Nothing is read or written of a segment without a rate;
 //                    copy[i] = w in 16 bits where the working copy is a 16-bit one.
 //                    No MOMENTUM argument is absent, even at momentum 0; COPY is absent when storage is LS_F32
-//   RUNNING_STATS    nothing when skip; running[i] = (1-share)*running[i] + share*sum[i]/micro_batches
+//                    A segment of running statistics (LS_SEGMENT_STATISTICS; of MUON there is none) has their sums over
+//                    micro-batches in grad, and nothing among what is kept and in copy; nothing when skip, or where
+//                    state.micro_batches is 0:
+//                      w = (1-momentum)*w + momentum*grad/micro_batches
 //   AVERAGE          nothing when halted; a = window.average_decay;  average[i] = a*average[i] + (1-a)*weight[i], which is
 //                    weight[i] at a = 0 and average[i] at a = 1;  with write_back weight[i] = average[i]
 //   CAST             dst[i] = src[i], fp32 -> storage, rounded to nearest even
@@ -72,10 +72,10 @@
 #include "base/shape.h"
 
 enum {
-    LS_RATES_MAX = 8,     // learning rates of an update that differ by more than a factor
-    LS_SEGMENT_IDLE = -1, // its rate: another optimizer's
+    LS_RATES_MAX = 8,           // learning rates of an update that differ by more than a factor
+    LS_SEGMENT_IDLE = -1,       // its rate: another optimizer's
+    LS_SEGMENT_STATISTICS = -2, // its rate: running statistics
     LS_SEGMENT_ELEMENTS = 16,
-    LS_PARTIALS = 3,
     LS_FIXED_RANK_BITS = 12, // up to 4096 micro-batches of a window can be added without overflow
     LS_RECORD_BYTES = 128,   // every control record begins on a line of its own
     LS_REPORT_BYTES = 3 * LS_RECORD_BYTES
@@ -106,6 +106,7 @@ typedef struct {      // lives on the device, part of every checkpoint
     int32_t skip;
     float lr[LS_RATES_MAX], multiplier, grad_norm;
     int32_t renormalise;
+    float micro_batches;
     int32_t bad_gradient; // set by TO_FIXED_POINT, cleared by STEP_CONTROL
     int32_t halted;
     int32_t record;      // of the rings of windows and reports: this update's
@@ -117,16 +118,15 @@ typedef struct {
     int fraction_bits; // TO_FIXED_POINT, FROM_FIXED_POINT
     int unscaled;      // TO_ and FROM_FIXED_POINT: the scale is taken as 1 (batch norm's statistics are not scaled)
     float mean_of;     // TO_ and FROM_FIXED_POINT: of LS_GRADIENT_SCALE
-    int slot;          // GRAD_STATS
-    int64_t first;     // TO_FIXED_POINT, GRAD_STATS: number in the store of element 0
+    int64_t first;     // TO_FIXED_POINT: number in the store of element 0
     int write_back;    // AVERAGE
-    float share;       // RUNNING_STATS: weight of the new value (PyTorch's momentum)
     ls_dtype storage;  // CAST, CAST_TO_F32, WIDEN
 } ls_flat_attr;
 
 typedef struct {
-    int slots;     // partials to sum
-    float mean_of; // of LS_GRADIENT_SCALE
+    int64_t count;    // elements
+    ls_dtype storage; // of ROUNDED; LS_F32: it is absent
+    float mean_of;    // of LS_GRADIENT_SCALE
     float clip_norm;
     int dynamic; // the loss scale moves
     float growth, backoff, minimum, maximum;
@@ -138,8 +138,8 @@ typedef struct {
 typedef struct {   // neighbours in the store that share their constants
     int64_t count; // elements: a multiple of LS_SEGMENT_ELEMENTS, but for the last segment
     float lr_factor, decay;
-    float momentum;              // SGD, LARS, MUON
-    int rate;                    // index of ls_train_state.lr; LS_SEGMENT_IDLE: the step passes over it
+    float momentum; // SGD, LARS, MUON; statistics: share of the new value, as PyTorch calls it
+    int rate;       // index of ls_train_state.lr; LS_SEGMENT_IDLE: the step passes over it; or ..._STATISTICS
     const ls_param_shape *shape; // MUON, LARS: of the segment's one tensor
 } ls_step_segment;
 
@@ -158,7 +158,6 @@ typedef struct {
 
 enum { LS_TO_FIXED_POINT_GRAD, LS_TO_FIXED_POINT_STATE, LS_TO_FIXED_POINT_FIXED, LS_TO_FIXED_POINT_ARGS };
 enum { LS_FROM_FIXED_POINT_FIXED, LS_FROM_FIXED_POINT_STATE, LS_FROM_FIXED_POINT_GRAD, LS_FROM_FIXED_POINT_ARGS };
-enum { LS_GRAD_STATS_GRAD, LS_GRAD_STATS_PARTIALS, LS_GRAD_STATS_ARGS }; // partials: double[slots][LS_PARTIALS]
 // windows, reports: host memory that the device reads and writes (LS_MEMORY_PINNED), LS_RECORD_BYTES and LS_REPORT_BYTES each
 enum {
     LS_UPDATE_BEGIN_WINDOWS,
@@ -170,9 +169,10 @@ enum {
 };
 enum {
     LS_STEP_CONTROL_WINDOW,
-    LS_STEP_CONTROL_PARTIALS,
+    LS_STEP_CONTROL_GRAD,
     LS_STEP_CONTROL_STATE,
     LS_STEP_CONTROL_REPORTS,
+    LS_STEP_CONTROL_ROUNDED,
     LS_STEP_CONTROL_ARGS
 };
 // Every optimizer has these, between the gradient and the weight as many tensors as it keeps from update to update.
@@ -190,13 +190,6 @@ enum {
 enum { LS_LION_STATE, LS_LION_GRAD, LS_LION_MOMENTUM, LS_LION_WEIGHT, LS_LION_COPY, LS_LION_ARGS };
 enum { LS_LARS_STATE, LS_LARS_GRAD, LS_LARS_MOMENTUM, LS_LARS_WEIGHT, LS_LARS_COPY, LS_LARS_ARGS };
 enum { LS_MUON_STATE, LS_MUON_GRAD, LS_MUON_MOMENTUM, LS_MUON_WEIGHT, LS_MUON_COPY, LS_MUON_ARGS };
-enum {
-    LS_RUNNING_STATS_WINDOW,
-    LS_RUNNING_STATS_STATE,
-    LS_RUNNING_STATS_SUM,
-    LS_RUNNING_STATS_RUNNING,
-    LS_RUNNING_STATS_ARGS
-};
 enum { LS_AVERAGE_WINDOW, LS_AVERAGE_STATE, LS_AVERAGE_AVERAGE, LS_AVERAGE_WEIGHT, LS_AVERAGE_ARGS };
 enum { LS_CAST_SRC, LS_CAST_DST, LS_CAST_ARGS };
 enum { LS_CAST_TO_F32_SRC, LS_CAST_TO_F32_DST, LS_CAST_TO_F32_ARGS };

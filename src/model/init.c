@@ -1,7 +1,7 @@
 // init.c - initial values, a pure function of (seed, parameter's index, element): the same on every rank and device.
 #include <math.h>
 #include <string.h>
-#include "base/philox.h"
+#include "base/philox_core.h"
 #include "base/portable_math.h"
 #include "model/layer.h"
 
@@ -31,7 +31,7 @@ static void sine_and_cosine(double turn, double *sine, double *cosine) {
 
 // 2u - 1 is exact (u has 24 bits), so an element is rounded once: other implementations get the same bits.
 static float uniform(uint32_t word, float bound) {
-    return (2.0f * ls_unit_float(word) - 1.0f) * bound;
+    return (2.0f * ls_philox_core_unit(word) - 1.0f) * bound;
 }
 
 static void normal_pair(const uint32_t words[2], double deviation, float pair[2]) {
@@ -43,12 +43,13 @@ static void normal_pair(const uint32_t words[2], double deviation, float pair[2]
 }
 
 static void fill_random(const ls_param *param, int index, uint64_t seed, int64_t count, float *values) {
+    const double value = param->init_value;
+    const int is_normal = param->init == LS_INIT_HE_NORMAL;
     for (int64_t i = 0; i < count; i += 4) { // a block has four words
-        const ls_philox_block block = ls_random_block(seed, LS_PURPOSE_INIT, (uint32_t)index, 0, (uint64_t)i / 4);
+        const ls_philox_block block = ls_philox_core_block(seed, LS_PURPOSE_INIT, (uint32_t)index, 0, (uint64_t)i / 4);
         float four[4];
-        for (int k = 0; k < 4; k++) four[k] = uniform(block.v[k], (float)param->init_value);
-        for (int k = 0; k < 4 && param->init == LS_INIT_HE_NORMAL; k += 2)
-            normal_pair(&block.v[k], param->init_value, &four[k]);
+        for (int k = 0; k < 4; k++) four[k] = uniform(block.v[k], (float)value);
+        for (int k = 0; k < 4 && is_normal; k += 2) normal_pair(&block.v[k], value, &four[k]);
         for (int64_t k = i; k < count && k < i + 4; k++) values[k] = four[k - i];
     }
 }

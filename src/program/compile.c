@@ -133,27 +133,41 @@ static int window_fits(const ls_layer *pool) {
            a->kernel.h * a->kernel.w < LS_POOL_NONE_U8;
 }
 
-// batchnorm2d at l takes in the add that reads it, where the other operand is there already, a relu after that, and a
-// max pooling after the relu, where the device can; or a gelu.
+// Whether the device can: windows of 2x2 side by side that cover the map, or any.
+static int norm_takes_pool(const ls_builder *b, const ls_layer *norm, const ls_layer *pool) {
+    const ls_layer_pool *a = &pool->attr.maxpool2d;
+    if (!window_fits(pool)) return 0;
+    if (b->device->api->fusions & LS_FUSES_NORM_POOL) return 1;
+    return b->device->api->fusions & LS_FUSES_NORM_POOL_2X2 && a->kernel.h == 2 && a->stride.h == 2 &&
+           a->padding.h == 0 && norm->out.h % 2 == 0 && norm->out.w % 2 == 0;
+}
+
+// The add that reads `last` alone becomes the residual of batchnorm2d at l, where the other operand is there already.
+static int takes_add(ls_builder *b, int l, int last, ls_node *node) {
+    const ls_layer *layers = b->graph->layers;
+    const int add = only_reader(b, last, LS_LAYER_ADD);
+    if (add < 0) return 0;
+    const int other = layers[add].inputs[0] == last ? layers[add].inputs[1] : layers[add].inputs[0];
+    if (other == last || anchor(b, other) >= l) return 0;
+    node->residual = 1;
+    node->input[node->input_count++] = other < 0 ? 0 : b->value_of[other];
+    b->absorbed_by[add] = l;
+    return 1;
+}
+
+// batchnorm2d at l takes in the add that reads it, a relu after that, and after the relu a max pooling or, where there was none
+// before it, an add, where the device can; or a gelu.
 static void fuse_norm(ls_builder *b, int l, ls_node *node) {
     const ls_layer *layers = b->graph->layers;
-    int last = l;
-    int add = only_reader(b, last, LS_LAYER_ADD);
-    if (add >= 0) {
-        int other = layers[add].inputs[0] == l ? layers[add].inputs[1] : layers[add].inputs[0];
-        if (other != l && anchor(b, other) < l) {
-            node->residual = 1;
-            node->input[node->input_count++] = other < 0 ? 0 : b->value_of[other];
-            b->absorbed_by[add] = l;
-            last = add;
-        }
-    }
+    const int last = takes_add(b, l, l, node) ? only_reader(b, l, LS_LAYER_ADD) : l;
     int relu = only_reader(b, last, LS_LAYER_RELU);
     if (relu >= 0) {
         node->activation = LS_ACTIVATION_RELU;
         b->absorbed_by[relu] = l;
-        int pool = b->device->api->fusions & LS_FUSES_NORM_POOL ? only_reader(b, relu, LS_LAYER_MAXPOOL2D) : -1;
-        if (pool >= 0 && window_fits(&layers[pool])) {
+        if (b->device->api->fusions & LS_FUSES_RELU_ADD && !node->residual)
+            node->adds_last = takes_add(b, l, relu, node);
+        int pool = only_reader(b, relu, LS_LAYER_MAXPOOL2D);
+        if (pool >= 0 && norm_takes_pool(b, &layers[l], &layers[pool])) {
             node->pool = &layers[pool];
             b->absorbed_by[pool] = l;
         }
@@ -199,7 +213,7 @@ static void add_layer(ls_builder *b, int l) {
     }
     int input = value_of_input(b, layer->inputs[0]);
     int vanishes = layer->kind == LS_LAYER_FLATTEN || (layer->kind == LS_LAYER_DROPOUT && !b->options->training) ||
-                   (layer->kind == LS_LAYER_RELU && joins_pooling(b, l));
+                   (layer->kind == LS_LAYER_RELU && joins_pooling(b, l)) || ls_builder_joins_loss(b, l);
     if (vanishes) {
         b->value_of[l] = input;
         return;
@@ -274,36 +288,6 @@ static ls_status emit_resize(ls_builder *b) {
     return ls_builder_emit(b, &desc, refs, LS_RESIZE_ARGS);
 }
 
-static ls_status emit_loss(ls_builder *b) {
-    ls_value *logits = &b->values[b->value_of[b->graph->layer_count - 1]];
-    b->program->logits = logits->ref;
-    b->program->logits_shape = logits->shape;
-    ls_op_desc desc = { .op = LS_OP_LOSS,
-        .layer = "loss",
-        .attr.loss = { .logits = logits->shape,
-            .smoothing = b->options->training ? b->options->label_smoothing : 0.0f,
-            .training = b->options->training,
-            .storage = b->store->storage,
-            .mixed = ls_augment_mixes(&b->options->augmentation),
-            .weighted = b->options->training && b->options->weighted,
-            .mean_of = b->options->training ? b->options->mean_of : 0 } };
-    ls_ref grad = { 0 };
-    if (b->options->training) LS_TRY(ls_builder_activation(b, "loss gradient", logits->shape, &grad));
-    ls_ref refs[LS_LOSS_ARGS] = {
-        [LS_LOSS_LOGITS] = logits->ref,
-        [LS_LOSS_LABELS] = ls_ref_input(LS_INPUT_LABELS),
-        [LS_LOSS_MICRO] = ls_ref_input(LS_INPUT_MICRO),
-        [LS_LOSS_STATE] = ls_ref_input(LS_INPUT_STATE),
-        [LS_LOSS_RESULT] = ls_ref_input(LS_INPUT_RESULT),
-        [LS_LOSS_GRAD_LOGITS] = grad,
-        [LS_LOSS_SAMPLE] = desc.attr.loss.mixed ? ls_ref_input(LS_INPUT_AUGMENT) : (ls_ref){ 0 },
-        [LS_LOSS_WEIGHTS] = desc.attr.loss.weighted ? ls_ref_input(LS_INPUT_CLASS_WEIGHTS) : (ls_ref){ 0 },
-    };
-    LS_TRY(ls_builder_emit(b, &desc, refs, LS_LOSS_ARGS));
-    if (b->options->training) LS_TRY(ls_builder_give_grad(b, b->value_of[b->graph->layer_count - 1], grad));
-    return LS_SUCCESS;
-}
-
 void ls_builder_completes(ls_builder *b, const ls_node *node) {
     b->completed += trained_params(b, node->layer);
     if (!b->measuring) b->program->instructions[b->program->count - 1].completes = b->completed;
@@ -355,7 +339,7 @@ ls_status ls_builder_emit_program(ls_builder *b) {
         ls_node *node = &b->nodes[n];
         LS_TRY(ls_lowerings[node->layer->kind].forward(b, node));
     }
-    LS_TRY(emit_loss(b));
+    LS_TRY(ls_builder_emit_loss(b));
     if (b->options->training) LS_TRY(emit_backward(b));
     ls_buffer_planner_fix(b->program->planner);
     b->program->activation_bytes = ls_buffer_planner_bytes(b->program->planner);
@@ -366,6 +350,7 @@ static ls_status build(ls_builder *b, int with_plans) {
     make_nodes(b);
     b->measuring = 1;
     LS_TRY(ls_builder_emit_program(b));
+    if (ls_builder_find_head(b)) LS_TRY(ls_builder_emit_program(b));
     b->program->all_kept_bytes = b->program->activation_bytes;
     if (b->options->training && b->options->recompute) LS_TRY(ls_builder_choose_blocks(b));
     b->program->blocks = b->block_count;

@@ -2,8 +2,11 @@
 // adds the backward pass, places activations by lifetime.
 //
 // Fusions: batchnorm2d (+ add of an earlier value) (+ relu), or batchnorm2d + gelu, becomes one batch norm operator;
-// relu before max pooling joins it; where the device can (LS_FUSES_NORM_POOL), max pooling joins batch norm with relu, and
+// relu before max pooling joins it; where the device can (LS_FUSES_NORM_POOL, or _2X2), max pooling joins batch norm with relu,
+// (LS_FUSES_RELU_ADD) so does an add of an earlier value, and
 // (LS_FUSES_BIAS) max pooling adds the convolution's bias, a relu joins the linear layer with a bias before it;
+// in training the loss multiplies by the factor of a scale that is the last layer (LS_FUSES_SCALE), and takes in the linear
+// layer before it and a global pooling before that (LS_FUSES_HEAD);
 // flatten, and dropout in evaluation, become nothing. Gradients of a value with two readers are added by batch norm's
 // backward operator where it is the producer, else by an add.
 #ifndef LS_PROGRAM_COMPILE_H

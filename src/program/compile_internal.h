@@ -1,4 +1,5 @@
-// compile_internal.h - what compile.c (values, fusion, gradients), lower.c (operators), recompute.c (blocks) share.
+// compile_internal.h - what compile.c (values, fusion, gradients), lower.c (operators), head.c (the loss and what it takes in),
+// recompute.c (blocks) share.
 #ifndef LS_PROGRAM_COMPILE_INTERNAL_H
 #define LS_PROGRAM_COMPILE_INTERNAL_H
 
@@ -27,7 +28,7 @@ struct ls_node {
     int input[LS_INPUTS_MAX], input_count; // values; the residual of a fused batch norm is input[1]
     int output;                            // value
     ls_activation activation;              // fused
-    int residual;                          // fused
+    int residual, adds_last;               // fused; adds_last: behind the activation
     const ls_layer *pool;                  // fused: the max pooling behind a batch norm's relu; else NULL
     ls_ref saved, index;                   // for the backward pass: batch norm's statistics, max pooling's index
     ls_ref sums; // synchronised batch norm's, over all ranks: for the first time, and for the second
@@ -46,13 +47,14 @@ typedef struct {
     int *absorbed_by; // by layer: the layer that it is fused into, or -1
     ls_node *nodes;
     int node_count;
-    int *block_end;  // by block of recomputation: the node behind its last one
-    int block_count; // 1: nothing is computed a second time
-    int emitted;     // instructions so far
-    int measuring;   // no plans are made and no instructions kept: only the buffer planner is filled
-    int again;       // the forward pass of a block is emitted a second time
-    int again_at;    // instructions up to here have been looked at for the plans of the first time
-    int completed;   // trained parameters whose gradients the instructions so far complete
+    const ls_node *head, *head_pool; // a linear layer, and a pooling before it, that the loss takes in; or NULL
+    int *block_end;                  // by block of recomputation: the node behind its last one
+    int block_count;                 // 1: nothing is computed a second time
+    int emitted;                     // instructions so far
+    int measuring;                   // no plans are made and no instructions kept: only the buffer planner is filled
+    int again;                       // the forward pass of a block is emitted a second time
+    int again_at;                    // instructions up to here have been looked at for the plans of the first time
+    int completed;                   // trained parameters whose gradients the instructions so far complete
 } ls_builder;
 
 // A new activation slot.
@@ -75,6 +77,12 @@ ls_ref ls_ref_input(ls_program_input input);
 ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role role, ls_param_copy copy);
 // Does the node's operator write its output over its input?
 int ls_node_in_place(const ls_builder *b, const ls_node *node);
+
+// The layer is a last one that only scales, and its factor is the loss's.
+int ls_builder_joins_loss(const ls_builder *b, int l);
+// Sets head and head_pool, where there are any: then 1, and what was emitted is another program's. Shapes are known by then.
+int ls_builder_find_head(ls_builder *b);
+LS_CHECKED ls_status ls_builder_emit_loss(ls_builder *b);
 
 // Emits the whole program, with the blocks that the builder has, into a new buffer planner.
 LS_CHECKED ls_status ls_builder_emit_program(ls_builder *b);

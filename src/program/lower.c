@@ -69,13 +69,15 @@ static ls_op_desc linear_desc(const ls_builder *b, const ls_node *node, ls_op op
 
 static ls_status weighted_forward(ls_builder *b, ls_node *node, const ls_op_desc *desc, ls_nchw dst) {
     LS_TRY(new_output(b, node, dst));
+    if (node == b->head) return LS_SUCCESS; // ls_builder_emit_loss
     ls_ref refs[LS_CONV_FORWARD_ARGS] = {
         [LS_CONV_FORWARD_SRC] = input_ref(b, node),
         [LS_CONV_FORWARD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
         [LS_CONV_FORWARD_DST] = b->values[node->output].ref,
     };
     if (!b->values[node->output].biased_by)
-        refs[LS_CONV_FORWARD_BIAS] = ls_builder_param(b, node, LS_ROLE_BIAS, LS_PARAM_MASTER);
+        refs[LS_CONV_FORWARD_BIAS] = ls_builder_param(
+            b, node, LS_ROLE_BIAS, desc->op == LS_OP_LINEAR_FORWARD ? LS_PARAM_WORKING : LS_PARAM_MASTER);
     return ls_builder_emit(b, desc, refs, LS_CONV_FORWARD_ARGS);
 }
 
@@ -101,7 +103,7 @@ static ls_status weighted_backward(ls_builder *b, ls_node *node, const ls_op_des
     ls_ref grad;
     LS_TRY(ls_builder_grad(b, node, &grad));
     LS_TRY(weight_gradient(b, node, weight, grad));
-    if (!input_needs_grad(b, node)) return LS_SUCCESS;
+    if (!input_needs_grad(b, node) || node == b->head) return LS_SUCCESS; // the head has given that gradient
     ls_ref data_refs[LS_CONV_BACKWARD_DATA_ARGS] = {
         [LS_CONV_BACKWARD_DATA_GRAD_DST] = grad,
         [LS_CONV_BACKWARD_DATA_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
@@ -148,6 +150,7 @@ static ls_op_desc norm_desc(const ls_builder *b, const ls_node *node, ls_op op) 
             .eps = (float)node->layer->attr.batchnorm2d.eps,
             .activation = node->activation,
             .residual = node->residual,
+            .adds_last = node->adds_last,
             .pool_kernel = node->pool ? node->pool->attr.maxpool2d.kernel.h : 0,
             .pool_stride = node->pool ? node->pool->attr.maxpool2d.stride.h : 0,
             .pool_pad = node->pool ? node->pool->attr.maxpool2d.padding.h : 0,
@@ -223,7 +226,7 @@ static ls_status norm_forward(ls_builder *b, ls_node *node) {
 // Whether the backward pass may compute what the activation was given again from src alone.
 static int norm_follows_from_src(const ls_node *node) {
     return node->activation == LS_ACTIVATION_GELU ||
-           (node->activation == LS_ACTIVATION_RELU && !node->residual && !node->pool);
+           (node->activation == LS_ACTIVATION_RELU && (!node->residual || node->adds_last) && !node->pool);
 }
 
 // Adds to the gradients of gamma and beta and hands the sums on; then refs are those of the second half.
@@ -244,12 +247,15 @@ static ls_status norm_backward(ls_builder *b, ls_node *node) {
     ls_op_desc desc = norm_desc(b, node, synced ? LS_OP_NORM_BACKWARD_APPLY : LS_OP_NORM_BACKWARD);
     desc.attr.norm.two_grads = output->grad_count == 2;
     int residual = node->residual && b->values[node->input[1]].needs_grad;
-    // Without activation and with one gradient, the residual's gradient is that gradient itself.
-    int residual_is_grad = residual && node->activation == LS_ACTIVATION_NONE && output->grad_count == 1;
+    // Without activation and with one gradient, the residual's gradient is that gradient itself; added last, it always is.
+    int residual_is_grad =
+        residual && (node->adds_last || (node->activation == LS_ACTIVATION_NONE && output->grad_count == 1));
     desc.attr.norm.residual = residual && !residual_is_grad;
+    desc.attr.norm.adds_last = 0;
     ls_ref refs[LS_NORM_BACKWARD_APPLY_ARGS] = {
         [LS_NORM_BACKWARD_SRC] = input_ref(b, node),
-        [LS_NORM_BACKWARD_DST] = node->activation == LS_ACTIVATION_RELU && !node->pool ? output->ref : (ls_ref){ 0 },
+        [LS_NORM_BACKWARD_DST] =
+            node->activation == LS_ACTIVATION_RELU && !node->pool && !node->adds_last ? output->ref : (ls_ref){ 0 },
         [LS_NORM_BACKWARD_GRAD_DST] = output->grads[0],
         [LS_NORM_BACKWARD_GRAD_DST2] = output->grad_count == 2 ? output->grads[1] : (ls_ref){ 0 },
         [LS_NORM_BACKWARD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
@@ -261,7 +267,8 @@ static ls_status norm_backward(ls_builder *b, ls_node *node) {
         [LS_NORM_BACKWARD_GRAD_BETA] = ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_GRAD),
     };
     if (synced) LS_TRY(norm_backward_sums(b, node, desc, refs));
-    if (residual_is_grad) LS_TRY(ls_builder_give_grad(b, node->input[1], output->grads[0]));
+    for (int g = 0; residual_is_grad && g < output->grad_count; g++)
+        LS_TRY(ls_builder_give_grad(b, node->input[1], output->grads[g]));
     if (desc.attr.norm.residual) {
         LS_TRY(
             ls_builder_activation(b, node->layer->name, desc.attr.norm.shape, &refs[LS_NORM_BACKWARD_GRAD_RESIDUAL]));
@@ -303,6 +310,7 @@ static ls_status pool_forward(ls_builder *b, ls_node *node) {
     const ls_node *biased_by = b->values[node->input[0]].biased_by;
     desc.attr.pool.has_bias = biased_by != NULL;
     LS_TRY(new_output(b, node, attr->dst));
+    if (node == b->head_pool) return LS_SUCCESS; // ls_builder_emit_loss
     if (attr->training && attr->kind == LS_POOL_MAX) {
         size_t bytes = ls_pool_index_bytes(attr, elements_of(b, attr->dst));
         LS_TRY(ls_builder_slot(b, "pooling index", bytes, &node->index));
@@ -318,6 +326,7 @@ static ls_status pool_forward(ls_builder *b, ls_node *node) {
 }
 
 static ls_status pool_backward(ls_builder *b, ls_node *node) {
+    if (node == b->head_pool) return LS_SUCCESS; // the head has given the gradient of its input
     ls_op_desc desc = pool_desc(b, node, LS_OP_POOL_BACKWARD);
     ls_ref refs[LS_POOL_BACKWARD_ARGS] = { [LS_POOL_BACKWARD_INDEX] = node->index };
     LS_TRY(ls_builder_grad(b, node, &refs[LS_POOL_BACKWARD_GRAD_DST]));
@@ -478,10 +487,13 @@ _Static_assert((int)LS_MULTIPLY_ARGS == (int)LS_GATE_ARGS && (int)LS_MULTIPLY_A 
 
 // --- concat and shortcut: copies of channels ------------------------------------------------------
 
-static ls_status emit_copy(ls_builder *b, const ls_node *node, ls_channels_attr attr, ls_ref src, ls_ref dst) {
+static ls_status emit_copy(ls_builder *b, const ls_node *node, ls_channels_attr attr, const ls_ref src[2], ls_ref dst) {
+    attr.two_sources = src[1].kind != LS_REF_NONE;
     attr.storage = b->store->storage;
     ls_op_desc desc = { .op = LS_OP_COPY_CHANNELS, .layer = node->layer->name, .attr.channels = attr };
-    ls_ref refs[LS_COPY_CHANNELS_ARGS] = { [LS_COPY_CHANNELS_SRC] = src, [LS_COPY_CHANNELS_DST] = dst };
+    ls_ref refs[LS_COPY_CHANNELS_ARGS] = {
+        [LS_COPY_CHANNELS_SRC] = src[0], [LS_COPY_CHANNELS_DST] = dst, [LS_COPY_CHANNELS_SRC2] = src[1]
+    };
     return ls_builder_emit(b, &desc, refs, LS_COPY_CHANNELS_ARGS);
 }
 
@@ -493,24 +505,28 @@ static ls_status concat_forward(ls_builder *b, ls_node *node) {
         const ls_channels_attr attr = {
             .src = src->shape, .dst = dst, .to = at, .count = src->shape.c, .stride = 1, .keep = i > 0
         };
-        LS_TRY(emit_copy(b, node, attr, src->ref, b->values[node->output].ref));
+        LS_TRY(emit_copy(b, node, attr, (ls_ref[2]){ src->ref }, b->values[node->output].ref));
         at += src->shape.c;
     }
     return LS_SUCCESS;
 }
 
 static ls_status concat_backward(ls_builder *b, ls_node *node) {
-    ls_ref grad, grad_input;
-    LS_TRY(ls_builder_grad(b, node, &grad));
+    const ls_value *output = &b->values[node->output];
+    ls_ref grads[2] = { output->grads[0], output->grads[1] }, grad_input;
+    if (output->grad_count < 2 || !(b->device->api->fusions & LS_FUSES_CONCAT_ADD)) {
+        LS_TRY(ls_builder_grad(b, node, &grads[0]));
+        grads[1] = (ls_ref){ 0 };
+    }
     for (int i = 0, at = 0; i < node->input_count; i++) {
         const ls_value *input = &b->values[node->input[i]];
         const ls_channels_attr attr = {
-            .src = b->values[node->output].shape, .dst = input->shape, .from = at, .count = input->shape.c, .stride = 1
+            .src = output->shape, .dst = input->shape, .from = at, .count = input->shape.c, .stride = 1
         };
         at += input->shape.c;
         if (!input->needs_grad) continue;
         LS_TRY(ls_builder_activation(b, node->layer->name, input->shape, &grad_input));
-        LS_TRY(emit_copy(b, node, attr, grad, grad_input));
+        LS_TRY(emit_copy(b, node, attr, grads, grad_input));
         LS_TRY(ls_builder_give_grad(b, node->input[i], grad_input));
     }
     return LS_SUCCESS;
@@ -526,7 +542,7 @@ static ls_channels_attr shortcut_attr(const ls_builder *b, const ls_node *node) 
 static ls_status shortcut_forward(ls_builder *b, ls_node *node) {
     const ls_channels_attr attr = shortcut_attr(b, node);
     LS_TRY(new_output(b, node, attr.dst));
-    return emit_copy(b, node, attr, input_ref(b, node), b->values[node->output].ref);
+    return emit_copy(b, node, attr, (ls_ref[2]){ input_ref(b, node) }, b->values[node->output].ref);
 }
 
 static ls_status shortcut_backward(ls_builder *b, ls_node *node) {
@@ -540,7 +556,7 @@ static ls_status shortcut_backward(ls_builder *b, ls_node *node) {
     ls_ref grad, grad_src;
     LS_TRY(ls_builder_grad(b, node, &grad));
     LS_TRY(new_input_grad(b, node, &grad_src));
-    return emit_copy(b, node, attr, grad, grad_src);
+    return emit_copy(b, node, attr, (ls_ref[2]){ grad }, grad_src);
 }
 
 // --- groupnorm -----------------------------------------------------------------------------------

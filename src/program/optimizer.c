@@ -52,9 +52,25 @@ static void cut_segments(ls_optimizer *o, int kind, const ls_param_rules *rules)
     }
 }
 
-static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state, int kind) {
+// Batch norm's statistics lie behind what is trained; neighbours with the same share of the new value are one segment.
+static void add_statistics(ls_optimizer *o, int kind) {
     const ls_param_store *a = o->store;
-    const int64_t count = a->trained_elements;
+    for (int i = a->trained_params; i < a->trained_params + a->statistic_params; i++) {
+        const int param = a->order[i];
+        const float share = (float)a->graph->layers[a->graph->params[param].layer].attr.batchnorm2d.momentum;
+        ls_step_segment *next = &o->segments[kind][o->segment_count[kind]];
+        if (i > a->trained_params && next[-1].momentum == share) {
+            next[-1].count += a->elements[param];
+            continue;
+        }
+        *next = (ls_step_segment){ .count = a->elements[param], .momentum = share, .rate = LS_SEGMENT_STATISTICS };
+        o->segment_count[kind]++;
+    }
+}
+
+static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state, int kind, int moves) {
+    const ls_param_store *a = o->store;
+    const int64_t trained = a->trained_elements, count = trained + (moves ? a->statistic_elements : 0);
     ls_op_desc desc = { .op = kinds[kind].op,
         .layer = "optimizer",
         .attr.optimizer = { .count = count,
@@ -79,23 +95,32 @@ static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state
     *arg++ = state;
     *arg++ = ls_param_store_range(a->grad, 0, count, sizeof(float));
     for (int k = 0; k < ls_optimizer_kept(kind); k++)
-        *arg++ = ls_param_store_range(a->state, k * count, count, sizeof(float));
+        *arg++ = ls_param_store_range(a->state, k * trained, trained, sizeof(float));
     *arg++ = ls_param_store_range(a->weight, 0, count, sizeof(float));
-    if (a->copy) *arg = ls_param_store_range(a->copy, 0, count, ls_dtype_bytes(a->storage));
+    if (a->copy) *arg = ls_param_store_range(a->copy, 0, trained, ls_dtype_bytes(a->storage));
     return LS_SUCCESS;
+}
+
+// The step that moves running statistics: the first one that goes element by element, or else SGD's, for them alone.
+static int kind_that_moves(const int used[LS_OPTIMIZER_COUNT]) {
+    for (int kind = 0; kind < LS_OPTIMIZER_COUNT; kind++)
+        if (used[kind] && kind != LS_OPTIMIZER_MUON) return kind;
+    return LS_OPTIMIZER_SGD;
 }
 
 // One step for each kind that some parameter has.
 static ls_status plan_steps(ls_optimizer *o, const ls_config *cfg, ls_buffer state) {
-    const ls_param_rules *rules = o->store->options.rules;
-    const size_t trained = (size_t)o->store->trained_params;
+    const ls_param_store *a = o->store;
+    const size_t trained = (size_t)a->trained_params, all = trained + (size_t)a->statistic_params;
+    int used[LS_OPTIMIZER_COUNT] = { 0 };
+    for (size_t i = 0; i < trained; i++) used[a->options.rules->param[a->order[i]].kind] = 1;
+    const int moving = a->statistic_params ? kind_that_moves(used) : -1;
     for (int kind = 0; kind < LS_OPTIMIZER_COUNT; kind++) {
-        int used = 0;
-        for (size_t i = 0; i < trained; i++) used |= rules->param[o->store->order[i]].kind == kind;
-        if (!used) continue;
-        LS_TRY(LS_NEW(o->segments[kind], trained, "optimizer of %zu tensors", trained));
-        cut_segments(o, kind, rules);
-        LS_TRY(add_step(o, cfg, state, kind));
+        if (!used[kind] && kind != moving) continue;
+        LS_TRY(LS_NEW(o->segments[kind], all, "optimizer of %zu tensors", all));
+        cut_segments(o, kind, a->options.rules);
+        if (kind == moving) add_statistics(o, kind);
+        LS_TRY(add_step(o, cfg, state, kind, kind == moving));
     }
     return LS_SUCCESS;
 }

@@ -1,7 +1,8 @@
 // optimizer.h - the optimizers' steps over the parameter store, by its rules (param_rules.h).
 //
 // A step is a plan, its arguments and what workspace it needs; steps run in order. There is one for each kind of optimizer
-// in use, over all trained elements, with constants by segment; it passes over the segments of the others.
+// in use, over all trained elements, with constants by segment; it passes over the segments of the others. One of them also moves
+// batch norm's running statistics.
 #ifndef LS_PROGRAM_OPTIMIZER_H
 #define LS_PROGRAM_OPTIMIZER_H
 

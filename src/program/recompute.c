@@ -88,7 +88,7 @@ static void mark_wanted(ls_builder *b, int first, int end) {
         const ls_node *node = &b->nodes[n];
         ls_value *output = &b->values[node->output];
         int reads = output->needs_grad ? ls_lowerings[node->layer->kind].reads : 0;
-        int mask = reads & LS_READS_RELU && node->activation == LS_ACTIVATION_RELU && !node->pool;
+        int mask = reads & LS_READS_RELU && node->activation == LS_ACTIVATION_RELU && !node->pool && !node->adds_last;
         if (reads & LS_READS_OUTPUT || mask) output->wanted = 1;
         if (reads & LS_READS_INPUT) b->values[node->input[0]].wanted = 1;
         for (int i = 0; reads & LS_READS_INPUTS && i < node->input_count; i++) b->values[node->input[i]].wanted = 1;

@@ -75,8 +75,8 @@ static size_t bytes_of(const ls_trainer *t, const burst *b) {
     return ls_instruction_bytes(instruction, args);
 }
 
-// What the optimizer must see so that running it over and over changes no weight: gradient 0, rate 0, and a first
-// update behind it (adamw divides by 1 - beta^t).
+// What the optimizer must see so that running it over and over changes no weight: gradient 0, rate 0, no micro-batches (of which
+// statistics could be), and a first update behind it (adamw divides by 1 - beta^t).
 static ls_status time_still_optimizer(ls_trainer *t, const burst *b, double seconds, double *out) {
     ls_slab *grad = t->session.store->grad;
     ls_train_state before, still;
@@ -84,6 +84,7 @@ static ls_status time_still_optimizer(ls_trainer *t, const burst *b, double seco
     still = before;
     memset(still.lr, 0, sizeof still.lr);
     still.skip = 0;
+    still.micro_batches = 0;
     if (still.applied < 1) still.applied = 1;
     LS_TRY(ls_update_write_state(t->update, &still));
     ls_param_store_widen(t->session.store, t->session.queue); // what timed instructions left there goes, too
@@ -135,7 +136,7 @@ ls_status ls_trainer_layer_times(ls_trainer *t, double seconds, ls_layer_time **
     *count = program_of(t)->count + 1;
     LS_TRY(LS_NEW(*rows, *count, "layers' times"));
     ls_update_inputs(t->update, &inputs);
-    if (!ls_input_pipeline_started(t->input)) LS_TRY(ls_trainer_start_input(t));
+    LS_TRY(ls_trainer_read_ahead(t));
     LS_TRY(ls_input_pipeline_next(t->input, &inputs, &batch));
     LS_TRY(time_all(t, &inputs, seconds, *rows));
     return ls_input_pipeline_done(t->input);

@@ -31,6 +31,10 @@ ls_status ls_trainer_start_input(ls_trainer *t) {
     return ls_input_pipeline_start(t->input, &options, -1);
 }
 
+ls_status ls_trainer_read_ahead(ls_trainer *t) {
+    return ls_input_pipeline_started(t->input) ? LS_SUCCESS : ls_trainer_start_input(t);
+}
+
 // What the host did from start_s, as ls_spans_clock said, until now; 0: not traced.
 static void add_span(ls_span_lane lane, const char *name, int64_t update, double start_s) {
     if (start_s == 0) return;
@@ -85,7 +89,7 @@ static ls_status enqueue_update(ls_trainer *t) {
     const ls_position *p = &t->next;
     const ls_param_rules *rules = t->rules;
     int mine = rank_micro_batches(b, p->window, b->rank), synced = ls_config_syncs_norm(t->cfg, b->world_size);
-    if (!ls_input_pipeline_started(t->input)) LS_TRY(ls_trainer_start_input(t));
+    LS_TRY(ls_trainer_read_ahead(t));
     ls_sliding_window window = {
         .samples = t->class_weights ? ls_class_weights_sum(t->class_weights, b, p->epoch, p->window)
                                     : ls_batches_window_samples(b, p->window),

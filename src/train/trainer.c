@@ -101,6 +101,7 @@ static ls_status open_device(ls_trainer *t, ls_status status) {
     remark_on_threads(t, t->facts.threads);
     ls_device_options options = ls_session_device_options(t->cfg, t->facts.threads);
     options.plans = t->plans;
+    options.alone = t->facts.comm->world_size == 1 && !t->cfg->run_deterministic; // ordered: rounds as several ranks do
     LS_TRY(ls_device_assignment_open(t->assignment, t->comm, &options, &t->session.device));
     t->facts.why_not_gpu = ls_device_assignment_why_not_gpu(t->assignment);
     t->facts.places = ls_device_assignment_ranks(t->assignment);

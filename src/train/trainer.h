@@ -25,6 +25,8 @@ LS_CHECKED ls_status ls_trainer_new_to_evaluate(const ls_config *cfg, ls_comm *c
 // LS_DATA on all ranks alike where some cannot be read, their names in warnings; or, by data.broken = skip, others take
 // their places. All ranks; before the first update. (Test pictures: by new.)
 LS_CHECKED ls_status ls_trainer_verify_pictures(ls_trainer *trainer);
+// Training pictures are read from here on, from where the run stands, not from the first update on. This rank alone.
+LS_CHECKED ls_status ls_trainer_read_ahead(ls_trainer *trainer);
 void ls_trainer_free(ls_trainer *trainer);
 const ls_train_info *ls_trainer_get_info(const ls_trainer *trainer);
 void ls_trainer_print_plan(

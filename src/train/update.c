@@ -137,6 +137,10 @@ static void cast_gradients_to_f32(ls_update *u) {
     ls_plan_run(u->cast_to_f32, args, workspace_of(u), u->queue);
 }
 
+static int control_widens(const ls_update *u) {
+    return u->step_control->desc.attr.step_control.storage != LS_F32;
+}
+
 // In this micro-batch each bucket is taken up as it is complete.
 static int goes_by_buckets(const ls_update *u) {
     return u->ordered || ((u->reducer || u->store->wire) && u->micros_left <= 1);
@@ -187,14 +191,12 @@ static void unfix_buckets(ls_update *u) {
 }
 
 static void run_step_control(ls_update *u) {
-    ls_buffer stats_args[LS_GRAD_STATS_ARGS] = { [LS_GRAD_STATS_GRAD] = ls_param_store_range(
-                                                     u->store->grad, 0, u->store->trained_elements, sizeof(float)),
-        [LS_GRAD_STATS_PARTIALS] = u->partials };
-    ls_plan_run(u->stats, stats_args, workspace_of(u), u->queue);
+    const ls_param_store *store = u->store;
     ls_buffer args[LS_STEP_CONTROL_ARGS] = { [LS_STEP_CONTROL_WINDOW] = u->window,
-        [LS_STEP_CONTROL_PARTIALS] = u->partials,
+        [LS_STEP_CONTROL_GRAD] = ls_param_store_range(store->grad, 0, store->trained_elements, sizeof(float)),
         [LS_STEP_CONTROL_STATE] = u->state,
         [LS_STEP_CONTROL_REPORTS] = u->reports };
+    if (control_widens(u)) args[LS_STEP_CONTROL_ROUNDED] = ls_buffer_at(store->rounded, 0, store->rounded->bytes);
     ls_plan_run(u->step_control, args, workspace_of(u), u->queue);
 }
 
@@ -216,8 +218,6 @@ static void step(void *context) {
     end_part(u, LS_OP_KIND_GRADIENTS);
     begin_part(u, "optimizer");
     ls_update_run_optimizer(u);
-    for (int r = 0; r < u->running_count; r++)
-        ls_plan_run(u->running[r].plan, u->running[r].args, workspace_of(u), u->queue);
     end_part(u, LS_OP_KIND_OPTIMIZER);
 }
 
@@ -298,7 +298,7 @@ static void enqueue_micro(void *context) {
         join_program(u, work->program);
     if (goes_by_buckets(u)) {
         buckets_complete(u, -1); // the statistics
-    } else if (u->store->rounded) {
+    } else if (u->store->rounded && !(u->micros_left <= 1 && control_widens(u))) {
         begin_part(u, "gradient from 16 bits");
         ls_param_store_widen(u->store, u->queue);
         end_part(u, LS_OP_KIND_GRADIENTS);

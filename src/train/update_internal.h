@@ -18,11 +18,6 @@ typedef struct {
     ls_plan *widen;       // trained ones, where part of the gradient is in 16 bits
 } ls_planned_bucket;
 
-typedef struct {
-    ls_plan *plan;
-    ls_buffer args[LS_RUNNING_STATS_ARGS];
-} ls_running_step;
-
 struct ls_update {
     ls_device *device;
     ls_param_store *store;
@@ -35,14 +30,12 @@ struct ls_update {
     ls_graph_capture *capture;
     ls_planned_bucket *buckets; // trained ones, then at most one of statistics
     int bucket_count, trained_buckets, sum_count;
-    ls_running_step *running;
-    int running_count;
-    ls_plan *begin, *stats, *step_control, *cast_to_f32;
+    ls_plan *begin, *step_control, *cast_to_f32;
     ls_plan *average, *cast_weights; // NULL: there is none; not needed
     ls_slab *device_control, *host_control, *workspace;
-    ls_buffer state, result, stamps, window, partials; // on the device; the first three in a row: a report
-    ls_buffer host_state, host_result;                 // pinned; what the host writes, and reads outside of updates
-    ls_buffer windows, reports;                        // pinned: rings of `depth` records
+    ls_buffer state, result, stamps, window; // on the device; the first three in a row: a report
+    ls_buffer host_state, host_result;       // pinned; what the host writes, and reads outside of updates
+    ls_buffer windows, reports;              // pinned: rings of `depth` records
     ls_event *reported[LS_UPDATE_DEPTH_MAX];
     int depth;
     int64_t enqueued, completed; // updates

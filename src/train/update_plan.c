@@ -14,14 +14,13 @@ static ls_status new_plan(ls_update *u, const ls_op_desc *desc, ls_plan **out) {
 
 static ls_status new_control_memory(ls_update *u) {
     const ls_device_api *api = u->device->api;
-    size_t partial_bytes = LS_PARTIALS * sizeof(double), depth = (size_t)u->depth;
+    const size_t depth = (size_t)u->depth;
     LS_TRY(api->slab_new(
-        u->device, LS_MEMORY_DEVICE, 4 * LS_RECORD_BYTES + partial_bytes, "update control", &u->device_control));
+        u->device, LS_MEMORY_DEVICE, LS_REPORT_BYTES + LS_RECORD_BYTES, "update control", &u->device_control));
     u->state = ls_buffer_at(u->device_control, 0, sizeof(ls_train_state));
     u->result = ls_buffer_at(u->device_control, LS_RECORD_BYTES, sizeof(ls_micro_result));
     u->stamps = ls_buffer_at(u->device_control, 2 * LS_RECORD_BYTES, LS_STAMPS * sizeof(int64_t));
     u->window = ls_buffer_at(u->device_control, LS_REPORT_BYTES, sizeof(ls_update_input));
-    u->partials = ls_buffer_at(u->device_control, LS_REPORT_BYTES + LS_RECORD_BYTES, partial_bytes);
     const size_t windows = 2 * LS_RECORD_BYTES, reports = windows + depth * LS_RECORD_BYTES;
     LS_TRY(api->slab_new(
         u->device, LS_MEMORY_PINNED, reports + depth * LS_REPORT_BYTES, "update control (host)", &u->host_control));
@@ -111,15 +110,19 @@ static ls_status plan_begin(ls_update *u) {
     return new_plan(u, &desc, &u->begin);
 }
 
-// Statistics are of the whole gradient at once: they must not depend on how it was cut for the reduction.
+static int reduces(const ls_update *u) {
+    return ls_comm_get_info(u->comm)->world_size > 1 || u->collective;
+}
+
+// Control looks at the whole gradient at once: what it finds must not depend on how that was cut for the reduction. With
+// nothing between the last backward pass and control, that pass's 16-bit gradients are added there.
 static ls_status plan_step_control(ls_update *u, const ls_config *cfg) {
-    ls_op_desc desc = {
-        .op = LS_OP_GRAD_STATS, .layer = "gradients", .attr.flat = { .count = u->store->trained_elements }
-    };
-    LS_TRY(new_plan(u, &desc, &u->stats));
-    desc = (ls_op_desc){ .op = LS_OP_STEP_CONTROL,
+    const ls_param_store *store = u->store;
+    const int widens = store->rounded && !store->wire && !u->ordered && !reduces(u);
+    ls_op_desc desc = { .op = LS_OP_STEP_CONTROL,
         .layer = "update",
-        .attr.step_control = { .slots = 1,
+        .attr.step_control = { .count = store->trained_elements,
+            .storage = widens ? store->storage : LS_F32,
             .mean_of = ls_gradient_mean_of(cfg),
             .clip_norm = (float)cfg->train_clip_norm,
             .dynamic = u->store->storage == LS_F16,
@@ -136,34 +139,6 @@ static ls_status plan_step_control(ls_update *u, const ls_config *cfg) {
         .layer = "gradients",
         .attr.flat = { .count = u->store->trained_elements, .storage = LS_BF16 } };
     return new_plan(u, &desc, &u->cast_to_f32);
-}
-
-static double share_of(const ls_param_store *a, int position) {
-    return a->graph->layers[a->graph->params[a->order[position]].layer].attr.batchnorm2d.momentum;
-}
-
-// One running-statistics operator for each run of neighbours with the same momentum.
-static ls_status plan_running(ls_update *u) {
-    const ls_param_store *a = u->store;
-    int end = a->trained_params + a->statistic_params;
-    LS_TRY(LS_NEW(u->running, end - a->trained_params + 1, "statistics' table"));
-    for (int first = a->trained_params, i = first + 1; first < end; i++) {
-        if (i < end && share_of(a, i) == share_of(a, first)) continue;
-        int64_t from = a->offset[a->order[first]],
-                count = a->offset[a->order[i - 1]] + a->elements[a->order[i - 1]] - from;
-        ls_op_desc desc = { .op = LS_OP_RUNNING_STATS,
-            .layer = "running statistics",
-            .attr.flat = { .count = count, .share = (float)share_of(a, first) } };
-        ls_running_step *step = &u->running[u->running_count];
-        LS_TRY(new_plan(u, &desc, &step->plan));
-        u->running_count++;
-        step->args[LS_RUNNING_STATS_WINDOW] = u->window;
-        step->args[LS_RUNNING_STATS_STATE] = u->state;
-        step->args[LS_RUNNING_STATS_SUM] = ls_param_store_range(a->grad, from, count, sizeof(float));
-        step->args[LS_RUNNING_STATS_RUNNING] = ls_param_store_range(a->weight, from, count, sizeof(float));
-        first = i;
-    }
-    return LS_SUCCESS;
 }
 
 static ls_status plan_average(ls_update *u) {
@@ -199,7 +174,7 @@ static ls_status adopt_slabs(ls_update *u) {
 }
 
 static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
-    if (ls_comm_get_info(u->comm)->world_size == 1 && !u->collective) return LS_SUCCESS;
+    if (!reduces(u)) return LS_SUCCESS;
     ls_status status = u->collective ? adopt_slabs(u) : LS_SUCCESS;
     ls_bucket *buckets;
     ls_keep_first(&status, LS_NEW(buckets, u->sum_count, "reducer of %d buckets", u->sum_count));
@@ -246,7 +221,6 @@ static ls_status prepare(ls_update *u, const ls_config *cfg) {
     for (int b = 0; b < u->bucket_count; b++) LS_TRY(plan_bucket(u, cfg, b));
     LS_TRY(plan_begin(u));
     LS_TRY(plan_step_control(u, cfg));
-    LS_TRY(plan_running(u));
     if (u->store->average) LS_TRY(plan_average(u));
     LS_TRY(ls_optimizer_new(cfg, u->store, u->state, &u->optimizer));
     if (u->optimizer->workspace_bytes > u->workspace_bytes) u->workspace_bytes = u->optimizer->workspace_bytes;
@@ -309,9 +283,7 @@ void ls_update_free(ls_update *u) {
         free_plan(u, u->buckets[b].cast);
         free_plan(u, u->buckets[b].widen);
     }
-    for (int r = 0; r < u->running_count; r++) free_plan(u, u->running[r].plan);
     free_plan(u, u->begin);
-    free_plan(u, u->stats);
     free_plan(u, u->step_control);
     free_plan(u, u->cast_to_f32);
     free_plan(u, u->average);
@@ -320,7 +292,6 @@ void ls_update_free(ls_update *u) {
     for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
         if (slabs[s]) u->device->api->slab_free(slabs[s]);
     free(u->buckets);
-    free(u->running);
     free(u);
 }
 

@@ -82,6 +82,33 @@ static void sleeping_workers_wake(void **state) {
     ls_pool_free(pool);
 }
 
+enum { SHARING = 4, SHARE = 3 };
+typedef struct {
+    int first[SHARING]; // the task that each thread began with, + 1
+    atomic_int begun;
+} beginnings;
+
+// Ends when every thread has begun with one, so that none takes another's.
+static void note_first(void *context, int task, int thread) {
+    beginnings *all = context;
+    if (all->first[thread]) return;
+    all->first[thread] = task + 1;
+    atomic_fetch_add(&all->begun, 1);
+    for (int i = 0; i < 30000 && atomic_load(&all->begun) < SHARING; i++) ls_clock_sleep(1e-3);
+}
+
+static void threads_begin_with_their_shares(void **state) {
+    (void)state;
+    ls_pool *pool;
+    assert_int_equal(ls_pool_new(SHARING, &pool).code, LS_OK);
+    for (int run = 0; run < 20; run++) {
+        beginnings all = { .begun = 0 };
+        ls_pool_run(pool, note_first, &all, SHARING * SHARE);
+        for (int t = 0; t < SHARING; t++) assert_int_equal(all.first[t], t * SHARE + 1);
+    }
+    ls_pool_free(pool);
+}
+
 static void unused_pool_ends(void **state) {
     (void)state;
     for (int i = 0; i < 50; i++) {
@@ -118,6 +145,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_once),
         cmocka_unit_test(sleeping_workers_wake),
+        cmocka_unit_test(threads_begin_with_their_shares),
         cmocka_unit_test(unused_pool_ends),
         cmocka_unit_test(allocates_nothing_and_is_quick),
     };

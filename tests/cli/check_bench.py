@@ -76,9 +76,12 @@ for p in findings["predictions"]:
     share = p["ranks"] if p["scaling"] == "strong" else 1
     if not close(p["efficiency"], base["update_seconds"] / share / p["update_seconds"], 1e-9):
         differ(f"{name}, efficiency", p["efficiency"], base["update_seconds"] / share / p["update_seconds"])
-    if not 0 < p["efficiency"] < 10 or not 0 < p["efficiency_ring"] < 10 or not 0 < p["efficiency_tree"] < 10:
-        differ(f"{name}, efficiencies", p, "between 0 and 10")
     measured = next((a for a in arrangements if a["arrangement"] == p.get("arrangement")), None)
+    # a bound by what was measured: no sum makes an update shorter than its computation, however a loaded machine slowed either
+    computed_s = measured and measured["update_seconds_without_communication"] or base["update_seconds"] / share
+    most = base["update_seconds"] / share / computed_s * (1 + 1e-9)
+    if not all(0 < p[key] <= most for key in ("efficiency", "efficiency_ring", "efficiency_tree")):
+        differ(f"{name}, efficiencies", p, f"above 0, at most {most}")
     if measured and not close(p["difference"], measured["efficiency"] / p["efficiency"] - 1, 1e-9):
         differ(f"{name}, difference", p["difference"], measured["efficiency"] / p["efficiency"] - 1)
     if measured and ("remark" in p) != (abs(p["difference"]) > 0.15):

@@ -28,7 +28,8 @@ for n, row in enumerate(rows):
                                                 ("launches", "launch_seconds"))}
     largest = max(parts.values())
     together = largest if on_gpu else sum(parts.values())
-    expect(f"{name}, seconds", row["seconds"], together + row["launches"] * figures["gap_seconds"])
+    expect(f"{name}, seconds", row["seconds"],
+           together + row["launches"] * figures["gap_seconds"] + row["grid_waits"] * figures["grid_wait_seconds"])
     expect(f"{name}, the bound", parts[row["bound"]], largest)
     expect(f"{name}, launches", row["launch_seconds"], row["launches"] * figures["shortest_launch_seconds"])
     if not row["reason"]:

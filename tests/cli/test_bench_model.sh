@@ -1,6 +1,7 @@
 # `train bench --model`: complete, the sums of its parts, monotone, a layer counted by hand; the same program as the emulated card's;
 # nothing is written; refusals.
 tests=$(cd "$(dirname "$0")" && pwd)
+models=$PWD/configs/models
 . "$tests/common.sh" "$1"
 
 consistent() { # WHAT ARGUMENTS OF check_cost.py
@@ -60,8 +61,8 @@ print(r["flops"], r["memory_bytes"] + r["cache_bytes"], r["launches"])')" "66355
 check "what comes before and after the program" "$(python3 -c '
 import json
 print([r["operator"] for r in json.load(open("h200.json"))["instructions"]
-       if r["layer"] in ("update", "gradients", "optimizer", "running statistics")])')" \
-    "['update begin', 'gradient statistics', 'update control', 'sgd', 'running statistics']"
+       if r["layer"] in ("update", "gradients", "optimizer")])')" \
+    "['update begin', 'update control', 'sgd']"
 
 # The emulated card compiles the same program.
 plugin=${train%/*}/emulated/lockstep_cuda.so
@@ -71,10 +72,36 @@ if [ -e "$plugin" ]; then
     check "the emulated card's program" "$(python3 -c '
 import json
 print([(r["operator"], r["layer"]) for r in json.load(open("h200.json"))["instructions"]
-       if r["layer"] not in ("update", "gradients", "optimizer", "running statistics")])')" \
+       if r["layer"] not in ("update", "gradients", "optimizer")])')" \
         "$(awk '/^program/ { programs++ } programs == 1 && $1 ~ /^[0-9]+$/' plan.txt | python3 -c '
 import re, sys
 print([tuple(re.match(r" *\d+  (.{26}) (.{20})", line).group(i).strip() for i in (1, 2)) for line in sys.stdin])')"
+    # Batch norm's launches, and which of them wait for a whole grid, are by one rule.
+    resnet20="--set model.file=$models/resnet20.ini --set data.shape=3x32x32 --set train.global_batch=128 --set train.precision=bf16"
+    # shellcheck disable=SC2086 # several words
+    while read -r card sm units several; do
+        model "norms-$card" "$card" $resnet20 $several
+        LOCKSTEP_CUDA_PLUGIN=$plugin LOCKSTEP_EMULATION="sm=$sm,multiprocessors=$units,memory=64G,protect=0" \
+            "$train" tiny.ini --set device.type=cuda --dry-run $resnet20 $several >"norms-$card.plan" 2>&1
+        check "$card: batch norms as the emulated card launches them" "$(python3 -c '
+import json, sys
+print([(r["layer"], r["operator"], {(2, 0): "own, 2 passes", (1, 0): "own, 1 pass", (1, 1): "own, 1 pass, grid"}[r["launches"], r["grid_waits"]])
+       for r in json.load(open(sys.argv[1]))["instructions"] if r["operator"].startswith("batch norm")])' "norms-$card.json")" \
+            "$(awk '/^program/ { programs++ } programs == 1 && /batch norm/' "norms-$card.plan" | python3 -c '
+import re, sys
+rows = [re.match(r" *\d+  (.{26}) (.{20}) (.{32})", line) for line in sys.stdin]
+print([(r.group(2).strip(), r.group(1).strip(), r.group(3).strip()) for r in rows])')"
+    done <<END
+h200 90 132
+a100 80 108
+4090 89 128
+h100 90 132 --set run.deterministic=true
+END
+    check "batch norms of resnet20 by a grid" "$(for card in h200 a100 4090 h100; do grep -c '"grid_waits":.*1' norms-$card.json; done | xargs)" "14 42 38 0" # two gradients of the first stage do not fit on a 4090
+    # shellcheck disable=SC2086 # several words
+    LOCKSTEP_CUDA_PLUGIN=$plugin LOCKSTEP_EMULATION="devices=2,sm=90,multiprocessors=132,memory=64G,protect=0" \
+        ranks 2 60 "$train" tiny.ini --set device.type=cuda --dry-run $resnet20 >ranks.plan 2>&1
+    check "two ranks: no grid beside sums" "$(grep -c 'own, 2 passes' ranks.plan) $(grep -c 'pass, grid' ranks.plan)" "7 0"
 else
     echo "skipped: the emulated card's program: no emulated CUDA device was built"
 fi

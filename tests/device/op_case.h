@@ -53,7 +53,7 @@ typedef struct {
     float *pool_src; // POOL_BACKWARD: what the forward run that makes the index reads; owned. Batch norm's
                      // backward with pooling and a residual: that run's residual
     uint32_t next_random;
-    ls_step_segment segments[3]; // of an optimizer
+    ls_step_segment segments[4]; // of an optimizer
 } op_case;
 
 #define EPS32 0x1p-23
@@ -165,7 +165,9 @@ static inline void case_micro(op_case *c, int at, int count) {
 static inline ls_train_state *case_state(op_case *c, int at, arg_use use) {
     op_arg *arg = case_set(c, at, ARG_STATE, use, 1, sizeof(ls_train_state));
     ls_train_state *state = arg->host;
-    *state = (ls_train_state){ .applied = 3, .loss_scale = 1024, .lr = { 0.05F, 0.02F }, .multiplier = 1.0F / 512 };
+    *state = (ls_train_state){
+        .applied = 3, .loss_scale = 1024, .lr = { 0.05F, 0.02F }, .multiplier = 1.0F / 512, .micro_batches = 512
+    };
     arg->relative = 1e-5;
     return state;
 }

@@ -264,6 +264,7 @@ static inline void linear_cases(ls_dtype storage, case_visit *visit, void *conte
             .storage = storage };
         const char *name = linear_rows[i].name;
         ls_param_shape weight = { LS_PARAM_LINEAR, { a.out_features, a.src.c, a.src.h, a.src.w }, 1 };
+        ls_param_shape bias = { LS_PARAM_VECTOR, { a.out_features, 1, 1, 1 }, 1 };
         ls_nchw dst = { a.src.n, a.out_features, 1, 1 };
         double inputs = (double)a.src.c * a.src.h * a.src.w;
 
@@ -271,7 +272,7 @@ static inline void linear_cases(ls_dtype storage, case_visit *visit, void *conte
         c->desc.attr.linear = a;
         case_activation(c, LS_LINEAR_FORWARD_SRC, USE_IN, a.src, 0);
         case_param(c, LS_LINEAR_FORWARD_WEIGHT, ARG_WORKING, USE_IN, weight, 0);
-        if (a.has_bias) case_vector(c, LS_LINEAR_FORWARD_BIAS, USE_IN, a.out_features, 0);
+        if (a.has_bias) case_param(c, LS_LINEAR_FORWARD_BIAS, ARG_WORKING, USE_IN, bias, 0);
         case_activation(c, LS_LINEAR_FORWARD_DST, USE_OUT, dst, sum_tolerance(inputs + 1));
         visit_and_free(visit, context, c);
 
@@ -281,7 +282,7 @@ static inline void linear_cases(ls_dtype storage, case_visit *visit, void *conte
             c->desc.attr.linear.relu = 1;
             case_activation(c, LS_LINEAR_FORWARD_SRC, USE_IN, a.src, 0);
             case_param(c, LS_LINEAR_FORWARD_WEIGHT, ARG_WORKING, USE_IN, weight, 0);
-            case_vector(c, LS_LINEAR_FORWARD_BIAS, USE_IN, a.out_features, 0);
+            case_param(c, LS_LINEAR_FORWARD_BIAS, ARG_WORKING, USE_IN, bias, 0);
             case_activation(c, LS_LINEAR_FORWARD_DST, USE_OUT, dst, sum_tolerance(inputs + 1));
             visit_and_free(visit, context, c);
         }
@@ -378,11 +379,12 @@ static inline ls_norm_attr norm_attr(size_t row, int flags, ls_dtype storage) {
 }
 
 static inline void norm_variant(char text[64], const char *what, const ls_norm_attr *a) {
-    snprintf(text, 64, "%s%s%s%s%s", what,
+    snprintf(text, 64, "%s%s%s%s%s%s", what,
         a->activation == LS_ACTIVATION_RELU   ? " relu"
         : a->activation == LS_ACTIVATION_GELU ? " gelu"
                                               : "",
-        a->pool_kernel ? " pool" : "", a->residual ? " residual" : "", a->two_grads ? " two" : "");
+        a->pool_kernel ? " pool" : "", a->residual ? " residual" : "", a->adds_last ? " last" : "",
+        a->two_grads ? " two" : "");
 }
 
 // again: the forward pass for the second time, whose statistics were handed on by the first
@@ -441,10 +443,10 @@ static inline void norm_relu_of_src(op_case *c, const ls_norm_attr *a, double ga
     }
 }
 
-enum { NORM_ALL, NORM_GAMMA_FROZEN, NORM_BETA_FROZEN, NORM_RELU_OF_DST };
+enum { NORM_ALL, NORM_GAMMA_FROZEN, NORM_BETA_FROZEN, NORM_RELU_OF_DST, NORM_WITHOUT_DST };
 
 static inline void norm_backward_case(const char *name, ls_norm_attr a, int frozen, case_visit *visit, void *context) {
-    static const char *const what[] = { "", " gamma frozen", " beta frozen", " dst" };
+    static const char *const what[] = { "", " gamma frozen", " beta frozen", " dst", " without dst" };
     char variant[64];
     double count = (double)a.shape.n * a.shape.h * a.shape.w;
     norm_variant(variant, what[frozen], &a);
@@ -466,6 +468,7 @@ static inline void norm_backward_case(const char *name, ls_norm_attr a, int froz
     for (int k = 0; k < a.shape.c; k++) saved[a.shape.c + k] = 0.9F + 0.2F * saved[a.shape.c + k];
     if (a.activation == LS_ACTIVATION_RELU && !a.pool_kernel && !a.residual && frozen != NORM_RELU_OF_DST)
         norm_relu_of_src(c, &a, 1.5 * 1.1);
+    if (frozen == NORM_WITHOUT_DST) c->args[LS_NORM_BACKWARD_DST].kind = ARG_ABSENT;
     // windows: how many gradients an element can be given
     double steps = a.pool_kernel ? ceil((double)a.pool_kernel / a.pool_stride) : 1, windows = steps * steps;
     case_activation(c, LS_NORM_BACKWARD_GRAD_SRC, USE_OUT, a.shape, windows * norm_tolerance(count));
@@ -496,6 +499,11 @@ static inline void norm_cases(ls_dtype storage, case_visit *visit, void *context
             if (i == NORM_FROZEN_ROW && a.activation == LS_ACTIVATION_RELU)
                 norm_backward_case(norm_rows[i].name, a, NORM_RELU_OF_DST, visit, context);
         }
+        ls_norm_attr last = norm_attr(i, 1, storage); // relu
+        norm_backward_case(norm_rows[i].name, last, NORM_WITHOUT_DST, visit, context);
+        last.residual = last.adds_last = 1;
+        norm_forward_case(norm_rows[i].name, last, 0, visit, context);
+        norm_inference_case(norm_rows[i].name, last, visit, context);
     }
     // more pixels than a GPU's threads take at once, so that each of them has several; and as many as a GPU of compute
     // capability 9.0 keeps of a channel, or one more
@@ -727,7 +735,8 @@ static const struct {
     { "one of everything", { 1, 1, 1, 1 }, 1, 0, 0, 1, 1 },
 };
 
-static inline void channels_case(size_t i, int spread, int keep, ls_dtype storage, case_visit *visit, void *context) {
+static inline void channels_case(
+    size_t i, int spread, int keep, int two_sources, ls_dtype storage, case_visit *visit, void *context) {
     const ls_nchw whole = channels_rows[i].whole;
     const int stride = channels_rows[i].stride, from = channels_rows[i].from, to = channels_rows[i].to;
     const ls_nchw part = { whole.n, channels_rows[i].channels, (whole.h - 1) / stride + 1, (whole.w - 1) / stride + 1 };
@@ -743,17 +752,22 @@ static inline void channels_case(size_t i, int spread, int keep, ls_dtype storag
         .stride = stride,
         .spread = spread,
         .keep = keep,
+        .two_sources = two_sources,
         .storage = storage };
+    if (two_sources) strncat(c->name, ", two sources", sizeof c->name - strlen(c->name) - 1);
     case_activation(c, LS_COPY_CHANNELS_SRC, USE_IN, c->desc.attr.channels.src, 0);
+    if (two_sources) case_activation(c, LS_COPY_CHANNELS_SRC2, USE_IN, c->desc.attr.channels.src, 0);
     case_activation(c, LS_COPY_CHANNELS_DST, keep ? USE_UPDATE : USE_OUT, c->desc.attr.channels.dst, 0)->relative = 0;
     visit_and_free(visit, context, c);
 }
 
 static inline void channels_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof channels_rows / sizeof *channels_rows; i++) {
-        channels_case(i, 0, 0, storage, visit, context);
-        channels_case(i, 1, 0, storage, visit, context);
-        channels_case(i, 0, 1, storage, visit, context);
+        for (int two_sources = 0; two_sources < 2; two_sources++) {
+            channels_case(i, 0, 0, two_sources, storage, visit, context);
+            channels_case(i, 1, 0, two_sources, storage, visit, context);
+            channels_case(i, 0, 1, two_sources, storage, visit, context);
+        }
     }
 }
 
@@ -874,6 +888,7 @@ static inline void each_case(ls_dtype storage, case_visit *visit, void *context)
     augment_cases(storage, visit, context);
     resize_cases(storage, visit, context);
     loss_cases(storage, visit, context);
+    head_cases(storage, visit, context);
     flat_cases(storage, visit, context);
     control_cases(storage, visit, context);
     optimizer_cases(storage, visit, context);

@@ -123,6 +123,9 @@ static inline void norm_part_cases(ls_dtype storage, case_visit *visit, void *co
         for (int flags = 0; flags < NORM_FLAGS; flags++) {
             ls_norm_attr a = norm_attr(i, flags, storage);
             norm_part_cases_of(norm_rows[i].name, a, visit, context);
+            if (flags != 3) continue; // relu and residual
+            a.adds_last = 1;
+            norm_apply_case(norm_rows[i].name, a, 0, visit, context);
         }
     }
     for (size_t i = 0; i < sizeof norm_pool_rows / sizeof *norm_pool_rows; i++) {

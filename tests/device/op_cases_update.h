@@ -137,69 +137,152 @@ static const struct {
     int training;
     int infinite; // the logit of the second sample's label is -infinity: its loss is, its gradient is not a number
     int mixed, weighted;
-    float mean_of;
+    float mean_of, scale;
 } loss_rows[] = {
-    { "10 classes", 16, 10, 16, 0, 1, 0, 0, 0, 0 },
-    { "10 classes, smoothed", 16, 10, 16, 0.1F, 1, 0, 0, 0, 0 },
-    { "short batch", 16, 10, 5, 0.1F, 1, 0, 0, 0, 0 },
-    { "empty batch", 4, 10, 0, 0, 1, 0, 0, 0, 0 },
-    { "100 classes", 7, 100, 7, 0.2F, 1, 0, 0, 0, 0 },
-    { "17 classes, inference", 9, 17, 8, 0, 0, 0, 0, 0, 0 },
-    { "one class", 3, 1, 3, 0, 1, 0, 0, 0, 0 },
-    { "1000 classes", 2, 1000, 2, 0, 1, 0, 0, 0, 0 },
-    { "many samples", 600, 10, 590, 0.1F, 1, 0, 0, 0, 0 },
-    { "an infinite loss", 4, 10, 4, 0, 1, 1, 0, 0, 0 },
-    { "an infinite loss, smoothed", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0 },
-    { "10 classes, mixed", 16, 10, 16, 0, 1, 0, 1, 0, 0 },
-    { "10 classes, mixed and smoothed", 17, 10, 17, 0.1F, 1, 0, 1, 0, 0 },
-    { "1000 classes, mixed", 3, 1000, 3, 0.1F, 1, 0, 1, 0, 0 },
-    { "an infinite loss, mixed", 4, 10, 4, 0, 1, 1, 1, 0, 0 },
-    { "10 classes, weighted", 16, 10, 16, 0, 1, 0, 0, 1, 0 },
-    { "10 classes, weighted and smoothed", 9, 10, 7, 0.1F, 1, 0, 0, 1, 0 },
-    { "1000 classes, weighted, mixed and smoothed", 3, 1000, 3, 0.1F, 1, 0, 1, 1, 0 },
-    { "an infinite loss, weighted", 4, 10, 4, 0.1F, 1, 1, 0, 1, 0 },
-    { "10 classes, of a mean", 16, 10, 16, 0, 1, 0, 0, 0, 96 },
+    { "10 classes", 16, 10, 16, 0, 1, 0, 0, 0, 0, 0 },
+    { "10 classes, smoothed", 16, 10, 16, 0.1F, 1, 0, 0, 0, 0, 0 },
+    { "short batch", 16, 10, 5, 0.1F, 1, 0, 0, 0, 0, 0 },
+    { "empty batch", 4, 10, 0, 0, 1, 0, 0, 0, 0, 0 },
+    { "100 classes", 7, 100, 7, 0.2F, 1, 0, 0, 0, 0, 0 },
+    { "17 classes, inference", 9, 17, 8, 0, 0, 0, 0, 0, 0, 0 },
+    { "one class", 3, 1, 3, 0, 1, 0, 0, 0, 0, 0 },
+    { "1000 classes", 2, 1000, 2, 0, 1, 0, 0, 0, 0, 0 },
+    { "many samples", 600, 10, 590, 0.1F, 1, 0, 0, 0, 0, 0 },
+    { "an infinite loss", 4, 10, 4, 0, 1, 1, 0, 0, 0, 0 },
+    { "an infinite loss, smoothed", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0, 0 },
+    { "10 classes, mixed", 16, 10, 16, 0, 1, 0, 1, 0, 0, 0 },
+    { "10 classes, mixed and smoothed", 17, 10, 17, 0.1F, 1, 0, 1, 0, 0, 0 },
+    { "1000 classes, mixed", 3, 1000, 3, 0.1F, 1, 0, 1, 0, 0, 0 },
+    { "an infinite loss, mixed", 4, 10, 4, 0, 1, 1, 1, 0, 0, 0 },
+    { "10 classes, weighted", 16, 10, 16, 0, 1, 0, 0, 1, 0, 0 },
+    { "10 classes, weighted and smoothed", 9, 10, 7, 0.1F, 1, 0, 0, 1, 0, 0 },
+    { "1000 classes, weighted, mixed and smoothed", 3, 1000, 3, 0.1F, 1, 0, 1, 1, 0, 0 },
+    { "an infinite loss, weighted", 4, 10, 4, 0.1F, 1, 1, 0, 1, 0, 0 },
+    { "10 classes, of a mean", 16, 10, 16, 0, 1, 0, 0, 0, 96, 0 },
+    { "10 classes, scaled", 16, 10, 13, 0, 1, 0, 0, 0, 0, 0.125F },
+    { "17 classes, scaled by a negative number and smoothed", 9, 17, 9, 0.1F, 1, 0, 0, 0, 0, -1.5F },
+    { "100 classes, scaled, weighted, mixed and smoothed", 7, 100, 6, 0.1F, 1, 0, 1, 1, 96, 0.111F },
+    { "an infinite loss, scaled", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0, 0.125F },
 };
+
+// What a loss and a head have in common. tolerance: of a sample's loss.
+static inline void loss_records(op_case *c, int count, double tolerance) {
+    const ls_loss_attr *a = &c->desc.attr.loss;
+    const int samples = a->logits.n, classes = a->logits.c;
+    op_arg *labels = case_raw(c, LS_LOSS_LABELS, USE_IN, LS_I32, (size_t)samples, 0);
+    for (int n = 0; n < samples; n++)
+        ((int32_t *)labels->host)[n] = n >= count ? -1 : n == 0 && classes > 4 ? 2 : n * 7 % classes;
+    case_micro(c, LS_LOSS_MICRO, count);
+    case_state(c, LS_LOSS_STATE, USE_IN);
+    op_arg *result = case_set(c, LS_LOSS_RESULT, ARG_RESULT, USE_UPDATE, 1, sizeof(ls_micro_result));
+    *(ls_micro_result *)result->host = (ls_micro_result){ 2.5, 3, 7, 1 };
+    result->absolute = samples * tolerance;
+    if (a->weighted) { // from 0 to 2, some of them 0
+        float *weights = case_raw(c, LS_LOSS_WEIGHTS, USE_IN, LS_F32, (size_t)classes, 0)->host;
+        for (int k = 0; k < classes; k++) weights[k] = k % 5 == 3 ? 0 : weights[k] + 1;
+        weights[7 % classes] = 0.5F; // of the one that is infinite
+        result->absolute *= 2;
+    }
+    if (!a->mixed) return;
+    op_arg *sample = case_raw(c, LS_LOSS_SAMPLE, USE_IN, LS_U8, (size_t)samples * sizeof(ls_augment_sample), 0);
+    for (int n = 0; n < samples; n++)
+        ((ls_augment_sample *)sample->host)[n] =
+            (ls_augment_sample){ .mix = (uint16_t)(n == 0   ? 0
+                                                   : n == 1 ? 65535
+                                                            : c->next_random++ * 40503 % 65536) };
+}
 
 static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof loss_rows / sizeof *loss_rows; i++) {
         int samples = loss_rows[i].samples, classes = loss_rows[i].classes;
         op_case *c = case_new(LS_OP_LOSS, storage, loss_rows[i].name, "");
-        ls_loss_attr a = { { samples, classes, 1, 1 }, loss_rows[i].smoothing, loss_rows[i].training, storage,
-            loss_rows[i].mixed, loss_rows[i].weighted, loss_rows[i].mean_of };
+        const ls_loss_attr a = { .logits = { samples, classes, 1, 1 },
+            .smoothing = loss_rows[i].smoothing,
+            .training = loss_rows[i].training,
+            .storage = storage,
+            .mixed = loss_rows[i].mixed,
+            .weighted = loss_rows[i].weighted,
+            .mean_of = loss_rows[i].mean_of,
+            .scale = loss_rows[i].scale };
         c->desc.attr.loss = a;
         op_arg *logits = case_activation(c, LS_LOSS_LOGITS, USE_IN, a.logits, 0);
         fill_uniform(c, logits, -8, 8);
         float *first = logits->host; // a tie at the top: the lowest index wins
         if (classes > 4) first[2] = first[4] = 9;
-        op_arg *labels = case_raw(c, LS_LOSS_LABELS, USE_IN, LS_I32, (size_t)samples, 0);
-        for (int n = 0; n < samples; n++) {
-            ((int32_t *)labels->host)[n] = n >= loss_rows[i].count ? -1 : n == 0 && classes > 4 ? 2 : n * 7 % classes;
-        }
         if (loss_rows[i].infinite) first[classes + 7 % classes] = -INFINITY;
-        case_micro(c, LS_LOSS_MICRO, loss_rows[i].count);
-        case_state(c, LS_LOSS_STATE, USE_IN);
-        op_arg *result = case_set(c, LS_LOSS_RESULT, ARG_RESULT, USE_UPDATE, 1, sizeof(ls_micro_result));
-        *(ls_micro_result *)result->host = (ls_micro_result){ 2.5, 3, 7, 1 };
         // fp32 exponentials of arguments down to -17, whose rounding is 17 * 2^-24, and a sum over the classes
-        result->absolute = samples * EPS32 * (32 + classes);
+        const double larger = fmax(1, fabs((double)a.scale));
+        loss_records(c, loss_rows[i].count, larger * EPS32 * (32 + classes));
         // gradients are up to the loss scale, 1024
         if (a.training)
-            case_activation(c, LS_LOSS_GRAD_LOGITS, USE_OUT, a.logits, (a.weighted ? 3 : 1) * 1024 * EPS32 * 32);
-        if (a.weighted) { // from 0 to 2, some of them 0
-            float *weights = case_raw(c, LS_LOSS_WEIGHTS, USE_IN, LS_F32, (size_t)classes, 0)->host;
-            for (int k = 0; k < classes; k++) weights[k] = k % 5 == 3 ? 0 : weights[k] + 1;
-            weights[7 % classes] = 0.5F; // of the one that is infinite
-            result->absolute *= 2;
+            case_activation(
+                c, LS_LOSS_GRAD_LOGITS, USE_OUT, a.logits, larger * (a.weighted ? 3 : 1) * 1024 * EPS32 * 32);
+        visit_and_free(visit, context, c);
+    }
+}
+
+static const struct {
+    const char *name;
+    ls_nchw src;
+    int classes, count;
+    int max_pool, has_bias;
+    float smoothing, scale, mean_of;
+    int infinite; // the bias of the second sample's label is -infinity
+    int mixed, weighted;
+} head_rows[] = {
+    { "resnet20", { 4, 64, 8, 8 }, 10, 4, 0, 1, 0, 0, 0, 0, 0, 0 },
+    { "resnet9", { 3, 512, 4, 4 }, 10, 3, 1, 0, 0.2F, 0.125F, 0, 0, 0, 0 },
+    { "lenet", { 9, 128, 1, 1 }, 10, 9, 0, 1, 0, 0, 0, 0, 0, 0 },
+    { "airbench94", { 3, 256, 3, 3 }, 10, 2, 1, 0, 0.2F, 0.111F, 96, 0, 0, 0 },
+    { "one of everything", { 1, 1, 1, 1 }, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0 },
+    { "odd, mean", { 7, 17, 3, 5 }, 5, 6, 0, 1, 0.1F, 0, 0, 0, 1, 0 },
+    { "odd, maximum", { 7, 10, 5, 7 }, 9, 7, 1, 1, 0.1F, -0.5F, 0, 0, 1, 1 },
+    { "a large map", { 2, 3, 40, 41 }, 17, 2, 0, 1, 0, 0, 0, 0, 0, 0 },
+    { "a large map, maximum", { 2, 3, 40, 41 }, 17, 2, 1, 1, 0, 0, 0, 0, 0, 0 },
+    { "most classes", { 3, 512, 1, 2 }, 32, 3, 0, 1, 0, 0, 0, 0, 0, 1 },
+    { "most channels", { 2, 1024, 2, 2 }, 16, 2, 0, 1, 0, 0, 0, 0, 0, 0 },
+    { "most channels, maximum", { 2, 1024, 2, 2 }, 16, 2, 1, 0, 0, 0, 0, 0, 0, 0 },
+    { "empty batch", { 2, 9, 2, 2 }, 4, 0, 0, 1, 0, 0, 0, 0, 0, 0 },
+    { "many samples", { 300, 5, 1, 2 }, 3, 290, 0, 1, 0, 0, 0, 0, 0, 0 },
+    { "an infinite loss", { 4, 20, 2, 2 }, 10, 4, 0, 1, 0, 0, 0, 1, 0, 0 },
+    { "an infinite loss, maximum, smoothed", { 4, 20, 2, 2 }, 10, 4, 1, 1, 0.1F, 0, 0, 1, 0, 0 },
+};
+
+static inline void head_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof head_rows / sizeof *head_rows; i++) {
+        const ls_nchw src = head_rows[i].src, pooled = { src.n, src.c, 1, 1 };
+        const int classes = head_rows[i].classes, pixels = src.h * src.w;
+        op_case *c = case_new(LS_OP_HEAD, storage, head_rows[i].name, "");
+        const ls_loss_attr a = { .logits = { src.n, classes, 1, 1 },
+            .smoothing = head_rows[i].smoothing,
+            .training = 1,
+            .storage = storage,
+            .mixed = head_rows[i].mixed,
+            .weighted = head_rows[i].weighted,
+            .mean_of = head_rows[i].mean_of,
+            .scale = head_rows[i].scale,
+            .src = src,
+            .max_pool = head_rows[i].max_pool,
+            .has_bias = head_rows[i].has_bias };
+        c->desc.attr.loss = a;
+        // Of a logit: its sum, and of what is pooled in 16 bits one that is rounded the other way.
+        const double logit =
+            sum_tolerance(src.c + 1) + (storage != LS_F32 && pixels > 1 ? storage_ulp(storage) / 4 : 0);
+        const double of_loss = EPS32 * (32 + classes) + 2 * logit;
+        const double of_grad = (a.weighted ? 3 : 1) * 1024 * (EPS32 * 32 + logit);
+        op_arg *map = case_activation(c, LS_HEAD_SRC, USE_IN, src, 0);
+        if (pixels > 3) ((float *)map->host)[1] = ((float *)map->host)[3] = 2; // the first of two maxima wins
+        case_param(c, LS_HEAD_WEIGHT, ARG_WORKING, USE_IN,
+            (ls_param_shape){ LS_PARAM_LINEAR, { classes, src.c, 1, 1 }, 1 }, 0);
+        if (a.has_bias) {
+            op_arg *bias = case_param(c, LS_HEAD_BIAS, ARG_WORKING, USE_IN, vector_shape(classes), 0);
+            if (head_rows[i].infinite) ((float *)bias->host)[7 % classes] = -INFINITY;
         }
-        if (a.mixed) {
-            op_arg *sample = case_raw(c, LS_LOSS_SAMPLE, USE_IN, LS_U8, (size_t)samples * sizeof(ls_augment_sample), 0);
-            for (int n = 0; n < samples; n++)
-                ((ls_augment_sample *)sample->host)[n] =
-                    (ls_augment_sample){ .mix = (uint16_t)(n == 0   ? 0
-                                                           : n == 1 ? 65535
-                                                                    : c->next_random++ * 40503 % 65536) };
-        }
+        case_activation(c, LS_LOSS_LOGITS, USE_OUT, a.logits, logit);
+        if (pixels > 1) case_activation(c, LS_HEAD_POOLED, USE_OUT, pooled, sum_tolerance(pixels) / pixels);
+        loss_records(c, head_rows[i].count, of_loss);
+        case_activation(c, LS_LOSS_GRAD_LOGITS, USE_OUT, a.logits, of_grad);
+        case_activation(c, LS_HEAD_GRAD_SRC, USE_OUT, src, classes * of_grad / (a.max_pool ? 1 : pixels));
         visit_and_free(visit, context, c);
     }
 }
@@ -287,18 +370,6 @@ static inline void update_begin_case(int64_t count, case_visit *visit, void *con
     visit_and_free(visit, context, c);
 }
 
-static inline void grad_stats_case(int64_t count, int bad, case_visit *visit, void *context) {
-    op_case *c = flat_case(
-        LS_OP_GRAD_STATS, (ls_flat_attr){ .count = count, .slot = 1, .first = 5000 }, bad ? "bad elements" : "");
-    float *grad = case_raw(c, LS_GRAD_STATS_GRAD, USE_IN, LS_F32, (size_t)count, 0)->host;
-    if (bad) grad[0] = NAN;
-    if (bad) grad[count - 1] = -INFINITY;
-    if (bad) grad[count / 2] = INFINITY;
-    // three slots, of which the middle one is written; doubles in any order
-    case_raw(c, LS_GRAD_STATS_PARTIALS, USE_UPDATE, LS_F64, 3 * LS_PARTIALS, 1e-11);
-    visit_and_free(visit, context, c);
-}
-
 static inline void average_case(
     int64_t count, float decay, int write_back, int halted, case_visit *visit, void *context) {
     char variant[64];
@@ -348,26 +419,14 @@ static inline void cast_cases(ls_dtype storage, int64_t count, case_visit *visit
 }
 
 static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context) {
-    // more than a device sums in one go
-    for (int bad = 0; storage == LS_F32 && bad < 2; bad++) grad_stats_case(1100003, bad, visit, context);
     for (size_t i = 0; i < sizeof flat_counts / sizeof *flat_counts; i++) {
         int64_t count = flat_counts[i];
         for (fixed_variant v = 0; v < FIXED_VARIANTS; v++) to_fixed_point_case(count, v, visit, context);
         for (fixed_variant v = 0; v < FIXED_BAD; v++) from_fixed_point_case(count, v, visit, context);
 
         update_begin_case(count, visit, context);
-        for (int bad = 0; bad < 2; bad++) grad_stats_case(count, bad, visit, context);
 
         average_cases(count, visit, context);
-
-        op_case *c = flat_case(LS_OP_RUNNING_STATS, (ls_flat_attr){ .count = count, .share = 0.1F }, "");
-        op_arg *window = case_set(c, LS_RUNNING_STATS_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input));
-        *(ls_update_input *)window->host =
-            (ls_update_input){ .samples = 96, .micro_batches = 3, .lr = { 0.1F, [LS_RATES_MAX - 1] = 0.25F } };
-        case_state(c, LS_RUNNING_STATS_STATE, USE_IN);
-        case_raw(c, LS_RUNNING_STATS_SUM, USE_IN, LS_F32, (size_t)count, 0);
-        case_raw(c, LS_RUNNING_STATS_RUNNING, USE_UPDATE, LS_F32, (size_t)count, EPS32)->absolute = 2 * EPS32;
-        visit_and_free(visit, context, c);
 
         // gradients travel in 16 bits whatever activations are stored in
         cast_cases(storage, count, visit, context);
@@ -378,33 +437,73 @@ static inline void flat_cases(ls_dtype storage, case_visit *visit, void *context
 
 static const struct {
     const char *name;
-    double squares, bad; // of the second of two partials
+    float element; // four of the gradient's
+    int bad;       // so many are not finite
     int32_t bad_gradient, finite_in_row, skipped_in_row;
     float loss_scale, clip_norm;
     int dynamic, halted;
     float mean_of;
 } control_rows[] = {
-    { "plain", 4.0, 0, 0, 0, 0, 1, 0, 0, 0, 0 },
-    { "clipped", 4.0e4, 0, 0, 0, 0, 1, 0.5F, 0, 0, 0 },
-    { "below the clip", 4.0, 0, 0, 0, 0, 1, 5.0F, 0, 0, 0 },
-    { "scaled", 4.0e9, 0, 0, 3, 2, 65536, 1.0F, 1, 0, 0 },
-    { "scaled, of a mean", 4.0e5, 0, 0, 3, 2, 65536, 1.0F, 1, 0, 96 },
-    { "grows", 4.0e9, 0, 0, 9, 0, 65536, 0, 1, 0, 0 },
-    { "grows to the ceiling", 4.0e9, 0, 0, 9, 0, 16777216, 0, 1, 0, 0 },
-    { "overflow", NAN, 2, 0, 5, 0, 65536, 1.0F, 1, 0, 0 },
-    { "overflow at the floor", INFINITY, 1, 0, 5, 3, 1, 0, 1, 0, 0 },
-    { "first overflow at the floor", INFINITY, 1, 0, 5, 0, 1, 0, 1, 0, 0 },
-    { "overflow down to the floor", INFINITY, 1, 0, 5, 3, 1.5F, 0, 1, 0, 0 },
-    { "bad fixed point", 4.0, 0, 1, 5, 1, 1024, 0, 1, 0, 0 },
-    { "bad without scaling", NAN, 1, 0, 0, 0, 1, 0, 0, 0, 0 },
-    { "one skip too many", NAN, 1, 0, 0, 6, 1024, 0, 1, 0, 0 },
-    { "halted", 4.0, 0, 0, 0, 7, 1024, 0, 1, 1, 0 },
+    { "plain", 1, 0, 0, 0, 0, 1, 0, 0, 0, 0 },
+    { "clipped", 100, 0, 0, 0, 0, 1, 0.5F, 0, 0, 0 },
+    { "below the clip", 1, 0, 0, 0, 0, 1, 5.0F, 0, 0, 0 },
+    { "scaled", 31623, 0, 0, 3, 2, 65536, 1.0F, 1, 0, 0 },
+    { "scaled, of a mean", 316, 0, 0, 3, 2, 65536, 1.0F, 1, 0, 96 },
+    { "grows", 31623, 0, 0, 9, 0, 65536, 0, 1, 0, 0 },
+    { "grows to the ceiling", 31623, 0, 0, 9, 0, 16777216, 0, 1, 0, 0 },
+    { "overflow", 1, 2, 0, 5, 0, 65536, 1.0F, 1, 0, 0 },
+    { "overflow at the floor", 1, 1, 0, 5, 3, 1, 0, 1, 0, 0 },
+    { "first overflow at the floor", 1, 1, 0, 5, 0, 1, 0, 1, 0, 0 },
+    { "overflow down to the floor", 1, 1, 0, 5, 3, 1.5F, 0, 1, 0, 0 },
+    { "bad fixed point", 1, 0, 1, 5, 1, 1024, 0, 1, 0, 0 },
+    { "bad without scaling", 1, 1, 0, 0, 0, 1, 0, 0, 0, 0 },
+    { "one skip too many", 1, 1, 0, 0, 6, 1024, 0, 1, 0, 0 },
+    { "halted", 1, 0, 0, 0, 7, 1024, 0, 1, 1, 0 },
 };
 
+// The first `bad` of these places.
+static inline void spoil(float *grad, int64_t count, int bad) {
+    const int64_t places[] = { count / 2, 0, count - 1 };
+    const float values[] = { INFINITY, NAN, -INFINITY };
+    for (int i = 0; i < bad; i++) grad[places[i]] = values[i];
+}
+
+static inline op_case *control_case(ls_step_control_attr a, ls_dtype storage, const char *name, const char *variant) {
+    op_case *c = case_new(LS_OP_STEP_CONTROL, storage, name, variant);
+    c->desc.attr.step_control = a;
+    op_arg *window = case_set(c, LS_STEP_CONTROL_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input));
+    *(ls_update_input *)window->host =
+        (ls_update_input){ .samples = 96, .micro_batches = 3, .lr = { 0.1F, [LS_RATES_MAX - 1] = 0.25F } };
+    case_raw(c, LS_STEP_CONTROL_GRAD, a.storage == LS_F32 ? USE_IN : USE_UPDATE, LS_F32, (size_t)a.count, 0);
+    case_state(c, LS_STEP_CONTROL_STATE, USE_UPDATE);
+    return c;
+}
+
+// The whole gradient counts. rounded: LS_F32: no part of it is in 16 bits.
+static inline void gradient_case(ls_dtype storage, int64_t count, ls_dtype rounded, case_visit *visit, void *context) {
+    for (int bad = 0; bad < 4 && bad <= count; bad++) {
+        char variant[64];
+        snprintf(variant, sizeof variant, "%lld elements%s, %d bad", (long long)count,
+            rounded == LS_F32 ? "" : ", part in 16 bits", bad);
+        const ls_step_control_attr a = { .count = count, .storage = rounded, .clip_norm = 1e-4F };
+        op_case *c = control_case(a, storage, "gradient", variant);
+        spoil(c->args[LS_STEP_CONTROL_GRAD].host, count, bad);
+        if (rounded != LS_F32) {
+            void *part = case_raw(c, LS_STEP_CONTROL_ROUNDED, USE_UPDATE, rounded, (size_t)count, 0)->host;
+            for (int64_t i = 0; i < count; i++) ls_store_float(part, rounded, i, case_random(c));
+        }
+        visit_and_free(visit, context, c);
+    }
+}
+
 static inline void control_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof flat_counts / sizeof *flat_counts; i++) {
+        gradient_case(storage, flat_counts[i], LS_F32, visit, context);
+        if (storage != LS_F32) gradient_case(storage, flat_counts[i], storage, visit, context);
+    }
+    gradient_case(storage, 1100003, storage, visit, context); // more than a device sums in one go
     for (size_t i = 0; i < sizeof control_rows / sizeof *control_rows; i++) {
-        op_case *c = case_new(LS_OP_STEP_CONTROL, storage, control_rows[i].name, "");
-        c->desc.attr.step_control = (ls_step_control_attr){ .slots = 2,
+        const ls_step_control_attr a = { .count = 200,
             .mean_of = control_rows[i].mean_of,
             .clip_norm = control_rows[i].clip_norm,
             .dynamic = control_rows[i].dynamic,
@@ -414,16 +513,11 @@ static inline void control_cases(ls_dtype storage, case_visit *visit, void *cont
             .maximum = 16777216,
             .growth_interval = 10,
             .max_skips = 7 };
-        op_arg *window = case_set(c, LS_STEP_CONTROL_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input));
-        *(ls_update_input *)window->host =
-            (ls_update_input){ .samples = 96, .micro_batches = 3, .lr = { 0.1F, [LS_RATES_MAX - 1] = 0.25F } };
-        double *partials = case_raw(c, LS_STEP_CONTROL_PARTIALS, USE_IN, LS_F64, 2 * LS_PARTIALS, 0)->host;
-        partials[0] = 7;
-        partials[2] = -1;
-        partials[LS_PARTIALS] = control_rows[i].squares;
-        partials[LS_PARTIALS + 1] = control_rows[i].bad;
-        partials[LS_PARTIALS + 2] = control_rows[i].bad > 0 ? 123 : -1;
-        ls_train_state *state = case_state(c, LS_STEP_CONTROL_STATE, USE_UPDATE);
+        op_case *c = control_case(a, storage, control_rows[i].name, "");
+        float *grad = c->args[LS_STEP_CONTROL_GRAD].host;
+        for (int64_t k = 0; k < a.count; k++) grad[k] = k % 50 == 7 ? control_rows[i].element : 0;
+        spoil(grad, a.count, control_rows[i].bad);
+        ls_train_state *state = c->args[LS_STEP_CONTROL_STATE].host;
         state->loss_scale = control_rows[i].loss_scale;
         state->finite_in_row = control_rows[i].finite_in_row;
         state->skipped_in_row = control_rows[i].skipped_in_row;
@@ -435,15 +529,16 @@ static inline void control_cases(ls_dtype storage, case_visit *visit, void *cont
 
 // --- optimizers ----------------------------------------------------------------------------------
 
-// One segment, or three where there is room: of 16 elements, of 48, the rest.
+// One segment, or four where there is room: of 16 elements, of 48, the rest, and running statistics.
 static inline void case_segments(op_case *c, float decay, float momentum) {
     ls_optimizer_attr *a = &c->desc.attr.optimizer;
+    const int64_t statistics = 32 + a->count % LS_SEGMENT_ELEMENTS, rest = a->count - 64 - statistics;
     a->segments = c->segments;
-    a->segment_count = a->count > 100 ? 3 : 1;
-    int64_t rest = a->count - (a->count > 100 ? 64 : 0);
-    c->segments[0] = (ls_step_segment){ a->count > 100 ? 16 : rest, 0.5F, decay, momentum, 0, NULL };
+    a->segment_count = a->count > 100 ? 4 : 1;
+    c->segments[0] = (ls_step_segment){ a->count > 100 ? 16 : a->count, 0.5F, decay, momentum, 0, NULL };
     c->segments[1] = (ls_step_segment){ 48, 2, 0, 0, 1, NULL };
     c->segments[2] = (ls_step_segment){ rest, 0.25F, 2 * decay, momentum, 0, NULL };
+    c->segments[3] = (ls_step_segment){ .count = statistics, .momentum = 0.3F, .rate = LS_SEGMENT_STATISTICS };
 }
 
 static inline void sgd_case(
@@ -458,6 +553,7 @@ static inline void sgd_case(
     ls_train_state *state = case_state(c, LS_SGD_STATE, USE_IN);
     state->applied = applied;
     state->skip = skip;
+    if (applied == 1) state->micro_batches = 0; // statistics stay
     fill_uniform(c, case_raw(c, LS_SGD_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
     // a handful of fp32 operations on values up to 2
     case_raw(c, LS_SGD_MOMENTUM, USE_UPDATE, LS_F32, count, 0)->absolute = 8 * EPS32;

@@ -17,7 +17,7 @@ for only in "resnet20 64->64" "lenet 32->64" "resnet20 3->16" "lenet 128->10" "r
 done
 has "$work/resnet20 64->64.md" "| resnet20 64->64 @8 | backward weight | winograd f(4,3) |"
 has "$work/resnet20 64->64.md" "| resnet20 64->64 @8 | backward data | winograd f(2,3) |"
-has "$work/lenet 32->64.md" "| lenet 32->64 @14, 5x5 | forward | winograd f(2,5) |"
+has "$work/lenet 32->64.md" "| lenet 32->64 @14, 5x5 | forward | winograd f(3,5) |"
 has "$work/resnet20 3->16.md" "| resnet20 3->16 @32 | backward weight | own direct |"
 has "$work/mobilenet 512 @4.md" "| mobilenet 512 @4 | backward data | own grouped |"
 has "$work/groups 48->48.md" "| groups 48->48 @16 in 2 | backward weight | own grouped |"

@@ -1,5 +1,6 @@
 // What is decided without running anything: impossible descriptors are refused with a message that names the layer and
 // the shapes; devices are opened by name; costs.
+#include <math.h>
 #include <stdlib.h>
 
 #include <string.h>
@@ -9,7 +10,8 @@
 
 static const ls_step_segment five[2] = { { 5, 1, 0, 0, 0, NULL }, { 5, 1, 0, 0, 0, NULL } },
                              fast[1] = { { .count = 5, .momentum = 1 } },
-                             eighth[1] = { { .count = 5, .rate = LS_RATES_MAX } };
+                             eighth[1] = { { .count = 5, .rate = LS_RATES_MAX } },
+                             moved[1] = { { .count = 5, .momentum = 1.5F, .rate = LS_SEGMENT_STATISTICS } };
 
 static const struct {
     ls_op_desc desc;
@@ -106,12 +108,25 @@ static const struct {
         { "dst is 2x3x6x0; every dimension must be at least 1" } },
     { { LS_OP_RESIZE, "input", .attr.resize = { { 1, 1, 1, 32769 }, { 1, 1, 1, 8 }, LS_F32 } },
         { "src is 1x1x1x32769; sides of at most 32768" } },
+    { { LS_OP_NORM_FORWARD, "bn", .attr.norm = { .shape = { 2, 3, 4, 4 }, .eps = 1, .residual = 1, .adds_last = 1 } },
+        { "layer bn", "what is added last is a residual, behind a relu and without pooling" } },
     { { LS_OP_LOSS, "loss", .attr.loss = { { 2, 10, 2, 1 }, 0, 1, LS_F32, 0 } }, { "layer loss", "2x10x2x1" } },
     { { LS_OP_LOSS, "loss", .attr.loss = { { 2, 10, 1, 1 }, 1.5F, 1, LS_F32, 0 } }, { "label smoothing is 1.5" } },
+    { { LS_OP_LOSS, "loss", .attr.loss = { .logits = { 2, 10, 1, 1 }, .storage = LS_F32, .scale = INFINITY } },
+        { "layer loss", "scale is inf" } },
+    { { LS_OP_HEAD, "fc",
+          .attr.loss = { .logits = { 2, 33, 1, 1 }, .training = 1, .storage = LS_F32, .src = { 2, 8, 3, 3 } } },
+        { "layer fc", "2x8x3x3 for 33 logits of 2 samples", "at most 32 classes" } },
+    { { LS_OP_HEAD, "fc",
+          .attr.loss = { .logits = { 2, 10, 1, 1 }, .training = 1, .storage = LS_F32, .src = { 3, 8, 3, 3 } } },
+        { "3x8x3x3 for 10 logits of 2 samples" } },
+    { { LS_OP_HEAD, "fc", .attr.loss = { .logits = { 2, 10, 1, 1 }, .storage = LS_F32, .src = { 2, 8, 3, 3 } } },
+        { "in evaluation" } },
     { { LS_OP_TO_FIXED_POINT, "reduce", .attr.flat = { .count = 5, .fraction_bits = 60 } }, { "60 fraction bits" } },
-    { { LS_OP_GRAD_STATS, "stats", .attr.flat = { .count = 0 } }, { "0 elements" } },
+    { { LS_OP_STEP_CONTROL, "control", .attr.step_control = { .count = 0 } }, { "0 elements" } },
     { { LS_OP_STEP_CONTROL, "control",
-          .attr.step_control = { .dynamic = 1,
+          .attr.step_control = { .count = 1,
+              .dynamic = 1,
               .growth = 2,
               .backoff = 2,
               .minimum = 1,
@@ -119,7 +134,8 @@ static const struct {
               .growth_interval = 1 } },
         { "backoff 2" } },
     { { LS_OP_STEP_CONTROL, "control",
-          .attr.step_control = { .dynamic = 1,
+          .attr.step_control = { .count = 1,
+              .dynamic = 1,
               .growth = 2,
               .backoff = 0.5F,
               .minimum = 4,
@@ -129,7 +145,11 @@ static const struct {
     { { LS_OP_SGD, "sgd", .attr.optimizer = { .count = 5, .segments = fast, .segment_count = 1 } },
         { "momentum is 1" } },
     { { LS_OP_SGD, "sgd", .attr.optimizer = { .count = 5, .segments = eighth, .segment_count = 1 } },
-        { "segment 0 has rate 8; -1 to 7" } },
+        { "segment 0 has rate 8; -2 to 7" } },
+    { { LS_OP_SGD, "sgd", .attr.optimizer = { .count = 5, .segments = moved, .segment_count = 1 } },
+        { "momentum of statistics is 1.5; 0 to 1" } },
+    { { LS_OP_MUON, "muon", .attr.optimizer = { .count = 5, .segments = moved, .segment_count = 1 } },
+        { "segment 0 is of statistics" } },
     { { LS_OP_SGD, "sgd", .attr.optimizer = { .count = 6, .segments = five, .segment_count = 1 } },
         { "cover 5 of 6 elements" } },
     { { LS_OP_SGD, "sgd", .attr.optimizer = { .count = 10, .segments = five, .segment_count = 2 } },

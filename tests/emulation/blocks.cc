@@ -1,5 +1,6 @@
 // blocks.cc - runs a kernel: blocks in a random order, a few of them at a time, their threads as fibers that are left only at
-// barriers and warp operations; kernels without those as plain loops. Blocks of a cluster are started together.
+// barriers and warp operations; kernels without those as plain loops. Blocks of a cluster, or of a grid that waits for each
+// other, are started together.
 #include "emulation.h"
 
 #include <string.h>
@@ -83,10 +84,10 @@ struct running_block {
     bool progress;
 };
 
-// Blocks that take turns: so many, or two clusters. Made once and never freed, as all that lives as long as the process: the
-// end of the program may still use the device.
+// Blocks that take turns: so many, two clusters, or a grid. Made once and never freed, as all that lives as long as the
+// process: the end of the program may still use the device.
 static const size_t RESIDENT = 3;
-static running_block *residents[2 * CLUSTER_LIMIT];
+static std::vector<running_block *> &residents = *new std::vector<running_block *>();
 static running_block *block; // the one that runs
 
 static long kernels_with_barriers; // counted for skip_barrier
@@ -244,14 +245,26 @@ void barrier() {
     leave(lane_state::AT_BARRIER);
 }
 
-void cluster_barrier() {
-    needs_cooperation("the barrier of a cluster");
+static void wait_together() {
     fiber *f = block->fibers[block->now];
     f->barriers++;
     if (launched.barriers_ignored || f->barriers == launched.barrier_dropped) return;
     block->at_cluster_barrier++;
     block->cluster->waiting++;
     leave(lane_state::AT_CLUSTER_BARRIER);
+}
+
+void cluster_barrier() {
+    needs_cooperation("the barrier of a cluster");
+    if (launched.work->cluster == WHOLE_GRID) return barrier(); // each block is a cluster
+    wait_together();
+}
+
+void grid_barrier() {
+    needs_cooperation("the barrier of a grid");
+    if (launched.work->cluster != WHOLE_GRID)
+        die("the barrier of a grid in a kernel launched without LS_LAUNCH_GRID\n  %s", where().c_str());
+    wait_together();
 }
 
 unsigned lane() {
@@ -387,8 +400,9 @@ static void end_round() {
         cluster->waiting = 0;
     } else if (!block->progress && block->at_cluster_barrier == launched.threads) {
         if (cluster->ended > 0)
-            die("a block waits at the barrier of its cluster, %zu of whose %zu blocks have ended\n  %s", cluster->ended,
-                cluster->blocks.size(), where().c_str());
+            die("a block waits at the barrier of its %s, %zu of whose %zu blocks have ended\n  %s",
+                launched.work->cluster == WHOLE_GRID ? "grid" : "cluster", cluster->ended, cluster->blocks.size(),
+                where().c_str());
     } else if (!block->progress) {
         die("%zu of %zu threads wait at a barrier, %zu have ended, %zu wait in a warp operation: none can go on\n  %s",
             at_barrier, launched.threads, block->ended, launched.threads - at_barrier - block->ended, where().c_str());
@@ -413,28 +427,33 @@ static void take_turns(size_t turns) {
 }
 
 // The blocks of a cluster are neighbours in y.
-static void start_cluster(size_t number, size_t live) {
-    unsigned members = static_cast<unsigned>(launched.work->cluster);
+static uint3 member_of(size_t number, size_t member) {
+    if (launched.work->cluster == WHOLE_GRID) return unflatten(member, gridDim);
+    unsigned members = launched.work->cluster;
     uint3 first = unflatten(number, dim3(gridDim.x, gridDim.y / members, gridDim.z));
+    return { first.x, first.y * members + static_cast<unsigned>(member), first.z };
+}
+
+static void start_cluster(size_t number, size_t members, size_t live) {
     auto cluster = std::make_shared<block_cluster>();
     cluster->waiting = cluster->ended = 0;
-    for (unsigned m = 0; m < members; m++) {
-        running_block *&place = residents[live + m];
-        if (!place) place = new running_block();
-        block = place;
+    for (size_t m = 0; m < members; m++) {
+        if (live + m == residents.size()) residents.push_back(new running_block());
+        block = residents[live + m];
         block->cluster = cluster;
         cluster->blocks.push_back(block);
-        start_block({ first.x, first.y * members + m, first.z });
+        start_block(member_of(number, m));
     }
 }
 
 static void run_blocks_together(size_t blocks) {
-    size_t members = launched.work->cluster, most = members > 1 ? 2 * members : RESIDENT;
+    size_t members = launched.work->cluster == WHOLE_GRID ? blocks : launched.work->cluster;
+    size_t most = members > 1 ? 2 * members : RESIDENT;
     shuffled order(blocks / members);
     size_t live = 0; // the first of the residents
     while (blocks > 0 || live > 0) {
         for (; blocks > 0 && live + members <= most; blocks -= members, live += members) {
-            start_cluster(order.next(), live);
+            start_cluster(order.next(), members, live);
         }
         size_t pick = random_below(live);
         block = residents[pick];

@@ -1,5 +1,5 @@
 // cuda_runtime.h - CUDA C++ as plain C++17: qualifiers, vector types, built-in variables and device functions; and what
-// kernels.cuh and cluster.cuh launch with. Absent on purpose: <<<>>>, __shared__ (LS_SHARED), float atomics, inline PTX, cooperative grids.
+// kernels.cuh and cluster.cuh launch with. Absent on purpose: <<<>>>, __shared__ (LS_SHARED), float atomics, inline PTX.
 #pragma once
 
 #include <limits.h>
@@ -53,11 +53,12 @@ static constexpr int warpSize = 32;
 namespace emu {
 
 static const unsigned CLUSTER_LIMIT = 8; // blocks, as every GPU with clusters has it
+static const unsigned WHOLE_GRID = 0;
 
 struct kernel_work {
     const char *name;
     bool cooperating; // its threads may wait for each other
-    unsigned cluster; // blocks, neighbours in y, that may wait for each other
+    unsigned cluster; // blocks, neighbours in y, that may wait for each other; or WHOLE_GRID
     size_t dynamic;   // bytes of shared memory, beside the kernel's arrays
     dim3 grid, block;
     std::function<void()> thread; // one thread's work, with the arguments as they were at the launch
@@ -65,25 +66,31 @@ struct kernel_work {
 void enqueue_kernel(kernel_work work, cudaStream_t stream); // an error: cudaGetLastError
 
 template <typename... P, typename... A>
-void launch_clusters(bool cooperating, unsigned cluster, size_t dynamic, const char *name, dim3 grid, dim3 block,
-    cudaStream_t stream, void (*kernel)(P...), A &&...args) {
+void launch_work(kernel_work work, cudaStream_t stream, void (*kernel)(P...), A &&...args) {
     static_assert(sizeof...(P) == sizeof...(A), "a launch needs as many arguments as the kernel has parameters");
-    auto thread = [kernel, stored = std::tuple<std::decay_t<P>...>(std::forward<A>(args)...)] {
+    work.thread = [kernel, stored = std::tuple<std::decay_t<P>...>(std::forward<A>(args)...)] {
         std::apply(kernel, stored);
     };
-    enqueue_kernel({ name, cooperating, cluster, dynamic, grid, block, std::move(thread) }, stream);
+    enqueue_kernel(std::move(work), stream);
 }
 
 template <typename... P, typename... A>
 void launch(
     bool cooperating, const char *name, dim3 grid, dim3 block, cudaStream_t stream, void (*kernel)(P...), A &&...args) {
-    launch_clusters(cooperating, 1, 0, name, grid, block, stream, kernel, std::forward<A>(args)...);
+    launch_work({ name, cooperating, 1, 0, grid, block, {} }, stream, kernel, std::forward<A>(args)...);
+}
+
+template <typename... P, typename... A>
+void launch_together(unsigned cluster, size_t dynamic, const char *name, dim3 grid, dim3 block, cudaStream_t stream,
+    void (*kernel)(P...), A &&...args) {
+    launch_work({ name, true, cluster, dynamic, grid, block, {} }, stream, kernel, std::forward<A>(args)...);
 }
 
 void *shared(int key, size_t bytes); // of this block; `key` tells apart the arrays of a source file
 void *dynamic_shared();
 void barrier();
 void cluster_barrier();
+void grid_barrier();
 
 // Hands `bytes` (at most 16) of this lane to the others of its warp, waits for every lane of the mask that has not
 // ended, and returns what all gave, 16 bytes a lane; lanes that took no part give bytes of 0xFF.

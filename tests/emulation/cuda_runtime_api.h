@@ -29,6 +29,7 @@ extern "C" {
     X(600, cudaErrorNotReady, "device not ready") \
     X(700, cudaErrorIllegalAddress, "an illegal memory access was encountered") \
     X(719, cudaErrorLaunchFailure, "unspecified launch failure") \
+    X(720, cudaErrorCooperativeLaunchTooLarge, "too many blocks in cooperative launch") \
     X(800, cudaErrorNotPermitted, "operation not permitted") \
     X(801, cudaErrorNotSupported, "operation not supported") \
     X(900, cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing") \
@@ -105,7 +106,7 @@ struct cudaDeviceProp { // the emulation fills these; the real struct has more
     size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin, totalConstMem;
     int regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3];
     int major, minor, multiProcessorCount, maxThreadsPerMultiProcessor, l2CacheSize;
-    int pciDomainID, pciBusID, pciDeviceID, integrated, asyncEngineCount, concurrentKernels, unifiedAddressing;
+    int pciDomainID, pciBusID, pciDeviceID, integrated, asyncEngineCount, concurrentKernels, unifiedAddressing, cooperativeLaunch;
 };
 
 // The device

@@ -314,7 +314,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
         p.l2CacheSize = 50 << 20;
         p.pciBusID = 1 + card;
         p.asyncEngineCount = 2;
-        p.concurrentKernels = p.unifiedAddressing = 1;
+        p.concurrentKernels = p.unifiedAddressing = p.cooperativeLaunch = 1;
         *properties = p;
         return cudaSuccess;
     });

@@ -196,7 +196,7 @@ void ls_cuda_conv_execute(
     emuLibraryCall(ls_op_name(algorithm->op));
     enqueue_memset(workspace, 0xFF, ls_cuda_conv_workspace(algorithm), queue);
     if (algorithm->op == LS_OP_CONV_FORWARD) {
-        ls_cuda_direct_forward(g, image, weight, NULL, result, queue->stream);
+        ls_cuda_direct_forward(g, image, weight, NULL, LS_F32, result, queue->stream);
     } else if (algorithm->op == LS_OP_CONV_BACKWARD_DATA) {
         ls_cuda_direct_backward_data(g, result, weight, image, queue->stream);
     } else {
@@ -226,7 +226,7 @@ ls_status ls_cuda_gemm_new(
     } else {
         return ls_fail(LS_INTERNAL, "layer %s: no such product in the emulated library", layer);
     }
-    if (a->bias && (made.op != LS_OP_LINEAR_FORWARD || a->result != LS_F32))
+    if ((a->bias || a->relu) && made.op != LS_OP_LINEAR_FORWARD)
         return ls_fail(LS_INTERNAL, "layer %s: no bias in such a product", layer);
     made.relu = a->relu;
     LS_TRY(LS_NEW(*out, 1, "layer %s", layer));
@@ -242,7 +242,7 @@ size_t ls_cuda_gemm_workspace(const ls_cuda_gemm *gemm) {
     return (gemm->op == LS_OP_MUON ? 0 : ls_cuda_direct_workspace(&gemm->geometry)) + ODD_BYTES;
 }
 
-void ls_cuda_gemm_execute(const ls_cuda_gemm *gemm, const void *a, const void *b, const void *c, const float *bias,
+void ls_cuda_gemm_execute(const ls_cuda_gemm *gemm, const void *a, const void *b, const void *c, const void *bias,
     void *d, void *workspace, ls_queue *queue) {
     const ls_cuda_conv_geometry *g = &gemm->geometry;
     emuLibraryCall(ls_op_name(gemm->op));
@@ -250,7 +250,7 @@ void ls_cuda_gemm_execute(const ls_cuda_gemm *gemm, const void *a, const void *b
     if (gemm->op == LS_OP_MUON) {
         ls_cuda_muon_multiply(&gemm->product, a, b, c, d, queue->stream);
     } else if (gemm->op == LS_OP_LINEAR_FORWARD) {
-        ls_cuda_direct_forward(g, a, b, bias, d, queue->stream);
+        ls_cuda_direct_forward(g, a, b, bias, g->storage, d, queue->stream);
         if (gemm->relu) ls_cuda_bias_add(g->n, g->padded_k, g->storage, NULL, 1, d, queue->stream);
     } else if (gemm->op == LS_OP_LINEAR_BACKWARD_DATA) {
         ls_cuda_direct_backward_data(g, a, b, d, queue->stream);

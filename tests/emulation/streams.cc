@@ -446,7 +446,11 @@ void enqueue_kernel(kernel_work kernel, cudaStream_t stream) {
         if (!fits || b.x * b.y * b.z > 1024) return cudaErrorInvalidConfiguration;
         unsigned clusters = config.sm >= 90 ? CLUSTER_LIMIT : 1; // blocks of a cluster that this GPU takes
         if (kernel.dynamic > shared_limit()) return cudaErrorInvalidValue;
-        if (kernel.cluster < 1 || kernel.cluster > clusters || g.y % kernel.cluster) return cudaErrorInvalidClusterSize;
+        if (kernel.cluster == WHOLE_GRID) { // a block on each multiprocessor: there may be room for more
+            if (1.0 * g.x * g.y * g.z > config.multiprocessors) return cudaErrorCooperativeLaunchTooLarge;
+        } else if (kernel.cluster > clusters || g.y % kernel.cluster) {
+            return cudaErrorInvalidClusterSize;
+        }
         const CUstream_st *s = find(stream);
         if (s && s != legacy && s->device != current_device()) return cudaErrorInvalidResourceHandle;
         return enqueue(stream, kernel.name, true, [kernel] { run_kernel(kernel); });

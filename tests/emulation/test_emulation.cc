@@ -213,6 +213,46 @@ static void test_clusters() {
     GIVES(cudaGetLastError(), cudaErrorInvalidValue);
 }
 
+// The same of a whole grid.
+static __global__ void grid_sums(const int *from, int *parts, int *sums) {
+    LS_SHARED(int, room, 64);
+    unsigned blocks = gridDim.x * gridDim.y, block = blockIdx.x * gridDim.y + blockIdx.y, t = threadIdx.x;
+    int sum = ls_block_sum(from[block * 64 + t], room, 64);
+    if (t == 0) parts[block] = sum;
+    ls_grid_sync();
+    sum = 0;
+    for (unsigned i = 0; i < blocks; i++) sum += parts[i];
+    sums[block * 64 + t] = sum;
+}
+
+static int wrong_grid_sums(const std::string &settings, unsigned columns, unsigned rows) {
+    use(settings);
+    size_t threads = columns * rows * 64;
+    std::vector<int> host(threads);
+    int sum = 0, wrong = 0;
+    for (size_t i = 0; i < threads; i++) sum += host[i] = static_cast<int>(i % 97);
+    int *from = device_array<int>(threads), *sums = device_array<int>(threads), *parts = device_array<int>(threads / 64);
+    OK(cudaMemcpy(from, host.data(), threads * sizeof(int), cudaMemcpyDefault));
+    LS_LAUNCH_GRID(grid_sums, dim3(columns, rows), 64, 0, nullptr, from, parts, sums);
+    OK(cudaGetLastError());
+    for (int each : fetch(sums, threads)) wrong += each != sum;
+    return wrong;
+}
+
+static void test_grids() {
+    for (int seed = 0; seed < 10; seed++)
+        for (unsigned rows : { 1u, 2u, 9u })
+            expect(wrong_grid_sums(seeded(seed, ",sm=80,multiprocessors=18"), 2, rows) == 0, "a grid of 2 x %u, seed %d", rows, seed);
+    int seen = 0; // the block's sum has 8 barriers before it
+    for (int seed = 0; seed < 20; seed++)
+        seen += wrong_grid_sums(seeded(seed, ",multiprocessors=8,skip_barrier=grid_sums:9"), 2, 4) > 0;
+    expect(seen >= 16, "without the grid's barrier sums were wrong with %d of 20 seeds", seen);
+    use("multiprocessors=8");
+    int *none = nullptr;
+    LS_LAUNCH_GRID(grid_sums, dim3(3, 3), 64, 0, nullptr, none, none, none);
+    GIVES(cudaGetLastError(), cudaErrorCooperativeLaunchTooLarge);
+}
+
 static __global__ void warp_sums(const int *from, int *sums, int *lefts) {
     unsigned i = blockIdx.x * blockDim.x * blockDim.y + threadIdx.y * blockDim.x + threadIdx.x;
     int sum = from[i];
@@ -314,6 +354,8 @@ static __global__ void much_shared(int) {
     room[threadIdx.x] = 1;
 }
 
+static __global__ void meets_the_grid(int) { ls_grid_sync(); }
+
 template <void kernel(int), bool cooperating> static void launch_and_wait() {
     use("");
     emu::launch(cooperating, "the_kernel", 2, 64, nullptr, kernel, 0);
@@ -330,6 +372,7 @@ static void test_threads_that_cannot_go_on() {
         "40 of 64 threads wait at a barrier, 24 have ended");
     dies("its kernel", launch_and_wait<divergent, true>, "kernel the_kernel, grid (2,1,1)");
     dies("a barrier in LS_LAUNCH", launch_and_wait<lonely, false>, "__syncthreads in a kernel launched with LS_LAUNCH");
+    dies("a grid's barrier without LS_LAUNCH_GRID", launch_and_wait<meets_the_grid, true>, "launched without LS_LAUNCH_GRID");
     dies("a shuffle in LS_LAUNCH",
         [] {
             use("");
@@ -827,6 +870,7 @@ int main(int count, char **names) { // names of tests: these alone
         { "conversions", test_conversions },
         { "barriers", test_barriers },
         { "clusters", test_clusters },
+        { "grids", test_grids },
         { "shuffles", test_shuffles },
         { "votes", test_votes },
         { "blocks", test_blocks },

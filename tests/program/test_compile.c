@@ -212,6 +212,22 @@ static void norm_has_the_room_it_needs(void **state) {
     fixture_free(&f);
 }
 
+// Gradients of two programs of one network, within rounding.
+static void expect_same_gradients(const fixture *alone, const fixture *fused) {
+    for (int p = 0; p < fused->graph->param_count; p++) {
+        const ls_param *param = &fused->graph->params[p];
+        const float *x = ls_buffer_host(ls_param_store_grad(alone->store, p));
+        const float *y = ls_buffer_host(ls_param_store_grad(fused->store, p));
+        int64_t count = ls_param_count(&param->shape);
+        float largest = 0;
+        for (int64_t i = 0; i < count; i++) largest = fmaxf(largest, fabsf(x[i]));
+        for (int64_t i = 0; i < count; i++)
+            if (!(fabsf(x[i] - y[i]) <= 1e-5f * largest + 1e-6f))
+                fail_msg("%s[%lld]: %g fused, %g alone (largest %g)", param->name, (long long)i, (double)y[i],
+                    (double)x[i], (double)largest);
+    }
+}
+
 // On ref, fused and not: the same loss, bit for bit, because rounding to storage commutes with the maximum; gradients
 // within rounding, because an overlapping pooling adds gradients and stores their sum, which the fused one need not.
 static void pooling_fused_is_pooling_alone(void **state) {
@@ -226,20 +242,229 @@ static void pooling_fused_is_pooling_alone(void **state) {
         fixture_make(&fused, &setup);
         double want = fixture_run(&alone), got = fixture_run(&fused);
         if (want != got) fail_msg("recompute %d: loss %.17g fused, %.17g alone", recompute, got, want);
-        for (int p = 0; p < fused.graph->param_count; p++) {
-            const ls_param *param = &fused.graph->params[p];
-            const float *x = ls_buffer_host(ls_param_store_grad(alone.store, p));
-            const float *y = ls_buffer_host(ls_param_store_grad(fused.store, p));
-            int64_t count = ls_param_count(&param->shape);
-            float largest = 0;
-            for (int64_t i = 0; i < count; i++) largest = fmaxf(largest, fabsf(x[i]));
-            for (int64_t i = 0; i < count; i++)
-                if (!(fabsf(x[i] - y[i]) <= 1e-5f * largest + 1e-6f))
-                    fail_msg("%s[%lld]: %g fused, %g alone (largest %g)", param->name, (long long)i, (double)y[i],
-                        (double)x[i], (double)largest);
-        }
+        expect_same_gradients(&alone, &fused);
         fixture_free(&alone);
         fixture_free(&fused);
+    }
+}
+
+// Which batch norms with relu take in the add behind them, where the device can: n1, n2, whose sums have two readers and so
+// two gradients. Not n3, whose relu has another reader, nor n4, whose other operand comes later, nor n5 with an add before its relu.
+static const char added_network[] =
+    "[network]\ninput = 3x8x8\n"
+    "[c0]\nlayer = conv2d\nout_channels = 6\nkernel = 3\npadding = 1\n"
+    "[c1]\nlayer = conv2d\nout_channels = 6\nkernel = 3\npadding = 1\n"
+    "[n1]\nlayer = batchnorm2d\n[r1]\nlayer = relu\n[a1]\nlayer = add\ninputs = c0, r1\n"
+    "[c2]\nlayer = conv2d\nout_channels = 6\nkernel = 3\npadding = 1\n"
+    "[n2]\nlayer = batchnorm2d\n[r2]\nlayer = relu\n[a2]\nlayer = add\ninputs = r2, a1\n"
+    "[c3]\nlayer = conv2d\nout_channels = 6\nkernel = 3\npadding = 1\n"
+    "[n3]\nlayer = batchnorm2d\n[r3]\nlayer = relu\n[a3]\nlayer = add\ninputs = r3, a2\n"
+    "[a33]\nlayer = add\ninputs = a3, r3\n"
+    "[n4]\nlayer = batchnorm2d\n[r4]\nlayer = relu\n"
+    "[c4]\nlayer = conv2d\nout_channels = 6\nkernel = 3\npadding = 1\ninputs = a33\n"
+    "[a4]\nlayer = add\ninputs = r4, c4\n"
+    "[n5]\nlayer = batchnorm2d\n[a5]\nlayer = add\ninputs = n5, a4\n[r5]\nlayer = relu\n"
+    "[a55]\nlayer = add\ninputs = r5, a2\n"
+    "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 5\n";
+
+static void norm_takes_in_the_add_behind_its_relu(void **state) {
+    (void)state;
+    for (int training = 0; training < 2; training++) {
+        fixture f;
+        fixture_setup setup = { .device = "null", .network = added_network, .batch = 4, .training = training };
+        setup.fusions = LS_FUSES_RELU_ADD;
+        fixture_make(&f, &setup);
+        const ls_program *p = f.program;
+        for (int i = 0; i < p->count; i++) {
+            const ls_instruction *at = &p->instructions[i];
+            const ls_op_desc *desc = &at->plan->desc;
+            const int fused = strcmp(desc->layer, "n1") == 0 || strcmp(desc->layer, "n2") == 0;
+            if (desc->op == LS_OP_NORM_FORWARD || desc->op == LS_OP_NORM_INFERENCE) {
+                if (desc->attr.norm.adds_last != fused) fail_msg("%s: adds_last %d", desc->layer, !fused);
+                assert_int_equal(desc->attr.norm.residual, fused || strcmp(desc->layer, "n5") == 0);
+            }
+            if (desc->op != LS_OP_NORM_BACKWARD) continue;
+            assert_int_equal(desc->attr.norm.adds_last, 0);
+            assert_int_equal(at->refs[LS_NORM_BACKWARD_DST].kind, fused ? LS_REF_NONE : LS_REF_SLOT);
+            if (!fused) continue;
+            assert_int_equal(at->refs[LS_NORM_BACKWARD_BETA].kind, LS_REF_PARAM);
+            assert_int_equal(at->refs[LS_NORM_BACKWARD_GRAD_RESIDUAL].kind, LS_REF_NONE);
+            assert_int_equal(desc->attr.norm.two_grads, 1);
+        }
+        fixture_free(&f);
+    }
+}
+
+// On ref: the relu is not rounded before the addition.
+static void adding_last_is_adding_alone(void **state) {
+    (void)state;
+    for (int recompute = 0; recompute < 2; recompute++) {
+        fixture alone, fused;
+        fixture_setup setup = { .device = "ref", .network = added_network, .batch = 4, .training = 1 };
+        setup.recompute = recompute;
+        fixture_make(&alone, &setup);
+        setup.fusions = LS_FUSES_RELU_ADD;
+        fixture_make(&fused, &setup);
+        double want = fixture_run(&alone), got = fixture_run(&fused);
+        if (!(fabs(want - got) <= 1e-6 * fabs(want)))
+            fail_msg("recompute %d: loss %.17g fused, %.17g alone", recompute, got, want);
+        expect_same_gradients(&alone, &fused);
+        fixture_free(&alone);
+        fixture_free(&fused);
+    }
+}
+
+// On cpu, where windows of 2x2 are fused: the same sums in the same order, so the same bits. Of both pooled values that two layers
+// read, one is behind a residual; maps of odd sides, other windows and paddings stay alone.
+static void pooling_of_2x2_has_the_bits_of_pooling_alone(void **state) {
+    (void)state;
+    static const char network_of_2x2[] =
+        "[network]\ninput = 3x24x20\n"
+        "[c1]\nlayer = conv2d\nout_channels = 19\nkernel = 3\npadding = 1\n"
+        "[n1]\nlayer = batchnorm2d\n[r1]\nlayer = relu\n[p1]\nlayer = maxpool2d\nkernel = 2\n"
+        "[c2]\nlayer = conv2d\nout_channels = 19\nkernel = 3\npadding = 1\n"
+        "[n2]\nlayer = batchnorm2d\n[a2]\nlayer = add\ninputs = n2, p1\n[r2]\nlayer = relu\n"
+        "[p2]\nlayer = maxpool2d\nkernel = 2\n"
+        "[c3]\nlayer = conv2d\nout_channels = 19\nkernel = 3\npadding = 1\n[g3]\nlayer = gelu\n"
+        "[a3]\nlayer = add\ninputs = g3, p2\n"
+        "[n4]\nlayer = batchnorm2d\n[r4]\nlayer = relu\n[p4]\nlayer = maxpool2d\nkernel = 2\nstride = 1\n"  // 6x5
+        "[n5]\nlayer = batchnorm2d\n[r5]\nlayer = relu\n[p5]\nlayer = maxpool2d\nkernel = 2\n"              // 5x4
+        "[n6]\nlayer = batchnorm2d\n[r6]\nlayer = relu\n[p6]\nlayer = maxpool2d\nkernel = 2\npadding = 1\n" // 2x2
+        "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 5\n";
+    assert_true(ls_device_cpu.fusions & LS_FUSES_NORM_POOL_2X2);
+    for (int training = 0; training < 2; training++) {
+        fixture alone, fused;
+        fixture_setup setup = { .device = "cpu", .network = network_of_2x2, .batch = 5, .training = training };
+        fixture_make(&alone, &setup);
+        setup.fusions = LS_FUSES_NORM_POOL_2X2;
+        fixture_make(&fused, &setup);
+        assert_int_equal(count_ops(alone.program, LS_OP_POOL_FORWARD), 5);
+        assert_int_equal(count_ops(fused.program, LS_OP_POOL_FORWARD), 3);
+        assert_true(fixture_run(&alone) == fixture_run(&fused));
+        assert_memory_equal(alone.store->grad->address, fused.store->grad->address, alone.store->grad->bytes);
+        fixture_free(&alone);
+        fixture_free(&fused);
+    }
+}
+
+// A concatenation that a convolution and another concatenation read has two gradients: one operator less, the same bits.
+static void copies_add_a_concatenations_gradients(void **state) {
+    (void)state;
+    static const char dense_network[] =
+        "[network]\ninput = 3x8x8\n[c1]\nlayer = conv2d\nout_channels = 9\nkernel = 3\n[c2]\nlayer = conv2d\n"
+        "out_channels = 5\nkernel = 1\n[d1]\nlayer = concat\ninputs = c1, c2\n[c3]\nlayer = conv2d\nout_channels = 4\n"
+        "kernel = 3\npadding = 1\n[d2]\nlayer = concat\ninputs = d1, c3\n[p]\nlayer = globalavgpool\n"
+        "[l]\nlayer = linear\nout_features = 5\n";
+    assert_true(ls_device_cpu.fusions & LS_FUSES_CONCAT_ADD);
+    fixture alone, fused;
+    fixture_setup setup = { .device = "ref", .network = dense_network, .batch = 4, .training = 1 };
+    fixture_make(&alone, &setup);
+    setup.fusions = LS_FUSES_CONCAT_ADD;
+    fixture_make(&fused, &setup);
+    assert_int_equal(count_ops(alone.program, LS_OP_ADD), 2); // of the gradients of c1 and d1
+    assert_int_equal(count_ops(fused.program, LS_OP_ADD), 1);
+    assert_true(fixture_run(&alone) == fixture_run(&fused));
+    assert_memory_equal(alone.store->grad->address, fused.store->grad->address, alone.store->grad->bytes);
+    fixture_free(&alone);
+    fixture_free(&fused);
+}
+
+// On ref, compiled with the fusions and without: the same loss and gradients, within rounding.
+static void compare_fusions(const fixture_setup *setup, const char *what) {
+    fixture alone, fused;
+    fixture_setup plain = *setup;
+    plain.fusions = 0;
+    fixture_make(&alone, &plain);
+    fixture_make(&fused, setup);
+    const double want = fixture_run(&alone), got = fixture_run(&fused);
+    if (!(fabs(got - want) <= 1e-6 * want)) fail_msg("%s: loss %.17g fused, %.17g alone", what, got, want);
+    for (int p = 0; setup->training && p < fused.graph->param_count; p++) {
+        const ls_param *param = &fused.graph->params[p];
+        const float *x = ls_buffer_host(ls_param_store_grad(alone.store, p));
+        const float *y = ls_buffer_host(ls_param_store_grad(fused.store, p));
+        for (int64_t k = 0; k < ls_param_count(&param->shape); k++)
+            if (!(fabsf(x[k] - y[k]) <= 1e-4f * fabsf(x[k]) + 1e-5f))
+                fail_msg(
+                    "%s: %s[%lld] is %g fused, %g alone", what, param->name, (long long)k, (double)y[k], (double)x[k]);
+    }
+    fixture_free(&alone);
+    fixture_free(&fused);
+}
+
+static void count_fused(const fixture_setup *setup, const char *what, const ls_op ops[2], const int want[2]) {
+    fixture f;
+    fixture_make(&f, setup);
+    for (int i = 0; i < 2; i++)
+        if (count_ops(f.program, ops[i]) != want[i])
+            fail_msg("%s, training %d: %d of %s, expected %d", what, setup->training, count_ops(f.program, ops[i]),
+                ls_op_name(ops[i]), want[i]);
+    fixture_free(&f);
+}
+
+// Evaluation keeps the layer, whose output is read, and so does a scale that is not the last layer, or one by 0.
+static void the_loss_takes_in_a_scale(void **state) {
+    (void)state;
+    static const struct {
+        const char *tail;
+        int scales[2]; // operators: in evaluation, in training
+    } rows[] = { { "[s]\nlayer = scale\nfactor = 0.5\n", { 1, 0 } }, { "[s]\nlayer = scale\nfactor = 0\n", { 1, 2 } },
+        { "[s]\nlayer = scale\nfactor = 2\n[t]\nlayer = scale\nfactor = -0.5\n", { 2, 2 } } };
+    for (int i = 0; i < 6; i++) {
+        const int row = i / 2, training = i % 2;
+        char text[512];
+        snprintf(text, sizeof text,
+            "[network]\ninput = 3x4x4\n[c]\nlayer = conv2d\nout_channels = 5\nkernel = 4\n[f]\nlayer = flatten\n%s",
+            rows[row].tail);
+        const fixture_setup setup = {
+            .device = "ref", .network = text, .batch = 4, .training = training, .fusions = LS_FUSES_SCALE
+        };
+        count_fused(
+            &setup, rows[row].tail, (ls_op[]){ LS_OP_SCALE, LS_OP_LOSS }, (int[]){ rows[row].scales[training], 1 });
+        compare_fusions(&setup, rows[row].tail);
+    }
+}
+
+// Which ends of a network are a head, and with which pooling.
+static void the_loss_takes_in_the_head(void **state) {
+    (void)state;
+#define LINEAR(outputs) "[l]\nlayer = linear\nout_features = " outputs "\n"
+    static const struct {
+        const char *tail;
+        int heads, pools; // operators of a training program
+    } rows[] = { { "[p]\nlayer = globalavgpool\n" LINEAR("5"), 1, 0 },
+        { "[p]\nlayer = globalmaxpool\n[f]\nlayer = flatten\n" LINEAR(
+              "5") "bias = false\n[s]\nlayer = scale\nfactor = 0.3\n",
+            1, 0 },
+        { "[p]\nlayer = maxpool2d\nkernel = 4\n[f]\nlayer = flatten\n" LINEAR("32"), 1, 0 },
+        { "[p]\nlayer = avgpool2d\nkernel = 4\n[d]\nlayer = dropout\n[f]\nlayer = flatten\n" LINEAR("5"), 1, 1 },
+        { "[f]\nlayer = flatten\n[h]\nlayer = linear\nout_features = 7\n[r]\nlayer = relu\n" LINEAR("5"), 1, 0 },
+        { "[r]\nlayer = relu\n[p]\nlayer = globalmaxpool\n" LINEAR("5"), 1, 1 }, // the pooling has the relu
+        { "[p]\nlayer = maxpool2d\nkernel = 3\nstride = 1\n[f]\nlayer = flatten\n" LINEAR("5"), 0, 1 },
+        { "[p]\nlayer = globalavgpool\n[h]\nlayer = linear\nout_features = 6\n[a]\nlayer = add\ninputs = h, p\n" LINEAR(
+              "5"),
+            1, 1 },
+        { "[p]\nlayer = globalavgpool\n" LINEAR("33"), 0, 1 },
+        { "[p]\nlayer = globalavgpool\n" LINEAR("5") "[e]\nlayer = relu\n", 0, 1 } };
+#undef LINEAR
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+            "[network]\ninput = 3x4x4\n[c]\nlayer = conv2d\nout_channels = 6\nkernel = 3\npadding = 1\n%s",
+            rows[i].tail);
+        for (int k = 0; k < 3; k++) { // in evaluation, in training, with blocks that are computed again
+            const int heads = k > 0 ? rows[i].heads : 0;
+            const fixture_setup setup = { .device = "ref",
+                .network = text,
+                .batch = 4,
+                .training = k > 0,
+                .recompute = k == 2,
+                .fusions = LS_FUSES_HEAD | LS_FUSES_SCALE };
+            count_fused(&setup, rows[i].tail, (ls_op[]){ LS_OP_HEAD, LS_OP_LOSS }, (int[]){ heads, !heads });
+            if (k > 0)
+                count_fused(&setup, rows[i].tail, (ls_op[]){ LS_OP_HEAD, LS_OP_POOL_BACKWARD },
+                    (int[]){ heads, rows[i].pools });
+            compare_fusions(&setup, rows[i].tail);
+        }
     }
 }
 
@@ -361,6 +586,12 @@ int main(void) {
         cmocka_unit_test(norm_takes_in_pooling),
         cmocka_unit_test(norm_has_the_room_it_needs),
         cmocka_unit_test(pooling_fused_is_pooling_alone),
+        cmocka_unit_test(pooling_of_2x2_has_the_bits_of_pooling_alone),
+        cmocka_unit_test(copies_add_a_concatenations_gradients),
+        cmocka_unit_test(norm_takes_in_the_add_behind_its_relu),
+        cmocka_unit_test(adding_last_is_adding_alone),
+        cmocka_unit_test(the_loss_takes_in_a_scale),
+        cmocka_unit_test(the_loss_takes_in_the_head),
         cmocka_unit_test(gradients_complete_in_arena_order),
         cmocka_unit_test(evaluation_has_no_backward),
         cmocka_unit_test(whole_network_gradients),

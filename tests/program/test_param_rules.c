@@ -172,6 +172,34 @@ static void what_is_frozen_stays(void **state) {
     }
 }
 
+// After one update they are of the initial weights, whichever optimizers there are: one for matrices alone, several, or tensors' norms.
+static void statistics_move_once(void **state) {
+    (void)state;
+    static const char *const rows[][2] = { { "optimizer.kind=sgd", "" },
+        { "optimizer.kind=muon", "*.bias frozen; n2.weight frozen" }, { "optimizer.kind=muon", "l.* kind=adamw" },
+        { "optimizer.kind=adamw", "l.weight kind=muon" }, { "optimizer.kind=lars", "" },
+        { "optimizer.kind=lion", "" } };
+    static const char *const names[] = { "n2.running_mean", "n2.running_var" };
+    float want[2][8], first[8];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        run r = { 0 };
+        ls_snapshot *s;
+        must(open_groups(&r, rows[i][0], rows[i][1]));
+        must(ls_trainer_updates(r.trainer, 1, NULL));
+        must(ls_trainer_snapshot_new(r.trainer, &s));
+        must(ls_trainer_snapshot(r.trainer, s));
+        for (int n = 0; n < 2; n++) {
+            const float *got = s->tensors[find(r.trainer->graph, names[n])].values;
+            for (int c = 0; c < 8; c++) first[c] = n ? 1 : 0;
+            assert_memory_not_equal(got, first, sizeof first);
+            if (i == 0) memcpy(want[n], got, sizeof want[n]);
+            if (memcmp(got, want[n], sizeof want[n]) != 0) fail_msg("%s, %s: %s", rows[i][0], rows[i][1], names[n]);
+        }
+        ls_snapshot_free(s);
+        run_close(&r);
+    }
+}
+
 static void refusals(void **state) {
     (void)state;
     static const struct {
@@ -196,6 +224,6 @@ static void refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(the_first_match_decides),
         cmocka_unit_test(what_is_frozen_is_not_computed), cmocka_unit_test(what_has_ended_is_not_computed),
-        cmocka_unit_test(what_is_frozen_stays), cmocka_unit_test(refusals) };
+        cmocka_unit_test(what_is_frozen_stays), cmocka_unit_test(statistics_move_once), cmocka_unit_test(refusals) };
     return cmocka_run_group_tests(tests, write_network, remove_network);
 }

@@ -66,6 +66,7 @@ static const struct {
     // no overflow: cuDNN's weight gradients are fp16 and overflow before ref's, and one update more would be skipped
     { "fp16", { "train.precision=fp16", "train.micro_batch=8", "loss_scale.initial=1024" } },
     { "ordered", { "run.deterministic=true", "train.micro_batch=4" } },
+    { "ordered in bf16", { "run.deterministic=true", "train.precision=bf16", "train.micro_batch=8" } },
     { "adamw, groups", { "optimizer.kind=adamw", "optimizer.lr=0.01", "optimizer.groups=c2.* lr=0.5 decay=0.01",
                            "optimizer.weight_decay=0.001" } },
     { "lion", { "optimizer.kind=lion", "optimizer.lr=0.001", "optimizer.weight_decay=0.1" } },

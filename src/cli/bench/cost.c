@@ -66,7 +66,8 @@ static ls_cost_time time_of(const ls_cost_machine *machine, const ls_cost_item *
         sum += part[b];
         if (part[b] > part[cost.bound]) cost.bound = (ls_cost_bound)b;
     }
-    cost.seconds = item->launches * machine->gap_s + (machine->is_gpu ? part[cost.bound] : sum);
+    cost.seconds = item->launches * machine->gap_s + item->grid_waits * machine->grid_wait_s +
+                   (machine->is_gpu ? part[cost.bound] : sum);
     return cost;
 }
 

@@ -5,7 +5,7 @@
 //               was touched since its last use
 //   arithmetic  operations really done (padding, Winograd's savings) / (rate * share * units with work)
 //   launch      launches * the shortest kernel
-//   an operator takes launches * gap + the largest of the three; on a processor, whose phases follow each other, all three together
+//   an operator takes launches * gap, where a grid's blocks wait for each other one such wait, and the largest of the three; on a processor, whose phases follow each other, all three together
 #ifndef LS_CLI_BENCH_COST_H
 #define LS_CLI_BENCH_COST_H
 
@@ -20,6 +20,7 @@ typedef struct {
         half_rate;            // FLOP/s: outside of products; of products on fp32 (or TF32) and on 16-bit tensors
     double units;             // that share out blocks; 0: no matter
     double gap_s, shortest_s; // from the end of a launch to the start of the next; the shortest one
+    double grid_wait_s;       // until all blocks of a grid have met, and have read what the others left
 } ls_cost_machine;
 
 typedef enum { LS_COST_RATE_VECTOR, LS_COST_RATE_FP32, LS_COST_RATE_HALF } ls_cost_rate;
@@ -37,9 +38,10 @@ typedef struct {
     int once;  // an update, not a micro-batch
     int after; // once: behind the sums over ranks
     int launches;
-    double flops;  // as ls_op_flops counts them
-    double work;   // operations really done
-    double blocks; // of the work, that run side by side; 0: enough
+    int grid_waits; // in them
+    double flops;   // as ls_op_flops counts them
+    double work;    // operations really done
+    double blocks;  // of the work, that run side by side; 0: enough
     ls_cost_rate rate;
     double rate_share, memory_share; // attained
     double reduced_bytes;            // summed over ranks before the next one (synchronised batch norm)

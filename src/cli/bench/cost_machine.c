@@ -7,8 +7,9 @@
 #include "cli/bench/peak.h"
 
 const ls_cost_gpu ls_cost_gpus[] = {
-#define GPU(word, name, memory, cache, units, fp32, tf32, half, pcie, per_host, inside, between) \
-    { #word, name, memory, cache, units, fp32, tf32, half, pcie, per_host, LS_LINK_##inside, LS_LINK_##between },
+#define GPU(word, name, memory, cache, units, shared, cluster, fp32, tf32, half, pcie, per_host, inside, between) \
+    { #word, name, memory, cache, units, shared, cluster, fp32, tf32, half, pcie, per_host, LS_LINK_##inside, \
+        LS_LINK_##between },
 #include "cli/bench/cost_devices.def"
 };
 const int ls_cost_gpu_count = sizeof ls_cost_gpus / sizeof *ls_cost_gpus;
@@ -21,7 +22,8 @@ const int ls_cost_gpu_count = sizeof ls_cost_gpus / sizeof *ls_cost_gpus;
 //   A graph's nodes one behind the other: 0.5 us apart with kernels of 2.9 us were published of V100 ("Getting Started with CUDA
 //   Graphs", NVIDIA developer blog); 1 us is counted, as kernels that fill the card drain and fill it. The shortest kernel: two
 //   dependent round trips to memory and the blocks' start.
-static const double CACHE_TIMES_MEMORY = 2, CACHE_SHARE = 0.6, GAP_S = 1e-6, SHORTEST_S = 2e-6;
+//   A grid's barrier: an atomic addition and a look at it, then the other blocks' sums: three dependent round trips to L2.
+static const double CACHE_TIMES_MEMORY = 2, CACHE_SHARE = 0.6, GAP_S = 1e-6, SHORTEST_S = 2e-6, GRID_WAIT_S = 2e-6;
 
 static ls_status unknown(const char *word) {
     char list[160] = "";
@@ -53,7 +55,8 @@ ls_cost_machine ls_cost_machine_of_gpu(const ls_cost_gpu *gpu, int tf32) {
         .half_rate = gpu->half_tflops * 1e12,
         .units = gpu->units,
         .gap_s = GAP_S,
-        .shortest_s = SHORTEST_S };
+        .shortest_s = SHORTEST_S,
+        .grid_wait_s = GRID_WAIT_S };
     snprintf(m.name, sizeof m.name, "%s", gpu->name);
     return m;
 }

@@ -10,7 +10,7 @@
 typedef struct {
     const char *word, *name;
     double memory_gbytes, cache_mbytes;
-    int units;
+    int units, shared_kib, cluster;
     double fp32_tflops, tf32_tflops, half_tflops;
     double pcie_gbytes;
     int per_host; // GPUs

@@ -33,7 +33,7 @@ static ls_status predict(const model *m, ls_cost_place place, int weak, ls_cost_
     ls_cost_update *u = NULL;
     ls_cost_time *times = NULL;
     LS_TRY(configure(m->cfg, place.ranks, weak, &cfg));
-    ls_status status = ls_cost_update_new(&cfg, place.ranks, place.hosts, 1, &u);
+    ls_status status = ls_cost_update_new(&cfg, place.ranks, place.hosts, m->gpu, &u);
     LS_THEN(status, time_items(m, u, &times));
     LS_THEN(status, ls_cost_at(u, times, m->gpu, place, out));
     out->weak = weak;
@@ -82,7 +82,7 @@ static ls_status run(model *m) {
     ls_cost_update *u = NULL;
     ls_cost_time *times = NULL;
     ls_cost_point alone;
-    LS_TRY(ls_cost_update_new(m->cfg, 1, 1, m->gpu != NULL, &u));
+    LS_TRY(ls_cost_update_new(m->cfg, 1, 1, m->gpu, &u));
     ls_status status = LS_SUCCESS;
     if (m->gpu)
         m->machine = ls_cost_machine_of_gpu(m->gpu, m->cfg->device_tf32);

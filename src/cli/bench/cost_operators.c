@@ -1,12 +1,13 @@
 #include "cli/bench/cost_operators.h"
 
-#include <stdio.h>
 #include <string.h>
+#include "device/cpu/winograd.h"
 
 // --- GPU: launches and passes ---------------------------------------------------------------------
 
 // Launches of an operator, and the arguments (a bit each) that are gone through `passes` times: docs/cuda.md, "Operators".
-// What is not in the table is one launch that goes through each tensor once.
+// What is not in the table is one launch that goes through each tensor once, and so is a batch norm where the device's rule
+// has it in one.
 typedef struct {
     int launches, passes;
     unsigned again;
@@ -44,8 +45,8 @@ static int conv_launches(const ls_op_desc *desc) {
 
 static int linear_launches(const ls_op_desc *desc) {
     const ls_linear_attr *a = &desc->attr.linear;
-    if (desc->op == LS_OP_LINEAR_FORWARD) return 1 + (a->has_bias && a->storage != LS_F32 ? BIAS_ADDED : 0);
-    if (desc->op == LS_OP_LINEAR_BACKWARD_DATA) return 1;
+    if (desc->op != LS_OP_LINEAR_BACKWARD_WEIGHT) return 1; // the bias is part of the product
+    if (ls_linear_is_small(a)) return 1;
     return !a->bias_only + (a->has_bias ? BIAS_GRADIENT : 0);
 }
 
@@ -120,7 +121,15 @@ static void set_linear(const ls_op_desc *desc, ls_cost_item *item) {
     item->rate_share = LINEAR_SHARE;
 }
 
-void ls_cost_on_gpu(const ls_op_desc *desc, ls_cost_item *item) {
+static void set_norm(const ls_op_desc *desc, const ls_cuda_norm_gpu *gpu, ls_cost_item *item) {
+    const ls_cuda_norm_form form = ls_cuda_norm_grid_of(desc, gpu).form;
+    item->grid_waits = form == LS_CUDA_NORM_IN_ONE_GRID;
+    if (form == LS_CUDA_NORM_TWO_LAUNCHES) return;
+    item->launches = 1;
+    for (int a = 0; a < item->arg_count; a++) item->args[a].passes = 1;
+}
+
+void ls_cost_on_gpu(const ls_op_desc *desc, const ls_cuda_norm_gpu *gpu, ls_cost_item *item) {
     const ls_op_family family = ls_op_family_of(desc->op);
     const kernels *k = &on_gpu[desc->op];
     item->algorithm = "";
@@ -130,6 +139,8 @@ void ls_cost_on_gpu(const ls_op_desc *desc, ls_cost_item *item) {
     item->rate = LS_COST_RATE_VECTOR;
     item->rate_share = VECTOR_SHARE;
     item->memory_share = MEMORY_SHARE;
+    if (family == LS_FAMILY_norm) set_norm(desc, gpu, item);
+    if (desc->op == LS_OP_HEAD) item->args[LS_HEAD_WEIGHT].passes = 2 * desc->attr.loss.src.n; // each block, twice
     if (family != LS_FAMILY_conv && family != LS_FAMILY_linear && desc->op != LS_OP_MUON) return;
     item->rate = desc->op != LS_OP_MUON && ls_op_storage(desc) != LS_F32 ? LS_COST_RATE_HALF : LS_COST_RATE_FP32;
     if (family == LS_FAMILY_conv) set_conv(desc, item);
@@ -164,14 +175,14 @@ static int direction_of(ls_op op) {
     }
 }
 
-// Winograd's F(m,r) takes (m+r-1)^2 products for tiles of m^2 outputs of r^2 taps each; maps are filled up with whole tiles. Share of the
-// operations of direct convolution.
+// Share of the multiplications of direct convolution.
 static double products_of(const ls_op_desc *desc, const char *algorithm) {
-    int m, r;
-    if (ls_op_family_of(desc->op) != LS_FAMILY_conv || sscanf(algorithm, "winograd f(%d,%d)", &m, &r) != 2) return 1;
-    const ls_nchw map = desc->op == LS_OP_CONV_BACKWARD_DATA ? desc->attr.conv.src : desc->attr.conv.dst;
-    const double side = (double)(m + r - 1) / (m * r), filled = up(map.h, m) * up(map.w, m) / ((double)map.h * map.w);
-    return side * side * filled;
+    const ls_conv_attr *a = &desc->attr.conv;
+    if (ls_op_family_of(desc->op) != LS_FAMILY_conv) return 1;
+    for (int v = 0; v < LS_WINOGRAD_VARIANTS; v++)
+        if (strcmp(algorithm, ls_winograd_name((ls_winograd_variant)v)) == 0)
+            return ls_winograd_share(a, desc->op == LS_OP_CONV_BACKWARD_DATA ? a->src : a->dst, (ls_winograd_variant)v);
+    return 1;
 }
 
 // A GELU's error function and exponential, an element, at the rate of the matrix product; 0: there is none.

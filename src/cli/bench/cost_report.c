@@ -246,6 +246,7 @@ static void add_figures(const ls_cost_findings *f, cJSON *tree) {
     ls_json_add_real(item, "vector_flops_per_second", m->vector_rate);
     ls_json_add_real(item, "gap_seconds", m->gap_s);
     ls_json_add_real(item, "shortest_launch_seconds", m->shortest_s);
+    ls_json_add_real(item, "grid_wait_seconds", m->grid_wait_s);
     if (!f->gpu) return;
     ls_json_add_text(item, "link_inside", ls_link_name(f->gpu->inside));
     ls_json_add_text(item, "link_between", ls_link_name(f->gpu->between));
@@ -263,6 +264,7 @@ static void add_operator(const ls_cost_findings *f, int index, cJSON *list) {
     ls_json_add_text(row, "kind", ls_op_kind_name(item->kind));
     ls_json_add_int(row, "times", times_of(f, item));
     ls_json_add_int(row, "launches", item->launches);
+    ls_json_add_int(row, "grid_waits", item->grid_waits);
     ls_json_add_real(row, "flops", item->flops);
     ls_json_add_real(row, "work_flops", item->work);
     ls_json_add_real(row, "memory_bytes", t->memory_bytes);

@@ -76,7 +76,7 @@ static ls_status open_device(ls_cost_update *u) {
     u->layouts = *u->device->api;
     u->layouts.activation_bytes = gpu_activation_bytes;
     u->layouts.param_elements = gpu_param_elements;
-    u->layouts.fusions = ~0U; // whatever a GPU joins
+    u->layouts.fusions = ~(unsigned)LS_FUSES_CONCAT_ADD; // whatever a GPU joins
     u->device->api = &u->layouts;
     return LS_SUCCESS;
 }
@@ -154,7 +154,7 @@ static void describe(const ls_cost_update *u, const ls_op_desc *desc, const char
     item->kind = ls_op_kind_of(desc->op);
     item->flops = ls_op_flops(desc);
     if (u->is_gpu)
-        ls_cost_on_gpu(desc, item);
+        ls_cost_on_gpu(desc, &u->norm_gpu, item);
     else
         ls_cost_on_cpu(desc, algorithm, item);
 }
@@ -223,12 +223,24 @@ static ls_status add_begin(ls_cost_update *u) {
     return add_flat(u, LS_OP_UPDATE_BEGIN, "update", all, begin);
 }
 
-// By buckets where each is taken up as it is complete.
+// With one rank control does it for the last micro-batch, else it is done by buckets, each as it is complete.
+static int control_widens(const ls_cost_update *u) {
+    return u->store->sizes.rounded && !u->store->options.ordered && !u->store->options.wire && u->ranks == 1;
+}
+
 static ls_status add_widening(ls_cost_update *u) {
     const ls_param_store *a = u->store;
-    const int trained_buckets = u->bucket_count - (a->statistic_elements > 0);
+    const int trained_buckets = u->bucket_count - (a->statistic_elements > 0), others = u->batches.per_rank - 1;
     ls_cost_item widen = { 0 };
-    if (!a->sizes.rounded) return LS_SUCCESS;
+    if (!a->sizes.rounded || (control_widens(u) && !others)) return LS_SUCCESS;
+    if (control_widens(u)) { // of all micro-batches but the last
+        widen = once(0);
+        add_slab(u, &widen, ROUNDED, 0, 2 * others * a->trained_elements);
+        add_slab(u, &widen, GRAD, 0, 2 * others * a->trained_elements);
+        LS_TRY(add_flat(u, LS_OP_WIDEN, "gradients", others * a->trained_elements, widen));
+        u->items[u->item_count - 1].launches = others;
+        return LS_SUCCESS;
+    }
     add_slab(u, &widen, ROUNDED, 0, 2 * a->trained_elements); // read and written
     add_slab(u, &widen, GRAD, 0, 2 * a->trained_elements);
     LS_TRY(add_flat(u, LS_OP_WIDEN, "gradients", a->trained_elements, widen));
@@ -256,16 +268,19 @@ static ls_status add_optimizer(ls_cost_update *u) {
     for (int s = 0; s < u->optimizer->step_count; s++) {
         const ls_plan *plan = u->optimizer->steps[s].plan;
         const int kept = ls_op_args(plan->desc.op) - LS_STEP_OTHER_ARGS;
-        int64_t count = 0; // of segments that are not passed over
+        int64_t count = 0, statistics = 0; // of segments that are not passed over
         const ls_optimizer_attr *attr = &plan->desc.attr.optimizer;
-        for (int i = 0; i < attr->segment_count; i++)
-            if (attr->segments[i].rate != LS_SEGMENT_IDLE) count += attr->segments[i].count;
+        for (const ls_step_segment *of = attr->segments; of < attr->segments + attr->segment_count; of++) {
+            if (of->rate >= 0) count += of->count;
+            if (of->rate == LS_SEGMENT_STATISTICS) statistics += of->count;
+        }
         ls_cost_item item = once(1);
         add_slab(u, &item, GRAD, s, count);
         for (int k = 0; k < kept; k++)
             add_slab(u, &item, STATE, s * LS_STEP_KEPT_MAX + k, 2 * count); // read and written
         add_slab(u, &item, WEIGHT, s, 2 * count);
         if (u->store->storage != LS_F32) add_slab(u, &item, COPY, s, count);
+        add_slab(u, &item, STATISTICS, 0, 3 * statistics); // sums; running ones, read and written
         describe(u, &plan->desc, plan->algorithm, &item);
         LS_TRY(add_item(u, item));
     }
@@ -276,24 +291,25 @@ static ls_status add_optimizer(ls_cost_update *u) {
 static ls_status add_end(ls_cost_update *u) {
     const ls_param_store *a = u->store;
     const int64_t trained = a->trained_elements, all = trained + a->statistic_elements;
-    ls_cost_item unfix = once(1), widen = once(1), stats = once(1), control = once(1), running = once(1);
+    ls_cost_item unfix = once(1), widen = once(1), control = once(1);
     add_slab(u, &unfix, FIXED, 0, all);
     add_slab(u, &unfix, GRAD, 0, all);
     add_slab(u, &widen, WIRE, 0, trained);
     add_slab(u, &widen, GRAD, 0, trained);
-    add_slab(u, &stats, GRAD, 0, trained);
+    add_slab(u, &control, GRAD, 0, control_widens(u) ? 2 * trained : trained); // read, or read and written
+    if (control_widens(u)) add_slab(u, &control, ROUNDED, 0, 2 * trained);
     add_arg(&control, number_of(RECORDS, 0, 0), RECORD_BYTES);
     add_arg(&control, number_of(RECORDS, 0, 1), 3 * RECORD_BYTES); // the report
-    add_slab(u, &running, STATISTICS, 0, 3 * a->statistic_elements);
     if (a->options.ordered) LS_TRY(add_flat(u, LS_OP_FROM_FIXED_POINT, "gradients", all, unfix));
     if (a->options.ordered && u->is_gpu)
         u->items[u->item_count - 1].launches = u->bucket_count + (a->statistic_elements > 0);
     if (a->options.wire) LS_TRY(add_flat(u, LS_OP_CAST_TO_F32, "gradients", trained, widen));
-    LS_TRY(add_flat(u, LS_OP_GRAD_STATS, "gradients", trained, stats));
-    LS_TRY(add_flat(u, LS_OP_STEP_CONTROL, "update", 1, control));
-    LS_TRY(add_optimizer(u));
-    if (!a->statistic_elements) return LS_SUCCESS;
-    return add_flat(u, LS_OP_RUNNING_STATS, "running statistics", a->statistic_elements, running);
+    const ls_op_desc decides = {
+        .op = LS_OP_STEP_CONTROL, .layer = "update", .attr.step_control = { .count = trained }
+    };
+    describe(u, &decides, "own", &control);
+    LS_TRY(add_item(u, control));
+    return add_optimizer(u);
 }
 
 // --- buckets --------------------------------------------------------------------------------------
@@ -379,13 +395,19 @@ static ls_status fill(ls_cost_update *u) {
     return add_end(u);
 }
 
-ls_status ls_cost_update_new(const ls_config *cfg, int ranks, int hosts, int is_gpu, ls_cost_update **out) {
+ls_status ls_cost_update_new(const ls_config *cfg, int ranks, int hosts, const ls_cost_gpu *gpu, ls_cost_update **out) {
     ls_cost_update *u;
     LS_TRY(LS_NEW(u, 1, "an update's cost"));
     u->cfg = cfg;
     u->ranks = ranks;
     u->hosts = hosts;
-    u->is_gpu = is_gpu;
+    u->is_gpu = gpu != NULL;
+    if (gpu) { // alone: as train/trainer.c has it
+        u->norm_gpu = (ls_cuda_norm_gpu){ .multiprocessors = gpu->units,
+            .cluster = gpu->cluster,
+            .shared_bytes = (size_t)gpu->shared_kib << 10,
+            .alone = ranks == 1 && !cfg->run_deterministic };
+    }
     ls_status status = fill(u);
     return LS_GIVE(status, u, out, ls_cost_update_free);
 }

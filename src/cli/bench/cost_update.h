@@ -4,9 +4,10 @@
 #ifndef LS_CLI_BENCH_COST_UPDATE_H
 #define LS_CLI_BENCH_COST_UPDATE_H
 
-#include "cli/bench/cost.h"
+#include "cli/bench/cost_machine.h"
 #include "config/config.h"
 #include "data/sampler.h"
+#include "device/gpu/norm_rule.h"
 #include "model/graph.h"
 #include "program/optimizer.h"
 #include "program/session.h"
@@ -19,6 +20,7 @@ typedef struct {
 typedef struct {
     const ls_config *cfg; // borrowed
     int ranks, hosts, is_gpu;
+    ls_cuda_norm_gpu norm_gpu; // is_gpu
     ls_batches batches;
     int64_t parameters;
     ls_chw picture; // as it comes to the device
@@ -38,9 +40,10 @@ typedef struct {
     ls_optimizer *optimizer;
 } ls_cost_update;
 
-// is_gpu: for a GPU; else for the cpu device, which is opened (and is `device`). LS_USAGE: what the configuration cannot be on so many
-// ranks, or on that device.
-LS_CHECKED ls_status ls_cost_update_new(const ls_config *cfg, int ranks, int hosts, int is_gpu, ls_cost_update **out);
+// gpu: NULL for the cpu device, which is opened (and is `device`). LS_USAGE: what the configuration cannot be on so many ranks, or on
+// that device.
+LS_CHECKED ls_status ls_cost_update_new(
+    const ls_config *cfg, int ranks, int hosts, const ls_cost_gpu *gpu, ls_cost_update **out);
 void ls_cost_update_free(ls_cost_update *update); // NULL is allowed
 
 #endif

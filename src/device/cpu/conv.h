@@ -29,6 +29,7 @@ typedef struct {
     ls_onednn_conv *longer, *shorter; // for tasks of one sample more and of the rest; NULL: own kernels
     ls_winograd_plan winograd;        // used when it has kernels
     int tasks;                        // ranges of samples
+    int cuts; // tasks of a sample, each some of its results' blocks: oneDNN forward, few samples
     size_t dense_at, turned_at, partial_at, bias_at, scratch_at; // bytes into the workspace
     size_t scratch_bytes;                                        // of one thread
 } ls_conv_plan;

@@ -1,8 +1,10 @@
 // conv_choose.c - by which algorithm a convolution is computed.
 //
 // The rule: Winograd where it gains, with the tiles that need the fewest multiplications on maps of this size; groups
-// lane by lane where that takes less than dense convolutions of the parts; else oneDNN's generated code where it
-// has some for the device's layouts, else own kernels. Measuring instead gains nothing (docs/cpu.md).
+// lane by lane where that takes less than dense convolutions of the parts; own kernels where they leave out enough of the
+// last blocks' channels; else oneDNN's generated code where it has some for the device's layouts, else own kernels.
+// Measuring instead gains nothing (docs/cpu.md).
+#include <stdio.h>
 #include <string.h>
 #include "device/cpu/conv.h"
 
@@ -16,10 +18,12 @@ ls_status ls_cpu_conv_find(const char *name, int *algorithm) {
     for (int i = 0; name && i < LS_CONV_ALGORITHMS; i++)
         if (strcmp(ls_conv_name(i), name) == 0) *algorithm = i;
     if (!name || *algorithm >= 0) return LS_SUCCESS;
-    return ls_fail(LS_USAGE,
-        "convolution by \"%s\": the cpu device has winograd f(4,3), winograd f(5,3), winograd f(2,5), winograd f(3,3), "
-        "winograd f(2,3), own grouped, onednn and own direct",
-        name);
+    char known[512] = "";
+    for (int i = 0, at = 0; i < LS_CONV_ALGORITHMS; i++) {
+        const char *before = i == 0 ? "" : i + 1 == LS_CONV_ALGORITHMS ? " and " : ", ";
+        at += snprintf(known + at, sizeof known - (size_t)at, "%s%s", before, ls_conv_name(i));
+    }
+    return ls_fail(LS_USAGE, "convolution by \"%s\": the cpu device has %s", name, known);
 }
 
 // device.winograd: f2 stands for the most accurate variant alone.
@@ -33,20 +37,42 @@ static int best_winograd(const ls_cpu *cpu, const ls_op_desc *desc, double *gain
     int best = -1;
     *gain = 1;
     for (int v = 0; v < LS_WINOGRAD_VARIANTS; v++) {
-        const double of =
+        const double fewer =
             mode_allows(cpu, v) ? ls_winograd_gain(&attr, desc->op, (ls_winograd_variant)v, cpu->block) : 0;
-        if (of <= *gain) continue;
-        *gain = of;
+        if (fewer <= *gain) continue;
+        *gain = fewer;
         best = v;
     }
     return best;
+}
+
+// Of all products of a filter's row with a map's, the share that does not fall on padding: oneDNN leaves out the others.
+static double share_inside(const ls_conv_attr *a) {
+    int inside = 0;
+    for (int s = 0; s < a->kernel_w; s++)
+        for (int q = 0; q < a->dst.w; q++) {
+            const int x = q * a->stride_w - a->pad_w + s * a->dilation;
+            inside += x >= 0 && x < a->src.w;
+        }
+    return (double)inside / (a->kernel_w * a->dst.w);
+}
+
+// oneDNN multiplies whole blocks. Own kernels leave out the channels that the last block of what they read has not, and of
+// what they write half of one of 16; they have to save a seventh, as oneDNN's code is a little faster.
+static int direct_gains(const ls_cpu *cpu, const ls_op_desc *desc) {
+    const ls_conv_attr a = ls_conv_of_parts(cpu, &desc->attr.conv);
+    const int back = desc->op == LS_OP_CONV_BACKWARD_DATA, src = a.src.c / a.groups, dst = a.dst.c / a.groups;
+    const int in = back ? dst : src, out = back ? src : dst;
+    const double own = (double)in * ((out + 7) / 8 * 8);
+    return own * 7 / 6 <= share_inside(&a) * ls_cpu_vector(cpu, in) * ls_cpu_vector(cpu, out);
 }
 
 ls_status ls_cpu_conv_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     double gain;
     const int winograd = best_winograd(cpu, desc, &gain);
     const int grouped = ls_conv_grouped_can(desc) && ls_conv_grouped_gains(cpu, desc, gain) ? LS_CONV_GROUPED : -1;
-    const int order[] = { cpu->forced_convolution, grouped, winograd, LS_CONV_ONEDNN, LS_CONV_DIRECT };
+    const int direct = direct_gains(cpu, desc) ? LS_CONV_DIRECT : -1;
+    const int order[] = { cpu->forced_convolution, grouped, winograd, direct, LS_CONV_ONEDNN, LS_CONV_DIRECT };
     *out = NULL;
     if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT && desc->attr.conv.bias_only) // there is nothing to convolve
         return ls_cpu_conv_plan_by(cpu, desc, LS_CONV_DIRECT, out);

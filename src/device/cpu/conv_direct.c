@@ -1,14 +1,17 @@
 // conv_direct.c - convolution by own kernels: sample by sample, from a padded copy
 // of the source, so that no tap needs a check.
+//
+// The gradient of the source of a convolution with stride s falls apart into s x s phases: the pixels (y,x) with the same
+// remainders of y and x by s. Each is a convolution of stride 1 of the gradient of dst with those taps of the filter that
+// meet such pixels, so nothing is multiplied by a zero between them.
 #include <string.h>
 #include "device/cpu/conv.h"
 
-// A copy with room around: pixel (y,x) of the map lies at (top + y*spread_h,
-// left + x*spread_w); what falls outside is dropped.
+// A copy with room around: pixel (y,x) of the map lies at (top + y, left + x); what falls outside is dropped.
 typedef struct {
     int blocks, depth, h, w; // of the tensor; depth below the block: a plain tensor of that many channels
     int plain;
-    int top, left, spread_h, spread_w;
+    int top, left;
     int height, width; // of the copy
 } padded;
 
@@ -16,36 +19,31 @@ static size_t padded_floats(const padded *p) {
     return (size_t)p->blocks * (size_t)p->height * (size_t)p->width * (size_t)p->depth;
 }
 
-// Pixels x0..x1 of a row fall inside of the copy.
 static void copy_row(const padded *p, const float *from, int block, int y, float *to) {
     size_t depth = (size_t)p->depth, pixels = (size_t)p->h * (size_t)p->w, pixel = (size_t)y * (size_t)p->w;
-    int x0 = 0, x1 = p->w;
-    while (x0 < x1 && p->left + x0 * p->spread_w < 0) x0++;
-    while (x0 < x1 && p->left + (x1 - 1) * p->spread_w >= p->width) x1--;
-    size_t step = depth * (size_t)p->spread_w, count = (size_t)(x1 - x0);
-    if (!count) return;
-    to += (size_t)(p->left + x0 * p->spread_w) * depth;
-    pixel += (size_t)x0;
+    const size_t count = (size_t)(p->left + p->w < p->width ? p->w : p->width - p->left);
+    to += (size_t)p->left * depth;
     if (p->plain) {
         for (size_t c = 0; c < depth; c++)
-            for (size_t x = 0; x < count; x++) to[x * step + c] = from[c * pixels + pixel + x];
+            for (size_t x = 0; x < count; x++) to[x * depth + c] = from[c * pixels + pixel + x];
         return;
     }
-    from += ((size_t)block * pixels + pixel) * depth;
-    if (p->spread_w == 1)
-        memcpy(to, from, count * depth * sizeof(float));
-    else
-        for (size_t x = 0; x < count; x++) memcpy(to + x * step, from + x * depth, depth * sizeof(float));
+    memcpy(to, from + ((size_t)block * pixels + pixel) * depth, count * depth * sizeof(float));
 }
 
 static void copy_padded(const padded *p, const float *from, float *to) {
     memset(to, 0, padded_floats(p) * sizeof(float));
     size_t row = (size_t)p->width * (size_t)p->depth;
     for (int block = 0; block < p->blocks; block++, to += (size_t)p->height * row)
-        for (int y = 0; y < p->h; y++) {
-            int at = p->top + y * p->spread_h;
-            if (at >= 0 && at < p->height) copy_row(p, from, block, y, to + (size_t)at * row);
-        }
+        for (int y = 0; y < p->h && p->top + y < p->height; y++)
+            copy_row(p, from, block, y, to + (size_t)(p->top + y) * row);
+}
+
+// The copy, or the tensor itself where both are the same.
+static const float *padded_source(const padded *p, const float *from, float *scratch) {
+    if (!p->plain && p->height == p->h && p->width == p->w && p->top == 0 && p->left == 0) return from;
+    copy_padded(p, from, scratch);
+    return scratch;
 }
 
 static padded source_copy(const ls_conv_plan *plan) {
@@ -57,27 +55,51 @@ static padded source_copy(const ls_conv_plan *plan) {
         .plain = plan->depth < plan->block,
         .top = a->pad_h,
         .left = a->pad_w,
-        .spread_h = 1,
-        .spread_w = 1,
         .height = a->src.h + 2 * a->pad_h,
         .width = a->src.w + 2 * a->pad_w };
 }
 
-// The gradient of dst, spread by the stride: a convolution with the turned weights gives the gradient of src.
+// One dimension of a phase: pixels first, first + stride, ... of the source.
+typedef struct {
+    int count;           // of those pixels
+    int tap, step, taps; // of the turned filter's taps: the first that meets them, to the next, how many
+    int from;            // the pixel of dst that the first tap reads for the first pixel; below 0: left of it
+    int dilation;
+} phase;
+
+static phase phase_of(int first, int size, int kernel, int stride, int pad, int dilation) {
+    int common = dilation, other = stride;
+    for (int rest; other > 0; common = other, other = rest) rest = common % other;
+    int tap = kernel - 1; // not turned: of the greatest number, which reads the lowest pixel of dst
+    while (tap >= 0 && (first + pad - tap * dilation) % stride != 0) tap--;
+    const phase none = { .count = (size - first + stride - 1) / stride };
+    if (tap < 0) return none;
+    return (phase){ .count = none.count,
+        .tap = kernel - 1 - tap,
+        .step = stride / common,
+        .taps = tap / (stride / common) + 1,
+        .from = (first + pad - tap * dilation) / stride,
+        .dilation = dilation / common };
+}
+
+// Of one dimension: how far before pixel 0 of dst a tap reads, and up to which pixel.
+static int before(int kernel, int stride, int pad, int dilation) {
+    const int reach = dilation * (kernel - 1) - pad;
+    return reach > 0 ? (reach + stride - 1) / stride : 0;
+}
+
 static padded gradient_copy(const ls_conv_plan *plan) {
     const ls_conv_attr *a = &plan->base.base.desc.attr.conv;
-    int reach_h = a->dilation * (a->kernel_h - 1), reach_w = a->dilation * (a->kernel_w - 1);
-    return (padded){ .blocks = plan->dst_blocks,
+    padded copy = { .blocks = plan->dst_blocks,
         .depth = plan->dst_depth,
         .h = a->dst.h,
         .w = a->dst.w,
         .plain = plan->dst_depth < plan->block,
-        .top = reach_h - a->pad_h,
-        .left = reach_w - a->pad_w,
-        .spread_h = a->stride_h,
-        .spread_w = a->stride_w,
-        .height = a->src.h + reach_h,
-        .width = a->src.w + reach_w };
+        .top = before(a->kernel_h, a->stride_h, a->pad_h, a->dilation),
+        .left = before(a->kernel_w, a->stride_w, a->pad_w, a->dilation) };
+    copy.height = copy.top + (a->src.h - 1 + a->pad_h) / a->stride_h + 1;
+    copy.width = copy.left + (a->src.w - 1 + a->pad_w) / a->stride_w + 1;
+    return copy;
 }
 
 static size_t map_floats(const ls_conv_plan *plan, ls_nchw shape) { // one block of one sample
@@ -113,41 +135,65 @@ static void plain_to_block(const ls_conv_plan *plan, const float *plain, int cha
         for (size_t i = 0; i < pixels; i++) block[i * (size_t)plan->block + c] = plain[c * pixels + i];
 }
 
-// All output blocks of one sample; conv holds what is the same for them.
-static void all_blocks(
-    const ls_conv_plan *plan, ls_kernel_conv conv, int blocks, int depth, ls_nchw shape, float *dst, float *map) {
-    const int part = blocks / plan->parts;
+// A convolution that reads each pixel for itself reads them as one row.
+static ls_nchw as_rows(const ls_conv_attr *a, ls_nchw shape) {
+    const int pixels = ls_conv_taps(a) == 1 && a->stride_h * a->stride_w == 1 && a->pad_h + a->pad_w == 0;
+    return pixels ? (ls_nchw){ shape.n, shape.c, 1, shape.h * shape.w } : shape;
+}
+
+// No more than half a block's channels are left for the last block.
+static int is_half(const ls_conv_plan *plan, int channels) {
+    const int last = channels % plan->block;
+    return last > 0 && last <= plan->block / 2;
+}
+
+// All output blocks of one sample; conv holds what is the same for them. Of a plain tensor dst is one block.
+static void all_blocks(const ls_conv_plan *plan, ls_kernel_conv conv, int channels) {
+    const int blocks = (channels + plan->block - 1) / plan->block, part = blocks / plan->parts;
     const size_t source = (size_t)(conv.blocks * conv.height * conv.width * conv.depth);
-    size_t weights = (size_t)(conv.blocks * conv.kernel_h * conv.kernel_w * conv.depth * plan->block);
-    conv.weight_next = weights;
-    conv.dst_next = map_floats(plan, shape);
     for (int b = 0; b < blocks; b += 1 + conv.pair) {
         if (b > 0 && b % part == 0) conv.src += source;
         conv.pair = part - b % part >= 2;
-        conv.dst = depth < plan->block ? map : dst + (size_t)b * conv.dst_next;
+        conv.half = b + 1 + conv.pair == blocks && is_half(plan, channels);
         plan->base.cpu->kernels->conv(&conv);
-        if (depth < plan->block) block_to_plain(plan, map, depth, shape, dst);
-        conv.weight += weights * (size_t)(1 + conv.pair);
+        conv.dst += conv.dst_next * (size_t)(1 + conv.pair);
+        conv.weight += conv.weight_next * (size_t)(1 + conv.pair);
         if (conv.bias) conv.bias += plan->block * (1 + conv.pair);
     }
 }
 
-// From the padded copy to maps of this shape, with stride 1.
-static ls_kernel_conv kernel_of(const ls_conv_run *run, const padded *copy, const float *src, ls_nchw shape) {
-    const ls_conv_attr *a = &run->plan->base.base.desc.attr.conv;
+// From the padded copy of a tensor of so many channels to maps of this shape, with stride 1.
+static ls_kernel_conv kernel_of(
+    const ls_conv_run *run, const padded *copy, int channels, const float *src, ls_nchw shape) {
+    const ls_conv_plan *plan = run->plan;
+    const ls_conv_attr *a = &plan->base.base.desc.attr.conv;
+    const int blocks = copy->blocks / plan->parts;
+    const ls_nchw rows = as_rows(a, shape);
+    const size_t tap = (size_t)(copy->depth * plan->block), block = tap * (size_t)ls_conv_taps(a);
     return (ls_kernel_conv){ .src = src,
         .weight = run->weight,
-        .blocks = copy->blocks / run->plan->parts,
+        .blocks = blocks,
         .depth = copy->depth,
+        .last = plan->parts > 1 ? copy->depth : channels - (blocks - 1) * copy->depth,
         .height = copy->height,
         .width = copy->width,
-        .p = shape.h,
-        .q = shape.w,
+        .top = copy->top,
+        .filled = copy->h,
+        .p = rows.h,
+        .q = rows.w,
         .kernel_h = a->kernel_h,
         .kernel_w = a->kernel_w,
         .stride_h = 1,
         .stride_w = 1,
-        .dilation = a->dilation };
+        .dilation_h = a->dilation,
+        .dilation_w = a->dilation,
+        .weight_block = block,
+        .weight_row = tap * (size_t)a->kernel_w,
+        .weight_tap = tap,
+        .weight_next = block * (size_t)blocks,
+        .dst_row = (size_t)(shape.w * plan->block),
+        .dst_step = (size_t)plan->block,
+        .dst_next = map_floats(plan, shape) };
 }
 
 void ls_conv_direct_forward(void *context, int n, int thread) {
@@ -155,14 +201,41 @@ void ls_conv_direct_forward(void *context, int n, int thread) {
     const ls_conv_plan *plan = run->plan;
     const ls_conv_attr *a = &plan->base.base.desc.attr.conv;
     const padded copy = source_copy(plan);
-    float *scratch = scratch_of(run, thread);
-    copy_padded(&copy, run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), scratch);
-    ls_kernel_conv conv = kernel_of(run, &copy, scratch, a->dst);
+    float *scratch = scratch_of(run, thread), *map = behind(scratch, &copy);
+    const float *src = padded_source(&copy, run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), scratch);
+    float *dst = run->dst + (size_t)n * ls_cpu_sample(plan->base.cpu, a->dst);
+    const int plain = plan->dst_depth < plan->block;
+    ls_kernel_conv conv = kernel_of(run, &copy, a->src.c, src, a->dst);
+    conv.dst = plain ? map : dst;
     conv.bias = run->bias;
     conv.stride_h = a->stride_h;
     conv.stride_w = a->stride_w;
-    all_blocks(plan, conv, plan->dst_blocks, plan->dst_depth, a->dst,
-        run->dst + (size_t)n * ls_cpu_sample(plan->base.cpu, a->dst), behind(scratch, &copy));
+    all_blocks(plan, conv, a->dst.c);
+    if (plain) block_to_plain(plan, map, plan->dst_depth, a->dst, dst);
+}
+
+// What a phase changes of the kernel; first_h, first_w: its first pixel.
+static ls_kernel_conv phase_kernel(
+    const ls_conv_plan *plan, const padded *copy, ls_kernel_conv conv, int first_h, int first_w) {
+    const ls_conv_attr *a = &plan->base.base.desc.attr.conv;
+    const ls_nchw src = as_rows(a, a->src);
+    const phase h = phase_of(first_h, src.h, a->kernel_h, a->stride_h, a->pad_h, a->dilation);
+    const phase w = phase_of(first_w, src.w, a->kernel_w, a->stride_w, a->pad_w, a->dilation);
+    conv.p = h.count;
+    conv.q = w.count;
+    conv.kernel_h = h.taps;
+    conv.kernel_w = w.taps;
+    conv.dilation_h = h.dilation;
+    conv.dilation_w = w.dilation;
+    conv.top = -h.from;
+    conv.src += (ptrdiff_t)(((copy->top + h.from) * copy->width + copy->left + w.from) * copy->depth);
+    conv.dst += (size_t)first_h * conv.dst_row + (size_t)first_w * conv.dst_step;
+    conv.weight += (size_t)h.tap * conv.weight_row + (size_t)w.tap * conv.weight_tap;
+    conv.weight_row *= (size_t)h.step;
+    conv.weight_tap *= (size_t)w.step;
+    conv.dst_row *= (size_t)a->stride_h;
+    conv.dst_step *= (size_t)a->stride_w;
+    return conv;
 }
 
 void ls_conv_direct_backward_data(void *context, int n, int thread) {
@@ -170,10 +243,16 @@ void ls_conv_direct_backward_data(void *context, int n, int thread) {
     const ls_conv_plan *plan = run->plan;
     const ls_conv_attr *a = &plan->base.base.desc.attr.conv;
     const padded copy = gradient_copy(plan);
-    float *scratch = scratch_of(run, thread);
-    copy_padded(&copy, run->dst + (size_t)n * ls_cpu_sample(plan->base.cpu, a->dst), scratch);
-    all_blocks(plan, kernel_of(run, &copy, scratch, a->src), plan->parts * plan->src_blocks, plan->depth, a->src,
-        run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), behind(scratch, &copy));
+    float *scratch = scratch_of(run, thread), *map = behind(scratch, &copy);
+    const float *gradient = padded_source(&copy, run->dst + (size_t)n * ls_cpu_sample(plan->base.cpu, a->dst), scratch);
+    float *src = run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src);
+    const int plain = plan->depth < plan->block;
+    ls_kernel_conv conv = kernel_of(run, &copy, a->dst.c, gradient, a->src);
+    conv.dst = plain ? map : src;
+    for (int first_h = 0; first_h < a->stride_h && first_h < a->src.h; first_h++)
+        for (int first_w = 0; first_w < a->stride_w && first_w < a->src.w; first_w++)
+            all_blocks(plan, phase_kernel(plan, &copy, conv, first_h, first_w), a->src.c);
+    if (plain) block_to_plain(plan, map, plan->depth, a->src, src);
 }
 
 // The gradient of one sample's dst block kb, which a plain tensor is first made into.
@@ -198,23 +277,28 @@ void ls_conv_direct_backward_weight(void *context, int task, int thread) {
     if (run->grad_weight) memset(partial, 0, plan->weight_floats * sizeof(float));
     if (run->grad_bias) memset(bias, 0, ls_conv_bias_floats(plan) * sizeof(float));
     size_t weights = (size_t)(ls_conv_taps(a) * plan->depth * plan->block);
+    const int last = plan->parts > 1 ? plan->depth : a->src.c - (plan->src_blocks - 1) * plan->depth;
+    const ls_nchw rows = as_rows(a, a->dst);
     ls_kernel_conv_grad conv = { .depth = plan->depth,
         .width = copy.width,
-        .p = a->dst.h,
-        .q = a->dst.w,
+        .p = rows.h,
+        .q = rows.w,
         .kernel_h = a->kernel_h,
         .kernel_w = a->kernel_w,
         .stride_h = a->stride_h,
         .stride_w = a->stride_w,
         .dilation = a->dilation };
     for (int n = ls_cpu_share(a->src.n, task, plan->tasks); n < ls_cpu_share(a->src.n, task + 1, plan->tasks); n++) {
-        if (run->grad_weight) copy_padded(&copy, run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), scratch);
+        const float *src = run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src);
+        if (run->grad_weight) src = padded_source(&copy, src, scratch);
         conv.grad_weight = partial;
         for (int kb = 0; kb < plan->dst_blocks; kb++) {
             conv.grad_dst = gradient_block(run, n, kb, map);
+            conv.half = kb + 1 == plan->dst_blocks && is_half(plan, a->dst.c);
             const int first = kb / ls_conv_part_outputs(plan) * plan->src_blocks, end = first + plan->src_blocks;
             for (int cb = first; run->grad_weight && cb < end; cb++, conv.grad_weight += weights) {
-                conv.src = scratch + (size_t)cb * padded_floats(&copy) / (size_t)copy.blocks;
+                conv.src = src + (size_t)cb * padded_floats(&copy) / (size_t)copy.blocks;
+                conv.channels = cb + 1 < end ? plan->depth : last;
                 kernels->conv_grad(&conv);
             }
             if (run->grad_bias)

@@ -26,22 +26,22 @@ typedef struct {
     const ls_kernels *kernels; // for blocked tensors
     const ls_kernels *plain;   // for tensors of few channels
     int block;
-    ls_pool *pool;
+    ls_pool *pool, *alone; // alone: no thread but the caller
     int threads;
     ls_onednn *onednn;
     ls_cpus cpus;
     char winograd[8];       // "auto", "f2" or "off"
     int forced_convolution; // an ls_conv_algorithm; -1: none
-    size_t workspace_limit_bytes;
 } ls_cpu;
 
+typedef void ls_cpu_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue);
 typedef struct ls_cpu_plan ls_cpu_plan;
 struct ls_cpu_plan { // what every plan of this device begins with
     ls_plan base;
     ls_cpu *cpu;
+    ls_cpu_run *by_caller; // what run does with no thread but the caller: an operator too small for several. Else NULL
     void (*release)(ls_cpu_plan *plan); // of what the plan holds; NULL: nothing
 };
-typedef void ls_cpu_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue);
 
 static inline int ls_cpu_block(const ls_cpu *cpu, int channels) {
     return channels <= LS_CPU_FEW ? 1 : cpu->block;

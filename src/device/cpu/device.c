@@ -9,6 +9,7 @@ static void cpu_close(ls_device *device) {
     if (!cpu) return;
     ls_onednn_free(cpu->onednn);
     ls_pool_free(cpu->pool);
+    ls_pool_free(cpu->alone);
     free(cpu);
 }
 
@@ -35,10 +36,10 @@ static ls_status cpu_open(const ls_device_options *options, ls_device **out) {
     ls_cpus_detect(&cpu->cpus);
     LS_TRY_GOTO(choose_kernels(cpu, options->vector_width));
     cpu->threads = options->threads > 0 ? options->threads : 1;
-    cpu->workspace_limit_bytes = options->workspace_limit_bytes;
     snprintf(cpu->winograd, sizeof cpu->winograd, "%s", options->winograd ? options->winograd : "auto");
     LS_TRY_GOTO(ls_cpu_conv_find(options->convolution, &cpu->forced_convolution));
     LS_TRY_GOTO(ls_pool_new(cpu->threads, &cpu->pool));
+    LS_TRY_GOTO(ls_pool_new(1, &cpu->alone));
     LS_TRY_GOTO(ls_onednn_new(cpu->threads, &cpu->onednn));
     *out = &cpu->base;
     cpu = NULL;
@@ -69,6 +70,7 @@ const ls_device_api ls_device_cpu = {
     .abi = LS_DEVICE_ABI,
     .size = sizeof(ls_device_api),
     .name = "cpu",
+    .fusions = LS_FUSES_CONCAT_ADD | LS_FUSES_NORM_POOL_2X2,
     .open = cpu_open,
     .close = cpu_close,
     .info = cpu_info,

@@ -12,15 +12,16 @@ typedef struct {
 
 typedef struct {
     const channels_plan *plan;
-    const float *src;
+    const float *sources[2]; // the second, or NULL, is added to the first
     float *dst;
 } channels_run;
 
 // Block `db` of dst from the one or two blocks of src that have its channels.
-static void copy_block(const channels_plan *plan, int db, const float *src, float *dst) {
+static void copy_block(const channels_plan *plan, int db, int add, const float *src, float *dst) {
     const ls_channels_attr *a = &plan->base.base.desc.attr.channels;
     const int width = plan->dst_block, first = db * width;
     ls_kernel_channels copy = plan->copy;
+    copy.add = add;
     copy.first = a->to > first ? a->to - first : 0;
     copy.end = a->to + a->count < first + width ? a->to + a->count - first : width;
     const int source = first - a->to + a->from + plan->src_blocks * width; // its channel for lane 0; kept above 0
@@ -31,21 +32,24 @@ static void copy_block(const channels_plan *plan, int db, const float *src, floa
     plan->kernels->copy_channels(&copy, low, copy.shift ? high : NULL, dst);
 }
 
-static void copy_channel(const channels_plan *plan, int lane, const float *src, float *dst) {
+static void copy_channel(const channels_plan *plan, int lane, int add, const float *src, float *dst) {
     const ls_kernel_channels *k = &plan->copy;
     for (int p = 0; p < k->p; p++)
-        for (int q = 0; q < k->q; q++)
-            dst[((size_t)p * k->dst_row + (size_t)q * k->dst_step) * (size_t)plan->dst_block + (size_t)lane] =
-                src[((size_t)p * k->src_row + (size_t)q * k->src_step) * (size_t)plan->src_block];
+        for (int q = 0; q < k->q; q++) {
+            float *to =
+                dst + ((size_t)p * k->dst_row + (size_t)q * k->dst_step) * (size_t)plan->dst_block + (size_t)lane;
+            const float from = src[((size_t)p * k->src_row + (size_t)q * k->src_step) * (size_t)plan->src_block];
+            *to = add ? *to + from : from;
+        }
 }
 
-static void copy_by_channels(const channels_plan *plan, int db, const float *src, float *dst) {
+static void copy_by_channels(const channels_plan *plan, int db, int add, const float *src, float *dst) {
     const ls_channels_attr *a = &plan->base.base.desc.attr.channels;
     for (int lane = 0; lane < plan->dst_block; lane++) {
         const int c = db * plan->dst_block + lane - a->to;
         if (c < 0 || c >= a->count) continue;
         const int from = a->from + c;
-        copy_channel(plan, lane,
+        copy_channel(plan, lane, add,
             src + (size_t)(from / plan->src_block) * plan->src_plane + (size_t)(from % plan->src_block), dst);
     }
 }
@@ -56,24 +60,23 @@ static void channels_task(void *context, int task, int thread) { // a block of d
     const channels_plan *plan = run->plan;
     const ls_channels_attr *a = &plan->base.base.desc.attr.channels;
     const int n = task / plan->dst_blocks, db = task % plan->dst_blocks;
-    const float *src = run->src + (size_t)n * plan->src_sample;
     float *dst = run->dst + (size_t)n * plan->dst_sample + (size_t)db * plan->dst_plane;
     const int touched = db * plan->dst_block < a->to + a->count && (db + 1) * plan->dst_block > a->to;
     const int same = plan->src_block == plan->dst_block;
     if (!a->keep && (!touched || a->spread || !same)) memset(dst, 0, plan->dst_plane * sizeof *dst);
     if (!touched) return;
-    if (same)
-        copy_block(plan, db, src, dst);
-    else
-        copy_by_channels(plan, db, src, dst);
+    for (int i = 0; i < 2 && run->sources[i]; i++)
+        (same ? copy_block : copy_by_channels)(plan, db, i, run->sources[i] + (size_t)n * plan->src_sample, dst);
 }
 
 static void channels_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     (void)queue;
     const channels_plan *own = (const channels_plan *)plan;
-    channels_run run = { own, ls_cpu_floats_at(args[LS_COPY_CHANNELS_SRC]),
-        ls_cpu_floats_at(args[LS_COPY_CHANNELS_DST]) };
+    channels_run run = { .plan = own,
+        .sources = { ls_cpu_floats_at(args[LS_COPY_CHANNELS_SRC]) },
+        .dst = ls_cpu_floats_at(args[LS_COPY_CHANNELS_DST]) };
+    if (plan->desc.attr.channels.two_sources) run.sources[1] = ls_cpu_floats_at(args[LS_COPY_CHANNELS_SRC2]);
     ls_pool_run(own->base.cpu->pool, channels_task, &run, plan->desc.attr.channels.dst.n * own->dst_blocks);
 }
 

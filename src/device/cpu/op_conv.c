@@ -4,7 +4,7 @@
 #include "device/cpu/conv.h"
 #include "device/host.h"
 
-enum { TASKS = 16, TASKS_LARGE = 8, LARGE_WEIGHTS = 2 << 20, PARTIAL_BYTES = 32 << 20 };
+enum { TASKS = 16, TASKS_LARGE = 8, LARGE_WEIGHTS = 2 << 20, PARTIAL_BYTES = 32 << 20, CUT_BYTES = 256 << 10 };
 
 ls_conv_attr ls_conv_of_parts(const ls_cpu *cpu, const ls_conv_attr *attr) {
     ls_conv_attr of = *attr;
@@ -23,13 +23,20 @@ static void onednn_task(void *context, int task, int thread) {
     const ls_conv_plan *plan = run->plan;
     const ls_op_desc *desc = &plan->base.base.desc;
     const ls_cpu *cpu = plan->base.cpu;
-    int begin = first_sample(plan, task), samples = first_sample(plan, task + 1) - begin;
+    const int range = task / plan->cuts, cut = task % plan->cuts;
+    const size_t outputs = ls_conv_bias_floats(plan) / (size_t)plan->cuts;
+    int begin = first_sample(plan, range), samples = first_sample(plan, range + 1) - begin;
     int most = (desc->attr.conv.src.n + plan->tasks - 1) / plan->tasks;
     ls_onednn_conv_args args = { .src = run->src + (size_t)begin * ls_cpu_sample(cpu, desc->attr.conv.src),
         .dst = run->dst + (size_t)begin * ls_cpu_sample(cpu, desc->attr.conv.dst),
         .weight = run->weight,
         .bias = run->bias,
         .scratch = run->workspace + plan->scratch_at + (size_t)thread * plan->scratch_bytes };
+    if (cut > 0) {
+        args.dst += (size_t)cut * outputs * (size_t)(desc->attr.conv.dst.h * desc->attr.conv.dst.w);
+        args.weight += (size_t)cut * plan->weight_floats / (size_t)plan->cuts;
+        if (args.bias) args.bias += (size_t)cut * outputs;
+    }
     if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT) {
         args.weight = (float *)(void *)(run->workspace + plan->partial_at) + (size_t)task * plan->weight_floats;
         args.bias = (float *)(void *)(run->workspace + plan->bias_at) + (size_t)task * ls_conv_bias_floats(plan);
@@ -66,8 +73,8 @@ static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
         .workspace = ls_buffer_host(workspace) };
     if (plan->desc.attr.conv.has_bias) run.bias = ls_cpu_floats_at(args[LS_CONV_FORWARD_BIAS]);
     run.weight = prepare_weights(&run, ls_cpu_floats_at(args[LS_CONV_FORWARD_WEIGHT]));
-    ls_pool_run(
-        run.plan->base.cpu->pool, run.plan->longer ? onednn_task : ls_conv_direct_forward, &run, run.plan->tasks);
+    ls_pool_run(run.plan->base.cpu->pool, run.plan->longer ? onednn_task : ls_conv_direct_forward, &run,
+        run.plan->tasks * run.plan->cuts);
 }
 
 static void backward_data_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
@@ -136,17 +143,30 @@ static void conv_release(ls_cpu_plan *plan) {
     ls_onednn_conv_free(own->longer);
 }
 
+// Of few pictures the weights take the time: more tasks than samples, each with its own part of the weights.
+static int cuts_of(const ls_conv_plan *plan) {
+    const int samples = plan->base.base.desc.attr.conv.src.n;
+    const size_t bytes = plan->weight_floats * sizeof(float);
+    int cuts = 1;
+    if (plan->base.base.desc.op != LS_OP_CONV_FORWARD || plan->parts > 1) return cuts;
+    while (
+        samples * cuts < TASKS_LARGE && plan->dst_blocks % (2 * cuts) == 0 && bytes / (size_t)(2 * cuts) >= CUT_BYTES)
+        cuts *= 2;
+    return cuts;
+}
+
 static ls_status plan_onednn(ls_conv_plan *plan) {
     const ls_op_desc *desc = &plan->base.base.desc;
     const ls_conv_attr *a = &desc->attr.conv;
     // Plain tensors: own kernels are as fast forward, up to five times as fast for the weight gradient of one channel
     if (plan->depth < plan->block || plan->dst_depth < plan->block) return LS_SUCCESS;
+    plan->cuts = cuts_of(plan);
     ls_onednn_conv_attr attr = { .pass = desc->op == LS_OP_CONV_FORWARD         ? LS_ONEDNN_FORWARD
                                          : desc->op == LS_OP_CONV_BACKWARD_DATA ? LS_ONEDNN_BACKWARD_DATA
                                                                                 : LS_ONEDNN_BACKWARD_WEIGHT,
         .samples = (a->src.n + plan->tasks - 1) / plan->tasks,
         .src_channels = plan->parts * plan->src_blocks * plan->depth,
-        .dst_channels = plan->dst_blocks * plan->block,
+        .dst_channels = plan->dst_blocks / plan->cuts * plan->block,
         .groups = plan->parts,
         .h = a->src.h,
         .w = a->src.w,
@@ -250,6 +270,7 @@ ls_status ls_cpu_conv_plan_by(ls_cpu *cpu, const ls_op_desc *desc, int algorithm
     LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, ls_conv_name(LS_CONV_DIRECT), &plan));
     plan->base.release = conv_release;
     describe_geometry(plan);
+    plan->cuts = 1;
     int can = 0;
     ls_status status = use(plan, algorithm, &can);
     if (ls_failed(status) || !can)

@@ -66,28 +66,23 @@ typedef struct {
     const ls_micro_input *micro;
 } dropout_run;
 
-static void dropout_task(void *context, int task, int thread) {
+static void dropout_task(void *context, int task, int thread) { // a sample
     (void)thread;
     const dropout_run *run = context;
     const ls_cpu *cpu = run->plan->cpu;
     const ls_elementwise_attr *attr = &run->plan->base.desc.attr.elementwise;
     const int block = ls_cpu_block(cpu, attr->shape.c), pixels = attr->shape.h * attr->shape.w;
-    const size_t sample = ls_cpu_sample(cpu, attr->shape);
+    const size_t sample = ls_cpu_sample(cpu, attr->shape), plane = (size_t)pixels * (size_t)block;
     const float *src = run->src + (size_t)task * sample;
-    float *dst = run->dst + (size_t)task * sample, keep = 1 - attr->p;
-    uint64_t word = (run->micro->position + (uint64_t)task) * (uint64_t)attr->shape.c * (uint64_t)pixels;
-    ls_philox_block random =
-        ls_random_block(attr->seed, LS_PURPOSE_DROPOUT, (uint32_t)attr->layer, run->micro->update, word / 4);
-    for (int c = 0; c < attr->shape.c; c++) {
-        size_t at = (size_t)(c / block) * (size_t)pixels * (size_t)block + (size_t)(c % block);
-        for (int i = 0; i < pixels; i++, word++, at += (size_t)block) {
-            if (word % 4 == 0)
-                random = ls_random_block(
-                    attr->seed, LS_PURPOSE_DROPOUT, (uint32_t)attr->layer, run->micro->update, word / 4);
-            dst[at] = ls_unit_float(random.v[word % 4]) >= attr->p ? src[at] / keep : 0;
-        }
+    float *dst = run->dst + (size_t)task * sample;
+    const uint64_t channel = (run->micro->position + (uint64_t)task) * (uint64_t)attr->shape.c;
+    ls_kernel_dropout dropout = { .a = (uint32_t)attr->layer, .b = run->micro->update, .pixels = pixels, .p = attr->p };
+    ls_random_key(attr->seed, LS_PURPOSE_DROPOUT, dropout.key);
+    for (int c = 0; c < attr->shape.c; c += block, src += plane, dst += plane) {
+        dropout.word = (channel + (uint64_t)c) * (uint64_t)pixels;
+        dropout.channels = attr->shape.c - c < block ? attr->shape.c - c : block;
+        ls_cpu_kernels(cpu, attr->shape.c)->dropout(&dropout, src, dst);
     }
-    clear_padding(cpu, attr->shape, dst);
 }
 
 static void dropout_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {

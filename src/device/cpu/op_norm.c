@@ -20,6 +20,7 @@ typedef struct {
     const float *src, *residual, *gamma, *beta;
     const float *mean, *var; // inference
     float *dst, *saved, *sum_mean, *sum_var;
+    uint8_t *index;           // forward, with pooling
     ls_kernel_norm_grad grad; // backward: of the whole tensors
     float *grad_gamma, *grad_beta;
     double *sums;         // [blocks][groups][2][block]
@@ -112,25 +113,35 @@ static void forward_constants(const norm_run *run, int cb, int group, float *con
 static void apply_task(void *context, int task, int thread) {
     (void)thread;
     const norm_run *run = context;
+    const ls_norm_attr *attr = &run->plan->base.base.desc.attr.norm;
     norm_piece piece = piece_of(run, task);
     float constants[3 * WIDTH_MAX];
     forward_constants(run, piece.cb, piece.group, constants);
-    run->plan->kernels->norm_apply(&piece.span, run->src + piece.at, run->residual ? run->residual + piece.at : NULL,
-        run->plan->base.base.desc.attr.norm.activation, constants, run->dst + piece.at);
+    const float *residual = run->residual ? run->residual + piece.at : NULL;
+    if (attr->pool_kernel)
+        run->plan->kernels->norm_apply_pool(&piece.span, run->src + piece.at, residual, constants,
+            &(ls_kernel_norm_pool){ .dst = run->dst + piece.at / 4,
+                .index = run->index ? run->index + piece.at / 4 : NULL,
+                .width = attr->shape.w });
+    else
+        run->plan->kernels->norm_apply(
+            &piece.span, run->src + piece.at, residual, attr->activation, constants, run->dst + piece.at);
 }
 
 static ls_kernel_norm_grad grad_at(const norm_run *run, size_t at) {
     ls_kernel_norm_grad g = run->grad;
+    const size_t at_dst = g.index ? at / 4 : at;
     g.src += at;
-    g.grad_dst += at;
+    g.grad_dst += at_dst;
     if (g.grad_src) g.grad_src += at;
     if (g.dst) g.dst += at;
-    if (g.grad_dst2) g.grad_dst2 += at;
+    if (g.grad_dst2) g.grad_dst2 += at_dst;
+    if (g.index) g.index += at_dst;
     if (g.grad_residual) g.grad_residual += at;
     return g;
 }
 
-// Mean, factor and offset of the forward pass; without gelu the sums have no gamma, and there is no offset.
+// Mean, factor and offset of the forward pass; the sums have no gamma, and nothing an offset, where dst is read instead.
 static void backward_constants(const norm_run *run, int cb, float *constants) {
     int b = run->plan->block;
     for (int i = 0; i < b; i++) {
@@ -218,6 +229,7 @@ static norm_run forward_args(const ls_plan *plan, const ls_buffer *args) {
         .sum_var = ls_cpu_floats_at(args[LS_NORM_FORWARD_SUM_VAR]),
         .dst = ls_cpu_floats_at(args[LS_NORM_FORWARD_DST]) };
     if (plan->desc.attr.norm.residual) run.residual = ls_cpu_floats_at(args[LS_NORM_FORWARD_RESIDUAL]);
+    if (plan->desc.attr.norm.pool_kernel) run.index = ls_buffer_host(args[LS_NORM_FORWARD_INDEX]);
     run.stream = run.plan->stream && ls_cpu_aligned(run.dst);
     return run;
 }
@@ -272,8 +284,12 @@ static norm_run backward_args(const ls_plan *plan, const ls_buffer *args) {
         .grad_dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_DST]),
         .grad_src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_SRC]),
         .activation = attr->activation };
-    if (attr->activation == LS_ACTIVATION_GELU) run.beta = ls_cpu_floats_at(args[LS_NORM_BACKWARD_BETA]);
-    if (attr->activation == LS_ACTIVATION_RELU) run.grad.dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_DST]);
+    run.beta = ls_cpu_floats_at(args[LS_NORM_BACKWARD_BETA]); // where it is there, src has all that dst says
+    if (attr->pool_kernel) {
+        run.grad.index = ls_buffer_host(args[LS_NORM_BACKWARD_INDEX]);
+        run.grad.width = attr->shape.w;
+    } else if (attr->activation == LS_ACTIVATION_RELU && !run.beta)
+        run.grad.dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_DST]);
     if (attr->two_grads) run.grad.grad_dst2 = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_DST2]);
     if (attr->residual) run.grad.grad_residual = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]);
     run.stream = run.plan->stream && ls_cpu_aligned(run.grad.grad_src) && ls_cpu_aligned(run.grad.grad_residual);
@@ -330,9 +346,15 @@ static int is_half(ls_op op) {
 ls_status ls_cpu_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const ls_norm_attr *attr = &desc->attr.norm;
     norm_plan *plan;
-    if (attr->pool_kernel)
+    if (attr->pool_kernel && !(attr->pool_kernel == 2 && attr->pool_stride == 2 && attr->pool_pad == 0 &&
+                                 attr->shape.h % 2 == 0 && attr->shape.w % 2 == 0))
         return ls_fail(LS_INTERNAL,
-            "layer %s: the cpu device has no batch norm with pooling; LS_FUSES_NORM_POOL is not among its fusions",
+            "layer %s: the cpu device has batch norm with pooling for windows of 2x2 side by side on maps of even "
+            "sides",
+            desc->layer);
+    if (attr->adds_last)
+        return ls_fail(LS_INTERNAL,
+            "layer %s: the cpu device has no batch norm that adds last; LS_FUSES_RELU_ADD is not among its fusions",
             desc->layer);
     LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run_of(desc->op), "own", &plan));
     plan->kernels = ls_cpu_kernels(cpu, attr->shape.c);
@@ -344,7 +366,8 @@ ls_status ls_cpu_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     size_t groups = block_bytes / GROUP_BYTES + 1;
     if (groups > GROUPS_MAX) groups = GROUPS_MAX;
     plan->groups = (int)groups < attr->shape.n ? (int)groups : attr->shape.n;
-    int tensors = desc->op == LS_OP_NORM_BACKWARD ? 2 + (attr->activation == LS_ACTIVATION_RELU) + attr->two_grads : 1;
+    const int reads_dst = attr->activation == LS_ACTIVATION_RELU && attr->residual;
+    const int tensors = desc->op == LS_OP_NORM_BACKWARD ? 2 + reads_dst + attr->two_grads : 1;
     size_t wave = WAVE_BYTES / (block_bytes * (size_t)tensors);
     plan->wave = wave < 1 || plan->block == 1 ? 1 : (int)wave;
     if (is_half(desc->op)) plan->wave = plan->blocks; // one pass: nothing is there to be found in the cache

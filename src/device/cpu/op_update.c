@@ -73,7 +73,7 @@ static void flat_task(void *context, int task, int thread) {
     case LS_OP_FROM_FIXED_POINT:
         kernels->from_fixed_point(run->fixed + at, run->factor, run->divisor, run->grad_out + at, n);
         break;
-    case LS_OP_GRAD_STATS:
+    case LS_OP_STEP_CONTROL:
         kernels->grad_stats(run->grad + at, n, run->partials[task]);
         break;
     case LS_OP_AVERAGE:
@@ -127,20 +127,22 @@ static void from_fixed_point_run(const ls_plan *plan, const ls_buffer *args, ls_
     run_flat(&run, plan, attr->count);
 }
 
-static void grad_stats_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+static void step_control_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)queue;
-    const ls_flat_attr *attr = &plan->desc.attr.flat;
-    double *total = (double *)ls_buffer_host(args[LS_GRAD_STATS_PARTIALS]) + LS_PARTIALS * attr->slot;
-    flat_run run = { .grad = ls_cpu_floats_at(args[LS_GRAD_STATS_GRAD]), .partials = ls_buffer_host(workspace) };
+    const ls_step_control_attr *attr = &plan->desc.attr.step_control;
+    float *grad = ls_cpu_floats_at(args[LS_STEP_CONTROL_GRAD]);
+    if (attr->storage != LS_F32)
+        ls_ref_add_rounded(ls_buffer_host(args[LS_STEP_CONTROL_ROUNDED]), attr->storage, attr->count, grad);
+    flat_run run = { .grad = grad, .partials = ls_buffer_host(workspace) };
     run_flat(&run, plan, attr->count);
-    total[0] = total[1] = 0;
+    ls_ref_gradient all = { 0, 0, -1 };
     for (int i = 0; i < flat_tasks(attr->count); i++) {
-        total[0] += run.partials[i][0];
-        total[1] += run.partials[i][1];
+        all.squares += run.partials[i][0];
+        all.bad += run.partials[i][1];
     }
-    int64_t last = total[1] > 0 ? attr->count - 1 : -1;
-    while (last >= 0 && isfinite(run.grad[last])) last--;
-    total[2] = last < 0 ? -1 : (double)(attr->first + last);
+    if (all.bad > 0) all.last = attr->count - 1;
+    while (all.last >= 0 && isfinite(grad[all.last])) all.last--;
+    ls_ref_control(plan, args, all);
 }
 
 static void average_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
@@ -174,8 +176,6 @@ ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
         [LS_OP_UPDATE_BEGIN] = ls_ref_update_begin,
         [LS_OP_TO_FIXED_POINT] = to_fixed_point_run,
         [LS_OP_FROM_FIXED_POINT] = from_fixed_point_run,
-        [LS_OP_GRAD_STATS] = grad_stats_run,
-        [LS_OP_RUNNING_STATS] = ls_ref_running_stats,
         [LS_OP_AVERAGE] = average_run,
         [LS_OP_CAST] = ls_ref_cast,
         [LS_OP_CAST_TO_F32] = ls_ref_cast_to_f32,
@@ -186,14 +186,16 @@ ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     if (desc->attr.flat.storage == LS_BF16 && desc->op == LS_OP_CAST_TO_F32) run = cast_to_f32_run;
     ls_cpu_plan *plan;
     LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, "own", &plan));
-    if (desc->op == LS_OP_GRAD_STATS)
-        plan->base.workspace_bytes = (size_t)flat_tasks(desc->attr.flat.count) * sizeof(double[2]);
     *out = &plan->base;
     return LS_SUCCESS;
 }
 
 ls_status ls_cpu_step_control_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
-    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), ls_ref_step_control, "scalar", out);
+    ls_cpu_plan *plan;
+    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, step_control_run, "own", &plan));
+    plan->base.workspace_bytes = (size_t)flat_tasks(desc->attr.step_control.count) * sizeof(double[2]);
+    *out = &plan->base;
+    return LS_SUCCESS;
 }
 
 // --- optimizers ----------------------------------------------------------------------------------
@@ -286,7 +288,8 @@ static void optimizer_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     for (int k = 0; k < kept; k++) run.kept[k] = ls_cpu_floats_at(args[LS_STEP_KEPT + k]);
     for (const ls_step_segment *segment = attr->segments; segment < attr->segments + attr->segment_count; segment++) {
         run.count = (size_t)segment->count;
-        if (segment->rate != LS_SEGMENT_IDLE) {
+        if (segment->rate == LS_SEGMENT_STATISTICS) ls_ref_move_statistics(segment, state, run.grad, run.weight);
+        if (segment->rate >= 0) {
             run.constants = constants_of(attr, segment, state);
             if (plan->desc.op == LS_OP_LARS) {
                 const float trust = trust_of(cpu, &run, attr, ls_buffer_host(workspace));

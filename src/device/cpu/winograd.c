@@ -7,6 +7,7 @@
 //                 (transforms) or a panel of outputs (products and what follows them).
 //   whole batch   a shared slab that holds all tiles (small maps, large filters): a task transforms the filters of its
 //                 panel into its own memory: U or A as a whole would be written to and read from main memory.
+// A filter of more taps than a variant has is several pieces: the map as each of them sees it counts as further channels of V.
 // The weight gradient sums over tiles in order; with own slabs into `parts` partial sums that are then added in order.
 #include "device/cpu/winograd.h"
 #include <assert.h>
@@ -15,18 +16,28 @@
 
 enum { LINE = 16 }; // floats in a cache line
 
-// F(5,3) has larger transforms, and three times the error of F(4,3): it is for maps of 5x5 and their kin, where it halves the work.
+typedef struct {
+    int tile, taps; // m and r of F(m,r)
+} filtering;
+
+// F(5,3) and F(3,5) have larger transforms, and three times the error of F(4,3): they are for maps of 5x5 and their kin, where F(5,3) halves
+// the work, and for 5x5 where the larger tiles leave little over.
 static const struct {
     const char *algorithm;
-    int tile, kernel, side; // m outputs and r taps a side, m + r - 1 positions a side
-    double cost;            // of a multiplication, for ls_winograd_gain
+    filtering y, x;
 } variants[LS_WINOGRAD_VARIANTS] = {
-    [LS_WINOGRAD_F43] = { "winograd f(4,3)", 4, 3, 6, 1 },
-    [LS_WINOGRAD_F53] = { "winograd f(5,3)", 5, 3, 7, 1.35 },
-    [LS_WINOGRAD_F25] = { "winograd f(2,5)", 2, 5, 6, 1 },
-    [LS_WINOGRAD_F33] = { "winograd f(3,3)", 3, 3, 5, 1 },
-    [LS_WINOGRAD_F23] = { "winograd f(2,3)", 2, 3, 4, 1 },
+#define VARIANT(name, text, my, ry, mx, rx) [LS_WINOGRAD_##name] = { "winograd " text, { my, ry }, { mx, rx } },
+    LS_WINOGRAD_EACH(VARIANT)
+#undef VARIANT
 };
+
+static int side_of(filtering f) {
+    return f.tile + f.taps - 1;
+}
+
+static double cost_of(ls_winograd_variant variant) { // of a multiplication, for ls_winograd_gain
+    return variant == LS_WINOGRAD_F53 || variant == LS_WINOGRAD_F35 ? 1.35 : 1;
+}
 
 extern const ls_winograd_kernels ls_winograd_v8, ls_winograd_v16, ls_winograd_v16e;
 
@@ -61,11 +72,25 @@ const char *ls_winograd_name(ls_winograd_variant variant) {
     return variants[variant].algorithm;
 }
 
+// Of a filter's direction: 6 to 8 taps are two pieces of 4. 0: the variant is not for as many taps.
+static int pieces_of(filtering f, int taps) {
+    enum { HALF = 4, LEAST = 6 };
+    if (taps == f.taps) return 1;
+    return f.taps == HALF && taps >= LEAST && taps <= 2 * HALF ? 2 : 0;
+}
+
 int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant) {
     if (op != LS_OP_CONV_FORWARD && op != LS_OP_CONV_BACKWARD_DATA && op != LS_OP_CONV_BACKWARD_WEIGHT) return 0;
-    if (attr->storage != LS_F32 || attr->stride_h != 1 || attr->stride_w != 1 || attr->dilation != 1) return 0;
-    if (attr->kernel_h != attr->kernel_w || attr->pad_h != attr->pad_w) return 0;
-    return variants[variant].kernel == attr->kernel_h && attr->pad_h < attr->kernel_h;
+    if (attr->storage != LS_F32 || attr->stride_h != 1 || attr->stride_w != 1) return 0;
+    return pieces_of(variants[variant].y, attr->kernel_h) > 0 && pieces_of(variants[variant].x, attr->kernel_w) > 0 &&
+           attr->pad_h <= attr->dilation * (attr->kernel_h - 1) &&
+           attr->pad_w <= attr->dilation * (attr->kernel_w - 1) && attr->dilation <= LS_WINOGRAD_DILATION_MAX;
+}
+
+// A round has a tile of each phase, the last round those that have outputs left.
+int ls_winograd_tiles(int outputs, int tile, int dilation) {
+    const int round = tile * dilation;
+    return outputs / round * dilation + smaller(outputs % round, dilation);
 }
 
 enum {
@@ -73,18 +98,28 @@ enum {
     LARGE_FILTERS = 2 << 20 // bytes: transformed, they do not stay in the cache
 };
 
+double ls_winograd_share(const ls_conv_attr *attr, ls_nchw map, ls_winograd_variant variant) {
+    const filtering y = variants[variant].y, x = variants[variant].x;
+    const double direct = (double)ls_conv_taps(attr) * map.h * map.w; // a pair of channels
+    const double own = (double)pieces_of(y, attr->kernel_h) * pieces_of(x, attr->kernel_w) * side_of(y) * side_of(x) *
+                       ls_winograd_tiles(map.h, y.tile, attr->dilation) *
+                       ls_winograd_tiles(map.w, x.tile, attr->dilation);
+    return own / direct;
+}
+
+// At 2 and above every measured layer gained; where transforms are small, F(2,3) and those in one direction, at 1.5.
+static double least_gain(ls_winograd_variant variant) {
+    return variant == LS_WINOGRAD_F23 || variants[variant].y.taps == 1 || variants[variant].x.taps == 1 ? 1.5 : 2;
+}
+
 double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width) {
     if (!ls_winograd_can(attr, op, variant)) return 0;
     const int in = attr->src.c / attr->groups, out = attr->dst.c / attr->groups;
     if (in < vector_width || out < vector_width) return 0;
-    const int tile = variants[variant].tile, side = variants[variant].side;
-    const double direct = (double)ls_conv_taps(attr) * attr->dst.h * attr->dst.w * in * out;
-    const double own = variants[variant].cost * side * side * divide_up(attr->dst.h, tile) *
-                       divide_up(attr->dst.w, tile) * round_up(in, vector_width) * round_up(out, vector_width);
     const double filters = (double)ls_conv_taps(attr) * in * out * sizeof(float);
     if (attr->dst.n * attr->dst.h * attr->dst.w < FEW_OUTPUTS && filters > LARGE_FILTERS) return 0;
-    // At 2 and above every measured layer gained (F(2,3): at 1.5).
-    return direct >= own * (variant == LS_WINOGRAD_F23 ? 1.5 : 2.0) ? direct / own : 0;
+    const double gain = 1 / (cost_of(variant) * ls_winograd_share(attr, attr->dst, variant));
+    return gain >= least_gain(variant) ? gain : 0;
 }
 
 enum { STREAM_BYTES = 4 << 20 }; // of a map that will not stay in the cache until it is read
@@ -93,23 +128,41 @@ static size_t map_bytes(const ls_winograd_map *map, int n, int width) {
     return (size_t)n * (size_t)map->image_blocks * (size_t)(map->h * map->w * width) * sizeof(float);
 }
 
+// No more than half of the last block's channels are there. (Groups have whole blocks.)
+static int is_half(int channels, int width) {
+    const int last = channels % width;
+    return last > 0 && last <= width / 2;
+}
+
 // The maps: forward reads src and writes dst; backward data reads grad_dst, as if padded by kernel-1-pad, and writes
 // grad_src; backward weight reads src and grad_dst.
 static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
-    const int tile = variants[plan->variant].tile, width = plan->kernels->width;
-    const ls_nchw *in = &attr->src, *out = &attr->dst;
-    int pad = attr->pad_h;
-    if (plan->op == LS_OP_CONV_BACKWARD_DATA) {
-        in = &attr->dst, out = &attr->src;
-        pad = attr->kernel_h - 1 - attr->pad_h;
-    }
-    const int tiles_y = divide_up(out->h, tile), tiles_x = divide_up(out->w, tile);
-    const int in_blocks = divide_up(in->c, width), out_blocks = divide_up(out->c, width), groups = plan->groups;
-    plan->in = (ls_winograd_map){ in_blocks / groups, in->h, in->w, in_blocks, tiles_y, tiles_x, tile, pad, 0 };
-    plan->out = (ls_winograd_map){ out_blocks / groups, out->h, out->w, out_blocks, tiles_y, tiles_x, tile, 0, 0 };
+    const filtering y = variants[plan->variant].y, x = variants[plan->variant].x;
+    const int width = plan->kernels->width, groups = plan->groups, d = attr->dilation;
+    const int backward = plan->op == LS_OP_CONV_BACKWARD_DATA;
+    const ls_nchw *in = backward ? &attr->dst : &attr->src, *out = backward ? &attr->src : &attr->dst;
+    const int in_blocks = divide_up(in->c, width), out_blocks = divide_up(out->c, width);
+    const ls_winograd_map tiles = { .tiles_y = ls_winograd_tiles(out->h, y.tile, d),
+        .tiles_x = ls_winograd_tiles(out->w, x.tile, d),
+        .step_y = y.tile,
+        .step_x = x.tile,
+        .dilation = d };
+    plan->in = plan->out = tiles;
+    plan->in.blocks = in_blocks / groups, plan->in.image_blocks = in_blocks;
+    plan->in.h = in->h, plan->in.w = in->w;
+    plan->in.pad_y = backward ? d * (attr->kernel_h - 1) - attr->pad_h : attr->pad_h;
+    plan->in.pad_x = backward ? d * (attr->kernel_w - 1) - attr->pad_w : attr->pad_w;
+    plan->out.blocks = out_blocks / groups, plan->out.image_blocks = out_blocks;
+    plan->out.h = out->h, plan->out.w = out->w;
     plan->out.stream = width == LINE && map_bytes(&plan->out, in->n, width) >= STREAM_BYTES;
+    plan->kernel_h = attr->kernel_h, plan->kernel_w = attr->kernel_w;
+    plan->pieces_x = pieces_of(x, attr->kernel_w);
+    plan->v = (ls_winograd_channels){ .blocks = plan->in.blocks * pieces_of(y, attr->kernel_h) * plan->pieces_x,
+        .each = plan->in.blocks,
+        .half = is_half(in->c, width) };
+    plan->out_half = is_half(out->c, width);
     plan->n = in->n;
-    plan->tiles = in->n * tiles_y * tiles_x;
+    plan->tiles = in->n * tiles.tiles_y * tiles.tiles_x;
 }
 
 enum {
@@ -126,13 +179,13 @@ enum {
 };
 
 static size_t positions_of(const ls_winograd_plan *plan) {
-    return (size_t)(plan->side * plan->side);
+    return (size_t)(side_of(variants[plan->variant].y) * side_of(variants[plan->variant].x));
 }
 
 // Slabs, strides and workspace of forward and backward data. Results do not depend on slabs, so threads may.
 static void plan_product(ls_winograd_plan *plan, int threads) {
     const size_t width = (size_t)plan->kernels->width, positions = positions_of(plan);
-    const size_t in_channels = (size_t)plan->in.blocks * width, out_channels = (size_t)plan->out.blocks * width;
+    const size_t in_channels = (size_t)plan->v.blocks * width, out_channels = (size_t)plan->out.blocks * width;
     plan->parts = 1;
     plan->shared = positions * in_channels * out_channels * sizeof(float) > OWN_PRODUCT_BYTES;
     plan->whole = plan->shared && positions * in_channels * (size_t)plan->tiles * sizeof(float) <= WHOLE_PRODUCT_BYTES;
@@ -143,7 +196,7 @@ static void plan_product(ls_winograd_plan *plan, int threads) {
     const int task_blocks = smaller(LS_WINOGRAD_PANEL, plan->out.blocks);
     const size_t matrix_blocks = (size_t)(plan->whole ? task_blocks : plan->out.blocks);
     plan->in_block = plan->out_block = odd_lines((size_t)plan->slab_tiles * width);
-    plan->in_pos = odd_lines((size_t)plan->in.blocks * plan->in_block);
+    plan->in_pos = odd_lines((size_t)plan->v.blocks * plan->in_block);
     plan->out_pos = odd_lines((size_t)task_blocks * plan->out_block);
     plan->matrix_pos = odd_lines(in_channels * matrix_blocks * width);
     plan->matrix_part = positions * plan->matrix_pos;
@@ -156,7 +209,7 @@ static void plan_product(ls_winograd_plan *plan, int threads) {
 // The same for backward weight: M is Z, U is A.
 static void plan_sum(ls_winograd_plan *plan) {
     const size_t width = (size_t)plan->kernels->width, positions = positions_of(plan);
-    const size_t in_channels = (size_t)plan->in.blocks * width, out_channels = (size_t)plan->out.blocks * width;
+    const size_t in_channels = (size_t)plan->v.blocks * width, out_channels = (size_t)plan->out.blocks * width;
     const size_t sums_bytes = positions * in_channels * out_channels * sizeof(float);
     plan->shared = sums_bytes > OWN_SUM_BYTES;
     plan->parts = plan->shared ? 1 : larger(1, smaller(PARTS, plan->tiles / PART_TILES));
@@ -169,7 +222,7 @@ static void plan_sum(ls_winograd_plan *plan) {
     const int task_blocks = smaller(LS_WINOGRAD_SUM_PANEL, plan->out.blocks);
     const size_t matrix_blocks = (size_t)(plan->whole ? task_blocks : plan->out.blocks);
     plan->in_block = plan->out_block = odd_lines((size_t)plan->slab_tiles * width);
-    plan->in_pos = odd_lines((size_t)plan->in.blocks * plan->in_block);
+    plan->in_pos = odd_lines((size_t)plan->v.blocks * plan->in_block);
     plan->out_pos = odd_lines((size_t)plan->out.blocks * plan->out_block);
     plan->matrix_pos = odd_lines(in_channels * matrix_blocks * width);
     plan->matrix_part = positions * plan->matrix_pos;
@@ -187,7 +240,6 @@ void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_
            (attr->src.c / attr->groups % kernels->width == 0 && attr->dst.c / attr->groups % kernels->width == 0));
     *plan = (ls_winograd_plan){ .kernels = kernels, .op = op, .variant = variant, .groups = attr->groups };
     plan->algorithm = ls_winograd_name(variant);
-    plan->side = variants[variant].side;
     set_maps(plan, attr);
     if (op == LS_OP_CONV_BACKWARD_WEIGHT)
         plan_sum(plan);
@@ -214,12 +266,22 @@ static float *own_memory(const job *j, int thread) {
 // Where output block `block` begins in U or A, at each position.
 static size_t panel_at(const ls_winograd_plan *plan, int block) {
     const size_t width = (size_t)plan->kernels->width;
-    return (size_t)block * width * (size_t)plan->in.blocks * width;
+    return (size_t)block * width * (size_t)plan->v.blocks * width;
 }
 
+// The taps of a piece, in the filter (backward data: in the rotated one).
+static ls_winograd_taps piece_at(const ls_winograd_plan *plan, int piece) {
+    return (ls_winograd_taps){ plan->kernel_h, plan->kernel_w, piece / plan->pieces_x * variants[plan->variant].y.taps,
+        piece % plan->pieces_x * variants[plan->variant].x.taps };
+}
+
+// A block of V: one of the map, as the taps of a piece see it.
 static void tiles_in(const job *j, int block, int first, int tiles, int pad_to, float *v) {
     const ls_winograd_plan *plan = j->plan;
-    plan->kernels->tiles_in(plan->variant, &plan->in, j->in, block, first, tiles, round_up(tiles, pad_to),
+    const ls_winograd_taps taps = piece_at(plan, block / plan->in.blocks);
+    ls_winograd_map map = plan->in;
+    map.pad_y -= taps.y * map.dilation, map.pad_x -= taps.x * map.dilation;
+    plan->kernels->tiles_in(plan->variant, &map, j->in, block % plan->in.blocks, first, tiles, round_up(tiles, pad_to),
         v + (size_t)block * plan->in_block, plan->in_pos);
 }
 
@@ -229,18 +291,35 @@ static void gradients_in(const job *j, int block, int first, int tiles, float *z
         round_up(tiles, LS_WINOGRAD_SUM_TILES), z + (size_t)block * plan->out_block, plan->out_pos);
 }
 
+// Floats of a panel of `blocks` output blocks that belong to one piece.
+static size_t piece_floats(const ls_winograd_plan *plan, int blocks) {
+    const size_t width = (size_t)plan->kernels->width;
+    return (size_t)plan->in.blocks * width * (size_t)blocks * width;
+}
+
 static void filters_in(const job *j, int panel, float *u) {
     const ls_winograd_plan *plan = j->plan;
     const int backward = plan->op == LS_OP_CONV_BACKWARD_DATA;
-    plan->kernels->filters_in(plan->variant, backward, j->weight, backward ? plan->out.blocks : plan->in.blocks,
-        backward ? plan->in.blocks : plan->out.blocks, panel, u, plan->matrix_pos);
+    const int in = backward ? plan->out.blocks : plan->in.blocks, out = backward ? plan->in.blocks : plan->out.blocks;
+    const int blocks = smaller(LS_WINOGRAD_PANEL, plan->out.blocks - panel * LS_WINOGRAD_PANEL);
+    for (int piece = 0; piece < plan->v.blocks / plan->in.blocks; piece++, u += piece_floats(plan, blocks))
+        plan->kernels->filters_in(plan->variant, backward, piece_at(plan, piece), j->weight, in, out, plan->v.half,
+            panel, u, plan->matrix_pos);
 }
 
 // a: A from the panel of `block` on.
 static void filters_out(const job *j, int block, const float *a) {
     const ls_winograd_plan *plan = j->plan;
-    plan->kernels->filters_out(plan->variant, a, plan->matrix_pos, plan->parts, plan->matrix_part, plan->in.blocks,
-        plan->out.blocks, block, j->grad_weight);
+    const int blocks =
+        smaller(LS_WINOGRAD_SUM_PANEL, plan->out.blocks - block / LS_WINOGRAD_SUM_PANEL * LS_WINOGRAD_SUM_PANEL);
+    for (int piece = 0; piece < plan->v.blocks / plan->in.blocks; piece++, a += piece_floats(plan, blocks))
+        plan->kernels->filters_out(plan->variant, piece_at(plan, piece), a, plan->matrix_pos, plan->parts,
+            plan->matrix_part, plan->in.blocks, plan->out.blocks, plan->v.half, block, j->grad_weight);
+}
+
+// Output blocks up to `end` end with half a block.
+static int ends_half(const ls_winograd_plan *plan, int end) {
+    return plan->out_half && end == plan->out.blocks;
 }
 
 // M = V * U for the panel from output block `block` on, whose U and M begin at u and m; then M -> the map.
@@ -249,23 +328,25 @@ static void multiply(const job *j, int block, int first, int tiles, const float 
     const ls_winograd_kernels *kernels = plan->kernels;
     const int blocks = smaller(LS_WINOGRAD_PANEL, plan->out.blocks - block);
     for (size_t p = 0; p < positions_of(plan); p++)
-        kernels->product(v + p * plan->in_pos, plan->in_block, plan->in.blocks, u + p * plan->matrix_pos, blocks,
-            m + p * plan->out_pos, plan->out_block, round_up(tiles, kernels->product_tiles));
+        kernels->product(v + p * plan->in_pos, plan->in_block, &plan->v, u + p * plan->matrix_pos, blocks,
+            ends_half(plan, block + blocks), m + p * plan->out_pos, plan->out_block,
+            round_up(tiles, kernels->product_tiles));
     for (int b = 0; b < blocks; b++)
         kernels->tiles_out(plan->variant, &plan->out, j->out, block + b, first, tiles, m + (size_t)b * plan->out_block,
             plan->out_pos, j->bias ? j->bias + (block + b) * kernels->width : NULL);
 }
 
-// A (+)= V^T * Z at one position for `blocks` output blocks, whose Z and A begin at z
+// A (+)= V^T * Z at one position for `blocks` output blocks from `block` on, whose Z and A begin at z
 // and a; SUM_TILES at a time for the cache.
-static void add_up(
-    const job *j, size_t position, int blocks, int tiles, int add, const float *v, const float *z, float *a) {
+static void add_up(const job *j, size_t position, int block, int blocks, int tiles, int add, const float *v,
+    const float *z, float *a) {
     const ls_winograd_plan *plan = j->plan;
     const int width = plan->kernels->width;
     v += position * plan->in_pos, z += position * plan->out_pos, a += position * plan->matrix_pos;
     for (int t = 0; t < tiles; t += SUM_TILES)
-        plan->kernels->sum(v + t * width, plan->in_block, plan->in.blocks, z + t * width, plan->out_block, blocks,
-            add || t > 0, a, round_up(smaller(tiles - t, SUM_TILES), LS_WINOGRAD_SUM_TILES));
+        plan->kernels->sum(v + t * width, plan->in_block, &plan->v, z + t * width, plan->out_block, blocks,
+            ends_half(plan, block + blocks), add || t > 0, a,
+            round_up(smaller(tiles - t, SUM_TILES), LS_WINOGRAD_SUM_TILES));
 }
 
 // --- own slabs -----------------------------------------------------------------------------------
@@ -281,7 +362,7 @@ static void own_product_task(void *context, int task, int thread) {
     const ls_winograd_plan *plan = j->plan;
     float *v = own_memory(j, thread), *m = v + positions_of(plan) * plan->in_pos;
     const int first = task * plan->slab_tiles, tiles = smaller(plan->slab_tiles, plan->tiles - first);
-    for (int b = 0; b < plan->in.blocks; b++) tiles_in(j, b, first, tiles, plan->kernels->product_tiles, v);
+    for (int b = 0; b < plan->v.blocks; b++) tiles_in(j, b, first, tiles, plan->kernels->product_tiles, v);
     for (int block = 0; block < plan->out.blocks; block += LS_WINOGRAD_PANEL)
         multiply(j, block, first, tiles, v, j->workspace + panel_at(plan, block), m);
 }
@@ -295,10 +376,10 @@ static void own_sum_task(void *context, int part, int thread) {
     const int end = (int)((int64_t)plan->tiles * (part + 1) / plan->parts);
     for (int first = begin; first < end; first += plan->slab_tiles) {
         const int tiles = smaller(plan->slab_tiles, end - first);
-        for (int b = 0; b < plan->in.blocks; b++) tiles_in(j, b, first, tiles, LS_WINOGRAD_SUM_TILES, v);
+        for (int b = 0; b < plan->v.blocks; b++) tiles_in(j, b, first, tiles, LS_WINOGRAD_SUM_TILES, v);
         for (int b = 0; b < plan->out.blocks; b++) gradients_in(j, b, first, tiles, z);
         for (size_t p = 0; p < positions_of(plan); p++)
-            add_up(j, p, plan->out.blocks, tiles, first > begin, v, z, sums);
+            add_up(j, p, 0, plan->out.blocks, tiles, first > begin, v, z, sums);
     }
 }
 
@@ -324,10 +405,10 @@ static void shared_in_task(void *context, int task, int thread) {
     const int sums = plan->op == LS_OP_CONV_BACKWARD_WEIGHT;
     float *v = j->workspace + plan->slab_at;
     (void)thread;
-    if (task < plan->in.blocks)
+    if (task < plan->v.blocks)
         tiles_in(j, task, j->first, j->tiles, sums ? LS_WINOGRAD_SUM_TILES : plan->kernels->product_tiles, v);
     else
-        gradients_in(j, task - plan->in.blocks, j->first, j->tiles, v + positions_of(plan) * plan->in_pos);
+        gradients_in(j, task - plan->v.blocks, j->first, j->tiles, v + positions_of(plan) * plan->in_pos);
 }
 
 static void shared_product_task(void *context, int panel, int thread) {
@@ -350,8 +431,8 @@ static void shared_sum_task(void *context, int task, int thread) {
     const int panels = divide_up(plan->out.blocks, LS_WINOGRAD_SUM_PANEL),
               block = task % panels * LS_WINOGRAD_SUM_PANEL;
     const float *v = j->workspace + plan->slab_at, *z = v + positions_of(plan) * plan->in_pos;
-    add_up(j, (size_t)(task / panels), smaller(LS_WINOGRAD_SUM_PANEL, plan->out.blocks - block), j->tiles, j->first > 0,
-        v, z + (size_t)block * plan->out_block, j->workspace + panel_at(plan, block));
+    add_up(j, (size_t)(task / panels), block, smaller(LS_WINOGRAD_SUM_PANEL, plan->out.blocks - block), j->tiles,
+        j->first > 0, v, z + (size_t)block * plan->out_block, j->workspace + panel_at(plan, block));
 }
 
 // A task is a panel from the sums at all positions to grad_weight.
@@ -362,7 +443,7 @@ static void whole_sum_task(void *context, int panel, int thread) {
     const float *v = j->workspace + plan->slab_at, *z = v + positions_of(plan) * plan->in_pos;
     float *a = own_memory(j, thread);
     for (size_t p = 0; p < positions_of(plan); p++)
-        add_up(j, p, blocks, j->tiles, 0, v, z + (size_t)block * plan->out_block, a);
+        add_up(j, p, block, blocks, j->tiles, 0, v, z + (size_t)block * plan->out_block, a);
     for (int b = 0; b < blocks; b++) filters_out(j, block + b, a);
 }
 
@@ -378,7 +459,7 @@ static void run_product(job *j, ls_pool *pool) {
     }
     for (j->first = 0; j->first < plan->tiles; j->first += plan->slab_tiles) {
         j->tiles = smaller(plan->slab_tiles, plan->tiles - j->first);
-        ls_pool_run(pool, shared_in_task, j, plan->in.blocks);
+        ls_pool_run(pool, shared_in_task, j, plan->v.blocks);
         ls_pool_run(pool, shared_product_task, j, panels);
     }
 }
@@ -389,7 +470,7 @@ static void run_sum(job *j, ls_pool *pool) {
     if (!plan->shared) ls_pool_run(pool, own_sum_task, j, plan->parts);
     for (j->first = 0; plan->shared && j->first < plan->tiles; j->first += plan->slab_tiles) {
         j->tiles = smaller(plan->slab_tiles, plan->tiles - j->first);
-        ls_pool_run(pool, shared_in_task, j, plan->in.blocks + plan->out.blocks);
+        ls_pool_run(pool, shared_in_task, j, plan->v.blocks + plan->out.blocks);
         if (plan->whole)
             ls_pool_run(pool, whole_sum_task, j, panels);
         else
@@ -403,7 +484,7 @@ static void next_group(job *j) {
     const ls_winograd_plan *plan = j->plan;
     const size_t width = (size_t)plan->kernels->width;
     const size_t in = (size_t)plan->in.blocks * width, out = (size_t)plan->out.blocks * width;
-    const size_t taps = (size_t)(variants[plan->variant].kernel * variants[plan->variant].kernel);
+    const size_t taps = (size_t)(plan->kernel_h * plan->kernel_w);
     j->in += in * (size_t)(plan->in.h * plan->in.w);
     j->out += out * (size_t)(plan->out.h * plan->out.w);
     if (j->weight) j->weight += in * out * taps;

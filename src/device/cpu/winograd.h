@@ -1,9 +1,9 @@
-// winograd.h - convolutions of stride 1 with 3x3 and 5x5 filters by Winograd's minimal filtering, fp32.
+// winograd.h - convolutions of stride 1 with filters of up to 8 taps a direction, dilated or not, by Winograd's minimal filtering, fp32.
 //
 // Computes exactly the operators of op_conv.h (forward overwrites dst and adds the bias, backward data overwrites
-// grad_src, backward weight adds to grad_weight and grad_bias) with 4 (F(4,3)), 4.59 (F(5,3)), 3.24 (F(3,3)), 2.25 (F(2,3)) or 2.8
-// (F(2,5)) times fewer multiplications. F(m,r): tiles of m x m outputs, filters of r x r taps, (m+r-1)^2 positions at each of which
-// channels are multiplied as matrices.
+// grad_src, backward weight adds to grad_weight and grad_bias) with 1.9 to 4.6 times fewer multiplications (docs/cpu.md). F(m,r): tiles of
+// m x m outputs, filters of r x r taps, (m+r-1)^2 positions at each of which channels are multiplied as matrices; F(m x n, r x s): tiles of
+// m rows and n columns, filters of r x s taps. Filters of 6 to 8 taps a direction are two pieces of 4.
 //
 // Layouts   activations nChw{B}c, channels zero-padded to B = the kernels' vector width (8 or 16);
 //           weight and grad_weight OIhwBiBo: [O/B][I/B][R][S][B i][B o]; bias, grad_bias: K floats, padded to B.
@@ -12,9 +12,9 @@
 //           zero for padded outputs).
 // Threads   results are the same bits for any number of threads: a task's arithmetic depends on the shape only.
 // Accuracy  RMS error relative to RMS output, normal inputs:
-//           F(2,3) 4e-7, F(3,3) and F(4,3) 1 to 2e-6, F(2,5) 1 to 2e-6, F(5,3) 3 to 5e-6 (direct: 4 to 10e-7).
+//           F(2,3) 4e-7, F(3,3) and F(4,3) 1 to 2e-6, F(2,5) 1 to 2e-6, F(5,3), F(3,5) 2 to 5e-6 (direct: 4 to 10e-7).
 // Source    Lavin and Gray 2016; interpolation points 0, +-5/8, +-3/2, infinity: 2.4 times less error than
-//           0, +-1, +-2, infinity; F(3,3): 0, +-3/2, 1/2, infinity, 1.5 times less than 0, +-1, 2, infinity; F(5,3): 0, +-1,
+//           0, +-1, +-2, infinity; F(3,3): 0, +-3/2, 1/2, infinity, 1.5 times less than 0, +-1, 2, infinity; F(5,3), F(3,5): 0, +-1,
 //           +-7/4, 3/8, infinity, the least of 105 choices.
 #ifndef LS_DEVICE_CPU_WINOGRAD_H
 #define LS_DEVICE_CPU_WINOGRAD_H
@@ -30,9 +30,12 @@ const ls_winograd_kernels *ls_winograd_kernels_for(int vector_width, int emulate
 const char *ls_winograd_name(ls_winograd_variant variant); // "winograd f(4,3)"
 // Whether the operator can be computed so, on blocked tensors.
 int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant);
-// How many times the multiplications of direct convolution are ours, with the maps' sizes and the channels that are padded
-// (those of F(5,3) count 1.35 times);
-// 0 where it cannot be computed so or is not expected to gain.
+// Of the multiplications of direct convolution to (backward data: from) a map those that it does, with the tiles that the map needs.
+double ls_winograd_share(const ls_conv_attr *attr, ls_nchw map, ls_winograd_variant variant);
+// The tiles of so many outputs, of `tile` in a row, that a map needs in one direction: of each of the dilation's phases whole ones.
+int ls_winograd_tiles(int outputs, int tile, int dilation);
+// How many times the multiplications of direct convolution are ours, with the tiles that a map needs (those of F(5,3) and F(3,5) count 1.35
+// times; both pad channels alike); 0 where it cannot be computed so or is not expected to gain.
 double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width);
 
 // Plain data, made only by ls_winograd_plan_make. For the caller: workspace_bytes and algorithm.
@@ -43,8 +46,10 @@ typedef struct {
     const ls_winograd_kernels *kernels;
     ls_op op;
     ls_winograd_variant variant;
-    int side; // m + r - 1
     int groups;
+    int kernel_h, kernel_w, pieces_x; // of the filter; a row of it is so many pieces
+    ls_winograd_channels v;           // of V: blocks of `in` for each piece
+    int out_half;                     // the last block of `out` has channels in its first half only
     ls_winograd_map in,
         out;        // the maps of a group that become V, and M or Z: backward data reads grad_dst and writes grad_src
     int n, tiles;   // images; tiles of the batch

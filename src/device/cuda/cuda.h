@@ -1,6 +1,6 @@
 // cuda.h - the CUDA device's own parts. It is a plugin (plugin.c): the program opens it at run time, so nothing here is
-// linked into `train`, and nothing here may call a function of the program but those of base/, device/op_check.c and
-// device/algorithm_cache.c and algorithm_choice.c, which are built into the plugin a second time.
+// linked into `train`, and nothing here may call a function of the program but those of base/, device/op_check.c,
+// device/algorithm_cache.c, algorithm_choice.c and gpu/norm_rule.c, which are built into the plugin a second time.
 //
 // Layout. Activations are NHWC with the channels rounded up to a multiple of LS_CUDA_CHANNELS, whatever the storage
 // type; a vector parameter is rounded up in the same way; a convolution's weight is [K rounded up][R][S][C rounded up]
@@ -30,6 +30,7 @@ typedef struct {
     char name[96], uuid[48], pci[16];
     int capability;      // 90 for 9.0
     int multiprocessors; // sizes the grids of kernels that loop
+    int alone;           // a kernel's blocks may all wait for each other: ls_device_options
     size_t memory_bytes;
     int tf32;
     struct ls_algorithm_cache *plans; // borrowed; NULL: nothing is timed
@@ -72,6 +73,7 @@ static inline size_t ls_cuda_shared_bytes(int capability) {
     if (capability == 80 || capability == 87) return (size_t)163 << 10;
     return (size_t)(capability < 90 || capability >= 120 ? 99 : 227) << 10;
 }
+enum { LS_CUDA_CLUSTER_MAX = 8 }; // blocks of a cluster, from compute capability 9.0 on
 static inline int ls_cuda_channels(int c) {
     return (c + LS_CUDA_CHANNELS - 1) / LS_CUDA_CHANNELS * LS_CUDA_CHANNELS;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 typedef cudnnBackendDescriptor_t descriptor;
+typedef ls_cudnn_attribute attribute;
 
 enum { MESSAGE_BYTES = 512, KNOBS_MAX = 64 };
 
@@ -41,14 +42,6 @@ static int not_supported(cudnnStatus_t rc) {
     return rc / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000; // codes are grouped by thousands since cuDNN 9
 }
 
-// One attribute of a descriptor. The last row of a list has no values.
-typedef struct {
-    cudnnBackendAttributeName_t name;
-    cudnnBackendAttributeType_t type;
-    int64_t count;
-    const void *values;
-} attribute;
-
 static cudnnStatus_t set_all(descriptor to, const attribute *rows) {
     for (; rows->values; rows++) {
         cudnnStatus_t rc = cudnnBackendSetAttribute(to, rows->name, rows->type, rows->count, rows->values);
@@ -57,8 +50,7 @@ static cudnnStatus_t set_all(descriptor to, const attribute *rows) {
     return CUDNN_STATUS_SUCCESS;
 }
 
-// Creates, fills and finalizes a descriptor; *out is NULL on failure.
-static cudnnStatus_t make(cudnnBackendDescriptorType_t type, const attribute *rows, descriptor *out) {
+cudnnStatus_t ls_cudnn_make(cudnnBackendDescriptorType_t type, const attribute *rows, descriptor *out) {
     *out = NULL;
     descriptor made = NULL;
     cudnnStatus_t rc = cudnnBackendCreateDescriptor(type, &made);
@@ -76,7 +68,7 @@ static cudnnStatus_t make(cudnnBackendDescriptorType_t type, const attribute *ro
 // Makes one of the graph's parts, which out->parts owns.
 static ls_status make_part(search *s, const char *what, cudnnBackendDescriptorType_t type, const attribute *rows) {
     ls_cudnn_plans *out = s->out;
-    TRY_CUDNN(s->layer, what, make(type, rows, &out->parts[out->part_count]));
+    TRY_CUDNN(s->layer, what, ls_cudnn_make(type, rows, &out->parts[out->part_count]));
     out->part_count++;
     return LS_SUCCESS;
 }
@@ -98,7 +90,7 @@ static ls_status make_tensor(search *s, const char *what, int64_t id, ls_dtype s
     return make_part(s, what, CUDNN_BACKEND_TENSOR_DESCRIPTOR, rows);
 }
 
-static ls_status make_convolution(search *s, const ls_conv_attr *a) {
+cudnnStatus_t ls_cudnn_make_convolution(const ls_conv_attr *a, descriptor *out) {
     int64_t axes = 2, pad[2] = { a->pad_h, a->pad_w }, stride[2] = { a->stride_h, a->stride_w };
     int64_t dilation[2] = { a->dilation, a->dilation };
     cudnnDataType_t compute = CUDNN_DATA_FLOAT;
@@ -113,15 +105,10 @@ static ls_status make_convolution(search *s, const ls_conv_attr *a) {
         { CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, stride },
         { 0 },
     };
-    return make_part(s, "convolution", CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, rows);
+    return ls_cudnn_make(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, rows, out);
 }
 
-// The three passes differ in names alone: image is x or dx, weight w or dw, result y or dy.
-static const struct {
-    const char *what;
-    cudnnBackendDescriptorType_t type;
-    cudnnBackendAttributeName_t image, weight, result, convolution, alpha, beta;
-} passes[] = {
+const ls_cudnn_pass ls_cudnn_passes[] = {
     [LS_OP_CONV_FORWARD] = { "forward operation", CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
@@ -140,18 +127,19 @@ static const struct {
 
 // fp32 weight gradients add to the store; 16-bit ones would be rounded at each addition, so they overwrite.
 static ls_status make_operation(search *s, ls_op op, const ls_conv_attr *a) {
+    const ls_cudnn_pass *pass = &ls_cudnn_passes[op];
     float alpha = 1, beta = op == LS_OP_CONV_BACKWARD_WEIGHT && a->storage == LS_F32 ? 1.0F : 0.0F;
     descriptor *parts = s->out->parts; // image, weight, result, convolution
     const attribute rows[] = {
-        { passes[op].image, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parts[0] },
-        { passes[op].weight, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parts[1] },
-        { passes[op].result, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parts[2] },
-        { passes[op].convolution, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parts[3] },
-        { passes[op].alpha, CUDNN_TYPE_FLOAT, 1, &alpha },
-        { passes[op].beta, CUDNN_TYPE_FLOAT, 1, &beta },
+        { pass->image, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parts[0] },
+        { pass->weight, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parts[1] },
+        { pass->result, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parts[2] },
+        { pass->convolution, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parts[3] },
+        { pass->alpha, CUDNN_TYPE_FLOAT, 1, &alpha },
+        { pass->beta, CUDNN_TYPE_FLOAT, 1, &beta },
         { 0 },
     };
-    return make_part(s, passes[op].what, passes[op].type, rows);
+    return make_part(s, pass->what, pass->type, rows);
 }
 
 static ls_status make_graph(search *s, ls_op op, const ls_conv_attr *a) {
@@ -162,7 +150,8 @@ static ls_status make_graph(search *s, ls_op op, const ls_conv_attr *a) {
     LS_TRY(make_tensor(s, "image tensor", LS_CUDNN_IMAGE, a->storage, image));
     LS_TRY(make_tensor(s, "weight tensor", LS_CUDNN_WEIGHT, a->storage, weight));
     LS_TRY(make_tensor(s, "result tensor", LS_CUDNN_RESULT, a->storage, result));
-    LS_TRY(make_convolution(s, a));
+    TRY_CUDNN(s->layer, "convolution", ls_cudnn_make_convolution(a, &s->out->parts[s->out->part_count]));
+    s->out->part_count++;
     LS_TRY(make_operation(s, op, a));
     const cudnnHandle_t *handle = s->target->handle ? &s->target->handle : NULL; // none: the list ends before it
     const attribute rows[] = {
@@ -213,7 +202,7 @@ static cudnnStatus_t finalize_plan(const search *s, descriptor config, descripto
         { CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config },
         { 0 },
     };
-    cudnnStatus_t rc = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, rows, plan);
+    cudnnStatus_t rc = ls_cudnn_make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, rows, plan);
     if (rc != CUDNN_STATUS_SUCCESS) return rc;
     int64_t count = 0, bytes = 0;
     rc = cudnnBackendGetAttribute(*plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes);
@@ -297,7 +286,7 @@ static ls_status query_heuristics(search *s, cudnnBackendHeurMode_t mode) {
         { 0 },
     };
     descriptor heuristics = NULL;
-    cudnnStatus_t rc = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, rows, &heuristics);
+    cudnnStatus_t rc = ls_cudnn_make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, rows, &heuristics);
     if (not_supported(rc)) return LS_SUCCESS;
     TRY_CUDNN(s->layer, "heuristics", rc);
     ls_status status = consider_results(s, heuristics);
@@ -399,6 +388,6 @@ ls_status ls_cudnn_describe(const char *json, cudnnBackendDescriptor_t *out) {
         { CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)strlen(json), json },
         { 0 },
     };
-    TRY_CUDNN(NULL, "device description", make(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, rows, out));
+    TRY_CUDNN(NULL, "device description", ls_cudnn_make(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, rows, out));
     return LS_SUCCESS;
 }

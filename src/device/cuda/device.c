@@ -98,7 +98,7 @@ static ls_status cuda_list(ls_device_gpu *gpus, int most, int *count) {
     return *count > 0 ? LS_SUCCESS : first;
 }
 
-static ls_status take_gpu(ls_cuda_device *cuda, int index) {
+static ls_status take_gpu(ls_cuda_device *cuda, int index, int alone) {
     int count = 0;
     ls_device_gpu gpu;
     struct cudaDeviceProp properties;
@@ -114,6 +114,7 @@ static ls_status take_gpu(ls_cuda_device *cuda, int index) {
     memcpy(cuda->pci, gpu.pci, sizeof cuda->pci);
     cuda->capability = 10 * properties.major + properties.minor;
     cuda->multiprocessors = properties.multiProcessorCount;
+    cuda->alone = alone && properties.cooperativeLaunch;
     cuda->memory_bytes = properties.totalGlobalMem;
     cudaError_t rc = cudaSetDevice(index);
     if (rc == cudaSuccess) rc = cudaFree(NULL); // makes the context: a GPU that is broken or taken fails here
@@ -129,7 +130,7 @@ static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
     cuda->tf32 = options->tf32;
     cuda->plans = options->plans;
     cuda->workspace_limit = options->workspace_limit_bytes ? options->workspace_limit_bytes : LS_CUDA_WORKSPACE_LIMIT;
-    LS_TRY_GOTO(take_gpu(cuda, options->index));
+    LS_TRY_GOTO(take_gpu(cuda, options->index, options->alone));
     LS_TRY_GOTO(ls_cuda_libraries_open(cuda, &cuda->libraries));
     *out = &cuda->base;
     cuda = NULL;
@@ -200,7 +201,8 @@ const ls_device_api ls_device_cuda = {
     .param_export = ls_cuda_param_export,
     .plan_new = ls_cuda_plan_new,
     .plan_free = ls_cuda_plan_free,
-    .fusions = LS_FUSES_NORM_POOL | LS_ROUNDS_GRADIENTS | LS_FUSES_BIAS,
+    .fusions =
+        LS_FUSES_NORM_POOL | LS_ROUNDS_GRADIENTS | LS_FUSES_BIAS | LS_FUSES_RELU_ADD | LS_FUSES_SCALE | LS_FUSES_HEAD,
     .list = cuda_list,
     .collective = &ls_cuda_collective,
     .measures = 1,

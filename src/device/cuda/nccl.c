@@ -81,13 +81,14 @@ static void find_functions(const ls_library_file *file) {
 
 static void open_nccl(void) {
     ls_library_file file;
+    char advice[384];
     if (!ls_library_search_open(NULL, "libnccl.so.2", 0, &file)) {
         if (file.error[0])
             snprintf(nccl.problem, sizeof nccl.problem, "NCCL does not open: %.300s", file.error);
         else
             snprintf(nccl.problem, sizeof nccl.problem,
-                "NCCL was not found: libnccl.so.2 is needed for sums between GPUs; scripts/fetch-cuda.sh gets it, or "
-                "put its folder into LD_LIBRARY_PATH, or take dist.backend = mpi");
+                "NCCL was not found: libnccl.so.2 is needed for sums between GPUs; %s; or take dist.backend = mpi",
+                ls_library_search_advice(advice, sizeof advice));
         return;
     }
     find_functions(&file);

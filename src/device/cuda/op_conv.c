@@ -12,6 +12,7 @@ ls_status ls_cuda_conv_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
                                         a->pad_h, a->pad_w, a->dilation, a->groups, a->storage },
         .has_bias = a->has_bias,
         .bias_only = a->bias_only,
+        .bias_type = LS_F32,
         .rows = (int64_t)a->dst.n * a->dst.h * a->dst.w };
     parts.depthwise = ls_cuda_depthwise_can(&parts.geometry);
     const int room = desc->op != LS_OP_CONV_BACKWARD_WEIGHT || a->storage == LS_F32 || a->rounds;

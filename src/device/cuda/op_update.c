@@ -18,40 +18,6 @@ static void run_from_fixed_point(const ls_plan *plan, const ls_buffer *args, ls_
     ls_cuda_enqueued(plan, queue);
 }
 
-typedef struct {
-    ls_cuda_plan plan;
-    ls_slab *done; // a counter of blocks
-} stats_plan;
-
-static void run_grad_stats(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    ls_cuda_grad_stats(&plan->desc.attr.flat, ls_cuda_at(args[LS_GRAD_STATS_GRAD]),
-        ls_cuda_at(args[LS_GRAD_STATS_PARTIALS]), ls_cuda_at(workspace),
-        (unsigned *)(void *)((const stats_plan *)plan)->done->address, queue->stream);
-    ls_cuda_enqueued(plan, queue);
-}
-
-static void free_counter(ls_plan *plan) {
-    ls_cuda_slab_free(((stats_plan *)plan)->done);
-}
-
-static ls_status plan_grad_stats(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
-    stats_plan *own;
-    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *own, run_grad_stats, "own kernel", &own));
-    own->plan.free_parts = free_counter;
-    own->plan.base.workspace_bytes = ls_cuda_grad_stats_workspace(desc->attr.flat.count);
-    ls_status status = ls_cuda_slab_new(
-        &device->base, LS_MEMORY_DEVICE, sizeof(unsigned), "the gradient statistics' counter", &own->done);
-    return LS_GIVE(status, &own->plan.base, out, ls_cuda_plan_free);
-}
-
-static void run_running_stats(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    (void)workspace;
-    ls_cuda_running_stats(&plan->desc.attr.flat, ls_cuda_at(args[LS_RUNNING_STATS_WINDOW]),
-        ls_cuda_at(args[LS_RUNNING_STATS_STATE]), ls_cuda_at(args[LS_RUNNING_STATS_SUM]),
-        ls_cuda_at(args[LS_RUNNING_STATS_RUNNING]), queue->stream);
-    ls_cuda_enqueued(plan, queue);
-}
-
 static void run_average(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     ls_cuda_average(&plan->desc.attr.flat, ls_cuda_at(args[LS_AVERAGE_WINDOW]), ls_cuda_at(args[LS_AVERAGE_STATE]),
@@ -76,14 +42,6 @@ static void run_widen(const ls_plan *plan, const ls_buffer *args, ls_buffer work
     (void)workspace;
     ls_cuda_widen(
         &plan->desc.attr.flat, ls_cuda_at(args[LS_WIDEN_ROUNDED]), ls_cuda_at(args[LS_WIDEN_GRAD]), queue->stream);
-    ls_cuda_enqueued(plan, queue);
-}
-
-static void run_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    (void)workspace;
-    ls_cuda_step_control(&plan->desc.attr.step_control, ls_cuda_at(args[LS_STEP_CONTROL_WINDOW]),
-        ls_cuda_at(args[LS_STEP_CONTROL_PARTIALS]), ls_cuda_at(args[LS_STEP_CONTROL_STATE]),
-        ls_cuda_at(args[LS_STEP_CONTROL_REPORTS]), queue->stream);
     ls_cuda_enqueued(plan, queue);
 }
 
@@ -180,10 +138,6 @@ ls_status ls_cuda_flat_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
         return plan_with(device, desc, run_to_fixed_point, out);
     case LS_OP_FROM_FIXED_POINT:
         return plan_with(device, desc, run_from_fixed_point, out);
-    case LS_OP_GRAD_STATS:
-        return plan_grad_stats(device, desc, out);
-    case LS_OP_RUNNING_STATS:
-        return plan_with(device, desc, run_running_stats, out);
     case LS_OP_AVERAGE:
         return plan_with(device, desc, run_average, out);
     case LS_OP_CAST_TO_F32:
@@ -195,6 +149,36 @@ ls_status ls_cuda_flat_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
     }
 }
 
+// --- control -------------------------------------------------------------------------------------
+
+typedef struct {
+    ls_cuda_plan plan;
+    ls_slab *done; // a counter of blocks
+} control_plan;
+
+static void run_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    const ls_cuda_control_args control = { .attr = plan->desc.attr.step_control,
+        .window = ls_cuda_at(args[LS_STEP_CONTROL_WINDOW]),
+        .grad = ls_cuda_at(args[LS_STEP_CONTROL_GRAD]),
+        .rounded = ls_cuda_at(args[LS_STEP_CONTROL_ROUNDED]),
+        .state = ls_cuda_at(args[LS_STEP_CONTROL_STATE]),
+        .reports = ls_cuda_at(args[LS_STEP_CONTROL_REPORTS]),
+        .parts = ls_cuda_at(workspace),
+        .done = (unsigned *)(void *)((const control_plan *)plan)->done->address };
+    ls_cuda_step_control(&control, queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
+static void free_counter(ls_plan *plan) {
+    ls_cuda_slab_free(((control_plan *)plan)->done);
+}
+
 ls_status ls_cuda_step_control_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
-    return plan_with(device, desc, run_step_control, out);
+    control_plan *own;
+    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *own, run_step_control, "own kernel", &own));
+    own->plan.free_parts = free_counter;
+    own->plan.base.workspace_bytes = ls_cuda_control_workspace(desc->attr.step_control.count);
+    ls_status status =
+        ls_cuda_slab_new(&device->base, LS_MEMORY_DEVICE, sizeof(unsigned), "update control's counter", &own->done);
+    return LS_GIVE(status, &own->plan.base, out, ls_cuda_plan_free);
 }

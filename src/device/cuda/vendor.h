@@ -31,8 +31,7 @@ void ls_cuda_conv_execute(
 // --- matrix products -----------------------------------------------------------------------------
 // Row-major D[m][n] = alpha * op(A) * op(B) + beta * C, A and B in `storage`, C and D in `result`, fp32 accumulation; D may be
 // C. With batch > 1 so many of each lie one after another.
-// With `bias` an fp32 vector of n is added to each row, with `relu` too what is below 0 is 0 then: where C and D are fp32, as
-// cuBLASLt has such a vector in the type of D alone.
+// With `bias` a vector of n, in the type of D, is added to each row; with `relu` what is below 0 is 0 then.
 // *out is NULL when the library has no algorithm.
 typedef struct {
     int m, n, k, batch;
@@ -47,7 +46,7 @@ LS_CHECKED ls_status ls_cuda_gemm_new(
 void ls_cuda_gemm_free(ls_cuda_gemm *gemm); // NULL is allowed
 size_t ls_cuda_gemm_workspace(const ls_cuda_gemm *gemm);
 // bias: NULL where the attributes have none
-void ls_cuda_gemm_execute(const ls_cuda_gemm *gemm, const void *a, const void *b, const void *c, const float *bias,
+void ls_cuda_gemm_execute(const ls_cuda_gemm *gemm, const void *a, const void *b, const void *c, const void *bias,
     void *d, void *workspace, ls_queue *queue);
 
 #endif

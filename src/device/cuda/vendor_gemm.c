@@ -62,11 +62,13 @@ static ls_status describe(ls_cuda_gemm *gemm, const ls_cuda_gemm_attr *a, int tf
         TRY_LT(gemm->layer, cublasLtMatrixLayoutCreate(&gemm->right, storage, k, m, (int64_t)k));
     }
     TRY_LT(gemm->layer, cublasLtMatrixLayoutCreate(&gemm->result, type_of(a->result), n, m, (int64_t)n));
-    if (a->bias) { // along the columns of the transposed result
-        const cublasLtEpilogue_t epilogue = a->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-        TRY_LT(gemm->layer,
-            cublasLtMatmulDescSetAttribute(gemm->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
-    }
+    // the bias lies along the columns of the transposed result, in that one's type
+    const cublasLtEpilogue_t epilogue = a->bias && a->relu ? CUBLASLT_EPILOGUE_RELU_BIAS
+                                        : a->bias          ? CUBLASLT_EPILOGUE_BIAS
+                                        : a->relu          ? CUBLASLT_EPILOGUE_RELU
+                                                           : CUBLASLT_EPILOGUE_DEFAULT;
+    TRY_LT(gemm->layer,
+        cublasLtMatmulDescSetAttribute(gemm->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
     if (a->batch <= 1) return LS_SUCCESS;
     LS_TRY(set_batch(gemm, gemm->left, a->batch, (int64_t)a->n * a->k));
     LS_TRY(set_batch(gemm, gemm->right, a->batch, (int64_t)a->m * a->k));
@@ -157,7 +159,7 @@ size_t ls_cuda_gemm_workspace(const ls_cuda_gemm *gemm) {
     return ls_library_room(gemm->workspace);
 }
 
-void ls_cuda_gemm_execute(const ls_cuda_gemm *gemm, const void *a, const void *b, const void *c, const float *bias,
+void ls_cuda_gemm_execute(const ls_cuda_gemm *gemm, const void *a, const void *b, const void *c, const void *bias,
     void *d, void *workspace, ls_queue *queue) {
     void *aligned = gemm->workspace ? ls_library_align(workspace) : NULL;
     cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;

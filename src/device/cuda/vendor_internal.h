@@ -51,6 +51,28 @@ typedef struct {
     const char *only;  // a plan's tag: that plan or none; NULL: any
 } ls_cudnn_request;
 
+// One attribute of a descriptor. The last row of a list has no values.
+typedef struct {
+    cudnnBackendAttributeName_t name;
+    cudnnBackendAttributeType_t type;
+    int64_t count;
+    const void *values;
+} ls_cudnn_attribute;
+
+// Creates, fills and finalizes a descriptor; *out is NULL on failure.
+cudnnStatus_t ls_cudnn_make(
+    cudnnBackendDescriptorType_t type, const ls_cudnn_attribute *rows, cudnnBackendDescriptor_t *out);
+// How a convolution moves over its image, for all three passes.
+cudnnStatus_t ls_cudnn_make_convolution(const ls_conv_attr *attr, cudnnBackendDescriptor_t *out);
+
+// The three passes differ in names alone: image is x or dx, weight w or dw, result y or dy.
+typedef struct {
+    const char *what;
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t image, weight, result, convolution, alpha, beta;
+} ls_cudnn_pass;
+extern const ls_cudnn_pass ls_cudnn_passes[]; // by LS_OP_CONV_*
+
 // Up to `most` plans that are repeatable, use no reduced-precision sums, keep to the workspace limit, and need no
 // compiler at run time; with tensor cores where the type allows and such plans are there, never with them for fp32
 // without tf32. out->count is 0 where cuDNN supports none.

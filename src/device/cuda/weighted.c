@@ -11,17 +11,14 @@ static void run_forward(const ls_plan *base, const ls_buffer *args, ls_buffer wo
     if (plan->algorithm)
         ls_cuda_conv_execute(plan->algorithm, src, weight, dst, ls_cuda_at(workspace), queue);
     else if (plan->gemm)
-        ls_cuda_gemm_execute(
-            plan->gemm, src, weight, dst, plan->bias_in_gemm ? bias : NULL, dst, ls_cuda_at(workspace), queue);
+        ls_cuda_gemm_execute(plan->gemm, src, weight, dst, bias, dst, ls_cuda_at(workspace), queue);
     else if (plan->depthwise)
         ls_cuda_depthwise_forward(g, src, weight, bias, dst, queue->stream);
     else
-        ls_cuda_direct_forward(g, src, weight, bias, dst, queue->stream);
-    if (plan->algorithm || (plan->gemm && !plan->bias_in_gemm) || (plan->relu && !plan->gemm)) {
-        const float *left = plan->algorithm || plan->gemm ? bias : NULL; // the own kernels have added it
-        if (left || plan->relu)
-            ls_cuda_bias_add(plan->rows, g->padded_k, g->storage, left, plan->relu, dst, queue->stream);
-    }
+        ls_cuda_direct_forward(g, src, weight, bias, plan->bias_type, dst, queue->stream);
+    const float *left = plan->algorithm ? bias : NULL; // the others have added it
+    if (left || (plan->relu && !plan->gemm))
+        ls_cuda_bias_add(plan->rows, g->padded_k, g->storage, left, plan->relu, dst, queue->stream);
     ls_cuda_enqueued(base, queue);
 }
 

@@ -14,10 +14,10 @@ typedef struct {
     int depthwise;                     // by these kernels; none of the three: direct kernels
     ls_cuda_conv_geometry geometry;
     int has_bias, bias_only;
-    int relu;         // forward
-    int bias_in_gemm; // forward: and the relu behind it
-    int64_t rows;     // of dst: n * p * q
-    ls_slab *done;    // the bias gradient's counters; NULL: there is none
+    int relu;           // forward
+    ls_dtype bias_type; // forward
+    int64_t rows;       // of dst: n * p * q
+    ls_slab *done;      // the bias gradient's counters; NULL: there is none
 } ls_cuda_weighted_plan;
 
 // `parts`, where all but the head is set, becomes a plan of `desc`; the plan owns its algorithm and its product, which

@@ -53,6 +53,19 @@ int ls_library_search_open(const char *folders, const char *soname, int of_drive
     return open_file(soname, out);
 }
 
+const char *ls_library_search_advice(char *text, size_t bytes) {
+    static const char script[] = "fetch-cuda.sh";
+    char path[LS_LIBRARY_PATH_BYTES];
+    if (ls_installed_path("scripts", path, sizeof path)) // no folder beside what is installed is searched
+        ls_text_cut(text, bytes,
+            "%s/%s FOLDER gets it without root; put FOLDER/lib, or where else it is, first into LD_LIBRARY_PATH", path,
+            script);
+    else
+        ls_text_cut(
+            text, bytes, "scripts/%s gets it without root, or put its folder first into LD_LIBRARY_PATH", script);
+    return text;
+}
+
 int ls_library_search_find(void *handle, const char *name, void *function) {
     void *address = dlsym(handle, name);
     memcpy(function, &address, sizeof address);

@@ -17,6 +17,9 @@ typedef struct {
 
 // 1 when it opened. folders: look only in these, a list separated by ':'; NULL: everywhere.
 int ls_library_search_open(const char *folders, const char *soname, int of_driver, ls_library_file *out);
+// How "it" is got without root, and how it is found: half a sentence that names scripts/fetch-cuda.sh as a person calls it.
+// Returns text.
+const char *ls_library_search_advice(char *text, size_t bytes);
 // A function of an open library into *function, a function pointer; 1 when it is there.
 int ls_library_search_find(void *handle, const char *name, void *function);
 

@@ -289,8 +289,6 @@ static int version_number(int id, void *handle) {
     return 0;
 }
 
-static const char fix[] = "scripts/fetch-cuda.sh gets it without root, or put its folder into LD_LIBRARY_PATH";
-
 // The same library of another major version, if there is one. Nothing of it is called: what it needs is not known.
 static int find_other_major(const search *where, int id, ls_library_file *file) {
     for (int i = 0; i < 4 && rows[id].other_majors[i]; i++) {
@@ -306,15 +304,15 @@ static void describe_missing(const search *where, int id, const char *soname, co
     ls_library_file other;
     if (id == LS_NVIDIA_NVML) return; // comes with the driver; nothing depends on it
     if (error[0])
-        ls_text_cut(out->problem, sizeof out->problem, "%s does not open: %.200s; needed is %s; %s", out->name, error,
-            out->needed, fix);
+        ls_text_cut(
+            out->problem, sizeof out->problem, "%s does not open: %.200s; needed is %s", out->name, error, out->needed);
     else if (find_other_major(where, id, &other))
         ls_text_cut(out->problem, sizeof out->problem,
-            "%s is of another major version: found %.160s; needed is %s (%s); %s", out->name, other.path, out->needed,
-            soname, fix);
+            "%s is of another major version: found %.160s; needed is %s (%s)", out->name, other.path, out->needed,
+            soname);
     else
-        ls_text_cut(out->problem, sizeof out->problem, "%s is missing: %s not found; needed is %s; %s", out->name,
-            soname, out->needed, fix);
+        ls_text_cut(out->problem, sizeof out->problem, "%s is missing: %s not found; needed is %s", out->name, soname,
+            out->needed);
 }
 
 static int folder_bytes(const char *path) {
@@ -337,8 +335,8 @@ static int is_of_two_versions(const char *part, ls_gpu_library *out) {
     full_version(part, other);
     if (!version[0] || !other[0] || strcmp(version, other) == 0) return 0;
     ls_text_cut(out->problem, sizeof out->problem,
-        "cuDNN is of two versions: found %.120s (%s) beside %.120s (%s); needed is one whole installation; %s",
-        out->path, version, part, other, fix);
+        "cuDNN is of two versions: found %.120s (%s) beside %.120s (%s); needed is one whole installation", out->path,
+        version, part, other);
     return 1;
 }
 
@@ -359,11 +357,11 @@ static int open_cudnn_parts(ls_gpu_library *out) {
             continue;
         }
         if (file.error[0])
-            ls_text_cut(out->problem, sizeof out->problem, "a part of cuDNN does not open: %.200s; needed is %s; %s",
-                file.error, out->needed, fix);
+            ls_text_cut(out->problem, sizeof out->problem, "a part of cuDNN does not open: %.200s; needed is %s",
+                file.error, out->needed);
         else
-            ls_text_cut(out->problem, sizeof out->problem,
-                "cuDNN is incomplete: found %.160s without %s; needed is %s; %s", out->path, part, out->needed, fix);
+            ls_text_cut(out->problem, sizeof out->problem, "cuDNN is incomplete: found %.160s without %s; needed is %s",
+                out->path, part, out->needed);
         return 0;
     }
     return 1;
@@ -377,13 +375,11 @@ static void check_cudnn_cuda(void *handle, ls_gpu_library *out) {
     size_t number = made_for();
     if (number == 0 || (int)(number / 1000) == major) return;
     ls_text_cut(out->problem, sizeof out->problem,
-        "%s %s is made for another CUDA: found %.160s for CUDA %d; needed is one for CUDA %d; scripts/fetch-cuda.sh "
-        "gets "
-        "it without root",
-        out->name, out->version, out->path, (int)(number / 1000), major);
+        "%s %s is made for another CUDA: found %.160s for CUDA %d; needed is one for CUDA %d", out->name, out->version,
+        out->path, (int)(number / 1000), major);
 }
 
-static void look_at_library(const search *where, int id, ls_gpu_machine *machine) {
+static void find_library(const search *where, int id, ls_gpu_machine *machine) {
     ls_gpu_library *out = &machine->libraries[id];
     char soname[64];
     ls_library_file file;
@@ -401,14 +397,21 @@ static void look_at_library(const search *where, int id, ls_gpu_machine *machine
     int number = version_number(id, file.handle);
     if (number > 0) version_text(rows[id].numbers, number, out->version, sizeof out->version);
     if (number < rows[id].minimum)
-        ls_text_cut(out->problem, sizeof out->problem,
-            "%s is too old: found %s, %.200s; needed is %s; scripts/fetch-cuda.sh gets it without root, or put a newer "
-            "one's folder first into LD_LIBRARY_PATH",
-            out->name, number > 0 ? out->version : "no version", out->path, out->needed);
+        ls_text_cut(out->problem, sizeof out->problem, "%s is too old: found %s, %.200s; needed is %s", out->name,
+            number > 0 ? out->version : "no version", out->path, out->needed);
     else if (id == LS_NVIDIA_CUDNN)
         check_cudnn_cuda(file.handle, out);
     else if (id == LS_NVIDIA_RUNTIME)
         check_driver_age(number, machine);
+}
+
+static void look_at_library(const search *where, int id, ls_gpu_machine *machine) {
+    char advice[LS_GPU_TEXT_BYTES];
+    char *problem = machine->libraries[id].problem;
+    find_library(where, id, machine);
+    const size_t used = strlen(problem);
+    if (used > 0)
+        ls_text_cut(problem + used, LS_GPU_TEXT_BYTES - used, "; %s", ls_library_search_advice(advice, sizeof advice));
 }
 
 // --- all of it -----------------------------------------------------------------------------------

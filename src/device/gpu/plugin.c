@@ -55,8 +55,9 @@ ls_status ls_gpu_plugin_open(const ls_gpu_plugin_row *row, const ls_gpu_plugin *
     } else {
         LS_TRY(path_beside_program(row->file, path, sizeof path));
         if (!ls_path_exists(path))
-            return ls_fail(LS_DEVICE, "this build has no %s device: %s is not there; it is made where %s", row->title,
-                path, row->needs);
+            return ls_fail(LS_DEVICE,
+                "this build has no %s device: %s is not there; it is in the package lockstep-%s, and is made where %s",
+                row->title, path, row->type, row->needs);
         const char *missing = row->vendor->missing ? row->vendor->missing() : NULL;
         if (missing) return ls_fail(LS_DEVICE, "%s", missing);
     }

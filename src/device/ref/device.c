@@ -46,6 +46,7 @@ static size_t (*const workspaces[LS_FAMILY_COUNT])(const ls_op_desc *desc) = {
     [LS_FAMILY_linear] = ls_ref_linear_workspace,
     [LS_FAMILY_norm] = ls_ref_norm_workspace,
     [LS_FAMILY_pool] = ls_ref_pool_workspace,
+    [LS_FAMILY_loss] = ls_ref_loss_workspace,
     [LS_FAMILY_optimizer] = ls_ref_optimizer_workspace,
 };
 

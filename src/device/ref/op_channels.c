@@ -2,7 +2,7 @@
 
 typedef struct {
     const ls_channels_attr *attr;
-    const void *src;
+    const void *src, *src2; // src2: or NULL
     void *dst;
 } channels_job;
 
@@ -14,7 +14,9 @@ static void copy_plane(const channels_job *job, int64_t src_at, int64_t dst_at) 
         for (int x = 0; x < copied.w; x++) {
             const int64_t from = src_at + (int64_t)y * src_step * a->src.w + (int64_t)x * src_step;
             const int64_t to = dst_at + (int64_t)y * dst_step * a->dst.w + (int64_t)x * dst_step;
-            ls_store_float(job->dst, a->storage, to, ls_load_float(job->src, a->storage, from));
+            float value = ls_load_float(job->src, a->storage, from);
+            if (job->src2) value += ls_load_float(job->src2, a->storage, from);
+            ls_store_float(job->dst, a->storage, to, value);
         }
     }
 }
@@ -37,5 +39,6 @@ void ls_ref_copy_channels(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     channels_job job = { .attr = &plan->desc.attr.channels,
         .src = ls_buffer_host(args[LS_COPY_CHANNELS_SRC]),
         .dst = ls_buffer_host(args[LS_COPY_CHANNELS_DST]) };
+    if (job.attr->two_sources) job.src2 = ls_buffer_host(args[LS_COPY_CHANNELS_SRC2]);
     ls_ref_run_tasks(plan, channels_plane, &job, job.attr->dst.n * job.attr->dst.c);
 }

@@ -5,7 +5,7 @@ typedef struct {
     int samples, inputs, outputs, relu;
     ls_dtype storage;
     double *src, *dst, *weight;
-    const float *bias;
+    const void *bias; // NULL: none
     void *out;
     float *grad_weight, *grad_bias;
 } linear_job;
@@ -32,7 +32,8 @@ static void forward_sample(void *context, int n, int thread) {
     const double *src = job->src + (int64_t)n * job->inputs;
     for (int o = 0; o < job->outputs; o++) {
         const double *weight = job->weight + (int64_t)o * job->inputs;
-        double sum[4] = { job->bias ? (double)job->bias[o] : 0 }; // four chains: additions need not wait for each other
+        // four chains: additions need not wait for each other
+        double sum[4] = { job->bias ? (double)ls_load_float(job->bias, job->storage, o) : 0 };
         for (int i = 0; i < job->inputs; i++) sum[i % 4] += src[i] * weight[i];
         double all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
         if (job->relu && all < 0) all = 0; // NaN stays

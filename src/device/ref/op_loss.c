@@ -5,6 +5,7 @@
 typedef struct {
     const ls_loss_attr *attr;
     const void *logits;
+    const double *made;   // head: the sample's logits; else NULL
     const float *weights; // of classes; NULL: all are 1
     int label, partner;
     double mix;          // the partner's share
@@ -12,8 +13,14 @@ typedef struct {
     double max, log_sum; // log(sum(exp(logit))) = max + log_sum
 } loss_row;
 
+static double scale_of(const ls_loss_attr *attr) {
+    return attr->scale != 0 ? (double)attr->scale : 1;
+}
+
 static double logit(const loss_row *row, int k) {
-    return (double)ls_load_float(row->logits, row->attr->storage, row->first + k);
+    const double raw =
+        row->made ? row->made[k] : (double)ls_load_float(row->logits, row->attr->storage, row->first + k);
+    return scale_of(row->attr) * raw;
 }
 
 static double target(const loss_row *row, int k) {
@@ -50,39 +57,143 @@ static double row_loss(const loss_row *row) {
     return loss;
 }
 
-void ls_ref_loss(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
+// What both operators read and write.
+typedef struct {
+    const ls_loss_attr *attr;
+    const int32_t *labels;
+    const ls_augment_sample *samples; // NULL: not mixed
+    const float *weights;
+    const ls_train_state *state;
+    const void *logits;
+    int count;
+    ls_micro_result *result;
+} loss_job;
+
+static loss_job job_of(const ls_plan *plan, const ls_buffer *args) {
     const ls_loss_attr *a = &plan->desc.attr.loss;
-    const int32_t *labels = ls_buffer_host(args[LS_LOSS_LABELS]);
-    const ls_augment_sample *samples = a->mixed ? ls_buffer_host(args[LS_LOSS_SAMPLE]) : NULL;
     const ls_micro_input *micro = ls_buffer_host(args[LS_LOSS_MICRO]);
-    const ls_train_state *state = ls_buffer_host(args[LS_LOSS_STATE]);
-    ls_micro_result *result = ls_buffer_host(args[LS_LOSS_RESULT]);
-    void *grad = a->training ? ls_buffer_host(args[LS_LOSS_GRAD_LOGITS]) : NULL;
-    int classes = a->logits.c;
-    for (int n = 0; n < a->logits.n; n++) {
-        loss_row row = { .attr = a,
-            .logits = ls_buffer_host(args[LS_LOSS_LOGITS]),
-            .weights = a->weighted ? ls_buffer_host(args[LS_LOSS_WEIGHTS]) : NULL,
-            .first = (int64_t)n * classes };
-        if (n >= micro->count) {
-            for (int k = 0; grad && k < classes; k++) ls_store_float(grad, a->storage, row.first + k, 0);
-            continue;
-        }
-        row.label = labels[n];
-        row.partner = samples ? labels[a->logits.n - 1 - n] : row.label;
-        row.mix = samples ? samples[n].mix / 65536.0 : 0;
-        int best = find_maximum(&row);
-        double loss = row_loss(&row), all = target_sum(&row);
-        result->loss_sum += loss;
-        result->correct += best == row.label;
-        result->bad += !isfinite(loss);
-        for (int k = 0; grad && k < classes; k++) {
-            double p = exp(logit(&row, k) - row.max - row.log_sum),
-                   g = (p * all - target(&row, k)) * (double)LS_GRADIENT_SCALE(state, a->mean_of);
-            ls_store_float(grad, a->storage, row.first + k, isfinite(loss) ? (float)g : NAN);
+    loss_job job = { .attr = a,
+        .labels = ls_buffer_host(args[LS_LOSS_LABELS]),
+        .samples = a->mixed ? ls_buffer_host(args[LS_LOSS_SAMPLE]) : NULL,
+        .weights = a->weighted ? ls_buffer_host(args[LS_LOSS_WEIGHTS]) : NULL,
+        .state = ls_buffer_host(args[LS_LOSS_STATE]),
+        .logits = ls_buffer_host(args[LS_LOSS_LOGITS]),
+        .count = micro->count,
+        .result = ls_buffer_host(args[LS_LOSS_RESULT]) };
+    job.result->count += job.count;
+    return job;
+}
+
+// Adds the loss of sample n to the results; grad: NULL, or its gradient. made: as a row's.
+static void one_row(const loss_job *job, int n, const double *made, double *grad) {
+    const ls_loss_attr *a = job->attr;
+    const int classes = a->logits.c;
+    for (int k = 0; grad && k < classes; k++) grad[k] = 0;
+    if (n >= job->count) return;
+    loss_row row = { .attr = a,
+        .logits = job->logits,
+        .made = made,
+        .weights = job->weights,
+        .first = (int64_t)n * classes,
+        .label = job->labels[n] };
+    row.partner = job->samples ? job->labels[a->logits.n - 1 - n] : row.label;
+    row.mix = job->samples ? job->samples[n].mix / 65536.0 : 0;
+    int best = find_maximum(&row);
+    double loss = row_loss(&row), all = target_sum(&row);
+    job->result->loss_sum += loss;
+    job->result->correct += best == row.label;
+    job->result->bad += !isfinite(loss);
+    for (int k = 0; grad && k < classes; k++) {
+        double p = exp(logit(&row, k) - row.max - row.log_sum);
+        grad[k] = isfinite(loss)
+                      ? (p * all - target(&row, k)) * (double)LS_GRADIENT_SCALE(job->state, a->mean_of) * scale_of(a)
+                      : NAN;
+    }
+}
+
+static void store_row(void *to, const ls_loss_attr *a, int n, const double *values) {
+    const int classes = a->logits.c;
+    for (int k = 0; k < classes; k++) ls_store_float(to, a->storage, (int64_t)n * classes + k, (float)values[k]);
+}
+
+void ls_ref_loss(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    const loss_job job = job_of(plan, args);
+    double *grad = job.attr->training ? ls_buffer_host(workspace) : NULL;
+    for (int n = 0; n < job.attr->logits.n; n++) {
+        one_row(&job, n, NULL, grad);
+        if (grad) store_row(ls_buffer_host(args[LS_LOSS_GRAD_LOGITS]), job.attr, n, grad);
+    }
+}
+
+// --- head: of a sample, pooled channels with their winners, logits and gradients, as doubles ----------
+
+size_t ls_ref_loss_workspace(const ls_op_desc *desc) {
+    const ls_loss_attr *a = &desc->attr.loss;
+    const int channels = desc->op == LS_OP_HEAD ? 2 * a->src.c : 0;
+    return (size_t)(channels + 2 * a->logits.c) * sizeof(double);
+}
+
+// winner: the pixel's number
+static double pool_channel(const ls_loss_attr *a, const void *src, int64_t first, int pixels, double *winner) {
+    double sum = 0, best = -INFINITY;
+    *winner = 0;
+    for (int p = 0; p < pixels; p++) {
+        const double value = (double)ls_load_float(src, a->storage, first + p);
+        sum += value;
+        if (!(value > best) && !isnan(value)) continue;
+        best = value;
+        *winner = p;
+    }
+    return a->max_pool ? best : sum / pixels;
+}
+
+static void head_forward(
+    const ls_loss_attr *a, const ls_buffer *args, int n, double *pooled, double *winners, double *logits) {
+    const int channels = a->src.c, pixels = a->src.h * a->src.w;
+    const void *src = ls_buffer_host(args[LS_HEAD_SRC]), *weight = ls_buffer_host(args[LS_HEAD_WEIGHT]);
+    void *out = ls_buffer_host(args[LS_HEAD_POOLED]);
+    unsigned rounded[1];
+    for (int c = 0; c < channels; c++) {
+        const int64_t at = (int64_t)n * channels + c;
+        ls_store_float(rounded, a->storage, 0, (float)pool_channel(a, src, at * pixels, pixels, &winners[c]));
+        pooled[c] = (double)ls_load_float(rounded, a->storage, 0);
+        if (out) ls_store_float(out, a->storage, at, (float)pooled[c]);
+    }
+    for (int k = 0; k < a->logits.c; k++) {
+        logits[k] = a->has_bias ? (double)ls_load_float(ls_buffer_host(args[LS_HEAD_BIAS]), a->storage, k) : 0;
+        for (int c = 0; c < channels; c++)
+            logits[k] += pooled[c] * (double)ls_load_float(weight, a->storage, (int64_t)k * channels + c);
+    }
+}
+
+static void head_backward(
+    const ls_loss_attr *a, const ls_buffer *args, int n, const double *grad, const double *winners) {
+    const int channels = a->src.c, pixels = a->src.h * a->src.w;
+    const void *weight = ls_buffer_host(args[LS_HEAD_WEIGHT]);
+    void *grad_src = ls_buffer_host(args[LS_HEAD_GRAD_SRC]);
+    for (int c = 0; c < channels; c++) {
+        double sum = 0;
+        for (int k = 0; k < a->logits.c; k++)
+            sum += grad[k] * (double)ls_load_float(weight, a->storage, (int64_t)k * channels + c);
+        for (int p = 0; p < pixels; p++) {
+            const double own = !a->max_pool ? sum / pixels : p == (int)winners[c] ? sum : 0;
+            ls_store_float(grad_src, a->storage, ((int64_t)n * channels + c) * pixels + p, (float)own);
         }
     }
-    result->count += micro->count;
+}
+
+void ls_ref_head(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)queue;
+    const loss_job job = job_of(plan, args);
+    const ls_loss_attr *a = job.attr;
+    double *pooled = ls_buffer_host(workspace), *winners = pooled + a->src.c, *logits = winners + a->src.c;
+    double *grad = logits + a->logits.c;
+    for (int n = 0; n < a->logits.n; n++) {
+        head_forward(a, args, n, pooled, winners, logits);
+        one_row(&job, n, logits, grad);
+        store_row(ls_buffer_host(args[LS_LOSS_LOGITS]), a, n, logits);
+        store_row(ls_buffer_host(args[LS_LOSS_GRAD_LOGITS]), a, n, grad);
+        head_backward(a, args, n, grad, winners);
+    }
 }

@@ -23,12 +23,16 @@ static int64_t channel_count(ls_nchw s) {
     return (int64_t)s.n * s.h * s.w;
 }
 
+static double residual_at(const norm_job *job, int64_t at) {
+    return (double)ls_load_float(job->residual, job->attr->storage, at);
+}
+
 // (src - mean) * scale * gamma + beta + residual, of one element of channel c
 static double normalised(const norm_job *job, int c, int64_t at, double mean, double scale) {
     const ls_norm_attr *a = job->attr;
     double y = ((double)ls_load_float(job->src, a->storage, at) - mean) * scale;
     y = y * (double)job->gamma[c] + (double)job->beta[c];
-    return a->residual ? y + (double)ls_load_float(job->residual, a->storage, at) : y;
+    return a->residual && !a->adds_last ? y + residual_at(job, at) : y;
 }
 
 // Where element t of the window of element i of the pooled channel lies in the channel
@@ -73,6 +77,7 @@ static void normalise_channel(const norm_job *job, int c, double mean, double sc
         double y = normalised(job, c, at, mean, scale);
         if (a->activation == LS_ACTIVATION_RELU && y < 0) y = 0;
         if (a->activation == LS_ACTIVATION_GELU) y = ls_ref_gelu(y);
+        if (a->adds_last) y += residual_at(job, at);
         ls_store_float(job->out, a->storage, at, (float)y);
     }
 }
@@ -192,14 +197,20 @@ void ls_ref_norm_inference(const ls_plan *plan, const ls_buffer *args, ls_buffer
     ls_ref_run_tasks(plan, inference_channel, &job, job.attr->shape.c);
 }
 
+// What the activation was given, computed again.
+static double normalised_again(const norm_job *job, int c, int64_t at) {
+    return normalised(job, c, at, (double)job->saved[c], (double)job->saved[job->attr->shape.c + c]);
+}
+
 static double gradient_at(const norm_job *job, int c, int64_t at) {
     const ls_norm_attr *a = job->attr;
     if (a->pool_kernel) return job->pooling[at];
-    if (a->activation == LS_ACTIVATION_RELU && !(ls_load_float(job->dst, a->storage, at) > 0)) return 0;
     double g = (double)ls_load_float(job->grad_dst, a->storage, at);
     if (a->two_grads) g += (double)ls_load_float(job->grad_dst2, a->storage, at);
-    if (a->activation != LS_ACTIVATION_GELU) return g;
-    return g * ls_ref_gelu_slope(normalised(job, c, at, (double)job->saved[c], (double)job->saved[a->shape.c + c]));
+    if (a->activation == LS_ACTIVATION_GELU) return g * ls_ref_gelu_slope(normalised_again(job, c, at));
+    if (a->activation == LS_ACTIVATION_NONE) return g;
+    double y = job->dst ? (double)ls_load_float(job->dst, a->storage, at) : normalised_again(job, c, at);
+    return y > 0 ? g : 0;
 }
 
 // Each gradient of the pooled map to the winner of its window.

@@ -48,22 +48,20 @@ void ls_ref_from_fixed_point(const ls_plan *plan, const ls_buffer *args, ls_buff
     for (int64_t i = 0; i < a->count; i++) grad[i] = (float)(ldexp((double)fixed[i], -a->fraction_bits) * scale);
 }
 
-void ls_ref_grad_stats(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
-    const ls_flat_attr *a = &plan->desc.attr.flat;
-    const float *grad = ls_buffer_host(args[LS_GRAD_STATS_GRAD]);
-    double *partial = (double *)ls_buffer_host(args[LS_GRAD_STATS_PARTIALS]) + LS_PARTIALS * a->slot;
-    double squares = 0, bad = 0, last = -1;
-    for (int64_t i = 0; i < a->count; i++) {
-        squares += (double)grad[i] * (double)grad[i];
+void ls_ref_add_rounded(void *rounded, ls_dtype storage, int64_t count, float *grad) {
+    for (int64_t i = 0; i < count; i++) grad[i] += ls_load_float(rounded, storage, i);
+    memset(rounded, 0, (size_t)count * ls_dtype_bytes(storage));
+}
+
+static ls_ref_gradient gradient_of(const float *grad, int64_t count) {
+    ls_ref_gradient all = { 0, 0, -1 };
+    for (int64_t i = 0; i < count; i++) {
+        all.squares += (double)grad[i] * (double)grad[i];
         if (isfinite(grad[i])) continue;
-        bad++;
-        last = (double)(a->first + i);
+        all.bad++;
+        all.last = i;
     }
-    partial[0] = squares;
-    partial[1] = bad;
-    partial[2] = last;
+    return all;
 }
 
 // What no later update can mend: every skip where no loss scale moves; else too many, or one more at the floor.
@@ -84,23 +82,18 @@ static void move_loss_scale(const ls_step_control_attr *a, ls_train_state *state
 }
 
 static void decide(
-    const ls_step_control_attr *a, const ls_update_input *window, const double *partials, ls_train_state *state) {
+    const ls_step_control_attr *a, const ls_update_input *window, ls_ref_gradient gradient, ls_train_state *state) {
     if (state->halted) return; // with skip = 1
-    double squares = 0, bad = 0, last = state->bad_gradient - 1;
-    for (int i = 0; i < a->slots; i++) {
-        const double *partial = partials + LS_PARTIALS * i;
-        squares += partial[0];
-        bad += partial[1];
-        last = fmax(last, partial[2]);
-    }
+    const int64_t last = state->bad_gradient - 1;
     double multiplier = 1 / ((double)LS_GRADIENT_SCALE(state, a->mean_of) * window->samples);
-    double norm = sqrt(squares) * multiplier;
+    double norm = sqrt(gradient.squares) * multiplier;
     if (a->clip_norm > 0) multiplier *= fmin(1, (double)a->clip_norm / (norm + 1e-6));
-    state->skip = bad > 0 || state->bad_gradient;
+    state->skip = gradient.bad > 0 || state->bad_gradient;
     state->bad_gradient = 0;
-    state->bad_element = (int64_t)last;
+    state->bad_element = last > gradient.last ? last : gradient.last;
     memcpy(state->lr, window->lr, sizeof state->lr);
     state->renormalise = window->renormalise;
+    state->micro_batches = (float)window->micro_batches;
     state->multiplier = (float)multiplier;
     state->grad_norm = (float)norm;
     state->applied += !state->skip;
@@ -111,16 +104,24 @@ static void decide(
     state->halted = is_lost(a, state, at_floor);
 }
 
-void ls_ref_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
+void ls_ref_control(const ls_plan *plan, const ls_buffer *args, ls_ref_gradient gradient) {
     const ls_step_control_attr *a = &plan->desc.attr.step_control;
     ls_train_state *state = ls_buffer_host(args[LS_STEP_CONTROL_STATE]);
-    decide(a, ls_buffer_host(args[LS_STEP_CONTROL_WINDOW]), ls_buffer_host(args[LS_STEP_CONTROL_PARTIALS]), state);
+    decide(a, ls_buffer_host(args[LS_STEP_CONTROL_WINDOW]), gradient, state);
     if (!a->records) return;
     char *reports = ls_buffer_host(args[LS_STEP_CONTROL_REPORTS]);
     memcpy(reports + (ptrdiff_t)state->record * LS_REPORT_BYTES, state, LS_REPORT_BYTES);
     state->record = (state->record + 1) % a->records;
+}
+
+void ls_ref_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    const ls_step_control_attr *a = &plan->desc.attr.step_control;
+    float *grad = ls_buffer_host(args[LS_STEP_CONTROL_GRAD]);
+    if (a->storage != LS_F32)
+        ls_ref_add_rounded(ls_buffer_host(args[LS_STEP_CONTROL_ROUNDED]), a->storage, a->count, grad);
+    ls_ref_control(plan, args, gradient_of(grad, a->count));
 }
 
 // --- optimizers ----------------------------------------------------------------------------------
@@ -179,6 +180,14 @@ static double trust_of(const ls_optimizer_attr *a, const ls_step_segment *segmen
     return (double)a->trust * norm / (grad_norm + (double)segment->decay * norm + (double)a->eps);
 }
 
+void ls_ref_move_statistics(
+    const ls_step_segment *segment, const ls_train_state *state, const float *sum, float *running) {
+    const double share = (double)segment->momentum, micro_batches = (double)state->micro_batches;
+    if (micro_batches == 0) return;
+    for (int64_t i = 0; i < segment->count; i++)
+        running[i] = (float)((1 - share) * (double)running[i] + share * ((double)sum[i] / micro_batches));
+}
+
 static void run_step(const ls_plan *plan, const ls_buffer *args, step_formula *formula) {
     const ls_optimizer_attr *a = &plan->desc.attr.optimizer;
     const ls_train_state *state = ls_buffer_host(args[LS_STEP_STATE]);
@@ -191,7 +200,9 @@ static void run_step(const ls_plan *plan, const ls_buffer *args, step_formula *f
     int64_t i = 0, end = 0;
     for (int s = 0; s < a->segment_count; s++) {
         end += a->segments[s].count;
-        if (a->segments[s].rate == LS_SEGMENT_IDLE) {
+        if (a->segments[s].rate == LS_SEGMENT_STATISTICS)
+            ls_ref_move_statistics(&a->segments[s], state, grad + i, weight + i);
+        if (a->segments[s].rate < 0) {
             i = end;
             continue;
         }
@@ -225,21 +236,6 @@ void ls_ref_lars(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace
 }
 
 // --- the others ----------------------------------------------------------------------------------
-
-void ls_ref_running_stats(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
-    const ls_flat_attr *a = &plan->desc.attr.flat;
-    const ls_update_input *window = ls_buffer_host(args[LS_RUNNING_STATS_WINDOW]);
-    const ls_train_state *state = ls_buffer_host(args[LS_RUNNING_STATS_STATE]);
-    const float *sum = ls_buffer_host(args[LS_RUNNING_STATS_SUM]);
-    float *running = ls_buffer_host(args[LS_RUNNING_STATS_RUNNING]);
-    double share = (double)a->share;
-    if (state->skip) return;
-    for (int64_t i = 0; i < a->count; i++) {
-        running[i] = (float)((1 - share) * (double)running[i] + share * ((double)sum[i] / window->micro_batches));
-    }
-}
 
 void ls_ref_average(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)workspace_buffer;
@@ -277,8 +273,6 @@ void ls_ref_widen(const ls_plan *plan, const ls_buffer *args, ls_buffer workspac
     (void)workspace_buffer;
     (void)queue;
     const ls_flat_attr *a = &plan->desc.attr.flat;
-    void *rounded = ls_buffer_host(args[LS_WIDEN_ROUNDED]);
-    float *grad = ls_buffer_host(args[LS_WIDEN_GRAD]);
-    for (int64_t i = 0; i < a->count; i++) grad[i] += ls_load_float(rounded, a->storage, i);
-    memset(rounded, 0, (size_t)a->count * ls_dtype_bytes(a->storage));
+    ls_ref_add_rounded(
+        ls_buffer_host(args[LS_WIDEN_ROUNDED]), a->storage, a->count, ls_buffer_host(args[LS_WIDEN_GRAD]));
 }

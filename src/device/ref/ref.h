@@ -29,10 +29,23 @@ size_t ls_ref_conv_workspace(const ls_op_desc *desc);
 size_t ls_ref_linear_workspace(const ls_op_desc *desc);
 size_t ls_ref_norm_workspace(const ls_op_desc *desc);
 size_t ls_ref_pool_workspace(const ls_op_desc *desc);
+size_t ls_ref_loss_workspace(const ls_op_desc *desc);
 size_t ls_ref_optimizer_workspace(const ls_op_desc *desc);
 
 // Elements 0..count-1 of an array in storage type, as doubles.
 void ls_ref_doubles(const void *array, ls_dtype storage, int64_t count, double *out);
+
+// op_update.c: grad[i] += rounded[i], which becomes 0.
+void ls_ref_add_rounded(void *rounded, ls_dtype storage, int64_t count, float *grad);
+// STEP_CONTROL from what it finds of the gradient on.
+typedef struct {
+    double squares, bad; // sum; how many elements are not finite
+    int64_t last;        // of those, or -1
+} ls_ref_gradient;
+void ls_ref_control(const ls_plan *plan, const ls_buffer *args, ls_ref_gradient gradient);
+// A segment of running statistics, from its first element on.
+void ls_ref_move_statistics(
+    const ls_step_segment *segment, const ls_train_state *state, const float *sum, float *running);
 
 // op_elementwise.c: GELU (op_elementwise.h) and its derivative.
 double ls_ref_gelu(double x);

@@ -58,6 +58,7 @@ static const struct {
 #define OF_GRAD_SRC OUT_GRADIENT
 #define NAME_OF_DST "output"
 #define NAME_OF_GRAD_SRC "gradient of its input"
+#define LOGITS_GRADIENT "gradient of the logits"
 #define ELEMENTWISE(NAME, name, text, output, flops) \
     { LS_OP_##NAME, LS_##NAME##_##output, OF_##output, SHAPE(elementwise.shape), NAME_OF_##output },
 #include "device/ops.def"
@@ -70,7 +71,10 @@ static const struct {
     { LS_OP_GROUP_NORM_BACKWARD, LS_GROUP_NORM_BACKWARD_GRAD_BETA, OUT_PARAM, 0, NULL },
     { LS_OP_GROUP_NORM_BACKWARD, LS_GROUP_NORM_BACKWARD_GRAD_SRC, OUT_GRADIENT, SHAPE(group_norm.shape),
         "gradient of its input" },
-    { LS_OP_LOSS, LS_LOSS_GRAD_LOGITS, OUT_GRADIENT, SHAPE(loss.logits), "gradient of the logits" },
+    { LS_OP_LOSS, LS_LOSS_GRAD_LOGITS, OUT_GRADIENT, SHAPE(loss.logits), LOGITS_GRADIENT },
+    { LS_OP_HEAD, LS_LOSS_LOGITS, OUT_ACTIVATION, SHAPE(loss.logits), "output" },
+    { LS_OP_HEAD, LS_LOSS_GRAD_LOGITS, OUT_GRADIENT, SHAPE(loss.logits), LOGITS_GRADIENT },
+    { LS_OP_HEAD, LS_HEAD_GRAD_SRC, OUT_GRADIENT, SHAPE(loss.src), "gradient of its input" },
 };
 enum { OUTPUTS = sizeof outputs / sizeof outputs[0] };
 #undef SHAPE
@@ -156,6 +160,12 @@ static void report(inspector *in, const ls_tensor_stats *look) {
         in->harmed = 1; // rounded to fixed point like gradients
 }
 
+// A head (op_loss.h) is of its linear layer, but the loss in it is not.
+static const char *layer_of(const ls_op_desc *desc, ls_tensor_stats_kind kind, const char *tensor) {
+    const int loss = kind == LS_TENSOR_STATS_LOSS || strcmp(tensor, LOGITS_GRADIENT) == 0;
+    return desc->op == LS_OP_HEAD && loss ? "loss" : desc->layer;
+}
+
 // A look at the tensor of an instruction, still without shape and counts.
 static ls_tensor_stats new_look(const inspector *in, int number, ls_tensor_stats_kind kind, const char *tensor) {
     const ls_program *program = in->o->program;
@@ -168,7 +178,7 @@ static ls_tensor_stats new_look(const inspector *in, int number, ls_tensor_stats
             kind == LS_TENSOR_STATS_ACTIVATION || kind == LS_TENSOR_STATS_GRADIENT ? (int32_t)program->storage : LS_F32,
         .first = -1,
         .bad_samples = -1 };
-    snprintf(look.layer, sizeof look.layer, "%s", behind ? "" : desc->layer);
+    snprintf(look.layer, sizeof look.layer, "%s", behind ? "" : layer_of(desc, kind, tensor));
     snprintf(look.op, sizeof look.op, "%s", behind ? ls_op_name(LS_OP_TO_FIXED_POINT) : ls_op_name(desc->op));
     snprintf(look.tensor, sizeof look.tensor, "%s", tensor);
     return look;
@@ -339,9 +349,11 @@ static ls_status look_at_outputs(inspector *in, int number, const ls_buffer *arg
     ls_op op = in->o->program->instructions[number].plan->desc.op;
     LS_TRY(in->api->queue_sync(in->o->queue));
     if (op == LS_OP_LOSS) LS_TRY(look_at_loss(in, number));
-    for (int row = 0; row < OUTPUTS; row++)
-        if (outputs[row].op == op && args[outputs[row].arg].slab)
-            LS_TRY(look_at_output(in, number, row, args[outputs[row].arg]));
+    for (int row = 0; row < OUTPUTS; row++) {
+        if (outputs[row].op != op || !args[outputs[row].arg].slab) continue;
+        LS_TRY(look_at_output(in, number, row, args[outputs[row].arg]));
+        if (op == LS_OP_HEAD && outputs[row].arg == LS_LOSS_LOGITS) LS_TRY(look_at_loss(in, number));
+    }
     return LS_SUCCESS;
 }
 
@@ -411,7 +423,7 @@ static ls_status prepare(inspector *in) {
         2 * RECORD_BYTES, in->o->queue);
     ls_slab *grad = program->store->grad;
     in->api->zero(ls_buffer_at(grad, 0, grad->bytes), grad->bytes, in->o->queue);
-    while (program->instructions[in->loss_at].plan->desc.op != LS_OP_LOSS) in->loss_at++;
+    while (ls_op_family_of(program->instructions[in->loss_at].plan->desc.op) != LS_FAMILY_loss) in->loss_at++;
     return in->api->queue_sync(in->o->queue);
 }
 

@@ -61,7 +61,7 @@ static void unknown_gpu_is_refused(void **state) {
 
 // --- one operator ---------------------------------------------------------------------------------
 
-// 100 B/s of memory, 1000 of cache that holds 50 B; 10 FLOP/s; launches of 1 s, half a second apart
+// 100 B/s of memory, 1000 of cache that holds 50 B; 10 FLOP/s; launches of 1 s, half a second apart; a grid's blocks wait 2 s
 static const ls_cost_machine gpu = { .is_gpu = 1,
     .memory = 100,
     .cache = 1000,
@@ -71,7 +71,8 @@ static const ls_cost_machine gpu = { .is_gpu = 1,
     .half_rate = 40,
     .units = 4,
     .gap_s = 0.5,
-    .shortest_s = 1 };
+    .shortest_s = 1,
+    .grid_wait_s = 2 };
 
 #define ITEM(count, of_rate, of_memory, ...) \
     { .launches = (count), .rate_share = (of_rate), .memory_share = (of_memory), __VA_ARGS__ }
@@ -93,6 +94,7 @@ static const struct {
     { "one block for four units", ITEM(1, 1, 1, .work = 60, .blocks = 1), 24.5, 0, LS_COST_BY_ARITHMETIC },
     { "five blocks", ITEM(1, 1, 1, .work = 60, .blocks = 5), 6.5, 0, LS_COST_BY_ARITHMETIC },
     { "launches", ITEM(3, 1, 1, .work = 10), 4.5, 0, LS_COST_BY_LAUNCHES },
+    { "a grid that waits", ITEM(1, 1, 1, .grid_waits = 1, .work = 60), 8.5, 0, LS_COST_BY_ARITHMETIC },
     { "the same tensor in every update, in cache", ITEM(1, 1, 1, .arg_count = 1, .args = { { 1, 50, 3 } }), 1.5, 150,
         LS_COST_BY_LAUNCHES },
     { "too large for the cache by a byte", ITEM(1, 1, 1, .arg_count = 1, .args = { { 1, 51, 1 } }), 1.5, 0,
@@ -153,6 +155,10 @@ static const ls_conv_attr conv = { .src = { 4, 3, 8, 8 },
     .has_bias = 1,
     .storage = LS_BF16 };
 
+static const ls_cuda_norm_gpu h200 = { .multiprocessors = 132, .cluster = 8, .shared_bytes = 227 << 10, .alone = 1 },
+                              a100 = { .multiprocessors = 108, .cluster = 1, .shared_bytes = 163 << 10, .alone = 1 },
+                              shared = { .multiprocessors = 132, .cluster = 8, .shared_bytes = 227 << 10 };
+
 static void a_convolution_on_a_gpu(void **state) {
     (void)state;
     const ls_op_desc forward = { .op = LS_OP_CONV_FORWARD, .layer = "conv", .attr.conv = conv };
@@ -160,13 +166,54 @@ static void a_convolution_on_a_gpu(void **state) {
     ls_cost_item item = { .flops = ls_op_flops(&forward), .arg_count = 4 };
     // 2 x 4 pictures x 64 pixels x 20 outputs x 3 inputs x 9 taps
     assert_true(item.flops == 276480);
-    ls_cost_on_gpu(&forward, &item);
+    ls_cost_on_gpu(&forward, &h200, &item);
     assert_int_equal(item.launches, 2);                   // and the bias
     assert_true(item.work == 276480.0 * 8 / 3 * 32 / 20); // channels as tensor cores take them
     assert_true(item.blocks == 2);                        // 256 rows, 20 columns
     assert_int_equal(item.rate, LS_COST_RATE_HALF);
-    ls_cost_on_gpu(&weight, &item);
+    ls_cost_on_gpu(&weight, &h200, &item);
     assert_int_equal(item.launches, 2); // and the bias
+}
+
+// Of 131072 pixels, resnet20's first stage, no cluster holds a channel; of 8192, one block of an A100 does, but takes longer than all of
+// them together. What one launch reads, it reads once.
+static void a_batch_norm_on_a_gpu(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        const ls_cuda_norm_gpu *gpu;
+        ls_op op;
+        ls_norm_attr attr;
+        int launches, waits;
+    } rows[] = {
+        { "first stage", &h200, LS_OP_NORM_FORWARD, { .shape = { 128, 16, 32, 32 }, .storage = LS_BF16 }, 1, 1 },
+        { "beside sums over ranks", &shared, LS_OP_NORM_FORWARD, { .shape = { 128, 16, 32, 32 }, .storage = LS_BF16 },
+            2, 0 },
+        { "second stage", &h200, LS_OP_NORM_FORWARD, { .shape = { 128, 32, 16, 16 }, .storage = LS_BF16 }, 1, 0 },
+        { "third stage", &a100, LS_OP_NORM_FORWARD, { .shape = { 128, 64, 8, 8 }, .storage = LS_BF16 }, 1, 1 },
+        { "a small map", &a100, LS_OP_NORM_FORWARD, { .shape = { 128, 64, 4, 4 }, .storage = LS_BF16 }, 1, 0 },
+        { "two gradients", &a100, LS_OP_NORM_BACKWARD,
+            { .shape = { 128, 16, 32, 32 }, .two_grads = 1, .storage = LS_BF16 }, 1, 1 },
+        { "32 MiB", &h200, LS_OP_NORM_FORWARD, { .shape = { 512, 128, 16, 16 }, .storage = LS_BF16 }, 2, 0 },
+        { "pooling", &h200, LS_OP_NORM_FORWARD,
+            { .shape = { 128, 16, 8, 8 },
+                .pool_kernel = 2,
+                .pool_stride = 2,
+                .pooled = { 128, 16, 4, 4 },
+                .storage = LS_BF16 },
+            2, 0 },
+        { "more columns than multiprocessors", &a100, LS_OP_NORM_FORWARD,
+            { .shape = { 1, 2048, 200, 200 }, .storage = LS_BF16 }, 2, 0 },
+        { "statistics alone", &h200, LS_OP_NORM_SUMS, { .shape = { 128, 16, 32, 32 }, .storage = LS_BF16 }, 1, 0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const ls_op_desc desc = { .op = rows[i].op, .layer = "norm", .attr.norm = rows[i].attr };
+        ls_cost_item item = { .arg_count = LS_OP_ARGS_MAX };
+        ls_cost_on_gpu(&desc, rows[i].gpu, &item);
+        if (item.launches != rows[i].launches || item.grid_waits != rows[i].waits)
+            fail_msg("%s: %d launches, %d waits", rows[i].name, item.launches, item.grid_waits);
+        assert_int_equal(item.args[0].passes, item.launches);
+    }
 }
 
 static void winograd_saves_products(void **state) {
@@ -182,12 +229,13 @@ static void winograd_saves_products(void **state) {
 static void every_operator_has_shares(void **state) {
     (void)state;
     for (int op = 0; op < LS_OP_COUNT; op++) {
-        const ls_op_desc desc = { .op = (ls_op)op,
+        ls_op_desc desc = { .op = (ls_op)op,
             .layer = "any",
             .attr = {
                 .conv = { .src = { 1, 8, 4, 4 }, .dst = { 1, 8, 4, 4 }, .kernel_h = 1, .kernel_w = 1, .groups = 1 } } };
+        if (ls_op_family_of(desc.op) == LS_FAMILY_loss) desc.attr.loss = (ls_loss_attr){ .src = { 1, 8, 4, 4 } };
         ls_cost_item on_gpu = { .arg_count = LS_OP_ARGS_MAX }, on_cpu = on_gpu;
-        ls_cost_on_gpu(&desc, &on_gpu);
+        ls_cost_on_gpu(&desc, &h200, &on_gpu);
         ls_cost_on_cpu(&desc, NULL, &on_cpu);
         const ls_cost_item *both[] = { &on_gpu, &on_cpu };
         for (int i = 0; i < 2; i++) {
@@ -225,6 +273,7 @@ int main(void) {
         cmocka_unit_test(parts_add_up_on_a_processor),
         cmocka_unit_test(reuse_goes_by_what_was_touched_between),
         cmocka_unit_test(a_convolution_on_a_gpu),
+        cmocka_unit_test(a_batch_norm_on_a_gpu),
         cmocka_unit_test(winograd_saves_products),
         cmocka_unit_test(every_operator_has_shares),
         cmocka_unit_test(lists_of_places),

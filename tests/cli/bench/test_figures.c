@@ -190,6 +190,7 @@ static void kinds(void **state) {
         [LS_OP_SCALE] = LS_OP_KIND_ELEMENTWISE,
         [LS_OP_DROPOUT] = LS_OP_KIND_ELEMENTWISE,
         [LS_OP_LOSS] = LS_OP_KIND_LOSS,
+        [LS_OP_HEAD] = LS_OP_KIND_LOSS,
         [LS_OP_TO_FIXED_POINT] = LS_OP_KIND_GRADIENTS,
         [LS_OP_STEP_CONTROL] = LS_OP_KIND_GRADIENTS,
         [LS_OP_SGD] = LS_OP_KIND_OPTIMIZER,

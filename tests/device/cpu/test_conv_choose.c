@@ -45,10 +45,15 @@ static void the_rule(void **state) {
         { "auto", 16, 6, 3, 1, 1, "winograd f(3,3)" },
         { "auto", 16, 2, 3, 1, 1, "winograd f(2,3)" },
         { "auto", 16, 1, 3, 1, 1, "onednn" },
-        { "auto", 16, 14, 5, 1, 1, "winograd f(2,5)" },
+        { "auto", 16, 14, 5, 1, 1, "winograd f(3,5)" },
+        { "auto", 16, 16, 5, 1, 1, "winograd f(2,5)" }, // whose tiles leave less over
         { "auto", 16, 8, 3, 2, 1, "onednn" },
         { "auto", 16, 8, 1, 1, 1, "onednn" },
         { "auto", 3, 8, 3, 1, 1, "own direct" },
+        { "auto", 12, 8, 3, 2, 1, "own direct" }, // half of the last block is not there
+        { "auto", 15, 8, 3, 2, 1, "onednn" },     // one channel of it is not
+        { "auto", 12, 8, 1, 1, 1, "own direct" },
+        { "auto", 12, 3, 5, 2, 1, "onednn" }, // which leaves out what lies beside the map
         { "auto", 16, 8, 3, 1, 16, "own grouped" },
         { "auto", 16, 8, 3, 2, 16, "own grouped" },
         { "auto", 16, 14, 5, 1, 8, "own grouped" },
@@ -85,6 +90,41 @@ static void the_rule(void **state) {
     }
 }
 
+// Dilated ones are as many plain ones as the dilation has phases, and take what these take.
+static void dilation(void **state) {
+    (void)state;
+    static const struct {
+        int channels, side, kernel, dilation;
+        const char *algorithm;
+    } rows[] = {
+        { 16, 16, 3, 2, "winograd f(4,3)" },
+        { 16, 15, 3, 3, "winograd f(5,3)" }, // phases of 5
+        { 16, 12, 3, 4, "winograd f(3,3)" },
+        { 16, 9, 3, 5, "winograd f(2,3)" }, // of 2 and 1
+        { 16, 9, 3, 9, "own direct" },      // of 1
+        { 16, 46, 5, 2, "winograd f(3,5)" },
+        { 24, 46, 5, 2, "winograd f(3,5)" },
+        { 17, 46, 5, 3, "winograd f(3,5)" }, // blocks are filled up by every algorithm
+        { 3, 46, 5, 3, "own direct" },
+        { 16, 76, 3, 19, "own direct" },
+    };
+    ls_device *device;
+    succeed(ls_device_open("cpu", &(ls_device_options){ .threads = 1, .vector_width = 8 }, &device, NULL));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_op_desc desc = conv(LS_OP_CONV_FORWARD, rows[i].channels, rows[i].kernel, 1);
+        ls_conv_attr *a = &desc.attr.conv;
+        a->src.h = a->src.w = a->dst.h = a->dst.w = rows[i].side;
+        a->dilation = rows[i].dilation;
+        a->pad_h = a->pad_w = rows[i].dilation * (rows[i].kernel / 2);
+        ls_plan *plan;
+        succeed(device->api->plan_new(device, &desc, &plan));
+        if (strncmp(plan->algorithm, rows[i].algorithm, strlen(rows[i].algorithm)) != 0)
+            fail_msg("row %zu: %s, expected %s", i, plan->algorithm, rows[i].algorithm);
+        device->api->plan_free(plan);
+    }
+    ls_device_close(device);
+}
+
 // Of one 4x4 map after another: the transformed filters of 512 channels do not stay in the cache, those of 128 do.
 static void few_outputs_of_large_filters(void **state) {
     (void)state;
@@ -112,6 +152,7 @@ static void few_outputs_of_large_filters(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_rule),
+        cmocka_unit_test(dilation),
         cmocka_unit_test(few_outputs_of_large_filters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <math.h>
 #include <stdio.h>
+#include "base/philox.h"
 #include "device/cpu/kernels/kernels.h"
 #include "device/cpu/winograd.h"
 #include "support/cmocka.h"
@@ -375,6 +376,43 @@ static void norm_past_the_cache(void **unused) {
     each_width(check_stream);
 }
 
+// --- dropout: channels that begin anywhere in a counter's four words, counters beyond 32 bits ------
+
+static void check_dropout(const char *name, const ls_kernels *k) {
+    static const struct {
+        uint64_t word;
+        int pixels;
+    } rows[] = { { 0, 4 }, { 3, 1 }, { 5, 9 }, { 2, 35 }, { ((uint64_t)4 << 32) - 6, 7 },
+        { ((uint64_t)1 << 40) + 1, 6 } };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (int channels = 1; channels <= k->width; channels++) {
+            const ls_kernel_dropout dropout = { .word = rows[r].word,
+                .key = { 99, 7 ^ (uint32_t)LS_PURPOSE_DROPOUT * 0x9E3779B9u },
+                .a = 3,
+                .b = 12,
+                .pixels = rows[r].pixels,
+                .channels = channels,
+                .p = 0.4F };
+            const size_t count = (size_t)(rows[r].pixels * k->width);
+            float *src = new_numbers(count, 1), *dst = new_bytes(count * sizeof *dst);
+            k->dropout(&dropout, src, dst);
+            for (size_t i = 0; i < count; i++) {
+                const size_t c = i % (size_t)k->width, pixel = i / (size_t)k->width;
+                const uint64_t word = rows[r].word + c * (size_t)rows[r].pixels + pixel;
+                const float unit =
+                    ls_unit_float(ls_random_word((uint64_t)7 << 32 | 99, LS_PURPOSE_DROPOUT, 3, 12, word));
+                const float kept = (int)c < channels && unit >= dropout.p ? src[i] / (1 - dropout.p) : 0;
+                near(name, "dropout", i, (double)dst[i], (double)kept, 0);
+            }
+            free(src), free(dst);
+        }
+}
+
+static void dropout_is_the_streams(void **unused) {
+    (void)unused;
+    each_width(check_dropout);
+}
+
 // --- pooling: no planes, and windows that lie in the padding but for one element -----------------
 
 static void check_pool(const char *name, const ls_kernels *k) {
@@ -416,7 +454,9 @@ static void pools_of_one_pixel(void **unused) {
 
 // --- Winograd's products: every rest of panels; the result written and added to ------------------
 
-static void check_winograd_product(const ls_winograd_kernels *k, int in_blocks, int panel_blocks, int tiles) {
+// half: of the in channels' last block and of the outputs' only the first half is there.
+static void check_winograd_product(const ls_winograd_kernels *k, int in_blocks, int panel_blocks, int half, int tiles) {
+    const ls_winograd_channels channels = { .blocks = in_blocks, .each = in_blocks, .half = half };
     const size_t width = (size_t)k->width, v_block = (size_t)tiles * width + 16, in = (size_t)in_blocks * width;
     const size_t panel = (size_t)panel_blocks * width;
     float *v = new_lines((size_t)in_blocks * v_block), *u = new_lines(in * panel);
@@ -424,12 +464,13 @@ static void check_winograd_product(const ls_winograd_kernels *k, int in_blocks, 
     fill(v, (size_t)in_blocks * v_block, 21);
     fill(u, in * panel, 22);
     memset(m, 0xff, (size_t)panel_blocks * v_block * sizeof *m);
-    k->product(v, v_block, in_blocks, u, panel_blocks, m, v_block, tiles);
+    k->product(v, v_block, &channels, u, panel_blocks, half, m, v_block, tiles);
     for (int o = 0; o < panel_blocks; o++) {
         const float *filters = u + (size_t)o * width;
         for (size_t at = 0; at < (size_t)tiles * width; at++) {
             double expected = 0;
-            for (size_t i = 0; i < in; i++)
+            const int there = !half || o + 1 < panel_blocks || at % width < width / 2;
+            for (size_t i = 0; there && i < (half ? in - width / 2 : in); i++)
                 expected += (double)v[i / width * v_block + at / width * width + i % width] *
                             (double)filters[i * panel + at % width];
             near("winograd product", k->width == 8 ? "width 8" : "width 16", at, (double)m[(size_t)o * v_block + at],
@@ -439,7 +480,9 @@ static void check_winograd_product(const ls_winograd_kernels *k, int in_blocks, 
     free(v), free(u), free(m);
 }
 
-static void check_winograd_sum(const ls_winograd_kernels *k, int in_blocks, int out_blocks, int tiles, int add) {
+static void check_winograd_sum(
+    const ls_winograd_kernels *k, int in_blocks, int out_blocks, int half, int tiles, int add) {
+    const ls_winograd_channels channels = { .blocks = in_blocks, .each = in_blocks, .half = half };
     const size_t width = (size_t)k->width, block = (size_t)tiles * width + 16, in = (size_t)in_blocks * width;
     const size_t count = in * (size_t)out_blocks * width;
     float *v = new_lines((size_t)in_blocks * block), *z = new_lines((size_t)out_blocks * block);
@@ -449,7 +492,10 @@ static void check_winograd_sum(const ls_winograd_kernels *k, int in_blocks, int 
     fill(before, count, 25);
     memcpy(a, before, count * sizeof *a);
     if (!add) memset(a, 0xff, count * sizeof *a);
-    k->sum(v, block, in_blocks, z, block, out_blocks, add, a, tiles);
+    if (half) // what is not there is zero
+        for (size_t t = 0; t < (size_t)tiles; t++)
+            memset(z + (size_t)(out_blocks - 1) * block + t * width + width / 2, 0, width / 2 * sizeof *z);
+    k->sum(v, block, &channels, z, block, out_blocks, half, add, a, tiles);
     for (size_t at = 0; at < count; at++) {
         const size_t first = at / (in * width * LS_WINOGRAD_SUM_PANEL) * LS_WINOGRAD_SUM_PANEL; // block
         const size_t left = (size_t)out_blocks - first,
@@ -457,6 +503,11 @@ static void check_winograd_sum(const ls_winograd_kernels *k, int in_blocks, int 
         const size_t inside = at - first * width * in, i = inside / (panel * width), o = inside % (panel * width);
         const float *from = v + i / width * block + i % width;
         const float *to = z + (first + o / width) * block + o % width;
+        if (half && i >= in - width / 2) continue;
+        if (half && first + o / width + 1 == (size_t)out_blocks && o % width >= width / 2) {
+            if (a[at] != 0) fail_msg("winograd sum, width %d: %g instead of 0", k->width, (double)a[at]);
+            continue;
+        }
         double expected = add ? (double)before[at] : 0;
         for (size_t t = 0; t < (size_t)tiles; t++) expected += (double)from[t * width] * (double)to[t * width];
         near("winograd sum", k->width == 8 ? "width 8" : "width 16", at, (double)a[at], expected, 1e-7 * (16 + tiles));
@@ -465,15 +516,17 @@ static void check_winograd_sum(const ls_winograd_kernels *k, int in_blocks, int 
 }
 
 static void check_winograd(const ls_winograd_kernels *k) {
-    for (int in = 1; in <= 3; in++)
-        for (int out = 1; out <= 7; out++)
-            for (int times = 1; times <= 3; times += 2) {
-                if (out <= LS_WINOGRAD_PANEL) check_winograd_product(k, in, out, times * k->product_tiles);
-                check_winograd_sum(k, in, out, times * LS_WINOGRAD_SUM_TILES, times == 1 || out % 2);
-                check_winograd_sum(k, in, out, times * LS_WINOGRAD_SUM_TILES, 0);
-            }
-    for (int out = 1; out <= LS_WINOGRAD_PANEL; out++) // in channels in two parts
-        check_winograd_product(k, 256 / k->width + 1, out, k->product_tiles);
+    for (int half = 0; half <= 1; half++) {
+        for (int in = 1; in <= 3; in++)
+            for (int out = 1; out <= 7; out++)
+                for (int times = 1; times <= 3; times += 2) {
+                    if (out <= LS_WINOGRAD_PANEL) check_winograd_product(k, in, out, half, times * k->product_tiles);
+                    check_winograd_sum(k, in, out, half, times * LS_WINOGRAD_SUM_TILES, times == 1 || out % 2);
+                    check_winograd_sum(k, in, out, half, times * LS_WINOGRAD_SUM_TILES, 0);
+                }
+        for (int out = 1; out <= LS_WINOGRAD_PANEL; out++) // in channels in two parts
+            check_winograd_product(k, 256 / k->width + 1, out, half, k->product_tiles);
+    }
 }
 
 static void winograd_products_of_any_size(void **unused) {
@@ -492,6 +545,7 @@ int main(void) {
         cmocka_unit_test(column_sums_of_any_size),
         cmocka_unit_test(norm_sums_of_any_size),
         cmocka_unit_test(norm_past_the_cache),
+        cmocka_unit_test(dropout_is_the_streams),
         cmocka_unit_test(pools_of_one_pixel),
         cmocka_unit_test(winograd_products_of_any_size),
     };

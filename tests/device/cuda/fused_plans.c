@@ -5,13 +5,7 @@
 #include <string.h>
 
 typedef cudnnBackendDescriptor_t descriptor;
-
-typedef struct {
-    cudnnBackendAttributeName_t name;
-    cudnnBackendAttributeType_t type;
-    int64_t count;
-    const void *values; // NULL: the last row
-} attribute;
+typedef ls_cudnn_attribute attribute;
 
 enum { DESCRIPTORS_MAX = 64, OPERATIONS_MAX = 8, MESSAGE_BYTES = 256 };
 
@@ -32,16 +26,18 @@ static void note(graph *g, const char *what, cudnnStatus_t rc) {
     snprintf(g->message, sizeof g->message, "%s: %s%s%s", what, cudnnGetErrorString(rc), words[0] ? ": " : "", words);
 }
 
+// The graph owns what was made.
+static descriptor own(graph *g, const char *what, cudnnStatus_t rc, descriptor made) {
+    if (rc != CUDNN_STATUS_SUCCESS) note(g, what, rc);
+    if (made) g->made[g->count++] = made;
+    return made;
+}
+
 static descriptor make(graph *g, const char *what, cudnnBackendDescriptorType_t type, const attribute *rows) {
     descriptor made = NULL;
     if (g->rc != CUDNN_STATUS_SUCCESS) return NULL;
-    cudnnStatus_t rc = cudnnBackendCreateDescriptor(type, &made);
-    for (; rows->values && rc == CUDNN_STATUS_SUCCESS; rows++)
-        rc = cudnnBackendSetAttribute(made, rows->name, rows->type, rows->count, rows->values);
-    if (rc == CUDNN_STATUS_SUCCESS) rc = cudnnBackendFinalize(made);
-    if (rc != CUDNN_STATUS_SUCCESS) note(g, what, rc);
-    if (made) g->made[g->count++] = made;
-    return rc == CUDNN_STATUS_SUCCESS ? made : NULL;
+    const cudnnStatus_t rc = ls_cudnn_make(type, rows, &made);
+    return own(g, what, rc, made);
 }
 
 // d: N, C, H, W, laid out as N H W C.
@@ -109,60 +105,27 @@ static shapes shapes_of(const ls_conv_attr *a) {
 }
 
 static descriptor convolution(graph *g, const ls_conv_attr *a) {
-    const int64_t axes = 2, pad[2] = { a->pad_h, a->pad_w }, stride[2] = { a->stride_h, a->stride_w };
-    const int64_t dilation[2] = { a->dilation, a->dilation };
-    const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
-    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    const attribute rows[] = {
-        { CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute },
-        { CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode },
-        { CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &axes },
-        { CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, pad },
-        { CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, pad },
-        { CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilation },
-        { CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, stride },
-        { 0 },
-    };
-    return make(g, "convolution", CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, rows);
+    descriptor made = NULL;
+    if (g->rc != CUDNN_STATUS_SUCCESS) return NULL;
+    const cudnnStatus_t rc = ls_cudnn_make_convolution(a, &made);
+    return own(g, "convolution", rc, made);
 }
 
 static void convolve(
     graph *g, ls_op op, const ls_conv_attr *a, descriptor image, descriptor weight, descriptor result) {
+    const ls_cudnn_pass *pass = &ls_cudnn_passes[op];
     const float one = 1, zero = 0;
     descriptor what = convolution(g, a);
-    const attribute forward[] = {
-        TENSOR(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, image),
-        TENSOR(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, weight),
-        TENSOR(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, result),
-        TENSOR(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, what),
-        { CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1, &one },
-        { CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 1, &zero },
+    const attribute rows[] = {
+        TENSOR(pass->image, image),
+        TENSOR(pass->weight, weight),
+        TENSOR(pass->result, result),
+        TENSOR(pass->convolution, what),
+        { pass->alpha, CUDNN_TYPE_FLOAT, 1, &one },
+        { pass->beta, CUDNN_TYPE_FLOAT, 1, &zero },
         { 0 },
     };
-    const attribute data[] = {
-        TENSOR(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, image),
-        TENSOR(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, weight),
-        TENSOR(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, result),
-        TENSOR(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, what),
-        { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_TYPE_FLOAT, 1, &one },
-        { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, CUDNN_TYPE_FLOAT, 1, &zero },
-        { 0 },
-    };
-    const attribute gradient[] = {
-        TENSOR(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, image),
-        TENSOR(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, weight),
-        TENSOR(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, result),
-        TENSOR(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, what),
-        { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_TYPE_FLOAT, 1, &one },
-        { CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, CUDNN_TYPE_FLOAT, 1, &zero },
-        { 0 },
-    };
-    if (op == LS_OP_CONV_FORWARD)
-        operation(g, "forward", CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, forward);
-    else if (op == LS_OP_CONV_BACKWARD_DATA)
-        operation(g, "backward data", CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, data);
-    else
-        operation(g, "backward weight", CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, gradient);
+    operation(g, pass->what, pass->type, rows);
 }
 
 // relu(x * scale + bias), which never is in memory

@@ -2,7 +2,7 @@
 
   gpu_check.py            the test
   gpu_check.py --call FOLDER MINUTES PROGRAM [EARLIER]   one call of the driver, with the items below. Files in FOLDER's parent: `slow` makes
-                          the slow item sleep, which then writes its process to `pid`; `ran` gets a line of each item that ran
+                          the slow item sleep, which then writes its processes to `pids`; `ran` gets a line of each item that ran
 """
 import json
 import os
@@ -52,7 +52,13 @@ def slow(check):
     nap = 60 if (check.record.folder.parent / "slow").exists() else 0
     if nap and check.deadline != float("inf"):
         check.deadline = time.monotonic() + 0.3  # as if the items before had taken long
-    check.run(["sh", "-c", f"echo half of it; echo $$ >{check.record.folder.parent}/pid; exec sleep {nap}"])
+    # a child, one in a session of its own, and one in a session of its own whose parent has ended
+    check.run(["sh", "-c", f"""echo half of it
+        sleep {nap} & pids="$$ $!"
+        setsid sleep {nap} & pids="$pids $!"
+        pids="$pids $(setsid sh -c 'sleep {nap} >/dev/null 2>&1 & echo $!')"
+        echo $pids >{check.record.folder.parent}/pids
+        wait"""])
     return "through"
 
 
@@ -114,13 +120,11 @@ class Folder:
         return {name: entry["verdict"] for name, entry in record.Record.finished(reader(results or self.results)).items()}
 
     def wait_for_slow(self):
-        """The process that sleeps in the slow item."""
+        """The processes of the slow item, which sleep."""
         for _ in range(300):
-            pid = self.path / "pid"
-            if pid.exists() and pid.read_text().endswith("\n") and b"half of it" in (self.results / "running.out").read_bytes():
-                number = int(pid.read_text())
-                pid.unlink()
-                return number
+            if (self.path / "pids").exists() and (numbers := (self.path / "pids").read_text()).endswith("\n"):
+                (self.path / "pids").unlink()
+                return [int(number) for number in numbers.split()]
             time.sleep(0.05)
         sys.exit("FAILED the slow item did not begin")
 
@@ -140,7 +144,7 @@ def reader(folder):
 
 
 def is_alive(pid):
-    for _ in range(40):
+    for _ in range(200):
         try:
             if pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX":
                 return False
@@ -156,11 +160,11 @@ FINISHED = {"a/good": "ok", "a/bad": "failed", "a/lacking": "skipped", "b/own-fa
 def ended_by(f, number, expected_code):
     """A call that is killed in its slow item: everything before it is there."""
     child = f.start()
-    sleeper = f.wait_for_slow()
+    sleepers = f.wait_for_slow()
     child.send_signal(number)
     child.communicate()
     expect(f"{number.name}: exit", child.returncode, expected_code)
-    expect(f"{number.name}: its command has ended", is_alive(sleeper), False)
+    expect(f"{number.name}: its command and all that it started have ended", [is_alive(pid) for pid in sleepers], [False] * 4)
     expect(f"{number.name}: what was finished", {k: v for k, v in f.verdicts().items() if k in FINISHED}, FINISHED)
     text = (f.results / "report.md").read_text()
     expect(f"{number.name}: in the report", [part in text for part in ("| a/good | ok |", "exit 3; it is / broken |", "a | b", "# A card, one")], [True] * 4)

@@ -15,8 +15,10 @@
 
 static int fake_search_open(const char *folders, const char *soname, int of_driver, ls_library_file *out);
 static int fake_search_find(void *handle, const char *name, void *function);
+static const char *fake_search_advice(char *text, size_t bytes);
 #define ls_library_search_open fake_search_open
 #define ls_library_search_find fake_search_find
+#define ls_library_search_advice fake_search_advice
 #include "../../../src/device/cuda/nccl.c"
 
 #include "support/cmocka.h" // behind nccl.c, which has a function of a name that is a macro there
@@ -180,6 +182,11 @@ static int fake_search_open(const char *folders, const char *soname, int of_driv
     *out = (ls_library_file){ .handle = &the_comm };
     snprintf(out->path, sizeof out->path, "%s", soname);
     return 1;
+}
+
+static const char *fake_search_advice(char *text, size_t bytes) {
+    snprintf(text, bytes, "get it");
+    return text;
 }
 
 static int fake_search_find(void *handle, const char *name, void *function) {

@@ -273,16 +273,15 @@ static op_case *norm_forward(ls_norm_attr a) {
     return c;
 }
 
-// What a training step leaves in the running estimates: forward's sums of one micro-batch, then RUNNING_STATS.
+// What a training step leaves in the running estimates: forward's sums of one micro-batch, then an optimizer's step.
 static void expect_running(const double *sums, const double *running, float start) {
-    op_case *c = case_new(LS_OP_RUNNING_STATS, LS_F32, "norm", "");
-    c->desc.attr.flat = (ls_flat_attr){ .count = 4, .share = 0.1F };
-    ls_update_input *window =
-        case_set(c, LS_RUNNING_STATS_WINDOW, ARG_WINDOW, USE_IN, 1, sizeof(ls_update_input))->host;
-    window->micro_batches = 3; // of which all had the same sums
-    (void)case_state(c, LS_RUNNING_STATS_STATE, USE_IN);
-    float *sum = case_raw(c, LS_RUNNING_STATS_SUM, USE_IN, LS_F32, 4, 0)->host;
-    float *estimate = case_raw(c, LS_RUNNING_STATS_RUNNING, USE_UPDATE, LS_F32, 4, 0)->host;
+    op_case *c = case_new(LS_OP_SGD, LS_F32, "norm", "");
+    c->segments[0] = (ls_step_segment){ .count = 4, .momentum = 0.1F, .rate = LS_SEGMENT_STATISTICS };
+    c->desc.attr.optimizer = (ls_optimizer_attr){ .count = 4, .segments = c->segments, .segment_count = 1 };
+    case_state(c, LS_SGD_STATE, USE_IN)->micro_batches = 3; // of which all had the same sums
+    float *sum = case_raw(c, LS_SGD_GRAD, USE_IN, LS_F32, 4, 0)->host;
+    (void)case_raw(c, LS_SGD_MOMENTUM, USE_UPDATE, LS_F32, 4, 0);
+    float *estimate = case_raw(c, LS_SGD_WEIGHT, USE_UPDATE, LS_F32, 4, 0)->host;
     for (int i = 0; i < 4; i++) {
         sum[i] = (float)(3 * sums[i]);
         estimate[i] = start;
@@ -290,8 +289,9 @@ static void expect_running(const double *sums, const double *running, float star
     double *values[LS_OP_ARGS_MAX] = { 0 };
     size_t counts[LS_OP_ARGS_MAX];
     assert_int_equal(case_run(ref, c, values, counts).code, LS_OK);
-    for (int i = 0; i < 4; i++) expect("running", "estimate", values[LS_RUNNING_STATS_RUNNING][i], running[i], 2e-7);
-    free(values[LS_RUNNING_STATS_RUNNING]);
+    for (int i = 0; i < 4; i++) expect("running", "estimate", values[LS_SGD_WEIGHT][i], running[i], 2e-7);
+    free(values[LS_SGD_MOMENTUM]);
+    free(values[LS_SGD_WEIGHT]);
     case_free(c);
 }
 

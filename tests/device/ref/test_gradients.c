@@ -416,7 +416,7 @@ static double product_with(const op_case *c, op_case *other) { // of c's dst wit
 static void visit_copies(void *context, op_case *c) {
     transposition *all = context;
     quantise_all(c);
-    if (c->desc.attr.channels.keep) return;
+    if (c->desc.attr.channels.keep || c->desc.attr.channels.two_sources) return;
     if (!c->desc.attr.channels.spread) {
         if (all->forward) case_free(all->forward);
         all->forward = keep(c);
@@ -508,12 +508,12 @@ static void visit_norms(void *context, op_case *c) {
     assert_int_equal(case_run(ref, forward, values, counts).code, LS_OK);
     copy_values(&c->args[LS_NORM_BACKWARD_SRC], src);
     copy_values(&c->args[LS_NORM_BACKWARD_GAMMA], &forward->args[LS_NORM_FORWARD_GAMMA]);
-    if (a->activation == LS_ACTIVATION_GELU)
+    if (c->args[LS_NORM_BACKWARD_BETA].kind != ARG_ABSENT)
         copy_values(&c->args[LS_NORM_BACKWARD_BETA], &forward->args[LS_NORM_FORWARD_BETA]);
     for (size_t i = 0; i < counts[LS_NORM_FORWARD_SAVED]; i++) {
         ((float *)c->args[LS_NORM_BACKWARD_SAVED].host)[i] = (float)values[LS_NORM_FORWARD_SAVED][i];
     }
-    for (size_t i = 0; a->activation == LS_ACTIVATION_RELU && i < counts[LS_NORM_FORWARD_DST]; i++) {
+    for (size_t i = 0; c->args[LS_NORM_BACKWARD_DST].kind != ARG_ABSENT && i < counts[LS_NORM_FORWARD_DST]; i++) {
         ((float *)c->args[LS_NORM_BACKWARD_DST].host)[i] = (float)values[LS_NORM_FORWARD_DST][i];
     }
     for (int i = 0; i < LS_OP_ARGS_MAX; i++) free(values[i]);

@@ -155,7 +155,7 @@ static void fused_is_batch_norm_and_pooling(void **unused) {
     assert_true(compared >= 20);
 }
 
-static void the_cpu_device_refuses_it(void **unused) {
+static void the_cpu_device_refuses_what_it_has_not(void **unused) {
     (void)unused;
     ls_device *cpu;
     ls_plan *plan;
@@ -167,18 +167,38 @@ static void the_cpu_device_refuses_it(void **unused) {
             .pool_kernel = 2,
             .pool_stride = 2,
             .pooled = { 2, 8, 2, 2 } } };
+    static const struct {
+        int stride, pad, h;
+        const char *what;
+    } others[] = { { 1, 0, 4, "stride 1" }, { 2, 1, 4, "padded" }, { 2, 0, 5, "a row left over" } };
     assert_int_equal(ls_device_open("cpu", &(ls_device_options){ .threads = 1 }, &cpu, NULL).code, LS_OK);
     assert_int_equal(cpu->api->fusions & LS_FUSES_NORM_POOL, 0);
-    ls_status status = cpu->api->plan_new(cpu, &desc, &plan);
+    assert_int_equal(cpu->api->plan_new(cpu, &desc, &plan).code, LS_OK);
+    cpu->api->plan_free(plan);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        ls_norm_attr *a = &desc.attr.norm;
+        a->shape.h = others[i].h, a->pool_stride = others[i].stride, a->pool_pad = others[i].pad;
+        a->pooled.h = (a->shape.h + 2 * a->pool_pad - 2) / a->pool_stride + 1;
+        a->pooled.w = (a->shape.w + 2 * a->pool_pad - 2) / a->pool_stride + 1;
+        const ls_status status = cpu->api->plan_new(cpu, &desc, &plan);
+        if (status.code != LS_INTERNAL ||
+            !strstr(status.text, "layer bn1: the cpu device has batch norm with pooling for"))
+            fail_msg("%s: code %d, %s", others[i].what, status.code, status.text);
+    }
+    desc.attr.norm = (ls_norm_attr){
+        .shape = { 2, 8, 4, 4 }, .eps = 1e-5F, .activation = LS_ACTIVATION_RELU, .residual = 1, .adds_last = 1
+    };
+    assert_int_equal(cpu->api->fusions & LS_FUSES_RELU_ADD, 0);
+    const ls_status status = cpu->api->plan_new(cpu, &desc, &plan);
     assert_int_equal(status.code, LS_INTERNAL);
-    assert_non_null(strstr(status.text, "layer bn1: the cpu device has no batch norm with pooling"));
+    assert_non_null(strstr(status.text, "layer bn1: the cpu device has no batch norm that adds last"));
     ls_device_close(cpu);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fused_is_batch_norm_and_pooling),
-        cmocka_unit_test(the_cpu_device_refuses_it),
+        cmocka_unit_test(the_cpu_device_refuses_what_it_has_not),
     };
     return cmocka_run_group_tests(tests, open_ref, close_ref);
 }

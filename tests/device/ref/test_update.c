@@ -243,14 +243,14 @@ static void lion_is_the_papers(void **unused) {
 // --- control: a sequence of updates, each with what must stand in the state after it -------------
 
 typedef struct {
-    double squares, bad; // of the reduced gradient
+    float norm, bad; // of the reduced gradient: its norm, and an element beside that
     int bad_gradient;
     float multiplier, grad_norm;
     float loss_scale; // afterwards
     int applied, skipped, finite_in_row, skipped_in_row;
 } control_step;
 
-static const ls_step_control_attr control_attr = { .slots = 2,
+static const ls_step_control_attr control_attr = { .count = 80,
     .clip_norm = 0.5F,
     .dynamic = 1,
     .growth = 2,
@@ -262,17 +262,17 @@ static const ls_step_control_attr control_attr = { .slots = 2,
 
 // Starts at a scale of 32; 4 samples in the window: the multiplier without clipping is 1/(4 * scale).
 static const control_step control_steps[] = {
-    { 32 * 32 * 4, 0, 0, 1 / 128.0F, 0.5F, 32, 1, 0, 1, 0 },  // norm 64/128 = 0.5: not clipped (to 1e-6)
-    { 32 * 32 * 16, 0, 0, 0.5F / 128.0F, 1, 32, 2, 0, 2, 0 }, // norm 1: clipped to a half
-    { 0, 0, 0, 1 / 128.0F, 0, 64, 3, 0, 0, 0 },               // third finite one in a row: grows
-    { 0, 0, 0, 1 / 256.0F, 0, 64, 4, 0, 1, 0 },               // the new scale
+    { 64, 0, 0, 1 / 128.0F, 0.5F, 32, 1, 0, 1, 0 },  // norm 64/128 = 0.5: not clipped (to 1e-6)
+    { 128, 0, 0, 0.5F / 128.0F, 1, 32, 2, 0, 2, 0 }, // norm 1: clipped to a half
+    { 0, 0, 0, 1 / 128.0F, 0, 64, 3, 0, 0, 0 },      // third finite one in a row: grows
+    { 0, 0, 0, 1 / 256.0F, 0, 64, 4, 0, 1, 0 },      // the new scale
     { 0, 0, 0, 1 / 256.0F, 0, 64, 5, 0, 2, 0 },
     { 0, 0, 0, 1 / 256.0F, 0, 64, 6, 0, 0, 0 }, // grows, but not above the ceiling
     { 0, 0, 0, 1 / 256.0F, 0, 64, 7, 0, 1, 0 },
-    { INFINITY, 3, 0, 0, 0, 16, 7, 1, 0, 1 },                               // overflow: backs off, not applied
+    { 0, -INFINITY, 0, 0, 0, 16, 7, 1, 0, 1 },                              // overflow: backs off, not applied
     { 0, 0, 1, 0, 0, 4, 7, 2, 0, 2 },                                       // fixed point out of range: the same
-    { NAN, 1, 0, 0, 0, 1, 7, 3, 0, 3 }, { NAN, 1, 0, 0, 0, 1, 7, 4, 0, 4 }, // the floor
-    { 4, 0, 0, 0.25F, 0.5F, 1, 8, 4, 1, 0 },                                // finite again
+    { 0, NAN, 0, 0, 0, 1, 7, 3, 0, 3 }, { 0, NAN, 0, 0, 0, 1, 7, 4, 0, 4 }, // the floor
+    { 2, 0, 0, 0.25F, 0.5F, 1, 8, 4, 1, 0 },                                // finite again
 };
 
 static void control_decides(void **unused) {
@@ -284,15 +284,14 @@ static void control_decides(void **unused) {
         ls_update_input window = {
             .samples = 4, .micro_batches = 2, .lr = { 0.125F * (float)(i + 1) }, .update = (uint32_t)i
         };
-        double partials[2][LS_PARTIALS] = { { s->squares / 4, 0, -1 },
-            { s->squares * 3 / 4, s->bad, s->bad > 0 ? 77 : -1 } };
+        float grad[80] = { [3] = s->norm, [77] = s->bad };
         state.bad_gradient = s->bad_gradient;
         int at_floor = state.loss_scale <= control_attr.minimum;
-        run(&desc, (void *[LS_OP_ARGS_MAX]){ &window, partials, &state });
-        int skip = s->bad > 0 || s->bad_gradient;
+        run(&desc, (void *[LS_OP_ARGS_MAX]){ &window, grad, &state });
+        int skip = !isfinite(s->bad) || s->bad_gradient;
         assert_int_equal(state.skip, skip);
         assert_int_equal(state.bad_gradient, 0);
-        assert_int_equal(state.bad_element, s->bad > 0 ? 77 : s->bad_gradient - 1);
+        assert_int_equal(state.bad_element, !isfinite(s->bad) ? 77 : s->bad_gradient - 1);
         assert_int_equal(state.halted, skip && at_floor && state.skipped_in_row > 1);
         state.halted = 0;
         expect_near("applied", i, 0, (double)state.applied, s->applied, 0);
@@ -313,10 +312,10 @@ static void a_fixed_loss_scale_stays_and_a_skip_ends_the_run(void **unused) {
     (void)unused;
     ls_train_state state = { .loss_scale = 8 };
     ls_update_input window = { .samples = 1, .micro_batches = 1, .lr = { 1 } };
-    ls_op_desc desc = { .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .slots = 1 } };
+    ls_op_desc desc = { .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .count = 7 } };
     for (int i = 0; i < 5; i++) {
-        double partial[LS_PARTIALS] = { 64, i == 2, i == 2 ? 5 : -1 };
-        run(&desc, (void *[LS_OP_ARGS_MAX]){ &window, partial, &state });
+        float grad[7] = { 0, -8, [5] = i == 2 ? NAN : 0 };
+        run(&desc, (void *[LS_OP_ARGS_MAX]){ &window, grad, &state });
         assert_int_equal(state.skip, i >= 2); // halted: no later update changes anything
         assert_int_equal(state.halted, i >= 2);
         assert_int_equal(state.bad_element, i >= 2 ? 5 : -1);
@@ -490,11 +489,11 @@ static void fp16_gradients_are_gradscalers(void **unused) {
             0x1p-10 * fabs((double)expected[i]));
     // the update then sees the gradient of the mean
     ls_update_input window = { .samples = 100, .micro_batches = 1, .lr = { 1 } };
-    double partial[LS_PARTIALS] = { 65536.0 * 65536.0, 0, -1 };
+    float sum[1] = { 65536 };
     desc = (ls_op_desc){
-        .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .slots = 1, .mean_of = 100 }
+        .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .count = 1, .mean_of = 100 }
     };
-    run(&desc, (void *[LS_OP_ARGS_MAX]){ &window, partial, &state });
+    run(&desc, (void *[LS_OP_ARGS_MAX]){ &window, sum, &state });
     expect_near("multiplier", 0, 0, (double)state.multiplier, 1 / 65536.0, 1e-12);
     expect_near("grad_norm", 0, 0, (double)state.grad_norm, 1, 1e-6);
 }
@@ -543,11 +542,11 @@ static void clipping_adds_to_the_norm(void **unused) {
     (void)unused;
     ls_train_state state = { .loss_scale = 1 };
     ls_update_input window = { .samples = 1, .micro_batches = 1, .lr = { 1 } };
-    double partial[LS_PARTIALS] = { 1e-12, 0, -1 };
+    float grad[1] = { 1e-6F };
     ls_op_desc desc = {
-        .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .slots = 1, .clip_norm = 1e-6F }
+        .op = LS_OP_STEP_CONTROL, .layer = "control", .attr.step_control = { .count = 1, .clip_norm = 1e-6F }
     };
-    run(&desc, (void *[LS_OP_ARGS_MAX]){ &window, partial, &state });
+    run(&desc, (void *[LS_OP_ARGS_MAX]){ &window, grad, &state });
     expect_near("multiplier", 0, 0, (double)state.multiplier, 0.5, 1e-6);
 }
 

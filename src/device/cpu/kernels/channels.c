@@ -7,20 +7,44 @@ static inline vi lanes(void) {
     return lane;
 }
 
-// A vector that begins inside of a block ends in the next one: it is taken from both, laid side by side.
-void LS_KERNEL(copy_channels)(const ls_kernel_channels *k, const float *low, const float *high, float *dst) {
-    const vi own = (lanes() >= k->first) & (lanes() < k->end);
-    float both[2 * LS_VL] = { 0 };
+// A vector that begins inside of a block ends in the next one.
+static inline vf straddling(const float *low, const float *high, size_t at, vi from) {
+    vf v = low ? load(low + at) : (vf){ 0 };
+#if LS_VL > 1
+    v = take_lanes(v, from);
+    if (high) v = pick(from >= LS_VL, take_lanes(load(high + at), from), v);
+#else
+    (void)high, (void)from;
+#endif
+    return v;
+}
+
+static inline __attribute__((always_inline)) void copy(
+    const ls_kernel_channels *k, const float *low, const float *high, float *dst, const int straddles, const int part) {
+    const vi own = (lanes() >= k->first) & (lanes() < k->end), from = lanes() + k->shift;
     for (int p = 0; p < k->p; p++) {
         for (int q = 0; q < k->q; q++) {
             const size_t at = ((size_t)p * k->src_row + (size_t)q * k->src_step) * LS_VL;
             float *to = dst + ((size_t)p * k->dst_row + (size_t)q * k->dst_step) * LS_VL;
-            if (low) store(both, load(low + at));
-            if (high) store(both + LS_VL, load(high + at));
-            const vf v = (vf)(own & (vi)load(both + k->shift));
-            store(to, k->keep ? pick(own, v, load(to)) : v);
+            vf v = straddles ? straddling(low, high, at, from) : load(low + at);
+            if (k->add) v += load(to);
+            if (part) v = k->keep || k->add ? pick(own, v, load(to)) : (vf)(own & (vi)v);
+            store(to, v);
         }
     }
+}
+
+// Most blocks are whole and lie as they did; what follows is known when this is compiled.
+void LS_KERNEL(copy_channels)(const ls_kernel_channels *k, const float *low, const float *high, float *dst) {
+    const int part = k->first > 0 || k->end < LS_VL;
+    if (k->shift && part)
+        copy(k, low, high, dst, 1, 1);
+    else if (k->shift)
+        copy(k, low, high, dst, 1, 0);
+    else if (part)
+        copy(k, low, NULL, dst, 0, 1);
+    else
+        copy(k, low, NULL, dst, 0, 0);
 }
 
 void LS_KERNEL(gate)(const float *src, const float *gate, float *dst, int pixels) {

@@ -21,10 +21,19 @@ typedef struct {
 } ls_kernel_span;
 
 typedef struct { // NULL: absent
-    const float *src, *dst, *grad_dst, *grad_dst2;
+    const float *src, *grad_dst, *grad_dst2;
+    const float *dst; // of a relu; without it what the relu was given is computed again
     float *grad_src, *grad_residual;
     ls_activation activation;
+    const uint8_t *index; // of a relu and a max pooling of 2x2: grad_dst, grad_dst2 and index are a quarter as large
+    int width;            // of the map, with index
 } ls_kernel_norm_grad;
+
+typedef struct { // what a max pooling of 2x2 behind batch norm and relu writes: a quarter of the span
+    float *dst;
+    uint8_t *index; // or NULL
+    int width;      // of the map
+} ls_kernel_norm_pool;
 
 typedef struct {
     int h, w, p, q, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
@@ -34,12 +43,22 @@ typedef struct {
 } ls_kernel_pool;
 
 // Channels from one or two neighbouring blocks of a tensor into one block of another: p x q pixels; rows and steps are in
-// pixels. Lane i is lane shift + i of both source blocks side by side; lanes first..end-1 are written, the others 0 or kept.
+// pixels. Lane i is lane shift + i of both source blocks side by side; lanes first..end-1 are written, or added to, the others 0
+// or kept.
 typedef struct {
     int p, q;
     size_t src_row, src_step, dst_row, dst_step;
-    int shift, first, end, keep;
+    int shift, first, end, keep, add;
 } ls_kernel_channels;
+
+// Dropout of the first `channels` channels of a block, [pixels][LS_VL]; the others become 0. Pixel i of channel c takes word
+// word + c * pixels + i of the stream of base/philox.h that key, a and b stand for.
+typedef struct {
+    uint64_t word;
+    uint32_t key[2], a, b;
+    int pixels, channels;
+    float p; // what is dropped
+} ls_kernel_dropout;
 
 // C[m][n] = (or +=) sum_k A[m][k] * B[k][n], for one piece of C. A(m,k) is at a + m*a_m + k*a_k, B(k,n) at b + k*b_k + n*b_n,
 // where b_k or b_n is 1; columns of B from `columns` on are zero and not read.
@@ -56,16 +75,21 @@ typedef struct {
 } ls_kernel_gemm;
 
 // Direct convolution of one sample: dst block = bias + sum over source blocks. src is a padded copy
-// [block][height][width][depth], depth channels to a pixel; weights [source block][r][s][depth][LS_VL].
+// [block][height][width][depth], depth channels to a pixel; a tap's weights are [depth][LS_VL].
 typedef struct {
     const float *src;
     const float *weight;
     const float *bias; // or NULL
     float *dst;
     int blocks, depth, height, width; // of the padded source
-    int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation;
-    int pair;                     // two dst blocks at once, the second so many floats behind the first:
-    size_t weight_next, dst_next; // (its bias follows directly)
+    int top, filled;                  // rows before the first that is not padding, and how many are not
+    int last;                         // channels of the last block; behind them are zeros
+    int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+    size_t weight_block, weight_row, weight_tap; // floats from one source block, row of taps, tap to the next
+    size_t dst_row, dst_step;                    // and from an output pixel to the one below, to the one beside it
+    int half;                                    // the last dst block has no more than LS_VL / 2 channels
+    int pair;                                    // two dst blocks at once, the second so many floats behind the first:
+    size_t weight_next, dst_next;                // (its bias follows directly)
 } ls_kernel_conv;
 
 // Weight gradient of one sample, one source block, one destination block: grad_weight[r][s][depth][LS_VL] += ...
@@ -74,6 +98,8 @@ typedef struct {
     const float *grad_dst; // [p][q][LS_VL]
     float *grad_weight;
     int depth, width;
+    int channels; // of depth; behind them are zeros
+    int half;     // grad_dst has no more than LS_VL / 2 channels
     int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation;
 } ls_kernel_conv_grad;
 
@@ -119,12 +145,15 @@ typedef struct {
     // elementwise.c: the element-wise operators
 #define ELEMENTWISE(NAME, name, text, output, flops) ls_kernel_elementwise *name;
 #include "device/ops.def"
+    void (*dropout)(const ls_kernel_dropout *dropout, const float *src, float *dst); // dropout.c; dst may be src
     // norm.c: sums is double[2][width]: of x, and of x^2 (exact to double); of g, and of g * (x - mean)
     void (*norm_stats)(const ls_kernel_span *span, const float *src, double *sums);
     void (*norm_apply)(const ls_kernel_span *span, const float *src, const float *residual, ls_activation activation,
         const float *constants,
         float *dst); // constants: mean, factor, offset, each [width]
-    // constants: mean, factor and offset of the forward pass, the latter two for gelu only; for apply then level, slope
+    void (*norm_apply_pool)(const ls_kernel_span *span, const float *src, const float *residual, const float *constants,
+        const ls_kernel_norm_pool *pool);
+    // constants: mean, factor and offset of the forward pass, the latter two unless dst says it all; for apply then level, slope
     void (*norm_grad_sums)(
         const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants, double *sums);
     void (*norm_grad_apply)(const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants);
@@ -250,8 +279,10 @@ static inline void store_fence(void) {
 
 // But for the kernels of ops.def.
 #define LS_KERNEL_LIST(X) \
+    X(dropout) \
     X(norm_stats) \
     X(norm_apply) \
+    X(norm_apply_pool) \
     X(norm_grad_sums) \
     X(norm_grad_apply) \
     X(group_norm_grad) \

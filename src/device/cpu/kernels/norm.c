@@ -98,6 +98,51 @@ void LS_KERNEL(norm_apply)(const ls_kernel_span *span, const float *src, const f
         apply(span, src, residual, LS_ACTIVATION_NONE, constants, dst);
 }
 
+// As pool.c has windows of 2x2; a window's row is two pixels.
+static inline __attribute__((always_inline)) vf relu_at(
+    const float *x, const float *residual, size_t i, vf mean, vf factor, vf offset) {
+    vf y = (load(x + i) - mean) * factor + offset;
+    if (residual) y += load(residual + i);
+    return positive(y);
+}
+
+static inline __attribute__((always_inline)) void apply_pool(const ls_kernel_span *span, const float *src,
+    const float *residual, const float *constants, const ls_kernel_norm_pool *pool) {
+    const vf mean = load(constants), factor = load(constants + LS_VL), offset = load(constants + 2 * LS_VL);
+    const size_t row = (size_t)pool->width * LS_VL;
+    for (int n = 0; n < span->samples; n++) {
+        const float *x = src + (size_t)n * span->stride, *r = residual ? residual + (size_t)n * span->stride : NULL;
+        float *dst = pool->dst + (size_t)n * span->stride / 4;
+        uint8_t *index = pool->index ? pool->index + (size_t)n * span->stride / 4 : NULL;
+        for (int p = 0; p < span->pixels / pool->width / 2; p++) {
+            for (int q = 0; q < pool->width / 2; q++, dst += LS_VL) {
+                const size_t i = (size_t)(2 * p) * row + (size_t)(2 * q) * LS_VL;
+                const vf a = relu_at(x, r, i, mean, factor, offset), b = relu_at(x, r, i + LS_VL, mean, factor, offset),
+                         c = relu_at(x, r, i + row, mean, factor, offset),
+                         d = relu_at(x, r, i + row + LS_VL, mean, factor, offset);
+                const vi right = b > a, lower_right = d > c;
+                const vf upper = pick(right, b, a), lower = pick(lower_right, d, c);
+                const vi below = lower > upper;
+                const vf best = pick(below, lower, upper);
+                store(dst, best);
+                if (!index) continue;
+                const vi winner = (vi)pick(below, (vf)(2 - lower_right), (vf)(-right));
+                const vi closed = best <= (vf){ 0 };
+                *(vbu *)index = __builtin_convertvector((winner | closed) & 255, vb);
+                index += LS_VL;
+            }
+        }
+    }
+}
+
+void LS_KERNEL(norm_apply_pool)(const ls_kernel_span *span, const float *src, const float *residual,
+    const float *constants, const ls_kernel_norm_pool *pool) {
+    if (residual)
+        apply_pool(span, src, residual, constants, pool);
+    else
+        apply_pool(span, src, NULL, constants, pool);
+}
+
 // One plane of the backward pass.
 typedef struct {
     const float *x, *y, *g1, *g2; // y, g2: or NULL
@@ -107,9 +152,9 @@ typedef struct {
 static inline __attribute__((always_inline)) plane plane_of(
     const ls_kernel_norm_grad *grad, size_t at, const ls_activation activation, const float *constants) {
     plane p = { .x = grad->src + at, .g1 = grad->grad_dst + at, .mean = load(constants) };
-    if (activation == LS_ACTIVATION_RELU) p.y = grad->dst + at;
+    if (grad->dst) p.y = grad->dst + at;
     if (grad->grad_dst2) p.g2 = grad->grad_dst2 + at;
-    if (activation != LS_ACTIVATION_GELU) return p;
+    if (activation == LS_ACTIVATION_NONE) return p;
     p.factor = load(constants + LS_VL);
     p.offset = load(constants + 2 * LS_VL);
     return p;
@@ -121,8 +166,10 @@ static inline __attribute__((always_inline)) vf incoming(const plane *p, const l
     vf g = load(p->g1 + i * LS_VL);
     *x = load(p->x + i * LS_VL) - p->mean;
     if (p->g2) g += load(p->g2 + i * LS_VL);
-    if (activation == LS_ACTIVATION_RELU) g = (vf)((vi)(load(p->y + i * LS_VL) > (vf){ 0 }) & (vi)g);
-    if (activation == LS_ACTIVATION_GELU) g *= gelu_slope(*x * p->factor + p->offset);
+    if (activation == LS_ACTIVATION_NONE) return g;
+    const vf y = p->y ? load(p->y + i * LS_VL) : *x * p->factor + p->offset; // the latter: the forward pass's very bits
+    if (activation == LS_ACTIVATION_RELU) g = (vf)((vi)(y > (vf){ 0 }) & (vi)g);
+    if (activation == LS_ACTIVATION_GELU) g *= gelu_slope(y);
     return g;
 }
 
@@ -157,14 +204,87 @@ static inline __attribute__((always_inline)) void grad_sums(const ls_kernel_span
     }
 }
 
+// Behind a pooling: two pixels of a window's row at a time, in the map's order.
+typedef struct {
+    const float *x, *g1, *g2; // g2: or NULL
+    const uint8_t *index;
+    vf mean;
+    int width, column, row; // of the pixels that come next
+} pooled_plane;
+
+static inline __attribute__((always_inline)) pooled_plane pooled_plane_of(
+    const ls_kernel_norm_grad *grad, size_t at, const float *constants) {
+    return (pooled_plane){ .x = grad->src + at,
+        .g1 = grad->grad_dst + at / 4,
+        .g2 = grad->grad_dst2 ? grad->grad_dst2 + at / 4 : NULL,
+        .index = grad->index + at / 4,
+        .mean = load(constants),
+        .width = grad->width };
+}
+
+typedef struct {
+    vf g[2], x[2];
+} pixel_pair;
+
+static inline __attribute__((always_inline)) pixel_pair incoming_pooled(pooled_plane *p) {
+    const size_t window = (size_t)(p->row / 2 * (p->width / 2) + p->column / 2) * LS_VL;
+    const float *x = p->x + (size_t)(p->row * p->width + p->column) * LS_VL;
+    const vi winner = __builtin_convertvector((vb) * (const vbu *)(p->index + window), vi);
+    vf g = load(p->g1 + window);
+    if (p->g2) g += load(p->g2 + window);
+    const int first = p->row % 2 * 2;
+    p->column += 2;
+    if (p->column == p->width) p->column = 0, p->row++;
+    return (pixel_pair){ .g = { (vf)((winner == first) & (vi)g), (vf)((winner == first + 1) & (vi)g) },
+        .x = { load(x) - p->mean, load(x + LS_VL) - p->mean } };
+}
+
+static void grad_sums_pooled(
+    const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants, double *sums) {
+    vd sum = { 0 }, dot = { 0 };
+    for (int n = 0; n < span->samples; n++) {
+        pooled_plane p = pooled_plane_of(grad, (size_t)n * span->stride, constants);
+        for (int i = 0; i < span->pixels; i += LS_SEGMENT) {
+            int end = span->pixels - i < LS_SEGMENT ? span->pixels : i + LS_SEGMENT;
+            vf s0 = { 0 }, s1 = { 0 }, d0 = { 0 }, d1 = { 0 };
+            for (int j = i; j < end; j += 2) {
+                const pixel_pair two = incoming_pooled(&p);
+                s0 += two.g[0];
+                s1 += two.g[1];
+                d0 += two.g[0] * two.x[0];
+                d1 += two.g[1] * two.x[1];
+            }
+            sum += widen(s0 + s1);
+            dot += widen(d0 + d1);
+        }
+    }
+    for (int c = 0; c < LS_VL; c++) {
+        sums[c] = sum[c];
+        sums[LS_VL + c] = dot[c];
+    }
+}
+
 void LS_KERNEL(norm_grad_sums)(
     const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants, double *sums) {
-    if (grad->activation == LS_ACTIVATION_GELU)
+    if (grad->index)
+        grad_sums_pooled(span, grad, constants, sums);
+    else if (grad->activation == LS_ACTIVATION_GELU)
         grad_sums(span, grad, LS_ACTIVATION_GELU, constants, sums);
     else if (grad->activation == LS_ACTIVATION_RELU)
         grad_sums(span, grad, LS_ACTIVATION_RELU, constants, sums);
     else
         grad_sums(span, grad, LS_ACTIVATION_NONE, constants, sums);
+}
+
+static inline __attribute__((always_inline)) void write_grads(
+    const ls_kernel_span *span, float *grad_src, float *grad_residual, vf to, vf g) {
+    if (span->stream) {
+        if (grad_residual) store_around(grad_residual, g);
+        store_around(grad_src, to);
+    } else {
+        if (grad_residual) store(grad_residual, g);
+        store(grad_src, to);
+    }
 }
 
 // grad_src = (g - level - (x - mean) * slope) * factor
@@ -177,12 +297,23 @@ static inline __attribute__((always_inline)) void grad_apply(const ls_kernel_spa
         float *gs = grad->grad_src + at, *gr = grad->grad_residual ? grad->grad_residual + at : NULL;
         for (int i = 0; i < span->pixels; i++) {
             vf x, g = incoming(&p, activation, i, &x), to = (g - level - x * slope) * factor;
-            if (span->stream) {
-                if (gr) store_around(gr + i * LS_VL, g);
-                store_around(gs + i * LS_VL, to);
-            } else {
-                if (gr) store(gr + i * LS_VL, g);
-                store(gs + i * LS_VL, to);
+            write_grads(span, gs + i * LS_VL, gr ? gr + i * LS_VL : NULL, to, g);
+        }
+    }
+    if (span->stream) store_fence();
+}
+
+static void grad_apply_pooled(const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants) {
+    vf factor = load(constants + LS_VL), level = load(constants + 3 * LS_VL), slope = load(constants + 4 * LS_VL);
+    for (int n = 0; n < span->samples; n++) {
+        size_t at = (size_t)n * span->stride;
+        pooled_plane p = pooled_plane_of(grad, at, constants);
+        float *gs = grad->grad_src + at, *gr = grad->grad_residual ? grad->grad_residual + at : NULL;
+        for (int i = 0; i < span->pixels; i += 2) {
+            const pixel_pair two = incoming_pooled(&p);
+            for (int k = 0; k < 2; k++, gs += LS_VL) {
+                write_grads(span, gs, gr, (two.g[k] - level - two.x[k] * slope) * factor, two.g[k]);
+                if (gr) gr += LS_VL;
             }
         }
     }
@@ -190,7 +321,9 @@ static inline __attribute__((always_inline)) void grad_apply(const ls_kernel_spa
 }
 
 void LS_KERNEL(norm_grad_apply)(const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants) {
-    if (grad->activation == LS_ACTIVATION_GELU)
+    if (grad->index)
+        grad_apply_pooled(span, grad, constants);
+    else if (grad->activation == LS_ACTIVATION_GELU)
         grad_apply(span, grad, LS_ACTIVATION_GELU, constants);
     else if (grad->activation == LS_ACTIVATION_RELU)
         grad_apply(span, grad, LS_ACTIVATION_RELU, constants);

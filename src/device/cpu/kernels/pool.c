@@ -31,21 +31,33 @@ static int none(const ls_kernel_pool *pool) {
     return pool->wide_index ? 65535 : 255;
 }
 
-static void max_general(const ls_kernel_pool *pool, const float *src, float *dst, void *index, size_t index_at) {
+// The first of the largest of a window's rows r0..r1 and columns s0..s1, and its number.
+static inline __attribute__((always_inline)) vf max_of(
+    const float *x, int width, int kernel_w, int r0, int r1, int s0, int s1, vi *winner) {
+    vf best = load(x + ((ptrdiff_t)r0 * width + s0) * LS_VL);
+    *winner = r0 * kernel_w + s0 - (vi){ 0 };
+    for (int r = r0; r < r1; r++) {
+        for (int s = s0; s < s1; s++) {
+            const vf v = load(x + ((ptrdiff_t)r * width + s) * LS_VL);
+            const vi better = v > best;
+            best = pick(better, v, best);
+            *winner = (better & (r * kernel_w + s)) | (~better & *winner);
+        }
+    }
+    return best;
+}
+
+// kernel_h, kernel_w: the pool's, or constants, with which windows inside of the map are without loops.
+static inline __attribute__((always_inline)) void max_windows(const ls_kernel_pool *pool, int kernel_h, int kernel_w,
+    const float *src, float *dst, void *index, size_t index_at) {
     for (int p = 0; p < pool->p; p++) {
         for (int q = 0; q < pool->q; q++) {
-            window w = window_at(pool, p, q);
+            const window w = window_at(pool, p, q);
             const float *x = src + ((ptrdiff_t)w.y * pool->w + w.x) * LS_VL;
-            vf best = load(x + ((ptrdiff_t)w.r0 * pool->w + w.s0) * LS_VL);
-            vi winner = w.r0 * pool->kernel_w + w.s0 - (vi){ 0 };
-            for (int r = w.r0; r < w.r1; r++) {
-                for (int s = w.s0; s < w.s1; s++) {
-                    vf v = load(x + ((ptrdiff_t)r * pool->w + s) * LS_VL);
-                    vi better = v > best;
-                    best = pick(better, v, best);
-                    winner = (better & (r * pool->kernel_w + s)) | (~better & winner);
-                }
-            }
+            const int inside = w.r0 + w.s0 == 0 && w.r1 == kernel_h && w.s1 == kernel_w;
+            vi winner;
+            vf best = inside ? max_of(x, pool->w, kernel_w, 0, kernel_h, 0, kernel_w, &winner)
+                             : max_of(x, pool->w, kernel_w, w.r0, w.r1, w.s0, w.s1, &winner);
             if (pool->relu) {
                 vi open = ~(vi)(best <= (vf){ 0 });
                 best = (vf)(open & (vi)best);
@@ -56,6 +68,13 @@ static void max_general(const ls_kernel_pool *pool, const float *src, float *dst
             if (index) put_index(pool, index, index_at + at, winner);
         }
     }
+}
+
+static void max_general(const ls_kernel_pool *pool, const float *src, float *dst, void *index, size_t index_at) {
+    if (pool->kernel_h == 3 && pool->kernel_w == 3)
+        max_windows(pool, 3, 3, src, dst, index, index_at);
+    else
+        max_windows(pool, pool->kernel_h, pool->kernel_w, src, dst, index, index_at);
 }
 
 // 2x2 windows side by side, as most networks have them.
@@ -103,22 +122,37 @@ static void clear(float *x, size_t floats) {
     for (size_t i = 0; i < floats; i += LS_VL) store(x + i, (vf){ 0 });
 }
 
+// The windows, along one direction, that a row or column of the map lies in: first..end-1.
+typedef struct {
+    int first, end;
+} reach;
+
+// From the pixel before to this one; {0} is before the first.
+static inline reach reach_next(reach of, int pixel, int kernel, int stride, int pad, int windows) {
+    while (of.end < windows && of.end * stride - pad <= pixel) of.end++;
+    while (of.first < of.end && of.first * stride - pad + kernel <= pixel) of.first++;
+    return of;
+}
+
+// Each pixel adds up what the windows around it give it, in their order, and is written once.
 static void max_grad_general(
     const ls_kernel_pool *pool, const float *grad_dst, const void *index, size_t index_at, float *grad_src) {
-    for (int p = 0; p < pool->p; p++) {
-        for (int q = 0; q < pool->q; q++) {
-            window w = window_at(pool, p, q);
-            float *x = grad_src + ((ptrdiff_t)w.y * pool->w + w.x) * LS_VL;
-            size_t at = ((size_t)p * (size_t)pool->q + (size_t)q) * LS_VL;
-            vf g = load(grad_dst + at);
-            vi winner = get_index(pool, index, index_at + at);
-            for (int r = w.r0; r < w.r1; r++) {
-                for (int s = w.s0; s < w.s1; s++) {
-                    float *to = x + ((ptrdiff_t)r * pool->w + s) * LS_VL;
-                    vi won = winner == (r * pool->kernel_w + s);
-                    store(to, load(to) + (vf)(won & (vi)g));
+    reach rows = { 0 };
+    for (int y = 0; y < pool->h; y++) {
+        rows = reach_next(rows, y, pool->kernel_h, pool->stride_h, pool->pad_h, pool->p);
+        reach columns = { 0 };
+        for (int x = 0; x < pool->w; x++, grad_src += LS_VL) {
+            columns = reach_next(columns, x, pool->kernel_w, pool->stride_w, pool->pad_w, pool->q);
+            vf sum = { 0 };
+            for (int p = rows.first; p < rows.end; p++) {
+                const int row = (y - p * pool->stride_h + pool->pad_h) * pool->kernel_w + x + pool->pad_w;
+                for (int q = columns.first; q < columns.end; q++) {
+                    const size_t at = ((size_t)p * (size_t)pool->q + (size_t)q) * LS_VL;
+                    const vi won = get_index(pool, index, index_at + at) == row - q * pool->stride_w;
+                    sum += (vf)(won & (vi)load(grad_dst + at));
                 }
             }
+            store(grad_src, sum);
         }
     }
 }
@@ -155,12 +189,10 @@ void LS_KERNEL(pool_max_backward)(
     const ls_kernel_pool *pool, int planes, const float *grad_dst, const void *index, float *grad_src) {
     size_t in = (size_t)pool->h * (size_t)pool->w * LS_VL, out = (size_t)pool->p * (size_t)pool->q * LS_VL;
     for (size_t i = 0; i < (size_t)planes; i++) {
-        if (side_by_side(pool)) {
+        if (side_by_side(pool))
             max_grad_two(pool, grad_dst + i * out, (const uint8_t *)index + i * out, grad_src + i * in);
-        } else {
-            clear(grad_src + i * in, in);
+        else
             max_grad_general(pool, grad_dst + i * out, index, i * out, grad_src + i * in);
-        }
     }
     if (pool->stream) store_fence();
 }

@@ -1,26 +1,32 @@
 // winograd.c (kernels) - the transforms of Winograd convolution, B channels at a time,
 // no shuffles but in the backward filter.
 //
-// Points 0, +-5/8, +-3/2, infinity for 6 positions a side; 0, +-1, +-7/4, 3/8, infinity for 7; 0, +-3/2, 1/2, infinity
-// for 5; 0, +-1, infinity for 4. For a pair +-p the even and odd powers are summed apart, so that a pair costs little more than a point.
-// Each 2-D transform is one pass over columns and one over rows.
+// An even number of positions has the points 0, infinity and the pairs +-p of the table below; 7 have 0, +-1, +-7/4, 3/8, infinity, and 5
+// have 0, +-3/2, 1/2, infinity; one position is the value itself. For a pair +-p the even and odd powers are summed apart, so that
+// a pair costs little more than a point. Each 2-D transform is one pass over columns and one over rows.
 #include "device/cpu/kernels/winograd.h"
 #include "device/cpu/kernels/kernels.h"
 #include "device/cpu/kernels/winograd_gemm.h"
 #include <stdint.h>
 #include <string.h>
 
-enum { SIDE_MAX = 7 };
+enum {
+    SIDE_MAX = 10,
+    POSITIONS_MAX = 49,                                        // of both directions
+    REACH_MAX = (SIDE_MAX - 1) * LS_WINOGRAD_DILATION_MAX + 1, // pixels that a tile spans
+};
 
-// Points a and b, their squares, and the denominators of the filter transform:
-// products of the differences to the other points.
-#define PA 0.625f
-#define PB 1.5f
-#define AA (PA * PA)
-#define BB (PB * PB)
-#define NA (1 / (2 * AA * (AA - BB)))
-#define NB (1 / (2 * BB * (BB - AA)))
+// The pairs of an even number of positions, from 1 on, by position: the least errors of 10 values' combinations. (4 by 3 taps has
+// an error of 3.5e-7 in one direction, 4 by 5 7e-7, 4 by 7 1.8e-6.)
+static const float points[SIDE_MAX + 1][SIDE_MAX / 2] = {
+    [4] = { 0, 1 },
+    [6] = { 0, 0.625f, 1.5f },
+    [8] = { 0, 0.5f, 1, 2 },
+    [10] = { 0, 0.375f, 0.75f, 1.25f, 2 },
+};
 // Of 5 positions: the pair +-PB, and PC by itself.
+#define PB 1.5f
+#define BB (PB * PB)
 #define PC 0.5f
 #define CC (PC * PC)
 // Of 7 positions: the pairs +-1 and +-PE, and PF by itself.
@@ -36,34 +42,56 @@ INLINE float power(float base, int exponent) {
 }
 
 // --- lines of up to SIDE_MAX vectors -------------------------------------------------------------
-// Members, not an array: they stay in registers. `count` is always a constant.
+// Members, not an array: they stay in registers. `count` and `i` are always constants.
 
 typedef struct {
-    vf x0, x1, x2, x3, x4, x5, x6;
+    vf x0, x1, x2, x3, x4, x5, x6, x7, x8, x9;
 } line;
+#define EACH_MEMBER(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
+#define EACH_OUT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) // no direction has more of them
 
-INLINE line read_line(int count, const float *x, size_t stride) {
-    const vf none = { 0 };
-    return (line){ load(x), load(x + stride), count > 2 ? load(x + 2 * stride) : none,
-        count > 3 ? load(x + 3 * stride) : none, count > 4 ? load(x + 4 * stride) : none,
-        count > 5 ? load(x + 5 * stride) : none, count > 6 ? load(x + 6 * stride) : none };
+INLINE vf at(line l, int i) {
+    vf member = { 0 };
+#define MEMBER(j) \
+    if (i == j) member = l.x##j;
+    EACH_MEMBER(MEMBER)
+#undef MEMBER
+    return member;
 }
 
-INLINE line read_column(int count, const float *const *rows, size_t at) {
-    const vf none = { 0 };
-    return (line){ load(rows[0] + at), load(rows[1] + at), count > 2 ? load(rows[2] + at) : none,
-        count > 3 ? load(rows[3] + at) : none, count > 4 ? load(rows[4] + at) : none,
-        count > 5 ? load(rows[5] + at) : none, count > 6 ? load(rows[6] + at) : none };
+INLINE line read_line(int count, const float *x, size_t stride) {
+    line l = { .x0 = { 0 } };
+#define MEMBER(j) \
+    if (j < count) l.x##j = load(x + j * stride);
+    EACH_MEMBER(MEMBER)
+#undef MEMBER
+    return l;
+}
+
+INLINE line read_column(int count, const float *const *rows, size_t at_column) {
+    line l = { .x0 = { 0 } };
+#define MEMBER(j) \
+    if (j < count) l.x##j = load(rows[j] + at_column);
+    EACH_MEMBER(MEMBER)
+#undef MEMBER
+    return l;
+}
+
+// Columns [begin,end) of a row; the others are zero.
+INLINE line read_row(int count, const float *row, size_t column, int begin, int end) {
+    line l = { .x0 = { 0 } };
+#define MEMBER(j) \
+    if (j < count && j >= begin && j < end) l.x##j = load(row + (size_t)(j - begin) * column);
+    EACH_MEMBER(MEMBER)
+#undef MEMBER
+    return l;
 }
 
 INLINE void write_line(int count, line l, float *y, size_t stride) {
-    store(y, l.x0);
-    store(y + stride, l.x1);
-    if (count > 2) store(y + 2 * stride, l.x2);
-    if (count > 3) store(y + 3 * stride, l.x3);
-    if (count > 4) store(y + 4 * stride, l.x4);
-    if (count > 5) store(y + 5 * stride, l.x5);
-    if (count > 6) store(y + 6 * stride, l.x6);
+#define MEMBER(j) \
+    if (j < count) store(y + j * stride, l.x##j);
+    EACH_MEMBER(MEMBER)
+#undef MEMBER
 }
 
 INLINE void write_pixel(int stream, float *to, vf v) {
@@ -73,23 +101,16 @@ INLINE void write_pixel(int stream, float *to, vf v) {
         store(to, v);
 }
 
-INLINE void write_column(int count, int stream, line l, float *const *rows, size_t at) {
-    write_pixel(stream, rows[0] + at, l.x0);
-    write_pixel(stream, rows[1] + at, l.x1);
-    if (count > 2) write_pixel(stream, rows[2] + at, l.x2);
-    if (count > 3) write_pixel(stream, rows[3] + at, l.x3);
-    if (count > 4) write_pixel(stream, rows[4] + at, l.x4);
-}
-
-INLINE void add_line(int count, line l, float *y, size_t stride) {
-    line old = read_line(count, y, stride);
-    l.x0 += old.x0, l.x1 += old.x1, l.x2 += old.x2, l.x3 += old.x3, l.x4 += old.x4;
-    write_line(count, l, y, stride);
+INLINE void write_column(int count, int stream, line l, vf add, float *const *rows, size_t at_column) {
+#define MEMBER(j) \
+    if (j < count) write_pixel(stream, rows[j] + at_column, l.x##j + add);
+    EACH_OUT(MEMBER)
+#undef MEMBER
 }
 
 // --- one-dimensional transforms; `side`, `taps`, `outs` and `pair` are constants -----------------
 
-// Two positions of a line: those of a pair of points +-p, or, as pair 0, of the points 0 and infinity. Of 5 and of 7 positions
+// Two positions of a line: those of a pair of points +-p, or, as pair 0, of the points 0 and infinity. Of an odd number of positions
 // the last pair is one point: `plus`.
 typedef struct {
     vf plus, minus;
@@ -97,6 +118,29 @@ typedef struct {
 
 INLINE two even_odd(vf even, vf odd) {
     return (two){ even + odd, even - odd };
+}
+
+INLINE float square(int side, int pair) {
+    return points[side][pair] * points[side][pair];
+}
+
+// The square of pair q, or 0 where there is none or it is left out.
+INLINE float other_square(int side, int without, int q) {
+    return q == without || q >= side / 2 ? 0 : square(side, q);
+}
+
+// The polynomial with all pairs but `without` (0: with all) as zeros, its coefficients times every other value of a line from
+// `first` on.
+INLINE vf with_zeros(int side, int without, int first, line l) {
+    const int degree = side / 2 - 1 - (without > 0), top = first + 2 * degree;
+    const float a = other_square(side, without, 1), b = other_square(side, without, 2);
+    const float c = other_square(side, without, 3), d = other_square(side, without, 4);
+    vf sum = at(l, top);
+    if (degree > 0) sum -= (a + b + c + d) * at(l, top - 2);
+    if (degree > 1) sum += (a * b + (a + b) * (c + d) + c * d) * at(l, top - 4);
+    if (degree > 2) sum -= (a * b * (c + d) + (a + b) * c * d) * at(l, top - 6);
+    if (degree > 3) sum += (a * b * c * d) * at(l, top - 8);
+    return sum;
 }
 
 // 7 positions: s is the line times x - PF, w and u are s times x*x - EE and x*x - 1.
@@ -111,16 +155,15 @@ INLINE two data_pair_7(int pair, line l) {
 
 // B^T: `side` values -> as many positions.
 INLINE two data_pair(int side, int pair, line l) {
-    if (side == 4) return pair == 0 ? (two){ l.x2 - l.x0, l.x3 - l.x1 } : even_odd(l.x2, l.x1);
+    if (side == 1) return (two){ l.x0, l.x0 };
     if (side == 5) {
         const vf a = l.x2 - PC * l.x1, b = l.x3 - PC * l.x2; // times x - PC
         if (pair == 0) return (two){ b - BB * (l.x1 - PC * l.x0), l.x4 - PC * l.x3 - BB * a };
         return pair == 1 ? even_odd(b, PB * a) : (two){ l.x3 - BB * l.x1, l.x3 };
     }
     if (side == 7) return data_pair_7(pair, l);
-    if (pair == 0) return (two){ l.x4 - (AA + BB) * l.x2 + AA * BB * l.x0, l.x5 - (AA + BB) * l.x3 + AA * BB * l.x1 };
-    return pair == 1 ? even_odd(l.x4 - BB * l.x2, PA * (l.x3 - BB * l.x1))
-                     : even_odd(l.x4 - AA * l.x2, PB * (l.x3 - AA * l.x1));
+    if (pair == 0) return (two){ with_zeros(side, 0, 0, l), with_zeros(side, 0, 1, l) };
+    return even_odd(with_zeros(side, pair, 2, l), points[side][pair] * with_zeros(side, pair, 1, l));
 }
 
 // The even and the odd part of G's rows for a pair of points +-p, scaled by n.
@@ -128,12 +171,14 @@ INLINE vf taps_even(int taps, float p, float n, line l) {
     vf sum = n * l.x0;
     if (taps > 2) sum += (n * power(p, 2)) * l.x2;
     if (taps > 4) sum += (n * power(p, 4)) * l.x4;
+    if (taps > 6) sum += (n * power(p, 6)) * l.x6;
     return sum;
 }
 
 INLINE vf taps_odd(int taps, float p, float n, line l) {
     vf sum = (n * p) * l.x1;
     if (taps > 3) sum += (n * power(p, 3)) * l.x3;
+    if (taps > 5) sum += (n * power(p, 5)) * l.x5;
     return sum;
 }
 
@@ -143,8 +188,8 @@ INLINE two taps_beside(int taps, float p, float f, float n, line l) {
     return (two){ (1 / (p - f)) * (even + odd), (-1 / (p + f)) * (even - odd) };
 }
 
-INLINE two taps_pair_7(int taps, int pair, vf last, line l) {
-    if (pair == 0) return (two){ (-1 / (EE * PF)) * l.x0, last };
+INLINE two taps_pair_7(int taps, int pair, line l) {
+    if (pair == 0) return (two){ (-1 / (EE * PF)) * l.x0, at(l, taps - 1) };
     if (pair == 1) return taps_beside(taps, 1, PF, 1 / (2 * (1 - EE)), l);
     if (pair == 2) return taps_beside(taps, PE, PF, 1 / (2 * EE * (EE - 1)), l);
     const float n = 1 / (PF * (FF - 1) * (FF - EE));
@@ -152,18 +197,30 @@ INLINE two taps_pair_7(int taps, int pair, vf last, line l) {
     return (two){ at_f, at_f };
 }
 
+// The product of a pair's differences to all other points but infinity: of its square s to the other squares, times 2 s. Pair 0 is the
+// point 0, of which s is 0.
+INLINE float difference(float s, int side, int pair, int q) {
+    return q == pair || q >= side / 2 ? 1 : s - square(side, q);
+}
+
+INLINE float differences(int side, int pair) {
+    const float s = square(side, pair);
+    return (pair == 0 ? 1 : 2 * s) * difference(s, side, pair, 1) * difference(s, side, pair, 2) *
+           difference(s, side, pair, 3) * difference(s, side, pair, 4);
+}
+
 // G: `taps` values -> `side` positions.
 INLINE two taps_pair(int side, int taps, int pair, line l) {
-    const vf last = taps == 2 ? l.x1 : taps == 3 ? l.x2 : taps == 4 ? l.x3 : l.x4;
-    if (side == 7) return taps_pair_7(taps, pair, last, l);
+    if (side == 1) return (two){ l.x0, l.x0 };
+    if (side == 7) return taps_pair_7(taps, pair, l);
     if (side == 5) {
-        if (pair == 0) return (two){ (1 / (BB * PC)) * l.x0, last };
+        if (pair == 0) return (two){ (1 / (BB * PC)) * l.x0, l.x2 };
         if (pair == 1) return taps_beside(taps, PB, PC, 1 / (2 * BB), l);
         const vf at_c = (1 / (PC * (CC - BB))) * (l.x0 + PC * l.x1 + CC * l.x2);
         return (two){ at_c, at_c };
     }
-    if (pair == 0) return (two){ side == 4 ? -l.x0 : (1 / (AA * BB)) * l.x0, last };
-    const float p = side == 4 ? 1 : pair == 1 ? PA : PB, n = side == 4 ? 0.5f : pair == 1 ? NA : NB;
+    const float p = points[side][pair], n = 1 / differences(side, pair);
+    if (pair == 0) return (two){ n * l.x0, at(l, taps - 1) };
     return even_odd(taps_even(taps, p, n, l), taps_odd(taps, p, n, l));
 }
 
@@ -186,7 +243,7 @@ INLINE int is_single(int side, int pair) {
 
 // A line's positions, at multiples of `stride`.
 INLINE void transform_line(int side, int taps, line l, float *y, size_t stride) {
-#pragma GCC unroll 4
+#pragma GCC unroll 5
     for (int pair = 0; pair < (side + 1) / 2; pair++) {
         const two to = transform_pair(side, taps, pair, l);
         store(y + (size_t)plus_at(pair) * stride, to.plus);
@@ -194,77 +251,98 @@ INLINE void transform_line(int side, int taps, line l, float *y, size_t stride) 
     }
 }
 
-// One row of A^T without the points 0 and infinity: sums of even or odd pairs, weighted by the points' powers.
-INLINE vf outs_row(int side, int exponent, vf a, vf b, vf begin) {
-    if (side == 4) return begin + a;
-    return begin + power(PA, exponent) * a + power(PB, exponent) * b;
+// One row of A^T: sums of the even or odd parts of pairs, weighted by the points' powers; 0 adds to the first, infinity to the last.
+INLINE vf outs_row(int side, int outs, int row, line l) {
+    vf sum = { 0 };
+    if (row == 0) sum = l.x0;
+    if (row == outs - 1) sum = at(l, side - 1);
+#define PAIR(p) \
+    if (p < side / 2) { \
+        const vf plus = at(l, 2 * p - 1), minus = at(l, 2 * p); \
+        sum += power(points[side][p], row) * (row % 2 ? plus - minus : plus + minus); \
+    }
+    PAIR(1)
+    PAIR(2)
+    PAIR(3)
+    PAIR(4)
+#undef PAIR
+    return sum;
 }
 
 // A^T: `side` positions -> `outs` values.
 INLINE line outs_1d(int side, int outs, line l) {
-    const vf none = { 0 }, last = side == 4 ? l.x3 : side == 6 ? l.x5 : l.x6;
+    if (side == 1) return l;
     if (side == 5) {
         const vf even = l.x1 + l.x2, odd = l.x1 - l.x2;
         return (line){ .x0 = l.x0 + even + l.x3, .x1 = PB * odd + PC * l.x3, .x2 = BB * even + CC * l.x3 + l.x4 };
     }
     if (side == 7) {
+        const vf none = { 0 };
         const vf even = l.x1 + l.x2, odd = l.x1 - l.x2, even_e = l.x3 + l.x4, odd_e = l.x3 - l.x4;
         return (line){ .x0 = l.x0 + even + even_e + l.x5,
             .x1 = odd + PE * odd_e + PF * l.x5,
-            .x2 = even + EE * even_e + FF * l.x5 + (outs == 3 ? last : none),
+            .x2 = even + EE * even_e + FF * l.x5 + (outs == 3 ? l.x6 : none),
             .x3 = odd + PE * EE * odd_e + PF * FF * l.x5,
-            .x4 = even + EE * EE * even_e + FF * FF * l.x5 + (outs == 5 ? last : none) };
+            .x4 = even + EE * EE * even_e + FF * FF * l.x5 + (outs == 5 ? l.x6 : none) };
     }
-    const vf even_a = l.x1 + l.x2, odd_a = l.x1 - l.x2, even_b = l.x3 + l.x4, odd_b = l.x3 - l.x4;
-    return (line){ .x0 = outs_row(side, 0, even_a, even_b, l.x0),
-        .x1 = outs_row(side, 1, odd_a, odd_b, outs == 2 ? last : none),
-        .x2 = outs_row(side, 2, even_a, even_b, outs == 3 ? last : none),
-        .x3 = outs_row(side, 3, odd_a, odd_b, outs == 4 ? last : none),
-        .x4 = outs_row(side, 4, even_a, even_b, outs == 5 ? last : none) };
+#define ROW(j) .x##j = outs_row(side, outs, j, l),
+    return (line){ EACH_OUT(ROW) };
+#undef ROW
 }
 
 // --- two-dimensional transforms ------------------------------------------------------------------
 
-// A tile or filter (taps > 0) -> its positions, pos_stride apart. rows[i] is row i from column `begin` on, columns are
+// A tile or filter (taps_y, taps_x > 0) -> its positions, pos_stride apart. rows[i] is row i from column `begin` on, columns are
 // `column` floats apart; those outside of [begin,end) are zero.
 #if LS_VL == 16
-#define EACH_COLUMN(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6)
 // The two rows that a pair makes of the columns stay in registers; the columns are read once for each pair. On AVX2,
 // which has half the registers, this costs up to a quarter more.
-INLINE void transform_2d(
-    int side, int taps, const float *const *rows, size_t column, int begin, int end, float *v, size_t pos_stride) {
-    const int size = taps > 0 ? taps : side;
-#pragma GCC unroll 4
-    for (int pair = 0; pair < (side + 1) / 2; pair++) {
+INLINE void transform_rows_and_columns(int side_y, int side_x, int taps_y, int taps_x, const float *const *rows,
+    size_t column, int begin, int end, float *v, size_t pos_stride) {
+    const int size_y = taps_y > 0 ? taps_y : side_y, size_x = taps_x > 0 ? taps_x : side_x;
+#pragma GCC unroll 5
+    for (int pair = 0; pair < (side_y + 1) / 2; pair++) {
         line plus = { .x0 = { 0 } }, minus = { .x0 = { 0 } };
 #define COLUMN(j) \
-    if (j < size && j >= begin && j < end) { \
-        const two to = transform_pair(side, taps, pair, read_column(size, rows, (size_t)(j - begin) * column)); \
+    if (j < size_x && j >= begin && j < end) { \
+        const two to = transform_pair(side_y, taps_y, pair, read_column(size_y, rows, (size_t)(j - begin) * column)); \
         plus.x##j = to.plus, minus.x##j = to.minus; \
     }
-        EACH_COLUMN(COLUMN)
+        EACH_MEMBER(COLUMN)
 #undef COLUMN
-        transform_line(side, taps, plus, v + (size_t)(plus_at(pair) * side) * pos_stride, pos_stride);
-        if (!is_single(side, pair))
-            transform_line(side, taps, minus, v + (size_t)(minus_at(side, pair) * side) * pos_stride, pos_stride);
+        transform_line(side_x, taps_x, plus, v + (size_t)(plus_at(pair) * side_x) * pos_stride, pos_stride);
+        if (!is_single(side_y, pair))
+            transform_line(
+                side_x, taps_x, minus, v + (size_t)(minus_at(side_y, pair) * side_x) * pos_stride, pos_stride);
     }
 }
 #else
-INLINE void transform_2d(
-    int side, int taps, const float *const *rows, size_t column, int begin, int end, float *v, size_t pos_stride) {
-    const int size = taps > 0 ? taps : side;
-    float t[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
-    if (end - begin < size) memset(t, 0, sizeof t);
+INLINE void transform_rows_and_columns(int side_y, int side_x, int taps_y, int taps_x, const float *const *rows,
+    size_t column, int begin, int end, float *v, size_t pos_stride) {
+    const int size_y = taps_y > 0 ? taps_y : side_y, size_x = taps_x > 0 ? taps_x : side_x;
+    float t[POSITIONS_MAX * B] __attribute__((aligned(64)));
+    if (end - begin < size_x) memset(t, 0, (size_t)(side_y * size_x * B) * sizeof *t);
 #pragma GCC unroll 2
     for (int j = begin; j < end; j++)
         transform_line(
-            side, taps, read_column(size, rows, (size_t)(j - begin) * column), t + j * B, (size_t)(size * B));
+            side_y, taps_y, read_column(size_y, rows, (size_t)(j - begin) * column), t + j * B, (size_t)(size_x * B));
 #pragma GCC unroll 2
-    for (int i = 0; i < side; i++)
-        transform_line(
-            side, taps, read_line(size, t + i * size * B, B), v + (size_t)(i * side) * pos_stride, pos_stride);
+    for (int i = 0; i < side_y; i++)
+        transform_line(side_x, taps_x, read_line(size_x, t + i * size_x * B, B), v + (size_t)(i * side_x) * pos_stride,
+            pos_stride);
 }
 #endif
+
+INLINE void transform_2d(int side_y, int side_x, int taps_y, int taps_x, const float *const *rows, size_t column,
+    int begin, int end, float *v, size_t pos_stride) {
+    const int size_y = taps_y > 0 ? taps_y : side_y, size_x = taps_x > 0 ? taps_x : side_x;
+    if (side_x == 1)
+        transform_line(side_y, taps_y, read_column(size_y, rows, 0), v, pos_stride);
+    else if (side_y == 1)
+        transform_line(side_x, taps_x, read_row(size_x, rows[0], column, begin, end), v, pos_stride);
+    else
+        transform_rows_and_columns(side_y, side_x, taps_y, taps_x, rows, column, begin, end, v, pos_stride);
+}
 
 // --- tiles of feature maps -----------------------------------------------------------------------
 
@@ -293,111 +371,118 @@ static int at_most(int value, int bound) {
     return value < bound ? value : bound;
 }
 
+// Where tile `tile` of a direction begins: of d phases, those of the pixels that lie d apart, the first tiles come first.
+INLINE int origin(int tile, int step, int pad, int dilation) {
+    return (dilation == 1 ? tile * step : tile / dilation * (dilation * step) + tile % dilation) - pad;
+}
+
+// The pixels, d apart, with which a distance is covered.
+INLINE int pixels_over(int distance, int dilation) {
+    return dilation == 1 ? distance : (distance + dilation - 1) / dilation;
+}
+
 // Columns [begin,end) of a tile lie inside of the map; its first element would be at row top, column left of the plane.
 typedef struct {
     const float *plane;
     int top, left, begin, end;
 } tile_part;
 
-INLINE tile_part tile_inside(const ls_winograd_map *map, const float *data, int block, tile_at at, int size) {
-    tile_part p = { .top = at.y * map->step - map->pad, .left = at.x * map->step - map->pad };
-    p.begin = at_least(-p.left, 0), p.end = at_most(map->w - p.left, size);
+INLINE tile_part tile_inside(const ls_winograd_map *map, const float *data, int block, tile_at at, int size_x) {
+    tile_part p = { .top = origin(at.y, map->step_y, map->pad_y, map->dilation),
+        .left = origin(at.x, map->step_x, map->pad_x, map->dilation) };
+    p.begin = at_least(pixels_over(-p.left, map->dilation), 0);
+    p.end = at_most(pixels_over(map->w - p.left, map->dilation), size_x);
     p.plane = data + ((size_t)at.image * (size_t)map->image_blocks + (size_t)block) * (size_t)(map->h * map->w * B);
     return p;
 }
 
 // Prefetches what the tile below adds to this one: the hardware sees no pattern in rows as short as a tile. The address
 // may lie outside of the map; a prefetch does not mind.
-INLINE void prefetch_below(const ls_winograd_map *map, tile_part p, int size) {
-    const ptrdiff_t element = (ptrdiff_t)((p.top + size) * map->w + p.left) * B;
+INLINE void prefetch_below(const ls_winograd_map *map, tile_part p, int size_y) {
+    const ptrdiff_t element = (ptrdiff_t)((p.top + size_y * map->dilation) * map->w + p.left) * B;
+    const size_t row_bytes = (size_t)(map->dilation * map->w * B) * sizeof(float);
     uintptr_t row = (uintptr_t)p.plane + (uintptr_t)(element * (ptrdiff_t)sizeof(float));
-    for (int i = 0; i < map->step; i++, row += (size_t)(map->w * B) * sizeof(float))
-        for (uintptr_t at = row; at < row + (size_t)(map->step * B) * sizeof(float); at += 64)
+    for (int i = 0; i < map->step_y; i++, row += row_bytes)
+        for (uintptr_t at = row; at < row + (size_t)(map->step_x * map->dilation * B) * sizeof(float); at += 64)
             __builtin_prefetch((const void *)at);
 }
 
-INLINE void read_tiles(int side, int taps, const ls_winograd_map *map, const float *data, int block, int first,
-    int tiles, int padded_tiles, float *v, size_t pos_stride) {
-    static const float zeros[SIDE_MAX * B] __attribute__((aligned(64)));
-    const int size = taps > 0 ? taps : side;
+INLINE void read_tiles(int side_y, int side_x, int taps_y, int taps_x, const ls_winograd_map *map, const float *data,
+    int block, int first, int tiles, int padded_tiles, float *v, size_t pos_stride) {
+    static const float zeros[REACH_MAX * B] __attribute__((aligned(64)));
+    const int size_y = taps_y > 0 ? taps_y : side_y, size_x = taps_x > 0 ? taps_x : side_x, d = map->dilation;
     tile_at at = tile_first(map, first);
     for (int n = 0; n < tiles; n++, v += B, tile_next(map, &at)) {
-        const tile_part p = tile_inside(map, data, block, at, size);
-        prefetch_below(map, p, size);
+        const tile_part p = tile_inside(map, data, block, at, size_x);
+        prefetch_below(map, p, size_y);
         const float *rows[SIDE_MAX]; // of the tile, beginning at column p.begin
-        for (int i = 0; i < size; i++) {
-            const int y = p.top + i;
-            rows[i] = y < 0 || y >= map->h ? zeros : p.plane + (size_t)((y * map->w + p.left + p.begin) * B);
+        for (int i = 0; i < size_y; i++) {
+            const int y = p.top + i * d;
+            rows[i] = y < 0 || y >= map->h ? zeros : p.plane + (y * map->w + p.left + p.begin * d) * B;
         }
-        transform_2d(side, taps, rows, B, p.begin, p.end, v, pos_stride);
+        transform_2d(side_y, side_x, taps_y, taps_x, rows, (size_t)(d * B), p.begin, p.end, v, pos_stride);
     }
     for (int n = tiles; n < padded_tiles; n++, v += B)
-        for (int i = 0; i < side * side; i++) store(v + (size_t)i * pos_stride, (vf){ 0 });
+        for (int i = 0; i < side_y * side_x; i++) store(v + (size_t)i * pos_stride, (vf){ 0 });
 }
 
-INLINE void write_tiles(int side, int outs, const ls_winograd_map *map, float *data, int block, int first, int tiles,
-    const float *m, size_t pos_stride, const float *bias) {
+INLINE void write_tiles(int side_y, int side_x, int outs_y, int outs_x, const ls_winograd_map *map, float *data,
+    int block, int first, int tiles, const float *m, size_t pos_stride, const float *bias) {
     const vf add = bias ? load(bias) : (vf){ 0 };
-    float t[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
-    float outside[SIDE_MAX * B] __attribute__((aligned(64))); // for rows below the map
+    const int d = map->dilation;
+    float rows_done[POSITIONS_MAX * B] __attribute__((aligned(64)));
+    float outside[REACH_MAX * B] __attribute__((aligned(64))); // for rows below the map
     tile_at at = tile_first(map, first);
     for (int n = 0; n < tiles; n++, m += B, tile_next(map, &at)) {
-        const tile_part p = tile_inside(map, data, block, at, outs);
+        const tile_part p = tile_inside(map, data, block, at, outs_x);
         float *rows[SIDE_MAX];
-        for (int i = 0; i < outs; i++)
-            rows[i] = p.top + i >= map->h ? outside : data + (p.plane - data) + ((p.top + i) * map->w + p.left) * B;
-#pragma GCC unroll 2
-        for (int i = 0; i < side; i++)
-            write_line(outs, outs_1d(side, outs, read_line(side, m + (size_t)(i * side) * pos_stride, pos_stride)),
-                t + i * outs * B, B);
-#pragma GCC unroll 2
-        for (int j = 0; j < p.end; j++) {
-            line l = outs_1d(side, outs, read_line(side, t + j * B, (size_t)(outs * B)));
-            l.x0 += add, l.x1 += add, l.x2 += add, l.x3 += add, l.x4 += add;
-            write_column(outs, map->stream, l, rows, (size_t)(j * B));
+        for (int i = 0; i < outs_y; i++) {
+            const int y = p.top + i * d;
+            rows[i] = y >= map->h ? outside : data + (p.plane - data) + (y * map->w + p.left) * B;
         }
+#pragma GCC unroll 2
+        for (int i = 0; side_x > 1 && i < side_y; i++)
+            write_line(outs_x,
+                outs_1d(side_x, outs_x, read_line(side_x, m + (size_t)(i * side_x) * pos_stride, pos_stride)),
+                rows_done + i * outs_x * B, B);
+        const float *t = side_x > 1 ? rows_done : m;
+        const size_t t_stride = side_x > 1 ? (size_t)(outs_x * B) : pos_stride;
+#pragma GCC unroll 2
+        for (int j = 0; j < p.end; j++)
+            write_column(outs_y, map->stream, outs_1d(side_y, outs_y, read_line(side_y, t + j * B, t_stride)), add,
+                rows, (size_t)(j * d * B));
     }
     if (map->stream) store_fence();
 }
 
 static void tiles_in(int variant, const ls_winograd_map *map, const float *data, int block, int first, int tiles,
     int padded_tiles, float *v, size_t pos_stride) {
-    if (variant == LS_WINOGRAD_F23)
-        read_tiles(4, 0, map, data, block, first, tiles, padded_tiles, v, pos_stride);
-    else if (variant == LS_WINOGRAD_F33)
-        read_tiles(5, 0, map, data, block, first, tiles, padded_tiles, v, pos_stride);
-    else if (variant == LS_WINOGRAD_F53)
-        read_tiles(7, 0, map, data, block, first, tiles, padded_tiles, v, pos_stride);
-    else
-        read_tiles(6, 0, map, data, block, first, tiles, padded_tiles, v, pos_stride);
+#define CASE(name, text, my, ry, mx, rx) \
+    case LS_WINOGRAD_##name: \
+        read_tiles(my + ry - 1, mx + rx - 1, 0, 0, map, data, block, first, tiles, padded_tiles, v, pos_stride); \
+        break;
+    switch (variant) { LS_WINOGRAD_EACH(CASE) }
+#undef CASE
 }
 
 static void gradients_in(int variant, const ls_winograd_map *map, const float *data, int block, int first, int tiles,
     int padded_tiles, float *z, size_t pos_stride) {
-    if (variant == LS_WINOGRAD_F23)
-        read_tiles(4, 2, map, data, block, first, tiles, padded_tiles, z, pos_stride);
-    else if (variant == LS_WINOGRAD_F33)
-        read_tiles(5, 3, map, data, block, first, tiles, padded_tiles, z, pos_stride);
-    else if (variant == LS_WINOGRAD_F53)
-        read_tiles(7, 5, map, data, block, first, tiles, padded_tiles, z, pos_stride);
-    else if (variant == LS_WINOGRAD_F25)
-        read_tiles(6, 2, map, data, block, first, tiles, padded_tiles, z, pos_stride);
-    else
-        read_tiles(6, 4, map, data, block, first, tiles, padded_tiles, z, pos_stride);
+#define CASE(name, text, my, ry, mx, rx) \
+    case LS_WINOGRAD_##name: \
+        read_tiles(my + ry - 1, mx + rx - 1, my, mx, map, data, block, first, tiles, padded_tiles, z, pos_stride); \
+        break;
+    switch (variant) { LS_WINOGRAD_EACH(CASE) }
+#undef CASE
 }
 
 static void tiles_out(int variant, const ls_winograd_map *map, float *data, int block, int first, int tiles,
     const float *m, size_t pos_stride, const float *bias) {
-    if (variant == LS_WINOGRAD_F23)
-        write_tiles(4, 2, map, data, block, first, tiles, m, pos_stride, bias);
-    else if (variant == LS_WINOGRAD_F33)
-        write_tiles(5, 3, map, data, block, first, tiles, m, pos_stride, bias);
-    else if (variant == LS_WINOGRAD_F53)
-        write_tiles(7, 5, map, data, block, first, tiles, m, pos_stride, bias);
-    else if (variant == LS_WINOGRAD_F25)
-        write_tiles(6, 2, map, data, block, first, tiles, m, pos_stride, bias);
-    else
-        write_tiles(6, 4, map, data, block, first, tiles, m, pos_stride, bias);
+#define CASE(name, text, my, ry, mx, rx) \
+    case LS_WINOGRAD_##name: \
+        write_tiles(my + ry - 1, mx + rx - 1, my, mx, map, data, block, first, tiles, m, pos_stride, bias); \
+        break;
+    switch (variant) { LS_WINOGRAD_EACH(CASE) }
+#undef CASE
 }
 
 // --- filters -------------------------------------------------------------------------------------
@@ -408,90 +493,106 @@ INLINE void transpose(const float *from, float *to, size_t to_row) {
         for (int o = 0; o < B; o++) to[(size_t)o * to_row + (size_t)i] = from[i * B + o];
 }
 
-// One filter of vectors: taps B*B floats apart -> positions.
-INLINE void filter_2d(int side, int taps, const float *filter, float *u, size_t pos_stride) {
-    const float *rows[SIDE_MAX];
-    for (int i = 0; i < taps; i++) rows[i] = filter + i * taps * B * B;
-    transform_2d(side, taps, rows, B * B, 0, taps, u, pos_stride);
+// One filter of vectors whose taps are B*B floats apart, its rows `row` floats -> positions. Of the taps those of rows x columns are there.
+INLINE void filter_2d(int side_y, int side_x, int taps_y, int taps_x, int rows, int columns, const float *filter,
+    size_t row, float *u, size_t pos_stride) {
+    static const float zeros[SIDE_MAX * B * B] __attribute__((aligned(64)));
+    const float *at_row[SIDE_MAX];
+    for (int i = 0; i < taps_y; i++) at_row[i] = i < rows ? filter + (size_t)i * row : zeros;
+    transform_2d(side_y, side_x, taps_y, taps_x, at_row, B * B, 0, columns, u, pos_stride);
+}
+
+// The piece of a block's filters, each rotated and with inputs and outputs exchanged: taps taps_x in a row.
+INLINE void turn_filters(int taps_x, ls_winograd_taps of, int rows, int columns, const float *block, float *turned) {
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++)
+            transpose(block + ((of.h - 1 - of.y - i) * of.w + of.w - 1 - of.x - j) * B * B,
+                turned + (i * taps_x + j) * B * B, B);
 }
 
 // Forward: weight[o block][i block][r][s][i][o] is a filter of vectors over o for each i.
 // Backward: the block transposed and the taps in reverse order, so that again the vector runs over the outputs
 // of the product (i) for each of its inputs (o).
-INLINE void read_filters(int side, int taps, int backward, const float *weight, int in_blocks, int out_blocks,
-    int panel, float *u, size_t pos_stride) {
+INLINE void read_filters(int side_y, int side_x, int taps_y, int taps_x, int backward, ls_winograd_taps of,
+    const float *weight, int in_blocks, int out_blocks, int half, int panel, float *u, size_t pos_stride) {
     enum { TAPS_MAX = 25 };
     const int reduced_blocks = backward ? out_blocks : in_blocks, panel_blocks = backward ? in_blocks : out_blocks;
     const int first = panel * LS_WINOGRAD_PANEL, width = at_most(panel_blocks - first, LS_WINOGRAD_PANEL);
-    const size_t block_floats = (size_t)(taps * taps * B * B);
+    const int rows = at_most(of.h - of.y, taps_y), columns = at_most(of.w - of.x, taps_x);
+    const int row = backward ? taps_x : of.w; // of the taps that are read
     float turned[TAPS_MAX * B * B] __attribute__((aligned(64)));
     for (int k = 0; k < reduced_blocks; k++) {
+        const int channels = half && k + 1 == reduced_blocks ? B / 2 : B;
         for (int j = 0; j < width; j++) {
             const int o = backward ? k : first + j, i = backward ? first + j : k;
-            const float *block = weight + ((size_t)o * (size_t)in_blocks + (size_t)i) * block_floats;
-            if (backward) {
-                for (int t = 0; t < taps * taps; t++)
-                    transpose(block + t * B * B, turned + (taps * taps - 1 - t) * B * B, B);
-                block = turned;
-            }
-            for (int c = 0; c < B; c++) {
-                filter_2d(side, taps, block + c * B, u + (size_t)((k * B + c) * width + j) * B, pos_stride);
-            }
+            const float *block = weight + ((size_t)o * (size_t)in_blocks + (size_t)i) * (size_t)(of.h * of.w * B * B);
+            const float *piece = backward ? turned : block + (of.y * of.w + of.x) * B * B;
+            if (backward) turn_filters(taps_x, of, rows, columns, block, turned);
+            for (int c = 0; c < channels; c++)
+                filter_2d(side_y, side_x, taps_y, taps_x, rows, columns, piece + c * B, (size_t)(row * B * B),
+                    u + (size_t)((k * B + c) * width + j) * B, pos_stride);
         }
     }
 }
 
-static void filters_in(int variant, int backward, const float *weight, int in_blocks, int out_blocks, int panel,
-    float *u, size_t pos_stride) {
-    if (variant == LS_WINOGRAD_F23)
-        read_filters(4, 3, backward, weight, in_blocks, out_blocks, panel, u, pos_stride);
-    else if (variant == LS_WINOGRAD_F33)
-        read_filters(5, 3, backward, weight, in_blocks, out_blocks, panel, u, pos_stride);
-    else if (variant == LS_WINOGRAD_F53)
-        read_filters(7, 3, backward, weight, in_blocks, out_blocks, panel, u, pos_stride);
-    else if (variant == LS_WINOGRAD_F25)
-        read_filters(6, 5, backward, weight, in_blocks, out_blocks, panel, u, pos_stride);
-    else
-        read_filters(6, 3, backward, weight, in_blocks, out_blocks, panel, u, pos_stride);
+static void filters_in(int variant, int backward, ls_winograd_taps taps, const float *weight, int in_blocks,
+    int out_blocks, int half, int panel, float *u, size_t pos_stride) {
+#define CASE(name, text, my, ry, mx, rx) \
+    case LS_WINOGRAD_##name: \
+        read_filters(my + ry - 1, mx + rx - 1, ry, rx, backward, taps, weight, in_blocks, out_blocks, half, panel, u, \
+            pos_stride); \
+        break;
+    switch (variant) { LS_WINOGRAD_EACH(CASE) }
+#undef CASE
 }
 
-INLINE void write_filters(int side, int outs, const float *sums, size_t pos_stride, int parts, size_t part_stride,
-    int in_blocks, int out_blocks, int block, float *grad_weight) {
+// to[j * stride] += member j of the line, of the first `count`; `most` is a constant.
+INLINE void add_line(int most, int count, line l, float *to, size_t stride) {
+#define MEMBER(j) \
+    if (j < most && j < count) store(to + j * stride, load(to + j * stride) + l.x##j);
+    EACH_OUT(MEMBER)
+#undef MEMBER
+}
+
+INLINE void write_filters(int side_y, int side_x, int outs_y, int outs_x, ls_winograd_taps of, const float *sums,
+    size_t pos_stride, int parts, size_t part_stride, int in_blocks, int out_blocks, int half, int block,
+    float *grad_weight) {
     const int panel = block / LS_WINOGRAD_SUM_PANEL, first = panel * LS_WINOGRAD_SUM_PANEL;
     const int width = at_most(out_blocks - first, LS_WINOGRAD_SUM_PANEL);
+    const int rows = at_most(of.h - of.y, outs_y), columns = at_most(of.w - of.x, outs_x);
     for (int i = 0; i < in_blocks; i++) {
-        float *to = grad_weight + ((size_t)block * (size_t)in_blocks + (size_t)i) * (size_t)(outs * outs * B * B);
-        for (int c = 0; c < B; c++) {
-            float total[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
-            float t[SIDE_MAX * SIDE_MAX * B] __attribute__((aligned(64)));
+        float *to = grad_weight + ((size_t)block * (size_t)in_blocks + (size_t)i) * (size_t)(of.h * of.w * B * B) +
+                    (of.y * of.w + of.x) * B * B;
+        const int channels = half && i + 1 == in_blocks ? B / 2 : B;
+        for (int c = 0; c < channels; c++) {
+            float total[POSITIONS_MAX * B] __attribute__((aligned(64)));
+            float t[POSITIONS_MAX * B] __attribute__((aligned(64)));
             const float *from = sums + (size_t)((i * B + c) * width + block - first) * B;
-            for (int p = 0; p < side * side; p++) {
+            for (int p = 0; p < side_y * side_x; p++) {
                 vf sum = load(from + (size_t)p * pos_stride);
                 for (int part = 1; part < parts; part++)
                     sum += load(from + (size_t)p * pos_stride + (size_t)part * part_stride);
                 store(total + p * B, sum);
             }
-            for (int r = 0; r < side; r++)
-                write_line(outs, outs_1d(side, outs, read_line(side, total + r * side * B, B)), t + r * outs * B, B);
-            for (int j = 0; j < outs; j++)
-                add_line(outs, outs_1d(side, outs, read_line(side, t + j * B, (size_t)(outs * B))),
-                    to + (j * B + c) * B, (size_t)(outs * B * B));
+            for (int r = 0; r < side_y; r++)
+                write_line(outs_x, outs_1d(side_x, outs_x, read_line(side_x, total + r * side_x * B, B)),
+                    t + r * outs_x * B, B);
+            for (int j = 0; j < columns; j++)
+                add_line(outs_y, rows, outs_1d(side_y, outs_y, read_line(side_y, t + j * B, (size_t)(outs_x * B))),
+                    to + (j * B + c) * B, (size_t)(of.w * B * B));
         }
     }
 }
 
-static void filters_out(int variant, const float *sums, size_t pos_stride, int parts, size_t part_stride, int in_blocks,
-    int out_blocks, int block, float *grad_weight) {
-    if (variant == LS_WINOGRAD_F23)
-        write_filters(4, 3, sums, pos_stride, parts, part_stride, in_blocks, out_blocks, block, grad_weight);
-    else if (variant == LS_WINOGRAD_F33)
-        write_filters(5, 3, sums, pos_stride, parts, part_stride, in_blocks, out_blocks, block, grad_weight);
-    else if (variant == LS_WINOGRAD_F53)
-        write_filters(7, 3, sums, pos_stride, parts, part_stride, in_blocks, out_blocks, block, grad_weight);
-    else if (variant == LS_WINOGRAD_F25)
-        write_filters(6, 5, sums, pos_stride, parts, part_stride, in_blocks, out_blocks, block, grad_weight);
-    else
-        write_filters(6, 3, sums, pos_stride, parts, part_stride, in_blocks, out_blocks, block, grad_weight);
+static void filters_out(int variant, ls_winograd_taps taps, const float *sums, size_t pos_stride, int parts,
+    size_t part_stride, int in_blocks, int out_blocks, int half, int block, float *grad_weight) {
+#define CASE(name, text, my, ry, mx, rx) \
+    case LS_WINOGRAD_##name: \
+        write_filters(my + ry - 1, mx + rx - 1, ry, rx, taps, sums, pos_stride, parts, part_stride, in_blocks, \
+            out_blocks, half, block, grad_weight); \
+        break;
+    switch (variant) { LS_WINOGRAD_EACH(CASE) }
+#undef CASE
 }
 
 // Sums of one image are added to the total: less rounding error than one running sum over the batch.

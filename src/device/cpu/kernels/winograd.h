@@ -14,24 +14,58 @@
 
 #include <stddef.h>
 
+// The variants: F(m,r), m outputs of r taps in m+r-1 positions, down the columns, and F(m,r) along the rows. F(1,1) leaves its
+// direction alone.
+#define LS_WINOGRAD_EACH(X) \
+    X(F43, "f(4,3)", 4, 3, 4, 3) \
+    X(F53, "f(5,3)", 5, 3, 5, 3) \
+    X(F25, "f(2,5)", 2, 5, 2, 5) \
+    X(F35, "f(3,5)", 3, 5, 3, 5) \
+    X(F33, "f(3,3)", 3, 3, 3, 3) \
+    X(F23, "f(2,3)", 2, 3, 2, 3) \
+    X(F34, "f(3,4)", 3, 4, 3, 4) \
+    X(F43_25, "f(4x2,3x5)", 4, 3, 2, 5) \
+    X(F25_43, "f(2x4,5x3)", 2, 5, 4, 3) \
+    X(F63_11, "f(6x1,3x1)", 6, 3, 1, 1) \
+    X(F11_63, "f(1x6,1x3)", 1, 1, 6, 3) \
+    X(F43_11, "f(4x1,3x1)", 4, 3, 1, 1) \
+    X(F11_43, "f(1x4,1x3)", 1, 1, 4, 3) \
+    X(F45_11, "f(4x1,5x1)", 4, 5, 1, 1) \
+    X(F11_45, "f(1x4,1x5)", 1, 1, 4, 5) \
+    X(F47_11, "f(4x1,7x1)", 4, 7, 1, 1) \
+    X(F11_47, "f(1x4,1x7)", 1, 1, 4, 7)
+
 typedef enum {
-    LS_WINOGRAD_F43,
-    LS_WINOGRAD_F53,
-    LS_WINOGRAD_F25,
-    LS_WINOGRAD_F33,
-    LS_WINOGRAD_F23,
-    LS_WINOGRAD_VARIANTS
+#define LS_WINOGRAD_ENUM(name, text, my, ry, mx, rx) LS_WINOGRAD_##name,
+    LS_WINOGRAD_EACH(LS_WINOGRAD_ENUM)
+#undef LS_WINOGRAD_ENUM
+        LS_WINOGRAD_VARIANTS
 } ls_winograd_variant;
 
-// A batch of feature maps seen as tiles, counted image by image, row by row: tile (y,x) begins at row y*step - pad,
-// column x*step - pad. What lies outside of the map reads as zero and is not written.
+enum { LS_WINOGRAD_DILATION_MAX = 18 };
+
+// A batch of feature maps seen as tiles, counted image by image, row by row. The pixels of a tile are `dilation` (d) apart: a dilated
+// convolution is d x d plain ones, of the phases, the images of each d-th pixel. In each direction come the first tiles of all phases, then
+// their second ones: tile i begins at pixel i / d * d * step + i % d - pad. What lies outside of the map reads as zero and is
+// not written.
 typedef struct {
     int blocks, h, w; // channel blocks, rows, columns
     int image_blocks; // channel blocks from one image to the next
     int tiles_y, tiles_x;
-    int step, pad;
+    int step_y, step_x, pad_y, pad_x;
+    int dilation;
     int stream; // written around the cache; for blocks of whole cache lines only
 } ls_winograd_map;
+
+// A filter of h x w taps, or the piece of it from tap (y,x) on that has as many taps as the variant: those beyond the filter are zero.
+typedef struct {
+    int h, w, y, x;
+} ls_winograd_taps;
+
+// Blocks of channels of V. half: of each `each` blocks (those of a piece of the filter) the last has channels in its first half only.
+typedef struct {
+    int blocks, each, half;
+} ls_winograd_channels;
 
 enum { LS_WINOGRAD_PANEL = 2, LS_WINOGRAD_SUM_PANEL = 3, LS_WINOGRAD_SUM_TILES = 8 };
 
@@ -49,21 +83,23 @@ struct ls_winograd_kernels {
     // M -> tiles of one channel block, plus bias (B floats; NULL: none).
     void (*tiles_out)(int variant, const ls_winograd_map *map, float *data, int block, int first, int tiles,
         const float *m, size_t pos_stride, const float *bias);
-    // weight -> panel `panel` of U, at u. backward: the filter of the data gradient, rotated
-    // and with inputs and outputs exchanged.
-    void (*filters_in)(int variant, int backward, const float *weight, int in_blocks, int out_blocks, int panel,
-        float *u, size_t pos_stride);
+    // weight -> panel `panel` of U, at u. backward: the filter of the data gradient, rotated (of which `taps` is a piece)
+    // and with inputs and outputs exchanged. half: of the last in channels' block only the first half is written.
+    void (*filters_in)(int variant, int backward, ls_winograd_taps taps, const float *weight, int in_blocks,
+        int out_blocks, int half, int panel, float *u, size_t pos_stride);
     // grad_weight of output block `block` += the sum of A over `parts` partial sums, in their order.
-    // sums: the panel of A that holds the block.
-    void (*filters_out)(int variant, const float *sums, size_t pos_stride, int parts, size_t part_stride, int in_blocks,
-        int out_blocks, int block, float *grad_weight);
+    // sums: the panel of A that holds the block. half: of the last in channels' block only the first half is read.
+    void (*filters_out)(int variant, ls_winograd_taps taps, const float *sums, size_t pos_stride, int parts,
+        size_t part_stride, int in_blocks, int out_blocks, int half, int block, float *grad_weight);
 
-    // One position, one panel of 1 or 2 output blocks: M = V * U.
-    void (*product)(const float *v, size_t v_block, int in_blocks, const float *u, int panel_blocks, float *m,
-        size_t m_block, int tiles);
-    // One position: A (+)= V^T * Z over the tiles; add = 0 overwrites A.
-    void (*sum)(const float *v, size_t v_block, int in_blocks, const float *z, size_t z_block, int out_blocks, int add,
-        float *a, int tiles);
+    // One position, one panel of 1 or 2 output blocks: M = V * U. half: of the last block only the first half is multiplied,
+    // the other is zero.
+    void (*product)(const float *v, size_t v_block, const ls_winograd_channels *in, const float *u, int panel_blocks,
+        int half, float *m, size_t m_block, int tiles);
+    // One position: A (+)= V^T * Z over the tiles; add = 0 overwrites A. out_half: as above. Sums of in channels that are not there
+    // may be left as they are.
+    void (*sum)(const float *v, size_t v_block, const ls_winograd_channels *in, const float *z, size_t z_block,
+        int out_blocks, int out_half, int add, float *a, int tiles);
 
     // grad_bias += sum over images, each of `blocks` channel blocks, rows and columns of one channel block of data.
     void (*bias_out)(const float *data, int n, int blocks, size_t pixels, int block, float *grad_bias);

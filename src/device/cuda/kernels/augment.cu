@@ -1,5 +1,9 @@
 // augment.cu - one thread writes one pixel of dst, all channels of it: neighbouring threads read neighbouring bytes of
 // each plane and write neighbouring packs. The table (1 KiB a channel) stays in the first cache.
+//
+// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200. 182 registers (fp32: 55), 2 blocks of 128 threads to a
+// multiprocessor; 3 bytes read and 16 written a pixel. Bound by latency: sample, byte and table are read one after the other, some
+// 1.5 us a wave of 264 blocks; 128 pictures of 32x32 are 1024 blocks: 6 us, of which memory takes 0.5.
 #include "device/cuda/kernels/augment.h"
 #include "device/cuda/kernels/kernels.cuh"
 

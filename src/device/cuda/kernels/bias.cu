@@ -1,4 +1,10 @@
 // bias.cu - what convolutions by a library need beside it: bias and its gradient.
+//
+// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB
+// in flight each. Blocks of 256 threads.
+//                   bytes an element   registers   blocks   in flight   bound of a map of 64 MiB
+//   bias_add          4                  28          8        32 KiB      28 us
+//   bias_gradient     2                  48          1, 2     16 KiB up   14 us to 21 us (one block on each multiprocessor)
 #include "device/cuda/kernels/direct.h"
 #include "device/cuda/kernels/kernels.cuh"
 

@@ -1,4 +1,5 @@
 // collective.cu - kernels of one thread beside the collectives.
+// 12 registers or fewer, one word written to the device or over PCIe, without a wait: bound by the launch, some 2 us on an H200.
 #include "device/cuda/kernels/collective.h"
 #include "device/cuda/kernels/kernels.cuh"
 

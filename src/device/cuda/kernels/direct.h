@@ -31,9 +31,9 @@ static inline ls_cuda_conv_geometry ls_cuda_linear_geometry(
     return g;
 }
 
-// bias: fp32 [padded_k] or NULL
-void ls_cuda_direct_forward(const ls_cuda_conv_geometry *g, const void *src, const void *weight, const float *bias,
-    void *dst, cudaStream_t stream);
+// bias: [padded_k], in fp32 or in the storage type, or NULL
+void ls_cuda_direct_forward(const ls_cuda_conv_geometry *g, const void *src, const void *weight, const void *bias,
+    ls_dtype bias_type, void *dst, cudaStream_t stream);
 void ls_cuda_direct_backward_data(
     const ls_cuda_conv_geometry *g, const void *grad_dst, const void *weight, void *grad_src, cudaStream_t stream);
 // grad_weight += gradient. workspace: as many bytes as the function below returns (0: may be NULL)

@@ -13,6 +13,7 @@ extern "C" {
 typedef struct {
     ls_loss_attr attr;
     int channels; // classes as laid out
+    float scale;  // of the logits
     const void *logits;
     const int32_t *labels;
     const ls_augment_sample *samples; // NULL unless mixed

@@ -11,14 +11,14 @@
 // in flight each. Sums: 2 blocks of 256 threads a multiprocessor (264 in all); apply: as many as fit.
 //                     bytes an element   registers      blocks   in flight   bound of a map of 64 MiB
 //   statistics        2                  76             2        32 KiB      14 us
-//   apply             4, residual: 6     60, 71, 89     4, 3, 2  48 KiB up   28 us, 42 us (71: gelu; 89: residual)
+//   apply             4, residual: 6     60, 71, 80     4, 3, 3  48 KiB up   28 us, 42 us (71: gelu; 80: residual)
 //   apply, pooling    2.75               64 to 72       4, 3     16 KiB up   19 us
 //   backward sums     4                  79, 93, 112    2        32 KiB      28 us (93: relu, 112: gelu)
 //   backward apply    6                  91, 102, 122   2        32 KiB      42 us
 //   + grad_dst2, dst, grad_residual: + 2 each, + 14 us; both passes read the first two
 // Of what apply reads, the last 50 MB at most may come from the cache.
 // Sums: each block adds up every so many rows of pixels; the block of a column of channels that finishes last adds up the
-// blocks' sums in double, in their order, so the result depends on shapes only.
+// blocks' sums in double, in one order, so the result depends on shapes only.
 #include "device/cuda/kernels/norm.cuh"
 #include "device/cuda/kernels/pool.cuh"
 
@@ -26,42 +26,14 @@ namespace {
 
 constexpr int SUM_THREADS = LS_CUDA_NORM_SUM_THREADS, APPLY_THREADS = LS_CUDA_NORM_APPLY_THREADS;
 
-// The last block of its column: adds up the slices in double. A thread has four neighbouring channels of one of the two
-// sums, and every so many slices. Afterwards the sums of the block's channel c stand in room[c] and room[width + c].
-template <typename T> __device__ inline void add_slices(const ls_cuda_norm_args &a, double *room) {
-    int t = static_cast<int>(threadIdx.x), width = a.grid.lanes * ls_pack<T>::size, quads = width / 2;
-    int quad = t & (quads - 1), part = t / quads, parts = SUM_THREADS / quads;
-    int which = quad >= quads / 2, channel = static_cast<int>(blockIdx.x) * width + (quad - which * (quads / 2)) * 4;
-    double sum[4] = {};
-    if (channel < a.grid.channels) {
-        const float *from = a.sums + which * a.grid.channels + channel;
-        LS_UNROLL_BY(4)
-        for (int slice = part; slice < a.grid.slices; slice += parts) {
-            float v[4];
-            ls_load_floats<4>(from + static_cast<int64_t>(slice) * 2 * a.grid.channels, v);
-            LS_UNROLL
-            for (int k = 0; k < 4; k++) sum[k] += static_cast<double>(v[k]);
-        }
-    }
-    LS_UNROLL
-    for (int k = 0; k < 4; k++) room[t * 4 + k] = sum[k];
-    for (int half = parts / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (part >= half) continue;
-        LS_UNROLL
-        for (int k = 0; k < 4; k++) room[t * 4 + k] += room[(t + half * quads) * 4 + k];
-    }
-    __syncthreads();
-}
-
 // From every thread's sums to finish(channel, first, second), called once for every channel, padding included.
 template <typename T, typename F>
 __device__ inline void reduce(const ls_cuda_norm_args &a, const ls_norm_sums<T> &s, F finish) {
-    LS_SHARED(double, room, ls_norm_room<T>(SUM_THREADS) / 2);
+    LS_SHARED(float, room, ls_norm_room<T>(SUM_THREADS));
     LS_SHARED(int, last, 1);
-    int t = static_cast<int>(threadIdx.x), width = a.grid.lanes * ls_pack<T>::size;
-    ls_norm_put<T, SUM_THREADS>(reinterpret_cast<float *>(room), s);
-    ls_norm_sum_block<T, SUM_THREADS>(a, reinterpret_cast<const float *>(room));
+    int t = static_cast<int>(threadIdx.x);
+    ls_norm_put<T, SUM_THREADS>(room, s);
+    ls_norm_sum_block<T, SUM_THREADS>(a, room);
     __threadfence();
     __syncthreads();
     if (t == 0) last[0] = atomicAdd(a.done + blockIdx.x, 1u) == static_cast<unsigned>(a.grid.slices - 1);
@@ -69,9 +41,7 @@ __device__ inline void reduce(const ls_cuda_norm_args &a, const ls_norm_sums<T> 
     if (!last[0]) return;
     if (t == 0) a.done[blockIdx.x] = 0; // for the next launch
     __threadfence();
-    add_slices<T>(a, room);
-    int channel = static_cast<int>(blockIdx.x) * width + t;
-    if (t < width && channel < a.grid.channels) finish(channel, room[t], room[width + t]);
+    ls_norm_add_blocks<T, SUM_THREADS>(a, finish);
 }
 
 // This rank's part of the sums over ranks.
@@ -103,7 +73,7 @@ template <typename T> __global__ void __launch_bounds__(SUM_THREADS, 2) norm_sta
             }
         }
     }
-    reduce<T>(a, s, [&a](int channel, double sum, double squares) {
+    reduce<T>(a, s, [&a](int channel, double sum, double squares, int) {
         double count = a.grid.pixels, about = static_cast<double>(ls_float(static_cast<const T *>(a.src)[channel]));
         if (a.whole) {
             hand_on(a, channel, about * count + sum, squares + about * (2 * sum + about * count));
@@ -143,8 +113,7 @@ __global__ void __launch_bounds__(APPLY_THREADS) norm_apply(ls_cuda_norm_args a)
         for (int u = 0; u < AHEAD; u++) {
             if (pixel - u * at.step < 0) break;
             ls_pack<T> y = ls_norm_y(f, ls_pack_unpack<T>(raw[u]));
-            if (RESIDUAL) ls_pack_add(y, ls_pack_unpack<T>(more[u]));
-            ls_norm_activate<GELU>(a, y);
+            ls_norm_follow<RESIDUAL, GELU>(a, y, more[u]);
             ls_pack_store(dst + (pixel - u * at.step) * a.grid.channels, y);
         }
     }
@@ -250,7 +219,7 @@ __global__ void __launch_bounds__(SUM_THREADS, 2) norm_backward_sums(ls_cuda_nor
             }
         }
     }
-    reduce<T>(a, s, [&a](int channel, double sum, double product) {
+    reduce<T>(a, s, [&a](int channel, double sum, double product, int) {
         ls_norm_add_gradients(a, channel, sum, product);
         if (a.whole) {
             hand_on(a, channel, sum, product);

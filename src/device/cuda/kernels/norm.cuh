@@ -73,6 +73,14 @@ template <bool GELU, typename T> __device__ inline void ls_norm_activate(const l
     }
 }
 
+// What follows y: the residual, then the activation, or the other way round.
+template <bool RESIDUAL, bool GELU, typename T>
+__device__ inline void ls_norm_follow(const ls_cuda_norm_args &a, ls_pack<T> &y, uint4 residual) {
+    if (RESIDUAL && !a.attr.adds_last) ls_pack_add(y, ls_pack_unpack<T>(residual));
+    ls_norm_activate<GELU>(a, y);
+    if (RESIDUAL && a.attr.adds_last) ls_pack_add(y, ls_pack_unpack<T>(residual));
+}
+
 // As far as the gradient needs it: the mean always.
 template <typename T, ls_norm_follower AFTER>
 __device__ inline ls_norm_affine<T> ls_norm_backward_affine(const ls_cuda_norm_args &a, int channel) {
@@ -140,7 +148,7 @@ template <typename T, int THREADS> __device__ inline void ls_norm_put(float *roo
         room[k * (THREADS + 1) + static_cast<int>(threadIdx.x)] = s.v[k / size][k % size];
 }
 
-// Adds up what all threads have put, to the block's slice of a.sums. A sum is of `parts` threads of a warp.
+// Adds up what all threads have put, to the block's place in a.sums. A sum is of `parts` threads of a warp.
 template <typename T, int THREADS>
 __device__ inline void ls_norm_sum_block(const ls_cuda_norm_args &a, const float *room) {
     constexpr int size = ls_pack<T>::size;
@@ -155,7 +163,37 @@ __device__ inline void ls_norm_sum_block(const ls_cuda_norm_args &a, const float
     for (int half = parts / 2; half > 0; half /= 2)
         sum += __shfl_down_sync(0xFFFFFFFFu, sum, static_cast<unsigned>(half), parts);
     if (part > 0 || channel >= a.grid.channels) return;
-    a.sums[(static_cast<int64_t>(blockIdx.y) * 2 + which) * a.grid.channels + channel] = sum;
+    a.sums[(static_cast<int64_t>(channel) * 2 + which) * a.grid.places + blockIdx.y] = sum;
+}
+
+// Adds up what all blocks of the column have put, in double, to finish(channel, first, second, number of the channel in the
+// block), called once for each of the block's channels, padding included. A channel's two sums are of `parts` threads of a
+// warp, each of which has four neighbouring slices, and every so many behind those.
+template <typename T, int THREADS, typename F>
+__device__ inline void ls_norm_add_blocks(const ls_cuda_norm_args &a, F finish) {
+    int t = static_cast<int>(threadIdx.x), width = a.grid.lanes * ls_pack<T>::size;
+    int parts = THREADS / width < 8 ? THREADS / width : 8, part = t & (parts - 1), number = t / parts;
+    int channel = static_cast<int>(blockIdx.x) * width + number;
+    double first = 0, second = 0;
+    if (number >= width) return; // whole warps
+    const float *from = a.sums + static_cast<int64_t>(channel) * 2 * a.grid.places;
+    LS_UNROLL_BY(4)
+    for (int slice = part * 4; channel < a.grid.channels && slice < a.grid.slices; slice += parts * 4) {
+        float v[2][4];
+        ls_load_floats<4>(from + slice, v[0]);
+        ls_load_floats<4>(from + a.grid.places + slice, v[1]);
+        LS_UNROLL
+        for (int k = 0; k < 4; k++) {
+            if (slice + k >= a.grid.slices) break;
+            first += static_cast<double>(v[0][k]);
+            second += static_cast<double>(v[1][k]);
+        }
+    }
+    for (int half = parts / 2; half > 0; half /= 2) {
+        first += __shfl_down_sync(0xFFFFFFFFu, first, static_cast<unsigned>(half), parts);
+        second += __shfl_down_sync(0xFFFFFFFFu, second, static_cast<unsigned>(half), parts);
+    }
+    if (part == 0 && channel < a.grid.channels) finish(channel, first, second, number);
 }
 
 __device__ inline float ls_norm_inverse_deviation(const ls_cuda_norm_args &a, double var) {

@@ -5,31 +5,11 @@
 #define LS_DEVICE_CUDA_KERNELS_NORM_H
 
 #include <cuda_runtime_api.h>
-#include "device/op_norm.h"
+#include "device/gpu/norm_grid.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-enum {
-    LS_CUDA_NORM_SUM_THREADS = 256,
-    LS_CUDA_NORM_APPLY_THREADS = 256,
-    LS_CUDA_NORM_KEPT_THREADS = 512,
-    LS_CUDA_NORM_LANES_MAX = 8, // 128 bytes of a pixel
-    LS_CUDA_NORM_CLUSTER_MAX = 8
-};
-
-// How pixels and channels are shared out. A block has `lanes` neighbouring packs of channels of as many pixels as its
-// threads allow, and of every so many behind those; `columns` blocks side by side cover the channels.
-typedef struct {
-    int channels, packs; // of a pixel, as laid out
-    int lanes, columns;  // lanes: a power of two
-    int pixels;          // N*H*W
-    int slices;          // sums: blocks below each other, as they decide the order of addition; kept: the cluster
-    int kept;            // pixels of a thread that are kept
-    size_t kept_bytes;   // shared memory for that
-    int apply_blocks;    // apply: blocks below each other
-} ls_cuda_norm_grid;
 
 typedef struct {
     ls_norm_attr attr;
@@ -41,7 +21,7 @@ typedef struct {
     // per channel
     const float *gamma, *beta, *mean, *var; // mean, var: inference only
     float *saved, *sum_mean, *sum_var, *grad_gamma, *grad_beta;
-    float *sums;    // workspace: [slices][2][channels]
+    float *sums;    // workspace: [channels][2][places]
     float *factors; // workspace, backward in two launches: [3][channels]
     double *whole;  // over several ranks: [2][channels] and the count, as op_norm.h has SUMS; else NULL
     unsigned *done; // [columns]; 0, and 0 again afterwards: counts the blocks that have finished

@@ -1,19 +1,22 @@
-// norm_kept.cu - batch norm in one launch: the shared memory of a cluster of blocks keeps what it reads of its channels, so
-// that memory is read and written once. Which shapes that takes: op_norm.c.
+// norm_kept.cu - batch norm in one launch: the shared memory of a cluster of blocks, or of all blocks of the grid, keeps what
+// they read of their channels, so that memory is read and written once. Which shapes that takes: device/gpu/norm_rule.h.
 //   forward    reads src, residual; writes dst
 //   backward   reads src, grad_dst, grad_dst2, and dst where a residual was added; writes grad_src, grad_residual
-// Sums: of a thread, of its block, then of the cluster's blocks in double, in their order, in each of them alike.
+// Sums: of a thread, of its block, then of the blocks of a column in double, in one order, in each of them alike.
 //
 // Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB
 // in flight each. One block of 512 threads to a multiprocessor, for its shared memory.
 //                          bytes an element   registers   in flight   bound of a map of 8 MiB
-//   forward (+ residual)   4 (6)              64 to 77    32 KiB      3.5 us (5.2)
-//   backward               6                  88, 112     32 KiB      5.2 us (112: relu or gelu, computed again)
+//   forward (+ residual)   4 (6)              64 to 71    32 KiB      3.5 us (5.2)
+//   backward               6                  89 to 115   32 KiB      5.2 us (103 up: relu or gelu, computed again)
 //   + two gradients        8                  the same    48 KiB      7.0 us
 //   + dst, grad_residual   + 2 each                       + 16 KiB    + 1.7 us each
 // Few channels make few clusters: then the bound is what a multiprocessor reads and writes, some 110 GB/s (64 bytes a cycle),
 // half of it where lanes = 1, as the other half of each sector is another block's: 2.3 us forward for 2 MiB in 32 blocks
-// (resnet20's second stage at batch 128).
+// (resnet20's second stage at batch 128). A grid has a block on each multiprocessor, and reads whole sectors; its barrier (an
+// atomic addition, and a look at it) and reading the other blocks' sums (17 KB a block of 132, from L2) are three round trips,
+// some 2 us, and the double additions another one on an RTX 4090: 5 us with its launch for 4 MiB forward (resnet20's first
+// stage), where two launches take 6, each of which ends by a round trip or two that are not counted there.
 #include "device/cuda/kernels/cluster.cuh"
 #include "device/cuda/kernels/norm.cuh"
 
@@ -32,28 +35,19 @@ __device__ inline kept_place kept_of(const ls_cuda_norm_grid &g, const ls_norm_p
     return { static_cast<int64_t>(at.first) * g.channels + channel, static_cast<int64_t>(at.step) * g.channels, count };
 }
 
-// One of the two sums of a channel, over the cluster.
-__device__ inline double cluster_sum(const ls_cuda_norm_args &a, int which, int channel) {
-    double sum = 0;
-    LS_UNROLL
-    for (int slice = 0; slice < LS_CUDA_NORM_CLUSTER_MAX; slice++) {
-        if (slice < a.grid.slices)
-            sum += static_cast<double>(a.sums[(static_cast<int64_t>(slice) * 2 + which) * a.grid.channels + channel]);
-    }
-    return sum;
-}
-
-// From every thread's sums to finish(channel, first, second, constants), called by each block of the cluster for each of its
-// channels, padding included; then the constants of the block's channel c stand in room[c], room[width + c], ...
+// From every thread's sums to finish(channel, first, second, constants), called by each block for each of its channels,
+// padding included; then the constants of the block's channel c stand in room[c], room[width + c], ...
 template <typename T, typename F>
 __device__ inline void reduce(const ls_cuda_norm_args &a, const ls_norm_sums<T> &s, float *room, F finish) {
-    int t = static_cast<int>(threadIdx.x), width = a.grid.lanes * ls_pack<T>::size;
-    int channel = static_cast<int>(blockIdx.x) * width + t;
     ls_norm_put<T, THREADS>(room, s);
     ls_norm_sum_block<T, THREADS>(a, room);
-    ls_cluster_sync();
-    if (t < width && channel < a.grid.channels)
-        finish(channel, cluster_sum(a, 0, channel), cluster_sum(a, 1, channel), room + t);
+    if (a.grid.form == LS_CUDA_NORM_IN_ONE_GRID)
+        ls_grid_sync();
+    else
+        ls_cluster_sync();
+    ls_norm_add_blocks<T, THREADS>(a, [room, finish](int channel, double first, double second, int number) {
+        finish(channel, first, second, room + number);
+    });
     __syncthreads();
 }
 
@@ -107,8 +101,7 @@ __global__ void __launch_bounds__(THREADS, 1) norm_forward_kept(ls_cuda_norm_arg
         for (int i = 0; i < AHEAD; i++) {
             if (u + i >= p.count) break;
             ls_pack<T> y = ls_norm_y(f, ls_pack_unpack<T>(kept[(u + i) * THREADS]));
-            if (RESIDUAL) ls_pack_add(y, ls_pack_unpack<T>(more[i]));
-            ls_norm_activate<GELU>(a, y);
+            ls_norm_follow<RESIDUAL, GELU>(a, y, more[i]);
             ls_pack_store(static_cast<T *>(a.out) + p.offset + (u + i) * p.step, y);
         }
     }
@@ -176,20 +169,27 @@ __global__ void __launch_bounds__(THREADS, 1) norm_backward_kept(ls_cuda_norm_ar
     }
 }
 
+#define LAUNCH(...) \
+    do { \
+        dim3 blocks = ls_norm_blocks(a->grid, a->grid.slices); \
+        if (a->grid.form == LS_CUDA_NORM_IN_ONE_GRID) \
+            LS_LAUNCH_GRID((__VA_ARGS__), blocks, THREADS, a->grid.kept_bytes, stream, *a); \
+        else \
+            LS_LAUNCH_CLUSTER((__VA_ARGS__), blocks, THREADS, a->grid.kept_bytes, stream, *a); \
+    } while (0)
+
 template <typename T> void forward(const ls_cuda_norm_args *a, cudaStream_t stream) {
-    dim3 blocks = ls_norm_blocks(a->grid, a->grid.slices);
     if (a->attr.residual) {
-        LS_LAUNCH_CLUSTER((norm_forward_kept<T, true, false>), blocks, THREADS, a->grid.kept_bytes, stream, *a);
+        LAUNCH(norm_forward_kept<T, true, false>);
     } else if (a->attr.activation == LS_ACTIVATION_GELU) {
-        LS_LAUNCH_CLUSTER((norm_forward_kept<T, false, true>), blocks, THREADS, a->grid.kept_bytes, stream, *a);
+        LAUNCH(norm_forward_kept<T, false, true>);
     } else {
-        LS_LAUNCH_CLUSTER((norm_forward_kept<T, false, false>), blocks, THREADS, a->grid.kept_bytes, stream, *a);
+        LAUNCH(norm_forward_kept<T, false, false>);
     }
 }
 
 template <typename T, ls_norm_follower AFTER> void backward(const ls_cuda_norm_args *a, cudaStream_t stream) {
-    dim3 blocks = ls_norm_blocks(a->grid, a->grid.slices);
-    LS_LAUNCH_CLUSTER((norm_backward_kept<T, AFTER>), blocks, THREADS, a->grid.kept_bytes, stream, *a);
+    LAUNCH(norm_backward_kept<T, AFTER>);
 }
 
 template <typename T> void backward(const ls_cuda_norm_args *a, cudaStream_t stream) {

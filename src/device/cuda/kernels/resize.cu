@@ -1,6 +1,10 @@
 // resize.cu - one thread writes one pixel of dst, all channels of it, a pack at a time: four reads of neighbouring
 // packs, which the threads of neighbouring pixels share in the first cache. Arithmetic with explicit rounding: the
 // compiler must not fuse it (op_resize.h).
+//
+// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB
+// in flight each. 40 registers, 12 blocks of 128 threads, 64 bytes a thread in flight: 96 KiB. Bytes an element of dst: 2 written, and
+// 2 read for each element of src; bound of a map of 64 MiB at about the same resolution: 28 us.
 #include "device/cuda/kernels/kernels.cuh"
 #include "device/cuda/kernels/resize.h"
 

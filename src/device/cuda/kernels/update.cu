@@ -1,11 +1,25 @@
 // update.cu - the flat operators: one pass over the parameter store, four elements (16 bytes of fp32) a thread; the last
 // thread takes what is left one by one. All are bound by memory bandwidth: bytes per element are given with each.
+//
+// Figures of sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB in flight each. Blocks of
+// 256 threads. The bound is of a million elements in memory; what the backward pass has just written is in the L2, twice as fast.
+//                                  bytes an element   registers   blocks   in flight   bound
+//   sgd, lion (16-bit copy)        20 (22)            40          6        72 KiB      4.2 us (4.6)
+//   adamw (16-bit copy)            28 (30)            46          5        80 KiB      5.8 us (6.3)
+//   running statistics, in these   12                 as these             48 KiB      a few thousand elements: none
+//   lars_parts, lars_trust         8                  32, 30      8        16 KiB      2.5 us, two thirds of the rate
+//   running_average                12, 16             19          8        64 KiB      2.5 us, 3.3 us
+//   update_begin                   4, written         26          8                    0.8 us
+//   to_fixed_point                 20                 40          6        72 KiB      4.2 us
+//   from_fixed_point               12                 28          8        64 KiB      2.5 us
+//   cast, cast_to_f32              6                  12, 14      8        32, 16 KiB  1.3 us, 1.9 us
+//   step_control, widen            with them
 #include "device/cuda/kernels/update.h"
 
 #include <math.h>
 #include "device/cuda/kernels/kernels.cuh"
 
-enum { QUAD = 4, STATS_BLOCKS_MAX = 512, STATS_QUADS = 2 }; // STATS_QUADS: a thread's share, below the most blocks
+enum { QUAD = 4, CONTROL_BLOCKS_MAX = 512, CONTROL_QUADS = 2 }; // CONTROL_QUADS: a thread's at a time
 
 static int quad_blocks(int64_t count) {
     return ls_blocks((count + QUAD - 1) / QUAD, LS_BLOCK);
@@ -130,9 +144,9 @@ void ls_cuda_from_fixed_point(
     LS_LAUNCH(from_fixed_point, quad_blocks(attr->count), LS_BLOCK, stream, *attr, factor, fixed, state, grad);
 }
 
-// --- statistics ----------------------------------------------------------------------------------
-// Every block sums its share of the gradient, and the last one that finishes sums the blocks.
-// Which element goes where depends on count only. 4 bytes.
+// --- what the gradient is like, and the decision -------------------------------------------------
+// Every block sums its share of the gradient, and the last one that finishes sums the blocks: which element goes where
+// depends on count only. Its first thread decides, in double, as ref does it; then a word a thread for the report.
 
 typedef struct {
     double squares;
@@ -154,58 +168,10 @@ static __device__ inline grad_stats stats_of_block(grad_stats mine, grad_stats *
     return room[0];
 }
 
-static int stats_blocks(int64_t count) {
-    int blocks = ls_blocks((count + QUAD - 1) / QUAD, LS_BLOCK * STATS_QUADS);
-    return blocks < STATS_BLOCKS_MAX ? blocks : STATS_BLOCKS_MAX;
+static int control_blocks(int64_t count) {
+    int blocks = ls_blocks((count + QUAD - 1) / QUAD, LS_BLOCK * CONTROL_QUADS);
+    return blocks < CONTROL_BLOCKS_MAX ? blocks : CONTROL_BLOCKS_MAX;
 }
-
-static __global__ void gradient_statistics(
-    ls_flat_attr a, const float *grad, grad_stats *parts, unsigned *done, double *partial) {
-    LS_SHARED(grad_stats, room, LS_BLOCK);
-    LS_SHARED(int, last, 1);
-    int t = static_cast<int>(threadIdx.x), blocks = static_cast<int>(gridDim.x);
-    grad_stats mine = { 0, 0, -1 };
-    int64_t stride = static_cast<int64_t>(QUAD) * LS_BLOCK * blocks;
-    for (int64_t first = first_element(); first < a.count; first += stride) {
-        float in[QUAD];
-        load_quad(grad + first, quad_size(first, a.count), in);
-        for (int i = 0; i < QUAD; i++) {
-            mine.squares += static_cast<double>(in[i]) * static_cast<double>(in[i]);
-            if (isfinite(in[i])) continue;
-            mine.bad++;
-            mine.last = a.first + first + i; // elements come in rising order
-        }
-    }
-    mine = stats_of_block(mine, room);
-    if (t == 0) {
-        parts[blockIdx.x] = mine;
-        __threadfence();
-        last[0] = atomicAdd(done, 1u) == gridDim.x - 1;
-    }
-    __syncthreads();
-    if (!last[0]) return;
-    if (t == 0) *done = 0; // for the next launch
-    __threadfence();
-    mine = { 0, 0, -1 };
-    for (int i = t; i < blocks; i += LS_BLOCK) mine = stats_join(mine, parts[i]);
-    mine = stats_of_block(mine, room);
-    if (t > 0) return;
-    partial[0] = mine.squares;
-    partial[1] = static_cast<double>(mine.bad);
-    partial[2] = static_cast<double>(mine.last);
-}
-
-size_t ls_cuda_grad_stats_workspace(int64_t count) {
-    return static_cast<size_t>(stats_blocks(count)) * sizeof(grad_stats);
-}
-
-void ls_cuda_grad_stats(const ls_flat_attr *attr, const float *grad, double *partials, void *workspace, unsigned *done,
-    cudaStream_t stream) {
-    LS_LAUNCH_BLOCK(gradient_statistics, stats_blocks(attr->count), LS_BLOCK, stream, *attr, grad,
-        static_cast<grad_stats *>(workspace), done, partials + LS_PARTIALS * attr->slot);
-}
-
-// --- the decision: one thread, in double, as ref does it; then a word a thread for the report ----
 
 // What no later update can mend: every skip where no loss scale moves; else too many, or one more at the floor.
 static __device__ inline int is_lost(const ls_step_control_attr &a, const ls_train_state &state, bool at_floor) {
@@ -224,25 +190,20 @@ static __device__ inline void move_loss_scale(const ls_step_control_attr &a, ls_
     }
 }
 
-static __device__ void decide(
-    const ls_step_control_attr &a, const ls_update_input *window, const double *partials, ls_train_state &state) {
+static __device__ inline void decide(
+    const ls_step_control_attr &a, const ls_update_input *window, const grad_stats &gradient, ls_train_state &state) {
     if (state.halted) return; // with skip = 1
-    double squares = 0, bad = 0, last = state.bad_gradient - 1;
-    for (int i = 0; i < a.slots; i++) {
-        const double *partial = partials + LS_PARTIALS * i;
-        squares += partial[0];
-        bad += partial[1];
-        last = fmax(last, partial[2]);
-    }
+    int64_t last = state.bad_gradient - 1;
     double multiplier = 1 / (static_cast<double>(LS_GRADIENT_SCALE(&state, a.mean_of)) * window->samples);
-    double norm = sqrt(squares) * multiplier;
+    double norm = sqrt(gradient.squares) * multiplier;
     // the two factors are rounded to a product before the sum, as on ref: no fused multiply-add here
     if (a.clip_norm > 0) multiplier *= fmin(1.0, static_cast<double>(a.clip_norm) / __dadd_rn(norm, 1e-6));
-    state.skip = bad > 0 || state.bad_gradient;
+    state.skip = gradient.bad > 0 || state.bad_gradient;
     state.bad_gradient = 0;
-    state.bad_element = static_cast<int64_t>(last);
+    state.bad_element = last > gradient.last ? last : gradient.last;
     for (int r = 0; r < LS_RATES_MAX; r++) state.lr[r] = window->lr[r];
     state.renormalise = window->renormalise;
+    state.micro_batches = static_cast<float>(window->micro_batches);
     state.multiplier = static_cast<float>(multiplier);
     state.grad_norm = static_cast<float>(norm);
     state.applied += !state.skip;
@@ -253,28 +214,89 @@ static __device__ void decide(
     state.halted = is_lost(a, state, at_floor);
 }
 
-enum { REPORT_WORDS = LS_REPORT_BYTES / 8, CONTROL_THREADS = 64 };
+enum { REPORT_WORDS = LS_REPORT_BYTES / 8 };
 
-static __global__ void step_control(ls_step_control_attr a, const ls_update_input *window, const double *partials,
-    ls_train_state *state, uint64_t *reports) {
-    int t = static_cast<int>(threadIdx.x), record = state->record;
-    if (t == 0) {
-        ls_train_state next = *state;
-        decide(a, window, partials, next);
-        *state = next;
+// The first two quads of a thread from `first` on; 16-bit gradients are added and become 0.
+template <typename T>
+static __device__ inline void take_quads(
+    const ls_cuda_control_args &a, int64_t first, int64_t stride, grad_stats *mine) {
+    constexpr bool WIDENS = sizeof(T) < sizeof(float);
+    T *rounded = static_cast<T *>(a.rounded);
+    const T zero[QUAD] = { ls_store<T>(0), ls_store<T>(0), ls_store<T>(0), ls_store<T>(0) };
+    float in[CONTROL_QUADS][QUAD];
+    T more[CONTROL_QUADS][QUAD];
+    LS_UNROLL
+    for (int u = 0; u < CONTROL_QUADS; u++) { // all on their way before the first is used
+        int64_t at = first + u * stride;
+        if (at >= a.attr.count) break;
+        load_quad(a.grad + at, quad_size(at, a.attr.count), in[u]);
+        if (WIDENS) load_quad(rounded + at, quad_size(at, a.attr.count), more[u]);
     }
-    __syncthreads();
-    if (!a.records) return;
-    // over PCIe, without a wait: the report is there when what is recorded behind the update has happened
-    if (t < REPORT_WORDS) reports[record * REPORT_WORDS + t] = reinterpret_cast<const uint64_t *>(state)[t];
-    __syncthreads();
-    if (t == 0) state->record = record + 1 < a.records ? record + 1 : 0;
+    LS_UNROLL
+    for (int u = 0; u < CONTROL_QUADS; u++) {
+        int64_t at = first + u * stride;
+        if (at >= a.attr.count) break;
+        int size = quad_size(at, a.attr.count);
+        if (WIDENS) {
+            for (int i = 0; i < QUAD; i++) in[u][i] += ls_float(more[u][i]);
+            store_quad(a.grad + at, size, in[u]);
+            store_quad(rounded + at, size, zero);
+        }
+        for (int i = 0; i < QUAD; i++) {
+            mine->squares += static_cast<double>(in[u][i]) * static_cast<double>(in[u][i]);
+            if (isfinite(in[u][i])) continue;
+            mine->bad++;
+            mine->last = at + i; // elements come in rising order
+        }
+    }
 }
 
-void ls_cuda_step_control(const ls_step_control_attr *attr, const ls_update_input *window, const double *partials,
-    ls_train_state *state, void *reports, cudaStream_t stream) {
-    LS_LAUNCH_BLOCK(
-        step_control, 1, CONTROL_THREADS, stream, *attr, window, partials, state, static_cast<uint64_t *>(reports));
+// 4 bytes read an element; with 16-bit gradients 6 read and 6 written. Up to 512 blocks, four to a multiprocessor, 32 or 48
+// bytes a thread on their way: 32 or 48 KiB of the 32 that an H200 needs under way on each. Bound by its memory or, with gradients
+// that the backward pass has just left there, by the L2: 1 to 2.7 us for each million elements, and some 4 us for launch and last block.
+template <typename T> static __global__ void __launch_bounds__(LS_BLOCK) step_control(ls_cuda_control_args a) {
+    LS_SHARED(grad_stats, room, LS_BLOCK);
+    LS_SHARED(int, last, 1);
+    int t = static_cast<int>(threadIdx.x), blocks = static_cast<int>(gridDim.x);
+    grad_stats mine = { 0, 0, -1 }, *parts = static_cast<grad_stats *>(a.parts);
+    int64_t stride = static_cast<int64_t>(QUAD) * LS_BLOCK * blocks;
+    for (int64_t first = first_element(); first < a.attr.count; first += CONTROL_QUADS * stride)
+        take_quads<T>(a, first, stride, &mine);
+    mine = stats_of_block(mine, room);
+    if (t == 0) {
+        parts[blockIdx.x] = mine;
+        __threadfence();
+        last[0] = atomicAdd(a.done, 1u) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!last[0]) return;
+    if (t == 0) *a.done = 0; // for the next launch
+    __threadfence();
+    int record = a.state->record;
+    mine = { 0, 0, -1 };
+    for (int i = t; i < blocks; i += LS_BLOCK) mine = stats_join(mine, parts[i]);
+    mine = stats_of_block(mine, room);
+    if (t == 0) {
+        ls_train_state next = *a.state;
+        decide(a.attr, a.window, mine, next);
+        *a.state = next;
+    }
+    __syncthreads();
+    if (!a.attr.records) return;
+    // over PCIe, without a wait: the report is there when what is recorded behind the update has happened
+    uint64_t *reports = static_cast<uint64_t *>(a.reports);
+    if (t < REPORT_WORDS) reports[record * REPORT_WORDS + t] = reinterpret_cast<const uint64_t *>(a.state)[t];
+    __syncthreads();
+    if (t == 0) a.state->record = record + 1 < a.attr.records ? record + 1 : 0;
+}
+
+size_t ls_cuda_control_workspace(int64_t count) {
+    return static_cast<size_t>(control_blocks(count)) * sizeof(grad_stats);
+}
+
+void ls_cuda_step_control(const ls_cuda_control_args *args, cudaStream_t stream) {
+    int blocks = control_blocks(args->attr.count);
+    LS_BY_STORAGE(args->attr.storage, LS_LAUNCH_BLOCK((step_control<T>), blocks, LS_BLOCK, stream, *args));
 }
 
 // --- optimizers, in fp32 -------------------------------------------------------------------------
@@ -300,6 +322,24 @@ static __device__ inline ls_cuda_segment segment_of(store_range range, int64_t e
     return range.segments[low];
 }
 
+// Whether the segment is one that the optimizer steps. Running statistics move here, 8 + 4 bytes, in double but for 1/micro_batches: a
+// division in double would cost every thread of the optimizer some 20 registers.
+static __device__ inline bool steps(const ls_cuda_segment &segment, const store_range &range, int64_t first,
+    const ls_train_state *state, const float *grad, float *weight) {
+    if (segment.rate != LS_SEGMENT_STATISTICS || state->micro_batches == 0) return segment.rate >= 0;
+    int size = quad_size(first, range.count);
+    double share = static_cast<double>(segment.momentum), each = share * static_cast<double>(1 / state->micro_batches);
+    float sum[QUAD], running[QUAD];
+    load_quad(grad + first, size, sum);
+    load_quad(weight + first, size, running);
+    for (int i = 0; i < QUAD; i++) {
+        running[i] =
+            static_cast<float>((1 - share) * static_cast<double>(running[i]) + each * static_cast<double>(sum[i]));
+    }
+    store_quad(weight + first, size, running);
+    return false;
+}
+
 // trust: LARS, by segment; else NULL. 12 + 8 bytes, and 2 of the copy.
 template <typename T>
 static __global__ void sgd(store_range range, bool nesterov, const float *trust, const ls_train_state *state,
@@ -307,7 +347,7 @@ static __global__ void sgd(store_range range, bool nesterov, const float *trust,
     int64_t first = first_element();
     if (first >= range.count || state->skip) return;
     ls_cuda_segment segment = segment_of(range, first);
-    if (segment.rate == LS_SEGMENT_IDLE) return;
+    if (!steps(segment, range, first, state, grad, weight)) return;
     int size = quad_size(first, range.count);
     bool starts = state->applied == 1; // velocity holds nothing yet
     float g[QUAD], v[QUAD], w[QUAD];
@@ -343,7 +383,7 @@ static __global__ void adamw(store_range range, adamw_constants c, const ls_trai
     int64_t first = first_element();
     if (first >= range.count || state->skip) return;
     ls_cuda_segment segment = segment_of(range, first);
-    if (segment.rate == LS_SEGMENT_IDLE) return;
+    if (!steps(segment, range, first, state, grad, weight)) return;
     int size = quad_size(first, range.count);
     float g[QUAD], m[QUAD], s[QUAD], w[QUAD];
     load_quad(grad + first, size, g);
@@ -376,7 +416,7 @@ static __global__ void lion(store_range range, lion_constants c, const ls_train_
     int64_t first = first_element();
     if (first >= range.count || state->skip) return;
     ls_cuda_segment segment = segment_of(range, first);
-    if (segment.rate == LS_SEGMENT_IDLE) return;
+    if (!steps(segment, range, first, state, grad, weight)) return;
     int size = quad_size(first, range.count);
     float g[QUAD], m[QUAD], w[QUAD];
     load_quad(grad + first, size, g);
@@ -424,8 +464,8 @@ static __global__ void lars_parts(store_range range, const float *grad, const fl
     const int t = static_cast<int>(threadIdx.x), s = static_cast<int>(blockIdx.y);
     const int64_t begin = s > 0 ? range.segments[s - 1].end : 0, end = range.segments[s].end;
     lars_sums mine = { 0, 0 };
-    for (int64_t i = begin + static_cast<int64_t>(blockIdx.x) * LS_BLOCK + t;
-         i < end && range.segments[s].rate != LS_SEGMENT_IDLE; i += static_cast<int64_t>(LS_BLOCK) * LARS_PARTS) {
+    for (int64_t i = begin + static_cast<int64_t>(blockIdx.x) * LS_BLOCK + t; i < end && range.segments[s].rate >= 0;
+         i += static_cast<int64_t>(LS_BLOCK) * LARS_PARTS) {
         mine.grads += static_cast<double>(grad[i]) * static_cast<double>(grad[i]);
         mine.weights += static_cast<double>(weight[i]) * static_cast<double>(weight[i]);
     }
@@ -485,24 +525,7 @@ void ls_cuda_lion(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, 
                                      args->grad, args->kept[0], args->weight, static_cast<T *>(args->copy)));
 }
 
-// --- running statistics, and the cast ------------------------------------------------------------
-
-// 8 + 4 bytes; in double, of which there are few.
-static __global__ void running_stats(
-    ls_flat_attr a, const ls_update_input *window, const ls_train_state *state, const float *sum, float *running) {
-    int64_t first = first_element();
-    if (first >= a.count || state->skip) return;
-    int size = quad_size(first, a.count);
-    double share = static_cast<double>(a.share), micro_batches = window->micro_batches;
-    float in[QUAD], out[QUAD];
-    load_quad(sum + first, size, in);
-    load_quad(running + first, size, out);
-    for (int i = 0; i < QUAD; i++) {
-        out[i] = static_cast<float>(
-            (1 - share) * static_cast<double>(out[i]) + share * (static_cast<double>(in[i]) / micro_batches));
-    }
-    store_quad(running + first, size, out);
-}
+// --- the running average, and casts ------------------------------------------------------------
 
 // 8 + 4 bytes, or 8 + 8.
 static __global__ void running_average(
@@ -555,11 +578,6 @@ template <typename T> static __global__ void widen(int64_t count, T *rounded, fl
     for (int i = 0; i < QUAD; i++) sum[i] += ls_float(in[i]);
     store_quad(grad + first, size, sum);
     store_quad(rounded + first, size, zero);
-}
-
-void ls_cuda_running_stats(const ls_flat_attr *attr, const ls_update_input *window, const ls_train_state *state,
-    const float *sum, float *running, cudaStream_t stream) {
-    LS_LAUNCH(running_stats, quad_blocks(attr->count), LS_BLOCK, stream, *attr, window, state, sum, running);
 }
 
 void ls_cuda_average(const ls_flat_attr *attr, const ls_update_input *window, const ls_train_state *state,

@@ -15,13 +15,18 @@ void ls_cuda_to_fixed_point(
     const ls_flat_attr *attr, const float *grad, ls_train_state *state, int64_t *fixed, cudaStream_t stream);
 void ls_cuda_from_fixed_point(
     const ls_flat_attr *attr, const int64_t *fixed, const ls_train_state *state, float *grad, cudaStream_t stream);
-// partials: all slots; workspace: ls_cuda_grad_stats_workspace(count) bytes; done: 0, and 0 again afterwards
-void ls_cuda_grad_stats(const ls_flat_attr *attr, const float *grad, double *partials, void *workspace, unsigned *done,
-    cudaStream_t stream);
-size_t ls_cuda_grad_stats_workspace(int64_t count);
-// reports: NULL where there are no records
-void ls_cuda_step_control(const ls_step_control_attr *attr, const ls_update_input *window, const double *partials,
-    ls_train_state *state, void *reports, cudaStream_t stream);
+typedef struct {
+    ls_step_control_attr attr;
+    const ls_update_input *window;
+    float *grad;
+    void *rounded; // NULL where the storage is LS_F32
+    ls_train_state *state;
+    void *reports;  // NULL where there are no records
+    void *parts;    // workspace: ls_cuda_control_workspace(count) bytes
+    unsigned *done; // 0, and 0 again afterwards: counts the blocks that have finished
+} ls_cuda_control_args;
+void ls_cuda_step_control(const ls_cuda_control_args *args, cudaStream_t stream);
+size_t ls_cuda_control_workspace(int64_t count);
 // sums: zeroed; windows: host memory that the device reads
 void ls_cuda_update_begin(const ls_flat_attr *attr, const void *windows, const ls_train_state *state,
     ls_update_input *window, ls_micro_result *result, float *sums, cudaStream_t stream);
@@ -48,8 +53,6 @@ size_t ls_cuda_lars_workspace(const ls_optimizer_attr *attr);
 #define STEP(NAME, name, text, flops) ls_cuda_step_launch ls_cuda_##name;
 #include "device/ops.def"
 
-void ls_cuda_running_stats(const ls_flat_attr *attr, const ls_update_input *window, const ls_train_state *state,
-    const float *sum, float *running, cudaStream_t stream);
 void ls_cuda_average(const ls_flat_attr *attr, const ls_update_input *window, const ls_train_state *state,
     float *average, float *weight, cudaStream_t stream);
 void ls_cuda_cast(const ls_flat_attr *attr, const float *src, void *dst, cudaStream_t stream);

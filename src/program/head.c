@@ -1,0 +1,108 @@
+// head.c - the end of a network: the loss, and what it takes in where the device can, in training alone, as evaluation reads the
+// logits: a last layer that scales them (LS_FUSES_SCALE); the linear layer that makes them and a global pooling before it
+// (LS_FUSES_HEAD), whose gradient down to the map is there with the loss.
+#include "program/compile_internal.h"
+
+static int last_layer(const ls_builder *b) {
+    return b->graph->layer_count - 1;
+}
+
+int ls_builder_joins_loss(const ls_builder *b, int l) {
+    const ls_layer *layer = &b->graph->layers[l];
+    return b->options->training && b->device->api->fusions & LS_FUSES_SCALE && l == last_layer(b) &&
+           layer->kind == LS_LAYER_SCALE && layer->attr.scale.factor != 0;
+}
+
+// The node that makes a value, if no node but `reader` reads it (NULL: none at all); else NULL.
+static const ls_node *maker_of(const ls_builder *b, int value, const ls_node *reader) {
+    for (int n = 0; n < b->node_count; n++)
+        for (int i = 0; i < b->nodes[n].input_count; i++)
+            if (b->nodes[n].input[i] == value && &b->nodes[n] != reader) return NULL;
+    return value > 0 ? &b->nodes[value - 1] : NULL; // a node has one value, and the network's input is the first
+}
+
+static int pools_whole_map(const ls_builder *b, const ls_node *node) {
+    const ls_layer *layer = node->layer;
+    if (node->activation != LS_ACTIVATION_NONE || b->values[node->input[0]].biased_by) return 0;
+    if (layer->kind == LS_LAYER_GLOBALAVGPOOL || layer->kind == LS_LAYER_GLOBALMAXPOOL) return 1;
+    if (layer->kind != LS_LAYER_AVGPOOL2D && layer->kind != LS_LAYER_MAXPOOL2D) return 0;
+    const ls_nchw src = b->values[node->input[0]].shape;
+    return layer->attr.maxpool2d.kernel.h == src.h && layer->attr.maxpool2d.kernel.w == src.w &&
+           layer->attr.maxpool2d.padding.h == 0 && layer->attr.maxpool2d.padding.w == 0;
+}
+
+// Only where the two are the network's last nodes: then nothing of them is ever computed a second time (recompute.c), as they
+// lie in the last block, or the pooling ends the one before, and is kept.
+int ls_builder_find_head(ls_builder *b) {
+    const int logits = b->value_of[last_layer(b)];
+    if (!b->options->training || !(b->device->api->fusions & LS_FUSES_HEAD)) return 0;
+    const ls_node *linear = maker_of(b, logits, NULL);
+    if (linear != &b->nodes[b->node_count - 1] || linear->layer->kind != LS_LAYER_LINEAR ||
+        !b->values[linear->input[0]].needs_grad)
+        return 0;
+    const ls_nchw src = b->values[linear->input[0]].shape;
+    if (src.h * src.w != 1 || !ls_head_fits(src, b->values[logits].shape.c)) return 0;
+    b->head = linear;
+    const ls_node *pool = maker_of(b, linear->input[0], linear);
+    if (pool && pool == linear - 1 && pools_whole_map(b, pool) &&
+        ls_head_fits(b->values[pool->input[0]].shape, b->values[logits].shape.c))
+        b->head_pool = pool;
+    return 1;
+}
+
+static ls_op_desc loss_desc(const ls_builder *b) {
+    const ls_compile_options *o = b->options;
+    const int last = last_layer(b);
+    return (ls_op_desc){ .op = LS_OP_LOSS,
+        .layer = "loss",
+        .attr.loss = { .logits = b->values[b->value_of[last]].shape,
+            .smoothing = o->training ? o->label_smoothing : 0.0f,
+            .training = o->training,
+            .storage = b->store->storage,
+            .mixed = ls_augment_mixes(&o->augmentation),
+            .weighted = o->training && o->weighted,
+            .mean_of = o->training ? o->mean_of : 0,
+            .scale = ls_builder_joins_loss(b, last) ? (float)b->graph->layers[last].attr.scale.factor : 0 } };
+}
+
+// Makes a head of the loss; grad_src: a buffer for the gradient of what it reads.
+static ls_status join_head(ls_builder *b, ls_op_desc *desc, ls_ref *refs) {
+    const ls_node *linear = b->head, *pool = b->head_pool;
+    const ls_value *src = &b->values[pool ? pool->input[0] : linear->input[0]];
+    desc->op = LS_OP_HEAD;
+    desc->layer = linear->layer->name;
+    desc->attr.loss.src = src->shape;
+    desc->attr.loss.max_pool =
+        pool && (pool->layer->kind == LS_LAYER_MAXPOOL2D || pool->layer->kind == LS_LAYER_GLOBALMAXPOOL);
+    desc->attr.loss.has_bias = linear->layer->attr.linear.bias;
+    refs[LS_HEAD_SRC] = src->ref;
+    refs[LS_HEAD_WEIGHT] = ls_builder_param(b, linear, LS_ROLE_WEIGHT, LS_PARAM_WORKING);
+    refs[LS_HEAD_BIAS] = ls_builder_param(b, linear, LS_ROLE_BIAS, LS_PARAM_WORKING);
+    if (pool) refs[LS_HEAD_POOLED] = b->values[pool->output].ref;
+    return ls_builder_activation(b, linear->layer->name, src->shape, &refs[LS_HEAD_GRAD_SRC]);
+}
+
+ls_status ls_builder_emit_loss(ls_builder *b) {
+    const int value = b->value_of[last_layer(b)];
+    const ls_value *logits = &b->values[value];
+    b->program->logits = logits->ref;
+    b->program->logits_shape = logits->shape;
+    ls_op_desc desc = loss_desc(b);
+    ls_ref refs[LS_HEAD_ARGS] = {
+        [LS_LOSS_LOGITS] = logits->ref,
+        [LS_LOSS_LABELS] = ls_ref_input(LS_INPUT_LABELS),
+        [LS_LOSS_MICRO] = ls_ref_input(LS_INPUT_MICRO),
+        [LS_LOSS_STATE] = ls_ref_input(LS_INPUT_STATE),
+        [LS_LOSS_RESULT] = ls_ref_input(LS_INPUT_RESULT),
+        [LS_LOSS_SAMPLE] = desc.attr.loss.mixed ? ls_ref_input(LS_INPUT_AUGMENT) : (ls_ref){ 0 },
+        [LS_LOSS_WEIGHTS] = desc.attr.loss.weighted ? ls_ref_input(LS_INPUT_CLASS_WEIGHTS) : (ls_ref){ 0 },
+    };
+    ls_ref *grad = &refs[LS_LOSS_GRAD_LOGITS];
+    if (b->options->training) LS_TRY(ls_builder_activation(b, "loss gradient", logits->shape, grad));
+    if (b->head) LS_TRY(join_head(b, &desc, refs));
+    LS_TRY(ls_builder_emit(b, &desc, refs, ls_op_args(desc.op)));
+    if (!b->options->training) return LS_SUCCESS;
+    if (b->head)
+        LS_TRY(ls_builder_give_grad(b, (b->head_pool ? b->head_pool : b->head)->input[0], refs[LS_HEAD_GRAD_SRC]));
+    return ls_builder_give_grad(b, value, *grad);
+}
