@@ -4,6 +4,7 @@ the same network in PyTorch (scripts/make_golden.py reads the network file).
 
   bench/any_network.py write SEED [--size large] [--out FOLDER]     network.ini and train.ini of a seed; needs neither numpy nor torch
   bench/any_network.py check --seeds 1-40 [--devices cpu,ref] [--keep FOLDER] [--train ./train]
+  bench/any_network.py check --network bench/networks/vgg.ini:3x16x16:6       one that is at hand; repeat
   bench/any_network.py time --seeds 1-40 --python newest=/path/to/venv/bin/python [--compile newest] [--out bench/results/NAME.json]
 
 check: 20 updates of a small network from the same initial weights on the same pictures; on ref the first 3. Compared with PyTorch in
@@ -298,6 +299,14 @@ class Plan:
             self.same("scale", x, factor=self.draw.one(0.125, 0.5, 2))
 
 
+class Given:
+    """A network file that is at hand, in place of a drawn one; network: compare_pytorch.network_of's"""
+
+    def __init__(self, network):
+        self.text, self.batch, self.classes = network.file.read_text(), network.batch, network.classes
+        self.input = tuple(map(int, network.shape.split("x")))
+
+
 BLOCKS = ("plain", "rectangular", "dilated", "grouped", "separable", "residual", "bottleneck", "inverted", "convnext", "dense", "inception")
 
 
@@ -480,12 +489,12 @@ def check_device(device, seed, plan, folder, counts, a):
     return [*lines, f"  {device}: DISAGREES in all of {DRAWS} draws"], False
 
 
-def seed_checked(seed, folder, counts, a):
-    plan = generate(seed, a.size)
+def checked(name, seed, plan, folder, counts, a):
+    """Lines about it, and whether it agrees on all devices"""
     write(folder, plan, seed)
-    kinds = len({line for line in plan.text.splitlines() if line.startswith("layer = ")})
-    lines, all_good = [f"seed {seed}: {len(plan.shapes) - 1} layers of {kinds} kinds, {'x'.join(map(str, plan.input))}, "
-                       f"batch {plan.batch}, {plan.work / 1e6:.2f} M multiplications"], True
+    layers = [line for line in plan.text.splitlines() if line.startswith("layer = ")]
+    work = f", {plan.work / 1e6:.2f} M multiplications" if hasattr(plan, "work") else ""
+    lines, all_good = [f"{name}: {len(layers)} layers of {len(set(layers))} kinds, {'x'.join(map(str, plan.input))}, batch {plan.batch}{work}"], True
     for device in a.devices.split(","):
         more, good = check_device(device, seed, plan, folder, counts, a)
         lines, all_good = lines + more, all_good and good
@@ -501,17 +510,19 @@ def check(a):
     import torch
     sys.path.insert(0, str(ROOT / "scripts"))
     torch.set_num_threads(1)
+    todo = [(f"seed {seed}", seed, generate(seed, a.size)) for seed in a.seeds]
+    todo += [(network.file.stem, 1, Given(network)) for network in a.network]
     bad, counts = [], collections.Counter()
-    for seed in a.seeds:
+    for name, seed, plan in todo:
         with tempfile.TemporaryDirectory() as work:
-            folder = pathlib.Path(work, f"seed-{seed}")
-            lines, good = seed_checked(seed, folder, counts, a)
+            folder = pathlib.Path(work, name.replace(" ", "-"))
+            lines, good = checked(name, seed, plan, folder, counts, a)
             if not good:
-                bad.append(seed)
+                bad.append(name)
                 shutil.copytree(folder, a.keep / folder.name, dirs_exist_ok=True)
                 lines.append(f"  kept: {a.keep / folder.name}")
         print("\n".join(lines), flush=True)
-    print(f"{len(a.seeds) - len(bad)} of {len(a.seeds)} agree" + (f"; not: {', '.join(map(str, bad))}" if bad else ""))
+    print(f"{len(todo) - len(bad)} of {len(todo)} agree" + (f"; not: {', '.join(bad)}" if bad else ""))
     print(f"draws that parted from double: {counts['parted']} of Lockstep's {counts['draws']}, "
           f"{counts['PyTorch parted']} of PyTorch's {counts['PyTorch draws']} in fp32")
     return bool(bad)
@@ -524,7 +535,7 @@ def timed(seed, a):
     plan = generate(seed, a.size)
     with tempfile.TemporaryDirectory() as work:
         write(pathlib.Path(work), plan, seed)
-        network = compare_pytorch.Network(f"seed {seed}", pathlib.Path(work, "network.ini"), "x".join(map(str, plan.input)), plan.classes)
+        network = compare_pytorch.Network(f"seed {seed}", pathlib.Path(work, "network.ini"), "x".join(map(str, plan.input)), a.batch, plan.classes)
         return {**compare_pytorch.measure(network, a), "input": network.shape, "layers": len(plan.shapes) - 1,
                 "multiplications": plan.work, "blocks": sorted(set(plan.blocks)), "network": plan.text}
 
@@ -540,9 +551,7 @@ def table(report):
              "| seed | input | blocks | layers | M multiplications | PyTorch, images/s | Lockstep | ratio (range) |",
              "| --- | --- | --- | --- | --- | --- | --- | --- |"]
     for seed, r in sorted(rows.items(), key=lambda row: row[1]["ratio"]["median"]):
-        rates = {name: m["images_per_s"]["median"] for name, m in r["arrangements"].items()}
-        theirs = max(rate for name, rate in rates.items() if name.startswith("torch"))
-        ours = max(rate for name, rate in rates.items() if not name.startswith("torch"))
+        theirs, ours = (compare_pytorch.best_of(r, "images_per_s", max, peer) for peer in (True, False))
         ratio = r["ratio"]
         lines.append(f"| {seed} | {r['input']} | {', '.join(r['blocks'])} | {r['layers']} | {r['multiplications'] / 1e6:.1f} | "
                      f"{theirs:.0f} | {ours:.0f} | {ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f}) |")
@@ -573,6 +582,7 @@ def arguments():
     one.add_argument("seed", type=int)
     one.add_argument("--out", type=pathlib.Path, default=pathlib.Path())
     many.add_argument("--devices", default="cpu,ref")
+    many.add_argument("--network", type=compare_pytorch.network_of, action="append", default=[], metavar="FILE:SHAPE:BATCH")
     many.add_argument("--keep", type=pathlib.Path, default=pathlib.Path("any-network"), help="folder for the files of seeds that disagree")
     many.add_argument("--train", default=str(ROOT / "train"))
     many.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="for Lockstep's runs")
@@ -581,7 +591,7 @@ def arguments():
         mode.add_argument("--size", choices=SIZES, default=size)
         mode.set_defaults(function=function)
         if mode is not one:
-            mode.add_argument("--seeds", type=seeds_of, required=True, help="1-40, or 3,5,8-12")
+            mode.add_argument("--seeds", type=seeds_of, required=mode is speed, default=[], help="1-40, or 3,5,8-12")
     return ap.parse_args()
 
 

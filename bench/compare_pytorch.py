@@ -8,6 +8,9 @@ reported are the median and the range of the rounds' ratios, time to the first u
   bench/compare_pytorch.py --python newest=/path/to/venv/bin/python --python debian=/usr/bin/python3 \\
       [--compile newest] [--bf16 newest] [--models lenet,resnet20,resnet9,airbench94,mobilenet] [--rounds 5] [--seconds 4] \\
       [--out bench/results/NAME.json]
+  bench/compare_pytorch.py --python newest=/path/to/venv/bin/python @bench/networks/table --rounds 2 --seconds 1.5
+
+@FILE: options out of a file, one a line. bench/networks/table names networks of many kinds, at several sizes of pictures and batches.
 
 PyTorch runs as cpu-bench practice has it best: channels_last and contiguous, the allocator told not to return memory, and
 torch.compile where --compile is given. --bf16 runs it in bf16 (autocast), too, where the processor multiplies bf16; that has a ratio
@@ -39,7 +42,15 @@ class Network:
     name: str
     file: pathlib.Path
     shape: str
+    batch: int
     classes: int = 10
+
+
+def network_of(text):
+    """FILE:SHAPE:BATCH"""
+    file, shape, batch = text.rsplit(":", 2)
+    path = pathlib.Path(file).resolve()
+    return Network(f"{path.stem} {shape}, batch {batch}", path, shape, int(batch))
 
 
 def add_arguments(ap):
@@ -55,10 +66,18 @@ def add_arguments(ap):
 
 
 def arguments():
-    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                 fromfile_prefix_chars="@")
     add_arguments(ap)
-    ap.add_argument("--models", default="lenet,resnet20,resnet9,airbench94")
+    ap.add_argument("--models", help="of configs/models, by --batch; lenet,resnet20,resnet9,airbench94 unless there is a --network")
+    ap.add_argument("--network", type=network_of, action="append", default=[], metavar="FILE:SHAPE:BATCH",
+                    help="a network file, as bench/networks/vgg.ini:3x64x64:32; repeat. PyTorch reads it, too (needs numpy)")
     return ap.parse_args()
+
+
+def networks_of(a):
+    models = a.models or ("" if a.network else "lenet,resnet20,resnet9,airbench94")
+    return [Network(model, ROOT / f"configs/models/{model}.ini", SHAPE[model], a.batch) for model in models.split(",") if model] + a.network
 
 
 def run(command, env=None):
@@ -76,8 +95,9 @@ def lockstep(network, ranks, threads, updates, a):
             launcher.append("--allow-run-as-root")
         run([*launcher, str(ROOT / "train"), str(ROOT / "configs/bench-cpu.ini"), "--quiet", "--run-dir", f"{folder}/run",
              "--set", f"model.file={network.file}", "--set", f"data.shape={network.shape}", "--set", f"data.classes={network.classes}",
-             "--set", f"train.global_batch={a.batch}", "--set", f"device.threads={threads}",
-             "--set", f"train.max_updates={updates}", "--set", f"data.test_samples={a.batch}"])
+             "--set", f"train.global_batch={network.batch}", "--set", f"device.threads={threads}",
+             "--set", "optimizer.lr=0.001",  # the peer's: some drawn networks diverge at more
+             "--set", f"train.max_updates={updates}", "--set", f"data.test_samples={network.batch}"])
         s = json.loads(pathlib.Path(folder, "run/summary.json").read_text())
     return {"images_per_s": s["train_images_per_second"], "first_update_s": s["time_to_first_update_seconds"],
             "peak_mib": ranks * s["peak_memory_bytes"]["host"] / 2**20}
@@ -86,7 +106,7 @@ def lockstep(network, ranks, threads, updates, a):
 def torch(python, network, flags, a):
     which = ["--model", network.name] if network.name in SHAPE else [
         "--network", str(network.file), "--shape", network.shape, "--classes", str(network.classes)]
-    out = run([python, str(PEER), *which, "--batch", str(a.batch), "--threads", str(a.cores), "--repeats", "1",
+    out = run([python, str(PEER), *which, "--batch", str(network.batch), "--threads", str(a.cores), "--repeats", "1",
                "--seconds", str(a.seconds), "--json", *flags], ALLOCATOR)
     r = json.loads(out.strip().splitlines()[-1])
     return {"images_per_s": r["images_per_s"], "first_update_s": r["first_update_s"], "peak_mib": r["peak_rss_mib"],
@@ -116,7 +136,7 @@ def spread(values):
 def measure(network, a):
     ours, theirs, in_bf16 = arrangements(a)
     probe = lockstep(network, 1, a.cores, 12, a)
-    updates = max(12, round(a.seconds * probe["images_per_s"] / a.batch))
+    updates = max(12, round(a.seconds * probe["images_per_s"] / network.batch))
     runs, ratios, bf16_ratios = {name: [] for name in [*ours, *theirs, *in_bf16]}, [], []
     for n in range(a.rounds):
         for name, (ranks, threads) in ours.items():
@@ -138,9 +158,28 @@ def measure(network, a):
     return result
 
 
+def best_of(result, key, choose, peer):
+    """Of the arrangements of one side, their medians"""
+    return choose(m[key]["median"] for name, m in result["arrangements"].items() if name.startswith("torch") == peer)
+
+
+def summary(models):
+    """A line a network: the fastest arrangement of each side, and the one with the least memory"""
+    lines = ["| network | PyTorch, images/s | Lockstep | ratio (range) | PyTorch, MiB | Lockstep | ratio |",
+             "| --- | --- | --- | --- | --- | --- | --- |"]
+    for name, r in models.items():
+        (theirs, ours), (large, small) = ([best_of(r, key, choose, peer) for peer in (True, False)]
+                                          for key, choose in (("images_per_s", max), ("peak_mib", min)))
+        ratio = r["ratio"]
+        lines.append(f"| {name} | {theirs:.0f} | {ours:.0f} | {ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f}) | "
+                     f"{large:.0f} | {small:.0f} | {small / large:.2f} |")
+    return [*lines, ""]
+
+
 def table(report):
     lines = [f"Lockstep {report['commit']} beside PyTorch, {report['date']}",
-             f"{report['cpu']}, {report['cores']} cores, batch {report['batch']}, fp32, {report['rounds']} rounds, load before {report['load']}", ""]
+             f"{report['cpu']}, {report['cores']} cores, batch {report['batch']} unless named, fp32, {report['rounds']} rounds, load before {report['load']}", "",
+             *summary(report["models"])]
     for model, r in report["models"].items():
         ratio = r["ratio"]
         lines += [f"## {model}: {ratio['median']:.2f} times the best PyTorch of the round ({ratio['min']:.2f} to {ratio['max']:.2f})", ""]
@@ -173,12 +212,13 @@ def circumstances(a):
 
 def main():
     a = arguments()
-    networks = [Network(model, ROOT / f"configs/models/{model}.ini", SHAPE[model]) for model in a.models.split(",")]
-    report = {**circumstances(a), "models": {network.name: measure(network, a) for network in networks}}
+    report = {**circumstances(a), "models": {}}
+    for network in networks_of(a):
+        report["models"][network.name] = measure(network, a)
+        if a.out:  # after every network: what was measured stays if the rest is interrupted
+            pathlib.Path(a.out).write_text(json.dumps(report, indent=1) + "\n")
+            pathlib.Path(a.out).with_suffix(".md").write_text(table(report))
     print(table(report))
-    if a.out:
-        pathlib.Path(a.out).write_text(json.dumps(report, indent=1) + "\n")
-        pathlib.Path(a.out).with_suffix(".md").write_text(table(report))
 
 
 if __name__ == "__main__":

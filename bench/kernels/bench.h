@@ -12,7 +12,7 @@
 #include "base/pool.h"
 #include "device/device.h"
 
-enum { BENCH_WAYS_MAX = 8, BENCH_STEPS_MAX = 12, BENCH_ROUNDS_MAX = 15 };
+enum { BENCH_WAYS_MAX = 9, BENCH_STEPS_MAX = 12, BENCH_ROUNDS_MAX = 15 };
 
 typedef struct {         // all threads together
     double fma_gflops;   // multiply-adds on registers only

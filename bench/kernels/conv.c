@@ -64,7 +64,7 @@ static const conv_layer layers[] = {
 };
 
 const char *const bench_ways[BENCH_WAYS_MAX] = { "onednn", "own direct", "winograd f(2,3)", "winograd f(4,3)",
-    "winograd f(2,5)", "winograd f(3,3)", "winograd f(5,3)", "own grouped" };
+    "winograd f(2,5)", "winograd f(3,3)", "winograd f(5,3)", "winograd f(3,5)", "own grouped" };
 
 // Whether a device that was asked for this algorithm has it for the plan; else it takes another.
 static int is_by(const ls_plan *plan, const char *way) {
