@@ -17,6 +17,7 @@ exec "$bin/train" "\$@"
 EOF
 chmod +x rank.sh
 train=$bin/train
+export SLURM_PMIX_FENCE=ring # docs/cluster.md, SLURM
 
 same() { # FOLDER RC RANKS
   check "$1: exit" "$2" 0
