@@ -1,7 +1,8 @@
 // conv_choose.c - by which algorithm a convolution is computed.
 //
 // The rule: Winograd where it gains, with the tiles that need the fewest multiplications on maps of this size; groups
-// lane by lane where that takes less than dense convolutions of the parts; own kernels where they leave out enough of the
+// lane by lane where that takes less than dense convolutions of the parts; products of what each tap meets where that is little;
+// own kernels where they leave out enough of the
 // last blocks' channels; else oneDNN's generated code where it has some for the device's layouts, else own kernels.
 // Measuring instead gains nothing (docs/cpu.md).
 #include <stdio.h>
@@ -71,8 +72,10 @@ ls_status ls_cpu_conv_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     double gain;
     const int winograd = best_winograd(cpu, desc, &gain);
     const int grouped = ls_conv_grouped_can(desc) && ls_conv_grouped_gains(cpu, desc, gain) ? LS_CONV_GROUPED : -1;
+    const ls_conv_attr parts = ls_conv_of_parts(cpu, &desc->attr.conv);
+    const int product = ls_winograd_product_gains(&parts, desc->op, cpu->block) ? LS_WINOGRAD_F11 : -1;
     const int direct = direct_gains(cpu, desc) ? LS_CONV_DIRECT : -1;
-    const int order[] = { cpu->forced_convolution, grouped, winograd, direct, LS_CONV_ONEDNN, LS_CONV_DIRECT };
+    const int order[] = { cpu->forced_convolution, grouped, winograd, product, direct, LS_CONV_ONEDNN, LS_CONV_DIRECT };
     *out = NULL;
     if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT && desc->attr.conv.bias_only) // there is nothing to convolve
         return ls_cpu_conv_plan_by(cpu, desc, LS_CONV_DIRECT, out);

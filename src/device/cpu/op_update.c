@@ -79,6 +79,9 @@ static void flat_task(void *context, int task, int thread) {
     case LS_OP_AVERAGE:
         average(run, at, n);
         break;
+    case LS_OP_UPDATE_BEGIN:
+        memset(run->grad_out + at, 0, n * sizeof(float));
+        break;
     case LS_OP_CAST:
         narrow_bf16(run->grad + at, run->bf16 + at, n);
         break;
@@ -100,6 +103,14 @@ static void run_flat(flat_run *run, const ls_plan *plan, int64_t count) {
 static double loss_scale_of(const ls_plan *plan, const ls_train_state *state) {
     const ls_flat_attr *a = &plan->desc.attr.flat;
     return a->unscaled ? 1 : (double)LS_GRADIENT_SCALE(state, a->mean_of);
+}
+
+static void update_begin_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    flat_run run = { .grad_out = ls_cpu_floats_at(args[LS_UPDATE_BEGIN_SUMS]) };
+    ls_ref_take_window(args);
+    run_flat(&run, plan, plan->desc.attr.flat.count);
 }
 
 static void to_fixed_point_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
@@ -173,7 +184,7 @@ static void cast_to_f32_run(const ls_plan *plan, const ls_buffer *args, ls_buffe
 
 ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     static ls_cpu_run *const runs[LS_OP_COUNT] = {
-        [LS_OP_UPDATE_BEGIN] = ls_ref_update_begin,
+        [LS_OP_UPDATE_BEGIN] = update_begin_run,
         [LS_OP_TO_FIXED_POINT] = to_fixed_point_run,
         [LS_OP_FROM_FIXED_POINT] = from_fixed_point_run,
         [LS_OP_AVERAGE] = average_run,

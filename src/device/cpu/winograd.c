@@ -26,7 +26,7 @@ static const struct {
     const char *algorithm;
     filtering y, x;
 } variants[LS_WINOGRAD_VARIANTS] = {
-#define VARIANT(name, text, my, ry, mx, rx) [LS_WINOGRAD_##name] = { "winograd " text, { my, ry }, { mx, rx } },
+#define VARIANT(name, text, my, ry, mx, rx) [LS_WINOGRAD_##name] = { text, { my, ry }, { mx, rx } },
     LS_WINOGRAD_EACH(VARIANT)
 #undef VARIANT
 };
@@ -72,17 +72,21 @@ const char *ls_winograd_name(ls_winograd_variant variant) {
     return variants[variant].algorithm;
 }
 
-// Of a filter's direction: 6 to 8 taps are two pieces of 4. 0: the variant is not for as many taps.
-static int pieces_of(filtering f, int taps) {
+// Of a filter's direction: 6 to 8 taps are two pieces of 4, and each tap is one of F(1,1). 0: the variant is not for as many taps.
+static int pieces_of(ls_winograd_variant variant, filtering f, int taps) {
     enum { HALF = 4, LEAST = 6 };
+    if (variant == LS_WINOGRAD_F11) return taps;
     if (taps == f.taps) return 1;
     return f.taps == HALF && taps >= LEAST && taps <= 2 * HALF ? 2 : 0;
 }
 
 int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant) {
     if (op != LS_OP_CONV_FORWARD && op != LS_OP_CONV_BACKWARD_DATA && op != LS_OP_CONV_BACKWARD_WEIGHT) return 0;
-    if (attr->storage != LS_F32 || attr->stride_h != 1 || attr->stride_w != 1) return 0;
-    return pieces_of(variants[variant].y, attr->kernel_h) > 0 && pieces_of(variants[variant].x, attr->kernel_w) > 0 &&
+    if (attr->storage != LS_F32) return 0;
+    const int strided = variant == LS_WINOGRAD_F11 && op != LS_OP_CONV_BACKWARD_DATA && attr->dilation == 1;
+    if ((attr->stride_h != 1 || attr->stride_w != 1) && !strided) return 0;
+    return pieces_of(variant, variants[variant].y, attr->kernel_h) > 0 &&
+           pieces_of(variant, variants[variant].x, attr->kernel_w) > 0 &&
            attr->pad_h <= attr->dilation * (attr->kernel_h - 1) &&
            attr->pad_w <= attr->dilation * (attr->kernel_w - 1) && attr->dilation <= LS_WINOGRAD_DILATION_MAX;
 }
@@ -94,15 +98,35 @@ int ls_winograd_tiles(int outputs, int tile, int dilation) {
 }
 
 enum {
-    FEW_OUTPUTS = 128,      // of a channel: it takes longer to transform filters than to convolve
-    LARGE_FILTERS = 2 << 20 // bytes: transformed, they do not stay in the cache
+    FEW_OUTPUTS = 128,       // of a channel: it takes longer to transform filters than to convolve
+    LARGE_FILTERS = 2 << 20, // bytes: transformed, they do not stay in the cache
+    FEW_SUMMED = 1024,       // outputs of a channel: partial sums of the weights would take longer than their products
 };
+
+typedef struct {
+    int first, count;
+} tap_range;
+
+// Of a filter's taps in one direction those that meet a pixel of the map for some output. (Where none does, one is left: it reads zeros.)
+static tap_range taps_met(int taps, int outputs, int pixels, int stride, int dilation, int pad) {
+    tap_range met = { 0, taps };
+    const int reach = (outputs - 1) * stride - pad; // of tap 0 for the last output
+    while (met.count > 1 && reach + met.first * dilation < 0) met.first++, met.count--;
+    while (met.count > 1 && (met.first + met.count - 1) * dilation - pad >= pixels) met.count--;
+    return met;
+}
+
+static int taps_that_meet(const ls_conv_attr *a) {
+    return taps_met(a->kernel_h, a->dst.h, a->src.h, a->stride_h, a->dilation, a->pad_h).count *
+           taps_met(a->kernel_w, a->dst.w, a->src.w, a->stride_w, a->dilation, a->pad_w).count;
+}
 
 double ls_winograd_share(const ls_conv_attr *attr, ls_nchw map, ls_winograd_variant variant) {
     const filtering y = variants[variant].y, x = variants[variant].x;
+    if (variant == LS_WINOGRAD_F11) return (double)taps_that_meet(attr) / ls_conv_taps(attr);
     const double direct = (double)ls_conv_taps(attr) * map.h * map.w; // a pair of channels
-    const double own = (double)pieces_of(y, attr->kernel_h) * pieces_of(x, attr->kernel_w) * side_of(y) * side_of(x) *
-                       ls_winograd_tiles(map.h, y.tile, attr->dilation) *
+    const double own = (double)pieces_of(variant, y, attr->kernel_h) * pieces_of(variant, x, attr->kernel_w) *
+                       side_of(y) * side_of(x) * ls_winograd_tiles(map.h, y.tile, attr->dilation) *
                        ls_winograd_tiles(map.w, x.tile, attr->dilation);
     return own / direct;
 }
@@ -113,13 +137,20 @@ static double least_gain(ls_winograd_variant variant) {
 }
 
 double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width) {
-    if (!ls_winograd_can(attr, op, variant)) return 0;
+    if (variant == LS_WINOGRAD_F11 || !ls_winograd_can(attr, op, variant)) return 0;
     const int in = attr->src.c / attr->groups, out = attr->dst.c / attr->groups;
     if (in < vector_width || out < vector_width) return 0;
     const double filters = (double)ls_conv_taps(attr) * in * out * sizeof(float);
     if (attr->dst.n * attr->dst.h * attr->dst.w < FEW_OUTPUTS && filters > LARGE_FILTERS) return 0;
     const double gain = 1 / (cost_of(variant) * ls_winograd_share(attr, attr->dst, variant));
     return gain >= least_gain(variant) ? gain : 0;
+}
+
+int ls_winograd_product_gains(const ls_conv_attr *attr, ls_op op, int vector_width) {
+    if (!ls_winograd_can(attr, op, LS_WINOGRAD_F11)) return 0;
+    if (attr->src.c / attr->groups < vector_width || attr->dst.c / attr->groups < vector_width) return 0;
+    if (op == LS_OP_CONV_BACKWARD_WEIGHT) return attr->dst.n * attr->dst.h * attr->dst.w <= FEW_SUMMED;
+    return 2 * taps_that_meet(attr) <= ls_conv_taps(attr);
 }
 
 enum { STREAM_BYTES = 4 << 20 }; // of a map that will not stay in the cache until it is read
@@ -148,6 +179,7 @@ static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
         .step_x = x.tile,
         .dilation = d };
     plan->in = plan->out = tiles;
+    plan->in.step_y *= attr->stride_h, plan->in.step_x *= attr->stride_w;
     plan->in.blocks = in_blocks / groups, plan->in.image_blocks = in_blocks;
     plan->in.h = in->h, plan->in.w = in->w;
     plan->in.pad_y = backward ? d * (attr->kernel_h - 1) - attr->pad_h : attr->pad_h;
@@ -156,10 +188,17 @@ static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
     plan->out.h = out->h, plan->out.w = out->w;
     plan->out.stream = width == LINE && map_bytes(&plan->out, in->n, width) >= STREAM_BYTES;
     plan->kernel_h = attr->kernel_h, plan->kernel_w = attr->kernel_w;
-    plan->pieces_x = pieces_of(x, attr->kernel_w);
-    plan->v = (ls_winograd_channels){ .blocks = plan->in.blocks * pieces_of(y, attr->kernel_h) * plan->pieces_x,
-        .each = plan->in.blocks,
-        .half = is_half(in->c, width) };
+    tap_range rows = { 0, pieces_of(plan->variant, y, attr->kernel_h) };
+    tap_range columns = { 0, pieces_of(plan->variant, x, attr->kernel_w) };
+    if (plan->variant == LS_WINOGRAD_F11) {
+        rows = taps_met(attr->kernel_h, out->h, plan->in.h, plan->in.step_y, d, plan->in.pad_y);
+        columns = taps_met(attr->kernel_w, out->w, plan->in.w, plan->in.step_x, d, plan->in.pad_x);
+    }
+    plan->first_y = rows.first, plan->first_x = columns.first;
+    plan->pieces_x = columns.count;
+    plan->v = (ls_winograd_channels){
+        .blocks = plan->in.blocks * rows.count * columns.count, .each = plan->in.blocks, .half = is_half(in->c, width)
+    };
     plan->out_half = is_half(out->c, width);
     plan->n = in->n;
     plan->tiles = in->n * tiles.tiles_y * tiles.tiles_x;
@@ -187,7 +226,8 @@ static void plan_product(ls_winograd_plan *plan, int threads) {
     const size_t width = (size_t)plan->kernels->width, positions = positions_of(plan);
     const size_t in_channels = (size_t)plan->v.blocks * width, out_channels = (size_t)plan->out.blocks * width;
     plan->parts = 1;
-    plan->shared = positions * in_channels * out_channels * sizeof(float) > OWN_PRODUCT_BYTES;
+    const int few = plan->tiles <= threads * plan->kernels->product_tiles; // there is no slab for each thread
+    plan->shared = few || positions * in_channels * out_channels * sizeof(float) > OWN_PRODUCT_BYTES;
     plan->whole = plan->shared && positions * in_channels * (size_t)plan->tiles * sizeof(float) <= WHOLE_PRODUCT_BYTES;
     int slabs = divide_up(plan->tiles, OWN_TILES * threads) * threads;
     if (plan->shared) slabs = plan->whole ? 1 : divide_up(plan->tiles, SHARED_TILES);
@@ -271,8 +311,9 @@ static size_t panel_at(const ls_winograd_plan *plan, int block) {
 
 // The taps of a piece, in the filter (backward data: in the rotated one).
 static ls_winograd_taps piece_at(const ls_winograd_plan *plan, int piece) {
-    return (ls_winograd_taps){ plan->kernel_h, plan->kernel_w, piece / plan->pieces_x * variants[plan->variant].y.taps,
-        piece % plan->pieces_x * variants[plan->variant].x.taps };
+    return (ls_winograd_taps){ plan->kernel_h, plan->kernel_w,
+        plan->first_y + piece / plan->pieces_x * variants[plan->variant].y.taps,
+        plan->first_x + piece % plan->pieces_x * variants[plan->variant].x.taps };
 }
 
 // A block of V: one of the map, as the taps of a piece see it.

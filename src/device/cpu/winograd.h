@@ -38,6 +38,10 @@ int ls_winograd_tiles(int outputs, int tile, int dilation);
 // times; both pad channels alike); 0 where it cannot be computed so or is not expected to gain.
 double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width);
 
+// Whether F(1,1) is expected to gain on other direct convolution: sums over few outputs, and maps so small that half of the filter's
+// taps or more meet nothing, as 3x3 on maps of one pixel.
+int ls_winograd_product_gains(const ls_conv_attr *attr, ls_op op, int vector_width);
+
 // Plain data, made only by ls_winograd_plan_make. For the caller: workspace_bytes and algorithm.
 typedef struct {
     size_t workspace_bytes; // 64-byte aligned memory that run may overwrite
@@ -48,6 +52,7 @@ typedef struct {
     ls_winograd_variant variant;
     int groups;
     int kernel_h, kernel_w, pieces_x; // of the filter; a row of it is so many pieces
+    int first_y, first_x;             // the tap with which the first piece begins
     ls_winograd_channels v;           // of V: blocks of `in` for each piece
     int out_half;                     // the last block of `out` has channels in its first half only
     ls_winograd_map in,

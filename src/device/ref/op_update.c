@@ -8,14 +8,18 @@ static double fixed_scale(const ls_plan *plan, const ls_train_state *state) {
     return a->unscaled ? 1 : (double)LS_GRADIENT_SCALE(state, a->mean_of);
 }
 
-void ls_ref_update_begin(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
-    (void)workspace_buffer;
-    (void)queue;
+void ls_ref_take_window(const ls_buffer *args) {
     const ls_train_state *state = ls_buffer_host(args[LS_UPDATE_BEGIN_STATE]);
     const char *windows = ls_buffer_host(args[LS_UPDATE_BEGIN_WINDOWS]);
     memcpy(ls_buffer_host(args[LS_UPDATE_BEGIN_WINDOW]), windows + (ptrdiff_t)state->record * LS_RECORD_BYTES,
         sizeof(ls_update_input));
     memset(ls_buffer_host(args[LS_UPDATE_BEGIN_RESULT]), 0, sizeof(ls_micro_result));
+}
+
+void ls_ref_update_begin(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    ls_ref_take_window(args);
     memset(ls_buffer_host(args[LS_UPDATE_BEGIN_SUMS]), 0, (size_t)plan->desc.attr.flat.count * sizeof(float));
 }
 

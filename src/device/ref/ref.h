@@ -35,7 +35,9 @@ size_t ls_ref_optimizer_workspace(const ls_op_desc *desc);
 // Elements 0..count-1 of an array in storage type, as doubles.
 void ls_ref_doubles(const void *array, ls_dtype storage, int64_t count, double *out);
 
-// op_update.c: grad[i] += rounded[i], which becomes 0.
+// op_update.c: UPDATE_BEGIN but for the sums.
+void ls_ref_take_window(const ls_buffer *args);
+// grad[i] += rounded[i], which becomes 0.
 void ls_ref_add_rounded(void *rounded, ls_dtype storage, int64_t count, float *grad);
 // STEP_CONTROL from what it finds of the gradient on.
 typedef struct {

@@ -44,7 +44,9 @@ static void the_rule(void **state) {
         { "auto", 16, 13, 3, 1, 1, "winograd f(4,3)" },
         { "auto", 16, 6, 3, 1, 1, "winograd f(3,3)" },
         { "auto", 16, 2, 3, 1, 1, "winograd f(2,3)" },
-        { "auto", 16, 1, 3, 1, 1, "onednn" },
+        { "auto", 16, 1, 3, 1, 1, "own product" }, // eight of nine taps meet nothing
+        { "auto", 16, 1, 5, 1, 1, "own product" },
+        { "auto", 16, 2, 3, 2, 1, "own product" }, // five of nine
         { "auto", 16, 14, 5, 1, 1, "winograd f(3,5)" },
         { "auto", 16, 16, 5, 1, 1, "winograd f(2,5)" }, // whose tiles leave less over
         { "auto", 16, 8, 3, 2, 1, "onednn" },
@@ -101,7 +103,7 @@ static void dilation(void **state) {
         { 16, 15, 3, 3, "winograd f(5,3)" }, // phases of 5
         { 16, 12, 3, 4, "winograd f(3,3)" },
         { 16, 9, 3, 5, "winograd f(2,3)" }, // of 2 and 1
-        { 16, 9, 3, 9, "own direct" },      // of 1
+        { 16, 9, 3, 9, "own product" },     // of 1
         { 16, 46, 5, 2, "winograd f(3,5)" },
         { 24, 46, 5, 2, "winograd f(3,5)" },
         { 17, 46, 5, 3, "winograd f(3,5)" }, // blocks are filled up by every algorithm
@@ -125,14 +127,15 @@ static void dilation(void **state) {
     ls_device_close(device);
 }
 
-// Of one 4x4 map after another: the transformed filters of 512 channels do not stay in the cache, those of 128 do.
+// Of one 4x4 map after another: the transformed filters of 512 channels do not stay in the cache, those of 128 do. Sums over few
+// outputs are products.
 static void few_outputs_of_large_filters(void **state) {
     (void)state;
     static const struct {
         int samples, channels;
-        const char *algorithm;
-    } rows[] = { { 1, 512, "onednn" }, { 7, 512, "onednn" }, { 8, 512, "winograd f(4,3)" },
-        { 1, 128, "winograd f(4,3)" } };
+        const char *algorithm, *sums;
+    } rows[] = { { 1, 512, "onednn", "own product" }, { 7, 512, "onednn", "own product" },
+        { 8, 512, "winograd f(4,3)", "winograd f(4,3)" }, { 1, 128, "winograd f(4,3)", "winograd f(4,3)" } };
     static const ls_op passes[] = { LS_OP_CONV_FORWARD, LS_OP_CONV_BACKWARD_DATA, LS_OP_CONV_BACKWARD_WEIGHT };
     ls_device *device;
     succeed(ls_device_open("cpu", &(ls_device_options){ .threads = 1, .vector_width = 8 }, &device, NULL));
@@ -141,9 +144,31 @@ static void few_outputs_of_large_filters(void **state) {
         desc.attr.conv.src = desc.attr.conv.dst = (ls_nchw){ rows[i / 3].samples, rows[i / 3].channels, 4, 4 };
         ls_plan *plan;
         succeed(device->api->plan_new(device, &desc, &plan));
-        if (strncmp(plan->algorithm, rows[i / 3].algorithm, strlen(rows[i / 3].algorithm)) != 0)
+        const char *expected = passes[i % 3] == LS_OP_CONV_BACKWARD_WEIGHT ? rows[i / 3].sums : rows[i / 3].algorithm;
+        if (strncmp(plan->algorithm, expected, strlen(expected)) != 0)
             fail_msg("%d samples of %d channels, pass %d: %s, expected %s", rows[i / 3].samples, rows[i / 3].channels,
-                (int)(i % 3), plan->algorithm, rows[i / 3].algorithm);
+                (int)(i % 3), plan->algorithm, expected);
+        device->api->plan_free(plan);
+    }
+    ls_device_close(device);
+}
+
+// Weights of 1x1 for few outputs and for many.
+static void sums_over_few_outputs(void **state) {
+    (void)state;
+    static const struct {
+        int samples;
+        const char *algorithm;
+    } rows[] = { { 16, "own product" }, { 17, "onednn" } }; // of 64 pixels each
+    ls_device *device;
+    succeed(ls_device_open("cpu", &(ls_device_options){ .threads = 1, .vector_width = 8 }, &device, NULL));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_op_desc desc = conv(LS_OP_CONV_BACKWARD_WEIGHT, 32, 1, 1);
+        desc.attr.conv.src = desc.attr.conv.dst = (ls_nchw){ rows[i].samples, 32, 8, 8 };
+        ls_plan *plan;
+        succeed(device->api->plan_new(device, &desc, &plan));
+        if (strncmp(plan->algorithm, rows[i].algorithm, strlen(rows[i].algorithm)) != 0)
+            fail_msg("%d samples: %s, expected %s", rows[i].samples, plan->algorithm, rows[i].algorithm);
         device->api->plan_free(plan);
     }
     ls_device_close(device);
@@ -154,6 +179,7 @@ int main(void) {
         cmocka_unit_test(the_rule),
         cmocka_unit_test(dilation),
         cmocka_unit_test(few_outputs_of_large_filters),
+        cmocka_unit_test(sums_over_few_outputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

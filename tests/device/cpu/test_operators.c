@@ -65,6 +65,8 @@ static void every_algorithm_agrees_with_ref(void **unused) {
         { "winograd f(2,3)", 4, 3, 1, 16, SMALL },
         { "own grouped", 1.5, 3, 8, 8, LARGE },
         { "own grouped", 1.5, 3, 4, 16, LARGE },
+        { "own product", 1.5, 3, 1, 8, LARGE },
+        { "own product", 1.5, 3, 1, 16, LARGE },
         { "onednn", 1.5, 3, 1, 8, LARGE },
         { "own direct", 1.5, 3, 1, 8, SMALL },
         { "own direct", 1.5, 3, 1, 16, LARGE },
@@ -108,7 +110,8 @@ static void an_unknown_algorithm_is_refused(void **unused) {
     ls_status status = ls_device_open("cpu", &(ls_device_options){ .threads = 1, .convolution = "fft" }, &device, NULL);
     assert_int_equal(status.code, LS_USAGE);
     assert_string_equal(status.text,
-        "convolution by \"fft\": the cpu device has winograd f(4,3), winograd f(5,3), winograd f(2,5), winograd "
+        "convolution by \"fft\": the cpu device has own product, winograd f(4,3), winograd f(5,3), winograd f(2,5), "
+        "winograd "
         "f(3,5), winograd f(3,3), "
         "winograd f(2,3), winograd f(3,4), winograd f(4x2,3x5), winograd f(2x4,5x3), winograd f(6x1,3x1), "
         "winograd f(1x6,1x3), winograd f(4x1,3x1), winograd f(1x4,1x3), winograd f(4x1,5x1), winograd f(1x4,1x5), "

@@ -1,6 +1,7 @@
 // update.c - flat operators over the parameter store. Plain loops: the compiler makes vectors of them.
 #include <float.h>
 #include <math.h>
+#include <string.h>
 #include "device/cpu/kernels/kernels.h"
 
 // Adding and subtracting 1.5 * 2^52 rounds a double below 2^51 to an integer, ties
@@ -38,25 +39,36 @@ void LS_KERNEL(from_fixed_point)(const int64_t *fixed, double share, double fact
     for (size_t i = 0; i < n; i++) grad[i] = (float)(from_fixed(fixed[i]) * share * factor);
 }
 
-enum { LANES = 16 };
-
-static inline void add_lane(float grad, double *sum, int64_t *bad) {
-    double g = (double)grad;
-    *sum += g * g;
-    *bad += fabsf(grad) <= FLT_MAX ? 0 : 1;
-}
+// Sixteen sums, half a vector of numbers at a time: what is not vector code here waits for memory three times as long.
+enum { LANES = 16, HALF = LS_VL > 1 ? LS_VL / 2 : 1, PARTS = LANES / HALF };
+typedef float half_vector __attribute__((vector_size(HALF * 4), aligned(4), may_alias));
+typedef int32_t half_counts __attribute__((vector_size(HALF * 4)));
+typedef double half_doubles __attribute__((vector_size(HALF * 8)));
 
 void LS_KERNEL(grad_stats)(const float *grad, size_t n, double partial[2]) {
-    double sum[LANES] = { 0 };
-    int64_t bad[LANES] = { 0 };
+    half_doubles sums[PARTS] = { 0 };
+    half_counts bads[PARTS] = { 0 };
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        for (size_t j = 0; j < LANES; j++) add_lane(grad[i + j], &sum[j], &bad[j]);
-    for (size_t j = 0; i + j < n; j++) add_lane(grad[i + j], &sum[j], &bad[j]);
+#pragma GCC unroll 16
+        for (int k = 0; k < PARTS; k++) {
+            const half_vector x = *(const half_vector *)(grad + i + k * HALF);
+            const half_doubles d = __builtin_convertvector(x, half_doubles);
+            sums[k] += d * d;
+            bads[k] -= (half_counts)(x - x != 0); // infinity - infinity is NaN
+        }
+    double sum[LANES];
+    int32_t bad[LANES];
+    memcpy(sum, sums, sizeof sum);
+    memcpy(bad, bads, sizeof bad);
+    for (size_t j = 0; i + j < n; j++) {
+        sum[j] += (double)grad[i + j] * (double)grad[i + j];
+        bad[j] += fabsf(grad[i + j]) <= FLT_MAX ? 0 : 1;
+    }
     partial[0] = partial[1] = 0;
     for (int j = 0; j < LANES; j++) {
         partial[0] += sum[j];
-        partial[1] += (double)bad[j];
+        partial[1] += bad[j];
     }
 }
 

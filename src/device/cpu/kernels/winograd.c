@@ -455,8 +455,70 @@ INLINE void write_tiles(int side_y, int side_x, int outs_y, int outs_x, const ls
     if (map->stream) store_fence();
 }
 
+// --- F(1,1): a tile is a pixel -------------------------------------------------------------------
+
+// The pixels that a tap meets, row by row; outside of the map they are zero.
+static void taps_in(
+    const ls_winograd_map *map, const float *data, int block, int first, int tiles, int padded_tiles, float *v) {
+    const int step = map->step_x;
+    const float *const end = v + (size_t)padded_tiles * B;
+    tile_at at = tile_first(map, first);
+    for (int n = 0, count; n < tiles; n += count) {
+        count = at_most(map->tiles_x - at.x, tiles - n);
+        const int y = at.y * map->step_y - map->pad_y, left = at.x * step - map->pad_x;
+        const int begin = at_most(at_least((step - 1 - left) / step, 0), count); // [begin,inside): inside of the map
+        const int inside = at_least(at_most((map->w - left + step - 1) / step, count), begin);
+        const int in_row = y >= 0 && y < map->h;
+        const float *from =
+            in_row
+                ? data + (((size_t)at.image * (size_t)map->image_blocks + (size_t)block) * (size_t)(map->h * map->w) +
+                             (size_t)(y * map->w + left + begin * step)) *
+                             B
+                : NULL;
+        for (int i = 0; i < count; i++, v += B) {
+            const int is_inside = in_row && i >= begin && i < inside;
+            store(v, is_inside ? load(from) : (vf){ 0 });
+            if (is_inside) from += step * B;
+        }
+        at.x += count - 1;
+        tile_next(map, &at);
+    }
+    for (; v < end; v += B) store(v, (vf){ 0 });
+}
+
+// Pixels of one channel block from number `first` of the batch on: how many of `most` lie side by side.
+static int pixels_at(const ls_winograd_map *map, int block, int first, int most, size_t *at) {
+    const int pixels = map->h * map->w, image = first / pixels, pixel = first % pixels;
+    *at = (((size_t)image * (size_t)map->image_blocks + (size_t)block) * (size_t)pixels + (size_t)pixel) * B;
+    return at_most(most, pixels - pixel);
+}
+
+static void pixels_in(
+    const ls_winograd_map *map, const float *data, int block, int first, int tiles, int padded_tiles, float *z) {
+    size_t at;
+    for (int n = 0, count; n < tiles; n += count, z += (size_t)count * B) {
+        count = pixels_at(map, block, first + n, tiles - n, &at);
+        memcpy(z, data + at, (size_t)count * B * sizeof *z);
+    }
+    memset(z, 0, (size_t)(padded_tiles - tiles) * B * sizeof *z);
+}
+
+static void pixels_out(
+    const ls_winograd_map *map, float *data, int block, int first, int tiles, const float *m, const float *bias) {
+    const vf add = bias ? load(bias) : (vf){ 0 };
+    size_t at;
+    for (int n = 0, count; n < tiles; n += count) {
+        count = pixels_at(map, block, first + n, tiles - n, &at);
+        for (int i = 0; i < count; i++, m += B, at += B) write_pixel(map->stream, data + at, load(m) + add);
+    }
+    if (map->stream) store_fence();
+}
+
+// --- by variant ----------------------------------------------------------------------------------
+
 static void tiles_in(int variant, const ls_winograd_map *map, const float *data, int block, int first, int tiles,
     int padded_tiles, float *v, size_t pos_stride) {
+    if (variant == LS_WINOGRAD_F11) return taps_in(map, data, block, first, tiles, padded_tiles, v);
 #define CASE(name, text, my, ry, mx, rx) \
     case LS_WINOGRAD_##name: \
         read_tiles(my + ry - 1, mx + rx - 1, 0, 0, map, data, block, first, tiles, padded_tiles, v, pos_stride); \
@@ -467,6 +529,7 @@ static void tiles_in(int variant, const ls_winograd_map *map, const float *data,
 
 static void gradients_in(int variant, const ls_winograd_map *map, const float *data, int block, int first, int tiles,
     int padded_tiles, float *z, size_t pos_stride) {
+    if (variant == LS_WINOGRAD_F11) return pixels_in(map, data, block, first, tiles, padded_tiles, z);
 #define CASE(name, text, my, ry, mx, rx) \
     case LS_WINOGRAD_##name: \
         read_tiles(my + ry - 1, mx + rx - 1, my, mx, map, data, block, first, tiles, padded_tiles, z, pos_stride); \
@@ -477,6 +540,7 @@ static void gradients_in(int variant, const ls_winograd_map *map, const float *d
 
 static void tiles_out(int variant, const ls_winograd_map *map, float *data, int block, int first, int tiles,
     const float *m, size_t pos_stride, const float *bias) {
+    if (variant == LS_WINOGRAD_F11) return pixels_out(map, data, block, first, tiles, m, bias);
 #define CASE(name, text, my, ry, mx, rx) \
     case LS_WINOGRAD_##name: \
         write_tiles(my + ry - 1, mx + rx - 1, my, mx, map, data, block, first, tiles, m, pos_stride, bias); \

@@ -15,25 +15,26 @@
 #include <stddef.h>
 
 // The variants: F(m,r), m outputs of r taps in m+r-1 positions, down the columns, and F(m,r) along the rows. F(1,1) leaves its
-// direction alone.
+// direction alone; in both it is direct convolution, each tap a piece, as products of what the taps meet.
 #define LS_WINOGRAD_EACH(X) \
-    X(F43, "f(4,3)", 4, 3, 4, 3) \
-    X(F53, "f(5,3)", 5, 3, 5, 3) \
-    X(F25, "f(2,5)", 2, 5, 2, 5) \
-    X(F35, "f(3,5)", 3, 5, 3, 5) \
-    X(F33, "f(3,3)", 3, 3, 3, 3) \
-    X(F23, "f(2,3)", 2, 3, 2, 3) \
-    X(F34, "f(3,4)", 3, 4, 3, 4) \
-    X(F43_25, "f(4x2,3x5)", 4, 3, 2, 5) \
-    X(F25_43, "f(2x4,5x3)", 2, 5, 4, 3) \
-    X(F63_11, "f(6x1,3x1)", 6, 3, 1, 1) \
-    X(F11_63, "f(1x6,1x3)", 1, 1, 6, 3) \
-    X(F43_11, "f(4x1,3x1)", 4, 3, 1, 1) \
-    X(F11_43, "f(1x4,1x3)", 1, 1, 4, 3) \
-    X(F45_11, "f(4x1,5x1)", 4, 5, 1, 1) \
-    X(F11_45, "f(1x4,1x5)", 1, 1, 4, 5) \
-    X(F47_11, "f(4x1,7x1)", 4, 7, 1, 1) \
-    X(F11_47, "f(1x4,1x7)", 1, 1, 4, 7)
+    X(F11, "own product", 1, 1, 1, 1) \
+    X(F43, "winograd f(4,3)", 4, 3, 4, 3) \
+    X(F53, "winograd f(5,3)", 5, 3, 5, 3) \
+    X(F25, "winograd f(2,5)", 2, 5, 2, 5) \
+    X(F35, "winograd f(3,5)", 3, 5, 3, 5) \
+    X(F33, "winograd f(3,3)", 3, 3, 3, 3) \
+    X(F23, "winograd f(2,3)", 2, 3, 2, 3) \
+    X(F34, "winograd f(3,4)", 3, 4, 3, 4) \
+    X(F43_25, "winograd f(4x2,3x5)", 4, 3, 2, 5) \
+    X(F25_43, "winograd f(2x4,5x3)", 2, 5, 4, 3) \
+    X(F63_11, "winograd f(6x1,3x1)", 6, 3, 1, 1) \
+    X(F11_63, "winograd f(1x6,1x3)", 1, 1, 6, 3) \
+    X(F43_11, "winograd f(4x1,3x1)", 4, 3, 1, 1) \
+    X(F11_43, "winograd f(1x4,1x3)", 1, 1, 4, 3) \
+    X(F45_11, "winograd f(4x1,5x1)", 4, 5, 1, 1) \
+    X(F11_45, "winograd f(1x4,1x5)", 1, 1, 4, 5) \
+    X(F47_11, "winograd f(4x1,7x1)", 4, 7, 1, 1) \
+    X(F11_47, "winograd f(1x4,1x7)", 1, 1, 4, 7)
 
 typedef enum {
 #define LS_WINOGRAD_ENUM(name, text, my, ry, mx, rx) LS_WINOGRAD_##name,
