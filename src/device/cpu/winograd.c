@@ -1,10 +1,11 @@
-// winograd.c - plans and runs Winograd convolution: transform the filters, then slab by slab of tiles transform,
-// multiply at each position, transform back. kernels/winograd.h defines the matrices V, U, M, Z and A.
+// winograd.c - plans and runs Winograd convolution, and by F(1,1) direct convolution as products: transform the filters,
+// then slab by slab of tiles transform, multiply at each position, transform back. kernels/winograd.h defines the matrices
+// V, U, M, Z and A.
 //
 // Three ways to split the work, each with results that do not depend on the number of threads:
 //   own slabs     a task is a slab from its input to its output. The filters pass through the cache once per slab.
-//   shared slabs  for filters too large for that: all threads work on one larger slab, a task being some channels
-//                 (transforms) or a panel of outputs (products and what follows them).
+//   shared slabs  for filters too large for that, and where there are fewer slabs than threads: all threads work on one
+//                 larger slab, a task being some channels (transforms) or a panel of outputs (products and what follows).
 //   whole batch   a shared slab that holds all tiles (small maps, large filters): a task transforms the filters of its
 //                 panel into its own memory: U or A as a whole would be written to and read from main memory.
 // A filter of more taps than a variant has is several pieces: the map as each of them sees it counts as further channels of V.
@@ -226,7 +227,9 @@ static void plan_product(ls_winograd_plan *plan, int threads) {
     const size_t width = (size_t)plan->kernels->width, positions = positions_of(plan);
     const size_t in_channels = (size_t)plan->v.blocks * width, out_channels = (size_t)plan->out.blocks * width;
     plan->parts = 1;
-    const int few = plan->tiles <= threads * plan->kernels->product_tiles; // there is no slab for each thread
+    // With no slab for each thread, or the least one, panels keep as many threads at work, and each transforms its own filters.
+    const int least_slabs = divide_up(plan->tiles, plan->kernels->product_tiles);
+    const int few = least_slabs <= smaller(threads, divide_up(plan->out.blocks, LS_WINOGRAD_PANEL));
     plan->shared = few || positions * in_channels * out_channels * sizeof(float) > OWN_PRODUCT_BYTES;
     plan->whole = plan->shared && positions * in_channels * (size_t)plan->tiles * sizeof(float) <= WHOLE_PRODUCT_BYTES;
     int slabs = divide_up(plan->tiles, OWN_TILES * threads) * threads;

@@ -1,4 +1,5 @@
-// winograd.h - convolutions of stride 1 with filters of up to 8 taps a direction, dilated or not, by Winograd's minimal filtering, fp32.
+// winograd.h - convolutions of stride 1 with filters of up to 8 taps a direction, dilated or not, by Winograd's minimal filtering, fp32;
+// and direct ones of any filter as products, F(1,1): forward and backward weight of any stride (dilated: of 1), backward data of 1.
 //
 // Computes exactly the operators of op_conv.h (forward overwrites dst and adds the bias, backward data overwrites
 // grad_src, backward weight adds to grad_weight and grad_bias) with 1.9 to 4.6 times fewer multiplications (docs/cpu.md). F(m,r): tiles of
@@ -12,7 +13,7 @@
 //           zero for padded outputs).
 // Threads   results are the same bits for any number of threads: a task's arithmetic depends on the shape only.
 // Accuracy  RMS error relative to RMS output, normal inputs:
-//           F(2,3) 4e-7, F(3,3) and F(4,3) 1 to 2e-6, F(2,5) 1 to 2e-6, F(5,3), F(3,5) 2 to 5e-6 (direct: 4 to 10e-7).
+//           F(1,1) as direct, F(2,3) 4e-7, F(3,3) and F(4,3) 1 to 2e-6, F(2,5) 1 to 2e-6, F(5,3), F(3,5) 2 to 5e-6 (direct: 4 to 10e-7).
 // Source    Lavin and Gray 2016; interpolation points 0, +-5/8, +-3/2, infinity: 2.4 times less error than
 //           0, +-1, +-2, infinity; F(3,3): 0, +-3/2, 1/2, infinity, 1.5 times less than 0, +-1, 2, infinity; F(5,3), F(3,5): 0, +-1,
 //           +-7/4, 3/8, infinity, the least of 105 choices.
@@ -27,7 +28,7 @@
 // The arithmetic for one vector width, 8 or 16; emulated: 16 wide on a processor with AVX2 only, for tests.
 const ls_winograd_kernels *ls_winograd_kernels_for(int vector_width, int emulated);
 
-const char *ls_winograd_name(ls_winograd_variant variant); // "winograd f(4,3)"
+const char *ls_winograd_name(ls_winograd_variant variant); // "winograd f(4,3)"; "own product" of F(1,1)
 // Whether the operator can be computed so, on blocked tensors.
 int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant);
 // Of the multiplications of direct convolution to (backward data: from) a map those that it does, with the tiles that the map needs.
@@ -35,10 +36,10 @@ double ls_winograd_share(const ls_conv_attr *attr, ls_nchw map, ls_winograd_vari
 // The tiles of so many outputs, of `tile` in a row, that a map needs in one direction: of each of the dilation's phases whole ones.
 int ls_winograd_tiles(int outputs, int tile, int dilation);
 // How many times the multiplications of direct convolution are ours, with the tiles that a map needs (those of F(5,3) and F(3,5) count 1.35
-// times; both pad channels alike); 0 where it cannot be computed so or is not expected to gain.
+// times; both pad channels alike); 0 where it cannot be computed so or is not expected to gain, and for F(1,1), which multiplies as much.
 double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width);
 
-// Whether F(1,1) is expected to gain on other direct convolution: sums over few outputs, and maps so small that half of the filter's
+// Whether F(1,1) computes the operator (attr: of whole blocks, as for the others) and is expected to gain on other direct convolution: sums over few outputs, and maps so small that half of the filter's
 // taps or more meet nothing, as 3x3 on maps of one pixel.
 int ls_winograd_product_gains(const ls_conv_attr *attr, ls_op op, int vector_width);
 

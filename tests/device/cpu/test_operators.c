@@ -111,8 +111,7 @@ static void an_unknown_algorithm_is_refused(void **unused) {
     assert_int_equal(status.code, LS_USAGE);
     assert_string_equal(status.text,
         "convolution by \"fft\": the cpu device has own product, winograd f(4,3), winograd f(5,3), winograd f(2,5), "
-        "winograd "
-        "f(3,5), winograd f(3,3), "
+        "winograd f(3,5), winograd f(3,3), "
         "winograd f(2,3), winograd f(3,4), winograd f(4x2,3x5), winograd f(2x4,5x3), winograd f(6x1,3x1), "
         "winograd f(1x6,1x3), winograd f(4x1,3x1), winograd f(1x4,1x3), winograd f(4x1,5x1), winograd f(1x4,1x5), "
         "winograd f(4x1,7x1), winograd f(1x4,1x7), own grouped, onednn and own direct");

@@ -1,4 +1,4 @@
-// update.c - flat operators over the parameter store. Plain loops: the compiler makes vectors of them.
+// update.c - flat operators over the parameter store. Mostly plain loops: the compiler makes vectors of them.
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -39,7 +39,8 @@ void LS_KERNEL(from_fixed_point)(const int64_t *fixed, double share, double fact
     for (size_t i = 0; i < n; i++) grad[i] = (float)(from_fixed(fixed[i]) * share * factor);
 }
 
-// Sixteen sums, half a vector of numbers at a time: what is not vector code here waits for memory three times as long.
+// Sixteen sums, half a vector of numbers at a time. Of a plain loop the compiler makes scalar conversions, which wait for memory
+// three times as long.
 enum { LANES = 16, HALF = LS_VL > 1 ? LS_VL / 2 : 1, PARTS = LANES / HALF };
 typedef float half_vector __attribute__((vector_size(HALF * 4), aligned(4), may_alias));
 typedef int32_t half_counts __attribute__((vector_size(HALF * 4)));

@@ -455,7 +455,7 @@ INLINE void write_tiles(int side_y, int side_x, int outs_y, int outs_x, const ls
     if (map->stream) store_fence();
 }
 
-// --- F(1,1): a tile is a pixel -------------------------------------------------------------------
+// --- F(1,1): a tile is a pixel, and pixels are copied row by row, not tile by tile ---------------
 
 // The pixels that a tap meets, row by row; outside of the map they are zero.
 static void taps_in(
