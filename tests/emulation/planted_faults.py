@@ -23,6 +23,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 KERNELS = "src/device/cuda/kernels"
 CUDA = "src/device/cuda"
+CPU = "src/device/cpu"
+CPU_KERNELS = "src/device/cpu/kernels"
 RULE = "src/device/gpu/norm_rule.c"
 TRAIN = "src/train"
 LIMIT_S = 240  # of a test program; far above what it takes
@@ -31,6 +33,8 @@ OPERATORS, SEAM, QUEUES, TRAINING = "test_device_cuda_operators", "test_device_c
 NCCL_CALLS = "test_device_cuda_nccl_calls"
 COLLECTIVE, COLLECTIVE_FAULTS, THREADS = "test_device_cuda_collective", "test_device_cuda_collective_faults", "test_device_cuda_threads"
 EMULATION, CHOICE, SNAPSHOT = "tests/emulation", "test_device_algorithm_choice", "test_files_snapshot"
+CPU_OPERATORS, CPU_PARTS, CPU_RULE, CPU_WINOGRAD = ("test_device_cpu_operators", "test_device_cpu_kernels", "test_device_cpu_conv_choose",
+                                                  "test_device_cpu_winograd")
 # By the beginning of a fault's name, part of the names of the operators' cases that are run before all.
 CASES = {"adamw": "adamw", "augment": "augment", "batch norm": "batch norm", "batch norm in one launch": "batch norm", "bias gradient": "linear",
          "convolution": "conv ", "depthwise": "conv ", "dropout": "dropout", "gelu": "gelu", "head": "head", "linear": "linear", "loss": "loss", "pooling": "pool ",
@@ -50,7 +54,7 @@ class Fault:
         """Test programs, each with its environment; first the operators that the fault is named after, which take a fraction of all."""
         word = CASES.get(self.name.split(":")[0])
         for test in self.tests:
-            if test == OPERATORS and word:
+            if test in (OPERATORS, CPU_OPERATORS) and word:
                 yield test, {"LOCKSTEP_TEST_CASES": word}
             yield test, {}
 
@@ -390,6 +394,89 @@ FAULTS = [
     Fault("sgd: the 16-bit copy keeps old weights", f"{KERNELS}/update.cu",
           "    store_quad(velocity + first, size, v);\n    store_quad(weight + first, size, w);\n    store_copy(copy ? copy + first : copy, size, w);\n",
           "    store_quad(velocity + first, size, v);\n    store_quad(weight + first, size, w);\n", (OPERATORS,)),
+    # ---- the cpu device: Winograd convolution, in pieces, in one direction, of one tap
+    Fault("convolution: a transform of 10 positions forgets two pairs' product", f"{CPU_KERNELS}/winograd.c",
+          "if (degree > 1) sum += (a * b + (a + b) * (c + d) + c * d) *", "if (degree > 1) sum += (a * b + (a + b) * (c + d)) *",
+          (CPU_WINOGRAD, CPU_OPERATORS)),
+    Fault("convolution: infinity adds to no output of F(3,5)", f"{CPU_KERNELS}/winograd.c",
+          "FF * l.x5 + (outs == 3 ? l.x6 : none),", "FF * l.x5,", (CPU_OPERATORS,)),
+    Fault("convolution: a transform of one column lacks the last row", f"{CPU_KERNELS}/winograd.c",
+          "read_column(size_y, rows, 0), v, pos_stride);", "read_column(size_y - 1, rows, 0), v, pos_stride);", (CPU_OPERATORS,)),
+    Fault("convolution: a transform of one row reads a column beyond the map", f"{CPU_KERNELS}/winograd.c",
+          "j >= begin && j < end) l.x##j", "j >= begin && j <= end) l.x##j", (CPU_OPERATORS,)),
+    Fault("convolution: a tile's rows are those of another phase", f"{CPU_KERNELS}/winograd.c",
+          "            const int y = p.top + i * d;\n            rows[i] = y < 0", "            const int y = p.top + i;\n            rows[i] = y < 0",
+          (CPU_OPERATORS,)),
+    Fault("convolution: a piece's columns are not dilated", f"{CPU}/winograd.c",
+          "map.pad_x -= taps.x * map.dilation;", "map.pad_x -= taps.x;", (CPU_WINOGRAD, CPU_OPERATORS)),
+    Fault("convolution: a turned piece begins at the filter's end", f"{CPU_KERNELS}/winograd.c",
+          "of.w - 1 - of.x - j) * B * B,", "of.w - 1 - j) * B * B,", (CPU_OPERATORS,)),
+    Fault("convolution: a piece's gradients go beyond the filter", f"{CPU_KERNELS}/winograd.c",
+          "add_line(outs_y, rows, outs_1d(", "add_line(outs_y, outs_y, outs_1d(", (CPU_OPERATORS,)),
+    Fault("convolution: all blocks have half of their channels", f"{CPU_KERNELS}/winograd.c",
+          "half && k + 1 == reduced_blocks ? B / 2 : B;", "half ? B / 2 : B;", (CPU_OPERATORS,)),
+    Fault("convolution: a thread's own filters lie in the next thread's memory", f"{CPU}/winograd.c",
+          "    if (plan->whole) plan->thread_floats += plan->matrix_part;\n", "", (CPU_OPERATORS,)),
+    Fault("convolution: a later part of the sums begins with what was there", f"{CPU}/winograd.c",
+          "add_up(j, p, 0, plan->out.blocks, tiles, first > begin, v, z, sums);", "add_up(j, p, 0, plan->out.blocks, tiles, first > 0, v, z, sums);",
+          (CPU_WINOGRAD, CPU_OPERATORS)),
+    Fault("convolution: the last part of the sums is left out", f"{CPU_KERNELS}/winograd.c",
+          "for (int part = 1; part < parts; part++)", "for (int part = 1; part < parts - 1; part++)", (CPU_WINOGRAD, CPU_OPERATORS)),
+    Fault("convolution: a group has the first one's bias", f"{CPU}/winograd.c",
+          "    if (j->bias) j->bias += out;\n", "", (CPU_OPERATORS,)),
+    Fault("convolution: a tap of F(1,1) does not meet the last pixel of a strided row", f"{CPU_KERNELS}/winograd.c",
+          "(map->w - left + step - 1) / step, count)", "(map->w - left) / step, count)", (CPU_WINOGRAD, CPU_OPERATORS)),
+    Fault("convolution: a tap of F(1,1) begins outside of a strided row", f"{CPU_KERNELS}/winograd.c",
+          "at_least((step - 1 - left) / step, 0)", "at_least(-left / step, 0)", (CPU_WINOGRAD, CPU_OPERATORS)),
+    Fault("convolution: a tap that meets the last pixel alone is left out", f"{CPU}/winograd.c",
+          "dilation - pad >= pixels) met.count--;", "dilation - pad >= pixels - 1) met.count--;", (CPU_WINOGRAD, CPU_OPERATORS)),
+    Fault("convolution: a tap that meets the first pixel alone is left out", f"{CPU}/winograd.c",
+          "reach + met.first * dilation < 0)", "reach + met.first * dilation <= 0)", (CPU_WINOGRAD, CPU_OPERATORS)),
+    Fault("products where half of a filter's taps meet nothing", f"{CPU}/winograd.c",
+          "return 2 * taps_that_meet(attr) <= ls_conv_taps(attr);", "return 2 * taps_that_meet(attr) < ls_conv_taps(attr);", (CPU_RULE,)),
+    Fault("products of weight gradients of one output more", f"{CPU}/winograd.c",
+          "dst.w <= FEW_SUMMED;", "dst.w <= FEW_SUMMED + 1;", (CPU_RULE,)),
+    Fault("Winograd where it gains little", f"{CPU}/winograd.c",
+          "return gain >= least_gain(variant) ? gain : 0;", "return gain > 1 ? gain : 0;", (CPU_RULE,)),
+    # ---- the cpu device: grouped convolution
+    Fault("depthwise: a row of the kernel reads one that is overwritten", f"{CPU}/conv_grouped.c",
+          "while (m->kept < reach_h / m->spread_h + 1 && m->kept < m->h)", "while (m->kept < reach_h / m->spread_h && m->kept < m->h)",
+          (CPU_OPERATORS,)),
+    Fault("convolution: a lane takes a channel of the block behind its own", f"{CPU_KERNELS}/conv_grouped.c",
+          "pick((lane >= 0) & (lane < LS_VL), take_lanes", "pick(lane >= 0, take_lanes", (CPU_OPERATORS,)),
+    Fault("depthwise: a tap of the last row twice", f"{CPU_KERNELS}/conv_grouped.c",
+          "a7 += load(bottom + tap) * g;", "a7 += load(bottom) * g;", (CPU_OPERATORS,)),
+    Fault("depthwise: backward data does not turn the filter", f"{CPU}/conv_grouped.c",
+          "        tap = taps - 1 - tap;\n", "", (CPU_OPERATORS,)),
+    Fault("depthwise: the padding is what was in the workspace", f"{CPU}/conv_grouped.c",
+          "    memset(map.rows, 0, plan->room_bytes);\n", "", (CPU_OPERATORS,)),
+    # ---- the cpu device: batch norm with what follows, copies of channels, dropout, statistics, products
+    Fault("batch norm: a window of zeros passes the gradient on", f"{CPU_KERNELS}/norm.c",
+          "const vi closed = best <= (vf){ 0 };", "const vi closed = best < (vf){ 0 };", (CPU_PARTS, CPU_OPERATORS)),
+    Fault("batch norm: the right of two equals wins a window", f"{CPU_KERNELS}/norm.c",
+          "const vi right = b > a,", "const vi right = b >= a,", (CPU_PARTS, CPU_OPERATORS)),
+    Fault("batch norm: a window's lower row takes the upper one's gradient", f"{CPU_KERNELS}/norm.c",
+          "const int first = p->row % 2 * 2;", "const int first = 0;", (CPU_PARTS, CPU_OPERATORS)),
+    Fault("batch norm: a mean's rounding is left out of the variance", f"{CPU_KERNELS}/norm.c",
+          "squares += widen(spread) + 2 * m * widen(rest) + m * whole;", "squares += widen(spread) + m * whole;", (CPU_PARTS, CPU_OPERATORS)),
+    Fault("a copy of channels does not add the second source", f"{CPU_KERNELS}/channels.c",
+          "            if (k->add) v += load(to);\n", "", (CPU_OPERATORS,)),
+    Fault("a sum of channels clears the others of its block", f"{CPU_KERNELS}/channels.c",
+          "v = k->keep || k->add ? pick", "v = k->keep ? pick", (CPU_OPERATORS,)),
+    Fault("dropout: a counter of words does not carry", f"{CPU_KERNELS}/dropout.c",
+          "        high -= (vu)(low == 0);\n", "", (CPU_PARTS, CPU_OPERATORS)),
+    Fault("dropout: two of the four phases are exchanged", f"{CPU_KERNELS}/dropout.c",
+          "choose(phase == 2, stream[j + 2], stream[j + 3]);", "choose(phase == 3, stream[j + 2], stream[j + 3]);", (CPU_PARTS, CPU_OPERATORS)),
+    Fault("statistics: infinity is finite", f"{CPU_KERNELS}/update.c",
+          "(half_counts)(x - x != 0);", "(half_counts)(x != x);", (CPU_PARTS, CPU_OPERATORS)),
+    Fault("statistics: the last number of a row is left out", f"{CPU_KERNELS}/update.c",
+          "for (size_t j = 0; i + j < n; j++) {", "for (size_t j = 0; i + j + 1 < n; j++) {", (CPU_PARTS, CPU_OPERATORS)),
+    Fault("linear: the second chunk of a product overwrites the first", f"{CPU_KERNELS}/gemm.c",
+          ".accumulate = g->accumulate || k > 0 };", ".accumulate = g->accumulate };", (CPU_PARTS, CPU_OPERATORS)),
+    Fault("linear: a tile of C begins at another's columns of B", f"{CPU}/product.c",
+          ".b = p->b + (size_t)n * p->b_n,", ".b = p->b + (size_t)m * p->b_n,", (CPU_OPERATORS,)),
+    Fault("a small operator leaves the device without its threads", f"{CPU}/plan.c",
+          "    own->cpu->pool = team;\n", "", (CPU_OPERATORS, CPU_RULE)),
     # ---- choice of a convolution's algorithm by measuring
     Fault("a later algorithm needs no lead", "src/device/algorithm_choice.c",
           "all[i].ms < all[best].ms * enough_faster", "all[i].ms <= all[best].ms", (CHOICE,)),
@@ -533,7 +620,8 @@ def write_page(path, page):
     caught = sum(row[2] != NOT_CAUGHT for row in rows)
     lines = [
         "# Planted faults", "",
-        "Each fault below was put into the source, alone, and the tests of the emulated CUDA device were run, at the commit that its row names:",
+        "Each fault below was put into the source, alone, and the tests of the emulated CUDA device, or those of the cpu device, were run, at the",
+        "commit that its row names:",
         f"{caught} of {len(rows)} are caught; {len(FAULTS) - len(rows)} more stand in the script's table and were not run yet.", "",
         "    tests/emulation/planted_faults.py --out docs/planted-faults.md            # all again",
         "    tests/emulation/planted_faults.py --out docs/planted-faults.md --new      # those without a row", "",
