@@ -8,11 +8,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/held.h"
 #include "base/memory.h"
 
 enum { LINKS_MAX = 40, TEMPORARIES_MAX = 100 };
+static const double reader_wait = 2, reader_poll = 0.01; // seconds
 
 struct ls_atomic_file {
     int fd;
@@ -76,10 +78,14 @@ static void free_file(ls_atomic_file *file) {
     free(file);
 }
 
-// At the end of what is there: /dev/stdout may be a file that already holds something.
+// At the end of what is there: /dev/stdout may be a file that already holds something. A reader that a shell has just
+// started has perhaps not opened its pipe yet; one that never comes must not be waited for (O_NONBLOCK).
 static ls_status open_direct(ls_atomic_file *file) {
-    // O_NONBLOCK: opening a pipe without a reader must not wait.
-    file->fd = ls_held_open(file->target, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+    for (double waited = 0;; waited += reader_poll) {
+        file->fd = ls_held_open(file->target, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+        if (file->fd >= 0 || errno != ENXIO || waited >= reader_wait) break;
+        ls_clock_sleep(reader_poll);
+    }
     if (file->fd < 0 && errno == ENXIO)
         return ls_fail(
             LS_STORAGE, "%s: cannot write: is a pipe that no process reads: start its reader first", file->path);

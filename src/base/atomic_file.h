@@ -2,8 +2,8 @@
 // folder.
 //
 // A symbolic link is followed: the file that it leads to is replaced, the link stays. What is no regular file (a pipe
-// with a reader, a terminal, /dev/null, /dev/stdout) is never replaced but written to as it is; folders, block
-// devices and sockets are refused. Temporaries are new files (O_EXCL): nothing that lies under their name is touched.
+// whose reader comes within 2 s, a terminal, /dev/null, /dev/stdout) is never replaced but written to as it is; folders,
+// block devices and sockets are refused. Temporaries are new files (O_EXCL): nothing that lies under their name is touched.
 #ifndef LS_BASE_ATOMIC_FILE_H
 #define LS_BASE_ATOMIC_FILE_H
 

@@ -4,8 +4,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "support/cmocka.h"
 #include "support/temp.h"
 
@@ -196,6 +198,16 @@ static void what_is_no_file_stays(void **state) {
     assert_int_equal(ls_atomic_file_check(pipe).code, LS_OK);
     expect_failure(ls_write_file(pipe, "x", 1), LS_STORAGE,
         "%s: cannot write: is a pipe that no process reads: start its reader first", pipe);
+    pid_t late = fork(); // a reader that comes after the writer
+    if (late == 0) {
+        ls_clock_sleep(0.2);
+        int end = open(pipe, O_RDONLY);
+        _exit(read(end, text, sizeof text) == 4 && !memcmp(text, "late", 4) ? 0 : 1);
+    }
+    assert_int_equal(ls_write_file(pipe, "late", 4).code, LS_OK);
+    int left;
+    assert_int_equal(waitpid(late, &left, 0), late);
+    assert_int_equal(left, 0);
     int reader = open(pipe, O_RDONLY | O_NONBLOCK);
     assert_int_equal(ls_write_file(pipe, "one", 3).code, LS_OK);
     assert_int_equal(ls_atomic_file_check(pipe).code, LS_OK);
