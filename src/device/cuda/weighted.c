@@ -12,6 +12,8 @@ static void run_forward(const ls_plan *base, const ls_buffer *args, ls_buffer wo
         ls_cuda_conv_execute(plan->algorithm, src, weight, dst, ls_cuda_at(workspace), queue);
     else if (plan->gemm)
         ls_cuda_gemm_execute(plan->gemm, src, weight, dst, bias, dst, ls_cuda_at(workspace), queue);
+    else if (plan->implicit)
+        ls_cuda_implicit_gemm_forward(plan->implicit, src, weight, bias, dst, queue->stream);
     else if (plan->depthwise)
         ls_cuda_depthwise_forward(g, src, weight, bias, dst, queue->stream);
     else
@@ -31,6 +33,8 @@ static void run_backward_data(const ls_plan *base, const ls_buffer *args, ls_buf
         ls_cuda_conv_execute(plan->algorithm, grad_src, weight, grad_dst, ls_cuda_at(workspace), queue);
     else if (plan->gemm)
         ls_cuda_gemm_execute(plan->gemm, grad_dst, weight, grad_src, NULL, grad_src, ls_cuda_at(workspace), queue);
+    else if (plan->implicit)
+        ls_cuda_implicit_gemm_backward_data(plan->implicit, grad_dst, weight, grad_src, queue->stream);
     else if (plan->depthwise)
         ls_cuda_depthwise_backward_data(&plan->geometry, grad_dst, weight, grad_src, queue->stream);
     else
@@ -51,6 +55,8 @@ static void run_backward_weight(const ls_plan *base, const ls_buffer *args, ls_b
         ls_cuda_conv_execute(plan->algorithm, src, g->storage == LS_F32 ? grad_weight : rounded, grad_dst, room, queue);
     } else if (plan->gemm) {
         ls_cuda_gemm_execute(plan->gemm, grad_dst, src, grad_weight, NULL, grad_weight, room, queue);
+    } else if (plan->implicit) {
+        ls_cuda_implicit_gemm_backward_weight(plan->implicit, src, grad_dst, grad_weight, room, queue->stream);
     } else if (plan->depthwise) {
         ls_cuda_depthwise_backward_weight(g, src, grad_dst, grad_weight, room, queue->stream);
     } else {
@@ -73,9 +79,14 @@ static ls_cuda_run *const runs[] = {
     [LS_OP_LINEAR_BACKWARD_WEIGHT] = run_backward_weight,
 };
 
+static void free_products(const ls_cuda_weighted_plan *parts) {
+    ls_cuda_conv_algorithm_free(parts->algorithm);
+    ls_cuda_gemm_free(parts->gemm);
+    ls_cuda_implicit_gemm_free(parts->implicit);
+}
+
 static void free_parts(ls_plan *plan) {
-    ls_cuda_conv_algorithm_free(((ls_cuda_weighted_plan *)plan)->algorithm);
-    ls_cuda_gemm_free(((ls_cuda_weighted_plan *)plan)->gemm);
+    free_products((ls_cuda_weighted_plan *)plan);
     ls_cuda_slab_free(((ls_cuda_weighted_plan *)plan)->done);
 }
 
@@ -86,6 +97,7 @@ static size_t workspace_of(const ls_cuda_weighted_plan *plan) {
                                            : 0;
     if (plan->head.base.run != run_backward_weight) return library;
     const size_t own = plan->algorithm || plan->gemm ? library
+                       : plan->implicit              ? ls_cuda_implicit_gemm_workspace(plan->implicit)
                        : plan->depthwise             ? ls_cuda_depthwise_workspace(g)
                                                      : ls_cuda_direct_workspace(g);
     const size_t bytes = plan->bias_only ? 0 : own;
@@ -98,8 +110,7 @@ ls_status ls_cuda_weighted_plan_make(ls_cuda_device *device, const ls_op_desc *d
     ls_cuda_weighted_plan *plan = NULL;
     ls_status status = ls_cuda_plan_make(device, desc, sizeof *plan, runs[desc->op], name, &plan);
     if (ls_failed(status)) {
-        ls_cuda_conv_algorithm_free(parts->algorithm);
-        ls_cuda_gemm_free(parts->gemm);
+        free_products(parts);
         return status;
     }
     const ls_cuda_plan head = plan->head;

@@ -4,6 +4,7 @@
 //   LS_LAUNCH_GRID(...), the same of a grid of any shape: all of its blocks lie on the GPU at once. More than have room there
 //     are an error (cudaErrorCooperativeLaunchTooLarge); while other queues' kernels take some of the room, the grid waits for
 //     their end, which must not depend on it (device/gpu/norm_rule.h)
+//   LS_LAUNCH_SHARED(...), the same of blocks that do not wait for each other: for its shared memory
 // LS_SHARED_DYNAMIC(name): uint4 *name, the `bytes` of shared memory, contents arbitrary; with those of LS_SHARED at most
 // ls_cuda_shared_bytes (cuda.h).
 // ls_cluster_sync(), ls_grid_sync(), called by all threads of all blocks of a cluster, of the grid: what any of them wrote
@@ -18,6 +19,8 @@
     emu::launch_together(dim3(grid).y, bytes, #kernel, grid, block, stream, kernel, __VA_ARGS__)
 #define LS_LAUNCH_GRID(kernel, grid, block, bytes, stream, ...) \
     emu::launch_together(emu::WHOLE_GRID, bytes, #kernel, grid, block, stream, kernel, __VA_ARGS__)
+#define LS_LAUNCH_SHARED(kernel, grid, block, bytes, stream, ...) \
+    emu::launch_together(1, bytes, #kernel, grid, block, stream, kernel, __VA_ARGS__)
 #define LS_SHARED_DYNAMIC(name) uint4 *name = static_cast<uint4 *>(emu::dynamic_shared())
 
 inline void ls_cluster_sync() {
@@ -35,6 +38,8 @@ inline void ls_grid_sync() {
     ls_launch_together(kernel, dim3(grid).y, dim3(grid), static_cast<unsigned>(block), bytes, stream, __VA_ARGS__)
 #define LS_LAUNCH_GRID(kernel, grid, block, bytes, stream, ...) \
     ls_launch_together(kernel, 0, dim3(grid), static_cast<unsigned>(block), bytes, stream, __VA_ARGS__)
+#define LS_LAUNCH_SHARED(kernel, grid, block, bytes, stream, ...) \
+    ls_launch_together(kernel, 1, dim3(grid), static_cast<unsigned>(block), bytes, stream, __VA_ARGS__)
 #define LS_SHARED_DYNAMIC(name) \
     extern __shared__ uint4 ls_shared_dynamic[]; \
     uint4 *name = ls_shared_dynamic

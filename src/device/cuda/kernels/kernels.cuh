@@ -1,7 +1,7 @@
 // kernels.cuh - what all kernels share: launching, shared memory, 16-byte packs, storage types, reductions in a block.
 //
-// The same files are compiled by nvcc and, for tests without a GPU, as C++ against tests/emulation. So: no inline PTX, no
-// asynchronous copies, shared memory only by LS_SHARED, warp operations with the full mask, launches only by LS_LAUNCH
+// The same files are compiled by nvcc and, for tests without a GPU, as C++ against tests/emulation. So: inline PTX in
+// tensor_cores.cuh alone, no asynchronous copies, shared memory only by LS_SHARED, warp operations with the full mask, launches only by LS_LAUNCH
 // and LS_LAUNCH_BLOCK. No float atomics: every sum has one order.
 #pragma once
 

@@ -1,0 +1,67 @@
+// tensor_cores.cuh - products of small matrices by a warp, for kernels that multiply by themselves. All lanes call each function.
+//
+// An operand's rows are 32 bytes of the dimension that is summed over: 16 elements of 16 bits, or 8 floats, whose last 13 bits
+// are ignored (ls_round_tf32). The registers of a lane, as PTX lays them out, g = lane / 4, t = lane % 4:
+//   a[4]   rows g and g + 8 of 16: bytes 4t of the first 16, rows g, g + 8; then of the second 16
+//   b[2]   row g of 8 (a column of the product): bytes 4t of the first 16, and of the second
+//   d[4]   rows g (two) and g + 8 (two), columns 2t and 2t + 1
+// Source: PTX ISA, ldmatrix, mma.m16n8k16 and mma.m16n8k8.
+#pragma once
+
+#include "device/cuda/kernels/kernels.cuh"
+
+#ifdef LS_EMULATED_CUDA
+
+#include "tensor_cores.h"
+
+#define ls_load_matrices emu::load_matrices
+#define ls_load_matrices_transposed emu::load_matrices_transposed
+#define ls_multiply_add emu::multiply_add
+#define ls_round_tf32 emu::round_tf32
+
+#else
+
+// Four matrices of 8 rows of 16 bytes in shared memory: lane i gives the address, a multiple of 16, of row i % 8 of matrix i / 8, and
+// gets of each matrix bytes 4t of row g.
+__device__ inline void ls_load_matrices(uint32_t to[4], const void *row) {
+    uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(at));
+}
+
+// The same of 16-bit elements, transposed: of each matrix elements g of rows 2t and 2t + 1.
+__device__ inline void ls_load_matrices_transposed(uint32_t to[4], const void *row) {
+    uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(at));
+}
+
+#define LS_MMA(shape_and_types) \
+    asm volatile("mma.sync.aligned." shape_and_types \
+                 " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+
+// d[row][column] += sum of a[row] * b[column], elements of type T
+template <typename T> __device__ inline void ls_multiply_add(float d[4], const uint32_t a[4], const uint32_t b[2]);
+template <>
+__device__ inline void ls_multiply_add<__nv_bfloat16>(float d[4], const uint32_t a[4], const uint32_t b[2]) {
+    LS_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
+}
+template <> __device__ inline void ls_multiply_add<__half>(float d[4], const uint32_t a[4], const uint32_t b[2]) {
+    LS_MMA("m16n8k16.row.col.f32.f16.f16.f32");
+}
+template <> __device__ inline void ls_multiply_add<float>(float d[4], const uint32_t a[4], const uint32_t b[2]) {
+    LS_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
+}
+
+// The nearest number of 11 bits, ties away from 0.
+__device__ inline float ls_round_tf32(float v) {
+    uint32_t bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(v));
+    return __uint_as_float(bits);
+}
+
+#endif
