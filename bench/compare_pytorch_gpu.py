@@ -1,25 +1,31 @@
 #!/usr/bin/env python3
 """Training throughput of Lockstep beside PyTorch on this machine's GPU, in turns.
 
-A round runs each arrangement of a network once: Lockstep with data from the ring and resident on the card; PyTorch (channels_last, bf16 by
+All PyTorch processes of a network start at once and stay up, compiled and idle, while the rounds go on. A round runs each arrangement
+of a network once: Lockstep with data from the ring and resident on the card; PyTorch (channels_last, bf16 by
 autocast, TF32, data resident on the card, fused SGD, cuDNN's benchmark mode) in the ways of PYTORCH below. The strongest is the whole step:
 network and optimizer compiled, and forward, backward and optimizer in one CUDA graph. Reported are medians and ranges over rounds, and how many
 times as fast the better Lockstep is.
 
   bench/compare_pytorch_gpu.py [--train build/gpu/bin/train] [--networks resnet9:512:bf16,lenet:128:fp32]
-      [--arrangements 'lockstep resident,pytorch whole step'] [--rounds 2] [--out NAME.json]
+      [--arrangements 'lockstep resident,pytorch whole step'] [--rounds 3] [--out NAME.json] [--lock FILE]
 
 --out is rewritten after each run, and what it holds is not run again: a call that was ended goes on with the next one. An arrangement that
 fails is recorded with its reason, and the others go on. Exit: 0 Lockstep and all others ran, or failed and were recorded; 1 Lockstep failed.
+--lock: a file that is locked while something is timed, so that several of these scripts may make ready beside each other.
 --torch-device cpu and --device cpu (or an emulated card) try the script out where there is no GPU.
 """
 import argparse
+import contextlib
+import fcntl
 import json
 import pathlib
 import statistics
+import selectors
 import subprocess
 import sys
 import tempfile
+import time
 
 from compare_pytorch import ROOT, SHAPE
 
@@ -60,27 +66,72 @@ def lockstep(network, loader, updates, a):
              "--set", f"model.file={ROOT}/configs/models/{model}.ini", "--set", f"data.shape={SHAPE[model]}", "--set", f"data.train_samples={batch * 20}",
              "--set", f"train.global_batch={batch}", "--set", f"train.micro_batch={batch}", "--set", f"train.precision={precision}",
              "--set", "train.epochs=100000", "--set", f"train.max_updates={updates}", "--set", f"data.test_samples={batch}",
-             "--set", f"data.loader={loader}", "--set", "train.eval_every=0", *(["--set", f"device.autotune={a.autotune}"] if a.autotune else [])],
+             "--set", f"data.loader={loader}", "--set", "train.eval_every=0", "--set", f"device.autotune={a.autotune}"],
             a.limit)
         s = json.loads(pathlib.Path(folder, "run/summary.json").read_text())
     return {"images_per_s": s["train_images_per_second"], "first_update_s": s["time_to_first_update_seconds"],
             "version": s["version"], "device": s["device_name"]}
 
 
-def pytorch(network, flags, a):
-    model, batch, precision = network
-    tf32 = ["--tf32"] if a.torch_device == "cuda" else []
-    out = run([sys.executable, PEER, "--model", model, "--device", a.torch_device, "--batch", batch, "--dtype", precision, "--channels-last",
-               "--fused", *tf32, "--repeats", 1, "--seconds", a.seconds, "--json", *flags], a.limit)
-    r = json.loads(out.strip().splitlines()[-1])
-    return {"images_per_s": r["images_per_s"], "first_update_s": r["first_update_s"], "version": r["torch"], "device": r.get("gpu", "cpu")}
+class Peer:
+    """PyTorch in one arrangement: a process that compiles, and then times a window whenever it is asked."""
+
+    def __init__(self, network, flags, a):
+        model, batch, precision = network
+        tf32 = ["--tf32"] if a.torch_device == "cuda" else []
+        command = [sys.executable, PEER, "--model", model, "--device", a.torch_device, "--batch", batch, "--dtype", precision, "--channels-last",
+                   "--fused", *tf32, "--seconds", a.seconds, "--serve", *flags]
+        self.limit, self.deadline = a.limit, time.monotonic() + a.limit
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors)
+        self.pending = b""
+
+    def line(self):
+        """The next line, before the deadline."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self.pending:
+                if not selector.select(max(0, self.deadline - time.monotonic())):
+                    raise RunFailed(f"not through after {self.limit:.0f} s")
+                read = self.process.stdout.read1()
+                if not read:
+                    self.errors.seek(0)
+                    lines = self.errors.read().strip().splitlines()
+                    raise RunFailed(f"exit {self.process.wait()}: {lines[-1] if lines else 'it said nothing'}")
+                self.pending += read
+        line, self.pending = self.pending.split(b"\n", 1)
+        return line.decode()
+
+    def wait_until_ready(self):
+        while self.line() != "ready":
+            pass
+
+    def window(self):
+        self.deadline = time.monotonic() + self.limit
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+        r = json.loads(self.line())
+        return {"images_per_s": r["images_per_s"], "first_update_s": r["first_update_s"], "version": r["torch"], "device": r.get("gpu", "cpu")}
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.errors.close()
 
 
-def once(network, name, known, a):
+@contextlib.contextmanager
+def locked(path):
+    with open(path, "w") if path else contextlib.nullcontext() as file:
+        if file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def once(network, name, known, peers, a):
     """One run of an arrangement; known: what is known of the network, which gets the number of updates that fill --seconds."""
-    who, way = name.split(" ", 1)
-    if who == "pytorch":
-        return pytorch(network, PYTORCH[way], a)
+    if name in peers:
+        return peers[name].window()
+    way = name.split(" ", 1)[1]
     if "updates" not in known:
         probe = a.updates or 200
         rate = lockstep(network, way, probe, a)["images_per_s"]
@@ -141,23 +192,40 @@ def earlier(path):
         return {"networks": {}}
 
 
+def attempt(m, work):
+    """The outcome of work(), one run of an arrangement or what comes before it, in words; a failure is recorded."""
+    try:
+        result = work()
+    except (RunFailed, ValueError, KeyError, IndexError, OSError) as why:
+        m["error"] = str(why) or type(why).__name__
+        return f"failed: {m['error']}"
+    if result is None:
+        return "ready"
+    m["runs"].append(result)
+    return f"{result['images_per_s']:.0f} images/s"
+
+
 def measure(report, network, a):
     name = ":".join(map(str, network))
     known = report["networks"].setdefault(name, {"arrangements": {}})
-    for n in range(a.rounds):
-        for arrangement in a.arrangements:
-            m = known["arrangements"].setdefault(arrangement, {"runs": [], "error": None})
-            if len(m["runs"]) > n or m["error"]:
-                continue
-            try:
-                m["runs"].append(once(network, arrangement, known, a))
-                outcome = f"{m['runs'][-1]['images_per_s']:.0f} images/s"
-            except (RunFailed, ValueError, KeyError, IndexError) as why:
-                m["error"] = str(why) or type(why).__name__
-                outcome = f"failed: {m['error']}"
-            summarise(known)
-            save(report, a.out)
-            print(f"{name} round {n + 1}: {arrangement} {outcome}", file=sys.stderr, flush=True)
+    wanted = {w: known["arrangements"].setdefault(w, {"runs": [], "error": None}) for w in a.arrangements}
+    left = {w: m for w, m in wanted.items() if len(m["runs"]) < a.rounds and not m["error"]}
+    peers = {w: Peer(network, PYTORCH[w.split(" ", 1)[1]], a) for w in left if w.startswith("pytorch")}
+    try:
+        for w, peer in peers.items():
+            print(f"{name}: {w} {attempt(left[w], peer.wait_until_ready)}", file=sys.stderr, flush=True)
+        for n in range(a.rounds):
+            for w, m in left.items():
+                if len(m["runs"]) > n or m["error"]:
+                    continue
+                with locked(a.lock):
+                    outcome = attempt(m, lambda: once(network, w, known, peers, a))
+                summarise(known)
+                save(report, a.out)
+                print(f"{name} round {n + 1}: {w} {outcome}", file=sys.stderr, flush=True)
+    finally:
+        for peer in peers.values():
+            peer.end()
 
 
 def lockstep_failed(report):
@@ -183,7 +251,8 @@ def arguments():
     ap.add_argument("--seconds", type=float, default=2.0, help="timed, of each run")
     ap.add_argument("--limit", type=float, default=240, help="seconds of a run, compilation included, after which it counts as failed")
     ap.add_argument("--updates", type=int, default=0, help="of a run of Lockstep (default: so many as fill --seconds)")
-    ap.add_argument("--autotune", choices=["true", "false"], help="device.autotune (default: the program's own)")
+    ap.add_argument("--autotune", choices=["auto", "true", "false"], default="true", help="device.autotune; PyTorch measures its plans, too")
+    ap.add_argument("--lock", metavar="FILE")
     ap.add_argument("--device", default="cuda", help="device.type of Lockstep")
     ap.add_argument("--torch-device", default="cuda", choices=["cuda", "cpu"])
     ap.add_argument("--out", type=pathlib.Path)

@@ -190,7 +190,7 @@ def accuracy(precision, check):
 
 def layers(network, batch, precision, check):
     small_only(check, network)
-    batch = min(batch, sizes(check).batch)
+    batch = min(batch, EMULATED.batch) if check.emulated else batch
     folder = check.work / f"layers-{network}-{precision}"
     folder.mkdir(parents=True, exist_ok=True)
     options = [*network_options(network), f"train.global_batch={batch}", f"train.micro_batch={batch}", f"train.precision={precision}",
@@ -225,7 +225,7 @@ def peers(network, batch, precision, check):
     if not shutil.which(check.python) or check.run([check.python, "-c", "import torch"], fails=False).rc:
         raise Skipped(f"{check.python} has no PyTorch (another one: --python)")
     small = ["--torch-device", "cpu", "--rounds", "1", "--seconds", "0.1", "--updates", "4"] if check.emulated else ["--rounds", "2"]
-    name = f"{network}:{min(batch, s.batch) if check.emulated else batch}:{precision}"
+    name = f"{network}:{min(batch, EMULATED.batch) if check.emulated else batch}:{precision}"
     out = check.record.folder / "peers.json"
     check.run([check.python, f"{machine.ROOT}/bench/compare_pytorch_gpu.py", "--train", check.bin / "train", "--networks", name, "--out", out, *small])
     found = json.loads(out.read_text())["networks"][name]

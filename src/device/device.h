@@ -106,8 +106,9 @@ typedef struct {
                              // not in it is measured (algorithm_cache.h); borrowed until close; NULL: by the rule
     int vector_width;        // cpu: 8 or 16 floats; 0: what the processor has (tests set both)
     const char *winograd;    // cpu: "auto" | "f2" | "off"
-    const char *convolution; // cpu: the algorithm of every convolution that it can compute, for tests and benches:
-                             // "winograd f(4,3)", "winograd f(3,3)", ..., "onednn", "own direct"
+    const char *convolution; // the algorithm of every convolution that it can compute, for tests and benches; of
+                             // cpu: "winograd f(4,3)", "winograd f(3,3)", ..., "onednn", "own direct"; of cuda:
+                             // "implicit gemm", "library"
     size_t workspace_limit_bytes; // of a convolution on a GPU; 0: the device's own default
 } ls_device_options;
 

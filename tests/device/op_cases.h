@@ -133,6 +133,7 @@ static const conv_row conv_rows[] = {
     { "groups of 16, 1x1",         { 2, 64, 5, 5 },    64,  1, 1, 0, 1, 4, 1 },
     { "groups of 16, stride 2",    { 2, 32, 11, 9 },   64,  3, 2, 2, 2, 2, 1 },
     { "groups of 32, 5x5",         { 1, 64, 9, 8 },    64,  5, 1, 2, 1, 2, 1 },
+    { "more pixels than blocks",   { 17, 1, 64, 64 },   8,  3, 1, 1, 1, 1, 0 },
     { "groups, few channels",      { 2, 4, 7, 7 },      4,  3, 1, 1, 1, 2, 1 }
 };
 

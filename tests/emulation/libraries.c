@@ -3,7 +3,7 @@
 // the operators use a library: they compute with the direct kernels too, but convolutions know of no bias, round weight gradients to
 // 16 bits where the storage type has them, and fill all of the workspace that they asked for with NaN first. Of
 // convolutions they have two engines, which do the same: where the device heeds a cache of choices and has none for a
-// convolution, "measuring" finds engine 1 to be the faster one.
+// convolution, "measuring" finds engine 1 to be the fastest, own kernels included (LOCKSTEP_EMULATED_TIMES, own the third).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 #include "device/cuda/kernels/update.h"
 #include "device/cuda/vendor.h"
 
-enum { ODD_BYTES = 208 }; // workspace that is asked for beyond need, a multiple of 16 and of nothing larger
-enum { ENGINES = 2 };
+enum { ODD_BYTES = 208 };         // workspace that is asked for beyond need, a multiple of 16 and of nothing larger
+enum { ENGINES = 2, CANDIDATES }; // the last: own kernels
 
 struct ls_cuda_libraries {
     ls_cuda_device *device;
@@ -30,7 +30,6 @@ struct ls_cuda_conv_algorithm {
     ls_cuda_conv_geometry geometry;
     size_t weights; // elements
     int engine;
-    const char *chosen;
 };
 
 struct ls_cuda_gemm {
@@ -60,8 +59,9 @@ void ls_cuda_libraries_text(const ls_cuda_libraries *libraries, char *text, size
 
 typedef struct {
     ls_cuda_conv_algorithm *algorithm;
+    const ls_cuda_own_conv *own;
     ls_cuda_conv_timing *timing; // NULL: nothing runs
-    float ms[ENGINES];           // 0: does not run
+    float ms[CANDIDATES];        // 0: does not run
 } measurement;
 
 static ls_status time_once(void *context, int engine, float *ms) {
@@ -69,8 +69,12 @@ static ls_status time_once(void *context, int engine, float *ms) {
     float real;
     if (m->timing) {
         LS_TRY(ls_cuda_conv_timing_begin(m->timing));
-        ls_cuda_conv_execute(m->algorithm, m->timing->tensors[LS_CONV_IMAGE], m->timing->tensors[LS_CONV_WEIGHT],
-            m->timing->tensors[LS_CONV_RESULT], m->timing->workspace, &m->timing->queue);
+        void *const *t = m->timing->tensors, *image = t[LS_CONV_IMAGE], *weight = t[LS_CONV_WEIGHT];
+        if (engine == ENGINES)
+            m->own->run(m->own->context, image, weight, t[LS_CONV_RESULT], m->timing->workspace, &m->timing->queue);
+        else
+            ls_cuda_conv_execute(
+                m->algorithm, image, weight, t[LS_CONV_RESULT], m->timing->workspace, &m->timing->queue);
         LS_TRY(ls_cuda_conv_timing_end(m->timing, &real));
     }
     if (m->ms[engine] == 0) return ls_fail(LS_DEVICE, "emulated library: engine %d does not run", engine);
@@ -78,9 +82,9 @@ static ls_status time_once(void *context, int engine, float *ms) {
     return LS_SUCCESS;
 }
 
-static void read_times(float ms[ENGINES]) {
-    const char *text = getenv("LOCKSTEP_EMULATED_TIMES"), *at = text ? text : "2,1";
-    for (int i = 0; i < ENGINES && at; i++) {
+static void read_times(float ms[CANDIDATES]) {
+    const char *text = getenv("LOCKSTEP_EMULATED_TIMES"), *at = text ? text : "2,1,2";
+    for (int i = 0; i < CANDIDATES && at; i++) {
         ms[i] = strtof(at, NULL); // 0 for x
         at = strchr(at, ',');
         at += at != NULL;
@@ -89,26 +93,30 @@ static void read_times(float ms[ENGINES]) {
 
 // *measured is 0 where the GPU has no room for it.
 static ls_status measure(ls_cuda_libraries *libraries, ls_cuda_conv_algorithm *algorithm, const ls_conv_attr *a,
-    const char *layer, int *measured) {
+    const char *layer, const ls_cuda_own_conv *own, int *measured) {
     ls_cuda_conv_timing timing = { 0 };
-    measurement m = { algorithm, libraries->timed ? &timing : NULL, { 0 } };
-    const ls_algorithm_candidates candidates = { layer, ls_op_name(algorithm->op), ENGINES, time_once, &m };
+    measurement m = { algorithm, own, libraries->timed ? &timing : NULL, { 0 } };
+    const int count = own ? CANDIDATES : ENGINES;
+    const ls_algorithm_candidates candidates = { layer, ls_op_name(algorithm->op), count, time_once, &m };
+    size_t workspace = ls_cuda_conv_workspace(algorithm);
+    if (own && own->workspace > workspace) workspace = own->workspace;
     read_times(m.ms);
     *measured = 1;
     ls_status status = LS_SUCCESS;
-    if (m.timing)
-        status = ls_cuda_conv_timing_open(libraries->device, a, ls_cuda_conv_workspace(algorithm), &timing, measured);
+    if (m.timing) status = ls_cuda_conv_timing_open(libraries->device, a, workspace, &timing, measured);
     if (*measured) LS_THEN(status, ls_algorithm_fastest(&candidates, &algorithm->engine));
     ls_cuda_conv_timing_close(&timing);
     return status;
 }
 
-static ls_status choose(
-    ls_cuda_libraries *libraries, ls_cuda_conv_algorithm *algorithm, const ls_conv_attr *a, const char *layer) {
+// algorithm->engine: ENGINES for own kernels
+static ls_status choose(ls_cuda_libraries *libraries, ls_cuda_conv_algorithm *algorithm, const ls_conv_attr *a,
+    const char *layer, const ls_cuda_own_conv *own, const char **chosen) {
     ls_algorithm_cache *cache = libraries->device->plans;
     char key[256], choice[16];
     int measured;
-    algorithm->chosen = LS_CHOSEN_BY_RULE;
+    *chosen = LS_CHOSEN_BY_RULE;
+    if (own && own->first) algorithm->engine = ENGINES;
     if (!cache) return LS_SUCCESS;
     snprintf(key, sizeof key,
         "emulated; %s %s; src %dx%dx%dx%d dst %dx%dx%dx%d kernel %dx%d stride %dx%d; workspace %zu",
@@ -117,22 +125,22 @@ static ls_status choose(
         libraries->device->workspace_limit);
     const char *how, *before = ls_algorithm_cache_find(cache, key, &how);
     int engine;
-    if (before && sscanf(before, "engine %d", &engine) == 1 && engine >= 0 && engine < ENGINES) {
+    if (before && sscanf(before, "engine %d", &engine) == 1 && engine >= 0 && engine < ENGINES + (own != NULL)) {
         algorithm->engine = engine;
-        algorithm->chosen = how;
+        *chosen = how;
         return LS_SUCCESS;
     }
     if (ls_algorithm_cache_settled(cache)) return LS_SUCCESS;
-    LS_TRY(measure(libraries, algorithm, a, layer, &measured));
+    LS_TRY(measure(libraries, algorithm, a, layer, own, &measured));
     if (!measured) return LS_SUCCESS;
-    algorithm->chosen = LS_CHOSEN_NOW;
+    *chosen = LS_CHOSEN_NOW;
     snprintf(choice, sizeof choice, "engine %d", algorithm->engine);
     return ls_algorithm_cache_put(cache, key, choice);
 }
 
-ls_status ls_cuda_conv_algorithm_new(
-    ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *a, const char *layer, ls_cuda_conv_algorithm **out) {
-    *out = NULL;
+ls_status ls_cuda_conv_algorithm_new(ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *a, const char *layer,
+    const ls_cuda_own_conv *own, ls_cuda_conv_algorithm **out, const char **chosen) {
+    *out = NULL, *chosen = NULL;
     if (a->groups > 1) return LS_SUCCESS; // as cuDNN where a group's channels are not padded: the direct kernels
     ls_cuda_conv_algorithm *made;
     LS_TRY(LS_NEW(made, 1, "layer %s", layer));
@@ -141,8 +149,8 @@ ls_status ls_cuda_conv_algorithm_new(
         .geometry = { a->src.n, a->src.h, a->src.w, a->src.c, a->dst.h, a->dst.w, a->dst.c, c, k, a->kernel_h,
             a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w, a->dilation, a->groups, a->storage },
         .weights = (size_t)k * (size_t)ls_conv_taps(a) * (size_t)c };
-    ls_status status = choose(libraries, made, a, layer);
-    if (ls_failed(status))
+    ls_status status = choose(libraries, made, a, layer, own, chosen);
+    if (ls_failed(status) || made->engine == ENGINES)
         free(made);
     else
         *out = made;
@@ -165,10 +173,6 @@ size_t ls_cuda_conv_workspace(const ls_cuda_conv_algorithm *algorithm) {
 
 const char *ls_cuda_conv_name(const ls_cuda_conv_algorithm *algorithm) {
     return algorithm->engine ? "emulated library, engine 1" : "emulated library";
-}
-
-const char *ls_cuda_conv_chosen(const ls_cuda_conv_algorithm *algorithm) {
-    return algorithm->chosen;
 }
 
 static void enqueue_memset(void *at, int value, size_t bytes, ls_queue *queue) {

@@ -33,6 +33,7 @@ typedef struct {
     int alone;           // a kernel's blocks may all wait for each other: ls_device_options
     size_t memory_bytes;
     int tf32;
+    int no_library, no_implicit_gemm; // of convolutions: ls_device_options.convolution
     struct ls_algorithm_cache *plans; // borrowed; NULL: nothing is timed
     size_t workspace_limit;
     ls_cuda_libraries *libraries; // NULL: direct kernels only

@@ -121,6 +121,13 @@ static ls_status take_gpu(ls_cuda_device *cuda, int index, int alone) {
     return rc == cudaSuccess ? LS_SUCCESS : explain_start(rc);
 }
 
+static ls_status take_convolution(ls_cuda_device *cuda, const char *name) {
+    cuda->no_library = name && strcmp(name, "implicit gemm") == 0;
+    cuda->no_implicit_gemm = name && strcmp(name, "library") == 0;
+    if (!name || cuda->no_library || cuda->no_implicit_gemm) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "convolution by \"%s\": the cuda device has implicit gemm and library", name);
+}
+
 static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
     ls_status status;
     ls_cuda_device *cuda;
@@ -130,6 +137,7 @@ static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
     cuda->tf32 = options->tf32;
     cuda->plans = options->plans;
     cuda->workspace_limit = options->workspace_limit_bytes ? options->workspace_limit_bytes : LS_CUDA_WORKSPACE_LIMIT;
+    LS_TRY_GOTO(take_convolution(cuda, options->convolution));
     LS_TRY_GOTO(take_gpu(cuda, options->index, options->alone));
     LS_TRY_GOTO(ls_cuda_libraries_open(cuda, &cuda->libraries));
     *out = &cuda->base;

@@ -1,10 +1,10 @@
-// op_conv.c - convolutions: the depthwise kernels where these compute them, implicit_gemm's where channels are few, else cuDNN's plan
-// where there is one, else the direct kernels.
+// op_conv.c - convolutions: the depthwise kernels where these compute them; else the faster of implicit_gemm's and cuDNN's plan, by
+// measurement or by a rule; the direct kernels where neither computes them.
 //
 // cuDNN adds a weight gradient to what is there in fp32, and stores it in 16 bits: then only where it is given room for that.
 #include "device/cuda/weighted.h"
 
-enum { FEW_CHANNELS = 64 }; // of both maps
+#define IMPLICIT "implicit gemm"
 
 static ls_cuda_implicit_pass pass_of(ls_op op) {
     return op == LS_OP_CONV_FORWARD         ? LS_CUDA_IMPLICIT_FORWARD
@@ -12,27 +12,64 @@ static ls_cuda_implicit_pass pass_of(ls_op op) {
                                             : LS_CUDA_IMPLICIT_BACKWARD_WEIGHT;
 }
 
-// Tensor cores' products of fp32 are rounded to TF32.
-static int takes_implicit(const ls_cuda_device *device, const ls_cuda_conv_geometry *g, ls_op op) {
-    if (g->storage == LS_F32 && !device->tf32) return 0;
-    if (g->padded_c > FEW_CHANNELS || g->padded_k > FEW_CHANNELS) return 0;
-    return ls_cuda_implicit_gemm_can(g, pass_of(op), ls_cuda_shared_bytes(device->capability));
+// Where implicit_gemm is the faster one on an H100, by its weights (docs/cuda.md#implicit-gemm).
+static int is_faster(const ls_cuda_conv_geometry *g, ls_op op) {
+    const int taps = g->kernel_h * g->kernel_w, weights = taps * g->padded_c * g->padded_k;
+    const int strides = g->stride_h * g->stride_w, narrow = g->storage != LS_F32;
+    if (taps == 1 && strides == 1) return 0; // a matrix product
+    if (op == LS_OP_CONV_FORWARD) return weights <= (narrow ? 14336 : 6400);
+    if (op == LS_OP_CONV_BACKWARD_DATA) return weights / strides <= (narrow ? 9216 : 6400); // those that a pixel meets
+    return weights <= (narrow ? 18432 : 9216);
+}
+
+// A run of `context`, an ls_cuda_weighted_plan's implicit gemm, to be timed.
+static void run_implicit(void *context, void *image, void *weight, void *result, void *workspace, ls_queue *queue) {
+    const ls_cuda_weighted_plan *parts = context;
+    const ls_op op = parts->head.base.desc.op;
+    if (op == LS_OP_CONV_FORWARD) {
+        ls_cuda_implicit_gemm_forward(parts->implicit, image, weight, NULL, result, queue->stream);
+    } else if (op == LS_OP_CONV_BACKWARD_DATA) {
+        ls_cuda_implicit_gemm_backward_data(parts->implicit, result, weight, image, queue->stream);
+    } else {
+        float *gradient = (float *)workspace + ls_cuda_implicit_gemm_workspace(parts->implicit) / sizeof(float);
+        ls_cuda_implicit_gemm_backward_weight(parts->implicit, image, result, gradient, workspace, queue->stream);
+    }
+}
+
+// A library's plan, or own kernels: what is faster. *chosen: as ls_plan.chosen
+static ls_status choose_faster(
+    ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_weighted_plan *parts, const char **chosen) {
+    const ls_cuda_conv_geometry *g = &parts->geometry;
+    const size_t gradient = (size_t)g->padded_k * (size_t)g->kernel_h * (size_t)g->kernel_w * (size_t)g->padded_c;
+    parts->head.base.desc = *desc;
+    ls_cuda_own_conv own = { IMPLICIT, is_faster(g, desc->op), run_implicit, parts, 0 };
+    if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT && parts->implicit)
+        own.workspace = ls_cuda_implicit_gemm_workspace(parts->implicit) + gradient * sizeof(float);
+    return ls_cuda_conv_algorithm_new(device->libraries, desc->op, &desc->attr.conv, desc->layer,
+        parts->implicit ? &own : NULL, &parts->algorithm, chosen);
 }
 
 // The kernels that compute it; none of them: the direct ones.
-static ls_status choose(ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_weighted_plan *parts) {
+static ls_status choose(
+    ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_weighted_plan *parts, const char **chosen) {
     const ls_conv_attr *a = &desc->attr.conv;
+    const size_t shared = ls_cuda_shared_bytes(device->capability);
     const int room = desc->op != LS_OP_CONV_BACKWARD_WEIGHT || a->storage == LS_F32 || a->rounds;
+    const int products = (a->storage != LS_F32 || device->tf32) && !device->no_implicit_gemm; // of tensor cores
+    ls_status status = LS_SUCCESS;
     parts->depthwise = ls_cuda_depthwise_can(&parts->geometry);
     if (parts->depthwise || a->bias_only) return LS_SUCCESS;
-    if (takes_implicit(device, &parts->geometry, desc->op)) {
-        parts->implicit =
-            ls_cuda_implicit_gemm_new(&parts->geometry, pass_of(desc->op), ls_cuda_shared_bytes(device->capability));
-        return parts->implicit ? LS_SUCCESS : ls_fail(LS_DEVICE, "layer %s: no memory for its plan", desc->layer);
+    if (products && ls_cuda_implicit_gemm_can(&parts->geometry, pass_of(desc->op), shared)) {
+        parts->implicit = ls_cuda_implicit_gemm_new(&parts->geometry, pass_of(desc->op), shared);
+        if (!parts->implicit) return ls_fail(LS_DEVICE, "layer %s: no memory for its plan", desc->layer);
     }
-    return device->libraries && room
-               ? ls_cuda_conv_algorithm_new(device->libraries, desc->op, a, desc->layer, &parts->algorithm)
-               : LS_SUCCESS;
+    if (device->libraries && room && !(device->no_library && parts->implicit))
+        status = choose_faster(device, desc, parts, chosen);
+    if (ls_failed(status) || parts->algorithm) {
+        ls_cuda_implicit_gemm_free(parts->implicit);
+        parts->implicit = NULL;
+    }
+    return status;
 }
 
 ls_status ls_cuda_conv_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
@@ -45,12 +82,13 @@ ls_status ls_cuda_conv_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
         .bias_only = a->bias_only,
         .bias_type = LS_F32,
         .rows = (int64_t)a->dst.n * a->dst.h * a->dst.w };
-    LS_TRY(choose(device, desc, &parts));
+    const char *chosen = NULL;
+    LS_TRY(choose(device, desc, &parts, &chosen));
     const char *name = parts.algorithm   ? ls_cuda_conv_name(parts.algorithm)
-                       : parts.implicit  ? "implicit gemm"
+                       : parts.implicit  ? IMPLICIT
                        : parts.depthwise ? "depthwise"
                                          : "direct";
     LS_TRY(ls_cuda_weighted_plan_make(device, desc, name, &parts, out));
-    if (parts.algorithm) (*out)->chosen = ls_cuda_conv_chosen(parts.algorithm);
+    (*out)->chosen = chosen;
     return LS_SUCCESS;
 }

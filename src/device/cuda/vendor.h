@@ -15,15 +15,23 @@ void ls_cuda_libraries_text(
 // --- convolutions: one plan of one of the three passes -------------------------------------------
 typedef struct ls_cuda_conv_algorithm ls_cuda_conv_algorithm;
 
+// Own kernels that compute the convolution as well: they are measured with the library's plans.
+typedef struct {
+    const char *name;
+    int first; // by the rule, where nothing is measured, they are taken
+    void (*run)(void *context, void *image, void *weight, void *result, void *workspace, ls_queue *queue);
+    void *context;
+    size_t workspace; // bytes that run is given; it writes a weight gradient there, not to `weight`
+} ls_cuda_own_conv;
+
 // op: LS_OP_CONV_FORWARD (x, w -> y, no bias), _BACKWARD_DATA (dy, w -> dx), _BACKWARD_WEIGHT (dy, x -> dw in the
-// storage type: fp32 adds to what is there, 16-bit types overwrite). *out is NULL when the library has no algorithm
-// within the workspace limit (no error: the direct kernels can).
-LS_CHECKED ls_status ls_cuda_conv_algorithm_new(
-    ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr, const char *layer, ls_cuda_conv_algorithm **out);
+// storage type: fp32 adds to what is there, 16-bit types overwrite). own: NULL where there is none. *out is NULL where own is chosen,
+// or when the library has no algorithm within the workspace limit (no error: own kernels can). *chosen: as ls_plan.chosen
+LS_CHECKED ls_status ls_cuda_conv_algorithm_new(ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr,
+    const char *layer, const ls_cuda_own_conv *own, ls_cuda_conv_algorithm **out, const char **chosen);
 void ls_cuda_conv_algorithm_free(ls_cuda_conv_algorithm *algorithm); // NULL is allowed
 size_t ls_cuda_conv_workspace(const ls_cuda_conv_algorithm *algorithm);
-const char *ls_cuda_conv_name(const ls_cuda_conv_algorithm *algorithm);   // "cudnn engine 12, tensor cores"
-const char *ls_cuda_conv_chosen(const ls_cuda_conv_algorithm *algorithm); // as ls_plan.chosen
+const char *ls_cuda_conv_name(const ls_cuda_conv_algorithm *algorithm); // "cudnn engine 12, tensor cores"
 // image: x or dx; weight: w or dw; result: y or dy
 void ls_cuda_conv_execute(
     ls_cuda_conv_algorithm *algorithm, void *image, void *weight, void *result, void *workspace, ls_queue *queue);

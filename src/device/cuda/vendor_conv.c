@@ -21,7 +21,6 @@ struct ls_cuda_conv_algorithm {
     ls_cuda_libraries *libraries;
     ls_cudnn_plans plans; // one
     variant variant;
-    const char *chosen;
     char name[64], layer[96];
 };
 
@@ -60,13 +59,23 @@ static void free_variant(variant *v) {
 typedef struct {
     ls_cuda_libraries *libraries;
     const char *layer;
-    const ls_cudnn_plans *plans;
+    const ls_cudnn_plans *plans; // the candidates, and behind them
+    const ls_cuda_own_conv *own; // own kernels, or NULL
     ls_cuda_conv_timing timing;
 } measurement;
+
+static ls_status time_own(measurement *m, float *ms) {
+    void *const *t = m->timing.tensors;
+    LS_TRY(ls_cuda_conv_timing_begin(&m->timing));
+    m->own->run(
+        m->own->context, t[LS_CONV_IMAGE], t[LS_CONV_WEIGHT], t[LS_CONV_RESULT], m->timing.workspace, &m->timing.queue);
+    return ls_cuda_conv_timing_end(&m->timing, ms);
+}
 
 static ls_status time_once(void *context, int index, float *ms) {
     measurement *m = context;
     variant pack = { 0 };
+    if (index == m->plans->count) return time_own(m, ms);
     cudnnStatus_t refused = make_variant(&pack, m->timing.tensors, m->timing.workspace);
     ls_status status = refused == CUDNN_STATUS_SUCCESS ? LS_SUCCESS : ls_cudnn_fail(m->layer, "variant pack", refused);
     LS_THEN(status, ls_cuda_conv_timing_begin(&m->timing));
@@ -81,12 +90,13 @@ static ls_status time_once(void *context, int index, float *ms) {
 
 // *measured is 0 where the GPU has no room for it.
 static ls_status measure(measurement *m, ls_op op, const ls_conv_attr *attr, int *best, int *measured) {
-    size_t workspace = 0;
+    size_t workspace = m->own ? m->own->workspace : 0;
     for (int i = 0; i < m->plans->count; i++)
         if (m->plans->plans[i].workspace > workspace) workspace = m->plans->plans[i].workspace;
     ls_status status = ls_cuda_conv_timing_open(m->libraries->device, attr, workspace, &m->timing, measured);
     if (!ls_failed(status) && *measured) {
-        const ls_algorithm_candidates candidates = { m->layer, ls_op_name(op), m->plans->count, time_once, m };
+        const ls_algorithm_candidates candidates = { m->layer, ls_op_name(op), m->plans->count + (m->own != NULL),
+            time_once, m };
         cudnnStatus_t rc = cudnnSetStream(m->libraries->cudnn, m->timing.queue.stream);
         status = rc == CUDNN_STATUS_SUCCESS ? ls_algorithm_fastest(&candidates, best)
                                             : ls_cudnn_fail(m->layer, "cudnnSetStream", rc);
@@ -109,9 +119,9 @@ static void make_key(const ls_cuda_libraries *libraries, ls_op op, const ls_conv
         a->groups, libraries->workspace_limit);
 }
 
-// Makes the plan to take (plans->count 0: cuDNN has none), and says how it was chosen.
+// Makes the plan to take, and says how it was chosen. plans->count 0: own kernels, where there are some; else cuDNN has none.
 static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr, const char *layer,
-    ls_cudnn_plans *plans, const char **how) {
+    const ls_cuda_own_conv *own, ls_cudnn_plans *plans, const char **how) {
     const ls_cudnn_target target = {
         .handle = libraries->cudnn, .tf32 = libraries->device->tf32, .workspace_limit = libraries->workspace_limit
     };
@@ -120,35 +130,43 @@ static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_at
     char key[KEY_BYTES], tag[LS_CUDNN_TAG_BYTES];
     make_key(libraries, op, attr, key);
     if (cache && (request.only = ls_algorithm_cache_find(cache, key, how))) {
+        if (own && strcmp(request.only, own->name) == 0) return LS_SUCCESS;
         if (!ls_failed(ls_cudnn_plans_make(&target, &request, plans)) && plans->count > 0) return LS_SUCCESS;
         ls_cudnn_plans_free(plans); // no plan of that name can be made: as if there were no choice
         request.only = NULL;
     }
     *how = LS_CHOSEN_BY_RULE;
     const int measures = cache && !ls_algorithm_cache_settled(cache);
+    if (!measures && own && own->first) return LS_SUCCESS;
     if (measures) request.most = LS_CUDNN_PLANS_MAX;
     LS_TRY(ls_cudnn_plans_make(&target, &request, plans));
-    if (!measures || plans->count < 2) return LS_SUCCESS;
+    if (!measures || plans->count + (own != NULL) < 2) return LS_SUCCESS;
     int best = 0, measured = 0;
-    measurement m = { .libraries = libraries, .layer = layer, .plans = plans };
+    measurement m = { .libraries = libraries, .layer = layer, .plans = plans, .own = own };
     LS_TRY(measure(&m, op, attr, &best, &measured));
-    ls_cudnn_plans_keep(plans, best);
+    const int takes_own = best == plans->count || (!measured && own && own->first);
+    snprintf(tag, sizeof tag, "%s", takes_own ? own->name : "");
+    if (takes_own) {
+        ls_cudnn_plans_free(plans);
+    } else {
+        ls_cudnn_plans_keep(plans, best);
+        ls_cudnn_plan_tag(&plans->plans[0], tag, sizeof tag);
+    }
     if (!measured) return LS_SUCCESS;
     *how = LS_CHOSEN_NOW;
-    ls_cudnn_plan_tag(&plans->plans[0], tag, sizeof tag);
     return ls_algorithm_cache_put(cache, key, tag);
 }
 
 // --- the seam ------------------------------------------------------------------------------------
 
-ls_status ls_cuda_conv_algorithm_new(
-    ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr, const char *layer, ls_cuda_conv_algorithm **out) {
-    *out = NULL;
+ls_status ls_cuda_conv_algorithm_new(ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr,
+    const char *layer, const ls_cuda_own_conv *own, ls_cuda_conv_algorithm **out, const char **chosen) {
+    *out = NULL, *chosen = NULL;
     // A group's channels are not padded, so the padded numbers would say another number of groups.
     if (attr->groups > 1 && (attr->src.c % LS_CUDA_CHANNELS || attr->dst.c % LS_CUDA_CHANNELS)) return LS_SUCCESS;
     ls_cuda_conv_algorithm *made;
     LS_TRY(LS_NEW(made, 1, "layer %s", layer));
-    ls_status status = choose(libraries, op, attr, layer, &made->plans, &made->chosen);
+    ls_status status = choose(libraries, op, attr, layer, own, &made->plans, chosen);
     if (ls_failed(status) || made->plans.count == 0) {
         ls_cudnn_plans_free(&made->plans);
         free(made);
@@ -176,10 +194,6 @@ size_t ls_cuda_conv_workspace(const ls_cuda_conv_algorithm *algorithm) {
 
 const char *ls_cuda_conv_name(const ls_cuda_conv_algorithm *algorithm) {
     return algorithm->name;
-}
-
-const char *ls_cuda_conv_chosen(const ls_cuda_conv_algorithm *algorithm) {
-    return algorithm->chosen;
 }
 
 void ls_cuda_conv_execute(

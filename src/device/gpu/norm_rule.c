@@ -40,28 +40,19 @@ static ls_cuda_norm_grid two_launches(const ls_op_desc *desc, int multiprocessor
 
 // --- one launch -----------------------------------------------------------------------------------
 
-enum { CLUSTER_BLOCKS = 128 }; // a wave of clusters of 8 on an H100 or H200
-// So many pixels of a thread take as long as what a grid's barrier and exchange take beyond a cluster's: 8 KiB of a block, read and
-// written at some 55 GB/s (a half of each sector is another block's), are 0.3 us.
-enum { GRID_COSTS = 6 };
+// Where clusters are faster than two launches (bench/results/2026-11-26-gpu-norms.txt): few of them, whose threads keep little.
+enum { CLUSTER_BLOCKS = 64, CLUSTER_PIXELS = 2 };
 enum { GRID_LANES = 2 }; // a sector of memory; with few channels a block has few sums to read
 
 static void set_kept(ls_cuda_norm_grid *g) {
     g->kept = parts_of(g->pixels, (int64_t)g->slices * (LS_CUDA_NORM_KEPT_THREADS / g->lanes));
 }
 
-static ls_cuda_norm_grid in_clusters(ls_cuda_norm_grid g, int cluster, int most) {
+static ls_cuda_norm_grid in_clusters(ls_cuda_norm_grid g, int cluster) {
     g.form = LS_CUDA_NORM_IN_CLUSTERS;
     g.lanes = g.slices = 1, g.columns = g.packs;
     while (g.slices < cluster && g.slices * LS_CUDA_NORM_KEPT_THREADS < g.pixels) g.slices *= 2;
     set_kept(&g);
-    // More of a pixel to each block: whole sectors of memory, as long as enough blocks are left, or threads have no pixel.
-    for (ls_cuda_norm_grid wide = g; wide.lanes < LS_CUDA_NORM_LANES_MAX && wide.lanes < g.packs; g = wide) {
-        wide.lanes *= 2;
-        wide.columns = parts_of(g.packs, wide.lanes);
-        set_kept(&wide);
-        if (wide.kept > (wide.columns * wide.slices >= CLUSTER_BLOCKS ? most : 1)) break;
-    }
     return g;
 }
 
@@ -74,7 +65,7 @@ static ls_cuda_norm_grid in_one_grid(ls_cuda_norm_grid g, int multiprocessors) {
     return g;
 }
 
-// A grid that is not to be taken keeps nothing.
+// What keeps nothing is not to be taken.
 static ls_cuda_norm_grid in_one_launch(
     const ls_op_desc *desc, const ls_cuda_norm_gpu *gpu, const ls_cuda_norm_grid *shape) {
     const ls_norm_attr *a = &desc->attr.norm;
@@ -83,11 +74,12 @@ static ls_cuda_norm_grid in_one_launch(
     const size_t sums = 2 * PACK_BYTES / size * (LS_CUDA_NORM_KEPT_THREADS + 1) * sizeof(float);
     const size_t pixel_bytes = (size_t)tensors * LS_CUDA_NORM_KEPT_THREADS * PACK_BYTES; // of one of each thread's
     const int most = (int)((gpu->shared_bytes - sums) / pixel_bytes);
-    ls_cuda_norm_grid clusters = in_clusters(*shape, gpu->cluster, most), g = { 0 };
-    if (clusters.kept <= most) g = clusters;
-    if (gpu->alone && gpu->multiprocessors >= parts_of(shape->packs, GRID_LANES)) {
-        const ls_cuda_norm_grid grid = in_one_grid(*shape, gpu->multiprocessors);
-        if (grid.kept <= most && (!g.kept || g.kept > grid.kept + GRID_COSTS)) g = grid;
+    ls_cuda_norm_grid g = { 0 };
+    if (gpu->alone && gpu->multiprocessors >= parts_of(shape->packs, GRID_LANES))
+        g = in_one_grid(*shape, gpu->multiprocessors);
+    if (!g.kept || g.kept > most) {
+        g = in_clusters(*shape, gpu->cluster);
+        if (g.kept > CLUSTER_PIXELS || g.kept > most || g.columns * g.slices > CLUSTER_BLOCKS) g.kept = 0;
     }
     g.kept_bytes = (size_t)g.kept * pixel_bytes;
     return g;

@@ -2,12 +2,9 @@
 // second time, and for the model of what an update costs (cli/bench/cost_operators.c).
 //
 // One launch reads memory once, and needs blocks that keep what they have read until all have added it up:
-//   in clusters   the blocks of a cluster have a few neighbouring channels of all pixels between them: on an H100 or H200 (227 KiB a
-//                 block, 8 blocks a cluster) up to 98304 pixels of 16 bits forward, 49152 backward, 32768 with two gradients; without
-//                 clusters (before compute capability 9.0) an eighth of what the block's memory holds
-//   in one grid   a block on each multiprocessor, 132 of them on an H200: 24.75 MiB of 16 bits forward, a half or a third backward;
-//                 13.5 MiB on an A100, 8 on an RTX 4090. Barrier and exchange take longer than a cluster's (2 us and a quarter of
-//                 that), so clusters come first, where their fewer blocks do not take longer to read and write
+//   in one grid   a block on each multiprocessor, 132 of them on an H100: 24.75 MiB of 16 bits forward, a half or a third backward;
+//                 13.5 MiB on an A100, 8 on an RTX 4090
+//   in clusters   the blocks of a cluster have 16 bytes of each pixel between them: small maps of few channels, where there is no grid
 //   two launches  what is larger, and pooling, where a thread needs its neighbours' pixels
 //
 // The blocks of a grid wait for each other, so all of them must lie on the GPU at once. A kernel of another queue that waits for something

@@ -382,7 +382,7 @@ static void check_dropout(const char *name, const ls_kernels *k) {
     static const struct {
         uint64_t word;
         int pixels;
-    } rows[] = { { 0, 4 }, { 3, 1 }, { 5, 9 }, { 2, 35 }, { ((uint64_t)4 << 32) - 6, 7 },
+    } rows[] = { { 0, 4 }, { 3, 1 }, { 5, 9 }, { 2, 35 }, { ((uint64_t)4 << 32) - 6, 35 },
         { ((uint64_t)1 << 40) + 1, 6 } };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
         for (int channels = 1; channels <= k->width; channels++) {

@@ -11,7 +11,7 @@ static void agrees_with_ref(void **state) {
     static const char *const operators[] = { "conv forward", "conv backward data", "conv backward weight",
         "linear forward", "linear backward data", "linear backward weight" };
     ls_dtype storage = *(const ls_dtype *)*state;
-    ls_device *ref = NULL, *cuda = cuda_open();
+    ls_device *ref = NULL, *cuda = cuda_open_with(&(ls_device_options){ .convolution = "library" });
     assert_int_equal(ls_device_open("ref", &(ls_device_options){ .threads = 2 }, &ref, NULL).code, LS_OK);
     int failed = 0;
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
@@ -23,16 +23,25 @@ static void agrees_with_ref(void **state) {
     assert_int_equal(failed, 0);
 }
 
-// The test is about the stand-ins: they must be what ran.
-static void plans_name_the_library(void **state) {
+// Which of them computes what, by the rule.
+static void plans_name_their_algorithm(void **state) {
     (void)state;
     static const struct {
         ls_op_desc desc;
         const char *algorithm;
     } rows[] = {
         { { LS_OP_CONV_FORWARD, "conv",
-              .attr.conv = { { 2, 3, 8, 8 }, { 2, 16, 8, 8 }, 3, 3, 1, 1, 1, 1, 1, 1, .storage = LS_BF16 } },
+              .attr.conv = { { 2, 64, 8, 8 }, { 2, 64, 8, 8 }, 3, 3, 1, 1, 1, 1, 1, 1, .storage = LS_BF16 } },
             "emulated library" },
+        { { LS_OP_CONV_FORWARD, "few channels",
+              .attr.conv = { { 2, 3, 8, 8 }, { 2, 16, 8, 8 }, 3, 3, 1, 1, 1, 1, 1, 1, .storage = LS_BF16 } },
+            "implicit gemm" },
+        { { LS_OP_CONV_FORWARD, "few channels, fp32 without tf32",
+              .attr.conv = { { 2, 3, 8, 8 }, { 2, 16, 8, 8 }, 3, 3, 1, 1, 1, 1, 1, 1, .storage = LS_F32 } },
+            "emulated library" },
+        { { LS_OP_CONV_BACKWARD_WEIGHT, "no room for a rounded gradient",
+              .attr.conv = { { 2, 64, 8, 8 }, { 2, 64, 8, 8 }, 3, 3, 1, 1, 1, 1, 1, 1, .storage = LS_BF16 } },
+            "implicit gemm" },
         { { LS_OP_CONV_FORWARD, "grouped",
               .attr.conv = { { 2, 6, 8, 8 }, { 2, 16, 8, 8 }, 3, 3, 1, 1, 1, 1, 1, 2, .storage = LS_BF16 } },
             "direct" },
@@ -60,7 +69,7 @@ static void plans_name_the_library(void **state) {
 // --- measured choices, with runs of their own
 
 static const ls_op_desc measured_conv = { LS_OP_CONV_BACKWARD_WEIGHT, "conv",
-    .attr.conv = { { 2, 3, 8, 8 }, { 2, 16, 8, 8 }, 3, 3, 1, 1, 1, 1, 1, 1, .rounds = 1, .storage = LS_BF16 } };
+    .attr.conv = { { 2, 64, 8, 8 }, { 2, 64, 8, 8 }, 3, 3, 1, 1, 1, 1, 1, 1, .rounds = 1, .storage = LS_BF16 } };
 
 typedef struct {
     ls_algorithm_cache *cache; // in memory alone
@@ -110,6 +119,35 @@ static void the_fastest_is_measured_once(void **state) {
     close_measured(&m);
 }
 
+static void own_kernels_are_measured_too(void **state) {
+    (void)state;
+    setenv("LOCKSTEP_EMULATED_TIMES", "3,2,1", 1);
+    measured_device m = open_measured("");
+    expect_plan(&m, "implicit gemm", LS_CHOSEN_NOW);
+    ls_algorithm_cache_settle(m.cache, 1);
+    expect_plan(&m, "implicit gemm", LS_CHOSEN_NOW);
+    assert_int_equal(ls_algorithm_cache_measured(m.cache), 1);
+    unsetenv("LOCKSTEP_EMULATED_TIMES");
+    close_measured(&m);
+}
+
+static void tests_choose_by_name(void **state) {
+    (void)state;
+    static const char *const names[][2] = { { "library", "emulated library" }, { "implicit gemm", "implicit gemm" } };
+    ls_device *device = NULL;
+    for (size_t i = 0; i < 2; i++) {
+        ls_plan *plan = NULL;
+        device = cuda_open_with(&(ls_device_options){ .convolution = names[i][0] });
+        assert_int_equal(device->api->plan_new(device, &measured_conv, &plan).code, LS_OK);
+        assert_string_equal(plan->algorithm, names[i][1]);
+        device->api->plan_free(plan);
+        ls_device_close(device);
+    }
+    ls_status status = ls_device_open("cuda", &(ls_device_options){ .convolution = "fft" }, &device, NULL);
+    assert_int_equal(status.code, LS_USAGE);
+    assert_non_null(strstr(status.text, "convolution by \"fft\": the cuda device has implicit gemm and library"));
+}
+
 // Whichever of its five allocations has no room: the rule decides, and nothing is kept.
 static void without_room_the_rule_decides(void **state) {
     (void)state;
@@ -134,7 +172,7 @@ static void none_runs(void **state) {
     ls_status status = m.device->api->plan_new(m.device, &measured_conv, &plan);
     unsetenv("LOCKSTEP_EMULATED_TIMES");
     assert_int_equal(status.code, LS_DEVICE);
-    assert_non_null(strstr(status.text, "layer conv: conv backward weight: none of the 2 algorithms"));
+    assert_non_null(strstr(status.text, "layer conv: conv backward weight: none of the 3 algorithms"));
     assert_int_equal(ls_algorithm_cache_measured(m.cache), 0);
     close_measured(&m);
 }
@@ -159,8 +197,10 @@ int main(void) {
     if (skipped) return skipped;
     setenv("LOCKSTEP_EMULATED_LIBRARIES", "1", 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_name_the_library),
+        cmocka_unit_test(plans_name_their_algorithm),
+        cmocka_unit_test(tests_choose_by_name),
         cmocka_unit_test_setup_teardown(the_fastest_is_measured_once, run_timed, run_untimed),
+        cmocka_unit_test_setup_teardown(own_kernels_are_measured_too, run_timed, run_untimed),
         cmocka_unit_test_setup_teardown(without_room_the_rule_decides, run_timed, run_untimed),
         cmocka_unit_test_setup_teardown(none_runs, run_timed, run_untimed),
         { "fp32_agrees_with_ref", agrees_with_ref, NULL, NULL, &types[0] },

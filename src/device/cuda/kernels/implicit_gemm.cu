@@ -18,19 +18,19 @@ typedef ls_cuda_conv_geometry geometry;
 
 enum {
     KERNEL_MAX = 7,
+    CHANNELS_MAX = 128,
     STRIDE_MAX = 2, // of the data gradient
     PHASES_MAX = STRIDE_MAX * STRIDE_MAX,
     GATHER_WARPS = 4,
     GATHER_TILES = 8,    // of 8 filters that a block multiplies at once
-    GATHER_BLOCKS = 528, // four on each multiprocessor of an H100; each goes on to further pixels
+    GATHER_BLOCKS = 528, // four on each multiprocessor of an H100; of more, these go on to further pixels
     FEW_TILES = 264,     // with fewer blocks than that a block takes half as many pixels
     WEIGHT_WARPS = 8,
     WEIGHT_TILES = 9,    // of 8 columns that a warp sums: the taps of a 3x3 kernel
     WEIGHT_PIXELS = 128, // that a block stages at once
-    WEIGHT_SLICES_MIN = 132,
-    WEIGHT_SLICES_MAX = 528,
-    WEIGHT_SUMS = 1 << 20, // of all slices, as far as there are not fewer than the least number
-    AHEAD = 4              // loads under way of a thread that stages
+    WEIGHT_BLOCKS = 132, // one on each multiprocessor of an H100, or two where a warp has 16 channels of grad_dst
+    AHEAD = 4,           // loads under way of a thread that stages,
+    FILTERS_AHEAD = 8    // or brings filters
 };
 
 // Taps along one axis: which of the filter's, and how far behind the first one.
@@ -51,7 +51,7 @@ typedef struct {
     int staged;                // most rows that a block stages
     taps h, w;
     int pixels;
-    ls_divider by_out_w, by_image, by_rows, by_row_units, by_units;
+    ls_divider by_out_w, by_image, by_rows, by_units;
     // where the pixels lie in the map that is written
     int full_h, full_w, step_h, step_w, first_y, first_x;
 } pixel_map;
@@ -61,6 +61,7 @@ typedef struct {
     int outputs, padded_outputs, reduced; // channels; `reduced` as padded
     int kernel_w, filter, units;          // of the weight: units of a filter, and of one tap
     int depth, pitch, rows;               // units that are summed over (even); units of a row and rows in shared memory
+    ls_divider by_pitch, by_taps_w;
 } filter_map;
 
 typedef struct {
@@ -109,7 +110,6 @@ static void finish_map(pixel_map *m, int n, int span_w, int each) {
     m->by_out_w = ls_divider_of(m->out_w);
     m->by_image = ls_divider_of(m->out_h * m->out_w);
     m->by_rows = ls_divider_of(m->rows);
-    m->by_row_units = ls_divider_of(m->columns * m->units);
     m->by_units = ls_divider_of(m->units);
     m->staged = staged_rows(*m, each);
 }
@@ -178,11 +178,18 @@ static filter_map filters_of(const geometry &g, const pixel_map &m, int element,
     f.pitch = (transposed ? m.h.count * m.w.count * (written / per_unit) : f.depth) | 1;
     f.rows =
         transposed ? f.reduced + (summed % 2 ? per_unit : 0) : written; // rows of zeros for the unit that makes it even
+    f.by_pitch = ls_divider_of(f.pitch);
+    f.by_taps_w = ls_divider_of(m.w.count ? m.w.count : 1);
     return f;
 }
 
+// Units of the two tables in front: of taps, and of a row.
+static __host__ __device__ inline int tables_units(const phase &p) {
+    return (p.filters.depth + p.map.columns * p.map.units + 1) / 2;
+}
+
 static size_t gather_bytes(const phase &p) {
-    return 16 * (static_cast<size_t>(ceil_of(p.filters.depth * 8, 16)) +
+    return 16 * (static_cast<size_t>(tables_units(p)) +
                     static_cast<size_t>(p.filters.rows) * static_cast<size_t>(p.filters.pitch) +
                     static_cast<size_t>(p.map.staged) * static_cast<size_t>(p.map.columns * p.map.pitch));
 }
@@ -220,36 +227,75 @@ static __device__ inline int staged_at(const pixel_map &m, int pixel, int first_
     return ((sample * m.rows + y * m.stride_h - first_row) * m.columns + x * m.stride_w) * m.pitch;
 }
 
-// What unit `at` of what is staged holds, and where it goes.
-template <typename T>
-static __device__ inline uint4 staged_unit(const pixel_map &m, const T *in, int first_row, int at, int *to) {
-    constexpr int size = ls_pack<T>::size;
-    uint32_t row = ls_divide(static_cast<uint32_t>(at), m.by_row_units);
-    uint32_t inside = static_cast<uint32_t>(at) - row * m.by_row_units.divisor, column = ls_divide(inside, m.by_units);
-    int unit = static_cast<int>(inside - column * m.by_units.divisor);
-    uint32_t of_all = static_cast<uint32_t>(first_row) + row, sample = ls_divide(of_all, m.by_rows);
-    int y = static_cast<int>(of_all - sample * m.by_rows.divisor) + m.top, x = static_cast<int>(column) + m.left;
-    *to = (static_cast<int>(row) * m.columns + static_cast<int>(column)) * m.pitch + unit;
-    if (y < 0 || y >= m.in_h || x < 0 || x >= m.in_w) return {};
-    int64_t pixel = (static_cast<int64_t>(sample) * m.in_h + y) * m.in_w + x;
-    return ls_pack_raw(in + (pixel * m.units + unit) * size);
+// Units of a row of the virtual map: where they lie in the map's row, -1 beyond its edges (x), and in what is staged (y).
+static __device__ inline void make_row(const pixel_map &m, int threads, int2 *row) {
+    for (int i = static_cast<int>(threadIdx.x); i < m.columns * m.units; i += threads) {
+        int column = static_cast<int>(ls_divide(static_cast<uint32_t>(i), m.by_units)), unit = i - column * m.units;
+        int x = column + m.left;
+        row[i] = make_int2(x >= 0 && x < m.in_w ? x * m.units + unit : -1, column * m.pitch + unit);
+    }
 }
 
-template <typename T, int THREADS>
-static __device__ inline void stage(const pixel_map &m, const T *in, int first_row, int rows, uint4 *staged) {
-    int count = rows * m.columns * m.units;
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += AHEAD * THREADS) {
-        uint4 raw[AHEAD] = {};
-        int to[AHEAD];
+// What one thread brings of the rows that are to be staged: a warp takes every WARPS-th row. The first units are read ahead, while
+// the block still computes with what was staged before.
+template <typename T, int WARPS> struct stager {
+    uint4 raw[AHEAD];
+    int to[AHEAD]; // -1: nothing
+    int rows, row, at,
+        begin; // row: the next unit's, `at` of it, and where that row begins in the map, in units; -1: beyond its edges
+
+    __device__ inline void enter(const pixel_map &m, int first_row) {
+        uint32_t of_all = static_cast<uint32_t>(first_row + row), sample = ls_divide(of_all, m.by_rows);
+        int y = static_cast<int>(of_all - sample * m.by_rows.divisor) + m.top;
+        at = static_cast<int>(threadIdx.x) % 32;
+        begin = y >= 0 && y < m.in_h ? (static_cast<int>(sample) * m.in_h + y) * m.in_w * m.units : -1;
+    }
+    __device__ inline void read(const pixel_map &m, const T *in, int first_row, const int2 *units) {
         LS_UNROLL
         for (int u = 0; u < AHEAD; u++) {
-            if (i + u * THREADS < count) raw[u] = staged_unit(m, in, first_row, i + u * THREADS, &to[u]);
-        }
-        LS_UNROLL
-        for (int u = 0; u < AHEAD; u++) {
-            if (i + u * THREADS < count) staged[to[u]] = operand_of<T>(raw[u]);
+            to[u] = -1;
+            raw[u] = {};
+            if (row >= rows) continue;
+            if (at < m.columns * m.units) {
+                int2 unit = units[at];
+                to[u] = row * m.columns * m.pitch + unit.y;
+                if (begin >= 0 && unit.x >= 0) raw[u] = ls_pack_raw(in + (begin + unit.x) * ls_pack<T>::size);
+            }
+            at += 32;
+            if (at - static_cast<int>(threadIdx.x) % 32 >= m.columns * m.units) { // of the whole warp
+                row += WARPS;
+                enter(m, first_row);
+            }
         }
     }
+    __device__ inline void write(uint4 *staged) const {
+        LS_UNROLL
+        for (int u = 0; u < AHEAD; u++) {
+            if (to[u] >= 0) staged[to[u]] = operand_of<T>(raw[u]);
+        }
+    }
+    __device__ inline void read_ahead(const pixel_map &m, const T *in, int first_row, int count, const int2 *units) {
+        rows = count, row = static_cast<int>(threadIdx.x) / 32;
+        enter(m, first_row);
+        read(m, in, first_row, units);
+    }
+    __device__ inline void finish(const pixel_map &m, const T *in, int first_row, const int2 *units, uint4 *staged) {
+        write(staged);
+        while (row < rows) {
+            read(m, in, first_row, units);
+            write(staged);
+        }
+    }
+};
+
+// Begins to bring what pixels from.. meet, at most `each` of them; returns its first row.
+template <typename T, int WARPS>
+static __device__ inline int read_pixels(
+    const pixel_map &m, const T *in, int from, int each, const int2 *units, int *last, stager<T, WARPS> *to) {
+    *last = m.pixels - from > each ? from + each - 1 : m.pixels - 1;
+    int first_row = row_of(m, from);
+    to->read_ahead(m, in, first_row, row_of(m, *last) + m.span_h - first_row, units);
+    return first_row;
 }
 
 // --- forward, and backward data -----------------------------------------------------------------------
@@ -259,32 +305,52 @@ static __device__ inline void make_table(const phase &p, int written_units, int 
     const pixel_map &m = p.map;
     int real = m.h.count * m.w.count * m.units;
     for (int u = static_cast<int>(threadIdx.x); u < p.filters.depth; u += GATHER_WARPS * 32) {
-        int tap = u / m.units, unit = u - tap * m.units, i = tap / (m.w.count ? m.w.count : 1), j = tap - i * m.w.count;
+        int tap = static_cast<int>(ls_divide(static_cast<uint32_t>(u), m.by_units)), unit = u - tap * m.units;
+        int i = static_cast<int>(ls_divide(static_cast<uint32_t>(tap), p.filters.by_taps_w)), j = tap - i * m.w.count;
         table[u] = u < real ? make_int2((m.h.at[i] * m.columns + m.w.at[j]) * m.pitch + unit,
                                   unit * per_unit * p.filters.pitch + tap * written_units)
                             : make_int2(0, p.filters.reduced * p.filters.pitch);
     }
 }
 
-// Filters first.. of all, as they lie in the weight, taps of this phase only; zeros behind them.
+// Where unit `inside` of row `row` of the filters lies in the weight: filters first.. of all, taps of this phase.
 template <typename T, bool TRANSPOSED>
-static __device__ inline void bring_filters(const phase &p, const T *weight, int first, int written_units, uint4 *to) {
-    constexpr int size = ls_pack<T>::size;
+static __device__ inline int64_t filter_unit(const phase &p, int first, int written_units, int row, int inside) {
     const pixel_map &m = p.map;
     const filter_map &f = p.filters;
-    int units = TRANSPOSED ? written_units : m.units, row_units = m.h.count * m.w.count * units;
-    int real_rows = TRANSPOSED ? f.reduced : f.rows;
-    for (int i = static_cast<int>(threadIdx.x); i < f.rows * f.pitch; i += GATHER_WARPS * 32) {
-        int row = i / f.pitch, inside = i - row * f.pitch;
-        uint4 raw = {};
-        if (row < real_rows && inside < row_units) {
-            int tap = inside / units, unit = inside - tap * units, y = tap / m.w.count, x = tap - y * m.w.count;
-            int64_t filter = TRANSPOSED ? row : first + row;
-            int64_t at = filter * f.filter + (m.h.tap[y] * f.kernel_w + m.w.tap[x]) * f.units + unit;
-            if (TRANSPOSED) at += first / size;
-            if (TRANSPOSED || first + row < f.padded_outputs) raw = operand_of<T>(ls_pack_raw(weight + at * size));
+    if (!TRANSPOSED) return static_cast<int64_t>(first + row) * f.filter + inside; // all taps, in order
+    int tap = inside / written_units, unit = inside - tap * written_units;
+    int y = static_cast<int>(ls_divide(static_cast<uint32_t>(tap), f.by_taps_w)), x = tap - y * m.w.count;
+    return static_cast<int64_t>(row) * f.filter + (m.h.tap[y] * f.kernel_w + m.w.tap[x]) * f.units +
+           first / ls_pack<T>::size + unit;
+}
+
+// Zeros where a row, or the sum's last unit, is padding.
+template <typename T, bool TRANSPOSED>
+static __device__ inline void bring_filters(const phase &p, const T *weight, int first, int written_units, uint4 *to) {
+    const pixel_map &m = p.map;
+    const filter_map &f = p.filters;
+    int row_units = m.h.count * m.w.count * (TRANSPOSED ? written_units : m.units), last = f.padded_outputs - first;
+    int real_rows = TRANSPOSED ? f.reduced : last < f.rows ? last : f.rows, t = static_cast<int>(threadIdx.x);
+    for (int i = t; i < f.rows * f.pitch; i += FILTERS_AHEAD * GATHER_WARPS * 32) {
+        uint4 raw[FILTERS_AHEAD] = {};
+        LS_UNROLL
+        for (int u = 0; u < FILTERS_AHEAD; u++) {
+            int at = i + u * GATHER_WARPS * 32,
+                row = static_cast<int>(ls_divide(static_cast<uint32_t>(at), f.by_pitch));
+            int inside = at - row * f.pitch;
+            if (row >= f.rows) break;
+            if (row < real_rows && inside < row_units) {
+                raw[u] = ls_pack_raw(
+                    weight + filter_unit<T, TRANSPOSED>(p, first, written_units, row, inside) * ls_pack<T>::size);
+            }
         }
-        to[i] = raw;
+        LS_UNROLL
+        for (int u = 0; u < FILTERS_AHEAD; u++) {
+            int at = i + u * GATHER_WARPS * 32;
+            if (at >= f.rows * f.pitch) break;
+            to[at] = operand_of<T>(raw[u]);
+        }
     }
 }
 
@@ -336,11 +402,12 @@ static __device__ inline void store_pixel(
     const phase &p, int pixel, int first, const float (*sums)[4], int half, const float *bias, T *out) {
     const pixel_map &m = p.map;
     if (pixel >= m.pixels) return;
-    int sample, y, x;
-    pixel_of(m, pixel, &sample, &y, &x);
-    int64_t at =
-        (static_cast<int64_t>(sample) * m.full_h + m.first_y + y * m.step_h) * m.full_w + m.first_x + x * m.step_w;
-    out += at * p.filters.padded_outputs;
+    if (m.step_h * m.step_w > 1) {
+        int sample, y, x;
+        pixel_of(m, pixel, &sample, &y, &x);
+        pixel = (sample * m.full_h + m.first_y + y * m.step_h) * m.full_w + m.first_x + x * m.step_w;
+    }
+    out += pixel * p.filters.padded_outputs;
     LS_UNROLL
     for (int j = 0; j < TILES; j++) {
         int channel = first + 8 * j + static_cast<int>(threadIdx.x) % 4 * 2;
@@ -357,7 +424,7 @@ static __device__ inline void store_pixel(
 
 // grid: blocks that share the pixels, tiles of TILES * 8 filters, phases. A warp has ROWS times 16 pixels.
 template <typename T, int ROWS, int TILES, bool TRANSPOSED>
-static __global__ void __launch_bounds__(GATHER_WARPS * 32)
+static __global__ void __launch_bounds__(GATHER_WARPS * 32, TILES == 8 ? 4 : 5)
     gather(phases all, const T *in, const T *weight, const float *bias, T *out) {
     constexpr int EACH = GATHER_WARPS * ROWS * 16;
     LS_SHARED_DYNAMIC(room);
@@ -367,17 +434,20 @@ static __global__ void __launch_bounds__(GATHER_WARPS * 32)
     int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     int first = static_cast<int>(blockIdx.y) * TILES * 8;
     int written = f.padded_outputs - first < TILES * 8 ? f.padded_outputs - first : TILES * 8;
-    int written_units = written / ls_pack<T>::size;
-    int2 *table = reinterpret_cast<int2 *>(room);
-    uint4 *filters = room + (f.depth * 8 + 15) / 16, *staged = filters + f.rows * f.pitch;
+    int written_units = written / ls_pack<T>::size, step = static_cast<int>(gridDim.x) * EACH;
+    int2 *table = reinterpret_cast<int2 *>(room), *units = table + f.depth;
+    uint4 *filters = room + tables_units(p), *staged = filters + f.rows * f.pitch;
+    stager<T, GATHER_WARPS> next;
+    int from = static_cast<int>(blockIdx.x) * EACH, last = 0, first_row = 0;
+    if (from >= m.pixels) return;
+    make_row(m, GATHER_WARPS * 32, units);
     make_table(p, written_units, ls_pack<T>::size, table);
+    __syncthreads();
+    first_row = read_pixels(m, in, from, EACH, units, &last, &next);
     bring_filters<T, TRANSPOSED>(p, weight, first, written_units, filters);
     filter_tiles<T, TRANSPOSED> b = { filters, table, f.pitch, TRANSPOSED ? written_units - 1 : f.rows - 1 };
-    for (int64_t begin = static_cast<int64_t>(blockIdx.x) * EACH; begin < m.pixels; begin += gridDim.x * EACH) {
-        int from = static_cast<int>(begin), last = m.pixels - from > EACH ? from + EACH - 1 : m.pixels - 1;
-        int first_row = row_of(m, from), rows = row_of(m, last) + m.span_h - first_row;
-        __syncthreads(); // what was staged is read
-        stage<T, GATHER_WARPS * 32>(m, in, first_row, rows, staged);
+    while (from < m.pixels) {
+        next.finish(m, in, first_row, units, staged);
         __syncthreads();
         const uint4 *pixel[ROWS];
         LS_UNROLL
@@ -385,6 +455,9 @@ static __global__ void __launch_bounds__(GATHER_WARPS * 32)
             int at = from + (warp * ROWS + i) * 16 + lane % 16;
             pixel[i] = staged + staged_at(m, at < last ? at : last, first_row);
         }
+        int now = from;
+        from = m.pixels - from > step ? from + step : m.pixels;
+        if (from < m.pixels) first_row = read_pixels(m, in, from, EACH, units, &last, &next);
         float sums[ROWS][TILES][4] = {};
         for (int u = 0; u < f.depth; u += 2) {
             uint32_t a[ROWS][4];
@@ -404,10 +477,11 @@ static __global__ void __launch_bounds__(GATHER_WARPS * 32)
         }
         LS_UNROLL
         for (int i = 0; i < ROWS; i++) {
-            int at = from + (warp * ROWS + i) * 16 + lane / 4;
+            int at = now + (warp * ROWS + i) * 16 + lane / 4;
             store_pixel<T, TILES>(p, at, first, sums[i], 0, bias, out);
             store_pixel<T, TILES>(p, at + 8, first, sums[i], 1, bias, out);
         }
+        __syncthreads(); // what was staged is read
     }
 }
 
@@ -431,21 +505,31 @@ static __device__ inline void make_columns(const weight_plan &p, int first, int 
     table[t] = (p.map.h.at[y] * p.map.columns + p.map.w.at[x]) * p.map.pitch + tile * 8 / per_unit;
 }
 
-// Channels first_k.. of WEIGHT_PIXELS pixels from `from` on; zeros behind the last pixel and the last channel
-template <typename T, int ROWS>
-static __device__ inline void stage_gradients(const weight_plan &p, const T *dy, int from, int first_k, uint4 *staged) {
-    constexpr int size = ls_pack<T>::size, UNITS = ROWS * 16 / size, COUNT = WEIGHT_PIXELS * UNITS;
-    LS_UNROLL
-    for (int i = 0; i < COUNT; i += WEIGHT_WARPS * 32) {
-        int at = i + static_cast<int>(threadIdx.x), pixel = at / UNITS, unit = at % UNITS,
-            channel = first_k + unit * size;
-        if (at >= COUNT) break;
-        uint4 raw = {};
-        if (from + pixel < p.map.pixels && channel < p.padded_k)
-            raw = ls_pack_raw(dy + static_cast<int64_t>(from + pixel) * p.padded_k + channel);
-        staged[pixel * p.dy_pitch + unit] = operand_of<T>(raw);
+// Channels first_k.. of WEIGHT_PIXELS pixels, as stager; zeros behind the last pixel and the last channel
+template <typename T, int ROWS> struct gradient_stager {
+    static constexpr int size = ls_pack<T>::size, UNITS = ROWS * 16 / size, THREADS = WEIGHT_WARPS * 32;
+    static constexpr int EACH = WEIGHT_PIXELS * UNITS / THREADS;
+    static_assert(WEIGHT_PIXELS * UNITS % THREADS == 0, "every thread has as many units");
+    uint4 raw[EACH];
+
+    __device__ inline void read_ahead(const weight_plan &p, const T *dy, int from, int first_k) {
+        LS_UNROLL
+        for (int u = 0; u < EACH; u++) {
+            int at = u * THREADS + static_cast<int>(threadIdx.x), pixel = from + at / UNITS;
+            int channel = first_k + at % UNITS * size;
+            raw[u] = {};
+            if (pixel < p.map.pixels && channel < p.padded_k)
+                raw[u] = ls_pack_raw(dy + static_cast<int64_t>(pixel) * p.padded_k + channel);
+        }
     }
-}
+    __device__ inline void finish(const weight_plan &p, uint4 *staged) const {
+        LS_UNROLL
+        for (int u = 0; u < EACH; u++) {
+            int at = u * THREADS + static_cast<int>(threadIdx.x);
+            staged[at / UNITS * p.dy_pitch + at % UNITS] = operand_of<T>(raw[u]);
+        }
+    }
+};
 
 // sums += products of the gradients of one step's pixels (16, or 8 of fp32) with the taps of a warp's columns
 template <typename T, int ROWS> struct weight_step {
@@ -545,29 +629,38 @@ static __global__ void __launch_bounds__(WEIGHT_WARPS * 32, 1)
     LS_SHARED(int, columns, WEIGHT_WARPS *WEIGHT_TILES);
     LS_SHARED(int, pixels, WEIGHT_PIXELS);
     uint4 *gradients = staged + p.map.staged * p.map.columns * p.map.pitch;
+    int2 *units = reinterpret_cast<int2 *>(gradients + WEIGHT_PIXELS * p.dy_pitch);
     int t = static_cast<int>(threadIdx.x), warp = t / 32, column_warp = warp % p.warps, share = warp / p.warps;
     int first = static_cast<int>(blockIdx.y) * p.warps * WEIGHT_TILES,
         first_k = static_cast<int>(blockIdx.z) * ROWS * 16;
     int of_block = p.columns - first < p.warps * WEIGHT_TILES ? p.columns - first : p.warps * WEIGHT_TILES;
     int count = of_block - column_warp * WEIGHT_TILES; // of this warp
     count = share >= p.shares || count < 0 ? 0 : count < WEIGHT_TILES ? count : WEIGHT_TILES;
+    make_row(p.map, WEIGHT_WARPS * 32, units);
     make_columns(p, first, of_block, ls_pack<T>::size, columns);
+    __syncthreads();
     float sums[ROWS][WEIGHT_TILES][4] = {};
     int64_t slice = blockIdx.x;
-    for (int tile = static_cast<int>(slice * p.tiles / p.slices);
-         tile < static_cast<int>((slice + 1) * p.tiles / p.slices); tile++) {
-        int from = tile * WEIGHT_PIXELS,
-            last = p.map.pixels - from > WEIGHT_PIXELS ? from + WEIGHT_PIXELS - 1 : p.map.pixels - 1;
-        int first_row = row_of(p.map, from), rows = row_of(p.map, last) + p.map.span_h - first_row;
-        __syncthreads(); // what was staged is read
+    int tile = static_cast<int>(slice * p.tiles / p.slices), end = static_cast<int>((slice + 1) * p.tiles / p.slices);
+    stager<T, WEIGHT_WARPS> next;
+    gradient_stager<T, ROWS> next_dy;
+    int last, first_row = read_pixels(p.map, src, tile * WEIGHT_PIXELS, WEIGHT_PIXELS, units, &last, &next);
+    next_dy.read_ahead(p, dy, tile * WEIGHT_PIXELS, first_k);
+    while (tile < end) {
+        int from = tile * WEIGHT_PIXELS;
         if (t < WEIGHT_PIXELS) pixels[t] = staged_at(p.map, from + t < last ? from + t : last, first_row);
-        stage<T, WEIGHT_WARPS * 32>(p.map, src, first_row, rows, staged);
-        stage_gradients<T, ROWS>(p, dy, from, first_k, gradients);
+        next.finish(p.map, src, first_row, units, staged);
+        next_dy.finish(p, gradients);
         __syncthreads();
+        if (++tile < end) {
+            first_row = read_pixels(p.map, src, tile * WEIGHT_PIXELS, WEIGHT_PIXELS, units, &last, &next);
+            next_dy.read_ahead(p, dy, tile * WEIGHT_PIXELS, first_k);
+        }
         for (int step = count ? share : WEIGHT_PIXELS; step < WEIGHT_PIXELS / DEPTH; step += p.shares) {
             weight_step<T, ROWS>::add(gradients + step * DEPTH * p.dy_pitch, p.dy_pitch, staged, pixels + step * DEPTH,
                 columns + column_warp * WEIGHT_TILES, count, sums);
         }
+        __syncthreads(); // what was staged is read
     }
     add_shares<ROWS>(p, share, column_warp, reinterpret_cast<float *>(staged), sums);
     if (share > 0 || count == 0) return;
@@ -644,7 +737,8 @@ static void set_phases(const geometry &g, bool transposed, gather_plan *plan) {
 static bool plan_gather(const geometry &g, bool transposed, size_t shared_bytes, gather_plan *plan) {
     int tiles = (transposed ? g.padded_c : g.padded_k) / 8, blocks = 0;
     int pixels = transposed ? ceil_of(g.h, g.stride_h) * ceil_of(g.w, g.stride_w) : g.p * g.q;
-    plan->rows = ceil_of(g.n * pixels, pixels_of_block(2)) < FEW_TILES ? 1 : 2;
+    int phases_of = transposed ? g.stride_h * g.stride_w : 1;
+    plan->rows = ceil_of(g.n * pixels, pixels_of_block(2)) * phases_of < FEW_TILES ? 1 : 2;
     for (plan->tiles = tiles > 4 ? 8 : tiles > 2 ? 4 : 2;; plan->tiles /= 2) {
         set_phases(g, transposed, plan);
         if (plan->bytes <= shared_bytes) break;
@@ -659,12 +753,8 @@ static bool plan_gather(const geometry &g, bool transposed, size_t shared_bytes,
     return true;
 }
 
-static int slices_of(int tiles, int64_t sums) {
-    int64_t most = WEIGHT_SUMS / sums;
-    if (most > WEIGHT_SLICES_MAX) most = WEIGHT_SLICES_MAX;
-    if (most < WEIGHT_SLICES_MIN) most = WEIGHT_SLICES_MIN;
-    int each = ceil_of(tiles, static_cast<int>(most));
-    return ceil_of(tiles, each);
+static int slices_of(int tiles, int most) {
+    return ceil_of(tiles, ceil_of(tiles, most > 1 ? most : 1));
 }
 
 static bool plan_weight(const geometry &g, size_t shared_bytes, ls_cuda_implicit_gemm *gemm) {
@@ -672,16 +762,17 @@ static bool plan_weight(const geometry &g, size_t shared_bytes, ls_cuda_implicit
     weight_plan w = {};
     w.map = forward_map(g, element, WEIGHT_PIXELS);
     w.k = g.k, w.c = g.c, w.padded_k = g.padded_k, w.padded_c = g.padded_c, w.kernel_w = g.kernel_w;
-    gemm->weight_rows = g.padded_k > 32 ? 4 : g.padded_k > 16 ? 2 : 1;
+    gemm->weight_rows = g.padded_k > 32 && g.storage != LS_F32 ? 4 : g.padded_k > 16 ? 2 : 1;
     w.columns = g.kernel_h * g.kernel_w * g.padded_c / 8;
     w.groups = ceil_of(w.columns, WEIGHT_WARPS * WEIGHT_TILES);
     w.warps = ceil_of(ceil_of(w.columns, w.groups), WEIGHT_TILES);
     w.shares = WEIGHT_WARPS / w.warps;
     w.dy_pitch = gemm->weight_rows * 16 * element / 16 | 1;
     w.tiles = ceil_of(w.map.pixels, WEIGHT_PIXELS);
-    w.slices = slices_of(w.tiles, static_cast<int64_t>(w.padded_k) * w.columns * 8);
+    int groups = w.groups * ceil_of(w.padded_k, gemm->weight_rows * 16);
+    w.slices = slices_of(w.tiles, (gemm->weight_rows > 1 ? WEIGHT_BLOCKS : 2 * WEIGHT_BLOCKS) / groups);
     size_t staged = 16 * (static_cast<size_t>(w.map.staged) * static_cast<size_t>(w.map.columns * w.map.pitch) +
-                             static_cast<size_t>(WEIGHT_PIXELS * w.dy_pitch));
+                             static_cast<size_t>(WEIGHT_PIXELS * w.dy_pitch + ceil_of(w.map.columns * w.map.units, 2)));
     size_t sums =
         w.shares > 1 ? static_cast<size_t>(w.warps * gemm->weight_rows * WEIGHT_TILES) * 128 * sizeof(float) : 0;
     gemm->weight = w;
@@ -692,6 +783,7 @@ static bool plan_weight(const geometry &g, size_t shared_bytes, ls_cuda_implicit
 static bool make(const geometry &g, ls_cuda_implicit_pass pass, size_t shared_bytes, ls_cuda_implicit_gemm *gemm) {
     const int64_t src = static_cast<int64_t>(g.n) * g.h * g.w * g.padded_c,
                   dst = static_cast<int64_t>(g.n) * g.p * g.q * g.padded_k;
+    if (g.padded_c > CHANNELS_MAX || g.padded_k > CHANNELS_MAX) return false;
     if (g.groups > 1 || g.kernel_h > KERNEL_MAX || g.kernel_w > KERNEL_MAX || src > INT32_MAX || dst > INT32_MAX)
         return false;
     const int64_t reach = static_cast<int64_t>(KERNEL_MAX - 1) * g.dilation;
@@ -772,7 +864,7 @@ static void weight_launch(
 #define LAUNCH(rows) \
     LS_LAUNCH_SHARED((weight_gather<T, rows>), grid, WEIGHT_WARPS * 32, gemm.weight_bytes, stream, w, src, dy, parts)
     if (gemm.weight_rows == 4)
-        LAUNCH(4);
+        LAUNCH((sizeof(T) == 2 ? 4 : 2)); // of fp32 a thread has no room for so many sums
     else if (gemm.weight_rows == 2)
         LAUNCH(2);
     else

@@ -19,8 +19,8 @@ typedef enum {
     LS_CUDA_IMPLICIT_BACKWARD_WEIGHT
 } ls_cuda_implicit_pass;
 
-// Whether these kernels compute it within so many bytes of shared memory a block: one group, kernels up to 7x7, of activations of
-// fewer than 2^31 elements; the data gradient of strides up to 2.
+// Whether these kernels compute it within so many bytes of shared memory a block: one group, kernels up to 7x7, at most 128 channels,
+// activations of fewer than 2^31 elements; the data gradient of strides up to 2.
 int ls_cuda_implicit_gemm_can(const ls_cuda_conv_geometry *g, ls_cuda_implicit_pass pass, size_t shared_bytes);
 
 // One pass of what they compute. NULL: no host memory. To be freed; NULL is allowed there.
