@@ -63,10 +63,10 @@ def lockstep(network, loader, updates, a):
     model, batch, precision = network
     with tempfile.TemporaryDirectory() as folder:
         run([a.train, ROOT / "configs/bench-cpu.ini", "--quiet", "--run-dir", f"{folder}/run", "--set", f"device.type={a.device}",
-             "--set", f"model.file={ROOT}/configs/models/{model}.ini", "--set", f"data.shape={SHAPE[model]}", "--set", f"data.train_samples={batch * 20}",
+             "--set", f"model.file={ROOT}/configs/models/{model}.ini", "--set", f"data.shape={SHAPE[model]}", "--set", f"data.train_samples={batch * 100}",
              "--set", f"train.global_batch={batch}", "--set", f"train.micro_batch={batch}", "--set", f"train.precision={precision}",
              "--set", "train.epochs=100000", "--set", f"train.max_updates={updates}", "--set", f"data.test_samples={batch}",
-             "--set", f"data.loader={loader}", "--set", "train.eval_every=0", "--set", f"device.autotune={a.autotune}"],
+             "--set", f"data.loader={loader}", "--set", "train.eval_every=0", "--set", "checkpoint.every_epochs=0", "--set", f"device.autotune={a.autotune}"],
             a.limit)
         s = json.loads(pathlib.Path(folder, "run/summary.json").read_text())
     return {"images_per_s": s["train_images_per_second"], "first_update_s": s["time_to_first_update_seconds"],

@@ -498,8 +498,6 @@ FAULTS = [
           "squares += widen(spread) + 2 * m * widen(rest) + m * whole;", "squares += widen(spread) + m * whole;", (CPU_PARTS, CPU_OPERATORS)),
     Fault("a copy of channels does not add the second source", f"{CPU_KERNELS}/channels.c",
           "            if (k->add) v += load(to);\n", "", (CPU_OPERATORS,)),
-    Fault("a sum of channels clears the others of its block", f"{CPU_KERNELS}/channels.c",
-          "v = k->keep || k->add ? pick", "v = k->keep ? pick", (CPU_OPERATORS,)),
     Fault("dropout: a counter of words does not carry", f"{CPU_KERNELS}/dropout.c",
           "        high -= (vu)(low == 0);\n", "", (CPU_PARTS, CPU_OPERATORS)),
     Fault("dropout: two of the four phases are exchanged", f"{CPU_KERNELS}/dropout.c",

@@ -92,6 +92,35 @@ static void the_rule(void **state) {
     }
 }
 
+// Products of what each tap meets: up to half of the taps, and up to so many outputs of a weight gradient.
+static void products(void **state) {
+    (void)state;
+    static const struct {
+        ls_op op;
+        int n, h, w, kernel_w, stride; // of dst
+        int product;
+    } rows[] = {
+        { LS_OP_CONV_FORWARD, 4, 8, 1, 2, 2, 1 }, // one of a row's two taps
+        { LS_OP_CONV_FORWARD, 4, 8, 2, 2, 2, 0 }, // both
+        { LS_OP_CONV_BACKWARD_WEIGHT, 4, 16, 16, 3, 2, 1 }, { LS_OP_CONV_BACKWARD_WEIGHT, 1, 25, 41, 3, 2, 0 }, // 1025
+    };
+    ls_device *device;
+    succeed(ls_device_open("cpu", &(ls_device_options){ .threads = 1, .vector_width = 8 }, &device, NULL));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_op_desc desc = conv(rows[i].op, 16, 3, rows[i].stride);
+        ls_conv_attr *a = &desc.attr.conv;
+        a->src = (ls_nchw){ rows[i].n, 16, (rows[i].h - 1) * rows[i].stride + 1, (rows[i].w - 1) * rows[i].stride + 1 };
+        a->dst = (ls_nchw){ rows[i].n, 16, rows[i].h, rows[i].w };
+        a->kernel_w = rows[i].kernel_w;
+        ls_plan *made;
+        succeed(device->api->plan_new(device, &desc, &made));
+        if ((strncmp(made->algorithm, "own product", 11) == 0) != rows[i].product)
+            fail_msg("row %zu: %s", i, made->algorithm);
+        device->api->plan_free(made);
+    }
+    ls_device_close(device);
+}
+
 // Dilated ones are as many plain ones as the dilation has phases, and take what these take.
 static void dilation(void **state) {
     (void)state;
@@ -177,6 +206,7 @@ static void sums_over_few_outputs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_rule),
+        cmocka_unit_test(products),
         cmocka_unit_test(dilation),
         cmocka_unit_test(few_outputs_of_large_filters),
         cmocka_unit_test(sums_over_few_outputs),

@@ -28,7 +28,7 @@ static inline __attribute__((always_inline)) void copy(
             float *to = dst + ((size_t)p * k->dst_row + (size_t)q * k->dst_step) * LS_VL;
             vf v = straddles ? straddling(low, high, at, from) : load(low + at);
             if (k->add) v += load(to);
-            if (part) v = k->keep || k->add ? pick(own, v, load(to)) : (vf)(own & (vi)v);
+            if (part) v = k->keep ? pick(own, v, load(to)) : (vf)(own & (vi)v);
             store(to, v);
         }
     }
