@@ -167,7 +167,7 @@ differs steps-other steps-64-2
 emulated=$bin/emulated/lockstep_cuda.so
 if [ -e "$emulated" ]; then
   export LOCKSTEP_CUDA_PLUGIN=$emulated LOCKSTEP_EMULATION=${LOCKSTEP_EMULATION-seed=3,devices=2}
-  set -- --set device.type=cuda --set data.train_samples=74
+  set -- --set device.type=cuda --set device.tf32=false --set data.train_samples=74
   train cuda-1 1 "$@" --set train.micro_batch=32
   near cuda-1 cpu-1 train_loss test_loss
   for backend in nccl mpi; do

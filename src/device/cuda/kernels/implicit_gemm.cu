@@ -240,9 +240,9 @@ static __device__ inline void make_row(const pixel_map &m, int threads, int2 *ro
 // the block still computes with what was staged before.
 template <typename T, int WARPS> struct stager {
     uint4 raw[AHEAD];
-    int to[AHEAD]; // -1: nothing
-    int rows, row, at,
-        begin; // row: the next unit's, `at` of it, and where that row begins in the map, in units; -1: beyond its edges
+    int to[AHEAD];     // -1: nothing
+    int rows, row, at; // row: the next unit's, `at` of it
+    int begin;         // of that row in the map, in units; -1: beyond its edges
 
     __device__ inline void enter(const pixel_map &m, int first_row) {
         uint32_t of_all = static_cast<uint32_t>(first_row + row), sample = ls_divide(of_all, m.by_rows);
