@@ -106,17 +106,19 @@ static ls_status measure(measurement *m, ls_op op, const ls_conv_attr *attr, int
     return status;
 }
 
-static void make_key(const ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *a, char key[KEY_BYTES]) {
+// What was measured without own kernels is no choice between these and the library.
+static void make_key(const ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *a, const ls_cuda_own_conv *own,
+    char key[KEY_BYTES]) {
     const ls_cuda_device *device = libraries->device;
     int driver = 0;
     (void)cudaDriverGetVersion(&driver);
     snprintf(key, KEY_BYTES,
         "cudnn %zu, driver %d; %s, %d; %s %s%s; src %dx%dx%dx%d dst %dx%dx%dx%d kernel %dx%d stride %dx%d pad %dx%d "
-        "dilation %d groups %d; workspace %zu",
+        "dilation %d groups %d; workspace %zu%s%s",
         cudnnGetVersion(), driver, device->name, device->multiprocessors, ls_op_name(op), ls_dtype_name(a->storage),
         a->storage == LS_F32 && device->tf32 ? " tf32" : "", a->src.n, a->src.c, a->src.h, a->src.w, a->dst.n, a->dst.c,
         a->dst.h, a->dst.w, a->kernel_h, a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w, a->dilation,
-        a->groups, libraries->workspace_limit);
+        a->groups, libraries->workspace_limit, own ? "; " : "", own ? own->name : "");
 }
 
 // Makes the plan to take, and says how it was chosen. plans->count 0: own kernels, where there are some; else cuDNN has none.
@@ -128,7 +130,7 @@ static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_at
     ls_algorithm_cache *cache = libraries->device->plans;
     ls_cudnn_request request = { op, attr, layer, .most = 1 };
     char key[KEY_BYTES], tag[LS_CUDNN_TAG_BYTES];
-    make_key(libraries, op, attr, key);
+    make_key(libraries, op, attr, own, key);
     if (cache && (request.only = ls_algorithm_cache_find(cache, key, how))) {
         if (own && strcmp(request.only, own->name) == 0) return LS_SUCCESS;
         if (!ls_failed(ls_cudnn_plans_make(&target, &request, plans)) && plans->count > 0) return LS_SUCCESS;

@@ -22,7 +22,6 @@ enum {
     STRIDE_MAX = 2, // of the data gradient
     PHASES_MAX = STRIDE_MAX * STRIDE_MAX,
     GATHER_WARPS = 4,
-    GATHER_TILES = 8,    // of 8 filters that a block multiplies at once
     GATHER_BLOCKS = 528, // four on each multiprocessor of an H100; of more, these go on to further pixels
     FEW_TILES = 264,     // with fewer blocks than that a block takes half as many pixels
     WEIGHT_WARPS = 8,

@@ -16,7 +16,7 @@
 // (resnet20's second stage at batch 128). A grid has a block on each multiprocessor, and reads whole sectors; its barrier (an
 // atomic addition, and a look at it) and reading the other blocks' sums (17 KB a block of 132, from L2) are three round trips,
 // some 2 us, and the double additions another one on an RTX 4090: 5 us with its launch for 4 MiB forward (resnet20's first
-// stage), where two launches take 6, each of which ends by a round trip or two that are not counted there.
+// stage), where two launches take 6, each of which ends by a round trip or two that are not counted there. On an H100 they take 8.1 and 11.6.
 #include "device/cuda/kernels/cluster.cuh"
 #include "device/cuda/kernels/norm.cuh"
 
