@@ -59,12 +59,13 @@ static double share_inside(const ls_conv_attr *a) {
 }
 
 // oneDNN multiplies whole blocks. Own kernels leave out the channels that the last block of what they read has not, and of
-// what they write half of one of 16; they have to save a seventh, as oneDNN's code is a little faster.
+// what they write half of it; they have to save a seventh, as oneDNN's code is a little faster.
 static int direct_gains(const ls_cpu *cpu, const ls_op_desc *desc) {
     const ls_conv_attr a = ls_conv_of_parts(cpu, &desc->attr.conv);
     const int back = desc->op == LS_OP_CONV_BACKWARD_DATA, src = a.src.c / a.groups, dst = a.dst.c / a.groups;
     const int in = back ? dst : src, out = back ? src : dst;
-    const double own = (double)in * ((out + 7) / 8 * 8);
+    const int half = cpu->block / 2;
+    const double own = (double)in * ((out + half - 1) / half * half);
     return own * 7 / 6 <= share_inside(&a) * ls_cpu_vector(cpu, in) * ls_cpu_vector(cpu, out);
 }
 

@@ -153,8 +153,8 @@ static void all_blocks(const ls_conv_plan *plan, ls_kernel_conv conv, int channe
     const size_t source = (size_t)(conv.blocks * conv.height * conv.width * conv.depth);
     for (int b = 0; b < blocks; b += 1 + conv.pair) {
         if (b > 0 && b % part == 0) conv.src += source;
-        conv.pair = part - b % part >= 2;
-        conv.half = b + 1 + conv.pair == blocks && is_half(plan, channels);
+        conv.half = b + 1 == blocks && is_half(plan, channels);
+        conv.pair = part - b % part >= 2 && !(b + 2 == blocks && is_half(plan, channels));
         plan->base.cpu->kernels->conv(&conv);
         conv.dst += conv.dst_next * (size_t)(1 + conv.pair);
         conv.weight += conv.weight_next * (size_t)(1 + conv.pair);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "device/cpu/conv.h"
 
-enum { TASK_BYTES = 256 << 10, SUM_TASKS = 64, STREAM_BYTES = 16 << 20, WIDTH_MAX = 16 };
+enum { TASK_BYTES = 256 << 10, TASKS = 64, SUM_TASKS = 64, STREAM_BYTES = 16 << 20, WIDTH_MAX = 16 };
 
 typedef struct {
     ls_cpu_plan base;
@@ -283,6 +283,7 @@ static void cut_into_tasks(grouped_plan *plan) {
     const size_t tasks = bytes * (size_t)plan->map.depth / TASK_BYTES + 1, planes = (size_t)(a->src.n * plan->blocks);
     plan->parts = 1;
     plan->tasks = (int)(tasks < planes ? tasks : planes);
+    if (plan->tasks > TASKS) plan->tasks = TASKS;
     plan->stream = plan->block > 1 && (size_t)a->src.n * plan->out_sample * sizeof(float) >= STREAM_BYTES;
 }
 

@@ -3,8 +3,8 @@
 //
 // The source is a padded copy with `depth` channels to a pixel, so no tap needs a bounds check.
 // Forward keeps 6 output pixels of two channel blocks (or 12 of one) in registers; the weight gradient keeps up
-// to TILE weight vectors and streams over the map. Where the last block has no more than half of its channels, its sums are
-// half vectors, of which a processor that splits the whole ones computes twice as many.
+// to TILE weight vectors and streams over the map. Where the last block has no more than half of its channels, a vector
+// multiplies two channels of the source at once: its lanes 2k and 2k+1 are output k's products of the one and of the other.
 #include "device/cpu/kernels/kernels.h"
 
 #define TILE 12
@@ -12,26 +12,12 @@
 #define EACH_2(X) EACH_1(X) X(1)
 #define EACH_4(X) EACH_2(X) X(2) X(3)
 #define EACH_6(X) EACH_4(X) X(4) X(5)
-#define EACH_12(X) EACH_6(X) X(6) X(7) X(8) X(9) X(10) X(11)
-
-// In memory, as vfu. Only of 16 floats: half of 8 takes as long as all of them.
-#if LS_VL == 16
-typedef float hfu __attribute__((vector_size(LS_VL * 2), aligned(4), may_alias));
-#else
-typedef vfu hfu;
-#endif
-
-// Half a vector is stored as a whole one.
-#define STORE(type, address, sum) \
-    { \
-        float *const to_ = address; \
-        *(type *)to_ = sum; \
-        if (sizeof(type) < sizeof(vf)) *(type *)(to_ + LS_VL / 2) = (type){ 0 }; \
-    }
+#define EACH_8(X) EACH_6(X) X(6) X(7)
+#define EACH_12(X) EACH_8(X) X(8) X(9) X(10) X(11)
 
 // a##i and b##i: output pixel i of the first and second block. step: floats between neighbouring pixels' sources.
-#define START(i) first a##i = start;
-#define START_PAIR(i) START(i) second b##i = start_b;
+#define START(i) vf a##i = start;
+#define START_PAIR(i) START(i) vf b##i = start_b;
 #define TAP(i) a##i += x[(size_t)i * step] * w;
 #define TAP_PAIR(i) \
     { \
@@ -39,19 +25,25 @@ typedef vfu hfu;
         a##i += v * w; \
         b##i += v * w_b; \
     }
-#define PUT(i) STORE(first, dst + (size_t)i * conv->dst_step, a##i)
-#define PUT_PAIR(i) PUT(i) STORE(second, dst + conv->dst_next + (size_t)i * conv->dst_step, b##i)
-// pair: 1 for two blocks. The variables of the second are there in either case; unused, they vanish.
-#define PIXELS(name, EACH, pair, first_, second_, START_, TAP_, PUT_) \
+#define PUT(i) store(dst + (size_t)i * conv->dst_step, a##i);
+#define PUT_PAIR(i) PUT(i) store(dst + conv->dst_next + (size_t)i * conv->dst_step, b##i);
+// The products of one tap's channels with the pixels' sources.
+#define CHANNELS(EACH) \
+    _Pragma("GCC unroll 1") for (int c = 0; c < channels; c++, x++, weight += LS_VL) { \
+        const vf w = load(weight); \
+        EACH(TAP) \
+    }
+#define CHANNELS_PAIR(EACH) \
+    _Pragma("GCC unroll 1") for (int c = 0; c < channels; c++, x++, weight += LS_VL) { \
+        const vf w = load(weight), w_b = load(weight + conv->weight_next); \
+        EACH(TAP_PAIR) \
+    }
+// PUT_ and CHANNELS_: of one block, of two, or of half a one.
+#define PIXELS(name, EACH, START_, CHANNELS_, PUT_, ...) \
     static inline __attribute__((always_inline)) void name( \
         const ls_kernel_conv *conv, const float *src, size_t step, int depth, float *dst) { \
-        typedef first_ first; \
-        typedef second_ second; \
-        first start = conv->bias ? *(const first *)conv->bias : (first){ 0 }; \
-        second start_b = pair && conv->bias ? *(const second *)(conv->bias + LS_VL) : (second){ 0 }; \
-        (void)start_b; \
+        __VA_ARGS__ \
         EACH(START_) \
-        size_t next = pair ? conv->weight_next : 0; \
         size_t row = (size_t)conv->width * (size_t)depth, plane = (size_t)conv->height * row; \
         for (int block = 0; block < conv->blocks; block++, src += plane) { \
             const int channels = block + 1 < conv->blocks ? depth : conv->last; \
@@ -60,75 +52,89 @@ typedef vfu hfu;
                 const float *from = src + (size_t)(r * conv->dilation_h) * row; \
                 for (int s = 0; s < conv->kernel_w; s++, tap += conv->weight_tap) { \
                     const float *x = from + (size_t)(s * conv->dilation_w * depth), *weight = tap; \
-                    for (int c = 0; c < channels; c++, x++, weight += LS_VL) { \
-                        first w = *(const first *)weight; \
-                        second w_b = *(const second *)(weight + next); \
-                        (void)w_b; \
-                        EACH(TAP_) \
-                    } \
+                    CHANNELS_(EACH) \
                 } \
             } \
         } \
         EACH(PUT_) \
     }
 
-#define ONE(name, EACH, first) PIXELS(name, EACH, 0, first, first, START, TAP, PUT)
-#define PAIR(name, EACH, second) PIXELS(name, EACH, 1, vfu, second, START_PAIR, TAP_PAIR, PUT_PAIR)
-ONE(one_12, EACH_12, vfu)
-ONE(one_4, EACH_4, vfu)
-ONE(one_1, EACH_1, vfu)
-PAIR(pair_6, EACH_6, vfu)
-PAIR(pair_4, EACH_4, vfu)
-PAIR(pair_2, EACH_2, vfu)
-PAIR(pair_1, EACH_1, vfu)
-ONE(half_12, EACH_12, hfu)
-ONE(half_4, EACH_4, hfu)
-ONE(half_1, EACH_1, hfu)
-PAIR(pair_half_6, EACH_6, hfu)
-PAIR(pair_half_4, EACH_4, hfu)
-PAIR(pair_half_2, EACH_2, hfu)
-PAIR(pair_half_1, EACH_1, hfu)
+#define ONE(name, EACH) \
+    PIXELS(name, EACH, START, CHANNELS, PUT, const vf start = conv->bias ? load(conv->bias) : (vf){ 0 };)
+#define PAIR(name, EACH) \
+    PIXELS(name, EACH, START_PAIR, CHANNELS_PAIR, PUT_PAIR, const vf start = conv->bias ? load(conv->bias) : (vf){ 0 }; \
+           const vf start_b = conv->bias ? load(conv->bias + LS_VL) : (vf){ 0 };)
+ONE(one_12, EACH_12)
+ONE(one_8, EACH_8)
+ONE(one_4, EACH_4)
+ONE(one_1, EACH_1)
+PAIR(pair_6, EACH_6)
+PAIR(pair_4, EACH_4)
+PAIR(pair_2, EACH_2)
+PAIR(pair_1, EACH_1)
 
-// A row of output pixels, `count` at a time; six as four and two where that leaves no single pixels. Single pixels of one
-// block take as long as four: the last four are computed again instead.
+#if LS_VL > 1
+#define TAP_TWO(i) a##i += two_channels(x + (size_t)i * step) * w;
+#define PUT_HALF(i) store(dst + (size_t)i * conv->dst_step, evens(a##i) + odds(a##i));
+// An odd last channel is multiplied as an even one, beside zeros.
+#define CHANNELS_HALF(EACH) \
+    int c = 0; \
+    _Pragma("GCC unroll 1") for (; c + 2 <= channels; c += 2, x += 2, weight += 2 * LS_VL) { \
+        const vf w = in_turn(load(weight), load(weight + LS_VL)); \
+        EACH(TAP_TWO) \
+    } \
+    if (c < channels) { \
+        const vf w = in_turn(load(weight), (vf){ 0 }); \
+        EACH(TAP) \
+    }
+#define HALF(name, EACH) \
+    PIXELS(name, EACH, START, CHANNELS_HALF, PUT_HALF, \
+        const vf start = conv->bias ? in_turn(load(conv->bias), (vf){ 0 }) : (vf){ 0 };)
+HALF(half_12, EACH_12)
+HALF(half_8, EACH_8)
+HALF(half_4, EACH_4)
+HALF(half_1, EACH_1)
+#endif
+
+// A row of output pixels, some at a time. Fewer than 8 sums take as long as 8, as each waits for the one before, so the last
+// pixels are computed along with some that are there already.
 #define RUN(name, count) \
     { \
+        if (left < count) q = conv->q - count; \
         name(conv, src + (size_t)q * step, step, depth, dst + (size_t)q * conv->dst_step); \
         q += count; \
     }
-#define ROW_OF_PAIRS(name) \
-    static inline __attribute__((always_inline)) void row_of_##name( \
-        const ls_kernel_conv *conv, const float *src, size_t step, int depth, float *dst) { \
-        int q = 0, left; \
-        while ((left = conv->q - q) > 0) { \
-            if (left >= 6 && left != 8) \
-                RUN(name##_6, 6) \
-            else if (left >= 4) \
-                RUN(name##_4, 4) \
-            else if (left >= 2) \
-                RUN(name##_2, 2) \
-            else \
-                RUN(name##_1, 1) \
-        } \
+#define ROW(name) static inline __attribute__((always_inline)) void row_of_##name( \
+        const ls_kernel_conv *conv, const float *src, size_t step, int depth, float *dst)
+ROW(pair) {
+    for (int q = 0, left; (left = conv->q - q) > 0;) {
+        if (conv->q >= 6 && (left == 5 || left == 6 || left > 8))
+            RUN(pair_6, 6)
+        else if (conv->q >= 4)
+            RUN(pair_4, 4)
+        else if (conv->q >= 2)
+            RUN(pair_2, 2)
+        else
+            RUN(pair_1, 1)
     }
+}
 #define ROW_OF_ONE(name) \
-    static inline __attribute__((always_inline)) void row_of_##name( \
-        const ls_kernel_conv *conv, const float *src, size_t step, int depth, float *dst) { \
-        int q = 0, left; \
-        while ((left = conv->q - q) > 0) { \
-            if (left < 4 && conv->q >= 4) q = conv->q - 4; \
-            if (left >= 12) \
+    ROW(name) { \
+        for (int q = 0, left; (left = conv->q - q) > 0;) { \
+            if (conv->q >= 12 && (left > 16 || (left > 8 && left <= 12))) \
                 RUN(name##_12, 12) \
+            else if (conv->q >= 8 && left > 4) \
+                RUN(name##_8, 8) \
             else if (conv->q >= 4) \
                 RUN(name##_4, 4) \
             else \
                 RUN(name##_1, 1) \
         } \
     }
-ROW_OF_PAIRS(pair)
-ROW_OF_PAIRS(pair_half)
 ROW_OF_ONE(one)
+#if LS_VL > 1
 ROW_OF_ONE(half)
+#endif
 
 // The filter's rows that lie above row y of the copy, where its first is row 0.
 static inline int rows_before(const ls_kernel_conv *conv, int y) {
@@ -141,8 +147,12 @@ static inline int rows_before(const ls_kernel_conv *conv, int y) {
 static inline __attribute__((always_inline)) void whole_map(
     const ls_kernel_conv *conv, int stride_h, int stride_w, int depth) {
     size_t row = (size_t)conv->width * (size_t)depth, step = (size_t)(stride_w * depth);
-    const int half = conv->half && LS_VL == 16;
     ls_kernel_conv inside = *conv;
+    if (conv->blocks == 1 && conv->last == depth && conv->dilation_w == 1 &&
+        conv->weight_tap == (size_t)(depth * LS_VL)) { // the taps of a row are as one of more channels
+        inside.last *= conv->kernel_w;
+        inside.kernel_w = 1;
+    }
     for (int p = 0; p < conv->p; p++) {
         const float *src = conv->src + (size_t)(p * stride_h) * row;
         float *dst = conv->dst + (size_t)p * conv->dst_row;
@@ -150,12 +160,12 @@ static inline __attribute__((always_inline)) void whole_map(
         inside.kernel_h = rows_before(conv, conv->top + conv->filled - p * stride_h) - r;
         inside.weight = conv->weight + (size_t)r * conv->weight_row;
         src += (size_t)(r * conv->dilation_h) * row;
-        if (conv->pair && half)
-            row_of_pair_half(&inside, src, step, depth, dst);
-        else if (conv->pair)
+        if (conv->pair)
             row_of_pair(&inside, src, step, depth, dst);
-        else if (half)
+#if LS_VL > 1
+        else if (conv->half)
             row_of_half(&inside, src, step, depth, dst);
+#endif
         else
             row_of_one(&inside, src, step, depth, dst);
     }
@@ -175,66 +185,88 @@ void LS_KERNEL(conv)(const ls_kernel_conv *conv) {
         whole_map(conv, conv->stride_h, conv->stride_w, conv->depth);
 }
 
-// The weight gradient keeps the sums of several (tap, channel) pairs.
-// Pair i reads offset[i] floats from the output pixel's corner; its sums lie at place[i].
-#define GRAD_START(i) sums a##i = { 0 };
-#define GRAD_OFFSET(i) const size_t o##i = offset[i];
+// The weight gradient keeps the sums of several pairs of a tap and a channel, or of a tap and two channels for half a block.
+// Pair i reads offset[i] floats from the output pixel's corner; its sums lie at place[i], the second channel's behind them
+// unless the first is the last one.
+typedef struct {
+    size_t offset[TILE], place[TILE];
+    int last[TILE];
+    int count;
+} some_pairs;
+
+#define GRAD_START(i) vf a##i = { 0 };
+#define GRAD_OFFSET(i) const size_t o##i = pairs->offset[i];
 #define GRAD_TAP(i) a##i += x[o##i] * g;
-#define GRAD_PUT(i) \
-    if (i < count) *(sums *)(to + place[i]) += a##i;
-#define GRAD_LOOP(type, EACH, TAP_) \
-    typedef type sums; \
+#define GRAD_LOOP(EACH, TAP_, GRADIENT) \
     EACH(GRAD_START) \
     const float *grad = conv->grad_dst; \
     size_t row = (size_t)conv->width * (size_t)conv->depth, step = (size_t)(conv->stride_w * conv->depth); \
     for (int p = 0; p < conv->p; p++) { \
         const float *x = src + (size_t)(p * conv->stride_h) * row; \
         for (int q = 0; q < conv->q; q++, x += step, grad += LS_VL) { \
-            sums g = *(const sums *)grad; \
+            const vf g = GRADIENT(load(grad)); \
             EACH(TAP_) \
         } \
     }
 
-#define ANY_TAPS(name, EACH, type) \
-    static void name(const ls_kernel_conv_grad *conv, const size_t *offset, const size_t *place, int count) { \
+#define ANY_TAPS(name, EACH, TAP_, GRADIENT, PUT_) \
+    static void name(const ls_kernel_conv_grad *conv, const some_pairs *pairs) { \
         const float *src = conv->src; \
-        float *to = conv->grad_weight; \
         EACH(GRAD_OFFSET) \
-        GRAD_LOOP(type, EACH, GRAD_TAP) \
-        EACH(GRAD_PUT) \
+        GRAD_LOOP(EACH, TAP_, GRADIENT) \
+        EACH(PUT_) \
     }
-ANY_TAPS(taps_12, EACH_12, vfu)
-ANY_TAPS(taps_4, EACH_4, vfu)
-ANY_TAPS(half_taps_12, EACH_12, hfu)
-ANY_TAPS(half_taps_4, EACH_4, hfu)
+#define ADD(to, sum) store(to, load(to) + (sum));
+#define GRAD_PUT(i) \
+    if (i < pairs->count) ADD(conv->grad_weight + pairs->place[i], a##i)
+#define AS_IT_IS(g) g
+ANY_TAPS(taps_12, EACH_12, GRAD_TAP, AS_IT_IS, GRAD_PUT)
+ANY_TAPS(taps_8, EACH_8, GRAD_TAP, AS_IT_IS, GRAD_PUT)
+#if LS_VL > 1
+#define GRAD_TAP_TWO(i) a##i += two_channels(x + o##i) * g;
+#define GRAD_PUT_TWO(i) \
+    if (i < pairs->count) { \
+        float *const to = conv->grad_weight + pairs->place[i]; \
+        ADD(to, evens(a##i)) \
+        if (!pairs->last[i]) ADD(to + LS_VL, odds(a##i)) \
+    }
+ANY_TAPS(half_taps_12, EACH_12, GRAD_TAP_TWO, twice, GRAD_PUT_TWO)
+ANY_TAPS(half_taps_8, EACH_8, GRAD_TAP_TWO, twice, GRAD_PUT_TWO)
+#else
+#define half_taps_12 taps_12
+#define half_taps_8 taps_8
+#endif
 
 static void any_taps(const ls_kernel_conv_grad *conv) {
-    const int pairs = conv->kernel_h * conv->kernel_w * conv->channels, half = conv->half && LS_VL == 16;
-    for (int done = 0; done < pairs; done += TILE) {
-        int count = pairs - done < TILE ? pairs - done : TILE;
-        size_t offset[TILE] = { 0 }, place[TILE] = { 0 };
-        for (int i = 0; i < count; i++) {
-            int channel = (done + i) % conv->channels, tap = (done + i) / conv->channels;
-            int r = tap / conv->kernel_w, s = tap % conv->kernel_w;
-            size_t pixel = (size_t)(r * conv->dilation * conv->width + s * conv->dilation);
-            offset[i] = pixel * (size_t)conv->depth + (size_t)channel;
-            place[i] = (size_t)(tap * conv->depth + channel) * LS_VL;
+    const int half = conv->half && LS_VL > 1, each = half ? 2 : 1;
+    const int flat = conv->dilation == 1 && conv->channels == conv->depth; // a row's taps are as one of more channels
+    const int columns = flat ? 1 : conv->kernel_w, channels = flat ? conv->kernel_w * conv->depth : conv->channels;
+    const int per_tap = (channels + each - 1) / each, all = conv->kernel_h * columns * per_tap;
+    for (int done = 0; done < all; done += TILE) {
+        some_pairs pairs = { .count = all - done < TILE ? all - done : TILE };
+        for (int i = 0; i < pairs.count; i++) {
+            const int tap = (done + i) / per_tap, channel = (done + i) % per_tap * each;
+            const int r = tap / columns, s = tap % columns;
+            const size_t pixel = (size_t)(r * conv->dilation * conv->width + s * conv->dilation);
+            pairs.offset[i] = pixel * (size_t)conv->depth + (size_t)channel;
+            pairs.place[i] = (size_t)((r * conv->kernel_w + s) * conv->depth + channel) * LS_VL;
+            pairs.last[i] = channel + 1 == channels;
         }
-        if (count <= 4)
-            (half ? half_taps_4 : taps_4)(conv, offset, place, count);
+        if (pairs.count <= 8)
+            (half ? half_taps_8 : taps_8)(conv, &pairs);
         else
-            (half ? half_taps_12 : taps_12)(conv, offset, place, count);
+            (half ? half_taps_12 : taps_12)(conv, &pairs);
     }
 }
 
 // Few channels: the pairs of a filter row lie side by side, so offsets are constants and cost no loads. Whole filter
 // rows, one, two or three at once, with `length` pairs in each.
 #define ROW_TAP(i) a##i += x[(size_t)(i / length) * row + i % length] * g;
-#define ROW_PUT(i) *(sums *)(to + i * LS_VL) += a##i;
+#define ROW_PUT(i) ADD(to + i * LS_VL, a##i)
 #define FILTER_ROWS(name, EACH, length_) \
     static void name(const ls_kernel_conv_grad *conv, const float *src, float *to) { \
         enum { length = length_ }; \
-        GRAD_LOOP(vfu, EACH, ROW_TAP) \
+        GRAD_LOOP(EACH, ROW_TAP, AS_IT_IS) \
         EACH(ROW_PUT) \
     }
 #define EACH_5(X) EACH_4(X) X(4)
@@ -251,7 +283,9 @@ void LS_KERNEL(conv_grad)(const ls_kernel_conv_grad *conv) {
     size_t row = (size_t)conv->width * (size_t)conv->depth;
     const float *src = conv->src;
     float *to = conv->grad_weight;
-    if (length == 9 && kernel == 3) {
+    if (conv->half && LS_VL > 1) {
+        any_taps(conv);
+    } else if (length == 9 && kernel == 3) {
         for (int r = 0; r < 3; r++, src += row, to += 9 * LS_VL) row_of_9(conv, src, to);
     } else if (length == 5 && kernel == 5) {
         two_rows_of_5(conv, src, to);

@@ -33,32 +33,41 @@ static inline float *kept_row(const ls_kernel_grouped *k, const window *w, int y
     return k->rows + (size_t)((y & (k->kept - 1)) * k->depth) * w->floats;
 }
 
-// A row of the i-th channels of each lane's group, which may lie in several blocks.
+// A row of the i-th channels of each lane's group, which may lie in several blocks: two of them at a time.
 static void gather_row(const ls_kernel_grouped *k, int i, const float *from, size_t count, float *to, size_t step) {
+#if LS_VL == 1
+    const size_t plane = (size_t)(k->h * k->w);
+    for (size_t x = 0; x < count; x++) to[x * step] = from[(size_t)(k->first[0] + i) * plane + x];
+#else
     const size_t plane = (size_t)(k->h * k->w) * LS_VL;
     const int lowest = (k->first[0] + i) / LS_VL, highest = (k->last + i) / LS_VL;
-    from += (size_t)lowest * plane;
-#if LS_VL == 1
-    (void)highest;
-    for (size_t x = 0; x < count; x++) to[x * step] = from[x];
-#else
-    const vi first = (vi)load((const float *)(const void *)k->first) + i;
-    for (size_t x = 0; x < count; x++, from += LS_VL, to += step) {
-        vf all = { 0 };
-        for (int block = lowest; block <= highest; block++) {
-            const vi lane = first - block * LS_VL;
-            const vf here = load(from + (size_t)(block - lowest) * plane);
-            all = pick((lane >= 0) & (lane < LS_VL), take_lanes(here, lane), all);
+    for (int block = lowest; block <= highest; block += 2) {
+        const vi lane = (vi)load((const float *)(const void *)k->first) + i - block * LS_VL;
+        const vi here = (lane >= 0) & (lane < 2 * LS_VL);
+        const float *low = from + (size_t)block * plane, *high = block < highest ? low + plane : low;
+        for (size_t x = 0; x < count; x++) {
+            const vi taken = here & (vi)take_lanes_of_two(load(low + x * LS_VL), load(high + x * LS_VL), lane);
+            float *const at = to + x * step;
+            store(at, (vf)(block == lowest ? taken : taken | (vi)load(at)));
         }
-        store(to, all);
     }
 #endif
+}
+
+// The row behind this one is wanted after a row of products: time enough for it to come from memory.
+static void prefetch_next(const ls_kernel_grouped *k, const float *from, size_t count) {
+    const size_t row = (size_t)k->w * LS_VL, plane = (size_t)k->h * row;
+    const int lowest = k->first ? k->first[0] / LS_VL : 0, highest = k->first ? (k->last + k->depth - 1) / LS_VL : 0;
+    for (int block = lowest; block <= highest; block++)
+        for (size_t x = 0; x < count * LS_VL; x += 64 / sizeof(float))
+            __builtin_prefetch(from + (size_t)block * plane + row + x);
 }
 
 static void bring_row(const ls_kernel_grouped *k, const window *w, int y) {
     const float *from = k->src + (size_t)(y * k->w + w->begin) * LS_VL;
     const size_t step = (size_t)k->spread_w * LS_VL, count = (size_t)(w->end - w->begin);
     float *to = kept_row(k, w, y) + (ptrdiff_t)(k->left + w->begin * k->spread_w) * LS_VL;
+    if (y + 1 < k->h) prefetch_next(k, from, count);
     if (!k->first)
         for (size_t x = 0; x < count; x++) store(to + x * step, load(from + x * LS_VL));
     else
@@ -145,15 +154,20 @@ static inline __attribute__((always_inline)) void whole_map(
 }
 
 void LS_KERNEL(conv_grouped)(const ls_kernel_grouped *k) {
-    const int usual = k->depth == 1 && k->dilation == 1 && k->kernel_h == k->kernel_w ? k->kernel_h : 0;
-    if (usual == 3 && k->stride_w == 1) // constants: the usual cases get their own code
+    const int usual = k->dilation == 1 && k->kernel_h == k->kernel_w ? k->kernel_h : 0;
+    const int depthwise = k->depth == 1;
+    if (depthwise && usual == 3 && k->stride_w == 1) // constants: the usual cases get their own code
         whole_map(k, 3, 3, 1, 1, 1);
-    else if (usual == 3 && k->stride_w == 2)
+    else if (depthwise && usual == 3 && k->stride_w == 2)
         whole_map(k, 3, 3, 1, 2, 1);
-    else if (usual == 5 && k->stride_w == 1)
+    else if (depthwise && usual == 5 && k->stride_w == 1)
         whole_map(k, 5, 5, 1, 1, 1);
-    else if (usual == 7 && k->stride_w == 1)
+    else if (depthwise && usual == 7 && k->stride_w == 1)
         whole_map(k, 7, 7, 1, 1, 1);
+    else if (usual == 3 && k->stride_w == 1)
+        whole_map(k, 3, 3, k->depth, 1, 1);
+    else if (usual == 5 && k->stride_w == 1)
+        whole_map(k, 5, 5, k->depth, 1, 1);
     else
         whole_map(k, k->kernel_h, k->kernel_w, k->depth, k->stride_w, k->dilation);
 }

@@ -87,7 +87,7 @@ typedef struct {
     int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
     size_t weight_block, weight_row, weight_tap; // floats from one source block, row of taps, tap to the next
     size_t dst_row, dst_step;                    // and from an output pixel to the one below, to the one beside it
-    int half;                                    // the last dst block has no more than LS_VL / 2 channels
+    int half;                                    // the dst block has no more than LS_VL / 2 channels
     int pair;                                    // two dst blocks at once, the second so many floats behind the first:
     size_t weight_next, dst_next;                // (its bias follows directly)
 } ls_kernel_conv;
@@ -251,7 +251,69 @@ static inline vf take_lanes(vf v, vi lane) { // lane: modulo LS_VL
     return taken;
 #endif
 }
+static inline vf take_lanes_of_two(vf low, vf high, vi lane) { // lane: modulo 2 * LS_VL, of both side by side
+#if LS_VL == 16 && !defined(LS_EMULATED)
+    return _mm512_permutex2var_ps(low, (__m512i)lane, high);
+#else
+    return pick((lane & LS_VL) != 0, take_lanes(high, lane), take_lanes(low, lane));
 #endif
+}
+#endif
+// Half a block of outputs: a vector multiplies two neighbouring channels, its lanes 2k and 2k + 1 are output k's products of
+// the one and of the other. (Half vectors would take as long as whole ones where the processor does not split these.)
+#if LS_VL == 16
+typedef double vf_pairs __attribute__((vector_size(64)));
+#define LS_EVEN 0, 2, 4, 6, 8, 10, 12, 14
+#define LS_ODD 1, 3, 5, 7, 9, 11, 13, 15
+#define LS_NONE 16, 16, 16, 16, 16, 16, 16, 16
+#define LS_IN_TURN 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define LS_TWICE 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7
+#elif LS_VL == 8
+typedef double vf_pairs __attribute__((vector_size(32)));
+#define LS_EVEN 0, 2, 4, 6
+#define LS_ODD 1, 3, 5, 7
+#define LS_NONE 8, 8, 8, 8
+#define LS_IN_TURN 0, 8, 1, 9, 2, 10, 3, 11
+#define LS_TWICE 0, 0, 1, 1, 2, 2, 3, 3
+#endif
+#if LS_VL > 1
+static inline vf two_channels(const float *x) { // x[0], x[1], x[0], x[1], ...
+    typedef double pair __attribute__((aligned(4), may_alias));
+    return (vf)(*(const pair *)x - (vf_pairs){ 0 });
+}
+static inline vf in_turn(vf even, vf odd) { // of their first halves
+    return __builtin_shuffle(even, odd, (vi){ LS_IN_TURN });
+}
+static inline vf twice(vf v) { // each of the first half
+    return __builtin_shuffle(v, (vi){ LS_TWICE });
+}
+static inline vf evens(vf v) { // as a first half; the other is zero
+    return __builtin_shuffle(v, (vf){ 0 }, (vi){ LS_EVEN, LS_NONE });
+}
+static inline vf odds(vf v) {
+    return __builtin_shuffle(v, (vf){ 0 }, (vi){ LS_ODD, LS_NONE });
+}
+#endif
+
+// Numbers of a byte each. (gcc converts one by one.)
+static inline vi load_bytes(const uint8_t *p) {
+#if LS_VL == 8
+    return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i_u *)p));
+#elif LS_VL == 16 && !defined(LS_EMULATED)
+    return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i_u *)p));
+#else
+    return __builtin_convertvector((vb) * (const vbu *)p, vi);
+#endif
+}
+static inline void store_bytes(uint8_t *p, vi v) { // 0 to 255
+#if LS_VL == 8
+    const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
+    _mm_storel_epi64((__m128i_u *)p, _mm_packus_epi16(words, words));
+#else
+    *(vbu *)p = __builtin_convertvector(v, vb);
+#endif
+}
+
 static inline vf positive(vf v) { // max(v, 0), NaN stays
 #if LS_VL == 8
     return _mm256_max_ps(_mm256_setzero_ps(), v);

@@ -128,7 +128,7 @@ static inline __attribute__((always_inline)) void apply_pool(const ls_kernel_spa
                 if (!index) continue;
                 const vi winner = (vi)pick(below, (vf)(2 - lower_right), (vf)(-right));
                 const vi closed = best <= (vf){ 0 };
-                *(vbu *)index = __builtin_convertvector((winner | closed) & 255, vb);
+                store_bytes(index, (winner | closed) & 255);
                 index += LS_VL;
             }
         }
@@ -229,7 +229,7 @@ typedef struct {
 static inline __attribute__((always_inline)) pixel_pair incoming_pooled(pooled_plane *p) {
     const size_t window = (size_t)(p->row / 2 * (p->width / 2) + p->column / 2) * LS_VL;
     const float *x = p->x + (size_t)(p->row * p->width + p->column) * LS_VL;
-    const vi winner = __builtin_convertvector((vb) * (const vbu *)(p->index + window), vi);
+    const vi winner = load_bytes(p->index + window);
     vf g = load(p->g1 + window);
     if (p->g2) g += load(p->g2 + window);
     const int first = p->row % 2 * 2;

@@ -5,12 +5,12 @@ static inline void put_index(const ls_kernel_pool *pool, void *index, size_t at,
     if (pool->wide_index)
         *(vhu *)((uint16_t *)index + at) = __builtin_convertvector(winner, vh);
     else
-        *(vbu *)((uint8_t *)index + at) = __builtin_convertvector(winner, vb);
+        store_bytes((uint8_t *)index + at, winner);
 }
 
 static inline vi get_index(const ls_kernel_pool *pool, const void *index, size_t at) {
     if (pool->wide_index) return __builtin_convertvector((vh) * (const vhu *)((const uint16_t *)index + at), vi);
-    return __builtin_convertvector((vb) * (const vbu *)((const uint8_t *)index + at), vi);
+    return load_bytes((const uint8_t *)index + at);
 }
 
 // The part of window (p,q) that lies inside the map: rows r0..r1, columns s0..s1.
@@ -96,7 +96,7 @@ static void max_two(const ls_kernel_pool *pool, const float *src, float *dst, ui
             }
             store(dst, best);
             if (index) {
-                *(vbu *)index = __builtin_convertvector(winner, vb);
+                store_bytes(index, winner);
                 index += LS_VL;
             }
         }
@@ -134,15 +134,33 @@ static inline reach reach_next(reach of, int pixel, int kernel, int stride, int 
     return of;
 }
 
+// What a pixel has of the nine 3x3 windows with stride 1 that it lies in; the first is given, row floats above the next ones.
+static inline vf from_nine(const float *grad_dst, const uint8_t *index, size_t row) {
+    vf sum = { 0 };
+    for (int i = 0; i < 9; i++) {
+        const size_t at = (size_t)(i / 3) * row + (size_t)(i % 3) * LS_VL;
+        const vi won = load_bytes(index + at) == 8 - i;
+        sum += (vf)(won & (vi)load(grad_dst + at));
+    }
+    return sum;
+}
+
 // Each pixel adds up what the windows around it give it, in their order, and is written once.
 static void max_grad_general(
     const ls_kernel_pool *pool, const float *grad_dst, const void *index, size_t index_at, float *grad_src) {
+    const int usual = pool->kernel_h == 3 && pool->kernel_w == 3 && pool->stride_h == 1 && pool->stride_w == 1;
     reach rows = { 0 };
     for (int y = 0; y < pool->h; y++) {
         rows = reach_next(rows, y, pool->kernel_h, pool->stride_h, pool->pad_h, pool->p);
+        const int three_rows = usual && rows.end - rows.first == 3;
         reach columns = { 0 };
         for (int x = 0; x < pool->w; x++, grad_src += LS_VL) {
             columns = reach_next(columns, x, pool->kernel_w, pool->stride_w, pool->pad_w, pool->q);
+            if (three_rows && columns.end - columns.first == 3) {
+                const size_t at = index_at + ((size_t)rows.first * (size_t)pool->q + (size_t)columns.first) * LS_VL;
+                store(grad_src, from_nine(grad_dst + (at - index_at), (const uint8_t *)index + at, (size_t)pool->q * LS_VL));
+                continue;
+            }
             vf sum = { 0 };
             for (int p = rows.first; p < rows.end; p++) {
                 const int row = (y - p * pool->stride_h + pool->pad_h) * pool->kernel_w + x + pool->pad_w;
@@ -161,7 +179,7 @@ static void max_grad_two(const ls_kernel_pool *pool, const float *grad_dst, cons
     for (int p = 0; p < pool->p; p++) {
         float *x = grad_src + (size_t)(2 * p) * (size_t)pool->w * LS_VL, *y = x + (size_t)pool->w * LS_VL;
         for (int q = 0; q < pool->q; q++, x += 2 * LS_VL, y += 2 * LS_VL, grad_dst += LS_VL, index += LS_VL) {
-            vi g = (vi)load(grad_dst), winner = __builtin_convertvector((vb) * (const vbu *)index, vi);
+            vi g = (vi)load(grad_dst), winner = load_bytes(index);
             vf a = (vf)((winner == 0) & g), b = (vf)((winner == 1) & g), c = (vf)((winner == 2) & g),
                d = (vf)((winner == 3) & g);
             if (pool->stream) {
