@@ -8,7 +8,9 @@
 //                 larger slab, a task being some channels (transforms) or a panel of outputs (products and what follows).
 //   whole batch   a shared slab that holds all tiles (small maps, large filters): a task transforms the filters of its
 //                 panel into its own memory: U or A as a whole would be written to and read from main memory.
-// A filter of more taps than a variant has is several pieces: the map as each of them sees it counts as further channels of V.
+// A filter of more taps than a variant has is several pieces: the map as each of them sees it counts as further channels of V. With
+// stride s its pieces are every s-th tap, which see the map's pixels that lie s apart, one phase; backward data writes these phases
+// one by one, each by filters of its own from the same V.
 // The weight gradient sums over tiles in order; with own slabs into `parts` partial sums that are then added in order.
 #include "device/cpu/winograd.h"
 #include <assert.h>
@@ -73,21 +75,52 @@ const char *ls_winograd_name(ls_winograd_variant variant) {
     return variants[variant].algorithm;
 }
 
-// Of a filter's direction: 6 to 8 taps are two pieces of 4, and each tap is one of F(1,1). 0: the variant is not for as many taps.
-static int pieces_of(ls_winograd_variant variant, filtering f, int taps) {
+static int is_by_phases(const ls_conv_attr *attr, ls_winograd_variant variant) {
+    return variant != LS_WINOGRAD_F11 && attr->stride_h * attr->stride_w > 1;
+}
+
+// Of a filter's direction: 6 to 8 taps are two pieces of 4, with a stride every such tap is of one, and each tap is one of F(1,1). 0: the
+// variant is not for as many taps.
+static int pieces_of(ls_winograd_variant variant, filtering f, int taps, int stride) {
     enum { HALF = 4, LEAST = 6 };
     if (variant == LS_WINOGRAD_F11) return taps;
+    if (stride > 1) return divide_up(taps, stride) == f.taps ? smaller(taps, stride) : 0;
     if (taps == f.taps) return 1;
     return f.taps == HALF && taps >= LEAST && taps <= 2 * HALF ? 2 : 0;
 }
 
+// Backward data with a stride, one direction: the taps that meet the source's pixels phase, phase + stride, ...: of the rotated filter
+// from `first` on, behind `lead` zeros, as all phases read the same tiles of the gradient, from `pad` before its first pixel on.
+typedef struct {
+    int first, lead, pad;
+} phase_taps;
+
+static phase_taps taps_of_phase(int phase, int kernel, int stride, int pad, int taps) {
+    const int tap = (phase + pad) % stride, farthest = (stride - 1 + pad) / stride; // not rotated: the lowest of them
+    const int met = tap < kernel ? (kernel - 1 - tap) / stride + 1 : 0;
+    return (phase_taps){ .first = met > 0 ? kernel - 1 - tap - stride * (met - 1) : kernel,
+        .lead = taps - met - (farthest - (phase + pad) / stride),
+        .pad = taps - 1 - farthest };
+}
+
+static int phases_can(int kernel, int stride, int pad, int taps) {
+    for (int phase = 0; phase < stride; phase++)
+        if (taps_of_phase(phase, kernel, stride, pad, taps).lead < 0) return 0;
+    return 1;
+}
+
 int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant) {
-    if (op != LS_OP_CONV_FORWARD && op != LS_OP_CONV_BACKWARD_DATA && op != LS_OP_CONV_BACKWARD_WEIGHT) return 0;
+    const filtering y = variants[variant].y, x = variants[variant].x;
+    const int back = op == LS_OP_CONV_BACKWARD_DATA;
+    if (op != LS_OP_CONV_FORWARD && !back && op != LS_OP_CONV_BACKWARD_WEIGHT) return 0;
     if (attr->storage != LS_F32) return 0;
-    const int strided = variant == LS_WINOGRAD_F11 && op != LS_OP_CONV_BACKWARD_DATA && attr->dilation == 1;
-    if ((attr->stride_h != 1 || attr->stride_w != 1) && !strided) return 0;
-    return pieces_of(variant, variants[variant].y, attr->kernel_h) > 0 &&
-           pieces_of(variant, variants[variant].x, attr->kernel_w) > 0 &&
+    if (attr->stride_h * attr->stride_w > 1 && (attr->dilation > 1 || (variant == LS_WINOGRAD_F11 && back))) return 0;
+    if (is_by_phases(attr, variant) && (larger(attr->stride_h, attr->stride_w) > LS_WINOGRAD_STRIDE_MAX ||
+            !phases_can(attr->kernel_h, attr->stride_h, attr->pad_h, y.taps) ||
+            !phases_can(attr->kernel_w, attr->stride_w, attr->pad_w, x.taps)))
+        return 0;
+    return pieces_of(variant, y, attr->kernel_h, attr->stride_h) > 0 &&
+           pieces_of(variant, x, attr->kernel_w, attr->stride_w) > 0 &&
            attr->pad_h <= attr->dilation * (attr->kernel_h - 1) &&
            attr->pad_w <= attr->dilation * (attr->kernel_w - 1) && attr->dilation <= LS_WINOGRAD_DILATION_MAX;
 }
@@ -126,15 +159,17 @@ double ls_winograd_share(const ls_conv_attr *attr, ls_nchw map, ls_winograd_vari
     const filtering y = variants[variant].y, x = variants[variant].x;
     if (variant == LS_WINOGRAD_F11) return (double)taps_that_meet(attr) / ls_conv_taps(attr);
     const double direct = (double)ls_conv_taps(attr) * map.h * map.w; // a pair of channels
-    const double own = (double)pieces_of(variant, y, attr->kernel_h) * pieces_of(variant, x, attr->kernel_w) *
-                       side_of(y) * side_of(x) * ls_winograd_tiles(map.h, y.tile, attr->dilation) *
+    const double own = (double)pieces_of(variant, y, attr->kernel_h, attr->stride_h) *
+                       pieces_of(variant, x, attr->kernel_w, attr->stride_w) * side_of(y) * side_of(x) * ls_winograd_tiles(map.h, y.tile, attr->dilation) *
                        ls_winograd_tiles(map.w, x.tile, attr->dilation);
     return own / direct;
 }
 
-// At 2 and above every measured layer gained; where transforms are small, F(2,3) and those in one direction, at 1.5.
-static double least_gain(ls_winograd_variant variant) {
-    return variant == LS_WINOGRAD_F23 || variants[variant].y.taps == 1 || variants[variant].x.taps == 1 ? 1.5 : 2;
+// At 2 and above every measured layer gained; with strides, where what else there is is slower, at 1.75; where transforms are small,
+// F(2,3) and those in one direction, at 1.5.
+static double least_gain(const ls_conv_attr *attr, ls_winograd_variant variant) {
+    if (variant == LS_WINOGRAD_F23 || variants[variant].y.taps == 1 || variants[variant].x.taps == 1) return 1.5;
+    return is_by_phases(attr, variant) ? 1.75 : 2;
 }
 
 double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width) {
@@ -144,7 +179,7 @@ double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant 
     const double filters = (double)ls_conv_taps(attr) * in * out * sizeof(float);
     if (attr->dst.n * attr->dst.h * attr->dst.w < FEW_OUTPUTS && filters > LARGE_FILTERS) return 0;
     const double gain = 1 / (cost_of(variant) * ls_winograd_share(attr, attr->dst, variant));
-    return gain >= least_gain(variant) ? gain : 0;
+    return gain >= least_gain(attr, variant) ? gain : 0;
 }
 
 int ls_winograd_product_gains(const ls_conv_attr *attr, ls_op op, int vector_width) {
@@ -166,43 +201,75 @@ static int is_half(int channels, int width) {
     return last > 0 && last <= width / 2;
 }
 
-// The maps: forward reads src and writes dst; backward data reads grad_dst, as if padded by kernel-1-pad, and writes
-// grad_src; backward weight reads src and grad_dst.
-static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
+// The tiles: of dst, or with a stride in backward data of a phase of src, which has as many pixels or fewer.
+static void set_tiles(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_nchw out) {
     const filtering y = variants[plan->variant].y, x = variants[plan->variant].x;
-    const int width = plan->kernels->width, groups = plan->groups, d = attr->dilation;
-    const int backward = plan->op == LS_OP_CONV_BACKWARD_DATA;
-    const ls_nchw *in = backward ? &attr->dst : &attr->src, *out = backward ? &attr->src : &attr->dst;
-    const int in_blocks = divide_up(in->c, width), out_blocks = divide_up(out->c, width);
-    const ls_winograd_map tiles = { .tiles_y = ls_winograd_tiles(out->h, y.tile, d),
-        .tiles_x = ls_winograd_tiles(out->w, x.tile, d),
+    const int d = attr->dilation, strided = is_by_phases(attr, plan->variant);
+    const int back = plan->op == LS_OP_CONV_BACKWARD_DATA && strided;
+    const int rows = back ? divide_up(out.h, attr->stride_h) : out.h;
+    const int columns = back ? divide_up(out.w, attr->stride_w) : out.w;
+    plan->in = plan->out = (ls_winograd_map){ .tiles_y = ls_winograd_tiles(rows, y.tile, d),
+        .tiles_x = ls_winograd_tiles(columns, x.tile, d),
         .step_y = y.tile,
         .step_x = x.tile,
-        .dilation = d };
-    plan->in = plan->out = tiles;
-    plan->in.step_y *= attr->stride_h, plan->in.step_x *= attr->stride_w;
-    plan->in.blocks = in_blocks / groups, plan->in.image_blocks = in_blocks;
-    plan->in.h = in->h, plan->in.w = in->w;
-    plan->in.pad_y = backward ? d * (attr->kernel_h - 1) - attr->pad_h : attr->pad_h;
-    plan->in.pad_x = backward ? d * (attr->kernel_w - 1) - attr->pad_w : attr->pad_w;
-    plan->out.blocks = out_blocks / groups, plan->out.image_blocks = out_blocks;
-    plan->out.h = out->h, plan->out.w = out->w;
-    plan->out.stream = width == LINE && map_bytes(&plan->out, in->n, width) >= STREAM_BYTES;
-    plan->kernel_h = attr->kernel_h, plan->kernel_w = attr->kernel_w;
-    tap_range rows = { 0, pieces_of(plan->variant, y, attr->kernel_h) };
-    tap_range columns = { 0, pieces_of(plan->variant, x, attr->kernel_w) };
+        .apart_y = d,
+        .apart_x = d,
+        .phases = d };
+    ls_winograd_map *const source = back ? &plan->out : &plan->in;
+    source->step_y *= attr->stride_h, source->step_x *= attr->stride_w;
+    if (strided) source->apart_y = attr->stride_h, source->apart_x = attr->stride_w;
+}
+
+// Backward data reads grad_dst as if padded.
+static void set_padding(ls_winograd_plan *plan, const ls_conv_attr *attr) {
+    const filtering y = variants[plan->variant].y, x = variants[plan->variant].x;
+    plan->in.pad_y = plan->pad_y = attr->pad_h, plan->in.pad_x = plan->pad_x = attr->pad_w;
+    if (plan->op != LS_OP_CONV_BACKWARD_DATA) return;
+    plan->in.pad_y = attr->dilation * (attr->kernel_h - 1) - attr->pad_h;
+    plan->in.pad_x = attr->dilation * (attr->kernel_w - 1) - attr->pad_w;
+    if (!is_by_phases(attr, plan->variant)) return;
+    plan->in.pad_y = taps_of_phase(0, attr->kernel_h, attr->stride_h, attr->pad_h, y.taps).pad;
+    plan->in.pad_x = taps_of_phase(0, attr->kernel_w, attr->stride_w, attr->pad_w, x.taps).pad;
+}
+
+// The pieces of the filter, which are further channels of V.
+static void set_pieces(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_nchw in, ls_nchw out) {
+    const filtering y = variants[plan->variant].y, x = variants[plan->variant].x;
+    const int strided = is_by_phases(attr, plan->variant), width = plan->kernels->width;
+    tap_range rows = { 0, pieces_of(plan->variant, y, attr->kernel_h, attr->stride_h) };
+    tap_range columns = { 0, pieces_of(plan->variant, x, attr->kernel_w, attr->stride_w) };
     if (plan->variant == LS_WINOGRAD_F11) {
-        rows = taps_met(attr->kernel_h, out->h, plan->in.h, plan->in.step_y, d, plan->in.pad_y);
-        columns = taps_met(attr->kernel_w, out->w, plan->in.w, plan->in.step_x, d, plan->in.pad_x);
+        rows = taps_met(attr->kernel_h, out.h, in.h, plan->in.step_y, attr->dilation, plan->in.pad_y);
+        columns = taps_met(attr->kernel_w, out.w, in.w, plan->in.step_x, attr->dilation, plan->in.pad_x);
+    } else if (strided && plan->op == LS_OP_CONV_BACKWARD_DATA) {
+        rows.count = columns.count = 1;
     }
+    plan->stride_y = strided ? attr->stride_h : 1, plan->stride_x = strided ? attr->stride_w : 1;
     plan->first_y = rows.first, plan->first_x = columns.first;
     plan->pieces_x = columns.count;
     plan->v = (ls_winograd_channels){
-        .blocks = plan->in.blocks * rows.count * columns.count, .each = plan->in.blocks, .half = is_half(in->c, width)
+        .blocks = plan->in.blocks * rows.count * columns.count, .each = plan->in.blocks, .half = is_half(in.c, width)
     };
-    plan->out_half = is_half(out->c, width);
-    plan->n = in->n;
-    plan->tiles = in->n * tiles.tiles_y * tiles.tiles_x;
+}
+
+// The maps: forward reads src and writes dst; backward data reads grad_dst and writes grad_src; backward weight reads src and
+// grad_dst.
+static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
+    const int width = plan->kernels->width, groups = plan->groups, back = plan->op == LS_OP_CONV_BACKWARD_DATA;
+    const ls_nchw in = back ? attr->dst : attr->src, out = back ? attr->src : attr->dst;
+    const int in_blocks = divide_up(in.c, width), out_blocks = divide_up(out.c, width);
+    set_tiles(plan, attr, out);
+    set_padding(plan, attr);
+    plan->in.blocks = in_blocks / groups, plan->in.image_blocks = in_blocks;
+    plan->in.h = in.h, plan->in.w = in.w;
+    plan->out.blocks = out_blocks / groups, plan->out.image_blocks = out_blocks;
+    plan->out.h = out.h, plan->out.w = out.w;
+    plan->out.stream = width == LINE && map_bytes(&plan->out, in.n, width) >= STREAM_BYTES;
+    plan->out_half = is_half(out.c, width);
+    plan->kernel_h = attr->kernel_h, plan->kernel_w = attr->kernel_w;
+    set_pieces(plan, attr, in, out);
+    plan->n = in.n;
+    plan->tiles = in.n * plan->in.tiles_y * plan->in.tiles_x;
 }
 
 enum {
@@ -218,6 +285,15 @@ enum {
     WHOLE_SUM_BYTES = 24 << 20,     // of V and Z
 };
 
+// Of backward data with a stride, the phases of grad_src, each with panels of its own.
+static int phases_of(const ls_winograd_plan *plan) {
+    return plan->op == LS_OP_CONV_BACKWARD_DATA ? plan->stride_y * plan->stride_x : 1;
+}
+
+static int panels_of_phase(const ls_winograd_plan *plan) {
+    return divide_up(plan->out.blocks, LS_WINOGRAD_PANEL);
+}
+
 static size_t positions_of(const ls_winograd_plan *plan) {
     return (size_t)(side_of(variants[plan->variant].y) * side_of(variants[plan->variant].x));
 }
@@ -225,11 +301,12 @@ static size_t positions_of(const ls_winograd_plan *plan) {
 // Slabs, strides and workspace of forward and backward data. Results do not depend on slabs, so threads may.
 static void plan_product(ls_winograd_plan *plan, int threads) {
     const size_t width = (size_t)plan->kernels->width, positions = positions_of(plan);
-    const size_t in_channels = (size_t)plan->v.blocks * width, out_channels = (size_t)plan->out.blocks * width;
+    const size_t phases = (size_t)phases_of(plan);
+    const size_t in_channels = (size_t)plan->v.blocks * width, out_channels = phases * (size_t)plan->out.blocks * width;
     plan->parts = 1;
     // With no slab for each thread, or the least one, panels keep as many threads at work, and each transforms its own filters.
     const int least_slabs = divide_up(plan->tiles, plan->kernels->product_tiles);
-    const int few = least_slabs <= smaller(threads, divide_up(plan->out.blocks, LS_WINOGRAD_PANEL));
+    const int few = least_slabs <= smaller(threads, (int)phases * panels_of_phase(plan));
     plan->shared = few || positions * in_channels * out_channels * sizeof(float) > OWN_PRODUCT_BYTES;
     plan->whole = plan->shared && positions * in_channels * (size_t)plan->tiles * sizeof(float) <= WHOLE_PRODUCT_BYTES;
     int slabs = divide_up(plan->tiles, OWN_TILES * threads) * threads;
@@ -237,7 +314,7 @@ static void plan_product(ls_winograd_plan *plan, int threads) {
     plan->slab_tiles = round_up(divide_up(plan->tiles, slabs), plan->kernels->product_tiles);
 
     const int task_blocks = smaller(LS_WINOGRAD_PANEL, plan->out.blocks);
-    const size_t matrix_blocks = (size_t)(plan->whole ? task_blocks : plan->out.blocks);
+    const size_t matrix_blocks = plan->whole ? (size_t)task_blocks : phases * (size_t)plan->out.blocks;
     plan->in_block = plan->out_block = odd_lines((size_t)plan->slab_tiles * width);
     plan->in_pos = odd_lines((size_t)plan->v.blocks * plan->in_block);
     plan->out_pos = odd_lines((size_t)task_blocks * plan->out_block);
@@ -312,11 +389,38 @@ static size_t panel_at(const ls_winograd_plan *plan, int block) {
     return (size_t)block * width * (size_t)plan->v.blocks * width;
 }
 
+// What a panel of U is: two blocks of outputs (or the last one), of one phase.
+typedef struct {
+    int phase, block, blocks;
+} outputs;
+
+static outputs outputs_of(const ls_winograd_plan *plan, int panel) {
+    const int each = panels_of_phase(plan), block = panel % each * LS_WINOGRAD_PANEL;
+    return (outputs){ panel / each, block, smaller(LS_WINOGRAD_PANEL, plan->out.blocks - block) };
+}
+
+static float *filters_at(const ls_winograd_plan *plan, float *u, outputs to) {
+    return u + panel_at(plan, to.phase * plan->out.blocks + to.block);
+}
+
 // The taps of a piece, in the filter (backward data: in the rotated one).
 static ls_winograd_taps piece_at(const ls_winograd_plan *plan, int piece) {
-    return (ls_winograd_taps){ plan->kernel_h, plan->kernel_w,
-        plan->first_y + piece / plan->pieces_x * variants[plan->variant].y.taps,
-        plan->first_x + piece % plan->pieces_x * variants[plan->variant].x.taps };
+    const int y = piece / plan->pieces_x, x = piece % plan->pieces_x;
+    return (ls_winograd_taps){ .h = plan->kernel_h,
+        .w = plan->kernel_w,
+        .y = plan->first_y + (plan->stride_y > 1 ? y : y * variants[plan->variant].y.taps),
+        .x = plan->first_x + (plan->stride_x > 1 ? x : x * variants[plan->variant].x.taps),
+        .step_y = plan->stride_y,
+        .step_x = plan->stride_x };
+}
+
+static ls_winograd_taps piece_of_phase(const ls_winograd_plan *plan, int phase) {
+    const phase_taps y = taps_of_phase(
+        phase / plan->stride_x, plan->kernel_h, plan->stride_y, plan->pad_y, variants[plan->variant].y.taps);
+    const phase_taps x = taps_of_phase(
+        phase % plan->stride_x, plan->kernel_w, plan->stride_x, plan->pad_x, variants[plan->variant].x.taps);
+    return (ls_winograd_taps){ plan->kernel_h, plan->kernel_w, y.first, x.first, plan->stride_y, plan->stride_x, y.lead,
+        x.lead };
 }
 
 // A block of V: one of the map, as the taps of a piece see it.
@@ -324,7 +428,7 @@ static void tiles_in(const job *j, int block, int first, int tiles, int pad_to, 
     const ls_winograd_plan *plan = j->plan;
     const ls_winograd_taps taps = piece_at(plan, block / plan->in.blocks);
     ls_winograd_map map = plan->in;
-    map.pad_y -= taps.y * map.dilation, map.pad_x -= taps.x * map.dilation;
+    map.pad_y -= taps.y * map.phases, map.pad_x -= taps.x * map.phases;
     plan->kernels->tiles_in(plan->variant, &map, j->in, block % plan->in.blocks, first, tiles, round_up(tiles, pad_to),
         v + (size_t)block * plan->in_block, plan->in_pos);
 }
@@ -341,14 +445,15 @@ static size_t piece_floats(const ls_winograd_plan *plan, int blocks) {
     return (size_t)plan->in.blocks * width * (size_t)blocks * width;
 }
 
-static void filters_in(const job *j, int panel, float *u) {
+// The filters of some outputs, at u.
+static void filters_in(const job *j, outputs to, float *u) {
     const ls_winograd_plan *plan = j->plan;
     const int backward = plan->op == LS_OP_CONV_BACKWARD_DATA;
     const int in = backward ? plan->out.blocks : plan->in.blocks, out = backward ? plan->in.blocks : plan->out.blocks;
-    const int blocks = smaller(LS_WINOGRAD_PANEL, plan->out.blocks - panel * LS_WINOGRAD_PANEL);
-    for (int piece = 0; piece < plan->v.blocks / plan->in.blocks; piece++, u += piece_floats(plan, blocks))
-        plan->kernels->filters_in(plan->variant, backward, piece_at(plan, piece), j->weight, in, out, plan->v.half,
-            panel, u, plan->matrix_pos);
+    for (int piece = 0; piece < plan->v.blocks / plan->in.blocks; piece++, u += piece_floats(plan, to.blocks))
+        plan->kernels->filters_in(plan->variant, backward,
+            phases_of(plan) > 1 ? piece_of_phase(plan, to.phase) : piece_at(plan, piece), j->weight, in, out,
+            plan->v.half, to.block / LS_WINOGRAD_PANEL, u, plan->matrix_pos);
 }
 
 // a: A from the panel of `block` on.
@@ -366,18 +471,19 @@ static int ends_half(const ls_winograd_plan *plan, int end) {
     return plan->out_half && end == plan->out.blocks;
 }
 
-// M = V * U for the panel from output block `block` on, whose U and M begin at u and m; then M -> the map.
-static void multiply(const job *j, int block, int first, int tiles, const float *v, const float *u, float *m) {
+// M = V * U for some outputs, whose filters are at u; then M -> the map.
+static void multiply(const job *j, outputs to, int first, int tiles, const float *v, const float *u, float *m) {
     const ls_winograd_plan *plan = j->plan;
     const ls_winograd_kernels *kernels = plan->kernels;
-    const int blocks = smaller(LS_WINOGRAD_PANEL, plan->out.blocks - block);
+    ls_winograd_map map = plan->out;
+    map.pad_y -= to.phase / plan->stride_x, map.pad_x -= to.phase % plan->stride_x;
     for (size_t p = 0; p < positions_of(plan); p++)
-        kernels->product(v + p * plan->in_pos, plan->in_block, &plan->v, u + p * plan->matrix_pos, blocks,
-            ends_half(plan, block + blocks), m + p * plan->out_pos, plan->out_block,
+        kernels->product(v + p * plan->in_pos, plan->in_block, &plan->v, u + p * plan->matrix_pos, to.blocks,
+            ends_half(plan, to.block + to.blocks), m + p * plan->out_pos, plan->out_block,
             round_up(tiles, kernels->product_tiles));
-    for (int b = 0; b < blocks; b++)
-        kernels->tiles_out(plan->variant, &plan->out, j->out, block + b, first, tiles, m + (size_t)b * plan->out_block,
-            plan->out_pos, j->bias ? j->bias + (block + b) * kernels->width : NULL);
+    for (int b = 0; b < to.blocks; b++)
+        kernels->tiles_out(plan->variant, &map, j->out, to.block + b, first, tiles, m + (size_t)b * plan->out_block,
+            plan->out_pos, j->bias ? j->bias + (to.block + b) * kernels->width : NULL);
 }
 
 // A (+)= V^T * Z at one position for `blocks` output blocks from `block` on, whose Z and A begin at z
@@ -398,7 +504,8 @@ static void add_up(const job *j, size_t position, int block, int blocks, int til
 static void filter_task(void *context, int panel, int thread) {
     const job *j = context;
     (void)thread;
-    filters_in(j, panel, j->workspace + panel_at(j->plan, panel * LS_WINOGRAD_PANEL));
+    const outputs to = outputs_of(j->plan, panel);
+    filters_in(j, to, filters_at(j->plan, j->workspace, to));
 }
 
 static void own_product_task(void *context, int task, int thread) {
@@ -407,8 +514,10 @@ static void own_product_task(void *context, int task, int thread) {
     float *v = own_memory(j, thread), *m = v + positions_of(plan) * plan->in_pos;
     const int first = task * plan->slab_tiles, tiles = smaller(plan->slab_tiles, plan->tiles - first);
     for (int b = 0; b < plan->v.blocks; b++) tiles_in(j, b, first, tiles, plan->kernels->product_tiles, v);
-    for (int block = 0; block < plan->out.blocks; block += LS_WINOGRAD_PANEL)
-        multiply(j, block, first, tiles, v, j->workspace + panel_at(plan, block), m);
+    for (int panel = 0; panel < phases_of(plan) * panels_of_phase(plan); panel++) {
+        const outputs to = outputs_of(plan, panel);
+        multiply(j, to, first, tiles, v, filters_at(plan, j->workspace, to), m);
+    }
 }
 
 static void own_sum_task(void *context, int part, int thread) {
@@ -458,13 +567,13 @@ static void shared_in_task(void *context, int task, int thread) {
 static void shared_product_task(void *context, int panel, int thread) {
     const job *j = context;
     const ls_winograd_plan *plan = j->plan;
-    const int block = panel * LS_WINOGRAD_PANEL;
-    float *m = own_memory(j, thread), *u = j->workspace + panel_at(plan, block);
+    const outputs to = outputs_of(plan, panel);
+    float *m = own_memory(j, thread), *u = filters_at(plan, j->workspace, to);
     if (plan->whole) {
         u = m + positions_of(plan) * plan->out_pos;
-        filters_in(j, panel, u);
+        filters_in(j, to, u);
     }
-    multiply(j, block, j->first, j->tiles, j->workspace + plan->slab_at, u, m);
+    multiply(j, to, j->first, j->tiles, j->workspace + plan->slab_at, u, m);
 }
 
 // A task is a panel at one position: V and Z of a position stay in the cache.
@@ -495,7 +604,7 @@ static void whole_sum_task(void *context, int panel, int thread) {
 
 static void run_product(job *j, ls_pool *pool) {
     const ls_winograd_plan *plan = j->plan;
-    const int panels = divide_up(plan->out.blocks, LS_WINOGRAD_PANEL);
+    const int panels = phases_of(plan) * panels_of_phase(plan);
     if (!plan->whole) ls_pool_run(pool, filter_task, j, panels);
     if (!plan->shared) {
         ls_pool_run(pool, own_product_task, j, divide_up(plan->tiles, plan->slab_tiles));

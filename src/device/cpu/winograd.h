@@ -1,10 +1,11 @@
-// winograd.h - convolutions of stride 1 with filters of up to 8 taps a direction, dilated or not, by Winograd's minimal filtering, fp32;
+// winograd.h - convolutions with filters of up to 8 taps a direction, dilated or of stride 1 to 4, by Winograd's minimal filtering, fp32;
 // and direct ones of any filter as products, F(1,1): forward and backward weight of any stride (dilated: of 1), backward data of 1.
 //
 // Computes exactly the operators of op_conv.h (forward overwrites dst and adds the bias, backward data overwrites
 // grad_src, backward weight adds to grad_weight and grad_bias) with 1.9 to 4.6 times fewer multiplications (docs/cpu.md). F(m,r): tiles of
 // m x m outputs, filters of r x r taps, (m+r-1)^2 positions at each of which channels are multiplied as matrices; F(m x n, r x s): tiles of
-// m rows and n columns, filters of r x s taps. Filters of 6 to 8 taps a direction are two pieces of 4.
+// m rows and n columns, filters of r x s taps. Filters of 6 to 8 taps a direction are two pieces of 4. With stride s the pixels that lie s
+// apart are a map of their own, one of s x s phases, on which the filter has every s-th of its taps.
 //
 // Layouts   activations nChw{B}c, channels zero-padded to B = the kernels' vector width (8 or 16);
 //           weight and grad_weight OIhwBiBo: [O/B][I/B][R][S][B i][B o]; bias, grad_bias: K floats, padded to B.
@@ -54,6 +55,8 @@ typedef struct {
     int groups;
     int kernel_h, kernel_w, pieces_x; // of the filter; a row of it is so many pieces
     int first_y, first_x;             // the tap with which the first piece begins
+    int stride_y, stride_x;           // 1, or the map of the source falls into phases: its pixels that lie so far apart
+    int pad_y, pad_x;                 // the convolution's
     ls_winograd_channels v;           // of V: blocks of `in` for each piece
     int out_half;                     // the last block of `out` has channels in its first half only
     ls_winograd_map in,

@@ -55,7 +55,11 @@ static void the_rule(void **state) {
         { "auto", 12, 8, 3, 2, 1, "own direct" }, // half of the last block is not there
         { "auto", 15, 8, 3, 2, 1, "onednn" },     // one channel of it is not
         { "auto", 12, 8, 1, 1, 1, "own direct" },
-        { "auto", 12, 3, 5, 2, 1, "onednn" }, // which leaves out what lies beside the map
+        { "auto", 12, 3, 5, 2, 1, "winograd f(2,3)" }, // phases of 2x2 outputs
+        { "auto", 16, 15, 5, 2, 1, "winograd f(4,3)" },
+        { "auto", 16, 17, 7, 2, 1, "winograd f(3,4)" },
+        { "auto", 16, 25, 7, 3, 1, "winograd f(3,3)" },
+        { "auto", 12, 5, 5, 3, 1, "onednn" }, // which leaves out what lies beside the map
         { "auto", 16, 8, 3, 1, 16, "own grouped" },
         { "auto", 16, 8, 3, 2, 16, "own grouped" },
         { "auto", 16, 14, 5, 1, 8, "own grouped" },

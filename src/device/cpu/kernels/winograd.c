@@ -371,14 +371,14 @@ static int at_most(int value, int bound) {
     return value < bound ? value : bound;
 }
 
-// Where tile `tile` of a direction begins: of d phases, those of the pixels that lie d apart, the first tiles come first.
-INLINE int origin(int tile, int step, int pad, int dilation) {
-    return (dilation == 1 ? tile * step : tile / dilation * (dilation * step) + tile % dilation) - pad;
+// Where tile `tile` of a direction begins: the first tiles of all phases come first.
+INLINE int origin(int tile, int step, int pad, int phases) {
+    return (phases == 1 ? tile * step : tile / phases * (phases * step) + tile % phases) - pad;
 }
 
-// The pixels, d apart, with which a distance is covered.
-INLINE int pixels_over(int distance, int dilation) {
-    return dilation == 1 ? distance : (distance + dilation - 1) / dilation;
+// The pixels, so far apart, with which a distance is covered.
+INLINE int pixels_over(int distance, int apart) {
+    return apart == 1 ? distance : (distance + apart - 1) / apart;
 }
 
 // Columns [begin,end) of a tile lie inside of the map; its first element would be at row top, column left of the plane.
@@ -388,10 +388,10 @@ typedef struct {
 } tile_part;
 
 INLINE tile_part tile_inside(const ls_winograd_map *map, const float *data, int block, tile_at at, int size_x) {
-    tile_part p = { .top = origin(at.y, map->step_y, map->pad_y, map->dilation),
-        .left = origin(at.x, map->step_x, map->pad_x, map->dilation) };
-    p.begin = at_least(pixels_over(-p.left, map->dilation), 0);
-    p.end = at_most(pixels_over(map->w - p.left, map->dilation), size_x);
+    tile_part p = { .top = origin(at.y, map->step_y, map->pad_y, map->phases),
+        .left = origin(at.x, map->step_x, map->pad_x, map->phases) };
+    p.begin = at_least(pixels_over(-p.left, map->apart_x), 0);
+    p.end = at_most(pixels_over(map->w - p.left, map->apart_x), size_x);
     p.plane = data + ((size_t)at.image * (size_t)map->image_blocks + (size_t)block) * (size_t)(map->h * map->w * B);
     return p;
 }
@@ -399,28 +399,28 @@ INLINE tile_part tile_inside(const ls_winograd_map *map, const float *data, int 
 // Prefetches what the tile below adds to this one: the hardware sees no pattern in rows as short as a tile. The address
 // may lie outside of the map; a prefetch does not mind.
 INLINE void prefetch_below(const ls_winograd_map *map, tile_part p, int size_y) {
-    const ptrdiff_t element = (ptrdiff_t)((p.top + size_y * map->dilation) * map->w + p.left) * B;
-    const size_t row_bytes = (size_t)(map->dilation * map->w * B) * sizeof(float);
+    const ptrdiff_t element = (ptrdiff_t)((p.top + size_y * map->apart_y) * map->w + p.left) * B;
+    const size_t row_bytes = (size_t)(map->apart_y * map->w * B) * sizeof(float);
     uintptr_t row = (uintptr_t)p.plane + (uintptr_t)(element * (ptrdiff_t)sizeof(float));
-    for (int i = 0; i < map->step_y; i++, row += row_bytes)
-        for (uintptr_t at = row; at < row + (size_t)(map->step_x * map->dilation * B) * sizeof(float); at += 64)
+    for (int y = 0; y < map->step_y * map->phases; y += map->apart_y, row += row_bytes)
+        for (uintptr_t at = row; at < row + (size_t)(map->step_x * map->phases * B) * sizeof(float); at += 64)
             __builtin_prefetch((const void *)at);
 }
 
 INLINE void read_tiles(int side_y, int side_x, int taps_y, int taps_x, const ls_winograd_map *map, const float *data,
     int block, int first, int tiles, int padded_tiles, float *v, size_t pos_stride) {
     static const float zeros[REACH_MAX * B] __attribute__((aligned(64)));
-    const int size_y = taps_y > 0 ? taps_y : side_y, size_x = taps_x > 0 ? taps_x : side_x, d = map->dilation;
+    const int size_y = taps_y > 0 ? taps_y : side_y, size_x = taps_x > 0 ? taps_x : side_x, apart = map->apart_x;
     tile_at at = tile_first(map, first);
     for (int n = 0; n < tiles; n++, v += B, tile_next(map, &at)) {
         const tile_part p = tile_inside(map, data, block, at, size_x);
         prefetch_below(map, p, size_y);
         const float *rows[SIDE_MAX]; // of the tile, beginning at column p.begin
         for (int i = 0; i < size_y; i++) {
-            const int y = p.top + i * d;
-            rows[i] = y < 0 || y >= map->h ? zeros : p.plane + (y * map->w + p.left + p.begin * d) * B;
+            const int y = p.top + i * map->apart_y;
+            rows[i] = y < 0 || y >= map->h ? zeros : p.plane + (y * map->w + p.left + p.begin * apart) * B;
         }
-        transform_2d(side_y, side_x, taps_y, taps_x, rows, (size_t)(d * B), p.begin, p.end, v, pos_stride);
+        transform_2d(side_y, side_x, taps_y, taps_x, rows, (size_t)(apart * B), p.begin, p.end, v, pos_stride);
     }
     for (int n = tiles; n < padded_tiles; n++, v += B)
         for (int i = 0; i < side_y * side_x; i++) store(v + (size_t)i * pos_stride, (vf){ 0 });
@@ -429,7 +429,6 @@ INLINE void read_tiles(int side_y, int side_x, int taps_y, int taps_x, const ls_
 INLINE void write_tiles(int side_y, int side_x, int outs_y, int outs_x, const ls_winograd_map *map, float *data,
     int block, int first, int tiles, const float *m, size_t pos_stride, const float *bias) {
     const vf add = bias ? load(bias) : (vf){ 0 };
-    const int d = map->dilation;
     float rows_done[POSITIONS_MAX * B] __attribute__((aligned(64)));
     float outside[REACH_MAX * B] __attribute__((aligned(64))); // for rows below the map
     tile_at at = tile_first(map, first);
@@ -437,7 +436,7 @@ INLINE void write_tiles(int side_y, int side_x, int outs_y, int outs_x, const ls
         const tile_part p = tile_inside(map, data, block, at, outs_x);
         float *rows[SIDE_MAX];
         for (int i = 0; i < outs_y; i++) {
-            const int y = p.top + i * d;
+            const int y = p.top + i * map->apart_y;
             rows[i] = y >= map->h ? outside : data + (p.plane - data) + (y * map->w + p.left) * B;
         }
 #pragma GCC unroll 2
@@ -450,7 +449,7 @@ INLINE void write_tiles(int side_y, int side_x, int outs_y, int outs_x, const ls
 #pragma GCC unroll 2
         for (int j = 0; j < p.end; j++)
             write_column(outs_y, map->stream, outs_1d(side_y, outs_y, read_line(side_y, t + j * B, t_stride)), add,
-                rows, (size_t)(j * d * B));
+                rows, (size_t)(j * map->apart_x * B));
     }
     if (map->stream) store_fence();
 }
@@ -557,21 +556,27 @@ INLINE void transpose(const float *from, float *to, size_t to_row) {
         for (int o = 0; o < B; o++) to[(size_t)o * to_row + (size_t)i] = from[i * B + o];
 }
 
-// One filter of vectors whose taps are B*B floats apart, its rows `row` floats -> positions. Of the taps those of rows x columns are there.
+// One filter of vectors, its taps `column` floats apart, its rows `row` -> positions. Of the taps those of rows x columns are there.
 INLINE void filter_2d(int side_y, int side_x, int taps_y, int taps_x, int rows, int columns, const float *filter,
-    size_t row, float *u, size_t pos_stride) {
-    static const float zeros[SIDE_MAX * B * B] __attribute__((aligned(64)));
+    size_t row, size_t column, float *u, size_t pos_stride) {
+    static const float zeros[SIDE_MAX * LS_WINOGRAD_STRIDE_MAX * B * B] __attribute__((aligned(64)));
     const float *at_row[SIDE_MAX];
     for (int i = 0; i < taps_y; i++) at_row[i] = i < rows ? filter + (size_t)i * row : zeros;
-    transform_2d(side_y, side_x, taps_y, taps_x, at_row, B * B, 0, columns, u, pos_stride);
+    transform_2d(side_y, side_x, taps_y, taps_x, at_row, column, 0, columns, u, pos_stride);
+}
+
+// In one direction the taps of a piece that are there, those that lead among them.
+INLINE int taps_there(int all, int first, int step, int lead, int most) {
+    return at_most(lead + at_least(pixels_over(all - first, step), 0), most);
 }
 
 // The piece of a block's filters, each rotated and with inputs and outputs exchanged: taps taps_x in a row.
 INLINE void turn_filters(int taps_x, ls_winograd_taps of, int rows, int columns, const float *block, float *turned) {
-    for (int i = 0; i < rows; i++)
-        for (int j = 0; j < columns; j++)
-            transpose(block + ((of.h - 1 - of.y - i) * of.w + of.w - 1 - of.x - j) * B * B,
-                turned + (i * taps_x + j) * B * B, B);
+    for (int i = of.lead_y; i < rows; i++)
+        for (int j = of.lead_x; j < columns; j++) {
+            const int y = of.y + (i - of.lead_y) * of.step_y, x = of.x + (j - of.lead_x) * of.step_x;
+            transpose(block + ((of.h - 1 - y) * of.w + of.w - 1 - x) * B * B, turned + (i * taps_x + j) * B * B, B);
+        }
 }
 
 // Forward: weight[o block][i block][r][s][i][o] is a filter of vectors over o for each i.
@@ -582,9 +587,11 @@ INLINE void read_filters(int side_y, int side_x, int taps_y, int taps_x, int bac
     enum { TAPS_MAX = 25 };
     const int reduced_blocks = backward ? out_blocks : in_blocks, panel_blocks = backward ? in_blocks : out_blocks;
     const int first = panel * LS_WINOGRAD_PANEL, width = at_most(panel_blocks - first, LS_WINOGRAD_PANEL);
-    const int rows = at_most(of.h - of.y, taps_y), columns = at_most(of.w - of.x, taps_x);
-    const int row = backward ? taps_x : of.w; // of the taps that are read
+    const int rows = taps_there(of.h, of.y, of.step_y, of.lead_y, taps_y);
+    const int columns = taps_there(of.w, of.x, of.step_x, of.lead_x, taps_x);
+    const int row = backward ? taps_x : of.w * of.step_y, column = backward ? 1 : of.step_x; // of the taps that are read
     float turned[TAPS_MAX * B * B] __attribute__((aligned(64)));
+    if (of.lead_y + of.lead_x > 0) memset(turned, 0, (size_t)(taps_y * taps_x * B * B) * sizeof *turned);
     for (int k = 0; k < reduced_blocks; k++) {
         const int channels = half && k + 1 == reduced_blocks ? B / 2 : B;
         for (int j = 0; j < width; j++) {
@@ -594,7 +601,7 @@ INLINE void read_filters(int side_y, int side_x, int taps_y, int taps_x, int bac
             if (backward) turn_filters(taps_x, of, rows, columns, block, turned);
             for (int c = 0; c < channels; c++)
                 filter_2d(side_y, side_x, taps_y, taps_x, rows, columns, piece + c * B, (size_t)(row * B * B),
-                    u + (size_t)((k * B + c) * width + j) * B, pos_stride);
+                    (size_t)(column * B * B), u + (size_t)((k * B + c) * width + j) * B, pos_stride);
         }
     }
 }
@@ -623,7 +630,7 @@ INLINE void write_filters(int side_y, int side_x, int outs_y, int outs_x, ls_win
     float *grad_weight) {
     const int panel = block / LS_WINOGRAD_SUM_PANEL, first = panel * LS_WINOGRAD_SUM_PANEL;
     const int width = at_most(out_blocks - first, LS_WINOGRAD_SUM_PANEL);
-    const int rows = at_most(of.h - of.y, outs_y), columns = at_most(of.w - of.x, outs_x);
+    const int rows = taps_there(of.h, of.y, of.step_y, 0, outs_y), columns = taps_there(of.w, of.x, of.step_x, 0, outs_x);
     for (int i = 0; i < in_blocks; i++) {
         float *to = grad_weight + ((size_t)block * (size_t)in_blocks + (size_t)i) * (size_t)(of.h * of.w * B * B) +
                     (of.y * of.w + of.x) * B * B;
@@ -643,7 +650,7 @@ INLINE void write_filters(int side_y, int side_x, int outs_y, int outs_x, ls_win
                     t + r * outs_x * B, B);
             for (int j = 0; j < columns; j++)
                 add_line(outs_y, rows, outs_1d(side_y, outs_y, read_line(side_y, t + j * B, (size_t)(outs_x * B))),
-                    to + (j * B + c) * B, (size_t)(of.w * B * B));
+                    to + (j * of.step_x * B + c) * B, (size_t)(of.w * of.step_y * B * B));
         }
     }
 }

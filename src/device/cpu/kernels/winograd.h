@@ -43,24 +43,26 @@ typedef enum {
         LS_WINOGRAD_VARIANTS
 } ls_winograd_variant;
 
-enum { LS_WINOGRAD_DILATION_MAX = 18 };
+enum { LS_WINOGRAD_DILATION_MAX = 18, LS_WINOGRAD_STRIDE_MAX = 4 };
 
-// A batch of feature maps seen as tiles, counted image by image, row by row. The pixels of a tile are `dilation` (d) apart: a dilated
-// convolution is d x d plain ones, of the phases, the images of each d-th pixel. In each direction come the first tiles of all phases, then
-// their second ones: tile i begins at pixel i / d * d * step + i % d - pad. What lies outside of the map reads as zero and is
-// not written.
+// A batch of feature maps seen as tiles, counted image by image, row by row. The pixels of a tile are `apart` from each other. With
+// dilation d that is d: a dilated convolution is d x d plain ones, of the phases, the images of each d-th pixel. In each direction
+// come the first tiles of all phases, then their second ones: tile i begins at pixel i / phases * phases * step + i % phases - pad.
+// With stride s the map whose pixels are s apart has one phase at a time, which pad says. What lies outside of the map reads as
+// zero and is not written.
 typedef struct {
     int blocks, h, w; // channel blocks, rows, columns
     int image_blocks; // channel blocks from one image to the next
     int tiles_y, tiles_x;
     int step_y, step_x, pad_y, pad_x;
-    int dilation;
+    int apart_y, apart_x, phases;
     int stream; // written around the cache; for blocks of whole cache lines only
 } ls_winograd_map;
 
-// A filter of h x w taps, or the piece of it from tap (y,x) on that has as many taps as the variant: those beyond the filter are zero.
+// Of a filter of h x w taps the piece of taps (y,x), (y + step_y,x), ... , as many as the variant has: those beyond the filter are zero,
+// and so are as many as `lead` before the first.
 typedef struct {
-    int h, w, y, x;
+    int h, w, y, x, step_y, step_x, lead_y, lead_x;
 } ls_winograd_taps;
 
 // Blocks of channels of V. half: of each `each` blocks (those of a piece of the filter) the last has channels in its first half only.
