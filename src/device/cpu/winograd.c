@@ -11,6 +11,7 @@
 // A filter of more taps than a variant has is several pieces: the map as each of them sees it counts as further channels of V. With
 // stride s its pieces are every s-th tap, which see the map's pixels that lie s apart, one phase; backward data writes these phases
 // one by one, each by filters of its own from the same V.
+// Of a 1x1 filter the maps of the weight gradient are V and Z already, sample by sample.
 // The weight gradient sums over tiles in order; with own slabs into `parts` partial sums that are then added in order.
 #include "device/cpu/winograd.h"
 #include <assert.h>
@@ -182,10 +183,15 @@ double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant 
     return gain >= least_gain(attr, variant) ? gain : 0;
 }
 
+static int is_pointwise(const ls_conv_attr *a) { // pixel by pixel
+    return ls_conv_taps(a) == 1 && a->stride_h * a->stride_w == 1 && a->pad_h + a->pad_w == 0;
+}
+
 int ls_winograd_product_gains(const ls_conv_attr *attr, ls_op op, int vector_width) {
     if (!ls_winograd_can(attr, op, LS_WINOGRAD_F11)) return 0;
     if (attr->src.c / attr->groups < vector_width || attr->dst.c / attr->groups < vector_width) return 0;
-    if (op == LS_OP_CONV_BACKWARD_WEIGHT) return attr->dst.n * attr->dst.h * attr->dst.w <= FEW_SUMMED;
+    if (op == LS_OP_CONV_BACKWARD_WEIGHT)
+        return is_pointwise(attr) || attr->dst.n * attr->dst.h * attr->dst.w <= FEW_SUMMED;
     return 2 * taps_that_meet(attr) <= ls_conv_taps(attr);
 }
 
@@ -276,9 +282,11 @@ enum {
     OWN_TILES = 48, // V and a panel of M stay in a thread's cache
     SHARED_TILES = 258,
     SUM_TILES = 192,
+    IN_PLACE_TILES = 96, // of maps, whose blocks lie far apart
     OWN_PRODUCT_BYTES = 8 << 20, // of U, in the cache that threads share
     OWN_SUM_BYTES = 640 << 10,   // of A, in a thread's cache
     PARTS = 64,
+    LEAST_PARTS = 8, // as many threads have work
     PART_TILES = 64,
     PARTS_BYTES = 8 << 20,
     WHOLE_PRODUCT_BYTES = 12 << 20, // of V of a whole batch, in the cache that threads share
@@ -326,6 +334,18 @@ static void plan_product(ls_winograd_plan *plan, int threads) {
     if (plan->whole) plan->thread_floats += plan->matrix_part;
 }
 
+// A task of backward weight of 1x1 sums over a range of samples.
+static void plan_sum_in_place(ls_winograd_plan *plan) {
+    const size_t width = (size_t)plan->kernels->width, channels = (size_t)plan->out.blocks * width;
+    plan->in_block = (size_t)(plan->in.h * plan->in.w) * width;
+    plan->out_block = (size_t)(plan->out.h * plan->out.w) * width;
+    plan->matrix_pos = plan->matrix_part = odd_lines((size_t)plan->v.blocks * width * channels);
+    plan->parts = smaller(PARTS, plan->n);
+    while (plan->parts > LEAST_PARTS && (size_t)plan->parts * plan->matrix_part * sizeof(float) > PARTS_BYTES)
+        plan->parts--;
+    plan->threads_at = (size_t)plan->parts * plan->matrix_part;
+}
+
 // The same for backward weight: M is Z, U is A.
 static void plan_sum(ls_winograd_plan *plan) {
     const size_t width = (size_t)plan->kernels->width, positions = positions_of(plan);
@@ -361,7 +381,11 @@ void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_
     *plan = (ls_winograd_plan){ .kernels = kernels, .op = op, .variant = variant, .groups = attr->groups };
     plan->algorithm = ls_winograd_name(variant);
     set_maps(plan, attr);
-    if (op == LS_OP_CONV_BACKWARD_WEIGHT)
+    plan->in_place = op == LS_OP_CONV_BACKWARD_WEIGHT && is_pointwise(attr) &&
+                     attr->dst.n * attr->dst.h * attr->dst.w > FEW_SUMMED;
+    if (plan->in_place)
+        plan_sum_in_place(plan);
+    else if (op == LS_OP_CONV_BACKWARD_WEIGHT)
         plan_sum(plan);
     else
         plan_product(plan, threads);
@@ -487,16 +511,16 @@ static void multiply(const job *j, outputs to, int first, int tiles, const float
 }
 
 // A (+)= V^T * Z at one position for `blocks` output blocks from `block` on, whose Z and A begin at z
-// and a; SUM_TILES at a time for the cache.
+// and a; some at a time for the cache.
 static void add_up(const job *j, size_t position, int block, int blocks, int tiles, int add, const float *v,
     const float *z, float *a) {
     const ls_winograd_plan *plan = j->plan;
     const int width = plan->kernels->width;
     v += position * plan->in_pos, z += position * plan->out_pos, a += position * plan->matrix_pos;
-    for (int t = 0; t < tiles; t += SUM_TILES)
+    const int most = plan->in_place ? IN_PLACE_TILES : SUM_TILES;
+    for (int t = 0; t < tiles; t += most)
         plan->kernels->sum(v + t * width, plan->in_block, &plan->v, z + t * width, plan->out_block, blocks,
-            ends_half(plan, block + blocks), add || t > 0, a,
-            round_up(smaller(tiles - t, SUM_TILES), LS_WINOGRAD_SUM_TILES));
+            ends_half(plan, block + blocks), add || t > 0, a, smaller(tiles - t, most));
 }
 
 // --- own slabs -----------------------------------------------------------------------------------
@@ -534,6 +558,18 @@ static void own_sum_task(void *context, int part, int thread) {
         for (size_t p = 0; p < positions_of(plan); p++)
             add_up(j, p, 0, plan->out.blocks, tiles, first > begin, v, z, sums);
     }
+}
+
+static void sample_sum_task(void *context, int part, int thread) {
+    const job *j = context;
+    const ls_winograd_plan *plan = j->plan;
+    const size_t in = (size_t)plan->in.image_blocks * plan->in_block, out = (size_t)plan->out.image_blocks * plan->out_block;
+    const int begin = (int)((int64_t)plan->n * part / plan->parts);
+    const int end = (int)((int64_t)plan->n * (part + 1) / plan->parts);
+    (void)thread;
+    for (int n = begin; n < end; n++)
+        add_up(j, 0, 0, plan->out.blocks, plan->in.h * plan->in.w, n > begin, j->in + (size_t)n * in,
+            j->out + (size_t)n * out, j->workspace + (size_t)part * plan->matrix_part);
 }
 
 static void weight_task(void *context, int block, int thread) {
@@ -620,7 +656,7 @@ static void run_product(job *j, ls_pool *pool) {
 static void run_sum(job *j, ls_pool *pool) {
     const ls_winograd_plan *plan = j->plan;
     const int panels = divide_up(plan->out.blocks, LS_WINOGRAD_SUM_PANEL);
-    if (!plan->shared) ls_pool_run(pool, own_sum_task, j, plan->parts);
+    if (!plan->shared) ls_pool_run(pool, plan->in_place ? sample_sum_task : own_sum_task, j, plan->parts);
     for (j->first = 0; plan->shared && j->first < plan->tiles; j->first += plan->slab_tiles) {
         j->tiles = smaller(plan->slab_tiles, plan->tiles - j->first);
         ls_pool_run(pool, shared_in_task, j, plan->v.blocks + plan->out.blocks);

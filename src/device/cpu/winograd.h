@@ -65,6 +65,7 @@ typedef struct {
     int slab_tiles; // tiles transformed and multiplied at a time, padded
     int shared;     // all threads work on one slab at a time (large filters); else each on its own
     int whole;      // shared, and the slab is the whole batch: U or A exist only a panel at a time
+    int in_place;   // backward weight of 1x1: the maps are V and Z as they lie
     int parts;      // backward weight: partial sums, a function of the shape only
     size_t in_block, in_pos, out_block, out_pos; // strides of V, and M or Z, in floats
     size_t matrix_pos, matrix_part;              // strides of U or A: position, partial sum

@@ -190,18 +190,20 @@ static void few_outputs_of_large_filters(void **state) {
 static void sums_over_few_outputs(void **state) {
     (void)state;
     static const struct {
-        int samples;
+        int samples, stride;
         const char *algorithm;
-    } rows[] = { { 16, "own product" }, { 17, "onednn" } }; // of 64 pixels each
+    } rows[] = { { 16, 2, "own product" }, { 17, 2, "onednn" }, { 17, 1, "own product" } }; // of 64 outputs each
     ls_device *device;
     succeed(ls_device_open("cpu", &(ls_device_options){ .threads = 1, .vector_width = 8 }, &device, NULL));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ls_op_desc desc = conv(LS_OP_CONV_BACKWARD_WEIGHT, 32, 1, 1);
-        desc.attr.conv.src = desc.attr.conv.dst = (ls_nchw){ rows[i].samples, 32, 8, 8 };
+        ls_op_desc desc = conv(LS_OP_CONV_BACKWARD_WEIGHT, 32, 1, rows[i].stride);
+        desc.attr.conv.src = (ls_nchw){ rows[i].samples, 32, 8 * rows[i].stride, 8 * rows[i].stride };
+        desc.attr.conv.dst = (ls_nchw){ rows[i].samples, 32, 8, 8 };
         ls_plan *plan;
         succeed(device->api->plan_new(device, &desc, &plan));
         if (strncmp(plan->algorithm, rows[i].algorithm, strlen(rows[i].algorithm)) != 0)
-            fail_msg("%d samples: %s, expected %s", rows[i].samples, plan->algorithm, rows[i].algorithm);
+            fail_msg("%d samples, stride %d: %s, expected %s", rows[i].samples, rows[i].stride, plan->algorithm,
+                rows[i].algorithm);
         device->api->plan_free(plan);
     }
     ls_device_close(device);

@@ -104,6 +104,12 @@ static const shape shapes[] = {
     { "1x7", 2, 16, 13, 12, 24, 1, 0, 1, 7, 3 },
     { "1x7, dilation 18", 1, 8, 2, 120, 8, 1, 0, 18, 7, 54 },
     { "1x7, one output", 3, 8, 1, 7, 8, 1, 0, 1, 7, 0 },
+    // 1x1, whose weight gradient reads the maps as they lie
+    { "1x1", 17, 24, 8, 8, 40, 1, 0 },
+    { "1x1, odd maps, padded channels", 30, 13, 7, 5, 21, 1, 0 },
+    { "1x1, large maps", 2, 56, 31, 19, 8, 1, 0 },
+    { "1x1, maps of one pixel", 1030, 8, 1, 1, 24, 1, 0 },
+    { "1x1, many channels", 5, 264, 15, 14, 520, 1, 0 }, // fewer parts
     // strides: as many phases as pixels in a stride, of unequal size, some without taps or without pixels
     { "5x5, stride 2", 2, 16, 19, 18, 24, 5, 2, 1, 5, 2, 2, 2 },
     { "5x5, stride 2, pad 1, padded channels", 3, 13, 12, 11, 21, 5, 1, 1, 5, 1, 2, 2 },

@@ -67,7 +67,7 @@ static void bring_row(const ls_kernel_grouped *k, const window *w, int y) {
     const float *from = k->src + (size_t)(y * k->w + w->begin) * LS_VL;
     const size_t step = (size_t)k->spread_w * LS_VL, count = (size_t)(w->end - w->begin);
     float *to = kept_row(k, w, y) + (ptrdiff_t)(k->left + w->begin * k->spread_w) * LS_VL;
-    if (y + 1 < k->h) prefetch_next(k, from, count);
+    prefetch_next(k, from, count);
     if (!k->first)
         for (size_t x = 0; x < count; x++) store(to + x * step, load(from + x * LS_VL));
     else
@@ -243,6 +243,8 @@ void LS_KERNEL(conv_grouped_grad)(const ls_kernel_grouped *k) {
     window w = window_of(k);
     for (int p = 0; p < k->p; p++) {
         move_window(k, &w, p, k->kernel_h);
-        for (int i = 0; i < k->depth; i++) taps_of_window(k, &w, i, k->grad_dst + (size_t)(p * k->q) * LS_VL);
+        const float *grad = k->grad_dst + (size_t)(p * k->q) * LS_VL;
+        for (int q = k->q; q < 2 * k->q; q++) __builtin_prefetch(grad + q * LS_VL);
+        for (int i = 0; i < k->depth; i++) taps_of_window(k, &w, i, grad);
     }
 }

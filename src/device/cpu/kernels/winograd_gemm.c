@@ -91,7 +91,7 @@ void LS_KERNEL(ls_winograd_product)(const float *v, size_t v_block, const ls_win
 
 // ROWS in channels x 3 (2) blocks of outputs, or B x 1, or B x half a one, summed over the tiles; what is there already is
 // added to the sum at its end: chains of additions are no longer than a slab, which makes the error up to three times as small.
-// row: floats from one in channel's sums to the next.
+// row: floats from one in channel's sums to the next. next: what is read behind this, for which maps that lie in memory have no pattern.
 #define TILE_1 const vf z0 = load(z + k * B);
 #define TILE_2 TILE_1 const vf z1 = load(z + z_block + k * B);
 #define TILE_3 TILE_2 const vf z2 = load(z + 2 * z_block + k * B);
@@ -122,13 +122,20 @@ void LS_KERNEL(ls_winograd_product)(const float *v, size_t v_block, const ls_win
     }
 #define STEP_A_HALF(r) a##r += two_channels(v + k * B + 2 * r) * z0;
 #define SUM(name, EACH, kind) \
-    static void name(const float *v, const float *z, size_t z_block, int add, float *a, size_t row, int tiles) { \
+    static void name(const float *v, const float *z, size_t z_block, const float *next, int add, float *a, size_t row, \
+        int tiles) { \
         EACH(ZERO_##kind)(void) z_block; \
-        for (int t = 0; t < tiles; \
-             t += LS_WINOGRAD_SUM_TILES, v += LS_WINOGRAD_SUM_TILES * B, z += LS_WINOGRAD_SUM_TILES * B) { \
+        int left = tiles; \
+        for (; left >= LS_WINOGRAD_SUM_TILES; \
+             left -= LS_WINOGRAD_SUM_TILES, v += LS_WINOGRAD_SUM_TILES * B, z += LS_WINOGRAD_SUM_TILES * B, \
+             next += LS_WINOGRAD_SUM_TILES * B) { \
             _Pragma("GCC unroll 8") for (int k = 0; k < LS_WINOGRAD_SUM_TILES; k++) { \
+                __builtin_prefetch(next + k * B); \
                 TILE_##kind EACH(STEP_A_##kind) \
             } \
+        } \
+        _Pragma("GCC unroll 1") for (int k = 0; k < left; k++) { \
+            TILE_##kind EACH(STEP_A_##kind) \
         } \
         if (add) { \
             EACH(ADD_A_##kind) \
@@ -148,10 +155,12 @@ void LS_KERNEL(ls_winograd_sum)(const float *v, size_t v_block, const ls_winogra
         const size_t row = (size_t)(width * B);
         for (int i = 0; i < in->blocks; i++, a += B * row) {
             const float *from = v + (size_t)i * v_block;
-            if (whole == 1) sum_1(from, z, z_block, add, a, row, tiles);
+            const float *const next[] = { from + v_block, z + (size_t)(LS_WINOGRAD_SUM_PANEL + i % 3) * z_block };
+            if (whole == 1) sum_1(from, z, z_block, next[0], add, a, row, tiles);
             for (int h = 0; whole > 1 && h < halves_of(in, i); h++)
-                (whole == 3 ? sum_3 : sum_2)(from + h * ROWS, z, z_block, add, a + (size_t)(h * ROWS) * row, row, tiles);
-            if (half) sum_half(from, z + (size_t)whole * z_block, z_block, add, a + whole * B, row, tiles);
+                (whole == 3 ? sum_3 : sum_2)(
+                    from + h * ROWS, z, z_block, next[h], add, a + (size_t)(h * ROWS) * row, row, tiles);
+            if (half) sum_half(from, z + (size_t)whole * z_block, z_block, next[0], add, a + whole * B, row, tiles);
         }
     }
 }
