@@ -1,11 +1,11 @@
 // conv_grouped.c - grouped and depthwise convolutions lane by lane (ls_kernel_grouped): no multiplication is wasted on channels
 // of other groups. A task of forward and backward data is some planes, one block of one sample each; one of the weight
-// gradient a block of some samples, whose sums are added in order.
+// gradient some samples, whose sums are added in order.
 #include <limits.h>
 #include <string.h>
 #include "device/cpu/conv.h"
 
-enum { TASK_BYTES = 256 << 10, TASKS = 64, SUM_TASKS = 64, STREAM_BYTES = 16 << 20, WIDTH_MAX = 16 };
+enum { TASK_BYTES = 256 << 10, TASKS = 64, SUM_TASKS = 16, STREAM_BYTES = 16 << 20, WIDTH_MAX = 16 };
 
 typedef struct {
     ls_cpu_plan base;
@@ -16,7 +16,8 @@ typedef struct {
     size_t in_sample, out_sample; // floats: of the tensor that is read, and of that one
     size_t in_plane, out_plane;   // and of a block of them
     size_t block_weights;         // floats of a block's weights or sums
-    int tasks, parts;             // parts: of the samples, in the weight gradient
+    int tasks;
+    int parts, cuts;              // the weight gradient's tasks: parts of the samples, cuts of the blocks
     int stream;
     size_t bias_at, rooms_at, room_bytes; // bytes into the workspace, which begins with weights or sums
 } grouped_plan;
@@ -124,22 +125,29 @@ static void product_task(void *context, int task, int thread) {
     }
 }
 
+static void sum_plane(const grouped_run *run, int n, int part, int block, ls_kernel_grouped *map) {
+    const grouped_plan *plan = run->plan;
+    int32_t first[WIDTH_MAX];
+    take_block(run, n, block, first, map);
+    map->sums = sums_of(run, part, block);
+    plan->kernels->conv_grouped_grad(map);
+    if (run->grad_bias)
+        plan->kernels->column_sums(map->grad_dst, (size_t)plan->block, map->p * map->q, plan->block,
+            bias_sums_of(run, part) + block * plan->block);
+}
+
+// The planes of a sample lie side by side, so that they are fetched before they are read.
 static void sum_task(void *context, int task, int thread) {
     const grouped_run *run = context;
     const grouped_plan *plan = run->plan;
-    const int part = task / plan->blocks, block = task % plan->blocks, samples = attr_of(plan)->src.n;
-    const int end = ls_cpu_share(samples, part + 1, plan->parts);
-    float *bias = bias_sums_of(run, part) + block * plan->block;
-    int32_t first[WIDTH_MAX];
+    const int part = task / plan->cuts, cut = task % plan->cuts, samples = attr_of(plan)->src.n;
+    const int begin = ls_cpu_share(plan->blocks, cut, plan->cuts), end = ls_cpu_share(plan->blocks, cut + 1, plan->cuts);
+    const size_t blocks = (size_t)(end - begin);
     ls_kernel_grouped map = begin_task(run, thread);
-    map.sums = memset(sums_of(run, part, block), 0, plan->block_weights * sizeof *map.sums);
-    memset(bias, 0, (size_t)plan->block * sizeof *bias);
-    for (int n = ls_cpu_share(samples, part, plan->parts); n < end; n++) {
-        take_block(run, n, block, first, &map);
-        plan->kernels->conv_grouped_grad(&map);
-        if (run->grad_bias)
-            plan->kernels->column_sums(map.grad_dst, (size_t)plan->block, map.p * map.q, plan->block, bias);
-    }
+    memset(sums_of(run, part, begin), 0, blocks * plan->block_weights * sizeof(float));
+    memset(bias_sums_of(run, part) + begin * plan->block, 0, blocks * (size_t)plan->block * sizeof(float));
+    for (int n = ls_cpu_share(samples, part, plan->parts); n < ls_cpu_share(samples, part + 1, plan->parts); n++)
+        for (int block = begin; block < end; block++) sum_plane(run, n, part, block, &map);
 }
 
 // grad_weight and grad_bias += the parts' sums, in order.
@@ -274,9 +282,9 @@ static void describe_memory(grouped_plan *plan) {
 static void cut_into_tasks(grouped_plan *plan) {
     const ls_conv_attr *a = attr_of(plan);
     if (plan->base.base.desc.op == LS_OP_CONV_BACKWARD_WEIGHT) {
-        plan->parts = SUM_TASKS / plan->blocks < 1 ? 1 : SUM_TASKS / plan->blocks;
-        if (plan->parts > a->src.n) plan->parts = a->src.n;
-        plan->tasks = plan->parts * plan->blocks;
+        plan->parts = a->src.n < SUM_TASKS ? a->src.n : SUM_TASKS;
+        plan->cuts = SUM_TASKS / plan->parts < plan->blocks ? SUM_TASKS / plan->parts : plan->blocks;
+        plan->tasks = plan->parts * plan->cuts;
         return;
     }
     const size_t bytes = (size_t)a->src.n * (plan->in_sample + plan->out_sample) * sizeof(float);

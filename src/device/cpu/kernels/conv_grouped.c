@@ -175,9 +175,13 @@ void LS_KERNEL(conv_grouped)(const ls_kernel_grouped *k) {
 // --- backward weight: sums over a row of pixels are added to those of the map --------------------------
 
 #define SUM_START(i) vf a##i = { 0 };
+#define SUM_START_PAIR(i) vf a##i = { 0 }, b##i = { 0 };
 #define SUM_TAP(i) a##i += load(x + (size_t)i * tap) * g;
+#define SUM_TAP_PAIR(i) SUM_TAP(i) b##i += load(below + (size_t)i * tap) * g;
 #define SUM_PUT(i) store(sums + i * LS_VL, load(sums + i * LS_VL) + a##i);
-// Neighbouring taps of one row of the kernel. tap, step: floats from a tap, or a pixel's source, to the next.
+#define SUM_PUT_PAIR(i) SUM_PUT(i) store(sums + next + i * LS_VL, load(sums + next + i * LS_VL) + b##i);
+// Neighbouring taps of a row of the kernel, or of two, whose sums lie `next` floats behind each other: five chains of additions are
+// too few to hide what each takes. tap, step: floats from a tap, or a pixel's source, to the next.
 #define TAPS(name, EACH) \
     static void name(const float *x, size_t tap, size_t step, const float *grad, int q, float *sums) { \
         EACH(SUM_START) \
@@ -187,10 +191,24 @@ void LS_KERNEL(conv_grouped)(const ls_kernel_grouped *k) {
         } \
         EACH(SUM_PUT) \
     }
+#define TAPS_PAIR(name, EACH) \
+    static void name(const float *x, const float *below, size_t tap, size_t step, const float *grad, int q, \
+        float *sums, size_t next) { \
+        EACH(SUM_START_PAIR) \
+        for (int j = 0; j < q; j++, x += step, below += step, grad += LS_VL) { \
+            const vf g = load(grad); \
+            EACH(SUM_TAP_PAIR) \
+        } \
+        EACH(SUM_PUT_PAIR) \
+    }
 TAPS(taps_7, EACH_7)
 TAPS(taps_5, EACH_5)
 TAPS(taps_3, EACH_3)
 TAPS(taps_1, EACH_1)
+TAPS_PAIR(two_taps_7, EACH_7)
+TAPS_PAIR(two_taps_5, EACH_5)
+TAPS_PAIR(two_taps_3, EACH_3)
+TAPS_PAIR(two_taps_1, EACH_1)
 
 // The nine of a 3x3 kernel, whose rows of sums lie `next` floats behind each other.
 #define PUT_NINE(i) \
@@ -217,12 +235,22 @@ static void taps_3x3(
     EACH_9(PUT_NINE)
 }
 
-static void taps_of_row(const ls_kernel_grouped *k, const float *x, const float *grad, float *sums) {
+// x, below: the sources of one or two (below is not NULL) rows of the kernel.
+static void taps_of_rows(
+    const ls_kernel_grouped *k, const float *x, const float *below, const float *grad, float *sums, size_t next) {
     const size_t tap = (size_t)k->dilation * LS_VL, step = (size_t)k->stride_w * LS_VL;
-    for (int s = 0, count; s < k->kernel_w; s += count, x += (size_t)count * tap, sums += count * LS_VL) {
+    for (int s = 0, count; s < k->kernel_w; s += count, sums += count * LS_VL) {
         const int left = k->kernel_w - s;
+        const size_t at = (size_t)s * tap;
         count = left >= 7 ? 7 : left >= 5 ? 5 : left >= 3 ? 3 : 1;
-        (count == 7 ? taps_7 : count == 5 ? taps_5 : count == 3 ? taps_3 : taps_1)(x, tap, step, grad, k->q, sums);
+        if (below)
+            (count == 7   ? two_taps_7
+                : count == 5 ? two_taps_5
+                : count == 3 ? two_taps_3
+                             : two_taps_1)(x + at, below + at, tap, step, grad, k->q, sums, next);
+        else
+            (count == 7 ? taps_7 : count == 5 ? taps_5 : count == 3 ? taps_3 : taps_1)(
+                x + at, tap, step, grad, k->q, sums);
     }
 }
 
@@ -235,8 +263,12 @@ static void taps_of_window(const ls_kernel_grouped *k, const window *w, int i, c
         taps_3x3(three, (size_t)k->dilation * LS_VL, (size_t)k->stride_w * LS_VL, grad, k->q, sums, next);
         return;
     }
-    for (int r = 0; r < k->kernel_h; r++, sums += next)
-        if (w->row[r] != w->zero) taps_of_row(k, w->row[r] + at, grad, sums);
+    for (int r = 0; r < k->kernel_h; r++, sums += next) {
+        if (w->row[r] == w->zero) continue;
+        const int two = r + 1 < k->kernel_h && w->row[r + 1] != w->zero;
+        taps_of_rows(k, w->row[r] + at, two ? w->row[r + 1] + at : NULL, grad, sums, next);
+        if (two) r++, sums += next;
+    }
 }
 
 void LS_KERNEL(conv_grouped_grad)(const ls_kernel_grouped *k) {
