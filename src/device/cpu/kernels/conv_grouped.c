@@ -54,20 +54,10 @@ static void gather_row(const ls_kernel_grouped *k, int i, const float *from, siz
 #endif
 }
 
-// The row behind this one is wanted after a row of products: time enough for it to come from memory.
-static void prefetch_next(const ls_kernel_grouped *k, const float *from, size_t count) {
-    const size_t row = (size_t)k->w * LS_VL, plane = (size_t)k->h * row;
-    const int lowest = k->first ? k->first[0] / LS_VL : 0, highest = k->first ? (k->last + k->depth - 1) / LS_VL : 0;
-    for (int block = lowest; block <= highest; block++)
-        for (size_t x = 0; x < count * LS_VL; x += 64 / sizeof(float))
-            __builtin_prefetch(from + (size_t)block * plane + row + x);
-}
-
 static void bring_row(const ls_kernel_grouped *k, const window *w, int y) {
     const float *from = k->src + (size_t)(y * k->w + w->begin) * LS_VL;
     const size_t step = (size_t)k->spread_w * LS_VL, count = (size_t)(w->end - w->begin);
     float *to = kept_row(k, w, y) + (ptrdiff_t)(k->left + w->begin * k->spread_w) * LS_VL;
-    prefetch_next(k, from, count);
     if (!k->first)
         for (size_t x = 0; x < count; x++) store(to + x * step, load(from + x * LS_VL));
     else
@@ -90,6 +80,23 @@ static inline void move_window(const ls_kernel_grouped *k, window *w, int p, int
         const int source = quotient(at, spread), inside = at >= 0 && source <= last && source * spread == at;
         w->row[r] = inside ? kept_row(k, w, source) : w->zero;
     }
+}
+
+// The rows behind the last that was brought, from the first block that is read on.
+static inline const float *next_rows(const ls_kernel_grouped *k, const window *w) {
+    const size_t row = (size_t)k->w * LS_VL, plane = (size_t)k->h * row;
+    return k->src + (size_t)w->brought * row + (k->first ? (size_t)(k->first[0] / LS_VL) * plane : 0);
+}
+
+// What the next output row reads comes from memory meanwhile, some pixels at a time: a whole row at once would be waited for.
+static inline void prefetch_rows(const ls_kernel_grouped *k, const window *w, int begin, int end) {
+    const size_t row = (size_t)k->w * LS_VL, plane = (size_t)k->h * row;
+    const int blocks = k->first ? (k->last + k->depth - 1) / LS_VL - k->first[0] / LS_VL + 1 : 1;
+    const float *from = next_rows(k, w);
+    if (end > k->w) end = k->w;
+    for (int block = 0; block < blocks; block++, from += plane)
+        for (int y = 0; y < k->stride_h; y++)
+            for (int x = begin; x < end; x++) __builtin_prefetch(from + (size_t)y * row + (size_t)x * LS_VL);
 }
 
 // --- forward, and backward data as a forward pass with the gradient spread by the stride -----------------
@@ -133,6 +140,7 @@ PIXELS(pixels_1, EACH_1)
 
 #define RUN(count) \
     { \
+        prefetch_rows(k, w, q *stride_w, (q + count) * stride_w); \
         pixels_##count(k, w, (size_t)q *step, kernel_h, kernel_w, depth, step, dilation, dst + (size_t)q * LS_VL); \
         q += count; \
     }
@@ -181,21 +189,25 @@ void LS_KERNEL(conv_grouped)(const ls_kernel_grouped *k) {
 #define SUM_PUT(i) store(sums + i * LS_VL, load(sums + i * LS_VL) + a##i);
 #define SUM_PUT_PAIR(i) SUM_PUT(i) store(sums + next + i * LS_VL, load(sums + next + i * LS_VL) + b##i);
 // Neighbouring taps of a row of the kernel, or of two, whose sums lie `next` floats behind each other: five chains of additions are
-// too few to hide what each takes. tap, step: floats from a tap, or a pixel's source, to the next.
+// too few to hide what each takes. tap, step: floats from a tap, or a pixel's source, to the next. ahead: what will be read, a pixel for
+// each of these.
 #define TAPS(name, EACH) \
-    static void name(const float *x, size_t tap, size_t step, const float *grad, int q, float *sums) { \
+    static void name( \
+        const float *x, size_t tap, size_t step, const float *grad, const float *ahead, int q, float *sums) { \
         EACH(SUM_START) \
-        for (int j = 0; j < q; j++, x += step, grad += LS_VL) { \
+        for (int j = 0; j < q; j++, x += step, grad += LS_VL, ahead += LS_VL) { \
+            __builtin_prefetch(ahead); \
             const vf g = load(grad); \
             EACH(SUM_TAP) \
         } \
         EACH(SUM_PUT) \
     }
 #define TAPS_PAIR(name, EACH) \
-    static void name(const float *x, const float *below, size_t tap, size_t step, const float *grad, int q, \
-        float *sums, size_t next) { \
+    static void name(const float *x, const float *below, size_t tap, size_t step, const float *grad, \
+        const float *ahead, int q, float *sums, size_t next) { \
         EACH(SUM_START_PAIR) \
-        for (int j = 0; j < q; j++, x += step, below += step, grad += LS_VL) { \
+        for (int j = 0; j < q; j++, x += step, below += step, grad += LS_VL, ahead += LS_VL) { \
+            __builtin_prefetch(ahead); \
             const vf g = load(grad); \
             EACH(SUM_TAP_PAIR) \
         } \
@@ -216,11 +228,13 @@ TAPS_PAIR(two_taps_1, EACH_1)
         float *to = sums + (size_t)(i / 3) * next + i % 3 * LS_VL; \
         store(to, load(to) + a##i); \
     }
-static void taps_3x3(
-    const float *const row[3], size_t tap, size_t step, const float *grad, int q, float *sums, size_t next) {
-    const float *top = row[0], *middle = row[1], *bottom = row[2];
+static void taps_3x3(const float *const row[3], size_t tap, size_t step, const float *grad, const float *ahead, int q,
+    float *sums, size_t next) {
+    const float *top = row[0], *middle = row[1], *bottom = row[2], *grad_ahead = grad + q * LS_VL;
     EACH_9(SUM_START)
-    for (int j = 0; j < q; j++, top += step, middle += step, bottom += step, grad += LS_VL) {
+    for (int j = 0; j < q; j++, top += step, middle += step, bottom += step, grad += LS_VL, ahead += LS_VL) {
+        __builtin_prefetch(ahead);
+        __builtin_prefetch(grad_ahead + j * LS_VL);
         const vf g = load(grad);
         a0 += load(top) * g;
         a1 += load(top + tap) * g;
@@ -236,8 +250,8 @@ static void taps_3x3(
 }
 
 // x, below: the sources of one or two (below is not NULL) rows of the kernel.
-static void taps_of_rows(
-    const ls_kernel_grouped *k, const float *x, const float *below, const float *grad, float *sums, size_t next) {
+static void taps_of_rows(const ls_kernel_grouped *k, const float *x, const float *below, const float *grad,
+    const float *ahead, float *sums, size_t next) {
     const size_t tap = (size_t)k->dilation * LS_VL, step = (size_t)k->stride_w * LS_VL;
     for (int s = 0, count; s < k->kernel_w; s += count, sums += count * LS_VL) {
         const int left = k->kernel_w - s;
@@ -247,26 +261,28 @@ static void taps_of_rows(
             (count == 7   ? two_taps_7
                 : count == 5 ? two_taps_5
                 : count == 3 ? two_taps_3
-                             : two_taps_1)(x + at, below + at, tap, step, grad, k->q, sums, next);
+                             : two_taps_1)(x + at, below + at, tap, step, grad, ahead, k->q, sums, next);
         else
             (count == 7 ? taps_7 : count == 5 ? taps_5 : count == 3 ? taps_3 : taps_1)(
-                x + at, tap, step, grad, k->q, sums);
+                x + at, tap, step, grad, ahead, k->q, sums);
     }
 }
 
-// One output row's part of the sums of channel i of each group.
+// One output row's part of the sums of channel i of each group. Meanwhile come the next rows of both maps.
 static void taps_of_window(const ls_kernel_grouped *k, const window *w, int i, const float *grad) {
     const size_t at = w->floats * (size_t)i, next = (size_t)(k->depth * k->kernel_w) * LS_VL;
+    const float *const next_grad = grad + (size_t)k->q * LS_VL, *ahead = next_rows(k, w) + (size_t)(i * k->q) * LS_VL;
     float *sums = k->sums + (size_t)(i * k->kernel_w) * LS_VL;
     if (k->kernel_h == 3 && k->kernel_w == 3) {
         const float *const three[] = { w->row[0] + at, w->row[1] + at, w->row[2] + at };
-        taps_3x3(three, (size_t)k->dilation * LS_VL, (size_t)k->stride_w * LS_VL, grad, k->q, sums, next);
+        taps_3x3(three, (size_t)k->dilation * LS_VL, (size_t)k->stride_w * LS_VL, grad, ahead, k->q, sums, next);
         return;
     }
     for (int r = 0; r < k->kernel_h; r++, sums += next) {
         if (w->row[r] == w->zero) continue;
         const int two = r + 1 < k->kernel_h && w->row[r + 1] != w->zero;
-        taps_of_rows(k, w->row[r] + at, two ? w->row[r + 1] + at : NULL, grad, sums, next);
+        taps_of_rows(k, w->row[r] + at, two ? w->row[r + 1] + at : NULL, grad, ahead, sums, next);
+        ahead = next_grad;
         if (two) r++, sums += next;
     }
 }
@@ -276,7 +292,6 @@ void LS_KERNEL(conv_grouped_grad)(const ls_kernel_grouped *k) {
     for (int p = 0; p < k->p; p++) {
         move_window(k, &w, p, k->kernel_h);
         const float *grad = k->grad_dst + (size_t)(p * k->q) * LS_VL;
-        for (int q = k->q; q < 2 * k->q; q++) __builtin_prefetch(grad + q * LS_VL);
         for (int i = 0; i < k->depth; i++) taps_of_window(k, &w, i, grad);
     }
 }
