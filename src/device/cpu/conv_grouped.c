@@ -17,7 +17,7 @@ typedef struct {
     size_t in_plane, out_plane;   // and of a block of them
     size_t block_weights;         // floats of a block's weights or sums
     int tasks;
-    int parts, cuts;              // the weight gradient's tasks: parts of the samples, cuts of the blocks
+    int parts, cuts; // the weight gradient's tasks: parts of the samples, cuts of the blocks
     int stream;
     size_t bias_at, rooms_at, room_bytes; // bytes into the workspace, which begins with weights or sums
 } grouped_plan;
@@ -141,7 +141,8 @@ static void sum_task(void *context, int task, int thread) {
     const grouped_run *run = context;
     const grouped_plan *plan = run->plan;
     const int part = task / plan->cuts, cut = task % plan->cuts, samples = attr_of(plan)->src.n;
-    const int begin = ls_cpu_share(plan->blocks, cut, plan->cuts), end = ls_cpu_share(plan->blocks, cut + 1, plan->cuts);
+    const int begin = ls_cpu_share(plan->blocks, cut, plan->cuts),
+              end = ls_cpu_share(plan->blocks, cut + 1, plan->cuts);
     const size_t blocks = (size_t)(end - begin);
     ls_kernel_grouped map = begin_task(run, thread);
     memset(sums_of(run, part, begin), 0, blocks * plan->block_weights * sizeof(float));

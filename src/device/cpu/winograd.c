@@ -117,8 +117,8 @@ int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant vari
     if (attr->storage != LS_F32) return 0;
     if (attr->stride_h * attr->stride_w > 1 && (attr->dilation > 1 || (variant == LS_WINOGRAD_F11 && back))) return 0;
     if (is_by_phases(attr, variant) && (larger(attr->stride_h, attr->stride_w) > LS_WINOGRAD_STRIDE_MAX ||
-            !phases_can(attr->kernel_h, attr->stride_h, attr->pad_h, y.taps) ||
-            !phases_can(attr->kernel_w, attr->stride_w, attr->pad_w, x.taps)))
+                                           !phases_can(attr->kernel_h, attr->stride_h, attr->pad_h, y.taps) ||
+                                           !phases_can(attr->kernel_w, attr->stride_w, attr->pad_w, x.taps)))
         return 0;
     return pieces_of(variant, y, attr->kernel_h, attr->stride_h) > 0 &&
            pieces_of(variant, x, attr->kernel_w, attr->stride_w) > 0 &&
@@ -161,15 +161,30 @@ double ls_winograd_share(const ls_conv_attr *attr, ls_nchw map, ls_winograd_vari
     if (variant == LS_WINOGRAD_F11) return (double)taps_that_meet(attr) / ls_conv_taps(attr);
     const double direct = (double)ls_conv_taps(attr) * map.h * map.w; // a pair of channels
     const double own = (double)pieces_of(variant, y, attr->kernel_h, attr->stride_h) *
-                       pieces_of(variant, x, attr->kernel_w, attr->stride_w) * side_of(y) * side_of(x) * ls_winograd_tiles(map.h, y.tile, attr->dilation) *
+                       pieces_of(variant, x, attr->kernel_w, attr->stride_w) * side_of(y) * side_of(x) *
+                       ls_winograd_tiles(map.h, y.tile, attr->dilation) *
                        ls_winograd_tiles(map.w, x.tile, attr->dilation);
     return own / direct;
+}
+
+static int is_in_one_direction(ls_winograd_variant variant) {
+    return variants[variant].y.taps == 1 || variants[variant].x.taps == 1;
+}
+
+// In one direction a product saves little, so that few outputs do not pay for the transforms, which take as long as 40 multiplications
+// of vectors at each position (measured: 3 taps are even with direct convolution at 32 outputs, 5 gain a little at 32, 7 at 24).
+static int pays_for_transforms(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, double gain) {
+    const filtering y = variants[variant].y, x = variants[variant].x;
+    const int channels = (op == LS_OP_CONV_BACKWARD_DATA ? attr->src.c : attr->dst.c) / attr->groups;
+    const double transforms = 40.0 * side_of(y) * side_of(x) / (y.tile * x.tile);
+    const double direct = (double)ls_conv_taps(attr) * channels;
+    return direct / gain + transforms < direct;
 }
 
 // At 2 and above every measured layer gained; with strides, where what else there is is slower, at 1.75; where transforms are small,
 // F(2,3) and those in one direction, at 1.5.
 static double least_gain(const ls_conv_attr *attr, ls_winograd_variant variant) {
-    if (variant == LS_WINOGRAD_F23 || variants[variant].y.taps == 1 || variants[variant].x.taps == 1) return 1.5;
+    if (variant == LS_WINOGRAD_F23 || is_in_one_direction(variant)) return 1.5;
     return is_by_phases(attr, variant) ? 1.75 : 2;
 }
 
@@ -180,6 +195,7 @@ double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant 
     const double filters = (double)ls_conv_taps(attr) * in * out * sizeof(float);
     if (attr->dst.n * attr->dst.h * attr->dst.w < FEW_OUTPUTS && filters > LARGE_FILTERS) return 0;
     const double gain = 1 / (cost_of(variant) * ls_winograd_share(attr, attr->dst, variant));
+    if (is_in_one_direction(variant) && !pays_for_transforms(attr, op, variant, gain)) return 0;
     return gain >= least_gain(attr, variant) ? gain : 0;
 }
 
@@ -270,7 +286,9 @@ static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
     plan->in.h = in.h, plan->in.w = in.w;
     plan->out.blocks = out_blocks / groups, plan->out.image_blocks = out_blocks;
     plan->out.h = out.h, plan->out.w = out.w;
-    plan->out.stream = width == LINE && map_bytes(&plan->out, in.n, width) >= STREAM_BYTES;
+    // Around the cache only what lies side by side: single lines, as of a column, take three times as long.
+    const int beside = variants[plan->variant].x.tile > 1 || plan->variant == LS_WINOGRAD_F11;
+    plan->out.stream = width == LINE && beside && map_bytes(&plan->out, in.n, width) >= STREAM_BYTES;
     plan->out_half = is_half(out.c, width);
     plan->kernel_h = attr->kernel_h, plan->kernel_w = attr->kernel_w;
     set_pieces(plan, attr, in, out);
@@ -282,7 +300,7 @@ enum {
     OWN_TILES = 48, // V and a panel of M stay in a thread's cache
     SHARED_TILES = 258,
     SUM_TILES = 192,
-    IN_PLACE_TILES = 96, // of maps, whose blocks lie far apart
+    IN_PLACE_TILES = 96,         // of maps, whose blocks lie far apart
     OWN_PRODUCT_BYTES = 8 << 20, // of U, in the cache that threads share
     OWN_SUM_BYTES = 640 << 10,   // of A, in a thread's cache
     PARTS = 64,
@@ -381,8 +399,8 @@ void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_
     *plan = (ls_winograd_plan){ .kernels = kernels, .op = op, .variant = variant, .groups = attr->groups };
     plan->algorithm = ls_winograd_name(variant);
     set_maps(plan, attr);
-    plan->in_place = op == LS_OP_CONV_BACKWARD_WEIGHT && is_pointwise(attr) &&
-                     attr->dst.n * attr->dst.h * attr->dst.w > FEW_SUMMED;
+    plan->in_place =
+        op == LS_OP_CONV_BACKWARD_WEIGHT && is_pointwise(attr) && attr->dst.n * attr->dst.h * attr->dst.w > FEW_SUMMED;
     if (plan->in_place)
         plan_sum_in_place(plan);
     else if (op == LS_OP_CONV_BACKWARD_WEIGHT)
@@ -563,7 +581,8 @@ static void own_sum_task(void *context, int part, int thread) {
 static void sample_sum_task(void *context, int part, int thread) {
     const job *j = context;
     const ls_winograd_plan *plan = j->plan;
-    const size_t in = (size_t)plan->in.image_blocks * plan->in_block, out = (size_t)plan->out.image_blocks * plan->out_block;
+    const size_t in = (size_t)plan->in.image_blocks * plan->in_block,
+                 out = (size_t)plan->out.image_blocks * plan->out_block;
     const int begin = (int)((int64_t)plan->n * part / plan->parts);
     const int end = (int)((int64_t)plan->n * (part + 1) / plan->parts);
     (void)thread;

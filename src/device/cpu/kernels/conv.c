@@ -62,8 +62,9 @@
 #define ONE(name, EACH) \
     PIXELS(name, EACH, START, CHANNELS, PUT, const vf start = conv->bias ? load(conv->bias) : (vf){ 0 };)
 #define PAIR(name, EACH) \
-    PIXELS(name, EACH, START_PAIR, CHANNELS_PAIR, PUT_PAIR, const vf start = conv->bias ? load(conv->bias) : (vf){ 0 }; \
-           const vf start_b = conv->bias ? load(conv->bias + LS_VL) : (vf){ 0 };)
+    PIXELS( \
+        name, EACH, START_PAIR, CHANNELS_PAIR, PUT_PAIR, const vf start = conv->bias ? load(conv->bias) : (vf){ 0 }; \
+        const vf start_b = conv->bias ? load(conv->bias + LS_VL) : (vf){ 0 };)
 ONE(one_12, EACH_12)
 ONE(one_8, EACH_8)
 ONE(one_4, EACH_4)
@@ -89,7 +90,7 @@ PAIR(pair_1, EACH_1)
     }
 #define HALF(name, EACH) \
     PIXELS(name, EACH, START, CHANNELS_HALF, PUT_HALF, \
-        const vf start = conv->bias ? in_turn(load(conv->bias), (vf){ 0 }) : (vf){ 0 };)
+           const vf start = conv->bias ? in_turn(load(conv->bias), (vf){ 0 }) : (vf){ 0 };)
 HALF(half_12, EACH_12)
 HALF(half_8, EACH_8)
 HALF(half_4, EACH_4)
@@ -104,7 +105,8 @@ HALF(half_1, EACH_1)
         name(conv, src + (size_t)q * step, step, depth, dst + (size_t)q * conv->dst_step); \
         q += count; \
     }
-#define ROW(name) static inline __attribute__((always_inline)) void row_of_##name( \
+#define ROW(name) \
+    static inline __attribute__((always_inline)) void row_of_##name( \
         const ls_kernel_conv *conv, const float *src, size_t step, int depth, float *dst)
 ROW(pair) {
     for (int q = 0, left; (left = conv->q - q) > 0;) {
@@ -160,8 +162,7 @@ static inline __attribute__((always_inline)) void whole_map(
         inside.kernel_h = rows_before(conv, conv->top + conv->filled - p * stride_h) - r;
         inside.weight = conv->weight + (size_t)r * conv->weight_row;
         src += (size_t)(r * conv->dilation_h) * row;
-        if (conv->pair)
-            row_of_pair(&inside, src, step, depth, dst);
+        if (conv->pair) row_of_pair(&inside, src, step, depth, dst);
 #if LS_VL > 1
         else if (conv->half)
             row_of_half(&inside, src, step, depth, dst);

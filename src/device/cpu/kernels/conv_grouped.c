@@ -258,13 +258,15 @@ static void taps_of_rows(const ls_kernel_grouped *k, const float *x, const float
         const size_t at = (size_t)s * tap;
         count = left >= 7 ? 7 : left >= 5 ? 5 : left >= 3 ? 3 : 1;
         if (below)
-            (count == 7   ? two_taps_7
+            (count == 7      ? two_taps_7
                 : count == 5 ? two_taps_5
                 : count == 3 ? two_taps_3
                              : two_taps_1)(x + at, below + at, tap, step, grad, ahead, k->q, sums, next);
         else
-            (count == 7 ? taps_7 : count == 5 ? taps_5 : count == 3 ? taps_3 : taps_1)(
-                x + at, tap, step, grad, ahead, k->q, sums);
+            (count == 7      ? taps_7
+                : count == 5 ? taps_5
+                : count == 3 ? taps_3
+                             : taps_1)(x + at, tap, step, grad, ahead, k->q, sums);
     }
 }
 

@@ -158,7 +158,8 @@ static void max_grad_general(
             columns = reach_next(columns, x, pool->kernel_w, pool->stride_w, pool->pad_w, pool->q);
             if (three_rows && columns.end - columns.first == 3) {
                 const size_t at = index_at + ((size_t)rows.first * (size_t)pool->q + (size_t)columns.first) * LS_VL;
-                store(grad_src, from_nine(grad_dst + (at - index_at), (const uint8_t *)index + at, (size_t)pool->q * LS_VL));
+                store(grad_src,
+                    from_nine(grad_dst + (at - index_at), (const uint8_t *)index + at, (size_t)pool->q * LS_VL));
                 continue;
             }
             vf sum = { 0 };

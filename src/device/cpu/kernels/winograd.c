@@ -589,7 +589,8 @@ INLINE void read_filters(int side_y, int side_x, int taps_y, int taps_x, int bac
     const int first = panel * LS_WINOGRAD_PANEL, width = at_most(panel_blocks - first, LS_WINOGRAD_PANEL);
     const int rows = taps_there(of.h, of.y, of.step_y, of.lead_y, taps_y);
     const int columns = taps_there(of.w, of.x, of.step_x, of.lead_x, taps_x);
-    const int row = backward ? taps_x : of.w * of.step_y, column = backward ? 1 : of.step_x; // of the taps that are read
+    const int row = backward ? taps_x : of.w * of.step_y,
+              column = backward ? 1 : of.step_x; // of the taps that are read
     float turned[TAPS_MAX * B * B] __attribute__((aligned(64)));
     if (of.lead_y + of.lead_x > 0) memset(turned, 0, (size_t)(taps_y * taps_x * B * B) * sizeof *turned);
     for (int k = 0; k < reduced_blocks; k++) {
@@ -630,7 +631,8 @@ INLINE void write_filters(int side_y, int side_x, int outs_y, int outs_x, ls_win
     float *grad_weight) {
     const int panel = block / LS_WINOGRAD_SUM_PANEL, first = panel * LS_WINOGRAD_SUM_PANEL;
     const int width = at_most(out_blocks - first, LS_WINOGRAD_SUM_PANEL);
-    const int rows = taps_there(of.h, of.y, of.step_y, 0, outs_y), columns = taps_there(of.w, of.x, of.step_x, 0, outs_x);
+    const int rows = taps_there(of.h, of.y, of.step_y, 0, outs_y),
+              columns = taps_there(of.w, of.x, of.step_x, 0, outs_x);
     for (int i = 0; i < in_blocks; i++) {
         float *to = grad_weight + ((size_t)block * (size_t)in_blocks + (size_t)i) * (size_t)(of.h * of.w * B * B) +
                     (of.y * of.w + of.x) * B * B;

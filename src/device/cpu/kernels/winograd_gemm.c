@@ -122,13 +122,12 @@ void LS_KERNEL(ls_winograd_product)(const float *v, size_t v_block, const ls_win
     }
 #define STEP_A_HALF(r) a##r += two_channels(v + k * B + 2 * r) * z0;
 #define SUM(name, EACH, kind) \
-    static void name(const float *v, const float *z, size_t z_block, const float *next, int add, float *a, size_t row, \
-        int tiles) { \
+    static void name( \
+        const float *v, const float *z, size_t z_block, const float *next, int add, float *a, size_t row, int tiles) { \
         EACH(ZERO_##kind)(void) z_block; \
         int left = tiles; \
-        for (; left >= LS_WINOGRAD_SUM_TILES; \
-             left -= LS_WINOGRAD_SUM_TILES, v += LS_WINOGRAD_SUM_TILES * B, z += LS_WINOGRAD_SUM_TILES * B, \
-             next += LS_WINOGRAD_SUM_TILES * B) { \
+        for (; left >= LS_WINOGRAD_SUM_TILES; left -= LS_WINOGRAD_SUM_TILES, v += LS_WINOGRAD_SUM_TILES * B, \
+             z += LS_WINOGRAD_SUM_TILES * B, next += LS_WINOGRAD_SUM_TILES * B) { \
             _Pragma("GCC unroll 8") for (int k = 0; k < LS_WINOGRAD_SUM_TILES; k++) { \
                 __builtin_prefetch(next + k * B); \
                 TILE_##kind EACH(STEP_A_##kind) \
