@@ -10,10 +10,22 @@ static inline vd widen(vf v) {
     return __builtin_convertvector(v, vd);
 }
 
-static vf segment_sum(const float *x, int count) {
+// How far ahead, in floats, the second cache is given what will be read: the hardware sees no pattern in short planes that lie apart.
+// Where a plane is short that is so many samples on, else further on in the plane.
+static size_t lead_of(const ls_kernel_span *span) {
+    enum { LEAD = 64, SHORT = 256 }; // pixels
+    return span->pixels >= SHORT ? LEAD * LS_VL : (size_t)((LEAD - 1) / span->pixels + 1) * span->stride;
+}
+
+static inline void prefetch(const float *x) {
+    __builtin_prefetch(x, 0, 2);
+}
+
+static vf segment_sum(const float *x, int count, size_t lead) {
     vf a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
     int i = 0;
     for (; i + 4 <= count; i += 4) {
+        for (int j = 0; j < 4; j++) prefetch(x + (size_t)(i + j) * LS_VL + lead);
         a += load(x + (i + 0) * LS_VL);
         b += load(x + (i + 1) * LS_VL);
         c += load(x + (i + 2) * LS_VL);
@@ -45,12 +57,13 @@ static void segment_spread(const float *x, int count, vf mean, vf *rest, vf *squ
 
 void LS_KERNEL(norm_stats)(const ls_kernel_span *span, const float *src, double *sums) {
     vd sum = { 0 }, squares = { 0 };
+    const size_t lead = lead_of(span);
     for (int n = 0; n < span->samples; n++) {
         const float *plane = src + (size_t)n * span->stride;
         for (int i = 0; i < span->pixels; i += LS_SEGMENT) {
             int count = span->pixels - i < LS_SEGMENT ? span->pixels - i : LS_SEGMENT;
             const float *x = plane + (size_t)i * LS_VL;
-            vf mean = segment_sum(x, count) * (1.0f / (float)count);
+            vf mean = segment_sum(x, count, lead) * (1.0f / (float)count);
             vf rest, spread; // the rest makes up for the rounding of mean
             segment_spread(x, count, mean, &rest, &spread);
             vd m = widen(mean), whole = m * (double)count;
@@ -72,10 +85,12 @@ static inline __attribute__((always_inline)) vf follow(vf y, ls_activation activ
 static inline __attribute__((always_inline)) void apply(const ls_kernel_span *span, const float *src,
     const float *residual, const ls_activation activation, const float *constants, float *dst) {
     vf mean = load(constants), factor = load(constants + LS_VL), offset = load(constants + 2 * LS_VL);
+    const size_t lead = lead_of(span);
     for (int n = 0; n < span->samples; n++) {
         const float *x = src + (size_t)n * span->stride, *r = residual ? residual + (size_t)n * span->stride : NULL;
         float *d = dst + (size_t)n * span->stride;
         for (int i = 0; i < span->pixels; i++) {
+            prefetch(x + (size_t)i * LS_VL + lead);
             vf y = (load(x + i * LS_VL) - mean) * factor + offset;
             if (r) y += load(r + i * LS_VL);
             y = follow(y, activation);
@@ -147,11 +162,12 @@ void LS_KERNEL(norm_apply_pool)(const ls_kernel_span *span, const float *src, co
 typedef struct {
     const float *x, *y, *g1, *g2; // y, g2: or NULL
     vf mean, factor, offset;
+    size_t lead;
 } plane;
 
 static inline __attribute__((always_inline)) plane plane_of(
-    const ls_kernel_norm_grad *grad, size_t at, const ls_activation activation, const float *constants) {
-    plane p = { .x = grad->src + at, .g1 = grad->grad_dst + at, .mean = load(constants) };
+    const ls_kernel_norm_grad *grad, size_t at, const ls_activation activation, const float *constants, size_t lead) {
+    plane p = { .x = grad->src + at, .g1 = grad->grad_dst + at, .mean = load(constants), .lead = lead };
     if (grad->dst) p.y = grad->dst + at;
     if (grad->grad_dst2) p.g2 = grad->grad_dst2 + at;
     if (activation == LS_ACTIVATION_NONE) return p;
@@ -163,6 +179,8 @@ static inline __attribute__((always_inline)) plane plane_of(
 // The gradient at pixel i before the normalisation: both incoming gradients,
 // through the activation. *x: the input there, less its mean.
 static inline __attribute__((always_inline)) vf incoming(const plane *p, const ls_activation activation, int i, vf *x) {
+    prefetch(p->g1 + (size_t)i * LS_VL + p->lead);
+    prefetch(p->x + (size_t)i * LS_VL + p->lead);
     vf g = load(p->g1 + i * LS_VL);
     *x = load(p->x + i * LS_VL) - p->mean;
     if (p->g2) g += load(p->g2 + i * LS_VL);
@@ -176,8 +194,9 @@ static inline __attribute__((always_inline)) vf incoming(const plane *p, const l
 static inline __attribute__((always_inline)) void grad_sums(const ls_kernel_span *span, const ls_kernel_norm_grad *grad,
     const ls_activation activation, const float *constants, double *sums) {
     vd sum = { 0 }, dot = { 0 };
+    const size_t lead = lead_of(span);
     for (int n = 0; n < span->samples; n++) {
-        const plane p = plane_of(grad, (size_t)n * span->stride, activation, constants);
+        const plane p = plane_of(grad, (size_t)n * span->stride, activation, constants, lead);
         for (int i = 0; i < span->pixels; i += LS_SEGMENT) {
             int end = span->pixels - i < LS_SEGMENT ? span->pixels : i + LS_SEGMENT;
             vf s0 = { 0 }, s1 = { 0 }, d0 = { 0 }, d1 = { 0 }, x0, x1;
@@ -291,9 +310,10 @@ static inline __attribute__((always_inline)) void write_grads(
 static inline __attribute__((always_inline)) void grad_apply(const ls_kernel_span *span,
     const ls_kernel_norm_grad *grad, const ls_activation activation, const float *constants) {
     vf factor = load(constants + LS_VL), level = load(constants + 3 * LS_VL), slope = load(constants + 4 * LS_VL);
+    const size_t lead = lead_of(span);
     for (int n = 0; n < span->samples; n++) {
         size_t at = (size_t)n * span->stride;
-        const plane p = plane_of(grad, at, activation, constants);
+        const plane p = plane_of(grad, at, activation, constants, lead);
         float *gs = grad->grad_src + at, *gr = grad->grad_residual ? grad->grad_residual + at : NULL;
         for (int i = 0; i < span->pixels; i++) {
             vf x, g = incoming(&p, activation, i, &x), to = (g - level - x * slope) * factor;
