@@ -215,8 +215,8 @@ static void backward_weight_run(const ls_plan *plan, const ls_buffer *args, ls_b
 
 int ls_conv_grouped_can(const ls_op_desc *desc) {
     const ls_conv_attr *a = &desc->attr.conv;
-    const int plain = (a->src.c <= LS_CPU_FEW) + (a->dst.c <= LS_CPU_FEW); // both or none: lanes lie alike
-    return a->groups > 1 && !a->bias_only && plain != 1 && a->kernel_h <= LS_GROUPED_ROWS;
+    const int plain = a->src.c <= LS_CPU_FEW || a->dst.c <= LS_CPU_FEW; // without lanes
+    return a->groups > 1 && !a->bias_only && !plain && a->kernel_h <= LS_GROUPED_ROWS;
 }
 
 // What one output costs against dense convolution, in multiplications of vectors: a channel that has to be brought to its
