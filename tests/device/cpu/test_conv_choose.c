@@ -209,6 +209,26 @@ static void sums_over_few_outputs(void **state) {
     ls_device_close(device);
 }
 
+// Of a last block of outputs own kernels leave out half, where no more than half of it is there.
+static void half_blocks(void **state) {
+    (void)state;
+    static const struct {
+        int outputs;
+        const char *algorithm;
+    } rows[] = { { 12, "own direct" }, { 13, "onednn" } };
+    ls_device *device;
+    succeed(ls_device_open("cpu", &(ls_device_options){ .threads = 1, .vector_width = 8 }, &device, NULL));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_op_desc desc = conv(LS_OP_CONV_BACKWARD_DATA, rows[i].outputs, 1, 1);
+        ls_plan *plan;
+        succeed(device->api->plan_new(device, &desc, &plan));
+        if (strncmp(plan->algorithm, rows[i].algorithm, strlen(rows[i].algorithm)) != 0)
+            fail_msg("%d outputs: %s, expected %s", rows[i].outputs, plan->algorithm, rows[i].algorithm);
+        device->api->plan_free(plan);
+    }
+    ls_device_close(device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_rule),
@@ -216,6 +236,7 @@ int main(void) {
         cmocka_unit_test(dilation),
         cmocka_unit_test(few_outputs_of_large_filters),
         cmocka_unit_test(sums_over_few_outputs),
+        cmocka_unit_test(half_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
