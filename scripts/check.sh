@@ -221,10 +221,12 @@ stage_lint() {
 
 # What gcc alone knows shows in the processor's kernels first.
 clang_kernels() {
-  local variant
+  local variant files
   for variant in "-DLS_VL=1" "-DLS_VL=8" "-DLS_VL=16 -mavx512f -mavx512bw -mavx512dq -mavx512vl" "-DLS_VL=16 -DLS_EMULATED"; do
+    files=(src/device/cpu/kernels/*.c)
+    [ "$variant" = "-DLS_VL=1" ] && files=(src/device/cpu/kernels/[!w]*.c) # few channels have no Winograd kernels
     # shellcheck disable=SC2086 # a variant's options
-    clang -w -fsyntax-only -std=c17 -D_GNU_SOURCE -march=haswell $variant -Isrc src/device/cpu/kernels/*.c || return 1
+    clang -w -fsyntax-only -std=c17 -D_GNU_SOURCE -march=haswell $variant -Isrc "${files[@]}" || return 1
   done
 }
 

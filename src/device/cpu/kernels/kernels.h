@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "device/op_elementwise.h"
 #include "device/op_norm.h"
 #include "device/op_update.h"
@@ -277,21 +278,27 @@ typedef double vf_pairs __attribute__((vector_size(32)));
 #define LS_TWICE 0, 0, 1, 1, 2, 2, 3, 3
 #endif
 #if LS_VL > 1
+#ifdef __clang__
+#define LS_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define LS_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (vi){ __VA_ARGS__ })
+#endif
 static inline vf two_channels(const float *x) { // x[0], x[1], x[0], x[1], ...
-    typedef double pair __attribute__((aligned(4), may_alias));
-    return (vf)(*(const pair *)x - (vf_pairs){ 0 });
+    double two;
+    memcpy(&two, x, sizeof two);
+    return (vf)(two - (vf_pairs){ 0 });
 }
 static inline vf in_turn(vf even, vf odd) { // of their first halves
-    return __builtin_shuffle(even, odd, (vi){ LS_IN_TURN });
+    return LS_SHUFFLE(even, odd, LS_IN_TURN);
 }
 static inline vf twice(vf v) { // each of the first half
-    return __builtin_shuffle(v, (vi){ LS_TWICE });
+    return LS_SHUFFLE(v, v, LS_TWICE);
 }
 static inline vf evens(vf v) { // as a first half; the other is zero
-    return __builtin_shuffle(v, (vf){ 0 }, (vi){ LS_EVEN, LS_NONE });
+    return LS_SHUFFLE(v, (vf){ 0 }, LS_EVEN, LS_NONE);
 }
 static inline vf odds(vf v) {
-    return __builtin_shuffle(v, (vf){ 0 }, (vi){ LS_ODD, LS_NONE });
+    return LS_SHUFFLE(v, (vf){ 0 }, LS_ODD, LS_NONE);
 }
 #endif
 
