@@ -2,7 +2,7 @@
 //
 // The rule: Winograd where it gains, with the tiles that need the fewest multiplications on maps of this size; groups
 // lane by lane where that takes less than dense convolutions of the parts; products of what each tap meets where that is
-// little; own kernels where they leave out enough of the last blocks' channels; else oneDNN's generated code where it has
+// little, and for weight gradients of 1x1; own kernels where they leave out enough of the last blocks' channels; else oneDNN's generated code where it has
 // some for the device's layouts, else own kernels.
 // Measuring instead gains nothing (docs/cpu.md).
 #include <stdio.h>

@@ -75,7 +75,7 @@ enum { LS_WINOGRAD_PANEL = 2, LS_WINOGRAD_SUM_PANEL = 3, LS_WINOGRAD_SUM_TILES =
 typedef struct ls_winograd_kernels ls_winograd_kernels;
 struct ls_winograd_kernels {
     int width;         // B
-    int product_tiles; // tiles of a product are padded to a multiple of this; those of a sum to LS_WINOGRAD_SUM_TILES
+    int product_tiles; // tiles of a product are padded to a multiple of this; a sum takes any number
 
     // Tiles first .. first+tiles-1 of one channel block -> V; zeros up to padded_tiles.
     void (*tiles_in)(int variant, const ls_winograd_map *map, const float *data, int block, int first, int tiles,
@@ -100,7 +100,7 @@ struct ls_winograd_kernels {
     void (*product)(const float *v, size_t v_block, const ls_winograd_channels *in, const float *u, int panel_blocks,
         int half, float *m, size_t m_block, int tiles);
     // One position: A (+)= V^T * Z over the tiles; add = 0 overwrites A. out_half: as above. Sums of in channels that are not there
-    // may be left as they are.
+    // may be left as they are. v and z may be maps as they lie (v_block, z_block: a plane), which no tile was made of.
     void (*sum)(const float *v, size_t v_block, const ls_winograd_channels *in, const float *z, size_t z_block,
         int out_blocks, int out_half, int add, float *a, int tiles);
 
